@@ -1,0 +1,107 @@
+//! What can go wrong in a build, each in words for the person who started it.
+
+use std::fmt;
+use std::io;
+use std::path::{Path, PathBuf};
+
+/// Why a build failed.
+#[derive(Debug)]
+pub enum Error {
+    /// No compiler of this name (or of these names) on the machine.
+    NoCompiler(String),
+    /// The program does not answer as gcc and clang do.
+    NotACompiler(PathBuf),
+    /// A source does not compile, or warns in a build where that is an error.
+    Compile {
+        /// The source file.
+        source: PathBuf,
+        /// The compiler and its version.
+        compiler: String,
+        /// What it said.
+        message: String,
+    },
+    /// A tool of binutils is not on the machine.
+    NoTool(String),
+    /// A tool of binutils failed.
+    ToolFailed {
+        /// The tool.
+        name: String,
+        /// What it said.
+        message: String,
+    },
+    /// No `.c` or `.S` file in this directory.
+    NoSources(PathBuf),
+    /// Two sources would become one object file.
+    Collision(PathBuf, PathBuf),
+    /// A file or directory could not be used.
+    Io {
+        /// The file or directory.
+        path: PathBuf,
+        /// Why.
+        source: io::Error,
+    },
+}
+
+impl Error {
+    pub(crate) fn io(path: &Path, source: io::Error) -> Self {
+        Error::Io {
+            path: path.to_owned(),
+            source,
+        }
+    }
+
+    pub(crate) fn tool(name: &str, source: io::Error) -> Self {
+        if source.kind() == io::ErrorKind::NotFound {
+            Error::NoTool(name.to_owned())
+        } else {
+            Error::io(Path::new(name), source)
+        }
+    }
+}
+
+impl fmt::Display for Error {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Error::NoCompiler(names) => write!(
+                f,
+                "no C compiler found ({names}): apt-get install gcc, or name one in KILN_CC"
+            ),
+            Error::NotACompiler(path) => write!(
+                f,
+                "{} does not answer --version and -print-file-name as gcc and clang do: \
+                 name another compiler in KILN_CC",
+                path.display()
+            ),
+            Error::Compile {
+                source,
+                compiler,
+                message,
+            } => write!(
+                f,
+                "{} does not compile with {compiler}:\n{message}",
+                source.display()
+            ),
+            Error::NoTool(name) => {
+                write!(f, "{name} is not installed: apt-get install binutils")
+            }
+            Error::ToolFailed { name, message } => write!(f, "{name} failed: {message}"),
+            Error::NoSources(dir) => write!(f, "no C source under {}", dir.display()),
+            Error::Collision(a, b) => write!(
+                f,
+                "{} and {} have the same object name: rename one",
+                a.display(),
+                b.display()
+            ),
+            Error::Io { path, source } => write!(f, "{}: {source}", path.display()),
+        }
+    }
+}
+
+impl std::error::Error for Error {
+    fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
+        match self {
+            Error::Io { source, .. } => Some(source),
+            _ => None,
+        }
+    }
+}

@@ -1,0 +1,362 @@
+//! The one recipe for building `kernel/`.
+//!
+//! The build script, the law tests and the compiler comparison all build through
+//! [`Kbuild`], so what is tested is what is linked. Flags come from [`recipe`] and
+//! from the caller, never from the environment: a distribution's `CFLAGS` would
+//! bring back the stack protector or the GOT.
+
+mod compiler;
+mod error;
+pub mod recipe;
+
+use std::collections::BTreeMap;
+use std::ffi::OsStr;
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::thread;
+
+pub use compiler::Compiler;
+pub use error::Error;
+pub use recipe::{SimdTier, SIMD_TIERS};
+
+/// Base name of the archive: link it as `static=kiln_kernel`.
+pub const LIBRARY: &str = "kiln_kernel";
+
+/// A build of `kernel/`, being configured.
+#[derive(Debug, Clone)]
+pub struct Kbuild {
+    kernel_dir: PathBuf,
+    out_dir: PathBuf,
+    cc: Option<String>,
+    defines: Vec<(String, String)>,
+    flags: Vec<String>,
+    werror: bool,
+}
+
+/// One compiled source file.
+#[derive(Debug, Clone)]
+pub struct Object {
+    /// The source, relative to the kernel directory (`ciphers/xts/aesni.c`).
+    pub source: PathBuf,
+    /// The object file.
+    pub path: PathBuf,
+    /// Name of the SIMD tier it was compiled for; `None` means general registers only.
+    pub simd: Option<&'static str>,
+}
+
+/// A finished build.
+#[derive(Debug, Clone)]
+pub struct Built {
+    /// The static library.
+    pub archive: PathBuf,
+    /// Its objects, in the order of their sources.
+    pub objects: Vec<Object>,
+    /// The compiler that made them.
+    pub compiler: Compiler,
+    /// What the compiler had to say (warnings), source by source.
+    pub messages: Vec<String>,
+}
+
+impl Kbuild {
+    /// Prepare to build the sources under `kernel_dir` (its `include/` is the include
+    /// path) into `out_dir`, which is created when missing.
+    pub fn new(kernel_dir: impl Into<PathBuf>, out_dir: impl Into<PathBuf>) -> Self {
+        Kbuild {
+            kernel_dir: kernel_dir.into(),
+            out_dir: out_dir.into(),
+            cc: None,
+            defines: Vec::new(),
+            flags: Vec::new(),
+            werror: false,
+        }
+    }
+
+    /// Use this compiler, a name or a path, and no other. Without it `KILN_CC` decides, and
+    /// without that the first of `cc`, `gcc` and `clang` that exists.
+    pub fn cc(mut self, name: impl Into<String>) -> Self {
+        self.cc = Some(name.into());
+        self
+    }
+
+    /// Define a macro in every object.
+    pub fn define(mut self, name: impl Into<String>, value: impl Into<String>) -> Self {
+        self.defines.push((name.into(), value.into()));
+        self
+    }
+
+    /// Add a compiler flag to every object, after the recipe's own, so that it wins.
+    pub fn flag(mut self, flag: impl Into<String>) -> Self {
+        self.flags.push(flag.into());
+        self
+    }
+
+    /// Whether a warning fails the build. Off by default: a newer compiler's new warning is no
+    /// reason for a user to go without.
+    pub fn werror(mut self, on: bool) -> Self {
+        self.werror = on;
+        self
+    }
+
+    /// Compile everything, rename the implicit `memcpy` family and archive the objects.
+    ///
+    /// # Errors
+    /// A tool is missing, a source does not compile, or a file cannot be read or written.
+    pub fn build(&self) -> Result<Built, Error> {
+        let compiler = match &self.cc {
+            Some(name) => Compiler::find(name)?,
+            None => Compiler::from_env()?,
+        };
+        let sources = self.sources()?;
+        fs::create_dir_all(&self.out_dir).map_err(|e| Error::io(&self.out_dir, e))?;
+        let hidden = self.hidden_header();
+        fs::write(&hidden, recipe::HIDDEN_H).map_err(|e| Error::io(&hidden, e))?;
+
+        let mut paths = BTreeMap::new();
+        let mut objects = Vec::new();
+        for source in sources {
+            let path = self.out_dir.join(object_name(&source));
+            if let Some(other) = paths.insert(path.clone(), source.clone()) {
+                return Err(Error::Collision(other, source));
+            }
+            let simd = recipe::tier_of(&source).map(|t| t.name);
+            objects.push(Object { source, path, simd });
+        }
+
+        let messages = self.compile_all(&compiler, &objects)?;
+        let archive = self.out_dir.join(format!("lib{LIBRARY}.a"));
+        // ar adds to an archive that exists, and would keep objects whose source is gone.
+        if archive.exists() {
+            fs::remove_file(&archive).map_err(|e| Error::io(&archive, e))?;
+        }
+        let mut ar = tool("ar");
+        ar.arg("rcsD").arg(&archive);
+        ar.args(objects.iter().map(|o| &o.path));
+        run(&mut ar)?;
+        Ok(Built {
+            archive,
+            objects,
+            compiler,
+            messages,
+        })
+    }
+
+    /// Every `.c` and `.S` file under the kernel directory, relative to it, sorted.
+    ///
+    /// # Errors
+    /// A directory cannot be read, or there is no source in it.
+    pub fn sources(&self) -> Result<Vec<PathBuf>, Error> {
+        let mut found = Vec::new();
+        walk(&self.kernel_dir, &mut |path| {
+            if matches!(path.extension().and_then(OsStr::to_str), Some("c" | "S")) {
+                let relative = path.strip_prefix(&self.kernel_dir).unwrap_or(path);
+                found.push(relative.to_path_buf());
+            }
+        })?;
+        if found.is_empty() {
+            return Err(Error::NoSources(self.kernel_dir.clone()));
+        }
+        found.sort();
+        Ok(found)
+    }
+
+    /// The command that compiles `source` (relative to the kernel directory) to `object`, by
+    /// the recipe. Renaming is a step of its own that follows it, see [`rename_implicit_calls`].
+    pub fn compile_command(&self, compiler: &Compiler, source: &Path, object: &Path) -> Command {
+        let mut cc = Command::new(&compiler.path);
+        for variable in recipe::IGNORED_ENV {
+            cc.env_remove(variable);
+        }
+        // Messages are matched and recorded; keep them in one language.
+        cc.env("LC_ALL", "C");
+        cc.args(recipe::COMMON).args(recipe::WARNINGS);
+        cc.arg("-isystem").arg(&compiler.headers);
+        cc.arg("-I").arg(self.kernel_dir.join("include"));
+        match recipe::tier_of(source) {
+            Some(tier) => cc.args(tier.flags).args(recipe::SIMD),
+            None => cc.args(recipe::GENERAL),
+        };
+        if source.extension() == Some(OsStr::new("S")) {
+            cc.args(recipe::ASSEMBLY);
+        } else {
+            cc.args(recipe::C).arg("-include").arg(self.hidden_header());
+        }
+        for (name, value) in &self.defines {
+            cc.arg(format!("-D{name}={value}"));
+        }
+        if self.werror {
+            cc.arg("-Werror");
+        }
+        cc.args(&self.flags);
+        cc.arg("-c").arg(self.kernel_dir.join(source));
+        cc.arg("-o").arg(object);
+        cc
+    }
+
+    fn hidden_header(&self) -> PathBuf {
+        self.out_dir.join("hidden.h")
+    }
+
+    /// Compile `objects` on every core; the messages, or the first error in source order.
+    fn compile_all(&self, compiler: &Compiler, objects: &[Object]) -> Result<Vec<String>, Error> {
+        let threads = thread::available_parallelism().map_or(2, |n| n.get().max(2));
+        let next = AtomicUsize::new(0);
+        let worker = || {
+            let mut done = Vec::new();
+            loop {
+                let i = next.fetch_add(1, Ordering::Relaxed);
+                let Some(object) = objects.get(i) else {
+                    return done;
+                };
+                done.push((i, self.compile(compiler, object)));
+            }
+        };
+        let mut results = thread::scope(|scope| {
+            let workers: Vec<_> = (0..threads.min(objects.len()))
+                .map(|_| scope.spawn(worker))
+                .collect();
+            workers
+                .into_iter()
+                .flat_map(|w| w.join().expect("a compiling thread does not panic"))
+                .collect::<Vec<_>>()
+        });
+        results.sort_by_key(|(i, _)| *i);
+        let mut messages = Vec::new();
+        for (_, result) in results {
+            let said = result?;
+            if !said.is_empty() {
+                messages.push(said);
+            }
+        }
+        Ok(messages)
+    }
+
+    fn compile(&self, compiler: &Compiler, object: &Object) -> Result<String, Error> {
+        let mut cc = self.compile_command(compiler, &object.source, &object.path);
+        let output = cc
+            .output()
+            .map_err(|e| Error::io(Path::new(&compiler.path), e))?;
+        let said = String::from_utf8_lossy(&output.stderr)
+            .trim_end()
+            .to_owned();
+        if !output.status.success() {
+            return Err(Error::Compile {
+                source: self.kernel_dir.join(&object.source),
+                compiler: compiler.to_string(),
+                message: said,
+            });
+        }
+        rename_implicit_calls(&object.path)?;
+        Ok(said)
+    }
+}
+
+impl Built {
+    /// Link every object into one relocatable object `out`: what the laws about symbols are
+    /// checked on.
+    ///
+    /// # Errors
+    /// `ld` is missing or refuses.
+    pub fn relocatable(&self, out: &Path) -> Result<(), Error> {
+        let mut ld = tool("ld");
+        ld.arg("-r").arg("-o").arg(out);
+        ld.args(self.objects.iter().map(|o| &o.path));
+        run(&mut ld)
+    }
+}
+
+/// Direct the `memcpy` family that a compiler calls unasked to the functions of
+/// `kernel/lib/string.c`, in place.
+///
+/// Compilers ignore asm labels for these calls, so it can only be done afterwards. The same
+/// pass drops `_GLOBAL_OFFSET_TABLE_` where no relocation uses it: gas leaves it undefined in
+/// every object that has a thread-local variable.
+///
+/// # Errors
+/// `objcopy` is missing or refuses.
+pub fn rename_implicit_calls(object: &Path) -> Result<(), Error> {
+    for pass in recipe::IMPLICIT_CALLS {
+        let mut objcopy = tool("objcopy");
+        for (from, to) in *pass {
+            objcopy.arg("--redefine-sym").arg(format!("{from}={to}"));
+        }
+        objcopy.arg("--strip-unneeded-symbol=_GLOBAL_OFFSET_TABLE_");
+        run(objcopy.arg(object))?;
+    }
+    Ok(())
+}
+
+/// Call `visit` on every file under `dir`, hidden ones left out, directories followed.
+///
+/// # Errors
+/// A directory cannot be read.
+pub fn walk(dir: &Path, visit: &mut dyn FnMut(&Path)) -> Result<(), Error> {
+    for entry in fs::read_dir(dir).map_err(|e| Error::io(dir, e))? {
+        let path = entry.map_err(|e| Error::io(dir, e))?.path();
+        // An editor's lock or backup of a source is not a source.
+        let hidden = path
+            .file_name()
+            .is_some_and(|n| n.as_encoded_bytes().starts_with(b"."));
+        if hidden {
+            continue;
+        }
+        if path.is_dir() {
+            walk(&path, visit)?;
+        } else {
+            visit(&path);
+        }
+    }
+    Ok(())
+}
+
+/// `ciphers/xts/aesni.c` becomes `ciphers.xts.aesni.c.o`: archives hold no directories, and
+/// every algorithm has a `generic.c`.
+fn object_name(source: &Path) -> String {
+    let mut name: Vec<_> = source.iter().map(OsStr::to_string_lossy).collect();
+    name.push("o".into());
+    name.join(".")
+}
+
+/// A tool of binutils.
+fn tool(name: &str) -> Command {
+    let mut command = Command::new(name);
+    command.env("LC_ALL", "C");
+    command
+}
+
+fn run(command: &mut Command) -> Result<(), Error> {
+    let name = command.get_program().to_string_lossy().into_owned();
+    let output = command.output().map_err(|e| Error::tool(&name, e))?;
+    if output.status.success() {
+        return Ok(());
+    }
+    Err(Error::ToolFailed {
+        name,
+        message: String::from_utf8_lossy(&output.stderr)
+            .trim_end()
+            .to_owned(),
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn object_names_keep_their_directory() {
+        let name = object_name(Path::new("ciphers/xts/aesni.c"));
+        assert_eq!(name, "ciphers.xts.aesni.c.o");
+    }
+
+    #[test]
+    fn a_compiler_that_is_not_there_is_named_in_one_line() {
+        let error = Kbuild::new("kernel", "out")
+            .cc("kiln-no-such-cc")
+            .build()
+            .unwrap_err()
+            .to_string();
+        assert!(error.contains("kiln-no-such-cc") && error.contains("apt-get install gcc"));
+        assert_eq!(error.lines().count(), 1, "{error}");
+    }
+}

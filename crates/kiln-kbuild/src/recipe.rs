@@ -1,0 +1,161 @@
+//! Flags of every object, as tables.
+
+use std::path::Path;
+
+/// A step of the instruction set that a source file is written for.
+#[derive(Debug)]
+pub struct SimdTier {
+    /// Suffix of the file names it holds for: `aesni` covers `aesni.c` and `ghash_aesni.c`.
+    pub name: &'static str,
+    /// Target flags, the lower tiers' included.
+    pub flags: &'static [&'static str],
+}
+
+/// The tiers. A source file belongs to the one whose name ends its own, the longest when there
+/// are several; a file that ends in none of them gets general registers only.
+pub const SIMD_TIERS: &[SimdTier] = &[
+    SimdTier {
+        name: "aesni",
+        // SSE encodings only: it must run on CPUs without AVX.
+        flags: &["-maes", "-mpclmul", "-msse4.1"],
+    },
+    SimdTier {
+        name: "vaes_avx2",
+        flags: &[
+            "-mavx2",
+            "-maes",
+            "-mvaes",
+            "-mpclmul",
+            "-mvpclmulqdq",
+            "-mbmi2",
+        ],
+    },
+    SimdTier {
+        name: "vaes_avx512",
+        flags: &[
+            "-mavx2",
+            "-maes",
+            "-mvaes",
+            "-mpclmul",
+            "-mvpclmulqdq",
+            "-mbmi2",
+            "-mavx512f",
+            "-mavx512bw",
+            "-mavx512dq",
+            "-mavx512vl",
+            "-mavx512vbmi",
+            "-mavx512vbmi2",
+            "-mavx512ifma",
+            "-mgfni",
+        ],
+    },
+];
+
+/// Every object, C and assembly.
+///
+/// What a distribution's compiler switches on by itself (stack protector, CET, stack clash
+/// protection) is switched off by name, so that all compilers are asked for the same code.
+/// `-nostdinc` leaves the compiler's own headers only: no libc header can slip in.
+pub const COMMON: &[&str] = &[
+    "-O2",
+    "-ffreestanding",
+    "-nostdinc",
+    "-fPIE",
+    "-fvisibility=hidden",
+    "-ftls-model=initial-exec",
+    "-fno-stack-protector",
+    "-fno-stack-clash-protection",
+    "-fno-strict-aliasing",
+    "-fno-asynchronous-unwind-tables",
+    "-fcf-protection=none",
+    "-mno-red-zone",
+    "-g",
+];
+
+/// Warnings, of every object.
+pub const WARNINGS: &[&str] = &[
+    "-Wall",
+    "-Wextra",
+    "-Wmissing-prototypes",
+    "-Wdeclaration-after-statement",
+    "-Wvla",
+    "-Wundef",
+];
+
+/// C objects.
+pub const C: &[&str] = &["-std=gnu11"];
+
+/// Assembly objects. Without the note the linker would make the stack of the whole program
+/// executable.
+pub const ASSEMBLY: &[&str] = &["-Wa,--noexecstack"];
+
+/// Objects that are no SIMD tier's.
+pub const GENERAL: &[&str] = &["-mgeneral-regs-only"];
+
+/// SIMD objects. `<immintrin.h>` includes `mm_malloc.h`, which wants a libc; these are the
+/// guards that make gcc's and clang's empty.
+pub const SIMD: &[&str] = &["-D_MM_MALLOC_H_INCLUDED", "-D__MM_MALLOC_H"];
+
+/// Included before each C file. `-fvisibility=hidden` covers definitions only: taking the
+/// address of a function that another file defines would still go through the GOT.
+pub const HIDDEN_H: &str = "#pragma GCC visibility push(hidden)\n";
+
+/// Functions that compilers call unasked, and what they are to call instead. In two passes:
+/// objcopy gives no two symbols one name at a time.
+pub const IMPLICIT_CALLS: &[&[(&str, &str)]] = &[
+    &[
+        ("memcpy", "kiln_memcpy"),
+        ("memmove", "kiln_memmove"),
+        ("memset", "kiln_memset"),
+        ("memcmp", "kiln_memcmp"),
+    ],
+    &[("bcmp", "kiln_memcmp")],
+];
+
+/// Environment variables by which gcc or clang would take flags or include paths.
+pub const IGNORED_ENV: &[&str] = &[
+    "CCC_OVERRIDE_OPTIONS",
+    "COMPILER_PATH",
+    "CPATH",
+    "C_INCLUDE_PATH",
+    "DEPENDENCIES_OUTPUT",
+    "GCC_COMPARE_DEBUG",
+    "SOURCE_DATE_EPOCH",
+    "SUNPRO_DEPENDENCIES",
+];
+
+/// The tier a source file belongs to, by its name.
+pub fn tier_of(source: &Path) -> Option<&'static SimdTier> {
+    let stem = source.file_stem()?.to_str()?;
+    SIMD_TIERS
+        .iter()
+        .filter(|tier| {
+            stem.strip_suffix(tier.name)
+                .is_some_and(|rest| rest.is_empty() || rest.ends_with(['_', '-']))
+        })
+        .max_by_key(|tier| tier.name.len())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn tier(source: &str) -> Option<&'static str> {
+        tier_of(Path::new(source)).map(|t| t.name)
+    }
+
+    #[test]
+    fn file_names_choose_tiers() {
+        assert_eq!(tier("ciphers/xts/aesni.c"), Some("aesni"));
+        assert_eq!(tier("ciphers/gcm/ghash_aesni.c"), Some("aesni"));
+        assert_eq!(tier("ciphers/xts/vaes_avx2.c"), Some("vaes_avx2"));
+        assert_eq!(tier("ciphers/xts/xts-vaes_avx512.S"), Some("vaes_avx512"));
+    }
+
+    #[test]
+    fn other_files_are_general() {
+        assert_eq!(tier("ciphers/xts/generic.c"), None);
+        assert_eq!(tier("aesni/dispatch.c"), None);
+        assert_eq!(tier("notaesni.c"), None);
+    }
+}

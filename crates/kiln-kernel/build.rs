@@ -1,0 +1,55 @@
+//! Builds `kernel/` and links it in.
+
+use std::env;
+use std::fs;
+use std::path::PathBuf;
+use std::process::ExitCode;
+
+use kiln_kbuild::{Kbuild, LIBRARY};
+
+fn main() -> ExitCode {
+    match build() {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(why) => {
+            eprintln!("kiln-kernel: {why}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+fn build() -> Result<(), String> {
+    let target = |key: &str| env::var(format!("CARGO_CFG_TARGET_{key}")).unwrap_or_default();
+    let (arch, width, os) = (target("ARCH"), target("POINTER_WIDTH"), target("OS"));
+    if (arch.as_str(), width.as_str(), os.as_str()) != ("x86_64", "64", "linux") {
+        return Err(format!(
+            "Kiln runs on 64-bit x86-64 Linux only, and this build is for {width}-bit {arch} {os}"
+        ));
+    }
+
+    let manifest_dir = PathBuf::from(env::var("CARGO_MANIFEST_DIR").map_err(|e| e.to_string())?);
+    let out_dir = env::var("OUT_DIR").map_err(|e| e.to_string())?;
+    let kernel_dir = manifest_dir.join("../../kernel");
+    let kernel_dir = fs::canonicalize(&kernel_dir)
+        .map_err(|e| format!("{} is missing: {e}", kernel_dir.display()))?;
+    // Cargo watches a directory with all that is under it.
+    println!("cargo:rerun-if-changed={}", kernel_dir.display());
+    println!("cargo:rerun-if-env-changed=KILN_CC");
+
+    let mut kbuild = Kbuild::new(kernel_dir, &out_dir);
+    if env::var_os("CARGO_FEATURE_CHECKS").is_some() {
+        kbuild = kbuild.define("KILN_CHECKS", "1");
+    }
+    let built = kbuild.build().map_err(|e| e.to_string())?;
+
+    for line in built.messages.iter().flat_map(|m| m.lines()) {
+        println!("cargo:warning={line}");
+    }
+    // The compiler may be upgraded in place; its link's target then changes.
+    if let Ok(compiler) = fs::canonicalize(&built.compiler.path) {
+        println!("cargo:rerun-if-changed={}", compiler.display());
+    }
+    println!("cargo:rustc-env=KILN_KERNEL_CC={}", built.compiler);
+    println!("cargo:rustc-link-search=native={out_dir}");
+    println!("cargo:rustc-link-lib=static={LIBRARY}");
+    Ok(())
+}

@@ -1,0 +1,13 @@
+//! The one way from Rust into `kernel/`: bindings of `kiln/kiln.h` and the safe
+//! forms of them that the rest of the workspace uses.
+
+#![warn(missing_docs)]
+
+mod sys;
+pub mod tier;
+pub mod xts;
+
+pub use tier::Tier;
+
+/// The compiler `kernel/` was built with: its path and what it says of itself.
+pub const COMPILER: &str = env!("KILN_KERNEL_CC");

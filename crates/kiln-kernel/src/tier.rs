@@ -1,0 +1,122 @@
+//! Tiers: what this CPU can run, in the steps implementations are written for.
+
+use std::ffi::CStr;
+use std::fmt;
+use std::str::FromStr;
+
+use crate::sys;
+
+/// A step of CPU features. See `kernel/include/kiln/cpufeature.h`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[repr(u32)]
+pub enum Tier {
+    /// General registers only.
+    Generic,
+    /// AES-NI, PCLMULQDQ and SSE4.1.
+    Aesni,
+    /// VAES and VPCLMULQDQ on ymm, with AVX2.
+    VaesAvx2,
+    /// The same on zmm, with AVX-512 up to VBMI2, and GFNI.
+    VaesAvx512,
+}
+
+impl Tier {
+    /// Every tier, lowest first.
+    pub const ALL: [Tier; 4] = [Tier::Generic, Tier::Aesni, Tier::VaesAvx2, Tier::VaesAvx512];
+
+    /// The name that `KILN_TIERS` takes.
+    pub fn name(self) -> &'static str {
+        match self {
+            Tier::Generic => "generic",
+            Tier::Aesni => "aesni",
+            Tier::VaesAvx2 => "vaes-avx2",
+            Tier::VaesAvx512 => "vaes-avx512",
+        }
+    }
+
+    /// Whether the CPU has it, masked or not.
+    pub fn present(self) -> bool {
+        // SAFETY: no arguments; reads CPUID and a word of its own, atomically.
+        let present = unsafe { sys::kiln_tiers_present() };
+        present & self.bit() != 0
+    }
+
+    /// Whether it is present and the mask allows it.
+    pub fn usable(self) -> bool {
+        // SAFETY: as in `present`.
+        let usable = unsafe { sys::kiln_tiers() };
+        usable & self.bit() != 0
+    }
+
+    /// A feature this CPU lacks for it.
+    pub fn lacks(self) -> Option<&'static str> {
+        // SAFETY: takes any number; returns null or a static string.
+        unsafe { static_str(sys::kiln_tier_lacks(self as u32)) }
+    }
+
+    /// Allow only these (generic always is).
+    pub fn mask(tiers: &[Tier]) {
+        let mask = tiers.iter().fold(0, |m, t| m | t.bit());
+        // SAFETY: an atomic store of any value.
+        unsafe { sys::kiln_tiers_mask(mask) }
+    }
+
+    fn bit(self) -> u32 {
+        1 << self as u32
+    }
+
+    pub(crate) fn from_raw(raw: u32) -> Tier {
+        Tier::ALL[raw as usize]
+    }
+}
+
+impl fmt::Display for Tier {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.pad(self.name())
+    }
+}
+
+impl FromStr for Tier {
+    type Err = String;
+
+    fn from_str(s: &str) -> Result<Tier, String> {
+        Tier::ALL
+            .into_iter()
+            .find(|t| t.name() == s)
+            .ok_or_else(|| {
+                let known: Vec<_> = Tier::ALL.iter().map(|t| t.name()).collect();
+                format!("unknown tier '{s}'; there are {}", known.join(", "))
+            })
+    }
+}
+
+/// # Safety
+/// `p` is null or points to a NUL-terminated string that is never freed.
+pub(crate) unsafe fn static_str(p: *const std::ffi::c_char) -> Option<&'static str> {
+    if p.is_null() {
+        return None;
+    }
+    // SAFETY: the caller's promise.
+    unsafe { CStr::from_ptr(p) }.to_str().ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_round_trip() {
+        for t in Tier::ALL {
+            assert_eq!(t.name().parse::<Tier>(), Ok(t));
+        }
+        assert!("sse9".parse::<Tier>().unwrap_err().contains("vaes-avx512"));
+    }
+
+    #[test]
+    fn a_tier_is_present_or_lacks_something() {
+        for t in Tier::ALL {
+            assert_eq!(t.present(), t.lacks().is_none(), "{t}");
+        }
+        assert!(Tier::Generic.present());
+    }
+}

@@ -1,0 +1,449 @@
+//! The laws of `kernel/` (docs/DESIGN.md), checked under every C compiler of this machine.
+//!
+//! Each check is a function that returns violations as text, and each has a control: a planted
+//! offender that it must report. A check that cannot fail proves nothing.
+
+#[path = "laws/disassembly.rs"]
+mod disassembly;
+#[path = "laws/layering.rs"]
+mod layering;
+#[path = "laws/names.rs"]
+mod names;
+#[path = "laws/section.rs"]
+mod section;
+#[path = "laws/subjects.rs"]
+mod subjects;
+#[path = "laws/symbols.rs"]
+mod symbols;
+
+use std::fs;
+
+use kiln_kbuild::{rename_implicit_calls, Built, Object};
+use subjects::{builds, default_compiler, kernel_dir, loud, scratch, Plant};
+
+/// The violations `check` finds in each build, each with its compiler's name before it.
+fn under_every_compiler(
+    which: fn(&subjects::Build) -> Option<&Built>,
+    mut check: impl FnMut(&Built) -> Vec<String>,
+) -> Vec<String> {
+    let mut violations = Vec::new();
+    let mut checked = 0;
+    for build in builds() {
+        // A failed build is law 4's to report.
+        if let Some(built) = which(build) {
+            checked += 1;
+            violations.extend(
+                check(built)
+                    .into_iter()
+                    .map(|v| format!("{}: {v}", build.name)),
+            );
+        }
+    }
+    assert!(checked > 0, "no compiler could build kernel/: see law 4");
+    violations
+}
+
+fn plain(build: &subjects::Build) -> Option<&Built> {
+    build.plain.as_ref().ok()
+}
+
+fn checks(build: &subjects::Build) -> Option<&Built> {
+    build.checks.as_ref().ok()
+}
+
+#[track_caller]
+fn assert_lawful(violations: Vec<String>) {
+    assert!(violations.is_empty(), "\n{}\n", violations.join("\n"));
+}
+
+/// A control: `violations` must report something about `what`.
+#[track_caller]
+fn assert_caught(violations: &[String], what: &str) {
+    assert!(
+        violations.iter().any(|v| v.contains(what)),
+        "the planted offender went unseen: nothing about {what} in {violations:?}"
+    );
+}
+
+// Law 1: freestanding.
+
+#[test]
+fn law_1_nothing_undefined_but_the_host_hooks() {
+    let hooks = symbols::host_hooks(&kernel_dir().join("include/kiln/host.h"));
+    for which in [plain, checks] {
+        assert_lawful(under_every_compiler(which, |built| {
+            symbols::undefined(built, &hooks)
+        }));
+    }
+}
+
+#[test]
+fn law_1_no_got() {
+    assert_lawful(under_every_compiler(plain, symbols::got_relocations));
+}
+
+#[test]
+fn law_1_memcpy_family_does_not_call_itself() {
+    assert_lawful(under_every_compiler(plain, |built| {
+        built
+            .objects
+            .iter()
+            .flat_map(|o| symbols::calls_itself(&o.path))
+            .collect()
+    }));
+}
+
+#[test]
+fn law_1_control_libc_call() {
+    let built = Plant::new("strlen.c", "strlen.c").build();
+    assert_caught(&symbols::undefined(&built, &[]), "strlen");
+    let hooks = ["strlen".to_owned()];
+    assert_lawful(symbols::undefined(&built, &hooks));
+}
+
+#[test]
+fn law_1_control_stack_protector() {
+    let plant = Plant::new("stack_array.c", "stack_array.c");
+    let built = plant.with(|k| k.flag("-fstack-protector-all"));
+    assert_caught(&symbols::undefined(&built, &[]), "__stack_chk_fail");
+}
+
+#[test]
+fn law_1_control_structure_copy_without_rename() {
+    let plant = Plant::new("struct_copy.c", "struct_copy.c");
+    let object = plant.compile_only();
+    assert_caught(&symbols::undefined_in(&object, &[]), "memcpy");
+    assert!(!symbols::undefined_in(&object, &[])
+        .iter()
+        .any(|v| v.contains("kiln_memcpy")));
+    rename_implicit_calls(&object).expect("objcopy renames");
+    assert_lawful(symbols::undefined_in(&object, &["kiln_memcpy".to_owned()]));
+}
+
+#[test]
+fn law_1_control_got() {
+    let built = Plant::new("got.c", "got.c").build();
+    assert_caught(&symbols::got_relocations(&built), "GOTPCREL");
+}
+
+#[test]
+fn law_1_control_memcpy_family_calls_itself() {
+    let built = Plant::new("memset_recursion.c", "memset_recursion.c").build();
+    assert_caught(
+        &symbols::calls_itself(&built.objects[0].path),
+        "kiln_memset",
+    );
+}
+
+#[test]
+fn law_1_hooks_are_read_from_the_header() {
+    let header = scratch().join("host.h");
+    let text = "/* void comment(void); */\n#define MACRO(x) (x)\n\
+                // int other(void);\nvoid kiln_host_panic(const char *why);\n\
+                KILN_EXPORT u64 kiln_host_clock(\n\tvoid);\n\
+                static inline int local(int a)\n{\n\treturn call(a);\n}\n\
+                void *kiln_host_page(size_t n) __attribute__((malloc));\n";
+    fs::write(&header, text).unwrap();
+    assert_eq!(
+        symbols::host_hooks(&header),
+        ["kiln_host_panic", "kiln_host_clock", "kiln_host_page"]
+    );
+}
+
+// Law 2: general registers only outside SIMD objects, and no red zone anywhere.
+
+#[test]
+fn law_2_no_vector_register_outside_simd_objects() {
+    for which in [plain, checks] {
+        assert_lawful(under_every_compiler(which, |built| {
+            let general = built.objects.iter().filter(|o| o.simd.is_none());
+            general.flat_map(disassembly::vector_use).collect()
+        }));
+    }
+}
+
+#[test]
+fn law_2_no_red_zone() {
+    assert_lawful(under_every_compiler(plain, |built| {
+        let objects = built.objects.iter();
+        objects.flat_map(disassembly::red_zone_use).collect()
+    }));
+}
+
+/// Compile an offender with the flags of a SIMD tier and register it as general.
+fn misregistered(offender: &str, flag: &str) -> Object {
+    let plant = Plant::new(offender, "offender_aesni.c");
+    let mut object = plant.with(|k| k.flag(flag)).objects.remove(0);
+    assert_eq!(object.simd.take(), Some("aesni"));
+    object
+}
+
+#[test]
+fn law_2_control_floating_point() {
+    let object = misregistered("double_add.c", "-O2");
+    assert_caught(&disassembly::vector_use(&object), "xmm");
+}
+
+#[test]
+fn law_2_control_vectorised_loop() {
+    let object = misregistered("loop.c", "-O3");
+    assert_caught(&disassembly::vector_use(&object), "xmm");
+}
+
+#[test]
+fn law_2_control_state_instructions_belong_to_fpu_and_cpu() {
+    let plant = |at: &str| Plant::new("fpu_state.S", at).build().objects.remove(0);
+    let outside = disassembly::vector_use(&plant("crypto/state.S"));
+    for mnemonic in [
+        "fxsave",
+        "xsave",
+        "xrstor",
+        "ldmxcsr",
+        "fninit",
+        "vzeroupper",
+    ] {
+        assert_caught(&outside, mnemonic);
+    }
+    // vzeroupper changes vector registers without saving anything: never, in general code.
+    for at in ["fpu/state.S", "cpu/state.S"] {
+        let inside = disassembly::vector_use(&plant(at));
+        assert_caught(&inside, "vzeroupper");
+        assert_eq!(inside.len(), 1, "{inside:?}");
+    }
+}
+
+#[test]
+fn law_2_control_reading_of_operands() {
+    let says = |line| disassembly::names_vector_state(line, false);
+    for bad in [
+        "movups %xmm0,(%rdi)",
+        "vpxorq (%rax,%rcx,1),%zmm31,%zmm1{%k1}{z}",
+        "kmovq  %k7,%rax",
+        "fadd   %st(1),%st",
+        "lock movq %mm0,%rax",
+        "fldl   (%rsp)",
+        "emms",
+        "xsave64 (%rdi)",
+    ] {
+        assert!(says(bad), "{bad}");
+    }
+    for good in [
+        "call   0 <xmm_helper>",
+        "lea    0x0(%rip),%rax        # 7 <table_%xmm0>",
+        "mov    %fs:0x0,%rax",
+        "rep stos %al,%es:(%rdi)",
+        "xgetbv",
+        "mov    %ss,%eax",
+    ] {
+        assert!(!says(good), "{good}");
+    }
+}
+
+#[test]
+fn law_2_control_red_zone() {
+    let plant = Plant::new("red_zone.c", "red_zone.c");
+    let built = plant.with(|k| k.flag("-mred-zone"));
+    assert_caught(&disassembly::red_zone_use(&built.objects[0]), "(%rsp)");
+    assert_lawful(disassembly::red_zone_use(&plant.build().objects[0]));
+}
+
+// Law 3: SIMD code runs inside an FPU section, always.
+
+#[test]
+fn law_3_every_simd_entry_point_checks() {
+    assert_lawful(under_every_compiler(checks, |built| {
+        let simd = built.objects.iter().filter(|o| o.simd.is_some());
+        simd.flat_map(section::unchecked_entry_points).collect()
+    }));
+}
+
+#[test]
+fn law_3_simd_outside_a_section_traps() {
+    assert_lawful(under_every_compiler(checks, |built| {
+        section::violations(&section::link(built), true)
+    }));
+}
+
+#[test]
+fn law_3_control_without_checks_nothing_traps() {
+    // The same calls in a build that does not check survive: it is the check that kills.
+    let mut present = false;
+    let violations = under_every_compiler(plain, |built| {
+        let program = section::link(built);
+        present |= section::list(&program).iter().any(section::Row::testable);
+        section::violations(&program, false)
+    });
+    if present {
+        assert_caught(&violations, "outside a section");
+    }
+}
+
+#[test]
+fn law_3_control_entry_point_that_does_not_check() {
+    let built = Plant::new("double_add.c", "double_add_aesni.c").build();
+    let violations = section::unchecked_entry_points(&built.objects[0]);
+    assert_caught(&violations, "double_add");
+}
+
+// Law 4: no warnings, under every compiler.
+
+#[test]
+fn law_4_builds_without_warnings_under_every_compiler() {
+    let mut violations = Vec::new();
+    for build in builds() {
+        loud(&format!("law 4: with {}: {}", build.name, build.version));
+        for result in [&build.plain, &build.checks] {
+            let complaints = subjects::complaints(result);
+            violations.extend(complaints.iter().map(|c| format!("{}: {c}", build.name)));
+        }
+    }
+    loud(&format!(
+        "law 4: NOT FOUND: {}",
+        subjects::not_found().join(" ")
+    ));
+    assert!(!builds().is_empty(), "no C compiler on this machine");
+    assert_lawful(violations);
+}
+
+#[test]
+fn law_4_control_warnings() {
+    for (offender, warning) in [
+        ("unused_variable.c", "unused-variable"),
+        ("missing_prototype.c", "missing-prototypes"),
+        ("late_declaration.c", "declaration-after-statement"),
+    ] {
+        let plant = Plant::new(offender, offender);
+        assert_caught(&subjects::complaints(&plant.kbuild().build()), warning);
+        let strict = plant.kbuild().werror(true).build();
+        assert!(strict.is_err(), "-Werror let {offender} pass");
+        assert_caught(&subjects::complaints(&strict), warning);
+    }
+}
+
+// Law 5: names.
+
+#[test]
+fn law_5_driver_names() {
+    let tiers = names::tiers(&kernel_dir().join("include/kiln/cpufeature.h"));
+    assert_lawful(under_every_compiler(plain, |built| {
+        let rows = section::list(&section::link(built));
+        assert!(!rows.is_empty(), "kiln_xts_impls() gives no implementation");
+        let named: Vec<_> = rows.iter().map(|r| (r.driver.as_str(), r.tier)).collect();
+        names::driver_violations(&named, &tiers)
+    }));
+}
+
+#[test]
+fn law_5_exported_symbols_are_kiln_s() {
+    assert_lawful(under_every_compiler(plain, symbols::misnamed_exports));
+}
+
+#[test]
+fn law_5_control_driver_names() {
+    let tiers = names::tiers(&kernel_dir().join("include/kiln/cpufeature.h"));
+    let tier = |suffix: &str| tiers.iter().position(|t| t == suffix).expect(suffix);
+    let (generic, aesni, avx2) = (tier("generic"), tier("aesni"), tier("vaes-avx2"));
+    assert_lawful(names::driver_violations(
+        &[
+            ("xts-aes-generic", generic),
+            ("xts-aes-fixed-time", generic),
+            ("xts-aes-aesni", aesni),
+            ("xts-aes-vaes-avx2", avx2),
+        ],
+        &tiers,
+    ));
+    for bad in [
+        ("XTS-AES-aesni", aesni),
+        ("xts", generic),
+        ("xts--aesni", aesni),
+        ("xts-aes-", generic),
+        ("xts aes-aesni", aesni),
+        ("xts-aes-vaes-avx2", aesni),
+        ("xts-aes-aesni", generic),
+        ("xts-aes-avx2", avx2),
+        ("xts-aes-none", tiers.len()),
+    ] {
+        assert_caught(&names::driver_violations(&[bad], &tiers), bad.0);
+    }
+    let twice = [("xts-aes-aesni", aesni), ("xts-aes-aesni", aesni)];
+    assert_caught(&names::driver_violations(&twice, &tiers), "twice");
+}
+
+#[test]
+fn law_5_control_exports() {
+    let built = Plant::new("bad_export.c", "bad_export.c").build();
+    let violations = symbols::misnamed_exports(&built);
+    assert_caught(&violations, "aes_leak");
+    assert_caught(&violations, "aes_leaked_data");
+    assert!(!violations.iter().any(|v| v.contains("kiln_fine")));
+    assert!(!violations.iter().any(|v| v.contains("aes_hidden")));
+}
+
+// Layering.
+
+#[test]
+fn layering_kernel_includes_only_itself() {
+    assert_lawful(layering::kernel_includes(kernel_dir()));
+}
+
+#[test]
+fn layering_of_crates() {
+    let crates = kernel_dir().join("../crates");
+    for name in ["kiln-measure", "kiln-kbuild"] {
+        let manifest = fs::read_to_string(crates.join(name).join("Cargo.toml"))
+            .unwrap_or_else(|e| panic!("crates/{name}/Cargo.toml: {e}"));
+        assert_lawful(layering::kiln_dependencies(name, &manifest));
+    }
+}
+
+#[test]
+fn layering_control_includes() {
+    let plant = Plant::empty();
+    plant.write("include/kiln/types.h", "#include <stdint.h>\n");
+    plant.write("a/aesni.c", "#include <immintrin.h>\n#include \"a.h\"\n");
+    plant.write("a/a.h", "#include <kiln/types.h>\n");
+    assert_lawful(layering::kernel_includes(&plant.dir));
+
+    plant.write("b/libc.c", "  #  include <string.h>\n");
+    plant.write("b/outside.c", "#include \"../../outside.h\"\n");
+    plant.write("b/absent.c", "#include <kiln/absent.h>\n");
+    plant.write("b/generic.c", "#include \"simd.h\"\n");
+    plant.write("b/simd.h", "#include <immintrin.h>\n");
+    plant.write("b/macro.c", "#include CONFIG_HEADER\n");
+    fs::write(plant.dir.join("../outside.h"), "").unwrap();
+    let violations = layering::kernel_includes(&plant.dir);
+    for what in [
+        "<string.h>",
+        "../../outside.h",
+        "<kiln/absent.h>",
+        "b/generic.c",
+        "CONFIG_HEADER",
+    ] {
+        assert_caught(&violations, what);
+    }
+    assert_eq!(violations.len(), 5, "{violations:?}");
+}
+
+#[test]
+fn layering_control_crates() {
+    for manifest in [
+        "[dependencies]\nkiln-kernel = { path = \"../kiln-kernel\" }\n",
+        "[dev-dependencies]\nkiln-kernel.workspace = true\n",
+        "[target.'cfg(unix)'.dependencies]\nkiln-kernel = \"1\"\n",
+        "[dependencies.kiln-kernel]\npath = \"../kiln-kernel\"\n",
+        "[dependencies]\nkernel = { package = \"kiln-kernel\", path = \"../kiln-kernel\" }\n",
+    ] {
+        assert_caught(
+            &layering::kiln_dependencies("offender", manifest),
+            "kiln-kernel",
+        );
+    }
+    let innocent = "[package]\nname = \"kiln-measure\"\n[dependencies]\nlibc = \"0.2\"\n";
+    assert_lawful(layering::kiln_dependencies("innocent", innocent));
+}
+
+#[test]
+fn the_default_compiler_is_among_those_checked() {
+    let path = fs::canonicalize(&default_compiler().path).unwrap();
+    assert!(builds().iter().any(|b| b.canonical == path));
+}

@@ -1,0 +1,140 @@
+//! Checks of who may include or depend on whom.
+
+use std::collections::BTreeSet;
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use kiln_kbuild::recipe::tier_of;
+use kiln_kbuild::walk;
+
+/// Headers that every freestanding compiler brings.
+const FREESTANDING: [&str; 3] = ["stdbool.h", "stddef.h", "stdint.h"];
+
+/// The intrinsics, for SIMD files.
+const INTRINSICS: &str = "immintrin.h";
+
+/// Includes in `kernel_dir` that reach out of it, and intrinsics that a file of no SIMD tier
+/// includes, itself or through a header.
+pub fn kernel_includes(kernel_dir: &Path) -> Vec<String> {
+    let kernel = Tree(fs::canonicalize(kernel_dir).expect("kernel/ exists"));
+    let mut files = Vec::new();
+    walk(&kernel.0, &mut |path| {
+        let kind = path.extension().and_then(|e| e.to_str());
+        if matches!(kind, Some("c" | "h" | "S")) {
+            files.push(path.to_owned());
+        }
+    })
+    .unwrap_or_else(|e| panic!("{e}"));
+    files.sort();
+
+    let mut violations = Vec::new();
+    for file in &files {
+        let here = kernel.relative(file);
+        for include in includes(file) {
+            if let Found::Violation(why) = kernel.resolve(file, &include) {
+                violations.push(format!("{here}: #include {include}: {why}"));
+            }
+        }
+        let is_header = file.extension().is_some_and(|e| e == "h");
+        if !is_header && tier_of(file).is_none() {
+            if let Some(by) = kernel.reaches_intrinsics(file, &mut BTreeSet::new()) {
+                let by = kernel.relative(&by);
+                violations.push(format!(
+                    "{here} is of no SIMD tier and has <{INTRINSICS}> by {by}"
+                ));
+            }
+        }
+    }
+    violations
+}
+
+enum Found {
+    /// A file of `kernel/`.
+    Ours(PathBuf),
+    Compilers,
+    Intrinsics,
+    Violation(&'static str),
+}
+
+struct Tree(PathBuf);
+
+impl Tree {
+    fn relative<'a>(&self, file: &'a Path) -> std::path::Display<'a> {
+        file.strip_prefix(&self.0).unwrap_or(file).display()
+    }
+
+    fn resolve(&self, file: &Path, include: &str) -> Found {
+        let path = if let Some(name) = unquote(include, '<', '>') {
+            if name == INTRINSICS {
+                return Found::Intrinsics;
+            }
+            if FREESTANDING.contains(&name) {
+                return Found::Compilers;
+            }
+            if !name.starts_with("kiln/") {
+                return Found::Violation("not a header of kernel/ or of a freestanding compiler");
+            }
+            self.0.join("include").join(name)
+        } else if let Some(name) = unquote(include, '"', '"') {
+            file.with_file_name(name)
+        } else {
+            return Found::Violation("neither <...> nor \"...\"");
+        };
+        match fs::canonicalize(path) {
+            Ok(path) if path.starts_with(&self.0) => Found::Ours(path),
+            Ok(_) => Found::Violation("outside kernel/"),
+            Err(_) => Found::Violation("no such file"),
+        }
+    }
+
+    /// The file that includes the intrinsics, of those that `file` includes.
+    fn reaches_intrinsics(&self, file: &Path, seen: &mut BTreeSet<PathBuf>) -> Option<PathBuf> {
+        if !seen.insert(file.to_owned()) {
+            return None;
+        }
+        includes(file)
+            .iter()
+            .find_map(|include| match self.resolve(file, include) {
+                Found::Intrinsics => Some(file.to_owned()),
+                Found::Ours(header) => self.reaches_intrinsics(&header, seen),
+                Found::Compilers | Found::Violation(_) => None,
+            })
+    }
+}
+
+fn unquote(include: &str, open: char, close: char) -> Option<&str> {
+    let (name, _) = include.strip_prefix(open)?.split_once(close)?;
+    Some(name)
+}
+
+/// What follows each `#include` of a file.
+fn includes(file: &Path) -> Vec<String> {
+    let text = fs::read_to_string(file).unwrap_or_else(|e| panic!("{}: {e}", file.display()));
+    text.lines()
+        .filter_map(|line| line.trim_start().strip_prefix('#'))
+        .filter_map(|line| line.trim_start().strip_prefix("include"))
+        .map(|rest| rest.trim().to_owned())
+        .collect()
+}
+
+/// Dependencies on crates of this workspace in the manifest of `name`.
+pub fn kiln_dependencies(name: &str, manifest: &str) -> Vec<String> {
+    let mut violations = Vec::new();
+    let mut in_dependencies = false;
+    for line in manifest.lines().map(str::trim) {
+        let section = line.strip_prefix('[');
+        if let Some(section) = section {
+            in_dependencies = section.contains("dependencies");
+        }
+        let value = line.split_once("package").map(|(_, v)| v);
+        let renamed = value.is_some_and(|v| v.contains("\"kiln"));
+        let named = match section {
+            Some(section) => section.contains("dependencies.kiln"),
+            None => line.trim_start_matches('"').starts_with("kiln"),
+        };
+        if in_dependencies && (named || renamed) {
+            violations.push(format!("{name} depends on another crate of Kiln: {line}"));
+        }
+    }
+    violations
+}

@@ -1,0 +1,66 @@
+//! Checks of driver names.
+
+use std::collections::BTreeSet;
+use std::fs;
+use std::path::Path;
+
+/// The tiers of `enum kiln_tier`, in order, as driver names end: `KILN_TIER_VAES_AVX2` is
+/// `vaes-avx2`.
+pub fn tiers(header: &Path) -> Vec<String> {
+    let text = fs::read_to_string(header).unwrap_or_else(|e| panic!("{}: {e}", header.display()));
+    let (_, body) = text
+        .split_once("enum kiln_tier {")
+        .expect("cpufeature.h defines enum kiln_tier");
+    let (body, _) = body.split_once('}').expect("the enum ends");
+    body.lines()
+        .filter_map(|line| line.trim().strip_prefix("KILN_TIER_"))
+        .map(|line| {
+            let end = line.find(|c: char| !c.is_ascii_alphanumeric() && c != '_');
+            line[..end.unwrap_or(line.len())]
+                .to_ascii_lowercase()
+                .replace('_', "-")
+        })
+        .collect()
+}
+
+/// Names that do not follow the kernel's convention, ALGORITHM-...-TIER, or name another tier
+/// than theirs. Tier 0 is general registers, and may end in anything but a tier.
+pub fn driver_violations(drivers: &[(&str, usize)], tiers: &[String]) -> Vec<String> {
+    let mut violations = Vec::new();
+    let mut seen = BTreeSet::new();
+    for &(name, tier) in drivers {
+        if !well_formed(name) {
+            violations.push(format!(
+                "{name:?} is no driver name of the kernel's convention"
+            ));
+        }
+        if !seen.insert(name) {
+            violations.push(format!("{name:?} is there twice"));
+        }
+        // The longest, should one tier's name end another's.
+        let named = (1..tiers.len())
+            .filter(|&t| name.ends_with(&format!("-{}", tiers[t])))
+            .max_by_key(|&t| tiers[t].len())
+            .unwrap_or(0);
+        if named != tier {
+            let is = tiers.get(tier).map_or("an unknown one", String::as_str);
+            violations.push(format!(
+                "{name:?} is named for tier {}, and its tier is {is}",
+                tiers[named]
+            ));
+        }
+    }
+    violations
+}
+
+/// `^[a-z0-9]+(-[a-z0-9_]+)+$`
+fn well_formed(name: &str) -> bool {
+    let mut parts = name.split('-');
+    let word = |part: &str, more: &[u8]| {
+        let ok = |b: u8| b.is_ascii_lowercase() || b.is_ascii_digit() || more.contains(&b);
+        !part.is_empty() && part.bytes().all(ok)
+    };
+    parts.next().is_some_and(|first| word(first, b""))
+        && name.contains('-')
+        && parts.all(|part| word(part, b"_"))
+}

@@ -1,0 +1,134 @@
+//! Checks that SIMD code refuses to run outside an FPU section, by reading it and by running it.
+
+use std::os::unix::process::ExitStatusExt;
+use std::path::{Path, PathBuf};
+use std::process::{Command, ExitStatus};
+
+use kiln_kbuild::{Built, Object};
+
+use crate::disassembly::functions;
+use crate::subjects::{kernel_dir, loud, offenders, run};
+use crate::symbols::symbols;
+
+/// What a trapping check ends in (signal(7)).
+const SIGILL: i32 = 4;
+
+/// Lengths in bytes: one block, ciphertext stealing, a few blocks, and the long loops.
+const LENGTHS: [&str; 4] = ["16", "17", "100", "4096"];
+
+/// Global functions of a SIMD object without a trap in them. In a build with checks each begins
+/// with one.
+pub fn unchecked_entry_points(object: &Object) -> Vec<String> {
+    let functions = functions(&object.path);
+    let traps = |name: &str| {
+        // gcc moves unlikely code into a function of its own.
+        let cold = format!("{name}.cold");
+        functions
+            .iter()
+            .filter(|f| f.name == name || f.name == cold)
+            .flat_map(|f| &f.instructions)
+            .any(|text| text.starts_with("ud2"))
+    };
+    symbols(&object.path)
+        .into_iter()
+        .filter(|s| s.function && s.global && s.defined && !traps(&s.name))
+        .map(|s| {
+            let source = object.source.display();
+            format!("{source}: {} does not check for an FPU section", s.name)
+        })
+        .collect()
+}
+
+/// An implementation, as `no_section.c` lists it.
+pub struct Row {
+    pub index: String,
+    pub driver: String,
+    pub tier: usize,
+    /// What this machine lacks for it.
+    pub lacks: Option<String>,
+}
+
+impl Row {
+    /// Whether it is SIMD and runs here.
+    pub fn testable(&self) -> bool {
+        self.tier != 0 && self.lacks.is_none()
+    }
+}
+
+/// Link `no_section.c` with a build of `kernel/`, by the same compiler.
+pub fn link(built: &Built) -> PathBuf {
+    let program = built.archive.with_file_name("no_section");
+    run(Command::new(&built.compiler.path)
+        .args([
+            "-std=gnu11",
+            "-O1",
+            "-g",
+            "-Wall",
+            "-Wextra",
+            "-Werror",
+            "-I",
+        ])
+        .arg(kernel_dir().join("include"))
+        .arg(offenders().join("no_section.c"))
+        .arg(&built.archive)
+        .arg("-o")
+        .arg(&program));
+    program
+}
+
+/// The implementations there are.
+pub fn list(program: &Path) -> Vec<Row> {
+    let text = run(Command::new(program).arg("list"));
+    text.lines()
+        .map(|line| match *line.split('\t').collect::<Vec<_>>() {
+            [index, driver, tier, lacks] => Row {
+                index: index.to_owned(),
+                driver: driver.to_owned(),
+                tier: tier.parse().expect("a tier is a number"),
+                lacks: Some(lacks.to_owned()).filter(|l| !l.is_empty()),
+            },
+            _ => panic!("no_section.c listed {line:?}"),
+        })
+        .collect()
+}
+
+/// Call every SIMD implementation that this CPU can run outside a section, where it must die of
+/// SIGILL, and inside one, where it must return. `tell` prints what was skipped.
+pub fn violations(program: &Path, tell: bool) -> Vec<String> {
+    let mut violations = Vec::new();
+    let rows = list(program);
+    for row in rows.iter().filter(|r| r.tier != 0) {
+        if let Some(lacks) = &row.lacks {
+            if tell {
+                loud(&format!("law 3: SKIPPED {}: no {lacks} here", row.driver));
+            }
+            continue;
+        }
+        for op in ["encrypt", "decrypt"] {
+            for len in LENGTHS {
+                let call = |place| status(program, [place, op, &row.index, len]);
+                let what = format!("{} {op} of {len} bytes", row.driver);
+                let outside = call("outside");
+                if outside.signal() != Some(SIGILL) {
+                    violations.push(format!("{what} outside a section: {outside}, not SIGILL"));
+                }
+                let inside = call("inside");
+                if !inside.success() {
+                    violations.push(format!("{what} inside a section: {inside}"));
+                }
+            }
+        }
+    }
+    if tell && !rows.iter().any(Row::testable) {
+        loud("law 3: SKIPPED: this CPU runs no SIMD tier at all");
+    }
+    violations
+}
+
+fn status(program: &Path, arguments: [&str; 4]) -> ExitStatus {
+    Command::new(program)
+        .args(arguments)
+        .output()
+        .unwrap_or_else(|e| panic!("{}: {e}", program.display()))
+        .status
+}

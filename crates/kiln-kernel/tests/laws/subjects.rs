@@ -1,0 +1,200 @@
+//! What the laws are checked on: builds of `kernel/` by every compiler found, and planted
+//! offenders.
+
+use std::fs;
+use std::io::{stderr, Write};
+use std::path::{Path, PathBuf};
+use std::process::{self, Command};
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::LazyLock;
+
+use kiln_kbuild::{Built, Compiler, Error, Kbuild};
+
+/// Law 4's compilers, by the names distributions give them.
+fn compiler_names() -> Vec<String> {
+    let gcc = (11..=15).map(|v| format!("gcc-{v}"));
+    let clang = (14..=22).map(|v| format!("clang-{v}"));
+    gcc.chain(["gcc".to_owned()])
+        .chain(clang)
+        .chain(["clang".to_owned()])
+        .collect()
+}
+
+/// `kernel/` as one compiler built it. Warnings are law 4's to judge, and no reason for the other
+/// checks to go without.
+pub struct Build {
+    /// The compiler's name.
+    pub name: String,
+    /// What it says of itself.
+    pub version: String,
+    /// Its path with links resolved, which tells compilers apart.
+    pub canonical: PathBuf,
+    /// What a user gets.
+    pub plain: Result<Built, Error>,
+    /// With `KILN_CHECKS`.
+    pub checks: Result<Built, Error>,
+}
+
+static BUILDS: LazyLock<Vec<Build>> = LazyLock::new(|| {
+    let mut builds: Vec<Build> = Vec::new();
+    let found = compiler_names()
+        .into_iter()
+        .filter_map(|name| Some((Compiler::find(&name).ok()?, name)));
+    let default = default_compiler();
+    let default = (default.clone(), default.path.display().to_string());
+    for (compiler, name) in found.chain([default]) {
+        let canonical = fs::canonicalize(&compiler.path).expect("a path that was just found");
+        if builds.iter().any(|b| b.canonical == canonical) {
+            continue;
+        }
+        let out = scratch().join(format!("build-{}", builds.len()));
+        let kbuild = |dir: &str| {
+            Kbuild::new(kernel_dir(), out.join(dir))
+                .cc(compiler.path.to_str().expect("a compiler path in UTF-8"))
+        };
+        builds.push(Build {
+            name,
+            plain: kbuild("plain").build(),
+            checks: kbuild("checks").define("KILN_CHECKS", "1").build(),
+            version: compiler.version,
+            canonical,
+        });
+    }
+    builds
+});
+
+/// One build for each compiler on this machine.
+pub fn builds() -> &'static [Build] {
+    &BUILDS
+}
+
+/// The compilers of law 4 that this machine does not have.
+pub fn not_found() -> Vec<String> {
+    let mut names = compiler_names();
+    names.retain(|name| Compiler::find(name).is_err());
+    names
+}
+
+/// What a compiler had to say against a build: its errors, or its warnings.
+pub fn complaints(result: &Result<Built, Error>) -> Vec<String> {
+    match result {
+        Ok(built) => built.messages.clone(),
+        Err(error) => vec![error.to_string()],
+    }
+}
+
+/// The compiler that the build script used, and that offenders are compiled with.
+pub fn default_compiler() -> &'static Compiler {
+    static DEFAULT: LazyLock<Compiler> =
+        LazyLock::new(|| Compiler::from_env().unwrap_or_else(|e| panic!("{e}")));
+    &DEFAULT
+}
+
+/// The real `kernel/`.
+pub fn kernel_dir() -> &'static Path {
+    static DIR: LazyLock<PathBuf> = LazyLock::new(|| {
+        let dir = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../kernel");
+        fs::canonicalize(&dir).unwrap_or_else(|e| panic!("{}: {e}", dir.display()))
+    });
+    &DIR
+}
+
+/// A directory of this process. Those of finished processes are removed.
+pub fn scratch() -> &'static Path {
+    static DIR: LazyLock<PathBuf> = LazyLock::new(|| {
+        let all = Path::new(env!("CARGO_TARGET_TMPDIR")).join("laws");
+        for entry in fs::read_dir(&all).into_iter().flatten().flatten() {
+            if !Path::new("/proc").join(entry.file_name()).exists() {
+                // Another process may be removing it too.
+                let _ = fs::remove_dir_all(entry.path());
+            }
+        }
+        let dir = all.join(process::id().to_string());
+        fs::create_dir_all(&dir).unwrap_or_else(|e| panic!("{}: {e}", dir.display()));
+        dir
+    });
+    &DIR
+}
+
+/// A small `kernel/` with an offender in it.
+pub struct Plant {
+    /// Its directory.
+    pub dir: PathBuf,
+}
+
+impl Plant {
+    /// One without files.
+    pub fn empty() -> Self {
+        static NEXT: AtomicUsize = AtomicUsize::new(0);
+        let n = NEXT.fetch_add(1, Ordering::Relaxed);
+        let dir = scratch().join(format!("plant-{n}/kernel"));
+        fs::create_dir_all(dir.join("include")).unwrap();
+        Plant { dir }
+    }
+
+    /// One with the file `offender` of `tests/offenders/` at `at`.
+    pub fn new(offender: &str, at: &str) -> Self {
+        let plant = Self::empty();
+        let source = offenders().join(offender);
+        let text =
+            fs::read_to_string(&source).unwrap_or_else(|e| panic!("{}: {e}", source.display()));
+        plant.write(at, &text);
+        plant
+    }
+
+    /// Add or replace a file.
+    pub fn write(&self, at: &str, text: &str) {
+        let path = self.dir.join(at);
+        fs::create_dir_all(path.parent().unwrap()).unwrap();
+        fs::write(path, text).unwrap();
+    }
+
+    /// Its build, to be configured.
+    pub fn kbuild(&self) -> Kbuild {
+        let compiler = default_compiler().path.to_str().unwrap();
+        Kbuild::new(&self.dir, self.dir.join("../out")).cc(compiler)
+    }
+
+    /// Build it as users do.
+    pub fn build(&self) -> Built {
+        self.with(|k| k)
+    }
+
+    /// Build it differently.
+    pub fn with(&self, how: impl FnOnce(Kbuild) -> Kbuild) -> Built {
+        how(self.kbuild()).build().unwrap_or_else(|e| panic!("{e}"))
+    }
+
+    /// Compile its only source and leave out what follows compilation.
+    pub fn compile_only(&self) -> PathBuf {
+        let built = self.build();
+        let object = self.dir.join("../compiled.o");
+        let source = &built.objects[0].source;
+        let kbuild = self.kbuild();
+        run(&mut kbuild.compile_command(default_compiler(), source, &object));
+        object
+    }
+}
+
+/// `tests/offenders`.
+pub fn offenders() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/offenders")
+}
+
+/// What a command that must succeed writes to stdout.
+pub fn run(command: &mut Command) -> String {
+    let name = command.get_program().to_string_lossy().into_owned();
+    let output = command
+        .env("LC_ALL", "C")
+        .output()
+        .unwrap_or_else(|e| panic!("{name}: {e}"));
+    let said = String::from_utf8_lossy(&output.stderr);
+    assert!(output.status.success(), "{command:?} failed:\n{said}");
+    String::from_utf8_lossy(&output.stdout).into_owned()
+}
+
+/// Print a line that the test harness does not swallow.
+pub fn loud(line: &str) {
+    // Only eprintln! is captured. Nothing depends on the line being seen.
+    let _ = writeln!(stderr(), "{line}");
+}

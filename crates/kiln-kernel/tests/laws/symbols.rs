@@ -1,0 +1,148 @@
+//! Checks of symbol tables and relocations.
+
+use std::collections::BTreeSet;
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use kiln_kbuild::recipe::IMPLICIT_CALLS;
+use kiln_kbuild::Built;
+
+use crate::subjects::run;
+
+/// A line of `readelf --syms`.
+pub struct Symbol {
+    pub name: String,
+    pub function: bool,
+    pub global: bool,
+    pub hidden: bool,
+    pub defined: bool,
+}
+
+/// The symbols of an object.
+pub fn symbols(object: &Path) -> Vec<Symbol> {
+    let text = run(Command::new("readelf").arg("--syms").arg("-W").arg(object));
+    // Num: Value Size Type Bind Vis Ndx Name
+    text.lines()
+        .filter_map(|line| match *line.split_whitespace().collect::<Vec<_>>() {
+            [number, _, _, kind, bind, vis, section, name] if number.ends_with(':') => {
+                Some(Symbol {
+                    name: name.to_owned(),
+                    function: kind == "FUNC",
+                    global: bind == "GLOBAL" || bind == "WEAK",
+                    hidden: vis == "HIDDEN" || vis == "INTERNAL",
+                    defined: section != "UND",
+                })
+            }
+            _ => None,
+        })
+        // The heading has as many words.
+        .filter(|symbol| symbol.name != "Name")
+        .collect()
+}
+
+fn relocatable(built: &Built) -> PathBuf {
+    let out = built.archive.with_file_name("linked.o");
+    built.relocatable(&out).unwrap_or_else(|e| panic!("{e}"));
+    out
+}
+
+/// Undefined symbols of the whole, other than `hooks`.
+pub fn undefined(built: &Built, hooks: &[String]) -> Vec<String> {
+    undefined_in(&relocatable(built), hooks)
+}
+
+/// Undefined symbols of one object, other than `hooks`.
+pub fn undefined_in(object: &Path, hooks: &[String]) -> Vec<String> {
+    let text = run(Command::new("nm").arg("-u").arg(object));
+    text.lines()
+        .filter_map(|line| line.split_whitespace().last())
+        .filter(|name| !hooks.iter().any(|hook| hook == name))
+        .map(|name| format!("{name} is undefined"))
+        .collect()
+}
+
+/// Relocations through the GOT. That of initial-exec thread-local variables is no matter: the
+/// final link turns it into a constant.
+pub fn got_relocations(built: &Built) -> Vec<String> {
+    let text = run(Command::new("readelf").arg("-rW").arg(relocatable(built)));
+    text.lines()
+        .filter(|line| line.contains("_GOT") && !line.contains("_GOTTPOFF"))
+        .map(|line| line.split_whitespace().collect::<Vec<_>>().join(" "))
+        .map(|line| format!("a reference through the GOT: {line}"))
+        .collect()
+}
+
+/// Functions of the `memcpy` family that call the family from the file that defines them: a
+/// loop in `kiln_memset` that the compiler replaces by `memset` never returns.
+pub fn calls_itself(object: &Path) -> Vec<String> {
+    let family: BTreeSet<_> = IMPLICIT_CALLS.concat().iter().map(|(_, to)| *to).collect();
+    let symbols = symbols(object);
+    family
+        .into_iter()
+        .filter(|name| {
+            let mut here = symbols.iter().filter(|s| s.name == *name);
+            let called = here.clone().any(|s| !s.defined);
+            called && here.any(|s| s.defined)
+        })
+        .map(|name| format!("the file that defines {name} calls what is renamed to it"))
+        .collect()
+}
+
+/// Exported symbols without Kiln's prefix.
+pub fn misnamed_exports(built: &Built) -> Vec<String> {
+    symbols(&relocatable(built))
+        .into_iter()
+        .filter(|s| s.global && s.defined && !s.hidden && !s.name.starts_with("kiln_"))
+        .map(|s| format!("{} is exported and does not start with kiln_", s.name))
+        .collect()
+}
+
+/// The functions that a header declares; none when there is no such header.
+pub fn host_hooks(header: &Path) -> Vec<String> {
+    let Ok(text) = fs::read_to_string(header) else {
+        return Vec::new();
+    };
+    let code = strip_comments(&text);
+    let code: String = code
+        .lines()
+        .filter(|line| !line.trim_start().starts_with('#'))
+        .map(|line| format!("{line}\n"))
+        .collect();
+    code.split_inclusive([';', '{', '}'])
+        .filter_map(|declaration| declaration.strip_suffix(';'))
+        .filter_map(|declaration| declaration.split_once('('))
+        .filter_map(|(before, _)| {
+            let before = before.trim_end();
+            let is_name = |c: char| c.is_ascii_alphanumeric() || c == '_';
+            let start = before.rfind(|c| !is_name(c))? + 1;
+            // A call inside an inline function has no type before its name.
+            let declared = !before[..start].trim().is_empty();
+            let returned = before[..start].trim() == "return";
+            (declared && !returned).then(|| before[start..].to_owned())
+        })
+        .collect()
+}
+
+fn strip_comments(text: &str) -> String {
+    let mut code = String::new();
+    let mut rest = text;
+    loop {
+        let block = rest.find("/*");
+        let line = rest.find("//");
+        let (start, end) = match (block, line) {
+            (None, None) => return code + rest,
+            (Some(b), l) if l.is_none_or(|l| b < l) => (b, rest[b..].find("*/").map(|e| b + e + 2)),
+            (_, l) => {
+                let l = l.unwrap_or_default();
+                (l, rest[l..].find('\n').map(|e| l + e))
+            }
+        };
+        code.push_str(&rest[..start]);
+        code.push(' ');
+        match end {
+            Some(end) => rest = &rest[end..],
+            None => return code,
+        }
+    }
+}

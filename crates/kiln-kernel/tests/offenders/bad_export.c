@@ -1,0 +1,25 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR MIT */
+/* Offends law 5: two exports without Kiln's prefix, beside two innocents. */
+
+#define EXPORT __attribute__((visibility("default")))
+
+EXPORT int aes_leak(void);
+EXPORT int kiln_fine(void);
+int aes_hidden(void);
+
+EXPORT int aes_leaked_data = 1;
+
+EXPORT int aes_leak(void)
+{
+	return 1;
+}
+
+EXPORT int kiln_fine(void)
+{
+	return 2;
+}
+
+int aes_hidden(void)
+{
+	return 3;
+}

@@ -1,0 +1,19 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR MIT */
+/*
+ * Offends law 2 outside the rooms that save and restore vector state; the last
+ * instruction offends anywhere.
+ */
+
+	.text
+	.globl	kiln_fpu_state
+	.type	kiln_fpu_state, @function
+kiln_fpu_state:
+	fxsave	(%rdi)
+	fxrstor64 (%rdi)
+	xsavec64 (%rdi)
+	xrstor	(%rdi)
+	ldmxcsr	(%rdi)
+	fninit
+	vzeroupper
+	ret
+	.size	kiln_fpu_state, . - kiln_fpu_state

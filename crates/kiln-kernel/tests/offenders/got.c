@@ -1,0 +1,10 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR MIT */
+/* Offends law 1: the address of a function that may be defined elsewhere. */
+
+__attribute__((visibility("default"))) void elsewhere(void);
+void (*address(void))(void);
+
+void (*address(void))(void)
+{
+	return elsewhere;
+}

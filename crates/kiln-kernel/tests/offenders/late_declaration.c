@@ -1,0 +1,12 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR MIT */
+/* Offends law 4. */
+
+int answer(int n);
+
+int answer(int n)
+{
+	n++;
+	int late = n;
+
+	return late;
+}

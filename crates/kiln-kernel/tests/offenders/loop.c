@@ -1,0 +1,10 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR MIT */
+/* Offends law 2: nothing but integers, until a compiler vectorises it. */
+
+void add_all(unsigned int *restrict to, const unsigned int *restrict from);
+
+void add_all(unsigned int *restrict to, const unsigned int *restrict from)
+{
+	for (int i = 0; i < 1024; i++)
+		to[i] += from[i];
+}

@@ -1,0 +1,7 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR MIT */
+/* Offends law 4. */
+
+int answer(void)
+{
+	return 42;
+}

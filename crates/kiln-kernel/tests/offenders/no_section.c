@@ -1,0 +1,84 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR MIT */
+/*
+ * Calls an AES-XTS implementation outside an FPU section, or inside one.
+ *
+ *	no_section list
+ *	no_section outside|inside encrypt|decrypt INDEX LENGTH
+ *
+ * list prints index, driver, tier and what this CPU lacks for it, by tabs.
+ */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/resource.h>
+
+/* glibc has one too; kernel/ never meets it, and need not care. */
+#undef __always_inline
+#include <kiln/fpu.h>
+#include <kiln/kiln.h>
+
+static int usage(void)
+{
+	fputs("usage: no_section list | outside|inside encrypt|decrypt INDEX LENGTH\n",
+	      stderr);
+	return 2;
+}
+
+static int list(void)
+{
+	for (size_t i = 0; i < kiln_xts_impls(); i++) {
+		const struct kiln_xts_impl *impl = kiln_xts_impl(i);
+		const char *lacks = kiln_tier_lacks(impl->tier);
+
+		printf("%zu\t%s\t%u\t%s\n", i, impl->driver, impl->tier,
+		       lacks ? lacks : "");
+	}
+	return 0;
+}
+
+int main(int argc, char **argv)
+{
+	/* Dying is expected, and leaves no core file. */
+	const struct rlimit no_core = { 0, 0 };
+	const struct kiln_xts_impl *impl;
+	struct xts_key *key;
+	u8 raw[64], iv[16] = { 0 };
+	size_t index, len;
+	u8 *buf;
+	bool inside;
+
+	if (argc == 2 && !strcmp(argv[1], "list"))
+		return list();
+	if (argc != 5)
+		return usage();
+	inside = !strcmp(argv[1], "inside");
+	index = strtoul(argv[3], NULL, 10);
+	len = strtoul(argv[4], NULL, 10);
+	if (index >= kiln_xts_impls() || len < 16)
+		return usage();
+	impl = kiln_xts_impl(index);
+	setrlimit(RLIMIT_CORE, &no_core);
+
+	/* A multiple of the alignment, as aligned_alloc() wants it. */
+	key = aligned_alloc(64, (kiln_xts_key_size() + 63) & ~(size_t)63);
+	buf = calloc(1, len);
+	if (!key || !buf)
+		return 3;
+	/* Halves that differ, should setkey refuse equal ones. */
+	for (size_t i = 0; i < sizeof(raw); i++)
+		raw[i] = (u8)(7 * i + 1);
+	if (kiln_xts_setkey(key, raw, sizeof(raw)))
+		return 4;
+
+	if (inside)
+		kernel_fpu_begin();
+	if (!strcmp(argv[2], "decrypt"))
+		impl->decrypt(key, buf, buf, len, iv);
+	else
+		impl->encrypt(key, buf, buf, len, iv);
+	if (inside)
+		kernel_fpu_end();
+	free(buf);
+	free(key);
+	return 0;
+}

@@ -1,0 +1,13 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR MIT */
+/* Offends law 2 when built with a red zone: a leaf function with a local array. */
+
+int leaf(int i);
+
+int leaf(int i)
+{
+	volatile int a[4];
+
+	a[0] = i;
+	a[1] = i + 1;
+	return a[i & 1];
+}

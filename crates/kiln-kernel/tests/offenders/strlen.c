@@ -1,0 +1,10 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR MIT */
+/* Offends law 1: a function of libc. */
+
+__SIZE_TYPE__ strlen(const char *s);
+int twice(const char *s);
+
+int twice(const char *s)
+{
+	return 2 * (int)strlen(s);
+}

@@ -1,0 +1,11 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR MIT */
+/* Offends law 4. */
+
+int answer(void);
+
+int answer(void)
+{
+	int unused;
+
+	return 42;
+}

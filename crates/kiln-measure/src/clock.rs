@@ -1,0 +1,218 @@
+//! Core cycles without a performance counter.
+//!
+//! The TSC ticks at a fixed rate, the core does not. A chain of dependent 64-bit `imul` takes 3 core cycles a
+//! link on every x86-64 core since Nehalem and Zen, whatever the core's clock is at that moment; its length in
+//! ticks converts ticks to cycles. Additions will not do: newer cores fold small ones away at rename.
+
+use std::arch::asm;
+use std::hint::black_box;
+use std::sync::OnceLock;
+use std::time::Duration;
+
+/// Core cycles of one link of [`chain`].
+pub const IMUL_CYCLES: f64 = 3.0;
+
+/// Links of the chains that calibrate. Long enough (36864 cycles, about 9 us) that a TSC which advances in steps
+/// of 26 ticks, as Zen 5's does, is read to 0.1 %; short enough that most chains meet no interrupt.
+pub const CHAIN: u32 = 12288;
+
+/// Reads the TSC before a timed stretch: everything earlier has finished, nothing later has begun.
+#[inline(always)]
+pub fn tsc_start() -> u64 {
+    let (low, high): (u32, u32);
+    // SAFETY: rdtsc and lfence are baseline on x86-64 and touch no memory; Linux leaves CR4.TSD clear unless the
+    // process asked for PR_TSC_SIGSEGV, and then the result is a signal, not undefined behaviour. Without
+    // `nomem` the compiler keeps memory accesses on their side of the read.
+    unsafe {
+        asm!("lfence", "rdtsc", "lfence", out("eax") low, out("edx") high, options(nostack, preserves_flags))
+    };
+    u64::from(high) << 32 | u64::from(low)
+}
+
+/// Reads the TSC after a timed stretch: everything earlier has finished, nothing later has begun.
+#[inline(always)]
+pub fn tsc_stop() -> u64 {
+    let (low, high): (u32, u32);
+    // SAFETY: as in `tsc_start`; rdtscp exists on every core since Nehalem and K8 revision F, a core without it
+    // raises #UD, which is a signal. It also writes ecx, which is declared.
+    unsafe {
+        asm!("rdtscp", "lfence", out("eax") low, out("edx") high, out("ecx") _, options(nostack, preserves_flags))
+    };
+    u64::from(high) << 32 | u64::from(low)
+}
+
+/// `n` dependent multiplications of `x`. The loop counter does not depend on the product, so branches resolve
+/// far ahead of the chain and a mispredicted exit costs nothing.
+#[inline(always)]
+pub(crate) fn imuls(x: u64, n: u32) -> u64 {
+    let mut x = x;
+    // SAFETY: register arithmetic only. Both loops are entered with a counter of at least 1, else skipped; all
+    // registers written are operands, and flags are declared clobbered by default.
+    unsafe {
+        asm!(
+            "test {tens:e}, {tens:e}",
+            "jz 3f",
+            "2:",
+            ".rept 10",
+            "imul {x}, {y}",
+            ".endr",
+            "dec {tens:e}",
+            "jnz 2b",
+            "3:",
+            "test {ones:e}, {ones:e}",
+            "jz 5f",
+            "4:",
+            "imul {x}, {y}",
+            "dec {ones:e}",
+            "jnz 4b",
+            "5:",
+            x = inout(reg) x,
+            y = in(reg) 0x9e37_79b9_7f4a_7c15_u64,
+            tens = inout(reg) n / 10 => _,
+            ones = inout(reg) n % 10 => _,
+            options(nomem, nostack),
+        )
+    };
+    x
+}
+
+/// TSC ticks that a chain of `n` dependent 64-bit `imul` takes (3 core cycles each), less the cost of the reads.
+pub fn chain(n: u32) -> u64 {
+    let cost = read_cost();
+    let x = black_box(0x0123_4567_89ab_cdef);
+    let start = tsc_start();
+    let x = imuls(x, n);
+    let stop = tsc_stop();
+    black_box(x);
+    stop.wrapping_sub(start).saturating_sub(cost)
+}
+
+/// TSC ticks between a [`tsc_start`] and a [`tsc_stop`] with nothing between them. Cached.
+///
+/// The mean of the lower nine tenths of 10000: a TSC that advances in steps shows one step or two for what takes
+/// one and a half, and only the mean gets that right. The upper tenth is left to interrupts.
+pub fn read_cost() -> u64 {
+    static COST: OnceLock<u64> = OnceLock::new();
+    *COST.get_or_init(|| {
+        let mut reads: Vec<u64> = (0..10_000).map(|_| empty_read()).collect();
+        reads.sort_unstable();
+        let lower = &reads[..9_000];
+        (lower.iter().sum::<u64>() as f64 / lower.len() as f64).round() as u64
+    })
+}
+
+/// One start and stop with nothing between.
+#[inline(always)]
+pub(crate) fn empty_read() -> u64 {
+    let start = tsc_start();
+    tsc_stop().wrapping_sub(start)
+}
+
+/// TSC ticks a second, measured over 50 ms against `CLOCK_MONOTONIC_RAW` (which NTP does not slew). Cached.
+pub fn tsc_hz() -> f64 {
+    static HZ: OnceLock<f64> = OnceLock::new();
+    *HZ.get_or_init(|| {
+        let (ticks0, ns0) = simultaneous();
+        std::thread::sleep(Duration::from_millis(50));
+        let (ticks1, ns1) = simultaneous();
+        (ticks1 - ticks0) as f64 * 1e9 / (ns1 - ns0) as f64
+    })
+}
+
+/// TSC and raw monotonic nanoseconds at the same moment: the tightest of 50 attempts, good to some 20 ns.
+fn simultaneous() -> (u64, u64) {
+    let mut best = (u64::MAX, 0, 0);
+    for _ in 0..50 {
+        let start = tsc_start();
+        let ns = raw_ns();
+        let stop = tsc_stop();
+        let width = stop.wrapping_sub(start);
+        if width < best.0 {
+            best = (width, start.wrapping_add(width / 2), ns);
+        }
+    }
+    (best.1, best.2)
+}
+
+fn raw_ns() -> u64 {
+    let mut time = libc::timespec {
+        tv_sec: 0,
+        tv_nsec: 0,
+    };
+    // SAFETY: `time` is a valid, writable timespec for the duration of the call. The clock exists since Linux
+    // 2.6.28; were it refused, `time` would stay zero.
+    unsafe { libc::clock_gettime(libc::CLOCK_MONOTONIC_RAW, &mut time) };
+    time.tv_sec as u64 * 1_000_000_000 + time.tv_nsec as u64
+}
+
+/// The core's clock in relation to the TSC, at the time of calibration. For facts and reports: samples are
+/// converted by the chains beside them, not by this.
+#[derive(Clone, Copy, Debug)]
+pub struct Clock {
+    ticks_per_cycle: f64,
+    core_hz: f64,
+    spread: f64,
+}
+
+impl Clock {
+    /// Takes about 60 ms the first time (50 of them to find the TSC's rate), 30 ms after.
+    pub fn calibrate() -> Clock {
+        let hz = tsc_hz();
+        // Ramp up first: an idle core may need milliseconds to reach the clock it then keeps.
+        let warm = tsc_start() + (hz * 0.020) as u64;
+        while tsc_start() < warm {
+            chain(CHAIN);
+        }
+        let mut chains: Vec<u64> = (0..1000).map(|_| chain(CHAIN)).collect();
+        chains.sort_unstable();
+        // The median, not the least: this says what the clock usually is, not what it was once.
+        let usual = chains[chains.len() / 2].max(1) as f64;
+        let ticks_per_cycle = usual / (IMUL_CYCLES * f64::from(CHAIN));
+        let spread = usual / chains[0].max(1) as f64;
+        Clock {
+            ticks_per_cycle,
+            core_hz: hz / ticks_per_cycle,
+            spread,
+        }
+    }
+
+    /// TSC ticks in one core cycle.
+    pub fn ticks_per_cycle(&self) -> f64 {
+        self.ticks_per_cycle
+    }
+
+    /// Core cycles a second.
+    pub fn core_hz(&self) -> f64 {
+        self.core_hz
+    }
+
+    /// Median over shortest of the calibrating chains: 1.000 on a quiet machine with a steady clock.
+    pub fn spread(&self) -> f64 {
+        self.spread
+    }
+
+    /// Core cycles that `ticks` TSC ticks last at this clock.
+    pub fn cycles(&self, ticks: u64) -> f64 {
+        ticks as f64 / self.ticks_per_cycle
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn imuls_multiplies_exactly_n_times() {
+        for n in [0, 1, 9, 10, 11, 25, 1000, 1009] {
+            let want = (0..n).fold(3u64, |x, _| x.wrapping_mul(0x9e37_79b9_7f4a_7c15));
+            assert_eq!(imuls(3, n), want, "n = {n}");
+        }
+    }
+
+    #[test]
+    fn the_clock_moves_forward() {
+        let start = tsc_start();
+        assert!(tsc_stop() > start);
+        assert!(tsc_hz() > 1e8);
+    }
+}

@@ -1,0 +1,182 @@
+//! Which cores the measuring thread may use.
+
+use std::fmt;
+use std::str::FromStr;
+
+/// Why a list was refused, in one line.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct PinError(String);
+
+impl fmt::Display for PinError {
+    fn fmt(&self, f: &mut fmt::Formatter) -> fmt::Result {
+        f.write_str(&self.0)
+    }
+}
+
+impl std::error::Error for PinError {}
+
+/// Cores, ascending, each once; written as the kernel writes them: `0`, `0,2-3`.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct CoreList(Vec<usize>);
+
+/// Cores a `cpu_set_t` can name.
+const MAX: usize = libc::CPU_SETSIZE as usize;
+
+impl CoreList {
+    /// The cores' numbers.
+    pub fn cores(&self) -> &[usize] {
+        &self.0
+    }
+
+    /// The cores this thread may use now.
+    pub fn allowed() -> Result<CoreList, PinError> {
+        // SAFETY: cpu_set_t is an array of integers, for which all-zero bytes are a value (the empty set).
+        let mut set: libc::cpu_set_t = unsafe { std::mem::zeroed() };
+        // SAFETY: `set` is valid and writable for the size passed; 0 names the calling thread.
+        let failed =
+            unsafe { libc::sched_getaffinity(0, size_of::<libc::cpu_set_t>(), &mut set) } != 0;
+        if failed {
+            return Err(PinError(format!(
+                "cannot read this thread's cores: {}",
+                std::io::Error::last_os_error()
+            )));
+        }
+        // SAFETY: every core asked for is below CPU_SETSIZE, so the bit lies inside `set`.
+        Ok(CoreList(
+            (0..MAX)
+                .filter(|&core| unsafe { libc::CPU_ISSET(core, &set) })
+                .collect(),
+        ))
+    }
+}
+
+impl FromStr for CoreList {
+    type Err = PinError;
+
+    fn from_str(list: &str) -> Result<CoreList, PinError> {
+        let number = |text: &str, item: &str| match text.trim().parse::<usize>() {
+            Ok(core) if core < MAX => Ok(core),
+            Ok(_) => Err(PinError(format!(
+                "core list \"{list}\": {text} is beyond the last possible core, {}",
+                MAX - 1
+            ))),
+            Err(_) => Err(PinError(format!(
+                "core list \"{list}\": \"{item}\" is neither a core nor a range like 2-3"
+            ))),
+        };
+        let mut cores = Vec::new();
+        for item in list.split(',') {
+            let (first, last) = item.split_once('-').unwrap_or((item, item));
+            let (first, last) = (number(first, item)?, number(last, item)?);
+            if first > last {
+                return Err(PinError(format!(
+                    "core list \"{list}\": the range \"{item}\" runs backwards"
+                )));
+            }
+            cores.extend(first..=last);
+        }
+        cores.sort_unstable();
+        cores.dedup();
+        Ok(CoreList(cores))
+    }
+}
+
+impl fmt::Display for CoreList {
+    fn fmt(&self, f: &mut fmt::Formatter) -> fmt::Result {
+        let runs = self.0.chunk_by(|a, b| a + 1 == *b);
+        let words: Vec<String> = runs
+            .map(|run| match run {
+                [one] => one.to_string(),
+                _ => format!("{}-{}", run[0], run[run.len() - 1]),
+            })
+            .collect();
+        f.write_str(&words.join(","))
+    }
+}
+
+/// Confines the calling thread (and threads it starts later) to `list`.
+pub fn pin(list: &CoreList) -> Result<(), PinError> {
+    let allowed = CoreList::allowed()?;
+    if let Some(core) = list.0.iter().find(|core| !allowed.0.contains(core)) {
+        return Err(PinError(format!(
+            "core {core} is not among those this process may use ({allowed})"
+        )));
+    }
+    // SAFETY: cpu_set_t is an array of integers, for which all-zero bytes are a value (the empty set).
+    let mut set: libc::cpu_set_t = unsafe { std::mem::zeroed() };
+    for &core in &list.0 {
+        // SAFETY: a CoreList holds only cores below CPU_SETSIZE, so the bit lies inside `set`.
+        unsafe { libc::CPU_SET(core, &mut set) };
+    }
+    // SAFETY: `set` is a valid cpu_set_t of the size passed; 0 names the calling thread.
+    let failed = unsafe { libc::sched_setaffinity(0, size_of::<libc::cpu_set_t>(), &set) } != 0;
+    if failed {
+        return Err(PinError(format!(
+            "cannot pin to cores {list}: {}",
+            std::io::Error::last_os_error()
+        )));
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn lists() {
+        for (text, cores, back) in [
+            ("0", vec![0], "0"),
+            ("0,2-3", vec![0, 2, 3], "0,2-3"),
+            ("3,1-2,2", vec![1, 2, 3], "1-3"),
+            (" 4 - 4 ", vec![4], "4"),
+        ] {
+            let list: CoreList = text.parse().unwrap();
+            assert_eq!(list.cores(), cores);
+            assert_eq!(list.to_string(), back);
+        }
+    }
+
+    #[test]
+    fn faults_have_one_line() {
+        for (text, want) in [
+            (
+                "",
+                "core list \"\": \"\" is neither a core nor a range like 2-3",
+            ),
+            (
+                "0,x",
+                "core list \"0,x\": \"x\" is neither a core nor a range like 2-3",
+            ),
+            (
+                "-1",
+                "core list \"-1\": \"-1\" is neither a core nor a range like 2-3",
+            ),
+            (
+                "1-2-3",
+                "core list \"1-2-3\": \"1-2-3\" is neither a core nor a range like 2-3",
+            ),
+            ("3-2", "core list \"3-2\": the range \"3-2\" runs backwards"),
+            (
+                "0-4096",
+                "core list \"0-4096\": 4096 is beyond the last possible core, 1023",
+            ),
+        ] {
+            assert_eq!(text.parse::<CoreList>().unwrap_err().to_string(), want);
+        }
+    }
+
+    #[test]
+    fn pins_a_thread_and_refuses_a_foreign_core() {
+        // In a thread of its own: pinning outlives the call.
+        std::thread::spawn(|| {
+            let first = CoreList(vec![CoreList::allowed().unwrap().0[0]]);
+            pin(&first).unwrap();
+            assert_eq!(CoreList::allowed().unwrap(), first);
+            let fault = pin(&CoreList(vec![MAX - 1])).unwrap_err().to_string();
+            assert!(fault.starts_with("core 1023 is not among"), "{fault}");
+        })
+        .join()
+        .unwrap();
+    }
+}

@@ -1,0 +1,190 @@
+//! The experiments by which a machine is judged. Each returns bare figures; `check.rs` grades them.
+
+use std::arch::asm;
+use std::hint::black_box;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Instant;
+
+use crate::clock::{chain, empty_read, imuls, read_cost, tsc_hz, tsc_start, tsc_stop, CHAIN};
+use crate::sample::{measure, Plan, Subject};
+use crate::stats::{ratio, Ratio};
+
+/// Cost and step of the clock, in ticks.
+pub(crate) struct Reading {
+    pub cost: f64,
+    pub step: f64,
+}
+
+/// The cost that is subtracted everywhere, and the greatest common divisor of many intervals: the TSC's real step.
+pub(crate) fn reading() -> Reading {
+    let gcd = |mut a: u64, mut b: u64| {
+        while b != 0 {
+            (a, b) = (b, a % b);
+        }
+        a
+    };
+    Reading {
+        cost: read_cost() as f64,
+        step: (0..20_000).map(|_| empty_read()).fold(0, gcd) as f64,
+    }
+}
+
+/// Sorted ticks of `n` calibrating chains.
+pub(crate) fn chains(n: usize) -> Vec<f64> {
+    let mut ticks: Vec<f64> = (0..n).map(|_| chain(CHAIN) as f64).collect();
+    ticks.sort_unstable_by(f64::total_cmp);
+    ticks
+}
+
+/// Twice the chain over the chain, in interleaved pairs: 2 if the clock is linear and carries no offset.
+pub(crate) fn doubled(pairs: usize) -> Option<f64> {
+    midmean((0..pairs).map(|_| chain(2 * CHAIN) as f64 / chain(CHAIN) as f64))
+}
+
+/// Cycles of one dependent `crc32`, known from instruction tables to be 3, by the clock of `imul`. Another execution
+/// unit's word on the same frequency. `None` without SSE4.2.
+pub(crate) fn crc32_cycles(pairs: usize) -> Option<f64> {
+    if !is_x86_feature_detected!("sse4.2") {
+        return None;
+    }
+    let cost = read_cost();
+    let timed = || {
+        let start = tsc_start();
+        // SAFETY: the processor has SSE4.2, checked above; register arithmetic only, the counter starts above 0.
+        unsafe {
+            asm!(
+                "2:",
+                ".rept 16",
+                "crc32 {x}, {y}",
+                ".endr",
+                "dec {n:e}",
+                "jnz 2b",
+                x = inout(reg) 1u64 => _,
+                y = in(reg) 0x0123_4567_89ab_cdef_u64,
+                n = inout(reg) CHAIN / 16 => _,
+                options(nomem, nostack),
+            )
+        };
+        tsc_stop().wrapping_sub(start).saturating_sub(cost) as f64
+    };
+    midmean((0..pairs).map(|_| 3.0 * timed() / chain(CHAIN) as f64))
+}
+
+/// Mean of the middle half: robust like the median, but not stuck on the steps of the TSC.
+fn midmean(figures: impl Iterator<Item = f64>) -> Option<f64> {
+    let mut figures: Vec<f64> = figures.filter(|x| x.is_finite()).collect();
+    figures.sort_unstable_by(f64::total_cmp);
+    let quarter = figures.len() / 4;
+    let middle = &figures[quarter..figures.len() - quarter];
+    (!middle.is_empty()).then(|| middle.iter().sum::<f64>() / middle.len() as f64)
+}
+
+/// Time this thread lost while it did nothing but read the clock.
+#[derive(Default)]
+pub(crate) struct Gaps {
+    pub seconds: f64,
+    pub over_1us: u64,
+    pub over_10us: u64,
+    pub lost_s: f64,
+}
+
+/// Spins on the TSC for `seconds`; whatever makes two reads lie more than 1 us apart took the core away: an
+/// interrupt, another thread, the hypervisor, the firmware.
+pub(crate) fn gaps(seconds: f64, stop: &AtomicBool) -> Gaps {
+    let hz = tsc_hz();
+    let (us, end) = ((hz * 1e-6) as u64, (hz * seconds) as u64);
+    let mut gaps = Gaps::default();
+    let first = tsc_start();
+    let mut last = first;
+    while last - first < end && !stop.load(Ordering::Relaxed) {
+        let now = tsc_start();
+        let gap = now.saturating_sub(last);
+        if gap > us {
+            gaps.over_1us += 1;
+            gaps.over_10us += u64::from(gap > 10 * us);
+            gaps.lost_s += gap as f64 / hz;
+        }
+        last = now;
+    }
+    gaps.seconds = (last - first) as f64 / hz;
+    gaps
+}
+
+/// Comparisons whose right answer is known.
+#[derive(Default)]
+pub(crate) struct Known {
+    /// A dependency chain against itself: nothing but clock and interruptions can differ.
+    pub same_core: Vec<Ratio>,
+    /// Summing 256 KiB against itself: caches and neighbours join in.
+    pub same_cache: Vec<Ratio>,
+    /// The chain lengthened by 1 % against the chain.
+    pub one: Vec<Ratio>,
+    /// The chain lengthened by 3 % against the chain.
+    pub three: Vec<Ratio>,
+    /// Estimates of the chain of 1000 multiplications, which is known to take 3000 cycles.
+    pub cycles: Vec<f64>,
+    pub kept: u64,
+    pub rejected: u64,
+    pub switched: u64,
+    /// Shortest of 50 chains after each repetition, in ticks: how the core's clock drifts.
+    pub clock: Vec<f64>,
+    pub seconds: f64,
+}
+
+/// Repeats the comparisons with fresh seeds and the quick plan, until `seconds` are over.
+pub(crate) fn known(seconds: f64, stop: &AtomicBool, tick: &mut dyn FnMut()) -> Known {
+    let mut known = Known::default();
+    let buffer: Vec<u64> = (0..32 * 1024u64)
+        .map(|i| i.wrapping_mul(0x9e37_79b9_7f4a_7c15))
+        .collect();
+    let began = Instant::now();
+    for seed in 0.. {
+        if stop.load(Ordering::Relaxed) || began.elapsed().as_secs_f64() >= seconds {
+            break;
+        }
+        let mut subjects = Vec::from([1000, 1000, 1010, 1030].map(multiplications));
+        subjects.extend([sum(&buffer), sum(&buffer)]);
+        let series = measure(&mut subjects, &Plan::quick(seed), stop, &mut |_, _| tick());
+        for (list, a, b) in [
+            (&mut known.same_core, 1, 0),
+            (&mut known.one, 2, 0),
+            (&mut known.three, 3, 0),
+            (&mut known.same_cache, 5, 4),
+        ] {
+            list.extend(ratio(&series[a], &series[b]));
+        }
+        known.cycles.extend(series[0].estimate().map(|e| e.best));
+        for series in &series {
+            known.kept += series.kept();
+            known.rejected += series.rejected;
+            known.switched += series.switched;
+        }
+        known.clock.push(chains(50)[0]);
+    }
+    known.seconds = began.elapsed().as_secs_f64();
+    known
+}
+
+/// `n` dependent multiplications an operation, each operation depending on the last.
+fn multiplications<'a>(n: u32) -> Subject<'a> {
+    Subject::new(format!("{n} imul"), move |iters| {
+        let mut x = black_box(1);
+        for _ in 0..iters {
+            x = imuls(x, n);
+        }
+        black_box(x);
+    })
+}
+
+/// Sum of a buffer that fits a second-level cache but no first-level one.
+fn sum(buffer: &[u64]) -> Subject<'_> {
+    Subject::new("sum of 256 KiB", move |iters| {
+        for _ in 0..iters {
+            black_box(
+                black_box(buffer)
+                    .iter()
+                    .fold(0u64, |sum, x| sum.wrapping_add(*x)),
+            );
+        }
+    })
+}

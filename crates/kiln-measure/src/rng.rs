@@ -1,0 +1,47 @@
+//! SplitMix64, for the order of samples: a seed must give the same order with every version of every library.
+
+/// Steele, Lea and Flood, "Fast splittable pseudorandom number generators" (2014).
+pub(crate) struct SplitMix64(pub u64);
+
+impl SplitMix64 {
+    pub fn next(&mut self) -> u64 {
+        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
+        let mut z = self.0;
+        z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+        z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+        z ^ (z >> 31)
+    }
+
+    /// Fisher-Yates. The modulo's bias is below 2^-50 for any list a plan can hold.
+    pub fn shuffle<T>(&mut self, list: &mut [T]) {
+        for i in (1..list.len()).rev() {
+            list.swap(i, (self.next() % (i as u64 + 1)) as usize);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn first_values_are_those_of_the_reference_code() {
+        let mut rng = SplitMix64(0);
+        assert_eq!(rng.next(), 0xe220_a839_7b1d_cdaf);
+        assert_eq!(rng.next(), 0x6e78_9e6a_a1b9_65f4);
+    }
+
+    #[test]
+    fn shuffle_permutes_and_repeats() {
+        let shuffled = |seed| {
+            let mut list: Vec<u32> = (0..100).collect();
+            SplitMix64(seed).shuffle(&mut list);
+            list
+        };
+        let mut sorted = shuffled(7);
+        assert_eq!(sorted, shuffled(7));
+        assert_ne!(sorted, shuffled(8));
+        sorted.sort_unstable();
+        assert_eq!(sorted, (0..100).collect::<Vec<_>>());
+    }
+}

@@ -1,0 +1,269 @@
+//! The sampler: subjects interleaved in time, each sample between calibrating chains.
+
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::{Duration, Instant};
+
+use serde::Serialize;
+
+use crate::rng::SplitMix64;
+use crate::series::{Round, Series};
+use crate::source::{TimeSource, Tsc};
+
+/// Chains on each side of a sample. The minimum over hundreds of samples seeks out the one in which *all* chains were
+/// lengthened; with two a side, simulated noise of 0.2 % made one figure in 200 too small by 0.5 %.
+const CHAINS: u32 = 3;
+/// Largest disagreement of the two sides of a sample that is kept: the clock was steady across it.
+const AGREE: f64 = 0.01;
+/// How often a rejected sample is taken again before it is given up.
+const RETAKES: u32 = 4;
+/// Runs of which the least chooses the number of iterations.
+const CALIBRATION_RUNS: u32 = 5;
+/// One run of this length is taken at its word: no ordinary disturbance lasts so long, and five would bore.
+const CLEARLY_LONG: f64 = 0.05;
+/// End of the search when a subject takes no time at all.
+const MAX_ITERS: u64 = 1 << 40;
+
+/// A thing to time.
+pub struct Subject<'a> {
+    /// Carried into the series.
+    pub name: String,
+    /// `run(n)` performs the operation `n` times. It must consume its results (`black_box`, a checksum), or the
+    /// compiler may remove the work.
+    pub run: Box<dyn FnMut(u64) + 'a>,
+}
+
+impl<'a> Subject<'a> {
+    /// A subject from a closure that performs its operation as often as it is told.
+    pub fn new(name: impl Into<String>, run: impl FnMut(u64) + 'a) -> Self {
+        Subject {
+            name: name.into(),
+            run: Box::new(run),
+        }
+    }
+}
+
+/// How much to measure.
+#[derive(Clone, Debug, Serialize)]
+pub struct Plan {
+    /// Rounds; a comparison has one pair a round and needs at least six.
+    pub rounds: u32,
+    /// Samples of each subject in a round.
+    pub samples: u32,
+    /// Length aimed at for one sample, in microseconds.
+    pub sample_us: f64,
+    /// Chooses the order of the samples.
+    pub seed: u64,
+    /// Measuring ends here, with what there is.
+    #[serde(skip)]
+    pub deadline: Option<Instant>,
+}
+
+impl Plan {
+    /// About 17 ms a subject.
+    pub fn quick(seed: u64) -> Plan {
+        Plan {
+            rounds: 20,
+            samples: 8,
+            sample_us: 50.0,
+            seed,
+            deadline: None,
+        }
+    }
+
+    /// About 130 ms a subject.
+    pub fn standard(seed: u64) -> Plan {
+        Plan {
+            rounds: 50,
+            samples: 16,
+            sample_us: 100.0,
+            seed,
+            deadline: None,
+        }
+    }
+
+    /// The same plan, ended after `limit` at the latest.
+    pub fn within(self, limit: Duration) -> Plan {
+        Plan {
+            deadline: Some(Instant::now() + limit),
+            ..self
+        }
+    }
+
+    /// Samples in all, for `subjects` subjects.
+    fn total(&self, subjects: usize) -> u64 {
+        u64::from(self.rounds) * u64::from(self.samples) * subjects as u64
+    }
+}
+
+/// [`measure_with`] on the real clock.
+pub fn measure(
+    subjects: &mut [Subject],
+    plan: &Plan,
+    stop: &AtomicBool,
+    progress: &mut dyn FnMut(u64, u64),
+) -> Vec<Series> {
+    measure_with(&mut Tsc, subjects, plan, stop, progress)
+}
+
+/// Samples all subjects interleaved and returns one series for each, in their order.
+///
+/// A round is `plan.samples` passes; in a pass each subject is sampled once, in an order drawn from the seed. So
+/// the samples of a round that are compared lie within milliseconds of each other and no subject always
+/// follows the same one. Before each sample its subject runs untimed, for a sixteenth of a sample, to find
+/// caches and predictors its own again.
+///
+/// `stop` and the deadline are looked at between samples; what was measured until then is returned, the last
+/// round marked incomplete. `progress(done, total)` is called between samples, outside everything timed.
+pub fn measure_with<T: TimeSource>(
+    source: &mut T,
+    subjects: &mut [Subject],
+    plan: &Plan,
+    stop: &AtomicBool,
+    progress: &mut dyn FnMut(u64, u64),
+) -> Vec<Series> {
+    let over =
+        || stop.load(Ordering::Relaxed) || plan.deadline.is_some_and(|end| Instant::now() >= end);
+    let mut series: Vec<Series> = subjects
+        .iter()
+        .map(|subject| Series {
+            name: subject.name.clone(),
+            ..Series::default()
+        })
+        .collect();
+    for (one, subject) in series.iter_mut().zip(subjects.iter_mut()) {
+        match choose_iters(source, &mut subject.run, plan.sample_us, &over) {
+            Some(iters) => one.iters = iters,
+            None => return series,
+        }
+    }
+
+    let total = plan.total(subjects.len());
+    let mut done = 0;
+    let mut rng = SplitMix64(plan.seed);
+    let mut order: Vec<usize> = (0..subjects.len()).collect();
+    'rounds: for _ in 0..plan.rounds {
+        series
+            .iter_mut()
+            .for_each(|series| series.rounds.push(Round::default()));
+        for _ in 0..plan.samples {
+            rng.shuffle(&mut order);
+            for &i in &order {
+                if over() {
+                    break 'rounds;
+                }
+                take(source, &mut subjects[i].run, &mut series[i], &over);
+                done += 1;
+                progress(done, total);
+            }
+        }
+        series
+            .iter_mut()
+            .flat_map(|series| series.rounds.last_mut())
+            .for_each(|round| round.complete = true);
+    }
+    series
+}
+
+/// Takes one sample of one subject into the last round of its series, again if its chains disagree.
+fn take<T: TimeSource>(
+    source: &mut T,
+    run: &mut dyn FnMut(u64),
+    series: &mut Series,
+    over: &dyn Fn() -> bool,
+) {
+    for _ in 0..=RETAKES {
+        let switches = source.switches();
+        run((series.iters / 16).max(1));
+        let before = bracket(source);
+        let ticks = source.time(run, series.iters);
+        let after = bracket(source);
+        series.switched += u64::from(source.switches() != switches);
+        if let Some(cycles) = core_cycles(ticks, before, after, source.chain_cycles()) {
+            if let Some(round) = series.rounds.last_mut() {
+                round.keep(cycles / series.iters as f64);
+            }
+            return;
+        }
+        series.rejected += 1;
+        if over() {
+            return;
+        }
+    }
+}
+
+/// Ticks of a chain on one side of a sample: the shortest of three, since disturbance only lengthens.
+fn bracket<T: TimeSource>(source: &mut T) -> u64 {
+    (0..CHAINS).map(|_| source.chain()).min().unwrap_or(0)
+}
+
+/// Core cycles of a sample of `ticks` between chains of `before` and `after` ticks; `None` if they disagree.
+///
+/// The shorter chain counts. An interrupt can only lengthen a chain, and a lengthened chain makes the sample look
+/// short: taking the longer one, or the mean, would feed disturbed samples straight to the minimum. If the
+/// core's clock did change in between, the shorter chain errs towards a too large figure, which the minimum
+/// discards.
+pub(crate) fn core_cycles(ticks: u64, before: u64, after: u64, chain_cycles: f64) -> Option<f64> {
+    let (short, long) = (before.min(after) as f64, before.max(after) as f64);
+    if short <= 0.0 || long > short * (1.0 + AGREE) {
+        return None;
+    }
+    Some(ticks as f64 * chain_cycles / short)
+}
+
+/// Operations that last about `sample_us`, at least 1; `None` if told to stop.
+///
+/// Doubles until a quarter of the target is reached by the *least* of several runs, so that one disturbed run can
+/// neither end the search early nor scale its result.
+fn choose_iters<T: TimeSource>(
+    source: &mut T,
+    run: &mut dyn FnMut(u64),
+    sample_us: f64,
+    over: &dyn Fn() -> bool,
+) -> Option<u64> {
+    let hz = source.hz();
+    let target = sample_us * 1e-6 * hz;
+    let mut iters = 1u64;
+    loop {
+        let mut least = f64::INFINITY;
+        for _ in 0..CALIBRATION_RUNS {
+            if over() {
+                return None;
+            }
+            least = least.min(source.time(run, iters) as f64);
+            if least > CLEARLY_LONG * hz && least > target {
+                break;
+            }
+        }
+        if least >= target / 4.0 {
+            return Some(((iters as f64 * target / least).round() as u64).max(1));
+        }
+        if iters >= MAX_ITERS {
+            return Some(MAX_ITERS);
+        }
+        iters *= 2;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_shorter_chain_counts() {
+        // 1000 cycles were spent; a clean chain of 300 cycles takes 300 ticks.
+        assert_eq!(core_cycles(1000, 300, 300, 300.0), Some(1000.0));
+        for disturbed in 300..=303 {
+            assert!(core_cycles(1000, 300, disturbed, 300.0) >= Some(1000.0));
+            assert!(core_cycles(1000, disturbed, 300, 300.0) >= Some(1000.0));
+        }
+        // Control: taking the longer chain is calling both disturbed, and the sample looks shorter than it was.
+        assert!(core_cycles(1000, 303, 303, 300.0) < Some(1000.0));
+    }
+
+    #[test]
+    fn disagreeing_or_empty_chains_reject() {
+        assert_eq!(core_cycles(1000, 300, 304, 300.0), None);
+        assert_eq!(core_cycles(1000, 304, 300, 300.0), None);
+        assert_eq!(core_cycles(1000, 0, 0, 300.0), None);
+    }
+}

@@ -1,0 +1,54 @@
+//! What the sampler kept of one subject.
+
+use serde::{Deserialize, Serialize};
+
+use crate::stats::{self, Estimate};
+
+/// One subject's share of one round.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct Round {
+    /// Least cycles per operation in this round; `None` if every sample was rejected.
+    pub best: Option<f64>,
+    /// Cycles per operation of every kept sample, in the order taken.
+    pub samples: Vec<f64>,
+    /// Whether the round ran to its end for all subjects. Only such rounds are compared: the best of five
+    /// samples against the best of one is no fair pair.
+    pub complete: bool,
+}
+
+impl Round {
+    pub(crate) fn keep(&mut self, cycles: f64) {
+        self.samples.push(cycles);
+        self.best = Some(self.best.map_or(cycles, |best| best.min(cycles)));
+    }
+}
+
+/// All that was measured of one subject.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct Series {
+    /// The subject's name.
+    pub name: String,
+    /// Operations in one sample.
+    pub iters: u64,
+    /// Index `i` is the same stretch of time for every series of one call of `measure`.
+    pub rounds: Vec<Round>,
+    /// Samples thrown away because their chains disagreed.
+    pub rejected: u64,
+    /// Samples, kept or not, during which the thread was switched out, as the kernel counts it.
+    pub switched: u64,
+}
+
+impl Series {
+    /// The figure with its prediction interval; `None` if no sample was kept.
+    pub fn estimate(&self) -> Option<Estimate> {
+        stats::estimate(self)
+    }
+
+    /// Number of samples kept.
+    pub fn kept(&self) -> u64 {
+        self.rounds
+            .iter()
+            .map(|round| round.samples.len() as u64)
+            .sum()
+    }
+}

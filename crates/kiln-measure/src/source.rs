@@ -1,0 +1,59 @@
+//! Where ticks come from: the TSC, or in tests a synthetic clock with the noise a test wants.
+
+use crate::clock::{self, CHAIN, IMUL_CYCLES};
+
+/// A clock the sampler can be run on.
+pub trait TimeSource {
+    /// Ticks one calibrating chain takes now.
+    fn chain(&mut self) -> u64;
+
+    /// Calls `f(iters)` once and returns the ticks it took, the cost of reading the clock subtracted.
+    fn time(&mut self, f: &mut dyn FnMut(u64), iters: u64) -> u64;
+
+    /// Core cycles of one chain.
+    fn chain_cycles(&self) -> f64;
+
+    /// Ticks a second.
+    fn hz(&self) -> f64;
+
+    /// How often this thread was switched out so far. A witness independent of the clock.
+    fn switches(&mut self) -> u64 {
+        0
+    }
+}
+
+/// The real clock.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Tsc;
+
+impl TimeSource for Tsc {
+    fn chain(&mut self) -> u64 {
+        clock::chain(CHAIN)
+    }
+
+    #[inline(never)]
+    fn time(&mut self, f: &mut dyn FnMut(u64), iters: u64) -> u64 {
+        let cost = clock::read_cost();
+        let start = clock::tsc_start();
+        f(iters);
+        let stop = clock::tsc_stop();
+        stop.wrapping_sub(start).saturating_sub(cost)
+    }
+
+    fn chain_cycles(&self) -> f64 {
+        IMUL_CYCLES * f64::from(CHAIN)
+    }
+
+    fn hz(&self) -> f64 {
+        clock::tsc_hz()
+    }
+
+    fn switches(&mut self) -> u64 {
+        // SAFETY: rusage is plain integers, for which all-zero bytes are a value.
+        let mut usage: libc::rusage = unsafe { std::mem::zeroed() };
+        // SAFETY: `usage` is a valid, writable rusage for the duration of the call; should the call fail it
+        // stays zero, which reads as "no switches seen".
+        unsafe { libc::getrusage(libc::RUSAGE_THREAD, &mut usage) };
+        (usage.ru_nvcsw + usage.ru_nivcsw) as u64
+    }
+}

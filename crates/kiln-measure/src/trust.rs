@@ -1,0 +1,98 @@
+//! What this machine can and cannot resolve.
+
+use serde::{Deserialize, Serialize};
+
+use crate::verdict::FLOOR;
+
+/// How a check came out.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Grade {
+    /// As on a quiet machine.
+    Ok,
+    /// Figures stay right, intervals grow.
+    Poor,
+    /// Do not compare small differences here.
+    Bad,
+}
+
+impl std::fmt::Display for Grade {
+    fn fmt(&self, f: &mut std::fmt::Formatter) -> std::fmt::Result {
+        f.pad(match self {
+            Grade::Ok => "ok",
+            Grade::Poor => "poor",
+            Grade::Bad => "bad",
+        })
+    }
+}
+
+/// One check.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct TrustRow {
+    /// What was checked.
+    pub check: String,
+    /// The figure.
+    pub value: f64,
+    /// Its unit.
+    pub unit: String,
+    /// Its grade.
+    pub verdict: Grade,
+    /// What the figure says, in a few words.
+    pub meaning: String,
+}
+
+/// The outcome of a self-check.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Trust {
+    /// All checks, in the order made.
+    pub rows: Vec<TrustRow>,
+    /// Differences above this many per cent can be trusted; `None` if the checks were cut short or failed.
+    pub percent: Option<f64>,
+    /// The same as a sentence.
+    pub sentence: String,
+}
+
+impl Trust {
+    /// The worst grade of all checks.
+    pub fn worst(&self) -> Option<Grade> {
+        self.rows.iter().map(|row| row.verdict).max()
+    }
+}
+
+pub(crate) fn sentence(percent: Option<f64>) -> String {
+    match percent {
+        Some(percent) => format!("differences above {percent:.1} % can be trusted here"),
+        None => {
+            "no difference can be trusted here: the checks were cut short or failed".to_string()
+        }
+    }
+}
+
+/// A difference is called when its interval clears the floor, so floor and reach add up; and no difference is promised
+/// that was planted and then missed in more than one of twenty comparisons.
+pub(crate) fn trusted(reach: f64, alarms: f64, one: f64, three: f64) -> Option<f64> {
+    if alarms > 20.0 {
+        return None;
+    }
+    let computed = 100.0 * FLOOR + reach;
+    let missed = match (one >= 95.0, three >= 95.0) {
+        (true, true) => 0.0,
+        (false, true) => 3.0,
+        (_, false) => 10.0,
+    };
+    Some((computed.max(missed) * 10.0).ceil() / 10.0)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn trust_is_floor_plus_reach_or_what_was_found() {
+        assert_eq!(trusted(0.11, 0.0, 100.0, 100.0), Some(0.7));
+        assert_eq!(trusted(0.11, 0.0, 80.0, 100.0), Some(3.0));
+        assert_eq!(trusted(0.11, 0.0, 80.0, 80.0), Some(10.0));
+        assert_eq!(trusted(14.0, 0.0, 80.0, 80.0), Some(14.5));
+        assert_eq!(trusted(0.11, 50.0, 100.0, 100.0), None);
+    }
+}

@@ -1,0 +1,301 @@
+// SPDX-License-Identifier: GPL-2.0-only OR MIT
+/*
+ * AES in constant time without vector registers, bit-sliced: for where
+ * kernel_fpu_begin() is not possible and aes_generic leaks.
+ *
+ * Four blocks are worked on at once, as eight planes of 64 bits: plane i holds
+ * bit i of all 64 bytes. The byte of row r, column c of block b is at bit
+ *
+ *	16 * r + 4 * c + b
+ *
+ * so that the rows a step of MixColumns asks for are rotations of whole words,
+ * and ShiftRows rotates groups of 16 bits.
+ *
+ * Neither a branch nor an address depends on anything but the number of rounds
+ * and of blocks.
+ */
+#include <kiln/string.h>
+#include <kiln/unaligned.h>
+
+#include "aes.h"
+#include "sbox_circuit.h"
+
+#define LANES 4
+#define PLANES 8
+
+/* Planes can live in registers only where every loop over them is unrolled. */
+#define for_each_step(i, end, step) \
+	_Pragma("GCC unroll 8") \
+	for (i = 0; i < (end); i += (step))
+#define for_each_plane(i) for_each_step(i, PLANES, 1)
+#define for_each_lane(b) for_each_step(b, LANES, 1)
+
+static __always_inline u64 ror64(u64 x, int n)
+{
+	return x >> n | x << (64 - n);
+}
+
+/* The bytes of @x at the even bytes of the result, and back. */
+static __always_inline u64 spread(u32 x)
+{
+	u64 w = x;
+
+	w = (w | w << 16) & 0x0000ffff0000ffff;
+	return (w | w << 8) & 0x00ff00ff00ff00ff;
+}
+
+static __always_inline u32 gather(u64 w)
+{
+	w &= 0x00ff00ff00ff00ff;
+	w = (w | w >> 8) & 0x0000ffff0000ffff;
+	return w | w >> 16;
+}
+
+/*
+ * A block as two words whose byte 2 * r + c / 2 is row r of column c: even
+ * columns in @even, odd ones in @odd.
+ */
+static __always_inline void load_block(u64 *even, u64 *odd, const u8 *src)
+{
+	*even = spread(get_le32(src)) | spread(get_le32(src + 8)) << 8;
+	*odd = spread(get_le32(src + 4)) | spread(get_le32(src + 12)) << 8;
+}
+
+/* In words of 64 bits: the caller may load them so, and must not stall. */
+static __always_inline void store_block(u8 *dst, u64 even, u64 odd)
+{
+	put_le64(gather(even) | (u64)gather(odd) << 32, dst);
+	put_le64(gather(even >> 8) | (u64)gather(odd >> 8) << 32, dst + 8);
+}
+
+/* Exchange the bits of @b under @mask with those of @a @n places above. */
+static __always_inline void swap_bits(u64 *a, u64 *b, u64 mask, int n)
+{
+	u64 t = (*a >> n ^ *b) & mask;
+
+	*b ^= t;
+	*a ^= t << n;
+}
+
+/*
+ * Transpose bit j of each byte of word i with bit i of that byte of word j: from
+ * a word for each block and parity of column to planes. Its own inverse.
+ */
+static __always_inline void transpose(u64 q[PLANES])
+{
+	int i;
+
+	for_each_step(i, PLANES, 2)
+		swap_bits(&q[i], &q[i + 1], 0x5555555555555555, 1);
+	for_each_step(i, PLANES, 4) {
+		swap_bits(&q[i], &q[i + 2], 0x3333333333333333, 2);
+		swap_bits(&q[i + 1], &q[i + 3], 0x3333333333333333, 2);
+	}
+	for_each_step(i, 4, 1)
+		swap_bits(&q[i], &q[i + 4], 0x0f0f0f0f0f0f0f0f, 4);
+}
+
+/*
+ * Planes of a round key, the same for every block. With four equal blocks the
+ * transposition comes down to spreading each bit over its group of four.
+ */
+static void slice_key(u64 q[PLANES], const u8 *rk)
+{
+	u64 even, odd, lo, hi;
+	int i;
+
+	load_block(&even, &odd, rk);
+	lo = (even & 0x0f0f0f0f0f0f0f0f) | (odd & 0x0f0f0f0f0f0f0f0f) << 4;
+	hi = (even >> 4 & 0x0f0f0f0f0f0f0f0f) | (odd & 0xf0f0f0f0f0f0f0f0);
+	for (i = 0; i < 4; i++) {
+		q[i] = (lo >> i & 0x1111111111111111) * 15;
+		q[i + 4] = (hi >> i & 0x1111111111111111) * 15;
+	}
+}
+
+/*
+ * Add the constant that the circuits leave out of the S-box. Added to all bytes
+ * alike, it passes ShiftRows and MixColumns as it is, so that the round key next
+ * to the S-box can carry it.
+ */
+static __always_inline void add_affine(u64 q[PLANES])
+{
+	int i;
+
+	for_each_plane(i)
+		if (AES_SBOX_AFFINE >> i & 1)
+			q[i] = ~q[i];
+}
+
+static __always_inline void add_round_key(u64 q[PLANES], const u64 rk[PLANES])
+{
+	int i;
+
+	for_each_plane(i)
+		q[i] ^= rk[i];
+}
+
+/* Rows 2 and 3 by two columns. */
+static __always_inline u64 shift_low_rows(u64 x)
+{
+	u64 t = (x >> 8 ^ x) & 0x00ff00ff00000000;
+
+	return x ^ t ^ t << 8;
+}
+
+/* Rows 1 and 3 by one column more. */
+static __always_inline void shift_rows(u64 q[PLANES])
+{
+	u64 x;
+	int i;
+
+	for_each_plane(i) {
+		x = shift_low_rows(q[i]);
+		q[i] = (x & 0x0000ffff0000ffff) |
+		       (x >> 4 & 0x0fff00000fff0000) |
+		       (x & 0x000f0000000f0000) << 12;
+	}
+}
+
+static __always_inline void inv_shift_rows(u64 q[PLANES])
+{
+	u64 x;
+	int i;
+
+	for_each_plane(i) {
+		x = shift_low_rows(q[i]);
+		q[i] = (x & 0x0000ffff0000ffff) |
+		       (x & 0x0fff00000fff0000) << 4 |
+		       (x >> 12 & 0x000f0000000f0000);
+	}
+}
+
+/*
+ * With p the sum of a byte and the one a row below, MixColumns is
+ * {02} p + (the byte one row below) + (p two rows below).
+ */
+static __always_inline void mix_columns(u64 q[PLANES])
+{
+	u64 p[PLANES], below;
+	int i;
+
+	for_each_plane(i) {
+		below = ror64(q[i], 16);
+		p[i] = q[i] ^ below;
+		q[i] = below ^ ror64(p[i], 32);
+	}
+	/* Times {02}: up one plane, and what leaves at the top is 0x1b. */
+	q[0] ^= p[7];
+	q[1] ^= p[0] ^ p[7];
+	q[2] ^= p[1];
+	q[3] ^= p[2] ^ p[7];
+	q[4] ^= p[3] ^ p[7];
+	q[5] ^= p[4];
+	q[6] ^= p[5];
+	q[7] ^= p[6];
+}
+
+/* MixColumns after adding {04} times the sum of bytes two rows apart. */
+static __always_inline void inv_mix_columns(u64 q[PLANES])
+{
+	u64 t[PLANES];
+	int i;
+
+	for_each_plane(i)
+		t[i] = q[i] ^ ror64(q[i], 32);
+	/* Two planes up: t[6] comes back as 0x1b, t[7] as 0x36. */
+	q[0] ^= t[6];
+	q[1] ^= t[6] ^ t[7];
+	q[2] ^= t[0] ^ t[7];
+	q[3] ^= t[1] ^ t[6];
+	q[4] ^= t[2] ^ t[6] ^ t[7];
+	q[5] ^= t[3] ^ t[7];
+	q[6] ^= t[4];
+	q[7] ^= t[5];
+	mix_columns(q);
+}
+
+static __always_inline void encrypt_planes(u64 q[PLANES], const u64 rk[][PLANES],
+					   u32 rounds)
+{
+	u32 r;
+
+	add_round_key(q, rk[0]);
+	for (r = 1; r < rounds; r++) {
+		aes_sbox_circuit(q, q);
+		shift_rows(q);
+		mix_columns(q);
+		add_round_key(q, rk[r]);
+	}
+	aes_sbox_circuit(q, q);
+	shift_rows(q);
+	add_round_key(q, rk[rounds]);
+}
+
+/* The equivalent inverse cipher, as @dec is the schedule for that. */
+static __always_inline void decrypt_planes(u64 q[PLANES], const u64 rk[][PLANES],
+					   u32 rounds)
+{
+	u32 r;
+
+	add_round_key(q, rk[0]);
+	for (r = 1; r < rounds; r++) {
+		aes_inv_sbox_circuit(q, q);
+		inv_shift_rows(q);
+		inv_mix_columns(q);
+		add_round_key(q, rk[r]);
+	}
+	aes_inv_sbox_circuit(q, q);
+	inv_shift_rows(q);
+	add_round_key(q, rk[rounds]);
+}
+
+static __always_inline void crypt(const u8 schedule[][AES_BLOCK_SIZE], u32 rounds,
+				  u8 *dst, const u8 *src, size_t blocks,
+				  bool decrypt)
+{
+	u64 rk[AES_MAX_ROUND_KEYS][PLANES];
+	u64 q[PLANES];
+	size_t n, b;
+	u32 r;
+
+	for (r = 0; r <= rounds; r++)
+		slice_key(rk[r], schedule[r]);
+	/* The key after each S-box, or before each inverse one. */
+	for (r = 0; r < rounds; r++)
+		add_affine(rk[decrypt ? r : r + 1]);
+
+	while (blocks) {
+		n = blocks < LANES ? blocks : LANES;
+		for_each_lane(b)
+			/* Fill lanes there is no block for with the first. */
+			load_block(&q[b], &q[b + LANES],
+				   src + (b < n ? b : 0) * AES_BLOCK_SIZE);
+		transpose(q);
+		if (decrypt)
+			decrypt_planes(q, rk, rounds);
+		else
+			encrypt_planes(q, rk, rounds);
+		transpose(q);
+		for_each_lane(b)
+			if (b < n)
+				store_block(dst + b * AES_BLOCK_SIZE, q[b],
+					    q[b + LANES]);
+		src += n * AES_BLOCK_SIZE;
+		dst += n * AES_BLOCK_SIZE;
+		blocks -= n;
+	}
+	memzero_explicit(rk, sizeof(rk));
+}
+
+void aes_fixed_time_encrypt(const struct aes_key *key, u8 *dst, const u8 *src,
+			    size_t blocks)
+{
+	crypt(key->enc, key->rounds, dst, src, blocks, false);
+}
+
+void aes_fixed_time_decrypt(const struct aes_key *key, u8 *dst, const u8 *src,
+			    size_t blocks)
+{
+	crypt(key->dec, key->rounds, dst, src, blocks, true);
+}

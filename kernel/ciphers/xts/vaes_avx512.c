@@ -1,0 +1,172 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR MIT */
+/*
+ * AES-XTS with VAES on 512-bit vectors: Ice Lake, Zen 4 and later.
+ */
+#include <immintrin.h>
+
+#include <kiln/types.h>
+
+#define XTS(name) xts_vaes_avx512_##name
+#define VBLOCKS 4
+#define MAIN 16
+
+typedef __m512i vec_t;
+
+#define v_load(p) _mm512_loadu_si512(p)
+#define v_store(p, v) _mm512_storeu_si512(p, v)
+#define v_key(rk) _mm512_broadcast_i32x4(_mm_load_si128((const __m128i *)(rk)))
+#define v_xor(a, b) _mm512_xor_si512(a, b)
+#define v_xor3(a, b, c) _mm512_ternarylogic_epi64(a, b, c, 0x96)
+#define v_enc(v, k) _mm512_aesenc_epi128(v, k)
+#define v_enclast(v, k) _mm512_aesenclast_epi128(v, k)
+#define v_dec(v, k) _mm512_aesdec_epi128(v, k)
+#define v_declast(v, k) _mm512_aesdeclast_epi128(v, k)
+#define v_sll(v, bits) _mm512_slli_epi64(v, bits)
+#define v_srl(v, bits) _mm512_srli_epi64(v, bits)
+#define v_bsll(v, bytes) _mm512_bslli_epi128(v, bytes)
+#define v_bsrl(v, bytes) _mm512_bsrli_epi128(v, bytes)
+#define v_clmul_hi(a, b) _mm512_clmulepi64_epi128(a, b, 0x01)
+#define v_clmul_lo(a, b) _mm512_clmulepi64_epi128(a, b, 0x00)
+#define v_poly() _mm512_broadcast_i32x4(_mm_set_epi64x(0, 0x87))
+#define v_end() _mm256_zeroupper()
+
+/*
+ * Tweaks by permutation. Let b0..b15 be the bytes of a tweak t. Its upper half is
+ * what falls out when t is multiplied by x^64; folded by clmul with 0x87 each of
+ * its bytes v gives a low byte L(v) and seven bits H(v) for the byte above:
+ *
+ *	tx^64 = L(b8), L(b9)^H(b8) ... L(b15)^H(b14), H(b15)^b0, b1 ... b7
+ *	tx^8m = L(b[16-m]), then the last bytes of tx^64 from L(b[17-m])^H(b[16-m])
+ *		on, then b8 ... b[15-m]
+ *
+ * so that with tx^64 and L(b8)..L(b15) at hand the seven tweaks between cost one
+ * two-source byte permutation each, where shifting and multiplying costs three
+ * operations, one of them on a port that AES wants.
+ */
+#define TIER_TWEAKS
+
+struct tweaks {
+	vec_t t[2];		/* blocks 0-3 and 4-7 of this step */
+	vec_t t64[2];		/* these times x^64 */
+	vec_t fold[2];		/* L(b8)..L(b15), b8..b15 of these */
+	vec_t fold_next[2];	/* the same of t64 */
+	vec_t t128[2];
+	u8 tw[16 * 64] __aligned(64);
+};
+
+/* Row m - 1 makes tx^8m; 64 and up select from the second source. */
+static const u8 window[7][64] __aligned(64) = {
+#define ROW(m) { LANE(m, 0), LANE(m, 16), LANE(m, 32), LANE(m, 48) }
+#define BYTE(m, l, i) \
+	((i) == 0 ? 72 + (l) - (m) : \
+	 (i) <= 7 + (m) ? 8 + (l) - (m) + (i) : 64 + (l) - (m) + (i))
+#define LANE(m, l)                                                          \
+	BYTE(m, l, 0), BYTE(m, l, 1), BYTE(m, l, 2), BYTE(m, l, 3),         \
+	BYTE(m, l, 4), BYTE(m, l, 5), BYTE(m, l, 6), BYTE(m, l, 7),         \
+	BYTE(m, l, 8), BYTE(m, l, 9), BYTE(m, l, 10), BYTE(m, l, 11),       \
+	BYTE(m, l, 12), BYTE(m, l, 13), BYTE(m, l, 14), BYTE(m, l, 15)
+	ROW(1), ROW(2), ROW(3), ROW(4), ROW(5), ROW(6), ROW(7)
+};
+
+/* Bytes of the upper halves folded, and as they are. */
+static __always_inline vec_t fold_upper(vec_t t)
+{
+	/* GF2P8AFFINEQB matrices: L in the lower half of a block, identity above. */
+	const vec_t fold = _mm512_broadcast_i32x4(
+		_mm_set_epi64x(0x0102040810204080, 0x0103070e1c3870e1));
+
+	return _mm512_gf2p8affine_epi64_epi8(_mm512_shuffle_epi32(t, 0xee), fold, 0);
+}
+
+static __always_inline vec_t mul_x64(vec_t t)
+{
+	return v_xor(v_bsll(t, 8), v_clmul_hi(t, v_poly()));
+}
+
+static __always_inline void tweaks_begin(struct tweaks *tk, __m128i first, size_t n)
+{
+	const vec_t all = _mm512_broadcast_i32x4(first);
+	const vec_t left = _mm512_set_epi64(3, 3, 2, 2, 1, 1, 0, 0);
+	const vec_t right = _mm512_set_epi64(61, 61, 62, 62, 63, 63, 64, 64);
+	const vec_t four = _mm512_set1_epi64(4);
+	int h;
+
+	(void)n;
+	/* Each half shifted, and what falls out of it carried over or folded. */
+	for (h = 0; h < 2; h++) {
+		const vec_t carry = _mm512_srlv_epi64(
+			all, h ? _mm512_sub_epi64(right, four) : right);
+
+		tk->t[h] = v_xor3(
+			_mm512_sllv_epi64(all,
+					  h ? _mm512_add_epi64(left, four) : left),
+			v_bsll(carry, 8), v_clmul_hi(carry, v_poly()));
+	}
+	for (h = 0; h < 2; h++) {
+		tk->t64[h] = mul_x64(tk->t[h]);
+		tk->fold[h] = fold_upper(tk->t[h]);
+	}
+}
+
+static __always_inline vec_t tweaks_fresh(struct tweaks *tk, const int j)
+{
+	vec_t t = tk->t[j & 1];
+
+	if (j >= 2)
+		t = _mm512_permutex2var_epi8(tk->t64[j & 1],
+					     v_load(window[j / 2 - 1]),
+					     tk->fold[j & 1]);
+	v_store(tk->tw + j * sizeof(vec_t), t);
+	return t;
+}
+
+static __always_inline void tweaks_next(struct tweaks *tk, const int j)
+{
+	if (j < 2) {
+		tk->t128[j] = mul_x64(tk->t64[j]);
+		tk->fold_next[j] = fold_upper(tk->t64[j]);
+	}
+}
+
+static __always_inline void tweaks_step(struct tweaks *tk)
+{
+	int h;
+
+	for (h = 0; h < 2; h++) {
+		tk->t[h] = tk->t64[h];
+		tk->t64[h] = tk->t128[h];
+		tk->fold[h] = tk->fold_next[h];
+	}
+}
+
+static __always_inline void tweaks_rest(struct tweaks *tk, size_t n)
+{
+	tweaks_fresh(tk, 0);
+	tweaks_fresh(tk, 1);
+	if (n > 8) {
+		tweaks_fresh(tk, 2);
+		tweaks_fresh(tk, 3);
+	}
+	if (n > 16) {
+		tweaks_fresh(tk, 4);
+		tweaks_fresh(tk, 5);
+		tweaks_fresh(tk, 6);
+		tweaks_fresh(tk, 7);
+	}
+	if (n > 32) {
+		tweaks_fresh(tk, 8);
+		tweaks_fresh(tk, 9);
+		tweaks_fresh(tk, 10);
+		tweaks_fresh(tk, 11);
+		tweaks_fresh(tk, 12);
+		tweaks_fresh(tk, 13);
+		tweaks_fresh(tk, 14);
+		tweaks_fresh(tk, 15);
+	}
+}
+
+#define crypt_part(rk, rounds, decrypt, dst, src, tw, blocks) \
+	crypt_masked(rk, rounds, decrypt, dst, src, tw,       \
+		     (__mmask8)((1u << (2 * (blocks))) - 1))
+
+#include "xts_simd.h"

@@ -1,0 +1,108 @@
+// SPDX-License-Identifier: GPL-2.0-only OR MIT
+/*
+ * AES-XTS: the list of its implementations, and calls of them from outside.
+ */
+#include "xts.h"
+
+#include <kiln/fpu.h>
+#include <kiln/kiln.h>
+#include <kiln/string.h>
+
+#define IMPL(driver_name, func, tier_name, prio, ct)                       \
+	{                                                                  \
+		.driver = driver_name, .tier = KILN_TIER_##tier_name,      \
+		.priority = prio, .constant_time = ct,                     \
+		.encrypt = xts_##func##_encrypt, .decrypt = xts_##func##_decrypt, \
+	}
+
+/* Priorities as Linux 6.12 has them, where it has the like. */
+static const struct kiln_xts_impl impls[] = {
+	IMPL("xts-aes-generic", generic, GENERIC, 100, false),
+	IMPL("xts-aes-fixed-time", fixed_time, GENERIC, 110, true),
+	IMPL("xts-aes-aesni", aesni, AESNI, 401, true),
+	IMPL("xts-aes-vaes-avx2", vaes_avx2, VAES_AVX2, 600, true),
+	IMPL("xts-aes-vaes-avx512", vaes_avx512, VAES_AVX512, 800, true),
+};
+
+int xts_setkey(struct xts_key *key, const u8 *raw, size_t len)
+{
+	if (len != 32 && len != 48 && len != 64)
+		return -EINVAL;
+	aes_expandkey(&key->data, raw, len / 2);
+	aes_expandkey(&key->tweak, raw + len / 2, len / 2);
+	return 0;
+}
+
+size_t kiln_xts_impls(void)
+{
+	return ARRAY_SIZE(impls);
+}
+
+const struct kiln_xts_impl *kiln_xts_impl(size_t i)
+{
+	return i < ARRAY_SIZE(impls) ? &impls[i] : NULL;
+}
+
+size_t kiln_xts_key_size(void)
+{
+	return sizeof(struct xts_key);
+}
+
+int kiln_xts_setkey(struct xts_key *key, const u8 *raw, size_t len)
+{
+	return xts_setkey(key, raw, len);
+}
+
+static void section_begin(const struct kiln_xts_impl *impl)
+{
+	if (impl->tier != KILN_TIER_GENERIC)
+		kernel_fpu_begin();
+}
+
+static void section_end(const struct kiln_xts_impl *impl)
+{
+	if (impl->tier != KILN_TIER_GENERIC)
+		kernel_fpu_end();
+}
+
+int kiln_xts_crypt(const struct kiln_xts_impl *impl, bool decrypt,
+		   const struct xts_key *key, u8 *dst, const u8 *src, size_t len,
+		   const u8 *iv)
+{
+	if (len < AES_BLOCK_SIZE)
+		return -EINVAL;
+	section_begin(impl);
+	if (decrypt)
+		impl->decrypt(key, dst, src, len, iv);
+	else
+		impl->encrypt(key, dst, src, len, iv);
+	section_end(impl);
+	return 0;
+}
+
+void kiln_xts_run(const struct kiln_xts_impl *impl,
+		  const struct kiln_xts_series *series)
+{
+	const struct kiln_xts_series s = *series;
+	xts_crypt_t *crypt = s.decrypt ? impl->decrypt : impl->encrypt;
+	const u8 *iv = s.iv;
+	size_t offset = 0, i = 0;
+	u64 n;
+
+	section_begin(impl);
+	for (n = s.calls; n; n--) {
+		crypt(s.key, s.dst + offset, s.src + offset, s.len, iv);
+		if (s.chained)
+			iv = s.dst + offset;
+		else
+			iv += AES_BLOCK_SIZE;
+		offset += s.stride;
+		if (++i == s.count) {
+			i = 0;
+			offset = 0;
+			if (!s.chained)
+				iv = s.iv;
+		}
+	}
+	section_end(impl);
+}

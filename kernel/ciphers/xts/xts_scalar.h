@@ -1,0 +1,147 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR MIT */
+/*
+ * Template of AES-XTS in general registers over any AES that takes blocks in
+ * memory: a file that includes it says XTS_SCALAR() once. All that differs is
+ * constant there, so that the compiler sees direct calls.
+ */
+#ifndef KILN_XTS_SCALAR_H
+#define KILN_XTS_SCALAR_H
+
+#include <kiln/string.h>
+#include <kiln/unaligned.h>
+
+#include "xts.h"
+
+typedef void xts_ecb_t(const struct aes_key *key, u8 *dst, const u8 *src,
+		       size_t blocks);
+
+struct xts_scalar {
+	xts_ecb_t *encrypt;
+	xts_ecb_t *decrypt;
+	size_t batch;	/* blocks for each call */
+};
+
+/* An element of GF(2^128) as IEEE 1619 writes it: byte 0 holds x^0 to x^7. */
+struct xts_tweak {
+	u64 lo;
+	u64 hi;
+};
+
+/* Times x, modulo x^128 + x^7 + x^2 + x + 1; no branch on the secret carry. */
+static __always_inline struct xts_tweak xts_next(struct xts_tweak t)
+{
+	u64 carry = -(t.hi >> 63);
+
+	t.hi = t.hi << 1 | t.lo >> 63;
+	t.lo = t.lo << 1 ^ (carry & 0x87);
+	return t;
+}
+
+static __always_inline void xts_xor(u8 *dst, const u8 *src, struct xts_tweak t)
+{
+	u64 lo = get_le64(src) ^ t.lo;
+	u64 hi = get_le64(src + 8) ^ t.hi;
+
+	put_le64(lo, dst);
+	put_le64(hi, dst + 8);
+}
+
+/*
+ * Between the two additions of the tweaks blocks are in @work, not at the
+ * destination: that may be memory others can read meanwhile.
+ */
+static __always_inline void xts_scalar_crypt(const struct xts_scalar *c, bool decrypt,
+					     const struct xts_key *key, u8 *dst,
+					     const u8 *src, size_t len, const u8 *iv,
+					     u8 *work)
+{
+	xts_ecb_t *ecb = decrypt ? c->decrypt : c->encrypt;
+	size_t tail = len % AES_BLOCK_SIZE;
+	/* The last whole block takes part in stealing, where there is any. */
+	size_t blocks = len / AES_BLOCK_SIZE - (tail ? 1 : 0);
+	struct xts_tweak t, first, last;
+	size_t n, i;
+
+	c->encrypt(&key->tweak, work, iv, 1);
+	t.lo = get_le64(work);
+	t.hi = get_le64(work + 8);
+
+	while (blocks) {
+		n = blocks < c->batch ? blocks : c->batch;
+		first = t;
+		for (i = 0; i < n; i++) {
+			xts_xor(work + i * AES_BLOCK_SIZE,
+				src + i * AES_BLOCK_SIZE, t);
+			t = xts_next(t);
+		}
+		ecb(&key->data, work, work, n);
+		/* Doubling again is cheaper than keeping every tweak. */
+		t = first;
+		for (i = 0; i < n; i++) {
+			xts_xor(dst + i * AES_BLOCK_SIZE,
+				work + i * AES_BLOCK_SIZE, t);
+			t = xts_next(t);
+		}
+		src += n * AES_BLOCK_SIZE;
+		dst += n * AES_BLOCK_SIZE;
+		blocks -= n;
+	}
+
+	if (tail) {
+		/* Decryption meets the last two tweaks in reverse order. */
+		first = decrypt ? xts_next(t) : t;
+		last = decrypt ? t : xts_next(t);
+
+		xts_xor(work, src, first);
+		ecb(&key->data, work, work, 1);
+		xts_xor(work, work, first);
+		/*
+		 * The head of this block is the partial last block of the result;
+		 * the source's partial block takes its place. It must be read
+		 * before it is overwritten, as @dst may be @src.
+		 */
+		for (i = 0; i < tail; i++) {
+			u8 stolen = work[i];
+
+			work[i] = src[AES_BLOCK_SIZE + i];
+			dst[AES_BLOCK_SIZE + i] = stolen;
+		}
+		xts_xor(work, work, last);
+		ecb(&key->data, work, work, 1);
+		xts_xor(dst, work, last);
+	}
+	memzero_explicit(work, c->batch * AES_BLOCK_SIZE);
+}
+
+/*
+ * Define xts_@name_encrypt() and xts_@name_decrypt() over two functions of type
+ * xts_ecb_t that are given up to @blocks blocks a call.
+ */
+#define XTS_SCALAR(name, ecb_encrypt, ecb_decrypt, blocks)		\
+static const struct xts_scalar name##_scalar = {			\
+	.encrypt = ecb_encrypt,						\
+	.decrypt = ecb_decrypt,						\
+	.batch = blocks,						\
+};									\
+									\
+void xts_##name##_encrypt(const struct xts_key *key, u8 *dst,		\
+			  const u8 *src, size_t len,			\
+			  const u8 iv[AES_BLOCK_SIZE])			\
+{									\
+	u8 work[(blocks) * AES_BLOCK_SIZE] __aligned(16);		\
+									\
+	xts_scalar_crypt(&name##_scalar, false, key, dst, src, len, iv,	\
+			 work);						\
+}									\
+									\
+void xts_##name##_decrypt(const struct xts_key *key, u8 *dst,		\
+			  const u8 *src, size_t len,			\
+			  const u8 iv[AES_BLOCK_SIZE])			\
+{									\
+	u8 work[(blocks) * AES_BLOCK_SIZE] __aligned(16);		\
+									\
+	xts_scalar_crypt(&name##_scalar, true, key, dst, src, len, iv,	\
+			 work);						\
+}
+
+#endif

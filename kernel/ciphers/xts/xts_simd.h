@@ -1,0 +1,447 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR MIT */
+/*
+ * AES-XTS with vector registers: the template every SIMD tier includes once.
+ *
+ * The including file says how wide a vector is and how to use it:
+ *
+ *	XTS(name)	name of an entry point of this tier
+ *	vec_t		a vector of VBLOCKS AES blocks
+ *	VBLOCKS		1, 2 or 4
+ *	MAIN		vectors of the main loop: 8 or 16
+ *	v_load(p), v_store(p, v)	unaligned
+ *	v_key(rk)	the 16 bytes at @rk in every block
+ *	v_xor(a, b), v_xor3(a, b, c)
+ *	v_enc, v_enclast, v_dec, v_declast	one AES round of every block
+ *	v_sll(v, bits), v_srl(v, bits)		of each 64-bit half
+ *	v_bsll(v, bytes), v_bsrl(v, bytes)	of each block
+ *	v_clmul_hi(a, b), v_clmul_lo(a, b)	high (low) half of @a's blocks
+ *						times low half of @b's
+ *	v_poly()	x^7 + x^2 + x + 1 in the low half of every block
+ *	v_tweaks(t)	t, tx, tx^2 ... from one block t
+ *
+ * Shape. An AES unit that starts two rounds a cycle and takes four cycles for
+ * each is full with eight vectors in flight, but only just: any other vector
+ * operation that is sent to one of its ports then costs a slot for good. With
+ * more vectors in flight the slack absorbs them (measured on Zen 5, 16 zmm
+ * against 8: 7.26 cycles a vector against 7.75, the limit being 7). The 16-entry
+ * register files have room for eight.
+ *
+ * The tweaks of the next MAIN vectors are worked out between the rounds of these
+ * and pass through memory: a block's tweak is needed again only fourteen rounds
+ * later and would otherwise hold a register all that time. Round keys are loaded
+ * once for MAIN vectors, so that a short message does not begin with loading
+ * fifteen of them, and one body serves the three key sizes.
+ */
+
+#include "xts.h"
+#include <kiln/fpu.h>
+#include <kiln/string.h>
+
+#define VBYTES (VBLOCKS * AES_BLOCK_SIZE)
+
+#define EACH_1(F) F(0)
+#define EACH_2(F) EACH_1(F) F(1)
+#define EACH_4(F) EACH_2(F) F(2) F(3)
+#define EACH_8(F) EACH_4(F) F(4) F(5) F(6) F(7)
+#define EACH_16(F) EACH_8(F) F(8) F(9) F(10) F(11) F(12) F(13) F(14) F(15)
+
+#if MAIN == 16
+#define EACH_MAIN EACH_16
+#else
+#define EACH_MAIN EACH_8
+#endif
+
+/* Multiply one block by x. */
+static __always_inline __m128i mul_x(__m128i t)
+{
+	/* The sign of each half, moved to where its carry goes. */
+	const __m128i carry = _mm_and_si128(
+		_mm_shuffle_epi32(_mm_srai_epi32(t, 31), 0x13),
+		_mm_set_epi32(0, 1, 0, 0x87));
+
+	return _mm_xor_si128(_mm_add_epi64(t, t), carry);
+}
+
+/*
+ * The tweaks: block i of a message has the first one times x^i, in GF(2^128) with
+ * the polynomial x^128 + x^7 + x^2 + x + 1. A tier with better means than shifts
+ * and a multiplication defines TIER_TWEAKS and all of these itself. @tw has room
+ * for the tweaks of MAIN vectors.
+ *
+ *	tweaks_begin	start with @first, for a message that wants n tweaks
+ *	tweaks_fresh	vector j of the next MAIN, to be found at @tw from then on
+ *	tweaks_next	called for each j between the rounds of a step of the main
+ *			loop: makes those of the step after
+ *	tweaks_step	the step is over
+ *	tweaks_rest	for whole blocks < MAIN vectors: leave n tweaks at @tw
+ */
+#ifndef TIER_TWEAKS
+struct tweaks {
+	u8 *tw;		/* of this step */
+	u8 *next;	/* of the next */
+	vec_t poly;
+	u8 buffer[2][MAIN * VBYTES] __aligned(64);
+};
+
+/* Multiply every block by x^n, 0 < n < 64. */
+static __always_inline vec_t mul_xn(vec_t t, const int n, vec_t poly)
+{
+	const vec_t carry = v_srl(t, 64 - n);
+
+	return v_xor3(v_sll(t, n), v_bsll(carry, 8), v_clmul_hi(carry, poly));
+}
+
+static __always_inline void tweaks_begin(struct tweaks *tk, __m128i first, size_t n)
+{
+	const vec_t t = v_tweaks(first);
+
+	tk->tw = tk->buffer[0];
+	tk->next = tk->buffer[1];
+	tk->poly = v_poly();
+	v_store(tk->tw, t);
+#define TWEAK(j) \
+	v_store(tk->tw + (j) * VBYTES, mul_xn(t, (j) * VBLOCKS, tk->poly));
+	TWEAK(1)
+	if (n > 2 * VBLOCKS) {
+		TWEAK(2) TWEAK(3)
+	}
+	if (n > 4 * VBLOCKS) {
+		TWEAK(4) TWEAK(5) TWEAK(6) TWEAK(7)
+	}
+#undef TWEAK
+}
+
+static __always_inline vec_t tweaks_fresh(struct tweaks *tk, const int j)
+{
+	return v_load(tk->tw + j * VBYTES);
+}
+
+static __always_inline void tweaks_next(struct tweaks *tk, const int j)
+{
+	const vec_t t = v_load(tk->tw + j * VBYTES);
+	enum { BYTES = MAIN * VBLOCKS / 8 };
+
+	v_store(tk->next + j * VBYTES,
+		v_xor(v_bsll(t, BYTES),
+		      v_clmul_lo(v_bsrl(t, 16 - BYTES), tk->poly)));
+}
+
+static __always_inline void tweaks_step(struct tweaks *tk)
+{
+	u8 *used = tk->tw;
+
+	tk->tw = tk->next;
+	tk->next = used;
+}
+
+static __always_inline void tweaks_rest(struct tweaks *tk, size_t n)
+{
+	(void)tk;
+	(void)n;
+}
+#endif
+
+/*
+ * crypt_n: en- or decrypt n vectors at @src. Their tweaks are the next of @tk if
+ * @fresh, and those at @tw otherwise. With @step this is a step of the main loop.
+ * The round keys at @rk are one vector each if @wide, else one block each.
+ */
+#define KEY(r) \
+	(wide ? v_load(rk + (r) * VBYTES) : v_key(rk + (r) * AES_BLOCK_SIZE))
+#define ROUND(r, EACH)                                                     \
+	do {                                                               \
+		const vec_t k = KEY(r);                                    \
+		if (decrypt) {                                             \
+			EACH(DEC)                                          \
+		} else {                                                   \
+			EACH(ENC)                                          \
+		}                                                          \
+	} while (0)
+#define DECLARE(j) vec_t d##j;
+#define WHITEN(j)                                            \
+	d##j = v_xor3(v_load(src + j * VBYTES),              \
+		      fresh ? tweaks_fresh(tk, j) :          \
+			      v_load(tw + j * VBYTES), k0);
+#define ENC(j) d##j = v_enc(d##j, k);
+#define DEC(j) d##j = v_dec(d##j, k);
+#define LAST(d, k) (decrypt ? v_declast(d, k) : v_enclast(d, k))
+#define OUT(j)                      \
+	v_store(dst + j * VBYTES,   \
+		v_xor(LAST(d##j, k), v_load(tw + j * VBYTES)));
+#define NEXT(j)                         \
+	if (step)                       \
+		tweaks_next(tk, j);
+/* Two of sixteen, or one of eight, after each of the first eight rounds. */
+#define STEP(r)                                                  \
+	do {                                                     \
+		if (MAIN == 16) {                                \
+			NEXT(2 * (r) - 2)                        \
+			NEXT(2 * (r) - 1)                        \
+		} else {                                         \
+			NEXT((r) - 1)                            \
+		}                                                \
+	} while (0)
+
+#define NO_STEP(r) do { } while (0)
+#define ROUNDS(EACH, STEP)                                \
+	do {                                              \
+		ROUND(1, EACH); STEP(1);                  \
+		ROUND(2, EACH); STEP(2);                  \
+		ROUND(3, EACH); STEP(3);                  \
+		ROUND(4, EACH); STEP(4);                  \
+		ROUND(5, EACH); STEP(5);                  \
+		ROUND(6, EACH); STEP(6);                  \
+		ROUND(7, EACH); STEP(7);                  \
+		ROUND(8, EACH); STEP(8);                  \
+		ROUND(9, EACH);                           \
+		if (rounds > 10) {                        \
+			ROUND(10, EACH);                  \
+			ROUND(11, EACH);                  \
+			if (rounds > 12) {                \
+				ROUND(12, EACH);          \
+				ROUND(13, EACH);          \
+			}                                 \
+		}                                         \
+	} while (0)
+
+#define CRYPT_FUNC(n, EACH)                                                  \
+static __always_inline void crypt_##n(const u8 *rk, const bool wide, u32 rounds, \
+				      const bool decrypt, u8 *dst,           \
+				      const u8 *src, struct tweaks *tk,      \
+				      const u8 *tw, const bool fresh,        \
+				      const bool step)                       \
+{                                                                            \
+	const vec_t k0 = KEY(0);                                             \
+	EACH(DECLARE)                                                        \
+                                                                             \
+	EACH(WHITEN)                                                         \
+	ROUNDS(EACH, STEP);                                                  \
+	do {                                                                 \
+		const vec_t k = KEY(rounds);                                 \
+		EACH(OUT)                                                    \
+	} while (0);                                                         \
+}
+CRYPT_FUNC(1, EACH_1)
+CRYPT_FUNC(2, EACH_2)
+CRYPT_FUNC(4, EACH_4)
+#if MAIN == 16
+CRYPT_FUNC(8, EACH_8)
+#endif
+CRYPT_FUNC(main, EACH_MAIN)
+
+static __always_inline __m128i load1(const void *p)
+{
+	return _mm_loadu_si128(p);
+}
+
+static __always_inline void store1(void *p, __m128i v)
+{
+	_mm_storeu_si128(p, v);
+}
+
+/*
+ * One block: state @d, already XORed with the first round key, through all
+ * rounds; the last round key is @last instead of the schedule's, since whoever
+ * calls this has something to XOR into the result and can do it ahead of time.
+ */
+static __always_inline __m128i block1(const u8 (*rk)[AES_BLOCK_SIZE], u32 rounds,
+				      bool decrypt, __m128i d, __m128i last)
+{
+#define ROUND1(r)                                               \
+	(d = decrypt ? _mm_aesdec_si128(d, load1(rk[r])) :      \
+		       _mm_aesenc_si128(d, load1(rk[r])))
+	ROUND1(1); ROUND1(2); ROUND1(3); ROUND1(4); ROUND1(5);
+	ROUND1(6); ROUND1(7); ROUND1(8); ROUND1(9);
+	if (rounds > 10) {
+		ROUND1(10); ROUND1(11);
+		if (likely(rounds > 12)) {
+			ROUND1(12); ROUND1(13);
+		}
+	}
+	return decrypt ? _mm_aesdeclast_si128(d, last) :
+			 _mm_aesenclast_si128(d, last);
+}
+
+static __always_inline __m128i xts_block(const u8 (*rk)[AES_BLOCK_SIZE],
+					 u32 rounds, bool decrypt, __m128i p,
+					 __m128i t)
+{
+	/* The tweak comes last: everything else can be done while it is made. */
+	p = _mm_xor_si128(_mm_xor_si128(p, load1(rk[0])), t);
+	return block1(rk, rounds, decrypt, p, _mm_xor_si128(load1(rk[rounds]), t));
+}
+
+static __always_inline __m128i first_tweak(const struct xts_key *key, const u8 *iv)
+{
+	const struct aes_key *k = &key->tweak;
+
+	return block1(k->enc, k->rounds, false,
+		      _mm_xor_si128(load1(iv), load1(k->enc[0])),
+		      load1(k->enc[k->rounds]));
+}
+
+/*
+ * PSHUFB patterns by unaligned load: at shift16 + 16 - n one that moves bytes up
+ * by 16 - n and clears below, at shift16 + 16 + n one that moves them down by n.
+ */
+static const u8 shift16[48] __aligned(16) = {
+	0x80, 0x80, 0x80, 0x80, 0x80, 0x80, 0x80, 0x80,
+	0x80, 0x80, 0x80, 0x80, 0x80, 0x80, 0x80, 0x80,
+	0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15,
+	0x80, 0x80, 0x80, 0x80, 0x80, 0x80, 0x80, 0x80,
+	0x80, 0x80, 0x80, 0x80, 0x80, 0x80, 0x80, 0x80,
+};
+
+/*
+ * Ciphertext stealing (IEEE 1619, 5.3.2): the last whole block and the @r bytes
+ * after it, 0 < r < 16, with the tweaks @t1, @t2 in the order of use. Bytes are
+ * read and written as the two 16-byte words that cover them, the later bytes
+ * first, so that nothing beyond the message is touched and in place works.
+ */
+static __always_inline void steal(const u8 (*rk)[AES_BLOCK_SIZE], u32 rounds,
+				  bool decrypt, u8 *dst, const u8 *src, size_t r,
+				  __m128i t1, __m128i t2)
+{
+	const __m128i down = load1(shift16 + 32 - r);
+	const __m128i up = load1(shift16 + r);
+	const __m128i tail = _mm_shuffle_epi8(load1(src + r), down);
+	const __m128i full = xts_block(rk, rounds, decrypt, load1(src), t1);
+	/* @down has its top bit set exactly where @tail has no byte. */
+	const __m128i mixed = _mm_blendv_epi8(tail, full, down);
+
+	store1(dst + r, _mm_shuffle_epi8(full, up));
+	store1(dst, xts_block(rk, rounds, decrypt, mixed, t2));
+}
+
+#if VBLOCKS == 4
+/* One to three blocks: @mask has two bits for each. */
+static __always_inline void crypt_masked(const u8 *rk, u32 rounds,
+					 const bool decrypt, u8 *dst,
+					 const u8 *src, const u8 *tw,
+					 __mmask8 mask)
+{
+	const bool wide = false;
+	const vec_t t = v_load(tw);
+	vec_t d0 = v_xor3(_mm512_maskz_loadu_epi64(mask, src), t, KEY(0));
+
+	ROUNDS(EACH_1, NO_STEP);
+	_mm512_mask_storeu_epi64(dst, mask, LAST(d0, v_xor(KEY(rounds), t)));
+}
+#endif
+
+/* A message of two blocks or more. */
+static __always_inline void xts_long(const struct xts_key *key, u8 *dst,
+				     const u8 *src, size_t len, const u8 *iv,
+				     const bool decrypt)
+{
+	const u8 (*rk)[AES_BLOCK_SIZE] = decrypt ? key->data.dec : key->data.enc;
+	const u32 rounds = key->data.rounds;
+	const size_t rest = len % AES_BLOCK_SIZE;
+	/* The last whole block belongs to steal(), which wants its tweak. */
+	const size_t tweaks = len / AES_BLOCK_SIZE;
+	size_t blocks = tweaks - (rest != 0);
+	u8 wide[AES_MAX_ROUND_KEYS * VBYTES] __aligned(64);
+	struct tweaks tk;
+	bool fresh = true;
+	const u8 *tw;
+	u32 r;
+
+	tweaks_begin(&tk, first_tweak(key, iv), tweaks);
+
+	if (blocks >= MAIN * VBLOCKS) {
+		for (r = 0; r <= rounds; r++)
+			v_store(wide + r * VBYTES, v_key(rk[r]));
+		do {
+			/*
+			 * Memory stays memory from one step to the next: gcc
+			 * would carry tweaks and keys over in registers there
+			 * are not enough of.
+			 */
+			barrier();
+			crypt_main(wide, true, rounds, decrypt, dst, src, &tk,
+				   tk.tw, true, true);
+			tweaks_step(&tk);
+			dst += MAIN * VBYTES;
+			src += MAIN * VBYTES;
+			blocks -= MAIN * VBLOCKS;
+		} while (blocks >= MAIN * VBLOCKS);
+		memzero_explicit(wide, sizeof(wide));
+	}
+
+	tweaks_rest(&tk, blocks + (rest != 0));
+	tw = tk.tw;
+#define TAIL(n)                                                              \
+	if (blocks & (n * VBLOCKS)) {                                        \
+		if (fresh)                                                   \
+			crypt_##n(rk[0], false, rounds, decrypt, dst, src,   \
+				  &tk, tw, true, false);                     \
+		else                                                         \
+			crypt_##n(rk[0], false, rounds, decrypt, dst, src,   \
+				  &tk, tw, false, false);                    \
+		fresh = false;                                               \
+		dst += n * VBYTES;                                           \
+		src += n * VBYTES;                                           \
+		tw += n * VBYTES;                                            \
+	}
+#if MAIN == 16
+	TAIL(8)
+#endif
+	TAIL(4)
+	TAIL(2)
+	TAIL(1)
+#if VBLOCKS > 1
+	blocks %= VBLOCKS;
+	if (blocks) {
+		crypt_part(rk[0], rounds, decrypt, dst, src, tw, blocks);
+		dst += blocks * AES_BLOCK_SIZE;
+		src += blocks * AES_BLOCK_SIZE;
+		tw += blocks * AES_BLOCK_SIZE;
+	}
+#endif
+	if (rest) {
+		const __m128i t1 = load1(tw), t2 = mul_x(t1);
+
+		steal(rk, rounds, decrypt, dst, src, rest, decrypt ? t2 : t1,
+		      decrypt ? t1 : t2);
+	}
+}
+
+/* A message of less than two blocks, without the long path's frame. */
+static __always_inline void xts_short(const struct xts_key *key, u8 *dst,
+				      const u8 *src, size_t len, const u8 *iv,
+				      const bool decrypt)
+{
+	const u8 (*rk)[AES_BLOCK_SIZE] = decrypt ? key->data.dec : key->data.enc;
+	const u32 rounds = key->data.rounds;
+	const __m128i t1 = first_tweak(key, iv);
+
+	if (len == AES_BLOCK_SIZE) {
+		store1(dst, xts_block(rk, rounds, decrypt, load1(src), t1));
+	} else {
+		const __m128i t2 = mul_x(t1);
+
+		steal(rk, rounds, decrypt, dst, src, len - AES_BLOCK_SIZE,
+		      decrypt ? t2 : t1, decrypt ? t1 : t2);
+	}
+}
+
+#define XTS_ENTRY(direction, decrypt)                                        \
+static noinline void XTS(direction##_long)(const struct xts_key *key, u8 *dst, \
+					   const u8 *src, size_t len,        \
+					   const u8 *iv)                     \
+{                                                                            \
+	xts_long(key, dst, src, len, iv, decrypt);                           \
+	v_end();                                                             \
+}                                                                            \
+                                                                             \
+void XTS(direction)(const struct xts_key *key, u8 *dst, const u8 *src,       \
+		    size_t len, const u8 iv[AES_BLOCK_SIZE])                 \
+{                                                                            \
+	assert_fpu_section();                                                \
+	if (len < 2 * AES_BLOCK_SIZE)                                        \
+		xts_short(key, dst, src, len, iv, decrypt);                  \
+	else                                                                 \
+		XTS(direction##_long)(key, dst, src, len, iv);               \
+}
+XTS_ENTRY(encrypt, false)
+XTS_ENTRY(decrypt, true)

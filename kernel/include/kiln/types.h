@@ -1,0 +1,44 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR MIT */
+/*
+ * The freestanding vocabulary of kernel/: fixed-width types, errno values and
+ * the few attributes the rest is written in.
+ */
+#ifndef KILN_TYPES_H
+#define KILN_TYPES_H
+
+#if !defined(__x86_64__) || defined(__ILP32__)
+#error "Kiln's kernel/ is x86-64 only (LP64): build it on, or for, an x86-64 host"
+#endif
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+typedef uint8_t u8;
+typedef uint16_t u16;
+typedef uint32_t u32;
+typedef uint64_t u64;
+typedef int32_t s32;
+typedef int64_t s64;
+
+/* Exported across the border; everything else is hidden. */
+#define KILN_EXPORT __attribute__((visibility("default")))
+
+#define __always_inline inline __attribute__((always_inline))
+#define noinline __attribute__((noinline))
+#define __aligned(n) __attribute__((aligned(n)))
+
+#define likely(x) __builtin_expect(!!(x), 1)
+#define unlikely(x) __builtin_expect(!!(x), 0)
+
+/* No memory access moves across, in the compiler. */
+#define barrier() __asm__ volatile("" : : : "memory")
+
+#define ARRAY_SIZE(a) (sizeof(a) / sizeof((a)[0]))
+
+/* The kernel's errno values, returned negated. */
+enum {
+	EINVAL = 22,
+};
+
+#endif

@@ -1,0 +1,192 @@
+// SPDX-License-Identifier: GPL-2.0-only OR MIT
+/*
+ * The memcpy family in general registers only: they may run inside somebody
+ * else's FPU section, where the host's versions would overwrite live vectors.
+ *
+ * Two things about these loops are not free to change:
+ *
+ * - The build renames calls to memcpy and friends to the names defined here, so
+ *   a loop that the compiler recognises as a copy would call itself for ever.
+ *   Every loop therefore passes its word through opaque(), which idiom
+ *   recognition cannot see through, whatever the flags.
+ * - Words are accessed through packed types, not __builtin_memcpy, because an
+ *   unoptimised build may turn even an 8-byte one into a call.
+ *
+ * String instructions rely on DF = 0, as the ABI and the kernel do.
+ */
+#include <kiln/string.h>
+
+/*
+ * From here on REP MOVSB and STOSB win over a loop of words (their start-up
+ * costs some 30 cycles).
+ */
+#define REP_THRESHOLD 512
+
+struct word16 { u16 v; } __attribute__((packed, may_alias));
+struct word32 { u32 v; } __attribute__((packed, may_alias));
+struct word64 { u64 v; } __attribute__((packed, may_alias));
+
+#define LOAD(type, p) (((const struct type *)(p))->v)
+#define STORE(type, p, x) (((struct type *)(p))->v = (x))
+
+static __always_inline u64 opaque(u64 x)
+{
+	__asm__ volatile("" : "+r"(x));
+	return x;
+}
+
+/* All loads precede all stores, so that any overlap is right. */
+static __always_inline void move_upto_16(u8 *d, const u8 *s, size_t n)
+{
+	if (n >= 8) {
+		u64 a = LOAD(word64, s);
+		u64 b = LOAD(word64, s + n - 8);
+
+		STORE(word64, d, a);
+		STORE(word64, d + n - 8, b);
+	} else if (n >= 4) {
+		u32 a = LOAD(word32, s);
+		u32 b = LOAD(word32, s + n - 4);
+
+		STORE(word32, d, a);
+		STORE(word32, d + n - 4, b);
+	} else if (n >= 2) {
+		u16 a = LOAD(word16, s);
+		u16 b = LOAD(word16, s + n - 2);
+
+		STORE(word16, d, a);
+		STORE(word16, d + n - 2, b);
+	} else if (n) {
+		*d = *s;
+	}
+}
+
+/*
+ * @n > 16, upwards: right for @d below @s at any distance. The last 16 bytes are
+ * read first, as the loop may overwrite them.
+ */
+static __always_inline void move_up(u8 *d, const u8 *s, size_t n)
+{
+	u64 a = LOAD(word64, s + n - 16);
+	u64 b = LOAD(word64, s + n - 8);
+	u8 *end = d + n - 16;
+
+	do {
+		u64 x = opaque(LOAD(word64, s));
+		u64 y = opaque(LOAD(word64, s + 8));
+
+		STORE(word64, d, x);
+		STORE(word64, d + 8, y);
+		s += 16;
+		d += 16;
+	} while (d < end);
+	STORE(word64, end, a);
+	STORE(word64, end + 8, b);
+}
+
+/* The mirror image, for @d above @s. */
+static __always_inline void move_down(u8 *d, const u8 *s, size_t n)
+{
+	u64 a = LOAD(word64, s);
+	u64 b = LOAD(word64, s + 8);
+	u8 *start = d;
+
+	do {
+		u64 x;
+		u64 y;
+
+		n -= 16;
+		x = opaque(LOAD(word64, s + n + 8));
+		y = opaque(LOAD(word64, s + n));
+		STORE(word64, d + n + 8, x);
+		STORE(word64, d + n, y);
+	} while (n > 16);
+	STORE(word64, start, a);
+	STORE(word64, start + 8, b);
+}
+
+static __always_inline void rep_movsb(u8 *d, const u8 *s, size_t n)
+{
+	__asm__ volatile("rep movsb"
+			 : "+D"(d), "+S"(s), "+c"(n) : : "memory");
+}
+
+void *kiln_memcpy(void *dst, const void *src, size_t n)
+{
+	if (n <= 16)
+		move_upto_16(dst, src, n);
+	else if (n < REP_THRESHOLD)
+		move_up(dst, src, n);
+	else
+		rep_movsb(dst, src, n);
+	return dst;
+}
+
+void *kiln_memmove(void *dst, const void *src, size_t n)
+{
+	/* Modulo 2^64: below @n only when @dst is inside the source. */
+	size_t ahead = (u8 *)dst - (const u8 *)src;
+
+	if (n <= 16)
+		move_upto_16(dst, src, n);
+	else if (ahead < n)
+		move_down(dst, src, n);
+	else if (n < REP_THRESHOLD || -ahead < n)
+		/* REP MOVSB onto a near overlap falls back to single bytes. */
+		move_up(dst, src, n);
+	else
+		rep_movsb(dst, src, n);
+	return dst;
+}
+
+void *kiln_memset(void *dst, int byte, size_t n)
+{
+	u64 fill = (u8)byte * 0x0101010101010101ull;
+	u8 *d = dst;
+
+	if (n >= REP_THRESHOLD) {
+		__asm__ volatile("rep stosb"
+				 : "+D"(d), "+c"(n) : "a"(fill) : "memory");
+	} else if (n >= 8) {
+		u8 *end = d + n - 8;
+
+		for (; d < end; d += 8)
+			STORE(word64, d, opaque(fill));
+		STORE(word64, end, fill);
+	} else if (n >= 4) {
+		STORE(word32, d, (u32)fill);
+		STORE(word32, d + n - 4, (u32)fill);
+	} else if (n) {
+		d[0] = fill;
+		d[n / 2] = fill;
+		d[n - 1] = fill;
+	}
+	return dst;
+}
+
+/* Returns at the first difference: not for secrets. */
+int kiln_memcmp(const void *a, const void *b, size_t n)
+{
+	const u8 *p = a;
+	const u8 *q = b;
+
+	for (; n >= 8; n -= 8, p += 8, q += 8) {
+		u64 x = opaque(LOAD(word64, p));
+		u64 y = opaque(LOAD(word64, q));
+
+		if (x != y) {
+			/* The first byte in memory decides: make it the top. */
+			x = __builtin_bswap64(x);
+			y = __builtin_bswap64(y);
+			return x < y ? -1 : 1;
+		}
+	}
+	for (; n; n--, p++, q++) {
+		int x = opaque(*p);
+		int y = *q;
+
+		if (x != y)
+			return x - y;
+	}
+	return 0;
+}
