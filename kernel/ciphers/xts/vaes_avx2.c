@@ -33,7 +33,4 @@ typedef __m256i vec_t;
 	_mm256_inserti128_si256(_mm256_castsi128_si256(t), mul_x(t), 1)
 #define v_end() _mm256_zeroupper()
 
-#define crypt_part(rk, rounds, decrypt, dst, src, tw, blocks) \
-	store1(dst, xts_block((const u8 (*)[AES_BLOCK_SIZE])(rk), rounds, decrypt, load1(src), load1(tw)))
-
 #include "xts_simd.h"

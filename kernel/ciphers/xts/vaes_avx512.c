@@ -46,12 +46,11 @@ typedef __m512i vec_t;
 #define TIER_TWEAKS
 
 struct tweaks {
-	vec_t t[2];		/* blocks 0-3 and 4-7 of this step */
+	u8 *tw;			/* of this step */
+	u8 *next;		/* of the next */
+	vec_t t[2];		/* blocks 0-3 and 4-7 of the step being made */
 	vec_t t64[2];		/* these times x^64 */
 	vec_t fold[2];		/* L(b8)..L(b15), b8..b15 of these */
-	vec_t fold_next[2];	/* the same of t64 */
-	vec_t t128[2];
-	u8 tw[16 * 64] __aligned(64);
 };
 
 /* Row m - 1 makes tx^8m; 64 and up select from the second source. */
@@ -83,90 +82,75 @@ static __always_inline vec_t mul_x64(vec_t t)
 	return v_xor(v_bsll(t, 8), v_clmul_hi(t, v_poly()));
 }
 
+/* t[h] is there: make what the permutations take from. */
+static __always_inline void tweaks_derive(struct tweaks *tk, const int h)
+{
+	tk->t64[h] = mul_x64(tk->t[h]);
+	tk->fold[h] = fold_upper(tk->t[h]);
+}
+
+/* Vector j of the step being made. */
+static __always_inline vec_t tweaks_vector(const struct tweaks *tk, const int j)
+{
+	if (j < 2)
+		return tk->t[j];
+	return _mm512_permutex2var_epi8(tk->t64[j & 1], v_load(window[j / 2 - 1]),
+					tk->fold[j & 1]);
+}
+
+/*
+ * The tweaks x^(4j) to x^(4j+3) times the first, which is in every block of @all:
+ * each half shifted, and what falls out of it carried over or folded.
+ */
+static __always_inline vec_t tweaks_from(vec_t all, const int j)
+{
+	const vec_t left = _mm512_set_epi64(3, 3, 2, 2, 1, 1, 0, 0);
+	const vec_t right = _mm512_set_epi64(61, 61, 62, 62, 63, 63, 64, 64);
+	const vec_t more = _mm512_set1_epi64(4 * j);
+	const vec_t carry = _mm512_srlv_epi64(all, _mm512_sub_epi64(right, more));
+
+	return v_xor3(_mm512_sllv_epi64(all, _mm512_add_epi64(left, more)),
+		      v_bsll(carry, 8), v_clmul_hi(carry, v_poly()));
+}
+
 static __always_inline void tweaks_begin(struct tweaks *tk, __m128i first, size_t n)
 {
 	const vec_t all = _mm512_broadcast_i32x4(first);
-	const vec_t left = _mm512_set_epi64(3, 3, 2, 2, 1, 1, 0, 0);
-	const vec_t right = _mm512_set_epi64(61, 61, 62, 62, 63, 63, 64, 64);
-	const vec_t four = _mm512_set1_epi64(4);
-	int h;
 
-	(void)n;
-	/* Each half shifted, and what falls out of it carried over or folded. */
-	for (h = 0; h < 2; h++) {
-		const vec_t carry = _mm512_srlv_epi64(
-			all, h ? _mm512_sub_epi64(right, four) : right);
-
-		tk->t[h] = v_xor3(
-			_mm512_sllv_epi64(all,
-					  h ? _mm512_add_epi64(left, four) : left),
-			v_bsll(carry, 8), v_clmul_hi(carry, v_poly()));
+	tk->t[0] = tweaks_from(all, 0);
+	tk->t[1] = tweaks_from(all, 1);
+#define STORE(j, t) v_store(tk->tw + (j) * sizeof(vec_t), t);
+#define DIRECT(j) STORE(j, tweaks_from(all, j))
+#define WINDOW(j) STORE(j, tweaks_vector(tk, j))
+	STORE(0, tk->t[0])
+	STORE(1, tk->t[1])
+	if (n > 32) {
+		tweaks_derive(tk, 0);
+		tweaks_derive(tk, 1);
+		WINDOW(2) WINDOW(3) WINDOW(4) WINDOW(5) WINDOW(6) WINDOW(7)
+		WINDOW(8) WINDOW(9) WINDOW(10) WINDOW(11)
+		WINDOW(12) WINDOW(13) WINDOW(14) WINDOW(15)
+		return;
 	}
-	for (h = 0; h < 2; h++) {
-		tk->t64[h] = mul_x64(tk->t[h]);
-		tk->fold[h] = fold_upper(tk->t[h]);
+	/* With few to make, what counts is how soon they are there. */
+	if (n > 8) {
+		DIRECT(2) DIRECT(3)
 	}
-}
-
-static __always_inline vec_t tweaks_fresh(struct tweaks *tk, const int j)
-{
-	vec_t t = tk->t[j & 1];
-
-	if (j >= 2)
-		t = _mm512_permutex2var_epi8(tk->t64[j & 1],
-					     v_load(window[j / 2 - 1]),
-					     tk->fold[j & 1]);
-	v_store(tk->tw + j * sizeof(vec_t), t);
-	return t;
+	if (n > 16) {
+		DIRECT(4) DIRECT(5) DIRECT(6) DIRECT(7)
+	}
+#undef STORE
+#undef DIRECT
+#undef WINDOW
 }
 
 static __always_inline void tweaks_next(struct tweaks *tk, const int j)
 {
 	if (j < 2) {
-		tk->t128[j] = mul_x64(tk->t64[j]);
-		tk->fold_next[j] = fold_upper(tk->t64[j]);
+		tk->t[j] = tk->t64[j];
+		tweaks_derive(tk, j);
 	}
+	v_store(tk->next + j * sizeof(vec_t), tweaks_vector(tk, j));
 }
-
-static __always_inline void tweaks_step(struct tweaks *tk)
-{
-	int h;
-
-	for (h = 0; h < 2; h++) {
-		tk->t[h] = tk->t64[h];
-		tk->t64[h] = tk->t128[h];
-		tk->fold[h] = tk->fold_next[h];
-	}
-}
-
-static __always_inline void tweaks_rest(struct tweaks *tk, size_t n)
-{
-	tweaks_fresh(tk, 0);
-	tweaks_fresh(tk, 1);
-	if (n > 8) {
-		tweaks_fresh(tk, 2);
-		tweaks_fresh(tk, 3);
-	}
-	if (n > 16) {
-		tweaks_fresh(tk, 4);
-		tweaks_fresh(tk, 5);
-		tweaks_fresh(tk, 6);
-		tweaks_fresh(tk, 7);
-	}
-	if (n > 32) {
-		tweaks_fresh(tk, 8);
-		tweaks_fresh(tk, 9);
-		tweaks_fresh(tk, 10);
-		tweaks_fresh(tk, 11);
-		tweaks_fresh(tk, 12);
-		tweaks_fresh(tk, 13);
-		tweaks_fresh(tk, 14);
-		tweaks_fresh(tk, 15);
-	}
-}
-
-#define crypt_part(rk, rounds, decrypt, dst, src, tw, blocks) \
-	crypt_masked(rk, rounds, decrypt, dst, src, tw,       \
-		     (__mmask8)((1u << (2 * (blocks))) - 1))
 
 #include "xts_simd.h"

@@ -37,6 +37,9 @@
 #include <kiln/fpu.h>
 #include <kiln/string.h>
 
+/* Each round key is one block. */
+typedef u8 round_key[AES_BLOCK_SIZE];
+
 #define VBYTES (VBLOCKS * AES_BLOCK_SIZE)
 
 #define EACH_1(F) F(0)
@@ -65,22 +68,18 @@ static __always_inline __m128i mul_x(__m128i t)
 /*
  * The tweaks: block i of a message has the first one times x^i, in GF(2^128) with
  * the polynomial x^128 + x^7 + x^2 + x + 1. A tier with better means than shifts
- * and a multiplication defines TIER_TWEAKS and all of these itself. @tw has room
- * for the tweaks of MAIN vectors.
+ * and a multiplication defines TIER_TWEAKS and these three itself.
  *
- *	tweaks_begin	start with @first, for a message that wants n tweaks
- *	tweaks_fresh	vector j of the next MAIN, to be found at @tw from then on
- *	tweaks_next	called for each j between the rounds of a step of the main
- *			loop: makes those of the step after
- *	tweaks_step	the step is over
- *	tweaks_rest	for whole blocks < MAIN vectors: leave n tweaks at @tw
+ *	struct tweaks	tw and next point to room for the tweaks of MAIN vectors
+ *	tweaks_begin	those of the first n blocks to tw, n at most MAIN vectors
+ *	tweaks_next	called for each j from 0 to MAIN - 1 between the rounds of a
+ *			step of the main loop: vector j of the step after to next
  */
 #ifndef TIER_TWEAKS
 struct tweaks {
 	u8 *tw;		/* of this step */
 	u8 *next;	/* of the next */
 	vec_t poly;
-	u8 buffer[2][MAIN * VBYTES] __aligned(64);
 };
 
 /* Multiply every block by x^n, 0 < n < 64. */
@@ -95,8 +94,6 @@ static __always_inline void tweaks_begin(struct tweaks *tk, __m128i first, size_
 {
 	const vec_t t = v_tweaks(first);
 
-	tk->tw = tk->buffer[0];
-	tk->next = tk->buffer[1];
 	tk->poly = v_poly();
 	v_store(tk->tw, t);
 #define TWEAK(j) \
@@ -111,11 +108,6 @@ static __always_inline void tweaks_begin(struct tweaks *tk, __m128i first, size_
 #undef TWEAK
 }
 
-static __always_inline vec_t tweaks_fresh(struct tweaks *tk, const int j)
-{
-	return v_load(tk->tw + j * VBYTES);
-}
-
 static __always_inline void tweaks_next(struct tweaks *tk, const int j)
 {
 	const vec_t t = v_load(tk->tw + j * VBYTES);
@@ -126,6 +118,9 @@ static __always_inline void tweaks_next(struct tweaks *tk, const int j)
 		      v_clmul_lo(v_bsrl(t, 16 - BYTES), tk->poly)));
 }
 
+#endif
+
+/* The step of the main loop is over: what was next is now. */
 static __always_inline void tweaks_step(struct tweaks *tk)
 {
 	u8 *used = tk->tw;
@@ -134,17 +129,10 @@ static __always_inline void tweaks_step(struct tweaks *tk)
 	tk->next = used;
 }
 
-static __always_inline void tweaks_rest(struct tweaks *tk, size_t n)
-{
-	(void)tk;
-	(void)n;
-}
-#endif
-
 /*
- * crypt_n: en- or decrypt n vectors at @src. Their tweaks are the next of @tk if
- * @fresh, and those at @tw otherwise. With @step this is a step of the main loop.
- * The round keys at @rk are one vector each if @wide, else one block each.
+ * crypt_n: en- or decrypt n vectors at @src whose tweaks are at @tw, and if there
+ * is a @tk make the tweaks of its next step. The round keys at @rk are one vector
+ * each if @wide, else one block each.
  */
 #define KEY(r) \
 	(wide ? v_load(rk + (r) * VBYTES) : v_key(rk + (r) * AES_BLOCK_SIZE))
@@ -158,10 +146,8 @@ static __always_inline void tweaks_rest(struct tweaks *tk, size_t n)
 		}                                                          \
 	} while (0)
 #define DECLARE(j) vec_t d##j;
-#define WHITEN(j)                                            \
-	d##j = v_xor3(v_load(src + j * VBYTES),              \
-		      fresh ? tweaks_fresh(tk, j) :          \
-			      v_load(tw + j * VBYTES), k0);
+#define WHITEN(j) \
+	d##j = v_xor3(v_load(src + j * VBYTES), v_load(tw + j * VBYTES), k0);
 #define ENC(j) d##j = v_enc(d##j, k);
 #define DEC(j) d##j = v_dec(d##j, k);
 #define LAST(d, k) (decrypt ? v_declast(d, k) : v_enclast(d, k))
@@ -169,7 +155,7 @@ static __always_inline void tweaks_rest(struct tweaks *tk, size_t n)
 	v_store(dst + j * VBYTES,   \
 		v_xor(LAST(d##j, k), v_load(tw + j * VBYTES)));
 #define NEXT(j)                         \
-	if (step)                       \
+	if (tk)                         \
 		tweaks_next(tk, j);
 /* Two of sixteen, or one of eight, after each of the first eight rounds. */
 #define STEP(r)                                                  \
@@ -207,9 +193,8 @@ static __always_inline void tweaks_rest(struct tweaks *tk, size_t n)
 #define CRYPT_FUNC(n, EACH)                                                  \
 static __always_inline void crypt_##n(const u8 *rk, const bool wide, u32 rounds, \
 				      const bool decrypt, u8 *dst,           \
-				      const u8 *src, struct tweaks *tk,      \
-				      const u8 *tw, const bool fresh,        \
-				      const bool step)                       \
+				      const u8 *src, const u8 *tw,           \
+				      struct tweaks *tk)                     \
 {                                                                            \
 	const vec_t k0 = KEY(0);                                             \
 	EACH(DECLARE)                                                        \
@@ -239,16 +224,12 @@ static __always_inline void store1(void *p, __m128i v)
 	_mm_storeu_si128(p, v);
 }
 
-/*
- * One block: state @d, already XORed with the first round key, through all
- * rounds; the last round key is @last instead of the schedule's, since whoever
- * calls this has something to XOR into the result and can do it ahead of time.
- */
-static __always_inline __m128i block1(const u8 (*rk)[AES_BLOCK_SIZE], u32 rounds,
-				      bool decrypt, __m128i d, __m128i last)
+/* One block, already XORed with the first round key: all rounds but the last. */
+static __always_inline __m128i inner_rounds(const round_key *rk, u32 rounds,
+					    const bool decrypt, __m128i d)
 {
-#define ROUND1(r)                                               \
-	(d = decrypt ? _mm_aesdec_si128(d, load1(rk[r])) :      \
+#define ROUND1(r)                                          \
+	(d = decrypt ? _mm_aesdec_si128(d, load1(rk[r])) : \
 		       _mm_aesenc_si128(d, load1(rk[r])))
 	ROUND1(1); ROUND1(2); ROUND1(3); ROUND1(4); ROUND1(5);
 	ROUND1(6); ROUND1(7); ROUND1(8); ROUND1(9);
@@ -258,26 +239,39 @@ static __always_inline __m128i block1(const u8 (*rk)[AES_BLOCK_SIZE], u32 rounds
 			ROUND1(12); ROUND1(13);
 		}
 	}
+	return d;
+}
+
+/* All rounds of a block whose first XOR is done, the last one's with @last. */
+static __always_inline __m128i all_rounds(const round_key *rk, u32 rounds,
+					  const bool decrypt, __m128i d,
+					  __m128i last)
+{
+	d = inner_rounds(rk, rounds, decrypt, d);
 	return decrypt ? _mm_aesdeclast_si128(d, last) :
 			 _mm_aesenclast_si128(d, last);
 }
 
-static __always_inline __m128i xts_block(const u8 (*rk)[AES_BLOCK_SIZE],
-					 u32 rounds, bool decrypt, __m128i p,
-					 __m128i t)
+static __always_inline __m128i xts_block(const round_key *rk, u32 rounds,
+					 const bool decrypt, __m128i p, __m128i t)
 {
 	/* The tweak comes last: everything else can be done while it is made. */
 	p = _mm_xor_si128(_mm_xor_si128(p, load1(rk[0])), t);
-	return block1(rk, rounds, decrypt, p, _mm_xor_si128(load1(rk[rounds]), t));
+	return all_rounds(rk, rounds, decrypt, p,
+			  _mm_xor_si128(load1(rk[rounds]), t));
+}
+
+/* The first tweak (IEEE 1619, 5.3.1) but for the last round, which is simple. */
+static __always_inline __m128i begin_tweak(const struct aes_key *key, const u8 *iv)
+{
+	return inner_rounds(key->enc, key->rounds, false,
+			    _mm_xor_si128(load1(iv), load1(key->enc[0])));
 }
 
 static __always_inline __m128i first_tweak(const struct xts_key *key, const u8 *iv)
 {
-	const struct aes_key *k = &key->tweak;
-
-	return block1(k->enc, k->rounds, false,
-		      _mm_xor_si128(load1(iv), load1(k->enc[0])),
-		      load1(k->enc[k->rounds]));
+	return _mm_aesenclast_si128(begin_tweak(&key->tweak, iv),
+				    load1(key->tweak.enc[key->tweak.rounds]));
 }
 
 /*
@@ -293,39 +287,99 @@ static const u8 shift16[48] __aligned(16) = {
 };
 
 /*
- * Ciphertext stealing (IEEE 1619, 5.3.2): the last whole block and the @r bytes
- * after it, 0 < r < 16, with the tweaks @t1, @t2 in the order of use. Bytes are
- * read and written as the two 16-byte words that cover them, the later bytes
- * first, so that nothing beyond the message is touched and in place works.
+ * Ciphertext stealing (IEEE 1619, 5.3.2), the second half of it: @full is the
+ * result of the last whole block, which is at @src, with r bytes after it,
+ * 0 < r < 16. Bytes are read and written as the two 16-byte words that cover them,
+ * the later ones first, so that nothing beyond the message is touched and in place
+ * works.
  */
-static __always_inline void steal(const u8 (*rk)[AES_BLOCK_SIZE], u32 rounds,
-				  bool decrypt, u8 *dst, const u8 *src, size_t r,
-				  __m128i t1, __m128i t2)
+static __always_inline void steal(const round_key *rk, u32 rounds,
+				  const bool decrypt, u8 *dst, const u8 *src,
+				  size_t r, __m128i full, __m128i t)
 {
 	const __m128i down = load1(shift16 + 32 - r);
 	const __m128i up = load1(shift16 + r);
 	const __m128i tail = _mm_shuffle_epi8(load1(src + r), down);
-	const __m128i full = xts_block(rk, rounds, decrypt, load1(src), t1);
 	/* @down has its top bit set exactly where @tail has no byte. */
 	const __m128i mixed = _mm_blendv_epi8(tail, full, down);
 
 	store1(dst + r, _mm_shuffle_epi8(full, up));
-	store1(dst, xts_block(rk, rounds, decrypt, mixed, t2));
+	store1(dst, xts_block(rk, rounds, decrypt, mixed, t));
 }
 
-#if VBLOCKS == 4
-/* One to three blocks: @mask has two bits for each. */
-static __always_inline void crypt_masked(const u8 *rk, u32 rounds,
-					 const bool decrypt, u8 *dst,
-					 const u8 *src, const u8 *tw,
-					 __mmask8 mask)
+/* The last whole block, whose tweak is @t, and the r bytes after it. */
+static __always_inline void crypt_stealing(const round_key *rk, u32 rounds,
+					   const bool decrypt, u8 *dst,
+					   const u8 *src, size_t r, __m128i t)
 {
-	const bool wide = false;
-	const vec_t t = v_load(tw);
-	vec_t d0 = v_xor3(_mm512_maskz_loadu_epi64(mask, src), t, KEY(0));
+	const __m128i t2 = mul_x(t);
+	const __m128i full = xts_block(rk, rounds, decrypt, load1(src),
+				       decrypt ? t2 : t);
 
+	steal(rk, rounds, decrypt, dst, src, r, full, decrypt ? t : t2);
+}
+
+/*
+ * The end of a message: @blocks whole blocks at @src with their tweaks at @tw, at
+ * most a vector of them, and r bytes more, in which case there is at least one.
+ */
+#if VBLOCKS == 4
+#define REST_TWEAK(tw) v_load(tw)
+/* VPERMQ patterns by unaligned load: block n is brought down from lanes + 2n. */
+static const u64 lanes[14] = { 0, 1, 2, 3, 4, 5, 6, 7 };
+
+static __always_inline void crypt_rest(const round_key *keys, u32 rounds,
+				       const bool decrypt, u8 *dst, const u8 *src,
+				       vec_t t, size_t blocks, size_t r)
+{
+	const __mmask8 mask = (1u << 2 * blocks) - 1;
+	const size_t last = AES_BLOCK_SIZE * (blocks - 1);
+	const vec_t lane = v_load(lanes + 2 * (blocks - 1));
+	const u8 *rk = keys[0];
+	const bool wide = false;
+	__m128i t1 = _mm_setzero_si128(), t2 = t1;
+	vec_t d0;
+
+	if (r) {
+		t1 = _mm512_castsi512_si128(_mm512_permutexvar_epi64(lane, t));
+		if (blocks < 4)
+			t2 = _mm512_castsi512_si128(_mm512_permutexvar_epi64(
+				v_load(lanes + 2 * blocks), t));
+		else
+			t2 = mul_x(t1);
+		if (decrypt)
+			t = _mm512_mask_broadcast_i32x4(t, 0xfu << 4 * (blocks - 1),
+							t2);
+	}
+	d0 = v_xor3(_mm512_maskz_loadu_epi64(mask, src), KEY(0), t);
 	ROUNDS(EACH_1, NO_STEP);
-	_mm512_mask_storeu_epi64(dst, mask, LAST(d0, v_xor(KEY(rounds), t)));
+	d0 = LAST(d0, v_xor(KEY(rounds), t));
+	if (r) {
+		const __m128i full = _mm512_castsi512_si128(
+			_mm512_permutexvar_epi64(lane, d0));
+
+		_mm512_mask_storeu_epi64(dst, mask >> 2, d0);
+		steal(keys, rounds, decrypt, dst + last, src + last, r, full,
+		      decrypt ? t1 : t2);
+	} else {
+		_mm512_mask_storeu_epi64(dst, mask, d0);
+	}
+}
+#else
+#define REST_TWEAK(tw) tw
+static __always_inline void crypt_rest(const round_key *rk, u32 rounds,
+				       const bool decrypt, u8 *dst, const u8 *src,
+				       const u8 *tw, size_t blocks, size_t r)
+{
+	/* One may fill up a vector, one is to steal from. */
+	if (blocks > (r != 0)) {
+		store1(dst, xts_block(rk, rounds, decrypt, load1(src), load1(tw)));
+		dst += AES_BLOCK_SIZE;
+		src += AES_BLOCK_SIZE;
+		tw += AES_BLOCK_SIZE;
+	}
+	if (r)
+		crypt_stealing(rk, rounds, decrypt, dst, src, r, load1(tw));
 }
 #endif
 
@@ -334,23 +388,23 @@ static __always_inline void xts_long(const struct xts_key *key, u8 *dst,
 				     const u8 *src, size_t len, const u8 *iv,
 				     const bool decrypt)
 {
-	const u8 (*rk)[AES_BLOCK_SIZE] = decrypt ? key->data.dec : key->data.enc;
+	const round_key *rk = decrypt ? key->data.dec : key->data.enc;
 	const u32 rounds = key->data.rounds;
-	const size_t rest = len % AES_BLOCK_SIZE;
-	/* The last whole block belongs to steal(), which wants its tweak. */
-	const size_t tweaks = len / AES_BLOCK_SIZE;
-	size_t blocks = tweaks - (rest != 0);
+	const size_t r = len % AES_BLOCK_SIZE, whole = len / AES_BLOCK_SIZE;
+	/* With stealing to come, the last whole block is of the rest. */
+	const size_t rest = r ? (whole - 1) % VBLOCKS + 1 : whole % VBLOCKS;
+	size_t blocks = whole - rest;
 	u8 wide[AES_MAX_ROUND_KEYS * VBYTES] __aligned(64);
-	struct tweaks tk;
-	bool fresh = true;
+	u8 buffer[2][MAIN * VBYTES] __aligned(64);
+	struct tweaks tk = { .tw = buffer[0], .next = buffer[1] };
 	const u8 *tw;
-	u32 r;
+	u32 i;
 
-	tweaks_begin(&tk, first_tweak(key, iv), tweaks);
+	tweaks_begin(&tk, first_tweak(key, iv), whole);
 
 	if (blocks >= MAIN * VBLOCKS) {
-		for (r = 0; r <= rounds; r++)
-			v_store(wide + r * VBYTES, v_key(rk[r]));
+		for (i = 0; i <= rounds; i++)
+			v_store(wide + i * VBYTES, v_key(rk[i]));
 		do {
 			/*
 			 * Memory stays memory from one step to the next: gcc
@@ -358,8 +412,8 @@ static __always_inline void xts_long(const struct xts_key *key, u8 *dst,
 			 * are not enough of.
 			 */
 			barrier();
-			crypt_main(wide, true, rounds, decrypt, dst, src, &tk,
-				   tk.tw, true, true);
+			crypt_main(wide, true, rounds, decrypt, dst, src, tk.tw,
+				   &tk);
 			tweaks_step(&tk);
 			dst += MAIN * VBYTES;
 			src += MAIN * VBYTES;
@@ -368,20 +422,13 @@ static __always_inline void xts_long(const struct xts_key *key, u8 *dst,
 		memzero_explicit(wide, sizeof(wide));
 	}
 
-	tweaks_rest(&tk, blocks + (rest != 0));
 	tw = tk.tw;
-#define TAIL(n)                                                              \
-	if (blocks & (n * VBLOCKS)) {                                        \
-		if (fresh)                                                   \
-			crypt_##n(rk[0], false, rounds, decrypt, dst, src,   \
-				  &tk, tw, true, false);                     \
-		else                                                         \
-			crypt_##n(rk[0], false, rounds, decrypt, dst, src,   \
-				  &tk, tw, false, false);                    \
-		fresh = false;                                               \
-		dst += n * VBYTES;                                           \
-		src += n * VBYTES;                                           \
-		tw += n * VBYTES;                                            \
+#define TAIL(n)                                                               \
+	if (blocks & (n * VBLOCKS)) {                                         \
+		crypt_##n(rk[0], false, rounds, decrypt, dst, src, tw, NULL); \
+		dst += n * VBYTES;                                            \
+		src += n * VBYTES;                                            \
+		tw += n * VBYTES;                                             \
 	}
 #if MAIN == 16
 	TAIL(8)
@@ -389,21 +436,8 @@ static __always_inline void xts_long(const struct xts_key *key, u8 *dst,
 	TAIL(4)
 	TAIL(2)
 	TAIL(1)
-#if VBLOCKS > 1
-	blocks %= VBLOCKS;
-	if (blocks) {
-		crypt_part(rk[0], rounds, decrypt, dst, src, tw, blocks);
-		dst += blocks * AES_BLOCK_SIZE;
-		src += blocks * AES_BLOCK_SIZE;
-		tw += blocks * AES_BLOCK_SIZE;
-	}
-#endif
-	if (rest) {
-		const __m128i t1 = load1(tw), t2 = mul_x(t1);
-
-		steal(rk, rounds, decrypt, dst, src, rest, decrypt ? t2 : t1,
-		      decrypt ? t1 : t2);
-	}
+	if (rest)
+		crypt_rest(rk, rounds, decrypt, dst, src, REST_TWEAK(tw), rest, r);
 }
 
 /* A message of less than two blocks, without the long path's frame. */
@@ -411,37 +445,69 @@ static __always_inline void xts_short(const struct xts_key *key, u8 *dst,
 				      const u8 *src, size_t len, const u8 *iv,
 				      const bool decrypt)
 {
-	const u8 (*rk)[AES_BLOCK_SIZE] = decrypt ? key->data.dec : key->data.enc;
+	const round_key *rk = decrypt ? key->data.dec : key->data.enc;
 	const u32 rounds = key->data.rounds;
-	const __m128i t1 = first_tweak(key, iv);
+	const __m128i almost = begin_tweak(&key->tweak, iv);
+	const __m128i last = load1(key->tweak.enc[key->tweak.rounds]);
+	const __m128i t = _mm_aesenclast_si128(almost, last);
 
 	if (len == AES_BLOCK_SIZE) {
-		store1(dst, xts_block(rk, rounds, decrypt, load1(src), t1));
-	} else {
-		const __m128i t2 = mul_x(t1);
+		/*
+		 * The whitened block from the tweak's last round itself: an XOR
+		 * less in the one chain there is.
+		 */
+		const __m128i p = _mm_aesenclast_si128(almost, _mm_xor_si128(
+			last, _mm_xor_si128(load1(src), load1(rk[0]))));
 
-		steal(rk, rounds, decrypt, dst, src, len - AES_BLOCK_SIZE,
-		      decrypt ? t2 : t1, decrypt ? t1 : t2);
+		store1(dst, all_rounds(rk, rounds, decrypt, p,
+				       _mm_xor_si128(load1(rk[rounds]), t)));
+	} else {
+		crypt_stealing(rk, rounds, decrypt, dst, src,
+			       len - AES_BLOCK_SIZE, t);
 	}
 }
 
-#define XTS_ENTRY(direction, decrypt)                                        \
-static noinline void XTS(direction##_long)(const struct xts_key *key, u8 *dst, \
-					   const u8 *src, size_t len,        \
-					   const u8 *iv)                     \
-{                                                                            \
-	xts_long(key, dst, src, len, iv, decrypt);                           \
-	v_end();                                                             \
-}                                                                            \
-                                                                             \
-void XTS(direction)(const struct xts_key *key, u8 *dst, const u8 *src,       \
-		    size_t len, const u8 iv[AES_BLOCK_SIZE])                 \
-{                                                                            \
-	assert_fpu_section();                                                \
-	if (len < 2 * AES_BLOCK_SIZE)                                        \
-		xts_short(key, dst, src, len, iv, decrypt);                  \
-	else                                                                 \
-		XTS(direction##_long)(key, dst, src, len, iv);               \
+#if VBLOCKS == 4
+/* At most a vector of whole blocks: no tweaks to keep, no frame. */
+static __always_inline void xts_medium(const struct xts_key *key, u8 *dst,
+				       const u8 *src, size_t len, const u8 *iv,
+				       const bool decrypt)
+{
+	const vec_t first = _mm512_broadcast_i32x4(first_tweak(key, iv));
+
+	crypt_rest(decrypt ? key->data.dec : key->data.enc, key->data.rounds,
+		   decrypt, dst, src, tweaks_from(first, 0), len / AES_BLOCK_SIZE,
+		   len % AES_BLOCK_SIZE);
 }
+#define XTS_LONGER(direction) \
+	(len < VBYTES + AES_BLOCK_SIZE ? XTS(direction##_medium) : XTS(direction##_long))
+#else
+#define XTS_LONGER(direction) XTS(direction##_long)
+#endif
+
+#define XTS_PATH(path, direction, decrypt)                                    \
+static noinline void XTS(direction##_##path)(const struct xts_key *key,       \
+					     u8 *dst, const u8 *src,          \
+					     size_t len, const u8 *iv)        \
+{                                                                             \
+	xts_##path(key, dst, src, len, iv, decrypt);                          \
+	v_end();                                                              \
+}
+#define XTS_ENTRY(direction, decrypt)                                         \
+void XTS(direction)(const struct xts_key *key, u8 *dst, const u8 *src,        \
+		    size_t len, const u8 iv[AES_BLOCK_SIZE])                  \
+{                                                                             \
+	assert_fpu_section();                                                 \
+	if (len < 2 * AES_BLOCK_SIZE)                                         \
+		xts_short(key, dst, src, len, iv, decrypt);                   \
+	else                                                                  \
+		XTS_LONGER(direction)(key, dst, src, len, iv);                \
+}
+#if VBLOCKS == 4
+XTS_PATH(medium, encrypt, false)
+XTS_PATH(medium, decrypt, true)
+#endif
+XTS_PATH(long, encrypt, false)
+XTS_PATH(long, decrypt, true)
 XTS_ENTRY(encrypt, false)
 XTS_ENTRY(decrypt, true)
