@@ -3,6 +3,10 @@
 
 #![warn(missing_docs)]
 
+pub mod cpu;
+pub mod fpu;
+pub mod irq;
+pub mod load;
 mod sys;
 pub mod tier;
 pub mod xts;

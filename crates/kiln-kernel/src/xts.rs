@@ -6,6 +6,7 @@ use std::ptr::NonNull;
 
 use zeroize::Zeroize;
 
+use crate::cpu;
 use crate::sys;
 use crate::tier::{static_str, Tier};
 
@@ -61,7 +62,12 @@ impl std::error::Error for Error {}
 
 /// One implementation, as `kernel/` lists it.
 #[derive(Clone, Copy)]
-pub struct Impl(&'static sys::XtsImpl);
+pub struct Impl(pub(crate) &'static sys::XtsImpl);
+
+// SAFETY: a descriptor is constant, static data.
+unsafe impl Send for Impl {}
+// SAFETY: as above.
+unsafe impl Sync for Impl {}
 
 impl Impl {
     /// All of them, usable here or not, in order of priority.
@@ -159,19 +165,18 @@ impl Impl {
         if !self.tier().usable() {
             return Err(Error::Unusable(self.tier()));
         }
+        let mut call = sys::XtsCall {
+            imp: self.0,
+            key: key.0.as_ptr(),
+            dst,
+            src,
+            iv: iv.as_ptr(),
+            len,
+            decrypt: op == Op::Decrypt,
+        };
         // SAFETY: the tier was checked, the key is expanded, the buffers are the
         // caller's promise.
-        let ret = unsafe {
-            sys::kiln_xts_crypt(
-                self.0,
-                op == Op::Decrypt,
-                key.0.as_ptr(),
-                dst,
-                src,
-                len,
-                iv.as_ptr(),
-            )
-        };
+        let ret = unsafe { cpu::gate(sys::kiln_xts_crypt, (&raw mut call).cast()) };
         if ret == 0 {
             Ok(())
         } else {
@@ -184,7 +189,8 @@ impl Impl {
         if !self.tier().usable() {
             return Err(Error::Unusable(self.tier()));
         }
-        let raw = sys::XtsSeries {
+        let mut raw = sys::XtsSeries {
+            imp: self.0,
             key: series.key.0.as_ptr(),
             dst: series.dst.as_mut_ptr(),
             src: series.src.as_ptr(),
@@ -195,10 +201,11 @@ impl Impl {
             calls,
             decrypt: series.op == Op::Decrypt,
             chained: series.chained,
+            sections: series.sections as u32,
         };
         // SAFETY: `Series::new` checked that `count` messages of `len` bytes at
         // `stride` lie in both buffers and that there are as many IVs.
-        unsafe { sys::kiln_xts_run(self.0, &raw) };
+        unsafe { cpu::gate(sys::kiln_xts_run, (&raw mut raw).cast()) };
         Ok(())
     }
 }
@@ -210,7 +217,7 @@ impl fmt::Debug for Impl {
 }
 
 /// An expanded key; wiped when dropped.
-pub struct Key(NonNull<sys::XtsKey>);
+pub struct Key(pub(crate) NonNull<sys::XtsKey>);
 
 // SAFETY: after `new` the memory is only read until it is dropped.
 unsafe impl Send for Key {}
@@ -255,6 +262,17 @@ impl Drop for Key {
     }
 }
 
+/// FPU sections of a [`Series`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Sections {
+    /// One around all calls.
+    One,
+    /// One for each call.
+    Each,
+    /// The same without the section clock, to measure what that costs.
+    EachUntimed,
+}
+
 /// A list of messages to call a primitive with, as a caller with many messages
 /// does: message i is at `i * stride`, with IV i, and after the last comes the first.
 pub struct Series<'a> {
@@ -267,6 +285,7 @@ pub struct Series<'a> {
     stride: usize,
     count: usize,
     chained: bool,
+    sections: Sections,
 }
 
 impl<'a> Series<'a> {
@@ -310,7 +329,14 @@ impl<'a> Series<'a> {
             stride,
             count,
             chained,
+            sections: Sections::One,
         })
+    }
+
+    /// Choose the sections the calls are made in; one around them all otherwise.
+    pub fn sections(mut self, sections: Sections) -> Series<'a> {
+        self.sections = sections;
+        self
     }
 
     /// What the calls wrote.

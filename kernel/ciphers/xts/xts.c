@@ -53,45 +53,50 @@ int kiln_xts_setkey(struct xts_key *key, const u8 *raw, size_t len)
 	return xts_setkey(key, raw, len);
 }
 
-static void section_begin(const struct kiln_xts_impl *impl)
+static bool needs_section(const struct kiln_xts_impl *impl)
 {
-	if (impl->tier != KILN_TIER_GENERIC)
-		kernel_fpu_begin();
+	return impl->tier != KILN_TIER_GENERIC;
 }
 
-static void section_end(const struct kiln_xts_impl *impl)
+u64 kiln_xts_crypt(void *arg)
 {
-	if (impl->tier != KILN_TIER_GENERIC)
-		kernel_fpu_end();
-}
+	const struct kiln_xts_call *c = arg;
+	xts_crypt_t *crypt = c->decrypt ? c->impl->decrypt : c->impl->encrypt;
 
-int kiln_xts_crypt(const struct kiln_xts_impl *impl, bool decrypt,
-		   const struct xts_key *key, u8 *dst, const u8 *src, size_t len,
-		   const u8 *iv)
-{
-	if (len < AES_BLOCK_SIZE)
+	if (c->len < AES_BLOCK_SIZE)
 		return -EINVAL;
-	section_begin(impl);
-	if (decrypt)
-		impl->decrypt(key, dst, src, len, iv);
-	else
-		impl->encrypt(key, dst, src, len, iv);
-	section_end(impl);
+	if (needs_section(c->impl))
+		kernel_fpu_begin();
+	crypt(c->key, c->dst, c->src, c->len, c->iv);
+	if (needs_section(c->impl))
+		kernel_fpu_end();
 	return 0;
 }
 
-void kiln_xts_run(const struct kiln_xts_impl *impl,
-		  const struct kiln_xts_series *series)
+u64 kiln_xts_run(void *arg)
 {
-	const struct kiln_xts_series s = *series;
-	xts_crypt_t *crypt = s.decrypt ? impl->decrypt : impl->encrypt;
+	const struct kiln_xts_series s = *(const struct kiln_xts_series *)arg;
+	xts_crypt_t *crypt = s.decrypt ? s.impl->decrypt : s.impl->encrypt;
+	const bool simd = needs_section(s.impl);
+	const bool around = simd && s.sections == KILN_ONE_SECTION;
+	const bool each = simd && s.sections == KILN_SECTION_EACH;
+	const bool untimed = simd && s.sections == KILN_SECTION_EACH_UNTIMED;
 	const u8 *iv = s.iv;
 	size_t offset = 0, i = 0;
 	u64 n;
 
-	section_begin(impl);
+	if (around)
+		kernel_fpu_begin();
 	for (n = s.calls; n; n--) {
+		if (each)
+			kernel_fpu_begin();
+		else if (untimed)
+			kernel_fpu_begin_untimed();
 		crypt(s.key, s.dst + offset, s.src + offset, s.len, iv);
+		if (each)
+			kernel_fpu_end();
+		else if (untimed)
+			kernel_fpu_end_untimed();
 		if (s.chained)
 			iv = s.dst + offset;
 		else
@@ -104,5 +109,7 @@ void kiln_xts_run(const struct kiln_xts_impl *impl,
 				iv = s.iv;
 		}
 	}
-	section_end(impl);
+	if (around)
+		kernel_fpu_end();
+	return 0;
 }

@@ -1,16 +1,72 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR MIT */
-/* FPU sections: where vector registers may be used. */
+/*
+ * FPU sections: where vector registers may be used.
+ *
+ * section.c APIs:
+ *	kernel_fpu_begin, kernel_fpu_end, irq_fpu_usable, crypto_simd_usable
+ *	fpu_policy_set
+ * user.c APIs:
+ *	fpu_user_save, fpu_user_restore
+ * xstate.c APIs:
+ *	fpstate_save, fpstate_restore, fpstate_init
+ * legacy.c, bh_off.c, nested.c, nested_v1.c, preemptible.c, none.c: one policy each
+ */
 #ifndef KILN_FPU_H
 #define KILN_FPU_H
 
-#include <kiln/types.h>
+#include <kiln/cpu.h>
 
-/* Sections do not nest; a second begin is a bug, and so is an end without one. */
+struct fpu_policy {
+	const char *name;
+	void (*begin)(void);
+	void (*end)(void);
+	bool (*usable)(void);
+	/* A task is switched out, or in; NULL if sections cannot be preempted. */
+	void (*switch_out)(struct task *task);
+	void (*switch_in)(struct task *task);
+};
+
+extern const struct fpu_policy fpu_legacy, fpu_bh_off, fpu_nested, fpu_nested_v1,
+	fpu_preemptible, fpu_none;
+extern const struct fpu_policy *fpu_policy;
+
+/* Open a section. Warned of, and counted, where the policy does not allow one. */
 void kernel_fpu_begin(void);
 void kernel_fpu_end(void);
 
+/* The same without the section clock, to measure what that costs. */
+void kernel_fpu_begin_untimed(void);
+void kernel_fpu_end_untimed(void);
+
+/* Whether a section may be opened here and now. */
+bool irq_fpu_usable(void);
+bool crypto_simd_usable(void);
+
 /* Whether the calling CPU is inside a section. */
-bool kernel_fpu_in_section(void);
+static __always_inline bool kernel_fpu_in_section(void)
+{
+	return this_cpu_read(section_depth);
+}
+
+/*
+ * The current task's user state is still in the registers: save it, to be loaded
+ * again before it next runs in user mode. Nothing to do for a kthread.
+ */
+void fpu_user_save(void);
+void fpu_user_restore(void);
+void fpu_switch(struct task *prev, struct task *next);
+
+void fpstate_save(struct fpstate *state);
+void fpstate_restore(const struct fpstate *state);
+void fpstate_init(struct fpstate *state);
+
+/* MXCSR as C code expects it: all exceptions masked, round to nearest. */
+static __always_inline void fpu_default_mxcsr(void)
+{
+	static const u32 mxcsr = 0x1f80;
+
+	__asm__ volatile("ldmxcsr %0" : : "m"(mxcsr));
+}
 
 /*
  * First statement of every SIMD entry point. With KILN_CHECKS it traps (ud2, as

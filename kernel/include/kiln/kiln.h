@@ -9,6 +9,9 @@
 #include <kiln/cpufeature.h>
 #include <kiln/types.h>
 
+struct cpu;
+struct cpu_stats;
+struct histogram;
 struct xts_key;
 
 /* One implementation of AES-XTS. */
@@ -23,6 +26,17 @@ struct kiln_xts_impl {
 			size_t len, const u8 *iv);
 };
 
+/* One message, in an FPU section of its own if the implementation needs one. */
+struct kiln_xts_call {
+	const struct kiln_xts_impl *impl;
+	const struct xts_key *key;
+	u8 *dst;
+	const u8 *src;
+	const u8 *iv;
+	size_t len;
+	bool decrypt;
+};
+
 /*
  * A series of calls of one primitive with nothing between them, inside one FPU
  * section, as a caller with a list of messages makes them: message i (of @count,
@@ -32,6 +46,7 @@ struct kiln_xts_impl {
  * no two calls overlap in time.
  */
 struct kiln_xts_series {
+	const struct kiln_xts_impl *impl;
 	const struct xts_key *key;
 	u8 *dst;
 	const u8 *src;
@@ -42,7 +57,62 @@ struct kiln_xts_series {
 	u64 calls;
 	bool decrypt;
 	bool chained;
+	u32 sections;		/* enum kiln_sections */
 };
+
+enum kiln_sections {
+	KILN_ONE_SECTION,	/* around all calls */
+	KILN_SECTION_EACH,	/* one for each call */
+	KILN_SECTION_EACH_UNTIMED,	/* the same without the section clock */
+};
+
+/* How an emulated CPU is to behave, and what it may use. */
+struct kiln_cpu_config {
+	u32 number;
+	bool preempt_full;	/* else voluntary */
+	u64 ticks_per_us;	/* of the TSC */
+	u64 tick_us, slice_us;
+	u64 switch_ns;		/* charged for each switch of tasks */
+	u8 *kstacks;		/* kiln_cpu_tasks() stacks, lowest address first */
+	u64 kstack_size, kstack_stride;
+	/*
+	 * A word that the host overwrites when it takes the CPU away, and what to
+	 * write there so that this can be seen; NULL where there is no such word.
+	 */
+	volatile u64 *witness;
+	u64 witness_armed;
+};
+
+enum { KILN_HISTOGRAM_SECTION, KILN_HISTOGRAM_SOFTIRQ_LATENCY };
+
+/*
+ * cpu/cpu.c. The host allocates kiln_cpu_size() bytes, aligned to 64, and points the
+ * thread's GS base to them after kiln_cpu_init(); then kiln_cpu_start(), in kernel
+ * mode, makes the kthreads every CPU has.
+ */
+KILN_EXPORT size_t kiln_cpu_size(void);
+KILN_EXPORT size_t kiln_cpu_tasks(void);
+KILN_EXPORT void kiln_cpu_init(struct cpu *cpu, const struct kiln_cpu_config *config);
+KILN_EXPORT void kiln_cpu_configure(struct cpu *cpu,
+				    const struct kiln_cpu_config *config);
+KILN_EXPORT void kiln_cpu_start(void);
+KILN_EXPORT struct cpu_stats *kiln_cpu_stats(struct cpu *cpu);
+KILN_EXPORT struct histogram *kiln_cpu_histogram(struct cpu *cpu, u32 which);
+KILN_EXPORT void kiln_cpu_reset_stats(struct cpu *cpu);
+/* A control: nested saves of @cpu go to the area of @owner. */
+KILN_EXPORT void kiln_cpu_share_area(struct cpu *cpu, struct cpu *owner);
+
+/* cpu/entry.S: kernel mode, by call and by interrupt; see there */
+KILN_EXPORT u64 kiln_gate(u64 (*fn)(void *arg), void *arg);
+KILN_EXPORT extern const u8 kiln_irq_trampoline[];
+
+/* fpu/section.c: the policies by number, NULL after the last; none set while running */
+KILN_EXPORT const char *kiln_fpu_policy(u32 i);
+KILN_EXPORT void kiln_fpu_policy_set(u32 i);
+/* fpu/xstate.c: bytes a save takes on this CPU */
+KILN_EXPORT u32 kiln_fpstate_size(void);
+/* A control: leave these features (bits of XCR0) out of every save from now on. */
+KILN_EXPORT void kiln_fpstate_forget(u32 features);
 
 /* cpu/feature.c: as the functions of cpufeature.h */
 KILN_EXPORT u32 kiln_tiers_present(void);
@@ -55,14 +125,82 @@ KILN_EXPORT size_t kiln_xts_impls(void);
 KILN_EXPORT const struct kiln_xts_impl *kiln_xts_impl(size_t i);
 KILN_EXPORT size_t kiln_xts_key_size(void);
 KILN_EXPORT int kiln_xts_setkey(struct xts_key *key, const u8 *raw, size_t len);
+/* For kiln_gate(): one struct kiln_xts_call; 0, or -EINVAL if it is under 16 bytes. */
+KILN_EXPORT u64 kiln_xts_crypt(void *call);
+/* For kiln_gate(): one struct kiln_xts_series. */
+KILN_EXPORT u64 kiln_xts_run(void *series);
+
 /*
- * One message, in an FPU section of its own if @impl needs one. Return 0, or
- * -EINVAL if @len is under 16, with nothing written.
+ * A load: a task that encrypts while interrupts come, and what they do.
+ *
+ * Message i of the task (of @count, round and round) is at src + i * stride; with the
+ * right answer at want + i * stride. Softirqs have messages of their own.
  */
-KILN_EXPORT int kiln_xts_crypt(const struct kiln_xts_impl *impl, bool decrypt,
-			       const struct xts_key *key, u8 *dst, const u8 *src,
-			       size_t len, const u8 *iv);
-KILN_EXPORT void kiln_xts_run(const struct kiln_xts_impl *impl,
-			      const struct kiln_xts_series *series);
+struct kiln_load_side {
+	const struct kiln_xts_impl *impl;	/* NULL: keep patterns in all registers */
+	const struct xts_key *key;
+	const u8 *src, *want, *iv;
+	u8 *dst;
+	u32 len, stride, count;
+	u32 next;
+	bool decrypt;
+	u64 ops, corrupted;
+};
+
+struct kiln_load {
+	struct kiln_load_side task, softirq;
+	struct kiln_load_side second;	/* of a kthread beside the task, if impl */
+	bool stop_second, second_stopped;
+	const struct kiln_xts_impl *fallback;	/* where SIMD is not usable */
+	bool empty;		/* the control: interrupts do nothing */
+	bool hardirq_fpu;	/* the hardirq handler uses the FPU, too, where it may */
+	bool step;		/* single-step each of the task's sections ... */
+	bool step_softirq;	/* ... or each of the softirqs' */
+	void (*hardirq_hook)(void);	/* the host's, a control: breaks law 2 */
+	u64 ops;		/* operations of one kiln_load_run() */
+	u64 spins;		/* how long patterns are kept */
+	const u8 *pattern;
+	u8 *found;
+	u64 scalar_fallbacks, hardirq_sections;
+};
+
+/* load/load.c: functions for kiln_gate(); arg is the load */
+KILN_EXPORT u64 kiln_load_attach(void *load);
+KILN_EXPORT u64 kiln_load_run(void *load);
+KILN_EXPORT u64 kiln_load_detach(void *load);
+/* Bytes of a pattern: see load.c */
+KILN_EXPORT size_t kiln_pattern_size(void);
+
+/* load/context.c: what irq_fpu_usable() and begin say in each context, for kiln_gate() */
+struct kiln_usable {
+	u32 context;		/* enum kiln_context */
+	bool in_section;	/* with a section of the context below in progress ... */
+	bool over_section;	/* ... when the question was put */
+	bool usable;
+	u64 warnings;		/* of opening one there all the same, if usable or task */
+};
+
+enum kiln_context {
+	KILN_TASK,
+	KILN_TASK_BH_OFF,
+	KILN_SOFTIRQ,
+	KILN_HARDIRQ,
+	KILN_HARDIRQ_OVER_BH_OFF,
+	KILN_HARDIRQ_OVER_SOFTIRQ,
+	KILN_NMI,
+	KILN_NR_CONTEXTS
+};
+
+KILN_EXPORT u64 kiln_usable(void *usable);
+
+/* Empty pairs of begin and end, for kiln_gate(). */
+struct kiln_fpu_pairs {
+	u64 pairs;
+	bool timed;	/* with the section clock, as ever, or without */
+};
+
+KILN_EXPORT u64 kiln_fpu_pairs(void *pairs);
+/* cpu/irq.c: an interrupt here and now, if they are on; else as soon as they are */
+KILN_EXPORT void kiln_irq_self(void);
 
 #endif

@@ -1,0 +1,272 @@
+//! Emulated CPUs: a host thread each, with its GS base at the CPU's data.
+//!
+//! A thread becomes a CPU by [`Cpu::boot`], until it is dropped. Interrupts come to it
+//! from a source of [`crate::irq`]. Any other thread that calls into `kernel/` becomes a
+//! CPU that nothing interrupts, by itself.
+
+use std::alloc::{alloc_zeroed, dealloc, handle_alloc_error, Layout};
+use std::cell::{Cell, RefCell};
+use std::ffi::c_void;
+use std::marker::PhantomData;
+use std::ptr::{self, NonNull};
+
+use crate::irq::Injection;
+use crate::sys;
+
+mod memory;
+mod stats;
+mod user;
+mod witness;
+
+pub use stats::{Histogram, Stats};
+pub use user::Pattern;
+
+use memory::Stacks;
+
+thread_local! {
+    /// The CPU this thread is. Const-initialised and without a destructor, so that the
+    /// signal handler may read it at any point of the thread's life.
+    static HOST: Cell<*mut Host> = const { Cell::new(ptr::null_mut()) };
+    /// For a thread that is a CPU only because it called into `kernel/`.
+    static PLAIN: RefCell<Option<Cpu>> = const { RefCell::new(None) };
+}
+
+/// How a CPU is to behave.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Config {
+    /// Its number, from 0.
+    pub number: u32,
+    /// Full preemption instead of voluntary.
+    pub preempt_full: bool,
+    /// Time between two ticks of the scheduler, microseconds.
+    pub tick_us: u64,
+    /// How long a task runs while another waits, microseconds.
+    pub slice_us: u64,
+    /// What a switch of tasks is charged, nanoseconds.
+    pub switch_ns: u64,
+}
+
+impl Default for Config {
+    /// A kernel of 1000 Hz; slices as Linux 6.12 has them for two to four CPUs; a switch
+    /// costs what the hand-over between two host threads was measured to cost.
+    fn default() -> Config {
+        Config {
+            number: 0,
+            preempt_full: false,
+            tick_us: 1000,
+            slice_us: 3000,
+            switch_ns: 1800,
+        }
+    }
+}
+
+/// What the signal handler needs to know of the CPU its thread is.
+pub(crate) struct Host {
+    pub cpu: NonNull<sys::CpuHead>,
+    pub injection: Injection,
+}
+
+impl Host {
+    /// The CPU of the calling thread, or null.
+    pub fn current() -> *mut Host {
+        HOST.get()
+    }
+}
+
+/// The calling thread as a CPU.
+pub struct Cpu {
+    host: Box<Host>,
+    layout: Layout,
+    _stacks: Stacks,
+    /// It is this thread's and no other's.
+    _here: PhantomData<*mut ()>,
+}
+
+impl Cpu {
+    /// Make the calling thread a CPU. It must not be one.
+    pub fn boot(config: &Config) -> std::io::Result<Cpu> {
+        assert!(HOST.get().is_null(), "this thread is a CPU already");
+        // SAFETY: no arguments; constants.
+        let (size, tasks) = unsafe { (sys::kiln_cpu_size(), sys::kiln_cpu_tasks()) };
+        let layout = Layout::from_size_align(size, 64).expect("a small power of two");
+        let stacks = Stacks::new(tasks)?;
+        // SAFETY: the size is not zero.
+        let memory = unsafe { alloc_zeroed(layout) };
+        let Some(cpu) = NonNull::new(memory.cast::<sys::CpuHead>()) else {
+            handle_alloc_error(layout)
+        };
+        let raw = raw_config(config, Some(&stacks));
+        // SAFETY: the memory has the size and alignment asked for; the stacks are as
+        // `raw` describes them and live as long as the CPU.
+        unsafe { sys::kiln_cpu_init(cpu.as_ptr(), &raw) };
+        let mut this = Cpu {
+            host: Box::new(Host {
+                cpu,
+                injection: Injection::default(),
+            }),
+            layout,
+            _stacks: stacks,
+            _here: PhantomData,
+        };
+        set_gs_base(cpu.as_ptr() as u64)?;
+        HOST.set(&mut *this.host);
+        // SAFETY: GS points to the initialised CPU; making kthreads needs kernel mode.
+        unsafe { sys::kiln_gate(start, ptr::null_mut()) };
+        Ok(this)
+    }
+
+    /// Change what [`Cpu::boot`] was told, but for the number.
+    pub fn configure(&mut self, config: &Config) {
+        let raw = raw_config(config, None);
+        // SAFETY: this thread is the CPU and is not in kernel mode now.
+        unsafe { sys::kiln_cpu_configure(self.host.cpu.as_ptr(), &raw) }
+    }
+
+    /// What it has counted.
+    pub fn stats(&self) -> Stats {
+        // SAFETY: the pointer is into the CPU's own memory; this thread is its only
+        // writer, and interrupts have returned by the time this reads.
+        unsafe { *sys::kiln_cpu_stats(self.host.cpu.as_ptr()) }
+    }
+
+    /// Lengths of the FPU sections.
+    pub fn section_time(&self) -> Histogram {
+        self.histogram(sys::HISTOGRAM_SECTION)
+    }
+
+    /// From the raise of a softirq to its handler's first action.
+    pub fn softirq_latency(&self) -> Histogram {
+        self.histogram(sys::HISTOGRAM_SOFTIRQ_LATENCY)
+    }
+
+    fn histogram(&self, which: u32) -> Histogram {
+        // SAFETY: as in `stats`; `which` is one that exists.
+        unsafe { (*sys::kiln_cpu_histogram(self.host.cpu.as_ptr(), which)).clone() }
+    }
+
+    /// Count from zero again.
+    pub fn reset_stats(&mut self) {
+        // SAFETY: as in `configure`.
+        unsafe { sys::kiln_cpu_reset_stats(self.host.cpu.as_ptr()) }
+    }
+
+    /// The control for a detector: nested saves go to the area of `owner`, which is
+    /// another CPU's.
+    #[doc(hidden)]
+    pub fn share_nested_area(&mut self, owner: NestedArea) {
+        // SAFETY: the area belongs to a CPU that outlives this test's use of it.
+        unsafe { sys::kiln_cpu_share_area(self.host.cpu.as_ptr(), owner.0) }
+    }
+
+    /// This CPU's nested area, for [`Cpu::share_nested_area`].
+    #[doc(hidden)]
+    pub fn nested_area(&self) -> NestedArea {
+        NestedArea(self.host.cpu.as_ptr())
+    }
+
+    pub(crate) fn host(&mut self) -> &mut Host {
+        &mut self.host
+    }
+}
+
+/// A CPU's nested area, to be shared on purpose.
+#[doc(hidden)]
+#[derive(Clone, Copy)]
+pub struct NestedArea(*mut sys::CpuHead);
+
+// SAFETY: only ever handed back to C, which is what the control is about.
+unsafe impl Send for NestedArea {}
+
+impl Drop for Cpu {
+    fn drop(&mut self) {
+        self.host.injection.stop();
+        HOST.set(ptr::null_mut());
+        // Nothing reads GS from here on; a failure would leave a pointer nobody uses.
+        let _ = set_gs_base(0);
+        // SAFETY: allocated in `boot` with this layout; its kthreads never run again.
+        unsafe { dealloc(self.host.cpu.as_ptr().cast(), self.layout) }
+    }
+}
+
+extern "C" fn start(_: *mut c_void) -> u64 {
+    // SAFETY: called through the gate, in kernel mode.
+    unsafe { sys::kiln_cpu_start() };
+    0
+}
+
+fn raw_config(config: &Config, stacks: Option<&Stacks>) -> sys::CpuConfig {
+    let witness = witness::word();
+    sys::CpuConfig {
+        number: config.number,
+        preempt_full: config.preempt_full,
+        ticks_per_us: (kiln_tsc_hz() / 1e6).round() as u64,
+        tick_us: config.tick_us,
+        slice_us: config.slice_us,
+        switch_ns: config.switch_ns,
+        kstacks: stacks.map_or(ptr::null_mut(), |s| s.base()),
+        kstack_size: Stacks::SIZE as u64,
+        kstack_stride: Stacks::STRIDE as u64,
+        witness: witness.map_or(ptr::null_mut(), |w| w.word),
+        witness_armed: witness.map_or(0, |w| w.armed),
+    }
+}
+
+/// TSC ticks a second, measured once.
+pub fn kiln_tsc_hz() -> f64 {
+    static HZ: std::sync::OnceLock<f64> = std::sync::OnceLock::new();
+    *HZ.get_or_init(|| {
+        let read = || {
+            // SAFETY: RDTSC is unprivileged on every host this runs on.
+            let t = unsafe { core::arch::x86_64::_rdtsc() };
+            (std::time::Instant::now(), t)
+        };
+        let (t0, c0) = read();
+        std::thread::sleep(std::time::Duration::from_millis(20));
+        let (t1, c1) = read();
+        (c1 - c0) as f64 / (t1 - t0).as_secs_f64()
+    })
+}
+
+fn set_gs_base(address: u64) -> std::io::Result<()> {
+    const ARCH_SET_GS: i32 = 0x1001;
+    // SAFETY: sets this thread's GS base, which nothing but `kernel/` uses.
+    match unsafe { libc::syscall(libc::SYS_arch_prctl, ARCH_SET_GS, address) } {
+        0 => Ok(()),
+        _ => Err(std::io::Error::last_os_error()),
+    }
+}
+
+/// Enter kernel mode on the calling thread's CPU and call `f(arg)` there.
+///
+/// # Safety
+/// `f` is a function of `kernel/` made for the gate, and `arg` what it takes.
+pub(crate) unsafe fn gate(f: sys::GateFn, arg: *mut c_void) -> u64 {
+    ensure();
+    // SAFETY: the thread is a CPU; the rest is the caller's promise.
+    unsafe { sys::kiln_gate(f, arg) }
+}
+
+/// The same from a user program with `want` in its registers; `found` is what is there
+/// on return.
+///
+/// # Safety
+/// As [`gate`].
+pub(crate) unsafe fn gate_with(
+    want: &Pattern,
+    found: &mut Pattern,
+    f: sys::GateFn,
+    arg: *mut c_void,
+) -> u64 {
+    ensure();
+    // SAFETY: as above.
+    unsafe { user::call(want, found, f, arg) }
+}
+
+fn ensure() {
+    if HOST.get().is_null() {
+        PLAIN.with(|plain| {
+            *plain.borrow_mut() =
+                Some(Cpu::boot(&Config::default()).expect("memory for a CPU and a GS base"));
+        });
+    }
+}

@@ -1,0 +1,129 @@
+//! What a CPU counts: `struct cpu_stats` and `struct histogram`, field by field.
+
+/// Counts since boot or [`crate::cpu::Cpu::reset_stats`].
+#[repr(C)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Stats {
+    /// Hardirqs taken.
+    pub irqs: u64,
+    /// Of them, from user mode.
+    pub irqs_user: u64,
+    /// Of them, with an FPU section of the interrupted context in progress.
+    pub irqs_in_section: u64,
+    /// Softirq handlers run.
+    pub softirqs: u64,
+    /// Times the softirq loop left some to ksoftirqd.
+    pub softirqs_deferred: u64,
+    /// FPU sections.
+    pub sections: u64,
+    /// Of them, those the section clock timed: the histogram's.
+    pub sections_timed: u64,
+    /// Of them, those an interrupt came into.
+    pub sections_interrupted: u64,
+    /// Of the others, those during which the host took the CPU away.
+    pub sections_stolen: u64,
+    /// User FPU states saved.
+    pub user_saves: u64,
+    /// And loaded again.
+    pub user_restores: u64,
+    /// Sections that saved the one they came into.
+    pub nested_saves: u64,
+    /// Sections saved because their task was switched out.
+    pub task_saves: u64,
+    /// What a debug kernel would have warned of.
+    pub warnings: u64,
+    /// Switches of tasks.
+    pub switches: u64,
+    /// Of them, of a task that did not ask for it.
+    pub preemptions: u64,
+}
+
+const BUCKETS: usize = 640;
+
+/// TSC intervals, in buckets a sixteenth of an octave wide.
+#[repr(C)]
+#[derive(Clone, Debug)]
+pub struct Histogram {
+    max: u64,
+    count: [u32; BUCKETS],
+}
+
+impl Histogram {
+    /// How many intervals.
+    pub fn total(&self) -> u64 {
+        self.count.iter().map(|&c| u64::from(c)).sum()
+    }
+
+    /// The longest, in TSC ticks.
+    pub fn max(&self) -> u64 {
+        self.max
+    }
+
+    /// The interval that a share `q` of them does not exceed, in TSC ticks: the upper end
+    /// of its bucket, the maximum at most. None of nothing.
+    pub fn quantile(&self, q: f64) -> Option<u64> {
+        let total = self.total();
+        if total == 0 {
+            return None;
+        }
+        let rank = ((q * total as f64).ceil() as u64).clamp(1, total);
+        let mut seen = 0;
+        for (bucket, &count) in self.count.iter().enumerate() {
+            seen += u64::from(count);
+            if seen >= rank {
+                return Some(upper_end(bucket).min(self.max));
+            }
+        }
+        Some(self.max)
+    }
+
+    /// Add another's counts.
+    pub fn merge(&mut self, other: &Histogram) {
+        self.max = self.max.max(other.max);
+        for (a, b) in self.count.iter_mut().zip(&other.count) {
+            *a += b;
+        }
+    }
+}
+
+/// The largest value of a bucket; see `histogram_bucket()`.
+fn upper_end(bucket: usize) -> u64 {
+    if bucket < 16 {
+        return bucket as u64;
+    }
+    let (octave, step) = (bucket / 16 + 3, bucket as u64 % 16);
+    ((16 + step + 1) << (octave - 4)) - 1
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// `histogram_bucket()` again, to hold `upper_end` against.
+    fn bucket(v: u64) -> usize {
+        if v < 16 {
+            return v as usize;
+        }
+        let top = 63 - v.leading_zeros() as usize;
+        (top - 3) * 16 + (v >> (top - 4) & 15) as usize
+    }
+
+    #[test]
+    fn upper_ends_are_the_last_of_their_bucket() {
+        for b in 0..BUCKETS {
+            assert_eq!(bucket(upper_end(b)), b, "{b}");
+            assert_eq!(bucket(upper_end(b) + 1), b + 1, "{b}");
+        }
+    }
+
+    #[test]
+    fn quantiles() {
+        let mut h = Histogram { max: 1000, count: [0; BUCKETS] };
+        assert_eq!(h.quantile(0.5), None);
+        h.count[bucket(10)] = 99;
+        h.count[bucket(1000)] = 1;
+        assert_eq!(h.quantile(0.5), Some(10));
+        assert_eq!(h.quantile(0.99), Some(10));
+        assert_eq!(h.quantile(0.999), Some(1000));
+    }
+}

@@ -1,0 +1,96 @@
+//! A user program with patterns in its registers.
+
+use std::ffi::c_void;
+
+use crate::sys;
+use crate::tier::Tier;
+
+std::arch::global_asm!(include_str!("user.S"), options(att_syntax));
+
+extern "C" {
+    fn kiln_user_call_128(w: *const Pattern, f: *mut Pattern, g: sys::GateFn, a: *mut c_void)
+        -> u64;
+    fn kiln_user_call_256(w: *const Pattern, f: *mut Pattern, g: sys::GateFn, a: *mut c_void)
+        -> u64;
+    fn kiln_user_call_512(w: *const Pattern, f: *mut Pattern, g: sys::GateFn, a: *mut c_void)
+        -> u64;
+}
+
+/// Everything a task has in FPU registers, as `struct pattern` of `kernel/load/patterns.h`.
+/// What this CPU does not have stays zero.
+#[repr(C, align(64))]
+#[derive(Clone, PartialEq, Eq)]
+pub struct Pattern {
+    zmm: [[u8; 64]; 32],
+    k: [u64; 8],
+    mxcsr: u32,
+    fcw: u16,
+    pad: [u8; 58],
+}
+
+impl Pattern {
+    /// All zero: for what is found.
+    pub fn zero() -> Pattern {
+        // SAFETY: plain numbers; zero is a value of each.
+        unsafe { std::mem::zeroed() }
+    }
+
+    /// Different bytes everywhere, from a seed; MXCSR and the x87 control word with
+    /// exceptions masked and unusual rounding.
+    pub fn from_seed(seed: u64) -> Pattern {
+        let mut p = Pattern::zero();
+        let mut x = seed;
+        let mut next = || {
+            // SplitMix64.
+            x = x.wrapping_add(0x9e37_79b9_7f4a_7c15);
+            let mut z = (x ^ (x >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+            z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+            z ^ (z >> 31)
+        };
+        let (registers, bytes) = match width() {
+            512 => (32, 64),
+            256 => (16, 32),
+            _ => (16, 16),
+        };
+        for r in 0..registers {
+            for b in (0..bytes).step_by(8) {
+                p.zmm[r][b..b + 8].copy_from_slice(&next().to_le_bytes());
+            }
+        }
+        if width() == 512 {
+            p.k.fill_with(&mut next);
+        }
+        p.mxcsr = 0x1f80 | ((next() as u32 & 3) << 13);
+        p.fcw = 0x007f | ((next() as u16 & 3) << 10) | 0x0200;
+        p
+    }
+}
+
+/// Bits of the widest vector register.
+fn width() -> u32 {
+    if Tier::VaesAvx512.present() {
+        512
+    } else if Tier::VaesAvx2.present() {
+        256
+    } else {
+        128
+    }
+}
+
+/// # Safety
+/// The thread is a CPU; otherwise as [`crate::cpu::gate`].
+pub unsafe fn call(
+    want: &Pattern,
+    found: &mut Pattern,
+    f: sys::GateFn,
+    arg: *mut c_void,
+) -> u64 {
+    let call = match width() {
+        512 => kiln_user_call_512,
+        256 => kiln_user_call_256,
+        _ => kiln_user_call_128,
+    };
+    // SAFETY: the width is one the CPU has; the routine keeps what a callee keeps and
+    // leaves MXCSR and the x87 control word at their defaults.
+    unsafe { call(want, found, f, arg) }
+}

@@ -1,0 +1,47 @@
+//! A witness of the host taking the CPU away, independent of any clock.
+//!
+//! With restartable sequences (rseq(2)) the host's kernel clears a pointer in the thread's
+//! own memory when it preempts or migrates the thread, or delivers a signal to it, outside
+//! the critical section the pointer names. A section that finds it cleared was disturbed.
+
+use std::ffi::c_void;
+
+#[derive(Clone, Copy)]
+pub struct Witness {
+    /// The word the host clears.
+    pub word: *mut u64,
+    /// What to write there before.
+    pub armed: u64,
+}
+
+extern "C" {
+    static kiln_witness_section: u8;
+}
+
+/// The calling thread's, if its C library has registered it for rseq.
+pub fn word() -> Option<Witness> {
+    const RSEQ_CS: isize = 8;
+    // SAFETY: dlsym with a literal; both symbols are glibc's (2.35 and later), constant
+    // after start-up: a ptrdiff_t and an unsigned int.
+    let (offset, size) = unsafe {
+        let find = |name: &std::ffi::CStr| libc::dlsym(libc::RTLD_DEFAULT, name.as_ptr());
+        let offset: *mut c_void = find(c"__rseq_offset");
+        let size: *mut c_void = find(c"__rseq_size");
+        if offset.is_null() || size.is_null() {
+            return None;
+        }
+        (*offset.cast::<isize>(), *size.cast::<u32>())
+    };
+    if size == 0 {
+        return None;
+    }
+    let fs: isize;
+    // SAFETY: the first word of the thread control block is its own address.
+    unsafe {
+        std::arch::asm!("mov {}, fs:0", out(reg) fs, options(nostack, readonly, preserves_flags))
+    };
+    Some(Witness {
+        word: (fs + offset + RSEQ_CS) as *mut u64,
+        armed: &raw const kiln_witness_section as u64,
+    })
+}

@@ -1,0 +1,148 @@
+//! FPU policies, and the questions one puts to them.
+
+use std::fmt;
+use std::str::FromStr;
+
+use crate::cpu::{self, Cpu};
+use crate::sys;
+use crate::tier::static_str;
+
+/// One way of sharing the FPU between tasks and interrupts: `kernel/fpu/NAME.c`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct Policy(u32);
+
+impl Policy {
+    /// All of them, the broken control last.
+    pub fn all() -> Vec<Policy> {
+        (0..)
+            .map(Policy)
+            .take_while(|p| p.raw_name().is_some())
+            .collect()
+    }
+
+    fn raw_name(self) -> Option<&'static str> {
+        // SAFETY: takes any number; returns null or a literal.
+        unsafe { static_str(sys::kiln_fpu_policy(self.0)) }
+    }
+
+    /// Its name.
+    pub fn name(self) -> &'static str {
+        self.raw_name().unwrap_or("?")
+    }
+
+    /// Whether it is the control that saves nothing.
+    pub fn is_broken(self) -> bool {
+        self.name() == "none"
+    }
+
+    /// Put it in force, for every CPU of the process. None may be in a section, which
+    /// the exclusive borrow of the only CPU shows.
+    pub fn set(self, _cpu: &mut Cpu) {
+        // SAFETY: no section is open: the calling CPU is in user mode.
+        unsafe { sys::kiln_fpu_policy_set(self.0) }
+    }
+}
+
+impl fmt::Display for Policy {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.pad(self.name())
+    }
+}
+
+impl FromStr for Policy {
+    type Err = String;
+
+    fn from_str(s: &str) -> Result<Policy, String> {
+        let all = Policy::all();
+        all.iter().copied().find(|p| p.name() == s).ok_or_else(|| {
+            let names: Vec<_> = all.iter().map(|p| p.name()).collect();
+            format!("unknown policy '{s}'; there are {}", names.join(", "))
+        })
+    }
+}
+
+/// Where the question is put: `enum kiln_context`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(u32)]
+pub enum Context {
+    /// A plain task.
+    Task,
+    /// A task with softirqs disabled.
+    TaskBhOff,
+    /// A softirq over a plain task.
+    Softirq,
+    /// A hardirq over a plain task.
+    Hardirq,
+    /// A hardirq over a task with softirqs disabled.
+    HardirqOverBhOff,
+    /// A hardirq over a softirq.
+    HardirqOverSoftirq,
+    /// A non-maskable interrupt.
+    Nmi,
+}
+
+impl Context {
+    /// All of them.
+    pub const ALL: [Context; 7] = [
+        Context::Task,
+        Context::TaskBhOff,
+        Context::Softirq,
+        Context::Hardirq,
+        Context::HardirqOverBhOff,
+        Context::HardirqOverSoftirq,
+        Context::Nmi,
+    ];
+}
+
+/// What a context was told.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Answer {
+    /// `irq_fpu_usable()`.
+    pub usable: bool,
+    /// Warnings of a section opened there: by a task whatever the answer was, elsewhere
+    /// if it was yes.
+    pub warnings: u64,
+    /// A section of the context below was in progress when the question was put.
+    pub over_section: bool,
+}
+
+/// Ask whether the FPU is usable in `context`, with a section of the task below in
+/// progress or not.
+pub fn usable(_cpu: &mut Cpu, context: Context, in_section: bool) -> Answer {
+    let mut raw = sys::Usable {
+        context: context as u32,
+        in_section,
+        over_section: false,
+        usable: false,
+        warnings: 0,
+    };
+    // SAFETY: the function takes this structure.
+    unsafe { cpu::gate(sys::kiln_usable, (&raw mut raw).cast()) };
+    Answer {
+        usable: raw.usable,
+        warnings: raw.warnings,
+        over_section: raw.over_section,
+    }
+}
+
+/// Open and close `pairs` sections with nothing in them, with the section clock, as ever, or
+/// without.
+pub fn pairs(pairs: u64, timed: bool) {
+    let mut raw = sys::FpuPairs { pairs, timed };
+    // SAFETY: the function takes this structure.
+    unsafe { cpu::gate(sys::kiln_fpu_pairs, (&raw mut raw).cast()) };
+}
+
+/// Bytes one save of the registers takes on this CPU.
+pub fn state_size() -> u32 {
+    // SAFETY: no arguments; CPUID.
+    unsafe { sys::kiln_fpstate_size() }
+}
+
+/// The control for a detector: leave features (bits of XCR0) out of every save from now
+/// on, in the whole process.
+#[doc(hidden)]
+pub fn forget_features(features: u32) {
+    // SAFETY: changes a mask; what is lost is register contents.
+    unsafe { sys::kiln_fpstate_forget(features) }
+}

@@ -1,0 +1,148 @@
+//! Interrupts at random instructions, by `int3`: the cheapest source there is.
+//!
+//! Of a list of addresses one is patched at a time, drawn from the seed. When it is hit the
+//! handler puts the instruction back, injects an interrupt before it, and patches the next.
+
+use std::collections::BTreeSet;
+use std::io;
+use std::marker::PhantomData;
+use std::sync::atomic::{AtomicU8, Ordering};
+
+use super::{host, prepare, Frame, Handling};
+use crate::cpu::{Cpu, Host};
+
+const INT3: u8 = 0xcc;
+
+#[derive(Default)]
+pub(crate) struct State {
+    addresses: Vec<u64>,
+    original: Vec<u8>,
+    armed: Option<usize>,
+    random: u64,
+    hits: u64,
+    hits_before: u64,
+}
+
+fn byte(address: u64) -> &'static AtomicU8 {
+    // SAFETY: an instruction's first byte in text that was made writable and stays mapped
+    // for as long as the process lives.
+    unsafe { &*(address as *const AtomicU8) }
+}
+
+impl State {
+    fn arm_next(&mut self) {
+        self.random ^= self.random << 13;
+        self.random ^= self.random >> 7;
+        self.random ^= self.random << 17;
+        let i = (self.random % self.addresses.len() as u64) as usize;
+        byte(self.addresses[i]).store(INT3, Ordering::SeqCst);
+        self.armed = Some(i);
+    }
+
+    /// Put the instruction back.
+    pub fn disarm(&mut self) {
+        if let Some(i) = self.armed.take() {
+            byte(self.addresses[i]).store(self.original[i], Ordering::SeqCst);
+        }
+    }
+}
+
+/// Breakpoints are set until this is dropped.
+pub struct Breakpoints {
+    /// It is this thread's CPU.
+    _here: PhantomData<*mut ()>,
+}
+
+impl Breakpoints {
+    /// Draw from `addresses`, first bytes of instructions of `kernel/`. One CPU of a process
+    /// at a time: the text is everybody's.
+    pub fn start(
+        cpu: &mut Cpu,
+        addresses: &BTreeSet<u64>,
+        seed: u64,
+    ) -> io::Result<Breakpoints> {
+        if addresses.is_empty() {
+            return Err(io::Error::new(
+                io::ErrorKind::InvalidInput,
+                "no addresses to break at",
+            ));
+        }
+        prepare(cpu, Handling::Faithful)?;
+        for page in addresses.iter().map(|a| a & !4095).collect::<BTreeSet<_>>() {
+            // SAFETY: pages of this program's text; they stay executable.
+            let ret = unsafe {
+                libc::mprotect(
+                    page as *mut libc::c_void,
+                    4096,
+                    libc::PROT_READ | libc::PROT_WRITE | libc::PROT_EXEC,
+                )
+            };
+            if ret != 0 {
+                return Err(io::Error::last_os_error());
+            }
+        }
+        let addresses: Vec<u64> = addresses.iter().copied().collect();
+        let original = addresses.iter().map(|&a| byte(a).load(Ordering::SeqCst)).collect();
+        let state = &mut cpu.host().injection.breakpoints;
+        *state = State {
+            addresses,
+            original,
+            armed: None,
+            random: seed | 1,
+            hits: 0,
+            hits_before: 0,
+        };
+        state.arm_next();
+        Ok(Breakpoints { _here: PhantomData })
+    }
+
+    /// Draw another if the one that is set was not hit since the last call: code need not
+    /// come by all of them each time.
+    pub fn redraw(&mut self) {
+        let Some(host) = host() else { return };
+        let state = &mut host.injection.breakpoints;
+        if state.hits == state.hits_before {
+            state.disarm();
+            state.arm_next();
+        }
+        state.hits_before = state.hits;
+    }
+
+    /// Breakpoints hit.
+    pub fn hits(&mut self) -> u64 {
+        host().map_or(0, |h| h.injection.breakpoints.hits)
+    }
+}
+
+impl Drop for Breakpoints {
+    fn drop(&mut self) {
+        if let Some(host) = host() {
+            host.injection.breakpoints.disarm();
+        }
+    }
+}
+
+/// Whether the trap was a breakpoint of ours; if so it has been served.
+///
+/// # Safety
+/// Called from the signal handler with the thread's host, or null.
+pub(super) unsafe fn hit(host: *mut Host, frame: &mut Frame<'_>) -> bool {
+    if host.is_null() {
+        return false;
+    }
+    // SAFETY: as promised; the interrupted code holds no reference to the state.
+    let host = unsafe { &mut *host };
+    let state = &mut host.injection.breakpoints;
+    let Some(i) = state.armed else { return false };
+    let address = state.addresses[i];
+    if frame.rip() != address + 1 {
+        return false;
+    }
+    state.disarm();
+    state.hits += 1;
+    frame.set_rip(address);
+    // SAFETY: the thread is this CPU, stopped before an instruction of `kernel/`.
+    unsafe { frame.interrupt(host.cpu.as_ptr()) };
+    state.arm_next();
+    true
+}

@@ -1,0 +1,284 @@
+//! Loads: a task that encrypts on an emulated CPU while softirqs encrypt over it.
+
+use std::sync::Arc;
+
+use crate::cpu::{self, Cpu, Pattern};
+use crate::sys;
+use crate::xts::{Error, Impl, Key, Op, BLOCK};
+
+/// Messages with their right answers, and the key.
+pub struct Messages {
+    key: Key,
+    op: Op,
+    len: usize,
+    stride: usize,
+    src: Vec<u8>,
+    want: Vec<u8>,
+    ivs: Vec<[u8; BLOCK]>,
+}
+
+impl Messages {
+    /// `count` messages of `len` bytes from a generator of random bytes; the answers are
+    /// those of `judge`.
+    pub fn new(
+        judge: Impl,
+        raw_key: &[u8],
+        op: Op,
+        len: usize,
+        count: usize,
+        random: &mut dyn FnMut(&mut [u8]),
+    ) -> Result<Arc<Messages>, Error> {
+        let key = Key::new(raw_key)?;
+        let stride = len.next_multiple_of(64);
+        let mut src = vec![0; stride * count];
+        random(&mut src);
+        let mut ivs = vec![[0; BLOCK]; count];
+        for iv in &mut ivs {
+            random(iv);
+        }
+        let mut want = vec![0; stride * count];
+        for (i, iv) in ivs.iter().enumerate() {
+            let at = i * stride..i * stride + len;
+            judge.crypt(op, &key, iv, &src[at.clone()], &mut want[at])?;
+        }
+        Ok(Arc::new(Messages {
+            key,
+            op,
+            len,
+            stride,
+            src,
+            want,
+            ivs,
+        }))
+    }
+
+    /// Bytes of one.
+    pub fn message_len(&self) -> usize {
+        self.len
+    }
+}
+
+/// What the task does.
+pub enum TaskWork {
+    /// Encrypt these with this implementation, a section each.
+    Crypt(Impl, Arc<Messages>),
+    /// Keep a pattern in every register for so many iterations of an empty loop.
+    Keep {
+        /// Seed of the pattern.
+        seed: u64,
+        /// Iterations.
+        spins: u64,
+    },
+}
+
+/// How many of what a load has done.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Counts {
+    /// The task's operations.
+    pub task_ops: u64,
+    /// Of them, with a wrong result.
+    pub task_corrupted: u64,
+    /// The softirqs' operations.
+    pub softirq_ops: u64,
+    /// Of them, with a wrong result.
+    pub softirq_corrupted: u64,
+    /// The kernel thread's operations.
+    pub second_ops: u64,
+    /// Of them, with a wrong result.
+    pub second_corrupted: u64,
+    /// Of the softirqs', done by scalar code because SIMD was not usable.
+    pub scalar_fallbacks: u64,
+    /// Sections opened by the hardirq handler.
+    pub hardirq_sections: u64,
+    /// Kernel entries that changed the user's FPU state.
+    pub user_corrupted: u64,
+}
+
+/// What a load is to be.
+pub struct Plan {
+    /// The task's part.
+    pub task: TaskWork,
+    /// The softirqs' part.
+    pub softirq: (Impl, Arc<Messages>),
+    /// What softirqs use when SIMD is not usable.
+    pub fallback: Impl,
+    /// A kernel thread that encrypts beside the task, a section each.
+    pub second: Option<(Impl, Arc<Messages>)>,
+    /// The hardirq handler opens a section of its own, too, where it may.
+    pub hardirq_fpu: bool,
+}
+
+/// A load on a CPU, until it is dropped.
+pub struct Load<'a> {
+    /// Boxed: `kernel/` keeps its address.
+    raw: Box<sys::Load>,
+    cpu: &'a mut Cpu,
+    user: Pattern,
+    user_found: Pattern,
+    user_corrupted: u64,
+    /// What the raw pointers of `raw` point to.
+    _plan: Plan,
+    _pattern: Box<(Pattern, Pattern)>,
+    _dst: [Vec<u8>; 3],
+}
+
+fn side(imp: Option<Impl>, messages: &Messages, dst: &mut [u8]) -> sys::LoadSide {
+    sys::LoadSide {
+        imp: imp.map_or(std::ptr::null(), |i| i.0),
+        key: messages.key.0.as_ptr(),
+        src: messages.src.as_ptr(),
+        want: messages.want.as_ptr(),
+        iv: messages.ivs.as_ptr().cast(),
+        dst: dst.as_mut_ptr(),
+        len: messages.len as u32,
+        stride: messages.stride as u32,
+        count: messages.ivs.len() as u32,
+        next: 0,
+        decrypt: messages.op == Op::Decrypt,
+        ops: 0,
+        corrupted: 0,
+    }
+}
+
+impl<'a> Load<'a> {
+    /// Attach a load to the calling thread's CPU: from now on its interrupts raise
+    /// softirqs that encrypt.
+    pub fn attach(cpu: &'a mut Cpu, plan: Plan) -> Result<Load<'a>, Error> {
+        let (soft_impl, soft) = (plan.softirq.0, plan.softirq.1.clone());
+        let second = plan.second.as_ref().map(|(i, m)| (*i, m.clone()));
+        for imp in [
+            Some(soft_impl),
+            Some(plan.fallback),
+            plan.task.implementation(),
+            second.as_ref().map(|s| s.0),
+        ]
+            .into_iter()
+            .flatten()
+        {
+            if !imp.tier().usable() {
+                return Err(Error::Unusable(imp.tier()));
+            }
+        }
+        let (task_impl, task, seed, spins) = match &plan.task {
+            TaskWork::Crypt(imp, messages) => (Some(*imp), messages.clone(), 0, 0),
+            TaskWork::Keep { seed, spins } => (None, soft.clone(), *seed, *spins),
+        };
+        let (second_impl, second) = match second {
+            Some((imp, messages)) => (Some(imp), messages),
+            None => (None, soft.clone()),
+        };
+        let mut dst = [&task, &soft, &second].map(|m| vec![0; m.src.len()]);
+        let mut pattern = Box::new((Pattern::from_seed(seed), Pattern::zero()));
+        let mut raw = Box::new(sys::Load {
+            task: side(task_impl, &task, &mut dst[0]),
+            softirq: side(Some(soft_impl), &soft, &mut dst[1]),
+            second: side(second_impl, &second, &mut dst[2]),
+            stop_second: false,
+            second_stopped: false,
+            fallback: plan.fallback.0,
+            empty: false,
+            hardirq_fpu: plan.hardirq_fpu,
+            step: false,
+            step_softirq: false,
+            hardirq_hook: None,
+            ops: 0,
+            spins,
+            pattern: (&raw const pattern.0).cast(),
+            found: (&raw mut pattern.1).cast(),
+            scalar_fallbacks: 0,
+            hardirq_sections: 0,
+        });
+        // SAFETY: the structure and all it points to live in this Load until `drop` has
+        // detached it.
+        unsafe { cpu::gate(sys::kiln_load_attach, (&raw mut *raw).cast()) };
+        Ok(Load {
+            raw,
+            cpu,
+            user: Pattern::from_seed(!seed),
+            user_found: Pattern::zero(),
+            user_corrupted: 0,
+            _plan: plan,
+            _pattern: pattern,
+            _dst: dst,
+        })
+    }
+
+    /// The CPU it is attached to.
+    pub fn cpu(&mut self) -> &mut Cpu {
+        self.cpu
+    }
+
+    /// With `empty`, interrupts do nothing at all: the control of a measurement.
+    pub fn set_empty(&mut self, empty: bool) {
+        self.raw.empty = empty;
+    }
+
+    /// Set the trap flag around the task's sections, or around the softirqs' work.
+    pub fn set_stepping(&mut self, task: bool, softirq: bool) {
+        self.raw.step = task;
+        self.raw.step_softirq = softirq;
+    }
+
+    /// A function of the host to be called in each hardirq: the control for law 2.
+    #[doc(hidden)]
+    pub fn set_hardirq_hook(&mut self, hook: Option<unsafe extern "C" fn()>) {
+        self.raw.hardirq_hook = hook;
+    }
+
+    /// Do `ops` operations in one kernel entry, made by a user program that has patterns in
+    /// all its registers and checks them on return.
+    pub fn run(&mut self, ops: u64) {
+        self.raw.ops = ops;
+        // SAFETY: the function takes this structure, attached to this CPU.
+        unsafe {
+            cpu::gate_with(
+                &self.user,
+                &mut self.user_found,
+                sys::kiln_load_run,
+                (&raw mut *self.raw).cast(),
+            )
+        };
+        self.user_corrupted += u64::from(self.user_found != self.user);
+    }
+
+    /// What has been done since it was attached.
+    pub fn counts(&self) -> Counts {
+        Counts {
+            task_ops: self.raw.task.ops,
+            task_corrupted: self.raw.task.corrupted,
+            softirq_ops: self.raw.softirq.ops,
+            softirq_corrupted: self.raw.softirq.corrupted,
+            second_ops: self.raw.second.ops,
+            second_corrupted: self.raw.second.corrupted,
+            scalar_fallbacks: self.raw.scalar_fallbacks,
+            hardirq_sections: self.raw.hardirq_sections,
+            user_corrupted: self.user_corrupted,
+        }
+    }
+}
+
+impl TaskWork {
+    fn implementation(&self) -> Option<Impl> {
+        match self {
+            TaskWork::Crypt(imp, _) => Some(*imp),
+            TaskWork::Keep { .. } => None,
+        }
+    }
+}
+
+impl Drop for Load<'_> {
+    fn drop(&mut self) {
+        // SAFETY: as in `attach`; after this `kernel/` does not use the structure.
+        unsafe { cpu::gate(sys::kiln_load_detach, (&raw mut *self.raw).cast()) };
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    #[test]
+    fn a_pattern_is_what_kernel_takes_it_for() {
+        // SAFETY: no arguments; a constant.
+        let size = unsafe { crate::sys::kiln_pattern_size() };
+        assert_eq!(size, size_of::<crate::cpu::Pattern>());
+    }
+}

@@ -1,0 +1,23 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR MIT */
+/* What the files of cpu/ share among themselves only. */
+#ifndef KILN_CPU_INTERNAL_H
+#define KILN_CPU_INTERNAL_H
+
+#include <kiln/cpu.h>
+
+/* softirq.c: interrupts are off on entry and on return, and on while handlers run */
+void do_softirq_irqs_off(void);
+
+/* sched.c: interrupts are off */
+void preempt_schedule_irq(void);
+
+/* kthread.c: where switch.S begins a task */
+void task_main(void);
+
+void ksoftirqd_start(void);
+void kworker_start(void);
+
+/* gate.S calls it on the way back to user mode; returns with interrupts off */
+void gate_exit(void);
+
+#endif

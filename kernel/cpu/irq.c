@@ -1,0 +1,65 @@
+// SPDX-License-Identifier: GPL-2.0-only OR MIT
+/*
+ * Hardirqs: from the trampoline in, and what is due on the way out.
+ */
+#include <kiln/cpu.h>
+#include <kiln/fpu.h>
+#include <kiln/kiln.h>
+#include <kiln/preempt.h>
+#include <kiln/sched.h>
+
+#include "cpu_internal.h"
+
+void local_irq_disable(void)
+{
+	this_cpu_write(irqs_off, 1);
+}
+
+/* Interrupts that came meanwhile are one interrupt now, as with a level line. */
+void local_irq_enable(void)
+{
+	this_cpu_write(irqs_off, 0);
+	while (unlikely(this_cpu_read(irq_pending))) {
+		this_cpu_write(irqs_off, 1);
+		if (this_cpu_read(irq_pending))
+			irq_entry(false);
+		this_cpu_write(irqs_off, 0);
+	}
+}
+
+void irq_entry(u64 from_user)
+{
+	struct cpu *cpu = this_cpu();
+	const u8 base = cpu->section_base;
+
+	cpu->irq_time = rdtsc();
+	this_cpu_write(irq_pending, 0);
+	preempt_count_add(HARDIRQ_OFFSET);
+
+	cpu->stats.irqs++;
+	cpu->stats.irqs_user += from_user;
+	cpu->stats.irqs_in_section += cpu->section_depth > base;
+	cpu->irqs_seen++;
+	cpu->section_base = cpu->section_depth;
+	if (cpu->irq_time >= cpu->next_tick)
+		sched_tick(cpu);
+	if (cpu->irq_handler)
+		cpu->irq_handler(cpu);
+
+	preempt_count_sub(HARDIRQ_OFFSET);
+	if (cpu->softirq_pending && !in_interrupt())
+		do_softirq_irqs_off();
+	cpu->section_base = base;
+
+	if (from_user)
+		fpu_user_restore();
+	else if (cpu->preempt_full)
+		preempt_schedule_irq();
+}
+
+void kiln_irq_self(void)
+{
+	this_cpu_write(irq_pending, 1);
+	if (!this_cpu_read(irqs_off))
+		local_irq_enable();
+}

@@ -1,0 +1,43 @@
+// SPDX-License-Identifier: GPL-2.0-only OR MIT
+/*
+ * Policy nested-v1: the same as it was posted. Outside a section it locks out softirqs
+ * while it saves the user state, from a hardirq too, where lifting that lock is a bug
+ * that a debug kernel warns of.
+ */
+#include <kiln/fpu.h>
+#include <kiln/preempt.h>
+
+static void nested_v1_begin(void)
+{
+	preempt_disable();
+	WARN_ON(!fpu_nested.usable());
+	if (this_cpu_read(in_kernel_fpu)) {
+		WARN_ON(in_task());
+		fpstate_save(this_cpu_read(nested_area));
+		this_cpu_inc(stats.nested_saves);
+	} else {
+		local_bh_disable();
+		fpu_user_save();
+		if (in_task())
+			this_cpu_write(in_kernel_fpu, true);
+		local_bh_enable();
+	}
+	fpu_default_mxcsr();
+}
+
+static bool nested_v1_usable(void)
+{
+	return fpu_nested.usable();
+}
+
+static void nested_v1_end(void)
+{
+	fpu_nested.end();
+}
+
+const struct fpu_policy fpu_nested_v1 = {
+	.name = "nested-v1",
+	.begin = nested_v1_begin,
+	.end = nested_v1_end,
+	.usable = nested_v1_usable,
+};

@@ -1,0 +1,45 @@
+// SPDX-License-Identifier: GPL-2.0-only OR MIT
+/*
+ * The FPU state of a task's user mode, which stays in the registers until a section
+ * needs them and comes back on the way out: once a kernel entry at most.
+ */
+#include <kiln/fpu.h>
+#include <kiln/preempt.h>
+
+static void save(struct task *task)
+{
+	task->flags |= TF_NEED_FPU_LOAD;
+	fpstate_save(&task->user_fpu);
+	this_cpu_inc(stats.user_saves);
+}
+
+void fpu_user_save(void)
+{
+	struct task *task = current;
+
+	if (unlikely(!(task->flags & (TF_KTHREAD | TF_NEED_FPU_LOAD))))
+		save(task);
+}
+
+/* Interrupts are off: nothing comes between the load and user mode. */
+void fpu_user_restore(void)
+{
+	struct task *task = current;
+
+	if (!(task->flags & TF_NEED_FPU_LOAD))
+		return;
+	fpstate_restore(&task->user_fpu);
+	task->flags &= ~TF_NEED_FPU_LOAD;
+	this_cpu_inc(stats.user_restores);
+}
+
+/* Interrupts are off. */
+void fpu_switch(struct task *prev, struct task *next)
+{
+	if (!(prev->flags & (TF_KTHREAD | TF_NEED_FPU_LOAD)))
+		save(prev);
+	if (fpu_policy->switch_out)
+		fpu_policy->switch_out(prev);
+	if (fpu_policy->switch_in)
+		fpu_policy->switch_in(next);
+}

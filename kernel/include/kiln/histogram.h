@@ -1,0 +1,39 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR MIT */
+/*
+ * Counts of TSC intervals in buckets whose width is a sixteenth of their octave:
+ * two instructions to find, no floating point, written by one CPU only.
+ */
+#ifndef KILN_HISTOGRAM_H
+#define KILN_HISTOGRAM_H
+
+#include <kiln/types.h>
+
+#define HISTOGRAM_BUCKETS 640
+
+struct histogram {
+	u64 max;
+	u32 count[HISTOGRAM_BUCKETS];
+};
+
+/* 0-15 exactly, then sixteen a power of two, up to 2^43. */
+static __always_inline u32 histogram_bucket(u64 v)
+{
+	u32 top;
+
+	if (v < 16)
+		return v;
+	top = 63 - __builtin_clzll(v);
+	if (top > 42)
+		return HISTOGRAM_BUCKETS - 1;
+	return (top - 3) * 16 + ((v >> (top - 4)) & 15);
+}
+
+/* @v stands for @weight values. */
+static __always_inline void histogram_add(struct histogram *h, u64 v, u32 weight)
+{
+	h->count[histogram_bucket(v)] += weight;
+	if (v > h->max)
+		h->max = v;
+}
+
+#endif

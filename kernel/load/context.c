@@ -1,0 +1,96 @@
+// SPDX-License-Identifier: GPL-2.0-only OR MIT
+/*
+ * The question every caller of SIMD code has, put in every context there is.
+ */
+#include <kiln/cpu.h>
+#include <kiln/fpu.h>
+#include <kiln/kiln.h>
+#include <kiln/preempt.h>
+
+enum { SOFTIRQ_ASK = 4 };
+
+static void ask(struct kiln_usable *u)
+{
+	struct cpu *cpu = this_cpu();
+	u64 before;
+
+	u->over_section = cpu->section_base || (u->context <= KILN_TASK_BH_OFF &&
+						cpu->section_depth);
+	u->usable = irq_fpu_usable();
+	before = cpu->stats.warnings;
+	/*
+	 * Asking a task that has a section already is asking for re-entry; the others
+	 * open one only if they may.
+	 */
+	if (u->usable || u->context <= KILN_TASK_BH_OFF) {
+		kernel_fpu_begin();
+		kernel_fpu_end();
+	}
+	u->warnings = cpu->stats.warnings - before;
+}
+
+static void ask_in_softirq(struct cpu *cpu)
+{
+	struct kiln_usable *u = cpu->irq_data;
+
+	if (u->context == KILN_SOFTIRQ)
+		ask(u);
+	else
+		/* An interrupt of the softirq, by the same path as any other. */
+		kiln_irq_self();
+}
+
+static void ask_in_hardirq(struct cpu *cpu)
+{
+	struct kiln_usable *u = cpu->irq_data;
+
+	switch (u->context) {
+	case KILN_HARDIRQ:
+	case KILN_HARDIRQ_OVER_BH_OFF:
+		ask(u);
+		break;
+	case KILN_HARDIRQ_OVER_SOFTIRQ:
+		if (in_softirq())
+			ask(u);
+		else
+			raise_softirq(SOFTIRQ_ASK);
+		break;
+	case KILN_NMI:
+		/* A state, not an entry: NMIs nest in anything. */
+		preempt_count_add(NMI_OFFSET);
+		u->over_section = cpu->section_base;
+		u->usable = irq_fpu_usable();
+		preempt_count_sub(NMI_OFFSET);
+		break;
+	default:
+		raise_softirq(SOFTIRQ_ASK);
+	}
+}
+
+u64 kiln_usable(void *arg)
+{
+	struct kiln_usable *u = arg;
+	struct cpu *cpu = this_cpu();
+	const bool bh_off = u->context == KILN_TASK_BH_OFF ||
+			    u->context == KILN_HARDIRQ_OVER_BH_OFF;
+
+	cpu->irq_data = u;
+	cpu->softirq_handler[SOFTIRQ_ASK] = ask_in_softirq;
+	cpu->irq_handler = ask_in_hardirq;
+	if (bh_off)
+		local_bh_disable();
+	if (u->in_section)
+		kernel_fpu_begin();
+
+	if (u->context <= KILN_TASK_BH_OFF)
+		ask(u);
+	else
+		kiln_irq_self();
+
+	if (u->in_section)
+		kernel_fpu_end();
+	if (bh_off)
+		local_bh_enable();
+	cpu->irq_handler = NULL;
+	return 0;
+}

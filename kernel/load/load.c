@@ -1,0 +1,230 @@
+// SPDX-License-Identifier: GPL-2.0-only OR MIT
+/*
+ * A task that encrypts, softirqs that encrypt over it, and whether both come out
+ * right.
+ */
+#include <kiln/cpu.h>
+#include <kiln/cpufeature.h>
+#include <kiln/fpu.h>
+#include <kiln/kiln.h>
+#include <kiln/preempt.h>
+#include <kiln/sched.h>
+#include <kiln/string.h>
+
+#include "patterns.h"
+
+enum { SOFTIRQ_LOAD = 3 };
+
+size_t kiln_pattern_size(void)
+{
+	return sizeof(struct pattern);
+}
+
+/* By what the CPU has, whatever tiers are masked: a guest of a section may use it all. */
+static void clobber_registers(void)
+{
+	const u32 tiers = cpu_tiers_present();
+
+	if (tiers & 1u << KILN_TIER_VAES_AVX512)
+		clobber_vaes_avx512();
+	else if (tiers & 1u << KILN_TIER_VAES_AVX2)
+		clobber_vaes_avx2();
+	else if (tiers & 1u << KILN_TIER_AESNI)
+		clobber_aesni();
+}
+
+static void keep_pattern(const struct pattern *want, struct pattern *found, u64 spins)
+{
+	const u32 tiers = cpu_tiers_present();
+
+	if (tiers & 1u << KILN_TIER_VAES_AVX512)
+		pattern_keep_vaes_avx512(want, found, spins);
+	else if (tiers & 1u << KILN_TIER_VAES_AVX2)
+		pattern_keep_vaes_avx2(want, found, spins);
+	else
+		pattern_keep_aesni(want, found, spins);
+}
+
+/* From here to step_stop() the host gets a trap after each instruction. */
+static __always_inline void step_start(void)
+{
+	__asm__ volatile("pushfq\n\torq $0x100, (%%rsp)\n\tpopfq" : : : "memory", "cc");
+}
+
+static __always_inline void step_stop(void)
+{
+	__asm__ volatile("pushfq\n\tandq $~0x100, (%%rsp)\n\tpopfq" : : : "memory", "cc");
+}
+
+static void crypt(const struct kiln_load_side *side, const struct kiln_xts_impl *impl,
+		  u32 i)
+{
+	const size_t offset = (size_t)i * side->stride;
+
+	if (side->decrypt)
+		impl->decrypt(side->key, side->dst + offset, side->src + offset,
+			      side->len, side->iv + 16 * i);
+	else
+		impl->encrypt(side->key, side->dst + offset, side->src + offset,
+			      side->len, side->iv + 16 * i);
+}
+
+static u32 next_message(struct kiln_load_side *side)
+{
+	const u32 i = side->next;
+
+	side->next = i + 1 == side->count ? 0 : i + 1;
+	return i;
+}
+
+static void check(struct kiln_load_side *side, u32 i)
+{
+	const size_t offset = (size_t)i * side->stride;
+
+	side->ops++;
+	if (memcmp(side->dst + offset, side->want + offset, side->len))
+		side->corrupted++;
+	/* The next answer must be written, not found. */
+	side->dst[offset] = ~side->want[offset];
+}
+
+static void softirq_once(struct kiln_load *load)
+{
+	struct kiln_load_side *side = &load->softirq;
+	const u32 i = next_message(side);
+
+	if (crypto_simd_usable()) {
+		kernel_fpu_begin();
+		crypt(side, side->impl, i);
+		clobber_registers();
+		kernel_fpu_end();
+	} else {
+		crypt(side, load->fallback, i);
+		load->scalar_fallbacks++;
+	}
+	check(side, i);
+}
+
+static void load_softirq(struct cpu *cpu)
+{
+	struct kiln_load *load = cpu->irq_data;
+
+	if (load->step_softirq) {
+		step_start();
+		softirq_once(load);
+		step_stop();
+	} else {
+		softirq_once(load);
+	}
+}
+
+static void load_hardirq(struct cpu *cpu)
+{
+	struct kiln_load *load = cpu->irq_data;
+
+	if (load->empty)
+		return;
+	if (load->hardirq_hook)
+		load->hardirq_hook();
+	raise_softirq(SOFTIRQ_LOAD);
+	if (load->hardirq_fpu && irq_fpu_usable()) {
+		kernel_fpu_begin();
+		clobber_registers();
+		kernel_fpu_end();
+		load->hardirq_sections++;
+	}
+}
+
+/* A kernel thread that does what the task does, for as long as the load lasts. */
+static void second_task(void *arg)
+{
+	struct kiln_load *load = arg;
+
+	while (!*(volatile bool *)&load->stop_second) {
+		const u32 i = next_message(&load->second);
+
+		kernel_fpu_begin();
+		crypt(&load->second, load->second.impl, i);
+		kernel_fpu_end();
+		check(&load->second, i);
+		cond_resched();
+	}
+	load->second_stopped = true;
+}
+
+u64 kiln_load_attach(void *arg)
+{
+	struct kiln_load *load = arg;
+	struct cpu *cpu = this_cpu();
+
+	local_irq_disable();
+	cpu->irq_data = load;
+	cpu->softirq_handler[SOFTIRQ_LOAD] = load_softirq;
+	cpu->irq_handler = load_hardirq;
+	local_irq_enable();
+	if (load->second.impl)
+		return !kthread_create(second_task, load, "second");
+	return 0;
+}
+
+u64 kiln_load_detach(void *arg)
+{
+	struct kiln_load *load = arg;
+	struct cpu *cpu = this_cpu();
+
+	load->stop_second = true;
+	while (load->second.impl && !load->second_stopped)
+		yield();
+	local_irq_disable();
+	cpu->irq_handler = NULL;
+	local_irq_enable();
+	/* What was raised still runs. */
+	while (cpu->softirq_pending)
+		do_softirq();
+	return 0;
+}
+
+static void task_crypt(struct kiln_load *load)
+{
+	const u32 i = next_message(&load->task);
+
+	if (load->step)
+		step_start();
+	kernel_fpu_begin();
+	crypt(&load->task, load->task.impl, i);
+	kernel_fpu_end();
+	if (load->step)
+		step_stop();
+	check(&load->task, i);
+}
+
+static void task_keep(struct kiln_load *load)
+{
+	struct pattern *found = (struct pattern *)load->found;
+
+	if (load->step)
+		step_start();
+	kernel_fpu_begin();
+	keep_pattern((const struct pattern *)load->pattern, found, load->spins);
+	kernel_fpu_end();
+	if (load->step)
+		step_stop();
+	load->task.ops++;
+	if (memcmp(found, load->pattern, sizeof(*found)))
+		load->task.corrupted++;
+}
+
+u64 kiln_load_run(void *arg)
+{
+	struct kiln_load *load = arg;
+	u64 n;
+
+	for (n = 0; n < load->ops; n++) {
+		if (load->task.impl)
+			task_crypt(load);
+		else
+			task_keep(load);
+		cond_resched();
+	}
+	return load->task.corrupted;
+}
