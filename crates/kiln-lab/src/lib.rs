@@ -1,1 +1,34 @@
-//! x
+//! The lab: one module for each question, each with a plan, a run and rows. Knows no tables and no terminal.
+//!
+//! | file | its noun |
+//! |---|---|
+//! | `speed/` | how many cycles: messages, candidates, the bench that checks and times them, rows |
+//! | `check/` | is every implementation right |
+//! | `crypt.rs` | one message through one implementation |
+//! | `list.rs` | what is here |
+//! | `limits/` | what the hardware could do at most, measured |
+//! | `peer/` | other libraries, loaded at run time |
+//! | `algorithm.rs` | what can be asked for, and the nearest name to what was meant |
+//! | `lens.rs` | lists and ranges of lengths |
+//! | `tiers.rs` | `KILN_TIERS` |
+//! | `record.rs` | the JSON document of a command |
+//! | `replace.rs` | files written whole or not at all |
+//! | `error.rs` | what goes wrong, with its exit status |
+
+pub mod algorithm;
+pub mod check;
+pub mod crypt;
+pub mod error;
+pub mod lens;
+pub mod limits;
+pub mod list;
+pub mod peer;
+pub mod record;
+pub mod replace;
+pub mod speed;
+pub mod tiers;
+
+pub use algorithm::Algorithm;
+pub use error::Error;
+pub use limits::Limits;
+pub use record::Record;

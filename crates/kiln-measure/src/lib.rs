@@ -9,6 +9,7 @@
 //! | `stats.rs` | an estimate with a prediction interval, a ratio with a confidence interval |
 //! | `verdict.rs` | faster, same, slower |
 //! | `machine.rs` | the facts every record carries |
+//! | `rng.rs` | random numbers that follow from a seed |
 //! | `pin.rs` | which cores the measuring thread may use |
 //! | `probe.rs` | the experiments by which a machine is judged |
 //! | `check.rs` | the self-check that grades them |
@@ -47,6 +48,7 @@ pub use check::self_check;
 pub use clock::Clock;
 pub use machine::Machine;
 pub use pin::{pin, CoreList, PinError};
+pub use rng::SplitMix64;
 pub use sample::{measure, measure_with, Plan, Subject};
 pub use series::{Round, Series};
 pub use source::{TimeSource, Tsc};

@@ -1,10 +1,12 @@
-//! SplitMix64, for the order of samples: a seed must give the same order with every version of every library.
+//! SplitMix64, for every random choice: a seed must give the same ones with every version of every library.
 
 /// Steele, Lea and Flood, "Fast splittable pseudorandom number generators" (2014).
-pub(crate) struct SplitMix64(pub u64);
+#[derive(Clone, Debug)]
+pub struct SplitMix64(pub u64);
 
 impl SplitMix64 {
-    pub fn next(&mut self) -> u64 {
+    /// The next 64 bits.
+    pub fn next_u64(&mut self) -> u64 {
         self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
         let mut z = self.0;
         z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
@@ -12,10 +14,17 @@ impl SplitMix64 {
         z ^ (z >> 31)
     }
 
+    /// Fills `bytes`.
+    pub fn fill(&mut self, bytes: &mut [u8]) {
+        for chunk in bytes.chunks_mut(8) {
+            chunk.copy_from_slice(&self.next_u64().to_le_bytes()[..chunk.len()]);
+        }
+    }
+
     /// Fisher-Yates. The modulo's bias is below 2^-50 for any list a plan can hold.
     pub fn shuffle<T>(&mut self, list: &mut [T]) {
         for i in (1..list.len()).rev() {
-            list.swap(i, (self.next() % (i as u64 + 1)) as usize);
+            list.swap(i, (self.next_u64() % (i as u64 + 1)) as usize);
         }
     }
 }
@@ -27,8 +36,8 @@ mod tests {
     #[test]
     fn first_values_are_those_of_the_reference_code() {
         let mut rng = SplitMix64(0);
-        assert_eq!(rng.next(), 0xe220_a839_7b1d_cdaf);
-        assert_eq!(rng.next(), 0x6e78_9e6a_a1b9_65f4);
+        assert_eq!(rng.next_u64(), 0xe220_a839_7b1d_cdaf);
+        assert_eq!(rng.next_u64(), 0x6e78_9e6a_a1b9_65f4);
     }
 
     #[test]

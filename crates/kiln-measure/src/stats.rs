@@ -149,7 +149,7 @@ mod tests {
     }
 
     fn uniform(rng: &mut SplitMix64) -> f64 {
-        (rng.next() >> 11) as f64 / (1u64 << 53) as f64
+        (rng.next_u64() >> 11) as f64 / (1u64 << 53) as f64
     }
 
     #[test]

@@ -1,0 +1,190 @@
+//! What can be asked for, and the nearest name to what was meant.
+
+use std::fmt;
+use std::str::FromStr;
+
+use kiln_kernel::xts::{Impl, Op, BLOCK};
+use serde::{Serialize, Serializer};
+
+use crate::Error;
+
+/// An algorithm, by the kernel's name.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Algorithm {
+    /// AES-XTS, IEEE 1619.
+    XtsAes,
+}
+
+impl Algorithm {
+    /// All there are.
+    pub const ALL: [Algorithm; 1] = [Algorithm::XtsAes];
+
+    /// As the kernel names it.
+    pub fn name(self) -> &'static str {
+        match self {
+            Algorithm::XtsAes => "xts(aes)",
+        }
+    }
+
+    /// Its implementations, usable here or not, in order of priority.
+    pub fn impls(self) -> Vec<Impl> {
+        match self {
+            Algorithm::XtsAes => Impl::all(),
+        }
+    }
+
+    /// Bytes of the shortest message.
+    pub fn shortest(self) -> usize {
+        match self {
+            Algorithm::XtsAes => BLOCK,
+        }
+    }
+
+    /// Bytes of a whole key for an AES key of `bits`: XTS has two of them.
+    pub fn key_bytes(self, bits: u32) -> usize {
+        match self {
+            Algorithm::XtsAes => bits as usize / 8 * 2,
+        }
+    }
+
+    /// What a table may be headed with: `AES-256-XTS`.
+    pub fn title(self, key_bits: u32) -> String {
+        match self {
+            Algorithm::XtsAes => format!("AES-{key_bits}-XTS"),
+        }
+    }
+}
+
+impl fmt::Display for Algorithm {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.pad(self.name())
+    }
+}
+
+impl Serialize for Algorithm {
+    fn serialize<S: Serializer>(&self, s: S) -> Result<S::Ok, S::Error> {
+        s.serialize_str(self.name())
+    }
+}
+
+impl FromStr for Algorithm {
+    type Err = Error;
+
+    fn from_str(s: &str) -> Result<Algorithm, Error> {
+        Algorithm::ALL
+            .into_iter()
+            .find(|a| a.name() == s)
+            .ok_or_else(|| {
+                let names: Vec<_> = Algorithm::ALL.iter().map(|a| a.name()).collect();
+                unknown("algorithm", s, &names)
+            })
+    }
+}
+
+/// `encrypt` or `decrypt`, as rows and flags have it.
+pub fn op_name(op: Op) -> &'static str {
+    match op {
+        Op::Encrypt => "encrypt",
+        Op::Decrypt => "decrypt",
+    }
+}
+
+/// The operation of this name, if `alg` has it.
+pub fn parse_op(alg: Algorithm, name: &str) -> Result<Op, Error> {
+    match name {
+        "encrypt" => Ok(Op::Encrypt),
+        "decrypt" => Ok(Op::Decrypt),
+        "digest" => Err(Error::input(format!(
+            "operation 'digest': {alg} has none: use --op encrypt,decrypt"
+        ))),
+        _ => Err(unknown("operation", name, &["encrypt", "decrypt"])),
+    }
+}
+
+/// The implementation of this driver name, if it can run here.
+pub fn usable_impl(alg: Algorithm, driver: &str) -> Result<Impl, Error> {
+    let all = alg.impls();
+    let Some(imp) = all.iter().copied().find(|i| i.driver() == driver) else {
+        let names: Vec<_> = all.iter().map(|i| i.driver()).collect();
+        return Err(unknown("implementation", driver, &names));
+    };
+    let tier = imp.tier();
+    match tier.lacks() {
+        Some(feature) => Err(Error::lacks(format!(
+            "implementation '{driver}': this CPU lacks {feature}, which tier {tier} needs: \
+             'kiln list' shows what runs here"
+        ))),
+        None if !tier.usable() => Err(Error::input(format!(
+            "implementation '{driver}': KILN_TIERS masks its tier: add {tier} to it, or leave it unset"
+        ))),
+        None => Ok(imp),
+    }
+}
+
+/// The fault of a name that is not there: names the nearest, and all if they are few.
+pub fn unknown(what: &str, name: &str, known: &[&str]) -> Error {
+    let nearest = known
+        .iter()
+        .min_by_key(|k| distance(name, k))
+        .filter(|k| distance(name, k) <= (name.len() / 2).max(2));
+    let hint = match nearest {
+        Some(near) if known.len() > 1 => {
+            format!("did you mean '{near}'? There are {}", known.join(", "))
+        }
+        Some(near) => format!("did you mean '{near}'?"),
+        None => format!("there is {}", known.join(", ")),
+    };
+    Error::input(format!("unknown {what} '{name}': {hint}"))
+}
+
+/// Levenshtein's: single-character insertions, deletions and changes.
+fn distance(a: &str, b: &str) -> usize {
+    let b: Vec<char> = b.chars().collect();
+    let mut row: Vec<usize> = (0..=b.len()).collect();
+    for (i, x) in a.chars().enumerate() {
+        let mut diagonal = row[0];
+        row[0] = i + 1;
+        for (j, y) in b.iter().enumerate() {
+            let change = diagonal + usize::from(x != *y);
+            diagonal = row[j + 1];
+            row[j + 1] = change.min(row[j] + 1).min(diagonal + 1);
+        }
+    }
+    row[b.len()]
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn distances() {
+        for (a, b, d) in [
+            ("", "abc", 3),
+            ("xts(ase)", "xts(aes)", 2),
+            ("kitten", "sitting", 3),
+            ("same", "same", 0),
+        ] {
+            assert_eq!(distance(a, b), d, "{a} {b}");
+            assert_eq!(distance(b, a), d, "{b} {a}");
+        }
+    }
+
+    #[test]
+    fn the_nearest_is_named_and_the_far_is_not() {
+        let near = "xts(ase)".parse::<Algorithm>().unwrap_err().to_string();
+        assert!(near.contains("did you mean 'xts(aes)'"), "{near}");
+        let far = "blowfish-ofb-wide"
+            .parse::<Algorithm>()
+            .unwrap_err()
+            .to_string();
+        assert!(far.contains("there is xts(aes)"), "{far}");
+    }
+
+    #[test]
+    fn unknown_implementations() {
+        let e = usable_impl(Algorithm::XtsAes, "xts-aes-vaes-avx-512").unwrap_err();
+        assert!(e.to_string().contains("'xts-aes-vaes-avx512'"), "{e}");
+        assert_eq!(e.exit_code(), 2);
+    }
+}

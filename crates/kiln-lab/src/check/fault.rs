@@ -1,0 +1,295 @@
+//! The signal handler that turns a crash of the code under test into a failing case: one line that replays it,
+//! and exit status 1.
+
+use std::cell::Cell;
+use std::io;
+use std::marker::PhantomData;
+use std::mem::{self, MaybeUninit};
+use std::ptr;
+use std::sync::atomic::{compiler_fence, AtomicBool, AtomicPtr, Ordering};
+use std::sync::Once;
+
+use super::guard::{Guarded, PAGE};
+
+/// A guard page, a misaligned or wild address; `ud2` and instructions the CPU lacks; a division.
+const SIGNALS: [(i32, &str); 4] = [
+    (libc::SIGSEGV, "SIGSEGV"),
+    (libc::SIGBUS, "SIGBUS"),
+    (libc::SIGILL, "SIGILL"),
+    (libc::SIGFPE, "SIGFPE"),
+];
+
+const STACK: usize = 64 * 1024;
+
+#[derive(Clone, Copy)]
+struct Region {
+    name: &'static str,
+    low: usize,
+    high: usize,
+}
+
+/// What the handler needs, written before the call that may not return.
+struct Watched {
+    armed: Cell<bool>,
+    replay: Cell<*const str>,
+    case: Cell<Option<u64>>,
+    back: Cell<bool>,
+    regions: [Cell<Option<Region>>; 3],
+}
+
+thread_local! {
+    // No destructor and no lazy start: reading it is one TLS access, which a handler may make.
+    static WATCHED: Watched = const {
+        Watched {
+            armed: Cell::new(false),
+            replay: Cell::new(""),
+            case: Cell::new(None),
+            back: Cell::new(false),
+            regions: [const { Cell::new(None) }; 3],
+        }
+    };
+}
+
+static BAIL_OUT: AtomicBool = AtomicBool::new(false);
+static OLD: [AtomicPtr<libc::sigaction>; 4] = [const { AtomicPtr::new(ptr::null_mut()) }; 4];
+static INSTALL: Once = Once::new();
+
+/// Whether a crash also prints TAP's `Bail out!` line on standard output.
+pub fn bail_out_on_stdout(on: bool) {
+    BAIL_OUT.store(on, Ordering::Relaxed);
+}
+
+/// The handler, on a stack of its own, for the thread that made this.
+pub struct Watch {
+    stack: *mut libc::c_void,
+    old: libc::stack_t,
+    /// Not to be sent: it is about one thread.
+    thread: PhantomData<*mut ()>,
+}
+
+impl Watch {
+    /// Watch this thread's calls, and name the buffers they are given.
+    pub fn new(buffers: [(&'static str, &Guarded); 3]) -> io::Result<Watch> {
+        INSTALL.call_once(|| {
+            SIGNALS
+                .iter()
+                .zip(&OLD)
+                .for_each(|(s, old)| install(s.0, old))
+        });
+        for (i, (name, buffer)) in buffers.into_iter().enumerate() {
+            let (low, high) = buffer.range();
+            WATCHED.with(|w| w.regions[i].set(Some(Region { name, low, high })));
+        }
+        // SAFETY: a new mapping for a stack; the kernel fills in `old`, and is told of memory
+        // that `drop` takes back before it is unmapped.
+        unsafe {
+            let stack = libc::mmap(
+                ptr::null_mut(),
+                STACK,
+                libc::PROT_READ | libc::PROT_WRITE,
+                libc::MAP_PRIVATE | libc::MAP_ANONYMOUS,
+                -1,
+                0,
+            );
+            if stack == libc::MAP_FAILED {
+                return Err(io::Error::last_os_error());
+            }
+            let new = libc::stack_t {
+                ss_sp: stack,
+                ss_flags: 0,
+                ss_size: STACK,
+            };
+            let mut old = MaybeUninit::zeroed();
+            if libc::sigaltstack(&new, old.as_mut_ptr()) != 0 {
+                let why = io::Error::last_os_error();
+                libc::munmap(stack, STACK);
+                return Err(why);
+            }
+            Ok(Watch {
+                stack,
+                old: old.assume_init(),
+                thread: PhantomData,
+            })
+        }
+    }
+
+    /// From now until the result is dropped a fault is a failure, to be replayed by `replay` and the case number.
+    /// With `back`, source and destination have changed places.
+    pub fn arm<'a>(&'a self, replay: &'a str, case: Option<u64>, back: bool) -> Armed<'a> {
+        WATCHED.with(|w| {
+            w.replay.set(replay);
+            w.case.set(case);
+            w.back.set(back);
+            w.armed.set(true);
+        });
+        compiler_fence(Ordering::SeqCst);
+        Armed(PhantomData)
+    }
+}
+
+impl Drop for Watch {
+    fn drop(&mut self) {
+        WATCHED.with(|w| w.regions.iter().for_each(|r| r.set(None)));
+        // SAFETY: gives the kernel back the stack it had, then frees ours, which nothing runs on.
+        unsafe {
+            libc::sigaltstack(&self.old, ptr::null_mut());
+            libc::munmap(self.stack, STACK);
+        }
+    }
+}
+
+/// What the buffer of this name is in a call that may go back.
+pub(crate) fn role(name: &'static str, back: bool) -> &'static str {
+    match name {
+        "source" if back => "destination",
+        "destination" if back => "source",
+        _ => name,
+    }
+}
+
+/// While it lives, a fault of this thread is a failing case.
+pub struct Armed<'a>(PhantomData<&'a str>);
+
+impl Drop for Armed<'_> {
+    fn drop(&mut self) {
+        compiler_fence(Ordering::SeqCst);
+        WATCHED.with(|w| w.armed.set(false));
+    }
+}
+
+fn install(signal: i32, old: &AtomicPtr<libc::sigaction>) {
+    // SAFETY: all-zero is a valid sigaction; it is completed before use, and the old one is
+    // kept before the new one can run.
+    unsafe {
+        let mut before = Box::new(mem::zeroed::<libc::sigaction>());
+        libc::sigaction(signal, ptr::null(), &mut *before);
+        old.store(Box::into_raw(before), Ordering::SeqCst);
+
+        let mut new = mem::zeroed::<libc::sigaction>();
+        let f: extern "C" fn(i32, *mut libc::siginfo_t, *mut libc::c_void) = handler;
+        new.sa_sigaction = f as usize;
+        new.sa_flags = libc::SA_SIGINFO | libc::SA_ONSTACK;
+        libc::sigaction(signal, &new, ptr::null_mut());
+    }
+}
+
+/// Async-signal-safe throughout: no allocation, no lock, only `write`, `sigaction` and `_exit`.
+extern "C" fn handler(signal: i32, info: *mut libc::siginfo_t, _: *mut libc::c_void) {
+    let index = SIGNALS.iter().position(|s| s.0 == signal).unwrap_or(0);
+    WATCHED.with(|w| {
+        if !w.armed.get() {
+            // SAFETY: stored by `install`, never freed. Returning repeats the fault under the
+            // handler that was there before.
+            unsafe { libc::sigaction(signal, OLD[index].load(Ordering::SeqCst), ptr::null_mut()) };
+            return;
+        }
+        // SAFETY: the kernel passes a valid siginfo to an SA_SIGINFO handler.
+        let addr = unsafe { (*info).si_addr() } as usize;
+        // SAFETY: `Armed` borrows the text for as long as `armed` is set.
+        let replay = unsafe { &*w.replay.get() };
+
+        let mut line = Line::new();
+        line.text("FAILED: ").text(SIGNALS[index].1);
+        let region = w
+            .regions
+            .iter()
+            .filter_map(Cell::get)
+            .find(|r| addr >= r.low - PAGE && addr < r.high + PAGE);
+        match region {
+            Some(r) if addr >= r.high => {
+                line.text(" in the guard page after the ");
+                line.text(role(r.name, w.back.get()));
+                line.text(", byte ").decimal((addr - r.high) as u64 + 1);
+            }
+            Some(r) if addr < r.low => {
+                line.text(" in the guard page before the ");
+                line.text(role(r.name, w.back.get()));
+                line.text(", byte ").decimal((r.low - addr) as u64);
+            }
+            _ => {
+                line.text(" at address 0x").hex(addr as u64);
+            }
+        }
+        line.text("; replay: ").text(replay);
+        if let Some(case) = w.case.get() {
+            line.text(" --case ").decimal(case);
+        }
+        line.text("\n");
+        if BAIL_OUT.load(Ordering::Relaxed) {
+            write(1, b"Bail out! ");
+            write(1, line.bytes());
+        }
+        write(2, line.bytes());
+        // SAFETY: ends the process without running anything of it.
+        unsafe { libc::_exit(1) };
+    });
+}
+
+fn write(fd: i32, bytes: &[u8]) {
+    // SAFETY: the slice is readable; a failure leaves nothing to be done.
+    unsafe { libc::write(fd, bytes.as_ptr().cast(), bytes.len()) };
+}
+
+/// Text in a fixed buffer; what does not fit is cut.
+struct Line {
+    buffer: [u8; 512],
+    used: usize,
+}
+
+impl Line {
+    fn new() -> Line {
+        Line {
+            buffer: [0; 512],
+            used: 0,
+        }
+    }
+
+    fn bytes(&self) -> &[u8] {
+        &self.buffer[..self.used]
+    }
+
+    fn text(&mut self, text: &str) -> &mut Line {
+        for byte in text.bytes() {
+            if self.used < self.buffer.len() {
+                self.buffer[self.used] = byte;
+                self.used += 1;
+            }
+        }
+        self
+    }
+
+    fn decimal(&mut self, n: u64) -> &mut Line {
+        self.number(n, 10)
+    }
+
+    fn hex(&mut self, n: u64) -> &mut Line {
+        self.number(n, 16)
+    }
+
+    fn number(&mut self, mut n: u64, base: u64) -> &mut Line {
+        let mut digits = [0u8; 20];
+        let mut at = digits.len();
+        loop {
+            at -= 1;
+            digits[at] = b"0123456789abcdef"[(n % base) as usize];
+            n /= base;
+            if n == 0 {
+                break;
+            }
+        }
+        self.text(std::str::from_utf8(&digits[at..]).unwrap_or("?"))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn numbers_are_spelt() {
+        let mut line = Line::new();
+        line.decimal(0).text(" ").decimal(u64::MAX).text(" ");
+        line.hex(0xdead_beef);
+        assert_eq!(line.bytes(), b"0 18446744073709551615 deadbeef");
+    }
+}

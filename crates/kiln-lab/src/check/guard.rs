@@ -1,0 +1,236 @@
+//! A buffer between two pages that nobody may touch, poisoned wherever there is no data.
+
+use std::fmt;
+use std::io;
+use std::ptr;
+
+/// The size of a page of x86-64.
+pub const PAGE: usize = 4096;
+
+/// What every byte holds that is not data.
+pub const POISON: u8 = 0xa5;
+
+/// Poison is verified to the boundary of the page that the data begins or ends in, and at least as far as this
+/// (unless the guard page is nearer).
+const LEAST: usize = 256;
+
+static PATTERN: [u8; PAGE + LEAST] = [POISON; PAGE + LEAST];
+
+/// Where data goes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Place {
+    /// The last byte is the last before the upper guard page.
+    End,
+    /// The first byte is this many after the lower guard page.
+    At(usize),
+}
+
+impl fmt::Display for Place {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Place::End => f.write_str("end at guard"),
+            Place::At(n) => write!(f, "offset {n}"),
+        }
+    }
+}
+
+/// Placed data: `len` bytes at `offset` from the lower guard page.
+#[derive(Clone, Copy, Debug)]
+pub struct Span {
+    offset: usize,
+    len: usize,
+}
+
+/// Poison that was overwritten.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Stray {
+    /// This many bytes before the first of the data (1 is the nearest).
+    Before(usize),
+    /// This many bytes after the last of the data (1 is the nearest).
+    After(usize),
+}
+
+impl fmt::Display for Stray {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Stray::Before(n) => write!(f, "wrote {n} byte(s) before the start"),
+            Stray::After(n) => write!(f, "wrote {n} byte(s) past the end"),
+        }
+    }
+}
+
+/// Readable and writable pages with a guard page on both sides. It hands out raw pointers, and makes slices only
+/// while it copies or compares.
+pub struct Guarded {
+    first: *mut u8,
+    len: usize,
+}
+
+// SAFETY: the mapping belongs to this value alone and no thread is special to it.
+unsafe impl Send for Guarded {}
+
+impl Guarded {
+    /// At least `len` bytes, all poison.
+    pub fn new(len: usize) -> io::Result<Guarded> {
+        let len = len.div_ceil(PAGE).max(1) * PAGE;
+        // SAFETY: a new anonymous mapping, wherever the kernel likes; it overlays nothing.
+        let map = unsafe {
+            libc::mmap(
+                ptr::null_mut(),
+                len + 2 * PAGE,
+                libc::PROT_NONE,
+                libc::MAP_PRIVATE | libc::MAP_ANONYMOUS,
+                -1,
+                0,
+            )
+        };
+        if map == libc::MAP_FAILED {
+            return Err(io::Error::last_os_error());
+        }
+        let buffer = Guarded {
+            first: map.cast::<u8>().wrapping_add(PAGE),
+            len,
+        };
+        // SAFETY: these pages lie inside the mapping, between its first and its last.
+        let opened =
+            unsafe { libc::mprotect(buffer.first.cast(), len, libc::PROT_READ | libc::PROT_WRITE) };
+        if opened != 0 {
+            return Err(io::Error::last_os_error());
+        }
+        // SAFETY: just made writable for `len` bytes.
+        unsafe { ptr::write_bytes(buffer.first, POISON, len) };
+        Ok(buffer)
+    }
+
+    /// The addresses between the guard pages: first, and one past the last.
+    pub fn range(&self) -> (usize, usize) {
+        (self.first as usize, self.first as usize + self.len)
+    }
+
+    /// Where `len` bytes are when placed so. Panics where they do not fit.
+    pub fn place(&self, len: usize, place: Place) -> Span {
+        let offset = match place {
+            Place::End => self.len.checked_sub(len).expect("fits"),
+            Place::At(n) => n,
+        };
+        assert!(offset + len <= self.len, "{len} bytes at {place}: no room");
+        Span { offset, len }
+    }
+
+    /// For a call that is under test.
+    pub fn ptr(&self, span: Span) -> *mut u8 {
+        self.first.wrapping_add(span.offset)
+    }
+
+    /// Put data there.
+    pub fn write(&mut self, span: Span, data: &[u8]) {
+        assert_eq!(data.len(), span.len);
+        // SAFETY: `place` checked that the span lies inside the open pages; `data`, a slice of
+        // somebody else's, does not.
+        unsafe { ptr::copy_nonoverlapping(data.as_ptr(), self.ptr(span), span.len) };
+    }
+
+    /// Make it poison again.
+    pub fn wipe(&mut self, span: Span) {
+        // SAFETY: as in `write`.
+        unsafe { ptr::write_bytes(self.ptr(span), POISON, span.len) };
+    }
+
+    /// What is there.
+    pub fn bytes(&self, span: Span) -> &[u8] {
+        // SAFETY: inside the open pages, initialised by `new`; writes through `ptr` happen in
+        // calls that this borrow does not span.
+        unsafe { std::slice::from_raw_parts(self.ptr(span), span.len) }
+    }
+
+    /// Whether the data itself is still poison.
+    pub fn is_poison(&self, span: Span) -> bool {
+        self.bytes(span).iter().all(|b| *b == POISON)
+    }
+
+    /// Verify the poison on both sides.
+    pub fn check(&self, span: Span) -> Result<(), Stray> {
+        let end = span.offset + span.len;
+        let before = (span.offset % PAGE).max(LEAST).min(span.offset);
+        let after = (end.next_multiple_of(PAGE) - end)
+            .max(LEAST)
+            .min(self.len - end);
+        let low = self.bytes(Span {
+            offset: span.offset - before,
+            len: before,
+        });
+        if low != &PATTERN[..before] {
+            let nearest = low.iter().rev().position(|b| *b != POISON);
+            return Err(Stray::Before(1 + nearest.unwrap_or(0)));
+        }
+        let high = self.bytes(Span {
+            offset: end,
+            len: after,
+        });
+        if high != &PATTERN[..after] {
+            let nearest = high.iter().position(|b| *b != POISON);
+            return Err(Stray::After(1 + nearest.unwrap_or(0)));
+        }
+        Ok(())
+    }
+
+    /// Make everything poison again, after strays.
+    pub fn reset(&mut self) {
+        self.wipe(Span {
+            offset: 0,
+            len: self.len,
+        });
+    }
+}
+
+impl Drop for Guarded {
+    fn drop(&mut self) {
+        // SAFETY: the whole of the mapping made in `new`, which nothing refers to any more.
+        unsafe {
+            libc::munmap(self.first.wrapping_sub(PAGE).cast(), self.len + 2 * PAGE);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn data_ends_and_begins_at_the_guards() {
+        let buffer = Guarded::new(5000).unwrap();
+        let (low, high) = buffer.range();
+        assert_eq!(high - low, 2 * PAGE);
+        assert_eq!(buffer.ptr(buffer.place(33, Place::End)) as usize + 33, high);
+        assert_eq!(buffer.ptr(buffer.place(33, Place::At(0))) as usize, low);
+    }
+
+    #[test]
+    fn strays_are_found_near_and_far() {
+        let mut buffer = Guarded::new(PAGE).unwrap();
+        for (place, stray, want) in [
+            (Place::At(100), 99, Stray::Before(1)),
+            (Place::At(100), 0, Stray::Before(100)),
+            (Place::At(100), 132, Stray::After(1)),
+            (Place::At(100), PAGE - 1, Stray::After(PAGE - 132)),
+            (Place::End, 0, Stray::Before(PAGE - 32)),
+            (Place::At(0), 32, Stray::After(1)),
+        ] {
+            let span = buffer.place(32, place);
+            buffer.write(span, &[1; 32]);
+            assert_eq!(buffer.check(span), Ok(()));
+            buffer.write(buffer.place(1, Place::At(stray)), &[0]);
+            assert_eq!(buffer.check(span), Err(want), "{place}");
+            buffer.reset();
+        }
+    }
+
+    /// Poison is looked at across the boundary of a page too.
+    #[test]
+    fn a_page_boundary_hides_nothing() {
+        let mut buffer = Guarded::new(3 * PAGE).unwrap();
+        let span = buffer.place(32, Place::At(2 * PAGE - 32));
+        buffer.write(buffer.place(1, Place::At(2 * PAGE + 15)), &[0]);
+        assert_eq!(buffer.check(span), Err(Stray::After(16)));
+    }
+}

@@ -1,0 +1,84 @@
+//! What follows from the AES unit's rate and latency for AES-XTS.
+
+use kiln_kernel::xts::BLOCK;
+use kiln_kernel::Tier;
+
+use super::{Limits, AES_LATENCY, AES_XMM, AES_YMM, AES_ZMM};
+
+/// Rounds of AES with a key of so many bits (FIPS 197, table 3).
+fn rounds(key_bits: u32) -> f64 {
+    f64::from(key_bits / 32 + 6)
+}
+
+/// Cycles in which the AES unit could do the blocks of a message of `len` bytes with the vectors of `tier`:
+/// blocks × rounds ÷ (blocks in a vector × vectors a cycle), and nothing else: no tweak, no load, no store.
+/// `None` for a tier that does not use the unit.
+pub fn xts_cycles(limits: &Limits, tier: Tier, key_bits: u32, len: usize) -> Option<f64> {
+    let (name, in_vector) = match tier {
+        Tier::Generic => return None,
+        Tier::Aesni => (AES_XMM, 1.0),
+        Tier::VaesAvx2 => (AES_YMM, 2.0),
+        Tier::VaesAvx512 => (AES_ZMM, 4.0),
+    };
+    // A last part block is a whole block's work (ciphertext stealing).
+    let blocks = len.div_ceil(BLOCK) as f64;
+    Some(blocks * rounds(key_bits) / (in_vector * limits.get(name)?))
+}
+
+/// Cycles of the serial chain of one call whose IV is the last call's output: the tweak's block, then the first
+/// block, each round waiting for the one before.
+pub fn serial_cycles(limits: &Limits, tier: Tier, key_bits: u32) -> Option<f64> {
+    if tier == Tier::Generic {
+        return None;
+    }
+    Some(2.0 * rounds(key_bits) * limits.get(AES_LATENCY)?)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::Limit;
+    use super::*;
+
+    fn reference_machine() -> Limits {
+        let limit = |name, value| Limit {
+            name,
+            what: "",
+            value: Some(value),
+            low: None,
+            high: None,
+            unit: "",
+            lacks: None,
+        };
+        Limits {
+            all: vec![
+                limit(AES_XMM, 2.0),
+                limit(AES_YMM, 2.0),
+                limit(AES_ZMM, 2.0),
+                limit(AES_LATENCY, 4.0),
+            ],
+        }
+    }
+
+    #[test]
+    fn limits_are_those_of_the_design() {
+        let l = reference_machine();
+        let zmm = |bits, len| xts_cycles(&l, Tier::VaesAvx512, bits, len);
+        assert_eq!(zmm(256, 16384), Some(1792.0));
+        assert_eq!(zmm(256, 4096), Some(448.0));
+        assert_eq!(zmm(192, 64), Some(6.0));
+        assert_eq!(zmm(128, 64), Some(5.0));
+        assert_eq!(xts_cycles(&l, Tier::VaesAvx2, 256, 64), Some(14.0));
+        assert_eq!(xts_cycles(&l, Tier::Aesni, 256, 64), Some(28.0));
+        assert_eq!(xts_cycles(&l, Tier::Aesni, 256, 17), Some(14.0));
+        assert_eq!(xts_cycles(&l, Tier::Generic, 256, 64), None);
+        assert_eq!(serial_cycles(&l, Tier::VaesAvx512, 256), Some(112.0));
+        assert_eq!(serial_cycles(&l, Tier::Generic, 256), None);
+    }
+
+    #[test]
+    fn what_was_not_measured_limits_nothing() {
+        let none = Limits::default();
+        assert_eq!(xts_cycles(&none, Tier::Aesni, 256, 64), None);
+        assert_eq!(serial_cycles(&none, Tier::Aesni, 256), None);
+    }
+}

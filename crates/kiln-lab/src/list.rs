@@ -1,0 +1,275 @@
+//! What is here: tiers, implementations, CPU features, peers, compilers, and what the hardware could do at most.
+
+use std::collections::BTreeMap;
+use std::env;
+use std::fs;
+use std::sync::atomic::AtomicBool;
+
+use kiln_kbuild::Compiler;
+use kiln_kernel::Tier;
+use serde::Serialize;
+
+use crate::peer::openssl::OpenSsl;
+use crate::tiers::reason;
+use crate::{Algorithm, Limits};
+
+/// A row of `list`.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct Row {
+    /// `tier`, `impl`, `feature`, `peer`, `compiler` or `limit`.
+    pub kind: &'static str,
+    /// Its name.
+    pub name: String,
+    /// Whether it can be used.
+    pub available: bool,
+    /// Why, or why not.
+    pub reason: String,
+    /// Of an implementation: its algorithm.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub alg: Option<&'static str>,
+    /// Of an implementation: its tier.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub tier: Option<&'static str>,
+    /// Of an implementation: its priority.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub priority: Option<u32>,
+    /// Of an implementation: whether it is the one a caller gets.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub chosen: Option<bool>,
+    /// Of an implementation: whether its time is independent of keys and data.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub constant_time: Option<bool>,
+    /// Of a peer or a compiler.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub version: Option<String>,
+    /// Of a limit: the figure; null if it could not be measured.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub value: Option<Option<f64>>,
+    /// Of a limit: ends of the figure's interval.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub ci_low: Option<f64>,
+    /// As `ci_low`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub ci_high: Option<f64>,
+    /// Of a limit: the figure's unit.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub unit: Option<&'static str>,
+}
+
+impl Row {
+    fn new(kind: &'static str, name: impl Into<String>, available: bool, reason: String) -> Row {
+        Row {
+            kind,
+            name: name.into(),
+            available,
+            reason,
+            alg: None,
+            tier: None,
+            priority: None,
+            chosen: None,
+            constant_time: None,
+            version: None,
+            value: None,
+            ci_low: None,
+            ci_high: None,
+            unit: None,
+        }
+    }
+}
+
+/// Everything, the limits measured (0.2 s).
+pub fn run(seed: u64, stop: &AtomicBool) -> Vec<Row> {
+    let mut rows = Vec::new();
+    rows.extend(tiers());
+    rows.extend(impls());
+    rows.extend(features());
+    rows.extend(peers());
+    rows.extend(compilers());
+    rows.extend(limits(&Limits::measure(seed, stop)));
+    rows
+}
+
+/// Every tier, lowest first.
+pub fn tiers() -> Vec<Row> {
+    Tier::ALL
+        .into_iter()
+        .map(|t| Row::new("tier", t.name(), t.usable(), reason(t)))
+        .collect()
+}
+
+/// Every implementation, in order of priority; the last usable one of an algorithm is chosen.
+pub fn impls() -> Vec<Row> {
+    let mut rows = Vec::new();
+    for alg in Algorithm::ALL {
+        let impls = alg.impls();
+        let chosen = impls.iter().rposition(|i| i.tier().usable());
+        for (n, imp) in impls.iter().enumerate() {
+            let usable = imp.tier().usable();
+            let chosen = Some(n) == chosen;
+            let why = if chosen {
+                format!("chosen: highest usable priority, {}", imp.priority())
+            } else if usable {
+                format!("usable, priority {}", imp.priority())
+            } else {
+                format!("tier {}: {}", imp.tier(), reason(imp.tier()))
+            };
+            rows.push(Row {
+                alg: Some(alg.name()),
+                tier: Some(imp.tier().name()),
+                priority: Some(imp.priority()),
+                chosen: Some(chosen),
+                constant_time: Some(imp.constant_time()),
+                ..Row::new("impl", imp.driver(), usable, why)
+            });
+        }
+    }
+    rows
+}
+
+/// CPU features that ciphers are written for.
+pub fn features() -> Vec<Row> {
+    macro_rules! features {
+        ($($name:tt)*) => { [$(($name, is_x86_feature_detected!($name))),*] };
+    }
+    features!("aes" "pclmulqdq" "sse4.1" "avx2" "bmi2" "vaes" "vpclmulqdq" "gfni" "sha" "avx512f" "avx512bw"
+              "avx512dq" "avx512vl" "avx512ifma" "avx512vbmi" "avx512vbmi2" "adx" "xsavec")
+    .into_iter()
+    .map(|(name, has)| {
+        let why = if has { "in CPUID" } else { "not in CPUID, or not enabled by the system" };
+        Row::new("feature", name, has, why.to_string())
+    })
+    .collect()
+}
+
+/// Other libraries.
+pub fn peers() -> Vec<Row> {
+    vec![match OpenSsl::load() {
+        Ok(openssl) => Row {
+            version: Some(openssl.version().to_string()),
+            ..Row::new(
+                "peer",
+                "openssl",
+                true,
+                format!("{} in {}", openssl.version(), openssl.file()),
+            )
+        },
+        Err(why) => Row::new("peer", "openssl", false, why),
+    }]
+}
+
+/// C compilers on PATH: cc, gcc, clang, and these with a version behind.
+pub fn compilers() -> Vec<Row> {
+    let mut found: BTreeMap<(String, u32), String> = BTreeMap::new();
+    let path = env::var_os("PATH").unwrap_or_default();
+    for dir in env::split_paths(&path) {
+        let Ok(entries) = fs::read_dir(&dir) else {
+            continue;
+        };
+        for name in entries
+            .flatten()
+            .filter_map(|e| e.file_name().into_string().ok())
+        {
+            if let Some(key) = compiler_name(&name) {
+                found.entry(key).or_insert(name);
+            }
+        }
+    }
+    let mut rows: Vec<Row> = found
+        .into_values()
+        .map(|name| match Compiler::find(&name) {
+            Ok(cc) => Row {
+                version: Some(cc.version.clone()),
+                ..Row::new(
+                    "compiler",
+                    name,
+                    true,
+                    format!("{} ({})", cc.version, cc.path.display()),
+                )
+            },
+            Err(e) => Row::new("compiler", name, false, e.to_string()),
+        })
+        .collect();
+    if rows.is_empty() {
+        let why = "none on PATH: apt-get install gcc".to_string();
+        rows.push(Row::new("compiler", "cc", false, why));
+    }
+    rows
+}
+
+/// Family and version of a name that a C compiler may have.
+fn compiler_name(name: &str) -> Option<(String, u32)> {
+    let (family, version) = match name.split_once('-') {
+        Some((family, version)) => (family, version.parse().ok()?),
+        None => (name, 0),
+    };
+    let known = match family {
+        "cc" => version == 0,
+        "gcc" | "clang" => true,
+        _ => false,
+    };
+    known.then(|| (family.to_string(), version))
+}
+
+/// The limits as rows.
+pub fn limits(limits: &Limits) -> Vec<Row> {
+    limits
+        .all
+        .iter()
+        .map(|l| {
+            let why = match (l.lacks, l.value) {
+                (Some(feature), _) => format!("the CPU lacks {feature}"),
+                (None, None) => "not measured: interrupted".to_string(),
+                _ => l.what.to_string(),
+            };
+            Row {
+                value: Some(l.value),
+                ci_low: l.low,
+                ci_high: l.high,
+                unit: Some(l.unit),
+                ..Row::new("limit", l.name, l.value.is_some(), why)
+            }
+        })
+        .collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_of_compilers() {
+        assert_eq!(compiler_name("gcc-12"), Some(("gcc".to_string(), 12)));
+        assert_eq!(compiler_name("clang"), Some(("clang".to_string(), 0)));
+        for no in [
+            "gcc-ar",
+            "gcc-ar-12",
+            "clang-format-14",
+            "c99",
+            "cc-3",
+            "clang++",
+        ] {
+            assert_eq!(compiler_name(no), None, "{no}");
+        }
+    }
+
+    #[test]
+    fn one_implementation_is_chosen_and_every_row_says_why() {
+        let rows = impls();
+        assert_eq!(rows.iter().filter(|r| r.chosen == Some(true)).count(), 1);
+        for row in rows.iter().chain(&tiers()).chain(&features()) {
+            assert!(!row.reason.is_empty(), "{}", row.name);
+        }
+        let json = serde_json::to_value(&rows[0]).unwrap();
+        for field in ["kind", "name", "available", "reason"] {
+            assert!(json.get(field).is_some(), "{field}");
+        }
+        assert!(json.get("value").is_none());
+    }
+
+    #[test]
+    fn a_limit_that_was_not_measured_is_null() {
+        let rows = limits(&Limits::measure(1, &AtomicBool::new(true)));
+        let json = serde_json::to_value(&rows[0]).unwrap();
+        assert!(json.get("value").is_some_and(|v| v.is_null()));
+    }
+}

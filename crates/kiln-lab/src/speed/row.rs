@@ -1,0 +1,158 @@
+//! A row of `speed`. Its field names are a promise (`CLI.md`).
+
+use serde::Serialize;
+
+use kiln_measure::{Estimate, Verdict};
+
+/// One candidate at one length.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct Row {
+    /// The kernel's name of the algorithm.
+    pub alg: &'static str,
+    /// Driver name, or what the peer calls it.
+    #[serde(rename = "impl")]
+    pub imp: String,
+    /// `kiln`, or the peer with its version.
+    pub provider: String,
+    /// The implementation's tier; null for a peer, which chooses for itself.
+    pub tier: Option<&'static str>,
+    /// `primitive`.
+    pub level: &'static str,
+    /// `encrypt` or `decrypt`.
+    pub op: &'static str,
+    /// Bits of the AES key.
+    pub key_bits: u32,
+    /// Bytes of a message.
+    pub len: usize,
+    /// Whether each call depends on the last.
+    pub latency: bool,
+    /// Core cycles of one call. Not a number (in JSON: null) if it could not be measured; so are the next four.
+    pub cycles_per_op: f64,
+    /// The same for each byte.
+    pub cycles_per_byte: f64,
+    /// 10^6 bytes a second at the machine's `core_hz`.
+    pub mb_per_s: f64,
+    /// Lower end of the interval in which `cycles_per_op` of a rerun falls.
+    pub ci_low: f64,
+    /// Its upper end.
+    pub ci_high: f64,
+    /// Cycles below which the hardware cannot do the call, with this tier's vectors; null where unknown.
+    pub limit_cycles: Option<f64>,
+    /// With `latency`: cycles of the serial chain alone. Contained in `limit_cycles`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub chain_cycles: Option<f64>,
+    /// With a baseline: against it.
+    #[serde(flatten, skip_serializing_if = "Option::is_none")]
+    pub against: Option<Against>,
+}
+
+/// A row's comparison with the baseline's row: cycles of this over cycles of that, from interleaved pairs.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize)]
+pub struct Against {
+    /// Below 1, this is faster. Null where the baseline has no figure or there were too few pairs.
+    pub ratio: Option<f64>,
+    /// Lower end of its 95 % confidence interval.
+    pub ratio_low: Option<f64>,
+    /// Upper end.
+    pub ratio_high: Option<f64>,
+    /// `faster`, `same` or `slower`.
+    pub verdict: Option<Verdict>,
+}
+
+impl Row {
+    /// Takes over the figures of an estimate, at a clock of `core_hz`.
+    pub fn set(&mut self, e: &Estimate, core_hz: f64) {
+        self.cycles_per_op = e.best;
+        self.cycles_per_byte = e.best / self.len as f64;
+        self.mb_per_s = self.len as f64 * core_hz / e.best / 1e6;
+        self.ci_low = e.low;
+        self.ci_high = e.high;
+    }
+
+    /// Whether it has a figure.
+    pub fn measured(&self) -> bool {
+        self.cycles_per_op.is_finite()
+    }
+
+    /// Half the interval's width in per cent of the figure.
+    pub fn plus_minus_pct(&self) -> f64 {
+        50.0 * (self.ci_high - self.ci_low) / self.cycles_per_op
+    }
+
+    /// Whether both are of one candidate doing one thing, at whatever length.
+    pub fn same_curve(&self, other: &Row) -> bool {
+        (self.alg, &self.imp, &self.provider, self.op, self.key_bits)
+            == (
+                other.alg,
+                &other.imp,
+                &other.provider,
+                other.op,
+                other.key_bits,
+            )
+    }
+}
+
+#[cfg(test)]
+pub(crate) fn example(imp: &str, len: usize, cycles: f64) -> Row {
+    let mut row = Row {
+        alg: "xts(aes)",
+        imp: imp.to_string(),
+        provider: "kiln".to_string(),
+        tier: Some("generic"),
+        level: "primitive",
+        op: "encrypt",
+        key_bits: 256,
+        len,
+        latency: false,
+        cycles_per_op: 0.0,
+        cycles_per_byte: 0.0,
+        mb_per_s: 0.0,
+        ci_low: 0.0,
+        ci_high: 0.0,
+        limit_cycles: None,
+        chain_cycles: None,
+        against: None,
+    };
+    let e = Estimate {
+        best: cycles,
+        low: 0.99 * cycles,
+        high: 1.01 * cycles,
+        median: cycles,
+        rounds: 9,
+    };
+    row.set(&e, 4e9);
+    row
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn units() {
+        let row = example("a", 1000, 500.0);
+        assert_eq!(row.cycles_per_byte, 0.5);
+        assert_eq!(row.mb_per_s, 8000.0);
+        assert!((row.plus_minus_pct() - 1.0).abs() < 1e-9);
+    }
+
+    #[test]
+    fn fields_of_the_contract() {
+        let mut row = example("a", 16, 50.0);
+        let json = |row: &Row| serde_json::to_value(row).unwrap();
+        for field in "alg impl provider level op key_bits len cycles_per_op cycles_per_byte mb_per_s ci_low ci_high \
+                      limit_cycles tier"
+            .split_whitespace()
+        {
+            assert!(json(&row).get(field).is_some(), "{field}");
+        }
+        assert!(json(&row).get("ratio").is_none());
+        row.against = Some(Against::default());
+        for field in ["ratio", "ratio_low", "ratio_high", "verdict"] {
+            assert!(json(&row)[field].is_null(), "{field}");
+        }
+        assert!(json(&row).get("against").is_none());
+        row.cycles_per_op = f64::NAN;
+        assert!(json(&row)["cycles_per_op"].is_null() && !row.measured());
+    }
+}

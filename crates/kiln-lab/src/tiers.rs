@@ -1,0 +1,57 @@
+//! `KILN_TIERS`: restricting the CPU's tiers from outside.
+
+use kiln_kernel::Tier;
+
+use crate::Error;
+
+/// Name of the environment variable.
+pub const VARIABLE: &str = "KILN_TIERS";
+
+/// Applies `list`, a value of `KILN_TIERS` such as `generic,aesni`. An empty one masks nothing.
+///
+/// # Errors
+/// A name that is no tier (status 2), or a tier this CPU lacks (status 3): a mask that silently allowed less than
+/// it says would make a test of that tier a test of another.
+pub fn mask(list: &str) -> Result<(), Error> {
+    if list.trim().is_empty() {
+        return Ok(());
+    }
+    let mut tiers = Vec::new();
+    for name in list.split(',').map(str::trim) {
+        let tier: Tier = name.parse().map_err(|_| {
+            let known: Vec<_> = Tier::ALL.iter().map(|t| t.name()).collect();
+            let e = crate::algorithm::unknown("tier", name, &known);
+            Error::input(format!("{VARIABLE}: {e}"))
+        })?;
+        if let Some(feature) = tier.lacks() {
+            return Err(Error::lacks(format!(
+                "{VARIABLE}: tier {tier}: this CPU lacks {feature}: leave {tier} out"
+            )));
+        }
+        tiers.push(tier);
+    }
+    Tier::mask(&tiers);
+    Ok(())
+}
+
+/// Why a tier is not usable, or that it is.
+pub fn reason(tier: Tier) -> String {
+    match tier.lacks() {
+        Some(feature) => format!("the CPU lacks {feature}"),
+        None if !tier.usable() => format!("masked by {VARIABLE}"),
+        None => "present".to_string(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn unknown_tiers_are_refused_and_named() {
+        let e = mask("generic,aes-ni").unwrap_err();
+        assert_eq!(e.exit_code(), 2);
+        assert!(e.to_string().contains("did you mean 'aesni'"), "{e}");
+        assert_eq!(mask(""), Ok(()));
+    }
+}

@@ -1,0 +1,34 @@
+//! `kiln list`.
+
+use clap::Args;
+use kiln_lab::record::Facts;
+use kiln_lab::{list, Error};
+
+use crate::session::{Exit, Session};
+use crate::table;
+
+/// What is here, and the hardware's limits, measured.
+#[derive(Args)]
+#[command(after_help = "\
+Rows: kind (tier, impl, feature, peer, compiler, limit), name, available, reason.
+
+Examples:
+  kiln list
+  kiln list --json | jq '.rows[] | select(.chosen)'
+  KILN_TIERS=generic kiln list             what would be chosen without SIMD")]
+pub struct ListArgs {}
+
+/// Runs it.
+pub fn run(_: &ListArgs, session: &Session) -> Result<Exit, Error> {
+    session.settle();
+    let facts = Facts::read();
+    let rows = list::run(session.seed, &session.stop);
+    session.emit("list", &facts, &rows, &[], || {
+        format!("{}\n\n{}", table::machine(&facts), table::list::all(&rows))
+    })?;
+    Ok(if session.stopped() {
+        Exit::Interrupted
+    } else {
+        Exit::Done
+    })
+}

@@ -1,0 +1,61 @@
+//! One file a command: its arguments, and what it does with them.
+
+pub mod crypt;
+pub mod list;
+pub mod self_check;
+pub mod speed;
+pub mod survey;
+pub mod test;
+
+use kiln_lab::record::Facts;
+use kiln_lab::Error;
+use kiln_measure::CoreList;
+
+use crate::cli::Command;
+use crate::progress::Progress;
+use crate::session::{Exit, Session};
+
+/// Runs the command; without one, the overview.
+pub fn run(command: Option<Command>, session: &Session) -> Result<Exit, Error> {
+    match command {
+        None => survey::run(&survey::SurveyArgs {}, session),
+        Some(Command::Survey(args)) => survey::run(&args, session),
+        Some(Command::List(args)) => list::run(&args, session),
+        Some(Command::Speed(args)) => speed::run(&args, session),
+        Some(Command::Test(args)) => run_test(&args, session),
+        Some(Command::Crypt(args)) => crypt::run(&args, session),
+        Some(Command::SelfCheck(args)) => self_check::run(&args, session),
+    }
+}
+
+/// `test` on all cores there are for it; its record, and how it ended.
+fn run_test(args: &test::TestArgs, session: &Session) -> Result<Exit, Error> {
+    // KTAP lines and a bar on one terminal would run into each other.
+    let progress = if session.tty && !session.global.json {
+        Progress::none()
+    } else {
+        Progress::start()
+    };
+    let done = test::run(
+        args,
+        &test::Context {
+            seed: session.seed,
+            quick: session.global.quick,
+            json: session.global.json,
+            threads: CoreList::allowed().map_or(1, |list| list.cores().len()),
+            stop: &session.stop,
+            progress: &|n, of| progress.report(n as f64 / of.max(1) as f64, "test"),
+        },
+    )?;
+    drop(progress);
+    if session.global.json || session.global.out.is_some() {
+        session.emit("test", &Facts::read(), &done.rows, &done.notes, String::new)?;
+    }
+    Ok(if done.failed {
+        Exit::Failed
+    } else if session.stopped() {
+        Exit::Interrupted
+    } else {
+        Exit::Done
+    })
+}

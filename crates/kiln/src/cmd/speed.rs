@@ -1,0 +1,170 @@
+//! `kiln speed`.
+
+use clap::{Args, ValueEnum};
+use kiln_lab::lens::Lens;
+use kiln_lab::peer::Wanted;
+use kiln_lab::record::Facts;
+use kiln_lab::speed::{self, Outcome, Plan};
+use kiln_lab::{Algorithm, Error};
+
+use crate::progress::Progress;
+use crate::session::{Exit, Session};
+use crate::table;
+
+/// Cycles a byte by implementation, key size and length; figures are of interleaved samples, each with an interval.
+#[derive(Args)]
+#[command(after_help = "\
+Every implementation's results are checked against the generic one's
+before and after timing; one that errs has no figure, and the exit status
+is 1. Row fields: alg, impl, provider, tier, level, op, key_bits, len,
+latency, cycles_per_op, cycles_per_byte, mb_per_s, ci_low, ci_high (of
+cycles_per_op), limit_cycles; with --latency chain_cycles; with --baseline
+ratio, ratio_low, ratio_high, verdict.
+
+Environment:
+  KILN_TIERS=generic,aesni   restricts the tiers
+  KILN_OPENSSL=FILE          the libcrypto to use
+
+Examples:
+  kiln speed
+  kiln speed 'xts(aes)' --op encrypt,decrypt --key-bits 128,256 --len 512
+  kiln speed --len 16..4112 --impl xts-aes-aesni    a sweep; looks for cliffs
+  kiln speed --baseline openssl --json > speed.json
+  kiln speed --len 16 --latency    each call waits for the one before")]
+pub struct SpeedArgs {
+    /// Algorithms, by the kernel's names [default: all]
+    #[arg(value_name = "ALG")]
+    algs: Vec<String>,
+    /// Operations: encrypt, decrypt
+    #[arg(
+        long,
+        value_delimiter = ',',
+        default_value = "encrypt",
+        value_name = "OP,…"
+    )]
+    op: Vec<String>,
+    /// Lengths in bytes: 16,64 or 16..4112 or 16..4112/16 [default: 16,64,256,512,1024,1420,4096,16384]
+    #[arg(long, value_name = "LIST")]
+    len: Option<String>,
+    /// Bits of the AES key (XTS takes two): 128, 192, 256
+    #[arg(long, value_delimiter = ',', default_value = "256", value_name = "N,…")]
+    key_bits: Vec<u32>,
+    /// Implementations, by driver names [default: all that run here]
+    #[arg(long = "impl", value_delimiter = ',', value_name = "NAME,…")]
+    impls: Vec<String>,
+    /// Other libraries: auto, none, or names (openssl)
+    #[arg(
+        long,
+        value_delimiter = ',',
+        default_value = "auto",
+        value_name = "NAME,…"
+    )]
+    peers: Vec<String>,
+    /// Compare all with this implementation or provider
+    #[arg(long, value_name = "IMPL|PROVIDER")]
+    baseline: Option<String>,
+    /// The function itself, or a request through the crypto API
+    #[arg(long, value_enum, default_value_t)]
+    level: Level,
+    /// Where buffers lie: as a user stores them, or as tcrypt does
+    #[arg(long, value_enum, default_value_t)]
+    layout: Layout,
+    /// Dependent calls: each IV is the last result's first block
+    #[arg(long)]
+    latency: bool,
+    /// One line a row instead of the table
+    #[arg(long)]
+    rows: bool,
+}
+
+#[derive(Clone, Copy, Default, PartialEq, ValueEnum)]
+enum Level {
+    #[default]
+    Primitive,
+    Api,
+}
+
+#[derive(Clone, Copy, Default, PartialEq, ValueEnum)]
+enum Layout {
+    #[default]
+    Plain,
+    Tcrypt,
+}
+
+impl SpeedArgs {
+    fn plan(&self, session: &Session) -> Result<Plan, Error> {
+        if self.level == Level::Api {
+            return Err(Error::input(
+                "--level api: the crypto API is not in this build yet: use --level primitive",
+            ));
+        }
+        if self.layout == Layout::Tcrypt {
+            return Err(Error::input(
+                "--layout tcrypt: not in this build yet: use --layout plain",
+            ));
+        }
+        let algs = self
+            .algs
+            .iter()
+            .map(|name| name.parse())
+            .collect::<Result<Vec<Algorithm>, _>>()?;
+        let plan = Plan {
+            ops: Plan::parse_ops(&algs, &self.op)?,
+            algs,
+            impls: self.impls.clone(),
+            lens: self
+                .len
+                .as_deref()
+                .map_or(Ok(Lens::default()), str::parse)?,
+            key_bits: self.key_bits.clone(),
+            latency: self.latency,
+            peers: Wanted::parse(&self.peers)?,
+            baseline: self.baseline.clone(),
+            quick: session.global.quick,
+            ..Plan::new(session.seed)
+        };
+        plan.checked()
+    }
+}
+
+/// Runs it.
+pub fn run(args: &SpeedArgs, session: &Session) -> Result<Exit, Error> {
+    let plan = args.plan(session)?;
+    session.settle();
+    let facts = Facts::read();
+    let outcome = measure(plan, &facts, session)?;
+    session.emit("speed", &facts, &outcome.rows, &outcome.notes, || {
+        let tables = if args.rows {
+            table::speed::rows(&outcome.rows)
+        } else {
+            table::speed::tables(&outcome.rows, session.tty)
+        };
+        let notes = table::notes(&outcome.notes, session.seed);
+        format!("{}\n\n{tables}\n{notes}", table::machine(&facts))
+    })?;
+    Ok(exit(&outcome))
+}
+
+/// Measures with a bar.
+pub fn measure(plan: Plan, facts: &Facts, session: &Session) -> Result<Outcome, Error> {
+    let progress = Progress::start();
+    speed::run(
+        plan,
+        facts.machine.core_hz,
+        &session.stop,
+        &mut |done, what| {
+            progress.report(done, what);
+        },
+    )
+}
+
+/// How it ended.
+pub fn exit(outcome: &Outcome) -> Exit {
+    if outcome.failed {
+        Exit::Failed
+    } else if outcome.interrupted {
+        Exit::Interrupted
+    } else {
+        Exit::Done
+    }
+}

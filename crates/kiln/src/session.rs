@@ -1,0 +1,206 @@
+//! What every command shares: flags, seed, the stop flag, and how results leave.
+
+use std::collections::hash_map::RandomState;
+use std::env;
+use std::fs;
+use std::hash::{BuildHasher, Hasher};
+use std::io::{stdout, IsTerminal};
+use std::process::ExitCode;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::Arc;
+
+use kiln_lab::record::{prepare, Facts, Record};
+use kiln_lab::{tiers, Error};
+use kiln_measure::{pin, CoreList};
+use serde::Serialize;
+use signal_hook::consts::{SIGINT, SIGTERM};
+use signal_hook::flag;
+
+use crate::cli::Global;
+use crate::output::print;
+
+/// How a command ended that met no fault.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Exit {
+    /// Done.
+    Done,
+    /// A check failed.
+    Failed,
+    /// Interrupted; what there was is printed.
+    Interrupted,
+}
+
+impl From<Exit> for ExitCode {
+    fn from(exit: Exit) -> ExitCode {
+        ExitCode::from(match exit {
+            Exit::Done => 0,
+            Exit::Failed => 1,
+            Exit::Interrupted => 130,
+        })
+    }
+}
+
+/// One run of the program.
+pub struct Session {
+    /// The flags of every command.
+    pub global: Global,
+    /// From which every random choice follows.
+    pub seed: u64,
+    /// Set by Ctrl-C.
+    pub stop: Arc<AtomicBool>,
+    /// Arguments after the program's name, secrets struck out.
+    pub args: Vec<String>,
+    /// Whether stdout is a terminal.
+    pub tty: bool,
+}
+
+impl Session {
+    /// Reads flags and environment, takes over Ctrl-C, makes `--out`.
+    pub fn start(global: &Global) -> Result<Session, Error> {
+        let stop = Arc::new(AtomicBool::new(false));
+        for signal in [SIGINT, SIGTERM] {
+            // The second Ctrl-C ends at once: whoever presses twice does not want to wait.
+            flag::register_conditional_shutdown(signal, 130, stop.clone())
+                .and_then(|_| flag::register(signal, stop.clone()))
+                .map_err(|e| Error::lacks(format!("cannot catch Ctrl-C: {e}")))?;
+        }
+        match env::var(tiers::VARIABLE) {
+            Ok(list) => tiers::mask(&list)?,
+            Err(env::VarError::NotPresent) => {}
+            Err(e) => return Err(Error::input(format!("{}: {e}", tiers::VARIABLE))),
+        }
+        if let Some(list) = &global.cpu {
+            // The whole list, so that what runs on several cores has them; measuring takes the first.
+            let list: CoreList = list
+                .parse()
+                .map_err(|e| Error::input(format!("--cpu: {e}")))?;
+            pin(&list).map_err(|e| Error::lacks(format!("--cpu: {e}: name some of those")))?;
+        }
+        if let Some(dir) = &global.out {
+            prepare(dir)?;
+        }
+        Ok(Session {
+            seed: global.seed.unwrap_or_else(random_seed),
+            global: global.clone(),
+            stop,
+            args: without_secrets(env::args_os().skip(1).map(|a| a.to_string_lossy().into())),
+            tty: stdout().is_terminal(),
+        })
+    }
+
+    /// Confines this thread to one core: the first of `--cpu`, or the one it runs on. Without the right to do so the
+    /// figures are noisier, no less true.
+    pub fn settle(&self) {
+        let core = match &self.global.cpu {
+            Some(list) => list.parse::<CoreList>().ok().map(|l| l.cores()[0]),
+            None => current_core(),
+        };
+        if let Some(one) = core.and_then(|core| core.to_string().parse().ok()) {
+            let _ = pin(&one);
+        }
+    }
+
+    /// Whether Ctrl-C was pressed.
+    pub fn stopped(&self) -> bool {
+        self.stop.load(Ordering::Relaxed)
+    }
+
+    /// Sends results out: the record to `--out`, then JSON or what `human` makes to stdout.
+    pub fn emit<R: Serialize>(
+        &self,
+        command: &str,
+        facts: &Facts,
+        rows: &[R],
+        notes: &[String],
+        human: impl FnOnce() -> String,
+    ) -> Result<(), Error> {
+        let record = Record {
+            kiln: env!("CARGO_PKG_VERSION"),
+            command,
+            args: &self.args,
+            seed: self.seed,
+            machine: facts,
+            rows,
+            notes,
+        };
+        if let Some(dir) = &self.global.out {
+            record.write_to(dir)?;
+        }
+        if self.global.json {
+            print(&record.to_json())
+        } else {
+            print(&human())
+        }
+    }
+}
+
+/// Short enough to be typed again.
+fn random_seed() -> u64 {
+    RandomState::new().build_hasher().finish() & 0xffff_ffff
+}
+
+/// The core this thread last ran on: field 39 of stat (proc_pid_stat(5)); names in parentheses may hold blanks.
+fn current_core() -> Option<usize> {
+    let stat = fs::read_to_string("/proc/thread-self/stat").ok()?;
+    let after_name = stat.rsplit_once(')')?.1;
+    after_name.split_whitespace().nth(36)?.parse().ok()
+}
+
+/// The value of `--key` becomes three dots, unless it names a file.
+fn without_secrets(args: impl Iterator<Item = String>) -> Vec<String> {
+    let strike = |value: &str| match value.starts_with('@') {
+        true => value.to_string(),
+        false => "...".to_string(),
+    };
+    let mut next_is_key = false;
+    args.map(|arg| {
+        if std::mem::take(&mut next_is_key) {
+            return strike(&arg);
+        }
+        next_is_key = arg == "--key";
+        match arg.strip_prefix("--key=") {
+            Some(value) => format!("--key={}", strike(value)),
+            None => arg,
+        }
+    })
+    .collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn keys_do_not_get_into_records() {
+        let args = [
+            "crypt",
+            "--key",
+            "0011",
+            "--key=2233",
+            "--key",
+            "@file",
+            "--iv",
+            "44",
+        ];
+        let struck = without_secrets(args.iter().map(|a| a.to_string()));
+        assert_eq!(
+            struck,
+            [
+                "crypt",
+                "--key",
+                "...",
+                "--key=...",
+                "--key",
+                "@file",
+                "--iv",
+                "44"
+            ]
+        );
+    }
+
+    #[test]
+    fn this_thread_runs_on_an_allowed_core() {
+        let core = current_core().unwrap();
+        assert!(CoreList::allowed().unwrap().cores().contains(&core));
+    }
+}

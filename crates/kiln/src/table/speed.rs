@@ -1,0 +1,306 @@
+//! The tables of `speed`.
+
+use comfy_table::{Attribute, Cell};
+use kiln_lab::speed::{Row, KILN, SWEEP};
+use kiln_measure::Verdict;
+
+use super::{align, figure, plain, text};
+
+/// Columns of implementations that fit beside length, limit and interval.
+const COLUMNS: usize = 6;
+
+/// The tables without the comparisons with a baseline.
+pub fn overview(rows: &[Row], tty: bool) -> String {
+    let mut rows = rows.to_vec();
+    rows.iter_mut().for_each(|r| r.against = None);
+    tables(&rows, tty)
+}
+
+/// A table for each algorithm, operation, key size and mode: a row a length, a column an implementation.
+pub fn tables(rows: &[Row], tty: bool) -> String {
+    let mut out = String::new();
+    let mut rest: Vec<&Row> = rows.iter().collect();
+    while let Some(first) = rest.first().copied() {
+        let alike = |r: &&Row| {
+            (r.alg, r.op, r.key_bits, r.latency)
+                == (first.alg, first.op, first.key_bits, first.latency)
+        };
+        let (these, others): (Vec<&Row>, Vec<&Row>) = rest.into_iter().partition(alike);
+        if !out.is_empty() {
+            out.push('\n');
+        }
+        out.push_str(&table(&these, tty));
+        rest = others;
+    }
+    if out.is_empty() {
+        out.push_str("no figures\n");
+    }
+    out
+}
+
+/// What heads a column.
+fn title(row: &Row) -> String {
+    let name = if row.provider == KILN {
+        row.imp.strip_prefix("xts-aes-").unwrap_or(&row.imp)
+    } else {
+        &row.provider
+    };
+    // Two lines: names are long, figures short.
+    name.replacen('-', "\n", 1)
+}
+
+fn table(rows: &[&Row], tty: bool) -> String {
+    let first = rows[0];
+    let calls = if first.latency {
+        "dependent calls"
+    } else {
+        "independent calls"
+    };
+    let mut out = format!(
+        "{} {}, AES-{}: cycles a byte, {calls}\n",
+        first.alg, first.op, first.key_bits
+    );
+    let mut columns: Vec<&Row> = Vec::new();
+    for row in rows {
+        if !columns.iter().any(|c| c.same_curve(row)) {
+            columns.push(row);
+        }
+    }
+    let mut lens: Vec<usize> = rows.iter().map(|r| r.len).collect();
+    lens.sort_unstable();
+    lens.dedup();
+    if lens.len() > SWEEP {
+        return out + &ends(rows, &columns, &lens);
+    }
+    for part in columns.chunks(COLUMNS) {
+        out.push('\n');
+        out.push_str(&part_of(rows, part, &lens, tty));
+        if rows.iter().any(|r| r.against.is_some()) {
+            out.push_str("\nthe same, over the baseline's cycles (below 1 is faster; = no difference shown)\n\n");
+            out.push_str(&ratios(rows, part, &lens));
+        }
+    }
+    out
+}
+
+/// The row of this length on the curve of `column`.
+fn at<'a>(rows: &[&'a Row], column: &Row, len: usize) -> Option<&'a Row> {
+    let found = rows.iter().find(|r| r.len == len && r.same_curve(column));
+    found.copied()
+}
+
+/// One part of a table, of at most [`COLUMNS`] implementations.
+fn part_of(rows: &[&Row], columns: &[&Row], lens: &[usize], tty: bool) -> String {
+    let mut table = plain();
+    let mut header = vec!["bytes".to_string()];
+    header.extend(columns.iter().map(|c| title(c)));
+    header.extend(["limit".to_string(), "±".to_string()]);
+    table.set_header(header);
+    for &len in lens {
+        let here: Vec<&Row> = columns.iter().filter_map(|c| at(rows, c, len)).collect();
+        let cycles = here.iter().map(|r| r.cycles_per_op);
+        let best = cycles.fold(f64::INFINITY, f64::min);
+        let mut cells = vec![Cell::new(len)];
+        for column in columns {
+            let row = at(rows, column, len);
+            let cell = Cell::new(row.map_or("-".to_string(), |r| figure(r.cycles_per_byte)));
+            let bold = tty && row.is_some_and(|r| r.cycles_per_op == best);
+            cells.push(if bold {
+                cell.add_attribute(Attribute::Bold)
+            } else {
+                cell
+            });
+        }
+        let limit = here.iter().filter_map(|r| r.limit_cycles).reduce(f64::min);
+        let limit = limit.map_or("-".to_string(), |l| figure(l / len as f64));
+        let worst = here.iter().map(|r| r.plus_minus_pct()).fold(0.0, f64::max);
+        cells.push(Cell::new(limit));
+        cells.push(Cell::new(format!("{worst:.1}%")));
+        table.add_row(cells);
+    }
+    align(&mut table, 0..columns.len() + 3);
+    if tty {
+        table.enforce_styling();
+    }
+    text(&table)
+}
+
+/// The comparisons with the baseline.
+fn ratios(rows: &[&Row], columns: &[&Row], lens: &[usize]) -> String {
+    let mut table = plain();
+    let mut header = vec!["bytes".to_string()];
+    header.extend(columns.iter().map(|c| title(c)));
+    table.set_header(header);
+    for &len in lens {
+        let mut cells = vec![len.to_string()];
+        for column in columns {
+            let against = at(rows, column, len).and_then(|r| r.against);
+            let same = against.is_some_and(|a| a.verdict == Some(Verdict::Same));
+            let ratio = against.and_then(|a| a.ratio);
+            let mark = if same { "=" } else { "" };
+            cells.push(ratio.map_or("-".to_string(), |r| format!("{mark}{}", figure(r))));
+        }
+        table.add_row(cells);
+    }
+    align(&mut table, 0..columns.len() + 1);
+    text(&table)
+}
+
+/// Of a sweep: the shortest and the longest; the notes tell of the steps between.
+fn ends(rows: &[&Row], columns: &[&Row], lens: &[usize]) -> String {
+    let (first, last) = (lens[0], lens[lens.len() - 1]);
+    let mut table = plain();
+    table.set_header([
+        "implementation".to_string(),
+        format!("{first} B"),
+        format!("{last} B"),
+    ]);
+    for column in columns {
+        let at = |len| at(rows, column, len).map_or("-".to_string(), |r| figure(r.cycles_per_byte));
+        let name = if column.provider == KILN {
+            &column.imp
+        } else {
+            &column.provider
+        };
+        table.add_row([name.clone(), at(first), at(last)]);
+    }
+    align(&mut table, [1, 2]);
+    format!(
+        "\n{}\n{} lengths from {first} to {last}; --rows or --json has them all\n",
+        text(&table),
+        lens.len()
+    )
+}
+
+/// One line a row, all that is in the record, blanks between.
+pub fn rows(rows: &[Row]) -> String {
+    let mut table = plain();
+    let compared = rows.iter().any(|r| r.against.is_some());
+    let mut header: Vec<&str> =
+        "alg op key_bits len provider impl cycles/op cycles/B MB/s ci_low ci_high limit"
+            .split(' ')
+            .collect();
+    if compared {
+        header.extend(["ratio", "ratio_low", "ratio_high", "verdict"]);
+    }
+    let columns = header.len();
+    table.set_header(header);
+    let or_dash = |x: Option<String>| x.unwrap_or_else(|| "-".to_string());
+    for r in rows {
+        let mut cells = vec![
+            r.alg.to_string(),
+            r.op.to_string(),
+            r.key_bits.to_string(),
+            r.len.to_string(),
+            r.provider.clone(),
+            r.imp.clone(),
+            format!("{:.1}", r.cycles_per_op),
+            format!("{:.4}", r.cycles_per_byte),
+            format!("{:.0}", r.mb_per_s),
+            format!("{:.1}", r.ci_low),
+            format!("{:.1}", r.ci_high),
+            or_dash(r.limit_cycles.map(|l| format!("{l:.1}"))),
+        ];
+        if compared {
+            let a = r.against.unwrap_or_default();
+            for x in [a.ratio, a.ratio_low, a.ratio_high] {
+                cells.push(or_dash(x.map(|x| format!("{x:.4}"))));
+            }
+            cells.push(or_dash(a.verdict.map(|v| v.to_string())));
+        }
+        table.add_row(cells);
+    }
+    align(&mut table, [2, 3].into_iter().chain(6..columns));
+    text(&table)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::table::WIDTH;
+    use kiln_lab::speed::Against;
+
+    fn row(imp: &str, provider: &str, len: usize, cycles: f64) -> Row {
+        Row {
+            alg: "xts(aes)",
+            imp: imp.to_string(),
+            provider: provider.to_string(),
+            tier: None,
+            level: "primitive",
+            op: "encrypt",
+            key_bits: 256,
+            len,
+            latency: false,
+            cycles_per_op: cycles,
+            cycles_per_byte: cycles / len as f64,
+            mb_per_s: 1.0,
+            ci_low: 0.99 * cycles,
+            ci_high: 1.01 * cycles,
+            limit_cycles: Some(len as f64 / 10.0),
+            chain_cycles: None,
+            against: None,
+        }
+    }
+
+    fn six(len: usize) -> Vec<Row> {
+        let names = ["generic", "fixed-time", "aesni", "vaes-avx2", "vaes-avx512"];
+        let mut rows: Vec<Row> = names
+            .iter()
+            .enumerate()
+            .map(|(i, n)| row(&format!("xts-aes-{n}"), KILN, len, 99999.0 / (i + 1) as f64))
+            .collect();
+        rows.push(row("EVP_aes_256_xts", "openssl-3.0.17", len, 10.0));
+        rows
+    }
+
+    #[test]
+    fn the_usual_table_fits_80_columns() {
+        let rows: Vec<Row> = [16, 1420, 16384].into_iter().flat_map(six).collect();
+        let text = tables(&rows, false);
+        for line in text.lines() {
+            assert!(line.chars().count() <= WIDTH, "{line}");
+        }
+        let row: Vec<_> = text
+            .lines()
+            .find(|l| l.trim_start().starts_with("1420"))
+            .unwrap()
+            .split_whitespace()
+            .collect();
+        assert_eq!(row.len(), 9);
+        assert_eq!((row[6], row[7], row[8]), ("0.007", "0.100", "1.0%"));
+        assert!(!text.contains('\x1b'));
+        assert!(tables(&rows, true).contains("\x1b[1m"), "the best is bold");
+    }
+
+    #[test]
+    fn each_operation_has_its_table_and_gaps_are_dashes() {
+        let mut rows = six(16);
+        rows.push(Row {
+            op: "decrypt",
+            ..row("xts-aes-aesni", KILN, 64, 5.0)
+        });
+        rows.push(row("xts-aes-aesni", KILN, 64, 5.0));
+        let text = tables(&rows, false);
+        assert!(text.contains("encrypt") && text.contains("decrypt"));
+        assert!(text.lines().any(|l| l.contains(" - ")));
+        assert_eq!(tables(&[], false), "no figures\n");
+    }
+
+    #[test]
+    fn a_sweep_shows_its_ends_and_a_baseline_its_ratios() {
+        let sweep: Vec<Row> = (16..100).flat_map(six).collect();
+        let text = tables(&sweep, false);
+        assert!(text.contains("84 lengths from 16 to 99"), "{text}");
+        assert!(text.lines().count() < 20);
+        let compared = Row {
+            against: Some(Against {
+                ratio: Some(0.5),
+                verdict: Some(Verdict::Same),
+                ..Against::default()
+            }),
+            ..row("xts-aes-aesni", KILN, 64, 5.0)
+        };
+        assert!(tables(std::slice::from_ref(&compared), false).contains("=0.500"));
+        assert!(rows(&[compared]).contains("verdict"));
+    }
+}

@@ -1,0 +1,294 @@
+//! The program as scripts see it: exit status, one-line faults, JSON, and files written whole or not at all.
+
+mod common;
+
+use common::{fault, kiln, kiln_with, Run};
+use kiln_kernel::Tier;
+
+const KEY: &str = "000102030405060708090a0b0c0d0e0f101112131415161718191a1b1c1d1e1f\
+                   202122232425262728292a2b2c2d2e2f303132333435363738393a3b3c3d3e3f";
+const IV: &str = "000102030405060708090a0b0c0d0e0f";
+
+/// The quickest run of `speed` there is.
+const SHORT: [&str; 9] = [
+    "speed",
+    "--quick",
+    "--len",
+    "16",
+    "--peers",
+    "none",
+    "--impl",
+    "xts-aes-generic",
+    "--json",
+];
+
+/// Status 2 with one line that contains `want`, and nothing on stdout.
+fn refuses(args: &[&str], want: &str) {
+    fault(&kiln(args), 2, want);
+}
+
+#[test]
+fn bad_arguments_are_refused_in_one_line() {
+    refuses(&["speed", "xts(ase)"], "did you mean 'xts(aes)'");
+    refuses(&["speed", "--bogus"], "--bogus");
+    refuses(&["spede"], "speed");
+    refuses(&["speed", "--seed", "x"], "--seed");
+    refuses(&["speed", "--len", "15"], "length 15");
+    refuses(&["speed", "--len", "20..16"], "runs backwards");
+    refuses(&["speed", "--len", "16..64/0"], "step 0");
+    refuses(&["speed", "--len", "x"], "'x' is neither");
+    refuses(&["speed", "--op", "digest"], "digest");
+    refuses(&["speed", "--op", "encrpyt"], "did you mean 'encrypt'");
+    refuses(&["speed", "--key-bits", "512"], "key size 512");
+    refuses(
+        &["speed", "--impl", "xts-aes-avx512"],
+        "unknown implementation",
+    );
+    refuses(&["speed", "--level", "api"], "--level primitive");
+    refuses(&["speed", "--layout", "tcrypt"], "--layout plain");
+    refuses(&["speed", "--peers", "none,openssl"], "stands alone");
+    refuses(&["speed", "--peers", "nss"], "unknown peer");
+    refuses(&["speed", "--baseline", "nobody-here"], "unknown baseline");
+    refuses(
+        &["speed", "--baseline", "openssl", "--peers", "none"],
+        "contradict",
+    );
+    refuses(&["list", "--cpu", "zero"], "core list");
+    refuses(&["test", "sha256"], "unknown algorithm");
+    refuses(&["list", "--out", "/dev/null/x"], "for records");
+    // JSON changes nothing: the fault is on stderr, stdout stays empty.
+    refuses(&["speed", "--json", "--len", "15"], "length 15");
+}
+
+#[test]
+fn what_the_machine_lacks_has_status_3() {
+    fault(&kiln(&["list", "--cpu", "1023"]), 3, "core 1023");
+    let run = kiln_with(
+        &["speed", "--peers", "openssl", "--len", "16"],
+        &[("KILN_OPENSSL", "/no/such/libcrypto.so")],
+    );
+    fault(&run, 3, "KILN_OPENSSL");
+    for tier in Tier::ALL {
+        let Some(feature) = tier.lacks() else {
+            continue;
+        };
+        let run = kiln_with(&["list"], &[("KILN_TIERS", tier.name())]);
+        fault(&run, 3, feature);
+        let driver = format!("xts-aes-{tier}");
+        fault(&kiln(&["speed", "--impl", &driver]), 3, feature);
+    }
+}
+
+#[test]
+fn a_missing_peer_that_nobody_named_is_a_note() {
+    let run = kiln_with(
+        &[
+            "speed",
+            "--quick",
+            "--len",
+            "16",
+            "--impl",
+            "xts-aes-generic",
+            "--json",
+        ],
+        &[("KILN_OPENSSL", "/no/such/libcrypto.so")],
+    );
+    let doc = run.json();
+    assert_eq!(run.status, 0);
+    assert!(doc["notes"].to_string().contains("openssl is not here"));
+}
+
+#[test]
+fn kiln_tiers_masks() {
+    fault(
+        &kiln_with(&["list"], &[("KILN_TIERS", "generic,aes")]),
+        2,
+        "did you mean 'aesni'",
+    );
+    let doc = kiln_with(&["list", "--json"], &[("KILN_TIERS", "generic")]).json();
+    let rows = doc["rows"].as_array().unwrap();
+    let chosen: Vec<_> = rows.iter().filter(|r| r["chosen"] == true).collect();
+    assert_eq!(chosen.len(), 1);
+    assert_eq!(chosen[0]["tier"], "generic");
+    for row in rows.iter().filter(|r| r["kind"] == "tier") {
+        assert_eq!(row["available"], row["name"] == "generic", "{row}");
+        assert!(!row["reason"].as_str().unwrap().is_empty());
+    }
+    assert_eq!(doc["machine"]["tiers"], serde_json::json!(["generic"]));
+    if Tier::Aesni.present() {
+        let run = kiln_with(
+            &["speed", "--impl", "xts-aes-aesni"],
+            &[("KILN_TIERS", "generic")],
+        );
+        fault(&run, 2, "KILN_TIERS");
+    }
+}
+
+#[test]
+fn the_document_of_speed() {
+    let mut args = SHORT.to_vec();
+    args[3] = "16..18,64";
+    args.extend([
+        "--seed",
+        "7",
+        "--op",
+        "encrypt,decrypt",
+        "--key-bits",
+        "128,192",
+    ]);
+    let run = kiln(&args);
+    assert_eq!(run.status, 0, "{}", run.stderr);
+    assert_eq!(run.stderr, "");
+    let doc = run.json();
+    assert_eq!(doc["command"], "speed");
+    assert_eq!(doc["seed"], 7);
+    assert_eq!(doc["args"][0], "speed");
+    assert!(doc["machine"]["kernel_cc"].is_string());
+    let rows = doc["rows"].as_array().unwrap();
+    assert_eq!(rows.len(), 4 * 2 * 2);
+    for row in rows {
+        assert_eq!(row["provider"], "kiln");
+        assert_eq!(row["level"], "primitive");
+        for field in [
+            "cycles_per_op",
+            "cycles_per_byte",
+            "mb_per_s",
+            "ci_low",
+            "ci_high",
+        ] {
+            assert!(row[field].as_f64().unwrap() > 0.0, "{field}: {row}");
+        }
+        assert!(row["limit_cycles"].is_null());
+        assert!(row.get("ratio").is_none());
+    }
+}
+
+#[test]
+fn a_baseline_adds_its_fields_and_out_a_file() {
+    let dir = tempfile::tempdir().unwrap();
+    let out = dir.path().join("deep/records");
+    let mut args = SHORT.to_vec();
+    args.extend([
+        "--baseline",
+        "xts-aes-fixed-time",
+        "--out",
+        out.to_str().unwrap(),
+    ]);
+    let run = kiln(&args);
+    assert_eq!(run.status, 0, "{}", run.stderr);
+    let doc = run.json();
+    let rows = doc["rows"].as_array().unwrap();
+    assert_eq!(rows.len(), 2, "the baseline takes part");
+    for row in rows {
+        for field in ["ratio", "ratio_low", "ratio_high", "verdict"] {
+            assert!(row.get(field).is_some(), "{field}");
+        }
+    }
+    let record = std::fs::read_to_string(out.join("speed.json")).unwrap();
+    assert_eq!(record, run.stdout());
+}
+
+#[test]
+fn a_sweep_and_its_summary() {
+    let mut args = SHORT.to_vec();
+    args[3] = "16..112";
+    let doc = kiln(&args).json();
+    assert_eq!(doc["rows"].as_array().unwrap().len(), 97);
+    assert!(doc["notes"].to_string().contains("largest step"));
+}
+
+#[test]
+fn people_get_a_table_of_80_columns() {
+    let mut args = SHORT.to_vec();
+    args.pop();
+    let run = kiln(&args);
+    assert_eq!(run.status, 0);
+    let text = run.stdout();
+    assert!(text.contains("cycles a byte") && text.contains("seed "));
+    for line in text.lines() {
+        assert!(line.chars().count() <= 80, "{line}");
+    }
+    args.push("--rows");
+    assert!(kiln(&args).stdout().contains("cycles/op"));
+}
+
+#[test]
+fn list_has_every_kind() {
+    let doc = kiln(&["list", "--json"]).json();
+    let rows = doc["rows"].as_array().unwrap();
+    for kind in ["tier", "impl", "feature", "peer", "compiler", "limit"] {
+        assert!(rows.iter().any(|r| r["kind"] == kind), "{kind}");
+    }
+    for row in rows {
+        for field in ["kind", "name", "available", "reason"] {
+            assert!(row.get(field).is_some(), "{field}: {row}");
+        }
+    }
+    let rdtsc = rows.iter().find(|r| r["name"] == "rdtsc").unwrap();
+    assert!(rdtsc["value"].as_f64().unwrap() > 0.0);
+    assert_eq!(rdtsc["unit"], "cycles");
+}
+
+#[test]
+fn help_and_version_have_status_0() {
+    for args in [
+        &["--help"][..],
+        &["speed", "--help"],
+        &["crypt", "--help"],
+        &["--version"],
+    ] {
+        let run = kiln(args);
+        assert_eq!(run.status, 0, "{args:?}");
+        assert!(run.stdout().contains("kiln"));
+    }
+}
+
+#[test]
+fn a_closed_pipe_ends_quietly() {
+    let run = common::kiln_into_closed_pipe(&["list"]);
+    assert_eq!((run.status, run.stderr.as_str()), (0, ""));
+    let run = common::kiln_into_closed_pipe(&["--help"]);
+    assert_eq!((run.status, run.stderr.as_str()), (0, ""));
+}
+
+#[test]
+fn an_interrupt_prints_what_there_is() {
+    // Slow enough never to end by itself within the test.
+    let args = ["speed", "--len", "16..8000", "--json", "--peers", "none"];
+    let run = common::kiln_interrupted(&args);
+    assert_eq!(run.status, 130, "{}", run.stderr);
+    let doc = run.json();
+    assert!(doc["notes"].to_string().contains("interrupted"));
+    assert!(doc["rows"].as_array().unwrap().len() < 4 * 7985);
+}
+
+#[test]
+fn records_do_not_hold_keys() {
+    let dir = tempfile::tempdir().unwrap();
+    let out = dir.path().join("c");
+    let args = crypt(&["--json", "--out-file", out.to_str().unwrap()]);
+    let args: Vec<&str> = args.iter().map(String::as_str).collect();
+    let run = common::kiln_fed(&args, &[5; 32]);
+    assert_eq!(run.status, 0, "{}", run.stderr);
+    assert_eq!(run.json()["rows"][0]["bytes"], 32);
+    assert!(!run.stdout().contains(&KEY[32..48]));
+    assert_eq!(std::fs::read(out).unwrap().len(), 32);
+}
+
+fn crypt(more: &[&str]) -> Vec<String> {
+    ["crypt", "--alg", "xts(aes)", "--key", KEY, "--iv", IV]
+        .iter()
+        .chain(more)
+        .map(|s| s.to_string())
+        .collect()
+}
+
+#[test]
+fn test_command_runs() {
+    let run: Run = kiln(&["test", "--cases", "50", "--seed", "3"]);
+    assert_eq!(run.status, 0, "{}", run.stderr);
+    assert!(run.stdout().contains("KTAP version"));
+    let doc = kiln(&["test", "--cases", "50", "--json"]).json();
+    assert_eq!(doc["command"], "test");
+    assert!(!doc["rows"].as_array().unwrap().is_empty());
+}

@@ -1,0 +1,104 @@
+//! Running the program.
+#![allow(dead_code)] // each test binary uses its part
+
+use std::io::Write;
+use std::process::{Child, Command, Stdio};
+use std::thread::sleep;
+use std::time::Duration;
+
+/// What a run left.
+#[derive(Debug)]
+pub struct Run {
+    pub status: i32,
+    pub bytes: Vec<u8>,
+    pub stderr: String,
+}
+
+impl Run {
+    pub fn stdout(&self) -> String {
+        String::from_utf8(self.bytes.clone()).unwrap()
+    }
+
+    pub fn json(&self) -> serde_json::Value {
+        serde_json::from_slice(&self.bytes).unwrap_or_else(|e| panic!("{e}: {self:?}"))
+    }
+}
+
+fn command(args: &[&str]) -> Command {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_kiln"));
+    command
+        .args(args)
+        .env_remove("KILN_TIERS")
+        .env_remove("KILN_OPENSSL")
+        .stdin(Stdio::null())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped());
+    command
+}
+
+fn finish(child: Child) -> Run {
+    let output = child.wait_with_output().unwrap();
+    Run {
+        status: output.status.code().expect("not killed"),
+        bytes: output.stdout,
+        stderr: String::from_utf8(output.stderr).unwrap(),
+    }
+}
+
+pub fn kiln(args: &[&str]) -> Run {
+    kiln_with(args, &[])
+}
+
+pub fn kiln_with(args: &[&str], env: &[(&str, &str)]) -> Run {
+    let mut command = command(args);
+    command.envs(env.iter().copied());
+    finish(command.spawn().unwrap())
+}
+
+/// With this on its stdin.
+pub fn kiln_fed(args: &[&str], input: &[u8]) -> Run {
+    let mut child = command(args).stdin(Stdio::piped()).spawn().unwrap();
+    // A run that refuses its arguments reads nothing.
+    let _ = child.stdin.take().unwrap().write_all(input);
+    finish(child)
+}
+
+/// With a stdout that nobody reads.
+pub fn kiln_into_closed_pipe(args: &[&str]) -> Run {
+    let mut child = command(args).spawn().unwrap();
+    drop(child.stdout.take());
+    finish(child)
+}
+
+/// With a Ctrl-C as soon as it catches one.
+pub fn kiln_interrupted(args: &[&str]) -> Run {
+    let child = command(args).spawn().unwrap();
+    while !catches_sigint(child.id()) {
+        sleep(Duration::from_millis(5));
+    }
+    let kill = Command::new("kill")
+        .args(["-INT", &child.id().to_string()])
+        .status();
+    assert!(kill.unwrap().success());
+    finish(child)
+}
+
+/// Bit 1 of SigCgt (proc_pid_status(5)).
+fn catches_sigint(pid: u32) -> bool {
+    let status = std::fs::read_to_string(format!("/proc/{pid}/status")).unwrap();
+    let mask = status
+        .lines()
+        .find_map(|l| l.strip_prefix("SigCgt:"))
+        .unwrap();
+    u64::from_str_radix(mask.trim(), 16).unwrap() & 2 != 0
+}
+
+/// The run ended with this status, nothing on stdout, and one line on stderr that contains `want`.
+#[track_caller]
+pub fn fault(run: &Run, status: i32, want: &str) {
+    assert_eq!(run.status, status, "{run:?}");
+    assert_eq!(run.stdout(), "");
+    assert!(run.stderr.starts_with("kiln: "), "{}", run.stderr);
+    assert_eq!(run.stderr.lines().count(), 1, "{}", run.stderr);
+    assert!(run.stderr.contains(want), "{:?} in {}", want, run.stderr);
+}

@@ -1,0 +1,218 @@
+//! `kiln crypt`: every tier gives the same bytes, whole or in pieces, there and back, and so does OpenSSL.
+
+mod common;
+
+use std::fs;
+use std::path::Path;
+
+use common::{fault, kiln, kiln_fed, kiln_with, Run};
+use kiln_kernel::xts::{Impl, Op};
+use kiln_kernel::Tier;
+use kiln_lab::peer::openssl::OpenSsl;
+use kiln_measure::SplitMix64;
+
+const IV: &str = "f0f1f2f3f4f5f6f7f8f9fafbfcfdfeff";
+
+/// 16 to 80, and a few thousand.
+fn lengths() -> Vec<usize> {
+    (16..=80)
+        .step_by(7)
+        .chain([17, 31, 33, 64, 511, 4096, 5003])
+        .collect()
+}
+
+fn random(len: usize, seed: u64) -> Vec<u8> {
+    let mut bytes = vec![0; len];
+    SplitMix64(seed).fill(&mut bytes);
+    bytes
+}
+
+fn hex(bytes: &[u8]) -> String {
+    bytes.iter().map(|b| format!("{b:02x}")).collect()
+}
+
+fn crypt(key: &str, data: &[u8], more: &[&str]) -> Run {
+    let mut args = vec!["crypt", "--alg", "xts(aes)", "--key", key, "--iv", IV];
+    args.extend(more);
+    kiln_fed(&args, data)
+}
+
+#[track_caller]
+fn good(run: Run) -> Vec<u8> {
+    assert_eq!((run.status, run.stderr.as_str()), (0, ""));
+    run.bytes
+}
+
+fn usable() -> Vec<&'static str> {
+    let impls = Impl::all().into_iter().filter(|i| i.tier().usable());
+    impls.map(Impl::driver).collect()
+}
+
+#[test]
+fn all_tiers_agree_and_there_and_back_is_the_same() {
+    for key_bytes in [32, 48, 64] {
+        let key = hex(&random(key_bytes, 1));
+        for len in lengths() {
+            let data = random(len, len as u64);
+            let want = good(crypt(&key, &data, &["--impl", "xts-aes-generic"]));
+            assert_eq!(want.len(), len);
+            assert_ne!(want, data);
+            for driver in usable() {
+                let got = good(crypt(&key, &data, &["--impl", driver]));
+                assert!(got == want, "{driver} {key_bytes} {len}");
+            }
+            let back = good(crypt(&key, &want, &["--decrypt"]));
+            assert!(back == data, "{key_bytes} {len}");
+        }
+    }
+}
+
+#[test]
+fn the_mask_chooses_and_the_result_stays() {
+    let key = hex(&random(64, 2));
+    let data = random(1000, 3);
+    let want = good(crypt(&key, &data, &[]));
+    let file = tempfile::NamedTempFile::new().unwrap();
+    fs::write(file.path(), &data).unwrap();
+    for tier in Tier::ALL.into_iter().filter(|t| t.present()) {
+        let args = [
+            "crypt",
+            "--alg",
+            "xts(aes)",
+            "--key",
+            &key,
+            "--iv",
+            IV,
+            "--in",
+            path(file.path()),
+        ];
+        let run = kiln_with(&args, &[("KILN_TIERS", tier.name())]);
+        assert!(good(run) == want, "{tier}");
+    }
+}
+
+#[test]
+fn openssl_agrees() {
+    let Ok(openssl) = OpenSsl::load() else {
+        eprintln!("SKIPPED: no OpenSSL here");
+        return;
+    };
+    for key_bytes in [32, 64] {
+        let raw = random(key_bytes, 4);
+        let mut peer = openssl.xts(&raw, Op::Encrypt).unwrap();
+        let mut back = openssl.xts(&raw, Op::Decrypt).unwrap();
+        let iv: Vec<u8> = (0xf0..=0xff).collect();
+        let iv = iv.as_slice().try_into().unwrap();
+        for len in lengths() {
+            let data = random(len, 5);
+            let mut want = vec![0; len];
+            peer.crypt(iv, &data, &mut want).unwrap();
+            assert!(good(crypt(&hex(&raw), &data, &[])) == want, "{len}");
+            back.crypt(iv, &data, &mut want).unwrap();
+            assert!(
+                good(crypt(&hex(&raw), &data, &["--decrypt"])) == want,
+                "{len}"
+            );
+        }
+    }
+}
+
+#[test]
+fn pieces_do_not_matter() {
+    let key = hex(&random(64, 6));
+    for len in [16, 64, 1001] {
+        let data = random(len, 7);
+        let want = good(crypt(&key, &data, &[]));
+        for divide in ["13,51", "1", "16", "5000", "15,1,16,17"] {
+            let got = good(crypt(&key, &data, &["--divide", divide]));
+            assert!(got == want, "{len} {divide}");
+        }
+    }
+}
+
+fn path(p: &Path) -> &str {
+    p.to_str().unwrap()
+}
+
+#[test]
+fn files_may_be_the_same_and_keys_may_be_files() {
+    let dir = tempfile::tempdir().unwrap();
+    let raw = random(64, 8);
+    let data = random(100, 9);
+    let want = good(crypt(&hex(&raw), &data, &[]));
+    let (file, hex_key, raw_key) = (
+        dir.path().join("data"),
+        dir.path().join("key.hex"),
+        dir.path().join("key.raw"),
+    );
+    fs::write(&hex_key, hex(&raw) + "\n").unwrap();
+    fs::write(&raw_key, &raw).unwrap();
+    for key in [hex_key, raw_key] {
+        fs::write(&file, &data).unwrap();
+        let at = format!("@{}", path(&key));
+        let more = ["--in", path(&file), "--out-file", path(&file)];
+        assert_eq!(good(crypt(&at, &[], &more)), b"");
+        assert_eq!(fs::read(&file).unwrap(), want);
+    }
+}
+
+/// Each fault leaves the output file as it was, with nothing beside it.
+#[test]
+fn nothing_is_written_when_anything_is_wrong() {
+    let dir = tempfile::tempdir().unwrap();
+    let out = dir.path().join("out");
+    fs::write(&out, "as it was").unwrap();
+    let key = hex(&random(64, 10));
+    let refused = |key: &str, data: &[u8], more: &[&str], want: &str| {
+        let mut more = more.to_vec();
+        more.extend(["--out-file", path(&out)]);
+        fault(&crypt(key, data, &more), 2, want);
+        assert_eq!(fs::read(&out).unwrap(), b"as it was");
+        assert_eq!(fs::read_dir(dir.path()).unwrap().count(), 1);
+    };
+    let data = [1; 64];
+    refused(&key, &data[..15], &[], "at least 16");
+    refused(&key, &[], &[], "data of 0 bytes");
+    refused(&key[2..], &data, &[], "63 bytes");
+    refused(&key[1..], &data, &[], "hex digits");
+    refused("xy", &data, &[], "no hex digit");
+    refused("@/no/such/key", &data, &[], "/no/such/key");
+    refused(&key, &data, &["--divide", "0"], "0 bytes");
+    refused(&key, &data, &["--divide", "a"], "--divide");
+    refused(&key, &data, &["--aad", "00"], "--aad");
+    refused(&key, &data, &["--tag", "00"], "--tag");
+    refused(&key, &data, &["--in", "/no/such/file"], "/no/such/file");
+    refused(
+        &key,
+        &data,
+        &["--impl", "xts-aes-vaes"],
+        "unknown implementation",
+    );
+}
+
+#[test]
+fn what_is_missing_is_named() {
+    let key = hex(&random(64, 11));
+    let run = |args: &[&str]| kiln(args);
+    fault(&run(&["crypt"]), 2, "--alg");
+    fault(
+        &run(&["crypt", "--alg", "xts(aes)", "--iv", IV]),
+        2,
+        "--key is missing",
+    );
+    fault(
+        &run(&["crypt", "--alg", "xts(aes)", "--key", &key]),
+        2,
+        "--iv is missing",
+    );
+    let short_iv = ["crypt", "--alg", "xts(aes)", "--key", &key, "--iv", "00"];
+    fault(&run(&short_iv), 2, "--iv: 1 bytes");
+    fault(
+        &run(&["crypt", "--alg", "xts-aes", "--key", &key, "--iv", IV]),
+        2,
+        "xts(aes)",
+    );
+    fault(&crypt(&key, &[1; 16], &["--json"]), 2, "--out-file");
+    let nowhere = ["--out-file", "/no/such/dir/file"];
+    fault(&crypt(&key, &[1; 16], &nowhere), 2, "/no/such/dir/file");
+}
