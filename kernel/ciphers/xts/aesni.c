@@ -16,6 +16,7 @@ typedef __m128i vec_t;
 #define v_load(p) _mm_loadu_si128((const __m128i *)(p))
 #define v_store(p, v) _mm_storeu_si128((__m128i *)(p), v)
 #define v_key(rk) _mm_load_si128((const __m128i *)(rk))
+#define v_zero() _mm_setzero_si128()
 #define v_xor(a, b) _mm_xor_si128(a, b)
 #define v_xor3(a, b, c) v_xor(v_xor(a, b), c)
 #define v_enc(v, k) _mm_aesenc_si128(v, k)

@@ -16,6 +16,7 @@ typedef __m256i vec_t;
 #define v_load(p) _mm256_loadu_si256((const __m256i *)(p))
 #define v_store(p, v) _mm256_storeu_si256((__m256i *)(p), v)
 #define v_key(rk) _mm256_broadcastsi128_si256(_mm_load_si128((const __m128i *)(rk)))
+#define v_zero() _mm256_setzero_si256()
 #define v_xor(a, b) _mm256_xor_si256(a, b)
 #define v_xor3(a, b, c) v_xor(v_xor(a, b), c)
 #define v_enc(v, k) _mm256_aesenc_epi128(v, k)

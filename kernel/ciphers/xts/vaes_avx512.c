@@ -15,6 +15,7 @@ typedef __m512i vec_t;
 #define v_load(p) _mm512_loadu_si512(p)
 #define v_store(p, v) _mm512_storeu_si512(p, v)
 #define v_key(rk) _mm512_broadcast_i32x4(_mm_load_si128((const __m128i *)(rk)))
+#define v_zero() _mm512_setzero_si512()
 #define v_xor(a, b) _mm512_xor_si512(a, b)
 #define v_xor3(a, b, c) _mm512_ternarylogic_epi64(a, b, c, 0x96)
 #define v_enc(v, k) _mm512_aesenc_epi128(v, k)

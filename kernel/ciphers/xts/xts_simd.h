@@ -10,7 +10,7 @@
  *	MAIN		vectors of the main loop: 8 or 16
  *	v_load(p), v_store(p, v)	unaligned
  *	v_key(rk)	the 16 bytes at @rk in every block
- *	v_xor(a, b), v_xor3(a, b, c)
+ *	v_zero(), v_xor(a, b), v_xor3(a, b, c)
  *	v_enc, v_enclast, v_dec, v_declast	one AES round of every block
  *	v_sll(v, bits), v_srl(v, bits)		of each 64-bit half
  *	v_bsll(v, bytes), v_bsrl(v, bytes)	of each block
@@ -35,7 +35,6 @@
 
 #include "xts.h"
 #include <kiln/fpu.h>
-#include <kiln/string.h>
 
 /* Each round key is one block. */
 typedef u8 round_key[AES_BLOCK_SIZE];
@@ -419,7 +418,10 @@ static __always_inline void xts_long(const struct xts_key *key, u8 *dst,
 			src += MAIN * VBYTES;
 			blocks -= MAIN * VBLOCKS;
 		} while (blocks >= MAIN * VBLOCKS);
-		memzero_explicit(wide, sizeof(wide));
+		/* Wiped with vector stores: REP STOSB takes 20 cycles to begin. */
+		for (i = 0; i <= rounds; i++)
+			v_store(wide + i * VBYTES, v_zero());
+		__asm__ volatile("" : : "r"(wide) : "memory");
 	}
 
 	tw = tk.tw;
