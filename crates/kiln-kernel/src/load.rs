@@ -152,8 +152,8 @@ impl<'a> Load<'a> {
             plan.task.implementation(),
             second.as_ref().map(|s| s.0),
         ]
-            .into_iter()
-            .flatten()
+        .into_iter()
+        .flatten()
         {
             if !imp.tier().usable() {
                 return Err(Error::Unusable(imp.tier()));

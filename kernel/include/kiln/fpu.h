@@ -42,10 +42,10 @@ void kernel_fpu_end_untimed(void);
 bool irq_fpu_usable(void);
 bool crypto_simd_usable(void);
 
-/* Whether the calling CPU is inside a section. */
+/* Whether the calling context is inside a section of its own. */
 static __always_inline bool kernel_fpu_in_section(void)
 {
-	return this_cpu_read(section_depth);
+	return this_cpu_read(section_depth) > this_cpu_read(section_base);
 }
 
 /*

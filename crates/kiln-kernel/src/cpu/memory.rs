@@ -31,7 +31,10 @@ impl Stacks {
         if map == libc::MAP_FAILED {
             return Err(io::Error::last_os_error());
         }
-        let stacks = Stacks { map: map.cast(), len };
+        let stacks = Stacks {
+            map: map.cast(),
+            len,
+        };
         for i in 0..count {
             // SAFETY: inside the mapping made above.
             let ret = unsafe {

@@ -118,7 +118,10 @@ mod tests {
 
     #[test]
     fn quantiles() {
-        let mut h = Histogram { max: 1000, count: [0; BUCKETS] };
+        let mut h = Histogram {
+            max: 1000,
+            count: [0; BUCKETS],
+        };
         assert_eq!(h.quantile(0.5), None);
         h.count[bucket(10)] = 99;
         h.count[bucket(1000)] = 1;

@@ -8,12 +8,24 @@ use crate::tier::Tier;
 std::arch::global_asm!(include_str!("user.S"), options(att_syntax));
 
 extern "C" {
-    fn kiln_user_call_128(w: *const Pattern, f: *mut Pattern, g: sys::GateFn, a: *mut c_void)
-        -> u64;
-    fn kiln_user_call_256(w: *const Pattern, f: *mut Pattern, g: sys::GateFn, a: *mut c_void)
-        -> u64;
-    fn kiln_user_call_512(w: *const Pattern, f: *mut Pattern, g: sys::GateFn, a: *mut c_void)
-        -> u64;
+    fn kiln_user_call_128(
+        w: *const Pattern,
+        f: *mut Pattern,
+        g: sys::GateFn,
+        a: *mut c_void,
+    ) -> u64;
+    fn kiln_user_call_256(
+        w: *const Pattern,
+        f: *mut Pattern,
+        g: sys::GateFn,
+        a: *mut c_void,
+    ) -> u64;
+    fn kiln_user_call_512(
+        w: *const Pattern,
+        f: *mut Pattern,
+        g: sys::GateFn,
+        a: *mut c_void,
+    ) -> u64;
 }
 
 /// Everything a task has in FPU registers, as `struct pattern` of `kernel/load/patterns.h`.
@@ -79,12 +91,7 @@ fn width() -> u32 {
 
 /// # Safety
 /// The thread is a CPU; otherwise as [`crate::cpu::gate`].
-pub unsafe fn call(
-    want: &Pattern,
-    found: &mut Pattern,
-    f: sys::GateFn,
-    arg: *mut c_void,
-) -> u64 {
+pub unsafe fn call(want: &Pattern, found: &mut Pattern, f: sys::GateFn, arg: *mut c_void) -> u64 {
     let call = match width() {
         512 => kiln_user_call_512,
         256 => kiln_user_call_256,

@@ -56,11 +56,7 @@ pub struct Breakpoints {
 impl Breakpoints {
     /// Draw from `addresses`, first bytes of instructions of `kernel/`. One CPU of a process
     /// at a time: the text is everybody's.
-    pub fn start(
-        cpu: &mut Cpu,
-        addresses: &BTreeSet<u64>,
-        seed: u64,
-    ) -> io::Result<Breakpoints> {
+    pub fn start(cpu: &mut Cpu, addresses: &BTreeSet<u64>, seed: u64) -> io::Result<Breakpoints> {
         if addresses.is_empty() {
             return Err(io::Error::new(
                 io::ErrorKind::InvalidInput,
@@ -82,7 +78,10 @@ impl Breakpoints {
             }
         }
         let addresses: Vec<u64> = addresses.iter().copied().collect();
-        let original = addresses.iter().map(|&a| byte(a).load(Ordering::SeqCst)).collect();
+        let original = addresses
+            .iter()
+            .map(|&a| byte(a).load(Ordering::SeqCst))
+            .collect();
         let state = &mut cpu.host().injection.breakpoints;
         *state = State {
             addresses,

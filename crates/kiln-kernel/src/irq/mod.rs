@@ -70,8 +70,7 @@ pub enum Handling {
     #[default]
     Faithful,
     /// On the interrupted stack, where the pushed frame overwrites the end of the host's
-    /// signal frame and with it part of the vector state: a control.
-    #[doc(hidden)]
+    /// signal frame and with it part of the vector state: a control for tests.
     OnInterruptedStack,
 }
 

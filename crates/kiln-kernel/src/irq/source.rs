@@ -104,11 +104,7 @@ impl Timer {
 
     /// The same with a choice of handling; the first in a process decides.
     #[doc(hidden)]
-    pub fn start_with(
-        cpu: &mut Cpu,
-        arrivals: Arrivals,
-        handling: Handling,
-    ) -> io::Result<Timer> {
+    pub fn start_with(cpu: &mut Cpu, arrivals: Arrivals, handling: Handling) -> io::Result<Timer> {
         prepare(cpu, handling)?;
         let mut timer = ptr::null_mut();
         // SAFETY: a zeroed sigevent is a valid one; the thread id is the caller's.

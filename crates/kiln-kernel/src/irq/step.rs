@@ -63,7 +63,10 @@ impl Stepping {
     }
 
     fn state(&mut self) -> &mut State {
-        &mut host().expect("the CPU outlives its stepping").injection.step
+        &mut host()
+            .expect("the CPU outlives its stepping")
+            .injection
+            .step
     }
 
     /// Start counting instructions from 0 again.

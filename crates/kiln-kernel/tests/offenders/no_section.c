@@ -11,11 +11,27 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/resource.h>
+#include <sys/syscall.h>
+#include <unistd.h>
 
 /* glibc has one too; kernel/ never meets it, and need not care. */
 #undef __always_inline
 #include <kiln/fpu.h>
 #include <kiln/kiln.h>
+
+/* This thread becomes a CPU; without kernel threads it needs no stacks. */
+static void boot(void)
+{
+	enum { ARCH_SET_GS = 0x1001 };
+	const struct kiln_cpu_config config = { .ticks_per_us = 1 };
+	struct cpu *cpu = aligned_alloc(64, (kiln_cpu_size() + 63) & ~(size_t)63);
+
+	kiln_cpu_init(cpu, &config);
+	if (syscall(SYS_arch_prctl, ARCH_SET_GS, cpu)) {
+		perror("arch_prctl");
+		exit(2);
+	}
+}
 
 static int usage(void)
 {
@@ -51,6 +67,7 @@ int main(int argc, char **argv)
 		return list();
 	if (argc != 5)
 		return usage();
+	boot();
 	inside = !strcmp(argv[1], "inside");
 	index = strtoul(argv[3], NULL, 10);
 	len = strtoul(argv[4], NULL, 10);
