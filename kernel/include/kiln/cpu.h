@@ -63,8 +63,8 @@ struct cpu_stats {
 	u64 softirqs_deferred;	/* times the loop's limits left some to ksoftirqd */
 	u64 sections;
 	u64 sections_timed;	/* the rest stand in the histogram through these */
-	u64 sections_interrupted;	/* an interrupt came while they lasted */
-	u64 sections_stolen;	/* the host took the CPU away meanwhile */
+	u64 sections_interrupted;	/* of those timed: an interrupt came meanwhile */
+	u64 sections_stolen;	/* of the others: the host took the CPU away */
 	u64 user_saves, user_restores;
 	u64 nested_saves;
 	u64 task_saves;		/* sections' state saved at a switch */

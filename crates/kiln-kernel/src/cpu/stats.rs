@@ -18,9 +18,9 @@ pub struct Stats {
     pub sections: u64,
     /// Of them, those the section clock timed: the histogram's.
     pub sections_timed: u64,
-    /// Of them, those an interrupt came into.
+    /// Of those timed, the ones an interrupt came into.
     pub sections_interrupted: u64,
-    /// Of the others, those during which the host took the CPU away.
+    /// Of the other timed ones, those during which the host took the CPU away.
     pub sections_stolen: u64,
     /// User FPU states saved.
     pub user_saves: u64,
