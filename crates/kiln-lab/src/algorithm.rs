@@ -126,15 +126,17 @@ pub fn unknown(what: &str, name: &str, known: &[&str]) -> Error {
     let nearest = known
         .iter()
         .min_by_key(|k| distance(name, k))
-        .filter(|k| distance(name, k) <= (name.len() / 2).max(2));
+        .filter(|k| distance(name, k) <= (name.len() / 3).max(2));
     let hint = match nearest {
-        Some(near) if known.len() > 1 => {
-            format!("did you mean '{near}'? There are {}", known.join(", "))
-        }
-        Some(near) => format!("did you mean '{near}'?"),
-        None => format!("there is {}", known.join(", ")),
+        Some(near) => format!("did you mean '{near}'? {}", there_is(known)),
+        None => there_is(known),
     };
     Error::input(format!("unknown {what} '{name}': {hint}"))
+}
+
+fn there_is(known: &[&str]) -> String {
+    let verb = if known.len() == 1 { "is" } else { "are" };
+    format!("there {verb} {}", known.join(", "))
 }
 
 /// Levenshtein's: single-character insertions, deletions and changes.
@@ -179,6 +181,10 @@ mod tests {
             .unwrap_err()
             .to_string();
         assert!(far.contains("there is xts(aes)"), "{far}");
+        let other = "gcm(aes)".parse::<Algorithm>().unwrap_err().to_string();
+        assert!(!other.contains("did you mean"), "{other}");
+        let several = parse_op(Algorithm::XtsAes, "sign").unwrap_err().to_string();
+        assert!(several.contains("there are encrypt, decrypt"), "{several}");
     }
 
     #[test]

@@ -1,11 +1,14 @@
 //! A bar on stderr if that is a terminal, and nothing if it is not.
 
+use std::fmt::Write;
 use std::io::{stderr, IsTerminal};
 
-use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
+use indicatif::{HumanDuration, ProgressBar, ProgressDrawTarget, ProgressState, ProgressStyle};
 
 /// Steps of the bar.
 const STEPS: f64 = 1000.0;
+/// The time left is shown from here on.
+const SETTLED: f32 = 0.05;
 
 /// Wiped when dropped.
 pub struct Progress(Option<ProgressBar>);
@@ -21,8 +24,14 @@ impl Progress {
             Some(STEPS as u64),
             ProgressDrawTarget::stderr_with_hz(5),
         );
-        let style = ProgressStyle::with_template("{wide_bar} {percent:>3} % {eta:>4} {msg:36!}")
-            .expect("a constant template");
+        let style = ProgressStyle::with_template("{wide_bar} {percent:>3} % {left:>4} {msg:36!}")
+            .expect("a constant template")
+            .with_key("left", |state: &ProgressState, out: &mut dyn Write| {
+                // Choosing the sample sizes comes first and says nothing of the pace.
+                if state.fraction() >= SETTLED {
+                    let _ = write!(out, "{:#}", HumanDuration(state.eta()));
+                }
+            });
         bar.set_style(style);
         Progress(Some(bar))
     }

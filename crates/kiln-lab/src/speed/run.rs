@@ -316,7 +316,8 @@ impl Run<'_> {
             );
         }
         notes.push(format!(
-            "ci_low and ci_high: where cycles_per_op of a rerun falls; mb_per_s: at {:.3} GHz",
+            "±, ci_low, ci_high: where the figure of a rerun falls; limit: the AES rounds alone, at the fastest \
+             tier's rate; MB/s: at {:.3} GHz",
             self.core_hz / 1e9
         ));
         outcome

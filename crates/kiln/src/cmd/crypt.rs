@@ -20,15 +20,16 @@ use crate::session::{Exit, Session};
 #[derive(Args)]
 #[command(after_help = "\
 The key of xts(aes) is two AES keys, 32, 48 or 64 bytes together; its IV
-has 16 bytes, its data at least 16. A key on the command line is seen by
-every user of the machine: --key @FILE reads it from a file, as hex digits
-or as raw bytes.
+has 16 bytes, its data at least 16. The data is read whole and is one
+message with one IV: a disk image is many, one for each sector. A key on
+the command line is seen by every user of the machine: --key @FILE reads
+it from a file, as hex digits or as raw bytes.
 
 Examples:
   iv=00000000000000000000000000000000
-  kiln crypt --alg 'xts(aes)' --key @key --iv $iv --in disk --out-file enc
-  kiln crypt --alg 'xts(aes)' --key @key --iv $iv --decrypt < enc > disk
-  kiln crypt --alg 'xts(aes)' --key @key --iv $iv --in disk \\
+  kiln crypt --alg 'xts(aes)' --key @key --iv $iv --in plain --out-file enc
+  kiln crypt --alg 'xts(aes)' --key @key --iv $iv --decrypt < enc > plain
+  kiln crypt --alg 'xts(aes)' --key @key --iv $iv --in plain \\
        --impl xts-aes-aesni --divide 13,51 | sha256sum")]
 pub struct CryptArgs {
     /// Algorithm, by the kernel's name
@@ -77,10 +78,17 @@ struct Row {
 pub fn run(args: &CryptArgs, session: &Session) -> Result<Exit, Error> {
     let alg: Algorithm = args.alg.parse()?;
     check_flags(args, alg, session)?;
-    let missing =
-        |flag| move || Error::input(format!("{flag} is missing: {alg} needs one, in hex"));
-    let key = read_key(args.key.as_deref().ok_or_else(missing("--key"))?)?;
-    let iv = hex("--iv", args.iv.as_deref().ok_or_else(missing("--iv"))?)?;
+    let missing = |flag, how| {
+        move || {
+            Error::input(format!(
+                "{flag} is missing: {alg} needs one: add {flag} {how}"
+            ))
+        }
+    };
+    let key = args.key.as_deref();
+    let key = read_key(key.ok_or_else(missing("--key", "HEX or --key @FILE"))?)?;
+    let iv = args.iv.as_deref();
+    let iv = hex("--iv", iv.ok_or_else(missing("--iv", "HEX"))?)?;
     let op = if args.decrypt {
         Op::Decrypt
     } else {

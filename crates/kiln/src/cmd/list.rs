@@ -10,7 +10,9 @@ use crate::table;
 /// What is here, and the hardware's limits, measured.
 #[derive(Args)]
 #[command(after_help = "\
-Rows: kind (tier, impl, feature, peer, compiler, limit), name, available, reason.
+Row fields (--json): kind (tier, impl, feature, peer, compiler or limit),
+name, available, reason. Of the usable implementations, the one of highest
+priority is chosen.
 
 Examples:
   kiln list

@@ -12,7 +12,8 @@ use crate::table;
 /// Measures the clock, the machine's quiet and the method itself, and says which differences can be trusted.
 #[derive(Args)]
 #[command(after_help = "\
-Takes about 10 s, with --quick 4 s. Rows: check, value, unit, verdict (ok, poor, bad), meaning.
+Takes about 10 s, with --quick 4 s. Row fields (--json): check, value,
+unit, verdict (ok, poor or bad), meaning.
 
 Examples:
   kiln self-check --cpu 3

@@ -11,7 +11,7 @@ use crate::progress::Progress;
 use crate::session::{Exit, Session};
 use crate::table;
 
-/// Cycles a byte by implementation, key size and length; figures are of interleaved samples, each with an interval.
+/// Cycles a byte by implementation, key size and length; all are measured in turn, each figure has an interval.
 #[derive(Args)]
 #[command(after_help = "\
 Every implementation's results are checked against the generic one's
@@ -28,7 +28,7 @@ Environment:
 Examples:
   kiln speed
   kiln speed 'xts(aes)' --op encrypt,decrypt --key-bits 128,256 --len 512
-  kiln speed --len 16..4112 --impl xts-aes-aesni    a sweep; looks for cliffs
+  kiln speed --len 16..4112 --impl xts-aes-aesni    every length; finds the largest step
   kiln speed --baseline openssl --json > speed.json
   kiln speed --len 16 --latency    each call waits for the one before")]
 pub struct SpeedArgs {
@@ -63,10 +63,10 @@ pub struct SpeedArgs {
     /// Compare all with this implementation or provider
     #[arg(long, value_name = "IMPL|PROVIDER")]
     baseline: Option<String>,
-    /// The function itself, or a request through the crypto API
+    /// The function itself, or a request through the crypto API (api: not in this build yet)
     #[arg(long, value_enum, default_value_t)]
     level: Level,
-    /// Where buffers lie: as a user stores them, or as tcrypt does
+    /// Where buffers lie: as a user stores them, or as tcrypt does (tcrypt: not in this build yet)
     #[arg(long, value_enum, default_value_t)]
     layout: Layout,
     /// Dependent calls: each IV is the last result's first block

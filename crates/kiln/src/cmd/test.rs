@@ -16,8 +16,21 @@ use kiln_lab::Error;
 const FULL: u64 = 1_000_000;
 const QUICK: u64 = 100_000;
 
-/// Check every implementation: known answers, lengths, random comparisons with the generic one
+/// Is every implementation right? Known answers, refusals, random comparisons with the generic one
 #[derive(Args, Clone, Debug, Default)]
+#[command(after_help = "\
+Each mask of tiers (generic, generic + aesni, ...) is one group of checks:
+is the right implementation chosen; the vectors of IEEE 1619; messages too
+short must be refused; random cases between guard pages, compared with the
+generic implementation. A failure is printed with the command that replays
+it; the exit status is then 1. Wycheproof's vectors are checked by
+cargo test. Row fields (--json): alg, impl, suite, context, cases, failed,
+skipped.
+
+Examples:
+  kiln test --quick
+  kiln test 'xts(aes)' --impl xts-aes-aesni --cases 10000000
+  kiln test --seed 7 --case 4711    one random case again")]
 pub struct TestArgs {
     /// Algorithms, such as 'xts(aes)' [default: all]
     #[arg(value_name = "ALG")]

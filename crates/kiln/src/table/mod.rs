@@ -5,7 +5,7 @@ pub mod speed;
 
 use comfy_table::{presets, CellAlignment, ContentArrangement, Table};
 use kiln_lab::record::Facts;
-use kiln_measure::Trust;
+use kiln_measure::{Grade, Trust};
 
 /// Columns of a terminal that every table fits.
 pub const WIDTH: usize = 80;
@@ -48,7 +48,7 @@ fn text(table: &Table) -> String {
 pub fn machine(facts: &Facts) -> String {
     let m = &facts.machine;
     let place = match (&m.hypervisor_vendor, m.hypervisor) {
-        (Some(vendor), _) => format!(", under {vendor}"),
+        (Some(vendor), _) => format!(", under {}", hypervisor(vendor)),
         (None, true) => ", under a hypervisor".to_string(),
         (None, false) => String::new(),
     };
@@ -60,8 +60,29 @@ pub fn machine(facts: &Facts) -> String {
         m.core_hz / 1e9,
         m.cores
     );
-    let software = format!("Linux {}; kernel/ built by {}", m.kernel, facts.kernel_cc);
+    let software = format!(
+        "Linux {}; kernel/ built by {}",
+        m.kernel,
+        compiler(&facts.kernel_cc)
+    );
     format!("{}\n{}", paragraph(&hardware), paragraph(&software))
+}
+
+/// The twelve letters by which a hypervisor gives its name, as people call it.
+fn hypervisor(vendor: &str) -> &str {
+    match vendor {
+        "KVMKVMKVM" => "KVM",
+        "Microsoft Hv" => "Hyper-V",
+        "VMwareVMware" => "VMware",
+        "XenVMMXenVMM" => "Xen",
+        other => other,
+    }
+}
+
+/// The compiler's own words, of `PATH (WORDS)`.
+fn compiler(cc: &str) -> &str {
+    let words = cc.split_once(" (").and_then(|(_, w)| w.strip_suffix(')'));
+    words.unwrap_or(cc)
 }
 
 /// Notes and the seed, a line each, wrapped.
@@ -112,7 +133,14 @@ pub fn trust(trust: &Trust) -> String {
         ]);
     }
     align(&mut table, [1]);
-    format!("{}\n{}\n", text(&table), trust.sentence)
+    let told: String = trust
+        .rows
+        .iter()
+        .filter(|row| row.verdict != Grade::Ok)
+        .map(|row| paragraph(&format!("{}: {}: {}", row.verdict, row.check, row.meaning)) + "\n")
+        .collect();
+    let gap = if told.is_empty() { "" } else { "\n" };
+    format!("{}\n{told}{gap}{}\n", text(&table), trust.sentence)
 }
 
 /// Three significant digits, but never less than whole units; a dash for what could not be measured.
@@ -147,6 +175,15 @@ mod tests {
         ] {
             assert_eq!(figure(x), want);
         }
+    }
+
+    #[test]
+    fn machines_are_named_in_plain_words() {
+        assert_eq!(hypervisor("KVMKVMKVM"), "KVM");
+        assert_eq!(hypervisor("bhyve bhyve "), "bhyve bhyve ");
+        let cc = "/usr/bin/cc (cc (Debian 12.2.0-14) 12.2.0)";
+        assert_eq!(compiler(cc), "cc (Debian 12.2.0-14) 12.2.0");
+        assert_eq!(compiler("cc"), "cc");
     }
 
     #[test]

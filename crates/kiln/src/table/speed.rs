@@ -76,7 +76,7 @@ fn table(rows: &[&Row], tty: bool) -> String {
         out.push('\n');
         out.push_str(&part_of(rows, part, &lens, tty));
         if rows.iter().any(|r| r.against.is_some()) {
-            out.push_str("\nthe same, over the baseline's cycles (below 1 is faster; = no difference shown)\n\n");
+            out.push_str("\nmultiples of the baseline's cycles (below 1 is faster; = no difference shown)\n\n");
             out.push_str(&ratios(rows, part, &lens));
         }
     }
