@@ -1,4 +1,4 @@
-//! The command line of Kiln. What users and scripts may rely on is in `CLI.md`.
+//! The command line of Kiln. What users and scripts may rely on is in `README.md`.
 #![forbid(unsafe_code)]
 
 mod cli;

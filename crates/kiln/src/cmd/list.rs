@@ -26,7 +26,12 @@ pub fn run(_: &ListArgs, session: &Session) -> Result<Exit, Error> {
     let facts = Facts::read();
     let rows = list::run(session.seed, &session.stop);
     session.emit("list", &facts, &rows, &[], || {
-        format!("{}\n\n{}", table::machine(&facts), table::list::all(&rows))
+        format!(
+            "{}\n\n{}\n{}",
+            table::machine(&facts),
+            table::list::all(&rows),
+            table::notes(&[], session.seed)
+        )
     })?;
     Ok(if session.stopped() {
         Exit::Interrupted
