@@ -23,14 +23,18 @@
  * each is full with eight vectors in flight, but only just: any other vector
  * operation that is sent to one of its ports then costs a slot for good. With
  * more vectors in flight the slack absorbs them (measured on Zen 5, 16 zmm
- * against 8: 7.26 cycles a vector against 7.75, the limit being 7). The 16-entry
+ * against 8: 7.06 cycles a vector against 7.4, the limit being 7). The 16-entry
  * register files have room for eight.
  *
  * The tweaks of the next MAIN vectors are worked out between the rounds of these
  * and pass through memory: a block's tweak is needed again only fourteen rounds
  * later and would otherwise hold a register all that time. Round keys are loaded
  * once for MAIN vectors, so that a short message does not begin with loading
- * fifteen of them, and one body serves the three key sizes.
+ * fifteen of them, and one body serves the three key sizes. The main loop finds
+ * them widened to vectors: a load that widens takes a vector operation, too.
+ *
+ * simd_tweaks.h has the tweaks, simd_rounds.h the rounds; here are stealing, the
+ * paths for short, medium and long messages, and the entry points.
  */
 
 #include "xts.h"
@@ -53,225 +57,8 @@ typedef u8 round_key[AES_BLOCK_SIZE];
 #define EACH_MAIN EACH_8
 #endif
 
-/* Multiply one block by x. */
-static __always_inline __m128i mul_x(__m128i t)
-{
-	/* The sign of each half, moved to where its carry goes. */
-	const __m128i carry = _mm_and_si128(
-		_mm_shuffle_epi32(_mm_srai_epi32(t, 31), 0x13),
-		_mm_set_epi32(0, 1, 0, 0x87));
-
-	return _mm_xor_si128(_mm_add_epi64(t, t), carry);
-}
-
-/*
- * The tweaks: block i of a message has the first one times x^i, in GF(2^128) with
- * the polynomial x^128 + x^7 + x^2 + x + 1. A tier with better means than shifts
- * and a multiplication defines TIER_TWEAKS and these three itself.
- *
- *	struct tweaks	tw and next point to room for the tweaks of MAIN vectors
- *	tweaks_begin	those of the first n blocks to tw, n at most MAIN vectors
- *	tweaks_next	called for each j from 0 to MAIN - 1 between the rounds of a
- *			step of the main loop: vector j of the step after to next
- */
-#ifndef TIER_TWEAKS
-struct tweaks {
-	u8 *tw;		/* of this step */
-	u8 *next;	/* of the next */
-	vec_t poly;
-};
-
-/* Multiply every block by x^n, 0 < n < 64. */
-static __always_inline vec_t mul_xn(vec_t t, const int n, vec_t poly)
-{
-	const vec_t carry = v_srl(t, 64 - n);
-
-	return v_xor3(v_sll(t, n), v_bsll(carry, 8), v_clmul_hi(carry, poly));
-}
-
-static __always_inline void tweaks_begin(struct tweaks *tk, __m128i first, size_t n)
-{
-	const vec_t t = v_tweaks(first);
-
-	tk->poly = v_poly();
-	v_store(tk->tw, t);
-#define TWEAK(j) \
-	v_store(tk->tw + (j) * VBYTES, mul_xn(t, (j) * VBLOCKS, tk->poly));
-	TWEAK(1)
-	if (n > 2 * VBLOCKS) {
-		TWEAK(2) TWEAK(3)
-	}
-	if (n > 4 * VBLOCKS) {
-		TWEAK(4) TWEAK(5) TWEAK(6) TWEAK(7)
-	}
-#undef TWEAK
-}
-
-static __always_inline void tweaks_next(struct tweaks *tk, const int j)
-{
-	const vec_t t = v_load(tk->tw + j * VBYTES);
-	enum { BYTES = MAIN * VBLOCKS / 8 };
-
-	v_store(tk->next + j * VBYTES,
-		v_xor(v_bsll(t, BYTES),
-		      v_clmul_lo(v_bsrl(t, 16 - BYTES), tk->poly)));
-}
-
-#endif
-
-/* The step of the main loop is over: what was next is now. */
-static __always_inline void tweaks_step(struct tweaks *tk)
-{
-	u8 *used = tk->tw;
-
-	tk->tw = tk->next;
-	tk->next = used;
-}
-
-/*
- * crypt_n: en- or decrypt n vectors at @src whose tweaks are at @tw, and if there
- * is a @tk make the tweaks of its next step. The round keys at @rk are one vector
- * each if @wide, else one block each.
- */
-#define KEY(r) \
-	(wide ? v_load(rk + (r) * VBYTES) : v_key(rk + (r) * AES_BLOCK_SIZE))
-#define ROUND(r, EACH)                                                     \
-	do {                                                               \
-		const vec_t k = KEY(r);                                    \
-		if (decrypt) {                                             \
-			EACH(DEC)                                          \
-		} else {                                                   \
-			EACH(ENC)                                          \
-		}                                                          \
-	} while (0)
-#define DECLARE(j) vec_t d##j;
-#define WHITEN(j) \
-	d##j = v_xor3(v_load(src + j * VBYTES), v_load(tw + j * VBYTES), k0);
-#define ENC(j) d##j = v_enc(d##j, k);
-#define DEC(j) d##j = v_dec(d##j, k);
-#define LAST(d, k) (decrypt ? v_declast(d, k) : v_enclast(d, k))
-#define OUT(j)                      \
-	v_store(dst + j * VBYTES,   \
-		v_xor(LAST(d##j, k), v_load(tw + j * VBYTES)));
-#define NEXT(j)                         \
-	if (tk)                         \
-		tweaks_next(tk, j);
-/* Two of sixteen, or one of eight, after each of the first eight rounds. */
-#define STEP(r)                                                  \
-	do {                                                     \
-		if (MAIN == 16) {                                \
-			NEXT(2 * (r) - 2)                        \
-			NEXT(2 * (r) - 1)                        \
-		} else {                                         \
-			NEXT((r) - 1)                            \
-		}                                                \
-	} while (0)
-
-#define NO_STEP(r) do { } while (0)
-#define ROUNDS(EACH, STEP)                                \
-	do {                                              \
-		ROUND(1, EACH); STEP(1);                  \
-		ROUND(2, EACH); STEP(2);                  \
-		ROUND(3, EACH); STEP(3);                  \
-		ROUND(4, EACH); STEP(4);                  \
-		ROUND(5, EACH); STEP(5);                  \
-		ROUND(6, EACH); STEP(6);                  \
-		ROUND(7, EACH); STEP(7);                  \
-		ROUND(8, EACH); STEP(8);                  \
-		ROUND(9, EACH);                           \
-		if (rounds > 10) {                        \
-			ROUND(10, EACH);                  \
-			ROUND(11, EACH);                  \
-			if (rounds > 12) {                \
-				ROUND(12, EACH);          \
-				ROUND(13, EACH);          \
-			}                                 \
-		}                                         \
-	} while (0)
-
-#define CRYPT_FUNC(n, EACH)                                                  \
-static __always_inline void crypt_##n(const u8 *rk, const bool wide, u32 rounds, \
-				      const bool decrypt, u8 *dst,           \
-				      const u8 *src, const u8 *tw,           \
-				      struct tweaks *tk)                     \
-{                                                                            \
-	const vec_t k0 = KEY(0);                                             \
-	EACH(DECLARE)                                                        \
-                                                                             \
-	EACH(WHITEN)                                                         \
-	ROUNDS(EACH, STEP);                                                  \
-	do {                                                                 \
-		const vec_t k = KEY(rounds);                                 \
-		EACH(OUT)                                                    \
-	} while (0);                                                         \
-}
-CRYPT_FUNC(1, EACH_1)
-CRYPT_FUNC(2, EACH_2)
-CRYPT_FUNC(4, EACH_4)
-#if MAIN == 16
-CRYPT_FUNC(8, EACH_8)
-#endif
-CRYPT_FUNC(main, EACH_MAIN)
-
-static __always_inline __m128i load1(const void *p)
-{
-	return _mm_loadu_si128(p);
-}
-
-static __always_inline void store1(void *p, __m128i v)
-{
-	_mm_storeu_si128(p, v);
-}
-
-/* One block, already XORed with the first round key: all rounds but the last. */
-static __always_inline __m128i inner_rounds(const round_key *rk, u32 rounds,
-					    const bool decrypt, __m128i d)
-{
-#define ROUND1(r)                                          \
-	(d = decrypt ? _mm_aesdec_si128(d, load1(rk[r])) : \
-		       _mm_aesenc_si128(d, load1(rk[r])))
-	ROUND1(1); ROUND1(2); ROUND1(3); ROUND1(4); ROUND1(5);
-	ROUND1(6); ROUND1(7); ROUND1(8); ROUND1(9);
-	if (rounds > 10) {
-		ROUND1(10); ROUND1(11);
-		if (likely(rounds > 12)) {
-			ROUND1(12); ROUND1(13);
-		}
-	}
-	return d;
-}
-
-/* All rounds of a block whose first XOR is done, the last one's with @last. */
-static __always_inline __m128i all_rounds(const round_key *rk, u32 rounds,
-					  const bool decrypt, __m128i d,
-					  __m128i last)
-{
-	d = inner_rounds(rk, rounds, decrypt, d);
-	return decrypt ? _mm_aesdeclast_si128(d, last) :
-			 _mm_aesenclast_si128(d, last);
-}
-
-static __always_inline __m128i xts_block(const round_key *rk, u32 rounds,
-					 const bool decrypt, __m128i p, __m128i t)
-{
-	/* The tweak comes last: everything else can be done while it is made. */
-	p = _mm_xor_si128(_mm_xor_si128(p, load1(rk[0])), t);
-	return all_rounds(rk, rounds, decrypt, p,
-			  _mm_xor_si128(load1(rk[rounds]), t));
-}
-
-/* The first tweak (IEEE 1619, 5.3.1) but for the last round, which is simple. */
-static __always_inline __m128i begin_tweak(const struct aes_key *key, const u8 *iv)
-{
-	return inner_rounds(key->enc, key->rounds, false,
-			    _mm_xor_si128(load1(iv), load1(key->enc[0])));
-}
-
-static __always_inline __m128i first_tweak(const struct xts_key *key, const u8 *iv)
-{
-	return _mm_aesenclast_si128(begin_tweak(&key->tweak, iv),
-				    load1(key->tweak.enc[key->tweak.rounds]));
-}
+#include "simd_tweaks.h"
+#include "simd_rounds.h"
 
 /*
  * PSHUFB patterns by unaligned load: at shift16 + 16 - n one that moves bytes up

@@ -83,8 +83,14 @@ pub struct Cpu {
 }
 
 impl Cpu {
-    /// Make the calling thread a CPU. It must not be one.
+    /// Make the calling thread a CPU. It must not be one by an earlier call.
     pub fn boot(config: &Config) -> std::io::Result<Cpu> {
+        // If it is one only because it called into `kernel/`, it is that no longer.
+        PLAIN.take();
+        Cpu::boot_as_is(config)
+    }
+
+    fn boot_as_is(config: &Config) -> std::io::Result<Cpu> {
         assert!(HOST.get().is_null(), "this thread is a CPU already");
         // SAFETY: no arguments; constants.
         let (size, tasks) = unsafe { (sys::kiln_cpu_size(), sys::kiln_cpu_tasks()) };
@@ -264,9 +270,28 @@ pub(crate) unsafe fn gate_with(
 
 fn ensure() {
     if HOST.get().is_null() {
-        PLAIN.with(|plain| {
-            *plain.borrow_mut() =
-                Some(Cpu::boot(&Config::default()).expect("memory for a CPU and a GS base"));
+        let cpu = Cpu::boot_as_is(&Config::default()).expect("memory for a CPU, and a GS base");
+        PLAIN.replace(Some(cpu));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::fpu;
+
+    #[test]
+    fn a_plain_thread_may_become_a_cpu_and_plain_again() {
+        let thread = std::thread::spawn(|| {
+            fpu::pairs(3, true);
+            let mut cpu = Cpu::boot(&Config::default()).unwrap();
+            fpu::pairs(5, true);
+            assert_eq!(cpu.stats().sections, 5);
+            cpu.reset_stats();
+            assert_eq!(cpu.stats().sections, 0);
+            drop(cpu);
+            fpu::pairs(7, true);
         });
+        thread.join().unwrap();
     }
 }

@@ -1,0 +1,154 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR MIT */
+/*
+ * AES-XTS with vector registers: the rounds, of many vectors and of one block. Part of
+ * xts_simd.h.
+ */
+#ifndef KILN_XTS_SIMD_ROUNDS_H
+#define KILN_XTS_SIMD_ROUNDS_H
+
+/*
+ * crypt_n: en- or decrypt n vectors at @src whose tweaks are at @tw, and if there
+ * is a @tk make the tweaks of its next step. The round keys at @rk are one vector
+ * each if @wide, else one block each.
+ */
+#define KEY(r) \
+	(wide ? v_load(rk + (r) * VBYTES) : v_key(rk + (r) * AES_BLOCK_SIZE))
+#define ROUND(r, EACH)                                                     \
+	do {                                                               \
+		const vec_t k = KEY(r);                                    \
+		if (decrypt) {                                             \
+			EACH(DEC)                                          \
+		} else {                                                   \
+			EACH(ENC)                                          \
+		}                                                          \
+	} while (0)
+#define DECLARE(j) vec_t d##j;
+#define WHITEN(j) \
+	d##j = v_xor3(v_load(src + j * VBYTES), v_load(tw + j * VBYTES), k0);
+#define ENC(j) d##j = v_enc(d##j, k);
+#define DEC(j) d##j = v_dec(d##j, k);
+#define LAST(d, k) (decrypt ? v_declast(d, k) : v_enclast(d, k))
+#define OUT(j)                      \
+	v_store(dst + j * VBYTES,   \
+		v_xor(LAST(d##j, k), v_load(tw + j * VBYTES)));
+#define NEXT(j)                         \
+	if (tk)                         \
+		tweaks_next(tk, j);
+/* Two of sixteen, or one of eight, after each of the first eight rounds. */
+#define STEP(r)                                                  \
+	do {                                                     \
+		if (MAIN == 16) {                                \
+			NEXT(2 * (r) - 2)                        \
+			NEXT(2 * (r) - 1)                        \
+		} else {                                         \
+			NEXT((r) - 1)                            \
+		}                                                \
+	} while (0)
+
+#define NO_STEP(r) do { } while (0)
+#define ROUNDS(EACH, STEP)                                \
+	do {                                              \
+		ROUND(1, EACH); STEP(1);                  \
+		ROUND(2, EACH); STEP(2);                  \
+		ROUND(3, EACH); STEP(3);                  \
+		ROUND(4, EACH); STEP(4);                  \
+		ROUND(5, EACH); STEP(5);                  \
+		ROUND(6, EACH); STEP(6);                  \
+		ROUND(7, EACH); STEP(7);                  \
+		ROUND(8, EACH); STEP(8);                  \
+		ROUND(9, EACH);                           \
+		if (rounds > 10) {                        \
+			ROUND(10, EACH);                  \
+			ROUND(11, EACH);                  \
+			if (rounds > 12) {                \
+				ROUND(12, EACH);          \
+				ROUND(13, EACH);          \
+			}                                 \
+		}                                         \
+	} while (0)
+
+#define CRYPT_FUNC(n, EACH)                                                  \
+static __always_inline void crypt_##n(const u8 *rk, const bool wide, u32 rounds, \
+				      const bool decrypt, u8 *dst,           \
+				      const u8 *src, const u8 *tw,           \
+				      struct tweaks *tk)                     \
+{                                                                            \
+	const vec_t k0 = KEY(0);                                             \
+	EACH(DECLARE)                                                        \
+                                                                             \
+	EACH(WHITEN)                                                         \
+	ROUNDS(EACH, STEP);                                                  \
+	do {                                                                 \
+		const vec_t k = KEY(rounds);                                 \
+		EACH(OUT)                                                    \
+	} while (0);                                                         \
+}
+CRYPT_FUNC(1, EACH_1)
+CRYPT_FUNC(2, EACH_2)
+CRYPT_FUNC(4, EACH_4)
+#if MAIN == 16
+CRYPT_FUNC(8, EACH_8)
+#endif
+CRYPT_FUNC(main, EACH_MAIN)
+
+static __always_inline __m128i load1(const void *p)
+{
+	return _mm_loadu_si128(p);
+}
+
+static __always_inline void store1(void *p, __m128i v)
+{
+	_mm_storeu_si128(p, v);
+}
+
+/* One block, already XORed with the first round key: all rounds but the last. */
+static __always_inline __m128i inner_rounds(const round_key *rk, u32 rounds,
+					    const bool decrypt, __m128i d)
+{
+#define ROUND1(r)                                          \
+	(d = decrypt ? _mm_aesdec_si128(d, load1(rk[r])) : \
+		       _mm_aesenc_si128(d, load1(rk[r])))
+	ROUND1(1); ROUND1(2); ROUND1(3); ROUND1(4); ROUND1(5);
+	ROUND1(6); ROUND1(7); ROUND1(8); ROUND1(9);
+	if (rounds > 10) {
+		ROUND1(10); ROUND1(11);
+		if (likely(rounds > 12)) {
+			ROUND1(12); ROUND1(13);
+		}
+	}
+	return d;
+}
+
+/* All rounds of a block whose first XOR is done, the last one's with @last. */
+static __always_inline __m128i all_rounds(const round_key *rk, u32 rounds,
+					  const bool decrypt, __m128i d,
+					  __m128i last)
+{
+	d = inner_rounds(rk, rounds, decrypt, d);
+	return decrypt ? _mm_aesdeclast_si128(d, last) :
+			 _mm_aesenclast_si128(d, last);
+}
+
+static __always_inline __m128i xts_block(const round_key *rk, u32 rounds,
+					 const bool decrypt, __m128i p, __m128i t)
+{
+	/* The tweak comes last: everything else can be done while it is made. */
+	p = _mm_xor_si128(_mm_xor_si128(p, load1(rk[0])), t);
+	return all_rounds(rk, rounds, decrypt, p,
+			  _mm_xor_si128(load1(rk[rounds]), t));
+}
+
+/* The first tweak (IEEE 1619, 5.3.1) but for the last round, which is simple. */
+static __always_inline __m128i begin_tweak(const struct aes_key *key, const u8 *iv)
+{
+	return inner_rounds(key->enc, key->rounds, false,
+			    _mm_xor_si128(load1(iv), load1(key->enc[0])));
+}
+
+static __always_inline __m128i first_tweak(const struct xts_key *key, const u8 *iv)
+{
+	return _mm_aesenclast_si128(begin_tweak(&key->tweak, iv),
+				    load1(key->tweak.enc[key->tweak.rounds]));
+}
+
+#endif

@@ -1,0 +1,81 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR MIT */
+/* AES-XTS with vector registers: the tweaks. Part of xts_simd.h. */
+#ifndef KILN_XTS_SIMD_TWEAKS_H
+#define KILN_XTS_SIMD_TWEAKS_H
+
+/* Multiply one block by x. */
+static __always_inline __m128i mul_x(__m128i t)
+{
+	/* The sign of each half, moved to where its carry goes. */
+	const __m128i carry = _mm_and_si128(
+		_mm_shuffle_epi32(_mm_srai_epi32(t, 31), 0x13),
+		_mm_set_epi32(0, 1, 0, 0x87));
+
+	return _mm_xor_si128(_mm_add_epi64(t, t), carry);
+}
+
+/*
+ * The tweaks: block i of a message has the first one times x^i, in GF(2^128) with
+ * the polynomial x^128 + x^7 + x^2 + x + 1. A tier with better means than shifts
+ * and a multiplication defines TIER_TWEAKS and these three itself.
+ *
+ *	struct tweaks	tw and next point to room for the tweaks of MAIN vectors
+ *	tweaks_begin	those of the first n blocks to tw, n at most MAIN vectors
+ *	tweaks_next	called for each j from 0 to MAIN - 1 between the rounds of a
+ *			step of the main loop: vector j of the step after to next
+ */
+#ifndef TIER_TWEAKS
+struct tweaks {
+	u8 *tw;		/* of this step */
+	u8 *next;	/* of the next */
+	vec_t poly;
+};
+
+/* Multiply every block by x^n, 0 < n < 64. */
+static __always_inline vec_t mul_xn(vec_t t, const int n, vec_t poly)
+{
+	const vec_t carry = v_srl(t, 64 - n);
+
+	return v_xor3(v_sll(t, n), v_bsll(carry, 8), v_clmul_hi(carry, poly));
+}
+
+static __always_inline void tweaks_begin(struct tweaks *tk, __m128i first, size_t n)
+{
+	const vec_t t = v_tweaks(first);
+
+	tk->poly = v_poly();
+	v_store(tk->tw, t);
+#define TWEAK(j) \
+	v_store(tk->tw + (j) * VBYTES, mul_xn(t, (j) * VBLOCKS, tk->poly));
+	TWEAK(1)
+	if (n > 2 * VBLOCKS) {
+		TWEAK(2) TWEAK(3)
+	}
+	if (n > 4 * VBLOCKS) {
+		TWEAK(4) TWEAK(5) TWEAK(6) TWEAK(7)
+	}
+#undef TWEAK
+}
+
+static __always_inline void tweaks_next(struct tweaks *tk, const int j)
+{
+	const vec_t t = v_load(tk->tw + j * VBYTES);
+	enum { BYTES = MAIN * VBLOCKS / 8 };
+
+	v_store(tk->next + j * VBYTES,
+		v_xor(v_bsll(t, BYTES),
+		      v_clmul_lo(v_bsrl(t, 16 - BYTES), tk->poly)));
+}
+
+#endif
+
+/* The step of the main loop is over: what was next is now. */
+static __always_inline void tweaks_step(struct tweaks *tk)
+{
+	u8 *used = tk->tw;
+
+	tk->tw = tk->next;
+	tk->next = used;
+}
+
+#endif
