@@ -1,4 +1,4 @@
-//! The laws of `kernel/` (docs/DESIGN.md), checked under every C compiler of this machine.
+//! The laws of `kernel/`, checked under every C compiler of this machine.
 //!
 //! Each check is a function that returns violations as text, and each has a control: a planted
 //! offender that it must report. A check that cannot fail proves nothing.
