@@ -16,6 +16,7 @@ static void ask(struct kiln_usable *u)
 
 	u->over_section = cpu->section_base || (u->context <= KILN_TASK_BH_OFF &&
 						cpu->section_depth);
+	u->preempt_count = preempt_count();
 	u->usable = irq_fpu_usable();
 	before = cpu->stats.warnings;
 	/*
@@ -50,7 +51,8 @@ static void ask_in_hardirq(struct cpu *cpu)
 		ask(u);
 		break;
 	case KILN_HARDIRQ_OVER_SOFTIRQ:
-		if (in_softirq())
+		/* Not a BH-disabled section below: that has a context of its own. */
+		if (in_serving_softirq())
 			ask(u);
 		else
 			raise_softirq(SOFTIRQ_ASK);
@@ -59,6 +61,7 @@ static void ask_in_hardirq(struct cpu *cpu)
 		/* A state, not an entry: NMIs nest in anything. */
 		preempt_count_add(NMI_OFFSET);
 		u->over_section = cpu->section_base;
+		u->preempt_count = preempt_count();
 		u->usable = irq_fpu_usable();
 		preempt_count_sub(NMI_OFFSET);
 		break;
@@ -92,5 +95,6 @@ u64 kiln_usable(void *arg)
 	if (bh_off)
 		local_bh_enable();
 	cpu->irq_handler = NULL;
+	u->preempt_after = preempt_count();
 	return 0;
 }

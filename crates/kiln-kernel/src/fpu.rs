@@ -104,6 +104,10 @@ pub struct Answer {
     pub warnings: u64,
     /// A section of the context below was in progress when the question was put.
     pub over_section: bool,
+    /// The preempt count there, in the kernel's layout.
+    pub preempt_count: u32,
+    /// And in the task, when all was over.
+    pub preempt_after: u32,
 }
 
 /// Ask whether the FPU is usable in `context`, with a section of the task below in
@@ -115,6 +119,8 @@ pub fn usable(_cpu: &mut Cpu, context: Context, in_section: bool) -> Answer {
         over_section: false,
         usable: false,
         warnings: 0,
+        preempt_count: 0,
+        preempt_after: 0,
     };
     // SAFETY: the function takes this structure.
     unsafe { cpu::gate(sys::kiln_usable, (&raw mut raw).cast()) };
@@ -122,6 +128,8 @@ pub fn usable(_cpu: &mut Cpu, context: Context, in_section: bool) -> Answer {
         usable: raw.usable,
         warnings: raw.warnings,
         over_section: raw.over_section,
+        preempt_count: raw.preempt_count,
+        preempt_after: raw.preempt_after,
     }
 }
 

@@ -7,6 +7,7 @@ pub mod cpu;
 pub mod fpu;
 pub mod irq;
 pub mod load;
+pub mod storm;
 mod sys;
 pub mod tier;
 pub mod xts;

@@ -123,6 +123,7 @@ extern "C" {
     #[cfg(test)]
     pub fn kiln_pattern_size() -> usize;
     pub fn kiln_usable(usable: *mut c_void) -> u64;
+    pub fn kiln_storm(storm: *mut c_void) -> u64;
     pub fn kiln_fpu_pairs(pairs: *mut c_void) -> u64;
 }
 
@@ -171,6 +172,8 @@ pub struct Usable {
     pub over_section: bool,
     pub usable: bool,
     pub warnings: u64,
+    pub preempt_count: u32,
+    pub preempt_after: u32,
 }
 
 #[repr(C)]

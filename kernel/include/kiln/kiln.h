@@ -178,6 +178,8 @@ struct kiln_usable {
 	bool over_section;	/* ... when the question was put */
 	bool usable;
 	u64 warnings;		/* of opening one there all the same, if usable or task */
+	u32 preempt_count;	/* there, before it is opened */
+	u32 preempt_after;	/* in the task, when all is over */
 };
 
 enum kiln_context {
@@ -192,6 +194,26 @@ enum kiln_context {
 };
 
 KILN_EXPORT u64 kiln_usable(void *usable);
+
+/*
+ * load/storm.c, for kiln_gate(): a softirq that raises itself again, and work it queues.
+ * Returns when all of it is done, non-zero if there was no task for the bystander.
+ */
+struct kiln_storm {
+	u32 raises;		/* so many softirqs in all */
+	u32 spin_us;		/* that each takes at least */
+	bool interrupt;		/* a hardirq comes into each of them */
+	bool bystander;		/* another task wants the CPU all the time */
+	bool queue_works;	/* each queues four works, if they are not queued yet */
+	u32 served;
+	u32 first_loop;		/* of them, before the task went on */
+	u32 by_ksoftirqd;	/* of them, while ksoftirqd was the task */
+	u32 works_accepted, works_refused, works_run;
+	u32 works_misplaced;	/* not in the kworker, or in atomic context */
+	u32 count_before, count_after;	/* preempt counts */
+};
+
+KILN_EXPORT u64 kiln_storm(void *storm);
 
 /* Empty pairs of begin and end, for kiln_gate(). */
 struct kiln_fpu_pairs {

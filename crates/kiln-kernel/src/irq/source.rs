@@ -221,3 +221,32 @@ fn pin_to(core: usize) {
         libc::sched_setaffinity(0, size_of::<libc::cpu_set_t>(), &set);
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn gaps(arrivals: Arrivals, seed: u64) -> Vec<Option<u64>> {
+        let mut state = State {
+            arrivals: Some(arrivals),
+            random: seed | 1,
+            ..State::default()
+        };
+        (0..10_000).map(|_| state.next_gap()).collect()
+    }
+
+    #[test]
+    fn a_seed_fixes_the_gaps() {
+        let draw = |seed| gaps(Arrivals::Poisson(10_000.0, seed), seed);
+        assert_eq!(draw(7), draw(7));
+        assert_ne!(draw(7), draw(9));
+        let mean = draw(7).iter().flatten().sum::<u64>() as f64 / 10_000.0;
+        assert!((95_000.0..105_000.0).contains(&mean), "{mean} ns");
+    }
+
+    #[test]
+    fn a_trace_is_replayed_round_and_round() {
+        let got = gaps(Arrivals::Replay(Arc::new([5, 0, 9])), 1);
+        assert_eq!(got[..4], [Some(5), Some(1), Some(9), Some(5)]);
+    }
+}

@@ -1,0 +1,26 @@
+//! Whether the emulated CPU behaves as ring 0 (docs/EMULATION.md), and whether the detectors
+//! that say so detect: each promise has a control, a fault planted on purpose that must be seen.
+//!
+//! Every test is a process of its own, with a time limit: see `machine::alone`. What is measured
+//! is printed, what is counted is asserted. `KILN_SEED=N` repeats a run.
+
+#[path = "emulation/clock.rs"]
+mod clock;
+#[path = "emulation/controls.rs"]
+mod controls;
+#[path = "emulation/corruption.rs"]
+mod corruption;
+#[path = "emulation/machine.rs"]
+mod machine;
+#[path = "emulation/parallel.rs"]
+mod parallel;
+#[path = "emulation/scheduling.rs"]
+mod scheduling;
+#[path = "emulation/softirq.rs"]
+mod softirq;
+#[path = "emulation/stepping.rs"]
+mod stepping;
+#[path = "emulation/usability.rs"]
+mod usability;
+#[path = "emulation/user_state.rs"]
+mod user_state;

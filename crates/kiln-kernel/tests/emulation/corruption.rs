@@ -1,0 +1,317 @@
+//! No policy but the broken one loses a bit of anybody's state, whatever interrupts it.
+
+use std::collections::BTreeSet;
+use std::time::{Duration, Instant};
+
+use kiln_kernel::cpu::Config;
+use kiln_kernel::irq::{Arrivals, Breakpoints, CrossCore, Step, Stepping, Timer};
+use kiln_kernel::load::{Load, TaskWork};
+use kiln_kernel::xts::{Impl, Op};
+
+use crate::machine::{
+    alone, assert_clean, boot, correct, messages, plan, policy, two_cores, until,
+};
+
+/// Iterations of the empty loop that make a section of about 10 us at 4 GHz.
+pub const SPINS_10_US: u64 = 40_000;
+
+/// What the task does in turn: keep patterns, then encrypt in every tier.
+fn works(seed: u64, len: usize, spins: u64) -> Vec<(String, TaskWork)> {
+    let mut works = vec![("patterns".into(), TaskWork::Keep { seed, spins })];
+    for imp in Impl::all() {
+        match imp.tier().lacks() {
+            // Without vector registers there is nothing to lose.
+            None if imp.tier() == kiln_kernel::Tier::Generic => {}
+            None => works.push((
+                imp.driver().into(),
+                TaskWork::Crypt(imp, messages(seed, Op::Encrypt, len, 8)),
+            )),
+            Some(lacking) => println!("SKIPPED: {}: no {lacking} here", imp.driver()),
+        }
+    }
+    works
+}
+
+/// Switches often enough that a section is met by them.
+pub fn config(preempt_full: bool) -> Config {
+    Config {
+        preempt_full,
+        tick_us: 50,
+        slice_us: 100,
+        switch_ns: 0,
+        ..Config::default()
+    }
+}
+
+/// The addresses a few operations come by, the interrupt handlers' aside.
+fn trace(load: &mut Load<'_>, operations: u64) -> BTreeSet<u64> {
+    let mut stepping = Stepping::start(load.cpu(), Step::Trace).expect("stepping starts");
+    load.set_stepping(true, false);
+    load.run(operations);
+    load.set_stepping(false, false);
+    stepping.addresses(1)
+}
+
+/// What the calling thread has had of its core.
+fn cpu_time() -> Duration {
+    // SAFETY: plain data filled by the call.
+    unsafe {
+        let mut t: libc::timespec = std::mem::zeroed();
+        libc::clock_gettime(libc::CLOCK_THREAD_CPUTIME_ID, &mut t);
+        Duration::new(t.tv_sec as u64, t.tv_nsec as u32)
+    }
+}
+
+fn since((wall, cpu): (Instant, Duration)) -> (Duration, Duration) {
+    (wall.elapsed(), cpu_time() - cpu)
+}
+
+/// Interrupts in sections, in all, and time, added up over several runs.
+#[derive(Default)]
+pub struct Rate {
+    in_section: u64,
+    all: u64,
+    time: Duration,
+    cpu_time: Duration,
+}
+
+impl Rate {
+    fn add(&mut self, load: &mut Load<'_>, (time, cpu_time): (Duration, Duration)) {
+        let stats = load.cpu().stats();
+        self.in_section += stats.irqs_in_section;
+        self.all += stats.irqs;
+        self.time += time;
+        self.cpu_time += cpu_time;
+    }
+
+    pub fn print(&self, source: &str) {
+        let per = |n: u64, time: Duration| n as f64 / time.as_secs_f64();
+        println!(
+            "{source}: {} interrupts, {} in sections, {:.0}/s into sections ({:.0} a second of CPU time)",
+            self.all,
+            self.in_section,
+            per(self.in_section, self.time),
+            per(self.in_section, self.cpu_time)
+        );
+    }
+}
+
+/// Under a started source: run until `wanted` interrupts came into sections.
+pub fn interrupt(
+    load: &mut Load<'_>,
+    ops: u64,
+    wanted: u64,
+    rate: &mut Rate,
+    mut each: impl FnMut(),
+) {
+    let started = (Instant::now(), cpu_time());
+    until("interrupts into sections", || {
+        load.run(ops);
+        each();
+        load.cpu().stats().irqs_in_section >= wanted
+    });
+    rate.add(load, since(started));
+}
+
+#[test]
+fn breakpoints_corrupt_nothing_in_a_million() {
+    alone(
+        "corruption::breakpoints_corrupt_nothing_in_a_million",
+        |seed| {
+            let mut cpu = boot();
+            let mut total = 0;
+            let mut runs = 0;
+            for p in correct() {
+                p.set(&mut cpu);
+                let mut rate = Rate::default();
+                for variant in 0..8 {
+                    let [full, hardirq_fpu, second] = [1, 2, 4].map(|bit| variant & bit != 0);
+                    cpu.configure(&config(full));
+                    for (name, task) in works(seed + variant, 512, 200) {
+                        cpu.reset_stats();
+                        let mut plan = plan(task, seed);
+                        plan.hardirq_fpu = hardirq_fpu;
+                        plan.second =
+                            second.then(|| (Impl::best(), messages(seed ^ 5, Op::Decrypt, 512, 8)));
+                        let mut load = Load::attach(&mut cpu, plan).expect("tiers are there");
+                        let addresses = trace(&mut load, 2);
+                        // A second task runs code that none of the addresses is of: without a
+                        // tick it would keep the CPU.
+                        let tick = second.then(|| {
+                            Timer::start(load.cpu(), Arrivals::Periodic(2_000.0)).expect("a timer")
+                        });
+                        let mut breakpoints =
+                            Breakpoints::start(load.cpu(), &addresses, seed + runs).expect("text");
+                        interrupt(&mut load, 20, 8_000, &mut rate, || breakpoints.redraw());
+                        drop(breakpoints);
+                        drop(tick);
+                        assert_clean(
+                        &format!("{p}, {name}, full preemption {full}, hardirq FPU {hardirq_fpu}, second {second}"),
+                        &load.counts(),
+                    );
+                        runs += 1;
+                    }
+                }
+                rate.print(&format!("breakpoints, {p}"));
+                total += rate.in_section;
+            }
+            println!("{total} interrupts into sections, 0 corrupted");
+            let whole = runs == 8 * 4 * 5;
+            assert!(total >= 1_000_000 || !whole, "{total}");
+        },
+    );
+}
+
+fn timer_run(arrivals: impl Fn(u64) -> Arrivals, name: &str, seed: u64) {
+    let mut cpu = boot();
+    for p in correct() {
+        p.set(&mut cpu);
+        let mut rate = Rate::default();
+        for full in [false, true] {
+            cpu.configure(&config(full));
+            for (what, task) in works(seed, 16384, SPINS_10_US) {
+                cpu.reset_stats();
+                let mut plan = plan(task, seed);
+                plan.hardirq_fpu = true;
+                plan.second = Some((Impl::best(), messages(seed ^ 5, Op::Encrypt, 4096, 8)));
+                let mut load = Load::attach(&mut cpu, plan).expect("tiers are there");
+                let timer = Timer::start(load.cpu(), arrivals(seed)).expect("a timer");
+                interrupt(&mut load, 20, 1_000, &mut rate, || ());
+                drop(timer);
+                assert_clean(&format!("{p}, {what}, full {full}"), &load.counts());
+            }
+        }
+        rate.print(&format!("{name}, {p}"));
+    }
+}
+
+#[test]
+fn a_periodic_timer_corrupts_nothing() {
+    alone("corruption::a_periodic_timer_corrupts_nothing", |seed| {
+        timer_run(|_| Arrivals::Periodic(33_000.0), "periodic timer", seed)
+    });
+}
+
+#[test]
+fn a_poisson_timer_corrupts_nothing() {
+    alone("corruption::a_poisson_timer_corrupts_nothing", |seed| {
+        timer_run(|s| Arrivals::Poisson(33_000.0, s), "Poisson timer", seed)
+    });
+}
+
+#[test]
+fn signals_of_another_core_corrupt_nothing() {
+    alone(
+        "corruption::signals_of_another_core_corrupt_nothing",
+        |seed| {
+            let Some((_, other)) = two_cores("no signals from another") else {
+                return;
+            };
+            let mut cpu = boot();
+            for p in correct() {
+                p.set(&mut cpu);
+                let mut rate = Rate::default();
+                for (what, task) in works(seed, 16384, SPINS_10_US) {
+                    cpu.configure(&config(true));
+                    cpu.reset_stats();
+                    let mut plan = plan(task, seed);
+                    plan.second = Some((Impl::best(), messages(seed ^ 5, Op::Encrypt, 4096, 8)));
+                    let mut load = Load::attach(&mut cpu, plan).expect("tiers are there");
+                    let sender =
+                        CrossCore::start(load.cpu(), 40_000.0, Some(other)).expect("a thread");
+                    interrupt(&mut load, 20, 500, &mut rate, || ());
+                    assert!(sender.sent() > 0);
+                    drop(sender);
+                    assert_clean(&format!("{p}, {what}"), &load.counts());
+                }
+                rate.print(&format!("signals from another core, {p}"));
+            }
+        },
+    );
+}
+
+/// An interrupt before every instruction of a section, begin and end included, and a hardirq
+/// within the softirq that this starts, at points drawn from all over both.
+#[test]
+fn stepping_corrupts_nothing() {
+    alone("corruption::stepping_corrupts_nothing", |seed| {
+        let mut cpu = boot();
+        let mut rate = Rate::default();
+        let mut pairs = 0;
+        for p in correct() {
+            p.set(&mut cpu);
+            for (what, task) in works(seed, 512, 20) {
+                cpu.reset_stats();
+                let mut plan = plan(task, seed);
+                plan.hardirq_fpu = true;
+                // Short, since it is stepped over as well.
+                plan.softirq.1 = messages(!seed, Op::Encrypt, 16, 8);
+                plan.fallback = Impl::find("xts-aes-generic").expect("it needs no feature");
+                let mut load = Load::attach(&mut cpu, plan).expect("tiers are there");
+                load.set_stepping(true, false);
+                let mut stepping = Stepping::start(load.cpu(), Step::Every).expect("stepping");
+                let started = (Instant::now(), cpu_time());
+                load.run(4);
+                rate.add(&mut load, since(started));
+                let (instructions, _) = stepping.instructions();
+                let (injected, masked) = stepping.injected();
+                assert!(instructions > 0);
+                assert_eq!(injected, instructions, "{p}, {what}: before every one");
+                assert!(
+                    masked < injected / 4,
+                    "{p}, {what}: {masked} of {injected} masked"
+                );
+
+                load.set_stepping(true, true);
+                let k1s = instructions / 4;
+                for n in 0..12 {
+                    stepping.restart(Step::Pair(n * k1s / 12, n * 7919 % 300));
+                    load.run(1);
+                    pairs += u64::from(stepping.instructions().1 > 0);
+                }
+                drop(stepping);
+                load.set_stepping(false, false);
+                assert_clean(&format!("{p}, {what}"), &load.counts());
+            }
+        }
+        rate.print("single step");
+        println!("{pairs} softirqs with a hardirq within them");
+        assert!(pairs > 100);
+    });
+}
+
+/// The detector's own control: with nobody saving anything, it must see a great deal.
+#[test]
+fn without_a_policy_more_than_one_section_in_twenty_is_corrupted() {
+    alone(
+        "corruption::without_a_policy_more_than_one_section_in_twenty_is_corrupted",
+        |seed| {
+            let mut cpu = boot();
+            policy("none").set(&mut cpu);
+            for (what, task) in works(seed, 16384, SPINS_10_US) {
+                cpu.reset_stats();
+                let keeping = matches!(task, TaskWork::Keep { .. });
+                let mut load = Load::attach(&mut cpu, plan(task, seed)).expect("tiers are there");
+                let timer =
+                    Timer::start(load.cpu(), Arrivals::Poisson(33_000.0, seed)).expect("a timer");
+                until("20,000 operations", || {
+                    load.run(20);
+                    load.counts().task_ops >= 20_000
+                });
+                drop(timer);
+                let counts = load.counts();
+                let share = counts.task_corrupted as f64 / counts.task_ops as f64;
+                println!(
+                    "none, {what}: {} of {} sections corrupted ({:.1} %), user state {} times",
+                    counts.task_corrupted,
+                    counts.task_ops,
+                    100.0 * share,
+                    counts.user_corrupted
+                );
+                assert!(counts.task_corrupted > 0, "{what}");
+                assert!(!keeping || share > 0.05, "{what}: {share}");
+                assert!(counts.user_corrupted > 0, "{what}");
+            }
+        },
+    );
+}

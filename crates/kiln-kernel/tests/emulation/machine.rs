@@ -1,0 +1,208 @@
+//! What every test here needs: a process of its own, a CPU, messages, policies by name.
+
+use std::env;
+use std::io::Read;
+use std::process::{Command, Stdio};
+use std::sync::{Arc, OnceLock};
+use std::thread;
+use std::time::{Duration, Instant, SystemTime};
+
+use kiln_kernel::cpu::{Config, Cpu};
+use kiln_kernel::fpu::Policy;
+use kiln_kernel::load::{Counts, Messages, Plan, TaskWork};
+use kiln_kernel::xts::{Impl, Op};
+
+const CHILD: &str = "KILN_TEST_ALONE";
+const SEED: &str = "KILN_SEED";
+
+/// How long a test's process may take. Far more than any does: a hang must end, a busy
+/// machine must not fail.
+const LIMIT: Duration = Duration::from_secs(120);
+
+/// Run `body` in a process of its own: this test binary again, with this test only.
+/// `name` is the test's full name.
+pub fn alone(name: &str, body: impl FnOnce(u64)) {
+    if env::var(CHILD).is_ok_and(|child| child == name) {
+        // The harness has begun a line.
+        println!();
+        return body(env::var(SEED).map_or(1, |s| s.parse().expect("KILN_SEED is a number")));
+    }
+    let seed = env::var(SEED).unwrap_or_else(|_| {
+        let now = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH);
+        (now.map_or(1, |t| t.subsec_nanos()) | 1).to_string()
+    });
+    let started = Instant::now();
+    let mut child = Command::new(env::current_exe().expect("this program has a path"))
+        .args(["--exact", name, "--nocapture", "--test-threads=1"])
+        .env(CHILD, name)
+        .env(SEED, &seed)
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .expect("this program can be started again");
+    let readers = [
+        read_all(child.stdout.take().expect("piped")),
+        read_all(child.stderr.take().expect("piped")),
+    ];
+    let status = loop {
+        if let Some(status) = child.try_wait().expect("it is our child") {
+            break Some(status);
+        }
+        if started.elapsed() > LIMIT {
+            let _ = child.kill();
+            let _ = child.wait();
+            break None;
+        }
+        thread::sleep(Duration::from_millis(2));
+    };
+    let [out, err] = readers.map(|r| r.join().expect("reading does not panic"));
+    let ran = out.contains("1 passed") || out.contains("1 failed");
+    for line in out.lines().filter(|l| !is_harness(l)) {
+        println!("  {line}");
+    }
+    print!("{err}");
+    println!("  {SEED}={seed}, {:.1} s", started.elapsed().as_secs_f64());
+    match status {
+        Some(status) => assert!(
+            status.success() && ran,
+            "{name} alone: {status}; {SEED}={seed} repeats it"
+        ),
+        None => panic!("{name} alone: not over after {LIMIT:?}; {SEED}={seed} repeats it"),
+    }
+}
+
+fn is_harness(line: &str) -> bool {
+    line.is_empty() || line.starts_with("running ") || line.starts_with("test ")
+}
+
+fn read_all(mut from: impl Read + Send + 'static) -> thread::JoinHandle<String> {
+    thread::spawn(move || {
+        let mut text = Vec::new();
+        let _ = from.read_to_end(&mut text);
+        String::from_utf8_lossy(&text).into_owned()
+    })
+}
+
+/// The cores this process may use: those it was given, before any thread was pinned.
+pub fn cores() -> Vec<usize> {
+    static CORES: OnceLock<Vec<usize>> = OnceLock::new();
+    CORES.get_or_init(affinity).clone()
+}
+
+fn affinity() -> Vec<usize> {
+    // SAFETY: plain data filled by the call; CPU_ISSET reads inside it.
+    unsafe {
+        let mut set: libc::cpu_set_t = std::mem::zeroed();
+        libc::sched_getaffinity(0, size_of::<libc::cpu_set_t>(), &mut set);
+        (0..libc::CPU_SETSIZE as usize)
+            .filter(|&c| libc::CPU_ISSET(c, &set))
+            .collect()
+    }
+}
+
+/// The first core and another, or a loud reason to do without.
+pub fn two_cores(without: &str) -> Option<(usize, usize)> {
+    match cores()[..] {
+        [a, b, ..] => Some((a, b)),
+        _ => {
+            println!("SKIPPED: one core only, so {without}");
+            None
+        }
+    }
+}
+
+/// Keep the calling thread on a core.
+pub fn pin(core: usize) {
+    // SAFETY: sets this thread's own affinity.
+    unsafe {
+        let mut set: libc::cpu_set_t = std::mem::zeroed();
+        libc::CPU_SET(core, &mut set);
+        libc::sched_setaffinity(0, size_of::<libc::cpu_set_t>(), &set);
+    }
+}
+
+/// The calling thread, pinned to the first core, as a CPU.
+pub fn boot() -> Cpu {
+    pin(cores()[0]);
+    Cpu::boot(&Config::default()).expect("a CPU boots")
+}
+
+pub fn policy(name: &str) -> Policy {
+    name.parse().expect("a policy of this name")
+}
+
+/// All but the broken control.
+pub fn correct() -> Vec<Policy> {
+    Policy::all()
+        .into_iter()
+        .filter(|p| !p.is_broken())
+        .collect()
+}
+
+/// The scalar implementation that says what is right.
+pub fn judge() -> Impl {
+    Impl::find("xts-aes-fixed-time").expect("it needs no feature")
+}
+
+/// Random bytes from a seed (xorshift64).
+pub fn random(mut seed: u64) -> impl FnMut(&mut [u8]) {
+    seed |= 1;
+    move |bytes| {
+        for byte in bytes {
+            seed ^= seed << 13;
+            seed ^= seed >> 7;
+            seed ^= seed << 17;
+            *byte = (seed >> 32) as u8;
+        }
+    }
+}
+
+pub fn messages(seed: u64, op: Op, len: usize, count: usize) -> Arc<Messages> {
+    let mut random = random(seed ^ 0x6b69_6c6e);
+    let mut key = [0; 64];
+    random(&mut key);
+    Messages::new(judge(), &key, op, len, count, &mut random).expect("a right length")
+}
+
+/// A load with nothing special: softirqs encrypt 512 bytes with the best implementation.
+pub fn plan(task: TaskWork, seed: u64) -> Plan {
+    Plan {
+        task,
+        softirq: (Impl::best(), messages(!seed, Op::Encrypt, 512, 8)),
+        fallback: judge(),
+        second: None,
+        hardirq_fpu: false,
+    }
+}
+
+/// Repeat until `done`; a generous limit says what did not happen.
+pub fn until(what: &str, mut done: impl FnMut() -> bool) {
+    let started = Instant::now();
+    while !done() {
+        assert!(
+            started.elapsed() < Duration::from_secs(60),
+            "not after a minute: {what}"
+        );
+    }
+}
+
+#[track_caller]
+pub fn assert_clean(what: &str, counts: &Counts) {
+    let Counts {
+        task_corrupted,
+        softirq_corrupted,
+        second_corrupted,
+        user_corrupted,
+        ..
+    } = *counts;
+    assert_eq!(
+        (
+            task_corrupted,
+            softirq_corrupted,
+            second_corrupted,
+            user_corrupted
+        ),
+        (0, 0, 0, 0),
+        "corrupted in the task, softirqs, second task, user state: {what}: {counts:?}"
+    );
+}

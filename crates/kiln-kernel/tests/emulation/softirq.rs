@@ -1,0 +1,135 @@
+//! The softirq loop's limits, ksoftirqd and the kworker: nothing is lost, whoever serves it.
+
+use kiln_kernel::cpu::Config;
+use kiln_kernel::storm::Storm;
+
+use crate::machine::{alone, boot};
+
+/// All of it is done, by whom it should be.
+#[track_caller]
+fn assert_served(storm: &Storm) {
+    assert_eq!(storm.served, storm.raises, "{storm:?}");
+    assert_eq!(storm.works_run, storm.works_accepted, "{storm:?}");
+    assert_eq!(storm.works_misplaced, 0, "{storm:?}");
+    assert_eq!((storm.count_before, storm.count_after), (0, 0), "{storm:?}");
+}
+
+#[test]
+fn ten_restarts_then_ksoftirqd() {
+    alone("softirq::ten_restarts_then_ksoftirqd", |_| {
+        let mut cpu = boot();
+        let storm = Storm {
+            raises: 5_000,
+            ..Storm::default()
+        }
+        .run(&mut cpu);
+        assert_served(&storm);
+        let stats = cpu.stats();
+        println!("{storm:?}\n{stats:?}");
+        // Fewer only if the host stole 2 ms from ten empty softirqs.
+        assert!((1..=10).contains(&storm.first_loop), "{storm:?}");
+        assert_eq!(storm.by_ksoftirqd, storm.served - storm.first_loop);
+        // Each loop serves ten at most, and all but the last leave some.
+        assert!(stats.softirqs_deferred >= 499, "{stats:?}");
+        assert_eq!(stats.softirqs, 5_000);
+        assert_eq!(cpu.softirq_latency().total(), 5_000);
+        assert!(stats.switches >= 2, "to ksoftirqd and back");
+    });
+}
+
+#[test]
+fn less_than_the_limits_stays_out_of_ksoftirqd() {
+    alone(
+        "softirq::less_than_the_limits_stays_out_of_ksoftirqd",
+        |_| {
+            let mut cpu = boot();
+            let storm = Storm {
+                raises: 3,
+                ..Storm::default()
+            }
+            .run(&mut cpu);
+            assert_served(&storm);
+            assert_eq!((storm.first_loop, storm.by_ksoftirqd), (3, 0));
+            assert_eq!(cpu.stats().softirqs_deferred, 0);
+        },
+    );
+}
+
+#[test]
+fn two_milliseconds_then_ksoftirqd() {
+    alone("softirq::two_milliseconds_then_ksoftirqd", |_| {
+        let mut cpu = boot();
+        let storm = Storm {
+            raises: 40,
+            spin_us: 700,
+            ..Storm::default()
+        }
+        .run(&mut cpu);
+        println!("{storm:?}");
+        assert_served(&storm);
+        // Three take 2.1 ms at least.
+        assert!((1..=3).contains(&storm.first_loop), "{storm:?}");
+        assert!(cpu.stats().softirqs_deferred >= 13, "{:?}", cpu.stats());
+    });
+}
+
+/// A tick in a softirq finds the slice over and another task waiting: the loop makes way.
+#[test]
+fn a_wish_to_reschedule_ends_the_loop() {
+    alone("softirq::a_wish_to_reschedule_ends_the_loop", |_| {
+        let mut cpu = boot();
+        cpu.configure(&Config {
+            tick_us: 0,
+            slice_us: 0,
+            ..Config::default()
+        });
+        let storm = Storm {
+            raises: 100,
+            interrupt: true,
+            bystander: true,
+            ..Storm::default()
+        };
+        let quick = storm.run(&mut cpu);
+        println!("{quick:?}");
+        assert_served(&quick);
+        assert_eq!(quick.first_loop, 1, "{quick:?}");
+        // And with nobody waiting it does not.
+        let mut cpu_alone = Storm {
+            bystander: false,
+            raises: 5,
+            ..storm
+        };
+        cpu_alone = cpu_alone.run(&mut cpu);
+        assert_served(&cpu_alone);
+        assert_eq!(cpu_alone.first_loop, 5, "{cpu_alone:?}");
+    });
+}
+
+#[test]
+fn works_run_in_the_kworker_and_none_is_lost() {
+    alone("softirq::works_run_in_the_kworker_and_none_is_lost", |_| {
+        let mut cpu = boot();
+        for preempt_full in [false, true] {
+            cpu.configure(&Config {
+                preempt_full,
+                tick_us: 20,
+                slice_us: 20,
+                ..Config::default()
+            });
+            for bystander in [false, true] {
+                let storm = Storm {
+                    raises: 20_000,
+                    interrupt: true,
+                    bystander,
+                    queue_works: true,
+                    ..Storm::default()
+                }
+                .run(&mut cpu);
+                println!("full preemption {preempt_full}: {storm:?}");
+                assert_served(&storm);
+                assert!(storm.works_accepted >= 4);
+                assert_eq!(storm.works_accepted + storm.works_refused, 4 * storm.raises);
+            }
+        }
+    });
+}

@@ -1,0 +1,110 @@
+//! Injection at exact instructions can be repeated.
+
+use kiln_kernel::irq::{Step, Stepping};
+use kiln_kernel::load::{Load, TaskWork};
+use kiln_kernel::xts::{Impl, Op};
+use kiln_kernel::Tier;
+
+use crate::machine::{alone, assert_clean, boot, correct, messages, plan, policy};
+
+#[test]
+fn two_traces_of_an_operation_are_the_same() {
+    alone(
+        "stepping::two_traces_of_an_operation_are_the_same",
+        |seed| {
+            let mut cpu = boot();
+            for p in correct() {
+                p.set(&mut cpu);
+                for imp in Impl::all() {
+                    if imp.tier() == Tier::Generic || !imp.tier().usable() {
+                        continue;
+                    }
+                    for len in [16, 512] {
+                        // One message: each operation is the same.
+                        let task = TaskWork::Crypt(imp, messages(seed, Op::Encrypt, len, 1));
+                        let mut load = Load::attach(&mut cpu, plan(task, seed)).expect("usable");
+                        load.set_stepping(true, false);
+                        let mut stepping =
+                            Stepping::start(load.cpu(), Step::Trace).expect("stepping starts");
+                        let mut traces = Vec::new();
+                        for _ in 0..12 {
+                            stepping.restart(Step::Trace);
+                            load.run(1);
+                            traces.push((stepping.instructions(), stepping.addresses(1)));
+                        }
+                        drop(stepping);
+                        let mut kinds = traces.clone();
+                        kinds.sort();
+                        kinds.dedup();
+                        // A section the clock times, and one that it leaves out, differ.
+                        println!(
+                            "{p}, {}, {len} B: {} instructions, {} addresses, {} kinds",
+                            imp.driver(),
+                            traces[0].0 .0,
+                            traces[0].1.len(),
+                            kinds.len()
+                        );
+                        assert!(kinds.len() <= 4, "{p}, {}, {len} B", imp.driver());
+                        assert!(kinds.iter().all(|k| k.0 .0 > 20 && k.0 .1 == 0));
+                    }
+                }
+            }
+        },
+    );
+}
+
+#[test]
+fn one_point_is_one_interrupt_there() {
+    alone("stepping::one_point_is_one_interrupt_there", |seed| {
+        let mut cpu = boot();
+        for name in ["nested", "legacy"] {
+            policy(name).set(&mut cpu);
+            let task = TaskWork::Crypt(Impl::best(), messages(seed, Op::Encrypt, 512, 1));
+            let mut load = Load::attach(&mut cpu, plan(task, seed)).expect("usable");
+            load.set_stepping(true, false);
+            let mut stepping = Stepping::start(load.cpu(), Step::Trace).expect("stepping starts");
+            load.run(1);
+            let (instructions, _) = stepping.instructions();
+            for k in [instructions / 2, instructions / 3] {
+                let before = load.cpu().stats();
+                let (injected, masked) = stepping.injected();
+                stepping.restart(Step::At(k));
+                load.run(1);
+                assert_eq!(stepping.injected(), (injected + 1, masked), "{name}, {k}");
+                let after = load.cpu().stats();
+                assert_eq!(after.irqs, before.irqs + 1);
+                assert_eq!(after.irqs_in_section, before.irqs_in_section + 1);
+                assert_eq!(after.softirqs, before.softirqs + 1);
+            }
+            // Beyond the end there is nothing to interrupt.
+            let before = load.cpu().stats().irqs;
+            stepping.restart(Step::At(1 << 40));
+            load.run(1);
+            assert_eq!(load.cpu().stats().irqs, before);
+            drop(stepping);
+            assert_clean(name, &load.counts());
+        }
+    });
+}
+
+/// Under the broken policy, an interrupt where registers are live is seen at that very point,
+/// each time it is put there: a replay flag is worth printing.
+#[test]
+fn a_point_that_corrupts_does_so_again() {
+    alone("stepping::a_point_that_corrupts_does_so_again", |seed| {
+        let mut cpu = boot();
+        policy("none").set(&mut cpu);
+        let task = TaskWork::Keep { seed, spins: 40 };
+        let mut load = Load::attach(&mut cpu, plan(task, seed)).expect("usable");
+        load.set_stepping(true, false);
+        let mut stepping = Stepping::start(load.cpu(), Step::Trace).expect("stepping starts");
+        load.run(1);
+        let (instructions, _) = stepping.instructions();
+        let k = instructions / 2;
+        for n in 1..=20 {
+            stepping.restart(Step::At(k));
+            load.run(1);
+            assert_eq!(load.counts().task_corrupted, n, "at {k} of {instructions}");
+        }
+    });
+}

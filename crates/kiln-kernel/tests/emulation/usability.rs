@@ -1,0 +1,119 @@
+//! Is the FPU usable? Every policy, every context, in a section or not.
+
+use kiln_kernel::fpu::{usable, Answer, Context, Policy};
+
+use crate::machine::{alone, boot, policy};
+
+/// Rows: contexts. Columns: outside a section / with one in progress below. `W`: and a
+/// section opened there is warned of. `-`: cannot happen, the answer comes after the section.
+/// In an NMI the question itself is warned of in a kernel; here the answer counts.
+const TABLE: &str = "
+context                | legacy   | bh-off   | nested   | nested-v1 | preemptible | none
+task                   | yes / noW | yes / noW | yes / yesW | yes / yesW | yes / yesW | yes / yes
+task, BH off           | yes / noW | yes / noW | yes / yesW | yes / yesW | yes / yesW | yes / yes
+softirq                | yes / no | yes / -  | yes / yes | yes / yes | yes / yes | yes / yes
+hardirq                | yes / no | yes / no | yes / yes | yesW / yes | no / no | yes / yes
+hardirq over BH off    | no / no  | no / no  | no / no  | no / no   | no / no     | yes / yes
+hardirq over softirq   | no / no  | no / -   | no / no  | no / no   | no / no     | yes / yes
+NMI                    | no / no  | no / no  | no / no  | no / no   | no / no     | yes / yes
+";
+
+fn cells(line: &str) -> Vec<&str> {
+    line.split('|').map(str::trim).collect()
+}
+
+/// The answer as the table writes it.
+fn written(answer: Answer, in_section: bool) -> String {
+    if in_section && !answer.over_section {
+        return "-".into();
+    }
+    let word = if answer.usable { "yes" } else { "no" };
+    let warned = if answer.warnings > 0 { "W" } else { "" };
+    format!("{word}{warned}")
+}
+
+#[test]
+fn every_policy_and_context_answers_as_the_table() {
+    alone(
+        "usability::every_policy_and_context_answers_as_the_table",
+        |_| {
+            let mut cpu = boot();
+            let mut lines = TABLE.trim().lines();
+            let head = cells(lines.next().expect("a head"));
+            let names: Vec<_> = Policy::all().iter().map(|p| p.name()).collect();
+            assert_eq!(head[1..], names, "the table has every policy");
+            let mut wrong = Vec::new();
+            let mut rows = 0;
+            for (context, line) in Context::ALL.into_iter().zip(lines) {
+                rows += 1;
+                let row = cells(line);
+                for (name, want) in head[1..].iter().zip(&row[1..]) {
+                    policy(name).set(&mut cpu);
+                    let [outside, inside] =
+                        [false, true].map(|s| written(usable(&mut cpu, context, s), s));
+                    let got = format!("{outside} / {inside}");
+                    if got != *want {
+                        wrong.push(format!("{name}, {}: {got}, not {want}", row[0]));
+                    }
+                }
+            }
+            assert_eq!(rows, Context::ALL.len());
+            assert!(wrong.is_empty(), "\n{}\n", wrong.join("\n"));
+        },
+    );
+}
+
+#[test]
+fn preempt_counts_have_the_kernels_layout() {
+    alone("usability::preempt_counts_have_the_kernels_layout", |_| {
+        let mut cpu = boot();
+        // Context, in a section or not, the count of each policy that has one.
+        let section = |p: &str| match p {
+            "bh-off" => 0x200,
+            "preemptible" => 0,
+            _ => 1,
+        };
+        for p in Policy::all() {
+            p.set(&mut cpu);
+            for (context, own) in [
+                (Context::Task, 0),
+                (Context::TaskBhOff, 0x200),
+                (Context::Softirq, 0x100),
+                (Context::Hardirq, 0x1_0000),
+                (Context::HardirqOverBhOff, 0x1_0200),
+                (Context::HardirqOverSoftirq, 0x1_0100),
+                (Context::Nmi, 0x11_0000),
+            ] {
+                for in_section in [false, true] {
+                    let answer = usable(&mut cpu, context, in_section);
+                    let below = if in_section { section(p.name()) } else { 0 };
+                    // What waits for the end of a section runs at its local_bh_enable(),
+                    // which holds preemption off until it is over.
+                    let waits = in_section && !answer.over_section;
+                    let want = if waits { own + 1 } else { own + below };
+                    assert_eq!(
+                        answer.preempt_count, want,
+                        "{p}, {context:?}, in a section: {in_section}: {answer:x?}"
+                    );
+                    assert_eq!(answer.preempt_after, 0, "{p}, {context:?}: back to nothing");
+                }
+            }
+        }
+    });
+}
+
+#[test]
+fn only_nested_v1_warns_in_a_hardirq_outside_a_section() {
+    alone(
+        "usability::only_nested_v1_warns_in_a_hardirq_outside_a_section",
+        |_| {
+            let mut cpu = boot();
+            let mut warned = |name| {
+                policy(name).set(&mut cpu);
+                usable(&mut cpu, Context::Hardirq, false).warnings
+            };
+            assert!(warned("nested-v1") > 0, "local_bh_enable() in a hardirq");
+            assert_eq!(warned("nested"), 0);
+        },
+    );
+}

@@ -1,0 +1,130 @@
+//! A task's user FPU state: saved by the first section of an entry, back at its end, or at
+//! the end of an interrupt of user mode.
+
+use std::arch::asm;
+
+use kiln_kernel::cpu::Cpu;
+use kiln_kernel::fpu::{pairs, Policy};
+use kiln_kernel::irq::{Arrivals, Timer};
+use kiln_kernel::load::{Load, TaskWork};
+use kiln_kernel::xts::{Impl, Op};
+
+use crate::machine::{alone, assert_clean, boot, correct, messages, plan, policy, until};
+
+#[test]
+fn an_entry_saves_and_restores_once_if_it_has_a_section() {
+    alone(
+        "user_state::an_entry_saves_and_restores_once_if_it_has_a_section",
+        |_| {
+            let mut cpu = boot();
+            for p in correct() {
+                p.set(&mut cpu);
+                cpu.reset_stats();
+                for n in 0..1_000 {
+                    pairs(n % 4, n % 2 == 0);
+                }
+                let stats = cpu.stats();
+                // One entry in four has no section.
+                assert_eq!((stats.user_saves, stats.user_restores), (750, 750), "{p}");
+            }
+            policy("none").set(&mut cpu);
+            cpu.reset_stats();
+            pairs(3, true);
+            assert_eq!((cpu.stats().user_saves, cpu.stats().user_restores), (0, 0));
+        },
+    );
+}
+
+#[test]
+fn a_program_finds_its_registers_after_each_entry() {
+    alone(
+        "user_state::a_program_finds_its_registers_after_each_entry",
+        |seed| {
+            let mut cpu = boot();
+            for p in correct() {
+                p.set(&mut cpu);
+                for imp in Impl::all().into_iter().filter(|i| i.tier().usable()) {
+                    let task = TaskWork::Crypt(imp, messages(seed, Op::Decrypt, 512, 8));
+                    let mut load = Load::attach(&mut cpu, plan(task, seed)).expect("usable");
+                    for n in 0..2_000 {
+                        load.run(n % 3);
+                    }
+                    assert_clean(&format!("{p}, {}", imp.driver()), &load.counts());
+                }
+            }
+        },
+    );
+}
+
+/// Keep values in xmm0-15 of user code for a while; whether they are still there.
+fn registers_keep(values: &[u128; 16]) -> bool {
+    let mut found = [0u128; 16];
+    // SAFETY: loads from and stores to arrays of sixteen; every register is declared.
+    unsafe {
+        asm!(
+            "movdqu xmm0, [{w}]", "movdqu xmm1, [{w}+16]", "movdqu xmm2, [{w}+32]",
+            "movdqu xmm3, [{w}+48]", "movdqu xmm4, [{w}+64]", "movdqu xmm5, [{w}+80]",
+            "movdqu xmm6, [{w}+96]", "movdqu xmm7, [{w}+112]", "movdqu xmm8, [{w}+128]",
+            "movdqu xmm9, [{w}+144]", "movdqu xmm10, [{w}+160]", "movdqu xmm11, [{w}+176]",
+            "movdqu xmm12, [{w}+192]", "movdqu xmm13, [{w}+208]", "movdqu xmm14, [{w}+224]",
+            "movdqu xmm15, [{w}+240]",
+            "2: dec {n}", "jns 2b",
+            "movdqu [{f}], xmm0", "movdqu [{f}+16], xmm1", "movdqu [{f}+32], xmm2",
+            "movdqu [{f}+48], xmm3", "movdqu [{f}+64], xmm4", "movdqu [{f}+80], xmm5",
+            "movdqu [{f}+96], xmm6", "movdqu [{f}+112], xmm7", "movdqu [{f}+128], xmm8",
+            "movdqu [{f}+144], xmm9", "movdqu [{f}+160], xmm10", "movdqu [{f}+176], xmm11",
+            "movdqu [{f}+192], xmm12", "movdqu [{f}+208], xmm13", "movdqu [{f}+224], xmm14",
+            "movdqu [{f}+240], xmm15",
+            w = in(reg) values, f = in(reg) &mut found, n = inout(reg) 100_000u64 => _,
+            out("xmm0") _, out("xmm1") _, out("xmm2") _, out("xmm3") _, out("xmm4") _,
+            out("xmm5") _, out("xmm6") _, out("xmm7") _, out("xmm8") _, out("xmm9") _,
+            out("xmm10") _, out("xmm11") _, out("xmm12") _, out("xmm13") _, out("xmm14") _,
+            out("xmm15") _,
+        );
+    }
+    found == *values
+}
+
+/// Interrupt user code until `wanted` came; how often it lost its registers.
+fn interrupt_user_code(cpu: &mut Cpu, p: Policy, seed: u64, wanted: u64) -> u64 {
+    p.set(cpu);
+    cpu.reset_stats();
+    let task = TaskWork::Keep { seed, spins: 0 };
+    let mut load = Load::attach(cpu, plan(task, seed)).expect("usable");
+    let timer = Timer::start(load.cpu(), Arrivals::Poisson(10_000.0, seed)).expect("a timer");
+    let values: [u128; 16] = std::array::from_fn(|i| (u128::from(seed) << 64) | (i as u128 + 1));
+    let mut lost = 0;
+    until("interrupts of user mode", || {
+        lost += u64::from(!registers_keep(&values));
+        load.cpu().stats().irqs_user >= wanted
+    });
+    drop(timer);
+    drop(load);
+    let stats = cpu.stats();
+    println!(
+        "{p}: {} interrupts of user mode, registers lost {lost} times",
+        stats.irqs_user
+    );
+    // Not under `none`, and none but the user's own sections in the load's start and end.
+    assert_eq!(stats.user_saves, stats.user_restores, "{p}");
+    assert!(
+        p.is_broken() || stats.user_saves >= wanted / 2,
+        "{p}: {stats:?}"
+    );
+    lost
+}
+
+#[test]
+fn an_interrupt_of_user_mode_leaves_its_registers_alone() {
+    alone(
+        "user_state::an_interrupt_of_user_mode_leaves_its_registers_alone",
+        |seed| {
+            let mut cpu = boot();
+            for p in correct() {
+                assert_eq!(interrupt_user_code(&mut cpu, p, seed, 3_000), 0, "{p}");
+            }
+            let lost = interrupt_user_code(&mut cpu, policy("none"), seed, 3_000);
+            assert!(lost > 0, "the control");
+        },
+    );
+}

@@ -1,0 +1,110 @@
+// SPDX-License-Identifier: GPL-2.0-only OR MIT
+/*
+ * More softirqs than the loop will run, and work for the kworker: who serves them, and
+ * whether any is lost.
+ */
+#include <kiln/cpu.h>
+#include <kiln/kiln.h>
+#include <kiln/preempt.h>
+#include <kiln/sched.h>
+
+enum { SOFTIRQ_STORM = 5, NR_ITEMS = 4 };
+
+struct storm;
+
+struct item {
+	struct work work;	/* first: work and item are one address */
+	struct storm *storm;
+};
+
+struct storm {
+	struct kiln_storm *s;
+	struct item item[NR_ITEMS];
+	bool bystander_stop, bystander_stopped;
+};
+
+static void item_run(struct work *work)
+{
+	struct kiln_storm *s = ((struct item *)work)->storm->s;
+	struct cpu *cpu = this_cpu();
+
+	s->works_run++;
+	s->works_misplaced += current != cpu->kworker ||
+			      !(current->flags & TF_KTHREAD) || in_atomic();
+}
+
+static void storm_softirq(struct cpu *cpu)
+{
+	struct storm *storm = cpu->irq_data;
+	struct kiln_storm *s = storm->s;
+	const u64 end = rdtsc() + s->spin_us * cpu->ticks_per_us;
+	u32 i;
+
+	s->served++;
+	if (current == cpu->ksoftirqd)
+		s->by_ksoftirqd++;
+	for (i = 0; i < NR_ITEMS && s->queue_works; i++) {
+		if (queue_work(&storm->item[i].work))
+			s->works_accepted++;
+		else
+			s->works_refused++;
+	}
+	if (s->interrupt)
+		kiln_irq_self();
+	while (rdtsc() < end)
+		__asm__ volatile("pause");
+	if (s->served < s->raises)
+		raise_softirq(SOFTIRQ_STORM);
+}
+
+/* The first raises; those that come into softirqs only tick. */
+static void storm_hardirq(struct cpu *cpu)
+{
+	const struct storm *storm = cpu->irq_data;
+
+	if (!storm->s->served)
+		raise_softirq(SOFTIRQ_STORM);
+}
+
+/* Somebody else who wants the CPU. */
+static void bystander(void *arg)
+{
+	struct storm *storm = arg;
+
+	while (!*(volatile bool *)&storm->bystander_stop)
+		yield();
+	storm->bystander_stopped = true;
+}
+
+u64 kiln_storm(void *arg)
+{
+	struct kiln_storm *s = arg;
+	struct cpu *cpu = this_cpu();
+	struct storm storm;
+	u32 i;
+
+	storm.s = s;
+	storm.bystander_stop = storm.bystander_stopped = false;
+	for (i = 0; i < NR_ITEMS; i++) {
+		storm.item[i].work.fn = item_run;
+		storm.item[i].work.queued = false;
+		storm.item[i].storm = &storm;
+	}
+	s->count_before = preempt_count();
+	if (s->bystander && !kthread_create(bystander, &storm, "bystander"))
+		return 1;
+	cpu->irq_data = &storm;
+	cpu->softirq_handler[SOFTIRQ_STORM] = storm_softirq;
+	cpu->irq_handler = storm_hardirq;
+	kiln_irq_self();
+	s->first_loop = *(volatile u32 *)&s->served;
+	while (*(volatile u32 *)&s->served < s->raises ||
+	       *(volatile u32 *)&s->works_run < s->works_accepted)
+		yield();
+	cpu->irq_handler = NULL;
+	storm.bystander_stop = true;
+	while (s->bystander && !*(volatile bool *)&storm.bystander_stopped)
+		yield();
+	s->count_after = preempt_count();
+	return 0;
+}
