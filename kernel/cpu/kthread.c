@@ -44,6 +44,7 @@ struct task *kthread_create(void (*fn)(void *arg), void *arg, const char *name)
 		t->fn = fn;
 		t->arg = arg;
 		t->section_depth = 0;
+		t->section_time = 0;
 		t->vruntime = cpu->current_task->vruntime;
 		t->slice_start = t->vruntime;
 		t->state = TASK_RUNNING;

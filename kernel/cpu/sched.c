@@ -59,6 +59,22 @@ static void account(struct cpu *cpu)
 	cpu->current_task->since = now;
 }
 
+/*
+ * A section goes with its task: what others run meanwhile is not its time, and it did
+ * not pass undisturbed.
+ */
+static void section_switch(struct cpu *cpu, struct task *prev, struct task *next)
+{
+	const u64 now = rdtsc();
+	const u64 since = cpu->section_start[0];
+
+	prev->section_depth = cpu->section_depth;
+	prev->section_time = since ? now - since : 0;
+	cpu->section_depth = next->section_depth;
+	cpu->section_start[0] = next->section_time ? now - next->section_time : 0;
+	cpu->section_irqs[0] = cpu->irqs_seen - 1;
+}
+
 /* Interrupts are off, and preemption once. */
 static void switch_task(struct cpu *cpu, bool preempted)
 {
@@ -80,10 +96,7 @@ static void switch_task(struct cpu *cpu, bool preempted)
 	cpu->stats.switches++;
 	cpu->stats.preemptions += preempted;
 	fpu_switch(prev, next);
-	prev->section_depth = cpu->section_depth;
-	prev->section_start = cpu->section_start[0];
-	cpu->section_depth = next->section_depth;
-	cpu->section_start[0] = next->section_start;
+	section_switch(cpu, prev, next);
 	/* A switch is cheaper here than in a kernel: charge the difference. */
 	while (rdtsc() - start < cpu->switch_cost)
 		__asm__ volatile("pause");

@@ -48,7 +48,7 @@ struct task {
 	void (*fn)(void *arg);
 	void *arg;
 	void *stack;		/* lowest address; kthreads only */
-	u64 section_start;	/* of a section it was switched out in */
+	u64 section_time;	/* of a section it was switched out in, if that is timed */
 	u8 section_depth;
 	struct fpstate user_fpu;
 	struct fpstate kernel_fpu;	/* second area, policy preemptible only */

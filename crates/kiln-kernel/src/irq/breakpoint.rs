@@ -8,7 +8,7 @@ use std::io;
 use std::marker::PhantomData;
 use std::sync::atomic::{AtomicU8, Ordering};
 
-use super::{host, prepare, Frame, Handling};
+use super::{generator, host, prepare, Frame, Handling};
 use crate::cpu::{Cpu, Host};
 
 const INT3: u8 = 0xcc;
@@ -87,7 +87,7 @@ impl Breakpoints {
             addresses,
             original,
             armed: None,
-            random: seed | 1,
+            random: generator(seed),
             hits: 0,
             hits_before: 0,
         };

@@ -8,7 +8,7 @@ use std::sync::Arc;
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
-use super::{host, irq_signal, prepare, Handling};
+use super::{generator, host, irq_signal, prepare, Handling};
 use crate::cpu::Cpu;
 
 /// When interrupts arrive.
@@ -122,7 +122,7 @@ impl Timer {
         state.count = 0;
         state.position = 0;
         if let Arrivals::Poisson(_, seed) = arrivals {
-            state.random = seed | 1;
+            state.random = generator(seed);
         }
         let period = arrivals.period();
         state.arrivals = Some(arrivals);
@@ -229,7 +229,7 @@ mod tests {
     fn gaps(arrivals: Arrivals, seed: u64) -> Vec<Option<u64>> {
         let mut state = State {
             arrivals: Some(arrivals),
-            random: seed | 1,
+            random: generator(seed),
             ..State::default()
         };
         (0..10_000).map(|_| state.next_gap()).collect()
