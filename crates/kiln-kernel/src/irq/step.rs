@@ -26,6 +26,10 @@ pub enum Step {
     /// Before instruction k1 of the task's section, and before instruction k2 of the
     /// softirq that this starts; the load must ask for `step_softirq`.
     Pair(u64, u64),
+    /// Before instruction k1 of the task's section, and before each instruction of the softirq
+    /// that this starts and of what follows it, from this one on to the one before that.
+    /// Stepping ends there.
+    Nest(u64, u64, u64),
 }
 
 #[derive(Default)]
@@ -149,9 +153,13 @@ pub(super) unsafe fn trapped(host: &mut Host, frame: &mut Frame<'_>) {
         Step::Every => true,
         Step::Range(first, end) => (first..end).contains(&here),
         Step::At(k) => here == k,
-        Step::Pair(k1, _) if !state.in_softirq => here == k1,
+        Step::Pair(k1, _) | Step::Nest(k1, ..) if !state.in_softirq => here == k1,
         Step::Pair(_, k2) => here == k2,
+        Step::Nest(_, first, end) => (first..end).contains(&here),
     };
+    if matches!(mode, Step::Nest(.., end) if state.in_softirq && here + 1 >= end) {
+        state.mode = None;
+    }
     if !inject {
         return;
     }
@@ -167,7 +175,7 @@ pub(super) unsafe fn trapped(host: &mut Host, frame: &mut Frame<'_>) {
     }
     // SAFETY: the thread is this CPU, stopped at an instruction of `kernel/`.
     if unsafe { frame.interrupt(host.cpu.as_ptr()) } {
-        if matches!(mode, Step::Pair(..)) {
+        if matches!(mode, Step::Pair(..) | Step::Nest(..)) {
             state.in_softirq = true;
         }
     } else {

@@ -12,7 +12,7 @@ use kiln_kernel::xts::{Impl, Op};
 use super::plan::Plan;
 use super::row::Row;
 use super::run::Outcome;
-use super::tally::Tally;
+use super::tally::{cpu_time, Tally};
 use super::workload::{load_plan, messages, Workload, SHORT_PACKET};
 use super::Progress;
 use crate::Error;
@@ -88,12 +88,12 @@ fn corrupt(
     load.cpu().reset_stats();
     let before = load.counts();
     let mut points = Breakpoints::start(load.cpu(), &addresses, plan.seed).map_err(refused)?;
-    let start = Instant::now();
+    let (start, had) = (Instant::now(), cpu_time());
     while start.elapsed() < time && !stop.load(Ordering::Relaxed) {
         load.run(20);
         points.redraw();
     }
-    let lasted = start.elapsed();
+    let lasted = cpu_time() - had;
     drop(points);
     let mut tally = Tally::default();
     let done = load.counts() - before;

@@ -72,16 +72,18 @@ pub fn of_clock(imp: Impl, len: usize, seed: u64, stop: &AtomicBool) -> Option<R
     let (key, src) = bytes.split_at(64);
     let key = Key::new(key).ok()?;
     let ivs = [[7; 16]; COUNT];
-    let mut dst = [vec![0; len * COUNT], vec![0; len * COUNT]];
-    let mut subjects: Vec<Subject> = dst
-        .iter_mut()
-        .zip([Sections::Each, Sections::EachUntimed])
-        .map(|(dst, sections)| {
-            let series = Series::new(&key, Op::Encrypt, src, dst, &ivs, len, len, false);
-            let mut series = series
-                .expect("buffers of this very size")
-                .sections(sections);
+    // The same for both: where a buffer lies can cost more than the clock.
+    let dst = RefCell::new(vec![0; len * COUNT]);
+    let mut subjects: Vec<Subject> = [Sections::Each, Sections::EachUntimed]
+        .into_iter()
+        .map(|sections| {
+            let (key, dst, ivs) = (&key, &dst, &ivs);
             Subject::new("", move |n| {
+                let mut dst = dst.borrow_mut();
+                let series = Series::new(key, Op::Encrypt, src, &mut dst, ivs, len, len, false);
+                let mut series = series
+                    .expect("buffers of this very size")
+                    .sections(sections);
                 imp.run(&mut series, n).expect("a usable tier");
             })
         })

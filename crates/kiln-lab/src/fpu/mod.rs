@@ -11,12 +11,14 @@
 //! | `costs.rs` | what sections, their saves and their clock cost without interrupts |
 //! | `breakpoints.rs` | corruption runs at random instructions |
 //! | `step.rs` | proof runs: an interrupt before every instruction |
+//! | `nest.rs` | proof runs: interrupts before every instruction of a softirq |
 //! | `pairs.rs` | proof runs: one interrupt inside the softirq of another |
 //! | `probe.rs` | one operation under one injection |
 
 mod breakpoints;
 mod costs;
 mod inject;
+mod nest;
 mod pairs;
 mod plan;
 mod probe;

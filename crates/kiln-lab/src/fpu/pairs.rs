@@ -13,7 +13,7 @@ use crate::Error;
 /// Instructions at either end of a section that are drawn more often: there the policy's own code is.
 const EDGE: u64 = 128;
 /// However little time there is.
-const FEWEST: u64 = 4;
+const FEWEST: u64 = 2;
 
 /// Tries `count` pairs, fewer if `time` is over.
 pub fn sample(
@@ -26,10 +26,7 @@ pub fn sample(
 ) -> Result<(), Error> {
     let start = Instant::now();
     let n = examined.row.instructions.max(1);
-    // The softirq's own length: what is counted after an injection, less the rest of the section.
-    let middle = probe.run(cpu, Step::Pair(n / 2, u64::MAX), false)?;
-    let softirq = middle.inner.saturating_sub(n - n / 2).max(1);
-    examined.row.softirq_instructions = Some(softirq);
+    let softirq = examined.row.softirq_instructions.max(1);
     let mut rng = SplitMix64(probe.seed ^ n);
     for tried in 0..count {
         if stopped() || tried >= FEWEST && start.elapsed() >= time {
@@ -47,7 +44,7 @@ pub fn sample(
         let found = probe.run(cpu, step, true)?;
         examined.row.pairs += u64::from(found.injected == 2);
         examined.add(&found);
-        if found.wrong() {
+        if probe.lost(&found) {
             examined.finding(probe, step);
             break;
         }

@@ -87,7 +87,7 @@ pub struct Found {
 
 impl Found {
     /// State was lost.
-    pub fn wrong(&self) -> bool {
+    fn wrong(&self) -> bool {
         self.corrupted + self.user_corrupted > 0
     }
 }
@@ -117,7 +117,7 @@ impl Probe {
             ))
         })?;
         stepping.set_brief(brief);
-        load.set_stepping(true, matches!(step, Step::Pair(..)));
+        load.set_stepping(true, matches!(step, Step::Pair(..) | Step::Nest(..)));
         load.run(1);
         load.set_stepping(false, false);
         let (outer, inner) = stepping.instructions();
@@ -133,6 +133,14 @@ impl Probe {
             user_corrupted: counts.user_corrupted,
             warnings: load.cpu().stats().warnings,
         })
+    }
+
+    /// Whether `found` is a loss that an interrupt caused: the broken control loses the user's state without.
+    pub fn lost(&self, found: &Found) -> bool {
+        match self.policy.is_broken() {
+            true => found.corrupted > 0,
+            false => found.wrong(),
+        }
     }
 
     /// The command that runs it again with the same injection.

@@ -23,7 +23,7 @@ pub struct Row {
     pub inject: &'static str,
     /// Interrupts do nothing.
     pub control: bool,
-    /// Time measured.
+    /// Time measured: the thread's on its core, without what the host gave to others.
     pub seconds: f64,
     pub sections: u64,
     pub irqs: u64,

@@ -253,7 +253,7 @@ fn notes(plan: &Plan, outcome: &mut Outcome) {
             entries.join(" or ")
         ));
         notes.push(
-            "control: the same interrupts, but they do nothing; of_control and ratio (to the first policy) are medians of \
+            "throughput and rates count the thread's time on its core; control: the same interrupts, but they do nothing; of_control and ratio (to the first policy) are medians of \
              neighbouring slices' ratios, low and high their 95 % interval; a section's longest times include host signals"
                 .to_string(),
         );

@@ -15,7 +15,7 @@ use super::inject::{Inject, Steps};
 use super::plan::Plan;
 use super::probe::{Found, Probe, Task};
 use super::run::boot;
-use super::{pairs, Progress};
+use super::{nest, pairs, Progress};
 use crate::Error;
 
 /// Pairs of a combination, and with --quick.
@@ -44,8 +44,10 @@ pub struct StepRow {
     pub injected: u64,
     /// Of them, those that came while interrupts were off, and were served when they were on.
     pub masked: u64,
-    /// Instructions of the softirq, where pairs were tried.
-    pub softirq_instructions: Option<u64>,
+    /// Instructions of the softirq that an interrupt in the middle of the section starts.
+    pub softirq_instructions: u64,
+    /// Of them, those that had an interrupt before them in the pass for that.
+    pub softirq_points: u64,
     /// Pairs tried: an interrupt, and one in its softirq.
     pub pairs: u64,
     /// Wrong results.
@@ -91,7 +93,8 @@ impl Examined {
                 points: 0,
                 injected: 0,
                 masked: 0,
-                softirq_instructions: None,
+                softirq_instructions: 0,
+                softirq_points: 0,
                 pairs: 0,
                 corrupted: 0,
                 user_corrupted: 0,
@@ -187,7 +190,8 @@ fn all(
             }
             progress(0.5 * done.len() as f64 / total, policy.name());
             let probe = probe(plan, policy, task, false);
-            let examined = passes(&probe, cpu, &mut replays)?;
+            let mut examined = passes(&probe, cpu, &mut replays)?;
+            nest::pass(&probe, cpu, &mut examined)?;
             done.push((probe, examined));
         }
     }
@@ -213,7 +217,7 @@ fn all(
     for (_, mut examined) in done {
         // Only what shows twice is told: a replay must work.
         for (probe, step) in &examined.findings {
-            if probe.run(cpu, *step, true)?.wrong() {
+            if probe.lost(&probe.run(cpu, *step, true)?) {
                 let line = probe.replay(*step);
                 examined.row.replay.get_or_insert_with(|| line.clone());
                 proof.replays.push(line);
@@ -227,7 +231,7 @@ fn all(
 /// An interrupt before every instruction, without sections of hardirqs and with them.
 fn passes(probe: &Probe, cpu: &mut Cpu, replays: &mut usize) -> Result<Examined, Error> {
     let quiet = probe.count(cpu)?;
-    if quiet.wrong() {
+    if probe.lost(&quiet) {
         return Err(Error::Failed(format!(
             "{probe}: wrong without any interrupt: run 'kiln test'"
         )));
@@ -243,7 +247,7 @@ fn passes(probe: &Probe, cpu: &mut Cpu, replays: &mut usize) -> Result<Examined,
         if !hardirq_fpu {
             examined.row.points = found.outer;
         }
-        if found.wrong() && *replays > 0 {
+        if probe.lost(&found) && *replays > 0 {
             if let Some(k) = bisect(&probe, cpu, found.outer)? {
                 examined.finding(&probe, Step::At(k));
                 *replays -= 1;
@@ -258,16 +262,16 @@ fn bisect(probe: &Probe, cpu: &mut Cpu, end: u64) -> Result<Option<u64>, Error> 
     let (mut first, mut end) = (0, end);
     while end - first > 1 {
         let middle = first + (end - first) / 2;
-        if probe.run(cpu, Step::Range(first, middle), false)?.wrong() {
+        if probe.lost(&probe.run(cpu, Step::Range(first, middle), false)?) {
             end = middle;
-        } else if probe.run(cpu, Step::Range(middle, end), false)?.wrong() {
+        } else if probe.lost(&probe.run(cpu, Step::Range(middle, end), false)?) {
             first = middle;
         } else {
             return Ok(None);
         }
     }
     let found = probe.run(cpu, Step::At(first), true)?;
-    Ok(found.wrong().then_some(first))
+    Ok(probe.lost(&found).then_some(first))
 }
 
 /// The one injection.
@@ -286,7 +290,7 @@ fn replay(plan: &Plan, cpu: &mut Cpu, step: Step) -> Result<Proof, Error> {
     examined.row.points = 1;
     examined.row.pairs = u64::from(matches!(step, Step::Pair(..)) && found.injected == 2);
     let mut proof = Proof::default();
-    if found.wrong() {
+    if probe.lost(&found) {
         examined.row.replay = Some(probe.replay(step));
     }
     proof.rows.push(examined.row);
@@ -303,8 +307,9 @@ fn conclude(plan: &Plan, proof: &mut Proof) {
     let sum = |f: fn(&StepRow) -> u64| proof.rows.iter().filter(|r| !broken(r)).map(f).sum::<u64>();
     if proof.rows.iter().any(|r| !broken(&r)) {
         proof.notes.push(format!(
-            "{} instructions, {} interrupts and {} pairs of them: {lost} losses of state",
+            "{} instructions, {} of softirqs, {} interrupts and {} pairs of them: {lost} losses of state",
             sum(|r| r.points),
+            sum(|r| r.softirq_points),
             sum(|r| r.injected),
             sum(|r| r.pairs)
         ));
@@ -318,7 +323,7 @@ fn conclude(plan: &Plan, proof: &mut Proof) {
     if matches!(plan.inject, Inject::Step(Steps::All)) {
         proof.notes.push(
             "points: instructions from the first of kernel_fpu_begin to the return of kernel_fpu_end with an interrupt before \
-             each; a second pass has hardirqs open sections, too; pairs: an interrupt, and one in its softirq, at random \
+             each; a second pass has hardirqs open sections, too; a third interrupts every instruction of a softirq; pairs: an interrupt, and one in its softirq, at random \
              and as many as the time allows; after each the results of task and softirq and the user's state are checked"
                 .to_string(),
         );
