@@ -12,6 +12,7 @@
 //! | `breakpoints.rs` | corruption runs at random instructions |
 //! | `step.rs` | proof runs: an interrupt before every instruction |
 //! | `nest.rs` | proof runs: interrupts before every instruction of a softirq |
+//! | `single.rs` | proof runs: one interrupt at a time |
 //! | `pairs.rs` | proof runs: one interrupt inside the softirq of another |
 //! | `probe.rs` | one operation under one injection |
 
@@ -24,6 +25,7 @@ mod plan;
 mod probe;
 mod row;
 mod run;
+mod single;
 mod step;
 mod tally;
 mod workload;

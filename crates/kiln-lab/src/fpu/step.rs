@@ -15,7 +15,7 @@ use super::inject::{Inject, Steps};
 use super::plan::Plan;
 use super::probe::{Found, Probe, Task};
 use super::run::boot;
-use super::{nest, pairs, Progress};
+use super::{nest, pairs, single, Progress};
 use crate::Error;
 
 /// Pairs of a combination, and with --quick.
@@ -40,6 +40,8 @@ pub struct StepRow {
     /// Instructions of the pass without hardirq sections that had an interrupt before them, softirqs run at the
     /// section's end included.
     pub points: u64,
+    /// Instructions before which a single interrupt was injected, each time from the same state: all of short sections.
+    pub singles: u64,
     /// Interrupts of all passes and pairs.
     pub injected: u64,
     /// Of them, those that came while interrupts were off, and were served when they were on.
@@ -91,6 +93,7 @@ impl Examined {
                 len: probe.task.len(),
                 instructions,
                 points: 0,
+                singles: 0,
                 injected: 0,
                 masked: 0,
                 softirq_instructions: 0,
@@ -192,6 +195,7 @@ fn all(
             let probe = probe(plan, policy, task, false);
             let mut examined = passes(&probe, cpu, &mut replays)?;
             nest::pass(&probe, cpu, &mut examined)?;
+            single::pass(&probe, cpu, &mut examined, plan.quick, &stopped)?;
             done.push((probe, examined));
         }
     }
@@ -307,9 +311,10 @@ fn conclude(plan: &Plan, proof: &mut Proof) {
     let sum = |f: fn(&StepRow) -> u64| proof.rows.iter().filter(|r| !broken(r)).map(f).sum::<u64>();
     if proof.rows.iter().any(|r| !broken(&r)) {
         proof.notes.push(format!(
-            "{} instructions, {} of softirqs, {} interrupts and {} pairs of them: {lost} losses of state",
+            "{} instructions, {} of softirqs, {} one at a time, {} interrupts and {} pairs of them: {lost} losses of state",
             sum(|r| r.points),
             sum(|r| r.softirq_points),
+            sum(|r| r.singles),
             sum(|r| r.injected),
             sum(|r| r.pairs)
         ));
@@ -323,7 +328,8 @@ fn conclude(plan: &Plan, proof: &mut Proof) {
     if matches!(plan.inject, Inject::Step(Steps::All)) {
         proof.notes.push(
             "points: instructions from the first of kernel_fpu_begin to the return of kernel_fpu_end with an interrupt before \
-             each; a second pass has hardirqs open sections, too; a third interrupts every instruction of a softirq; pairs: an interrupt, and one in its softirq, at random \
+             each; a second pass has hardirqs open sections, too; a third interrupts every instruction of a softirq; short sections are interrupted at each instruction once more, \
+             one at a time, since the first of many softirqs saves the user's state in the section's stead; pairs: an interrupt, and one in its softirq, at random \
              and as many as the time allows; after each the results of task and softirq and the user's state are checked"
                 .to_string(),
         );

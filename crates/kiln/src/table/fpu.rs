@@ -121,7 +121,7 @@ fn counts(rows: &[&Row]) -> String {
 pub fn proof(rows: &[StepRow]) -> String {
     let mut table = plain();
     table.set_header([
-        "policy", "impl", "points", "softirq", "irqs", "pairs", "warnings", "losses",
+        "policy", "impl", "points", "softirq", "singly", "irqs", "pairs", "warned", "lost",
     ]);
     let mut at = 0;
     while at < rows.len() {
@@ -133,6 +133,7 @@ pub fn proof(rows: &[StepRow]) -> String {
             short(rows[at].imp),
             sum(|r| r.points),
             sum(|r| r.softirq_points),
+            sum(|r| r.singles),
             sum(|r| r.injected),
             sum(|r| r.pairs),
             sum(|r| r.warnings),
@@ -140,7 +141,7 @@ pub fn proof(rows: &[StepRow]) -> String {
         ]);
         at += group.len();
     }
-    align(&mut table, 2..8);
+    align(&mut table, 2..9);
     let mut lens: Vec<String> = Vec::new();
     for len in rows.iter().filter_map(|r| r.len) {
         let len = len.to_string();
@@ -196,6 +197,7 @@ mod tests {
             len: Some(len),
             instructions: 100_000,
             points: 100_000,
+            singles: 1000,
             injected: 1_000_000,
             masked: 100_000,
             softirq_instructions: 300,
@@ -203,7 +205,7 @@ mod tests {
             pairs: 10_000,
             corrupted: 100,
             user_corrupted: 100,
-            warnings: 100_000,
+            warnings: 10_000,
             replay: None,
         }
     }
