@@ -243,7 +243,8 @@ impl<'a> Load<'a> {
 
     /// With `empty`, interrupts do nothing at all: the control of a measurement.
     pub fn set_empty(&mut self, empty: bool) {
-        self.raw.empty = empty;
+        // SAFETY: a field of this Load; volatile, since interrupts read it at any moment.
+        unsafe { std::ptr::write_volatile(&raw mut self.raw.empty, empty) };
     }
 
     /// Set the trap flag around the task's sections, or around the softirqs' work.

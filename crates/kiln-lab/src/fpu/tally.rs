@@ -35,12 +35,17 @@ impl Tally {
         load.set_empty(empty);
         // Caches, predictors and what the last policy left to do.
         load.run(work.entry);
+        // Under the broken control softirqs spoil the registers of whatever they interrupt, this function included:
+        // none may come while it computes what it keeps.
+        load.set_empty(true);
         load.cpu().reset_stats();
         let before = load.counts();
         let (start, had) = (Instant::now(), cpu_time());
+        load.set_empty(empty);
         while start.elapsed() < time {
             load.run(work.entry);
         }
+        load.set_empty(true);
         let lasted = cpu_time() - had;
         let done = load.counts() - before;
         self.add(load, done, lasted);

@@ -202,7 +202,7 @@ mod tests {
             masked: 100_000,
             softirq_instructions: 300,
             softirq_points: 300,
-            pairs: 10_000,
+            pairs: 500,
             corrupted: 100,
             user_corrupted: 100,
             warnings: 10_000,
