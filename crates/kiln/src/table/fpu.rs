@@ -198,7 +198,7 @@ mod tests {
             instructions: 100_000,
             points: 100_000,
             singles: 1000,
-            injected: 1_000_000,
+            injected: 100_000,
             masked: 100_000,
             softirq_instructions: 300,
             softirq_points: 300,
