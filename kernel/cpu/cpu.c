@@ -96,6 +96,9 @@ void kiln_cpu_reset_stats(struct cpu *cpu)
 	memset(&cpu->stats, 0, sizeof(cpu->stats));
 	memset(&cpu->section_time, 0, sizeof(cpu->section_time));
 	memset(&cpu->softirq_latency, 0, sizeof(cpu->softirq_latency));
+	/* What the next section stands for is not what was before. */
+	cpu->section_skip = 0;
+	cpu->section_weight = 1;
 }
 
 void kiln_cpu_share_area(struct cpu *cpu, struct cpu *owner)

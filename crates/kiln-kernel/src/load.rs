@@ -1,5 +1,6 @@
 //! Loads: a task that encrypts on an emulated CPU while softirqs encrypt over it.
 
+use std::ops::{AddAssign, Sub};
 use std::sync::Arc;
 
 use crate::cpu::{self, Cpu, Pattern};
@@ -92,6 +93,38 @@ pub struct Counts {
     pub hardirq_sections: u64,
     /// Kernel entries that changed the user's FPU state.
     pub user_corrupted: u64,
+}
+
+impl AddAssign for Counts {
+    fn add_assign(&mut self, other: Counts) {
+        self.task_ops += other.task_ops;
+        self.task_corrupted += other.task_corrupted;
+        self.softirq_ops += other.softirq_ops;
+        self.softirq_corrupted += other.softirq_corrupted;
+        self.second_ops += other.second_ops;
+        self.second_corrupted += other.second_corrupted;
+        self.scalar_fallbacks += other.scalar_fallbacks;
+        self.hardirq_sections += other.hardirq_sections;
+        self.user_corrupted += other.user_corrupted;
+    }
+}
+
+impl Sub for Counts {
+    type Output = Counts;
+
+    fn sub(self, before: Counts) -> Counts {
+        Counts {
+            task_ops: self.task_ops - before.task_ops,
+            task_corrupted: self.task_corrupted - before.task_corrupted,
+            softirq_ops: self.softirq_ops - before.softirq_ops,
+            softirq_corrupted: self.softirq_corrupted - before.softirq_corrupted,
+            second_ops: self.second_ops - before.second_ops,
+            second_corrupted: self.second_corrupted - before.second_corrupted,
+            scalar_fallbacks: self.scalar_fallbacks - before.scalar_fallbacks,
+            hardirq_sections: self.hardirq_sections - before.hardirq_sections,
+            user_corrupted: self.user_corrupted - before.user_corrupted,
+        }
+    }
 }
 
 /// What a load is to be.
@@ -210,7 +243,8 @@ impl<'a> Load<'a> {
 
     /// With `empty`, interrupts do nothing at all: the control of a measurement.
     pub fn set_empty(&mut self, empty: bool) {
-        self.raw.empty = empty;
+        // SAFETY: a field of this Load; volatile, since interrupts read it at any moment.
+        unsafe { std::ptr::write_volatile(&raw mut self.raw.empty, empty) };
     }
 
     /// Set the trap flag around the task's sections, or around the softirqs' work.

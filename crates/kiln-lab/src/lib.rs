@@ -5,6 +5,7 @@
 //! | `speed/` | how many cycles: messages, candidates, the bench that checks and times them, rows |
 //! | `check/` | is every implementation right |
 //! | `crypt.rs` | one message through one implementation |
+//! | `fpu/` | what each FPU policy costs under softirq load, and whether it loses state |
 //! | `list.rs` | what is here |
 //! | `limits/` | what the hardware could do at most, measured |
 //! | `peer/` | other libraries, loaded at run time |
@@ -19,6 +20,7 @@ pub mod algorithm;
 pub mod check;
 pub mod crypt;
 pub mod error;
+pub mod fpu;
 pub mod lens;
 pub mod limits;
 pub mod list;

@@ -60,6 +60,8 @@ pub enum Command {
     List(cmd::list::ListArgs),
     /// Cycles a byte by implementation, key size and length
     Speed(cmd::speed::SpeedArgs),
+    /// What each FPU policy costs under softirq load, and whether it loses state
+    Fpu(cmd::fpu::FpuArgs),
     /// Is every implementation right? KTAP on stdout
     Test(cmd::test::TestArgs),
     /// Run one implementation on a file or on stdin

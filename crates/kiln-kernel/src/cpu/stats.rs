@@ -1,5 +1,7 @@
 //! What a CPU counts: `struct cpu_stats` and `struct histogram`, field by field.
 
+use std::ops::AddAssign;
+
 /// Counts since boot or [`crate::cpu::Cpu::reset_stats`].
 #[repr(C)]
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -36,6 +38,27 @@ pub struct Stats {
     pub switches: u64,
     /// Of them, of a task that did not ask for it.
     pub preemptions: u64,
+}
+
+impl AddAssign for Stats {
+    fn add_assign(&mut self, other: Stats) {
+        self.irqs += other.irqs;
+        self.irqs_user += other.irqs_user;
+        self.irqs_in_section += other.irqs_in_section;
+        self.softirqs += other.softirqs;
+        self.softirqs_deferred += other.softirqs_deferred;
+        self.sections += other.sections;
+        self.sections_timed += other.sections_timed;
+        self.sections_interrupted += other.sections_interrupted;
+        self.sections_stolen += other.sections_stolen;
+        self.user_saves += other.user_saves;
+        self.user_restores += other.user_restores;
+        self.nested_saves += other.nested_saves;
+        self.task_saves += other.task_saves;
+        self.warnings += other.warnings;
+        self.switches += other.switches;
+        self.preemptions += other.preemptions;
+    }
 }
 
 const BUCKETS: usize = 640;

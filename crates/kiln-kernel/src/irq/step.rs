@@ -19,11 +19,17 @@ pub enum Step {
     Trace,
     /// Before every instruction.
     Every,
+    /// Before each of the instructions from the first of these to the one before the second.
+    Range(u64, u64),
     /// Before instruction k (from 0) of those stepped over.
     At(u64),
     /// Before instruction k1 of the task's section, and before instruction k2 of the
     /// softirq that this starts; the load must ask for `step_softirq`.
     Pair(u64, u64),
+    /// Before instruction k1 of the task's section, and before each instruction of the softirq
+    /// that this starts and of what follows it, from this one on to the one before that.
+    /// Stepping ends there.
+    Nest(u64, u64, u64),
 }
 
 #[derive(Default)]
@@ -33,6 +39,8 @@ pub(crate) struct State {
     outer: u64,
     inner: u64,
     in_softirq: bool,
+    /// Step no further than the last injection.
+    brief: bool,
     injected: u64,
     masked: u64,
     trace: Vec<u64>,
@@ -67,6 +75,12 @@ impl Stepping {
             .expect("the CPU outlives its stepping")
             .injection
             .step
+    }
+
+    /// With `brief`, [`Step::At`] and [`Step::Pair`] step no further once they have injected all
+    /// they are to inject: what comes after is neither counted nor slowed.
+    pub fn set_brief(&mut self, brief: bool) {
+        self.state().brief = brief;
     }
 
     /// Start counting instructions from 0 again.
@@ -137,17 +151,31 @@ pub(super) unsafe fn trapped(host: &mut Host, frame: &mut Frame<'_>) {
             false
         }
         Step::Every => true,
+        Step::Range(first, end) => (first..end).contains(&here),
         Step::At(k) => here == k,
-        Step::Pair(k1, _) if !state.in_softirq => here == k1,
+        Step::Pair(k1, _) | Step::Nest(k1, ..) if !state.in_softirq => here == k1,
         Step::Pair(_, k2) => here == k2,
+        Step::Nest(_, first, end) => (first..end).contains(&here),
     };
+    if matches!(mode, Step::Nest(.., end) if state.in_softirq && here + 1 >= end) {
+        state.mode = None;
+    }
     if !inject {
         return;
     }
     state.injected += 1;
+    let last = match mode {
+        Step::At(_) => true,
+        Step::Pair(..) => state.in_softirq,
+        _ => false,
+    };
+    if state.brief && last {
+        // The next trap takes the flag away.
+        state.mode = None;
+    }
     // SAFETY: the thread is this CPU, stopped at an instruction of `kernel/`.
     if unsafe { frame.interrupt(host.cpu.as_ptr()) } {
-        if matches!(mode, Step::Pair(..)) {
+        if matches!(mode, Step::Pair(..) | Step::Nest(..)) {
             state.in_softirq = true;
         }
     } else {

@@ -1,6 +1,7 @@
 //! One file a command: its arguments, and what it does with them.
 
 pub mod crypt;
+pub mod fpu;
 pub mod list;
 pub mod self_check;
 pub mod speed;
@@ -22,6 +23,7 @@ pub fn run(command: Option<Command>, session: &Session) -> Result<Exit, Error> {
         Some(Command::Survey(args)) => survey::run(&args, session),
         Some(Command::List(args)) => list::run(&args, session),
         Some(Command::Speed(args)) => speed::run(&args, session),
+        Some(Command::Fpu(args)) => fpu::run(&args, session),
         Some(Command::Test(args)) => run_test(&args, session),
         Some(Command::Crypt(args)) => crypt::run(&args, session),
         Some(Command::SelfCheck(args)) => self_check::run(&args, session),

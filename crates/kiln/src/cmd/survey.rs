@@ -1,6 +1,9 @@
-//! `kiln survey`, and `kiln` alone: the overview of this machine. So far the question of speed.
+//! `kiln survey`, and `kiln` alone: the overview of this machine. So far the questions of speed and of FPU policies.
+
+use std::time::Duration;
 
 use clap::Args;
+use kiln_lab::fpu::{self, Workload};
 use kiln_lab::record::Facts;
 use kiln_lab::speed::{self, Plan, KILN};
 use kiln_lab::{list, Error};
@@ -12,7 +15,7 @@ use crate::table;
 /// What was chosen for this machine, and how fast it is beside the other tiers, OpenSSL and the hardware's limit.
 #[derive(Args)]
 #[command(after_help = "\
-Takes about 10 s, with --quick 3 s.
+Takes about 20 s, with --quick 6 s.
 
 Examples:
   kiln
@@ -29,8 +32,19 @@ struct Row<'a> {
     unit: &'static str,
     /// What it is compared with: the peer, or the generic implementation.
     baseline: &'a str,
+    /// Its ratio to the baseline, where the question has one: above 1 is faster.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    policy_ratio: Option<f64>,
     #[serde(flatten)]
-    speed: &'a speed::Row,
+    row: Answer<'a>,
+}
+
+/// The row a headline stands on.
+#[derive(Serialize)]
+#[serde(untagged)]
+enum Answer<'a> {
+    Speed(&'a speed::Row),
+    Fpu(&'a fpu::Row),
 }
 
 /// Runs it.
@@ -49,6 +63,7 @@ pub fn run(_: &SurveyArgs, session: &Session) -> Result<Exit, Error> {
     };
     plan.baseline = Some(baseline.to_string());
     let outcome = super::speed::measure(plan, &facts, session)?;
+    let policies = measure_policies(session)?;
     let peer = outcome.rows.iter().find(|r| r.provider != KILN);
     let baseline = peer.map_or(baseline, |r| r.provider.as_str());
     let rows: Vec<Row> = outcome
@@ -60,20 +75,55 @@ pub fn run(_: &SurveyArgs, session: &Session) -> Result<Exit, Error> {
             value: row.cycles_per_op,
             unit: "cycles",
             baseline,
-            speed: row,
+            policy_ratio: None,
+            row: Answer::Speed(row),
         })
+        .chain(policies.rows.iter().filter(|r| !r.control).map(policy_row))
         .collect();
-    session.emit("survey", &facts, &rows, &outcome.notes, || {
+    let notes = [outcome.notes.clone(), policies.notes.clone()].concat();
+    session.emit("survey", &facts, &rows, &notes, || {
         format!(
-            "{}\n{}\n\n{}\n{}\n{}",
+            "{}\n{}\n\n{}\n{}\n{}\n{}",
             table::machine(&facts),
             table::list::chosen(&list::impls()),
             table::speed::overview(&outcome.rows, session.tty),
             headline(&outcome.rows, baseline),
-            table::notes(&outcome.notes, session.seed)
+            table::fpu::overview(&policies.rows),
+            table::notes(&notes, session.seed)
         )
     })?;
-    Ok(super::speed::exit(&outcome))
+    Ok(
+        match (super::speed::exit(&outcome), super::fpu::exit(&policies)) {
+            (Exit::Done, exit) => exit,
+            (Exit::Interrupted, Exit::Failed) => Exit::Failed,
+            (exit, _) => exit,
+        },
+    )
+}
+
+/// The policy table in short: one load.
+fn measure_policies(session: &Session) -> Result<fpu::Outcome, Error> {
+    if session.stopped() {
+        return Ok(fpu::Outcome::default());
+    }
+    let plan = fpu::Plan {
+        loads: vec![Workload::ALL[0]],
+        budget: Duration::from_secs(if session.global.quick { 4 } else { 8 }),
+        ..fpu::Plan::new(session.seed, true)
+    };
+    super::fpu::measure(&plan.checked()?, session)
+}
+
+fn policy_row(row: &fpu::Row) -> Row<'_> {
+    Row {
+        question: "fpu",
+        headline: format!("policy {} under {}", row.policy, row.load),
+        value: row.task_mb_per_s.unwrap_or(f64::NAN),
+        unit: "mb_per_s",
+        baseline: "legacy",
+        policy_ratio: row.ratio,
+        row: Answer::Fpu(row),
+    }
 }
 
 /// The chosen implementation at a usual length, in a sentence.

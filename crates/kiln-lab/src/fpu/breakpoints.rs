@@ -1,0 +1,113 @@
+//! Corruption runs: interrupts at random instructions of a section, as many as can be had.
+
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::{Duration, Instant};
+
+use kiln_kernel::cpu::{kiln_tsc_hz, Cpu};
+use kiln_kernel::fpu::Policy;
+use kiln_kernel::irq::{Breakpoints, Step, Stepping};
+use kiln_kernel::load::{Load, TaskWork};
+use kiln_kernel::xts::{Impl, Op};
+
+use super::plan::Plan;
+use super::row::Row;
+use super::run::Outcome;
+use super::tally::{cpu_time, Tally};
+use super::workload::{load_plan, messages, Workload, SHORT_PACKET};
+use super::Progress;
+use crate::Error;
+
+/// Messages traced to find what is executed.
+const TRACED: u64 = 4;
+
+pub fn run(
+    plan: &Plan,
+    cpu: &mut Cpu,
+    stop: &AtomicBool,
+    progress: Progress<'_>,
+) -> Result<Outcome, Error> {
+    let mut outcome = Outcome::default();
+    let runs = plan.policies.len() * plan.loads.len();
+    let each = (plan.budget / runs as u32).min(Duration::from_secs(2));
+    let mut done = 0;
+    for &work in &plan.loads {
+        for &policy in &plan.policies {
+            if stop.load(Ordering::Relaxed) {
+                break;
+            }
+            progress(done as f64 / runs as f64, policy.name());
+            let row = corrupt(plan, cpu, policy, work, each, stop)?;
+            outcome.rows.push(row);
+            done += 1;
+        }
+    }
+    let (hit, wrong) =
+        outcome
+            .rows
+            .iter()
+            .filter(|r| r.policy != "none")
+            .fold((0, 0), |(hit, wrong), r| {
+                (
+                    hit + r.irqs_in_section,
+                    wrong + r.corrupted + r.user_corrupted,
+                )
+            });
+    outcome.notes.push(format!(
+        "interrupts before random instructions of the task's sections, its messages as the load's name says, the softirqs' \
+         of {SHORT_PACKET} B; without the broken control {wrong} wrong after {hit} interrupts into sections; no \
+         throughput and no controls in this kind of run"
+    ));
+    Ok(outcome)
+}
+
+fn corrupt(
+    plan: &Plan,
+    cpu: &mut Cpu,
+    policy: Policy,
+    work: Workload,
+    time: Duration,
+    stop: &AtomicBool,
+) -> Result<Row, Error> {
+    let imp = plan.imp.unwrap_or_else(Impl::best);
+    policy.set(cpu);
+    let task = TaskWork::Crypt(imp, messages(plan.seed, 1, Op::Encrypt, work.len, 16)?);
+    let load = load_plan(plan.seed, task, imp, SHORT_PACKET, false)?;
+    let mut load = Load::attach(cpu, load).map_err(|e| Error::lacks(e.to_string()))?;
+    let refused = |e| {
+        Error::lacks(format!(
+            "this host lets nobody set breakpoints: {e}: use --inject timer"
+        ))
+    };
+    let mut stepping = Stepping::start(load.cpu(), Step::Trace).map_err(refused)?;
+    load.set_stepping(true, false);
+    load.run(TRACED);
+    // What every message comes by, so that hardly a breakpoint is waited for in vain.
+    let addresses = stepping.addresses(TRACED as usize);
+    load.set_stepping(false, false);
+    drop(stepping);
+    load.cpu().reset_stats();
+    let before = load.counts();
+    let mut points = Breakpoints::start(load.cpu(), &addresses, plan.seed).map_err(refused)?;
+    let (start, had) = (Instant::now(), cpu_time());
+    while start.elapsed() < time && !stop.load(Ordering::Relaxed) {
+        load.run(20);
+        points.redraw();
+    }
+    let lasted = cpu_time() - had;
+    drop(points);
+    let mut tally = Tally::default();
+    let done = load.counts() - before;
+    tally.add(&mut load, done, lasted);
+    let mut row = Row::new(
+        policy,
+        work,
+        SHORT_PACKET,
+        &tally,
+        false,
+        kiln_tsc_hz() / 1e6,
+    );
+    row.imp = imp.driver();
+    row.inject = plan.inject.name();
+    row.without_throughput();
+    Ok(row)
+}

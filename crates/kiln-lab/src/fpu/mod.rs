@@ -1,0 +1,42 @@
+//! What each FPU policy costs under softirq load, and whether it loses state.
+//!
+//! | file | its noun |
+//! |---|---|
+//! | `plan.rs` | what is asked for, and whether it can be had |
+//! | `inject.rs` | where interrupts come from |
+//! | `workload.rs` | what the task and the softirqs encrypt |
+//! | `run.rs` | the policy table: slices of real and of empty interrupts, interleaved |
+//! | `tally.rs` | what a policy has counted so far |
+//! | `row.rs` | a row of the policy table |
+//! | `costs.rs` | what sections, their saves and their clock cost without interrupts |
+//! | `breakpoints.rs` | corruption runs at random instructions |
+//! | `step.rs` | proof runs: an interrupt before every instruction |
+//! | `nest.rs` | proof runs: interrupts before every instruction of a softirq |
+//! | `single.rs` | proof runs: one interrupt at a time |
+//! | `pairs.rs` | proof runs: one interrupt inside the softirq of another |
+//! | `probe.rs` | one operation under one injection |
+
+mod breakpoints;
+mod costs;
+mod inject;
+mod nest;
+mod pairs;
+mod plan;
+mod probe;
+mod row;
+mod run;
+mod single;
+mod step;
+mod tally;
+mod workload;
+
+pub use costs::Costs;
+pub use inject::{Inject, Source, Steps};
+pub use plan::{fallback, policies, Plan, BUSIEST_TABLE};
+pub use row::Row;
+pub use run::{run, Outcome};
+pub use step::{prove, Proof, StepRow};
+pub use workload::Workload;
+
+/// Told how much of the run is done, from 0 to 1, and what is being measured.
+pub type Progress<'a> = &'a mut dyn FnMut(f64, &str);

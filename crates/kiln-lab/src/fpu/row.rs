@@ -1,0 +1,183 @@
+//! A row of the policy table. Its field names are a promise (`CLI.md`).
+
+use kiln_kernel::cpu::Histogram;
+use kiln_kernel::fpu::Policy;
+use kiln_measure::Ratio;
+use serde::Serialize;
+
+use super::costs::Costs;
+use super::tally::Tally;
+use super::workload::Workload;
+
+/// A policy under a load, with interrupts that encrypt or, the control, with interrupts that do nothing.
+#[derive(Clone, Debug, Serialize)]
+#[allow(missing_docs)] // the names are those of the contract
+pub struct Row {
+    pub policy: &'static str,
+    pub fallback: &'static str,
+    pub load: &'static str,
+    /// Driver of task and softirqs.
+    #[serde(rename = "impl")]
+    pub imp: &'static str,
+    /// `timer`, `poisson`, `signal`, `replay` or `breakpoint`.
+    pub inject: &'static str,
+    /// Interrupts do nothing.
+    pub control: bool,
+    /// Time measured: the thread's on its core, without what the host gave to others.
+    pub seconds: f64,
+    pub sections: u64,
+    pub irqs: u64,
+    /// Of `irqs`: a section of what they interrupted was in progress.
+    pub irqs_in_section: u64,
+    pub softirqs: u64,
+    /// Median of the rounds.
+    pub task_mb_per_s: Option<f64>,
+    /// Interval of 95 % for that median.
+    pub task_mb_per_s_low: Option<f64>,
+    pub task_mb_per_s_high: Option<f64>,
+    /// Task throughput over that of its control, from pairs of neighbouring slices.
+    pub of_control: Option<f64>,
+    pub of_control_low: Option<f64>,
+    pub of_control_high: Option<f64>,
+    /// Task throughput over that of the first policy, from pairs of one round.
+    pub ratio: Option<f64>,
+    pub ratio_low: Option<f64>,
+    pub ratio_high: Option<f64>,
+    pub softirq_mb_per_s: Option<f64>,
+    pub softirq_us_p50: Option<f64>,
+    pub softirq_us_p99: Option<f64>,
+    pub softirq_us_max: Option<f64>,
+    pub section_us_p50: Option<f64>,
+    pub section_us_p999: Option<f64>,
+    pub section_us_max: Option<f64>,
+    /// Sections the section clock timed; the others stand in its histogram through these.
+    pub sections_timed: u64,
+    /// Of those timed: the host took the CPU away meanwhile.
+    pub sections_stolen: u64,
+    pub nested_saves: u64,
+    pub scalar_fallbacks: u64,
+    pub async_punts: Option<u64>,
+    pub reordered: Option<u64>,
+    pub dropped: Option<u64>,
+    pub warnings: u64,
+    pub corrupted: u64,
+    pub user_corrupted: u64,
+    pub preemptions: u64,
+    /// An empty begin/end pair, user state saved, cycles.
+    pub pair_cycles: Option<f64>,
+    /// The same without the section clock.
+    pub pair_untimed_cycles: Option<f64>,
+    /// What the first section of a kernel entry costs more: the user state's save and restore.
+    pub first_section_cycles: Option<f64>,
+}
+
+impl Row {
+    /// From a tally. Latencies and throughput are those of the load's messages; `ticks_per_us` of the TSC.
+    pub fn new(
+        policy: Policy,
+        work: Workload,
+        packet: usize,
+        tally: &Tally,
+        control: bool,
+        ticks_per_us: f64,
+    ) -> Row {
+        let us = |h: &Option<Histogram>, q: f64| {
+            h.as_ref()
+                .and_then(|h| h.quantile(q))
+                .map(|t| t as f64 / ticks_per_us)
+        };
+        let max = |h: &Option<Histogram>| {
+            let h = h.as_ref().filter(|h| h.total() > 0)?;
+            Some(h.max() as f64 / ticks_per_us)
+        };
+        let (s, c) = (&tally.stats, &tally.counts);
+        let rate = tally.rate();
+        let mb = |per_s: f64| per_s * work.len as f64 / 1e6;
+        Row {
+            policy: policy.name(),
+            fallback: "scalar",
+            load: work.name,
+            imp: "",
+            inject: "timer",
+            control,
+            seconds: tally.seconds,
+            sections: s.sections,
+            irqs: s.irqs,
+            irqs_in_section: s.irqs_in_section,
+            softirqs: s.softirqs,
+            task_mb_per_s: rate.map(|r| mb(r.ratio)),
+            task_mb_per_s_low: rate.map(|r| mb(r.low)),
+            task_mb_per_s_high: rate.map(|r| mb(r.high)),
+            of_control: None,
+            of_control_low: None,
+            of_control_high: None,
+            ratio: None,
+            ratio_low: None,
+            ratio_high: None,
+            softirq_mb_per_s: (tally.seconds > 0.0)
+                .then(|| c.softirq_ops as f64 * packet as f64 / tally.seconds / 1e6),
+            softirq_us_p50: us(&tally.latency, 0.5),
+            softirq_us_p99: us(&tally.latency, 0.99),
+            softirq_us_max: max(&tally.latency),
+            section_us_p50: us(&tally.section, 0.5),
+            section_us_p999: us(&tally.section, 0.999),
+            section_us_max: max(&tally.section),
+            sections_timed: s.sections_timed,
+            sections_stolen: s.sections_stolen,
+            nested_saves: s.nested_saves,
+            scalar_fallbacks: c.scalar_fallbacks,
+            async_punts: None,
+            reordered: None,
+            dropped: None,
+            warnings: s.warnings,
+            corrupted: tally.corrupted(),
+            user_corrupted: c.user_corrupted,
+            preemptions: s.preemptions,
+            pair_cycles: None,
+            pair_untimed_cycles: None,
+            first_section_cycles: None,
+        }
+    }
+
+    /// Against its control.
+    pub fn set_of_control(&mut self, r: Option<Ratio>) {
+        self.of_control = r.map(|r| r.ratio);
+        self.of_control_low = r.map(|r| r.low);
+        self.of_control_high = r.map(|r| r.high);
+    }
+
+    /// Against the first policy.
+    pub fn set_ratio(&mut self, r: Option<Ratio>) {
+        self.ratio = r.map(|r| r.ratio);
+        self.ratio_low = r.map(|r| r.low);
+        self.ratio_high = r.map(|r| r.high);
+    }
+
+    /// What the policy's sections cost without interrupts.
+    pub fn set_costs(&mut self, costs: &Costs) {
+        self.pair_cycles = costs.pair;
+        self.pair_untimed_cycles = costs.pair_untimed;
+        self.first_section_cycles = costs.first_section;
+    }
+
+    /// No figure of a rate or a throughput: the interrupts were most of what ran.
+    pub fn without_throughput(&mut self) {
+        self.task_mb_per_s = None;
+        self.task_mb_per_s_low = None;
+        self.task_mb_per_s_high = None;
+        self.softirq_mb_per_s = None;
+        self.set_of_control(None);
+        self.set_ratio(None);
+    }
+
+    /// Half the interval's width in per cent of the figure.
+    pub fn plus_minus_pct(&self) -> Option<f64> {
+        let width = self.task_mb_per_s_high? - self.task_mb_per_s_low?;
+        Some(50.0 * width / self.task_mb_per_s?)
+    }
+
+    /// A wrong result or a wrong user state, where none is allowed.
+    pub fn fails(&self) -> bool {
+        self.policy != "none" && self.corrupted + self.user_corrupted > 0
+    }
+}

@@ -1,0 +1,343 @@
+//! Proof runs: an interrupt before every instruction of a section, from the first of `kernel_fpu_begin` to the return
+//! of `kernel_fpu_end`, under every policy, tier, length and direction; and replays of what they find.
+
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::{Duration, Instant};
+
+use kiln_kernel::cpu::Cpu;
+use kiln_kernel::fpu::Policy;
+use kiln_kernel::irq::Step;
+use kiln_kernel::xts::Impl;
+use kiln_kernel::Tier;
+use serde::Serialize;
+
+use super::inject::{Inject, Steps};
+use super::plan::Plan;
+use super::probe::{Found, Probe, Task};
+use super::run::boot;
+use super::{nest, pairs, single, Progress};
+use crate::Error;
+
+/// Pairs of a combination, and with --quick.
+const PAIRS: [u64; 2] = [200, 40];
+/// Replay lines for each policy: finding one takes a bisection.
+const REPLAYS: usize = 3;
+
+/// One policy, task, length and direction.
+#[derive(Clone, Debug, Serialize)]
+pub struct StepRow {
+    /// Policy.
+    pub policy: &'static str,
+    /// Driver of task and softirqs, or `pattern`: the task that keeps a pattern in all registers.
+    #[serde(rename = "impl")]
+    pub imp: &'static str,
+    /// `encrypt` or `decrypt`; null for the pattern.
+    pub op: Option<&'static str>,
+    /// Bytes of the task's message.
+    pub len: Option<usize>,
+    /// Instructions of the section without interrupts.
+    pub instructions: u64,
+    /// Instructions of the pass without hardirq sections that had an interrupt before them, softirqs run at the
+    /// section's end included.
+    pub points: u64,
+    /// Instructions before which a single interrupt was injected, each time from the same state: all of short sections.
+    pub singles: u64,
+    /// Interrupts of all passes and pairs.
+    pub injected: u64,
+    /// Of them, those that came while interrupts were off, and were served when they were on.
+    pub masked: u64,
+    /// Instructions of the softirq that an interrupt in the middle of the section starts.
+    pub softirq_instructions: u64,
+    /// Of them, those that had an interrupt before them in the pass for that.
+    pub softirq_points: u64,
+    /// Pairs tried: an interrupt, and one in its softirq.
+    pub pairs: u64,
+    /// Wrong results.
+    pub corrupted: u64,
+    /// Kernel entries that changed the user's state.
+    pub user_corrupted: u64,
+    /// What a debug kernel would have warned of.
+    pub warnings: u64,
+    /// The command that shows the first loss again.
+    pub replay: Option<String>,
+}
+
+/// What a proof run found.
+#[derive(Debug, Default)]
+pub struct Proof {
+    /// A row each.
+    pub rows: Vec<StepRow>,
+    /// What a reader of the rows must know.
+    pub notes: Vec<String>,
+    /// Commands that show what was found again.
+    pub replays: Vec<String>,
+    /// A policy lost state, or the broken control lost none.
+    pub failed: bool,
+    /// Stopped before its end.
+    pub interrupted: bool,
+}
+
+/// A combination under examination.
+pub struct Examined {
+    pub row: StepRow,
+    findings: Vec<(Probe, Step)>,
+}
+
+impl Examined {
+    fn new(probe: &Probe, instructions: u64) -> Examined {
+        Examined {
+            row: StepRow {
+                policy: probe.policy.name(),
+                imp: probe.task.imp(),
+                op: probe.task.op(),
+                len: probe.task.len(),
+                instructions,
+                points: 0,
+                singles: 0,
+                injected: 0,
+                masked: 0,
+                softirq_instructions: 0,
+                softirq_points: 0,
+                pairs: 0,
+                corrupted: 0,
+                user_corrupted: 0,
+                warnings: 0,
+                replay: None,
+            },
+            findings: Vec::new(),
+        }
+    }
+
+    /// Take over what a probe found.
+    pub fn add(&mut self, found: &Found) {
+        self.row.injected += found.injected;
+        self.row.masked += found.masked;
+        self.row.corrupted += found.corrupted;
+        self.row.user_corrupted += found.user_corrupted;
+        self.row.warnings += found.warnings;
+    }
+
+    /// Remember where state was lost.
+    pub fn finding(&mut self, probe: &Probe, step: Step) {
+        self.findings.push((probe.clone(), step));
+    }
+}
+
+/// Runs the proof, or one replay.
+///
+/// # Errors
+/// A host that gives no emulated CPU or no single steps; a replay of an instruction that is not there.
+pub fn prove(plan: &Plan, stop: &AtomicBool, progress: Progress<'_>) -> Result<Proof, Error> {
+    let mut cpu = boot(plan)?;
+    let mut proof = match plan.inject {
+        Inject::Step(Steps::At(k)) => replay(plan, &mut cpu, Step::At(k))?,
+        Inject::Step(Steps::Pair(k1, k2)) => replay(plan, &mut cpu, Step::Pair(k1, k2))?,
+        _ => all(plan, &mut cpu, stop, progress)?,
+    };
+    Policy::all()[0].set(&mut cpu);
+    proof.interrupted = stop.load(Ordering::Relaxed);
+    conclude(plan, &mut proof);
+    Ok(proof)
+}
+
+fn probe(plan: &Plan, policy: Policy, task: &Task, hardirq_fpu: bool) -> Probe {
+    Probe {
+        policy,
+        task: task.clone(),
+        hardirq_fpu,
+        preempt_full: plan.preempt_full,
+        seed: plan.seed,
+    }
+}
+
+/// The pattern, and each implementation at each length in each direction.
+fn tasks(plan: &Plan) -> Result<Vec<Task>, Error> {
+    let mut tasks = Vec::new();
+    if plan.pattern || plan.imp.is_none() {
+        tasks.push(Task::Keep);
+    }
+    let impls: Vec<Impl> = match plan.imp {
+        _ if plan.pattern => Vec::new(),
+        Some(imp) => vec![imp],
+        None => Impl::all()
+            .into_iter()
+            .filter(|i| i.tier().usable() && i.tier() != Tier::Generic)
+            .collect(),
+    };
+    for imp in impls {
+        for &len in &plan.lens {
+            for &op in &plan.ops {
+                tasks.push(Task::crypt(plan.seed, imp, op, len)?);
+            }
+        }
+    }
+    Ok(tasks)
+}
+
+fn all(
+    plan: &Plan,
+    cpu: &mut Cpu,
+    stop: &AtomicBool,
+    progress: Progress<'_>,
+) -> Result<Proof, Error> {
+    let start = Instant::now();
+    let stopped = || stop.load(Ordering::Relaxed);
+    let tasks = tasks(plan)?;
+    let total = (plan.policies.len() * tasks.len()) as f64;
+    let mut done: Vec<(Probe, Examined)> = Vec::new();
+    for &policy in &plan.policies {
+        let mut replays = REPLAYS;
+        for task in &tasks {
+            if stopped() {
+                break;
+            }
+            progress(0.5 * done.len() as f64 / total, policy.name());
+            let probe = probe(plan, policy, task, false);
+            let mut examined = passes(&probe, cpu, &mut replays)?;
+            nest::pass(&probe, cpu, &mut examined)?;
+            single::pass(&probe, cpu, &mut examined, plan.quick, &stopped)?;
+            done.push((probe, examined));
+        }
+    }
+    let count = PAIRS[usize::from(plan.quick)];
+    let left = done.len();
+    for (i, (probe, examined)) in done.iter_mut().enumerate() {
+        if stopped() {
+            break;
+        }
+        if !examined.findings.is_empty() || probe.policy.is_broken() {
+            continue;
+        }
+        progress(0.5 + 0.5 * i as f64 / total, "pairs");
+        let time = plan.budget.saturating_sub(start.elapsed()) / (left - i) as u32;
+        // Every other pair's hardirqs open sections of their own.
+        for hardirq_fpu in [false, true] {
+            probe.hardirq_fpu = hardirq_fpu;
+            let share: Duration = time / 2;
+            pairs::sample(probe, cpu, examined, count / 2, share, &stopped)?;
+        }
+    }
+    let mut proof = Proof::default();
+    for (_, mut examined) in done {
+        // Only what shows twice is told: a replay must work.
+        for (probe, step) in &examined.findings {
+            if probe.lost(&probe.run(cpu, *step, true)?) {
+                let line = probe.replay(*step);
+                examined.row.replay.get_or_insert_with(|| line.clone());
+                proof.replays.push(line);
+            }
+        }
+        proof.rows.push(examined.row);
+    }
+    Ok(proof)
+}
+
+/// An interrupt before every instruction, without sections of hardirqs and with them.
+fn passes(probe: &Probe, cpu: &mut Cpu, replays: &mut usize) -> Result<Examined, Error> {
+    let quiet = probe.count(cpu)?;
+    if probe.lost(&quiet) {
+        return Err(Error::Failed(format!(
+            "{probe}: wrong without any interrupt: run 'kiln test'"
+        )));
+    }
+    let mut examined = Examined::new(probe, quiet.outer);
+    for hardirq_fpu in [false, true] {
+        let probe = Probe {
+            hardirq_fpu,
+            ..probe.clone()
+        };
+        let found = probe.run(cpu, Step::Every, false)?;
+        examined.add(&found);
+        if !hardirq_fpu {
+            examined.row.points = found.outer;
+        }
+        if probe.lost(&found) && *replays > 0 {
+            if let Some(k) = bisect(&probe, cpu, found.outer)? {
+                examined.finding(&probe, Step::At(k));
+                *replays -= 1;
+            }
+        }
+    }
+    Ok(examined)
+}
+
+/// An instruction of the first `end` before which an interrupt alone loses state; none if it takes several.
+fn bisect(probe: &Probe, cpu: &mut Cpu, end: u64) -> Result<Option<u64>, Error> {
+    let (mut first, mut end) = (0, end);
+    while end - first > 1 {
+        let middle = first + (end - first) / 2;
+        if probe.lost(&probe.run(cpu, Step::Range(first, middle), false)?) {
+            end = middle;
+        } else if probe.lost(&probe.run(cpu, Step::Range(middle, end), false)?) {
+            first = middle;
+        } else {
+            return Ok(None);
+        }
+    }
+    let found = probe.run(cpu, Step::At(first), true)?;
+    Ok(probe.lost(&found).then_some(first))
+}
+
+/// The one injection.
+fn replay(plan: &Plan, cpu: &mut Cpu, step: Step) -> Result<Proof, Error> {
+    let tasks = tasks(plan)?;
+    let probe = probe(plan, plan.policies[0], &tasks[0], plan.hardirq_fpu);
+    let count = probe.count(cpu)?.outer;
+    let found = probe.run(cpu, step, true)?;
+    if found.injected == 0 {
+        return Err(Error::input(format!(
+            "--inject step: there is no such instruction: the section has {count}, from 0"
+        )));
+    }
+    let mut examined = Examined::new(&probe, count);
+    examined.add(&found);
+    examined.row.points = 1;
+    examined.row.pairs = u64::from(matches!(step, Step::Pair(..)) && found.injected == 2);
+    let mut proof = Proof::default();
+    if probe.lost(&found) {
+        examined.row.replay = Some(probe.replay(step));
+    }
+    proof.rows.push(examined.row);
+    Ok(proof)
+}
+
+fn conclude(plan: &Plan, proof: &mut Proof) {
+    let broken = |r: &&StepRow| r.policy == "none";
+    let wrong = |r: &StepRow| r.corrupted + r.user_corrupted;
+    let lost: u64 = proof.rows.iter().filter(|r| !broken(r)).map(wrong).sum();
+    let controls: Vec<&StepRow> = proof.rows.iter().filter(broken).collect();
+    let caught: u64 = controls.iter().map(|r| wrong(r)).sum();
+    let blind = !controls.is_empty() && caught == 0 && !proof.interrupted;
+    let sum = |f: fn(&StepRow) -> u64| proof.rows.iter().filter(|r| !broken(r)).map(f).sum::<u64>();
+    if proof.rows.iter().any(|r| !broken(&r)) {
+        proof.notes.push(format!(
+            "{} instructions, {} of softirqs, {} one at a time, {} interrupts and {} pairs of them: {lost} losses of state",
+            sum(|r| r.points),
+            sum(|r| r.softirq_points),
+            sum(|r| r.singles),
+            sum(|r| r.injected),
+            sum(|r| r.pairs)
+        ));
+    }
+    if !controls.is_empty() {
+        proof.notes.push(match blind {
+            true => "none, the broken control, lost nothing: the detector does not detect".to_string(),
+            false => format!("none, the broken control, saves nothing: {caught} losses of state were seen, as must be"),
+        });
+    }
+    if matches!(plan.inject, Inject::Step(Steps::All)) {
+        proof.notes.push(
+            "points: instructions from the first of kernel_fpu_begin to the return of kernel_fpu_end with an interrupt before \
+             each; a second pass has hardirqs open sections, too; a third interrupts every instruction of a softirq; short sections are interrupted at each instruction once more, \
+             one at a time, since the first of many softirqs saves the user's state in the section's stead; pairs: an interrupt, and one in its softirq, at random \
+             and as many as the time allows; after each the results of task and softirq and the user's state are checked"
+                .to_string(),
+        );
+    }
+    if proof.interrupted {
+        proof
+            .notes
+            .push("interrupted: what was examined until then".to_string());
+    }
+    proof.failed = lost > 0 || blind;
+}

@@ -1,0 +1,226 @@
+//! `kiln fpu`.
+
+use clap::{Args, ValueEnum};
+use kiln_lab::algorithm::{parse_op, usable_impl};
+use kiln_lab::fpu::{self, Inject, Outcome, Plan, Proof, Steps, Workload};
+use kiln_lab::lens::Lens;
+use kiln_lab::record::Facts;
+use kiln_lab::{Algorithm, Error};
+
+use crate::progress::Progress;
+use crate::session::{Exit, Session};
+use crate::table;
+
+/// What each FPU policy costs while interrupts land inside SIMD code, and whether it loses state.
+#[derive(Args)]
+#[command(after_help = "\
+A task encrypts on an emulated CPU; interrupts raise softirqs that encrypt
+over it. Every row has a control in which the same interrupts do nothing.
+All results and the user's registers are checked; a loss under any policy
+but none, the broken control, is exit status 1.
+
+Sources of interrupts (--inject):
+  timer, poisson, signal   by the clock; signal: from another core
+  replay:FILE              gaps in ns, one a line
+  breakpoint               random instructions, as many as can be had
+  step                     proof: one before every instruction, then pairs
+  step:K, step:K1,K2       one injection again, as a proof run printed it
+
+Environment:
+  KILN_TIERS=generic,aesni   restricts the tiers
+
+Examples:
+  kiln fpu
+  kiln fpu --policy legacy,bh-off --load xts-16 --irq-rate 4000
+  kiln fpu --inject step --policy nested,bh-off
+  kiln fpu --inject breakpoint --quick --json")]
+pub struct FpuArgs {
+    /// legacy, bh-off, nested, nested-v1, preemptible, none [default: all]
+    #[arg(long, value_delimiter = ',', value_name = "NAME,…")]
+    policy: Vec<String>,
+    /// What softirqs do where SIMD is not usable: scalar
+    #[arg(
+        long,
+        value_delimiter = ',',
+        default_value = "scalar",
+        value_name = "NAME"
+    )]
+    fallback: Vec<String>,
+    /// The task's messages: xts-16, xts-4096 [default: both]
+    #[arg(long, value_delimiter = ',', value_name = "NAME,…")]
+    load: Vec<String>,
+    /// Interrupts a second [default: 2000]
+    #[arg(long, value_name = "HZ", allow_hyphen_values = true)]
+    irq_rate: Option<f64>,
+    /// Where interrupts come from
+    #[arg(long, default_value = "timer", value_name = "SOURCE")]
+    inject: String,
+    /// When tasks are preempted
+    #[arg(long, value_enum, default_value_t)]
+    preempt: Preempt,
+    /// Microseconds a task runs while another waits [default: 3000]
+    #[arg(long, value_name = "N")]
+    slice_us: Option<u64>,
+    /// Implementation of task and softirqs [default: the best; proofs: all]
+    #[arg(long = "impl", value_name = "NAME")]
+    imp: Option<String>,
+    /// With --inject step: lengths in bytes [default: 16,31,512,4096]
+    #[arg(long, value_name = "LIST")]
+    len: Option<String>,
+    /// With --inject step: operations [default: encrypt,decrypt]
+    #[arg(long, value_delimiter = ',', value_name = "OP,…")]
+    op: Vec<String>,
+    /// With --inject step:K: hardirq handlers open sections, too
+    #[arg(long)]
+    hardirq_fpu: bool,
+    /// The ways to reach a cipher against each other
+    #[arg(long)]
+    overhead: bool,
+}
+
+#[derive(Clone, Copy, Default, PartialEq, ValueEnum)]
+enum Preempt {
+    #[default]
+    Voluntary,
+    Full,
+}
+
+/// What `--impl` takes for the task that keeps a pattern in all registers.
+const PATTERN: &str = "pattern";
+
+impl FpuArgs {
+    fn plan(&self, session: &Session) -> Result<Plan, Error> {
+        if self.overhead {
+            return Err(Error::input(
+                "--overhead: simd helper and cryptd are not part of this build: leave it out for the policy table",
+            ));
+        }
+        self.fallback.iter().try_for_each(|f| fpu::fallback(f))?;
+        let alg = Algorithm::XtsAes;
+        let inject: Inject = self.inject.parse()?;
+        let step = matches!(inject, Inject::Step(_));
+        let usual = Plan::new(session.seed, session.global.quick);
+        let loads = self
+            .load
+            .iter()
+            .map(|name| name.parse())
+            .collect::<Result<Vec<Workload>, _>>()?;
+        let one_by_one = self.len.is_some() || !self.op.is_empty() || self.hardirq_fpu;
+        if one_by_one && !step {
+            return Err(Error::input(
+                "--len, --op and --hardirq-fpu go with --inject step: choose messages with --load",
+            ));
+        }
+        if step && !loads.is_empty() {
+            return Err(Error::input(
+                "--load goes with interrupts by the clock: choose messages with --len and --op",
+            ));
+        }
+        let by_clock = matches!(inject, Inject::Timer | Inject::Poisson | Inject::Signal);
+        if self.irq_rate.is_some() && !by_clock {
+            return Err(Error::input(
+                "--irq-rate goes with --inject timer, poisson and signal: leave it out",
+            ));
+        }
+        let pattern = step && self.imp.as_deref() == Some(PATTERN);
+        let imp = match self.imp.as_deref() {
+            Some(name) if !pattern => Some(usable_impl(alg, name)?),
+            _ => None,
+        };
+        let lens: Option<Lens> = self.len.as_deref().map(str::parse).transpose()?;
+        let plan = Plan {
+            policies: fpu::policies(&self.policy)?,
+            loads: if loads.is_empty() { usual.loads } else { loads },
+            inject,
+            irq_rate: self.irq_rate.unwrap_or(usual.irq_rate),
+            imp,
+            pattern,
+            lens: lens.map_or(Vec::new(), |l| l.0),
+            ops: self
+                .op
+                .iter()
+                .map(|name| parse_op(alg, name))
+                .collect::<Result<_, _>>()?,
+            hardirq_fpu: self.hardirq_fpu,
+            preempt_full: self.preempt == Preempt::Full,
+            slice_us: self.slice_us.unwrap_or(usual.slice_us),
+            ..usual
+        };
+        plan.checked()
+    }
+}
+
+/// Runs it.
+pub fn run(args: &FpuArgs, session: &Session) -> Result<Exit, Error> {
+    let plan = args.plan(session)?;
+    session.settle();
+    let facts = Facts::read();
+    match plan.inject {
+        Inject::Step(steps) => prove(&plan, steps, &facts, session),
+        _ => policies(&plan, &facts, session),
+    }
+}
+
+fn policies(plan: &Plan, facts: &Facts, session: &Session) -> Result<Exit, Error> {
+    let outcome = measure(plan, session)?;
+    session.emit("fpu", facts, &outcome.rows, &outcome.notes, || {
+        format!(
+            "{}\n\n{}\n{}",
+            table::machine(facts),
+            table::fpu::tables(&outcome.rows),
+            table::notes(&outcome.notes, session.seed)
+        )
+    })?;
+    Ok(exit(&outcome))
+}
+
+/// Measures with a bar.
+pub fn measure(plan: &Plan, session: &Session) -> Result<Outcome, Error> {
+    let progress = Progress::start();
+    fpu::run(plan, &session.stop, &mut |done, what| {
+        progress.report(done, what);
+    })
+}
+
+/// How it ended.
+pub fn exit(outcome: &Outcome) -> Exit {
+    ended(outcome.failed, outcome.interrupted)
+}
+
+fn prove(plan: &Plan, steps: Steps, facts: &Facts, session: &Session) -> Result<Exit, Error> {
+    let progress = Progress::start();
+    let proof: Proof = fpu::prove(plan, &session.stop, &mut |done, what| {
+        progress.report(done, what);
+    })?;
+    drop(progress);
+    let mut notes = proof.notes.clone();
+    notes.extend(proof.replays.iter().map(|line| format!("replay: {line}")));
+    session.emit("fpu", facts, &proof.rows, &notes, || {
+        // A replay line is copied whole, so it is not broken.
+        let mut replays = String::new();
+        for line in &proof.replays {
+            replays.push_str(&format!("replay: {line}\n"));
+        }
+        let rows = if steps == Steps::All {
+            table::fpu::proof(&proof.rows)
+        } else {
+            table::fpu::replay(&proof.rows)
+        };
+        format!(
+            "{}\n\n{rows}\n{replays}{}",
+            table::machine(facts),
+            table::notes(&proof.notes, session.seed)
+        )
+    })?;
+    Ok(ended(proof.failed, proof.interrupted))
+}
+
+fn ended(failed: bool, interrupted: bool) -> Exit {
+    if failed {
+        Exit::Failed
+    } else if interrupted {
+        Exit::Interrupted
+    } else {
+        Exit::Done
+    }
+}

@@ -1,0 +1,226 @@
+//! The tables of `fpu`.
+
+use kiln_lab::fpu::{Row, StepRow};
+
+use super::{align, figure, plain, text};
+
+fn or_dash(x: Option<f64>) -> String {
+    x.map_or("-".to_string(), figure)
+}
+
+/// The broken control is marked.
+fn policy(name: &str) -> String {
+    match name {
+        "none" => "none (broken)".to_string(),
+        _ => name.to_string(),
+    }
+}
+
+/// Figures, then counts, of each load.
+pub fn tables(rows: &[Row]) -> String {
+    let mut loads: Vec<&str> = rows.iter().map(|r| r.load).collect();
+    loads.dedup();
+    let mut out = String::new();
+    for load in loads {
+        let rows: Vec<&Row> = rows
+            .iter()
+            .filter(|r| r.load == load && !r.control)
+            .collect();
+        let timed = rows.iter().any(|r| r.task_mb_per_s.is_some());
+        out.push_str(&format!("{load}, {}\n\n", rows[0].imp));
+        if timed {
+            out.push_str(&figures(&rows));
+            out.push('\n');
+        }
+        out.push_str(&counts(&rows));
+        out.push('\n');
+    }
+    if out.is_empty() {
+        out.push_str("no figures\n");
+    }
+    out
+}
+
+/// What the policy table is in a survey: the figures.
+pub fn overview(rows: &[Row]) -> String {
+    let rows: Vec<&Row> = rows.iter().filter(|r| !r.control).collect();
+    match rows.first() {
+        Some(first) => format!(
+            "FPU policies under softirq load, {}, {}\n\n{}",
+            first.load,
+            first.imp,
+            figures(&rows)
+        ),
+        None => String::new(),
+    }
+}
+
+fn figures(rows: &[&Row]) -> String {
+    let mut table = plain();
+    table.set_header([
+        "policy",
+        "task\nMB/s",
+        "\n±",
+        "of its\ncontrol",
+        "\n±",
+        "softirq\nMB/s",
+        "softirq\nµs p50",
+        "\np99",
+        "section\nµs p50",
+        "\np99.9",
+    ]);
+    for r in rows {
+        let half = || Some(50.0 * (r.of_control_high? - r.of_control_low?));
+        let pct = |x: Option<f64>| x.map_or("-".to_string(), |x| format!("{x:.1}%"));
+        table.add_row([
+            policy(r.policy),
+            or_dash(r.task_mb_per_s),
+            pct(r.plus_minus_pct()),
+            pct(r.of_control.map(|x| 100.0 * x)),
+            pct(half()),
+            or_dash(r.softirq_mb_per_s),
+            or_dash(r.softirq_us_p50),
+            or_dash(r.softirq_us_p99),
+            or_dash(r.section_us_p50),
+            or_dash(r.section_us_p999),
+        ]);
+    }
+    align(&mut table, 1..10);
+    text(&table)
+}
+
+fn counts(rows: &[&Row]) -> String {
+    let mut table = plain();
+    table.set_header([
+        "policy",
+        "into\nsections",
+        "\na second",
+        "nested\nsaves",
+        "scalar\nfallbacks",
+        "\nwarnings",
+        "\ncorrupted",
+        "user\ncorrupted",
+    ]);
+    for r in rows {
+        table.add_row([
+            policy(r.policy),
+            r.irqs_in_section.to_string(),
+            format!("{:.0}", r.irqs_in_section as f64 / r.seconds),
+            r.nested_saves.to_string(),
+            r.scalar_fallbacks.to_string(),
+            r.warnings.to_string(),
+            r.corrupted.to_string(),
+            r.user_corrupted.to_string(),
+        ]);
+    }
+    align(&mut table, 1..8);
+    text(&table)
+}
+
+/// A proof: a line for each policy and implementation.
+pub fn proof(rows: &[StepRow]) -> String {
+    let mut table = plain();
+    table.set_header([
+        "policy", "impl", "points", "softirq", "singly", "irqs", "pairs", "warned", "lost",
+    ]);
+    let mut at = 0;
+    while at < rows.len() {
+        let same = |r: &&StepRow| (r.policy, r.imp) == (rows[at].policy, rows[at].imp);
+        let group: Vec<&StepRow> = rows[at..].iter().take_while(same).collect();
+        let sum = |f: fn(&StepRow) -> u64| group.iter().map(|r| f(r)).sum::<u64>().to_string();
+        table.add_row([
+            policy(rows[at].policy),
+            short(rows[at].imp),
+            sum(|r| r.points),
+            sum(|r| r.softirq_points),
+            sum(|r| r.singles),
+            sum(|r| r.injected),
+            sum(|r| r.pairs),
+            sum(|r| r.warnings),
+            sum(|r| r.corrupted + r.user_corrupted),
+        ]);
+        at += group.len();
+    }
+    align(&mut table, 2..9);
+    let mut lens: Vec<String> = Vec::new();
+    for len in rows.iter().filter_map(|r| r.len) {
+        let len = len.to_string();
+        if !lens.contains(&len) {
+            lens.push(len);
+        }
+    }
+    let head = match lens.is_empty() {
+        true => String::new(),
+        false => format!(
+            "an interrupt before every instruction, {} B\n\n",
+            lens.join(", ")
+        ),
+    };
+    head + &text(&table)
+}
+
+/// A replay: what came of the one injection.
+pub fn replay(rows: &[StepRow]) -> String {
+    let line = |r: &StepRow| {
+        let verdict = match r.corrupted + r.user_corrupted {
+            0 => "nothing was lost".to_string(),
+            _ => format!(
+                "state was lost: {} wrong results, {} wrong user states",
+                r.corrupted, r.user_corrupted
+            ),
+        };
+        format!(
+            "{}, {}: {} interrupts injected in a section of {} instructions: {verdict}\n",
+            policy(r.policy),
+            r.imp,
+            r.injected,
+            r.instructions
+        )
+    };
+    rows.iter().map(line).collect()
+}
+
+fn short(imp: &str) -> String {
+    imp.strip_prefix("xts-aes-").unwrap_or(imp).to_string()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::table::WIDTH;
+
+    fn step_row(policy: &'static str, len: usize) -> StepRow {
+        StepRow {
+            policy,
+            imp: "xts-aes-vaes-avx512",
+            op: Some("encrypt"),
+            len: Some(len),
+            instructions: 100_000,
+            points: 100_000,
+            singles: 1000,
+            injected: 100_000,
+            masked: 100_000,
+            softirq_instructions: 300,
+            softirq_points: 300,
+            pairs: 500,
+            corrupted: 100,
+            user_corrupted: 100,
+            warnings: 10_000,
+            replay: None,
+        }
+    }
+
+    #[test]
+    fn a_proof_sums_lengths_and_fits_80_columns() {
+        let rows = [
+            step_row("none", 16),
+            step_row("none", 4096),
+            step_row("preemptible", 16),
+        ];
+        let text = proof(&rows);
+        assert!(text.contains("16, 4096 B"), "{text}");
+        assert!(text.lines().all(|l| l.chars().count() <= WIDTH), "{text}");
+        assert!(text.contains("none (broken)") && text.contains("200000"));
+        assert!(replay(&rows).contains("state was lost"));
+    }
+}

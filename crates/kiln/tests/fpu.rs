@@ -1,0 +1,165 @@
+//! `kiln fpu` as scripts see it.
+
+mod common;
+
+use common::{fault, kiln};
+
+const POLICIES: [&str; 6] = [
+    "legacy",
+    "bh-off",
+    "nested",
+    "nested-v1",
+    "preemptible",
+    "none",
+];
+
+/// Status 2 with one line that contains `want`.
+#[track_caller]
+fn refuses(args: &[&str], want: &str) {
+    fault(&kiln(&[&["fpu"], args].concat()), 2, want);
+}
+
+#[test]
+fn bad_arguments_are_refused_in_one_line() {
+    refuses(&["--policy", "bh_off"], "did you mean 'bh-off'");
+    refuses(&["--policy", "tree:/usr/src/linux"], "hosted tree");
+    refuses(&["--fallback", "cryptd"], "--fallback scalar");
+    refuses(&["--load", "esp"], "not part of this build");
+    refuses(&["--load", "xts-17"], "did you mean 'xts-16'");
+    refuses(&["--irq-rate", "0"], "--irq-rate");
+    refuses(&["--irq-rate", "-5"], "--irq-rate");
+    refuses(&["--irq-rate", "1000000"], "--irq-rate");
+    refuses(&["--inject", "tmer"], "did you mean 'timer'");
+    refuses(&["--inject", "step:x"], "step:K1,K2");
+    refuses(&["--inject", "step:5"], "one policy");
+    refuses(&["--inject", "step:5", "--policy", "none"], "--impl");
+    refuses(&["--inject", "step", "--load", "xts-16"], "--len");
+    refuses(&["--inject", "step", "--len", "15"], "--len 15");
+    refuses(&["--len", "16"], "--inject step");
+    refuses(&["--preempt", "sometimes"], "--preempt");
+    refuses(&["--slice-us", "0"], "--slice-us");
+    refuses(&["--overhead"], "--overhead");
+    refuses(&["--inject", "replay:/no/such/file"], "cannot read");
+    let dir = tempfile::tempdir().unwrap();
+    let file = dir.path().join("gaps");
+    std::fs::write(&file, "100000\nsoon\n").unwrap();
+    let replay = format!("replay:{}", file.display());
+    refuses(&["--inject", &replay], "line 2: 'soon'");
+}
+
+#[test]
+fn every_policy_has_a_row_and_a_control_and_loses_nothing() {
+    let run = kiln(&["fpu", "--quick", "--load", "xts-4096", "--json"]);
+    assert_eq!(run.status, 0, "{run:?}");
+    let doc = run.json();
+    let rows = doc["rows"].as_array().unwrap();
+    for policy in POLICIES {
+        for control in [false, true] {
+            let row = rows
+                .iter()
+                .find(|r| r["policy"] == policy && r["control"] == control)
+                .unwrap_or_else(|| panic!("{policy} {control}"));
+            for field in "fallback load sections irqs softirqs task_mb_per_s softirq_mb_per_s softirq_us_p50 \
+                          softirq_us_p99 softirq_us_max section_us_p50 section_us_p999 section_us_max nested_saves \
+                          scalar_fallbacks async_punts reordered dropped warnings corrupted user_corrupted"
+                .split_whitespace()
+            {
+                assert!(row.get(field).is_some(), "{field}");
+            }
+            assert!(row["irqs"].as_u64() > Some(0), "{row}");
+            if policy != "none" {
+                assert_eq!(row["corrupted"], 0, "{row}");
+                assert_eq!(row["user_corrupted"], 0, "{row}");
+            } else if !control {
+                assert!(row["corrupted"].as_u64() > Some(0), "{row}");
+            }
+            if control {
+                assert_eq!(row["corrupted"], 0, "{row}");
+                assert_eq!(row["softirqs"], 0, "{row}");
+            }
+        }
+    }
+}
+
+#[test]
+fn a_proof_covers_and_finds_nothing() {
+    let run = kiln(&[
+        "fpu",
+        "--inject",
+        "step",
+        "--quick",
+        "--policy",
+        "nested,bh-off",
+        "--len",
+        "16,31",
+        "--json",
+    ]);
+    assert_eq!(run.status, 0, "{run:?}");
+    let doc = run.json();
+    let rows = doc["rows"].as_array().unwrap();
+    for policy in ["nested", "bh-off"] {
+        assert!(rows.iter().any(|r| r["policy"] == policy));
+    }
+    for row in rows {
+        if row["op"] != "decrypt" && row["len"] != 31 {
+            assert_eq!(row["singles"], row["instructions"], "{row}");
+        }
+        assert!(row["points"].as_u64() > Some(0), "{row}");
+        assert!(row["softirq_points"].as_u64() > Some(0), "{row}");
+        assert!(row["pairs"].as_u64() > Some(0), "{row}");
+        assert_eq!(row["corrupted"], 0, "{row}");
+        assert_eq!(row["user_corrupted"], 0, "{row}");
+        assert!(row["replay"].is_null());
+    }
+}
+
+#[test]
+fn the_broken_control_is_caught_and_replayed() {
+    let run = kiln(&[
+        "fpu", "--inject", "step", "--quick", "--policy", "none", "--len", "31", "--seed", "5",
+    ]);
+    assert_eq!(run.status, 0, "{run:?}");
+    let text = run.stdout();
+    let replays: Vec<&str> = text
+        .lines()
+        .filter_map(|l| l.strip_prefix("replay: kiln "))
+        .collect();
+    assert!(!replays.is_empty(), "{text}");
+    for line in replays {
+        let mut args: Vec<&str> = line.split(' ').collect();
+        args.push("--json");
+        let again = kiln(&args);
+        assert_eq!(again.status, 0, "{line}: {again:?}");
+        let doc = again.json();
+        let row = &doc["rows"][0];
+        assert_eq!(row["injected"], 1, "{row}");
+        let wrong = row["corrupted"].as_u64().unwrap() + row["user_corrupted"].as_u64().unwrap();
+        assert!(wrong > 0, "{line}: {row}");
+    }
+}
+
+#[test]
+fn corruption_runs_hit_sections() {
+    let run = kiln(&[
+        "fpu",
+        "--inject",
+        "breakpoint",
+        "--quick",
+        "--policy",
+        "nested,none",
+        "--load",
+        "xts-16",
+        "--json",
+    ]);
+    assert_eq!(run.status, 0, "{run:?}");
+    let doc = run.json();
+    for row in doc["rows"].as_array().unwrap() {
+        assert!(row["irqs_in_section"].as_u64() > Some(100), "{row}");
+        assert_eq!(
+            row["corrupted"].as_u64() > Some(0),
+            row["policy"] == "none",
+            "{row}"
+        );
+        assert!(row["task_mb_per_s"].is_null());
+    }
+}
