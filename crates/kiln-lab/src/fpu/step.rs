@@ -40,7 +40,7 @@ pub struct StepRow {
     /// Instructions of the pass without hardirq sections that had an interrupt before them, softirqs run at the
     /// section's end included.
     pub points: u64,
-    /// Instructions before which a single interrupt was injected, each time from the same state: all of short sections.
+    /// Instructions interrupted once more such that the section is as without interrupts up to there: all of them.
     pub singles: u64,
     /// Interrupts of all passes and pairs.
     pub injected: u64,
@@ -196,6 +196,9 @@ fn all(
             let mut examined = passes(&probe, cpu, &mut replays)?;
             nest::pass(&probe, cpu, &mut examined)?;
             single::pass(&probe, cpu, &mut examined, plan.quick, &stopped)?;
+            if !plan.quick {
+                single::waiting(&probe, cpu, &mut examined, &stopped)?;
+            }
             done.push((probe, examined));
         }
     }
@@ -252,7 +255,7 @@ fn passes(probe: &Probe, cpu: &mut Cpu, replays: &mut usize) -> Result<Examined,
             examined.row.points = found.outer;
         }
         if probe.lost(&found) && *replays > 0 {
-            if let Some(k) = bisect(&probe, cpu, found.outer)? {
+            if let Some(k) = bisect(&probe, cpu, 0, found.outer)? {
                 examined.finding(&probe, Step::At(k));
                 *replays -= 1;
             }
@@ -261,9 +264,13 @@ fn passes(probe: &Probe, cpu: &mut Cpu, replays: &mut usize) -> Result<Examined,
     Ok(examined)
 }
 
-/// An instruction of the first `end` before which an interrupt alone loses state; none if it takes several.
-fn bisect(probe: &Probe, cpu: &mut Cpu, end: u64) -> Result<Option<u64>, Error> {
-    let (mut first, mut end) = (0, end);
+/// An instruction of these before which an interrupt alone loses state; none if it takes several.
+pub fn bisect(
+    probe: &Probe,
+    cpu: &mut Cpu,
+    mut first: u64,
+    mut end: u64,
+) -> Result<Option<u64>, Error> {
     while end - first > 1 {
         let middle = first + (end - first) / 2;
         if probe.lost(&probe.run(cpu, Step::Range(first, middle), false)?) {
@@ -328,8 +335,8 @@ fn conclude(plan: &Plan, proof: &mut Proof) {
     if matches!(plan.inject, Inject::Step(Steps::All)) {
         proof.notes.push(
             "points: instructions from the first of kernel_fpu_begin to the return of kernel_fpu_end with an interrupt before \
-             each; a second pass has hardirqs open sections, too; a third interrupts every instruction of a softirq; short sections are interrupted at each instruction once more, \
-             one at a time, since the first of many softirqs saves the user's state in the section's stead; pairs: an interrupt, and one in its softirq, at random \
+             each; a second pass has hardirqs open sections, too; a third interrupts every instruction of a softirq; singles: every instruction once \
+             more, short sections and the beginning of long ones one at a time, since the first of many softirqs saves the user's state in the section's stead; pairs: an interrupt, and one in its softirq, at random \
              and as many as the time allows; after each the results of task and softirq and the user's state are checked"
                 .to_string(),
         );
