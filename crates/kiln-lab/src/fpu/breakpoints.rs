@@ -6,14 +6,14 @@ use std::time::{Duration, Instant};
 use kiln_kernel::cpu::{kiln_tsc_hz, Cpu};
 use kiln_kernel::fpu::Policy;
 use kiln_kernel::irq::{Breakpoints, Step, Stepping};
-use kiln_kernel::load::{Load, TaskWork};
-use kiln_kernel::xts::{Impl, Op};
+use kiln_kernel::load::Load;
+use kiln_kernel::xts::Impl;
 
 use super::plan::Plan;
 use super::row::Row;
 use super::run::Outcome;
 use super::tally::{cpu_time, Tally};
-use super::workload::{load_plan, messages, Workload, SHORT_PACKET};
+use super::workload::{load_plan, Workload, SHORT_PACKET};
 use super::Progress;
 use crate::Error;
 
@@ -70,7 +70,7 @@ fn corrupt(
 ) -> Result<Row, Error> {
     let imp = plan.imp.unwrap_or_else(Impl::best);
     policy.set(cpu);
-    let task = TaskWork::Crypt(imp, messages(plan.seed, 1, Op::Encrypt, work.len, 16)?);
+    let task = work.task(imp, plan.seed)?;
     let load = load_plan(plan.seed, task, imp, SHORT_PACKET, false)?;
     let mut load = Load::attach(cpu, load).map_err(|e| Error::lacks(e.to_string()))?;
     let refused = |e| {

@@ -52,7 +52,7 @@ impl Plan {
     pub fn new(seed: u64, quick: bool) -> Plan {
         Plan {
             policies: Policy::all(),
-            loads: Workload::ALL.to_vec(),
+            loads: Workload::XTS.to_vec(),
             inject: Inject::Timer,
             irq_rate: 2000.0,
             imp: None,

@@ -91,7 +91,8 @@ impl Row {
             Some(h.max() as f64 / ticks_per_us)
         };
         let (s, c) = (&tally.stats, &tally.counts);
-        let rate = tally.rate();
+        // Patterns have no bytes.
+        let rate = tally.rate().filter(|_| work.len > 0);
         let mb = |per_s: f64| per_s * work.len as f64 / 1e6;
         Row {
             policy: policy.name(),

@@ -6,15 +6,15 @@ use std::time::{Duration, Instant};
 
 use kiln_kernel::cpu::{kiln_tsc_hz, Config, Cpu};
 use kiln_kernel::fpu::{state_size, Policy};
-use kiln_kernel::load::{Load, TaskWork};
-use kiln_kernel::xts::{Impl, Op};
+use kiln_kernel::load::Load;
+use kiln_kernel::xts::Impl;
 use kiln_measure::Ratio;
 
 use super::inject::Inject;
 use super::plan::{Plan, BUSIEST_TABLE};
 use super::row::Row;
 use super::tally::Tally;
-use super::workload::{load_plan, messages, Workload, PACKET};
+use super::workload::{load_plan, Workload, PACKET};
 use super::{breakpoints, costs, Progress};
 use crate::Error;
 
@@ -82,8 +82,8 @@ fn table(
     for (i, &work) in plan.loads.iter().enumerate() {
         let left = plan.budget.saturating_sub(start.elapsed());
         let share = left / (plan.loads.len() - i) as u32;
-        let task = TaskWork::Crypt(imp, messages(plan.seed, 1, Op::Encrypt, work.len, 16)?);
-        let mut load = Load::attach(cpu, load_plan(plan.seed, task, imp, PACKET, false)?)
+        let task = work.task(imp, plan.seed)?;
+        let mut load = Load::attach(cpu, load_plan(plan.seed, task, imp, work.packet, false)?)
             .map_err(|e| Error::lacks(e.to_string()))?;
         let part = 1.0 / plan.loads.len() as f64;
         let mut tell = |done: f64| progress((i as f64 + done) * part, work.name);
@@ -194,7 +194,14 @@ impl Rounds<'_> {
                     &pair[usize::from(control)],
                     &tallies[0][usize::from(control)],
                 );
-                let mut row = Row::new(policy, self.work, PACKET, tally, control, ticks_per_us);
+                let mut row = Row::new(
+                    policy,
+                    self.work,
+                    self.work.packet,
+                    tally,
+                    control,
+                    ticks_per_us,
+                );
                 row.imp = imp.driver();
                 row.inject = self.plan.inject.name();
                 row.set_costs(costs);
@@ -241,16 +248,13 @@ fn notes(plan: &Plan, outcome: &mut Outcome) {
         state_size()
     ));
     if plan.inject != Inject::Breakpoint {
-        let entries: Vec<String> = plan
-            .loads
-            .iter()
-            .map(|l| format!("{} messages of {} B", l.entry, l.len))
-            .collect();
+        let entries: Vec<String> = plan.loads.iter().map(|l| l.to_string()).collect();
         notes.push(format!(
             "the task enters the kernel for {}, a section each; each interrupt raises a softirq that encrypts one message \
-             of {PACKET} B, about a packet; all results are compared, which is part of the throughput; the softirq also \
+             of {PACKET} B, about a packet (of {} B under load pattern); all results are compared, which is part of the throughput; the softirq also \
              overwrites every register",
-            entries.join(" or ")
+            entries.join(" or "),
+            Workload::PATTERN.packet
         ));
         notes.push(
             "throughput and rates count the thread's time on its core; control: the same interrupts, but they do nothing; of_control and ratio (to the first policy) are medians of \

@@ -1,5 +1,6 @@
 //! What the task and the softirqs encrypt.
 
+use std::fmt;
 use std::str::FromStr;
 use std::sync::Arc;
 
@@ -14,11 +15,16 @@ pub const PACKET: usize = 1420;
 /// Bytes of it in proof and corruption runs, where short softirqs leave time for more of them.
 pub const SHORT_PACKET: usize = 512;
 
+/// Iterations of the empty loop that the pattern is kept for: about ten microseconds.
+const SPINS: u64 = 40_000;
+
 /// A load of the policy table.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Workload {
-    /// Bytes of the task's messages.
+    /// Bytes of the task's messages; 0 for the task that keeps a pattern in all registers.
     pub len: usize,
+    /// Bytes of the softirqs' messages.
+    pub packet: usize,
     /// Its name.
     pub name: &'static str,
     /// Messages of one kernel entry: about 20 µs of them.
@@ -26,19 +32,46 @@ pub struct Workload {
 }
 
 impl Workload {
-    /// All of them.
-    pub const ALL: [Workload; 2] = [
+    /// The default ones.
+    pub const XTS: [Workload; 2] = [
         Workload {
             len: 16,
+            packet: PACKET,
             name: "xts-16",
             entry: 512,
         },
         Workload {
             len: 4096,
+            packet: PACKET,
             name: "xts-4096",
             entry: 24,
         },
     ];
+    /// The detector as a load: long sections and short softirqs, so that nearly every interrupt comes into a section.
+    pub const PATTERN: Workload = Workload {
+        len: 0,
+        packet: 64,
+        name: "pattern",
+        entry: 20,
+    };
+
+    /// What the task does.
+    pub fn task(self, imp: Impl, seed: u64) -> Result<TaskWork, Error> {
+        if self.len == 0 {
+            return Ok(TaskWork::Keep { seed, spins: SPINS });
+        }
+        let messages = messages(seed, 1, Op::Encrypt, self.len, 16)?;
+        Ok(TaskWork::Crypt(imp, messages))
+    }
+}
+
+impl fmt::Display for Workload {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.len {
+            0 => write!(f, "{} patterns kept about 10 µs", self.entry),
+            len => write!(f, "{} messages of {len} B", self.entry),
+        }
+    }
 }
 
 impl FromStr for Workload {
@@ -47,12 +80,12 @@ impl FromStr for Workload {
     fn from_str(s: &str) -> Result<Workload, Error> {
         if s == "esp" || s.starts_with("pcap:") {
             return Err(Error::input(format!(
-                "--load {s}: loads of packets are not part of this build: use xts-16 or xts-4096"
+                "--load {s}: loads of packets are not part of this build: use xts-16, xts-4096 or pattern"
             )));
         }
-        let known = Workload::ALL.map(|w| w.name);
-        Workload::ALL
-            .into_iter()
+        let all = [Workload::XTS[0], Workload::XTS[1], Workload::PATTERN];
+        let known = all.map(|w| w.name);
+        all.into_iter()
             .find(|w| w.name == s)
             .ok_or_else(|| crate::algorithm::unknown("load", s, &known))
     }

@@ -46,7 +46,7 @@ pub struct FpuArgs {
         value_name = "NAME"
     )]
     fallback: Vec<String>,
-    /// The task's messages: xts-16, xts-4096 [default: both]
+    /// What the task does: xts-16, xts-4096 [default: both], pattern
     #[arg(long, value_delimiter = ',', value_name = "NAME,…")]
     load: Vec<String>,
     /// Interrupts a second [default: 2000]

@@ -107,7 +107,7 @@ fn measure_policies(session: &Session) -> Result<fpu::Outcome, Error> {
         return Ok(fpu::Outcome::default());
     }
     let plan = fpu::Plan {
-        loads: vec![Workload::ALL[0]],
+        loads: vec![Workload::XTS[0]],
         budget: Duration::from_secs(if session.global.quick { 4 } else { 8 }),
         ..fpu::Plan::new(session.seed, true)
     };
