@@ -26,6 +26,7 @@ void *kiln_glue_setup(void);
 int kiln_glue_vsnprintf(char *text, size_t size, const char *format, va_list args);
 int kiln_glue_bug(unsigned long ip, const void *start, const void *stop,
 		  const char **file, unsigned int *line);
+void kiln_glue_test_internal(void);
 void kiln_glue_algorithms(void (*report)(const char *name, const char *driver,
 					 const char *type, int priority,
 					 unsigned int flags));
@@ -194,6 +195,38 @@ int __wrap_alg_test(const char *driver, const char *alg, u32 type, u32 mask)
 	result = __real_alg_test(driver, alg, type, mask);
 	kiln_test_end(driver, alg, result, start);
 	return result;
+}
+
+/*
+ * The crypto manager declares internal algorithms tested without a test. They are
+ * given the tests of the algorithm they are inside.
+ */
+void kiln_glue_test_internal(void)
+{
+	static struct {
+		char name[CRYPTO_MAX_ALG_NAME];
+		char driver[CRYPTO_MAX_ALG_NAME];
+		u32 type;
+	} found[512];
+	const struct crypto_alg *alg;
+	size_t n = 0, i;
+
+	list_for_each_entry_reverse(alg, &crypto_alg_list, cra_list) {
+		if (alg->cra_flags & (CRYPTO_ALG_LARVAL | CRYPTO_ALG_DEAD) ||
+		    !(alg->cra_flags & CRYPTO_ALG_INTERNAL) || n == ARRAY_SIZE(found))
+			continue;
+		strscpy(found[n].name, alg->cra_name, sizeof(found[n].name));
+		strscpy(found[n].driver, alg->cra_driver_name, sizeof(found[n].driver));
+		found[n++].type = (alg->cra_flags & CRYPTO_ALG_TYPE_MASK) | CRYPTO_ALG_INTERNAL;
+	}
+	for (i = 0; i < n; i++) {
+		const char *name = found[i].name;
+
+		/* cryptd instances are tested through their owner, with SIMD off. */
+		if (!strncmp(name, "__", 2) && !strncmp(found[i].driver, "__", 2))
+			__wrap_alg_test(found[i].driver, name + 2, found[i].type,
+					CRYPTO_ALG_INTERNAL);
+	}
 }
 
 static const char *kiln_type(u32 flags)

@@ -220,6 +220,7 @@ static void run(void)
 		while (run_work() || threads_left())
 			yield();
 	}
+	kiln_glue_test_internal();
 	kiln_glue_algorithms(report);
 	tell("{\"event\":\"done\",\"initcalls\":%lu}", count);
 	_exit(0);

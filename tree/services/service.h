@@ -82,6 +82,7 @@ void *kiln_glue_setup(void);
 int kiln_glue_vsnprintf(char *text, size_t size, const char *format, va_list args);
 int kiln_glue_bug(unsigned long ip, const void *start, const void *stop,
 		  const char **file, unsigned int *line);
+void kiln_glue_test_internal(void);
 void kiln_glue_algorithms(void (*report)(const char *name, const char *driver,
 					 const char *type, int priority,
 					 unsigned int flags));

@@ -6,6 +6,7 @@ pub mod self_check;
 pub mod speed;
 pub mod survey;
 pub mod test;
+pub mod tree;
 
 use kiln_lab::record::Facts;
 use kiln_lab::Error;
@@ -22,6 +23,7 @@ pub fn run(command: Option<Command>, session: &Session) -> Result<Exit, Error> {
         Some(Command::Survey(args)) => survey::run(&args, session),
         Some(Command::List(args)) => list::run(&args, session),
         Some(Command::Speed(args)) => speed::run(&args, session),
+        Some(Command::Tree(args)) => tree::run(&args, session),
         Some(Command::Test(args)) => run_test(&args, session),
         Some(Command::Crypt(args)) => crypt::run(&args, session),
         Some(Command::SelfCheck(args)) => self_check::run(&args, session),

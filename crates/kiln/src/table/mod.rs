@@ -2,6 +2,7 @@
 
 pub mod list;
 pub mod speed;
+pub mod tree;
 
 use comfy_table::{presets, CellAlignment, ContentArrangement, Table};
 use kiln_lab::record::Facts;
