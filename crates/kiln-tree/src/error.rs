@@ -22,7 +22,7 @@ impl Error {
             Some(libc::ENOSPC | libc::EDQUOT) => Error::Lacks(format!(
                 "no space for {path}: free about 200 MB, or name another place in XDG_CACHE_HOME"
             )),
-            Some(libc::EROFS | libc::EACCES | libc::ENOTDIR | libc::EPERM) => {
+            Some(libc::EROFS | libc::EACCES | libc::ENOTDIR | libc::ENOENT | libc::EPERM) => {
                 Error::Lacks(format!(
                     "cannot write {path}: {e}: name a place you may write to in XDG_CACHE_HOME"
                 ))
@@ -42,3 +42,22 @@ impl fmt::Display for Error {
 }
 
 impl std::error::Error for Error {}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_cache_that_cannot_be_used_is_named_with_the_remedy() {
+        for code in [libc::ENOSPC, libc::EROFS, libc::EACCES, libc::ENOTDIR] {
+            let e = Error::io(Path::new("/c/kiln"), &io::Error::from_raw_os_error(code));
+            assert!(matches!(e, Error::Lacks(_)));
+            let line = e.to_string();
+            assert!(
+                line.contains("/c/kiln") && line.contains("XDG_CACHE_HOME"),
+                "{line}"
+            );
+            assert_eq!(line.lines().count(), 1);
+        }
+    }
+}

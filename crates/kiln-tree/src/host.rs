@@ -166,3 +166,29 @@ fn run(program: &Path, plan: &Plan, skip: &[String]) -> Result<Vec<Event>, Error
     }
     Ok(events)
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_protocols_lines_are_understood() {
+        let parse = |line: &str| serde_json::from_str::<Event>(line).unwrap();
+        assert_eq!(
+            parse(
+                r#"{"event":"fault","what":"BUG at a.c:3","address":4198400,"driver":"md4-generic"}"#
+            ),
+            Event::Fault {
+                what: "BUG at a.c:3".into(),
+                address: 4_198_400,
+                driver: "md4-generic".into()
+            }
+        );
+        let line = r#"{"event":"alg","name":"xts(aes)","driver":"d","type":"skcipher","priority":-1,"async":true,"internal":false,"tested":true}"#;
+        assert!(matches!(parse(line), Event::Alg(alg) if alg.is_async && alg.priority == -1));
+        assert_eq!(
+            parse(r#"{"event":"done","initcalls":103}"#),
+            Event::Done { initcalls: 103 }
+        );
+    }
+}

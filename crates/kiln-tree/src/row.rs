@@ -128,6 +128,7 @@ pub fn algorithms(seen: &Seen, symbols: &Symbols, rows: &mut Vec<Row>, notes: &m
             _ => {}
         }
     }
+    notes.dedup();
     for event in &seen.events {
         let Event::Alg(alg) = event else { continue };
         let driver = alg.driver.as_str();
@@ -147,7 +148,10 @@ pub fn algorithms(seen: &Seen, symbols: &Symbols, rows: &mut Vec<Row>, notes: &m
                 "untested",
                 "internal: tested through the driver that owns it".to_string(),
             ),
-            (None, None) => ("untested", "the tree tested it not".to_string()),
+            (None, None) => (
+                "untested",
+                "the tree's crypto manager did not test it".to_string(),
+            ),
         };
         rows.push(Row {
             kind: "algorithm",
@@ -165,5 +169,74 @@ pub fn algorithms(seen: &Seen, symbols: &Symbols, rows: &mut Vec<Row>, notes: &m
     if let Some((what, address)) = &seen.broken {
         let line = symbols.fault(what, *address);
         rows.push(Row::object("(the hosted program)", FAILED, line));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::host::Alg;
+
+    fn alg(driver: &str, internal: bool) -> Event {
+        Event::Alg(Alg {
+            name: "xts(aes)".into(),
+            driver: driver.into(),
+            kind: "skcipher".into(),
+            priority: 100,
+            is_async: false,
+            internal,
+            tested: true,
+        })
+    }
+
+    fn test(driver: &str, result: i32) -> Event {
+        Event::Test {
+            driver: driver.into(),
+            alg: "xts(aes)".into(),
+            result,
+            us: 7,
+        }
+    }
+
+    #[test]
+    fn a_status_says_what_really_ran() {
+        let seen = Seen {
+            events: vec![
+                Event::Log {
+                    text: "alg: No test for x (odd)\n".into(),
+                },
+                Event::Log {
+                    text: "alg: skcipher: wrong encryption test failed\n".into(),
+                },
+                test("good", 0),
+                test("odd", 0),
+                test("wrong", -22),
+                alg("good", false),
+                alg("odd", false),
+                alg("wrong", false),
+                alg("crashes", false),
+                alg("inner", true),
+                alg("forgotten", false),
+            ],
+            faults: HashMap::from([("crashes".into(), ("Segmentation fault".into(), 0x10))]),
+            broken: None,
+        };
+        let (mut rows, mut notes) = (Vec::new(), Vec::new());
+        algorithms(&seen, &Symbols::parse(""), &mut rows, &mut notes);
+        let told: Vec<_> = rows.iter().map(|r| (r.name.as_str(), r.status)).collect();
+        assert_eq!(
+            told,
+            [
+                ("good", "tested"),
+                ("odd", "untested"),
+                ("wrong", "failed"),
+                ("crashes", "failed"),
+                ("inner", "untested"),
+                ("forgotten", "untested")
+            ]
+        );
+        assert!(rows[2].reason.contains("encryption test failed"));
+        assert_eq!(rows[3].reason, "Segmentation fault, in 0x10");
+        assert!(notes.is_empty());
     }
 }
