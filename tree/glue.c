@@ -19,6 +19,7 @@
 u64 kiln_test_begin(const char *driver);
 void kiln_test_end(const char *driver, const char *alg, int result, u64 start);
 bool kiln_test_skipped(const char *driver);
+void kiln_test_reached(const char *driver);
 extern char kiln_pv_save_fl[], kiln_pv_irq_disable[], kiln_pv_irq_enable[];
 extern char kiln_pv_refused[];
 
@@ -32,6 +33,13 @@ void kiln_glue_algorithms(void (*report)(const char *name, const char *driver,
 					 unsigned int flags));
 int __real_alg_test(const char *driver, const char *alg, u32 type, u32 mask);
 int __wrap_alg_test(const char *driver, const char *alg, u32 type, u32 mask);
+
+void *__real_crypto_alloc_tfm_node(const char *name, const struct crypto_type *frontend,
+				   u32 type, u32 mask, int node);
+void *__wrap_crypto_alloc_tfm_node(const char *name, const struct crypto_type *frontend,
+				   u32 type, u32 mask, int node);
+struct crypto_tfm *__real_crypto_alloc_base(const char *name, u32 type, u32 mask);
+struct crypto_tfm *__wrap_crypto_alloc_base(const char *name, u32 type, u32 mask);
 
 static void kiln_cpuid(u32 leaf, u32 subleaf, u32 *r)
 {
@@ -195,6 +203,29 @@ int __wrap_alg_test(const char *driver, const char *alg, u32 type, u32 mask)
 	result = __real_alg_test(driver, alg, type, mask);
 	kiln_test_end(driver, alg, result, start);
 	return result;
+}
+
+/*
+ * Likewise allocations by name. A test that never got hold of its driver tested
+ * nothing: some are empty, and some pass when the driver cannot be had.
+ */
+void *__wrap_crypto_alloc_tfm_node(const char *name, const struct crypto_type *frontend,
+				   u32 type, u32 mask, int node)
+{
+	void *tfm = __real_crypto_alloc_tfm_node(name, frontend, type, mask, node);
+
+	if (!IS_ERR(tfm))
+		kiln_test_reached(name);
+	return tfm;
+}
+
+struct crypto_tfm *__wrap_crypto_alloc_base(const char *name, u32 type, u32 mask)
+{
+	struct crypto_tfm *tfm = __real_crypto_alloc_base(name, type, mask);
+
+	if (!IS_ERR(tfm))
+		kiln_test_reached(name);
+	return tfm;
 }
 
 /*

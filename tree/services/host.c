@@ -4,7 +4,7 @@
  * and tells what came of it, one JSON object a line on standard output:
  *
  *	{"event":"initcall","address":A,"result":R}	of those that failed
- *	{"event":"test","driver":D,"alg":N,"result":R,"us":T}
+ *	{"event":"test","driver":D,"alg":N,"result":R,"us":T,"reached":B}
  *	{"event":"log","text":T}		what the tree printed
  *	{"event":"warn","address":A,"file":F,"line":N}
  *	{"event":"alg",...}			one for each algorithm registered
@@ -155,7 +155,7 @@ static void catch_signals(void)
 		sigaction(numbers[i], &action, NULL);
 }
 
-static uint64_t now_us(void)
+uint64_t now_us(void)
 {
 	struct timespec t;
 
@@ -168,17 +168,28 @@ uint64_t SERVICE(kiln_test_begin)(const char *name)
 	struct test *test = current_test();
 
 	snprintf(test->driver, sizeof(test->driver), "%s", name);
-	return now_us();
+	test->reached = false;
+	return thread_us();
 }
 
 void SERVICE(kiln_test_end)(const char *name, const char *alg, int result, uint64_t start)
 {
 	char a[256], b[256];
 
-	tell("{\"event\":\"test\",\"driver\":\"%s\",\"alg\":\"%s\",\"result\":%d,\"us\":%lu}",
+	tell("{\"event\":\"test\",\"driver\":\"%s\",\"alg\":\"%s\",\"result\":%d,\"us\":%lu,"
+	     "\"reached\":%s}",
 	     quoted(name, a, sizeof(a)), quoted(alg, b, sizeof(b)), result,
-	     (unsigned long)(now_us() - start));
+	     (unsigned long)(thread_us() - start),
+	     current_test()->reached ? "true" : "false");
 	current_test()->driver[0] = 0;
+}
+
+void SERVICE(kiln_test_reached)(const char *name)
+{
+	struct test *test = current_test();
+
+	if (!strcmp(test->driver, name))
+		test->reached = true;
 }
 
 bool SERVICE(kiln_test_skipped)(const char *name)

@@ -19,6 +19,8 @@ struct kthread {
 	void *stack;		/* kept for the next in this place */
 	enum { FREE, CREATED, RUNNABLE } state;
 	struct test test;
+	uint64_t ran_us;	/* until it was last switched out */
+	uint64_t since;		/* when it was switched in */
 };
 
 static struct kthread threads[MOST];	/* the first is who runs the initcalls */
@@ -35,6 +37,13 @@ struct test *current_test(void)
 	return &threads[current_thread].test;
 }
 
+uint64_t thread_us(void)
+{
+	const struct kthread *thread = &threads[current_thread];
+
+	return thread->ran_us + now_us() - thread->since;
+}
+
 void yield(void)
 {
 	const unsigned int from = current_thread;
@@ -47,6 +56,8 @@ void yield(void)
 	} while (next && threads[next].state != RUNNABLE);
 	if (next == from)
 		return;
+	threads[next].since = now_us();
+	threads[from].ran_us += threads[next].since - threads[from].since;
 	current_thread = next;
 	swapcontext(&threads[from].context, &threads[next].context);
 }
@@ -101,7 +112,7 @@ void *SERVICE(kthread_create_on_node)(int (*fn)(void *data), void *data, int nod
 		highest = i;
 	thread->fn = fn;
 	thread->data = data;
-	thread->test = (struct test){ "" };
+	thread->test = (struct test){ .reached = false };
 	thread->state = CREATED;
 	getcontext(&thread->context);
 	thread->context.uc_stack.ss_sp = thread->stack;

@@ -10,6 +10,7 @@
  *
  * host.c APIs:
  *	tell, tell_text		one line of the protocol
+ *	now_us			the host's clock
  *	refused			end: the tree called what no service provides
  * percpu.c APIs:
  *	percpu_init, cpu_word
@@ -18,6 +19,7 @@
  *	progress		something moved: this is no deadlock
  *	threads_left		some have not ended
  *	current_test		what this thread tests
+ *	thread_us		time that this thread ran
  * workqueue.c APIs:
  *	run_work		one item; false if there was none
  * memory.c APIs:
@@ -52,12 +54,15 @@ bool run_work(void);
 
 struct test {
 	char driver[128];	/* empty: none */
+	bool reached;		/* it was allocated */
 };
 
 void yield(void);
 void progress(void);
 bool threads_left(void);
 struct test *current_test(void);
+uint64_t thread_us(void);
+uint64_t now_us(void);
 
 /*
  * Words of this CPU, at the addresses of kernel/include/kiln/cpu.h: struct cpu

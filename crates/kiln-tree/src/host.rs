@@ -32,6 +32,7 @@ pub enum Event {
         alg: String,
         result: i32,
         us: u64,
+        reached: bool,
     },
     /// The tree printed something.
     Log { text: String },

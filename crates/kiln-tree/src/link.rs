@@ -8,7 +8,7 @@ use std::time::UNIX_EPOCH;
 use kiln_kbuild::Compiler;
 
 use crate::cache::{hash, update, Cache};
-use crate::select::{symbols, Selection, CPU_WORDS};
+use crate::select::{symbols, Selection, CPU_WORDS, WRAPPED};
 use crate::services::{Services, PREFIX};
 use crate::Error;
 
@@ -34,7 +34,8 @@ pub fn link(
     let (all, named, tree) = (host("all.o"), host("named.o"), host("tree.o"));
     run(Command::new("ld")
         .current_dir(&cache.objects)
-        .args(["-r", "--wrap=alg_test", "-o"])
+        .args(WRAPPED.map(|name| format!("--wrap={name}")))
+        .args(["-r", "-o"])
         .arg(&all)
         .args(&selection.linked))?;
 

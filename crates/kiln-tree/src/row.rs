@@ -80,7 +80,7 @@ pub fn objects(selection: &Selection, failures: &[(String, String)]) -> Vec<Row>
 
 /// Rows of the algorithms; what else was seen becomes notes.
 pub fn algorithms(seen: &Seen, symbols: &Symbols, rows: &mut Vec<Row>, notes: &mut Vec<String>) {
-    let mut tests: HashMap<&str, (i32, u64)> = HashMap::new();
+    let mut tests: HashMap<&str, (i32, u64, bool)> = HashMap::new();
     let mut without: HashSet<&str> = HashSet::new();
     let mut said: HashMap<&str, &str> = HashMap::new();
     let drivers: Vec<&str> = seen
@@ -94,9 +94,13 @@ pub fn algorithms(seen: &Seen, symbols: &Symbols, rows: &mut Vec<Row>, notes: &m
     for event in &seen.events {
         match event {
             Event::Test {
-                driver, result, us, ..
+                driver,
+                result,
+                us,
+                reached,
+                ..
             } => {
-                tests.insert(driver, (*result, *us));
+                tests.insert(driver, (*result, *us, *reached));
             }
             Event::Log { text } => {
                 let text = text.trim();
@@ -135,11 +139,14 @@ pub fn algorithms(seen: &Seen, symbols: &Symbols, rows: &mut Vec<Row>, notes: &m
         let test = tests.get(driver);
         let (status, reason) = match (seen.faults.get(driver), test) {
             (Some((what, address)), _) => (FAILED, symbols.fault(what, *address)),
-            (None, Some((0, _))) if without.contains(driver) => {
+            (None, Some((0, ..))) if without.contains(driver) => {
                 ("untested", "the tree has no test for it".to_string())
             }
-            (None, Some((0, _))) => ("tested", String::new()),
-            (None, Some((result, _))) => (
+            (None, Some((0, _, false))) => {
+                ("untested", "its test passes without using it".to_string())
+            }
+            (None, Some((0, ..))) => ("tested", String::new()),
+            (None, Some((result, ..))) => (
                 FAILED,
                 said.get(driver)
                     .map_or_else(|| format!("its self-test says {result}"), |s| s.to_string()),
@@ -163,7 +170,7 @@ pub fn algorithms(seen: &Seen, symbols: &Symbols, rows: &mut Vec<Row>, notes: &m
             priority: Some(alg.priority),
             is_async: Some(alg.is_async),
             internal: Some(alg.internal),
-            test_us: test.map(|(_, us)| *us),
+            test_us: test.map(|(_, us, _)| *us),
         });
     }
     if let Some((what, address)) = &seen.broken {
@@ -195,6 +202,7 @@ mod tests {
             alg: "xts(aes)".into(),
             result,
             us: 7,
+            reached: driver != "empty",
         }
     }
 
@@ -210,9 +218,11 @@ mod tests {
                 },
                 test("good", 0),
                 test("odd", 0),
+                test("empty", 0),
                 test("wrong", -22),
                 alg("good", false),
                 alg("odd", false),
+                alg("empty", false),
                 alg("wrong", false),
                 alg("crashes", false),
                 alg("inner", true),
@@ -229,14 +239,15 @@ mod tests {
             [
                 ("good", "tested"),
                 ("odd", "untested"),
+                ("empty", "untested"),
                 ("wrong", "failed"),
                 ("crashes", "failed"),
                 ("inner", "untested"),
                 ("forgotten", "untested")
             ]
         );
-        assert!(rows[2].reason.contains("encryption test failed"));
-        assert_eq!(rows[3].reason, "Segmentation fault, in 0x10");
+        assert!(rows[3].reason.contains("encryption test failed"));
+        assert_eq!(rows[4].reason, "Segmentation fault, in 0x10");
         assert!(notes.is_empty());
     }
 }

@@ -32,8 +32,8 @@ pub const CPU_WORDS: &[(&str, u32)] = &[
     ("numa_node", 0xf0008),
 ];
 
-/// What the linker makes of `--wrap=alg_test`.
-const WRAPPED: &str = "__real_alg_test";
+/// Functions of the tree that the glue stands before: calls from other objects go through it.
+pub const WRAPPED: [&str; 3] = ["alg_test", "crypto_alloc_tfm_node", "crypto_alloc_base"];
 
 /// What is linked, and what is not.
 pub struct Selection {
@@ -61,7 +61,6 @@ fn choose(
     loop {
         let mut defined: BTreeSet<&str> = services.iter().map(String::as_str).collect();
         defined.extend(CPU_WORDS.iter().map(|(name, _)| *name));
-        defined.insert(WRAPPED);
         for o in objects.iter().filter(|o| !missing.contains_key(&o.path)) {
             defined.extend(table(o).defined.iter().map(String::as_str));
         }
@@ -70,7 +69,7 @@ fn choose(
             let unmet: Vec<String> = table(o)
                 .needed
                 .iter()
-                .filter(|n| !defined.contains(n.as_str()))
+                .filter(|n| !defined.contains(unwrapped(n)))
                 .cloned()
                 .collect();
             if !unmet.is_empty() {
@@ -110,6 +109,13 @@ fn choose(
             .filter_map(|o| missing.remove_entry(&o.path))
             .collect(),
     }
+}
+
+/// The linker's name for the function behind a wrapper, without the prefix.
+fn unwrapped(name: &str) -> &str {
+    name.strip_prefix("__real_")
+        .filter(|n| WRAPPED.contains(n))
+        .unwrap_or(name)
 }
 
 /// The tables of objects, by the names given; `dir` is where relative names start.
