@@ -66,6 +66,8 @@ pub enum Command {
     Test(cmd::test::TestArgs),
     /// Run one implementation on a file or on stdin
     Crypt(cmd::crypt::CryptArgs),
+    /// What a kernel tree holds: built, linked, tested by its own self-tests
+    Tree(cmd::tree::TreeArgs),
     /// How far measurements can be trusted on this machine
     SelfCheck(cmd::self_check::SelfCheckArgs),
 }

@@ -7,6 +7,7 @@ pub mod self_check;
 pub mod speed;
 pub mod survey;
 pub mod test;
+pub mod tree;
 
 use kiln_lab::record::Facts;
 use kiln_lab::Error;
@@ -24,6 +25,7 @@ pub fn run(command: Option<Command>, session: &Session) -> Result<Exit, Error> {
         Some(Command::List(args)) => list::run(&args, session),
         Some(Command::Speed(args)) => speed::run(&args, session),
         Some(Command::Fpu(args)) => fpu::run(&args, session),
+        Some(Command::Tree(args)) => tree::run(&args, session),
         Some(Command::Test(args)) => run_test(&args, session),
         Some(Command::Crypt(args)) => crypt::run(&args, session),
         Some(Command::SelfCheck(args)) => self_check::run(&args, session),

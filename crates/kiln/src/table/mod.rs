@@ -3,6 +3,7 @@
 pub mod fpu;
 pub mod list;
 pub mod speed;
+pub mod tree;
 
 use comfy_table::{presets, CellAlignment, ContentArrangement, Table};
 use kiln_lab::record::Facts;

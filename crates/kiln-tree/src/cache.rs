@@ -1,0 +1,131 @@
+//! Where a tree is built: in the user's cache, one directory for each tree, compiler and configuration.
+
+use std::env;
+use std::fs::{self, File};
+use std::os::fd::AsRawFd;
+use std::os::unix::ffi::OsStrExt;
+use std::path::{Path, PathBuf};
+
+use kiln_kbuild::Compiler;
+
+use crate::{Error, Source};
+
+/// The configuration fragment.
+pub const FRAGMENT: &str = include_str!("../../../tree/config");
+
+/// A directory of the cache, locked while it is used.
+pub struct Cache {
+    /// The directory.
+    pub dir: PathBuf,
+    /// The kernel build's output.
+    pub objects: PathBuf,
+    /// Services and the linked program.
+    pub host: PathBuf,
+    /// What the builds said.
+    pub log: PathBuf,
+    _lock: File,
+}
+
+/// The name of a tree's directory: the same for the same path, compiler and fragment.
+pub fn key(dir: &Path, compiler: &str, fragment: &str) -> String {
+    let name = dir.file_name().unwrap_or_default().to_string_lossy();
+    let safe: String = name
+        .chars()
+        .map(|c| {
+            if c.is_ascii_alphanumeric() || "._-".contains(c) {
+                c
+            } else {
+                '_'
+            }
+        })
+        .collect();
+    let parts = [
+        dir.as_os_str().as_bytes(),
+        compiler.as_bytes(),
+        fragment.as_bytes(),
+    ];
+    format!("{safe}-{:016x}", hash(&parts))
+}
+
+/// FNV-1a over the parts, each with its length.
+pub fn hash(parts: &[&[u8]]) -> u64 {
+    let mut h = 0xcbf2_9ce4_8422_2325_u64;
+    let mut add = |bytes: &[u8]| {
+        for &b in bytes {
+            h = (h ^ u64::from(b)).wrapping_mul(0x100_0000_01b3);
+        }
+    };
+    for part in parts {
+        add(&(part.len() as u64).to_le_bytes());
+        add(part);
+    }
+    h
+}
+
+impl Cache {
+    /// Makes and locks it; waits while another process builds there.
+    pub fn open(source: &Source, compiler: &Compiler) -> Result<Cache, Error> {
+        let compiler = format!("{} {}", compiler.path.display(), compiler.version);
+        let dir = root()?
+            .join("kiln/tree")
+            .join(key(&source.dir, &compiler, FRAGMENT));
+        let (objects, host) = (dir.join("build"), dir.join("host"));
+        for d in [&objects, &host] {
+            fs::create_dir_all(d).map_err(|e| Error::io(d, &e))?;
+        }
+        let path = dir.join("lock");
+        let lock = File::create(&path).map_err(|e| Error::io(&path, &e))?;
+        // SAFETY: the descriptor is open, since `lock` owns it; flock touches no memory of ours.
+        unsafe { libc::flock(lock.as_raw_fd(), libc::LOCK_EX) };
+        Ok(Cache {
+            objects,
+            host,
+            log: dir.join("log"),
+            dir,
+            _lock: lock,
+        })
+    }
+}
+
+fn root() -> Result<PathBuf, Error> {
+    let absolute = |name: &str| {
+        env::var_os(name)
+            .map(PathBuf::from)
+            .filter(|p| p.is_absolute())
+    };
+    absolute("XDG_CACHE_HOME")
+        .or_else(|| absolute("HOME").map(|home| home.join(".cache")))
+        .ok_or_else(|| Error::Lacks("no place for a cache: set XDG_CACHE_HOME or HOME".into()))
+}
+
+/// Writes the file unless it has this content already, so that make sees no change; whether it wrote.
+pub fn update(path: &Path, content: &str) -> Result<bool, Error> {
+    if fs::read(path).is_ok_and(|old| old == content.as_bytes()) {
+        return Ok(false);
+    }
+    if let Some(parent) = path.parent() {
+        fs::create_dir_all(parent).map_err(|e| Error::io(parent, &e))?;
+    }
+    fs::write(path, content).map_err(|e| Error::io(path, &e))?;
+    Ok(true)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_key_follows_tree_compiler_and_fragment() {
+        let one = key(Path::new("/src/linux 6"), "gcc 12", "A=y");
+        assert!(one.starts_with("linux_6-"), "{one}");
+        assert_eq!(one, key(Path::new("/src/linux 6"), "gcc 12", "A=y"));
+        for other in [
+            key(Path::new("/else/linux 6"), "gcc 12", "A=y"),
+            key(Path::new("/src/linux 6"), "gcc 13", "A=y"),
+            key(Path::new("/src/linux 6"), "gcc 12", "A=n"),
+            key(Path::new("/src/linux 6"), "gcc 12A", "=y"),
+        ] {
+            assert_ne!(one, other);
+        }
+    }
+}

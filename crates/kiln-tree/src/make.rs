@@ -1,0 +1,427 @@
+//! The tree's own build: configuration, then the objects, out of tree.
+
+use std::fs::{self, File, OpenOptions};
+use std::io::{BufRead, BufReader, Write};
+use std::path::Path;
+use std::process::{Command, Stdio};
+use std::sync::atomic::Ordering;
+use std::thread::available_parallelism;
+
+use crate::cache::{hash, update, Cache, FRAGMENT};
+use crate::{Error, Plan};
+
+/// Compiled by the tree, against its headers.
+const GLUE: &str = include_str!("../../../tree/glue.c");
+
+/// Directories whose objects are the stack, in the order of a kernel's link.
+pub const STACK: [&str; 4] = [
+    "arch/x86/kernel/fpu",
+    "crypto",
+    "arch/x86/crypto",
+    "lib/crypto",
+];
+
+/// Where a tree keeps the SIMD code of its library, if it is not in one of the others.
+pub const LIBRARY_DIRS: [&str; 4] = ["arch/x86/lib/crypto", "lib/crc", "lib/lzo", "lib/math"];
+
+/// Objects that the stack may need, taken from the tree if it has them and used if something asks for them.
+pub const LIBRARY: [&str; 45] = [
+    "arch/x86/kernel/cpu/match",
+    "arch/x86/lib/clear_page_64",
+    "arch/x86/lib/copy_page_64",
+    "arch/x86/lib/hweight",
+    "arch/x86/lib/memcpy_64",
+    "arch/x86/lib/memmove_64",
+    "arch/x86/lib/memset_64",
+    "kernel/notifier",
+    "lib/argv_split",
+    "lib/asn1_decoder",
+    "lib/bitmap",
+    "lib/bsearch",
+    "lib/cmdline",
+    "lib/crc-ccitt",
+    "lib/crc-itu-t",
+    "lib/crc-t10dif",
+    "lib/crc16",
+    "lib/crc32",
+    "lib/crc64",
+    "lib/crc64-rocksoft",
+    "lib/ctype",
+    "lib/errname",
+    "lib/find_bit",
+    "lib/glob",
+    "lib/hexdump",
+    "lib/hweight",
+    "lib/iov_iter",
+    "lib/kasprintf",
+    "lib/kstrtox",
+    "lib/list_sort",
+    "lib/llist",
+    "lib/oid_registry",
+    "lib/once",
+    "lib/parser",
+    "lib/random32",
+    "lib/rbtree",
+    "lib/refcount",
+    "lib/scatterlist",
+    "lib/siphash",
+    "lib/sort",
+    "lib/string",
+    "lib/string_helpers",
+    "lib/uuid",
+    "lib/vsprintf",
+    "lib/xxhash",
+];
+
+/// An object of the tree.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Object {
+    /// Relative to the build directory.
+    pub path: String,
+    /// Whether it is there for others only.
+    pub library: bool,
+}
+
+/// What the build left.
+pub struct Built {
+    /// In the order of linking.
+    pub objects: Vec<Object>,
+    /// Objects that do not compile, with the compiler's first error.
+    pub failures: Vec<(String, String)>,
+    /// What a reader must know.
+    pub notes: Vec<String>,
+}
+
+/// Objects compiled in a cold build of 6.12, for the bar only.
+const USUAL_STEPS: f64 = 520.0;
+
+/// Variables by which make or the kernel's build would take other instructions.
+const IGNORED_ENV: [&str; 14] = [
+    "MAKEFLAGS",
+    "MFLAGS",
+    "MAKELEVEL",
+    "ARCH",
+    "SUBARCH",
+    "CROSS_COMPILE",
+    "LLVM",
+    "LLVM_IAS",
+    "KBUILD_OUTPUT",
+    "KBUILD_EXTMOD",
+    "KCFLAGS",
+    "KAFLAGS",
+    "KCONFIG_CONFIG",
+    "KCONFIG_ALLCONFIG",
+];
+
+/// Builds what is not up to date.
+pub fn build(plan: &Plan, cache: &Cache) -> Result<Built, Error> {
+    File::create(&cache.log).map_err(|e| Error::io(&cache.log, &e))?;
+    configure(plan, cache)?;
+    update(&cache.objects.join("lib/kiln_glue.c"), GLUE)?;
+    let has = |path: &str| plan.source.dir.join(path).exists();
+    let mut targets: Vec<String> = STACK
+        .iter()
+        .chain(&LIBRARY_DIRS)
+        .filter(|dir| has(&format!("{dir}/Makefile")))
+        .map(|dir| format!("{dir}/"))
+        .collect();
+    targets.push("lib/kiln_glue.o".into());
+    let objects = LIBRARY
+        .iter()
+        .filter(|o| has(&format!("{o}.c")) || has(&format!("{o}.S")));
+    targets.extend(objects.map(|o| format!("{o}.o")));
+
+    let mut count = 0.0;
+    let targets: Vec<&str> = targets.iter().map(String::as_str).collect();
+    let said = make(plan, cache, &targets, &mut |what| {
+        count += 1.0;
+        (plan.progress)(0.05 + 0.9 * (count / USUAL_STEPS).min(1.0), what);
+    })?;
+    let failures = failures(&said.text);
+    let objects = objects_of(cache)?;
+    if !cache.objects.join("lib/kiln_glue.o").is_file() {
+        return Err(Error::Input(format!(
+            "Linux {} does not build{}: the log is {}",
+            plan.source.version,
+            failures.first().map_or_else(
+                || last_error(&said.text),
+                |(object, why)| format!(": {object}: {why}")
+            ),
+            cache.log.display()
+        )));
+    }
+    let notes = not_taken(cache)?;
+    Ok(Built {
+        objects,
+        failures,
+        notes,
+    })
+}
+
+fn configure(plan: &Plan, cache: &Cache) -> Result<(), Error> {
+    let config = cache.objects.join(".config");
+    let stamp = cache.dir.join("configured");
+    let arch = plan.source.dir.join("arch/x86/configs/x86_64_defconfig");
+    let defconfig =
+        fs::read(&arch).map_err(|e| Error::Input(format!("{}: {e}", arch.display())))?;
+    let wanted = format!("{:016x}", hash(&[&defconfig, FRAGMENT.as_bytes()]));
+    if config.is_file() && fs::read_to_string(&stamp).is_ok_and(|s| s == wanted) {
+        return Ok(());
+    }
+    let step = |targets: &[&str]| {
+        (plan.progress)(0.02, "configuration");
+        let said = make(plan, cache, targets, &mut |_| ())?;
+        if said.success {
+            return Ok(());
+        }
+        Err(Error::Input(format!(
+            "Linux {} cannot be configured{}: the log is {}",
+            plan.source.version,
+            last_error(&said.text),
+            cache.log.display()
+        )))
+    };
+    step(&["x86_64_defconfig"])?;
+    let mut file = OpenOptions::new()
+        .append(true)
+        .open(&config)
+        .map_err(|e| Error::io(&config, &e))?;
+    file.write_all(FRAGMENT.as_bytes())
+        .map_err(|e| Error::io(&config, &e))?;
+    drop(file);
+    step(&["olddefconfig"])?;
+    update(&stamp, &wanted).map(|_| ())
+}
+
+/// What the fragment sets and this tree's Kconfig overruled; what it does not know is no news.
+fn not_taken(cache: &Cache) -> Result<Vec<String>, Error> {
+    let path = cache.objects.join(".config");
+    let config = fs::read_to_string(&path).map_err(|e| Error::io(&path, &e))?;
+    let names: Vec<&str> = FRAGMENT
+        .lines()
+        .filter_map(|line| line.strip_prefix("CONFIG_")?.strip_suffix("=y"))
+        .filter(|name| config.contains(&format!("# CONFIG_{name} is not set")))
+        .collect();
+    Ok(match names.as_slice() {
+        [] => Vec::new(),
+        names => vec![format!(
+            "this tree's configuration does without {}",
+            names.join(", ")
+        )],
+    })
+}
+
+struct Said {
+    text: String,
+    success: bool,
+}
+
+fn make(
+    plan: &Plan,
+    cache: &Cache,
+    targets: &[&str],
+    step: &mut dyn FnMut(&str),
+) -> Result<Said, Error> {
+    let jobs = available_parallelism().map_or(2, |n| n.get());
+    let mut command = Command::new("sh");
+    for name in IGNORED_ENV {
+        command.env_remove(name);
+    }
+    // Messages and errors in one stream, in their order.
+    command
+        .args(["-c", "exec make \"$@\" 2>&1", "make", "-C"])
+        .arg(&plan.source.dir)
+        .arg(format!("O={}", cache.objects.display()))
+        .args(["ARCH=x86_64", "-k"])
+        .arg(format!("-j{jobs}"))
+        .arg(format!("CC={}", plan.compiler.path.display()))
+        .args(targets)
+        .env("LC_ALL", "C")
+        .stdin(Stdio::null())
+        .stdout(Stdio::piped());
+    let mut log = OpenOptions::new()
+        .append(true)
+        .open(&cache.log)
+        .map_err(|e| Error::io(&cache.log, &e))?;
+    let mut child = command
+        .spawn()
+        .map_err(|e| Error::Lacks(format!("cannot run make: {e}: apt-get install make")))?;
+    let mut text = String::new();
+    let mut output = BufReader::new(child.stdout.take().expect("it is piped"));
+    let mut line = Vec::new();
+    while output.read_until(b'\n', &mut line).is_ok_and(|n| n > 0) {
+        // A full disk is make's to report; the log is a courtesy.
+        let _ = log.write_all(&line);
+        let said = String::from_utf8_lossy(&line);
+        if let Some(object) = compiled(&said) {
+            step(object);
+        }
+        text.push_str(&said);
+        line.clear();
+    }
+    let status = child
+        .wait()
+        .map_err(|e| Error::Lacks(format!("make: {e}")))?;
+    if plan.stop.load(Ordering::Relaxed) {
+        return Err(Error::Interrupted);
+    }
+    for (needle, lack) in [
+        ("No space left on device", libc::ENOSPC),
+        ("Disk quota exceeded", libc::EDQUOT),
+        ("Read-only file system", libc::EROFS),
+    ] {
+        if !status.success() && text.contains(needle) {
+            return Err(Error::io(
+                &cache.dir,
+                &std::io::Error::from_raw_os_error(lack),
+            ));
+        }
+    }
+    Ok(Said {
+        text,
+        success: status.success(),
+    })
+}
+
+/// The object of a line such as `  CC      crypto/api.o`.
+fn compiled(line: &str) -> Option<&str> {
+    let mut words = line.strip_prefix("  ")?.split_whitespace();
+    let (verb, object) = (words.next()?, words.next()?);
+    let known = ["CC", "AS", "AR", "HOSTCC", "PERLASM", "LD"].contains(&verb);
+    (known && words.next().is_none()).then_some(object)
+}
+
+/// Objects that make gave up, each with the first error that the compiler told before it.
+fn failures(text: &str) -> Vec<(String, String)> {
+    let mut found: Vec<(String, String)> = Vec::new();
+    let mut errors: Vec<&str> = Vec::new();
+    for line in text.lines() {
+        if line.contains(": error: ")
+            || line.contains(": fatal error: ")
+            || line.contains(": Error: ")
+        {
+            errors.push(line);
+            continue;
+        }
+        let Some(object) = line
+            .split_once("*** [")
+            .and_then(|(_, rest)| rest.split_once(']'))
+            .and_then(|(inner, _)| inner.rsplit_once(": "))
+            .map(|(_, object)| object.trim())
+            .filter(|object| object.ends_with(".o"))
+        else {
+            continue;
+        };
+        // With several jobs the errors of others may stand between.
+        let stem = object.trim_end_matches(".o");
+        let why = errors
+            .iter()
+            .find(|e| e.contains(stem))
+            .or(errors.first())
+            .map_or("does not compile", |e| e);
+        if found.iter().all(|(o, _)| o != object) {
+            found.push((object.to_string(), why.trim().to_string()));
+        }
+    }
+    found
+}
+
+/// `: ` and the last line that looks like the reason.
+fn last_error(text: &str) -> String {
+    text.lines()
+        .rfind(|l| l.contains("***") || l.contains("rror:"))
+        .map_or(String::new(), |l| format!(": {}", l.trim()))
+}
+
+/// Members of the directories' archives in their order, then the library's objects.
+fn objects_of(cache: &Cache) -> Result<Vec<Object>, Error> {
+    let mut objects = vec![Object {
+        path: "lib/kiln_glue.o".into(),
+        library: false,
+    }];
+    for (dirs, library) in [(&STACK, false), (&LIBRARY_DIRS, true)] {
+        for dir in dirs {
+            for path in members(cache, dir)? {
+                objects.push(Object { path, library });
+            }
+        }
+    }
+    for stem in LIBRARY {
+        objects.push(Object {
+            path: format!("{stem}.o"),
+            library: true,
+        });
+    }
+    let mut seen = std::collections::HashSet::new();
+    objects.retain(|o| seen.insert(o.path.clone()) && cache.objects.join(&o.path).is_file());
+    Ok(objects)
+}
+
+/// An archive is not made when one of its objects fails; then the objects that are there, by name.
+fn members(cache: &Cache, dir: &str) -> Result<Vec<String>, Error> {
+    let mut members = Vec::new();
+    for archive in ["built-in.a", "lib.a"] {
+        let archive = format!("{dir}/{archive}");
+        if !cache.objects.join(&archive).is_file() {
+            continue;
+        }
+        let output = Command::new("ar")
+            .args(["t", &archive])
+            .current_dir(&cache.objects)
+            .output()
+            .map_err(|e| Error::Lacks(format!("ar: {e}: apt-get install binutils")))?;
+        members.extend(
+            String::from_utf8_lossy(&output.stdout)
+                .lines()
+                .map(String::from),
+        );
+    }
+    let built_in = cache.objects.join(dir).join("built-in.a");
+    if !built_in.is_file() {
+        scan(&cache.objects, Path::new(dir), &mut members);
+        members.sort();
+    }
+    Ok(members)
+}
+
+/// The objects that Kbuild compiled under a directory: those with a record of their command.
+fn scan(root: &Path, dir: &Path, found: &mut Vec<String>) {
+    let Ok(entries) = fs::read_dir(root.join(dir)) else {
+        return;
+    };
+    for entry in entries.flatten() {
+        let name = entry.file_name().to_string_lossy().into_owned();
+        let path = dir.join(&name);
+        if entry.path().is_dir() {
+            scan(root, &path, found);
+        } else if name.ends_with(".o") && root.join(dir).join(format!(".{name}.cmd")).is_file() {
+            found.push(path.to_string_lossy().into_owned());
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn steps_are_read_from_the_output() {
+        assert_eq!(compiled("  CC      crypto/api.o\n"), Some("crypto/api.o"));
+        assert_eq!(compiled("  CALL    scripts/checksyscalls.sh\n"), None);
+        assert_eq!(compiled("make[1]: Entering directory\n"), None);
+    }
+
+    #[test]
+    fn a_failed_object_has_its_compilers_first_error() {
+        let text = "  CC      crypto/api.o\n\
+                    /t/crypto/md5.c:3:1: error: expected ';'\n\
+                    /t/crypto/xts.c:12:5: error: 'x' undeclared\n\
+                    /t/crypto/xts.c:13:5: error: more\n\
+                    make[4]: *** [/t/scripts/Makefile.build:229: crypto/xts.o] Error 1\n\
+                    make[3]: *** [/t/scripts/Makefile.build:478: crypto] Error 2\n";
+        let found = failures(text);
+        assert_eq!(found.len(), 1);
+        assert_eq!(found[0].0, "crypto/xts.o");
+        assert!(found[0].1.ends_with("'x' undeclared"), "{found:?}");
+    }
+}

@@ -1,0 +1,253 @@
+//! The rows of `kiln tree`.
+
+use std::collections::{HashMap, HashSet};
+
+use serde::Serialize;
+
+use crate::fault::Symbols;
+use crate::host::{Event, Seen};
+use crate::select::Selection;
+
+/// A status that makes the command's exit status 1.
+pub const FAILED: &str = "failed";
+
+/// One thing that the tree holds.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct Row {
+    /// `object` or `algorithm`.
+    pub kind: &'static str,
+    /// The object's path, or the driver's name.
+    pub name: String,
+    /// `built`, `left-out`, `tested`, `untested` or `failed`.
+    pub status: &'static str,
+    /// Why, in a line; empty if there is nothing to say.
+    pub reason: String,
+    /// What the driver implements.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub alg: Option<String>,
+    /// `skcipher`, `aead`, `shash`, ….
+    #[serde(rename = "type", skip_serializing_if = "Option::is_none")]
+    pub alg_type: Option<String>,
+    /// The highest of an algorithm's drivers is chosen.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub priority: Option<i32>,
+    /// May complete later.
+    #[serde(rename = "async", skip_serializing_if = "Option::is_none")]
+    pub is_async: Option<bool>,
+    /// For the crypto API's own use.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub internal: Option<bool>,
+    /// How long its self-test took, in microseconds.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub test_us: Option<u64>,
+}
+
+impl Row {
+    fn object(name: &str, status: &'static str, reason: String) -> Row {
+        Row {
+            kind: "object",
+            name: name.to_string(),
+            status,
+            reason,
+            alg: None,
+            alg_type: None,
+            priority: None,
+            is_async: None,
+            internal: None,
+            test_us: None,
+        }
+    }
+}
+
+/// Rows of the objects.
+pub fn objects(selection: &Selection, failures: &[(String, String)]) -> Vec<Row> {
+    let failed = failures
+        .iter()
+        .map(|(name, why)| Row::object(name, FAILED, why.clone()));
+    let left_out = selection.left_out.iter().map(|(name, missing)| {
+        let more = match missing.len() {
+            1 => String::new(),
+            n => format!(" and {} more", n - 1),
+        };
+        Row::object(name, "left-out", format!("needs {}{more}", missing[0]))
+    });
+    let built = selection
+        .linked
+        .iter()
+        .map(|name| Row::object(name, "built", String::new()));
+    failed.chain(left_out).chain(built).collect()
+}
+
+/// Rows of the algorithms; what else was seen becomes notes.
+pub fn algorithms(seen: &Seen, symbols: &Symbols, rows: &mut Vec<Row>, notes: &mut Vec<String>) {
+    let mut tests: HashMap<&str, (i32, u64, bool)> = HashMap::new();
+    let mut without: HashSet<&str> = HashSet::new();
+    let mut said: HashMap<&str, &str> = HashMap::new();
+    let drivers: Vec<&str> = seen
+        .events
+        .iter()
+        .filter_map(|e| match e {
+            Event::Alg(alg) => Some(alg.driver.as_str()),
+            _ => None,
+        })
+        .collect();
+    for event in &seen.events {
+        match event {
+            Event::Test {
+                driver,
+                result,
+                us,
+                reached,
+                ..
+            } => {
+                tests.insert(driver, (*result, *us, *reached));
+            }
+            Event::Log { text } => {
+                let text = text.trim();
+                if let Some(rest) = text.strip_prefix("alg: No test for ") {
+                    if let Some((_, driver)) = rest.split_once(" (") {
+                        without.insert(driver.trim_end_matches(')'));
+                    }
+                } else if text.starts_with("alg: ") && !text.contains("skipping comparison") {
+                    for word in text.split_whitespace() {
+                        if let Some(driver) = drivers.iter().find(|d| **d == word) {
+                            // The first message says what was wrong, later ones that something was.
+                            said.entry(driver).or_insert(text);
+                        }
+                    }
+                }
+            }
+            Event::Initcall { address, result } => notes.push(format!(
+                "initcall {} failed with {result}",
+                symbols.name(*address)
+            )),
+            Event::Warn {
+                address,
+                file,
+                line,
+            } => notes.push(format!(
+                "the tree warned at {file}:{line}, in {}",
+                symbols.name(*address)
+            )),
+            _ => {}
+        }
+    }
+    notes.dedup();
+    for event in &seen.events {
+        let Event::Alg(alg) = event else { continue };
+        let driver = alg.driver.as_str();
+        let test = tests.get(driver);
+        let (status, reason) = match (seen.faults.get(driver), test) {
+            (Some((what, address)), _) => (FAILED, symbols.fault(what, *address)),
+            (None, Some((0, ..))) if without.contains(driver) => {
+                ("untested", "the tree has no test for it".to_string())
+            }
+            (None, Some((0, _, false))) => {
+                ("untested", "its test passes without using it".to_string())
+            }
+            (None, Some((0, ..))) => ("tested", String::new()),
+            (None, Some((result, ..))) => (
+                FAILED,
+                said.get(driver)
+                    .map_or_else(|| format!("its self-test says {result}"), |s| s.to_string()),
+            ),
+            (None, None) if alg.internal => (
+                "untested",
+                "internal: tested through the driver that owns it".to_string(),
+            ),
+            (None, None) => (
+                "untested",
+                "the tree's crypto manager did not test it".to_string(),
+            ),
+        };
+        rows.push(Row {
+            kind: "algorithm",
+            name: alg.driver.clone(),
+            status,
+            reason,
+            alg: Some(alg.name.clone()),
+            alg_type: Some(alg.kind.clone()),
+            priority: Some(alg.priority),
+            is_async: Some(alg.is_async),
+            internal: Some(alg.internal),
+            test_us: test.map(|(_, us, _)| *us),
+        });
+    }
+    if let Some((what, address)) = &seen.broken {
+        let line = symbols.fault(what, *address);
+        rows.push(Row::object("(the hosted program)", FAILED, line));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::host::Alg;
+
+    fn alg(driver: &str, internal: bool) -> Event {
+        Event::Alg(Alg {
+            name: "xts(aes)".into(),
+            driver: driver.into(),
+            kind: "skcipher".into(),
+            priority: 100,
+            is_async: false,
+            internal,
+            tested: true,
+        })
+    }
+
+    fn test(driver: &str, result: i32) -> Event {
+        Event::Test {
+            driver: driver.into(),
+            alg: "xts(aes)".into(),
+            result,
+            us: 7,
+            reached: driver != "empty",
+        }
+    }
+
+    #[test]
+    fn a_status_says_what_really_ran() {
+        let seen = Seen {
+            events: vec![
+                Event::Log {
+                    text: "alg: No test for x (odd)\n".into(),
+                },
+                Event::Log {
+                    text: "alg: skcipher: wrong encryption test failed\n".into(),
+                },
+                test("good", 0),
+                test("odd", 0),
+                test("empty", 0),
+                test("wrong", -22),
+                alg("good", false),
+                alg("odd", false),
+                alg("empty", false),
+                alg("wrong", false),
+                alg("crashes", false),
+                alg("inner", true),
+                alg("forgotten", false),
+            ],
+            faults: HashMap::from([("crashes".into(), ("Segmentation fault".into(), 0x10))]),
+            broken: None,
+        };
+        let (mut rows, mut notes) = (Vec::new(), Vec::new());
+        algorithms(&seen, &Symbols::parse(""), &mut rows, &mut notes);
+        let told: Vec<_> = rows.iter().map(|r| (r.name.as_str(), r.status)).collect();
+        assert_eq!(
+            told,
+            [
+                ("good", "tested"),
+                ("odd", "untested"),
+                ("empty", "untested"),
+                ("wrong", "failed"),
+                ("crashes", "failed"),
+                ("inner", "untested"),
+                ("forgotten", "untested")
+            ]
+        );
+        assert!(rows[3].reason.contains("encryption test failed"));
+        assert_eq!(rows[4].reason, "Segmentation fault, in 0x10");
+        assert!(notes.is_empty());
+    }
+}

@@ -1,0 +1,197 @@
+//! Which objects can be linked: those whose every need is met, by another object or by a service.
+
+use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::path::Path;
+use std::process::Command;
+
+use crate::cache::Cache;
+use crate::make::Object;
+use crate::services::Services;
+use crate::Error;
+
+/// Global symbols of an object.
+#[derive(Debug, Default, Clone)]
+pub struct Table {
+    /// Those it has.
+    pub defined: BTreeSet<String>,
+    /// Those it needs; weak ones it can do without.
+    pub needed: BTreeSet<String>,
+}
+
+/// Words of this CPU that the tree addresses by symbol, and where they lie (`tree/services/percpu.c`). `struct cpu`
+/// begins as 6.12's `struct pcpu_hot`; later trees name the words one by one.
+pub const CPU_WORDS: &[(&str, u32)] = &[
+    ("pcpu_hot", 0),
+    ("const_pcpu_hot", 0),
+    ("current_task", 0),
+    ("const_current_task", 0),
+    ("__preempt_count", 8),
+    ("cpu_number", 12),
+    ("const_cpu_number", 12),
+    ("this_cpu_off", 0xf0000),
+    ("numa_node", 0xf0008),
+];
+
+/// Functions of the tree that the glue stands before: calls from other objects go through it.
+pub const WRAPPED: [&str; 3] = ["alg_test", "crypto_alloc_tfm_node", "crypto_alloc_base"];
+
+/// What is linked, and what is not.
+pub struct Selection {
+    /// Objects to link, in order.
+    pub linked: Vec<String>,
+    /// Objects of the stack that cannot be linked, with the symbols nothing provides.
+    pub left_out: Vec<(String, Vec<String>)>,
+}
+
+/// Reads the tables and selects.
+pub fn select(cache: &Cache, objects: &[Object], services: &Services) -> Result<Selection, Error> {
+    let paths: Vec<&str> = objects.iter().map(|o| o.path.as_str()).collect();
+    let tables = symbols(&cache.objects, &paths)?;
+    Ok(choose(objects, &tables, &services.provided))
+}
+
+fn choose(
+    objects: &[Object],
+    tables: &HashMap<String, Table>,
+    services: &BTreeSet<String>,
+) -> Selection {
+    let empty = Table::default();
+    let table = |o: &Object| tables.get(&o.path).unwrap_or(&empty);
+    let mut missing: BTreeMap<String, Vec<String>> = BTreeMap::new();
+    loop {
+        let mut defined: BTreeSet<&str> = services.iter().map(String::as_str).collect();
+        defined.extend(CPU_WORDS.iter().map(|(name, _)| *name));
+        for o in objects.iter().filter(|o| !missing.contains_key(&o.path)) {
+            defined.extend(table(o).defined.iter().map(String::as_str));
+        }
+        let mut found = Vec::new();
+        for o in objects.iter().filter(|o| !missing.contains_key(&o.path)) {
+            let unmet: Vec<String> = table(o)
+                .needed
+                .iter()
+                .filter(|n| !defined.contains(unwrapped(n)))
+                .cloned()
+                .collect();
+            if !unmet.is_empty() {
+                found.push((o.path.clone(), unmet));
+            }
+        }
+        if found.is_empty() {
+            break;
+        }
+        missing.extend(found);
+    }
+
+    // Of the library only what something asks for; of two that define a symbol the first.
+    let usable: Vec<&Object> = objects
+        .iter()
+        .filter(|o| !missing.contains_key(&o.path))
+        .collect();
+    let mut owner: HashMap<&str, usize> = HashMap::new();
+    for (i, o) in usable.iter().enumerate() {
+        for name in &table(o).defined {
+            owner.entry(name).or_insert(i);
+        }
+    }
+    let mut wanted: BTreeSet<usize> = (0..usable.len()).filter(|&i| !usable[i].library).collect();
+    let mut queue: Vec<usize> = wanted.iter().copied().collect();
+    while let Some(i) = queue.pop() {
+        for name in &table(usable[i]).needed {
+            let new = owner.get(name.as_str()).filter(|&&j| wanted.insert(j));
+            queue.extend(new);
+        }
+    }
+    Selection {
+        linked: wanted.iter().map(|&i| usable[i].path.clone()).collect(),
+        left_out: objects
+            .iter()
+            .filter(|o| !o.library)
+            .filter_map(|o| missing.remove_entry(&o.path))
+            .collect(),
+    }
+}
+
+/// The linker's name for the function behind a wrapper, without the prefix.
+fn unwrapped(name: &str) -> &str {
+    name.strip_prefix("__real_")
+        .filter(|n| WRAPPED.contains(n))
+        .unwrap_or(name)
+}
+
+/// The tables of objects, by the names given; `dir` is where relative names start.
+pub fn symbols<P: AsRef<Path>>(dir: &Path, objects: &[P]) -> Result<HashMap<String, Table>, Error> {
+    let output = Command::new("nm")
+        .arg("-A")
+        .args(objects.iter().map(AsRef::as_ref))
+        .current_dir(dir)
+        .env("LC_ALL", "C")
+        .output()
+        .map_err(|e| Error::Lacks(format!("nm: {e}: apt-get install binutils")))?;
+    Ok(parse(&String::from_utf8_lossy(&output.stdout)))
+}
+
+fn parse(text: &str) -> HashMap<String, Table> {
+    let mut tables: HashMap<String, Table> = HashMap::new();
+    for line in text.lines() {
+        // file:[address] letter name
+        let Some((file, rest)) = line.split_once(':') else {
+            continue;
+        };
+        let words: Vec<&str> = rest.split_whitespace().collect();
+        let [.., letter, name] = words[..] else {
+            continue;
+        };
+        let table = tables.entry(file.to_string()).or_default();
+        match letter {
+            "U" => {
+                table.needed.insert(name.to_string());
+            }
+            "w" | "v" => {}
+            l if l.starts_with(|c: char| c.is_ascii_uppercase()) => {
+                table.defined.insert(name.to_string());
+            }
+            _ => {}
+        }
+    }
+    tables
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn object(path: &str, library: bool) -> Object {
+        Object {
+            path: path.into(),
+            library,
+        }
+    }
+
+    #[test]
+    fn what_cannot_be_linked_is_left_out_and_fails_nothing_else() {
+        let tables = parse(
+            "a.o:0000 T a\na.o:     U kfree\na.o:     U helper\na.o:     U pcpu_hot\n\
+             b.o:0000 T b\nb.o:     U key_put\n\
+             c.o:0000 t local\nc.o:     U b\nc.o:     w optional\n\
+             l.o:0000 D helper\nl.o:     U kfree\n\
+             m.o:0000 T unasked\n",
+        );
+        let objects = [
+            object("a.o", false),
+            object("b.o", false),
+            object("c.o", false),
+            object("l.o", true),
+            object("m.o", true),
+        ];
+        let services = BTreeSet::from(["kfree".to_string(), "kvfree".to_string()]);
+        let selection = choose(&objects, &tables, &services);
+        assert_eq!(selection.linked, ["a.o", "l.o"]);
+        assert_eq!(
+            selection.left_out,
+            [
+                ("b.o".to_string(), vec!["key_put".to_string()]),
+                ("c.o".to_string(), vec!["b".to_string()])
+            ]
+        );
+    }
+}

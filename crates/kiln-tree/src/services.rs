@@ -1,0 +1,141 @@
+//! What the tree's objects get from Kiln: `tree/services/`, compiled by the user's compiler.
+
+use std::collections::BTreeSet;
+use std::fs;
+use std::path::PathBuf;
+use std::process::Command;
+
+use kiln_kbuild::Compiler;
+
+use crate::cache::{hash, update, Cache};
+use crate::select::symbols;
+use crate::Error;
+
+/// A service is named so in `tree/services/`.
+pub const PREFIX: &str = "svc_";
+
+macro_rules! sources {
+    ($($name:literal)*) => { &[$(($name, include_str!(concat!("../../../tree/services/", $name)))),*] };
+}
+
+/// The files of `tree/services/`.
+const SOURCES: &[(&str, &str)] = sources!(
+    "completion.c" "cpufeature.c" "format.c" "host.c" "kthread.c" "locks.c" "memory.c" "param.c" "paravirt.c"
+    "patch.c" "percpu.c" "printk.c" "random.c" "refused.c" "service.h" "time.c" "workqueue.c"
+);
+
+/// General registers, since a section may be live; no builtins, since `rep movsb` must not become a call of memcpy;
+/// no sibling calls, since the callee would inherit the tree's unaligned stack.
+const FLAGS: &[&str] = &[
+    "-std=gnu11",
+    "-O2",
+    "-g",
+    "-fno-pie",
+    "-fcf-protection=none",
+    "-fno-stack-protector",
+    "-mno-red-zone",
+    "-mgeneral-regs-only",
+    "-fno-optimize-sibling-calls",
+    "-fno-builtin",
+    "-U_FORTIFY_SOURCE",
+    "-D__NO_INLINE__",
+    "-fno-asynchronous-unwind-tables",
+    "-fno-strict-aliasing",
+    "-fno-omit-frame-pointer",
+    "-w",
+];
+
+/// The kernel keeps its stack aligned to 8 bytes, the C library's callers to 16; gcc and clang say it differently.
+fn realign(compiler: &Compiler) -> &'static str {
+    if compiler.version.contains("clang") {
+        "-mstackrealign"
+    } else {
+        "-mincoming-stack-boundary=3"
+    }
+}
+
+/// Compiled services.
+pub struct Services {
+    /// Their objects.
+    pub objects: Vec<PathBuf>,
+    /// What they provide, without the prefix.
+    pub provided: BTreeSet<String>,
+    /// Changes with them.
+    pub stamp: u64,
+}
+
+/// Compiles them, unless the cache has these from this compiler.
+pub fn compile(compiler: &Compiler, cache: &Cache) -> Result<Services, Error> {
+    let dir = &cache.host;
+    let mut parts: Vec<&[u8]> = vec![compiler.version.as_bytes()];
+    parts.extend(FLAGS.iter().map(|f| f.as_bytes()));
+    parts.extend(SOURCES.iter().map(|(_, text)| text.as_bytes()));
+    let stamp = hash(&parts);
+    let stamp_file = dir.join("services");
+    let c_files: Vec<&str> = SOURCES
+        .iter()
+        .map(|(name, _)| *name)
+        .filter(|name| name.ends_with(".c"))
+        .collect();
+    let objects: Vec<PathBuf> = c_files
+        .iter()
+        .map(|name| dir.join(name).with_extension("o"))
+        .collect();
+    if fs::read_to_string(&stamp_file).ok() != Some(format!("{stamp:016x}")) {
+        for (name, text) in SOURCES {
+            update(&dir.join(name), text)?;
+        }
+        let output = Command::new(&compiler.path)
+            .args(FLAGS)
+            .args([realign(compiler), "-c"])
+            .args(&c_files)
+            .current_dir(dir)
+            .env("LC_ALL", "C")
+            .output()
+            .map_err(|e| Error::Lacks(format!("{}: {e}", compiler.path.display())))?;
+        if !output.status.success() {
+            let said = String::from_utf8_lossy(&output.stderr);
+            let first = said
+                .lines()
+                .find(|l| l.contains("error"))
+                .unwrap_or("no message");
+            return Err(Error::Lacks(format!(
+                "{} does not compile Kiln's services: {first}",
+                compiler.path.display()
+            )));
+        }
+        update(&stamp_file, &format!("{stamp:016x}"))?;
+    }
+    let mut provided = BTreeSet::new();
+    for object in symbols(dir, &objects)?.values() {
+        provided.extend(
+            object
+                .defined
+                .iter()
+                .filter_map(|n| n.strip_prefix(PREFIX))
+                .map(String::from),
+        );
+    }
+    Ok(Services {
+        objects,
+        provided,
+        stamp,
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn no_service_is_forgotten() {
+        let dir = concat!(env!("CARGO_MANIFEST_DIR"), "/../../tree/services");
+        let mut there: Vec<String> = fs::read_dir(dir)
+            .unwrap()
+            .map(|e| e.unwrap().file_name().into_string().unwrap())
+            .collect();
+        there.sort();
+        let listed: Vec<&str> = SOURCES.iter().map(|(name, _)| *name).collect();
+        assert_eq!(there, listed);
+    }
+}

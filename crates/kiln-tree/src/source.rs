@@ -1,0 +1,164 @@
+//! Recognising a kernel tree.
+
+use std::fmt;
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use crate::Error;
+
+/// `VERSION`, `PATCHLEVEL`, `SUBLEVEL` and `EXTRAVERSION` of a tree's Makefile.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Version {
+    /// Such as 6.
+    pub version: u32,
+    /// Such as 12.
+    pub patchlevel: u32,
+    /// Such as 57.
+    pub sublevel: u32,
+    /// Such as `-rc3`, or empty.
+    pub extra: String,
+}
+
+impl Version {
+    /// From the text of a tree's Makefile; none if it is another program's.
+    pub fn parse(makefile: &str) -> Option<Version> {
+        let value = |name: &str| {
+            makefile.lines().take(40).find_map(|line| {
+                let (key, value) = line.split_once('=')?;
+                (key.trim() == name).then(|| value.trim().to_string())
+            })
+        };
+        Some(Version {
+            version: value("VERSION")?.parse().ok()?,
+            patchlevel: value("PATCHLEVEL")?.parse().ok()?,
+            sublevel: value("SUBLEVEL").and_then(|v| v.parse().ok()).unwrap_or(0),
+            extra: value("EXTRAVERSION").unwrap_or_default(),
+        })
+    }
+}
+
+impl fmt::Display for Version {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Version {
+            version,
+            patchlevel,
+            sublevel,
+            extra,
+        } = self;
+        write!(f, "{version}.{patchlevel}.{sublevel}{extra}")
+    }
+}
+
+/// A kernel's source tree. Nothing is written into it.
+#[derive(Debug, Clone)]
+pub struct Source {
+    /// Where, absolute.
+    pub dir: PathBuf,
+    /// What its Makefile says.
+    pub version: Version,
+}
+
+impl Source {
+    /// The tree in this directory.
+    ///
+    /// # Errors
+    /// It is no kernel tree, has no x86 code, or was built in place (the kernel's build then refuses to build outside).
+    pub fn open(dir: &Path) -> Result<Source, Error> {
+        let shown = dir.display();
+        let not = |why: &str| {
+            Error::Input(format!(
+                "'{shown}' is not a Linux source tree ({why}): name the directory that holds its top Makefile"
+            ))
+        };
+        let dir = fs::canonicalize(dir).map_err(|e| not(&e.to_string()))?;
+        if !dir.is_dir() {
+            return Err(not("not a directory"));
+        }
+        let makefile = fs::read(dir.join("Makefile")).map_err(|_| not("no Makefile"))?;
+        let version = Version::parse(&String::from_utf8_lossy(&makefile))
+            .ok_or_else(|| not("its Makefile names no VERSION and PATCHLEVEL"))?;
+        if !dir.join("Kbuild").is_file() {
+            return Err(not("no Kbuild file"));
+        }
+        if !dir.join("arch/x86/crypto").is_dir() {
+            return Err(Error::Input(format!(
+                "'{shown}' has no arch/x86/crypto: Kiln hosts x86-64 trees only"
+            )));
+        }
+        // make O= refuses these, and cleaning up would be writing.
+        for trace in [".config", "include/config", "arch/x86/include/generated"] {
+            if dir.join(trace).exists() {
+                return Err(Error::Input(format!(
+                    "'{shown}' was configured or built in place ({trace}): run 'make mrproper' there, or name a \
+                     clean checkout (git worktree add)"
+                )));
+            }
+        }
+        // The kernel's Makefile cannot be built from or into such a path.
+        let path = dir.to_string_lossy();
+        if path.contains([' ', ':', '\n']) {
+            return Err(Error::Input(format!(
+                "'{shown}': the kernel's build allows no blanks and no colons in a path: move or link the tree"
+            )));
+        }
+        Ok(Source { dir, version })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const HEAD: &str =
+        "# SPDX-License-Identifier: GPL-2.0\nVERSION = 6\nPATCHLEVEL = 12\nSUBLEVEL = 57\n\
+                        EXTRAVERSION = -rc1\nNAME = Anything\n";
+
+    fn tree(makefile: &str, dirs: &[&str]) -> tempfile::TempDir {
+        let dir = tempfile::tempdir().unwrap();
+        fs::write(dir.path().join("Makefile"), makefile).unwrap();
+        fs::write(dir.path().join("Kbuild"), "").unwrap();
+        for d in dirs {
+            fs::create_dir_all(dir.path().join(d)).unwrap();
+        }
+        dir
+    }
+
+    fn refusal(dir: &Path) -> String {
+        match Source::open(dir) {
+            Err(Error::Input(line)) => {
+                assert_eq!(line.lines().count(), 1, "{line}");
+                line
+            }
+            other => panic!("{other:?}"),
+        }
+    }
+
+    #[test]
+    fn versions_are_read_from_the_makefile() {
+        assert_eq!(Version::parse(HEAD).unwrap().to_string(), "6.12.57-rc1");
+        let old = Version::parse("VERSION = 6\nPATCHLEVEL = 6\nEXTRAVERSION =\n").unwrap();
+        assert_eq!(old.to_string(), "6.6.0");
+        assert_eq!(Version::parse("all:\n\tcc a.c\n"), None);
+        assert_eq!(Version::parse("VERSION = 1.2\nPATCHLEVEL = x\n"), None);
+    }
+
+    #[test]
+    fn a_tree_is_recognised() {
+        let dir = tree(HEAD, &["arch/x86/crypto"]);
+        let source = Source::open(dir.path()).unwrap();
+        assert_eq!(source.version.patchlevel, 12);
+        assert!(source.dir.is_absolute());
+    }
+
+    #[test]
+    fn what_is_no_tree_is_refused_in_one_line() {
+        let none = tempfile::tempdir().unwrap();
+        assert!(refusal(none.path()).contains("no Makefile"));
+        assert!(refusal(&none.path().join("x")).contains("not a Linux source tree"));
+        assert!(refusal(tree("all:\n", &[]).path()).contains("VERSION"));
+        let arm = tree(HEAD, &["arch/arm64/crypto"]);
+        assert!(refusal(arm.path()).contains("arch/x86"));
+        let built = tree(HEAD, &["arch/x86/crypto", "include/config"]);
+        assert!(refusal(built.path()).contains("mrproper"));
+    }
+}

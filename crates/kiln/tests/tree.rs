@@ -1,0 +1,207 @@
+//! `kiln tree` as a user sees it. What needs a kernel tree is skipped, loudly, unless KILN_TEST_TREE names one.
+
+mod common;
+
+use std::env;
+use std::fs;
+use std::io::Write;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use common::{fault, kiln, kiln_with, Run};
+use serde_json::Value;
+
+/// Where this test builds, kept between runs.
+fn place(name: &str) -> PathBuf {
+    let dir = Path::new(env!("CARGO_TARGET_TMPDIR")).join(name);
+    fs::create_dir_all(&dir).unwrap();
+    dir
+}
+
+fn given_tree() -> Option<PathBuf> {
+    let tree = env::var_os("KILN_TEST_TREE").filter(|v| !v.is_empty());
+    if tree.is_none() {
+        // Not by a macro, whose output a passing test keeps to itself.
+        let line =
+            "\nSKIPPED: no kernel tree: set KILN_TEST_TREE to an unpacked, unconfigured one\n";
+        let _ = std::io::stderr().write_all(line.as_bytes());
+    }
+    tree.map(PathBuf::from)
+}
+
+fn tree_json(dir: &Path) -> (Run, Vec<Value>) {
+    let cache = place("tree-cache");
+    let run = kiln_with(
+        &["tree", dir.to_str().unwrap(), "--json", "--seed", "1"],
+        &[("XDG_CACHE_HOME", cache.to_str().unwrap())],
+    );
+    let rows = run.json()["rows"].as_array().unwrap().clone();
+    (run, rows)
+}
+
+fn count(rows: &[Value], kind: &str, status: &str) -> usize {
+    rows.iter()
+        .filter(|r| r["kind"] == kind && r["status"] == status)
+        .count()
+}
+
+/// A directory that looks like a tree from outside.
+fn hollow_tree(arch: &str) -> tempfile::TempDir {
+    let dir = tempfile::tempdir().unwrap();
+    let makefile = "VERSION = 6\nPATCHLEVEL = 12\nSUBLEVEL = 1\nEXTRAVERSION =\n";
+    fs::write(dir.path().join("Makefile"), makefile).unwrap();
+    fs::write(dir.path().join("Kbuild"), "").unwrap();
+    fs::create_dir_all(dir.path().join(arch)).unwrap();
+    dir
+}
+
+#[test]
+fn what_is_no_tree_is_refused_in_one_line() {
+    fault(
+        &kiln(&["tree", "/no/such/dir"]),
+        2,
+        "not a Linux source tree",
+    );
+    fault(&kiln(&["tree", "/dev/null"]), 2, "not a Linux source tree");
+    let empty = tempfile::tempdir().unwrap();
+    fault(
+        &kiln(&["tree", empty.path().to_str().unwrap()]),
+        2,
+        "no Makefile",
+    );
+    let arm = hollow_tree("arch/arm64/crypto");
+    fault(
+        &kiln(&["tree", arm.path().to_str().unwrap()]),
+        2,
+        "arch/x86",
+    );
+    fault(&kiln(&["tree"]), 2, "<DIR>");
+}
+
+#[test]
+fn what_the_machine_lacks_has_status_3() {
+    let tree = hollow_tree("arch/x86/crypto");
+    let dir = tree.path().to_str().unwrap();
+    fault(
+        &kiln(&["tree", dir, "--cc", "kiln-no-such-cc"]),
+        3,
+        "kiln-no-such-cc",
+    );
+
+    // A PATH with a compiler and nothing else.
+    let bin = tempfile::tempdir().unwrap();
+    let find = Command::new("sh")
+        .args(["-c", "command -v cc"])
+        .output()
+        .unwrap();
+    let cc = String::from_utf8(find.stdout).unwrap();
+    std::os::unix::fs::symlink(cc.trim(), bin.path().join("cc")).unwrap();
+    let run = kiln_with(&["tree", dir], &[("PATH", bin.path().to_str().unwrap())]);
+    fault(&run, 3, "make, flex, bison, bc");
+    assert!(run.stderr.contains("apt-get install"), "{}", run.stderr);
+}
+
+#[test]
+fn the_trees_own_self_tests_pass() {
+    let Some(tree) = given_tree() else { return };
+    let (run, rows) = tree_json(&tree);
+    assert_eq!(run.status, 0, "{}", run.stderr);
+    let tested = count(&rows, "algorithm", "tested");
+    assert!(tested >= 80, "{tested} tested");
+    assert_eq!(count(&rows, "algorithm", "failed"), 0);
+    assert_eq!(count(&rows, "object", "failed"), 0);
+    for row in rows.iter().filter(|r| r["kind"] == "algorithm") {
+        let (name, reason) = (
+            row["name"].as_str().unwrap(),
+            row["reason"].as_str().unwrap(),
+        );
+        match row["status"].as_str().unwrap() {
+            "tested" => assert!(row["test_us"].is_u64(), "{row}"),
+            // Instances of cryptd, and what the tree has empty tests for.
+            _ if name.starts_with("cryptd(") => assert_eq!(row["internal"], true, "{row}"),
+            _ => assert!(reason.contains("without using it"), "{row}"),
+        }
+    }
+    for driver in [
+        "aes-generic",
+        "__xts-aes-aesni",
+        "sha256-generic",
+        "gcm_base(ctr(aes-generic),ghash-generic)",
+    ] {
+        let row = rows.iter().find(|r| r["name"] == driver);
+        assert_eq!(
+            row.unwrap_or_else(|| panic!("no {driver}"))["status"],
+            "tested"
+        );
+    }
+    let left_out = rows.iter().filter(|r| r["status"] == "left-out");
+    for row in left_out {
+        assert!(
+            row["reason"].as_str().unwrap().starts_with("needs "),
+            "{row}"
+        );
+    }
+}
+
+/// Replaces a link of the overlay by an edited copy.
+fn edit(tree: &Path, overlay: &Path, file: &str, from: &str, to: &str) {
+    let text = fs::read_to_string(tree.join(file)).unwrap();
+    assert!(text.contains(from), "{file} has no {from:?}");
+    let copy = overlay.join(file);
+    fs::remove_file(&copy).unwrap();
+    fs::write(copy, text.replacen(from, to, 1)).unwrap();
+}
+
+/// Controls: one cipher that computes wrongly, one that crashes, one that does not compile.
+#[test]
+fn broken_code_is_found_and_fails_nothing_else() {
+    let Some(tree) = given_tree() else { return };
+    let tree = fs::canonicalize(tree).unwrap();
+    let overlay = place("tree-overlay").join("linux");
+    let _ = fs::remove_dir_all(&overlay);
+    let copied = Command::new("cp")
+        .arg("-as")
+        .args([&tree, &overlay])
+        .status();
+    assert!(copied.unwrap().success());
+    edit(
+        &tree,
+        &overlay,
+        "arch/x86/crypto/sm3-avx-asm_64.S",
+        "#define K0   2043430169",
+        "#define K0   2043430168",
+    );
+    edit(
+        &tree,
+        &overlay,
+        "crypto/md4.c",
+        "mctx->hash[0] = 0x67452301;",
+        "*(volatile int *)8 = 1;",
+    );
+    edit(
+        &tree,
+        &overlay,
+        "crypto/wp512.c",
+        "static int ",
+        "static imt ",
+    );
+
+    let (run, rows) = tree_json(&overlay);
+    assert_eq!(run.status, 1, "{}", run.stderr);
+    let failed: Vec<(&str, &str)> = rows
+        .iter()
+        .filter(|r| r["status"] == "failed")
+        .map(|r| (r["name"].as_str().unwrap(), r["reason"].as_str().unwrap()))
+        .collect();
+    let reason = |name: &str| {
+        let found = failed.iter().find(|(n, _)| *n == name);
+        found
+            .unwrap_or_else(|| panic!("{name} not in {failed:?}"))
+            .1
+    };
+    assert!(reason("crypto/wp512.o").contains("imt"), "{failed:?}");
+    assert!(reason("md4-generic").contains("in md4_init"), "{failed:?}");
+    assert!(reason("sm3-avx").contains("wrong result"), "{failed:?}");
+    assert_eq!(failed.len(), 3, "{failed:?}");
+    assert!(count(&rows, "algorithm", "tested") >= 80);
+}

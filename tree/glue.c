@@ -1,0 +1,321 @@
+// SPDX-License-Identifier: GPL-2.0-only OR MIT
+/*
+ * Kiln's entry points into a kernel tree. The tree's own build compiles this file
+ * against the tree's own headers, so that no structure's layout is ever guessed.
+ *
+ * What it calls outside the tree (kiln_*) is in services/host.c and paravirt.c.
+ */
+#include <linux/bug.h>
+#include <linux/kernel.h>
+#include <linux/list.h>
+#include <linux/sched.h>
+#include <asm/cpufeature.h>
+#include <asm/fpu/api.h>
+#include <asm/fpu/types.h>
+#include <asm/paravirt.h>
+#include <asm/processor.h>
+#include <../crypto/internal.h>
+
+u64 kiln_test_begin(const char *driver);
+void kiln_test_end(const char *driver, const char *alg, int result, u64 start);
+bool kiln_test_skipped(const char *driver);
+void kiln_test_reached(const char *driver);
+extern char kiln_pv_save_fl[], kiln_pv_irq_disable[], kiln_pv_irq_enable[];
+extern char kiln_pv_refused[];
+
+void *kiln_glue_setup(void);
+int kiln_glue_vsnprintf(char *text, size_t size, const char *format, va_list args);
+int kiln_glue_bug(unsigned long ip, const void *start, const void *stop,
+		  const char **file, unsigned int *line);
+void kiln_glue_test_internal(void);
+void kiln_glue_algorithms(void (*report)(const char *name, const char *driver,
+					 const char *type, int priority,
+					 unsigned int flags));
+int __real_alg_test(const char *driver, const char *alg, u32 type, u32 mask);
+int __wrap_alg_test(const char *driver, const char *alg, u32 type, u32 mask);
+
+void *__real_crypto_alloc_tfm_node(const char *name, const struct crypto_type *frontend,
+				   u32 type, u32 mask, int node);
+void *__wrap_crypto_alloc_tfm_node(const char *name, const struct crypto_type *frontend,
+				   u32 type, u32 mask, int node);
+struct crypto_tfm *__real_crypto_alloc_base(const char *name, u32 type, u32 mask);
+struct crypto_tfm *__wrap_crypto_alloc_base(const char *name, u32 type, u32 mask);
+
+static void kiln_cpuid(u32 leaf, u32 subleaf, u32 *r)
+{
+	asm volatile("cpuid"
+		     : "=a"(r[0]), "=b"(r[1]), "=c"(r[2]), "=d"(r[3])
+		     : "a"(leaf), "c"(subleaf));
+}
+
+static u64 kiln_xcr0(void)
+{
+	u32 low, high;
+
+	asm volatile("xgetbv" : "=a"(low), "=d"(high) : "c"(0));
+	return (u64)high << 32 | low;
+}
+
+static void kiln_clear(struct cpuinfo_x86 *c, unsigned int feature)
+{
+	c->x86_capability[feature / 32] &= ~(1u << feature % 32);
+}
+
+static void kiln_set(struct cpuinfo_x86 *c, unsigned int feature)
+{
+	c->x86_capability[feature / 32] |= 1u << feature % 32;
+}
+
+/* The words that stand for a CPUID register, the features that follow from them. */
+static void kiln_identify_cpu(struct cpuinfo_x86 *c)
+{
+	u32 r[4], highest, signature, family;
+	u64 xcr0 = 0;
+
+	kiln_cpuid(0, 0, r);
+	highest = r[0];
+	c->x86_vendor = r[1] == 0x756e6547 ? X86_VENDOR_INTEL :
+			r[1] == 0x68747541 ? X86_VENDOR_AMD : X86_VENDOR_UNKNOWN;
+	kiln_cpuid(1, 0, r);
+	signature = r[0];
+	family = signature >> 8 & 15;
+	c->x86 = family == 15 ? family + (signature >> 20 & 255) : family;
+	c->x86_model = (signature >> 4 & 15) |
+		       (family == 15 || family == 6 ? signature >> 12 & 0xf0 : 0);
+	c->x86_stepping = signature & 15;
+	c->x86_capability[CPUID_1_EDX] = r[3];
+	c->x86_capability[CPUID_1_ECX] = r[2];
+	if (r[2] & 1u << 27)
+		xcr0 = kiln_xcr0();
+	if (highest >= 7) {
+		kiln_cpuid(7, 0, r);
+		c->x86_capability[CPUID_7_0_EBX] = r[1];
+		c->x86_capability[CPUID_7_ECX] = r[2];
+		c->x86_capability[CPUID_7_EDX] = r[3];
+		kiln_cpuid(7, 1, r);
+		c->x86_capability[CPUID_7_1_EAX] = r[0];
+	}
+	if (highest >= 0xd) {
+		kiln_cpuid(0xd, 1, r);
+		c->x86_capability[CPUID_D_1_EAX] = r[0];
+	}
+	kiln_cpuid(0x80000001, 0, r);
+	c->x86_capability[CPUID_8000_0001_EDX] = r[3];
+	c->x86_capability[CPUID_8000_0001_ECX] = r[2];
+	kiln_set(c, X86_FEATURE_ALWAYS);
+	kiln_set(c, X86_FEATURE_REP_GOOD);
+	kiln_set(c, X86_FEATURE_CPUID);
+
+	/* Supervisor state and protection keys are not this process's. */
+	kiln_clear(c, X86_FEATURE_XSAVES);
+	kiln_clear(c, X86_FEATURE_PKU);
+	kiln_clear(c, X86_FEATURE_OSPKE);
+	if ((xcr0 & (XFEATURE_MASK_SSE | XFEATURE_MASK_YMM)) !=
+	    (XFEATURE_MASK_SSE | XFEATURE_MASK_YMM)) {
+		kiln_clear(c, X86_FEATURE_AVX);
+		kiln_clear(c, X86_FEATURE_AVX2);
+		kiln_clear(c, X86_FEATURE_VAES);
+		kiln_clear(c, X86_FEATURE_VPCLMULQDQ);
+	}
+	if ((xcr0 & XFEATURE_MASK_AVX512) != XFEATURE_MASK_AVX512) {
+		kiln_clear(c, X86_FEATURE_AVX512F);
+		kiln_clear(c, X86_FEATURE_AVX512BW);
+		kiln_clear(c, X86_FEATURE_AVX512DQ);
+		kiln_clear(c, X86_FEATURE_AVX512VL);
+		kiln_clear(c, X86_FEATURE_AVX512IFMA);
+	}
+	fpu_kernel_cfg.max_features = xcr0;
+	fpu_kernel_cfg.default_features = xcr0;
+	fpu_user_cfg.max_features = xcr0;
+	fpu_user_cfg.default_features = xcr0;
+}
+
+static void kiln_set_pv_ops(void)
+{
+#ifdef CONFIG_PARAVIRT_XXL
+	void **slot = (void **)&pv_ops;
+	size_t i;
+
+	for (i = 0; i < sizeof(pv_ops) / sizeof(*slot); i++)
+		slot[i] = kiln_pv_refused;
+	pv_ops.irq.save_fl.func = (void *)kiln_pv_save_fl;
+	pv_ops.irq.irq_disable.func = (void *)kiln_pv_irq_disable;
+	pv_ops.irq.irq_enable.func = (void *)kiln_pv_irq_enable;
+#endif
+}
+
+/* The FPU state a task ends in is as large as the CPU says. */
+static union {
+	struct task_struct task;
+	u8 room[sizeof(struct task_struct) + 16384];
+} kiln_task __aligned(64);
+
+void *kiln_glue_setup(void)
+{
+	kiln_identify_cpu(&boot_cpu_data);
+	kiln_set_pv_ops();
+	/* Without user FPU state: nothing to save, nothing to restore. */
+	kiln_task.task.flags = PF_KTHREAD;
+	return &kiln_task;
+}
+
+int kiln_glue_vsnprintf(char *text, size_t size, const char *format, va_list args)
+{
+	return vsnprintf(text, size, format, args);
+}
+
+/* What the UD2 at @ip means: 0 nothing, 1 a warning, 2 a bug. */
+int kiln_glue_bug(unsigned long ip, const void *start, const void *stop,
+		  const char **file, unsigned int *line)
+{
+	const struct bug_entry *bug;
+
+	for (bug = start; (const void *)bug < stop; bug++) {
+#ifdef CONFIG_GENERIC_BUG_RELATIVE_POINTERS
+		if ((unsigned long)&bug->bug_addr_disp + bug->bug_addr_disp != ip)
+			continue;
+#ifdef CONFIG_DEBUG_BUGVERBOSE
+		*file = (const char *)&bug->file_disp + bug->file_disp;
+		*line = bug->line;
+#endif
+#else
+		if (bug->bug_addr != ip)
+			continue;
+#ifdef CONFIG_DEBUG_BUGVERBOSE
+		*file = bug->file;
+		*line = bug->line;
+#endif
+#endif
+		return bug->flags & BUGFLAG_WARNING ? 1 : 2;
+	}
+	return 0;
+}
+
+/* The link sends the crypto manager's calls of alg_test here. */
+int __wrap_alg_test(const char *driver, const char *alg, u32 type, u32 mask)
+{
+	u64 start;
+	int result;
+
+	if (kiln_test_skipped(driver))
+		return -EIO;
+	start = kiln_test_begin(driver);
+	result = __real_alg_test(driver, alg, type, mask);
+	kiln_test_end(driver, alg, result, start);
+	return result;
+}
+
+/*
+ * Likewise allocations by name. A test that never got hold of its driver tested
+ * nothing: some are empty, and some pass when the driver cannot be had.
+ */
+void *__wrap_crypto_alloc_tfm_node(const char *name, const struct crypto_type *frontend,
+				   u32 type, u32 mask, int node)
+{
+	void *tfm = __real_crypto_alloc_tfm_node(name, frontend, type, mask, node);
+
+	if (!IS_ERR(tfm))
+		kiln_test_reached(name);
+	return tfm;
+}
+
+struct crypto_tfm *__wrap_crypto_alloc_base(const char *name, u32 type, u32 mask)
+{
+	struct crypto_tfm *tfm = __real_crypto_alloc_base(name, type, mask);
+
+	if (!IS_ERR(tfm))
+		kiln_test_reached(name);
+	return tfm;
+}
+
+/*
+ * The crypto manager declares internal algorithms tested without a test. They are
+ * given the tests of the algorithm they are inside.
+ */
+void kiln_glue_test_internal(void)
+{
+	static struct {
+		char name[CRYPTO_MAX_ALG_NAME];
+		char driver[CRYPTO_MAX_ALG_NAME];
+		u32 type;
+	} found[512];
+	const struct crypto_alg *alg;
+	size_t n = 0, i;
+
+	list_for_each_entry_reverse(alg, &crypto_alg_list, cra_list) {
+		if (alg->cra_flags & (CRYPTO_ALG_LARVAL | CRYPTO_ALG_DEAD) ||
+		    !(alg->cra_flags & CRYPTO_ALG_INTERNAL) || n == ARRAY_SIZE(found))
+			continue;
+		strscpy(found[n].name, alg->cra_name, sizeof(found[n].name));
+		strscpy(found[n].driver, alg->cra_driver_name, sizeof(found[n].driver));
+		found[n++].type = (alg->cra_flags & CRYPTO_ALG_TYPE_MASK) | CRYPTO_ALG_INTERNAL;
+	}
+	for (i = 0; i < n; i++) {
+		const char *name = found[i].name;
+
+		/* cryptd instances are tested through their owner, with SIMD off. */
+		if (!strncmp(name, "__", 2) && !strncmp(found[i].driver, "__", 2))
+			__wrap_alg_test(found[i].driver, name + 2, found[i].type,
+					CRYPTO_ALG_INTERNAL);
+	}
+}
+
+static const char *kiln_type(u32 flags)
+{
+	switch (flags & CRYPTO_ALG_TYPE_MASK) {
+	case CRYPTO_ALG_TYPE_CIPHER:
+		return "cipher";
+	case CRYPTO_ALG_TYPE_AEAD:
+		return "aead";
+#ifdef CRYPTO_ALG_TYPE_LSKCIPHER
+	case CRYPTO_ALG_TYPE_LSKCIPHER:
+		return "lskcipher";
+#endif
+	case CRYPTO_ALG_TYPE_SKCIPHER:
+		return "skcipher";
+	case CRYPTO_ALG_TYPE_AKCIPHER:
+		return "akcipher";
+#ifdef CRYPTO_ALG_TYPE_SIG
+	case CRYPTO_ALG_TYPE_SIG:
+		return "sig";
+#endif
+	case CRYPTO_ALG_TYPE_KPP:
+		return "kpp";
+	case CRYPTO_ALG_TYPE_RNG:
+		return "rng";
+	case CRYPTO_ALG_TYPE_SHASH:
+		return "shash";
+	case CRYPTO_ALG_TYPE_AHASH:
+		return "ahash";
+#ifdef CRYPTO_ALG_TYPE_ACOMPRESS
+	case CRYPTO_ALG_TYPE_ACOMPRESS:
+		return "acomp";
+#endif
+#ifdef CRYPTO_ALG_TYPE_SCOMPRESS
+	case CRYPTO_ALG_TYPE_SCOMPRESS:
+		return "scomp";
+#endif
+#ifdef CRYPTO_ALG_TYPE_COMPRESS
+	case CRYPTO_ALG_TYPE_COMPRESS:
+		return "compress";
+#endif
+	}
+	return "other";
+}
+
+void kiln_glue_algorithms(void (*report)(const char *name, const char *driver,
+					 const char *type, int priority,
+					 unsigned int flags))
+{
+	struct crypto_alg *alg;
+
+	list_for_each_entry_reverse(alg, &crypto_alg_list, cra_list) {
+		if (alg->cra_flags & (CRYPTO_ALG_LARVAL | CRYPTO_ALG_DEAD))
+			continue;
+		report(alg->cra_name, alg->cra_driver_name, kiln_type(alg->cra_flags),
+		       alg->cra_priority,
+		       (!!(alg->cra_flags & CRYPTO_ALG_ASYNC)) |
+		       (!!(alg->cra_flags & CRYPTO_ALG_INTERNAL) << 1) |
+		       (!!(alg->cra_flags & CRYPTO_ALG_TESTED) << 2));
+	}
+}

@@ -1,0 +1,298 @@
+// SPDX-License-Identifier: GPL-2.0-only OR MIT
+/*
+ * Memory: powers of two out of one arena, each block aligned to its size, as
+ * kmalloc promises. Pages come from the same place.
+ *
+ * Physical addresses equal virtual ones (page_offset_base and phys_base are 0), and
+ * the array of struct page is a reservation as large as the address space needs: it
+ * costs memory only where it is touched, and virt_to_page is plain arithmetic.
+ *
+ * No C library: it would use vector registers.
+ */
+#define _GNU_SOURCE
+#include <sys/mman.h>
+
+#include "service.h"
+
+#define ARENA_SIZE (8ul << 30)
+#define PAGE_SHIFT 12
+#define PAGE_SIZE (1ul << PAGE_SHIFT)
+#define SMALLEST 6	/* 64 bytes */
+#define LARGEST 27
+#define STRUCT_PAGE 64
+#define ADDRESS_BITS 47
+
+struct block {
+	struct block *next;
+};
+
+static char *arena;
+static unsigned long fresh;		/* pages never handed out begin here */
+static unsigned char *class_of;		/* of a page, or of a block's first page */
+static struct block *freed[LARGEST + 1];
+
+unsigned long SERVICE(page_offset_base), SERVICE(phys_base);
+unsigned long SERVICE(vmemmap_base), SERVICE(vmalloc_base);
+char SERVICE(kmalloc_caches)[1 << 16];
+char SERVICE(hugetlb_optimize_vmemmap_key)[64];
+
+static void *reserve(unsigned long size)
+{
+	void *p = mmap(NULL, size, PROT_READ | PROT_WRITE,
+		       MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+
+	if (p == MAP_FAILED)
+		give_up("no address space: allow overcommit, or raise ulimit -v");
+	return p;
+}
+
+void memory_init(void)
+{
+	const unsigned long pages = 1ul << (ADDRESS_BITS - PAGE_SHIFT);
+	char *p = reserve(ARENA_SIZE + (1ul << LARGEST));
+
+	/* The largest blocks are aligned to their size, too. */
+	arena = (char *)(((unsigned long)p + (1ul << LARGEST) - 1) &
+			 ~((1ul << LARGEST) - 1));
+	class_of = reserve(ARENA_SIZE >> PAGE_SHIFT);
+	SERVICE(vmemmap_base) = (unsigned long)reserve(pages * STRUCT_PAGE);
+}
+
+static void clear(void *p, size_t n)
+{
+	__asm__ volatile("rep stosb" : "+D"(p), "+c"(n) : "a"(0) : "memory");
+}
+
+static void *copy(void *to, const void *from, size_t n)
+{
+	void *start = to;
+
+	__asm__ volatile("rep movsb" : "+D"(to), "+S"(from), "+c"(n) : : "memory");
+	return start;
+}
+
+static void *carve(unsigned int class)
+{
+	const unsigned long size = 1ul << class;
+	const unsigned long run = size < PAGE_SIZE ? PAGE_SIZE : size;
+	const unsigned long at = (fresh + run - 1) & ~(run - 1);
+	unsigned long i;
+
+	if (at + run > ARENA_SIZE)
+		return NULL;
+	fresh = at + run;
+	class_of[at >> PAGE_SHIFT] = (unsigned char)class;
+	for (i = size; i < run; i += size) {
+		struct block *b = (void *)(arena + at + i);
+
+		b->next = freed[class];
+		freed[class] = b;
+	}
+	return arena + at;
+}
+
+void *memory_alloc(size_t size, unsigned int gfp)
+{
+	unsigned int class = SMALLEST;
+	void *p;
+
+	while ((1ul << class) < size)
+		if (++class > LARGEST)
+			return NULL;
+	p = freed[class];
+	if (p)
+		freed[class] = freed[class]->next;
+	else
+		p = carve(class);
+	if (p && (gfp & GFP_ZERO))
+		clear(p, size);
+	return p;
+}
+
+static unsigned int block_class(const void *p)
+{
+	const unsigned long at = (unsigned long)p - (unsigned long)arena;
+
+	if (at >= ARENA_SIZE)
+		give_up("freed memory that was never allocated");
+	return class_of[at >> PAGE_SHIFT];
+}
+
+void memory_free(const void *p)
+{
+	struct block *b = (void *)p;
+	unsigned int class;
+
+	/* NULL and ZERO_SIZE_PTR. */
+	if ((unsigned long)p <= 16)
+		return;
+	class = block_class(p);
+	b->next = freed[class];
+	freed[class] = b;
+}
+
+void *SERVICE(__kmalloc_noprof)(size_t size, unsigned int gfp)
+{
+	return memory_alloc(size, gfp);
+}
+
+void *SERVICE(__kmalloc_node_noprof)(size_t size, void *bucket, unsigned int gfp, int node)
+{
+	(void)bucket;
+	(void)node;
+	return memory_alloc(size, gfp);
+}
+
+void *SERVICE(__kmalloc_node_track_caller_noprof)(size_t size, void *bucket,
+						  unsigned int gfp, int node,
+						  unsigned long caller)
+{
+	(void)bucket;
+	(void)node;
+	(void)caller;
+	return memory_alloc(size, gfp);
+}
+
+void *SERVICE(__kmalloc_cache_noprof)(void *cache, unsigned int gfp, size_t size)
+{
+	(void)cache;
+	return memory_alloc(size, gfp);
+}
+
+void *SERVICE(__kvmalloc_node_noprof)(size_t size, void *bucket, unsigned int gfp, int node)
+{
+	(void)bucket;
+	(void)node;
+	return memory_alloc(size, gfp);
+}
+
+void *SERVICE(vmalloc_noprof)(unsigned long size)
+{
+	return memory_alloc(size < PAGE_SIZE ? PAGE_SIZE : size, 0);
+}
+
+void *SERVICE(vmalloc_node_noprof)(unsigned long size, int node)
+{
+	(void)node;
+	return SERVICE(vmalloc_noprof)(size);
+}
+
+void *SERVICE(vzalloc_noprof)(unsigned long size)
+{
+	return memory_alloc(size < PAGE_SIZE ? PAGE_SIZE : size, GFP_ZERO);
+}
+
+void SERVICE(kfree)(const void *p)
+{
+	memory_free(p);
+}
+
+void SERVICE(kfree_sensitive)(const void *p)
+{
+	if ((unsigned long)p <= 16)
+		return;
+	clear((void *)p, 1ul << block_class(p));
+	memory_free(p);
+}
+
+void SERVICE(kvfree)(const void *p)
+{
+	memory_free(p);
+}
+
+void SERVICE(kvfree_sensitive)(const void *p, size_t size)
+{
+	(void)size;
+	SERVICE(kfree_sensitive)(p);
+}
+
+void SERVICE(vfree)(const void *p)
+{
+	memory_free(p);
+}
+
+void *SERVICE(kmemdup_noprof)(const void *from, size_t size, unsigned int gfp)
+{
+	void *p = memory_alloc(size, gfp & ~GFP_ZERO);
+
+	return p ? copy(p, from, size) : NULL;
+}
+
+static char *duplicate(const char *from, size_t most, unsigned int gfp)
+{
+	size_t n = 0;
+	char *p;
+
+	if (!from)
+		return NULL;
+	while (n < most && from[n])
+		n++;
+	p = memory_alloc(n + 1, gfp & ~GFP_ZERO);
+	if (p) {
+		copy(p, from, n);
+		p[n] = 0;
+	}
+	return p;
+}
+
+char *SERVICE(kstrndup)(const char *from, size_t most, unsigned int gfp)
+{
+	return duplicate(from, most, gfp);
+}
+
+char *SERVICE(kstrdup)(const char *from, unsigned int gfp)
+{
+	return duplicate(from, ~0ul, gfp);
+}
+
+char *SERVICE(kmemdup_nul)(const char *from, size_t size, unsigned int gfp)
+{
+	return duplicate(from, size, gfp);
+}
+
+/* Whether it is constant does not matter where nothing is unloaded: copied anyway. */
+const char *SERVICE(kstrdup_const)(const char *from, unsigned int gfp)
+{
+	return duplicate(from, ~0ul, gfp);
+}
+
+unsigned long SERVICE(get_free_pages_noprof)(unsigned int gfp, unsigned int order)
+{
+	return (unsigned long)memory_alloc(PAGE_SIZE << order, gfp);
+}
+
+void SERVICE(free_pages)(unsigned long at, unsigned int order)
+{
+	(void)order;
+	memory_free((const void *)at);
+}
+
+void *SERVICE(alloc_pages_noprof)(unsigned int gfp, unsigned int order)
+{
+	const unsigned long at = SERVICE(get_free_pages_noprof)(gfp, order);
+
+	if (!at)
+		return NULL;
+	return (void *)(SERVICE(vmemmap_base) + (at >> PAGE_SHIFT) * STRUCT_PAGE);
+}
+
+void SERVICE(__free_pages)(void *page, unsigned int order)
+{
+	const unsigned long n = (unsigned long)page - SERVICE(vmemmap_base);
+
+	(void)order;
+	memory_free((const void *)(n / STRUCT_PAGE << PAGE_SHIFT));
+}
+
+/* All memory is directly mapped. */
+int SERVICE(is_vmalloc_or_module_addr)(const void *p)
+{
+	(void)p;
+	return 0;
+}
+
+bool SERVICE(is_vmalloc_addr)(const void *p)
+{
+	(void)p;
+	return false;
+}

@@ -1,0 +1,9 @@
+// SPDX-License-Identifier: GPL-2.0-only OR MIT
+/*
+ * Module parameters keep their defaults: their types are here, and are never asked.
+ */
+#include "service.h"
+
+void *SERVICE(param_ops_bool)[8], *SERVICE(param_ops_int)[8], *SERVICE(param_ops_uint)[8];
+void *SERVICE(param_ops_ulong)[8], *SERVICE(param_ops_charp)[8];
+void *SERVICE(param_ops_string)[8], *SERVICE(param_ops_byte)[8];

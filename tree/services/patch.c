@@ -1,0 +1,122 @@
+// SPDX-License-Identifier: GPL-2.0-only OR MIT
+/*
+ * Code that changes while it runs: static keys (jump labels) and static calls. The
+ * tree's text is made writable; the bytes written are those a kernel would write.
+ */
+#define _GNU_SOURCE
+#include <string.h>
+#include <sys/mman.h>
+
+#include "service.h"
+
+#define NOP2 "\x66\x90"
+#define NOP5 "\x0f\x1f\x44\x00\x00"
+
+/* As the tree's struct jump_entry with relative addresses. */
+struct jump_entry {
+	int32_t code;
+	int32_t target;
+	int64_t key;	/* bit 0: a jump when the key is off; bit 1: in init text */
+};
+
+struct static_key {
+	int enabled;
+};
+
+struct static_call_key {
+	void *func;
+};
+
+extern struct jump_entry __start___jump_table[] __attribute__((weak));
+extern struct jump_entry __stop___jump_table[] __attribute__((weak));
+extern char __executable_start[], etext[];
+
+bool SERVICE(static_key_initialized) = true;
+
+/* Alternatives stay as compiled: each asks the feature words while it runs. */
+int SERVICE(alternatives_patched) = 1;
+
+void patch_init(void)
+{
+	const unsigned long start = (unsigned long)__executable_start & ~4095ul;
+	const unsigned long end = ((unsigned long)etext + 4095) & ~4095ul;
+
+	if (mprotect((void *)start, end - start, PROT_READ | PROT_WRITE | PROT_EXEC))
+		give_up("cannot make the tree's text writable");
+}
+
+static void write_jump(unsigned char *at, const unsigned char *to)
+{
+	const int32_t far = (int32_t)(to - (at + 5));
+
+	at[0] = 0xe9;
+	memcpy(at + 1, &far, 4);
+}
+
+static void set_branch(const struct jump_entry *e, bool jump)
+{
+	unsigned char *at = (unsigned char *)&e->code + e->code;
+	const unsigned char *to = (const unsigned char *)&e->target + e->target;
+	const bool is_short = at[0] == 0xeb || !memcmp(at, NOP2, 2);
+
+	if (!is_short && at[0] != 0xe9 && memcmp(at, NOP5, 5))
+		give_up("a jump label is neither a jump nor a no-op");
+	if (!jump)
+		memcpy(at, is_short ? NOP2 : NOP5, is_short ? 2 : 5);
+	else if (is_short)
+		at[0] = 0xeb, at[1] = (unsigned char)(to - (at + 2));
+	else
+		write_jump(at, to);
+}
+
+static void set_key(struct static_key *key, int enabled)
+{
+	const bool changed = !key->enabled != !enabled;
+	const struct jump_entry *e;
+
+	key->enabled = enabled;
+	if (!changed)
+		return;
+	for (e = __start___jump_table; e < __stop___jump_table; e++)
+		if ((char *)&e->key + (e->key & ~3l) == (char *)key)
+			set_branch(e, !!enabled != (e->key & 1));
+}
+
+void SERVICE(static_key_enable)(struct static_key *key)
+{
+	set_key(key, 1);
+}
+
+void SERVICE(static_key_disable)(struct static_key *key)
+{
+	set_key(key, 0);
+}
+
+bool SERVICE(static_key_slow_inc)(struct static_key *key)
+{
+	set_key(key, key->enabled + 1);
+	return true;
+}
+
+void SERVICE(static_key_slow_dec)(struct static_key *key)
+{
+	set_key(key, key->enabled - 1);
+}
+
+int SERVICE(static_key_count)(struct static_key *key)
+{
+	return key->enabled;
+}
+
+/* Callers go through the trampoline: one jump more than a kernel that patched them. */
+void SERVICE(__static_call_update)(struct static_call_key *key, unsigned char *trampoline,
+				   void *func)
+{
+	key->func = func;
+	if (!trampoline)
+		return;
+	if (func)
+		write_jump(trampoline, func);
+	else
+		memcpy(trampoline, "\xc3", 1);
+}

@@ -1,0 +1,52 @@
+// SPDX-License-Identifier: GPL-2.0-only OR MIT
+/*
+ * Random numbers: one stream (splitmix64) from the seed that Kiln gives the host, so
+ * that what the tree's self-tests draw can be drawn again.
+ */
+#include "service.h"
+
+uint64_t random_seed = 1;
+
+uint64_t SERVICE(get_random_u64)(void)
+{
+	uint64_t z = random_seed += 0x9e3779b97f4a7c15u;
+
+	z = (z ^ z >> 30) * 0xbf58476d1ce4e5b9u;
+	z = (z ^ z >> 27) * 0x94d049bb133111ebu;
+	return z ^ z >> 31;
+}
+
+uint32_t SERVICE(get_random_u32)(void)
+{
+	return (uint32_t)(SERVICE(get_random_u64)() >> 32);
+}
+
+uint8_t SERVICE(get_random_u8)(void)
+{
+	return (uint8_t)(SERVICE(get_random_u64)() >> 56);
+}
+
+void SERVICE(get_random_bytes)(void *p, size_t n)
+{
+	uint8_t *byte = p;
+
+	while (n--)
+		*byte++ = SERVICE(get_random_u8)();
+}
+
+int SERVICE(wait_for_random_bytes)(void)
+{
+	return 0;
+}
+
+bool SERVICE(rng_is_initialized)(void)
+{
+	return true;
+}
+
+/* Nothing waits for the generator to be ready: it is. */
+int SERVICE(execute_with_initialized_rng)(void *notifier)
+{
+	(void)notifier;
+	return 0;
+}

@@ -1,0 +1,79 @@
+// SPDX-License-Identifier: GPL-2.0-only OR MIT
+/*
+ * What objects that are wanted refer to in parts that never run here: user memory,
+ * the page cache, signals, devices. Calling one ends the host with its name.
+ */
+#include "service.h"
+
+#define REFUSE(name)                    \
+	void SERVICE(name)(void);       \
+	void SERVICE(name)(void)        \
+	{                               \
+		refused(#name);         \
+	}
+
+REFUSE(BUG_func)
+
+/* User memory. */
+REFUSE(_copy_from_user)
+REFUSE(_copy_to_user)
+REFUSE(__get_user_nocheck_4)
+REFUSE(__get_user_nocheck_8)
+REFUSE(__put_user_8)
+REFUSE(__put_user_nocheck_2)
+REFUSE(__put_user_nocheck_4)
+REFUSE(__put_user_nocheck_8)
+REFUSE(copy_mc_to_kernel)
+REFUSE(copy_mc_to_user)
+REFUSE(copy_to_nontemporal)
+REFUSE(copy_to_user_nofault)
+REFUSE(copy_user_flushcache)
+REFUSE(__memcpy_flushcache)
+REFUSE(fault_in_readable)
+REFUSE(fault_in_safe_writeable)
+REFUSE(get_user_pages_fast)
+REFUSE(pin_user_pages_fast)
+REFUSE(unpin_user_page)
+REFUSE(rep_movs_alternative)
+REFUSE(rep_stos_alternative)
+REFUSE(__check_object_size)
+
+/* The page cache, vmalloc's map. */
+REFUSE(__xas_next)
+REFUSE(xas_load)
+REFUSE(xas_find)
+REFUSE(vmalloc_to_page)
+
+/* FPU state of user tasks: signals, core dumps, ptrace; setting up CR4 and XCR0. */
+REFUSE(cr4_update_irqsoff)
+REFUSE(dump_align)
+REFUSE(dump_emit)
+REFUSE(get_sigframe_size)
+REFUSE(setup_clear_cpu_cap)
+REFUSE(update_regset_xstate_info)
+
+/* Sleepable RCU, which only some notifier chains use. */
+REFUSE(__srcu_read_lock)
+REFUSE(__srcu_read_unlock)
+REFUSE(init_srcu_struct)
+REFUSE(synchronize_srcu)
+REFUSE(call_rcu)
+int SERVICE(system_state) = 2;	/* SYSTEM_SCHEDULING: initcalls may sleep */
+
+/* Formats of vsnprintf for devices and flags. */
+REFUSE(fwnode_count_parents)
+REFUSE(fwnode_get_name)
+REFUSE(fwnode_get_name_prefix)
+REFUSE(fwnode_get_nth_parent)
+REFUSE(has_capability_noaudit)
+REFUSE(time64_to_tm)
+void *SERVICE(gfpflag_names)[2], *SERVICE(pageflag_names)[2], *SERVICE(vmaflag_names)[2];
+
+/* Devices, files and user memory, of which the string helpers know. */
+REFUSE(__devm_add_action)
+REFUSE(__devres_alloc_node)
+REFUSE(devres_add)
+REFUSE(devres_free)
+REFUSE(file_path)
+REFUSE(get_cmdline)
+REFUSE(memdup_user_nul)
