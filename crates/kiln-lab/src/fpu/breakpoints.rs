@@ -54,8 +54,9 @@ pub fn run(
             });
     outcome.notes.push(format!(
         "interrupts before random instructions of the task's sections, its messages as the load's name says, the softirqs' \
-         of {SHORT_PACKET} B; without the broken control {wrong} wrong after {hit} interrupts into sections; no \
-         throughput and no controls in this kind of run"
+         of {SHORT_PACKET} B (of {} B under load pattern); without the broken control {wrong} wrong after {hit} interrupts into sections; no \
+         throughput and no controls in this kind of run",
+        Workload::PATTERN.packet
     ));
     Ok(outcome)
 }
@@ -70,8 +71,9 @@ fn corrupt(
 ) -> Result<Row, Error> {
     let imp = plan.imp.unwrap_or_else(Impl::best);
     policy.set(cpu);
+    let packet = work.packet.min(SHORT_PACKET);
     let task = work.task(imp, plan.seed)?;
-    let load = load_plan(plan.seed, task, imp, SHORT_PACKET, false)?;
+    let load = load_plan(plan.seed, task, imp, packet, false)?;
     let mut load = Load::attach(cpu, load).map_err(|e| Error::lacks(e.to_string()))?;
     let refused = |e| {
         Error::lacks(format!(
@@ -98,14 +100,7 @@ fn corrupt(
     let mut tally = Tally::default();
     let done = load.counts() - before;
     tally.add(&mut load, done, lasted);
-    let mut row = Row::new(
-        policy,
-        work,
-        SHORT_PACKET,
-        &tally,
-        false,
-        kiln_tsc_hz() / 1e6,
-    );
+    let mut row = Row::new(policy, work, packet, &tally, false, kiln_tsc_hz() / 1e6);
     row.imp = imp.driver();
     row.inject = plan.inject.name();
     row.without_throughput();

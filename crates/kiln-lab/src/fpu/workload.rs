@@ -13,7 +13,7 @@ use crate::Error;
 /// Bytes of a softirq's message in the policy table: what a full packet of IPsec holds.
 pub const PACKET: usize = 1420;
 /// Bytes of it in proof and corruption runs, where short softirqs leave time for more of them.
-pub const SHORT_PACKET: usize = 512;
+pub const SHORT_PACKET: usize = 128;
 
 /// Iterations of the empty loop that the pattern is kept for: about ten microseconds.
 const SPINS: u64 = 40_000;
