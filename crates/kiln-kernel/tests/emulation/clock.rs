@@ -65,13 +65,17 @@ fn keep(cpu: &mut kiln_kernel::cpu::Cpu, seed: u64, sections: u64) -> Stats {
     load.cpu().stats()
 }
 
+/// The host clears the witness for other reasons than a switch, too: when it moves the thread, or delivers anything to it
+/// (rseq(2)). Those are rare.
+const OTHER_REASONS: u64 = 16;
+
 /// How often the host took the CPU from the calling thread, by the host's own count.
 fn host_switches() -> u64 {
     // SAFETY: plain data filled by the call.
     unsafe {
         let mut usage: libc::rusage = std::mem::zeroed();
         libc::getrusage(libc::RUSAGE_THREAD, &mut usage);
-        usage.ru_nivcsw as u64
+        (usage.ru_nivcsw + usage.ru_nvcsw) as u64
     }
 }
 
@@ -91,7 +95,10 @@ fn sections_the_host_interrupted_are_told_apart() {
                 quiet.sections_stolen, quiet.sections
             );
             assert!(quiet.sections_stolen * 20 < quiet.sections, "{quiet:?}");
-            assert!(quiet.sections_stolen <= switches, "{quiet:?}");
+            assert!(
+                quiet.sections_stolen <= switches + OTHER_REASONS,
+                "{quiet:?}"
+            );
             assert_eq!(quiet.sections_interrupted, 0);
 
             let stop = AtomicBool::new(false);
@@ -115,7 +122,7 @@ fn sections_the_host_interrupted_are_told_apart() {
                 println!(
                     "with one: {stolen} of {sections} sections stolen, {switches} switches by the host"
                 );
-                assert!(stolen <= switches && 2 * stolen >= switches);
+                assert!(stolen <= switches + OTHER_REASONS && 2 * stolen >= switches);
             });
         },
     );
