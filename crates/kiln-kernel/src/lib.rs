@@ -4,9 +4,11 @@
 #![warn(missing_docs)]
 
 pub mod cpu;
+pub mod crypto;
 pub mod fpu;
 pub mod irq;
 pub mod load;
+pub mod script;
 pub mod storm;
 mod sys;
 pub mod tier;

@@ -10,10 +10,14 @@ mod clock;
 mod controls;
 #[path = "emulation/corruption.rs"]
 mod corruption;
+#[path = "emulation/cryptd.rs"]
+mod cryptd;
 #[path = "emulation/machine.rs"]
 mod machine;
 #[path = "emulation/parallel.rs"]
 mod parallel;
+#[path = "emulation/requests.rs"]
+mod requests;
 #[path = "emulation/scheduling.rs"]
 mod scheduling;
 #[path = "emulation/softirq.rs"]

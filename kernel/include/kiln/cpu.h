@@ -10,6 +10,7 @@
  *	local_irq_*		interrupts off and on
  * softirq.c APIs:
  *	raise_softirq, local_bh_*, do_softirq
+ * context.c APIs: context.h
  * sched.c, kthread.c, workqueue.c APIs: sched.h
  */
 #ifndef KILN_CPU_H
@@ -75,6 +76,18 @@ struct cpu_stats {
 
 typedef void irq_handler_t(struct cpu *cpu);
 
+struct work {
+	void (*fn)(struct work *work);
+	struct work *next;
+	bool queued;
+};
+
+/* Requests that wait; beyond @max_qlen only those that may be backlogged. */
+struct crypto_queue {
+	struct skcipher_request *head, *tail, *backlog;
+	u32 qlen, max_qlen;
+};
+
 struct cpu {
 	/* The first cache line is laid out as Linux 6.12's struct pcpu_hot. */
 	struct task *current_task;
@@ -110,6 +123,7 @@ struct cpu {
 	irq_handler_t *irq_handler;
 	irq_handler_t *softirq_handler[NR_SOFTIRQS];
 	void *irq_data;
+	void *errand;		/* context.c */
 
 	u64 ticks_per_us;
 	u64 tick, slice;	/* TSC ticks */
@@ -120,6 +134,8 @@ struct cpu {
 	struct task *ksoftirqd;
 	struct work *work_head, *work_tail;
 	struct task *kworker;
+	struct work cryptd_work;
+	struct crypto_queue cryptd_queue;
 	struct task task[NR_TASKS];
 
 	struct cpu_stats stats;

@@ -15,12 +15,6 @@
 
 #include <kiln/cpu.h>
 
-struct work {
-	void (*fn)(struct work *work);
-	struct work *next;
-	bool queued;
-};
-
 /* Run another task if there is one that should. Sleeps if state says so. */
 void schedule(void);
 void cond_resched(void);
