@@ -5,6 +5,7 @@
 
 pub mod cpu;
 pub mod fpu;
+pub mod hosted;
 pub mod irq;
 pub mod load;
 pub mod storm;
