@@ -64,7 +64,7 @@ static void serve(struct skcipher_request *req)
 }
 
 /* One request a run; the work queues itself again while there are more. */
-static void cryptd_run(struct work *work)
+static void cryptd_run(struct kiln_work *work)
 {
 	struct crypto_queue *queue = &this_cpu()->cryptd_queue;
 	struct skcipher_request *req, *backlog;
@@ -79,7 +79,7 @@ static void cryptd_run(struct work *work)
 		tell(backlog, -EINPROGRESS);
 	serve(req);
 	if (*(volatile u32 *)&queue->qlen)
-		queue_work(work);
+		kiln_queue_work(NULL, work);
 }
 
 static void break_rules(struct crypto_queue *queue, struct skcipher_request *req)
@@ -113,7 +113,7 @@ static int enqueue(struct skcipher_request *req, bool decrypt)
 		break_rules(&cpu->cryptd_queue, req);
 	err = crypto_enqueue_request(&cpu->cryptd_queue, req);
 	if (err != -ENOSPC) {
-		queue_work(&cpu->cryptd_work);
+		kiln_queue_work(NULL, &cpu->cryptd_work);
 		if (__atomic_load_n(&ctx->refcnt, __ATOMIC_RELAXED) &&
 		    !(broken & KILN_CRYPTD_UNCOUNTED))
 			__atomic_add_fetch(&ctx->refcnt, 1, __ATOMIC_RELAXED);

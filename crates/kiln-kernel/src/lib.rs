@@ -6,6 +6,7 @@
 pub mod cpu;
 pub mod crypto;
 pub mod fpu;
+pub mod hosted;
 pub mod irq;
 pub mod load;
 pub mod script;

@@ -12,6 +12,10 @@ mod controls;
 mod corruption;
 #[path = "emulation/cryptd.rs"]
 mod cryptd;
+#[path = "emulation/foreign.rs"]
+mod foreign;
+#[path = "emulation/hosted.rs"]
+mod hosted;
 #[path = "emulation/machine.rs"]
 mod machine;
 #[path = "emulation/parallel.rs"]
