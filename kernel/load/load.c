@@ -163,7 +163,7 @@ u64 kiln_load_attach(void *arg)
 	cpu->irq_handler = load_hardirq;
 	local_irq_enable();
 	if (load->second.impl)
-		return !kthread_create(second_task, load, "second");
+		return !kthread_run(second_task, load, "second");
 	return 0;
 }
 

@@ -3,9 +3,9 @@
 
 #![warn(missing_docs)]
 
-pub mod border;
 pub mod cpu;
 pub mod fpu;
+pub mod hosted;
 pub mod irq;
 pub mod load;
 pub mod storm;

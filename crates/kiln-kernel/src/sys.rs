@@ -1,8 +1,10 @@
 //! `kernel/include/kiln/kiln.h`, declaration by declaration.
+#![allow(missing_docs)] // the header has it
 
 use std::ffi::{c_char, c_void};
 
 use crate::cpu::{Histogram, Stats};
+use crate::hosted::{FpuOps, Hooks};
 
 /// What the gate calls in kernel mode.
 pub type GateFn = unsafe extern "C" fn(*mut c_void) -> u64;
@@ -26,6 +28,8 @@ pub struct CpuConfig {
     pub tick_us: u64,
     pub slice_us: u64,
     pub switch_ns: u64,
+    pub tasks: *mut u8,
+    pub nr_tasks: u32,
     pub kstacks: *mut u8,
     pub kstack_size: u64,
     pub kstack_stride: u64,
@@ -101,22 +105,64 @@ extern "C" {
     pub fn kiln_xts_run(series: *mut c_void) -> u64;
 
     pub fn kiln_cpu_size() -> usize;
-    pub fn kiln_cpu_tasks() -> usize;
+    pub fn kiln_task_size() -> usize;
     pub fn kiln_cpu_init(cpu: *mut CpuHead, config: *const CpuConfig);
     pub fn kiln_cpu_configure(cpu: *mut CpuHead, config: *const CpuConfig);
     pub fn kiln_cpu_start();
+    pub fn kiln_cpu_stop(cpu: *mut CpuHead);
     pub fn kiln_cpu_stats(cpu: *mut CpuHead) -> *mut Stats;
     pub fn kiln_cpu_histogram(cpu: *mut CpuHead, which: u32) -> *mut Histogram;
     pub fn kiln_cpu_reset_stats(cpu: *mut CpuHead);
     pub fn kiln_cpu_share_area(cpu: *mut CpuHead, owner: *mut CpuHead);
     pub fn kiln_gate(f: GateFn, arg: *mut c_void) -> u64;
     pub fn kiln_irq_trampoline();
-    pub fn kiln_irq_self();
 
+    pub fn kiln_fpu_policies() -> u32;
     pub fn kiln_fpu_policy(i: u32) -> *const c_char;
     pub fn kiln_fpu_policy_set(i: u32);
     pub fn kiln_fpstate_size() -> u32;
     pub fn kiln_fpstate_forget(features: u32);
+
+    pub fn kiln_attach(hooks: *const Hooks) -> bool;
+    pub fn kiln_detach();
+    pub fn kiln_local_bh_disable(count: u32);
+    pub fn kiln_local_bh_enable(count: u32);
+    pub fn kiln_local_irq_save() -> u64;
+    pub fn kiln_local_irq_restore(flags: u64);
+    pub fn kiln_local_irq_disable();
+    pub fn kiln_local_irq_enable();
+    pub fn kiln_raise_softirq(nr: u32);
+    pub fn kiln_open_softirq(nr: u32, handler: unsafe extern "C" fn(*mut c_void));
+    pub fn kiln_do_softirq();
+    pub fn kiln_pv_save_fl();
+    pub fn kiln_pv_irq_disable();
+    pub fn kiln_pv_irq_enable();
+    pub fn kiln_preempt_schedule();
+    pub fn kiln_preempt_schedule_thunk();
+    pub fn kiln_schedule();
+    pub fn kiln_cond_resched() -> bool;
+    pub fn kiln_yield();
+    pub fn kiln_need_resched() -> bool;
+    pub fn kiln_wait_prepare(on: *const c_void);
+    pub fn kiln_wait_finish();
+    pub fn kiln_wake(on: *const c_void);
+    pub fn kiln_kthread_create(
+        f: unsafe extern "C" fn(*mut c_void),
+        arg: *mut c_void,
+        name: *const c_char,
+    ) -> *mut c_void;
+    pub fn kiln_kthread_exit();
+    pub fn kiln_task_word(task: *mut c_void) -> *mut c_void;
+    pub fn kiln_workqueue_start(queue: *mut Workqueue, name: *const c_char) -> bool;
+    pub fn kiln_workqueue_stop(queue: *mut Workqueue);
+    pub fn kiln_queue_work(queue: *mut Workqueue, work: *mut Work) -> bool;
+    pub fn kiln_cancel_work(work: *mut Work) -> bool;
+    pub fn kiln_flush_work(queue: *mut Workqueue, work: *mut Work);
+    pub fn kiln_warn();
+    pub fn kiln_fpu_policy_add(ops: *const FpuOps) -> i32;
+    pub fn kiln_section_time(section: *mut Section);
+    pub fn kiln_section_enter(section: *const Section);
+    pub fn kiln_section_leave();
 
     pub fn kiln_load_attach(load: *mut c_void) -> u64;
     pub fn kiln_load_run(load: *mut c_void) -> u64;
@@ -181,4 +227,29 @@ pub struct Usable {
 pub struct FpuPairs {
     pub pairs: u64,
     pub timed: bool,
+}
+
+/// `struct kiln_work`.
+#[repr(C)]
+pub struct Work {
+    pub pending: u64,
+    pub next: *mut Work,
+    pub queue: *mut Workqueue,
+    pub f: unsafe extern "C" fn(*mut Work),
+}
+
+/// `struct kiln_workqueue`.
+#[repr(C)]
+pub struct Workqueue {
+    pub head: *mut Work,
+    pub tail: *mut Work,
+    pub running: *mut Work,
+    pub stopped: u32,
+}
+
+/// `struct kiln_section`.
+#[repr(C)]
+pub struct Section {
+    pub now: u64,
+    pub irqs_seen: u32,
 }

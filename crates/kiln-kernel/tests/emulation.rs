@@ -10,6 +10,10 @@ mod clock;
 mod controls;
 #[path = "emulation/corruption.rs"]
 mod corruption;
+#[path = "emulation/foreign.rs"]
+mod foreign;
+#[path = "emulation/hosted.rs"]
+mod hosted;
 #[path = "emulation/machine.rs"]
 mod machine;
 #[path = "emulation/parallel.rs"]

@@ -7,10 +7,12 @@
 #define KILN_KILN_H
 
 #include <kiln/cpufeature.h>
+#include <kiln/hosted.h>
 #include <kiln/types.h>
 
 struct cpu;
 struct cpu_stats;
+struct task;
 struct histogram;
 struct xts_key;
 
@@ -73,7 +75,9 @@ struct kiln_cpu_config {
 	u64 ticks_per_us;	/* of the TSC */
 	u64 tick_us, slice_us;
 	u64 switch_ns;		/* charged for each switch of tasks */
-	u8 *kstacks;		/* kiln_cpu_tasks() stacks, lowest address first */
+	struct task *tasks;	/* kiln_task_size() bytes each, zero, aligned to 64 */
+	u32 nr_tasks;
+	u8 *kstacks;		/* as many stacks, lowest address first */
 	u64 kstack_size, kstack_stride;
 	/*
 	 * A word that the host overwrites when it takes the CPU away, and what to
@@ -91,11 +95,13 @@ enum { KILN_HISTOGRAM_SECTION, KILN_HISTOGRAM_SOFTIRQ_LATENCY };
  * mode, makes the kthreads every CPU has.
  */
 KILN_EXPORT size_t kiln_cpu_size(void);
-KILN_EXPORT size_t kiln_cpu_tasks(void);
+KILN_EXPORT size_t kiln_task_size(void);
 KILN_EXPORT void kiln_cpu_init(struct cpu *cpu, const struct kiln_cpu_config *config);
 KILN_EXPORT void kiln_cpu_configure(struct cpu *cpu,
 				    const struct kiln_cpu_config *config);
 KILN_EXPORT void kiln_cpu_start(void);
+/* Before its memory goes; no interrupt comes any more. */
+KILN_EXPORT void kiln_cpu_stop(struct cpu *cpu);
 KILN_EXPORT struct cpu_stats *kiln_cpu_stats(struct cpu *cpu);
 KILN_EXPORT struct histogram *kiln_cpu_histogram(struct cpu *cpu, u32 which);
 KILN_EXPORT void kiln_cpu_reset_stats(struct cpu *cpu);
@@ -106,7 +112,11 @@ KILN_EXPORT void kiln_cpu_share_area(struct cpu *cpu, struct cpu *owner);
 KILN_EXPORT u64 kiln_gate(u64 (*fn)(void *arg), void *arg);
 KILN_EXPORT extern const u8 kiln_irq_trampoline[];
 
-/* fpu/section.c: the policies by number, NULL after the last; none set while running */
+/*
+ * fpu/section.c: so many policies are Kiln's own, those of hosted trees follow. By
+ * number, NULL after the last; set while no section is open.
+ */
+KILN_EXPORT u32 kiln_fpu_policies(void);
 KILN_EXPORT const char *kiln_fpu_policy(u32 i);
 KILN_EXPORT void kiln_fpu_policy_set(u32 i);
 /* fpu/xstate.c: bytes a save takes on this CPU */
