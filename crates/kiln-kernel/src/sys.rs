@@ -135,6 +135,19 @@ extern "C" {
     pub fn kiln_crypto_setkey(setkey: *mut c_void) -> u64;
     pub fn kiln_crypto_request(request: *mut c_void) -> u64;
     pub fn kiln_crypto_requests(requests: *mut c_void) -> u64;
+    pub fn kiln_crypto_op_open(op: *mut c_void) -> u64;
+    pub fn kiln_crypto_op_close(op: *mut c_void) -> u64;
+    pub fn kiln_crypto_op_crypt(
+        op: *mut c_void,
+        slot: u32,
+        dst: *mut u8,
+        src: *const u8,
+        len: usize,
+        iv: *const u8,
+        decrypt: bool,
+        done: OpDone,
+        data: *mut c_void,
+    ) -> i32;
     pub fn kiln_cryptd_break(broken: u32);
     pub fn kiln_script(script: *mut c_void) -> u64;
     pub static kiln_request_ops: RequestOps;
@@ -174,6 +187,7 @@ extern "C" {
     pub fn kiln_cancel_work(work: *mut Work) -> bool;
     pub fn kiln_flush_work(queue: *mut Workqueue, work: *mut Work);
     pub fn kiln_warn();
+    pub fn kiln_fpu_usable() -> bool;
     pub fn kiln_fpu_policy_add(ops: *const FpuOps) -> i32;
     pub fn kiln_section_time(section: *mut Section);
     pub fn kiln_section_enter(section: *const Section);
@@ -189,9 +203,43 @@ extern "C" {
     pub fn kiln_fpu_pairs(pairs: *mut c_void) -> u64;
 }
 
+/// Told of an answer.
+pub type OpDone = unsafe extern "C" fn(data: *mut c_void, answer: i32);
+
+pub type OpCrypt = unsafe extern "C" fn(
+    ctx: *mut c_void,
+    slot: u32,
+    dst: *mut u8,
+    src: *const u8,
+    len: usize,
+    iv: *const u8,
+    decrypt: bool,
+    done: OpDone,
+    data: *mut c_void,
+) -> i32;
+
+#[repr(C)]
+pub struct Op {
+    pub crypt: OpCrypt,
+    pub ctx: *mut c_void,
+    pub slots: u32,
+}
+
+#[repr(C)]
+#[derive(Clone)]
+pub struct OpSlot {
+    pub side: *mut LoadSide,
+    pub next: *mut OpSlot,
+    pub seq: u64,
+    pub message: u32,
+}
+
 #[repr(C)]
 pub struct LoadSide {
     pub imp: *const XtsImpl,
+    pub op: *const Op,
+    pub slots: *mut OpSlot,
+    pub depth: u32,
     pub key: *const XtsKey,
     pub src: *const u8,
     pub want: *const u8,
@@ -204,6 +252,14 @@ pub struct LoadSide {
     pub decrypt: bool,
     pub ops: u64,
     pub corrupted: u64,
+    pub async_punts: u64,
+    pub dropped: u64,
+    pub reordered: u64,
+    pub errors: u64,
+    pub free: *mut OpSlot,
+    pub in_flight: u32,
+    pub put: u64,
+    pub answered: u64,
 }
 
 #[repr(C)]
@@ -299,6 +355,13 @@ pub struct Requests {
     pub part: u32,
     pub later: u64,
     pub err: i32,
+}
+
+#[repr(C)]
+pub struct CryptoOp {
+    pub tfm: *mut c_void,
+    pub slots: u32,
+    pub request: *mut *mut c_void,
 }
 
 /// `struct kiln_request_ops`: only its address matters here.

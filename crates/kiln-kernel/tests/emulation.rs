@@ -16,6 +16,8 @@ mod cryptd;
 mod foreign;
 #[path = "emulation/hosted.rs"]
 mod hosted;
+#[path = "emulation/later.rs"]
+mod later;
 #[path = "emulation/machine.rs"]
 mod machine;
 #[path = "emulation/parallel.rs"]

@@ -12,14 +12,18 @@ use std::ptr::{self, NonNull};
 use crate::irq::Injection;
 use crate::sys;
 
+mod area;
 mod memory;
 mod stats;
 mod user;
 mod witness;
 
+pub use crate::sys::GateFn;
+pub use area::{set_areas, Areas};
 pub use stats::{Histogram, Stats};
 pub use user::Pattern;
 
+use area::Memory;
 use memory::{Mapping, Stacks};
 
 thread_local! {
@@ -84,8 +88,7 @@ impl Host {
 /// The calling thread as a CPU.
 pub struct Cpu {
     host: Box<Host>,
-    memory: Mapping,
-    tail: usize,
+    memory: Memory,
     _tasks: Mapping,
     _stacks: Stacks,
     /// It is this thread's and no other's.
@@ -100,33 +103,32 @@ impl Cpu {
     pub fn boot(config: &Config) -> std::io::Result<Cpu> {
         // If it is one only because it called into `kernel/`, it is that no longer.
         PLAIN.take();
-        Cpu::boot_as_is(config)
+        Cpu::boot_as_is(config, Some(config.number))
     }
 
-    fn boot_as_is(config: &Config) -> std::io::Result<Cpu> {
+    fn boot_as_is(config: &Config, number: Option<u32>) -> std::io::Result<Cpu> {
         assert!(HOST.get().is_null(), "this thread is a CPU already");
         assert!(
             config.tasks >= 3,
             "a CPU needs tasks for ksoftirqd and the kworker"
         );
-        // SAFETY: no arguments; constants.
-        let (size, task) = unsafe { (sys::kiln_cpu_size(), sys::kiln_task_size()) };
-        let memory = match config.tail {
-            0 => Mapping::data(size)?,
-            tail => Mapping::data(Cpu::TAIL + tail)?,
-        };
-        let tasks = Mapping::data(config.tasks * task)?;
-        let stacks = Stacks::new(config.tasks, config.stack_size)?;
+        // SAFETY: no arguments; a constant.
+        let task = unsafe { sys::kiln_task_size() };
+        let (memory, number) = Memory::new(number, config.tail)?;
+        let nr_tasks = config.tasks.max(area::tasks());
+        let tasks = Mapping::data(nr_tasks * task)?;
+        let stacks = Stacks::new(nr_tasks, config.stack_size)?;
         let cpu = memory.base().cast::<sys::CpuHead>();
         let raw = sys::CpuConfig {
+            number,
             tasks: tasks.base().as_ptr(),
-            nr_tasks: config.tasks as u32,
+            nr_tasks: nr_tasks as u32,
             kstacks: stacks.base(),
             kstack_size: stacks.size as u64,
             kstack_stride: stacks.stride() as u64,
             ..raw_config(config)
         };
-        // SAFETY: zero memory of the sizes asked for; tasks and stacks are as `raw` describes
+        // SAFETY: memory of the sizes asked for, zero where it must be; tasks and stacks are as `raw` describes
         // them and live as long as the CPU.
         unsafe { sys::kiln_cpu_init(cpu.as_ptr(), &raw) };
         let mut this = Cpu {
@@ -135,7 +137,6 @@ impl Cpu {
                 injection: Injection::default(),
             }),
             memory,
-            tail: config.tail,
             _tasks: tasks,
             _stacks: stacks,
             _here: PhantomData,
@@ -144,6 +145,12 @@ impl Cpu {
         HOST.set(&mut *this.host);
         // SAFETY: GS points to the initialised CPU; making kthreads needs kernel mode.
         unsafe { sys::kiln_gate(start, ptr::null_mut()) };
+        if let Some(tree) = area::start() {
+            // SAFETY: as above; the tree's function is made for the gate.
+            if unsafe { sys::kiln_gate(tree, ptr::null_mut()) } != 0 {
+                return Err(std::io::ErrorKind::OutOfMemory.into());
+            }
+        }
         Ok(this)
     }
 
@@ -155,7 +162,7 @@ impl Cpu {
     /// The memory behind its own data: [`Config::tail`] bytes, [`Cpu::TAIL`] from the base.
     pub fn tail(&mut self) -> &mut [u8] {
         // SAFETY: mapped in `boot` with so many bytes behind the CPU's own.
-        unsafe { std::slice::from_raw_parts_mut(self.base().add(Cpu::TAIL), self.tail) }
+        unsafe { std::slice::from_raw_parts_mut(self.base().add(Cpu::TAIL), self.memory.tail()) }
     }
 
     /// Change what [`Cpu::boot`] was told, but for the number and the sizes.
@@ -284,8 +291,8 @@ fn set_gs_base(address: u64) -> std::io::Result<()> {
 /// Enter kernel mode on the calling thread's CPU and call `f(arg)` there.
 ///
 /// # Safety
-/// `f` is a function of `kernel/` made for the gate, and `arg` what it takes.
-pub(crate) unsafe fn gate(f: sys::GateFn, arg: *mut c_void) -> u64 {
+/// `f` is a function of `kernel/` or of a hosted tree made for the gate, and `arg` what it takes.
+pub unsafe fn gate(f: sys::GateFn, arg: *mut c_void) -> u64 {
     ensure();
     // SAFETY: the thread is a CPU; the rest is the caller's promise.
     unsafe { sys::kiln_gate(f, arg) }
@@ -309,7 +316,8 @@ pub(crate) unsafe fn gate_with(
 
 fn ensure() {
     if HOST.get().is_null() {
-        let cpu = Cpu::boot_as_is(&Config::default()).expect("memory for a CPU, and a GS base");
+        let cpu =
+            Cpu::boot_as_is(&Config::default(), None).expect("memory for a CPU, and a GS base");
         PLAIN.replace(Some(cpu));
     }
 }

@@ -1,0 +1,130 @@
+//! Where a CPU's memory comes from: a mapping of its own or, once a kernel tree is loaded,
+//! the tree's areas. In these the tree's per-CPU data lie behind the CPU's own and stay when
+//! it goes; the next CPU of its number finds them.
+
+use std::io;
+use std::ptr::NonNull;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::OnceLock;
+
+use super::memory::Mapping;
+use super::Cpu;
+use crate::sys::{self, GateFn};
+
+/// Areas of the same size one behind the other, the first for CPU 0.
+#[derive(Clone, Copy, Debug)]
+pub struct Areas {
+    /// Where the first begins, aligned to 64 bytes.
+    pub base: NonNull<u8>,
+    /// Of each, bytes.
+    pub size: usize,
+    /// At most 64.
+    pub count: u32,
+    /// Tasks that each CPU has room for at least.
+    pub tasks: usize,
+    /// Called in kernel mode on each CPU that was booted; not 0: it failed.
+    pub start: GateFn,
+}
+
+// SAFETY: addresses; who may use which area `TAKEN` decides.
+unsafe impl Send for Areas {}
+// SAFETY: as above.
+unsafe impl Sync for Areas {}
+
+static AREAS: OnceLock<Areas> = OnceLock::new();
+
+/// A bit for each area that is a live CPU's.
+static TAKEN: AtomicU64 = AtomicU64::new(0);
+
+/// From now on a CPU of this process lies at the start of the area of its number. To be
+/// called once, before the first CPU.
+///
+/// # Safety
+/// The areas are readable and writable for as long as the process lives, and what lies before
+/// [`Cpu::TAIL`] in each is the CPU's; `start` is made for the gate.
+pub unsafe fn set_areas(areas: Areas) {
+    assert!(areas.size > Cpu::TAIL && (1..=64).contains(&areas.count));
+    assert!(AREAS.set(areas).is_ok(), "there are areas already");
+}
+
+pub(super) fn tasks() -> usize {
+    AREAS.get().map_or(0, |a| a.tasks)
+}
+
+pub(super) fn start() -> Option<GateFn> {
+    AREAS.get().map(|a| a.start)
+}
+
+/// The memory of one CPU.
+pub(super) enum Memory {
+    Own { map: Mapping, tail: usize },
+    Area { areas: Areas, number: u32 },
+}
+
+impl Memory {
+    /// For the CPU of this number, with so much behind its own data; without areas a number
+    /// may be any, and used twice. None: whichever is free.
+    pub fn new(number: Option<u32>, tail: usize) -> io::Result<(Memory, u32)> {
+        if let Some(areas) = AREAS.get() {
+            return areas.take(number);
+        }
+        // SAFETY: no arguments; a constant.
+        let size = unsafe { sys::kiln_cpu_size() };
+        let map = match tail {
+            0 => Mapping::data(size)?,
+            tail => Mapping::data(Cpu::TAIL + tail)?,
+        };
+        Ok((Memory::Own { map, tail }, number.unwrap_or(0)))
+    }
+
+    /// Its first byte.
+    pub fn base(&self) -> NonNull<u8> {
+        match self {
+            Memory::Own { map, .. } => map.base(),
+            // SAFETY: inside the areas, as `set_areas` was promised.
+            Memory::Area { areas, number } => unsafe {
+                areas.base.add(*number as usize * areas.size)
+            },
+        }
+    }
+
+    /// Bytes from [`Cpu::TAIL`] on.
+    pub fn tail(&self) -> usize {
+        match self {
+            Memory::Own { tail, .. } => *tail,
+            Memory::Area { areas, .. } => areas.size - Cpu::TAIL,
+        }
+    }
+}
+
+impl Drop for Memory {
+    fn drop(&mut self) {
+        if let Memory::Area { number, .. } = self {
+            TAKEN.fetch_and(!(1 << *number), Ordering::Release);
+        }
+    }
+}
+
+impl Areas {
+    fn take(&self, number: Option<u32>) -> io::Result<(Memory, u32)> {
+        let busy = |what: String| Err(io::Error::new(io::ErrorKind::ResourceBusy, what));
+        loop {
+            let taken = TAKEN.load(Ordering::Relaxed);
+            let n = number.unwrap_or_else(|| taken.trailing_ones());
+            if n >= self.count {
+                return busy(format!("the hosted tree has {} CPUs", self.count));
+            }
+            if taken & 1 << n != 0 {
+                return busy(format!("CPU {n} of the hosted tree is in use"));
+            }
+            let new = taken | 1 << n;
+            if TAKEN
+                .compare_exchange(taken, new, Ordering::Acquire, Ordering::Relaxed)
+                .is_ok()
+            {
+                let areas = *self;
+                return Ok((Memory::Area { areas, number: n }, n));
+            }
+        }
+    }
+}
