@@ -316,7 +316,8 @@ pub(crate) unsafe fn gate_with(
 
 fn ensure() {
     if HOST.get().is_null() {
-        let cpu = Cpu::boot_as_is(&Config::default(), None).expect("memory for a CPU, and a GS base");
+        let cpu =
+            Cpu::boot_as_is(&Config::default(), None).expect("memory for a CPU, and a GS base");
         PLAIN.replace(Some(cpu));
     }
 }
