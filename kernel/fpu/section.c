@@ -105,6 +105,11 @@ bool irq_fpu_usable(void)
 	return fpu_policy->usable();
 }
 
+bool kiln_fpu_usable(void)
+{
+	return irq_fpu_usable();
+}
+
 bool crypto_simd_usable(void)
 {
 	return irq_fpu_usable() && !this_cpu_read(simd_disabled_for_test);

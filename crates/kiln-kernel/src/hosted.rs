@@ -97,7 +97,8 @@ macro_rules! border {
     ($($name:ident)*) => {
         /// The functions themselves, as the header has them.
         pub mod border {
-            pub use crate::sys::{Section, Work, Workqueue, $($name),*};
+            pub use crate::sys::{$($name),*};
+            pub use crate::sys::{kiln_xts_crypt, Section, Work, Workqueue, XtsCall};
         }
 
         /// The functions of the border by name, for whoever links foreign code to them.
@@ -121,6 +122,6 @@ border! {
     kiln_workqueue_start kiln_workqueue_stop
     kiln_queue_work kiln_cancel_work kiln_flush_work
     kiln_warn
-    kiln_fpu_policy_add
+    kiln_fpu_policy_add kiln_fpu_usable
     kiln_section_time kiln_section_enter kiln_section_leave
 }

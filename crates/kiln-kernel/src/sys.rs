@@ -159,6 +159,7 @@ extern "C" {
     pub fn kiln_cancel_work(work: *mut Work) -> bool;
     pub fn kiln_flush_work(queue: *mut Workqueue, work: *mut Work);
     pub fn kiln_warn();
+    pub fn kiln_fpu_usable() -> bool;
     pub fn kiln_fpu_policy_add(ops: *const FpuOps) -> i32;
     pub fn kiln_section_time(section: *mut Section);
     pub fn kiln_section_enter(section: *const Section);
@@ -174,9 +175,40 @@ extern "C" {
     pub fn kiln_fpu_pairs(pairs: *mut c_void) -> u64;
 }
 
+pub type OpCrypt = unsafe extern "C" fn(
+    ctx: *mut c_void,
+    slot: u32,
+    dst: *mut u8,
+    src: *const u8,
+    len: usize,
+    iv: *const u8,
+    decrypt: bool,
+    done: unsafe extern "C" fn(data: *mut c_void, answer: i32),
+    data: *mut c_void,
+) -> i32;
+
+#[repr(C)]
+pub struct Op {
+    pub crypt: OpCrypt,
+    pub ctx: *mut c_void,
+    pub slots: u32,
+}
+
+#[repr(C)]
+#[derive(Clone)]
+pub struct OpSlot {
+    pub side: *mut LoadSide,
+    pub next: *mut OpSlot,
+    pub seq: u64,
+    pub message: u32,
+}
+
 #[repr(C)]
 pub struct LoadSide {
     pub imp: *const XtsImpl,
+    pub op: *const Op,
+    pub slots: *mut OpSlot,
+    pub depth: u32,
     pub key: *const XtsKey,
     pub src: *const u8,
     pub want: *const u8,
@@ -189,6 +221,14 @@ pub struct LoadSide {
     pub decrypt: bool,
     pub ops: u64,
     pub corrupted: u64,
+    pub async_punts: u64,
+    pub dropped: u64,
+    pub reordered: u64,
+    pub errors: u64,
+    pub free: *mut OpSlot,
+    pub in_flight: u32,
+    pub put: u64,
+    pub answered: u64,
 }
 
 #[repr(C)]

@@ -14,6 +14,8 @@ mod corruption;
 mod foreign;
 #[path = "emulation/hosted.rs"]
 mod hosted;
+#[path = "emulation/later.rs"]
+mod later;
 #[path = "emulation/machine.rs"]
 mod machine;
 #[path = "emulation/parallel.rs"]

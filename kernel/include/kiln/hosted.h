@@ -146,6 +146,9 @@ struct kiln_fpu_ops {
 /* Its number, for kiln_fpu_policy_set(); -1 when there are too many. */
 int kiln_fpu_policy_add(const struct kiln_fpu_ops *ops);
 
+/* Whether the policy in force allows a section here and now. */
+_Bool kiln_fpu_usable(void);
+
 /*
  * The accounting of a section that the tree opens by itself: the clock, the depth, the
  * count, as for one of Kiln's. kiln_section_begin/end are for the code that stands

@@ -141,13 +141,40 @@ KILN_EXPORT u64 kiln_xts_crypt(void *call);
 KILN_EXPORT u64 kiln_xts_run(void *series);
 
 /*
+ * An operation of other code that may answer later, as a request to the kernel's crypto
+ * API does: 0 when it is done; -EINPROGRESS, or -EBUSY when it waits for a place in a
+ * queue, if @done will be called with the answer (and with -EINPROGRESS before that
+ * when it has got a place); another error, -ENOSPC when a queue is full, if it will not.
+ * @slot, below the operation's @slots, is not in flight when it is called.
+ */
+struct kiln_op {
+	int (*crypt)(void *ctx, u32 slot, u8 *dst, const u8 *src, size_t len,
+		     const u8 *iv, bool decrypt,
+		     void (*done)(void *data, int answer), void *data);
+	void *ctx;
+	u32 slots;
+};
+
+/* What a load keeps of an operation in flight; the host provides one for each slot. */
+struct kiln_op_slot {
+	struct kiln_load_side *side;
+	struct kiln_op_slot *next;	/* of those that are free */
+	u64 seq;
+	u32 message;
+};
+
+/*
  * A load: a task that encrypts while interrupts come, and what they do.
  *
  * Message i of the task (of @count, round and round) is at src + i * stride; with the
- * right answer at want + i * stride. Softirqs have messages of their own.
+ * right answer at want + i * stride. Softirqs have messages of their own. The answer
+ * comes to dst + i * stride; that of an operation in slot i, whatever its message.
  */
 struct kiln_load_side {
 	const struct kiln_xts_impl *impl;	/* NULL: keep patterns in all registers */
+	const struct kiln_op *op;	/* if not NULL, instead of both */
+	struct kiln_op_slot *slots;
+	u32 depth;		/* a task has so many in flight before it waits */
 	const struct xts_key *key;
 	const u8 *src, *want, *iv;
 	u8 *dst;
@@ -155,6 +182,14 @@ struct kiln_load_side {
 	u32 next;
 	bool decrypt;
 	u64 ops, corrupted;
+	/* Of operations that may answer later: */
+	u64 async_punts;	/* they did */
+	u64 dropped;		/* a queue was full, or all slots in flight */
+	u64 reordered;		/* answered after one that was put later */
+	u64 errors;		/* any other answer, which counts as corrupted, too */
+	struct kiln_op_slot *free;
+	u32 in_flight;
+	u64 put, answered;	/* sequence numbers */
 };
 
 struct kiln_load {

@@ -38,7 +38,10 @@ typedef int64_t s64;
 
 /* The kernel's errno values, returned negated. */
 enum {
+	EBUSY = 16,
 	EINVAL = 22,
+	ENOSPC = 28,
+	EINPROGRESS = 115,
 };
 
 #endif

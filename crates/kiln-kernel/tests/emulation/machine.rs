@@ -168,7 +168,7 @@ pub fn messages(seed: u64, op: Op, len: usize, count: usize) -> Arc<Messages> {
 pub fn plan(task: TaskWork, seed: u64) -> Plan {
     Plan {
         task,
-        softirq: (Impl::best(), messages(!seed, Op::Encrypt, 512, 8)),
+        softirq: (Impl::best().into(), messages(!seed, Op::Encrypt, 512, 8)),
         fallback: judge(),
         second: None,
         hardirq_fpu: false,
