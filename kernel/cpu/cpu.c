@@ -4,6 +4,7 @@
  */
 #include <kiln/cpu.h>
 #include <kiln/cpu_offsets.h>
+#include <kiln/crypto.h>
 #include <kiln/fpu.h>
 #include <kiln/kiln.h>
 #include <kiln/preempt.h>
@@ -82,6 +83,7 @@ void kiln_cpu_start(void)
 {
 	ksoftirqd_start();
 	kworker_start();
+	cryptd_start();
 }
 
 void kiln_cpu_stop(struct cpu *cpu)

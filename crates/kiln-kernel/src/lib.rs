@@ -4,10 +4,12 @@
 #![warn(missing_docs)]
 
 pub mod cpu;
+pub mod crypto;
 pub mod fpu;
 pub mod hosted;
 pub mod irq;
 pub mod load;
+pub mod script;
 pub mod storm;
 mod sys;
 pub mod tier;

@@ -62,6 +62,9 @@ pub struct XtsImpl {
     pub constant_time: bool,
     pub encrypt: XtsCrypt,
     pub decrypt: XtsCrypt,
+    pub first_tweak: unsafe extern "C" fn(key: *const XtsKey, tweak: *mut u8),
+    pub encrypt_from: XtsCrypt,
+    pub decrypt_from: XtsCrypt,
 }
 
 #[repr(C)]
@@ -123,6 +126,18 @@ extern "C" {
     pub fn kiln_fpstate_size() -> u32;
     pub fn kiln_fpstate_forget(features: u32);
 
+    pub fn kiln_slab_give(memory: *mut c_void, size: usize);
+    pub fn kiln_slab_in_use() -> usize;
+    pub fn kiln_crypto_init() -> i32;
+    pub fn kiln_crypto_model(model: u32);
+    pub fn kiln_crypto_open(tfm: *mut c_void) -> u64;
+    pub fn kiln_crypto_close(tfm: *mut c_void) -> u64;
+    pub fn kiln_crypto_setkey(setkey: *mut c_void) -> u64;
+    pub fn kiln_crypto_request(request: *mut c_void) -> u64;
+    pub fn kiln_crypto_requests(requests: *mut c_void) -> u64;
+    pub fn kiln_cryptd_break(broken: u32);
+    pub fn kiln_script(script: *mut c_void) -> u64;
+    pub static kiln_request_ops: RequestOps;
     pub fn kiln_attach(hooks: *const Hooks) -> bool;
     pub fn kiln_detach();
     pub fn kiln_local_bh_disable(count: u32);
@@ -267,6 +282,106 @@ pub struct Usable {
 pub struct FpuPairs {
     pub pairs: u64,
     pub timed: bool,
+}
+
+#[repr(C)]
+#[derive(Clone, Copy)]
+pub struct Scatterlist {
+    pub addr: *mut u8,
+    pub length: u32,
+    pub last: bool,
+}
+
+#[repr(C)]
+pub struct Tfm {
+    pub name: *const c_char,
+    pub kind: u32,
+    pub mask: u32,
+    pub tfm: *mut c_void,
+    pub driver: *const c_char,
+    pub flags: u32,
+    pub priority: i32,
+    pub err: i32,
+}
+
+#[repr(C)]
+pub struct SetKey {
+    pub tfm: *mut c_void,
+    pub key: *const u8,
+    pub len: u32,
+    pub err: i32,
+}
+
+#[repr(C)]
+pub struct Request {
+    pub tfm: *mut c_void,
+    pub src: *mut Scatterlist,
+    pub dst: *mut Scatterlist,
+    pub iv: *mut u8,
+    pub len: u32,
+    pub decrypt: bool,
+    pub context: u32,
+    pub submitted: i32,
+    pub result: i32,
+}
+
+#[repr(C)]
+pub struct Requests {
+    pub tfm: *mut c_void,
+    pub dst: *mut u8,
+    pub src: *mut u8,
+    pub iv: *mut u8,
+    pub len: u32,
+    pub stride: usize,
+    pub count: usize,
+    pub calls: u64,
+    pub decrypt: bool,
+    pub part: u32,
+    pub later: u64,
+    pub err: i32,
+}
+
+/// `struct kiln_request_ops`: only its address matters here.
+#[repr(C)]
+pub struct RequestOps {
+    _functions: [usize; 4],
+}
+
+#[repr(C)]
+#[derive(Clone, Copy)]
+pub struct ScriptStep {
+    pub kind: u32,
+    pub tfm: u32,
+    pub context: u32,
+    pub flags: u32,
+    pub count: u32,
+}
+
+#[repr(C)]
+#[derive(Clone, Copy, Default)]
+pub struct ScriptEvent {
+    pub request: u32,
+    pub answer: bool,
+    pub kthread: bool,
+    pub wrong: bool,
+    pub err: i32,
+    pub preempt_count: u32,
+}
+
+#[repr(C)]
+pub struct Script {
+    pub ops: *const RequestOps,
+    pub tfm: *mut *mut c_void,
+    pub step: *const ScriptStep,
+    pub steps: u32,
+    pub len: u32,
+    pub src: *const u8,
+    pub want: *const u8,
+    pub iv: *const u8,
+    pub event: *mut ScriptEvent,
+    pub max_events: u32,
+    pub events: u32,
+    pub stuck: u32,
 }
 
 /// `struct kiln_work`.

@@ -10,6 +10,8 @@ mod clock;
 mod controls;
 #[path = "emulation/corruption.rs"]
 mod corruption;
+#[path = "emulation/cryptd.rs"]
+mod cryptd;
 #[path = "emulation/foreign.rs"]
 mod foreign;
 #[path = "emulation/hosted.rs"]
@@ -20,6 +22,8 @@ mod later;
 mod machine;
 #[path = "emulation/parallel.rs"]
 mod parallel;
+#[path = "emulation/requests.rs"]
+mod requests;
 #[path = "emulation/scheduling.rs"]
 mod scheduling;
 #[path = "emulation/softirq.rs"]

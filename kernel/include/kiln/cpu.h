@@ -10,6 +10,7 @@
  *	local_irq_*		interrupts off and on
  * softirq.c APIs:
  *	raise_softirq, local_bh_*, do_softirq
+ * context.c APIs: context.h
  * sched.c, kthread.c, workqueue.c APIs: sched.h
  */
 #ifndef KILN_CPU_H
@@ -87,6 +88,12 @@ struct cpu_stats {
 
 typedef void irq_handler_t(struct cpu *cpu);
 
+/* Requests that wait; beyond @max_qlen only those that may be backlogged. */
+struct crypto_queue {
+	struct skcipher_request *head, *tail, *backlog;
+	u32 qlen, max_qlen;
+};
+
 struct cpu {
 	/* The first cache line is laid out as Linux 6.12's struct pcpu_hot. */
 	void *foreign;		/* a hosted tree's current task */
@@ -124,6 +131,7 @@ struct cpu {
 	irq_handler_t *irq_handler;
 	irq_handler_t *softirq_handler[NR_SOFTIRQS];
 	void *irq_data;
+	void *errand;		/* context.c */
 
 	u64 ticks_per_us;
 	u64 tick, slice;	/* TSC ticks */
@@ -138,6 +146,8 @@ struct cpu {
 	struct task *ksoftirqd;
 	struct kiln_workqueue works;
 	struct task *kworker;
+	struct kiln_work cryptd_work;
+	struct crypto_queue cryptd_queue;
 	const struct kiln_hooks *hooks;	/* of a hosted tree */
 
 	struct histogram section_time, softirq_latency, softirq_time;

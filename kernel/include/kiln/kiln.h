@@ -26,6 +26,13 @@ struct kiln_xts_impl {
 			size_t len, const u8 *iv);
 	void (*decrypt)(const struct xts_key *key, u8 *dst, const u8 *src,
 			size_t len, const u8 *iv);
+	/* The IV at @tweak becomes the tweak of a message's first block. */
+	void (*first_tweak)(const struct xts_key *key, u8 *tweak);
+	/* A piece of a message: the tweak of its first block for the IV. */
+	void (*encrypt_from)(const struct xts_key *key, u8 *dst, const u8 *src,
+			     size_t len, const u8 *tweak);
+	void (*decrypt_from)(const struct xts_key *key, u8 *dst, const u8 *src,
+			     size_t len, const u8 *tweak);
 };
 
 /* One message, in an FPU section of its own if the implementation needs one. */
@@ -267,6 +274,166 @@ struct kiln_fpu_pairs {
 };
 
 KILN_EXPORT u64 kiln_fpu_pairs(void *pairs);
+/* lib/slab.c: memory for transforms; once, before anything of crypto/ is called */
+KILN_EXPORT void kiln_slab_give(void *memory, size_t size);
+
+/* Pieces of memory; the last is marked. */
+struct scatterlist {
+	u8 *addr;
+	u32 length;
+	bool last;
+};
+
+/*
+ * crypto/border.c: the crypto API (kiln/crypto.h). Functions that take a void pointer are
+ * for kiln_gate().
+ */
+KILN_EXPORT int kiln_crypto_init(void);
+/* Which algorithms there are: enum crypto_model. */
+KILN_EXPORT void kiln_crypto_model(u32 model);
+KILN_EXPORT size_t kiln_slab_in_use(void);
+
+struct kiln_tfm {
+	const char *name;	/* of the algorithm or of the driver */
+	u32 type, mask;
+	void *tfm;		/* NULL if there is none */
+	const char *driver;	/* that it turned out to be */
+	u32 flags;		/* of its algorithm */
+	int priority;
+	int err;
+};
+
+KILN_EXPORT u64 kiln_crypto_open(void *tfm);
+KILN_EXPORT u64 kiln_crypto_close(void *tfm);
+
+struct kiln_setkey {
+	void *tfm;
+	const u8 *key;
+	u32 len;
+	int err;
+};
+
+KILN_EXPORT u64 kiln_crypto_setkey(void *setkey);
+
+/* One request, made in a context (enum kiln_context); the task waits for its answer. */
+struct kiln_request {
+	void *tfm;
+	struct scatterlist *src, *dst;
+	u8 *iv;
+	u32 len;
+	bool decrypt;
+	u32 context;
+	int submitted;		/* what the call returned */
+	int result;		/* what it came to */
+};
+
+KILN_EXPORT u64 kiln_crypto_request(void *request);
+
+/*
+ * Requests one after the other, as a user makes them: message i (of @count, round and
+ * round) is at src + i * stride in one piece, its answer goes to dst + i * stride, its IV
+ * is iv + 16 * i. Each is waited for.
+ */
+struct kiln_requests {
+	void *tfm;
+	u8 *dst;
+	u8 *src;
+	u8 *iv;
+	u32 len;
+	size_t stride;
+	size_t count;
+	u64 calls;
+	bool decrypt;
+	u32 part;		/* enum kiln_request_part */
+	u64 later;		/* of them, not answered at once */
+	int err;		/* the first that was not 0 */
+};
+
+/* All of it, or one part of what the simd helper does beside the cipher. */
+enum kiln_request_part {
+	KILN_REQUEST,
+	KILN_REQUEST_CHECKS,	/* is SIMD usable, is anything queued */
+	KILN_REQUEST_COPY,	/* the request to the sub-request */
+	KILN_REQUEST_CALL,	/* an indirect call and return */
+	KILN_REQUEST_SETUP,	/* only what the user does */
+};
+
+KILN_EXPORT u64 kiln_crypto_requests(void *requests);
+
+/* A crypto API that can be asked: Kiln's own, or a hosted tree's. */
+struct kiln_submission {
+	u8 *dst, *src, *iv;	/* in one piece */
+	u32 len;
+	u32 flags;		/* CRYPTO_TFM_REQ_MAY_SLEEP, CRYPTO_TFM_REQ_MAY_BACKLOG */
+	bool decrypt;
+	void (*complete)(void *data, int err);
+	void *data;
+};
+
+struct kiln_request_ops {
+	void *(*request_alloc)(void *tfm);	/* NULL: no memory */
+	void (*request_free)(void *request);
+	int (*submit)(void *request, const struct kiln_submission *submission);
+	void (*tfm_free)(void *tfm);
+};
+
+KILN_EXPORT extern const struct kiln_request_ops kiln_request_ops;
+
+/* Controls: rules of cryptd that are broken from now on. */
+enum kiln_cryptd_broken {
+	KILN_CRYPTD_NO_LIMIT = 1,	/* queues without end */
+	KILN_CRYPTD_NO_BACKLOG = 2,	/* nobody may be backlogged */
+	KILN_CRYPTD_UNCOUNTED = 4,	/* requests queued are not known of */
+	KILN_CRYPTD_LATE_FIRST = 8,	/* what came last is served first */
+};
+
+KILN_EXPORT void kiln_cryptd_break(u32 broken);
+
+/*
+ * load/script.c: requests made one after the other in given contexts, and what became of
+ * each, for kiln_gate(). Every request has memory of its own.
+ */
+enum kiln_step_kind {
+	KILN_STEP_SUBMIT,	/* @count requests on @tfm in @context with @flags */
+	KILN_STEP_RUN,		/* let others run until @count more are answered */
+	KILN_STEP_SECTION_BEGIN,
+	KILN_STEP_SECTION_END,
+	KILN_STEP_BH_OFF,
+	KILN_STEP_BH_ON,
+	KILN_STEP_FREE,		/* @tfm */
+};
+
+struct kiln_step {
+	u32 kind;
+	u32 tfm;		/* index */
+	u32 context;		/* enum kiln_context */
+	u32 flags;
+	u32 count;
+};
+
+struct kiln_script_event {
+	u32 request;		/* in the order of submission */
+	bool answer;		/* to the callback; else what the call returned */
+	bool kthread;		/* where */
+	bool wrong;		/* an answer of 0 over the wrong bytes */
+	int err;
+	u32 preempt_count;	/* where */
+};
+
+struct kiln_script {
+	const struct kiln_request_ops *ops;
+	void **tfm;
+	const struct kiln_step *step;
+	u32 steps;
+	u32 len;		/* of each message */
+	u8 *src, *want, *iv;	/* of every message */
+	struct kiln_script_event *event;
+	u32 max_events;
+	u32 events;		/* out; more than max_events if there was no room */
+	u32 stuck;		/* out: the step that never ended, from 1 */
+};
+
+KILN_EXPORT u64 kiln_script(void *script);
 /* cpu/irq.c: an interrupt here and now, if they are on; else as soon as they are */
 KILN_EXPORT void kiln_irq_self(void);
 
