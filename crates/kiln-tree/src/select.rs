@@ -53,8 +53,7 @@ pub fn select(cache: &Cache, objects: &[Object], services: &Services) -> Result<
     let paths: Vec<&str> = objects.iter().map(|o| o.path.as_str()).collect();
     let tables = symbols(&cache.objects, &paths)?;
     let mut provided = services.provided.clone();
-    let needed = tables.values().flat_map(|t| &t.needed);
-    provided.extend(needed.filter(|n| kiln_kernel::border::has(n)).cloned());
+    provided.extend(crate::link::border().into_iter().map(String::from));
     Ok(choose(objects, &tables, &provided))
 }
 
