@@ -22,7 +22,8 @@ int kiln_image_setup(const struct boot *given)
 	boot = *given;
 	memory_init();
 	time_init();
-	kiln_glue_setup();
+	kiln_glue_setup(boot.tier);
+	patch_init();
 	percpu_init();
 	return 0;
 }
