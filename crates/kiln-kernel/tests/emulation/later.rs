@@ -338,7 +338,10 @@ fn a_task_waits_for_its_answers() {
                 let counts = load.counts();
                 println!("full {full}, {depth} in flight, later {always_later}: {counts:?}");
                 assert_clean("a task that waits", &counts);
-                assert_eq!(counts.task_ops, 16_000, "none is left when the task returns");
+                assert_eq!(
+                    counts.task_ops, 16_000,
+                    "none is left when the task returns"
+                );
                 assert_eq!((counts.dropped, counts.reordered), (0, 0));
                 assert_eq!(counts.async_punts, if always_later { 16_000 } else { 0 });
             }
