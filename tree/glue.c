@@ -423,6 +423,7 @@ void kiln_glue_algorithms(const char *driver, kiln_report_t *report)
 extern const unsigned int kiln_glue_hz;
 size_t kiln_glue_task_size(void);
 void kiln_glue_new_task(void *memory, const char *name, bool user);
+void kiln_glue_fpu_task(struct task_struct *task);	/* fpu.c */
 bool kiln_glue_task_sleeps(const void *task);
 void kiln_glue_task_runs(void *task);
 void kiln_glue_task_state(void *task, int state);
@@ -442,6 +443,8 @@ void kiln_glue_new_task(void *memory, const char *name, bool user)
 	memset(task, 0, kiln_glue_task_size());
 	/* Without user FPU state: nothing to save, nothing to restore. */
 	task->flags = PF_KTHREAD;
+	if (user)
+		kiln_glue_fpu_task(task);
 	strscpy(task->comm, name, sizeof(task->comm));
 }
 

@@ -19,6 +19,7 @@ mod select;
 mod selftest;
 mod services;
 mod source;
+pub mod stream;
 mod tools;
 
 use std::ffi::OsString;

@@ -8,10 +8,15 @@ use std::sync::atomic::Ordering;
 use std::thread::available_parallelism;
 
 use crate::cache::{hash, update, Cache, FRAGMENT};
+use crate::services::HEADERS;
 use crate::{Error, Plan};
 
-/// Compiled by the tree, against its headers.
-const GLUE: &str = include_str!("../../../tree/glue.c");
+/// Compiled by the tree, against its headers, so that no layout and no signature is guessed.
+pub const GLUE: [(&str, &str); 3] = [
+    ("kiln_glue", include_str!("../../../tree/glue.c")),
+    ("kiln_fpu", include_str!("../../../tree/fpu.c")),
+    ("kiln_stream", include_str!("../../../tree/stream.c")),
+];
 
 /// Directories whose objects are the stack, in the order of a kernel's link.
 pub const STACK: [&str; 4] = [
@@ -117,7 +122,12 @@ const IGNORED_ENV: [&str; 14] = [
 pub fn build(plan: &Plan, cache: &Cache) -> Result<Built, Error> {
     File::create(&cache.log).map_err(|e| Error::io(&cache.log, &e))?;
     configure(plan, cache)?;
-    update(&cache.objects.join("lib/kiln_glue.c"), GLUE)?;
+    for (name, text) in GLUE {
+        update(&cache.objects.join(format!("lib/{name}.c")), text)?;
+    }
+    for (name, text) in HEADERS {
+        update(&cache.objects.join("lib").join(name), text)?;
+    }
     let has = |path: &str| plan.source.dir.join(path).exists();
     let mut targets: Vec<String> = STACK
         .iter()
@@ -125,7 +135,7 @@ pub fn build(plan: &Plan, cache: &Cache) -> Result<Built, Error> {
         .filter(|dir| has(&format!("{dir}/Makefile")))
         .map(|dir| format!("{dir}/"))
         .collect();
-    targets.push("lib/kiln_glue.o".into());
+    targets.extend(GLUE.iter().map(|(name, _)| format!("lib/{name}.o")));
     let objects = LIBRARY
         .iter()
         .filter(|o| has(&format!("{o}.c")) || has(&format!("{o}.S")));
@@ -139,7 +149,10 @@ pub fn build(plan: &Plan, cache: &Cache) -> Result<Built, Error> {
     })?;
     let failures = failures(&said.text);
     let objects = objects_of(cache)?;
-    if !cache.objects.join("lib/kiln_glue.o").is_file() {
+    for (name, _) in GLUE {
+        if cache.objects.join(format!("lib/{name}.o")).is_file() {
+            continue;
+        }
         return Err(Error::Input(format!(
             "Linux {} does not build{}: the log is {}",
             plan.source.version,
@@ -335,10 +348,13 @@ fn last_error(text: &str) -> String {
 
 /// Members of the directories' archives in their order, then the library's objects.
 fn objects_of(cache: &Cache) -> Result<Vec<Object>, Error> {
-    let mut objects = vec![Object {
-        path: "lib/kiln_glue.o".into(),
-        library: false,
-    }];
+    let mut objects: Vec<Object> = GLUE
+        .iter()
+        .map(|(name, _)| Object {
+            path: format!("lib/{name}.o"),
+            library: false,
+        })
+        .collect();
     for (dirs, library) in [(&STACK, false), (&LIBRARY_DIRS, true)] {
         for dir in dirs {
             for path in members(cache, dir)? {
