@@ -33,6 +33,7 @@ static struct block *freed[LARGEST + 1];
 
 unsigned long SERVICE(page_offset_base), SERVICE(phys_base);
 unsigned long SERVICE(vmemmap_base), SERVICE(vmalloc_base);
+void *SERVICE(__zero_page);	/* its struct page, since 7.0 */
 char SERVICE(kmalloc_caches)[1 << 16];
 char SERVICE(hugetlb_optimize_vmemmap_key)[64];
 
@@ -46,6 +47,8 @@ static void *reserve(unsigned long size)
 	return p;
 }
 
+void *SERVICE(alloc_pages_noprof)(unsigned int gfp, unsigned int order);
+
 void memory_init(void)
 {
 	const unsigned long pages = 1ul << (ADDRESS_BITS - PAGE_SHIFT);
@@ -56,6 +59,7 @@ void memory_init(void)
 			 ~((1ul << LARGEST) - 1));
 	class_of = reserve(ARENA_SIZE >> PAGE_SHIFT);
 	SERVICE(vmemmap_base) = (unsigned long)reserve(pages * STRUCT_PAGE);
+	SERVICE(__zero_page) = SERVICE(alloc_pages_noprof)(GFP_ZERO, 0);
 }
 
 static void clear(void *p, size_t n)
@@ -136,33 +140,9 @@ void *SERVICE(__kmalloc_noprof)(size_t size, unsigned int gfp)
 	return memory_alloc(size, gfp);
 }
 
-void *SERVICE(__kmalloc_node_noprof)(size_t size, void *bucket, unsigned int gfp, int node)
-{
-	(void)bucket;
-	(void)node;
-	return memory_alloc(size, gfp);
-}
-
-void *SERVICE(__kmalloc_node_track_caller_noprof)(size_t size, void *bucket,
-						  unsigned int gfp, int node,
-						  unsigned long caller)
-{
-	(void)bucket;
-	(void)node;
-	(void)caller;
-	return memory_alloc(size, gfp);
-}
-
 void *SERVICE(__kmalloc_cache_noprof)(void *cache, unsigned int gfp, size_t size)
 {
 	(void)cache;
-	return memory_alloc(size, gfp);
-}
-
-void *SERVICE(__kvmalloc_node_noprof)(size_t size, void *bucket, unsigned int gfp, int node)
-{
-	(void)bucket;
-	(void)node;
 	return memory_alloc(size, gfp);
 }
 

@@ -86,3 +86,14 @@ bool run_work(void)
 	work->fn(work);
 	return true;
 }
+
+/* What is queued is short: all of it runs. */
+bool SERVICE(flush_work)(struct work *work)
+{
+	bool any = false;
+
+	(void)work;
+	while (run_work())
+		any = true;
+	return any;
+}

@@ -20,8 +20,8 @@ macro_rules! sources {
 
 /// The files of `tree/services/`.
 const SOURCES: &[(&str, &str)] = sources!(
-    "completion.c" "cpufeature.c" "format.c" "host.c" "kthread.c" "locks.c" "memory.c" "param.c" "paravirt.c"
-    "patch.c" "percpu.c" "printk.c" "random.c" "refused.c" "service.h" "time.c" "workqueue.c"
+    "completion.c" "cpufeature.c" "format.c" "host.c" "kthread.c" "locks.c" "memory.c" "names.c" "param.c" "paravirt.c"
+    "patch.c" "percpu.c" "printk.c" "random.c" "refused.c" "service.h" "time.c" "warn.c" "workqueue.c"
 );
 
 /// General registers, since a section may be live; no builtins, since `rep movsb` must not become a call of memcpy;
