@@ -14,6 +14,7 @@
 #include <linux/static_call.h>
 #include <linux/version.h>
 
+void kiln_glue_count(int n);
 void *kiln_alloc(size_t size, gfp_t flags);
 void kiln_warn(unsigned long ip, const char *file, unsigned int line);
 
@@ -101,3 +102,8 @@ early_initcall(kiln_allow_fpu);
 #ifdef CONFIG_HAS_SEPARATE_PREEMPT_RESCHED_BITS
 DEFINE_PER_CPU_CACHE_HOT(unsigned long, __preempt_count) = PREEMPT_ENABLED;
 #endif
+
+void kiln_glue_count(int n)
+{
+	__preempt_count_add(n);
+}

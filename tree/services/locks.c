@@ -26,14 +26,14 @@ static void irqs_off(bool off)
 
 void SERVICE(_raw_spin_lock)(struct spinlock *lock)
 {
-	cpu_add(CPU_PREEMPT_COUNT, 1);
+	kiln_glue_count(1);
 	take(lock);
 }
 
 void SERVICE(_raw_spin_unlock)(struct spinlock *lock)
 {
 	lock->locked = 0;
-	cpu_add(CPU_PREEMPT_COUNT, -1);
+	kiln_glue_count(-1);
 }
 
 int SERVICE(_raw_spin_trylock)(struct spinlock *lock)
@@ -46,14 +46,14 @@ int SERVICE(_raw_spin_trylock)(struct spinlock *lock)
 
 void SERVICE(_raw_spin_lock_bh)(struct spinlock *lock)
 {
-	cpu_add(CPU_PREEMPT_COUNT, SOFTIRQ_DISABLED + 1);
+	kiln_glue_count(SOFTIRQ_DISABLED + 1);
 	take(lock);
 }
 
 void SERVICE(_raw_spin_unlock_bh)(struct spinlock *lock)
 {
 	lock->locked = 0;
-	cpu_add(CPU_PREEMPT_COUNT, -(SOFTIRQ_DISABLED + 1));
+	kiln_glue_count(-(SOFTIRQ_DISABLED + 1));
 }
 
 void SERVICE(_raw_spin_lock_irq)(struct spinlock *lock)
@@ -86,13 +86,13 @@ void SERVICE(_raw_spin_unlock_irqrestore)(struct spinlock *lock, unsigned long f
 void SERVICE(__local_bh_disable_ip)(unsigned long ip, unsigned int count)
 {
 	(void)ip;
-	cpu_add(CPU_PREEMPT_COUNT, count);
+	kiln_glue_count(count);
 }
 
 void SERVICE(__local_bh_enable_ip)(unsigned long ip, unsigned int count)
 {
 	(void)ip;
-	cpu_add(CPU_PREEMPT_COUNT, -count);
+	kiln_glue_count(-count);
 }
 
 /*

@@ -1,22 +1,31 @@
 //! A kernel tree in user land: its own build makes the objects of its crypto stack, which are linked unmodified with
-//! Kiln's services (`tree/`) into a program that runs as a child.
+//! Kiln's services (`tree/`) into an image. This program, run again as a child, loads it onto its emulated CPUs.
+//!
+//! Parent: [`build`], then [`child::run`]. Child: [`child::Order::from_env`], [`Host::boot`].
 
 mod cache;
+pub mod child;
 mod config;
+mod crash;
+mod elf;
 mod error;
+pub mod event;
 mod farm;
 mod fault;
 mod host;
+mod image;
 mod library;
 mod link;
 mod make;
 mod row;
 mod select;
+mod selftest;
 mod services;
 mod source;
 mod tools;
 
 use std::collections::BTreeSet;
+use std::ffi::OsString;
 use std::fs;
 use std::path::PathBuf;
 use std::sync::atomic::AtomicBool;
@@ -27,6 +36,8 @@ pub use cache::key;
 pub use config::Config;
 pub use error::Error;
 pub use fault::Symbols;
+pub use host::{Host, CPUS};
+pub use image::Image;
 pub use row::Row;
 pub use source::{Source, Version};
 
@@ -66,31 +77,73 @@ impl Outcome {
     }
 }
 
-/// Builds the tree's stack, runs it, and lists what is there.
+/// A tree as an image, ready to be loaded.
+pub struct Built {
+    /// The image's file.
+    pub image: PathBuf,
+    /// Such as `kiln`, or `cloud.config (retpoline, rethunk, ibt)`.
+    pub config: String,
+    /// Rows of the objects.
+    pub rows: Vec<Row>,
+    /// What a reader of the rows must know.
+    pub notes: Vec<String>,
+    /// Where it was built. Nobody else builds there as long as this lives.
+    pub cache: PathBuf,
+    _lock: cache::Cache,
+}
+
+/// Builds the tree's stack and links it.
 ///
 /// # Errors
 /// The machine lacks a tool, the cache cannot be used, or the tree's own build does not get as far as objects.
-pub fn run(plan: &Plan) -> Result<Outcome, Error> {
+pub fn build(plan: &Plan) -> Result<Built, Error> {
     tools::check(&plan.compiler)?;
     let cache = cache::Cache::open(&plan.source, &plan.compiler, &plan.config)?;
     let services = services::compile(&plan.compiler, &cache)?;
     let (built, selection) = objects(plan, &cache, &services)?;
-    let program = link::link(&plan.compiler, &cache, &selection, &services)?;
-    (plan.progress)(0.97, "the tree's self-tests");
-    let mut rows = row::objects(&selection, &built.failures);
-    let mut notes = built.taken.notes;
-    let seen = host::run_all(&program, plan)?;
-    row::algorithms(&seen, &Symbols::lazily(&program), &mut rows, &mut notes);
+    let image = link::link(&plan.compiler, &cache, &selection, &services)?;
     let config = config::label(&plan.config.name, &built.taken.mitigations);
+    let mut rows = row::objects(&selection, &built.failures);
     for row in &mut rows {
         row.config.clone_from(&config);
     }
-    Ok(Outcome {
+    Ok(Built {
+        image,
         rows,
         config,
-        notes,
-        cache: cache.dir,
+        notes: built.taken.notes,
+        cache: cache.dir.clone(),
+        _lock: cache,
     })
+}
+
+/// Builds the tree's stack, runs it, and lists what is there. `args` make this program call [`list`] in the child.
+///
+/// # Errors
+/// Those of [`build`], and a child that cannot be started.
+pub fn run(plan: &Plan, args: &[OsString]) -> Result<Outcome, Error> {
+    let built = build(plan)?;
+    (plan.progress)(0.97, "the tree's self-tests");
+    let (mut rows, mut notes) = (built.rows, built.notes);
+    let seen = selftest::run_all(&built.image, plan, args)?;
+    row::algorithms(&seen, &Symbols::lazily(&built.image), &mut rows, &mut notes);
+    for row in &mut rows {
+        row.config.clone_from(&built.config);
+    }
+    Ok(Outcome {
+        rows,
+        config: built.config,
+        notes,
+        cache: built.cache,
+    })
+}
+
+/// The child's side of [`run`].
+///
+/// # Errors
+/// The image cannot be loaded.
+pub fn list(order: &child::Order) -> Result<(), Error> {
+    Host::boot(order, &kiln_kernel::cpu::Config::default())?.list()
 }
 
 /// Builds, and selects what to link; symbols that nothing provides are looked for in the tree's library.
