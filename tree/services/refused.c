@@ -36,7 +36,6 @@ REFUSE(pin_user_pages_fast)
 REFUSE(unpin_user_page)
 REFUSE(rep_movs_alternative)
 REFUSE(rep_stos_alternative)
-REFUSE(__check_object_size)
 
 /* The page cache, vmalloc's map. */
 REFUSE(__xas_next)

@@ -57,13 +57,20 @@ pub const USUAL: [&str; 45] = [
 /// Directories of which every file stands on little else.
 const DIRS: [&str; 3] = ["lib", "arch/x86/lib", "arch/x86/entry"];
 
-/// Below them: what is built as a whole anyway, and tests.
-const NOT: [&str; 4] = ["lib/crypto", "lib/tests", "lib/kunit", "lib/vdso"];
+/// Below them: what is built anyway, tests, user space, and what times itself against a clock when it starts.
+const NOT: [&str; 5] = [
+    "lib/crypto",
+    "lib/tests",
+    "lib/kunit",
+    "lib/vdso",
+    "lib/raid6",
+];
 
 /// Finding all there is to find takes so many rounds: what is found needs others.
 pub const ROUNDS: usize = 5;
 
-/// The objects that define one of these symbols, without `.o`.
+/// Objects, without `.o`, that define one of these symbols, and directories, with a slash behind: a part of `lib` that
+/// has a directory to itself is built as a whole, since its files need each other.
 pub fn find(tree: &Path, symbols: &BTreeSet<String>) -> BTreeSet<String> {
     if symbols.is_empty() {
         return BTreeSet::new();
@@ -92,6 +99,10 @@ fn scan(tree: &Path, dir: &Path, defined: &mut HashMap<String, String>) {
             continue;
         }
         let stem = path.with_extension("").to_string_lossy().into_owned();
+        let built_as = match dir.strip_prefix("lib") {
+            Ok(part) if part != Path::new("") => format!("{}/", dir.display()),
+            _ => stem.clone(),
+        };
         let source = path.extension().is_some_and(|e| e == "c" || e == "S");
         let name = entry.file_name().to_string_lossy().into_owned();
         if !source || name.starts_with("test_") || name.contains("kunit") || stem.ends_with("_32") {
@@ -99,7 +110,7 @@ fn scan(tree: &Path, dir: &Path, defined: &mut HashMap<String, String>) {
         }
         let text = fs::read(entry.path()).unwrap_or_default();
         for symbol in exported(&String::from_utf8_lossy(&text)) {
-            defined.entry(symbol).or_insert_with(|| stem.clone());
+            defined.entry(symbol).or_insert_with(|| built_as.clone());
         }
     }
 }
@@ -144,6 +155,6 @@ mod tests {
         let names = ["lz4_d", "no", "in_ns", "in_test", "copy", "elsewhere"];
         let symbols: BTreeSet<String> = names.iter().map(|s| s.to_string()).collect();
         let found: Vec<String> = find(dir.path(), &symbols).into_iter().collect();
-        assert_eq!(found, ["arch/x86/lib/m", "lib/a", "lib/lz4/d"]);
+        assert_eq!(found, ["arch/x86/lib/m", "lib/a", "lib/lz4/"]);
     }
 }

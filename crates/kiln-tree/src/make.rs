@@ -93,9 +93,12 @@ pub fn build(plan: &Plan, cache: &Cache, more: &BTreeSet<String>) -> Result<Buil
     let library: BTreeSet<&str> = library::USUAL
         .into_iter()
         .chain(more.iter().map(String::as_str))
-        .filter(|o| has(&format!("{o}.c")) || has(&format!("{o}.S")))
+        .filter(|o| ["", ".c", ".S"].iter().any(|end| has(&format!("{o}{end}"))))
         .collect();
-    targets.extend(library.iter().map(|o| format!("{o}.o")));
+    targets.extend(library.iter().map(|o| match o.ends_with('/') {
+        true => o.to_string(),
+        false => format!("{o}.o"),
+    }));
 
     let mut count = 0.0;
     let targets: Vec<&str> = targets.iter().map(String::as_str).collect();
@@ -320,10 +323,16 @@ fn objects_of(cache: &Cache, library: &BTreeSet<&str>) -> Result<Vec<Object>, Er
             }
         }
     }
-    objects.extend(library.iter().map(|stem| Object {
-        path: format!("{stem}.o"),
-        library: true,
-    }));
+    for name in library {
+        let paths = match name.strip_suffix('/') {
+            Some(dir) => members(cache, dir)?,
+            None => vec![format!("{name}.o")],
+        };
+        objects.extend(paths.into_iter().map(|path| Object {
+            path,
+            library: true,
+        }));
+    }
     let mut seen = HashSet::new();
     objects.retain(|o| seen.insert(o.path.clone()) && cache.objects.join(&o.path).is_file());
     Ok(objects)
