@@ -61,26 +61,6 @@ static void kiln_warn_trap(struct bug_entry *bug, ...)
 DEFINE_STATIC_CALL(WARN_trap, kiln_warn_trap);
 #endif
 
-/*
- * Preemption that is chosen at boot. As a kernel does for the model it was built
- * with: full preemption calls the scheduler, the others do not.
- */
-#ifdef CONFIG_PREEMPT_DYNAMIC
-#ifdef CONFIG_HAVE_PREEMPT_DYNAMIC_CALL
-#if defined(CONFIG_PREEMPT) || defined(CONFIG_PREEMPT_LAZY)
-DEFINE_STATIC_CALL(preempt_schedule, preempt_schedule_thunk);
-DEFINE_STATIC_CALL(preempt_schedule_notrace, preempt_schedule_notrace_thunk);
-DEFINE_STATIC_CALL_RET0(cond_resched, __cond_resched);
-DEFINE_STATIC_CALL_RET0(might_resched, __cond_resched);
-#else
-DEFINE_STATIC_CALL_NULL(preempt_schedule, preempt_schedule_thunk);
-DEFINE_STATIC_CALL_NULL(preempt_schedule_notrace, preempt_schedule_notrace_thunk);
-DEFINE_STATIC_CALL(cond_resched, __cond_resched);
-DEFINE_STATIC_CALL(might_resched, __cond_resched);
-#endif
-#endif
-#endif
-
 /* Since 6.15 a word says that a CPU's FPU may be used; the CPU's own boot sets it. */
 DECLARE_PER_CPU(bool, kernel_fpu_allowed) __weak;
 
@@ -96,14 +76,15 @@ static int __init kiln_allow_fpu(void)
 early_initcall(kiln_allow_fpu);
 
 /*
- * Since 7.2 the preempt count may be two words with other bits than the host's CPU
- * has: then the tree counts by itself, and does not see the host's contexts.
+ * Since 7.2 the preempt count may be two words with other bits than those of the
+ * host's CPU. Then the tree has a count of its own, to which the services add what
+ * they add to the host's.
  */
 #ifdef CONFIG_HAS_SEPARATE_PREEMPT_RESCHED_BITS
 DEFINE_PER_CPU_CACHE_HOT(unsigned long, __preempt_count) = PREEMPT_ENABLED;
-#endif
 
 void kiln_glue_count(int n)
 {
 	__preempt_count_add(n);
 }
+#endif

@@ -132,7 +132,6 @@ void SERVICE(__rcu_read_unlock)(void)
 {
 }
 
-__attribute__((aligned(PAGE_SIZE))) char SERVICE(empty_zero_page)[PAGE_SIZE];
 
 /* Hardened copies ask whether a kernel object may be copied as a whole: all memory is one heap. */
 void SERVICE(__check_object_size)(const void *p, unsigned long n, bool to_user)

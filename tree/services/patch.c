@@ -12,7 +12,7 @@
 struct jump_entry {
 	int32_t code;
 	int32_t target;
-	int64_t key;	/* bit 0: a jump when the key is off; bit 1: in init text */
+	int64_t key;	/* bit 0: a jump when the key is off; bit 1: as compiled a jump to be a no-op */
 };
 
 struct static_key {
@@ -53,6 +53,19 @@ static void set_branch(const struct jump_entry *e, bool jump)
 		at[0] = 0xeb, at[1] = (unsigned char)(to - (at + 2));
 	else
 		write_jump(at, to);
+}
+
+/*
+ * Compilers cannot emit a no-op as long as a jump; objtool writes it later, in some
+ * configurations only when it sees the whole kernel, which is never linked here.
+ */
+void patch_init(void)
+{
+	const struct jump_entry *e;
+
+	for (e = __start___jump_table; e < __stop___jump_table; e++)
+		if (e->key & 2)
+			set_branch(e, false);
 }
 
 static void set_key(struct static_key *key, int enabled)

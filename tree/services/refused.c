@@ -98,9 +98,5 @@ void *SERVICE(default_pipe_buf_ops)[8], *SERVICE(page_cache_pipe_buf_ops)[8];
 /* Speculation: what a boot replaces return thunks by, and its complaint if it did not. */
 REFUSE(warn_thunk_thunk)
 
-/* The scheduler, for preemption: need_resched is never set here. */
-REFUSE(preempt_schedule)
-REFUSE(preempt_schedule_notrace)
-
 /* Names of 7.x. */
 REFUSE(init_srcu_struct_generic)

@@ -36,7 +36,7 @@ pub use cache::key;
 pub use config::Config;
 pub use error::Error;
 pub use fault::Symbols;
-pub use host::{Host, CPUS};
+pub use host::{Clock, Host, Loaded, CPUS};
 pub use image::Image;
 pub use row::Row;
 pub use source::{Source, Version};

@@ -3,6 +3,7 @@
 pub mod crypt;
 pub mod fpu;
 pub mod list;
+pub mod overhead;
 pub mod self_check;
 pub mod speed;
 pub mod survey;

@@ -2,6 +2,7 @@
 
 pub mod fpu;
 pub mod list;
+pub mod overhead;
 pub mod speed;
 pub mod tree;
 
