@@ -13,7 +13,7 @@
 struct jump_entry {
 	int32_t code;
 	int32_t target;
-	int64_t key;	/* bit 0: a jump when the key is off; bit 1: in init text */
+	int64_t key;	/* bit 0: a jump when the key is off; bit 1: as compiled a jump to be a no-op */
 };
 
 struct static_key {
@@ -35,7 +35,7 @@ extern char __kiln_alternatives[], __kiln_alternatives_end[];
 int SERVICE(alternatives_patched);
 
 /* Once it is known what the CPU has. */
-void patch_init(void)
+void alternatives_init(void)
 {
 	uint32_t applied = 0, left = 0;
 
@@ -66,6 +66,19 @@ static void set_branch(const struct jump_entry *e, bool jump)
 		at[0] = 0xeb, at[1] = (unsigned char)(to - (at + 2));
 	else
 		write_jump(at, to);
+}
+
+/*
+ * Compilers cannot emit a no-op as long as a jump; objtool writes it later, in some
+ * configurations only when it sees the whole kernel, which is never linked here.
+ */
+void patch_init(void)
+{
+	const struct jump_entry *e;
+
+	for (e = __start___jump_table; e < __stop___jump_table; e++)
+		if (e->key & 2)
+			set_branch(e, false);
 }
 
 static void set_key(struct static_key *key, int enabled)

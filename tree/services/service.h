@@ -20,7 +20,7 @@
  *	struct test		what a thread tests
  *	tests_run, test_hangs, tell_algorithm
  * percpu.c, patch.c APIs:
- *	percpu_init, patch_init
+ *	percpu_init; patch_init, alternatives_init
  * kthread.c APIs:
  *	new_task		a hook of kernel/cpu
  *	give_cpu		kiln_schedule(), with the thread's time kept
@@ -102,6 +102,7 @@ bool same_bytes(const void *a, const void *b, size_t n);
 
 void percpu_init(void);
 void patch_init(void);
+void alternatives_init(void);
 void memory_init(void);
 void *memory_alloc(size_t size, unsigned int gfp);
 void memory_free(const void *p);
@@ -165,6 +166,15 @@ void SERVICE(kthread_exit)(long result) __attribute__((noreturn));
 		__asm__ volatile("movl %%gs:%c1, %0" : "=r"(v_) : "i"(word));   \
 		v_;                                                             \
 	})
+
+/* Of trees that count preemption in a word of their own: versions.c. */
+void kiln_glue_count(int n) __attribute__((weak));
+
+static inline void also_count(int n)
+{
+	if (kiln_glue_count)
+		kiln_glue_count(n);
+}
 
 /* glue.c, which the tree's own build compiles against its own headers. */
 extern const unsigned int kiln_glue_hz;

@@ -23,6 +23,8 @@ pub struct Row {
     pub status: &'static str,
     /// Why, in a line; empty if there is nothing to say.
     pub reason: String,
+    /// What the tree was configured as.
+    pub config: String,
     /// What the driver implements.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub alg: Option<String>,
@@ -50,6 +52,7 @@ impl Row {
             name: name.to_string(),
             status,
             reason,
+            config: String::new(),
             alg: None,
             alg_type: None,
             priority: None,
@@ -186,6 +189,7 @@ pub fn algorithms(seen: &Seen, symbols: &Symbols, rows: &mut Vec<Row>, notes: &m
             name: alg.driver.clone(),
             status,
             reason,
+            config: String::new(),
             alg: Some(alg.name.clone()),
             alg_type: Some(alg.kind.clone()),
             priority: Some(alg.priority),

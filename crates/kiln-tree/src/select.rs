@@ -53,6 +53,8 @@ pub struct Selection {
     pub linked: Vec<String>,
     /// Objects of the stack that cannot be linked, with the symbols nothing provides.
     pub left_out: Vec<(String, Vec<String>)>,
+    /// Symbols that are in nobody's table.
+    pub unmet: BTreeSet<String>,
 }
 
 /// Reads the tables and selects.
@@ -115,7 +117,19 @@ fn choose(
             queue.extend(new);
         }
     }
+    let known: BTreeSet<&str> = missing
+        .keys()
+        .filter_map(|path| tables.get(path))
+        .flat_map(|t| t.defined.iter().map(String::as_str))
+        .collect();
+    let unmet = missing
+        .values()
+        .flatten()
+        .filter(|name| !known.contains(unwrapped(name)))
+        .cloned()
+        .collect();
     Selection {
+        unmet,
         linked: wanted.iter().map(|&i| usable[i].path.clone()).collect(),
         left_out: objects
             .iter()
