@@ -4,8 +4,8 @@ use clap::{Args, ValueEnum};
 use kiln_lab::lens::Lens;
 use kiln_lab::peer::Wanted;
 use kiln_lab::record::Facts;
-use kiln_lab::speed::{self, Outcome, Plan};
-use kiln_lab::{Algorithm, Error};
+use kiln_lab::speed::{self, Op, Outcome, Plan};
+use kiln_lab::Error;
 
 use crate::progress::Progress;
 use crate::session::{Exit, Session};
@@ -35,19 +35,14 @@ pub struct SpeedArgs {
     /// Algorithms, by the kernel's names [default: all]
     #[arg(value_name = "ALG")]
     algs: Vec<String>,
-    /// Operations: encrypt, decrypt
-    #[arg(
-        long,
-        value_delimiter = ',',
-        default_value = "encrypt",
-        value_name = "OP,…"
-    )]
+    /// Operations: encrypt, decrypt, digest [default: encrypt, of hashes digest]
+    #[arg(long, value_delimiter = ',', value_name = "OP,…")]
     op: Vec<String>,
     /// Lengths in bytes: 16,64 or 16..4112 or 16..4112/16 [default: 16,64,256,512,1024,1420,4096,16384]
     #[arg(long, value_name = "LIST")]
     len: Option<String>,
-    /// Bits of the AES key (XTS takes two): 128, 192, 256
-    #[arg(long, value_delimiter = ',', default_value = "256", value_name = "N,…")]
+    /// Bits of the cipher's key (XTS takes two): 128, 192, 256 [default: 256]
+    #[arg(long, value_delimiter = ',', value_name = "N,…")]
     key_bits: Vec<u32>,
     /// Implementations, by driver names [default: all that run here]
     #[arg(long = "impl", value_delimiter = ',', value_name = "NAME,…")]
@@ -103,14 +98,10 @@ impl SpeedArgs {
                 "--layout tcrypt: not in this build yet: use --layout plain",
             ));
         }
-        let algs = self
-            .algs
-            .iter()
-            .map(|name| name.parse())
-            .collect::<Result<Vec<Algorithm>, _>>()?;
+        let ops = self.op.iter().map(|name| Op::parse(name));
         let plan = Plan {
-            ops: Plan::parse_ops(&algs, &self.op)?,
-            algs,
+            ops: ops.collect::<Result<_, _>>()?,
+            algs: self.algs.clone(),
             impls: self.impls.clone(),
             lens: self
                 .len

@@ -22,8 +22,8 @@ pub fn tables(rows: &[Row], tty: bool) -> String {
     let mut rest: Vec<&Row> = rows.iter().collect();
     while let Some(first) = rest.first().copied() {
         let alike = |r: &&Row| {
-            (r.alg, r.op, r.key_bits, r.latency)
-                == (first.alg, first.op, first.key_bits, first.latency)
+            (&r.alg, &r.op, r.key_bits, r.latency)
+                == (&first.alg, &first.op, first.key_bits, first.latency)
         };
         let (these, others): (Vec<&Row>, Vec<&Row>) = rest.into_iter().partition(alike);
         if !out.is_empty() {
@@ -56,10 +56,12 @@ fn table(rows: &[&Row], tty: bool) -> String {
     } else {
         "independent calls"
     };
-    let mut out = format!(
-        "{} {}, AES-{}: cycles a byte, {calls}\n",
-        first.alg, first.op, first.key_bits
-    );
+    let key = match first.key_bits {
+        0 => String::new(),
+        bits if first.alg == "xts(aes)" => format!(", AES-{bits}"),
+        bits => format!(", {bits}-bit key"),
+    };
+    let mut out = format!("{} {}{key}: cycles a byte, {calls}\n", first.alg, first.op);
     let mut columns: Vec<&Row> = Vec::new();
     for row in rows {
         if !columns.iter().any(|c| c.same_curve(row)) {
@@ -218,16 +220,17 @@ pub fn rows(rows: &[Row]) -> String {
 mod tests {
     use super::*;
     use crate::table::WIDTH;
-    use kiln_lab::speed::Against;
+    use kiln_lab::speed::{Against, Level};
 
     fn row(imp: &str, provider: &str, len: usize, cycles: f64) -> Row {
         Row {
-            alg: "xts(aes)",
+            alg: "xts(aes)".into(),
             imp: imp.to_string(),
             provider: provider.to_string(),
+            config: None,
             tier: None,
-            level: "primitive",
-            op: "encrypt",
+            level: Level::Primitive,
+            op: "encrypt".into(),
             key_bits: 256,
             len,
             latency: false,
@@ -276,7 +279,7 @@ mod tests {
     fn each_operation_has_its_table_and_gaps_are_dashes() {
         let mut rows = six(16);
         rows.push(Row {
-            op: "decrypt",
+            op: "decrypt".into(),
             ..row("xts-aes-aesni", KILN, 64, 5.0)
         });
         rows.push(row("xts-aes-aesni", KILN, 64, 5.0));
