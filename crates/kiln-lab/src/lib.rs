@@ -4,6 +4,7 @@
 //! |---|---|
 //! | `speed/` | how many cycles: messages, candidates, the bench that checks and times them, rows |
 //! | `check/` | is every implementation right |
+//! | `compare/` | what changed between two records, or two things measured in turn |
 //! | `crypt.rs` | one message through one implementation |
 //! | `fpu/` | what each FPU policy costs under softirq load, and whether it loses state |
 //! | `list.rs` | what is here |
@@ -18,6 +19,7 @@
 
 pub mod algorithm;
 pub mod check;
+pub mod compare;
 pub mod crypt;
 pub mod error;
 pub mod fpu;

@@ -26,6 +26,8 @@ pub enum Exit {
     Done,
     /// A check failed.
     Failed,
+    /// With `--bisect`: what was to be judged cannot be built or tried.
+    Untried,
     /// Interrupted; what there was is printed.
     Interrupted,
 }
@@ -35,6 +37,7 @@ impl From<Exit> for ExitCode {
         ExitCode::from(match exit {
             Exit::Done => 0,
             Exit::Failed => 1,
+            Exit::Untried => 125,
             Exit::Interrupted => 130,
         })
     }
