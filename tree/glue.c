@@ -3,7 +3,7 @@
  * Kiln's entry points into a kernel tree. The tree's own build compiles this file
  * against the tree's own headers, so that no structure's layout is ever guessed.
  *
- * What it calls outside the tree (kiln_*) is in services/host.c and paravirt.c.
+ * What it calls outside the tree (kiln_*) is in services/test.c and paravirt.c.
  */
 #include <linux/bug.h>
 #include <linux/kernel.h>
@@ -18,7 +18,7 @@
 
 u64 kiln_test_begin(const char *driver);
 void kiln_test_end(const char *driver, const char *alg, int result, u64 start);
-bool kiln_test_skipped(const char *driver);
+int kiln_test_skipped(const char *driver, bool *skipped);
 void kiln_test_reached(const char *driver);
 extern char kiln_pv_save_fl[], kiln_pv_irq_disable[], kiln_pv_irq_enable[];
 extern char kiln_pv_refused[];
@@ -194,11 +194,13 @@ int kiln_glue_bug(unsigned long ip, const void *start, const void *stop,
 /* The link sends the crypto manager's calls of alg_test here. */
 int __wrap_alg_test(const char *driver, const char *alg, u32 type, u32 mask)
 {
+	bool skipped;
 	u64 start;
 	int result;
 
-	if (kiln_test_skipped(driver))
-		return -EIO;
+	result = kiln_test_skipped(driver, &skipped);
+	if (skipped)
+		return result;
 	start = kiln_test_begin(driver);
 	result = __real_alg_test(driver, alg, type, mask);
 	kiln_test_end(driver, alg, result, start);

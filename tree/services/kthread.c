@@ -3,29 +3,47 @@
  * Kernel threads: each has a stack of its own, and runs when another waits. Nothing
  * preempts one. If all wait and nothing has moved, that is a deadlock.
  */
-#define _GNU_SOURCE
-#include <sys/mman.h>
-#include <ucontext.h>
-
 #include "service.h"
 
 #define MOST 1024
-#define STACK_SIZE (1ul << 20)	/* a kernel's is 16 KiB; services need more */
+#define STACK_SIZE (1ul << 17)	/* a kernel's is 16 KiB */
 
 struct kthread {
 	int (*fn)(void *data);
 	void *data;
-	ucontext_t context;
-	void *stack;		/* kept for the next in this place */
+	uint64_t sp;		/* while switched out */
+	char *stack;		/* kept for the next in this place */
 	enum { FREE, CREATED, RUNNABLE } state;
 	struct test test;
-	uint64_t ran_us;	/* until it was last switched out */
+	uint64_t ran;		/* nanoseconds, until it was last switched out */
 	uint64_t since;		/* when it was switched in */
 };
 
 static struct kthread threads[MOST];	/* the first is who runs the initcalls */
 static unsigned int current_thread, highest;
 static unsigned long idle;		/* switches since anything moved */
+
+/* What a called function keeps, onto one stack and from another. */
+void thread_switch(uint64_t *from, uint64_t to);
+
+__asm__(".pushsection .text\n"
+	"thread_switch:\n"
+	"	push	%rbp\n"
+	"	push	%rbx\n"
+	"	push	%r12\n"
+	"	push	%r13\n"
+	"	push	%r14\n"
+	"	push	%r15\n"
+	"	mov	%rsp, (%rdi)\n"
+	"	mov	%rsi, %rsp\n"
+	"	pop	%r15\n"
+	"	pop	%r14\n"
+	"	pop	%r13\n"
+	"	pop	%r12\n"
+	"	pop	%rbx\n"
+	"	pop	%rbp\n"
+	"	ret\n"
+	".popsection\n");
 
 void progress(void)
 {
@@ -41,7 +59,7 @@ uint64_t thread_us(void)
 {
 	const struct kthread *thread = &threads[current_thread];
 
-	return thread->ran_us + now_us() - thread->since;
+	return (thread->ran + now_ns() - thread->since) / 1000;
 }
 
 void yield(void)
@@ -56,10 +74,10 @@ void yield(void)
 	} while (next && threads[next].state != RUNNABLE);
 	if (next == from)
 		return;
-	threads[next].since = now_us();
-	threads[from].ran_us += threads[next].since - threads[from].since;
+	threads[next].since = now_ns();
+	threads[from].ran += threads[next].since - threads[from].since;
 	current_thread = next;
-	swapcontext(&threads[from].context, &threads[next].context);
+	thread_switch(&threads[from].sp, threads[next].sp);
 }
 
 bool threads_left(void)
@@ -93,6 +111,7 @@ void *SERVICE(kthread_create_on_node)(int (*fn)(void *data), void *data, int nod
 {
 	struct kthread *thread;
 	unsigned int i = 1;
+	uint64_t *sp;
 
 	(void)node;
 	(void)name;
@@ -102,22 +121,19 @@ void *SERVICE(kthread_create_on_node)(int (*fn)(void *data), void *data, int nod
 		return (void *)(long)-ENOMEM;
 	thread = &threads[i];
 	if (!thread->stack)
-		thread->stack = mmap(NULL, STACK_SIZE, PROT_READ | PROT_WRITE,
-				     MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
-	if (thread->stack == MAP_FAILED) {
-		thread->stack = NULL;
+		thread->stack = memory_alloc(STACK_SIZE, 0);
+	if (!thread->stack)
 		return (void *)(long)-ENOMEM;
-	}
 	if (i > highest)
 		highest = i;
 	thread->fn = fn;
 	thread->data = data;
 	thread->test = (struct test){ .reached = false };
 	thread->state = CREATED;
-	getcontext(&thread->context);
-	thread->context.uc_stack.ss_sp = thread->stack;
-	thread->context.uc_stack.ss_size = STACK_SIZE;
-	makecontext(&thread->context, begin, 0);
+	sp = (uint64_t *)(thread->stack + STACK_SIZE);
+	*--sp = 0;
+	*--sp = (uint64_t)begin;
+	thread->sp = (uint64_t)(sp - 6);
 	return thread;
 }
 

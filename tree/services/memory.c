@@ -6,21 +6,14 @@
  * Physical addresses equal virtual ones (page_offset_base and phys_base are 0), and
  * the array of struct page is a reservation as large as the address space needs: it
  * costs memory only where it is touched, and virt_to_page is plain arithmetic.
- *
- * No C library: it would use vector registers.
  */
-#define _GNU_SOURCE
-#include <sys/mman.h>
-
 #include "service.h"
 
-#define ARENA_SIZE (8ul << 30)
 #define PAGE_SHIFT 12
 #define PAGE_SIZE (1ul << PAGE_SHIFT)
 #define SMALLEST 6	/* 64 bytes */
 #define LARGEST 27
 #define STRUCT_PAGE 64
-#define ADDRESS_BITS 47
 
 struct block {
 	struct block *next;
@@ -36,39 +29,11 @@ unsigned long SERVICE(vmemmap_base), SERVICE(vmalloc_base);
 char SERVICE(kmalloc_caches)[1 << 16];
 char SERVICE(hugetlb_optimize_vmemmap_key)[64];
 
-static void *reserve(unsigned long size)
-{
-	void *p = mmap(NULL, size, PROT_READ | PROT_WRITE,
-		       MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
-
-	if (p == MAP_FAILED)
-		give_up("no address space: allow overcommit, or raise ulimit -v");
-	return p;
-}
-
 void memory_init(void)
 {
-	const unsigned long pages = 1ul << (ADDRESS_BITS - PAGE_SHIFT);
-	char *p = reserve(ARENA_SIZE + (1ul << LARGEST));
-
-	/* The largest blocks are aligned to their size, too. */
-	arena = (char *)(((unsigned long)p + (1ul << LARGEST) - 1) &
-			 ~((1ul << LARGEST) - 1));
-	class_of = reserve(ARENA_SIZE >> PAGE_SHIFT);
-	SERVICE(vmemmap_base) = (unsigned long)reserve(pages * STRUCT_PAGE);
-}
-
-static void clear(void *p, size_t n)
-{
-	__asm__ volatile("rep stosb" : "+D"(p), "+c"(n) : "a"(0) : "memory");
-}
-
-static void *copy(void *to, const void *from, size_t n)
-{
-	void *start = to;
-
-	__asm__ volatile("rep movsb" : "+D"(to), "+S"(from), "+c"(n) : : "memory");
-	return start;
+	arena = boot.arena;
+	class_of = boot.page_class;
+	SERVICE(vmemmap_base) = boot.vmemmap;
 }
 
 static void *carve(unsigned int class)
@@ -78,7 +43,7 @@ static void *carve(unsigned int class)
 	const unsigned long at = (fresh + run - 1) & ~(run - 1);
 	unsigned long i;
 
-	if (at + run > ARENA_SIZE)
+	if (at + run > boot.arena_size)
 		return NULL;
 	fresh = at + run;
 	class_of[at >> PAGE_SHIFT] = (unsigned char)class;
@@ -113,7 +78,7 @@ static unsigned int block_class(const void *p)
 {
 	const unsigned long at = (unsigned long)p - (unsigned long)arena;
 
-	if (at >= ARENA_SIZE)
+	if (at >= boot.arena_size)
 		give_up("freed memory that was never allocated");
 	return class_of[at >> PAGE_SHIFT];
 }

@@ -1,12 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-only OR MIT
 /*
  * Code that changes while it runs: static keys (jump labels) and static calls. The
- * tree's text is made writable; the bytes written are those a kernel would write.
+ * tree's text is mapped writable; the bytes written are those a kernel would write.
  */
-#define _GNU_SOURCE
-#include <string.h>
-#include <sys/mman.h>
-
 #include "service.h"
 
 #define NOP2 "\x66\x90"
@@ -29,40 +25,30 @@ struct static_call_key {
 
 extern struct jump_entry __start___jump_table[] __attribute__((weak));
 extern struct jump_entry __stop___jump_table[] __attribute__((weak));
-extern char __executable_start[], etext[];
 
 bool SERVICE(static_key_initialized) = true;
 
 /* Alternatives stay as compiled: each asks the feature words while it runs. */
 int SERVICE(alternatives_patched) = 1;
 
-void patch_init(void)
-{
-	const unsigned long start = (unsigned long)__executable_start & ~4095ul;
-	const unsigned long end = ((unsigned long)etext + 4095) & ~4095ul;
-
-	if (mprotect((void *)start, end - start, PROT_READ | PROT_WRITE | PROT_EXEC))
-		give_up("cannot make the tree's text writable");
-}
-
 static void write_jump(unsigned char *at, const unsigned char *to)
 {
 	const int32_t far = (int32_t)(to - (at + 5));
 
 	at[0] = 0xe9;
-	memcpy(at + 1, &far, 4);
+	copy(at + 1, &far, 4);
 }
 
 static void set_branch(const struct jump_entry *e, bool jump)
 {
 	unsigned char *at = (unsigned char *)&e->code + e->code;
 	const unsigned char *to = (const unsigned char *)&e->target + e->target;
-	const bool is_short = at[0] == 0xeb || !memcmp(at, NOP2, 2);
+	const bool is_short = at[0] == 0xeb || same_bytes(at, NOP2, 2);
 
-	if (!is_short && at[0] != 0xe9 && memcmp(at, NOP5, 5))
+	if (!is_short && at[0] != 0xe9 && !same_bytes(at, NOP5, 5))
 		give_up("a jump label is neither a jump nor a no-op");
 	if (!jump)
-		memcpy(at, is_short ? NOP2 : NOP5, is_short ? 2 : 5);
+		copy(at, is_short ? NOP2 : NOP5, is_short ? 2 : 5);
 	else if (is_short)
 		at[0] = 0xeb, at[1] = (unsigned char)(to - (at + 2));
 	else
@@ -118,5 +104,5 @@ void SERVICE(__static_call_update)(struct static_call_key *key, unsigned char *t
 	if (func)
 		write_jump(trampoline, func);
 	else
-		memcpy(trampoline, "\xc3", 1);
+		copy(trampoline, "\xc3", 1);
 }

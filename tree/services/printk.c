@@ -3,47 +3,44 @@
  * What the tree prints: a line of the protocol, formatted by the tree's own
  * vsnprintf, which knows the kernel's formats.
  */
-#include <stdio.h>
-#include <stdlib.h>
-
 #include "service.h"
 
-static void print(const char *event, const char *format, va_list args)
+static void print(const char *event, const char *text, va_list args)
 {
-	char text[1024];
+	char line[1024];
 
 	/* KERN_SOH and the level. */
-	if (format[0] == 1 && format[1])
-		format += 2;
-	kiln_glue_vsnprintf(text, sizeof(text), format, args);
-	tell_text(event, text);
+	if (text[0] == 1 && text[1])
+		text += 2;
+	kiln_glue_vsnprintf(line, sizeof(line), text, args);
+	tell_text(event, line);
 }
 
-int SERVICE(_printk)(const char *format, ...)
+int SERVICE(_printk)(const char *text, ...)
 {
 	va_list args;
 
-	va_start(args, format);
-	print("log", format, args);
+	va_start(args, text);
+	print("log", text, args);
 	va_end(args);
 	return 0;
 }
 
-void SERVICE(__warn_printk)(const char *format, ...)
+void SERVICE(__warn_printk)(const char *text, ...)
 {
 	va_list args;
 
-	va_start(args, format);
-	print("log", format, args);
+	va_start(args, text);
+	print("log", text, args);
 	va_end(args);
 }
 
-void SERVICE(panic)(const char *format, ...)
+void SERVICE(panic)(const char *text, ...)
 {
 	va_list args;
 
-	va_start(args, format);
-	print("log", format, args);
+	va_start(args, text);
+	print("log", text, args);
 	va_end(args);
 	give_up("the tree called panic()");
 }

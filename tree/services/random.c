@@ -1,15 +1,13 @@
 // SPDX-License-Identifier: GPL-2.0-only OR MIT
 /*
- * Random numbers: one stream (splitmix64) from the seed that Kiln gives the host, so
+ * Random numbers: one stream (splitmix64) from the seed that the loader gives, so
  * that what the tree's self-tests draw can be drawn again.
  */
 #include "service.h"
 
-uint64_t random_seed = 1;
-
 uint64_t SERVICE(get_random_u64)(void)
 {
-	uint64_t z = random_seed += 0x9e3779b97f4a7c15u;
+	uint64_t z = boot.seed += 0x9e3779b97f4a7c15u;
 
 	z = (z ^ z >> 30) * 0xbf58476d1ce4e5b9u;
 	z = (z ^ z >> 27) * 0x94d049bb133111ebu;

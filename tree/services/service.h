@@ -2,18 +2,24 @@
 /*
  * What every service shares. A service is a function or a variable that a kernel
  * tree's objects leave undefined; it is called SERVICE(name) here, and Kiln renames
- * the tree's reference to it. So the tree and the C library never meet by accident:
- * the tree's memcpy is the tree's, and what no service provides is known by name.
+ * the tree's reference to it: what no service provides is known by name.
  *
- * The tree keeps its stack 8-byte aligned and its vector registers live: services
- * are compiled with -mstackrealign -mgeneral-regs-only.
+ * Services are freestanding and use general registers only, since the tree's vector
+ * registers may be live. What they need of kernel/ are its border functions.
  *
- * host.c APIs:
+ * boot.c APIs:
+ *	boot			what the loader gave
+ * tell.c APIs:
  *	tell, tell_text		one line of the protocol
- *	now_us			the host's clock
- *	refused			end: the tree called what no service provides
+ *	refused, give_up	end: the tree cannot go on
+ * format.c APIs:
+ *	format, format_args	a small snprintf
+ * string.c APIs:
+ *	clear, copy, same, length
+ * test.c APIs:
+ *	struct test		what a thread tests
  * percpu.c APIs:
- *	percpu_init, cpu_word
+ *	percpu_init
  * kthread.c APIs:
  *	yield			let other threads run
  *	progress		something moved: this is no deadlock
@@ -24,6 +30,8 @@
  *	run_work		one item; false if there was none
  * memory.c APIs:
  *	memory_init, memory_alloc, memory_free
+ * time.c APIs:
+ *	now_ns
  */
 #ifndef KILN_SERVICE_H
 #define KILN_SERVICE_H
@@ -38,19 +46,50 @@
 /* The kernel's numbers that services need; 6.12's, unchanged for long. */
 #define GFP_ZERO 0x100u
 #define ENOMEM 12
+#define EIO 5
 #define E2BIG 7
+
+/* What the loader gives: crates/kiln-tree/src/host.rs has the same. */
+struct boot {
+	uint64_t size;		/* of this structure, so that both sides agree */
+	char *arena;		/* memory, zero, aligned to the largest block */
+	uint64_t arena_size;
+	unsigned char *page_class;	/* a byte for each page of the arena, zero */
+	uint64_t vmemmap;	/* address space for the array of struct page */
+	char *areas;		/* the CPUs' areas */
+	uint64_t area_size;
+	uint64_t area_used;	/* of each: where allocations begin */
+	uint64_t ns_per_tick;	/* of the TSC, times 2^32 */
+	uint64_t seed;
+	const char *const *skipped;	/* drivers whose tests are not run, then NULL */
+	uint32_t cpus;
+	int32_t events;		/* the descriptor of the protocol */
+	uint32_t tests;		/* whether the tree tests itself */
+};
+
+extern struct boot boot;
 
 void tell(const char *format, ...) __attribute__((format(printf, 1, 2)));
 void tell_text(const char *event, const char *text);
+const char *quoted(const char *text, char *to, size_t size);
 _Noreturn void refused(const char *name);
 _Noreturn void give_up(const char *why);
 
+int format(char *text, size_t size, const char *format, ...)
+	__attribute__((format(printf, 3, 4)));
+int format_args(char *text, size_t size, const char *format, va_list args);
+
+void clear(void *p, size_t n);
+void *copy(void *to, const void *from, size_t n);
+bool same(const char *a, const char *b);
+bool same_bytes(const void *a, const void *b, size_t n);
+
 void percpu_init(void *task);
-void patch_init(void);
 void memory_init(void);
 void *memory_alloc(size_t size, unsigned int gfp);
 void memory_free(const void *p);
 bool run_work(void);
+uint64_t now_ns(void);
 
 struct test {
 	char driver[128];	/* empty: none */
@@ -62,7 +101,6 @@ void progress(void);
 bool threads_left(void);
 struct test *current_test(void);
 uint64_t thread_us(void);
-uint64_t now_us(void);
 
 /*
  * Words of this CPU, at the addresses of kernel/include/kiln/cpu.h: struct cpu
@@ -82,7 +120,6 @@ uint64_t now_us(void);
 	})
 
 /* glue.c, which the tree's own build compiles against its own headers. */
-struct kiln_algorithm;
 void *kiln_glue_setup(void);
 int kiln_glue_vsnprintf(char *text, size_t size, const char *format, va_list args);
 int kiln_glue_bug(unsigned long ip, const void *start, const void *stop,

@@ -1,23 +1,29 @@
 // SPDX-License-Identifier: GPL-2.0-only OR MIT
 /*
- * Time, from the host's clock. Jiffies stand still: nothing here may time out.
+ * Time, from the TSC, which the loader has measured. Jiffies stand still: nothing here
+ * may time out.
  */
-#include <time.h>
-
 #include "service.h"
 
 unsigned long SERVICE(jiffies) = 4294937296ul;	/* INITIAL_JIFFIES at HZ=100 */
 unsigned long SERVICE(loops_per_jiffy) = 1;
 
+uint64_t now_ns(void)
+{
+	uint32_t low, high;
+	uint64_t ticks;
+
+	__asm__ volatile("rdtsc" : "=a"(low), "=d"(high));
+	ticks = (uint64_t)high << 32 | low;
+	return (uint64_t)(((unsigned __int128)ticks * boot.ns_per_tick) >> 32);
+}
+
 int64_t SERVICE(ktime_get)(void)
 {
-	struct timespec t;
-
-	clock_gettime(CLOCK_MONOTONIC, &t);
-	return t.tv_sec * 1000000000l + t.tv_nsec;
+	return (int64_t)now_ns();
 }
 
 uint64_t SERVICE(random_get_entropy_fallback)(void)
 {
-	return (uint64_t)SERVICE(ktime_get)();
+	return now_ns();
 }

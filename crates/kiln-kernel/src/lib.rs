@@ -3,6 +3,7 @@
 
 #![warn(missing_docs)]
 
+pub mod border;
 pub mod cpu;
 pub mod fpu;
 pub mod irq;

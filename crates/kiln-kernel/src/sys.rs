@@ -111,6 +111,7 @@ extern "C" {
     pub fn kiln_cpu_share_area(cpu: *mut CpuHead, owner: *mut CpuHead);
     pub fn kiln_gate(f: GateFn, arg: *mut c_void) -> u64;
     pub fn kiln_irq_trampoline();
+    pub fn kiln_irq_self();
 
     pub fn kiln_fpu_policy(i: u32) -> *const c_char;
     pub fn kiln_fpu_policy_set(i: u32);

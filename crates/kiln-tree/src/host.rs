@@ -1,195 +1,191 @@
-//! Running the hosted program: a child, whose crash is a finding.
+//! A tree in this process: its image on emulated CPUs, its initcalls run.
 
-use std::collections::HashMap;
-use std::io::{BufRead, BufReader};
-use std::os::unix::process::ExitStatusExt;
-use std::path::Path;
-use std::process::{Command, Stdio};
-use std::sync::atomic::Ordering;
-use std::sync::mpsc::{channel, RecvTimeoutError};
-use std::thread;
-use std::time::{Duration, Instant};
+use std::ffi::{c_char, c_void, CString};
+use std::io::Write;
+use std::os::fd::FromRawFd;
+use std::ptr::{self, NonNull};
 
-use serde::Deserialize;
+use kiln_kernel::cpu::{self, Areas, Config, Cpu, GateFn};
 
-use crate::{Error, Plan};
+use crate::child::Order;
+use crate::crash;
+use crate::image::Image;
+use crate::Error;
 
-/// A child that says nothing for so long hangs: the slowest test takes a tenth of a second.
-const SILENCE: Duration = Duration::from_secs(60);
+/// Of the tree's memory; only what is touched is there.
+const ARENA: usize = 8 << 30;
+/// Its largest block, to which it is aligned.
+const LARGEST: usize = 1 << 27;
+/// Of a CPU's area.
+const AREA: usize = 64 << 20;
+/// The tree's `struct page`, and the addresses there can be (`memory.c`).
+const STRUCT_PAGE: usize = 64;
+const ADDRESS_BITS: u32 = 47;
 
-/// After so many crashes the rest is not tried.
-const CRASHES: usize = 16;
+/// Emulated CPUs that the tree sees.
+pub const CPUS: u32 = 4;
 
-/// A line of the protocol (`tree/services/host.c`).
-#[derive(Debug, Clone, PartialEq, Deserialize)]
-#[serde(tag = "event", rename_all = "lowercase")]
-pub enum Event {
-    /// An initcall failed.
-    Initcall { address: u64, result: i32 },
-    /// A test ended.
-    Test {
-        driver: String,
-        alg: String,
-        result: i32,
-        us: u64,
-        reached: bool,
-    },
-    /// The tree printed something.
-    Log { text: String },
-    /// The tree warned.
-    Warn {
-        address: u64,
-        file: String,
-        line: u32,
-    },
-    /// An algorithm is registered.
-    Alg(Alg),
-    /// The process ended early.
-    Fault {
-        what: String,
-        address: u64,
-        driver: String,
-    },
-    /// It came to the end.
-    Done { initcalls: u64 },
+/// `struct boot` of `tree/services/service.h`.
+#[repr(C)]
+struct Boot {
+    size: u64,
+    arena: *mut u8,
+    arena_size: u64,
+    page_class: *mut u8,
+    vmemmap: u64,
+    areas: *mut u8,
+    area_size: u64,
+    area_used: u64,
+    ns_per_tick: u64,
+    seed: u64,
+    skipped: *const *const c_char,
+    cpus: u32,
+    events: i32,
+    tests: u32,
 }
 
-/// An algorithm as registered.
-#[derive(Debug, Clone, PartialEq, Deserialize)]
-pub struct Alg {
-    /// Such as `xts(aes)`.
-    pub name: String,
-    /// Such as `xts-aes-vaes-avx2`.
-    pub driver: String,
-    /// Such as `skcipher`.
-    #[serde(rename = "type")]
-    pub kind: String,
-    /// The highest is chosen.
-    pub priority: i32,
-    /// May answer later.
-    #[serde(rename = "async")]
-    pub is_async: bool,
-    /// For the crypto API's own use.
-    pub internal: bool,
-    /// By the tree's own mark.
-    pub tested: bool,
+/// A tree that has run its initcalls on this thread's CPU.
+pub struct Host {
+    /// Its code.
+    pub image: Image,
+    /// The CPU it was booted on, number 0. Others are booted by threads of their own, or by this one when this is
+    /// dropped.
+    pub cpu: Cpu,
+    /// How many initcalls there were.
+    pub initcalls: u64,
+    events: i32,
 }
 
-/// All that was seen.
-#[derive(Debug, Default)]
-pub struct Seen {
-    /// Events of the last run.
-    pub events: Vec<Event>,
-    /// Faults of drivers' tests in the runs before it: what happened, and where.
-    pub faults: HashMap<String, (String, u64)>,
-    /// A fault outside any test; nothing was listed.
-    pub broken: Option<(String, u64)>,
-}
-
-/// Runs it; after a crash in a driver's test again without that test.
-pub fn run_all(program: &Path, plan: &Plan) -> Result<Seen, Error> {
-    let mut seen = Seen::default();
-    let mut skip: Vec<String> = Vec::new();
-    loop {
-        seen.events = run(program, plan, &skip)?;
-        let fault = seen.events.iter().find_map(|event| match event {
-            Event::Fault {
-                what,
-                address,
-                driver,
-            } => Some((what.clone(), *address, driver.clone())),
-            _ => None,
-        });
-        let Some((what, address, driver)) = fault else {
-            return Ok(seen);
+impl Host {
+    /// Loads the image and boots it on the calling thread, which must not be a CPU yet, in a process that holds no
+    /// other tree. What the tree says meanwhile goes to the parent.
+    ///
+    /// # Errors
+    /// The image cannot be loaded, or there is no memory.
+    pub fn boot(order: &Order, config: &Config) -> Result<Host, Error> {
+        let image = Image::load(&order.image)?;
+        let lacks = |e: std::io::Error| Error::Lacks(format!("no CPU for the tree: {e}"));
+        let areas = reserve(AREA * CPUS as usize, 64)?;
+        for n in 0..CPUS as usize {
+            for (at, bytes) in &image.percpu {
+                let at = AREA * n + *at as usize;
+                assert!(at + bytes.len() < AREA * (n + 1), "per-CPU data fit");
+                // SAFETY: inside the mapping, as asserted; nobody else knows it yet.
+                unsafe {
+                    let to = areas.as_ptr().add(at);
+                    ptr::copy_nonoverlapping(bytes.as_ptr(), to, bytes.len());
+                }
+            }
+        }
+        // The tree keeps the pointers for good.
+        let names: Vec<CString> = (order.skipped.iter())
+            .filter_map(|name| CString::new(name.as_str()).ok())
+            .collect();
+        let names: &'static [CString] = names.leak();
+        let mut skipped: Vec<*const c_char> = names.iter().map(|n| n.as_ptr()).collect();
+        skipped.push(ptr::null());
+        let boot = Boot {
+            size: size_of::<Boot>() as u64,
+            arena: reserve(ARENA, LARGEST)?.as_ptr(),
+            arena_size: ARENA as u64,
+            page_class: reserve(ARENA >> 12, 4096)?.as_ptr(),
+            vmemmap: reserve(STRUCT_PAGE << (ADDRESS_BITS - 12), 4096)?.as_ptr() as u64,
+            areas: areas.as_ptr(),
+            area_size: AREA as u64,
+            area_used: image.percpu_end,
+            ns_per_tick: (1e9 / cpu::kiln_tsc_hz() * 2f64.powi(32)) as u64,
+            seed: order.seed,
+            skipped: skipped.leak().as_ptr(),
+            cpus: CPUS,
+            events: order.events(),
+            tests: u32::from(order.tests),
         };
-        if driver.is_empty() || skip.len() == CRASHES || skip.contains(&driver) {
-            seen.broken = Some((what, address));
-            return Ok(seen);
-        }
-        seen.faults.insert(driver.clone(), (what, address));
-        skip.push(driver);
-    }
-}
-
-fn run(program: &Path, plan: &Plan, skip: &[String]) -> Result<Vec<Event>, Error> {
-    let mut child = Command::new(program)
-        .arg(plan.seed.to_string())
-        .args(skip)
-        .stdin(Stdio::null())
-        .stdout(Stdio::piped())
-        .stderr(Stdio::null())
-        .spawn()
-        .map_err(|e| Error::Lacks(format!("cannot run {}: {e}", program.display())))?;
-    let output = BufReader::new(child.stdout.take().expect("it is piped"));
-    let (send, receive) = channel();
-    let reader = thread::spawn(move || {
-        for line in output.lines().map_while(Result::ok) {
-            if send.send(line).is_err() {
-                break;
-            }
-        }
-    });
-    let mut events = Vec::new();
-    let mut last = Instant::now();
-    let mut hangs = false;
-    loop {
-        match receive.recv_timeout(Duration::from_millis(100)) {
-            Ok(line) => {
-                last = Instant::now();
-                events.extend(serde_json::from_str::<Event>(&line));
-            }
-            Err(RecvTimeoutError::Disconnected) => break,
-            Err(RecvTimeoutError::Timeout) => hangs = last.elapsed() > SILENCE,
-        }
-        if hangs || plan.stop.load(Ordering::Relaxed) {
-            let _ = child.kill();
-            break;
-        }
-    }
-    let status = child.wait().map_err(|e| Error::Lacks(e.to_string()))?;
-    let _ = reader.join();
-    if plan.stop.load(Ordering::Relaxed) {
-        return Err(Error::Interrupted);
-    }
-    let ended = |e: &Event| matches!(e, Event::Fault { .. } | Event::Done { .. });
-    if !events.iter().any(ended) {
-        let what = match status.signal() {
-            _ if hangs => format!("no sign of life for {} s", SILENCE.as_secs()),
-            Some(signal) => format!("ended by signal {signal}"),
-            None => format!("ended early: {status}"),
+        type Setup = unsafe extern "C" fn(*const Boot) -> i32;
+        // SAFETY: the functions have these types in `boot.c`.
+        let (setup, start): (Setup, GateFn) = unsafe {
+            (
+                image.function("kiln_image_setup")?,
+                image.function("kiln_image_start")?,
+            )
         };
-        events.push(Event::Fault {
-            what,
-            address: 0,
-            driver: String::new(),
-        });
+        crash::watch(&image, order.events())?;
+        // SAFETY: all that the structure points to lives as long as the process.
+        if unsafe { setup(&boot) } != 0 {
+            return Err(Error::Lacks(format!(
+                "{} is of another version of kiln: remove it",
+                image.path.display()
+            )));
+        }
+        // SAFETY: the areas are never unmapped; the tree's data lie behind `struct cpu`.
+        unsafe {
+            cpu::set_areas(Areas {
+                base: areas,
+                size: AREA,
+                count: CPUS,
+            });
+        }
+        let cpu = Cpu::boot(config).map_err(lacks)?;
+        // SAFETY: made for the gate; the CPU is of an area that the image knows.
+        let initcalls = unsafe { cpu::gate(start, ptr::null_mut()) };
+        Ok(Host {
+            image,
+            cpu,
+            initcalls,
+            events: order.events(),
+        })
     }
-    Ok(events)
+
+    /// Calls a function of the glue in kernel mode on this thread's CPU.
+    ///
+    /// # Errors
+    /// The image has no function of that name.
+    ///
+    /// # Safety
+    /// It takes a pointer, which is `arg`, and returns a number of 64 bits.
+    pub unsafe fn call(&mut self, name: &str, arg: *mut c_void) -> Result<u64, Error> {
+        // SAFETY: the caller's promise.
+        unsafe {
+            let function: GateFn = self.image.function(name)?;
+            Ok(cpu::gate(function, arg))
+        }
+    }
+
+    /// The child's part of `kiln tree`: the tests that the tree leaves out, and the list of algorithms, to the parent.
+    ///
+    /// # Errors
+    /// The image is of another version.
+    pub fn list(&mut self) -> Result<(), Error> {
+        // SAFETY: a function of `boot.c`, which ignores its argument.
+        unsafe { self.call("kiln_image_list", ptr::null_mut())? };
+        let line = format!("{{\"event\":\"done\",\"initcalls\":{}}}\n", self.initcalls);
+        // SAFETY: the descriptor is open for as long as the process lives, and is not closed here.
+        let events = unsafe { std::fs::File::from_raw_fd(self.events) };
+        let mut events = std::mem::ManuallyDrop::new(events);
+        events
+            .write_all(line.as_bytes())
+            .map_err(|e| Error::Lacks(format!("the parent does not listen: {e}")))
+    }
 }
 
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn the_protocols_lines_are_understood() {
-        let parse = |line: &str| serde_json::from_str::<Event>(line).unwrap();
-        assert_eq!(
-            parse(
-                r#"{"event":"fault","what":"BUG at a.c:3","address":4198400,"driver":"md4-generic"}"#
-            ),
-            Event::Fault {
-                what: "BUG at a.c:3".into(),
-                address: 4_198_400,
-                driver: "md4-generic".into()
-            }
-        );
-        let line = r#"{"event":"alg","name":"xts(aes)","driver":"d","type":"skcipher","priority":-1,"async":true,"internal":false,"tested":true}"#;
-        assert!(matches!(parse(line), Event::Alg(alg) if alg.is_async && alg.priority == -1));
-        assert_eq!(
-            parse(r#"{"event":"done","initcalls":103}"#),
-            Event::Done { initcalls: 103 }
-        );
+/// Address space that costs memory only where it is touched, for good.
+fn reserve(size: usize, align: usize) -> Result<NonNull<u8>, Error> {
+    // SAFETY: a new anonymous mapping.
+    let at = unsafe {
+        libc::mmap(
+            ptr::null_mut(),
+            size + align,
+            libc::PROT_READ | libc::PROT_WRITE,
+            libc::MAP_PRIVATE | libc::MAP_ANONYMOUS | libc::MAP_NORESERVE,
+            -1,
+            0,
+        )
+    };
+    if at == libc::MAP_FAILED {
+        return Err(Error::Lacks(format!(
+            "no {} GiB of address space for the tree: allow overcommit (sysctl vm.overcommit_memory=1), or raise ulimit -v",
+            (size + align) >> 30
+        )));
     }
+    let aligned = (at as usize).next_multiple_of(align) as *mut u8;
+    Ok(NonNull::new(aligned).expect("a mapping is not at 0"))
 }

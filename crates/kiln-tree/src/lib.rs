@@ -1,18 +1,27 @@
 //! A kernel tree in user land: its own build makes the objects of its crypto stack, which are linked unmodified with
-//! Kiln's services (`tree/`) into a program that runs as a child.
+//! Kiln's services (`tree/`) into an image. This program, run again as a child, loads it onto its emulated CPUs.
+//!
+//! Parent: [`build`], then [`child::run`]. Child: [`child::Order::from_env`], [`Host::boot`].
 
 mod cache;
+pub mod child;
+mod crash;
+mod elf;
 mod error;
+pub mod event;
 mod fault;
 mod host;
+mod image;
 mod link;
 mod make;
 mod row;
 mod select;
+mod selftest;
 mod services;
 mod source;
 mod tools;
 
+use std::ffi::OsString;
 use std::path::PathBuf;
 use std::sync::atomic::AtomicBool;
 
@@ -21,6 +30,8 @@ use kiln_kbuild::Compiler;
 pub use cache::key;
 pub use error::Error;
 pub use fault::Symbols;
+pub use host::{Host, CPUS};
+pub use image::Image;
 pub use row::Row;
 pub use source::{Source, Version};
 
@@ -56,25 +67,60 @@ impl Outcome {
     }
 }
 
-/// Builds the tree's stack, runs it, and lists what is there.
+/// A tree as an image, ready to be loaded.
+pub struct Built {
+    /// The image's file.
+    pub image: PathBuf,
+    /// Rows of the objects.
+    pub rows: Vec<Row>,
+    /// What a reader of the rows must know.
+    pub notes: Vec<String>,
+    /// Where it was built. Nobody else builds there as long as this lives.
+    pub cache: PathBuf,
+    _lock: cache::Cache,
+}
+
+/// Builds the tree's stack and links it.
 ///
 /// # Errors
 /// The machine lacks a tool, the cache cannot be used, or the tree's own build does not get as far as objects.
-pub fn run(plan: &Plan) -> Result<Outcome, Error> {
+pub fn build(plan: &Plan) -> Result<Built, Error> {
     tools::check(&plan.compiler)?;
     let cache = cache::Cache::open(&plan.source, &plan.compiler)?;
     let built = make::build(plan, &cache)?;
     let services = services::compile(&plan.compiler, &cache)?;
     let selection = select::select(&cache, &built.objects, &services)?;
-    let program = link::link(&plan.compiler, &cache, &selection, &services)?;
+    let image = link::link(&plan.compiler, &cache, &selection, &services)?;
+    Ok(Built {
+        image,
+        rows: row::objects(&selection, &built.failures),
+        notes: built.notes,
+        cache: cache.dir.clone(),
+        _lock: cache,
+    })
+}
+
+/// Builds the tree's stack, runs it, and lists what is there. `args` make this program call [`list`] in the child.
+///
+/// # Errors
+/// Those of [`build`], and a child that cannot be started.
+pub fn run(plan: &Plan, args: &[OsString]) -> Result<Outcome, Error> {
+    let built = build(plan)?;
     (plan.progress)(0.97, "the tree's self-tests");
-    let mut rows = row::objects(&selection, &built.failures);
-    let mut notes = built.notes;
-    let seen = host::run_all(&program, plan)?;
-    row::algorithms(&seen, &Symbols::lazily(&program), &mut rows, &mut notes);
+    let (mut rows, mut notes) = (built.rows, built.notes);
+    let seen = selftest::run_all(&built.image, plan, args)?;
+    row::algorithms(&seen, &Symbols::lazily(&built.image), &mut rows, &mut notes);
     Ok(Outcome {
         rows,
         notes,
-        cache: cache.dir,
+        cache: built.cache,
     })
+}
+
+/// The child's side of [`run`].
+///
+/// # Errors
+/// The image cannot be loaded.
+pub fn list(order: &child::Order) -> Result<(), Error> {
+    Host::boot(order, &kiln_kernel::cpu::Config::default())?.list()
 }

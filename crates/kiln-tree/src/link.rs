@@ -1,5 +1,7 @@
-//! The tree's objects and the services become one program.
+//! The tree's objects, the glue and the services become one image: a static executable for one fixed address, which the
+//! kernel's code wants low. What it calls of `kernel/` goes through slots that the loader fills.
 
+use std::collections::BTreeSet;
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -8,11 +10,15 @@ use std::time::UNIX_EPOCH;
 use kiln_kbuild::Compiler;
 
 use crate::cache::{hash, update, Cache};
+use crate::image::SLOT;
 use crate::select::{symbols, Selection, CPU_WORDS, WRAPPED};
 use crate::services::{Services, PREFIX};
 use crate::Error;
 
 const SCRIPT: &str = include_str!("../../../tree/host.ld");
+
+/// Where the image lies: below 2 GiB, where no image of today begins.
+const ADDRESS: &str = "0x10000000";
 
 /// The glue's names, the only ones of the tree that the services see.
 const GLUE: &str = "kiln_glue_";
@@ -24,11 +30,11 @@ pub fn link(
     selection: &Selection,
     services: &Services,
 ) -> Result<PathBuf, Error> {
-    let program = cache.host.join("kiln-tree-host");
+    let image = cache.host.join("image");
     let stamp_file = cache.host.join("linked");
     let stamp = stamp(cache, selection, services);
-    if program.is_file() && fs::read_to_string(&stamp_file).is_ok_and(|s| s == stamp) {
-        return Ok(program);
+    if image.is_file() && fs::read_to_string(&stamp_file).is_ok_and(|s| s == stamp) {
+        return Ok(image);
     }
     let host = |name: &str| cache.host.join(name);
     let (all, named, tree) = (host("all.o"), host("named.o"), host("tree.o"));
@@ -59,26 +65,58 @@ pub fn link(
     run(objcopy("--redefine-syms", &host("rename")).args([&all, &named]))?;
     run(objcopy("--keep-global-symbols", &host("keep")).args([&named, &tree]))?;
 
+    let stubs = stubs(compiler, cache, services)?;
     update(&host("host.ld"), SCRIPT)?;
-    let mut cc = Command::new(&compiler.path);
-    cc.env("LC_ALL", "C")
-        .args(["-no-pie", "-o"])
-        .arg(&program)
+    let new = host("image.new");
+    let mut ld = Command::new("ld");
+    ld.args(["-static", "-e", "kiln_image_setup", "--build-id=none", "-o"])
+        .arg(&new)
+        .args(["-z", "noexecstack", "-z", "norelro"])
+        .arg(format!("-Ttext-segment={ADDRESS}"))
+        .arg("-T")
+        .arg(host("host.ld"))
         .args(&services.objects)
-        .arg(&tree)
-        .arg(format!("-Wl,-T,{}", host("host.ld").display()))
-        .args(["-Wl,-z,noexecstack", "-Wl,-z,norelro"]);
+        .args([&tree, &stubs]);
     for (name, at) in CPU_WORDS {
         if !table.defined.contains(*name) {
-            cc.arg(format!("-Wl,--defsym={name}={at:#x}"));
+            ld.arg(format!("--defsym={name}={at:#x}"));
         }
     }
-    run(&mut cc)?;
+    run(&mut ld)?;
+    // Whoever has the old one loaded keeps it.
+    fs::rename(&new, &image).map_err(|e| Error::io(&image, &e))?;
     for file in [&all, &named] {
         let _ = fs::remove_file(file);
     }
     update(&stamp_file, &stamp)?;
-    Ok(program)
+    Ok(image)
+}
+
+/// A jump through a slot for each function of `kernel/` that the tree's objects or the services call.
+fn stubs(compiler: &Compiler, cache: &Cache, services: &Services) -> Result<PathBuf, Error> {
+    let mut objects = services.objects.clone();
+    objects.push(cache.host.join("tree.o"));
+    let mut text = String::from("\t.section .note.GNU-stack,\"\",@progbits\n");
+    let needed: BTreeSet<String> = symbols(&cache.host, &objects)?
+        .into_values()
+        .flat_map(|t| t.needed)
+        .filter(|name| kiln_kernel::border::has(name))
+        .collect();
+    for name in needed {
+        text.push_str(&format!(
+            "\t.text\n\t.globl {name}\n\t.type {name}, @function\n{name}:\n\tjmp *{SLOT}{name}(%rip)\n\
+             \t.size {name}, . - {name}\n\t.data\n\t.balign 8\n{SLOT}{name}:\n\t.quad 0\n"
+        ));
+    }
+    let source = cache.host.join("stubs.s");
+    update(&source, &text)?;
+    let object = source.with_extension("o");
+    run(Command::new(&compiler.path)
+        .arg("-c")
+        .arg(&source)
+        .arg("-o")
+        .arg(&object))?;
+    Ok(object)
 }
 
 fn objcopy(option: &str, file: &Path) -> Command {
@@ -89,7 +127,7 @@ fn objcopy(option: &str, file: &Path) -> Command {
 
 /// Changes with any object, any service and the script.
 fn stamp(cache: &Cache, selection: &Selection, services: &Services) -> String {
-    let mut text = format!("{:016x} {SCRIPT}", services.stamp);
+    let mut text = format!("{:016x} {ADDRESS} {SCRIPT}", services.stamp);
     for path in &selection.linked {
         let meta = fs::metadata(cache.objects.join(path));
         let when = meta.as_ref().ok().and_then(|m| m.modified().ok());

@@ -4,9 +4,10 @@ use std::collections::{HashMap, HashSet};
 
 use serde::Serialize;
 
+use crate::event::Event;
 use crate::fault::Symbols;
-use crate::host::{Event, Seen};
 use crate::select::Selection;
+use crate::selftest::Seen;
 
 /// A status that makes the command's exit status 1.
 pub const FAILED: &str = "failed";
@@ -175,14 +176,14 @@ pub fn algorithms(seen: &Seen, symbols: &Symbols, rows: &mut Vec<Row>, notes: &m
     }
     if let Some((what, address)) = &seen.broken {
         let line = symbols.fault(what, *address);
-        rows.push(Row::object("(the hosted program)", FAILED, line));
+        rows.push(Row::object("(the hosted tree)", FAILED, line));
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::host::Alg;
+    use crate::event::Alg;
 
     fn alg(driver: &str, internal: bool) -> Event {
         Event::Alg(Alg {
@@ -232,7 +233,7 @@ mod tests {
             broken: None,
         };
         let (mut rows, mut notes) = (Vec::new(), Vec::new());
-        algorithms(&seen, &Symbols::parse(""), &mut rows, &mut notes);
+        algorithms(&seen, &Symbols::of(&[]), &mut rows, &mut notes);
         let told: Vec<_> = rows.iter().map(|r| (r.name.as_str(), r.status)).collect();
         assert_eq!(
             told,

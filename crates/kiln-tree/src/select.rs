@@ -47,7 +47,10 @@ pub struct Selection {
 pub fn select(cache: &Cache, objects: &[Object], services: &Services) -> Result<Selection, Error> {
     let paths: Vec<&str> = objects.iter().map(|o| o.path.as_str()).collect();
     let tables = symbols(&cache.objects, &paths)?;
-    Ok(choose(objects, &tables, &services.provided))
+    let mut provided = services.provided.clone();
+    let needed = tables.values().flat_map(|t| &t.needed);
+    provided.extend(needed.filter(|n| kiln_kernel::border::has(n)).cloned());
+    Ok(choose(objects, &tables, &provided))
 }
 
 fn choose(

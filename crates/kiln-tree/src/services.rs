@@ -20,39 +20,29 @@ macro_rules! sources {
 
 /// The files of `tree/services/`.
 const SOURCES: &[(&str, &str)] = sources!(
-    "completion.c" "cpufeature.c" "format.c" "host.c" "kthread.c" "locks.c" "memory.c" "param.c" "paravirt.c"
-    "patch.c" "percpu.c" "printk.c" "random.c" "refused.c" "service.h" "time.c" "workqueue.c"
+    "boot.c" "completion.c" "cpufeature.c" "format.c" "kthread.c" "locks.c" "memory.c" "param.c" "paravirt.c"
+    "patch.c" "percpu.c" "printk.c" "random.c" "refused.c" "service.h" "string.c" "tell.c" "test.c" "time.c" "warn.c"
+    "workqueue.c"
 );
 
-/// General registers, since a section may be live; no builtins, since `rep movsb` must not become a call of memcpy;
-/// no sibling calls, since the callee would inherit the tree's unaligned stack.
+/// General registers, since a section may be live; no builtins, since `rep movsb` must not become a call of memcpy.
 const FLAGS: &[&str] = &[
     "-std=gnu11",
     "-O2",
     "-g",
+    "-ffreestanding",
     "-fno-pie",
     "-fcf-protection=none",
     "-fno-stack-protector",
     "-mno-red-zone",
     "-mgeneral-regs-only",
-    "-fno-optimize-sibling-calls",
     "-fno-builtin",
     "-U_FORTIFY_SOURCE",
-    "-D__NO_INLINE__",
     "-fno-asynchronous-unwind-tables",
     "-fno-strict-aliasing",
     "-fno-omit-frame-pointer",
     "-w",
 ];
-
-/// The kernel keeps its stack aligned to 8 bytes, the C library's callers to 16; gcc and clang say it differently.
-fn realign(compiler: &Compiler) -> &'static str {
-    if compiler.version.contains("clang") {
-        "-mstackrealign"
-    } else {
-        "-mincoming-stack-boundary=3"
-    }
-}
 
 /// Compiled services.
 pub struct Services {
@@ -87,7 +77,7 @@ pub fn compile(compiler: &Compiler, cache: &Cache) -> Result<Services, Error> {
         }
         let output = Command::new(&compiler.path)
             .args(FLAGS)
-            .args([realign(compiler), "-c"])
+            .arg("-c")
             .args(&c_files)
             .current_dir(dir)
             .env("LC_ALL", "C")

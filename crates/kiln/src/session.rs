@@ -12,6 +12,7 @@ use std::sync::Arc;
 use kiln_lab::record::{prepare, Facts, Record};
 use kiln_lab::{tiers, Error};
 use kiln_measure::{pin, CoreList};
+use kiln_tree::child::Order;
 use serde::Serialize;
 use signal_hook::consts::{SIGINT, SIGTERM};
 use signal_hook::flag;
@@ -55,11 +56,14 @@ pub struct Session {
     pub args: Vec<String>,
     /// Whether stdout is a terminal.
     pub tty: bool,
+    /// Set if this is a child that holds a kernel tree: it prints JSON for its parent.
+    pub child: Option<Order>,
 }
 
 impl Session {
     /// Reads flags and environment, takes over Ctrl-C, makes `--out`.
     pub fn start(global: &Global) -> Result<Session, Error> {
+        let child = Order::from_env().map_err(|e| Error::input(e.to_string()))?;
         let stop = Arc::new(AtomicBool::new(false));
         for signal in [SIGINT, SIGTERM] {
             // The second Ctrl-C ends at once: whoever presses twice does not want to wait.
@@ -79,13 +83,19 @@ impl Session {
                 .map_err(|e| Error::input(format!("--cpu: {e}")))?;
             pin(&list).map_err(|e| Error::lacks(format!("--cpu: {e}: name some of those")))?;
         }
+        let mut global = global.clone();
+        if let Some(order) = &child {
+            // The record is the parent's to write.
+            (global.json, global.out, global.seed) = (true, None, Some(order.seed));
+        }
         if let Some(dir) = &global.out {
             prepare(dir)?;
         }
         Ok(Session {
             seed: global.seed.unwrap_or_else(random_seed),
-            global: global.clone(),
+            global,
             stop,
+            child,
             args: without_secrets(env::args_os().skip(1).map(|a| a.to_string_lossy().into())),
             tty: stdout().is_terminal(),
         })

@@ -205,3 +205,58 @@ fn broken_code_is_found_and_fails_nothing_else() {
     assert_eq!(failed.len(), 3, "{failed:?}");
     assert!(count(&rows, "algorithm", "tested") >= 80);
 }
+
+/// The cache is the user's disk: what is there may be cut off.
+#[test]
+fn a_damaged_image_is_told_in_one_line() {
+    let Some(tree) = given_tree() else { return };
+    let (_, _) = tree_json(&tree);
+    let name = fs::canonicalize(&tree).unwrap();
+    let name = name.file_name().unwrap().to_str().unwrap().to_owned();
+    let dirs = fs::read_dir(place("tree-cache").join("kiln/tree")).unwrap();
+    let built = dirs
+        .map(|d| d.unwrap().path())
+        .find(|d| {
+            let dir = d.file_name().unwrap().to_str().unwrap();
+            dir.starts_with(&name)
+        })
+        .unwrap()
+        .join("host/image");
+    // A copy: other tests use theirs.
+    let whole = fs::read(built).unwrap();
+    let image = place("damaged").join("image");
+    fs::write(&image, &whole).unwrap();
+    let order = format!(
+        r#"{{"image":{:?},"seed":1,"tests":false,"skipped":[],"events":9}}"#,
+        image.to_str().unwrap()
+    );
+    let child = || {
+        let command = format!(
+            "exec 9>/dev/null; exec {} tree x",
+            env!("CARGO_BIN_EXE_kiln")
+        );
+        let output = Command::new("sh")
+            .args(["-c", &command])
+            .env("KILN_TREE_CHILD", &order)
+            .output()
+            .unwrap();
+        (
+            output.status.code(),
+            String::from_utf8(output.stderr).unwrap(),
+        )
+    };
+    assert_eq!(child(), (Some(0), String::new()));
+    fs::write(&image, &whole[..whole.len() / 2]).unwrap();
+    let (status, said) = child();
+    assert_eq!(status, Some(3), "{said}");
+    assert!(
+        said.contains("is damaged") && said.lines().count() == 1,
+        "{said}"
+    );
+}
+
+#[test]
+fn the_childs_variable_is_refused_from_a_user() {
+    let run = kiln_with(&["list"], &[("KILN_TREE_CHILD", "yes")]);
+    fault(&run, 2, "KILN_TREE_CHILD");
+}

@@ -4,7 +4,6 @@
 //! from a source of [`crate::irq`]. Any other thread that calls into `kernel/` becomes a
 //! CPU that nothing interrupts, by itself.
 
-use std::alloc::{alloc_zeroed, dealloc, handle_alloc_error, Layout};
 use std::cell::{Cell, RefCell};
 use std::ffi::c_void;
 use std::marker::PhantomData;
@@ -13,14 +12,18 @@ use std::ptr::{self, NonNull};
 use crate::irq::Injection;
 use crate::sys;
 
+mod area;
 mod memory;
 mod stats;
 mod user;
 mod witness;
 
+pub use crate::sys::GateFn;
+pub use area::{cpu_size, set_areas, Areas};
 pub use stats::{Histogram, Stats};
 pub use user::Pattern;
 
+use area::Memory;
 use memory::Stacks;
 
 thread_local! {
@@ -76,7 +79,7 @@ impl Host {
 /// The calling thread as a CPU.
 pub struct Cpu {
     host: Box<Host>,
-    layout: Layout,
+    _memory: Memory,
     _stacks: Stacks,
     /// It is this thread's and no other's.
     _here: PhantomData<*mut ()>,
@@ -87,21 +90,18 @@ impl Cpu {
     pub fn boot(config: &Config) -> std::io::Result<Cpu> {
         // If it is one only because it called into `kernel/`, it is that no longer.
         PLAIN.take();
-        Cpu::boot_as_is(config)
+        Cpu::boot_as_is(config, Some(config.number))
     }
 
-    fn boot_as_is(config: &Config) -> std::io::Result<Cpu> {
+    fn boot_as_is(config: &Config, number: Option<u32>) -> std::io::Result<Cpu> {
         assert!(HOST.get().is_null(), "this thread is a CPU already");
-        // SAFETY: no arguments; constants.
-        let (size, tasks) = unsafe { (sys::kiln_cpu_size(), sys::kiln_cpu_tasks()) };
-        let layout = Layout::from_size_align(size, 64).expect("a small power of two");
+        // SAFETY: no arguments; a constant.
+        let tasks = unsafe { sys::kiln_cpu_tasks() };
         let stacks = Stacks::new(tasks)?;
-        // SAFETY: the size is not zero.
-        let memory = unsafe { alloc_zeroed(layout) };
-        let Some(cpu) = NonNull::new(memory.cast::<sys::CpuHead>()) else {
-            handle_alloc_error(layout)
-        };
-        let raw = raw_config(config, Some(&stacks));
+        let (memory, number) = Memory::new(number)?;
+        let cpu = memory.start().cast::<sys::CpuHead>();
+        let mut raw = raw_config(config, Some(&stacks));
+        raw.number = number;
         // SAFETY: the memory has the size and alignment asked for; the stacks are as
         // `raw` describes them and live as long as the CPU.
         unsafe { sys::kiln_cpu_init(cpu.as_ptr(), &raw) };
@@ -110,7 +110,7 @@ impl Cpu {
                 cpu,
                 injection: Injection::default(),
             }),
-            layout,
+            _memory: memory,
             _stacks: stacks,
             _here: PhantomData,
         };
@@ -189,8 +189,6 @@ impl Drop for Cpu {
         HOST.set(ptr::null_mut());
         // Nothing reads GS from here on; a failure would leave a pointer nobody uses.
         let _ = set_gs_base(0);
-        // SAFETY: allocated in `boot` with this layout; its kthreads never run again.
-        unsafe { dealloc(self.host.cpu.as_ptr().cast(), self.layout) }
     }
 }
 
@@ -245,8 +243,8 @@ fn set_gs_base(address: u64) -> std::io::Result<()> {
 /// Enter kernel mode on the calling thread's CPU and call `f(arg)` there.
 ///
 /// # Safety
-/// `f` is a function of `kernel/` made for the gate, and `arg` what it takes.
-pub(crate) unsafe fn gate(f: sys::GateFn, arg: *mut c_void) -> u64 {
+/// `f` is a function of `kernel/` or of a hosted tree made for the gate, and `arg` what it takes.
+pub unsafe fn gate(f: sys::GateFn, arg: *mut c_void) -> u64 {
     ensure();
     // SAFETY: the thread is a CPU; the rest is the caller's promise.
     unsafe { sys::kiln_gate(f, arg) }
@@ -270,7 +268,8 @@ pub(crate) unsafe fn gate_with(
 
 fn ensure() {
     if HOST.get().is_null() {
-        let cpu = Cpu::boot_as_is(&Config::default()).expect("memory for a CPU, and a GS base");
+        let cpu =
+            Cpu::boot_as_is(&Config::default(), None).expect("memory for a CPU, and a GS base");
         PLAIN.replace(Some(cpu));
     }
 }

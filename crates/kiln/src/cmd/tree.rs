@@ -37,6 +37,10 @@ pub struct TreeArgs {
 
 /// Runs it.
 pub fn run(args: &TreeArgs, session: &Session) -> Result<Exit, Error> {
+    if let Some(order) = &session.child {
+        kiln_tree::list(order).map_err(fault)?;
+        return Ok(Exit::Done);
+    }
     let source = Source::open(&args.dir).map_err(|e| Error::input(e.to_string()))?;
     let compiler = match &args.cc {
         Some(name) => Compiler::find(name),
@@ -45,19 +49,19 @@ pub fn run(args: &TreeArgs, session: &Session) -> Result<Exit, Error> {
     let compiler = compiler.map_err(|e| Error::lacks(e.to_string()))?;
     let title = format!("Linux {}, built by {compiler}", source.version);
     let progress = Progress::start();
-    let outcome = kiln_tree::run(&Plan {
+    let plan = Plan {
         source,
         compiler,
         seed: session.seed,
         stop: &session.stop,
         progress: &|done, what| progress.report(done, what),
-    });
+    };
+    let arguments: Vec<_> = std::env::args_os().skip(1).collect();
+    let outcome = kiln_tree::run(&plan, &arguments);
     drop(progress);
     let outcome = match outcome {
-        Ok(outcome) => outcome,
-        Err(kiln_tree::Error::Input(line)) => return Err(Error::input(line)),
-        Err(kiln_tree::Error::Lacks(line)) => return Err(Error::lacks(line)),
         Err(kiln_tree::Error::Interrupted) => return Ok(Exit::Interrupted),
+        other => other.map_err(fault)?,
     };
     let mut notes = outcome.notes.clone();
     notes.push(format!("built in {}", outcome.cache.display()));
@@ -73,4 +77,13 @@ pub fn run(args: &TreeArgs, session: &Session) -> Result<Exit, Error> {
         true => Exit::Failed,
         false => Exit::Done,
     })
+}
+
+/// What a tree's fault is to the command line.
+pub fn fault(e: kiln_tree::Error) -> Error {
+    match e {
+        kiln_tree::Error::Input(line) => Error::input(line),
+        kiln_tree::Error::Lacks(line) => Error::lacks(line),
+        kiln_tree::Error::Interrupted => Error::lacks("interrupted"),
+    }
 }

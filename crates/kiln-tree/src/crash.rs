@@ -1,0 +1,187 @@
+//! Signals of the hosted tree's code: a warning is told and stepped over, all else is the end of the child, told with
+//! the place and the driver under test.
+
+use std::ffi::{c_char, c_void, CStr};
+use std::fmt::Write;
+use std::ptr;
+use std::sync::OnceLock;
+
+use crate::image::Image;
+use crate::Error;
+
+const EXIT_FAULT: i32 = 70;
+
+type Bug = unsafe extern "C" fn(ip: u64, file: *mut *const c_char, line: *mut u32) -> i32;
+type Test = unsafe extern "C" fn() -> *const c_char;
+
+/// What the handler needs; written before it is installed.
+struct Watched {
+    events: i32,
+    bug: Bug,
+    test: Test,
+    text: std::ops::Range<u64>,
+}
+
+static WATCHED: OnceLock<Watched> = OnceLock::new();
+
+/// Installs the handlers, and an alternate stack for this thread.
+pub fn watch(image: &Image, events: i32) -> Result<(), Error> {
+    // SAFETY: the functions have these types in `warn.c` and `test.c`.
+    let (bug, test) = unsafe {
+        (
+            image.function("kiln_image_bug")?,
+            image.function("kiln_image_test")?,
+        )
+    };
+    let watched = Watched {
+        events,
+        bug,
+        test,
+        text: image.text.clone(),
+    };
+    assert!(WATCHED.set(watched).is_ok(), "one tree a process");
+    let stack = Box::leak(vec![0u8; 128 * 1024].into_boxed_slice());
+    for signal in [
+        libc::SIGILL,
+        libc::SIGSEGV,
+        libc::SIGBUS,
+        libc::SIGFPE,
+        libc::SIGABRT,
+    ] {
+        // SAFETY: the handler is async-signal-safe; the stack is never freed.
+        unsafe {
+            let mut alternate: libc::stack_t = std::mem::zeroed();
+            alternate.ss_sp = stack.as_mut_ptr().cast();
+            alternate.ss_size = stack.len();
+            libc::sigaltstack(&alternate, ptr::null_mut());
+            let mut action: libc::sigaction = std::mem::zeroed();
+            action.sa_sigaction = on_signal as *const () as usize;
+            action.sa_flags = libc::SA_SIGINFO | libc::SA_ONSTACK;
+            // No interrupt comes meanwhile.
+            libc::sigfillset(&mut action.sa_mask);
+            libc::sigaction(signal, &action, ptr::null_mut());
+        }
+    }
+    Ok(())
+}
+
+/// A line on the handler's own stack.
+struct Line {
+    bytes: [u8; 1024],
+    len: usize,
+}
+
+impl Line {
+    fn new() -> Line {
+        Line {
+            bytes: [0; 1024],
+            len: 0,
+        }
+    }
+
+    /// The inside of a JSON string: what is not plain ASCII becomes a question mark.
+    fn quoted(&mut self, text: &[u8]) {
+        for &b in text.iter().take(256) {
+            let plain = (b' '..=b'~').contains(&b) && b != b'"' && b != b'\\';
+            let _ = self.write_char(if plain { b as char } else { '?' });
+        }
+    }
+
+    fn send(&mut self, fd: i32) {
+        let _ = self.write_char('\n');
+        let mut rest = &self.bytes[..self.len];
+        while !rest.is_empty() {
+            // SAFETY: writes out bytes of our own.
+            let n = unsafe { libc::write(fd, rest.as_ptr().cast(), rest.len()) };
+            match usize::try_from(n) {
+                Ok(n) => rest = &rest[n..],
+                Err(_) => return,
+            }
+        }
+    }
+}
+
+impl Write for Line {
+    fn write_str(&mut self, s: &str) -> std::fmt::Result {
+        let room = self.bytes.len() - self.len;
+        let n = s.len().min(room);
+        self.bytes[self.len..self.len + n].copy_from_slice(&s.as_bytes()[..n]);
+        self.len += n;
+        Ok(())
+    }
+}
+
+fn signal_name(number: i32) -> &'static str {
+    match number {
+        libc::SIGILL => "Illegal instruction",
+        libc::SIGSEGV => "Segmentation fault",
+        libc::SIGBUS => "Bus error",
+        libc::SIGFPE => "Arithmetic fault",
+        _ => "Aborted",
+    }
+}
+
+extern "C" fn on_signal(number: i32, info: *mut libc::siginfo_t, context: *mut c_void) {
+    let Some(watched) = WATCHED.get() else { return };
+    // SAFETY: what the kernel gives a handler; nobody else holds it.
+    let registers = unsafe { &mut (*context.cast::<libc::ucontext_t>()).uc_mcontext.gregs };
+    let ip = registers[libc::REG_RIP as usize] as u64;
+    let mut line = Line::new();
+    let mut file: *const c_char = ptr::null();
+    let mut number_of_line = 0;
+    let mut kind = 0;
+    if number == libc::SIGILL && watched.text.contains(&ip) {
+        // SAFETY: reads the tree's table and writes the two words given.
+        kind = unsafe { (watched.bug)(ip, &mut file, &mut number_of_line) };
+    }
+    let file = match file.is_null() {
+        true => c"?",
+        // SAFETY: a string of the tree's.
+        false => unsafe { CStr::from_ptr(file) },
+    };
+    if kind == 1 {
+        let _ = write!(line, r#"{{"event":"warn","address":{ip},"file":""#);
+        line.quoted(file.to_bytes());
+        let _ = write!(line, r#"","line":{number_of_line}}}"#);
+        line.send(watched.events);
+        registers[libc::REG_RIP as usize] += 2;
+        return;
+    }
+    let _ = line.write_str(r#"{"event":"fault","what":""#);
+    if kind == 2 {
+        let _ = line.write_str("BUG at ");
+        line.quoted(file.to_bytes());
+        let _ = write!(line, ":{number_of_line}");
+    } else {
+        // SAFETY: a fault's information has an address.
+        let at = unsafe { (*info).si_addr() } as u64;
+        let _ = write!(line, "{} at {at:#x}", signal_name(number));
+    }
+    let _ = write!(line, r#"","address":{ip},"driver":""#);
+    // SAFETY: returns a string of the services'; it reads memory of theirs only.
+    line.quoted(unsafe { CStr::from_ptr((watched.test)()) }.to_bytes());
+    let _ = line.write_str(r#""}"#);
+    line.send(watched.events);
+    // SAFETY: ends the process at once, whatever state it is in.
+    unsafe { libc::_exit(EXIT_FAULT) }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn lines_stay_json_whatever_is_in_them() {
+        let mut line = Line::new();
+        let _ = line.write_str(r#"{"a":""#);
+        line.quoted(b"x\"y\\z\n\xff(aes)");
+        let _ = line.write_str(r#""}"#);
+        let text = std::str::from_utf8(&line.bytes[..line.len]).unwrap();
+        assert_eq!(text, r#"{"a":"x?y?z??(aes)"}"#);
+        line.quoted(&[b'a'; 4096]);
+        for _ in 0..8 {
+            line.quoted(&[b'b'; 256]);
+        }
+        assert_eq!(line.len, line.bytes.len());
+    }
+}

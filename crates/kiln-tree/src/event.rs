@@ -1,0 +1,106 @@
+//! The protocol between a hosted tree and the process that started it: a JSON object a line (`tree/services/tell.c`).
+
+use serde::Deserialize;
+
+/// A line of the protocol.
+#[derive(Debug, Clone, PartialEq, Deserialize)]
+#[serde(tag = "event", rename_all = "lowercase")]
+pub enum Event {
+    /// An initcall failed.
+    Initcall {
+        /// Of the function.
+        address: u64,
+        /// What it returned.
+        result: i32,
+    },
+    /// A test ended.
+    Test {
+        /// What was tested.
+        driver: String,
+        /// What it implements.
+        alg: String,
+        /// 0, or what was wrong.
+        result: i32,
+        /// How long it took.
+        us: u64,
+        /// Whether the test got hold of the driver.
+        reached: bool,
+    },
+    /// The tree printed something.
+    Log {
+        /// What it printed.
+        text: String,
+    },
+    /// The tree warned.
+    Warn {
+        /// Of the warning's instruction.
+        address: u64,
+        /// Where in the source.
+        file: String,
+        /// Its line.
+        line: u32,
+    },
+    /// An algorithm is registered.
+    Alg(Alg),
+    /// The process ended early.
+    Fault {
+        /// What happened.
+        what: String,
+        /// Where.
+        address: u64,
+        /// Whose test ran; empty: none.
+        driver: String,
+    },
+    /// It came to the end.
+    Done {
+        /// How many ran.
+        initcalls: u64,
+    },
+}
+
+/// An algorithm as registered.
+#[derive(Debug, Clone, PartialEq, Deserialize)]
+pub struct Alg {
+    /// Such as `xts(aes)`.
+    pub name: String,
+    /// Such as `xts-aes-vaes-avx2`.
+    pub driver: String,
+    /// Such as `skcipher`.
+    #[serde(rename = "type")]
+    pub kind: String,
+    /// The highest is chosen.
+    pub priority: i32,
+    /// May answer later.
+    #[serde(rename = "async")]
+    pub is_async: bool,
+    /// For the crypto API's own use.
+    pub internal: bool,
+    /// By the tree's own mark.
+    pub tested: bool,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_protocols_lines_are_understood() {
+        let parse = |line: &str| serde_json::from_str::<Event>(line).unwrap();
+        assert_eq!(
+            parse(
+                r#"{"event":"fault","what":"BUG at a.c:3","address":4198400,"driver":"md4-generic"}"#
+            ),
+            Event::Fault {
+                what: "BUG at a.c:3".into(),
+                address: 4_198_400,
+                driver: "md4-generic".into()
+            }
+        );
+        let line = r#"{"event":"alg","name":"xts(aes)","driver":"d","type":"skcipher","priority":-1,"async":true,"internal":false,"tested":true}"#;
+        assert!(matches!(parse(line), Event::Alg(alg) if alg.is_async && alg.priority == -1));
+        assert_eq!(
+            parse(r#"{"event":"done","initcalls":103}"#),
+            Event::Done { initcalls: 103 }
+        );
+    }
+}

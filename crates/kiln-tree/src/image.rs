@@ -1,0 +1,207 @@
+//! The image in this process: a tree's objects, the glue and the services at the addresses they were linked for.
+
+use std::collections::HashMap;
+use std::mem;
+use std::ops::Range;
+use std::path::{Path, PathBuf};
+
+use crate::elf::{Elf, Segment};
+use crate::fault::Symbols;
+use crate::Error;
+
+/// What begins the name of a slot (`link.rs`): a pointer through which the image calls a function of `kernel/`.
+pub const SLOT: &str = "__kiln_slot_";
+
+const PAGE: u64 = 4096;
+
+/// Where per-CPU data begin in a CPU's area, and the area's section in the file (`tree/host.ld`).
+const PERCPU: &str = ".data..percpu";
+
+/// A loaded image. It stays loaded for as long as the process lives.
+#[derive(Debug)]
+pub struct Image {
+    /// Its file.
+    pub path: PathBuf,
+    /// Where its code is.
+    pub text: Range<u64>,
+    /// First contents of the tree's per-CPU data: offset in a CPU's area, bytes.
+    pub(crate) percpu: Vec<(u64, Vec<u8>)>,
+    /// The end of these data in an area.
+    pub(crate) percpu_end: u64,
+    symbols: HashMap<String, Found>,
+    names: Symbols,
+}
+
+/// Addresses of a name.
+#[derive(Debug, Default)]
+struct Found {
+    global: Option<u64>,
+    local: Vec<u64>,
+}
+
+impl Image {
+    /// Maps the file and lets its slots point to `kernel/`. Text is writable: static keys, static calls and
+    /// breakpoints change it.
+    ///
+    /// # Errors
+    /// The file is damaged, its addresses are in use, or the image wants a function that this program does not have.
+    pub fn load(path: &Path) -> Result<Image, Error> {
+        let elf = Elf::open(path)?;
+        for segment in &elf.segments {
+            map(path, &elf, segment)?;
+        }
+        fill_slots(path, &elf)?;
+        let mut percpu = Vec::new();
+        let mut percpu_end = 0;
+        for s in elf.sections.iter().filter(|s| s.name.starts_with(PERCPU)) {
+            percpu_end = percpu_end.max(s.address + s.size);
+            if s.in_file {
+                let bytes = &elf.bytes[s.offset as usize..][..s.size as usize];
+                percpu.push((s.address, bytes.to_vec()));
+            }
+        }
+        let mut symbols: HashMap<String, Found> = HashMap::new();
+        for symbol in elf.symbols.iter().filter(|s| !s.name.is_empty()) {
+            let found = symbols.entry(symbol.name.clone()).or_default();
+            match symbol.global {
+                true => found.global = Some(symbol.value),
+                false => found.local.push(symbol.value),
+            }
+        }
+        let code = elf.segments.iter().filter(|s| s.flags & 1 != 0);
+        Ok(Image {
+            path: path.to_owned(),
+            text: code
+                .clone()
+                .map(|s| s.address)
+                .min()
+                .zip(code.map(|s| s.address + s.size).max())
+                .map_or(0..0, |(start, end)| start..end),
+            percpu,
+            percpu_end,
+            symbols,
+            names: Symbols::of(&elf.symbols),
+        })
+    }
+
+    /// The address of a symbol: the global one, or the only local one of that name. The tree's own symbols are local.
+    pub fn symbol(&self, name: &str) -> Option<u64> {
+        let found = self.symbols.get(name)?;
+        found.global.or(match found.local[..] {
+            [only] => Some(only),
+            _ => None,
+        })
+    }
+
+    /// All addresses of that name: several files may have a static function each.
+    pub fn symbols(&self, name: &str) -> Vec<u64> {
+        let found = self.symbols.get(name);
+        found.map_or(Vec::new(), |f| {
+            f.global.iter().chain(&f.local).copied().collect()
+        })
+    }
+
+    /// All names.
+    pub fn names(&self) -> impl Iterator<Item = &str> {
+        self.symbols.keys().map(String::as_str)
+    }
+
+    /// `function+0x12` for an address.
+    pub fn name(&self, address: u64) -> String {
+        self.names.name(address)
+    }
+
+    /// A function of the glue or of the services.
+    ///
+    /// # Errors
+    /// There is none: the image was linked by another version of Kiln.
+    ///
+    /// # Safety
+    /// `F` is a function pointer of the function's own type.
+    pub unsafe fn function<F: Copy>(&self, name: &str) -> Result<F, Error> {
+        const { assert!(mem::size_of::<F>() == mem::size_of::<usize>()) };
+        let address = self.symbol(name).ok_or_else(|| {
+            Error::Lacks(format!(
+                "{} has no {name}: remove it, kiln makes it again",
+                self.path.display()
+            ))
+        })?;
+        // SAFETY: the size is that of a pointer; the caller promises the type.
+        Ok(unsafe { mem::transmute_copy(&address) })
+    }
+}
+
+fn map(path: &Path, elf: &Elf, segment: &Segment) -> Result<(), Error> {
+    let start = segment.address & !(PAGE - 1);
+    let end = segment
+        .address
+        .checked_add(segment.size)
+        .and_then(|e| e.checked_next_multiple_of(PAGE))
+        .ok_or_else(|| Error::Lacks(format!("{} is damaged: remove it", path.display())))?;
+    let len = (end - start) as usize;
+    let fail = |why: &str| {
+        Error::Lacks(format!(
+            "the tree's code cannot be loaded at {start:#x}, where it was linked for: {why}"
+        ))
+    };
+    // SAFETY: a new anonymous mapping where there is none, or none at all.
+    let got = unsafe {
+        libc::mmap(
+            start as *mut libc::c_void,
+            len,
+            libc::PROT_READ | libc::PROT_WRITE,
+            libc::MAP_PRIVATE | libc::MAP_ANONYMOUS | libc::MAP_FIXED_NOREPLACE,
+            -1,
+            0,
+        )
+    };
+    if got == libc::MAP_FAILED {
+        let e = std::io::Error::last_os_error();
+        return Err(match e.raw_os_error() {
+            Some(libc::EEXIST) => fail("the addresses are in use"),
+            _ => fail(&e.to_string()),
+        });
+    }
+    if got as u64 != start {
+        // A host's kernel older than 4.17 takes the address for a hint.
+        return Err(fail("the addresses are in use"));
+    }
+    let contents = elf.contents(segment);
+    // SAFETY: inside the mapping made above, which nobody else knows yet.
+    unsafe {
+        std::ptr::copy_nonoverlapping(
+            contents.as_ptr(),
+            segment.address as *mut u8,
+            contents.len(),
+        );
+    }
+    // Read-only data are left writable: the tree changes what a kernel marks read-only after its initcalls.
+    if segment.flags & 1 != 0 {
+        let all = libc::PROT_READ | libc::PROT_WRITE | libc::PROT_EXEC;
+        // SAFETY: the mapping made above.
+        if unsafe { libc::mprotect(start as *mut libc::c_void, len, all) } != 0 {
+            return Err(fail(
+                "this system refuses memory that is both writable and executable",
+            ));
+        }
+    }
+    Ok(())
+}
+
+fn fill_slots(path: &Path, elf: &Elf) -> Result<(), Error> {
+    for symbol in &elf.symbols {
+        let Some(name) = symbol.name.strip_prefix(SLOT) else {
+            continue;
+        };
+        let function = kiln_kernel::border::address(name);
+        let function = function.ok_or_else(|| {
+            Error::Lacks(format!(
+                "{} wants {name}, which this kiln does not have: remove it",
+                path.display()
+            ))
+        })?;
+        // SAFETY: the link made an aligned word of this symbol, in a segment that was mapped writable.
+        unsafe { (symbol.value as *mut u64).write(function as u64) };
+    }
+    Ok(())
+}

@@ -1,0 +1,119 @@
+// SPDX-License-Identifier: GPL-2.0-only OR MIT
+/*
+ * The protocol to the process that started this one: one JSON object a line, on a
+ * descriptor of its own.
+ *
+ *	{"event":"initcall","address":A,"result":R}	of those that failed
+ *	{"event":"test","driver":D,"alg":N,"result":R,"us":T,"reached":B}
+ *	{"event":"log","text":T}		what the tree printed
+ *	{"event":"warn","address":A,"file":F,"line":N}
+ *	{"event":"alg",...}			one for each algorithm registered
+ *	{"event":"fault","what":W,"address":A,"driver":D}	and it ends
+ *	{"event":"done","initcalls":N}		and it ends
+ *
+ * A line is written by one system call, which leaves vector registers alone, so that it
+ * may be told from anywhere: a section, a softirq.
+ */
+#include "service.h"
+
+#define SYS_WRITE 1
+#define SYS_EXIT_GROUP 231
+#define EINTR 4
+#define EXIT_FAULT 70
+
+static long syscall3(long number, long a, long b, long c)
+{
+	long result;
+
+	__asm__ volatile("syscall"
+			 : "=a"(result)
+			 : "a"(number), "D"(a), "S"(b), "d"(c)
+			 : "rcx", "r11", "memory");
+	return result;
+}
+
+static _Noreturn void leave(void)
+{
+	for (;;)
+		syscall3(SYS_EXIT_GROUP, EXIT_FAULT, 0, 0);
+}
+
+static void send_line(const char *line, size_t n)
+{
+	while (n) {
+		const long sent = syscall3(SYS_WRITE, boot.events, (long)line, (long)n);
+
+		if (sent == -EINTR)
+			continue;
+		if (sent <= 0)
+			leave();
+		line += sent;
+		n -= (size_t)sent;
+	}
+}
+
+void tell(const char *text, ...)
+{
+	char line[2048];
+	va_list args;
+	int n;
+
+	va_start(args, text);
+	n = format_args(line, sizeof(line) - 1, text, args);
+	va_end(args);
+	if (n > (int)sizeof(line) - 2)
+		n = sizeof(line) - 2;
+	line[n++] = '\n';
+	send_line(line, (size_t)n);
+}
+
+/* Text as the inside of a JSON string; ASCII. */
+const char *quoted(const char *text, char *to, size_t size)
+{
+	char *p = to;
+
+	for (; *text && p + 7 < to + size; text++) {
+		const unsigned char c = (unsigned char)*text;
+
+		if (c == '"' || c == '\\') {
+			*p++ = '\\';
+			*p++ = (char)c;
+		} else if (c < ' ' || c > '~') {
+			p += format(p, 7, "\\u%04x", c);
+		} else {
+			*p++ = (char)c;
+		}
+	}
+	*p = 0;
+	return to;
+}
+
+void tell_text(const char *event, const char *text)
+{
+	char safe[1536];
+
+	tell("{\"event\":\"%s\",\"text\":\"%s\"}", event, quoted(text, safe, sizeof(safe)));
+}
+
+static _Noreturn void fault(const char *what, unsigned long address)
+{
+	char safe[256], name[256];
+
+	tell("{\"event\":\"fault\",\"what\":\"%s\",\"address\":%lu,\"driver\":\"%s\"}",
+	     quoted(what, safe, sizeof(safe)), address,
+	     quoted(current_test()->driver, name, sizeof(name)));
+	leave();
+}
+
+void give_up(const char *why)
+{
+	fault(why, (unsigned long)__builtin_return_address(0));
+}
+
+void refused(const char *name)
+{
+	char what[128];
+
+	format(what, sizeof(what), "no such service: %s", name);
+	fault(what, (unsigned long)__builtin_return_address(0));
+}
