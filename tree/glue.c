@@ -41,6 +41,9 @@ void *__wrap_crypto_alloc_tfm_node(const char *name, const struct crypto_type *f
 struct crypto_tfm *__real_crypto_alloc_base(const char *name, u32 type, u32 mask);
 struct crypto_tfm *__wrap_crypto_alloc_base(const char *name, u32 type, u32 mask);
 
+void kiln_glue_section_begin(void);
+void kiln_glue_section_end(void);
+
 static void kiln_cpuid(u32 leaf, u32 subleaf, u32 *r)
 {
 	asm volatile("cpuid"
@@ -320,4 +323,15 @@ void kiln_glue_algorithms(void (*report)(const char *name, const char *driver,
 		       (!!(alg->cra_flags & CRYPTO_ALG_INTERNAL) << 1) |
 		       (!!(alg->cra_flags & CRYPTO_ALG_TESTED) << 2));
 	}
+}
+
+/* FPU sections for code that is no driver (services/series.c). */
+void kiln_glue_section_begin(void)
+{
+	kernel_fpu_begin();
+}
+
+void kiln_glue_section_end(void)
+{
+	kernel_fpu_end();
 }

@@ -15,6 +15,14 @@ int kiln_image_setup(const struct boot *given);
 uint64_t kiln_image_start(void *unused);
 uint64_t kiln_image_list(void *unused);
 
+/* A call of the glue, in the tree's task. */
+struct call {
+	uint64_t (*fn)(void *arg);
+	void *arg;
+};
+
+uint64_t kiln_image_call(struct call *call);
+
 int kiln_image_setup(const struct boot *given)
 {
 	if (given->size != sizeof(boot))
@@ -79,4 +87,13 @@ uint64_t kiln_image_list(void *unused)
 	kiln_glue_algorithms(report);
 	set_current(before);
 	return 0;
+}
+
+uint64_t kiln_image_call(struct call *call)
+{
+	void *const before = set_current(first_task);
+	const uint64_t result = call->fn(call->arg);
+
+	set_current(before);
+	return result;
 }

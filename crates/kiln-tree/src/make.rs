@@ -11,7 +11,10 @@ use crate::cache::{hash, update, Cache, FRAGMENT};
 use crate::{Error, Plan};
 
 /// Compiled by the tree, against its headers.
-const GLUE: &str = include_str!("../../../tree/glue.c");
+const GLUE: [(&str, &str); 2] = [
+    ("lib/kiln_glue", include_str!("../../../tree/glue.c")),
+    ("lib/kiln_request", include_str!("../../../tree/request.c")),
+];
 
 /// Directories whose objects are the stack, in the order of a kernel's link.
 pub const STACK: [&str; 4] = [
@@ -117,7 +120,9 @@ const IGNORED_ENV: [&str; 14] = [
 pub fn build(plan: &Plan, cache: &Cache) -> Result<Built, Error> {
     File::create(&cache.log).map_err(|e| Error::io(&cache.log, &e))?;
     configure(plan, cache)?;
-    update(&cache.objects.join("lib/kiln_glue.c"), GLUE)?;
+    for (stem, text) in GLUE {
+        update(&cache.objects.join(format!("{stem}.c")), text)?;
+    }
     let has = |path: &str| plan.source.dir.join(path).exists();
     let mut targets: Vec<String> = STACK
         .iter()
@@ -125,7 +130,7 @@ pub fn build(plan: &Plan, cache: &Cache) -> Result<Built, Error> {
         .filter(|dir| has(&format!("{dir}/Makefile")))
         .map(|dir| format!("{dir}/"))
         .collect();
-    targets.push("lib/kiln_glue.o".into());
+    targets.extend(GLUE.iter().map(|(stem, _)| format!("{stem}.o")));
     let objects = LIBRARY
         .iter()
         .filter(|o| has(&format!("{o}.c")) || has(&format!("{o}.S")));
@@ -335,10 +340,11 @@ fn last_error(text: &str) -> String {
 
 /// Members of the directories' archives in their order, then the library's objects.
 fn objects_of(cache: &Cache) -> Result<Vec<Object>, Error> {
-    let mut objects = vec![Object {
-        path: "lib/kiln_glue.o".into(),
+    let glue = GLUE.iter().map(|(stem, _)| Object {
+        path: format!("{stem}.o"),
         library: false,
-    }];
+    });
+    let mut objects: Vec<Object> = glue.collect();
     for (dirs, library) in [(&STACK, false), (&LIBRARY_DIRS, true)] {
         for dir in dirs {
             for path in members(cache, dir)? {

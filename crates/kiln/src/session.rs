@@ -29,6 +29,8 @@ pub enum Exit {
     Failed,
     /// With `--bisect`: what was to be judged cannot be built or tried.
     Untried,
+    /// A child has said why not, with this status.
+    Refused(u8),
     /// Interrupted; what there was is printed.
     Interrupted,
 }
@@ -39,6 +41,7 @@ impl From<Exit> for ExitCode {
             Exit::Done => 0,
             Exit::Failed => 1,
             Exit::Untried => 125,
+            Exit::Refused(status) => status,
             Exit::Interrupted => 130,
         })
     }

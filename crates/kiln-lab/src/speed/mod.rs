@@ -13,6 +13,7 @@ mod set;
 mod shape;
 mod source;
 mod steps;
+mod tree;
 
 pub use candidate::{family, Candidate, Judge, Takes, KILN};
 pub use effort::SWEEP;
@@ -23,3 +24,4 @@ pub use row::{Against, Row};
 pub use run::{run, run_with, Outcome, Progress};
 pub use shape::{Kind, Op, Shape};
 pub use source::{key_bytes, title, Choice, Source, Spec, Work};
+pub use tree::Tree;

@@ -110,10 +110,7 @@ fn works(plan: &Plan, spec: &Spec) -> Vec<Work> {
 
 /// About how many candidates a table will have.
 fn candidates(plan: &Plan, sources: &[&dyn Source], work: &Work) -> usize {
-    let choice = Choice {
-        impls: &plan.impls,
-        level: plan.level,
-    };
+    let choice = Choice::of(plan);
     let names = sources.iter().flat_map(|s| s.names(&work.spec.name));
     let wanted = names.filter(|(name, level)| choice.wants(name, *level));
     wanted.count() + 1

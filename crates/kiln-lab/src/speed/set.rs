@@ -40,10 +40,7 @@ impl<'s> Table<'s> {
         sources: &[&'s dyn Source],
         notes: &mut Vec<String>,
     ) -> Result<Table<'s>, Error> {
-        let choice = Choice {
-            impls: &plan.impls,
-            level: plan.level,
-        };
+        let choice = Choice::of(plan);
         let mut candidates = Vec::new();
         let mut judges = Vec::new();
         let mut sealer = None;

@@ -14,6 +14,8 @@ pub enum Kind {
     Aead,
     /// A hash, a MAC or a checksum: a digest of fixed size.
     Hash,
+    /// A key agreement: a secret of fixed size.
+    Kpp,
 }
 
 impl Kind {
@@ -22,6 +24,7 @@ impl Kind {
         match self {
             Kind::Skcipher | Kind::Aead => &[Op::Encrypt, Op::Decrypt],
             Kind::Hash => &[Op::Digest],
+            Kind::Kpp => &[Op::Derive],
         }
     }
 }
@@ -35,6 +38,8 @@ pub enum Op {
     Decrypt,
     /// Message in, digest out.
     Digest,
+    /// Public value in, secret out.
+    Derive,
 }
 
 impl Op {
@@ -44,12 +49,13 @@ impl Op {
             Op::Encrypt => "encrypt",
             Op::Decrypt => "decrypt",
             Op::Digest => "digest",
+            Op::Derive => "derive",
         }
     }
 
     /// The operation of this name.
     pub fn parse(name: &str) -> Result<Op, Error> {
-        let all = [Op::Encrypt, Op::Decrypt, Op::Digest];
+        let all = [Op::Encrypt, Op::Decrypt, Op::Digest, Op::Derive];
         all.into_iter()
             .find(|op| op.name() == name)
             .ok_or_else(|| unknown("operation", name, &all.map(Op::name)))
@@ -77,7 +83,7 @@ pub struct Shape {
     pub prefix: usize,
     /// Bytes of an AEAD's tag, behind the ciphertext.
     pub tag: usize,
-    /// Bytes of a digest.
+    /// Bytes of a digest or a secret.
     pub digest: usize,
 }
 
@@ -110,7 +116,7 @@ impl Shape {
             (Kind::Skcipher, _) => self.len,
             (Kind::Aead, Op::Encrypt) => self.prefix + self.len + self.tag,
             (Kind::Aead, _) => self.prefix + self.len,
-            (Kind::Hash, _) => self.digest,
+            (Kind::Hash | Kind::Kpp, _) => self.digest,
         }
     }
 
@@ -165,10 +171,13 @@ mod tests {
 
     #[test]
     fn operations_have_names() {
-        for op in [Op::Encrypt, Op::Decrypt, Op::Digest] {
+        for op in [Op::Encrypt, Op::Decrypt, Op::Digest, Op::Derive] {
             assert_eq!(Op::parse(op.name()), Ok(op));
         }
         let e = Op::parse("sign").unwrap_err().to_string();
-        assert!(e.contains("there are encrypt, decrypt, digest"), "{e}");
+        assert!(
+            e.contains("there are encrypt, decrypt, digest, derive"),
+            "{e}"
+        );
     }
 }

@@ -5,7 +5,7 @@ use std::borrow::Cow;
 use zeroize::Zeroizing;
 
 use super::candidate::{Candidate, Judge};
-use super::plan::Level;
+use super::plan::{Level, Plan};
 use super::shape::{Kind, Op, Shape};
 use crate::Error;
 
@@ -126,9 +126,20 @@ pub struct Choice<'a> {
     pub impls: &'a [String],
     /// At this level; at all if none.
     pub level: Option<Level>,
+    /// Each call's IV is the last call's result.
+    pub latency: bool,
 }
 
-impl Choice<'_> {
+impl<'a> Choice<'a> {
+    /// What a plan asks for.
+    pub fn of(plan: &'a Plan) -> Choice<'a> {
+        Choice {
+            impls: &plan.impls,
+            level: plan.level,
+            latency: plan.latency,
+        }
+    }
+
     /// Whether this one is.
     pub fn wants(&self, name: &str, level: Level) -> bool {
         let named = self.impls.is_empty() || self.impls.iter().any(|n| n == name);

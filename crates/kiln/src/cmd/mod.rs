@@ -3,6 +3,7 @@
 pub mod compare;
 pub mod crypt;
 pub mod fpu;
+pub mod hosted;
 pub mod list;
 pub mod self_check;
 pub mod speed;
