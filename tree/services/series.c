@@ -83,14 +83,20 @@ static inline void store128(u8 *to, const u8 *from)
 	static inline __attribute__((always_inline)) void \
 	one_##name(const struct primitive *p, const u8 *src, u8 *dst, u8 *iv)
 
-/* ctx, dst, src, and a number that some take: a flag or how many blocks. */
+/*
+ * ctx, dst, src, and a number that some take: a flag or how many blocks. What is left by
+ * chunks of several blocks goes through a function for one.
+ */
 ONE(blocks)
 {
 	void (*const fn)(void *ctx, u8 *dst, const u8 *src, u64 extra) = (void *)p->fn[0];
+	void (*const rest)(void *ctx, u8 *dst, const u8 *src, u64 extra) = (void *)p->fn[1];
 	u64 at;
 
-	for (at = 0; at < p->len; at += p->chunk)
+	for (at = 0; at + p->chunk <= p->len; at += p->chunk)
 		fn(p->key, dst + at, src + at, p->extra);
+	for (; at < p->len; at += p->block)
+		rest(p->key, dst + at, src + at, p->extra);
 }
 
 ONE(len)

@@ -68,7 +68,7 @@ pub struct Primitive {
     pub beside: Vec<String>,
     /// Bytes that one call takes.
     pub chunk: usize,
-    /// Bytes of a block, where the caller does the chaining.
+    /// Bytes of a block, where the caller does the chaining or what the chunks leave.
     pub block: usize,
     /// Shortest message.
     pub least: usize,
@@ -118,6 +118,7 @@ fn has(tier: &str) -> bool {
         "avx512" => avx512(),
         "avx512vl" => avx512() && is_x86_feature_detected!("avx512bw"),
         "pclmul" => is_x86_feature_detected!("pclmulqdq") && is_x86_feature_detected!("sse4.2"),
+        "adx" => is_x86_feature_detected!("adx") && is_x86_feature_detected!("bmi2"),
         _ => tier == "generic",
     }
 }
