@@ -3,7 +3,8 @@
  * Kiln's entry points into a kernel tree. The tree's own build compiles this file
  * against the tree's own headers, so that no structure's layout is ever guessed.
  *
- * What it calls outside the tree (kiln_*) is in services/test.c and paravirt.c.
+ * What it calls outside the tree (kiln_*) is in services/test.c, paravirt.c and Kiln's
+ * kernel/cpu.
  */
 #include <linux/bug.h>
 #include <linux/kernel.h>
@@ -23,14 +24,14 @@ void kiln_test_reached(const char *driver);
 extern char kiln_pv_save_fl[], kiln_pv_irq_disable[], kiln_pv_irq_enable[];
 extern char kiln_pv_refused[];
 
-void *kiln_glue_setup(void);
+void kiln_glue_setup(void);
 int kiln_glue_vsnprintf(char *text, size_t size, const char *format, va_list args);
 int kiln_glue_bug(unsigned long ip, const void *start, const void *stop,
 		  const char **file, unsigned int *line);
 void kiln_glue_test_internal(void);
-void kiln_glue_algorithms(void (*report)(const char *name, const char *driver,
-					 const char *type, int priority,
-					 unsigned int flags));
+typedef void kiln_report_t(const char *name, const char *driver, const char *type,
+			   int priority, unsigned int flags);
+void kiln_glue_algorithms(const char *driver, kiln_report_t *report);
 int __real_alg_test(const char *driver, const char *alg, u32 type, u32 mask);
 int __wrap_alg_test(const char *driver, const char *alg, u32 type, u32 mask);
 
@@ -147,19 +148,10 @@ static void kiln_set_pv_ops(void)
 #endif
 }
 
-/* The FPU state a task ends in is as large as the CPU says. */
-static union {
-	struct task_struct task;
-	u8 room[sizeof(struct task_struct) + 16384];
-} kiln_task __aligned(64);
-
-void *kiln_glue_setup(void)
+void kiln_glue_setup(void)
 {
 	kiln_identify_cpu(&boot_cpu_data);
 	kiln_set_pv_ops();
-	/* Without user FPU state: nothing to save, nothing to restore. */
-	kiln_task.task.flags = PF_KTHREAD;
-	return &kiln_task;
 }
 
 int kiln_glue_vsnprintf(char *text, size_t size, const char *format, va_list args)
@@ -265,6 +257,17 @@ void kiln_glue_test_internal(void)
 	}
 }
 
+static const char *kiln_type(u32 flags);
+
+static void kiln_report(const struct crypto_alg *alg, kiln_report_t *report)
+{
+	report(alg->cra_name, alg->cra_driver_name, kiln_type(alg->cra_flags),
+	       alg->cra_priority,
+	       (!!(alg->cra_flags & CRYPTO_ALG_ASYNC)) |
+	       (!!(alg->cra_flags & CRYPTO_ALG_INTERNAL) << 1) |
+	       (!!(alg->cra_flags & CRYPTO_ALG_TESTED) << 2));
+}
+
 static const char *kiln_type(u32 flags)
 {
 	switch (flags & CRYPTO_ALG_TYPE_MASK) {
@@ -308,21 +311,63 @@ static const char *kiln_type(u32 flags)
 	return "other";
 }
 
-void kiln_glue_algorithms(void (*report)(const char *name, const char *driver,
-					 const char *type, int priority,
-					 unsigned int flags))
+/* All algorithms, or those of one driver. */
+void kiln_glue_algorithms(const char *driver, kiln_report_t *report)
 {
 	struct crypto_alg *alg;
 
+	down_read(&crypto_alg_sem);
 	list_for_each_entry_reverse(alg, &crypto_alg_list, cra_list) {
-		if (alg->cra_flags & (CRYPTO_ALG_LARVAL | CRYPTO_ALG_DEAD))
+		if (alg->cra_flags & (CRYPTO_ALG_LARVAL | CRYPTO_ALG_DEAD) ||
+		    (driver && strcmp(driver, alg->cra_driver_name)))
 			continue;
-		report(alg->cra_name, alg->cra_driver_name, kiln_type(alg->cra_flags),
-		       alg->cra_priority,
-		       (!!(alg->cra_flags & CRYPTO_ALG_ASYNC)) |
-		       (!!(alg->cra_flags & CRYPTO_ALG_INTERNAL) << 1) |
-		       (!!(alg->cra_flags & CRYPTO_ALG_TESTED) << 2));
+		kiln_report(alg, report);
 	}
+	up_read(&crypto_alg_sem);
+}
+
+/*
+ * Tasks. Kiln makes the memory, the tree says how much, and what is in it at first.
+ */
+extern const unsigned int kiln_glue_hz;
+size_t kiln_glue_task_size(void);
+void kiln_glue_new_task(void *memory, const char *name, bool user);
+bool kiln_glue_task_sleeps(const void *task);
+void kiln_glue_task_runs(void *task);
+void kiln_glue_task_state(void *task, int state);
+
+const unsigned int kiln_glue_hz = HZ;
+
+/* The FPU state a task ends in is as large as the CPU says. */
+size_t kiln_glue_task_size(void)
+{
+	return sizeof(struct task_struct) + 16384;
+}
+
+void kiln_glue_new_task(void *memory, const char *name, bool user)
+{
+	struct task_struct *task = memory;
+
+	memset(task, 0, kiln_glue_task_size());
+	/* Without user FPU state: nothing to save, nothing to restore. */
+	task->flags = PF_KTHREAD;
+	strscpy(task->comm, name, sizeof(task->comm));
+}
+
+bool kiln_glue_task_sleeps(const void *task)
+{
+	return READ_ONCE(((const struct task_struct *)task)->__state) != TASK_RUNNING;
+}
+
+void kiln_glue_task_runs(void *task)
+{
+	WRITE_ONCE(((struct task_struct *)task)->__state, TASK_RUNNING);
+}
+
+/* Before its question is asked: whoever answers then is seen. */
+void kiln_glue_task_state(void *task, int state)
+{
+	smp_store_mb(((struct task_struct *)task)->__state, state);
 }
 
 /* FPU sections for code that is no driver (services/series.c). */

@@ -4,6 +4,7 @@
  */
 #include <kiln/cpu.h>
 #include <kiln/cpu_offsets.h>
+#include <kiln/crypto.h>
 #include <kiln/fpu.h>
 #include <kiln/kiln.h>
 #include <kiln/preempt.h>
@@ -13,27 +14,36 @@
 #include "cpu_internal.h"
 
 /* What assembly knows by number. */
-_Static_assert(__builtin_offsetof(struct cpu, irqs_off) == KILN_CPU_IRQS_OFF, "");
-_Static_assert(__builtin_offsetof(struct cpu, irq_pending) == KILN_CPU_IRQ_PENDING, "");
-_Static_assert(__builtin_offsetof(struct cpu, kernel_mode) == KILN_CPU_KERNEL_MODE, "");
-_Static_assert(__builtin_offsetof(struct cpu, injecting) == KILN_CPU_INJECTING, "");
+#define LIES_AT(field, offset) \
+	_Static_assert(__builtin_offsetof(struct cpu, field) == (offset), "")
+LIES_AT(foreign, KILN_CPU_FOREIGN);
+LIES_AT(preempt_count, KILN_CPU_PREEMPT_COUNT);
+LIES_AT(number, KILN_CPU_NUMBER);
+LIES_AT(softirq_pending, KILN_CPU_SOFTIRQ_PENDING);
+LIES_AT(irqs_off, KILN_CPU_IRQS_OFF);
+LIES_AT(irq_pending, KILN_CPU_IRQ_PENDING);
+LIES_AT(kernel_mode, KILN_CPU_KERNEL_MODE);
+LIES_AT(injecting, KILN_CPU_INJECTING);
+LIES_AT(section_depth, KILN_CPU_SECTION_DEPTH);
+LIES_AT(section_skip, KILN_CPU_SECTION_SKIP);
+LIES_AT(section_start, KILN_CPU_SECTION_START);
+LIES_AT(stats.sections, KILN_CPU_SECTIONS);
 
 size_t kiln_cpu_size(void)
 {
 	return sizeof(struct cpu);
 }
 
-size_t kiln_cpu_tasks(void)
+size_t kiln_task_size(void)
 {
-	return NR_TASKS;
+	return sizeof(struct task);
 }
 
 static u64 no_witness;
 
 void kiln_cpu_init(struct cpu *cpu, const struct kiln_cpu_config *config)
 {
-	struct task *boot = &cpu->task[0];
-	size_t i;
+	struct task *boot = config->tasks;
 
 	memset(cpu, 0, sizeof(*cpu));
 	cpu->self = cpu;
@@ -42,20 +52,21 @@ void kiln_cpu_init(struct cpu *cpu, const struct kiln_cpu_config *config)
 	cpu->section_weight = 1;
 	cpu->witness = config->witness ? config->witness : &no_witness;
 	cpu->witness_armed = config->witness_armed;
+	cpu->task = config->tasks;
+	cpu->nr_tasks = config->nr_tasks;
 	cpu->kstacks = config->kstacks;
 	cpu->kstack_size = config->kstack_size;
 	cpu->kstack_stride = config->kstack_stride;
+	cpu->runnable_end = &cpu->runnable;
 	kiln_cpu_configure(cpu, config);
 
-	for (i = 0; i < NR_TASKS; i++) {
-		fpstate_init(&cpu->task[i].user_fpu);
-		fpstate_init(&cpu->task[i].kernel_fpu);
-	}
 	fpstate_init(&cpu->nested_fpu);
 	cpu->nested_area = &cpu->nested_fpu;
-	boot->name = "user";
+	task_init(cpu, boot, "user");
+	fpstate_init(&boot->user_fpu);
 	boot->state = TASK_RUNNING;
 	boot->since = rdtsc();
+	enqueue(cpu, boot);
 	cpu->current_task = boot;
 }
 
@@ -72,6 +83,12 @@ void kiln_cpu_start(void)
 {
 	ksoftirqd_start();
 	kworker_start();
+	cryptd_start();
+}
+
+void kiln_cpu_stop(struct cpu *cpu)
+{
+	wait_none(cpu);
 }
 
 struct cpu_stats *kiln_cpu_stats(struct cpu *cpu)

@@ -11,8 +11,17 @@ void do_softirq_irqs_off(void);
 /* sched.c: interrupts are off */
 void preempt_schedule_irq(void);
 
-/* kthread.c: where switch.S begins a task */
+/* sched.c: among the runnable ones; interrupts are off, or the CPU does not run yet */
+void enqueue(struct cpu *cpu, struct task *task);
+
+/* kthread.c: a task that has not run yet */
+void task_init(struct cpu *cpu, struct task *task, const char *name);
+/* Where switch.S begins one. */
 void task_main(void);
+
+/* wait.c: interrupts are off */
+void wait_on(struct task *task, const volatile void *on);
+void wait_none(struct cpu *cpu);
 
 void ksoftirqd_start(void);
 void kworker_start(void);

@@ -41,6 +41,8 @@ void irq_entry(u64 from_user)
 	cpu->stats.irqs_in_section += cpu->section_depth > base;
 	cpu->irqs_seen++;
 	cpu->section_base = cpu->section_depth;
+	if (unlikely(cpu->remote))
+		wakes_of_others(cpu);
 	if (cpu->irq_time >= cpu->next_tick)
 		sched_tick(cpu);
 	if (cpu->irq_handler)

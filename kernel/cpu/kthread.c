@@ -3,52 +3,103 @@
  * Kernel threads: tasks without a user mode, on stacks of their own.
  */
 #include <kiln/cpu.h>
+#include <kiln/fpu.h>
 #include <kiln/preempt.h>
 #include <kiln/sched.h>
+#include <kiln/string.h>
 
 #include "cpu_internal.h"
+
+/* What a task begins with; its tree's word and its place stay. */
+void task_init(struct cpu *cpu, struct task *t, const char *name)
+{
+	void *const foreign = t->foreign;
+
+	memset(t, 0, __builtin_offsetof(struct task, user_fpu));
+	fpstate_init(&t->kernel_fpu);
+	t->foreign = foreign;
+	t->cpu = cpu;
+	t->name = name;
+}
 
 /* switch.S jumps here on the task's own stack, as a switch leaves things. */
 void task_main(void)
 {
 	struct task *t = current;
 
+	/* A wake that was meant for the task before it in this place. */
+	while (t->waits) {
+		t->state = TASK_SLEEPING;
+		preempt_enable_no_resched();
+		schedule();
+		preempt_disable();
+	}
 	preempt_enable_no_resched();
 	local_irq_enable();
 	t->fn(t->arg);
+	kthread_exit();
+}
+
+void kthread_exit(void)
+{
+	struct task *t = current;
+
+	kiln_wait_finish();
 	local_irq_disable();
 	t->state = TASK_FREE;
 	schedule();
 	__builtin_trap();
 }
 
-struct task *kthread_create(void (*fn)(void *arg), void *arg, const char *name)
+static struct task *create(void (*fn)(void *arg), void *arg, const char *name)
 {
 	struct cpu *cpu = this_cpu();
-	size_t i;
+	struct task *t;
+	u64 *sp;
+	u32 i;
 
-	for (i = 1; i < NR_TASKS; i++) {
-		struct task *t = &cpu->task[i];
-		u64 *sp;
-
-		if (t->state != TASK_FREE)
-			continue;
-		/* What cpu_switch() pops: six registers and where to return. */
-		sp = (u64 *)(cpu->kstacks + i * cpu->kstack_stride + cpu->kstack_size);
-		*--sp = 0;
-		*--sp = (u64)cpu_task_start;
-		sp -= 6;
-		t->sp = (u64)sp;
-		t->flags = TF_KTHREAD;
-		t->name = name;
-		t->fn = fn;
-		t->arg = arg;
-		t->section_depth = 0;
-		t->section_time = 0;
-		t->vruntime = cpu->current_task->vruntime;
-		t->slice_start = t->vruntime;
-		t->state = TASK_RUNNING;
-		return t;
+	/* One that has ended may still be running in the idle loop. */
+	for (i = 1; i < cpu->nr_tasks; i++)
+		if (cpu->task[i].state == TASK_FREE && &cpu->task[i] != current)
+			break;
+	if (i == cpu->nr_tasks)
+		return NULL;
+	t = &cpu->task[i];
+	task_init(cpu, t, name);
+	if (cpu->hooks) {
+		t->foreign = cpu->hooks->new_task(t->foreign, name, false);
+		if (!t->foreign)
+			return NULL;
 	}
-	return NULL;
+	/* What cpu_switch() pops: six registers and where to return. */
+	sp = (u64 *)(cpu->kstacks + i * cpu->kstack_stride + cpu->kstack_size);
+	*--sp = 0;
+	*--sp = (u64)cpu_task_start;
+	sp -= 6;
+	t->sp = (u64)sp;
+	t->flags = TF_KTHREAD;
+	t->fn = fn;
+	t->arg = arg;
+	t->vruntime = cpu->current_task->vruntime;
+	t->slice_start = t->vruntime;
+	wait_on(t, t->foreign ? t->foreign : t);
+	return t;
+}
+
+struct task *kthread_create(void (*fn)(void *arg), void *arg, const char *name)
+{
+	const bool off = local_irq_save();
+	struct task *t = create(fn, arg, name);
+
+	local_irq_restore(off);
+	return t;
+}
+
+struct task *kthread_run(void (*fn)(void *arg), void *arg, const char *name)
+{
+	struct task *t = kthread_create(fn, arg, name);
+
+	if (t)
+		kiln_wake(t->foreign ? t->foreign : t);
+	return t;
 }

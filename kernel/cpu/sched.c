@@ -33,21 +33,34 @@ static void clear_need_resched(void)
 			 : "memory", "cc");
 }
 
+void enqueue(struct cpu *cpu, struct task *t)
+{
+	t->next = NULL;
+	t->prev = cpu->runnable_end;
+	*cpu->runnable_end = t;
+	cpu->runnable_end = &t->next;
+	t->queued = true;
+}
+
+static void dequeue(struct cpu *cpu, struct task *t)
+{
+	*t->prev = t->next;
+	if (t->next)
+		t->next->prev = t->prev;
+	else
+		cpu->runnable_end = t->prev;
+	t->queued = false;
+}
+
 /* The runnable task with the least run time; the current one among equals. */
 static struct task *pick(struct cpu *cpu)
 {
-	struct task *best = NULL;
-	size_t i;
+	struct task *best = cpu->current_task->queued ? cpu->current_task : NULL;
+	struct task *t;
 
-	if (cpu->current_task->state == TASK_RUNNING)
-		best = cpu->current_task;
-	for (i = 0; i < NR_TASKS; i++) {
-		struct task *t = &cpu->task[i];
-
-		if (t->state == TASK_RUNNING &&
-		    (!best || t->vruntime < best->vruntime))
+	for (t = cpu->runnable; t; t = t->next)
+		if (!best || t->vruntime < best->vruntime)
 			best = t;
-	}
 	return best;
 }
 
@@ -75,6 +88,23 @@ static void section_switch(struct cpu *cpu, struct task *prev, struct task *next
 	cpu->section_irqs[0] = cpu->irqs_seen - 1;
 }
 
+/* Nothing can run: only an interrupt or another CPU can change that. */
+static struct task *idle(struct cpu *cpu)
+{
+	const u64 since = rdtsc();
+	struct task *next;
+
+	do {
+		local_irq_enable();
+		if (cpu->hooks && cpu->hooks->idle)
+			cpu->hooks->idle(rdtsc() - since);
+		__asm__ volatile("pause");
+		local_irq_disable();
+		wakes_of_others(cpu);
+	} while (!(next = pick(cpu)));
+	return next;
+}
+
 /* Interrupts are off, and preemption once. */
 static void switch_task(struct cpu *cpu, bool preempted)
 {
@@ -83,12 +113,14 @@ static void switch_task(struct cpu *cpu, bool preempted)
 
 	account(cpu);
 	clear_need_resched();
-	while (!(next = pick(cpu))) {
-		/* Idle: only an interrupt can change that. */
-		local_irq_enable();
-		__asm__ volatile("pause");
-		local_irq_disable();
-	}
+	if (unlikely(cpu->remote))
+		wakes_of_others(cpu);
+	/* Who is about to sleep and is preempted has not decided yet. */
+	if (prev->state == TASK_FREE || (prev->state == TASK_SLEEPING && !preempted))
+		dequeue(cpu, prev);
+	next = pick(cpu);
+	if (!next)
+		next = idle(cpu);
 	if (next == prev)
 		return;
 
@@ -103,6 +135,7 @@ static void switch_task(struct cpu *cpu, bool preempted)
 	next->since = rdtsc();
 	next->slice_start = next->vruntime;
 	cpu->current_task = next;
+	cpu->foreign = next->foreign;
 	cpu_switch(&prev->sp, next->sp);
 }
 
@@ -125,23 +158,24 @@ void yield(void)
 {
 	struct cpu *cpu = this_cpu();
 	u64 latest = cpu->current_task->vruntime;
-	size_t i;
+	const bool off = local_irq_save();
+	const struct task *t;
 
 	account(cpu);
-	for (i = 0; i < NR_TASKS; i++) {
-		const struct task *t = &cpu->task[i];
-
-		if (t->state == TASK_RUNNING && t->vruntime > latest)
+	for (t = cpu->runnable; t; t = t->next)
+		if (t->vruntime > latest)
 			latest = t->vruntime;
-	}
+	local_irq_restore(off);
 	cpu->current_task->vruntime = latest + 1;
 	schedule();
 }
 
-void cond_resched(void)
+bool cond_resched(void)
 {
-	if (need_resched() && !in_atomic())
-		schedule();
+	if (!need_resched() || in_atomic())
+		return false;
+	schedule();
+	return true;
 }
 
 /* Interrupts are off: on the way out of one. */
@@ -172,12 +206,19 @@ void wake_up(struct task *task)
 {
 	struct cpu *cpu = this_cpu();
 	const u64 floor = cpu->current_task->vruntime;
+	bool off;
 
 	if (task->state != TASK_SLEEPING)
 		return;
-	if (task->vruntime < floor)
-		task->vruntime = floor;
-	task->state = TASK_RUNNING;
+	off = local_irq_save();
+	if (task->state == TASK_SLEEPING) {
+		if (task->vruntime < floor)
+			task->vruntime = floor;
+		task->state = TASK_RUNNING;
+		if (!task->queued)
+			enqueue(cpu, task);
+	}
+	local_irq_restore(off);
 }
 
 void sched_tick(struct cpu *cpu)
@@ -185,6 +226,8 @@ void sched_tick(struct cpu *cpu)
 	struct task *curr = cpu->current_task;
 
 	cpu->next_tick = cpu->irq_time + cpu->tick;
+	if (cpu->hooks && cpu->hooks->tick)
+		cpu->hooks->tick();
 	account(cpu);
 	if (curr->vruntime - curr->slice_start < cpu->slice)
 		return;

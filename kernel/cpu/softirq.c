@@ -77,9 +77,14 @@ void local_bh_disable(void)
 
 void local_bh_enable(void)
 {
+	bh_enable(SOFTIRQ_DISABLE_OFFSET);
+}
+
+void bh_enable(u32 count)
+{
 	WARN_ON(in_hardirq());
 	/* Preemption stays off until the softirqs are done. */
-	preempt_count_sub(SOFTIRQ_DISABLE_OFFSET - PREEMPT_OFFSET);
+	preempt_count_sub(count - PREEMPT_OFFSET);
 	if (unlikely(this_cpu_read(softirq_pending)) && !in_interrupt())
 		do_softirq();
 	preempt_enable();
@@ -104,5 +109,5 @@ static void ksoftirqd(void *arg)
 
 void ksoftirqd_start(void)
 {
-	this_cpu_write(ksoftirqd, kthread_create(ksoftirqd, NULL, "ksoftirqd"));
+	this_cpu_write(ksoftirqd, kthread_run(ksoftirqd, NULL, "ksoftirqd"));
 }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only OR MIT
 /*
- * Work for later, on this CPU, in a kworker: in order, one item at a time.
+ * Work for later, on this CPU, in a thread of its queue: in order, one item at a time.
  */
 #include <kiln/cpu.h>
 #include <kiln/kiln.h>
@@ -9,56 +9,146 @@
 
 #include "cpu_internal.h"
 
-bool queue_work(struct work *work)
-{
-	struct cpu *cpu = this_cpu();
-	const bool off = this_cpu_read(irqs_off);
-	bool added = false;
+#define PENDING 1ul
 
-	local_irq_disable();
-	if (!work->queued) {
-		work->queued = true;
-		work->next = NULL;
-		if (cpu->work_tail)
-			cpu->work_tail->next = work;
-		else
-			cpu->work_head = work;
-		cpu->work_tail = work;
-		wake_up(cpu->kworker);
-		added = true;
-	}
-	if (!off)
-		local_irq_enable();
+/* Its thread waits on the queue, who flushes on the thread's place in it. */
+static bool queue(struct kiln_workqueue *q, struct kiln_work *work)
+{
+	if (work->pending & PENDING)
+		return false;
+	work->pending |= PENDING;
+	work->queue = q;
+	work->next = NULL;
+	if (q->tail)
+		q->tail->next = work;
+	else
+		q->head = work;
+	q->tail = work;
+	return true;
+}
+
+bool kiln_queue_work(struct kiln_workqueue *q, struct kiln_work *work)
+{
+	const bool off = local_irq_save();
+	bool added;
+
+	if (!q)
+		q = &this_cpu()->works;
+	added = queue(q, work);
+	if (added)
+		kiln_wake(q);
+	local_irq_restore(off);
 	return added;
 }
 
-static void kworker(void *arg)
+static struct kiln_work *take(struct kiln_workqueue *q)
 {
-	struct cpu *cpu = this_cpu();
+	struct kiln_work *work = q->head;
 
-	(void)arg;
+	if (work) {
+		q->head = work->next;
+		if (!q->head)
+			q->tail = NULL;
+		work->pending &= ~PENDING;
+	}
+	q->running = work;
+	return work;
+}
+
+static void worker(void *arg)
+{
+	struct kiln_workqueue *q = arg;
+
 	for (;;) {
-		struct work *work;
+		struct kiln_work *work;
 
 		local_irq_disable();
-		work = cpu->work_head;
-		if (!work) {
-			current->state = TASK_SLEEPING;
-			schedule();
-			local_irq_enable();
+		work = take(q);
+		local_irq_enable();
+		/* Nobody uses @work here once it has run: it may have freed itself. */
+		if (work) {
+			work->fn(work);
+			q->running = NULL;
+			kiln_wake(&q->running);
+			cond_resched();
 			continue;
 		}
-		cpu->work_head = work->next;
-		if (!cpu->work_head)
-			cpu->work_tail = NULL;
-		work->queued = false;
-		local_irq_enable();
-		work->fn(work);
-		cond_resched();
+		if (q->stopped)
+			break;
+		kiln_wait_prepare(q);
+		if (!*(struct kiln_work *volatile *)&q->head && !q->stopped)
+			schedule();
+		kiln_wait_finish();
 	}
+	q->stopped = 2;
+	kiln_wake(&q->running);
+}
+
+static struct task *start(struct kiln_workqueue *q, const char *name)
+{
+	q->head = q->tail = NULL;
+	q->running = NULL;
+	q->stopped = 0;
+	return kthread_run(worker, q, name);
+}
+
+bool kiln_workqueue_start(struct kiln_workqueue *q, const char *name)
+{
+	return start(q, name);
+}
+
+void kiln_workqueue_stop(struct kiln_workqueue *q)
+{
+	q->stopped = 1;
+	kiln_wake(q);
+	for (;;) {
+		kiln_wait_prepare(&q->running);
+		if (q->stopped == 2)
+			break;
+		schedule();
+	}
+	kiln_wait_finish();
+}
+
+bool kiln_cancel_work(struct kiln_work *work)
+{
+	const bool off = local_irq_save();
+	const bool pending = work->pending & PENDING;
+
+	if (pending) {
+		struct kiln_workqueue *q = work->queue;
+		struct kiln_work **at = &q->head, *before = NULL;
+
+		while (*at != work) {
+			before = *at;
+			at = &before->next;
+		}
+		*at = work->next;
+		if (q->tail == work)
+			q->tail = before;
+		work->pending &= ~PENDING;
+		kiln_wake(&q->running);
+	}
+	local_irq_restore(off);
+	return pending;
+}
+
+void kiln_flush_work(struct kiln_workqueue *q, struct kiln_work *work)
+{
+	if (!q)
+		q = &this_cpu()->works;
+	for (;;) {
+		kiln_wait_prepare(&q->running);
+		if (!(work->pending & PENDING) && q->running != work)
+			break;
+		schedule();
+	}
+	kiln_wait_finish();
 }
 
 void kworker_start(void)
 {
-	this_cpu_write(kworker, kthread_create(kworker, NULL, "kworker"));
+	struct cpu *cpu = this_cpu();
+
+	cpu->kworker = start(&cpu->works, "kworker");
 }

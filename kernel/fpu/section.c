@@ -105,20 +105,96 @@ bool irq_fpu_usable(void)
 	return fpu_policy->usable();
 }
 
+bool kiln_fpu_usable(void)
+{
+	return irq_fpu_usable();
+}
+
 bool crypto_simd_usable(void)
 {
 	return irq_fpu_usable() && !this_cpu_read(simd_disabled_for_test);
 }
 
+/* Policies of hosted trees, numbered after Kiln's own. */
+static struct fpu_policy foreign[8];
+static u32 nr_foreign;
+
+u32 kiln_fpu_policies(void)
+{
+	return ARRAY_SIZE(policies);
+}
+
+static const struct fpu_policy *policy(u32 i)
+{
+	if (i < ARRAY_SIZE(policies))
+		return policies[i];
+	i -= ARRAY_SIZE(policies);
+	return i < nr_foreign ? &foreign[i] : NULL;
+}
+
 const char *kiln_fpu_policy(u32 i)
 {
-	return i < ARRAY_SIZE(policies) ? policies[i]->name : NULL;
+	const struct fpu_policy *p = policy(i);
+
+	return p ? p->name : NULL;
 }
 
 void kiln_fpu_policy_set(u32 i)
 {
-	if (i < ARRAY_SIZE(policies))
-		fpu_policy = policies[i];
+	const struct fpu_policy *p = policy(i);
+
+	if (p)
+		fpu_policy = p;
+}
+
+int kiln_fpu_policy_add(const struct kiln_fpu_ops *ops)
+{
+	struct fpu_policy *p = &foreign[nr_foreign];
+
+	if (nr_foreign == ARRAY_SIZE(foreign))
+		return -1;
+	p->name = ops->name;
+	p->begin = ops->begin;
+	p->end = ops->end;
+	p->usable = ops->usable;
+	p->user_restore = ops->user_restore;
+	p->switch_to = ops->switch_to;
+	return ARRAY_SIZE(policies) + nr_foreign++;
+}
+
+/*
+ * Sections that a tree opens by itself. It may get their number wrong: what is deeper
+ * than sections can be is counted and not timed, and ends that have no beginning are no
+ * sections.
+ */
+void kiln_section_time(struct kiln_section *section)
+{
+	section->irqs_seen = this_cpu_read(irqs_seen);
+	section->now = rdtsc();
+}
+
+void kiln_section_enter(const struct kiln_section *section)
+{
+	struct cpu *cpu = this_cpu();
+
+	if (likely(cpu->section_depth < ARRAY_SIZE(cpu->section_start)))
+		clock_start(cpu, section->now, section->irqs_seen);
+	else
+		this_cpu_depth_add(1);
+}
+
+void kiln_section_leave(void)
+{
+	struct cpu *cpu = this_cpu();
+	const u8 depth = cpu->section_depth;
+
+	if (!depth)
+		return;
+	cpu->stats.sections++;
+	if (depth <= ARRAY_SIZE(cpu->section_start) && cpu->section_start[depth - 1])
+		clock_stop(cpu);
+	else
+		this_cpu_depth_add(-1);
 }
 
 void kernel_fpu_begin_untimed(void)

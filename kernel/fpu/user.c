@@ -26,6 +26,11 @@ void fpu_user_restore(void)
 {
 	struct task *task = current;
 
+	/* A CPU that is not attached to the tree has no section of its either. */
+	if (unlikely(fpu_policy->user_restore) && task->foreign) {
+		this_cpu_add(stats.user_restores, fpu_policy->user_restore());
+		return;
+	}
 	if (!(task->flags & TF_NEED_FPU_LOAD))
 		return;
 	fpstate_restore(&task->user_fpu);
@@ -36,6 +41,10 @@ void fpu_user_restore(void)
 /* Interrupts are off. */
 void fpu_switch(struct task *prev, struct task *next)
 {
+	if (unlikely(fpu_policy->switch_to) && next->foreign) {
+		fpu_policy->switch_to(prev->foreign, next->foreign);
+		return;
+	}
 	if (!(prev->flags & (TF_KTHREAD | TF_NEED_FPU_LOAD)))
 		save(prev);
 	if (fpu_policy->switch_out)

@@ -11,6 +11,7 @@
 #include <kiln/sched.h>
 #include <kiln/string.h>
 
+#include "op.h"
 #include "patterns.h"
 
 enum { SOFTIRQ_LOAD = 3 };
@@ -77,15 +78,31 @@ static u32 next_message(struct kiln_load_side *side)
 	return i;
 }
 
-static void check(struct kiln_load_side *side, u32 i)
+void check_answer(struct kiln_load_side *side, u32 message, u32 at)
 {
-	const size_t offset = (size_t)i * side->stride;
+	u8 *dst = side->dst + (size_t)at * side->stride;
+	const u8 *want = side->want + (size_t)message * side->stride;
 
 	side->ops++;
-	if (memcmp(side->dst + offset, side->want + offset, side->len))
+	if (memcmp(dst, want, side->len))
 		side->corrupted++;
 	/* The next answer must be written, not found. */
-	side->dst[offset] = ~side->want[offset];
+	dst[0] = ~want[0];
+}
+
+static void check(struct kiln_load_side *side, u32 i)
+{
+	check_answer(side, i, i);
+}
+
+/* Overwrite the registers where it is allowed. */
+static void clobber_in_section(void)
+{
+	if (!irq_fpu_usable())
+		return;
+	kernel_fpu_begin();
+	clobber_registers();
+	kernel_fpu_end();
 }
 
 static void softirq_once(struct kiln_load *load)
@@ -93,6 +110,11 @@ static void softirq_once(struct kiln_load *load)
 	struct kiln_load_side *side = &load->softirq;
 	const u32 i = next_message(side);
 
+	if (side->op) {
+		op_put(side, i);
+		clobber_in_section();
+		return;
+	}
 	if (crypto_simd_usable()) {
 		kernel_fpu_begin();
 		crypt(side, side->impl, i);
@@ -157,13 +179,17 @@ u64 kiln_load_attach(void *arg)
 	struct kiln_load *load = arg;
 	struct cpu *cpu = this_cpu();
 
+	if (load->task.op)
+		op_init(&load->task);
+	if (load->softirq.op)
+		op_init(&load->softirq);
 	local_irq_disable();
 	cpu->irq_data = load;
 	cpu->softirq_handler[SOFTIRQ_LOAD] = load_softirq;
 	cpu->irq_handler = load_hardirq;
 	local_irq_enable();
 	if (load->second.impl)
-		return !kthread_create(second_task, load, "second");
+		return !kthread_run(second_task, load, "second");
 	return 0;
 }
 
@@ -181,6 +207,8 @@ u64 kiln_load_detach(void *arg)
 	/* What was raised still runs. */
 	while (cpu->softirq_pending)
 		do_softirq();
+	op_wait(&load->task, 1);
+	op_wait(&load->softirq, 1);
 	return 0;
 }
 
@@ -196,6 +224,18 @@ static void task_crypt(struct kiln_load *load)
 	if (load->step)
 		step_stop();
 	check(&load->task, i);
+}
+
+static void task_put(struct kiln_load *load)
+{
+	const u32 i = next_message(&load->task);
+
+	op_wait(&load->task, load->task.depth);
+	if (load->step)
+		step_start();
+	op_put(&load->task, i);
+	if (load->step)
+		step_stop();
 }
 
 static void task_keep(struct kiln_load *load)
@@ -220,11 +260,15 @@ u64 kiln_load_run(void *arg)
 	u64 n;
 
 	for (n = 0; n < load->ops; n++) {
-		if (load->task.impl)
+		if (load->task.op)
+			task_put(load);
+		else if (load->task.impl)
 			task_crypt(load);
 		else
 			task_keep(load);
 		cond_resched();
 	}
+	/* What the task waits for has been answered when it goes back to its user. */
+	op_wait(&load->task, 1);
 	return load->task.corrupted;
 }

@@ -13,7 +13,7 @@ enum { SOFTIRQ_STORM = 5, NR_ITEMS = 4 };
 struct storm;
 
 struct item {
-	struct work work;	/* first: work and item are one address */
+	struct kiln_work work;	/* first: work and item are one address */
 	struct storm *storm;
 };
 
@@ -23,7 +23,7 @@ struct storm {
 	bool bystander_stop, bystander_stopped;
 };
 
-static void item_run(struct work *work)
+static void item_run(struct kiln_work *work)
 {
 	struct kiln_storm *s = ((struct item *)work)->storm->s;
 	struct cpu *cpu = this_cpu();
@@ -44,7 +44,7 @@ static void storm_softirq(struct cpu *cpu)
 	if (current == cpu->ksoftirqd)
 		s->by_ksoftirqd++;
 	for (i = 0; i < NR_ITEMS && s->queue_works; i++) {
-		if (queue_work(&storm->item[i].work))
+		if (kiln_queue_work(NULL, &storm->item[i].work))
 			s->works_accepted++;
 		else
 			s->works_refused++;
@@ -87,11 +87,11 @@ u64 kiln_storm(void *arg)
 	storm.bystander_stop = storm.bystander_stopped = false;
 	for (i = 0; i < NR_ITEMS; i++) {
 		storm.item[i].work.fn = item_run;
-		storm.item[i].work.queued = false;
+		storm.item[i].work.pending = 0;
 		storm.item[i].storm = &storm;
 	}
 	s->count_before = preempt_count();
-	if (s->bystander && !kthread_create(bystander, &storm, "bystander"))
+	if (s->bystander && !kthread_run(bystander, &storm, "bystander"))
 		return 1;
 	cpu->irq_data = &storm;
 	cpu->softirq_handler[SOFTIRQ_STORM] = storm_softirq;

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only OR MIT
 /*
- * Completions. Whoever waits runs what is queued, then lets other threads run.
+ * Completions. Who waits sleeps on the completion's address; completing is for any
+ * context, and touches nothing of it once it is done: the waiter may free it.
  */
 #include "service.h"
 
@@ -13,26 +14,51 @@ struct completion {
 
 void SERVICE(complete)(struct completion *c)
 {
-	if (c->done != DONE_FOR_ALL)
-		c->done++;
-	progress();
+	unsigned int done = c->done;
+
+	while (done != DONE_FOR_ALL &&
+	       !__atomic_compare_exchange_n(&c->done, &done, done + 1, false,
+					    __ATOMIC_RELEASE, __ATOMIC_RELAXED))
+		;
+	kiln_wake(c);
 }
 
 void SERVICE(complete_all)(struct completion *c)
 {
-	c->done = DONE_FOR_ALL;
-	progress();
+	__atomic_store_n(&c->done, DONE_FOR_ALL, __ATOMIC_RELEASE);
+	kiln_wake(c);
+}
+
+bool SERVICE(try_wait_for_completion)(struct completion *c)
+{
+	unsigned int done = c->done;
+
+	while (done && done != DONE_FOR_ALL)
+		if (__atomic_compare_exchange_n(&c->done, &done, done - 1, false,
+						__ATOMIC_ACQUIRE, __ATOMIC_RELAXED))
+			return true;
+	return done;
+}
+
+bool SERVICE(completion_done)(struct completion *c)
+{
+	return c->done;
 }
 
 void SERVICE(wait_for_completion)(struct completion *c)
 {
-	while (!c->done)
-		if (!run_work())
-			yield();
-	if (c->done != DONE_FOR_ALL)
-		c->done--;
+	if (SERVICE(try_wait_for_completion)(c))
+		return;
+	for (;;) {
+		kiln_wait_prepare(c);
+		if (SERVICE(try_wait_for_completion)(c))
+			break;
+		give_cpu();
+	}
+	kiln_wait_finish();
 }
 
+/* There are no signals. */
 int SERVICE(wait_for_completion_interruptible)(struct completion *c)
 {
 	SERVICE(wait_for_completion)(c);
@@ -45,11 +71,36 @@ int SERVICE(wait_for_completion_killable)(struct completion *c)
 	return 0;
 }
 
+/* The jiffies that were left, at least 1; 0 when they were over. */
 unsigned long SERVICE(wait_for_completion_timeout)(struct completion *c,
 						   unsigned long jiffies)
 {
-	SERVICE(wait_for_completion)(c);
-	return jiffies ? jiffies : 1;
+	struct deadline deadline;
+	unsigned long left;
+
+	if (SERVICE(try_wait_for_completion)(c))
+		return jiffies ? jiffies : 1;
+	deadline_start(&deadline, c, jiffies);
+	for (;;) {
+		kiln_wait_prepare(c);
+		left = deadline_left(&deadline);
+		if (SERVICE(try_wait_for_completion)(c)) {
+			left = left ? left : 1;
+			break;
+		}
+		if (!left)
+			break;
+		give_cpu();
+	}
+	kiln_wait_finish();
+	deadline_end(&deadline);
+	return left;
+}
+
+long SERVICE(wait_for_completion_interruptible_timeout)(struct completion *c,
+							unsigned long jiffies)
+{
+	return (long)SERVICE(wait_for_completion_timeout)(c, jiffies);
 }
 
 long SERVICE(wait_for_completion_killable_timeout)(struct completion *c,

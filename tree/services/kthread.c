@@ -1,156 +1,214 @@
 // SPDX-License-Identifier: GPL-2.0-only OR MIT
 /*
- * Kernel threads: each has a stack of its own, and runs when another waits. Nothing
- * preempts one. If all wait and nothing has moved, that is a deadlock.
+ * The tree's tasks: kernel/cpu's, each with a struct task_struct of the tree, which GS:0
+ * points to while it runs. What services keep of a task lies before that structure.
  */
 #include "service.h"
 
-#define MOST 1024
-#define STACK_SIZE (1ul << 17)	/* a kernel's is 16 KiB */
+/* What sleeps so long while nothing else runs has nothing to do. */
+#define DAEMONS_NS 20000000ul
 
-struct kthread {
+struct thread {
+	struct test test;
+	uint64_t ran;		/* nanoseconds, until it last gave the CPU away */
+	uint64_t since;		/* when it got it again */
+	bool fresh;		/* a kthread that was not woken yet */
+	bool counted;		/* one that start-up waits for */
+} __attribute__((aligned(64)));
+
+struct start {
 	int (*fn)(void *data);
 	void *data;
-	uint64_t sp;		/* while switched out */
-	char *stack;		/* kept for the next in this place */
-	enum { FREE, CREATED, RUNNABLE } state;
-	struct test test;
-	uint64_t ran;		/* nanoseconds, until it was last switched out */
-	uint64_t since;		/* when it was switched in */
 };
 
-static struct kthread threads[MOST];	/* the first is who runs the initcalls */
-static unsigned int current_thread, highest;
-static unsigned long idle;		/* switches since anything moved */
+static volatile int running;	/* of those that start-up waits for */
+static volatile bool daemons;	/* those left sleep: start-up goes on without them */
 
-/* What a called function keeps, onto one stack and from another. */
-void thread_switch(uint64_t *from, uint64_t to);
-
-__asm__(".pushsection .text\n"
-	"thread_switch:\n"
-	"	push	%rbp\n"
-	"	push	%rbx\n"
-	"	push	%r12\n"
-	"	push	%r13\n"
-	"	push	%r14\n"
-	"	push	%r15\n"
-	"	mov	%rsp, (%rdi)\n"
-	"	mov	%rsi, %rsp\n"
-	"	pop	%r15\n"
-	"	pop	%r14\n"
-	"	pop	%r13\n"
-	"	pop	%r12\n"
-	"	pop	%rbx\n"
-	"	pop	%rbp\n"
-	"	ret\n"
-	".popsection\n");
-
-void progress(void)
+static struct thread *of(void *task)
 {
-	idle = 0;
+	return (struct thread *)task - 1;
+}
+
+static struct thread *current_thread(void)
+{
+	return of(kiln_task_word(NULL));
 }
 
 struct test *current_test(void)
 {
-	return &threads[current_thread].test;
+	static struct test nobody;
+
+	return kiln_task_word(NULL) ? &current_thread()->test : &nobody;
 }
 
 uint64_t thread_us(void)
 {
-	const struct kthread *thread = &threads[current_thread];
+	const struct thread *thread = current_thread();
 
 	return (thread->ran + now_ns() - thread->since) / 1000;
 }
 
-void yield(void)
+void give_cpu(void)
 {
-	const unsigned int from = current_thread;
-	unsigned int next = from;
+	struct thread *thread = current_thread();
 
-	if (++idle > 2ul * MOST)
-		give_up("every thread waits for another: deadlock");
-	do {
-		next = next == highest ? 0 : next + 1;
-	} while (next && threads[next].state != RUNNABLE);
-	if (next == from)
-		return;
-	threads[next].since = now_ns();
-	threads[from].ran += threads[next].since - threads[from].since;
-	current_thread = next;
-	thread_switch(&threads[from].sp, threads[next].sp);
+	thread->ran += now_ns() - thread->since;
+	kiln_schedule();
+	thread->since = now_ns();
 }
 
-bool threads_left(void)
+/* kernel/cpu makes a task, or one in the place of @old, which has ended. */
+void *new_task(void *old, const char *name, _Bool user)
 {
-	unsigned int i;
+	struct thread *thread = old ? of(old) : NULL;
 
-	for (i = 1; i <= highest; i++)
-		if (threads[i].state == RUNNABLE)
-			return true;
-	return false;
+	if (!thread)
+		thread = memory_alloc(sizeof(*thread) + kiln_glue_task_size(), 0);
+	if (!thread)
+		return NULL;
+	clear(thread, sizeof(*thread));
+	thread->since = now_ns();
+	kiln_glue_new_task(thread + 1, name, user);
+	return thread + 1;
 }
 
-static _Noreturn void end(void)
+static void begin(void *arg)
 {
-	threads[current_thread].state = FREE;
-	progress();
-	for (;;)
-		yield();
-}
+	const struct start start = *(struct start *)arg;
 
-static void begin(void)
-{
-	struct kthread *thread = &threads[current_thread];
-
-	thread->fn(thread->data);
-	end();
+	memory_free(arg);
+	current_thread()->since = now_ns();
+	SERVICE(kthread_exit)(start.fn(start.data));
 }
 
 void *SERVICE(kthread_create_on_node)(int (*fn)(void *data), void *data, int node,
 				      const char *name, ...)
 {
-	struct kthread *thread;
-	unsigned int i = 1;
-	uint64_t *sp;
+	struct start *start = memory_alloc(sizeof(*start), 0);
+	void *task;
 
 	(void)node;
-	(void)name;
-	while (i < MOST && threads[i].state != FREE)
-		i++;
-	if (i == MOST)
+	if (!start)
 		return (void *)(long)-ENOMEM;
-	thread = &threads[i];
-	if (!thread->stack)
-		thread->stack = memory_alloc(STACK_SIZE, 0);
-	if (!thread->stack)
+	start->fn = fn;
+	start->data = data;
+	task = kiln_kthread_create(begin, start, name);
+	if (!task) {
+		memory_free(start);
 		return (void *)(long)-ENOMEM;
-	if (i > highest)
-		highest = i;
-	thread->fn = fn;
-	thread->data = data;
-	thread->test = (struct test){ .reached = false };
-	thread->state = CREATED;
-	sp = (uint64_t *)(thread->stack + STACK_SIZE);
-	*--sp = 0;
-	*--sp = (uint64_t)begin;
-	thread->sp = (uint64_t)(sp - 6);
-	return thread;
+	}
+	task = kiln_task_word(task);
+	of(task)->fresh = true;
+	return task;
 }
 
-int SERVICE(wake_up_process)(struct kthread *thread)
+int SERVICE(wake_up_process)(void *task)
 {
-	if (thread < threads || thread >= threads + MOST)
-		give_up("wakes a task that is no kthread");
-	if (thread->state == CREATED)
-		thread->state = RUNNABLE;
-	progress();
+	struct thread *thread = of(task);
+
+	if (thread->fresh) {
+		thread->fresh = false;
+		thread->counted = true;
+		__atomic_fetch_add(&running, 1, __ATOMIC_RELAXED);
+	}
+	kiln_glue_task_runs(task);
+	kiln_wake(task);
 	return 1;
 }
 
 void SERVICE(kthread_exit)(long result)
 {
+	struct thread *thread = current_thread();
+
 	(void)result;
-	if (!current_thread)
+	if (!thread->counted)
 		give_up("kthread_exit outside a kthread");
-	end();
+	thread->counted = false;
+	__atomic_fetch_sub(&running, 1, __ATOMIC_RELEASE);
+	kiln_wake(&running);
+	kiln_kthread_exit();
+	__builtin_unreachable();
+}
+
+/* Until all kthreads that were started have ended, or only wait for something to do. */
+void wait_for_threads(void)
+{
+	daemons = false;
+	for (;;) {
+		kiln_wait_prepare(&running);
+		if (!running || daemons)
+			break;
+		give_cpu();
+	}
+	kiln_wait_finish();
+}
+
+/* No task can run, for so long. */
+void threads_idle(uint64_t ns)
+{
+	if (ns < DAEMONS_NS || tests_run())
+		return;
+	daemons = true;
+	kiln_wake(&running);
+}
+
+bool SERVICE(kthread_should_stop)(void)
+{
+	return false;
+}
+
+/* The tree says in its own structure whether it means to sleep. */
+void SERVICE(schedule)(void)
+{
+	void *task = kiln_task_word(NULL);
+
+	kiln_wait_prepare(task);
+	if (kiln_glue_task_sleeps(task))
+		give_cpu();
+	kiln_wait_finish();
+	kiln_glue_task_runs(task);
+}
+
+long SERVICE(schedule_timeout)(long jiffies)
+{
+	void *task = kiln_task_word(NULL);
+	struct deadline deadline;
+	long left;
+
+	deadline_start(&deadline, task, (unsigned long)jiffies);
+	kiln_wait_prepare(task);
+	if (kiln_glue_task_sleeps(task) && !deadline_over(&deadline))
+		give_cpu();
+	kiln_wait_finish();
+	kiln_glue_task_runs(task);
+	left = (long)deadline_left(&deadline);
+	deadline_end(&deadline);
+	return left;
+}
+
+void SERVICE(yield)(void)
+{
+	struct thread *thread = current_thread();
+
+	thread->ran += now_ns() - thread->since;
+	kiln_yield();
+	thread->since = now_ns();
+}
+
+int SERVICE(__cond_resched)(void)
+{
+	struct thread *thread = current_thread();
+	const uint64_t left = now_ns();
+	const bool others = kiln_cond_resched();
+
+	if (others) {
+		thread->ran += left - thread->since;
+		thread->since = now_ns();
+	}
+	return others;
+}
+
+int SERVICE(dynamic_cond_resched)(void)
+{
+	return SERVICE(__cond_resched)();
 }

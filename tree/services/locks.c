@@ -1,154 +1,239 @@
 // SPDX-License-Identifier: GPL-2.0-only OR MIT
 /*
- * Locks, on one CPU: nobody else can hold one, so what counts is what taking one
- * does to the preempt count. A spin lock that is already taken is a deadlock.
+ * Locks. Spin locks hold between CPUs, and do to preemption, softirqs and interrupts
+ * what the kernel's do. One that this CPU has already is a deadlock, which is told.
  */
 #include "service.h"
 
+#define PREEMPT_OFFSET 1
 #define SOFTIRQ_DISABLED 0x200
-#define FLAGS_IF 0x200ul
 
 struct spinlock {
 	volatile unsigned char locked;	/* the tree's inline unlock stores 0 here */
 };
 
-static void take(struct spinlock *lock)
+static unsigned char me(void)
 {
-	if (lock->locked)
-		give_up("a spin lock is taken twice: deadlock");
-	lock->locked = 1;
+	return (unsigned char)(cpu_read(CPU_NUMBER) + 1);
 }
 
-static void irqs_off(bool off)
+static bool try_take(struct spinlock *lock)
 {
-	cpu_write(CPU_IRQS_OFF, off);
+	unsigned char nobody = 0;
+
+	return __atomic_compare_exchange_n(&lock->locked, &nobody, me(), false,
+					   __ATOMIC_ACQUIRE, __ATOMIC_RELAXED);
+}
+
+static void take(struct spinlock *lock)
+{
+	while (!try_take(lock)) {
+		if (lock->locked == me())
+			give_up("a spin lock is taken twice: deadlock");
+		__asm__ volatile("pause");
+	}
+}
+
+static void release(struct spinlock *lock)
+{
+	__atomic_store_n(&lock->locked, 0, __ATOMIC_RELEASE);
+}
+
+static void preempt_enable(void)
+{
+	bool due;
+
+	__asm__ volatile("decl %%gs:%c1"
+			 : "=@ccz"(due)
+			 : "i"(CPU_PREEMPT_COUNT)
+			 : "memory");
+	if (due)
+		kiln_preempt_schedule();
 }
 
 void SERVICE(_raw_spin_lock)(struct spinlock *lock)
 {
-	cpu_add(CPU_PREEMPT_COUNT, 1);
+	cpu_add(CPU_PREEMPT_COUNT, PREEMPT_OFFSET);
 	take(lock);
 }
 
 void SERVICE(_raw_spin_unlock)(struct spinlock *lock)
 {
-	lock->locked = 0;
-	cpu_add(CPU_PREEMPT_COUNT, -1);
+	release(lock);
+	preempt_enable();
 }
 
 int SERVICE(_raw_spin_trylock)(struct spinlock *lock)
 {
-	if (lock->locked)
-		return 0;
-	SERVICE(_raw_spin_lock)(lock);
-	return 1;
+	cpu_add(CPU_PREEMPT_COUNT, PREEMPT_OFFSET);
+	if (try_take(lock))
+		return 1;
+	preempt_enable();
+	return 0;
 }
 
 void SERVICE(_raw_spin_lock_bh)(struct spinlock *lock)
 {
-	cpu_add(CPU_PREEMPT_COUNT, SOFTIRQ_DISABLED + 1);
+	kiln_local_bh_disable(SOFTIRQ_DISABLED + PREEMPT_OFFSET);
 	take(lock);
 }
 
 void SERVICE(_raw_spin_unlock_bh)(struct spinlock *lock)
 {
-	lock->locked = 0;
-	cpu_add(CPU_PREEMPT_COUNT, -(SOFTIRQ_DISABLED + 1));
+	release(lock);
+	kiln_local_bh_enable(SOFTIRQ_DISABLED + PREEMPT_OFFSET);
+}
+
+int SERVICE(_raw_spin_trylock_bh)(struct spinlock *lock)
+{
+	kiln_local_bh_disable(SOFTIRQ_DISABLED + PREEMPT_OFFSET);
+	if (try_take(lock))
+		return 1;
+	kiln_local_bh_enable(SOFTIRQ_DISABLED + PREEMPT_OFFSET);
+	return 0;
 }
 
 void SERVICE(_raw_spin_lock_irq)(struct spinlock *lock)
 {
-	irqs_off(true);
+	kiln_local_irq_disable();
 	SERVICE(_raw_spin_lock)(lock);
 }
 
 void SERVICE(_raw_spin_unlock_irq)(struct spinlock *lock)
 {
-	SERVICE(_raw_spin_unlock)(lock);
-	irqs_off(false);
+	release(lock);
+	kiln_local_irq_enable();
+	preempt_enable();
 }
 
 unsigned long SERVICE(_raw_spin_lock_irqsave)(struct spinlock *lock)
 {
-	const unsigned long flags = cpu_read(CPU_IRQS_OFF) ? 0 : FLAGS_IF;
+	const unsigned long flags = kiln_local_irq_save();
 
-	SERVICE(_raw_spin_lock_irq)(lock);
+	SERVICE(_raw_spin_lock)(lock);
 	return flags;
 }
 
 void SERVICE(_raw_spin_unlock_irqrestore)(struct spinlock *lock, unsigned long flags)
 {
-	SERVICE(_raw_spin_unlock)(lock);
-	if (flags & FLAGS_IF)
-		irqs_off(false);
+	release(lock);
+	kiln_local_irq_restore(flags);
+	preempt_enable();
 }
 
-void SERVICE(__local_bh_disable_ip)(unsigned long ip, unsigned int count)
+/* For the services themselves, in any context. */
+unsigned long lock_irq(volatile unsigned char *lock)
 {
-	(void)ip;
-	cpu_add(CPU_PREEMPT_COUNT, count);
+	const unsigned long flags = kiln_local_irq_save();
+
+	while (__atomic_exchange_n(lock, 1, __ATOMIC_ACQUIRE))
+		__asm__ volatile("pause");
+	return flags;
 }
 
-void SERVICE(__local_bh_enable_ip)(unsigned long ip, unsigned int count)
+void unlock_irq(volatile unsigned char *lock, unsigned long flags)
 {
-	(void)ip;
-	cpu_add(CPU_PREEMPT_COUNT, -count);
+	__atomic_store_n(lock, 0, __ATOMIC_RELEASE);
+	kiln_local_irq_restore(flags);
 }
 
 /*
- * Sleeping locks: who finds one taken lets other threads run. The word is the first
- * of the tree's structure, and zero when the lock is free, so that the tree's inline
- * questions get true answers.
+ * Sleeping locks. The word is the first of the tree's structure, and zero when the lock
+ * is free, so that the tree's inline questions get true answers.
  */
 struct sleeping_lock {
 	volatile long word;	/* mutex: taken; rwsem: readers, or -1 for a writer */
 };
 
+static bool change(struct sleeping_lock *lock, long from, long to)
+{
+	return __atomic_compare_exchange_n(&lock->word, &from, to, false,
+					   __ATOMIC_ACQUIRE, __ATOMIC_RELAXED);
+}
+
+static bool take_read(struct sleeping_lock *lock)
+{
+	long word = lock->word;
+
+	while (word >= 0) {
+		if (change(lock, word, word + 1))
+			return true;
+		word = lock->word;
+	}
+	return false;
+}
+
+static bool take_write(struct sleeping_lock *lock)
+{
+	return change(lock, 0, -1);
+}
+
+static bool take_mutex(struct sleeping_lock *lock)
+{
+	return change(lock, 0, 1);
+}
+
+static void sleep_for(struct sleeping_lock *lock, bool (*take)(struct sleeping_lock *))
+{
+	if (take(lock))
+		return;
+	for (;;) {
+		kiln_wait_prepare(lock);
+		if (take(lock))
+			break;
+		give_cpu();
+	}
+	kiln_wait_finish();
+}
+
 void SERVICE(mutex_lock)(struct sleeping_lock *lock)
 {
-	while (lock->word)
-		yield();
-	lock->word = 1;
+	sleep_for(lock, take_mutex);
+}
+
+int SERVICE(mutex_lock_interruptible)(struct sleeping_lock *lock)
+{
+	sleep_for(lock, take_mutex);
+	return 0;
+}
+
+int SERVICE(mutex_lock_killable)(struct sleeping_lock *lock)
+{
+	sleep_for(lock, take_mutex);
+	return 0;
 }
 
 int SERVICE(mutex_trylock)(struct sleeping_lock *lock)
 {
-	if (lock->word)
-		return 0;
-	lock->word = 1;
-	return 1;
+	return take_mutex(lock);
 }
 
 void SERVICE(mutex_unlock)(struct sleeping_lock *lock)
 {
-	lock->word = 0;
-	progress();
+	__atomic_store_n(&lock->word, 0, __ATOMIC_RELEASE);
+	kiln_wake(lock);
 }
 
 void SERVICE(down_write)(struct sleeping_lock *lock)
 {
-	while (lock->word)
-		yield();
-	lock->word = -1;
+	sleep_for(lock, take_write);
 }
 
 void SERVICE(up_write)(struct sleeping_lock *lock)
 {
-	lock->word = 0;
-	progress();
+	__atomic_store_n(&lock->word, 0, __ATOMIC_RELEASE);
+	kiln_wake(lock);
 }
 
 void SERVICE(down_read)(struct sleeping_lock *lock)
 {
-	while (lock->word < 0)
-		yield();
-	lock->word++;
+	sleep_for(lock, take_read);
 }
 
 void SERVICE(up_read)(struct sleeping_lock *lock)
 {
-	lock->word--;
-	progress();
+	__atomic_fetch_sub(&lock->word, 1, __ATOMIC_RELEASE);
+	kiln_wake(lock);
 }
 
 void SERVICE(__mutex_init)(struct sleeping_lock *lock)
@@ -167,27 +252,16 @@ void SERVICE(__init_rwsem)(struct sleeping_lock *lock)
 		(void)p;                    \
 	}
 
-/* Whoever waits asks again and again: there is no queue of waiters. */
+/* Who waits on a completion is in kernel/cpu's table, by its address. */
 NOTHING(__init_swait_queue_head)
-NOTHING(__init_waitqueue_head)
 
-/* There is one CPU to be on, and nobody to give way to. */
+/* A task stays on its CPU. */
 void SERVICE(migrate_disable)(void)
 {
 }
 
 void SERVICE(migrate_enable)(void)
 {
-}
-
-int SERVICE(__cond_resched)(void)
-{
-	return 0;
-}
-
-int SERVICE(dynamic_cond_resched)(void)
-{
-	return 0;
 }
 
 NOTHING(__might_sleep)

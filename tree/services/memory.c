@@ -23,6 +23,7 @@ static char *arena;
 static unsigned long fresh;		/* pages never handed out begin here */
 static unsigned char *class_of;		/* of a page, or of a block's first page */
 static struct block *freed[LARGEST + 1];
+static volatile unsigned char lock;	/* of all of it; free is for any context */
 
 unsigned long SERVICE(page_offset_base), SERVICE(phys_base);
 unsigned long SERVICE(vmemmap_base), SERVICE(vmalloc_base);
@@ -59,16 +60,19 @@ static void *carve(unsigned int class)
 void *memory_alloc(size_t size, unsigned int gfp)
 {
 	unsigned int class = SMALLEST;
+	unsigned long flags;
 	void *p;
 
 	while ((1ul << class) < size)
 		if (++class > LARGEST)
 			return NULL;
+	flags = lock_irq(&lock);
 	p = freed[class];
 	if (p)
 		freed[class] = freed[class]->next;
 	else
 		p = carve(class);
+	unlock_irq(&lock, flags);
 	if (p && (gfp & GFP_ZERO))
 		clear(p, size);
 	return p;
@@ -86,14 +90,17 @@ static unsigned int block_class(const void *p)
 void memory_free(const void *p)
 {
 	struct block *b = (void *)p;
+	unsigned long flags;
 	unsigned int class;
 
 	/* NULL and ZERO_SIZE_PTR. */
 	if ((unsigned long)p <= 16)
 		return;
 	class = block_class(p);
+	flags = lock_irq(&lock);
 	b->next = freed[class];
 	freed[class] = b;
+	unlock_irq(&lock, flags);
 }
 
 void *SERVICE(__kmalloc_noprof)(size_t size, unsigned int gfp)

@@ -26,11 +26,10 @@ unsigned long SERVICE(__cpu_present_mask)[MASK_WORDS];
 unsigned int SERVICE(nr_cpu_ids);
 int SERVICE(__num_online_cpus);
 
-void percpu_init(void *task)
+void percpu_init(void)
 {
 	unsigned int i;
 
-	(void)task;
 	used = boot.area_used;
 	SERVICE(nr_cpu_ids) = boot.cpus;
 	SERVICE(__num_online_cpus) = (int)boot.cpus;
@@ -45,9 +44,12 @@ void percpu_init(void *task)
 	}
 }
 
+/* In all CPUs' areas, zero there. */
 unsigned long SERVICE(pcpu_alloc_noprof)(size_t size, size_t align, bool reserved,
 					 unsigned int gfp)
 {
+	static volatile unsigned char lock;
+	const unsigned long flags = lock_irq(&lock);
 	unsigned long at;
 
 	(void)reserved;
@@ -56,8 +58,10 @@ unsigned long SERVICE(pcpu_alloc_noprof)(size_t size, size_t align, bool reserve
 		align = 16;
 	at = (used + align - 1) & ~(align - 1);
 	if (at + size > boot.area_size)
-		return 0;
-	used = at + size;
+		at = 0;
+	else
+		used = at + size;
+	unlock_irq(&lock, flags);
 	return at;
 }
 

@@ -7,7 +7,7 @@
 
 uint64_t SERVICE(get_random_u64)(void)
 {
-	uint64_t z = boot.seed += 0x9e3779b97f4a7c15u;
+	uint64_t z = __atomic_add_fetch(&boot.seed, 0x9e3779b97f4a7c15u, __ATOMIC_RELAXED);
 
 	z = (z ^ z >> 30) * 0xbf58476d1ce4e5b9u;
 	z = (z ^ z >> 27) * 0x94d049bb133111ebu;

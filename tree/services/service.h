@@ -11,27 +11,34 @@
  *	boot			what the loader gave
  * tell.c APIs:
  *	tell, tell_text		one line of the protocol
- *	refused, give_up	end: the tree cannot go on
+ *	refused, give_up, give_up_in	end: the tree cannot go on
  * format.c APIs:
  *	format, format_args	a small snprintf
  * string.c APIs:
  *	clear, copy, same, length
  * test.c APIs:
  *	struct test		what a thread tests
+ *	tests_run, test_hangs, tell_algorithm
  * percpu.c APIs:
  *	percpu_init
  * kthread.c APIs:
- *	yield			let other threads run
- *	progress		something moved: this is no deadlock
- *	threads_left		some have not ended
+ *	new_task		a hook of kernel/cpu
+ *	give_cpu		kiln_schedule(), with the thread's time kept
+ *	wait_for_threads	all that were started have ended
  *	current_test		what this thread tests
  *	thread_us		time that this thread ran
  * workqueue.c APIs:
- *	run_work		one item; false if there was none
+ *	wait_for_work		all that was queued is done
+ * softirq.c, workqueue.c APIs:
+ *	*_cpu_starts		this CPU was booted
+ * locks.c APIs:
+ *	lock_irq, unlock_irq
  * memory.c APIs:
  *	memory_init, memory_alloc, memory_free
  * time.c APIs:
  *	now_ns
+ *	deadline_*		waits that end by time
+ *	time_tick, time_idle	hooks of kernel/cpu
  */
 #ifndef KILN_SERVICE_H
 #define KILN_SERVICE_H
@@ -41,6 +48,8 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include <kiln/hosted.h>
+
 #define SERVICE(name) svc_##name
 
 /* The kernel's numbers that services need; 6.12's, unchanged for long. */
@@ -48,6 +57,9 @@
 #define ENOMEM 12
 #define EIO 5
 #define E2BIG 7
+
+/* CPUs that the loader may give. */
+#define CPUS_MOST 64
 
 /* What the loader gives: crates/kiln-tree/src/host.rs has the same. */
 struct boot {
@@ -65,15 +77,18 @@ struct boot {
 	uint32_t cpus;
 	int32_t events;		/* the descriptor of the protocol */
 	uint32_t tests;		/* whether the tree tests itself */
+	uint32_t lonely;	/* nobody but the tree's own tasks ends a wait */
 };
 
 extern struct boot boot;
+extern bool on_cpu;	/* there is a CPU under this thread */
 
 void tell(const char *format, ...) __attribute__((format(printf, 1, 2)));
 void tell_text(const char *event, const char *text);
 const char *quoted(const char *text, char *to, size_t size);
 _Noreturn void refused(const char *name);
 _Noreturn void give_up(const char *why);
+_Noreturn void give_up_in(const char *why, const char *driver);
 
 int format(char *text, size_t size, const char *format, ...)
 	__attribute__((format(printf, 3, 4)));
@@ -84,30 +99,60 @@ void *copy(void *to, const void *from, size_t n);
 bool same(const char *a, const char *b);
 bool same_bytes(const void *a, const void *b, size_t n);
 
-void percpu_init(void *task);
+void percpu_init(void);
 void memory_init(void);
 void *memory_alloc(size_t size, unsigned int gfp);
 void memory_free(const void *p);
-bool run_work(void);
+void wait_for_work(void);
+void workqueue_cpu_starts(void);
+void softirq_cpu_starts(void);
+
+/* With interrupts off, one CPU at a time; what they were. */
+unsigned long lock_irq(volatile unsigned char *lock);
+void unlock_irq(volatile unsigned char *lock, unsigned long flags);
+
+/* A wait that may end by time: somebody sleeps on @on. MAX_TIMEOUT: it may not. */
+struct deadline {
+	struct deadline *next, **prev;
+	const volatile void *on;
+	unsigned long at, given;	/* jiffies */
+	bool never;
+};
+
+#define MAX_TIMEOUT 0x7fffffffffffffffl
+
+void deadline_start(struct deadline *d, const volatile void *on, unsigned long jiffies);
+bool deadline_over(const struct deadline *d);
+unsigned long deadline_left(const struct deadline *d);
+void deadline_end(struct deadline *d);
+void time_init(void);
+void time_tick(void);
+void time_idle(unsigned long since);
 uint64_t now_ns(void);
 
 struct test {
 	char driver[128];	/* empty: none */
 	bool reached;		/* it was allocated */
+	struct test *next, **prev;	/* of those that run */
 };
 
-void yield(void);
-void progress(void);
-bool threads_left(void);
+bool tests_run(void);
+void tell_algorithm(const char *name, const char *driver, const char *type, int priority,
+		    unsigned int flags);
+_Noreturn void test_hangs(const char *why);
+
+void *new_task(void *old, const char *name, _Bool user);
+void give_cpu(void);
+void wait_for_threads(void);
+void threads_idle(uint64_t ns);
 struct test *current_test(void);
 uint64_t thread_us(void);
+int SERVICE(wake_up_process)(void *task);
+void SERVICE(kthread_exit)(long result) __attribute__((noreturn));
 
-/*
- * Words of this CPU, at the addresses of kernel/include/kiln/cpu.h: struct cpu
- * begins as 6.12's struct pcpu_hot does.
- */
-#define CPU_PREEMPT_COUNT 8
-#define CPU_IRQS_OFF 72
+/* Words of this CPU: struct cpu begins as 6.12's struct pcpu_hot does. */
+#define CPU_PREEMPT_COUNT KILN_CPU_PREEMPT_COUNT
+#define CPU_NUMBER KILN_CPU_NUMBER
 #define cpu_add(word, n) \
 	__asm__ volatile("addl %0, %%gs:%c1" : : "ri"((int)(n)), "i"(word) : "memory", "cc")
 #define cpu_write(word, n) \
@@ -120,13 +165,19 @@ uint64_t thread_us(void);
 	})
 
 /* glue.c, which the tree's own build compiles against its own headers. */
-void *kiln_glue_setup(void);
+extern const unsigned int kiln_glue_hz;
+void kiln_glue_setup(void);
+size_t kiln_glue_task_size(void);
+void kiln_glue_new_task(void *task, const char *name, bool user);
+bool kiln_glue_task_sleeps(const void *task);
+void kiln_glue_task_runs(void *task);
+void kiln_glue_task_state(void *task, int state);
 int kiln_glue_vsnprintf(char *text, size_t size, const char *format, va_list args);
 int kiln_glue_bug(unsigned long ip, const void *start, const void *stop,
 		  const char **file, unsigned int *line);
 void kiln_glue_test_internal(void);
-void kiln_glue_algorithms(void (*report)(const char *name, const char *driver,
-					 const char *type, int priority,
-					 unsigned int flags));
+typedef void report_t(const char *name, const char *driver, const char *type,
+		      int priority, unsigned int flags);
+void kiln_glue_algorithms(const char *driver, report_t *report);
 
 #endif

@@ -95,19 +95,24 @@ void tell_text(const char *event, const char *text)
 	tell("{\"event\":\"%s\",\"text\":\"%s\"}", event, quoted(text, safe, sizeof(safe)));
 }
 
-static _Noreturn void fault(const char *what, unsigned long address)
+static _Noreturn void fault(const char *what, unsigned long address, const char *driver)
 {
 	char safe[256], name[256];
 
 	tell("{\"event\":\"fault\",\"what\":\"%s\",\"address\":%lu,\"driver\":\"%s\"}",
 	     quoted(what, safe, sizeof(safe)), address,
-	     quoted(current_test()->driver, name, sizeof(name)));
+	     quoted(driver, name, sizeof(name)));
 	leave();
 }
 
 void give_up(const char *why)
 {
-	fault(why, (unsigned long)__builtin_return_address(0));
+	fault(why, (unsigned long)__builtin_return_address(0), current_test()->driver);
+}
+
+void give_up_in(const char *why, const char *driver)
+{
+	fault(why, (unsigned long)__builtin_return_address(0), driver);
 }
 
 void refused(const char *name)
@@ -115,5 +120,5 @@ void refused(const char *name)
 	char what[128];
 
 	format(what, sizeof(what), "no such service: %s", name);
-	fault(what, (unsigned long)__builtin_return_address(0));
+	fault(what, (unsigned long)__builtin_return_address(0), current_test()->driver);
 }

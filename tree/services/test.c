@@ -21,25 +21,72 @@ void kiln_image_testing(const char *name)
 	format(test->driver, sizeof(test->driver), "%s", name);
 }
 
+/* Tests that have not ended, the last that began first. */
+static struct test *tests;
+static volatile unsigned char lock;
+
+bool tests_run(void)
+{
+	return tests;
+}
+
+void test_hangs(const char *why)
+{
+	const unsigned long flags = lock_irq(&lock);
+	const char *const driver = tests ? tests->driver : "";
+
+	unlock_irq(&lock, flags);
+	give_up_in(why, driver);
+}
+
+void tell_algorithm(const char *name, const char *driver, const char *type, int priority,
+		    unsigned int flags)
+{
+	char a[256], b[256];
+
+	tell("{\"event\":\"alg\",\"name\":\"%s\",\"driver\":\"%s\",\"type\":\"%s\","
+	     "\"priority\":%d,\"async\":%s,\"internal\":%s,\"tested\":%s}",
+	     quoted(name, a, sizeof(a)), quoted(driver, b, sizeof(b)), type, priority,
+	     flags & 1 ? "true" : "false", flags & 2 ? "true" : "false",
+	     flags & 4 ? "true" : "false");
+}
+
 uint64_t SERVICE(kiln_test_begin)(const char *name)
 {
 	struct test *test = current_test();
+	unsigned long flags;
 
 	format(test->driver, sizeof(test->driver), "%s", name);
 	test->reached = false;
+	flags = lock_irq(&lock);
+	test->next = tests;
+	test->prev = &tests;
+	if (tests)
+		tests->prev = &test->next;
+	tests = test;
+	unlock_irq(&lock, flags);
 	return thread_us();
 }
 
 void SERVICE(kiln_test_end)(const char *name, const char *alg, int result, uint64_t start)
 {
 	char a[256], b[256];
+	struct test *test = current_test();
+	unsigned long flags;
 
 	tell("{\"event\":\"test\",\"driver\":\"%s\",\"alg\":\"%s\",\"result\":%d,\"us\":%lu,"
 	     "\"reached\":%s}",
 	     quoted(name, a, sizeof(a)), quoted(alg, b, sizeof(b)), result,
 	     (unsigned long)(thread_us() - start),
-	     current_test()->reached ? "true" : "false");
-	current_test()->driver[0] = 0;
+	     test->reached ? "true" : "false");
+	test->driver[0] = 0;
+	flags = lock_irq(&lock);
+	*test->prev = test->next;
+	if (test->next)
+		test->next->prev = test->prev;
+	unlock_irq(&lock, flags);
+	/* Now: a better one may come and have it removed. */
+	kiln_glue_algorithms(name, tell_algorithm);
 }
 
 void SERVICE(kiln_test_reached)(const char *name)

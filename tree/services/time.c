@@ -1,21 +1,135 @@
 // SPDX-License-Identifier: GPL-2.0-only OR MIT
 /*
- * Time, from the TSC, which the loader has measured. Jiffies stand still: nothing here
- * may time out.
+ * Time, from the TSC, which the loader has measured. Jiffies are brought up to date at
+ * each tick, whenever no task can run, and when somebody waits; a loop that only reads
+ * them needs the loader's clock thread, which calls kiln_image_jiffies().
+ *
+ * A wait that may end by time is on a list, which is looked through at the same places.
  */
 #include "service.h"
 
-unsigned long SERVICE(jiffies) = 4294937296ul;	/* INITIAL_JIFFIES at HZ=100 */
+/* All tasks sleep, nothing has come for so long, and nothing will by itself. */
+#define HANGS_NS 20000000000ul
+
+void kiln_image_jiffies(void);
+
+volatile unsigned long SERVICE(jiffies);
 unsigned long SERVICE(loops_per_jiffy) = 1;
+
+static uint64_t start_ns;
+static volatile unsigned char lock;
+static struct deadline *first;
+static volatile int waiting;
+
+static uint64_t ticks_to_ns(uint64_t ticks)
+{
+	return (uint64_t)(((unsigned __int128)ticks * boot.ns_per_tick) >> 32);
+}
 
 uint64_t now_ns(void)
 {
 	uint32_t low, high;
-	uint64_t ticks;
 
 	__asm__ volatile("rdtsc" : "=a"(low), "=d"(high));
-	ticks = (uint64_t)high << 32 | low;
-	return (uint64_t)(((unsigned __int128)ticks * boot.ns_per_tick) >> 32);
+	return ticks_to_ns((uint64_t)high << 32 | low);
+}
+
+void time_init(void)
+{
+	start_ns = now_ns();
+	kiln_image_jiffies();
+}
+
+/* Wraps soon after start-up, as the kernel's do, so that wrong comparisons show. */
+void kiln_image_jiffies(void)
+{
+	const uint64_t passed = (now_ns() - start_ns) / (1000000000ul / kiln_glue_hz);
+
+	SERVICE(jiffies) = (unsigned int)-(300 * (int)kiln_glue_hz) + passed;
+}
+
+void deadline_start(struct deadline *d, const volatile void *on, unsigned long jiffies)
+{
+	unsigned long flags;
+
+	kiln_image_jiffies();
+	d->on = on;
+	d->never = (long)jiffies < 0 || jiffies == (unsigned long)MAX_TIMEOUT;
+	d->at = SERVICE(jiffies) + jiffies;
+	d->given = jiffies;
+	if (d->never)
+		return;
+	flags = lock_irq(&lock);
+	d->next = first;
+	d->prev = &first;
+	if (first)
+		first->prev = &d->next;
+	first = d;
+	waiting++;
+	unlock_irq(&lock, flags);
+}
+
+unsigned long deadline_left(const struct deadline *d)
+{
+	long left;
+
+	if (d->never)
+		return d->given;
+	kiln_image_jiffies();
+	left = (long)(d->at - SERVICE(jiffies));
+	return left > 0 ? (unsigned long)left : 0;
+}
+
+bool deadline_over(const struct deadline *d)
+{
+	return !deadline_left(d);
+}
+
+void deadline_end(struct deadline *d)
+{
+	unsigned long flags;
+
+	if (d->never)
+		return;
+	flags = lock_irq(&lock);
+	*d->prev = d->next;
+	if (d->next)
+		d->next->prev = d->prev;
+	waiting--;
+	unlock_irq(&lock, flags);
+}
+
+static void wake_late(void)
+{
+	const struct deadline *d;
+	unsigned long flags;
+
+	kiln_image_jiffies();
+	if (!waiting)
+		return;
+	flags = lock_irq(&lock);
+	for (d = first; d; d = d->next)
+		if ((long)(d->at - SERVICE(jiffies)) <= 0)
+			kiln_wake(d->on);
+	unlock_irq(&lock, flags);
+}
+
+/* Hooks of kernel/cpu: each tick, in hardirq; no task can run, for so many TSC ticks. */
+void time_tick(void)
+{
+	wake_late();
+}
+
+void time_idle(unsigned long since)
+{
+	const uint64_t ns = ticks_to_ns(since);
+
+	wake_late();
+	if (waiting)
+		return;
+	threads_idle(ns);
+	if (boot.lonely && ns > HANGS_NS)
+		test_hangs("every thread waits for another: deadlock");
 }
 
 int64_t SERVICE(ktime_get)(void)
@@ -26,4 +140,26 @@ int64_t SERVICE(ktime_get)(void)
 uint64_t SERVICE(random_get_entropy_fallback)(void)
 {
 	return now_ns();
+}
+
+unsigned long SERVICE(msleep_interruptible)(unsigned int ms)
+{
+	struct deadline deadline;
+	const unsigned long jiffies = (ms * (unsigned long)kiln_glue_hz + 999) / 1000 + 1;
+
+	deadline_start(&deadline, &deadline, jiffies);
+	for (;;) {
+		kiln_wait_prepare(&deadline);
+		if (deadline_over(&deadline))
+			break;
+		give_cpu();
+	}
+	kiln_wait_finish();
+	deadline_end(&deadline);
+	return 0;
+}
+
+void SERVICE(msleep)(unsigned int ms)
+{
+	SERVICE(msleep_interruptible)(ms);
 }

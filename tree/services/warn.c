@@ -9,8 +9,13 @@ extern char __stop___bug_table[] __attribute__((weak));
 
 int kiln_image_bug(unsigned long ip, const char **file, unsigned int *line);
 
-/* For the host's signal handler. 0: nothing known; 1: a warning; 2: a bug. */
+/* For the host's signal handler. 0: nothing known; 1: a warning, counted; 2: a bug. */
 int kiln_image_bug(unsigned long ip, const char **file, unsigned int *line)
 {
-	return kiln_glue_bug(ip, __start___bug_table, __stop___bug_table, file, line);
+	const int kind = kiln_glue_bug(ip, __start___bug_table, __stop___bug_table, file,
+				       line);
+
+	if (kind == 1 && on_cpu)
+		kiln_warn();
+	return kind;
 }

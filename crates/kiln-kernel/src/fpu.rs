@@ -9,14 +9,14 @@ use crate::tier::static_str;
 
 /// One way of sharing the FPU between tasks and interrupts: `kernel/fpu/NAME.c`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub struct Policy(u32);
+pub struct Policy(pub(crate) u32);
 
 impl Policy {
-    /// All of them, the broken control last.
+    /// All of Kiln's own, the broken control last.
     pub fn all() -> Vec<Policy> {
-        (0..)
+        // SAFETY: no arguments; a constant.
+        (0..unsafe { sys::kiln_fpu_policies() })
             .map(Policy)
-            .take_while(|p| p.raw_name().is_some())
             .collect()
     }
 

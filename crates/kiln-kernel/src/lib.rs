@@ -3,11 +3,13 @@
 
 #![warn(missing_docs)]
 
-pub mod border;
 pub mod cpu;
+pub mod crypto;
 pub mod fpu;
+pub mod hosted;
 pub mod irq;
 pub mod load;
+pub mod script;
 pub mod storm;
 mod sys;
 pub mod tier;

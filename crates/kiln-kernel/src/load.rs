@@ -1,14 +1,17 @@
 //! Loads: a task that encrypts on an emulated CPU while softirqs encrypt over it.
 
+use std::ffi::c_void;
 use std::ops::{AddAssign, Sub};
 use std::sync::Arc;
 
 use crate::cpu::{self, Cpu, Pattern};
 use crate::sys;
+pub use crate::sys::OpCrypt;
 use crate::xts::{Error, Impl, Key, Op, BLOCK};
 
 /// Messages with their right answers, and the key.
 pub struct Messages {
+    raw_key: Vec<u8>,
     key: Key,
     op: Op,
     len: usize,
@@ -43,6 +46,7 @@ impl Messages {
             judge.crypt(op, &key, iv, &src[at.clone()], &mut want[at])?;
         }
         Ok(Arc::new(Messages {
+            raw_key: raw_key.to_vec(),
             key,
             op,
             len,
@@ -53,9 +57,62 @@ impl Messages {
         }))
     }
 
+    /// The argument of `kiln_xts_crypt` with this key, and no buffers yet.
+    #[doc(hidden)]
+    pub fn call(&self, imp: Impl) -> sys::XtsCall {
+        sys::XtsCall {
+            imp: imp.0,
+            key: self.key.0.as_ptr(),
+            dst: std::ptr::null_mut(),
+            src: std::ptr::null(),
+            iv: std::ptr::null(),
+            len: 0,
+            decrypt: false,
+        }
+    }
+
+    /// The key's bytes.
+    pub fn raw_key(&self) -> &[u8] {
+        &self.raw_key
+    }
+
     /// Bytes of one.
     pub fn message_len(&self) -> usize {
         self.len
+    }
+}
+
+/// An operation of code outside `kernel/` that may answer later: `struct kiln_op`.
+#[derive(Clone, Copy, Debug)]
+pub struct Operation {
+    crypt: OpCrypt,
+    ctx: *mut c_void,
+    slots: u32,
+}
+
+impl Operation {
+    /// Of a function, its first argument, which has the key of the messages it is used with, and
+    /// how many may be in flight.
+    ///
+    /// # Safety
+    /// `crypt` is what `struct kiln_op` asks for with this `ctx`, for as long as a load uses it.
+    pub unsafe fn new(crypt: OpCrypt, ctx: *mut c_void, slots: u32) -> Operation {
+        Operation { crypt, ctx, slots }
+    }
+}
+
+/// Who encrypts a softirq's messages.
+#[derive(Clone, Copy, Debug)]
+pub enum Worker {
+    /// An implementation of Kiln's, a section each; scalar code where none may be opened.
+    Impl(Impl),
+    /// Other code, which knows by itself what it may.
+    Op(Operation),
+}
+
+impl From<Impl> for Worker {
+    fn from(imp: Impl) -> Worker {
+        Worker::Impl(imp)
     }
 }
 
@@ -63,6 +120,8 @@ impl Messages {
 pub enum TaskWork {
     /// Encrypt these with this implementation, a section each.
     Crypt(Impl, Arc<Messages>),
+    /// Have them encrypted by other code, with so many in flight before it waits.
+    Ask(Operation, Arc<Messages>, u32),
     /// Keep a pattern in every register for so many iterations of an empty loop.
     Keep {
         /// Seed of the pattern.
@@ -93,6 +152,14 @@ pub struct Counts {
     pub hardirq_sections: u64,
     /// Kernel entries that changed the user's FPU state.
     pub user_corrupted: u64,
+    /// Operations of other code that answered later: the task's and the softirqs'.
+    pub async_punts: u64,
+    /// Those that were not accepted because a queue was full.
+    pub dropped: u64,
+    /// Those answered after one that was put later by the same context.
+    pub reordered: u64,
+    /// Those answered with an error; they are among the corrupted, too.
+    pub errors: u64,
 }
 
 impl AddAssign for Counts {
@@ -106,6 +173,10 @@ impl AddAssign for Counts {
         self.scalar_fallbacks += other.scalar_fallbacks;
         self.hardirq_sections += other.hardirq_sections;
         self.user_corrupted += other.user_corrupted;
+        self.async_punts += other.async_punts;
+        self.dropped += other.dropped;
+        self.reordered += other.reordered;
+        self.errors += other.errors;
     }
 }
 
@@ -123,6 +194,10 @@ impl Sub for Counts {
             scalar_fallbacks: self.scalar_fallbacks - before.scalar_fallbacks,
             hardirq_sections: self.hardirq_sections - before.hardirq_sections,
             user_corrupted: self.user_corrupted - before.user_corrupted,
+            async_punts: self.async_punts - before.async_punts,
+            dropped: self.dropped - before.dropped,
+            reordered: self.reordered - before.reordered,
+            errors: self.errors - before.errors,
         }
     }
 }
@@ -132,7 +207,7 @@ pub struct Plan {
     /// The task's part.
     pub task: TaskWork,
     /// The softirqs' part.
-    pub softirq: (Impl, Arc<Messages>),
+    pub softirq: (Worker, Arc<Messages>),
     /// What softirqs use when SIMD is not usable.
     pub fallback: Impl,
     /// A kernel thread that encrypts beside the task, a section each.
@@ -152,17 +227,58 @@ pub struct Load<'a> {
     /// What the raw pointers of `raw` point to.
     _plan: Plan,
     _pattern: Box<(Pattern, Pattern)>,
-    _dst: [Vec<u8>; 3],
+    _buffers: [Buffers; 3],
 }
 
-fn side(imp: Option<Impl>, messages: &Messages, dst: &mut [u8]) -> sys::LoadSide {
+/// What a side needs memory for.
+struct Buffers {
+    dst: Vec<u8>,
+    op: Option<Box<sys::Op>>,
+    slots: Vec<sys::OpSlot>,
+}
+
+impl Buffers {
+    fn new(op: Option<Operation>, messages: &Messages) -> Buffers {
+        let slots = op.map_or(0, |o| o.slots as usize);
+        let free = sys::OpSlot {
+            side: std::ptr::null_mut(),
+            next: std::ptr::null_mut(),
+            seq: 0,
+            message: 0,
+        };
+        Buffers {
+            dst: vec![0; messages.stride * slots.max(messages.ivs.len())],
+            op: op.map(|o| {
+                Box::new(sys::Op {
+                    crypt: o.crypt,
+                    ctx: o.ctx,
+                    slots: o.slots,
+                })
+            }),
+            slots: vec![free; slots],
+        }
+    }
+}
+
+fn side(
+    imp: Option<Impl>,
+    depth: u32,
+    messages: &Messages,
+    buffers: &mut Buffers,
+) -> sys::LoadSide {
     sys::LoadSide {
         imp: imp.map_or(std::ptr::null(), |i| i.0),
+        op: buffers
+            .op
+            .as_deref()
+            .map_or(std::ptr::null(), std::ptr::from_ref),
+        slots: buffers.slots.as_mut_ptr(),
+        depth,
         key: messages.key.0.as_ptr(),
         src: messages.src.as_ptr(),
         want: messages.want.as_ptr(),
         iv: messages.ivs.as_ptr().cast(),
-        dst: dst.as_mut_ptr(),
+        dst: buffers.dst.as_mut_ptr(),
         len: messages.len as u32,
         stride: messages.stride as u32,
         count: messages.ivs.len() as u32,
@@ -170,6 +286,14 @@ fn side(imp: Option<Impl>, messages: &Messages, dst: &mut [u8]) -> sys::LoadSide
         decrypt: messages.op == Op::Decrypt,
         ops: 0,
         corrupted: 0,
+        async_punts: 0,
+        dropped: 0,
+        reordered: 0,
+        errors: 0,
+        free: std::ptr::null_mut(),
+        in_flight: 0,
+        put: 0,
+        answered: 0,
     }
 }
 
@@ -177,10 +301,14 @@ impl<'a> Load<'a> {
     /// Attach a load to the calling thread's CPU: from now on its interrupts raise
     /// softirqs that encrypt.
     pub fn attach(cpu: &'a mut Cpu, plan: Plan) -> Result<Load<'a>, Error> {
-        let (soft_impl, soft) = (plan.softirq.0, plan.softirq.1.clone());
+        let soft = plan.softirq.1.clone();
+        let (soft_impl, soft_op) = match plan.softirq.0 {
+            Worker::Impl(imp) => (Some(imp), None),
+            Worker::Op(op) => (None, Some(op)),
+        };
         let second = plan.second.as_ref().map(|(i, m)| (*i, m.clone()));
         for imp in [
-            Some(soft_impl),
+            soft_impl,
             Some(plan.fallback),
             plan.task.implementation(),
             second.as_ref().map(|s| s.0),
@@ -192,20 +320,26 @@ impl<'a> Load<'a> {
                 return Err(Error::Unusable(imp.tier()));
             }
         }
-        let (task_impl, task, seed, spins) = match &plan.task {
-            TaskWork::Crypt(imp, messages) => (Some(*imp), messages.clone(), 0, 0),
-            TaskWork::Keep { seed, spins } => (None, soft.clone(), *seed, *spins),
+        let (task_impl, task_op, depth, task, seed, spins) = match &plan.task {
+            TaskWork::Crypt(imp, messages) => (Some(*imp), None, 0, messages.clone(), 0, 0),
+            TaskWork::Ask(op, messages, depth) => (None, Some(*op), *depth, messages.clone(), 0, 0),
+            TaskWork::Keep { seed, spins } => (None, None, 0, soft.clone(), *seed, *spins),
         };
+        assert!(task_op.is_none_or(|op| (1..=op.slots).contains(&depth)));
         let (second_impl, second) = match second {
             Some((imp, messages)) => (Some(imp), messages),
             None => (None, soft.clone()),
         };
-        let mut dst = [&task, &soft, &second].map(|m| vec![0; m.src.len()]);
+        let mut buffers = [
+            Buffers::new(task_op, &task),
+            Buffers::new(soft_op, &soft),
+            Buffers::new(None, &second),
+        ];
         let mut pattern = Box::new((Pattern::from_seed(seed), Pattern::zero()));
         let mut raw = Box::new(sys::Load {
-            task: side(task_impl, &task, &mut dst[0]),
-            softirq: side(Some(soft_impl), &soft, &mut dst[1]),
-            second: side(second_impl, &second, &mut dst[2]),
+            task: side(task_impl, depth, &task, &mut buffers[0]),
+            softirq: side(soft_impl, 0, &soft, &mut buffers[1]),
+            second: side(second_impl, 0, &second, &mut buffers[2]),
             stop_second: false,
             second_stopped: false,
             fallback: plan.fallback.0,
@@ -232,7 +366,7 @@ impl<'a> Load<'a> {
             user_corrupted: 0,
             _plan: plan,
             _pattern: pattern,
-            _dst: dst,
+            _buffers: buffers,
         })
     }
 
@@ -287,6 +421,10 @@ impl<'a> Load<'a> {
             scalar_fallbacks: self.raw.scalar_fallbacks,
             hardirq_sections: self.raw.hardirq_sections,
             user_corrupted: self.user_corrupted,
+            async_punts: self.raw.task.async_punts + self.raw.softirq.async_punts,
+            dropped: self.raw.task.dropped + self.raw.softirq.dropped,
+            reordered: self.raw.task.reordered + self.raw.softirq.reordered,
+            errors: self.raw.task.errors + self.raw.softirq.errors,
         }
     }
 }
@@ -295,7 +433,7 @@ impl TaskWork {
     fn implementation(&self) -> Option<Impl> {
         match self {
             TaskWork::Crypt(imp, _) => Some(*imp),
-            TaskWork::Keep { .. } => None,
+            TaskWork::Ask(..) | TaskWork::Keep { .. } => None,
         }
     }
 }

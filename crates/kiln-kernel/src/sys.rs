@@ -1,8 +1,10 @@
 //! `kernel/include/kiln/kiln.h`, declaration by declaration.
+#![allow(missing_docs)] // the header has it
 
 use std::ffi::{c_char, c_void};
 
 use crate::cpu::{Histogram, Stats};
+use crate::hosted::{FpuOps, Hooks};
 
 /// What the gate calls in kernel mode.
 pub type GateFn = unsafe extern "C" fn(*mut c_void) -> u64;
@@ -26,6 +28,8 @@ pub struct CpuConfig {
     pub tick_us: u64,
     pub slice_us: u64,
     pub switch_ns: u64,
+    pub tasks: *mut u8,
+    pub nr_tasks: u32,
     pub kstacks: *mut u8,
     pub kstack_size: u64,
     pub kstack_stride: u64,
@@ -58,6 +62,9 @@ pub struct XtsImpl {
     pub constant_time: bool,
     pub encrypt: XtsCrypt,
     pub decrypt: XtsCrypt,
+    pub first_tweak: unsafe extern "C" fn(key: *const XtsKey, tweak: *mut u8),
+    pub encrypt_from: XtsCrypt,
+    pub decrypt_from: XtsCrypt,
 }
 
 #[repr(C)]
@@ -101,22 +108,77 @@ extern "C" {
     pub fn kiln_xts_run(series: *mut c_void) -> u64;
 
     pub fn kiln_cpu_size() -> usize;
-    pub fn kiln_cpu_tasks() -> usize;
+    pub fn kiln_task_size() -> usize;
     pub fn kiln_cpu_init(cpu: *mut CpuHead, config: *const CpuConfig);
     pub fn kiln_cpu_configure(cpu: *mut CpuHead, config: *const CpuConfig);
     pub fn kiln_cpu_start();
+    pub fn kiln_cpu_stop(cpu: *mut CpuHead);
     pub fn kiln_cpu_stats(cpu: *mut CpuHead) -> *mut Stats;
     pub fn kiln_cpu_histogram(cpu: *mut CpuHead, which: u32) -> *mut Histogram;
     pub fn kiln_cpu_reset_stats(cpu: *mut CpuHead);
     pub fn kiln_cpu_share_area(cpu: *mut CpuHead, owner: *mut CpuHead);
     pub fn kiln_gate(f: GateFn, arg: *mut c_void) -> u64;
     pub fn kiln_irq_trampoline();
-    pub fn kiln_irq_self();
 
+    pub fn kiln_fpu_policies() -> u32;
     pub fn kiln_fpu_policy(i: u32) -> *const c_char;
     pub fn kiln_fpu_policy_set(i: u32);
     pub fn kiln_fpstate_size() -> u32;
     pub fn kiln_fpstate_forget(features: u32);
+
+    pub fn kiln_slab_give(memory: *mut c_void, size: usize);
+    pub fn kiln_slab_in_use() -> usize;
+    pub fn kiln_crypto_init() -> i32;
+    pub fn kiln_crypto_model(model: u32);
+    pub fn kiln_crypto_open(tfm: *mut c_void) -> u64;
+    pub fn kiln_crypto_close(tfm: *mut c_void) -> u64;
+    pub fn kiln_crypto_setkey(setkey: *mut c_void) -> u64;
+    pub fn kiln_crypto_request(request: *mut c_void) -> u64;
+    pub fn kiln_crypto_requests(requests: *mut c_void) -> u64;
+    pub fn kiln_cryptd_break(broken: u32);
+    pub fn kiln_script(script: *mut c_void) -> u64;
+    pub static kiln_request_ops: RequestOps;
+    pub fn kiln_attach(hooks: *const Hooks) -> bool;
+    pub fn kiln_detach();
+    pub fn kiln_local_bh_disable(count: u32);
+    pub fn kiln_local_bh_enable(count: u32);
+    pub fn kiln_local_irq_save() -> u64;
+    pub fn kiln_local_irq_restore(flags: u64);
+    pub fn kiln_local_irq_disable();
+    pub fn kiln_local_irq_enable();
+    pub fn kiln_raise_softirq(nr: u32);
+    pub fn kiln_open_softirq(nr: u32, handler: unsafe extern "C" fn(*mut c_void));
+    pub fn kiln_do_softirq();
+    pub fn kiln_pv_save_fl();
+    pub fn kiln_pv_irq_disable();
+    pub fn kiln_pv_irq_enable();
+    pub fn kiln_preempt_schedule();
+    pub fn kiln_preempt_schedule_thunk();
+    pub fn kiln_schedule();
+    pub fn kiln_cond_resched() -> bool;
+    pub fn kiln_yield();
+    pub fn kiln_need_resched() -> bool;
+    pub fn kiln_wait_prepare(on: *const c_void);
+    pub fn kiln_wait_finish();
+    pub fn kiln_wake(on: *const c_void);
+    pub fn kiln_kthread_create(
+        f: unsafe extern "C" fn(*mut c_void),
+        arg: *mut c_void,
+        name: *const c_char,
+    ) -> *mut c_void;
+    pub fn kiln_kthread_exit();
+    pub fn kiln_task_word(task: *mut c_void) -> *mut c_void;
+    pub fn kiln_workqueue_start(queue: *mut Workqueue, name: *const c_char) -> bool;
+    pub fn kiln_workqueue_stop(queue: *mut Workqueue);
+    pub fn kiln_queue_work(queue: *mut Workqueue, work: *mut Work) -> bool;
+    pub fn kiln_cancel_work(work: *mut Work) -> bool;
+    pub fn kiln_flush_work(queue: *mut Workqueue, work: *mut Work);
+    pub fn kiln_warn();
+    pub fn kiln_fpu_usable() -> bool;
+    pub fn kiln_fpu_policy_add(ops: *const FpuOps) -> i32;
+    pub fn kiln_section_time(section: *mut Section);
+    pub fn kiln_section_enter(section: *const Section);
+    pub fn kiln_section_leave();
 
     pub fn kiln_load_attach(load: *mut c_void) -> u64;
     pub fn kiln_load_run(load: *mut c_void) -> u64;
@@ -128,9 +190,40 @@ extern "C" {
     pub fn kiln_fpu_pairs(pairs: *mut c_void) -> u64;
 }
 
+pub type OpCrypt = unsafe extern "C" fn(
+    ctx: *mut c_void,
+    slot: u32,
+    dst: *mut u8,
+    src: *const u8,
+    len: usize,
+    iv: *const u8,
+    decrypt: bool,
+    done: unsafe extern "C" fn(data: *mut c_void, answer: i32),
+    data: *mut c_void,
+) -> i32;
+
+#[repr(C)]
+pub struct Op {
+    pub crypt: OpCrypt,
+    pub ctx: *mut c_void,
+    pub slots: u32,
+}
+
+#[repr(C)]
+#[derive(Clone)]
+pub struct OpSlot {
+    pub side: *mut LoadSide,
+    pub next: *mut OpSlot,
+    pub seq: u64,
+    pub message: u32,
+}
+
 #[repr(C)]
 pub struct LoadSide {
     pub imp: *const XtsImpl,
+    pub op: *const Op,
+    pub slots: *mut OpSlot,
+    pub depth: u32,
     pub key: *const XtsKey,
     pub src: *const u8,
     pub want: *const u8,
@@ -143,6 +236,14 @@ pub struct LoadSide {
     pub decrypt: bool,
     pub ops: u64,
     pub corrupted: u64,
+    pub async_punts: u64,
+    pub dropped: u64,
+    pub reordered: u64,
+    pub errors: u64,
+    pub free: *mut OpSlot,
+    pub in_flight: u32,
+    pub put: u64,
+    pub answered: u64,
 }
 
 #[repr(C)]
@@ -181,4 +282,129 @@ pub struct Usable {
 pub struct FpuPairs {
     pub pairs: u64,
     pub timed: bool,
+}
+
+#[repr(C)]
+#[derive(Clone, Copy)]
+pub struct Scatterlist {
+    pub addr: *mut u8,
+    pub length: u32,
+    pub last: bool,
+}
+
+#[repr(C)]
+pub struct Tfm {
+    pub name: *const c_char,
+    pub kind: u32,
+    pub mask: u32,
+    pub tfm: *mut c_void,
+    pub driver: *const c_char,
+    pub flags: u32,
+    pub priority: i32,
+    pub err: i32,
+}
+
+#[repr(C)]
+pub struct SetKey {
+    pub tfm: *mut c_void,
+    pub key: *const u8,
+    pub len: u32,
+    pub err: i32,
+}
+
+#[repr(C)]
+pub struct Request {
+    pub tfm: *mut c_void,
+    pub src: *mut Scatterlist,
+    pub dst: *mut Scatterlist,
+    pub iv: *mut u8,
+    pub len: u32,
+    pub decrypt: bool,
+    pub context: u32,
+    pub submitted: i32,
+    pub result: i32,
+}
+
+#[repr(C)]
+pub struct Requests {
+    pub tfm: *mut c_void,
+    pub dst: *mut u8,
+    pub src: *mut u8,
+    pub iv: *mut u8,
+    pub len: u32,
+    pub stride: usize,
+    pub count: usize,
+    pub calls: u64,
+    pub decrypt: bool,
+    pub part: u32,
+    pub later: u64,
+    pub err: i32,
+}
+
+/// `struct kiln_request_ops`: only its address matters here.
+#[repr(C)]
+pub struct RequestOps {
+    _functions: [usize; 4],
+}
+
+#[repr(C)]
+#[derive(Clone, Copy)]
+pub struct ScriptStep {
+    pub kind: u32,
+    pub tfm: u32,
+    pub context: u32,
+    pub flags: u32,
+    pub count: u32,
+}
+
+#[repr(C)]
+#[derive(Clone, Copy, Default)]
+pub struct ScriptEvent {
+    pub request: u32,
+    pub answer: bool,
+    pub kthread: bool,
+    pub wrong: bool,
+    pub err: i32,
+    pub preempt_count: u32,
+}
+
+#[repr(C)]
+pub struct Script {
+    pub ops: *const RequestOps,
+    pub tfm: *mut *mut c_void,
+    pub step: *const ScriptStep,
+    pub steps: u32,
+    pub len: u32,
+    pub src: *const u8,
+    pub want: *const u8,
+    pub iv: *const u8,
+    pub event: *mut ScriptEvent,
+    pub max_events: u32,
+    pub events: u32,
+    pub stuck: u32,
+}
+
+/// `struct kiln_work`.
+#[repr(C)]
+pub struct Work {
+    pub pending: u64,
+    pub next: *mut Work,
+    pub queue: *mut Workqueue,
+    pub f: unsafe extern "C" fn(*mut Work),
+}
+
+/// `struct kiln_workqueue`.
+#[repr(C)]
+pub struct Workqueue {
+    pub head: *mut Work,
+    pub tail: *mut Work,
+    pub running: *mut Work,
+    pub stopped: u32,
+}
+
+/// `struct kiln_section`.
+#[repr(C)]
+pub struct Section {
+    pub now: u64,
+    pub irqs_seen: u32,
 }

@@ -10,10 +10,20 @@ mod clock;
 mod controls;
 #[path = "emulation/corruption.rs"]
 mod corruption;
+#[path = "emulation/cryptd.rs"]
+mod cryptd;
+#[path = "emulation/foreign.rs"]
+mod foreign;
+#[path = "emulation/hosted.rs"]
+mod hosted;
+#[path = "emulation/later.rs"]
+mod later;
 #[path = "emulation/machine.rs"]
 mod machine;
 #[path = "emulation/parallel.rs"]
 mod parallel;
+#[path = "emulation/requests.rs"]
+mod requests;
 #[path = "emulation/scheduling.rs"]
 mod scheduling;
 #[path = "emulation/softirq.rs"]

@@ -7,6 +7,7 @@
 //! | `compare/` | what changed between two records, or two things measured in turn |
 //! | `crypt.rs` | one message through one implementation |
 //! | `fpu/` | what each FPU policy costs under softirq load, and whether it loses state |
+//! | `overhead.rs` | what the ways to reach a cipher cost against each other |
 //! | `list.rs` | what is here |
 //! | `limits/` | what the hardware could do at most, measured |
 //! | `peer/` | other libraries, loaded at run time |
@@ -26,6 +27,7 @@ pub mod fpu;
 pub mod lens;
 pub mod limits;
 pub mod list;
+pub mod overhead;
 pub mod peer;
 pub mod record;
 pub mod replace;

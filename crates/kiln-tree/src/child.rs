@@ -33,6 +33,8 @@ pub struct Order {
     pub seed: u64,
     /// Whether the tree tests itself while its initcalls run.
     pub tests: bool,
+    /// Whether nobody but the tree's own tasks ends a wait: one that lasts is told as a deadlock.
+    pub lonely: bool,
     /// Drivers whose tests are left out.
     pub skipped: Vec<String>,
     /// The descriptor for events.
@@ -46,6 +48,7 @@ impl Order {
             image: image.to_owned(),
             seed,
             tests: false,
+            lonely: false,
             skipped: Vec::new(),
             events: -1,
         }

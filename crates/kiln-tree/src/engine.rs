@@ -70,7 +70,6 @@ fn told(result: u64) -> Result<(), Refused> {
 /// The functions of a tree's glue that make calls, looked up once.
 #[derive(Clone, Copy)]
 pub struct Calls {
-    enter: GateFn,
     list: GateFn,
     open: GateFn,
     close: GateFn,
@@ -80,12 +79,6 @@ pub struct Calls {
     state: GateFn,
     series: GateFn,
     testing: unsafe extern "C" fn(*const std::ffi::c_char),
-}
-
-#[repr(C)]
-struct RawCall {
-    function: GateFn,
-    argument: *mut c_void,
 }
 
 impl Calls {
@@ -101,11 +94,10 @@ impl Calls {
                     host.image.path.display()
                 )));
             }
-            // SAFETY: in `request.c`, `boot.c` and `series.c` all of these take a pointer and return 64 bits.
+            // SAFETY: in `request.c` and `series.c` all of these take a pointer and return 64 bits.
             unsafe { host.image.function::<GateFn>(name) }
         };
         Ok(Rc::new(Calls {
-            enter: function("kiln_image_call")?,
             list: function("kiln_glue_list")?,
             open: function("kiln_glue_open")?,
             close: function("kiln_glue_close")?,
@@ -122,9 +114,8 @@ impl Calls {
     /// # Safety
     /// `argument` is what `function` takes.
     unsafe fn call(&self, function: GateFn, argument: *mut c_void) -> u64 {
-        let mut call = RawCall { function, argument };
         // SAFETY: made for the gate; the rest is the caller's promise.
-        unsafe { cpu::gate(self.enter, (&raw mut call).cast()) }
+        unsafe { cpu::gate(function, argument) }
     }
 
     /// Names what is called next: whoever reports a crash tells it.

@@ -4,6 +4,10 @@ use std::ffi::{c_char, c_void, CString};
 use std::io::Write;
 use std::os::fd::FromRawFd;
 use std::ptr::{self, NonNull};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::Arc;
+use std::thread::JoinHandle;
+use std::time::Duration;
 
 use kiln_kernel::cpu::{self, Areas, Config, Cpu, GateFn};
 
@@ -21,6 +25,9 @@ const AREA: usize = 64 << 20;
 /// The tree's `struct page`, and the addresses there can be (`memory.c`).
 const STRUCT_PAGE: usize = 64;
 const ADDRESS_BITS: u32 = 47;
+
+/// Tasks of each CPU: while algorithms are registered a kthread tests each.
+const TASKS: usize = 512;
 
 /// Emulated CPUs that the tree sees.
 pub const CPUS: u32 = 4;
@@ -42,6 +49,7 @@ struct Boot {
     cpus: u32,
     events: i32,
     tests: u32,
+    lonely: u32,
 }
 
 /// A tree that has run its initcalls on this thread's CPU.
@@ -49,22 +57,54 @@ pub struct Host {
     /// Its code.
     pub image: Image,
     /// The CPU it was booted on, number 0. Others are booted by threads of their own, or by this one when this is
-    /// dropped.
+    /// dropped: each CPU of this process is the tree's.
     pub cpu: Cpu,
     /// How many initcalls there were.
     pub initcalls: u64,
     events: i32,
 }
 
+/// A tree that is in memory: CPUs may be booted, initcalls have not run.
+pub struct Loaded {
+    /// Its code.
+    pub image: Image,
+    start: GateFn,
+    events: i32,
+}
+
+impl Loaded {
+    /// Runs the initcalls on this thread's CPU.
+    pub fn start(self, cpu: Cpu) -> Host {
+        // SAFETY: made for the gate; the CPU is of an area that the image knows.
+        let initcalls = unsafe { cpu::gate(self.start, ptr::null_mut()) };
+        Host {
+            image: self.image,
+            cpu,
+            initcalls,
+            events: self.events,
+        }
+    }
+}
+
 impl Host {
-    /// Loads the image and boots it on the calling thread, which must not be a CPU yet, in a process that holds no
-    /// other tree. What the tree says meanwhile goes to the parent.
+    /// Loads the image and boots it on the calling thread, which must not be a CPU yet. What the tree says meanwhile
+    /// goes to the parent.
     ///
     /// # Errors
     /// The image cannot be loaded, or there is no memory.
     pub fn boot(order: &Order, config: &Config) -> Result<Host, Error> {
+        let loaded = Host::load(order)?;
+        let cpu = Cpu::boot(config);
+        let cpu = cpu.map_err(|e| Error::Lacks(format!("no CPU for the tree: {e}")))?;
+        Ok(loaded.start(cpu))
+    }
+
+    /// Loads the image into a process that has no other, and no CPU yet.
+    ///
+    /// # Errors
+    /// The image cannot be loaded, or there is no memory.
+    pub fn load(order: &Order) -> Result<Loaded, Error> {
         let image = Image::load(&order.image)?;
-        let lacks = |e: std::io::Error| Error::Lacks(format!("no CPU for the tree: {e}"));
         let areas = reserve(AREA * CPUS as usize, 64)?;
         for n in 0..CPUS as usize {
             for (at, bytes) in &image.percpu {
@@ -99,12 +139,14 @@ impl Host {
             cpus: CPUS,
             events: order.events(),
             tests: u32::from(order.tests),
+            lonely: u32::from(order.lonely),
         };
         type Setup = unsafe extern "C" fn(*const Boot) -> i32;
         // SAFETY: the functions have these types in `boot.c`.
-        let (setup, start): (Setup, GateFn) = unsafe {
+        let (setup, attach, start): (Setup, GateFn, GateFn) = unsafe {
             (
                 image.function("kiln_image_setup")?,
+                image.function("kiln_image_cpu")?,
                 image.function("kiln_image_start")?,
             )
         };
@@ -122,15 +164,13 @@ impl Host {
                 base: areas,
                 size: AREA,
                 count: CPUS,
+                tasks: TASKS,
+                start: attach,
             });
         }
-        let cpu = Cpu::boot(config).map_err(lacks)?;
-        // SAFETY: made for the gate; the CPU is of an area that the image knows.
-        let initcalls = unsafe { cpu::gate(start, ptr::null_mut()) };
-        Ok(Host {
+        Ok(Loaded {
             image,
-            cpu,
-            initcalls,
+            start,
             events: order.events(),
         })
     }
@@ -164,6 +204,50 @@ impl Host {
         events
             .write_all(line.as_bytes())
             .map_err(|e| Error::Lacks(format!("the parent does not listen: {e}")))
+    }
+}
+
+/// Jiffies go on by themselves as long as this lives: for code that only reads them in a loop. The thread behind it
+/// wakes once a jiffy; where nothing needs it, it would disturb what is measured.
+pub struct Clock {
+    stop: Arc<AtomicBool>,
+    thread: Option<JoinHandle<()>>,
+}
+
+impl Clock {
+    /// Starts it.
+    ///
+    /// # Errors
+    /// The image is of another version.
+    pub fn start(image: &Image) -> Result<Clock, Error> {
+        type Update = unsafe extern "C" fn();
+        // SAFETY: the function has this type in `time.c`.
+        let update: Update = unsafe { image.function("kiln_image_jiffies")? };
+        let hz = image.symbol("kiln_glue_hz").unwrap_or(0) as *const u32;
+        // SAFETY: a constant of the glue, where there is one.
+        let hz = unsafe { hz.as_ref() }.copied().unwrap_or(100).max(1);
+        let stop = Arc::new(AtomicBool::new(false));
+        let stopped = stop.clone();
+        let thread = std::thread::spawn(move || {
+            while !stopped.load(Ordering::Relaxed) {
+                // SAFETY: writes one word, from any thread.
+                unsafe { update() };
+                std::thread::sleep(Duration::from_secs(1) / hz);
+            }
+        });
+        Ok(Clock {
+            stop,
+            thread: Some(thread),
+        })
+    }
+}
+
+impl Drop for Clock {
+    fn drop(&mut self) {
+        self.stop.store(true, Ordering::Relaxed);
+        if let Some(thread) = self.thread.take() {
+            let _ = thread.join();
+        }
     }
 }
 

@@ -189,12 +189,12 @@ fn map(path: &Path, elf: &Elf, segment: &Segment) -> Result<(), Error> {
 }
 
 fn fill_slots(path: &Path, elf: &Elf) -> Result<(), Error> {
+    let functions: HashMap<&str, usize> = kiln_kernel::hosted::functions().into_iter().collect();
     for symbol in &elf.symbols {
         let Some(name) = symbol.name.strip_prefix(SLOT) else {
             continue;
         };
-        let function = kiln_kernel::border::address(name);
-        let function = function.ok_or_else(|| {
+        let function = *functions.get(name).ok_or_else(|| {
             Error::Lacks(format!(
                 "{} wants {name}, which this kiln does not have: remove it",
                 path.display()

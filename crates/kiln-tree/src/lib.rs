@@ -32,7 +32,7 @@ use kiln_kbuild::Compiler;
 pub use cache::key;
 pub use error::Error;
 pub use fault::Symbols;
-pub use host::{Host, CPUS};
+pub use host::{Clock, Host, Loaded, CPUS};
 pub use image::Image;
 pub use row::Row;
 pub use source::{Source, Version};

@@ -92,15 +92,22 @@ pub fn link(
     Ok(image)
 }
 
+/// Names of the functions of `kernel/` that a tree may call.
+pub fn border() -> BTreeSet<&'static str> {
+    let functions = kiln_kernel::hosted::functions();
+    functions.into_iter().map(|(name, _)| name).collect()
+}
+
 /// A jump through a slot for each function of `kernel/` that the tree's objects or the services call.
 fn stubs(compiler: &Compiler, cache: &Cache, services: &Services) -> Result<PathBuf, Error> {
     let mut objects = services.objects.clone();
     objects.push(cache.host.join("tree.o"));
     let mut text = String::from("\t.section .note.GNU-stack,\"\",@progbits\n");
+    let border = border();
     let needed: BTreeSet<String> = symbols(&cache.host, &objects)?
         .into_values()
         .flat_map(|t| t.needed)
-        .filter(|name| kiln_kernel::border::has(name))
+        .filter(|name| border.contains(name.as_str()))
         .collect();
     for name in needed {
         text.push_str(&format!(

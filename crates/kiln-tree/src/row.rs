@@ -4,7 +4,7 @@ use std::collections::{HashMap, HashSet};
 
 use serde::Serialize;
 
-use crate::event::Event;
+use crate::event::{Alg, Event};
 use crate::fault::Symbols;
 use crate::select::Selection;
 use crate::selftest::Seen;
@@ -134,8 +134,17 @@ pub fn algorithms(seen: &Seen, symbols: &Symbols, rows: &mut Vec<Row>, notes: &m
         }
     }
     notes.dedup();
-    for event in &seen.events {
-        let Event::Alg(alg) = event else { continue };
+    // One is told after its test and again in the list of the end, unless it was replaced meanwhile.
+    let mut told: HashSet<&str> = HashSet::new();
+    let mut algs: Vec<&Alg> = Vec::new();
+    for event in seen.events.iter().rev() {
+        if let Event::Alg(alg) = event {
+            if told.insert(&alg.driver) {
+                algs.push(alg);
+            }
+        }
+    }
+    for alg in algs.into_iter().rev() {
         let driver = alg.driver.as_str();
         let test = tests.get(driver);
         let (status, reason) = match (seen.faults.get(driver), test) {
@@ -183,7 +192,6 @@ pub fn algorithms(seen: &Seen, symbols: &Symbols, rows: &mut Vec<Row>, notes: &m
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::event::Alg;
 
     fn alg(driver: &str, internal: bool) -> Event {
         Event::Alg(Alg {
@@ -221,6 +229,8 @@ mod tests {
                 test("odd", 0),
                 test("empty", 0),
                 test("wrong", -22),
+                alg("good", false),
+                alg("odd", false),
                 alg("good", false),
                 alg("odd", false),
                 alg("empty", false),

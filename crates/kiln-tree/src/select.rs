@@ -19,7 +19,7 @@ pub struct Table {
 }
 
 /// Words of this CPU that the tree addresses by symbol, and where they lie (`tree/services/percpu.c`). `struct cpu`
-/// begins as 6.12's `struct pcpu_hot`; later trees name the words one by one.
+/// begins as 6.12's `struct pcpu_hot`, with the tree's own current task; other trees name the words one by one.
 pub const CPU_WORDS: &[(&str, u32)] = &[
     ("pcpu_hot", 0),
     ("const_pcpu_hot", 0),
@@ -28,6 +28,11 @@ pub const CPU_WORDS: &[(&str, u32)] = &[
     ("__preempt_count", 8),
     ("cpu_number", 12),
     ("const_cpu_number", 12),
+    ("__x86_call_depth", 16),
+    ("cpu_current_top_of_stack", 24),
+    ("const_cpu_current_top_of_stack", 24),
+    ("hardirq_stack_ptr", 32),
+    ("__softirq_pending", 40),
     ("this_cpu_off", 0xf0000),
     ("numa_node", 0xf0008),
 ];
@@ -48,8 +53,7 @@ pub fn select(cache: &Cache, objects: &[Object], services: &Services) -> Result<
     let paths: Vec<&str> = objects.iter().map(|o| o.path.as_str()).collect();
     let tables = symbols(&cache.objects, &paths)?;
     let mut provided = services.provided.clone();
-    let needed = tables.values().flat_map(|t| &t.needed);
-    provided.extend(needed.filter(|n| kiln_kernel::border::has(n)).cloned());
+    provided.extend(crate::link::border().into_iter().map(String::from));
     Ok(choose(objects, &tables, &provided))
 }
 

@@ -31,7 +31,7 @@ pub struct Seen {
 pub fn run_all(image: &Path, plan: &Plan, args: &[OsString]) -> Result<Seen, Error> {
     let mut seen = Seen::default();
     let mut order = Order::new(image, plan.seed);
-    order.tests = true;
+    (order.tests, order.lonely) = (true, true);
     loop {
         let mut watch = Watch {
             stop: plan.stop,

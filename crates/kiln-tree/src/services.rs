@@ -11,6 +11,18 @@ use crate::cache::{hash, update, Cache};
 use crate::select::symbols;
 use crate::Error;
 
+/// The border, which `service.h` includes.
+const HEADERS: &[(&str, &str)] = &[
+    (
+        "kiln/hosted.h",
+        include_str!("../../../kernel/include/kiln/hosted.h"),
+    ),
+    (
+        "kiln/cpu_offsets.h",
+        include_str!("../../../kernel/include/kiln/cpu_offsets.h"),
+    ),
+];
+
 /// A service is named so in `tree/services/`.
 pub const PREFIX: &str = "svc_";
 
@@ -21,7 +33,7 @@ macro_rules! sources {
 /// The files of `tree/services/`.
 const SOURCES: &[(&str, &str)] = sources!(
     "boot.c" "completion.c" "cpufeature.c" "format.c" "kthread.c" "locks.c" "memory.c" "param.c" "paravirt.c"
-    "patch.c" "percpu.c" "printk.c" "random.c" "refused.c" "series.c" "service.h" "string.c" "tell.c" "test.c" "time.c" "warn.c"
+    "patch.c" "percpu.c" "printk.c" "random.c" "refused.c" "series.c" "service.h" "softirq.c" "string.c" "tell.c" "test.c" "time.c" "wait.c" "warn.c"
     "workqueue.c"
 );
 
@@ -59,7 +71,8 @@ pub fn compile(compiler: &Compiler, cache: &Cache) -> Result<Services, Error> {
     let dir = &cache.host;
     let mut parts: Vec<&[u8]> = vec![compiler.version.as_bytes()];
     parts.extend(FLAGS.iter().map(|f| f.as_bytes()));
-    parts.extend(SOURCES.iter().map(|(_, text)| text.as_bytes()));
+    let files = || SOURCES.iter().chain(HEADERS);
+    parts.extend(files().map(|(_, text)| text.as_bytes()));
     let stamp = hash(&parts);
     let stamp_file = dir.join("services");
     let c_files: Vec<&str> = SOURCES
@@ -72,12 +85,12 @@ pub fn compile(compiler: &Compiler, cache: &Cache) -> Result<Services, Error> {
         .map(|name| dir.join(name).with_extension("o"))
         .collect();
     if fs::read_to_string(&stamp_file).ok() != Some(format!("{stamp:016x}")) {
-        for (name, text) in SOURCES {
+        for (name, text) in files() {
             update(&dir.join(name), text)?;
         }
         let output = Command::new(&compiler.path)
             .args(FLAGS)
-            .arg("-c")
+            .args(["-I.", "-c"])
             .args(&c_files)
             .current_dir(dir)
             .env("LC_ALL", "C")

@@ -38,7 +38,8 @@ fn bad_arguments_are_refused_in_one_line() {
     refuses(&["--len", "16"], "--inject step");
     refuses(&["--preempt", "sometimes"], "--preempt");
     refuses(&["--slice-us", "0"], "--slice-us");
-    refuses(&["--overhead"], "--overhead");
+    refuses(&["--overhead", "--load", "xts-16"], "--overhead takes");
+    refuses(&["--overhead", "--len", "15"], "--len 15");
     refuses(&["--inject", "replay:/no/such/file"], "cannot read");
     let dir = tempfile::tempdir().unwrap();
     let file = dir.path().join("gaps");
@@ -78,6 +79,34 @@ fn every_policy_has_a_row_and_a_control_and_loses_nothing() {
                 assert_eq!(row["softirqs"], 0, "{row}");
             }
         }
+    }
+}
+
+#[test]
+fn every_way_to_a_cipher_has_a_figure() {
+    let run = kiln(&["fpu", "--overhead", "--quick", "--len", "16", "--json"]);
+    assert_eq!(run.status, 0, "{:?}", run.stderr);
+    let doc = run.json();
+    let rows = doc["rows"].as_array().unwrap();
+    for policy in ["legacy", "bh-off"] {
+        let find = |path: &str| {
+            let of = |r: &&serde_json::Value| r["policy"] == policy && r["path"] == path;
+            rows.iter()
+                .find(of)
+                .unwrap_or_else(|| panic!("{policy} {path}"))
+        };
+        for path in "primitive library direct simd-helper cryptd scalar sync-user".split(' ') {
+            let row = find(path);
+            for field in "cycles_per_op mb_per_s ratio ci_low ci_high".split(' ') {
+                assert!(row[field].as_f64() > Some(0.0), "{field}: {row}");
+            }
+        }
+        for part in "checks request-copy indirect-call hand-over".split(' ') {
+            assert!(find(part)["cycles_per_op"].is_f64(), "{part}");
+        }
+        // Who cannot wait gets the scalar driver where SIMD is behind the helper.
+        let sync = find("sync-user")["impl"].as_str().unwrap();
+        assert_eq!(sync == "xts-aes-fixed-time", policy == "legacy", "{sync}");
     }
 }
 

@@ -227,7 +227,7 @@ fn a_damaged_image_is_told_in_one_line() {
     let image = place("damaged").join("image");
     fs::write(&image, &whole).unwrap();
     let order = format!(
-        r#"{{"image":{:?},"seed":1,"tests":false,"skipped":[],"events":9}}"#,
+        r#"{{"image":{:?},"seed":1,"tests":false,"lonely":true,"skipped":[],"events":9}}"#,
         image.to_str().unwrap()
     );
     let child = || {

@@ -7,12 +7,16 @@
 #include <kiln/fpu.h>
 #include <kiln/kiln.h>
 #include <kiln/string.h>
+#include <kiln/unaligned.h>
 
 #define IMPL(driver_name, func, tier_name, prio, ct)                       \
 	{                                                                  \
 		.driver = driver_name, .tier = KILN_TIER_##tier_name,      \
 		.priority = prio, .constant_time = ct,                     \
 		.encrypt = xts_##func##_encrypt, .decrypt = xts_##func##_decrypt, \
+		.encrypt_from = xts_##func##_encrypt_from,                 \
+		.decrypt_from = xts_##func##_decrypt_from,                 \
+		.first_tweak = xts_##func##_first_tweak,                   \
 	}
 
 /* Priorities as Linux 6.12 has them, where it has the like. */
@@ -31,6 +35,26 @@ int xts_setkey(struct xts_key *key, const u8 *raw, size_t len)
 	aes_expandkey(&key->data, raw, len / 2);
 	aes_expandkey(&key->tweak, raw + len / 2, len / 2);
 	return 0;
+}
+
+/*
+ * What is shifted out at the top, v of up to 56 bits, comes back as v * (x^7 + x^2 + x + 1):
+ * carryless, of less than 64 bits.
+ */
+void xts_tweak_advance(u8 tweak[AES_BLOCK_SIZE], size_t blocks)
+{
+	u64 lo = get_le64(tweak), hi = get_le64(tweak + 8);
+
+	while (blocks) {
+		const unsigned int n = blocks < 56 ? blocks : 56;
+		const u64 out = hi >> (64 - n);
+
+		hi = hi << n | lo >> (64 - n);
+		lo = lo << n ^ out ^ out << 1 ^ out << 2 ^ out << 7;
+		blocks -= n;
+	}
+	put_le64(lo, tweak);
+	put_le64(hi, tweak + 8);
 }
 
 size_t kiln_xts_impls(void)

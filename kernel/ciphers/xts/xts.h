@@ -4,9 +4,13 @@
  *
  * xts.c APIs:
  *	xts_setkey		both key schedules
- * generic.c, aesni.c, vaes_avx2.c, vaes_avx512.c APIs, one pair a tier:
+ *	xts_tweak_advance	for messages in pieces
+ * generic.c, fixed_time.c, aesni.c, vaes_avx2.c, vaes_avx512.c APIs, each tier:
  *	xts_TIER_encrypt	one whole message, tweak included
  *	xts_TIER_decrypt
+ *	xts_TIER_first_tweak	for a message in pieces
+ *	xts_TIER_encrypt_from	a piece of one, from its first tweak
+ *	xts_TIER_decrypt_from
  */
 #ifndef KILN_XTS_H
 #define KILN_XTS_H
@@ -38,10 +42,31 @@ int xts_setkey(struct xts_key *key, const u8 *raw, size_t len);
 typedef void xts_crypt_t(const struct xts_key *key, u8 *dst, const u8 *src,
 			 size_t len, const u8 iv[AES_BLOCK_SIZE]);
 
-xts_crypt_t xts_generic_encrypt, xts_generic_decrypt;
-xts_crypt_t xts_fixed_time_encrypt, xts_fixed_time_decrypt;
-xts_crypt_t xts_aesni_encrypt, xts_aesni_decrypt;
-xts_crypt_t xts_vaes_avx2_encrypt, xts_vaes_avx2_decrypt;
-xts_crypt_t xts_vaes_avx512_encrypt, xts_vaes_avx512_decrypt;
+/*
+ * The same for a piece of a message: @tweak takes the IV's place and is the tweak of the
+ * piece's first block. All pieces but the last have whole blocks; the last has at least one.
+ */
+typedef void xts_from_t(const struct xts_key *key, u8 *dst, const u8 *src,
+			size_t len, const u8 tweak[AES_BLOCK_SIZE]);
+
+/* The IV at @tweak becomes the tweak of the first block (IEEE 1619, 5.3.1). */
+typedef void xts_tweak_t(const struct xts_key *key, u8 tweak[AES_BLOCK_SIZE]);
+
+#define XTS_TIER(name)                                                        \
+	xts_crypt_t xts_##name##_encrypt, xts_##name##_decrypt;               \
+	xts_from_t xts_##name##_encrypt_from, xts_##name##_decrypt_from;      \
+	xts_tweak_t xts_##name##_first_tweak
+XTS_TIER(generic);
+XTS_TIER(fixed_time);
+XTS_TIER(aesni);
+XTS_TIER(vaes_avx2);
+XTS_TIER(vaes_avx512);
+#undef XTS_TIER
+
+/*
+ * The tweak of the block @blocks after the one that @tweak belongs to (IEEE 1619, 5.2:
+ * times x^blocks).
+ */
+void xts_tweak_advance(u8 tweak[AES_BLOCK_SIZE], size_t blocks);
 
 #endif

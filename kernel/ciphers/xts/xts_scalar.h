@@ -46,25 +46,35 @@ static __always_inline void xts_xor(u8 *dst, const u8 *src, struct xts_tweak t)
 	put_le64(hi, dst + 8);
 }
 
+static __always_inline struct xts_tweak xts_load(const u8 *p)
+{
+	return (struct xts_tweak){ .lo = get_le64(p), .hi = get_le64(p + 8) };
+}
+
+/* The first tweak (IEEE 1619, 5.3.1). */
+static __always_inline struct xts_tweak xts_first(const struct xts_scalar *c,
+						  const struct xts_key *key,
+						  const u8 *iv, u8 *work)
+{
+	c->encrypt(&key->tweak, work, iv, 1);
+	return xts_load(work);
+}
+
 /*
  * Between the two additions of the tweaks blocks are in @work, not at the
  * destination: that may be memory others can read meanwhile.
  */
 static __always_inline void xts_scalar_crypt(const struct xts_scalar *c, bool decrypt,
 					     const struct xts_key *key, u8 *dst,
-					     const u8 *src, size_t len, const u8 *iv,
-					     u8 *work)
+					     const u8 *src, size_t len,
+					     struct xts_tweak t, u8 *work)
 {
 	xts_ecb_t *ecb = decrypt ? c->decrypt : c->encrypt;
 	size_t tail = len % AES_BLOCK_SIZE;
 	/* The last whole block takes part in stealing, where there is any. */
 	size_t blocks = len / AES_BLOCK_SIZE - (tail ? 1 : 0);
-	struct xts_tweak t, first, last;
+	struct xts_tweak first, last;
 	size_t n, i;
-
-	c->encrypt(&key->tweak, work, iv, 1);
-	t.lo = get_le64(work);
-	t.hi = get_le64(work + 8);
 
 	while (blocks) {
 		n = blocks < c->batch ? blocks : c->batch;
@@ -124,24 +134,34 @@ static const struct xts_scalar name##_scalar = {			\
 	.batch = blocks,						\
 };									\
 									\
-void xts_##name##_encrypt(const struct xts_key *key, u8 *dst,		\
-			  const u8 *src, size_t len,			\
-			  const u8 iv[AES_BLOCK_SIZE])			\
+XTS_SCALAR_ENTRY(name, encrypt, false, blocks)				\
+XTS_SCALAR_ENTRY(name, decrypt, true, blocks)				\
+									\
+void xts_##name##_first_tweak(const struct xts_key *key,		\
+			      u8 tweak[AES_BLOCK_SIZE])			\
+{									\
+	name##_scalar.encrypt(&key->tweak, tweak, tweak, 1);		\
+}
+
+#define XTS_SCALAR_ENTRY(name, direction, decrypt, blocks)		\
+void xts_##name##_##direction(const struct xts_key *key, u8 *dst,	\
+			      const u8 *src, size_t len,		\
+			      const u8 iv[AES_BLOCK_SIZE])		\
 {									\
 	u8 work[(blocks) * AES_BLOCK_SIZE] __aligned(16);		\
 									\
-	xts_scalar_crypt(&name##_scalar, false, key, dst, src, len, iv,	\
-			 work);						\
+	xts_scalar_crypt(&name##_scalar, decrypt, key, dst, src, len,	\
+			 xts_first(&name##_scalar, key, iv, work), work); \
 }									\
 									\
-void xts_##name##_decrypt(const struct xts_key *key, u8 *dst,		\
-			  const u8 *src, size_t len,			\
-			  const u8 iv[AES_BLOCK_SIZE])			\
+void xts_##name##_##direction##_from(const struct xts_key *key, u8 *dst, \
+				     const u8 *src, size_t len,		\
+				     const u8 tweak[AES_BLOCK_SIZE])	\
 {									\
 	u8 work[(blocks) * AES_BLOCK_SIZE] __aligned(16);		\
 									\
-	xts_scalar_crypt(&name##_scalar, true, key, dst, src, len, iv,	\
-			 work);						\
+	xts_scalar_crypt(&name##_scalar, decrypt, key, dst, src, len,	\
+			 xts_load(tweak), work);			\
 }
 
 #endif

@@ -169,9 +169,9 @@ static __always_inline void crypt_rest(const round_key *rk, u32 rounds,
 }
 #endif
 
-/* A message of two blocks or more. */
+/* A message of two blocks or more, whose first tweak is @first. */
 static __always_inline void xts_long(const struct xts_key *key, u8 *dst,
-				     const u8 *src, size_t len, const u8 *iv,
+				     const u8 *src, size_t len, __m128i first,
 				     const bool decrypt)
 {
 	const round_key *rk = decrypt ? key->data.dec : key->data.enc;
@@ -186,7 +186,7 @@ static __always_inline void xts_long(const struct xts_key *key, u8 *dst,
 	const u8 *tw;
 	u32 i;
 
-	tweaks_begin(&tk, first_tweak(key, iv), whole);
+	tweaks_begin(&tk, first, whole);
 
 	if (blocks >= MAIN * VBLOCKS) {
 		for (i = 0; i <= rounds; i++)
@@ -256,16 +256,31 @@ static __always_inline void xts_short(const struct xts_key *key, u8 *dst,
 	}
 }
 
+/* The same where the tweak is there already. */
+static __always_inline void xts_short_from(const struct xts_key *key, u8 *dst,
+					   const u8 *src, size_t len, __m128i t,
+					   const bool decrypt)
+{
+	const round_key *rk = decrypt ? key->data.dec : key->data.enc;
+	const u32 rounds = key->data.rounds;
+
+	if (len == AES_BLOCK_SIZE)
+		store1(dst, xts_block(rk, rounds, decrypt, load1(src), t));
+	else
+		crypt_stealing(rk, rounds, decrypt, dst, src,
+			       len - AES_BLOCK_SIZE, t);
+}
+
 #if VBLOCKS == 4
 /* At most a vector of whole blocks: no tweaks to keep, no frame. */
 static __always_inline void xts_medium(const struct xts_key *key, u8 *dst,
-				       const u8 *src, size_t len, const u8 *iv,
+				       const u8 *src, size_t len, __m128i first,
 				       const bool decrypt)
 {
-	const vec_t first = _mm512_broadcast_i32x4(first_tweak(key, iv));
+	const vec_t all = _mm512_broadcast_i32x4(first);
 
 	crypt_rest(decrypt ? key->data.dec : key->data.enc, key->data.rounds,
-		   decrypt, dst, src, tweaks_from(first, 0), len / AES_BLOCK_SIZE,
+		   decrypt, dst, src, tweaks_from(all, 0), len / AES_BLOCK_SIZE,
 		   len % AES_BLOCK_SIZE);
 }
 #define XTS_LONGER(direction) \
@@ -277,9 +292,9 @@ static __always_inline void xts_medium(const struct xts_key *key, u8 *dst,
 #define XTS_PATH(path, direction, decrypt)                                    \
 static noinline void XTS(direction##_##path)(const struct xts_key *key,       \
 					     u8 *dst, const u8 *src,          \
-					     size_t len, const u8 *iv)        \
+					     size_t len, __m128i first)       \
 {                                                                             \
-	xts_##path(key, dst, src, len, iv, decrypt);                          \
+	xts_##path(key, dst, src, len, first, decrypt);                       \
 	v_end();                                                              \
 }
 #define XTS_ENTRY(direction, decrypt)                                         \
@@ -290,7 +305,16 @@ void XTS(direction)(const struct xts_key *key, u8 *dst, const u8 *src,        \
 	if (len < 2 * AES_BLOCK_SIZE)                                         \
 		xts_short(key, dst, src, len, iv, decrypt);                   \
 	else                                                                  \
-		XTS_LONGER(direction)(key, dst, src, len, iv);                \
+		XTS_LONGER(direction)(key, dst, src, len, first_tweak(key, iv)); \
+}                                                                             \
+void XTS(direction##_from)(const struct xts_key *key, u8 *dst, const u8 *src, \
+			   size_t len, const u8 tweak[AES_BLOCK_SIZE])        \
+{                                                                             \
+	assert_fpu_section();                                                 \
+	if (len < 2 * AES_BLOCK_SIZE)                                         \
+		xts_short_from(key, dst, src, len, load1(tweak), decrypt);    \
+	else                                                                  \
+		XTS_LONGER(direction)(key, dst, src, len, load1(tweak));      \
 }
 #if VBLOCKS == 4
 XTS_PATH(medium, encrypt, false)
@@ -300,3 +324,9 @@ XTS_PATH(long, encrypt, false)
 XTS_PATH(long, decrypt, true)
 XTS_ENTRY(encrypt, false)
 XTS_ENTRY(decrypt, true)
+
+void XTS(first_tweak)(const struct xts_key *key, u8 tweak[AES_BLOCK_SIZE])
+{
+	assert_fpu_section();
+	store1(tweak, first_tweak(key, tweak));
+}

@@ -10,16 +10,17 @@
  *	local_irq_*		interrupts off and on
  * softirq.c APIs:
  *	raise_softirq, local_bh_*, do_softirq
+ * context.c APIs: context.h
  * sched.c, kthread.c, workqueue.c APIs: sched.h
  */
 #ifndef KILN_CPU_H
 #define KILN_CPU_H
 
 #include <kiln/histogram.h>
+#include <kiln/hosted.h>
 #include <kiln/percpu.h>
 
 #define FPSTATE_SIZE 4096	/* at least what kiln_fpstate_size() says */
-#define NR_TASKS 8
 #define NR_SOFTIRQS 10
 
 /* The vector registers, MXCSR and x87, as XSAVEC lays them out. */
@@ -36,20 +37,32 @@ enum {
 	TF_KERNEL_FPSTATE = 4,	/* in a preemptible section: has kernel_fpu */
 };
 
+/* A task that waits on an address: see wait.c. */
+struct waiter {
+	struct waiter *next, **prev;
+	const volatile void *on;
+};
+
 struct task {
 	u64 sp;			/* while switched out */
-	u32 preempt_count;	/* likewise */
 	u32 flags;
-	enum task_state state;
+	volatile enum task_state state;
+	bool queued;		/* among the runnable */
+	bool waits;		/* among those that wait on an address */
+	u8 section_depth;
+	u64 section_time;	/* of a section it was switched out in, if that is timed */
+	struct task *next, **prev;	/* of the runnable */
+	struct waiter waiter;
+	struct task *remote_next;	/* of those that another CPU wakes */
+	u32 remote_queued;
+	struct cpu *cpu;
+	void *foreign;		/* a hosted tree's word for it */
 	const char *name;
 	u64 vruntime;		/* TSC ticks run */
 	u64 slice_start;	/* vruntime at which its slice began */
 	u64 since;		/* TSC at which it was switched in */
 	void (*fn)(void *arg);
 	void *arg;
-	void *stack;		/* lowest address; kthreads only */
-	u64 section_time;	/* of a section it was switched out in, if that is timed */
-	u8 section_depth;
 	struct fpstate user_fpu;
 	struct fpstate kernel_fpu;	/* second area, policy preemptible only */
 };
@@ -75,9 +88,15 @@ struct cpu_stats {
 
 typedef void irq_handler_t(struct cpu *cpu);
 
+/* Requests that wait; beyond @max_qlen only those that may be backlogged. */
+struct crypto_queue {
+	struct skcipher_request *head, *tail, *backlog;
+	u32 qlen, max_qlen;
+};
+
 struct cpu {
 	/* The first cache line is laid out as Linux 6.12's struct pcpu_hot. */
-	struct task *current_task;
+	void *foreign;		/* a hosted tree's current task */
 	u32 preempt_count;
 	u32 number;
 	u64 call_depth;
@@ -92,6 +111,7 @@ struct cpu {
 	u32 irq_pending;	/* interrupts that came while they were off */
 	u32 kernel_mode;	/* 0: user mode, the user's FPU state is live */
 	u32 injecting;		/* the host's: what its signal handler is about */
+	struct task *current_task;
 	bool in_kernel_fpu;
 	bool simd_disabled_for_test;
 	bool preempt_full;
@@ -104,36 +124,59 @@ struct cpu {
 	u64 section_start[3];	/* TSC at their start; 0 if they are not timed */
 	volatile u64 *witness;	/* a word that the host clears when it ... */
 	u64 witness_armed;	/* ... takes the CPU away after this was written */
+	struct cpu_stats stats;
 	u64 irq_time;		/* TSC at the entry of the last hardirq */
 	u64 raise_time;		/* TSC at which a softirq was last raised from none */
 
 	irq_handler_t *irq_handler;
 	irq_handler_t *softirq_handler[NR_SOFTIRQS];
 	void *irq_data;
+	void *errand;		/* context.c */
 
 	u64 ticks_per_us;
 	u64 tick, slice;	/* TSC ticks */
 	u64 switch_cost;	/* TSC ticks charged for a switch */
 	u64 next_tick;
-	u8 *kstacks;		/* NR_TASKS of them */
+	struct task *task;	/* the first is who entered the kernel */
+	u32 nr_tasks;
+	u8 *kstacks;		/* one for each task */
 	u64 kstack_size, kstack_stride;
+	struct task *runnable, **runnable_end;	/* the current one is among them */
+	struct task *remote;	/* to be woken, says another CPU */
 	struct task *ksoftirqd;
-	struct work *work_head, *work_tail;
+	struct kiln_workqueue works;
 	struct task *kworker;
-	struct task task[NR_TASKS];
+	struct kiln_work cryptd_work;
+	struct crypto_queue cryptd_queue;
+	const struct kiln_hooks *hooks;	/* of a hosted tree */
 
-	struct cpu_stats stats;
 	struct histogram section_time, softirq_latency, softirq_time;
 	struct fpstate *nested_area;
 	struct fpstate nested_fpu;
 };
 
 _Static_assert(__builtin_offsetof(struct cpu, self) == 64, "pcpu_hot is one line");
+_Static_assert(sizeof(struct cpu) <= KILN_CPU_END, "what follows is the host's");
 
 /* Called with interrupts off; leaves them off. */
 void irq_entry(u64 from_user);
 void local_irq_disable(void);
 void local_irq_enable(void);
+
+/* Whether they were off already. */
+static __always_inline bool local_irq_save(void)
+{
+	const bool off = this_cpu_read(irqs_off);
+
+	local_irq_disable();
+	return off;
+}
+
+static __always_inline void local_irq_restore(bool off)
+{
+	if (!off)
+		local_irq_enable();
+}
 
 /*
  * What asking costs: a kernel executes PUSHF. The answer itself is a word of the
@@ -151,6 +194,7 @@ void raise_softirq(unsigned int nr);
 void do_softirq(void);
 void local_bh_enable(void);
 void local_bh_disable(void);
+void bh_enable(u32 count);	/* lifts what added this much to the preempt count */
 
 static __always_inline u64 rdtsc(void)
 {

@@ -24,6 +24,9 @@ struct fpu_policy {
 	/* A task is switched out, or in; NULL if sections cannot be preempted. */
 	void (*switch_out)(struct task *task);
 	void (*switch_in)(struct task *task);
+	/* In place of user.c, where a hosted tree keeps the user's state. */
+	bool (*user_restore)(void);
+	void (*switch_to)(void *prev, void *next);
 };
 
 extern const struct fpu_policy fpu_legacy, fpu_bh_off, fpu_nested, fpu_nested_v1,

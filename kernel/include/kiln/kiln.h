@@ -7,10 +7,12 @@
 #define KILN_KILN_H
 
 #include <kiln/cpufeature.h>
+#include <kiln/hosted.h>
 #include <kiln/types.h>
 
 struct cpu;
 struct cpu_stats;
+struct task;
 struct histogram;
 struct xts_key;
 
@@ -24,6 +26,13 @@ struct kiln_xts_impl {
 			size_t len, const u8 *iv);
 	void (*decrypt)(const struct xts_key *key, u8 *dst, const u8 *src,
 			size_t len, const u8 *iv);
+	/* The IV at @tweak becomes the tweak of a message's first block. */
+	void (*first_tweak)(const struct xts_key *key, u8 *tweak);
+	/* A piece of a message: the tweak of its first block for the IV. */
+	void (*encrypt_from)(const struct xts_key *key, u8 *dst, const u8 *src,
+			     size_t len, const u8 *tweak);
+	void (*decrypt_from)(const struct xts_key *key, u8 *dst, const u8 *src,
+			     size_t len, const u8 *tweak);
 };
 
 /* One message, in an FPU section of its own if the implementation needs one. */
@@ -73,7 +82,9 @@ struct kiln_cpu_config {
 	u64 ticks_per_us;	/* of the TSC */
 	u64 tick_us, slice_us;
 	u64 switch_ns;		/* charged for each switch of tasks */
-	u8 *kstacks;		/* kiln_cpu_tasks() stacks, lowest address first */
+	struct task *tasks;	/* kiln_task_size() bytes each, zero, aligned to 64 */
+	u32 nr_tasks;
+	u8 *kstacks;		/* as many stacks, lowest address first */
 	u64 kstack_size, kstack_stride;
 	/*
 	 * A word that the host overwrites when it takes the CPU away, and what to
@@ -91,11 +102,13 @@ enum { KILN_HISTOGRAM_SECTION, KILN_HISTOGRAM_SOFTIRQ_LATENCY };
  * mode, makes the kthreads every CPU has.
  */
 KILN_EXPORT size_t kiln_cpu_size(void);
-KILN_EXPORT size_t kiln_cpu_tasks(void);
+KILN_EXPORT size_t kiln_task_size(void);
 KILN_EXPORT void kiln_cpu_init(struct cpu *cpu, const struct kiln_cpu_config *config);
 KILN_EXPORT void kiln_cpu_configure(struct cpu *cpu,
 				    const struct kiln_cpu_config *config);
 KILN_EXPORT void kiln_cpu_start(void);
+/* Before its memory goes; no interrupt comes any more. */
+KILN_EXPORT void kiln_cpu_stop(struct cpu *cpu);
 KILN_EXPORT struct cpu_stats *kiln_cpu_stats(struct cpu *cpu);
 KILN_EXPORT struct histogram *kiln_cpu_histogram(struct cpu *cpu, u32 which);
 KILN_EXPORT void kiln_cpu_reset_stats(struct cpu *cpu);
@@ -106,7 +119,11 @@ KILN_EXPORT void kiln_cpu_share_area(struct cpu *cpu, struct cpu *owner);
 KILN_EXPORT u64 kiln_gate(u64 (*fn)(void *arg), void *arg);
 KILN_EXPORT extern const u8 kiln_irq_trampoline[];
 
-/* fpu/section.c: the policies by number, NULL after the last; none set while running */
+/*
+ * fpu/section.c: so many policies are Kiln's own, those of hosted trees follow. By
+ * number, NULL after the last; set while no section is open.
+ */
+KILN_EXPORT u32 kiln_fpu_policies(void);
 KILN_EXPORT const char *kiln_fpu_policy(u32 i);
 KILN_EXPORT void kiln_fpu_policy_set(u32 i);
 /* fpu/xstate.c: bytes a save takes on this CPU */
@@ -131,13 +148,40 @@ KILN_EXPORT u64 kiln_xts_crypt(void *call);
 KILN_EXPORT u64 kiln_xts_run(void *series);
 
 /*
+ * An operation of other code that may answer later, as a request to the kernel's crypto
+ * API does: 0 when it is done; -EINPROGRESS, or -EBUSY when it waits for a place in a
+ * queue, if @done will be called with the answer (and with -EINPROGRESS before that
+ * when it has got a place); another error, -ENOSPC when a queue is full, if it will not.
+ * @slot, below the operation's @slots, is not in flight when it is called.
+ */
+struct kiln_op {
+	int (*crypt)(void *ctx, u32 slot, u8 *dst, const u8 *src, size_t len,
+		     const u8 *iv, bool decrypt,
+		     void (*done)(void *data, int answer), void *data);
+	void *ctx;
+	u32 slots;
+};
+
+/* What a load keeps of an operation in flight; the host provides one for each slot. */
+struct kiln_op_slot {
+	struct kiln_load_side *side;
+	struct kiln_op_slot *next;	/* of those that are free */
+	u64 seq;
+	u32 message;
+};
+
+/*
  * A load: a task that encrypts while interrupts come, and what they do.
  *
  * Message i of the task (of @count, round and round) is at src + i * stride; with the
- * right answer at want + i * stride. Softirqs have messages of their own.
+ * right answer at want + i * stride. Softirqs have messages of their own. The answer
+ * comes to dst + i * stride; that of an operation in slot i, whatever its message.
  */
 struct kiln_load_side {
 	const struct kiln_xts_impl *impl;	/* NULL: keep patterns in all registers */
+	const struct kiln_op *op;	/* if not NULL, instead of both */
+	struct kiln_op_slot *slots;
+	u32 depth;		/* a task has so many in flight before it waits */
 	const struct xts_key *key;
 	const u8 *src, *want, *iv;
 	u8 *dst;
@@ -145,6 +189,14 @@ struct kiln_load_side {
 	u32 next;
 	bool decrypt;
 	u64 ops, corrupted;
+	/* Of operations that may answer later: */
+	u64 async_punts;	/* they did */
+	u64 dropped;		/* a queue was full, or all slots in flight */
+	u64 reordered;		/* answered after one that was put later */
+	u64 errors;		/* any other answer, which counts as corrupted, too */
+	struct kiln_op_slot *free;
+	u32 in_flight;
+	u64 put, answered;	/* sequence numbers */
 };
 
 struct kiln_load {
@@ -222,6 +274,166 @@ struct kiln_fpu_pairs {
 };
 
 KILN_EXPORT u64 kiln_fpu_pairs(void *pairs);
+/* lib/slab.c: memory for transforms; once, before anything of crypto/ is called */
+KILN_EXPORT void kiln_slab_give(void *memory, size_t size);
+
+/* Pieces of memory; the last is marked. */
+struct scatterlist {
+	u8 *addr;
+	u32 length;
+	bool last;
+};
+
+/*
+ * crypto/border.c: the crypto API (kiln/crypto.h). Functions that take a void pointer are
+ * for kiln_gate().
+ */
+KILN_EXPORT int kiln_crypto_init(void);
+/* Which algorithms there are: enum crypto_model. */
+KILN_EXPORT void kiln_crypto_model(u32 model);
+KILN_EXPORT size_t kiln_slab_in_use(void);
+
+struct kiln_tfm {
+	const char *name;	/* of the algorithm or of the driver */
+	u32 type, mask;
+	void *tfm;		/* NULL if there is none */
+	const char *driver;	/* that it turned out to be */
+	u32 flags;		/* of its algorithm */
+	int priority;
+	int err;
+};
+
+KILN_EXPORT u64 kiln_crypto_open(void *tfm);
+KILN_EXPORT u64 kiln_crypto_close(void *tfm);
+
+struct kiln_setkey {
+	void *tfm;
+	const u8 *key;
+	u32 len;
+	int err;
+};
+
+KILN_EXPORT u64 kiln_crypto_setkey(void *setkey);
+
+/* One request, made in a context (enum kiln_context); the task waits for its answer. */
+struct kiln_request {
+	void *tfm;
+	struct scatterlist *src, *dst;
+	u8 *iv;
+	u32 len;
+	bool decrypt;
+	u32 context;
+	int submitted;		/* what the call returned */
+	int result;		/* what it came to */
+};
+
+KILN_EXPORT u64 kiln_crypto_request(void *request);
+
+/*
+ * Requests one after the other, as a user makes them: message i (of @count, round and
+ * round) is at src + i * stride in one piece, its answer goes to dst + i * stride, its IV
+ * is iv + 16 * i. Each is waited for.
+ */
+struct kiln_requests {
+	void *tfm;
+	u8 *dst;
+	u8 *src;
+	u8 *iv;
+	u32 len;
+	size_t stride;
+	size_t count;
+	u64 calls;
+	bool decrypt;
+	u32 part;		/* enum kiln_request_part */
+	u64 later;		/* of them, not answered at once */
+	int err;		/* the first that was not 0 */
+};
+
+/* All of it, or one part of what the simd helper does beside the cipher. */
+enum kiln_request_part {
+	KILN_REQUEST,
+	KILN_REQUEST_CHECKS,	/* is SIMD usable, is anything queued */
+	KILN_REQUEST_COPY,	/* the request to the sub-request */
+	KILN_REQUEST_CALL,	/* an indirect call and return */
+	KILN_REQUEST_SETUP,	/* only what the user does */
+};
+
+KILN_EXPORT u64 kiln_crypto_requests(void *requests);
+
+/* A crypto API that can be asked: Kiln's own, or a hosted tree's. */
+struct kiln_submission {
+	u8 *dst, *src, *iv;	/* in one piece */
+	u32 len;
+	u32 flags;		/* CRYPTO_TFM_REQ_MAY_SLEEP, CRYPTO_TFM_REQ_MAY_BACKLOG */
+	bool decrypt;
+	void (*complete)(void *data, int err);
+	void *data;
+};
+
+struct kiln_request_ops {
+	void *(*request_alloc)(void *tfm);	/* NULL: no memory */
+	void (*request_free)(void *request);
+	int (*submit)(void *request, const struct kiln_submission *submission);
+	void (*tfm_free)(void *tfm);
+};
+
+KILN_EXPORT extern const struct kiln_request_ops kiln_request_ops;
+
+/* Controls: rules of cryptd that are broken from now on. */
+enum kiln_cryptd_broken {
+	KILN_CRYPTD_NO_LIMIT = 1,	/* queues without end */
+	KILN_CRYPTD_NO_BACKLOG = 2,	/* nobody may be backlogged */
+	KILN_CRYPTD_UNCOUNTED = 4,	/* requests queued are not known of */
+	KILN_CRYPTD_LATE_FIRST = 8,	/* what came last is served first */
+};
+
+KILN_EXPORT void kiln_cryptd_break(u32 broken);
+
+/*
+ * load/script.c: requests made one after the other in given contexts, and what became of
+ * each, for kiln_gate(). Every request has memory of its own.
+ */
+enum kiln_step_kind {
+	KILN_STEP_SUBMIT,	/* @count requests on @tfm in @context with @flags */
+	KILN_STEP_RUN,		/* let others run until @count more are answered */
+	KILN_STEP_SECTION_BEGIN,
+	KILN_STEP_SECTION_END,
+	KILN_STEP_BH_OFF,
+	KILN_STEP_BH_ON,
+	KILN_STEP_FREE,		/* @tfm */
+};
+
+struct kiln_step {
+	u32 kind;
+	u32 tfm;		/* index */
+	u32 context;		/* enum kiln_context */
+	u32 flags;
+	u32 count;
+};
+
+struct kiln_script_event {
+	u32 request;		/* in the order of submission */
+	bool answer;		/* to the callback; else what the call returned */
+	bool kthread;		/* where */
+	bool wrong;		/* an answer of 0 over the wrong bytes */
+	int err;
+	u32 preempt_count;	/* where */
+};
+
+struct kiln_script {
+	const struct kiln_request_ops *ops;
+	void **tfm;
+	const struct kiln_step *step;
+	u32 steps;
+	u32 len;		/* of each message */
+	u8 *src, *want, *iv;	/* of every message */
+	struct kiln_script_event *event;
+	u32 max_events;
+	u32 events;		/* out; more than max_events if there was no room */
+	u32 stuck;		/* out: the step that never ended, from 1 */
+};
+
+KILN_EXPORT u64 kiln_script(void *script);
 /* cpu/irq.c: an interrupt here and now, if they are on; else as soon as they are */
 KILN_EXPORT void kiln_irq_self(void);
 

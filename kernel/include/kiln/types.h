@@ -38,7 +38,16 @@ typedef int64_t s64;
 
 /* The kernel's errno values, returned negated. */
 enum {
+	ENOENT = 2,
+	ENOMEM = 12,
+	EBUSY = 16,
+	EEXIST = 17,
 	EINVAL = 22,
+	ENOSPC = 28,
+	EDEADLK = 35,
+	ENAMETOOLONG = 36,
+	EINPROGRESS = 115,
+	ENOKEY = 126,
 };
 
 #endif

@@ -1,46 +1,74 @@
-//! Stacks of kthreads, each between two guard pages.
+//! The memory of a CPU: its data with what the host wants behind it, its tasks, and their
+//! stacks, each between two guard pages.
 
 use std::io;
-use std::ptr;
+use std::ptr::{self, NonNull};
 
-pub struct Stacks {
-    map: *mut u8,
+const PAGE: usize = 4096;
+
+/// Zero pages of its own, taken when they are touched.
+pub struct Mapping {
+    at: NonNull<u8>,
     len: usize,
 }
 
-impl Stacks {
-    const GUARD: usize = 4096;
-    /// Bytes of a stack.
-    pub const SIZE: usize = 64 * 1024;
-    /// From one to the next.
-    pub const STRIDE: usize = Stacks::SIZE + Stacks::GUARD;
-
-    pub fn new(count: usize) -> io::Result<Stacks> {
-        let len = count * Stacks::STRIDE + Stacks::GUARD;
+impl Mapping {
+    fn new(len: usize, access: i32) -> io::Result<Mapping> {
+        let len = len.next_multiple_of(PAGE);
         // SAFETY: a fresh anonymous mapping, owned by the result.
         let map = unsafe {
             libc::mmap(
                 ptr::null_mut(),
                 len,
-                libc::PROT_NONE,
+                access,
                 libc::MAP_PRIVATE | libc::MAP_ANONYMOUS | libc::MAP_NORESERVE,
                 -1,
                 0,
             )
         };
-        if map == libc::MAP_FAILED {
-            return Err(io::Error::last_os_error());
+        match NonNull::new(map.cast()) {
+            Some(at) if map != libc::MAP_FAILED => Ok(Mapping { at, len }),
+            _ => Err(io::Error::last_os_error()),
         }
-        let stacks = Stacks {
-            map: map.cast(),
-            len,
-        };
+    }
+
+    /// To be read and written.
+    pub fn data(len: usize) -> io::Result<Mapping> {
+        Mapping::new(len, libc::PROT_READ | libc::PROT_WRITE)
+    }
+
+    /// Its first byte.
+    pub fn base(&self) -> NonNull<u8> {
+        self.at
+    }
+}
+
+impl Drop for Mapping {
+    fn drop(&mut self) {
+        // SAFETY: mapped in `new`; whose memory it was runs no more.
+        unsafe { libc::munmap(self.at.as_ptr().cast(), self.len) };
+    }
+}
+
+/// Stacks of a CPU's tasks.
+pub struct Stacks {
+    map: Mapping,
+    /// Bytes of a stack.
+    pub size: usize,
+}
+
+impl Stacks {
+    /// `count` stacks of `size` bytes, rounded up to whole pages.
+    pub fn new(count: usize, size: usize) -> io::Result<Stacks> {
+        let size = size.next_multiple_of(PAGE);
+        let map = Mapping::new(count * (size + PAGE) + PAGE, libc::PROT_NONE)?;
+        let stacks = Stacks { map, size };
         for i in 0..count {
             // SAFETY: inside the mapping made above.
             let ret = unsafe {
                 libc::mprotect(
-                    stacks.base().add(i * Stacks::STRIDE).cast(),
-                    Stacks::SIZE,
+                    stacks.base().add(i * stacks.stride()).cast(),
+                    size,
                     libc::PROT_READ | libc::PROT_WRITE,
                 )
             };
@@ -54,13 +82,11 @@ impl Stacks {
     /// The first stack's lowest byte.
     pub fn base(&self) -> *mut u8 {
         // SAFETY: the first guard page is inside the mapping.
-        unsafe { self.map.add(Stacks::GUARD) }
+        unsafe { self.map.base().as_ptr().add(PAGE) }
     }
-}
 
-impl Drop for Stacks {
-    fn drop(&mut self) {
-        // SAFETY: mapped in `new`; the tasks that had these stacks run no more.
-        unsafe { libc::munmap(self.map.cast(), self.len) };
+    /// From one to the next.
+    pub fn stride(&self) -> usize {
+        self.size + PAGE
     }
 }

@@ -19,12 +19,12 @@ mod user;
 mod witness;
 
 pub use crate::sys::GateFn;
-pub use area::{cpu_size, set_areas, Areas};
+pub use area::{set_areas, Areas};
 pub use stats::{Histogram, Stats};
 pub use user::Pattern;
 
 use area::Memory;
-use memory::Stacks;
+use memory::{Mapping, Stacks};
 
 thread_local! {
     /// The CPU this thread is. Const-initialised and without a destructor, so that the
@@ -47,6 +47,12 @@ pub struct Config {
     pub slice_us: u64,
     /// What a switch of tasks is charged, nanoseconds.
     pub switch_ns: u64,
+    /// Tasks it has room for: who enters the kernel, ksoftirqd, the kworker and other kthreads.
+    pub tasks: usize,
+    /// Bytes of each of their stacks.
+    pub stack_size: usize,
+    /// Bytes behind its own data, from [`Cpu::TAIL`] on: per-CPU data of a hosted tree.
+    pub tail: usize,
 }
 
 impl Default for Config {
@@ -59,6 +65,9 @@ impl Default for Config {
             tick_us: 1000,
             slice_us: 3000,
             switch_ns: 1800,
+            tasks: 8,
+            stack_size: 64 * 1024,
+            tail: 0,
         }
     }
 }
@@ -79,13 +88,17 @@ impl Host {
 /// The calling thread as a CPU.
 pub struct Cpu {
     host: Box<Host>,
-    _memory: Memory,
+    memory: Memory,
+    _tasks: Mapping,
     _stacks: Stacks,
     /// It is this thread's and no other's.
     _here: PhantomData<*mut ()>,
 }
 
 impl Cpu {
+    /// Where its tail begins, bytes from the GS base.
+    pub const TAIL: usize = 0x10_0000;
+
     /// Make the calling thread a CPU. It must not be one by an earlier call.
     pub fn boot(config: &Config) -> std::io::Result<Cpu> {
         // If it is one only because it called into `kernel/`, it is that no longer.
@@ -95,22 +108,36 @@ impl Cpu {
 
     fn boot_as_is(config: &Config, number: Option<u32>) -> std::io::Result<Cpu> {
         assert!(HOST.get().is_null(), "this thread is a CPU already");
+        assert!(
+            config.tasks >= 3,
+            "a CPU needs tasks for ksoftirqd and the kworker"
+        );
         // SAFETY: no arguments; a constant.
-        let tasks = unsafe { sys::kiln_cpu_tasks() };
-        let stacks = Stacks::new(tasks)?;
-        let (memory, number) = Memory::new(number)?;
-        let cpu = memory.start().cast::<sys::CpuHead>();
-        let mut raw = raw_config(config, Some(&stacks));
-        raw.number = number;
-        // SAFETY: the memory has the size and alignment asked for; the stacks are as
-        // `raw` describes them and live as long as the CPU.
+        let task = unsafe { sys::kiln_task_size() };
+        let (memory, number) = Memory::new(number, config.tail)?;
+        let nr_tasks = config.tasks.max(area::tasks());
+        let tasks = Mapping::data(nr_tasks * task)?;
+        let stacks = Stacks::new(nr_tasks, config.stack_size)?;
+        let cpu = memory.base().cast::<sys::CpuHead>();
+        let raw = sys::CpuConfig {
+            number,
+            tasks: tasks.base().as_ptr(),
+            nr_tasks: nr_tasks as u32,
+            kstacks: stacks.base(),
+            kstack_size: stacks.size as u64,
+            kstack_stride: stacks.stride() as u64,
+            ..raw_config(config)
+        };
+        // SAFETY: memory of the sizes asked for, zero where it must be; tasks and stacks are as `raw` describes
+        // them and live as long as the CPU.
         unsafe { sys::kiln_cpu_init(cpu.as_ptr(), &raw) };
         let mut this = Cpu {
             host: Box::new(Host {
                 cpu,
                 injection: Injection::default(),
             }),
-            _memory: memory,
+            memory,
+            _tasks: tasks,
             _stacks: stacks,
             _here: PhantomData,
         };
@@ -118,12 +145,29 @@ impl Cpu {
         HOST.set(&mut *this.host);
         // SAFETY: GS points to the initialised CPU; making kthreads needs kernel mode.
         unsafe { sys::kiln_gate(start, ptr::null_mut()) };
+        if let Some(tree) = area::start() {
+            // SAFETY: as above; the tree's function is made for the gate.
+            if unsafe { sys::kiln_gate(tree, ptr::null_mut()) } != 0 {
+                return Err(std::io::ErrorKind::OutOfMemory.into());
+            }
+        }
         Ok(this)
     }
 
-    /// Change what [`Cpu::boot`] was told, but for the number.
+    /// Its memory: what the GS base points to.
+    pub fn base(&self) -> *mut u8 {
+        self.memory.base().as_ptr()
+    }
+
+    /// The memory behind its own data: [`Config::tail`] bytes, [`Cpu::TAIL`] from the base.
+    pub fn tail(&mut self) -> &mut [u8] {
+        // SAFETY: mapped in `boot` with so many bytes behind the CPU's own.
+        unsafe { std::slice::from_raw_parts_mut(self.base().add(Cpu::TAIL), self.memory.tail()) }
+    }
+
+    /// Change what [`Cpu::boot`] was told, but for the number and the sizes.
     pub fn configure(&mut self, config: &Config) {
-        let raw = raw_config(config, None);
+        let raw = raw_config(config);
         // SAFETY: this thread is the CPU and is not in kernel mode now.
         unsafe { sys::kiln_cpu_configure(self.host.cpu.as_ptr(), &raw) }
     }
@@ -186,6 +230,8 @@ unsafe impl Send for NestedArea {}
 impl Drop for Cpu {
     fn drop(&mut self) {
         self.host.injection.stop();
+        // SAFETY: this thread's CPU, in user mode; its kthreads never run again.
+        unsafe { sys::kiln_cpu_stop(self.host.cpu.as_ptr()) };
         HOST.set(ptr::null_mut());
         // Nothing reads GS from here on; a failure would leave a pointer nobody uses.
         let _ = set_gs_base(0);
@@ -198,7 +244,7 @@ extern "C" fn start(_: *mut c_void) -> u64 {
     0
 }
 
-fn raw_config(config: &Config, stacks: Option<&Stacks>) -> sys::CpuConfig {
+fn raw_config(config: &Config) -> sys::CpuConfig {
     let witness = witness::word();
     sys::CpuConfig {
         number: config.number,
@@ -207,9 +253,11 @@ fn raw_config(config: &Config, stacks: Option<&Stacks>) -> sys::CpuConfig {
         tick_us: config.tick_us,
         slice_us: config.slice_us,
         switch_ns: config.switch_ns,
-        kstacks: stacks.map_or(ptr::null_mut(), |s| s.base()),
-        kstack_size: Stacks::SIZE as u64,
-        kstack_stride: Stacks::STRIDE as u64,
+        tasks: ptr::null_mut(),
+        nr_tasks: 0,
+        kstacks: ptr::null_mut(),
+        kstack_size: 0,
+        kstack_stride: 0,
         witness: witness.map_or(ptr::null_mut(), |w| w.word),
         witness_armed: witness.map_or(0, |w| w.armed),
     }

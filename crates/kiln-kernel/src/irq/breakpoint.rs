@@ -8,7 +8,7 @@ use std::io;
 use std::marker::PhantomData;
 use std::sync::atomic::{AtomicU8, Ordering};
 
-use super::{generator, host, prepare, Frame, Handling};
+use super::{generator, host, prepare, without_interrupts, Frame, Handling};
 use crate::cpu::{Cpu, Host};
 
 const INT3: u8 = 0xcc;
@@ -29,6 +29,9 @@ fn byte(address: u64) -> &'static AtomicU8 {
     unsafe { &*(address as *const AtomicU8) }
 }
 
+/// Text and state change together: an interrupt between the two could come by the address
+/// and find a breakpoint that is nobody's. The handler has all signals blocked; outside of it
+/// each of these is for [`without_interrupts`].
 impl State {
     fn arm_next(&mut self) {
         self.random ^= self.random << 13;
@@ -82,16 +85,19 @@ impl Breakpoints {
             .iter()
             .map(|&a| byte(a).load(Ordering::SeqCst))
             .collect();
-        let state = &mut cpu.host().injection.breakpoints;
-        *state = State {
-            addresses,
-            original,
-            armed: None,
-            random: generator(seed),
-            hits: 0,
-            hits_before: 0,
-        };
-        state.arm_next();
+        let host = cpu.host();
+        without_interrupts(|| {
+            let state = &mut host.injection.breakpoints;
+            *state = State {
+                addresses,
+                original,
+                armed: None,
+                random: generator(seed),
+                hits: 0,
+                hits_before: 0,
+            };
+            state.arm_next();
+        });
         Ok(Breakpoints { _here: PhantomData })
     }
 
@@ -99,12 +105,14 @@ impl Breakpoints {
     /// come by all of them each time.
     pub fn redraw(&mut self) {
         let Some(host) = host() else { return };
-        let state = &mut host.injection.breakpoints;
-        if state.hits == state.hits_before {
-            state.disarm();
-            state.arm_next();
-        }
-        state.hits_before = state.hits;
+        without_interrupts(|| {
+            let state = &mut host.injection.breakpoints;
+            if state.hits == state.hits_before {
+                state.disarm();
+                state.arm_next();
+            }
+            state.hits_before = state.hits;
+        });
     }
 
     /// Breakpoints hit.
@@ -116,7 +124,7 @@ impl Breakpoints {
 impl Drop for Breakpoints {
     fn drop(&mut self) {
         if let Some(host) = host() {
-            host.injection.breakpoints.disarm();
+            without_interrupts(|| host.injection.breakpoints.disarm());
         }
     }
 }

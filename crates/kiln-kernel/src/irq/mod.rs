@@ -72,6 +72,21 @@ pub(crate) fn irq_signal() -> i32 {
     libc::SIGRTMIN()
 }
 
+/// Do `f` with no interrupt coming to this thread meanwhile.
+fn without_interrupts<R>(f: impl FnOnce() -> R) -> R {
+    // SAFETY: plain data filled by the calls; the thread's own mask, put back as it was.
+    unsafe {
+        let mut set: libc::sigset_t = std::mem::zeroed();
+        let mut before: libc::sigset_t = std::mem::zeroed();
+        libc::sigemptyset(&mut set);
+        libc::sigaddset(&mut set, irq_signal());
+        libc::pthread_sigmask(libc::SIG_BLOCK, &set, &mut before);
+        let result = f();
+        libc::pthread_sigmask(libc::SIG_SETMASK, &before, ptr::null_mut());
+        result
+    }
+}
+
 /// How signals are handled: the way that works, or one that is known not to.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Handling {

@@ -205,7 +205,7 @@ fn sharer(
         shared.meet.wait();
         {
             let plan = Plan {
-                softirq: (judge(), messages(!seed, Op::Encrypt, 2048, 8)),
+                softirq: (judge().into(), messages(!seed, Op::Encrypt, 2048, 8)),
                 ..plan(keep(seed), seed)
             };
             let mut load = Load::attach(&mut cpu, plan).expect("tiers are there");

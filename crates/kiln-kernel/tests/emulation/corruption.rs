@@ -162,6 +162,39 @@ fn breakpoints_corrupt_nothing_in_a_million() {
     );
 }
 
+/// A timer's interrupt may come between any two instructions of setting a breakpoint or
+/// taking it away, and its softirq by the very address.
+#[test]
+fn breakpoints_are_set_while_a_timer_runs() {
+    alone(
+        "corruption::breakpoints_are_set_while_a_timer_runs",
+        |seed| {
+            let mut cpu = boot();
+            policy("nested").set(&mut cpu);
+            cpu.configure(&config(true));
+            let plan = plan(
+                TaskWork::Crypt(Impl::best(), messages(seed, Op::Encrypt, 512, 8)),
+                seed,
+            );
+            let mut load = Load::attach(&mut cpu, plan).expect("tiers are there");
+            let addresses = trace(&mut load, 2);
+            let _tick =
+                Timer::start(load.cpu(), Arrivals::Poisson(20_000.0, seed)).expect("a timer");
+            let mut drawn = 0;
+            while load.cpu().stats().irqs < 40_000 {
+                let mut breakpoints =
+                    Breakpoints::start(load.cpu(), &addresses, seed + drawn).expect("text");
+                for _ in 0..1_000 {
+                    breakpoints.redraw();
+                }
+                drawn += 1_000;
+            }
+            println!("{drawn} breakpoints set, {:?}", load.cpu().stats());
+            assert_clean("under a timer", &load.counts());
+        },
+    );
+}
+
 fn timer_run(arrivals: impl Fn(u64) -> Arrivals, name: &str, seed: u64) {
     let mut cpu = boot();
     for p in correct() {

@@ -2,7 +2,8 @@
 
 use std::env;
 use std::io::Read;
-use std::process::{Command, Stdio};
+use std::os::unix::process::ExitStatusExt;
+use std::process::{Command, ExitStatus, Stdio};
 use std::sync::{Arc, OnceLock};
 use std::thread;
 use std::time::{Duration, Instant, SystemTime};
@@ -22,10 +23,31 @@ const LIMIT: Duration = Duration::from_secs(120);
 /// Run `body` in a process of its own: this test binary again, with this test only.
 /// `name` is the test's full name.
 pub fn alone(name: &str, body: impl FnOnce(u64)) {
+    if let Some((status, ran, seed)) = in_child(name, body) {
+        assert!(
+            status.success() && ran,
+            "{name} alone: {status}; {SEED}={seed} repeats it"
+        );
+    }
+}
+
+/// The same for a control in which memory is used after it was freed: the process must die.
+pub fn dies(name: &str, body: impl FnOnce(u64)) {
+    if let Some((status, _, seed)) = in_child(name, body) {
+        assert!(
+            status.signal().is_some(),
+            "{name} alone lived: {status}; {SEED}={seed} repeats it"
+        );
+    }
+}
+
+/// How the child ended, whether its test ran to its end, the seed; nothing in the child itself.
+fn in_child(name: &str, body: impl FnOnce(u64)) -> Option<(ExitStatus, bool, String)> {
     if env::var(CHILD).is_ok_and(|child| child == name) {
         // The harness has begun a line.
         println!();
-        return body(env::var(SEED).map_or(1, |s| s.parse().expect("KILN_SEED is a number")));
+        body(env::var(SEED).map_or(1, |s| s.parse().expect("KILN_SEED is a number")));
+        return None;
     }
     let seed = env::var(SEED).unwrap_or_else(|_| {
         let now = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH);
@@ -62,13 +84,10 @@ pub fn alone(name: &str, body: impl FnOnce(u64)) {
     }
     print!("{err}");
     println!("  {SEED}={seed}, {:.1} s", started.elapsed().as_secs_f64());
-    match status {
-        Some(status) => assert!(
-            status.success() && ran,
-            "{name} alone: {status}; {SEED}={seed} repeats it"
-        ),
-        None => panic!("{name} alone: not over after {LIMIT:?}; {SEED}={seed} repeats it"),
-    }
+    let Some(status) = status else {
+        panic!("{name} alone: not over after {LIMIT:?}; {SEED}={seed} repeats it");
+    };
+    Some((status, ran, seed))
 }
 
 fn is_harness(line: &str) -> bool {
@@ -168,7 +187,7 @@ pub fn messages(seed: u64, op: Op, len: usize, count: usize) -> Arc<Messages> {
 pub fn plan(task: TaskWork, seed: u64) -> Plan {
     Plan {
         task,
-        softirq: (Impl::best(), messages(!seed, Op::Encrypt, 512, 8)),
+        softirq: (Impl::best().into(), messages(!seed, Op::Encrypt, 512, 8)),
         fallback: judge(),
         second: None,
         hardirq_fpu: false,

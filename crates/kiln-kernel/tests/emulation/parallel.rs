@@ -48,7 +48,7 @@ fn two_cpu_load(cpu: &mut Cpu, p: Policy, seed: u64) -> Rate {
     };
     let plan = Plan {
         task,
-        softirq: (Impl::best(), messages(!seed, Op::Encrypt, 512, 8)),
+        softirq: (Impl::best().into(), messages(!seed, Op::Encrypt, 512, 8)),
         fallback: judge(),
         second: Some((Impl::best(), messages(seed ^ 5, Op::Encrypt, 512, 8))),
         hardirq_fpu: true,

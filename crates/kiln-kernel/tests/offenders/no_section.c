@@ -23,9 +23,14 @@
 static void boot(void)
 {
 	enum { ARCH_SET_GS = 0x1001 };
-	const struct kiln_cpu_config config = { .ticks_per_us = 1 };
+	const size_t size = (kiln_task_size() + 63) & ~(size_t)63;
+	struct task *task = aligned_alloc(64, size);
+	const struct kiln_cpu_config config = {
+		.ticks_per_us = 1, .tasks = task, .nr_tasks = 1
+	};
 	struct cpu *cpu = aligned_alloc(64, (kiln_cpu_size() + 63) & ~(size_t)63);
 
+	memset(task, 0, size);
 	kiln_cpu_init(cpu, &config);
 	if (syscall(SYS_arch_prctl, ARCH_SET_GS, cpu)) {
 		perror("arch_prctl");

@@ -124,7 +124,7 @@ pub fn load_plan(
 ) -> Result<load::Plan, Error> {
     Ok(load::Plan {
         task,
-        softirq: (imp, messages(seed, 2, Op::Encrypt, packet, 16)?),
+        softirq: (imp.into(), messages(seed, 2, Op::Encrypt, packet, 16)?),
         fallback: scalar()?,
         second: None,
         hardirq_fpu,

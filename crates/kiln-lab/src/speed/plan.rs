@@ -2,6 +2,7 @@
 
 use std::fmt;
 use std::str::FromStr;
+use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
@@ -78,6 +79,8 @@ pub struct Plan {
     pub seed: u64,
     /// Done in about 20 s.
     pub quick: bool,
+    /// One of many turns, for at most about so long; Kiln's own and limits are not measured.
+    pub turn: Option<Duration>,
 }
 
 impl Plan {
@@ -95,6 +98,7 @@ impl Plan {
             baseline: None,
             seed,
             quick: false,
+            turn: None,
         }
     }
 

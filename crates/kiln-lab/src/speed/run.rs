@@ -64,7 +64,9 @@ pub fn run_with(
     let peers = Peers::load(&plan.peers, &mut outcome.notes)?;
     sources.insert(1, &peers);
     progress(0.0, "limits");
-    outcome.limits = Limits::measure(plan.seed, stop);
+    if plan.turn.is_none() {
+        outcome.limits = Limits::measure(plan.seed, stop);
+    }
     let tables: Vec<Work> = specs.iter().flat_map(|spec| works(&plan, spec)).collect();
     let lens = plan.lens.0.len();
     let figures = tables
@@ -73,7 +75,10 @@ pub fn run_with(
         .sum::<usize>()
         * lens;
     let mut run = Run {
-        effort: effort::plan(lens, figures, plan.quick, plan.seed),
+        effort: match plan.turn {
+            Some(budget) => effort::turn(figures, budget, plan.seed),
+            None => effort::plan(lens, figures, plan.quick, plan.seed),
+        },
         plan: &plan,
         core_hz,
         stop,

@@ -5,7 +5,7 @@ use kiln_lab::algorithm::{parse_op, usable_impl};
 use kiln_lab::fpu::{self, Inject, Outcome, Plan, Proof, Steps, Workload};
 use kiln_lab::lens::Lens;
 use kiln_lab::record::Facts;
-use kiln_lab::{Algorithm, Error};
+use kiln_lab::{overhead, Algorithm, Error};
 
 use crate::progress::Progress;
 use crate::session::{Exit, Session};
@@ -33,7 +33,8 @@ Examples:
   kiln fpu
   kiln fpu --policy legacy,bh-off --load xts-16 --irq-rate 4000
   kiln fpu --inject step --policy nested,bh-off
-  kiln fpu --inject breakpoint --quick --json")]
+  kiln fpu --inject breakpoint --quick --json
+  kiln fpu --overhead --policy legacy,bh-off,nested")]
 pub struct FpuArgs {
     /// legacy, bh-off, nested, nested-v1, preemptible, none [default: all]
     #[arg(long, value_delimiter = ',', value_name = "NAME,…")]
@@ -64,7 +65,8 @@ pub struct FpuArgs {
     /// Implementation of task and softirqs [default: the best; proofs: all]
     #[arg(long = "impl", value_name = "NAME")]
     imp: Option<String>,
-    /// With --inject step: lengths in bytes [default: 16,31,512,4096]
+    /// With --inject step: lengths in bytes [default: 16,31,512,4096]; with
+    /// --overhead [default: 16,512,4096]
     #[arg(long, value_name = "LIST")]
     len: Option<String>,
     /// With --inject step: operations [default: encrypt,decrypt]
@@ -90,11 +92,6 @@ const PATTERN: &str = "pattern";
 
 impl FpuArgs {
     fn plan(&self, session: &Session) -> Result<Plan, Error> {
-        if self.overhead {
-            return Err(Error::input(
-                "--overhead: simd helper and cryptd are not part of this build: leave it out for the policy table",
-            ));
-        }
         self.fallback.iter().try_for_each(|f| fpu::fallback(f))?;
         let alg = Algorithm::XtsAes;
         let inject: Inject = self.inject.parse()?;
@@ -150,8 +147,51 @@ impl FpuArgs {
     }
 }
 
+impl FpuArgs {
+    /// The plan of `--overhead`, which takes few of the other arguments.
+    fn overhead_plan(&self, session: &Session) -> Result<overhead::Plan, Error> {
+        let others = [
+            ("--load", !self.load.is_empty()),
+            ("--irq-rate", self.irq_rate.is_some()),
+            ("--inject", self.inject != "timer"),
+            ("--op", !self.op.is_empty()),
+            ("--slice-us", self.slice_us.is_some()),
+            ("--hardirq-fpu", self.hardirq_fpu),
+        ];
+        if let Some((name, _)) = others.iter().find(|(_, given)| *given) {
+            return Err(Error::input(format!(
+                "{name} goes with the policy table: --overhead takes --policy, --len and --impl"
+            )));
+        }
+        let lens: Option<Lens> = self.len.as_deref().map(str::parse).transpose()?;
+        let lens = lens.map_or(vec![16, 512, 4096], |l| l.0);
+        if let Some(len) = lens.iter().find(|l| !(16..=65536).contains(*l)) {
+            return Err(Error::input(format!(
+                "--len {len}: xts(aes) is measured at 16 to 65536 bytes"
+            )));
+        }
+        let names = match self.policy.as_slice() {
+            [] => &["legacy".to_string(), "bh-off".to_string()],
+            names => names,
+        };
+        Ok(overhead::Plan {
+            policies: fpu::policies(names)?,
+            lens,
+            imp: match self.imp.as_deref() {
+                Some(name) => Some(usable_impl(Algorithm::XtsAes, name)?),
+                None => None,
+            },
+            seed: session.seed,
+            quick: session.global.quick,
+        })
+    }
+}
+
 /// Runs it.
 pub fn run(args: &FpuArgs, session: &Session) -> Result<Exit, Error> {
+    if args.overhead {
+        return super::overhead::run(&args.overhead_plan(session)?, session);
+    }
     let plan = args.plan(session)?;
     session.settle();
     let facts = Facts::read();

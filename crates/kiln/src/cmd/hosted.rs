@@ -24,6 +24,9 @@ const CRASHES: usize = 16;
 pub struct Hosted {
     /// Version and compiler, for people.
     pub title: String,
+    /// Objects that do not compile, each with the compiler's first error.
+    pub failures: Vec<String>,
+    version: String,
     built: Built,
 }
 
@@ -51,8 +54,7 @@ impl Hosted {
         };
         let compiler = compiler.map_err(|e| Error::lacks(e.to_string()))?;
         let title = format!("Linux {}, built by {compiler}", source.version);
-        // The child tells rows by it.
-        std::env::set_var(VERSION, source.version.to_string());
+        let version = source.version.to_string();
         let progress = Progress::start();
         let built = kiln_tree::build(&Plan {
             source,
@@ -62,7 +64,12 @@ impl Hosted {
             progress: &|done, what| progress.report(done, what),
         });
         match built {
-            Ok(built) => Ok(Some(Hosted { title, built })),
+            Ok(built) => Ok(Some(Hosted {
+                title,
+                failures: failures(&built),
+                version,
+                built,
+            })),
             Err(kiln_tree::Error::Interrupted) => Ok(None),
             Err(e) => Err(fault(e)),
         }
@@ -75,6 +82,8 @@ impl Hosted {
         arguments: &[OsString],
         session: &Session,
     ) -> Result<Result<Measured, Exit>, Error> {
+        // The child tells rows by it.
+        std::env::set_var(VERSION, &self.version);
         let mut order = Order::new(&self.built.image, session.seed);
         let mut crashes: Vec<String> = Vec::new();
         loop {
@@ -117,11 +126,18 @@ impl Hosted {
             };
             return Ok(Ok(Measured {
                 rows: document.rows,
-                notes: [crashes, document.notes].concat(),
+                notes: [crashes, self.failures.clone(), document.notes].concat(),
                 exit,
             }));
         }
     }
+}
+
+fn failures(built: &Built) -> Vec<String> {
+    let failed = built.rows.iter().filter(|r| r.status == "failed");
+    failed
+        .map(|r| format!("{} does not build: {}", r.name, r.reason))
+        .collect()
 }
 
 /// By this variable the child knows the tree's version.

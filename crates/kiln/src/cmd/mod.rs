@@ -5,6 +5,7 @@ pub mod crypt;
 pub mod fpu;
 pub mod hosted;
 pub mod list;
+pub mod overhead;
 pub mod self_check;
 pub mod speed;
 pub mod survey;

@@ -2,6 +2,7 @@
 
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
 use clap::{Args, ValueEnum};
 use kiln_lab::lens::Lens;
@@ -80,6 +81,9 @@ pub struct SpeedArgs {
     /// Dependent calls: each IV is the last result's first block
     #[arg(long)]
     latency: bool,
+    /// One of the turns of 'kiln compare', for so many milliseconds
+    #[arg(long, hide = true, value_name = "MS")]
+    turn_ms: Option<u64>,
     /// One line a row instead of the table
     #[arg(long)]
     rows: bool,
@@ -118,6 +122,7 @@ impl SpeedArgs {
             peers: Wanted::parse(&self.peers)?,
             baseline: self.baseline.clone(),
             level: self.level,
+            turn: self.turn_ms.map(Duration::from_millis),
             quick: session.global.quick,
             ..Plan::new(session.seed)
         };

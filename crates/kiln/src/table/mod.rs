@@ -3,6 +3,7 @@
 pub mod compare;
 pub mod fpu;
 pub mod list;
+pub mod overhead;
 pub mod speed;
 pub mod tree;
 

@@ -1,0 +1,365 @@
+//! The crypto API of `kernel/`: transforms by name, requests to them.
+
+use std::alloc::{alloc, handle_alloc_error, Layout};
+use std::ffi::{c_void, CString};
+use std::fmt;
+use std::marker::PhantomData;
+use std::ptr;
+use std::sync::Once;
+
+use crate::cpu;
+use crate::fpu::Context;
+use crate::sys;
+use crate::tier::static_str;
+use crate::xts::{Op, BLOCK};
+
+/// May answer later: of an algorithm, and what a caller can exclude.
+pub const ASYNC: u32 = 0x80;
+/// For other algorithms only; who wants one must say so.
+pub const INTERNAL: u32 = 0x2000;
+/// The callback may sleep.
+pub const MAY_SLEEP: u32 = 0x200;
+/// A request may wait for its place in a queue that is full.
+pub const MAY_BACKLOG: u32 = 0x400;
+
+/// A negative errno value, as a kernel returns it.
+#[derive(Clone, Copy, PartialEq, Eq, Hash)]
+pub struct Errno(pub i32);
+
+impl Errno {
+    /// It is queued; the callback will tell.
+    pub const IN_PROGRESS: Errno = Errno(-115);
+    /// The queue is full.
+    pub const NO_SPACE: Errno = Errno(-28);
+    /// The queue is full, and the request waits for a place in it.
+    pub const BUSY: Errno = Errno(-16);
+    /// Nothing of this name.
+    pub const NOT_THERE: Errno = Errno(-2);
+    /// Not what the algorithm takes.
+    pub const INVALID: Errno = Errno(-22);
+    /// Nobody may ask in this context.
+    pub const DEADLOCK: Errno = Errno(-35);
+    /// No key was set.
+    pub const NO_KEY: Errno = Errno(-126);
+}
+
+impl fmt::Debug for Errno {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self.0 {
+            0 => "0",
+            -2 => "-ENOENT",
+            -12 => "-ENOMEM",
+            -16 => "-EBUSY",
+            -17 => "-EEXIST",
+            -22 => "-EINVAL",
+            -28 => "-ENOSPC",
+            -35 => "-EDEADLK",
+            -36 => "-ENAMETOOLONG",
+            -115 => "-EINPROGRESS",
+            -126 => "-ENOKEY",
+            n => return write!(f, "{n}"),
+        })
+    }
+}
+
+impl fmt::Display for Errno {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        fmt::Debug::fmt(self, f)
+    }
+}
+
+fn check(err: i32) -> Result<(), Errno> {
+    match err {
+        0 => Ok(()),
+        n => Err(Errno(n)),
+    }
+}
+
+/// Which algorithms there are.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(u32)]
+pub enum Model {
+    /// SIMD algorithms behind the simd helper, asynchronous: where softirqs may find the FPU
+    /// taken.
+    Helper = 1,
+    /// SIMD algorithms as they are, synchronous.
+    Direct = 2,
+}
+
+impl Model {
+    /// For all transforms opened from now on, in the whole process.
+    pub fn set(self) {
+        init();
+        // SAFETY: takes one of these numbers.
+        unsafe { sys::kiln_crypto_model(self as u32) }
+    }
+}
+
+/// Bytes for transforms and requests. Scripts of a few thousand requests need some of it.
+const MEMORY: usize = 16 << 20;
+
+fn init() {
+    static ONCE: Once = Once::new();
+    ONCE.call_once(|| {
+        let layout = Layout::from_size_align(MEMORY, 64).expect("a small power of two");
+        // SAFETY: the size is not zero. The memory is `kernel/`'s for as long as the process
+        // lives; it is touched only as far as it is used.
+        unsafe {
+            let memory = alloc(layout);
+            if memory.is_null() {
+                handle_alloc_error(layout);
+            }
+            sys::kiln_slab_give(memory.cast(), MEMORY);
+        }
+        // SAFETY: the calling thread is or becomes a CPU, in kernel mode.
+        let err = unsafe { cpu::gate(start, ptr::null_mut()) };
+        assert_eq!(err, 0, "the algorithms are registered");
+    });
+}
+
+extern "C" fn start(_: *mut c_void) -> u64 {
+    // SAFETY: called through the gate.
+    unsafe { sys::kiln_crypto_init() as u64 }
+}
+
+/// Pieces of memory handed out to transforms and requests and not yet returned.
+pub fn memory_in_use() -> usize {
+    // SAFETY: reads a counter.
+    unsafe { sys::kiln_slab_in_use() }
+}
+
+/// A transform. It answers on the CPU whose thread asks.
+pub struct Skcipher {
+    pub(crate) raw: sys::Tfm,
+    _here: PhantomData<*mut ()>,
+}
+
+impl Skcipher {
+    /// The algorithm of this driver name or, by priority, of this name, whose flags in `mask`
+    /// are those in `kind`.
+    pub fn open(name: &str, kind: u32, mask: u32) -> Result<Skcipher, Errno> {
+        init();
+        let name = CString::new(name).map_err(|_| Errno::NOT_THERE)?;
+        let mut raw = sys::Tfm {
+            name: name.as_ptr(),
+            kind,
+            mask,
+            tfm: ptr::null_mut(),
+            driver: ptr::null(),
+            flags: 0,
+            priority: 0,
+            err: 0,
+        };
+        // SAFETY: the function takes this structure; the name outlives the call.
+        unsafe { cpu::gate(sys::kiln_crypto_open, (&raw mut raw).cast()) };
+        raw.name = ptr::null();
+        check(raw.err)?;
+        Ok(Skcipher {
+            raw,
+            _here: PhantomData,
+        })
+    }
+
+    /// What it turned out to be.
+    pub fn driver(&self) -> &str {
+        // SAFETY: the algorithm stays registered while it has transforms.
+        unsafe { static_str(self.raw.driver) }.unwrap_or("?")
+    }
+
+    /// Whether it may answer later.
+    pub fn is_async(&self) -> bool {
+        self.raw.flags & ASYNC != 0
+    }
+
+    /// Whether it is for other algorithms only.
+    pub fn is_internal(&self) -> bool {
+        self.raw.flags & INTERNAL != 0
+    }
+
+    /// Higher is preferred.
+    pub fn priority(&self) -> i32 {
+        self.raw.priority
+    }
+
+    /// Expand a key.
+    pub fn set_key(&mut self, key: &[u8]) -> Result<(), Errno> {
+        let mut raw = sys::SetKey {
+            tfm: self.raw.tfm,
+            key: key.as_ptr(),
+            len: key.len() as u32,
+            err: 0,
+        };
+        // SAFETY: the function takes this structure.
+        unsafe { cpu::gate(sys::kiln_crypto_setkey, (&raw mut raw).cast()) };
+        check(raw.err)
+    }
+
+    /// One request over pieces, made in `context`, and its answer: what the call returned, and
+    /// what the request came to.
+    ///
+    /// # Safety
+    /// The pieces of `src` are readable and those of `dst` writable; those of one list do not
+    /// overlap each other; the two lists are over the same bytes in the same order, or over
+    /// bytes apart.
+    pub unsafe fn request(
+        &mut self,
+        op: Op,
+        iv: &mut [u8; BLOCK],
+        len: usize,
+        src: &[(*mut u8, usize)],
+        dst: &[(*mut u8, usize)],
+        context: Context,
+    ) -> (Errno, Errno) {
+        let mut src = scatterlist(src);
+        let mut dst = scatterlist(dst);
+        let mut raw = sys::Request {
+            tfm: self.raw.tfm,
+            src: src.as_mut_ptr(),
+            dst: dst.as_mut_ptr(),
+            iv: iv.as_mut_ptr(),
+            len: len as u32,
+            decrypt: op == Op::Decrypt,
+            context: context as u32,
+            submitted: 0,
+            result: 0,
+        };
+        // SAFETY: the function takes this structure; the lists end with a marked piece. It
+        // returns when the request is answered.
+        unsafe { cpu::gate(sys::kiln_crypto_request, (&raw mut raw).cast()) };
+        (Errno(raw.submitted), Errno(raw.result))
+    }
+
+    /// Make `calls` requests, each waited for: see [`Requests`].
+    pub fn run(&mut self, requests: &mut Requests<'_>, calls: u64) -> Result<u64, Errno> {
+        let mut raw = sys::Requests {
+            tfm: self.raw.tfm,
+            dst: requests.dst.as_mut_ptr(),
+            src: requests.src.as_mut_ptr(),
+            iv: requests.ivs.as_mut_ptr().cast(),
+            len: requests.len as u32,
+            stride: requests.stride,
+            count: requests.ivs.len(),
+            calls,
+            decrypt: requests.op == Op::Decrypt,
+            part: requests.part as u32,
+            later: 0,
+            err: 0,
+        };
+        // SAFETY: `Requests::new` checked that as many messages as there are IVs lie in both
+        // buffers.
+        unsafe { cpu::gate(sys::kiln_crypto_requests, (&raw mut raw).cast()) };
+        check(raw.err)?;
+        Ok(raw.later)
+    }
+}
+
+impl Drop for Skcipher {
+    fn drop(&mut self) {
+        if !self.raw.tfm.is_null() {
+            // SAFETY: opened once, closed once.
+            unsafe { cpu::gate(sys::kiln_crypto_close, (&raw mut self.raw).cast()) };
+        }
+    }
+}
+
+fn scatterlist(pieces: &[(*mut u8, usize)]) -> Vec<sys::Scatterlist> {
+    assert!(!pieces.is_empty(), "a list has a piece");
+    let last = pieces.len() - 1;
+    pieces
+        .iter()
+        .enumerate()
+        .map(|(i, &(addr, len))| sys::Scatterlist {
+            addr,
+            length: len as u32,
+            last: i == last,
+        })
+        .collect()
+}
+
+/// What is done for each of [`Requests`]: all of it, or one part of what the simd helper does
+/// beside the cipher.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(u32)]
+pub enum Part {
+    /// The request.
+    Whole,
+    /// Asking whether SIMD is usable and whether anything waits.
+    Checks,
+    /// Copying the request to the sub-request.
+    Copy,
+    /// An indirect call, and back.
+    Call,
+    /// What the user does to make a request.
+    Setup,
+}
+
+/// Requests one after the other: message i is at `i * stride` in one piece, with IV i.
+pub struct Requests<'a> {
+    op: Op,
+    src: &'a mut [u8],
+    dst: &'a mut [u8],
+    ivs: &'a mut [[u8; BLOCK]],
+    len: usize,
+    stride: usize,
+    part: Part,
+}
+
+impl<'a> Requests<'a> {
+    /// `ivs.len()` messages of `len` bytes, `stride` apart in `src` and in `dst`.
+    pub fn new(
+        op: Op,
+        src: &'a mut [u8],
+        dst: &'a mut [u8],
+        ivs: &'a mut [[u8; BLOCK]],
+        len: usize,
+        stride: usize,
+    ) -> Result<Requests<'a>, Errno> {
+        let last = ivs.len().checked_sub(1).ok_or(Errno::INVALID)?;
+        let end = last
+            .checked_mul(stride)
+            .and_then(|n| n.checked_add(len))
+            .ok_or(Errno::INVALID)?;
+        if len > u32::MAX as usize || stride < len || end > src.len() || end > dst.len() {
+            return Err(Errno::INVALID);
+        }
+        Ok(Requests {
+            op,
+            src,
+            dst,
+            ivs,
+            len,
+            stride,
+            part: Part::Whole,
+        })
+    }
+
+    /// Only this part of each.
+    pub fn part(mut self, part: Part) -> Requests<'a> {
+        self.part = part;
+        self
+    }
+
+    /// What the calls wrote.
+    pub fn dst(&self) -> &[u8] {
+        self.dst
+    }
+}
+
+/// Rules of cryptd that can be broken on purpose: controls for tests.
+#[doc(hidden)]
+pub mod broken {
+    /// Queues without end.
+    pub const NO_LIMIT: u32 = 1;
+    /// Nobody may be backlogged.
+    pub const NO_BACKLOG: u32 = 2;
+    /// Nobody knows of the requests that wait.
+    pub const UNCOUNTED: u32 = 4;
+    /// What came last is served first.
+    pub const LATE_FIRST: u32 = 8;
+
+    /// From now on, in the whole process.
+    pub fn set(rules: u32) {
+        // SAFETY: takes any number.
+        unsafe { super::sys::kiln_cryptd_break(rules) }
+    }
+}

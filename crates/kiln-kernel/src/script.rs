@@ -1,0 +1,149 @@
+//! Requests made one after the other in given contexts, and what became of each: the rules of
+//! an asynchronous crypto API, as those see them who use it.
+
+use std::ffi::c_void;
+
+use crate::cpu::{self, Cpu};
+use crate::crypto::{Errno, Skcipher};
+use crate::fpu::Context;
+use crate::sys;
+use crate::xts::BLOCK;
+
+/// One step.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Step {
+    /// So many requests on a transform (by its index), with flags, in a context.
+    Submit(usize, Context, u32, u32),
+    /// Let others run until so many more are answered.
+    Run(u32),
+    /// Open an FPU section.
+    SectionBegin,
+    /// Close it.
+    SectionEnd,
+    /// Keep softirqs out.
+    BhOff,
+    /// No longer.
+    BhOn,
+    /// Free a transform.
+    Free(usize),
+}
+
+impl Step {
+    fn raw(self) -> sys::ScriptStep {
+        let raw = |kind, tfm, context, flags, count| sys::ScriptStep {
+            kind,
+            tfm,
+            context,
+            flags,
+            count,
+        };
+        match self {
+            Step::Submit(tfm, context, flags, count) => {
+                raw(0, tfm as u32, context as u32, flags, count)
+            }
+            Step::Run(count) => raw(1, 0, 0, 0, count),
+            Step::SectionBegin => raw(2, 0, 0, 0, 0),
+            Step::SectionEnd => raw(3, 0, 0, 0, 0),
+            Step::BhOff => raw(4, 0, 0, 0, 0),
+            Step::BhOn => raw(5, 0, 0, 0, 0),
+            Step::Free(tfm) => raw(6, tfm as u32, 0, 0, 0),
+        }
+    }
+}
+
+/// What became of a request.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Event {
+    /// Which, in the order of submission.
+    pub request: u32,
+    /// Told to the callback; else what the call returned.
+    pub answer: bool,
+    /// Where: in a kernel thread.
+    pub kthread: bool,
+    /// An answer of 0 over wrong bytes.
+    pub wrong: bool,
+    /// What was returned or told.
+    pub err: Errno,
+    /// The preempt count there.
+    pub preempt_count: u32,
+}
+
+/// How a script ended.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Outcome {
+    /// In the order in which they happened.
+    pub events: Vec<Event>,
+    /// The step that never ended; one more than there are if requests were never answered.
+    pub stuck: Option<usize>,
+}
+
+/// Run `steps`. Every request has the same message, with memory of its own for the answer.
+/// Transforms that a step frees are to be given up with [`give_up`].
+pub fn run(
+    _cpu: &mut Cpu,
+    tfms: &[&Skcipher],
+    steps: &[Step],
+    (src, want, iv): (&[u8], &[u8], &[u8; BLOCK]),
+) -> Outcome {
+    let mut handles: Vec<*mut c_void> = tfms.iter().map(|t| t.raw.tfm).collect();
+    let ops = &raw const sys::kiln_request_ops;
+    run_on(ops, &mut handles, steps, (src, want, iv))
+}
+
+fn run_on(
+    ops: *const sys::RequestOps,
+    handles: &mut [*mut c_void],
+    steps: &[Step],
+    (src, want, iv): (&[u8], &[u8], &[u8; BLOCK]),
+) -> Outcome {
+    assert_eq!(src.len(), want.len());
+    let raw_steps: Vec<_> = steps.iter().map(|s| s.raw()).collect();
+    let asks = |tfm: u32| (tfm as usize) < handles.len();
+    assert!(raw_steps
+        .iter()
+        .all(|s| s.kind > 0 && s.kind < 6 || asks(s.tfm)));
+    let requests: u32 = raw_steps
+        .iter()
+        .filter(|s| s.kind == 0)
+        .map(|s| s.count)
+        .sum();
+    // Submitted, told of its turn, answered.
+    let mut events = vec![sys::ScriptEvent::default(); 3 * requests as usize + 8];
+    let mut raw = sys::Script {
+        ops,
+        tfm: handles.as_mut_ptr(),
+        step: raw_steps.as_ptr(),
+        steps: raw_steps.len() as u32,
+        len: src.len() as u32,
+        src: src.as_ptr(),
+        want: want.as_ptr(),
+        iv: iv.as_ptr(),
+        event: events.as_mut_ptr(),
+        max_events: events.len() as u32,
+        events: 0,
+        stuck: 0,
+    };
+    // SAFETY: the function takes this structure; every index is of a handle.
+    unsafe { cpu::gate(sys::kiln_script, (&raw mut raw).cast()) };
+    assert!(raw.events as usize <= events.len(), "{} events", raw.events);
+    events.truncate(raw.events as usize);
+    Outcome {
+        events: events
+            .into_iter()
+            .map(|e| Event {
+                request: e.request,
+                answer: e.answer,
+                kthread: e.kthread,
+                wrong: e.wrong,
+                err: Errno(e.err),
+                preempt_count: e.preempt_count,
+            })
+            .collect(),
+        stuck: (raw.stuck > 0).then(|| raw.stuck as usize - 1),
+    }
+}
+
+/// A transform that a script has freed.
+pub fn give_up(mut tfm: Skcipher) {
+    tfm.raw.tfm = std::ptr::null_mut();
+}

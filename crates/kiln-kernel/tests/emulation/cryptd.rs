@@ -1,0 +1,287 @@
+//! The rules of the simd helper and cryptd, each with a control in which it is broken.
+
+use kiln_kernel::cpu::Cpu;
+use kiln_kernel::crypto::{self, broken, Errno, Model, Skcipher, MAY_BACKLOG};
+use kiln_kernel::fpu::Context::{Softirq, Task, TaskBhOff};
+use kiln_kernel::script::{self, Event, Outcome, Step};
+use kiln_kernel::xts::{Impl, Key, Op, BLOCK};
+use kiln_kernel::Tier;
+
+use crate::machine::{alone, boot, dies, policy};
+
+/// Requests a queue takes.
+const LIMIT: u32 = 1000;
+
+const OK: Errno = Errno(0);
+const QUEUED: Errno = Errno::IN_PROGRESS;
+
+struct Machine {
+    cpu: Cpu,
+    src: Vec<u8>,
+    want: Vec<u8>,
+}
+
+const RAW_KEY: [u8; 64] = [0x5e; 64];
+const IV: [u8; BLOCK] = [9; BLOCK];
+
+impl Machine {
+    fn boot() -> Machine {
+        let mut cpu = boot();
+        policy("legacy").set(&mut cpu);
+        Model::Helper.set();
+        let src: Vec<u8> = (0..48).collect();
+        let mut want = vec![0; src.len()];
+        let mut raw = RAW_KEY;
+        raw[0] = 1;
+        let key = Key::new(&raw).expect("64 bytes");
+        Impl::best()
+            .crypt(Op::Encrypt, &key, &IV, &src, &mut want)
+            .expect("48 bytes");
+        Machine { cpu, src, want }
+    }
+
+    /// The transform that a user gets.
+    fn tfm(&self) -> Skcipher {
+        let mut tfm = Skcipher::open("xts(aes)", 0, 0).expect("it is there");
+        let mut raw = RAW_KEY;
+        raw[0] = 1;
+        tfm.set_key(&raw).expect("64 bytes");
+        tfm
+    }
+
+    fn run(&mut self, tfms: &[&Skcipher], steps: &[Step]) -> Outcome {
+        let message = (&self.src[..], &self.want[..], &IV);
+        script::run(&mut self.cpu, tfms, steps, message)
+    }
+}
+
+fn returned(events: &[Event]) -> Vec<Errno> {
+    let of = events.iter().filter(|e| !e.answer);
+    of.map(|e| e.err).collect()
+}
+
+/// Which requests were told what, in that order.
+fn answers(events: &[Event]) -> Vec<(u32, Errno)> {
+    let of = events.iter().filter(|e| e.answer);
+    of.map(|e| (e.request, e.err)).collect()
+}
+
+/// What every script must show, whatever it is about.
+fn sound(outcome: &Outcome) -> Result<(), String> {
+    if let Some(step) = outcome.stuck {
+        return Err(format!("step {step} never ended"));
+    }
+    for e in &outcome.events {
+        if e.wrong {
+            return Err(format!("wrong bytes: {e:?}"));
+        }
+        // Answers come from the kworker, with softirqs off.
+        if e.answer && (!e.kthread || e.preempt_count != 0x200) {
+            return Err(format!("told in the wrong place: {e:?}"));
+        }
+    }
+    Ok(())
+}
+
+fn equal<T: PartialEq + std::fmt::Debug>(what: &str, got: T, want: T) -> Result<(), String> {
+    if got == want {
+        Ok(())
+    } else {
+        Err(format!("{what}: {got:?} where the rule says {want:?}"))
+    }
+}
+
+/// 1000 wait at most, more only if they say that they may.
+fn overflow(m: &mut Machine) -> Result<(), String> {
+    let tfm = m.tfm();
+    let out = m.run(
+        &[&tfm],
+        &[
+            Step::SectionBegin,
+            Step::Submit(0, Softirq, 0, LIMIT),
+            Step::Submit(0, Softirq, 0, 1),
+            Step::Submit(0, Softirq, MAY_BACKLOG, 2),
+            Step::Submit(0, Softirq, 0, 1),
+            Step::SectionEnd,
+            Step::Run(LIMIT + 2),
+        ],
+    );
+    let mut want = vec![QUEUED; LIMIT as usize];
+    want.extend([Errno::NO_SPACE, Errno::BUSY, Errno::BUSY, Errno::NO_SPACE]);
+    equal("returned", returned(&out.events), want)?;
+    sound(&out)?;
+    // Each that leaves lets one of the backlog in, which is told so first.
+    let (first, second) = (LIMIT + 1, LIMIT + 2);
+    let mut want = vec![(first, QUEUED), (0, OK), (second, QUEUED), (1, OK)];
+    want.extend((2..LIMIT).map(|i| (i, OK)));
+    want.extend([(first, OK), (second, OK)]);
+    equal("answered", answers(&out.events), want)
+}
+
+/// Who cannot sleep does not overtake what waits on the same transform; who can may, and
+/// others are free.
+fn order(m: &mut Machine) -> Result<(), String> {
+    let (tfm, other) = (m.tfm(), m.tfm());
+    let out = m.run(
+        &[&tfm, &other],
+        &[
+            Step::SectionBegin,
+            Step::Submit(0, Softirq, 0, 3),
+            Step::SectionEnd,
+            Step::Submit(0, TaskBhOff, 0, 1),
+            Step::Submit(0, Softirq, 0, 1),
+            Step::Submit(0, Task, 0, 1),
+            Step::Submit(1, TaskBhOff, 0, 1),
+            Step::Run(5),
+            Step::Submit(0, TaskBhOff, 0, 1),
+            Step::Submit(0, Softirq, 0, 1),
+        ],
+    );
+    equal(
+        "returned",
+        returned(&out.events),
+        vec![QUEUED, QUEUED, QUEUED, QUEUED, QUEUED, OK, OK, OK, OK],
+    )?;
+    sound(&out)?;
+    equal(
+        "answered",
+        answers(&out.events),
+        (0..5).map(|i| (i, OK)).collect(),
+    )
+}
+
+/// A transform that its owner frees lives until what waits on it is answered.
+fn free_while_queued(m: &mut Machine) -> Result<(), String> {
+    let before = crypto::memory_in_use();
+    let tfm = m.tfm();
+    let out = m.run(
+        &[&tfm],
+        &[
+            Step::SectionBegin,
+            Step::Submit(0, Softirq, 0, 20),
+            Step::SectionEnd,
+            Step::Free(0),
+            Step::Run(20),
+        ],
+    );
+    script::give_up(tfm);
+    equal("returned", returned(&out.events), vec![QUEUED; 20])?;
+    sound(&out)?;
+    equal(
+        "answered",
+        answers(&out.events),
+        (0..20).map(|i| (i, OK)).collect(),
+    )?;
+    equal("memory in use", crypto::memory_in_use(), before)
+}
+
+/// Where SIMD can be used a request is served at once.
+fn at_once(m: &mut Machine) -> Result<(), String> {
+    let tfm = m.tfm();
+    let out = m.run(
+        &[&tfm],
+        &[
+            Step::Submit(0, Task, 0, 2),
+            Step::Submit(0, TaskBhOff, 0, 2),
+            Step::Submit(0, Softirq, 0, 2),
+        ],
+    );
+    equal("returned", returned(&out.events), vec![OK; 6])?;
+    sound(&out)?;
+    equal("answered", answers(&out.events), vec![])
+}
+
+type Rule = fn(&mut Machine) -> Result<(), String>;
+
+fn holds(name: &str, rule: Rule) {
+    alone(name, |_| {
+        if Impl::best().tier() == Tier::Generic {
+            return println!("SKIPPED: nothing is asynchronous without SIMD");
+        }
+        let mut m = Machine::boot();
+        for _ in 0..3 {
+            rule(&mut m).unwrap();
+        }
+    });
+}
+
+/// The control: with these rules of cryptd broken the test of `rule` fails.
+fn fails(name: &str, rules: u32, rule: Rule) {
+    alone(name, |_| {
+        if Impl::best().tier() == Tier::Generic {
+            return println!("SKIPPED: nothing is asynchronous without SIMD");
+        }
+        let mut m = Machine::boot();
+        broken::set(rules);
+        println!("seen: {}", rule(&mut m).expect_err("a broken rule is seen"));
+        // Requests may wait that nobody will come back for.
+        std::mem::forget(m);
+    });
+}
+
+#[test]
+fn a_thousand_wait_and_no_more() {
+    holds("cryptd::a_thousand_wait_and_no_more", overflow);
+}
+
+#[test]
+fn a_queue_without_end_is_seen() {
+    fails(
+        "cryptd::a_queue_without_end_is_seen",
+        broken::NO_LIMIT,
+        overflow,
+    );
+}
+
+#[test]
+fn a_missing_backlog_is_seen() {
+    fails(
+        "cryptd::a_missing_backlog_is_seen",
+        broken::NO_BACKLOG,
+        overflow,
+    );
+}
+
+#[test]
+fn those_who_cannot_sleep_do_not_overtake() {
+    holds("cryptd::those_who_cannot_sleep_do_not_overtake", order);
+}
+
+#[test]
+fn overtaking_is_seen() {
+    fails("cryptd::overtaking_is_seen", broken::UNCOUNTED, order);
+}
+
+#[test]
+fn a_queue_out_of_order_is_seen() {
+    fails(
+        "cryptd::a_queue_out_of_order_is_seen",
+        broken::LATE_FIRST,
+        order,
+    );
+}
+
+#[test]
+fn a_freed_transform_lives_until_all_is_answered() {
+    holds(
+        "cryptd::a_freed_transform_lives_until_all_is_answered",
+        free_while_queued,
+    );
+}
+
+#[test]
+fn a_transform_freed_at_once_is_seen() {
+    if Impl::best().tier() == Tier::Generic {
+        return println!("SKIPPED: nothing is asynchronous without SIMD");
+    }
+    dies("cryptd::a_transform_freed_at_once_is_seen", |_| {
+        let mut m = Machine::boot();
+        broken::set(broken::UNCOUNTED);
+        println!("lived: {:?}", free_while_queued(&mut m));
+    });
+}
+
+#[test]
+fn a_usable_fpu_needs_no_kworker() {
+    holds("cryptd::a_usable_fpu_needs_no_kworker", at_once);
+}

@@ -1,0 +1,358 @@
+//! A policy from outside `kernel/`, as a hosted tree brings one: it answers, saves and restores by
+//! its own code, and Kiln's interrupts find what it forgets.
+
+use std::arch::asm;
+use std::cell::UnsafeCell;
+use std::ffi::{c_char, c_void};
+use std::ptr;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering::Relaxed};
+
+use kiln_kernel::cpu::Cpu;
+use kiln_kernel::fpu::{usable, Context, Policy};
+use kiln_kernel::hosted::border::{kiln_preempt_schedule, kiln_warn};
+use kiln_kernel::hosted::{attach, detach, FpuOps, Hooks};
+use kiln_kernel::irq::{Arrivals, Breakpoints, Step, Stepping, Timer};
+use kiln_kernel::load::{Load, TaskWork};
+use kiln_kernel::xts::{Impl, Op};
+
+use crate::corruption::{config, interrupt, Rate};
+use crate::machine::{alone, assert_clean, boot, messages, plan, policy, until};
+
+/// A task of the tree: what its policy keeps of it.
+#[repr(C, align(64))]
+pub struct Word {
+    state: UnsafeCell<[u8; 16384]>,
+    user: AtomicBool,
+    need_load: AtomicBool,
+}
+
+// SAFETY: its CPU alone uses it.
+unsafe impl Sync for Word {}
+
+const TASKS: usize = 16;
+
+static WORDS: [Word; TASKS] = [const {
+    Word {
+        state: UnsafeCell::new([0; 16384]),
+        user: AtomicBool::new(false),
+        need_load: AtomicBool::new(false),
+    }
+}; TASKS];
+static USED: AtomicUsize = AtomicUsize::new(0);
+
+unsafe extern "C" fn new_task(old: *mut c_void, _: *const c_char, user: bool) -> *mut c_void {
+    let word: *const Word = match old.is_null() {
+        false => old.cast(),
+        true => match WORDS.get(USED.fetch_add(1, Relaxed)) {
+            Some(word) => word,
+            None => return ptr::null_mut(),
+        },
+    };
+    // SAFETY: one of WORDS.
+    unsafe { &*word }.user.store(user, Relaxed);
+    word.cast_mut().cast()
+}
+
+pub static HOOKS: Hooks = Hooks {
+    new_task,
+    tick: None,
+    idle: None,
+};
+
+fn count() -> u32 {
+    let count: u32;
+    // SAFETY: a word of the CPU's.
+    unsafe { asm!("mov {:e}, gs:[8]", out(reg) count, options(nostack)) };
+    count & 0x7fff_ffff
+}
+
+fn current() -> &'static Word {
+    let word: *const Word;
+    // SAFETY: the CPU's first word is what `new_task` gave for the task that runs.
+    unsafe {
+        asm!("mov {}, gs:[0]", out(reg) word, options(nostack));
+        &*word
+    }
+}
+
+/// All that XCR0 has, in the standard form.
+unsafe fn save(word: &Word) {
+    // SAFETY: the area is aligned and large enough.
+    unsafe { asm!("xsave64 [{}]", in(reg) word.state.get(), in("eax") !0, in("edx") !0) }
+}
+
+unsafe fn restore(word: &Word) {
+    // SAFETY: the area holds what `save` wrote.
+    unsafe { asm!("xrstor64 [{}]", in(reg) word.state.get(), in("eax") !0, in("edx") !0) }
+}
+
+static TAKEN: AtomicBool = AtomicBool::new(false);
+
+unsafe extern "C" fn legacy_usable() -> bool {
+    const NMI: u32 = 0xf0_0000;
+    const HARDIRQ: u32 = 0xf_0000;
+    const SOFTIRQ: u32 = 0xff00;
+    let count = count();
+    count & NMI == 0 && !TAKEN.load(Relaxed) && (count & HARDIRQ == 0 || count & SOFTIRQ == 0)
+}
+
+unsafe extern "C" fn begin() {
+    // SAFETY: preempt_disable(); a warning is counted.
+    unsafe {
+        asm!("inc dword ptr gs:[8]");
+        if !legacy_usable() {
+            kiln_warn();
+        }
+    }
+    TAKEN.store(true, Relaxed);
+    let word = current();
+    if word.user.load(Relaxed) && !word.need_load.load(Relaxed) {
+        word.need_load.store(true, Relaxed);
+        // SAFETY: the registers are the user's.
+        unsafe { save(word) };
+    }
+    static MXCSR: u32 = 0x1f80;
+    // SAFETY: C code's default.
+    unsafe { asm!("ldmxcsr [{}]", in(reg) &MXCSR) };
+}
+
+unsafe extern "C" fn end() {
+    TAKEN.store(false, Relaxed);
+    let zero: u8;
+    // SAFETY: preempt_enable().
+    unsafe {
+        asm!("dec dword ptr gs:[8]", "sete {}", out(reg_byte) zero);
+        if zero != 0 {
+            kiln_preempt_schedule();
+        }
+    }
+}
+
+unsafe extern "C" fn user_restore() -> bool {
+    let word = current();
+    let due = word.need_load.load(Relaxed);
+    if due {
+        // SAFETY: saved by `begin` or `switch_to`.
+        unsafe { restore(word) };
+        word.need_load.store(false, Relaxed);
+    }
+    due
+}
+
+unsafe extern "C" fn switch_to(prev: *mut c_void, _: *mut c_void) {
+    // SAFETY: a word of ours.
+    let word = unsafe { &*prev.cast::<Word>() };
+    if word.user.load(Relaxed) && !word.need_load.load(Relaxed) {
+        word.need_load.store(true, Relaxed);
+        // SAFETY: as in `begin`.
+        unsafe { save(word) };
+    }
+}
+
+pub static LEGACY: FpuOps = FpuOps {
+    name: c"tree".as_ptr(),
+    begin,
+    end,
+    usable: legacy_usable,
+    user_restore,
+    switch_to,
+};
+
+unsafe extern "C" fn always() -> bool {
+    true
+}
+
+/// The control: softirqs take the FPU from a section and do not put it back.
+static TAKING: FpuOps = FpuOps {
+    usable: always,
+    ..LEGACY_COPY
+};
+/// The control: nobody saves the user's state at a switch.
+static FORGETFUL: FpuOps = FpuOps {
+    switch_to: nothing,
+    ..LEGACY_COPY
+};
+const LEGACY_COPY: FpuOps = FpuOps {
+    name: c"broken".as_ptr(),
+    begin,
+    end,
+    usable: legacy_usable,
+    user_restore,
+    switch_to,
+};
+
+unsafe extern "C" fn nothing(_: *mut c_void, _: *mut c_void) {}
+
+/// A CPU with a tree's policy in force.
+fn boot_with(ops: &'static FpuOps) -> (Cpu, Policy) {
+    let mut cpu = boot();
+    // SAFETY: the functions above use general registers but for what they save, and are static.
+    let p = unsafe {
+        assert!(attach(&mut cpu, &HOOKS));
+        Policy::foreign(ops).expect("room for one more")
+    };
+    p.set(&mut cpu);
+    (cpu, p)
+}
+
+#[test]
+fn a_foreign_policy_answers_for_itself_in_every_context() {
+    alone(
+        "foreign::a_foreign_policy_answers_for_itself_in_every_context",
+        |_| {
+            let (mut cpu, tree) = boot_with(&LEGACY);
+            // SAFETY: as in `boot_with`.
+            let taking = unsafe { Policy::foreign(&TAKING) }.expect("room for one more");
+            assert_eq!(tree.name(), "tree");
+            assert!(!Policy::all().contains(&tree), "Kiln's own only");
+            let mut different = 0;
+            for context in Context::ALL {
+                for in_section in [false, true] {
+                    let mut ask = |p: Policy| {
+                        p.set(&mut cpu);
+                        usable(&mut cpu, context, in_section)
+                    };
+                    let mut want = ask(policy("legacy"));
+                    // Opening one where it may not be is warned of once here, and once by its
+                    // own end in Kiln's.
+                    let mut got = ask(tree);
+                    assert_eq!(got.warnings > 0, want.warnings > 0, "{context:?}");
+                    (got.warnings, want.warnings) = (0, 0);
+                    assert_eq!(got, want, "{context:?}, in a section: {in_section}");
+                    different += usize::from(ask(taking).usable != want.usable);
+                }
+            }
+            assert_eq!(different, 10, "the control says yes always");
+            policy("legacy").set(&mut cpu);
+            detach(&mut cpu);
+            assert!(usable(&mut cpu, Context::Task, false).usable);
+        },
+    );
+}
+
+/// Corrupted results of a run at breakpoints.
+fn breakpoints(ops: &'static FpuOps, seed: u64, task: TaskWork, wanted: u64) -> u64 {
+    let (mut cpu, p) = boot_with(ops);
+    let mut rate = Rate::default();
+    cpu.configure(&config(true));
+    let mut plan = plan(task, seed);
+    plan.hardirq_fpu = true;
+    plan.second = Some((Impl::best(), messages(seed ^ 5, Op::Decrypt, 512, 8)));
+    let mut load = Load::attach(&mut cpu, plan).expect("tiers are there");
+    let mut stepping = Stepping::start(load.cpu(), Step::Trace).expect("stepping starts");
+    load.set_stepping(true, false);
+    load.run(2);
+    load.set_stepping(false, false);
+    let addresses = stepping.addresses(1);
+    drop(stepping);
+    assert!(
+        addresses.contains(&(begin as *const () as u64)),
+        "the policy's own code is interrupted, too"
+    );
+    let tick = Timer::start(load.cpu(), Arrivals::Periodic(2_000.0)).expect("a timer");
+    let mut breakpoints = Breakpoints::start(load.cpu(), &addresses, seed).expect("text");
+    interrupt(&mut load, 20, wanted, &mut rate, || breakpoints.redraw());
+    drop(breakpoints);
+    drop(tick);
+    rate.print(&format!("breakpoints, {p}"));
+    let (counts, stats) = (load.counts(), load.cpu().stats());
+    assert!(stats.switches > 0 && stats.user_restores > 0, "{stats:?}");
+    println!("{counts:?}");
+    if ptr::eq(ops, &raw const LEGACY) {
+        assert_clean("a tree's policy", &counts);
+        assert_eq!(stats.warnings, 0);
+    }
+    counts.task_corrupted
+        + counts.softirq_corrupted
+        + counts.second_corrupted
+        + counts.user_corrupted
+}
+
+#[test]
+fn breakpoints_corrupt_nothing_of_a_foreign_policy() {
+    alone(
+        "foreign::breakpoints_corrupt_nothing_of_a_foreign_policy",
+        |seed| {
+            let task = TaskWork::Keep { seed, spins: 200 };
+            breakpoints(&LEGACY, seed, task, 20_000);
+        },
+    );
+}
+
+#[test]
+fn a_foreign_policy_that_saves_nothing_is_caught() {
+    alone(
+        "foreign::a_foreign_policy_that_saves_nothing_is_caught",
+        |seed| {
+            let task = TaskWork::Keep { seed, spins: 200 };
+            assert!(breakpoints(&TAKING, seed, task, 2_000) > 100);
+        },
+    );
+}
+
+#[test]
+fn a_foreign_policy_that_forgets_a_switch_is_caught() {
+    alone(
+        "foreign::a_foreign_policy_that_forgets_a_switch_is_caught",
+        |seed| {
+            let mut lost = [0, 0];
+            for (ops, lost) in [&LEGACY, &FORGETFUL].into_iter().zip(&mut lost) {
+                let (mut cpu, _) = boot_with(ops);
+                cpu.configure(&config(true));
+                let mut plan = plan(TaskWork::Keep { seed, spins: 0 }, seed);
+                plan.second = Some((Impl::best(), messages(seed, Op::Encrypt, 512, 8)));
+                let mut load = Load::attach(&mut cpu, plan).expect("tiers are there");
+                // Entries without a section of their own: a switch on the way out finds the
+                // user's state in the registers.
+                let timer =
+                    Timer::start(load.cpu(), Arrivals::Periodic(10_000.0)).expect("a timer");
+                until("switches", || {
+                    load.run(0);
+                    load.cpu().stats().switches >= 400
+                });
+                drop(timer);
+                *lost = load.counts().user_corrupted;
+                drop(load);
+            }
+            assert_eq!(lost[0], 0);
+            assert!(lost[1] > 0, "{lost:?}");
+        },
+    );
+}
+
+/// Every instruction, those of the policy's own functions included.
+#[test]
+fn stepping_corrupts_nothing_of_a_foreign_policy() {
+    alone(
+        "foreign::stepping_corrupts_nothing_of_a_foreign_policy",
+        |seed| {
+            let mut corrupted = [0, 0];
+            for (i, ops) in [&LEGACY, &TAKING].into_iter().enumerate() {
+                let (mut cpu, p) = boot_with(ops);
+                for keep in [true, false] {
+                    let task = match keep {
+                        true => TaskWork::Keep { seed, spins: 20 },
+                        false => TaskWork::Crypt(Impl::best(), messages(seed, Op::Encrypt, 512, 8)),
+                    };
+                    let mut plan = plan(task, seed);
+                    plan.hardirq_fpu = true;
+                    plan.softirq.1 = messages(!seed, Op::Encrypt, 16, 8);
+                    let mut load = Load::attach(&mut cpu, plan).expect("tiers are there");
+                    load.set_stepping(true, false);
+                    let mut stepping =
+                        Stepping::start(load.cpu(), Step::Every).expect("stepping starts");
+                    load.run(4);
+                    let (injected, _) = stepping.injected();
+                    assert_eq!(injected, stepping.instructions().0);
+                    drop(stepping);
+                    load.set_stepping(false, false);
+                    let counts = load.counts();
+                    println!("{p}: {injected} interrupts: {counts:?}");
+                    corrupted[i] += counts.task_corrupted + counts.user_corrupted;
+                }
+            }
+            assert_eq!(corrupted[0], 0);
+            assert!(corrupted[1] > 0, "the control");
+        },
+    );
+}

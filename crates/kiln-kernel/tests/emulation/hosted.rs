@@ -1,0 +1,395 @@
+//! What the CPU offers to the services of a hosted tree: tasks that wait and are woken, work
+//! queues, the paravirtual calls, the accounting of sections it opens by itself.
+
+use std::arch::asm;
+use std::ffi::c_void;
+use std::ptr;
+use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering::SeqCst};
+
+use kiln_kernel::cpu::{Config, Cpu};
+use kiln_kernel::hosted::border::*;
+use kiln_kernel::hosted::{attach, enter, functions, Hooks};
+use kiln_kernel::irq::{Arrivals, Timer};
+
+use crate::foreign::HOOKS;
+use crate::machine::{alone, cores, pin};
+
+fn boot(config: Config) -> Cpu {
+    pin(cores()[0]);
+    Cpu::boot(&config).expect("a CPU boots")
+}
+
+/// Run a function in kernel mode.
+fn kernel(cpu: &mut Cpu, f: unsafe extern "C" fn(*mut c_void) -> u64) -> u64 {
+    // SAFETY: the functions of this file take no locks of the host.
+    unsafe { enter(cpu, f, ptr::null_mut()) }
+}
+
+/// Wait on a counter until it is `n`.
+unsafe fn wait_for(counter: &AtomicU32, n: u32) {
+    // SAFETY: as the header has it.
+    unsafe {
+        loop {
+            kiln_wait_prepare(ptr::from_ref(counter).cast());
+            if counter.load(SeqCst) >= n {
+                break;
+            }
+            kiln_schedule();
+        }
+        kiln_wait_finish();
+    }
+}
+
+unsafe fn bump(counter: &AtomicU32) {
+    counter.fetch_add(1, SeqCst);
+    // SAFETY: any address.
+    unsafe { kiln_wake(ptr::from_ref(counter).cast()) }
+}
+
+#[test]
+fn the_tail_is_behind_the_cpus_own_data() {
+    alone("hosted::the_tail_is_behind_the_cpus_own_data", |_| {
+        let mut cpu = boot(Config {
+            tail: 8 << 20,
+            ..Config::default()
+        });
+        let tail = cpu.tail();
+        assert_eq!(tail.len(), 8 << 20);
+        tail[5] = 77;
+        *tail.last_mut().expect("it is not empty") = 78;
+        let (first, last): (u8, u8);
+        // SAFETY: GS points to the CPU; the tail begins at 1 MiB.
+        unsafe {
+            asm!("mov {}, gs:[0x100005]", out(reg_byte) first);
+            asm!("mov {}, gs:[0x8fffff]", out(reg_byte) last);
+        }
+        assert_eq!((first, last), (77, 78));
+    });
+}
+
+#[test]
+fn every_function_of_the_border_is_there() {
+    let functions = functions();
+    assert!(functions.len() > 30);
+    assert!(functions
+        .iter()
+        .all(|(n, f)| n.starts_with("kiln_") && *f != 0));
+}
+
+static TURNS: AtomicU32 = AtomicU32::new(0);
+static DEPTH_REACHED: AtomicU32 = AtomicU32::new(0);
+
+/// Each of many tasks waits for its turn and starts the next.
+#[test]
+fn many_tasks_wait_for_each_other() {
+    alone("hosted::many_tasks_wait_for_each_other", |_| {
+        const TASKS: u32 = 200;
+        let mut cpu = boot(Config {
+            tasks: TASKS as usize + 3,
+            switch_ns: 0,
+            ..Config::default()
+        });
+        unsafe extern "C" fn relay(arg: *mut c_void) {
+            // SAFETY: kernel mode.
+            unsafe {
+                for round in 0..10 {
+                    wait_for(&TURNS, round * TASKS + arg as u32);
+                    bump(&TURNS);
+                }
+            }
+        }
+        unsafe extern "C" fn all(_: *mut c_void) -> u64 {
+            // SAFETY: kernel mode; a task's stack is 64 KiB.
+            unsafe {
+                let mut made = 0;
+                loop {
+                    let task =
+                        kiln_kthread_create(relay, made as usize as *mut c_void, c"relay".as_ptr());
+                    if task.is_null() {
+                        break;
+                    }
+                    kiln_wake(task);
+                    made += 1;
+                }
+                DEPTH_REACHED.store(made, SeqCst);
+                wait_for(&TURNS, 10 * made);
+            }
+            0
+        }
+        kernel(&mut cpu, all);
+        // The places of the boot task, ksoftirqd and the kworker are taken.
+        assert_eq!(DEPTH_REACHED.load(SeqCst), TASKS);
+        assert_eq!(TURNS.load(SeqCst), 10 * TASKS);
+        // And all places can be had again.
+        TURNS.store(0, SeqCst);
+        kernel(&mut cpu, all);
+        assert_eq!(DEPTH_REACHED.load(SeqCst), TASKS);
+    });
+}
+
+static STARTED: AtomicBool = AtomicBool::new(false);
+
+#[test]
+fn a_kthread_runs_when_it_is_woken_and_not_before() {
+    alone(
+        "hosted::a_kthread_runs_when_it_is_woken_and_not_before",
+        |_| {
+            let mut cpu = boot(Config::default());
+            // SAFETY: the hooks of the foreign policy.
+            unsafe { assert!(attach(&mut cpu, &HOOKS)) };
+            unsafe extern "C" fn body(arg: *mut c_void) {
+                // SAFETY: kernel mode.
+                unsafe {
+                    assert_eq!(kiln_task_word(ptr::null_mut()), *arg.cast::<*mut c_void>());
+                }
+                STARTED.store(true, SeqCst);
+            }
+            unsafe extern "C" fn f(_: *mut c_void) -> u64 {
+                // SAFETY: kernel mode.
+                unsafe {
+                    let mut word: *mut c_void = ptr::null_mut();
+                    let own = kiln_task_word(ptr::null_mut());
+                    let task = kiln_kthread_create(body, (&raw mut word).cast(), c"late".as_ptr());
+                    word = kiln_task_word(task);
+                    for _ in 0..10 {
+                        kiln_yield();
+                    }
+                    let early = STARTED.load(SeqCst);
+                    kiln_wake(word);
+                    while !STARTED.load(SeqCst) {
+                        kiln_yield();
+                    }
+                    u64::from(!early && !word.is_null() && word != own)
+                        + u64::from(kiln_task_word(ptr::null_mut()) == own)
+                }
+            }
+            assert_eq!(kernel(&mut cpu, f), 2);
+        },
+    );
+}
+
+static PING: AtomicU32 = AtomicU32::new(0);
+static PONG: AtomicU32 = AtomicU32::new(0);
+const ROUNDS: u32 = 2_000;
+
+/// Two CPUs, each asleep until the other wakes it.
+#[test]
+fn cpus_wake_each_others_tasks() {
+    alone("hosted::cpus_wake_each_others_tasks", |_| {
+        unsafe extern "C" fn ping(_: *mut c_void) -> u64 {
+            for n in 1..=ROUNDS {
+                // SAFETY: kernel mode.
+                unsafe {
+                    bump(&PING);
+                    wait_for(&PONG, n);
+                }
+            }
+            0
+        }
+        unsafe extern "C" fn pong(_: *mut c_void) -> u64 {
+            for n in 1..=ROUNDS {
+                // SAFETY: kernel mode.
+                unsafe {
+                    wait_for(&PING, n);
+                    bump(&PONG);
+                }
+            }
+            0
+        }
+        let other = std::thread::spawn(|| {
+            let mut cpu = Cpu::boot(&Config {
+                number: 1,
+                ..Config::default()
+            })
+            .expect("a CPU boots");
+            kernel(&mut cpu, pong);
+        });
+        let mut cpu = Cpu::boot(&Config::default()).expect("a CPU boots");
+        kernel(&mut cpu, ping);
+        other.join().expect("the other CPU ends");
+        assert_eq!((PING.load(SeqCst), PONG.load(SeqCst)), (ROUNDS, ROUNDS));
+    });
+}
+
+static RUN: AtomicU32 = AtomicU32::new(0);
+
+#[test]
+fn works_of_two_queues_wait_for_each_other() {
+    alone("hosted::works_of_two_queues_wait_for_each_other", |_| {
+        unsafe extern "C" fn first(_: *mut Work) {
+            // Only if the other queue's thread runs meanwhile.
+            // SAFETY: kernel mode.
+            unsafe {
+                wait_for(&RUN, 1);
+                bump(&RUN);
+            }
+        }
+        unsafe extern "C" fn second(_: *mut Work) {
+            // SAFETY: kernel mode.
+            unsafe { bump(&RUN) }
+        }
+        unsafe extern "C" fn f(_: *mut c_void) -> u64 {
+            let work = |f| Work {
+                pending: 0,
+                next: ptr::null_mut(),
+                queue: ptr::null_mut(),
+                f,
+            };
+            let mut queue = Workqueue {
+                head: ptr::null_mut(),
+                tail: ptr::null_mut(),
+                running: ptr::null_mut(),
+                stopped: 0,
+            };
+            let (mut a, mut b, mut c) = (work(first), work(second), work(second));
+            let mut good = 0;
+            // SAFETY: kernel mode; all of it lives until the queues have done with it.
+            unsafe {
+                good += u64::from(kiln_workqueue_start(&mut queue, c"other".as_ptr()));
+                good += u64::from(kiln_queue_work(ptr::null_mut(), &mut a));
+                good += u64::from(!kiln_queue_work(&mut queue, &mut a));
+                good += u64::from(kiln_queue_work(&mut queue, &mut c));
+                good += u64::from(kiln_cancel_work(&mut c));
+                good += u64::from(!kiln_cancel_work(&mut c));
+                good += u64::from(kiln_queue_work(&mut queue, &mut b));
+                kiln_flush_work(ptr::null_mut(), &mut a);
+                good += u64::from(RUN.load(SeqCst) == 2);
+                kiln_workqueue_stop(&mut queue);
+            }
+            good
+        }
+        let mut cpu = boot(Config::default());
+        assert_eq!(kernel(&mut cpu, f), 8);
+        assert_eq!(RUN.load(SeqCst), 2, "what was cancelled did not run");
+    });
+}
+
+static SERVED: AtomicU32 = AtomicU32::new(0);
+
+/// The calls that stand for instructions change no register but RAX.
+#[test]
+fn paravirtual_calls_keep_registers() {
+    alone("hosted::paravirtual_calls_keep_registers", |_| {
+        unsafe extern "C" fn served(_: *mut c_void) {
+            SERVED.fetch_add(1, SeqCst);
+        }
+        unsafe extern "C" fn f(_: *mut c_void) -> u64 {
+            let mut kept = 0;
+            // SAFETY: kernel mode; every register of the calls is declared.
+            unsafe {
+                kiln_open_softirq(7, served);
+                for call in [
+                    kiln_pv_irq_disable as *const () as usize,
+                    kiln_pv_save_fl as *const () as usize,
+                    kiln_pv_irq_enable as *const () as usize,
+                    kiln_pv_save_fl as *const () as usize,
+                    kiln_preempt_schedule_thunk as *const () as usize,
+                ] {
+                    if call == kiln_pv_irq_enable as *const () as usize {
+                        // Pending: served on the way, by C code.
+                        kiln_raise_softirq(7);
+                        asm!("mov dword ptr gs:[76], 1");
+                    }
+                    let [mut c, mut d, mut si, mut di] = [1u64, 2, 3, 4];
+                    let [mut r8, mut r9, mut r10, mut r11] = [5u64, 6, 7, 8];
+                    let flags: u64;
+                    // The stack is at eight bytes, as a tree's is.
+                    asm!(
+                        "push rbp", "mov rbp, rsp", "and rsp, -16", "sub rsp, 8",
+                        "call rax",
+                        "mov rsp, rbp", "pop rbp",
+                        inout("rax") call => flags,
+                        inout("rcx") c, inout("rdx") d, inout("rsi") si, inout("rdi") di,
+                        inout("r8") r8, inout("r9") r9, inout("r10") r10, inout("r11") r11,
+                    );
+                    kept += u64::from([c, d, si, di, r8, r9, r10, r11] == [1, 2, 3, 4, 5, 6, 7, 8]);
+                    if call == kiln_pv_save_fl as *const () as usize {
+                        kept += flags << 8;
+                    }
+                }
+            }
+            kept
+        }
+        let mut cpu = boot(Config::default());
+        // Interrupts were off at the first question and on at the second.
+        assert_eq!(kernel(&mut cpu, f), 5 + (0x200 << 8));
+        assert_eq!(SERVED.load(SeqCst), 1);
+    });
+}
+
+#[test]
+fn a_trees_own_sections_are_counted_and_timed() {
+    alone("hosted::a_trees_own_sections_are_counted_and_timed", |_| {
+        unsafe extern "C" fn f(_: *mut c_void) -> u64 {
+            let mut section = Section {
+                now: 0,
+                irqs_seen: 0,
+            };
+            // SAFETY: kernel mode.
+            unsafe {
+                for _ in 0..1_000 {
+                    kiln_section_time(&mut section);
+                    kiln_section_enter(&section);
+                    kiln_section_leave();
+                }
+                // More than there can be, and more ends than beginnings.
+                for _ in 0..20 {
+                    kiln_section_time(&mut section);
+                    kiln_section_enter(&section);
+                }
+                for _ in 0..30 {
+                    kiln_section_leave();
+                }
+                kiln_warn();
+            }
+            0
+        }
+        let mut cpu = boot(Config::default());
+        kernel(&mut cpu, f);
+        let stats = cpu.stats();
+        assert_eq!(stats.sections, 1_020);
+        assert_eq!(stats.sections_timed, 1_003);
+        assert_eq!(stats.warnings, 1);
+    });
+}
+
+static TICKS: AtomicU64 = AtomicU64::new(0);
+static IDLE: AtomicU64 = AtomicU64::new(0);
+
+#[test]
+fn ticks_and_idleness_are_told() {
+    alone("hosted::ticks_and_idleness_are_told", |_| {
+        unsafe extern "C" fn tick() {
+            let count: u32;
+            // SAFETY: a word of the CPU's.
+            unsafe { asm!("mov {:e}, gs:[8]", out(reg) count) };
+            TICKS.fetch_add(u64::from(count & 0xf_0000 == 0x1_0000), SeqCst);
+        }
+        unsafe extern "C" fn idle(since: u64) {
+            IDLE.fetch_max(since, SeqCst);
+            // Long enough: what is waited for has come about.
+            if TICKS.load(SeqCst) >= 5 && PING.load(SeqCst) == 0 {
+                // SAFETY: kernel mode.
+                unsafe { bump(&PING) };
+            }
+        }
+        unsafe extern "C" fn f(_: *mut c_void) -> u64 {
+            // SAFETY: kernel mode.
+            unsafe { wait_for(&PING, 1) };
+            0
+        }
+        let hooks = Hooks {
+            tick: Some(tick),
+            idle: Some(idle),
+            ..HOOKS
+        };
+        let mut cpu = boot(Config::default());
+        // SAFETY: as above; the hooks live until the end.
+        unsafe { assert!(attach(&mut cpu, &hooks)) };
+        let timer = Timer::start(&mut cpu, Arrivals::Periodic(2_000.0)).expect("a timer");
+        kernel(&mut cpu, f);
+        drop(timer);
+        assert!(TICKS.load(SeqCst) >= 5);
+        assert!(IDLE.load(SeqCst) > 0);
+    });
+}

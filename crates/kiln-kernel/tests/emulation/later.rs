@@ -1,0 +1,350 @@
+//! Operations that may answer later, as a request to a crypto API does: answers are waited for,
+//! checked, counted, and their order is watched.
+
+use std::ffi::c_void;
+use std::ptr;
+use std::sync::atomic::{AtomicU32, Ordering::Relaxed};
+use std::sync::Arc;
+
+use kiln_kernel::cpu::Config;
+use kiln_kernel::hosted::border::{
+    kiln_fpu_usable, kiln_local_bh_disable, kiln_local_bh_enable, kiln_queue_work, kiln_xts_crypt,
+    Work, XtsCall,
+};
+use kiln_kernel::irq::{Arrivals, Timer};
+use kiln_kernel::load::{Counts, Load, Messages, Operation, Plan, TaskWork, Worker};
+use kiln_kernel::xts::{Impl, Op};
+
+use crate::machine::{alone, assert_clean, boot, judge, messages, policy, until};
+
+const EINPROGRESS: i32 = 115;
+const EBUSY: i32 = 16;
+const ENOSPC: i32 = 28;
+const EIO: i32 = 5;
+
+/// What is wrong with a helper, if anything.
+#[derive(Clone, Copy, Debug, PartialEq)]
+enum Fault {
+    None,
+    /// The newest of the queue is served first.
+    LastInFirstOut,
+    /// What may run at once overtakes what is queued.
+    Overtakes,
+    /// Some answers are wrong.
+    Wrong,
+    /// Some answers are errors.
+    Fails,
+}
+
+type Done = unsafe extern "C" fn(*mut c_void, i32);
+
+/// A request, one for each slot.
+#[repr(C)]
+struct Request {
+    call: XtsCall,
+    done: Option<Done>,
+    data: *mut c_void,
+}
+
+const RING: u32 = 256;
+
+/// A request runs at once where a section may be opened, and by the kworker where not.
+///
+/// All of it is read and written field by field: the compiler must not use a vector register,
+/// which in kernel mode is of whoever was interrupted.
+#[repr(C)]
+struct Helper {
+    work: Work,
+    requests: Vec<Request>,
+    /// The slots of those that wait.
+    ring: [AtomicU32; RING as usize],
+    head: AtomicU32,
+    tail: AtomicU32,
+    /// More than so many are refused, or, with `backlog`, told that the queue is full.
+    limit: u32,
+    backlog: bool,
+    always_later: bool,
+    fault: Fault,
+    calls: AtomicU32,
+}
+
+impl Helper {
+    fn new(imp: Impl, messages: &Messages, slots: u32) -> Box<Helper> {
+        Box::new(Helper {
+            work: Work {
+                pending: 0,
+                next: ptr::null_mut(),
+                queue: ptr::null_mut(),
+                f: work,
+            },
+            requests: (0..slots)
+                .map(|_| Request {
+                    call: messages.call(imp),
+                    done: None,
+                    data: ptr::null_mut(),
+                })
+                .collect(),
+            ring: [const { AtomicU32::new(0) }; RING as usize],
+            head: AtomicU32::new(0),
+            tail: AtomicU32::new(0),
+            limit: 200,
+            backlog: false,
+            always_later: false,
+            fault: Fault::None,
+            calls: AtomicU32::new(0),
+        })
+    }
+
+    fn operation(self: &mut Box<Helper>) -> Operation {
+        let slots = self.requests.len() as u32;
+        // SAFETY: the helper outlives the loads of its test.
+        unsafe { Operation::new(crypt, (&raw mut **self).cast(), slots) }
+    }
+
+    unsafe fn run(&self, request: *mut Request) -> i32 {
+        let unlucky = self.calls.fetch_add(1, Relaxed) % 16 == 15;
+        // SAFETY: kernel mode; a message's buffers.
+        unsafe {
+            kiln_xts_crypt((&raw mut (*request).call).cast());
+            if self.fault == Fault::Wrong && unlucky {
+                *(*request).call.dst ^= 1;
+            }
+        }
+        match self.fault == Fault::Fails && unlucky {
+            true => -EIO,
+            false => 0,
+        }
+    }
+}
+
+#[allow(clippy::too_many_arguments)] // struct kiln_op has them
+unsafe extern "C" fn crypt(
+    ctx: *mut c_void,
+    slot: u32,
+    dst: *mut u8,
+    src: *const u8,
+    len: usize,
+    iv: *const u8,
+    decrypt: bool,
+    done: Done,
+    data: *mut c_void,
+) -> i32 {
+    // SAFETY: called in kernel mode with a slot that is not in use.
+    unsafe {
+        let helper = &*ctx.cast::<Helper>();
+        let r = helper.requests.as_ptr().add(slot as usize).cast_mut();
+        (&raw mut (*r).call.dst).write_volatile(dst);
+        (&raw mut (*r).call.src).write_volatile(src);
+        (&raw mut (*r).call.len).write_volatile(len);
+        (&raw mut (*r).call.iv).write_volatile(iv);
+        (&raw mut (*r).call.decrypt).write_volatile(decrypt);
+        (&raw mut (*r).done).write_volatile(Some(done));
+        (&raw mut (*r).data).write_volatile(data);
+        let (head, tail) = (helper.head.load(Relaxed), helper.tail.load(Relaxed));
+        let queued = tail.wrapping_sub(head);
+        let waits = queued > 0 && helper.fault != Fault::Overtakes;
+        if kiln_fpu_usable() && !waits && !helper.always_later {
+            return helper.run(r);
+        }
+        if queued >= helper.limit && !helper.backlog {
+            return -ENOSPC;
+        }
+        kiln_local_bh_disable(0x200);
+        helper.ring[(tail % RING) as usize].store(slot, Relaxed);
+        helper.tail.store(tail.wrapping_add(1), Relaxed);
+        kiln_local_bh_enable(0x200);
+        kiln_queue_work(ptr::null_mut(), ctx.cast());
+        if queued >= helper.limit {
+            -EBUSY
+        } else {
+            -EINPROGRESS
+        }
+    }
+}
+
+/// One request a run, as the work's own queue has others, too.
+unsafe extern "C" fn work(work: *mut Work) {
+    // SAFETY: the work is the helper's first field; the kworker runs one at a time.
+    unsafe {
+        let helper = &*work.cast::<Helper>();
+        kiln_local_bh_disable(0x200);
+        let head = helper.head.load(Relaxed) % RING;
+        if helper.fault == Fault::LastInFirstOut {
+            let last = helper.tail.load(Relaxed).wrapping_sub(1) % RING;
+            let (a, b) = (&helper.ring[head as usize], &helper.ring[last as usize]);
+            b.store(a.swap(b.load(Relaxed), Relaxed), Relaxed);
+        }
+        let slot = helper.ring[head as usize].load(Relaxed);
+        kiln_local_bh_enable(0x200);
+        let r = helper.requests.as_ptr().add(slot as usize).cast_mut();
+        let (done, data) = ((*r).done.expect("it was put"), (*r).data);
+        if helper.backlog {
+            done(data, -EINPROGRESS);
+        }
+        let answer = helper.run(r);
+        kiln_local_bh_disable(0x200);
+        helper.head.fetch_add(1, Relaxed);
+        let more = helper.head.load(Relaxed) != helper.tail.load(Relaxed);
+        done(data, answer);
+        kiln_local_bh_enable(0x200);
+        if more {
+            kiln_queue_work(ptr::null_mut(), work);
+        }
+    }
+}
+
+fn config(preempt_full: bool) -> Config {
+    Config {
+        preempt_full,
+        tick_us: 50,
+        slice_us: 200,
+        switch_ns: 0,
+        ..Config::default()
+    }
+}
+
+/// A helper encrypts the softirqs' messages; interrupts come until `enough`.
+fn softirqs(
+    seed: u64,
+    slots: u32,
+    name: &str,
+    full: bool,
+    make: impl Fn(&mut Helper),
+    enough: impl Fn(&Counts) -> bool,
+) -> Counts {
+    let mut cpu = boot();
+    policy(name).set(&mut cpu);
+    cpu.configure(&config(full));
+    let packets = messages(!seed, Op::Encrypt, 512, 8);
+    let mut helper = Helper::new(Impl::best(), &packets, slots);
+    make(&mut helper);
+    let plan = Plan {
+        task: TaskWork::Crypt(Impl::best(), messages(seed, Op::Encrypt, 16384, 8)),
+        softirq: (Worker::Op(helper.operation()), packets),
+        fallback: judge(),
+        second: None,
+        hardirq_fpu: false,
+    };
+    let mut load = Load::attach(&mut cpu, plan).expect("tiers are there");
+    let timer = Timer::start(load.cpu(), Arrivals::Poisson(20_000.0, seed)).expect("a timer");
+    until("what is to be counted", || {
+        load.run(20);
+        enough(&load.counts())
+    });
+    drop(timer);
+    let counts = load.counts();
+    println!(
+        "{name}, full preemption {full}, {:?}: {counts:?}",
+        helper.fault
+    );
+    counts
+}
+
+fn faulty(fault: Fault) -> impl Fn(&mut Helper) {
+    move |h| h.fault = fault
+}
+
+#[test]
+fn softirqs_answers_come_later_right_and_in_order() {
+    alone(
+        "later::softirqs_answers_come_later_right_and_in_order",
+        |seed| {
+            for full in [false, true] {
+                let enough = |c: &Counts| c.async_punts >= 1_000 && c.softirq_ops >= 2_000;
+                let counts = softirqs(seed, 64, "legacy", full, |_| (), enough);
+                assert_clean("a helper under legacy", &counts);
+                assert_eq!((counts.reordered, counts.errors), (0, 0));
+                // Where the FPU may be used in a softirq nothing is put off.
+                let counts = softirqs(seed, 64, "nested", full, |_| (), |c| c.softirq_ops >= 2_000);
+                assert_clean("a helper under nested", &counts);
+                assert_eq!((counts.async_punts, counts.dropped), (0, 0));
+            }
+        },
+    );
+}
+
+#[test]
+fn a_full_queue_drops() {
+    alone("later::a_full_queue_drops", |seed| {
+        let full = |h: &mut Helper| h.limit = 2;
+        let counts = softirqs(seed, 64, "legacy", false, full, |c| c.dropped >= 100);
+        assert_clean("a full queue", &counts);
+        // All in flight is a full queue, too.
+        let counts = softirqs(seed, 1, "legacy", false, |_| (), |c| c.dropped >= 100);
+        assert_clean("one slot", &counts);
+        let enough = |c: &Counts| c.async_punts >= 1_000;
+        let counts = softirqs(seed, 250, "legacy", false, |_| (), enough);
+        assert_clean("room for all", &counts);
+        assert_eq!(counts.dropped, 0);
+    });
+}
+
+#[test]
+fn another_order_is_seen() {
+    alone("later::another_order_is_seen", |seed| {
+        for fault in [Fault::LastInFirstOut, Fault::Overtakes] {
+            let enough = |c: &Counts| c.async_punts >= 1_000 && c.reordered >= 50;
+            let counts = softirqs(seed, 64, "legacy", false, faulty(fault), enough);
+            assert_clean("another order is no wrong answer", &counts);
+        }
+    });
+}
+
+#[test]
+fn wrong_answers_and_errors_are_seen() {
+    alone("later::wrong_answers_and_errors_are_seen", |seed| {
+        let enough = |c: &Counts| c.softirq_ops >= 1_000;
+        let wrong = softirqs(seed, 64, "legacy", false, faulty(Fault::Wrong), enough);
+        assert!(wrong.softirq_corrupted >= 40 && wrong.errors == 0);
+        let fails = softirqs(seed, 64, "legacy", false, faulty(Fault::Fails), enough);
+        assert!(fails.errors >= 40 && fails.softirq_corrupted == fails.errors);
+    });
+}
+
+/// The task sleeps until its answers are there, with one or with several in flight.
+#[test]
+fn a_task_waits_for_its_answers() {
+    alone("later::a_task_waits_for_its_answers", |seed| {
+        let mut cpu = boot();
+        policy("legacy").set(&mut cpu);
+        for full in [false, true] {
+            cpu.configure(&config(full));
+            for (depth, always_later, backlog) in [
+                (1, false, false),
+                (1, true, false),
+                (8, true, false),
+                (8, true, true),
+            ] {
+                let work = messages(seed, Op::Decrypt, 512, 8);
+                let mut helper = Helper::new(Impl::best(), &work, 8);
+                helper.always_later = always_later;
+                if backlog {
+                    (helper.backlog, helper.limit) = (true, 2);
+                }
+                let plan = Plan {
+                    task: TaskWork::Ask(helper.operation(), Arc::clone(&work), depth),
+                    softirq: (Impl::best().into(), messages(!seed, Op::Encrypt, 512, 8)),
+                    fallback: judge(),
+                    second: None,
+                    hardirq_fpu: false,
+                };
+                let mut load = Load::attach(&mut cpu, plan).expect("tiers are there");
+                let timer =
+                    Timer::start(load.cpu(), Arrivals::Poisson(20_000.0, seed)).expect("a timer");
+                for _ in 0..400 {
+                    load.run(40);
+                }
+                drop(timer);
+                let counts = load.counts();
+                println!("full {full}, {depth} in flight, later {always_later}: {counts:?}");
+                assert_clean("a task that waits", &counts);
+                assert_eq!(
+                    counts.task_ops, 16_000,
+                    "none is left when the task returns"
+                );
+                assert_eq!((counts.dropped, counts.reordered), (0, 0));
+                assert_eq!(counts.async_punts, if always_later { 16_000 } else { 0 });
+            }
+        }
+    });
+}

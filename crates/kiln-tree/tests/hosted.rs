@@ -1,0 +1,420 @@
+//! The services on emulated CPUs, in a child, with the image of a real tree: what needs one is skipped, loudly, unless
+//! KILN_TEST_TREE names it.
+
+use std::cell::UnsafeCell;
+use std::env;
+use std::ffi::{c_void, OsString};
+use std::io::Write;
+use std::path::{Path, PathBuf};
+use std::ptr;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::Mutex;
+use std::time::{Duration, Instant};
+
+use kiln_kbuild::Compiler;
+use kiln_kernel::cpu::{self, Config, Cpu};
+use kiln_kernel::irq::{Arrivals, Timer};
+use kiln_tree::child::{self, Ended, Order, Watch};
+use kiln_tree::event::Event;
+use kiln_tree::{Clock, Host, Image, Loaded, Plan, Source};
+
+static NEVER: AtomicBool = AtomicBool::new(false);
+
+/// The image of the given tree, built once a process.
+fn image() -> Option<PathBuf> {
+    static BUILT: Mutex<Option<PathBuf>> = Mutex::new(None);
+    let tree = env::var_os("KILN_TEST_TREE").filter(|v| !v.is_empty());
+    let Some(tree) = tree else {
+        let line =
+            "\nSKIPPED: no kernel tree: set KILN_TEST_TREE to an unpacked, unconfigured one\n";
+        let _ = std::io::stderr().write_all(line.as_bytes());
+        return None;
+    };
+    let mut built = BUILT.lock().unwrap();
+    if built.is_none() {
+        let cache = Path::new(env!("CARGO_TARGET_TMPDIR")).join("tree-cache");
+        env::set_var("XDG_CACHE_HOME", cache);
+        let plan = Plan {
+            source: Source::open(Path::new(&tree)).unwrap(),
+            compiler: Compiler::from_env().unwrap(),
+            seed: 1,
+            stop: &NEVER,
+            progress: &|_, _| (),
+        };
+        *built = Some(kiln_tree::build(&plan).unwrap().image);
+    }
+    built.clone()
+}
+
+/// In the parent: runs the test of this name in a child with the tree and returns what it left. In the child: runs
+/// `body`, and returns nothing.
+fn alone(name: &str, tests: bool, body: impl FnOnce(Loaded)) -> Option<Ended> {
+    if let Some(order) = Order::from_env().unwrap() {
+        body(Host::load(&order).unwrap());
+        return None;
+    }
+    let mut order = Order::new(&image()?, 1);
+    (order.tests, order.lonely) = (tests, false);
+    let args = [name, "--exact", "--nocapture", "--test-threads=1"].map(OsString::from);
+    let mut watch = Watch {
+        stop: &NEVER,
+        silence: Some(Duration::from_secs(120)),
+        event: &mut |_| (),
+    };
+    let ended = child::run(&order, &args, &mut watch).unwrap();
+    let said = String::from_utf8_lossy(&ended.output).into_owned();
+    let fault = ended.fault.as_ref().map(|f| f.line(&order.image));
+    assert!(ended.status.success(), "{fault:?} {said}");
+    assert!(said.contains("1 passed"), "{said}");
+    Some(ended)
+}
+
+fn timer(cpu: &mut Cpu, hz: f64) -> Timer {
+    Timer::start(cpu, Arrivals::Poisson(hz, 7)).unwrap()
+}
+
+/// All tests that ran and what they said; nothing crashed, nothing warned.
+fn assert_tests_pass(events: &[Event]) {
+    let mut passed = 0;
+    for event in events {
+        match event {
+            Event::Test { driver, result, .. } => {
+                assert_eq!(*result, 0, "{driver}");
+                passed += 1;
+            }
+            Event::Warn { file, line, .. } => panic!("the tree warned at {file}:{line}"),
+            Event::Initcall { address, result } => panic!("initcall {address:#x}: {result}"),
+            _ => {}
+        }
+    }
+    assert!(passed >= 150, "{passed} tests");
+}
+
+fn self_tests(name: &str, config: &Config) {
+    let ended = alone(name, true, |loaded| {
+        let mut cpu = Cpu::boot(config).unwrap();
+        let interrupts = timer(&mut cpu, 4000.0);
+        let host = loaded.start(cpu);
+        drop(interrupts);
+        let stats = host.cpu.stats();
+        assert!(host.initcalls > 50);
+        assert!(stats.irqs > 1000, "{stats:?}");
+        assert!(stats.switches > 200, "{stats:?}");
+        assert!(stats.preemptions > 20 || !config.preempt_full, "{stats:?}");
+        assert_eq!(stats.warnings, 0, "{stats:?}");
+    });
+    if let Some(ended) = ended {
+        assert_tests_pass(&ended.events);
+    }
+}
+
+#[test]
+fn self_tests_pass_while_interrupts_come() {
+    self_tests("self_tests_pass_while_interrupts_come", &Config::default());
+}
+
+/// Every service is preempted everywhere, sooner or later.
+#[test]
+fn self_tests_pass_under_full_preemption() {
+    let config = Config {
+        preempt_full: true,
+        tick_us: 250,
+        slice_us: 250,
+        ..Config::default()
+    };
+    self_tests("self_tests_pass_under_full_preemption", &config);
+}
+
+/// Runs a closure in kernel mode on this thread's CPU. It may call the image.
+fn in_kernel<F: FnMut()>(mut f: F) {
+    unsafe extern "C" fn run<F: FnMut()>(f: *mut c_void) -> u64 {
+        // SAFETY: `in_kernel` gave its closure.
+        unsafe { (*f.cast::<F>())() };
+        0
+    }
+    // SAFETY: takes a pointer to a closure of that type.
+    unsafe { cpu::gate(run::<F>, ptr::from_mut(&mut f).cast()) };
+}
+
+/// A service of the image.
+fn service<F: Copy>(image: &Image, name: &str) -> F {
+    // SAFETY: each use below says the service's own type.
+    unsafe { image.function(&format!("svc_{name}")) }.unwrap()
+}
+
+type Lock = unsafe extern "C" fn(*mut u32) -> u64;
+type Unlock = unsafe extern "C" fn(*mut u32, u64);
+
+struct Shared {
+    lock: UnsafeCell<u32>,
+    count: UnsafeCell<u64>,
+}
+
+// SAFETY: what the test is about: the tree's lock is what keeps the CPUs apart.
+unsafe impl Sync for Shared {}
+
+/// Two CPUs, interrupted, add to one word; how many of their additions were lost.
+fn lost_additions(shared: &Shared, lock: Option<(Lock, Unlock)>) -> u64 {
+    const TIMES: u64 = 200_000;
+    // SAFETY: all threads that use it are joined before and after.
+    unsafe { *shared.count.get() = 0 };
+    std::thread::scope(|scope| {
+        for number in 0..2 {
+            scope.spawn(move || {
+                let config = Config {
+                    number,
+                    ..Config::default()
+                };
+                let mut cpu = Cpu::boot(&config).unwrap();
+                let _interrupts = timer(&mut cpu, 5000.0);
+                for _ in 0..TIMES / 100 {
+                    in_kernel(|| {
+                        for _ in 0..100 {
+                            let at = shared.lock.get();
+                            // SAFETY: the services' own types; without them the race is what the control is about.
+                            unsafe {
+                                let flags = lock.map(|(lock, _)| lock(at));
+                                let old = ptr::read_volatile(shared.count.get());
+                                ptr::write_volatile(shared.count.get(), old + 1);
+                                if let (Some((_, unlock)), Some(flags)) = (lock, flags) {
+                                    unlock(at, flags);
+                                }
+                            }
+                        }
+                    });
+                }
+                assert_eq!(cpu.stats().warnings, 0);
+            });
+        }
+    });
+    // SAFETY: as above.
+    2 * TIMES - unsafe { *shared.count.get() }
+}
+
+#[test]
+fn a_spin_lock_holds_between_two_cpus() {
+    alone("a_spin_lock_holds_between_two_cpus", false, |loaded| {
+        let (lock, unlock): (Lock, Unlock) = (
+            service(&loaded.image, "_raw_spin_lock_irqsave"),
+            service(&loaded.image, "_raw_spin_unlock_irqrestore"),
+        );
+        let shared = Shared {
+            lock: UnsafeCell::new(0),
+            count: UnsafeCell::new(0),
+        };
+        for _ in 0..3 {
+            assert_eq!(lost_additions(&shared, Some((lock, unlock))), 0);
+        }
+        // The control: without it additions are lost.
+        let start = Instant::now();
+        while lost_additions(&shared, None) == 0 {
+            assert!(start.elapsed() < Duration::from_secs(60), "no race");
+        }
+    });
+}
+
+#[test]
+fn waits_end_by_time_and_by_completion() {
+    type Wait = unsafe extern "C" fn(*mut u64, u64) -> u64;
+    type Complete = unsafe extern "C" fn(*mut u64);
+    alone("waits_end_by_time_and_by_completion", false, |loaded| {
+        let wait: Wait = service(&loaded.image, "wait_for_completion_timeout");
+        let complete: Complete = service(&loaded.image, "complete");
+        let hz: *const u32 = loaded.image.symbol("kiln_glue_hz").unwrap() as *const u32;
+        // SAFETY: a constant of the glue.
+        let hz = u64::from(unsafe { *hz });
+        let _cpu = Cpu::boot(&Config::default()).unwrap();
+        let mut completion = [0u64; 8];
+        let at = completion.as_mut_ptr();
+        let mut left = 7;
+        let start = Instant::now();
+        // SAFETY: the services' own types; the completion is larger than the tree's.
+        in_kernel(|| left = unsafe { wait(at, hz / 10) });
+        let took = start.elapsed();
+        assert_eq!(left, 0);
+        assert!(took >= Duration::from_millis(99), "{took:?}");
+        assert!(took < Duration::from_secs(5), "{took:?}");
+
+        // Jiffies that are only read move with the clock, and not without: nothing here ticks.
+        let jiffies = loaded.image.symbol("svc_jiffies").unwrap() as *const u64;
+        // SAFETY: a word of the image, read while its own thread writes it.
+        let read = || unsafe { ptr::read_volatile(jiffies) };
+        let before = read();
+        std::thread::sleep(Duration::from_millis(50));
+        assert_eq!(read(), before);
+        let clock = Clock::start(&loaded.image).unwrap();
+        std::thread::sleep(Duration::from_millis(50));
+        drop(clock);
+        assert!(read() > before && read() < before + 10 * hz);
+
+        // One that another CPU completes.
+        let at = AtomicU64::new(at as u64);
+        std::thread::scope(|scope| {
+            scope.spawn(|| {
+                let config = Config {
+                    number: 1,
+                    ..Config::default()
+                };
+                let _cpu = Cpu::boot(&config).unwrap();
+                std::thread::sleep(Duration::from_millis(50));
+                let at = at.load(Ordering::Relaxed) as *mut u64;
+                // SAFETY: as above.
+                in_kernel(|| unsafe { complete(at) });
+            });
+            let at = at.load(Ordering::Relaxed) as *mut u64;
+            // SAFETY: as above.
+            in_kernel(|| left = unsafe { wait(at, 20 * hz) });
+        });
+        assert!(left > 10 * hz && left < 20 * hz, "{left} of {}", 20 * hz);
+        // It was taken.
+        assert_eq!(completion[0] as u32, 0);
+    });
+}
+
+/// As the tree's wait_event() does it; another CPU wakes.
+#[test]
+fn a_wait_queue_wakes_who_waits() {
+    type Init = unsafe extern "C" fn(*mut u64, *const u8, *mut u8);
+    type Entry = unsafe extern "C" fn(*mut u64, i32);
+    type Prepare = unsafe extern "C" fn(*mut u64, *mut u64, i32) -> i64;
+    type Finish = unsafe extern "C" fn(*mut u64, *mut u64);
+    type Wake = unsafe extern "C" fn(*mut u64, u32, i32, *mut u8) -> i32;
+    type Schedule = unsafe extern "C" fn();
+    const ROUNDS: u64 = 2000;
+    alone("a_wait_queue_wakes_who_waits", false, |loaded| {
+        let image = &loaded.image;
+        let init: Init = service(image, "__init_waitqueue_head");
+        let entry: Entry = service(image, "init_wait_entry");
+        let prepare: Prepare = service(image, "prepare_to_wait_event");
+        let finish: Finish = service(image, "finish_wait");
+        let wake: Wake = service(image, "__wake_up");
+        let schedule: Schedule = service(image, "schedule");
+        let mut queue = [0u64; 8];
+        let at = AtomicU64::new(queue.as_mut_ptr() as u64);
+        let queue = || at.load(Ordering::Relaxed) as *mut u64;
+        let (asked, answered) = (&AtomicU64::new(0), &AtomicU64::new(0));
+        let _cpu = Cpu::boot(&Config::default()).unwrap();
+        // SAFETY: here and below the services' own types; the memory is as large as the tree's.
+        in_kernel(|| unsafe { init(queue(), ptr::null(), ptr::null_mut()) });
+        std::thread::scope(|scope| {
+            scope.spawn(|| {
+                let config = Config {
+                    number: 1,
+                    ..Config::default()
+                };
+                let _cpu = Cpu::boot(&config).unwrap();
+                for round in 1..=ROUNDS {
+                    while asked.load(Ordering::Acquire) < round {
+                        std::hint::spin_loop();
+                    }
+                    answered.store(round, Ordering::Release);
+                    in_kernel(|| {
+                        // SAFETY: as above.
+                        unsafe { wake(queue(), 3, 1, ptr::null_mut()) };
+                    });
+                }
+            });
+            let mut slept = 0;
+            for round in 1..=ROUNDS {
+                // SAFETY: as above.
+                in_kernel(|| unsafe {
+                    let mut waiter = [0u64; 8];
+                    entry(waiter.as_mut_ptr(), 0);
+                    asked.store(round, Ordering::Release);
+                    loop {
+                        prepare(queue(), waiter.as_mut_ptr(), 1);
+                        if answered.load(Ordering::Acquire) == round {
+                            break;
+                        }
+                        slept += 1;
+                        schedule();
+                    }
+                    finish(queue(), waiter.as_mut_ptr());
+                });
+            }
+            assert!(slept > 0);
+        });
+        // Nobody is left on the list.
+        // SAFETY: the list's first word.
+        let first = unsafe { *queue().add(1) };
+        assert_eq!(first, queue() as u64 + 8);
+    });
+}
+
+/// A softirq allocates and frees while the task it interrupts does: no block is given out twice.
+#[test]
+fn memory_is_for_any_context() {
+    type Alloc = unsafe extern "C" fn(usize, u32) -> *mut u64;
+    type Free = unsafe extern "C" fn(*mut u64);
+    type Handler = unsafe extern "C" fn(*mut c_void);
+    type Open = unsafe extern "C" fn(i32, Handler);
+    type Raise = unsafe extern "C" fn(u32);
+    static ALLOC: AtomicU64 = AtomicU64::new(0);
+    static FREE: AtomicU64 = AtomicU64::new(0);
+    static SERVED: AtomicU64 = AtomicU64::new(0);
+    static WRONG: AtomicU64 = AtomicU64::new(0);
+
+    /// Takes blocks, marks them, looks whether the marks are still there.
+    fn use_blocks(mark: u64) {
+        // SAFETY: the addresses of services of these types.
+        let (alloc, free): (Alloc, Free) = unsafe {
+            (
+                std::mem::transmute::<u64, Alloc>(ALLOC.load(Ordering::Relaxed)),
+                std::mem::transmute::<u64, Free>(FREE.load(Ordering::Relaxed)),
+            )
+        };
+        let mut blocks = [ptr::null_mut::<u64>(); 6];
+        for (i, block) in blocks.iter_mut().enumerate() {
+            // SAFETY: a block of at least 64 bytes.
+            unsafe {
+                *block = alloc(64, 0);
+                ptr::write_volatile(*block, mark + i as u64);
+                ptr::write_volatile(block.add(7), mark + i as u64);
+            }
+        }
+        for (i, block) in blocks.iter().enumerate() {
+            // SAFETY: as above.
+            unsafe {
+                let want = mark + i as u64;
+                if ptr::read_volatile(*block) != want || ptr::read_volatile(block.add(7)) != want {
+                    WRONG.fetch_add(1, Ordering::Relaxed);
+                }
+                free(*block);
+            }
+        }
+    }
+
+    unsafe extern "C" fn softirq(_: *mut c_void) {
+        SERVED.fetch_add(1, Ordering::Relaxed);
+        use_blocks(1 << 40);
+    }
+
+    alone("memory_is_for_any_context", false, |loaded| {
+        let image = &loaded.image;
+        let alloc: u64 = image.symbol("svc___kmalloc_noprof").unwrap();
+        let free: u64 = image.symbol("svc_kfree").unwrap();
+        ALLOC.store(alloc, Ordering::Relaxed);
+        FREE.store(free, Ordering::Relaxed);
+        let open: Open = service(image, "open_softirq");
+        let raise: Raise = service(image, "raise_softirq");
+        let mut cpu = Cpu::boot(&Config::default()).unwrap();
+        // SAFETY: the service's own type.
+        in_kernel(|| unsafe { open(6, softirq) });
+        let _interrupts = timer(&mut cpu, 8000.0);
+        let start = Instant::now();
+        let mut mark = 0;
+        while SERVED.load(Ordering::Relaxed) < 20_000 && start.elapsed() < Duration::from_secs(60) {
+            in_kernel(|| {
+                for _ in 0..200 {
+                    mark += 8;
+                    use_blocks(mark);
+                }
+                // SAFETY: the service's own type; served on the way out of the next interrupt, or by ksoftirqd.
+                unsafe { raise(6) };
+            });
+        }
+        assert!(SERVED.load(Ordering::Relaxed) >= 1000);
+        assert_eq!(WRONG.load(Ordering::Relaxed), 0);
+        assert_eq!(cpu.stats().warnings, 0);
+    });
+}

@@ -1,0 +1,134 @@
+// SPDX-License-Identifier: GPL-2.0-only OR MIT
+/*
+ * The CPU as a hosted kernel tree sees it. A tree keeps its stack at eight bytes only,
+ * and Kiln's handlers may run below its calls: what can lead to them realigns it.
+ */
+#include <kiln/cpu.h>
+#include <kiln/kiln.h>
+#include <kiln/preempt.h>
+#include <kiln/sched.h>
+
+#define BORDER __attribute__((force_align_arg_pointer))
+#define FLAGS_IF 0x200ul
+
+bool BORDER kiln_attach(const struct kiln_hooks *hooks)
+{
+	struct cpu *cpu = this_cpu();
+	u32 i;
+
+	for (i = 0; i < cpu->nr_tasks; i++) {
+		struct task *t = &cpu->task[i];
+
+		if (t->state == TASK_FREE)
+			continue;
+		t->foreign = hooks->new_task(t->foreign, t->name,
+					     !(t->flags & TF_KTHREAD));
+		if (!t->foreign)
+			return false;
+	}
+	this_cpu_write(foreign, current->foreign);
+	this_cpu_write(hooks, hooks);
+	return true;
+}
+
+void kiln_detach(void)
+{
+	struct cpu *cpu = this_cpu();
+	u32 i;
+
+	cpu->hooks = NULL;
+	cpu->foreign = NULL;
+	for (i = 0; i < cpu->nr_tasks; i++)
+		cpu->task[i].foreign = NULL;
+}
+
+void kiln_local_bh_disable(unsigned int count)
+{
+	preempt_count_add(count);
+}
+
+void BORDER kiln_local_bh_enable(unsigned int count)
+{
+	bh_enable(count);
+}
+
+unsigned long kiln_local_irq_save(void)
+{
+	return local_irq_save() ? 0 : FLAGS_IF;
+}
+
+void BORDER kiln_local_irq_restore(unsigned long flags)
+{
+	local_irq_restore(!(flags & FLAGS_IF));
+}
+
+void kiln_local_irq_disable(void)
+{
+	local_irq_disable();
+}
+
+void BORDER kiln_local_irq_enable(void)
+{
+	local_irq_enable();
+}
+
+void BORDER kiln_raise_softirq(unsigned int nr)
+{
+	raise_softirq(nr);
+}
+
+void kiln_open_softirq(unsigned int nr, void (*handler)(void *cpu))
+{
+	if (nr < NR_SOFTIRQS)
+		this_cpu()->softirq_handler[nr] = (irq_handler_t *)handler;
+}
+
+void BORDER kiln_do_softirq(void)
+{
+	do_softirq();
+}
+
+void BORDER kiln_preempt_schedule(void)
+{
+	preempt_schedule();
+}
+
+void BORDER kiln_schedule(void)
+{
+	schedule();
+}
+
+bool BORDER kiln_cond_resched(void)
+{
+	return cond_resched();
+}
+
+void BORDER kiln_yield(void)
+{
+	yield();
+}
+
+bool kiln_need_resched(void)
+{
+	return need_resched();
+}
+
+void *BORDER kiln_kthread_create(void (*fn)(void *arg), void *arg, const char *name)
+{
+	return kthread_create(fn, arg, name);
+}
+
+void *kiln_task_word(void *task)
+{
+	return task ? ((struct task *)task)->foreign : this_cpu_read(foreign);
+}
+
+void BORDER kiln_kthread_exit(void)
+{
+	kthread_exit();
+}
+
+void kiln_warn(void)
+{
+	this_cpu_inc(stats.warnings);
+}

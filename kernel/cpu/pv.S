@@ -1,0 +1,67 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR MIT */
+/*
+ * What a tree calls in place of privileged instructions, and where preemption is due:
+ * such calls leave the caller's registers alone.
+ */
+#include <kiln/cpu_offsets.h>
+
+	.macro function name
+	.globl \name
+	.type \name, @function
+\name:
+	.endm
+
+	.macro call_c name
+	push %rbp
+	mov %rsp, %rbp
+	push %rax
+	push %rcx
+	push %rdx
+	push %rsi
+	push %rdi
+	push %r8
+	push %r9
+	push %r10
+	push %r11
+	and $-16, %rsp
+	call \name
+	lea -72(%rbp), %rsp
+	pop %r11
+	pop %r10
+	pop %r9
+	pop %r8
+	pop %rdi
+	pop %rsi
+	pop %rdx
+	pop %rcx
+	pop %rax
+	pop %rbp
+	.endm
+
+	.text
+	function kiln_pv_save_fl
+	cmpl $0, %gs:KILN_CPU_IRQS_OFF
+	mov $0, %eax
+	jne 1f
+	mov $0x200, %eax
+1:	ret
+	.size kiln_pv_save_fl, . - kiln_pv_save_fl
+
+	function kiln_pv_irq_disable
+	movl $1, %gs:KILN_CPU_IRQS_OFF
+	ret
+	.size kiln_pv_irq_disable, . - kiln_pv_irq_disable
+
+	function kiln_pv_irq_enable
+	movl $0, %gs:KILN_CPU_IRQS_OFF
+	cmpl $0, %gs:KILN_CPU_IRQ_PENDING
+	jne 1f
+	ret
+1:	call_c local_irq_enable
+	ret
+	.size kiln_pv_irq_enable, . - kiln_pv_irq_enable
+
+	function kiln_preempt_schedule_thunk
+	call_c preempt_schedule
+	ret
+	.size kiln_preempt_schedule_thunk, . - kiln_preempt_schedule_thunk

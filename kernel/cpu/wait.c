@@ -1,0 +1,152 @@
+// SPDX-License-Identifier: GPL-2.0-only OR MIT
+/*
+ * Sleeping and waking by address, among all CPUs of the process. What waits is in one
+ * table under one lock, which is held for a few instructions with interrupts off.
+ *
+ * A waiter enters the table and then asks for what it waits for; a waker makes it true
+ * and then looks into the table: one of the two sees the other.
+ */
+#include <kiln/kiln.h>
+#include <kiln/preempt.h>
+#include <kiln/sched.h>
+
+#include "cpu_internal.h"
+
+enum { BUCKETS = 64 };
+
+static struct waiter *table[BUCKETS];
+static u32 table_lock;
+
+static void lock(void)
+{
+	while (__atomic_exchange_n(&table_lock, 1, __ATOMIC_ACQUIRE))
+		__asm__ volatile("pause");
+}
+
+static void unlock(void)
+{
+	__atomic_store_n(&table_lock, 0, __ATOMIC_RELEASE);
+}
+
+static struct waiter **bucket(const volatile void *on)
+{
+	return &table[(u64)on * 0x9e3779b97f4a7c15ull >> 58];
+}
+
+static void unlink(struct task *t)
+{
+	*t->waiter.prev = t->waiter.next;
+	if (t->waiter.next)
+		t->waiter.next->prev = t->waiter.prev;
+	t->waits = false;
+}
+
+static struct task *waiting(struct waiter *w)
+{
+	return (struct task *)((u8 *)w - __builtin_offsetof(struct task, waiter));
+}
+
+void wait_on(struct task *t, const volatile void *on)
+{
+	struct waiter **at = bucket(on);
+
+	lock();
+	if (t->waits)
+		unlink(t);
+	t->waiter.on = on;
+	t->waiter.next = *at;
+	t->waiter.prev = at;
+	if (*at)
+		(*at)->prev = &t->waiter.next;
+	*at = &t->waiter;
+	t->waits = true;
+	t->state = TASK_SLEEPING;
+	unlock();
+	__atomic_thread_fence(__ATOMIC_SEQ_CST);
+}
+
+void kiln_wait_prepare(const volatile void *on)
+{
+	const bool off = local_irq_save();
+
+	wait_on(current, on);
+	local_irq_restore(off);
+}
+
+void kiln_wait_finish(void)
+{
+	const bool off = local_irq_save();
+	struct task *t = current;
+
+	t->state = TASK_RUNNING;
+	lock();
+	if (t->waits)
+		unlink(t);
+	unlock();
+	local_irq_restore(off);
+}
+
+void kiln_wake(const volatile void *on)
+{
+	struct cpu *cpu = this_cpu();
+	struct waiter **at = bucket(on), *w, *next;
+	bool off;
+
+	__atomic_thread_fence(__ATOMIC_SEQ_CST);
+	if (!__atomic_load_n(at, __ATOMIC_RELAXED))
+		return;
+	off = local_irq_save();
+	lock();
+	for (w = *at; w; w = next) {
+		struct task *t = waiting(w);
+
+		next = w->next;
+		if (w->on != on)
+			continue;
+		unlink(t);
+		if (t->cpu == cpu)
+			wake_up(t);
+		else
+			wake_up_remote(t);
+	}
+	unlock();
+	local_irq_restore(off);
+}
+
+/* A CPU goes away: none of its tasks waits any more. */
+void wait_none(struct cpu *cpu)
+{
+	u32 i;
+
+	lock();
+	for (i = 0; i < cpu->nr_tasks; i++)
+		if (cpu->task[i].waits)
+			unlink(&cpu->task[i]);
+	unlock();
+}
+
+/* Each task is on its CPU's list once, whoever puts it there. */
+void wake_up_remote(struct task *t)
+{
+	struct task *first;
+
+	if (__atomic_exchange_n(&t->remote_queued, 1, __ATOMIC_ACQ_REL))
+		return;
+	first = __atomic_load_n(&t->cpu->remote, __ATOMIC_RELAXED);
+	do {
+		t->remote_next = first;
+	} while (!__atomic_compare_exchange_n(&t->cpu->remote, &first, t, false,
+					      __ATOMIC_RELEASE, __ATOMIC_RELAXED));
+}
+
+/* Interrupts are off. */
+void wakes_of_others(struct cpu *cpu)
+{
+	struct task *t, *next;
+
+	for (t = __atomic_exchange_n(&cpu->remote, NULL, __ATOMIC_ACQUIRE); t; t = next) {
+		next = t->remote_next;
+		__atomic_store_n(&t->remote_queued, 0, __ATOMIC_RELEASE);
+		wake_up(t);
+	}
+}

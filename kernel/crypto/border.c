@@ -1,0 +1,218 @@
+// SPDX-License-Identifier: GPL-2.0-only OR MIT
+/*
+ * Transforms and requests for those outside.
+ */
+#include <kiln/context.h>
+#include <kiln/crypto.h>
+#include <kiln/fpu.h>
+#include <kiln/kiln.h>
+#include <kiln/preempt.h>
+#include <kiln/sched.h>
+#include <kiln/slab.h>
+#include <kiln/string.h>
+
+int kiln_crypto_init(void)
+{
+	static bool done;
+
+	if (__atomic_exchange_n(&done, true, __ATOMIC_ACQ_REL))
+		return 0;
+	return xts_register();
+}
+
+void kiln_crypto_model(u32 model)
+{
+	crypto_model_set(model);
+}
+
+u64 kiln_crypto_open(void *arg)
+{
+	struct kiln_tfm *t = arg;
+	struct crypto_skcipher *tfm;
+
+	tfm = crypto_alloc_skcipher(t->name, t->type, t->mask, &t->err);
+	t->tfm = tfm;
+	if (tfm) {
+		t->driver = tfm->alg->driver_name;
+		t->flags = tfm->alg->flags;
+		t->priority = tfm->alg->priority;
+	}
+	return !tfm;
+}
+
+u64 kiln_crypto_close(void *arg)
+{
+	const struct kiln_tfm *t = arg;
+
+	crypto_free_skcipher(t->tfm);
+	return 0;
+}
+
+u64 kiln_crypto_setkey(void *arg)
+{
+	struct kiln_setkey *s = arg;
+
+	s->err = crypto_skcipher_setkey(s->tfm, s->key, s->len);
+	return 0;
+}
+
+static int submit(struct skcipher_request *req, bool decrypt)
+{
+	return decrypt ? crypto_skcipher_decrypt(req) : crypto_skcipher_encrypt(req);
+}
+
+/* Behind a request whose pieces are one each: room for these. */
+struct plain_request {
+	struct scatterlist src, dst;
+};
+
+static struct skcipher_request *new_request(struct crypto_skcipher *tfm)
+{
+	struct skcipher_request *req;
+
+	req = kmalloc(sizeof(*req) + crypto_skcipher_reqsize(tfm) +
+		      sizeof(struct plain_request));
+	if (req)
+		req->tfm = tfm;
+	return req;
+}
+
+static void *request_alloc(void *tfm)
+{
+	return new_request(tfm);
+}
+
+static void request_free(void *req)
+{
+	kfree(req);
+}
+
+static int request_submit(void *request, const struct kiln_submission *s)
+{
+	struct skcipher_request *req = request;
+	struct plain_request *plain =
+		(struct plain_request *)((u8 *)req + sizeof(*req) +
+					 crypto_skcipher_reqsize(req->tfm));
+
+	sg_init_one(&plain->src, s->src, s->len);
+	sg_init_one(&plain->dst, s->dst, s->len);
+	skcipher_request_set_callback(req, s->flags, s->complete, s->data);
+	skcipher_request_set_crypt(req, &plain->src, &plain->dst, s->len, s->iv);
+	return submit(req, s->decrypt);
+}
+
+static void tfm_free(void *tfm)
+{
+	crypto_free_skcipher(tfm);
+}
+
+const struct kiln_request_ops kiln_request_ops = {
+	.request_alloc = request_alloc,
+	.request_free = request_free,
+	.submit = request_submit,
+	.tfm_free = tfm_free,
+};
+
+struct errand {
+	struct kiln_request *r;
+	struct skcipher_request *req;
+};
+
+static void submit_there(void *arg)
+{
+	const struct errand *e = arg;
+
+	e->r->submitted = submit(e->req, e->r->decrypt);
+}
+
+u64 kiln_crypto_request(void *arg)
+{
+	struct kiln_request *r = arg;
+	struct crypto_wait wait = { 0 };
+	struct errand e = { .r = r };
+
+	e.req = new_request(r->tfm);
+	r->submitted = r->result = -ENOMEM;
+	if (!e.req)
+		return 1;
+	skcipher_request_set_callback(e.req, r->context == KILN_TASK ?
+				      CRYPTO_TFM_REQ_MAY_SLEEP : 0,
+				      crypto_req_done, &wait);
+	skcipher_request_set_crypt(e.req, r->src, r->dst, r->len, r->iv);
+	run_in_context(r->context, submit_there, &e);
+	r->result = crypto_wait_req(r->submitted, &wait);
+	kfree(e.req);
+	return 0;
+}
+
+static noinline int nothing(struct skcipher_request *req)
+{
+	__asm__ volatile("" : : "r"(req) : "memory");
+	return 0;
+}
+
+/* What one part of the simd helper does, for the same request. */
+static int part(u32 which, struct skcipher_request *req)
+{
+	static int (*volatile call)(struct skcipher_request *req) = nothing;
+	struct skcipher_request *sub = (struct skcipher_request *)req->ctx;
+
+	switch (which) {
+	case KILN_REQUEST_CHECKS:
+		return !crypto_simd_usable() || (in_atomic() && *(volatile u32 *)&req->flags);
+	case KILN_REQUEST_COPY:
+		*sub = *req;
+		barrier();
+		return 0;
+	case KILN_REQUEST_CALL:
+		return call(req);
+	default:
+		return 0;
+	}
+}
+
+u64 kiln_crypto_requests(void *arg)
+{
+	struct kiln_requests *r = arg;
+	struct crypto_skcipher *tfm = r->tfm;
+	struct skcipher_request *req = new_request(tfm);
+	struct crypto_wait wait = { 0 };
+	struct scatterlist src, dst;
+	size_t offset = 0, i = 0;
+	u64 n;
+
+	r->err = -ENOMEM;
+	if (!req)
+		return 1;
+	r->err = 0;
+	/* There is a sub-request in the request only behind the helper. */
+	if (r->part == KILN_REQUEST_COPY && crypto_skcipher_reqsize(tfm) < sizeof(*req))
+		r->err = -EINVAL;
+	for (n = r->err ? 0 : r->calls; n; n--) {
+		int err;
+
+		sg_init_one(&src, r->src + offset, r->len);
+		sg_init_one(&dst, r->dst + offset, r->len);
+		skcipher_request_set_callback(req, CRYPTO_TFM_REQ_MAY_SLEEP,
+					      crypto_req_done, &wait);
+		skcipher_request_set_crypt(req, &src, &dst, r->len, r->iv + 16 * i);
+		barrier();
+		if (r->part == KILN_REQUEST)
+			err = submit(req, r->decrypt);
+		else
+			err = part(r->part, req);
+		if (unlikely(err)) {
+			r->later += err == -EINPROGRESS;
+			err = crypto_wait_req(err, &wait);
+			if (err && !r->err)
+				r->err = err;
+		}
+		offset += r->stride;
+		if (++i == r->count) {
+			i = 0;
+			offset = 0;
+		}
+	}
+	kfree(req);
+	return 0;
+}

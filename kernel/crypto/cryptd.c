@@ -1,0 +1,274 @@
+// SPDX-License-Identifier: GPL-2.0-only OR MIT
+/*
+ * cryptd: requests that cannot be served where they are made wait for a kworker of the
+ * same CPU.
+ */
+#include <kiln/crypto.h>
+#include <kiln/kiln.h>
+#include <kiln/preempt.h>
+#include <kiln/sched.h>
+#include <kiln/slab.h>
+#include <kiln/string.h>
+
+static u32 broken;
+
+void kiln_cryptd_break(u32 rules)
+{
+	broken = rules;
+}
+
+struct cryptd_ctx {
+	/*
+	 * One for the owner, one for each request accepted and not yet answered. Zero if
+	 * the transform was allocated by name: then nobody counts.
+	 */
+	u32 refcnt;
+	struct crypto_skcipher *child;
+};
+
+struct cryptd_rctx {
+	bool decrypt;
+	struct skcipher_request sub;	/* last: its ctx follows */
+};
+
+static struct cryptd_rctx *request_ctx(struct skcipher_request *req)
+{
+	return (struct cryptd_rctx *)req->ctx;
+}
+
+static void tell(struct skcipher_request *req, int err)
+{
+	local_bh_disable();
+	req->complete(req->data, err);
+	local_bh_enable();
+}
+
+static void serve(struct skcipher_request *req)
+{
+	struct crypto_skcipher *tfm = req->tfm;
+	struct cryptd_ctx *ctx = crypto_skcipher_ctx(tfm);
+	struct skcipher_request *sub = &request_ctx(req)->sub;
+	const bool counted = __atomic_load_n(&ctx->refcnt, __ATOMIC_RELAXED);
+	int err;
+
+	sub->tfm = ctx->child;
+	skcipher_request_set_callback(sub, CRYPTO_TFM_REQ_MAY_SLEEP, NULL, NULL);
+	skcipher_request_set_crypt(sub, req->src, req->dst, req->cryptlen, req->iv);
+	err = request_ctx(req)->decrypt ? crypto_skcipher_decrypt(sub) :
+					  crypto_skcipher_encrypt(sub);
+	/* The request, and the memory it is in, may be gone from here on. */
+	tell(req, err);
+	if (counted && !(broken & KILN_CRYPTD_UNCOUNTED) &&
+	    !__atomic_sub_fetch(&ctx->refcnt, 1, __ATOMIC_ACQ_REL))
+		crypto_free_skcipher(tfm);
+}
+
+/* One request a run; the work queues itself again while there are more. */
+static void cryptd_run(struct kiln_work *work)
+{
+	struct crypto_queue *queue = &this_cpu()->cryptd_queue;
+	struct skcipher_request *req, *backlog;
+
+	local_bh_disable();
+	backlog = crypto_get_backlog(queue);
+	req = crypto_dequeue_request(queue);
+	local_bh_enable();
+	if (!req)
+		return;
+	if (backlog)
+		tell(backlog, -EINPROGRESS);
+	serve(req);
+	if (*(volatile u32 *)&queue->qlen)
+		kiln_queue_work(NULL, work);
+}
+
+static void break_rules(struct crypto_queue *queue, struct skcipher_request *req)
+{
+	if (broken & KILN_CRYPTD_NO_LIMIT)
+		queue->max_qlen = ~0u;
+	if (broken & KILN_CRYPTD_NO_BACKLOG)
+		req->flags &= ~(u32)CRYPTO_TFM_REQ_MAY_BACKLOG;
+	/* The last to come goes to the head: it is left out of the list for that. */
+	if (broken & KILN_CRYPTD_LATE_FIRST && queue->head != queue->tail) {
+		struct skcipher_request *last = queue->tail, *before = queue->head;
+
+		while (before->next != last)
+			before = before->next;
+		before->next = NULL;
+		queue->tail = before;
+		last->next = queue->head;
+		queue->head = last;
+	}
+}
+
+static int enqueue(struct skcipher_request *req, bool decrypt)
+{
+	struct cryptd_ctx *ctx = crypto_skcipher_ctx(req->tfm);
+	struct cpu *cpu = this_cpu();
+	int err;
+
+	request_ctx(req)->decrypt = decrypt;
+	local_bh_disable();
+	if (unlikely(broken))
+		break_rules(&cpu->cryptd_queue, req);
+	err = crypto_enqueue_request(&cpu->cryptd_queue, req);
+	if (err != -ENOSPC) {
+		kiln_queue_work(NULL, &cpu->cryptd_work);
+		if (__atomic_load_n(&ctx->refcnt, __ATOMIC_RELAXED) &&
+		    !(broken & KILN_CRYPTD_UNCOUNTED))
+			__atomic_add_fetch(&ctx->refcnt, 1, __ATOMIC_RELAXED);
+	}
+	local_bh_enable();
+	return err;
+}
+
+static int cryptd_encrypt(struct skcipher_request *req)
+{
+	return enqueue(req, false);
+}
+
+static int cryptd_decrypt(struct skcipher_request *req)
+{
+	return enqueue(req, true);
+}
+
+static int cryptd_setkey(struct crypto_skcipher *tfm, const u8 *key, u32 len)
+{
+	struct cryptd_ctx *ctx = crypto_skcipher_ctx(tfm);
+
+	return crypto_skcipher_setkey(ctx->child, key, len);
+}
+
+/* The algorithm that an instance is of is found by the driver name within its own. */
+static int cryptd_init(struct crypto_skcipher *tfm)
+{
+	struct cryptd_ctx *ctx = crypto_skcipher_ctx(tfm);
+	const struct skcipher_alg *child = tfm->alg->impl;
+	int err;
+
+	ctx->child = crypto_alloc_skcipher(child->driver_name,
+					   child->flags & CRYPTO_ALG_INTERNAL,
+					   CRYPTO_ALG_INTERNAL | CRYPTO_ALG_ASYNC, &err);
+	if (!ctx->child)
+		return err;
+	tfm->reqsize = sizeof(struct cryptd_rctx) + crypto_skcipher_reqsize(ctx->child);
+	return 0;
+}
+
+static void cryptd_exit(struct crypto_skcipher *tfm)
+{
+	struct cryptd_ctx *ctx = crypto_skcipher_ctx(tfm);
+
+	crypto_free_skcipher(ctx->child);
+}
+
+void cryptd_start(void)
+{
+	struct cpu *cpu = this_cpu();
+
+	cpu->cryptd_queue.max_qlen = CRYPTD_MAX_CPU_QLEN;
+	cpu->cryptd_work.fn = cryptd_run;
+}
+
+static const char prefix[] = "cryptd(";
+
+/* "cryptd(" @name ")" to @to; 0, or -ENAMETOOLONG. */
+static int wrap_name(char *to, const char *name)
+{
+	size_t n = 0;
+
+	memset(to, 0, CRYPTO_MAX_ALG_NAME);
+	while (name[n])
+		n++;
+	if (n + sizeof(prefix) + 1 > CRYPTO_MAX_ALG_NAME)
+		return -ENAMETOOLONG;
+	memcpy(to, prefix, sizeof(prefix) - 1);
+	memcpy(to + sizeof(prefix) - 1, name, n);
+	to[sizeof(prefix) - 1 + n] = ')';
+	return 0;
+}
+
+struct skcipher_alg *cryptd_instance(const char *name, u32 type, u32 mask, int *err)
+{
+	char inner[CRYPTO_MAX_ALG_NAME] = { 0 };
+	struct crypto_skcipher *child;
+	struct skcipher_alg *alg;
+	size_t n = 0;
+
+	*err = -ENOENT;
+	while (name[n] && n < CRYPTO_MAX_ALG_NAME)
+		n++;
+	if (n < sizeof(prefix) + 1 || n >= CRYPTO_MAX_ALG_NAME || name[n - 1] != ')' ||
+	    memcmp(name, prefix, sizeof(prefix) - 1))
+		return NULL;
+	/* A caller that excludes what answers later does not get this. */
+	if (mask & CRYPTO_ALG_ASYNC && !(type & CRYPTO_ALG_ASYNC))
+		return NULL;
+	memcpy(inner, name + sizeof(prefix) - 1, n - sizeof(prefix));
+	/* What answers later itself cannot be asked from the kworker. */
+	child = crypto_alloc_skcipher(inner, type & CRYPTO_ALG_INTERNAL,
+				      (mask & CRYPTO_ALG_INTERNAL) | CRYPTO_ALG_ASYNC, err);
+	if (!child)
+		return NULL;
+	alg = kmalloc(sizeof(*alg));
+	*err = -ENOMEM;
+	if (alg) {
+		*alg = *child->alg;
+		*err = wrap_name(alg->driver_name, child->alg->driver_name);
+		alg->flags = CRYPTO_ALG_ASYNC | (child->alg->flags & CRYPTO_ALG_INTERNAL);
+		alg->models = CRYPTO_MODEL_ALL;
+		alg->priority += 50;
+		alg->ctxsize = sizeof(struct cryptd_ctx);
+		alg->setkey = cryptd_setkey;
+		alg->encrypt = cryptd_encrypt;
+		alg->decrypt = cryptd_decrypt;
+		alg->init = cryptd_init;
+		alg->exit = cryptd_exit;
+		alg->impl = child->alg;
+		alg->users = 0;
+		alg->instance = true;
+		if (*err) {
+			kfree(alg);
+			alg = NULL;
+		}
+	}
+	crypto_free_skcipher(child);
+	return alg;
+}
+
+struct crypto_skcipher *cryptd_alloc_skcipher(const char *name, u32 type, u32 mask,
+					      int *err)
+{
+	char wrapped[CRYPTO_MAX_ALG_NAME];
+	struct crypto_skcipher *tfm;
+
+	*err = wrap_name(wrapped, name);
+	if (*err)
+		return NULL;
+	tfm = crypto_alloc_skcipher(wrapped, type, mask, err);
+	if (tfm)
+		((struct cryptd_ctx *)crypto_skcipher_ctx(tfm))->refcnt = 1;
+	return tfm;
+}
+
+void cryptd_free_skcipher(struct crypto_skcipher *tfm)
+{
+	struct cryptd_ctx *ctx = crypto_skcipher_ctx(tfm);
+
+	if (!__atomic_sub_fetch(&ctx->refcnt, 1, __ATOMIC_ACQ_REL))
+		crypto_free_skcipher(tfm);
+}
+
+struct crypto_skcipher *cryptd_skcipher_child(struct crypto_skcipher *tfm)
+{
+	struct cryptd_ctx *ctx = crypto_skcipher_ctx(tfm);
+
+	return ctx->child;
+}
+
+bool cryptd_skcipher_queued(struct crypto_skcipher *tfm)
+{
+	struct cryptd_ctx *ctx = crypto_skcipher_ctx(tfm);
+
+	return __atomic_load_n(&ctx->refcnt, __ATOMIC_RELAXED) > 1;
+}

@@ -1,0 +1,48 @@
+// SPDX-License-Identifier: GPL-2.0-only OR MIT
+/*
+ * A queue of requests with a limit, and a backlog beyond it for those who may wait.
+ */
+#include <kiln/crypto.h>
+#include <kiln/kiln.h>
+
+int crypto_enqueue_request(struct crypto_queue *queue, struct skcipher_request *req)
+{
+	int err = -EINPROGRESS;
+
+	if (queue->qlen >= queue->max_qlen) {
+		if (!(req->flags & CRYPTO_TFM_REQ_MAY_BACKLOG))
+			return -ENOSPC;
+		err = -EBUSY;
+		if (!queue->backlog)
+			queue->backlog = req;
+	}
+	queue->qlen++;
+	req->next = NULL;
+	if (queue->tail)
+		queue->tail->next = req;
+	else
+		queue->head = req;
+	queue->tail = req;
+	return err;
+}
+
+/* With each that leaves, the first of the backlog moves in. */
+struct skcipher_request *crypto_dequeue_request(struct crypto_queue *queue)
+{
+	struct skcipher_request *req = queue->head;
+
+	if (!req)
+		return NULL;
+	queue->qlen--;
+	if (queue->backlog)
+		queue->backlog = queue->backlog->next;
+	queue->head = req->next;
+	if (!queue->head)
+		queue->tail = NULL;
+	return req;
+}
+
+struct skcipher_request *crypto_get_backlog(const struct crypto_queue *queue)
+{
+	return queue->backlog;
+}

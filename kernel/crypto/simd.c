@@ -1,0 +1,107 @@
+// SPDX-License-Identifier: GPL-2.0-only OR MIT
+/*
+ * The simd helper: a SIMD algorithm for callers in any context. Where the FPU is usable
+ * the request goes on at once, else to a kworker through cryptd.
+ */
+#include <kiln/crypto.h>
+#include <kiln/fpu.h>
+#include <kiln/kiln.h>
+#include <kiln/preempt.h>
+#include <kiln/slab.h>
+#include <kiln/string.h>
+
+struct simd_ctx {
+	struct crypto_skcipher *cryptd;
+};
+
+static int simd_setkey(struct crypto_skcipher *tfm, const u8 *key, u32 len)
+{
+	struct simd_ctx *ctx = crypto_skcipher_ctx(tfm);
+
+	return crypto_skcipher_setkey(ctx->cryptd, key, len);
+}
+
+/*
+ * Who cannot sleep must not overtake those of this transform that wait; who can, waited
+ * for them himself or does not mind.
+ */
+static __always_inline struct skcipher_request *sub_request(struct skcipher_request *req)
+{
+	struct simd_ctx *ctx = crypto_skcipher_ctx(req->tfm);
+	struct skcipher_request *sub = (struct skcipher_request *)req->ctx;
+
+	*sub = *req;
+	if (!crypto_simd_usable() ||
+	    (in_atomic() && cryptd_skcipher_queued(ctx->cryptd)))
+		sub->tfm = ctx->cryptd;
+	else
+		sub->tfm = cryptd_skcipher_child(ctx->cryptd);
+	return sub;
+}
+
+static int simd_encrypt(struct skcipher_request *req)
+{
+	return crypto_skcipher_encrypt(sub_request(req));
+}
+
+static int simd_decrypt(struct skcipher_request *req)
+{
+	return crypto_skcipher_decrypt(sub_request(req));
+}
+
+static int simd_init(struct crypto_skcipher *tfm)
+{
+	struct simd_ctx *ctx = crypto_skcipher_ctx(tfm);
+	const struct skcipher_alg *inner = tfm->alg->impl;
+	u32 size;
+	int err;
+
+	ctx->cryptd = cryptd_alloc_skcipher(inner->driver_name, CRYPTO_ALG_INTERNAL,
+					    CRYPTO_ALG_INTERNAL, &err);
+	if (!ctx->cryptd)
+		return err;
+	size = crypto_skcipher_reqsize(cryptd_skcipher_child(ctx->cryptd));
+	if (size < crypto_skcipher_reqsize(ctx->cryptd))
+		size = crypto_skcipher_reqsize(ctx->cryptd);
+	tfm->reqsize = sizeof(struct skcipher_request) + size;
+	return 0;
+}
+
+static void simd_exit(struct crypto_skcipher *tfm)
+{
+	struct simd_ctx *ctx = crypto_skcipher_ctx(tfm);
+
+	cryptd_free_skcipher(ctx->cryptd);
+}
+
+int simd_register_skcipher(const struct skcipher_alg *inner)
+{
+	struct skcipher_alg *alg;
+	int err;
+
+	if (inner->name[0] != '_' || inner->name[1] != '_' ||
+	    inner->driver_name[0] != '_' || inner->driver_name[1] != '_')
+		return -EINVAL;
+	alg = kmalloc(sizeof(*alg));
+	if (!alg)
+		return -ENOMEM;
+	*alg = *inner;
+	memset(alg->name, 0, sizeof(alg->name));
+	memset(alg->driver_name, 0, sizeof(alg->driver_name));
+	memcpy(alg->name, inner->name + 2, sizeof(alg->name) - 2);
+	memcpy(alg->driver_name, inner->driver_name + 2, sizeof(alg->driver_name) - 2);
+	alg->flags = (inner->flags & ~CRYPTO_ALG_INTERNAL) | CRYPTO_ALG_ASYNC;
+	alg->models = CRYPTO_MODEL_HELPER;
+	alg->ctxsize = sizeof(struct simd_ctx);
+	alg->setkey = simd_setkey;
+	alg->encrypt = simd_encrypt;
+	alg->decrypt = simd_decrypt;
+	alg->init = simd_init;
+	alg->exit = simd_exit;
+	alg->impl = inner;
+	alg->users = 0;
+	err = crypto_register_skcipher(alg);
+	if (err)
+		kfree(alg);
+	return err;
+}

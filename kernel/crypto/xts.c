@@ -1,0 +1,153 @@
+// SPDX-License-Identifier: GPL-2.0-only OR MIT
+/*
+ * xts(aes) for the crypto API: each implementation as an algorithm of its own, those with
+ * vector registers also as an internal one behind the simd helper.
+ */
+#include <kiln/cpufeature.h>
+#include <kiln/crypto.h>
+#include <kiln/fpu.h>
+#include <kiln/kiln.h>
+#include <kiln/slab.h>
+#include <kiln/string.h>
+
+#include "../ciphers/xts/xts.h"
+
+static int xts_alg_setkey(struct crypto_skcipher *tfm, const u8 *key, u32 len)
+{
+	return xts_setkey(crypto_skcipher_ctx(tfm), key, len);
+}
+
+/* In pieces: a section each, so that none lasts longer than a page takes. */
+static noinline int crypt_pieces(struct skcipher_request *req, const bool simd,
+				 const bool decrypt)
+{
+	const struct xts_key *key = crypto_skcipher_ctx(req->tfm);
+	const struct kiln_xts_impl *impl = req->tfm->alg->impl;
+	u8 tweak[AES_BLOCK_SIZE] __aligned(16);
+	struct skcipher_walk walk;
+	bool first = true;
+	int err;
+
+	err = skcipher_walk_first(&walk, req);
+	if (err)
+		return err;
+	memcpy(tweak, req->iv, sizeof(tweak));
+	while (walk.nbytes) {
+		if (simd)
+			kernel_fpu_begin();
+		if (first)
+			impl->first_tweak(key, tweak);
+		(decrypt ? impl->decrypt_from : impl->encrypt_from)(
+			key, walk.dst, walk.src, walk.nbytes, tweak);
+		if (simd)
+			kernel_fpu_end();
+		first = false;
+		xts_tweak_advance(tweak, walk.nbytes / AES_BLOCK_SIZE);
+		skcipher_walk_done(&walk);
+	}
+	memzero_explicit(tweak, sizeof(tweak));
+	return 0;
+}
+
+/* One piece on either side is one call; a page of it at most, for the same reason. */
+static __always_inline int crypt(struct skcipher_request *req, const bool simd,
+				 const bool decrypt)
+{
+	const struct kiln_xts_impl *impl = req->tfm->alg->impl;
+	const u32 len = req->cryptlen;
+
+	if (unlikely(len < AES_BLOCK_SIZE))
+		return -EINVAL;
+	if (unlikely(req->src->length < len || req->dst->length < len ||
+		     len > WALK_PAGE))
+		return crypt_pieces(req, simd, decrypt);
+	if (simd)
+		kernel_fpu_begin();
+	(decrypt ? impl->decrypt : impl->encrypt)(crypto_skcipher_ctx(req->tfm),
+						  req->dst->addr, req->src->addr, len,
+						  req->iv);
+	if (simd)
+		kernel_fpu_end();
+	return 0;
+}
+
+static int encrypt_simd(struct skcipher_request *req)
+{
+	return crypt(req, true, false);
+}
+
+static int decrypt_simd(struct skcipher_request *req)
+{
+	return crypt(req, true, true);
+}
+
+static int encrypt_scalar(struct skcipher_request *req)
+{
+	return crypt(req, false, false);
+}
+
+static int decrypt_scalar(struct skcipher_request *req)
+{
+	return crypt(req, false, true);
+}
+
+static void append(char *to, const char *text)
+{
+	while (*to)
+		to++;
+	while (*text)
+		*to++ = *text++;
+}
+
+static int add(const struct kiln_xts_impl *impl, const char *prefix, u32 models, u32 flags,
+	       struct skcipher_alg **added)
+{
+	struct skcipher_alg *alg = kmalloc(sizeof(*alg));
+	const bool simd = impl->tier != KILN_TIER_GENERIC;
+	int err;
+
+	if (!alg)
+		return -ENOMEM;
+	append(alg->name, prefix);
+	append(alg->name, "xts(aes)");
+	append(alg->driver_name, prefix);
+	append(alg->driver_name, impl->driver);
+	alg->flags = flags;
+	alg->models = models;
+	alg->priority = (int)impl->priority;
+	alg->tier = impl->tier;
+	alg->ctxsize = sizeof(struct xts_key);
+	alg->ivsize = AES_BLOCK_SIZE;
+	alg->setkey = xts_alg_setkey;
+	alg->encrypt = simd ? encrypt_simd : encrypt_scalar;
+	alg->decrypt = simd ? decrypt_simd : decrypt_scalar;
+	alg->impl = impl;
+	err = crypto_register_skcipher(alg);
+	if (err)
+		kfree(alg);
+	else
+		*added = alg;
+	return err;
+}
+
+int xts_register(void)
+{
+	struct skcipher_alg *alg;
+	int err = 0;
+	size_t i;
+
+	for (i = 0; i < kiln_xts_impls() && !err; i++) {
+		const struct kiln_xts_impl *impl = kiln_xts_impl(i);
+
+		if (impl->tier == KILN_TIER_GENERIC) {
+			err = add(impl, "", CRYPTO_MODEL_ALL, 0, &alg);
+			continue;
+		}
+		err = add(impl, "__", CRYPTO_MODEL_ALL, CRYPTO_ALG_INTERNAL, &alg);
+		if (!err)
+			err = simd_register_skcipher(alg);
+		if (!err)
+			err = add(impl, "", CRYPTO_MODEL_DIRECT, 0, &alg);
+	}
+	return err;
+}

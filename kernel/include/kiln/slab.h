@@ -1,0 +1,23 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR MIT */
+/*
+ * Memory for transforms and requests, out of one piece that the host gives.
+ *
+ * lib/slab.c APIs:
+ *	kmalloc		zeroed, aligned to 64; NULL when there is no more
+ *	kfree		wiped; NULL is nothing
+ */
+#ifndef KILN_SLAB_H
+#define KILN_SLAB_H
+
+#include <kiln/types.h>
+
+#define kmalloc kiln_kmalloc
+#define kfree kiln_kfree
+
+void *kmalloc(size_t size);
+void kfree(void *p);
+
+/* Pieces handed out and not yet returned. */
+size_t kiln_slab_in_use(void);
+
+#endif

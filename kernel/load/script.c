@@ -1,0 +1,186 @@
+// SPDX-License-Identifier: GPL-2.0-only OR MIT
+/*
+ * A script of requests, and what became of each: the rules of an asynchronous crypto API
+ * as those see them who use it.
+ */
+#include <kiln/context.h>
+#include <kiln/fpu.h>
+#include <kiln/kiln.h>
+#include <kiln/preempt.h>
+#include <kiln/sched.h>
+#include <kiln/slab.h>
+#include <kiln/string.h>
+
+/* A step that lets others run gives up after so many turns. */
+enum { PATIENCE = 1 << 20, IV = 16 };
+
+struct run;
+
+struct message {
+	struct run *run;
+	struct message *next;
+	void *request;
+	u32 number;
+	bool owned;		/* by the API, until it answers */
+	u8 iv[IV];
+	u8 dst[];
+};
+
+struct run {
+	struct kiln_script *script;
+	struct message *messages;
+	u32 submitted, answered;
+};
+
+static void note(struct run *run, const struct message *m, bool answer, int err)
+{
+	struct kiln_script *s = run->script;
+	const bool off = this_cpu_read(irqs_off);
+	struct kiln_script_event *event;
+	u32 i;
+
+	local_irq_disable();
+	i = s->events++;
+	if (!off)
+		local_irq_enable();
+	if (i >= s->max_events)
+		return;
+	event = &s->event[i];
+	event->request = m->number;
+	event->answer = answer;
+	event->kthread = current->flags & TF_KTHREAD;
+	event->wrong = !err && memcmp(m->dst, s->want, s->len);
+	event->err = err;
+	event->preempt_count = preempt_count();
+}
+
+static void answered(void *data, int err)
+{
+	struct message *m = data;
+
+	note(m->run, m, true, err);
+	if (err != -EINPROGRESS) {
+		m->owned = false;
+		m->run->answered++;
+	}
+}
+
+struct submission {
+	struct run *run;
+	const struct kiln_step *step;
+	struct message *m;
+};
+
+static void submit_there(void *arg)
+{
+	const struct submission *s = arg;
+	struct kiln_script *script = s->run->script;
+	struct kiln_submission submission = {
+		.dst = s->m->dst,
+		.src = script->src,
+		.iv = s->m->iv,
+		.len = script->len,
+		.flags = s->step->flags,
+		.complete = answered,
+		.data = s->m,
+	};
+	int err;
+
+	s->m->owned = true;
+	err = script->ops->submit(s->m->request, &submission);
+	if (err != -EINPROGRESS && err != -EBUSY) {
+		s->m->owned = false;
+		s->run->answered++;
+	}
+	note(s->run, s->m, false, err);
+}
+
+static bool submit(struct run *run, const struct kiln_step *step)
+{
+	struct submission s = { .run = run, .step = step };
+	void *tfm = run->script->tfm[step->tfm];
+
+	s.m = kmalloc(sizeof(*s.m) + run->script->len);
+	if (!s.m)
+		return false;
+	s.m->request = run->script->ops->request_alloc(tfm);
+	if (!s.m->request) {
+		kfree(s.m);
+		return false;
+	}
+	s.m->run = run;
+	s.m->number = run->submitted++;
+	memcpy(s.m->iv, run->script->iv, IV);
+	s.m->next = run->messages;
+	run->messages = s.m;
+	return run_in_context(step->context, submit_there, &s);
+}
+
+static bool let_run(struct run *run, u32 until)
+{
+	u32 turns;
+
+	for (turns = 0; *(volatile u32 *)&run->answered < until; turns++) {
+		if (turns == PATIENCE)
+			return false;
+		yield();
+	}
+	return true;
+}
+
+static bool take(struct run *run, const struct kiln_step *step)
+{
+	u32 i;
+
+	switch (step->kind) {
+	case KILN_STEP_SUBMIT:
+		for (i = 0; i < step->count; i++)
+			if (!submit(run, step))
+				return false;
+		return true;
+	case KILN_STEP_RUN:
+		return let_run(run, run->answered + step->count);
+	case KILN_STEP_SECTION_BEGIN:
+		kernel_fpu_begin();
+		return true;
+	case KILN_STEP_SECTION_END:
+		kernel_fpu_end();
+		return true;
+	case KILN_STEP_BH_OFF:
+		local_bh_disable();
+		return true;
+	case KILN_STEP_BH_ON:
+		local_bh_enable();
+		return true;
+	case KILN_STEP_FREE:
+		run->script->ops->tfm_free(run->script->tfm[step->tfm]);
+		return true;
+	default:
+		return false;
+	}
+}
+
+u64 kiln_script(void *arg)
+{
+	struct kiln_script *s = arg;
+	struct run run = { .script = s };
+	u32 i;
+
+	s->events = s->stuck = 0;
+	for (i = 0; i < s->steps && !s->stuck; i++)
+		if (!take(&run, &s->step[i]))
+			s->stuck = i + 1;
+	/* What was never answered keeps its memory: it may be written yet. */
+	if (!let_run(&run, run.submitted) && !s->stuck)
+		s->stuck = s->steps + 1;
+	while (run.messages) {
+		struct message *m = run.messages;
+
+		run.messages = m->next;
+		if (m->owned)
+			continue;
+		s->ops->request_free(m->request);
+		kfree(m);
+	}
+	return s->stuck;
+}

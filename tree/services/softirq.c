@@ -1,0 +1,104 @@
+// SPDX-License-Identifier: GPL-2.0-only OR MIT
+/*
+ * Softirqs, BH-disables and preemption points of the tree: kernel/cpu's.
+ */
+#include "service.h"
+
+#define SOFTIRQS 10
+
+static void (*handlers[SOFTIRQS])(void *action);
+
+void SERVICE(__local_bh_disable_ip)(unsigned long ip, unsigned int count)
+{
+	(void)ip;
+	kiln_local_bh_disable(count);
+}
+
+void SERVICE(__local_bh_enable_ip)(unsigned long ip, unsigned int count)
+{
+	(void)ip;
+	kiln_local_bh_enable(count);
+}
+
+/* Takes its half off the preempt count and leaves what is pending for later. */
+void SERVICE(_local_bh_enable)(void)
+{
+	cpu_add(CPU_PREEMPT_COUNT, -0x200);
+}
+
+void SERVICE(raise_softirq)(unsigned int nr)
+{
+	const unsigned long flags = kiln_local_irq_save();
+
+	kiln_raise_softirq(nr);
+	kiln_local_irq_restore(flags);
+}
+
+void SERVICE(raise_softirq_irqoff)(unsigned int nr)
+{
+	kiln_raise_softirq(nr);
+}
+
+void SERVICE(__raise_softirq_irqoff)(unsigned int nr)
+{
+	kiln_raise_softirq(nr);
+}
+
+void SERVICE(do_softirq)(void)
+{
+	kiln_do_softirq();
+}
+
+/* For all CPUs; those that start later get them then. */
+void SERVICE(open_softirq)(int nr, void (*handler)(void *action))
+{
+	if ((unsigned int)nr >= SOFTIRQS)
+		give_up("a softirq that there is not");
+	handlers[nr] = handler;
+	kiln_open_softirq((unsigned int)nr, handler);
+}
+
+void softirq_cpu_starts(void)
+{
+	unsigned int nr;
+
+	for (nr = 0; nr < SOFTIRQS; nr++)
+		if (handlers[nr])
+			kiln_open_softirq(nr, handlers[nr]);
+}
+
+/*
+ * Where a preemptible tree gives the CPU away: called from inline assembly that keeps
+ * no register, some through a static call.
+ */
+#define THUNK(name)                                             \
+	__asm__(".pushsection .text\n"                          \
+		".globl svc_" name "\n"                         \
+		".type svc_" name ", @function\n"               \
+		"svc_" name ":\n"                               \
+		"	jmp	kiln_preempt_schedule_thunk\n"  \
+		"	.balign 8\n"                            \
+		".popsection\n")
+
+THUNK("preempt_schedule_thunk");
+THUNK("preempt_schedule_notrace_thunk");
+THUNK("__SCT__preempt_schedule");
+THUNK("__SCT__preempt_schedule_notrace");
+
+void SERVICE(preempt_schedule)(void)
+{
+	kiln_preempt_schedule();
+}
+
+void SERVICE(preempt_schedule_notrace)(void)
+{
+	kiln_preempt_schedule();
+}
+
+__asm__(".pushsection .text\n"
+	".globl svc___SCT__cond_resched, svc___SCT__might_resched\n"
+	"svc___SCT__cond_resched:\n"
+	"svc___SCT__might_resched:\n"
+	"	jmp	svc___cond_resched\n"
+	"	.balign 8\n"
+	".popsection\n");
