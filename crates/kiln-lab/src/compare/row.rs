@@ -52,21 +52,27 @@ pub fn compare(a: &Side, b: &Side, max_regression: Option<f64>) -> Outcome {
             notes.push(format!("{}: no figure for {key}, where A has one", b.name));
             outcome.failed = true;
         }
-        if let Some(percent) = max_regression {
-            if judge(&row, percent / 100.0) == Some(Verdict::Slower) {
-                notes.push(format!(
-                    "REGRESSION above {percent} %: {key}: {:.3} times A's ({:.3} to {:.3})",
-                    row.ratio.unwrap_or(f64::NAN),
-                    row.ci_low.unwrap_or(f64::NAN),
-                    row.ci_high.unwrap_or(f64::NAN),
-                ));
-                outcome.failed = true;
-            }
-        }
         outcome.rows.push(row);
     }
     let worst = |row: &Row| row.ratio.unwrap_or(f64::INFINITY);
     outcome.rows.sort_by(|x, y| worst(y).total_cmp(&worst(x)));
+    if let Some(percent) = max_regression {
+        let too_slow = |r: &&Row| judge(r, percent / 100.0) == Some(Verdict::Slower);
+        let slow: Vec<&Row> = outcome.rows.iter().filter(too_slow).collect();
+        if let Some(worst) = slow.first() {
+            notes.push(format!(
+                "REGRESSION: {} of {} rows are slower by more than {percent} %, the worst {:.3} times A's \
+                 ({:.3} to {:.3}): {}",
+                slow.len(),
+                outcome.rows.len(),
+                worst.ratio.unwrap_or(f64::NAN),
+                worst.ci_low.unwrap_or(f64::NAN),
+                worst.ci_high.unwrap_or(f64::NAN),
+                worst.key
+            ));
+            outcome.failed = true;
+        }
+    }
     let unjudged = outcome
         .rows
         .iter()

@@ -10,7 +10,7 @@ const MOST: usize = 40;
 /// Worst first; `all` leaves none out.
 pub fn rows(rows: &[Row], all: bool) -> String {
     let mut table = plain();
-    table.set_header(["A", "B", "B/A", "95 % interval", "verdict", "of"]);
+    table.set_header(["A", "B", "B/A", "interval", "verdict", "of"]);
     let shown = if all { rows.len() } else { MOST };
     for row in rows.iter().take(shown) {
         let or_dash = |x: Option<f64>| x.map_or("-".to_string(), |x| format!("{x:.3}"));
