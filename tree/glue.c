@@ -46,6 +46,9 @@ void *__wrap_crypto_alloc_tfm_node(const char *name, const struct crypto_type *f
 struct crypto_tfm *__real_crypto_alloc_base(const char *name, u32 type, u32 mask);
 struct crypto_tfm *__wrap_crypto_alloc_base(const char *name, u32 type, u32 mask);
 
+void kiln_glue_section_begin(void);
+void kiln_glue_section_end(void);
+
 static void kiln_cpuid(u32 leaf, u32 subleaf, u32 *r)
 {
 	asm volatile("cpuid"
@@ -561,4 +564,15 @@ void kiln_glue_alternatives(const void *start, const void *stop, u32 *applied, u
 	if (kiln_has(X86_FEATURE_XSAVEC))
 		kiln_set(&boot_cpu_data, X86_FEATURE_XCOMPACTED);
 #endif
+}
+
+/* FPU sections for code that is no driver (services/series.c). */
+void kiln_glue_section_begin(void)
+{
+	kernel_fpu_begin();
+}
+
+void kiln_glue_section_end(void)
+{
+	kernel_fpu_end();
 }
