@@ -17,6 +17,7 @@ use super::hosted::{self, Hosted};
 use crate::progress::Progress;
 use crate::session::{Exit, Session};
 use crate::table;
+use crate::tree_args::TreeBuildArgs;
 
 /// Cycles a byte by implementation, key size and length; all are measured in turn, each figure has an interval.
 #[derive(Args)]
@@ -66,9 +67,8 @@ pub struct SpeedArgs {
     /// A Linux source tree, built and hosted: its implementations become rows
     #[arg(long, value_name = "DIR")]
     tree: Option<PathBuf>,
-    /// The compiler that builds the tree [default: KILN_CC, or cc, gcc, clang]
-    #[arg(long, value_name = "CC", requires = "tree")]
-    cc: Option<String>,
+    #[command(flatten)]
+    build: TreeBuildArgs,
     /// Compare all with this implementation or provider
     #[arg(long, value_name = "IMPL|PROVIDER")]
     baseline: Option<String>,
@@ -160,7 +160,7 @@ pub fn run(args: &SpeedArgs, session: &Session) -> Result<Exit, Error> {
 
 /// The parent's part: builds the tree, has a child measure, prints.
 fn of_tree(args: &SpeedArgs, dir: &Path, session: &Session) -> Result<Exit, Error> {
-    let hosted = match Hosted::build(dir, args.cc.as_deref(), session)? {
+    let hosted = match Hosted::build(dir, &args.build, session)? {
         Some(hosted) => hosted,
         None => return Ok(Exit::Interrupted),
     };
