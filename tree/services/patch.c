@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-only OR MIT
 /*
- * Code that changes while it runs: static keys (jump labels) and static calls. The
- * tree's text is mapped writable; the bytes written are those a kernel would write.
+ * Code that changes: alternatives once, static keys (jump labels) and static calls while
+ * it runs. The tree's text is mapped writable; the bytes written are those that a kernel
+ * would write.
  */
 #include "service.h"
 
@@ -28,8 +29,20 @@ extern struct jump_entry __stop___jump_table[] __attribute__((weak));
 
 bool SERVICE(static_key_initialized) = true;
 
-/* Alternatives stay as compiled: each asks the feature words while it runs. */
-int SERVICE(alternatives_patched) = 1;
+extern char __kiln_alternatives[], __kiln_alternatives_end[];
+
+/* Asked by what must not run before. */
+int SERVICE(alternatives_patched);
+
+/* Once it is known what the CPU has. */
+void alternatives_init(void)
+{
+	uint32_t applied = 0, left = 0;
+
+	kiln_glue_alternatives(__kiln_alternatives, __kiln_alternatives_end, &applied, &left);
+	SERVICE(alternatives_patched) = 1;
+	tell("{\"event\":\"alternatives\",\"applied\":%u,\"left\":%u}", applied, left);
+}
 
 static void write_jump(unsigned char *at, const unsigned char *to)
 {

@@ -22,6 +22,7 @@ mod select;
 mod selftest;
 mod services;
 mod source;
+pub mod stream;
 mod tools;
 
 use std::collections::BTreeSet;

@@ -10,12 +10,15 @@ use std::thread::available_parallelism;
 
 use crate::cache::{hash, update, Cache};
 use crate::config::{self, Taken};
+use crate::services::HEADERS;
 use crate::{library, Error, Plan};
 
 /// Compiled by the tree, against its headers, so that no layout and no signature is guessed.
-pub const GLUE: [(&str, &str); 2] = [
+pub const GLUE: [(&str, &str); 4] = [
     ("kiln_glue", include_str!("../../../tree/glue.c")),
     ("kiln_versions", include_str!("../../../tree/versions.c")),
+    ("kiln_fpu", include_str!("../../../tree/fpu.c")),
+    ("kiln_stream", include_str!("../../../tree/stream.c")),
 ];
 
 /// Directories whose objects are the stack, in the order of a kernel's link.
@@ -81,6 +84,9 @@ pub fn build(plan: &Plan, cache: &Cache, more: &BTreeSet<String>) -> Result<Buil
     let taken = configure(plan, cache)?;
     for (name, text) in GLUE {
         update(&cache.objects.join(format!("lib/{name}.c")), text)?;
+    }
+    for (name, text) in HEADERS {
+        update(&cache.objects.join("lib").join(name), text)?;
     }
     let has = |path: &str| cache.source.join(path).exists();
     let mut targets: Vec<String> = STACK

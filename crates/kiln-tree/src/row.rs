@@ -87,6 +87,7 @@ pub fn algorithms(seen: &Seen, symbols: &Symbols, rows: &mut Vec<Row>, notes: &m
     let mut tests: HashMap<&str, (i32, u64, bool)> = HashMap::new();
     let mut without: HashSet<&str> = HashSet::new();
     let mut said: HashMap<&str, &str> = HashMap::new();
+    let mut nothing_to_drive: Vec<String> = Vec::new();
     let drivers: Vec<&str> = seen
         .events
         .iter()
@@ -121,6 +122,10 @@ pub fn algorithms(seen: &Seen, symbols: &Symbols, rows: &mut Vec<Row>, notes: &m
                     }
                 }
             }
+            Event::Initcall { address, result } if *result == -libc::ENODEV => {
+                let name = symbols.name(*address);
+                nothing_to_drive.push(name.trim_end_matches("+0x0").to_string());
+            }
             Event::Initcall { address, result } => notes.push(format!(
                 "initcall {} failed with {result}",
                 symbols.name(*address)
@@ -137,6 +142,12 @@ pub fn algorithms(seen: &Seen, symbols: &Symbols, rows: &mut Vec<Row>, notes: &m
         }
     }
     notes.dedup();
+    if !nothing_to_drive.is_empty() {
+        notes.push(format!(
+            "not for this CPU, or not under KILN_TIERS: {}",
+            nothing_to_drive.join(", ")
+        ));
+    }
     // One is told after its test and again in the list of the end, unless it was replaced meanwhile.
     let mut told: HashSet<&str> = HashSet::new();
     let mut algs: Vec<&Alg> = Vec::new();

@@ -38,7 +38,14 @@ pub const CPU_WORDS: &[(&str, u32)] = &[
 ];
 
 /// Functions of the tree that the glue stands before: calls from other objects go through it.
-pub const WRAPPED: [&str; 3] = ["alg_test", "crypto_alloc_tfm_node", "crypto_alloc_base"];
+pub const WRAPPED: [&str; 6] = [
+    "alg_test",
+    "crypto_alloc_tfm_node",
+    "crypto_alloc_base",
+    "cpu_has_xfeatures",
+    "kernel_fpu_begin_mask",
+    "kernel_fpu_end",
+];
 
 /// What is linked, and what is not.
 pub struct Selection {

@@ -11,8 +11,8 @@ use crate::cache::{hash, update, Cache};
 use crate::select::symbols;
 use crate::Error;
 
-/// The border, which `service.h` includes.
-const HEADERS: &[(&str, &str)] = &[
+/// The border, which `service.h` and the glue include.
+pub const HEADERS: &[(&str, &str)] = &[
     (
         "kiln/hosted.h",
         include_str!("../../../kernel/include/kiln/hosted.h"),

@@ -9,6 +9,7 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use common::{fault, kiln, kiln_with, Run};
+use kiln_kernel::Tier;
 use serde_json::Value;
 
 /// Where this test builds, kept between runs.
@@ -30,10 +31,17 @@ fn given_tree() -> Option<PathBuf> {
 }
 
 fn tree_json(dir: &Path) -> (Run, Vec<Value>) {
+    tree_json_with(dir, "")
+}
+
+fn tree_json_with(dir: &Path, tiers: &str) -> (Run, Vec<Value>) {
     let cache = place("tree-cache");
     let run = kiln_with(
         &["tree", dir.to_str().unwrap(), "--json", "--seed", "1"],
-        &[("XDG_CACHE_HOME", cache.to_str().unwrap())],
+        &[
+            ("XDG_CACHE_HOME", cache.to_str().unwrap()),
+            ("KILN_TIERS", tiers),
+        ],
     );
     let rows = run.json()["rows"].as_array().unwrap().clone();
     (run, rows)
@@ -195,7 +203,10 @@ fn a_configuration_of_ones_own_keeps_its_mitigations() {
     assert_eq!(count(rows, "algorithm", "failed"), 0);
     let note = |what: &str| {
         let notes = json["notes"].as_array().unwrap();
-        let found = notes.iter().filter_map(Value::as_str).find(|n| n.contains(what));
+        let found = notes
+            .iter()
+            .filter_map(Value::as_str)
+            .find(|n| n.contains(what));
         found.unwrap_or_else(|| panic!("{notes:?}")).to_string()
     };
     assert!(note("changed for hosting").contains("MODULES y to n, "));
@@ -205,8 +216,45 @@ fn a_configuration_of_ones_own_keeps_its_mitigations() {
         .join("build/arch/x86/crypto/aesni-intel_asm.o");
     let nm = Command::new("nm").arg(object).output().unwrap();
     assert!(String::from_utf8_lossy(&nm.stdout).contains("__x86_return_thunk"));
-    let thunks = rows.iter().find(|r| r["name"] == "arch/x86/lib/retpoline.o");
+    let thunks = rows
+        .iter()
+        .find(|r| r["name"] == "arch/x86/lib/retpoline.o");
     assert_eq!(thunks.unwrap()["status"], "built");
+}
+
+/// What is masked is not there, and the tree goes on without it.
+#[test]
+fn the_tier_mask_reaches_the_tree() {
+    let Some(tree) = given_tree() else { return };
+    let present: Vec<Tier> = Tier::ALL.into_iter().filter(|t| t.present()).collect();
+    let marks = |tier: Tier| -> &[&str] {
+        match tier {
+            Tier::Generic => &[],
+            Tier::Aesni => &["aesni", "ssse3", "-ni", "clmul"],
+            Tier::VaesAvx2 => &["avx"],
+            Tier::VaesAvx512 => &["avx512", "avx10_512"],
+        }
+    };
+    for highest in 0..present.len() {
+        let names: Vec<&str> = present[..=highest].iter().map(|t| t.name()).collect();
+        let (run, rows) = tree_json_with(&tree, &names.join(","));
+        assert_eq!(run.status, 0, "{names:?}: {}", run.stderr);
+        let drivers: Vec<&str> = rows
+            .iter()
+            .filter(|r| r["kind"] == "algorithm")
+            .map(|r| r["name"].as_str().unwrap())
+            .collect();
+        assert!(drivers.contains(&"aes-generic"));
+        let with = |mark: &str| drivers.iter().find(|d| d.contains(mark));
+        for tier in present.iter().filter(|t| **t > present[highest]) {
+            for mark in marks(*tier) {
+                assert_eq!(with(mark), None, "{names:?} without {tier}");
+            }
+        }
+        if let Some(mark) = marks(present[highest]).first() {
+            assert!(with(mark).is_some(), "{names:?}: no {mark}");
+        }
+    }
 }
 
 /// Replaces a link of the overlay by an edited copy.
