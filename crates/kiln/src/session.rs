@@ -27,6 +27,8 @@ pub enum Exit {
     Done,
     /// A check failed.
     Failed,
+    /// A child has said why not, with this status.
+    Refused(u8),
     /// Interrupted; what there was is printed.
     Interrupted,
 }
@@ -36,6 +38,7 @@ impl From<Exit> for ExitCode {
         ExitCode::from(match exit {
             Exit::Done => 0,
             Exit::Failed => 1,
+            Exit::Refused(status) => status,
             Exit::Interrupted => 130,
         })
     }

@@ -2,6 +2,7 @@
 
 pub mod crypt;
 pub mod fpu;
+mod fpu_tree;
 pub mod list;
 pub mod overhead;
 pub mod self_check;
