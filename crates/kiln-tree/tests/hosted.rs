@@ -37,6 +37,7 @@ fn image() -> Option<PathBuf> {
         let plan = Plan {
             source: Source::open(Path::new(&tree)).unwrap(),
             compiler: Compiler::from_env().unwrap(),
+            config: kiln_tree::Config::default(),
             seed: 1,
             stop: &NEVER,
             progress: &|_, _| (),
