@@ -73,6 +73,10 @@ impl Hosted {
         }
     }
 
+    fn place(&self) -> String {
+        format!("built in {}", self.built.cache.display())
+    }
+
     /// Runs this program with these arguments in a child, where `speed` measures. What crashes is named and left out of
     /// the next child.
     pub fn speed(
@@ -125,7 +129,13 @@ impl Hosted {
             };
             return Ok(Ok(Measured {
                 rows: document.rows,
-                notes: [crashes, self.failures.clone(), document.notes].concat(),
+                notes: [
+                    crashes,
+                    self.failures.clone(),
+                    document.notes,
+                    vec![self.place()],
+                ]
+                .concat(),
                 exit,
             }));
         }
