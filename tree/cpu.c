@@ -11,6 +11,7 @@
 #include <asm/fpu/api.h>
 #include <asm/fpu/types.h>
 #include <asm/fpu/xstate.h>
+#include <asm/nospec-branch.h>
 #include <asm/processor.h>
 
 int __real_cpu_has_xfeatures(u64 needed, const char **name);
@@ -166,6 +167,10 @@ void kiln_glue_identify_cpu(struct cpuinfo_x86 *c, u32 tier)
 	c->x86_capability[CPUID_8000_0001_ECX] = r[2];
 	kiln_set(c, X86_FEATURE_ALWAYS);
 	kiln_set(c, X86_FEATURE_REP_GOOD);
+#if defined(CONFIG_MITIGATION_RETPOLINE) || defined(CONFIG_RETPOLINE)
+	/* Indirect calls go the long way, as on a CPU that cannot do with less. */
+	kiln_set(c, X86_FEATURE_RETPOLINE);
+#endif
 	kiln_set(c, X86_FEATURE_CPUID);
 
 	/* What only ring 0 can do, and protection keys, are not this process's. */
@@ -248,10 +253,23 @@ static void kiln_nops(u8 *at, size_t n)
 	while (n) {
 		const size_t k = min_t(size_t, n, 8);
 
-		memcpy(at, nops[k - 1], k);
+		__memcpy(at, nops[k - 1], k);
 		at += k;
 		n -= k;
 	}
+}
+
+/* Before it has patched all returns a kernel warns of those that are left; none is patched here. */
+extern char warn_thunk_thunk[] __weak;
+
+static bool kiln_only_warns(const struct alt_instr *a, const u8 *from)
+{
+	s32 far;
+
+	if (a->replacementlen != 5 || from[0] != 0xe9)
+		return false;
+	__memcpy(&far, from + 1, sizeof(far));
+	return from + 5 + far == (const u8 *)warn_thunk_thunk;
 }
 
 static u8 *kiln_site(const struct alt_instr *a)
@@ -274,18 +292,24 @@ void kiln_glue_alternatives(const void *start, const void *stop, u32 *applied, u
 		for (i = a; i < next; i++) {
 			const u8 *from = (u8 *)&i->repl_offset + i->repl_offset;
 			const int wanted = kiln_wanted(i);
+			size_t at;
 			s32 far;
 
 			if (wanted < 0 || i->replacementlen > room)
 				++*left;
-			if (wanted < 1 || i->replacementlen > room)
+			if (wanted < 1 || i->replacementlen > room || kiln_only_warns(i, from))
 				continue;
-			memcpy(site, from, i->replacementlen);
-			/* A jump or a call begins a replacement, or there is none in it. */
-			if (i->replacementlen == 5 && (from[0] == 0xe8 || from[0] == 0xe9)) {
-				memcpy(&far, from + 1, sizeof(far));
+			__memcpy(site, from, i->replacementlen);
+			/* A jump or a call begins a replacement; a return that is a jump may end it. */
+			for (at = 0; at + 5 <= i->replacementlen; at++) {
+				if (from[at] != 0xe8 && from[at] != 0xe9)
+					continue;
+				__memcpy(&far, from + at + 1, sizeof(far));
+				if ((at || i->replacementlen != 5) &&
+				    from + at + 5 + far != (const u8 *)__x86_return_thunk)
+					continue;
 				far += (s32)(from - site);
-				memcpy(site + 1, &far, sizeof(far));
+				__memcpy(site + at + 1, &far, sizeof(far));
 			}
 			kiln_nops(site + i->replacementlen, room - i->replacementlen);
 			++*applied;

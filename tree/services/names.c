@@ -82,6 +82,19 @@ void *SERVICE(alloc_pages)(unsigned int gfp, unsigned int order)
 	return SERVICE(alloc_pages_noprof)(gfp, order);
 }
 
+/* Without NUMA the inline functions end here. */
+void *SERVICE(__alloc_pages_noprof)(unsigned int gfp, unsigned int order, int node, void *mask)
+{
+	(void)node;
+	(void)mask;
+	return SERVICE(alloc_pages_noprof)(gfp, order);
+}
+
+void *SERVICE(__alloc_pages)(unsigned int gfp, unsigned int order, int node, void *mask)
+{
+	return SERVICE(__alloc_pages_noprof)(gfp, order, node, mask);
+}
+
 unsigned long SERVICE(__alloc_percpu)(size_t size, size_t align)
 {
 	return SERVICE(pcpu_alloc_noprof)(size, align, false, 0);

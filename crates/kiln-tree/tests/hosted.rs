@@ -35,6 +35,7 @@ fn image() -> Option<PathBuf> {
         let cache = Path::new(env!("CARGO_TARGET_TMPDIR")).join("tree-cache");
         env::set_var("XDG_CACHE_HOME", cache);
         let plan = Plan {
+            config: kiln_tree::Config::default(),
             source: Source::open(Path::new(&tree)).unwrap(),
             compiler: Compiler::from_env().unwrap(),
             config: kiln_tree::Config::default(),

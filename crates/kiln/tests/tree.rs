@@ -87,6 +87,28 @@ fn what_is_no_tree_is_refused_in_one_line() {
 }
 
 #[test]
+fn what_is_no_configuration_is_refused_in_one_line() {
+    let tree = hollow_tree("arch/x86/crypto");
+    let dir = tree.path().to_str().unwrap();
+    let config = |which: &str| kiln(&["tree", dir, "--config", which]);
+    fault(&config("/no/such.config"), 2, "/no/such.config");
+    fault(&config("tree"), 2, "has no .config");
+    let file = tree.path().join("other.config");
+    let name = file.to_str().unwrap();
+    fs::write(&file, "nothing\n").unwrap();
+    fault(&config(name), 2, "no line of it sets an option");
+    fs::write(
+        &file,
+        "# Linux/arm64 6.12.1 Kernel Configuration\nCONFIG_A=y\n",
+    )
+    .unwrap();
+    fault(&config(name), 2, "configures arm64");
+    fs::write(tree.path().join("broken.xz"), "no archive").unwrap();
+    let packed = tree.path().join("broken.xz");
+    fault(&config(packed.to_str().unwrap()), 2, "broken.xz");
+}
+
+#[test]
 fn what_the_machine_lacks_has_status_3() {
     let tree = hollow_tree("arch/x86/crypto");
     let dir = tree.path().to_str().unwrap();
@@ -149,6 +171,55 @@ fn the_trees_own_self_tests_pass() {
             "{row}"
         );
     }
+}
+
+/// As a distribution configures: mitigations on, preemption chosen at boot. The same drivers pass the same tests, by way
+/// of the tree's own thunks.
+#[test]
+fn a_configuration_of_ones_own_keeps_its_mitigations() {
+    let Some(tree) = given_tree() else { return };
+    let file = place("tree-config").join("mine.config");
+    let text = "CONFIG_PREEMPT_DYNAMIC=y\nCONFIG_FORTIFY_SOURCE=y\nCONFIG_FTRACE=y\nCONFIG_MODULES=y\n\
+                CONFIG_MITIGATION_RETPOLINE=y\nCONFIG_MITIGATION_RETHUNK=y\nCONFIG_X86_KERNEL_IBT=y\n\
+                CONFIG_CRYPTO_XTS=m\nCONFIG_CRYPTO_AES_NI_INTEL=m\n";
+    fs::write(&file, text).unwrap();
+    let cache = place("tree-cache");
+    let (dir, file) = (tree.to_str().unwrap(), file.to_str().unwrap());
+    let run = kiln_with(
+        &["tree", dir, "--config", file, "--json", "--seed", "1"],
+        &[("XDG_CACHE_HOME", cache.to_str().unwrap())],
+    );
+    assert_eq!(run.status, 0, "{}", run.stderr);
+    let json = run.json();
+    let rows = json["rows"].as_array().unwrap();
+    let config = rows[0]["config"].as_str().unwrap();
+    for mitigation in ["mine.config (", "retpoline", "rethunk", "ibt", "fortify"] {
+        assert!(config.contains(mitigation), "{config}");
+    }
+    for driver in ["xts-aes-aesni", "__xts-aes-aesni"] {
+        let row = rows.iter().find(|r| r["name"] == driver).unwrap();
+        assert_eq!(row["status"], "tested", "{row}");
+    }
+    assert_eq!(count(rows, "algorithm", "failed"), 0);
+    let note = |what: &str| {
+        let notes = json["notes"].as_array().unwrap();
+        let found = notes
+            .iter()
+            .filter_map(Value::as_str)
+            .find(|n| n.contains(what));
+        found.unwrap_or_else(|| panic!("{notes:?}")).to_string()
+    };
+    assert!(note("changed for hosting").contains("MODULES y to n, "));
+    // What the compiler made of it, and that it was linked.
+    let built = note("built in ");
+    let object = Path::new(built.trim_start_matches("built in "))
+        .join("build/arch/x86/crypto/aesni-intel_asm.o");
+    let nm = Command::new("nm").arg(object).output().unwrap();
+    assert!(String::from_utf8_lossy(&nm.stdout).contains("__x86_return_thunk"));
+    let thunks = rows
+        .iter()
+        .find(|r| r["name"] == "arch/x86/lib/retpoline.o");
+    assert_eq!(thunks.unwrap()["status"], "built");
 }
 
 /// What is masked is not there, and the tree goes on without it.
