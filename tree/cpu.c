@@ -11,6 +11,7 @@
 #include <asm/fpu/api.h>
 #include <asm/fpu/types.h>
 #include <asm/fpu/xstate.h>
+#include <asm/nospec-branch.h>
 #include <asm/processor.h>
 
 int __real_cpu_has_xfeatures(u64 needed, const char **name);
