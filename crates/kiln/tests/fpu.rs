@@ -22,8 +22,11 @@ fn refuses(args: &[&str], want: &str) {
 #[test]
 fn bad_arguments_are_refused_in_one_line() {
     refuses(&["--policy", "bh_off"], "did you mean 'bh-off'");
-    refuses(&["--policy", "tree:/no/such/tree"], "not a Linux source tree");
-    refuses(&["--fallback", "cryptd"], "--fallback scalar");
+    refuses(
+        &["--policy", "tree:/no/such/tree"],
+        "not a Linux source tree",
+    );
+    refuses(&["--fallback", "cryptdd"], "did you mean 'cryptd'");
     refuses(&["--load", "esp"], "not part of this build");
     refuses(&["--load", "xts-17"], "did you mean 'xts-16'");
     refuses(&["--irq-rate", "0"], "--irq-rate");
@@ -80,6 +83,30 @@ fn every_policy_has_a_row_and_a_control_and_loses_nothing() {
             }
         }
     }
+}
+
+#[test]
+fn what_finds_the_fpu_taken_goes_to_cryptd_if_asked() {
+    let args = "fpu --quick --policy legacy,bh-off --fallback scalar,cryptd --load xts-4096 --json";
+    let run = kiln(&args.split(' ').collect::<Vec<_>>());
+    assert_eq!(run.status, 0, "{:?}", run.stderr);
+    let doc = run.json();
+    let rows: Vec<_> = doc["rows"].as_array().unwrap().iter().collect();
+    let find = |policy: &str, fallback: &str| {
+        rows.iter()
+            .find(|r| r["policy"] == policy && r["fallback"] == fallback && r["control"] == false)
+    };
+    let scalar = find("legacy", "scalar").unwrap();
+    let cryptd = find("legacy", "cryptd").unwrap();
+    assert!(scalar["scalar_fallbacks"].as_u64() > Some(0), "{scalar}");
+    assert!(scalar["async_punts"].is_null(), "{scalar}");
+    assert!(cryptd["async_punts"].as_u64() > Some(0), "{cryptd}");
+    assert_eq!(cryptd["scalar_fallbacks"], 0, "{cryptd}");
+    for field in ["corrupted", "user_corrupted", "reordered", "dropped"] {
+        assert_eq!(cryptd[field], 0, "{field}: {cryptd}");
+    }
+    // Only under legacy does a softirq find the FPU taken.
+    assert!(find("bh-off", "scalar").is_some() && find("bh-off", "cryptd").is_none());
 }
 
 #[test]

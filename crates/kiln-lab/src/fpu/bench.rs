@@ -3,8 +3,10 @@
 use std::rc::Rc;
 
 use kiln_kernel::cpu::Cpu;
+use kiln_kernel::crypto::{Asked, Model, Skcipher};
 use kiln_kernel::fpu::Policy;
 use kiln_kernel::load::{self, Messages, TaskWork, Worker};
+use kiln_kernel::xts::Impl;
 use kiln_tree::stream::Stream;
 use kiln_tree::Host;
 
@@ -12,7 +14,7 @@ use super::plan::{Plan, TreeName};
 use super::workload::{load_plan, messages, scalar, softirq_messages, Workload};
 use crate::Error;
 
-/// Requests in flight of a tree's softirqs: more than cryptd's queue takes, so that it is the tree that refuses.
+/// Requests in flight of softirqs: more than cryptd's queue takes, so that it is cryptd that refuses.
 const SLOTS: u32 = 1280;
 /// What a tree's driver is asked for by: the best one.
 const ALGORITHM: &str = "xts(aes)";
@@ -119,6 +121,39 @@ impl Bench {
         let sides = load::Sides::new(task, (worker, softirq_messages(plan.seed, packet)?))
             .map_err(|e| Error::lacks(e.to_string()))?;
         Ok((sides, streams))
+    }
+
+    /// What a task and softirqs do that ask Kiln's own crypto API by the simd helper. The transforms must outlive the
+    /// sides.
+    pub fn asking_sides(
+        &mut self,
+        plan: &Plan,
+        imp: Impl,
+        work: Workload,
+        packet: usize,
+    ) -> Result<(load::Sides, Vec<Asked>), Error> {
+        Model::Helper.set();
+        let open = |messages: &Messages, slots| {
+            let mut tfm = Skcipher::open(imp.driver(), 0, 0)?;
+            tfm.set_key(messages.raw_key())?;
+            Asked::new(tfm, slots)
+        };
+        let refused = |e| Error::lacks(format!("{}: the crypto API says {e}", imp.driver()));
+        let messages = softirq_messages(plan.seed, packet)?;
+        let mut softirq = open(&messages, SLOTS).map_err(refused)?;
+        let worker = Worker::Op(softirq.operation());
+        let mut asked = vec![softirq];
+        let task = match work.task_messages(plan.seed)? {
+            None => work.keep(plan.seed),
+            Some(messages) => {
+                let mut of_task = open(&messages, 1).map_err(refused)?;
+                let task = TaskWork::Ask(of_task.operation(), messages, 1);
+                asked.push(of_task);
+                task
+            }
+        };
+        let sides = load::Sides::new(task, (worker, messages));
+        Ok((sides.map_err(|e| Error::lacks(e.to_string()))?, asked))
     }
 }
 

@@ -4,13 +4,12 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 use kiln_kernel::cpu::kiln_tsc_hz;
-use kiln_kernel::fpu::Policy;
 use kiln_kernel::irq::{Breakpoints, Step, Stepping};
 use kiln_kernel::load::Load;
 use kiln_kernel::xts::Impl;
 
 use super::bench::{idle_load, Bench};
-use super::plan::Plan;
+use super::plan::{Entry, Fallback, Plan};
 use super::row::Row;
 use super::run::Outcome;
 use super::tally::{cpu_time, Tally};
@@ -28,16 +27,17 @@ pub fn run(
     progress: Progress<'_>,
 ) -> Result<Outcome, Error> {
     let mut outcome = Outcome::default();
-    let runs = plan.policies.len() * plan.loads.len();
+    let entries = plan.entries();
+    let runs = entries.len() * plan.loads.len();
     let each = (plan.budget / runs as u32).min(Duration::from_secs(2));
     let mut done = 0;
     for &work in &plan.loads {
-        for &policy in &plan.policies {
+        for &entry in &entries {
             if stop.load(Ordering::Relaxed) {
                 break;
             }
-            progress(done as f64 / runs as f64, &plan.name(policy));
-            let row = corrupt(plan, bench, policy, work, each, stop)?;
+            progress(done as f64 / runs as f64, &plan.name(entry.policy));
+            let row = corrupt(plan, bench, entry, work, each, stop)?;
             outcome.rows.push(row);
             done += 1;
         }
@@ -65,27 +65,36 @@ pub fn run(
 fn corrupt(
     plan: &Plan,
     bench: &mut Bench,
-    policy: Policy,
+    entry: Entry,
     work: Workload,
     time: Duration,
     stop: &AtomicBool,
 ) -> Result<Row, Error> {
+    let policy = entry.policy;
     let packet = work.packet.min(SHORT_PACKET);
     if let Some(tree) = plan.tree_of(policy) {
         policy.set(bench.cpu());
         let (mut sides, streams) = bench.tree_sides(plan, tree, work, packet)?;
         let mut load = Load::attach(bench.cpu(), idle_load(plan)?).map_err(lacks)?;
         load.exchange(&mut sides);
-        let mut row = interrupted(plan, &mut load, policy, (work, packet), time, stop)?;
+        let mut row = interrupted(plan, &mut load, entry, (work, packet), time, stop)?;
         row.imp = streams.driver().into();
         return Ok(row);
     }
     let imp = plan.imp.unwrap_or_else(Impl::best);
+    policy.set(bench.cpu());
+    if entry.fallback == Fallback::Cryptd {
+        let (mut sides, _asked) = bench.asking_sides(plan, imp, work, packet)?;
+        let mut load = Load::attach(bench.cpu(), idle_load(plan)?).map_err(lacks)?;
+        load.exchange(&mut sides);
+        let mut row = interrupted(plan, &mut load, entry, (work, packet), time, stop)?;
+        row.imp = imp.driver().into();
+        return Ok(row);
+    }
     let task = work.task(imp, plan.seed)?;
     let load = load_plan(plan.seed, task, imp.into(), packet, false)?;
-    policy.set(bench.cpu());
     let mut load = Load::attach(bench.cpu(), load).map_err(lacks)?;
-    let mut row = interrupted(plan, &mut load, policy, (work, packet), time, stop)?;
+    let mut row = interrupted(plan, &mut load, entry, (work, packet), time, stop)?;
     row.imp = imp.driver().into();
     Ok(row)
 }
@@ -97,7 +106,7 @@ fn lacks(e: kiln_kernel::xts::Error) -> Error {
 fn interrupted(
     plan: &Plan,
     load: &mut Load<'_>,
-    policy: Policy,
+    entry: Entry,
     (work, packet): (Workload, usize),
     time: Duration,
     stop: &AtomicBool,
@@ -130,7 +139,7 @@ fn interrupted(
     tally.add(load, done, lasted);
     let mut row = Row::new(
         plan,
-        policy,
+        entry,
         work,
         packet,
         &tally,

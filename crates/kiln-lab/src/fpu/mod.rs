@@ -38,7 +38,9 @@ pub use answers::{answers, AnswerRow};
 pub use bench::Bench;
 pub use costs::Costs;
 pub use inject::{Inject, Source, Steps};
-pub use plan::{contenders, fallback, policies, Contender, Plan, TreeName, BUSIEST_TABLE};
+pub use plan::{
+    contenders, fallbacks, policies, Contender, Entry, Fallback, Plan, TreeName, BUSIEST_TABLE,
+};
 pub use row::Row;
 pub use run::{run, run_on, Outcome};
 pub use step::{prove, prove_on, Proof, StepRow};

@@ -2,6 +2,7 @@
 
 use std::borrow::Cow;
 use std::path::PathBuf;
+use std::str::FromStr;
 use std::time::Duration;
 
 use kiln_kernel::cpu::Config;
@@ -25,6 +26,46 @@ pub enum Contender {
     Tree(PathBuf),
 }
 
+/// What softirqs do where they find the FPU taken, and so how they and the task reach the cipher.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Fallback {
+    /// They call it, and scalar code where SIMD is not usable.
+    Scalar,
+    /// They ask the crypto API for it, by the simd helper, and a kworker does what they cannot.
+    Cryptd,
+}
+
+impl Fallback {
+    /// Its name.
+    pub fn name(self) -> &'static str {
+        match self {
+            Fallback::Scalar => "scalar",
+            Fallback::Cryptd => "cryptd",
+        }
+    }
+}
+
+impl FromStr for Fallback {
+    type Err = Error;
+
+    fn from_str(name: &str) -> Result<Fallback, Error> {
+        match name {
+            "scalar" => Ok(Fallback::Scalar),
+            "cryptd" => Ok(Fallback::Cryptd),
+            _ => Err(unknown("fallback", name, &["scalar", "cryptd"])),
+        }
+    }
+}
+
+/// A policy with a fallback: what has a row.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Entry {
+    /// The policy.
+    pub policy: Policy,
+    /// Of softirqs that find the FPU taken.
+    pub fallback: Fallback,
+}
+
 /// The tree in this process, for rows.
 #[derive(Clone, Debug, PartialEq)]
 pub struct TreeName {
@@ -43,6 +84,8 @@ pub struct TreeName {
 pub struct Plan {
     /// Policies, each once; the first is the one others are compared with.
     pub policies: Vec<Policy>,
+    /// Of the policy under which softirqs find the FPU taken; each once.
+    pub fallbacks: Vec<Fallback>,
     /// The tree that one of them is of.
     pub tree: Option<TreeName>,
     /// Loads of the table.
@@ -78,6 +121,7 @@ impl Plan {
     pub fn new(seed: u64, quick: bool) -> Plan {
         Plan {
             policies: Policy::all(),
+            fallbacks: vec![Fallback::Scalar],
             tree: None,
             loads: Workload::XTS.to_vec(),
             inject: Inject::Timer,
@@ -154,6 +198,19 @@ impl Plan {
         }
     }
 
+    /// What has a row in the table. Only under legacy does a softirq find the FPU taken.
+    pub fn entries(&self) -> Vec<Entry> {
+        let mut entries = Vec::new();
+        for &policy in &self.policies {
+            let fallbacks = match policy.name() {
+                "legacy" if self.tree_of(policy).is_none() => &self.fallbacks[..],
+                _ => &[Fallback::Scalar],
+            };
+            entries.extend(fallbacks.iter().map(|&fallback| Entry { policy, fallback }));
+        }
+        entries
+    }
+
     /// The tree, if it is its policy.
     pub fn tree_of(&self, policy: Policy) -> Option<&TreeName> {
         self.tree.as_ref().filter(|t| t.policy == policy)
@@ -209,15 +266,16 @@ pub fn policies(names: &[String]) -> Result<Vec<Policy>, Error> {
     contenders(names)?.into_iter().map(own).collect()
 }
 
-/// Whether this build has the fallback.
-pub fn fallback(name: &str) -> Result<(), Error> {
-    match name {
-        "scalar" => Ok(()),
-        "cryptd" => Err(Error::input(
-            "--fallback cryptd: cryptd is not part of this build: use --fallback scalar",
-        )),
-        _ => Err(unknown("fallback", name, &["scalar", "cryptd"])),
+/// Fallbacks from their names, each once.
+pub fn fallbacks(names: &[String]) -> Result<Vec<Fallback>, Error> {
+    let mut list = Vec::new();
+    for name in names {
+        let fallback = name.parse()?;
+        if !list.contains(&fallback) {
+            list.push(fallback);
+        }
     }
+    Ok(list)
 }
 
 #[cfg(test)]
@@ -255,6 +313,11 @@ mod tests {
         assert_eq!(trees.len(), 2);
         assert!(contenders(&["tree:".into()]).is_err());
         assert!(list("bh_off").unwrap_err().to_string().contains("'bh-off'"));
-        assert!(fallback("cryptd").is_err() && fallback("scalar").is_ok());
+        let both = ["cryptd", "scalar", "cryptd"].map(String::from);
+        assert_eq!(fallbacks(&both).unwrap().len(), 2);
+        assert!(fallbacks(&["slow".to_string()]).is_err());
+        let mut plan = Plan::new(1, true);
+        plan.fallbacks = fallbacks(&both).unwrap();
+        assert_eq!(plan.entries().len(), plan.policies.len() + 1);
     }
 }

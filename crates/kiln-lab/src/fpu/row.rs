@@ -3,12 +3,11 @@
 use std::borrow::Cow;
 
 use kiln_kernel::cpu::Histogram;
-use kiln_kernel::fpu::Policy;
 use kiln_measure::Ratio;
 use serde::{Deserialize, Serialize};
 
 use super::costs::Costs;
-use super::plan::Plan;
+use super::plan::{Entry, Fallback, Plan};
 use super::tally::Tally;
 use super::workload::Workload;
 
@@ -81,7 +80,7 @@ impl Row {
     /// From a tally of a policy of this plan. Latencies and throughput are those of the load's messages; `ticks_per_us` of the TSC.
     pub fn new(
         plan: &Plan,
-        policy: Policy,
+        entry: Entry,
         work: Workload,
         packet: usize,
         tally: &Tally,
@@ -101,12 +100,14 @@ impl Row {
         // Patterns have no bytes.
         let rate = tally.rate().filter(|_| work.len > 0);
         let mb = |per_s: f64| per_s * work.len as f64 / 1e6;
+        let Entry { policy, fallback } = entry;
         let tree = plan.tree_of(policy);
-        let later = |n: u64| tree.map(|_| n);
+        let asks = tree.is_some() || fallback == Fallback::Cryptd;
+        let later = |n: u64| asks.then_some(n);
         Row {
             policy: plan.name(policy),
             version: tree.map(|t| t.version.clone()),
-            fallback: if tree.is_some() { "own" } else { "scalar" }.into(),
+            fallback: tree.map_or(fallback.name(), |_| "own").into(),
             load: work.name.into(),
             imp: "".into(),
             inject: plan.inject.name().into(),

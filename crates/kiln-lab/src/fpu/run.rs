@@ -13,7 +13,7 @@ use kiln_measure::Ratio;
 
 use super::bench::Bench;
 use super::inject::{Inject, Source};
-use super::plan::{Plan, BUSIEST_TABLE};
+use super::plan::{Entry, Fallback, Plan, BUSIEST_TABLE};
 use super::row::Row;
 use super::tally::Tally;
 use super::workload::{load_plan, Workload, PACKET};
@@ -97,6 +97,17 @@ fn table(
             }
             None => (None, None),
         };
+        let asks = plan
+            .entries()
+            .iter()
+            .any(|e| e.fallback == Fallback::Cryptd);
+        let (asking, _asked) = match asks {
+            true => {
+                let (sides, asked) = bench.asking_sides(plan, imp, work, work.packet)?;
+                (Some(sides), asked)
+            }
+            false => (None, Vec::new()),
+        };
         let task = work.task(imp, plan.seed)?;
         let first = load_plan(plan.seed, task, imp.into(), work.packet, false)?;
         let load = Load::attach(bench.cpu(), first).map_err(|e| Error::lacks(e.to_string()))?;
@@ -106,8 +117,8 @@ fn table(
             rate,
             share,
             load,
-            tree,
-            of_tree: false,
+            others: [tree, asking],
+            whose: Sort::Plain,
         };
         let (tallies, lost) = run.go(stop, &mut tell)?;
         drop(run);
@@ -129,9 +140,39 @@ struct Rounds<'a> {
     rate: f64,
     share: Duration,
     load: Load<'a>,
-    /// What a tree's task and softirqs do, or, while they do it, what Kiln's own do.
-    tree: Option<Sides>,
-    of_tree: bool,
+    /// What a tree's task and softirqs do, and what those do that ask the crypto API; while one of these is done, what
+    /// is done otherwise.
+    others: [Option<Sides>; 2],
+    whose: Sort,
+}
+
+/// Who does what is done.
+#[derive(Clone, Copy, PartialEq)]
+enum Sort {
+    /// Kiln's own, directly.
+    Plain,
+    /// A tree's.
+    Tree,
+    /// Kiln's own, by the crypto API.
+    Asking,
+}
+
+impl Sort {
+    fn of(plan: &Plan, entry: Entry) -> Sort {
+        match (plan.tree_of(entry.policy), entry.fallback) {
+            (Some(_), _) => Sort::Tree,
+            (None, Fallback::Cryptd) => Sort::Asking,
+            (None, Fallback::Scalar) => Sort::Plain,
+        }
+    }
+
+    fn place(self) -> Option<usize> {
+        match self {
+            Sort::Plain => None,
+            Sort::Tree => Some(0),
+            Sort::Asking => Some(1),
+        }
+    }
 }
 
 /// Real and control, of each policy.
@@ -146,19 +187,20 @@ impl Rounds<'_> {
         let start = Instant::now();
         let stopped = || stop.load(Ordering::Relaxed);
         let mut tallies: Tallies = Vec::new();
-        tallies.resize_with(self.plan.policies.len(), Default::default);
+        let entries = self.plan.entries();
+        tallies.resize_with(entries.len(), Default::default);
         let lost = self.price_of_an_interrupt(stop)?;
         let source = self.source()?;
         let mut rounds = 0;
         while !stopped() && (rounds < ROUNDS || start.elapsed() < self.share) {
-            for turn in 0..self.plan.policies.len() {
+            for turn in 0..entries.len() {
                 // No policy always follows the same one.
-                let n = self.plan.policies.len();
+                let n = entries.len();
                 let i = (turn * if rounds % 2 == 0 { 1 } else { n - 1 } + rounds as usize) % n;
                 for half in 0..2 {
                     let control = (half + rounds) % 2 == 1;
                     let tally = &mut tallies[i][usize::from(control)];
-                    self.slice(tally, self.plan.policies[i], control);
+                    self.slice(tally, entries[i], control);
                 }
                 tell(start.elapsed().as_secs_f64() / self.share.as_secs_f64());
                 if stopped() {
@@ -177,19 +219,24 @@ impl Rounds<'_> {
     }
 
     /// A slice of a policy, with the work that goes with it.
-    fn slice(&mut self, tally: &mut Tally, policy: Policy, control: bool) {
-        let of_tree = self.plan.tree_of(policy).is_some();
-        if let Some(other) = self.tree.as_mut().filter(|_| of_tree != self.of_tree) {
-            // Under the policy that was in force: what is under way is still answered.
-            self.load.exchange(other);
-            self.of_tree = of_tree;
+    fn slice(&mut self, tally: &mut Tally, entry: Entry, control: bool) {
+        let whose = Sort::of(self.plan, entry);
+        if whose != self.whose {
+            // Under the policy that was in force: what is under way is still answered. What is
+            // put back first is what was taken last.
+            for place in [self.whose.place(), whose.place()].into_iter().flatten() {
+                if let Some(other) = &mut self.others[place] {
+                    self.load.exchange(other);
+                }
+            }
+            self.whose = whose;
         }
-        tally.slice(&mut self.load, policy, control, self.work, SLICE);
+        tally.slice(&mut self.load, entry.policy, control, self.work, SLICE);
     }
 
     /// Microseconds that an empty interrupt takes from the task: host signal and all.
     fn price_of_an_interrupt(&mut self, stop: &AtomicBool) -> Result<Option<String>, Error> {
-        let policy = self.plan.policies[0];
+        let policy = self.plan.entries()[0];
         let mut tallies: [Tally; 2] = Default::default();
         for _ in 0..10 {
             if stop.load(Ordering::Relaxed) {
@@ -222,27 +269,24 @@ fn rows(
     rate: f64,
     driver: &dyn Fn(Policy) -> Cow<'static, str>,
     tallies: &Tallies,
-    costs: &[costs::Costs],
+    costs_of: &[costs::Costs],
 ) -> Vec<Row> {
     let ticks_per_us = kiln_tsc_hz() / 1e6;
     let mut rows = Vec::new();
-    for ((&policy, pair), costs) in plan.policies.iter().zip(tallies).zip(costs) {
+    for (entry, pair) in plan.entries().into_iter().zip(tallies) {
+        let policy = entry.policy;
+        let costs = plan.policies.iter().position(|p| *p == policy);
+        let costs = costs.and_then(|i| costs_of.get(i));
         for control in [false, true] {
             let (tally, first) = (
                 &pair[usize::from(control)],
                 &tallies[0][usize::from(control)],
             );
-            let mut row = Row::new(
-                plan,
-                policy,
-                work,
-                work.packet,
-                tally,
-                control,
-                ticks_per_us,
-            );
+            let mut row = Row::new(plan, entry, work, work.packet, tally, control, ticks_per_us);
             row.imp = driver(policy);
-            row.set_costs(costs);
+            if let Some(costs) = costs {
+                row.set_costs(costs);
+            }
             row.set_ratio(tally.ratio(first));
             if !control {
                 row.set_of_control(pair[0].ratio(&pair[1]));
@@ -319,8 +363,13 @@ fn notes(plan: &Plan, outcome: &mut Outcome) {
              requests went to its own cryptd",
             tree.name, tree.version
         ),
+        None if plan.entries().iter().any(|e| e.fallback == Fallback::Cryptd) => {
+            "fallback cryptd: task and softirqs ask the crypto API, by the simd helper; requests of softirqs that find \
+             the FPU taken (async_punts) wait for a kworker, 1000 at most (dropped)"
+                .to_string()
+        }
         None => "async_punts, reordered and dropped are null: Kiln's own softirqs use scalar code where SIMD is not \
-                 usable"
+                 usable (--fallback cryptd)"
             .to_string(),
     });
     if let Some(none) = broken(&outcome.rows) {

@@ -45,7 +45,7 @@ pub struct FpuArgs {
     /// tree:DIR: a Linux source tree's own code, built and hosted
     #[arg(long, value_delimiter = ',', value_name = "NAME,…")]
     policy: Vec<String>,
-    /// What softirqs do where SIMD is not usable: scalar
+    /// What softirqs do under legacy where SIMD is not usable: scalar, cryptd
     #[arg(
         long,
         value_delimiter = ',',
@@ -103,7 +103,6 @@ const PATTERN: &str = "pattern";
 
 impl FpuArgs {
     fn plan(&self, session: &Session) -> Result<Plan, Error> {
-        self.fallback.iter().try_for_each(|f| fpu::fallback(f))?;
         let alg = Algorithm::XtsAes;
         let inject: Inject = self.inject.parse()?;
         let step = matches!(inject, Inject::Step(_));
@@ -149,6 +148,7 @@ impl FpuArgs {
                     Contender::Tree(_) => None,
                 })
                 .collect(),
+            fallbacks: fpu::fallbacks(&self.fallback)?,
             loads: if loads.is_empty() { usual.loads } else { loads },
             inject,
             irq_rate: self.irq_rate.unwrap_or(usual.irq_rate),

@@ -10,6 +10,14 @@ fn or_dash(x: Option<f64>) -> String {
     x.map_or("-".to_string(), figure)
 }
 
+/// With the way softirqs go that find the FPU taken, where it is not the usual one.
+fn with_fallback(row: &Row) -> String {
+    match row.fallback.as_ref() {
+        "cryptd" => format!("{}, cryptd", policy(&row.policy)),
+        _ => policy(&row.policy),
+    }
+}
+
 /// The broken control is marked; a tree goes by its directory's name and its version.
 fn policy(name: &str) -> String {
     match (name, name.strip_prefix("tree:")) {
@@ -81,7 +89,7 @@ pub fn tables(rows: &[Row]) -> String {
             let version = r.version.as_deref().unwrap_or_default();
             out.push_str(&format!(
                 "{}: Linux {version}, {}\n",
-                policy(&r.policy),
+                with_fallback(r),
                 r.imp
             ));
         }
@@ -131,7 +139,7 @@ fn figures(rows: &[&Row]) -> String {
         let half = || Some(50.0 * (r.of_control_high? - r.of_control_low?));
         let pct = |x: Option<f64>| x.map_or("-".to_string(), |x| format!("{x:.1}%"));
         table.add_row([
-            policy(&r.policy),
+            with_fallback(r),
             or_dash(r.task_mb_per_s),
             pct(r.plus_minus_pct()),
             pct(r.of_control.map(|x| 100.0 * x)),
@@ -167,7 +175,7 @@ fn counts(rows: &[&Row]) -> String {
     let count = |n: Option<u64>| n.map_or("-".to_string(), |n| n.to_string());
     for r in rows {
         let mut row = vec![
-            policy(&r.policy),
+            with_fallback(r),
             r.irqs_in_section.to_string(),
             format!("{:.0}", r.irqs_in_section as f64 / r.seconds),
             r.nested_saves.to_string(),
