@@ -5,6 +5,7 @@ use std::ffi::OsString;
 use std::path::Path;
 
 use kiln_kbuild::Compiler;
+use kiln_kernel::fpu::Policy;
 use kiln_lab::fpu::{AnswerRow, Bench, Contender, Outcome, Plan, Proof, Row, StepRow, TreeName};
 use kiln_lab::record::Facts;
 use kiln_lab::Error;
@@ -55,12 +56,7 @@ pub fn in_child(
     };
     let facts = Facts::read();
     let host = Host::boot(order, &plan.config()).map_err(fault)?;
-    let tree = TreeName {
-        name,
-        version,
-        policy: host.policy,
-        driver: driver.filter(|d| *d != PATTERN).map(String::from),
-    };
+    let tree = tree_name(name, version, host.policy, driver);
     let mut plan = plan;
     plan.policies.push(host.policy);
     plan.tree = Some(tree);
@@ -69,10 +65,32 @@ pub fn in_child(
     measured(&plan, &mut bench, what, session)?.emit(&facts, session)
 }
 
+/// What can be said against the arguments before a tree is built.
+pub fn check(plan: &Plan, contenders: &[Contender], driver: Option<&str>) -> Result<(), Error> {
+    let mut plan = plan.clone();
+    for contender in contenders {
+        if let Contender::Tree(dir) = contender {
+            Source::open(dir).map_err(fault)?;
+            let policy = Policy::all()[0];
+            plan.policies.push(policy);
+            plan.tree = Some(tree_name(String::new(), String::new(), policy, driver));
+        }
+    }
+    plan.checked().map(|_| ())
+}
+
+fn tree_name(name: String, version: String, policy: Policy, driver: Option<&str>) -> TreeName {
+    TreeName {
+        name,
+        version,
+        policy,
+        driver: driver.filter(|d| *d != PATTERN).map(String::from),
+    }
+}
+
 /// The parent's part.
 pub fn run(
     contenders: &[Contender],
-    plan: &Plan,
     what: What,
     cc: Option<&str>,
     session: &Session,
@@ -137,7 +155,6 @@ pub fn run(
             break;
         }
     }
-    let _ = plan;
     let facts = Facts::read();
     sum.emit(&facts, session)?;
     Ok(worst)
