@@ -135,6 +135,19 @@ extern "C" {
     pub fn kiln_crypto_setkey(setkey: *mut c_void) -> u64;
     pub fn kiln_crypto_request(request: *mut c_void) -> u64;
     pub fn kiln_crypto_requests(requests: *mut c_void) -> u64;
+    pub fn kiln_crypto_op_open(op: *mut c_void) -> u64;
+    pub fn kiln_crypto_op_close(op: *mut c_void) -> u64;
+    pub fn kiln_crypto_op_crypt(
+        op: *mut c_void,
+        slot: u32,
+        dst: *mut u8,
+        src: *const u8,
+        len: usize,
+        iv: *const u8,
+        decrypt: bool,
+        done: OpDone,
+        data: *mut c_void,
+    ) -> i32;
     pub fn kiln_cryptd_break(broken: u32);
     pub fn kiln_script(script: *mut c_void) -> u64;
     pub static kiln_request_ops: RequestOps;
@@ -192,6 +205,9 @@ extern "C" {
     pub fn kiln_fpu_pairs(pairs: *mut c_void) -> u64;
 }
 
+/// Told of an answer.
+pub type OpDone = unsafe extern "C" fn(data: *mut c_void, answer: i32);
+
 pub type OpCrypt = unsafe extern "C" fn(
     ctx: *mut c_void,
     slot: u32,
@@ -200,7 +216,7 @@ pub type OpCrypt = unsafe extern "C" fn(
     len: usize,
     iv: *const u8,
     decrypt: bool,
-    done: unsafe extern "C" fn(data: *mut c_void, answer: i32),
+    done: OpDone,
     data: *mut c_void,
 ) -> i32;
 
@@ -342,6 +358,13 @@ pub struct Requests {
     pub part: u32,
     pub later: u64,
     pub err: i32,
+}
+
+#[repr(C)]
+pub struct CryptoOp {
+    pub tfm: *mut c_void,
+    pub slots: u32,
+    pub request: *mut *mut c_void,
 }
 
 /// `struct kiln_request_ops`: only its address matters here.

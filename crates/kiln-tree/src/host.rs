@@ -11,6 +11,7 @@ use std::time::Duration;
 
 use kiln_kernel::cpu::{self, Areas, Config, Cpu, GateFn};
 use kiln_kernel::fpu::Policy;
+use kiln_kernel::Tier;
 
 use crate::child::Order;
 use crate::crash;
@@ -50,6 +51,7 @@ struct Boot {
     cpus: u32,
     events: i32,
     tests: u32,
+    tier: u32,
     lonely: u32,
 }
 
@@ -144,6 +146,7 @@ impl Host {
             cpus: CPUS,
             events: order.events(),
             tests: u32::from(order.tests),
+            tier: highest() as u32,
             lonely: u32::from(order.lonely),
         };
         type Setup = unsafe extern "C" fn(*const Boot) -> i32;
@@ -218,6 +221,15 @@ impl Host {
         events
             .write_all(line.as_bytes())
             .map_err(|e| Error::Lacks(format!("the parent does not listen: {e}")))
+    }
+}
+
+/// The highest tier that the tree may see: without a mask all that the CPU has, tier or not.
+fn highest() -> Tier {
+    let usable = Tier::ALL.into_iter().rfind(|t| t.usable());
+    match Tier::masked() {
+        true => usable.unwrap_or(Tier::Generic),
+        false => Tier::VaesAvx512,
     }
 }
 

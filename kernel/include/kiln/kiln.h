@@ -385,6 +385,20 @@ struct kiln_request_ops {
 
 KILN_EXPORT extern const struct kiln_request_ops kiln_request_ops;
 
+/* The crypto API as an operation of a load: ctx of kiln_crypto_op_crypt(). */
+struct kiln_crypto_op {
+	void *tfm;
+	u32 slots;
+	void **request;		/* one for each slot; by kiln_crypto_op_open() */
+};
+
+/* For kiln_gate(): requests for the slots, non-zero if there is no memory; and no more. */
+KILN_EXPORT u64 kiln_crypto_op_open(void *op);
+KILN_EXPORT u64 kiln_crypto_op_close(void *op);
+KILN_EXPORT int kiln_crypto_op_crypt(void *op, u32 slot, u8 *dst, const u8 *src,
+				     size_t len, const u8 *iv, bool decrypt,
+				     void (*done)(void *data, int answer), void *data);
+
 /* Controls: rules of cryptd that are broken from now on. */
 enum kiln_cryptd_broken {
 	KILN_CRYPTD_NO_LIMIT = 1,	/* queues without end */

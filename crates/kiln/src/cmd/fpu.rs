@@ -13,6 +13,7 @@ use super::fpu_tree;
 use crate::progress::Progress;
 use crate::session::{Exit, Session};
 use crate::table;
+use crate::tree_args::TreeBuildArgs;
 
 /// What each FPU policy costs while interrupts land inside SIMD code, and whether it loses state.
 #[derive(Args)]
@@ -86,9 +87,8 @@ pub struct FpuArgs {
     /// Whether the FPU is usable, in every context, and nothing else
     #[arg(long)]
     usable: bool,
-    /// The compiler that builds trees [default: KILN_CC, or cc, gcc, clang]
-    #[arg(long, value_name = "CC")]
-    cc: Option<String>,
+    #[command(flatten)]
+    build: TreeBuildArgs,
 }
 
 #[derive(Clone, Copy, Default, PartialEq, ValueEnum)]
@@ -221,7 +221,7 @@ pub fn run(args: &FpuArgs, session: &Session) -> Result<Exit, Error> {
     let contenders = fpu::contenders(&args.policy)?;
     if contenders.iter().any(|c| matches!(c, Contender::Tree(_))) {
         fpu_tree::check(&plan, &contenders, args.imp.as_deref())?;
-        return fpu_tree::run(&contenders, args.what(), args.cc.as_deref(), session);
+        return fpu_tree::run(&contenders, args.what(), &args.build, session);
     }
     let plan = plan.checked()?;
     session.settle();

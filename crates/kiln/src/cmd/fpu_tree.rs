@@ -4,7 +4,6 @@ use std::env;
 use std::ffi::OsString;
 use std::path::Path;
 
-use kiln_kbuild::Compiler;
 use kiln_kernel::fpu::Policy;
 use kiln_lab::fpu::{AnswerRow, Bench, Contender, Outcome, Plan, Proof, Row, StepRow, TreeName};
 use kiln_lab::record::Facts;
@@ -18,6 +17,7 @@ use super::fpu::{measured, Measured, What};
 use super::tree::fault;
 use crate::progress::Progress;
 use crate::session::{Exit, Session};
+use crate::tree_args::TreeBuildArgs;
 
 /// By this variable the child knows which of the trees it holds.
 const VARIABLE: &str = "KILN_FPU_TREE";
@@ -92,7 +92,7 @@ fn tree_name(name: String, version: String, policy: Policy, driver: Option<&str>
 pub fn run(
     contenders: &[Contender],
     what: What,
-    cc: Option<&str>,
+    build: &TreeBuildArgs,
     session: &Session,
 ) -> Result<Exit, Error> {
     let dirs = contenders.iter().filter_map(|c| match c {
@@ -107,7 +107,7 @@ pub fn run(
     let mut worst = Exit::Done;
     for (i, dir) in dirs.enumerate() {
         let name = format!("tree:{}", dir.display());
-        let Some(ended) = in_tree(dir, &name, cc, session)? else {
+        let Some(ended) = in_tree(dir, &name, build, session)? else {
             return Ok(Exit::Interrupted);
         };
         // Kiln's own policies are in every child, so that each tree is measured beside them; one set of rows will do.
@@ -146,8 +146,14 @@ pub fn run(
                 }
             }
         }
+        let failed = !ended.failures.is_empty();
+        match &mut sum {
+            Measured::Table(outcome) => outcome.notes.extend(ended.failures),
+            Measured::Proof(proof, _) => proof.notes.extend(ended.failures),
+            Measured::Answers(_) => {}
+        }
         match (ended.crash, ended.status) {
-            (None, Some(0)) => {}
+            (None, Some(0)) if !failed => {}
             (None, Some(130)) => worst = Exit::Interrupted,
             _ => worst = Exit::Failed,
         }
@@ -178,6 +184,8 @@ fn read<R: DeserializeOwned>(output: &[u8]) -> Document<R> {
 
 /// How a child ended.
 struct Ended {
+    /// Objects of the tree that do not compile.
+    failures: Vec<String>,
     output: Vec<u8>,
     status: Option<u8>,
     crash: Option<String>,
@@ -187,15 +195,10 @@ struct Ended {
 fn in_tree(
     dir: &Path,
     name: &str,
-    cc: Option<&str>,
+    build: &TreeBuildArgs,
     session: &Session,
 ) -> Result<Option<Ended>, Error> {
-    let source = Source::open(dir).map_err(fault)?;
-    let compiler = match cc {
-        Some(name) => Compiler::find(name),
-        None => Compiler::from_env(),
-    };
-    let compiler = compiler.map_err(|e| Error::lacks(e.to_string()))?;
+    let (source, compiler, config) = build.resolve(dir)?;
     let which = Which {
         name: name.to_string(),
         version: source.version.to_string(),
@@ -204,6 +207,7 @@ fn in_tree(
     let built = kiln_tree::build(&kiln_tree::Plan {
         source,
         compiler,
+        config,
         seed: session.seed,
         stop: &session.stop,
         progress: &|done, what| progress.report(done, what),
@@ -228,7 +232,9 @@ fn in_tree(
         None if ended.status.code().is_none() => Some(ended.status.to_string()),
         None => None,
     };
+    let failures = super::hosted::failures(&built);
     Ok(Some(Ended {
+        failures,
         output: ended.output,
         status: ended.status.code().and_then(|c| u8::try_from(c).ok()),
         crash: crash.map(|line| format!("{name}: the tree's code crashed: {line}")),
