@@ -195,6 +195,8 @@ extern "C" {
 
     pub fn kiln_load_attach(load: *mut c_void) -> u64;
     pub fn kiln_load_run(load: *mut c_void) -> u64;
+    pub fn kiln_load_drain(load: *mut c_void) -> u64;
+    pub fn kiln_load_ready(load: *mut c_void) -> u64;
     pub fn kiln_load_detach(load: *mut c_void) -> u64;
     #[cfg(test)]
     pub fn kiln_pattern_size() -> usize;
@@ -235,6 +237,7 @@ pub struct OpSlot {
 }
 
 #[repr(C)]
+#[derive(Clone, Copy)]
 pub struct LoadSide {
     pub imp: *const XtsImpl,
     pub op: *const Op,
