@@ -123,7 +123,7 @@ impl Hosted {
                 };
             };
             let exit = match status {
-                0 if crashes.is_empty() => Exit::Done,
+                0 if crashes.is_empty() && self.failures.is_empty() => Exit::Done,
                 0 | 1 => Exit::Failed,
                 130 => Exit::Interrupted,
                 other => Exit::Refused(other),
