@@ -90,16 +90,20 @@ fn vaes() -> bool {
 #[test]
 fn all_that_a_tree_has_is_measured_and_right() {
     let Some(tree) = given_tree() else { return };
+    // A turn of compare's: short samples, and no end before all is done.
     let run = hosted(&[
         "speed",
         "--tree",
         tree.to_str().unwrap(),
-        "--quick",
+        "--turn-ms",
+        "10000",
         "--json",
         "--len",
         "64,1024",
         "--op",
         "encrypt,decrypt,digest,derive",
+        "--peers",
+        "none",
         "--seed",
         "3",
     ]);
@@ -245,7 +249,7 @@ fn wrong_and_wild(overlay: &Overlay) {
     for row in &rows {
         // Short messages do not come to the edited loop.
         let name = row["impl"].as_str().unwrap();
-        let edited = row["len"] == 4096 && name.contains("vaes");
+        let edited = row["len"] == 4096 && name.contains("vaes") && row["provider"] != "kiln";
         assert_eq!(row["cycles_per_op"].is_null(), edited, "{row}");
         assert_ne!(name, "sha256_transform_rorx");
     }

@@ -153,8 +153,8 @@ fn failures(built: &Built) -> Vec<String> {
 /// By this variable the child knows the tree's version.
 const VERSION: &str = "KILN_TREE_VERSION";
 
-/// The child's side: boots the tree as a source of candidates.
-pub fn boot(order: &Order) -> Result<Tree, Error> {
+/// The child's side: boots the tree as a source of candidates for the algorithms asked for.
+pub fn boot(order: &Order, asked: &[String]) -> Result<Tree, Error> {
     let version = std::env::var(VERSION).unwrap_or_else(|_| "unknown".to_string());
     let host = Host::boot(order, &Config::default()).map_err(fault)?;
     Tree::new(
@@ -162,6 +162,7 @@ pub fn boot(order: &Order) -> Result<Tree, Error> {
         format!("linux-{version}"),
         CONFIG.to_string(),
         &order.skipped,
+        asked,
         order.seed,
     )
 }
