@@ -144,10 +144,14 @@ impl Tree {
             let key = self.key(key_bytes(name, *bits));
             engine.set_key(&key, 0).is_ok()
         };
-        let key_bits: Vec<u32> = match sizes.keyed {
-            true => KEY_BITS.into_iter().filter(takes).collect(),
-            false => vec![0],
-        };
+        let mut key_bits = vec![0];
+        if sizes.keyed {
+            key_bits = KEY_BITS.into_iter().filter(takes).collect();
+            // The null cipher.
+            if key_bits.is_empty() && engine.set_key(&[], 0).is_ok() {
+                key_bits.push(0);
+            }
+        }
         // A key in a format of its own (authenc) is not drawn at random.
         if key_bits.is_empty() {
             return None;
