@@ -76,6 +76,10 @@ impl Hosted {
         }
     }
 
+    fn place(&self) -> String {
+        format!("built in {}", self.built.cache.display())
+    }
+
     /// Runs this program with these arguments in a child, where `speed` measures. What crashes is named and left out of
     /// the next child.
     pub fn speed(
@@ -120,14 +124,20 @@ impl Hosted {
                 };
             };
             let exit = match status {
-                0 if crashes.is_empty() => Exit::Done,
+                0 if crashes.is_empty() && self.failures.is_empty() => Exit::Done,
                 0 | 1 => Exit::Failed,
                 130 => Exit::Interrupted,
                 other => Exit::Refused(other),
             };
             return Ok(Ok(Measured {
                 rows: document.rows,
-                notes: [crashes, self.failures.clone(), document.notes].concat(),
+                notes: [
+                    crashes,
+                    self.failures.clone(),
+                    document.notes,
+                    vec![self.place()],
+                ]
+                .concat(),
                 exit,
             }));
         }
@@ -144,8 +154,8 @@ pub fn failures(built: &Built) -> Vec<String> {
 /// By this variable the child knows the tree's version.
 const VERSION: &str = "KILN_TREE_VERSION";
 
-/// The child's side: boots the tree as a source of candidates.
-pub fn boot(order: &Order) -> Result<Tree, Error> {
+/// The child's side: boots the tree as a source of candidates for the algorithms asked for.
+pub fn boot(order: &Order, asked: &[String]) -> Result<Tree, Error> {
     let version = std::env::var(VERSION).unwrap_or_else(|_| "unknown".to_string());
     let host = Host::boot(order, &Config::default()).map_err(fault)?;
     Tree::new(
@@ -153,6 +163,7 @@ pub fn boot(order: &Order) -> Result<Tree, Error> {
         format!("linux-{version}"),
         CONFIG.to_string(),
         &order.skipped,
+        asked,
         order.seed,
     )
 }

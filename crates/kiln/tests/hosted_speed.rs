@@ -1,0 +1,353 @@
+//! `kiln speed --tree` and `kiln compare` of trees. Without KILN_TEST_TREE they are skipped, loudly.
+
+mod common;
+
+use std::env;
+use std::fs;
+use std::io::Write;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use common::{fault, kiln, kiln_with, Run};
+use serde_json::Value;
+
+/// Where this test builds, kept between runs.
+fn place(name: &str) -> PathBuf {
+    let dir = Path::new(env!("CARGO_TARGET_TMPDIR")).join(name);
+    fs::create_dir_all(&dir).unwrap();
+    dir
+}
+
+fn given_tree() -> Option<PathBuf> {
+    let tree = env::var_os("KILN_TEST_TREE").filter(|v| !v.is_empty());
+    if tree.is_none() {
+        // Not by a macro, whose output a passing test keeps to itself.
+        let line =
+            "\nSKIPPED: no kernel tree: set KILN_TEST_TREE to an unpacked, unconfigured one\n";
+        let _ = std::io::stderr().write_all(line.as_bytes());
+    }
+    tree.map(|tree| fs::canonicalize(tree).unwrap())
+}
+
+fn hosted(args: &[&str]) -> Run {
+    let cache = place("tree-cache");
+    kiln_with(args, &[("XDG_CACHE_HOME", cache.to_str().unwrap())])
+}
+
+fn rows(run: &Run) -> Vec<Value> {
+    run.json()["rows"].as_array().unwrap().clone()
+}
+
+/// An overlay of links, in which files are edited one after the other: what is built is what was edited.
+struct Overlay {
+    tree: PathBuf,
+    dir: PathBuf,
+}
+
+impl Overlay {
+    fn new(tree: &Path) -> Overlay {
+        let dir = place("speed-overlay").join("linux");
+        if !dir.exists() {
+            let copied = Command::new("cp").arg("-as").args([tree, &dir]).status();
+            assert!(copied.unwrap().success());
+        }
+        Overlay {
+            tree: tree.to_owned(),
+            dir,
+        }
+    }
+
+    fn edit(&self, file: &str, from: &str, to: &str) {
+        let text = fs::read_to_string(self.tree.join(file)).unwrap();
+        assert!(text.contains(from), "{file} has no {from:?}");
+        let copy = self.dir.join(file);
+        let _ = fs::remove_file(&copy);
+        fs::write(copy, text.replacen(from, to, 1)).unwrap();
+    }
+
+    /// As in the tree again.
+    fn restore(&self, file: &str) {
+        self.edit(file, "\n", "\n");
+    }
+
+    fn path(&self) -> &str {
+        self.dir.to_str().unwrap()
+    }
+}
+
+const XTS: &str = "arch/x86/crypto/aes-xts-avx-x86_64.S";
+const SHA256: &str = "arch/x86/crypto/sha256-avx2-asm.S";
+
+/// Whether the CPU has what most of a tree's newer code needs.
+fn vaes() -> bool {
+    let has = is_x86_feature_detected!("vaes") && is_x86_feature_detected!("avx2");
+    if !has {
+        let _ = std::io::stderr().write_all(b"\nSKIPPED: this CPU has no VAES\n");
+    }
+    has
+}
+
+#[test]
+fn all_that_a_tree_has_is_measured_and_right() {
+    let Some(tree) = given_tree() else { return };
+    // A turn of compare's: short samples, and no end before all is done.
+    let run = hosted(&[
+        "speed",
+        "--tree",
+        tree.to_str().unwrap(),
+        "--turn-ms",
+        "10000",
+        "--json",
+        "--len",
+        "64,1024",
+        "--op",
+        "encrypt,decrypt,digest,derive",
+        "--peers",
+        "none",
+        "--seed",
+        "3",
+    ]);
+    assert_eq!(run.status, 0, "{}", run.stderr);
+    let rows = rows(&run);
+    let mut functions: Vec<&str> = Vec::new();
+    let mut drivers: Vec<&str> = Vec::new();
+    for row in &rows {
+        let name = row["impl"].as_str().unwrap();
+        assert!(row["cycles_per_op"].as_f64().unwrap() > 0.0, "{row}");
+        if !row["provider"].as_str().unwrap().starts_with("linux-") {
+            continue;
+        }
+        assert_eq!(row["config"], "kiln", "{row}");
+        match row["level"].as_str().unwrap() {
+            "primitive" => functions.push(name),
+            _ => drivers.push(name),
+        }
+    }
+    for list in [&mut functions, &mut drivers] {
+        list.sort_unstable();
+        list.dedup();
+    }
+    assert!(functions.len() >= 60, "{} functions", functions.len());
+    // Every cipher, AEAD and hash that the tree registers for this CPU, as `kiln tree` lists them. Those with
+    // parentheses are made of templates, for whoever asks: there by the self-tests.
+    let listed = hosted(&["tree", tree.to_str().unwrap(), "--json", "--seed", "1"]).json();
+    let kinds = ["skcipher", "lskcipher", "aead", "shash", "ahash"];
+    for row in listed["rows"].as_array().unwrap() {
+        let (name, kind) = (
+            row["name"].as_str().unwrap(),
+            row["type"].as_str().unwrap_or(""),
+        );
+        if kinds.contains(&kind) && !name.contains('(') {
+            assert!(
+                drivers.binary_search(&name).is_ok(),
+                "{name} ({}) is not measured",
+                row["alg"]
+            );
+        }
+    }
+}
+
+#[test]
+fn kilns_own_and_a_trees_are_in_one_table() {
+    let Some(tree) = given_tree() else { return };
+    let run = hosted(&[
+        "speed",
+        "xts(aes)",
+        "--tree",
+        tree.to_str().unwrap(),
+        "--quick",
+        "--json",
+        "--len",
+        "512",
+        "--baseline",
+        "xts-aes-generic",
+        "--peers",
+        "none",
+    ]);
+    assert_eq!(run.status, 0, "{}", run.stderr);
+    let rows = rows(&run);
+    let of = |name: &str| {
+        let row = rows.iter().find(|r| r["impl"] == name);
+        row.unwrap_or_else(|| panic!("no {name}")).clone()
+    };
+    assert_eq!(of("xts-aes-generic")["provider"], "kiln");
+    assert_eq!(of("xts(ecb(aes-generic))")["level"], "api");
+    assert_eq!(of("aesni_xts_enc")["level"], "primitive");
+    for row in &rows {
+        // In one process, interleaved: each has a ratio.
+        assert!(
+            row["ratio"].is_number() && row["verdict"].is_string(),
+            "{row}"
+        );
+    }
+    let level = hosted(&[
+        "speed",
+        "xts(aes)",
+        "--tree",
+        tree.to_str().unwrap(),
+        "--quick",
+        "--json",
+        "--len",
+        "512",
+        "--level",
+        "api",
+        "--peers",
+        "none",
+    ]);
+    assert!(
+        self::rows(&level).iter().all(|r| r["level"] == "api"),
+        "{}",
+        level.stdout()
+    );
+
+    let unknown = |args: &[&str], why: &str| {
+        let mut all = vec!["speed", "--tree", tree.to_str().unwrap()];
+        all.extend(args);
+        fault(&hosted(&all), 2, why);
+    };
+    unknown(&["xts(ase)"], "did you mean 'xts(aes)'");
+    unknown(
+        &["--impl", "aesni_xts_encr"],
+        "did you mean 'aesni_xts_enc'",
+    );
+    unknown(&["sha256", "--op", "encrypt"], "use --op digest");
+}
+
+/// What becomes of a tree in which a function is wrong, crashes, is slow, or does not build.
+#[test]
+fn controls() {
+    let Some(tree) = given_tree() else { return };
+    if !vaes() {
+        return;
+    }
+    let overlay = Overlay::new(&tree);
+    wrong_and_wild(&overlay);
+    slow(&tree, &overlay);
+    broken(&tree, &overlay);
+    overlay.restore(XTS);
+}
+
+/// One round of AES with another round's key; a store where there is no memory.
+fn wrong_and_wild(overlay: &Overlay) {
+    overlay.edit(
+        XTS,
+        "\t_vaes_4x\t\\enc, 0, 7\n",
+        "\t_vaes_4x\t\\enc, 0, 6\n",
+    );
+    let start = "SYM_TYPED_FUNC_START(sha256_transform_rorx)";
+    overlay.edit(SHA256, start, &format!("{start}\n\tmovl\t$0, 8"));
+    let run = hosted(&[
+        "speed", "xts(aes)", "sha256", "--tree", overlay.path(), "--quick", "--json", "--len", "64,4096", "--peers",
+        "none", "--impl",
+        "aes_xts_encrypt_vaes_avx2,xts-aes-vaes-avx2,aesni_xts_enc,sha256_transform_rorx,sha256_transform_avx",
+    ]);
+    overlay.restore(SHA256);
+    assert_eq!(run.status, 1, "{}", run.stderr);
+    let rows = rows(&run);
+    assert!(!rows.is_empty());
+    for row in &rows {
+        // Short messages do not come to the edited loop.
+        let name = row["impl"].as_str().unwrap();
+        let edited = row["len"] == 4096 && name.contains("vaes") && row["provider"] != "kiln";
+        assert_eq!(row["cycles_per_op"].is_null(), edited, "{row}");
+        assert_ne!(name, "sha256_transform_rorx");
+    }
+    assert!(
+        rows.iter().any(|r| r["impl"] == "sha256_transform_avx"),
+        "{rows:?}"
+    );
+    let json = run.json();
+    let notes = json["notes"].as_array().unwrap();
+    let told = |what: &str, name: &str| {
+        let mut notes = notes.iter().map(|n| n.as_str().unwrap());
+        notes.any(|n| n.starts_with(what) && n.contains(name))
+    };
+    for name in ["aes_xts_encrypt_vaes_avx2", "xts-aes-vaes-avx2"] {
+        assert!(told("WRONG ANSWER", name), "{notes:?}");
+    }
+    assert!(!told("WRONG ANSWER", "aesni_xts_enc"), "{notes:?}");
+    assert!(told("CRASH", "in sha256_transform_rorx+"), "{notes:?}");
+}
+
+/// A chain of multiplications in the main loop, a fifth longer than the loop was on the reference machine.
+fn slow(tree: &Path, overlay: &Overlay) {
+    let head = ".Lmain_loop\\@:\n";
+    overlay.edit(
+        XTS,
+        head,
+        &format!("{head}\t.rept 16\n\timul $3, %r11, %r11\n\t.endr\n"),
+    );
+    let compare = |a: &str, b: &str| {
+        hosted(&[
+            "compare",
+            a,
+            b,
+            "--alg",
+            "xts(aes)",
+            "--impl",
+            "aes_xts_encrypt_vaes_avx2,aesni_xts_enc",
+            "--len",
+            "4096",
+            "--quick",
+            "--max-regression",
+            "5",
+            "--json",
+        ])
+    };
+    let a = tree.to_str().unwrap();
+    let run = compare(a, overlay.path());
+    assert_eq!(run.status, 1, "{}", run.stderr);
+    let found = rows(&run);
+    let of = |name: &str| {
+        let row = found
+            .iter()
+            .find(|r| r["key"].as_str().unwrap().contains(name));
+        row.unwrap_or_else(|| panic!("no {name} in {found:?}"))
+            .clone()
+    };
+    let edited = of("aes_xts_encrypt_vaes_avx2");
+    assert_eq!(edited["verdict"], "slower", "{edited}");
+    assert!(edited["ci_low"].as_f64().unwrap() > 1.05, "{edited}");
+    assert!(edited["ci_high"].as_f64().unwrap() < 2.0, "{edited}");
+    // What was not edited is no regression.
+    assert!(of("aesni_xts_enc")["ci_low"].as_f64().unwrap() < 1.05);
+    let same = compare(a, a);
+    assert_eq!(same.status, 0, "{}{}", same.stdout(), same.stderr);
+}
+
+/// An instruction that there is not.
+fn broken(tree: &Path, overlay: &Overlay) {
+    overlay.edit(
+        XTS,
+        ".Lmain_loop\\@:\n",
+        ".Lmain_loop\\@:\n\tno_such_instruction\n",
+    );
+    let a = tree.to_str().unwrap();
+    let run = hosted(&[
+        "compare",
+        a,
+        overlay.path(),
+        "--alg",
+        "xts(aes)",
+        "--len",
+        "512",
+        "--quick",
+        "--bisect",
+    ]);
+    assert_eq!(run.status, 125, "{}", run.stderr);
+    assert!(run.stderr.contains("no_such_instruction"), "{}", run.stderr);
+}
+
+#[test]
+fn what_is_no_tree_is_refused_and_125_for_bisect() {
+    let hollow = tempfile::tempdir().unwrap();
+    let dir = hollow.path().to_str().unwrap();
+    fault(&kiln(&["compare", dir, dir]), 2, "no Makefile");
+    fault(
+        &kiln(&["compare", dir, dir, "--bisect"]),
+        125,
+        "no Makefile",
+    );
+    fault(&kiln(&["speed", "--tree", dir]), 2, "no Makefile");
+    fault(&kiln(&["speed", "--level", "api"]), 2, "--tree DIR");
+}
