@@ -5,11 +5,20 @@
 #include "service.h"
 
 const char *kiln_image_test(void);
+void kiln_image_testing(const char *name);
 
 /* The driver that this thread tests, or "": for whoever reports a crash. */
 const char *kiln_image_test(void)
 {
 	return current_test()->driver;
+}
+
+/* Names what this thread is about to call. */
+void kiln_image_testing(const char *name)
+{
+	struct test *test = current_test();
+
+	format(test->driver, sizeof(test->driver), "%s", name);
 }
 
 /* Tests that have not ended, the last that began first. */

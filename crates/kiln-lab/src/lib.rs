@@ -4,6 +4,7 @@
 //! |---|---|
 //! | `speed/` | how many cycles: messages, candidates, the bench that checks and times them, rows |
 //! | `check/` | is every implementation right |
+//! | `compare/` | what changed between two records, or two things measured in turn |
 //! | `crypt.rs` | one message through one implementation |
 //! | `fpu/` | what each FPU policy costs under softirq load, and whether it loses state |
 //! | `overhead.rs` | what the ways to reach a cipher cost against each other |
@@ -19,6 +20,7 @@
 
 pub mod algorithm;
 pub mod check;
+pub mod compare;
 pub mod crypt;
 pub mod error;
 pub mod fpu;

@@ -14,10 +14,12 @@ use crate::services::HEADERS;
 use crate::{library, Error, Plan};
 
 /// Compiled by the tree, against its headers, so that no layout and no signature is guessed.
-pub const GLUE: [(&str, &str); 4] = [
+pub const GLUE: [(&str, &str); 6] = [
     ("kiln_glue", include_str!("../../../tree/glue.c")),
+    ("kiln_cpu", include_str!("../../../tree/cpu.c")),
     ("kiln_versions", include_str!("../../../tree/versions.c")),
     ("kiln_fpu", include_str!("../../../tree/fpu.c")),
+    ("kiln_request", include_str!("../../../tree/request.c")),
     ("kiln_stream", include_str!("../../../tree/stream.c")),
 ];
 

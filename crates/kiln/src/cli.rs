@@ -22,7 +22,8 @@ Examples:
   KILN_TIERS=generic,aesni kiln       as if the CPU had no VAES
 
 Exit status: 0 done; 1 a check failed; 2 the input is wrong; 3 this machine
-lacks something; 130 interrupted (what was measured so far is printed)."
+lacks something; 125 cannot be built or tried (compare --bisect); 130
+interrupted (what was measured so far is printed)."
 )]
 pub struct Cli {
     #[command(flatten)]
@@ -66,6 +67,8 @@ pub enum Command {
     Test(cmd::test::TestArgs),
     /// Run one implementation on a file or on stdin
     Crypt(cmd::crypt::CryptArgs),
+    /// What changed between two records or two kernel trees, beyond the noise
+    Compare(cmd::compare::CompareArgs),
     /// What a kernel tree holds: built, linked, tested by its own self-tests
     Tree(cmd::tree::TreeArgs),
     /// How far measurements can be trusted on this machine

@@ -8,8 +8,13 @@ use kiln_lab::Error;
 
 /// Prints the fault and gives its exit status.
 pub fn report(e: &Error) -> ExitCode {
-    line(&e.to_string());
+    tell(e);
     ExitCode::from(e.exit_code())
+}
+
+/// Prints the fault.
+pub fn tell(e: &Error) {
+    line(&e.to_string());
 }
 
 /// What clap has to say: help and version as they are, a fault in one line.

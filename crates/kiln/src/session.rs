@@ -27,6 +27,10 @@ pub enum Exit {
     Done,
     /// A check failed.
     Failed,
+    /// With `--bisect`: what was to be judged cannot be built or tried.
+    Untried,
+    /// A child has said why not, with this status.
+    Refused(u8),
     /// Interrupted; what there was is printed.
     Interrupted,
 }
@@ -36,6 +40,8 @@ impl From<Exit> for ExitCode {
         ExitCode::from(match exit {
             Exit::Done => 0,
             Exit::Failed => 1,
+            Exit::Untried => 125,
+            Exit::Refused(status) => status,
             Exit::Interrupted => 130,
         })
     }

@@ -3,7 +3,8 @@
 pub mod openssl;
 
 use crate::algorithm::unknown;
-use crate::Error;
+use crate::speed::{xts_op, Candidate, Choice, Judge, Level, Source, Spec, Work};
+use crate::{Algorithm, Error};
 use openssl::OpenSsl;
 
 /// Names that `--peers` takes, beside `auto` and `none`.
@@ -74,6 +75,42 @@ impl Peers {
                 Ok(Peers::default())
             }
         }
+    }
+}
+
+/// Peers are measured beside what others have: they bring no algorithms and no answers.
+impl Source for Peers {
+    fn algorithms(&self) -> Vec<Spec> {
+        Vec::new()
+    }
+
+    fn names(&self, _: &str) -> Vec<(String, Level)> {
+        Vec::new()
+    }
+
+    fn candidates(
+        &self,
+        work: &Work,
+        _: Choice,
+        notes: &mut Vec<String>,
+    ) -> Result<Vec<Candidate<'_>>, Error> {
+        let Some(openssl) = &self.openssl else {
+            return Ok(Vec::new());
+        };
+        if work.spec.name != Algorithm::XtsAes.name() {
+            return Ok(Vec::new());
+        }
+        match openssl.candidate(&work.key, xts_op(work.op)) {
+            Ok(candidate) => Ok(vec![candidate]),
+            Err(why) => {
+                notes.push(format!("{why}: no rows of it"));
+                Ok(Vec::new())
+            }
+        }
+    }
+
+    fn judge(&self, _: &Work) -> Result<Option<Judge<'_>>, Error> {
+        Ok(None)
     }
 }
 

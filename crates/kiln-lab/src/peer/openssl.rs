@@ -141,12 +141,10 @@ impl OpenSsl {
     /// AES-XTS as a candidate for the bench.
     pub fn candidate(&self, key: &[u8], op: Op) -> Result<Candidate<'static>, String> {
         let xts = RefCell::new(self.xts(key, op)?);
-        Ok(Candidate {
-            name: format!("EVP_aes_{}_xts", key.len() * 8 / 2).into(),
-            provider: self.provider(),
-            tier: None,
-            run: Box::new(move |messages, calls| xts.borrow_mut().run(messages, calls)),
-        })
+        let name = format!("EVP_aes_{}_xts", key.len() * 8 / 2);
+        let run =
+            Box::new(move |messages: &mut Messages, calls| xts.borrow_mut().run(messages, calls));
+        Ok(Candidate::primitive(name, self.provider(), None, run))
     }
 }
 
@@ -214,7 +212,7 @@ impl Xts {
     }
 
     fn run(&mut self, messages: &mut Messages, calls: u64) -> Result<(), String> {
-        let (len, stride, chained) = (messages.len, messages.stride, messages.chained);
+        let (len, stride, chained) = (messages.shape.len, messages.src_stride, messages.chained);
         let c_len = c_int::try_from(len).map_err(|_| format!("a message of {len} bytes"))?;
         let (ivs, src, dst) = messages.parts();
         let count = ivs.len();

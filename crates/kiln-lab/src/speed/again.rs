@@ -1,32 +1,24 @@
 //! The largest steps of a sweep, measured again.
 
-use kiln_kernel::xts::Key;
-
 use super::bench::{bench, Entry, Reference};
 use super::candidate::Candidate;
-use super::messages::Messages;
-use super::run::{Kind, Run};
+use super::run::Run;
+use super::set::Table;
 use super::steps;
-use crate::algorithm::op_name;
 use crate::Error;
 
 impl Run<'_> {
     /// After a sweep: measures the worst steps again, both lengths interleaved and longer, until the worst that is
     /// left has been so confirmed. A disturbance of a few milliseconds is no cliff.
-    pub fn look_again(
-        &mut self,
-        kind: &Kind,
-        first: usize,
-        candidates: &[Candidate],
-        key: &Key,
-    ) -> Result<(), Error> {
+    pub fn look_again(&mut self, table: &Table, first: usize) -> Result<(), Error> {
         let mut again: Vec<usize> = Vec::new();
         let patient = kiln_measure::Plan {
             deadline: self.effort.deadline,
             ..kiln_measure::Plan::quick(self.plan.seed)
         };
         for _ in 0..24 {
-            let mut lens: Vec<(usize, usize)> = Vec::new();
+            // Rows, and the candidates they are of.
+            let mut pairs: Vec<(usize, usize)> = Vec::new();
             for step in steps::worst(&self.outcome.rows[first..]) {
                 let pair = [first + step.row, first + step.neighbour];
                 if pair.iter().all(|row| again.contains(row)) {
@@ -34,33 +26,38 @@ impl Run<'_> {
                 }
                 for row in pair {
                     let of = &self.outcome.rows[row];
-                    let by = |c: &Candidate| c.name == of.imp && c.provider == of.provider;
-                    lens.extend(candidates.iter().position(by).map(|c| (row, c)));
+                    let by = |c: &Candidate| {
+                        c.name == of.imp && c.provider == of.provider && c.level == of.level
+                    };
+                    pairs.extend(table.candidates.iter().position(by).map(|c| (row, c)));
                 }
             }
-            if lens.is_empty() || self.stopped() || self.late() {
+            if pairs.is_empty() || self.stopped() || self.late() {
                 break;
             }
-            let sets: Vec<Messages> = lens
+            let sets = pairs
                 .iter()
-                .map(|(row, _)| self.messages(kind, self.outcome.rows[*row].len))
-                .collect();
-            let answers = sets
-                .iter()
-                .map(|set| Self::reference(key, set))
-                .collect::<Result<Vec<_>, _>>()?;
-            let entries = lens
+                .map(|(row, c)| {
+                    let mut sets = table.sets(self.outcome.rows[*row].len, &[*c])?;
+                    sets.pop().ok_or_else(|| "no such length".to_string())
+                })
+                .collect::<Result<Vec<_>, String>>()
+                .map_err(Error::Failed)?;
+            let entries = pairs
                 .iter()
                 .zip(&sets)
-                .map(|((_, c), set)| Entry::new(&candidates[*c], set))
+                .map(|((_, c), set)| Entry::new(&table.candidates[*c], &set.messages))
                 .collect();
             let fraction = self.done as f64 / self.groups as f64;
             let tell = &mut self.progress;
-            let answers: Vec<&Reference> = answers.iter().collect();
-            let timed = bench(entries, &answers, &patient, self.stop, &mut |_, _| {
+            let references: Vec<Vec<&Reference>> = sets
+                .iter()
+                .map(|set| set.references.iter().collect())
+                .collect();
+            let timed = bench(entries, &references, &patient, self.stop, &mut |_, _| {
                 tell(fraction, "the largest steps again");
             });
-            for ((row, c), timed) in lens.into_iter().zip(timed) {
+            for ((row, c), timed) in pairs.into_iter().zip(timed) {
                 match timed {
                     Ok(series) => {
                         if let Some(e) = series.estimate() {
@@ -68,8 +65,8 @@ impl Run<'_> {
                         }
                     }
                     Err(why) => {
-                        let what = kind.what(self.outcome.rows[row].len);
-                        self.wrong(&what, &candidates[c], &why);
+                        let what = table.work.what(self.outcome.rows[row].len);
+                        self.wrong(&what, &table.candidates[c], &why);
                     }
                 }
                 again.push(row);
@@ -78,7 +75,8 @@ impl Run<'_> {
         let rows = &self.outcome.rows[first..];
         for step in steps::worst(rows) {
             let (long, short) = (&rows[step.row], &rows[step.neighbour]);
-            let what = format!("{} {}", kind.alg.title(kind.key_bits), op_name(kind.op));
+            let work = &table.work;
+            let what = format!("{} {}", work.spec.title(work.key_bits), work.op);
             let confirmed = [step.row, step.neighbour]
                 .iter()
                 .all(|r| again.contains(&(first + r)));

@@ -1,33 +1,28 @@
 //! The bench: candidates checked, timed interleaved, and checked again.
 
+use std::rc::Rc;
 use std::sync::atomic::AtomicBool;
 
-use kiln_kernel::xts::{Impl, Key};
 use kiln_measure::{measure, Plan, Series, Subject};
 
-use super::candidate::{run_xts, Candidate};
+use super::candidate::{Candidate, Judge};
 use super::messages::{Messages, Wrong};
 
-/// The answers: those of the first implementation there is, the generic one.
+/// A judge's answers for a set of messages.
 pub struct Reference<'a> {
-    imp: Impl,
-    key: &'a Key,
+    judge: Rc<Judge<'a>>,
     independent: Messages,
 }
 
 impl<'a> Reference<'a> {
     /// Answers for these messages.
-    pub fn new(imp: Impl, key: &'a Key, messages: &Messages) -> Result<Reference<'a>, String> {
+    pub fn new(judge: Rc<Judge<'a>>, messages: &Messages) -> Result<Reference<'a>, String> {
         let mut independent = messages.afresh();
         let count = independent.count() as u64;
         if !independent.chained {
-            run_xts(imp, key, &mut independent, count)?;
+            (judge.run)(&mut independent, count).map_err(|why| format!("{}: {why}", judge.name))?;
         }
-        Ok(Reference {
-            imp,
-            key,
-            independent,
-        })
+        Ok(Reference { judge, independent })
     }
 
     /// Whether `got` is what `calls` calls leave.
@@ -35,19 +30,20 @@ impl<'a> Reference<'a> {
         let compared = if self.independent.chained {
             // What a message's result is depends on how many calls there were.
             let mut right = self.independent.afresh();
-            run_xts(self.imp, self.key, &mut right, calls)?;
+            (self.judge.run)(&mut right, calls)?;
             got.compare(&right, calls)
         } else {
             got.compare(&self.independent, calls)
         };
         compared.map_err(|Wrong { message, byte }| {
-            let driver = self.imp.driver();
-            if byte < got.len {
+            let driver = &self.judge.name;
+            let end = got.shape.dst();
+            if byte < end {
                 format!("message {message} differs from {driver}'s at byte {byte}")
             } else {
                 format!(
                     "message {message}: wrote {} bytes beyond the end",
-                    byte - got.len + 1
+                    byte - end + 1
                 )
             }
         })
@@ -78,8 +74,11 @@ impl<'c, 'a> Entry<'c, 'a> {
         }
     }
 
-    fn check(&self, reference: &Reference) -> Result<(), String> {
-        reference.check(&self.messages, self.last.clone()?)
+    fn check(&self, references: &[&Reference]) -> Result<(), String> {
+        let calls = self.last.clone()?;
+        references
+            .iter()
+            .try_for_each(|r| r.check(&self.messages, calls))
     }
 }
 
@@ -87,10 +86,10 @@ impl<'c, 'a> Entry<'c, 'a> {
 pub type Timed = Result<Series, String>;
 
 /// Checks each entry on all its messages; times those that are right, interleaved; and checks what the timed calls
-/// wrote. `references[i]` has the answers for `entries[i]`.
+/// wrote. `references[i]` have the answers for `entries[i]`; all must agree.
 pub fn bench(
     mut entries: Vec<Entry>,
-    references: &[&Reference],
+    references: &[Vec<&Reference>],
     plan: &Plan,
     stop: &AtomicBool,
     progress: &mut dyn FnMut(u64, u64),
@@ -119,7 +118,7 @@ pub fn bench(
     drop(subjects);
 
     for (i, series) in right.into_iter().zip(series) {
-        let after = entries[i].check(references[i]);
+        let after = entries[i].check(&references[i]);
         outcome[i] = Some(after.map(|()| series));
     }
     outcome
@@ -130,8 +129,11 @@ pub fn bench(
 
 #[cfg(test)]
 mod tests {
+    use super::super::own::run_xts;
+    use super::super::shape::{Op, Shape};
+    use super::super::KILN;
     use super::*;
-    use kiln_kernel::xts::Op;
+    use kiln_kernel::xts::{Impl, Key};
     use kiln_measure::SplitMix64;
     use std::cell::Cell;
 
@@ -147,25 +149,32 @@ mod tests {
 
     /// Runs the generic implementation beside one that is `spoilt` by what is done to its results.
     fn outcome(chained: bool, spoil: impl Fn(&mut Messages)) -> Vec<Timed> {
-        let key = Key::new(&(0..64).collect::<Vec<u8>>()).unwrap();
-        let generic = Impl::all()[0];
-        let messages = Messages::random(Op::Encrypt, 33, chained, &mut SplitMix64(5));
-        let reference = Reference::new(generic, &key, &messages).unwrap();
-        let good = Candidate::xts(generic, &key);
-        let bad = Candidate {
-            name: "spoilt".into(),
-            run: Box::new(|m, calls| {
-                run_xts(generic, &key, m, calls)?;
+        let key = Rc::new(Key::new(&(0..64).collect::<Vec<u8>>()).unwrap());
+        let generic = || run_xts(Impl::all()[0], key.clone(), Op::Encrypt);
+        let shape = Shape::skcipher(Op::Encrypt, 33, 16);
+        let messages = Messages::random(shape, chained, &mut SplitMix64(5));
+        let judge = Judge {
+            name: "generic".into(),
+            run: generic(),
+        };
+        let reference = Reference::new(Rc::new(judge), &messages).unwrap();
+        let good = Candidate::primitive("good", KILN, None, generic());
+        let run = generic();
+        let bad = Candidate::primitive(
+            "spoilt",
+            KILN,
+            None,
+            Box::new(|m, calls| {
+                run(m, calls)?;
                 spoil(m);
                 Ok(())
             }),
-            ..Candidate::xts(generic, &key)
-        };
+        );
         let entries = vec![Entry::new(&good, &messages), Entry::new(&bad, &messages)];
         let stop = AtomicBool::new(false);
         bench(
             entries,
-            &[&reference, &reference],
+            &[vec![&reference], vec![&reference]],
             &plan(),
             &stop,
             &mut |_, _| {},
@@ -185,7 +194,7 @@ mod tests {
     #[test]
     fn one_flipped_bit_is_caught_before_timing() {
         let timed = outcome(false, |m| {
-            let at = 200 * m.stride + 7;
+            let at = 200 * m.dst_stride + 7;
             m.parts().2[at] ^= 4;
         });
         assert!(timed[0].is_ok());
@@ -215,7 +224,7 @@ mod tests {
     #[test]
     fn a_byte_beyond_the_end_is_caught() {
         let timed = outcome(false, |m| {
-            let at = 3 * m.stride + m.len;
+            let at = 3 * m.dst_stride + m.shape.len;
             m.parts().2[at] = 0;
         });
         let why = timed[1].as_ref().unwrap_err();

@@ -34,6 +34,12 @@ pub fn plan(lens: usize, figures: usize, quick: bool, seed: u64) -> Plan {
     }
 }
 
+/// The plan of one turn of many, for all figures in at most about `budget`.
+pub fn turn(figures: usize, budget: Duration, seed: u64) -> Plan {
+    let us = budget.as_secs_f64() * 1e6;
+    shrunk(Plan::quick(seed), us / figures.max(1) as f64)
+}
+
 /// At most `us` microseconds a figure: shorter samples first, then fewer rounds, but six for an interval of a ratio.
 fn shrunk(mut plan: Plan, us: f64) -> Plan {
     while cost_us(&plan) > us && plan.samples > 1 {

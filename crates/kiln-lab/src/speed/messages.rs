@@ -1,7 +1,8 @@
 //! What a candidate is called with: messages, IVs and room for the results, stored as a user stores them.
 
-use kiln_kernel::xts::{Op, BLOCK};
 use kiln_measure::SplitMix64;
+
+use super::shape::Shape;
 
 /// Distinct messages of a set, where they are short.
 pub const MESSAGES: usize = 256;
@@ -15,6 +16,8 @@ const LINE: usize = 64;
 const PAGE: usize = 4096;
 /// What the space between results holds, to see whether it was written to.
 const CANARY: u8 = 0xa5;
+/// IVs are stored in units of this many bytes.
+pub const IV_UNIT: usize = 16;
 
 /// Bytes whose first lies at a chosen place in its page.
 #[derive(Debug)]
@@ -44,22 +47,24 @@ impl Placed {
     }
 }
 
-/// Messages of one length with their IVs, and where their results go (out of place).
+/// Messages of one shape with their IVs, and where their results go (out of place).
 ///
-/// Message i is at `i * stride`; the stride is an odd number of cache lines, so that the messages spread over all
-/// sets of a cache. Destinations start half a page after sources, modulo a page: a load never lies a multiple of
-/// 4 KiB from a recent store, which some processors would take for a dependency. The same for all candidates.
+/// Message i is at `i * src_stride`, its result at `i * dst_stride`; strides are odd numbers of cache lines, so that
+/// the messages spread over all sets of a cache. Destinations start half a page after sources, modulo a page: a load
+/// never lies a multiple of 4 KiB from a recent store, which some processors would take for a dependency. The same
+/// for all candidates.
 #[derive(Debug)]
 pub struct Messages {
-    /// What is to be done with them.
-    pub op: Op,
-    /// Each call's IV is the first block of the last one's result.
+    /// What each looks like, and what is to be done with it.
+    pub shape: Shape,
+    /// Each call's IV is the first bytes of the last one's result.
     pub chained: bool,
-    /// Bytes of a message.
-    pub len: usize,
-    /// Bytes from one to the next.
-    pub stride: usize,
-    ivs: Vec<[u8; BLOCK]>,
+    /// Bytes from one source to the next.
+    pub src_stride: usize,
+    /// Bytes from one destination to the next.
+    pub dst_stride: usize,
+    count: usize,
+    ivs: Vec<[u8; IV_UNIT]>,
     src: Placed,
     dst: Placed,
 }
@@ -69,27 +74,37 @@ pub struct Messages {
 pub struct Wrong {
     /// Which message.
     pub message: usize,
-    /// Which byte of it; from `len` on, of the space after it.
+    /// Which byte of its result; from the result's end on, of the space after it.
     pub byte: usize,
+}
+
+fn stride(len: usize) -> usize {
+    (len.div_ceil(LINE) | 1) * LINE
+}
+
+/// Units of one IV; one even where there is none, so that every message has an entry.
+fn iv_units(iv: usize) -> usize {
+    iv.div_ceil(IV_UNIT).max(1)
 }
 
 impl Messages {
     /// Random ones.
-    pub fn random(op: Op, len: usize, chained: bool, rng: &mut SplitMix64) -> Messages {
-        let count = (BYTES / len.max(1)).clamp(FEWEST, MESSAGES);
-        let stride = (len.div_ceil(LINE) | 1) * LINE;
-        let mut ivs = vec![[0; BLOCK]; count];
+    pub fn random(shape: Shape, chained: bool, rng: &mut SplitMix64) -> Messages {
+        let count = (BYTES / shape.len.max(1)).clamp(FEWEST, MESSAGES);
+        let mut ivs = vec![[0; IV_UNIT]; count * iv_units(shape.iv)];
         ivs.iter_mut().for_each(|iv| rng.fill(iv));
-        let mut src = Placed::new(count * stride, 0, 0);
+        let (src_stride, dst_stride) = (stride(shape.src()), stride(shape.dst()));
+        let mut src = Placed::new(count * src_stride, 0, 0);
         rng.fill(src.bytes_mut());
         Messages {
-            op,
+            shape,
             chained,
-            len,
-            stride,
+            src_stride,
+            dst_stride,
+            count,
             ivs,
             src,
-            dst: Placed::new(count * stride, PAGE / 2, CANARY),
+            dst: Placed::new(count * dst_stride, PAGE / 2, CANARY),
         }
     }
 
@@ -107,22 +122,41 @@ impl Messages {
 
     /// How many.
     pub fn count(&self) -> usize {
-        self.ivs.len()
+        self.count
+    }
+
+    /// Units of [`IV_UNIT`] bytes from one IV to the next.
+    pub fn iv_units(&self) -> usize {
+        iv_units(self.shape.iv)
     }
 
     /// IVs, sources, destinations.
-    pub fn parts(&mut self) -> (&[[u8; BLOCK]], &[u8], &mut [u8]) {
+    pub fn parts(&mut self) -> (&[[u8; IV_UNIT]], &[u8], &mut [u8]) {
         (&self.ivs, self.src.bytes(), self.dst.bytes_mut())
     }
 
-    /// Message i, its IV and its result.
-    pub fn one(&self, i: usize) -> (&[u8; BLOCK], &[u8], &[u8]) {
-        let at = i * self.stride;
+    /// The IVs, to be made such as an algorithm takes.
+    pub fn ivs_mut(&mut self) -> impl Iterator<Item = &mut [u8]> {
+        let (units, len) = (self.iv_units(), self.shape.iv);
+        self.ivs
+            .chunks_mut(units)
+            .map(move |iv| &mut iv.as_flattened_mut()[..len])
+    }
+
+    /// Source i, all of it, its IV and its result, to be changed.
+    pub fn one_mut(&mut self, i: usize) -> (&[u8], &mut [u8]) {
+        let units = self.iv_units();
+        let at = i * self.src_stride;
         (
-            &self.ivs[i],
-            &self.src.bytes()[at..at + self.len],
-            &self.dst.bytes()[at..at + self.len],
+            &self.ivs[i * units..][..units].as_flattened()[..self.shape.iv],
+            &mut self.src.bytes_mut()[at..at + self.shape.src()],
         )
+    }
+
+    /// Result i, all of it.
+    pub fn result(&self, i: usize) -> &[u8] {
+        let at = i * self.dst_stride;
+        &self.dst.bytes()[at..at + self.shape.dst()]
     }
 
     /// Forgets the results.
@@ -134,15 +168,16 @@ impl Messages {
     pub fn compare(&self, right: &Messages, calls: u64) -> Result<(), Wrong> {
         let calls = usize::try_from(calls).unwrap_or(usize::MAX);
         let (got, want) = (self.dst.bytes(), right.dst.bytes());
+        let (first, len) = (self.shape.unsaid(), self.shape.dst());
         for message in 0..self.count().min(calls) {
-            let at = message * self.stride;
+            let at = message * self.dst_stride;
             let fault = |byte| Err(Wrong { message, byte });
-            if let Some(byte) = (0..self.len).find(|b| got[at + b] != want[at + b]) {
+            if let Some(byte) = (first..len).find(|b| got[at + b] != want[at + b]) {
                 return fault(byte);
             }
-            let between = &got[at + self.len..at + self.stride];
+            let between = &got[at + len..at + self.dst_stride];
             if let Some(byte) = between.iter().position(|&b| b != CANARY) {
-                return fault(self.len + byte);
+                return fault(len + byte);
             }
         }
         Ok(())
@@ -151,10 +186,12 @@ impl Messages {
 
 #[cfg(test)]
 mod tests {
+    use super::super::shape::{Kind, Op};
     use super::*;
 
     fn some(len: usize) -> Messages {
-        Messages::random(Op::Encrypt, len, false, &mut SplitMix64(1))
+        let shape = Shape::skcipher(Op::Encrypt, len, 16);
+        Messages::random(shape, false, &mut SplitMix64(1))
     }
 
     #[test]
@@ -170,22 +207,35 @@ mod tests {
             (1 << 20, 8, (1 << 20) + 64),
         ] {
             let m = some(len);
-            assert_eq!((m.count(), m.stride), (count, stride), "{len}");
-            assert_eq!(m.stride / LINE % 2, 1, "{len}");
+            assert_eq!((m.count(), m.src_stride), (count, stride), "{len}");
+            assert_eq!(m.src_stride, m.dst_stride);
+            assert_eq!(m.src_stride / LINE % 2, 1, "{len}");
         }
     }
 
     #[test]
     fn placed_as_promised_and_equal_afresh() {
         let mut m = some(100);
-        let again = m.afresh();
-        assert_eq!(m.one(7).1, again.one(7).1);
-        assert_eq!(m.one(7).0, again.one(7).0);
-        assert_ne!(m.one(7).1, m.one(8).1);
+        let mut again = m.afresh();
+        assert_eq!(m.one_mut(7), again.one_mut(7));
+        let other = again.one_mut(8).1.to_vec();
+        assert_ne!(m.one_mut(7).1, other);
         let (ivs, src, dst) = m.parts();
         assert_eq!(src.as_ptr() as usize % PAGE, 0);
         assert_eq!(dst.as_ptr() as usize % PAGE, PAGE / 2);
         assert!(ivs.windows(2).all(|w| w[0] != w[1]));
+    }
+
+    #[test]
+    fn ivs_have_their_length() {
+        for (iv, units) in [(0, 1), (8, 1), (16, 1), (24, 2), (32, 2)] {
+            let shape = Shape::skcipher(Op::Encrypt, 64, iv);
+            let mut m = Messages::random(shape, false, &mut SplitMix64(1));
+            assert_eq!(m.iv_units(), units);
+            assert_eq!(m.parts().0.len(), 256 * units);
+            assert!(m.ivs_mut().all(|x| x.len() == iv));
+            assert_eq!(m.one_mut(255).0.len(), iv);
+        }
     }
 
     #[test]
@@ -194,7 +244,7 @@ mod tests {
         right.parts().2.fill(CANARY);
         let mut m = right.afresh();
         assert_eq!(m.compare(&right, 256), Ok(()));
-        let stride = m.stride;
+        let stride = m.dst_stride;
         m.parts().2[3 * stride + 99] ^= 0x10;
         let wrong = |message, byte| Err(Wrong { message, byte });
         assert_eq!(m.compare(&right, 256), wrong(3, 99));
@@ -202,5 +252,24 @@ mod tests {
         m.wipe();
         m.parts().2[3 * stride + 100] ^= 0x10;
         assert_eq!(m.compare(&right, 256), wrong(3, 100));
+    }
+
+    #[test]
+    fn room_for_associated_data_need_not_be_written() {
+        let shape = Shape {
+            kind: Kind::Aead,
+            prefix: 16,
+            tag: 16,
+            ..Shape::skcipher(Op::Encrypt, 64, 12)
+        };
+        let right = Messages::random(shape, false, &mut SplitMix64(1));
+        let mut m = right.afresh();
+        m.parts().2[15] ^= 1;
+        assert_eq!(m.compare(&right, 256), Ok(()));
+        m.parts().2[16] ^= 1;
+        assert!(m.compare(&right, 256).is_err());
+        m.wipe();
+        m.parts().2[16 + 64 + 15] ^= 1;
+        assert_eq!(m.compare(&right, 1).unwrap_err().byte, 95);
     }
 }

@@ -1,45 +1,57 @@
 //! A row of `speed`. Its field names are a promise (`CLI.md`).
 
-use serde::Serialize;
+use std::borrow::Cow;
+
+use serde::{Deserialize, Deserializer, Serialize};
 
 use kiln_measure::{Estimate, Verdict};
 
+use super::plan::Level;
+
 /// One candidate at one length.
-#[derive(Clone, Debug, PartialEq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Row {
     /// The kernel's name of the algorithm.
-    pub alg: &'static str,
-    /// Driver name, or what the peer calls it.
+    pub alg: Cow<'static, str>,
+    /// Driver name, or what the peer calls it, or a function's symbol.
     #[serde(rename = "impl")]
     pub imp: String,
-    /// `kiln`, or the peer with its version.
+    /// `kiln`, or the peer or the tree with its version.
     pub provider: String,
+    /// Of a tree: the configuration it was built with.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub config: Option<String>,
     /// The implementation's tier; null for a peer, which chooses for itself.
-    pub tier: Option<&'static str>,
-    /// `primitive`.
-    pub level: &'static str,
-    /// `encrypt` or `decrypt`.
-    pub op: &'static str,
-    /// Bits of the AES key.
+    pub tier: Option<Cow<'static, str>>,
+    /// `primitive` or `api`.
+    pub level: Level,
+    /// `encrypt`, `decrypt` or `digest`.
+    pub op: Cow<'static, str>,
+    /// Bits of the key; of XTS's two keys, one's; 0 without a key.
     pub key_bits: u32,
     /// Bytes of a message.
     pub len: usize,
     /// Whether each call depends on the last.
     pub latency: bool,
     /// Core cycles of one call. Not a number (in JSON: null) if it could not be measured; so are the next four.
+    #[serde(deserialize_with = "null_is_nan")]
     pub cycles_per_op: f64,
     /// The same for each byte.
+    #[serde(deserialize_with = "null_is_nan")]
     pub cycles_per_byte: f64,
     /// 10^6 bytes a second at the machine's `core_hz`.
+    #[serde(deserialize_with = "null_is_nan")]
     pub mb_per_s: f64,
     /// Lower end of the interval in which `cycles_per_op` of a rerun falls.
+    #[serde(deserialize_with = "null_is_nan")]
     pub ci_low: f64,
     /// Its upper end.
+    #[serde(deserialize_with = "null_is_nan")]
     pub ci_high: f64,
     /// Cycles below which the hardware cannot do the call, with this tier's vectors; null where unknown.
     pub limit_cycles: Option<f64>,
     /// With `latency`: cycles of the serial chain alone. Contained in `limit_cycles`.
-    #[serde(skip_serializing_if = "Option::is_none")]
+    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub chain_cycles: Option<f64>,
     /// With a baseline: against it.
     #[serde(flatten, skip_serializing_if = "Option::is_none")]
@@ -47,9 +59,10 @@ pub struct Row {
 }
 
 /// A row's comparison with the baseline's row: cycles of this over cycles of that, from interleaved pairs.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Against {
     /// Below 1, this is faster. Null where the baseline has no figure or there were too few pairs.
+    #[serde(deserialize_with = "there")]
     pub ratio: Option<f64>,
     /// Lower end of its 95 % confidence interval.
     pub ratio_low: Option<f64>,
@@ -57,6 +70,16 @@ pub struct Against {
     pub ratio_high: Option<f64>,
     /// `faster`, `same` or `slower`.
     pub verdict: Option<Verdict>,
+}
+
+/// JSON has no way to write what is not a number but null.
+fn null_is_nan<'de, D: Deserializer<'de>>(d: D) -> Result<f64, D::Error> {
+    Ok(Option::deserialize(d)?.unwrap_or(f64::NAN))
+}
+
+/// May be null, but not absent: by this a row with a comparison is known.
+fn there<'de, D: Deserializer<'de>>(d: D) -> Result<Option<f64>, D::Error> {
+    Option::deserialize(d)
 }
 
 impl Row {
@@ -81,26 +104,25 @@ impl Row {
 
     /// Whether both are of one candidate doing one thing, at whatever length.
     pub fn same_curve(&self, other: &Row) -> bool {
-        (self.alg, &self.imp, &self.provider, self.op, self.key_bits)
-            == (
-                other.alg,
-                &other.imp,
-                &other.provider,
-                other.op,
-                other.key_bits,
-            )
+        self.imp == other.imp
+            && self.alg == other.alg
+            && self.op == other.op
+            && (self.key_bits, self.level, self.latency)
+                == (other.key_bits, other.level, other.latency)
+            && (&self.provider, &self.config) == (&other.provider, &other.config)
     }
 }
 
 #[cfg(test)]
 pub(crate) fn example(imp: &str, len: usize, cycles: f64) -> Row {
     let mut row = Row {
-        alg: "xts(aes)",
+        alg: "xts(aes)".into(),
         imp: imp.to_string(),
         provider: "kiln".to_string(),
-        tier: Some("generic"),
-        level: "primitive",
-        op: "encrypt",
+        config: None,
+        tier: Some("generic".into()),
+        level: Level::Primitive,
+        op: "encrypt".into(),
         key_bits: 256,
         len,
         latency: false,
@@ -154,5 +176,25 @@ mod tests {
         assert!(json(&row).get("against").is_none());
         row.cycles_per_op = f64::NAN;
         assert!(json(&row)["cycles_per_op"].is_null() && !row.measured());
+    }
+
+    #[test]
+    fn a_row_comes_back_as_it_went() {
+        let mut row = example("a", 16, 50.0);
+        let back = |row: &Row| -> Row {
+            serde_json::from_str(&serde_json::to_string(row).unwrap()).unwrap()
+        };
+        assert_eq!(back(&row), row);
+        row.config = Some("tree".to_string());
+        row.chain_cycles = Some(3.0);
+        row.against = Some(Against {
+            ratio: Some(1.5),
+            ..Against::default()
+        });
+        assert_eq!(back(&row), row);
+        row.against = Some(Against::default());
+        assert_eq!(back(&row).against, row.against);
+        row.cycles_per_op = f64::NAN;
+        assert!(back(&row).cycles_per_op.is_nan());
     }
 }

@@ -1,10 +1,9 @@
-//! The run: groups of candidates, one group for each operation, key size and length.
+//! The run: tables of candidates, one for each algorithm, operation and key size.
 
 use std::collections::HashSet;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Instant;
 
-use kiln_kernel::xts::{Impl, Key, Op};
 use kiln_kernel::Tier;
 use kiln_measure::verdict::FLOOR;
 use kiln_measure::{ratio, verdict, Series, SplitMix64};
@@ -13,10 +12,11 @@ use zeroize::Zeroizing;
 use super::bench::{bench, Entry, Reference};
 use super::candidate::Candidate;
 use super::effort;
-use super::messages::Messages;
-use super::plan::{Level, Plan};
+use super::own::Own;
+use super::plan::Plan;
 use super::row::{Against, Row};
-use crate::algorithm::op_name;
+use super::set::Table;
+use super::source::{Choice, Source, Spec, Work};
 use crate::limits::{serial_cycles, xts_cycles};
 use crate::peer::Peers;
 use crate::{Algorithm, Error, Limits};
@@ -39,24 +39,46 @@ pub struct Outcome {
     pub interrupted: bool,
 }
 
-/// Measures. `core_hz` is for the column of bytes a second alone.
+/// Measures Kiln's own and its peers. `core_hz` is for the column of bytes a second alone.
 pub fn run(
     plan: Plan,
     core_hz: f64,
     stop: &AtomicBool,
     progress: Progress,
 ) -> Result<Outcome, Error> {
-    let plan = plan.checked()?;
+    run_with(plan, &[], core_hz, stop, progress)
+}
+
+/// Measures Kiln's own, its peers and those of other sources.
+pub fn run_with(
+    plan: Plan,
+    others: &[&dyn Source],
+    core_hz: f64,
+    stop: &AtomicBool,
+    progress: Progress,
+) -> Result<Outcome, Error> {
+    let mut sources: Vec<&dyn Source> = vec![&Own];
+    sources.extend(others);
+    let (plan, specs) = plan.checked_with(&sources)?;
     let mut outcome = Outcome::default();
     let peers = Peers::load(&plan.peers, &mut outcome.notes)?;
+    sources.insert(1, &peers);
     progress(0.0, "limits");
-    outcome.limits = Limits::measure(plan.seed, stop);
-    let figures = (plan.impls_of(Algorithm::XtsAes).len() + usize::from(peers.openssl.is_some()))
-        * plan.lens.0.len()
-        * plan.ops.len()
-        * plan.key_bits.len();
+    if plan.turn.is_none() {
+        outcome.limits = Limits::measure(plan.seed, stop);
+    }
+    let tables: Vec<Work> = specs.iter().flat_map(|spec| works(&plan, spec)).collect();
+    let lens = plan.lens.0.len();
+    let figures = tables
+        .iter()
+        .map(|w| candidates(&plan, &sources, w))
+        .sum::<usize>()
+        * lens;
     let mut run = Run {
-        effort: effort::plan(plan.lens.0.len(), figures, plan.quick, plan.seed),
+        effort: match plan.turn {
+            Some(budget) => effort::turn(figures, budget, plan.seed),
+            None => effort::plan(lens, figures, plan.quick, plan.seed),
+        },
         plan: &plan,
         core_hz,
         stop,
@@ -64,34 +86,39 @@ pub fn run(
         outcome,
         left_out: 0,
         done: 0,
-        groups: plan.algs.len() * plan.ops.len() * plan.key_bits.len() * plan.lens.0.len(),
+        groups: tables.len() * lens,
     };
-    for &alg in &plan.algs {
-        run.note_absent(alg);
-        for &op in &plan.ops {
-            for &key_bits in &plan.key_bits {
-                run.curves(&Kind { alg, op, key_bits }, &peers)?;
-            }
-        }
+    for work in tables {
+        run.table(work, &sources)?;
     }
     Ok(run.finish())
 }
 
-/// What all candidates of a group do.
-pub(super) struct Kind {
-    pub alg: Algorithm,
-    pub op: Op,
-    pub key_bits: u32,
+/// The tables asked for of an algorithm.
+fn works(plan: &Plan, spec: &Spec) -> Vec<Work> {
+    let mut works = Vec::new();
+    for op in plan.ops_of(spec) {
+        for key_bits in plan.keys_of(spec) {
+            let mut rng = SplitMix64(plan.seed ^ u64::from(key_bits) << 32);
+            let mut key = Zeroizing::new(vec![0; spec.key_bytes(key_bits)]);
+            rng.fill(&mut key);
+            works.push(Work {
+                spec: spec.clone(),
+                op,
+                key_bits,
+                key,
+            });
+        }
+    }
+    works
 }
 
-impl Kind {
-    pub fn what(&self, len: usize) -> String {
-        format!(
-            "{} {}, {len} B",
-            self.alg.title(self.key_bits),
-            op_name(self.op)
-        )
-    }
+/// About how many candidates a table will have.
+fn candidates(plan: &Plan, sources: &[&dyn Source], work: &Work) -> usize {
+    let choice = Choice::of(plan);
+    let names = sources.iter().flat_map(|s| s.names(&work.spec.name));
+    let wanted = names.filter(|(name, level)| choice.wants(name, *level));
+    wanted.count() + 1
 }
 
 pub(super) struct Run<'a> {
@@ -117,30 +144,27 @@ impl Run<'_> {
             .is_some_and(|end| Instant::now() >= end)
     }
 
-    /// All lengths of one operation and key size.
-    fn curves(&mut self, kind: &Kind, peers: &Peers) -> Result<(), Error> {
-        let mut rng = SplitMix64(self.plan.seed ^ u64::from(kind.key_bits) << 32);
-        let mut raw = Zeroizing::new(vec![0; kind.alg.key_bytes(kind.key_bits)]);
-        rng.fill(&mut raw);
-        let key = Key::new(&raw).map_err(|e| Error::Failed(e.to_string()))?;
-        let mut candidates: Vec<Candidate> = self
-            .plan
-            .impls_of(kind.alg)
-            .into_iter()
-            .map(|imp| Candidate::xts(imp, &key))
-            .collect();
-        if let Some(openssl) = &peers.openssl {
-            match openssl.candidate(&raw, kind.op) {
-                Ok(candidate) => candidates.push(candidate),
-                Err(why) => self.outcome.notes.push(format!("{why}: no rows of it")),
-            }
+    /// All lengths of one table.
+    fn table(&mut self, work: Work, sources: &[&dyn Source]) -> Result<(), Error> {
+        if self.stopped() || self.late() {
+            self.left_out += self.plan.lens.0.len();
+            self.done += self.plan.lens.0.len();
+            return Ok(());
+        }
+        let table = Table::new(self.plan, work, sources, &mut self.outcome.notes)?;
+        let title = table.work.spec.title(table.work.key_bits);
+        if !table.judged() {
+            self.outcome.notes.push(format!(
+                "{title}: nobody knows the right answers: no figures"
+            ));
+            self.done += self.plan.lens.0.len();
+            return Ok(());
         }
         if let Some(name) = &self.plan.baseline {
             let is_here = |c: &Candidate| self.plan.is_baseline(&c.name, &c.provider);
-            if !candidates.iter().any(is_here) {
+            if !table.candidates.iter().any(is_here) {
                 self.outcome.notes.push(format!(
-                    "no ratios for {}: baseline {name} is not among what was measured",
-                    kind.alg.title(kind.key_bits)
+                    "no ratios for {title}: baseline {name} is not among what was measured"
                 ));
             }
         }
@@ -148,43 +172,45 @@ impl Run<'_> {
         for &len in &self.plan.lens.0 {
             if self.stopped() || self.late() {
                 self.left_out += 1;
+            } else if self.plan.latency && !table.work.shape(len).chains() {
+                self.outcome.notes.push(format!(
+                    "{title}: calls cannot be made to depend on each other by their IVs: no figures with --latency"
+                ));
             } else {
-                self.group(kind, len, &candidates, &key)?;
+                self.group(&table, len)?;
             }
             self.done += 1;
         }
         if self.plan.lens.0.len() > effort::SWEEP {
-            self.look_again(kind, first, &candidates, &key)?;
+            self.look_again(&table, first)?;
         }
         Ok(())
     }
 
-    pub(super) fn messages(&self, kind: &Kind, len: usize) -> Messages {
-        let mut rng = SplitMix64(self.plan.seed.wrapping_add((len as u64) << 20));
-        Messages::random(kind.op, len, self.plan.latency, &mut rng)
-    }
-
-    pub(super) fn reference<'k>(key: &'k Key, messages: &Messages) -> Result<Reference<'k>, Error> {
-        let generic = Impl::all()[0];
-        Reference::new(generic, key, messages).map_err(Error::Failed)
-    }
-
-    /// One length: all candidates, interleaved.
-    fn group(
-        &mut self,
-        kind: &Kind,
-        len: usize,
-        candidates: &[Candidate],
-        key: &Key,
-    ) -> Result<(), Error> {
-        let messages = self.messages(kind, len);
-        let reference = Self::reference(key, &messages)?;
-        let entries = candidates
-            .iter()
-            .map(|c| Entry::new(c, &messages))
-            .collect();
-        let references = vec![&reference; candidates.len()];
-        let what = kind.what(len);
+    /// One length: all candidates that take it, interleaved.
+    fn group(&mut self, table: &Table, len: usize) -> Result<(), Error> {
+        let all: Vec<usize> = (0..table.candidates.len()).collect();
+        let what = table.work.what(len);
+        let sets = match table.sets(len, &all) {
+            Ok(sets) => sets,
+            Err(why) => {
+                self.outcome.failed = true;
+                let note = format!("no right answers for {what}: {why}: no figures");
+                self.outcome.notes.push(note);
+                return Ok(());
+            }
+        };
+        let mut entries = Vec::new();
+        let mut references: Vec<Vec<&Reference>> = Vec::new();
+        let mut present: Vec<&Candidate> = Vec::new();
+        for (i, candidate) in table.candidates.iter().enumerate() {
+            let Some(set) = sets.iter().find(|s| s.candidates.contains(&i)) else {
+                continue;
+            };
+            entries.push(Entry::new(candidate, &set.messages));
+            references.push(set.references.iter().collect());
+            present.push(candidate);
+        }
         let (done, groups) = (self.done as f64, self.groups as f64);
         let tell = &mut self.progress;
         let timed = bench(
@@ -196,59 +222,49 @@ impl Run<'_> {
                 tell((done + n as f64 / of as f64) / groups, &what);
             },
         );
-        let baseline = candidates
+        let baseline = present
             .iter()
             .position(|c| self.plan.is_baseline(&c.name, &c.provider));
         let baseline = baseline.and_then(|i| timed[i].as_ref().ok());
-        let mut rows = Vec::new();
-        for (candidate, timed) in candidates.iter().zip(&timed) {
+        for (candidate, timed) in present.into_iter().zip(&timed) {
+            let row = self.row(&table.work, len, candidate, timed.as_ref().ok(), baseline);
             match timed {
-                Ok(series) => {
-                    let row = self.row(kind, len, candidate, series, baseline);
-                    if row.measured() {
-                        rows.push(row);
-                    } else if !self.stopped() && !self.late() {
-                        self.outcome.notes.push(format!(
-                            "no figure for {}, {what}: every sample was disturbed",
-                            candidate.name
-                        ));
-                        rows.push(row);
-                    }
+                Ok(_) if row.measured() => self.outcome.rows.push(row),
+                Ok(_) if !self.stopped() && !self.late() => {
+                    self.outcome.notes.push(format!(
+                        "no figure for {}, {what}: every sample was disturbed",
+                        candidate.name
+                    ));
+                    self.outcome.rows.push(row);
                 }
-                Err(why) => self.wrong(&what, candidate, why),
+                Ok(_) => {}
+                Err(why) => {
+                    self.wrong(&what, candidate, why);
+                    self.outcome.rows.push(row);
+                }
             }
         }
-        self.outcome.rows.append(&mut rows);
         Ok(())
     }
 
     fn row(
         &self,
-        kind: &Kind,
+        work: &Work,
         len: usize,
         candidate: &Candidate,
-        series: &Series,
+        series: Option<&Series>,
         baseline: Option<&Series>,
     ) -> Row {
-        let limits = &self.outcome.limits;
-        let bits = kind.key_bits;
-        let throughput = candidate
-            .tier
-            .and_then(|t| xts_cycles(limits, t, bits, len));
-        let chain = candidate
-            .tier
-            .filter(|_| self.plan.latency)
-            .and_then(|t| serial_cycles(limits, t, bits));
+        let (limit, chain) = self.limit(work, len, candidate);
         let mut row = Row {
-            alg: kind.alg.name(),
+            alg: work.spec.name.clone(),
             imp: candidate.name.to_string(),
             provider: candidate.provider.clone(),
-            tier: candidate.tier.map(Tier::name),
-            level: match self.plan.level {
-                Level::Primitive => "primitive",
-            },
-            op: op_name(kind.op),
-            key_bits: bits,
+            config: candidate.config.clone(),
+            tier: candidate.tier.clone(),
+            level: candidate.level,
+            op: work.op.name().into(),
+            key_bits: work.key_bits,
             len,
             latency: self.plan.latency,
             cycles_per_op: f64::NAN,
@@ -256,7 +272,7 @@ impl Run<'_> {
             mb_per_s: f64::NAN,
             ci_low: f64::NAN,
             ci_high: f64::NAN,
-            limit_cycles: throughput.map(|t| chain.map_or(t, |c| c.max(t))),
+            limit_cycles: limit,
             chain_cycles: chain,
             against: self
                 .plan
@@ -264,31 +280,38 @@ impl Run<'_> {
                 .as_ref()
                 .map(|_| against(series, baseline)),
         };
-        if let Some(estimate) = series.estimate() {
+        if let Some(estimate) = series.and_then(Series::estimate) {
             row.set(&estimate, self.core_hz);
         }
         row
     }
 
+    /// What the hardware could do at most with this tier's vectors, and the serial chain of dependent calls.
+    fn limit(&self, work: &Work, len: usize, candidate: &Candidate) -> (Option<f64>, Option<f64>) {
+        let limits = &self.outcome.limits;
+        let tier = candidate.tier.as_ref();
+        let tier = tier.and_then(|name| name.parse::<Tier>().ok());
+        let (Some(tier), true) = (tier, work.spec.name == Algorithm::XtsAes.name()) else {
+            return (None, None);
+        };
+        let throughput = xts_cycles(limits, tier, work.key_bits, len);
+        let chain = match self.plan.latency {
+            true => serial_cycles(limits, tier, work.key_bits),
+            false => None,
+        };
+        let limit = throughput.map(|t| chain.map_or(t, |c| c.max(t)));
+        (limit, chain)
+    }
+
     pub(super) fn wrong(&mut self, what: &str, candidate: &Candidate, why: &str) {
         let Candidate { name, provider, .. } = candidate;
-        let is_peer = provider != super::KILN;
+        let family = candidate.family();
+        let is_peer = crate::peer::NAMES.contains(&family);
         // A peer that nobody asked for by name has no part in this command's success.
-        let family = provider.split('-').next().unwrap_or_default();
         self.outcome.failed |= !is_peer || self.plan.peers.names(family);
         self.outcome.notes.push(format!(
             "WRONG ANSWER: {provider} {name}, {what}: {why}: no figure"
         ));
-    }
-
-    fn note_absent(&mut self, alg: Algorithm) {
-        if !self.plan.impls.is_empty() {
-            return;
-        }
-        for imp in alg.impls().into_iter().filter(|i| !i.tier().usable()) {
-            let why = crate::tiers::reason(imp.tier());
-            self.outcome.notes.push(format!("{}: {why}", imp.driver()));
-        }
     }
 
     fn finish(self) -> Outcome {
@@ -324,8 +347,8 @@ impl Run<'_> {
     }
 }
 
-fn against(series: &Series, baseline: Option<&Series>) -> Against {
-    match baseline.and_then(|b| ratio(series, b)) {
+fn against(series: Option<&Series>, baseline: Option<&Series>) -> Against {
+    match series.zip(baseline).and_then(|(s, b)| ratio(s, b)) {
         Some(r) => Against {
             ratio: Some(r.ratio),
             ratio_low: Some(r.low),

@@ -1,7 +1,9 @@
 //! One file a command: its arguments, and what it does with them.
 
+pub mod compare;
 pub mod crypt;
 pub mod fpu;
+pub mod hosted;
 pub mod list;
 pub mod overhead;
 pub mod self_check;
@@ -26,6 +28,7 @@ pub fn run(command: Option<Command>, session: &Session) -> Result<Exit, Error> {
         Some(Command::List(args)) => list::run(&args, session),
         Some(Command::Speed(args)) => speed::run(&args, session),
         Some(Command::Fpu(args)) => fpu::run(&args, session),
+        Some(Command::Compare(args)) => compare::run(&args, session),
         Some(Command::Tree(args)) => tree::run(&args, session),
         Some(Command::Test(args)) => run_test(&args, session),
         Some(Command::Crypt(args)) => crypt::run(&args, session),

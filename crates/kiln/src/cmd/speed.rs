@@ -1,11 +1,18 @@
 //! `kiln speed`.
 
+use std::ffi::OsString;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
 use clap::{Args, ValueEnum};
 use kiln_lab::lens::Lens;
 use kiln_lab::peer::Wanted;
 use kiln_lab::record::Facts;
-use kiln_lab::speed::{self, Outcome, Plan};
-use kiln_lab::{Algorithm, Error};
+use kiln_lab::speed::{self, Level, Op, Outcome, Plan};
+use kiln_lab::Error;
+use kiln_tree::child::Order;
+
+use super::hosted::{self, Hosted};
 
 use crate::progress::Progress;
 use crate::session::{Exit, Session};
@@ -30,24 +37,20 @@ Examples:
   kiln speed 'xts(aes)' --op encrypt,decrypt --key-bits 128,256 --len 512
   kiln speed --len 16..4112 --impl xts-aes-aesni    every length; finds the largest step
   kiln speed --baseline openssl --json > speed.json
+  kiln speed 'gcm(aes)' --tree ~/linux     a kernel tree's own beside them
   kiln speed --len 16 --latency    each call waits for the one before")]
 pub struct SpeedArgs {
     /// Algorithms, by the kernel's names [default: all]
     #[arg(value_name = "ALG")]
     algs: Vec<String>,
-    /// Operations: encrypt, decrypt
-    #[arg(
-        long,
-        value_delimiter = ',',
-        default_value = "encrypt",
-        value_name = "OP,…"
-    )]
+    /// Operations: encrypt, decrypt, digest [default: encrypt, of hashes digest]
+    #[arg(long, value_delimiter = ',', value_name = "OP,…")]
     op: Vec<String>,
     /// Lengths in bytes: 16,64 or 16..4112 or 16..4112/16 [default: 16,64,256,512,1024,1420,4096,16384]
     #[arg(long, value_name = "LIST")]
     len: Option<String>,
-    /// Bits of the AES key (XTS takes two): 128, 192, 256
-    #[arg(long, value_delimiter = ',', default_value = "256", value_name = "N,…")]
+    /// Bits of the cipher's key (XTS takes two): 128, 192, 256 [default: 256]
+    #[arg(long, value_delimiter = ',', value_name = "N,…")]
     key_bits: Vec<u32>,
     /// Implementations, by driver names [default: all that run here]
     #[arg(long = "impl", value_delimiter = ',', value_name = "NAME,…")]
@@ -60,28 +63,30 @@ pub struct SpeedArgs {
         value_name = "NAME,…"
     )]
     peers: Vec<String>,
+    /// A Linux source tree, built and hosted: its implementations become rows
+    #[arg(long, value_name = "DIR")]
+    tree: Option<PathBuf>,
+    /// The compiler that builds the tree [default: KILN_CC, or cc, gcc, clang]
+    #[arg(long, value_name = "CC", requires = "tree")]
+    cc: Option<String>,
     /// Compare all with this implementation or provider
     #[arg(long, value_name = "IMPL|PROVIDER")]
     baseline: Option<String>,
-    /// The function itself, or a request through the crypto API (api: not in this build yet)
-    #[arg(long, value_enum, default_value_t)]
-    level: Level,
+    /// The function itself, or a request through a tree's crypto API [default: both]
+    #[arg(long, value_name = "LEVEL")]
+    level: Option<Level>,
     /// Where buffers lie: as a user stores them, or as tcrypt does (tcrypt: not in this build yet)
     #[arg(long, value_enum, default_value_t)]
     layout: Layout,
     /// Dependent calls: each IV is the last result's first block
     #[arg(long)]
     latency: bool,
+    /// One of the turns of 'kiln compare', for so many milliseconds
+    #[arg(long, hide = true, value_name = "MS")]
+    turn_ms: Option<u64>,
     /// One line a row instead of the table
     #[arg(long)]
     rows: bool,
-}
-
-#[derive(Clone, Copy, Default, PartialEq, ValueEnum)]
-enum Level {
-    #[default]
-    Primitive,
-    Api,
 }
 
 #[derive(Clone, Copy, Default, PartialEq, ValueEnum)]
@@ -93,9 +98,9 @@ enum Layout {
 
 impl SpeedArgs {
     fn plan(&self, session: &Session) -> Result<Plan, Error> {
-        if self.level == Level::Api {
+        if self.level == Some(Level::Api) && self.tree.is_none() {
             return Err(Error::input(
-                "--level api: the crypto API is not in this build yet: use --level primitive",
+                "--level api: Kiln's own crypto API is not in this build yet: use --level primitive, or --tree DIR",
             ));
         }
         if self.layout == Layout::Tcrypt {
@@ -103,14 +108,10 @@ impl SpeedArgs {
                 "--layout tcrypt: not in this build yet: use --layout plain",
             ));
         }
-        let algs = self
-            .algs
-            .iter()
-            .map(|name| name.parse())
-            .collect::<Result<Vec<Algorithm>, _>>()?;
+        let ops = self.op.iter().map(|name| Op::parse(name));
         let plan = Plan {
-            ops: Plan::parse_ops(&algs, &self.op)?,
-            algs,
+            ops: ops.collect::<Result<_, _>>()?,
+            algs: self.algs.clone(),
             impls: self.impls.clone(),
             lens: self
                 .len
@@ -120,16 +121,28 @@ impl SpeedArgs {
             latency: self.latency,
             peers: Wanted::parse(&self.peers)?,
             baseline: self.baseline.clone(),
+            level: self.level,
+            turn: self.turn_ms.map(Duration::from_millis),
             quick: session.global.quick,
             ..Plan::new(session.seed)
         };
-        plan.checked()
+        match self.tree {
+            // What a tree has is known when it runs.
+            Some(_) => Ok(plan),
+            None => plan.checked(),
+        }
     }
 }
 
 /// Runs it.
 pub fn run(args: &SpeedArgs, session: &Session) -> Result<Exit, Error> {
     let plan = args.plan(session)?;
+    if let Some(dir) = &args.tree {
+        return match &session.child {
+            Some(order) => in_child(plan, order, session),
+            None => of_tree(args, dir, session),
+        };
+    }
     session.settle();
     let facts = Facts::read();
     let outcome = measure(plan, &facts, session)?;
@@ -142,6 +155,49 @@ pub fn run(args: &SpeedArgs, session: &Session) -> Result<Exit, Error> {
         let notes = table::notes(&outcome.notes, session.seed);
         format!("{}\n\n{tables}\n{notes}", table::machine(&facts))
     })?;
+    Ok(exit(&outcome))
+}
+
+/// The parent's part: builds the tree, has a child measure, prints.
+fn of_tree(args: &SpeedArgs, dir: &Path, session: &Session) -> Result<Exit, Error> {
+    let hosted = match Hosted::build(dir, args.cc.as_deref(), session)? {
+        Some(hosted) => hosted,
+        None => return Ok(Exit::Interrupted),
+    };
+    let arguments: Vec<OsString> = std::env::args_os().skip(1).collect();
+    let measured = match hosted.speed(&arguments, session)? {
+        Ok(measured) => measured,
+        Err(exit) => return Ok(exit),
+    };
+    let facts = Facts::read();
+    session.emit("speed", &facts, &measured.rows, &measured.notes, || {
+        let tables = if args.rows {
+            table::speed::rows(&measured.rows)
+        } else {
+            table::speed::tables(&measured.rows, session.tty)
+        };
+        let notes = table::notes(&measured.notes, session.seed);
+        let title = table::paragraph(&hosted.title);
+        format!("{}\n{title}\n\n{tables}\n{notes}", table::machine(&facts))
+    })?;
+    Ok(measured.exit)
+}
+
+/// The child's part: all are measured beside each other, where the tree is.
+fn in_child(plan: Plan, order: &Order, session: &Session) -> Result<Exit, Error> {
+    session.settle();
+    let facts = Facts::read();
+    let tree = hosted::boot(order)?;
+    let progress = Progress::start();
+    let outcome = speed::run_with(
+        plan,
+        &[&tree],
+        facts.machine.core_hz,
+        &session.stop,
+        &mut |done, what| progress.report(done, what),
+    )?;
+    drop(progress);
+    session.emit("speed", &facts, &outcome.rows, &outcome.notes, String::new)?;
     Ok(exit(&outcome))
 }
 

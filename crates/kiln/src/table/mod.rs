@@ -1,5 +1,6 @@
 //! Tables for people, 80 columns wide.
 
+pub mod compare;
 pub mod fpu;
 pub mod list;
 pub mod overhead;

@@ -1,13 +1,18 @@
 //! The tables of `speed`.
 
 use comfy_table::{Attribute, Cell};
-use kiln_lab::speed::{Row, KILN, SWEEP};
+use kiln_lab::speed::{family, Level, Row, KILN, SWEEP};
 use kiln_measure::Verdict;
 
 use super::{align, figure, plain, text};
 
 /// Columns of implementations that fit beside length, limit and interval.
 const COLUMNS: usize = 6;
+
+/// Columns of lengths beside an implementation's name, provider and level.
+const LENGTHS: usize = 4;
+/// Characters of an implementation's name.
+const NAME: usize = 33;
 
 /// The tables without the comparisons with a baseline.
 pub fn overview(rows: &[Row], tty: bool) -> String {
@@ -22,8 +27,8 @@ pub fn tables(rows: &[Row], tty: bool) -> String {
     let mut rest: Vec<&Row> = rows.iter().collect();
     while let Some(first) = rest.first().copied() {
         let alike = |r: &&Row| {
-            (r.alg, r.op, r.key_bits, r.latency)
-                == (first.alg, first.op, first.key_bits, first.latency)
+            (&r.alg, &r.op, r.key_bits, r.latency)
+                == (&first.alg, &first.op, first.key_bits, first.latency)
         };
         let (these, others): (Vec<&Row>, Vec<&Row>) = rest.into_iter().partition(alike);
         if !out.is_empty() {
@@ -56,10 +61,12 @@ fn table(rows: &[&Row], tty: bool) -> String {
     } else {
         "independent calls"
     };
-    let mut out = format!(
-        "{} {}, AES-{}: cycles a byte, {calls}\n",
-        first.alg, first.op, first.key_bits
-    );
+    let key = match first.key_bits {
+        0 => String::new(),
+        bits if first.alg == "xts(aes)" => format!(", AES-{bits}"),
+        bits => format!(", {bits}-bit key"),
+    };
+    let mut out = format!("{} {}{key}: cycles a byte, {calls}\n", first.alg, first.op);
     let mut columns: Vec<&Row> = Vec::new();
     for row in rows {
         if !columns.iter().any(|c| c.same_curve(row)) {
@@ -72,6 +79,13 @@ fn table(rows: &[&Row], tty: bool) -> String {
     if lens.len() > SWEEP {
         return out + &ends(rows, &columns, &lens);
     }
+    // A tree has many, with long names.
+    if rows
+        .iter()
+        .any(|r| r.level == Level::Api || family(&r.provider) == "linux")
+    {
+        return out + &listed(rows, &columns, &lens, tty);
+    }
     for part in columns.chunks(COLUMNS) {
         out.push('\n');
         out.push_str(&part_of(rows, part, &lens, tty));
@@ -81,6 +95,92 @@ fn table(rows: &[&Row], tty: bool) -> String {
         }
     }
     out
+}
+
+/// A line an implementation, a column a length: as many lengths beside each other as fit.
+fn listed(rows: &[&Row], columns: &[&Row], lens: &[usize], tty: bool) -> String {
+    let mut out = String::new();
+    for part in lens.chunks(LENGTHS) {
+        let figures = |row: &Row| figure(row.cycles_per_byte);
+        out.push('\n');
+        out.push_str(&grid(rows, columns, part, tty, &figures));
+    }
+    if rows.iter().any(|r| r.against.is_some()) {
+        out.push_str(
+            "\nmultiples of the baseline's cycles (below 1 is faster; = no difference shown)\n",
+        );
+        for part in lens.chunks(LENGTHS) {
+            out.push('\n');
+            out.push_str(&grid(rows, columns, part, false, &against));
+        }
+    }
+    out
+}
+
+/// The ratio of a row to the baseline's, marked if it shows no difference.
+fn against(row: &Row) -> String {
+    let same = row
+        .against
+        .is_some_and(|a| a.verdict == Some(Verdict::Same));
+    let ratio = row.against.and_then(|a| a.ratio);
+    let mark = if same { "=" } else { "" };
+    ratio.map_or("-".to_string(), |r| format!("{mark}{}", figure(r)))
+}
+
+fn grid(
+    rows: &[&Row],
+    columns: &[&Row],
+    lens: &[usize],
+    tty: bool,
+    text_of: &dyn Fn(&Row) -> String,
+) -> String {
+    let mut table = plain();
+    let mut header = vec![
+        "implementation".to_string(),
+        "of".to_string(),
+        String::new(),
+    ];
+    header.extend(lens.iter().map(usize::to_string));
+    table.set_header(header);
+    for column in columns {
+        let level = match column.level {
+            Level::Primitive => "",
+            Level::Api => "api",
+        };
+        let mut cells = vec![
+            Cell::new(short(&column.imp)),
+            Cell::new(family(&column.provider)),
+            Cell::new(level),
+        ];
+        for &len in lens {
+            let here = rows.iter().filter(|r| r.len == len);
+            let best = here.map(|r| r.cycles_per_op).fold(f64::INFINITY, f64::min);
+            let row = at(rows, column, len);
+            let cell = Cell::new(row.map_or("-".to_string(), text_of));
+            let bold = tty && row.is_some_and(|r| r.cycles_per_op == best);
+            cells.push(match bold {
+                true => cell.add_attribute(Attribute::Bold),
+                false => cell,
+            });
+        }
+        table.add_row(cells);
+    }
+    align(&mut table, 3..lens.len() + 3);
+    if tty {
+        table.enforce_styling();
+    }
+    text(&table)
+}
+
+/// A name that fits; the middle of a longer one is left out.
+fn short(name: &str) -> String {
+    let n = name.chars().count();
+    if n <= NAME {
+        return name.to_string();
+    }
+    let head: String = name.chars().take(NAME / 2).collect();
+    let tail: String = name.chars().skip(n - (NAME - NAME / 2 - 1)).collect();
+    format!("{head}…{tail}")
 }
 
 /// The row of this length on the curve of `column`.
@@ -134,11 +234,7 @@ fn ratios(rows: &[&Row], columns: &[&Row], lens: &[usize]) -> String {
     for &len in lens {
         let mut cells = vec![len.to_string()];
         for column in columns {
-            let against = at(rows, column, len).and_then(|r| r.against);
-            let same = against.is_some_and(|a| a.verdict == Some(Verdict::Same));
-            let ratio = against.and_then(|a| a.ratio);
-            let mark = if same { "=" } else { "" };
-            cells.push(ratio.map_or("-".to_string(), |r| format!("{mark}{}", figure(r))));
+            cells.push(at(rows, column, len).map_or("-".to_string(), against));
         }
         table.add_row(cells);
     }
@@ -183,6 +279,10 @@ pub fn rows(rows: &[Row]) -> String {
     if compared {
         header.extend(["ratio", "ratio_low", "ratio_high", "verdict"]);
     }
+    let levels = rows.iter().any(|r| r.level != Level::Primitive);
+    if levels {
+        header.push("level");
+    }
     let columns = header.len();
     table.set_header(header);
     let or_dash = |x: Option<String>| x.unwrap_or_else(|| "-".to_string());
@@ -194,11 +294,11 @@ pub fn rows(rows: &[Row]) -> String {
             r.len.to_string(),
             r.provider.clone(),
             r.imp.clone(),
-            format!("{:.1}", r.cycles_per_op),
-            format!("{:.4}", r.cycles_per_byte),
-            format!("{:.0}", r.mb_per_s),
-            format!("{:.1}", r.ci_low),
-            format!("{:.1}", r.ci_high),
+            fixed(r.cycles_per_op, 1),
+            fixed(r.cycles_per_byte, 4),
+            fixed(r.mb_per_s, 0),
+            fixed(r.ci_low, 1),
+            fixed(r.ci_high, 1),
             or_dash(r.limit_cycles.map(|l| format!("{l:.1}"))),
         ];
         if compared {
@@ -208,10 +308,21 @@ pub fn rows(rows: &[Row]) -> String {
             }
             cells.push(or_dash(a.verdict.map(|v| v.to_string())));
         }
+        if levels {
+            cells.push(r.level.to_string());
+        }
         table.add_row(cells);
     }
     align(&mut table, [2, 3].into_iter().chain(6..columns));
     text(&table)
+}
+
+/// With so many decimals; a dash for what could not be measured.
+fn fixed(x: f64, decimals: usize) -> String {
+    match x.is_finite() {
+        true => format!("{x:.decimals$}"),
+        false => "-".to_string(),
+    }
 }
 
 #[cfg(test)]
@@ -222,12 +333,13 @@ mod tests {
 
     fn row(imp: &str, provider: &str, len: usize, cycles: f64) -> Row {
         Row {
-            alg: "xts(aes)",
+            alg: "xts(aes)".into(),
             imp: imp.to_string(),
             provider: provider.to_string(),
+            config: None,
             tier: None,
-            level: "primitive",
-            op: "encrypt",
+            level: Level::Primitive,
+            op: "encrypt".into(),
             key_bits: 256,
             len,
             latency: false,
@@ -276,7 +388,7 @@ mod tests {
     fn each_operation_has_its_table_and_gaps_are_dashes() {
         let mut rows = six(16);
         rows.push(Row {
-            op: "decrypt",
+            op: "decrypt".into(),
             ..row("xts-aes-aesni", KILN, 64, 5.0)
         });
         rows.push(row("xts-aes-aesni", KILN, 64, 5.0));
@@ -302,5 +414,43 @@ mod tests {
         };
         assert!(tables(std::slice::from_ref(&compared), false).contains("=0.500"));
         assert!(rows(&[compared]).contains("verdict"));
+    }
+
+    #[test]
+    fn a_tree_has_a_line_for_each_and_fits_80_columns() {
+        let of = |imp: &str, level| Row {
+            level,
+            config: Some("kiln".into()),
+            ..row(imp, "linux-6.12.117", 16, 40.0)
+        };
+        let long = "adiantum(xchacha12-generic,aes-generic,nhpoly1305-generic)";
+        let mut rows = vec![
+            row("xts-aes-aesni", KILN, 16, 20.0),
+            of("aes_xts_encrypt_vaes_avx10_512", Level::Primitive),
+            of(long, Level::Api),
+        ];
+        rows.extend((5..12).map(|n| row("xts-aes-aesni", KILN, 1 << n, 99999.0)));
+        rows[2].cycles_per_byte = f64::NAN;
+        let text = tables(&rows, false);
+        for line in text.lines() {
+            assert!(line.chars().count() <= WIDTH, "{line}");
+        }
+        assert_eq!(
+            text.matches("aes_xts_encrypt_vaes_avx10_512  linux")
+                .count(),
+            2,
+            "{text}"
+        );
+        assert!(
+            text.contains("adiantum(xchacha…hpoly1305-generic)  linux  api"),
+            "{text}"
+        );
+        assert!(tables(&rows, true).contains("\x1b[1m"));
+        rows[0].against = Some(Against {
+            ratio: Some(0.5),
+            verdict: Some(Verdict::Faster),
+            ..Against::default()
+        });
+        assert!(tables(&rows, false).contains("0.500"));
     }
 }

@@ -1,0 +1,168 @@
+//! One table's candidates and judges, and for each length the messages with their right answers.
+
+use std::rc::Rc;
+
+use kiln_measure::SplitMix64;
+
+use super::bench::Reference;
+use super::candidate::{Candidate, Judge};
+use super::messages::Messages;
+use super::plan::Plan;
+use super::shape::{Kind, Op, Shape};
+use super::source::{Choice, Source, Work};
+use crate::Error;
+
+/// Everything that is compared with each other, at whatever length.
+pub struct Table<'s> {
+    pub work: Work,
+    pub candidates: Vec<Candidate<'s>>,
+    /// Each knows the answers; candidates must agree with all.
+    judges: Vec<Rc<Judge<'s>>>,
+    /// Makes the ciphertexts that an AEAD is to open.
+    sealer: Option<Judge<'s>>,
+    seed: u64,
+    chained: bool,
+}
+
+/// Messages of one shape, with the answers, for some of the candidates.
+pub struct Set<'s> {
+    pub messages: Messages,
+    pub references: Vec<Reference<'s>>,
+    /// Indices in the table.
+    pub candidates: Vec<usize>,
+}
+
+impl<'s> Table<'s> {
+    /// Asks all sources.
+    pub fn new(
+        plan: &Plan,
+        work: Work,
+        sources: &[&'s dyn Source],
+        notes: &mut Vec<String>,
+    ) -> Result<Table<'s>, Error> {
+        let choice = Choice::of(plan);
+        let mut candidates = Vec::new();
+        let mut judges = Vec::new();
+        let mut sealer = None;
+        for (i, source) in sources.iter().enumerate() {
+            // In turns only others are compared; Kiln, which is first, still knows the answers.
+            if i > 0 || plan.turn.is_none() {
+                candidates.extend(source.candidates(&work, choice, notes)?);
+            }
+            judges.extend(source.judge(&work)?.map(Rc::new));
+            if work.spec.kind == Kind::Aead && work.op == Op::Decrypt && sealer.is_none() {
+                sealer = source.judge(&work.with_op(Op::Encrypt))?;
+            }
+        }
+        Ok(Table {
+            work,
+            candidates,
+            judges,
+            sealer,
+            seed: plan.seed,
+            chained: plan.latency,
+        })
+    }
+
+    /// Whether somebody knows the answers.
+    pub fn judged(&self) -> bool {
+        !self.judges.is_empty() || self.candidates.iter().all(|c| c.judge.is_some())
+    }
+
+    /// Messages for those of `which` that take this length, in sets of one shape and one judge.
+    pub fn sets(&self, len: usize, which: &[usize]) -> Result<Vec<Set<'s>>, String> {
+        let mut sets: Vec<Set> = Vec::new();
+        for &i in which {
+            let candidate = &self.candidates[i];
+            let mut shape = self.work.shape(len);
+            shape.digest = candidate.digest.unwrap_or(shape.digest);
+            if !candidate.takes.len(len) {
+                continue;
+            }
+            let alike = |set: &&mut Set| {
+                let of = &self.candidates[set.candidates[0]];
+                set.messages.shape == shape && same(&of.judge, &candidate.judge)
+            };
+            if let Some(set) = sets.iter_mut().find(alike) {
+                set.candidates.push(i);
+                continue;
+            }
+            let messages = self.messages(shape)?;
+            let judges = match &candidate.judge {
+                Some(judge) => std::slice::from_ref(judge),
+                None => &self.judges[..],
+            };
+            let references = judges
+                .iter()
+                .map(|judge| Reference::new(judge.clone(), &messages))
+                .collect::<Result<_, _>>()?;
+            sets.push(Set {
+                messages,
+                references,
+                candidates: vec![i],
+            });
+        }
+        Ok(sets)
+    }
+
+    fn messages(&self, shape: Shape) -> Result<Messages, String> {
+        let rng = || SplitMix64(self.seed.wrapping_add((shape.len as u64) << 20));
+        let mut messages = Messages::random(shape, self.chained, &mut rng());
+        let alg = &self.work.spec.name;
+        fit(alg, &mut messages);
+        if let Some(sealer) = &self.sealer {
+            let mut plain = Messages::random(
+                Shape {
+                    op: Op::Encrypt,
+                    ..shape
+                },
+                false,
+                &mut rng(),
+            );
+            fit(alg, &mut plain);
+            let count = plain.count();
+            (sealer.run)(&mut plain, count as u64)
+                .map_err(|why| format!("{}: {why}", sealer.name))?;
+            for i in 0..count {
+                let sealed = plain.result(i)[shape.prefix..].to_vec();
+                let prefix = plain.one_mut(i).1[..shape.prefix].to_vec();
+                let to = messages.one_mut(i).1;
+                to[..shape.prefix].copy_from_slice(&prefix);
+                to[shape.prefix..].copy_from_slice(&sealed);
+            }
+        }
+        Ok(messages)
+    }
+}
+
+fn same(a: &Option<Rc<Judge>>, b: &Option<Rc<Judge>>) -> bool {
+    match (a, b) {
+        (None, None) => true,
+        (Some(a), Some(b)) => Rc::ptr_eq(a, b),
+        _ => false,
+    }
+}
+
+/// Makes random IVs and associated data such as the algorithm takes.
+fn fit(alg: &str, messages: &mut Messages) {
+    let alg = alg.trim_start_matches("__");
+    if alg.starts_with("ccm(") {
+        // SP 800-38C: the first byte says how long the length is; the counter behind the nonce starts at 0.
+        for iv in messages.ivs_mut() {
+            iv[0] = 3;
+            iv[12..].fill(0);
+        }
+    }
+    if ["rfc4106(", "rfc4309(", "rfc4543(", "rfc7539esp("]
+        .iter()
+        .any(|name| alg.starts_with(name))
+    {
+        // ESP: the IV is the end of the associated data, too.
+        let prefix = messages.shape.prefix;
+        for i in 0..messages.count() {
+            let (iv, src) = messages.one_mut(i);
+            let at = prefix.saturating_sub(iv.len());
+            src[at..prefix].copy_from_slice(&iv[iv.len() - (prefix - at)..]);
+        }
+    }
+}

@@ -1,0 +1,430 @@
+//! Functions of a tree that are called directly: what `tree/primitives` says of them, and the calls
+//! (`tree/services/series.c`).
+
+use std::ffi::CString;
+use std::fmt;
+use std::ptr;
+use std::rc::Rc;
+
+use crate::engine::{Calls, Series};
+use crate::Host;
+
+/// The table as it is compiled in.
+const TABLE: &str = include_str!("../../../tree/primitives");
+
+/// Conventions in the order of `enum call`.
+const CONVENTIONS: [&str; 21] = [
+    "blocks",
+    "len",
+    "len-iv",
+    "cbc-blocks",
+    "stream-blocks",
+    "iv-blocks",
+    "xts",
+    "xts-aesni",
+    "ctr-by8",
+    "xctr-by8",
+    "gcm",
+    "aegis",
+    "chacha",
+    "compress",
+    "crc-last",
+    "crc-first",
+    "ghash",
+    "polyval",
+    "nh",
+    "poly1305",
+    "x25519",
+];
+
+/// A row of the table.
+#[derive(Clone, Debug, PartialEq, Eq, Default)]
+pub struct Primitive {
+    /// The function.
+    pub symbol: String,
+    /// How it is called: an index of the conventions.
+    convention: usize,
+    /// The algorithm it computes (a part of).
+    pub alg: String,
+    /// `encrypt`, `decrypt`, `digest` or `derive`.
+    pub op: String,
+    /// What it is written for.
+    pub tier: String,
+    /// The driver whose context is its key.
+    pub key: Option<String>,
+    /// Bytes of a key that is taken as it is.
+    pub raw_key: usize,
+    /// Alignment of the key in the context.
+    pub ctx_align: usize,
+    /// Bytes from there to what the function takes.
+    pub offset: usize,
+    /// The only size of key it is for.
+    pub key_bits: Option<u32>,
+    /// Another driver without which it cannot run here.
+    pub needs: Option<String>,
+    /// What else the CPU must have.
+    pub cpu: Option<String>,
+    /// Functions called before and behind it.
+    pub beside: Vec<String>,
+    /// Bytes that one call takes.
+    pub chunk: usize,
+    /// Bytes of a block, where the caller does the chaining or what the chunks leave.
+    pub block: usize,
+    /// Shortest message.
+    pub least: usize,
+    /// Longest.
+    pub most: usize,
+    /// All are multiples of this.
+    pub multiple: usize,
+    /// Alignment of source and destination.
+    pub align: usize,
+    /// A number that is passed on.
+    pub extra: u64,
+    /// Bytes of its result, if it is not the algorithm's own.
+    pub state: Option<usize>,
+    /// The function that has the answers, where no driver does.
+    pub judge: Option<String>,
+}
+
+impl Primitive {
+    /// All of the table.
+    pub fn all() -> Vec<Primitive> {
+        parse(TABLE).expect("the table is well-formed: a test reads it")
+    }
+
+    /// Whether its key is two expanded keys, one for the tweak.
+    pub fn two_keys(&self) -> bool {
+        CONVENTIONS[self.convention].starts_with("xts")
+    }
+
+    /// Whether it starts from a hash's state.
+    pub fn from_state(&self) -> bool {
+        CONVENTIONS[self.convention] == "compress"
+    }
+
+    /// Whether this CPU has what the table says beside drivers.
+    pub fn runs_here(&self) -> bool {
+        self.cpu.as_deref().is_none_or(has)
+    }
+}
+
+/// Whether the CPU has what a tier's name stands for.
+fn has(tier: &str) -> bool {
+    let avx512 = || is_x86_feature_detected!("avx512f") && is_x86_feature_detected!("avx512vl");
+    match tier {
+        "ssse3" => is_x86_feature_detected!("ssse3"),
+        "avx" => is_x86_feature_detected!("avx"),
+        "avx2" => is_x86_feature_detected!("avx2"),
+        "avx512" => avx512(),
+        "avx512vl" => avx512() && is_x86_feature_detected!("avx512bw"),
+        "pclmul" => is_x86_feature_detected!("pclmulqdq") && is_x86_feature_detected!("sse4.2"),
+        "adx" => is_x86_feature_detected!("adx") && is_x86_feature_detected!("bmi2"),
+        _ => tier == "generic",
+    }
+}
+
+fn parse(table: &str) -> Result<Vec<Primitive>, String> {
+    let lines = table
+        .lines()
+        .filter(|l| !l.starts_with('#') && !l.trim().is_empty());
+    lines
+        .map(|line| row(line).map_err(|why| format!("{why}: {line}")))
+        .collect()
+}
+
+fn row(line: &str) -> Result<Primitive, String> {
+    let mut words = line.split_whitespace();
+    let mut next = || words.next().ok_or("too short");
+    let (symbol, convention) = (next()?.to_string(), next()?);
+    let convention = CONVENTIONS.iter().position(|c| *c == convention);
+    let mut row = Primitive {
+        symbol,
+        convention: convention.ok_or("no such convention")?,
+        alg: next()?.to_string(),
+        op: next()?.to_string(),
+        tier: next()?.to_string(),
+        ctx_align: 1,
+        most: usize::MAX,
+        multiple: 1,
+        align: 1,
+        ..Primitive::default()
+    };
+    for word in words {
+        let (rule, value) = word.split_once('=').ok_or("a rule without a value")?;
+        let number = || {
+            value
+                .parse::<usize>()
+                .map_err(|_| format!("{rule} is no number"))
+        };
+        let text = || Some(value.to_string());
+        match rule {
+            "key" => row.key = text(),
+            "raw-key" => row.raw_key = number()?,
+            "ctx-align" => row.ctx_align = number()?,
+            "offset" => row.offset = number()?,
+            "key-bits" => row.key_bits = Some(number()? as u32),
+            "needs" => row.needs = text(),
+            "cpu" => row.cpu = text(),
+            "beside" => row.beside = value.split(',').map(String::from).collect(),
+            "chunk" => row.chunk = number()?,
+            "block" => row.block = number()?,
+            "least" => row.least = number()?,
+            "most" => row.most = number()?,
+            "multiple" => row.multiple = number()?,
+            "align" => row.align = number()?,
+            "extra" => row.extra = number()? as u64,
+            "state" => row.state = Some(number()?),
+            "judge" => row.judge = text(),
+            _ => return Err(format!("no rule {rule}")),
+        }
+    }
+    Ok(row)
+}
+
+#[repr(C)]
+struct Raw {
+    call: u64,
+    functions: [u64; 4],
+    key: *mut u8,
+    key2: *mut u8,
+    chunk: u64,
+    block: u64,
+    extra: u64,
+    start: *const u8,
+    start_size: u64,
+    src: *const u8,
+    dst: *mut u8,
+    ivs: *const u8,
+    iv_copies: *mut u8,
+    src_stride: u64,
+    dst_stride: u64,
+    iv_stride: u64,
+    len: u64,
+    prefix: u64,
+    count: u64,
+    calls: u64,
+    decrypt: u64,
+    digest: u64,
+}
+
+/// A primitive found in a tree.
+pub struct Bound {
+    calls: Rc<Calls>,
+    name: CString,
+    convention: usize,
+    chunk: usize,
+    block: usize,
+    extra: u64,
+    functions: [u64; 4],
+}
+
+/// What a tree lacks.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Missing(pub String);
+
+impl fmt::Display for Missing {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0)
+    }
+}
+
+/// Keys that a primitive takes: where they are.
+#[derive(Clone, Copy)]
+pub struct Keys {
+    key: *mut u8,
+    key2: *mut u8,
+}
+
+impl Keys {
+    /// In a driver's context, by the table's alignment and offset; for XTS a second one for the tweak.
+    ///
+    /// The engines must outlive the calls.
+    pub fn in_contexts(
+        row: &Primitive,
+        key: &crate::engine::Engine,
+        tweak: Option<&crate::engine::Engine>,
+    ) -> Keys {
+        let at = |engine: &crate::engine::Engine| {
+            let context = engine.context();
+            if context.is_null() {
+                return context;
+            }
+            let aligned = context.wrapping_add(context.align_offset(row.ctx_align));
+            aligned.wrapping_add(row.offset)
+        };
+        Keys {
+            key: at(key),
+            key2: tweak.map_or(ptr::null_mut(), at),
+        }
+    }
+
+    /// As they are.
+    pub fn raw(key: &[u8]) -> Keys {
+        Keys {
+            // The functions only read it.
+            key: key.as_ptr().cast_mut(),
+            key2: ptr::null_mut(),
+        }
+    }
+
+    /// For functions that take none.
+    pub fn none() -> Keys {
+        Keys::raw(&[])
+    }
+}
+
+impl Bound {
+    /// Finds a function and those beside it; `symbol` is the row's, or its judge's.
+    ///
+    /// # Errors
+    /// The first that the tree does not have, or has more than once.
+    pub fn find(
+        calls: &Rc<Calls>,
+        host: &Host,
+        row: &Primitive,
+        symbol: &str,
+    ) -> Result<Bound, Missing> {
+        let mut functions = [0; 4];
+        let names = [symbol]
+            .into_iter()
+            .chain(row.beside.iter().map(String::as_str));
+        for (to, name) in functions.iter_mut().zip(names) {
+            let found = host.image.symbol(name);
+            *to = found.ok_or_else(|| Missing(name.to_string()))?;
+        }
+        Ok(Bound {
+            calls: calls.clone(),
+            name: CString::new(symbol).unwrap_or_default(),
+            convention: row.convention,
+            chunk: row.chunk,
+            block: row.block,
+            extra: row.extra,
+            functions,
+        })
+    }
+
+    /// Makes `calls` calls on the messages in turn, in one FPU section of the tree's. `start` is a state to begin from;
+    /// `tag` bytes at the end of what is decrypted are no data.
+    ///
+    /// # Safety
+    /// The keys are such as the function takes, and are there; the messages' length is one that it takes.
+    pub unsafe fn run(
+        &self,
+        keys: Keys,
+        start: &[u8],
+        tag: usize,
+        series: &mut Series,
+        calls: u64,
+    ) {
+        series.check();
+        let tag = if series.decrypt { tag } else { 0 };
+        let mut iv_copies = vec![[0u64; 2]; (series.count * series.iv_stride).div_ceil(16)];
+        assert!(start.len() <= 512 && start.len() % 8 == 0);
+        let mut raw = Raw {
+            call: self.convention as u64,
+            functions: self.functions,
+            key: keys.key,
+            key2: keys.key2,
+            chunk: self.chunk as u64,
+            block: self.block as u64,
+            extra: self.extra,
+            start: start.as_ptr(),
+            start_size: start.len() as u64,
+            src: series.src.as_ptr(),
+            dst: series.dst.as_mut_ptr(),
+            ivs: series.ivs.as_ptr(),
+            iv_copies: iv_copies.as_mut_ptr().cast(),
+            src_stride: series.src_stride as u64,
+            dst_stride: series.dst_stride as u64,
+            iv_stride: series.iv_stride as u64,
+            len: (series.src_len - series.prefix - tag) as u64,
+            prefix: series.prefix as u64,
+            count: series.count as u64,
+            calls,
+            decrypt: u64::from(series.decrypt),
+            digest: series.dst_len as u64,
+        };
+        self.calls.name(&self.name);
+        // SAFETY: the structure is `struct primitive`; the buffers hold all messages; the rest the caller promises.
+        let result = unsafe { self.calls.series((&raw mut raw).cast()) };
+        assert_eq!(result, 0, "series.c knows all conventions");
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_table_is_well_formed() {
+        let all = parse(TABLE).unwrap();
+        let mut symbols: Vec<_> = all.iter().map(|p| p.symbol.as_str()).collect();
+        symbols.sort_unstable();
+        symbols.dedup();
+        assert!(symbols.len() >= 100, "{}", symbols.len());
+        for p in &all {
+            assert!(
+                ["encrypt", "decrypt", "digest", "derive"].contains(&p.op.as_str()),
+                "{p:?}"
+            );
+            assert!(
+                p.ctx_align.is_power_of_two() && p.align.is_power_of_two(),
+                "{p:?}"
+            );
+            // Messages lie at multiples of 64 bytes.
+            assert!(p.align <= 64 && p.beside.len() <= 3, "{p:?}");
+            assert!(p.least % p.multiple == 0 && p.least <= p.most, "{p:?}");
+            assert!(
+                p.key.is_some() || p.needs.is_some() || p.judge.is_some(),
+                "{p:?}"
+            );
+            assert!(
+                p.cpu
+                    .as_deref()
+                    .is_none_or(|c| c == "generic" || !has("no such tier")),
+                "{p:?}"
+            );
+        }
+        let twice = |a: &Primitive| {
+            let same = |b: &&Primitive| (&a.symbol, &a.op, &a.alg) == (&b.symbol, &b.op, &b.alg);
+            all.iter().filter(same).count()
+        };
+        assert!(all.iter().all(|p| twice(p) == 1));
+    }
+
+    #[test]
+    fn the_conventions_are_those_of_the_services() {
+        let source = include_str!("../../../tree/services/series.c");
+        let list = source
+            .split_once("enum call {")
+            .unwrap()
+            .1
+            .split_once('}')
+            .unwrap()
+            .0;
+        let names: Vec<String> = list
+            .split(',')
+            .map(|n| {
+                n.trim()
+                    .trim_start_matches("CALL_")
+                    .to_lowercase()
+                    .replace('_', "-")
+            })
+            .filter(|n| !n.is_empty())
+            .collect();
+        assert_eq!(names, CONVENTIONS);
+    }
+
+    #[test]
+    fn faults_of_a_table_are_told() {
+        for (line, why) in [
+            ("a", "too short"),
+            ("a no-such b encrypt t", "no such convention"),
+            ("a len b encrypt t least=x", "least is no number"),
+            ("a len b encrypt t colour=red", "no rule colour"),
+            ("a len b encrypt t least", "without a value"),
+        ] {
+            assert!(parse(line).unwrap_err().contains(why), "{line}");
+        }
+    }
+}

@@ -1,0 +1,281 @@
+//! `kiln compare`.
+
+use std::ffi::OsString;
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use clap::Args;
+use kiln_lab::compare::{self, turns, Side, Turn};
+use kiln_lab::record::Facts;
+use kiln_lab::Error;
+
+use super::hosted::{Hosted, Measured};
+use crate::fault;
+use crate::progress::Progress;
+use crate::session::{Exit, Session};
+use crate::table;
+
+/// Turns of each of two trees: nine or more leave room for one that was disturbed.
+const TURNS: usize = 10;
+/// What all turns may take, with --quick and without.
+const QUICK_MS: u64 = 14_000;
+const USUAL_MS: u64 = 600_000;
+
+/// What changed between two records, or between two kernel trees, beyond the noise; worst first.
+#[derive(Args)]
+#[command(after_help = "\
+A record is what --json printed or --out wrote; its rows are matched by what
+they are of (algorithm, implementation, length, ...). A kernel tree is built
+and measured; two of them in turns, so that what the machine does meanwhile
+falls on both. Row fields: key, unit, a, b, ratio (of costs, B over A: above
+1, B is slower), ci_low, ci_high, verdict.
+
+Exit status 1 if B is slower by more than --max-regression allows, the whole
+interval beyond it, or has no figure where A has one. With --bisect the status
+is 125 if a side cannot be built or tried, as git bisect run wants it.
+
+Examples:
+  kiln compare before.json after.json --max-regression 5
+  kiln compare ~/linux-a ~/linux-b --alg 'xts(aes)' --len 512,4096
+  git bisect run kiln compare good.json . --alg 'xts(aes)' --max-regression 5 --bisect")]
+pub struct CompareArgs {
+    /// What is compared with: a record or a kernel tree
+    #[arg(value_name = "A")]
+    a: PathBuf,
+    /// What is judged: likewise
+    #[arg(value_name = "B")]
+    b: PathBuf,
+    /// Exit status 1 if B is slower by more than this, beyond the noise
+    #[arg(long, value_name = "PCT", allow_negative_numbers = true)]
+    max_regression: Option<f64>,
+    /// Exit status 125 if a side cannot be built or tried
+    #[arg(long)]
+    bisect: bool,
+    /// Of trees: algorithms [default: all]
+    #[arg(long = "alg", value_delimiter = ';', value_name = "ALG;…")]
+    algs: Vec<String>,
+    /// Of trees: implementations, by driver names or symbols [default: all]
+    #[arg(long = "impl", value_name = "NAME,…")]
+    impls: Option<String>,
+    /// Of trees: operations
+    #[arg(long, value_name = "OP,…")]
+    op: Option<String>,
+    /// Of trees: lengths in bytes
+    #[arg(long, value_name = "LIST")]
+    len: Option<String>,
+    /// Of trees: bits of the cipher's key
+    #[arg(long, value_name = "N,…")]
+    key_bits: Option<String>,
+    /// Of trees: primitive or api
+    #[arg(long, value_name = "LEVEL")]
+    level: Option<String>,
+    /// Of trees: the compiler
+    #[arg(long, value_name = "CC")]
+    cc: Option<String>,
+}
+
+/// Why there is nothing to compare.
+enum Stop {
+    Fault(Error),
+    Exit(Exit),
+}
+
+impl From<Error> for Stop {
+    fn from(e: Error) -> Stop {
+        Stop::Fault(e)
+    }
+}
+
+/// Runs it.
+pub fn run(args: &CompareArgs, session: &Session) -> Result<Exit, Error> {
+    if let Some(percent) = args.max_regression {
+        if !(0.0..=10_000.0).contains(&percent) {
+            return Err(Error::input(format!(
+                "--max-regression {percent}: per cent, 0 or more"
+            )));
+        }
+    }
+    let (a, b, notes) = match sides(args, session) {
+        Ok(sides) => sides,
+        Err(Stop::Exit(Exit::Interrupted)) => return Ok(Exit::Interrupted),
+        Err(stop) if args.bisect => {
+            if let Stop::Fault(e) = stop {
+                fault::tell(&e);
+            }
+            return Ok(Exit::Untried);
+        }
+        Err(Stop::Fault(e)) => return Err(e),
+        Err(Stop::Exit(exit)) => return Ok(exit),
+    };
+    let mut outcome = compare::compare(&a, &b, args.max_regression);
+    outcome.notes.extend(notes);
+    session.emit(
+        "compare",
+        &Facts::read(),
+        &outcome.rows,
+        &outcome.notes,
+        || {
+            format!(
+                "A  {}\nB  {}\n\n{}\n{}",
+                a.name,
+                b.name,
+                table::compare::rows(&outcome.rows, false),
+                table::notes(&outcome.notes, session.seed)
+            )
+        },
+    )?;
+    Ok(match outcome.failed {
+        true => Exit::Failed,
+        false if args.bisect && outcome.rows.is_empty() => Exit::Untried,
+        false if session.stopped() => Exit::Interrupted,
+        false => Exit::Done,
+    })
+}
+
+/// A directory is a tree, or is told why it is none.
+fn is_tree(path: &Path) -> bool {
+    path.is_dir()
+}
+
+fn sides(args: &CompareArgs, session: &Session) -> Result<(Side, Side, Vec<String>), Stop> {
+    match (is_tree(&args.a), is_tree(&args.b)) {
+        (false, false) => Ok((Side::read(&args.a)?, Side::read(&args.b)?, Vec::new())),
+        (true, true) => two_trees(args, session),
+        (true, false) => {
+            let b = Side::read(&args.b)?;
+            let (a, notes) = one_tree(args, &args.a, session)?;
+            Ok((a, b, notes))
+        }
+        (false, true) => {
+            let a = Side::read(&args.a)?;
+            let (b, notes) = one_tree(args, &args.b, session)?;
+            Ok((a, b, notes))
+        }
+    }
+}
+
+/// A tree beside a record: measured once, as `speed` does.
+fn one_tree(
+    args: &CompareArgs,
+    dir: &Path,
+    session: &Session,
+) -> Result<(Side, Vec<String>), Stop> {
+    let hosted = build(args, dir, session)?;
+    let measured = measure(
+        &hosted,
+        args,
+        dir,
+        session,
+        &["--peers".into(), "auto".into()],
+    )?;
+    let side = Side::of_speed(&name(dir, &hosted), &measured.rows);
+    Ok((side, measured.notes))
+}
+
+fn two_trees(args: &CompareArgs, session: &Session) -> Result<(Side, Side, Vec<String>), Stop> {
+    let a = build(args, &args.a, session)?;
+    // A tree beside itself is a control; it is built once.
+    let same = fs::canonicalize(&args.a).ok() == fs::canonicalize(&args.b).ok();
+    let b = match same {
+        true => None,
+        false => Some(build(args, &args.b, session)?),
+    };
+    let b = b.as_ref().unwrap_or(&a);
+    let total = if session.global.quick {
+        QUICK_MS
+    } else {
+        USUAL_MS
+    };
+    let turn = (total / (2 * TURNS as u64)).to_string();
+    let progress = Progress::start();
+    let mut notes: Vec<String> = Vec::new();
+    let mut done = 0;
+    let mut exit = None;
+    let measured = turns(TURNS, &|| session.stopped(), &mut |turn_of, round| {
+        progress.report(done as f64 / (2 * TURNS) as f64, "turns");
+        done += 1;
+        let (hosted, dir) = match turn_of {
+            Turn::A => (&a, &args.a),
+            Turn::B => (b, &args.b),
+        };
+        let more = ["--peers", "none", "--turn-ms", &turn].map(OsString::from);
+        match measure(hosted, args, dir, session, &more) {
+            Ok(measured) => {
+                // Each turn has the same to say.
+                if round == 0 {
+                    notes.extend(
+                        measured
+                            .notes
+                            .iter()
+                            .filter(|n| !n.starts_with('±'))
+                            .cloned(),
+                    );
+                }
+                Ok(Side::of_speed(&name(dir, hosted), &measured.rows))
+            }
+            Err(Stop::Fault(e)) => Err(e),
+            Err(Stop::Exit(why)) => {
+                exit = Some(why);
+                Err(Error::Failed("the child has told why".to_string()))
+            }
+        }
+    });
+    drop(progress);
+    match (measured, exit) {
+        (_, Some(exit)) => Err(Stop::Exit(exit)),
+        (measured, None) => {
+            let (a, b) = measured?;
+            notes.push(format!(
+                "{TURNS} turns of each tree in alternation; a and b: the best of them; the interval: of the turns' ratios"
+            ));
+            let mut said = std::collections::HashSet::new();
+            notes.retain(|note| said.insert(note.clone()));
+            Ok((a, b, notes))
+        }
+    }
+}
+
+fn name(dir: &Path, hosted: &Hosted) -> String {
+    format!("{} ({})", dir.display(), hosted.title)
+}
+
+fn build(args: &CompareArgs, dir: &Path, session: &Session) -> Result<Hosted, Stop> {
+    let hosted = Hosted::build(dir, args.cc.as_deref(), session)?;
+    let hosted = hosted.ok_or(Stop::Exit(Exit::Interrupted))?;
+    match hosted.failures.first() {
+        // What does not build is not to be called slow, nor fast.
+        Some(why) if args.bisect => Err(Error::input(format!("{}: {why}", dir.display())).into()),
+        _ => Ok(hosted),
+    }
+}
+
+/// One child that measures the tree.
+fn measure(
+    hosted: &Hosted,
+    args: &CompareArgs,
+    dir: &Path,
+    session: &Session,
+    more: &[OsString],
+) -> Result<Measured, Stop> {
+    let mut words: Vec<OsString> = vec!["speed".into()];
+    words.extend(args.algs.iter().map(OsString::from));
+    words.extend(["--tree".into(), dir.as_os_str().to_owned()]);
+    let flags = [
+        ("--impl", &args.impls),
+        ("--op", &args.op),
+        ("--len", &args.len),
+        ("--key-bits", &args.key_bits),
+        ("--level", &args.level),
+        ("--cpu", &session.global.cpu),
+    ];
+    for (flag, value) in flags {
+        if let Some(value) = value {
+            words.extend([flag.into(), value.into()]);
+        }
+    }
+    if session.global.quick {
+        words.push("--quick".into());
+    }
+    words.extend(more.iter().cloned());
+    hosted.speed(&words, session)?.map_err(Stop::Exit)
+}

@@ -1,0 +1,158 @@
+//! A kernel tree that a command measures: built here, held and measured by a child.
+
+use std::ffi::OsString;
+use std::path::Path;
+
+use kiln_kbuild::Compiler;
+use kiln_kernel::cpu::Config;
+use kiln_lab::speed::{Row, Tree};
+use kiln_lab::Error;
+use kiln_tree::child::{self, Order, Watch};
+use kiln_tree::{Built, Host, Plan, Source};
+use serde::Deserialize;
+
+use super::tree::fault;
+use crate::progress::Progress;
+use crate::session::{Exit, Session};
+
+/// What the tree was configured with: Kiln's fragment (`tree/config`).
+const CONFIG: &str = "kiln";
+/// After so many crashes the rest is not tried.
+const CRASHES: usize = 16;
+
+/// A tree as an image.
+pub struct Hosted {
+    /// Version and compiler, for people.
+    pub title: String,
+    /// Objects that do not compile, each with the compiler's first error.
+    pub failures: Vec<String>,
+    version: String,
+    built: Built,
+}
+
+/// What a child measured.
+pub struct Measured {
+    pub rows: Vec<Row>,
+    pub notes: Vec<String>,
+    pub exit: Exit,
+}
+
+/// The child's document, as far as it is read.
+#[derive(Deserialize)]
+struct Document {
+    rows: Vec<Row>,
+    notes: Vec<String>,
+}
+
+impl Hosted {
+    /// Builds and links a tree, with a bar; nothing if interrupted.
+    pub fn build(dir: &Path, cc: Option<&str>, session: &Session) -> Result<Option<Hosted>, Error> {
+        let source = Source::open(dir).map_err(fault)?;
+        let compiler = match cc {
+            Some(name) => Compiler::find(name),
+            None => Compiler::from_env(),
+        };
+        let compiler = compiler.map_err(|e| Error::lacks(e.to_string()))?;
+        let title = format!("Linux {}, built by {compiler}", source.version);
+        let version = source.version.to_string();
+        let progress = Progress::start();
+        let built = kiln_tree::build(&Plan {
+            source,
+            compiler,
+            config: kiln_tree::Config::default(),
+            seed: session.seed,
+            stop: &session.stop,
+            progress: &|done, what| progress.report(done, what),
+        });
+        match built {
+            Ok(built) => Ok(Some(Hosted {
+                title,
+                failures: failures(&built),
+                version,
+                built,
+            })),
+            Err(kiln_tree::Error::Interrupted) => Ok(None),
+            Err(e) => Err(fault(e)),
+        }
+    }
+
+    /// Runs this program with these arguments in a child, where `speed` measures. What crashes is named and left out of
+    /// the next child.
+    pub fn speed(
+        &self,
+        arguments: &[OsString],
+        session: &Session,
+    ) -> Result<Result<Measured, Exit>, Error> {
+        // The child tells rows by it.
+        std::env::set_var(VERSION, &self.version);
+        let mut order = Order::new(&self.built.image, session.seed);
+        let mut crashes: Vec<String> = Vec::new();
+        loop {
+            let mut watch = Watch {
+                stop: &session.stop,
+                silence: None,
+                event: &mut |_| (),
+            };
+            let ended = child::run(&order, arguments, &mut watch).map_err(fault)?;
+            if let Some(crash) = &ended.fault {
+                let line = crash.line(&self.built.image);
+                let again = !crash.driver.is_empty()
+                    && !order.skipped.contains(&crash.driver)
+                    && order.skipped.len() < CRASHES
+                    && !session.stopped();
+                if !again {
+                    return Err(Error::Failed(format!("the tree's code crashed: {line}")));
+                }
+                crashes.push(format!("CRASH: {}: {line}: no figures", crash.driver));
+                order.skipped.push(crash.driver.clone());
+                continue;
+            }
+            let document = serde_json::from_slice::<Document>(&ended.output);
+            let status = ended.status.code().and_then(|c| u8::try_from(c).ok());
+            let (Ok(document), Some(status)) = (document, status) else {
+                // It has told why on stderr.
+                return match ended.status.code() {
+                    Some(code @ (1..=3 | 130)) => Ok(Err(Exit::Refused(code as u8))),
+                    _ => Err(Error::Failed(format!(
+                        "the tree's process ended early: {}",
+                        ended.status
+                    ))),
+                };
+            };
+            let exit = match status {
+                0 if crashes.is_empty() => Exit::Done,
+                0 | 1 => Exit::Failed,
+                130 => Exit::Interrupted,
+                other => Exit::Refused(other),
+            };
+            return Ok(Ok(Measured {
+                rows: document.rows,
+                notes: [crashes, self.failures.clone(), document.notes].concat(),
+                exit,
+            }));
+        }
+    }
+}
+
+fn failures(built: &Built) -> Vec<String> {
+    let failed = built.rows.iter().filter(|r| r.status == "failed");
+    failed
+        .map(|r| format!("{} does not build: {}", r.name, r.reason))
+        .collect()
+}
+
+/// By this variable the child knows the tree's version.
+const VERSION: &str = "KILN_TREE_VERSION";
+
+/// The child's side: boots the tree as a source of candidates.
+pub fn boot(order: &Order) -> Result<Tree, Error> {
+    let version = std::env::var(VERSION).unwrap_or_else(|_| "unknown".to_string());
+    let host = Host::boot(order, &Config::default()).map_err(fault)?;
+    Tree::new(
+        host,
+        format!("linux-{version}"),
+        CONFIG.to_string(),
+        &order.skipped,
+        order.seed,
+    )
+}

@@ -1,0 +1,513 @@
+// SPDX-License-Identifier: GPL-2.0-only OR MIT
+/*
+ * Requests through the tree's own crypto API, to a driver opened by name. Compiled by
+ * the tree's own build, like glue.c.
+ *
+ * Each function takes one structure, which crates/kiln-tree/src/engine.rs has too, and
+ * is called in kernel mode in a task that may sleep.
+ */
+#include <linux/err.h>
+#include <linux/kernel.h>
+#include <linux/scatterlist.h>
+#include <linux/slab.h>
+#include <linux/string.h>
+#include <crypto/aead.h>
+#include <crypto/hash.h>
+#include <crypto/skcipher.h>
+#include <crypto/internal/aead.h>
+#include <crypto/internal/hash.h>
+#include <crypto/internal/skcipher.h>
+#include <../crypto/internal.h>
+
+enum kiln_kind { KILN_SKCIPHER, KILN_AEAD, KILN_SHASH, KILN_AHASH };
+
+#define KILN_PIECES 64
+
+/* A driver with a key and a request, and what its last series of calls was over. */
+struct kiln_engine {
+	enum kiln_kind kind;
+	union {
+		struct crypto_tfm *base;
+		struct crypto_skcipher *skcipher;
+		struct crypto_aead *aead;
+		struct crypto_shash *shash;
+		struct crypto_ahash *ahash;
+	} tfm;
+	union {
+		void *any;
+		struct skcipher_request *skcipher;
+		struct aead_request *aead;
+		struct shash_desc *shash;
+		struct ahash_request *ahash;
+	} request;
+	struct crypto_wait wait;
+	struct scatterlist from[KILN_PIECES], to[KILN_PIECES];
+	struct scatterlist *sg;		/* of each message: source, destination */
+	u8 *ivs;
+	const u8 *prepared_src;
+	u8 *prepared_dst;
+	u64 prepared_src_len, prepared_dst_len, prepared_count;
+};
+
+struct kiln_open {
+	const char *driver;
+	u32 kind;
+	u32 internal;
+	/* results */
+	struct kiln_engine *engine;
+	void *context;		/* the driver's own, where its expanded key is */
+	u32 iv;
+	u32 block;
+	u32 digest;
+	u32 tag;		/* the largest */
+	u32 is_async;
+	u32 keyed;		/* of a hash: does nothing without a key */
+};
+
+struct kiln_key {
+	struct kiln_engine *engine;
+	const u8 *key;
+	u32 len;
+	u32 tag;		/* of an AEAD; 0: as it is */
+};
+
+/* calls of messages in turn, as struct Messages of the lab has them */
+struct kiln_calls {
+	struct kiln_engine *engine;
+	const u8 *src;
+	u8 *dst;
+	const u8 *ivs;
+	u64 src_stride, dst_stride, iv_stride;
+	u64 src_len, dst_len;	/* of one message, all of it */
+	u64 prefix;
+	u64 count;
+	u64 calls;
+	u32 decrypt;
+	u32 unused;
+};
+
+/* one request over pieces */
+struct kiln_piece {
+	u8 *at;
+	u64 len;
+};
+
+struct kiln_pieces {
+	struct kiln_engine *engine;
+	const struct kiln_piece *src, *dst;
+	u8 *iv;
+	u8 *result;		/* of a hash */
+	u64 len;		/* the message without the prefix, a tag on the source included */
+	u64 prefix;
+	u32 src_count, dst_count;
+	u32 decrypt;
+	u32 unused;
+};
+
+/* a hash's state after some data */
+struct kiln_state {
+	struct kiln_engine *engine;
+	const u8 *src;
+	u64 len;
+	u8 *state;
+	u64 size;		/* of the state, at most; what there is, on return */
+};
+
+struct kiln_listed {
+	char name[128];
+	char driver[128];
+	u32 kind;
+	u32 internal;
+	s32 priority;
+	u32 is_async;
+};
+
+struct kiln_list {
+	struct kiln_listed *listed;
+	u64 room;
+	u64 count;		/* all there are, on return */
+};
+
+u64 kiln_glue_list(struct kiln_list *list);
+u64 kiln_glue_open(struct kiln_open *open);
+u64 kiln_glue_close(struct kiln_engine *engine);
+u64 kiln_glue_setkey(struct kiln_key *key);
+u64 kiln_glue_calls(struct kiln_calls *calls);
+u64 kiln_glue_pieces(struct kiln_pieces *pieces);
+u64 kiln_glue_state(struct kiln_state *state);
+
+static int kiln_kind(u32 flags)
+{
+	switch (flags & CRYPTO_ALG_TYPE_MASK) {
+#ifdef CRYPTO_ALG_TYPE_LSKCIPHER
+	case CRYPTO_ALG_TYPE_LSKCIPHER:
+#endif
+	case CRYPTO_ALG_TYPE_SKCIPHER:
+		return KILN_SKCIPHER;
+	case CRYPTO_ALG_TYPE_AEAD:
+		return KILN_AEAD;
+	case CRYPTO_ALG_TYPE_SHASH:
+		return KILN_SHASH;
+	case CRYPTO_ALG_TYPE_AHASH:
+		return KILN_AHASH;
+	}
+	return -1;
+}
+
+/* The drivers that can be opened, in the order of registration. */
+u64 kiln_glue_list(struct kiln_list *list)
+{
+	struct crypto_alg *alg;
+
+	list->count = 0;
+	list_for_each_entry_reverse(alg, &crypto_alg_list, cra_list) {
+		const int kind = kiln_kind(alg->cra_flags);
+		struct kiln_listed *to = list->listed + list->count;
+
+		if (alg->cra_flags & (CRYPTO_ALG_LARVAL | CRYPTO_ALG_DEAD) || kind < 0)
+			continue;
+		if (list->count++ >= list->room)
+			continue;
+		strscpy(to->name, alg->cra_name, sizeof(to->name));
+		strscpy(to->driver, alg->cra_driver_name, sizeof(to->driver));
+		to->kind = kind;
+		to->internal = !!(alg->cra_flags & CRYPTO_ALG_INTERNAL);
+		to->priority = alg->cra_priority;
+		to->is_async = !!(alg->cra_flags & CRYPTO_ALG_ASYNC);
+	}
+	return 0;
+}
+
+u64 kiln_glue_close(struct kiln_engine *engine)
+{
+	switch (engine->kind) {
+	case KILN_SKCIPHER:
+		skcipher_request_free(engine->request.skcipher);
+		crypto_free_skcipher(engine->tfm.skcipher);
+		break;
+	case KILN_AEAD:
+		aead_request_free(engine->request.aead);
+		crypto_free_aead(engine->tfm.aead);
+		break;
+	case KILN_SHASH:
+		kfree_sensitive(engine->request.shash);
+		crypto_free_shash(engine->tfm.shash);
+		break;
+	case KILN_AHASH:
+		ahash_request_free(engine->request.ahash);
+		crypto_free_ahash(engine->tfm.ahash);
+		break;
+	}
+	kfree(engine->sg);
+	kfree(engine->ivs);
+	kfree(engine);
+	return 0;
+}
+
+static void kiln_open_skcipher(struct kiln_open *o, struct kiln_engine *e, u32 flags)
+{
+	struct crypto_skcipher *tfm = crypto_alloc_skcipher(o->driver, flags, flags);
+
+	e->tfm.skcipher = tfm;
+	if (IS_ERR(tfm))
+		return;
+	o->iv = crypto_skcipher_ivsize(tfm);
+	o->block = crypto_skcipher_blocksize(tfm);
+	o->keyed = 1;
+	o->context = crypto_skcipher_ctx(tfm);
+	o->is_async = !!(crypto_skcipher_tfm(tfm)->__crt_alg->cra_flags & CRYPTO_ALG_ASYNC);
+	e->request.skcipher = skcipher_request_alloc(tfm, GFP_KERNEL);
+	if (e->request.skcipher)
+		skcipher_request_set_callback(e->request.skcipher, CRYPTO_TFM_REQ_MAY_SLEEP |
+					      CRYPTO_TFM_REQ_MAY_BACKLOG, crypto_req_done,
+					      &e->wait);
+	else
+		crypto_free_skcipher(tfm);
+}
+
+static void kiln_open_aead(struct kiln_open *o, struct kiln_engine *e, u32 flags)
+{
+	struct crypto_aead *tfm = crypto_alloc_aead(o->driver, flags, flags);
+
+	e->tfm.aead = tfm;
+	if (IS_ERR(tfm))
+		return;
+	o->iv = crypto_aead_ivsize(tfm);
+	o->block = crypto_aead_blocksize(tfm);
+	o->tag = crypto_aead_maxauthsize(tfm);
+	o->keyed = 1;
+	o->context = crypto_aead_ctx(tfm);
+	o->is_async = !!(crypto_aead_tfm(tfm)->__crt_alg->cra_flags & CRYPTO_ALG_ASYNC);
+	e->request.aead = aead_request_alloc(tfm, GFP_KERNEL);
+	if (e->request.aead)
+		aead_request_set_callback(e->request.aead, CRYPTO_TFM_REQ_MAY_SLEEP |
+					  CRYPTO_TFM_REQ_MAY_BACKLOG, crypto_req_done,
+					  &e->wait);
+	else
+		crypto_free_aead(tfm);
+}
+
+static void kiln_open_shash(struct kiln_open *o, struct kiln_engine *e, u32 flags)
+{
+	struct crypto_shash *tfm = crypto_alloc_shash(o->driver, flags, flags);
+
+	e->tfm.shash = tfm;
+	if (IS_ERR(tfm))
+		return;
+	o->block = crypto_shash_blocksize(tfm);
+	o->digest = crypto_shash_digestsize(tfm);
+	/* As long as it lacks a key, and only if it must have one. */
+	o->keyed = !!(crypto_shash_get_flags(tfm) & CRYPTO_TFM_NEED_KEY);
+	o->context = crypto_shash_ctx(tfm);
+	e->request.shash = kzalloc(sizeof(struct shash_desc) + crypto_shash_descsize(tfm),
+				   GFP_KERNEL);
+	if (e->request.shash)
+		e->request.shash->tfm = tfm;
+	else
+		crypto_free_shash(tfm);
+}
+
+static void kiln_open_ahash(struct kiln_open *o, struct kiln_engine *e, u32 flags)
+{
+	struct crypto_ahash *tfm = crypto_alloc_ahash(o->driver, flags, flags);
+
+	e->tfm.ahash = tfm;
+	if (IS_ERR(tfm))
+		return;
+	o->block = crypto_tfm_alg_blocksize(crypto_ahash_tfm(tfm));
+	o->digest = crypto_ahash_digestsize(tfm);
+	o->keyed = !!(crypto_ahash_get_flags(tfm) & CRYPTO_TFM_NEED_KEY);
+	o->context = NULL;
+	o->is_async = !!(crypto_ahash_tfm(tfm)->__crt_alg->cra_flags & CRYPTO_ALG_ASYNC);
+	e->request.ahash = ahash_request_alloc(tfm, GFP_KERNEL);
+	if (e->request.ahash)
+		ahash_request_set_callback(e->request.ahash, CRYPTO_TFM_REQ_MAY_SLEEP |
+					   CRYPTO_TFM_REQ_MAY_BACKLOG, crypto_req_done,
+					   &e->wait);
+	else
+		crypto_free_ahash(tfm);
+}
+
+/* Internal drivers are had by whoever asks for them; 0, or an error's number. */
+u64 kiln_glue_open(struct kiln_open *open)
+{
+	const u32 flags = open->internal ? CRYPTO_ALG_INTERNAL : 0;
+	struct kiln_engine *engine = kzalloc(sizeof(*engine), GFP_KERNEL);
+	long error = 0;
+
+	if (!engine)
+		return ENOMEM;
+	engine->kind = open->kind;
+	crypto_init_wait(&engine->wait);
+	switch (engine->kind) {
+	case KILN_SKCIPHER:
+		kiln_open_skcipher(open, engine, flags);
+		break;
+	case KILN_AEAD:
+		kiln_open_aead(open, engine, flags);
+		break;
+	case KILN_SHASH:
+		kiln_open_shash(open, engine, flags);
+		break;
+	case KILN_AHASH:
+		kiln_open_ahash(open, engine, flags);
+		break;
+	default:
+		engine->tfm.base = ERR_PTR(-EINVAL);
+	}
+	if (IS_ERR(engine->tfm.base))
+		error = -PTR_ERR(engine->tfm.base);
+	else if (!engine->request.any)
+		error = ENOMEM;
+	if (error) {
+		kfree(engine);
+		return error;
+	}
+	open->engine = engine;
+	return 0;
+}
+
+u64 kiln_glue_setkey(struct kiln_key *k)
+{
+	struct kiln_engine *e = k->engine;
+	int error;
+
+	switch (e->kind) {
+	case KILN_SKCIPHER:
+		return -crypto_skcipher_setkey(e->tfm.skcipher, k->key, k->len);
+	case KILN_AEAD:
+		error = crypto_aead_setkey(e->tfm.aead, k->key, k->len);
+		if (!error && k->tag)
+			error = crypto_aead_setauthsize(e->tfm.aead, k->tag);
+		return -error;
+	case KILN_SHASH:
+		return -crypto_shash_setkey(e->tfm.shash, k->key, k->len);
+	case KILN_AHASH:
+		return -crypto_ahash_setkey(e->tfm.ahash, k->key, k->len);
+	}
+	return EINVAL;
+}
+
+/*
+ * Scatterlists for all messages, once for the same ones: whoever sends many requests has
+ * them at hand.
+ */
+static int kiln_prepare(struct kiln_calls *c)
+{
+	struct kiln_engine *e = c->engine;
+	u64 i;
+
+	if (e->sg && e->prepared_src == c->src && e->prepared_dst == c->dst &&
+	    e->prepared_src_len == c->src_len && e->prepared_dst_len == c->dst_len &&
+	    e->prepared_count == c->count)
+		return 0;
+	kfree(e->sg);
+	kfree(e->ivs);
+	e->sg = kmalloc_array(2 * c->count, sizeof(*e->sg), GFP_KERNEL);
+	e->ivs = kmalloc(c->count * c->iv_stride, GFP_KERNEL);
+	if (!e->sg || !e->ivs)
+		return -ENOMEM;
+	for (i = 0; i < c->count; i++) {
+		sg_init_one(&e->sg[2 * i], c->src + i * c->src_stride, c->src_len);
+		sg_init_one(&e->sg[2 * i + 1], c->dst + i * c->dst_stride, c->dst_len);
+	}
+	e->prepared_src = c->src;
+	e->prepared_dst = c->dst;
+	e->prepared_src_len = c->src_len;
+	e->prepared_dst_len = c->dst_len;
+	e->prepared_count = c->count;
+	return 0;
+}
+
+static int kiln_one_skcipher(struct kiln_engine *e, struct scatterlist *src,
+			     struct scatterlist *dst, u8 *iv, const struct kiln_calls *c)
+{
+	struct skcipher_request *r = e->request.skcipher;
+
+	skcipher_request_set_crypt(r, src, dst, c->src_len, iv);
+	return crypto_wait_req(c->decrypt ? crypto_skcipher_decrypt(r) :
+					    crypto_skcipher_encrypt(r), &e->wait);
+}
+
+static int kiln_one_aead(struct kiln_engine *e, struct scatterlist *src,
+			 struct scatterlist *dst, u8 *iv, const struct kiln_calls *c)
+{
+	struct aead_request *r = e->request.aead;
+
+	aead_request_set_crypt(r, src, dst, c->src_len - c->prefix, iv);
+	aead_request_set_ad(r, c->prefix);
+	return crypto_wait_req(c->decrypt ? crypto_aead_decrypt(r) : crypto_aead_encrypt(r),
+			       &e->wait);
+}
+
+static int kiln_one_ahash(struct kiln_engine *e, struct scatterlist *src, u8 *result,
+			  const struct kiln_calls *c)
+{
+	struct ahash_request *r = e->request.ahash;
+
+	ahash_request_set_crypt(r, src, result, c->src_len);
+	return crypto_wait_req(crypto_ahash_digest(r), &e->wait);
+}
+
+/*
+ * The calls; 0, or an error's number. Drivers write to the IV they are given: they get
+ * copies, made long before they are read, so that no load waits for a store.
+ */
+u64 kiln_glue_calls(struct kiln_calls *c)
+{
+	struct kiln_engine *e = c->engine;
+	int error = kiln_prepare(c);
+	u64 n, i = 0;
+
+	for (n = 0; n < c->calls && !error; n++) {
+		struct scatterlist *sg = &e->sg[2 * i];
+		u8 *iv = e->ivs + i * c->iv_stride;
+
+		if (!i && e->kind <= KILN_AEAD)
+			memcpy(e->ivs, c->ivs, c->count * c->iv_stride);
+		switch (e->kind) {
+		case KILN_SKCIPHER:
+			error = kiln_one_skcipher(e, sg, sg + 1, iv, c);
+			break;
+		case KILN_AEAD:
+			error = kiln_one_aead(e, sg, sg + 1, iv, c);
+			break;
+		case KILN_SHASH:
+			error = crypto_shash_digest(e->request.shash,
+						    c->src + i * c->src_stride, c->src_len,
+						    c->dst + i * c->dst_stride);
+			break;
+		case KILN_AHASH:
+			error = kiln_one_ahash(e, sg, c->dst + i * c->dst_stride, c);
+			break;
+		}
+		if (++i == c->count)
+			i = 0;
+	}
+	return -error;
+}
+
+static void kiln_gather(struct scatterlist *sg, const struct kiln_piece *pieces, u32 count)
+{
+	u32 i;
+
+	sg_init_table(sg, count);
+	for (i = 0; i < count; i++)
+		sg_set_buf(&sg[i], pieces[i].at, pieces[i].len);
+}
+
+u64 kiln_glue_pieces(struct kiln_pieces *p)
+{
+	struct kiln_engine *e = p->engine;
+	struct scatterlist *src = e->from, *dst = e->to;
+	const struct kiln_calls c = { .src_len = p->prefix + p->len, .prefix = p->prefix,
+				      .decrypt = p->decrypt };
+	u32 i;
+	int error;
+
+	if (!p->src_count || p->src_count > KILN_PIECES || p->dst_count > KILN_PIECES)
+		return EINVAL;
+	kiln_gather(src, p->src, p->src_count);
+	if (p->dst_count)
+		kiln_gather(dst, p->dst, p->dst_count);
+	switch (e->kind) {
+	case KILN_SKCIPHER:
+		return -kiln_one_skcipher(e, src, p->dst_count ? dst : src, p->iv, &c);
+	case KILN_AEAD:
+		return -kiln_one_aead(e, src, p->dst_count ? dst : src, p->iv, &c);
+	case KILN_AHASH:
+		return -kiln_one_ahash(e, src, p->result, &c);
+	case KILN_SHASH:
+		error = crypto_shash_init(e->request.shash);
+		for (i = 0; i < p->src_count && !error; i++)
+			error = crypto_shash_update(e->request.shash, p->src[i].at,
+						    p->src[i].len);
+		return error ? -error : -crypto_shash_final(e->request.shash, p->result);
+	}
+	return EINVAL;
+}
+
+u64 kiln_glue_state(struct kiln_state *s)
+{
+	struct kiln_engine *e = s->engine;
+	unsigned int size;
+	u8 *state;
+	int error;
+
+	if (e->kind != KILN_SHASH)
+		return EINVAL;
+	size = crypto_shash_statesize(e->tfm.shash);
+	state = kzalloc(size, GFP_KERNEL);
+	if (!state)
+		return ENOMEM;
+	error = crypto_shash_init(e->request.shash);
+	if (!error && s->len)
+		error = crypto_shash_update(e->request.shash, s->src, s->len);
+	if (!error)
+		error = crypto_shash_export(e->request.shash, state);
+	s->size = min_t(u64, s->size, size);
+	if (!error)
+		memcpy(s->state, state, s->size);
+	kfree(state);
+	return -error;
+}

@@ -1,0 +1,404 @@
+// SPDX-License-Identifier: GPL-2.0-only OR MIT
+/*
+ * Calls of a tree's assembly functions as its own C code makes them: one loop for each
+ * calling convention, all calls in one section. tree/primitives says which function has
+ * which; crates/kiln-tree/src/primitive.rs has the structure and the numbers, too.
+ *
+ * IVs are copied for all messages at once, long before they are read: a load that waits
+ * for two narrower stores would be in every figure.
+ */
+#include "service.h"
+
+void kiln_glue_section_begin(void);
+void kiln_glue_section_end(void);
+
+enum call {
+	CALL_BLOCKS, CALL_LEN, CALL_LEN_IV, CALL_CBC_BLOCKS, CALL_STREAM_BLOCKS,
+	CALL_IV_BLOCKS, CALL_XTS, CALL_XTS_AESNI, CALL_CTR_BY8, CALL_XCTR_BY8, CALL_GCM,
+	CALL_AEGIS, CALL_CHACHA, CALL_COMPRESS, CALL_CRC_LAST, CALL_CRC_FIRST, CALL_GHASH,
+	CALL_POLYVAL, CALL_NH, CALL_POLY1305, CALL_X25519,
+};
+
+struct primitive {
+	uint64_t call;
+	uint64_t fn[4];		/* the function, then those beside it */
+	uint8_t *key;		/* expanded, or as it is */
+	uint8_t *key2;		/* of XTS: for the tweak */
+	uint64_t chunk;		/* bytes that a call of the function takes */
+	uint64_t block;		/* of a cipher that is chained outside the function */
+	uint64_t extra;		/* a number that the convention passes on */
+	const uint8_t *start;	/* a state to begin from */
+	uint64_t start_size;
+	const uint8_t *src;
+	uint8_t *dst;
+	const uint8_t *ivs;
+	uint8_t *iv_copies;
+	uint64_t src_stride, dst_stride, iv_stride;
+	uint64_t len;		/* of the message, without prefix and tag */
+	uint64_t prefix;
+	uint64_t count;
+	uint64_t calls;
+	uint64_t decrypt;
+	uint64_t digest;	/* bytes of the result */
+};
+
+uint64_t kiln_image_series(struct primitive *p);
+
+typedef uint8_t u8;
+typedef uint32_t u32;
+typedef uint64_t u64;
+
+#define ALIGNED __attribute__((aligned(64)))
+#define TAG 16
+
+static inline u32 be32(const u8 *p)
+{
+	u32 x;
+
+	__builtin_memcpy(&x, p, 4);
+	return __builtin_bswap32(x);
+}
+
+static inline u64 load64(const u8 *p)
+{
+	u64 x;
+
+	__builtin_memcpy(&x, p, 8);
+	return x;
+}
+
+static inline void store64(u8 *p, u64 x)
+{
+	__builtin_memcpy(p, &x, 8);
+}
+
+static inline void store128(u8 *to, const u8 *from)
+{
+	store64(to, load64(from));
+	store64(to + 8, load64(from + 8));
+}
+
+/* Each: message @src of p->len bytes to @dst, with an IV that may be written to. */
+#define ONE(name) \
+	static inline __attribute__((always_inline)) void \
+	one_##name(const struct primitive *p, const u8 *src, u8 *dst, u8 *iv)
+
+/*
+ * ctx, dst, src, and a number that some take: a flag or how many blocks. What is left by
+ * chunks of several blocks goes through a function for one.
+ */
+ONE(blocks)
+{
+	void (*const fn)(void *ctx, u8 *dst, const u8 *src, u64 extra) = (void *)p->fn[0];
+	void (*const rest)(void *ctx, u8 *dst, const u8 *src, u64 extra) = (void *)p->fn[1];
+	u64 at;
+
+	for (at = 0; at + p->chunk <= p->len; at += p->chunk)
+		fn(p->key, dst + at, src + at, p->extra);
+	for (; at < p->len; at += p->block)
+		rest(p->key, dst + at, src + at, p->extra);
+}
+
+ONE(len)
+{
+	void (*const fn)(void *ctx, u8 *dst, const u8 *src, u32 len) = (void *)p->fn[0];
+
+	fn(p->key, dst, src, (u32)p->len);
+}
+
+ONE(len_iv)
+{
+	void (*const fn)(void *ctx, u8 *dst, const u8 *src, u32 len, u8 *iv) =
+		(void *)p->fn[0];
+
+	fn(p->key, dst, src, (u32)p->len, iv);
+}
+
+/* The function chains within a chunk; extra is its fourth argument. */
+ONE(cbc_blocks)
+{
+	void (*const fn)(void *ctx, u8 *dst, const u8 *src, u64 extra) = (void *)p->fn[0];
+	const u64 block = p->block;
+	const u8 *before = iv;
+	u64 at;
+
+	for (at = 0; at < p->len; at += p->chunk) {
+		fn(p->key, dst + at, src + at, p->extra);
+		store64(dst + at, load64(dst + at) ^ load64(before));
+		if (block == 16)
+			store64(dst + at + 8, load64(dst + at + 8) ^ load64(before + 8));
+		before = src + at + p->chunk - block;
+	}
+}
+
+ONE(stream_blocks)
+{
+	void (*const fn)(void *ctx, u8 *dst, const u8 *src, u8 *stream, u8 *iv) =
+		(void *)p->fn[0];
+	u8 stream[64 * 16] ALIGNED;
+	u64 at;
+
+	for (at = 0; at < p->len; at += p->chunk)
+		fn(p->key, dst + at, src + at, stream, iv);
+}
+
+ONE(iv_blocks)
+{
+	void (*const fn)(void *ctx, u8 *dst, const u8 *src, u8 *iv) = (void *)p->fn[0];
+	u64 at;
+
+	for (at = 0; at < p->len; at += p->chunk)
+		fn(p->key, dst + at, src + at, iv);
+}
+
+ONE(xts)
+{
+	void (*const fn)(void *ctx, const u8 *src, u8 *dst, u32 len, u8 *tweak) =
+		(void *)p->fn[0];
+	void (*const begin)(void *ctx, u8 *tweak) = (void *)p->fn[1];
+
+	begin(p->key2, iv);
+	fn(p->key, src, dst, (u32)p->len, iv);
+}
+
+ONE(xts_aesni)
+{
+	void (*const fn)(void *ctx, u8 *dst, const u8 *src, u32 len, u8 *tweak) =
+		(void *)p->fn[0];
+	void (*const begin)(void *ctx, u8 *dst, const u8 *src) = (void *)p->fn[1];
+
+	begin(p->key2, iv, iv);
+	fn(p->key, dst, src, (u32)p->len, iv);
+}
+
+ONE(ctr_by8)
+{
+	void (*const fn)(const u8 *src, u8 *iv, void *ctx, u8 *dst, u32 len) =
+		(void *)p->fn[0];
+
+	fn(src, iv, p->key, dst, (u32)p->len);
+}
+
+ONE(xctr_by8)
+{
+	void (*const fn)(const u8 *src, u8 *iv, void *ctx, u8 *dst, u32 len, u32 at) =
+		(void *)p->fn[0];
+
+	fn(src, iv, p->key, dst, (u32)p->len, 0);
+}
+
+/* fn: update, aad, final. */
+ONE(gcm)
+{
+	void (*const update)(void *key, const u32 *ctr, u8 *acc, const u8 *src, u8 *dst,
+			     int len) = (void *)p->fn[0];
+	void (*const aad)(void *key, u8 *acc, const u8 *aad, int len) = (void *)p->fn[1];
+	u32 ctr[4] ALIGNED = { 2, be32(iv + 8), be32(iv + 4), be32(iv) };
+	u8 acc[16] ALIGNED = { 0 };
+
+	src += p->prefix;
+	dst += p->prefix;
+	aad(p->key, acc, src - p->prefix, (int)p->prefix);
+	update(p->key, ctr, acc, src, dst, (int)p->len);
+	if (p->decrypt) {
+		bool (*const final)(void *key, const u32 *ctr, const u8 *acc, u64 aad, u64 len,
+				    const u8 *tag, int tag_len) = (void *)p->fn[2];
+
+		/* A wrong verdict shows as a wrong result. */
+		if (!final(p->key, ctr, acc, p->prefix, p->len, src + p->len, TAG))
+			dst[0] ^= 0xff;
+	} else {
+		void (*const final)(void *key, const u32 *ctr, u8 *acc, u64 aad, u64 len) =
+			(void *)p->fn[2];
+
+		final(p->key, ctr, acc, p->prefix, p->len);
+		store128(dst + p->len, acc);
+	}
+}
+
+/* fn: enc or dec, init, ad, final. */
+ONE(aegis)
+{
+	void (*const crypt)(u8 *state, const u8 *src, u8 *dst, u32 len) = (void *)p->fn[0];
+	void (*const init)(u8 *state, void *key, const u8 *iv) = (void *)p->fn[1];
+	void (*const ad)(u8 *state, const u8 *ad, u32 len) = (void *)p->fn[2];
+	void (*const final)(u8 *state, u8 *tag, u32 ad, u32 len) = (void *)p->fn[3];
+	u8 state[5 * 16] ALIGNED, tag[16] ALIGNED = { 0 };
+
+	src += p->prefix;
+	dst += p->prefix;
+	init(state, p->key, iv);
+	ad(state, src - p->prefix, (u32)p->prefix);
+	crypt(state, src, dst, (u32)p->len);
+	if (p->decrypt)
+		store128(tag, src + p->len);
+	final(state, tag, (u32)p->prefix, (u32)p->len);
+	if (!p->decrypt)
+		store128(dst + p->len, tag);
+	else if (load64(tag) | load64(tag + 8))
+		dst[0] ^= 0xff;
+}
+
+/* RFC 8439's state: constants, key, counter and nonce. extra: rounds. */
+ONE(chacha)
+{
+	void (*const fn)(u32 *state, u8 *dst, const u8 *src, u32 len, int rounds) =
+		(void *)p->fn[0];
+	u32 state[16] ALIGNED = { 0x61707865, 0x3320646e, 0x79622d32, 0x6b206574 };
+	u64 at;
+
+	store128((u8 *)&state[4], p->key);
+	store128((u8 *)&state[8], p->key + 16);
+	store128((u8 *)&state[12], iv);
+	for (at = 0; at < p->len; at += p->chunk) {
+		const u64 left = p->len - at;
+
+		fn(state, dst + at, src + at, (u32)(left < p->chunk ? left : p->chunk),
+		   (int)p->extra);
+		state[12] += (u32)(p->chunk / 64);
+	}
+}
+
+ONE(compress)
+{
+	void (*const fn)(u8 *state, const u8 *src, u64 blocks, u64 extra) = (void *)p->fn[0];
+	u8 state[512] ALIGNED;
+	u64 i;
+
+	for (i = 0; i < p->start_size; i += 8)
+		store64(state + i, load64(p->start + i));
+	fn(state, src, p->len / p->chunk, p->extra);
+	for (i = 0; i + 8 <= p->digest; i += 8)
+		store64(dst + i, load64(state + i));
+	for (; i < p->digest; i++)
+		dst[i] = state[i];
+}
+
+/* extra: the checksum to begin with, which also is what the result is inverted by. */
+static inline void put_crc(const struct primitive *p, u8 *dst, u32 crc)
+{
+	u64 i;
+
+	crc ^= (u32)p->extra;
+	for (i = 0; i < p->digest; i++)
+		dst[i] = (u8)(crc >> 8 * i);
+}
+
+ONE(crc_last)
+{
+	u32 (*const fn)(const u8 *src, u64 len, u32 crc) = (void *)p->fn[0];
+
+	put_crc(p, dst, fn(src, p->len, (u32)p->extra));
+}
+
+ONE(crc_first)
+{
+	u32 (*const fn)(u32 crc, const u8 *src, u64 len) = (void *)p->fn[0];
+
+	put_crc(p, dst, fn((u32)p->extra, src, p->len));
+}
+
+ONE(ghash)
+{
+	void (*const fn)(u8 *acc, const u8 *src, u32 len, void *key) = (void *)p->fn[0];
+	u8 acc[16] ALIGNED = { 0 };
+
+	fn(acc, src, (u32)p->len, p->key);
+	store128(dst, acc);
+}
+
+ONE(polyval)
+{
+	void (*const fn)(void *key, const u8 *src, u64 blocks, u8 *acc) = (void *)p->fn[0];
+	u8 acc[16] ALIGNED = { 0 };
+
+	fn(p->key, src, p->len / 16, acc);
+	store128(dst, acc);
+}
+
+/* Sums of chunks, so that each of them counts. */
+ONE(nh)
+{
+	void (*const fn)(void *key, const u8 *src, u64 len, u8 *hash) = (void *)p->fn[0];
+	u64 sum[4] = { 0 }, at;
+	u8 hash[32] ALIGNED;
+	int i;
+
+	for (at = 0; at < p->len; at += p->chunk) {
+		const u64 left = p->len - at;
+
+		fn(p->key, src + at, left < p->chunk ? left : p->chunk, hash);
+		for (i = 0; i < 4; i++)
+			sum[i] += load64(hash + 8 * i);
+	}
+	for (i = 0; i < 4; i++)
+		store64(dst + 8 * i, sum[i]);
+}
+
+/* The one-time key is before the message. fn: blocks, init, emit. */
+ONE(poly1305)
+{
+	void (*const blocks)(u8 *state, const u8 *src, u64 len, u32 padbit) = (void *)p->fn[0];
+	void (*const init)(u8 *state, const u8 *key) = (void *)p->fn[1];
+	void (*const emit)(u8 *state, u8 *mac, const u8 *nonce) = (void *)p->fn[2];
+	u8 state[512] ALIGNED;
+
+	init(state, src);
+	blocks(state, src + p->prefix, p->len, 1);
+	emit(state, dst, src + 16);
+}
+
+ONE(x25519)
+{
+	void (*const fn)(u8 *out, const u8 *secret, const u8 *point) = (void *)p->fn[0];
+
+	fn(dst, p->key, src);
+}
+
+#define LOOP(name)                                                              \
+	for (n = 0; n < p->calls; n++) {                                        \
+		if (!i)                                                         \
+			copy(p->iv_copies, p->ivs, p->count * p->iv_stride);    \
+		one_##name(p, p->src + i * p->src_stride,                       \
+			   p->dst + i * p->dst_stride,                          \
+			   p->iv_copies + i * p->iv_stride);                    \
+		if (++i == p->count)                                            \
+			i = 0;                                                  \
+	}                                                                       \
+	break
+
+/* The calls of @given; 0, or -1 for a convention that is not known. */
+uint64_t kiln_image_series(struct primitive *given)
+{
+	const struct primitive here = *given, *const p = &here;
+	u64 n, i = 0, result = 0;
+
+	kiln_glue_section_begin();
+	switch ((enum call)p->call) {
+	case CALL_BLOCKS: LOOP(blocks);
+	case CALL_LEN: LOOP(len);
+	case CALL_LEN_IV: LOOP(len_iv);
+	case CALL_CBC_BLOCKS: LOOP(cbc_blocks);
+	case CALL_STREAM_BLOCKS: LOOP(stream_blocks);
+	case CALL_IV_BLOCKS: LOOP(iv_blocks);
+	case CALL_XTS: LOOP(xts);
+	case CALL_XTS_AESNI: LOOP(xts_aesni);
+	case CALL_CTR_BY8: LOOP(ctr_by8);
+	case CALL_XCTR_BY8: LOOP(xctr_by8);
+	case CALL_GCM: LOOP(gcm);
+	case CALL_AEGIS: LOOP(aegis);
+	case CALL_CHACHA: LOOP(chacha);
+	case CALL_COMPRESS: LOOP(compress);
+	case CALL_CRC_LAST: LOOP(crc_last);
+	case CALL_CRC_FIRST: LOOP(crc_first);
+	case CALL_GHASH: LOOP(ghash);
+	case CALL_POLYVAL: LOOP(polyval);
+	case CALL_NH: LOOP(nh);
+	case CALL_POLY1305: LOOP(poly1305);
+	case CALL_X25519: LOOP(x25519);
+	default:
+		result = -1;
+	}
+	kiln_glue_section_end();
+	return result;
+}
