@@ -245,6 +245,12 @@ static int kiln_wanted(const struct alt_instr *a)
 	return feature / 32 < NCAPINTS && kiln_has(feature) != inverted;
 }
 
+/* The tree's own memcpy is among what changes. */
+static void kiln_copy(void *to, const void *from, size_t n)
+{
+	asm volatile("rep movsb" : "+D"(to), "+S"(from), "+c"(n) : : "memory");
+}
+
 static void kiln_nops(u8 *at, size_t n)
 {
 	static const u8 nops[][8] = {
@@ -261,7 +267,7 @@ static void kiln_nops(u8 *at, size_t n)
 	while (n) {
 		const size_t k = min_t(size_t, n, 8);
 
-		__memcpy(at, nops[k - 1], k);
+		kiln_copy(at, nops[k - 1], k);
 		at += k;
 		n -= k;
 	}
@@ -276,7 +282,7 @@ static bool kiln_only_warns(const struct alt_instr *a, const u8 *from)
 
 	if (a->replacementlen != 5 || from[0] != 0xe9)
 		return false;
-	__memcpy(&far, from + 1, sizeof(far));
+	kiln_copy(&far, from + 1, sizeof(far));
 	return from + 5 + far == (const u8 *)warn_thunk_thunk;
 }
 
@@ -307,17 +313,17 @@ void kiln_glue_alternatives(const void *start, const void *stop, u32 *applied, u
 				++*left;
 			if (wanted < 1 || i->replacementlen > room || kiln_only_warns(i, from))
 				continue;
-			__memcpy(site, from, i->replacementlen);
+			kiln_copy(site, from, i->replacementlen);
 			/* A jump or a call begins a replacement; a return that is a jump may end it. */
 			for (at = 0; at + 5 <= i->replacementlen; at++) {
 				if (from[at] != 0xe8 && from[at] != 0xe9)
 					continue;
-				__memcpy(&far, from + at + 1, sizeof(far));
+				kiln_copy(&far, from + at + 1, sizeof(far));
 				if ((at || i->replacementlen != 5) &&
 				    from + at + 5 + far != (const u8 *)__x86_return_thunk)
 					continue;
 				far += (s32)(from - site);
-				__memcpy(site + at + 1, &far, sizeof(far));
+				kiln_copy(site + at + 1, &far, sizeof(far));
 			}
 			kiln_nops(site + i->replacementlen, room - i->replacementlen);
 			++*applied;

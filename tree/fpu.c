@@ -110,13 +110,15 @@ u64 kiln_glue_fpu_policy(void *unused)
 /* A task with a user mode, whose state is in the registers. */
 void kiln_glue_fpu_task(struct task_struct *task)
 {
-#ifdef KILN_SWITCH_FPU
-	struct fpu *fpu = x86_task_fpu(task);
-#else
-	struct fpu *fpu = &task->thread.fpu;
-#endif
+	struct fpu *fpu;
 
+	/* Some trees refuse to say where a kthread's state is. */
 	task->flags &= ~(PF_KTHREAD | PF_USER_WORKER);
+#ifdef KILN_SWITCH_FPU
+	fpu = x86_task_fpu(task);
+#else
+	fpu = &task->thread.fpu;
+#endif
 	fpstate_reset(fpu);
 	fpu->last_cpu = -1;
 }

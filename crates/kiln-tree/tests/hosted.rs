@@ -47,24 +47,29 @@ fn image() -> Option<PathBuf> {
     built.clone()
 }
 
-/// In the parent: runs the test of this name in a child with the tree and returns what it left. In the child: runs
-/// `body`, and returns nothing.
-fn alone(name: &str, tests: bool, body: impl FnOnce(Loaded)) -> Option<Ended> {
+/// In the child: runs `body`, and returns nothing. In the parent: runs the test of this name in a child with the tree
+/// and returns what it left.
+fn in_child(name: &str, tests: bool, lonely: bool, body: impl FnOnce(Loaded)) -> Option<Ended> {
     if let Some(order) = Order::from_env().unwrap() {
         body(Host::load(&order).unwrap());
         return None;
     }
     let mut order = Order::new(&image()?, 1);
-    (order.tests, order.lonely) = (tests, false);
+    (order.tests, order.lonely) = (tests, lonely);
     let args = [name, "--exact", "--nocapture", "--test-threads=1"].map(OsString::from);
     let mut watch = Watch {
         stop: &NEVER,
         silence: Some(Duration::from_secs(120)),
         event: &mut |_| (),
     };
-    let ended = child::run(&order, &args, &mut watch).unwrap();
+    Some(child::run(&order, &args, &mut watch).unwrap())
+}
+
+/// The same with a child that comes to its end.
+fn alone(name: &str, tests: bool, body: impl FnOnce(Loaded)) -> Option<Ended> {
+    let ended = in_child(name, tests, false, body)?;
     let said = String::from_utf8_lossy(&ended.output).into_owned();
-    let fault = ended.fault.as_ref().map(|f| f.line(&order.image));
+    let fault = &ended.fault;
     assert!(ended.status.success(), "{fault:?} {said}");
     assert!(said.contains("1 passed"), "{said}");
     Some(ended)
@@ -385,6 +390,43 @@ fn alternatives_are_applied() {
             _ => None,
         });
         assert!(applied.unwrap() > 20, "{applied:?}");
+    }
+}
+
+/// What can never go on is told, not waited for.
+#[test]
+fn a_deadlock_is_told() {
+    type Wait = unsafe extern "C" fn(*mut u64);
+    let ended = in_child("a_deadlock_is_told", false, true, |loaded| {
+        let wait: Wait = service(&loaded.image, "wait_for_completion");
+        let _cpu = Cpu::boot(&Config::default()).unwrap();
+        let mut completion = [0u64; 8];
+        // SAFETY: the service's own type; the completion is larger than the tree's.
+        in_kernel(|| unsafe { wait(completion.as_mut_ptr()) });
+    });
+    if let Some(ended) = ended {
+        let fault = ended.fault.unwrap();
+        assert!(fault.what.contains("deadlock"), "{fault:?}");
+    }
+}
+
+#[test]
+fn a_spin_lock_that_is_taken_twice_is_told() {
+    type Take = unsafe extern "C" fn(*mut u32);
+    let name = "a_spin_lock_that_is_taken_twice_is_told";
+    let ended = in_child(name, false, false, |loaded| {
+        let lock: Take = service(&loaded.image, "_raw_spin_lock");
+        let _cpu = Cpu::boot(&Config::default()).unwrap();
+        let mut word = 0;
+        // SAFETY: the service's own type.
+        in_kernel(|| unsafe {
+            lock(&mut word);
+            lock(&mut word);
+        });
+    });
+    if let Some(ended) = ended {
+        let fault = ended.fault.unwrap();
+        assert!(fault.what.contains("taken twice"), "{fault:?}");
     }
 }
 

@@ -13,6 +13,8 @@ mod set;
 mod shape;
 mod source;
 mod steps;
+#[cfg(test)]
+mod tests;
 mod tree;
 
 pub use candidate::{family, Candidate, Judge, Takes, KILN};

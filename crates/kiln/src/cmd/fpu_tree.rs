@@ -9,7 +9,7 @@ use kiln_lab::fpu::{AnswerRow, Bench, Contender, Outcome, Plan, Proof, Row, Step
 use kiln_lab::record::Facts;
 use kiln_lab::Error;
 use kiln_tree::child::{self, Order, Watch};
-use kiln_tree::Host;
+use kiln_tree::{Host, Source};
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 

@@ -122,7 +122,7 @@ impl Hosted {
                 };
             };
             let exit = match status {
-                0 if crashes.is_empty() => Exit::Done,
+                0 if crashes.is_empty() && self.failures.is_empty() => Exit::Done,
                 0 | 1 => Exit::Failed,
                 130 => Exit::Interrupted,
                 other => Exit::Refused(other),
@@ -153,8 +153,8 @@ pub fn failures(built: &Built) -> Vec<String> {
 const VERSION: &str = "KILN_TREE_VERSION";
 const CONFIG: &str = "KILN_TREE_CONFIG";
 
-/// The child's side: boots the tree as a source of candidates.
-pub fn boot(order: &Order) -> Result<Tree, Error> {
+/// The child's side: boots the tree as a source of candidates for the algorithms asked for.
+pub fn boot(order: &Order, asked: &[String]) -> Result<Tree, Error> {
     let known = |name| std::env::var(name).unwrap_or_else(|_| "unknown".to_string());
     let (version, config) = (known(VERSION), known(CONFIG));
     let host = Host::boot(order, &Config::default()).map_err(fault)?;
@@ -163,6 +163,7 @@ pub fn boot(order: &Order) -> Result<Tree, Error> {
         format!("linux-{version}"),
         config,
         &order.skipped,
+        asked,
         order.seed,
     )
 }

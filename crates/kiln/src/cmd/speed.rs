@@ -187,7 +187,7 @@ fn of_tree(args: &SpeedArgs, dir: &Path, session: &Session) -> Result<Exit, Erro
 fn in_child(plan: Plan, order: &Order, session: &Session) -> Result<Exit, Error> {
     session.settle();
     let facts = Facts::read();
-    let tree = hosted::boot(order)?;
+    let tree = hosted::boot(order, &plan.algs)?;
     let progress = Progress::start();
     let outcome = speed::run_with(
         plan,

@@ -19,6 +19,23 @@ use crate::Error;
 
 /// Sizes of keys that are tried, in bits; the last is NHPoly1305's.
 const KEY_BITS: [u32; 9] = [64, 128, 160, 192, 256, 320, 384, 448, 8704];
+/// Made of parts, and not registered before somebody asks for them: what the kernel's own users ask for.
+const TEMPLATES: [&str; 14] = [
+    "ccm(aes)",
+    "rfc4309(ccm(aes))",
+    "rfc4543(gcm(aes))",
+    "rfc7539(chacha20,poly1305)",
+    "rfc7539esp(chacha20,poly1305)",
+    "adiantum(xchacha12,aes)",
+    "hctr2(aes)",
+    "essiv(cbc(aes),sha256)",
+    "lrw(aes)",
+    "xts(camellia)",
+    "xts(serpent)",
+    "xts(twofish)",
+    "cmac(aes)",
+    "hmac(sha256)",
+];
 /// Bytes of associated data, as in IPsec.
 const AAD: usize = 16;
 /// Bytes of a tag.
@@ -39,12 +56,14 @@ pub struct Tree {
 
 impl Tree {
     /// Of a tree that was booted on this thread. `provider` is `linux-` and its version, `config` the configuration it
-    /// was built with; those `skipped` are known to crash.
+    /// was built with; those `skipped` are known to crash. Algorithms `asked` for are made if they are not there; the
+    /// usual ones if none is.
     pub fn new(
         host: Host,
         provider: String,
         config: String,
         skipped: &[String],
+        asked: &[String],
         seed: u64,
     ) -> Result<Tree, Error> {
         let calls = Calls::of(&host).map_err(|e| Error::input(e.to_string()))?;
@@ -59,8 +78,24 @@ impl Tree {
             skipped: skipped.to_vec(),
             seed,
         };
+        match asked.is_empty() {
+            true => TEMPLATES.iter().for_each(|name| tree.make(name)),
+            false => asked.iter().for_each(|name| tree.make(name)),
+        }
+        tree.listed = tree.calls.list();
         tree.specs = tree.describe();
         Ok(tree)
+    }
+
+    /// Lets the crypto API make an algorithm of its templates, if it is not registered and can be made.
+    fn make(&self, name: &str) {
+        use engine::Kind::{Aead, Ahash, Shash, Skcipher};
+        if name.contains('(') && self.drivers(name).next().is_none() {
+            let kinds = [Skcipher, Aead, Shash, Ahash];
+            kinds
+                .into_iter()
+                .find(|&kind| self.open(name, kind, false).is_some());
+        }
     }
 
     /// All algorithms whose drivers can be had and take a key of a known size; then those of which there are functions
@@ -109,10 +144,14 @@ impl Tree {
             let key = self.key(key_bytes(name, *bits));
             engine.set_key(&key, 0).is_ok()
         };
-        let key_bits: Vec<u32> = match sizes.keyed {
-            true => KEY_BITS.into_iter().filter(takes).collect(),
-            false => vec![0],
-        };
+        let mut key_bits = vec![0];
+        if sizes.keyed {
+            key_bits = KEY_BITS.into_iter().filter(takes).collect();
+            // The null cipher.
+            if key_bits.is_empty() && engine.set_key(&[], 0).is_ok() {
+                key_bits.push(0);
+            }
+        }
         // A key in a format of its own (authenc) is not drawn at random.
         if key_bits.is_empty() {
             return None;

@@ -1,0 +1,188 @@
+//! A source of another kind than Kiln's own, run from end to end.
+
+use std::sync::atomic::AtomicBool;
+use std::time::Duration;
+
+use super::candidate::{Candidate, Judge, Run, Takes};
+use super::plan::{Level, Plan};
+use super::run::{run_with, Outcome};
+use super::shape::{Kind, Op};
+use super::source::{Choice, Source, Spec, Work};
+use super::Messages;
+use crate::lens::Lens;
+use crate::peer::Wanted;
+use crate::Error;
+
+/// A toy AEAD and a toy hash, each twice: right, and with one fault.
+struct Toys;
+
+/// Ciphertext: XOR with the IV's first byte; tag: sums of associated data and plaintext, seven times over.
+fn aead(op: Op, faulty: bool) -> Run<'static> {
+    Box::new(move |m: &mut Messages, calls| {
+        let (shape, count) = (m.shape, m.count() as u64);
+        for call in 0..calls.min(2 * count) {
+            let i = (call % count) as usize;
+            let (iv, src) = m.one_mut(i);
+            let pad = iv[0];
+            let (prefix, data) = src.split_at(shape.prefix);
+            let text: Vec<u8> = data[..shape.len].iter().map(|b| b ^ pad).collect();
+            let plain = if op == Op::Encrypt {
+                &data[..shape.len]
+            } else {
+                &text
+            };
+            let sum = |bytes: &[u8]| {
+                bytes
+                    .iter()
+                    .fold(7u8, |s, b| s.wrapping_mul(31).wrapping_add(*b))
+            };
+            let tag = sum(prefix) ^ sum(plain) ^ u8::from(faulty);
+            if op == Op::Decrypt && data[shape.len..] != [tag; 4] {
+                return Err("a tag is wrong".to_string());
+            }
+            let at = i * m.dst_stride + shape.prefix;
+            let dst = m.parts().2;
+            dst[at..at + shape.len].copy_from_slice(&text);
+            if op == Op::Encrypt {
+                dst[at + shape.len..at + shape.len + 4].fill(tag);
+            }
+        }
+        Ok(())
+    })
+}
+
+fn hash(faulty: bool) -> Run<'static> {
+    Box::new(move |m: &mut Messages, calls| {
+        let count = m.count() as u64;
+        for call in 0..calls.min(2 * count) {
+            let i = (call % count) as usize;
+            let sum: u8 = m.one_mut(i).1.iter().fold(0, |s, b| s ^ b);
+            let at = i * m.dst_stride;
+            let digest = m.shape.digest;
+            m.parts().2[at..at + digest].fill(sum ^ u8::from(faulty && call == 3));
+        }
+        Ok(())
+    })
+}
+
+impl Source for Toys {
+    fn algorithms(&self) -> Vec<Spec> {
+        let spec = |name: &'static str, kind| Spec {
+            name: name.into(),
+            kind,
+            key_bits: vec![0],
+            iv: if kind == Kind::Aead { 12 } else { 0 },
+            prefix: if kind == Kind::Aead { 16 } else { 0 },
+            tag: 4,
+            digest: 8,
+        };
+        vec![spec("toy-aead", Kind::Aead), spec("toy-hash", Kind::Hash)]
+    }
+
+    fn names(&self, alg: &str) -> Vec<(String, Level)> {
+        let names = ["good", "faulty"].map(|n| (format!("{alg}-{n}"), Level::Api));
+        names.to_vec()
+    }
+
+    fn candidates(
+        &self,
+        work: &Work,
+        choice: Choice,
+        _: &mut Vec<String>,
+    ) -> Result<Vec<Candidate<'_>>, Error> {
+        let mut found = Vec::new();
+        for faulty in [false, true] {
+            let name = format!(
+                "{}-{}",
+                work.spec.name,
+                if faulty { "faulty" } else { "good" }
+            );
+            let run = match &*work.spec.name {
+                "toy-aead" => aead(work.op, faulty),
+                "toy-hash" => hash(faulty),
+                _ => continue,
+            };
+            if choice.wants(&name, Level::Api) {
+                found.push(Candidate {
+                    level: Level::Api,
+                    takes: Takes {
+                        multiple: 8,
+                        ..Takes::default()
+                    },
+                    ..Candidate::primitive(name, "toys-1", None, run)
+                });
+            }
+        }
+        Ok(found)
+    }
+
+    fn judge(&self, work: &Work) -> Result<Option<Judge<'_>>, Error> {
+        let run = match &*work.spec.name {
+            "toy-aead" => aead(work.op, false),
+            "toy-hash" => hash(false),
+            _ => return Ok(None),
+        };
+        let name = "toy judge".to_string();
+        Ok(Some(Judge { name, run }))
+    }
+}
+
+fn outcome(change: impl FnOnce(&mut Plan)) -> Outcome {
+    let mut plan = Plan {
+        lens: Lens(vec![24, 30, 64]),
+        peers: Wanted::None,
+        turn: Some(Duration::from_millis(50)),
+        ops: vec![Op::Encrypt, Op::Decrypt, Op::Digest],
+        ..Plan::new(1)
+    };
+    change(&mut plan);
+    let stop = AtomicBool::new(false);
+    run_with(plan, &[&Toys], 4e9, &stop, &mut |_, _| {}).unwrap()
+}
+
+#[test]
+fn aeads_and_hashes_are_timed_and_faulty_ones_have_no_figure() {
+    let outcome = outcome(|plan| plan.algs = vec!["toy-aead".into(), "toy-hash".into()]);
+    assert!(outcome.failed);
+    // 30 bytes is no multiple of 8.
+    assert_eq!(outcome.rows.len(), 3 * 2 * 2, "{:?}", outcome.rows);
+    for row in &outcome.rows {
+        assert_eq!(row.measured(), row.imp.ends_with("good"), "{row:?}");
+        assert_eq!((row.level, row.key_bits), (Level::Api, 0));
+        assert_eq!(row.provider, "toys-1");
+    }
+    let ops: Vec<&str> = outcome.rows.iter().map(|r| &*r.op).collect();
+    for op in ["encrypt", "decrypt", "digest"] {
+        assert_eq!(ops.iter().filter(|o| **o == op).count(), 4);
+    }
+    let wrong = outcome.notes.iter().filter(|n| n.contains("WRONG ANSWER"));
+    assert_eq!(wrong.count(), 6, "{:?}", outcome.notes);
+    let told = |what: &str| outcome.notes.iter().any(|n| n.contains(what));
+    assert!(
+        told("message 3 differs from toy judge's at byte 0"),
+        "{:?}",
+        outcome.notes
+    );
+    assert!(told("a tag is wrong"), "{:?}", outcome.notes);
+}
+
+#[test]
+fn names_levels_and_latency_choose() {
+    let one = outcome(|plan| plan.impls = vec!["toy-hash-good".into()]);
+    assert!(!one.failed && one.rows.len() == 2, "{:?}", one.rows);
+    let none = outcome(|plan| {
+        plan.algs = vec!["toy-hash".into()];
+        plan.level = Some(Level::Primitive);
+    });
+    assert!(none.rows.is_empty());
+    let chained = outcome(|plan| {
+        plan.algs = vec!["toy-hash".into()];
+        plan.latency = true;
+    });
+    assert!(chained.rows.is_empty());
+    assert!(
+        chained.notes.iter().any(|n| n.contains("--latency")),
+        "{:?}",
+        chained.notes
+    );
+}
