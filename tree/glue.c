@@ -24,7 +24,8 @@ void kiln_test_reached(const char *driver);
 extern char kiln_pv_save_fl[], kiln_pv_irq_disable[], kiln_pv_irq_enable[];
 extern char kiln_pv_refused[];
 
-void kiln_glue_setup(void);
+void kiln_glue_setup(u32 tier);
+void kiln_glue_identify_cpu(struct cpuinfo_x86 *c, u32 tier);
 int kiln_glue_vsnprintf(char *text, size_t size, const char *format, va_list args);
 int kiln_glue_bug(unsigned long ip, const void *start, const void *stop,
 		  const char **file, unsigned int *line);
@@ -45,95 +46,6 @@ struct crypto_tfm *__wrap_crypto_alloc_base(const char *name, u32 type, u32 mask
 void kiln_glue_section_begin(void);
 void kiln_glue_section_end(void);
 
-static void kiln_cpuid(u32 leaf, u32 subleaf, u32 *r)
-{
-	asm volatile("cpuid"
-		     : "=a"(r[0]), "=b"(r[1]), "=c"(r[2]), "=d"(r[3])
-		     : "a"(leaf), "c"(subleaf));
-}
-
-static u64 kiln_xcr0(void)
-{
-	u32 low, high;
-
-	asm volatile("xgetbv" : "=a"(low), "=d"(high) : "c"(0));
-	return (u64)high << 32 | low;
-}
-
-static void kiln_clear(struct cpuinfo_x86 *c, unsigned int feature)
-{
-	c->x86_capability[feature / 32] &= ~(1u << feature % 32);
-}
-
-static void kiln_set(struct cpuinfo_x86 *c, unsigned int feature)
-{
-	c->x86_capability[feature / 32] |= 1u << feature % 32;
-}
-
-/* The words that stand for a CPUID register, the features that follow from them. */
-static void kiln_identify_cpu(struct cpuinfo_x86 *c)
-{
-	u32 r[4], highest, signature, family;
-	u64 xcr0 = 0;
-
-	kiln_cpuid(0, 0, r);
-	highest = r[0];
-	c->x86_vendor = r[1] == 0x756e6547 ? X86_VENDOR_INTEL :
-			r[1] == 0x68747541 ? X86_VENDOR_AMD : X86_VENDOR_UNKNOWN;
-	kiln_cpuid(1, 0, r);
-	signature = r[0];
-	family = signature >> 8 & 15;
-	c->x86 = family == 15 ? family + (signature >> 20 & 255) : family;
-	c->x86_model = (signature >> 4 & 15) |
-		       (family == 15 || family == 6 ? signature >> 12 & 0xf0 : 0);
-	c->x86_stepping = signature & 15;
-	c->x86_capability[CPUID_1_EDX] = r[3];
-	c->x86_capability[CPUID_1_ECX] = r[2];
-	if (r[2] & 1u << 27)
-		xcr0 = kiln_xcr0();
-	if (highest >= 7) {
-		kiln_cpuid(7, 0, r);
-		c->x86_capability[CPUID_7_0_EBX] = r[1];
-		c->x86_capability[CPUID_7_ECX] = r[2];
-		c->x86_capability[CPUID_7_EDX] = r[3];
-		kiln_cpuid(7, 1, r);
-		c->x86_capability[CPUID_7_1_EAX] = r[0];
-	}
-	if (highest >= 0xd) {
-		kiln_cpuid(0xd, 1, r);
-		c->x86_capability[CPUID_D_1_EAX] = r[0];
-	}
-	kiln_cpuid(0x80000001, 0, r);
-	c->x86_capability[CPUID_8000_0001_EDX] = r[3];
-	c->x86_capability[CPUID_8000_0001_ECX] = r[2];
-	kiln_set(c, X86_FEATURE_ALWAYS);
-	kiln_set(c, X86_FEATURE_REP_GOOD);
-	kiln_set(c, X86_FEATURE_CPUID);
-
-	/* Supervisor state and protection keys are not this process's. */
-	kiln_clear(c, X86_FEATURE_XSAVES);
-	kiln_clear(c, X86_FEATURE_PKU);
-	kiln_clear(c, X86_FEATURE_OSPKE);
-	if ((xcr0 & (XFEATURE_MASK_SSE | XFEATURE_MASK_YMM)) !=
-	    (XFEATURE_MASK_SSE | XFEATURE_MASK_YMM)) {
-		kiln_clear(c, X86_FEATURE_AVX);
-		kiln_clear(c, X86_FEATURE_AVX2);
-		kiln_clear(c, X86_FEATURE_VAES);
-		kiln_clear(c, X86_FEATURE_VPCLMULQDQ);
-	}
-	if ((xcr0 & XFEATURE_MASK_AVX512) != XFEATURE_MASK_AVX512) {
-		kiln_clear(c, X86_FEATURE_AVX512F);
-		kiln_clear(c, X86_FEATURE_AVX512BW);
-		kiln_clear(c, X86_FEATURE_AVX512DQ);
-		kiln_clear(c, X86_FEATURE_AVX512VL);
-		kiln_clear(c, X86_FEATURE_AVX512IFMA);
-	}
-	fpu_kernel_cfg.max_features = xcr0;
-	fpu_kernel_cfg.default_features = xcr0;
-	fpu_user_cfg.max_features = xcr0;
-	fpu_user_cfg.default_features = xcr0;
-}
-
 static void kiln_set_pv_ops(void)
 {
 #ifdef CONFIG_PARAVIRT_XXL
@@ -148,9 +60,10 @@ static void kiln_set_pv_ops(void)
 #endif
 }
 
-void kiln_glue_setup(void)
+/* @tier: the highest that the tree may see. */
+void kiln_glue_setup(u32 tier)
 {
-	kiln_identify_cpu(&boot_cpu_data);
+	kiln_glue_identify_cpu(&boot_cpu_data, tier);
 	kiln_set_pv_ops();
 }
 
@@ -332,6 +245,7 @@ void kiln_glue_algorithms(const char *driver, kiln_report_t *report)
 extern const unsigned int kiln_glue_hz;
 size_t kiln_glue_task_size(void);
 void kiln_glue_new_task(void *memory, const char *name, bool user);
+void kiln_glue_fpu_task(struct task_struct *task);	/* fpu.c */
 bool kiln_glue_task_sleeps(const void *task);
 void kiln_glue_task_runs(void *task);
 void kiln_glue_task_state(void *task, int state);
@@ -351,6 +265,8 @@ void kiln_glue_new_task(void *memory, const char *name, bool user)
 	memset(task, 0, kiln_glue_task_size());
 	/* Without user FPU state: nothing to save, nothing to restore. */
 	task->flags = PF_KTHREAD;
+	if (user)
+		kiln_glue_fpu_task(task);
 	strscpy(task->comm, name, sizeof(task->comm));
 }
 

@@ -20,9 +20,11 @@ int kiln_image_setup(const struct boot *given)
 	if (given->size != sizeof(boot))
 		return -1;
 	boot = *given;
+	patch_init();
 	memory_init();
 	time_init();
-	kiln_glue_setup();
+	kiln_glue_setup(boot.tier);
+	alternatives_init();
 	percpu_init();
 	return 0;
 }

@@ -38,7 +38,7 @@ struct test *current_test(void)
 {
 	static struct test nobody;
 
-	return kiln_task_word(NULL) ? &current_thread()->test : &nobody;
+	return on_cpu && kiln_task_word(NULL) ? &current_thread()->test : &nobody;
 }
 
 uint64_t thread_us(void)

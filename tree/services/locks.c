@@ -43,6 +43,7 @@ static void preempt_enable(void)
 {
 	bool due;
 
+	also_count(-PREEMPT_OFFSET);
 	__asm__ volatile("decl %%gs:%c1"
 			 : "=@ccz"(due)
 			 : "i"(CPU_PREEMPT_COUNT)
@@ -53,6 +54,7 @@ static void preempt_enable(void)
 
 void SERVICE(_raw_spin_lock)(struct spinlock *lock)
 {
+	also_count(PREEMPT_OFFSET);
 	cpu_add(CPU_PREEMPT_COUNT, PREEMPT_OFFSET);
 	take(lock);
 }
@@ -74,6 +76,7 @@ int SERVICE(_raw_spin_trylock)(struct spinlock *lock)
 
 void SERVICE(_raw_spin_lock_bh)(struct spinlock *lock)
 {
+	also_count(SOFTIRQ_DISABLED + PREEMPT_OFFSET);
 	kiln_local_bh_disable(SOFTIRQ_DISABLED + PREEMPT_OFFSET);
 	take(lock);
 }
@@ -81,14 +84,17 @@ void SERVICE(_raw_spin_lock_bh)(struct spinlock *lock)
 void SERVICE(_raw_spin_unlock_bh)(struct spinlock *lock)
 {
 	release(lock);
+	also_count(-(SOFTIRQ_DISABLED + PREEMPT_OFFSET));
 	kiln_local_bh_enable(SOFTIRQ_DISABLED + PREEMPT_OFFSET);
 }
 
 int SERVICE(_raw_spin_trylock_bh)(struct spinlock *lock)
 {
+	also_count(SOFTIRQ_DISABLED + PREEMPT_OFFSET);
 	kiln_local_bh_disable(SOFTIRQ_DISABLED + PREEMPT_OFFSET);
 	if (try_take(lock))
 		return 1;
+	also_count(-(SOFTIRQ_DISABLED + PREEMPT_OFFSET));
 	kiln_local_bh_enable(SOFTIRQ_DISABLED + PREEMPT_OFFSET);
 	return 0;
 }

@@ -27,6 +27,8 @@ static volatile unsigned char lock;	/* of all of it; free is for any context */
 
 unsigned long SERVICE(page_offset_base), SERVICE(phys_base);
 unsigned long SERVICE(vmemmap_base), SERVICE(vmalloc_base);
+char SERVICE(empty_zero_page)[PAGE_SIZE] __attribute__((aligned(PAGE_SIZE)));
+void *SERVICE(__zero_page);	/* its struct page, since 7.0 */
 char SERVICE(kmalloc_caches)[1 << 16];
 char SERVICE(hugetlb_optimize_vmemmap_key)[64];
 
@@ -35,6 +37,8 @@ void memory_init(void)
 	arena = boot.arena;
 	class_of = boot.page_class;
 	SERVICE(vmemmap_base) = boot.vmemmap;
+	SERVICE(__zero_page) = (void *)(boot.vmemmap + ((unsigned long)SERVICE(empty_zero_page) >>
+						     PAGE_SHIFT) * STRUCT_PAGE);
 }
 
 static void *carve(unsigned int class)
@@ -108,33 +112,9 @@ void *SERVICE(__kmalloc_noprof)(size_t size, unsigned int gfp)
 	return memory_alloc(size, gfp);
 }
 
-void *SERVICE(__kmalloc_node_noprof)(size_t size, void *bucket, unsigned int gfp, int node)
-{
-	(void)bucket;
-	(void)node;
-	return memory_alloc(size, gfp);
-}
-
-void *SERVICE(__kmalloc_node_track_caller_noprof)(size_t size, void *bucket,
-						  unsigned int gfp, int node,
-						  unsigned long caller)
-{
-	(void)bucket;
-	(void)node;
-	(void)caller;
-	return memory_alloc(size, gfp);
-}
-
 void *SERVICE(__kmalloc_cache_noprof)(void *cache, unsigned int gfp, size_t size)
 {
 	(void)cache;
-	return memory_alloc(size, gfp);
-}
-
-void *SERVICE(__kvmalloc_node_noprof)(size_t size, void *bucket, unsigned int gfp, int node)
-{
-	(void)bucket;
-	(void)node;
 	return memory_alloc(size, gfp);
 }
 

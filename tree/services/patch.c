@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-only OR MIT
 /*
- * Code that changes while it runs: static keys (jump labels) and static calls. The
- * tree's text is mapped writable; the bytes written are those a kernel would write.
+ * Code that changes: alternatives once, static keys (jump labels) and static calls while
+ * it runs. The tree's text is mapped writable; the bytes written are those that a kernel
+ * would write.
  */
 #include "service.h"
 
@@ -12,7 +13,7 @@
 struct jump_entry {
 	int32_t code;
 	int32_t target;
-	int64_t key;	/* bit 0: a jump when the key is off; bit 1: in init text */
+	int64_t key;	/* bit 0: a jump when the key is off; bit 1: as compiled a jump to be a no-op */
 };
 
 struct static_key {
@@ -28,8 +29,20 @@ extern struct jump_entry __stop___jump_table[] __attribute__((weak));
 
 bool SERVICE(static_key_initialized) = true;
 
-/* Alternatives stay as compiled: each asks the feature words while it runs. */
-int SERVICE(alternatives_patched) = 1;
+extern char __kiln_alternatives[], __kiln_alternatives_end[];
+
+/* Asked by what must not run before. */
+int SERVICE(alternatives_patched);
+
+/* Once it is known what the CPU has. */
+void alternatives_init(void)
+{
+	uint32_t applied = 0, left = 0;
+
+	kiln_glue_alternatives(__kiln_alternatives, __kiln_alternatives_end, &applied, &left);
+	SERVICE(alternatives_patched) = 1;
+	tell("{\"event\":\"alternatives\",\"applied\":%u,\"left\":%u}", applied, left);
+}
 
 static void write_jump(unsigned char *at, const unsigned char *to)
 {
@@ -53,6 +66,19 @@ static void set_branch(const struct jump_entry *e, bool jump)
 		at[0] = 0xeb, at[1] = (unsigned char)(to - (at + 2));
 	else
 		write_jump(at, to);
+}
+
+/*
+ * Compilers cannot emit a no-op as long as a jump; objtool writes it later, in some
+ * configurations only when it sees the whole kernel, which is never linked here.
+ */
+void patch_init(void)
+{
+	const struct jump_entry *e;
+
+	for (e = __start___jump_table; e < __stop___jump_table; e++)
+		if (e->key & 2)
+			set_branch(e, false);
 }
 
 static void set_key(struct static_key *key, int enabled)

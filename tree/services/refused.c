@@ -36,7 +36,6 @@ REFUSE(pin_user_pages_fast)
 REFUSE(unpin_user_page)
 REFUSE(rep_movs_alternative)
 REFUSE(rep_stos_alternative)
-REFUSE(__check_object_size)
 
 /* The page cache, vmalloc's map. */
 REFUSE(__xas_next)
@@ -77,3 +76,27 @@ REFUSE(devres_free)
 REFUSE(file_path)
 REFUSE(get_cmdline)
 REFUSE(memdup_user_nul)
+
+/* The same under the names of 6.1, and what its iov_iter, vsprintf and bitmaps know. */
+REFUSE(PageHeadHuge)
+REFUSE(PageHuge)
+REFUSE(__copy_user_flushcache)
+REFUSE(__copy_user_nocache)
+REFUSE(copy_user_enhanced_fast_string)
+REFUSE(copy_user_generic_string)
+REFUSE(copy_user_generic_unrolled)
+REFUSE(csum_and_copy_from_user)
+REFUSE(csum_and_copy_to_user)
+REFUSE(delayed_work_timer_fn)
+REFUSE(devm_add_action)
+REFUSE(fwnode_handle_put)
+REFUSE(memory_read_from_buffer)
+REFUSE(nla_put)
+REFUSE(queue_delayed_work_on)
+void *SERVICE(default_pipe_buf_ops)[8], *SERVICE(page_cache_pipe_buf_ops)[8];
+
+/* Speculation: what a boot replaces return thunks by, and its complaint if it did not. */
+REFUSE(warn_thunk_thunk)
+
+/* Names of 7.x. */
+REFUSE(init_srcu_struct_generic)

@@ -19,8 +19,8 @@
  * test.c APIs:
  *	struct test		what a thread tests
  *	tests_run, test_hangs, tell_algorithm
- * percpu.c APIs:
- *	percpu_init
+ * percpu.c, patch.c APIs:
+ *	percpu_init; patch_init, alternatives_init
  * kthread.c APIs:
  *	new_task		a hook of kernel/cpu
  *	give_cpu		kiln_schedule(), with the thread's time kept
@@ -77,6 +77,7 @@ struct boot {
 	uint32_t cpus;
 	int32_t events;		/* the descriptor of the protocol */
 	uint32_t tests;		/* whether the tree tests itself */
+	uint32_t tier;		/* the highest that the tree may see, enum kiln_tier */
 	uint32_t lonely;	/* nobody but the tree's own tasks ends a wait */
 };
 
@@ -100,6 +101,8 @@ bool same(const char *a, const char *b);
 bool same_bytes(const void *a, const void *b, size_t n);
 
 void percpu_init(void);
+void patch_init(void);
+void alternatives_init(void);
 void memory_init(void);
 void *memory_alloc(size_t size, unsigned int gfp);
 void memory_free(const void *p);
@@ -164,9 +167,20 @@ void SERVICE(kthread_exit)(long result) __attribute__((noreturn));
 		v_;                                                             \
 	})
 
+/* Of trees that count preemption in a word of their own: versions.c. */
+void kiln_glue_count(int n) __attribute__((weak));
+
+static inline void also_count(int n)
+{
+	if (kiln_glue_count)
+		kiln_glue_count(n);
+}
+
 /* glue.c, which the tree's own build compiles against its own headers. */
 extern const unsigned int kiln_glue_hz;
-void kiln_glue_setup(void);
+void kiln_glue_setup(uint32_t tier);
+void kiln_glue_alternatives(const void *start, const void *stop, uint32_t *applied,
+			    uint32_t *left);
 size_t kiln_glue_task_size(void);
 void kiln_glue_new_task(void *task, const char *name, bool user);
 bool kiln_glue_task_sleeps(const void *task);

@@ -11,18 +11,21 @@ static void (*handlers[SOFTIRQS])(void *action);
 void SERVICE(__local_bh_disable_ip)(unsigned long ip, unsigned int count)
 {
 	(void)ip;
+	also_count((int)count);
 	kiln_local_bh_disable(count);
 }
 
 void SERVICE(__local_bh_enable_ip)(unsigned long ip, unsigned int count)
 {
 	(void)ip;
+	also_count(-(int)count);
 	kiln_local_bh_enable(count);
 }
 
 /* Takes its half off the preempt count and leaves what is pending for later. */
 void SERVICE(_local_bh_enable)(void)
 {
+	also_count(-0x200);
 	cpu_add(CPU_PREEMPT_COUNT, -0x200);
 }
 
@@ -102,3 +105,7 @@ __asm__(".pushsection .text\n"
 	"	jmp	svc___cond_resched\n"
 	"	.balign 8\n"
 	".popsection\n");
+
+/* Their keys, to which inline code refers so that modules could be patched. */
+void *SERVICE(__SCK__preempt_schedule)[2], *SERVICE(__SCK__preempt_schedule_notrace)[2];
+void *SERVICE(__SCK__cond_resched)[2], *SERVICE(__SCK__might_resched)[2];

@@ -3,6 +3,7 @@
  * The protocol to the process that started this one: one JSON object a line, on a
  * descriptor of its own.
  *
+ *	{"event":"alternatives","applied":N,"left":N}	before all else
  *	{"event":"initcall","address":A,"result":R}	of those that failed
  *	{"event":"test","driver":D,"alg":N,"result":R,"us":T,"reached":B}
  *	{"event":"log","text":T}		what the tree printed

@@ -19,3 +19,10 @@ int kiln_image_bug(unsigned long ip, const char **file, unsigned int *line)
 		kiln_warn();
 	return kind;
 }
+
+/* Those that come by a call and not by a trap: versions.c. */
+void SERVICE(kiln_warn)(unsigned long ip, const char *file, unsigned int line)
+{
+	tell("{\"event\":\"warn\",\"address\":%lu,\"file\":\"%s\",\"line\":%u}", ip,
+	     file ? file : "", line);
+}

@@ -53,6 +53,27 @@ impl Policy {
     }
 }
 
+impl Policy {
+    /// Of the number that `kiln_fpu_policy_add` gave to a tree's code. None of one there is not.
+    ///
+    /// # Safety
+    /// As [`Policy::foreign`].
+    pub unsafe fn of_tree(number: u64) -> Option<Policy> {
+        let policy = Policy(u32::try_from(number).ok()?);
+        // SAFETY: takes any number.
+        (!unsafe { sys::kiln_fpu_policy(policy.0) }.is_null()).then_some(policy)
+    }
+
+    /// Put it in force.
+    ///
+    /// # Safety
+    /// No CPU of the process is in a section.
+    pub unsafe fn enforce(self) {
+        // SAFETY: the caller's promise.
+        unsafe { sys::kiln_fpu_policy_set(self.0) }
+    }
+}
+
 /// Have the tree's hooks make a word for each task of this CPU, now and from now on. False if
 /// they could not.
 ///

@@ -3,8 +3,11 @@
 use std::ffi::CStr;
 use std::fmt;
 use std::str::FromStr;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use crate::sys;
+
+static MASKED: AtomicBool = AtomicBool::new(false);
 
 /// A step of CPU features. See `kernel/include/kiln/cpufeature.h`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -57,8 +60,14 @@ impl Tier {
     /// Allow only these (generic always is).
     pub fn mask(tiers: &[Tier]) {
         let mask = tiers.iter().fold(0, |m, t| m | t.bit());
+        MASKED.store(true, Ordering::Relaxed);
         // SAFETY: an atomic store of any value.
         unsafe { sys::kiln_tiers_mask(mask) }
+    }
+
+    /// Whether there is a mask, even one that allows all that this CPU has.
+    pub fn masked() -> bool {
+        MASKED.load(Ordering::Relaxed)
     }
 
     fn bit(self) -> u32 {

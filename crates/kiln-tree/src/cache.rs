@@ -8,15 +8,14 @@ use std::path::{Path, PathBuf};
 
 use kiln_kbuild::Compiler;
 
-use crate::{Error, Source};
-
-/// The configuration fragment.
-pub const FRAGMENT: &str = include_str!("../../../tree/config");
+use crate::{farm, Config, Error, Source};
 
 /// A directory of the cache, locked while it is used.
 pub struct Cache {
     /// The directory.
     pub dir: PathBuf,
+    /// What is built: the tree, or links to its sources.
+    pub source: PathBuf,
     /// The kernel build's output.
     pub objects: PathBuf,
     /// Services and the linked program.
@@ -26,8 +25,8 @@ pub struct Cache {
     _lock: File,
 }
 
-/// The name of a tree's directory: the same for the same path, compiler and fragment.
-pub fn key(dir: &Path, compiler: &str, fragment: &str) -> String {
+/// The name of a tree's directory: the same for the same path, compiler and configuration.
+pub fn key(dir: &Path, compiler: &str, config: u64) -> String {
     let name = dir.file_name().unwrap_or_default().to_string_lossy();
     let safe: String = name
         .chars()
@@ -39,10 +38,10 @@ pub fn key(dir: &Path, compiler: &str, fragment: &str) -> String {
             }
         })
         .collect();
-    let parts = [
+    let parts: [&[u8]; 3] = [
         dir.as_os_str().as_bytes(),
         compiler.as_bytes(),
-        fragment.as_bytes(),
+        &config.to_le_bytes(),
     ];
     format!("{safe}-{:016x}", hash(&parts))
 }
@@ -64,11 +63,11 @@ pub fn hash(parts: &[&[u8]]) -> u64 {
 
 impl Cache {
     /// Makes and locks it; waits while another process builds there.
-    pub fn open(source: &Source, compiler: &Compiler) -> Result<Cache, Error> {
+    pub fn open(source: &Source, compiler: &Compiler, config: &Config) -> Result<Cache, Error> {
         let compiler = format!("{} {}", compiler.path.display(), compiler.version);
         let dir = root()?
             .join("kiln/tree")
-            .join(key(&source.dir, &compiler, FRAGMENT));
+            .join(key(&source.dir, &compiler, config.key()));
         let (objects, host) = (dir.join("build"), dir.join("host"));
         for d in [&objects, &host] {
             fs::create_dir_all(d).map_err(|e| Error::io(d, &e))?;
@@ -78,6 +77,7 @@ impl Cache {
         // SAFETY: the descriptor is open, since `lock` owns it; flock touches no memory of ours.
         unsafe { libc::flock(lock.as_raw_fd(), libc::LOCK_EX) };
         Ok(Cache {
+            source: farm::source(source, &dir)?,
             objects,
             host,
             log: dir.join("log"),
@@ -115,15 +115,15 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_key_follows_tree_compiler_and_fragment() {
-        let one = key(Path::new("/src/linux 6"), "gcc 12", "A=y");
+    fn the_key_follows_tree_compiler_and_configuration() {
+        let one = key(Path::new("/src/linux 6"), "gcc 12", 1);
         assert!(one.starts_with("linux_6-"), "{one}");
-        assert_eq!(one, key(Path::new("/src/linux 6"), "gcc 12", "A=y"));
+        assert_eq!(one, key(Path::new("/src/linux 6"), "gcc 12", 1));
         for other in [
-            key(Path::new("/else/linux 6"), "gcc 12", "A=y"),
-            key(Path::new("/src/linux 6"), "gcc 13", "A=y"),
-            key(Path::new("/src/linux 6"), "gcc 12", "A=n"),
-            key(Path::new("/src/linux 6"), "gcc 12A", "=y"),
+            key(Path::new("/else/linux 6"), "gcc 12", 1),
+            key(Path::new("/src/linux 6"), "gcc 13", 1),
+            key(Path::new("/src/linux 6"), "gcc 12", 2),
+            key(Path::new("/src/linux 6"), "gcc 12\u{1}", 0),
         ] {
             assert_ne!(one, other);
         }

@@ -6,6 +6,13 @@ use serde::Deserialize;
 #[derive(Debug, Clone, PartialEq, Deserialize)]
 #[serde(tag = "event", rename_all = "lowercase")]
 pub enum Event {
+    /// The tree's alternatives were applied.
+    Alternatives {
+        /// So many.
+        applied: u32,
+        /// Those that a process cannot have.
+        left: u32,
+    },
     /// An initcall failed.
     Initcall {
         /// Of the function.

@@ -10,6 +10,8 @@ use std::thread::JoinHandle;
 use std::time::Duration;
 
 use kiln_kernel::cpu::{self, Areas, Config, Cpu, GateFn};
+use kiln_kernel::fpu::Policy;
+use kiln_kernel::Tier;
 
 use crate::child::Order;
 use crate::crash;
@@ -49,6 +51,7 @@ struct Boot {
     cpus: u32,
     events: i32,
     tests: u32,
+    tier: u32,
     lonely: u32,
 }
 
@@ -61,6 +64,8 @@ pub struct Host {
     pub cpu: Cpu,
     /// How many initcalls there were.
     pub initcalls: u64,
+    /// Its own code as an FPU policy. It is in force, and must be whenever the tree's code runs.
+    pub policy: Policy,
     events: i32,
 }
 
@@ -68,6 +73,7 @@ pub struct Host {
 pub struct Loaded {
     /// Its code.
     pub image: Image,
+    policy: Policy,
     start: GateFn,
     events: i32,
 }
@@ -81,6 +87,7 @@ impl Loaded {
             image: self.image,
             cpu,
             initcalls,
+            policy: self.policy,
             events: self.events,
         }
     }
@@ -139,6 +146,7 @@ impl Host {
             cpus: CPUS,
             events: order.events(),
             tests: u32::from(order.tests),
+            tier: highest() as u32,
             lonely: u32::from(order.lonely),
         };
         type Setup = unsafe extern "C" fn(*const Boot) -> i32;
@@ -158,6 +166,14 @@ impl Host {
                 image.path.display()
             )));
         }
+        // SAFETY: the function has this type in `fpu.c`; there is no CPU yet.
+        let policy = unsafe {
+            let add: GateFn = image.function("kiln_glue_fpu_policy")?;
+            let policy = Policy::of_tree(add(ptr::null_mut()));
+            let policy = policy.ok_or_else(|| Error::Lacks("no room for a policy".to_string()))?;
+            policy.enforce();
+            policy
+        };
         // SAFETY: the areas are never unmapped; the tree's data lie behind `struct cpu`.
         unsafe {
             cpu::set_areas(Areas {
@@ -170,6 +186,7 @@ impl Host {
         }
         Ok(Loaded {
             image,
+            policy,
             start,
             events: order.events(),
         })
@@ -204,6 +221,15 @@ impl Host {
         events
             .write_all(line.as_bytes())
             .map_err(|e| Error::Lacks(format!("the parent does not listen: {e}")))
+    }
+}
+
+/// The highest tier that the tree may see: without a mask all that the CPU has, tier or not.
+fn highest() -> Tier {
+    let usable = Tier::ALL.into_iter().rfind(|t| t.usable());
+    match Tier::masked() {
+        true => usable.unwrap_or(Tier::Generic),
+        false => Tier::VaesAvx512,
     }
 }
 

@@ -5,14 +5,17 @@
 
 mod cache;
 pub mod child;
+mod config;
 mod crash;
 mod elf;
 pub mod engine;
 mod error;
 pub mod event;
+mod farm;
 mod fault;
 mod host;
 mod image;
+mod library;
 mod link;
 mod make;
 pub mod primitive;
@@ -21,15 +24,19 @@ mod select;
 mod selftest;
 mod services;
 mod source;
+pub mod stream;
 mod tools;
 
+use std::collections::BTreeSet;
 use std::ffi::OsString;
+use std::fs;
 use std::path::PathBuf;
 use std::sync::atomic::AtomicBool;
 
 use kiln_kbuild::Compiler;
 
 pub use cache::key;
+pub use config::Config;
 pub use error::Error;
 pub use fault::Symbols;
 pub use host::{Clock, Host, Loaded, CPUS};
@@ -43,6 +50,8 @@ pub struct Plan<'a> {
     pub source: Source,
     /// What compiles it.
     pub compiler: Compiler,
+    /// What it is configured as.
+    pub config: Config,
     /// From which what the self-tests draw follows.
     pub seed: u64,
     /// Set by Ctrl-C.
@@ -56,6 +65,8 @@ pub struct Plan<'a> {
 pub struct Outcome {
     /// Objects first, then algorithms.
     pub rows: Vec<Row>,
+    /// Such as `kiln`, or `cloud.config (retpoline, rethunk, ibt)`.
+    pub config: String,
     /// What a reader of the rows must know.
     pub notes: Vec<String>,
     /// Where it was built.
@@ -73,6 +84,8 @@ impl Outcome {
 pub struct Built {
     /// The image's file.
     pub image: PathBuf,
+    /// Such as `kiln`, or `cloud.config (retpoline, rethunk, ibt)`.
+    pub config: String,
     /// Rows of the objects.
     pub rows: Vec<Row>,
     /// What a reader of the rows must know.
@@ -88,15 +101,20 @@ pub struct Built {
 /// The machine lacks a tool, the cache cannot be used, or the tree's own build does not get as far as objects.
 pub fn build(plan: &Plan) -> Result<Built, Error> {
     tools::check(&plan.compiler)?;
-    let cache = cache::Cache::open(&plan.source, &plan.compiler)?;
-    let built = make::build(plan, &cache)?;
+    let cache = cache::Cache::open(&plan.source, &plan.compiler, &plan.config)?;
     let services = services::compile(&plan.compiler, &cache)?;
-    let selection = select::select(&cache, &built.objects, &services)?;
+    let (built, selection) = objects(plan, &cache, &services)?;
     let image = link::link(&plan.compiler, &cache, &selection, &services)?;
+    let config = config::label(&plan.config.name, &built.taken.mitigations);
+    let mut rows = row::objects(&selection, &built.failures);
+    for row in &mut rows {
+        row.config.clone_from(&config);
+    }
     Ok(Built {
         image,
-        rows: row::objects(&selection, &built.failures),
-        notes: built.notes,
+        rows,
+        config,
+        notes: built.taken.notes,
         cache: cache.dir.clone(),
         _lock: cache,
     })
@@ -112,8 +130,12 @@ pub fn run(plan: &Plan, args: &[OsString]) -> Result<Outcome, Error> {
     let (mut rows, mut notes) = (built.rows, built.notes);
     let seen = selftest::run_all(&built.image, plan, args)?;
     row::algorithms(&seen, &Symbols::lazily(&built.image), &mut rows, &mut notes);
+    for row in &mut rows {
+        row.config.clone_from(&built.config);
+    }
     Ok(Outcome {
         rows,
+        config: built.config,
         notes,
         cache: built.cache,
     })
@@ -125,4 +147,49 @@ pub fn run(plan: &Plan, args: &[OsString]) -> Result<Outcome, Error> {
 /// The image cannot be loaded.
 pub fn list(order: &child::Order) -> Result<(), Error> {
     Host::boot(order, &kiln_kernel::cpu::Config::default())?.list()
+}
+
+/// Builds, and selects what to link; symbols that nothing provides are looked for in the tree's library.
+fn objects(
+    plan: &Plan,
+    cache: &cache::Cache,
+    services: &services::Services,
+) -> Result<(make::Built, select::Selection), Error> {
+    let list = cache.dir.join("library");
+    let mut more: BTreeSet<String> = fs::read_to_string(&list)
+        .map(|text| text.lines().map(String::from).collect())
+        .unwrap_or_default();
+    for round in 0.. {
+        let built = make::build(plan, cache, &more)?;
+        let selection = select::select(cache, &built.objects, services)?;
+        let found = library::find(&cache.source, &selection.unmet);
+        let before = more.len();
+        more.extend(found);
+        if more.len() > before && round < library::ROUNDS {
+            continue;
+        }
+        let text: String = more.iter().map(|stem| format!("{stem}\n")).collect();
+        cache::update(&list, &text)?;
+        hosted(plan, &selection)?;
+        return Ok((built, selection));
+    }
+    unreachable!("the rounds have an end")
+}
+
+/// Without the glue there is nothing to call; what it lacks is somewhere below it.
+fn hosted(plan: &Plan, selection: &select::Selection) -> Result<(), Error> {
+    let glue = |path: &str| {
+        make::GLUE
+            .iter()
+            .any(|(name, _)| path == format!("lib/{name}.o"))
+    };
+    if !selection.left_out.iter().any(|(path, _)| glue(path)) {
+        return Ok(());
+    }
+    let unmet: Vec<&str> = selection.unmet.iter().map(String::as_str).collect();
+    Err(Error::Input(format!(
+        "Linux {} cannot be hosted as configured: its crypto core needs what nothing provides, of {}",
+        plan.source.version,
+        unmet.join(", ")
+    )))
 }

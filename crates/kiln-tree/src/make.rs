@@ -1,5 +1,6 @@
 //! The tree's own build: configuration, then the objects, out of tree.
 
+use std::collections::{BTreeSet, HashSet};
 use std::fs::{self, File, OpenOptions};
 use std::io::{BufRead, BufReader, Write};
 use std::path::Path;
@@ -7,13 +8,19 @@ use std::process::{Command, Stdio};
 use std::sync::atomic::Ordering;
 use std::thread::available_parallelism;
 
-use crate::cache::{hash, update, Cache, FRAGMENT};
-use crate::{Error, Plan};
+use crate::cache::{hash, update, Cache};
+use crate::config::{self, Taken};
+use crate::services::HEADERS;
+use crate::{library, Error, Plan};
 
-/// Compiled by the tree, against its headers.
-const GLUE: [(&str, &str); 2] = [
-    ("lib/kiln_glue", include_str!("../../../tree/glue.c")),
-    ("lib/kiln_request", include_str!("../../../tree/request.c")),
+/// Compiled by the tree, against its headers, so that no layout and no signature is guessed.
+pub const GLUE: [(&str, &str); 6] = [
+    ("kiln_glue", include_str!("../../../tree/glue.c")),
+    ("kiln_cpu", include_str!("../../../tree/cpu.c")),
+    ("kiln_versions", include_str!("../../../tree/versions.c")),
+    ("kiln_fpu", include_str!("../../../tree/fpu.c")),
+    ("kiln_request", include_str!("../../../tree/request.c")),
+    ("kiln_stream", include_str!("../../../tree/stream.c")),
 ];
 
 /// Directories whose objects are the stack, in the order of a kernel's link.
@@ -25,55 +32,12 @@ pub const STACK: [&str; 4] = [
 ];
 
 /// Where a tree keeps the SIMD code of its library, if it is not in one of the others.
-pub const LIBRARY_DIRS: [&str; 4] = ["arch/x86/lib/crypto", "lib/crc", "lib/lzo", "lib/math"];
-
-/// Objects that the stack may need, taken from the tree if it has them and used if something asks for them.
-pub const LIBRARY: [&str; 45] = [
-    "arch/x86/kernel/cpu/match",
-    "arch/x86/lib/clear_page_64",
-    "arch/x86/lib/copy_page_64",
-    "arch/x86/lib/hweight",
-    "arch/x86/lib/memcpy_64",
-    "arch/x86/lib/memmove_64",
-    "arch/x86/lib/memset_64",
-    "kernel/notifier",
-    "lib/argv_split",
-    "lib/asn1_decoder",
-    "lib/bitmap",
-    "lib/bsearch",
-    "lib/cmdline",
-    "lib/crc-ccitt",
-    "lib/crc-itu-t",
-    "lib/crc-t10dif",
-    "lib/crc16",
-    "lib/crc32",
-    "lib/crc64",
-    "lib/crc64-rocksoft",
-    "lib/ctype",
-    "lib/errname",
-    "lib/find_bit",
-    "lib/glob",
-    "lib/hexdump",
-    "lib/hweight",
-    "lib/iov_iter",
-    "lib/kasprintf",
-    "lib/kstrtox",
-    "lib/list_sort",
-    "lib/llist",
-    "lib/oid_registry",
-    "lib/once",
-    "lib/parser",
-    "lib/random32",
-    "lib/rbtree",
-    "lib/refcount",
-    "lib/scatterlist",
-    "lib/siphash",
-    "lib/sort",
-    "lib/string",
-    "lib/string_helpers",
-    "lib/uuid",
-    "lib/vsprintf",
-    "lib/xxhash",
+pub const LIBRARY_DIRS: [&str; 5] = [
+    "arch/x86/lib/crypto",
+    "lib/crc",
+    "lib/lzo",
+    "lib/math",
+    "lib/mpi",
 ];
 
 /// An object of the tree.
@@ -91,8 +55,8 @@ pub struct Built {
     pub objects: Vec<Object>,
     /// Objects that do not compile, with the compiler's first error.
     pub failures: Vec<(String, String)>,
-    /// What a reader must know.
-    pub notes: Vec<String>,
+    /// What became of the configuration.
+    pub taken: Taken,
 }
 
 /// Objects compiled in a cold build of 6.12, for the bar only.
@@ -116,25 +80,33 @@ const IGNORED_ENV: [&str; 14] = [
     "KCONFIG_ALLCONFIG",
 ];
 
-/// Builds what is not up to date.
-pub fn build(plan: &Plan, cache: &Cache) -> Result<Built, Error> {
+/// Builds what is not up to date: the stack, and of the library what is usual and these.
+pub fn build(plan: &Plan, cache: &Cache, more: &BTreeSet<String>) -> Result<Built, Error> {
     File::create(&cache.log).map_err(|e| Error::io(&cache.log, &e))?;
-    configure(plan, cache)?;
-    for (stem, text) in GLUE {
-        update(&cache.objects.join(format!("{stem}.c")), text)?;
+    let taken = configure(plan, cache)?;
+    for (name, text) in GLUE {
+        update(&cache.objects.join(format!("lib/{name}.c")), text)?;
     }
-    let has = |path: &str| plan.source.dir.join(path).exists();
+    for (name, text) in HEADERS {
+        update(&cache.objects.join("lib").join(name), text)?;
+    }
+    let has = |path: &str| cache.source.join(path).exists();
     let mut targets: Vec<String> = STACK
         .iter()
         .chain(&LIBRARY_DIRS)
         .filter(|dir| has(&format!("{dir}/Makefile")))
         .map(|dir| format!("{dir}/"))
         .collect();
-    targets.extend(GLUE.iter().map(|(stem, _)| format!("{stem}.o")));
-    let objects = LIBRARY
-        .iter()
-        .filter(|o| has(&format!("{o}.c")) || has(&format!("{o}.S")));
-    targets.extend(objects.map(|o| format!("{o}.o")));
+    targets.extend(GLUE.iter().map(|(name, _)| format!("lib/{name}.o")));
+    let library: BTreeSet<&str> = library::USUAL
+        .into_iter()
+        .chain(more.iter().map(String::as_str))
+        .filter(|o| ["", ".c", ".S"].iter().any(|end| has(&format!("{o}{end}"))))
+        .collect();
+    targets.extend(library.iter().map(|o| match o.ends_with('/') {
+        true => o.to_string(),
+        false => format!("{o}.o"),
+    }));
 
     let mut count = 0.0;
     let targets: Vec<&str> = targets.iter().map(String::as_str).collect();
@@ -143,8 +115,11 @@ pub fn build(plan: &Plan, cache: &Cache) -> Result<Built, Error> {
         (plan.progress)(0.05 + 0.9 * (count / USUAL_STEPS).min(1.0), what);
     })?;
     let failures = failures(&said.text);
-    let objects = objects_of(cache)?;
-    if !cache.objects.join("lib/kiln_glue.o").is_file() {
+    let objects = objects_of(cache, &library)?;
+    for (name, _) in GLUE {
+        if cache.objects.join(format!("lib/{name}.o")).is_file() {
+            continue;
+        }
         return Err(Error::Input(format!(
             "Linux {} does not build{}: the log is {}",
             plan.source.version,
@@ -155,23 +130,24 @@ pub fn build(plan: &Plan, cache: &Cache) -> Result<Built, Error> {
             cache.log.display()
         )));
     }
-    let notes = not_taken(cache)?;
     Ok(Built {
         objects,
         failures,
-        notes,
+        taken,
     })
 }
 
-fn configure(plan: &Plan, cache: &Cache) -> Result<(), Error> {
-    let config = cache.objects.join(".config");
+fn configure(plan: &Plan, cache: &Cache) -> Result<Taken, Error> {
+    let path = cache.objects.join(".config");
+    let read = || fs::read_to_string(&path).map_err(|e| Error::io(&path, &e));
     let stamp = cache.dir.join("configured");
-    let arch = plan.source.dir.join("arch/x86/configs/x86_64_defconfig");
+    let config = &plan.config;
+    let arch = cache.source.join("arch/x86/configs/x86_64_defconfig");
     let defconfig =
         fs::read(&arch).map_err(|e| Error::Input(format!("{}: {e}", arch.display())))?;
-    let wanted = format!("{:016x}", hash(&[&defconfig, FRAGMENT.as_bytes()]));
-    if config.is_file() && fs::read_to_string(&stamp).is_ok_and(|s| s == wanted) {
-        return Ok(());
+    let wanted = format!("{:016x}", hash(&[&defconfig, &config.key().to_le_bytes()]));
+    if path.is_file() && fs::read_to_string(&stamp).is_ok_and(|s| s == wanted) {
+        return Ok(config::taken(config, &read()?));
     }
     let step = |targets: &[&str]| {
         (plan.progress)(0.02, "configuration");
@@ -186,34 +162,34 @@ fn configure(plan: &Plan, cache: &Cache) -> Result<(), Error> {
             cache.log.display()
         )))
     };
-    step(&["x86_64_defconfig"])?;
-    let mut file = OpenOptions::new()
-        .append(true)
-        .open(&config)
-        .map_err(|e| Error::io(&config, &e))?;
-    file.write_all(FRAGMENT.as_bytes())
-        .map_err(|e| Error::io(&config, &e))?;
-    drop(file);
+    let append = |text: &str| {
+        let mut file = OpenOptions::new()
+            .append(true)
+            .open(&path)
+            .map_err(|e| Error::io(&path, &e))?;
+        file.write_all(text.as_bytes())
+            .map_err(|e| Error::io(&path, &e))
+    };
+    match &config.base {
+        Some(base) => fs::write(&path, base).map_err(|e| Error::io(&path, &e))?,
+        None => step(&["x86_64_defconfig"])?,
+    }
+    append(&format!("\n{}", config.fragment))?;
     step(&["olddefconfig"])?;
-    update(&stamp, &wanted).map(|_| ())
-}
-
-/// What the fragment sets and this tree's Kconfig overruled; what it does not know is no news.
-fn not_taken(cache: &Cache) -> Result<Vec<String>, Error> {
-    let path = cache.objects.join(".config");
-    let config = fs::read_to_string(&path).map_err(|e| Error::io(&path, &e))?;
-    let names: Vec<&str> = FRAGMENT
-        .lines()
-        .filter_map(|line| line.strip_prefix("CONFIG_")?.strip_suffix("=y"))
-        .filter(|name| config.contains(&format!("# CONFIG_{name} is not set")))
-        .collect();
-    Ok(match names.as_slice() {
-        [] => Vec::new(),
-        names => vec![format!(
-            "this tree's configuration does without {}",
-            names.join(", ")
-        )],
-    })
+    let mut taken = config::taken(config, &read()?);
+    if let Some(more) = taken.again {
+        append(more)?;
+        step(&["olddefconfig"])?;
+        taken = config::taken(config, &read()?);
+        if taken.again.is_some() {
+            return Err(Error::Input(format!(
+                "Linux {} cannot be configured so that preempt_disable() counts: its Kconfig refuses \
+                 DEBUG_ATOMIC_SLEEP",
+                plan.source.version
+            )));
+        }
+    }
+    update(&stamp, &wanted).map(|_| taken)
 }
 
 struct Said {
@@ -235,7 +211,7 @@ fn make(
     // Messages and errors in one stream, in their order.
     command
         .args(["-c", "exec make \"$@\" 2>&1", "make", "-C"])
-        .arg(&plan.source.dir)
+        .arg(&cache.source)
         .arg(format!("O={}", cache.objects.display()))
         .args(["ARCH=x86_64", "-k"])
         .arg(format!("-j{jobs}"))
@@ -339,26 +315,33 @@ fn last_error(text: &str) -> String {
 }
 
 /// Members of the directories' archives in their order, then the library's objects.
-fn objects_of(cache: &Cache) -> Result<Vec<Object>, Error> {
-    let glue = GLUE.iter().map(|(stem, _)| Object {
-        path: format!("{stem}.o"),
+fn objects_of(cache: &Cache, library: &BTreeSet<&str>) -> Result<Vec<Object>, Error> {
+    let stack = |path: String| Object {
+        path,
         library: false,
-    });
-    let mut objects: Vec<Object> = glue.collect();
-    for (dirs, library) in [(&STACK, false), (&LIBRARY_DIRS, true)] {
+    };
+    let mut objects: Vec<Object> = GLUE
+        .iter()
+        .map(|(name, _)| stack(format!("lib/{name}.o")))
+        .collect();
+    for (dirs, library) in [(&STACK[..], false), (&LIBRARY_DIRS[..], true)] {
         for dir in dirs {
             for path in members(cache, dir)? {
                 objects.push(Object { path, library });
             }
         }
     }
-    for stem in LIBRARY {
-        objects.push(Object {
-            path: format!("{stem}.o"),
+    for name in library {
+        let paths = match name.strip_suffix('/') {
+            Some(dir) => members(cache, dir)?,
+            None => vec![format!("{name}.o")],
+        };
+        objects.extend(paths.into_iter().map(|path| Object {
+            path,
             library: true,
-        });
+        }));
     }
-    let mut seen = std::collections::HashSet::new();
+    let mut seen = HashSet::new();
     objects.retain(|o| seen.insert(o.path.clone()) && cache.objects.join(&o.path).is_file());
     Ok(objects)
 }

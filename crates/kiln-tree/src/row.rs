@@ -23,6 +23,8 @@ pub struct Row {
     pub status: &'static str,
     /// Why, in a line; empty if there is nothing to say.
     pub reason: String,
+    /// What the tree was configured as.
+    pub config: String,
     /// What the driver implements.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub alg: Option<String>,
@@ -50,6 +52,7 @@ impl Row {
             name: name.to_string(),
             status,
             reason,
+            config: String::new(),
             alg: None,
             alg_type: None,
             priority: None,
@@ -84,6 +87,7 @@ pub fn algorithms(seen: &Seen, symbols: &Symbols, rows: &mut Vec<Row>, notes: &m
     let mut tests: HashMap<&str, (i32, u64, bool)> = HashMap::new();
     let mut without: HashSet<&str> = HashSet::new();
     let mut said: HashMap<&str, &str> = HashMap::new();
+    let mut nothing_to_drive: Vec<String> = Vec::new();
     let drivers: Vec<&str> = seen
         .events
         .iter()
@@ -118,6 +122,10 @@ pub fn algorithms(seen: &Seen, symbols: &Symbols, rows: &mut Vec<Row>, notes: &m
                     }
                 }
             }
+            Event::Initcall { address, result } if *result == -libc::ENODEV => {
+                let name = symbols.name(*address);
+                nothing_to_drive.push(name.trim_end_matches("+0x0").to_string());
+            }
             Event::Initcall { address, result } => notes.push(format!(
                 "initcall {} failed with {result}",
                 symbols.name(*address)
@@ -134,6 +142,12 @@ pub fn algorithms(seen: &Seen, symbols: &Symbols, rows: &mut Vec<Row>, notes: &m
         }
     }
     notes.dedup();
+    if !nothing_to_drive.is_empty() {
+        notes.push(format!(
+            "not for this CPU, or not under KILN_TIERS: {}",
+            nothing_to_drive.join(", ")
+        ));
+    }
     // One is told after its test and again in the list of the end, unless it was replaced meanwhile.
     let mut told: HashSet<&str> = HashSet::new();
     let mut algs: Vec<&Alg> = Vec::new();
@@ -175,6 +189,7 @@ pub fn algorithms(seen: &Seen, symbols: &Symbols, rows: &mut Vec<Row>, notes: &m
             name: alg.driver.clone(),
             status,
             reason,
+            config: String::new(),
             alg: Some(alg.name.clone()),
             alg_type: Some(alg.kind.clone()),
             priority: Some(alg.priority),

@@ -38,7 +38,14 @@ pub const CPU_WORDS: &[(&str, u32)] = &[
 ];
 
 /// Functions of the tree that the glue stands before: calls from other objects go through it.
-pub const WRAPPED: [&str; 3] = ["alg_test", "crypto_alloc_tfm_node", "crypto_alloc_base"];
+pub const WRAPPED: [&str; 6] = [
+    "alg_test",
+    "crypto_alloc_tfm_node",
+    "crypto_alloc_base",
+    "cpu_has_xfeatures",
+    "kernel_fpu_begin_mask",
+    "kernel_fpu_end",
+];
 
 /// What is linked, and what is not.
 pub struct Selection {
@@ -46,6 +53,8 @@ pub struct Selection {
     pub linked: Vec<String>,
     /// Objects of the stack that cannot be linked, with the symbols nothing provides.
     pub left_out: Vec<(String, Vec<String>)>,
+    /// Symbols that are in nobody's table.
+    pub unmet: BTreeSet<String>,
 }
 
 /// Reads the tables and selects.
@@ -108,7 +117,19 @@ fn choose(
             queue.extend(new);
         }
     }
+    let known: BTreeSet<&str> = missing
+        .keys()
+        .filter_map(|path| tables.get(path))
+        .flat_map(|t| t.defined.iter().map(String::as_str))
+        .collect();
+    let unmet = missing
+        .values()
+        .flatten()
+        .filter(|name| !known.contains(unwrapped(name)))
+        .cloned()
+        .collect();
     Selection {
+        unmet,
         linked: wanted.iter().map(|&i| usable[i].path.clone()).collect(),
         left_out: objects
             .iter()

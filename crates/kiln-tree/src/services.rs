@@ -11,8 +11,8 @@ use crate::cache::{hash, update, Cache};
 use crate::select::symbols;
 use crate::Error;
 
-/// The border, which `service.h` includes.
-const HEADERS: &[(&str, &str)] = &[
+/// The border, which `service.h` and the glue include.
+pub const HEADERS: &[(&str, &str)] = &[
     (
         "kiln/hosted.h",
         include_str!("../../../kernel/include/kiln/hosted.h"),
@@ -32,8 +32,9 @@ macro_rules! sources {
 
 /// The files of `tree/services/`.
 const SOURCES: &[(&str, &str)] = sources!(
-    "boot.c" "completion.c" "cpufeature.c" "format.c" "kthread.c" "locks.c" "memory.c" "param.c" "paravirt.c"
-    "patch.c" "percpu.c" "printk.c" "random.c" "refused.c" "series.c" "service.h" "softirq.c" "string.c" "tell.c" "test.c" "time.c" "wait.c" "warn.c"
+    "boot.c" "completion.c" "cpufeature.c" "format.c" "kthread.c" "locks.c" "memory.c" "names.c" "param.c" "paravirt.c"
+    "patch.c" "percpu.c" "printk.c" "random.c" "refused.c" "series.c" "service.h" "softirq.c" "string.c" "tell.c"
+    "test.c" "time.c" "wait.c" "warn.c"
     "workqueue.c"
 );
 

@@ -4,7 +4,7 @@ use std::fmt;
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use crate::Error;
+use crate::{farm, Error};
 
 /// `VERSION`, `PATCHLEVEL`, `SUBLEVEL` and `EXTRAVERSION` of a tree's Makefile.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -56,13 +56,15 @@ pub struct Source {
     pub dir: PathBuf,
     /// What its Makefile says.
     pub version: Version,
+    /// How its sources are told from what was built among them.
+    pub(crate) kind: farm::Kind,
 }
 
 impl Source {
     /// The tree in this directory.
     ///
     /// # Errors
-    /// It is no kernel tree, has no x86 code, or was built in place (the kernel's build then refuses to build outside).
+    /// It is no kernel tree, has no x86 code, or was built in place without git to tell what belongs to it.
     pub fn open(dir: &Path) -> Result<Source, Error> {
         let shown = dir.display();
         let not = |why: &str| {
@@ -85,15 +87,12 @@ impl Source {
                 "'{shown}' has no arch/x86/crypto: Kiln hosts x86-64 trees only"
             )));
         }
-        // make O= refuses these, and cleaning up would be writing.
-        for trace in [".config", "include/config", "arch/x86/include/generated"] {
-            if dir.join(trace).exists() {
-                return Err(Error::Input(format!(
-                    "'{shown}' was configured or built in place ({trace}): run 'make mrproper' there, or name a \
-                     clean checkout (git worktree add)"
-                )));
-            }
-        }
+        let kind = farm::kind(&dir).map_err(|trace| {
+            Error::Input(format!(
+                "'{shown}' was built in place ({trace}) and git does not tell its sources from the rest: run 'make \
+                 mrproper' there, or name a clean copy"
+            ))
+        })?;
         // The kernel's Makefile cannot be built from or into such a path.
         let path = dir.to_string_lossy();
         if path.contains([' ', ':', '\n']) {
@@ -101,7 +100,7 @@ impl Source {
                 "'{shown}': the kernel's build allows no blanks and no colons in a path: move or link the tree"
             )));
         }
-        Ok(Source { dir, version })
+        Ok(Source { dir, version, kind })
     }
 }
 

@@ -35,6 +35,7 @@ fn image() -> Option<PathBuf> {
         let cache = Path::new(env!("CARGO_TARGET_TMPDIR")).join("tree-cache");
         env::set_var("XDG_CACHE_HOME", cache);
         let plan = Plan {
+            config: kiln_tree::Config::default(),
             source: Source::open(Path::new(&tree)).unwrap(),
             compiler: Compiler::from_env().unwrap(),
             seed: 1,
@@ -339,6 +340,52 @@ fn a_wait_queue_wakes_who_waits() {
         let first = unsafe { *queue().add(1) };
         assert_eq!(first, queue() as u64 + 8);
     });
+}
+
+/// The tree's own WARN: told, counted, and stepped over.
+#[test]
+fn warnings_are_counted_and_told() {
+    type Saturate = unsafe extern "C" fn(*mut u32, u32);
+    let ended = alone("warnings_are_counted_and_told", false, |loaded| {
+        let at = loaded.image.symbol("refcount_warn_saturate").unwrap();
+        // SAFETY: the tree's function of this type.
+        let saturate = unsafe { std::mem::transmute::<u64, Saturate>(at) };
+        let cpu = Cpu::boot(&Config::default()).unwrap();
+        let mut count = [5u32; 4];
+        assert_eq!(cpu.stats().warnings, 0);
+        // SAFETY: as above.
+        in_kernel(|| unsafe { saturate(count.as_mut_ptr(), 2) });
+        assert_eq!(cpu.stats().warnings, 1);
+        // It went on behind the warning.
+        assert_eq!(count[0] as i32, i32::MIN / 2);
+    });
+    if let Some(ended) = ended {
+        let told = |e: &Event| matches!(e, Event::Warn { file, .. } if file.contains("refcount"));
+        assert_eq!(ended.events.iter().filter(|e| told(e)).count(), 1);
+        assert!(ended.fault.is_none());
+    }
+}
+
+/// The FPU core is compiled with XSAVE, which a kernel replaces by what the CPU has.
+#[test]
+fn alternatives_are_applied() {
+    const XSAVE: [u8; 4] = [0x48, 0x0f, 0xae, 0x27];
+    const XSAVEC: [u8; 4] = [0x48, 0x0f, 0xc7, 0x27];
+    let ended = alone("alternatives_are_applied", false, |loaded| {
+        let start = loaded.image.symbol("save_fpregs_to_fpstate").unwrap();
+        // SAFETY: text of the image, which is longer.
+        let text = unsafe { std::slice::from_raw_parts(start as *const u8, 256) };
+        let has = |code: [u8; 4]| text.windows(4).any(|w| w == code);
+        let xsavec = std::is_x86_feature_detected!("xsavec");
+        assert_eq!((has(XSAVEC), has(XSAVE)), (xsavec, !xsavec));
+    });
+    if let Some(ended) = ended {
+        let applied = ended.events.iter().find_map(|e| match e {
+            Event::Alternatives { applied, .. } => Some(*applied),
+            _ => None,
+        });
+        assert!(applied.unwrap() > 20, "{applied:?}");
+    }
 }
 
 /// A softirq allocates and frees while the task it interrupts does: no block is given out twice.

@@ -8,6 +8,7 @@ mod output;
 mod progress;
 mod session;
 mod table;
+mod tree_args;
 
 use std::process::ExitCode;
 

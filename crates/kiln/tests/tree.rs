@@ -9,6 +9,7 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use common::{fault, kiln, kiln_with, Run};
+use kiln_kernel::Tier;
 use serde_json::Value;
 
 /// Where this test builds, kept between runs.
@@ -30,10 +31,17 @@ fn given_tree() -> Option<PathBuf> {
 }
 
 fn tree_json(dir: &Path) -> (Run, Vec<Value>) {
+    tree_json_with(dir, "")
+}
+
+fn tree_json_with(dir: &Path, tiers: &str) -> (Run, Vec<Value>) {
     let cache = place("tree-cache");
     let run = kiln_with(
         &["tree", dir.to_str().unwrap(), "--json", "--seed", "1"],
-        &[("XDG_CACHE_HOME", cache.to_str().unwrap())],
+        &[
+            ("XDG_CACHE_HOME", cache.to_str().unwrap()),
+            ("KILN_TIERS", tiers),
+        ],
     );
     let rows = run.json()["rows"].as_array().unwrap().clone();
     (run, rows)
@@ -76,6 +84,28 @@ fn what_is_no_tree_is_refused_in_one_line() {
         "arch/x86",
     );
     fault(&kiln(&["tree"]), 2, "<DIR>");
+}
+
+#[test]
+fn what_is_no_configuration_is_refused_in_one_line() {
+    let tree = hollow_tree("arch/x86/crypto");
+    let dir = tree.path().to_str().unwrap();
+    let config = |which: &str| kiln(&["tree", dir, "--config", which]);
+    fault(&config("/no/such.config"), 2, "/no/such.config");
+    fault(&config("tree"), 2, "has no .config");
+    let file = tree.path().join("other.config");
+    let name = file.to_str().unwrap();
+    fs::write(&file, "nothing\n").unwrap();
+    fault(&config(name), 2, "no line of it sets an option");
+    fs::write(
+        &file,
+        "# Linux/arm64 6.12.1 Kernel Configuration\nCONFIG_A=y\n",
+    )
+    .unwrap();
+    fault(&config(name), 2, "configures arm64");
+    fs::write(tree.path().join("broken.xz"), "no archive").unwrap();
+    let packed = tree.path().join("broken.xz");
+    fault(&config(packed.to_str().unwrap()), 2, "broken.xz");
 }
 
 #[test]
@@ -140,6 +170,90 @@ fn the_trees_own_self_tests_pass() {
             row["reason"].as_str().unwrap().starts_with("needs "),
             "{row}"
         );
+    }
+}
+
+/// As a distribution configures: mitigations on, preemption chosen at boot. The same drivers pass the same tests, by way
+/// of the tree's own thunks.
+#[test]
+fn a_configuration_of_ones_own_keeps_its_mitigations() {
+    let Some(tree) = given_tree() else { return };
+    let file = place("tree-config").join("mine.config");
+    let text = "CONFIG_PREEMPT_DYNAMIC=y\nCONFIG_FORTIFY_SOURCE=y\nCONFIG_FTRACE=y\nCONFIG_MODULES=y\n\
+                CONFIG_MITIGATION_RETPOLINE=y\nCONFIG_MITIGATION_RETHUNK=y\nCONFIG_X86_KERNEL_IBT=y\n\
+                CONFIG_CRYPTO_XTS=m\nCONFIG_CRYPTO_AES_NI_INTEL=m\n";
+    fs::write(&file, text).unwrap();
+    let cache = place("tree-cache");
+    let (dir, file) = (tree.to_str().unwrap(), file.to_str().unwrap());
+    let run = kiln_with(
+        &["tree", dir, "--config", file, "--json", "--seed", "1"],
+        &[("XDG_CACHE_HOME", cache.to_str().unwrap())],
+    );
+    assert_eq!(run.status, 0, "{}", run.stderr);
+    let json = run.json();
+    let rows = json["rows"].as_array().unwrap();
+    let config = rows[0]["config"].as_str().unwrap();
+    for mitigation in ["mine.config (", "retpoline", "rethunk", "ibt", "fortify"] {
+        assert!(config.contains(mitigation), "{config}");
+    }
+    for driver in ["xts-aes-aesni", "__xts-aes-aesni"] {
+        let row = rows.iter().find(|r| r["name"] == driver).unwrap();
+        assert_eq!(row["status"], "tested", "{row}");
+    }
+    assert_eq!(count(rows, "algorithm", "failed"), 0);
+    let note = |what: &str| {
+        let notes = json["notes"].as_array().unwrap();
+        let found = notes
+            .iter()
+            .filter_map(Value::as_str)
+            .find(|n| n.contains(what));
+        found.unwrap_or_else(|| panic!("{notes:?}")).to_string()
+    };
+    assert!(note("changed for hosting").contains("MODULES y to n, "));
+    // What the compiler made of it, and that it was linked.
+    let built = note("built in ");
+    let object = Path::new(built.trim_start_matches("built in "))
+        .join("build/arch/x86/crypto/aesni-intel_asm.o");
+    let nm = Command::new("nm").arg(object).output().unwrap();
+    assert!(String::from_utf8_lossy(&nm.stdout).contains("__x86_return_thunk"));
+    let thunks = rows
+        .iter()
+        .find(|r| r["name"] == "arch/x86/lib/retpoline.o");
+    assert_eq!(thunks.unwrap()["status"], "built");
+}
+
+/// What is masked is not there, and the tree goes on without it.
+#[test]
+fn the_tier_mask_reaches_the_tree() {
+    let Some(tree) = given_tree() else { return };
+    let present: Vec<Tier> = Tier::ALL.into_iter().filter(|t| t.present()).collect();
+    let marks = |tier: Tier| -> &[&str] {
+        match tier {
+            Tier::Generic => &[],
+            Tier::Aesni => &["aesni", "ssse3", "-ni", "clmul"],
+            Tier::VaesAvx2 => &["avx"],
+            Tier::VaesAvx512 => &["avx512", "avx10_512"],
+        }
+    };
+    for highest in 0..present.len() {
+        let names: Vec<&str> = present[..=highest].iter().map(|t| t.name()).collect();
+        let (run, rows) = tree_json_with(&tree, &names.join(","));
+        assert_eq!(run.status, 0, "{names:?}: {}", run.stderr);
+        let drivers: Vec<&str> = rows
+            .iter()
+            .filter(|r| r["kind"] == "algorithm")
+            .map(|r| r["name"].as_str().unwrap())
+            .collect();
+        assert!(drivers.contains(&"aes-generic"));
+        let with = |mark: &str| drivers.iter().find(|d| d.contains(mark));
+        for tier in present.iter().filter(|t| **t > present[highest]) {
+            for mark in marks(*tier) {
+                assert_eq!(with(mark), None, "{names:?} without {tier}");
+            }
+        }
+        if let Some(mark) = marks(present[highest]).first() {
+            assert!(with(mark).is_some(), "{names:?}: no {mark}");
+        }
     }
 }
 

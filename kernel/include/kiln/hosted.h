@@ -10,7 +10,7 @@
 #ifndef KILN_HOSTED_H
 #define KILN_HOSTED_H
 
-#include <kiln/cpu_offsets.h>
+#include "cpu_offsets.h"
 
 #pragma GCC visibility push(default)
 

@@ -59,6 +59,7 @@ impl Hosted {
         let built = kiln_tree::build(&Plan {
             source,
             compiler,
+            config: kiln_tree::Config::default(),
             seed: session.seed,
             stop: &session.stop,
             progress: &|done, what| progress.report(done, what),

@@ -3,14 +3,14 @@
 use std::path::PathBuf;
 
 use clap::Args;
-use kiln_kbuild::Compiler;
 use kiln_lab::record::Facts;
 use kiln_lab::Error;
-use kiln_tree::{Plan, Source};
+use kiln_tree::Plan;
 
 use crate::progress::Progress;
 use crate::session::{Exit, Session};
 use crate::table;
+use crate::tree_args::TreeBuildArgs;
 
 /// What a kernel tree holds: its crypto stack, built by its own Kbuild, linked unmodified with Kiln's services into a
 /// child process, and tested there by the tree's own self-tests.
@@ -19,20 +19,20 @@ use crate::table;
 Nothing is written into the tree: it is built in XDG_CACHE_HOME or ~/.cache,
 under kiln/tree. The first time takes a minute, later ones seconds.
 Rows: kind (object, algorithm), name, status (built, left-out, tested,
-untested, failed), reason; of algorithms also alg, type, priority, async,
+untested, failed), reason, config; of algorithms also alg, type, priority, async,
 internal, test_us. Exit status 1 if something failed.
 
 Examples:
   kiln tree ~/linux
   kiln tree ~/linux --cc clang-19
+  kiln tree ~/linux --config /boot/config-6.12.0-amd64
   kiln tree ~/linux --json | jq '.rows[] | select(.status == \"failed\")'")]
 pub struct TreeArgs {
     /// A Linux source tree
     #[arg(value_name = "DIR")]
     dir: PathBuf,
-    /// The compiler that builds it [default: KILN_CC, or cc, gcc, clang]
-    #[arg(long, value_name = "CC")]
-    cc: Option<String>,
+    #[command(flatten)]
+    build: TreeBuildArgs,
 }
 
 /// Runs it.
@@ -41,17 +41,13 @@ pub fn run(args: &TreeArgs, session: &Session) -> Result<Exit, Error> {
         kiln_tree::list(order).map_err(fault)?;
         return Ok(Exit::Done);
     }
-    let source = Source::open(&args.dir).map_err(|e| Error::input(e.to_string()))?;
-    let compiler = match &args.cc {
-        Some(name) => Compiler::find(name),
-        None => Compiler::from_env(),
-    };
-    let compiler = compiler.map_err(|e| Error::lacks(e.to_string()))?;
+    let (source, compiler, config) = args.build.resolve(&args.dir)?;
     let title = format!("Linux {}, built by {compiler}", source.version);
     let progress = Progress::start();
     let plan = Plan {
         source,
         compiler,
+        config,
         seed: session.seed,
         stop: &session.stop,
         progress: &|done, what| progress.report(done, what),
@@ -64,6 +60,7 @@ pub fn run(args: &TreeArgs, session: &Session) -> Result<Exit, Error> {
         other => other.map_err(fault)?,
     };
     let mut notes = outcome.notes.clone();
+    notes.push(format!("configuration: {}", outcome.config));
     notes.push(format!("built in {}", outcome.cache.display()));
     session.emit("tree", &Facts::read(), &outcome.rows, &notes, || {
         format!(

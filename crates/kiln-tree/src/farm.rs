@@ -1,0 +1,192 @@
+//! Trees that were configured or built in place. The kernel's build cannot build such a tree elsewhere, so it is shown
+//! links to the sources alone.
+
+use std::ffi::OsStr;
+use std::fs;
+use std::os::unix::ffi::OsStrExt;
+use std::os::unix::fs::symlink;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use crate::{Error, Source};
+
+/// Traces that make the kernel's build refuse to build elsewhere.
+const TRACES: [&str; 3] = [".config", "include/config", "arch/x86/include/generated"];
+
+/// How the sources of a tree are told from what was built among them.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Kind {
+    /// Nothing was built there.
+    Clean,
+    /// Only a `.config` is in the way.
+    Configured,
+    /// Git knows.
+    Git,
+}
+
+/// Which it is; the trace that is in the way if nobody can tell.
+pub fn kind(tree: &Path) -> Result<Kind, &'static str> {
+    let mut traces = TRACES.into_iter().filter(|t| tree.join(t).exists());
+    match (traces.next(), traces.next()) {
+        (None, _) => Ok(Kind::Clean),
+        (Some(".config"), None) => Ok(Kind::Configured),
+        _ if listed(tree).is_some() => Ok(Kind::Git),
+        (Some(_), Some(trace)) | (Some(trace), None) => Err(trace),
+    }
+}
+
+/// The directory to build from.
+pub fn source(source: &Source, cache: &Path) -> Result<PathBuf, Error> {
+    let tree = &source.dir;
+    let names = match source.kind {
+        Kind::Clean => return Ok(tree.clone()),
+        Kind::Configured => top(tree)?,
+        Kind::Git => listed(tree)
+            .ok_or_else(|| Error::Input(format!("git no longer lists {}", tree.display())))?,
+    };
+    let (farm, list) = (cache.join("source"), cache.join("sources"));
+    if farm.is_dir() && fs::read(&list).is_ok_and(|old| old == names) {
+        return Ok(farm);
+    }
+    let _ = fs::remove_file(&list);
+    if farm.exists() {
+        fs::remove_dir_all(&farm).map_err(|e| Error::io(&farm, &e))?;
+    }
+    fs::create_dir_all(&farm).map_err(|e| Error::io(&farm, &e))?;
+    let mut parent = PathBuf::new();
+    for name in names.split(|b| *b == 0).filter(|n| !n.is_empty()) {
+        let name = Path::new(OsStr::from_bytes(name));
+        let (from, to) = (tree.join(name), farm.join(name));
+        // Deleted, but still in the index.
+        if from.symlink_metadata().is_err() {
+            continue;
+        }
+        if let Some(dir) = to.parent().filter(|dir| *dir != parent) {
+            fs::create_dir_all(dir).map_err(|e| Error::io(dir, &e))?;
+            parent = dir.to_owned();
+        }
+        symlink(&from, &to).map_err(|e| Error::io(&to, &e))?;
+    }
+    fs::write(&list, &names).map_err(|e| Error::io(&list, &e))?;
+    Ok(farm)
+}
+
+/// What lies in it, but for its configuration.
+fn top(tree: &Path) -> Result<Vec<u8>, Error> {
+    let entries =
+        fs::read_dir(tree).map_err(|e| Error::Input(format!("{}: {e}", tree.display())))?;
+    let mut names: Vec<_> = entries
+        .flatten()
+        .map(|e| e.file_name())
+        .filter(|name| !name.as_bytes().starts_with(b".config"))
+        .collect();
+    names.sort();
+    let mut out = Vec::new();
+    for name in names {
+        out.extend_from_slice(name.as_bytes());
+        out.push(0);
+    }
+    Ok(out)
+}
+
+/// Files that git follows or would; none if it is no checkout.
+fn listed(tree: &Path) -> Option<Vec<u8>> {
+    if !tree.join(".git").exists() {
+        return None;
+    }
+    let mut git = Command::new("git");
+    for name in ["GIT_DIR", "GIT_WORK_TREE", "GIT_INDEX_FILE"] {
+        git.env_remove(name);
+    }
+    let output = git
+        .arg("-C")
+        .arg(tree)
+        .args([
+            "ls-files",
+            "-z",
+            "--cached",
+            "--others",
+            "--exclude-standard",
+        ])
+        .output()
+        .ok()?;
+    (output.status.success() && !output.stdout.is_empty()).then_some(output.stdout)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::Version;
+
+    fn tree(files: &[&str]) -> tempfile::TempDir {
+        let dir = tempfile::tempdir().unwrap();
+        for file in files {
+            let path = dir.path().join(file);
+            fs::create_dir_all(path.parent().unwrap()).unwrap();
+            fs::write(path, file).unwrap();
+        }
+        dir
+    }
+
+    fn built_from(dir: &Path, cache: &Path) -> PathBuf {
+        let made = Source {
+            dir: dir.to_owned(),
+            version: Version::parse("VERSION = 6\nPATCHLEVEL = 12\n").unwrap(),
+            kind: kind(dir).unwrap(),
+        };
+        source(&made, cache).unwrap()
+    }
+
+    #[test]
+    fn a_configuration_in_the_way_is_hidden() {
+        let dir = tree(&["Makefile", "lib/a.c", ".config"]);
+        let cache = tempfile::tempdir().unwrap();
+        assert_eq!(kind(dir.path()), Ok(Kind::Configured));
+        let farm = built_from(dir.path(), cache.path());
+        assert!(!farm.join(".config").exists());
+        assert_eq!(fs::read_to_string(farm.join("lib/a.c")).unwrap(), "lib/a.c");
+        // A file that comes later is seen.
+        fs::write(dir.path().join("Kbuild"), "").unwrap();
+        assert!(built_from(dir.path(), cache.path()).join("Kbuild").exists());
+    }
+
+    #[test]
+    fn a_checkout_that_was_built_in_shows_its_sources_only() {
+        let dir = tree(&[
+            "Makefile",
+            "lib/a.c",
+            "lib/a.o",
+            "include/config/x",
+            ".config",
+        ]);
+        assert_eq!(kind(dir.path()), Err("include/config"));
+        fs::write(
+            dir.path().join(".gitignore"),
+            "*.o\n.config\ninclude/config/\n",
+        )
+        .unwrap();
+        let git = |args: &[&str]| {
+            let done = Command::new("git")
+                .arg("-C")
+                .arg(dir.path())
+                .args(args)
+                .output();
+            assert!(done.unwrap().status.success(), "git {args:?}");
+        };
+        git(&["init", "-q"]);
+        git(&["add", "."]);
+        assert_eq!(kind(dir.path()), Ok(Kind::Git));
+        let cache = tempfile::tempdir().unwrap();
+        let farm = built_from(dir.path(), cache.path());
+        assert!(farm.join("lib/a.c").exists() && !farm.join("lib/a.o").exists());
+        assert!(!farm.join("include").exists());
+        assert_eq!(built_from(dir.path(), cache.path()), farm);
+    }
+
+    #[test]
+    fn a_clean_tree_is_built_from_as_it_is() {
+        let dir = tree(&["Makefile"]);
+        let cache = tempfile::tempdir().unwrap();
+        assert_eq!(built_from(dir.path(), cache.path()), dir.path());
+    }
+}

@@ -1,0 +1,97 @@
+//! A cipher of the tree's crypto API as an operation of a load (`tree/stream.c`).
+
+use std::ffi::{c_char, c_void, CStr, CString};
+use std::ptr;
+
+use kiln_kernel::cpu::{self, GateFn};
+use kiln_kernel::load::{OpCrypt, Operation};
+
+use crate::{Error, Host};
+
+/// `struct kiln_stream_open`.
+#[repr(C)]
+struct Open {
+    driver: *const c_char,
+    key: *const u8,
+    key_len: u32,
+    slots: u32,
+    sleeps: u32,
+    stream: *mut c_void,
+    name: [c_char; 128],
+}
+
+/// An open cipher with its key, and requests to have in flight.
+pub struct Stream {
+    raw: *mut c_void,
+    crypt: OpCrypt,
+    close: GateFn,
+    slots: u32,
+    driver: String,
+}
+
+impl Stream {
+    /// Opens a driver, or the best one of an algorithm. Requests of a task sleep and may be backlogged, those of a
+    /// softirq do neither.
+    ///
+    /// # Errors
+    /// The tree has none, or it refuses the key.
+    pub fn open(
+        host: &mut Host,
+        driver: &str,
+        key: &[u8],
+        slots: u32,
+        sleeps: bool,
+    ) -> Result<Stream, Error> {
+        let name = CString::new(driver).map_err(|e| Error::Input(e.to_string()))?;
+        let mut open = Open {
+            driver: name.as_ptr(),
+            key: key.as_ptr(),
+            key_len: key.len() as u32,
+            slots,
+            sleeps: u32::from(sleeps),
+            stream: ptr::null_mut(),
+            name: [0; 128],
+        };
+        // SAFETY: the function takes this structure; the others have these types.
+        let (result, crypt, close) = unsafe {
+            (
+                host.call("kiln_glue_stream_open", (&raw mut open).cast())?,
+                host.image.function("kiln_glue_stream_crypt")?,
+                host.image.function("kiln_glue_stream_close")?,
+            )
+        };
+        if result != 0 {
+            let e = std::io::Error::from_raw_os_error(-(result as i64) as i32);
+            return Err(Error::Input(format!(
+                "the tree does not open '{driver}': {e}"
+            )));
+        }
+        // SAFETY: a C string, of which the tree's copy always has an end.
+        let driver = unsafe { CStr::from_ptr(open.name.as_ptr()) };
+        Ok(Stream {
+            raw: open.stream,
+            crypt,
+            close,
+            slots,
+            driver: driver.to_string_lossy().into_owned(),
+        })
+    }
+
+    /// The driver's name.
+    pub fn driver(&self) -> &str {
+        &self.driver
+    }
+
+    /// For a load, which must not outlive this.
+    pub fn operation(&self) -> Operation {
+        // SAFETY: what `struct kiln_op` asks for, by the tree's own code.
+        unsafe { Operation::new(self.crypt, self.raw, self.slots) }
+    }
+}
+
+impl Drop for Stream {
+    fn drop(&mut self) {
+        // SAFETY: open, nothing in flight; closed once, on the CPU that opened it.
+        unsafe { cpu::gate(self.close, self.raw) };
+    }
+}

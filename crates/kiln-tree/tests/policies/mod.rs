@@ -1,0 +1,152 @@
+//! Trees with another FPU policy, made from 6.12 by edits: an overlay of links in which the edited files are real.
+
+use std::fs;
+use std::path::Path;
+use std::process::Command;
+
+/// In this function of this file, `from` becomes `to`. An empty function is the whole file.
+pub struct Edit {
+    pub file: &'static str,
+    pub function: &'static str,
+    pub from: &'static str,
+    pub to: &'static str,
+}
+
+const CORE: &str = "arch/x86/kernel/fpu/core.c";
+
+const fn edit(function: &'static str, from: &'static str, to: &'static str) -> Edit {
+    Edit {
+        file: CORE,
+        function,
+        from,
+        to,
+    }
+}
+
+const BEGIN: &str = "kernel_fpu_begin_mask";
+const END: &str = "kernel_fpu_end";
+const USABLE: &str = "irq_fpu_usable";
+const TAKEN: &str = "this_cpu_read(in_kernel_fpu)";
+
+/// Sections disable softirqs, unless interrupts are off anyway: since 6.15.
+pub const BH_OFF: &[Edit] = &[
+    edit(
+        BEGIN,
+        "preempt_disable();",
+        "if (!irqs_disabled())\n\t\tfpregs_lock();",
+    ),
+    edit(
+        END,
+        "preempt_enable();",
+        "if (!irqs_disabled())\n\t\tfpregs_unlock();",
+    ),
+];
+
+/// Who finds a section in progress saves its registers to an area of the CPU's, and restores them at the end.
+pub const NESTED: &[Edit] = &[
+    edit(
+        "",
+        "bool irq_fpu_usable(void)",
+        "static DEFINE_PER_CPU_ALIGNED(struct fpstate, nested_fpstate);\n\n\
+         /* What kernel code touches; tiles and keys are the user's alone. */\n\
+         static u64 nested_mask(void)\n{\n\
+         \treturn fpu_kernel_cfg.max_features &\n\
+         \t       (XFEATURE_MASK_FPSSE | XFEATURE_MASK_YMM | XFEATURE_MASK_AVX512);\n}\n\n\
+         static void nested_save(void)\n{\n\
+         \tstruct fpstate *st = this_cpu_ptr(&nested_fpstate);\n\n\
+         \tst->xfeatures = nested_mask();\n\
+         \tos_xsave(st);\n}\n\n\
+         static void nested_restore(void)\n{\n\
+         \tos_xrstor(this_cpu_ptr(&nested_fpstate), nested_mask());\n}\n\n\
+         bool irq_fpu_usable(void)",
+    ),
+    edit(USABLE, TAKEN, "false"),
+    edit(
+        BEGIN,
+        "WARN_ON_FPU(this_cpu_read(in_kernel_fpu));",
+        "if (this_cpu_read(in_kernel_fpu)) {\n\
+         \t\tWARN_ON_FPU(in_task());\n\t\tnested_save();\n\t\tgoto sane;\n\t}",
+    ),
+    edit(
+        BEGIN,
+        "this_cpu_write(in_kernel_fpu, true);",
+        "if (in_task())\n\t\tthis_cpu_write(in_kernel_fpu, true);",
+    ),
+    edit(
+        BEGIN,
+        "__cpu_invalidate_fpregs_state();",
+        "__cpu_invalidate_fpregs_state();\nsane:",
+    ),
+    edit(END, "WARN_ON_FPU(!this_cpu_read(in_kernel_fpu));", ""),
+    edit(
+        END,
+        "this_cpu_write(in_kernel_fpu, false);",
+        "if (!in_task() && this_cpu_read(in_kernel_fpu))\n\t\tnested_restore();\n\
+         \telse\n\t\tthis_cpu_write(in_kernel_fpu, false);",
+    ),
+];
+
+/// A softirq may always, and nobody saves anything.
+pub const BROKEN: &[Edit] = &[
+    edit(USABLE, TAKEN, "false"),
+    edit(BEGIN, "WARN_ON_FPU(this_cpu_read(in_kernel_fpu));", ""),
+    edit(END, "WARN_ON_FPU(!this_cpu_read(in_kernel_fpu));", ""),
+];
+
+/// Makes `overlay` the tree with these edits. What was there, an earlier overlay, is replaced; files whose content stays
+/// keep their time, so that what was built of them stays.
+///
+/// # Panics
+/// The tree is not one that the edits were made for: a pattern is not found exactly once.
+pub fn overlay(tree: &Path, overlay: &Path, edits: &[Edit]) {
+    let tree = fs::canonicalize(tree).expect("the tree is there");
+    if !overlay.join("Makefile").exists() {
+        let _ = fs::remove_dir_all(overlay);
+        fs::create_dir_all(overlay.parent().expect("not the root")).expect("a place for it");
+        let copied = Command::new("cp")
+            .arg("-as")
+            .args([&tree, overlay])
+            .status();
+        assert!(copied.expect("cp runs").success(), "{}", overlay.display());
+    }
+    let text = fs::read_to_string(tree.join(CORE)).expect("the FPU core is there");
+    let edited = edits.iter().fold(text, |text, e| {
+        assert_eq!(e.file, CORE);
+        apply(&text, e)
+    });
+    let path = overlay.join(CORE);
+    let is_link = path.is_symlink();
+    if !is_link && fs::read_to_string(&path).is_ok_and(|old| old == edited) {
+        return;
+    }
+    let _ = fs::remove_file(&path);
+    fs::write(&path, edited).expect("the overlay can be written");
+}
+
+fn apply(text: &str, e: &Edit) -> String {
+    let (start, end) = match e.function {
+        "" => (0, text.len()),
+        name => {
+            // A definition begins its line and ends with the first brace that begins one.
+            let head = format!(" {name}(");
+            let at = text
+                .match_indices(&head)
+                .map(|(at, _)| text[..at].rfind('\n').map_or(0, |n| n + 1))
+                .find(|&at| {
+                    let line = text[at..].lines().next().unwrap_or("");
+                    line.starts_with(|c: char| c.is_ascii_alphabetic()) && !line.ends_with(';')
+                })
+                .unwrap_or_else(|| panic!("{} has no function {name}", e.file));
+            let length = text[at..].find("\n}\n").expect("a function ends");
+            (at, at + length)
+        }
+    };
+    let found = text[start..end].matches(e.from).count();
+    assert_eq!(
+        found, 1,
+        "{}, {}: {:?} is there {found} times",
+        e.file, e.function, e.from
+    );
+    let body = text[start..end].replacen(e.from, e.to, 1);
+    format!("{}{body}{}", &text[..start], &text[end..])
+}

@@ -1,0 +1,43 @@
+//! How commands that take a kernel tree are told what to build.
+
+use std::path::Path;
+
+use clap::Args;
+use kiln_kbuild::Compiler;
+use kiln_lab::Error;
+use kiln_tree::{Config, Source};
+
+/// The same for each of them.
+#[derive(Args)]
+pub struct TreeBuildArgs {
+    /// The compiler that builds the tree [default: KILN_CC, or cc, gcc, clang]
+    #[arg(long, value_name = "CC")]
+    cc: Option<String>,
+    /// A kernel's .config, mitigations included, or 'tree' for the tree's own [default: Kiln's choice]
+    #[arg(long, value_name = "FILE|tree")]
+    config: Option<String>,
+}
+
+impl TreeBuildArgs {
+    /// The tree, what compiles it, and what it is configured as.
+    ///
+    /// # Errors
+    /// Each of them can be something else than it must be.
+    pub fn resolve(&self, dir: &Path) -> Result<(Source, Compiler, Config), Error> {
+        let input = |e: kiln_tree::Error| match e {
+            kiln_tree::Error::Lacks(line) => Error::lacks(line),
+            other => Error::input(other.to_string()),
+        };
+        let source = Source::open(dir).map_err(input)?;
+        let config = match &self.config {
+            Some(which) => Config::find(which, &source).map_err(input)?,
+            None => Config::default(),
+        };
+        let compiler = match &self.cc {
+            Some(name) => Compiler::find(name),
+            None => Compiler::from_env(),
+        };
+        let compiler = compiler.map_err(|e| Error::lacks(e.to_string()))?;
+        Ok((source, compiler, config))
+    }
+}

@@ -1,0 +1,329 @@
+// SPDX-License-Identifier: GPL-2.0-only OR MIT
+/*
+ * What the tree knows of the CPU: its capability words from CPUID, under Kiln's tier
+ * mask, and its alternatives, which follow from them. Compiled by the tree's own build,
+ * like glue.c.
+ */
+#include <linux/kernel.h>
+#include <linux/string.h>
+#include <asm/alternative.h>
+#include <asm/cpufeature.h>
+#include <asm/fpu/api.h>
+#include <asm/fpu/types.h>
+#include <asm/fpu/xstate.h>
+#include <asm/nospec-branch.h>
+#include <asm/processor.h>
+
+int __real_cpu_has_xfeatures(u64 needed, const char **name);
+int __wrap_cpu_has_xfeatures(u64 needed, const char **name);
+
+void kiln_glue_identify_cpu(struct cpuinfo_x86 *c, u32 tier);
+void kiln_glue_alternatives(const void *start, const void *stop, u32 *applied, u32 *left);
+
+static void kiln_cpuid(u32 leaf, u32 subleaf, u32 *r)
+{
+	asm volatile("cpuid"
+		     : "=a"(r[0]), "=b"(r[1]), "=c"(r[2]), "=d"(r[3])
+		     : "a"(leaf), "c"(subleaf));
+}
+
+static u64 kiln_xcr0(void)
+{
+	u32 low, high;
+
+	asm volatile("xgetbv" : "=a"(low), "=d"(high) : "c"(0));
+	return (u64)high << 32 | low;
+}
+
+static void kiln_clear(struct cpuinfo_x86 *c, unsigned int feature)
+{
+	c->x86_capability[feature / 32] &= ~(1u << feature % 32);
+}
+
+static void kiln_set(struct cpuinfo_x86 *c, unsigned int feature)
+{
+	c->x86_capability[feature / 32] |= 1u << feature % 32;
+}
+
+/*
+ * Kiln's tiers, by number, and the features that a CPU without that tier and those above
+ * does not have. The lowest is general registers only, and no extensions of these that
+ * came with the tiers. What every x86-64 CPU has the compiler takes for granted where a
+ * driver asks by a constant: it stays.
+ */
+static const struct {
+	u8 tier;
+	u16 feature;
+} kiln_tier_features[] = {
+	{ 1, X86_FEATURE_XMM2 },
+	{ 1, X86_FEATURE_XMM3 },
+	{ 1, X86_FEATURE_SSSE3 },
+	{ 1, X86_FEATURE_XMM4_1 },
+	{ 1, X86_FEATURE_XMM4_2 },
+	{ 1, X86_FEATURE_AES },
+	{ 1, X86_FEATURE_PCLMULQDQ },
+	{ 1, X86_FEATURE_SHA_NI },
+	{ 2, X86_FEATURE_AVX },
+	{ 2, X86_FEATURE_AVX2 },
+	{ 2, X86_FEATURE_F16C },
+	{ 2, X86_FEATURE_FMA },
+	{ 2, X86_FEATURE_BMI1 },
+	{ 2, X86_FEATURE_BMI2 },
+	{ 2, X86_FEATURE_ADX },
+	{ 2, X86_FEATURE_VAES },
+	{ 2, X86_FEATURE_VPCLMULQDQ },
+#ifdef X86_FEATURE_AVX_VNNI
+	{ 2, X86_FEATURE_AVX_VNNI },
+#endif
+#ifdef X86_FEATURE_AVX_IFMA
+	{ 2, X86_FEATURE_AVX_IFMA },
+#endif
+#ifdef X86_FEATURE_SHA512
+	{ 2, X86_FEATURE_SHA512 },
+#endif
+#ifdef X86_FEATURE_SM3
+	{ 2, X86_FEATURE_SM3 },
+#endif
+#ifdef X86_FEATURE_SM4
+	{ 2, X86_FEATURE_SM4 },
+#endif
+	{ 3, X86_FEATURE_GFNI },
+	{ 3, X86_FEATURE_AVX512F },
+	{ 3, X86_FEATURE_AVX512DQ },
+	{ 3, X86_FEATURE_AVX512CD },
+	{ 3, X86_FEATURE_AVX512BW },
+	{ 3, X86_FEATURE_AVX512VL },
+	{ 3, X86_FEATURE_AVX512IFMA },
+	{ 3, X86_FEATURE_AVX512VBMI },
+	{ 3, X86_FEATURE_AVX512_VBMI2 },
+	{ 3, X86_FEATURE_AVX512_VNNI },
+	{ 3, X86_FEATURE_AVX512_BITALG },
+	{ 3, X86_FEATURE_AVX512_VPOPCNTDQ },
+};
+
+/* State that drivers may not ask for. */
+static u64 kiln_hidden_xfeatures;
+
+static void kiln_mask_tiers(struct cpuinfo_x86 *c, u32 tier)
+{
+	size_t i;
+
+	if (tier < 1)
+		kiln_hidden_xfeatures |= XFEATURE_MASK_SSE;
+	if (tier < 2)
+		kiln_hidden_xfeatures |= XFEATURE_MASK_YMM;
+	if (tier < 3)
+		kiln_hidden_xfeatures |= XFEATURE_MASK_AVX512;
+	for (i = 0; i < ARRAY_SIZE(kiln_tier_features); i++)
+		if (kiln_tier_features[i].tier > tier)
+			kiln_clear(c, kiln_tier_features[i].feature);
+}
+
+/* Some drivers ask only this. The FPU core itself saves all there is, masked or not. */
+int __wrap_cpu_has_xfeatures(u64 needed, const char **name)
+{
+	if (!(needed & kiln_hidden_xfeatures))
+		return __real_cpu_has_xfeatures(needed, name);
+	if (name)
+		*name = "masked state";
+	return 0;
+}
+
+/* The words that stand for a CPUID register, the features that follow from them. */
+void kiln_glue_identify_cpu(struct cpuinfo_x86 *c, u32 tier)
+{
+	u32 r[4], highest, signature, family;
+	u64 xcr0 = 0;
+
+	kiln_cpuid(0, 0, r);
+	highest = r[0];
+	c->x86_vendor = r[1] == 0x756e6547 ? X86_VENDOR_INTEL :
+			r[1] == 0x68747541 ? X86_VENDOR_AMD : X86_VENDOR_UNKNOWN;
+	kiln_cpuid(1, 0, r);
+	signature = r[0];
+	family = signature >> 8 & 15;
+	c->x86 = family == 15 ? family + (signature >> 20 & 255) : family;
+	c->x86_model = (signature >> 4 & 15) |
+		       (family == 15 || family == 6 ? signature >> 12 & 0xf0 : 0);
+	c->x86_stepping = signature & 15;
+	c->x86_capability[CPUID_1_EDX] = r[3];
+	c->x86_capability[CPUID_1_ECX] = r[2];
+	if (r[2] & 1u << 27)
+		xcr0 = kiln_xcr0();
+	if (highest >= 7) {
+		kiln_cpuid(7, 0, r);
+		c->x86_capability[CPUID_7_0_EBX] = r[1];
+		c->x86_capability[CPUID_7_ECX] = r[2];
+		c->x86_capability[CPUID_7_EDX] = r[3];
+		kiln_cpuid(7, 1, r);
+		c->x86_capability[CPUID_7_1_EAX] = r[0];
+	}
+	if (highest >= 0xd) {
+		kiln_cpuid(0xd, 1, r);
+		c->x86_capability[CPUID_D_1_EAX] = r[0];
+	}
+	kiln_cpuid(0x80000001, 0, r);
+	c->x86_capability[CPUID_8000_0001_EDX] = r[3];
+	c->x86_capability[CPUID_8000_0001_ECX] = r[2];
+	kiln_set(c, X86_FEATURE_ALWAYS);
+	kiln_set(c, X86_FEATURE_REP_GOOD);
+#if defined(CONFIG_MITIGATION_RETPOLINE) || defined(CONFIG_RETPOLINE)
+	/* Indirect calls go the long way, as on a CPU that cannot do with less. */
+	kiln_set(c, X86_FEATURE_RETPOLINE);
+#endif
+	kiln_set(c, X86_FEATURE_CPUID);
+
+	/* What only ring 0 can do, and protection keys, are not this process's. */
+	kiln_clear(c, X86_FEATURE_XSAVES);
+	kiln_clear(c, X86_FEATURE_SMAP);
+	kiln_clear(c, X86_FEATURE_PKU);
+	kiln_clear(c, X86_FEATURE_OSPKE);
+#ifdef X86_FEATURE_XFD
+	kiln_clear(c, X86_FEATURE_XFD);
+#endif
+	if ((xcr0 & (XFEATURE_MASK_SSE | XFEATURE_MASK_YMM)) !=
+	    (XFEATURE_MASK_SSE | XFEATURE_MASK_YMM)) {
+		kiln_clear(c, X86_FEATURE_AVX);
+		kiln_clear(c, X86_FEATURE_AVX2);
+		kiln_clear(c, X86_FEATURE_VAES);
+		kiln_clear(c, X86_FEATURE_VPCLMULQDQ);
+	}
+	if ((xcr0 & XFEATURE_MASK_AVX512) != XFEATURE_MASK_AVX512) {
+		kiln_clear(c, X86_FEATURE_AVX512F);
+		kiln_clear(c, X86_FEATURE_AVX512BW);
+		kiln_clear(c, X86_FEATURE_AVX512DQ);
+		kiln_clear(c, X86_FEATURE_AVX512VL);
+		kiln_clear(c, X86_FEATURE_AVX512IFMA);
+	}
+	kiln_mask_tiers(c, tier);
+	fpu_kernel_cfg.max_features = xcr0;
+	fpu_user_cfg.max_features = xcr0;
+#ifdef XFEATURE_MASK_XTILE
+	/* A task has AMX only once it has asked for it. */
+	xcr0 &= ~(u64)XFEATURE_MASK_XTILE;
+#endif
+	fpu_kernel_cfg.default_features = xcr0;
+	fpu_user_cfg.default_features = xcr0;
+}
+
+/*
+ * Alternatives: instructions that a kernel replaces once it knows its CPU. Applied are
+ * those that follow from a feature of boot_cpu_data. Left as compiled are what belongs to
+ * the native kernel alone (the tree runs as a paravirtual guest), direct calls in place
+ * of those through pv_ops, and a replacement that is longer than its place.
+ */
+static bool kiln_has(u32 feature)
+{
+	return feature == X86_FEATURE_XENPV ||
+	       boot_cpu_data.x86_capability[feature / 32] & 1u << feature % 32;
+}
+
+/* 1: to be applied; 0: not on this CPU; -1: never here. */
+static int kiln_wanted(const struct alt_instr *a)
+{
+#ifdef ALTINSTR_FLAG_INV
+	const u32 feature = a->cpuid & ~ALTINSTR_FLAG_INV;
+	const bool inverted = a->cpuid & ALTINSTR_FLAG_INV;
+#else
+	const u32 feature = a->cpuid;
+	const bool inverted = a->flags & ALT_FLAG_NOT;
+#endif
+#ifdef ALT_FLAG_DIRECT_CALL
+	if (a->flags & ALT_FLAG_DIRECT_CALL)
+		return -1;
+#endif
+	if (feature == X86_FEATURE_XENPV && inverted)
+		return -1;
+	return feature / 32 < NCAPINTS && kiln_has(feature) != inverted;
+}
+
+/* The tree's own memcpy is among what changes. */
+static void kiln_copy(void *to, const void *from, size_t n)
+{
+	asm volatile("rep movsb" : "+D"(to), "+S"(from), "+c"(n) : : "memory");
+}
+
+static void kiln_nops(u8 *at, size_t n)
+{
+	static const u8 nops[][8] = {
+		{ 0x90 },
+		{ 0x66, 0x90 },
+		{ 0x0f, 0x1f, 0x00 },
+		{ 0x0f, 0x1f, 0x40, 0x00 },
+		{ 0x0f, 0x1f, 0x44, 0x00, 0x00 },
+		{ 0x66, 0x0f, 0x1f, 0x44, 0x00, 0x00 },
+		{ 0x0f, 0x1f, 0x80, 0x00, 0x00, 0x00, 0x00 },
+		{ 0x0f, 0x1f, 0x84, 0x00, 0x00, 0x00, 0x00, 0x00 },
+	};
+
+	while (n) {
+		const size_t k = min_t(size_t, n, 8);
+
+		kiln_copy(at, nops[k - 1], k);
+		at += k;
+		n -= k;
+	}
+}
+
+/* Before it has patched all returns a kernel warns of those that are left; none is patched here. */
+extern char warn_thunk_thunk[] __weak;
+
+static bool kiln_only_warns(const struct alt_instr *a, const u8 *from)
+{
+	s32 far;
+
+	if (a->replacementlen != 5 || from[0] != 0xe9)
+		return false;
+	kiln_copy(&far, from + 1, sizeof(far));
+	return from + 5 + far == (const u8 *)warn_thunk_thunk;
+}
+
+static u8 *kiln_site(const struct alt_instr *a)
+{
+	return (u8 *)&a->instr_offset + a->instr_offset;
+}
+
+void kiln_glue_alternatives(const void *start, const void *stop, u32 *applied, u32 *left)
+{
+	const struct alt_instr *a = start, *next, *i;
+
+	for (; a < (const struct alt_instr *)stop; a = next) {
+		u8 *const site = kiln_site(a);
+		size_t room = 0;
+
+		/* Of several for one place the last that is wanted counts. */
+		for (next = a; next < (const struct alt_instr *)stop && kiln_site(next) == site;
+		     next++)
+			room = max_t(size_t, room, next->instrlen);
+		for (i = a; i < next; i++) {
+			const u8 *from = (u8 *)&i->repl_offset + i->repl_offset;
+			const int wanted = kiln_wanted(i);
+			size_t at;
+			s32 far;
+
+			if (wanted < 0 || i->replacementlen > room)
+				++*left;
+			if (wanted < 1 || i->replacementlen > room || kiln_only_warns(i, from))
+				continue;
+			kiln_copy(site, from, i->replacementlen);
+			/* A jump or a call begins a replacement; a return that is a jump may end it. */
+			for (at = 0; at + 5 <= i->replacementlen; at++) {
+				if (from[at] != 0xe8 && from[at] != 0xe9)
+					continue;
+				kiln_copy(&far, from + at + 1, sizeof(far));
+				if ((at || i->replacementlen != 5) &&
+				    from + at + 5 + far != (const u8 *)__x86_return_thunk)
+					continue;
+				far += (s32)(from - site);
+				kiln_copy(site + at + 1, &far, sizeof(far));
+			}
+			kiln_nops(site + i->replacementlen, room - i->replacementlen);
+			++*applied;
+		}
+	}
+#ifdef X86_FEATURE_XCOMPACTED
+	/* What XSAVEC writes. */
+	if (kiln_has(X86_FEATURE_XSAVEC))
+		kiln_set(&boot_cpu_data, X86_FEATURE_XCOMPACTED);
+#endif
+}

@@ -1,0 +1,127 @@
+// SPDX-License-Identifier: GPL-2.0-only OR MIT
+/*
+ * Requests to a cipher of the tree's crypto API, several of which may be in flight:
+ * what a load's operation calls (struct kiln_op). Compiled by the tree's own build, like
+ * glue.c.
+ */
+#include <linux/err.h>
+#include <linux/scatterlist.h>
+#include <linux/slab.h>
+#include <linux/string.h>
+#include <linux/version.h>
+#include <crypto/skcipher.h>
+
+struct kiln_slot {
+	struct skcipher_request *request;
+	struct scatterlist src, dst;
+	u8 iv[16];
+	void (*done)(void *data, int answer);
+	void *data;
+};
+
+struct kiln_stream {
+	struct crypto_skcipher *tfm;
+	u32 slots;
+	struct kiln_slot slot[];
+};
+
+/* crates/kiln-tree/src/stream.rs has the same. */
+struct kiln_stream_open {
+	const char *driver;	/* or an algorithm: its best driver */
+	const u8 *key;
+	u32 key_len;
+	u32 slots;
+	u32 sleeps;		/* requests come from a task, and may be backlogged */
+	struct kiln_stream *stream;	/* result */
+	char name[128];		/* result: the driver's */
+};
+
+u64 kiln_glue_stream_open(struct kiln_stream_open *open);
+u64 kiln_glue_stream_close(struct kiln_stream *stream);
+int kiln_glue_stream_crypt(void *stream, u32 slot, u8 *dst, const u8 *src, size_t len,
+			   const u8 *iv, bool decrypt,
+			   void (*done)(void *data, int answer), void *data);
+
+/* Since 6.3 the callback gets the data, before that the request. */
+#if LINUX_VERSION_CODE >= KERNEL_VERSION(6, 3, 0)
+static void kiln_stream_done(void *data, int answer)
+{
+	struct kiln_slot *slot = data;
+#else
+static void kiln_stream_done(struct crypto_async_request *request, int answer)
+{
+	struct kiln_slot *slot = request->data;
+#endif
+
+	slot->done(slot->data, answer);
+}
+
+u64 kiln_glue_stream_close(struct kiln_stream *stream)
+{
+	u32 i;
+
+	for (i = 0; i < stream->slots; i++)
+		skcipher_request_free(stream->slot[i].request);
+	crypto_free_skcipher(stream->tfm);
+	kfree(stream);
+	return 0;
+}
+
+/* 0, or a negated errno. */
+u64 kiln_glue_stream_open(struct kiln_stream_open *open)
+{
+	const u32 flags = open->sleeps ? CRYPTO_TFM_REQ_MAY_SLEEP | CRYPTO_TFM_REQ_MAY_BACKLOG : 0;
+	struct kiln_stream *stream;
+	u32 i;
+	int error;
+
+	stream = kzalloc(sizeof(*stream) + open->slots * sizeof(stream->slot[0]), GFP_KERNEL);
+	if (!stream)
+		return -ENOMEM;
+	stream->tfm = crypto_alloc_skcipher(open->driver, 0, 0);
+	if (IS_ERR(stream->tfm)) {
+		error = PTR_ERR(stream->tfm);
+		kfree(stream);
+		return error;
+	}
+	error = crypto_skcipher_ivsize(stream->tfm) == 16 ? 0 : -EINVAL;
+	if (!error)
+		error = crypto_skcipher_setkey(stream->tfm, open->key, open->key_len);
+	for (i = 0; i < open->slots && !error; i++) {
+		struct kiln_slot *slot = &stream->slot[i];
+
+		slot->request = skcipher_request_alloc(stream->tfm, GFP_KERNEL);
+		if (!slot->request) {
+			error = -ENOMEM;
+			break;
+		}
+		stream->slots++;
+		sg_init_table(&slot->src, 1);
+		sg_init_table(&slot->dst, 1);
+		skcipher_request_set_callback(slot->request, flags, kiln_stream_done, slot);
+	}
+	if (error) {
+		kiln_glue_stream_close(stream);
+		return error;
+	}
+	strscpy(open->name, crypto_skcipher_driver_name(stream->tfm), sizeof(open->name));
+	open->stream = stream;
+	return 0;
+}
+
+int kiln_glue_stream_crypt(void *arg, u32 n, u8 *dst, const u8 *src, size_t len,
+			   const u8 *iv, bool decrypt,
+			   void (*done)(void *data, int answer), void *data)
+{
+	struct kiln_stream *stream = arg;
+	struct kiln_slot *slot = &stream->slot[n];
+
+	slot->done = done;
+	slot->data = data;
+	memcpy(slot->iv, iv, sizeof(slot->iv));
+	sg_set_buf(&slot->src, src, len);
+	sg_set_buf(&slot->dst, dst, len);
+	skcipher_request_set_crypt(slot->request, &slot->src, &slot->dst, len, slot->iv);
+	return decrypt ? crypto_skcipher_decrypt(slot->request) :
+			 crypto_skcipher_encrypt(slot->request);
+}

@@ -1,0 +1,90 @@
+// SPDX-License-Identifier: GPL-2.0-only OR MIT
+/*
+ * What the kernel's inline functions call under parameters that differ by version and
+ * configuration. The tree's own build compiles this file, so that its headers say
+ * which; a mistake is a compiler's error and no wrong answer.
+ */
+#include <linux/bug.h>
+#include <linux/cpumask.h>
+#include <linux/init.h>
+#include <linux/kernel.h>
+#include <linux/percpu.h>
+#include <linux/sched.h>
+#include <linux/slab.h>
+#include <linux/static_call.h>
+#include <linux/version.h>
+
+void kiln_glue_count(int n);
+void *kiln_alloc(size_t size, gfp_t flags);
+void kiln_warn(unsigned long ip, const char *file, unsigned int line);
+
+/* Since 6.10 with a suffix, since 6.11 from buckets, since 7.1 with a token. */
+#ifdef DECL_BUCKET_PARAMS
+#ifndef DECL_KMALLOC_PARAMS
+#define DECL_KMALLOC_PARAMS(size, b, token) DECL_BUCKET_PARAMS(size, b)
+#endif
+
+void *__kmalloc_node_noprof(DECL_KMALLOC_PARAMS(size, b, token), gfp_t flags, int node)
+{
+	return kiln_alloc(size, flags);
+}
+
+void *__kmalloc_node_track_caller_noprof(DECL_KMALLOC_PARAMS(size, b, token), gfp_t flags,
+					 int node, unsigned long caller)
+{
+	return kiln_alloc(size, flags);
+}
+
+/* With an alignment since kvmalloc_node_align: every block is aligned to its size. */
+#ifdef kvmalloc_node_align
+void *__kvmalloc_node_noprof(DECL_KMALLOC_PARAMS(size, b, token), unsigned long align,
+			     gfp_t flags, int node)
+#else
+void *__kvmalloc_node_noprof(DECL_KMALLOC_PARAMS(size, b, token), gfp_t flags, int node)
+#endif
+{
+	return kiln_alloc(size, flags);
+}
+#endif
+
+/* Since 7.0 a warning with arguments calls instead of trapping. */
+#ifdef HAVE_ARCH_BUG_FORMAT_ARGS
+static void kiln_warn_trap(struct bug_entry *bug, ...)
+{
+#ifdef CONFIG_DEBUG_BUGVERBOSE
+	kiln_warn(_RET_IP_, (const char *)&bug->file_disp + bug->file_disp, bug->line);
+#else
+	kiln_warn(_RET_IP_, NULL, 0);
+#endif
+}
+
+DEFINE_STATIC_CALL(WARN_trap, kiln_warn_trap);
+#endif
+
+/* Since 6.15 a word says that a CPU's FPU may be used; the CPU's own boot sets it. */
+DECLARE_PER_CPU(bool, kernel_fpu_allowed) __weak;
+
+static int __init kiln_allow_fpu(void)
+{
+	int cpu;
+
+	if (&kernel_fpu_allowed)
+		for_each_possible_cpu(cpu)
+			per_cpu(kernel_fpu_allowed, cpu) = true;
+	return 0;
+}
+early_initcall(kiln_allow_fpu);
+
+/*
+ * Since 7.2 the preempt count may be two words with other bits than those of the
+ * host's CPU. Then the tree has a count of its own, to which the services add what
+ * they add to the host's.
+ */
+#ifdef CONFIG_HAS_SEPARATE_PREEMPT_RESCHED_BITS
+DEFINE_PER_CPU_CACHE_HOT(unsigned long, __preempt_count) = PREEMPT_ENABLED;
+
+void kiln_glue_count(int n)
+{
+	__preempt_count_add(n);
+}
+#endif
