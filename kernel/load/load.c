@@ -174,15 +174,23 @@ static void second_task(void *arg)
 	load->second_stopped = true;
 }
 
-u64 kiln_load_attach(void *arg)
+u64 kiln_load_ready(void *arg)
 {
 	struct kiln_load *load = arg;
-	struct cpu *cpu = this_cpu();
 
 	if (load->task.op)
 		op_init(&load->task);
 	if (load->softirq.op)
 		op_init(&load->softirq);
+	return 0;
+}
+
+u64 kiln_load_attach(void *arg)
+{
+	struct kiln_load *load = arg;
+	struct cpu *cpu = this_cpu();
+
+	kiln_load_ready(load);
 	local_irq_disable();
 	cpu->irq_data = load;
 	cpu->softirq_handler[SOFTIRQ_LOAD] = load_softirq;
@@ -190,6 +198,18 @@ u64 kiln_load_attach(void *arg)
 	local_irq_enable();
 	if (load->second.impl)
 		return !kthread_run(second_task, load, "second");
+	return 0;
+}
+
+/* With interrupts that do nothing: what was raised and put has been done. */
+u64 kiln_load_drain(void *arg)
+{
+	struct kiln_load *load = arg;
+
+	while (this_cpu_read(softirq_pending))
+		do_softirq();
+	op_wait(&load->task, 1);
+	op_wait(&load->softirq, 1);
 	return 0;
 }
 
@@ -204,12 +224,7 @@ u64 kiln_load_detach(void *arg)
 	local_irq_disable();
 	cpu->irq_handler = NULL;
 	local_irq_enable();
-	/* What was raised still runs. */
-	while (cpu->softirq_pending)
-		do_softirq();
-	op_wait(&load->task, 1);
-	op_wait(&load->softirq, 1);
-	return 0;
+	return kiln_load_drain(load);
 }
 
 static void task_crypt(struct kiln_load *load)

@@ -225,9 +225,9 @@ pub struct Load<'a> {
     user_found: Pattern,
     user_corrupted: u64,
     /// What the raw pointers of `raw` point to.
-    _plan: Plan,
+    sides: Sides,
+    _second: (Arc<Messages>, Buffers),
     _pattern: Box<(Pattern, Pattern)>,
-    _buffers: [Buffers; 3],
 }
 
 /// What a side needs memory for.
@@ -297,49 +297,76 @@ fn side(
     }
 }
 
-impl<'a> Load<'a> {
-    /// Attach a load to the calling thread's CPU: from now on its interrupts raise
-    /// softirqs that encrypt.
-    pub fn attach(cpu: &'a mut Cpu, plan: Plan) -> Result<Load<'a>, Error> {
-        let soft = plan.softirq.1.clone();
-        let (soft_impl, soft_op) = match plan.softirq.0 {
+/// A task's and the softirqs' parts of a load, which may be changed for others.
+pub struct Sides {
+    task: sys::LoadSide,
+    softirq: sys::LoadSide,
+    seed: u64,
+    spins: u64,
+    /// What the raw pointers point to.
+    _keep: (TaskWork, (Worker, Arc<Messages>)),
+    _buffers: [Buffers; 2],
+}
+
+impl Sides {
+    /// Of what the task does and what softirqs do.
+    pub fn new(task: TaskWork, softirq: (Worker, Arc<Messages>)) -> Result<Sides, Error> {
+        let soft = softirq.1.clone();
+        let (soft_impl, soft_op) = match softirq.0 {
             Worker::Impl(imp) => (Some(imp), None),
             Worker::Op(op) => (None, Some(op)),
         };
-        let second = plan.second.as_ref().map(|(i, m)| (*i, m.clone()));
-        for imp in [
-            soft_impl,
-            Some(plan.fallback),
-            plan.task.implementation(),
-            second.as_ref().map(|s| s.0),
-        ]
-        .into_iter()
-        .flatten()
-        {
-            if !imp.tier().usable() {
-                return Err(Error::Unusable(imp.tier()));
-            }
-        }
-        let (task_impl, task_op, depth, task, seed, spins) = match &plan.task {
+        usable(soft_impl.into_iter().chain(task.implementation()))?;
+        let (task_impl, task_op, depth, messages, seed, spins) = match &task {
             TaskWork::Crypt(imp, messages) => (Some(*imp), None, 0, messages.clone(), 0, 0),
             TaskWork::Ask(op, messages, depth) => (None, Some(*op), *depth, messages.clone(), 0, 0),
             TaskWork::Keep { seed, spins } => (None, None, 0, soft.clone(), *seed, *spins),
         };
         assert!(task_op.is_none_or(|op| (1..=op.slots).contains(&depth)));
-        let (second_impl, second) = match second {
-            Some((imp, messages)) => (Some(imp), messages),
-            None => (None, soft.clone()),
-        };
         let mut buffers = [
-            Buffers::new(task_op, &task),
+            Buffers::new(task_op, &messages),
             Buffers::new(soft_op, &soft),
-            Buffers::new(None, &second),
         ];
-        let mut pattern = Box::new((Pattern::from_seed(seed), Pattern::zero()));
-        let mut raw = Box::new(sys::Load {
-            task: side(task_impl, depth, &task, &mut buffers[0]),
+        Ok(Sides {
+            task: side(task_impl, depth, &messages, &mut buffers[0]),
             softirq: side(soft_impl, 0, &soft, &mut buffers[1]),
-            second: side(second_impl, 0, &second, &mut buffers[2]),
+            seed,
+            spins,
+            _keep: (task, softirq),
+            _buffers: buffers,
+        })
+    }
+}
+
+fn usable(impls: impl IntoIterator<Item = Impl>) -> Result<(), Error> {
+    for imp in impls {
+        if !imp.tier().usable() {
+            return Err(Error::Unusable(imp.tier()));
+        }
+    }
+    Ok(())
+}
+
+impl<'a> Load<'a> {
+    /// Attach a load to the calling thread's CPU: from now on its interrupts raise
+    /// softirqs that encrypt.
+    pub fn attach(cpu: &'a mut Cpu, plan: Plan) -> Result<Load<'a>, Error> {
+        let sides = Sides::new(plan.task, plan.softirq)?;
+        usable(
+            [plan.fallback]
+                .into_iter()
+                .chain(plan.second.as_ref().map(|s| s.0)),
+        )?;
+        let (second_impl, second) = match &plan.second {
+            Some((imp, messages)) => (Some(*imp), messages.clone()),
+            None => (None, sides._keep.1 .1.clone()),
+        };
+        let mut buffers = Buffers::new(None, &second);
+        let mut pattern = Box::new((Pattern::from_seed(sides.seed), Pattern::zero()));
+        let mut raw = Box::new(sys::Load {
+            task: sides.task,
+            softirq: sides.softirq,
+            second: side(second_impl, 0, &second, &mut buffers),
             stop_second: false,
             second_stopped: false,
             fallback: plan.fallback.0,
@@ -349,7 +376,7 @@ impl<'a> Load<'a> {
             step_softirq: false,
             hardirq_hook: None,
             ops: 0,
-            spins,
+            spins: sides.spins,
             pattern: (&raw const pattern.0).cast(),
             found: (&raw mut pattern.1).cast(),
             scalar_fallbacks: 0,
@@ -361,13 +388,42 @@ impl<'a> Load<'a> {
         Ok(Load {
             raw,
             cpu,
-            user: Pattern::from_seed(!seed),
+            user: Pattern::from_seed(!sides.seed),
             user_found: Pattern::zero(),
             user_corrupted: 0,
-            _plan: plan,
+            sides,
+            _second: (second, buffers),
             _pattern: pattern,
-            _buffers: buffers,
         })
+    }
+
+    /// Wait until what softirqs and the task have put is answered. Interrupts do nothing
+    /// meanwhile.
+    pub fn drain(&mut self) {
+        // SAFETY: a field of this Load; volatile, since interrupts read it at any moment.
+        let empty = unsafe { std::ptr::read_volatile(&raw const self.raw.empty) };
+        self.set_empty(true);
+        // SAFETY: the function takes this structure, attached to this CPU.
+        unsafe { cpu::gate(sys::kiln_load_drain, (&raw mut *self.raw).cast()) };
+        self.set_empty(empty);
+    }
+
+    /// Change what task and softirqs do; `sides` is what they did before. Counts are those of
+    /// the sides.
+    pub fn exchange(&mut self, sides: &mut Sides) {
+        // SAFETY: as in `drain`.
+        let empty = unsafe { std::ptr::read_volatile(&raw const self.raw.empty) };
+        self.set_empty(true);
+        self.drain();
+        self.sides.task = self.raw.task;
+        self.sides.softirq = self.raw.softirq;
+        std::mem::swap(&mut self.sides, sides);
+        self.raw.task = self.sides.task;
+        self.raw.softirq = self.sides.softirq;
+        self.raw.spins = self.sides.spins;
+        // SAFETY: as in `drain`; nothing is in flight.
+        unsafe { cpu::gate(sys::kiln_load_ready, (&raw mut *self.raw).cast()) };
+        self.set_empty(empty);
     }
 
     /// The CPU it is attached to.

@@ -182,6 +182,8 @@ extern "C" {
 
     pub fn kiln_load_attach(load: *mut c_void) -> u64;
     pub fn kiln_load_run(load: *mut c_void) -> u64;
+    pub fn kiln_load_drain(load: *mut c_void) -> u64;
+    pub fn kiln_load_ready(load: *mut c_void) -> u64;
     pub fn kiln_load_detach(load: *mut c_void) -> u64;
     #[cfg(test)]
     pub fn kiln_pattern_size() -> usize;
@@ -219,6 +221,7 @@ pub struct OpSlot {
 }
 
 #[repr(C)]
+#[derive(Clone, Copy)]
 pub struct LoadSide {
     pub imp: *const XtsImpl,
     pub op: *const Op,

@@ -220,6 +220,12 @@ struct kiln_load {
 KILN_EXPORT u64 kiln_load_attach(void *load);
 KILN_EXPORT u64 kiln_load_run(void *load);
 KILN_EXPORT u64 kiln_load_detach(void *load);
+/*
+ * While interrupts do nothing (empty): wait for what is under way; get ready after the
+ * host has changed task and softirq.
+ */
+KILN_EXPORT u64 kiln_load_drain(void *load);
+KILN_EXPORT u64 kiln_load_ready(void *load);
 /* Bytes of a pattern: see load.c */
 KILN_EXPORT size_t kiln_pattern_size(void);
 

@@ -3,12 +3,13 @@
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
-use kiln_kernel::cpu::{kiln_tsc_hz, Cpu};
+use kiln_kernel::cpu::kiln_tsc_hz;
 use kiln_kernel::fpu::Policy;
 use kiln_kernel::irq::{Breakpoints, Step, Stepping};
 use kiln_kernel::load::Load;
 use kiln_kernel::xts::Impl;
 
+use super::bench::{idle_load, Bench};
 use super::plan::Plan;
 use super::row::Row;
 use super::run::Outcome;
@@ -22,7 +23,7 @@ const TRACED: u64 = 4;
 
 pub fn run(
     plan: &Plan,
-    cpu: &mut Cpu,
+    bench: &mut Bench,
     stop: &AtomicBool,
     progress: Progress<'_>,
 ) -> Result<Outcome, Error> {
@@ -35,8 +36,8 @@ pub fn run(
             if stop.load(Ordering::Relaxed) {
                 break;
             }
-            progress(done as f64 / runs as f64, policy.name());
-            let row = corrupt(plan, cpu, policy, work, each, stop)?;
+            progress(done as f64 / runs as f64, &plan.name(policy));
+            let row = corrupt(plan, bench, policy, work, each, stop)?;
             outcome.rows.push(row);
             done += 1;
         }
@@ -63,18 +64,44 @@ pub fn run(
 
 fn corrupt(
     plan: &Plan,
-    cpu: &mut Cpu,
+    bench: &mut Bench,
     policy: Policy,
     work: Workload,
     time: Duration,
     stop: &AtomicBool,
 ) -> Result<Row, Error> {
-    let imp = plan.imp.unwrap_or_else(Impl::best);
-    policy.set(cpu);
     let packet = work.packet.min(SHORT_PACKET);
+    if let Some(tree) = plan.tree_of(policy) {
+        policy.set(bench.cpu());
+        let (mut sides, streams) = bench.tree_sides(plan, tree, work, packet)?;
+        let mut load = Load::attach(bench.cpu(), idle_load(plan)?).map_err(lacks)?;
+        load.exchange(&mut sides);
+        let mut row = interrupted(plan, &mut load, policy, (work, packet), time, stop)?;
+        row.imp = streams.driver().into();
+        return Ok(row);
+    }
+    let imp = plan.imp.unwrap_or_else(Impl::best);
     let task = work.task(imp, plan.seed)?;
-    let load = load_plan(plan.seed, task, imp, packet, false)?;
-    let mut load = Load::attach(cpu, load).map_err(|e| Error::lacks(e.to_string()))?;
+    let load = load_plan(plan.seed, task, imp.into(), packet, false)?;
+    policy.set(bench.cpu());
+    let mut load = Load::attach(bench.cpu(), load).map_err(lacks)?;
+    let mut row = interrupted(plan, &mut load, policy, (work, packet), time, stop)?;
+    row.imp = imp.driver().into();
+    Ok(row)
+}
+
+fn lacks(e: kiln_kernel::xts::Error) -> Error {
+    Error::lacks(e.to_string())
+}
+
+fn interrupted(
+    plan: &Plan,
+    load: &mut Load<'_>,
+    policy: Policy,
+    (work, packet): (Workload, usize),
+    time: Duration,
+    stop: &AtomicBool,
+) -> Result<Row, Error> {
     let refused = |e| {
         Error::lacks(format!(
             "this host lets nobody set breakpoints: {e}: use --inject timer"
@@ -97,12 +124,19 @@ fn corrupt(
     }
     let lasted = cpu_time() - had;
     drop(points);
+    load.drain();
     let mut tally = Tally::default();
     let done = load.counts() - before;
-    tally.add(&mut load, done, lasted);
-    let mut row = Row::new(policy, work, packet, &tally, false, kiln_tsc_hz() / 1e6);
-    row.imp = imp.driver();
-    row.inject = plan.inject.name();
+    tally.add(load, done, lasted);
+    let mut row = Row::new(
+        plan,
+        policy,
+        work,
+        packet,
+        &tally,
+        false,
+        kiln_tsc_hz() / 1e6,
+    );
     row.without_throughput();
     Ok(row)
 }

@@ -2,6 +2,7 @@
 //!
 //! | file | its noun |
 //! |---|---|
+//! | `bench.rs` | the CPU, and a tree on it |
 //! | `plan.rs` | what is asked for, and whether it can be had |
 //! | `inject.rs` | where interrupts come from |
 //! | `workload.rs` | what the task and the softirqs encrypt |
@@ -9,6 +10,7 @@
 //! | `tally.rs` | what a policy has counted so far |
 //! | `row.rs` | a row of the policy table |
 //! | `costs.rs` | what sections, their saves and their clock cost without interrupts |
+//! | `answers.rs` | whether the FPU is usable, in every context |
 //! | `breakpoints.rs` | corruption runs at random instructions |
 //! | `step.rs` | proof runs: an interrupt before every instruction |
 //! | `nest.rs` | proof runs: interrupts before every instruction of a softirq |
@@ -16,6 +18,8 @@
 //! | `pairs.rs` | proof runs: one interrupt inside the softirq of another |
 //! | `probe.rs` | one operation under one injection |
 
+mod answers;
+mod bench;
 mod breakpoints;
 mod costs;
 mod inject;
@@ -30,12 +34,14 @@ mod step;
 mod tally;
 mod workload;
 
+pub use answers::{answers, AnswerRow};
+pub use bench::Bench;
 pub use costs::Costs;
 pub use inject::{Inject, Source, Steps};
-pub use plan::{fallback, policies, Plan, BUSIEST_TABLE};
+pub use plan::{contenders, fallback, policies, Contender, Plan, TreeName, BUSIEST_TABLE};
 pub use row::Row;
-pub use run::{run, Outcome};
-pub use step::{prove, Proof, StepRow};
+pub use run::{run, run_on, Outcome};
+pub use step::{prove, prove_on, Proof, StepRow};
 pub use workload::Workload;
 
 /// Told how much of the run is done, from 0 to 1, and what is being measured.

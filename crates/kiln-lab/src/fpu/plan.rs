@@ -1,5 +1,7 @@
 //! What is asked for, and whether it can be had.
 
+use std::borrow::Cow;
+use std::path::PathBuf;
 use std::time::Duration;
 
 use kiln_kernel::cpu::Config;
@@ -14,11 +16,35 @@ use crate::Error;
 /// Interrupts a second up to which throughput is a figure; above it the host's signals are most of what is measured.
 pub const BUSIEST_TABLE: f64 = 4000.0;
 
+/// A policy as asked for.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Contender {
+    /// Kiln's own.
+    Own(Policy),
+    /// `tree:DIR`: a kernel tree's.
+    Tree(PathBuf),
+}
+
+/// The tree in this process, for rows.
+#[derive(Clone, Debug, PartialEq)]
+pub struct TreeName {
+    /// As asked for: `tree:DIR`.
+    pub name: String,
+    /// Such as `6.12.117`.
+    pub version: String,
+    /// Its policy.
+    pub policy: Policy,
+    /// The driver of its tasks and softirqs; none: the best.
+    pub driver: Option<String>,
+}
+
 /// What to run.
 #[derive(Clone, Debug)]
 pub struct Plan {
     /// Policies, each once; the first is the one others are compared with.
     pub policies: Vec<Policy>,
+    /// The tree that one of them is of.
+    pub tree: Option<TreeName>,
     /// Loads of the table.
     pub loads: Vec<Workload>,
     /// Source of interrupts.
@@ -52,6 +78,7 @@ impl Plan {
     pub fn new(seed: u64, quick: bool) -> Plan {
         Plan {
             policies: Policy::all(),
+            tree: None,
             loads: Workload::XTS.to_vec(),
             inject: Inject::Timer,
             irq_rate: 2000.0,
@@ -119,6 +146,19 @@ impl Plan {
         )))
     }
 
+    /// What a policy is called.
+    pub fn name(&self, policy: Policy) -> Cow<'static, str> {
+        match &self.tree {
+            Some(tree) if tree.policy == policy => tree.name.clone().into(),
+            _ => policy.name().into(),
+        }
+    }
+
+    /// The tree, if it is its policy.
+    pub fn tree_of(&self, policy: Policy) -> Option<&TreeName> {
+        self.tree.as_ref().filter(|t| t.policy == policy)
+    }
+
     /// The CPU as asked for.
     pub fn config(&self) -> Config {
         Config {
@@ -129,28 +169,44 @@ impl Plan {
     }
 }
 
-/// Policies from their names, each once; none: all.
-pub fn policies(names: &[String]) -> Result<Vec<Policy>, Error> {
+/// Policies from their names, each once; none: all of Kiln's own.
+pub fn contenders(names: &[String]) -> Result<Vec<Contender>, Error> {
     if names.is_empty() {
-        return Ok(Policy::all());
+        return Ok(Policy::all().into_iter().map(Contender::Own).collect());
     }
     let mut list = Vec::new();
     for name in names {
-        if name.starts_with("tree:") {
-            return Err(Error::input(format!(
-                "--policy {name}: policies of a hosted tree are not part of this build"
-            )));
-        }
-        let policy = name.parse().map_err(|_| {
-            let all = Policy::all();
-            let known: Vec<_> = all.iter().map(|p| p.name()).collect();
-            unknown("policy", name, &known)
-        })?;
-        if !list.contains(&policy) {
-            list.push(policy);
+        let contender = match name.strip_prefix("tree:") {
+            Some("") => {
+                return Err(Error::input(
+                    "--policy tree: name a Linux source tree: tree:DIR",
+                ))
+            }
+            Some(dir) => Contender::Tree(dir.into()),
+            None => Contender::Own(name.parse().map_err(|_| {
+                let all = Policy::all();
+                let mut known: Vec<_> = all.iter().map(|p| p.name()).collect();
+                known.push("tree:DIR");
+                unknown("policy", name, &known)
+            })?),
+        };
+        if !list.contains(&contender) {
+            list.push(contender);
         }
     }
     Ok(list)
+}
+
+/// The same where only Kiln's own will do.
+pub fn policies(names: &[String]) -> Result<Vec<Policy>, Error> {
+    let own = |c| match c {
+        Contender::Own(policy) => Ok(policy),
+        Contender::Tree(dir) => Err(Error::input(format!(
+            "--policy tree:{}: this takes Kiln's own policies only",
+            dir.display()
+        ))),
+    };
+    contenders(names)?.into_iter().map(own).collect()
 }
 
 /// Whether this build has the fallback.
@@ -190,7 +246,14 @@ mod tests {
     fn names() {
         let list = |s: &str| policies(&s.split(',').map(String::from).collect::<Vec<_>>());
         assert_eq!(list("nested,bh-off,nested").unwrap().len(), 2);
-        assert!(list("tree:/x").unwrap_err().to_string().contains("hosted"));
+        assert!(list("tree:/x")
+            .unwrap_err()
+            .to_string()
+            .contains("own policies"));
+        let trees = contenders(&["tree:/x".into(), "legacy".into(), "tree:/x".into()]).unwrap();
+        assert_eq!(trees[0], Contender::Tree("/x".into()));
+        assert_eq!(trees.len(), 2);
+        assert!(contenders(&["tree:".into()]).is_err());
         assert!(list("bh_off").unwrap_err().to_string().contains("'bh-off'"));
         assert!(fallback("cryptd").is_err() && fallback("scalar").is_ok());
     }

@@ -1,21 +1,24 @@
 //! One operation of the task under one injection, from a state that depends on nothing that ran before: what it
 //! finds, a replay finds again.
 
+use std::borrow::Cow;
 use std::fmt;
+use std::rc::Rc;
 use std::sync::Arc;
 
 use kiln_kernel::cpu::Cpu;
 use kiln_kernel::fpu::Policy;
 use kiln_kernel::irq::{Step, Stepping};
-use kiln_kernel::load::{Load, Messages, TaskWork};
+use kiln_kernel::load::{Load, Messages, TaskWork, Worker};
 use kiln_kernel::xts::{Impl, Op};
+use kiln_tree::stream::Stream;
 
 use super::workload::{load_plan, messages};
 use crate::algorithm::op_name;
 use crate::Error;
 
 /// Bytes of a softirq's message.
-const PACKET: usize = 128;
+pub const PACKET: usize = 128;
 /// Iterations for which the pattern is kept.
 const SPINS: u64 = 20;
 /// What `--impl` takes for the task that keeps a pattern in all registers.
@@ -26,6 +29,8 @@ pub const PATTERN: &str = "pattern";
 pub enum Task {
     /// One message.
     Crypt(Impl, Op, Arc<Messages>),
+    /// One message through a tree's crypto API.
+    Ask(Rc<Stream>, Op, Arc<Messages>),
     /// A pattern in every register.
     Keep,
 }
@@ -37,17 +42,18 @@ impl Task {
     }
 
     /// Driver name.
-    pub fn imp(&self) -> &'static str {
+    pub fn imp(&self) -> Cow<'static, str> {
         match self {
-            Task::Crypt(imp, ..) => imp.driver(),
-            Task::Keep => PATTERN,
+            Task::Crypt(imp, ..) => imp.driver().into(),
+            Task::Ask(stream, ..) => stream.driver().to_string().into(),
+            Task::Keep => PATTERN.into(),
         }
     }
 
     /// Operation, if it has one.
     pub fn op(&self) -> Option<&'static str> {
         match self {
-            Task::Crypt(_, op, _) => Some(op_name(*op)),
+            Task::Crypt(_, op, _) | Task::Ask(_, op, _) => Some(op_name(*op)),
             Task::Keep => None,
         }
     }
@@ -55,7 +61,7 @@ impl Task {
     /// Bytes of its message.
     pub fn len(&self) -> Option<usize> {
         match self {
-            Task::Crypt(_, _, messages) => Some(messages.message_len()),
+            Task::Crypt(_, _, messages) | Task::Ask(_, _, messages) => Some(messages.message_len()),
             Task::Keep => None,
         }
     }
@@ -65,7 +71,11 @@ impl Task {
 #[derive(Clone)]
 pub struct Probe {
     pub policy: Policy,
+    /// What rows call it.
+    pub name: Cow<'static, str>,
     pub task: Task,
+    /// Softirqs that encrypt through a tree's crypto API.
+    pub softirq: Option<Rc<Stream>>,
     /// Hardirq handlers open sections, too.
     pub hardirq_fpu: bool,
     pub preempt_full: bool,
@@ -103,12 +113,20 @@ impl Probe {
         self.policy.set(cpu);
         let (task, imp) = match &self.task {
             Task::Crypt(imp, _, messages) => (TaskWork::Crypt(*imp, messages.clone()), *imp),
+            Task::Ask(stream, _, messages) => (
+                TaskWork::Ask(stream.operation(), messages.clone(), 1),
+                Impl::best(),
+            ),
             Task::Keep => {
                 let seed = self.seed;
                 (TaskWork::Keep { seed, spins: SPINS }, Impl::best())
             }
         };
-        let plan = load_plan(self.seed, task, imp, PACKET, self.hardirq_fpu)?;
+        let worker = match &self.softirq {
+            Some(stream) => Worker::Op(stream.operation()),
+            None => imp.into(),
+        };
+        let plan = load_plan(self.seed, task, worker, PACKET, self.hardirq_fpu)?;
         let mut load = Load::attach(cpu, plan).map_err(|e| Error::lacks(e.to_string()))?;
         load.cpu().reset_stats();
         let mut stepping = Stepping::start(load.cpu(), step).map_err(|e| {
@@ -123,6 +141,7 @@ impl Probe {
         let (outer, inner) = stepping.instructions();
         let (injected, masked) = stepping.injected();
         drop(stepping);
+        load.drain();
         let counts = load.counts();
         Ok(Found {
             outer,
@@ -157,7 +176,7 @@ impl Probe {
 /// As flags.
 impl fmt::Display for Probe {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "--policy {} --impl {}", self.policy, self.task.imp())?;
+        write!(f, "--policy {} --impl {}", self.name, self.task.imp())?;
         if let (Some(len), Some(op)) = (self.task.len(), self.task.op()) {
             write!(f, " --len {len} --op {op}")?;
         }

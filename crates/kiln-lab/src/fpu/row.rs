@@ -1,26 +1,32 @@
 //! A row of the policy table. Its field names are a promise (`CLI.md`).
 
+use std::borrow::Cow;
+
 use kiln_kernel::cpu::Histogram;
 use kiln_kernel::fpu::Policy;
 use kiln_measure::Ratio;
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 
 use super::costs::Costs;
+use super::plan::Plan;
 use super::tally::Tally;
 use super::workload::Workload;
 
 /// A policy under a load, with interrupts that encrypt or, the control, with interrupts that do nothing.
-#[derive(Clone, Debug, Serialize)]
+#[derive(Clone, Debug, Serialize, Deserialize)]
 #[allow(missing_docs)] // the names are those of the contract
 pub struct Row {
-    pub policy: &'static str,
-    pub fallback: &'static str,
-    pub load: &'static str,
+    pub policy: Cow<'static, str>,
+    /// Of the tree whose own policy it is.
+    pub version: Option<String>,
+    /// What softirqs do where SIMD is not usable: `scalar`, or `own` of a tree, which knows by itself.
+    pub fallback: Cow<'static, str>,
+    pub load: Cow<'static, str>,
     /// Driver of task and softirqs.
     #[serde(rename = "impl")]
-    pub imp: &'static str,
+    pub imp: Cow<'static, str>,
     /// `timer`, `poisson`, `signal`, `replay` or `breakpoint`.
-    pub inject: &'static str,
+    pub inject: Cow<'static, str>,
     /// Interrupts do nothing.
     pub control: bool,
     /// Time measured: the thread's on its core, without what the host gave to others.
@@ -72,8 +78,9 @@ pub struct Row {
 }
 
 impl Row {
-    /// From a tally. Latencies and throughput are those of the load's messages; `ticks_per_us` of the TSC.
+    /// From a tally of a policy of this plan. Latencies and throughput are those of the load's messages; `ticks_per_us` of the TSC.
     pub fn new(
+        plan: &Plan,
         policy: Policy,
         work: Workload,
         packet: usize,
@@ -94,12 +101,15 @@ impl Row {
         // Patterns have no bytes.
         let rate = tally.rate().filter(|_| work.len > 0);
         let mb = |per_s: f64| per_s * work.len as f64 / 1e6;
+        let tree = plan.tree_of(policy);
+        let later = |n: u64| tree.map(|_| n);
         Row {
-            policy: policy.name(),
-            fallback: "scalar",
-            load: work.name,
-            imp: "",
-            inject: "timer",
+            policy: plan.name(policy),
+            version: tree.map(|t| t.version.clone()),
+            fallback: if tree.is_some() { "own" } else { "scalar" }.into(),
+            load: work.name.into(),
+            imp: "".into(),
+            inject: plan.inject.name().into(),
             control,
             seconds: tally.seconds,
             sections: s.sections,
@@ -127,9 +137,9 @@ impl Row {
             sections_stolen: s.sections_stolen,
             nested_saves: s.nested_saves,
             scalar_fallbacks: c.scalar_fallbacks,
-            async_punts: None,
-            reordered: None,
-            dropped: None,
+            async_punts: later(c.async_punts),
+            reordered: later(c.reordered),
+            dropped: later(c.dropped),
             warnings: s.warnings,
             corrupted: tally.corrupted(),
             user_corrupted: c.user_corrupted,

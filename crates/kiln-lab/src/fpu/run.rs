@@ -1,16 +1,18 @@
 //! The policy table: short slices of interrupts that encrypt and of interrupts that do nothing, by turns, through all
 //! policies round by round, so that a drift of the machine hits all alike.
 
+use std::borrow::Cow;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
-use kiln_kernel::cpu::{kiln_tsc_hz, Config, Cpu};
+use kiln_kernel::cpu::{kiln_tsc_hz, Config};
 use kiln_kernel::fpu::{state_size, Policy};
-use kiln_kernel::load::Load;
+use kiln_kernel::load::{Load, Sides};
 use kiln_kernel::xts::Impl;
 use kiln_measure::Ratio;
 
-use super::inject::Inject;
+use super::bench::Bench;
+use super::inject::{Inject, Source};
 use super::plan::{Plan, BUSIEST_TABLE};
 use super::row::Row;
 use super::tally::Tally;
@@ -41,31 +43,33 @@ pub struct Outcome {
 /// # Errors
 /// A host that gives no emulated CPU, timers or second core.
 pub fn run(plan: &Plan, stop: &AtomicBool, progress: Progress<'_>) -> Result<Outcome, Error> {
-    let mut cpu = boot(plan)?;
+    run_on(plan, &mut Bench::own(plan)?, stop, progress)
+}
+
+/// The same on a CPU that is there.
+///
+/// # Errors
+/// A host that gives no timers or second core; a tree without the driver.
+pub fn run_on(
+    plan: &Plan,
+    bench: &mut Bench,
+    stop: &AtomicBool,
+    progress: Progress<'_>,
+) -> Result<Outcome, Error> {
     let mut outcome = match plan.inject {
-        Inject::Breakpoint => breakpoints::run(plan, &mut cpu, stop, progress)?,
-        _ => table(plan, &mut cpu, stop, progress)?,
+        Inject::Breakpoint => breakpoints::run(plan, bench, stop, progress)?,
+        _ => table(plan, bench, stop, progress)?,
     };
-    // What runs in this process after us finds it as it was.
-    Policy::all()[0].set(&mut cpu);
+    bench.put_back();
     outcome.failed = outcome.rows.iter().any(Row::fails);
     outcome.interrupted = stop.load(Ordering::Relaxed);
     notes(plan, &mut outcome);
     Ok(outcome)
 }
 
-/// The emulated CPU, on this thread.
-pub fn boot(plan: &Plan) -> Result<Cpu, Error> {
-    Cpu::boot(&plan.config()).map_err(|e| {
-        Error::lacks(format!(
-            "cannot make an emulated CPU: {e}: free some memory, and allow arch_prctl"
-        ))
-    })
-}
-
 fn table(
     plan: &Plan,
-    cpu: &mut Cpu,
+    bench: &mut Bench,
     stop: &AtomicBool,
     progress: Progress<'_>,
 ) -> Result<Outcome, Error> {
@@ -75,27 +79,44 @@ fn table(
     let mut outcome = Outcome::default();
     outcome.notes.extend(plan.inject.notes(plan.irq_rate));
     progress(0.0, "empty sections");
-    let costs = costs::of_policies(cpu, &plan.policies, plan.seed, stop);
+    let costs = costs::of_policies(bench.cpu(), &plan.policies, plan.seed, stop);
+    bench.put_back();
     if let Some(clock) = costs::of_clock(imp, 4096, plan.seed, stop) {
         outcome.notes.push(clock_note(imp, &clock));
     }
     for (i, &work) in plan.loads.iter().enumerate() {
         let left = plan.budget.saturating_sub(start.elapsed());
         let share = left / (plan.loads.len() - i) as u32;
-        let task = work.task(imp, plan.seed)?;
-        let mut load = Load::attach(cpu, load_plan(plan.seed, task, imp, work.packet, false)?)
-            .map_err(|e| Error::lacks(e.to_string()))?;
         let part = 1.0 / plan.loads.len() as f64;
         let mut tell = |done: f64| progress((i as f64 + done) * part, work.name);
-        let run = Rounds {
+        bench.put_back();
+        let (tree, streams) = match &plan.tree {
+            Some(tree) => {
+                let (sides, streams) = bench.tree_sides(plan, tree, work, work.packet)?;
+                (Some(sides), Some(streams))
+            }
+            None => (None, None),
+        };
+        let task = work.task(imp, plan.seed)?;
+        let first = load_plan(plan.seed, task, imp.into(), work.packet, false)?;
+        let load = Load::attach(bench.cpu(), first).map_err(|e| Error::lacks(e.to_string()))?;
+        let mut run = Rounds {
             plan,
             work,
             rate,
             share,
+            load,
+            tree,
+            of_tree: false,
         };
-        let (tallies, lost) = run.go(&mut load, stop, &mut tell)?;
-        drop(load);
-        outcome.rows.extend(run.rows(imp, &tallies, &costs));
+        let (tallies, lost) = run.go(stop, &mut tell)?;
+        drop(run);
+        let driver = |policy| match (&streams, plan.tree_of(policy)) {
+            (Some(streams), Some(_)) => streams.driver().into(),
+            _ => imp.driver().into(),
+        };
+        let of_load = rows(plan, work, rate, &driver, &tallies, &costs);
+        outcome.rows.extend(of_load);
         outcome.notes.extend(lost);
     }
     Ok(outcome)
@@ -107,6 +128,10 @@ struct Rounds<'a> {
     work: Workload,
     rate: f64,
     share: Duration,
+    load: Load<'a>,
+    /// What a tree's task and softirqs do, or, while they do it, what Kiln's own do.
+    tree: Option<Sides>,
+    of_tree: bool,
 }
 
 /// Real and control, of each policy.
@@ -114,8 +139,7 @@ type Tallies = Vec<[Tally; 2]>;
 
 impl Rounds<'_> {
     fn go(
-        &self,
-        load: &mut Load<'_>,
+        &mut self,
         stop: &AtomicBool,
         tell: &mut dyn FnMut(f64),
     ) -> Result<(Tallies, Option<String>), Error> {
@@ -123,11 +147,8 @@ impl Rounds<'_> {
         let stopped = || stop.load(Ordering::Relaxed);
         let mut tallies: Tallies = Vec::new();
         tallies.resize_with(self.plan.policies.len(), Default::default);
-        let lost = self.price_of_an_interrupt(load, stop)?;
-        let source = self
-            .plan
-            .inject
-            .start(load.cpu(), self.rate, self.plan.seed)?;
+        let lost = self.price_of_an_interrupt(stop)?;
+        let source = self.source()?;
         let mut rounds = 0;
         while !stopped() && (rounds < ROUNDS || start.elapsed() < self.share) {
             for turn in 0..self.plan.policies.len() {
@@ -137,7 +158,7 @@ impl Rounds<'_> {
                 for half in 0..2 {
                     let control = (half + rounds) % 2 == 1;
                     let tally = &mut tallies[i][usize::from(control)];
-                    tally.slice(load, self.plan.policies[i], control, self.work, SLICE);
+                    self.slice(tally, self.plan.policies[i], control);
                 }
                 tell(start.elapsed().as_secs_f64() / self.share.as_secs_f64());
                 if stopped() {
@@ -150,24 +171,33 @@ impl Rounds<'_> {
         Ok((tallies, lost))
     }
 
+    fn source(&mut self) -> Result<Source, Error> {
+        let plan = self.plan;
+        plan.inject.start(self.load.cpu(), self.rate, plan.seed)
+    }
+
+    /// A slice of a policy, with the work that goes with it.
+    fn slice(&mut self, tally: &mut Tally, policy: Policy, control: bool) {
+        let of_tree = self.plan.tree_of(policy).is_some();
+        if let Some(other) = self.tree.as_mut().filter(|_| of_tree != self.of_tree) {
+            // Under the policy that was in force: what is under way is still answered.
+            self.load.exchange(other);
+            self.of_tree = of_tree;
+        }
+        tally.slice(&mut self.load, policy, control, self.work, SLICE);
+    }
+
     /// Microseconds that an empty interrupt takes from the task: host signal and all.
-    fn price_of_an_interrupt(
-        &self,
-        load: &mut Load<'_>,
-        stop: &AtomicBool,
-    ) -> Result<Option<String>, Error> {
+    fn price_of_an_interrupt(&mut self, stop: &AtomicBool) -> Result<Option<String>, Error> {
         let policy = self.plan.policies[0];
         let mut tallies: [Tally; 2] = Default::default();
         for _ in 0..10 {
             if stop.load(Ordering::Relaxed) {
                 return Ok(None);
             }
-            tallies[0].slice(load, policy, true, self.work, SLICE);
-            let source = self
-                .plan
-                .inject
-                .start(load.cpu(), self.rate, self.plan.seed)?;
-            tallies[1].slice(load, policy, true, self.work, SLICE);
+            self.slice(&mut tallies[0], policy, true);
+            let source = self.source()?;
+            self.slice(&mut tallies[1], policy, true);
             drop(source);
         }
         let irqs = tallies[1].stats.irqs as f64 / tallies[1].seconds;
@@ -184,39 +214,46 @@ impl Rounds<'_> {
             us(r.low)
         )))
     }
+}
 
-    fn rows(&self, imp: Impl, tallies: &Tallies, costs: &[costs::Costs]) -> Vec<Row> {
-        let ticks_per_us = kiln_tsc_hz() / 1e6;
-        let mut rows = Vec::new();
-        for ((&policy, pair), costs) in self.plan.policies.iter().zip(tallies).zip(costs) {
-            for control in [false, true] {
-                let (tally, first) = (
-                    &pair[usize::from(control)],
-                    &tallies[0][usize::from(control)],
-                );
-                let mut row = Row::new(
-                    policy,
-                    self.work,
-                    self.work.packet,
-                    tally,
-                    control,
-                    ticks_per_us,
-                );
-                row.imp = imp.driver();
-                row.inject = self.plan.inject.name();
-                row.set_costs(costs);
-                row.set_ratio(tally.ratio(first));
-                if !control {
-                    row.set_of_control(pair[0].ratio(&pair[1]));
-                }
-                if self.rate > BUSIEST_TABLE {
-                    row.without_throughput();
-                }
-                rows.push(row);
+fn rows(
+    plan: &Plan,
+    work: Workload,
+    rate: f64,
+    driver: &dyn Fn(Policy) -> Cow<'static, str>,
+    tallies: &Tallies,
+    costs: &[costs::Costs],
+) -> Vec<Row> {
+    let ticks_per_us = kiln_tsc_hz() / 1e6;
+    let mut rows = Vec::new();
+    for ((&policy, pair), costs) in plan.policies.iter().zip(tallies).zip(costs) {
+        for control in [false, true] {
+            let (tally, first) = (
+                &pair[usize::from(control)],
+                &tallies[0][usize::from(control)],
+            );
+            let mut row = Row::new(
+                plan,
+                policy,
+                work,
+                work.packet,
+                tally,
+                control,
+                ticks_per_us,
+            );
+            row.imp = driver(policy);
+            row.set_costs(costs);
+            row.set_ratio(tally.ratio(first));
+            if !control {
+                row.set_of_control(pair[0].ratio(&pair[1]));
             }
+            if rate > BUSIEST_TABLE {
+                row.without_throughput();
+            }
+            rows.push(row);
         }
-        rows
     }
+    rows
 }
 
 fn clock_note(imp: Impl, clock: &Ratio) -> String {
@@ -276,9 +313,16 @@ fn notes(plan: &Plan, outcome: &mut Outcome) {
             "throughput is null: above {BUSIEST_TABLE} interrupts a second it is mostly the host's signals"
         ));
     }
-    notes.push(
-        "async_punts, reordered and dropped are null: cryptd is not part of this build".to_string(),
-    );
+    notes.push(match &plan.tree {
+        Some(tree) => format!(
+            "{}: the tree's own code, {}; where its softirqs find no FPU it knows by itself what to do: async_punts \
+             requests went to its own cryptd",
+            tree.name, tree.version
+        ),
+        None => "async_punts, reordered and dropped are null: Kiln's own softirqs use scalar code where SIMD is not \
+                 usable"
+            .to_string(),
+    });
     if let Some(none) = broken(&outcome.rows) {
         notes.push(none);
     }

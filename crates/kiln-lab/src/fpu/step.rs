@@ -1,6 +1,8 @@
 //! Proof runs: an interrupt before every instruction of a section, from the first of `kernel_fpu_begin` to the return
 //! of `kernel_fpu_end`, under every policy, tier, length and direction; and replays of what they find.
 
+use std::borrow::Cow;
+use std::rc::Rc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
@@ -9,12 +11,14 @@ use kiln_kernel::fpu::Policy;
 use kiln_kernel::irq::Step;
 use kiln_kernel::xts::Impl;
 use kiln_kernel::Tier;
-use serde::Serialize;
+use kiln_tree::stream::Stream;
+use serde::{Deserialize, Serialize};
 
+use super::bench::Bench;
 use super::inject::{Inject, Steps};
-use super::plan::Plan;
-use super::probe::{Found, Probe, Task};
-use super::run::boot;
+use super::plan::{Plan, TreeName};
+use super::probe::{Found, Probe, Task, PACKET};
+use super::workload::messages;
 use super::{nest, pairs, single, Progress};
 use crate::Error;
 
@@ -24,15 +28,15 @@ const PAIRS: [u64; 2] = [200, 40];
 const REPLAYS: usize = 3;
 
 /// One policy, task, length and direction.
-#[derive(Clone, Debug, Serialize)]
+#[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct StepRow {
     /// Policy.
-    pub policy: &'static str,
+    pub policy: Cow<'static, str>,
     /// Driver of task and softirqs, or `pattern`: the task that keeps a pattern in all registers.
     #[serde(rename = "impl")]
-    pub imp: &'static str,
+    pub imp: Cow<'static, str>,
     /// `encrypt` or `decrypt`; null for the pattern.
-    pub op: Option<&'static str>,
+    pub op: Option<Cow<'static, str>>,
     /// Bytes of the task's message.
     pub len: Option<usize>,
     /// Instructions of the section without interrupts.
@@ -87,9 +91,9 @@ impl Examined {
     fn new(probe: &Probe, instructions: u64) -> Examined {
         Examined {
             row: StepRow {
-                policy: probe.policy.name(),
+                policy: probe.name.clone(),
                 imp: probe.task.imp(),
-                op: probe.task.op(),
+                op: probe.task.op().map(Cow::Borrowed),
                 len: probe.task.len(),
                 instructions,
                 points: 0,
@@ -128,22 +132,42 @@ impl Examined {
 /// # Errors
 /// A host that gives no emulated CPU or no single steps; a replay of an instruction that is not there.
 pub fn prove(plan: &Plan, stop: &AtomicBool, progress: Progress<'_>) -> Result<Proof, Error> {
-    let mut cpu = boot(plan)?;
+    prove_on(plan, &mut Bench::own(plan)?, stop, progress)
+}
+
+/// The same on a CPU that is there.
+///
+/// # Errors
+/// A host that gives no single steps; a replay of an instruction that is not there; a tree without the driver.
+pub fn prove_on(
+    plan: &Plan,
+    bench: &mut Bench,
+    stop: &AtomicBool,
+    progress: Progress<'_>,
+) -> Result<Proof, Error> {
     let mut proof = match plan.inject {
-        Inject::Step(Steps::At(k)) => replay(plan, &mut cpu, Step::At(k))?,
-        Inject::Step(Steps::Pair(k1, k2)) => replay(plan, &mut cpu, Step::Pair(k1, k2))?,
-        _ => all(plan, &mut cpu, stop, progress)?,
+        Inject::Step(Steps::At(k)) => replay(plan, bench, Step::At(k))?,
+        Inject::Step(Steps::Pair(k1, k2)) => replay(plan, bench, Step::Pair(k1, k2))?,
+        _ => all(plan, bench, stop, progress)?,
     };
-    Policy::all()[0].set(&mut cpu);
+    bench.put_back();
     proof.interrupted = stop.load(Ordering::Relaxed);
     conclude(plan, &mut proof);
     Ok(proof)
 }
 
-fn probe(plan: &Plan, policy: Policy, task: &Task, hardirq_fpu: bool) -> Probe {
+fn probe(
+    plan: &Plan,
+    policy: Policy,
+    task: &Task,
+    softirq: Option<Rc<Stream>>,
+    hardirq_fpu: bool,
+) -> Probe {
     Probe {
         policy,
+        name: plan.name(policy),
         task: task.clone(),
+        softirq,
         hardirq_fpu,
         preempt_full: plan.preempt_full,
         seed: plan.seed,
@@ -174,25 +198,70 @@ fn tasks(plan: &Plan) -> Result<Vec<Task>, Error> {
     Ok(tasks)
 }
 
+/// The same through a tree's crypto API, and the softirqs' requests.
+fn tree_tasks(
+    plan: &Plan,
+    bench: &mut Bench,
+    tree: &TreeName,
+) -> Result<(Vec<Task>, Rc<Stream>), Error> {
+    bench.put_back();
+    let softirq = bench.softirq_stream(plan, tree, PACKET)?;
+    let mut tasks = Vec::new();
+    if plan.pattern || plan.imp.is_none() && tree.driver.is_none() {
+        tasks.push(Task::Keep);
+    }
+    if !plan.pattern {
+        for &len in &plan.lens {
+            for &op in &plan.ops {
+                let messages = messages(plan.seed, 1, op, len, 1)?;
+                let stream = bench.task_stream(tree, &messages)?;
+                tasks.push(Task::Ask(stream, op, messages));
+            }
+        }
+    }
+    Ok((tasks, softirq))
+}
+
+/// What there is to examine under each policy.
+fn probes(plan: &Plan, bench: &mut Bench, hardirq_fpu: bool) -> Result<Vec<Probe>, Error> {
+    let own = tasks(plan)?;
+    let mut probes = Vec::new();
+    for &policy in &plan.policies {
+        match plan.tree_of(policy) {
+            None => {
+                let of = |task| probe(plan, policy, task, None, hardirq_fpu);
+                probes.extend(own.iter().map(of));
+            }
+            Some(tree) => {
+                let (tasks, softirq) = tree_tasks(plan, bench, tree)?;
+                let of = |task| probe(plan, policy, task, Some(softirq.clone()), hardirq_fpu);
+                probes.extend(tasks.iter().map(of));
+            }
+        }
+    }
+    Ok(probes)
+}
+
 fn all(
     plan: &Plan,
-    cpu: &mut Cpu,
+    bench: &mut Bench,
     stop: &AtomicBool,
     progress: Progress<'_>,
 ) -> Result<Proof, Error> {
     let start = Instant::now();
     let stopped = || stop.load(Ordering::Relaxed);
-    let tasks = tasks(plan)?;
-    let total = (plan.policies.len() * tasks.len()) as f64;
+    let probes = probes(plan, bench, false)?;
+    let cpu = bench.cpu();
+    let total = probes.len() as f64;
     let mut done: Vec<(Probe, Examined)> = Vec::new();
     for &policy in &plan.policies {
         let mut replays = REPLAYS;
-        for task in &tasks {
+        for probe in probes.iter().filter(|p| p.policy == policy) {
             if stopped() {
                 break;
             }
-            progress(0.5 * done.len() as f64 / total, policy.name());
-            let probe = probe(plan, policy, task, false);
+            progress(0.5 * done.len() as f64 / total, &probe.name);
+            let probe = probe.clone();
             let mut examined = passes(&probe, cpu, &mut replays)?;
             nest::pass(&probe, cpu, &mut examined)?;
             single::pass(&probe, cpu, &mut examined, plan.quick, &stopped)?;
@@ -286,9 +355,9 @@ pub fn bisect(
 }
 
 /// The one injection.
-fn replay(plan: &Plan, cpu: &mut Cpu, step: Step) -> Result<Proof, Error> {
-    let tasks = tasks(plan)?;
-    let probe = probe(plan, plan.policies[0], &tasks[0], plan.hardirq_fpu);
+fn replay(plan: &Plan, bench: &mut Bench, step: Step) -> Result<Proof, Error> {
+    let probe = probes(plan, bench, plan.hardirq_fpu)?.swap_remove(0);
+    let cpu = bench.cpu();
     let count = probe.count(cpu)?.outer;
     let found = probe.run(cpu, step, true)?;
     if found.injected == 0 {

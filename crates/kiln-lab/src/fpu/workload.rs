@@ -4,7 +4,7 @@ use std::fmt;
 use std::str::FromStr;
 use std::sync::Arc;
 
-use kiln_kernel::load::{self, Messages, TaskWork};
+use kiln_kernel::load::{self, Messages, TaskWork, Worker};
 use kiln_kernel::xts::{Impl, Op};
 use kiln_measure::SplitMix64;
 
@@ -57,11 +57,23 @@ impl Workload {
 
     /// What the task does.
     pub fn task(self, imp: Impl, seed: u64) -> Result<TaskWork, Error> {
-        if self.len == 0 {
-            return Ok(TaskWork::Keep { seed, spins: SPINS });
+        Ok(match self.task_messages(seed)? {
+            None => self.keep(seed),
+            Some(messages) => TaskWork::Crypt(imp, messages),
+        })
+    }
+
+    /// The task's messages, if it has any.
+    pub fn task_messages(self, seed: u64) -> Result<Option<Arc<Messages>>, Error> {
+        match self.len {
+            0 => Ok(None),
+            len => messages(seed, 1, Op::Encrypt, len, 16).map(Some),
         }
-        let messages = messages(seed, 1, Op::Encrypt, self.len, 16)?;
-        Ok(TaskWork::Crypt(imp, messages))
+    }
+
+    /// The pattern's task.
+    pub fn keep(self, seed: u64) -> TaskWork {
+        TaskWork::Keep { seed, spins: SPINS }
     }
 }
 
@@ -114,17 +126,22 @@ pub fn messages(
     .map_err(|e| Error::input(e.to_string()))
 }
 
+/// The softirqs' messages.
+pub fn softirq_messages(seed: u64, packet: usize) -> Result<Arc<Messages>, Error> {
+    messages(seed, 2, Op::Encrypt, packet, 16)
+}
+
 /// A load of a task and softirqs, the softirqs with messages of `packet` bytes.
 pub fn load_plan(
     seed: u64,
     task: TaskWork,
-    imp: Impl,
+    worker: Worker,
     packet: usize,
     hardirq_fpu: bool,
 ) -> Result<load::Plan, Error> {
     Ok(load::Plan {
         task,
-        softirq: (imp.into(), messages(seed, 2, Op::Encrypt, packet, 16)?),
+        softirq: (worker, softirq_messages(seed, packet)?),
         fallback: scalar()?,
         second: None,
         hardirq_fpu,

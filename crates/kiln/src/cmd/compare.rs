@@ -14,6 +14,7 @@ use crate::fault;
 use crate::progress::Progress;
 use crate::session::{Exit, Session};
 use crate::table;
+use crate::tree_args::TreeBuildArgs;
 
 /// Turns of each of two trees: nine or more leave room for one that was disturbed.
 const TURNS: usize = 10;
@@ -69,9 +70,8 @@ pub struct CompareArgs {
     /// Of trees: primitive or api
     #[arg(long, value_name = "LEVEL")]
     level: Option<String>,
-    /// Of trees: the compiler
-    #[arg(long, value_name = "CC")]
-    cc: Option<String>,
+    #[command(flatten)]
+    build: TreeBuildArgs,
 }
 
 /// Why there is nothing to compare.
@@ -240,7 +240,7 @@ fn name(dir: &Path, hosted: &Hosted) -> String {
 }
 
 fn build(args: &CompareArgs, dir: &Path, session: &Session) -> Result<Hosted, Stop> {
-    let hosted = Hosted::build(dir, args.cc.as_deref(), session)?;
+    let hosted = Hosted::build(dir, &args.build, session)?;
     let hosted = hosted.ok_or(Stop::Exit(Exit::Interrupted))?;
     match hosted.failures.first() {
         // What does not build is not to be called slow, nor fast.

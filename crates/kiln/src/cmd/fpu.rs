@@ -2,14 +2,18 @@
 
 use clap::{Args, ValueEnum};
 use kiln_lab::algorithm::{parse_op, usable_impl};
-use kiln_lab::fpu::{self, Inject, Outcome, Plan, Proof, Steps, Workload};
+use kiln_lab::fpu::{
+    self, AnswerRow, Bench, Contender, Inject, Outcome, Plan, Proof, Steps, Workload,
+};
 use kiln_lab::lens::Lens;
 use kiln_lab::record::Facts;
 use kiln_lab::{overhead, Algorithm, Error};
 
+use super::fpu_tree;
 use crate::progress::Progress;
 use crate::session::{Exit, Session};
 use crate::table;
+use crate::tree_args::TreeBuildArgs;
 
 /// What each FPU policy costs while interrupts land inside SIMD code, and whether it loses state.
 #[derive(Args)]
@@ -34,9 +38,11 @@ Examples:
   kiln fpu --policy legacy,bh-off --load xts-16 --irq-rate 4000
   kiln fpu --inject step --policy nested,bh-off
   kiln fpu --inject breakpoint --quick --json
+  kiln fpu --policy legacy,tree:~/linux
   kiln fpu --overhead --policy legacy,bh-off,nested")]
 pub struct FpuArgs {
-    /// legacy, bh-off, nested, nested-v1, preemptible, none [default: all]
+    /// legacy, bh-off, nested, nested-v1, preemptible, none [default: these],
+    /// tree:DIR: a Linux source tree's own code, built and hosted
     #[arg(long, value_delimiter = ',', value_name = "NAME,…")]
     policy: Vec<String>,
     /// What softirqs do where SIMD is not usable: scalar
@@ -78,6 +84,11 @@ pub struct FpuArgs {
     /// The ways to reach a cipher against each other
     #[arg(long)]
     overhead: bool,
+    /// Whether the FPU is usable, in every context, and nothing else
+    #[arg(long)]
+    usable: bool,
+    #[command(flatten)]
+    build: TreeBuildArgs,
 }
 
 #[derive(Clone, Copy, Default, PartialEq, ValueEnum)]
@@ -120,13 +131,24 @@ impl FpuArgs {
             ));
         }
         let pattern = step && self.imp.as_deref() == Some(PATTERN);
+        let contenders = fpu::contenders(&self.policy)?;
+        let own = |c: &&Contender| matches!(c, Contender::Own(_));
+        // A tree has drivers of its own, by names of its own.
         let imp = match self.imp.as_deref() {
-            Some(name) if !pattern => Some(usable_impl(alg, name)?),
+            Some(name) if !pattern && contenders.iter().any(|c| own(&c)) => {
+                Some(usable_impl(alg, name)?)
+            }
             _ => None,
         };
         let lens: Option<Lens> = self.len.as_deref().map(str::parse).transpose()?;
         let plan = Plan {
-            policies: fpu::policies(&self.policy)?,
+            policies: contenders
+                .iter()
+                .filter_map(|c| match c {
+                    Contender::Own(policy) => Some(*policy),
+                    Contender::Tree(_) => None,
+                })
+                .collect(),
             loads: if loads.is_empty() { usual.loads } else { loads },
             inject,
             irq_rate: self.irq_rate.unwrap_or(usual.irq_rate),
@@ -143,7 +165,7 @@ impl FpuArgs {
             slice_us: self.slice_us.unwrap_or(usual.slice_us),
             ..usual
         };
-        plan.checked()
+        Ok(plan)
     }
 }
 
@@ -193,25 +215,85 @@ pub fn run(args: &FpuArgs, session: &Session) -> Result<Exit, Error> {
         return super::overhead::run(&args.overhead_plan(session)?, session);
     }
     let plan = args.plan(session)?;
+    if let Some(order) = &session.child {
+        return fpu_tree::in_child(plan, args.imp.as_deref(), args.what(), order, session);
+    }
+    let contenders = fpu::contenders(&args.policy)?;
+    if contenders.iter().any(|c| matches!(c, Contender::Tree(_))) {
+        return fpu_tree::run(&contenders, &plan, args.what(), &args.build, session);
+    }
+    let plan = plan.checked()?;
     session.settle();
     let facts = Facts::read();
-    match plan.inject {
-        Inject::Step(steps) => prove(&plan, steps, &facts, session),
-        _ => policies(&plan, &facts, session),
+    let mut bench = Bench::own(&plan)?;
+    measured(&plan, &mut bench, args.what(), session)?.emit(&facts, session)
+}
+
+/// What is asked of the policies.
+#[derive(Clone, Copy, PartialEq)]
+pub enum What {
+    Table,
+    Proof(Steps),
+    Answers,
+}
+
+impl FpuArgs {
+    fn what(&self) -> What {
+        match self.inject.parse() {
+            _ if self.usable => What::Answers,
+            Ok(Inject::Step(steps)) => What::Proof(steps),
+            _ => What::Table,
+        }
     }
 }
 
-fn policies(plan: &Plan, facts: &Facts, session: &Session) -> Result<Exit, Error> {
-    let outcome = measure(plan, session)?;
-    session.emit("fpu", facts, &outcome.rows, &outcome.notes, || {
-        format!(
-            "{}\n\n{}\n{}",
-            table::machine(facts),
-            table::fpu::tables(&outcome.rows),
-            table::notes(&outcome.notes, session.seed)
-        )
-    })?;
-    Ok(exit(&outcome))
+/// What came of it, to be printed.
+pub enum Measured {
+    Table(Outcome),
+    Proof(Proof, Steps),
+    Answers(Vec<AnswerRow>),
+}
+
+/// Runs it on a CPU, with a bar.
+pub fn measured(
+    plan: &Plan,
+    bench: &mut Bench,
+    what: What,
+    session: &Session,
+) -> Result<Measured, Error> {
+    let progress = Progress::start();
+    let mut tell = |done: f64, what: &str| progress.report(done, what);
+    Ok(match what {
+        What::Table => Measured::Table(fpu::run_on(plan, bench, &session.stop, &mut tell)?),
+        What::Proof(steps) => {
+            Measured::Proof(fpu::prove_on(plan, bench, &session.stop, &mut tell)?, steps)
+        }
+        What::Answers => Measured::Answers(fpu::answers(plan, bench)),
+    })
+}
+
+impl Measured {
+    /// Sends it out.
+    pub fn emit(&self, facts: &Facts, session: &Session) -> Result<Exit, Error> {
+        match self {
+            Measured::Table(outcome) => {
+                session.emit("fpu", facts, &outcome.rows, &outcome.notes, || {
+                    format!(
+                        "{}\n\n{}\n{}",
+                        table::machine(facts),
+                        table::fpu::tables(&outcome.rows),
+                        table::notes(&outcome.notes, session.seed)
+                    )
+                })?;
+                Ok(exit(outcome))
+            }
+            Measured::Proof(proof, steps) => prove(proof, *steps, facts, session),
+            Measured::Answers(rows) => {
+                session.emit("fpu", facts, rows, &[], || table::fpu::answers(rows))?;
+                Ok(Exit::Done)
+            }
+        }
+    }
 }
 
 /// Measures with a bar.
@@ -227,12 +309,7 @@ pub fn exit(outcome: &Outcome) -> Exit {
     ended(outcome.failed, outcome.interrupted)
 }
 
-fn prove(plan: &Plan, steps: Steps, facts: &Facts, session: &Session) -> Result<Exit, Error> {
-    let progress = Progress::start();
-    let proof: Proof = fpu::prove(plan, &session.stop, &mut |done, what| {
-        progress.report(done, what);
-    })?;
-    drop(progress);
+fn prove(proof: &Proof, steps: Steps, facts: &Facts, session: &Session) -> Result<Exit, Error> {
     let mut notes = proof.notes.clone();
     notes.extend(proof.replays.iter().map(|line| format!("replay: {line}")));
     session.emit("fpu", facts, &proof.rows, &notes, || {

@@ -3,20 +3,18 @@
 use std::ffi::OsString;
 use std::path::Path;
 
-use kiln_kbuild::Compiler;
 use kiln_kernel::cpu::Config;
 use kiln_lab::speed::{Row, Tree};
 use kiln_lab::Error;
 use kiln_tree::child::{self, Order, Watch};
-use kiln_tree::{Built, Host, Plan, Source};
+use kiln_tree::{Built, Host, Plan};
 use serde::Deserialize;
 
 use super::tree::fault;
 use crate::progress::Progress;
 use crate::session::{Exit, Session};
+use crate::tree_args::TreeBuildArgs;
 
-/// What the tree was configured with: Kiln's fragment (`tree/config`).
-const CONFIG: &str = "kiln";
 /// After so many crashes the rest is not tried.
 const CRASHES: usize = 16;
 
@@ -46,20 +44,19 @@ struct Document {
 
 impl Hosted {
     /// Builds and links a tree, with a bar; nothing if interrupted.
-    pub fn build(dir: &Path, cc: Option<&str>, session: &Session) -> Result<Option<Hosted>, Error> {
-        let source = Source::open(dir).map_err(fault)?;
-        let compiler = match cc {
-            Some(name) => Compiler::find(name),
-            None => Compiler::from_env(),
-        };
-        let compiler = compiler.map_err(|e| Error::lacks(e.to_string()))?;
+    pub fn build(
+        dir: &Path,
+        build: &TreeBuildArgs,
+        session: &Session,
+    ) -> Result<Option<Hosted>, Error> {
+        let (source, compiler, config) = build.resolve(dir)?;
         let title = format!("Linux {}, built by {compiler}", source.version);
         let version = source.version.to_string();
         let progress = Progress::start();
         let built = kiln_tree::build(&Plan {
             source,
             compiler,
-            config: kiln_tree::Config::default(),
+            config,
             seed: session.seed,
             stop: &session.stop,
             progress: &|done, what| progress.report(done, what),
@@ -85,6 +82,7 @@ impl Hosted {
     ) -> Result<Result<Measured, Exit>, Error> {
         // The child tells rows by it.
         std::env::set_var(VERSION, &self.version);
+        std::env::set_var(CONFIG, &self.built.config);
         let mut order = Order::new(&self.built.image, session.seed);
         let mut crashes: Vec<String> = Vec::new();
         loop {
@@ -141,17 +139,19 @@ fn failures(built: &Built) -> Vec<String> {
         .collect()
 }
 
-/// By this variable the child knows the tree's version.
+/// By these variables the child knows the tree's version, and what it was configured as.
 const VERSION: &str = "KILN_TREE_VERSION";
+const CONFIG: &str = "KILN_TREE_CONFIG";
 
 /// The child's side: boots the tree as a source of candidates.
 pub fn boot(order: &Order) -> Result<Tree, Error> {
-    let version = std::env::var(VERSION).unwrap_or_else(|_| "unknown".to_string());
+    let said = |name| std::env::var(name).unwrap_or_else(|_| "unknown".to_string());
+    let (version, config) = (said(VERSION), said(CONFIG));
     let host = Host::boot(order, &Config::default()).map_err(fault)?;
     Tree::new(
         host,
         format!("linux-{version}"),
-        CONFIG.to_string(),
+        config,
         &order.skipped,
         order.seed,
     )

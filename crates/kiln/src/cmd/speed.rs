@@ -11,12 +11,15 @@ use kiln_lab::record::Facts;
 use kiln_lab::speed::{self, Level, Op, Outcome, Plan};
 use kiln_lab::Error;
 use kiln_tree::child::Order;
+use kiln_tree::tcrypt::Request;
 
 use super::hosted::{self, Hosted};
+use super::tcrypt;
 
 use crate::progress::Progress;
 use crate::session::{Exit, Session};
 use crate::table;
+use crate::tree_args::TreeBuildArgs;
 
 /// Cycles a byte by implementation, key size and length; all are measured in turn, each figure has an interval.
 #[derive(Args)]
@@ -66,9 +69,14 @@ pub struct SpeedArgs {
     /// A Linux source tree, built and hosted: its implementations become rows
     #[arg(long, value_name = "DIR")]
     tree: Option<PathBuf>,
-    /// The compiler that builds the tree [default: KILN_CC, or cc, gcc, clang]
-    #[arg(long, value_name = "CC", requires = "tree")]
-    cc: Option<String>,
+    /// Run the tree's own tcrypt with this mode and print what it prints
+    #[arg(long, value_name = "MODE", requires = "tree", conflicts_with_all = ["algs", "impls", "len", "baseline"])]
+    tcrypt: Option<u32>,
+    /// With --tcrypt: seconds for each test; 0 counts cycles of a few operations
+    #[arg(long, value_name = "N", default_value_t = 0)]
+    sec: u32,
+    #[command(flatten)]
+    build: TreeBuildArgs,
     /// Compare all with this implementation or provider
     #[arg(long, value_name = "IMPL|PROVIDER")]
     baseline: Option<String>,
@@ -136,6 +144,15 @@ impl SpeedArgs {
 
 /// Runs it.
 pub fn run(args: &SpeedArgs, session: &Session) -> Result<Exit, Error> {
+    if let (Some(mode), Some(dir)) = (args.tcrypt, &args.tree) {
+        let seconds = args.sec;
+        return tcrypt::run(Request { mode, seconds }, dir, &args.build, session);
+    }
+    if args.tree.is_none() && args.build.given() {
+        return Err(Error::input(
+            "--cc and --config build a tree: name it with --tree DIR",
+        ));
+    }
     let plan = args.plan(session)?;
     if let Some(dir) = &args.tree {
         return match &session.child {
@@ -160,7 +177,7 @@ pub fn run(args: &SpeedArgs, session: &Session) -> Result<Exit, Error> {
 
 /// The parent's part: builds the tree, has a child measure, prints.
 fn of_tree(args: &SpeedArgs, dir: &Path, session: &Session) -> Result<Exit, Error> {
-    let hosted = match Hosted::build(dir, args.cc.as_deref(), session)? {
+    let hosted = match Hosted::build(dir, &args.build, session)? {
         Some(hosted) => hosted,
         None => return Ok(Exit::Interrupted),
     };

@@ -1,6 +1,8 @@
 //! The tables of `fpu`.
 
-use kiln_lab::fpu::{Row, StepRow};
+use kiln_lab::fpu::{AnswerRow, Row, StepRow};
+
+use std::path::Path;
 
 use super::{align, figure, plain, text};
 
@@ -8,18 +10,65 @@ fn or_dash(x: Option<f64>) -> String {
     x.map_or("-".to_string(), figure)
 }
 
-/// The broken control is marked.
+/// The broken control is marked; a tree goes by its directory's name and its version.
 fn policy(name: &str) -> String {
-    match name {
-        "none" => "none (broken)".to_string(),
+    match (name, name.strip_prefix("tree:")) {
+        ("none", _) => "none (broken)".to_string(),
+        (_, Some(dir)) => match Path::new(dir).file_name() {
+            Some(last) => last.to_string_lossy().into_owned(),
+            None => name.to_string(),
+        },
         _ => name.to_string(),
     }
 }
 
+/// The answers of each policy: outside a section / with one in progress below. W: opening one is warned of; a dash: it
+/// waits for the section's end.
+pub fn answers(rows: &[AnswerRow]) -> String {
+    let mut policies: Vec<&str> = Vec::new();
+    let mut contexts: Vec<&str> = Vec::new();
+    for r in rows {
+        if !policies.contains(&r.policy.as_str()) {
+            policies.push(&r.policy);
+        }
+        if !contexts.contains(&r.context.as_str()) {
+            contexts.push(&r.context);
+        }
+    }
+    let word = |r: &AnswerRow| match (r.in_section && !r.over_section, r.usable, r.warnings) {
+        (true, ..) => "-".to_string(),
+        (_, usable, warnings) => format!(
+            "{}{}",
+            if usable { "yes" } else { "no" },
+            if warnings > 0 { " W" } else { "" }
+        ),
+    };
+    let mut table = plain();
+    let head = policies.iter().map(|p| policy(p));
+    table.set_header(std::iter::once("context".to_string()).chain(head));
+    for context in contexts {
+        let cell = |name: &&str| {
+            let of = rows
+                .iter()
+                .filter(|r| r.policy == **name && r.context == context);
+            of.map(word).collect::<Vec<_>>().join(" / ")
+        };
+        table.add_row(std::iter::once(context.to_string()).chain(policies.iter().map(cell)));
+    }
+    format!(
+        "Is the FPU usable? outside a section / with one in progress\n\n{}",
+        text(&table)
+    )
+}
+
 /// Figures, then counts, of each load.
 pub fn tables(rows: &[Row]) -> String {
-    let mut loads: Vec<&str> = rows.iter().map(|r| r.load).collect();
-    loads.dedup();
+    let mut loads: Vec<&str> = Vec::new();
+    for r in rows {
+        if !loads.contains(&&*r.load) {
+            loads.push(&r.load);
+        }
+    }
     let mut out = String::new();
     for load in loads {
         let rows: Vec<&Row> = rows
@@ -27,7 +76,16 @@ pub fn tables(rows: &[Row]) -> String {
             .filter(|r| r.load == load && !r.control)
             .collect();
         let timed = rows.iter().any(|r| r.task_mb_per_s.is_some());
-        out.push_str(&format!("{load}, {}\n\n", rows[0].imp));
+        out.push_str(&format!("{load}, {}\n", rows[0].imp));
+        for r in rows.iter().filter(|r| r.version.is_some()) {
+            let version = r.version.as_deref().unwrap_or_default();
+            out.push_str(&format!(
+                "{}: Linux {version}, {}\n",
+                policy(&r.policy),
+                r.imp
+            ));
+        }
+        out.push('\n');
         if timed {
             out.push_str(&figures(&rows));
             out.push('\n');
@@ -73,7 +131,7 @@ fn figures(rows: &[&Row]) -> String {
         let half = || Some(50.0 * (r.of_control_high? - r.of_control_low?));
         let pct = |x: Option<f64>| x.map_or("-".to_string(), |x| format!("{x:.1}%"));
         table.add_row([
-            policy(r.policy),
+            policy(&r.policy),
             or_dash(r.task_mb_per_s),
             pct(r.plus_minus_pct()),
             pct(r.of_control.map(|x| 100.0 * x)),
@@ -91,29 +149,41 @@ fn figures(rows: &[&Row]) -> String {
 
 fn counts(rows: &[&Row]) -> String {
     let mut table = plain();
-    table.set_header([
+    // Only trees have a way to put off what softirqs cannot do.
+    let later = rows.iter().any(|r| r.async_punts.is_some());
+    let mut head = vec![
         "policy",
         "into\nsections",
         "\na second",
         "nested\nsaves",
         "scalar\nfallbacks",
-        "\nwarnings",
-        "\ncorrupted",
-        "user\ncorrupted",
-    ]);
+    ];
+    if later {
+        head.extend(["put\noff", "\ndropped", "out of\norder"]);
+    }
+    head.extend(["\nwarnings", "\ncorrupted", "user\ncorrupted"]);
+    let columns = head.len();
+    table.set_header(head);
+    let count = |n: Option<u64>| n.map_or("-".to_string(), |n| n.to_string());
     for r in rows {
-        table.add_row([
-            policy(r.policy),
+        let mut row = vec![
+            policy(&r.policy),
             r.irqs_in_section.to_string(),
             format!("{:.0}", r.irqs_in_section as f64 / r.seconds),
             r.nested_saves.to_string(),
             r.scalar_fallbacks.to_string(),
+        ];
+        if later {
+            row.extend([count(r.async_punts), count(r.dropped), count(r.reordered)]);
+        }
+        row.extend([
             r.warnings.to_string(),
             r.corrupted.to_string(),
             r.user_corrupted.to_string(),
         ]);
+        table.add_row(row);
     }
-    align(&mut table, 1..8);
+    align(&mut table, 1..columns);
     text(&table)
 }
 
@@ -125,12 +195,12 @@ pub fn proof(rows: &[StepRow]) -> String {
     ]);
     let mut at = 0;
     while at < rows.len() {
-        let same = |r: &&StepRow| (r.policy, r.imp) == (rows[at].policy, rows[at].imp);
+        let same = |r: &&StepRow| (&r.policy, &r.imp) == (&rows[at].policy, &rows[at].imp);
         let group: Vec<&StepRow> = rows[at..].iter().take_while(same).collect();
         let sum = |f: fn(&StepRow) -> u64| group.iter().map(|r| f(r)).sum::<u64>().to_string();
         table.add_row([
-            policy(rows[at].policy),
-            short(rows[at].imp),
+            policy(&rows[at].policy),
+            short(&rows[at].imp),
             sum(|r| r.points),
             sum(|r| r.softirq_points),
             sum(|r| r.singles),
@@ -171,7 +241,7 @@ pub fn replay(rows: &[StepRow]) -> String {
         };
         format!(
             "{}, {}: {} interrupts injected in a section of {} instructions: {verdict}\n",
-            policy(r.policy),
+            policy(&r.policy),
             r.imp,
             r.injected,
             r.instructions
@@ -191,9 +261,9 @@ mod tests {
 
     fn step_row(policy: &'static str, len: usize) -> StepRow {
         StepRow {
-            policy,
-            imp: "xts-aes-vaes-avx512",
-            op: Some("encrypt"),
+            policy: policy.into(),
+            imp: "xts-aes-vaes-avx512".into(),
+            op: Some("encrypt".into()),
             len: Some(len),
             instructions: 100_000,
             points: 100_000,

@@ -1,0 +1,150 @@
+//! The emulated CPU that all runs on, and who encrypts there: Kiln's own or a hosted tree.
+
+use std::rc::Rc;
+
+use kiln_kernel::cpu::Cpu;
+use kiln_kernel::fpu::Policy;
+use kiln_kernel::load::{self, Messages, TaskWork, Worker};
+use kiln_tree::stream::Stream;
+use kiln_tree::Host;
+
+use super::plan::{Plan, TreeName};
+use super::workload::{load_plan, messages, scalar, softirq_messages, Workload};
+use crate::Error;
+
+/// Requests in flight of a tree's softirqs: more than cryptd's queue takes, so that it is the tree that refuses.
+const SLOTS: u32 = 1280;
+/// What a tree's driver is asked for by: the best one.
+const ALGORITHM: &str = "xts(aes)";
+
+/// The calling thread as a CPU.
+pub enum Bench {
+    /// Kiln's own.
+    Own(Cpu),
+    /// A tree's, whose policy is in force when its code runs.
+    Tree(Box<Host>),
+}
+
+impl Bench {
+    /// Boots a CPU of Kiln's own.
+    pub fn own(plan: &Plan) -> Result<Bench, Error> {
+        Cpu::boot(&plan.config()).map(Bench::Own).map_err(|e| {
+            Error::lacks(format!(
+                "cannot make an emulated CPU: {e}: free some memory, and allow arch_prctl"
+            ))
+        })
+    }
+
+    /// The CPU.
+    pub fn cpu(&mut self) -> &mut Cpu {
+        match self {
+            Bench::Own(cpu) => cpu,
+            Bench::Tree(host) => &mut host.cpu,
+        }
+    }
+
+    /// Whether this policy is the tree's.
+    pub fn is_tree(&self, policy: Policy) -> bool {
+        matches!(self, Bench::Tree(host) if host.policy == policy)
+    }
+
+    /// What runs in this process after us finds the policy it expects.
+    pub fn put_back(&mut self) {
+        let policy = match self {
+            Bench::Own(_) => Policy::all()[0],
+            Bench::Tree(host) => host.policy,
+        };
+        policy.set(self.cpu());
+    }
+
+    /// Opens a tree's cipher with the key of these messages.
+    fn stream(
+        &mut self,
+        tree: &TreeName,
+        messages: &Messages,
+        slots: u32,
+        sleeps: bool,
+    ) -> Result<Rc<Stream>, Error> {
+        let Bench::Tree(host) = self else {
+            return Err(Error::lacks("there is no tree in this process"));
+        };
+        let driver = tree.driver.as_deref().unwrap_or(ALGORITHM);
+        Stream::open(host, driver, messages.raw_key(), slots, sleeps)
+            .map(Rc::new)
+            .map_err(|e| Error::input(e.to_string()))
+    }
+
+    /// For softirqs, with messages of `packet` bytes.
+    pub fn softirq_stream(
+        &mut self,
+        plan: &Plan,
+        tree: &TreeName,
+        packet: usize,
+    ) -> Result<Rc<Stream>, Error> {
+        self.stream(tree, &*softirq_messages(plan.seed, packet)?, SLOTS, false)
+    }
+
+    /// For a task that waits for each answer.
+    pub fn task_stream(
+        &mut self,
+        tree: &TreeName,
+        messages: &Messages,
+    ) -> Result<Rc<Stream>, Error> {
+        self.stream(tree, messages, 1, true)
+    }
+
+    /// What a task of the tree and its softirqs do under a load of the table. The streams must outlive the sides.
+    pub fn tree_sides(
+        &mut self,
+        plan: &Plan,
+        tree: &TreeName,
+        work: Workload,
+        packet: usize,
+    ) -> Result<(load::Sides, TreeStreams), Error> {
+        let softirq = self.softirq_stream(plan, tree, packet)?;
+        let mut streams = TreeStreams {
+            softirq,
+            task: None,
+        };
+        let task = match work.task_messages(plan.seed)? {
+            None => work.keep(plan.seed),
+            Some(messages) => {
+                let stream = self.task_stream(tree, &messages)?;
+                let task = TaskWork::Ask(stream.operation(), messages, 1);
+                streams.task = Some(stream);
+                task
+            }
+        };
+        let worker = Worker::Op(streams.softirq.operation());
+        let sides = load::Sides::new(task, (worker, softirq_messages(plan.seed, packet)?))
+            .map_err(|e| Error::lacks(e.to_string()))?;
+        Ok((sides, streams))
+    }
+}
+
+/// A tree's open ciphers, of the softirqs and of the task.
+pub struct TreeStreams {
+    pub softirq: Rc<Stream>,
+    pub task: Option<Rc<Stream>>,
+}
+
+impl TreeStreams {
+    /// The driver's name.
+    pub fn driver(&self) -> String {
+        self.softirq.driver().to_string()
+    }
+}
+
+/// A load of nobody in particular, whose sides a run exchanges for others.
+pub fn idle_load(plan: &Plan) -> Result<load::Plan, Error> {
+    load_plan(
+        plan.seed,
+        TaskWork::Crypt(
+            scalar()?,
+            messages(plan.seed, 1, kiln_kernel::xts::Op::Encrypt, 16, 1)?,
+        ),
+        scalar()?.into(),
+        16,
+        false,
+    )
+}
