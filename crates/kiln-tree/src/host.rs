@@ -140,7 +140,8 @@ impl Host {
             areas: areas.as_ptr(),
             area_size: AREA as u64,
             area_used: image.percpu_end,
-            ns_per_tick: (1e9 / cpu::kiln_tsc_hz() * 2f64.powi(32)) as u64,
+            ns_per_tick: (1e9 / cpu::kiln_tsc_hz() * 2f64.powi(32) / f64::from(order.slow.max(1)))
+                as u64,
             seed: order.seed,
             skipped: skipped.leak().as_ptr(),
             cpus: CPUS,

@@ -21,6 +21,9 @@ const SILENCE: Duration = Duration::from_secs(60);
 /// After so many crashes the rest is not tried.
 const CRASHES: usize = 16;
 
+/// Rounds of a random test, unless told otherwise.
+const USUAL_FUZZ: u32 = 100;
+
 /// Tests of a 6.12, for the bar only.
 const USUAL_TESTS: f64 = 285.0;
 
@@ -75,6 +78,8 @@ pub fn run_all(
     let mut seen = Seen::default();
     let mut order = Order::new(image, plan.seed);
     (order.tests, order.lonely) = (true, true);
+    // A test may wait a minute for another driver's; that is for the tree's own number of rounds.
+    order.slow = 1 + fuzz.unwrap_or(0) / USUAL_FUZZ;
     loop {
         let mut watch = Watch {
             stop: plan.stop,
