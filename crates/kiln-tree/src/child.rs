@@ -35,6 +35,9 @@ pub struct Order {
     pub tests: bool,
     /// Whether nobody but the tree's own tasks ends a wait: one that lasts is told as a deadlock.
     pub lonely: bool,
+    /// So many times slower than the host's the tree's clock goes: its patience is for as much work as it expects.
+    #[serde(default)]
+    pub slow: u32,
     /// Drivers whose tests are left out.
     pub skipped: Vec<String>,
     /// The descriptor for events.
@@ -49,6 +52,7 @@ impl Order {
             seed,
             tests: false,
             lonely: false,
+            slow: 1,
             skipped: Vec::new(),
             events: -1,
         }

@@ -58,6 +58,17 @@ pub enum Event {
         /// Whose test ran; empty: none.
         driver: String,
     },
+    /// What was asked for begins now.
+    Started,
+    /// What the CPU met while the tree tested itself.
+    Interrupts {
+        /// Hardirqs.
+        irqs: u64,
+        /// Of them, with a section in progress.
+        in_section: u64,
+        /// Sections.
+        sections: u64,
+    },
     /// It came to the end.
     Done {
         /// How many ran.

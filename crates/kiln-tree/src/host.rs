@@ -140,7 +140,8 @@ impl Host {
             areas: areas.as_ptr(),
             area_size: AREA as u64,
             area_used: image.percpu_end,
-            ns_per_tick: (1e9 / cpu::kiln_tsc_hz() * 2f64.powi(32)) as u64,
+            ns_per_tick: (1e9 / cpu::kiln_tsc_hz() * 2f64.powi(32) / f64::from(order.slow.max(1)))
+                as u64,
             seed: order.seed,
             skipped: skipped.leak().as_ptr(),
             cpus: CPUS,
@@ -212,9 +213,27 @@ impl Host {
     /// # Errors
     /// The image is of another version.
     pub fn list(&mut self) -> Result<(), Error> {
+        self.list_with(|_| String::new())
+    }
+
+    /// The same, with a line of the protocol that is asked for when the tests are over.
+    pub(crate) fn list_with(
+        &mut self,
+        line: impl FnOnce(&mut Host) -> String,
+    ) -> Result<(), Error> {
         // SAFETY: a function of `boot.c`, which ignores its argument.
         unsafe { self.call("kiln_image_list", ptr::null_mut())? };
+        let line = line(self);
+        self.tell(&line)?;
         let line = format!("{{\"event\":\"done\",\"initcalls\":{}}}\n", self.initcalls);
+        self.tell(&line)
+    }
+
+    /// A line of the protocol to the parent.
+    ///
+    /// # Errors
+    /// It does not listen.
+    pub(crate) fn tell(&mut self, line: &str) -> Result<(), Error> {
         // SAFETY: the descriptor is open for as long as the process lives, and is not closed here.
         let events = unsafe { std::fs::File::from_raw_fd(self.events) };
         let mut events = std::mem::ManuallyDrop::new(events);

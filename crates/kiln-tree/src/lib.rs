@@ -25,6 +25,7 @@ mod selftest;
 mod services;
 mod source;
 pub mod stream;
+pub mod tcrypt;
 mod tools;
 
 use std::collections::BTreeSet;
@@ -42,6 +43,7 @@ pub use fault::Symbols;
 pub use host::{Clock, Host, Loaded, CPUS};
 pub use image::Image;
 pub use row::Row;
+pub use selftest::interrupted;
 pub use source::{Source, Version};
 
 /// What is wanted.
@@ -125,10 +127,18 @@ pub fn build(plan: &Plan) -> Result<Built, Error> {
 /// # Errors
 /// Those of [`build`], and a child that cannot be started.
 pub fn run(plan: &Plan, args: &[OsString]) -> Result<Outcome, Error> {
+    test(plan, args, None)
+}
+
+/// The same with another number of random tests; `args` make this program call [`interrupted`] in the child.
+///
+/// # Errors
+/// As there.
+pub fn test(plan: &Plan, args: &[OsString], fuzz: Option<u32>) -> Result<Outcome, Error> {
     let built = build(plan)?;
     (plan.progress)(0.97, "the tree's self-tests");
     let (mut rows, mut notes) = (built.rows, built.notes);
-    let seen = selftest::run_all(&built.image, plan, args)?;
+    let seen = selftest::run_all(&built.image, plan, args, fuzz)?;
     row::algorithms(&seen, &Symbols::lazily(&built.image), &mut rows, &mut notes);
     for row in &mut rows {
         row.config.clone_from(&built.config);

@@ -40,6 +40,10 @@ pub const LIBRARY_DIRS: [&str; 5] = [
     "lib/mpi",
 ];
 
+/// The tree's benchmark, and what is linked of it.
+const TCRYPT: &str = "crypto/tcrypt.o";
+const BENCHMARK: &str = "crypto/kiln_tcrypt.o";
+
 /// An object of the tree.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Object {
@@ -84,13 +88,13 @@ const IGNORED_ENV: [&str; 14] = [
 pub fn build(plan: &Plan, cache: &Cache, more: &BTreeSet<String>) -> Result<Built, Error> {
     File::create(&cache.log).map_err(|e| Error::io(&cache.log, &e))?;
     let taken = configure(plan, cache)?;
+    let has = |path: &str| cache.source.join(path).exists();
     for (name, text) in GLUE {
         update(&cache.objects.join(format!("lib/{name}.c")), text)?;
     }
     for (name, text) in HEADERS {
         update(&cache.objects.join("lib").join(name), text)?;
     }
-    let has = |path: &str| cache.source.join(path).exists();
     let mut targets: Vec<String> = STACK
         .iter()
         .chain(&LIBRARY_DIRS)
@@ -98,6 +102,8 @@ pub fn build(plan: &Plan, cache: &Cache, more: &BTreeSet<String>) -> Result<Buil
         .map(|dir| format!("{dir}/"))
         .collect();
     targets.extend(GLUE.iter().map(|(name, _)| format!("lib/{name}.o")));
+    // No configuration has it built in: its initcall would run it.
+    targets.extend(has("crypto/tcrypt.c").then(|| TCRYPT.to_string()));
     let library: BTreeSet<&str> = library::USUAL
         .into_iter()
         .chain(more.iter().map(String::as_str))
@@ -115,6 +121,7 @@ pub fn build(plan: &Plan, cache: &Cache, more: &BTreeSet<String>) -> Result<Buil
         (plan.progress)(0.05 + 0.9 * (count / USUAL_STEPS).min(1.0), what);
     })?;
     let failures = failures(&said.text);
+    benchmark(cache)?;
     let objects = objects_of(cache, &library)?;
     for (name, _) in GLUE {
         if cache.objects.join(format!("lib/{name}.o")).is_file() {
@@ -135,6 +142,44 @@ pub fn build(plan: &Plan, cache: &Cache, more: &BTreeSet<String>) -> Result<Buil
         failures,
         taken,
     })
+}
+
+/// tcrypt without its initcall, under names that Kiln can ask for.
+fn benchmark(cache: &Cache) -> Result<(), Error> {
+    let (from, to) = (cache.objects.join(TCRYPT), cache.objects.join(BENCHMARK));
+    if !from.is_file() {
+        let _ = fs::remove_file(to);
+        return Ok(());
+    }
+    let time = |path: &Path| fs::metadata(path).and_then(|m| m.modified()).ok();
+    if time(&to) > time(&from) {
+        return Ok(());
+    }
+    let mut command = Command::new("objcopy");
+    for (name, called) in [
+        ("tcrypt_mod_init", "kiln_glue_tcrypt"),
+        ("mode", "kiln_glue_tcrypt_mode"),
+        ("sec", "kiln_glue_tcrypt_sec"),
+    ] {
+        command.arg(format!("--redefine-sym={name}={called}"));
+        command.arg(format!("--globalize-symbol={called}"));
+    }
+    // Globalising goes by the name before.
+    for name in ["tcrypt_mod_init", "mode", "sec"] {
+        command.arg(format!("--globalize-symbol={name}"));
+    }
+    let output = command
+        .args(["--wildcard", "--remove-section=.initcall*"])
+        .args([&from, &to])
+        .output()
+        .map_err(|e| Error::Lacks(format!("objcopy: {e}: apt-get install binutils")))?;
+    match output.status.success() {
+        true => Ok(()),
+        false => Err(Error::Input(format!(
+            "the tree's {TCRYPT} cannot be used: objcopy: {}",
+            String::from_utf8_lossy(&output.stderr).trim()
+        ))),
+    }
 }
 
 fn configure(plan: &Plan, cache: &Cache) -> Result<Taken, Error> {
@@ -341,6 +386,8 @@ fn objects_of(cache: &Cache, library: &BTreeSet<&str>) -> Result<Vec<Object>, Er
             library: true,
         }));
     }
+    objects.push(stack(BENCHMARK.into()));
+    objects.retain(|o| o.path != TCRYPT);
     let mut seen = HashSet::new();
     objects.retain(|o| seen.insert(o.path.clone()) && cache.objects.join(&o.path).is_file());
     Ok(objects)

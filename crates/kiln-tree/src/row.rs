@@ -126,6 +126,13 @@ pub fn algorithms(seen: &Seen, symbols: &Symbols, rows: &mut Vec<Row>, notes: &m
                 let name = symbols.name(*address);
                 nothing_to_drive.push(name.trim_end_matches("+0x0").to_string());
             }
+            Event::Interrupts {
+                irqs,
+                in_section,
+                sections,
+            } => notes.push(format!(
+                "{irqs} interrupts meanwhile, {in_section} of them in the tree's {sections} sections"
+            )),
             Event::Initcall { address, result } => notes.push(format!(
                 "initcall {} failed with {result}",
                 symbols.name(*address)

@@ -8,7 +8,7 @@ use kiln_lab::Error;
 use kiln_tree::{Config, Source};
 
 /// The same for each of them.
-#[derive(Args)]
+#[derive(Args, Clone, Debug, Default)]
 pub struct TreeBuildArgs {
     /// The compiler that builds the tree [default: KILN_CC, or cc, gcc, clang]
     #[arg(long, value_name = "CC")]
@@ -19,6 +19,11 @@ pub struct TreeBuildArgs {
 }
 
 impl TreeBuildArgs {
+    /// Whether one of them was given.
+    pub fn given(&self) -> bool {
+        self.cc.is_some() || self.config.is_some()
+    }
+
     /// The tree, what compiles it, and what it is configured as.
     ///
     /// # Errors

@@ -10,7 +10,9 @@ pub mod overhead;
 pub mod self_check;
 pub mod speed;
 pub mod survey;
+pub mod tcrypt;
 pub mod test;
+mod test_tree;
 pub mod tree;
 
 use kiln_lab::record::Facts;
@@ -39,6 +41,14 @@ pub fn run(command: Option<Command>, session: &Session) -> Result<Exit, Error> {
 
 /// `test` on all cores there are for it; its record, and how it ended.
 fn run_test(args: &test::TestArgs, session: &Session) -> Result<Exit, Error> {
+    if let Some(dir) = &args.tree {
+        return test_tree::run(args, dir, session);
+    }
+    if args.build.given() {
+        return Err(Error::input(
+            "--cc and --config build a tree: name it with --tree DIR",
+        ));
+    }
     // KTAP lines and a bar on one terminal would run into each other.
     let progress = if session.tty && !session.global.json {
         Progress::none()

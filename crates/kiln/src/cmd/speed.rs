@@ -11,8 +11,10 @@ use kiln_lab::record::Facts;
 use kiln_lab::speed::{self, Level, Op, Outcome, Plan};
 use kiln_lab::Error;
 use kiln_tree::child::Order;
+use kiln_tree::tcrypt::Request;
 
 use super::hosted::{self, Hosted};
+use super::tcrypt;
 
 use crate::progress::Progress;
 use crate::session::{Exit, Session};
@@ -67,6 +69,12 @@ pub struct SpeedArgs {
     /// A Linux source tree, built and hosted: its implementations become rows
     #[arg(long, value_name = "DIR")]
     tree: Option<PathBuf>,
+    /// Run the tree's own tcrypt with this mode and print what it prints
+    #[arg(long, value_name = "MODE", requires = "tree", conflicts_with_all = ["algs", "impls", "len", "baseline"])]
+    tcrypt: Option<u32>,
+    /// With --tcrypt: seconds for each test; 0 counts cycles of a few operations
+    #[arg(long, value_name = "N", default_value_t = 0)]
+    sec: u32,
     #[command(flatten)]
     build: TreeBuildArgs,
     /// Compare all with this implementation or provider
@@ -136,6 +144,15 @@ impl SpeedArgs {
 
 /// Runs it.
 pub fn run(args: &SpeedArgs, session: &Session) -> Result<Exit, Error> {
+    if let (Some(mode), Some(dir)) = (args.tcrypt, &args.tree) {
+        let seconds = args.sec;
+        return tcrypt::run(Request { mode, seconds }, dir, &args.build, session);
+    }
+    if args.tree.is_none() && args.build.given() {
+        return Err(Error::input(
+            "--cc and --config build a tree: name it with --tree DIR",
+        ));
+    }
     let plan = args.plan(session)?;
     if let Some(dir) = &args.tree {
         return match &session.child {

@@ -1,6 +1,7 @@
 //! `kiln test`: is every implementation right?
 
 use std::io::{self, ErrorKind, IsTerminal};
+use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 use clap::Args;
@@ -11,6 +12,8 @@ use kiln_lab::check::ktap::Ktap;
 use kiln_lab::check::suite::{self, Event, Outcome};
 use kiln_lab::check::{fault, Plan};
 use kiln_lab::Error;
+
+use crate::tree_args::TreeBuildArgs;
 
 /// Random cases under each mask, unless told otherwise.
 const FULL: u64 = 1_000_000;
@@ -30,7 +33,8 @@ skipped.
 Examples:
   kiln test --quick
   kiln test 'xts(aes)' --impl xts-aes-aesni --cases 10000000
-  kiln test --seed 7 --case 4711    one random case again")]
+  kiln test --seed 7 --case 4711    one random case again
+  kiln test --tree ~/linux --fuzz 10000    a kernel tree's own testmgr")]
 pub struct TestArgs {
     /// Algorithms, such as 'xts(aes)' [default: all]
     #[arg(value_name = "ALG")]
@@ -44,6 +48,14 @@ pub struct TestArgs {
     /// Random cases under each mask of tiers [default: 1000000, 100000 with --quick]
     #[arg(long, value_name = "N")]
     pub cases: Option<u64>,
+    /// A Linux source tree: its own self-tests, all of them, while interrupts land in its sections
+    #[arg(long, value_name = "DIR")]
+    pub tree: Option<PathBuf>,
+    /// With --tree: repeat each random test so often [default: the tree's own number, 100]
+    #[arg(long, value_name = "N", requires = "tree")]
+    pub fuzz: Option<u32>,
+    #[command(flatten)]
+    pub build: TreeBuildArgs,
 }
 
 /// What the command line says for all commands, and who wants to know how far it is.
