@@ -19,7 +19,7 @@ use crate::Error;
 
 /// How long a policy is interrupted at most.
 const SHORT: Duration = Duration::from_secs(2);
-const LONG: Duration = Duration::from_secs(15);
+const LONG: Duration = Duration::from_secs(24);
 
 /// Messages traced to find what is executed.
 const TRACED: u64 = 4;
