@@ -139,6 +139,7 @@ impl Headers {
             count: u64::from(file.u16(60)?),
             names: 0,
         };
+        file.slice(headers.start, headers.size * headers.count)?;
         let names = headers.at(u64::from(file.u16(62)?));
         headers.names = file.u64(names + 24)?;
         Ok(headers)
@@ -253,7 +254,10 @@ mod tests {
     #[test]
     fn a_truncated_file_is_refused_at_every_length() {
         let bytes = own();
-        for n in (0..64).chain((64..bytes.len()).step_by(bytes.len() / 97)) {
+        for n in (0..64)
+            .chain((64..bytes.len()).step_by(bytes.len() / 97))
+            .chain(bytes.len() - 64..bytes.len())
+        {
             assert!(Elf::parse(bytes[..n].to_vec()).is_err(), "{n}");
         }
     }
