@@ -11,12 +11,13 @@
 #include <asm/fpu/api.h>
 #include <asm/fpu/types.h>
 #include <asm/fpu/xstate.h>
+#include <asm/nospec-branch.h>
 #include <asm/processor.h>
 
 int __real_cpu_has_xfeatures(u64 needed, const char **name);
 int __wrap_cpu_has_xfeatures(u64 needed, const char **name);
 
-void kiln_glue_identify_cpu(struct cpuinfo_x86 *c, u32 tier);
+void kiln_glue_identify_cpu(struct cpuinfo_x86 *c, u32 tiers);
 void kiln_glue_alternatives(const void *start, const void *stop, u32 *applied, u32 *left);
 
 static void kiln_cpuid(u32 leaf, u32 subleaf, u32 *r)
@@ -61,60 +62,68 @@ static const struct {
 	{ 1, X86_FEATURE_XMM4_2 },
 	{ 1, X86_FEATURE_AES },
 	{ 1, X86_FEATURE_PCLMULQDQ },
-	{ 1, X86_FEATURE_SHA_NI },
-	{ 2, X86_FEATURE_AVX },
-	{ 2, X86_FEATURE_AVX2 },
-	{ 2, X86_FEATURE_F16C },
-	{ 2, X86_FEATURE_FMA },
-	{ 2, X86_FEATURE_BMI1 },
-	{ 2, X86_FEATURE_BMI2 },
-	{ 2, X86_FEATURE_ADX },
-	{ 2, X86_FEATURE_VAES },
-	{ 2, X86_FEATURE_VPCLMULQDQ },
+	{ 2, X86_FEATURE_SHA_NI },
+	{ 3, X86_FEATURE_AVX },
+	{ 3, X86_FEATURE_AVX2 },
+	{ 3, X86_FEATURE_F16C },
+	{ 3, X86_FEATURE_FMA },
+	{ 3, X86_FEATURE_BMI1 },
+	{ 3, X86_FEATURE_BMI2 },
+	{ 3, X86_FEATURE_ADX },
+	{ 4, X86_FEATURE_VAES },
+	{ 4, X86_FEATURE_VPCLMULQDQ },
 #ifdef X86_FEATURE_AVX_VNNI
-	{ 2, X86_FEATURE_AVX_VNNI },
+	{ 3, X86_FEATURE_AVX_VNNI },
 #endif
 #ifdef X86_FEATURE_AVX_IFMA
-	{ 2, X86_FEATURE_AVX_IFMA },
+	{ 3, X86_FEATURE_AVX_IFMA },
 #endif
 #ifdef X86_FEATURE_SHA512
-	{ 2, X86_FEATURE_SHA512 },
+	{ 3, X86_FEATURE_SHA512 },
 #endif
 #ifdef X86_FEATURE_SM3
-	{ 2, X86_FEATURE_SM3 },
+	{ 3, X86_FEATURE_SM3 },
 #endif
 #ifdef X86_FEATURE_SM4
-	{ 2, X86_FEATURE_SM4 },
+	{ 3, X86_FEATURE_SM4 },
 #endif
-	{ 3, X86_FEATURE_GFNI },
-	{ 3, X86_FEATURE_AVX512F },
-	{ 3, X86_FEATURE_AVX512DQ },
-	{ 3, X86_FEATURE_AVX512CD },
-	{ 3, X86_FEATURE_AVX512BW },
-	{ 3, X86_FEATURE_AVX512VL },
-	{ 3, X86_FEATURE_AVX512IFMA },
-	{ 3, X86_FEATURE_AVX512VBMI },
-	{ 3, X86_FEATURE_AVX512_VBMI2 },
-	{ 3, X86_FEATURE_AVX512_VNNI },
-	{ 3, X86_FEATURE_AVX512_BITALG },
-	{ 3, X86_FEATURE_AVX512_VPOPCNTDQ },
+	{ 5, X86_FEATURE_GFNI },
+	{ 5, X86_FEATURE_AVX512F },
+	{ 5, X86_FEATURE_AVX512DQ },
+	{ 5, X86_FEATURE_AVX512CD },
+	{ 5, X86_FEATURE_AVX512BW },
+	{ 5, X86_FEATURE_AVX512VL },
+	{ 5, X86_FEATURE_AVX512IFMA },
+	{ 5, X86_FEATURE_AVX512VBMI },
+	{ 5, X86_FEATURE_AVX512_VBMI2 },
+	{ 5, X86_FEATURE_AVX512_VNNI },
+	{ 5, X86_FEATURE_AVX512_BITALG },
+	{ 5, X86_FEATURE_AVX512_VPOPCNTDQ },
 };
 
 /* State that drivers may not ask for. */
 static u64 kiln_hidden_xfeatures;
 
-static void kiln_mask_tiers(struct cpuinfo_x86 *c, u32 tier)
+/* Each tier has all of those before it, but that no other asks for SHA_NI. */
+static bool kiln_sees(u32 tiers, u32 tier)
+{
+	const u32 sha_ni = 1u << 2;
+
+	return tier == 2 ? tiers & sha_ni : (tiers & ~sha_ni) >> tier;
+}
+
+static void kiln_mask_tiers(struct cpuinfo_x86 *c, u32 tiers)
 {
 	size_t i;
 
-	if (tier < 1)
+	if (!kiln_sees(tiers, 1))
 		kiln_hidden_xfeatures |= XFEATURE_MASK_SSE;
-	if (tier < 2)
+	if (!kiln_sees(tiers, 3))
 		kiln_hidden_xfeatures |= XFEATURE_MASK_YMM;
-	if (tier < 3)
+	if (!kiln_sees(tiers, 5))
 		kiln_hidden_xfeatures |= XFEATURE_MASK_AVX512;
 	for (i = 0; i < ARRAY_SIZE(kiln_tier_features); i++)
-		if (kiln_tier_features[i].tier > tier)
+		if (!kiln_sees(tiers, kiln_tier_features[i].tier))
 			kiln_clear(c, kiln_tier_features[i].feature);
 }
 
@@ -129,7 +138,7 @@ int __wrap_cpu_has_xfeatures(u64 needed, const char **name)
 }
 
 /* The words that stand for a CPUID register, the features that follow from them. */
-void kiln_glue_identify_cpu(struct cpuinfo_x86 *c, u32 tier)
+void kiln_glue_identify_cpu(struct cpuinfo_x86 *c, u32 tiers)
 {
 	u32 r[4], highest, signature, family;
 	u64 xcr0 = 0;
@@ -194,7 +203,7 @@ void kiln_glue_identify_cpu(struct cpuinfo_x86 *c, u32 tier)
 		kiln_clear(c, X86_FEATURE_AVX512VL);
 		kiln_clear(c, X86_FEATURE_AVX512IFMA);
 	}
-	kiln_mask_tiers(c, tier);
+	kiln_mask_tiers(c, tiers);
 	fpu_kernel_cfg.max_features = xcr0;
 	fpu_user_cfg.max_features = xcr0;
 #ifdef XFEATURE_MASK_XTILE

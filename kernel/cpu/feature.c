@@ -48,12 +48,14 @@ static const struct need needs[] = {
 	{ KILN_TIER_AESNI, LEAF_1, ECX, BIT(1), "PCLMULQDQ" },
 	{ KILN_TIER_AESNI, LEAF_1, ECX, BIT(9), "SSSE3" },
 	{ KILN_TIER_AESNI, LEAF_1, ECX, BIT(19), "SSE4.1" },
-	{ KILN_TIER_VAES_AVX2, LEAF_1, ECX, BIT(27), "OSXSAVE" },
-	{ KILN_TIER_VAES_AVX2, LEAF_XCR0, EAX, BIT(1) | BIT(2),
+	{ KILN_TIER_AESNI, LEAF_1, ECX, BIT(20), "SSE4.2" },
+	{ KILN_TIER_SHA_NI, LEAF_7, EBX, BIT(29), "SHA" },
+	{ KILN_TIER_AVX2, LEAF_1, ECX, BIT(27), "OSXSAVE" },
+	{ KILN_TIER_AVX2, LEAF_XCR0, EAX, BIT(1) | BIT(2),
 	  "ymm state saved by the operating system" },
-	{ KILN_TIER_VAES_AVX2, LEAF_1, ECX, BIT(28), "AVX" },
-	{ KILN_TIER_VAES_AVX2, LEAF_7, EBX, BIT(5), "AVX2" },
-	{ KILN_TIER_VAES_AVX2, LEAF_7, EBX, BIT(8), "BMI2" },
+	{ KILN_TIER_AVX2, LEAF_1, ECX, BIT(28), "AVX" },
+	{ KILN_TIER_AVX2, LEAF_7, EBX, BIT(5), "AVX2" },
+	{ KILN_TIER_AVX2, LEAF_7, EBX, BIT(8), "BMI2" },
 	{ KILN_TIER_VAES_AVX2, LEAF_7, ECX, BIT(9), "VAES" },
 	{ KILN_TIER_VAES_AVX2, LEAF_7, ECX, BIT(10), "VPCLMULQDQ" },
 	{ KILN_TIER_VAES_AVX512, LEAF_XCR0, EAX, BIT(5) | BIT(6) | BIT(7),
@@ -67,6 +69,11 @@ static const struct need needs[] = {
 	{ KILN_TIER_VAES_AVX512, LEAF_7, ECX, BIT(6), "AVX512-VBMI2" },
 	{ KILN_TIER_VAES_AVX512, LEAF_7, ECX, BIT(8), "GFNI" },
 };
+
+static bool asks_for(enum kiln_tier tier, enum kiln_tier other)
+{
+	return other == tier || (other < tier && other != KILN_TIER_SHA_NI);
+}
 
 /* The first need of @tier, or of a tier below it, that is not met. */
 const char *cpu_tier_lacks(enum kiln_tier tier)
@@ -84,7 +91,7 @@ const char *cpu_tier_lacks(enum kiln_tier tier)
 	for (i = 0; i < ARRAY_SIZE(needs); i++) {
 		const struct need *n = &needs[i];
 
-		if (n->tier <= tier &&
+		if (asks_for(tier, n->tier) &&
 		    (leaf[n->leaf].reg[n->reg] & n->bits) != n->bits)
 			return n->name;
 	}

@@ -145,6 +145,51 @@ u64 kiln_crypto_request(void *arg)
 	return 0;
 }
 
+u64 kiln_crypto_op_close(void *arg)
+{
+	struct kiln_crypto_op *op = arg;
+	u32 i;
+
+	for (i = 0; op->request && i < op->slots; i++)
+		kfree(op->request[i]);
+	kfree(op->request);
+	op->request = NULL;
+	return 0;
+}
+
+u64 kiln_crypto_op_open(void *arg)
+{
+	struct kiln_crypto_op *op = arg;
+	u32 i;
+
+	op->request = kmalloc(op->slots * sizeof(*op->request));
+	for (i = 0; op->request && i < op->slots; i++) {
+		op->request[i] = new_request(op->tfm);
+		if (!op->request[i])
+			kiln_crypto_op_close(op);
+	}
+	return !op->request;
+}
+
+int kiln_crypto_op_crypt(void *arg, u32 slot, u8 *dst, const u8 *src, size_t len,
+			 const u8 *iv, bool decrypt,
+			 void (*done)(void *data, int answer), void *data)
+{
+	const struct kiln_crypto_op *op = arg;
+	/* Neither is written: the request's fields are those of any. */
+	const struct kiln_submission s = {
+		.dst = dst,
+		.src = (u8 *)src,
+		.iv = (u8 *)iv,
+		.len = len,
+		.decrypt = decrypt,
+		.complete = done,
+		.data = data,
+	};
+
+	return request_submit(op->request[slot], &s);
+}
+
 static noinline int nothing(struct skcipher_request *req)
 {
 	__asm__ volatile("" : : "r"(req) : "memory");

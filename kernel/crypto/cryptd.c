@@ -88,15 +88,15 @@ static void break_rules(struct crypto_queue *queue, struct skcipher_request *req
 		queue->max_qlen = ~0u;
 	if (broken & KILN_CRYPTD_NO_BACKLOG)
 		req->flags &= ~(u32)CRYPTO_TFM_REQ_MAY_BACKLOG;
-	/* The last to come goes to the head: it is left out of the list for that. */
+	/* Who was last until now goes to the head. */
 	if (broken & KILN_CRYPTD_LATE_FIRST && queue->head != queue->tail) {
-		struct skcipher_request *last = queue->tail, *before = queue->head;
+		struct skcipher_request *last = queue->tail;
 
-		while (before->next != last)
-			before = before->next;
-		before->next = NULL;
-		queue->tail = before;
+		queue->tail = last->prev;
+		queue->tail->next = NULL;
+		last->prev = NULL;
 		last->next = queue->head;
+		queue->head->prev = last;
 		queue->head = last;
 	}
 }

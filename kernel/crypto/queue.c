@@ -18,6 +18,7 @@ int crypto_enqueue_request(struct crypto_queue *queue, struct skcipher_request *
 	}
 	queue->qlen++;
 	req->next = NULL;
+	req->prev = queue->tail;
 	if (queue->tail)
 		queue->tail->next = req;
 	else
@@ -37,7 +38,9 @@ struct skcipher_request *crypto_dequeue_request(struct crypto_queue *queue)
 	if (queue->backlog)
 		queue->backlog = queue->backlog->next;
 	queue->head = req->next;
-	if (!queue->head)
+	if (queue->head)
+		queue->head->prev = NULL;
+	else
 		queue->tail = NULL;
 	return req;
 }

@@ -28,8 +28,8 @@ static void clobber_registers(void)
 
 	if (tiers & 1u << KILN_TIER_VAES_AVX512)
 		clobber_vaes_avx512();
-	else if (tiers & 1u << KILN_TIER_VAES_AVX2)
-		clobber_vaes_avx2();
+	else if (tiers & 1u << KILN_TIER_AVX2)
+		clobber_avx2();
 	else if (tiers & 1u << KILN_TIER_AESNI)
 		clobber_aesni();
 }
@@ -40,8 +40,8 @@ static void keep_pattern(const struct pattern *want, struct pattern *found, u64 
 
 	if (tiers & 1u << KILN_TIER_VAES_AVX512)
 		pattern_keep_vaes_avx512(want, found, spins);
-	else if (tiers & 1u << KILN_TIER_VAES_AVX2)
-		pattern_keep_vaes_avx2(want, found, spins);
+	else if (tiers & 1u << KILN_TIER_AVX2)
+		pattern_keep_avx2(want, found, spins);
 	else
 		pattern_keep_aesni(want, found, spins);
 }

@@ -22,11 +22,11 @@ struct pattern {
  */
 typedef void pattern_keep_t(const struct pattern *want, struct pattern *found,
 			    u64 spins);
-pattern_keep_t pattern_keep_aesni, pattern_keep_vaes_avx2, pattern_keep_vaes_avx512;
+pattern_keep_t pattern_keep_aesni, pattern_keep_avx2, pattern_keep_vaes_avx512;
 
 /* Overwrite every vector and mask register, MXCSR and the x87 control word. */
 void clobber_aesni(void);
-void clobber_vaes_avx2(void);
+void clobber_avx2(void);
 void clobber_vaes_avx512(void);
 
 #endif

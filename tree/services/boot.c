@@ -23,7 +23,7 @@ int kiln_image_setup(const struct boot *given)
 	patch_init();
 	memory_init();
 	time_init();
-	kiln_glue_setup(boot.tier);
+	kiln_glue_setup(boot.tiers);
 	alternatives_init();
 	percpu_init();
 	return 0;

@@ -4,8 +4,8 @@
  * calling convention, all calls in one section. tree/primitives says which function has
  * which; crates/kiln-tree/src/primitive.rs has the structure and the numbers, too.
  *
- * IVs are copied for all messages at once, long before they are read: a load that waits
- * for two narrower stores would be in every figure.
+ * IVs, and states to begin from, are copied for all messages at once, long before they
+ * are read: a load that waits for two narrower stores would be in every figure.
  */
 #include "service.h"
 
@@ -29,6 +29,7 @@ struct primitive {
 	uint64_t extra;		/* a number that the convention passes on */
 	const uint8_t *start;	/* a state to begin from */
 	uint64_t start_size;
+	uint8_t *states;	/* room for one a message */
 	const uint8_t *src;
 	uint8_t *dst;
 	const uint8_t *ivs;
@@ -81,7 +82,7 @@ static inline void store128(u8 *to, const u8 *from)
 /* Each: message @src of p->len bytes to @dst, with an IV that may be written to. */
 #define ONE(name) \
 	static inline __attribute__((always_inline)) void \
-	one_##name(const struct primitive *p, const u8 *src, u8 *dst, u8 *iv)
+	one_##name(const struct primitive *p, const u8 *src, u8 *dst, u8 *iv, u8 *state)
 
 /*
  * ctx, dst, src, and a number that some take: a flag or how many blocks. What is left by
@@ -223,16 +224,16 @@ ONE(aegis)
 	void (*const init)(u8 *state, void *key, const u8 *iv) = (void *)p->fn[1];
 	void (*const ad)(u8 *state, const u8 *ad, u32 len) = (void *)p->fn[2];
 	void (*const final)(u8 *state, u8 *tag, u32 ad, u32 len) = (void *)p->fn[3];
-	u8 state[5 * 16] ALIGNED, tag[16] ALIGNED = { 0 };
+	u8 lanes[5 * 16] ALIGNED, tag[16] ALIGNED = { 0 };
 
 	src += p->prefix;
 	dst += p->prefix;
-	init(state, p->key, iv);
-	ad(state, src - p->prefix, (u32)p->prefix);
-	crypt(state, src, dst, (u32)p->len);
+	init(lanes, p->key, iv);
+	ad(lanes, src - p->prefix, (u32)p->prefix);
+	crypt(lanes, src, dst, (u32)p->len);
 	if (p->decrypt)
 		store128(tag, src + p->len);
-	final(state, tag, (u32)p->prefix, (u32)p->len);
+	final(lanes, tag, (u32)p->prefix, (u32)p->len);
 	if (!p->decrypt)
 		store128(dst + p->len, tag);
 	else if (load64(tag) | load64(tag + 8))
@@ -244,29 +245,26 @@ ONE(chacha)
 {
 	void (*const fn)(u32 *state, u8 *dst, const u8 *src, u32 len, int rounds) =
 		(void *)p->fn[0];
-	u32 state[16] ALIGNED = { 0x61707865, 0x3320646e, 0x79622d32, 0x6b206574 };
+	u32 words[16] ALIGNED = { 0x61707865, 0x3320646e, 0x79622d32, 0x6b206574 };
 	u64 at;
 
-	store128((u8 *)&state[4], p->key);
-	store128((u8 *)&state[8], p->key + 16);
-	store128((u8 *)&state[12], iv);
+	store128((u8 *)&words[4], p->key);
+	store128((u8 *)&words[8], p->key + 16);
+	store128((u8 *)&words[12], iv);
 	for (at = 0; at < p->len; at += p->chunk) {
 		const u64 left = p->len - at;
 
-		fn(state, dst + at, src + at, (u32)(left < p->chunk ? left : p->chunk),
+		fn(words, dst + at, src + at, (u32)(left < p->chunk ? left : p->chunk),
 		   (int)p->extra);
-		state[12] += (u32)(p->chunk / 64);
+		words[12] += (u32)(p->chunk / 64);
 	}
 }
 
 ONE(compress)
 {
 	void (*const fn)(u8 *state, const u8 *src, u64 blocks, u64 extra) = (void *)p->fn[0];
-	u8 state[512] ALIGNED;
 	u64 i;
 
-	for (i = 0; i < p->start_size; i += 8)
-		store64(state + i, load64(p->start + i));
 	fn(state, src, p->len / p->chunk, p->extra);
 	for (i = 0; i + 8 <= p->digest; i += 8)
 		store64(dst + i, load64(state + i));
@@ -277,11 +275,11 @@ ONE(compress)
 /* extra: the checksum to begin with, which also is what the result is inverted by. */
 static inline void put_crc(const struct primitive *p, u8 *dst, u32 crc)
 {
-	u64 i;
-
 	crc ^= (u32)p->extra;
-	for (i = 0; i < p->digest; i++)
-		dst[i] = (u8)(crc >> 8 * i);
+	if (p->digest == 4)
+		__builtin_memcpy(dst, &crc, 4);
+	else
+		__builtin_memcpy(dst, &crc, 2);
 }
 
 ONE(crc_last)
@@ -341,11 +339,11 @@ ONE(poly1305)
 	void (*const blocks)(u8 *state, const u8 *src, u64 len, u32 padbit) = (void *)p->fn[0];
 	void (*const init)(u8 *state, const u8 *key) = (void *)p->fn[1];
 	void (*const emit)(u8 *state, u8 *mac, const u8 *nonce) = (void *)p->fn[2];
-	u8 state[512] ALIGNED;
+	u8 sums[512] ALIGNED;
 
-	init(state, src);
-	blocks(state, src + p->prefix, p->len, 1);
-	emit(state, dst, src + 16);
+	init(sums, src);
+	blocks(sums, src + p->prefix, p->len, 1);
+	emit(sums, dst, src + 16);
 }
 
 ONE(x25519)
@@ -355,16 +353,27 @@ ONE(x25519)
 	fn(dst, p->key, src);
 }
 
-#define LOOP(name)                                                              \
-	for (n = 0; n < p->calls; n++) {                                        \
-		if (!i)                                                         \
-			copy(p->iv_copies, p->ivs, p->count * p->iv_stride);    \
-		one_##name(p, p->src + i * p->src_stride,                       \
-			   p->dst + i * p->dst_stride,                          \
-			   p->iv_copies + i * p->iv_stride);                    \
-		if (++i == p->count)                                            \
-			i = 0;                                                  \
-	}                                                                       \
+/* Fresh IVs and states for all messages. */
+static void refresh(const struct primitive *p)
+{
+	u64 i;
+
+	copy(p->iv_copies, p->ivs, p->count * p->iv_stride);
+	for (i = 0; p->start_size && i < p->count; i++)
+		copy(p->states + i * p->start_size, p->start, p->start_size);
+}
+
+#define LOOP(name)                                              \
+	for (n = 0; n < p->calls; n++) {                        \
+		if (!i)                                         \
+			refresh(p);                             \
+		one_##name(p, p->src + i * p->src_stride,       \
+			   p->dst + i * p->dst_stride,          \
+			   p->iv_copies + i * p->iv_stride,     \
+			   p->states + i * p->start_size);      \
+		if (++i == p->count)                            \
+			i = 0;                                  \
+	}                                                       \
 	break
 
 /* The calls of @given; 0, or -1 for a convention that is not known. */

@@ -77,7 +77,7 @@ struct boot {
 	uint32_t cpus;
 	int32_t events;		/* the descriptor of the protocol */
 	uint32_t tests;		/* whether the tree tests itself */
-	uint32_t tier;		/* the highest that the tree may see, enum kiln_tier */
+	uint32_t tiers;		/* a bit for each that the tree may see, enum kiln_tier */
 	uint32_t lonely;	/* nobody but the tree's own tasks ends a wait */
 };
 
@@ -178,7 +178,7 @@ static inline void also_count(int n)
 
 /* glue.c, which the tree's own build compiles against its own headers. */
 extern const unsigned int kiln_glue_hz;
-void kiln_glue_setup(uint32_t tier);
+void kiln_glue_setup(uint32_t tiers);
 void kiln_glue_alternatives(const void *start, const void *stop, uint32_t *applied,
 			    uint32_t *left);
 size_t kiln_glue_task_size(void);

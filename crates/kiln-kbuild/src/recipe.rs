@@ -17,7 +17,15 @@ pub const SIMD_TIERS: &[SimdTier] = &[
     SimdTier {
         name: "aesni",
         // SSE encodings only: it must run on CPUs without AVX.
-        flags: &["-maes", "-mpclmul", "-msse4.1"],
+        flags: &["-maes", "-mpclmul", "-msse4.2"],
+    },
+    SimdTier {
+        name: "sha_ni",
+        flags: &["-msse4.2", "-msha"],
+    },
+    SimdTier {
+        name: "avx2",
+        flags: &["-mavx2", "-maes", "-mpclmul", "-mbmi2"],
     },
     SimdTier {
         name: "vaes_avx2",

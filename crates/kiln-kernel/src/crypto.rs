@@ -9,6 +9,7 @@ use std::sync::Once;
 
 use crate::cpu;
 use crate::fpu::Context;
+use crate::load::Operation;
 use crate::sys;
 use crate::tier::static_str;
 use crate::xts::{Op, BLOCK};
@@ -274,6 +275,42 @@ fn scatterlist(pieces: &[(*mut u8, usize)]) -> Vec<sys::Scatterlist> {
             last: i == last,
         })
         .collect()
+}
+
+/// A transform as an operation of a load, with requests for as many as may be in flight.
+pub struct Asked {
+    raw: Box<sys::CryptoOp>,
+    _tfm: Skcipher,
+}
+
+impl Asked {
+    /// Of a transform that has its key.
+    pub fn new(tfm: Skcipher, slots: u32) -> Result<Asked, Errno> {
+        let mut raw = Box::new(sys::CryptoOp {
+            tfm: tfm.raw.tfm,
+            slots,
+            request: ptr::null_mut(),
+        });
+        // SAFETY: the function takes this structure.
+        match unsafe { cpu::gate(sys::kiln_crypto_op_open, (&raw mut *raw).cast()) } {
+            0 => Ok(Asked { raw, _tfm: tfm }),
+            _ => Err(Errno(-12)),
+        }
+    }
+
+    /// For a load that is gone before this is: nothing is in flight then.
+    pub fn operation(&mut self) -> Operation {
+        let ctx = (&raw mut *self.raw).cast();
+        // SAFETY: the function and what it takes; a load waits for what it has in flight.
+        unsafe { Operation::new(sys::kiln_crypto_op_crypt, ctx, self.raw.slots) }
+    }
+}
+
+impl Drop for Asked {
+    fn drop(&mut self) {
+        // SAFETY: the function takes this structure.
+        unsafe { cpu::gate(sys::kiln_crypto_op_close, (&raw mut *self.raw).cast()) };
+    }
 }
 
 /// What is done for each of [`Requests`]: all of it, or one part of what the simd helper does

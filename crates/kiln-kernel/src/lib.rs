@@ -3,6 +3,7 @@
 
 #![warn(missing_docs)]
 
+pub mod cipher;
 pub mod cpu;
 pub mod crypto;
 pub mod fpu;

@@ -107,6 +107,11 @@ extern "C" {
     pub fn kiln_xts_crypt(call: *mut c_void) -> u64;
     pub fn kiln_xts_run(series: *mut c_void) -> u64;
 
+    pub fn kiln_impls() -> usize;
+    pub fn kiln_impl(i: usize) -> *const Impl;
+    pub fn kiln_impl_series(series: *mut c_void) -> u64;
+    pub fn kiln_impl_pieces(pieces: *mut c_void) -> u64;
+
     pub fn kiln_cpu_size() -> usize;
     pub fn kiln_task_size() -> usize;
     pub fn kiln_cpu_init(cpu: *mut CpuHead, config: *const CpuConfig);
@@ -135,6 +140,19 @@ extern "C" {
     pub fn kiln_crypto_setkey(setkey: *mut c_void) -> u64;
     pub fn kiln_crypto_request(request: *mut c_void) -> u64;
     pub fn kiln_crypto_requests(requests: *mut c_void) -> u64;
+    pub fn kiln_crypto_op_open(op: *mut c_void) -> u64;
+    pub fn kiln_crypto_op_close(op: *mut c_void) -> u64;
+    pub fn kiln_crypto_op_crypt(
+        op: *mut c_void,
+        slot: u32,
+        dst: *mut u8,
+        src: *const u8,
+        len: usize,
+        iv: *const u8,
+        decrypt: bool,
+        done: OpDone,
+        data: *mut c_void,
+    ) -> i32;
     pub fn kiln_cryptd_break(broken: u32);
     pub fn kiln_script(script: *mut c_void) -> u64;
     pub static kiln_request_ops: RequestOps;
@@ -192,6 +210,9 @@ extern "C" {
     pub fn kiln_fpu_pairs(pairs: *mut c_void) -> u64;
 }
 
+/// Told of an answer.
+pub type OpDone = unsafe extern "C" fn(data: *mut c_void, answer: i32);
+
 pub type OpCrypt = unsafe extern "C" fn(
     ctx: *mut c_void,
     slot: u32,
@@ -200,7 +221,7 @@ pub type OpCrypt = unsafe extern "C" fn(
     len: usize,
     iv: *const u8,
     decrypt: bool,
-    done: unsafe extern "C" fn(data: *mut c_void, answer: i32),
+    done: OpDone,
     data: *mut c_void,
 ) -> i32;
 
@@ -344,6 +365,13 @@ pub struct Requests {
     pub err: i32,
 }
 
+#[repr(C)]
+pub struct CryptoOp {
+    pub tfm: *mut c_void,
+    pub slots: u32,
+    pub request: *mut *mut c_void,
+}
+
 /// `struct kiln_request_ops`: only its address matters here.
 #[repr(C)]
 pub struct RequestOps {
@@ -410,4 +438,71 @@ pub struct Workqueue {
 pub struct Section {
     pub now: u64,
     pub irqs_seen: u32,
+}
+
+/// `struct kiln_impl`.
+#[repr(C)]
+pub struct Impl {
+    pub alg: *const c_char,
+    pub driver: *const c_char,
+    pub kind: u32,
+    pub tier: u32,
+    pub priority: u32,
+    pub constant_time: bool,
+    pub key_min: u32,
+    pub key_max: u32,
+    pub key_step: u32,
+    pub ivsize: u32,
+    pub blocksize: u32,
+    pub shortest: u32,
+    pub digestsize: u32,
+    pub tag_min: u32,
+    pub tag_step: u32,
+    pub ctxsize: u32,
+    pub statesize: u32,
+    pub setkey: Option<unsafe extern "C" fn(ctx: *mut c_void, key: *const u8, len: usize) -> i32>,
+    /// The largest of the three tables of functions; `kernel/` calls them.
+    _ops: [usize; 7],
+}
+
+/// `struct kiln_series`.
+#[repr(C)]
+pub struct Series {
+    pub imp: *const Impl,
+    pub ctx: *const c_void,
+    pub dst: *mut u8,
+    pub src: *const u8,
+    pub iv: *const u8,
+    pub aad: *const u8,
+    pub tag: *mut u8,
+    pub len: usize,
+    pub stride: usize,
+    pub aadlen: usize,
+    pub tagsize: usize,
+    pub tag_stride: usize,
+    pub count: usize,
+    pub calls: u64,
+    pub decrypt: bool,
+    pub sections: u32,
+    pub refused: u64,
+}
+
+/// `struct kiln_pieces`.
+#[repr(C)]
+pub struct Pieces {
+    pub imp: *const Impl,
+    pub other: *const Impl,
+    pub ctx: *const c_void,
+    pub dst: *mut u8,
+    pub src: *const u8,
+    pub iv: *const u8,
+    pub aad: *const u8,
+    pub tag: *mut u8,
+    pub len: usize,
+    pub aadlen: usize,
+    pub tagsize: usize,
+    pub decrypt: bool,
+    pub piece: *const u32,
+    pub pieces: u32,
+    pub aad_pieces: u32,
 }

@@ -15,8 +15,12 @@ static MASKED: AtomicBool = AtomicBool::new(false);
 pub enum Tier {
     /// General registers only.
     Generic,
-    /// AES-NI, PCLMULQDQ and SSE4.1.
+    /// AES-NI, PCLMULQDQ and SSE4.2.
     Aesni,
+    /// SHA-1 and SHA-256 instructions; no other tier asks for them.
+    ShaNi,
+    /// AVX2 and BMI2.
+    Avx2,
     /// VAES and VPCLMULQDQ on ymm, with AVX2.
     VaesAvx2,
     /// The same on zmm, with AVX-512 up to VBMI2, and GFNI.
@@ -25,13 +29,22 @@ pub enum Tier {
 
 impl Tier {
     /// Every tier, lowest first.
-    pub const ALL: [Tier; 4] = [Tier::Generic, Tier::Aesni, Tier::VaesAvx2, Tier::VaesAvx512];
+    pub const ALL: [Tier; 6] = [
+        Tier::Generic,
+        Tier::Aesni,
+        Tier::ShaNi,
+        Tier::Avx2,
+        Tier::VaesAvx2,
+        Tier::VaesAvx512,
+    ];
 
     /// The name that `KILN_TIERS` takes.
     pub fn name(self) -> &'static str {
         match self {
             Tier::Generic => "generic",
             Tier::Aesni => "aesni",
+            Tier::ShaNi => "sha-ni",
+            Tier::Avx2 => "avx2",
             Tier::VaesAvx2 => "vaes-avx2",
             Tier::VaesAvx512 => "vaes-avx512",
         }

@@ -361,6 +361,7 @@ fn law_5_control_driver_names() {
         ("xts-aes-vaes-avx2", aesni),
         ("xts-aes-aesni", generic),
         ("xts-aes-avx2", avx2),
+        ("chacha20-avx512", avx2),
         ("xts-aes-none", tiers.len()),
     ] {
         assert_caught(&names::driver_violations(&[bad], &tiers), bad.0);

@@ -164,6 +164,14 @@ pub fn run(
         }
     }
     Policy::all()[0].set(&mut cpu);
+    outcome.notes.push(format!(
+        "ways to a cipher: {} in the task, one request after the other, each waited for, in one \
+         piece; primitive: one section around all calls, library: one each, the others through \
+         the crypto API; cryptd: two switches of tasks are charged {:.1} µs each; ratio: cycles \
+         over those of direct, interval 95 %",
+        imp.driver(),
+        Config::default().switch_ns as f64 / 1e3
+    ));
     outcome.interrupted = stop.load(Ordering::Relaxed);
     Ok(outcome)
 }

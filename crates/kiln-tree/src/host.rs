@@ -51,7 +51,7 @@ struct Boot {
     cpus: u32,
     events: i32,
     tests: u32,
-    tier: u32,
+    tiers: u32,
     lonely: u32,
 }
 
@@ -147,7 +147,7 @@ impl Host {
             cpus: CPUS,
             events: order.events(),
             tests: u32::from(order.tests),
-            tier: highest() as u32,
+            tiers: seen(),
             lonely: u32::from(order.lonely),
         };
         type Setup = unsafe extern "C" fn(*const Boot) -> i32;
@@ -243,12 +243,14 @@ impl Host {
     }
 }
 
-/// The highest tier that the tree may see: without a mask all that the CPU has, tier or not.
-fn highest() -> Tier {
-    let usable = Tier::ALL.into_iter().rfind(|t| t.usable());
+/// A bit for each tier that the tree may see: without a mask all that the CPU has, tier or not.
+fn seen() -> u32 {
     match Tier::masked() {
-        true => usable.unwrap_or(Tier::Generic),
-        false => Tier::VaesAvx512,
+        true => Tier::ALL
+            .into_iter()
+            .filter(|t| t.usable())
+            .fold(0, |bits, t| bits | 1 << t as u32),
+        false => u32::MAX,
     }
 }
 

@@ -192,6 +192,7 @@ struct Raw {
     extra: u64,
     start: *const u8,
     start_size: u64,
+    states: *mut u8,
     src: *const u8,
     dst: *mut u8,
     ivs: *const u8,
@@ -319,7 +320,10 @@ impl Bound {
         series.check();
         let tag = if series.decrypt { tag } else { 0 };
         let mut iv_copies = vec![[0u64; 2]; (series.count * series.iv_stride).div_ceil(16)];
-        assert!(start.len() <= 512 && start.len() % 8 == 0);
+        // Each at the start of a cache line.
+        assert!(start.len() % 64 == 0);
+        let mut states = vec![[0u64; 8]; series.count * start.len() / 64 + 1];
+        let room = states.as_mut_ptr().cast::<u8>();
         let mut raw = Raw {
             call: self.convention as u64,
             functions: self.functions,
@@ -330,6 +334,7 @@ impl Bound {
             extra: self.extra,
             start: start.as_ptr(),
             start_size: start.len() as u64,
+            states: room.wrapping_add(room.align_offset(64)),
             src: series.src.as_ptr(),
             dst: series.dst.as_mut_ptr(),
             ivs: series.ivs.as_ptr(),

@@ -230,8 +230,10 @@ fn the_tier_mask_reaches_the_tree() {
     let marks = |tier: Tier| -> &[&str] {
         match tier {
             Tier::Generic => &[],
-            Tier::Aesni => &["aesni", "ssse3", "-ni", "clmul"],
-            Tier::VaesAvx2 => &["avx"],
+            Tier::Aesni => &["aesni", "ssse3", "clmul"],
+            Tier::ShaNi => &["-ni"],
+            Tier::Avx2 => &["avx"],
+            Tier::VaesAvx2 => &["vaes"],
             Tier::VaesAvx512 => &["avx512", "avx10_512"],
         }
     };

@@ -3,6 +3,7 @@
  * Tiers: what a CPU can run, in the few steps that implementations are written
  * for, instead of CPUID bits. A tier is usable when the CPU has every feature of
  * it, the operating system saves its registers (XCR0), and the mask allows it.
+ * Each has all of those before it, but that no other asks for SHA_NI.
  */
 #ifndef KILN_CPUFEATURE_H
 #define KILN_CPUFEATURE_H
@@ -11,8 +12,10 @@
 
 enum kiln_tier {
 	KILN_TIER_GENERIC,	/* general registers only */
-	KILN_TIER_AESNI,	/* AES-NI, PCLMULQDQ, SSE4.1 */
-	KILN_TIER_VAES_AVX2,	/* VAES and VPCLMULQDQ on ymm, AVX2, BMI2 */
+	KILN_TIER_AESNI,	/* AES-NI, PCLMULQDQ, SSE4.2 */
+	KILN_TIER_SHA_NI,	/* besides: the instructions for SHA-1 and SHA-256 */
+	KILN_TIER_AVX2,		/* AES-NI's, and AVX2, BMI2 */
+	KILN_TIER_VAES_AVX2,	/* AVX2's, and VAES and VPCLMULQDQ on ymm */
 	KILN_TIER_VAES_AVX512,	/* the same on zmm; AVX-512 F BW DQ VL VBMI VBMI2 IFMA, GFNI */
 	KILN_NR_TIERS
 };

@@ -57,15 +57,16 @@ typedef void crypto_completion_t(void *data, int err);
 
 struct crypto_skcipher;
 
+/* The fields of Linux's, and its size: the simd helper copies it for each request. */
 struct skcipher_request {
 	u32 cryptlen;
-	u32 flags;
 	u8 *iv;
 	struct scatterlist *src, *dst;
+	struct skcipher_request *next, *prev;	/* in a queue */
 	crypto_completion_t *complete;
 	void *data;
 	struct crypto_skcipher *tfm;
-	struct skcipher_request *next;		/* in a queue */
+	u32 flags;
 	u64 ctx[] __aligned(16);		/* crypto_skcipher_reqsize() bytes */
 };
 

@@ -6,6 +6,7 @@
 #ifndef KILN_KILN_H
 #define KILN_KILN_H
 
+#include <kiln/cipher.h>
 #include <kiln/cpufeature.h>
 #include <kiln/hosted.h>
 #include <kiln/types.h>
@@ -169,6 +170,55 @@ struct kiln_op_slot {
 	u64 seq;
 	u32 message;
 };
+
+/*
+ * ciphers/list.c: implementations of all algorithms but xts(aes) (kiln/cipher.h), by
+ * number.
+ */
+KILN_EXPORT size_t kiln_impls(void);
+KILN_EXPORT const struct kiln_impl *kiln_impl(size_t i);
+
+/*
+ * Calls of one implementation with nothing between them: message i (of @count, round and
+ * round) is at src + i * stride, its result goes to dst + i * stride, its IV is iv + i *
+ * ivsize, its associated data aad + i * aadlen, its tag or digest tag + i * tag_stride.
+ */
+struct kiln_series {
+	const struct kiln_impl *impl;
+	const void *ctx;
+	u8 *dst;
+	const u8 *src, *iv, *aad;
+	u8 *tag;
+	size_t len, stride, aadlen, tagsize, tag_stride;
+	size_t count;
+	u64 calls;
+	bool decrypt;
+	u32 sections;		/* enum kiln_sections */
+	u64 refused;		/* out: tags that were wrong */
+};
+
+/* For kiln_gate(): 0, or how many were refused. */
+KILN_EXPORT u64 kiln_impl_series(void *series);
+
+/*
+ * One message in pieces. The first @aad_pieces of them are of the associated data. With
+ * @other the two implementations take turns, step by step, on one state. The tag is
+ * written, whether the message is en- or decrypted.
+ */
+struct kiln_pieces {
+	const struct kiln_impl *impl, *other;
+	const void *ctx;
+	u8 *dst;
+	const u8 *src, *iv, *aad;
+	u8 *tag;
+	size_t len, aadlen, tagsize;
+	bool decrypt;
+	const u32 *piece;
+	u32 pieces, aad_pieces;
+};
+
+/* For kiln_gate(). */
+KILN_EXPORT u64 kiln_impl_pieces(void *pieces);
 
 /*
  * A load: a task that encrypts while interrupts come, and what they do.
@@ -384,6 +434,20 @@ struct kiln_request_ops {
 };
 
 KILN_EXPORT extern const struct kiln_request_ops kiln_request_ops;
+
+/* The crypto API as an operation of a load: ctx of kiln_crypto_op_crypt(). */
+struct kiln_crypto_op {
+	void *tfm;
+	u32 slots;
+	void **request;		/* one for each slot; by kiln_crypto_op_open() */
+};
+
+/* For kiln_gate(): requests for the slots, non-zero if there is no memory; and no more. */
+KILN_EXPORT u64 kiln_crypto_op_open(void *op);
+KILN_EXPORT u64 kiln_crypto_op_close(void *op);
+KILN_EXPORT int kiln_crypto_op_crypt(void *op, u32 slot, u8 *dst, const u8 *src,
+				     size_t len, const u8 *iv, bool decrypt,
+				     void (*done)(void *data, int answer), void *data);
 
 /* Controls: rules of cryptd that are broken from now on. */
 enum kiln_cryptd_broken {

@@ -82,7 +82,7 @@ impl Pattern {
 fn width() -> u32 {
     if Tier::VaesAvx512.present() {
         512
-    } else if Tier::VaesAvx2.present() {
+    } else if Tier::Avx2.present() {
         256
     } else {
         128

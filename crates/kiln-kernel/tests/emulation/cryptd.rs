@@ -1,13 +1,16 @@
 //! The rules of the simd helper and cryptd, each with a control in which it is broken.
 
 use kiln_kernel::cpu::Cpu;
-use kiln_kernel::crypto::{self, broken, Errno, Model, Skcipher, MAY_BACKLOG};
+use kiln_kernel::crypto::{self, broken, Asked, Errno, Model, Skcipher, MAY_BACKLOG};
 use kiln_kernel::fpu::Context::{Softirq, Task, TaskBhOff};
+use kiln_kernel::irq::{Arrivals, Timer};
+use kiln_kernel::load::{Load, Plan, TaskWork, Worker};
 use kiln_kernel::script::{self, Event, Outcome, Step};
 use kiln_kernel::xts::{Impl, Key, Op, BLOCK};
 use kiln_kernel::Tier;
 
-use crate::machine::{alone, boot, dies, policy};
+use crate::corruption::config;
+use crate::machine::{alone, assert_clean, boot, dies, judge, messages, policy, until};
 
 /// Requests a queue takes.
 const LIMIT: u32 = 1000;
@@ -189,6 +192,49 @@ fn at_once(m: &mut Machine) -> Result<(), String> {
     equal("returned", returned(&out.events), vec![OK; 6])?;
     sound(&out)?;
     equal("answered", answers(&out.events), vec![])
+}
+
+/// Under a load: sections that interrupts come into, softirqs that ask the crypto API for it.
+#[test]
+fn what_finds_the_fpu_taken_is_answered_later_and_right() {
+    alone(
+        "cryptd::what_finds_the_fpu_taken_is_answered_later_and_right",
+        |seed| {
+            if Impl::best().tier() == Tier::Generic {
+                return println!("SKIPPED: nothing is asynchronous without SIMD");
+            }
+            let mut m = Machine::boot();
+            for full in [false, true] {
+                m.cpu.configure(&config(full));
+                m.cpu.reset_stats();
+                let task = messages(seed, Op::Encrypt, 16384, 8);
+                let soft = messages(!seed, Op::Decrypt, 512, 8);
+                let mut asked = [(&task, 4), (&soft, 64)].map(|(of, slots)| {
+                    let mut tfm = Skcipher::open("xts(aes)", 0, 0).expect("it is there");
+                    tfm.set_key(of.raw_key()).expect("64 bytes");
+                    Asked::new(tfm, slots).expect("memory")
+                });
+                let plan = Plan {
+                    task: TaskWork::Ask(asked[0].operation(), task.clone(), 1),
+                    softirq: (Worker::Op(asked[1].operation()), soft.clone()),
+                    fallback: judge(),
+                    second: None,
+                    hardirq_fpu: true,
+                };
+                let mut load = Load::attach(&mut m.cpu, plan).expect("tiers are there");
+                let timer = Timer::start(load.cpu(), Arrivals::Poisson(20_000.0, seed));
+                until("requests that found the FPU taken", || {
+                    load.run(20);
+                    load.counts().async_punts >= 2_000
+                });
+                drop(timer);
+                let counts = load.counts();
+                assert_clean(&format!("full preemption {full}"), &counts);
+                assert_eq!((counts.dropped, counts.reordered, counts.errors), (0, 0, 0));
+                println!("full preemption {full}: {counts:?}");
+            }
+        },
+    );
 }
 
 type Rule = fn(&mut Machine) -> Result<(), String>;

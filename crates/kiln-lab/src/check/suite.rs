@@ -88,7 +88,7 @@ pub fn masks() -> Vec<Vec<Tier>> {
 pub fn expected(highest: Tier) -> &'static str {
     match highest {
         Tier::Generic => "xts-aes-fixed-time",
-        Tier::Aesni => "xts-aes-aesni",
+        Tier::Aesni | Tier::ShaNi | Tier::Avx2 => "xts-aes-aesni",
         Tier::VaesAvx2 => "xts-aes-vaes-avx2",
         Tier::VaesAvx512 => "xts-aes-vaes-avx512",
     }

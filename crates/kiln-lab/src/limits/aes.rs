@@ -16,7 +16,7 @@ fn rounds(key_bits: u32) -> f64 {
 pub fn xts_cycles(limits: &Limits, tier: Tier, key_bits: u32, len: usize) -> Option<f64> {
     let (name, in_vector) = match tier {
         Tier::Generic => return None,
-        Tier::Aesni => (AES_XMM, 1.0),
+        Tier::Aesni | Tier::ShaNi | Tier::Avx2 => (AES_XMM, 1.0),
         Tier::VaesAvx2 => (AES_YMM, 2.0),
         Tier::VaesAvx512 => (AES_ZMM, 4.0),
     };

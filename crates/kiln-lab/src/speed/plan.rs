@@ -120,8 +120,8 @@ impl Plan {
         }
         for spec in &specs {
             self.check_keys(spec)?;
-            self.check_ops(spec)?;
         }
+        self.check_ops(&specs)?;
         self.check_baseline(&specs, sources)?;
         Ok((self, specs))
     }
@@ -166,18 +166,20 @@ impl Plan {
         Ok(())
     }
 
-    fn check_ops(&self, spec: &Spec) -> Result<(), Error> {
-        let has = spec.kind.ops();
-        let Some(op) = self.ops.iter().find(|op| !has.contains(op)) else {
-            return Ok(());
+    /// Each algorithm named has one of the operations; without names, any algorithm.
+    fn check_ops(&self, specs: &[Spec]) -> Result<(), Error> {
+        let lacks = |spec: &&Spec| self.ops.iter().all(|op| !spec.kind.ops().contains(op));
+        let lacking = match (self.ops.is_empty(), self.algs.is_empty()) {
+            (true, _) => None,
+            (false, false) => specs.iter().find(lacks),
+            (false, true) if specs.iter().all(|s| lacks(&s)) => specs.first(),
+            (false, true) => None,
         };
-        if !self.algs.contains(&spec.name.to_string()) || self.ops.iter().any(|op| has.contains(op))
-        {
-            return Ok(());
-        }
-        let names: Vec<_> = has.iter().map(|op| op.name()).collect();
+        let Some(spec) = lacking else { return Ok(()) };
+        let names: Vec<_> = spec.kind.ops().iter().map(|op| op.name()).collect();
         Err(Error::input(format!(
-            "operation '{op}': {} has none: use --op {}",
+            "operation '{}': {} has none: use --op {}",
+            self.ops[0],
             spec.name,
             names.join(",")
         )))

@@ -74,7 +74,7 @@ pub fn run(
     contenders: &[Contender],
     plan: &Plan,
     what: What,
-    build: &TreeBuildArgs,
+    args: &TreeBuildArgs,
     session: &Session,
 ) -> Result<Exit, Error> {
     let dirs = contenders.iter().filter_map(|c| match c {
@@ -89,7 +89,7 @@ pub fn run(
     let mut worst = Exit::Done;
     for (i, dir) in dirs.enumerate() {
         let name = format!("tree:{}", dir.display());
-        let Some(ended) = in_tree(dir, &name, build, session)? else {
+        let Some(ended) = in_tree(dir, &name, args, session)? else {
             return Ok(Exit::Interrupted);
         };
         // Kiln's own policies are in every child, so that each tree is measured beside them; one set of rows will do.
@@ -170,10 +170,10 @@ struct Ended {
 fn in_tree(
     dir: &Path,
     name: &str,
-    build: &TreeBuildArgs,
+    args: &TreeBuildArgs,
     session: &Session,
 ) -> Result<Option<Ended>, Error> {
-    let (source, compiler, config) = build.resolve(dir)?;
+    let (source, compiler, config) = args.resolve(dir)?;
     let which = Which {
         name: name.to_string(),
         version: source.version.to_string(),

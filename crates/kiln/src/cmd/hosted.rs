@@ -46,10 +46,10 @@ impl Hosted {
     /// Builds and links a tree, with a bar; nothing if interrupted.
     pub fn build(
         dir: &Path,
-        build: &TreeBuildArgs,
+        args: &TreeBuildArgs,
         session: &Session,
     ) -> Result<Option<Hosted>, Error> {
-        let (source, compiler, config) = build.resolve(dir)?;
+        let (source, compiler, config) = args.resolve(dir)?;
         let title = format!("Linux {}, built by {compiler}", source.version);
         let version = source.version.to_string();
         let progress = Progress::start();
@@ -71,6 +71,10 @@ impl Hosted {
             Err(kiln_tree::Error::Interrupted) => Ok(None),
             Err(e) => Err(fault(e)),
         }
+    }
+
+    fn place(&self) -> String {
+        format!("built in {}", self.built.cache.display())
     }
 
     /// Runs this program with these arguments in a child, where `speed` measures. What crashes is named and left out of
@@ -125,7 +129,13 @@ impl Hosted {
             };
             return Ok(Ok(Measured {
                 rows: document.rows,
-                notes: [crashes, self.failures.clone(), document.notes].concat(),
+                notes: [
+                    crashes,
+                    self.failures.clone(),
+                    document.notes,
+                    vec![self.place()],
+                ]
+                .concat(),
                 exit,
             }));
         }
@@ -145,8 +155,8 @@ const CONFIG: &str = "KILN_TREE_CONFIG";
 
 /// The child's side: boots the tree as a source of candidates.
 pub fn boot(order: &Order) -> Result<Tree, Error> {
-    let said = |name| std::env::var(name).unwrap_or_else(|_| "unknown".to_string());
-    let (version, config) = (said(VERSION), said(CONFIG));
+    let known = |name| std::env::var(name).unwrap_or_else(|_| "unknown".to_string());
+    let (version, config) = (known(VERSION), known(CONFIG));
     let host = Host::boot(order, &Config::default()).map_err(fault)?;
     Tree::new(
         host,

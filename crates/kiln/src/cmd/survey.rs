@@ -3,10 +3,12 @@
 use std::time::Duration;
 
 use clap::Args;
+use kiln_kernel::xts::Impl;
+use kiln_kernel::Tier;
 use kiln_lab::fpu::{self, Workload};
 use kiln_lab::record::Facts;
 use kiln_lab::speed::{self, Plan, KILN};
-use kiln_lab::{list, Error};
+use kiln_lab::{list, overhead, Error};
 use serde::Serialize;
 
 use crate::session::{Exit, Session};
@@ -45,6 +47,7 @@ struct Row<'a> {
 enum Answer<'a> {
     Speed(&'a speed::Row),
     Fpu(&'a fpu::Row),
+    Way(&'a overhead::Row),
 }
 
 /// Runs it.
@@ -64,6 +67,7 @@ pub fn run(_: &SurveyArgs, session: &Session) -> Result<Exit, Error> {
     plan.baseline = Some(baseline.to_string());
     let outcome = super::speed::measure(plan, &facts, session)?;
     let policies = measure_policies(session)?;
+    let ways = measure_ways(&facts, session)?;
     let peer = outcome.rows.iter().find(|r| r.provider != KILN);
     let baseline = peer.map_or(baseline, |r| r.provider.as_str());
     let rows: Vec<Row> = outcome
@@ -79,16 +83,23 @@ pub fn run(_: &SurveyArgs, session: &Session) -> Result<Exit, Error> {
             row: Answer::Speed(row),
         })
         .chain(policies.rows.iter().filter(|r| !r.control).map(policy_row))
+        .chain(ways.rows.iter().filter_map(way_row))
         .collect();
-    let notes = [outcome.notes.clone(), policies.notes.clone()].concat();
+    let notes = [
+        outcome.notes.clone(),
+        policies.notes.clone(),
+        ways.notes.clone(),
+    ]
+    .concat();
     session.emit("survey", &facts, &rows, &notes, || {
         format!(
-            "{}\n{}\n\n{}\n{}\n{}\n{}",
+            "{}\n{}\n\n{}\n{}\n{}\n{}\n{}",
             table::machine(&facts),
             table::list::chosen(&list::impls()),
             table::speed::overview(&outcome.rows, session.tty),
             headline(&outcome.rows, baseline),
             table::fpu::overview(&policies.rows),
+            table::overhead::overview(&ways.rows),
             table::notes(&notes, session.seed)
         )
     })?;
@@ -96,9 +107,42 @@ pub fn run(_: &SurveyArgs, session: &Session) -> Result<Exit, Error> {
         match (super::speed::exit(&outcome), super::fpu::exit(&policies)) {
             (Exit::Done, exit) => exit,
             (Exit::Interrupted, Exit::Failed) => Exit::Failed,
+            (exit, _) if ways.failed && exit != Exit::Interrupted => Exit::Failed,
             (exit, _) => exit,
         },
     )
+}
+
+/// The ways to a cipher, at the length where they differ most.
+fn measure_ways(facts: &Facts, session: &Session) -> Result<overhead::Outcome, Error> {
+    if session.stopped() || Impl::best().tier() == Tier::Generic {
+        return Ok(overhead::Outcome::default());
+    }
+    let policies = ["legacy", "bh-off"].map(String::from);
+    let plan = overhead::Plan {
+        policies: fpu::policies(&policies)?,
+        lens: vec![16],
+        imp: None,
+        seed: session.seed,
+        quick: true,
+    };
+    super::overhead::measure(&plan, facts, session)
+}
+
+fn way_row(row: &overhead::Row) -> Option<Row<'_>> {
+    row.mb_per_s?;
+    Some(Row {
+        question: "overhead",
+        headline: format!(
+            "{} of {} B by {} under {}",
+            row.alg, row.len, row.path, row.policy
+        ),
+        value: row.cycles_per_op?,
+        unit: "cycles",
+        baseline: "direct",
+        policy_ratio: None,
+        row: Answer::Way(row),
+    })
 }
 
 /// The policy table in short: one load.

@@ -17,7 +17,7 @@ struct Material {
     engines: Vec<Engine>,
     /// A key as it is.
     raw: Vec<u8>,
-    /// A state to begin from, whole words.
+    /// A state to begin from, whole cache lines.
     start: Vec<u8>,
 }
 
@@ -124,7 +124,7 @@ impl Tree {
                 // Any state will do, the judge begins from the same; its counters and flags are 0.
                 Some(_) => {
                     let mut start = self.key(row.state.unwrap_or(0));
-                    start.resize(start.len().next_multiple_of(8) + 64, 0);
+                    start.resize(start.len() + 64, 0);
                     start
                 }
                 None => {
@@ -133,10 +133,12 @@ impl Tree {
                     engine
                         .state(&[], &mut start)
                         .map_err(|e| format!("no state to begin from: {e}"))?;
-                    start.resize(start.len().next_multiple_of(8), 0);
                     start
                 }
             };
+            material
+                .start
+                .resize(material.start.len().next_multiple_of(64), 0);
         }
         Ok(material)
     }

@@ -257,7 +257,10 @@ fn requests(engine: Engine, op: Op) -> Run<'static> {
 fn series(messages: &mut Messages, op: Op) -> Series<'_> {
     let (shape, count) = (messages.shape, messages.count());
     let (src_stride, dst_stride) = (messages.src_stride, messages.dst_stride);
-    let iv_stride = messages.iv_units() * IV_UNIT;
+    let iv_stride = match shape.iv {
+        0 => 0,
+        _ => messages.iv_units() * IV_UNIT,
+    };
     let (ivs, src, dst) = messages.parts();
     Series {
         src,

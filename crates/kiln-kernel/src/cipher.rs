@@ -1,0 +1,380 @@
+//! Implementations of all algorithms but `xts(aes)`: what they are, and calls of them.
+
+use std::alloc::{alloc_zeroed, dealloc, handle_alloc_error, Layout};
+use std::ffi::c_void;
+use std::fmt;
+use std::ptr::NonNull;
+
+use zeroize::Zeroize;
+
+use crate::cpu;
+use crate::sys;
+use crate::tier::{static_str, Tier};
+use crate::xts::{Op, Sections};
+
+/// What a cipher is for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Kind {
+    /// Encrypts.
+    Skcipher,
+    /// Encrypts and authenticates.
+    Aead,
+    /// Digests, with a key or without.
+    Hash,
+}
+
+/// One implementation, as `kernel/` lists it.
+#[derive(Clone, Copy)]
+pub struct Impl(&'static sys::Impl);
+
+// SAFETY: a descriptor is constant, static data.
+unsafe impl Send for Impl {}
+// SAFETY: as above.
+unsafe impl Sync for Impl {}
+
+impl fmt::Debug for Impl {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.driver())
+    }
+}
+
+impl PartialEq for Impl {
+    fn eq(&self, other: &Impl) -> bool {
+        std::ptr::eq(self.0, other.0)
+    }
+}
+
+impl Impl {
+    /// All of them, usable here or not.
+    pub fn all() -> Vec<Impl> {
+        // SAFETY: the index stays below the count: each pointer is to a static descriptor.
+        unsafe {
+            (0..sys::kiln_impls())
+                .map(|i| Impl(&*sys::kiln_impl(i)))
+                .collect()
+        }
+    }
+
+    /// Those of an algorithm, in order of priority.
+    pub fn of(alg: &str) -> Vec<Impl> {
+        let mut all: Vec<Impl> = Impl::all().into_iter().filter(|i| i.alg() == alg).collect();
+        all.sort_by_key(|i| i.0.priority);
+        all
+    }
+
+    /// Names of the algorithms there are, each once.
+    pub fn algorithms() -> Vec<&'static str> {
+        let mut names: Vec<&str> = Vec::new();
+        for imp in Impl::all() {
+            if !names.contains(&imp.alg()) {
+                names.push(imp.alg());
+            }
+        }
+        names
+    }
+
+    /// The kernel's name of the algorithm.
+    pub fn alg(self) -> &'static str {
+        // SAFETY: the descriptor's names are string literals.
+        unsafe { static_str(self.0.alg) }.unwrap_or("?")
+    }
+
+    /// Driver name, such as `ctr-aes-vaes-avx512`.
+    pub fn driver(self) -> &'static str {
+        // SAFETY: as above.
+        unsafe { static_str(self.0.driver) }.unwrap_or("?")
+    }
+
+    /// What it is for.
+    pub fn kind(self) -> Kind {
+        match self.0.kind {
+            0 => Kind::Skcipher,
+            1 => Kind::Aead,
+            _ => Kind::Hash,
+        }
+    }
+
+    /// The tier it is written for.
+    pub fn tier(self) -> Tier {
+        Tier::from_raw(self.0.tier)
+    }
+
+    /// Higher is preferred.
+    pub fn priority(self) -> u32 {
+        self.0.priority
+    }
+
+    /// Whether its time is independent of keys and data.
+    pub fn constant_time(self) -> bool {
+        self.0.constant_time
+    }
+
+    /// Bytes of the keys it takes; none if it has no key.
+    pub fn key_sizes(self) -> Vec<usize> {
+        let (min, max) = (self.0.key_min as usize, self.0.key_max as usize);
+        match self.0.key_max {
+            0 => Vec::new(),
+            _ => (min..=max)
+                .step_by(self.0.key_step.max(1) as usize)
+                .collect(),
+        }
+    }
+
+    /// Bytes of an IV.
+    pub fn iv_size(self) -> usize {
+        self.0.ivsize as usize
+    }
+
+    /// Messages have whole blocks of so many bytes; of a hash, what it works on at a time.
+    pub fn block_size(self) -> usize {
+        self.0.blocksize as usize
+    }
+
+    /// Bytes of the shortest message.
+    pub fn shortest(self) -> usize {
+        self.0.shortest as usize
+    }
+
+    /// Bytes of a digest, or of the longest tag.
+    pub fn digest_size(self) -> usize {
+        self.0.digestsize as usize
+    }
+
+    /// Bytes of the tags it takes.
+    pub fn tag_sizes(self) -> Vec<usize> {
+        let (min, max) = (self.0.tag_min as usize, self.0.digestsize as usize);
+        match self.0.tag_step {
+            0 => vec![max],
+            step => (min..=max).step_by(step as usize).collect(),
+        }
+    }
+
+    /// Whether it takes a key.
+    pub fn is_keyed(self) -> bool {
+        self.0.key_max > 0
+    }
+}
+
+/// A key that an implementation does not take.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct KeyLength(pub usize);
+
+/// What an algorithm's `setkey` makes of a key; of any tier's for all its tiers. Wiped when dropped.
+pub struct Context {
+    memory: NonNull<u8>,
+    layout: Layout,
+    imp: Impl,
+}
+
+// SAFETY: after `new` the memory is only read until it is dropped.
+unsafe impl Send for Context {}
+// SAFETY: as above.
+unsafe impl Sync for Context {}
+
+impl Context {
+    /// From a key; an empty one for what has none.
+    pub fn new(imp: Impl, key: &[u8]) -> Result<Context, KeyLength> {
+        let size = (imp.0.ctxsize as usize).max(64);
+        let layout = Layout::from_size_align(size, 64).expect("a small power of two");
+        // SAFETY: the size is not zero.
+        let memory = unsafe { alloc_zeroed(layout) };
+        let Some(memory) = NonNull::new(memory) else {
+            handle_alloc_error(layout)
+        };
+        let ctx = Context {
+            memory,
+            layout,
+            imp,
+        };
+        match imp.0.setkey {
+            None if key.is_empty() => Ok(ctx),
+            None => Err(KeyLength(key.len())),
+            Some(setkey) => {
+                // SAFETY: the memory has the context's size and alignment.
+                match unsafe { setkey(memory.as_ptr().cast(), key.as_ptr(), key.len()) } {
+                    0 => Ok(ctx),
+                    _ => Err(KeyLength(key.len())),
+                }
+            }
+        }
+    }
+
+    /// Its bytes, to see that two tiers make the same of a key.
+    pub fn bytes(&self) -> &[u8] {
+        // SAFETY: allocated with this size and initialised throughout.
+        unsafe { std::slice::from_raw_parts(self.memory.as_ptr(), self.layout.size()) }
+    }
+}
+
+impl Drop for Context {
+    fn drop(&mut self) {
+        // SAFETY: allocated in `new` with this layout, borrowed by nobody any more.
+        unsafe {
+            std::slice::from_raw_parts_mut(self.memory.as_ptr(), self.layout.size()).zeroize();
+            dealloc(self.memory.as_ptr(), self.layout);
+        }
+    }
+}
+
+/// Messages for calls back to back: message i is at `i * stride`, with IV and associated data i, and its
+/// tag or digest at `i * tag_stride`.
+pub struct Series<'a> {
+    /// En- or decrypt; nothing to a hash.
+    pub op: Op,
+    /// What goes in.
+    pub src: &'a [u8],
+    /// What comes out; empty for a hash.
+    pub dst: &'a mut [u8],
+    /// IVs, one after the other.
+    pub ivs: &'a [u8],
+    /// Associated data, one after the other.
+    pub aad: &'a [u8],
+    /// Tags or digests.
+    pub tags: &'a mut [u8],
+    /// Bytes of a message.
+    pub len: usize,
+    /// From one message to the next.
+    pub stride: usize,
+    /// Bytes of the associated data of one.
+    pub aad_len: usize,
+    /// Bytes of a tag.
+    pub tag_size: usize,
+    /// From one tag to the next.
+    pub tag_stride: usize,
+    /// Messages.
+    pub count: usize,
+    /// Sections around the calls.
+    pub sections: Sections,
+}
+
+impl Series<'_> {
+    fn check(&self, imp: Impl) {
+        let holds = |bytes: usize, each: usize, stride: usize| {
+            each == 0 || bytes >= (self.count - 1) * stride + each
+        };
+        assert!(
+            self.count > 0 && self.stride >= self.len,
+            "messages lie apart"
+        );
+        assert!(holds(self.src.len(), self.len, self.stride), "sources");
+        assert!(holds(self.ivs.len(), imp.iv_size(), imp.iv_size()), "IVs");
+        assert!(
+            holds(self.aad.len(), self.aad_len, self.aad_len),
+            "associated data"
+        );
+        if imp.kind() != Kind::Hash {
+            assert!(holds(self.dst.len(), self.len, self.stride), "results");
+        }
+        let tag = match imp.kind() {
+            Kind::Skcipher => 0,
+            Kind::Aead => self.tag_size,
+            Kind::Hash => imp.digest_size(),
+        };
+        assert!(holds(self.tags.len(), tag, self.tag_stride), "tags");
+        assert!(self.len >= imp.shortest(), "long enough");
+        let whole = imp.kind() != Kind::Skcipher || self.len % imp.block_size() == 0;
+        assert!(whole, "whole blocks");
+        let tags = imp.kind() != Kind::Aead || imp.tag_sizes().contains(&self.tag_size);
+        assert!(tags, "a tag size it takes");
+    }
+}
+
+impl Impl {
+    /// Make `calls` calls; how many were refused for a wrong tag.
+    ///
+    /// # Panics
+    /// If the buffers are too short, or the tier cannot be used.
+    pub fn run(self, ctx: &Context, series: &mut Series<'_>, calls: u64) -> u64 {
+        assert!(self.tier().usable(), "{self:?} cannot be used here");
+        assert_eq!(ctx.imp.alg(), self.alg());
+        series.check(self);
+        let mut raw = sys::Series {
+            imp: self.0,
+            ctx: ctx.memory.as_ptr().cast(),
+            dst: series.dst.as_mut_ptr(),
+            src: series.src.as_ptr(),
+            iv: series.ivs.as_ptr(),
+            aad: series.aad.as_ptr(),
+            tag: series.tags.as_mut_ptr(),
+            len: series.len,
+            stride: series.stride,
+            aadlen: series.aad_len,
+            tagsize: series.tag_size,
+            tag_stride: series.tag_stride,
+            count: series.count,
+            calls,
+            decrypt: series.op == Op::Decrypt,
+            sections: series.sections as u32,
+            refused: 0,
+        };
+        // SAFETY: `check` saw that all messages lie in their buffers.
+        unsafe { cpu::gate(sys::kiln_impl_series, (&raw mut raw).cast::<c_void>()) };
+        raw.refused
+    }
+
+    /// One message in pieces; with `other` the two take turns on one state. The tag or digest is
+    /// returned, whether the message is en- or decrypted.
+    ///
+    /// # Panics
+    /// As [`Impl::run`].
+    pub fn pieces(self, ctx: &Context, message: &mut Pieces<'_>) -> Vec<u8> {
+        for imp in [Some(self), message.other].into_iter().flatten() {
+            assert!(imp.tier().usable(), "{imp:?} cannot be used here");
+            assert_eq!(ctx.imp.alg(), imp.alg());
+        }
+        let aad: usize = message.aad_pieces.iter().sum();
+        let text: usize = message.pieces.iter().sum();
+        assert_eq!((aad, text), (message.aad.len(), message.src.len()));
+        assert!(message.dst.len() >= text || self.kind() == Kind::Hash);
+        assert!(message.iv.len() >= self.iv_size());
+        let all: Vec<u32> = message
+            .aad_pieces
+            .iter()
+            .chain(message.pieces)
+            .map(|&n| n as u32)
+            .collect();
+        let mut tag = vec![0; self.digest_size().max(message.tag_size)];
+        let mut raw = sys::Pieces {
+            imp: self.0,
+            other: message.other.map_or(std::ptr::null(), |o| o.0),
+            ctx: ctx.memory.as_ptr().cast(),
+            dst: message.dst.as_mut_ptr(),
+            src: message.src.as_ptr(),
+            iv: message.iv.as_ptr(),
+            aad: message.aad.as_ptr(),
+            tag: tag.as_mut_ptr(),
+            len: text,
+            aadlen: aad,
+            tagsize: message.tag_size,
+            decrypt: message.op == Op::Decrypt,
+            piece: all.as_ptr(),
+            pieces: all.len() as u32,
+            aad_pieces: message.aad_pieces.len() as u32,
+        };
+        // SAFETY: the pieces are as long as the buffers, as was seen above.
+        unsafe { cpu::gate(sys::kiln_impl_pieces, (&raw mut raw).cast::<c_void>()) };
+        tag
+    }
+}
+
+/// One message in pieces.
+pub struct Pieces<'a> {
+    /// En- or decrypt; nothing to a hash.
+    pub op: Op,
+    /// Takes turns with the implementation that is asked.
+    pub other: Option<Impl>,
+    /// What goes in.
+    pub src: &'a [u8],
+    /// What comes out; empty for a hash.
+    pub dst: &'a mut [u8],
+    /// The IV.
+    pub iv: &'a [u8],
+    /// Associated data.
+    pub aad: &'a [u8],
+    /// Bytes of the tag; nothing to others than AEADs.
+    pub tag_size: usize,
+    /// Lengths of the pieces of the associated data.
+    pub aad_pieces: &'a [usize],
+    /// Lengths of the pieces of the text.
+    pub pieces: &'a [usize],
+}

@@ -1,0 +1,124 @@
+//! Cycles of every implementation whose algorithm or driver has one of the arguments in its name:
+//! independent calls in one FPU section, interleaved. For whoever tunes one; `kiln speed` is for figures.
+//!
+//!     cargo run --release -p kiln-lab --example ciphers -- 'ctr(aes)' 16,64,4096
+
+use std::cell::RefCell;
+use std::sync::atomic::AtomicBool;
+
+use kiln_kernel::cipher::{Context, Impl, Kind, Series};
+use kiln_kernel::xts::{Op, Sections};
+use kiln_measure::{measure, Plan, SplitMix64, Subject};
+
+const BYTES: usize = 64 << 10;
+
+fn main() {
+    let mut args = std::env::args().skip(1);
+    let name = args.next().unwrap_or_default();
+    let lens = args
+        .next()
+        .unwrap_or("16,64,256,512,1024,1420,4096,16384".into());
+    let lens: Vec<usize> = lens
+        .split(',')
+        .map(|l| l.parse().expect("a length"))
+        .collect();
+    let mut rng = SplitMix64(1);
+    for op in [Op::Encrypt, Op::Decrypt] {
+        for &len in &lens {
+            let impls: Vec<Impl> = Impl::all()
+                .into_iter()
+                .filter(|i| i.tier().usable() && (i.alg() == name || i.driver().contains(&name)))
+                .filter(|i| i.kind() != Kind::Hash || op == Op::Encrypt)
+                .collect();
+            let runs: Vec<_> = impls
+                .iter()
+                .map(|&imp| RefCell::new(Run::new(imp, len, &mut rng)))
+                .collect();
+            let mut subjects: Vec<Subject> = runs
+                .iter()
+                .map(|run| Subject::new("", move |n| run.borrow_mut().run(op, n)))
+                .collect();
+            let plan = Plan {
+                rounds: 12,
+                samples: 4,
+                sample_us: 60.0,
+                seed: 1,
+                deadline: None,
+            };
+            let stop = AtomicBool::new(false);
+            let series = measure(&mut subjects, &plan, &stop, &mut |_, _| {});
+            for (imp, series) in impls.iter().zip(&series) {
+                if let Some(e) = series.estimate() {
+                    let (driver, per) = (imp.driver(), e.best / len.max(1) as f64);
+                    println!("{op:?} {len:6} {driver:32} {:10.1} {per:8.4}", e.best);
+                }
+            }
+        }
+    }
+}
+
+struct Run {
+    imp: Impl,
+    ctx: Context,
+    len: usize,
+    count: usize,
+    src: Vec<u8>,
+    dst: Vec<u8>,
+    ivs: Vec<u8>,
+    aad: Vec<u8>,
+    tags: Vec<u8>,
+}
+
+impl Run {
+    fn new(imp: Impl, len: usize, rng: &mut SplitMix64) -> Run {
+        let len = if imp.kind() == Kind::Skcipher {
+            len.next_multiple_of(imp.block_size())
+        } else {
+            len
+        };
+        let stride = len.next_multiple_of(64).max(64);
+        let count = (BYTES / stride).clamp(4, 256);
+        let mut bytes = |n: usize| {
+            let mut v = vec![0; n];
+            rng.fill(&mut v);
+            v
+        };
+        let key = bytes(imp.key_sizes().last().copied().unwrap_or(0).min(64));
+        let aad = if imp.kind() == Kind::Aead { 16 } else { 0 };
+        let mut ivs = bytes(imp.iv_size() * count);
+        if imp.alg().contains("ccm") {
+            ivs.chunks_mut(imp.iv_size()).for_each(|iv| iv[0] = 3);
+        }
+        Run {
+            imp,
+            ctx: Context::new(imp, &key).expect("its longest key"),
+            len,
+            count,
+            src: bytes(stride * count),
+            dst: vec![0; stride * count],
+            ivs,
+            aad: bytes(aad * count),
+            tags: vec![0; 64 * count],
+        }
+    }
+
+    fn run(&mut self, op: Op, n: u64) {
+        let mut series = Series {
+            op,
+            src: &self.src,
+            dst: &mut self.dst,
+            ivs: &self.ivs,
+            aad: &self.aad,
+            tags: &mut self.tags,
+            len: self.len,
+            stride: self.len.next_multiple_of(64).max(64),
+            aad_len: self.aad.len() / self.count,
+            tag_size: self.imp.digest_size(),
+            tag_stride: 64,
+            count: self.count,
+            sections: Sections::One,
+        };
+        // Wrong tags cost what right ones do, and the wiping.
+        self.imp.run(&self.ctx, &mut series, n);
+    }
+}

@@ -1,0 +1,14 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR MIT */
+/* Each directory's table; a new one is added here and in list.c. */
+#ifndef KILN_CIPHERS_LIST_H
+#define KILN_CIPHERS_LIST_H
+
+#include <kiln/cipher.h>
+#include <kiln/cpufeature.h>
+
+extern const struct kiln_impls sha2_impls;
+
+#define KILN_IMPLS(name, table)                                        \
+	const struct kiln_impls name = { .impl = table, .count = ARRAY_SIZE(table) }
+
+#endif

@@ -1,0 +1,104 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR MIT */
+/*
+ * One implementation of an algorithm: what it is called, what it takes, and its
+ * functions. Each directory of ciphers/ has a table of them; ciphers/list.c has them all.
+ *
+ * What is common to all functions:
+ * - implementations of a SIMD tier are called inside an FPU section; none opens one;
+ * - a context (@ctxsize bytes) holds what setkey made of the key, a state (@statesize)
+ *   what a message in pieces has come to. Both are aligned to 64 and are plain memory:
+ *   a copy of a state goes on where the original was, and any tier of an algorithm goes on
+ *   with the state of any other;
+ * - source and destination are the same or do not overlap; no alignment is asked for;
+ *   nothing beyond the lengths given is read or written;
+ * - a length of zero is a message, where the algorithm has one.
+ */
+#ifndef KILN_CIPHER_H
+#define KILN_CIPHER_H
+
+#include <kiln/types.h>
+
+enum kiln_kind { KILN_SKCIPHER, KILN_AEAD, KILN_HASH };
+
+/* Bytes of the largest context, state, IV, tag or digest there is. */
+#define KILN_MAX_CTX 8192
+#define KILN_MAX_STATE 1024
+#define KILN_MAX_IV 32
+#define KILN_MAX_DIGEST 64
+
+/*
+ * @len bytes, a multiple of the block size unless this is the last piece of the message.
+ * @iv is the IV of the message, @ivsize bytes, and is left as the next piece needs it (for
+ * CBC the last block of ciphertext, for a counter mode the next counter), as Linux's
+ * skciphers leave it.
+ */
+typedef void kiln_crypt_t(const void *ctx, u8 *dst, const u8 *src, size_t len, u8 *iv);
+
+/* One whole message. Seal writes the tag (@tagsize bytes); open compares it in constant
+ * time and returns 0, or -EBADMSG with the destination wiped. */
+typedef void kiln_seal_t(const void *ctx, u8 *dst, const u8 *src, size_t len,
+			 const u8 *aad, size_t aadlen, const u8 *iv, u8 *tag,
+			 size_t tagsize);
+typedef int kiln_open_t(const void *ctx, u8 *dst, const u8 *src, size_t len,
+			const u8 *aad, size_t aadlen, const u8 *iv, const u8 *tag,
+			size_t tagsize);
+
+struct kiln_cipher_ops {
+	kiln_crypt_t *encrypt, *decrypt;
+};
+
+/*
+ * In pieces: begin (with the lengths of the whole message, which CCM needs), the
+ * associated data in any pieces, then the text in pieces of whole blocks but the last,
+ * then the tag of @tagsize bytes. When decrypting the caller compares it.
+ */
+struct kiln_aead_ops {
+	kiln_seal_t *seal;
+	kiln_open_t *open;
+	void (*begin)(const void *ctx, void *state, const u8 *iv, size_t aadlen,
+		      size_t len, size_t tagsize);
+	void (*aad)(const void *ctx, void *state, const u8 *aad, size_t len);
+	void (*encrypt)(const void *ctx, void *state, u8 *dst, const u8 *src, size_t len);
+	void (*decrypt)(const void *ctx, void *state, u8 *dst, const u8 *src, size_t len);
+	void (*end)(const void *ctx, void *state, u8 *tag, size_t tagsize);
+};
+
+/* @ctx is NULL for hashes without a key. digest() is the three in one. */
+struct kiln_hash_ops {
+	void (*init)(const void *ctx, void *state);
+	void (*update)(const void *ctx, void *state, const u8 *data, size_t len);
+	void (*final)(const void *ctx, void *state, u8 *out);
+	void (*digest)(const void *ctx, const u8 *data, size_t len, u8 *out);
+};
+
+struct kiln_impl {
+	const char *alg;	/* the kernel's name: "ctr(aes)" */
+	const char *driver;	/* "ctr-aes-vaes-avx512" */
+	u32 kind;		/* enum kiln_kind */
+	u32 tier;		/* enum kiln_tier */
+	u32 priority;		/* the usable one with the highest is chosen */
+	bool constant_time;
+	/* Bytes. Keys from min to max in steps; max 0: no key. */
+	u32 key_min, key_max, key_step;
+	u32 ivsize;
+	u32 blocksize;		/* of a skcipher's messages: 1 for any length */
+	u32 shortest;		/* of a message */
+	u32 digestsize;		/* of a hash, or the longest tag */
+	u32 tag_min, tag_step;	/* shorter tags: digestsize, digestsize - step ... min */
+	u32 ctxsize, statesize;
+	/* 0, or -EINVAL with the context unchanged. In any context, without a section. */
+	int (*setkey)(void *ctx, const u8 *key, size_t len);
+	union {
+		struct kiln_cipher_ops cipher;
+		struct kiln_aead_ops aead;
+		struct kiln_hash_ops hash;
+	};
+};
+
+/* The table of one directory. */
+struct kiln_impls {
+	const struct kiln_impl *impl;
+	size_t count;
+};
+
+#endif
