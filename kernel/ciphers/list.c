@@ -9,6 +9,7 @@
 #include <kiln/string.h>
 
 static const struct kiln_impls *const families[] = {
+	&aes_modes_impls,
 	&sha2_impls,
 };
 
