@@ -10,7 +10,7 @@
  *	VBLOCKS		1, 2 or 4
  *	MAIN		vectors of a main loop: 8 or 16
  *	v_load(p), v_store(p, v)	unaligned
- *	v_all(x), v_one(x)		block x everywhere; first, and zeros
+ *	v_all(x), v_one(x), v_pair(x, y)	block x everywhere; first; x and y; and zeros
  *	v_zero(), v_xor(a, b), v_xor3(a, b, c)
  *	v_enc, v_enclast, v_dec, v_declast	one AES round of every block
  *	v_shuffle(v, pattern)	PSHUFB in every block
@@ -189,5 +189,60 @@ static __always_inline __m128i keep1(__m128i v, size_t n)
 
 	return _mm_and_si128(v, load1(window + 16 - n));
 }
+
+/*
+ * The first @n bytes of a vector, 0 < n <= VBYTES: from memory with zeros behind them, to
+ * memory, and of a vector with zeros behind them. AVX-512 has masks for it.
+ */
+#if VBLOCKS == 1
+static __always_inline vec_t v_load_part(const u8 *p, size_t n)
+{
+	return n == AES_BLOCK_SIZE ? load1(p) : load_part(p, n);
+}
+
+static __always_inline void v_store_part(u8 *p, size_t n, vec_t v)
+{
+	if (n == AES_BLOCK_SIZE)
+		store1(p, v);
+	else
+		store_part(p, n, v);
+}
+
+#define v_keep(v, n) keep1(v, n)
+#elif VBLOCKS == 2
+static __always_inline vec_t v_load_part(const u8 *p, size_t n)
+{
+	if (n < AES_BLOCK_SIZE)
+		return v_one(load_part(p, n));
+	if (n == AES_BLOCK_SIZE)
+		return v_one(load1(p));
+	if (n == 2 * AES_BLOCK_SIZE)
+		return v_load(p);
+	return v_pair(load1(p), load_part(p + AES_BLOCK_SIZE, n - AES_BLOCK_SIZE));
+}
+
+static __always_inline void v_store_part(u8 *p, size_t n, vec_t v)
+{
+	if (n < AES_BLOCK_SIZE) {
+		store_part(p, n, v_first(v));
+	} else {
+		store1(p, v_first(v));
+		p += AES_BLOCK_SIZE;
+		n -= AES_BLOCK_SIZE;
+		if (n == AES_BLOCK_SIZE)
+			store1(p, _mm256_extracti128_si256(v, 1));
+		else if (n)
+			store_part(p, n, _mm256_extracti128_si256(v, 1));
+	}
+}
+
+static __always_inline vec_t v_keep(vec_t v, size_t n)
+{
+	const size_t first = n < AES_BLOCK_SIZE ? n : AES_BLOCK_SIZE;
+
+	return v_pair(keep1(v_first(v), first),
+		      keep1(_mm256_extracti128_si256(v, 1), n - first));
+}
+#endif
 
 #endif

@@ -18,7 +18,9 @@ typedef __m512i vec_t;
 #define v_load(p) _mm512_loadu_si512(p)
 #define v_store(p, v) _mm512_storeu_si512(p, v)
 #define v_all(x) _mm512_broadcast_i32x4(x)
-#define v_one(x) _mm512_inserti32x4(_mm512_setzero_si512(), x, 0)
+#define v_one(x) _mm512_zextsi128_si512(x)
+#define v_pair(x, y) \
+	_mm512_zextsi256_si512(_mm256_inserti128_si256(_mm256_castsi128_si256(x), y, 1))
 #define v_zero() _mm512_setzero_si512()
 #define v_xor(a, b) _mm512_xor_si512(a, b)
 #define v_xor3(a, b, c) _mm512_ternarylogic_epi64(a, b, c, 0x96)
