@@ -3,19 +3,27 @@
  * AES-GCM with vector registers: the template every SIMD tier includes once, after its vectors
  * (simd/rounds.h) and GCM(name), the name of an entry point of this tier.
  *
- * Shape. Steps of eight vectors, each with one reduction, while there is more than that left:
- * the rounds of AES with the multiplications of eight vectors of ciphertext between them, which
- * are those of the step before when encrypting. What is left, one byte to eight vectors, and
- * any message as short as that, is summed up with the block before it and the block of lengths
- * behind it, and reduced once.
+ * Shape. Steps of MAIN vectors while there is more than that left: the rounds of AES with the
+ * multiplications of as many vectors of ciphertext between them, which are those of the step
+ * before when encrypting; one reduction for eight of them. What is left in the end, one byte to
+ * eight vectors, and any message as short as that, is summed up with the block before it and
+ * the block of lengths behind it, and reduced once.
  */
 #include <kiln/fpu.h>
 
 #include "polyval_simd.h"
 #include "gcm.h"
 
-#define STEP_BLOCKS (8 * VBLOCKS)
-#define STEP_BYTES (8 * VBYTES)
+/* What is reduced once. */
+#define SUM_BLOCKS (8 * VBLOCKS)
+#define SUM_BYTES (8 * VBYTES)
+
+#define STEP_BYTES (MAIN * VBYTES)
+#if MAIN == 16
+#define EACH_MAIN EACH_16
+#else
+#define EACH_MAIN EACH_8
+#endif
 
 #define COUNT(j)                                           \
 	d##j = v_xor(v_shuffle(*counter, order), k0);      \
@@ -80,96 +88,187 @@ static __always_inline void text_part(const struct gcm_key *key, const bool decr
 		mul_add(g, v_shuffle(v_keep(d0, len), order), p);
 }
 
-/* Eight vectors, and the sum of those at @cipher, after @acc, reduced. */
-#define HASH_ROUND(r)                                                   \
-	do {                                                            \
-		if ((r) == 1)                                           \
-			mul_set(g, v_shuffle(v_load(cipher + VBYTES), order), p + VBYTES); \
-		else if ((r) < 8)                                       \
-			HASH(r);                                        \
-		else if ((r) == 8)                                      \
-			/* What the step before came to comes last. */  \
-			mul_add(g, v_xor(v_shuffle(v_load(cipher), order), v_one(acc)), p); \
-		else                                                    \
-			acc = reduce(g);                                \
+#define CIPHER(j) v_shuffle(v_load(cipher + (j) * VBYTES), order)
+#define POWERS(j) (p + ((j) & 7) * VBYTES)
+#define SET_PAIR(i, j) mul_set_pair(g, CIPHER(i), POWERS(i), CIPHER(j), POWERS(j))
+#define ADD_PAIR(i, j) mul_add_pair(g, CIPHER(i), POWERS(i), CIPHER(j), POWERS(j))
+/* The first of eight, to which the sum before is added, comes last. */
+#define LAST_PAIR(i, j) \
+	mul_add_pair(g, CIPHER(i), POWERS(i), v_xor(CIPHER(j), v_one(acc)), POWERS(j))
+#define CASE(r, n, what) \
+	if ((r) == (n))  \
+		what;
+#if MAIN == 16
+#define HASH_ROUND(r)                           \
+	do {                                    \
+		CASE(r, 1, SET_PAIR(1, 2))      \
+		CASE(r, 2, ADD_PAIR(3, 4))      \
+		CASE(r, 3, ADD_PAIR(5, 6))      \
+		CASE(r, 4, LAST_PAIR(7, 0))     \
+		CASE(r, 5, acc = reduce(g))     \
+		CASE(r, 5, SET_PAIR(9, 10))     \
+		CASE(r, 6, ADD_PAIR(11, 12))    \
+		CASE(r, 7, ADD_PAIR(13, 14))    \
+		CASE(r, 8, LAST_PAIR(15, 8))    \
+		CASE(r, 9, acc = reduce(g))     \
 	} while (0)
-static __always_inline __m128i text_step(const struct gcm_key *key, u8 *dst, const u8 *src,
-					 vec_t *counter, const u8 *cipher, __m128i acc)
-{
-	const bool wide = false, decrypt = false;
-	const u8 *rk = key->aes.enc[0], *p = power(&key->h, STEP_BLOCKS);
-	const u32 rounds = key->aes.rounds;
-	const vec_t order = v_key(reverse), k0 = KEY(0);
-	struct sums sums, *const g = &sums;
-	EACH_8(DECLARE)
+#else
+#define HASH_ROUND(r)                           \
+	do {                                    \
+		CASE(r, 1, SET_PAIR(1, 2))      \
+		CASE(r, 3, ADD_PAIR(3, 4))      \
+		CASE(r, 5, ADD_PAIR(5, 6))      \
+		CASE(r, 7, LAST_PAIR(7, 0))     \
+		CASE(r, 9, acc = reduce(g))     \
+	} while (0)
+#endif
 
-	EACH_8(COUNT)
-	ROUNDS(EACH_8, HASH_ROUND);
-	do {
-		const vec_t k = KEY(rounds);
-		EACH_8(OUT)
-	} while (0);
-	return acc;
+/*
+ * The number of a message's first block is 2, and is 2 more than a multiple of a step's blocks
+ * wherever a step begins: that multiple is one block, and what the blocks of a step add to it
+ * does not carry and can be XORed in, but for the last two.
+ */
+#define FIRST 2
+#define STEP_BLOCKS (MAIN * VBLOCKS)
+#define NUMBER(i) { 0, (u64)(FIRST + (i)) << 56 },
+#define NUMBERS4(i) NUMBER(i) NUMBER((i) + 1) NUMBER((i) + 2) NUMBER((i) + 3)
+#define NUMBERS16(i) NUMBERS4(i) NUMBERS4((i) + 4) NUMBERS4((i) + 8) NUMBERS4((i) + 12)
+static const u64 numbers[64][2] __aligned(64) = {
+	NUMBERS16(0) NUMBERS16(16) NUMBERS16(32) NUMBERS16(48)
+};
+
+#define COUNT_STEP(j)                                                           \
+	if (FIRST + ((j) + 1) * VBLOCKS <= STEP_BLOCKS)                         \
+		d##j = v_xor(base, v_load(numbers[(j) * VBLOCKS]));             \
+	else                                                                    \
+		d##j = v_xor(k0, v_shuffle(v_add64(*next,                       \
+			v_add64(v_number(), v_low64((j) * VBLOCKS))), order));
+
+/*
+ * A step from the number in all blocks of @next, and the sum of the vectors at @cipher, if any,
+ * after @acc: of the step before or this one.
+ */
+#define STEP_FUNC(n, count, EACH)                                                     \
+static __always_inline __m128i step_##n(const struct gcm_key *key, const u8 *rk,      \
+					u8 *dst, const u8 *src, vec_t *next,          \
+					const u8 *cipher, __m128i acc)                \
+{                                                                                     \
+	const bool wide = true, decrypt = false;                                      \
+	const u8 *p = power(&key->h, SUM_BLOCKS);                                     \
+	const u32 rounds = key->aes.rounds;                                           \
+	const vec_t order = v_key(reverse), k0 = KEY(0);                              \
+	const vec_t base = v_xor(k0, v_shuffle(v_add64(*next, v_low64(-FIRST)), order)); \
+	struct sums sums, *const g = &sums;                                           \
+	EACH(DECLARE)                                                                 \
+										      \
+	EACH(COUNT_STEP)                                                              \
+	*next = v_add64(*next, v_low64((count) * VBLOCKS));                           \
+	if (cipher)                                                                   \
+		ROUNDS(EACH, HASH_ROUND);                                             \
+	else                                                                          \
+		ROUNDS(EACH, NO_STEP);                                                \
+	do {                                                                          \
+		const vec_t k = KEY(rounds);                                          \
+		EACH(OUT)                                                             \
+	} while (0);                                                                  \
+	return acc;                                                                   \
 }
+STEP_FUNC(main, MAIN, EACH_MAIN)
+#if MAIN == 16
+STEP_FUNC(half, 8, EACH_8)
+#endif
 
 /* How far a message has come. */
 struct progress {
 	u8 *dst;
 	const u8 *src;
 	size_t len;
-	vec_t counter;	/* of the next vector, each block a little-endian number */
+	vec_t next;	/* number of the next block, little-endian, in all blocks */
 	__m128i acc;
 };
 
-/* Steps, while more than one is left. */
+static __always_inline void advance(struct progress *m, size_t bytes)
+{
+	m->dst += bytes;
+	m->src += bytes;
+	m->len -= bytes;
+}
+
+/* At most eight vectors, to sums with powers from @p on. */
+static __always_inline void text_some(const struct gcm_key *key, const bool decrypting,
+				      struct progress *m, size_t len, struct sums *g,
+				      const u8 *p)
+{
+	vec_t counter = v_add64(m->next, v_number());
+	u8 *dst = m->dst;
+	const u8 *src = m->src;
+
+	advance(m, len);
+#define SOME(n)                                                         \
+	if (len >= n * VBYTES) {                                        \
+		text_##n(key, decrypting, dst, src, &counter, g, p);    \
+		dst += n * VBYTES;                                      \
+		src += n * VBYTES;                                      \
+		len -= n * VBYTES;                                      \
+		p += n * VBYTES;                                        \
+	}
+	SOME(8)
+	SOME(4)
+	SOME(2)
+	SOME(1)
+	if (len)
+		text_part(key, decrypting, dst, src, len, &counter, g, p);
+}
+
+/* From a number that is FIRST more than a multiple of steps: until eight vectors are left. */
 static __always_inline void text_steps(const struct gcm_key *key, const bool decrypting,
 				       struct progress *m)
 {
-	const u8 *cipher = m->dst;
+	const u32 rounds = key->aes.rounds;
 
-#define NEXT_STEP()                     \
-	do {                            \
-		m->dst += STEP_BYTES;   \
-		m->src += STEP_BYTES;   \
-		m->len -= STEP_BYTES;   \
-	} while (0)
-	if (!decrypting) {
-		struct sums unused = { v_zero(), v_zero(), v_zero() };
+	if (m->len > STEP_BYTES) {
+		struct wide_keys wide;
+		const u8 *keys = widen(&wide, key->aes.enc[0], rounds);
+		const u8 *cipher = m->src;
 
-		text_8(key, true, m->dst, m->src, &m->counter, &unused,
-		       power(&key->h, STEP_BLOCKS));
-		NEXT_STEP();
+		if (!decrypting) {
+			cipher = m->dst;
+			step_main(key, keys, m->dst, m->src, &m->next, NULL, m->acc);
+			advance(m, STEP_BYTES);
+		}
+		while (m->len > STEP_BYTES) {
+			/* Keys and powers stay in memory. */
+			barrier();
+			m->acc = step_main(key, keys, m->dst, m->src, &m->next, cipher,
+					   m->acc);
+			cipher = decrypting ? m->src + STEP_BYTES : m->dst;
+			advance(m, STEP_BYTES);
+		}
+#if MAIN == 16
+		if (!decrypting && m->len > SUM_BYTES) {
+			m->acc = step_half(key, keys, m->dst, m->src, &m->next, cipher,
+					   m->acc);
+			m->acc = hash_blocks(&key->h, m->acc, m->dst, SUM_BLOCKS, true);
+			advance(m, SUM_BYTES);
+		} else
+#endif
+		if (!decrypting)
+			m->acc = hash_blocks(&key->h, m->acc, cipher, STEP_BLOCKS, true);
+		wipe_keys(&wide, rounds);
 	}
-	while (m->len > STEP_BYTES) {
-		/* Keys and powers stay in memory. */
-		barrier();
-		m->acc = text_step(key, m->dst, m->src, &m->counter,
-				   decrypting ? m->src : cipher, m->acc);
-		cipher = m->dst;
-		NEXT_STEP();
-	}
-	if (!decrypting)
-		m->acc = hash_blocks(&key->h, m->acc, cipher, STEP_BLOCKS, true);
-}
+#if MAIN == 16
+	if (m->len > SUM_BYTES) {
+		struct sums g;
+		const u8 *p = power(&key->h, SUM_BLOCKS);
+		vec_t counter = v_add64(m->next, v_number());
 
-/* What is left, one step at most, with powers from @p on. */
-static __always_inline void text_rest(const struct gcm_key *key, const bool decrypting,
-				      struct progress *m, struct sums *g, const u8 *p)
-{
-#define REST(n)                                                                       \
-	if (m->len >= n * VBYTES) {                                                   \
-		text_##n(key, decrypting, m->dst, m->src, &m->counter, g, p);         \
-		m->dst += n * VBYTES;                                                 \
-		m->src += n * VBYTES;                                                 \
-		m->len -= n * VBYTES;                                                 \
-		p += n * VBYTES;                                                      \
+		mul_set1(&g, m->acc, p);
+		text_8(key, decrypting, m->dst, m->src, &counter, &g, p);
+		m->next = v_add64(m->next, v_low64(SUM_BLOCKS));
+		m->acc = reduce(&g);
+		advance(m, SUM_BYTES);
 	}
-	REST(8)
-	REST(4)
-	REST(2)
-	REST(1)
-	if (m->len)
-		text_part(key, decrypting, m->dst, m->src, m->len, &m->counter, g, p);
+#endif
 }
 
 static __always_inline size_t blocks_of(size_t len)
@@ -177,13 +276,11 @@ static __always_inline size_t blocks_of(size_t len)
 	return (len + AES_BLOCK_SIZE - 1) / AES_BLOCK_SIZE;
 }
 
-/* The counters after @blocks blocks from the IV and 1 on, reversed: the message's first is 2. */
-static __always_inline vec_t counters(u64 first, u32 last, u64 blocks)
+/* The number after @blocks blocks of a message, and the IV above. */
+static __always_inline vec_t number(u64 first, u32 last, u64 blocks)
 {
-	const __m128i c = _mm_set_epi64x(__builtin_bswap64(first),
-		((u64)__builtin_bswap32(last) << 32 | 2) + blocks);
-
-	return v_add64(v_all(c), v_number());
+	return v_all(_mm_set_epi64x(__builtin_bswap64(first),
+		((u64)__builtin_bswap32(last) << 32 | FIRST) + blocks));
 }
 
 static __always_inline void piece(const struct gcm_key *key, struct gcm_state *s,
@@ -191,22 +288,31 @@ static __always_inline void piece(const struct gcm_key *key, struct gcm_state *s
 {
 	struct progress m = {
 		.dst = dst, .src = src, .len = len,
-		.counter = counters(get_le64(s->j0), get_le32(s->j0 + 8),
-				    s->len / AES_BLOCK_SIZE),
+		.next = number(get_le64(s->j0), get_le32(s->j0 + 8),
+			       s->len / AES_BLOCK_SIZE),
 		.acc = load_halves(s->acc),
 	};
-	struct sums g;
-	const u8 *p;
+	size_t ahead = -(s->len / AES_BLOCK_SIZE) % STEP_BLOCKS * AES_BLOCK_SIZE;
 
-	if (!len)
-		return;
 	s->len += len;
-	if (len > STEP_BYTES)
-		text_steps(key, decrypting, &m);
-	p = power(&key->h, blocks_of(m.len));
-	mul_set1(&g, m.acc, p);
-	text_rest(key, decrypting, &m, &g, p);
-	store1(s->acc, reduce(&g));
+	while (m.len) {
+		struct sums g;
+		const u8 *p;
+		size_t n = SUM_BYTES;
+
+		if (!ahead)
+			text_steps(key, decrypting, &m);
+		else if (m.len > STEP_BYTES && ahead < n)
+			n = ahead;
+		n = m.len < n ? m.len : n;
+		p = power(&key->h, blocks_of(n));
+		mul_set1(&g, m.acc, p);
+		text_some(key, decrypting, &m, n, &g, p);
+		m.next = v_add64(m.next, v_low64(n / AES_BLOCK_SIZE));
+		m.acc = reduce(&g);
+		ahead = (ahead - n) % (STEP_BLOCKS * AES_BLOCK_SIZE);
+	}
+	store1(s->acc, m.acc);
 }
 
 /* The associated data but for the last block, to which it is added. */
@@ -230,7 +336,7 @@ static __always_inline __m128i whole(const struct gcm_key *key, const bool decry
 {
 	struct progress m = {
 		.dst = dst, .src = src, .len = len,
-		.counter = counters(iv.first, iv.last, 0),
+		.next = number(iv.first, iv.last, 0),
 		.acc = _mm_setzero_si128(),
 	};
 	const __m128i lengths = _mm_set_epi64x(8 * aadlen, 8 * len);
@@ -241,7 +347,7 @@ static __always_inline __m128i whole(const struct gcm_key *key, const bool decry
 
 	if (aadlen)
 		m.acc = associated(key, aad, aadlen);
-	if (len > STEP_BYTES) {
+	if (len > SUM_BYTES) {
 		if (aadlen) {
 			mul_set1(&g, m.acc, power(&key->h, 1));
 			m.acc = reduce(&g);
@@ -254,7 +360,7 @@ static __always_inline __m128i whole(const struct gcm_key *key, const bool decry
 		p = power(&key->h, blocks_of(len) + 1);
 		mul_set2(&g, m.acc, p - AES_BLOCK_SIZE, lengths, power(&key->h, 1));
 	}
-	text_rest(key, decrypting, &m, &g, p);
+	text_some(key, decrypting, &m, m.len, &g, p);
 	return _mm_xor_si128(mask, _mm_shuffle_epi8(reduce(&g), load1(reverse)));
 }
 

@@ -70,20 +70,37 @@ static __always_inline void mul_set2(struct sums *g, __m128i a, const u8 *p, __m
 #endif
 }
 
+/* Two vectors with the powers at @p and @q: one XOR of three for every two products. */
+static __always_inline void mul_add_pair(struct sums *g, vec_t x, const u8 *p, vec_t y,
+					 const u8 *q)
+{
+	const vec_t h = v_load(p), i = v_load(q);
+
+	g->lo = v_xor3(g->lo, v_clmul(x, h, 0x00), v_clmul(y, i, 0x00));
+	g->hi = v_xor3(g->hi, v_clmul(x, h, 0x11), v_clmul(y, i, 0x11));
+	g->mid = v_xor3(g->mid, v_clmul(v_xor(x, v_swap(x)), v_load(p + HALVES), 0x00),
+			v_clmul(v_xor(y, v_swap(y)), v_load(q + HALVES), 0x00));
+}
+
+static __always_inline void mul_set_pair(struct sums *g, vec_t x, const u8 *p, vec_t y,
+					 const u8 *q)
+{
+	mul_set(g, x, p);
+	mul_add(g, y, q);
+}
+
 /*
  * All blocks of the sums, times x^-128. Each step divides by x^64: the halves change places,
- * and what is taken away of the lower one comes in above.
+ * and what is taken away of the lower one comes in above. It is done to all blocks of the
+ * vectors, which then are one to be added up instead of three.
  */
 static __always_inline __m128i reduce(const struct sums *g)
 {
-	const __m128i poly = _mm_set_epi64x(0, 0xc200000000000000);
-	const __m128i lo = v_sum(g->lo), hi = v_sum(g->hi);
-	__m128i mid = _mm_xor_si128(v_sum(g->mid), _mm_xor_si128(lo, hi));
+	const vec_t poly = v_all(_mm_set_epi64x(0, 0xc200000000000000));
+	vec_t mid = v_xor3(g->mid, g->lo, g->hi);
 
-	mid = _mm_xor_si128(mid, _mm_xor_si128(_mm_shuffle_epi32(lo, 0x4e),
-					       _mm_clmulepi64_si128(lo, poly, 0x00)));
-	return _mm_xor_si128(hi, _mm_xor_si128(_mm_shuffle_epi32(mid, 0x4e),
-					       _mm_clmulepi64_si128(mid, poly, 0x00)));
+	mid = v_xor3(mid, v_swap(g->lo), v_clmul(g->lo, poly, 0x00));
+	return v_sum(v_xor3(g->hi, v_swap(mid), v_clmul(mid, poly, 0x00)));
 }
 
 /* Blocks at @data, each in reverse order if @ghash, added to @acc. */
@@ -96,25 +113,26 @@ static __always_inline __m128i hash_blocks(const struct polyval_key *key, __m128
 
 #define DATA(j) (ghash ? v_shuffle(v_load(data + (j) * VBYTES), order) : \
 			 v_load(data + (j) * VBYTES))
-#define PART(j) mul_add(&g, DATA(j), p + (j) * VBYTES);
+#define PAIR(i, j) \
+	mul_add_pair(&g, DATA(i), p + (i) * VBYTES, DATA(j), p + (j) * VBYTES);
 	p = power(key, 8 * VBLOCKS);
 	for (; blocks > 8 * VBLOCKS; blocks -= 8 * VBLOCKS, data += 8 * VBYTES) {
-		mul_set(&g, DATA(1), p + VBYTES);
-		PART(2) PART(3) PART(4) PART(5) PART(6) PART(7)
+		mul_set_pair(&g, DATA(1), p + VBYTES, DATA(2), p + 2 * VBYTES);
+		PAIR(3, 4) PAIR(5, 6)
 		/* What the step before came to comes last. */
-		mul_add(&g, v_xor(DATA(0), v_one(acc)), p);
+		mul_add_pair(&g, DATA(7), p + 7 * VBYTES, v_xor(DATA(0), v_one(acc)), p);
 		acc = reduce(&g);
 	}
 	p = power(key, blocks);
 	mul_set1(&g, acc, p);
 	for (; blocks >= VBLOCKS; blocks -= VBLOCKS, data += VBYTES, p += VBYTES)
-		PART(0)
+		mul_add(&g, DATA(0), p);
 	for (; blocks; blocks--, data += AES_BLOCK_SIZE, p += AES_BLOCK_SIZE) {
 		const __m128i x = load1(data);
 
 		mul_add1(&g, ghash ? _mm_shuffle_epi8(x, v_first(order)) : x, p);
 	}
-#undef PART
+#undef PAIR
 #undef DATA
 	return reduce(&g);
 }

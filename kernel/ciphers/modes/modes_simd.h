@@ -144,16 +144,19 @@ static __always_inline void crypt_long(const struct aes_key *key, const enum mod
 	const u8 *rk = decrypt ? key->dec[0] : key->enc[0];
 	const u32 rounds = key->rounds;
 
-	/*
-	 * A round key is loaded once for MAIN vectors: the one vector operation that
-	 * widening takes is a 64th of what there is to do.
-	 */
-	for (; len >= MAIN * VBYTES; len -= MAIN * VBYTES) {
-		/* Keys stay in memory: there are not enough registers for them. */
-		barrier();
-		crypt_main(rk, false, rounds, mode, dst, src, &chain);
-		dst += MAIN * VBYTES;
-		src += MAIN * VBYTES;
+	if (len >= MAIN * VBYTES) {
+		struct wide_keys wide;
+		const u8 *keys = widen(&wide, rk, rounds);
+
+		do {
+			/* Keys stay in memory: there are not enough registers for them. */
+			barrier();
+			crypt_main(keys, true, rounds, mode, dst, src, &chain);
+			dst += MAIN * VBYTES;
+			src += MAIN * VBYTES;
+			len -= MAIN * VBYTES;
+		} while (len >= MAIN * VBYTES);
+		wipe_keys(&wide, rounds);
 	}
 #define TAIL(n)                                                         \
 	if (len & n * VBYTES) {                                         \
