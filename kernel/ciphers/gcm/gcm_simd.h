@@ -185,6 +185,8 @@ struct progress {
 	size_t len;
 	vec_t next;	/* number of the next block, little-endian, in all blocks */
 	__m128i acc;
+	const u8 *cipher;	/* so many blocks before are not in @acc yet */
+	size_t pending;
 };
 
 static __always_inline void advance(struct progress *m, size_t bytes)
@@ -244,16 +246,19 @@ static __always_inline void text_steps(const struct gcm_key *key, const bool dec
 			cipher = decrypting ? m->src + STEP_BYTES : m->dst;
 			advance(m, STEP_BYTES);
 		}
+		if (!decrypting) {
+			m->cipher = cipher;
+			m->pending = STEP_BLOCKS;
+		}
 #if MAIN == 16
 		if (!decrypting && m->len > SUM_BYTES) {
 			m->acc = step_half(key, keys, m->dst, m->src, &m->next, cipher,
 					   m->acc);
-			m->acc = hash_blocks(&key->h, m->acc, m->dst, SUM_BLOCKS, true);
+			m->cipher = m->dst;
+			m->pending = SUM_BLOCKS;
 			advance(m, SUM_BYTES);
-		} else
+		}
 #endif
-		if (!decrypting)
-			m->acc = hash_blocks(&key->h, m->acc, cipher, STEP_BLOCKS, true);
 		wipe_keys(&wide, rounds);
 	}
 #if MAIN == 16
@@ -269,6 +274,17 @@ static __always_inline void text_steps(const struct gcm_key *key, const bool dec
 		advance(m, SUM_BYTES);
 	}
 #endif
+}
+
+/*
+ * Bring @acc up to date. It is wanted last of all, and what comes after it in the message can
+ * be begun before.
+ */
+static __always_inline void hash_pending(const struct gcm_key *key, struct progress *m)
+{
+	if (m->pending)
+		m->acc = hash_blocks(&key->h, m->acc, m->cipher, m->pending, true);
+	m->pending = 0;
 }
 
 static __always_inline size_t blocks_of(size_t len)
@@ -306,6 +322,7 @@ static __always_inline void piece(const struct gcm_key *key, struct gcm_state *s
 			n = ahead;
 		n = m.len < n ? m.len : n;
 		p = power(&key->h, blocks_of(n));
+		hash_pending(key, &m);
 		mul_set1(&g, m.acc, p);
 		text_some(key, decrypting, &m, n, &g, p);
 		m.next = v_add64(m.next, v_low64(n / AES_BLOCK_SIZE));
@@ -355,12 +372,15 @@ static __always_inline __m128i whole(const struct gcm_key *key, const bool decry
 		text_steps(key, decrypting, &m);
 		/* One block less between it and the end. */
 		p = power(&key->h, blocks_of(m.len) + 1);
-		mul_set2(&g, m.acc, p, lengths, power(&key->h, 1));
+		mul_set1(&g, lengths, power(&key->h, 1));
+		text_some(key, decrypting, &m, m.len, &g, p);
+		hash_pending(key, &m);
+		mul_add1(&g, m.acc, p);
 	} else {
 		p = power(&key->h, blocks_of(len) + 1);
 		mul_set2(&g, m.acc, p - AES_BLOCK_SIZE, lengths, power(&key->h, 1));
+		text_some(key, decrypting, &m, len, &g, p);
 	}
-	text_some(key, decrypting, &m, m.len, &g, p);
 	return _mm_xor_si128(mask, _mm_shuffle_epi8(reduce(&g), load1(reverse)));
 }
 
