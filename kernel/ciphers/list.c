@@ -9,6 +9,11 @@
 #include <kiln/string.h>
 
 static const struct kiln_impls *const families[] = {
+	&aes_modes_impls,
+	&ccm_impls,
+	&cmac_impls,
+	&gcm_impls,
+	&polyval_impls,
 	&sha2_impls,
 };
 

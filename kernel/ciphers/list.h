@@ -6,6 +6,11 @@
 #include <kiln/cipher.h>
 #include <kiln/cpufeature.h>
 
+extern const struct kiln_impls aes_modes_impls;
+extern const struct kiln_impls ccm_impls;
+extern const struct kiln_impls cmac_impls;
+extern const struct kiln_impls gcm_impls;
+extern const struct kiln_impls polyval_impls;
 extern const struct kiln_impls sha2_impls;
 
 #define KILN_IMPLS(name, table)                                        \

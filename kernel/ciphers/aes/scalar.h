@@ -1,0 +1,59 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR MIT */
+/*
+ * The two AES of general registers behind one interface, for modes that are written over
+ * either. All that differs is constant where it is used, so that the compiler sees direct
+ * calls.
+ */
+#ifndef KILN_AES_SCALAR_H
+#define KILN_AES_SCALAR_H
+
+#include <kiln/unaligned.h>
+
+#include "aes.h"
+
+struct aes_scalar {
+	void (*encrypt)(const struct aes_key *key, u8 *dst, const u8 *src, size_t blocks);
+	void (*decrypt)(const struct aes_key *key, u8 *dst, const u8 *src, size_t blocks);
+	size_t batch;	/* blocks that one call should be given, where there are so many */
+};
+
+static __always_inline void aes_generic_encrypt_blocks(const struct aes_key *key, u8 *dst,
+						       const u8 *src, size_t blocks)
+{
+	for (; blocks; blocks--, dst += AES_BLOCK_SIZE, src += AES_BLOCK_SIZE)
+		aes_generic_encrypt(key, dst, src);
+}
+
+static __always_inline void aes_generic_decrypt_blocks(const struct aes_key *key, u8 *dst,
+						       const u8 *src, size_t blocks)
+{
+	for (; blocks; blocks--, dst += AES_BLOCK_SIZE, src += AES_BLOCK_SIZE)
+		aes_generic_decrypt(key, dst, src);
+}
+
+static const struct aes_scalar aes_scalar_generic = {
+	.encrypt = aes_generic_encrypt_blocks,
+	.decrypt = aes_generic_decrypt_blocks,
+	.batch = 1,
+};
+
+/*
+ * Bit-slicing the round keys, once a call, takes a third of the time of four blocks, and a
+ * kernel stack has 512 bytes to spare.
+ */
+static const struct aes_scalar aes_scalar_fixed_time = {
+	.encrypt = aes_fixed_time_encrypt,
+	.decrypt = aes_fixed_time_decrypt,
+	.batch = 32,
+};
+
+/* dst = a ^ b, a block each; in words of 64 bits. */
+static __always_inline void aes_xor_block(u8 *dst, const u8 *a, const u8 *b)
+{
+	const u64 lo = get_le64(a) ^ get_le64(b), hi = get_le64(a + 8) ^ get_le64(b + 8);
+
+	put_le64(lo, dst);
+	put_le64(hi, dst + 8);
+}
+
+#endif

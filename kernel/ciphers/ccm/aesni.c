@@ -1,0 +1,7 @@
+// SPDX-License-Identifier: GPL-2.0-only OR MIT
+/* AES-CCM with AES-NI. */
+#include "../simd/vec_xmm.h"
+
+#define CCM(name) ccm_##name##_aesni
+
+#include "ccm_simd.h"

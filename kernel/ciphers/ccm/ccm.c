@@ -1,0 +1,287 @@
+// SPDX-License-Identifier: GPL-2.0-only OR MIT
+/* ccm(aes): messages in pieces, and the list of implementations. */
+#include "ccm.h"
+
+#include <kiln/string.h>
+#include <kiln/unaligned.h>
+
+#include "../list.h"
+#include "../modes/modes.h"
+
+/* Associated data up to here is put behind the first block, to be one stretch with it. */
+#define SHORT_AAD (6 * AES_BLOCK_SIZE - 2)
+
+struct ccm_state {
+	u8 acc[AES_BLOCK_SIZE];		/* CBC-MAC */
+	u8 ctr[AES_BLOCK_SIZE];		/* of the next block */
+	u8 a0[AES_BLOCK_SIZE];		/* what the tag is encrypted with */
+	u8 buffer[AES_BLOCK_SIZE];	/* @kept bytes of associated data */
+	u64 kept;
+};
+
+static int setkey(void *ctx, const u8 *key, size_t len)
+{
+	return aes_expandkey(ctx, key, len);
+}
+
+/* The number @v in the @n last bytes of the block at @p. */
+static void put_number(u8 *p, size_t n, u64 v)
+{
+	size_t i;
+
+	for (i = 0; i < n; i++, v >>= 8)
+		p[AES_BLOCK_SIZE - 1 - i] = v;
+}
+
+/* The counter blocks of the tag and of the first block of text (RFC 3610, 2.3). */
+static void counters(u8 *a0, u8 *a1, const u8 *iv)
+{
+	const size_t bytes = (iv[0] & 7) + 1;
+
+	memcpy(a0, iv, AES_BLOCK_SIZE);
+	a0[0] &= 7;
+	put_number(a0, bytes, 0);
+	memcpy(a1, a0, AES_BLOCK_SIZE);
+	a1[15] = 1;
+}
+
+/* The first block of the MAC (RFC 3610, 2.2). */
+static void first_block(u8 *b0, const u8 *a0, size_t aadlen, size_t len, size_t tagsize)
+{
+	const u8 flags = (aadlen ? 64 : 0) | (tagsize - 2) / 2 << 3 | a0[0];
+
+	memcpy(b0, a0, AES_BLOCK_SIZE);
+	b0[0] = flags;
+	put_number(b0, a0[0] + 1, len);
+}
+
+/* How long the associated data is; the bytes that takes. */
+static size_t aad_length(u8 *p, size_t aadlen)
+{
+	size_t n = 0, bytes;
+
+	if (!aadlen)
+		return 0;
+	if (aadlen < 0xff00) {
+		bytes = 2;
+	} else {
+		bytes = aadlen >> 32 ? 8 : 4;
+		p[n++] = 0xff;
+		p[n++] = bytes == 8 ? 0xff : 0xfe;
+	}
+	while (bytes--)
+		p[n++] = aadlen >> 8 * bytes;
+	return n;
+}
+
+static __always_inline void begin(aes_mac_t *mac, const struct aes_key *key,
+				  struct ccm_state *s, const u8 *iv, size_t aadlen,
+				  size_t len, size_t tagsize)
+{
+	u8 b0[AES_BLOCK_SIZE];
+
+	memset(s, 0, sizeof(*s));
+	counters(s->a0, s->ctr, iv);
+	first_block(b0, s->a0, aadlen, len, tagsize);
+	mac(key, s->acc, b0, 1);
+	s->kept = aad_length(s->buffer, aadlen);
+}
+
+static __always_inline void add_aad(aes_mac_t *mac, const struct aes_key *key,
+				    struct ccm_state *s, const u8 *aad, size_t len)
+{
+	if (s->kept) {
+		size_t n = AES_BLOCK_SIZE - s->kept;
+
+		n = n < len ? n : len;
+		memcpy(s->buffer + s->kept, aad, n);
+		s->kept += n;
+		aad += n;
+		len -= n;
+		if (s->kept < AES_BLOCK_SIZE)
+			return;
+		mac(key, s->acc, s->buffer, 1);
+	}
+	mac(key, s->acc, aad, len / AES_BLOCK_SIZE);
+	s->kept = len % AES_BLOCK_SIZE;
+	memcpy(s->buffer, aad + (len - s->kept), s->kept);
+}
+
+/* No more of it comes. */
+static __always_inline void end_aad(aes_mac_t *mac, const struct aes_key *key,
+				    struct ccm_state *s)
+{
+	if (!s->kept)
+		return;
+	memset(s->buffer + s->kept, 0, AES_BLOCK_SIZE - s->kept);
+	mac(key, s->acc, s->buffer, 1);
+	s->kept = 0;
+}
+
+static __always_inline void put_tag(kiln_crypt_t *encrypt, const struct aes_key *key,
+				    const u8 *acc, const u8 *a0, u8 *tag, size_t tagsize)
+{
+	u8 mask[AES_BLOCK_SIZE] __aligned(16);
+
+	encrypt(key, mask, a0, sizeof(mask), NULL);
+	put_le64(get_le64(mask) ^ get_le64(acc), mask);
+	put_le64(get_le64(mask + 8) ^ get_le64(acc + 8), mask + 8);
+	memcpy(tag, mask, tagsize);
+	memzero_explicit(mask, sizeof(mask));
+}
+
+/* A whole message, to @tag. */
+static __always_inline void whole(aes_mac_t *mac, ccm_text_t *text, kiln_crypt_t *encrypt,
+				  const struct aes_key *key, u8 *dst, const u8 *src,
+				  size_t len, const u8 *aad, size_t aadlen, const u8 *iv,
+				  u8 *tag, size_t tagsize)
+{
+	struct ccm_state s;
+
+	if (aadlen <= SHORT_AAD) {
+		u8 head[AES_BLOCK_SIZE + SHORT_AAD + 2] __aligned(16);
+		size_t n = AES_BLOCK_SIZE;
+
+		put_le64(0, s.acc);
+		put_le64(0, s.acc + 8);
+		counters(s.a0, s.ctr, iv);
+		first_block(head, s.a0, aadlen, len, tagsize);
+		if (aadlen) {
+			n += aad_length(head + n, aadlen);
+			memcpy(head + n, aad, aadlen);
+			n += aadlen;
+			memset(head + n, 0, -n % AES_BLOCK_SIZE);
+			n += -n % AES_BLOCK_SIZE;
+		}
+		mac(key, s.acc, head, n / AES_BLOCK_SIZE);
+	} else {
+		begin(mac, key, &s, iv, aadlen, len, tagsize);
+		add_aad(mac, key, &s, aad, aadlen);
+		end_aad(mac, key, &s);
+	}
+	text(key, s.acc, s.ctr, dst, src, len);
+	put_tag(encrypt, key, s.acc, s.a0, tag, tagsize);
+	memzero_explicit(s.acc, sizeof(s.acc));
+}
+
+static int verdict(u8 *have, const u8 *tag, size_t tagsize, u8 *dst, size_t len)
+{
+	u8 differ = 0;
+	size_t i;
+
+	for (i = 0; i < tagsize; i++)
+		differ |= have[i] ^ tag[i];
+	memzero_explicit(have, AES_BLOCK_SIZE);
+	if (likely(!differ))
+		return 0;
+	memzero_explicit(dst, len);
+	return -EBADMSG;
+}
+
+/* Text in general registers: MAC and CTR one after the other. */
+static __always_inline void mac_text(aes_mac_t *mac, const struct aes_key *key, u8 *acc,
+				     const u8 *text, size_t len)
+{
+	const size_t rest = len % AES_BLOCK_SIZE;
+	u8 last[AES_BLOCK_SIZE] __aligned(16) = { 0 };
+
+	mac(key, acc, text, len / AES_BLOCK_SIZE);
+	if (rest) {
+		memcpy(last, text + (len - rest), rest);
+		mac(key, acc, last, 1);
+		memzero_explicit(last, sizeof(last));
+	}
+}
+
+#define SCALAR_TEXT(name)                                                             \
+static void ccm_encrypt_##name(const struct aes_key *key, u8 acc[AES_BLOCK_SIZE],     \
+			       u8 ctr[AES_BLOCK_SIZE], u8 *dst, const u8 *src, size_t len) \
+{                                                                                     \
+	mac_text(aes_mac_##name, key, acc, src, len);                                 \
+	aes_ctr_##name(key, dst, src, len, ctr);                                      \
+}                                                                                     \
+static void ccm_decrypt_##name(const struct aes_key *key, u8 acc[AES_BLOCK_SIZE],     \
+			       u8 ctr[AES_BLOCK_SIZE], u8 *dst, const u8 *src, size_t len) \
+{                                                                                     \
+	aes_ctr_##name(key, dst, src, len, ctr);                                      \
+	mac_text(aes_mac_##name, key, acc, dst, len);                                 \
+}
+SCALAR_TEXT(generic)
+SCALAR_TEXT(fixed_time)
+
+#define TIER(name)                                                                    \
+static void seal_##name(const void *ctx, u8 *dst, const u8 *src, size_t len,          \
+			const u8 *aad, size_t aadlen, const u8 *iv, u8 *tag,          \
+			size_t tagsize)                                               \
+{                                                                                     \
+	whole(aes_mac_##name, ccm_encrypt_##name, aes_ecb_encrypt_##name, ctx, dst,   \
+	      src, len, aad, aadlen, iv, tag, tagsize);                               \
+}                                                                                     \
+static int open_##name(const void *ctx, u8 *dst, const u8 *src, size_t len,           \
+		       const u8 *aad, size_t aadlen, const u8 *iv, const u8 *tag,     \
+		       size_t tagsize)                                                \
+{                                                                                     \
+	u8 have[AES_BLOCK_SIZE];                                                      \
+										      \
+	whole(aes_mac_##name, ccm_decrypt_##name, aes_ecb_encrypt_##name, ctx, dst,   \
+	      src, len, aad, aadlen, iv, have, tagsize);                              \
+	return verdict(have, tag, tagsize, dst, len);                                 \
+}                                                                                     \
+static void begin_##name(const void *ctx, void *state, const u8 *iv, size_t aadlen,   \
+			 size_t len, size_t tagsize)                                  \
+{                                                                                     \
+	begin(aes_mac_##name, ctx, state, iv, aadlen, len, tagsize);                  \
+}                                                                                     \
+static void aad_##name(const void *ctx, void *state, const u8 *aad, size_t len)       \
+{                                                                                     \
+	add_aad(aes_mac_##name, ctx, state, aad, len);                                \
+}                                                                                     \
+static void encrypt_##name(const void *ctx, void *state, u8 *dst, const u8 *src, size_t len) \
+{                                                                                     \
+	struct ccm_state *s = state;                                                  \
+										      \
+	end_aad(aes_mac_##name, ctx, s);                                              \
+	ccm_encrypt_##name(ctx, s->acc, s->ctr, dst, src, len);                       \
+}                                                                                     \
+static void decrypt_##name(const void *ctx, void *state, u8 *dst, const u8 *src, size_t len) \
+{                                                                                     \
+	struct ccm_state *s = state;                                                  \
+										      \
+	end_aad(aes_mac_##name, ctx, s);                                              \
+	ccm_decrypt_##name(ctx, s->acc, s->ctr, dst, src, len);                       \
+}                                                                                     \
+static void end_##name(const void *ctx, void *state, u8 *tag, size_t tagsize)         \
+{                                                                                     \
+	struct ccm_state *s = state;                                                  \
+										      \
+	end_aad(aes_mac_##name, ctx, s);                                              \
+	put_tag(aes_ecb_encrypt_##name, ctx, s->acc, s->a0, tag, tagsize);            \
+	memzero_explicit(s, sizeof(*s));                                              \
+}
+TIER(generic)
+TIER(fixed_time)
+TIER(aesni)
+TIER(vaes_avx2)
+TIER(vaes_avx512)
+
+#define IMPL(func, end, tier_name, prio, ct)                                          \
+	{                                                                             \
+		.alg = "ccm(aes)", .driver = "ccm-aes-" end, .kind = KILN_AEAD,       \
+		.tier = KILN_TIER_##tier_name, .priority = prio, .constant_time = ct, \
+		.key_min = 16, .key_max = 32, .key_step = 8, .ivsize = 16,            \
+		.blocksize = 1, .digestsize = 16, .tag_min = 4, .tag_step = 2,        \
+		.ctxsize = sizeof(struct aes_key),                                    \
+		.statesize = sizeof(struct ccm_state), .setkey = setkey,              \
+		.aead = { seal_##func, open_##func, begin_##func, aad_##func,         \
+			  encrypt_##func, decrypt_##func, end_##func },               \
+	}
+
+static const struct kiln_impl impls[] = {
+	IMPL(generic, "generic", GENERIC, 100, false),
+	IMPL(fixed_time, "fixed-time", GENERIC, 110, true),
+	IMPL(aesni, "aesni", AESNI, 400, true),
+	IMPL(vaes_avx2, "vaes-avx2", VAES_AVX2, 600, true),
+	IMPL(vaes_avx512, "vaes-avx512", VAES_AVX512, 800, true),
+};
+
+KILN_IMPLS(ccm_impls, impls);

@@ -1,0 +1,7 @@
+// SPDX-License-Identifier: GPL-2.0-only OR MIT
+/* AES-CCM with VAES, 256-bit vectors. */
+#include "../simd/vec_ymm.h"
+
+#define CCM(name) ccm_##name##_vaes_avx2
+
+#include "ccm_simd.h"

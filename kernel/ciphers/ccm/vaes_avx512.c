@@ -1,0 +1,7 @@
+// SPDX-License-Identifier: GPL-2.0-only OR MIT
+/* AES-CCM with VAES, 512-bit vectors. */
+#include "../simd/vec_zmm.h"
+
+#define CCM(name) ccm_##name##_vaes_avx512
+
+#include "ccm_simd.h"

@@ -1,0 +1,33 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR MIT */
+/*
+ * CMAC of a whole message: the template every SIMD tier includes once, after its vectors
+ * (simd/rounds.h) and CMAC(name), the name of an entry point of this tier.
+ */
+#include <kiln/fpu.h>
+
+#include "../simd/cbc_chain.h"
+#include "cmac.h"
+
+void CMAC(digest)(const struct cmac_key *key, const u8 *data, size_t len, u8 *out)
+{
+	/* From 16 - n on: n zeros, and what fills a block of n bytes. */
+	static const u8 filling[32] __aligned(16) = { [16] = 0x80 };
+	const size_t before = len ? (len - 1) / AES_BLOCK_SIZE : 0;
+	const size_t n = len - before * AES_BLOCK_SIZE;
+	const u8 *const end = data + before * AES_BLOCK_SIZE;
+	struct cbc_chain chain = cbc_begin(&key->aes, _mm_setzero_si128());
+	__m128i last;
+	size_t i;
+
+	assert_fpu_section();
+	if (likely(n == AES_BLOCK_SIZE))
+		last = _mm_xor_si128(load1(end), load1(key->sub[0]));
+	else
+		last = _mm_xor_si128(n ? load_part(end, n) : _mm_setzero_si128(),
+				     _mm_xor_si128(load1(filling + 16 - n),
+						   load1(key->sub[1])));
+	for (i = 0; i < before; i++)
+		cbc_add(&chain, load1(data + i * AES_BLOCK_SIZE));
+	cbc_add(&chain, last);
+	store1(out, cbc_end(&chain));
+}

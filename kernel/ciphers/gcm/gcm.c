@@ -1,0 +1,255 @@
+// SPDX-License-Identifier: GPL-2.0-only OR MIT
+/*
+ * gcm(aes) and rfc4106(gcm(aes)): keys, messages in pieces, and the list of implementations.
+ *
+ * RFC 4106's associated data is that of the RFC: the IV, which Linux's requests have at its
+ * end, is not in it.
+ */
+#include "gcm.h"
+
+#include <kiln/string.h>
+#include <kiln/unaligned.h>
+
+#include "../list.h"
+#include "../modes/modes.h"
+
+static int gcm_setkey(void *ctx, const u8 *raw, size_t len)
+{
+	struct gcm_key *key = ctx;
+	u8 h[AES_BLOCK_SIZE] __aligned(16) = { 0 };
+
+	if (aes_expandkey(&key->aes, raw, len))
+		return -EINVAL;
+	aes_fixed_time_encrypt(&key->aes, h, h, 1);
+	ghash_setkey(&key->h, h);
+	key->salt = 0;
+	memzero_explicit(h, sizeof(h));
+	return 0;
+}
+
+/* The last four bytes are the salt (RFC 4106, 8.1). */
+static int rfc4106_setkey(void *ctx, const u8 *raw, size_t len)
+{
+	struct gcm_key *key = ctx;
+
+	if (len < sizeof(key->salt) || gcm_setkey(ctx, raw, len - sizeof(key->salt)))
+		return -EINVAL;
+	key->salt = get_le32(raw + len - sizeof(key->salt));
+	return 0;
+}
+
+static __always_inline struct gcm_iv gcm_iv(const struct gcm_key *key, const u8 *iv)
+{
+	(void)key;
+	return (struct gcm_iv){ .first = get_le64(iv), .last = get_le32(iv + 8) };
+}
+
+/* Salt, then IV (RFC 4106, 4). */
+static __always_inline struct gcm_iv rfc4106_iv(const struct gcm_key *key, const u8 *iv)
+{
+	const u64 explicit = get_le64(iv);
+
+	return (struct gcm_iv){ .first = explicit << 32 | key->salt, .last = explicit >> 32 };
+}
+
+static void start(struct gcm_state *s, struct gcm_iv iv)
+{
+	memset(s, 0, sizeof(*s));
+	put_le64(iv.first, s->j0);
+	put_le32(iv.last, s->j0 + 8);
+	s->j0[15] = 1;
+}
+
+static void gcm_begin(const void *ctx, void *state, const u8 *iv, size_t aadlen, size_t len,
+		      size_t tagsize)
+{
+	(void)aadlen;
+	(void)len;
+	(void)tagsize;
+	start(state, gcm_iv(ctx, iv));
+}
+
+static void rfc4106_begin(const void *ctx, void *state, const u8 *iv, size_t aadlen,
+			  size_t len, size_t tagsize)
+{
+	(void)aadlen;
+	(void)len;
+	(void)tagsize;
+	start(state, rfc4106_iv(ctx, iv));
+}
+
+static __always_inline void add_aad(polyval_blocks_t *blocks, const struct gcm_key *key,
+				    struct gcm_state *s, const u8 *aad, size_t len)
+{
+	const size_t kept = s->aadlen % AES_BLOCK_SIZE;
+
+	s->aadlen += len;
+	if (kept) {
+		size_t n = AES_BLOCK_SIZE - kept;
+
+		n = n < len ? n : len;
+		memcpy(s->buffer + kept, aad, n);
+		aad += n;
+		len -= n;
+		if (kept + n < AES_BLOCK_SIZE)
+			return;
+		blocks(&key->h, s->acc, s->buffer, 1, true);
+	}
+	blocks(&key->h, s->acc, aad, len / AES_BLOCK_SIZE, true);
+	memset(s->buffer, 0, sizeof(s->buffer));
+	memcpy(s->buffer, aad + len / AES_BLOCK_SIZE * AES_BLOCK_SIZE, len % AES_BLOCK_SIZE);
+}
+
+/* No more of it comes: what is behind the kept bytes is zero. */
+static __always_inline void end_aad(polyval_blocks_t *blocks, const struct gcm_key *key,
+				    struct gcm_state *s)
+{
+	if (s->aadlen % AES_BLOCK_SIZE && !s->len)
+		blocks(&key->h, s->acc, s->buffer, 1, true);
+}
+
+static __always_inline void end(polyval_blocks_t *blocks, kiln_crypt_t *encrypt,
+				const struct gcm_key *key, struct gcm_state *s, u8 *tag,
+				size_t tagsize)
+{
+	u8 mask[AES_BLOCK_SIZE] __aligned(16), last[AES_BLOCK_SIZE] __aligned(16);
+
+	end_aad(blocks, key, s);
+	put_le64(__builtin_bswap64(8 * s->aadlen), last);
+	put_le64(__builtin_bswap64(8 * s->len), last + 8);
+	blocks(&key->h, s->acc, last, 1, true);
+	encrypt(&key->aes, mask, s->j0, sizeof(mask), NULL);
+	put_le64(get_le64(mask) ^ __builtin_bswap64(s->acc[1]), last);
+	put_le64(get_le64(mask + 8) ^ __builtin_bswap64(s->acc[0]), last + 8);
+	memcpy(tag, last, tagsize);
+	memzero_explicit(mask, sizeof(mask));
+	memzero_explicit(last, sizeof(last));
+	memzero_explicit(s, sizeof(*s));
+}
+
+static int verdict(bool right, u8 *dst, size_t len)
+{
+	if (likely(right))
+		return 0;
+	memzero_explicit(dst, len);
+	return -EBADMSG;
+}
+
+static bool equal(const u8 *a, const u8 *b, size_t n)
+{
+	u8 differ = 0;
+
+	for (; n; n--)
+		differ |= *a++ ^ *b++;
+	return !differ;
+}
+
+/* Pieces; @hash is the tier's polyval. */
+#define PIECES(name, hash)                                                            \
+static void aad_##name(const void *ctx, void *state, const u8 *aad, size_t len)       \
+{                                                                                     \
+	add_aad(polyval_blocks_##hash, ctx, state, aad, len);                         \
+}                                                                                     \
+static void encrypt_##name(const void *ctx, void *state, u8 *dst, const u8 *src, size_t len) \
+{                                                                                     \
+	if (!len)                                                                     \
+		return;                                                               \
+	end_aad(polyval_blocks_##hash, ctx, state);                                   \
+	gcm_encrypt_##name(ctx, state, dst, src, len);                                \
+}                                                                                     \
+static void decrypt_##name(const void *ctx, void *state, u8 *dst, const u8 *src, size_t len) \
+{                                                                                     \
+	if (!len)                                                                     \
+		return;                                                               \
+	end_aad(polyval_blocks_##hash, ctx, state);                                   \
+	gcm_decrypt_##name(ctx, state, dst, src, len);                                \
+}                                                                                     \
+static void end_##name(const void *ctx, void *state, u8 *tag, size_t tagsize)         \
+{                                                                                     \
+	end(polyval_blocks_##hash, aes_ecb_encrypt_##name, ctx, state, tag, tagsize); \
+}
+
+/* Whole messages as pieces. */
+#define WHOLE_PIECES(name)                                                            \
+static __always_inline void seal_##name(const struct gcm_key *key, u8 *dst, const u8 *src, \
+					size_t len, const u8 *aad, size_t aadlen,     \
+					struct gcm_iv iv, u8 *tag, size_t tagsize)    \
+{                                                                                     \
+	struct gcm_state s;                                                           \
+										      \
+	start(&s, iv);                                                                \
+	aad_##name(key, &s, aad, aadlen);                                             \
+	encrypt_##name(key, &s, dst, src, len);                                       \
+	end_##name(key, &s, tag, tagsize);                                            \
+}                                                                                     \
+static __always_inline bool open_##name(const struct gcm_key *key, u8 *dst, const u8 *src, \
+					size_t len, const u8 *aad, size_t aadlen,     \
+					struct gcm_iv iv, const u8 *tag, size_t tagsize) \
+{                                                                                     \
+	u8 want[AES_BLOCK_SIZE];                                                      \
+	struct gcm_state s;                                                           \
+	bool right;                                                                   \
+										      \
+	start(&s, iv);                                                                \
+	aad_##name(key, &s, aad, aadlen);                                             \
+	decrypt_##name(key, &s, dst, src, len);                                       \
+	end_##name(key, &s, want, tagsize);                                           \
+	right = equal(want, tag, tagsize);                                            \
+	memzero_explicit(want, sizeof(want));                                         \
+	return right;                                                                 \
+}
+
+/* Whole messages of gcm(aes) and rfc4106(gcm(aes)). */
+#define WHOLE(alg, name, seal, open)                                                  \
+static void alg##_seal_##name##_whole(const void *ctx, u8 *dst, const u8 *src, size_t len, \
+				      const u8 *aad, size_t aadlen, const u8 *iv,     \
+				      u8 *tag, size_t tagsize)                        \
+{                                                                                     \
+	seal(ctx, dst, src, len, aad, aadlen, alg##_iv(ctx, iv), tag, tagsize);       \
+}                                                                                     \
+static int alg##_open_##name##_whole(const void *ctx, u8 *dst, const u8 *src, size_t len, \
+				     const u8 *aad, size_t aadlen, const u8 *iv,      \
+				     const u8 *tag, size_t tagsize)                   \
+{                                                                                     \
+	return verdict(open(ctx, dst, src, len, aad, aadlen, alg##_iv(ctx, iv), tag,  \
+			    tagsize), dst, len);                                      \
+}
+#define SCALAR(name)                                                                  \
+	PIECES(name, generic)                                                         \
+	WHOLE_PIECES(name)                                                            \
+	WHOLE(gcm, name, seal_##name, open_##name)                                    \
+	WHOLE(rfc4106, name, seal_##name, open_##name)
+#define SIMD(name)                                                                    \
+	PIECES(name, name)                                                            \
+	WHOLE(gcm, name, gcm_seal_##name, gcm_open_##name)                            \
+	WHOLE(rfc4106, name, gcm_seal_##name, gcm_open_##name)
+SCALAR(generic)
+SCALAR(fixed_time)
+SIMD(aesni)
+SIMD(vaes_avx2)
+SIMD(vaes_avx512)
+
+#define IMPL(name, func, driver_name, tier_name, prio, ct, more_key, iv, tag)         \
+	.driver = driver_name, .kind = KILN_AEAD, .tier = KILN_TIER_##tier_name,      \
+	.priority = prio, .constant_time = ct, .key_min = 16 + more_key,              \
+	.key_max = 32 + more_key, .key_step = 8, .ivsize = iv, .blocksize = 1,        \
+	.digestsize = 16, .tag_min = tag, .tag_step = 4,                              \
+	.ctxsize = sizeof(struct gcm_key), .statesize = sizeof(struct gcm_state),     \
+	.setkey = name##_setkey,                                                      \
+	.aead = { name##_seal_##func##_whole, name##_open_##func##_whole, name##_begin, \
+		  aad_##func, encrypt_##func, decrypt_##func, end_##func }
+#define TIER(func, end, tier_name, prio, ct)                                          \
+	{ .alg = "gcm(aes)",                                                          \
+	  IMPL(gcm, func, "gcm-aes-" end, tier_name, prio, ct, 0, 12, 4) },           \
+	{ .alg = "rfc4106(gcm(aes))",                                                 \
+	  IMPL(rfc4106, func, "rfc4106-gcm-aes-" end, tier_name, prio, ct, 4, 8, 8) }
+
+static const struct kiln_impl impls[] = {
+	TIER(generic, "generic", GENERIC, 100, false),
+	TIER(fixed_time, "fixed-time", GENERIC, 110, true),
+	TIER(aesni, "aesni", AESNI, 400, true),
+	TIER(vaes_avx2, "vaes-avx2", VAES_AVX2, 600, true),
+	TIER(vaes_avx512, "vaes-avx512", VAES_AVX512, 800, true),
+};
+
+KILN_IMPLS(gcm_impls, impls);

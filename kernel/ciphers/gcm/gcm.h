@@ -1,0 +1,57 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR MIT */
+/*
+ * AES-GCM (NIST SP 800-38D) with IVs of 96 bits, and as IPsec uses it (RFC 4106).
+ *
+ * gcm.c			keys, messages in pieces, the table
+ * generic.c, fixed_time.c	text in general registers, by scalar.h
+ * aesni.c, vaes_avx2.c, vaes_avx512.c	text and whole messages with vectors, by gcm_simd.h
+ * polyval.h			what authenticates
+ */
+#ifndef KILN_GCM_H
+#define KILN_GCM_H
+
+#include "../aes/aes.h"
+#include "polyval.h"
+
+struct gcm_key {
+	struct polyval_key h;
+	struct aes_key aes;
+	u32 salt;		/* of RFC 4106, as in memory */
+} __aligned(64);
+
+struct gcm_state {
+	u64 acc[2];		/* as POLYVAL has it */
+	u64 aadlen, len;	/* bytes so far */
+	u8 j0[AES_BLOCK_SIZE];	/* the IV and the number 1 */
+	u8 buffer[AES_BLOCK_SIZE];	/* the last aadlen % 16 bytes, until text comes */
+};
+
+/* The 96 bits of an IV as in memory. */
+struct gcm_iv {
+	u64 first;
+	u32 last;
+};
+
+/* A piece of text: to state->acc and state->len. The associated data is done with. */
+typedef void gcm_text_t(const struct gcm_key *key, struct gcm_state *state, u8 *dst,
+			const u8 *src, size_t len);
+/* A whole message, as kiln_seal_t and kiln_open_t; but open leaves wiping to the caller. */
+typedef void gcm_seal_t(const struct gcm_key *key, u8 *dst, const u8 *src, size_t len,
+			const u8 *aad, size_t aadlen, struct gcm_iv iv, u8 *tag,
+			size_t tagsize);
+typedef bool gcm_open_t(const struct gcm_key *key, u8 *dst, const u8 *src, size_t len,
+			const u8 *aad, size_t aadlen, struct gcm_iv iv, const u8 *tag,
+			size_t tagsize);
+
+gcm_text_t gcm_encrypt_generic, gcm_decrypt_generic;
+gcm_text_t gcm_encrypt_fixed_time, gcm_decrypt_fixed_time;
+#define GCM_TIER(name)                                          \
+	gcm_text_t gcm_encrypt_##name, gcm_decrypt_##name;      \
+	gcm_seal_t gcm_seal_##name;                             \
+	gcm_open_t gcm_open_##name
+GCM_TIER(aesni);
+GCM_TIER(vaes_avx2);
+GCM_TIER(vaes_avx512);
+#undef GCM_TIER
+
+#endif

@@ -1,0 +1,446 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR MIT */
+/*
+ * AES-GCM with vector registers: the template every SIMD tier includes once, after its vectors
+ * (simd/rounds.h) and GCM(name), the name of an entry point of this tier.
+ *
+ * Shape. Steps of MAIN vectors while there is more than that left: the rounds of AES with the
+ * multiplications of as many vectors of ciphertext between them, which are those of the step
+ * before when encrypting; one reduction for eight of them. What is left in the end, one byte to
+ * eight vectors, and any message as short as that, is summed up with the block before it and
+ * the block of lengths behind it, and reduced once.
+ */
+#include <kiln/fpu.h>
+
+#include "polyval_simd.h"
+#include "gcm.h"
+
+/* What is reduced once. */
+#define SUM_BLOCKS (8 * VBLOCKS)
+#define SUM_BYTES (8 * VBYTES)
+
+#define STEP_BYTES (MAIN * VBYTES)
+#if MAIN == 16
+#define EACH_MAIN EACH_16
+#else
+#define EACH_MAIN EACH_8
+#endif
+
+#define COUNT(j)                                           \
+	d##j = v_xor(v_shuffle(*counter, order), k0);      \
+	*counter = v_add64(*counter, v_low64(VBLOCKS));
+#define OUT(j)                                                                  \
+	d##j = v_enclast(d##j, v_xor(k, v_load(src + j * VBYTES)));             \
+	v_store(dst + j * VBYTES, d##j);
+#define HASH(j) mul_add(g, v_shuffle(v_load(cipher + (j) * VBYTES), order), p + (j) * VBYTES)
+
+/* text_n: n vectors, their ciphertext times the powers at @p on to the sums. */
+#define HASH_DECRYPTED(r)                               \
+	do {                                            \
+		if (decrypting && (r) <= vectors)       \
+			HASH((r) - 1);                  \
+	} while (0)
+#define HASH_ENCRYPTED(j)                               \
+	if (!decrypting)                                \
+		mul_add(g, v_shuffle(d##j, order), p + (j) * VBYTES);
+#define TEXT_FUNC(n, EACH)                                                            \
+static __always_inline void text_##n(const struct gcm_key *key, const bool decrypting, \
+				     u8 *dst, const u8 *src, vec_t *counter,          \
+				     struct sums *g, const u8 *p)                     \
+{                                                                                     \
+	const bool wide = false, decrypt = false;                                     \
+	const u8 *rk = key->aes.enc[0], *cipher = src;                                \
+	const u32 rounds = key->aes.rounds;                                           \
+	const vec_t order = v_key(reverse), k0 = KEY(0);                              \
+	enum { vectors = n };                                                         \
+	EACH(DECLARE)                                                                 \
+										      \
+	EACH(COUNT)                                                                   \
+	ROUNDS(EACH, HASH_DECRYPTED);                                                 \
+	do {                                                                          \
+		const vec_t k = KEY(rounds);                                          \
+		EACH(OUT)                                                             \
+	} while (0);                                                                  \
+	EACH(HASH_ENCRYPTED)                                                          \
+}
+TEXT_FUNC(1, EACH_1)
+TEXT_FUNC(2, EACH_2)
+TEXT_FUNC(4, EACH_4)
+TEXT_FUNC(8, EACH_8)
+
+/* The last vector, of which there are @len bytes, 0 < len <= VBYTES. */
+static __always_inline void text_part(const struct gcm_key *key, const bool decrypting,
+				      u8 *dst, const u8 *src, size_t len, vec_t *counter,
+				      struct sums *g, const u8 *p)
+{
+	const bool wide = false, decrypt = false;
+	const u8 *rk = key->aes.enc[0];
+	const u32 rounds = key->aes.rounds;
+	const vec_t order = v_key(reverse), k0 = KEY(0), in = v_load_part(src, len);
+	vec_t d0;
+
+	EACH_1(COUNT)
+	if (decrypting)
+		mul_add(g, v_shuffle(in, order), p);
+	ROUNDS(EACH_1, NO_STEP);
+	d0 = v_enclast(d0, v_xor(KEY(rounds), in));
+	v_store_part(dst, len, d0);
+	if (!decrypting)
+		mul_add(g, v_shuffle(v_keep(d0, len), order), p);
+}
+
+#define CIPHER(j) v_shuffle(v_load(cipher + (j) * VBYTES), order)
+#define POWERS(j) (p + ((j) & 7) * VBYTES)
+#define SET_PAIR(i, j) mul_set_pair(g, CIPHER(i), POWERS(i), CIPHER(j), POWERS(j))
+#define ADD_PAIR(i, j) mul_add_pair(g, CIPHER(i), POWERS(i), CIPHER(j), POWERS(j))
+/* The first of eight, to which the sum before is added, comes last. */
+#define LAST_PAIR(i, j) \
+	mul_add_pair(g, CIPHER(i), POWERS(i), v_xor(CIPHER(j), v_one(acc)), POWERS(j))
+#define CASE(r, n, what) \
+	if ((r) == (n))  \
+		what;
+#if MAIN == 16
+#define HASH_ROUND(r)                           \
+	do {                                    \
+		CASE(r, 1, SET_PAIR(1, 2))      \
+		CASE(r, 2, ADD_PAIR(3, 4))      \
+		CASE(r, 3, ADD_PAIR(5, 6))      \
+		CASE(r, 4, LAST_PAIR(7, 0))     \
+		CASE(r, 5, acc = reduce(g))     \
+		CASE(r, 5, SET_PAIR(9, 10))     \
+		CASE(r, 6, ADD_PAIR(11, 12))    \
+		CASE(r, 7, ADD_PAIR(13, 14))    \
+		CASE(r, 8, LAST_PAIR(15, 8))    \
+		CASE(r, 9, acc = reduce(g))     \
+	} while (0)
+#else
+#define HASH_ROUND(r)                           \
+	do {                                    \
+		CASE(r, 1, SET_PAIR(1, 2))      \
+		CASE(r, 3, ADD_PAIR(3, 4))      \
+		CASE(r, 5, ADD_PAIR(5, 6))      \
+		CASE(r, 7, LAST_PAIR(7, 0))     \
+		CASE(r, 9, acc = reduce(g))     \
+	} while (0)
+#endif
+
+/*
+ * The number of a message's first block is 2, and is 2 more than a multiple of a step's blocks
+ * wherever a step begins: that multiple is one block, and what the blocks of a step add to it
+ * does not carry and can be XORed in, but for the last two.
+ */
+#define FIRST 2
+#define STEP_BLOCKS (MAIN * VBLOCKS)
+#define NUMBER(i) { 0, (u64)(FIRST + (i)) << 56 },
+#define NUMBERS4(i) NUMBER(i) NUMBER((i) + 1) NUMBER((i) + 2) NUMBER((i) + 3)
+#define NUMBERS16(i) NUMBERS4(i) NUMBERS4((i) + 4) NUMBERS4((i) + 8) NUMBERS4((i) + 12)
+static const u64 numbers[64][2] __aligned(64) = {
+	NUMBERS16(0) NUMBERS16(16) NUMBERS16(32) NUMBERS16(48)
+};
+
+#define COUNT_STEP(j)                                                           \
+	if (FIRST + ((j) + 1) * VBLOCKS <= STEP_BLOCKS)                         \
+		d##j = v_xor(base, v_load(numbers[(j) * VBLOCKS]));             \
+	else                                                                    \
+		d##j = v_xor(k0, v_shuffle(v_add64(*next,                       \
+			v_add64(v_number(), v_low64((j) * VBLOCKS))), order));
+
+/*
+ * A step from the number in all blocks of @next, and the sum of the vectors at @cipher, if any,
+ * after @acc: of the step before or this one.
+ */
+#define STEP_FUNC(n, count, EACH)                                                     \
+static __always_inline __m128i step_##n(const struct gcm_key *key, const u8 *rk,      \
+					u8 *dst, const u8 *src, vec_t *next,          \
+					const u8 *cipher, __m128i acc)                \
+{                                                                                     \
+	const bool wide = true, decrypt = false;                                      \
+	const u8 *p = power(&key->h, SUM_BLOCKS);                                     \
+	const u32 rounds = key->aes.rounds;                                           \
+	const vec_t order = v_key(reverse), k0 = KEY(0);                              \
+	const vec_t base = v_xor(k0, v_shuffle(v_add64(*next, v_low64(-FIRST)), order)); \
+	struct sums sums, *const g = &sums;                                           \
+	EACH(DECLARE)                                                                 \
+										      \
+	EACH(COUNT_STEP)                                                              \
+	*next = v_add64(*next, v_low64((count) * VBLOCKS));                           \
+	if (cipher)                                                                   \
+		ROUNDS(EACH, HASH_ROUND);                                             \
+	else                                                                          \
+		ROUNDS(EACH, NO_STEP);                                                \
+	do {                                                                          \
+		const vec_t k = KEY(rounds);                                          \
+		EACH(OUT)                                                             \
+	} while (0);                                                                  \
+	return acc;                                                                   \
+}
+STEP_FUNC(main, MAIN, EACH_MAIN)
+#if MAIN == 16
+STEP_FUNC(half, 8, EACH_8)
+#endif
+
+/* How far a message has come. */
+struct progress {
+	u8 *dst;
+	const u8 *src;
+	size_t len;
+	vec_t next;	/* number of the next block, little-endian, in all blocks */
+	__m128i acc;
+	const u8 *cipher;	/* so many blocks before are not in @acc yet */
+	size_t pending;
+};
+
+static __always_inline void advance(struct progress *m, size_t bytes)
+{
+	m->dst += bytes;
+	m->src += bytes;
+	m->len -= bytes;
+}
+
+/* At most eight vectors, to sums with powers from @p on. */
+static __always_inline void text_some(const struct gcm_key *key, const bool decrypting,
+				      struct progress *m, size_t len, struct sums *g,
+				      const u8 *p)
+{
+	vec_t counter = v_add64(m->next, v_number());
+	u8 *dst = m->dst;
+	const u8 *src = m->src;
+
+	advance(m, len);
+#define SOME(n)                                                         \
+	if (len >= n * VBYTES) {                                        \
+		text_##n(key, decrypting, dst, src, &counter, g, p);    \
+		dst += n * VBYTES;                                      \
+		src += n * VBYTES;                                      \
+		len -= n * VBYTES;                                      \
+		p += n * VBYTES;                                        \
+	}
+	SOME(8)
+	SOME(4)
+	SOME(2)
+	SOME(1)
+	if (len)
+		text_part(key, decrypting, dst, src, len, &counter, g, p);
+}
+
+/* From a number that is FIRST more than a multiple of steps: until eight vectors are left. */
+static __always_inline void text_steps(const struct gcm_key *key, const bool decrypting,
+				       struct progress *m)
+{
+	const u32 rounds = key->aes.rounds;
+
+	if (m->len > STEP_BYTES) {
+		struct wide_keys wide;
+		const u8 *keys = widen(&wide, key->aes.enc[0], rounds);
+		const u8 *cipher = m->src;
+
+		if (!decrypting) {
+			cipher = m->dst;
+			step_main(key, keys, m->dst, m->src, &m->next, NULL, m->acc);
+			advance(m, STEP_BYTES);
+		}
+		while (m->len > STEP_BYTES) {
+			/* Keys and powers stay in memory. */
+			barrier();
+			m->acc = step_main(key, keys, m->dst, m->src, &m->next, cipher,
+					   m->acc);
+			cipher = decrypting ? m->src + STEP_BYTES : m->dst;
+			advance(m, STEP_BYTES);
+		}
+		if (!decrypting) {
+			m->cipher = cipher;
+			m->pending = STEP_BLOCKS;
+		}
+#if MAIN == 16
+		if (!decrypting && m->len > SUM_BYTES) {
+			m->acc = step_half(key, keys, m->dst, m->src, &m->next, cipher,
+					   m->acc);
+			m->cipher = m->dst;
+			m->pending = SUM_BLOCKS;
+			advance(m, SUM_BYTES);
+		}
+#endif
+		wipe_keys(&wide, rounds);
+	}
+#if MAIN == 16
+	if (m->len > SUM_BYTES) {
+		struct sums g;
+		const u8 *p = power(&key->h, SUM_BLOCKS);
+		vec_t counter = v_add64(m->next, v_number());
+
+		mul_set1(&g, m->acc, p);
+		text_8(key, decrypting, m->dst, m->src, &counter, &g, p);
+		m->next = v_add64(m->next, v_low64(SUM_BLOCKS));
+		m->acc = reduce(&g);
+		advance(m, SUM_BYTES);
+	}
+#endif
+}
+
+/*
+ * Bring @acc up to date. It is wanted last of all, and what comes after it in the message can
+ * be begun before.
+ */
+static __always_inline void hash_pending(const struct gcm_key *key, struct progress *m)
+{
+	if (m->pending)
+		m->acc = hash_blocks(&key->h, m->acc, m->cipher, m->pending, true);
+	m->pending = 0;
+}
+
+static __always_inline size_t blocks_of(size_t len)
+{
+	return (len + AES_BLOCK_SIZE - 1) / AES_BLOCK_SIZE;
+}
+
+/* The number after @blocks blocks of a message, and the IV above. */
+static __always_inline vec_t number(u64 first, u32 last, u64 blocks)
+{
+	return v_all(_mm_set_epi64x(__builtin_bswap64(first),
+		((u64)__builtin_bswap32(last) << 32 | FIRST) + blocks));
+}
+
+static __always_inline void piece(const struct gcm_key *key, struct gcm_state *s,
+				  const bool decrypting, u8 *dst, const u8 *src, size_t len)
+{
+	struct progress m = {
+		.dst = dst, .src = src, .len = len,
+		.next = number(get_le64(s->j0), get_le32(s->j0 + 8),
+			       s->len / AES_BLOCK_SIZE),
+		.acc = load_halves(s->acc),
+	};
+	size_t ahead = -(s->len / AES_BLOCK_SIZE) % STEP_BLOCKS * AES_BLOCK_SIZE;
+
+	s->len += len;
+	while (m.len) {
+		struct sums g;
+		const u8 *p;
+		size_t n = SUM_BYTES;
+
+		if (!ahead)
+			text_steps(key, decrypting, &m);
+		else if (m.len > STEP_BYTES && ahead < n)
+			n = ahead;
+		n = m.len < n ? m.len : n;
+		p = power(&key->h, blocks_of(n));
+		hash_pending(key, &m);
+		mul_set1(&g, m.acc, p);
+		text_some(key, decrypting, &m, n, &g, p);
+		m.next = v_add64(m.next, v_low64(n / AES_BLOCK_SIZE));
+		m.acc = reduce(&g);
+		ahead = (ahead - n) % (STEP_BLOCKS * AES_BLOCK_SIZE);
+	}
+	store1(s->acc, m.acc);
+}
+
+/* The associated data but for the last block, to which it is added. */
+static __always_inline __m128i associated(const struct gcm_key *key, const u8 *aad, size_t len)
+{
+	const size_t before = (len - 1) / AES_BLOCK_SIZE, last = len - AES_BLOCK_SIZE * before;
+	__m128i a = last == AES_BLOCK_SIZE ? load1(aad + AES_BLOCK_SIZE * before) :
+					     load_part(aad + AES_BLOCK_SIZE * before, last);
+
+	a = _mm_shuffle_epi8(a, load1(reverse));
+	if (before)
+		a = _mm_xor_si128(a, hash_blocks(&key->h, _mm_setzero_si128(), aad, before,
+						 true));
+	return a;
+}
+
+/* A whole message to its tag. */
+static __always_inline __m128i whole(const struct gcm_key *key, const bool decrypting,
+				     u8 *dst, const u8 *src, size_t len, const u8 *aad,
+				     size_t aadlen, struct gcm_iv iv)
+{
+	struct progress m = {
+		.dst = dst, .src = src, .len = len,
+		.next = number(iv.first, iv.last, 0),
+		.acc = _mm_setzero_si128(),
+	};
+	const __m128i lengths = _mm_set_epi64x(8 * aadlen, 8 * len);
+	const __m128i mask = encrypt1(&key->aes, _mm_set_epi64x(
+		(u64)__builtin_bswap32(1) << 32 | iv.last, iv.first));
+	struct sums g;
+	const u8 *p;
+
+	if (aadlen)
+		m.acc = associated(key, aad, aadlen);
+	if (len > SUM_BYTES) {
+		if (aadlen) {
+			mul_set1(&g, m.acc, power(&key->h, 1));
+			m.acc = reduce(&g);
+		}
+		text_steps(key, decrypting, &m);
+		/* One block less between it and the end. */
+		p = power(&key->h, blocks_of(m.len) + 1);
+		mul_set1(&g, lengths, power(&key->h, 1));
+		text_some(key, decrypting, &m, m.len, &g, p);
+		hash_pending(key, &m);
+		mul_add1(&g, m.acc, p);
+	} else {
+		p = power(&key->h, blocks_of(len) + 1);
+		mul_set2(&g, m.acc, p - AES_BLOCK_SIZE, lengths, power(&key->h, 1));
+		text_some(key, decrypting, &m, len, &g, p);
+	}
+	return _mm_xor_si128(mask, _mm_shuffle_epi8(reduce(&g), load1(reverse)));
+}
+
+void GCM(encrypt)(const struct gcm_key *key, struct gcm_state *state, u8 *dst, const u8 *src,
+		  size_t len)
+{
+	assert_fpu_section();
+	piece(key, state, false, dst, src, len);
+	v_end();
+}
+
+void GCM(decrypt)(const struct gcm_key *key, struct gcm_state *state, u8 *dst, const u8 *src,
+		  size_t len)
+{
+	assert_fpu_section();
+	piece(key, state, true, dst, src, len);
+	v_end();
+}
+
+void GCM(seal)(const struct gcm_key *key, u8 *dst, const u8 *src, size_t len, const u8 *aad,
+	       size_t aadlen, struct gcm_iv iv, u8 *tag, size_t tagsize)
+{
+	__m128i t;
+
+	assert_fpu_section();
+	t = whole(key, false, dst, src, len, aad, aadlen, iv);
+	if (likely(tagsize == AES_BLOCK_SIZE))
+		store1(tag, t);
+	else
+		store_part(tag, tagsize, t);
+	v_end();
+}
+
+bool GCM(open)(const struct gcm_key *key, u8 *dst, const u8 *src, size_t len, const u8 *aad,
+	       size_t aadlen, struct gcm_iv iv, const u8 *tag, size_t tagsize)
+{
+	__m128i t;
+	u64 wrong;
+
+	assert_fpu_section();
+	t = whole(key, true, dst, src, len, aad, aadlen, iv);
+	if (likely(tagsize == AES_BLOCK_SIZE))
+		t = _mm_xor_si128(t, load1(tag));
+	else
+		t = _mm_xor_si128(keep1(t, tagsize), load_part(tag, tagsize));
+	wrong = _mm_cvtsi128_si64(t) | _mm_extract_epi64(t, 1);
+	v_end();
+	return !wrong;
+}
+
+void POLYVAL(blocks)(const struct polyval_key *key, u64 acc[2], const u8 *data, size_t blocks,
+		     bool ghash)
+{
+	__m128i a = load_halves(acc);
+
+	assert_fpu_section();
+	if (!blocks)
+		return;
+	a = ghash ? hash_blocks(key, a, data, blocks, true) :
+		    hash_blocks(key, a, data, blocks, false);
+	store1(acc, a);
+	v_end();
+}

@@ -1,0 +1,48 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR MIT */
+/*
+ * POLYVAL (RFC 8452, 3) and GHASH (NIST SP 800-38D, 6.4), which is POLYVAL with the bytes of
+ * all blocks in reverse order and a key multiplied by x (RFC 8452, appendix A): one arithmetic
+ * for both.
+ *
+ * An element is two little-endian words, the lower first. A product is a * b * x^-128 modulo
+ * x^128 + x^127 + x^126 + x^121 + 1.
+ *
+ * polyval.c APIs:
+ *	polyval_setkey, ghash_setkey
+ * polyval.c, aesni.c, vaes_avx2.c, vaes_avx512.c APIs, each tier:
+ *	polyval_blocks_TIER
+ */
+#ifndef KILN_POLYVAL_H
+#define KILN_POLYVAL_H
+
+#include <kiln/types.h>
+
+#define POLYVAL_BLOCK_SIZE 16
+
+/* Powers of the key that there are: eight vectors of four blocks, and a few blocks more. */
+#define POLYVAL_POWERS 36
+
+/*
+ * Row i of @power has the key to the power of POLYVAL_POWERS - i: n blocks that end a sum are
+ * multiplied with the last n. Zeros follow for vectors that are not full. Rows of @halves have
+ * the sum of both halves in each half, for Karatsuba's way of multiplying.
+ */
+struct polyval_key {
+	u64 power[POLYVAL_POWERS + 4][2] __aligned(64);
+	u64 halves[POLYVAL_POWERS + 4][2];
+};
+
+/* In constant time and general registers. */
+void polyval_setkey(struct polyval_key *key, const u8 raw[POLYVAL_BLOCK_SIZE]);
+void ghash_setkey(struct polyval_key *key, const u8 raw[POLYVAL_BLOCK_SIZE]);
+
+/* @acc is as POLYVAL has it for both; @ghash: blocks' bytes are in reverse order. */
+typedef void polyval_blocks_t(const struct polyval_key *key, u64 acc[2], const u8 *data,
+			      size_t blocks, bool ghash);
+
+polyval_blocks_t polyval_blocks_generic;
+polyval_blocks_t polyval_blocks_aesni;
+polyval_blocks_t polyval_blocks_vaes_avx2;
+polyval_blocks_t polyval_blocks_vaes_avx512;
+
+#endif

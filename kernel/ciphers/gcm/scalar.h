@@ -1,0 +1,53 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR MIT */
+/* Template of GCM's text in general registers, over AES-CTR of the same name. */
+#include <kiln/unaligned.h>
+
+#include "../modes/modes.h"
+#include "gcm.h"
+
+/* All of @data, its last block filled with zeros. */
+static void hash(const struct gcm_key *key, u64 acc[2], const u8 *data, size_t len)
+{
+	u8 last[AES_BLOCK_SIZE] = { 0 };
+	const size_t whole = len / AES_BLOCK_SIZE, rest = len % AES_BLOCK_SIZE;
+	size_t i;
+
+	polyval_blocks_generic(&key->h, acc, data, whole, true);
+	if (rest) {
+		for (i = 0; i < rest; i++)
+			last[i] = data[whole * AES_BLOCK_SIZE + i];
+		polyval_blocks_generic(&key->h, acc, last, 1, true);
+	}
+}
+
+/* The number in the last four bytes does not overflow in a message of lawful length. */
+static void counter(const struct gcm_state *s, u8 ctr[AES_BLOCK_SIZE])
+{
+	const u32 number = 2 + s->len / AES_BLOCK_SIZE;
+
+	put_le64(get_le64(s->j0), ctr);
+	put_le32(get_le32(s->j0 + 8), ctr + 8);
+	put_le32(__builtin_bswap32(number), ctr + 12);
+}
+
+#define GCM_SCALAR(name)                                                              \
+void gcm_encrypt_##name(const struct gcm_key *key, struct gcm_state *s, u8 *dst,      \
+			const u8 *src, size_t len)                                    \
+{                                                                                     \
+	u8 ctr[AES_BLOCK_SIZE];                                                       \
+										      \
+	counter(s, ctr);                                                              \
+	s->len += len;                                                                \
+	aes_ctr_##name(&key->aes, dst, src, len, ctr);                                \
+	hash(key, s->acc, dst, len);                                                  \
+}                                                                                     \
+void gcm_decrypt_##name(const struct gcm_key *key, struct gcm_state *s, u8 *dst,      \
+			const u8 *src, size_t len)                                    \
+{                                                                                     \
+	u8 ctr[AES_BLOCK_SIZE];                                                       \
+										      \
+	counter(s, ctr);                                                              \
+	s->len += len;                                                                \
+	hash(key, s->acc, src, len);                                                  \
+	aes_ctr_##name(&key->aes, dst, src, len, ctr);                                \
+}

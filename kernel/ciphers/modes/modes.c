@@ -1,0 +1,40 @@
+// SPDX-License-Identifier: GPL-2.0-only OR MIT
+/* AES modes: the list of implementations. */
+#include "modes.h"
+
+#include "../list.h"
+
+static int setkey(void *ctx, const u8 *key, size_t len)
+{
+	return aes_expandkey(ctx, key, len);
+}
+
+#define IMPL(alg_name, func, end, tier_name, prio, ct, iv, block, enc, dec)      \
+	{                                                                             \
+		.alg = alg_name "(aes)", .driver = alg_name "-aes-" end,              \
+		.kind = KILN_SKCIPHER, .tier = KILN_TIER_##tier_name,                 \
+		.priority = prio, .constant_time = ct,                                \
+		.key_min = 16, .key_max = 32, .key_step = 8,                          \
+		.ivsize = iv, .blocksize = block, .ctxsize = sizeof(struct aes_key),  \
+		.setkey = setkey,                                                     \
+		.cipher = { enc##_##func, dec##_##func },                             \
+	}
+
+/* Priorities as Linux 6.12 has them, where it has the like. */
+#define MODE(alg, iv, block, enc, dec)                                                \
+	IMPL(alg, generic, "generic", GENERIC, 100, false, iv, block, enc, dec), \
+	IMPL(alg, fixed_time, "fixed-time", GENERIC, 110, true, iv, block, \
+	     enc, dec),                                                               \
+	IMPL(alg, aesni, "aesni", AESNI, 400, true, iv, block, enc, dec),      \
+	IMPL(alg, vaes_avx2, "vaes-avx2", VAES_AVX2, 600, true, iv, block, \
+	     enc, dec),                                                               \
+	IMPL(alg, vaes_avx512, "vaes-avx512", VAES_AVX512, 800, true, iv, \
+	     block, enc, dec)
+
+static const struct kiln_impl impls[] = {
+	MODE("ecb", 0, 16, aes_ecb_encrypt, aes_ecb_decrypt),
+	MODE("cbc", 16, 16, aes_cbc_encrypt, aes_cbc_decrypt),
+	MODE("ctr", 16, 1, aes_ctr, aes_ctr),
+};
+
+KILN_IMPLS(aes_modes_impls, impls);

@@ -1,0 +1,287 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR MIT */
+/*
+ * The AES modes with vector registers: the template every SIMD tier includes once, after its
+ * vectors (simd/rounds.h) and MODES(name), the name of an entry point of this tier.
+ */
+#include <kiln/fpu.h>
+#include <kiln/string.h>
+
+#include "../simd/rounds.h"
+#include "modes.h"
+
+enum mode { ECB_ENCRYPT, ECB_DECRYPT, CBC_DECRYPT, CTR };
+
+#if MAIN == 16
+#define EACH_MAIN EACH_16
+#define DOWN_MAIN DOWN_16
+#else
+#define EACH_MAIN EACH_8
+#define DOWN_MAIN DOWN_8
+#endif
+
+/*
+ * crypt_n: n vectors. @chain is, for CTR, the counters of the next vector, each block a
+ * little-endian number; for CBC the vector before @src, of which the last block counts.
+ *
+ * Results are written from the last vector to the first: then source and destination may be
+ * the same, although CBC's blocks are XORed with the source one block before.
+ */
+#define COUNT(j)                                           \
+	d##j = v_xor(v_shuffle(*chain, order), k0);        \
+	*chain = v_add64(*chain, step);
+#define WHITEN(j) d##j = v_xor(v_load(src + j * VBYTES), k0);
+#define OUT(j)                                                                        \
+	switch (mode) {                                                               \
+	case CTR:                                                                     \
+		d##j = v_enclast(d##j, v_xor(k, v_load(src + j * VBYTES)));           \
+		break;                                                                \
+	case CBC_DECRYPT:                                                             \
+		d##j = v_declast(d##j, v_xor(k, j ?                                   \
+			v_load(src + j * VBYTES - AES_BLOCK_SIZE) :                   \
+			v_before(*chain, v_load(src))));                              \
+		break;                                                                \
+	default:                                                                      \
+		d##j = decrypt ? v_declast(d##j, k) : v_enclast(d##j, k);             \
+	}                                                                             \
+	v_store(dst + j * VBYTES, d##j);
+
+#define CRYPT_FUNC(n, count, EACH, DOWN)                                              \
+static __always_inline void crypt_##n(const u8 *rk, const bool wide, u32 rounds,      \
+				      const enum mode mode, u8 *dst, const u8 *src,   \
+				      vec_t *chain)                                   \
+{                                                                                     \
+	const bool decrypt = mode == ECB_DECRYPT || mode == CBC_DECRYPT;              \
+	const vec_t k0 = KEY(0);                                                      \
+	EACH(DECLARE)                                                                 \
+										      \
+	if (mode == CTR) {                                                            \
+		const vec_t order = v_key(reverse), step = v_low64(VBLOCKS);          \
+		EACH(COUNT)                                                           \
+	} else {                                                                      \
+		EACH(WHITEN)                                                          \
+	}                                                                             \
+	ROUNDS(EACH, NO_STEP);                                                        \
+	do {                                                                          \
+		const vec_t k = KEY(rounds);                                          \
+		const vec_t next = mode == CBC_DECRYPT ?                              \
+			v_load(src + (count - 1) * VBYTES) : *chain;                  \
+		DOWN(OUT)                                                             \
+		*chain = next;                                                        \
+	} while (0);                                                                  \
+}
+CRYPT_FUNC(1, 1, EACH_1, DOWN_1)
+CRYPT_FUNC(2, 2, EACH_2, DOWN_2)
+CRYPT_FUNC(4, 4, EACH_4, DOWN_4)
+#if MAIN == 16
+CRYPT_FUNC(8, 8, EACH_8, DOWN_8)
+#endif
+CRYPT_FUNC(main, MAIN, EACH_MAIN, DOWN_MAIN)
+
+/* Less than a vector; only CTR ends within a block. */
+#if VBLOCKS == 4
+static __always_inline void crypt_rest(const struct aes_key *key, const enum mode mode,
+				       u8 *dst, const u8 *src, size_t len, vec_t chain)
+{
+	const bool decrypt = mode == ECB_DECRYPT || mode == CBC_DECRYPT, wide = false;
+	const u8 *rk = decrypt ? key->dec[0] : key->enc[0];
+	const u32 rounds = key->rounds;
+	vec_t d0, last;
+
+	if (mode == CTR) {
+		last = v_load_part(src, len);
+		d0 = v_xor(v_shuffle(chain, v_key(reverse)), KEY(0));
+	} else {
+		const __mmask8 mask = (1u << len / 8) - 1;
+		const vec_t s = _mm512_maskz_loadu_epi64(mask, src);
+
+		last = mode == CBC_DECRYPT ? v_before(chain, s) : v_zero();
+		d0 = v_xor(s, KEY(0));
+	}
+	ROUNDS(EACH_1, NO_STEP);
+	last = v_xor(KEY(rounds), last);
+	d0 = decrypt ? v_declast(d0, last) : v_enclast(d0, last);
+	if (mode == CTR)
+		v_store_part(dst, len, d0);
+	else
+		_mm512_mask_storeu_epi64(dst, (1u << len / 8) - 1, d0);
+}
+#else
+static __always_inline void crypt_rest(const struct aes_key *key, const enum mode mode,
+				       u8 *dst, const u8 *src, size_t len, vec_t chain)
+{
+	__m128i last = v_first(mode == CBC_DECRYPT ? v_before(chain, chain) : chain);
+
+	for (; len >= AES_BLOCK_SIZE; len -= AES_BLOCK_SIZE) {
+		const __m128i s = load1(src);
+		__m128i d;
+
+		switch (mode) {
+		case CTR:
+			d = _mm_xor_si128(s, encrypt1(key, _mm_shuffle_epi8(last, load1(reverse))));
+			last = _mm_add_epi64(last, _mm_set_epi64x(0, 1));
+			break;
+		case CBC_DECRYPT:
+			d = _mm_xor_si128(last, decrypt1(key, s));
+			last = s;
+			break;
+		default:
+			d = mode == ECB_DECRYPT ? decrypt1(key, s) : encrypt1(key, s);
+		}
+		store1(dst, d);
+		src += AES_BLOCK_SIZE;
+		dst += AES_BLOCK_SIZE;
+	}
+	if (mode == CTR && len)
+		store_part(dst, len, _mm_xor_si128(load_part(src, len), encrypt1(key,
+			_mm_shuffle_epi8(last, load1(reverse)))));
+}
+#endif
+
+static __always_inline void crypt_long(const struct aes_key *key, const enum mode mode,
+				       u8 *dst, const u8 *src, size_t len, vec_t chain)
+{
+	const bool decrypt = mode == ECB_DECRYPT || mode == CBC_DECRYPT;
+	const u8 *rk = decrypt ? key->dec[0] : key->enc[0];
+	const u32 rounds = key->rounds;
+
+	if (len >= MAIN * VBYTES) {
+		struct wide_keys wide;
+		const u8 *keys = widen(&wide, rk, rounds);
+
+		do {
+			/* Keys stay in memory: there are not enough registers for them. */
+			barrier();
+			crypt_main(keys, true, rounds, mode, dst, src, &chain);
+			dst += MAIN * VBYTES;
+			src += MAIN * VBYTES;
+			len -= MAIN * VBYTES;
+		} while (len >= MAIN * VBYTES);
+		wipe_keys(&wide, rounds);
+	}
+#define TAIL(n)                                                         \
+	if (len & n * VBYTES) {                                         \
+		crypt_##n(rk, false, rounds, mode, dst, src, &chain);   \
+		dst += n * VBYTES;                                      \
+		src += n * VBYTES;                                      \
+	}
+#if MAIN == 16
+	TAIL(8)
+#endif
+	TAIL(4)
+	TAIL(2)
+	TAIL(1)
+	if (len % VBYTES)
+		crypt_rest(key, mode, dst, src, len % VBYTES, chain);
+}
+
+#define ECB(direction, DIRECTION)                                                     \
+void MODES(ecb_##direction)(const void *ctx, u8 *dst, const u8 *src, size_t len, u8 *iv) \
+{                                                                                     \
+	assert_fpu_section();                                                         \
+	(void)iv;                                                                     \
+	if (len == AES_BLOCK_SIZE)                                                    \
+		store1(dst, direction##1(ctx, load1(src)));                           \
+	else                                                                          \
+		crypt_long(ctx, ECB_##DIRECTION, dst, src, len, v_zero());            \
+	v_end();                                                                      \
+}
+ECB(encrypt, ENCRYPT)
+ECB(decrypt, DECRYPT)
+
+void MODES(cbc_decrypt)(const void *ctx, u8 *dst, const u8 *src, size_t len, u8 *iv)
+{
+	assert_fpu_section();
+	if (len) {
+		const __m128i before = load_halves(iv);
+
+		store1(iv, load1(src + len - AES_BLOCK_SIZE));
+		if (len == AES_BLOCK_SIZE)
+			store1(dst, _mm_xor_si128(before, decrypt1(ctx, load1(src))));
+		else
+			crypt_long(ctx, CBC_DECRYPT, dst, src, len, v_all(before));
+	}
+	v_end();
+}
+
+/*
+ * CBC the serial way: a block waits for all rounds of the one before, and for nothing else.
+ * The last round's key has the next block and its first key in it, so that what comes out is
+ * the next block with its first key added; taken off again it is the ciphertext.
+ */
+static __always_inline __m128i cbc_chain(const struct aes_key *key, u8 *dst, const u8 *src,
+					 size_t blocks, __m128i acc)
+{
+	const round_key *rk = key->enc;
+	const u32 rounds = key->rounds;
+	const __m128i k0 = load1(rk[0]), last = load1(rk[rounds]);
+	__m128i d = _mm_xor_si128(acc, _mm_xor_si128(load1(src), k0));
+
+	for (; --blocks; ) {
+		const __m128i next = _mm_xor_si128(load1(src + AES_BLOCK_SIZE), k0);
+
+		d = inner_rounds(rk, rounds, false, d);
+		d = _mm_aesenclast_si128(d, _mm_xor_si128(last, next));
+		if (dst) {
+			store1(dst, _mm_xor_si128(d, next));
+			dst += AES_BLOCK_SIZE;
+		}
+		src += AES_BLOCK_SIZE;
+	}
+	d = _mm_aesenclast_si128(inner_rounds(rk, rounds, false, d), last);
+	if (dst)
+		store1(dst, d);
+	return d;
+}
+
+void MODES(cbc_encrypt)(const void *ctx, u8 *dst, const u8 *src, size_t len, u8 *iv)
+{
+	assert_fpu_section();
+	if (len)
+		store1(iv, cbc_chain(ctx, dst, src, len / AES_BLOCK_SIZE, load_halves(iv)));
+}
+
+void MODES(mac)(const struct aes_key *key, u8 acc[AES_BLOCK_SIZE], const u8 *data,
+		size_t blocks)
+{
+	assert_fpu_section();
+	if (blocks)
+		store1(acc, cbc_chain(key, NULL, data, blocks, load1(acc)));
+}
+
+/* Counters from hi:lo on, which do not overflow the lower half. */
+static __always_inline void ctr_run(const struct aes_key *key, u8 *dst, const u8 *src,
+				    size_t len, u64 hi, u64 lo)
+{
+	crypt_long(key, CTR, dst, src, len,
+		   v_add64(v_all(_mm_set_epi64x(hi, lo)), v_number()));
+}
+
+static noinline void ctr_carrying(const struct aes_key *key, u8 *dst, const u8 *src,
+				  size_t len, u64 hi, u64 lo)
+{
+	/* lo is not 0, or there would be no carry. */
+	const size_t first = -lo * AES_BLOCK_SIZE;
+
+	ctr_run(key, dst, src, first, hi, lo);
+	ctr_run(key, dst + first, src + first, len - first, hi + 1, 0);
+}
+
+void MODES(ctr)(const void *ctx, u8 *dst, const u8 *src, size_t len, u8 *iv)
+{
+	const u64 left = get_le64(iv), right = get_le64(iv + 8);
+	const u64 hi = __builtin_bswap64(left), lo = __builtin_bswap64(right);
+	const u64 blocks = (len + AES_BLOCK_SIZE - 1) / AES_BLOCK_SIZE;
+	const u64 after = lo + blocks;
+
+	assert_fpu_section();
+	put_le64(__builtin_bswap64(hi + (after < lo)), iv);
+	put_le64(__builtin_bswap64(after), iv + 8);
+	if (len == AES_BLOCK_SIZE)
+		store1(dst, _mm_xor_si128(load1(src),
+					  encrypt1(ctx, _mm_set_epi64x(right, left))));
+	else if (unlikely(after < lo && after))
+		ctr_carrying(ctx, dst, src, len, hi, lo);
+	else
+		ctr_run(ctx, dst, src, len, hi, lo);
+	v_end();
+}

@@ -1,0 +1,278 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR MIT */
+/*
+ * Rounds of AES on vectors, and single blocks; after one of
+ *
+ *	vec_xmm.h, vec_ymm.h, vec_zmm.h
+ *
+ * each of which says how wide a vector is and how to use it:
+ *
+ *	vec_t		a vector of VBLOCKS AES blocks
+ *	VBLOCKS		1, 2 or 4
+ *	MAIN		vectors of a main loop: 8 or 16
+ *	v_load(p), v_store(p, v)	unaligned
+ *	v_all(x), v_one(x), v_pair(x, y)	block x everywhere; first; x and y; and zeros
+ *	v_zero(), v_xor(a, b), v_xor3(a, b, c)
+ *	v_enc, v_enclast, v_dec, v_declast	one AES round of every block
+ *	v_shuffle(v, pattern)	PSHUFB in every block
+ *	v_swap(v)		the halves of every block
+ *	v_add64(a, b)		of 64-bit words
+ *	v_clmul(a, b, halves)	PCLMULQDQ of every block
+ *	v_number()		0, 1, 2 ... in the lower halves
+ *	v_low64(n)		n in all lower halves
+ *	v_before(prev, v)	the blocks before those of v, which follows prev
+ *	v_first(v), v_sum(v)	the first block; XOR of all
+ *
+ * Why so many vectors are in flight: xts/xts_simd.h.
+ */
+#ifndef KILN_SIMD_ROUNDS_H
+#define KILN_SIMD_ROUNDS_H
+
+#include <kiln/types.h>
+#include <kiln/unaligned.h>
+
+#include "../aes/aes.h"
+
+/* Each round key is one block. */
+typedef u8 round_key[AES_BLOCK_SIZE];
+
+#define VBYTES (VBLOCKS * AES_BLOCK_SIZE)
+
+#define EACH_1(F) F(0)
+#define EACH_2(F) EACH_1(F) F(1)
+#define EACH_4(F) EACH_2(F) F(2) F(3)
+#define EACH_8(F) EACH_4(F) F(4) F(5) F(6) F(7)
+#define EACH_16(F) EACH_8(F) F(8) F(9) F(10) F(11) F(12) F(13) F(14) F(15)
+#define DOWN_1(F) F(0)
+#define DOWN_2(F) F(1) DOWN_1(F)
+#define DOWN_4(F) F(3) F(2) DOWN_2(F)
+#define DOWN_8(F) F(7) F(6) F(5) F(4) DOWN_4(F)
+#define DOWN_16(F) F(15) F(14) F(13) F(12) F(11) F(10) F(9) F(8) DOWN_8(F)
+
+/* Round key r of @rk, which has one vector for each if @wide, else one block. */
+#define v_key(p) v_all(_mm_load_si128((const __m128i *)(p)))
+#define KEY(r) (wide ? v_load(rk + (r) * VBYTES) : v_key(rk + (r) * AES_BLOCK_SIZE))
+
+/* All rounds but the last of d0, d1 ...; after each of the first nine STEP(round). */
+#define ROUND(r, EACH)                          \
+	do {                                    \
+		const vec_t k = KEY(r);         \
+		if (decrypt) {                  \
+			EACH(DEC)               \
+		} else {                        \
+			EACH(ENC)               \
+		}                               \
+	} while (0)
+#define DECLARE(j) vec_t d##j;
+#define ENC(j) d##j = v_enc(d##j, k);
+#define DEC(j) d##j = v_dec(d##j, k);
+#define NO_STEP(r) do { } while (0)
+#define ROUNDS(EACH, STEP)                      \
+	do {                                    \
+		ROUND(1, EACH); STEP(1);        \
+		ROUND(2, EACH); STEP(2);        \
+		ROUND(3, EACH); STEP(3);        \
+		ROUND(4, EACH); STEP(4);        \
+		ROUND(5, EACH); STEP(5);        \
+		ROUND(6, EACH); STEP(6);        \
+		ROUND(7, EACH); STEP(7);        \
+		ROUND(8, EACH); STEP(8);        \
+		ROUND(9, EACH); STEP(9);        \
+		if (likely(rounds > 10)) {      \
+			ROUND(10, EACH);        \
+			ROUND(11, EACH);        \
+			if (likely(rounds > 12)) { \
+				ROUND(12, EACH); \
+				ROUND(13, EACH); \
+			}                       \
+		}                               \
+	} while (0)
+
+/*
+ * The round keys of a main loop, one vector each in memory: a load that widens takes a vector
+ * operation, too. They are wiped with vector stores: REP STOSB takes 20 cycles to begin.
+ */
+struct wide_keys {
+	u8 k[AES_MAX_ROUND_KEYS * VBYTES] __aligned(64);
+};
+
+static __always_inline const u8 *widen(struct wide_keys *wide, const u8 *rk, u32 rounds)
+{
+	u32 i;
+
+	if (VBLOCKS == 1)
+		return rk;
+	for (i = 0; i <= rounds; i++)
+		v_store(wide->k + i * VBYTES, v_key(rk + i * AES_BLOCK_SIZE));
+	return wide->k;
+}
+
+static __always_inline void wipe_keys(struct wide_keys *wide, u32 rounds)
+{
+	u32 i;
+
+	if (VBLOCKS == 1)
+		return;
+	for (i = 0; i <= rounds; i++)
+		v_store(wide->k + i * VBYTES, v_zero());
+	__asm__ volatile("" : : "r"(wide) : "memory");
+}
+
+static __always_inline __m128i load1(const void *p)
+{
+	return _mm_loadu_si128(p);
+}
+
+static __always_inline void store1(void *p, __m128i v)
+{
+	_mm_storeu_si128(p, v);
+}
+
+/* Two words that were stored as such, which a load of both would have to wait for. */
+static __always_inline __m128i load_halves(const void *p)
+{
+	return _mm_set_epi64x(get_le64((const u8 *)p + 8), get_le64(p));
+}
+
+/* One block, already XORed with the first round key: all rounds but the last. */
+static __always_inline __m128i inner_rounds(const round_key *rk, u32 rounds,
+					    const bool decrypt, __m128i d)
+{
+#define ROUND1(r)                                          \
+	(d = decrypt ? _mm_aesdec_si128(d, load1(rk[r])) : \
+		       _mm_aesenc_si128(d, load1(rk[r])))
+	ROUND1(1); ROUND1(2); ROUND1(3); ROUND1(4); ROUND1(5);
+	ROUND1(6); ROUND1(7); ROUND1(8); ROUND1(9);
+	if (likely(rounds > 10)) {
+		ROUND1(10); ROUND1(11);
+		if (likely(rounds > 12)) {
+			ROUND1(12); ROUND1(13);
+		}
+	}
+#undef ROUND1
+	return d;
+}
+
+static __always_inline __m128i encrypt1(const struct aes_key *key, __m128i p)
+{
+	const __m128i d = inner_rounds(key->enc, key->rounds, false,
+				       _mm_xor_si128(p, load1(key->enc[0])));
+
+	return _mm_aesenclast_si128(d, load1(key->enc[key->rounds]));
+}
+
+static __always_inline __m128i decrypt1(const struct aes_key *key, __m128i c)
+{
+	const __m128i d = inner_rounds(key->dec, key->rounds, true,
+				       _mm_xor_si128(c, load1(key->dec[0])));
+
+	return _mm_aesdeclast_si128(d, load1(key->dec[key->rounds]));
+}
+
+/* PSHUFB pattern: bytes in reverse order. */
+static const u8 reverse[16] __aligned(16) = {
+	15, 14, 13, 12, 11, 10, 9, 8, 7, 6, 5, 4, 3, 2, 1, 0
+};
+
+/* The @n bytes at @p, 0 < n < 16, and zeros; nothing beyond them is read. */
+static __always_inline __m128i load_part(const u8 *p, size_t n)
+{
+	u64 lo, hi = 0;
+
+	if (n >= 8) {
+		lo = get_le64(p);
+		if (n > 8)
+			hi = get_le64(p + n - 8) >> 8 * (16 - n);
+	} else if (n >= 4) {
+		lo = get_le32(p) | (u64)get_le32(p + n - 4) << 8 * (n - 4);
+	} else {
+		lo = p[0] | (u64)p[n / 2] << 8 * (n / 2) | (u64)p[n - 1] << 8 * (n - 1);
+	}
+	return _mm_set_epi64x(hi, lo);
+}
+
+static __always_inline void store_part(u8 *p, size_t n, __m128i v)
+{
+	const u64 lo = _mm_cvtsi128_si64(v), hi = _mm_extract_epi64(v, 1);
+
+	if (n >= 8) {
+		if (n > 8)
+			put_le64(hi << 8 * (16 - n) | lo >> 8 * (n - 8),
+				 p + n - 8);
+		put_le64(lo, p);
+	} else if (n >= 4) {
+		put_le32(lo, p);
+		put_le32(lo >> 8 * (n - 4), p + n - 4);
+	} else {
+		p[0] = lo;
+		p[n / 2] = lo >> 8 * (n / 2);
+		p[n - 1] = lo >> 8 * (n - 1);
+	}
+}
+
+/* The first @n bytes of @v, 0 <= n <= 16, the rest zero. */
+static __always_inline __m128i keep1(__m128i v, size_t n)
+{
+	static const u8 window[32] __aligned(16) = {
+		0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff,
+		0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff,
+	};
+
+	return _mm_and_si128(v, load1(window + 16 - n));
+}
+
+/*
+ * The first @n bytes of a vector, 0 < n <= VBYTES: from memory with zeros behind them, to
+ * memory, and of a vector with zeros behind them. AVX-512 has masks for it.
+ */
+#if VBLOCKS == 1
+static __always_inline vec_t v_load_part(const u8 *p, size_t n)
+{
+	return n == AES_BLOCK_SIZE ? load1(p) : load_part(p, n);
+}
+
+static __always_inline void v_store_part(u8 *p, size_t n, vec_t v)
+{
+	if (n == AES_BLOCK_SIZE)
+		store1(p, v);
+	else
+		store_part(p, n, v);
+}
+
+#define v_keep(v, n) keep1(v, n)
+#elif VBLOCKS == 2
+static __always_inline vec_t v_load_part(const u8 *p, size_t n)
+{
+	if (n < AES_BLOCK_SIZE)
+		return v_one(load_part(p, n));
+	if (n == AES_BLOCK_SIZE)
+		return v_one(load1(p));
+	if (n == 2 * AES_BLOCK_SIZE)
+		return v_load(p);
+	return v_pair(load1(p), load_part(p + AES_BLOCK_SIZE, n - AES_BLOCK_SIZE));
+}
+
+static __always_inline void v_store_part(u8 *p, size_t n, vec_t v)
+{
+	if (n < AES_BLOCK_SIZE) {
+		store_part(p, n, v_first(v));
+	} else {
+		store1(p, v_first(v));
+		p += AES_BLOCK_SIZE;
+		n -= AES_BLOCK_SIZE;
+		if (n == AES_BLOCK_SIZE)
+			store1(p, _mm256_extracti128_si256(v, 1));
+		else if (n)
+			store_part(p, n, _mm256_extracti128_si256(v, 1));
+	}
+}
+
+static __always_inline vec_t v_keep(vec_t v, size_t n)
+{
+	const size_t first = n < AES_BLOCK_SIZE ? n : AES_BLOCK_SIZE;
+
+	return v_pair(keep1(v_first(v), first),
+		      keep1(_mm256_extracti128_si256(v, 1), n - first));
+}
+#endif
+
+#endif
