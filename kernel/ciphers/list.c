@@ -9,7 +9,9 @@
 #include <kiln/string.h>
 
 static const struct kiln_impls *const families[] = {
+	&sha1_impls,
 	&sha2_impls,
+	&hmac_impls,
 };
 
 size_t kiln_impls(void)

@@ -1,0 +1,69 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR MIT */
+/*
+ * SHA-1 with the SHA instructions: SHA1RNDS4 does four rounds, each after the four before,
+ * twenty of them a block. The rest stays off that chain.
+ */
+#include <immintrin.h>
+
+#include <kiln/fpu.h>
+
+#include "sha1.h"
+
+/* Rounds 4i to 4i + 3; @w has their words, and in its top word comes e. */
+#define ROUNDS(i, w) do {                                                     \
+	const __m128i before = abcd;                                          \
+										      \
+	e = (i) ? _mm_sha1nexte_epu32(e, w) : _mm_add_epi32(e, w);            \
+	abcd = _mm_sha1rnds4_epu32(abcd, e, (i) / 5);                         \
+	e = before;                                                           \
+} while (0)
+
+/* From w0, the words t - 16 ... t - 13, and those after them: words t ... t + 3, in w0. */
+#define SCHEDULE(w0, w1, w2, w3)                                              \
+	w0 = _mm_sha1msg2_epu32(_mm_xor_si128(_mm_sha1msg1_epu32(w0, w1), w2), w3)
+
+#define FOUR(i) do {                                                          \
+	SCHEDULE(w0, w1, w2, w3);                                             \
+	ROUNDS(i, w0);                                                        \
+	SCHEDULE(w1, w2, w3, w0);                                             \
+	ROUNDS(i + 1, w1);                                                    \
+	SCHEDULE(w2, w3, w0, w1);                                             \
+	ROUNDS(i + 2, w2);                                                    \
+	SCHEDULE(w3, w0, w1, w2);                                             \
+	ROUNDS(i + 3, w3);                                                    \
+} while (0)
+
+#define LOAD(i) _mm_shuffle_epi8(                                             \
+	_mm_loadu_si128((const __m128i *)(data + 16 * (i))), swap)
+
+void sha1_blocks_sha_ni(void *state, const u8 *data, size_t blocks)
+{
+	const __m128i swap = _mm_set_epi64x(0x0001020304050607, 0x08090a0b0c0d0e0f);
+	u32 *const h = state;
+	__m128i abcd, e;
+
+	assert_fpu_section();
+	/* The first word on top. */
+	abcd = _mm_shuffle_epi32(_mm_loadu_si128((const __m128i *)h), 0x1b);
+	e = _mm_slli_si128(_mm_cvtsi32_si128((int)h[4]), 12);
+
+	do {
+		const __m128i abcd_in = abcd, e_in = e;
+		__m128i w0 = LOAD(0), w1 = LOAD(1), w2 = LOAD(2), w3 = LOAD(3);
+
+		ROUNDS(0, w0);
+		ROUNDS(1, w1);
+		ROUNDS(2, w2);
+		ROUNDS(3, w3);
+		FOUR(4);
+		FOUR(8);
+		FOUR(12);
+		FOUR(16);
+		e = _mm_sha1nexte_epu32(e, e_in);
+		abcd = _mm_add_epi32(abcd, abcd_in);
+		data += SHA1_BLOCK;
+	} while (--blocks);
+
+	_mm_storeu_si128((__m128i *)h, _mm_shuffle_epi32(abcd, 0x1b));
+	h[4] = (u32)_mm_extract_epi32(e, 3);
+}
