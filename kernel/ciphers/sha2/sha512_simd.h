@@ -74,6 +74,7 @@ static __always_inline u64 ror(u64 v, const int n)
 #define SCHEDULE(x0, x1, x4, x5, x7, pair) do {                               \
 	x0 = v_add(v_add(x0, v_next(x5, x4)),                                 \
 		   v_sigma0(v_next(x1, x0)));                                 \
+	__asm__("" : "+x"(x0));                                               \
 	x0 = v_add(x0, v_sigma1(x7));                                         \
 	*(vec_t *)s->kw[pair] = v_add(x0, v_key(sha512_k + 2 * (pair)));      \
 } while (0)
