@@ -12,6 +12,7 @@ static const struct kiln_impls *const families[] = {
 	&sha1_impls,
 	&sha2_impls,
 	&hmac_impls,
+	&crc_impls,
 };
 
 size_t kiln_impls(void)
