@@ -12,15 +12,20 @@
 
 #include "crc.h"
 
-static __always_inline u32 crc_8(u32 crc, const u8 *p)
+/* As 64 bits, so that the compiler does not clear the upper ones each time. */
+static __always_inline u64 crc_8(u64 crc, const u8 *p)
 {
-	return (u32)_mm_crc32_u64(crc, get_le64(p));
+	return _mm_crc32_u64(crc, get_le64(p));
 }
 
-static __always_inline u32 one_stream(u32 crc, const u8 *data, size_t len)
+static __always_inline u32 one_stream(u32 before, const u8 *data, size_t len)
 {
+	u64 wide = before;
+	u32 crc;
+
 	for (; len >= 8; len -= 8, data += 8)
-		crc = crc_8(crc, data);
+		wide = crc_8(wide, data);
+	crc = (u32)wide;
 	if (len & 4) {
 		crc = _mm_crc32_u32(crc, get_le32(data));
 		data += 4;
@@ -57,32 +62,33 @@ static const struct part parts[] = {
 	{ 32, { 0x878a92a7, 0x0d3b6092, 0x0715ce53, 0x9e4addf8, 0xba4fc28e } },
 };
 
-static __always_inline __m128i move(u32 crc, u32 to)
+static __always_inline __m128i move(u64 crc, u32 to)
 {
-	return _mm_clmulepi64_si128(_mm_cvtsi32_si128((int)crc), _mm_cvtsi32_si128((int)to),
-				    0);
+	return _mm_clmulepi64_si128(_mm_cvtsi64_si128((long long)crc),
+				    _mm_cvtsi32_si128((int)to), 0);
 }
 
 static __always_inline u32 six_streams(u32 crc, const u8 *data, const struct part *part,
 				       const u32 each)
 {
-	u32 c1 = 0, c2 = 0, c3 = 0, c4 = 0, c5 = 0, i;
+	u64 c0 = crc, c1 = 0, c2 = 0, c3 = 0, c4 = 0, c5 = 0;
+	u32 i;
 	__m128i sum;
 
 	for (i = 0; i < each; i += 8) {
-		crc = crc_8(crc, data + i);
+		c0 = crc_8(c0, data + i);
 		c1 = crc_8(c1, data + each + i);
 		c2 = crc_8(c2, data + 2 * each + i);
 		c3 = crc_8(c3, data + 3 * each + i);
 		c4 = crc_8(c4, data + 4 * each + i);
 		c5 = crc_8(c5, data + 5 * each + i);
 	}
-	sum = _mm_xor_si128(_mm_xor_si128(move(crc, part->to_end[0]),
+	sum = _mm_xor_si128(_mm_xor_si128(move(c0, part->to_end[0]),
 					  move(c1, part->to_end[1])),
 			    _mm_xor_si128(move(c2, part->to_end[2]),
 					  move(c3, part->to_end[3])));
 	sum = _mm_xor_si128(sum, move(c4, part->to_end[4]));
-	return c5 ^ (u32)_mm_crc32_u64(0, (u64)_mm_cvtsi128_si64(sum));
+	return (u32)(c5 ^ _mm_crc32_u64(0, (u64)_mm_cvtsi128_si64(sum)));
 }
 
 u32 crc32c_pclmul(u32 crc, const u8 *data, size_t len)

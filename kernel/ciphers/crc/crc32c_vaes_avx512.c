@@ -74,15 +74,20 @@ static __always_inline vec_t fold(vec_t v, vec_t by, vec_t more)
 					 _mm512_clmulepi64_epi128(v, by, 0x11), more, 0x96);
 }
 
-static __always_inline u32 crc_8(u32 crc, const u8 *p)
+/* As 64 bits, so that the compiler does not clear the upper ones each time. */
+static __always_inline u64 crc_8(u64 crc, const u8 *p)
 {
-	return (u32)_mm_crc32_u64(crc, get_le64(p));
+	return _mm_crc32_u64(crc, get_le64(p));
 }
 
-static __always_inline u32 one_stream(u32 crc, const u8 *data, size_t len)
+static __always_inline u32 one_stream(u32 before, const u8 *data, size_t len)
 {
+	u64 wide = before;
+	u32 crc;
+
 	for (; len >= 8; len -= 8, data += 8)
-		crc = crc_8(crc, data);
+		wide = crc_8(wide, data);
+	crc = (u32)wide;
 	if (len & 4) {
 		crc = _mm_crc32_u32(crc, get_le32(data));
 		data += 4;
@@ -125,9 +130,9 @@ static __always_inline void fold_256(struct acc *a, vec_t by, const u8 *p)
 	a->v3 = fold(a->v3, by, load(p + 192));
 }
 
-static __always_inline __m128i moved(u32 crc, u64 by)
+static __always_inline __m128i moved(u64 crc, u64 by)
 {
-	return _mm_clmulepi64_si128(_mm_cvtsi32_si128((int)crc),
+	return _mm_clmulepi64_si128(_mm_cvtsi64_si128((long long)crc),
 				    _mm_cvtsi64_si128((long long)by), 0);
 }
 
@@ -138,7 +143,8 @@ static __always_inline void add_part(struct acc *a, const bool first, u32 crc, c
 	const u32 each = 32 * steps;
 	const u8 *v = data + 6 * each;
 	const vec_t by = wide(&by_256);
-	u32 c0 = crc, c1 = 0, c2 = 0, c3 = 0, c4 = 0, c5 = 0, i;
+	u64 c0 = crc, c1 = 0, c2 = 0, c3 = 0, c4 = 0, c5 = 0;
+	u32 i;
 	__m128i sum;
 
 #define STREAMS(i)                                                            \
