@@ -13,6 +13,7 @@ static const struct kiln_impls *const families[] = {
 	&sha2_impls,
 	&hmac_impls,
 	&crc_impls,
+	&sm3_impls,
 };
 
 size_t kiln_impls(void)

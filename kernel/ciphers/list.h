@@ -10,6 +10,7 @@ extern const struct kiln_impls sha1_impls;
 extern const struct kiln_impls sha2_impls;
 extern const struct kiln_impls hmac_impls;
 extern const struct kiln_impls crc_impls;
+extern const struct kiln_impls sm3_impls;
 
 #define KILN_IMPLS(name, table)                                        \
 	const struct kiln_impls name = { .impl = table, .count = ARRAY_SIZE(table) }
