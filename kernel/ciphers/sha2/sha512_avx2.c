@@ -7,7 +7,6 @@
 #include <kiln/types.h>
 
 #define SHA512_BLOCKS sha512_blocks_avx2
-#define LANES 2
 
 typedef __m256i vec_t;
 

@@ -4,8 +4,8 @@
  * file says what a vector is:
  *
  *	SHA512_BLOCKS	name of the entry point
- *	vec_t		two words of each of LANES blocks
- *	v_load_lanes(p)	16 bytes at @p, at @p + 128 ...: a lane each
+ *	vec_t		two words of each of two blocks
+ *	v_load_lanes(p, stride)	16 bytes at @p and at @p + @stride: a lane each
  *	v_key(p)	16 bytes at @p in every lane
  *	v_swap(v)	the bytes of each word the other way round
  *	v_add(a, b), v_next(hi, lo)	add; the upper word of @lo, then the lower one of @hi
@@ -13,8 +13,8 @@
  *	v_end()
  *
  * The schedule is a chain, each two words from the two before: some ten cycles of latency
- * with little to do. So it is made for LANES blocks at a time, between the rounds of the
- * first, and the other blocks find theirs in memory.
+ * with little to do. So it is made for two blocks at a time, between the rounds of the
+ * first, and the other one finds its own in memory.
  *
  * A round is written so that neither chain is longer than four cycles: e' is (h + kw + d)
  * and Ch and then Sigma1 added, as they become ready; a' is e' with what is not common to
@@ -26,6 +26,7 @@
 
 #include "sha2.h"
 
+#define LANES 2
 #define PAIRS 40
 
 /* Words plus constants, in pairs, of all lanes. */
@@ -148,25 +149,19 @@ static __always_inline void other_block(u64 *st, const struct schedule *s, const
 void SHA512_BLOCKS(void *state, const u8 *data, size_t blocks)
 {
 	struct schedule s __aligned(64);
+	u64 st[8];
 	size_t i;
-	int lane;
 
 	assert_fpu_section();
-	while (blocks) {
-		const size_t n = blocks < LANES ? blocks : LANES;
-
-		/* A block alone is in every lane. */
-		first_block(state, &s, data, n == LANES ? SHA512_BLOCK : 0);
-		if (n == LANES) {
-			for (lane = 1; lane < LANES; lane++)
-				other_block(state, &s, lane);
-			blocks -= LANES;
-			data += LANES * SHA512_BLOCK;
-		} else {
-			blocks--;
-			data += SHA512_BLOCK;
-		}
+	__builtin_memcpy(st, state, sizeof(st));
+	for (; blocks >= LANES; blocks -= LANES, data += LANES * SHA512_BLOCK) {
+		first_block(st, &s, data, SHA512_BLOCK);
+		other_block(st, &s, 1);
 	}
+	/* A block alone is in both lanes. */
+	if (blocks)
+		first_block(st, &s, data, 0);
+	__builtin_memcpy(state, st, sizeof(st));
 	for (i = 0; i < PAIRS; i++)
 		*(vec_t *)s.kw[i] = v_zero();
 	__asm__ volatile("" : : "r"(&s) : "memory");

@@ -65,6 +65,7 @@ static __always_inline u32 rol(u32 v, const int n)
 	ss1 = rol(ss1 + e, 7);                                                \
 	h += s->w[lane][j];                                                   \
 	d += s->x[lane][j];                                                   \
+	IN_ORDER(h);                                                          \
 	h += gg;                                                              \
 	d += FF(a, b, c);                                                     \
 	IN_ORDER(h);                                                          \
@@ -146,8 +147,11 @@ static __always_inline void block(u32 *st, struct expansion *s, const int lane,
 	int j, t;
 
 #define STEP(t) do { if (expand) step(&v, s, t); } while (0)
-	if (expand)
+	if (expand) {
 		begin(&v, s, data, stride);
+		/* gcc would take the words out of the vectors one by one. */
+		barrier();
+	}
 	STEP(0);
 	FOUR(0, FF_XOR, GG_XOR, GG_XOR);
 	STEP(1);
@@ -179,20 +183,19 @@ static __always_inline void block(u32 *st, struct expansion *s, const int lane,
 void SM3_BLOCKS(void *state, const u8 *data, size_t blocks)
 {
 	struct expansion s __aligned(64);
+	u32 st[8];
 	u8 *at;
 
 	assert_fpu_section();
-	while (blocks) {
-		/* A block alone is both. */
-		block(state, &s, 0, data, blocks > 1 ? SM3_BLOCK : 0);
-		if (blocks > 1) {
-			block(state, &s, 1, data, 0);
-			blocks--;
-			data += SM3_BLOCK;
-		}
-		blocks--;
-		data += SM3_BLOCK;
+	__builtin_memcpy(st, state, sizeof(st));
+	for (; blocks >= LANES; blocks -= LANES, data += LANES * SM3_BLOCK) {
+		block(st, &s, 0, data, SM3_BLOCK);
+		block(st, &s, 1, data, 0);
 	}
+	/* A block alone is both. */
+	if (blocks)
+		block(st, &s, 0, data, 0);
+	__builtin_memcpy(state, st, sizeof(st));
 	for (at = (u8 *)&s; at < (u8 *)(&s + 1); at += 32)
 		v_zero_32(at);
 	__asm__ volatile("" : : "r"(&s) : "memory");
