@@ -3,9 +3,9 @@
  * What SHA-1, SHA-2 and SM3 have in common: words of big-endian bytes, blocks that a
  * compression function takes in turn, padding by a one bit and the length (FIPS 180-4, 5.1).
  *
- * A hash is a constant struct md, a tier of it a function for whole blocks; everything here
- * is inlined for the two, and runs in general registers. A message that is there as a whole
- * is never copied but for its last, incomplete block.
+ * A hash is a constant struct md, a tier of it a function for whole blocks and one for the
+ * end of a message; everything here is inlined for them, and runs in general registers. A
+ * message that is there as a whole is one call of the latter.
  */
 #ifndef KILN_CIPHERS_MERKLE_H
 #define KILN_CIPHERS_MERKLE_H
@@ -33,6 +33,9 @@ struct md_state {
 
 /* The compression function over @blocks blocks, at least one. */
 typedef void md_blocks_t(void *h, const u8 *data, size_t blocks);
+
+/* The end of a message of @bytes: the last @len of them, from the state @h, to the digest. */
+typedef void md_end_t(const void *h, const u8 *data, size_t len, u64 bytes, u8 *out);
 
 static __always_inline void put_be32(u32 v, void *p)
 {
@@ -115,42 +118,29 @@ static __always_inline void md_update(const struct md *md, md_blocks_t *blocks,
 	memcpy(s->buffer, data + whole * md->block, len % md->block);
 }
 
-/* The end of a message of @bytes: the last of them, less than a block, are at @rest. */
-static __always_inline void md_finish(const struct md *md, md_blocks_t *blocks, u64 *h,
-				      const u8 *rest, u64 bytes)
+/* An md_end_t for general registers. SIMD tiers have ../merkle_simd.h. */
+static __always_inline void md_end(const struct md *md, md_blocks_t *blocks, const void *from,
+				   const u8 *data, size_t len, u64 bytes, u8 *out)
 {
-	const size_t kept = bytes % md->block;
+	const size_t whole = len / md->block, kept = len % md->block;
 	const size_t room = md->block - md->block / 8;
 	const size_t all = kept < room ? md->block : 2 * md->block;
 	u8 last[2 * MD_MAX_BLOCK] __aligned(64);
+	u64 h[8];
 
+	md_copy_words(md, h, from);
+	if (whole)
+		blocks(h, data, whole);
 	md_zero(last, all);
-	memcpy(last, rest, kept);
+	memcpy(last, data + whole * md->block, kept);
 	last[kept] = 0x80;
 	put_be64(8 * bytes, last + all - 8);
 	if (md_wide(md))
 		put_be64(bytes >> 61, last + all - 16);
 	blocks(h, last, all / md->block);
+	md_put_digest(md, h, out);
 	md_zero(last, all);
-}
-
-static __always_inline void md_final(const struct md *md, md_blocks_t *blocks,
-				     struct md_state *s, u8 *out)
-{
-	md_finish(md, blocks, s->h, s->buffer, s->bytes);
-	md_put_digest(md, s->h, out);
-	md_zero(s, MD_STATE_SIZE(md->block));
-}
-
-/* @h has what came before, @before bytes in whole blocks; leaves in it the digest's words. */
-static __always_inline void md_whole(const struct md *md, md_blocks_t *blocks, u64 *h,
-				     u64 before, const u8 *data, size_t len)
-{
-	const size_t whole = len / md->block;
-
-	if (whole)
-		blocks(h, data, whole);
-	md_finish(md, blocks, h, data + whole * md->block, before + len);
+	md_zero(h, sizeof(h));
 }
 
 /* The functions of a tier of hash @md, named hash_..._tier. */
@@ -163,18 +153,23 @@ static void hash##_update_##tier(const void *ctx, void *state, const u8 *data,  
 }                                                                                     \
 static void hash##_final_##tier(const void *ctx, void *state, u8 *out)                \
 {                                                                                     \
+	struct md_state *s = state;                                                   \
+										      \
 	(void)ctx;                                                                    \
-	md_final(&(md), hash##_blocks_##tier, state, out);                            \
+	hash##_end_##tier(s->h, s->buffer, s->bytes % (md).block, s->bytes, out);     \
+	md_zero(s, MD_STATE_SIZE((md).block));                                        \
 }                                                                                     \
 static void hash##_digest_##tier(const void *ctx, const u8 *data, size_t len, u8 *out) \
 {                                                                                     \
-	u64 h[8] __aligned(64);                                                       \
-										      \
 	(void)ctx;                                                                    \
-	md_copy_words(&(md), h, (md).iv);                                             \
-	md_whole(&(md), hash##_blocks_##tier, h, 0, data, len);                       \
-	md_put_digest(&(md), h, out);                                                 \
-	md_zero(h, (md).block / 2);                                                   \
+	hash##_end_##tier((md).iv, data, len, len, out);                              \
+}
+
+/* A tier's md_end_t from its md_blocks_t. */
+#define MD_END(md, hash, tier)                                                        \
+void hash##_end_##tier(const void *h, const u8 *data, size_t len, u64 bytes, u8 *out) \
+{                                                                                     \
+	md_end(&(md), hash##_blocks_##tier, h, data, len, bytes, out);                \
 }
 
 #define MD_INIT(md, hash)                                                             \

@@ -30,8 +30,8 @@ static __always_inline void pad_state(const struct md *md, md_blocks_t *blocks, 
 	md_zero(block, sizeof(block));
 }
 
-static __always_inline int set_key(const struct md *md, md_blocks_t *blocks, void *context,
-				   const u8 *key, size_t len)
+static __always_inline int set_key(const struct md *md, md_blocks_t *blocks, md_end_t *end,
+				   void *context, const u8 *key, size_t len)
 {
 	struct hmac_ctx *const ctx = context;
 	u64 block[MD_MAX_BLOCK / 8] = { 0 };
@@ -39,12 +39,7 @@ static __always_inline int set_key(const struct md *md, md_blocks_t *blocks, voi
 	if (len > HMAC_MAX_KEY)
 		return -EINVAL;
 	if (len > md->block) {
-		u64 h[8];
-
-		md_copy_words(md, h, md->iv);
-		md_whole(md, blocks, h, 0, key, len);
-		md_put_digest(md, h, (u8 *)block);
-		md_zero(h, sizeof(h));
+		end(md->iv, key, len, len, (u8 *)block);
 	} else {
 		memcpy(block, key, len);
 	}
@@ -54,21 +49,6 @@ static __always_inline int set_key(const struct md *md, md_blocks_t *blocks, voi
 	return 0;
 }
 
-/* From the inner hash's state to the outer one's: the digest is less than a block. */
-static __always_inline void outer(const struct md *md, md_blocks_t *blocks,
-				  const struct hmac_ctx *ctx, u64 *h)
-{
-	u8 block[MD_MAX_BLOCK] __aligned(64);
-
-	md_zero(block, md->block);
-	md_put_digest(md, h, block);
-	block[md->digest] = 0x80;
-	put_be64(8 * (md->block + md->digest), block + md->block - 8);
-	md_copy_words(md, h, ctx->outer);
-	blocks(h, block, 1);
-	md_zero(block, md->digest & ~7u);
-}
-
 static __always_inline void init(const struct md *md, const struct hmac_ctx *ctx,
 				 struct md_state *s)
 {
@@ -76,32 +56,23 @@ static __always_inline void init(const struct md *md, const struct hmac_ctx *ctx
 	s->bytes = md->block;
 }
 
-static __always_inline void final(const struct md *md, md_blocks_t *blocks,
-				  const struct hmac_ctx *ctx, struct md_state *s, u8 *out)
+/* The last @len bytes of @bytes, the block of the key among them; @h is what came before. */
+static __always_inline void finish(const struct md *md, md_end_t *end,
+				   const struct hmac_ctx *ctx, const u64 *h, const u8 *data,
+				   size_t len, u64 bytes, u8 *out)
 {
-	md_finish(md, blocks, s->h, s->buffer, s->bytes);
-	outer(md, blocks, ctx, s->h);
-	md_put_digest(md, s->h, out);
-	md_zero(s, MD_STATE_SIZE(md->block));
-}
+	u8 inner[64] __aligned(64);
 
-static __always_inline void digest(const struct md *md, md_blocks_t *blocks,
-				   const struct hmac_ctx *ctx, const u8 *data, size_t len,
-				   u8 *out)
-{
-	u64 h[8] __aligned(64);
-
-	md_copy_words(md, h, ctx->inner);
-	md_whole(md, blocks, h, md->block, data, len);
-	outer(md, blocks, ctx, h);
-	md_put_digest(md, h, out);
-	md_zero(h, md->block / 2);
+	end(h, data, len, bytes, inner);
+	end(ctx->outer, inner, md->digest, md->block + md->digest, out);
+	md_zero(inner, sizeof(inner));
 }
 
 #define HASH(hash)                                                                    \
 static int hash##_setkey(void *ctx, const u8 *key, size_t len)                        \
 {                                                                                     \
-	return set_key(&hash##_md, hash##_blocks_generic, ctx, key, len);             \
+	return set_key(&hash##_md, hash##_blocks_generic, hash##_end_generic, ctx,    \
+		       key, len);                                                     \
 }                                                                                     \
 static void hash##_init(const void *ctx, void *state)                                 \
 {                                                                                     \
@@ -117,11 +88,19 @@ static void hash##_update_##tier(const void *ctx, void *state, const u8 *data,  
 }                                                                                     \
 static void hash##_final_##tier(const void *ctx, void *state, u8 *out)                \
 {                                                                                     \
-	final(&hash##_md, hash##_blocks_##tier, ctx, state, out);                     \
+	struct md_state *s = state;                                                   \
+										      \
+	finish(&hash##_md, hash##_end_##tier, ctx, s->h, s->buffer,                   \
+	       s->bytes % hash##_md.block, s->bytes, out);                            \
+	md_zero(s, MD_STATE_SIZE(hash##_md.block));                                   \
 }                                                                                     \
-static void hash##_digest_##tier(const void *ctx, const u8 *data, size_t len, u8 *out) \
+static void hash##_digest_##tier(const void *context, const u8 *data, size_t len,     \
+				 u8 *out)                                             \
 {                                                                                     \
-	digest(&hash##_md, hash##_blocks_##tier, ctx, data, len, out);                \
+	const struct hmac_ctx *ctx = context;                                         \
+										      \
+	finish(&hash##_md, hash##_end_##tier, ctx, ctx->inner, data, len,             \
+	       hash##_md.block + len, out);                                           \
 }
 
 HASH(sha1)

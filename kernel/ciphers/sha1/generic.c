@@ -68,3 +68,5 @@ void sha1_blocks_generic(void *state, const u8 *data, size_t blocks)
 	memzero_explicit(&s, sizeof(s));
 	memzero_explicit(w, sizeof(w));
 }
+
+MD_END(sha1_md, sha1, generic)

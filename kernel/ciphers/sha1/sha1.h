@@ -14,6 +14,7 @@
 #define SHA1_DIGEST 20
 
 md_blocks_t sha1_blocks_generic, sha1_blocks_sha_ni;
+md_end_t sha1_end_generic, sha1_end_sha_ni;
 
 /* FIPS 180-4, 5.3.1 */
 static const u32 sha1_iv[8] = {

@@ -18,6 +18,8 @@
 
 md_blocks_t sha256_blocks_generic, sha256_blocks_sha_ni;
 md_blocks_t sha512_blocks_generic, sha512_blocks_avx2, sha512_blocks_avx512;
+md_end_t sha256_end_generic, sha256_end_sha_ni;
+md_end_t sha512_end_generic, sha512_end_avx2, sha512_end_avx512;
 
 /* FIPS 180-4, 4.2.2 and 4.2.3 */
 extern const u32 sha256_k[64];

@@ -63,3 +63,5 @@ void sha256_blocks_generic(void *state, const u8 *data, size_t blocks)
 	}
 	memzero_explicit(w, sizeof(w));
 }
+
+MD_END(sha256_md, sha256, generic)

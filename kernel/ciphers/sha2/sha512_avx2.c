@@ -6,7 +6,7 @@
 
 #include <kiln/types.h>
 
-#define SHA512_BLOCKS sha512_blocks_avx2
+#define SHA512(name) sha512_##name##_avx2
 
 typedef __m256i vec_t;
 

@@ -72,3 +72,5 @@ void sha512_blocks_generic(void *state, const u8 *data, size_t blocks)
 	}
 	memzero_explicit(w, sizeof(w));
 }
+
+MD_END(sha512_md, sha512, generic)

@@ -3,7 +3,7 @@
  * SHA-512: rounds in general registers (RORX), message schedule in vectors. The including
  * file says what a vector is:
  *
- *	SHA512_BLOCKS	name of the entry point
+ *	SHA512(name)	name of an entry point
  *	vec_t		two words of each of two blocks
  *	v_load_lanes(p, stride)	16 bytes at @p and at @p + @stride: a lane each
  *	v_key(p)	16 bytes at @p in every lane
@@ -24,6 +24,7 @@
 
 #include <kiln/fpu.h>
 
+#include "../merkle_simd.h"
 #include "sha2.h"
 
 #define LANES 2
@@ -146,24 +147,71 @@ static __always_inline void other_block(u64 *st, const struct schedule *s, const
 	STATE_OUT;
 }
 
-void SHA512_BLOCKS(void *state, const u8 *data, size_t blocks)
+/* The i-th of @blocks blocks at @data and more at @last. */
+static __always_inline const u8 *block_at(const u8 *data, size_t blocks, const u8 *last,
+					  size_t i)
+{
+	return i < blocks ? data + i * SHA512_BLOCK : last + (i - blocks) * SHA512_BLOCK;
+}
+
+static __always_inline void run(u64 *st, struct schedule *s, const u8 *data, size_t blocks,
+				const u8 *last, size_t more)
+{
+	size_t i;
+
+	for (i = 0; i + LANES <= blocks + more; i += LANES) {
+		const u8 *const one = block_at(data, blocks, last, i);
+		const u8 *const two = block_at(data, blocks, last, i + 1);
+
+		first_block(st, s, one, (size_t)(two - one));
+		other_block(st, s, 1);
+	}
+	/* A block alone is in both lanes. */
+	if (i < blocks + more)
+		first_block(st, s, block_at(data, blocks, last, i), 0);
+}
+
+static __always_inline void wipe(struct schedule *s)
+{
+	size_t i;
+
+	for (i = 0; i < PAIRS; i++)
+		*(vec_t *)s->kw[i] = v_zero();
+	__asm__ volatile("" : : "r"(s) : "memory");
+}
+
+void SHA512(blocks)(void *state, const u8 *data, size_t blocks)
 {
 	struct schedule s __aligned(64);
 	u64 st[8];
-	size_t i;
 
 	assert_fpu_section();
 	__builtin_memcpy(st, state, sizeof(st));
-	for (; blocks >= LANES; blocks -= LANES, data += LANES * SHA512_BLOCK) {
-		first_block(st, &s, data, SHA512_BLOCK);
-		other_block(st, &s, 1);
-	}
-	/* A block alone is in both lanes. */
-	if (blocks)
-		first_block(st, &s, data, 0);
+	run(st, &s, data, blocks, data, 0);
 	__builtin_memcpy(state, st, sizeof(st));
-	for (i = 0; i < PAIRS; i++)
-		*(vec_t *)s.kw[i] = v_zero();
-	__asm__ volatile("" : : "r"(&s) : "memory");
+	wipe(&s);
+	v_end();
+}
+
+void SHA512(end)(const void *state, const u8 *data, size_t len, u64 bytes, u8 *out)
+{
+	struct schedule s __aligned(64);
+	u8 last[2 * MD_MAX_BLOCK] __aligned(64);
+	const size_t rest = len % SHA512_BLOCK;
+	size_t more;
+	u64 h[8];
+
+	assert_fpu_section();
+	more = md_pad(&sha512_md, last, data + len - rest, rest, bytes);
+	{
+		u64 st[8];
+
+		__builtin_memcpy(st, state, sizeof(st));
+		run(st, &s, data, len / SHA512_BLOCK, last, more);
+		__builtin_memcpy(h, st, sizeof(st));
+	}
+	md_put_digest(&sha512_md, h, out);
+	md_wipe(&sha512_md, last, more);
+	wipe(&s);
 	v_end();
 }

@@ -7,7 +7,7 @@
 
 #include <kiln/types.h>
 
-#define SHA512_BLOCKS sha512_blocks_avx512
+#define SHA512(name) sha512_##name##_avx512
 
 typedef __m256i vec_t;
 

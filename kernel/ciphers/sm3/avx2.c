@@ -6,7 +6,7 @@
 
 #include <kiln/types.h>
 
-#define SM3_BLOCKS sm3_blocks_avx2
+#define SM3(name) sm3_##name##_avx2
 
 typedef __m256i vec_t;
 

@@ -73,3 +73,5 @@ void sm3_blocks_generic(void *state, const u8 *data, size_t blocks)
 	memzero_explicit(s, sizeof(s));
 	memzero_explicit(w, sizeof(w));
 }
+
+MD_END(sm3_md, sm3, generic)

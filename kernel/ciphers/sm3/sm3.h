@@ -15,6 +15,7 @@
 #define SM3_DIGEST 32
 
 md_blocks_t sm3_blocks_generic, sm3_blocks_avx2, sm3_blocks_avx512;
+md_end_t sm3_end_generic, sm3_end_avx2, sm3_end_avx512;
 
 /* 4.2: the constant of each round, rotated as the round takes it */
 extern const u32 sm3_t[64];

@@ -3,7 +3,7 @@
  * SM3: rounds in general registers (RORX), message expansion in vectors. The including file
  * says what a vector is:
  *
- *	SM3_BLOCKS	name of the entry point
+ *	SM3(name)	name of an entry point
  *	vec_t		four words of each of two blocks
  *	v_load(p, stride)	16 bytes at @p and at @p + @stride
  *	v_store(lane, p, v)	the 16 bytes of one block
@@ -26,6 +26,7 @@
 
 #include <kiln/fpu.h>
 
+#include "../merkle_simd.h"
 #include "sm3.h"
 
 #define LANES 2
@@ -180,24 +181,71 @@ static __always_inline void block(u32 *st, struct expansion *s, const int lane,
 	st[7] ^= h;
 }
 
-void SM3_BLOCKS(void *state, const u8 *data, size_t blocks)
+/* The i-th of @blocks blocks at @data and more at @last. */
+static __always_inline const u8 *block_at(const u8 *data, size_t blocks, const u8 *last,
+					  size_t i)
+{
+	return i < blocks ? data + i * SM3_BLOCK : last + (i - blocks) * SM3_BLOCK;
+}
+
+static __always_inline void run(u32 *st, struct expansion *s, const u8 *data, size_t blocks,
+				const u8 *last, size_t more)
+{
+	size_t i;
+
+	for (i = 0; i + LANES <= blocks + more; i += LANES) {
+		const u8 *const one = block_at(data, blocks, last, i);
+		const u8 *const two = block_at(data, blocks, last, i + 1);
+
+		block(st, s, 0, one, (size_t)(two - one));
+		block(st, s, 1, one, 0);
+	}
+	/* A block alone is in both lanes. */
+	if (i < blocks + more)
+		block(st, s, 0, block_at(data, blocks, last, i), 0);
+}
+
+static __always_inline void wipe(struct expansion *s)
+{
+	u8 *at;
+
+	for (at = (u8 *)s; at < (u8 *)(s + 1); at += 32)
+		v_zero_32(at);
+	__asm__ volatile("" : : "r"(s) : "memory");
+}
+
+void SM3(blocks)(void *state, const u8 *data, size_t blocks)
 {
 	struct expansion s __aligned(64);
 	u32 st[8];
-	u8 *at;
 
 	assert_fpu_section();
 	__builtin_memcpy(st, state, sizeof(st));
-	for (; blocks >= LANES; blocks -= LANES, data += LANES * SM3_BLOCK) {
-		block(st, &s, 0, data, SM3_BLOCK);
-		block(st, &s, 1, data, 0);
-	}
-	/* A block alone is both. */
-	if (blocks)
-		block(st, &s, 0, data, 0);
+	run(st, &s, data, blocks, data, 0);
 	__builtin_memcpy(state, st, sizeof(st));
-	for (at = (u8 *)&s; at < (u8 *)(&s + 1); at += 32)
-		v_zero_32(at);
-	__asm__ volatile("" : : "r"(&s) : "memory");
+	wipe(&s);
+	v_end();
+}
+
+void SM3(end)(const void *state, const u8 *data, size_t len, u64 bytes, u8 *out)
+{
+	struct expansion s __aligned(64);
+	u8 last[2 * MD_MAX_BLOCK] __aligned(64);
+	const size_t rest = len % SM3_BLOCK;
+	size_t more;
+	u64 h[8];
+
+	assert_fpu_section();
+	more = md_pad(&sm3_md, last, data + len - rest, rest, bytes);
+	{
+		u32 st[8];
+
+		__builtin_memcpy(st, state, sizeof(st));
+		run(st, &s, data, len / SM3_BLOCK, last, more);
+		__builtin_memcpy(h, st, sizeof(st));
+	}
+	md_put_digest(&sm3_md, h, out);
+	md_wipe(&sm3_md, last, more);
+	wipe(&s);
 	v_end();
 }
