@@ -14,7 +14,11 @@ static const struct kiln_impls *const families[] = {
 	&cmac_impls,
 	&gcm_impls,
 	&polyval_impls,
+	&sha1_impls,
 	&sha2_impls,
+	&hmac_impls,
+	&crc_impls,
+	&sm3_impls,
 };
 
 size_t kiln_impls(void)

@@ -11,7 +11,11 @@ extern const struct kiln_impls ccm_impls;
 extern const struct kiln_impls cmac_impls;
 extern const struct kiln_impls gcm_impls;
 extern const struct kiln_impls polyval_impls;
+extern const struct kiln_impls sha1_impls;
 extern const struct kiln_impls sha2_impls;
+extern const struct kiln_impls hmac_impls;
+extern const struct kiln_impls crc_impls;
+extern const struct kiln_impls sm3_impls;
 
 #define KILN_IMPLS(name, table)                                        \
 	const struct kiln_impls name = { .impl = table, .count = ARRAY_SIZE(table) }

@@ -1,9 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only OR MIT
 /* SHA-256's rounds in general registers. Constant-time: no look-up, no branch on data. */
-#include <kiln/string.h>
-#include <kiln/unaligned.h>
-
-#include "sha256.h"
+#include "sha2.h"
 
 const u32 sha256_k[64] __aligned(64) = {
 	0x428a2f98, 0x71374491, 0xb5c0fbcf, 0xe9b5dba5, 0x3956c25b, 0x59f111f1,
@@ -24,17 +21,18 @@ static __always_inline u32 ror(u32 v, int n)
 	return v >> n | v << (32 - n);
 }
 
-void sha256_blocks_generic(u32 h[8], const u8 *data, size_t blocks)
+void sha256_blocks_generic(void *state, const u8 *data, size_t blocks)
 {
+	u32 *const h = state;
 	u32 w[16];
 
-	for (; blocks; blocks--, data += SHA256_BLOCK_SIZE) {
+	for (; blocks; blocks--, data += SHA256_BLOCK) {
 		u32 s[8];
 		int i;
 
-		memcpy(s, h, sizeof(s));
+		md_copy_words(&sha256_md, s, h);
 		for (i = 0; i < 16; i++)
-			w[i] = __builtin_bswap32(get_le32(data + 4 * i));
+			w[i] = get_be32(data + 4 * i);
 		for (i = 0; i < 64; i++) {
 			const u32 e = s[4], a = s[0];
 			u32 t1, t2;
@@ -65,3 +63,5 @@ void sha256_blocks_generic(u32 h[8], const u8 *data, size_t blocks)
 	}
 	memzero_explicit(w, sizeof(w));
 }
+
+MD_END(sha256_md, sha256, generic)

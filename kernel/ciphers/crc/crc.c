@@ -1,0 +1,92 @@
+// SPDX-License-Identifier: GPL-2.0-only OR MIT
+/*
+ * CRCs as hashes: the list of implementations.
+ */
+#include "../list.h"
+#include "crc.h"
+
+#include <kiln/unaligned.h>
+
+struct crc_state {
+	u32 crc;
+};
+
+static __always_inline void put_crc32c(u32 crc, u8 *out)
+{
+	put_le32(~crc, out);
+}
+
+static __always_inline void put_crct10dif(u32 crc, u8 *out)
+{
+	out[0] = (u8)crc;
+	out[1] = (u8)(crc >> 8);
+}
+
+#define CRC(name, seed)                                                               \
+static void name##_init(const void *ctx, void *state)                                 \
+{                                                                                     \
+	struct crc_state *s = state;                                                  \
+										      \
+	(void)ctx;                                                                    \
+	s->crc = seed;                                                                \
+}                                                                                     \
+static void name##_final(const void *ctx, void *state, u8 *out)                       \
+{                                                                                     \
+	const struct crc_state *s = state;                                            \
+										      \
+	(void)ctx;                                                                    \
+	put_##name(s->crc, out);                                                      \
+}
+
+#define TIER(name, tier, seed)                                                        \
+static void name##_update_##tier(const void *ctx, void *state, const u8 *data,        \
+				 size_t len)                                          \
+{                                                                                     \
+	struct crc_state *s = state;                                                  \
+										      \
+	(void)ctx;                                                                    \
+	s->crc = name##_##tier(s->crc, data, len);                                    \
+}                                                                                     \
+static void name##_digest_##tier(const void *ctx, const u8 *data, size_t len, u8 *out) \
+{                                                                                     \
+	(void)ctx;                                                                    \
+	put_##name(name##_##tier(seed, data, len), out);                              \
+}
+
+#define CRC32C_SEED 0xffffffffu
+#define CRCT10DIF_SEED 0u
+
+CRC(crc32c, CRC32C_SEED)
+TIER(crc32c, generic, CRC32C_SEED)
+TIER(crc32c, sse42, CRC32C_SEED)
+TIER(crc32c, pclmul, CRC32C_SEED)
+TIER(crc32c, avx512, CRC32C_SEED)
+
+CRC(crct10dif, CRCT10DIF_SEED)
+TIER(crct10dif, generic, CRCT10DIF_SEED)
+TIER(crct10dif, pclmul, CRCT10DIF_SEED)
+TIER(crct10dif, avx512, CRCT10DIF_SEED)
+
+/* The look-ups of the generic ones depend on the data. */
+#define IMPL(name, bytes, tier_name, TIER, driver_name, prio)                         \
+	{                                                                             \
+		.alg = #name, .driver = driver_name, .kind = KILN_HASH,               \
+		.tier = KILN_TIER_##TIER, .priority = prio,                           \
+		.constant_time = KILN_TIER_##TIER != KILN_TIER_GENERIC,               \
+		.digestsize = bytes, .blocksize = 1,                                  \
+		.statesize = sizeof(struct crc_state),                                \
+		.hash = { name##_init, name##_update_##tier_name, name##_final,       \
+			  name##_digest_##tier_name },                                \
+	}
+
+static const struct kiln_impl impls[] = {
+	IMPL(crc32c, 4, generic, GENERIC, "crc32c-generic", 100),
+	IMPL(crc32c, 4, sse42, AESNI, "crc32c-sse42-aesni", 200),
+	IMPL(crc32c, 4, pclmul, AESNI, "crc32c-pclmul-aesni", 400),
+	IMPL(crc32c, 4, avx512, VAES_AVX512, "crc32c-vaes-avx512", 700),
+	IMPL(crct10dif, 2, generic, GENERIC, "crct10dif-generic", 100),
+	IMPL(crct10dif, 2, pclmul, AESNI, "crct10dif-pclmul-aesni", 400),
+	IMPL(crct10dif, 2, avx512, VAES_AVX512, "crct10dif-vaes-avx512", 700),
+};
+
+KILN_IMPLS(crc_impls, impls);

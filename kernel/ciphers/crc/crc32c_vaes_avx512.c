@@ -1,0 +1,230 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR MIT */
+/*
+ * CRC-32C with VPCLMULQDQ on 512-bit vectors and SSE4.2's instruction side by side.
+ *
+ * Folding takes two multiplications for 64 bytes, which where one begins every other cycle
+ * is 16 bytes a cycle; the instruction takes another 8 or 16 in general registers. A part of
+ * a message is six streams for the instruction and then four times as much as two of them
+ * for four accumulators, which have been moved over the streams by their first folding. The
+ * streams' CRCs are moved to the end of the part and added there.
+ */
+#include <immintrin.h>
+
+#include <kiln/fpu.h>
+
+#include "crc.h"
+
+typedef __m512i vec_t;
+
+/*
+ * To move 16 bytes by D: the lower half is multiplied by x^(8D + 63) mod P, the upper one by
+ * x^(8D - 1), bits the other way round; products are one bit short.
+ */
+struct move {
+	u64 lower, upper;
+};
+
+#define MOVE_16 { 0x3743f7bd00000000, 0x3171d43000000000 }
+#define MOVE_32 { 0x33ccbbbc00000000, 0xa2158b3400000000 }
+#define MOVE_48 { 0xa46ef4aa00000000, 0x6051243f00000000 }
+
+static const struct move by_64 = { 0x1c19243b00000000, 0x75bba45b00000000 };
+static const struct move by_128 = { 0x6577b24500000000, 0x7417153f00000000 };
+static const struct move by_192 = { 0x7ccbbbf200000000, 0x31c9460800000000 };
+static const struct move by_256 = { 0xe9a5d8be00000000, 0x1426a81500000000 };
+/* The lanes of a vector to the last one of them, which stays. */
+static const struct move to_last[4] __aligned(64) = { MOVE_48, MOVE_32, MOVE_16 };
+
+/* A part: six streams of 32 * @steps bytes, 256 * @steps for the vectors. */
+struct part {
+	struct move over;	/* by the streams, and 256 */
+	u64 to_end[6];		/* of a stream, to the last vector of the part */
+};
+
+#define LONG_STEPS 9
+#define SHORT_STEPS 2
+#define PART_BYTES(steps) (448u * (steps))
+
+static const struct part long_part = {
+	{ 0x8d5780cd00000000, 0x6ea0c6bd00000000 },
+	{ 0x4352cd5900000000, 0x4a275b6d00000000, 0x2a84accc00000000,
+	  0x2a0ebfc900000000, 0x800aacb800000000, 0x1b8d973300000000 },
+};
+
+static const struct part short_part = {
+	{ 0x6b1caedb00000000, 0x6d3e926f00000000 },
+	{ 0x784d05fe00000000, 0x0783ad1700000000, 0x6b1caedb00000000,
+	  0xb9b0341700000000, 0x75bda45400000000, 0x06d5315100000000 },
+};
+
+static __always_inline vec_t load(const u8 *p)
+{
+	return _mm512_loadu_si512(p);
+}
+
+static __always_inline vec_t wide(const struct move *m)
+{
+	return _mm512_broadcast_i32x4(_mm_loadu_si128((const __m128i *)m));
+}
+
+/* @v moved, and @more. */
+static __always_inline vec_t fold(vec_t v, vec_t by, vec_t more)
+{
+	return _mm512_ternarylogic_epi64(_mm512_clmulepi64_epi128(v, by, 0x00),
+					 _mm512_clmulepi64_epi128(v, by, 0x11), more, 0x96);
+}
+
+/* As 64 bits, so that the compiler does not clear the upper ones each time. */
+static __always_inline u64 crc_8(u64 crc, const u8 *p)
+{
+	return _mm_crc32_u64(crc, get_le64(p));
+}
+
+static __always_inline u32 one_stream(u32 before, const u8 *data, size_t len)
+{
+	u64 wide = before;
+	u32 crc;
+
+	for (; len >= 8; len -= 8, data += 8)
+		wide = crc_8(wide, data);
+	crc = (u32)wide;
+	if (len & 4) {
+		crc = _mm_crc32_u32(crc, get_le32(data));
+		data += 4;
+	}
+	if (len & 2) {
+		crc = _mm_crc32_u16(crc, (u16)(data[0] | data[1] << 8));
+		data += 2;
+	}
+	if (len & 1)
+		crc = _mm_crc32_u8(crc, *data);
+	return crc;
+}
+
+static __always_inline u32 reduce(vec_t v)
+{
+	const vec_t by = _mm512_load_si512(to_last);
+	const __m128i last = _mm512_extracti32x4_epi32(v, 3);
+	__m256i half;
+	__m128i sum;
+
+	v = _mm512_xor_si512(_mm512_clmulepi64_epi128(v, by, 0x00),
+			     _mm512_clmulepi64_epi128(v, by, 0x11));
+	half = _mm256_xor_si256(_mm512_castsi512_si256(v), _mm512_extracti64x4_epi64(v, 1));
+	sum = _mm_xor_si128(_mm_xor_si128(_mm256_castsi256_si128(half), last),
+			    _mm256_extracti128_si256(half, 1));
+	return (u32)_mm_crc32_u64(_mm_crc32_u64(0, (u64)_mm_cvtsi128_si64(sum)),
+				  (u64)_mm_extract_epi64(sum, 1));
+}
+
+struct acc {
+	vec_t v0, v1, v2, v3;
+};
+
+/* Four vectors more. */
+static __always_inline void fold_256(struct acc *a, vec_t by, const u8 *p)
+{
+	a->v0 = fold(a->v0, by, load(p));
+	a->v1 = fold(a->v1, by, load(p + 64));
+	a->v2 = fold(a->v2, by, load(p + 128));
+	a->v3 = fold(a->v3, by, load(p + 192));
+}
+
+static __always_inline __m128i moved(u64 crc, u64 by)
+{
+	return _mm_clmulepi64_si128(_mm_cvtsi64_si128((long long)crc),
+				    _mm_cvtsi64_si128((long long)by), 0);
+}
+
+/* @crc is what came before, if that is not in @a. */
+static __always_inline void add_part(struct acc *a, const bool first, u32 crc, const u8 *data,
+				     const struct part *part, const u32 steps)
+{
+	const u32 each = 32 * steps;
+	const u8 *v = data + 6 * each;
+	const vec_t by = wide(&by_256);
+	u64 c0 = crc, c1 = 0, c2 = 0, c3 = 0, c4 = 0, c5 = 0;
+	u32 i;
+	__m128i sum;
+
+#define STREAMS(i)                                                            \
+	c0 = crc_8(c0, data + (i));                                           \
+	c1 = crc_8(c1, data + each + (i));                                    \
+	c2 = crc_8(c2, data + 2 * each + (i));                                \
+	c3 = crc_8(c3, data + 3 * each + (i));                                \
+	c4 = crc_8(c4, data + 4 * each + (i));                                \
+	c5 = crc_8(c5, data + 5 * each + (i));
+#define STEP STREAMS(0) STREAMS(8) STREAMS(16) STREAMS(24)
+	if (first)
+		*a = (struct acc){ load(v), load(v + 64), load(v + 128), load(v + 192) };
+	else
+		fold_256(a, wide(&part->over), v);
+	STEP
+	for (i = 1; i < steps; i++) {
+		data += 32;
+		v += 256;
+		fold_256(a, by, v);
+		STEP
+	}
+#undef STEP
+#undef STREAMS
+	sum = _mm_xor_si128(_mm_xor_si128(moved(c0, part->to_end[0]),
+					  moved(c1, part->to_end[1])),
+			    _mm_xor_si128(moved(c2, part->to_end[2]),
+					  moved(c3, part->to_end[3])));
+	sum = _mm_xor_si128(sum, _mm_xor_si128(moved(c4, part->to_end[4]),
+					       moved(c5, part->to_end[5])));
+	a->v3 = _mm512_xor_si512(a->v3, _mm512_zextsi128_si512(sum));
+}
+
+/* From 256 bytes. */
+static __always_inline u32 long_message(u32 crc, const u8 *data, size_t len)
+{
+	struct acc a;
+	vec_t v;
+
+	if (len >= PART_BYTES(LONG_STEPS)) {
+		add_part(&a, true, crc, data, &long_part, LONG_STEPS);
+		data += PART_BYTES(LONG_STEPS);
+		len -= PART_BYTES(LONG_STEPS);
+		while (len >= PART_BYTES(LONG_STEPS)) {
+			add_part(&a, false, 0, data, &long_part, LONG_STEPS);
+			data += PART_BYTES(LONG_STEPS);
+			len -= PART_BYTES(LONG_STEPS);
+		}
+	} else if (len >= PART_BYTES(SHORT_STEPS)) {
+		add_part(&a, true, crc, data, &short_part, SHORT_STEPS);
+		data += PART_BYTES(SHORT_STEPS);
+		len -= PART_BYTES(SHORT_STEPS);
+	} else {
+		a = (struct acc){ load(data), load(data + 64), load(data + 128),
+				  load(data + 192) };
+		a.v0 = _mm512_xor_si512(a.v0,
+					_mm512_zextsi128_si512(_mm_cvtsi32_si128((int)crc)));
+		data += 256;
+		len -= 256;
+	}
+	while (len >= PART_BYTES(SHORT_STEPS)) {
+		add_part(&a, false, 0, data, &short_part, SHORT_STEPS);
+		data += PART_BYTES(SHORT_STEPS);
+		len -= PART_BYTES(SHORT_STEPS);
+	}
+	for (; len >= 256; len -= 256, data += 256)
+		fold_256(&a, wide(&by_256), data);
+	v = fold(a.v0, wide(&by_192), fold(a.v1, wide(&by_128), a.v3));
+	v = fold(a.v2, wide(&by_64), v);
+	for (; len >= 64; len -= 64, data += 64)
+		v = fold(v, wide(&by_64), load(data));
+	return one_stream(reduce(v), data, len);
+}
+
+u32 crc32c_avx512(u32 crc, const u8 *data, size_t len)
+{
+	assert_fpu_section();
+	if (len >= 256) {
+		crc = long_message(crc, data, len);
+		_mm256_zeroupper();
+		return crc;
+	}
+	return one_stream(crc, data, len);
+}

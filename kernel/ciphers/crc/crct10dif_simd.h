@@ -1,0 +1,107 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR MIT */
+/*
+ * CRC-16/T10-DIF by folding: the template of its SIMD tiers. The including file says
+ *
+ *	CRC(name)	name of the entry point
+ *	vec_t, VBYTES	a vector of 16-byte lanes
+ *	v_load(p)	the bytes of each lane the other way round: first the highest
+ *	v_load_first(p, n)	the same of the n < VBYTES bytes at @p, zeros before them
+ *	v_crc(crc, n)	the CRC where the first two of those bytes are, n > 1
+ *	v_wide(p)	the 16 bytes at @p in every lane
+ *	v_clmul_lo, v_clmul_hi(a, b)	of the halves of the lanes
+ *	v_xor(a, b), v_xor3(a, b, c)
+ *	v_last(v)	all lanes moved to the last one, and added
+ *	v_end()
+ *
+ * Zeros before a message change nothing, as the CRC begins with zero: so it is filled up to
+ * whole vectors at its beginning, and there is no rest at its end.
+ */
+
+#include <kiln/fpu.h>
+
+#include "crc.h"
+
+/*
+ * To move 16 bytes by D: the lower half is multiplied by x^(8D) mod P, the upper one by
+ * x^(8D + 64).
+ */
+struct move {
+	u64 lower, upper;
+};
+
+#define MOVE_16 { 0xa010, 0x1faa }
+#define MOVE_32 { 0x857d, 0x7acc }
+#define MOVE_48 { 0x84da, 0x4a84 }
+#define MOVE_64 { 0x1069, 0xdd31 }
+#define MOVE_128 { 0x6123, 0x2295 }
+#define MOVE_192 { 0xb9d2, 0x6086 }
+#define MOVE_256 { 0x22c6, 0x9f16 }
+
+static __always_inline vec_t fold(vec_t v, vec_t by, vec_t more)
+{
+	return v_xor3(v_clmul_lo(v, by), v_clmul_hi(v, by), more);
+}
+
+/* x^16 times the 128 bits mod P. */
+static __always_inline u32 reduce(__m128i v)
+{
+	/* x^64 mod P, P's lower bits, the quotient of x^80 by P but for its x^64. */
+	const __m128i k = _mm_set_epi64x(0x8bb7, 0xf249);
+	const __m128i mu = _mm_set_epi64x(0, (long long)0xf65a57f81d33a48a);
+	__m128i t, q;
+
+	/* To 80 bits, to 64, and Barrett. */
+	t = _mm_xor_si128(_mm_clmulepi64_si128(v, k, 0x01), _mm_move_epi64(v));
+	t = _mm_xor_si128(_mm_clmulepi64_si128(t, k, 0x01), t);
+	q = _mm_xor_si128(_mm_srli_si128(_mm_clmulepi64_si128(t, mu, 0x00), 8), t);
+	return (u32)_mm_cvtsi128_si32(_mm_clmulepi64_si128(q, k, 0x10)) & 0xffff;
+}
+
+u32 CRC(u32 crc, const u8 *data, size_t len)
+{
+	static const struct move by_1 = BY_1, by_2 = BY_2, by_3 = BY_3, by_4 = BY_4;
+	size_t first = len % VBYTES;
+	vec_t v;
+
+	assert_fpu_section();
+	/* One byte has no room for the CRC. */
+	if (first == 1) {
+		crc = crct10dif_byte(crc, *data++);
+		len--;
+		first = 0;
+	}
+	if (!len)
+		return crc;
+	if (first) {
+		v = v_xor(v_load_first(data, first), v_crc(crc, first));
+	} else {
+		first = VBYTES;
+		v = v_xor(v_load(data), v_crc(crc, VBYTES));
+	}
+	data += first;
+	len -= first;
+
+	if (len >= 7 * VBYTES) {
+		const vec_t by = v_wide(&by_4);
+		vec_t v1 = v_load(data), v2 = v_load(data + VBYTES);
+		vec_t v3 = v_load(data + 2 * VBYTES);
+
+		data += 3 * VBYTES;
+		len -= 3 * VBYTES;
+		do {
+			v = fold(v, by, v_load(data));
+			v1 = fold(v1, by, v_load(data + VBYTES));
+			v2 = fold(v2, by, v_load(data + 2 * VBYTES));
+			v3 = fold(v3, by, v_load(data + 3 * VBYTES));
+			data += 4 * VBYTES;
+			len -= 4 * VBYTES;
+		} while (len >= 4 * VBYTES);
+		v = fold(v, v_wide(&by_3), fold(v1, v_wide(&by_2), v3));
+		v = fold(v2, v_wide(&by_1), v);
+	}
+	for (; len; len -= VBYTES, data += VBYTES)
+		v = fold(v, v_wide(&by_1), v_load(data));
+	crc = reduce(v_last(v));
+	v_end();
+	return crc;
+}

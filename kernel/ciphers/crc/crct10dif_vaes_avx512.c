@@ -1,0 +1,71 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR MIT */
+/*
+ * CRC-16/T10-DIF with VPCLMULQDQ on 512-bit vectors: two multiplications for 64 bytes.
+ */
+#include <immintrin.h>
+
+#include <kiln/types.h>
+
+#define CRC crct10dif_avx512
+#define VBYTES 64
+#define BY_1 MOVE_64
+#define BY_2 MOVE_128
+#define BY_3 MOVE_192
+#define BY_4 MOVE_256
+
+typedef __m512i vec_t;
+
+#define v_reverse()                                                           \
+	_mm512_broadcast_i32x4(_mm_set_epi64x(0x0001020304050607, 0x08090a0b0c0d0e0f))
+#define v_load(p) _mm512_shuffle_epi8(_mm512_loadu_si512(p), v_reverse())
+#define v_top(n) (~0ull << (64 - (n)))
+#define v_wide(p) _mm512_broadcast_i32x4(_mm_loadu_si128((const __m128i *)(p)))
+#define v_clmul_lo(a, b) _mm512_clmulepi64_epi128(a, b, 0x00)
+#define v_clmul_hi(a, b) _mm512_clmulepi64_epi128(a, b, 0x11)
+#define v_xor(a, b) _mm512_xor_si512(a, b)
+#define v_xor3(a, b, c) _mm512_ternarylogic_epi64(a, b, c, 0x96)
+#define v_end() _mm256_zeroupper()
+
+static inline __attribute__((always_inline)) vec_t v_load_first(const u8 *p, size_t n);
+static inline __attribute__((always_inline)) vec_t v_crc(u32 crc, size_t n);
+static inline __attribute__((always_inline)) __m128i v_last(vec_t v);
+
+#include "crct10dif_simd.h"
+
+/*
+ * What the mask leaves out is not accessed, whatever is there; but it takes the CPU long to
+ * find out that nothing is, so the load stays in the page of the message's first byte.
+ */
+static inline __attribute__((always_inline)) vec_t v_load_first(const u8 *p, size_t n)
+{
+	const __mmask64 top = v_top(n);
+	vec_t v;
+
+	if (((size_t)p & 4095) >= 64)
+		v = _mm512_maskz_loadu_epi8(top, p - (64 - n));
+	else
+		v = _mm512_maskz_expand_epi8(top, _mm512_maskz_loadu_epi8(top >> (64 - n), p));
+	return _mm512_shuffle_epi8(v, v_reverse());
+}
+
+static inline __attribute__((always_inline)) vec_t v_crc(u32 crc, size_t n)
+{
+	const __m128i bytes = _mm_cvtsi32_si128((int)((crc & 255) << 8 | crc >> 8));
+	const vec_t at = _mm512_maskz_expand_epi8(v_top(n) & 3ull << (64 - n),
+						  _mm512_zextsi128_si512(bytes));
+
+	return _mm512_shuffle_epi8(at, v_reverse());
+}
+
+static inline __attribute__((always_inline)) __m128i v_last(vec_t v)
+{
+	static const struct move to_last[4] __aligned(64) = { MOVE_48, MOVE_32, MOVE_16 };
+	const vec_t by = _mm512_load_si512(to_last);
+	const __m128i last = _mm512_extracti32x4_epi32(v, 3);
+	__m256i half;
+
+	v = v_xor(v_clmul_lo(v, by), v_clmul_hi(v, by));
+	half = _mm256_xor_si256(_mm512_castsi512_si256(v), _mm512_extracti64x4_epi64(v, 1));
+	return _mm_xor_si128(_mm_xor_si128(_mm256_castsi256_si128(half), last),
+			     _mm256_extracti128_si256(half, 1));
+}

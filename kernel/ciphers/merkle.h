@@ -1,0 +1,195 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR MIT */
+/*
+ * What SHA-1, SHA-2 and SM3 have in common: words of big-endian bytes, blocks that a
+ * compression function takes in turn, padding by a one bit and the length (FIPS 180-4, 5.1).
+ *
+ * A hash is a constant struct md, a tier of it a function for whole blocks and one for the
+ * end of a message; everything here is inlined for them, and runs in general registers. A
+ * message that is there as a whole is one call of the latter.
+ */
+#ifndef KILN_CIPHERS_MERKLE_H
+#define KILN_CIPHERS_MERKLE_H
+
+#include <kiln/string.h>
+#include <kiln/types.h>
+#include <kiln/unaligned.h>
+
+#define MD_MAX_BLOCK 128
+
+struct md {
+	u32 block;		/* bytes: 64, or 128 and words of 64 bits */
+	u32 digest;		/* bytes */
+	const void *iv;		/* words, filled up to eight */
+};
+
+struct md_state {
+	u64 h[8];			/* eight words of 32 or 64 bits */
+	u64 bytes;			/* hashed and kept back */
+	u8 buffer[MD_MAX_BLOCK];	/* the last bytes % block of them */
+};
+
+/* As many bytes of it as are used. */
+#define MD_STATE_SIZE(block) (offsetof(struct md_state, buffer) + (block))
+
+/* The compression function over @blocks blocks, at least one. */
+typedef void md_blocks_t(void *h, const u8 *data, size_t blocks);
+
+/* The end of a message of @bytes: the last @len of them, from the state @h, to the digest. */
+typedef void md_end_t(const void *h, const u8 *data, size_t len, u64 bytes, u8 *out);
+
+static __always_inline void put_be32(u32 v, void *p)
+{
+	put_le32(__builtin_bswap32(v), p);
+}
+
+static __always_inline void put_be64(u64 v, void *p)
+{
+	put_le64(__builtin_bswap64(v), p);
+}
+
+static __always_inline u32 get_be32(const void *p)
+{
+	return __builtin_bswap32(get_le32(p));
+}
+
+static __always_inline u64 get_be64(const void *p)
+{
+	return __builtin_bswap64(get_le64(p));
+}
+
+static __always_inline bool md_wide(const struct md *md)
+{
+	return md->block == 128;
+}
+
+static __always_inline void md_copy_words(const struct md *md, void *to, const void *from)
+{
+	if (md_wide(md))
+		__builtin_memcpy(to, from, 64);
+	else
+		__builtin_memcpy(to, from, 32);
+}
+
+static __always_inline void md_zero(void *p, size_t n)
+{
+	u64 *word = p;
+	size_t i;
+
+	for (i = 0; i < n / 8; i++)
+		word[i] = 0;
+	__asm__ volatile("" : : "r"(p) : "memory");
+}
+
+static __always_inline void md_put_digest(const struct md *md, const u64 *h, u8 *out)
+{
+	const u32 *h32 = (const u32 *)h;
+	u32 i;
+
+	if (md_wide(md)) {
+		for (i = 0; i < md->digest / 8; i++)
+			put_be64(h[i], out + 8 * i);
+	} else {
+		for (i = 0; i < md->digest / 4; i++)
+			put_be32(h32[i], out + 4 * i);
+	}
+}
+
+static __always_inline void md_update(const struct md *md, md_blocks_t *blocks,
+				      struct md_state *s, const u8 *data, size_t len)
+{
+	const size_t kept = s->bytes % md->block;
+	size_t whole;
+
+	s->bytes += len;
+	if (kept) {
+		size_t n = md->block - kept;
+
+		n = n < len ? n : len;
+		memcpy(s->buffer + kept, data, n);
+		data += n;
+		len -= n;
+		if (kept + n < md->block)
+			return;
+		blocks(s->h, s->buffer, 1);
+	}
+	whole = len / md->block;
+	if (whole)
+		blocks(s->h, data, whole);
+	memcpy(s->buffer, data + whole * md->block, len % md->block);
+}
+
+/* An md_end_t for general registers. SIMD tiers have ../merkle_simd.h. */
+static __always_inline void md_end(const struct md *md, md_blocks_t *blocks, const void *from,
+				   const u8 *data, size_t len, u64 bytes, u8 *out)
+{
+	const size_t whole = len / md->block, kept = len % md->block;
+	const size_t room = md->block - md->block / 8;
+	const size_t all = kept < room ? md->block : 2 * md->block;
+	u8 last[2 * MD_MAX_BLOCK] __aligned(64);
+	u64 h[8];
+
+	md_copy_words(md, h, from);
+	if (whole)
+		blocks(h, data, whole);
+	md_zero(last, all);
+	memcpy(last, data + whole * md->block, kept);
+	last[kept] = 0x80;
+	put_be64(8 * bytes, last + all - 8);
+	if (md_wide(md))
+		put_be64(bytes >> 61, last + all - 16);
+	blocks(h, last, all / md->block);
+	md_put_digest(md, h, out);
+	md_zero(last, all);
+	md_zero(h, sizeof(h));
+}
+
+/* The functions of a tier of hash @md, named hash_..._tier. */
+#define MD_TIER(md, hash, tier)                                                       \
+static void hash##_update_##tier(const void *ctx, void *state, const u8 *data,        \
+				 size_t len)                                          \
+{                                                                                     \
+	(void)ctx;                                                                    \
+	md_update(&(md), hash##_blocks_##tier, state, data, len);                     \
+}                                                                                     \
+static void hash##_final_##tier(const void *ctx, void *state, u8 *out)                \
+{                                                                                     \
+	struct md_state *s = state;                                                   \
+										      \
+	(void)ctx;                                                                    \
+	hash##_end_##tier(s->h, s->buffer, s->bytes % (md).block, s->bytes, out);     \
+	md_zero(s, MD_STATE_SIZE((md).block));                                        \
+}                                                                                     \
+static void hash##_digest_##tier(const void *ctx, const u8 *data, size_t len, u8 *out) \
+{                                                                                     \
+	(void)ctx;                                                                    \
+	hash##_end_##tier((md).iv, data, len, len, out);                              \
+}
+
+/* A tier's md_end_t from its md_blocks_t. */
+#define MD_END(md, hash, tier)                                                        \
+void hash##_end_##tier(const void *h, const u8 *data, size_t len, u64 bytes, u8 *out) \
+{                                                                                     \
+	md_end(&(md), hash##_blocks_##tier, h, data, len, bytes, out);                \
+}
+
+#define MD_INIT(md, hash)                                                             \
+static void hash##_init(const void *ctx, void *state)                                 \
+{                                                                                     \
+	struct md_state *s = state;                                                   \
+										      \
+	(void)ctx;                                                                    \
+	md_copy_words(&(md), s->h, (md).iv);                                          \
+	s->bytes = 0;                                                                 \
+}
+
+#define MD_IMPL(md, fn, tier_name, TIER, driver_name, prio)                         \
+	{                                                                             \
+		.alg = #fn, .driver = driver_name, .kind = KILN_HASH,               \
+		.tier = KILN_TIER_##TIER, .priority = prio, .constant_time = true,    \
+		.digestsize = md##_DIGEST, .blocksize = md##_BLOCK,                   \
+		.statesize = MD_STATE_SIZE(md##_BLOCK),                               \
+		.hash = { fn##_init, fn##_update_##tier_name,                     \
+			  fn##_final_##tier_name, fn##_digest_##tier_name },      \
+	}
+
+#endif

@@ -1,0 +1,26 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR MIT */
+/*
+ * SHA-1 (FIPS 180-4).
+ *
+ * sha1.c	the table; what all tiers share is ../merkle.h's
+ * TIER.c	blocks
+ */
+#ifndef KILN_SHA1_H
+#define KILN_SHA1_H
+
+#include "../merkle.h"
+
+#define SHA1_BLOCK 64
+#define SHA1_DIGEST 20
+
+md_blocks_t sha1_blocks_generic, sha1_blocks_sha_ni;
+md_end_t sha1_end_generic, sha1_end_sha_ni;
+
+/* FIPS 180-4, 5.3.1 */
+static const u32 sha1_iv[8] = {
+	0x67452301, 0xefcdab89, 0x98badcfe, 0x10325476, 0xc3d2e1f0,
+};
+
+static const struct md sha1_md = { SHA1_BLOCK, SHA1_DIGEST, sha1_iv };
+
+#endif

@@ -1,0 +1,127 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR MIT */
+/*
+ * SHA-256 with the SHA instructions.
+ *
+ * SHA256RNDS2 does two rounds in four cycles, each pair of them after the one before: 128
+ * cycles a block, and nothing beside them costs anything as long as it stays off that chain.
+ */
+#include <kiln/fpu.h>
+
+#include "../merkle_simd.h"
+#include "sha2.h"
+
+/* Rounds 4i to 4i + 3 with the words w[4i..]. */
+#define ROUNDS(i, w) do {                                                     \
+	__m128i kw = _mm_add_epi32(w, _mm_load_si128((const __m128i *)        \
+						     (sha256_k + 4 * (i))));  \
+	cdgh = _mm_sha256rnds2_epu32(cdgh, abef, kw);                         \
+	kw = _mm_shuffle_epi32(kw, 0x0e);                                     \
+	abef = _mm_sha256rnds2_epu32(abef, cdgh, kw);                         \
+} while (0)
+
+/* From w0, the words t - 16 ... t - 13, and those after them: words t ... t + 3, in w0. */
+#define SCHEDULE(w0, w1, w2, w3)                                              \
+	w0 = _mm_sha256msg2_epu32(                                            \
+		_mm_add_epi32(_mm_sha256msg1_epu32(w0, w1),                   \
+			      _mm_alignr_epi8(w3, w2, 4)), w3)
+
+#define FOUR(i) do {                                                          \
+	SCHEDULE(w0, w1, w2, w3);                                             \
+	ROUNDS(i, w0);                                                        \
+	SCHEDULE(w1, w2, w3, w0);                                             \
+	ROUNDS(i + 1, w1);                                                    \
+	SCHEDULE(w2, w3, w0, w1);                                             \
+	ROUNDS(i + 2, w2);                                                    \
+	SCHEDULE(w3, w0, w1, w2);                                             \
+	ROUNDS(i + 3, w3);                                                    \
+} while (0)
+
+#define LOAD(i) _mm_shuffle_epi8(                                             \
+	_mm_loadu_si128((const __m128i *)(data + 16 * (i))), swap)
+
+struct words {
+	/* a b e f and c d g h, as the instructions want them: the first on top. */
+	__m128i abef, cdgh;
+};
+
+static __always_inline struct words words_in(const __m128i *h)
+{
+	const __m128i cdab = _mm_shuffle_epi32(_mm_loadu_si128(h), 0xb1);
+	const __m128i efgh = _mm_shuffle_epi32(_mm_loadu_si128(h + 1), 0x1b);
+
+	return (struct words){
+		_mm_alignr_epi8(cdab, efgh, 8), _mm_blend_epi16(efgh, cdab, 0xf0),
+	};
+}
+
+/* As they are in memory, but for their bytes' order. */
+static __always_inline void words_out(const struct words *s, __m128i *abcd, __m128i *efgh)
+{
+	const __m128i feba = _mm_shuffle_epi32(s->abef, 0x1b);
+	const __m128i dchg = _mm_shuffle_epi32(s->cdgh, 0xb1);
+
+	*abcd = _mm_blend_epi16(feba, dchg, 0xf0);
+	*efgh = _mm_alignr_epi8(dchg, feba, 8);
+}
+
+static __always_inline void run(struct words *s, const u8 *data, size_t blocks,
+				     __m128i swap)
+{
+	__m128i abef = s->abef, cdgh = s->cdgh;
+
+	for (; blocks; blocks--, data += SHA256_BLOCK) {
+		const __m128i abef_in = abef, cdgh_in = cdgh;
+		__m128i w0 = LOAD(0), w1 = LOAD(1), w2 = LOAD(2), w3 = LOAD(3);
+
+		ROUNDS(0, w0);
+		ROUNDS(1, w1);
+		ROUNDS(2, w2);
+		ROUNDS(3, w3);
+		FOUR(4);
+		FOUR(8);
+		FOUR(12);
+		abef = _mm_add_epi32(abef, abef_in);
+		cdgh = _mm_add_epi32(cdgh, cdgh_in);
+	}
+	*s = (struct words){ abef, cdgh };
+}
+
+static __always_inline __m128i swap_bytes(void)
+{
+	return _mm_set_epi64x(0x0c0d0e0f08090a0b, 0x0405060700010203);
+}
+
+void sha256_blocks_sha_ni(void *state, const u8 *data, size_t blocks)
+{
+	__m128i *const h = state;
+	struct words s;
+	__m128i abcd, efgh;
+
+	assert_fpu_section();
+	s = words_in(h);
+	run(&s, data, blocks, swap_bytes());
+	words_out(&s, &abcd, &efgh);
+	_mm_storeu_si128(h, abcd);
+	_mm_storeu_si128(h + 1, efgh);
+}
+
+void sha256_end_sha_ni(const void *state, const u8 *data, size_t len, u64 bytes, u8 *out)
+{
+	const __m128i swap = swap_bytes();
+	u8 last[2 * MD_MAX_BLOCK] __aligned(64);
+	const size_t rest = len % SHA256_BLOCK;
+	struct words s;
+	__m128i abcd, efgh;
+	size_t more;
+
+	assert_fpu_section();
+	/* Before the rounds, so that it is made beside them. */
+	more = md_pad(&sha256_md, last, data + len - rest, rest, bytes);
+	s = words_in(state);
+	run(&s, data, len / SHA256_BLOCK, swap);
+	run(&s, last, more, swap);
+	words_out(&s, &abcd, &efgh);
+	_mm_storeu_si128((__m128i *)out, _mm_shuffle_epi8(abcd, swap));
+	_mm_storeu_si128((__m128i *)(out + 16), _mm_shuffle_epi8(efgh, swap));
+	md_wipe(&sha256_md, last, more);
+}

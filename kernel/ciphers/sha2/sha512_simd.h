@@ -1,0 +1,217 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR MIT */
+/*
+ * SHA-512: rounds in general registers (RORX), message schedule in vectors. The including
+ * file says what a vector is:
+ *
+ *	SHA512(name)	name of an entry point
+ *	vec_t		two words of each of two blocks
+ *	v_load_lanes(p, stride)	16 bytes at @p and at @p + @stride: a lane each
+ *	v_key(p)	16 bytes at @p in every lane
+ *	v_swap(v)	the bytes of each word the other way round
+ *	v_add(a, b), v_next(hi, lo)	add; the upper word of @lo, then the lower one of @hi
+ *	v_sigma0(v), v_sigma1(v)	FIPS 180-4, 4.1.3
+ *	v_end()
+ *
+ * The schedule is a chain, each two words from the two before: some ten cycles of latency
+ * with little to do. So it is made for two blocks at a time, between the rounds of the
+ * first, and the other one finds its own in memory.
+ *
+ * A round is written so that neither chain is longer than four cycles: e' is (h + kw + d)
+ * and Ch and then Sigma1 added, as they become ready; a' is e' with what is not common to
+ * the two put right. Sums of five terms in the order of their being ready cost one addition
+ * more than the textbook's, and there are units enough for 24 operations in four cycles.
+ */
+
+#include <kiln/fpu.h>
+
+#include "../merkle_simd.h"
+#include "sha2.h"
+
+#define LANES 2
+#define PAIRS 40
+
+/* Words plus constants, in pairs, of all lanes. */
+struct schedule {
+	u64 kw[PAIRS][LANES][2];
+};
+
+static __always_inline u64 ror(u64 v, const int n)
+{
+	return v >> n | v << (64 - n);
+}
+
+/* The compiler is not to add in another order. */
+#define IN_ORDER(v) __asm__("" : "+r"(v))
+
+#define ROUND(a, b, c, d, e, f, g, h, kw) do {                                \
+	u64 x = (f ^ g) & e, ab = a ^ b;                                      \
+										      \
+	h += kw;                                                              \
+	h += d;                                                               \
+	d = (b & c) - d;                                                      \
+	IN_ORDER(h);                                                          \
+	h += x ^ g;                                                           \
+	d += a & bc;                                                          \
+	IN_ORDER(h);                                                          \
+	IN_ORDER(d);                                                          \
+	h += ror(e, 14) ^ ror(e, 18) ^ ror(e, 41);                            \
+	d += h;                                                               \
+	IN_ORDER(d);                                                          \
+	d += ror(a, 28) ^ ror(a, 34) ^ ror(a, 39);                            \
+	bc = ab;                                                              \
+	x = h;                                                                \
+	h = d;                                                                \
+	d = x;                                                                \
+} while (0)
+
+#define KW(pair, i) s->kw[(pair)][lane][i]
+
+/* Rounds of pair 4n + ... */
+#define TWO(a, b, c, d, e, f, g, h, pair) do {                                \
+	ROUND(a, b, c, d, e, f, g, h, KW(pair, 0));                           \
+	ROUND(h, a, b, c, d, e, f, g, KW(pair, 1));                           \
+} while (0)
+
+/* Words 2 * pair and the next from the sixteen before them, which x0 ... x7 are. */
+#define SCHEDULE(x0, x1, x4, x5, x7, pair) do {                               \
+	x0 = v_add(v_add(x0, v_next(x5, x4)),                                 \
+		   v_sigma0(v_next(x1, x0)));                                 \
+	__asm__("" : "+x"(x0));                                               \
+	x0 = v_add(x0, v_sigma1(x7));                                         \
+	*(vec_t *)s->kw[pair] = v_add(x0, v_key(sha512_k + 2 * (pair)));      \
+} while (0)
+
+#define NONE(i)
+#define SIXTEEN(EACH, pair) do {                                              \
+	EACH(0) TWO(a, b, c, d, e, f, g, h, (pair));                          \
+	EACH(1) TWO(g, h, a, b, c, d, e, f, (pair) + 1);                      \
+	EACH(2) TWO(e, f, g, h, a, b, c, d, (pair) + 2);                      \
+	EACH(3) TWO(c, d, e, f, g, h, a, b, (pair) + 3);                      \
+	EACH(4) TWO(a, b, c, d, e, f, g, h, (pair) + 4);                      \
+	EACH(5) TWO(g, h, a, b, c, d, e, f, (pair) + 5);                      \
+	EACH(6) TWO(e, f, g, h, a, b, c, d, (pair) + 6);                      \
+	EACH(7) TWO(c, d, e, f, g, h, a, b, (pair) + 7);                      \
+} while (0)
+
+#define STATE_IN                                                              \
+	u64 a = st[0], b = st[1], c = st[2], d = st[3];                       \
+	u64 e = st[4], f = st[5], g = st[6], h = st[7];                       \
+	u64 bc = b ^ c
+#define STATE_OUT do {                                                        \
+	st[0] += a;                                                           \
+	st[1] += b;                                                           \
+	st[2] += c;                                                           \
+	st[3] += d;                                                           \
+	st[4] += e;                                                           \
+	st[5] += f;                                                           \
+	st[6] += g;                                                           \
+	st[7] += h;                                                           \
+} while (0)
+
+/* Rounds of the first block, with the schedule of all. */
+static __always_inline void first_block(u64 *st, struct schedule *s, const u8 *data,
+					const size_t lane_stride)
+{
+	const int lane = 0;
+	vec_t x0, x1, x2, x3, x4, x5, x6, x7;
+	int pair;
+
+	STATE_IN;
+#define LOAD(i)                                                               \
+	x##i = v_swap(v_load_lanes(data + 16 * i, lane_stride));              \
+	*(vec_t *)s->kw[i] = v_add(x##i, v_key(sha512_k + 2 * i));
+	LOAD(0) LOAD(1) LOAD(2) LOAD(3) LOAD(4) LOAD(5) LOAD(6) LOAD(7)
+#undef LOAD
+#define MAKE_0 SCHEDULE(x0, x1, x4, x5, x7, pair + 8);
+#define MAKE_1 SCHEDULE(x1, x2, x5, x6, x0, pair + 9);
+#define MAKE_2 SCHEDULE(x2, x3, x6, x7, x1, pair + 10);
+#define MAKE_3 SCHEDULE(x3, x4, x7, x0, x2, pair + 11);
+#define MAKE_4 SCHEDULE(x4, x5, x0, x1, x3, pair + 12);
+#define MAKE_5 SCHEDULE(x5, x6, x1, x2, x4, pair + 13);
+#define MAKE_6 SCHEDULE(x6, x7, x2, x3, x5, pair + 14);
+#define MAKE_7 SCHEDULE(x7, x0, x3, x4, x6, pair + 15);
+#define MAKE(i) MAKE_##i
+	for (pair = 0; pair < 32; pair += 8)
+		SIXTEEN(MAKE, pair);
+	SIXTEEN(NONE, pair);
+	STATE_OUT;
+}
+
+static __always_inline void other_block(u64 *st, const struct schedule *s, const int lane)
+{
+	int pair;
+
+	STATE_IN;
+	for (pair = 0; pair < PAIRS; pair += 8)
+		SIXTEEN(NONE, pair);
+	STATE_OUT;
+}
+
+/* The i-th of @blocks blocks at @data and more at @last. */
+static __always_inline const u8 *block_at(const u8 *data, size_t blocks, const u8 *last,
+					  size_t i)
+{
+	return i < blocks ? data + i * SHA512_BLOCK : last + (i - blocks) * SHA512_BLOCK;
+}
+
+static __always_inline void run(u64 *st, struct schedule *s, const u8 *data, size_t blocks,
+				const u8 *last, size_t more)
+{
+	size_t i;
+
+	for (i = 0; i + LANES <= blocks + more; i += LANES) {
+		const u8 *const one = block_at(data, blocks, last, i);
+		const u8 *const two = block_at(data, blocks, last, i + 1);
+
+		first_block(st, s, one, (size_t)(two - one));
+		other_block(st, s, 1);
+	}
+	/* A block alone is in both lanes. */
+	if (i < blocks + more)
+		first_block(st, s, block_at(data, blocks, last, i), 0);
+}
+
+static __always_inline void wipe(struct schedule *s)
+{
+	size_t i;
+
+	for (i = 0; i < PAIRS; i++)
+		*(vec_t *)s->kw[i] = v_zero();
+	__asm__ volatile("" : : "r"(s) : "memory");
+}
+
+void SHA512(blocks)(void *state, const u8 *data, size_t blocks)
+{
+	struct schedule s __aligned(64);
+	u64 st[8];
+
+	assert_fpu_section();
+	__builtin_memcpy(st, state, sizeof(st));
+	run(st, &s, data, blocks, data, 0);
+	__builtin_memcpy(state, st, sizeof(st));
+	wipe(&s);
+	v_end();
+}
+
+void SHA512(end)(const void *state, const u8 *data, size_t len, u64 bytes, u8 *out)
+{
+	struct schedule s __aligned(64);
+	u8 last[2 * MD_MAX_BLOCK] __aligned(64);
+	const size_t rest = len % SHA512_BLOCK;
+	size_t more;
+	u64 h[8];
+
+	assert_fpu_section();
+	more = md_pad(&sha512_md, last, data + len - rest, rest, bytes);
+	{
+		u64 st[8];
+
+		__builtin_memcpy(st, state, sizeof(st));
+		run(st, &s, data, len / SHA512_BLOCK, last, more);
+		__builtin_memcpy(h, st, sizeof(st));
+	}
+	md_put_digest(&sha512_md, h, out);
+	md_wipe(&sha512_md, last, more);
+	wipe(&s);
+	v_end();
+}

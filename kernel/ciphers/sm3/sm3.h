@@ -1,0 +1,31 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR MIT */
+/*
+ * SM3 (GB/T 32905-2016, draft-sca-cfrg-sm3-02).
+ *
+ * sm3.c	the table; what all tiers share is ../merkle.h's
+ * TIER.c	blocks
+ * sm3_simd.h	the template of the SIMD tiers
+ */
+#ifndef KILN_SM3_H
+#define KILN_SM3_H
+
+#include "../merkle.h"
+
+#define SM3_BLOCK 64
+#define SM3_DIGEST 32
+
+md_blocks_t sm3_blocks_generic, sm3_blocks_avx2, sm3_blocks_avx512;
+md_end_t sm3_end_generic, sm3_end_avx2, sm3_end_avx512;
+
+/* 4.2: the constant of each round, rotated as the round takes it */
+extern const u32 sm3_t[64];
+
+/* 4.1 */
+static const u32 sm3_iv[8] = {
+	0x7380166f, 0x4914b2b9, 0x172442d7, 0xda8a0600,
+	0xa96f30bc, 0x163138aa, 0xe38dee4d, 0xb0fb0e4e,
+};
+
+static const struct md sm3_md = { SM3_BLOCK, SM3_DIGEST, sm3_iv };
+
+#endif

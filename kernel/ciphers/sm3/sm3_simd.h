@@ -1,0 +1,251 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR MIT */
+/*
+ * SM3: rounds in general registers (RORX), message expansion in vectors. The including file
+ * says what a vector is:
+ *
+ *	SM3(name)	name of an entry point
+ *	vec_t		four words of each of two blocks
+ *	v_load(p, stride)	16 bytes at @p and at @p + @stride
+ *	v_store(lane, p, v)	the 16 bytes of one block
+ *	v_swap(v)	the bytes of each word the other way round
+ *	v_xor(a, b), v_xor3(a, b, c)
+ *	v_rol(v, n)	of words
+ *	v_p1(x)		x ^ rol(x, 15) ^ rol(x, 23)
+ *	v_align(hi, lo, n)	@lo from word n on, then @hi, in each block
+ *	v_end()
+ *
+ * A round waits for the one before: e goes through an addition, a rotation by 7, another
+ * addition and P0, three operations deep, to the next e. Six cycles, and everything else has
+ * to be there by then. GG of the new e would not be: it is made from the two halves that P0's
+ * last XOR puts together, one step ahead of e itself.
+ *
+ * A word depends on the third before it, so that three are made at a time, for two blocks.
+ * With t the step, a vector called a_k has the words 3k to 3k + 2, one called g_k those from
+ * 3k + 1; the fourth word is of no account.
+ */
+
+#include <kiln/fpu.h>
+
+#include "../merkle_simd.h"
+#include "sm3.h"
+
+#define LANES 2
+#define STEPS 20
+/* Words of the last step, and the fourth that is stored with them. */
+#define WORDS (16 + 3 * STEPS + 1)
+
+struct expansion {
+	u32 w[LANES][WORDS + 3];	/* words */
+	u32 x[LANES][WORDS + 3];	/* w[j] ^ w[j + 4] */
+};
+
+struct vectors {
+	vec_t a0, a1, a2, a3, a4, g2, g3, g4;
+};
+
+static __always_inline u32 rol(u32 v, const int n)
+{
+	return v << n | v >> (32 - n);
+}
+
+/* The compiler is not to add in another order. */
+#define IN_ORDER(v) __asm__("" : "+r"(v))
+
+#define FF_XOR(a, b, c) ((a) ^ (b) ^ (c))
+#define FF_MAJORITY(a, b, c) (((a) & (b)) | ((c) & ((a) | (b))))
+/* Of f, g and the e that y ^ z is going to be. */
+#define GG_XOR(y, z, f, g) (((f) ^ (g) ^ (z)) ^ (y))
+#define GG_CHOOSE(y, z, f, g) (((((f) ^ (g)) & (z)) ^ (g)) ^ (((f) ^ (g)) & (y)))
+
+/* @gg is this round's when it begins, the next one's when it ends. */
+#define ROUND(a, b, c, d, e, f, g, h, j, FF, GG) do {                         \
+	const u32 a12 = rol(a, 12);                                           \
+	u32 ss1 = a12 + sm3_t[j], y, z;                                       \
+										      \
+	IN_ORDER(ss1);                                                        \
+	ss1 = rol(ss1 + e, 7);                                                \
+	h += s->w[lane][j];                                                   \
+	d += s->x[lane][j];                                                   \
+	IN_ORDER(h);                                                          \
+	h += gg;                                                              \
+	d += FF(a, b, c);                                                     \
+	IN_ORDER(h);                                                          \
+	IN_ORDER(d);                                                          \
+	h += ss1;                                                             \
+	d += ss1 ^ a12;                                                       \
+	b = rol(b, 9);                                                        \
+	f = rol(f, 19);                                                       \
+	z = rol(h, 17);                                                       \
+	y = rol(h, 9) ^ h;                                                    \
+	gg = GG(y, z, e, f);                                                  \
+	IN_ORDER(gg);                                                         \
+	h = y ^ z;                                                            \
+} while (0)
+
+#define FOUR(j, FF, GG, LAST)                                                 \
+	ROUND(a, b, c, d, e, f, g, h, (j), FF, GG);                           \
+	ROUND(d, a, b, c, h, e, f, g, (j) + 1, FF, GG);                       \
+	ROUND(c, d, a, b, g, h, e, f, (j) + 2, FF, GG);                       \
+	ROUND(b, c, d, a, f, g, h, e, (j) + 3, FF, LAST)
+
+static __always_inline void step(struct vectors *v, struct expansion *s, const int t)
+{
+	const vec_t x = v_xor3(v->a0, v->g2, v_rol(v->g4, 15));
+	const vec_t g5 = v_xor3(v_p1(x), v_rol(v->a1, 7), v->g3);
+	const vec_t x4 = v_xor(v->a4, g5);
+	vec_t a5;
+
+	v_store(0, &s->w[0][3 * t + 16], g5);
+	v_store(1, &s->w[1][3 * t + 16], g5);
+	v_store(0, &s->x[0][3 * t + 12], x4);
+	v_store(1, &s->x[1][3 * t + 12], x4);
+	a5 = v_align(g5, v_align(v->g4, v->g4, 3), 3);
+	v->a0 = v->a1;
+	v->a1 = v->a2;
+	v->a2 = v->a3;
+	v->a3 = v->a4;
+	v->a4 = a5;
+	v->g2 = v->g3;
+	v->g3 = v->g4;
+	v->g4 = g5;
+}
+
+static __always_inline void begin(struct vectors *v, struct expansion *s, const u8 *data,
+				  size_t stride)
+{
+	const vec_t w0 = v_swap(v_load(data, stride)), w1 = v_swap(v_load(data + 16, stride));
+	const vec_t w2 = v_swap(v_load(data + 32, stride));
+	const vec_t w3 = v_swap(v_load(data + 48, stride));
+	const vec_t x0 = v_xor(w0, w1), x1 = v_xor(w1, w2), x2 = v_xor(w2, w3);
+
+#define STORE(lane)                                                           \
+	v_store(lane, &s->w[lane][0], w0);                                    \
+	v_store(lane, &s->w[lane][4], w1);                                    \
+	v_store(lane, &s->w[lane][8], w2);                                    \
+	v_store(lane, &s->w[lane][12], w3);                                   \
+	v_store(lane, &s->x[lane][0], x0);                                    \
+	v_store(lane, &s->x[lane][4], x1);                                    \
+	v_store(lane, &s->x[lane][8], x2);
+	STORE(0)
+	STORE(1)
+#undef STORE
+	*v = (struct vectors){
+		.a0 = w0, .a1 = v_align(w1, w0, 3), .a2 = v_align(w2, w1, 2),
+		.a3 = v_align(w3, w2, 1), .a4 = w3,
+		.g2 = v_align(w2, w1, 3), .g3 = v_align(w3, w2, 2), .g4 = v_align(w3, w3, 1),
+	};
+}
+
+/* Rounds of a block; of the first with the expansion of both. */
+static __always_inline void block(u32 *st, struct expansion *s, const int lane,
+				  const u8 *data, const size_t stride)
+{
+	const bool expand = lane == 0;
+	u32 a = st[0], b = st[1], c = st[2], d = st[3];
+	u32 e = st[4], f = st[5], g = st[6], h = st[7];
+	u32 gg = e ^ f ^ g;
+	struct vectors v;
+	int j, t;
+
+#define STEP(t) do { if (expand) step(&v, s, t); } while (0)
+	if (expand) {
+		begin(&v, s, data, stride);
+		/* gcc would take the words out of the vectors one by one. */
+		barrier();
+	}
+	STEP(0);
+	FOUR(0, FF_XOR, GG_XOR, GG_XOR);
+	STEP(1);
+	FOUR(4, FF_XOR, GG_XOR, GG_XOR);
+	STEP(2);
+	FOUR(8, FF_XOR, GG_XOR, GG_XOR);
+	STEP(3);
+	FOUR(12, FF_XOR, GG_XOR, GG_CHOOSE);
+	for (j = 16, t = 4; j < 64; j += 12, t += 4) {
+		STEP(t);
+		FOUR(j, FF_MAJORITY, GG_CHOOSE, GG_CHOOSE);
+		STEP(t + 1);
+		STEP(t + 2);
+		FOUR(j + 4, FF_MAJORITY, GG_CHOOSE, GG_CHOOSE);
+		STEP(t + 3);
+		FOUR(j + 8, FF_MAJORITY, GG_CHOOSE, GG_CHOOSE);
+	}
+#undef STEP
+	st[0] ^= a;
+	st[1] ^= b;
+	st[2] ^= c;
+	st[3] ^= d;
+	st[4] ^= e;
+	st[5] ^= f;
+	st[6] ^= g;
+	st[7] ^= h;
+}
+
+/* The i-th of @blocks blocks at @data and more at @last. */
+static __always_inline const u8 *block_at(const u8 *data, size_t blocks, const u8 *last,
+					  size_t i)
+{
+	return i < blocks ? data + i * SM3_BLOCK : last + (i - blocks) * SM3_BLOCK;
+}
+
+static __always_inline void run(u32 *st, struct expansion *s, const u8 *data, size_t blocks,
+				const u8 *last, size_t more)
+{
+	size_t i;
+
+	for (i = 0; i + LANES <= blocks + more; i += LANES) {
+		const u8 *const one = block_at(data, blocks, last, i);
+		const u8 *const two = block_at(data, blocks, last, i + 1);
+
+		block(st, s, 0, one, (size_t)(two - one));
+		block(st, s, 1, one, 0);
+	}
+	/* A block alone is in both lanes. */
+	if (i < blocks + more)
+		block(st, s, 0, block_at(data, blocks, last, i), 0);
+}
+
+static __always_inline void wipe(struct expansion *s)
+{
+	u8 *at;
+
+	for (at = (u8 *)s; at < (u8 *)(s + 1); at += 32)
+		v_zero_32(at);
+	__asm__ volatile("" : : "r"(s) : "memory");
+}
+
+void SM3(blocks)(void *state, const u8 *data, size_t blocks)
+{
+	struct expansion s __aligned(64);
+	u32 st[8];
+
+	assert_fpu_section();
+	__builtin_memcpy(st, state, sizeof(st));
+	run(st, &s, data, blocks, data, 0);
+	__builtin_memcpy(state, st, sizeof(st));
+	wipe(&s);
+	v_end();
+}
+
+void SM3(end)(const void *state, const u8 *data, size_t len, u64 bytes, u8 *out)
+{
+	struct expansion s __aligned(64);
+	u8 last[2 * MD_MAX_BLOCK] __aligned(64);
+	const size_t rest = len % SM3_BLOCK;
+	size_t more;
+	u64 h[8];
+
+	assert_fpu_section();
+	more = md_pad(&sm3_md, last, data + len - rest, rest, bytes);
+	{
+		u32 st[8];
+
+		__builtin_memcpy(st, state, sizeof(st));
+		run(st, &s, data, len / SM3_BLOCK, last, more);
+		__builtin_memcpy(h, st, sizeof(st));
+	}
+	md_put_digest(&sm3_md, h, out);
+	md_wipe(&sm3_md, last, more);
+	wipe(&s);
+	v_end();
+}
