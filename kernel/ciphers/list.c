@@ -9,6 +9,7 @@
 #include <kiln/string.h>
 
 static const struct kiln_impls *const families[] = {
+	&chacha_impls,
 	&sha2_impls,
 };
 

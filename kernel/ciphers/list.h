@@ -6,6 +6,7 @@
 #include <kiln/cipher.h>
 #include <kiln/cpufeature.h>
 
+extern const struct kiln_impls chacha_impls;
 extern const struct kiln_impls sha2_impls;
 
 #define KILN_IMPLS(name, table)                                        \

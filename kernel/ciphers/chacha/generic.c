@@ -1,0 +1,36 @@
+// SPDX-License-Identifier: GPL-2.0-only OR MIT
+/* ChaCha20 in general registers. */
+#include <kiln/string.h>
+
+#include "chacha_scalar.h"
+
+void chacha_crypt_generic(const struct chacha_key *key, u8 *dst, const u8 *src, size_t len,
+			  const u8 iv[CHACHA_IV_SIZE])
+{
+	u8 stream[CHACHA_BLOCK_SIZE] __aligned(16);
+	u32 counter = get_le32(iv);
+	size_t i;
+
+	while (len) {
+		const size_t n = len < sizeof(stream) ? len : sizeof(stream);
+
+		chacha_block_scalar(key, counter++, iv, stream);
+		for (i = 0; i + 8 <= n; i += 8)
+			put_le64(get_le64(src + i) ^ get_le64(stream + i), dst + i);
+		for (; i < n; i++)
+			dst[i] = src[i] ^ stream[i];
+		dst += n;
+		src += n;
+		len -= n;
+	}
+	memzero_explicit(stream, sizeof(stream));
+}
+
+void chacha_stream_generic(const struct chacha_key *key, u8 *out, size_t blocks,
+			   const u8 iv[CHACHA_IV_SIZE])
+{
+	u32 counter = get_le32(iv);
+
+	for (; blocks; blocks--, out += CHACHA_BLOCK_SIZE)
+		chacha_block_scalar(key, counter++, iv, out);
+}
