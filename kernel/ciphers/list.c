@@ -10,6 +10,7 @@
 
 static const struct kiln_impls *const families[] = {
 	&chacha_impls,
+	&chachapoly_impls,
 	&poly1305_impls,
 	&sha2_impls,
 };

@@ -7,6 +7,7 @@
 #include <kiln/cpufeature.h>
 
 extern const struct kiln_impls chacha_impls;
+extern const struct kiln_impls chachapoly_impls;
 extern const struct kiln_impls poly1305_impls;
 extern const struct kiln_impls sha2_impls;
 

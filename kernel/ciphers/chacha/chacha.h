@@ -31,6 +31,8 @@ typedef void chacha_crypt_t(const struct chacha_key *key, u8 *dst, const u8 *src
 typedef void chacha_stream_t(const struct chacha_key *key, u8 *out, size_t blocks,
 			     const u8 iv[CHACHA_IV_SIZE]);
 
+typedef void chacha_xor_t(u8 *dst, const u8 *src, const u8 *with, size_t len);
+
 #define CHACHA_STREAM_BLOCKS 32
 
 chacha_crypt_t chacha_crypt_generic;
@@ -42,6 +44,11 @@ chacha_stream_t chacha_stream_generic;
 chacha_stream_t chacha_stream_aesni;
 chacha_stream_t chacha_stream_avx2;
 chacha_stream_t chacha_stream_vaes_avx512;
+
+chacha_xor_t chacha_xor_generic;
+chacha_xor_t chacha_xor_aesni;
+chacha_xor_t chacha_xor_avx2;
+chacha_xor_t chacha_xor_vaes_avx512;
 
 int chacha_setkey(void *ctx, const u8 *key, size_t len);
 

@@ -380,3 +380,10 @@ void CHACHA(stream)(const struct chacha_key *key, u8 *out, size_t blocks,
 	stream(key, iv, 0, out, blocks);
 	v_end();
 }
+
+void CHACHA(xor)(u8 *dst, const u8 *src, const u8 *with, size_t len)
+{
+	assert_fpu_section();
+	xor_buffer(dst, src, with, len);
+	v_end();
+}

@@ -4,21 +4,27 @@
 
 #include "chacha_scalar.h"
 
+void chacha_xor_generic(u8 *dst, const u8 *src, const u8 *with, size_t len)
+{
+	size_t i;
+
+	for (i = 0; i + 8 <= len; i += 8)
+		put_le64(get_le64(src + i) ^ get_le64(with + i), dst + i);
+	for (; i < len; i++)
+		dst[i] = src[i] ^ with[i];
+}
+
 void chacha_crypt_generic(const struct chacha_key *key, u8 *dst, const u8 *src, size_t len,
 			  const u8 iv[CHACHA_IV_SIZE])
 {
 	u8 stream[CHACHA_BLOCK_SIZE] __aligned(16);
 	u32 counter = get_le32(iv);
-	size_t i;
 
 	while (len) {
 		const size_t n = len < sizeof(stream) ? len : sizeof(stream);
 
 		chacha_block_scalar(key, counter++, iv, stream);
-		for (i = 0; i + 8 <= n; i += 8)
-			put_le64(get_le64(src + i) ^ get_le64(stream + i), dst + i);
-		for (; i < n; i++)
-			dst[i] = src[i] ^ stream[i];
+		chacha_xor_generic(dst, src, stream, n);
 		dst += n;
 		src += n;
 		len -= n;

@@ -47,9 +47,12 @@ poly1305_blocks_t poly1305_blocks_aesni;
 poly1305_blocks_t poly1305_blocks_avx2;
 poly1305_blocks_t poly1305_blocks_vaes_avx512;
 
-/* generic.c: r and s only; then the powers, as many as are needed for so many blocks. */
+/* Powers of r, as many as a message of so many bytes needs. */
+typedef void poly1305_powers_t(struct poly1305_key *key, size_t len);
+
+/* generic.c: r and s; all powers. */
 void poly1305_clamp(struct poly1305_key *key, const u8 *raw);
-void poly1305_powers(struct poly1305_key *key);
+poly1305_powers_t poly1305_powers;
 /* A block with what is to be its 129th bit. */
 void poly1305_block(const struct poly1305_key *key, struct poly1305_sum *sum, const u8 *src,
 		    u64 bit);

@@ -27,7 +27,7 @@
 typedef __m512i vec_t;
 
 /* Up to here general registers are as fast. */
-#define FEW_BLOCKS 8
+#define FEW_BLOCKS 4
 
 #define MASK44 0xfffffffffffull
 #define MASK42 0x3ffffffffffull
