@@ -9,8 +9,10 @@
 #include <kiln/string.h>
 
 static const struct kiln_impls *const families[] = {
+	&blake2s_impls,
 	&chacha_impls,
 	&chachapoly_impls,
+	&nhpoly1305_impls,
 	&poly1305_impls,
 	&sha2_impls,
 };

@@ -6,8 +6,10 @@
 #include <kiln/cipher.h>
 #include <kiln/cpufeature.h>
 
+extern const struct kiln_impls blake2s_impls;
 extern const struct kiln_impls chacha_impls;
 extern const struct kiln_impls chachapoly_impls;
+extern const struct kiln_impls nhpoly1305_impls;
 extern const struct kiln_impls poly1305_impls;
 extern const struct kiln_impls sha2_impls;
 
