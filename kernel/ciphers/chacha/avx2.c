@@ -23,6 +23,7 @@ typedef __m256i vec_t;
 #define v_hi64(a, b) _mm256_unpackhi_epi64(a, b)
 #define v_end() _mm256_zeroupper()
 
+#define V_VAR_x(i) vec_t x##i
 #define V_ADD(a, b) a = v_add(a, b);
 #define V_XOR(a, b) a = v_xor(a, b);
 #define V_ROL(a, n) a = rol(a, n);

@@ -17,6 +17,8 @@
 #define CHACHA_KEY_SIZE 32
 #define CHACHA_IV_SIZE 16
 
+#define CHACHA_AHEAD 2048
+
 struct chacha_key {
 	u32 word[8];
 };
@@ -26,29 +28,35 @@ struct chacha_key {
 
 typedef void chacha_crypt_t(const struct chacha_key *key, u8 *dst, const u8 *src,
 			    size_t len, const u8 iv[CHACHA_IV_SIZE]);
-/* The key stream itself; @out has room for CHACHA_STREAM_BLOCKS and is written so far as
- * the tier likes, but for @blocks at least. */
-typedef void chacha_stream_t(const struct chacha_key *key, u8 *out, size_t blocks,
-			     const u8 iv[CHACHA_IV_SIZE]);
-
+/*
+ * The beginning of a message that is authenticated: the key stream's first block to @block,
+ * and @len bytes, at most CHACHA_AHEAD, encrypted with the blocks after it. If @src is NULL
+ * the key stream itself instead, to @dst, which has room for CHACHA_AHEAD.
+ */
+typedef void chacha_start_t(const struct chacha_key *key, u8 block[CHACHA_BLOCK_SIZE],
+			    u8 *dst, const u8 *src, size_t len,
+			    const u8 iv[CHACHA_IV_SIZE]);
 typedef void chacha_xor_t(u8 *dst, const u8 *src, const u8 *with, size_t len);
 
-#define CHACHA_STREAM_BLOCKS 32
 
 chacha_crypt_t chacha_crypt_generic;
 chacha_crypt_t chacha_crypt_aesni;
 chacha_crypt_t chacha_crypt_avx2;
 chacha_crypt_t chacha_crypt_vaes_avx512;
 
-chacha_stream_t chacha_stream_generic;
-chacha_stream_t chacha_stream_aesni;
-chacha_stream_t chacha_stream_avx2;
-chacha_stream_t chacha_stream_vaes_avx512;
+chacha_start_t chacha_start_generic;
+chacha_start_t chacha_start_aesni;
+chacha_start_t chacha_start_avx2;
+chacha_start_t chacha_start_vaes_avx512;
 
 chacha_xor_t chacha_xor_generic;
 chacha_xor_t chacha_xor_aesni;
 chacha_xor_t chacha_xor_avx2;
 chacha_xor_t chacha_xor_vaes_avx512;
+
+/* A block of the key stream. */
+void chacha_block_generic(const struct chacha_key *key, u8 block[CHACHA_BLOCK_SIZE],
+			  const u8 iv[CHACHA_IV_SIZE]);
 
 int chacha_setkey(void *ctx, const u8 *key, size_t len);
 

@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR MIT */
-/* One block of ChaCha20's key stream in general registers. No look-up, no branch on data. */
+/*
+ * One block of ChaCha20's key stream in general registers, in steps that can stand between
+ * those of vectors. No look-up, no branch on data.
+ */
 #ifndef KILN_CHACHA_SCALAR_H
 #define KILN_CHACHA_SCALAR_H
 
@@ -7,16 +10,16 @@
 
 #include "chacha.h"
 
-static __always_inline u32 chacha_rol(u32 v, int n)
-{
-	return v << n | v >> (32 - n);
-}
+/* In assembly, or compilers make a vector of four columns, where they may. */
+#define CHACHA_MIX(d, a, n)                                                             \
+	w##d ^= w##a;                                                                   \
+	__asm__("roll %1, %0" : "+r"(w##d) : "i"(n) : "cc")
 
 /* a += b; d = (d ^ a) <<< n, of four columns or diagonals */
 #define CHACHA_STEP(a0, a1, a2, a3, b0, b1, b2, b3, d0, d1, d2, d3, n)                  \
-	x##a0 += x##b0, x##a1 += x##b1, x##a2 += x##b2, x##a3 += x##b3;                 \
-	x##d0 = chacha_rol(x##d0 ^ x##a0, n), x##d1 = chacha_rol(x##d1 ^ x##a1, n);     \
-	x##d2 = chacha_rol(x##d2 ^ x##a2, n), x##d3 = chacha_rol(x##d3 ^ x##a3, n)
+	w##a0 += w##b0, w##a1 += w##b1, w##a2 += w##b2, w##a3 += w##b3;                 \
+	CHACHA_MIX(d0, a0, n); CHACHA_MIX(d1, a1, n);                                   \
+	CHACHA_MIX(d2, a2, n); CHACHA_MIX(d3, a3, n)
 
 #define CHACHA_ROUND(b0, b1, b2, b3, c0, c1, c2, c3, d0, d1, d2, d3)                    \
 	CHACHA_STEP(0, 1, 2, 3, b0, b1, b2, b3, d0, d1, d2, d3, 16);                    \
@@ -24,40 +27,52 @@ static __always_inline u32 chacha_rol(u32 v, int n)
 	CHACHA_STEP(0, 1, 2, 3, b0, b1, b2, b3, d0, d1, d2, d3, 8);                     \
 	CHACHA_STEP(c0, c1, c2, c3, d0, d1, d2, d3, b0, b1, b2, b3, 7)
 
-/* Into @out, as words of this machine, which is little-endian. */
+#define CHACHA_COLUMNS CHACHA_ROUND(4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15)
+#define CHACHA_DIAGONALS CHACHA_ROUND(5, 6, 7, 4, 10, 11, 8, 9, 15, 12, 13, 14)
+
+/* RFC 8439, 2.3 */
+#define CHACHA_WORDS(key, count, iv)                                                    \
+	static const u32 wc[4] = CHACHA_CONSTANTS;                                      \
+	const u32 *const wk = (key)->word;                                              \
+	const u8 *const wn = (iv) + 4;                                                  \
+	const u32 wcount = count;                                                       \
+	u32 w0 = wc[0], w1 = wc[1], w2 = wc[2], w3 = wc[3];                             \
+	u32 w4 = wk[0], w5 = wk[1], w6 = wk[2], w7 = wk[3];                             \
+	u32 w8 = wk[4], w9 = wk[5], w10 = wk[6], w11 = wk[7];                           \
+	u32 w12 = wcount, w13 = get_le32(wn), w14 = get_le32(wn + 4), w15 = get_le32(wn + 8)
+
+/* As words of this machine, which is little-endian. */
+#define CHACHA_PUT(out)                                                                 \
+	do {                                                                            \
+		put_le32(w0 + wc[0], out);                                              \
+		put_le32(w1 + wc[1], (out) + 4);                                        \
+		put_le32(w2 + wc[2], (out) + 8);                                        \
+		put_le32(w3 + wc[3], (out) + 12);                                       \
+		put_le32(w4 + wk[0], (out) + 16);                                       \
+		put_le32(w5 + wk[1], (out) + 20);                                       \
+		put_le32(w6 + wk[2], (out) + 24);                                       \
+		put_le32(w7 + wk[3], (out) + 28);                                       \
+		put_le32(w8 + wk[4], (out) + 32);                                       \
+		put_le32(w9 + wk[5], (out) + 36);                                       \
+		put_le32(w10 + wk[6], (out) + 40);                                      \
+		put_le32(w11 + wk[7], (out) + 44);                                      \
+		put_le32(w12 + wcount, (out) + 48);                                     \
+		put_le32(w13 + get_le32(wn), (out) + 52);                               \
+		put_le32(w14 + get_le32(wn + 4), (out) + 56);                           \
+		put_le32(w15 + get_le32(wn + 8), (out) + 60);                           \
+	} while (0)
+
 static __always_inline void chacha_block_scalar(const struct chacha_key *key, u32 counter,
-						const u8 *iv, void *out)
+						const u8 *iv, u8 *out)
 {
-	const u32 n0 = get_le32(iv + 4), n1 = get_le32(iv + 8), n2 = get_le32(iv + 12);
-	static const u32 c[4] = CHACHA_CONSTANTS;
-	const u32 *k = key->word;
-	u32 x0 = c[0], x1 = c[1], x2 = c[2], x3 = c[3];
-	u32 x4 = k[0], x5 = k[1], x6 = k[2], x7 = k[3];
-	u32 x8 = k[4], x9 = k[5], x10 = k[6], x11 = k[7];
-	u32 x12 = counter, x13 = n0, x14 = n1, x15 = n2;
-	u8 *o = out;
+	CHACHA_WORDS(key, counter, iv);
 	int i;
 
 	for (i = 0; i < 10; i++) {
-		CHACHA_ROUND(4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15);
-		CHACHA_ROUND(5, 6, 7, 4, 10, 11, 8, 9, 15, 12, 13, 14);
+		CHACHA_COLUMNS;
+		CHACHA_DIAGONALS;
 	}
-	put_le32(x0 + c[0], o);
-	put_le32(x1 + c[1], o + 4);
-	put_le32(x2 + c[2], o + 8);
-	put_le32(x3 + c[3], o + 12);
-	put_le32(x4 + k[0], o + 16);
-	put_le32(x5 + k[1], o + 20);
-	put_le32(x6 + k[2], o + 24);
-	put_le32(x7 + k[3], o + 28);
-	put_le32(x8 + k[4], o + 32);
-	put_le32(x9 + k[5], o + 36);
-	put_le32(x10 + k[6], o + 40);
-	put_le32(x11 + k[7], o + 44);
-	put_le32(x12 + counter, o + 48);
-	put_le32(x13 + n0, o + 52);
-	put_le32(x14 + n1, o + 56);
-	put_le32(x15 + n2, o + 60);
+	CHACHA_PUT(out);
 }
 
 #endif

@@ -12,6 +12,7 @@
  *	V_ADD(a, b), V_XOR(a, b)	a += b, a ^= b, words of 32 bits
  *	V_ROL(a, n)	of words
  *	V_TURN(a, imm)	words of each lane moved as PSHUFD does
+ *	V_VAR_x(i), V_VAR_y(i)	declares a word of a set
  *	v_lo32, v_hi32, v_lo64, v_hi64	the unpack instructions
  *	v_lanes(a, b, c, d)	blocks from lanes: lane i of the four becomes, in order, the
  *			64 bytes of block i
@@ -32,7 +33,7 @@
  * lanes the vectors look like rows of LANES consecutive blocks.
  */
 
-#include "chacha.h"
+#include "chacha_scalar.h"
 
 #include <kiln/fpu.h>
 #include <kiln/string.h>
@@ -60,6 +61,19 @@ static const u32 set_counters[16] __aligned(64) = {
 #define STEP1(a, b, d, n) V_ADD(a, b) V_XOR(d, a) V_ROL(d, n)
 #define STEP2(a, b, d, e, f, h, n)                                            \
 	V_ADD(a, b) V_ADD(e, f) V_XOR(d, a) V_XOR(h, e) V_ROL(d, n) V_ROL(h, n)
+
+#define EACH_16(F)                                                            \
+	F(0) F(1) F(2) F(3) F(4) F(5) F(6) F(7)                               \
+	F(8) F(9) F(10) F(11) F(12) F(13) F(14) F(15)
+
+/*
+ * The first block of all beside the others, if @block is there to take it: general registers
+ * have nothing else to do.
+ */
+#define BESIDE(step)                                                          \
+	if (block) {                                                          \
+		step;                                                         \
+	}
 
 /* Rows. */
 #define ROW_QUARTER(p)                                                        \
@@ -99,21 +113,31 @@ static const u32 set_counters[16] __aligned(64) = {
 #define SET_ROUNDS(STEP)                                                      \
 	for (i = 0; i < 10; i++) {                                            \
 		SET_ROUND(STEP, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15)     \
+		BESIDE(CHACHA_COLUMNS)                                        \
 		SET_ROUND(STEP, 5, 6, 7, 4, 10, 11, 8, 9, 15, 12, 13, 14)     \
-	}
+		BESIDE(CHACHA_DIAGONALS)                                      \
+	}                                                                     \
+	BESIDE(CHACHA_PUT(block))
 #define SET_STATE(p, n)                                                       \
-	vec_t p##0 = v_all(constants[0]), p##1 = v_all(constants[1]),         \
-	      p##2 = v_all(constants[2]), p##3 = v_all(constants[3]),         \
-	      p##4 = v_all(k[0]), p##5 = v_all(k[1]), p##6 = v_all(k[2]),     \
-	      p##7 = v_all(k[3]), p##8 = v_all(k[4]), p##9 = v_all(k[5]),     \
-	      p##10 = v_all(k[6]), p##11 = v_all(k[7]),                       \
-	      p##12 = v_add(v_all(counter + (n)), v_load(set_counters)),      \
-	      p##13 = v_all(nonce[0]), p##14 = v_all(nonce[1]),               \
-	      p##15 = v_all(nonce[2]);
+	V_VAR_##p(0) = v_all(constants[0]);                                   \
+	V_VAR_##p(1) = v_all(constants[1]);                                   \
+	V_VAR_##p(2) = v_all(constants[2]);                                   \
+	V_VAR_##p(3) = v_all(constants[3]);                                   \
+	V_VAR_##p(4) = v_all(k[0]);                                           \
+	V_VAR_##p(5) = v_all(k[1]);                                           \
+	V_VAR_##p(6) = v_all(k[2]);                                           \
+	V_VAR_##p(7) = v_all(k[3]);                                           \
+	V_VAR_##p(8) = v_all(k[4]);                                           \
+	V_VAR_##p(9) = v_all(k[5]);                                           \
+	V_VAR_##p(10) = v_all(k[6]);                                          \
+	V_VAR_##p(11) = v_all(k[7]);                                          \
+	V_VAR_##p(12) = v_add(v_all(counter + (n)), v_load(set_counters));    \
+	V_VAR_##p(13) = v_all(nonce[0]);                                      \
+	V_VAR_##p(14) = v_all(nonce[1]);                                      \
+	V_VAR_##p(15) = v_all(nonce[2]);
 #define SET_FINAL_WORD(p, i, x)                                               \
 	do {                                                                  \
-		const vec_t initial = x;                                      \
-		V_ADD(p##i, initial)                                          \
+		p##i = v_add(p##i, x);                                        \
 	} while (0);
 #define SET_FINAL(p, n)                                                       \
 	SET_FINAL_WORD(p, 0, v_all(constants[0]))                             \
@@ -140,6 +164,15 @@ static const u32 set_counters[16] __aligned(64) = {
 		c = v_lo64(h0, h1);                                           \
 		d = v_hi64(h0, h1);                                           \
 	} while (0)
+
+static __always_inline void wipe(u8 *p, size_t bytes)
+{
+	size_t i;
+
+	for (i = 0; i < bytes; i += VBYTES)
+		v_store(p + i, v_all(0));
+	__asm__ volatile("" : : "r"(p) : "memory");
+}
 
 /* LANES blocks of key stream to @dst, with @src mixed in if it is there. */
 static __always_inline void put_blocks(u8 *dst, const u8 *src, vec_t a, vec_t b, vec_t c,
@@ -177,8 +210,9 @@ static __always_inline void put_blocks(u8 *dst, const u8 *src, vec_t a, vec_t b,
 	} while (0)
 
 static __always_inline void rows_1(const struct chacha_key *key, const u8 *iv, u32 more,
-				   u8 *dst, const u8 *src)
+				   u8 *dst, const u8 *src, u8 *const block)
 {
+	CHACHA_WORDS(key, get_le32(iv), iv);
 	int i;
 	ROWS
 	ROW_STATE(x, more)
@@ -186,16 +220,20 @@ static __always_inline void rows_1(const struct chacha_key *key, const u8 *iv, u
 	for (i = 0; i < 10; i++) {
 		ROW_QUARTER(x)
 		ROW_TURN(x)
+		BESIDE(CHACHA_COLUMNS)
 		ROW_QUARTER(x)
 		ROW_TURN_BACK(x)
+		BESIDE(CHACHA_DIAGONALS)
 	}
+	BESIDE(CHACHA_PUT(block))
 	ROW_FINAL(x)
 	put_blocks(dst, src, xa, xb, xc, xd);
 }
 
 static __always_inline void rows_2(const struct chacha_key *key, const u8 *iv, u32 more,
-				   u8 *dst, const u8 *src)
+				   u8 *dst, const u8 *src, u8 *const block)
 {
+	CHACHA_WORDS(key, get_le32(iv), iv);
 	int i;
 	ROWS
 	ROW_STATE(x, more)
@@ -206,22 +244,26 @@ static __always_inline void rows_2(const struct chacha_key *key, const u8 *iv, u
 		ROW_QUARTER(y)
 		ROW_TURN(x)
 		ROW_TURN(y)
+		BESIDE(CHACHA_COLUMNS)
 		ROW_QUARTER(x)
 		ROW_QUARTER(y)
 		ROW_TURN_BACK(x)
 		ROW_TURN_BACK(y)
+		BESIDE(CHACHA_DIAGONALS)
 	}
+	BESIDE(CHACHA_PUT(block))
 	ROW_FINAL(x)
 	ROW_FINAL(y)
 	put_blocks(dst, src, xa, xb, xc, xd);
 	put_blocks(dst + ROW_BYTES, src ? src + ROW_BYTES : NULL, ya, yb, yc, yd);
 }
 
-static noinline void set_1(const struct chacha_key *key, const u8 *iv, u32 more,
-			   u8 *dst, const u8 *src)
+static __always_inline void columns_1(const struct chacha_key *key, const u8 *iv, u32 more,
+				      u8 *dst, const u8 *src, u8 *const block)
 {
 	const u32 *k = key->word, *nonce = (const u32 *)(iv + 4);
 	const u32 counter = get_le32(iv) + more;
+	CHACHA_WORDS(key, get_le32(iv), iv);
 	int i;
 	SET_STATE(x, 0)
 
@@ -232,65 +274,61 @@ static noinline void set_1(const struct chacha_key *key, const u8 *iv, u32 more,
 }
 
 #if SETS == 2
-static noinline void set_2(const struct chacha_key *key, const u8 *iv, u32 more,
-			   u8 *dst, const u8 *src)
+static __always_inline void columns_2(const struct chacha_key *key, const u8 *iv, u32 more,
+				      u8 *dst, const u8 *src, u8 *const block)
 {
 	const u32 *k = key->word, *nonce = (const u32 *)(iv + 4);
 	const u32 counter = get_le32(iv) + more;
+	u8 kept[SET_BYTES] __aligned(64);
+	CHACHA_WORDS(key, get_le32(iv), iv);
 	int i;
 	SET_STATE(x, 0)
 	SET_STATE(y, SET_BLOCKS)
 
 	SET_ROUNDS(SET_STEP_2)
-	/* Initial words are loaded again: no register is left for them. */
+	/* Room to work in; initial words are loaded again. */
+#define KEEP(i) v_store(kept + VBYTES * (i), y##i);
+#define KEPT(i) vec_t z##i = v_load(kept + VBYTES * (i));
+	EACH_16(KEEP)
 	barrier();
 	SET_FINAL(x, 0)
 	SET_PUT(x, dst, src);
 	barrier();
-	SET_FINAL(y, SET_BLOCKS)
-	SET_PUT(y, dst + SET_BYTES, src ? src + SET_BYTES : NULL);
-}
-#endif
+	{
+		EACH_16(KEPT)
 
-/* Key stream of at least @blocks blocks, at most CHACHA_STREAM_BLOCKS, to @out. */
-static __always_inline void stream(const struct chacha_key *key, const u8 *iv, u32 more,
-				   u8 *out, size_t blocks)
-{
-	for (;;) {
-		size_t n;
-
-		if (blocks <= ROW_BLOCKS) {
-			rows_1(key, iv, more, out, NULL);
-			return;
-		}
-		if (blocks <= 2 * ROW_BLOCKS) {
-			rows_2(key, iv, more, out, NULL);
-			return;
-		}
-		n = SET_BLOCKS;
-#if SETS == 2
-		if (blocks > SET_BLOCKS) {
-			set_2(key, iv, more, out, NULL);
-			n *= 2;
-		} else
-#endif
-			set_1(key, iv, more, out, NULL);
-		if (blocks <= n)
-			return;
-		blocks -= n;
-		more += n;
-		out += 64 * n;
+		wipe(kept, sizeof(kept));
+		SET_FINAL(z, SET_BLOCKS)
+		SET_PUT(z, dst + SET_BYTES, src ? src + SET_BYTES : NULL);
 	}
 }
+#endif
 
-static __always_inline void wipe(u8 *p, size_t bytes)
+static noinline void set_1(const struct chacha_key *key, const u8 *iv, u32 more,
+			   u8 *dst, const u8 *src)
 {
-	size_t i;
-
-	for (i = 0; i < bytes; i += VBYTES)
-		v_store(p + i, v_all(0));
-	__asm__ volatile("" : : "r"(p) : "memory");
+	columns_1(key, iv, more, dst, src, NULL);
 }
+
+static noinline void set_1_start(const struct chacha_key *key, const u8 *iv, u8 *dst,
+				 const u8 *src, u8 *block)
+{
+	columns_1(key, iv, 1, dst, src, block);
+}
+
+#if SETS == 2
+static noinline void set_2(const struct chacha_key *key, const u8 *iv, u32 more,
+			   u8 *dst, const u8 *src)
+{
+	columns_2(key, iv, more, dst, src, NULL);
+}
+
+static noinline void set_2_start(const struct chacha_key *key, const u8 *iv, u8 *dst,
+				 const u8 *src, u8 *block)
+{
+	columns_2(key, iv, 1, dst, src, block);
+}
+#endif
 
 #ifndef xor_bytes
 /* Less than a vector. */
@@ -324,23 +362,34 @@ static __always_inline void one_block(const struct chacha_key *key, u8 *dst, con
 {
 	u8 buffer[64] __aligned(64);
 
-	chacha_stream_generic(key, buffer, 1, iv);
+	chacha_block_generic(key, buffer, iv);
 	xor_buffer(dst, src, buffer, len);
 	wipe(buffer, sizeof(buffer));
 }
+
+/* What was not asked for is wiped, too. */
+#define WRITTEN(len)                                                          \
+	((len) > SET_BYTES ? SETS * SET_BYTES :                               \
+	 (len) > 2 * ROW_BYTES ? SET_BYTES : 2 * ROW_BYTES)
 
 /* The end of a message, less than what is worked on at a time. */
 static noinline void tail(const struct chacha_key *key, const u8 *iv, u32 more, u8 *dst,
 			  const u8 *src, size_t len)
 {
-	const size_t blocks = (len + 63) / 64;
 	u8 buffer[SETS * SET_BYTES] __aligned(64);
 
-	stream(key, iv, more, buffer, blocks);
+	if (len <= ROW_BYTES)
+		rows_1(key, iv, more, buffer, NULL, NULL);
+	else if (len <= 2 * ROW_BYTES)
+		rows_2(key, iv, more, buffer, NULL, NULL);
+#if SETS == 2
+	else if (len > SET_BYTES)
+		set_2(key, iv, more, buffer, NULL);
+#endif
+	else
+		set_1(key, iv, more, buffer, NULL);
 	xor_buffer(dst, src, buffer, len);
-	/* What was not asked for, too. */
-	wipe(buffer, blocks > SET_BLOCKS ? sizeof(buffer) :
-		     blocks > 2 * ROW_BLOCKS ? SET_BYTES : 2 * ROW_BYTES);
+	wipe(buffer, WRITTEN(len));
 }
 
 void CHACHA(crypt)(const struct chacha_key *key, u8 *dst, const u8 *src, size_t len,
@@ -373,11 +422,34 @@ void CHACHA(crypt)(const struct chacha_key *key, u8 *dst, const u8 *src, size_t 
 	v_end();
 }
 
-void CHACHA(stream)(const struct chacha_key *key, u8 *out, size_t blocks,
-		    const u8 iv[CHACHA_IV_SIZE])
+static __always_inline void start(const struct chacha_key *key, u8 *block, u8 *dst,
+				  const u8 *src, size_t len, const u8 *iv)
 {
+	if (len <= ROW_BYTES)
+		rows_1(key, iv, 1, dst, src, block);
+	else if (len <= 2 * ROW_BYTES)
+		rows_2(key, iv, 1, dst, src, block);
+#if SETS == 2
+	else if (len > SET_BYTES)
+		set_2_start(key, iv, dst, src, block);
+#endif
+	else
+		set_1_start(key, iv, dst, src, block);
+}
+
+void CHACHA(start)(const struct chacha_key *key, u8 block[CHACHA_BLOCK_SIZE], u8 *dst,
+		   const u8 *src, size_t len, const u8 iv[CHACHA_IV_SIZE])
+{
+	u8 buffer[SETS * SET_BYTES] __aligned(64);
+
 	assert_fpu_section();
-	stream(key, iv, 0, out, blocks);
+	if (!src || len == SETS * SET_BYTES) {
+		start(key, block, dst, src, len, iv);
+	} else {
+		start(key, block, buffer, NULL, len, iv);
+		xor_buffer(dst, src, buffer, len);
+		wipe(buffer, WRITTEN(len));
+	}
 	v_end();
 }
 

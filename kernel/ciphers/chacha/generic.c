@@ -32,11 +32,25 @@ void chacha_crypt_generic(const struct chacha_key *key, u8 *dst, const u8 *src, 
 	memzero_explicit(stream, sizeof(stream));
 }
 
-void chacha_stream_generic(const struct chacha_key *key, u8 *out, size_t blocks,
-			   const u8 iv[CHACHA_IV_SIZE])
+void chacha_block_generic(const struct chacha_key *key, u8 block[CHACHA_BLOCK_SIZE],
+			  const u8 iv[CHACHA_IV_SIZE])
+{
+	chacha_block_scalar(key, get_le32(iv), iv, block);
+}
+
+void chacha_start_generic(const struct chacha_key *key, u8 block[CHACHA_BLOCK_SIZE],
+			  u8 *dst, const u8 *src, size_t len, const u8 iv[CHACHA_IV_SIZE])
 {
 	u32 counter = get_le32(iv);
+	u8 next[CHACHA_IV_SIZE];
 
-	for (; blocks; blocks--, out += CHACHA_BLOCK_SIZE)
-		chacha_block_scalar(key, counter++, iv, out);
+	chacha_block_scalar(key, counter++, iv, block);
+	if (src) {
+		memcpy(next, iv, sizeof(next));
+		put_le32(counter, next);
+		chacha_crypt_generic(key, dst, src, len, next);
+		return;
+	}
+	for (; len; len -= len < 64 ? len : 64, dst += 64)
+		chacha_block_scalar(key, counter++, iv, dst);
 }

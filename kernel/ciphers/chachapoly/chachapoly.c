@@ -2,8 +2,8 @@
 /*
  * ChaCha20-Poly1305 (RFC 8439, 2.8): what all tiers share, and the list of implementations.
  *
- * The first blocks of the key stream are made at once, block 0, which is the key of Poly1305,
- * among them: a vector has room for several. The rest is encrypted and hashed in turns that
+ * The first blocks of the key stream are made at once, with block 0, which is the key of
+ * Poly1305, in general registers beside the others in vectors. The rest is encrypted and hashed in turns that
  * fit the first-level cache. When decrypting, everything is hashed and compared first.
  */
 #include <kiln/string.h>
@@ -17,15 +17,15 @@
 #define TAG_SIZE POLY1305_DIGEST_SIZE
 
 /* Encrypted, then hashed. */
-#define TURN 4096
+#define TURN 8192
 
 struct tier {
 	chacha_crypt_t *crypt;
-	chacha_stream_t *stream;
+	chacha_start_t *start;
 	chacha_xor_t *xor;
 	poly1305_blocks_t *blocks;
 	poly1305_powers_t *powers;
-	size_t ahead;		/* blocks of key stream made at once, at the most */
+	size_t ahead;		/* bytes that are encrypted at once, at the most */
 	size_t few;		/* bytes that are hashed without powers */
 };
 
@@ -86,10 +86,10 @@ static __always_inline void wipe_words(void *p, size_t bytes)
 
 struct one {
 	struct mac mac;
-	u8 stream[64 * CHACHA_STREAM_BLOCKS] __aligned(64);
-	size_t ahead;		/* bytes of it, past block 0 */
+	u8 block[CHACHA_BLOCK_SIZE] __aligned(64);
+	size_t ahead;		/* bytes of text there is key stream for */
 	bool powers;
-	u8 iv[CHACHA_IV_SIZE];
+	u8 iv[CHACHA_IV_SIZE];	/* what comes after these */
 };
 
 static __always_inline void one_padded(const struct tier *t, struct one *o, const u8 *data,
@@ -99,18 +99,14 @@ static __always_inline void one_padded(const struct tier *t, struct one *o, cons
 }
 
 static __always_inline void one_begin(const struct tier *t, const struct chacha_key *key,
-				      struct one *o, const u8 *nonce, const u8 *aad,
-				      size_t aadlen, size_t len)
+				      struct one *o, u8 *dst, const u8 *src, size_t len,
+				      const u8 *nonce, const u8 *aad, size_t aadlen)
 {
-	size_t blocks = 1 + (len + 63) / 64;
-
-	blocks = blocks < t->ahead ? blocks : t->ahead;
+	o->ahead = len < t->ahead ? len : t->ahead;
 	iv_from(o->iv, nonce, 0);
-	t->stream(key, o->stream, blocks, o->iv);
-	o->ahead = 64 * (blocks - 1);
-	o->ahead = o->ahead < len ? o->ahead : len;
-	put_le32((u32)blocks, o->iv);
-	poly1305_clamp(&o->mac.key, o->stream);
+	t->start(key, o->block, dst, src, o->ahead, o->iv);
+	put_le32(1 + (u32)(t->ahead / CHACHA_BLOCK_SIZE), o->iv);
+	poly1305_clamp(&o->mac.key, o->block);
 	o->powers = len > t->few || aadlen > t->few;
 	if (o->powers)
 		t->powers(&o->mac.key, len > aadlen ? len : aadlen);
@@ -125,7 +121,8 @@ static __always_inline void one_end(struct one *o, size_t aadlen, size_t len, u8
 	if (o->powers)
 		memzero_explicit(&o->mac, sizeof(o->mac));
 	else
-		wipe_words(o->mac.key.r, sizeof(o->mac.key.r) + sizeof(o->mac.key.s));
+		wipe_words(&o->mac.key, sizeof(o->mac.key.r) + sizeof(o->mac.key.s));
+	wipe_words(o->block, sizeof(o->block));
 }
 
 static __always_inline void seal(const struct tier *t, const struct chacha_key *key, u8 *dst,
@@ -135,9 +132,8 @@ static __always_inline void seal(const struct tier *t, const struct chacha_key *
 	struct one o;
 	size_t at, n;
 
-	one_begin(t, key, &o, nonce, aad, aadlen, len);
+	one_begin(t, key, &o, dst, src, len, nonce, aad, aadlen);
 	n = o.ahead;
-	t->xor(dst, src, o.stream + 64, n);
 	if (n < len) {
 		/* All of it is whole blocks. */
 		t->blocks(&o.mac.key, &o.mac.sum, dst, n / POLY1305_BLOCK_SIZE);
@@ -151,48 +147,47 @@ static __always_inline void seal(const struct tier *t, const struct chacha_key *
 		one_padded(t, &o, dst, len);
 	}
 	one_end(&o, aadlen, len, tag);
-	t->xor(o.stream, o.stream, o.stream, 64 + o.ahead);
-	__asm__ volatile("" : : "r"(&o) : "memory");
 }
 
 static __always_inline int open(const struct tier *t, const struct chacha_key *key, u8 *dst,
 				const u8 *src, size_t len, const u8 *aad, size_t aadlen,
 				const u8 *nonce, const u8 *tag)
 {
+	u8 stream[CHACHA_AHEAD] __aligned(64);
 	struct one o;
 	u64 right[2], wrong;
 
-	one_begin(t, key, &o, nonce, aad, aadlen, len);
+	one_begin(t, key, &o, stream, NULL, len, nonce, aad, aadlen);
 	one_padded(t, &o, src, len);
 	one_end(&o, aadlen, len, (u8 *)right);
 	wrong = (right[0] ^ get_le64(tag)) | (right[1] ^ get_le64(tag + 8));
 	right[0] = right[1] = 0;
 	__asm__ volatile("" : : "r"(right) : "memory");
 	if (!wrong) {
-		t->xor(dst, src, o.stream + 64, o.ahead);
+		t->xor(dst, src, stream, o.ahead);
 		if (len > o.ahead)
 			t->crypt(key, dst + o.ahead, src + o.ahead, len - o.ahead, o.iv);
 	} else {
 		memset(dst, 0, len);
 	}
-	t->xor(o.stream, o.stream, o.stream, 64 + o.ahead);
-	__asm__ volatile("" : : "r"(&o) : "memory");
+	/* More is written than asked for, but what nobody asked for is worth nothing. */
+	t->xor(stream, stream, stream, o.ahead);
+	__asm__ volatile("" : : "r"(stream) : "memory");
 	return wrong ? -EBADMSG : 0;
 }
 
-static __always_inline void begin(const struct tier *t, const struct chacha_key *key,
-				  struct state *s, const u8 *nonce)
+static void begin(const struct chacha_key *key, struct state *s, const u8 *nonce)
 {
-	u8 stream[64 * CHACHA_STREAM_BLOCKS] __aligned(64);
+	u8 block[CHACHA_BLOCK_SIZE];
 
 	memset(s, 0, sizeof(*s));
 	iv_from(s->iv, nonce, 0);
-	t->stream(key, stream, 1, s->iv);
+	chacha_block_generic(key, block, s->iv);
 	put_le32(1, s->iv);
-	poly1305_clamp(&s->mac.key, stream);
+	poly1305_clamp(&s->mac.key, block);
 	/* Whatever the tier that goes on. */
 	poly1305_powers(&s->mac.key, ~(size_t)0);
-	memzero_explicit(stream, sizeof(stream));
+	memzero_explicit(block, sizeof(block));
 }
 
 static __always_inline void more_aad(const struct tier *t, struct state *s, const u8 *aad,
@@ -254,7 +249,7 @@ static void end(const void *ctx, void *state, u8 *tag, size_t tagsize)
 
 #define TIER(name, blocks_ahead, few_bytes, powers)                                   \
 static const struct tier name = {                                                     \
-	chacha_crypt_##name, chacha_stream_##name, chacha_xor_##name,                 \
+	chacha_crypt_##name, chacha_start_##name, chacha_xor_##name,                 \
 	poly1305_blocks_##name, powers, blocks_ahead, few_bytes,                      \
 };                                                                                    \
 static void seal_##name(const void *ctx, u8 *dst, const u8 *src, size_t len,          \
@@ -275,7 +270,7 @@ static void begin_##name(const void *ctx, void *state, const u8 *iv, size_t aadl
 			 size_t len, size_t tagsize)                                  \
 {                                                                                     \
 	(void)aadlen, (void)len, (void)tagsize;                                       \
-	begin(&name, ctx, state, iv);                                                 \
+	begin(ctx, state, iv);                                                 \
 }                                                                                     \
 static void aad_##name(const void *ctx, void *state, const u8 *aad, size_t len)       \
 {                                                                                     \
@@ -292,10 +287,10 @@ static void decrypt_##name(const void *ctx, void *state, u8 *dst, const u8 *src,
 {                                                                                     \
 	text(&name, ctx, state, dst, src, len, true);                                 \
 }
-TIER(generic, 2, ~(size_t)0, poly1305_powers)
-TIER(aesni, 8, 207, poly1305_powers)
-TIER(avx2, 8, 207, poly1305_powers)
-TIER(vaes_avx512, 32, 255, poly1305_powers)
+TIER(generic, 64, ~(size_t)0, poly1305_powers)
+TIER(aesni, 256, 207, poly1305_powers)
+TIER(avx2, 512, 207, poly1305_powers)
+TIER(vaes_avx512, 2048, 159, poly1305_powers_vaes_avx512)
 
 #define IMPL(name, tier_name, driver_name, prio)                                      \
 	{                                                                             \

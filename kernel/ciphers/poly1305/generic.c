@@ -2,12 +2,7 @@
 /* Poly1305 in general registers: words of 64 bits and products of 128. */
 #include <kiln/unaligned.h>
 
-#include "poly1305.h"
-
-__extension__ typedef unsigned __int128 u128;
-
-#define MASK44 0xfffffffffffull
-#define MASK42 0x3ffffffffffull
+#include "poly1305_limbs.h"
 
 struct words {
 	u64 h0, h1, h2;
@@ -95,30 +90,7 @@ void poly1305_clamp(struct poly1305_key *key, const u8 *raw)
 	key->s[1] = get_le64(raw + 24);
 }
 
-struct limbs {
-	u64 l0, l1, l2;
-};
-
-/* 2^132 is 20. The limbs of the product are at most a bit longer than 44 and 42. */
-static __always_inline struct limbs mul(struct limbs a, struct limbs b)
-{
-	const u64 s1 = 20 * b.l1, s2 = 20 * b.l2;
-	u128 d0 = (u128)a.l0 * b.l0 + (u128)a.l1 * s2 + (u128)a.l2 * s1;
-	u128 d1 = (u128)a.l0 * b.l1 + (u128)a.l1 * b.l0 + (u128)a.l2 * s2;
-	u128 d2 = (u128)a.l0 * b.l2 + (u128)a.l1 * b.l1 + (u128)a.l2 * b.l0;
-	struct limbs p;
-
-	d1 += (u64)(d0 >> 44);
-	d2 += (u64)(d1 >> 44);
-	p.l0 = ((u64)d0 & MASK44) + 5 * (u64)(d2 >> 42);
-	p.l1 = ((u64)d1 & MASK44) + (p.l0 >> 44);
-	p.l0 &= MASK44;
-	p.l2 = ((u64)d2 & MASK42) + (p.l1 >> 44);
-	p.l1 &= MASK44;
-	return p;
-}
-
-static void keep(struct poly1305_key *key, int n, struct limbs p)
+static void keep(struct poly1305_key *key, int n, struct poly1305_limbs p)
 {
 	/* The sum of limbs may be over 2^130: the highest has a bit more. */
 	key->low44[0][8 - n] = p.l0;
@@ -131,7 +103,7 @@ static void keep(struct poly1305_key *key, int n, struct limbs p)
 	key->low26[4][8 - n] = (u32)(p.l2 >> 16);
 }
 
-static void keep_high(struct poly1305_key *key, int n, struct limbs p)
+static void keep_high(struct poly1305_key *key, int n, struct poly1305_limbs p)
 {
 	key->high44[0][n] = p.l0;
 	key->high44[1][n] = p.l1;
@@ -140,21 +112,21 @@ static void keep_high(struct poly1305_key *key, int n, struct limbs p)
 
 void poly1305_powers(struct poly1305_key *key, size_t len)
 {
-	const u64 r0 = key->r[0], r1 = key->r[1];
-	const struct limbs p1 = { r0 & MASK44, (r0 >> 44 | r1 << 20) & MASK44, r1 >> 24 };
-	const struct limbs p2 = mul(p1, p1), p3 = mul(p2, p1), p4 = mul(p2, p2);
-	const struct limbs p8 = mul(p4, p4), p16 = mul(p8, p8);
+	const struct poly1305_limbs p1 = poly1305_limbs_of_r(key);
+	const struct poly1305_limbs p2 = poly1305_mul(p1, p1), p3 = poly1305_mul(p2, p1);
+	const struct poly1305_limbs p4 = poly1305_mul(p2, p2), p8 = poly1305_mul(p4, p4);
+	const struct poly1305_limbs p16 = poly1305_mul(p8, p8);
 
 	(void)len;
 	keep(key, 1, p1);
 	keep(key, 2, p2);
 	keep(key, 3, p3);
 	keep(key, 4, p4);
-	keep(key, 5, mul(p4, p1));
-	keep(key, 6, mul(p4, p2));
-	keep(key, 7, mul(p4, p3));
+	keep(key, 5, poly1305_mul(p4, p1));
+	keep(key, 6, poly1305_mul(p4, p2));
+	keep(key, 7, poly1305_mul(p4, p3));
 	keep(key, 8, p8);
 	keep_high(key, 0, p16);
-	keep_high(key, 1, mul(p16, p8));
-	keep_high(key, 2, mul(p16, p16));
+	keep_high(key, 1, poly1305_mul(p16, p8));
+	keep_high(key, 2, poly1305_mul(p16, p16));
 }

@@ -5,6 +5,7 @@
  * poly1305.c		pieces, padding, the table
  * generic.c		blocks in general registers, powers of r
  * simd26.h		blocks in vectors, limbs of 26 bits: aesni.c, avx2.c
+ * poly1305_limbs.h	products
  * vaes_avx512.c	blocks in vectors, limbs of 44 bits and IFMA
  */
 #ifndef KILN_POLY1305_H
@@ -53,6 +54,8 @@ typedef void poly1305_powers_t(struct poly1305_key *key, size_t len);
 /* generic.c: r and s; all powers. */
 void poly1305_clamp(struct poly1305_key *key, const u8 *raw);
 poly1305_powers_t poly1305_powers;
+/* What blocks_vaes_avx512 takes of them. */
+poly1305_powers_t poly1305_powers_vaes_avx512;
 /* A block with what is to be its 129th bit. */
 void poly1305_block(const struct poly1305_key *key, struct poly1305_sum *sum, const u8 *src,
 		    u64 bit);

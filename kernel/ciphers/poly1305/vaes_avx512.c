@@ -20,7 +20,7 @@
 
 #include <kiln/types.h>
 
-#include "poly1305.h"
+#include "poly1305_limbs.h"
 
 #include <kiln/fpu.h>
 
@@ -29,8 +29,8 @@ typedef __m512i vec_t;
 /* Up to here general registers are as fast. */
 #define FEW_BLOCKS 4
 
-#define MASK44 0xfffffffffffull
-#define MASK42 0x3ffffffffffull
+#define MASK44 POLY1305_MASK44
+#define MASK42 POLY1305_MASK42
 
 #define v_all(x) _mm512_set1_epi64((long long)(x))
 #define v_add(a, b) _mm512_add_epi64(a, b)
@@ -241,4 +241,56 @@ void poly1305_blocks_vaes_avx512(const struct poly1305_key *key, struct poly1305
 		poly1305_blocks_generic(key, sum, src, blocks);
 	else
 		long_message(key, sum, src, blocks);
+}
+
+/* r^4 ... r, twice, of which the first four become r^8 ... r^5. */
+#define FOUR_TWICE(l) _mm512_set_epi64((long long)p1.l, (long long)p2.l, (long long)p3.l, \
+	(long long)p4.l, (long long)p1.l, (long long)p2.l, (long long)p3.l, (long long)p4.l)
+#define UPPER_FOUR(one, l) _mm512_mask_set1_epi64(one, 0x0f, (long long)p4.l)
+
+void poly1305_powers_vaes_avx512(struct poly1305_key *key, size_t len)
+{
+	const struct poly1305_limbs p1 = poly1305_limbs_of_r(key);
+	const struct poly1305_limbs p2 = poly1305_mul(p1, p1);
+	const struct poly1305_limbs p3 = poly1305_mul(p2, p1), p4 = poly1305_mul(p2, p2);
+	const vec_t zero = _mm512_setzero_si512();
+	struct limbs low, high;
+	struct power p;
+	struct sum d = { 0 };
+
+	assert_fpu_section();
+	low = (struct limbs){ FOUR_TWICE(l0), FOUR_TWICE(l1), FOUR_TWICE(l2) };
+	p = power_from(UPPER_FOUR(v_all(1), l0), UPPER_FOUR(zero, l1), UPPER_FOUR(zero, l2));
+	mul_add(&d, low, &p);
+	low = carry(d);
+	_mm512_storeu_si512(key->low44[0], low.l0);
+	_mm512_storeu_si512(key->low44[1], low.l1);
+	_mm512_storeu_si512(key->low44[2], low.l2);
+	/* r^16 is for two vectors after the first, the others for four. */
+	if (len <= 2 * 128)
+		goto out;
+	p = power_from(_mm512_permutexvar_epi64(zero, low.l0),
+		       _mm512_permutexvar_epi64(zero, low.l1),
+		       _mm512_permutexvar_epi64(zero, low.l2));
+	d = (struct sum){ 0 };
+	high = (struct limbs){ p.r0, p.r1, p.r2 };
+	mul_add(&d, high, &p);
+	high = carry(d);
+	if (len > 4 * 128) {
+		/* The lower lane stays, r^16; then r^8 and r^16 times that. */
+		p = power_from(_mm512_mask_mov_epi64(high.l0, 0x02, p.r0),
+			       _mm512_mask_mov_epi64(high.l1, 0x02, p.r1),
+			       _mm512_mask_mov_epi64(high.l2, 0x02, p.r2));
+		p = power_from(_mm512_mask_mov_epi64(p.r0, 0x01, v_all(1)),
+			       _mm512_maskz_mov_epi64(0xfe, p.r1),
+			       _mm512_maskz_mov_epi64(0xfe, p.r2));
+		d = (struct sum){ 0 };
+		mul_add(&d, high, &p);
+		high = carry(d);
+	}
+	_mm512_mask_storeu_epi64(key->high44[0], 0x07, high.l0);
+	_mm512_mask_storeu_epi64(key->high44[1], 0x07, high.l1);
+	_mm512_mask_storeu_epi64(key->high44[2], 0x07, high.l2);
+out:
+	_mm256_zeroupper();
 }
