@@ -1,0 +1,461 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR MIT */
+/*
+ * ChaCha20 with vector registers: the template every SIMD tier includes once.
+ *
+ * The including file says how wide a vector is and how to use it:
+ *
+ *	CHACHA(name)	name of an entry point of this tier
+ *	vec_t		a vector of LANES times 16 bytes; LANES 1, 2 or 4
+ *	SETS		1 or 2: sets of columns that are worked on at a time
+ *	v_load(p), v_store(p, v)	unaligned
+ *	v_all(x)	the word @x everywhere; v_each(p) the 16 bytes at @p in each lane
+ *	V_ADD(a, b), V_XOR(a, b)	a += b, a ^= b, words of 32 bits
+ *	V_ROL(a, n)	of words
+ *	V_TURN(a, imm)	words of each lane moved as PSHUFD does
+ *	V_VAR_x(i), V_VAR_y(i)	declares a word of a set
+ *	v_lo32, v_hi32, v_lo64, v_hi64	the unpack instructions
+ *	v_lanes(a, b, c, d)	blocks from lanes: lane i of the four becomes, in order, the
+ *			64 bytes of block i
+ *
+ * Shape. Two ways to lay out blocks. In rows: a vector has a row of the state of LANES
+ * blocks. A step is one chain of dependent operations of 20 times 12, and that is how long
+ * it takes, for few blocks. In columns: sixteen vectors, one for each word of the state, of
+ * 4 * LANES blocks, so that four columns are independent of each other, at the price of a
+ * transposition at the end.
+ *
+ * Where vector operations have a latency of two cycles and four of them start in each
+ * (Zen 5), the four chains of one set fill half of the slots. With 32 registers two sets
+ * fit, if nothing else is in a register: each operation overwrites its operand, and the
+ * tier writes them down as such for the compilers would rather not (measured there, 16
+ * blocks: 525 cycles; 32 blocks in two sets: 650, and 800 as compilers have it).
+ *
+ * Lanes of a vector of columns have the blocks such that after the transposition within
+ * lanes the vectors look like rows of LANES consecutive blocks.
+ */
+
+#include "chacha_scalar.h"
+
+#include <kiln/fpu.h>
+#include <kiln/string.h>
+#include <kiln/unaligned.h>
+
+#define VBYTES (16 * LANES)
+#define ROW_BLOCKS LANES		/* of one step in rows */
+#define SET_BLOCKS (4 * LANES)		/* of a set of columns */
+#define ROW_BYTES (64 * ROW_BLOCKS)
+#define SET_BYTES (64 * SET_BLOCKS)
+
+static const u32 constants[4] __aligned(16) = CHACHA_CONSTANTS;
+
+/* Counters of the rows' blocks; of the columns' words, by lane. */
+static const u32 row_counters[16] __aligned(64) = {
+	0, 0, 0, 0, 1, 0, 0, 0, 2, 0, 0, 0, 3, 0, 0, 0
+};
+static const u32 set_counters[16] __aligned(64) = {
+#define C(lane) 0 + (lane), LANES + (lane), 2 * LANES + (lane), 3 * LANES + (lane)
+	C(0), C(1), C(2), C(3)
+#undef C
+};
+
+/* a += b; d = (d ^ a) <<< n */
+#define STEP1(a, b, d, n) V_ADD(a, b) V_XOR(d, a) V_ROL(d, n)
+#define STEP2(a, b, d, e, f, h, n)                                            \
+	V_ADD(a, b) V_ADD(e, f) V_XOR(d, a) V_XOR(h, e) V_ROL(d, n) V_ROL(h, n)
+
+#define EACH_16(F)                                                            \
+	F(0) F(1) F(2) F(3) F(4) F(5) F(6) F(7)                               \
+	F(8) F(9) F(10) F(11) F(12) F(13) F(14) F(15)
+
+/*
+ * The first block of all beside the others, if @block is there to take it: general registers
+ * have nothing else to do.
+ */
+#define BESIDE(step)                                                          \
+	if (block) {                                                          \
+		step;                                                         \
+	}
+
+/* Rows. */
+#define ROW_QUARTER(p)                                                        \
+	STEP1(p##a, p##b, p##d, 16) STEP1(p##c, p##d, p##b, 12)               \
+	STEP1(p##a, p##b, p##d, 8) STEP1(p##c, p##d, p##b, 7)
+/*
+ * The other three rows are turned, not b, which is always the last to be ready and the first
+ * to be wanted: the turns are off the chain.
+ */
+#define ROW_TURN(p) V_TURN(p##a, 0x93) V_TURN(p##d, 0x4e) V_TURN(p##c, 0x39)
+#define ROW_TURN_BACK(p) V_TURN(p##a, 0x39) V_TURN(p##d, 0x4e) V_TURN(p##c, 0x93)
+
+#define ROW_STATE(p, n)                                                       \
+	const vec_t p##3 = v_add(row3, v_add(v_load(row_counters), v_first(n))); \
+	vec_t p##a = row0, p##b = row1, p##c = row2, p##d = p##3;
+#define ROW_FINAL(p) V_ADD(p##a, row0) V_ADD(p##b, row1) V_ADD(p##c, row2) V_ADD(p##d, p##3)
+
+#define ROWS                                                                  \
+	const vec_t row0 = v_each(constants), row1 = v_each(key->word),       \
+		    row2 = v_each(key->word + 4),                             \
+		    row3 = v_each(iv);
+
+/* Columns. */
+#define SET_STEP_1(a0, a1, a2, a3, b0, b1, b2, b3, d0, d1, d2, d3, n)         \
+	STEP2(x##a0, x##b0, x##d0, x##a1, x##b1, x##d1, n)                    \
+	STEP2(x##a2, x##b2, x##d2, x##a3, x##b3, x##d3, n)
+#define SET_STEP_2(a0, a1, a2, a3, b0, b1, b2, b3, d0, d1, d2, d3, n)         \
+	STEP2(x##a0, x##b0, x##d0, x##a1, x##b1, x##d1, n)                    \
+	STEP2(y##a0, y##b0, y##d0, y##a1, y##b1, y##d1, n)                    \
+	STEP2(x##a2, x##b2, x##d2, x##a3, x##b3, x##d3, n)                    \
+	STEP2(y##a2, y##b2, y##d2, y##a3, y##b3, y##d3, n)
+#define SET_ROUND(STEP, b0, b1, b2, b3, c0, c1, c2, c3, d0, d1, d2, d3)       \
+	STEP(0, 1, 2, 3, b0, b1, b2, b3, d0, d1, d2, d3, 16)                  \
+	STEP(c0, c1, c2, c3, d0, d1, d2, d3, b0, b1, b2, b3, 12)              \
+	STEP(0, 1, 2, 3, b0, b1, b2, b3, d0, d1, d2, d3, 8)                   \
+	STEP(c0, c1, c2, c3, d0, d1, d2, d3, b0, b1, b2, b3, 7)
+#define SET_ROUNDS(STEP)                                                      \
+	for (i = 0; i < 10; i++) {                                            \
+		SET_ROUND(STEP, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15)     \
+		BESIDE(CHACHA_COLUMNS)                                        \
+		SET_ROUND(STEP, 5, 6, 7, 4, 10, 11, 8, 9, 15, 12, 13, 14)     \
+		BESIDE(CHACHA_DIAGONALS)                                      \
+	}                                                                     \
+	BESIDE(CHACHA_PUT(block))
+#define SET_STATE(p, n)                                                       \
+	V_VAR_##p(0) = v_all(constants[0]);                                   \
+	V_VAR_##p(1) = v_all(constants[1]);                                   \
+	V_VAR_##p(2) = v_all(constants[2]);                                   \
+	V_VAR_##p(3) = v_all(constants[3]);                                   \
+	V_VAR_##p(4) = v_all(k[0]);                                           \
+	V_VAR_##p(5) = v_all(k[1]);                                           \
+	V_VAR_##p(6) = v_all(k[2]);                                           \
+	V_VAR_##p(7) = v_all(k[3]);                                           \
+	V_VAR_##p(8) = v_all(k[4]);                                           \
+	V_VAR_##p(9) = v_all(k[5]);                                           \
+	V_VAR_##p(10) = v_all(k[6]);                                          \
+	V_VAR_##p(11) = v_all(k[7]);                                          \
+	V_VAR_##p(12) = v_add(v_all(counter + (n)), v_load(set_counters));    \
+	V_VAR_##p(13) = v_all(nonce[0]);                                      \
+	V_VAR_##p(14) = v_all(nonce[1]);                                      \
+	V_VAR_##p(15) = v_all(nonce[2]);
+#define SET_FINAL_WORD(p, i, x)                                               \
+	do {                                                                  \
+		p##i = v_add(p##i, x);                                        \
+	} while (0);
+#define SET_FINAL(p, n)                                                       \
+	SET_FINAL_WORD(p, 0, v_all(constants[0]))                             \
+	SET_FINAL_WORD(p, 1, v_all(constants[1]))                             \
+	SET_FINAL_WORD(p, 2, v_all(constants[2]))                             \
+	SET_FINAL_WORD(p, 3, v_all(constants[3]))                             \
+	SET_FINAL_WORD(p, 4, v_all(k[0])) SET_FINAL_WORD(p, 5, v_all(k[1]))   \
+	SET_FINAL_WORD(p, 6, v_all(k[2])) SET_FINAL_WORD(p, 7, v_all(k[3]))   \
+	SET_FINAL_WORD(p, 8, v_all(k[4])) SET_FINAL_WORD(p, 9, v_all(k[5]))   \
+	SET_FINAL_WORD(p, 10, v_all(k[6])) SET_FINAL_WORD(p, 11, v_all(k[7])) \
+	SET_FINAL_WORD(p, 12, v_add(v_all(counter + (n)), v_load(set_counters))) \
+	SET_FINAL_WORD(p, 13, v_all(nonce[0]))                                \
+	SET_FINAL_WORD(p, 14, v_all(nonce[1]))                                \
+	SET_FINAL_WORD(p, 15, v_all(nonce[2]))
+
+/* Four words of the state of all blocks become four vectors of rows. */
+#define QUAD(a, b, c, d)                                                      \
+	do {                                                                  \
+		const vec_t l0 = v_lo32(a, b), h0 = v_hi32(a, b);             \
+		const vec_t l1 = v_lo32(c, d), h1 = v_hi32(c, d);             \
+									      \
+		a = v_lo64(l0, l1);                                           \
+		b = v_hi64(l0, l1);                                           \
+		c = v_lo64(h0, h1);                                           \
+		d = v_hi64(h0, h1);                                           \
+	} while (0)
+
+static __always_inline void wipe(u8 *p, size_t bytes)
+{
+	size_t i;
+
+	for (i = 0; i < bytes; i += VBYTES)
+		v_store(p + i, v_all(0));
+	__asm__ volatile("" : : "r"(p) : "memory");
+}
+
+/* LANES blocks of key stream to @dst, with @src mixed in if it is there. */
+static __always_inline void put_blocks(u8 *dst, const u8 *src, vec_t a, vec_t b, vec_t c,
+				       vec_t d)
+{
+	v_lanes(a, b, c, d);
+	if (src) {
+		a = v_xor(a, v_load(src));
+		b = v_xor(b, v_load(src + VBYTES));
+		c = v_xor(c, v_load(src + 2 * VBYTES));
+		d = v_xor(d, v_load(src + 3 * VBYTES));
+	}
+	v_store(dst, a);
+	v_store(dst + VBYTES, b);
+	v_store(dst + 2 * VBYTES, c);
+	v_store(dst + 3 * VBYTES, d);
+}
+
+#define SET_PUT(p, dst, src)                                                  \
+	do {                                                                  \
+		u8 *to = dst;                                                 \
+		const u8 *from = src;                                         \
+									      \
+		QUAD(p##0, p##1, p##2, p##3);                                 \
+		QUAD(p##4, p##5, p##6, p##7);                                 \
+		QUAD(p##8, p##9, p##10, p##11);                               \
+		QUAD(p##12, p##13, p##14, p##15);                             \
+		put_blocks(to, from, p##0, p##4, p##8, p##12);                \
+		put_blocks(to + ROW_BYTES, from ? from + ROW_BYTES : NULL,    \
+			   p##1, p##5, p##9, p##13);                          \
+		put_blocks(to + 2 * ROW_BYTES, from ? from + 2 * ROW_BYTES : NULL, \
+			   p##2, p##6, p##10, p##14);                         \
+		put_blocks(to + 3 * ROW_BYTES, from ? from + 3 * ROW_BYTES : NULL, \
+			   p##3, p##7, p##11, p##15);                         \
+	} while (0)
+
+static __always_inline void rows_1(const struct chacha_key *key, const u8 *iv, u32 more,
+				   u8 *dst, const u8 *src, u8 *const block)
+{
+	CHACHA_WORDS(key, get_le32(iv), iv);
+	int i;
+	ROWS
+	ROW_STATE(x, more)
+
+	for (i = 0; i < 10; i++) {
+		ROW_QUARTER(x)
+		ROW_TURN(x)
+		BESIDE(CHACHA_COLUMNS)
+		ROW_QUARTER(x)
+		ROW_TURN_BACK(x)
+		BESIDE(CHACHA_DIAGONALS)
+	}
+	BESIDE(CHACHA_PUT(block))
+	ROW_FINAL(x)
+	put_blocks(dst, src, xa, xb, xc, xd);
+}
+
+static __always_inline void rows_2(const struct chacha_key *key, const u8 *iv, u32 more,
+				   u8 *dst, const u8 *src, u8 *const block)
+{
+	CHACHA_WORDS(key, get_le32(iv), iv);
+	int i;
+	ROWS
+	ROW_STATE(x, more)
+	ROW_STATE(y, more + ROW_BLOCKS)
+
+	for (i = 0; i < 10; i++) {
+		ROW_QUARTER(x)
+		ROW_QUARTER(y)
+		ROW_TURN(x)
+		ROW_TURN(y)
+		BESIDE(CHACHA_COLUMNS)
+		ROW_QUARTER(x)
+		ROW_QUARTER(y)
+		ROW_TURN_BACK(x)
+		ROW_TURN_BACK(y)
+		BESIDE(CHACHA_DIAGONALS)
+	}
+	BESIDE(CHACHA_PUT(block))
+	ROW_FINAL(x)
+	ROW_FINAL(y)
+	put_blocks(dst, src, xa, xb, xc, xd);
+	put_blocks(dst + ROW_BYTES, src ? src + ROW_BYTES : NULL, ya, yb, yc, yd);
+}
+
+static __always_inline void columns_1(const struct chacha_key *key, const u8 *iv, u32 more,
+				      u8 *dst, const u8 *src, u8 *const block)
+{
+	const u32 *k = key->word, *nonce = (const u32 *)(iv + 4);
+	const u32 counter = get_le32(iv) + more;
+	CHACHA_WORDS(key, get_le32(iv), iv);
+	int i;
+	SET_STATE(x, 0)
+
+	SET_ROUNDS(SET_STEP_1)
+	barrier();
+	SET_FINAL(x, 0)
+	SET_PUT(x, dst, src);
+}
+
+#if SETS == 2
+static __always_inline void columns_2(const struct chacha_key *key, const u8 *iv, u32 more,
+				      u8 *dst, const u8 *src, u8 *const block)
+{
+	const u32 *k = key->word, *nonce = (const u32 *)(iv + 4);
+	const u32 counter = get_le32(iv) + more;
+	u8 kept[SET_BYTES] __aligned(64);
+	CHACHA_WORDS(key, get_le32(iv), iv);
+	int i;
+	SET_STATE(x, 0)
+	SET_STATE(y, SET_BLOCKS)
+
+	SET_ROUNDS(SET_STEP_2)
+	/* Room to work in; initial words are loaded again. */
+#define KEEP(i) v_store(kept + VBYTES * (i), y##i);
+#define KEPT(i) vec_t z##i = v_load(kept + VBYTES * (i));
+	EACH_16(KEEP)
+	barrier();
+	SET_FINAL(x, 0)
+	SET_PUT(x, dst, src);
+	barrier();
+	{
+		EACH_16(KEPT)
+
+		wipe(kept, sizeof(kept));
+		SET_FINAL(z, SET_BLOCKS)
+		SET_PUT(z, dst + SET_BYTES, src ? src + SET_BYTES : NULL);
+	}
+}
+#endif
+
+static noinline void set_1(const struct chacha_key *key, const u8 *iv, u32 more,
+			   u8 *dst, const u8 *src)
+{
+	columns_1(key, iv, more, dst, src, NULL);
+}
+
+static noinline void set_1_start(const struct chacha_key *key, const u8 *iv, u8 *dst,
+				 const u8 *src, u8 *block)
+{
+	columns_1(key, iv, 1, dst, src, block);
+}
+
+#if SETS == 2
+static noinline void set_2(const struct chacha_key *key, const u8 *iv, u32 more,
+			   u8 *dst, const u8 *src)
+{
+	columns_2(key, iv, more, dst, src, NULL);
+}
+
+static noinline void set_2_start(const struct chacha_key *key, const u8 *iv, u8 *dst,
+				 const u8 *src, u8 *block)
+{
+	columns_2(key, iv, 1, dst, src, block);
+}
+#endif
+
+#ifndef xor_bytes
+/* Less than a vector. */
+static __always_inline void xor_bytes(u8 *dst, const u8 *src, const u8 *with, size_t len)
+{
+	for (; len >= 8; len -= 8, dst += 8, src += 8, with += 8)
+		put_le64(get_le64(src) ^ get_le64(with), dst);
+	for (; len; len--)
+		*dst++ = *src++ ^ *with++;
+}
+#endif
+
+static __always_inline void xor_buffer(u8 *dst, const u8 *src, const u8 *with, size_t len)
+{
+	for (; len >= VBYTES; len -= VBYTES) {
+		v_store(dst, v_xor(v_load(src), v_load(with)));
+		dst += VBYTES;
+		src += VBYTES;
+		with += VBYTES;
+	}
+	if (len)
+		xor_bytes(dst, src, with, len);
+}
+
+/*
+ * General registers are twice as fast as one block in rows: their operations take one cycle,
+ * not two (300 cycles against 540).
+ */
+static __always_inline void one_block(const struct chacha_key *key, u8 *dst, const u8 *src,
+				      size_t len, const u8 *iv)
+{
+	u8 buffer[64] __aligned(64);
+
+	chacha_block_generic(key, buffer, iv);
+	xor_buffer(dst, src, buffer, len);
+	wipe(buffer, sizeof(buffer));
+}
+
+/* What was not asked for is wiped, too. */
+#define WRITTEN(len)                                                          \
+	((len) > SET_BYTES ? SETS * SET_BYTES :                               \
+	 (len) > 2 * ROW_BYTES ? SET_BYTES : 2 * ROW_BYTES)
+
+/* The end of a message, less than what is worked on at a time. */
+static noinline void tail(const struct chacha_key *key, const u8 *iv, u32 more, u8 *dst,
+			  const u8 *src, size_t len)
+{
+	u8 buffer[SETS * SET_BYTES] __aligned(64);
+
+	if (len <= ROW_BYTES)
+		rows_1(key, iv, more, buffer, NULL, NULL);
+	else if (len <= 2 * ROW_BYTES)
+		rows_2(key, iv, more, buffer, NULL, NULL);
+#if SETS == 2
+	else if (len > SET_BYTES)
+		set_2(key, iv, more, buffer, NULL);
+#endif
+	else
+		set_1(key, iv, more, buffer, NULL);
+	xor_buffer(dst, src, buffer, len);
+	wipe(buffer, WRITTEN(len));
+}
+
+void CHACHA(crypt)(const struct chacha_key *key, u8 *dst, const u8 *src, size_t len,
+		   const u8 iv[CHACHA_IV_SIZE])
+{
+	u32 more = 0;
+
+	assert_fpu_section();
+	if (len <= 64) {
+		one_block(key, dst, src, len, iv);
+		v_end();
+		return;
+	}
+#define ALL_OF(bytes, f)                                                      \
+	while (len >= (bytes)) {                                              \
+		f(key, iv, more, dst, src);                                   \
+		more += (bytes) / 64;                                         \
+		dst += bytes;                                                 \
+		src += bytes;                                                 \
+		len -= bytes;                                                 \
+	}
+#if SETS == 2
+	ALL_OF(2 * SET_BYTES, set_2)
+	/* Both sets take little longer than one and rows after it. */
+	if (len <= SET_BYTES)
+#endif
+	ALL_OF(SET_BYTES, set_1)
+	if (len)
+		tail(key, iv, more, dst, src, len);
+	v_end();
+}
+
+static __always_inline void start(const struct chacha_key *key, u8 *block, u8 *dst,
+				  const u8 *src, size_t len, const u8 *iv)
+{
+	if (len <= ROW_BYTES)
+		rows_1(key, iv, 1, dst, src, block);
+	else if (len <= 2 * ROW_BYTES)
+		rows_2(key, iv, 1, dst, src, block);
+#if SETS == 2
+	else if (len > SET_BYTES)
+		set_2_start(key, iv, dst, src, block);
+#endif
+	else
+		set_1_start(key, iv, dst, src, block);
+}
+
+void CHACHA(start)(const struct chacha_key *key, u8 block[CHACHA_BLOCK_SIZE], u8 *dst,
+		   const u8 *src, size_t len, const u8 iv[CHACHA_IV_SIZE])
+{
+	u8 buffer[SETS * SET_BYTES] __aligned(64);
+
+	assert_fpu_section();
+	if (!src || len == SETS * SET_BYTES) {
+		start(key, block, dst, src, len, iv);
+	} else {
+		start(key, block, buffer, NULL, len, iv);
+		xor_buffer(dst, src, buffer, len);
+		wipe(buffer, WRITTEN(len));
+	}
+	v_end();
+}
+
+void CHACHA(xor)(u8 *dst, const u8 *src, const u8 *with, size_t len)
+{
+	assert_fpu_section();
+	xor_buffer(dst, src, with, len);
+	v_end();
+}

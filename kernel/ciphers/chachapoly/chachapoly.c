@@ -1,0 +1,315 @@
+// SPDX-License-Identifier: GPL-2.0-only OR MIT
+/*
+ * ChaCha20-Poly1305 (RFC 8439, 2.8): what all tiers share, and the list of implementations.
+ *
+ * The first blocks of the key stream are made at once, with block 0, which is the key of
+ * Poly1305, in general registers beside the others in vectors. The rest is encrypted and hashed in turns that
+ * fit the first-level cache. When decrypting, everything is hashed and compared first.
+ */
+#include <kiln/string.h>
+#include <kiln/unaligned.h>
+
+#include "../chacha/chacha.h"
+#include "../list.h"
+#include "../poly1305/poly1305.h"
+
+#define NONCE_SIZE 12
+#define TAG_SIZE POLY1305_DIGEST_SIZE
+
+/* Encrypted, then hashed. */
+#define TURN 8192
+
+struct tier {
+	chacha_crypt_t *crypt;
+	chacha_start_t *start;
+	chacha_xor_t *xor;
+	poly1305_blocks_t *blocks;
+	poly1305_powers_t *powers;
+	size_t ahead;		/* bytes that are encrypted at once, at the most */
+	size_t few;		/* bytes that are hashed without powers */
+};
+
+struct mac {
+	struct poly1305_key key;
+	struct poly1305_sum sum;
+};
+
+/* A message in pieces. */
+struct state {
+	struct mac mac;
+	u64 aadlen, len;
+	u8 iv[CHACHA_IV_SIZE];
+	u8 kept[POLY1305_BLOCK_SIZE];	/* the last aadlen % 16 bytes, and zeros */
+	u64 in_text;
+};
+
+static __always_inline void iv_from(u8 iv[CHACHA_IV_SIZE], const u8 *nonce, u32 counter)
+{
+	put_le32(counter, iv);
+	put_le64(get_le64(nonce), iv + 4);
+	put_le32(get_le32(nonce + 8), iv + 12);
+}
+
+static __always_inline void lengths(struct mac *mac, u64 aadlen, u64 len)
+{
+	const u64 block[2] = { aadlen, len };
+
+	poly1305_block(&mac->key, &mac->sum, (const u8 *)block, 1);
+}
+
+/* With zeros up to a whole block. */
+static __always_inline void padded(poly1305_blocks_t *blocks, struct mac *mac, const u8 *data,
+				   size_t len)
+{
+	const size_t whole = len & ~(size_t)(POLY1305_BLOCK_SIZE - 1);
+
+	if (whole)
+		blocks(&mac->key, &mac->sum, data, whole / POLY1305_BLOCK_SIZE);
+	if (len > whole) {
+		u64 block[2] = { 0 };
+
+		memcpy(block, data + whole, len - whole);
+		poly1305_block(&mac->key, &mac->sum, (const u8 *)block, 1);
+	}
+}
+
+/* Without REP STOSB, which starts slowly. */
+static __always_inline void wipe_words(void *p, size_t bytes)
+{
+	u64 *w = p;
+	size_t i;
+
+	for (i = 0; i < bytes / 8; i++)
+		w[i] = 0;
+	__asm__ volatile("" : : "r"(p) : "memory");
+}
+
+struct one {
+	struct mac mac;
+	u8 block[CHACHA_BLOCK_SIZE] __aligned(64);
+	size_t ahead;		/* bytes of text there is key stream for */
+	bool powers;
+	u8 iv[CHACHA_IV_SIZE];	/* what comes after these */
+};
+
+static __always_inline void one_padded(const struct tier *t, struct one *o, const u8 *data,
+				       size_t len)
+{
+	padded(o->powers ? t->blocks : poly1305_blocks_generic, &o->mac, data, len);
+}
+
+static __always_inline void one_begin(const struct tier *t, const struct chacha_key *key,
+				      struct one *o, u8 *dst, const u8 *src, size_t len,
+				      const u8 *nonce, const u8 *aad, size_t aadlen)
+{
+	o->ahead = len < t->ahead ? len : t->ahead;
+	iv_from(o->iv, nonce, 0);
+	t->start(key, o->block, dst, src, o->ahead, o->iv);
+	put_le32(1 + (u32)(t->ahead / CHACHA_BLOCK_SIZE), o->iv);
+	poly1305_clamp(&o->mac.key, o->block);
+	o->powers = len > t->few || aadlen > t->few;
+	if (o->powers)
+		t->powers(&o->mac.key, len > aadlen ? len : aadlen);
+	o->mac.sum = (struct poly1305_sum){ { 0 } };
+	one_padded(t, o, aad, aadlen);
+}
+
+static __always_inline void one_end(struct one *o, size_t aadlen, size_t len, u8 *tag)
+{
+	lengths(&o->mac, aadlen, len);
+	poly1305_emit(&o->mac.key, &o->mac.sum, tag);
+	if (o->powers)
+		memzero_explicit(&o->mac, sizeof(o->mac));
+	else
+		wipe_words(&o->mac.key, sizeof(o->mac.key.r) + sizeof(o->mac.key.s));
+	wipe_words(o->block, sizeof(o->block));
+}
+
+static __always_inline void seal(const struct tier *t, const struct chacha_key *key, u8 *dst,
+				 const u8 *src, size_t len, const u8 *aad, size_t aadlen,
+				 const u8 *nonce, u8 *tag)
+{
+	struct one o;
+	size_t at, n;
+
+	one_begin(t, key, &o, dst, src, len, nonce, aad, aadlen);
+	n = o.ahead;
+	if (n < len) {
+		/* All of it is whole blocks. */
+		t->blocks(&o.mac.key, &o.mac.sum, dst, n / POLY1305_BLOCK_SIZE);
+		for (at = n; at < len; at += n) {
+			n = len - at < TURN ? len - at : TURN;
+			t->crypt(key, dst + at, src + at, n, o.iv);
+			put_le32(get_le32(o.iv) + TURN / 64, o.iv);
+			padded(t->blocks, &o.mac, dst + at, n);
+		}
+	} else {
+		one_padded(t, &o, dst, len);
+	}
+	one_end(&o, aadlen, len, tag);
+}
+
+static __always_inline int open(const struct tier *t, const struct chacha_key *key, u8 *dst,
+				const u8 *src, size_t len, const u8 *aad, size_t aadlen,
+				const u8 *nonce, const u8 *tag)
+{
+	u8 stream[CHACHA_AHEAD] __aligned(64);
+	struct one o;
+	u64 right[2], wrong;
+
+	one_begin(t, key, &o, stream, NULL, len, nonce, aad, aadlen);
+	one_padded(t, &o, src, len);
+	one_end(&o, aadlen, len, (u8 *)right);
+	wrong = (right[0] ^ get_le64(tag)) | (right[1] ^ get_le64(tag + 8));
+	right[0] = right[1] = 0;
+	__asm__ volatile("" : : "r"(right) : "memory");
+	if (!wrong) {
+		t->xor(dst, src, stream, o.ahead);
+		if (len > o.ahead)
+			t->crypt(key, dst + o.ahead, src + o.ahead, len - o.ahead, o.iv);
+	} else {
+		memset(dst, 0, len);
+	}
+	/* More is written than asked for, but what nobody asked for is worth nothing. */
+	t->xor(stream, stream, stream, o.ahead);
+	__asm__ volatile("" : : "r"(stream) : "memory");
+	return wrong ? -EBADMSG : 0;
+}
+
+static void begin(const struct chacha_key *key, struct state *s, const u8 *nonce)
+{
+	u8 block[CHACHA_BLOCK_SIZE];
+
+	memset(s, 0, sizeof(*s));
+	iv_from(s->iv, nonce, 0);
+	chacha_block_generic(key, block, s->iv);
+	put_le32(1, s->iv);
+	poly1305_clamp(&s->mac.key, block);
+	/* Whatever the tier that goes on. */
+	poly1305_powers(&s->mac.key, ~(size_t)0);
+	memzero_explicit(block, sizeof(block));
+}
+
+static __always_inline void more_aad(const struct tier *t, struct state *s, const u8 *aad,
+				     size_t len)
+{
+	const size_t kept = s->aadlen % POLY1305_BLOCK_SIZE;
+
+	s->aadlen += len;
+	if (kept) {
+		size_t n = POLY1305_BLOCK_SIZE - kept;
+
+		n = n < len ? n : len;
+		memcpy(s->kept + kept, aad, n);
+		aad += n;
+		len -= n;
+		if (kept + n < POLY1305_BLOCK_SIZE)
+			return;
+		poly1305_block(&s->mac.key, &s->mac.sum, s->kept, 1);
+		memset(s->kept, 0, sizeof(s->kept));
+	}
+	if (len >= POLY1305_BLOCK_SIZE)
+		t->blocks(&s->mac.key, &s->mac.sum, aad, len / POLY1305_BLOCK_SIZE);
+	memcpy(s->kept, aad + (len & ~(size_t)(POLY1305_BLOCK_SIZE - 1)),
+	       len % POLY1305_BLOCK_SIZE);
+}
+
+static __always_inline void end_of_aad(struct state *s)
+{
+	if (!s->in_text && s->aadlen % POLY1305_BLOCK_SIZE)
+		poly1305_block(&s->mac.key, &s->mac.sum, s->kept, 1);
+	s->in_text = 1;
+}
+
+static __always_inline void text(const struct tier *t, const struct chacha_key *key,
+				 struct state *s, u8 *dst, const u8 *src, size_t len,
+				 const bool decrypt)
+{
+	end_of_aad(s);
+	s->len += len;
+	if (decrypt)
+		padded(t->blocks, &s->mac, src, len);
+	t->crypt(key, dst, src, len, s->iv);
+	put_le32(get_le32(s->iv) + (u32)((len + 63) / 64), s->iv);
+	if (!decrypt)
+		padded(t->blocks, &s->mac, dst, len);
+}
+
+static void end(const void *ctx, void *state, u8 *tag, size_t tagsize)
+{
+	struct state *s = state;
+
+	(void)ctx;
+	(void)tagsize;
+	end_of_aad(s);
+	lengths(&s->mac, s->aadlen, s->len);
+	poly1305_emit(&s->mac.key, &s->mac.sum, tag);
+	memzero_explicit(s, sizeof(*s));
+}
+
+#define TIER(name, blocks_ahead, few_bytes, powers)                                   \
+static const struct tier name = {                                                     \
+	chacha_crypt_##name, chacha_start_##name, chacha_xor_##name,                 \
+	poly1305_blocks_##name, powers, blocks_ahead, few_bytes,                      \
+};                                                                                    \
+static void seal_##name(const void *ctx, u8 *dst, const u8 *src, size_t len,          \
+			const u8 *aad, size_t aadlen, const u8 *iv, u8 *tag,          \
+			size_t tagsize)                                               \
+{                                                                                     \
+	(void)tagsize;                                                                \
+	seal(&name, ctx, dst, src, len, aad, aadlen, iv, tag);                        \
+}                                                                                     \
+static int open_##name(const void *ctx, u8 *dst, const u8 *src, size_t len,           \
+		       const u8 *aad, size_t aadlen, const u8 *iv, const u8 *tag,     \
+		       size_t tagsize)                                                \
+{                                                                                     \
+	(void)tagsize;                                                                \
+	return open(&name, ctx, dst, src, len, aad, aadlen, iv, tag);                 \
+}                                                                                     \
+static void begin_##name(const void *ctx, void *state, const u8 *iv, size_t aadlen,   \
+			 size_t len, size_t tagsize)                                  \
+{                                                                                     \
+	(void)aadlen, (void)len, (void)tagsize;                                       \
+	begin(ctx, state, iv);                                                 \
+}                                                                                     \
+static void aad_##name(const void *ctx, void *state, const u8 *aad, size_t len)       \
+{                                                                                     \
+	(void)ctx;                                                                    \
+	more_aad(&name, state, aad, len);                                             \
+}                                                                                     \
+static void encrypt_##name(const void *ctx, void *state, u8 *dst, const u8 *src,      \
+			   size_t len)                                                \
+{                                                                                     \
+	text(&name, ctx, state, dst, src, len, false);                                \
+}                                                                                     \
+static void decrypt_##name(const void *ctx, void *state, u8 *dst, const u8 *src,      \
+			   size_t len)                                                \
+{                                                                                     \
+	text(&name, ctx, state, dst, src, len, true);                                 \
+}
+TIER(generic, 64, ~(size_t)0, poly1305_powers)
+TIER(aesni, 256, 207, poly1305_powers)
+TIER(avx2, 512, 207, poly1305_powers)
+TIER(vaes_avx512, 2048, 159, poly1305_powers_vaes_avx512)
+
+#define IMPL(name, tier_name, driver_name, prio)                                      \
+	{                                                                             \
+		.alg = "rfc7539(chacha20,poly1305)", .driver = driver_name,           \
+		.kind = KILN_AEAD, .tier = KILN_TIER_##tier_name, .priority = prio,   \
+		.constant_time = true, .key_min = CHACHA_KEY_SIZE,                    \
+		.key_max = CHACHA_KEY_SIZE, .ivsize = NONCE_SIZE, .blocksize = 1,     \
+		.digestsize = TAG_SIZE, .tag_min = TAG_SIZE,                          \
+		.ctxsize = sizeof(struct chacha_key),                                 \
+		.statesize = sizeof(struct state), .setkey = chacha_setkey,           \
+		.aead = { seal_##name, open_##name, begin_##name, aad_##name,         \
+			  encrypt_##name, decrypt_##name, end },                      \
+	}
+
+static const struct kiln_impl impls[] = {
+	IMPL(generic, GENERIC, "rfc7539-chacha20-poly1305-generic", 100),
+	IMPL(aesni, AESNI, "rfc7539-chacha20-poly1305-ssse3", 400),
+	IMPL(avx2, AVX2, "rfc7539-chacha20-poly1305-avx2", 500),
+	IMPL(vaes_avx512, VAES_AVX512, "rfc7539-chacha20-poly1305-avx512", 700),
+};
+
+KILN_IMPLS(chachapoly_impls, impls);

@@ -1,0 +1,176 @@
+// SPDX-License-Identifier: GPL-2.0-only OR MIT
+/* NHPoly1305: keys, messages in pieces, the list of implementations. */
+#include "nhpoly1305.h"
+
+#include <kiln/string.h>
+#include <kiln/unaligned.h>
+
+#include "../list.h"
+
+/* Sums made before Poly1305 takes them. */
+#define SUMS 16
+
+static int setkey(void *ctx, const u8 *key, size_t len)
+{
+	struct nhpoly1305_key *k = ctx;
+	u8 poly[POLY1305_KEY_SIZE] = { 0 };
+	size_t i;
+
+	if (len != NHPOLY1305_KEY_SIZE)
+		return -EINVAL;
+	memcpy(poly, key, POLY1305_BLOCK_SIZE);
+	poly1305_clamp(&k->poly, poly);
+	poly1305_powers(&k->poly, ~(size_t)0);
+	memzero_explicit(poly, sizeof(poly));
+	key += POLY1305_BLOCK_SIZE;
+	for (i = 0; i < ARRAY_SIZE(k->nh); i += 4, key += NH_UNIT) {
+		k->nh[i] = get_le32(key);
+		k->nh[i + 1] = get_le32(key + 8);
+		k->nh[i + 2] = get_le32(key + 4);
+		k->nh[i + 3] = get_le32(key + 12);
+	}
+	return 0;
+}
+
+static void init(const void *ctx, void *state)
+{
+	(void)ctx;
+	memset(state, 0, sizeof(struct nhpoly1305_state));
+}
+
+static __always_inline void wipe(void *p, size_t bytes)
+{
+	u64 *w = p;
+	size_t i;
+
+	for (i = 0; i < bytes / 8; i++)
+		w[i] = 0;
+	__asm__ volatile("" : : "r"(p) : "memory");
+}
+
+/* Whole units. */
+static __always_inline void hash_units(nh_t *nh, poly1305_blocks_t *blocks,
+				       const struct nhpoly1305_key *key,
+				       struct nhpoly1305_state *s, const u8 *src, size_t units)
+{
+	struct nh_sum sums[SUMS];
+	size_t most = 0;
+
+	while (units) {
+		const size_t left = (NH_MESSAGE - s->begun) / NH_UNIT;
+		size_t n = units < left ? units : left, i;
+
+		if (s->begun || n < left) {
+			/* A part of a message. */
+			nh(key->nh + s->begun / 4, src, n, sums);
+			for (i = 0; i < NH_PASSES; i++)
+				s->nh.pass[i] += sums[0].pass[i];
+			most = most ? most : 1;
+			s->begun += NH_UNIT * n;
+			if (s->begun == NH_MESSAGE) {
+				blocks(&key->poly, &s->sum, (const u8 *)&s->nh,
+				       sizeof(s->nh) / POLY1305_BLOCK_SIZE);
+				s->nh = (struct nh_sum){ { 0 } };
+				s->begun = 0;
+			}
+		} else {
+			size_t messages = units / left;
+
+			messages = messages < SUMS ? messages : SUMS;
+			most = most < messages ? messages : most;
+			n = messages * left;
+			nh(key->nh, src, n, sums);
+			blocks(&key->poly, &s->sum, (const u8 *)sums,
+			       messages * sizeof(*sums) / POLY1305_BLOCK_SIZE);
+		}
+		src += NH_UNIT * n;
+		units -= n;
+	}
+	wipe(sums, most * sizeof(*sums));
+}
+
+static __always_inline void update(nh_t *nh, poly1305_blocks_t *blocks,
+				   const struct nhpoly1305_key *key,
+				   struct nhpoly1305_state *s, const u8 *data, size_t len)
+{
+	if (s->kept) {
+		size_t n = NH_UNIT - s->kept;
+
+		n = n < len ? n : len;
+		memcpy(s->buffer + s->kept, data, n);
+		s->kept += n;
+		data += n;
+		len -= n;
+		if (s->kept < NH_UNIT)
+			return;
+		hash_units(nh, blocks, key, s, s->buffer, 1);
+		s->kept = 0;
+	}
+	if (len >= NH_UNIT) {
+		hash_units(nh, blocks, key, s, data, len / NH_UNIT);
+		data += len & ~(size_t)(NH_UNIT - 1);
+		len %= NH_UNIT;
+	}
+	memcpy(s->buffer, data, len);
+	s->kept = len;
+}
+
+static __always_inline void final(nh_t *nh, poly1305_blocks_t *blocks,
+				  const struct nhpoly1305_key *key,
+				  struct nhpoly1305_state *s, u8 *out)
+{
+	if (s->kept) {
+		memset(s->buffer + s->kept, 0, NH_UNIT - s->kept);
+		hash_units(nh, blocks, key, s, s->buffer, 1);
+	}
+	if (s->begun)
+		blocks(&key->poly, &s->sum, (const u8 *)&s->nh,
+		       sizeof(s->nh) / POLY1305_BLOCK_SIZE);
+	/* With s of zero. */
+	poly1305_emit(&key->poly, &s->sum, out);
+	wipe(s, sizeof(*s));
+}
+
+#define TIER(name)                                                                    \
+static void update_##name(const void *ctx, void *state, const u8 *data, size_t len)  \
+{                                                                                     \
+	update(nh_##name, poly1305_blocks_##name, ctx, state, data, len);             \
+}                                                                                     \
+static void final_##name(const void *ctx, void *state, u8 *out)                      \
+{                                                                                     \
+	final(nh_##name, poly1305_blocks_##name, ctx, state, out);                    \
+}                                                                                     \
+static void digest_##name(const void *ctx, const u8 *data, size_t len, u8 *out)      \
+{                                                                                     \
+	struct nhpoly1305_state s;                                                    \
+										      \
+	s.sum = (struct poly1305_sum){ { 0 } };                                       \
+	s.nh = (struct nh_sum){ { 0 } };                                              \
+	s.begun = s.kept = 0;                                                         \
+	update_##name(ctx, &s, data, len);                                            \
+	final_##name(ctx, &s, out);                                                   \
+}
+TIER(generic)
+TIER(aesni)
+TIER(avx2)
+TIER(vaes_avx512)
+
+#define IMPL(name, tier_name, driver_name, prio)                                      \
+	{                                                                             \
+		.alg = "nhpoly1305", .driver = driver_name, .kind = KILN_HASH,        \
+		.tier = KILN_TIER_##tier_name, .priority = prio,                      \
+		.constant_time = true, .key_min = NHPOLY1305_KEY_SIZE,                \
+		.key_max = NHPOLY1305_KEY_SIZE, .digestsize = POLY1305_DIGEST_SIZE,   \
+		.blocksize = NH_UNIT, .ctxsize = sizeof(struct nhpoly1305_key),       \
+		.statesize = sizeof(struct nhpoly1305_state), .setkey = setkey,       \
+		.hash = { init, update_##name, final_##name, digest_##name },         \
+	}
+
+static const struct kiln_impl impls[] = {
+	IMPL(generic, GENERIC, "nhpoly1305-generic", 100),
+	IMPL(aesni, AESNI, "nhpoly1305-sse2", 400),
+	IMPL(avx2, AVX2, "nhpoly1305-avx2", 500),
+	IMPL(vaes_avx512, VAES_AVX512, "nhpoly1305-avx512", 700),
+};
+
+KILN_IMPLS(nhpoly1305_impls, impls);

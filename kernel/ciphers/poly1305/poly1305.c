@@ -1,0 +1,124 @@
+// SPDX-License-Identifier: GPL-2.0-only OR MIT
+/* Poly1305: messages in pieces, the end of a message, the list of implementations. */
+#include "poly1305.h"
+
+#include <kiln/string.h>
+
+#include "../list.h"
+
+static int setkey(void *ctx, const u8 *key, size_t len)
+{
+	struct poly1305_key *k = ctx;
+
+	if (len != POLY1305_KEY_SIZE)
+		return -EINVAL;
+	poly1305_clamp(k, key);
+	poly1305_powers(k, ~(size_t)0);
+	return 0;
+}
+
+static void init(const void *ctx, void *state)
+{
+	struct poly1305_state *s = state;
+
+	(void)ctx;
+	memset(s, 0, sizeof(*s));
+}
+
+static __always_inline void update(poly1305_blocks_t *blocks, const struct poly1305_key *key,
+				   struct poly1305_state *s, const u8 *data, size_t len)
+{
+	if (s->kept) {
+		size_t n = POLY1305_BLOCK_SIZE - s->kept;
+
+		n = n < len ? n : len;
+		memcpy(s->buffer + s->kept, data, n);
+		s->kept += n;
+		data += n;
+		len -= n;
+		if (s->kept < POLY1305_BLOCK_SIZE)
+			return;
+		poly1305_block(key, &s->sum, s->buffer, 1);
+		s->kept = 0;
+	}
+	if (len >= POLY1305_BLOCK_SIZE) {
+		blocks(key, &s->sum, data, len / POLY1305_BLOCK_SIZE);
+		data += len & ~(size_t)(POLY1305_BLOCK_SIZE - 1);
+		len %= POLY1305_BLOCK_SIZE;
+	}
+	memcpy(s->buffer, data, len);
+	s->kept = len;
+}
+
+/* RFC 8439, 2.5.1: a byte 1 behind the last, the block filled up with zeros. */
+static void last_block(const struct poly1305_key *key, struct poly1305_sum *sum,
+		       const u8 *data, size_t len)
+{
+	u64 block[2] = { 0 };
+
+	memcpy(block, data, len);
+	((u8 *)block)[len] = 1;
+	poly1305_block(key, sum, (u8 *)block, 0);
+	memzero_explicit(block, sizeof(block));
+}
+
+static void final(const void *ctx, void *state, u8 *out)
+{
+	struct poly1305_state *s = state;
+
+	if (s->kept)
+		last_block(ctx, &s->sum, s->buffer, s->kept);
+	poly1305_emit(ctx, &s->sum, out);
+	memzero_explicit(s, sizeof(*s));
+}
+
+/* A sum of 24 bytes is no place for REP STOSB. */
+static __always_inline void digest(poly1305_blocks_t *blocks, const struct poly1305_key *key,
+				   const u8 *data, size_t len, u8 *out)
+{
+	const size_t whole = len & ~(size_t)(POLY1305_BLOCK_SIZE - 1);
+	struct poly1305_sum sum = { { 0 } };
+
+	if (whole)
+		blocks(key, &sum, data, whole / POLY1305_BLOCK_SIZE);
+	if (len > whole)
+		last_block(key, &sum, data + whole, len - whole);
+	poly1305_emit(key, &sum, out);
+	sum = (struct poly1305_sum){ { 0 } };
+	__asm__ volatile("" : : "r"(&sum) : "memory");
+}
+
+#define TIER(name)                                                                    \
+static void update_##name(const void *ctx, void *state, const u8 *data, size_t len)  \
+{                                                                                     \
+	update(poly1305_blocks_##name, ctx, state, data, len);                        \
+}                                                                                     \
+static void digest_##name(const void *ctx, const u8 *data, size_t len, u8 *out)      \
+{                                                                                     \
+	digest(poly1305_blocks_##name, ctx, data, len, out);                          \
+}
+TIER(generic)
+TIER(aesni)
+TIER(avx2)
+TIER(vaes_avx512)
+
+#define IMPL(name, tier_name, driver_name, prio)                                      \
+	{                                                                             \
+		.alg = "poly1305", .driver = driver_name, .kind = KILN_HASH,          \
+		.tier = KILN_TIER_##tier_name, .priority = prio,                      \
+		.constant_time = true, .key_min = POLY1305_KEY_SIZE,                  \
+		.key_max = POLY1305_KEY_SIZE, .digestsize = POLY1305_DIGEST_SIZE,     \
+		.blocksize = POLY1305_BLOCK_SIZE,                                     \
+		.ctxsize = sizeof(struct poly1305_key),                               \
+		.statesize = sizeof(struct poly1305_state), .setkey = setkey,         \
+		.hash = { init, update_##name, final, digest_##name },                \
+	}
+
+static const struct kiln_impl impls[] = {
+	IMPL(generic, GENERIC, "poly1305-generic", 100),
+	IMPL(aesni, AESNI, "poly1305-sse2", 400),
+	IMPL(avx2, AVX2, "poly1305-avx2", 500),
+	IMPL(vaes_avx512, VAES_AVX512, "poly1305-avx512", 700),
+};
+
+KILN_IMPLS(poly1305_impls, impls);

@@ -1,0 +1,65 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR MIT */
+/*
+ * Poly1305 (RFC 8439, 2.5), with the one-time key as a key.
+ *
+ * poly1305.c		pieces, padding, the table
+ * generic.c		blocks in general registers, powers of r
+ * simd26.h		blocks in vectors, limbs of 26 bits: aesni.c, avx2.c
+ * poly1305_limbs.h	products
+ * vaes_avx512.c	blocks in vectors, limbs of 44 bits and IFMA
+ */
+#ifndef KILN_POLY1305_H
+#define KILN_POLY1305_H
+
+#include <kiln/types.h>
+
+#define POLY1305_BLOCK_SIZE 16
+#define POLY1305_KEY_SIZE 32
+#define POLY1305_DIGEST_SIZE 16
+
+/*
+ * r and s, and powers of r for those that work on several blocks at a time: r^(8 - n) is
+ * n-th in low44 and low26, their limbs one after the other; high44 has r^16, r^24, r^32.
+ */
+struct poly1305_key {
+	u64 r[2], s[2];
+	u64 low44[3][8];
+	u64 high44[3][3];
+	u32 low26[5][8];
+};
+
+/* The sum so far, less than 2^131, in words of 64 bits. */
+struct poly1305_sum {
+	u64 h[3];
+};
+
+struct poly1305_state {
+	struct poly1305_sum sum;
+	u8 buffer[POLY1305_BLOCK_SIZE];
+	u64 kept;			/* bytes in it */
+};
+
+/* Whole blocks. Whoever is not generic takes powers from @key. */
+typedef void poly1305_blocks_t(const struct poly1305_key *key, struct poly1305_sum *sum,
+			       const u8 *src, size_t blocks);
+
+poly1305_blocks_t poly1305_blocks_generic;
+poly1305_blocks_t poly1305_blocks_aesni;
+poly1305_blocks_t poly1305_blocks_avx2;
+poly1305_blocks_t poly1305_blocks_vaes_avx512;
+
+/* Powers of r, as many as a message of so many bytes needs. */
+typedef void poly1305_powers_t(struct poly1305_key *key, size_t len);
+
+/* generic.c: r and s; all powers. */
+void poly1305_clamp(struct poly1305_key *key, const u8 *raw);
+poly1305_powers_t poly1305_powers;
+/* What blocks_vaes_avx512 takes of them. */
+poly1305_powers_t poly1305_powers_vaes_avx512;
+/* A block with what is to be its 129th bit. */
+void poly1305_block(const struct poly1305_key *key, struct poly1305_sum *sum, const u8 *src,
+		    u64 bit);
+/* (sum mod 2^130 - 5) + s mod 2^128 */
+void poly1305_emit(const struct poly1305_key *key, const struct poly1305_sum *sum, u8 *out);
+
+#endif

@@ -1,0 +1,45 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR MIT */
+/* Numbers modulo 2^130 - 5 in limbs of 44, 44 and 42 bits, in general registers. */
+#ifndef KILN_POLY1305_LIMBS_H
+#define KILN_POLY1305_LIMBS_H
+
+#include "poly1305.h"
+
+__extension__ typedef unsigned __int128 u128;
+
+#define POLY1305_MASK44 0xfffffffffffull
+#define POLY1305_MASK42 0x3ffffffffffull
+
+struct poly1305_limbs {
+	u64 l0, l1, l2;
+};
+
+/* 2^132 is 20. The limbs of the product are at most a bit longer than 44 and 42. */
+static __always_inline struct poly1305_limbs poly1305_mul(struct poly1305_limbs a, struct poly1305_limbs b)
+{
+	const u64 s1 = 20 * b.l1, s2 = 20 * b.l2;
+	u128 d0 = (u128)a.l0 * b.l0 + (u128)a.l1 * s2 + (u128)a.l2 * s1;
+	u128 d1 = (u128)a.l0 * b.l1 + (u128)a.l1 * b.l0 + (u128)a.l2 * s2;
+	u128 d2 = (u128)a.l0 * b.l2 + (u128)a.l1 * b.l1 + (u128)a.l2 * b.l0;
+	struct poly1305_limbs p;
+
+	d1 += (u64)(d0 >> 44);
+	d2 += (u64)(d1 >> 44);
+	p.l0 = ((u64)d0 & POLY1305_MASK44) + 5 * (u64)(d2 >> 42);
+	p.l1 = ((u64)d1 & POLY1305_MASK44) + (p.l0 >> 44);
+	p.l0 &= POLY1305_MASK44;
+	p.l2 = ((u64)d2 & POLY1305_MASK42) + (p.l1 >> 44);
+	p.l1 &= POLY1305_MASK44;
+	return p;
+}
+
+static __always_inline struct poly1305_limbs poly1305_limbs_of_r(const struct poly1305_key *key)
+{
+	const u64 r0 = key->r[0], r1 = key->r[1];
+
+	return (struct poly1305_limbs){
+		r0 & POLY1305_MASK44, (r0 >> 44 | r1 << 20) & POLY1305_MASK44, r1 >> 24,
+	};
+}
+
+#endif

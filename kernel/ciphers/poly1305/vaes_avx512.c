@@ -1,0 +1,296 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR MIT */
+/*
+ * Poly1305 with IFMA on 512-bit vectors: eight blocks at a time, in three limbs of 44, 44
+ * and 42 bits.
+ *
+ * A product of numbers of up to 52 bits comes in two halves; the upper one counts 2^52,
+ * which is 2^8 of the next limb. Eighteen multiplications for eight blocks, two of which
+ * start in a cycle, are 9 cycles for 128 bytes. To carry is a chain of a dozen operations
+ * of two cycles each: four vectors share one,
+ *
+ *	h = h r^32 + m0 r^24 + m1 r^16 + m2 r^8 + m3
+ *
+ * of which only the first product waits for the previous h. The lanes of h are multiplied
+ * by the powers that their blocks need, r^8 to r, at the very end.
+ *
+ * Blocks that do not fill a vector are its last, and come first: zeros before the message
+ * change nothing as long as they have no 129th bit.
+ */
+#include <immintrin.h>
+
+#include <kiln/types.h>
+
+#include "poly1305_limbs.h"
+
+#include <kiln/fpu.h>
+
+typedef __m512i vec_t;
+
+/* Up to here general registers are as fast. */
+#define FEW_BLOCKS 4
+
+#define MASK44 POLY1305_MASK44
+#define MASK42 POLY1305_MASK42
+
+#define v_all(x) _mm512_set1_epi64((long long)(x))
+#define v_add(a, b) _mm512_add_epi64(a, b)
+#define v_and(a, b) _mm512_and_si512(a, b)
+#define v_sll(a, n) _mm512_slli_epi64(a, n)
+#define v_srl(a, n) _mm512_srli_epi64(a, n)
+#define v_lo(sum, a, b) _mm512_madd52lo_epu64(sum, a, b)
+#define v_hi(sum, a, b) _mm512_madd52hi_epu64(sum, a, b)
+
+/* r, and 20 times its higher limbs, for what is over 2^132. */
+struct power {
+	vec_t r0, r1, r2, s1, s2;
+};
+
+/* A sum of products. */
+struct sum {
+	vec_t lo0, lo1, lo2, hi0, hi1, hi2;
+};
+
+struct limbs {
+	vec_t l0, l1, l2;
+};
+
+/* Block n of a vector is in lane order[n]; this is what unpacking leaves. */
+#define ORDER _mm512_set_epi64(7, 3, 6, 2, 5, 1, 4, 0)
+
+static __always_inline struct power power_from(vec_t r0, vec_t r1, vec_t r2)
+{
+	struct power p = { .r0 = r0, .r1 = r1, .r2 = r2 };
+
+	p.s1 = v_add(v_sll(r1, 4), v_sll(r1, 2));
+	p.s2 = v_add(v_sll(r2, 4), v_sll(r2, 2));
+	return p;
+}
+
+static __always_inline void mul_add(struct sum *d, struct limbs m, const struct power *p)
+{
+	d->lo0 = v_lo(d->lo0, m.l0, p->r0);
+	d->lo1 = v_lo(d->lo1, m.l0, p->r1);
+	d->lo2 = v_lo(d->lo2, m.l0, p->r2);
+	d->hi0 = v_hi(d->hi0, m.l0, p->r0);
+	d->hi1 = v_hi(d->hi1, m.l0, p->r1);
+	d->hi2 = v_hi(d->hi2, m.l0, p->r2);
+	d->lo0 = v_lo(d->lo0, m.l1, p->s2);
+	d->lo1 = v_lo(d->lo1, m.l1, p->r0);
+	d->lo2 = v_lo(d->lo2, m.l1, p->r1);
+	d->hi0 = v_hi(d->hi0, m.l1, p->s2);
+	d->hi1 = v_hi(d->hi1, m.l1, p->r0);
+	d->hi2 = v_hi(d->hi2, m.l1, p->r1);
+	d->lo0 = v_lo(d->lo0, m.l2, p->s1);
+	d->lo1 = v_lo(d->lo1, m.l2, p->s2);
+	d->lo2 = v_lo(d->lo2, m.l2, p->r0);
+	d->hi0 = v_hi(d->hi0, m.l2, p->s1);
+	d->hi1 = v_hi(d->hi1, m.l2, p->s2);
+	d->hi2 = v_hi(d->hi2, m.l2, p->r0);
+}
+
+static __always_inline struct limbs carry(struct sum d)
+{
+	const vec_t mask44 = v_all(MASK44), mask42 = v_all(MASK42);
+	struct limbs h;
+	vec_t c;
+
+	c = v_add(v_srl(d.lo0, 44), v_sll(d.hi0, 8));
+	h.l0 = v_and(d.lo0, mask44);
+	d.lo1 = v_add(d.lo1, c);
+	c = v_add(v_srl(d.lo1, 44), v_sll(d.hi1, 8));
+	h.l1 = v_and(d.lo1, mask44);
+	d.lo2 = v_add(d.lo2, c);
+	c = v_add(v_srl(d.lo2, 42), v_sll(d.hi2, 10));
+	h.l2 = v_and(d.lo2, mask42);
+	h.l0 = v_add(h.l0, v_add(c, v_sll(c, 2)));
+	h.l1 = v_add(h.l1, v_srl(h.l0, 44));
+	h.l0 = v_and(h.l0, mask44);
+	return h;
+}
+
+static __always_inline struct limbs limbs_from(vec_t a, vec_t b, vec_t bit)
+{
+	const vec_t lo = _mm512_unpacklo_epi64(a, b), hi = _mm512_unpackhi_epi64(a, b);
+	const vec_t mask44 = v_all(MASK44);
+
+	return (struct limbs){
+		.l0 = v_and(lo, mask44),
+		.l1 = v_and(_mm512_shrdi_epi64(lo, hi, 44), mask44),
+		.l2 = _mm512_or_si512(v_srl(hi, 24), bit),
+	};
+}
+
+static __always_inline struct limbs load(const u8 *src)
+{
+	return limbs_from(_mm512_loadu_si512(src), _mm512_loadu_si512(src + 64),
+			  v_all(1ull << 40));
+}
+
+static __always_inline struct sum sum_of(struct limbs m)
+{
+	const vec_t zero = _mm512_setzero_si512();
+
+	return (struct sum){ m.l0, m.l1, m.l2, zero, zero, zero };
+}
+
+/* The first @n blocks, 1 to 8, with the sum so far added to the first. */
+static __always_inline struct limbs first(const struct poly1305_sum *sum, const u8 *src,
+					  size_t n)
+{
+	/* As if a whole vector ended where they do. */
+	const u8 *from = src - 16 * (8 - n);
+	const u32 mask = (0xffffu << 2 * (8 - n)) & 0xffff;
+	const __mmask8 has = _mm512_cmpge_epu64_mask(ORDER, v_all(8 - n));
+	const __mmask8 at = _mm512_cmpeq_epu64_mask(ORDER, v_all(8 - n));
+	const u64 *h = sum->h;
+	struct limbs m = limbs_from(_mm512_maskz_loadu_epi64((__mmask8)mask, from),
+				    _mm512_maskz_loadu_epi64((__mmask8)(mask >> 8), from + 64),
+				    _mm512_maskz_set1_epi64(has, 1ll << 40));
+
+	m.l0 = _mm512_mask_add_epi64(m.l0, at, m.l0, v_all(h[0] & MASK44));
+	m.l1 = _mm512_mask_add_epi64(m.l1, at, m.l1,
+				     v_all((h[0] >> 44 | h[1] << 20) & MASK44));
+	m.l2 = _mm512_mask_add_epi64(m.l2, at, m.l2, v_all(h[1] >> 24 | h[2] << 40));
+	return m;
+}
+
+/* The lanes' sum, carried, in words. */
+static __always_inline void put_sum(struct poly1305_sum *sum, struct limbs h)
+{
+	u64 l0 = (u64)_mm512_reduce_add_epi64(h.l0);
+	u64 l1 = (u64)_mm512_reduce_add_epi64(h.l1);
+	u64 l2 = (u64)_mm512_reduce_add_epi64(h.l2);
+
+	l1 += l0 >> 44;
+	l0 &= MASK44;
+	l2 += l1 >> 44;
+	l1 &= MASK44;
+	l0 += 5 * (l2 >> 42);
+	l2 &= MASK42;
+	l1 += l0 >> 44;
+	l0 &= MASK44;
+	/* l1 may be 2^44 now; added, not or-ed, below. */
+	l2 += l1 >> 44;
+	l1 &= MASK44;
+	sum->h[0] = l0 | l1 << 44;
+	sum->h[1] = l1 >> 20 | l2 << 24;
+	sum->h[2] = l2 >> 40;
+}
+
+#define HIGH(n) power_from(v_all(key->high44[0][n]), v_all(key->high44[1][n]), \
+			   v_all(key->high44[2][n]))
+#define EIGHTH power_from(v_all(key->low44[0][0]), v_all(key->low44[1][0]), \
+			  v_all(key->low44[2][0]))
+
+/* Sums rather than arguments of vectors: no array, nothing escapes. */
+static noinline void long_message(const struct poly1305_key *key, struct poly1305_sum *sum,
+				  const u8 *src, size_t blocks)
+{
+	const size_t n = (blocks - 1) % 8 + 1;
+	size_t vectors = (blocks - n) / 8;
+	struct limbs h = first(sum, src, n);
+	const vec_t order = ORDER;
+	struct sum d;
+	struct power p;
+
+	src += 16 * n;
+	if (vectors >= 4) {
+		const struct power p8 = EIGHTH, p16 = HIGH(0), p24 = HIGH(1), p32 = HIGH(2);
+
+		do {
+			d = sum_of(load(src + 384));
+			mul_add(&d, load(src + 256), &p8);
+			mul_add(&d, load(src + 128), &p16);
+			mul_add(&d, load(src), &p24);
+			mul_add(&d, h, &p32);
+			h = carry(d);
+			src += 512;
+			vectors -= 4;
+		} while (vectors >= 4);
+	}
+	if (vectors & 2) {
+		const struct power p8 = EIGHTH, p16 = HIGH(0);
+
+		d = sum_of(load(src + 128));
+		mul_add(&d, load(src), &p8);
+		mul_add(&d, h, &p16);
+		h = carry(d);
+		src += 256;
+	}
+	if (vectors & 1) {
+		const struct power p8 = EIGHTH;
+
+		d = sum_of(load(src));
+		mul_add(&d, h, &p8);
+		h = carry(d);
+	}
+	p = power_from(_mm512_permutexvar_epi64(order, _mm512_loadu_si512(key->low44[0])),
+		       _mm512_permutexvar_epi64(order, _mm512_loadu_si512(key->low44[1])),
+		       _mm512_permutexvar_epi64(order, _mm512_loadu_si512(key->low44[2])));
+	d = (struct sum){ 0 };
+	mul_add(&d, h, &p);
+	put_sum(sum, carry(d));
+	_mm256_zeroupper();
+}
+
+void poly1305_blocks_vaes_avx512(const struct poly1305_key *key, struct poly1305_sum *sum,
+				 const u8 *src, size_t blocks)
+{
+	assert_fpu_section();
+	if (blocks <= FEW_BLOCKS)
+		poly1305_blocks_generic(key, sum, src, blocks);
+	else
+		long_message(key, sum, src, blocks);
+}
+
+/* r^4 ... r, twice, of which the first four become r^8 ... r^5. */
+#define FOUR_TWICE(l) _mm512_set_epi64((long long)p1.l, (long long)p2.l, (long long)p3.l, \
+	(long long)p4.l, (long long)p1.l, (long long)p2.l, (long long)p3.l, (long long)p4.l)
+#define UPPER_FOUR(one, l) _mm512_mask_set1_epi64(one, 0x0f, (long long)p4.l)
+
+void poly1305_powers_vaes_avx512(struct poly1305_key *key, size_t len)
+{
+	const struct poly1305_limbs p1 = poly1305_limbs_of_r(key);
+	const struct poly1305_limbs p2 = poly1305_mul(p1, p1);
+	const struct poly1305_limbs p3 = poly1305_mul(p2, p1), p4 = poly1305_mul(p2, p2);
+	const vec_t zero = _mm512_setzero_si512();
+	struct limbs low, high;
+	struct power p;
+	struct sum d = { 0 };
+
+	assert_fpu_section();
+	low = (struct limbs){ FOUR_TWICE(l0), FOUR_TWICE(l1), FOUR_TWICE(l2) };
+	p = power_from(UPPER_FOUR(v_all(1), l0), UPPER_FOUR(zero, l1), UPPER_FOUR(zero, l2));
+	mul_add(&d, low, &p);
+	low = carry(d);
+	_mm512_storeu_si512(key->low44[0], low.l0);
+	_mm512_storeu_si512(key->low44[1], low.l1);
+	_mm512_storeu_si512(key->low44[2], low.l2);
+	/* r^16 is for two vectors after the first, the others for four. */
+	if (len <= 2 * 128)
+		goto out;
+	p = power_from(_mm512_permutexvar_epi64(zero, low.l0),
+		       _mm512_permutexvar_epi64(zero, low.l1),
+		       _mm512_permutexvar_epi64(zero, low.l2));
+	d = (struct sum){ 0 };
+	high = (struct limbs){ p.r0, p.r1, p.r2 };
+	mul_add(&d, high, &p);
+	high = carry(d);
+	if (len > 4 * 128) {
+		/* The lower lane stays, r^16; then r^8 and r^16 times that. */
+		p = power_from(_mm512_mask_mov_epi64(high.l0, 0x02, p.r0),
+			       _mm512_mask_mov_epi64(high.l1, 0x02, p.r1),
+			       _mm512_mask_mov_epi64(high.l2, 0x02, p.r2));
+		p = power_from(_mm512_mask_mov_epi64(p.r0, 0x01, v_all(1)),
+			       _mm512_maskz_mov_epi64(0xfe, p.r1),
+			       _mm512_maskz_mov_epi64(0xfe, p.r2));
+		d = (struct sum){ 0 };
+		mul_add(&d, high, &p);
+		high = carry(d);
+	}
+	_mm512_mask_storeu_epi64(key->high44[0], 0x07, high.l0);
+	_mm512_mask_storeu_epi64(key->high44[1], 0x07, high.l1);
+	_mm512_mask_storeu_epi64(key->high44[2], 0x07, high.l2);
+out:
+	_mm256_zeroupper();
+}
