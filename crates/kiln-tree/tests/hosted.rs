@@ -38,7 +38,6 @@ fn image() -> Option<PathBuf> {
             config: kiln_tree::Config::default(),
             source: Source::open(Path::new(&tree)).unwrap(),
             compiler: Compiler::from_env().unwrap(),
-            config: kiln_tree::Config::default(),
             seed: 1,
             stop: &NEVER,
             progress: &|_, _| (),
