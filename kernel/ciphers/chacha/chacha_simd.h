@@ -97,24 +97,30 @@ static const u32 set_counters[16] __aligned(64) = {
 		    row3 = v_each(iv);
 
 /* Columns. */
-#define SET_STEP_1(a0, a1, a2, a3, b0, b1, b2, b3, d0, d1, d2, d3, n)         \
-	STEP2(x##a0, x##b0, x##d0, x##a1, x##b1, x##d1, n)                    \
-	STEP2(x##a2, x##b2, x##d2, x##a3, x##b3, x##d3, n)
 #define SET_STEP_2(a0, a1, a2, a3, b0, b1, b2, b3, d0, d1, d2, d3, n)         \
 	STEP2(x##a0, x##b0, x##d0, x##a1, x##b1, x##d1, n)                    \
 	STEP2(y##a0, y##b0, y##d0, y##a1, y##b1, y##d1, n)                    \
 	STEP2(x##a2, x##b2, x##d2, x##a3, x##b3, x##d3, n)                    \
 	STEP2(y##a2, y##b2, y##d2, y##a3, y##b3, y##d3, n)
-#define SET_ROUND(STEP, b0, b1, b2, b3, c0, c1, c2, c3, d0, d1, d2, d3)       \
-	STEP(0, 1, 2, 3, b0, b1, b2, b3, d0, d1, d2, d3, 16)                  \
-	STEP(c0, c1, c2, c3, d0, d1, d2, d3, b0, b1, b2, b3, 12)              \
-	STEP(0, 1, 2, 3, b0, b1, b2, b3, d0, d1, d2, d3, 8)                   \
-	STEP(c0, c1, c2, c3, d0, d1, d2, d3, b0, b1, b2, b3, 7)
-#define SET_ROUNDS(STEP)                                                      \
+/* All four steps of two columns, then of the other two: of the sixteen words half is in use. */
+#define PAIR(a0, a1, b0, b1, c0, c1, d0, d1)                                  \
+	STEP2(x##a0, x##b0, x##d0, x##a1, x##b1, x##d1, 16)                   \
+	STEP2(x##c0, x##d0, x##b0, x##c1, x##d1, x##b1, 12)                   \
+	STEP2(x##a0, x##b0, x##d0, x##a1, x##b1, x##d1, 8)                    \
+	STEP2(x##c0, x##d0, x##b0, x##c1, x##d1, x##b1, 7)
+#define SET_ROUND_1(b0, b1, b2, b3, c0, c1, c2, c3, d0, d1, d2, d3)           \
+	PAIR(0, 1, b0, b1, c0, c1, d0, d1)                                    \
+	PAIR(2, 3, b2, b3, c2, c3, d2, d3)
+#define SET_ROUND_2(b0, b1, b2, b3, c0, c1, c2, c3, d0, d1, d2, d3)           \
+	SET_STEP_2(0, 1, 2, 3, b0, b1, b2, b3, d0, d1, d2, d3, 16)            \
+	SET_STEP_2(c0, c1, c2, c3, d0, d1, d2, d3, b0, b1, b2, b3, 12)        \
+	SET_STEP_2(0, 1, 2, 3, b0, b1, b2, b3, d0, d1, d2, d3, 8)             \
+	SET_STEP_2(c0, c1, c2, c3, d0, d1, d2, d3, b0, b1, b2, b3, 7)
+#define SET_ROUNDS(ROUND)                                                     \
 	for (i = 0; i < 10; i++) {                                            \
-		SET_ROUND(STEP, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15)     \
+		ROUND(4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15)               \
 		BESIDE(CHACHA_COLUMNS)                                        \
-		SET_ROUND(STEP, 5, 6, 7, 4, 10, 11, 8, 9, 15, 12, 13, 14)     \
+		ROUND(5, 6, 7, 4, 10, 11, 8, 9, 15, 12, 13, 14)               \
 		BESIDE(CHACHA_DIAGONALS)                                      \
 	}                                                                     \
 	BESIDE(CHACHA_PUT(block))
@@ -267,7 +273,7 @@ static __always_inline void columns_1(const struct chacha_key *key, const u8 *iv
 	int i;
 	SET_STATE(x, 0)
 
-	SET_ROUNDS(SET_STEP_1)
+	SET_ROUNDS(SET_ROUND_1)
 	barrier();
 	SET_FINAL(x, 0)
 	SET_PUT(x, dst, src);
@@ -285,7 +291,7 @@ static __always_inline void columns_2(const struct chacha_key *key, const u8 *iv
 	SET_STATE(x, 0)
 	SET_STATE(y, SET_BLOCKS)
 
-	SET_ROUNDS(SET_STEP_2)
+	SET_ROUNDS(SET_ROUND_2)
 	/* Room to work in; initial words are loaded again. */
 #define KEEP(i) v_store(kept + VBYTES * (i), y##i);
 #define KEPT(i) vec_t z##i = v_load(kept + VBYTES * (i));

@@ -84,6 +84,13 @@ static __always_inline void wipe_words(void *p, size_t bytes)
 	__asm__ volatile("" : : "r"(p) : "memory");
 }
 
+/* With the tier's vectors. */
+static __always_inline void wipe(const struct tier *t, u8 *p, size_t bytes)
+{
+	t->xor(p, p, p, bytes);
+	__asm__ volatile("" : : "r"(p) : "memory");
+}
+
 struct one {
 	struct mac mac;
 	u8 block[CHACHA_BLOCK_SIZE] __aligned(64);
@@ -95,7 +102,10 @@ struct one {
 static __always_inline void one_padded(const struct tier *t, struct one *o, const u8 *data,
 				       size_t len)
 {
-	padded(o->powers ? t->blocks : poly1305_blocks_generic, &o->mac, data, len);
+	if (o->powers)
+		padded(t->blocks, &o->mac, data, len);
+	else
+		padded(poly1305_blocks_generic, &o->mac, data, len);
 }
 
 static __always_inline void one_begin(const struct tier *t, const struct chacha_key *key,
@@ -114,12 +124,13 @@ static __always_inline void one_begin(const struct tier *t, const struct chacha_
 	one_padded(t, o, aad, aadlen);
 }
 
-static __always_inline void one_end(struct one *o, size_t aadlen, size_t len, u8 *tag)
+static __always_inline void one_end(const struct tier *t, struct one *o, size_t aadlen,
+				    size_t len, u8 *tag)
 {
 	lengths(&o->mac, aadlen, len);
 	poly1305_emit(&o->mac.key, &o->mac.sum, tag);
 	if (o->powers)
-		memzero_explicit(&o->mac, sizeof(o->mac));
+		wipe(t, (u8 *)&o->mac, sizeof(o->mac));
 	else
 		wipe_words(&o->mac.key, sizeof(o->mac.key.r) + sizeof(o->mac.key.s));
 	wipe_words(o->block, sizeof(o->block));
@@ -146,7 +157,7 @@ static __always_inline void seal(const struct tier *t, const struct chacha_key *
 	} else {
 		one_padded(t, &o, dst, len);
 	}
-	one_end(&o, aadlen, len, tag);
+	one_end(t, &o, aadlen, len, tag);
 }
 
 static __always_inline int open(const struct tier *t, const struct chacha_key *key, u8 *dst,
@@ -159,7 +170,7 @@ static __always_inline int open(const struct tier *t, const struct chacha_key *k
 
 	one_begin(t, key, &o, stream, NULL, len, nonce, aad, aadlen);
 	one_padded(t, &o, src, len);
-	one_end(&o, aadlen, len, (u8 *)right);
+	one_end(t, &o, aadlen, len, (u8 *)right);
 	wrong = (right[0] ^ get_le64(tag)) | (right[1] ^ get_le64(tag + 8));
 	right[0] = right[1] = 0;
 	__asm__ volatile("" : : "r"(right) : "memory");
@@ -171,8 +182,7 @@ static __always_inline int open(const struct tier *t, const struct chacha_key *k
 		memset(dst, 0, len);
 	}
 	/* More is written than asked for, but what nobody asked for is worth nothing. */
-	t->xor(stream, stream, stream, o.ahead);
-	__asm__ volatile("" : : "r"(stream) : "memory");
+	wipe(t, stream, o.ahead);
 	return wrong ? -EBADMSG : 0;
 }
 

@@ -23,8 +23,8 @@
  */
 struct poly1305_key {
 	u64 r[2], s[2];
-	u64 low44[3][8];
-	u64 high44[3][3];
+	u64 high44[3][4];
+	u64 low44[3][8] __aligned(64);
 	u32 low26[5][8];
 };
 

@@ -288,9 +288,9 @@ void poly1305_powers_vaes_avx512(struct poly1305_key *key, size_t len)
 		mul_add(&d, high, &p);
 		high = carry(d);
 	}
-	_mm512_mask_storeu_epi64(key->high44[0], 0x07, high.l0);
-	_mm512_mask_storeu_epi64(key->high44[1], 0x07, high.l1);
-	_mm512_mask_storeu_epi64(key->high44[2], 0x07, high.l2);
+	_mm256_storeu_si256((__m256i *)key->high44[0], _mm512_castsi512_si256(high.l0));
+	_mm256_storeu_si256((__m256i *)key->high44[1], _mm512_castsi512_si256(high.l1));
+	_mm256_storeu_si256((__m256i *)key->high44[2], _mm512_castsi512_si256(high.l2));
 out:
 	_mm256_zeroupper();
 }

@@ -53,6 +53,10 @@ pub fn message(imp: Impl, random: &mut Random) -> Message {
         let from = random.below(imp.iv_size() + 1);
         iv[from..].fill(0xff);
     }
+    // ChaCha20's is the first four bytes, little-endian, and wraps within the message.
+    if imp.alg() == "chacha20" && random.below(4) == 0 {
+        iv[1..4].fill(0xff);
+    }
     if imp.alg().starts_with("ccm") || imp.alg().ends_with("ccm(aes))") {
         // RFC 3610: the first byte says how long the length is.
         iv[0] = 1 + random.below(7) as u8;
