@@ -114,7 +114,12 @@ fn has(tier: &str) -> bool {
     match tier {
         "ssse3" => is_x86_feature_detected!("ssse3"),
         "avx" => is_x86_feature_detected!("avx"),
-        "avx2" => is_x86_feature_detected!("avx2"),
+        "avx2" => {
+            is_x86_feature_detected!("avx2")
+                && is_x86_feature_detected!("bmi1")
+                && is_x86_feature_detected!("bmi2")
+        }
+        "sha" => is_x86_feature_detected!("sha") && is_x86_feature_detected!("sse4.1"),
         "avx512" => avx512(),
         "avx512vl" => avx512() && is_x86_feature_detected!("avx512bw"),
         "pclmul" => is_x86_feature_detected!("pclmulqdq") && is_x86_feature_detected!("sse4.2"),
@@ -380,7 +385,7 @@ mod tests {
             assert!(p.align <= 64 && p.beside.len() <= 3, "{p:?}");
             assert!(p.least % p.multiple == 0 && p.least <= p.most, "{p:?}");
             assert!(
-                p.key.is_some() || p.needs.is_some() || p.judge.is_some(),
+                p.key.is_some() || p.needs.is_some() || p.cpu.is_some(),
                 "{p:?}"
             );
             assert!(

@@ -30,6 +30,7 @@ impl Tree {
         notes: &mut Vec<String>,
     ) -> Vec<Candidate<'_>> {
         let mut found = Vec::new();
+        let mut absent: Vec<&str> = Vec::new();
         for row in &self.primitives {
             let for_this = row.alg == work.spec.name
                 && row.op == work.op.name()
@@ -38,10 +39,18 @@ impl Tree {
             if !for_this || !wanted || self.skips(&row.symbol) {
                 continue;
             }
+            if self.host.image.symbol(&row.symbol).is_none() {
+                absent.push(&row.symbol);
+                continue;
+            }
             match self.function(row, work) {
                 Ok(candidate) => found.push(candidate),
                 Err(why) => notes.push(format!("{} {}: {why}", self.provider, row.symbol)),
             }
+        }
+        // Other versions have them.
+        if !absent.is_empty() {
+            notes.push(format!("{} has no {}", self.provider, absent.join(", ")));
         }
         found
     }
