@@ -22,7 +22,16 @@ fn refuses(args: &[&str], want: &str) {
 #[test]
 fn bad_arguments_are_refused_in_one_line() {
     refuses(&["--policy", "bh_off"], "did you mean 'bh-off'");
-    refuses(&["--policy", "tree:/no/such/tree"], "not a Linux source tree");
+    refuses(&["--policy", "tree:/no/such"], "not a Linux source tree");
+    refuses(&["--policy", "tree:"], "tree:DIR");
+    refuses(
+        &["--policy", "tree:/no/such", "--irq-rate", "0"],
+        "Linux source tree",
+    );
+    refuses(
+        &["--overhead", "--policy", "tree:/no/such"],
+        "Kiln's own policies",
+    );
     refuses(&["--fallback", "cryptd"], "--fallback scalar");
     refuses(&["--load", "esp"], "not part of this build");
     refuses(&["--load", "xts-17"], "did you mean 'xts-16'");
@@ -46,6 +55,26 @@ fn bad_arguments_are_refused_in_one_line() {
     std::fs::write(&file, "100000\nsoon\n").unwrap();
     let replay = format!("replay:{}", file.display());
     refuses(&["--inject", &replay], "line 2: 'soon'");
+}
+
+#[test]
+fn the_answers_are_those_of_the_table() {
+    let run = kiln(&["fpu", "--usable", "--policy", "legacy,nested", "--json"]);
+    assert_eq!(run.status, 0, "{run:?}");
+    let doc = run.json();
+    let rows = doc["rows"].as_array().unwrap();
+    assert_eq!(rows.len(), 2 * 7 * 2);
+    let answer = |policy: &str, context: &str, in_section: bool| {
+        let row = rows.iter().find(|r| {
+            r["policy"] == policy && r["context"] == context && r["in_section"] == in_section
+        });
+        row.unwrap()["usable"].as_bool().unwrap()
+    };
+    assert!(answer("legacy", "softirq", false) && !answer("legacy", "softirq", true));
+    assert!(answer("nested", "softirq", true) && !answer("nested", "NMI", false));
+    let run = kiln(&["fpu", "--usable"]);
+    assert_eq!(run.status, 0);
+    assert!(run.stdout().contains("hardirq over softirq"), "{run:?}");
 }
 
 #[test]

@@ -60,6 +60,7 @@ impl Bench {
     /// Opens a tree's cipher with the key of these messages.
     fn stream(
         &mut self,
+        plan: &Plan,
         tree: &TreeName,
         messages: &Messages,
         slots: u32,
@@ -68,10 +69,16 @@ impl Bench {
         let Bench::Tree(host) = self else {
             return Err(Error::lacks("there is no tree in this process"));
         };
-        let driver = tree.driver.as_deref().unwrap_or(ALGORITHM);
-        Stream::open(host, driver, messages.raw_key(), slots, sleeps)
-            .map(Rc::new)
-            .map_err(|e| Error::input(e.to_string()))
+        let mut open = |name| Stream::open(host, name, messages.raw_key(), slots, sleeps);
+        let opened = match tree.driver.as_deref() {
+            None => open(ALGORITHM),
+            // A name may be meant for Kiln's own policies only.
+            Some(name) => open(name).or_else(|e| match plan.policies.len() {
+                1 => Err(e),
+                _ => open(ALGORITHM),
+            }),
+        };
+        opened.map(Rc::new).map_err(|e| Error::input(e.to_string()))
     }
 
     /// For softirqs, with messages of `packet` bytes.
@@ -81,16 +88,23 @@ impl Bench {
         tree: &TreeName,
         packet: usize,
     ) -> Result<Rc<Stream>, Error> {
-        self.stream(tree, &*softirq_messages(plan.seed, packet)?, SLOTS, false)
+        self.stream(
+            plan,
+            tree,
+            &*softirq_messages(plan.seed, packet)?,
+            SLOTS,
+            false,
+        )
     }
 
     /// For a task that waits for each answer.
     pub fn task_stream(
         &mut self,
+        plan: &Plan,
         tree: &TreeName,
         messages: &Messages,
     ) -> Result<Rc<Stream>, Error> {
-        self.stream(tree, messages, 1, true)
+        self.stream(plan, tree, messages, 1, true)
     }
 
     /// What a task of the tree and its softirqs do under a load of the table. The streams must outlive the sides.
@@ -109,7 +123,7 @@ impl Bench {
         let task = match work.task_messages(plan.seed)? {
             None => work.keep(plan.seed),
             Some(messages) => {
-                let stream = self.task_stream(tree, &messages)?;
+                let stream = self.task_stream(plan, tree, &messages)?;
                 let task = TaskWork::Ask(stream.operation(), messages, 1);
                 streams.task = Some(stream);
                 task

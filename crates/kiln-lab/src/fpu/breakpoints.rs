@@ -18,6 +18,10 @@ use super::workload::{load_plan, Workload, SHORT_PACKET};
 use super::Progress;
 use crate::Error;
 
+/// How long a policy is interrupted at most.
+const SHORT: Duration = Duration::from_secs(2);
+const LONG: Duration = Duration::from_secs(24);
+
 /// Messages traced to find what is executed.
 const TRACED: u64 = 4;
 
@@ -29,7 +33,9 @@ pub fn run(
 ) -> Result<Outcome, Error> {
     let mut outcome = Outcome::default();
     let runs = plan.policies.len() * plan.loads.len();
-    let each = (plan.budget / runs as u32).min(Duration::from_secs(2));
+    // Kiln's own policies have a million interrupts among them; a tree is to have them alone.
+    let longest = if plan.tree.is_some() { LONG } else { SHORT };
+    let each = (plan.budget / runs as u32).min(longest);
     let mut done = 0;
     for &work in &plan.loads {
         for &policy in &plan.policies {

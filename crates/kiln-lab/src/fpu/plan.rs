@@ -132,7 +132,7 @@ impl Plan {
         let message = !self.pattern;
         let missing = if self.policies.len() != 1 {
             "--policy with one policy"
-        } else if message && self.imp.is_none() {
+        } else if message && self.imp.is_none() && !self.tree_has_driver() {
             "--impl"
         } else if message && self.lens.len() != 1 {
             "--len with one length"
@@ -144,6 +144,10 @@ impl Plan {
         Err(Error::input(format!(
             "--inject step:K replays one injection: it needs {missing}"
         )))
+    }
+
+    fn tree_has_driver(&self) -> bool {
+        self.tree.as_ref().is_some_and(|t| t.driver.is_some())
     }
 
     /// What a policy is called.

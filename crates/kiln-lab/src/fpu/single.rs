@@ -4,6 +4,7 @@
 //! section's end, any interrupt there runs them on its own way out: only a single one meets the way to them itself.
 
 use kiln_kernel::cpu::Cpu;
+use kiln_kernel::fpu::{usable, Context};
 use kiln_kernel::irq::Step;
 
 use super::probe::{Probe, Task};
@@ -71,6 +72,12 @@ const BEFORE: u64 = 64;
 const AFTER: u64 = 160;
 const LAST: u64 = 96;
 
+/// Whether a softirq that comes into a section of this policy, or of this tree, runs at its end.
+fn softirqs_wait(probe: &Probe, cpu: &mut Cpu) -> bool {
+    probe.policy.set(cpu);
+    !usable(cpu, Context::Softirq, true).over_section
+}
+
 /// A softirq that waits for the section's end, and a second interrupt at each instruction of the way to it and back, one
 /// at a time.
 pub fn waiting(
@@ -79,9 +86,9 @@ pub fn waiting(
     examined: &mut Examined,
     stopped: &dyn Fn() -> bool,
 ) -> Result<(), Error> {
-    if probe.policy.name() != "bh-off"
-        || probe.task.len() != Some(16)
+    if probe.task.len() != Some(16)
         || probe.task.op() != Some("encrypt")
+        || !softirqs_wait(probe, cpu)
     {
         return Ok(());
     }

@@ -214,7 +214,7 @@ fn tree_tasks(
         for &len in &plan.lens {
             for &op in &plan.ops {
                 let messages = messages(plan.seed, 1, op, len, 1)?;
-                let stream = bench.task_stream(tree, &messages)?;
+                let stream = bench.task_stream(plan, tree, &messages)?;
                 tasks.push(Task::Ask(stream, op, messages));
             }
         }

@@ -220,7 +220,8 @@ pub fn run(args: &FpuArgs, session: &Session) -> Result<Exit, Error> {
     }
     let contenders = fpu::contenders(&args.policy)?;
     if contenders.iter().any(|c| matches!(c, Contender::Tree(_))) {
-        return fpu_tree::run(&contenders, &plan, args.what(), &args.build, session);
+        fpu_tree::check(&plan, &contenders, args.imp.as_deref())?;
+        return fpu_tree::run(&contenders, args.what(), &args.build, session);
     }
     let plan = plan.checked()?;
     session.settle();

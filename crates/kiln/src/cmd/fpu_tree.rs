@@ -4,11 +4,12 @@ use std::env;
 use std::ffi::OsString;
 use std::path::Path;
 
+use kiln_kernel::fpu::Policy;
 use kiln_lab::fpu::{AnswerRow, Bench, Contender, Outcome, Plan, Proof, Row, StepRow, TreeName};
 use kiln_lab::record::Facts;
 use kiln_lab::Error;
 use kiln_tree::child::{self, Order, Watch};
-use kiln_tree::Host;
+use kiln_tree::{Host, Source};
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 
@@ -55,12 +56,7 @@ pub fn in_child(
     };
     let facts = Facts::read();
     let host = Host::boot(order, &plan.config()).map_err(fault)?;
-    let tree = TreeName {
-        name,
-        version,
-        policy: host.policy,
-        driver: driver.filter(|d| *d != PATTERN).map(String::from),
-    };
+    let tree = tree_name(name, version, host.policy, driver);
     let mut plan = plan;
     plan.policies.push(host.policy);
     plan.tree = Some(tree);
@@ -69,12 +65,34 @@ pub fn in_child(
     measured(&plan, &mut bench, what, session)?.emit(&facts, session)
 }
 
+/// What can be said against the arguments before a tree is built.
+pub fn check(plan: &Plan, contenders: &[Contender], driver: Option<&str>) -> Result<(), Error> {
+    let mut plan = plan.clone();
+    for contender in contenders {
+        if let Contender::Tree(dir) = contender {
+            Source::open(dir).map_err(fault)?;
+            let policy = Policy::all()[0];
+            plan.policies.push(policy);
+            plan.tree = Some(tree_name(String::new(), String::new(), policy, driver));
+        }
+    }
+    plan.checked().map(|_| ())
+}
+
+fn tree_name(name: String, version: String, policy: Policy, driver: Option<&str>) -> TreeName {
+    TreeName {
+        name,
+        version,
+        policy,
+        driver: driver.filter(|d| *d != PATTERN).map(String::from),
+    }
+}
+
 /// The parent's part.
 pub fn run(
     contenders: &[Contender],
-    plan: &Plan,
     what: What,
-    args: &TreeBuildArgs,
+    build: &TreeBuildArgs,
     session: &Session,
 ) -> Result<Exit, Error> {
     let dirs = contenders.iter().filter_map(|c| match c {
@@ -89,7 +107,7 @@ pub fn run(
     let mut worst = Exit::Done;
     for (i, dir) in dirs.enumerate() {
         let name = format!("tree:{}", dir.display());
-        let Some(ended) = in_tree(dir, &name, args, session)? else {
+        let Some(ended) = in_tree(dir, &name, build, session)? else {
             return Ok(Exit::Interrupted);
         };
         // Kiln's own policies are in every child, so that each tree is measured beside them; one set of rows will do.
@@ -128,8 +146,14 @@ pub fn run(
                 }
             }
         }
+        let failed = !ended.failures.is_empty();
+        match &mut sum {
+            Measured::Table(outcome) => outcome.notes.extend(ended.failures),
+            Measured::Proof(proof, _) => proof.notes.extend(ended.failures),
+            Measured::Answers(_) => {}
+        }
         match (ended.crash, ended.status) {
-            (None, Some(0)) => {}
+            (None, Some(0)) if !failed => {}
             (None, Some(130)) => worst = Exit::Interrupted,
             _ => worst = Exit::Failed,
         }
@@ -137,7 +161,6 @@ pub fn run(
             break;
         }
     }
-    let _ = plan;
     let facts = Facts::read();
     sum.emit(&facts, session)?;
     Ok(worst)
@@ -161,6 +184,8 @@ fn read<R: DeserializeOwned>(output: &[u8]) -> Document<R> {
 
 /// How a child ended.
 struct Ended {
+    /// Objects of the tree that do not compile.
+    failures: Vec<String>,
     output: Vec<u8>,
     status: Option<u8>,
     crash: Option<String>,
@@ -170,10 +195,10 @@ struct Ended {
 fn in_tree(
     dir: &Path,
     name: &str,
-    args: &TreeBuildArgs,
+    build: &TreeBuildArgs,
     session: &Session,
 ) -> Result<Option<Ended>, Error> {
-    let (source, compiler, config) = args.resolve(dir)?;
+    let (source, compiler, config) = build.resolve(dir)?;
     let which = Which {
         name: name.to_string(),
         version: source.version.to_string(),
@@ -207,7 +232,9 @@ fn in_tree(
         None if ended.status.code().is_none() => Some(ended.status.to_string()),
         None => None,
     };
+    let failures = super::hosted::failures(&built);
     Ok(Some(Ended {
+        failures,
         output: ended.output,
         status: ended.status.code().and_then(|c| u8::try_from(c).ok()),
         crash: crash.map(|line| format!("{name}: the tree's code crashed: {line}")),

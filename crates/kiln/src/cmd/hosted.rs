@@ -142,7 +142,7 @@ impl Hosted {
     }
 }
 
-fn failures(built: &Built) -> Vec<String> {
+pub fn failures(built: &Built) -> Vec<String> {
     let failed = built.rows.iter().filter(|r| r.status == "failed");
     failed
         .map(|r| format!("{} does not build: {}", r.name, r.reason))

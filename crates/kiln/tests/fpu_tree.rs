@@ -1,0 +1,197 @@
+//! `kiln fpu --policy tree:DIR`: a kernel tree's own sections under interrupts. Skipped, loudly, unless KILN_TEST_TREE
+//! names a tree; its objects are built once and kept.
+
+mod common;
+
+use std::env;
+use std::fs;
+use std::io::Write;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use common::{fault, kiln_with, Run};
+use serde_json::Value;
+
+/// Where this test builds, kept between runs.
+fn place(name: &str) -> PathBuf {
+    let dir = Path::new(env!("CARGO_TARGET_TMPDIR")).join(name);
+    fs::create_dir_all(&dir).unwrap();
+    dir
+}
+
+fn given_tree() -> Option<PathBuf> {
+    let tree = env::var_os("KILN_TEST_TREE").filter(|v| !v.is_empty());
+    if tree.is_none() {
+        // Not by a macro, whose output a passing test keeps to itself.
+        let line =
+            "\nSKIPPED: no kernel tree: set KILN_TEST_TREE to an unpacked, unconfigured one\n";
+        let _ = std::io::stderr().write_all(line.as_bytes());
+    }
+    tree.map(PathBuf::from)
+}
+
+fn kiln_here(arguments: &[&str]) -> Run {
+    let cache = place("tree-cache");
+    kiln_with(arguments, &[("XDG_CACHE_HOME", cache.to_str().unwrap())])
+}
+
+fn fpu(arguments: &[&str]) -> Run {
+    kiln_here(&[&["fpu", "--json", "--quick", "--seed", "1"], arguments].concat())
+}
+
+fn rows(run: &Run) -> Vec<Value> {
+    run.json()["rows"].as_array().unwrap().clone()
+}
+
+fn sum(rows: &[Value], policy: &str, field: &str) -> u64 {
+    let of = rows.iter().filter(|r| r["policy"] == policy);
+    of.map(|r| r[field].as_u64().unwrap()).sum()
+}
+
+/// The tree by links, with one file of its own.
+fn overlay(tree: &Path, name: &str, file: &str, edit: impl Fn(&str) -> String) -> PathBuf {
+    let dir = place("overlays").join(name);
+    let _ = fs::remove_dir_all(&dir);
+    let copied = Command::new("cp")
+        .arg("-as")
+        .arg(fs::canonicalize(tree).unwrap())
+        .arg(&dir)
+        .status()
+        .unwrap();
+    assert!(copied.success());
+    let path = dir.join(file);
+    let text = fs::read_to_string(&path).unwrap();
+    let edited = edit(&text);
+    assert_ne!(text, edited, "{file} is not what it was expected to be");
+    fs::remove_file(&path).unwrap();
+    fs::write(&path, edited).unwrap();
+    dir
+}
+
+/// An edit without which nothing here would prove anything: softirqs use the FPU over a section, and save nothing.
+fn broken(tree: &Path) -> PathBuf {
+    overlay(tree, "broken", "arch/x86/kernel/fpu/core.c", |text| {
+        let busy = [
+            "this_cpu_read(in_kernel_fpu)",
+            "!this_cpu_read(kernel_fpu_allowed)",
+        ];
+        busy.iter().fold(text.to_string(), |text, busy| {
+            text.replacen(
+                &format!("if ({busy})"),
+                &format!("if (in_hardirq() && {busy})"),
+                1,
+            )
+        })
+    })
+}
+
+/// What a tree's sections survive, and that a tree that does not is found out, one of its losses again by the command
+/// that was printed for it.
+#[test]
+fn the_tree_s_own_sections_lose_nothing_and_a_broken_tree_s_do() {
+    let Some(tree) = given_tree() else { return };
+    let good = format!("tree:{}", tree.display());
+    let bad = format!("tree:{}", broken(&tree).display());
+
+    let policies = format!("{good},{bad}");
+    let run = fpu(&[
+        "--inject",
+        "breakpoint",
+        "--load",
+        "xts-4096",
+        "--policy",
+        &policies,
+    ]);
+    assert_eq!(run.status, 1, "{}", run.stderr);
+    let found = rows(&run);
+    for policy in [&good, &bad] {
+        assert!(sum(&found, policy, "irqs_in_section") > 1_000, "{found:?}");
+    }
+    let wrong = |policy| sum(&found, policy, "corrupted") + sum(&found, policy, "user_corrupted");
+    assert_eq!(wrong(&good), 0);
+    assert!(wrong(&bad) > 0);
+
+    let run = fpu(&["--inject", "step", "--len", "16", "--policy", &good]);
+    assert_eq!(run.status, 0, "{}", run.stderr);
+    assert!(sum(&rows(&run), &good, "points") > 500);
+
+    let run = fpu(&["--inject", "step", "--len", "16", "--policy", &bad]);
+    assert_eq!(run.status, 1, "{}", run.stderr);
+    let found = rows(&run);
+    let line = found.iter().find_map(|r| r["replay"].as_str()).unwrap();
+    let words: Vec<&str> = line.split(' ').skip(1).collect();
+    let again = kiln_here(&words);
+    assert_eq!(again.status, 1, "{line}: {}", again.stderr);
+}
+
+/// A tree answers as the policy of its version does: `legacy`, or from 6.15 on `bh-off`.
+#[test]
+fn the_tree_answers_as_kiln_s_own_policy() {
+    let Some(tree) = given_tree() else { return };
+    let name = format!("tree:{}", tree.display());
+    let run = fpu(&["--usable", "--policy", &format!("legacy,bh-off,{name}")]);
+    assert_eq!(run.status, 0, "{}", run.stderr);
+    let rows = rows(&run);
+    let of = |policy: &str| -> Vec<Value> {
+        let of = rows.iter().filter(|r| r["policy"] == policy).cloned();
+        of.map(|mut r| {
+            r["policy"] = Value::Null;
+            r["version"] = Value::Null;
+            // One warning or two of the same section.
+            r["warnings"] = (r["warnings"].as_u64().unwrap() > 0).into();
+            r
+        })
+        .collect()
+    };
+    let row = rows.iter().find(|r| r["policy"] == *name).unwrap();
+    let version: Vec<u32> = row["version"]
+        .as_str()
+        .unwrap()
+        .split('.')
+        .map(|n| n.parse().unwrap_or(0))
+        .collect();
+    let own = if version[..2] >= [6, 15][..] {
+        "bh-off"
+    } else {
+        "legacy"
+    };
+    assert_eq!(of(&name), of(own), "{own}");
+    assert_ne!(
+        of(&name),
+        of(if own == "legacy" { "bh-off" } else { "legacy" })
+    );
+}
+
+/// Every load and source of the table, beside Kiln's own policy.
+#[test]
+fn the_tree_is_a_row_beside_kiln_s_own() {
+    let Some(tree) = given_tree() else { return };
+    let name = format!("tree:{}", tree.display());
+    let policies = format!("legacy,{name}");
+    for inject in ["timer", "poisson"] {
+        let run = fpu(&[
+            "--load", "xts-4096", "--inject", inject, "--policy", &policies,
+        ]);
+        assert_eq!(run.status, 0, "{}", run.stderr);
+        let rows = rows(&run);
+        assert_eq!(rows.len(), 4, "two policies with a control each");
+        let row = rows
+            .iter()
+            .find(|r| r["policy"] == *name && r["control"] == false);
+        let row = row.unwrap();
+        assert!(row["version"].is_string());
+        assert!(row["irqs_in_section"].as_u64().unwrap() > 0);
+        assert!(row["async_punts"].as_u64().unwrap() > 0, "{row}");
+        assert_eq!(row["reordered"], 0);
+        assert!(row["impl"].as_str().unwrap().starts_with("xts-aes-"));
+        assert!(row["ratio"].is_number() && row["task_mb_per_s"].is_number());
+    }
+}
+
+#[test]
+fn what_a_tree_does_not_have_is_refused_in_one_line() {
+    let Some(tree) = given_tree() else { return };
+    let name = format!("tree:{}", tree.display());
+    let run = fpu(&["--policy", &name, "--impl", "xts-aes-imagined"]);
+    fault(&run, 2, "xts-aes-imagined");
+}
