@@ -1,0 +1,135 @@
+//! Trees whose FPU policy was edited answer and hold as Kiln's own policy of that name; one that saves nothing is caught.
+//! Skipped, loudly, unless KILN_TEST_TREE names a 6.12.
+
+mod common;
+mod policies;
+
+use std::env;
+use std::io::Write;
+use std::path::{Path, PathBuf};
+
+use common::{kiln_with, Run};
+use serde_json::Value;
+
+fn given_tree() -> Option<PathBuf> {
+    let tree = env::var_os("KILN_TEST_TREE").filter(|v| !v.is_empty());
+    if tree.is_none() {
+        let line =
+            "\nSKIPPED: no kernel tree: set KILN_TEST_TREE to an unpacked, unconfigured one\n";
+        let _ = std::io::stderr().write_all(line.as_bytes());
+    }
+    tree.map(PathBuf::from)
+}
+
+#[test]
+fn edits_are_found_and_nothing_else_is_changed() {
+    let Some(tree) = given_tree() else { return };
+    let before = std::fs::read_to_string(tree.join("arch/x86/kernel/fpu/core.c")).unwrap();
+    for (edits, sign) in [
+        (policies::BH_OFF, "fpregs_unlock();"),
+        (policies::NESTED, "nested_save();"),
+        (policies::BROKEN, "if (false)"),
+    ] {
+        let dir = Path::new(env!("CARGO_TARGET_TMPDIR")).join("policy-edits");
+        let core = dir.join("arch/x86/kernel/fpu/core.c");
+        policies::overlay(&tree, &dir, edits);
+        let after = std::fs::read_to_string(&core).unwrap();
+        assert!(after.contains(sign) && after != before);
+        assert!(!core.is_symlink() && dir.join("Makefile").is_symlink());
+        let kept = before.lines().filter(|l| !after.contains(l)).count();
+        assert!(kept <= 5, "{kept} lines of the original are gone");
+    }
+}
+
+#[test]
+#[should_panic(expected = "is there 0 times")]
+fn a_tree_that_the_edits_were_not_made_for_is_refused() {
+    let dir = tempfile::tempdir().unwrap();
+    let tree = dir.path().join("tree");
+    std::fs::create_dir_all(tree.join("arch/x86/kernel/fpu")).unwrap();
+    std::fs::write(tree.join("Makefile"), "").unwrap();
+    let text = "void kernel_fpu_begin_mask(unsigned int mask)\n{\n\tother();\n}\n";
+    std::fs::write(tree.join("arch/x86/kernel/fpu/core.c"), text).unwrap();
+    policies::overlay(&tree, &dir.path().join("overlay"), policies::BH_OFF);
+}
+
+/// The tree with these edits.
+fn edited(tree: &Path, name: &str, edits: &[policies::Edit]) -> String {
+    let dir = Path::new(env!("CARGO_TARGET_TMPDIR")).join(name);
+    policies::overlay(tree, &dir, edits);
+    format!("tree:{}", dir.display())
+}
+
+fn fpu(arguments: &[&str]) -> (Run, Vec<Value>) {
+    let cache = Path::new(env!("CARGO_TARGET_TMPDIR")).join("tree-cache");
+    let run = kiln_with(
+        &[&["fpu", "--quick", "--seed", "1", "--json"], arguments].concat(),
+        &[("XDG_CACHE_HOME", cache.to_str().unwrap())],
+    );
+    assert!(run.status <= 1, "{}", run.stderr);
+    let rows = run.json()["rows"].as_array().unwrap().clone();
+    (run, rows)
+}
+
+/// Answers, counts and warnings in every context; then a step through task and softirq, one interrupt at each
+/// instruction.
+fn is_as(tree: &Path, own: &str, edits: &[policies::Edit]) {
+    let name = edited(tree, &format!("policy-{own}"), edits);
+    let policies = ["legacy", "bh-off", "nested", &name].join(",");
+    let (_, rows) = fpu(&["--usable", "--policy", &policies]);
+    let of = |policy: &str| -> Vec<Value> {
+        let mut found: Vec<Value> = rows
+            .iter()
+            .filter(|r| r["policy"] == policy)
+            .cloned()
+            .collect();
+        assert!(found.len() >= 14, "{policy}: {found:?}");
+        for row in &mut found {
+            row["policy"] = Value::Null;
+            row["version"] = Value::Null;
+            // One warning or two of the same section.
+            row["warnings"] = (row["warnings"].as_u64().unwrap() > 0).into();
+        }
+        found
+    };
+    for policy in ["legacy", "bh-off", "nested"] {
+        assert_eq!(of(&name) == of(policy), policy == own, "{own} and {policy}");
+    }
+
+    let (run, rows) = fpu(&["--inject", "step", "--len", "16,31", "--policy", &name]);
+    assert_eq!(run.status, 0, "{}", run.stderr);
+    let points: u64 = rows.iter().map(|r| r["points"].as_u64().unwrap()).sum();
+    assert!(points > 500, "{points}");
+    for row in &rows {
+        assert_eq!(
+            (&row["corrupted"], &row["user_corrupted"]),
+            (&0.into(), &0.into()),
+            "{row}"
+        );
+    }
+}
+
+#[test]
+fn a_tree_that_disables_softirqs_is_bh_off() {
+    if let Some(tree) = given_tree() {
+        is_as(&tree, "bh-off", policies::BH_OFF);
+    }
+}
+
+#[test]
+fn a_tree_that_saves_what_it_finds_is_nested() {
+    if let Some(tree) = given_tree() {
+        is_as(&tree, "nested", policies::NESTED);
+    }
+}
+
+/// The control: without it the others would prove nothing.
+#[test]
+fn a_tree_that_saves_nothing_is_caught() {
+    let Some(tree) = given_tree() else { return };
+    let name = edited(&tree, "policy-broken", policies::BROKEN);
+    let (run, rows) = fpu(&["--inject", "step", "--len", "16,31", "--policy", &name]);
+    assert_eq!(run.status, 1, "{}", run.stderr);
+    let wrong: u64 = rows.iter().map(|r| r["corrupted"].as_u64().unwrap()).sum();
+    assert!(wrong > 0, "{rows:?}");
+}
