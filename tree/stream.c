@@ -36,6 +36,20 @@ struct kiln_stream_open {
 	char name[128];		/* result: the driver's */
 };
 
+/* kernel/include/kiln/kiln.h has the same. */
+struct kiln_submission {
+	u8 *dst, *src, *iv;
+	u32 len;
+	u32 flags;
+	bool decrypt;
+	void (*complete)(void *data, int err);
+	void *data;
+};
+
+void *kiln_glue_request_alloc(void *stream);
+void kiln_glue_request_free(void *request);
+int kiln_glue_request_submit(void *request, const struct kiln_submission *submission);
+void kiln_glue_request_tfm_free(void *stream);
 u64 kiln_glue_stream_open(struct kiln_stream_open *open);
 u64 kiln_glue_stream_close(struct kiln_stream *stream);
 int kiln_glue_stream_crypt(void *stream, u32 slot, u8 *dst, const u8 *src, size_t len,
@@ -62,7 +76,8 @@ u64 kiln_glue_stream_close(struct kiln_stream *stream)
 
 	for (i = 0; i < stream->slots; i++)
 		skcipher_request_free(stream->slot[i].request);
-	crypto_free_skcipher(stream->tfm);
+	if (stream->tfm)
+		crypto_free_skcipher(stream->tfm);
 	kfree(stream);
 	return 0;
 }
@@ -124,4 +139,53 @@ int kiln_glue_stream_crypt(void *arg, u32 n, u8 *dst, const u8 *src, size_t len,
 	skcipher_request_set_crypt(slot->request, &slot->src, &slot->dst, len, slot->iv);
 	return decrypt ? crypto_skcipher_decrypt(slot->request) :
 			 crypto_skcipher_encrypt(slot->request);
+}
+
+/* Single requests, for a script (struct kiln_request_ops). */
+void *kiln_glue_request_alloc(void *arg)
+{
+	struct kiln_stream *stream = arg;
+	struct kiln_slot *slot = kzalloc(sizeof(*slot), GFP_KERNEL);
+
+	if (!slot)
+		return NULL;
+	slot->request = skcipher_request_alloc(stream->tfm, GFP_KERNEL);
+	if (!slot->request) {
+		kfree(slot);
+		return NULL;
+	}
+	sg_init_table(&slot->src, 1);
+	sg_init_table(&slot->dst, 1);
+	return slot;
+}
+
+void kiln_glue_request_free(void *request)
+{
+	struct kiln_slot *slot = request;
+
+	skcipher_request_free(slot->request);
+	kfree(slot);
+}
+
+int kiln_glue_request_submit(void *request, const struct kiln_submission *s)
+{
+	struct kiln_slot *slot = request;
+
+	slot->done = s->complete;
+	slot->data = s->data;
+	skcipher_request_set_callback(slot->request, s->flags, kiln_stream_done, slot);
+	sg_set_buf(&slot->src, s->src, s->len);
+	sg_set_buf(&slot->dst, s->dst, s->len);
+	skcipher_request_set_crypt(slot->request, &slot->src, &slot->dst, s->len, s->iv);
+	return s->decrypt ? crypto_skcipher_decrypt(slot->request) :
+			    crypto_skcipher_encrypt(slot->request);
+}
+
+/* The transform; what the stream itself is in stays. */
+void kiln_glue_request_tfm_free(void *arg)
+{
+	struct kiln_stream *stream = arg;
+
+	crypto_free_skcipher(stream->tfm);
+	stream->tfm = NULL;
 }

@@ -90,6 +90,94 @@ pub fn run(
     run_on(ops, &mut handles, steps, (src, want, iv))
 }
 
+pub use crate::sys::RequestOps;
+
+/// The same on another crypto API than Kiln's.
+///
+/// # Safety
+/// The functions are what `struct kiln_request_ops` asks for, with these transforms.
+pub unsafe fn run_foreign(
+    _cpu: &mut Cpu,
+    ops: &RequestOps,
+    tfms: &mut [*mut c_void],
+    steps: &[Step],
+    message: (&[u8], &[u8], &[u8; BLOCK]),
+) -> Outcome {
+    run_on(ops, tfms, steps, message)
+}
+
+/// What tells one crypto API's rules from another's: the limit of the queue, its backlog, who may overtake whom, how
+/// long a transform lives, what needs no kworker. Each with so many transforms of `xts(aes)`, policy `legacy`.
+pub fn scenarios() -> Vec<(&'static str, usize, Vec<Step>)> {
+    use Context::{Softirq, Task, TaskBhOff};
+    const BACKLOG: u32 = crate::crypto::MAY_BACKLOG;
+    vec![
+        (
+            "overflow",
+            1,
+            vec![
+                Step::SectionBegin,
+                Step::Submit(0, Softirq, 0, 1000),
+                Step::Submit(0, Softirq, 0, 1),
+                Step::Submit(0, Softirq, BACKLOG, 2),
+                Step::Submit(0, Softirq, 0, 1),
+                Step::SectionEnd,
+                Step::Run(1002),
+            ],
+        ),
+        (
+            "order",
+            2,
+            vec![
+                Step::SectionBegin,
+                Step::Submit(0, Softirq, 0, 3),
+                Step::SectionEnd,
+                Step::Submit(0, TaskBhOff, 0, 1),
+                Step::Submit(0, Softirq, 0, 1),
+                Step::Submit(0, Task, 0, 1),
+                Step::Submit(1, TaskBhOff, 0, 1),
+                Step::Run(5),
+                Step::Submit(0, TaskBhOff, 0, 1),
+                Step::Submit(0, Softirq, 0, 1),
+            ],
+        ),
+        (
+            "free while queued",
+            1,
+            vec![
+                Step::SectionBegin,
+                Step::Submit(0, Softirq, 0, 20),
+                Step::SectionEnd,
+                Step::Free(0),
+                Step::Run(20),
+            ],
+        ),
+        (
+            "two transforms, one queue",
+            2,
+            vec![
+                Step::SectionBegin,
+                Step::Submit(0, Softirq, 0, 2),
+                Step::Submit(1, Softirq, 0, 2),
+                Step::Submit(0, Softirq, 0, 1),
+                Step::SectionEnd,
+                Step::Run(2),
+                Step::Submit(1, TaskBhOff, 0, 1),
+                Step::Run(4),
+            ],
+        ),
+        (
+            "at once",
+            1,
+            vec![
+                Step::Submit(0, Task, 0, 2),
+                Step::Submit(0, TaskBhOff, 0, 2),
+                Step::Submit(0, Softirq, 0, 2),
+            ],
+        ),
+    ]
+}
+
 fn run_on(
     ops: *const sys::RequestOps,
     handles: &mut [*mut c_void],

@@ -372,11 +372,18 @@ pub struct CryptoOp {
     pub request: *mut *mut c_void,
 }
 
-/// `struct kiln_request_ops`: only its address matters here.
+/// `struct kiln_request_ops`: functions that `kernel/` calls.
 #[repr(C)]
+#[derive(Clone, Copy)]
 pub struct RequestOps {
-    _functions: [usize; 4],
+    pub request_alloc: *const c_void,
+    pub request_free: *const c_void,
+    pub submit: *const c_void,
+    pub tfm_free: *const c_void,
 }
+
+// SAFETY: addresses of code.
+unsafe impl Sync for RequestOps {}
 
 #[repr(C)]
 #[derive(Clone, Copy)]

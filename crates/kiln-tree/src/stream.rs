@@ -5,6 +5,7 @@ use std::ptr;
 
 use kiln_kernel::cpu::{self, GateFn};
 use kiln_kernel::load::{OpCrypt, Operation};
+use kiln_kernel::script::RequestOps;
 
 use crate::{Error, Host};
 
@@ -80,6 +81,29 @@ impl Stream {
     /// The driver's name.
     pub fn driver(&self) -> &str {
         &self.driver
+    }
+
+    /// The transform, for [`Stream::requests`].
+    pub fn handle(&self) -> *mut c_void {
+        self.raw
+    }
+
+    /// The functions by which a script makes requests to streams of this image.
+    ///
+    /// # Errors
+    /// The image is of another version.
+    pub fn requests(host: &Host) -> Result<RequestOps, Error> {
+        let function = |name: &str| {
+            // SAFETY: only its address is taken here.
+            let f: unsafe extern "C" fn() = unsafe { host.image.function(name) }?;
+            Ok::<_, Error>(f as *const c_void)
+        };
+        Ok(RequestOps {
+            request_alloc: function("kiln_glue_request_alloc")?,
+            request_free: function("kiln_glue_request_free")?,
+            submit: function("kiln_glue_request_submit")?,
+            tfm_free: function("kiln_glue_request_tfm_free")?,
+        })
     }
 
     /// For a load, which must not outlive this.

@@ -13,9 +13,15 @@ use std::time::{Duration, Instant};
 
 use kiln_kbuild::Compiler;
 use kiln_kernel::cpu::{self, Config, Cpu};
+use kiln_kernel::crypto::{Model, Skcipher};
+use kiln_kernel::fpu::Policy;
 use kiln_kernel::irq::{Arrivals, Timer};
+use kiln_kernel::script;
+use kiln_kernel::xts::{Impl, Key, Op};
+use kiln_kernel::Tier;
 use kiln_tree::child::{self, Ended, Order, Watch};
 use kiln_tree::event::Event;
+use kiln_tree::stream::Stream;
 use kiln_tree::{Clock, Host, Image, Loaded, Plan, Source};
 
 static NEVER: AtomicBool = AtomicBool::new(false);
@@ -506,4 +512,71 @@ fn memory_is_for_any_context() {
         assert_eq!(WRONG.load(Ordering::Relaxed), 0);
         assert_eq!(cpu.stats().warnings, 0);
     });
+}
+
+/// The tree's own simd helper and cryptd, and Kiln's, put to the same scripts: what each call returned, what each
+/// callback was told, in which order, where, with which preempt count.
+#[test]
+fn the_trees_cryptd_follows_the_rules_that_kilns_does() {
+    alone(
+        "the_trees_cryptd_follows_the_rules_that_kilns_does",
+        false,
+        |loaded| {
+            if !Tier::Aesni.usable() {
+                return println!("SKIPPED: nothing is asynchronous without SIMD");
+            }
+            let mut host = loaded.start(Cpu::boot(&Config::default()).unwrap());
+            let ops = Stream::requests(&host).unwrap();
+            let key: Vec<u8> = (0..64).collect();
+            let iv = [9; 16];
+            let src: Vec<u8> = (0..48).collect();
+            let mut want = vec![0; src.len()];
+            let legacy: Policy = "legacy".parse().unwrap();
+            legacy.set(&mut host.cpu);
+            let judge = Impl::find("xts-aes-fixed-time").unwrap();
+            let expanded = Key::new(&key).unwrap();
+            judge
+                .crypt(Op::Encrypt, &expanded, &iv, &src, &mut want)
+                .unwrap();
+            let message = (&src[..], &want[..], &iv);
+            for (name, transforms, steps) in script::scenarios() {
+                let freed = steps.iter().any(|s| matches!(s, script::Step::Free(_)));
+                legacy.set(&mut host.cpu);
+                Model::Helper.set();
+                let own: Vec<Skcipher> = (0..transforms)
+                    .map(|_| {
+                        let mut tfm = Skcipher::open("xts-aes-aesni", 0, 0).unwrap();
+                        tfm.set_key(&key).unwrap();
+                        tfm
+                    })
+                    .collect();
+                let of_kiln = script::run(
+                    &mut host.cpu,
+                    &own.iter().collect::<Vec<_>>(),
+                    &steps,
+                    message,
+                );
+                if freed {
+                    own.into_iter().for_each(script::give_up);
+                }
+
+                host.policy.set(&mut host.cpu);
+                let streams: Vec<Stream> = (0..transforms)
+                    .map(|_| Stream::open(&mut host, "xts-aes-aesni", &key, 0, false).unwrap())
+                    .collect();
+                let mut handles: Vec<_> = streams.iter().map(|s| s.handle()).collect();
+                // SAFETY: the image's own functions, with transforms of its own.
+                let of_tree = unsafe {
+                    script::run_foreign(&mut host.cpu, &ops, &mut handles, &steps, message)
+                };
+                assert_eq!(of_tree.stuck, None, "{name}");
+                assert!(of_tree.events.iter().all(|e| !e.wrong), "{name}");
+                assert_eq!(of_tree.events.len(), of_kiln.events.len(), "{name}");
+                for (tree, kiln) in of_tree.events.iter().zip(&of_kiln.events) {
+                    assert_eq!(tree, kiln, "{name}");
+                }
+                println!("{name}: {} events, the same", of_tree.events.len());
+            }
+        },
+    );
 }
