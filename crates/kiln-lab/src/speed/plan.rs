@@ -120,8 +120,8 @@ impl Plan {
         }
         for spec in &specs {
             self.check_keys(spec)?;
-            self.check_ops(spec)?;
         }
+        self.check_ops(&specs)?;
         self.check_baseline(&specs, sources)?;
         Ok((self, specs))
     }
@@ -166,21 +166,22 @@ impl Plan {
         Ok(())
     }
 
-    fn check_ops(&self, spec: &Spec) -> Result<(), Error> {
-        let has = spec.kind.ops();
-        let Some(op) = self.ops.iter().find(|op| !has.contains(op)) else {
-            return Ok(());
-        };
-        if !self.algs.contains(&spec.name.to_string()) || self.ops.iter().any(|op| has.contains(op))
-        {
-            return Ok(());
+    /// Some algorithm must have one of the operations, and so must each that was named.
+    fn check_ops(&self, specs: &[Spec]) -> Result<(), Error> {
+        let without = |spec: &&Spec| !self.ops.iter().any(|op| spec.kind.ops().contains(op));
+        let lacking = specs.iter().filter(without).count();
+        let refused = lacking == specs.len() || !self.algs.is_empty();
+        match (self.ops.first(), specs.iter().find(without)) {
+            (Some(op), Some(spec)) if refused => {
+                let names: Vec<_> = spec.kind.ops().iter().map(|op| op.name()).collect();
+                Err(Error::input(format!(
+                    "operation '{op}': {} has none: use --op {}",
+                    spec.name,
+                    names.join(",")
+                )))
+            }
+            _ => Ok(()),
         }
-        let names: Vec<_> = has.iter().map(|op| op.name()).collect();
-        Err(Error::input(format!(
-            "operation '{op}': {} has none: use --op {}",
-            spec.name,
-            names.join(",")
-        )))
     }
 
     /// The operations to be measured of an algorithm.
@@ -345,6 +346,7 @@ mod tests {
     #[test]
     fn what_cannot_be_had() {
         assert!(fault(|p| p.algs = vec!["xts(ase)".into()]).contains("did you mean 'xts(aes)'"));
+        assert!(fault(|p| p.ops = vec![Op::Digest]).contains("xts(aes) has none"));
         let digest = fault(|p| {
             p.algs = vec!["xts(aes)".into()];
             p.ops = vec![Op::Digest];
