@@ -83,6 +83,11 @@ void kiln_open_softirq(unsigned int nr, void (*handler)(void *cpu))
 		this_cpu()->softirq_handler[nr] = (irq_handler_t *)handler;
 }
 
+void kiln_on_interrupt(void (*handler)(void *cpu))
+{
+	this_cpu()->irq_handler = (irq_handler_t *)handler;
+}
+
 void BORDER kiln_do_softirq(void)
 {
 	do_softirq();

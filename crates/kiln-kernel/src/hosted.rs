@@ -134,7 +134,7 @@ border! {
     kiln_local_bh_disable kiln_local_bh_enable
     kiln_local_irq_save kiln_local_irq_restore
     kiln_local_irq_disable kiln_local_irq_enable
-    kiln_raise_softirq kiln_open_softirq kiln_do_softirq
+    kiln_raise_softirq kiln_open_softirq kiln_on_interrupt kiln_do_softirq
     kiln_pv_save_fl kiln_pv_irq_disable kiln_pv_irq_enable
     kiln_preempt_schedule kiln_preempt_schedule_thunk
     kiln_schedule kiln_cond_resched kiln_yield kiln_need_resched

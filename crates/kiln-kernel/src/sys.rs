@@ -166,6 +166,7 @@ extern "C" {
     pub fn kiln_local_irq_enable();
     pub fn kiln_raise_softirq(nr: u32);
     pub fn kiln_open_softirq(nr: u32, handler: unsafe extern "C" fn(*mut c_void));
+    pub fn kiln_on_interrupt(handler: Option<unsafe extern "C" fn(*mut c_void)>);
     pub fn kiln_do_softirq();
     pub fn kiln_pv_save_fl();
     pub fn kiln_pv_irq_disable();

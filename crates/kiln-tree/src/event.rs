@@ -1,6 +1,6 @@
 //! The protocol between a hosted tree and the process that started it: a JSON object a line (`tree/services/tell.c`).
 
-use serde::Deserialize;
+use serde::{Deserialize, Serialize};
 
 /// A line of the protocol.
 #[derive(Debug, Clone, PartialEq, Deserialize)]
@@ -69,11 +69,32 @@ pub enum Event {
         /// Sections.
         sections: u64,
     },
+    /// A driver was tried in all contexts.
+    Contexts(Contexts),
     /// It came to the end.
     Done {
         /// How many ran.
         initcalls: u64,
     },
+}
+
+/// How a driver did in a task, in a task with softirqs off, and in softirqs.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Contexts {
+    /// Its name.
+    pub driver: String,
+    /// What computed the right answers.
+    pub generic: String,
+    /// Why it could not be tried, or 0.
+    pub error: i32,
+    /// Why there are no right answers, or 0.
+    pub generic_error: i32,
+    /// Requests.
+    pub cases: [u64; 3],
+    /// Of them, answered wrongly.
+    pub wrong: [u64; 3],
+    /// Requests of softirqs for which there was no room.
+    pub refused: u64,
 }
 
 /// An algorithm as registered.

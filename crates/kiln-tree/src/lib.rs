@@ -6,6 +6,7 @@
 mod cache;
 pub mod child;
 mod config;
+pub mod contexts;
 mod crash;
 mod elf;
 pub mod engine;
@@ -65,6 +66,8 @@ pub struct Plan<'a> {
 /// What came out.
 #[derive(Debug)]
 pub struct Outcome {
+    /// The image's file.
+    pub image: PathBuf,
     /// Objects first, then algorithms.
     pub rows: Vec<Row>,
     /// Such as `kiln`, or `cloud.config (retpoline, rethunk, ibt)`.
@@ -144,6 +147,7 @@ pub fn test(plan: &Plan, args: &[OsString], fuzz: Option<u32>) -> Result<Outcome
         row.config.clone_from(&built.config);
     }
     Ok(Outcome {
+        image: built.image,
         rows,
         config: built.config,
         notes,

@@ -14,8 +14,9 @@ use crate::services::HEADERS;
 use crate::{library, Error, Plan};
 
 /// Compiled by the tree, against its headers, so that no layout and no signature is guessed.
-pub const GLUE: [(&str, &str); 6] = [
+pub const GLUE: [(&str, &str); 7] = [
     ("kiln_glue", include_str!("../../../tree/glue.c")),
+    ("kiln_contexts", include_str!("../../../tree/contexts.c")),
     ("kiln_cpu", include_str!("../../../tree/cpu.c")),
     ("kiln_versions", include_str!("../../../tree/versions.c")),
     ("kiln_fpu", include_str!("../../../tree/fpu.c")),

@@ -109,6 +109,21 @@ fn is_as(tree: &Path, own: &str, edits: &[policies::Edit]) {
     }
 }
 
+/// Lines of `kiln test --tree` about the drivers of XTS in Kiln's contexts.
+fn in_contexts(name: &str) -> (i32, Vec<String>) {
+    let cache = Path::new(env!("CARGO_TARGET_TMPDIR")).join("tree-cache");
+    let dir = name.trim_start_matches("tree:");
+    let run = kiln_with(
+        &["test", "--tree", dir, "xts(aes)", "--seed", "1"],
+        &[("XDG_CACHE_HOME", cache.to_str().unwrap())],
+    );
+    let text = run.stdout();
+    let lines = text
+        .lines()
+        .filter(|l| l.contains(" in task") || l.contains(" in softirq"));
+    (run.status, lines.map(String::from).collect())
+}
+
 #[test]
 fn a_tree_that_disables_softirqs_is_bh_off() {
     if let Some(tree) = given_tree() {
@@ -132,4 +147,16 @@ fn a_tree_that_saves_nothing_is_caught() {
     assert_eq!(run.status, 1, "{}", run.stderr);
     let wrong: u64 = rows.iter().map(|r| r["corrupted"].as_u64().unwrap()).sum();
     assert!(wrong > 0, "{rows:?}");
+    let (status, lines) = in_contexts(&name);
+    assert_eq!(status, 1, "{lines:?}");
+    let wrong = lines
+        .iter()
+        .filter(|l| l.starts_with("not ok ") && l.ends_with(" in task"));
+    assert!(wrong.count() > 0, "{lines:?}");
+    // Where softirqs are kept out nothing can be lost.
+    let kept_out = lines.iter().filter(|l| l.ends_with(", BH off"));
+    assert!(
+        kept_out.clone().count() > 0 && kept_out.clone().all(|l| l.starts_with("ok ")),
+        "{lines:?}"
+    );
 }

@@ -259,6 +259,88 @@ fn the_tier_mask_reaches_the_tree() {
     }
 }
 
+/// A command with the tests' cache.
+fn tree_command(arguments: &[&str]) -> Run {
+    let cache = place("tree-cache");
+    kiln_with(arguments, &[("XDG_CACHE_HOME", cache.to_str().unwrap())])
+}
+
+#[test]
+fn self_tests_are_lines_and_none_is_left_out_silently() {
+    let Some(tree) = given_tree() else { return };
+    let dir = tree.to_str().unwrap();
+    let run = tree_command(&["test", "--tree", dir]);
+    assert_eq!(run.status, 0, "{}", run.stderr);
+    let text = run.stdout();
+    assert!(text.starts_with("KTAP version 1\n"), "{text}");
+    let plan: usize = text
+        .lines()
+        .find_map(|l| l.strip_prefix("1..")?.parse().ok())
+        .unwrap();
+    let lines: Vec<&str> = text.lines().filter(|l| l.starts_with("ok ")).collect();
+    assert_eq!(lines.len(), plan);
+    for line in lines.iter().filter(|l| l.contains('#')) {
+        let (_, reason) = line.split_once("# SKIP ").unwrap();
+        assert!(!reason.is_empty(), "{line}");
+    }
+    let passed = lines.iter().filter(|l| !l.contains('#')).count();
+    assert!(passed >= 80, "{passed}");
+
+    // Fewer rounds need fewer sections; interrupts come into them.
+    let numbers = |fuzz: &str| -> Vec<u64> {
+        let run = tree_command(&["test", "--tree", dir, "--fuzz", fuzz, "--json"]);
+        assert_eq!(run.status, 0, "{}", run.stderr);
+        let json = run.json();
+        let notes = json["notes"].as_array().unwrap();
+        let note = notes
+            .iter()
+            .find_map(|n| n.as_str().filter(|n| n.contains("interrupts meanwhile")));
+        let words = note.unwrap().split([' ', ',']);
+        words.filter_map(|w| w.parse().ok()).collect()
+    };
+    let (few, many) = (numbers("1"), numbers("100"));
+    let [irqs, in_section, sections] = many[..] else {
+        panic!("{many:?}")
+    };
+    assert!(irqs > in_section && in_section > 0, "{many:?}");
+    assert!(few[2] > 1000 && sections > 5 * few[2], "{few:?} {many:?}");
+}
+
+#[test]
+fn tcrypt_runs_when_asked_and_only_then() {
+    let Some(tree) = given_tree() else { return };
+    let dir = tree.to_str().unwrap();
+    let run = tree_command(&["speed", "--tree", dir, "--tcrypt", "200"]);
+    assert_eq!(run.status, 0, "{}", run.stderr);
+    let text = run.stdout();
+    let heads = text
+        .lines()
+        .filter(|l| l.starts_with("tcrypt: testing speed of "));
+    assert!(heads.count() >= 4, "{text}");
+    let rows = tree_command(&["speed", "--tree", dir, "--tcrypt", "200", "--json"]);
+    let rows = rows.json()["rows"].as_array().unwrap().clone();
+    let lines = text.lines().filter(|l| l.starts_with("tcrypt: test "));
+    assert_eq!(rows.len(), lines.count());
+    for row in &rows {
+        assert!(
+            row["cycles"].as_u64() > Some(0) && row["len"].as_u64() > Some(0),
+            "{row}"
+        );
+        assert!(row["driver"].as_str().unwrap().contains("aes"), "{row}");
+    }
+    fault(
+        &tree_command(&["speed", "--tree", dir, "--tcrypt", "99999"]),
+        2,
+        "says nothing to this number",
+    );
+    fault(&kiln(&["speed", "--tcrypt", "200"]), 2, "--tree");
+    fault(&kiln(&["speed", "--config", "x"]), 2, "--tree DIR");
+    fault(&kiln(&["test", "--fuzz", "1"]), 2, "--tree");
+    // kiln tree lists, and measures nothing.
+    let listed = tree_command(&["tree", dir]).stdout();
+    assert!(!listed.contains("testing speed"), "{listed}");
+}
+
 /// Replaces a link of the overlay by an edited copy.
 fn edit(tree: &Path, overlay: &Path, file: &str, from: &str, to: &str) {
     let text = fs::read_to_string(tree.join(file)).unwrap();
@@ -319,6 +401,21 @@ fn broken_code_is_found_and_fails_nothing_else() {
     assert!(reason("md4-generic").contains("in md4_init"), "{failed:?}");
     assert!(reason("sm3-avx").contains("wrong result"), "{failed:?}");
     assert_eq!(failed.len(), 3, "{failed:?}");
+
+    // The same to those who read KTAP.
+    let run = tree_command(&["test", "--tree", overlay.to_str().unwrap(), "sm3"]);
+    assert_eq!(run.status, 1, "{}", run.stderr);
+    let text = run.stdout();
+    let wrong = text
+        .lines()
+        .find(|l| l.starts_with("not ok") && l.ends_with(" sm3-avx sm3"));
+    assert!(wrong.is_some(), "{text}");
+    assert!(text.contains("\n# sm3-avx: alg: "), "{text}");
+    assert!(
+        text.lines()
+            .any(|l| l.starts_with("ok ") && l.contains("sm3-generic")),
+        "{text}"
+    );
     assert!(count(&rows, "algorithm", "tested") >= 80);
 }
 

@@ -43,6 +43,8 @@ void kiln_local_irq_enable(void);
 void kiln_raise_softirq(unsigned int nr);
 /* 0 to 9, as the kernel numbers them; Kiln's loads use 3 to 5. */
 void kiln_open_softirq(unsigned int nr, void (*handler)(void *cpu));
+/* Called in hardirq at each interrupt of this CPU; NULL: nothing is. */
+void kiln_on_interrupt(void (*handler)(void *cpu));
 void kiln_do_softirq(void);
 
 /*

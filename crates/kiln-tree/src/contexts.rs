@@ -1,0 +1,268 @@
+//! Drivers in every context that may use them, each answer compared with the generic driver's (`tree/contexts.c`).
+
+use std::env;
+use std::ffi::{CString, OsString};
+use std::path::Path;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+
+use kiln_kernel::cpu::{Config, Cpu};
+use kiln_kernel::irq::{Arrivals, Timer};
+use serde::{Deserialize, Serialize};
+
+use crate::child::{self, Order, Watch};
+use crate::event::{Contexts, Event};
+use crate::host::Host;
+use crate::{Error, Row};
+
+/// What the contexts are called, in the order of the results.
+pub const NAMES: [&str; 3] = ["task", "task, BH off", "softirq"];
+
+/// By this variable the child knows which drivers it is to try.
+const VARIABLE: &str = "KILN_TREE_DRIVERS";
+
+/// Messages in each of the first two contexts, and in softirqs at least.
+const ROUNDS: u32 = 300;
+const SOFTIRQS: u64 = 30;
+
+/// Interrupts a second, at random times; each raises a softirq that wants the driver.
+const RATE: f64 = 10_000.0;
+
+/// `struct kiln_contexts`.
+#[repr(C)]
+struct Raw {
+    driver: *const std::ffi::c_char,
+    generic: *const std::ffi::c_char,
+    kind: u32,
+    rounds: u32,
+    softirqs: u64,
+    seed: u64,
+    error: i32,
+    generic_error: i32,
+    cases: [u64; 3],
+    wrong: [u64; 3],
+    refused: u64,
+}
+
+/// A driver to try.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Driver {
+    /// Its name.
+    pub name: String,
+    /// What it implements.
+    pub alg: String,
+    /// By its number in `contexts.c`.
+    pub kind: u32,
+}
+
+/// Those that can be tried at all: what callers may ask for, of the three kinds, and passed its own test.
+pub fn drivers(rows: &[Row]) -> Vec<Driver> {
+    rows.iter()
+        .filter(|r| r.status == "tested" && r.internal == Some(false))
+        .filter_map(|r| {
+            let kind = match r.alg_type.as_deref()? {
+                "skcipher" | "lskcipher" => 0,
+                "aead" => 1,
+                "shash" | "ahash" => 2,
+                _ => return None,
+            };
+            Some(Driver {
+                name: r.name.clone(),
+                alg: r.alg.clone()?,
+                kind,
+            })
+        })
+        .collect()
+}
+
+/// The generic driver of an algorithm, by the names that testmgr knows.
+fn generic(alg: &str) -> String {
+    let inner = |template: &str| {
+        let rest = alg.strip_prefix(template)?.strip_prefix('(')?;
+        rest.strip_suffix(')').map(String::from)
+    };
+    if let Some(cipher) = inner("xts") {
+        return format!("xts(ecb({cipher}-generic))");
+    }
+    if let Some(cipher) = inner("lrw") {
+        return format!("lrw(ecb({cipher}-generic))");
+    }
+    if let Some(cipher) = inner("gcm") {
+        return format!("gcm_base(ctr({cipher}-generic),ghash-generic)");
+    }
+    if let Some(cipher) = inner("ccm") {
+        return format!("ccm_base(ctr({cipher}-generic),cbcmac({cipher}-generic))");
+    }
+    for outer in ["rfc4106", "rfc4543", "rfc4309"] {
+        if let Some(mode) = inner(outer) {
+            return format!("{outer}({})", generic(&mode));
+        }
+    }
+    if let Some(cipher) = inner("hctr2") {
+        return format!("hctr2_base(xctr({cipher}-generic),polyval-generic)");
+    }
+    if let Some(ciphers) = inner("adiantum") {
+        let ciphers = suffixed(&ciphers);
+        return format!("adiantum({ciphers},nhpoly1305-generic)");
+    }
+    suffixed(alg)
+}
+
+/// Names get the suffix, templates do not.
+fn suffixed(alg: &str) -> String {
+    let mut out = String::new();
+    let mut word = String::new();
+    for c in alg.chars().chain(['\0']) {
+        if c.is_ascii_alphanumeric() || "_-.".contains(c) {
+            word.push(c);
+            continue;
+        }
+        out.push_str(&word);
+        if !word.is_empty() && c != '(' {
+            out.push_str("-generic");
+        }
+        word.clear();
+        if c != '\0' {
+            out.push(c);
+        }
+    }
+    out
+}
+
+/// The child's part.
+///
+/// # Errors
+/// The image cannot be loaded; there is no timer.
+pub fn measure(order: &Order) -> Result<(), Error> {
+    let text = env::var(VARIABLE).unwrap_or_default();
+    let drivers: Vec<Driver> = serde_json::from_str(&text)
+        .map_err(|_| Error::Input(format!("{VARIABLE} is for kiln's own use: unset it")))?;
+    let loaded = Host::load(order)?;
+    let cpu = Cpu::boot(&Config::default()).map_err(|e| Error::Lacks(e.to_string()))?;
+    let mut host = loaded.start(cpu);
+    let interrupts = Timer::start(&mut host.cpu, Arrivals::Poisson(RATE, order.seed))
+        .map_err(|e| Error::Lacks(format!("a timer for interrupts: {e}")))?;
+    for driver in &drivers {
+        let reference = generic(&driver.alg);
+        let (Ok(name), Ok(generic)) = (
+            CString::new(driver.name.as_str()),
+            CString::new(reference.as_str()),
+        ) else {
+            continue;
+        };
+        let mut raw = Raw {
+            driver: name.as_ptr(),
+            generic: generic.as_ptr(),
+            kind: driver.kind,
+            rounds: ROUNDS,
+            softirqs: SOFTIRQS,
+            seed: order.seed,
+            error: 0,
+            generic_error: 0,
+            cases: [0; 3],
+            wrong: [0; 3],
+            refused: 0,
+        };
+        // SAFETY: the function takes this structure.
+        unsafe { host.call("kiln_glue_contexts", (&raw mut raw).cast())? };
+        let seen = Contexts {
+            driver: driver.name.clone(),
+            generic: reference,
+            error: raw.error,
+            generic_error: raw.generic_error,
+            cases: raw.cases,
+            wrong: raw.wrong,
+            refused: raw.refused,
+        };
+        let mut line = serde_json::to_value(&seen).expect("plain values");
+        line["event"] = "contexts".into();
+        host.tell(&format!("{line}\n"))?;
+    }
+    drop(interrupts);
+    let done = format!("{{\"event\":\"done\",\"initcalls\":{}}}\n", host.initcalls);
+    host.tell(&done)
+}
+
+/// What came of one driver: its contexts, or how it crashed.
+pub type Tried = (Driver, Result<Contexts, String>);
+
+/// The parent's part: `args` make this program call [`measure`]. A driver that crashes is named; the rest goes on.
+///
+/// # Errors
+/// The child cannot be started, or refuses; Ctrl-C.
+pub fn run(
+    image: &Path,
+    seed: u64,
+    args: &[OsString],
+    mut drivers: Vec<Driver>,
+    stop: &AtomicBool,
+    progress: &dyn Fn(f64, &str),
+) -> Result<Vec<Tried>, Error> {
+    let all = drivers.len().max(1) as f64;
+    let mut tried: Vec<Tried> = Vec::new();
+    while !drivers.is_empty() {
+        env::set_var(
+            VARIABLE,
+            serde_json::to_string(&drivers).expect("plain values"),
+        );
+        let before = tried.len();
+        let mut seen = Vec::new();
+        let mut watch = Watch {
+            stop,
+            silence: Some(Duration::from_secs(120)),
+            event: &mut |event| {
+                if let Event::Contexts(contexts) = event {
+                    seen.push(contexts.clone());
+                    progress((before + seen.len()) as f64 / all, &contexts.driver);
+                }
+            },
+        };
+        let ended = child::run(&Order::new(image, seed), args, &mut watch)?;
+        env::remove_var(VARIABLE);
+        if stop.load(Ordering::Relaxed) {
+            return Err(Error::Interrupted);
+        }
+        let mut left = drivers.into_iter();
+        for contexts in seen {
+            tried.extend(left.next().map(|driver| (driver, Ok(contexts))));
+        }
+        if let Some(driver) = left.next() {
+            let why = match &ended.fault {
+                Some(fault) => fault.line(image),
+                None => format!("the tree's process ended early: {}", ended.status),
+            };
+            tried.push((driver, Err(why)));
+        }
+        drivers = left.collect();
+    }
+    Ok(tried)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn generic_drivers_have_the_names_of_testmgr() {
+        for (alg, wanted) in [
+            ("sha256", "sha256-generic"),
+            ("cbc(aes)", "cbc(aes-generic)"),
+            ("xts(aes)", "xts(ecb(aes-generic))"),
+            (
+                "rfc4106(gcm(aes))",
+                "rfc4106(gcm_base(ctr(aes-generic),ghash-generic))",
+            ),
+            (
+                "rfc7539(chacha20,poly1305)",
+                "rfc7539(chacha20-generic,poly1305-generic)",
+            ),
+            ("hmac(sha1)", "hmac(sha1-generic)"),
+            (
+                "adiantum(xchacha12,aes)",
+                "adiantum(xchacha12-generic,aes-generic,nhpoly1305-generic)",
+            ),
+        ] {
+            assert_eq!(generic(alg), wanted);
+        }
+    }
+}

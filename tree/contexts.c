@@ -1,0 +1,365 @@
+// SPDX-License-Identifier: GPL-2.0-only OR MIT
+/*
+ * A driver in every context that may use it: a task, a task with softirqs off, and the
+ * softirqs of the interrupts that come meanwhile. Each answer is compared with that of
+ * the tree's generic driver, which was computed before, undisturbed. Compiled by the
+ * tree's own build, like glue.c.
+ */
+#include <linux/bottom_half.h>
+#include <linux/completion.h>
+#include <linux/err.h>
+#include <linux/scatterlist.h>
+#include <linux/slab.h>
+#include <linux/string.h>
+#include <linux/version.h>
+#include <crypto/aead.h>
+#include <crypto/hash.h>
+#include <crypto/skcipher.h>
+
+#define KILN_SOFTIRQ 7		/* IRQ_POLL_SOFTIRQ, which nothing here has */
+#define MESSAGES 8
+#define LONGEST 4096
+#define EXTRA 128		/* associated data and tag, or a digest */
+#define AAD 16
+
+enum kiln_where { KILN_IN_TASK, KILN_IN_BH_OFF, KILN_IN_SOFTIRQ, KILN_WHERES };
+enum kiln_type { KILN_SKCIPHER, KILN_AEAD, KILN_HASH };
+
+/* crates/kiln-tree/src/contexts.rs has the same. */
+struct kiln_contexts {
+	const char *driver, *generic;
+	u32 type;
+	u32 rounds;
+	u64 softirqs;	/* at least, if so many come in a hundred times the rounds */
+	u64 seed;
+	/* results */
+	s32 error;		/* the driver's, of opening or setting its key */
+	s32 generic_error;
+	u64 cases[KILN_WHERES], wrong[KILN_WHERES];
+	u64 refused;		/* requests of softirqs for which there was no room */
+};
+
+u64 kiln_glue_contexts(struct kiln_contexts *c);
+void kiln_on_interrupt(void (*handler)(void *cpu));
+void kiln_raise_softirq(unsigned int nr);
+void kiln_open_softirq(unsigned int nr, void (*handler)(void *cpu));
+
+static u8 kiln_text[MESSAGES][LONGEST + EXTRA];
+static u8 kiln_expected[MESSAGES][LONGEST + EXTRA];
+static u32 kiln_length[MESSAGES];
+static u8 kiln_key[128];
+static u8 kiln_iv[64];
+
+/* One user of a driver, with one request. */
+struct kiln_side {
+	enum kiln_type type;
+	void *tfm;
+	void *request;
+	struct scatterlist sg;
+	struct completion done;
+	u8 *data;
+	u8 iv[64];
+	int answer;
+	u32 message;
+	bool busy;		/* of the softirq's */
+};
+
+static struct kiln_contexts *kiln_wanted;
+static struct kiln_side *kiln_softirq_side;
+
+static int kiln_setkey(struct kiln_side *s, unsigned int len)
+{
+	switch (s->type) {
+	case KILN_SKCIPHER:
+		return crypto_skcipher_setkey(s->tfm, kiln_key, len);
+	case KILN_AEAD:
+		return crypto_aead_setkey(s->tfm, kiln_key, len);
+	default:
+		return crypto_ahash_setkey(s->tfm, kiln_key, len);
+	}
+}
+
+static bool kiln_needs_key(struct kiln_side *s)
+{
+	return s->type != KILN_HASH ||
+	       crypto_ahash_get_flags(s->tfm) & CRYPTO_TFM_NEED_KEY;
+}
+
+static unsigned int kiln_tag(struct kiln_side *s)
+{
+	return s->type == KILN_AEAD ? crypto_aead_authsize(s->tfm) : 0;
+}
+
+static unsigned int kiln_result_size(struct kiln_side *s, u32 message)
+{
+	switch (s->type) {
+	case KILN_SKCIPHER:
+		return kiln_length[message];
+	case KILN_AEAD:
+		return AAD + kiln_length[message] + kiln_tag(s);
+	default:
+		return crypto_ahash_digestsize(s->tfm);
+	}
+}
+
+static u8 *kiln_result(struct kiln_side *s)
+{
+	return s->type == KILN_HASH ? s->data + LONGEST : s->data;
+}
+
+static bool kiln_is_right(struct kiln_side *s)
+{
+	return !s->answer && !memcmp(kiln_result(s), kiln_expected[s->message],
+				     kiln_result_size(s, s->message));
+}
+
+static void kiln_ended(struct kiln_side *s, int answer)
+{
+	s->answer = answer;
+	if (s == kiln_softirq_side) {
+		kiln_wanted->cases[KILN_IN_SOFTIRQ]++;
+		kiln_wanted->wrong[KILN_IN_SOFTIRQ] += !kiln_is_right(s);
+		WRITE_ONCE(s->busy, false);
+	}
+	complete(&s->done);
+}
+
+#if LINUX_VERSION_CODE >= KERNEL_VERSION(6, 3, 0)
+static void kiln_context_done(void *data, int answer)
+{
+	if (answer != -EINPROGRESS)
+		kiln_ended(data, answer);
+}
+#else
+static void kiln_context_done(struct crypto_async_request *request, int answer)
+{
+	if (answer != -EINPROGRESS)
+		kiln_ended(request->data, answer);
+}
+#endif
+
+static void kiln_close(struct kiln_side *s)
+{
+	if (!s)
+		return;
+	kfree(s->request);
+	kfree(s->data);
+	if (!IS_ERR_OR_NULL(s->tfm)) {
+		if (s->type == KILN_SKCIPHER)
+			crypto_free_skcipher(s->tfm);
+		else if (s->type == KILN_AEAD)
+			crypto_free_aead(s->tfm);
+		else
+			crypto_free_ahash(s->tfm);
+	}
+	kfree(s);
+}
+
+/* Of these the first that the driver takes. */
+static int kiln_find_key(struct kiln_side *s)
+{
+	static const u8 lengths[] = { 32, 64, 16, 36, 20, 24, 19, 35, 8, 4, 48, 128 };
+	int error = 0;
+	size_t i;
+
+	if (!kiln_needs_key(s))
+		return 0;
+	for (i = 0; i < ARRAY_SIZE(lengths); i++) {
+		error = kiln_setkey(s, lengths[i]);
+		if (!error)
+			break;
+	}
+	return error;
+}
+
+static struct kiln_side *kiln_open_side(const char *driver, enum kiln_type type, bool sleeps)
+{
+	const u32 flags = sleeps ? CRYPTO_TFM_REQ_MAY_SLEEP | CRYPTO_TFM_REQ_MAY_BACKLOG : 0;
+	struct kiln_side *s = kzalloc(sizeof(*s), GFP_KERNEL);
+	unsigned int size = 0;
+	int error;
+
+	if (!s)
+		return ERR_PTR(-ENOMEM);
+	s->type = type;
+	init_completion(&s->done);
+	s->data = kzalloc(LONGEST + EXTRA, GFP_KERNEL);
+	s->tfm = type == KILN_SKCIPHER ? (void *)crypto_alloc_skcipher(driver, 0, 0) :
+		 type == KILN_AEAD ? (void *)crypto_alloc_aead(driver, 0, 0) :
+		 (void *)crypto_alloc_ahash(driver, 0, 0);
+	error = IS_ERR(s->tfm) ? PTR_ERR(s->tfm) : kiln_find_key(s);
+	if (!error && type == KILN_SKCIPHER)
+		size = sizeof(struct skcipher_request) + crypto_skcipher_reqsize(s->tfm);
+	else if (!error && type == KILN_AEAD)
+		size = sizeof(struct aead_request) + crypto_aead_reqsize(s->tfm);
+	else if (!error)
+		size = sizeof(struct ahash_request) + crypto_ahash_reqsize(s->tfm);
+	if (!error) {
+		s->request = kzalloc(size, GFP_KERNEL);
+		error = s->request && s->data ? 0 : -ENOMEM;
+	}
+	if (error) {
+		kiln_close(s);
+		return ERR_PTR(error);
+	}
+	if (type == KILN_SKCIPHER) {
+		skcipher_request_set_tfm(s->request, s->tfm);
+		skcipher_request_set_callback(s->request, flags, kiln_context_done, s);
+	} else if (type == KILN_AEAD) {
+		aead_request_set_tfm(s->request, s->tfm);
+		aead_request_set_callback(s->request, flags, kiln_context_done, s);
+	} else {
+		ahash_request_set_tfm(s->request, s->tfm);
+		ahash_request_set_callback(s->request, flags, kiln_context_done, s);
+	}
+	return s;
+}
+
+/* What the request's function returns; its answer is in the side when it is done. */
+static int kiln_put(struct kiln_side *s, u32 message)
+{
+	const unsigned int len = kiln_length[message];
+	const unsigned int all = s->type == KILN_AEAD ? AAD + len : len;
+	int result;
+
+	s->message = message;
+	memcpy(s->data, kiln_text[message], all);
+	memcpy(s->iv, kiln_iv, sizeof(s->iv));
+	sg_init_one(&s->sg, s->data, all + kiln_tag(s));
+	reinit_completion(&s->done);
+	if (s->type == KILN_SKCIPHER) {
+		skcipher_request_set_crypt(s->request, &s->sg, &s->sg, len, s->iv);
+		result = crypto_skcipher_encrypt(s->request);
+	} else if (s->type == KILN_AEAD) {
+		aead_request_set_crypt(s->request, &s->sg, &s->sg, len, s->iv);
+		aead_request_set_ad(s->request, AAD);
+		result = crypto_aead_encrypt(s->request);
+	} else {
+		ahash_request_set_crypt(s->request, &s->sg, s->data + LONGEST, len);
+		result = crypto_ahash_digest(s->request);
+	}
+	if (result != -EINPROGRESS && result != -EBUSY)
+		kiln_ended(s, result);
+	return result;
+}
+
+static void kiln_softirq(void *cpu)
+{
+	struct kiln_side *s = kiln_softirq_side;
+	int result;
+
+	if (!s || READ_ONCE(s->busy))
+		return;
+	s->busy = true;
+	result = kiln_put(s, (s->message + 1) % MESSAGES);
+	/* Refused: nothing was computed. */
+	if (result == -ENOSPC) {
+		kiln_wanted->cases[KILN_IN_SOFTIRQ]--;
+		kiln_wanted->wrong[KILN_IN_SOFTIRQ]--;
+		kiln_wanted->refused++;
+	}
+}
+
+static void kiln_interrupt(void *cpu)
+{
+	kiln_raise_softirq(KILN_SOFTIRQ);
+}
+
+static u64 kiln_draw(u64 *state)
+{
+	*state ^= *state << 13;
+	*state ^= *state >> 7;
+	*state ^= *state << 17;
+	return *state;
+}
+
+static void kiln_draw_messages(u64 seed, unsigned int unit)
+{
+	u64 state = seed | 1;
+	unsigned int i, n;
+
+	for (n = 0; n < sizeof(kiln_key); n++)
+		kiln_key[n] = kiln_draw(&state);
+	for (n = 0; n < sizeof(kiln_iv); n++)
+		kiln_iv[n] = kiln_draw(&state);
+	kiln_iv[0] = 3;		/* CCM: bytes of the length, less one */
+	for (i = 0; i < MESSAGES; i++) {
+		kiln_length[i] = 16 + kiln_draw(&state) % (i < 4 ? 240 : LONGEST - 16);
+		kiln_length[i] -= kiln_length[i] % unit;
+		for (n = 0; n < LONGEST + EXTRA; n++)
+			kiln_text[i][n] = kiln_draw(&state);
+		/* RFC 4106 and its like: the IV is at the end of the associated data. */
+		memcpy(kiln_text[i] + AAD - 8, kiln_iv, 8);
+	}
+}
+
+static int kiln_wait_for(struct kiln_side *s, int result)
+{
+	if (result == -EINPROGRESS || result == -EBUSY)
+		wait_for_completion(&s->done);
+	return s->answer;
+}
+
+u64 kiln_glue_contexts(struct kiln_contexts *c)
+{
+	struct kiln_side *generic, *task, *softirq = NULL;
+	u32 i;
+
+	/* Sixteen fits every cipher; a hash takes what comes. */
+	kiln_draw_messages(c->seed, c->type == KILN_HASH ? 1 : 16);
+	task = kiln_open_side(c->driver, c->type, true);
+	if (IS_ERR(task)) {
+		c->error = PTR_ERR(task);
+		return 1;
+	}
+	generic = kiln_open_side(c->generic, c->type, true);
+	if (IS_ERR(generic)) {
+		c->generic_error = PTR_ERR(generic);
+		kiln_close(task);
+		return 1;
+	}
+	for (i = 0; i < MESSAGES; i++) {
+		c->generic_error = kiln_wait_for(generic, kiln_put(generic, i));
+		if (c->generic_error)
+			goto out;
+		memcpy(kiln_expected[i], kiln_result(generic), kiln_result_size(generic, i));
+	}
+	softirq = kiln_open_side(c->driver, c->type, false);
+	if (IS_ERR(softirq)) {
+		c->error = PTR_ERR(softirq);
+		softirq = NULL;
+		goto out;
+	}
+	kiln_wanted = c;
+	kiln_softirq_side = softirq;
+	kiln_open_softirq(KILN_SOFTIRQ, kiln_softirq);
+	kiln_on_interrupt(kiln_interrupt);
+	for (i = 0; i < c->rounds ||
+		    (c->cases[KILN_IN_SOFTIRQ] < c->softirqs && i < 100 * c->rounds); i++) {
+		kiln_wait_for(task, kiln_put(task, i % MESSAGES));
+		c->cases[KILN_IN_TASK]++;
+		c->wrong[KILN_IN_TASK] += !kiln_is_right(task);
+		{
+			int result;
+
+			local_bh_disable();
+			result = kiln_put(task, (i + 1) % MESSAGES);
+			local_bh_enable();
+			kiln_wait_for(task, result);
+		}
+		c->cases[KILN_IN_BH_OFF]++;
+		c->wrong[KILN_IN_BH_OFF] += !kiln_is_right(task);
+	}
+	kiln_on_interrupt(NULL);
+	/* What is still in flight ends. */
+	while (READ_ONCE(softirq->busy))
+		wait_for_completion(&softirq->done);
+	local_bh_disable();
+	kiln_softirq_side = NULL;
+	local_bh_enable();
+out:
+	kiln_close(softirq);
+	kiln_close(generic);
+	kiln_close(task);
+	return 0;
+}
