@@ -103,16 +103,16 @@ static __always_inline void text_part(const struct gcm_key *key, const bool decr
 #if MAIN == 16
 #define HASH_ROUND(r)                           \
 	do {                                    \
-		CASE(r, 1, SET_PAIR(1, 2))      \
-		CASE(r, 2, ADD_PAIR(3, 4))      \
-		CASE(r, 3, ADD_PAIR(5, 6))      \
-		CASE(r, 4, LAST_PAIR(7, 0))     \
-		CASE(r, 5, acc = reduce(g))     \
-		CASE(r, 5, SET_PAIR(9, 10))     \
-		CASE(r, 6, ADD_PAIR(11, 12))    \
-		CASE(r, 7, ADD_PAIR(13, 14))    \
-		CASE(r, 8, LAST_PAIR(15, 8))    \
-		CASE(r, 9, acc = reduce(g))     \
+		CASE(r, 2, SET_PAIR(1, 2))      \
+		CASE(r, 3, ADD_PAIR(3, 4))      \
+		CASE(r, 4, ADD_PAIR(5, 6))      \
+		CASE(r, 5, LAST_PAIR(7, 0))     \
+		CASE(r, 6, acc = reduce(g))     \
+		CASE(r, 7, SET_PAIR(9, 10))     \
+		CASE(r, 8, ADD_PAIR(11, 12))    \
+		CASE(r, 9, ADD_PAIR(13, 14))    \
+		CASE(r, 10, LAST_PAIR(15, 8))   \
+		CASE(r, 11, acc = reduce(g))    \
 	} while (0)
 #else
 /* With 16 registers a pair is too much. */

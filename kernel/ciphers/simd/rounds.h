@@ -72,9 +72,9 @@ typedef u8 round_key[AES_BLOCK_SIZE];
 #define ENC(j) d##j = v_enc(d##j, k);
 #define DEC(j) d##j = v_dec(d##j, k);
 /*
- * All rounds but the last of d0, d1 ...; after each of the last nine of them STEP(1 to 9).
- * Counted from its end every key size has the same rounds, so the longer schedules run their
- * additional ones first; then @rk and @keep are where the last nine begin.
+ * All rounds but the last of d0, d1 ..., and STEP(1) to STEP(11) between them. Counted from its
+ * end every key size has the same rounds, so the longer schedules run their additional ones
+ * first; then @rk and @keep are where the last nine begin.
  */
 #define NO_STEP(r) do { } while (0)
 #define TWO_MORE(EACH)                                          \
@@ -87,20 +87,21 @@ typedef u8 round_key[AES_BLOCK_SIZE];
 	} while (0)
 #define ROUNDS(EACH, STEP)                      \
 	do {                                    \
-		if (likely(rounds > 10)) {      \
-			if (likely(rounds > 12)) \
-				TWO_MORE(EACH); \
+		if (likely(rounds > 12))        \
 			TWO_MORE(EACH);         \
-		}                               \
-		ROUND(1, EACH); STEP(1);        \
-		ROUND(2, EACH); STEP(2);        \
-		ROUND(3, EACH); STEP(3);        \
-		ROUND(4, EACH); STEP(4);        \
-		ROUND(5, EACH); STEP(5);        \
-		ROUND(6, EACH); STEP(6);        \
-		ROUND(7, EACH); STEP(7);        \
-		ROUND(8, EACH); STEP(8);        \
-		ROUND(9, EACH); STEP(9);        \
+		STEP(1);                        \
+		if (likely(rounds > 10))        \
+			TWO_MORE(EACH);         \
+		STEP(2);                        \
+		ROUND(1, EACH); STEP(3);        \
+		ROUND(2, EACH); STEP(4);        \
+		ROUND(3, EACH); STEP(5);        \
+		ROUND(4, EACH); STEP(6);        \
+		ROUND(5, EACH); STEP(7);        \
+		ROUND(6, EACH); STEP(8);        \
+		ROUND(7, EACH); STEP(9);        \
+		ROUND(8, EACH); STEP(10);       \
+		ROUND(9, EACH); STEP(11);       \
 	} while (0)
 #define LAST_KEY KEY(10)
 
