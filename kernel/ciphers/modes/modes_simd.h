@@ -166,9 +166,12 @@ static __always_inline void crypt_long(const struct aes_key *key, const enum mod
 		while (len >= MAIN * VBYTES);
 		wipe_keys(&keys, rounds);
 	}
-	/* Of a short message the next one's first rounds fill what half steps leave free. */
-	for (; len >= 8 * VBYTES; len -= 8 * VBYTES) {
+	/* Two half steps: of the second the first rounds fill what the first leaves free. */
+	for (; len >= MAIN * VBYTES; len -= MAIN * VBYTES) {
 		barrier();
+		crypt_8(rk, false, rounds, mode, dst, src, &chain, NULL);
+		dst += 8 * VBYTES;
+		src += 8 * VBYTES;
 		crypt_8(rk, false, rounds, mode, dst, src, &chain, NULL);
 		dst += 8 * VBYTES;
 		src += 8 * VBYTES;
@@ -179,10 +182,13 @@ static __always_inline void crypt_long(const struct aes_key *key, const enum mod
 #endif
 #define TAIL(n)                                                         \
 	if (len & n * VBYTES) {                                         \
-		crypt_##n(rk, false, rounds, mode, dst, src, &chain, NULL);   \
+		crypt_##n(rk, false, rounds, mode, dst, src, &chain, NULL); \
 		dst += n * VBYTES;                                      \
 		src += n * VBYTES;                                      \
 	}
+#if MAIN == 16
+	TAIL(8)
+#endif
 	TAIL(4)
 	TAIL(2)
 	TAIL(1)
