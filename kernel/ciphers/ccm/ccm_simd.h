@@ -16,7 +16,6 @@ static __always_inline void text(const struct aes_key *key, const bool decryptin
 				 u8 *ctr, u8 *dst, const u8 *src, size_t len)
 {
 	const bool wide = false, decrypt = false;
-	const u8 *rk = key->enc[0];
 	const u32 rounds = key->rounds;
 	const u64 left = get_le64(ctr), number = __builtin_bswap64(get_le64(ctr + 8));
 	const __m128i first = _mm_set_epi64x(__builtin_bswap64(left), number);
@@ -29,11 +28,13 @@ static __always_inline void text(const struct aes_key *key, const bool decryptin
 	for (; len >= VBYTES; len -= VBYTES, src += VBYTES, dst += VBYTES) {
 		const u8 *plain = decrypting ? dst : src;
 		const vec_t s = v_load(src);
+		const u8 *rk = key->enc[0];
+		u8 *keep = NULL;
 
 		d0 = v_xor(v_shuffle(counter, v_key(reverse)), KEY(0));
 		counter = v_add64(counter, v_low64(VBLOCKS));
 		ROUNDS(EACH_1, NO_STEP);
-		d0 = v_enclast(d0, v_xor(KEY(rounds), s));
+		d0 = v_enclast(d0, v_xor(LAST_KEY, s));
 		if (decrypting)
 			v_store(dst, d0);
 		for (i = 0; i < VBYTES; i += AES_BLOCK_SIZE)

@@ -49,6 +49,7 @@ static __always_inline void text_##n(const struct gcm_key *key, const bool decry
 {                                                                                     \
 	const bool wide = false, decrypt = false;                                     \
 	const u8 *rk = key->aes.enc[0], *cipher = src;                                \
+	u8 *keep = NULL;                                                              \
 	const u32 rounds = key->aes.rounds;                                           \
 	const vec_t order = v_key(reverse), k0 = KEY(0);                              \
 	enum { vectors = n };                                                         \
@@ -57,7 +58,7 @@ static __always_inline void text_##n(const struct gcm_key *key, const bool decry
 	EACH(COUNT)                                                                   \
 	ROUNDS(EACH, HASH_DECRYPTED);                                                 \
 	do {                                                                          \
-		const vec_t k = KEY(rounds);                                          \
+		const vec_t k = LAST_KEY;                                          \
 		EACH(OUT)                                                             \
 	} while (0);                                                                  \
 	EACH(HASH_ENCRYPTED)                                                          \
@@ -74,6 +75,7 @@ static __always_inline void text_part(const struct gcm_key *key, const bool decr
 {
 	const bool wide = false, decrypt = false;
 	const u8 *rk = key->aes.enc[0];
+	u8 *keep = NULL;
 	const u32 rounds = key->aes.rounds;
 	const vec_t order = v_key(reverse), k0 = KEY(0), in = v_load_part(src, len);
 	vec_t d0;
@@ -82,7 +84,7 @@ static __always_inline void text_part(const struct gcm_key *key, const bool decr
 	if (decrypting)
 		mul_add(g, v_shuffle(in, order), p);
 	ROUNDS(EACH_1, NO_STEP);
-	d0 = v_enclast(d0, v_xor(KEY(rounds), in));
+	d0 = v_enclast(d0, v_xor(LAST_KEY, in));
 	v_store_part(dst, len, d0);
 	if (!decrypting)
 		mul_add(g, v_shuffle(v_keep(d0, len), order), p);
@@ -101,25 +103,26 @@ static __always_inline void text_part(const struct gcm_key *key, const bool decr
 #if MAIN == 16
 #define HASH_ROUND(r)                           \
 	do {                                    \
-		CASE(r, 1, SET_PAIR(1, 2))      \
-		CASE(r, 2, ADD_PAIR(3, 4))      \
-		CASE(r, 3, ADD_PAIR(5, 6))      \
-		CASE(r, 4, LAST_PAIR(7, 0))     \
-		CASE(r, 5, acc = reduce(g))     \
-		CASE(r, 5, SET_PAIR(9, 10))     \
-		CASE(r, 6, ADD_PAIR(11, 12))    \
-		CASE(r, 7, ADD_PAIR(13, 14))    \
-		CASE(r, 8, LAST_PAIR(15, 8))    \
-		CASE(r, 9, acc = reduce(g))     \
+		CASE(r, 2, SET_PAIR(1, 2))      \
+		CASE(r, 3, ADD_PAIR(3, 4))      \
+		CASE(r, 4, ADD_PAIR(5, 6))      \
+		CASE(r, 5, LAST_PAIR(7, 0))     \
+		CASE(r, 6, acc = reduce(g))     \
+		CASE(r, 7, SET_PAIR(9, 10))     \
+		CASE(r, 8, ADD_PAIR(11, 12))    \
+		CASE(r, 9, ADD_PAIR(13, 14))    \
+		CASE(r, 10, LAST_PAIR(15, 8))   \
+		CASE(r, 11, acc = reduce(g))    \
 	} while (0)
 #else
-#define HASH_ROUND(r)                           \
-	do {                                    \
-		CASE(r, 1, SET_PAIR(1, 2))      \
-		CASE(r, 3, ADD_PAIR(3, 4))      \
-		CASE(r, 5, ADD_PAIR(5, 6))      \
-		CASE(r, 7, LAST_PAIR(7, 0))     \
-		CASE(r, 9, acc = reduce(g))     \
+/* With 16 registers a pair is too much. */
+#define HASH_ROUND(r)                                                                 \
+	do {                                                                          \
+		CASE(r, 1, mul_set(g, CIPHER(1), POWERS(1)))                          \
+		if (1 < (r) && (r) < 8)                                               \
+			HASH(r);                                                      \
+		CASE(r, 8, mul_add(g, v_xor(CIPHER(0), v_one(acc)), POWERS(0)))       \
+		CASE(r, 9, acc = reduce(g))                                           \
 	} while (0)
 #endif
 
@@ -159,6 +162,7 @@ static __always_inline __m128i step_##n(const struct gcm_key *key, const u8 *rk,
 	const vec_t order = v_key(reverse), k0 = KEY(0);                              \
 	const vec_t base = v_xor(k0, v_shuffle(v_add64(*next, v_low64(-FIRST)), order)); \
 	struct sums sums, *const g = &sums;                                           \
+	u8 *keep = NULL;                                                              \
 	EACH(DECLARE)                                                                 \
 										      \
 	EACH(COUNT_STEP)                                                              \
@@ -168,7 +172,7 @@ static __always_inline __m128i step_##n(const struct gcm_key *key, const u8 *rk,
 	else                                                                          \
 		ROUNDS(EACH, NO_STEP);                                                \
 	do {                                                                          \
-		const vec_t k = KEY(rounds);                                          \
+		const vec_t k = LAST_KEY;                                          \
 		EACH(OUT)                                                             \
 	} while (0);                                                                  \
 	return acc;                                                                   \

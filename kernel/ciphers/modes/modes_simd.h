@@ -48,7 +48,7 @@ enum mode { ECB_ENCRYPT, ECB_DECRYPT, CBC_DECRYPT, CTR };
 #define CRYPT_FUNC(n, count, EACH, DOWN)                                              \
 static __always_inline void crypt_##n(const u8 *rk, const bool wide, u32 rounds,      \
 				      const enum mode mode, u8 *dst, const u8 *src,   \
-				      vec_t *chain)                                   \
+				      vec_t *chain, u8 *keep)                         \
 {                                                                                     \
 	const bool decrypt = mode == ECB_DECRYPT || mode == CBC_DECRYPT;              \
 	const vec_t k0 = KEY(0);                                                      \
@@ -60,11 +60,13 @@ static __always_inline void crypt_##n(const u8 *rk, const bool wide, u32 rounds,
 	} else {                                                                      \
 		EACH(WHITEN)                                                          \
 	}                                                                             \
+	KEEP(0, k0)                                                                   \
 	ROUNDS(EACH, NO_STEP);                                                        \
 	do {                                                                          \
-		const vec_t k = KEY(rounds);                                          \
+		const vec_t k = LAST_KEY;                                          \
 		const vec_t next = mode == CBC_DECRYPT ?                              \
 			v_load(src + (count - 1) * VBYTES) : *chain;                  \
+		KEEP(10, k)                                                           \
 		DOWN(OUT)                                                             \
 		*chain = next;                                                        \
 	} while (0);                                                                  \
@@ -85,6 +87,7 @@ static __always_inline void crypt_rest(const struct aes_key *key, const enum mod
 	const bool decrypt = mode == ECB_DECRYPT || mode == CBC_DECRYPT, wide = false;
 	const u8 *rk = decrypt ? key->dec[0] : key->enc[0];
 	const u32 rounds = key->rounds;
+	u8 *keep = NULL;
 	vec_t d0, last;
 
 	if (mode == CTR) {
@@ -98,7 +101,7 @@ static __always_inline void crypt_rest(const struct aes_key *key, const enum mod
 		d0 = v_xor(s, KEY(0));
 	}
 	ROUNDS(EACH_1, NO_STEP);
-	last = v_xor(KEY(rounds), last);
+	last = v_xor(LAST_KEY, last);
 	d0 = decrypt ? v_declast(d0, last) : v_enclast(d0, last);
 	if (mode == CTR)
 		v_store_part(dst, len, d0);
@@ -144,23 +147,42 @@ static __always_inline void crypt_long(const struct aes_key *key, const enum mod
 	const u8 *rk = decrypt ? key->dec[0] : key->enc[0];
 	const u32 rounds = key->rounds;
 
-	if (len >= MAIN * VBYTES) {
-		struct wide_keys wide;
-		const u8 *keys = widen(&wide, rk, rounds);
+#define STEP(keys, wide, keep)                                                  \
+	do {                                                                    \
+		/* Keys stay in memory: registers there are not enough of. */   \
+		barrier();                                                      \
+		crypt_main(keys, wide, rounds, mode, dst, src, &chain, keep);   \
+		dst += MAIN * VBYTES;                                           \
+		src += MAIN * VBYTES;                                           \
+		len -= MAIN * VBYTES;                                           \
+	} while (0)
+#if VBLOCKS == 4
+	if (len >= 4 * MAIN * VBYTES) {
+		struct wide_keys keys;
 
-		do {
-			/* Keys stay in memory: there are not enough registers for them. */
-			barrier();
-			crypt_main(keys, true, rounds, mode, dst, src, &chain);
-			dst += MAIN * VBYTES;
-			src += MAIN * VBYTES;
-			len -= MAIN * VBYTES;
-		} while (len >= MAIN * VBYTES);
-		wipe_keys(&wide, rounds);
+		STEP(rk, false, keys.k);
+		do
+			STEP(keys.k, true, NULL);
+		while (len >= MAIN * VBYTES);
+		wipe_keys(&keys, rounds);
 	}
+	/* Two half steps: of the second the first rounds fill what the first leaves free. */
+	for (; len >= MAIN * VBYTES; len -= MAIN * VBYTES) {
+		barrier();
+		crypt_8(rk, false, rounds, mode, dst, src, &chain, NULL);
+		dst += 8 * VBYTES;
+		src += 8 * VBYTES;
+		crypt_8(rk, false, rounds, mode, dst, src, &chain, NULL);
+		dst += 8 * VBYTES;
+		src += 8 * VBYTES;
+	}
+#else
+	while (len >= MAIN * VBYTES)
+		STEP(rk, VBLOCKS == 1, NULL);
+#endif
 #define TAIL(n)                                                         \
 	if (len & n * VBYTES) {                                         \
-		crypt_##n(rk, false, rounds, mode, dst, src, &chain);   \
+		crypt_##n(rk, false, rounds, mode, dst, src, &chain, NULL); \
 		dst += n * VBYTES;                                      \
 		src += n * VBYTES;                                      \
 	}

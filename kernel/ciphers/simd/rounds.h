@@ -48,14 +48,20 @@ typedef u8 round_key[AES_BLOCK_SIZE];
 #define DOWN_8(F) F(7) F(6) F(5) F(4) DOWN_4(F)
 #define DOWN_16(F) F(15) F(14) F(13) F(12) F(11) F(10) F(9) F(8) DOWN_8(F)
 
-/* Round key r of @rk, which has one vector for each if @wide, else one block. */
+/*
+ * Round key r of @rk, which has one vector for each if @wide, else one block. Those that are
+ * widened are stored to @keep, if not NULL, for the steps to come: a load that widens takes a
+ * vector operation.
+ */
 #define v_key(p) v_all(_mm_load_si128((const __m128i *)(p)))
 #define KEY(r) (wide ? v_load(rk + (r) * VBYTES) : v_key(rk + (r) * AES_BLOCK_SIZE))
-
-/* All rounds but the last of d0, d1 ...; after each of the first nine STEP(round). */
+#define KEEP(r, k)                                      \
+	if (keep)                                       \
+		v_store(keep + (r) * VBYTES, k);
 #define ROUND(r, EACH)                          \
 	do {                                    \
 		const vec_t k = KEY(r);         \
+		KEEP(r, k)                      \
 		if (decrypt) {                  \
 			EACH(DEC)               \
 		} else {                        \
@@ -65,31 +71,42 @@ typedef u8 round_key[AES_BLOCK_SIZE];
 #define DECLARE(j) vec_t d##j;
 #define ENC(j) d##j = v_enc(d##j, k);
 #define DEC(j) d##j = v_dec(d##j, k);
+/*
+ * All rounds but the last of d0, d1 ..., and STEP(1) to STEP(11) between them. Counted from its
+ * end every key size has the same rounds, so the longer schedules run their additional ones
+ * first; then @rk and @keep are where the last nine begin.
+ */
 #define NO_STEP(r) do { } while (0)
+#define TWO_MORE(EACH)                                          \
+	do {                                                    \
+		ROUND(1, EACH);                                 \
+		ROUND(2, EACH);                                 \
+		rk += 2 * (wide ? VBYTES : AES_BLOCK_SIZE);     \
+		if (keep)                                       \
+			keep += 2 * VBYTES;                     \
+	} while (0)
 #define ROUNDS(EACH, STEP)                      \
 	do {                                    \
-		ROUND(1, EACH); STEP(1);        \
-		ROUND(2, EACH); STEP(2);        \
-		ROUND(3, EACH); STEP(3);        \
-		ROUND(4, EACH); STEP(4);        \
-		ROUND(5, EACH); STEP(5);        \
-		ROUND(6, EACH); STEP(6);        \
-		ROUND(7, EACH); STEP(7);        \
-		ROUND(8, EACH); STEP(8);        \
-		ROUND(9, EACH); STEP(9);        \
-		if (likely(rounds > 10)) {      \
-			ROUND(10, EACH);        \
-			ROUND(11, EACH);        \
-			if (likely(rounds > 12)) { \
-				ROUND(12, EACH); \
-				ROUND(13, EACH); \
-			}                       \
-		}                               \
+		if (likely(rounds > 12))        \
+			TWO_MORE(EACH);         \
+		STEP(1);                        \
+		if (likely(rounds > 10))        \
+			TWO_MORE(EACH);         \
+		STEP(2);                        \
+		ROUND(1, EACH); STEP(3);        \
+		ROUND(2, EACH); STEP(4);        \
+		ROUND(3, EACH); STEP(5);        \
+		ROUND(4, EACH); STEP(6);        \
+		ROUND(5, EACH); STEP(7);        \
+		ROUND(6, EACH); STEP(8);        \
+		ROUND(7, EACH); STEP(9);        \
+		ROUND(8, EACH); STEP(10);       \
+		ROUND(9, EACH); STEP(11);       \
 	} while (0)
+#define LAST_KEY KEY(10)
 
 /*
- * The round keys of a main loop, one vector each in memory: a load that widens takes a vector
- * operation, too. They are wiped with vector stores: REP STOSB takes 20 cycles to begin.
+ * The round keys of a main loop, one vector each in memory. They are wiped with vector stores: REP STOSB takes 20 cycles to begin.
  */
 struct wide_keys {
 	u8 k[AES_MAX_ROUND_KEYS * VBYTES] __aligned(64);
