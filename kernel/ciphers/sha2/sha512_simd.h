@@ -199,18 +199,16 @@ void SHA512(end)(const void *state, const u8 *data, size_t len, u64 bytes, u8 *o
 	u8 last[2 * MD_MAX_BLOCK] __aligned(64);
 	const size_t rest = len % SHA512_BLOCK;
 	size_t more;
+	u64 st[8];
 	u64 h[8];
 
 	assert_fpu_section();
 	more = md_pad(&sha512_md, last, data + len - rest, rest, bytes);
-	{
-		u64 st[8];
-
-		__builtin_memcpy(st, state, sizeof(st));
-		run(st, &s, data, len / SHA512_BLOCK, last, more);
-		__builtin_memcpy(h, st, sizeof(st));
-	}
+	__builtin_memcpy(st, state, sizeof(st));
+	run(st, &s, data, len / SHA512_BLOCK, last, more);
+	__builtin_memcpy(h, st, sizeof(st));
 	md_put_digest(&sha512_md, h, out);
+	md_zero(h, sizeof(st));
 	md_wipe(&sha512_md, last, more);
 	wipe(&s);
 	v_end();

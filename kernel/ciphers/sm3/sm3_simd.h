@@ -35,8 +35,10 @@
 #define WORDS (16 + 3 * STEPS + 1)
 
 struct expansion {
-	u32 w[LANES][WORDS + 3];	/* words */
-	u32 x[LANES][WORDS + 3];	/* w[j] ^ w[j + 4] */
+	struct {
+		u32 w[WORDS + 3];	/* words */
+		u32 x[WORDS + 3];	/* w[j] ^ w[j + 4] */
+	} lane[LANES];
 };
 
 struct vectors {
@@ -64,8 +66,8 @@ static __always_inline u32 rol(u32 v, const int n)
 										      \
 	IN_ORDER(ss1);                                                        \
 	ss1 = rol(ss1 + e, 7);                                                \
-	h += s->w[lane][j];                                                   \
-	d += s->x[lane][j];                                                   \
+	h += s->lane[lane].w[j];                                              \
+	d += s->lane[lane].x[j];                                              \
 	IN_ORDER(h);                                                          \
 	h += gg;                                                              \
 	d += FF(a, b, c);                                                     \
@@ -88,17 +90,20 @@ static __always_inline u32 rol(u32 v, const int n)
 	ROUND(c, d, a, b, g, h, e, f, (j) + 2, FF, GG);                       \
 	ROUND(b, c, d, a, f, g, h, e, (j) + 3, FF, LAST)
 
-static __always_inline void step(struct vectors *v, struct expansion *s, const int t)
+static __always_inline void step(struct vectors *v, struct expansion *s, const bool both,
+				 const int t)
 {
 	const vec_t x = v_xor3(v->a0, v->g2, v_rol(v->g4, 15));
 	const vec_t g5 = v_xor3(v_p1(x), v_rol(v->a1, 7), v->g3);
 	const vec_t x4 = v_xor(v->a4, g5);
 	vec_t a5;
 
-	v_store(0, &s->w[0][3 * t + 16], g5);
-	v_store(1, &s->w[1][3 * t + 16], g5);
-	v_store(0, &s->x[0][3 * t + 12], x4);
-	v_store(1, &s->x[1][3 * t + 12], x4);
+	v_store(0, &s->lane[0].w[3 * t + 16], g5);
+	v_store(0, &s->lane[0].x[3 * t + 12], x4);
+	if (both) {
+		v_store(1, &s->lane[1].w[3 * t + 16], g5);
+		v_store(1, &s->lane[1].x[3 * t + 12], x4);
+	}
 	a5 = v_align(g5, v_align(v->g4, v->g4, 3), 3);
 	v->a0 = v->a1;
 	v->a1 = v->a2;
@@ -110,24 +115,26 @@ static __always_inline void step(struct vectors *v, struct expansion *s, const i
 	v->g4 = g5;
 }
 
-static __always_inline void begin(struct vectors *v, struct expansion *s, const u8 *data,
-				  size_t stride)
+static __always_inline void begin(struct vectors *v, struct expansion *s, const bool both,
+				  const u8 *data, size_t stride)
 {
 	const vec_t w0 = v_swap(v_load(data, stride)), w1 = v_swap(v_load(data + 16, stride));
 	const vec_t w2 = v_swap(v_load(data + 32, stride));
 	const vec_t w3 = v_swap(v_load(data + 48, stride));
 	const vec_t x0 = v_xor(w0, w1), x1 = v_xor(w1, w2), x2 = v_xor(w2, w3);
 
-#define STORE(lane)                                                           \
-	v_store(lane, &s->w[lane][0], w0);                                    \
-	v_store(lane, &s->w[lane][4], w1);                                    \
-	v_store(lane, &s->w[lane][8], w2);                                    \
-	v_store(lane, &s->w[lane][12], w3);                                   \
-	v_store(lane, &s->x[lane][0], x0);                                    \
-	v_store(lane, &s->x[lane][4], x1);                                    \
-	v_store(lane, &s->x[lane][8], x2);
+#define STORE(n)                                                              \
+	v_store(n, &s->lane[n].w[0], w0);                                     \
+	v_store(n, &s->lane[n].w[4], w1);                                     \
+	v_store(n, &s->lane[n].w[8], w2);                                     \
+	v_store(n, &s->lane[n].w[12], w3);                                    \
+	v_store(n, &s->lane[n].x[0], x0);                                     \
+	v_store(n, &s->lane[n].x[4], x1);                                     \
+	v_store(n, &s->lane[n].x[8], x2);
 	STORE(0)
-	STORE(1)
+	if (both) {
+		STORE(1)
+	}
 #undef STORE
 	*v = (struct vectors){
 		.a0 = w0, .a1 = v_align(w1, w0, 3), .a2 = v_align(w2, w1, 2),
@@ -136,20 +143,23 @@ static __always_inline void begin(struct vectors *v, struct expansion *s, const 
 	};
 }
 
-/* Rounds of a block; of the first with the expansion of both. */
-static __always_inline void block(u32 *st, struct expansion *s, const int lane,
+enum which { FIRST_OF_TWO, SECOND_OF_TWO, ALONE };
+
+/* Rounds of a block; of the first with the expansion of both, the other at @stride. */
+static __always_inline void block(u32 *st, struct expansion *s, const enum which which,
 				  const u8 *data, const size_t stride)
 {
-	const bool expand = lane == 0;
+	const int lane = which == SECOND_OF_TWO;
+	const bool expand = !lane, both = which == FIRST_OF_TWO;
 	u32 a = st[0], b = st[1], c = st[2], d = st[3];
 	u32 e = st[4], f = st[5], g = st[6], h = st[7];
 	u32 gg = e ^ f ^ g;
 	struct vectors v;
 	int j, t;
 
-#define STEP(t) do { if (expand) step(&v, s, t); } while (0)
+#define STEP(t) do { if (expand) step(&v, s, both, t); } while (0)
 	if (expand) {
-		begin(&v, s, data, stride);
+		begin(&v, s, both, data, stride);
 		/* gcc would take the words out of the vectors one by one. */
 		barrier();
 	}
@@ -197,19 +207,20 @@ static __always_inline void run(u32 *st, struct expansion *s, const u8 *data, si
 		const u8 *const one = block_at(data, blocks, last, i);
 		const u8 *const two = block_at(data, blocks, last, i + 1);
 
-		block(st, s, 0, one, (size_t)(two - one));
-		block(st, s, 1, one, 0);
+		block(st, s, FIRST_OF_TWO, one, (size_t)(two - one));
+		block(st, s, SECOND_OF_TWO, two, 0);
 	}
-	/* A block alone is in both lanes. */
 	if (i < blocks + more)
-		block(st, s, 0, block_at(data, blocks, last, i), 0);
+		block(st, s, ALONE, block_at(data, blocks, last, i), 0);
 }
 
-static __always_inline void wipe(struct expansion *s)
+/* What @blocks blocks left in @s. */
+static __always_inline void wipe(struct expansion *s, size_t blocks)
 {
+	const u8 *const to = (u8 *)&s->lane[blocks > 1 ? LANES : 1];
 	u8 *at;
 
-	for (at = (u8 *)s; at < (u8 *)(s + 1); at += 32)
+	for (at = (u8 *)s; at < to; at += 32)
 		v_zero_32(at);
 	__asm__ volatile("" : : "r"(s) : "memory");
 }
@@ -223,7 +234,7 @@ void SM3(blocks)(void *state, const u8 *data, size_t blocks)
 	__builtin_memcpy(st, state, sizeof(st));
 	run(st, &s, data, blocks, data, 0);
 	__builtin_memcpy(state, st, sizeof(st));
-	wipe(&s);
+	wipe(&s, blocks);
 	v_end();
 }
 
@@ -233,19 +244,17 @@ void SM3(end)(const void *state, const u8 *data, size_t len, u64 bytes, u8 *out)
 	u8 last[2 * MD_MAX_BLOCK] __aligned(64);
 	const size_t rest = len % SM3_BLOCK;
 	size_t more;
+	u32 st[8];
 	u64 h[8];
 
 	assert_fpu_section();
 	more = md_pad(&sm3_md, last, data + len - rest, rest, bytes);
-	{
-		u32 st[8];
-
-		__builtin_memcpy(st, state, sizeof(st));
-		run(st, &s, data, len / SM3_BLOCK, last, more);
-		__builtin_memcpy(h, st, sizeof(st));
-	}
+	__builtin_memcpy(st, state, sizeof(st));
+	run(st, &s, data, len / SM3_BLOCK, last, more);
+	__builtin_memcpy(h, st, sizeof(st));
 	md_put_digest(&sm3_md, h, out);
+	md_zero(h, sizeof(st));
 	md_wipe(&sm3_md, last, more);
-	wipe(&s);
+	wipe(&s, len / SM3_BLOCK + more);
 	v_end();
 }
