@@ -10,7 +10,7 @@
  *	v_swap(v)	the bytes of each word the other way round
  *	v_add(a, b), v_next(hi, lo)	add; the upper word of @lo, then the lower one of @hi
  *	v_sigma0(v), v_sigma1(v)	FIPS 180-4, 4.1.3
- *	v_end()
+ *	v_zero(), v_end()
  *
  * The schedule is a chain, each two words from the two before: some ten cycles of latency
  * with little to do. So it is made for two blocks at a time, between the rounds of the
