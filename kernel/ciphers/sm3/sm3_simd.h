@@ -12,7 +12,7 @@
  *	v_rol(v, n)	of words
  *	v_p1(x)		x ^ rol(x, 15) ^ rol(x, 23)
  *	v_align(hi, lo, n)	@lo from word n on, then @hi, in each block
- *	v_zero_32(p)	32 bytes of zero
+ *	v_zero_64(p)	64 bytes of zero
  *	v_end()
  *
  * A round waits for the one before: e goes through an addition, a rotation by 7, another
@@ -91,8 +91,7 @@ static __always_inline u32 rol(u32 v, const int n)
 	ROUND(c, d, a, b, g, h, e, f, (j) + 2, FF, GG);                       \
 	ROUND(b, c, d, a, f, g, h, e, (j) + 3, FF, LAST)
 
-static __always_inline void step(struct vectors *v, struct expansion *s, const bool both,
-				 const int t)
+static __always_inline void step(struct vectors *v, struct expansion *s, const int t)
 {
 	const vec_t x = v_xor3(v->a0, v->g2, v_rol(v->g4, 15));
 	const vec_t g5 = v_xor3(v_p1(x), v_rol(v->a1, 7), v->g3);
@@ -101,10 +100,8 @@ static __always_inline void step(struct vectors *v, struct expansion *s, const b
 
 	v_store(0, &s->lane[0].w[3 * t + 16], g5);
 	v_store(0, &s->lane[0].x[3 * t + 12], x4);
-	if (both) {
-		v_store(1, &s->lane[1].w[3 * t + 16], g5);
-		v_store(1, &s->lane[1].x[3 * t + 12], x4);
-	}
+	v_store(1, &s->lane[1].w[3 * t + 16], g5);
+	v_store(1, &s->lane[1].x[3 * t + 12], x4);
 	a5 = v_align(g5, v_align(v->g4, v->g4, 3), 3);
 	v->a0 = v->a1;
 	v->a1 = v->a2;
@@ -116,8 +113,8 @@ static __always_inline void step(struct vectors *v, struct expansion *s, const b
 	v->g4 = g5;
 }
 
-static __always_inline void begin(struct vectors *v, struct expansion *s, const bool both,
-				  const u8 *data, size_t stride)
+static __always_inline void begin(struct vectors *v, struct expansion *s, const u8 *data,
+				  size_t stride)
 {
 	const vec_t w0 = v_swap(v_load(data, stride)), w1 = v_swap(v_load(data + 16, stride));
 	const vec_t w2 = v_swap(v_load(data + 32, stride));
@@ -133,9 +130,7 @@ static __always_inline void begin(struct vectors *v, struct expansion *s, const 
 	v_store(n, &s->lane[n].x[4], x1);                                     \
 	v_store(n, &s->lane[n].x[8], x2);
 	STORE(0)
-	if (both) {
-		STORE(1)
-	}
+	STORE(1)
 #undef STORE
 	*v = (struct vectors){
 		.a0 = w0, .a1 = v_align(w1, w0, 3), .a2 = v_align(w2, w1, 2),
@@ -144,23 +139,20 @@ static __always_inline void begin(struct vectors *v, struct expansion *s, const 
 	};
 }
 
-enum which { FIRST_OF_TWO, SECOND_OF_TWO, ALONE };
-
 /* Rounds of a block; of the first with the expansion of both, the other at @stride. */
-static __always_inline void block(u32 *st, struct expansion *s, const enum which which,
+static __always_inline void block(u32 *st, struct expansion *s, const int lane,
 				  const u8 *data, const size_t stride)
 {
-	const int lane = which == SECOND_OF_TWO;
-	const bool expand = !lane, both = which == FIRST_OF_TWO;
+	const bool expand = lane == 0;
 	u32 a = st[0], b = st[1], c = st[2], d = st[3];
 	u32 e = st[4], f = st[5], g = st[6], h = st[7];
 	u32 gg = e ^ f ^ g;
 	struct vectors v;
 	int j, t;
 
-#define STEP(t) do { if (expand) step(&v, s, both, t); } while (0)
+#define STEP(t) do { if (expand) step(&v, s, t); } while (0)
 	if (expand) {
-		begin(&v, s, both, data, stride);
+		begin(&v, s, data, stride);
 		/* gcc would take the words out of the vectors one by one. */
 		barrier();
 	}
@@ -212,29 +204,28 @@ static __always_inline void run(u32 *st, struct expansion *s, const u8 *data, si
 	size_t i;
 
 	for (i = 0; blocks >= MANY && i + LANES <= blocks; i += LANES) {
-		block(st, s, FIRST_OF_TWO, data + i * SM3_BLOCK, SM3_BLOCK);
-		block(st, s, SECOND_OF_TWO, data, 0);
+		block(st, s, 0, data + i * SM3_BLOCK, SM3_BLOCK);
+		block(st, s, 1, data, 0);
 	}
+	/* A block alone is in both lanes. */
 	for (; i < blocks + more; i += LANES) {
 		const u8 *const one = block_at(data, blocks, last, i);
 		const u8 *const two = block_at(data, blocks, last, i + 1);
 		const bool alone = i + 1 == blocks + more;
 
-		block(st, s, FIRST_OF_TWO, one, alone ? 0 : (size_t)(two - one));
+		block(st, s, 0, one, alone ? 0 : (size_t)(two - one));
 		if (alone)
 			break;
-		block(st, s, SECOND_OF_TWO, two, 0);
+		block(st, s, 1, two, 0);
 	}
 }
 
-/* What @blocks blocks left in @s. */
-static __always_inline void wipe(struct expansion *s, size_t blocks)
+static __always_inline void wipe(struct expansion *s)
 {
-	const u8 *const to = (u8 *)&s->lane[blocks > 1 ? LANES : 1];
 	u8 *at;
 
-	for (at = (u8 *)s; at < to; at += 32)
-		v_zero_32(at);
+	for (at = (u8 *)s; at < (u8 *)(s + 1); at += 64)
+		v_zero_64(at);
 	__asm__ volatile("" : : "r"(s) : "memory");
 }
 
@@ -247,7 +238,7 @@ void SM3(blocks)(void *state, const u8 *data, size_t blocks)
 	__builtin_memcpy(st, state, sizeof(st));
 	run(st, &s, data, blocks, data, 0);
 	__builtin_memcpy(state, st, sizeof(st));
-	wipe(&s, blocks);
+	wipe(&s);
 	v_end();
 }
 
@@ -268,6 +259,6 @@ void SM3(end)(const void *state, const u8 *data, size_t len, u64 bytes, u8 *out)
 	md_put_digest(&sm3_md, h, out);
 	md_zero(h, sizeof(st));
 	md_wipe(&sm3_md, last, more);
-	wipe(&s, len / SM3_BLOCK + more);
+	wipe(&s);
 	v_end();
 }
