@@ -6,6 +6,8 @@
 mod agree;
 #[path = "ciphers/buffer.rs"]
 mod buffer;
+#[path = "ciphers/hash.rs"]
+mod hash;
 #[path = "ciphers/refuse.rs"]
 mod refuse;
 #[path = "ciphers/standard.rs"]

@@ -3,6 +3,7 @@
  * CRC-16/T10-DIF by folding: the template of its SIMD tiers. The including file says
  *
  *	CRC(name)	name of the entry point
+ *	CRC_SHORT	who does up to 16 bytes, if another tier does
  *	vec_t, VBYTES	a vector of 16-byte lanes
  *	v_load(p)	the bytes of each lane the other way round: first the highest
  *	v_load_first(p, n)	the same of the n < VBYTES bytes at @p, zeros before them
@@ -64,6 +65,10 @@ u32 CRC(u32 crc, const u8 *data, size_t len)
 	vec_t v;
 
 	assert_fpu_section();
+#ifdef CRC_SHORT
+	if (len <= 16)
+		return CRC_SHORT(crc, data, len);
+#endif
 	/* One byte has no room for the CRC. */
 	if (first == 1) {
 		crc = crct10dif_byte(crc, *data++);
@@ -73,11 +78,14 @@ u32 CRC(u32 crc, const u8 *data, size_t len)
 	if (!len)
 		return crc;
 	if (first) {
-		v = v_xor(v_load_first(data, first), v_crc(crc, first));
+		v = v_load_first(data, first);
 	} else {
 		first = VBYTES;
-		v = v_xor(v_load(data), v_crc(crc, VBYTES));
+		v = v_load(data);
 	}
+	/* Most messages are there as a whole. */
+	if (crc)
+		v = v_xor(v, v_crc(crc, first));
 	data += first;
 	len -= first;
 

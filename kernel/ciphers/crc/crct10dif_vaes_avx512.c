@@ -7,6 +7,7 @@
 #include <kiln/types.h>
 
 #define CRC crct10dif_avx512
+#define CRC_SHORT crct10dif_pclmul
 #define VBYTES 64
 #define BY_1 MOVE_64
 #define BY_2 MOVE_128
@@ -50,11 +51,10 @@ static inline __attribute__((always_inline)) vec_t v_load_first(const u8 *p, siz
 
 static inline __attribute__((always_inline)) vec_t v_crc(u32 crc, size_t n)
 {
-	const __m128i bytes = _mm_cvtsi32_si128((int)((crc & 255) << 8 | crc >> 8));
-	const vec_t at = _mm512_maskz_expand_epi8(v_top(n) & 3ull << (64 - n),
-						  _mm512_zextsi128_si512(bytes));
+	const __mmask64 high = 1ull << (64 - n);
+	const vec_t at = _mm512_maskz_set1_epi8(high, (char)(crc >> 8));
 
-	return _mm512_shuffle_epi8(at, v_reverse());
+	return _mm512_shuffle_epi8(_mm512_mask_set1_epi8(at, high << 1, (char)crc), v_reverse());
 }
 
 static inline __attribute__((always_inline)) __m128i v_last(vec_t v)

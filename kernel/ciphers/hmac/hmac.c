@@ -109,6 +109,7 @@ TIER(sha1, sha_ni)
 
 HASH(sha256)
 TIER(sha256, generic)
+TIER(sha256, avx2)
 TIER(sha256, sha_ni)
 
 HASH(sha512)
@@ -132,6 +133,7 @@ static const struct kiln_impl impls[] = {
 	IMPL(sha1, SHA1, generic, GENERIC, "generic", 100),
 	IMPL(sha1, SHA1, sha_ni, SHA_NI, "sha-ni", 500),
 	IMPL(sha256, SHA256, generic, GENERIC, "generic", 100),
+	IMPL(sha256, SHA256, avx2, AVX2, "avx2", 450),
 	IMPL(sha256, SHA256, sha_ni, SHA_NI, "sha-ni", 500),
 	IMPL(sha512, SHA512, generic, GENERIC, "generic", 100),
 	IMPL(sha512, SHA512, avx2, AVX2, "avx2", 500),

@@ -5,6 +5,7 @@
  * sha2.c			the table; what all tiers share is ../merkle.h's
  * sha256_TIER.c, sha512_TIER.c	blocks
  * sha512_simd.h		the template of SHA-512's SIMD tiers
+ * rounds.h			rounds in general registers, beside vectors
  */
 #ifndef KILN_SHA2_H
 #define KILN_SHA2_H
@@ -16,9 +17,9 @@
 #define SHA512_BLOCK 128
 #define SHA512_DIGEST 64
 
-md_blocks_t sha256_blocks_generic, sha256_blocks_sha_ni;
+md_blocks_t sha256_blocks_generic, sha256_blocks_avx2, sha256_blocks_sha_ni;
 md_blocks_t sha512_blocks_generic, sha512_blocks_avx2, sha512_blocks_avx512;
-md_end_t sha256_end_generic, sha256_end_sha_ni;
+md_end_t sha256_end_generic, sha256_end_avx2, sha256_end_sha_ni;
 md_end_t sha512_end_generic, sha512_end_avx2, sha512_end_avx512;
 
 /* FIPS 180-4, 4.2.2 and 4.2.3 */

@@ -10,16 +10,11 @@
  *	v_swap(v)	the bytes of each word the other way round
  *	v_add(a, b), v_next(hi, lo)	add; the upper word of @lo, then the lower one of @hi
  *	v_sigma0(v), v_sigma1(v)	FIPS 180-4, 4.1.3
- *	v_end()
+ *	v_zero(), v_end()
  *
  * The schedule is a chain, each two words from the two before: some ten cycles of latency
  * with little to do. So it is made for two blocks at a time, between the rounds of the
  * first, and the other one finds its own in memory.
- *
- * A round is written so that neither chain is longer than four cycles: e' is (h + kw + d)
- * and Ch and then Sigma1 added, as they become ready; a' is e' with what is not common to
- * the two put right. Sums of five terms in the order of their being ready cost one addition
- * more than the textbook's, and there are units enough for 24 operations in four cycles.
  */
 
 #include <kiln/fpu.h>
@@ -35,38 +30,15 @@ struct schedule {
 	u64 kw[PAIRS][LANES][2];
 };
 
-static __always_inline u64 ror(u64 v, const int n)
-{
-	return v >> n | v << (64 - n);
-}
+typedef u64 word_t;
 
-/* The compiler is not to add in another order. */
-#define IN_ORDER(v) __asm__("" : "+r"(v))
+#define SIGMA0(a) (ror(a, 28) ^ ror(a, 34) ^ ror(a, 39))
+#define SIGMA1(e) (ror(e, 14) ^ ror(e, 18) ^ ror(e, 41))
 
-#define ROUND(a, b, c, d, e, f, g, h, kw) do {                                \
-	u64 x = (f ^ g) & e, ab = a ^ b;                                      \
-										      \
-	h += kw;                                                              \
-	h += d;                                                               \
-	d = (b & c) - d;                                                      \
-	IN_ORDER(h);                                                          \
-	h += x ^ g;                                                           \
-	d += a & bc;                                                          \
-	IN_ORDER(h);                                                          \
-	IN_ORDER(d);                                                          \
-	h += ror(e, 14) ^ ror(e, 18) ^ ror(e, 41);                            \
-	d += h;                                                               \
-	IN_ORDER(d);                                                          \
-	d += ror(a, 28) ^ ror(a, 34) ^ ror(a, 39);                            \
-	bc = ab;                                                              \
-	x = h;                                                                \
-	h = d;                                                                \
-	d = x;                                                                \
-} while (0)
+#include "rounds.h"
 
 #define KW(pair, i) s->kw[(pair)][lane][i]
 
-/* Rounds of pair 4n + ... */
 #define TWO(a, b, c, d, e, f, g, h, pair) do {                                \
 	ROUND(a, b, c, d, e, f, g, h, KW(pair, 0));                           \
 	ROUND(h, a, b, c, d, e, f, g, KW(pair, 1));                           \
@@ -91,21 +63,6 @@ static __always_inline u64 ror(u64 v, const int n)
 	EACH(5) TWO(g, h, a, b, c, d, e, f, (pair) + 5);                      \
 	EACH(6) TWO(e, f, g, h, a, b, c, d, (pair) + 6);                      \
 	EACH(7) TWO(c, d, e, f, g, h, a, b, (pair) + 7);                      \
-} while (0)
-
-#define STATE_IN                                                              \
-	u64 a = st[0], b = st[1], c = st[2], d = st[3];                       \
-	u64 e = st[4], f = st[5], g = st[6], h = st[7];                       \
-	u64 bc = b ^ c
-#define STATE_OUT do {                                                        \
-	st[0] += a;                                                           \
-	st[1] += b;                                                           \
-	st[2] += c;                                                           \
-	st[3] += d;                                                           \
-	st[4] += e;                                                           \
-	st[5] += f;                                                           \
-	st[6] += g;                                                           \
-	st[7] += h;                                                           \
 } while (0)
 
 /* Rounds of the first block, with the schedule of all. */
@@ -147,28 +104,21 @@ static __always_inline void other_block(u64 *st, const struct schedule *s, const
 	STATE_OUT;
 }
 
-/* The i-th of @blocks blocks at @data and more at @last. */
-static __always_inline const u8 *block_at(const u8 *data, size_t blocks, const u8 *last,
-					  size_t i)
-{
-	return i < blocks ? data + i * SHA512_BLOCK : last + (i - blocks) * SHA512_BLOCK;
-}
-
 static __always_inline void run(u64 *st, struct schedule *s, const u8 *data, size_t blocks,
 				const u8 *last, size_t more)
 {
 	size_t i;
 
 	for (i = 0; i + LANES <= blocks + more; i += LANES) {
-		const u8 *const one = block_at(data, blocks, last, i);
-		const u8 *const two = block_at(data, blocks, last, i + 1);
+		const u8 *const one = block_at(SHA512_BLOCK, data, blocks, last, i);
+		const u8 *const two = block_at(SHA512_BLOCK, data, blocks, last, i + 1);
 
 		first_block(st, s, one, (size_t)(two - one));
 		other_block(st, s, 1);
 	}
 	/* A block alone is in both lanes. */
 	if (i < blocks + more)
-		first_block(st, s, block_at(data, blocks, last, i), 0);
+		first_block(st, s, block_at(SHA512_BLOCK, data, blocks, last, i), 0);
 }
 
 static __always_inline void wipe(struct schedule *s)
@@ -199,18 +149,16 @@ void SHA512(end)(const void *state, const u8 *data, size_t len, u64 bytes, u8 *o
 	u8 last[2 * MD_MAX_BLOCK] __aligned(64);
 	const size_t rest = len % SHA512_BLOCK;
 	size_t more;
+	u64 st[8];
 	u64 h[8];
 
 	assert_fpu_section();
 	more = md_pad(&sha512_md, last, data + len - rest, rest, bytes);
-	{
-		u64 st[8];
-
-		__builtin_memcpy(st, state, sizeof(st));
-		run(st, &s, data, len / SHA512_BLOCK, last, more);
-		__builtin_memcpy(h, st, sizeof(st));
-	}
+	__builtin_memcpy(st, state, sizeof(st));
+	run(st, &s, data, len / SHA512_BLOCK, last, more);
+	__builtin_memcpy(h, st, sizeof(st));
 	md_put_digest(&sha512_md, h, out);
+	md_zero(h, sizeof(st));
 	md_wipe(&sha512_md, last, more);
 	wipe(&s);
 	v_end();

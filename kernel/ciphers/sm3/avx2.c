@@ -24,6 +24,7 @@ typedef __m256i vec_t;
 #define v_rol(v, n) v_xor(_mm256_slli_epi32(v, n), _mm256_srli_epi32(v, 32 - (n)))
 #define v_align(hi, lo, n) _mm256_alignr_epi8(hi, lo, 4 * (n))
 #define v_zero_32(p) _mm256_store_si256((__m256i *)(p), _mm256_setzero_si256())
+#define v_zero_64(p) do { v_zero_32(p); v_zero_32((p) + 32); } while (0)
 #define v_end() _mm256_zeroupper()
 
 static inline __attribute__((always_inline)) vec_t v_p1(vec_t x)

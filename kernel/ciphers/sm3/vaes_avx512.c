@@ -23,7 +23,7 @@ typedef __m256i vec_t;
 #define v_rol(v, n) _mm256_rol_epi32(v, n)
 #define v_p1(x) v_xor3(x, v_rol(x, 15), v_rol(x, 23))
 #define v_align(hi, lo, n) _mm256_alignr_epi8(hi, lo, 4 * (n))
-#define v_zero_32(p) _mm256_store_si256((__m256i *)(p), _mm256_setzero_si256())
+#define v_zero_64(p) _mm512_store_si512(p, _mm512_setzero_si512())
 #define v_end() _mm256_zeroupper()
 
 #include "sm3_simd.h"

