@@ -5,6 +5,10 @@
  * The first blocks of the key stream are made at once, with block 0, which is the key of
  * Poly1305, in general registers beside the others in vectors. The rest is encrypted and hashed in turns that
  * fit the first-level cache. When decrypting, everything is hashed and compared first.
+ *
+ * Turns of 2048 bytes whose instructions are mixed were measured, too (Zen 5, AVX-512): with
+ * a third of ChaCha20's state in memory to make room, one took 850 cycles, against 690 and 195
+ * after each other. Both of them are near the limit of four operations a cycle as it is.
  */
 #include <kiln/string.h>
 #include <kiln/unaligned.h>

@@ -9,6 +9,7 @@
  *	v_mul(v)	the two halves of each 64-bit word multiplied
  *	v_put(sum, s0, s1, s2, s3)	each vector's words summed up, to memory
  *	REST(n)		the last n units of a message, less than a vector
+ *	nh_few(key, src, units, sum)	at most FEW units, if FEW is defined
  *
  * Five operations a vector and pass would be four with the message's words in the right
  * order before the key is added: 17 for a vector. Adding and multiplying are on all ports
@@ -29,6 +30,12 @@
 void NH(const u32 *key, const u8 *src, size_t units, struct nh_sum *sums)
 {
 	assert_fpu_section();
+#ifdef FEW
+	if (units <= FEW) {
+		nh_few(key, src, units, sums);
+		return;
+	}
+#endif
 	while (units) {
 		const u32 *k = key;
 		size_t n = units < NH_MESSAGE / NH_UNIT ? units : NH_MESSAGE / NH_UNIT;

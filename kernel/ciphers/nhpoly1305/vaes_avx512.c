@@ -55,4 +55,32 @@ static __always_inline vec_t mul_halves(vec_t v)
 	s = v_add64(s, v_mul(_mm512_maskz_add_epi32(mask, m,                  \
 					_mm512_maskz_loadu_epi32(mask, k))));
 
+/* A message of less than a vector: no masks, whose latency is all there is to see. */
+#define FEW 3
+#define nh_few(key, src, units, sum)                                          \
+	do {                                                                  \
+		__m128i s0 = _mm_setzero_si128(), s1 = s0, s2 = s0, s3 = s0;  \
+									      \
+		for (; units; units--, src += NH_UNIT, key += 4) {            \
+			const __m128i m = _mm_shuffle_epi32(load1(src), 0xd8); \
+									      \
+			FEW_PASS(s0, key)                                     \
+			FEW_PASS(s1, key + 4)                                 \
+			FEW_PASS(s2, key + 8)                                 \
+			FEW_PASS(s3, key + 12)                                \
+		}                                                             \
+		store1(sum, _mm_add_epi64(_mm_unpacklo_epi64(s0, s1),         \
+					  _mm_unpackhi_epi64(s0, s1)));       \
+		store1((u8 *)(sum) + 16, _mm_add_epi64(_mm_unpacklo_epi64(s2, s3), \
+						 _mm_unpackhi_epi64(s2, s3))); \
+	} while (0)
+#define load1(p) _mm_loadu_si128((const __m128i *)(p))
+#define store1(p, v) _mm_storeu_si128((__m128i *)(p), v)
+#define FEW_PASS(s, k)                                                        \
+	do {                                                                  \
+		const __m128i a = _mm_add_epi32(m, load1(k));                 \
+									      \
+		s = _mm_add_epi64(s, _mm_mul_epu32(a, _mm_srli_epi64(a, 32))); \
+	} while (0);
+
 #include "nh_simd.h"

@@ -54,14 +54,46 @@ void poly1305_block(const struct poly1305_key *key, struct poly1305_sum *sum, co
 void poly1305_blocks_generic(const struct poly1305_key *key, struct poly1305_sum *sum,
 			     const u8 *src, size_t blocks)
 {
-	struct words h = { sum->h[0], sum->h[1], sum->h[2] };
-	const u64 r0 = key->r[0], r1 = key->r[1];
+	const u64 r0 = key->r[0], r1 = key->r[1], s1 = r1 + (r1 >> 2);
+	u64 h0 = sum->h[0], h1 = sum->h[1], h2 = sum->h[2], c = 0;
 
-	for (; blocks; blocks--, src += POLY1305_BLOCK_SIZE)
-		h = step(h, src, 1, r0, r1);
-	sum->h[0] = h.h0;
-	sum->h[1] = h.h1;
-	sum->h[2] = h.h2;
+	if (!blocks)
+		return;
+	for (;;) {
+		u128 d0, d1;
+		u64 d2;
+
+		/* The block first: what is carried, c, is the last to be ready. */
+		d0 = (u128)h0 + get_le64(src);
+		d1 = (u128)h1 + get_le64(src + 8) + (u64)(d0 >> 64);
+		h2 += (u64)(d1 >> 64) + 1;
+		d0 = (u128)(u64)d0 + c;
+		d1 = (u128)(u64)d1 + (u64)(d0 >> 64);
+		h0 = (u64)d0;
+		h1 = (u64)d1;
+		h2 += (u64)(d1 >> 64);
+
+		d0 = (u128)h0 * r0 + (u128)h1 * s1;
+		d1 = (u128)h0 * r1 + (u128)h1 * r0 + h2 * s1;
+		d2 = h2 * r0;
+		d1 += (u64)(d0 >> 64);
+		d2 += (u64)(d1 >> 64);
+		c = (d2 >> 2) + (d2 & ~3ull);
+		h0 = (u64)d0;
+		h1 = (u64)d1;
+		h2 = d2 & 3;
+		src += POLY1305_BLOCK_SIZE;
+		if (!--blocks)
+			break;
+	}
+	{
+		u128 t = (u128)h0 + c;
+
+		sum->h[0] = (u64)t;
+		t = (u128)h1 + (u64)(t >> 64);
+		sum->h[1] = (u64)t;
+		sum->h[2] = h2 + (u64)(t >> 64);
+	}
 }
 
 void poly1305_emit(const struct poly1305_key *key, const struct poly1305_sum *sum, u8 *out)

@@ -253,12 +253,14 @@ void poly1305_powers_vaes_avx512(struct poly1305_key *key, size_t len)
 	const struct poly1305_limbs p1 = poly1305_limbs_of_r(key);
 	const struct poly1305_limbs p2 = poly1305_mul(p1, p1);
 	const struct poly1305_limbs p3 = poly1305_mul(p2, p1), p4 = poly1305_mul(p2, p2);
-	const vec_t zero = _mm512_setzero_si512();
 	struct limbs low, high;
 	struct power p;
-	struct sum d = { 0 };
+	struct sum d;
+	vec_t zero;
 
 	assert_fpu_section();
+	zero = _mm512_setzero_si512();
+	d = (struct sum){ 0 };
 	low = (struct limbs){ FOUR_TWICE(l0), FOUR_TWICE(l1), FOUR_TWICE(l2) };
 	p = power_from(UPPER_FOUR(v_all(1), l0), UPPER_FOUR(zero, l1), UPPER_FOUR(zero, l2));
 	mul_add(&d, low, &p);
