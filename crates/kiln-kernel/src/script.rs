@@ -161,9 +161,8 @@ pub fn scenarios() -> Vec<(&'static str, usize, Vec<Step>)> {
                 Step::Submit(1, Softirq, 0, 2),
                 Step::Submit(0, Softirq, 0, 1),
                 Step::SectionEnd,
-                Step::Run(2),
                 Step::Submit(1, TaskBhOff, 0, 1),
-                Step::Run(4),
+                Step::Run(6),
             ],
         ),
         (
