@@ -267,7 +267,7 @@ void MODES(mac)(const struct aes_key *key, u8 acc[AES_BLOCK_SIZE], const u8 *dat
 {
 	assert_fpu_section();
 	if (blocks)
-		store1(acc, cbc_chain(key, NULL, data, blocks, load1(acc)));
+		store1(acc, cbc_chain(key, NULL, data, blocks, load_halves(acc)));
 }
 
 /* Counters from hi:lo on, which do not overflow the lower half. */

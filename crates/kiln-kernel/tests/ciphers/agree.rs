@@ -52,6 +52,10 @@ pub fn message(imp: Impl, random: &mut Random) -> Message {
     if random.below(4) == 0 {
         let from = random.below(imp.iv_size() + 1);
         iv[from..].fill(0xff);
+        // At once, or within a few hundred blocks.
+        if let Some(last) = iv.last_mut().filter(|_| random.below(2) == 0) {
+            *last = random.below(256) as u8;
+        }
     }
     if imp.alg().starts_with("ccm") || imp.alg().ends_with("ccm(aes))") {
         // RFC 3610: the first byte says how long the length is.
