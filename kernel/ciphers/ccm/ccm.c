@@ -24,35 +24,57 @@ static int setkey(void *ctx, const u8 *key, size_t len)
 	return aes_expandkey(ctx, key, len);
 }
 
-/* The number @v in the @n last bytes of the block at @p. */
-static void put_number(u8 *p, size_t n, u64 v)
+/*
+ * Blocks are put together in words, as they are read again at once: a load that needs more than
+ * one store waits for all of them.
+ */
+static __always_inline void put_block(u8 *p, u64 first, u64 second)
 {
-	size_t i;
+	put_le64(first, p);
+	put_le64(second, p + 8);
+}
 
-	for (i = 0; i < n; i++, v >>= 8)
-		p[AES_BLOCK_SIZE - 1 - i] = v;
+/* Which bytes of an IV's second word the length or number takes, at its end. */
+static __always_inline u64 number_mask(const u8 *iv)
+{
+	return ~0ull << 8 * (7 - (iv[0] & 7));
 }
 
 /* The counter blocks of the tag and of the first block of text (RFC 3610, 2.3). */
-static void counters(u8 *a0, u8 *a1, const u8 *iv)
+static __always_inline void counters(u8 *a0, u8 *a1, const u8 *iv)
 {
-	const size_t bytes = (iv[0] & 7) + 1;
+	const u64 first = get_le64(iv) & ~0xf8ull;
+	const u64 second = get_le64(iv + 8) & ~number_mask(iv);
 
-	memcpy(a0, iv, AES_BLOCK_SIZE);
-	a0[0] &= 7;
-	put_number(a0, bytes, 0);
-	memcpy(a1, a0, AES_BLOCK_SIZE);
-	a1[15] = 1;
+	put_block(a0, first, second);
+	put_block(a1, first, second | 1ull << 56);
 }
 
 /* The first block of the MAC (RFC 3610, 2.2). */
-static void first_block(u8 *b0, const u8 *a0, size_t aadlen, size_t len, size_t tagsize)
+static __always_inline void first_block(u8 *b0, const u8 *iv, size_t aadlen, size_t len,
+					size_t tagsize)
 {
-	const u8 flags = (aadlen ? 64 : 0) | (tagsize - 2) / 2 << 3 | a0[0];
+	const u64 flags = (aadlen ? 64 : 0) | (tagsize - 2) / 2 << 3;
+	const u64 mask = number_mask(iv);
 
-	memcpy(b0, a0, AES_BLOCK_SIZE);
-	b0[0] = flags;
-	put_number(b0, a0[0] + 1, len);
+	put_block(b0, (get_le64(iv) & ~0xf8ull) | flags,
+		  (get_le64(iv + 8) & ~mask) | (__builtin_bswap64(len) & mask));
+}
+
+/* Up to eight bytes of the @len at @p from @at on, and zeros. */
+static __always_inline u64 word(const u8 *p, size_t len, size_t at)
+{
+	u64 w = 0;
+
+	if (at >= len)
+		return 0;
+	if (len - at >= 8)
+		return get_le64(p + at);
+	if (len >= 8)
+		return get_le64(p + len - 8) >> 8 * (8 - (len - at));
+	while (len > at)
+		w = w << 8 | p[--len];
+	return w;
 }
 
 /* How long the associated data is; the bytes that takes. */
@@ -82,7 +104,7 @@ static __always_inline void begin(aes_mac_t *mac, const struct aes_key *key,
 
 	memset(s, 0, sizeof(*s));
 	counters(s->a0, s->ctr, iv);
-	first_block(b0, s->a0, aadlen, len, tagsize);
+	first_block(b0, iv, aadlen, len, tagsize);
 	mac(key, s->acc, b0, 1);
 	s->kept = aad_length(s->buffer, aadlen);
 }
@@ -140,18 +162,22 @@ static __always_inline void whole(aes_mac_t *mac, ccm_text_t *text, kiln_crypt_t
 
 	if (aadlen <= SHORT_AAD) {
 		u8 head[AES_BLOCK_SIZE + SHORT_AAD + 2] __aligned(16);
-		size_t n = AES_BLOCK_SIZE;
+		size_t n = AES_BLOCK_SIZE, at;
 
-		put_le64(0, s.acc);
-		put_le64(0, s.acc + 8);
+		put_block(s.acc, 0, 0);
 		counters(s.a0, s.ctr, iv);
-		first_block(head, s.a0, aadlen, len, tagsize);
+		first_block(head, iv, aadlen, len, tagsize);
 		if (aadlen) {
-			n += aad_length(head + n, aadlen);
-			memcpy(head + n, aad, aadlen);
-			n += aadlen;
-			memset(head + n, 0, -n % AES_BLOCK_SIZE);
-			n += -n % AES_BLOCK_SIZE;
+			const u64 bytes = aadlen << 8 | aadlen >> 8;
+
+			put_block(head + n, (bytes & 0xffff) | word(aad, aadlen, 0) << 16,
+				  word(aad, aadlen, 6));
+			n += AES_BLOCK_SIZE;
+			for (at = 14; at < aadlen; at += AES_BLOCK_SIZE) {
+				put_block(head + n, word(aad, aadlen, at),
+					  word(aad, aadlen, at + 8));
+				n += AES_BLOCK_SIZE;
+			}
 		}
 		mac(key, s.acc, head, n / AES_BLOCK_SIZE);
 	} else {

@@ -225,6 +225,12 @@ void MODES(cbc_decrypt)(const void *ctx, u8 *dst, const u8 *src, size_t len, u8 
 	v_end();
 }
 
+static __always_inline __m128i cbc_load(const u8 *src, const u8 *dst)
+{
+	/* What is for a MAC only may just have been written, in words. */
+	return dst ? load1(src) : load_halves(src);
+}
+
 /*
  * CBC the serial way: a block waits for all rounds of the one before, and for nothing else.
  * The last round's key has the next block and its first key in it, so that what comes out is
@@ -236,10 +242,10 @@ static __always_inline __m128i cbc_chain(const struct aes_key *key, u8 *dst, con
 	const round_key *rk = key->enc;
 	const u32 rounds = key->rounds;
 	const __m128i k0 = load1(rk[0]), last = load1(rk[rounds]);
-	__m128i d = _mm_xor_si128(acc, _mm_xor_si128(load1(src), k0));
+	__m128i d = _mm_xor_si128(acc, _mm_xor_si128(cbc_load(src, dst), k0));
 
 	for (; --blocks; ) {
-		const __m128i next = _mm_xor_si128(load1(src + AES_BLOCK_SIZE), k0);
+		const __m128i next = _mm_xor_si128(cbc_load(src + AES_BLOCK_SIZE, dst), k0);
 
 		d = inner_rounds(rk, rounds, false, d);
 		d = _mm_aesenclast_si128(d, _mm_xor_si128(last, next));
@@ -267,7 +273,7 @@ void MODES(mac)(const struct aes_key *key, u8 acc[AES_BLOCK_SIZE], const u8 *dat
 {
 	assert_fpu_section();
 	if (blocks)
-		store1(acc, cbc_chain(key, NULL, data, blocks, load1(acc)));
+		store1(acc, cbc_chain(key, NULL, data, blocks, load_halves(acc)));
 }
 
 /* Counters from hi:lo on, which do not overflow the lower half. */

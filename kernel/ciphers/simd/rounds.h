@@ -147,7 +147,11 @@ static __always_inline void store1(void *p, __m128i v)
 /* Two words that were stored as such, which a load of both would have to wait for. */
 static __always_inline __m128i load_halves(const void *p)
 {
-	return _mm_set_epi64x(get_le64((const u8 *)p + 8), get_le64(p));
+	u64 lo = get_le64(p), hi = get_le64((const u8 *)p + 8);
+
+	/* Or the compiler makes one load of them. */
+	__asm__("" : "+r"(lo), "+r"(hi));
+	return _mm_set_epi64x(hi, lo);
 }
 
 /* One block, already XORed with the first round key: all rounds but the last. */

@@ -52,6 +52,10 @@ pub fn message(imp: Impl, random: &mut Random) -> Message {
     if random.below(4) == 0 {
         let from = random.below(imp.iv_size() + 1);
         iv[from..].fill(0xff);
+        // At once, or within a few hundred blocks.
+        if let Some(last) = iv.last_mut().filter(|_| random.below(2) == 0) {
+            *last = random.below(256) as u8;
+        }
     }
     // ChaCha20's is the first four bytes, little-endian, and wraps within the message.
     if imp.alg() == "chacha20" && random.below(4) == 0 {
