@@ -98,6 +98,10 @@ fn is_as(tree: &Path, own: &str, edits: &[policies::Edit]) {
 
     let (run, rows) = fpu(&["--inject", "step", "--len", "16,31", "--policy", &name]);
     assert_eq!(run.status, 0, "{}", run.stderr);
+    let (status, lines) = in_contexts(&name);
+    assert_eq!(status, 0, "{lines:?}");
+    let good = lines.iter().filter(|l| l.starts_with("ok ")).count();
+    assert!(good >= 9 && good == lines.len(), "{lines:?}");
     let points: u64 = rows.iter().map(|r| r["points"].as_u64().unwrap()).sum();
     assert!(points > 500, "{points}");
     for row in &rows {
