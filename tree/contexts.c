@@ -48,6 +48,7 @@ static u8 kiln_text[MESSAGES][LONGEST + EXTRA];
 static u8 kiln_expected[MESSAGES][LONGEST + EXTRA];
 static u32 kiln_length[MESSAGES];
 static u8 kiln_key[128];
+static unsigned int kiln_key_length;
 static u8 kiln_iv[64];
 
 /* One user of a driver, with one request. */
@@ -155,7 +156,7 @@ static void kiln_close(struct kiln_side *s)
 	kfree(s);
 }
 
-/* Of these the first that the driver takes. */
+/* Of these the first that the driver takes; then that for the others, too. */
 static int kiln_find_key(struct kiln_side *s)
 {
 	static const u8 lengths[] = { 32, 64, 16, 36, 20, 24, 19, 35, 8, 4, 48, 128 };
@@ -164,10 +165,14 @@ static int kiln_find_key(struct kiln_side *s)
 
 	if (!kiln_needs_key(s))
 		return 0;
+	if (kiln_key_length)
+		return kiln_setkey(s, kiln_key_length);
 	for (i = 0; i < ARRAY_SIZE(lengths); i++) {
 		error = kiln_setkey(s, lengths[i]);
-		if (!error)
+		if (!error) {
+			kiln_key_length = lengths[i];
 			break;
+		}
 	}
 	return error;
 }
@@ -307,6 +312,7 @@ u64 kiln_glue_contexts(struct kiln_contexts *c)
 
 	/* Sixteen fits every cipher; a hash takes what comes. */
 	kiln_draw_messages(c->seed, c->type == KILN_HASH ? 1 : 16);
+	kiln_key_length = 0;
 	task = kiln_open_side(c->driver, c->type, true);
 	if (IS_ERR(task)) {
 		c->error = PTR_ERR(task);

@@ -245,8 +245,8 @@ static int kiln_wanted(const struct alt_instr *a)
 	return feature / 32 < NCAPINTS && kiln_has(feature) != inverted;
 }
 
-/* The tree's own memcpy is among what changes. */
-static void kiln_copy(void *to, const void *from, size_t n)
+/* Not memcpy: it is among what is being written. */
+static __always_inline void kiln_copy(void *to, const void *from, size_t n)
 {
 	asm volatile("rep movsb" : "+D"(to), "+S"(from), "+c"(n) : : "memory");
 }
