@@ -138,6 +138,8 @@ extern "C" {
     pub fn kiln_crypto_open(tfm: *mut c_void) -> u64;
     pub fn kiln_crypto_close(tfm: *mut c_void) -> u64;
     pub fn kiln_crypto_setkey(setkey: *mut c_void) -> u64;
+    pub fn kiln_crypto_setauthsize(setkey: *mut c_void) -> u64;
+    pub fn kiln_crypto_seed(seed: u64);
     pub fn kiln_crypto_request(request: *mut c_void) -> u64;
     pub fn kiln_crypto_requests(requests: *mut c_void) -> u64;
     pub fn kiln_crypto_op_open(op: *mut c_void) -> u64;
@@ -315,6 +317,7 @@ pub struct Scatterlist {
     pub addr: *mut u8,
     pub length: u32,
     pub last: bool,
+    pub chain: bool,
 }
 
 #[repr(C)]
@@ -326,6 +329,7 @@ pub struct Tfm {
     pub driver: *const c_char,
     pub flags: u32,
     pub priority: i32,
+    pub ivsize: u32,
     pub err: i32,
 }
 
@@ -343,6 +347,7 @@ pub struct Request {
     pub src: *mut Scatterlist,
     pub dst: *mut Scatterlist,
     pub iv: *mut u8,
+    pub assoclen: u32,
     pub len: u32,
     pub decrypt: bool,
     pub context: u32,

@@ -4,6 +4,8 @@
 //! Every test is a process of its own, with a time limit: see `machine::alone`. What is measured
 //! is printed, what is counted is asserted. `KILN_SEED=N` repeats a run.
 
+#[path = "emulation/aead.rs"]
+mod aead;
 #[path = "emulation/clock.rs"]
 mod clock;
 #[path = "emulation/controls.rs"]

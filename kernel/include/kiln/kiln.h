@@ -333,11 +333,12 @@ KILN_EXPORT u64 kiln_fpu_pairs(void *pairs);
 /* lib/slab.c: memory for transforms; once, before anything of crypto/ is called */
 KILN_EXPORT void kiln_slab_give(void *memory, size_t size);
 
-/* Pieces of memory; the last is marked. */
+/* Pieces of memory; the last is marked. A chain is no piece: the next ones are at @addr. */
 struct scatterlist {
 	u8 *addr;
 	u32 length;
 	bool last;
+	bool chain;
 };
 
 /*
@@ -356,6 +357,7 @@ struct kiln_tfm {
 	const char *driver;	/* that it turned out to be */
 	u32 flags;		/* of its algorithm */
 	int priority;
+	u32 ivsize;
 	int err;
 };
 
@@ -370,13 +372,18 @@ struct kiln_setkey {
 };
 
 KILN_EXPORT u64 kiln_crypto_setkey(void *setkey);
+/* The same structure: @len bytes for tags. */
+KILN_EXPORT u64 kiln_crypto_setauthsize(void *setkey);
+/* crypto/seqiv.c: where its salts begin. */
+KILN_EXPORT void kiln_crypto_seed(u64 seed);
 
 /* One request, made in a context (enum kiln_context); the task waits for its answer. */
 struct kiln_request {
 	void *tfm;
 	struct scatterlist *src, *dst;
 	u8 *iv;
-	u32 len;
+	u32 assoclen;		/* of an AEAD's, at the beginning of the pieces */
+	u32 len;		/* behind that, with the tag when decrypting */
 	bool decrypt;
 	u32 context;
 	int submitted;		/* what the call returned */
