@@ -14,6 +14,8 @@ mod controls;
 mod corruption;
 #[path = "emulation/cryptd.rs"]
 mod cryptd;
+#[path = "emulation/esp.rs"]
+mod esp;
 #[path = "emulation/foreign.rs"]
 mod foreign;
 #[path = "emulation/hosted.rs"]
