@@ -3,6 +3,7 @@
 pub mod compare;
 pub mod crypt;
 pub mod fpu;
+mod fpu_esp;
 mod fpu_tree;
 pub mod hosted;
 pub mod list;

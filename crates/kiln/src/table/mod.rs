@@ -2,6 +2,7 @@
 
 pub mod compare;
 pub mod fpu;
+pub mod fpu_esp;
 pub mod list;
 pub mod overhead;
 pub mod speed;
