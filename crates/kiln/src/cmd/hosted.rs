@@ -114,7 +114,13 @@ impl Hosted {
             let (Ok(document), Some(status)) = (document, status) else {
                 // It has told why on stderr.
                 return match ended.status.code() {
-                    Some(code @ (1..=3 | 130)) => Ok(Err(Exit::Refused(code as u8))),
+                    Some(code @ (1..=3 | 130)) => {
+                        // What it misses may be what does not build.
+                        for failure in &self.failures {
+                            eprintln!("kiln: {failure}");
+                        }
+                        Ok(Err(Exit::Refused(code as u8)))
+                    }
                     _ => Err(Error::Failed(format!(
                         "the tree's process ended early: {}",
                         ended.status
