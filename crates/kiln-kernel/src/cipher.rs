@@ -25,7 +25,7 @@ pub enum Kind {
 
 /// One implementation, as `kernel/` lists it.
 #[derive(Clone, Copy)]
-pub struct Impl(&'static sys::Impl);
+pub struct Impl(pub(crate) &'static sys::Impl);
 
 // SAFETY: a descriptor is constant, static data.
 unsafe impl Send for Impl {}
@@ -197,6 +197,16 @@ impl Context {
                 }
             }
         }
+    }
+
+    /// For `kernel/`.
+    pub(crate) fn as_ptr(&self) -> *const c_void {
+        self.memory.as_ptr().cast()
+    }
+
+    /// The algorithm whose key it has.
+    pub fn alg(&self) -> &'static str {
+        self.imp.alg()
     }
 
     /// Its bytes, to see that two tiers make the same of a key.
