@@ -62,7 +62,7 @@ pub fn run_with(
     sources.extend(others);
     let (plan, specs) = plan.checked_with(&sources)?;
     let mut outcome = Outcome::default();
-    let peers = Peers::load(&plan.peers, &mut outcome.notes)?;
+    let peers = Peers::load(&plan.peers, plan.baseline_peer(), &mut outcome.notes)?;
     sources.insert(1, &peers);
     progress(0.0, "limits");
     if plan.turn.is_none() {
@@ -73,7 +73,7 @@ pub fn run_with(
     let groups: usize = tables.iter().map(|w| plan.lens_of(&w.spec).len()).sum();
     let figures = tables
         .iter()
-        .map(|w| candidates(&plan, &sources, w) * plan.lens_of(&w.spec).len())
+        .map(|w| (candidates(&plan, &sources, w) + peers.count()) * plan.lens_of(&w.spec).len())
         .sum();
     let mut run = Run {
         effort: match plan.turn {
@@ -119,7 +119,7 @@ fn candidates(plan: &Plan, sources: &[&dyn Source], work: &Work) -> usize {
     let choice = Choice::of(plan);
     let names = sources.iter().flat_map(|s| s.names(&work.spec.name));
     let wanted = names.filter(|(name, level)| choice.wants(name, *level));
-    wanted.count() + 1
+    wanted.count()
 }
 
 pub(super) struct Run<'a> {
@@ -340,7 +340,8 @@ impl Run<'_> {
         let family = candidate.family();
         let is_peer = crate::peer::NAMES.contains(&family);
         // A peer that nobody asked for by name has no part in this command's success.
-        self.outcome.failed |= !is_peer || self.plan.peers.names(family);
+        let named = self.plan.peers.names(family) || self.plan.baseline_peer() == Some(family);
+        self.outcome.failed |= !is_peer || named;
         self.outcome.notes.push(format!(
             "WRONG ANSWER: {provider} {name}, {what}: {why}: no figure"
         ));
