@@ -4,7 +4,7 @@ use std::path::PathBuf;
 
 use clap::{Args, ValueEnum};
 use kiln_kernel::fpu::Policy;
-use kiln_lab::algorithm::{parse_op, usable_impl};
+use kiln_lab::algorithm::{parse_op, usable_xts};
 use kiln_lab::fpu::{
     self, AnswerRow, Bench, Contender, Inject, Outcome, Plan, Proof, Steps, Workload,
 };
@@ -106,7 +106,7 @@ const PATTERN: &str = "pattern";
 
 impl FpuArgs {
     fn plan(&self, session: &Session) -> Result<Plan, Error> {
-        let alg = Algorithm::XtsAes;
+        let alg = Algorithm::XTS_AES;
         let inject: Inject = self.inject.parse()?;
         let step = matches!(inject, Inject::Step(_));
         let usual = Plan::new(session.seed, session.global.quick);
@@ -136,7 +136,7 @@ impl FpuArgs {
         let contenders = fpu::contenders(&self.policy)?;
         // A tree has drivers of its own, by names of its own.
         let imp = match self.imp.as_deref() {
-            Some(name) if !pattern && !own(&contenders).is_empty() => Some(usable_impl(alg, name)?),
+            Some(name) if !pattern && !own(&contenders).is_empty() => Some(usable_xts(name)?),
             _ => None,
         };
         let lens: Option<Lens> = self.len.as_deref().map(str::parse).transpose()?;
@@ -193,7 +193,7 @@ impl FpuArgs {
         Ok(overhead::Plan {
             imp: match self.imp.as_deref() {
                 // A tree has drivers of its own, by names of its own.
-                Some(name) if !policies.is_empty() => Some(usable_impl(Algorithm::XtsAes, name)?),
+                Some(name) if !policies.is_empty() => Some(usable_xts(name)?),
                 _ => None,
             },
             policies,
