@@ -7,6 +7,7 @@ pub mod calls;
 pub mod cipher;
 pub mod cpu;
 pub mod crypto;
+pub mod esp;
 pub mod fpu;
 pub mod hosted;
 pub mod irq;
