@@ -199,18 +199,18 @@ impl Peer for IpsecMb {
         Ok(match alg {
             "gcm(aes)" => vec![one(format!("IMB_AES{bits}_GCM"), self.gcm(work)?)],
             "ghash" => vec![one("IMB_GHASH".into(), self.ghash(work)?)],
-            "ecb(aes)" => vec![one(format!("IMB_CIPHER_ECB {bits}"), self.jobs(work)?)],
-            "ctr(aes)" => vec![one(format!("IMB_CIPHER_CNTR {bits}"), self.jobs(work)?)],
+            "ecb(aes)" => vec![one(format!("IMB_CIPHER_ECB_{bits}"), self.jobs(work)?)],
+            "ctr(aes)" => vec![one(format!("IMB_CIPHER_CNTR_{bits}"), self.jobs(work)?)],
             "cbc(aes)" if work.op == Op::Encrypt => {
-                vec![many(format!("IMB_CIPHER_CBC {bits}"), self.jobs(work)?)]
+                vec![many(format!("IMB_CIPHER_CBC_{bits}"), self.jobs(work)?)]
             }
-            "cbc(aes)" => vec![one(format!("IMB_CIPHER_CBC {bits}"), self.jobs(work)?)],
+            "cbc(aes)" => vec![one(format!("IMB_CIPHER_CBC_{bits}"), self.jobs(work)?)],
             "rfc7539(chacha20,poly1305)" => {
                 vec![one("IMB_CIPHER_CHACHA20_POLY1305".into(), self.jobs(work)?)]
             }
             "ccm(aes)" | "cmac(aes)" if bits == 192 => return lacks(),
-            "ccm(aes)" => vec![many(format!("IMB_CIPHER_CCM {bits}"), self.jobs(work)?)],
-            "cmac(aes)" => vec![many(format!("IMB_AUTH_AES_CMAC {bits}"), self.jobs(work)?)],
+            "ccm(aes)" => vec![many(format!("IMB_CIPHER_CCM_{bits}"), self.jobs(work)?)],
+            "cmac(aes)" => vec![many(format!("IMB_AUTH_AES_CMAC_{bits}"), self.jobs(work)?)],
             "hmac(sha1)" => vec![many("IMB_AUTH_HMAC_SHA_1".into(), self.jobs(work)?)],
             "hmac(sha256)" => vec![many("IMB_AUTH_HMAC_SHA_256".into(), self.jobs(work)?)],
             "hmac(sha512)" => vec![many("IMB_AUTH_HMAC_SHA_512".into(), self.jobs(work)?)],

@@ -114,8 +114,8 @@ mod tests {
 
     #[test]
     fn the_first_that_will_do_is_taken() {
-        // SAFETY: never called.
         let get = |o: &Opened| {
+            // SAFETY: never called.
             unsafe { o.get::<unsafe extern "C" fn()>("malloc") }.map(|_| o.file.clone())
         };
         assert_eq!(FIND.load(get).unwrap(), "libc.so.6");

@@ -2,6 +2,7 @@
 
 mod again;
 mod bench;
+mod best;
 mod candidate;
 mod effort;
 mod messages;
@@ -17,6 +18,7 @@ mod steps;
 mod tests;
 mod tree;
 
+pub use best::{slower, BestPeer, Summary, LONG, SHORT};
 pub use candidate::{family, Candidate, Judge, Run, Takes, KILN};
 pub use effort::SWEEP;
 pub use messages::{Messages, IV_UNIT, MESSAGES};

@@ -10,6 +10,7 @@ use kiln_measure::{ratio, verdict, Series, SplitMix64};
 use zeroize::Zeroizing;
 
 use super::bench::{bench, Entry, Reference};
+use super::best;
 use super::candidate::Candidate;
 use super::effort;
 use super::own::Own;
@@ -249,8 +250,15 @@ impl Run<'_> {
             .iter()
             .position(|c| self.plan.is_baseline(&c.name, &c.provider));
         let baseline = baseline.and_then(|i| timed[i].as_ref().ok());
-        for (candidate, timed) in present.into_iter().zip(&timed) {
-            let row = self.row(&table.work, len, candidate, timed.as_ref().ok(), baseline);
+        let both = present.iter().zip(&timed);
+        let both: Vec<_> = both.map(|(c, t)| (*c, t.as_ref().ok())).collect();
+        let best = best::of(&both);
+        for (i, (candidate, timed)) in present.into_iter().zip(&timed).enumerate() {
+            let mut row = self.row(&table.work, len, candidate, timed.as_ref().ok(), baseline);
+            row.best_peer = best
+                .as_ref()
+                .filter(|(of, _)| *of == i)
+                .map(|(_, b)| b.clone());
             match timed {
                 Ok(_) if row.measured() => self.outcome.rows.push(row),
                 Ok(_) if !self.stopped() && !self.late() => {
@@ -302,6 +310,8 @@ impl Run<'_> {
                 .baseline
                 .as_ref()
                 .map(|_| against(series, baseline)),
+            together: candidate.together,
+            best_peer: None,
         };
         if let Some(estimate) = series.and_then(Series::estimate) {
             row.set(&estimate, self.core_hz);
@@ -354,6 +364,16 @@ impl Run<'_> {
         // Encryption and decryption may have the same to say.
         let mut said = HashSet::new();
         notes.retain(|note| said.insert(note.clone()));
+        if let Some(all) = best::Summary::of(&outcome.rows) {
+            notes.push(all.sentence());
+        }
+        if outcome.rows.iter().any(|r| r.together) {
+            notes.push(
+                "rows of several messages at a time (together) say what a stream of messages gets: Kiln's best is \
+                 not compared with them"
+                    .to_string(),
+            );
+        }
         if self.left_out > 0 {
             let why = if outcome.interrupted {
                 "interrupted"
