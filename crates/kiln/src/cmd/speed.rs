@@ -208,7 +208,6 @@ pub fn run(args: &SpeedArgs, session: &Session) -> Result<Exit, Error> {
 /// The parent's part: builds the tree as each configuration says, has a child measure it, prints.
 fn of_tree(args: &SpeedArgs, dir: &Path, session: &Session) -> Result<Exit, Error> {
     let arguments: Vec<OsString> = std::env::args_os().skip(1).collect();
-<<<<<<< HEAD
     let mut title = String::new();
     let (mut rows, mut notes): (Vec<Row>, Vec<String>) = (Vec::new(), Vec::new());
     let mut exit = Exit::Done;
@@ -239,24 +238,9 @@ fn of_tree(args: &SpeedArgs, dir: &Path, session: &Session) -> Result<Exit, Erro
     }
     let facts = Facts::read();
     session.emit("speed", &facts, &rows, &notes, || {
-        let tables = if args.rows {
-            table::speed::rows(&rows)
-        } else {
-            table::speed::tables(&rows, session.tty)
-        };
+        let tables = args.tables(&rows, session.tty);
         let notes = table::notes(&notes, session.seed);
         let title = table::paragraph(&title);
-=======
-    let measured = match hosted.speed(&arguments, session)? {
-        Ok(measured) => measured,
-        Err(exit) => return Ok(exit),
-    };
-    let facts = Facts::read();
-    session.emit("speed", &facts, &measured.rows, &measured.notes, || {
-        let tables = args.tables(&measured.rows, session.tty);
-        let notes = table::notes(&measured.notes, session.seed);
-        let title = table::paragraph(&hosted.title);
->>>>>>> bench
         format!("{}\n{title}\n\n{tables}\n{notes}", table::machine(&facts))
     })?;
     Ok(exit)
