@@ -3,6 +3,7 @@
 
 #![warn(missing_docs)]
 
+pub mod calls;
 pub mod cipher;
 pub mod cpu;
 pub mod crypto;

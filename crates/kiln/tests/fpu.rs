@@ -30,7 +30,7 @@ fn bad_arguments_are_refused_in_one_line() {
     );
     refuses(
         &["--overhead", "--policy", "tree:/no/such"],
-        "Kiln's own policies",
+        "not a Linux source tree",
     );
     refuses(&["--fallback", "cryptdd"], "did you mean 'cryptd'");
     refuses(&["--load", "xts-17"], "did you mean 'xts-16'");
