@@ -6,8 +6,7 @@
  */
 #include <kiln/cpu.h>
 #include <kiln/crypto.h>
-#include <kiln/fpu.h>
-#include <kiln/kiln.h>
+#include <kiln/esp.h>
 #include <kiln/preempt.h>
 #include <kiln/sched.h>
 #include <kiln/slab.h>

@@ -5,6 +5,7 @@
 //! sends by flow 1, too. Each has a receiver with an anti-replay window, at its end.
 
 mod packet;
+mod raw;
 pub mod replay;
 
 pub use packet::{Sealer, Transform, HEADER, ICV, MAX_PAYLOAD};
@@ -134,14 +135,14 @@ pub struct Sample {
 
 /// A ring of packets: what goes in and what is to come out.
 struct Ring {
-    raw: Vec<sys::EspPacket>,
+    raw: Vec<raw::EspPacket>,
     _bytes: Vec<(Vec<u8>, Vec<u8>)>,
 }
 
 /// A load, with its transforms and memory.
 pub struct Esp {
     /// Boxed: `kernel/` keeps its address.
-    raw: Box<sys::EspLoad>,
+    raw: Box<raw::EspLoad>,
     driver: String,
     user: Pattern,
     user_found: Pattern,
@@ -149,10 +150,10 @@ pub struct Esp {
     ticks_per_us: f64,
     _tfms: ([Aead; 2], Skcipher),
     _rings: [Ring; 2],
-    _slots: [Vec<sys::EspSlot>; 2],
+    _slots: [Vec<raw::EspSlot>; 2],
     _buffers: [Vec<u8>; 2],
-    _arrivals: Vec<sys::EspArrival>,
-    samples: Vec<sys::EspSample>,
+    _arrivals: Vec<raw::EspArrival>,
+    samples: Vec<raw::EspSample>,
     log: Vec<u32>,
     _sectors: (Arc<Messages>, Vec<u8>),
 }
@@ -205,7 +206,7 @@ impl Ring {
                 IN => (sealed, plain),
                 _ => (plain, sealed),
             };
-            raw.push(sys::EspPacket {
+            raw.push(raw::EspPacket {
                 input: input.as_ptr(),
                 want: want.as_ptr(),
                 in_len: input.len() as u32,
@@ -219,8 +220,8 @@ impl Ring {
     }
 }
 
-fn flow(plan: &Plan, which: usize) -> sys::EspFlow {
-    sys::EspFlow {
+fn flow(plan: &Plan, which: usize) -> raw::EspFlow {
+    raw::EspFlow {
         tfm: ptr::null_mut(),
         decrypt: which == IN,
         assoclen: plan.transform.assoc_len() as u32,
@@ -230,12 +231,12 @@ fn flow(plan: &Plan, which: usize) -> sys::EspFlow {
         slot: ptr::null_mut(),
         slots: SLOTS as u32,
         load: ptr::null_mut(),
-        window: sys::Replay {
+        window: raw::Replay {
             size: plan.window,
             top: 0,
             lost: 0,
             replayed: 0,
-            seen: [0; sys::REPLAY_MAX / 64],
+            seen: [0; raw::REPLAY_MAX / 64],
         },
         put: 0,
         done: 0,
@@ -288,9 +289,9 @@ impl Esp {
         let rings = [IN, OUT].map(|i| Ring::new(plan, &sealers[i], i, salt, random));
         let stride = plan.transform.packet_len(longest).next_multiple_of(64);
         let mut buffers = [0, 1].map(|_| vec![0u8; stride * SLOTS]);
-        let mut slots: [Vec<sys::EspSlot>; 2] = [IN, OUT].map(|i| {
+        let mut slots: [Vec<raw::EspSlot>; 2] = [IN, OUT].map(|i| {
             let base = buffers[i].as_mut_ptr();
-            let slot = |n: usize| sys::EspSlot {
+            let slot = |n: usize| raw::EspSlot {
                 flow: ptr::null_mut(),
                 next: ptr::null_mut(),
                 request: ptr::null_mut(),
@@ -308,20 +309,20 @@ impl Esp {
             };
             (0..SLOTS).map(slot).collect()
         });
-        let arrivals: Vec<sys::EspArrival> = plan
+        let arrivals: Vec<raw::EspArrival> = plan
             .arrivals
             .iter()
-            .map(|a| sys::EspArrival {
+            .map(|a| raw::EspArrival {
                 when: ticks(a.at),
                 packet: a.packet,
                 flow: a.flow,
             })
             .collect();
-        let mut samples = vec![sys::EspSample::default(); SAMPLES];
+        let mut samples = vec![raw::EspSample::default(); SAMPLES];
         let mut log = vec![0u32; plan.log];
         let view = sectors.view();
         let mut dst = vec![0u8; view.len * view.count];
-        let mut raw = Box::new(sys::EspLoad {
+        let mut raw = Box::new(raw::EspLoad {
             flow: [flow(plan, IN), flow(plan, OUT)],
             arrival: arrivals.as_ptr(),
             arrivals: arrivals.len() as u32,
@@ -354,7 +355,7 @@ impl Esp {
             next_arrival: 0,
             missed: 0,
             recovered: 0,
-            ring: [0; sys::ESP_RING],
+            ring: [0; raw::ESP_RING],
             ring_head: 0,
             ring_tail: 0,
             log: match plan.log {
@@ -370,7 +371,7 @@ impl Esp {
             raw.flow[i].slot = slots[i].as_mut_ptr();
         }
         // SAFETY: the function takes this structure; all it points to lives in this Esp.
-        if unsafe { cpu::gate(sys::kiln_esp_open, (&raw mut *raw).cast()) } != 0 {
+        if unsafe { cpu::gate(raw::kiln_esp_open, (&raw mut *raw).cast()) } != 0 {
             return Err(Errno(-12));
         }
         Ok(Esp {
@@ -400,7 +401,7 @@ impl Esp {
     pub fn price_ns(&mut self, _: &mut Cpu, packets: u64) -> f64 {
         self.raw.ops = packets;
         // SAFETY: the function takes this structure.
-        let ticks = unsafe { cpu::gate(sys::kiln_esp_price, (&raw mut *self.raw).cast()) };
+        let ticks = unsafe { cpu::gate(raw::kiln_esp_price, (&raw mut *self.raw).cast()) };
         1e3 * ticks as f64 / self.ticks_per_us / packets.max(1) as f64
     }
 
@@ -414,21 +415,21 @@ impl Esp {
             (self.raw.arrivals, self.raw.own_every) = (0, 0);
         }
         self.user_corrupted = 0;
-        let raw: *mut sys::EspLoad = &raw mut *self.raw;
+        let raw: *mut raw::EspLoad = &raw mut *self.raw;
         // SAFETY: the functions take this structure, which lives until they are done with it. The
         // flag is read as interrupts write it.
         unsafe {
-            cpu::gate(sys::kiln_esp_attach, raw.cast());
+            cpu::gate(raw::kiln_esp_attach, raw.cast());
             while !ptr::read_volatile(&raw const (*raw).over) {
                 cpu::gate_with(
                     &self.user,
                     &mut self.user_found,
-                    sys::kiln_esp_run,
+                    raw::kiln_esp_run,
                     raw.cast(),
                 );
                 self.user_corrupted += u64::from(self.user_found != self.user);
             }
-            cpu::gate(sys::kiln_esp_detach, raw.cast());
+            cpu::gate(raw::kiln_esp_detach, raw.cast());
         }
         (self.raw.arrivals, self.raw.own_every) = (arrivals, own_every);
         self.outcome()
@@ -451,7 +452,7 @@ impl Esp {
             }
         });
         let us = |ticks: u64| ticks as f64 / self.ticks_per_us;
-        let sample = |s: &sys::EspSample| Sample {
+        let sample = |s: &raw::EspSample| Sample {
             ms: us(s.when) / 1e3,
             bytes: s.bytes,
             arrived: s.arrived,
@@ -483,6 +484,6 @@ impl Esp {
 impl Drop for Esp {
     fn drop(&mut self) {
         // SAFETY: the function takes this structure; nothing is in flight.
-        unsafe { cpu::gate(sys::kiln_esp_close, (&raw mut *self.raw).cast()) };
+        unsafe { cpu::gate(raw::kiln_esp_close, (&raw mut *self.raw).cast()) };
     }
 }

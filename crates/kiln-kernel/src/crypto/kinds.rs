@@ -1,0 +1,135 @@
+//! Transforms of other kinds than skciphers: AEADs and hashes.
+
+use std::ptr;
+
+use super::{check, Errno, Skcipher, TYPE_AEAD, TYPE_SHASH};
+use crate::cpu;
+use crate::fpu::Context;
+use crate::sys;
+use crate::xts::{Op, BLOCK};
+
+/// A transform of an AEAD.
+pub struct Aead(pub(crate) Skcipher);
+
+impl Aead {
+    /// As [`Skcipher::open`].
+    pub fn open(name: &str, kind: u32, mask: u32) -> Result<Aead, Errno> {
+        Skcipher::open_as(TYPE_AEAD, name, kind, mask).map(Aead)
+    }
+
+    /// What it turned out to be.
+    pub fn driver(&self) -> &str {
+        self.0.driver()
+    }
+
+    /// Whether it may answer later.
+    pub fn is_async(&self) -> bool {
+        self.0.is_async()
+    }
+
+    /// Higher is preferred.
+    pub fn priority(&self) -> i32 {
+        self.0.priority()
+    }
+
+    /// Bytes of an IV.
+    pub fn iv_size(&self) -> usize {
+        self.0.raw.ivsize as usize
+    }
+
+    /// Expand a key.
+    pub fn set_key(&mut self, key: &[u8]) -> Result<(), Errno> {
+        self.0.set_key(key)
+    }
+
+    /// Choose the length of tags; the longest otherwise.
+    pub fn set_tag_size(&mut self, bytes: usize) -> Result<(), Errno> {
+        let mut raw = sys::SetKey {
+            tfm: self.0.raw.tfm,
+            key: ptr::null(),
+            len: bytes as u32,
+            err: 0,
+        };
+        // SAFETY: the function takes this structure.
+        unsafe { cpu::gate(sys::kiln_crypto_setauthsize, (&raw mut raw).cast()) };
+        check(raw.err)
+    }
+
+    /// As [`Skcipher::request`]; the first `assoclen` bytes of the pieces are associated data,
+    /// `len` those behind them, with the tag when decrypting.
+    ///
+    /// # Safety
+    /// As [`Skcipher::request`].
+    #[allow(clippy::too_many_arguments)]
+    pub unsafe fn request(
+        &mut self,
+        op: Op,
+        iv: &mut [u8; BLOCK],
+        assoclen: usize,
+        len: usize,
+        src: &[(*mut u8, usize)],
+        dst: &[(*mut u8, usize)],
+        context: Context,
+    ) -> (Errno, Errno) {
+        // SAFETY: the caller's promises.
+        unsafe {
+            self.0
+                .request_with(op, iv, assoclen, len, src, dst, context)
+        }
+    }
+}
+
+/// A transform of a hash: it answers at once, in any context.
+pub struct Shash(Skcipher);
+
+/// Bytes of the longest digest.
+const MAX_DIGEST: usize = 64;
+
+impl Shash {
+    /// As [`Skcipher::open`].
+    pub fn open(name: &str, kind: u32, mask: u32) -> Result<Shash, Errno> {
+        Skcipher::open_as(TYPE_SHASH, name, kind, mask).map(Shash)
+    }
+
+    /// What it turned out to be.
+    pub fn driver(&self) -> &str {
+        self.0.driver()
+    }
+
+    /// Expand a key.
+    pub fn set_key(&mut self, key: &[u8]) -> Result<(), Errno> {
+        self.0.set_key(key)
+    }
+
+    /// The digest of a message, in pieces or, if none are named, in one call; with `reimport` the
+    /// state is exported and imported after each piece. What is behind the digest's bytes is zero.
+    ///
+    /// # Panics
+    /// If the pieces are not the message.
+    pub fn digest(
+        &mut self,
+        data: &[u8],
+        pieces: &[u32],
+        reimport: bool,
+        context: Context,
+    ) -> Result<[u8; MAX_DIGEST], Errno> {
+        let all: usize = pieces.iter().map(|&n| n as usize).sum();
+        assert!(pieces.is_empty() || all == data.len());
+        let mut out = [0; MAX_DIGEST];
+        let mut raw = sys::Digest {
+            tfm: self.0.raw.tfm,
+            data: data.as_ptr(),
+            len: data.len() as u32,
+            piece: pieces.as_ptr(),
+            pieces: pieces.len() as u32,
+            reimport,
+            out: out.as_mut_ptr(),
+            context: context as u32,
+            err: 0,
+        };
+        // SAFETY: the function takes this structure; no digest is longer than the buffer.
+        unsafe { cpu::gate(sys::kiln_crypto_digest, (&raw mut raw).cast()) };
+        check(raw.err)?;
+        Ok(out)
+    }
+}
