@@ -10,6 +10,7 @@
 
 static const struct kiln_impls *const families[] = {
 	&aes_modes_impls,
+	&xts_impls,
 	&ccm_impls,
 	&cmac_impls,
 	&gcm_impls,
@@ -127,6 +128,15 @@ u64 kiln_impl_series(void *arg)
 	return refused;
 }
 
+static kiln_crypt_t *piece_of(const struct kiln_impl *impl, bool decrypt)
+{
+	const struct kiln_cipher_ops *ops = &impl->cipher;
+
+	if (ops->first)
+		return decrypt ? ops->decrypt_piece : ops->encrypt_piece;
+	return decrypt ? ops->decrypt : ops->encrypt;
+}
+
 /* Piece by piece, in the sections of whoever does it. */
 u64 kiln_impl_pieces(void *arg)
 {
@@ -152,9 +162,10 @@ u64 kiln_impl_pieces(void *arg)
 			kernel_fpu_begin();
 		switch (impl->kind) {
 		case KILN_SKCIPHER:
-			if (!begin && !end)
-				(p->decrypt ? impl->cipher.decrypt :
-					      impl->cipher.encrypt)(p->ctx, dst, src, n, iv);
+			if (begin && impl->cipher.first)
+				impl->cipher.first(p->ctx, iv);
+			else if (!begin && !end)
+				piece_of(impl, p->decrypt)(p->ctx, dst, src, n, iv);
 			break;
 		case KILN_AEAD:
 			if (begin)

@@ -7,6 +7,7 @@
 #include <kiln/cpufeature.h>
 
 extern const struct kiln_impls aes_modes_impls;
+extern const struct kiln_impls xts_impls;
 extern const struct kiln_impls ccm_impls;
 extern const struct kiln_impls cmac_impls;
 extern const struct kiln_impls gcm_impls;

@@ -1,4 +1,4 @@
-//! Implementations of all algorithms but `xts(aes)`: what they are, and calls of them.
+//! Implementations of all algorithms: what they are, and calls of them.
 
 use std::alloc::{alloc_zeroed, dealloc, handle_alloc_error, Layout};
 use std::ffi::c_void;
@@ -25,7 +25,7 @@ pub enum Kind {
 
 /// One implementation, as `kernel/` lists it.
 #[derive(Clone, Copy)]
-pub struct Impl(&'static sys::Impl);
+pub struct Impl(pub(crate) &'static sys::Impl);
 
 // SAFETY: a descriptor is constant, static data.
 unsafe impl Send for Impl {}
@@ -212,6 +212,16 @@ impl Context {
         }
     }
 
+    /// For `kernel/`.
+    pub(crate) fn as_ptr(&self) -> *const c_void {
+        self.memory.as_ptr().cast()
+    }
+
+    /// The algorithm whose key it has.
+    pub fn alg(&self) -> &'static str {
+        self.imp.alg()
+    }
+
     /// Its bytes, to see that two tiers make the same of a key.
     pub fn bytes(&self) -> &[u8] {
         // SAFETY: allocated with this size and initialised throughout.
@@ -390,4 +400,24 @@ pub struct Pieces<'a> {
     pub aad_pieces: &'a [usize],
     /// Lengths of the pieces of the text.
     pub pieces: &'a [usize],
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// `xts(aes)` has a table of its own, too.
+    #[test]
+    fn both_tables_of_xts_are_one() {
+        let facts = |driver, tier, priority, ct| (driver, tier, priority, ct);
+        let here: Vec<_> = Impl::of("xts(aes)")
+            .into_iter()
+            .map(|i| facts(i.driver(), i.tier(), i.priority(), i.constant_time()))
+            .collect();
+        let there: Vec<_> = crate::xts::Impl::all()
+            .into_iter()
+            .map(|i| facts(i.driver(), i.tier(), i.priority(), i.constant_time()))
+            .collect();
+        assert_eq!(here, there);
+    }
 }

@@ -3,9 +3,11 @@
 
 #![warn(missing_docs)]
 
+pub mod calls;
 pub mod cipher;
 pub mod cpu;
 pub mod crypto;
+pub mod esp;
 pub mod fpu;
 pub mod hosted;
 pub mod irq;

@@ -9,7 +9,7 @@ use kiln_kbuild::Compiler;
 use kiln_kernel::Tier;
 use serde::Serialize;
 
-use crate::peer::openssl::OpenSsl;
+use crate::peer;
 use crate::tiers::reason;
 use crate::{Algorithm, Limits};
 
@@ -100,7 +100,7 @@ pub fn tiers() -> Vec<Row> {
 /// Every implementation, in order of priority; the last usable one of an algorithm is chosen.
 pub fn impls() -> Vec<Row> {
     let mut rows = Vec::new();
-    for alg in Algorithm::ALL {
+    for alg in Algorithm::all() {
         let impls = alg.impls();
         let chosen = impls.iter().rposition(|i| i.tier().usable());
         for (n, imp) in impls.iter().enumerate() {
@@ -143,18 +143,21 @@ pub fn features() -> Vec<Row> {
 
 /// Other libraries.
 pub fn peers() -> Vec<Row> {
-    vec![match OpenSsl::load() {
-        Ok(openssl) => Row {
-            version: Some(openssl.version().to_string()),
-            ..Row::new(
-                "peer",
-                "openssl",
-                true,
-                format!("{} in {}", openssl.version(), openssl.file()),
-            )
-        },
-        Err(why) => Row::new("peer", "openssl", false, why),
-    }]
+    peer::NAMES
+        .into_iter()
+        .map(|name| match peer::load(name) {
+            Ok(peer) => Row {
+                version: Some(peer.version().to_string()),
+                ..Row::new(
+                    "peer",
+                    name,
+                    true,
+                    format!("{} in {}", peer.version(), peer.file()),
+                )
+            },
+            Err(why) => Row::new("peer", name, false, why),
+        })
+        .collect()
 }
 
 /// C compilers on PATH: cc, gcc, clang, and these with a version behind.
@@ -255,7 +258,10 @@ mod tests {
     #[test]
     fn one_implementation_is_chosen_and_every_row_says_why() {
         let rows = impls();
-        assert_eq!(rows.iter().filter(|r| r.chosen == Some(true)).count(), 1);
+        for alg in Algorithm::all() {
+            let of = rows.iter().filter(|r| r.alg == Some(alg.name()));
+            assert_eq!(of.filter(|r| r.chosen == Some(true)).count(), 1, "{alg}");
+        }
         for row in rows.iter().chain(&tiers()).chain(&features()) {
             assert!(!row.reason.is_empty(), "{}", row.name);
         }

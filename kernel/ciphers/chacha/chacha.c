@@ -36,7 +36,7 @@ TIER(vaes_avx512)
 		.constant_time = true, .key_min = CHACHA_KEY_SIZE,                    \
 		.key_max = CHACHA_KEY_SIZE, .ivsize = CHACHA_IV_SIZE, .blocksize = 1, \
 		.ctxsize = sizeof(struct chacha_key), .setkey = chacha_setkey,        \
-		.cipher = { crypt_##name, crypt_##name },                             \
+		.cipher.encrypt = crypt_##name, .cipher.decrypt = crypt_##name,                             \
 	}
 
 static const struct kiln_impl impls[] = {

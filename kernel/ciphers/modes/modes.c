@@ -17,7 +17,7 @@ static int setkey(void *ctx, const u8 *key, size_t len)
 		.key_min = 16, .key_max = 32, .key_step = 8,                          \
 		.ivsize = iv, .blocksize = block, .ctxsize = sizeof(struct aes_key),  \
 		.setkey = setkey,                                                     \
-		.cipher = { enc##_##func, dec##_##func },                             \
+		.cipher.encrypt = enc##_##func, .cipher.decrypt = dec##_##func,                             \
 	}
 
 /* Priorities as Linux 6.12 has them, where it has the like. */

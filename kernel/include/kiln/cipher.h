@@ -43,8 +43,16 @@ typedef int kiln_open_t(const void *ctx, u8 *dst, const u8 *src, size_t len,
 			const u8 *aad, size_t aadlen, const u8 *iv, const u8 *tag,
 			size_t tagsize);
 
+/*
+ * An algorithm whose later pieces cannot be told by an IV (XTS: the tweak has been encrypted)
+ * has first(), which makes of the IV what the pieces take and leave in its place, and
+ * functions for pieces; its encrypt() and decrypt() take whole messages only and leave the
+ * IV as it is. All others have NULL there.
+ */
 struct kiln_cipher_ops {
 	kiln_crypt_t *encrypt, *decrypt;
+	void (*first)(const void *ctx, u8 *iv);
+	kiln_crypt_t *encrypt_piece, *decrypt_piece;
 };
 
 /*

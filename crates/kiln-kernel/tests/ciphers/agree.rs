@@ -80,8 +80,8 @@ pub fn message(imp: Impl, random: &mut Random) -> Message {
     }
 }
 
-/// `len` cut into pieces of whole blocks of `block` but the last.
-fn cut(len: usize, block: usize, random: &mut Random) -> Vec<usize> {
+/// `len` cut into pieces of whole blocks of `block` but the last, which has at least `last`.
+fn cut(len: usize, block: usize, last: usize, random: &mut Random) -> Vec<usize> {
     let mut pieces = Vec::new();
     let mut left = len;
     while left > 0 {
@@ -92,9 +92,11 @@ fn cut(len: usize, block: usize, random: &mut Random) -> Vec<usize> {
         };
         let n = (random.below(most) / block * block).min(left);
         // A piece of nothing is a piece.
+        // XTS: the last piece has a block at least, as a message has.
+        let n = if n < left && left - n < last { left } else { n };
         pieces.push(n);
         left -= n;
-        if left < block || random.below(8) == 0 {
+        if left > 0 && (left < block || random.below(8) == 0) {
             pieces.push(left);
             left = 0;
         }
@@ -151,8 +153,8 @@ fn tiers_agree() {
                 assert_eq!(got, want, "{what}: {} bytes", m.text.len());
 
                 let block = unit(imp);
-                let aad_pieces = cut(m.aad.len(), 1, &mut random);
-                let pieces = cut(m.text.len(), block, &mut random);
+                let aad_pieces = cut(m.aad.len(), 1, 0, &mut random);
+                let pieces = cut(m.text.len(), block, imp.shortest(), &mut random);
                 let other = (random.below(2) == 0).then(|| pick(&mut random, &impls));
                 let mut dst = vec![0; m.text.len()];
                 let tag = imp.pieces(

@@ -17,9 +17,9 @@ mod steps;
 mod tests;
 mod tree;
 
-pub use candidate::{family, Candidate, Judge, Takes, KILN};
+pub use candidate::{family, Candidate, Judge, Run, Takes, KILN};
 pub use effort::SWEEP;
-pub use messages::{Messages, MESSAGES};
+pub use messages::{Messages, IV_UNIT, MESSAGES};
 pub use own::xts_op;
 pub use plan::{Level, Plan};
 pub use row::{Against, Row};

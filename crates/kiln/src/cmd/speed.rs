@@ -8,7 +8,7 @@ use clap::{Args, ValueEnum};
 use kiln_lab::lens::Lens;
 use kiln_lab::peer::Wanted;
 use kiln_lab::record::Facts;
-use kiln_lab::speed::{self, Level, Op, Outcome, Plan};
+use kiln_lab::speed::{self, Level, Op, Outcome, Plan, Row};
 use kiln_lab::Error;
 use kiln_tree::child::Order;
 use kiln_tree::tcrypt::Request;
@@ -46,7 +46,7 @@ pub struct SpeedArgs {
     /// Algorithms, by the kernel's names [default: all]
     #[arg(value_name = "ALG")]
     algs: Vec<String>,
-    /// Operations: encrypt, decrypt, digest [default: encrypt, of hashes digest]
+    /// Operations: encrypt, decrypt, digest [default: encrypt, of hashes digest; all if no ALG is named]
     #[arg(long, value_delimiter = ',', value_name = "OP,…")]
     op: Vec<String>,
     /// Lengths in bytes: 16,64 or 16..4112 or 16..4112/16 [default: 16,64,256,512,1024,1420,4096,16384]
@@ -175,29 +175,49 @@ pub fn run(args: &SpeedArgs, session: &Session) -> Result<Exit, Error> {
     Ok(exit(&outcome))
 }
 
-/// The parent's part: builds the tree, has a child measure, prints.
+/// The parent's part: builds the tree as each configuration says, has a child measure it, prints.
 fn of_tree(args: &SpeedArgs, dir: &Path, session: &Session) -> Result<Exit, Error> {
-    let hosted = match Hosted::build(dir, &args.build, session)? {
-        Some(hosted) => hosted,
-        None => return Ok(Exit::Interrupted),
-    };
     let arguments: Vec<OsString> = std::env::args_os().skip(1).collect();
-    let measured = match hosted.speed(&arguments, session)? {
-        Ok(measured) => measured,
-        Err(exit) => return Ok(exit),
-    };
-    let facts = Facts::read();
-    session.emit("speed", &facts, &measured.rows, &measured.notes, || {
-        let tables = if args.rows {
-            table::speed::rows(&measured.rows)
-        } else {
-            table::speed::tables(&measured.rows, session.tty)
+    let mut title = String::new();
+    let (mut rows, mut notes): (Vec<Row>, Vec<String>) = (Vec::new(), Vec::new());
+    let mut exit = Exit::Done;
+    for configured in args.build.resolve_all(dir)? {
+        let Some(hosted) = Hosted::build(configured, session)? else {
+            return Ok(Exit::Interrupted);
         };
-        let notes = table::notes(&measured.notes, session.seed);
-        let title = table::paragraph(&hosted.title);
+        let measured = match hosted.measure::<Row>(&arguments, session)? {
+            Ok(measured) => measured,
+            Err(exit) => return Ok(exit),
+        };
+        // Kiln's own and the libraries' are the same beside each.
+        let first = rows.is_empty();
+        let more = measured.rows.into_iter();
+        rows.extend(more.filter(|r| first || r.config.is_some()));
+        for note in measured.notes {
+            if !notes.contains(&note) {
+                notes.push(note);
+            }
+        }
+        title = hosted.title;
+        if measured.exit != Exit::Done {
+            exit = measured.exit;
+        }
+        if exit == Exit::Interrupted {
+            break;
+        }
+    }
+    let facts = Facts::read();
+    session.emit("speed", &facts, &rows, &notes, || {
+        let tables = if args.rows {
+            table::speed::rows(&rows)
+        } else {
+            table::speed::tables(&rows, session.tty)
+        };
+        let notes = table::notes(&notes, session.seed);
+        let title = table::paragraph(&title);
         format!("{}\n{title}\n\n{tables}\n{notes}", table::machine(&facts))
     })?;
-    Ok(measured.exit)
+    Ok(exit)
 }
 
 /// The child's part: all are measured beside each other, where the tree is.

@@ -156,20 +156,21 @@ fn check(
 /// Those asked for, each once. One asked for by name must be able to run; without names, one that cannot is a
 /// skipped row.
 fn impls(args: &TestArgs) -> Result<Vec<Impl>, Error> {
-    let mut algs = Vec::new();
     for name in &args.algs {
-        algs.push(name.parse::<Algorithm>()?);
+        let alg: Algorithm = name.parse()?;
+        if alg != Algorithm::XTS_AES {
+            return Err(Error::input(format!(
+                "{alg}: not tested by this command yet: there is {}",
+                Algorithm::XTS_AES
+            )));
+        }
     }
-    if algs.is_empty() {
-        algs.extend(Algorithm::ALL);
-    }
-    algs.dedup();
     if args.impls.is_empty() {
-        return Ok(algs.into_iter().flat_map(Algorithm::impls).collect());
+        return Ok(Impl::all());
     }
     let mut impls: Vec<Impl> = Vec::new();
     for driver in &args.impls {
-        let imp = algorithm::usable_impl(algs[0], driver)?;
+        let imp = algorithm::usable_xts(driver)?;
         if impls.iter().all(|i| i.driver() != imp.driver()) {
             impls.push(imp);
         }

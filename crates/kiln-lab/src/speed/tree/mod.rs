@@ -2,6 +2,7 @@
 
 mod direct;
 mod generic;
+mod ways;
 
 use std::rc::Rc;
 
@@ -51,6 +52,8 @@ pub struct Tree {
     provider: String,
     config: String,
     skipped: Vec<String>,
+    /// Whether cryptd's instances are measured, which answer from another context.
+    cryptd: bool,
     seed: u64,
 }
 
@@ -76,6 +79,7 @@ impl Tree {
             provider,
             config,
             skipped: skipped.to_vec(),
+            cryptd: false,
             seed,
         };
         match asked.is_empty() {
@@ -127,6 +131,7 @@ impl Tree {
                     prefix: 0,
                     tag: 0,
                     digest,
+                    takes: Takes::default(),
                 });
             }
         }
@@ -174,12 +179,14 @@ impl Tree {
             },
             tag: sizes.tag.min(TAG),
             digest: sizes.digest,
+            takes: Takes::default(),
         })
     }
 
     fn drivers<'a>(&'a self, alg: &'a str) -> impl Iterator<Item = &'a Listed> {
         let all = self.listed.iter();
-        all.filter(move |l| measured(l) && plain(&l.name) == alg && !self.skips(&l.driver))
+        let wanted = |l: &Listed| measured(l) || self.cryptd && cryptd(l);
+        all.filter(move |l| wanted(l) && plain(&l.name) == alg && !self.skips(&l.driver))
     }
 
     /// Whether it is left out because it crashes.
@@ -256,9 +263,14 @@ impl Tree {
     }
 }
 
-/// Whether it is a driver to be measured: cryptd's instances answer from another context.
+/// Whether it is a driver to be measured beside the others.
 fn measured(listed: &Listed) -> bool {
     !listed.driver.contains("cryptd(") && !listed.driver.starts_with("pcrypt(")
+}
+
+/// Whether it hands requests of one driver to a kworker.
+fn cryptd(listed: &Listed) -> bool {
+    listed.driver.starts_with("cryptd(")
 }
 
 /// An internal algorithm's name without what marks it.
@@ -342,7 +354,15 @@ impl Source for Tree {
         notes: &mut Vec<String>,
     ) -> Result<Vec<Candidate<'_>>, Error> {
         let alg: &str = &work.spec.name;
-        if self.specs.iter().all(|s| s.name != alg) {
+        let Some(own) = self.specs.iter().find(|s| s.name == alg) else {
+            return Ok(Vec::new());
+        };
+        if !own.is_like(&work.spec) {
+            // Poly1305's key, for one, is set once in one world and begins each message in the other.
+            notes.push(format!(
+                "{}: {alg} takes its key or IV in another way than is measured: no rows of it",
+                self.provider
+            ));
             return Ok(Vec::new());
         }
         if choice.latency {
@@ -368,6 +388,10 @@ impl Source for Tree {
     }
 
     fn judge(&self, work: &Work) -> Result<Option<Judge<'_>>, Error> {
+        let alike = |s: &&Spec| s.name == work.spec.name && s.is_like(&work.spec);
+        if !self.specs.iter().any(|s| alike(&s)) {
+            return Ok(None);
+        }
         Ok(self.generic(work).map(|(name, engine)| Judge {
             name: format!("{} {name}", self.provider),
             run: requests(engine, work.op),
