@@ -34,6 +34,7 @@ Examples:
   kiln test --quick
   kiln test 'xts(aes)' --impl xts-aes-aesni --cases 10000000
   kiln test --seed 7 --case 4711    one random case again
+  kiln test --constant-time --quick        (fields: docs/CONSTANT-TIME.md)
   kiln test --tree ~/linux --fuzz 10000    a kernel tree's own testmgr")]
 pub struct TestArgs {
     /// Algorithms, such as 'xts(aes)' [default: all]
@@ -54,6 +55,9 @@ pub struct TestArgs {
     /// With --tree: repeat each random test so often [default: the tree's own number, 100]
     #[arg(long, value_name = "N", requires = "tree")]
     pub fuzz: Option<u32>,
+    /// Instead: does the time of what has a key depend on key or text?
+    #[arg(long, conflicts_with_all = ["case", "cases", "tree"])]
+    pub constant_time: bool,
     #[command(flatten)]
     pub build: TreeBuildArgs,
 }

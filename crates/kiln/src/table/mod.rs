@@ -1,6 +1,7 @@
 //! Tables for people, 80 columns wide.
 
 pub mod compare;
+pub mod constant_time;
 pub mod fpu;
 pub mod list;
 pub mod overhead;
