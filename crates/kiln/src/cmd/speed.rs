@@ -125,7 +125,7 @@ impl SpeedArgs {
             table::speed::tables(rows, tty)
         } else {
             let slower = speed::slower(rows);
-            let mut text = table::speed::compact(rows, tty);
+            let mut text = table::speed_all::compact(rows, tty);
             if rows.iter().any(|r| r.together) {
                 text.push_str("* several messages at a time\n");
             }

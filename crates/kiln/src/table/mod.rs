@@ -5,6 +5,7 @@ pub mod fpu;
 pub mod list;
 pub mod overhead;
 pub mod speed;
+pub mod speed_all;
 pub mod tree;
 
 use comfy_table::{presets, CellAlignment, ContentArrangement, Table};
