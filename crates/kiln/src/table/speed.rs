@@ -89,7 +89,16 @@ fn table(rows: &[&Row], tty: bool) -> String {
     {
         return out + &listed(rows, &columns, &lens, tty);
     }
-    for part in columns.chunks(COLUMNS) {
+    // Kiln's beside each other, if not all fit.
+    if columns.len() > COLUMNS {
+        columns.sort_by_key(|c| c.provider != KILN);
+    }
+    let own = columns.iter().filter(|c| c.provider == KILN).count();
+    let (own, others) = match columns.len() > COLUMNS {
+        true => columns.split_at(own),
+        false => columns.split_at(columns.len()),
+    };
+    for part in own.chunks(COLUMNS).chain(others.chunks(COLUMNS)) {
         out.push('\n');
         out.push_str(&part_of(rows, part, &lens, tty));
         if rows.iter().any(|r| r.against.is_some()) {
@@ -201,8 +210,8 @@ fn part_of(rows: &[&Row], columns: &[&Row], lens: &[usize], tty: bool) -> String
     table.set_header(header);
     for &len in lens {
         let here: Vec<&Row> = columns.iter().filter_map(|c| at(rows, c, len)).collect();
-        let cycles = here.iter().map(|r| r.cycles_per_op);
-        let best = cycles.fold(f64::INFINITY, f64::min);
+        let all = rows.iter().filter(|r| r.len == len);
+        let best = all.map(|r| r.cycles_per_op).fold(f64::INFINITY, f64::min);
         let mut cells = vec![Cell::new(len)];
         for column in columns {
             let row = at(rows, column, len);
