@@ -24,8 +24,8 @@ use crate::tree_args::TreeBuildArgs;
 /// Cycles a byte by implementation, key size and length; all are measured in turn, each figure has an interval.
 #[derive(Args)]
 #[command(after_help = "\
-Without ALG all algorithms are measured in all operations, which takes some
-minutes (--quick 20 s), and a compact table has Kiln's best tier and each
+Without ALG all algorithms are measured in all operations, which takes two
+or three minutes (--quick 20 s), and a compact table has Kiln's best tier and each
 peer's best; --rows and --json have every implementation. With ALG each
 implementation has a column.
 
@@ -125,7 +125,7 @@ impl SpeedArgs {
             table::speed::tables(rows, tty)
         } else {
             let slower = speed::slower(rows);
-            let mut text = table::speed::compact(rows, tty);
+            let mut text = table::speed_all::compact(rows, tty);
             if rows.iter().any(|r| r.together) {
                 text.push_str("* several messages at a time\n");
             }

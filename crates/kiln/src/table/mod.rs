@@ -6,6 +6,7 @@ pub mod fpu;
 pub mod list;
 pub mod overhead;
 pub mod speed;
+pub mod speed_all;
 pub mod tree;
 
 use comfy_table::{presets, CellAlignment, ContentArrangement, Table};
