@@ -4,6 +4,7 @@ pub mod compare;
 mod constant_time;
 pub mod crypt;
 pub mod fpu;
+mod fpu_esp;
 mod fpu_tree;
 pub mod hosted;
 pub mod list;

@@ -3,6 +3,7 @@
 pub mod compare;
 pub mod constant_time;
 pub mod fpu;
+pub mod fpu_esp;
 pub mod list;
 pub mod overhead;
 pub mod speed;
