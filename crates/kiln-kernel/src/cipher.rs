@@ -25,7 +25,7 @@ pub enum Kind {
 
 /// One implementation, as `kernel/` lists it.
 #[derive(Clone, Copy)]
-pub struct Impl(&'static sys::Impl);
+pub struct Impl(pub(crate) &'static sys::Impl);
 
 // SAFETY: a descriptor is constant, static data.
 unsafe impl Send for Impl {}
@@ -147,6 +147,31 @@ impl Impl {
             0 => vec![max],
             step => (min..=max).step_by(step as usize).collect(),
         }
+    }
+
+    /// Bytes of what `setkey` makes of a key.
+    pub fn context_size(self) -> usize {
+        self.0.ctxsize as usize
+    }
+
+    /// Bytes of a message in pieces.
+    pub fn state_size(self) -> usize {
+        self.0.statesize as usize
+    }
+
+    /// The usable one of an algorithm that is preferred to the others.
+    pub fn best(alg: &str) -> Option<Impl> {
+        Impl::of(alg).into_iter().rfind(|i| i.tier().usable())
+    }
+
+    /// One of another build of `kernel/` than that which is linked in.
+    ///
+    /// # Safety
+    /// `descriptor` is a `struct kiln_impl` of the same layout, it and its functions stay where they are for as
+    /// long as the process lives, and they do what they say.
+    pub unsafe fn foreign(descriptor: *const std::ffi::c_void) -> Impl {
+        // SAFETY: the caller's promise.
+        Impl(unsafe { &*descriptor.cast::<sys::Impl>() })
     }
 
     /// Whether it takes a key.

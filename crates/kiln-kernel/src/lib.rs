@@ -3,10 +3,12 @@
 
 #![warn(missing_docs)]
 
+pub mod call;
 pub mod cipher;
 pub mod cpu;
 pub mod crypto;
 pub mod fpu;
+pub mod guest;
 pub mod hosted;
 pub mod irq;
 pub mod load;
