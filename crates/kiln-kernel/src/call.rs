@@ -70,6 +70,11 @@ impl Function {
         }
     }
 
+    /// Whether it may only be called in a section.
+    pub fn needs_section(self) -> bool {
+        self.section
+    }
+
     pub(crate) fn raw(self) -> (usize, bool) {
         (self.address, self.section)
     }

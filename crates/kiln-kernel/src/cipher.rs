@@ -174,6 +174,30 @@ impl Impl {
         Impl(unsafe { &*descriptor.cast::<sys::Impl>() })
     }
 
+    /// The same under another name and with another function in the place of one: for tests of the tests.
+    ///
+    /// # Panics
+    /// If it has no such function.
+    ///
+    /// # Safety
+    /// `function` is called as the one it replaces.
+    #[doc(hidden)]
+    pub unsafe fn disguised(
+        self,
+        driver: &'static std::ffi::CStr,
+        entry: crate::call::Entry,
+        function: *const c_void,
+    ) -> Impl {
+        let (address, _) = self.function(entry).expect("a function it has").raw();
+        let mut copy = *self.0;
+        copy.driver = driver.as_ptr();
+        for op in copy.ops.iter_mut().filter(|op| **op == address) {
+            *op = function as usize;
+        }
+        // As the descriptors of `kernel/`, it is there for good.
+        Impl(Box::leak(Box::new(copy)))
+    }
+
     /// Whether it takes a key.
     pub fn is_keyed(self) -> bool {
         self.0.key_max > 0

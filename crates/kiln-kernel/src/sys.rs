@@ -453,6 +453,7 @@ pub struct Section {
 
 /// `struct kiln_impl`.
 #[repr(C)]
+#[derive(Clone, Copy)]
 pub struct Impl {
     pub alg: *const c_char,
     pub driver: *const c_char,
