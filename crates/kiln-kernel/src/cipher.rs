@@ -248,6 +248,16 @@ impl Context {
         }
     }
 
+    /// For `kernel/`.
+    pub(crate) fn as_ptr(&self) -> *const c_void {
+        self.memory.as_ptr().cast()
+    }
+
+    /// The algorithm whose key it has.
+    pub fn alg(&self) -> &'static str {
+        self.imp.alg()
+    }
+
     /// Its bytes, to see that two tiers make the same of a key.
     pub fn bytes(&self) -> &[u8] {
         // SAFETY: allocated with this size and initialised throughout.

@@ -4,6 +4,7 @@
 #![warn(missing_docs)]
 
 pub mod call;
+pub mod calls;
 pub mod cipher;
 pub mod cpu;
 pub mod crypto;

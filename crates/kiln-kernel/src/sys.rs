@@ -114,6 +114,7 @@ extern "C" {
     pub fn kiln_guests_detach(guests: *mut c_void) -> u64;
     pub fn kiln_impl_series(series: *mut c_void) -> u64;
     pub fn kiln_impl_pieces(pieces: *mut c_void) -> u64;
+    pub fn kiln_calls_run(calls: *mut c_void) -> u64;
 
     pub fn kiln_cpu_size() -> usize;
     pub fn kiln_task_size() -> usize;
@@ -497,6 +498,31 @@ pub struct Series {
     pub decrypt: bool,
     pub sections: u32,
     pub refused: u64,
+}
+
+/// `struct kiln_calls`.
+#[repr(C)]
+pub struct Calls {
+    pub imp: *const Impl,
+    pub ctx: *const c_void,
+    pub dst: *mut u8,
+    pub src: *const u8,
+    pub fresh: *const u8,
+    pub aad: *const u8,
+    pub iv: *mut u8,
+    pub tag: *mut u8,
+    pub len: usize,
+    pub src_stride: usize,
+    pub dst_stride: usize,
+    pub iv_stride: usize,
+    pub aad_stride: usize,
+    pub tag_stride: usize,
+    pub aadlen: usize,
+    pub tagsize: usize,
+    pub count: usize,
+    pub calls: u64,
+    pub decrypt: bool,
+    pub chained: bool,
 }
 
 /// `struct kiln_pieces`.

@@ -3,54 +3,68 @@
 use std::fmt;
 use std::str::FromStr;
 
-use kiln_kernel::xts::{Impl, Op, BLOCK};
+use kiln_kernel::cipher::{Impl, Kind};
+use kiln_kernel::xts::{self, Op};
+use kiln_kernel::Tier;
 use serde::{Serialize, Serializer};
 
 use crate::Error;
 
-/// An algorithm, by the kernel's name.
+/// An algorithm of `kernel/ciphers`, by the kernel's name.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum Algorithm {
-    /// AES-XTS, IEEE 1619.
-    XtsAes,
-}
+pub struct Algorithm(&'static str);
 
 impl Algorithm {
-    /// All there are.
-    pub const ALL: [Algorithm; 1] = [Algorithm::XtsAes];
+    /// AES-XTS, IEEE 1619.
+    pub const XTS_AES: Algorithm = Algorithm("xts(aes)");
+
+    /// All there are, in the table's order.
+    pub fn all() -> Vec<Algorithm> {
+        Impl::algorithms().into_iter().map(Algorithm).collect()
+    }
+
+    /// The one of this name, if there is one.
+    pub fn named(name: &str) -> Option<Algorithm> {
+        Algorithm::all().into_iter().find(|a| a.name() == name)
+    }
 
     /// As the kernel names it.
     pub fn name(self) -> &'static str {
-        match self {
-            Algorithm::XtsAes => "xts(aes)",
-        }
+        self.0
     }
 
     /// Its implementations, usable here or not, in order of priority.
     pub fn impls(self) -> Vec<Impl> {
-        match self {
-            Algorithm::XtsAes => Impl::all(),
-        }
+        Impl::of(self.0)
+    }
+
+    /// The one a caller gets: usable, highest priority.
+    pub fn best(self) -> Impl {
+        let usable = |i: &Impl| i.tier().usable();
+        let best = self.impls().into_iter().rfind(usable);
+        best.expect("the generic tier is always usable")
+    }
+
+    /// Any of them, to ask for what all have in common.
+    pub fn any(self) -> Impl {
+        self.impls()[0]
+    }
+
+    /// What it is for.
+    pub fn kind(self) -> Kind {
+        self.any().kind()
     }
 
     /// Bytes of the shortest message.
     pub fn shortest(self) -> usize {
-        match self {
-            Algorithm::XtsAes => BLOCK,
-        }
+        self.any().shortest()
     }
 
-    /// Bytes of a whole key for an AES key of `bits`: XTS has two of them.
-    pub fn key_bytes(self, bits: u32) -> usize {
-        match self {
-            Algorithm::XtsAes => bits as usize / 8 * 2,
-        }
-    }
-
-    /// What a table may be headed with: `AES-256-XTS`.
-    pub fn title(self, key_bits: u32) -> String {
-        match self {
-            Algorithm::XtsAes => format!("AES-{key_bits}-XTS"),
+    /// Messages have whole blocks of so many bytes; 1 if any length will do.
+    pub fn block(self) -> usize {
+        match self.kind() {
+            Kind::Skcipher => self.any().block_size(),
+            _ => 1,
         }
     }
 }
@@ -71,13 +85,11 @@ impl FromStr for Algorithm {
     type Err = Error;
 
     fn from_str(s: &str) -> Result<Algorithm, Error> {
-        Algorithm::ALL
-            .into_iter()
-            .find(|a| a.name() == s)
-            .ok_or_else(|| {
-                let names: Vec<_> = Algorithm::ALL.iter().map(|a| a.name()).collect();
-                unknown("algorithm", s, &names)
-            })
+        Algorithm::named(s).ok_or_else(|| {
+            let all = Algorithm::all();
+            let names: Vec<_> = all.iter().map(|a| a.name()).collect();
+            unknown("algorithm", s, &names)
+        })
     }
 }
 
@@ -108,7 +120,18 @@ pub fn usable_impl(alg: Algorithm, driver: &str) -> Result<Impl, Error> {
         let names: Vec<_> = all.iter().map(|i| i.driver()).collect();
         return Err(unknown("implementation", driver, &names));
     };
-    let tier = imp.tier();
+    runs_here(driver, imp.tier())?;
+    Ok(imp)
+}
+
+/// The implementation of `xts(aes)` of this driver name, if it can run here.
+pub fn usable_xts(driver: &str) -> Result<xts::Impl, Error> {
+    let imp = usable_impl(Algorithm::XTS_AES, driver)?;
+    xts::Impl::find(imp.driver())
+        .ok_or_else(|| Error::Failed(format!("{driver} is in one table only")))
+}
+
+fn runs_here(driver: &str, tier: Tier) -> Result<(), Error> {
     match tier.lacks() {
         Some(feature) => Err(Error::lacks(format!(
             "implementation '{driver}': this CPU lacks {feature}, which tier {tier} needs: \
@@ -117,7 +140,7 @@ pub fn usable_impl(alg: Algorithm, driver: &str) -> Result<Impl, Error> {
         None if !tier.usable() => Err(Error::input(format!(
             "implementation '{driver}': KILN_TIERS masks its tier: add {tier} to it, or leave it unset"
         ))),
-        None => Ok(imp),
+        None => Ok(()),
     }
 }
 
@@ -180,16 +203,21 @@ mod tests {
             .parse::<Algorithm>()
             .unwrap_err()
             .to_string();
-        assert!(far.contains("there is xts(aes)"), "{far}");
-        let other = "gcm(aes)".parse::<Algorithm>().unwrap_err().to_string();
+        assert!(far.contains("there are ecb(aes), "), "{far}");
+        let other = "gcm(camellia)"
+            .parse::<Algorithm>()
+            .unwrap_err()
+            .to_string();
         assert!(!other.contains("did you mean"), "{other}");
-        let several = parse_op(Algorithm::XtsAes, "sign").unwrap_err().to_string();
+        let several = parse_op(Algorithm::XTS_AES, "sign")
+            .unwrap_err()
+            .to_string();
         assert!(several.contains("there are encrypt, decrypt"), "{several}");
     }
 
     #[test]
     fn unknown_implementations() {
-        let e = usable_impl(Algorithm::XtsAes, "xts-aes-vaes-avx-512").unwrap_err();
+        let e = usable_impl(Algorithm::XTS_AES, "xts-aes-vaes-avx-512").unwrap_err();
         assert!(e.to_string().contains("'xts-aes-vaes-avx512'"), "{e}");
         assert_eq!(e.exit_code(), 2);
     }

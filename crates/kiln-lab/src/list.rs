@@ -100,7 +100,7 @@ pub fn tiers() -> Vec<Row> {
 /// Every implementation, in order of priority; the last usable one of an algorithm is chosen.
 pub fn impls() -> Vec<Row> {
     let mut rows = Vec::new();
-    for alg in Algorithm::ALL {
+    for alg in Algorithm::all() {
         let impls = alg.impls();
         let chosen = impls.iter().rposition(|i| i.tier().usable());
         for (n, imp) in impls.iter().enumerate() {
@@ -255,7 +255,10 @@ mod tests {
     #[test]
     fn one_implementation_is_chosen_and_every_row_says_why() {
         let rows = impls();
-        assert_eq!(rows.iter().filter(|r| r.chosen == Some(true)).count(), 1);
+        for alg in Algorithm::all() {
+            let of = rows.iter().filter(|r| r.alg == Some(alg.name()));
+            assert_eq!(of.filter(|r| r.chosen == Some(true)).count(), 1, "{alg}");
+        }
         for row in rows.iter().chain(&tiers()).chain(&features()) {
             assert!(!row.reason.is_empty(), "{}", row.name);
         }

@@ -201,6 +201,29 @@ struct kiln_series {
 KILN_EXPORT u64 kiln_impl_series(void *series);
 
 /*
+ * load/calls.c: calls to be timed, in one FPU section. Message i (of @count, then from the
+ * start again until @calls are made) is at src + i * src_stride, its result at dst + i *
+ * dst_stride, and so on; what an algorithm does not have is not read. IVs are in @fresh and
+ * are copied to @iv before they are used, for functions leave others than they found. With
+ * @chained, which skciphers have, each IV is the beginning of the last result instead.
+ */
+struct kiln_calls {
+	const struct kiln_impl *impl;
+	const void *ctx;
+	u8 *dst;
+	const u8 *src, *fresh, *aad;
+	u8 *iv, *tag;
+	size_t len, src_stride, dst_stride, iv_stride, aad_stride, tag_stride;
+	size_t aadlen, tagsize;
+	size_t count;
+	u64 calls;
+	bool decrypt, chained;
+};
+
+/* For kiln_gate(): 0, or how many were refused for a wrong tag. */
+KILN_EXPORT u64 kiln_calls_run(void *calls);
+
+/*
  * One message in pieces. The first @aad_pieces of them are of the associated data. With
  * @other the two implementations take turns, step by step, on one state. The tag is
  * written, whether the message is en- or decrypted.

@@ -147,6 +147,11 @@ pub fn listed(suite: Suite, family: &Family, known: &Known) -> Option<u64> {
     }
 }
 
+/// Those of the suite of lengths that go through every length, without the long ones.
+pub fn short_lengths(judge: Impl) -> u64 {
+    EVERY_LENGTH * directions(judge)
+}
+
 /// The text of the message that is cut in two, and how often it can be cut.
 fn halves(judge: Impl) -> usize {
     match judge.kind() {

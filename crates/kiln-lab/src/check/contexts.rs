@@ -14,6 +14,7 @@ use kiln_kernel::irq::{Arrivals, Timer};
 use kiln_kernel::xts::Op;
 
 use super::bench::Bench;
+use super::family::judge_of;
 use super::judge::judge;
 use super::message::Message;
 use super::rng::Rng;
@@ -57,8 +58,7 @@ static INTERRUPTS: AtomicU64 = AtomicU64::new(0);
 static INTO_SECTIONS: AtomicU64 = AtomicU64::new(0);
 static CORRUPTED: AtomicU64 = AtomicU64::new(0);
 
-/// Run `jobs` under `policy`: on every thread with a timer, and the first half as many cases again on one CPU with
-/// breakpoints where sections have their instructions.
+/// Run `jobs` under `policy`, each thread a CPU with a timer.
 pub(crate) fn run(
     policy: Policy,
     seed: u64,
@@ -100,7 +100,7 @@ fn on_a_cpu(policy: Policy, seed: u64, number: usize, share: &Share<'_>) -> io::
     };
     let mut bench = Bench::new()?;
     let mut cpu = Cpu::boot(&config)?;
-    let (softirqs, hardirqs) = guests(policy, seed ^ number as u64);
+    let (softirqs, hardirqs) = guests(seed ^ number as u64);
     let guests = Guests::attach(&mut cpu, softirqs, hardirqs);
     let timer = Timer::start(&mut cpu, Arrivals::Poisson(TIMER_HZ, seed ^ number as u64))?;
     for (i, job) in share.jobs.iter().enumerate() {
@@ -118,7 +118,7 @@ fn on_a_cpu(policy: Policy, seed: u64, number: usize, share: &Share<'_>) -> io::
 }
 
 /// A message for every usable implementation: all of them for softirqs, hashes for hardirqs.
-fn guests(_: Policy, seed: u64) -> (Vec<Guest>, Vec<Guest>) {
+fn guests(seed: u64) -> (Vec<Guest>, Vec<Guest>) {
     let mut rng = Rng::of(seed, 0x9e57);
     let (mut softirqs, mut hardirqs) = (Vec::new(), Vec::new());
     for alg in Impl::algorithms() {

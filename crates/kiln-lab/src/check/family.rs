@@ -1,13 +1,14 @@
 //! An algorithm, whoever is tested of it, and who judges.
 
 use kiln_kernel::cipher::Impl;
+use kiln_kernel::Tier;
 
 /// The implementations of one algorithm that are tested.
 #[derive(Clone, Debug)]
 pub struct Family {
     /// The kernel's name.
     pub alg: &'static str,
-    /// Whose answers are right: the first in order of priority, which runs everywhere.
+    /// Whose answers are right: the plainest one, which runs everywhere.
     pub judge: Impl,
     /// Those tested.
     pub subjects: Vec<Impl>,
@@ -25,7 +26,7 @@ impl Family {
             .collect();
         Family {
             alg,
-            judge: usable[0],
+            judge: judge_of(alg),
             subjects,
             usable,
         }
@@ -42,4 +43,11 @@ impl Family {
         }
         families
     }
+}
+
+/// The one of the lowest priority that needs no vector registers.
+pub fn judge_of(alg: &str) -> Impl {
+    let mut all = Impl::of(alg).into_iter();
+    all.find(|i| i.tier() == Tier::Generic)
+        .expect("every algorithm has a scalar implementation")
 }

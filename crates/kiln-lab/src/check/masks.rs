@@ -8,12 +8,12 @@ use kiln_kernel::cipher::Impl;
 use kiln_kernel::Tier;
 use serde::Serialize;
 
-use super::contexts;
 use super::family::Family;
 use super::run::{self, Job, Part};
 use super::selection;
 use super::suite::Suite;
 use super::tally::{Failure, Tally};
+use super::{case, contexts};
 
 /// What to check, and how long.
 #[derive(Clone, Debug)]
@@ -30,6 +30,8 @@ pub struct Plan {
     pub in_contexts: u64,
     /// Messages of each algorithm that are forged under each mask.
     pub forgeries: u64,
+    /// Long messages under every mask, too, and not under the last alone.
+    pub longest: bool,
     /// Threads that share them.
     pub threads: usize,
 }
@@ -107,6 +109,11 @@ pub fn groups(plan: &Plan) -> usize {
         false => masks().len(),
     };
     families * (of_masks + policies)
+}
+
+/// How many groups `replay` will tell of.
+pub fn replayed_groups(plan: &Plan) -> usize {
+    Family::split(&plan.impls).len() * plan.suites.len()
 }
 
 impl Plan {
@@ -245,6 +252,9 @@ impl Phase<'_> {
             let family = Family::of(usable);
             for suite in suites {
                 let cases = cases.clone().or_else(|| {
+                    if *suite == Suite::Lengths && !self.plan.longest && !self.last {
+                        return Some(0..case::short_lengths(family.judge));
+                    }
                     let n = self.plan.drawn(*suite)?;
                     let first = self.turn.saturating_mul(n);
                     Some(first..first.saturating_add(n))

@@ -7,24 +7,84 @@ use super::tally::{Failure, Tally};
 
 /// The ends of the driver names that must be chosen, lowest tier first. Written down here, and not read from
 /// `kernel/`, so that the two can differ.
-const LADDERS: &[(&[&str], &[(Tier, &str)])] = &[(
-    &[
-        "ecb(aes)",
-        "cbc(aes)",
-        "ctr(aes)",
-        "xts(aes)",
-        "cmac(aes)",
-        "ccm(aes)",
-        "gcm(aes)",
-        "rfc4106(gcm(aes))",
-    ],
-    &[
-        (Tier::Generic, "-fixed-time"),
-        (Tier::Aesni, "-aesni"),
-        (Tier::VaesAvx2, "-vaes-avx2"),
-        (Tier::VaesAvx512, "-vaes-avx512"),
-    ],
-)];
+const LADDERS: &[(&[&str], &[(Tier, &str)])] = &[
+    (
+        &[
+            "ecb(aes)",
+            "cbc(aes)",
+            "ctr(aes)",
+            "xts(aes)",
+            "cmac(aes)",
+            "ccm(aes)",
+            "gcm(aes)",
+            "rfc4106(gcm(aes))",
+        ],
+        &[
+            (Tier::Generic, "-fixed-time"),
+            (Tier::Aesni, "-aesni"),
+            (Tier::VaesAvx2, "-vaes-avx2"),
+            (Tier::VaesAvx512, "-vaes-avx512"),
+        ],
+    ),
+    (
+        &["ghash", "polyval"],
+        &[
+            (Tier::Generic, "-generic"),
+            (Tier::Aesni, "-aesni"),
+            (Tier::VaesAvx2, "-vaes-avx2"),
+            (Tier::VaesAvx512, "-vaes-avx512"),
+        ],
+    ),
+    (
+        &["chacha20", "rfc7539(chacha20,poly1305)"],
+        &[
+            (Tier::Generic, "-generic"),
+            (Tier::Aesni, "-ssse3"),
+            (Tier::Avx2, "-avx2"),
+            (Tier::VaesAvx512, "-avx512"),
+        ],
+    ),
+    (
+        &["poly1305", "nhpoly1305"],
+        &[
+            (Tier::Generic, "-generic"),
+            (Tier::Aesni, "-sse2"),
+            (Tier::Avx2, "-avx2"),
+            (Tier::VaesAvx512, "-avx512"),
+        ],
+    ),
+    (
+        &["sha1", "hmac(sha1)"],
+        &[(Tier::Generic, "-generic"), (Tier::ShaNi, "-sha-ni")],
+    ),
+    // SHA-NI beats AVX2 where there are both.
+    (
+        &["sha256", "hmac(sha256)"],
+        &[
+            (Tier::Generic, "-generic"),
+            (Tier::Avx2, "-avx2"),
+            (Tier::ShaNi, "-sha-ni"),
+        ],
+    ),
+    (
+        &["sha512", "hmac(sha512)", "sm3"],
+        &[
+            (Tier::Generic, "-generic"),
+            (Tier::Avx2, "-avx2"),
+            (Tier::VaesAvx512, "-avx512"),
+        ],
+    ),
+    // One chain of one message: vectors do not pay.
+    (&["blake2s-256"], &[(Tier::Generic, "-generic")]),
+    (
+        &["crc32c", "crct10dif"],
+        &[
+            (Tier::Generic, "-generic"),
+            (Tier::Aesni, "-pclmul-aesni"),
+            (Tier::VaesAvx512, "-vaes-avx512"),
+        ],
+    ),
+];
 
 /// What must be chosen of an algorithm when `mask` is what is allowed; none if nothing is written down.
 pub fn expected(alg: &str, mask: &[Tier]) -> Option<String> {
@@ -69,4 +129,21 @@ pub fn check(alg: &str, mask: &[Tier], tiers: &str) -> Tally {
         );
     }
     tally
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_algorithm_is_written_down_once() {
+        for alg in Impl::algorithms() {
+            let n = LADDERS
+                .iter()
+                .filter(|(algs, _)| algs.contains(&alg))
+                .count();
+            assert_eq!(n, 1, "{alg}");
+            assert!(expected(alg, &[Tier::Generic]).is_some());
+        }
+    }
 }

@@ -97,7 +97,7 @@ impl Source for Peers {
         let Some(openssl) = &self.openssl else {
             return Ok(Vec::new());
         };
-        if work.spec.name != Algorithm::XtsAes.name() {
+        if work.spec.name != Algorithm::XTS_AES.name() {
             return Ok(Vec::new());
         }
         match openssl.candidate(&work.key, xts_op(work.op)) {

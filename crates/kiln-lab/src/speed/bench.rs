@@ -129,11 +129,11 @@ pub fn bench(
 
 #[cfg(test)]
 mod tests {
-    use super::super::own::run_xts;
+    use super::super::own::run_impl;
     use super::super::shape::{Op, Shape};
     use super::super::KILN;
     use super::*;
-    use kiln_kernel::xts::{Impl, Key};
+    use kiln_kernel::cipher::{Context, Impl};
     use kiln_measure::SplitMix64;
     use std::cell::Cell;
 
@@ -149,8 +149,9 @@ mod tests {
 
     /// Runs the generic implementation beside one that is `spoilt` by what is done to its results.
     fn outcome(chained: bool, spoil: impl Fn(&mut Messages)) -> Vec<Timed> {
-        let key = Rc::new(Key::new(&(0..64).collect::<Vec<u8>>()).unwrap());
-        let generic = || run_xts(Impl::all()[0], key.clone(), Op::Encrypt);
+        let imp = Impl::of("xts(aes)")[0];
+        let key = Rc::new(Context::new(imp, &(0..64).collect::<Vec<u8>>()).unwrap());
+        let generic = || run_impl(imp, key.clone(), Op::Encrypt);
         let shape = Shape::skcipher(Op::Encrypt, 33, 16);
         let messages = Messages::random(shape, chained, &mut SplitMix64(5));
         let judge = Judge {

@@ -1,39 +1,41 @@
 //! Kiln's own implementations as candidates.
 
+use std::cell::RefCell;
 use std::rc::Rc;
 
-use kiln_kernel::xts::{self, Impl, Key, Series};
+use kiln_kernel::calls::Calls;
+use kiln_kernel::cipher::{self, Context, Impl};
+use kiln_kernel::xts;
 
 use super::candidate::{Candidate, Judge, Run, Takes, KILN};
-use super::messages::Messages;
+use super::messages::{Messages, IV_UNIT};
 use super::plan::Level;
 use super::shape::{Kind, Op};
-use super::source::{Choice, Source, Spec, Work};
+use super::source::{key_bytes, Choice, Source, Spec, Work};
 use crate::algorithm::usable_impl;
 use crate::{Algorithm, Error};
 
 /// All of `kernel/`.
 pub struct Own;
 
-/// What Kiln has of this name.
-fn own(alg: &str) -> Option<Algorithm> {
-    Algorithm::ALL.into_iter().find(|a| a.name() == alg)
-}
+/// Bytes of associated data, as in IPsec and in tcrypt.
+const AAD: usize = 16;
+/// Bytes of the keys of what takes any key.
+const ANY_KEY: [usize; 5] = [16, 20, 32, 48, 64];
 
 impl Source for Own {
     fn algorithms(&self) -> Vec<Spec> {
-        let all = Algorithm::ALL.into_iter();
-        all.map(spec).collect()
+        Algorithm::all().into_iter().map(spec).collect()
     }
 
     fn names(&self, alg: &str) -> Vec<(String, Level)> {
-        let impls = own(alg).map_or_else(Vec::new, Algorithm::impls);
+        let impls = Algorithm::named(alg).map_or_else(Vec::new, Algorithm::impls);
         let names = impls.iter().map(|i| i.driver().to_string());
         names.map(|name| (name, Level::Primitive)).collect()
     }
 
     fn usable(&self, alg: &str, name: &str) -> Result<(), Error> {
-        match own(alg) {
+        match Algorithm::named(alg) {
             Some(alg) if alg.impls().iter().any(|i| i.driver() == name) => {
                 usable_impl(alg, name).map(|_| ())
             }
@@ -47,17 +49,20 @@ impl Source for Own {
         choice: Choice,
         notes: &mut Vec<String>,
     ) -> Result<Vec<Candidate<'_>>, Error> {
-        let Some(alg) = own(&work.spec.name) else {
+        let Some(alg) = Algorithm::named(&work.spec.name) else {
             return Ok(Vec::new());
         };
-        let key = key(work)?;
         let mut found = Vec::new();
         for imp in alg.impls() {
             if !choice.wants(imp.driver(), Level::Primitive) {
                 continue;
             }
             if imp.tier().usable() {
-                found.push(xts(imp, &key, work.op, alg.shortest()));
+                let run = run_impl(imp, context(imp, work)?, work.op);
+                found.push(Candidate {
+                    takes: work.spec.takes,
+                    ..Candidate::primitive(imp.driver(), KILN, Some(imp.tier().name()), run)
+                });
             } else if choice.impls.is_empty() {
                 let why = crate::tiers::reason(imp.tier());
                 notes.push(format!("{}: {why}", imp.driver()));
@@ -67,46 +72,66 @@ impl Source for Own {
     }
 
     fn judge(&self, work: &Work) -> Result<Option<Judge<'_>>, Error> {
-        let Some(alg) = own(&work.spec.name) else {
+        let Some(alg) = Algorithm::named(&work.spec.name) else {
             return Ok(None);
         };
         // The generic one comes first.
-        let imp = alg.impls()[0];
+        let imp = alg.any();
         Ok(Some(Judge {
             name: imp.driver().to_string(),
-            run: run_xts(imp, key(work)?, work.op),
+            run: run_impl(imp, context(imp, work)?, work.op),
         }))
     }
 }
 
 fn spec(alg: Algorithm) -> Spec {
-    match alg {
-        Algorithm::XtsAes => Spec {
-            name: alg.name().into(),
-            kind: Kind::Skcipher,
-            key_bits: vec![128, 192, 256],
-            iv: xts::BLOCK,
-            prefix: 0,
-            tag: 0,
-            digest: 0,
+    let imp = alg.any();
+    let kind = match imp.kind() {
+        cipher::Kind::Skcipher => Kind::Skcipher,
+        cipher::Kind::Aead => Kind::Aead,
+        cipher::Kind::Hash => Kind::Hash,
+    };
+    let aead = kind == Kind::Aead;
+    Spec {
+        name: alg.name().into(),
+        kind,
+        key_bits: key_bits(alg),
+        iv: imp.iv_size(),
+        prefix: if aead { AAD } else { 0 },
+        tag: if aead { imp.digest_size() } else { 0 },
+        digest: match kind {
+            Kind::Hash => imp.digest_size(),
+            _ => 0,
         },
-    }
-}
-
-fn key(work: &Work) -> Result<Rc<Key>, Error> {
-    let key = Key::new(&work.key).map_err(|e| Error::Failed(e.to_string()))?;
-    Ok(Rc::new(key))
-}
-
-fn xts(imp: Impl, key: &Rc<Key>, op: Op, shortest: usize) -> Candidate<'static> {
-    let run = run_xts(imp, key.clone(), op);
-    Candidate {
         takes: Takes {
-            least: shortest,
+            least: alg.shortest(),
+            multiple: alg.block(),
             ..Takes::default()
         },
-        ..Candidate::primitive(imp.driver(), KILN, Some(imp.tier().name()), run)
     }
+}
+
+/// Sizes of its keys as rows have them.
+fn key_bits(alg: Algorithm) -> Vec<u32> {
+    let mut sizes = alg.any().key_sizes();
+    if sizes.is_empty() {
+        return vec![0];
+    }
+    if sizes.len() > ANY_KEY.len() {
+        sizes.retain(|size| ANY_KEY.contains(size));
+    }
+    let bits_of = |size: usize| (1..=size as u32).find(|n| key_bytes(alg.name(), 8 * n) == size);
+    sizes
+        .into_iter()
+        .filter_map(bits_of)
+        .map(|n| 8 * n)
+        .collect()
+}
+
+fn context(imp: Impl, work: &Work) -> Result<Rc<Context>, Error> {
+    Context::new(imp, &work.key)
+        .map(Rc::new)
+        .map_err(|e| Error::Failed(format!("{}: a key of {} bytes", imp.driver(), e.0)))
 }
 
 /// `kernel/`'s word for the operation.
@@ -117,14 +142,44 @@ pub fn xts_op(op: Op) -> xts::Op {
     }
 }
 
-/// The calls of an implementation of AES-XTS, in one FPU section.
-pub fn run_xts(imp: Impl, key: Rc<Key>, op: Op) -> Run<'static> {
+/// The calls of an implementation, in one FPU section.
+pub fn run_impl(imp: Impl, ctx: Rc<Context>, op: Op) -> Run<'static> {
     let op = xts_op(op);
+    let work = RefCell::new(Vec::new());
     Box::new(move |messages: &mut Messages, calls| {
-        let (len, stride, chained) = (messages.shape.len, messages.src_stride, messages.chained);
+        let (shape, count, chained) = (messages.shape, messages.count(), messages.chained);
+        let (src_stride, dst_stride) = (messages.src_stride, messages.dst_stride);
+        let iv_stride = match shape.iv {
+            0 => 0,
+            _ => messages.iv_units() * IV_UNIT,
+        };
+        let mut work = work.borrow_mut();
+        work.resize(count * iv_stride, 0);
         let (ivs, src, dst) = messages.parts();
-        let mut series = Series::new(&key, op, src, dst, ivs, len, stride, chained)
-            .map_err(|e| e.to_string())?;
-        imp.run(&mut series, calls).map_err(|e| e.to_string())
+        // ESP's IV is the end of what a request calls associated data, and is not authenticated (RFC 4106, 5).
+        let aad_len = match imp.alg().starts_with("rfc4106(") {
+            true => shape.prefix.saturating_sub(shape.iv),
+            false => shape.prefix,
+        };
+        let mut all = Calls {
+            op,
+            src,
+            dst,
+            ivs: ivs.as_flattened(),
+            work: &mut work,
+            len: shape.len,
+            src_stride,
+            dst_stride,
+            iv_stride,
+            prefix: shape.prefix,
+            aad_len,
+            tag_size: shape.tag,
+            count,
+            chained,
+        };
+        match all.run(imp, &ctx, calls) {
+            0 => Ok(()),
+            n => Err(format!("{n} of {calls} right tags refused")),
+        }
     })
 }

@@ -61,7 +61,7 @@ pub struct Plan {
     pub algs: Vec<String>,
     /// Driver names and symbols; all that can run here.
     pub impls: Vec<String>,
-    /// Operations; for each algorithm the first it has.
+    /// Operations; the first that an algorithm has, or all if no algorithm is named.
     pub ops: Vec<Op>,
     /// Lengths.
     pub lens: Lens,
@@ -114,7 +114,7 @@ impl Plan {
         dedup(&mut self.key_bits);
         dedup(&mut self.impls);
         let specs = self.specs(sources)?;
-        self.check_lens(sources.len() > 1)?;
+        self.check_lens()?;
         for name in &self.impls {
             check_impl(name, &specs, sources)?;
         }
@@ -156,10 +156,17 @@ impl Plan {
 
     fn check_keys(&self, spec: &Spec) -> Result<(), Error> {
         for bits in &self.key_bits {
-            let aes = Algorithm::ALL.iter().any(|a| a.name() == spec.name);
-            if aes && !spec.key_bits.contains(bits) {
+            let own = !self.algs.is_empty() && Algorithm::named(&spec.name).is_some();
+            if own && spec.key_bits != [0] && !spec.key_bits.contains(bits) {
+                let sizes: Vec<_> = spec.key_bits.iter().map(u32::to_string).collect();
+                let two = match spec.name.starts_with("xts(") {
+                    true => " (XTS takes two of them)",
+                    false => "",
+                };
                 return Err(Error::input(format!(
-                    "key size {bits}: AES keys have 128, 192 or 256 bits (XTS takes two of them)"
+                    "key size {bits}: keys of {} have {} bits{two}",
+                    spec.name,
+                    sizes.join(", ")
                 )));
             }
         }
@@ -185,10 +192,16 @@ impl Plan {
         )))
     }
 
+    /// Whether everything there is is measured: no algorithm or implementation was named.
+    pub fn whole(&self) -> bool {
+        self.algs.is_empty() && self.impls.is_empty()
+    }
+
     /// The operations to be measured of an algorithm.
     pub fn ops_of(&self, spec: &Spec) -> Vec<Op> {
         let has = spec.kind.ops();
         match self.ops.is_empty() {
+            true if self.whole() => has.to_vec(),
             true => has[..1].to_vec(),
             false => self
                 .ops
@@ -208,8 +221,9 @@ impl Plan {
         self.key_bits.iter().copied().filter(has).collect()
     }
 
-    /// What Kiln has is told beforehand; others say for each length whether they take it.
-    fn check_lens(&self, others: bool) -> Result<(), Error> {
+    /// What Kiln has of the algorithms named is told beforehand; of all others, those that do not take a length are
+    /// left out.
+    fn check_lens(&self) -> Result<(), Error> {
         let lens = &self.lens.0;
         let (Some(&first), Some(&last)) = (lens.first(), lens.last()) else {
             return Err(Error::input("no lengths: name one with --len"));
@@ -219,18 +233,38 @@ impl Plan {
                 "length {last}: no more than {LONGEST} bytes are measured"
             )));
         }
-        let asked = |alg: &Algorithm| match self.algs.is_empty() {
-            true => !others,
-            false => self.algs.iter().any(|name| name == alg.name()),
-        };
-        let short = |alg: &Algorithm| asked(alg) && first < alg.shortest();
-        match Algorithm::ALL.into_iter().find(short) {
-            Some(alg) => Err(Error::input(format!(
-                "length {first}: {alg} takes at least {} bytes",
-                alg.shortest()
-            ))),
-            None => Ok(()),
+        for alg in self.algs.iter().filter_map(|name| Algorithm::named(name)) {
+            if first < alg.shortest() {
+                return Err(Error::input(format!(
+                    "length {first}: {alg} takes at least {} bytes",
+                    alg.shortest()
+                )));
+            }
+            let part = lens.iter().find(|len| *len % alg.block() != 0);
+            if let Some(len) = part.filter(|_| !self.usual_lens()) {
+                return Err(Error::input(format!(
+                    "length {len}: {alg} takes whole blocks of {} bytes",
+                    alg.block()
+                )));
+            }
         }
+        Ok(())
+    }
+
+    /// Whether nobody asked for other lengths.
+    fn usual_lens(&self) -> bool {
+        self.lens == Lens::default()
+    }
+
+    /// The lengths to be measured of an algorithm. Of the usual ones, those that are no whole blocks are made such, as
+    /// tcrypt does.
+    pub fn lens_of(&self, spec: &Spec) -> Vec<usize> {
+        let fit = |len: usize| match self.usual_lens() {
+            true => len.next_multiple_of(spec.takes.multiple.max(1)),
+            false => len,
+        };
+        let lens = self.lens.0.iter().map(|&len| fit(len));
+        lens.filter(|&len| spec.takes.len(len)).collect()
     }
 
     fn check_baseline(&mut self, specs: &[Spec], sources: &[&dyn Source]) -> Result<(), Error> {
@@ -238,8 +272,14 @@ impl Plan {
             return Ok(());
         };
         if name == KILN {
-            let best = kiln_kernel::xts::Impl::best().driver().to_string();
-            return self.take_part(best);
+            // The best of each algorithm: see `is_baseline`.
+            if !self.impls.is_empty() {
+                let algs = specs.iter().filter_map(|s| Algorithm::named(&s.name));
+                let best = algs.map(|a| a.best().driver().to_string());
+                self.impls.extend(best.collect::<Vec<_>>());
+                dedup(&mut self.impls);
+            }
+            return Ok(());
         }
         let mut names: Vec<String> = Vec::new();
         for spec in specs {
@@ -289,6 +329,9 @@ impl Plan {
         let Some(name) = self.baseline.as_deref() else {
             return false;
         };
+        if name == KILN {
+            return provider == KILN && Algorithm::all().iter().any(|a| a.best().driver() == imp);
+        }
         imp == name || provider == name || family(provider) == name
     }
 }
@@ -322,7 +365,7 @@ fn dedup<T: PartialEq + Clone>(list: &mut Vec<T>) {
 
 #[cfg(test)]
 mod tests {
-    use super::super::candidate::{Candidate, Judge};
+    use super::super::candidate::{Candidate, Judge, Takes};
     use super::super::shape::Kind;
     use super::super::source::{Choice, Work};
     use super::*;
@@ -338,8 +381,8 @@ mod tests {
     #[test]
     fn the_usual() {
         let (plan, specs) = Plan::new(1).checked_with(&[&Own]).unwrap();
-        assert_eq!(specs.len(), Algorithm::ALL.len());
-        assert_eq!(plan.ops_of(&specs[0]), [Op::Encrypt]);
+        assert_eq!(specs.len(), Algorithm::all().len());
+        assert_eq!(plan.ops_of(&specs[0]), [Op::Encrypt, Op::Decrypt]);
         assert_eq!(plan.keys_of(&specs[0]), [256]);
         assert_eq!(plan.lens.0.len(), 8);
     }
@@ -352,9 +395,20 @@ mod tests {
             p.ops = vec![Op::Digest];
         });
         assert!(digest.contains("use --op encrypt,decrypt"), "{digest}");
-        assert!(fault(|p| p.lens = Lens(vec![15, 64])).contains("length 15"));
+        let of = |alg: &str, lens: &[usize]| {
+            fault(|p| {
+                p.algs = vec![alg.into()];
+                p.lens = Lens(lens.to_vec());
+            })
+        };
+        assert!(of("xts(aes)", &[15, 64]).contains("length 15"));
+        assert!(of("cbc(aes)", &[64, 1420]).contains("length 1420"));
         assert!(fault(|p| p.lens = Lens(vec![16, 1 << 30])).contains("no more than"));
-        assert!(fault(|p| p.key_bits = vec![512]).contains("key size 512"));
+        let size = fault(|p| {
+            p.algs = vec!["gcm(aes)".into()];
+            p.key_bits = vec![512];
+        });
+        assert!(size.contains("key size 512"), "{size}");
         assert!(fault(|p| p.impls = vec!["xts-aes-genric".into()]).contains("xts-aes-generic"));
         assert!(fault(|p| p.baseline = Some("opnssl".into())).contains("openssl"));
         let contradiction = fault(|p| {
@@ -399,6 +453,7 @@ mod tests {
                 prefix: 0,
                 tag: 0,
                 digest: 32,
+                takes: Takes::default(),
             };
             vec![
                 spec("sha256", Kind::Hash, vec![0]),
@@ -430,15 +485,21 @@ mod tests {
         let sources: [&dyn Source; 2] = [&Own, &Foreign];
         let (plan, specs) = Plan::new(1).checked_with(&sources).unwrap();
         let names: Vec<_> = specs.iter().map(|s| s.name.as_ref()).collect();
-        assert_eq!(names, ["xts(aes)", "sha256", "cbc(des)"]);
+        let own = Algorithm::all().len();
+        assert_eq!((names.len(), names[own]), (own + 1, "cbc(des)"));
+        let of = |name: &str| specs.iter().find(|s| s.name == name).unwrap();
         // Kiln's own description of what both have.
-        assert_eq!(specs[0].key_bits, [128, 192, 256]);
-        assert_eq!(plan.ops_of(&specs[1]), [Op::Digest]);
+        assert_eq!(of("xts(aes)").key_bits, [128, 192, 256]);
+        assert_eq!(plan.ops_of(of("sha256")), [Op::Digest]);
+        assert_eq!(plan.keys_of(of("sha256")), [0]);
+        assert_eq!(plan.keys_of(of("cbc(des)")), [64]);
+        assert_eq!(plan.keys_of(of("nhpoly1305")), [8704]);
+        assert_eq!(plan.keys_of(of("rfc4106(gcm(aes))")), [256]);
+        assert_eq!(plan.lens_of(of("cbc(aes)"))[5], 1424);
         assert_eq!(
-            (plan.keys_of(&specs[1]), plan.keys_of(&specs[2])),
-            (vec![0], vec![64])
+            Plan::new(1).checked_with(&sources[..1]).unwrap().1.len(),
+            own
         );
-        assert!(Plan::new(1).checked_with(&sources[..1]).unwrap().1.len() == 1);
 
         let mut plan = Plan::new(1);
         plan.impls = vec!["foreign-sha256".into()];

@@ -16,6 +16,7 @@ use super::own::Own;
 use super::plan::Plan;
 use super::row::{Against, Row};
 use super::set::Table;
+use super::shape::Op;
 use super::source::{Choice, Source, Spec, Work};
 use crate::limits::{serial_cycles, xts_cycles};
 use crate::peer::Peers;
@@ -69,11 +70,11 @@ pub fn run_with(
     }
     let tables: Vec<Work> = specs.iter().flat_map(|spec| works(&plan, spec)).collect();
     let lens = plan.lens.0.len();
+    let groups: usize = tables.iter().map(|w| plan.lens_of(&w.spec).len()).sum();
     let figures = tables
         .iter()
-        .map(|w| candidates(&plan, &sources, w))
-        .sum::<usize>()
-        * lens;
+        .map(|w| candidates(&plan, &sources, w) * plan.lens_of(&w.spec).len())
+        .sum();
     let mut run = Run {
         effort: match plan.turn {
             Some(budget) => effort::turn(figures, budget, plan.seed),
@@ -86,7 +87,7 @@ pub fn run_with(
         outcome,
         left_out: 0,
         done: 0,
-        groups: tables.len() * lens,
+        groups,
     };
     for work in tables {
         run.table(work, &sources)?;
@@ -146,10 +147,20 @@ impl Run<'_> {
 
     /// All lengths of one table.
     fn table(&mut self, work: Work, sources: &[&dyn Source]) -> Result<(), Error> {
+        let lens = self.plan.lens_of(&work.spec);
         if self.stopped() || self.late() {
-            self.left_out += self.plan.lens.0.len();
-            self.done += self.plan.lens.0.len();
+            self.left_out += lens.len();
+            self.done += lens.len();
             return Ok(());
+        }
+        if lens != self.plan.lens.0 {
+            self.outcome.notes.push(format!(
+                "{}: takes whole blocks of {} bytes, {} at least: lengths are {}",
+                work.spec.name,
+                work.spec.takes.multiple,
+                work.spec.takes.least,
+                self.lens_told(&lens)
+            ));
         }
         let table = Table::new(self.plan, work, sources, &mut self.outcome.notes)?;
         let title = table.work.spec.title(table.work.key_bits);
@@ -157,7 +168,7 @@ impl Run<'_> {
             self.outcome.notes.push(format!(
                 "{title}: nobody knows the right answers: no figures"
             ));
-            self.done += self.plan.lens.0.len();
+            self.done += lens.len();
             return Ok(());
         }
         if let Some(name) = &self.plan.baseline {
@@ -169,7 +180,7 @@ impl Run<'_> {
             }
         }
         let first = self.outcome.rows.len();
-        for &len in &self.plan.lens.0 {
+        for &len in &lens {
             if self.stopped() || self.late() {
                 self.left_out += 1;
             } else if self.plan.latency && !table.work.shape(len).chains() {
@@ -181,10 +192,22 @@ impl Run<'_> {
             }
             self.done += 1;
         }
-        if self.plan.lens.0.len() > effort::SWEEP {
+        if lens.len() > effort::SWEEP {
             self.look_again(&table, first)?;
         }
         Ok(())
+    }
+
+    fn lens_told(&self, lens: &[usize]) -> String {
+        match lens.len() {
+            0 => "none of those asked for".to_string(),
+            n if n > effort::SWEEP => format!("{n} of {}", self.plan.lens.0.len()),
+            _ => lens
+                .iter()
+                .map(usize::to_string)
+                .collect::<Vec<_>>()
+                .join(", "),
+        }
     }
 
     /// One length: all candidates that take it, interleaved.
@@ -291,11 +314,20 @@ impl Run<'_> {
         let limits = &self.outcome.limits;
         let tier = candidate.tier.as_ref();
         let tier = tier.and_then(|name| name.parse::<Tier>().ok());
-        let (Some(tier), true) = (tier, work.spec.name == Algorithm::XtsAes.name()) else {
+        let Some(tier) = tier else {
             return (None, None);
         };
+        let xts = work.spec.name == Algorithm::XTS_AES.name();
+        let parallel = match &*work.spec.name {
+            "xts(aes)" | "ecb(aes)" | "ctr(aes)" | "gcm(aes)" | "rfc4106(gcm(aes))" => true,
+            "cbc(aes)" => work.op == Op::Decrypt,
+            _ => false,
+        };
+        if !parallel {
+            return (None, None);
+        }
         let throughput = xts_cycles(limits, tier, work.key_bits, len);
-        let chain = match self.plan.latency {
+        let chain = match self.plan.latency && xts {
             true => serial_cycles(limits, tier, work.key_bits),
             false => None,
         };

@@ -4,7 +4,7 @@ use std::borrow::Cow;
 
 use zeroize::Zeroizing;
 
-use super::candidate::{Candidate, Judge};
+use super::candidate::{Candidate, Judge, Takes};
 use super::plan::{Level, Plan};
 use super::shape::{Kind, Op, Shape};
 use crate::Error;
@@ -26,6 +26,8 @@ pub struct Spec {
     pub tag: usize,
     /// Bytes of a digest.
     pub digest: usize,
+    /// Lengths it takes.
+    pub takes: Takes,
 }
 
 impl Spec {
@@ -40,6 +42,14 @@ impl Spec {
             tag: self.tag,
             digest: self.digest,
         }
+    }
+
+    /// Whether both take and give the same bytes.
+    pub fn is_like(&self, other: &Spec) -> bool {
+        let keyed = |s: &Spec| s.key_bits != [0];
+        keyed(self) == keyed(other)
+            && (self.kind, self.iv, self.prefix, self.tag, self.digest)
+                == (other.kind, other.iv, other.prefix, other.tag, other.digest)
     }
 
     /// Bytes of a whole key of this size: [`key_bytes`].
@@ -203,6 +213,7 @@ mod tests {
             prefix: 0,
             tag: 0,
             digest: 0,
+            takes: Takes::default(),
         };
         assert_eq!(spec.usual_key(), 256);
         spec.key_bits = vec![64, 128];

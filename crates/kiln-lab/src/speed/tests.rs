@@ -75,6 +75,7 @@ impl Source for Toys {
             prefix: if kind == Kind::Aead { 16 } else { 0 },
             tag: 4,
             digest: 8,
+            takes: Takes::default(),
         };
         vec![spec("toy-aead", Kind::Aead), spec("toy-hash", Kind::Hash)]
     }

@@ -5,6 +5,7 @@ use std::io::{stdin, Read};
 use std::path::{Path, PathBuf};
 
 use clap::Args;
+use kiln_kernel::cipher::Kind;
 use kiln_kernel::xts::Op;
 use kiln_lab::algorithm::op_name;
 use kiln_lab::crypt::{Cipher, Plan};
@@ -19,18 +20,24 @@ use crate::session::{Exit, Session};
 /// Runs one implementation on a file or on stdin. Nothing is written when anything is wrong.
 #[derive(Args)]
 #[command(after_help = "\
-The key of xts(aes) is two AES keys, 32, 48 or 64 bytes together; its IV
-has 16 bytes, its data at least 16. The data is read whole and is one
-message with one IV: a disk image is many, one for each sector. A key on
-the command line is seen by every user of the machine: --key @FILE reads
-it from a file, as hex digits or as raw bytes.
+The data is read whole and is one message. An AEAD writes its tag behind
+the text, and finds it there unless --tag is given; a wrong one writes
+nothing, and the exit status is 1. A hash writes its digest, as bytes.
+The key of xts(aes) is two AES keys, that of rfc4106(gcm(aes)) an AES key
+and 4 bytes of salt. The IV of ccm(aes) is RFC 3610's first counter block,
+that of chacha20 the block's number (4 bytes) and the nonce. A key on the
+command line is seen by every user of the machine: --key @FILE reads it
+from a file, as hex digits or as raw bytes.
 
 Examples:
   iv=00000000000000000000000000000000
   kiln crypt --alg 'xts(aes)' --key @key --iv $iv --in plain --out-file enc
   kiln crypt --alg 'xts(aes)' --key @key --iv $iv --decrypt < enc > plain
   kiln crypt --alg 'xts(aes)' --key @key --iv $iv --in plain \\
-       --impl xts-aes-aesni --divide 13,51 | sha256sum")]
+       --impl xts-aes-aesni --divide 13,51 | sha256sum
+  kiln crypt --alg 'gcm(aes)' --key @key --iv 000102030405060708090a0b \\
+       --aad 2b --in plain --out-file sealed
+  kiln crypt --alg sha256 --in plain | xxd -p -c 32")]
 pub struct CryptArgs {
     /// Algorithm, by the kernel's name
     #[arg(long, value_name = "ALG")]
@@ -77,18 +84,12 @@ struct Row {
 /// Runs it.
 pub fn run(args: &CryptArgs, session: &Session) -> Result<Exit, Error> {
     let alg: Algorithm = args.alg.parse()?;
-    check_flags(args, alg, session)?;
-    let missing = |flag, how| {
-        move || {
-            Error::input(format!(
-                "{flag} is missing: {alg} needs one: add {flag} {how}"
-            ))
-        }
-    };
-    let key = args.key.as_deref();
-    let key = read_key(key.ok_or_else(missing("--key", "HEX or --key @FILE"))?)?;
-    let iv = args.iv.as_deref();
-    let iv = hex("--iv", iv.ok_or_else(missing("--iv", "HEX"))?)?;
+    check_flags(args, session)?;
+    let key = args.key.as_deref().map(read_key).transpose()?;
+    let bytes = |flag, text: &Option<String>| text.as_deref().map(|t| hex(flag, t)).transpose();
+    let iv = bytes("--iv", &args.iv)?;
+    let aad = bytes("--aad", &args.aad)?;
+    let tag = bytes("--tag", &args.tag)?;
     let op = if args.decrypt {
         Op::Decrypt
     } else {
@@ -98,13 +99,15 @@ pub fn run(args: &CryptArgs, session: &Session) -> Result<Exit, Error> {
         alg,
         imp: args.imp.as_deref(),
         op,
-        key: &key,
-        iv: &iv,
+        key: key.as_deref().map(Vec::as_slice),
+        iv: iv.as_deref().map(Vec::as_slice),
+        aad: aad.as_deref().map_or(&[], Vec::as_slice),
+        tag: tag.as_deref().map(Vec::as_slice),
         divide: &args.divide,
     };
     let cipher = Cipher::new(&plan)?;
     let pieces = cipher.cut(&read(args.input.as_deref())?);
-    let result = cipher.crypt(&pieces)?.concat();
+    let result = cipher.crypt(&pieces)?;
     if session.stopped() {
         return Ok(Exit::Interrupted);
     }
@@ -116,7 +119,10 @@ pub fn run(args: &CryptArgs, session: &Session) -> Result<Exit, Error> {
         let row = Row {
             alg: alg.name(),
             imp: cipher.driver(),
-            op: op_name(op),
+            op: match alg.kind() {
+                Kind::Hash => "digest",
+                _ => op_name(op),
+            },
             bytes: result.len(),
             pieces: pieces.len(),
         };
@@ -125,15 +131,8 @@ pub fn run(args: &CryptArgs, session: &Session) -> Result<Exit, Error> {
     Ok(Exit::Done)
 }
 
-/// Flags that contradict the algorithm or each other.
-fn check_flags(args: &CryptArgs, alg: Algorithm, session: &Session) -> Result<(), Error> {
-    for (flag, given) in [("--aad", args.aad.is_some()), ("--tag", args.tag.is_some())] {
-        if given {
-            return Err(Error::input(format!(
-                "{flag}: {alg} authenticates nothing: leave {flag} out"
-            )));
-        }
-    }
+/// Flags that contradict each other.
+fn check_flags(args: &CryptArgs, session: &Session) -> Result<(), Error> {
     match &args.out_file {
         None if session.global.json => Err(Error::input(
             "--json and the result cannot both go to stdout: add --out-file FILE",

@@ -1,7 +1,7 @@
 //! `kiln fpu`.
 
 use clap::{Args, ValueEnum};
-use kiln_lab::algorithm::{parse_op, usable_impl};
+use kiln_lab::algorithm::{parse_op, usable_xts};
 use kiln_lab::fpu::{
     self, AnswerRow, Bench, Contender, Inject, Outcome, Plan, Proof, Steps, Workload,
 };
@@ -103,7 +103,7 @@ const PATTERN: &str = "pattern";
 
 impl FpuArgs {
     fn plan(&self, session: &Session) -> Result<Plan, Error> {
-        let alg = Algorithm::XtsAes;
+        let alg = Algorithm::XTS_AES;
         let inject: Inject = self.inject.parse()?;
         let step = matches!(inject, Inject::Step(_));
         let usual = Plan::new(session.seed, session.global.quick);
@@ -134,9 +134,7 @@ impl FpuArgs {
         let own = |c: &&Contender| matches!(c, Contender::Own(_));
         // A tree has drivers of its own, by names of its own.
         let imp = match self.imp.as_deref() {
-            Some(name) if !pattern && contenders.iter().any(|c| own(&c)) => {
-                Some(usable_impl(alg, name)?)
-            }
+            Some(name) if !pattern && contenders.iter().any(|c| own(&c)) => Some(usable_xts(name)?),
             _ => None,
         };
         let lens: Option<Lens> = self.len.as_deref().map(str::parse).transpose()?;
@@ -200,7 +198,7 @@ impl FpuArgs {
             policies: fpu::policies(names)?,
             lens,
             imp: match self.imp.as_deref() {
-                Some(name) => Some(usable_impl(Algorithm::XtsAes, name)?),
+                Some(name) => Some(usable_xts(name)?),
                 None => None,
             },
             seed: session.seed,

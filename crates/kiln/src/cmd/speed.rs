@@ -46,7 +46,7 @@ pub struct SpeedArgs {
     /// Algorithms, by the kernel's names [default: all]
     #[arg(value_name = "ALG")]
     algs: Vec<String>,
-    /// Operations: encrypt, decrypt, digest [default: encrypt, of hashes digest]
+    /// Operations: encrypt, decrypt, digest [default: encrypt, of hashes digest; all if no ALG is named]
     #[arg(long, value_delimiter = ',', value_name = "OP,…")]
     op: Vec<String>,
     /// Lengths in bytes: 16,64 or 16..4112 or 16..4112/16 [default: 16,64,256,512,1024,1420,4096,16384]

@@ -8,7 +8,7 @@ use kiln_kernel::Tier;
 use kiln_lab::fpu::{self, Workload};
 use kiln_lab::record::Facts;
 use kiln_lab::speed::{self, Plan, KILN};
-use kiln_lab::{list, overhead, Error};
+use kiln_lab::{list, overhead, Algorithm, Error};
 use serde::Serialize;
 
 use crate::session::{Exit, Session};
@@ -55,10 +55,13 @@ pub fn run(_: &SurveyArgs, session: &Session) -> Result<Exit, Error> {
     session.settle();
     let facts = Facts::read();
     let mut plan = Plan {
+        algs: vec![Algorithm::XTS_AES.name().to_string()],
         quick: session.global.quick,
         ..Plan::new(session.seed)
     };
-    let peer_here = list::peers().iter().any(|p| p.available);
+    let peer_here = list::peers()
+        .iter()
+        .any(|p| p.available && p.name == "openssl");
     let baseline = if peer_here {
         "openssl"
     } else {
@@ -95,7 +98,7 @@ pub fn run(_: &SurveyArgs, session: &Session) -> Result<Exit, Error> {
         format!(
             "{}\n{}\n\n{}\n{}\n{}\n{}\n{}",
             table::machine(&facts),
-            table::list::chosen(&list::impls()),
+            table::list::chosen(&list::impls(), Algorithm::XTS_AES.name()),
             table::speed::overview(&outcome.rows, session.tty),
             headline(&outcome.rows, baseline),
             table::fpu::overview(&policies.rows),

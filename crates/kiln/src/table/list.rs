@@ -24,11 +24,11 @@ pub fn all(rows: &[Row]) -> String {
     out
 }
 
-/// One line for each algorithm: what was chosen.
-pub fn chosen(rows: &[Row]) -> String {
+/// One line: what was chosen for an algorithm.
+pub fn chosen(rows: &[Row], alg: &str) -> String {
     let lines: Vec<String> = rows
         .iter()
-        .filter(|r| r.chosen == Some(true))
+        .filter(|r| r.chosen == Some(true) && r.alg == Some(alg))
         .map(|r| format!("chosen for {}: {}", r.alg.unwrap_or("?"), r.name))
         .collect();
     lines.join("\n")

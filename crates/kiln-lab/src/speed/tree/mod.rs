@@ -127,6 +127,7 @@ impl Tree {
                     prefix: 0,
                     tag: 0,
                     digest,
+                    takes: Takes::default(),
                 });
             }
         }
@@ -174,6 +175,7 @@ impl Tree {
             },
             tag: sizes.tag.min(TAG),
             digest: sizes.digest,
+            takes: Takes::default(),
         })
     }
 
@@ -342,7 +344,15 @@ impl Source for Tree {
         notes: &mut Vec<String>,
     ) -> Result<Vec<Candidate<'_>>, Error> {
         let alg: &str = &work.spec.name;
-        if self.specs.iter().all(|s| s.name != alg) {
+        let Some(own) = self.specs.iter().find(|s| s.name == alg) else {
+            return Ok(Vec::new());
+        };
+        if !own.is_like(&work.spec) {
+            // Poly1305's key, for one, is set once in one world and begins each message in the other.
+            notes.push(format!(
+                "{}: {alg} takes its key or IV in another way than is measured: no rows of it",
+                self.provider
+            ));
             return Ok(Vec::new());
         }
         if choice.latency {
@@ -368,6 +378,10 @@ impl Source for Tree {
     }
 
     fn judge(&self, work: &Work) -> Result<Option<Judge<'_>>, Error> {
+        let alike = |s: &&Spec| s.name == work.spec.name && s.is_like(&work.spec);
+        if !self.specs.iter().any(|s| alike(&s)) {
+            return Ok(None);
+        }
         Ok(self.generic(work).map(|(name, engine)| Judge {
             name: format!("{} {name}", self.provider),
             run: requests(engine, work.op),

@@ -1,0 +1,174 @@
+// SPDX-License-Identifier: GPL-2.0-only OR MIT
+/*
+ * Calls of one implementation back to back in one FPU section, as a caller with a list of
+ * messages makes them. There is a loop for each kind, so that what is between two calls is
+ * no more than such a caller has.
+ */
+#include <kiln/fpu.h>
+#include <kiln/kiln.h>
+#include <kiln/string.h>
+
+/* Where a call's parts are. */
+struct at {
+	u8 *dst;
+	const u8 *src, *aad;
+	u8 *iv, *tag;
+	size_t i;
+};
+
+static __always_inline void start(const struct kiln_calls *c, struct at *at)
+{
+	at->dst = c->dst;
+	at->src = c->src;
+	at->aad = c->aad;
+	at->iv = c->iv;
+	at->tag = c->tag;
+	at->i = 0;
+}
+
+/* True if it is the first message again. */
+static __always_inline bool next(const struct kiln_calls *c, struct at *at)
+{
+	if (++at->i == c->count) {
+		start(c, at);
+		return true;
+	}
+	at->dst += c->dst_stride;
+	at->src += c->src_stride;
+	at->aad += c->aad_stride;
+	at->iv += c->iv_stride;
+	at->tag += c->tag_stride;
+	return false;
+}
+
+/* Whether whole messages leave their IVs as they are. */
+static bool keeps_iv(const struct kiln_calls *c)
+{
+	return c->impl->kind == KILN_SKCIPHER && c->impl->cipher.first;
+}
+
+/* Fresh IVs for the calls to come: each leaves another than it found. */
+static void renew(const struct kiln_calls *c, u64 calls)
+{
+	const size_t n = calls < c->count ? calls : c->count;
+
+	if (c->iv_stride)
+		memcpy(c->iv, c->fresh, n * c->iv_stride);
+}
+
+static void crypt(const struct kiln_calls *c)
+{
+	kiln_crypt_t *const crypt = c->decrypt ? c->impl->cipher.decrypt :
+						 c->impl->cipher.encrypt;
+	const bool kept = keeps_iv(c);
+	struct at at;
+	u64 n;
+
+	start(c, &at);
+	if (!kept)
+		renew(c, c->calls);
+	for (n = c->calls; n; n--) {
+		crypt(c->ctx, at.dst, at.src, c->len, at.iv);
+		if (next(c, &at) && !kept)
+			renew(c, n - 1);
+	}
+}
+
+/* Each IV is the beginning of the last result. */
+static void crypt_chained(const struct kiln_calls *c)
+{
+	kiln_crypt_t *const crypt = c->decrypt ? c->impl->cipher.decrypt :
+						 c->impl->cipher.encrypt;
+	const bool kept = keeps_iv(c);
+	u8 copy[KILN_MAX_IV] __aligned(16);
+	struct at at;
+	u8 *iv = c->iv;
+	u64 n;
+
+	start(c, &at);
+	if (!kept)
+		renew(c, 1);
+	for (n = c->calls; n; n--) {
+		crypt(c->ctx, at.dst, at.src, c->len, iv);
+		iv = at.dst;
+		if (!kept) {
+			memcpy(copy, at.dst, c->impl->ivsize);
+			iv = copy;
+		}
+		next(c, &at);
+	}
+}
+
+static void seal(const struct kiln_calls *c)
+{
+	kiln_seal_t *const seal = c->impl->aead.seal;
+	struct at at;
+	u64 n;
+
+	start(c, &at);
+	for (n = c->calls; n; n--) {
+		seal(c->ctx, at.dst, at.src, c->len, at.aad, c->aadlen, at.iv, at.tag,
+		     c->tagsize);
+		next(c, &at);
+	}
+}
+
+static u64 open(const struct kiln_calls *c)
+{
+	kiln_open_t *const open = c->impl->aead.open;
+	struct at at;
+	u64 n, refused = 0;
+
+	start(c, &at);
+	for (n = c->calls; n; n--) {
+		refused += open(c->ctx, at.dst, at.src, c->len, at.aad, c->aadlen, at.iv,
+				at.tag, c->tagsize) != 0;
+		next(c, &at);
+	}
+	return refused;
+}
+
+static void digest(const struct kiln_calls *c)
+{
+	void (*const digest)(const void *, const u8 *, size_t, u8 *) = c->impl->hash.digest;
+	struct at at;
+	u64 n;
+
+	start(c, &at);
+	for (n = c->calls; n; n--) {
+		digest(c->ctx, at.src, c->len, at.tag);
+		next(c, &at);
+	}
+}
+
+u64 kiln_calls_run(void *arg)
+{
+	struct kiln_calls c = *(const struct kiln_calls *)arg;
+	const bool simd = c.impl->tier != KILN_TIER_GENERIC;
+	u64 refused = 0;
+
+	/* Who leaves IVs as they are reads them where they are. */
+	if (c.impl->kind == KILN_AEAD || keeps_iv(&c))
+		c.iv = (u8 *)c.fresh;
+	if (simd)
+		kernel_fpu_begin();
+	switch (c.impl->kind) {
+	case KILN_SKCIPHER:
+		if (c.chained)
+			crypt_chained(&c);
+		else
+			crypt(&c);
+		break;
+	case KILN_AEAD:
+		if (c.decrypt)
+			refused = open(&c);
+		else
+			seal(&c);
+		break;
+	default:
+		digest(&c);
+	}
+	if (simd)
+		kernel_fpu_end();
+	return refused;
+}
