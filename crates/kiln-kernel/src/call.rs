@@ -70,6 +70,11 @@ impl Function {
         }
     }
 
+    /// Where it is.
+    pub fn address(self) -> *const c_void {
+        self.address as *const c_void
+    }
+
     /// Whether it may only be called in a section.
     pub fn needs_section(self) -> bool {
         self.section

@@ -198,6 +198,23 @@ impl Impl {
         Impl(Box::leak(Box::new(copy)))
     }
 
+    /// The same under another name and with another `setkey`.
+    ///
+    /// # Safety
+    /// As [`Impl::disguised`].
+    #[doc(hidden)]
+    pub unsafe fn disguised_key(
+        self,
+        driver: &'static std::ffi::CStr,
+        setkey: *const c_void,
+    ) -> Impl {
+        let mut copy = *self.0;
+        copy.driver = driver.as_ptr();
+        // SAFETY: the caller's promise: it is called as one.
+        copy.setkey = Some(unsafe { std::mem::transmute::<*const c_void, sys::KeyFn>(setkey) });
+        Impl(Box::leak(Box::new(copy)))
+    }
+
     /// Whether it takes a key.
     pub fn is_keyed(self) -> bool {
         self.0.key_max > 0

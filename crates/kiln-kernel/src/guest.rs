@@ -137,6 +137,17 @@ pub struct Counts {
     pub corrupted: u64,
 }
 
+impl std::ops::AddAssign for Counts {
+    fn add_assign(&mut self, other: Counts) {
+        self.interrupts += other.interrupts;
+        self.into_sections += other.into_sections;
+        self.served += other.served;
+        self.sections += other.sections;
+        self.scalar_fallbacks += other.scalar_fallbacks;
+        self.corrupted += other.corrupted;
+    }
+}
+
 /// Guests on the calling thread's CPU, until dropped.
 pub struct Guests {
     /// Boxed: `kernel/` keeps its address.

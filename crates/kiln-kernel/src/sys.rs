@@ -473,7 +473,7 @@ pub struct Impl {
     pub tag_step: u32,
     pub ctxsize: u32,
     pub statesize: u32,
-    pub setkey: Option<unsafe extern "C" fn(ctx: *mut c_void, key: *const u8, len: usize) -> i32>,
+    pub setkey: Option<KeyFn>,
     /// The largest of the three tables of functions.
     pub ops: [usize; 7],
 }
@@ -544,6 +544,8 @@ pub struct Pieces {
     pub pieces: u32,
     pub aad_pieces: u32,
 }
+
+pub type KeyFn = unsafe extern "C" fn(ctx: *mut c_void, key: *const u8, len: usize) -> i32;
 
 /// `struct kiln_call`.
 #[repr(C)]

@@ -30,6 +30,8 @@ pub struct Bench {
     /// What is called where no section may be opened, and whether that must be so.
     scalar: Option<Impl>,
     refused_in: Vec<Context>,
+    /// Interrupts come, which use the FPU.
+    interrupted: bool,
     step: bool,
 }
 
@@ -53,14 +55,16 @@ impl Bench {
             watch,
             scalar: None,
             refused_in: Vec::new(),
+            interrupted: false,
             step: false,
         })
     }
 
-    /// From now on `scalar` is called in the contexts of `refused_in`, where no section may be opened, and nowhere
-    /// else.
-    pub fn fall_back(&mut self, scalar: Option<Impl>, refused_in: Vec<Context>) {
-        (self.scalar, self.refused_in) = (scalar, refused_in);
+    /// From now on interrupts come, and `scalar` must be called in the contexts of `refused_in`, where no section may
+    /// be opened, and nowhere else.
+    pub fn interrupted(&mut self, scalar: Impl, refused_in: Vec<Context>) {
+        (self.scalar, self.refused_in) = (Some(scalar), refused_in);
+        self.interrupted = true;
     }
 
     /// Single-step every section from now on.
@@ -441,6 +445,7 @@ impl Bench {
         let mut all = [0; 9];
         all[..args.len()].copy_from_slice(args);
         let falls_back = function.needs_section() && self.refused_in.contains(&context);
+        let in_section = function.needs_section() && !falls_back;
         let call = Call {
             function,
             scalar,
@@ -457,7 +462,7 @@ impl Bench {
         // what is tested, and a fault is a failing case.
         let returned = unsafe { call.make() };
         drop(armed);
-        self.registers.verdict()?;
+        self.registers.verdict(in_section || !self.interrupted)?;
         self.arena.check()?;
         match returned {
             None => Err(format!("could not be called from {context:?}")),

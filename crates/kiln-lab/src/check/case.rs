@@ -7,6 +7,7 @@ use kiln_kernel::fpu::Context;
 use kiln_kernel::xts::Op;
 
 use super::bench::{Bench, Replay, Verdict};
+use super::contexts;
 use super::family::Family;
 use super::guard::Place;
 use super::judge::{task, Judged};
@@ -143,7 +144,7 @@ pub fn listed(suite: Suite, family: &Family, known: &Known) -> Option<u64> {
             Some((splits(family) * (family.usable.len() + 1)) as u64 * directions(judge))
         }
         Suite::Forgeries if judge.kind() != Kind::Aead => Some(0),
-        Suite::Forgeries | Suite::Random | Suite::Contexts(_) => None,
+        Suite::Forgeries | Suite::Random | Suite::Contexts(_) | Suite::Interrupted(_) => None,
     }
 }
 
@@ -235,7 +236,7 @@ impl Case {
                 let first = at * unit(judge);
                 message.aad.truncate(40);
                 let aad_first = at % (message.aad.len() + 1);
-                layout.cut = Some(Cut {
+                let mut cut = Cut {
                     aad: match message.aad.len() {
                         0 => Vec::new(),
                         len => vec![aad_first, len - aad_first],
@@ -243,7 +244,9 @@ impl Case {
                     text: vec![first, message.text.len() - first],
                     other: who.checked_sub(1).map(|i| family.usable[i]),
                     moves: u64::MAX,
-                });
+                };
+                cut.settle(judge);
+                layout.cut = Some(cut);
                 message_case(judge, direction(n % directions(judge)), message, layout)
             }
             Suite::Forgeries => {
@@ -259,7 +262,9 @@ impl Case {
                 })
             }
             Suite::Random => drawn(family, &mut rng, Context::Task),
-            Suite::Contexts(_) => drawn(family, &mut rng, CONTEXTS[n as usize % CONTEXTS.len()]),
+            Suite::Contexts(_) | Suite::Interrupted(_) => {
+                drawn(family, &mut rng, CONTEXTS[n as usize % CONTEXTS.len()])
+            }
         }
     }
 
@@ -454,7 +459,8 @@ impl fmt::Display for Case {
                     Op::Encrypt => "encrypt or digest",
                     Op::Decrypt => "decrypt",
                 };
-                write!(f, "{verb} {message}, {layout}, from {:?}", layout.context)
+                let from = contexts::name(layout.context);
+                write!(f, "{verb} {message}, {layout}, context {from}")
             }
             Case::Key { key, .. } => write!(f, "a key of {} bytes", key.len()),
             Case::Forgery {

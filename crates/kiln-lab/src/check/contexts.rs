@@ -3,25 +3,38 @@
 //! Each thread is a CPU of its own. Its interrupts serve guests: other messages, of many algorithms, whose answers
 //! are compared as well, and who overwrite every register before their section ends.
 
+use std::collections::{BTreeMap, BTreeSet};
 use std::io;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::atomic::AtomicBool;
+use std::sync::{Mutex, PoisonError};
+use std::thread;
 
 use kiln_kernel::cipher::{Impl, Kind};
 use kiln_kernel::cpu::{Config, Cpu};
 use kiln_kernel::fpu::{Context, Policy};
-use kiln_kernel::guest::{self, Guest, Guests};
-use kiln_kernel::irq::{Arrivals, Timer};
+use kiln_kernel::guest::{self, Counts, Guest, Guests};
+use kiln_kernel::irq::{Arrivals, Breakpoints, Step, Stepping, Timer};
 use kiln_kernel::xts::Op;
+use kiln_kernel::Tier;
 
-use super::bench::Bench;
+use super::bench::{Bench, Replay};
 use super::family::judge_of;
-use super::judge::judge;
-use super::message::Message;
+use super::guard::Place;
+use super::judge::{judge, task};
+use super::message::{Layout, Message};
 use super::rng::Rng;
 use super::run::{self, Job, Part, Share};
 
 /// Interrupts a second of each CPU's timer: a host signal costs some ten microseconds.
 const TIMER_HZ: f64 = 4000.0;
+
+/// What is traced to find the instructions of a section.
+const TRACED_MESSAGES: [(usize, Op); 4] = [
+    (70, Op::Encrypt),
+    (70, Op::Decrypt),
+    (330, Op::Encrypt),
+    (330, Op::Decrypt),
+];
 
 /// Bytes of a guest's message.
 const GUEST_LEN: usize = 96;
@@ -47,90 +60,139 @@ pub fn refused_in(policy: Policy) -> Vec<Context> {
     }
 }
 
-/// Interrupts that all CPUs of the process have had in such runs, those of them into sections, and wrong answers
-/// of guests.
-pub fn interrupts() -> (u64, u64, u64) {
-    let read = |n: &AtomicU64| n.load(Ordering::Relaxed);
-    (read(&INTERRUPTS), read(&INTO_SECTIONS), read(&CORRUPTED))
-}
-
-static INTERRUPTS: AtomicU64 = AtomicU64::new(0);
-static INTO_SECTIONS: AtomicU64 = AtomicU64::new(0);
-static CORRUPTED: AtomicU64 = AtomicU64::new(0);
-
-/// Run `jobs` under `policy`, each thread a CPU with a timer.
+/// Run `jobs` under `policy`: if `by_breakpoint` on one CPU with interrupts before random instructions of sections,
+/// else each thread a CPU with a timer. What guests have seen meanwhile.
+#[allow(clippy::too_many_arguments)]
 pub(crate) fn run(
-    policy: Policy,
+    (policy, by_breakpoint): (Policy, bool),
     seed: u64,
     jobs: &[Job],
     threads: usize,
     stop: &AtomicBool,
     progress: &(dyn Fn(u64) + Sync),
     tell: &mut dyn FnMut(&Job, Vec<Part>),
-) -> io::Result<()> {
+) -> io::Result<Counts> {
     set(policy)?;
-    let result = run::run(
-        jobs,
-        threads,
-        stop,
-        progress,
-        &|i, share| on_a_cpu(policy, seed, i, share),
-        tell,
-    );
-    let calm = Policy::all().into_iter().find(|p| p.name() == "bh-off");
-    calm.map_or(Ok(()), set)?;
-    result
+    let counts = Mutex::new(Counts::default());
+    let worker = |number: usize, share: &Share<'_>| {
+        let seen = match by_breakpoint {
+            true => with_breakpoints(policy, seed, share)?,
+            false => with_a_timer(policy, seed, number, share)?,
+        };
+        *counts.lock().unwrap_or_else(PoisonError::into_inner) += seen;
+        Ok(())
+    };
+    // The text that breakpoints change is every CPU's.
+    let threads = if by_breakpoint { 1 } else { threads };
+    let result = run::run(jobs, threads, stop, progress, &worker, tell);
+    // What Linux does today.
+    let usual = Policy::all().into_iter().find(|p| p.name() == "bh-off");
+    usual.map_or(Ok(()), set)?;
+    result.map(|()| counts.into_inner().unwrap_or_else(PoisonError::into_inner))
 }
 
-/// Put it in force while this thread alone is a CPU.
+/// Put it in force while no thread is in a section.
 fn set(policy: Policy) -> io::Result<()> {
-    std::thread::scope(|scope| {
+    thread::scope(|scope| {
         let set = || Cpu::boot(&Config::default()).map(|mut cpu| policy.set(&mut cpu));
-        scope.spawn(set).join().expect("no reason to panic")
+        scope
+            .spawn(set)
+            .join()
+            .unwrap_or_else(|panic| std::panic::resume_unwind(panic))
     })
 }
 
-fn on_a_cpu(policy: Policy, seed: u64, number: usize, share: &Share<'_>) -> io::Result<()> {
-    let config = Config {
+fn boot(number: usize) -> io::Result<Cpu> {
+    Cpu::boot(&Config {
         number: number as u32,
         switch_ns: 0,
         // Every other CPU preempts wherever it may.
         preempt_full: number % 2 == 1,
         ..Config::default()
-    };
+    })
+}
+
+fn with_a_timer(policy: Policy, seed: u64, number: usize, share: &Share<'_>) -> io::Result<Counts> {
+    let seed = seed ^ number as u64;
     let mut bench = Bench::new()?;
-    let mut cpu = Cpu::boot(&config)?;
-    let (softirqs, hardirqs) = guests(seed ^ number as u64);
+    let mut cpu = boot(number)?;
+    let (softirqs, hardirqs) = guests(seed);
     let guests = Guests::attach(&mut cpu, softirqs, hardirqs);
-    let timer = Timer::start(&mut cpu, Arrivals::Poisson(TIMER_HZ, seed ^ number as u64))?;
+    let timer = Timer::start(&mut cpu, Arrivals::Poisson(TIMER_HZ, seed))?;
     for (i, job) in share.jobs.iter().enumerate() {
-        let judge = job.family().judge;
-        bench.fall_back(Some(judge), refused_in(policy));
-        share.job(i, &mut bench);
+        bench.interrupted(job.family().judge, refused_in(policy));
+        share.job(i, &mut bench, &mut || ());
     }
     drop(timer);
-    let counts = guests.counts();
-    drop(guests);
-    INTERRUPTS.fetch_add(counts.interrupts, Ordering::Relaxed);
-    INTO_SECTIONS.fetch_add(counts.into_sections, Ordering::Relaxed);
-    CORRUPTED.fetch_add(counts.corrupted, Ordering::Relaxed);
-    Ok(())
+    Ok(guests.counts())
+}
+
+fn with_breakpoints(policy: Policy, seed: u64, share: &Share<'_>) -> io::Result<Counts> {
+    let mut bench = Bench::new()?;
+    let mut cpu = boot(0)?;
+    let mut sum = Counts::default();
+    for (i, job) in share.jobs.iter().enumerate() {
+        let mut addresses = BTreeSet::new();
+        for imp in &job.family().subjects {
+            addresses.extend(instructions(*imp, &mut cpu, &mut bench)?);
+        }
+        bench.interrupted(job.family().judge, refused_in(policy));
+        let (softirqs, hardirqs) = guests(seed);
+        let guests = Guests::attach(&mut cpu, softirqs, hardirqs);
+        if addresses.is_empty() {
+            share.job(i, &mut bench, &mut || ());
+        } else {
+            let mut points = Breakpoints::start(&mut cpu, &addresses, seed).map_err(refused)?;
+            share.job(i, &mut bench, &mut || points.redraw());
+        }
+        sum += guests.counts();
+    }
+    Ok(sum)
+}
+
+fn refused(e: io::Error) -> io::Error {
+    io::Error::other(format!(
+        "this host lets nobody set breakpoints: {e}: name the other suites with --suite"
+    ))
+}
+
+/// The instructions of its sections: of those of some messages, traced once in a process.
+fn instructions(imp: Impl, cpu: &mut Cpu, bench: &mut Bench) -> io::Result<BTreeSet<u64>> {
+    static TRACED: Mutex<BTreeMap<&str, BTreeSet<u64>>> = Mutex::new(BTreeMap::new());
+    if imp.tier() == Tier::Generic {
+        return Ok(BTreeSet::new());
+    }
+    let mut traced = TRACED.lock().unwrap_or_else(PoisonError::into_inner);
+    if let Some(known) = traced.get(imp.driver()) {
+        return Ok(known.clone());
+    }
+    let mut stepping = Stepping::start(cpu, Step::Trace).map_err(refused)?;
+    bench.set_step(true);
+    let judge = judge_of(imp.alg());
+    for (len, op) in TRACED_MESSAGES {
+        let message = Message::draw(judge, &mut Rng::of(0, len as u64), Some(len));
+        let done = task(judge, op, message).and_then(|(message, judged)| {
+            let layout = Layout::at(Place::End, false);
+            bench.check(imp, op, &message, &judged, &layout, Replay("kiln test", 0))
+        });
+        // A wrong answer is for the cases to find.
+        drop(done);
+    }
+    bench.set_step(false);
+    let found = stepping.addresses(1);
+    traced.insert(imp.driver(), found.clone());
+    Ok(found)
 }
 
 /// A message for every usable implementation: all of them for softirqs, hashes for hardirqs.
 fn guests(seed: u64) -> (Vec<Guest>, Vec<Guest>) {
     let mut rng = Rng::of(seed, 0x9e57);
     let (mut softirqs, mut hardirqs) = (Vec::new(), Vec::new());
-    for alg in Impl::algorithms() {
-        let impls: Vec<Impl> = Impl::of(alg)
-            .into_iter()
-            .filter(|i| i.tier().usable())
-            .collect();
-        for imp in &impls {
-            softirqs.push(guest(*imp, impls[0], &mut rng));
-            if imp.kind() == Kind::Hash {
-                hardirqs.push(guest(*imp, impls[0], &mut rng));
-            }
+    for imp in Impl::all().into_iter().filter(|i| i.tier().usable()) {
+        let scalar = judge_of(imp.alg());
+        softirqs.push(guest(imp, scalar, &mut rng));
+        if imp.kind() == Kind::Hash {
+            hardirqs.push(guest(imp, scalar, &mut rng));
         }
     }
     (softirqs, hardirqs)

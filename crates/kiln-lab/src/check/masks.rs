@@ -5,6 +5,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Mutex, PoisonError};
 
 use kiln_kernel::cipher::Impl;
+use kiln_kernel::guest::Counts;
 use kiln_kernel::Tier;
 use serde::Serialize;
 
@@ -28,6 +29,8 @@ pub struct Plan {
     pub cases: u64,
     /// Cases of each algorithm under each policy.
     pub in_contexts: u64,
+    /// The same with interrupts before random instructions.
+    pub interrupted: u64,
     /// Messages of each algorithm that are forged under each mask.
     pub forgeries: u64,
     /// Long messages under every mask, too, and not under the last alone.
@@ -66,7 +69,7 @@ pub struct Outcome {
 impl Outcome {
     /// Name within its group.
     pub fn name(&self) -> String {
-        match self.suite.starts_with("contexts") {
+        match self.suite.contains(':') {
             true => format!("{} {} {}", self.implementation, self.suite, self.context),
             false => format!("{} {}", self.implementation, self.suite),
         }
@@ -102,28 +105,39 @@ pub fn masks() -> Vec<Vec<Tier>> {
 
 /// How many groups `run` will tell of.
 pub fn groups(plan: &Plan) -> usize {
-    let families = Family::split(&plan.impls).len();
-    let policies = plan.policies().len();
-    let of_masks = match plan.of_masks().is_empty() {
+    let masks = masks();
+    let of_masks: usize = match plan.of_masks().is_empty() {
         true => 0,
-        false => masks().len(),
+        false => masks.iter().map(|m| families_under(plan, m)).sum(),
     };
-    families * (of_masks + policies)
+    // And one each for whom the interrupts serve.
+    let of_policy = masks.last().map_or(0, |m| families_under(plan, m)) + 1;
+    of_masks + of_policy * plan.policies().len()
 }
 
 /// How many groups `replay` will tell of.
 pub fn replayed_groups(plan: &Plan) -> usize {
-    Family::split(&plan.impls).len() * plan.suites.len()
+    let families = masks().last().map_or(0, |m| families_under(plan, m));
+    families * plan.suites.len() + plan.policies().len()
+}
+
+/// Algorithms of the plan that have somebody to test under `mask`.
+fn families_under(plan: &Plan, mask: &[Tier]) -> usize {
+    let some = |family: &Vec<Impl>| family.iter().any(|i| mask.contains(&i.tier()));
+    Family::split(&plan.impls)
+        .iter()
+        .filter(|f| some(f))
+        .count()
 }
 
 impl Plan {
     fn of_masks(&self) -> Vec<Suite> {
-        let of = |s: &Suite| !matches!(s, Suite::Contexts(_));
+        let of = |s: &Suite| s.policy().is_none();
         self.suites.iter().copied().filter(of).collect()
     }
 
     fn policies(&self) -> Vec<Suite> {
-        let of = |s: &Suite| matches!(s, Suite::Contexts(_));
+        let of = |s: &Suite| s.policy().is_some();
         self.suites.iter().copied().filter(of).collect()
     }
 
@@ -133,6 +147,7 @@ impl Plan {
             Suite::Random => Some(self.cases),
             Suite::Forgeries => Some(self.forgeries),
             Suite::Contexts(_) => Some(self.in_contexts),
+            Suite::Interrupted(_) => Some(self.interrupted),
             _ => None,
         }
     }
@@ -345,18 +360,14 @@ impl Phase<'_> {
             told.job(job, parts);
             told.end(job.family().alg);
         };
-        match suite {
-            Suite::Contexts(policy) => contexts::run(
-                policy,
-                self.plan.seed,
-                jobs,
-                threads,
-                stop,
-                progress,
-                &mut tell_job,
-            ),
-            _ => run::run(jobs, threads, stop, progress, &run::plain, &mut tell_job),
-        }
+        let Some(policy) = suite.policy() else {
+            return run::run(jobs, threads, stop, progress, &run::plain, &mut tell_job);
+        };
+        let how = (policy, matches!(suite, Suite::Interrupted(_)));
+        let seed = self.plan.seed;
+        let seen = contexts::run(how, seed, jobs, threads, stop, progress, &mut tell_job)?;
+        told.guests(suite, seed, seen);
+        Ok(())
     }
 
     /// Those to run under this mask, and those to report as skipped: once, under the last one.
@@ -443,6 +454,38 @@ impl<'a, 'b> Groups<'a, 'b> {
             let row = self.row(imp, job.suite().name(), context, part.tally);
             self.done(row);
         }
+    }
+
+    /// Who was served by the interrupts.
+    fn guests(&mut self, suite: Suite, seed: u64, seen: Counts) {
+        let name = format!("interrupts {suite}");
+        (self.tell)(Event::Group {
+            name: &name,
+            rows: 1,
+        });
+        let failure = Failure {
+            what: format!(
+                "{} of {} messages came out wrong",
+                seen.corrupted, seen.served
+            ),
+            replay: format!("kiln test --suite {suite} --seed {seed}"),
+        };
+        self.done(Outcome {
+            alg: "all".into(),
+            implementation: "interrupts".into(),
+            suite: suite.name(),
+            context: "softirq, hardirq".into(),
+            tiers: self.phase.tiers(),
+            cases: seen.served,
+            failed: seen.corrupted,
+            skipped: 0,
+            reason: None,
+            failures: (seen.corrupted > 0)
+                .then_some(failure)
+                .into_iter()
+                .collect(),
+        });
+        (self.tell)(Event::End);
     }
 
     fn done(&mut self, row: Outcome) {

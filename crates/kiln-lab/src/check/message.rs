@@ -159,14 +159,29 @@ impl Message {
 }
 
 impl Cut {
+    /// An algorithm with a shortest message takes no shorter piece at the end: it goes with the one before.
+    pub(crate) fn settle(&mut self, imp: Impl) {
+        while let [.., before, last] = self.text[..] {
+            if last >= imp.shortest() {
+                break;
+            }
+            self.text.pop();
+            if let Some(end) = self.text.last_mut() {
+                *end = before + last;
+            }
+        }
+    }
+
     /// `message` in pieces.
     pub(crate) fn draw(imp: Impl, message: &Message, usable: &[Impl], rng: &mut Rng) -> Cut {
-        Cut {
+        let mut cut = Cut {
             aad: pieces(message.aad.len(), 1, rng),
             text: pieces(message.text.len(), unit(imp), rng),
             other: rng.one_in(2).then(|| usable[rng.below(usable.len())]),
             moves: rng.next(),
-        }
+        };
+        cut.settle(imp);
+        cut
     }
 }
 

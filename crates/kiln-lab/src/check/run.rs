@@ -93,9 +93,9 @@ impl Job {
 
     /// Where its calls are made from, in turn.
     fn contexts(&self) -> &'static [Context] {
-        match self.suite {
-            Suite::Contexts(_) => &CONTEXTS,
-            _ => &CONTEXTS[..1],
+        match self.suite.policy() {
+            Some(_) => &CONTEXTS,
+            None => &CONTEXTS[..1],
         }
     }
 
@@ -115,12 +115,13 @@ impl Job {
         }
     }
 
-    /// Do some of it, until there is nothing left or `stop`.
+    /// Do some of it, until there is nothing left or `stop`; `between` the cases.
     pub(crate) fn work(
         &self,
         bench: &mut Bench,
         stop: &AtomicBool,
         progress: &(dyn Fn(u64) + Sync),
+        between: &mut dyn FnMut(),
     ) -> Vec<Found> {
         let contexts = self.contexts().len() as u64;
         let mut found = vec![Found::default(); self.rows()];
@@ -131,6 +132,7 @@ impl Job {
             }
             let end = self.cases.end.min(start + CHUNK);
             for n in start..end {
+                between();
                 let case = Case::draw(self.suite, &self.family, &self.known, self.seed, n);
                 for (i, subject) in self.family.subjects.iter().enumerate() {
                     let found = &mut found[i * contexts as usize + (n % contexts) as usize];
@@ -177,8 +179,8 @@ pub(crate) struct Share<'a> {
 
 impl Share<'_> {
     /// Do job `i`.
-    pub fn job(&self, i: usize, bench: &mut Bench) {
-        let found = self.jobs[i].work(bench, self.stop, self.progress);
+    pub fn job(&self, i: usize, bench: &mut Bench, between: &mut dyn FnMut()) {
+        let found = self.jobs[i].work(bench, self.stop, self.progress, between);
         // Nobody listens once the run has ended with an error.
         let _ = self.done.send((i, found));
     }
@@ -235,7 +237,7 @@ pub(crate) fn run(
 /// A worker that does nothing but the jobs.
 pub(crate) fn plain(_: usize, share: &Share<'_>) -> io::Result<()> {
     let mut bench = Bench::new()?;
-    (0..share.jobs.len()).for_each(|i| share.job(i, &mut bench));
+    (0..share.jobs.len()).for_each(|i| share.job(i, &mut bench, &mut || ()));
     Ok(())
 }
 

@@ -5,9 +5,12 @@ use kiln_kernel::Tier;
 
 use super::tally::{Failure, Tally};
 
+/// Algorithms, and for each tier the end of the driver name that is chosen from it on.
+type Ladder = (&'static [&'static str], &'static [(Tier, &'static str)]);
+
 /// The ends of the driver names that must be chosen, lowest tier first. Written down here, and not read from
 /// `kernel/`, so that the two can differ.
-const LADDERS: &[(&[&str], &[(Tier, &str)])] = &[
+const LADDERS: &[Ladder] = &[
     (
         &[
             "ecb(aes)",

@@ -24,8 +24,10 @@ pub enum Suite {
     Forgeries,
     /// Random messages, compared with the judge.
     Random,
-    /// The same in every context under an FPU policy, with sections interrupted.
+    /// The same in every context under an FPU policy, on all CPUs at once, while interrupts come by the clock.
     Contexts(Policy),
+    /// The same on one CPU, while interrupts come before random instructions of the sections.
+    Interrupted(Policy),
 }
 
 impl Suite {
@@ -40,10 +42,22 @@ impl Suite {
         Suite::Random,
     ];
 
-    /// One for each policy that is not broken on purpose.
+    /// Two for each policy that is not broken on purpose.
     pub fn of_policies() -> Vec<Suite> {
         let policies = Policy::all().into_iter().filter(|p| !p.is_broken());
-        policies.map(Suite::Contexts).collect()
+        policies.flat_map(Suite::of_policy).collect()
+    }
+
+    fn of_policy(policy: Policy) -> [Suite; 2] {
+        [Suite::Contexts(policy), Suite::Interrupted(policy)]
+    }
+
+    /// The policy of those that are run under one.
+    pub fn policy(self) -> Option<Policy> {
+        match self {
+            Suite::Contexts(policy) | Suite::Interrupted(policy) => Some(policy),
+            _ => None,
+        }
     }
 
     /// Name, as `--suite` and rows have it.
@@ -57,6 +71,7 @@ impl Suite {
             Suite::Forgeries => "forgeries".into(),
             Suite::Random => "random".into(),
             Suite::Contexts(policy) => format!("contexts:{policy}"),
+            Suite::Interrupted(policy) => format!("interrupted:{policy}"),
         }
     }
 
@@ -81,7 +96,7 @@ impl FromStr for Suite {
     type Err = Error;
 
     fn from_str(s: &str) -> Result<Suite, Error> {
-        let policies = Policy::all().into_iter().map(Suite::Contexts);
+        let policies = Policy::all().into_iter().flat_map(Suite::of_policy);
         let all: Vec<Suite> = Suite::OF_MASKS.into_iter().chain(policies).collect();
         all.iter().copied().find(|x| x.name() == s).ok_or_else(|| {
             let names: Vec<String> = all.iter().map(|x| x.name()).collect();

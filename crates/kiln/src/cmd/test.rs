@@ -15,21 +15,24 @@ use kiln_lab::Error;
 use crate::tree_args::TreeBuildArgs;
 
 /// How much is drawn unless told otherwise: random cases of all implementations under all masks, those in contexts
-/// under all policies, and forged messages of each algorithm under each mask.
+/// under all policies (by the clock, and at random instructions), and forged messages of each algorithm under each mask.
 struct Amount {
     random: u64,
     in_contexts: u64,
+    interrupted: u64,
     forgeries: u64,
 }
 
 const FULL: Amount = Amount {
-    random: 8_000_000,
-    in_contexts: 2_000_000,
-    forgeries: 60,
+    random: 12_000_000,
+    in_contexts: 3_000_000,
+    interrupted: 1_000_000,
+    forgeries: 80,
 };
 const QUICK: Amount = Amount {
-    random: 400_000,
-    in_contexts: 150_000,
+    random: 600_000,
+    in_contexts: 200_000,
+    interrupted: 80_000,
     forgeries: 6,
 };
 
@@ -42,8 +45,9 @@ each algorithm: is the right implementation chosen, then the suites vectors
 splits (a message cut in two anywhere, carried on by another tier),
 forgeries (every bit of a tag), and random, compared with the plainest
 implementation. Then the suites contexts:POLICY: from a task, with softirqs
-off, in softirqs and hardirqs, under each FPU policy, while interrupts come
-into the sections. Every buffer lies between guard pages and poison, every
+off, in softirqs and hardirqs, under each FPU policy, on all cores at once,
+while interrupts come by the clock; and interrupted:POLICY, where they come
+before random instructions of the sections. Every buffer lies between guard pages and poison, every
 call goes through a look at the registers. A failure is printed with the
 command that replays it; the exit status is then 1. KTAP on stdout. Row
 fields (--json): alg, impl, suite, context, tiers, cases, failed, skipped.
@@ -166,7 +170,10 @@ fn check(
             masks::run(plan, context.stop, &progress, tell)
         }
     };
-    rows.map_err(|e| Error::lacks(format!("cannot map guarded memory: {e}: free some memory")))
+    rows.map_err(|e| match e.kind() {
+        ErrorKind::Other => Error::lacks(e.to_string()),
+        _ => Error::lacks(format!("cannot map guarded memory: {e}: free some memory")),
+    })
 }
 
 fn plan(args: &TestArgs, context: &Context<'_>) -> Result<Plan, Error> {
@@ -188,13 +195,14 @@ fn plan(args: &TestArgs, context: &Context<'_>) -> Result<Plan, Error> {
     let masks = masks::masks();
     let runs = |mask: &[_]| impls.iter().filter(|i| mask.contains(&i.tier())).count() as u64;
     let of_masks: u64 = masks.iter().map(|m| runs(m)).sum();
-    let policies = Suite::of_policies().len() as u64;
+    let policies = Suite::of_policies().len() as u64 / 2;
     let of_policies = masks.last().map_or(0, |m| runs(m)) * policies;
     let share = |all: u64, among: u64| args.cases.unwrap_or(all / among.max(1));
     Ok(Plan {
         seed: context.seed,
         cases: share(amount.random, of_masks),
         in_contexts: share(amount.in_contexts, of_policies),
+        interrupted: share(amount.interrupted, of_policies),
         forgeries: amount.forgeries.min(args.cases.unwrap_or(u64::MAX)),
         longest: !context.quick,
         threads: context.threads,
