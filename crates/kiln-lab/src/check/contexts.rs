@@ -24,6 +24,7 @@ use super::judge::{judge, task};
 use super::message::{Layout, Message};
 use super::rng::Rng;
 use super::run::{self, Job, Part, Share};
+use super::suite::Suite;
 
 /// Interrupts a second of each CPU's timer: a host signal costs some ten microseconds.
 const TIMER_HZ: f64 = 4000.0;
@@ -89,6 +90,18 @@ pub(crate) fn run(
     let usual = Policy::all().into_iter().find(|p| p.name() == "bh-off");
     usual.map_or(Ok(()), set)?;
     result.map(|()| counts.into_inner().unwrap_or_else(PoisonError::into_inner))
+}
+
+/// One job alone under its suite's policy: its parts, and what guests have seen.
+pub fn one(job: Job, seed: u64, threads: usize) -> io::Result<(Vec<Part>, Counts)> {
+    let suite = job.suite();
+    let policy = suite.policy().expect("a suite of contexts");
+    let how = (policy, matches!(suite, Suite::Interrupted(_)));
+    let mut all = Vec::new();
+    let stop = AtomicBool::new(false);
+    let tell = &mut |_: &Job, parts| all = parts;
+    let counts = run(how, seed, &[job], threads, &stop, &|_| (), tell)?;
+    Ok((all, counts))
 }
 
 /// Put it in force while no thread is in a section.
