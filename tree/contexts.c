@@ -21,6 +21,7 @@
 #define LONGEST 4096
 #define EXTRA 128		/* associated data and tag, or a digest */
 #define AAD 16
+#define POLY1305_KEY 32
 
 enum kiln_where { KILN_IN_TASK, KILN_IN_BH_OFF, KILN_IN_SOFTIRQ, KILN_WHERES };
 enum kiln_type { KILN_SKCIPHER, KILN_AEAD, KILN_HASH };
@@ -326,6 +327,11 @@ u64 kiln_glue_contexts(struct kiln_contexts *c)
 	}
 	for (i = 0; i < MESSAGES; i++) {
 		c->generic_error = kiln_wait_for(generic, kiln_put(generic, i));
+		/* Poly1305 without a template takes its key from the message. */
+		if (c->generic_error == -ENOKEY && kiln_length[i] < POLY1305_KEY) {
+			kiln_length[i] += POLY1305_KEY;
+			c->generic_error = kiln_wait_for(generic, kiln_put(generic, i));
+		}
 		if (c->generic_error)
 			goto out;
 		memcpy(kiln_expected[i], kiln_result(generic), kiln_result_size(generic, i));

@@ -49,10 +49,13 @@ struct kiln_engine {
 	u64 prepared_src_len, prepared_dst_len, prepared_count;
 };
 
+/* Which of the drivers of a name are looked at. */
+enum kiln_which { KILN_PUBLIC, KILN_INTERNAL, KILN_SYNCHRONOUS };
+
 struct kiln_open {
 	const char *driver;
 	u32 kind;
-	u32 internal;
+	u32 which;
 	/* results */
 	struct kiln_engine *engine;
 	void *context;		/* the driver's own, where its expanded key is */
@@ -204,9 +207,9 @@ u64 kiln_glue_close(struct kiln_engine *engine)
 	return 0;
 }
 
-static void kiln_open_skcipher(struct kiln_open *o, struct kiln_engine *e, u32 flags)
+static void kiln_open_skcipher(struct kiln_open *o, struct kiln_engine *e, u32 type, u32 mask)
 {
-	struct crypto_skcipher *tfm = crypto_alloc_skcipher(o->driver, flags, flags);
+	struct crypto_skcipher *tfm = crypto_alloc_skcipher(o->driver, type, mask);
 
 	e->tfm.skcipher = tfm;
 	if (IS_ERR(tfm))
@@ -225,9 +228,9 @@ static void kiln_open_skcipher(struct kiln_open *o, struct kiln_engine *e, u32 f
 		crypto_free_skcipher(tfm);
 }
 
-static void kiln_open_aead(struct kiln_open *o, struct kiln_engine *e, u32 flags)
+static void kiln_open_aead(struct kiln_open *o, struct kiln_engine *e, u32 type, u32 mask)
 {
-	struct crypto_aead *tfm = crypto_alloc_aead(o->driver, flags, flags);
+	struct crypto_aead *tfm = crypto_alloc_aead(o->driver, type, mask);
 
 	e->tfm.aead = tfm;
 	if (IS_ERR(tfm))
@@ -247,9 +250,9 @@ static void kiln_open_aead(struct kiln_open *o, struct kiln_engine *e, u32 flags
 		crypto_free_aead(tfm);
 }
 
-static void kiln_open_shash(struct kiln_open *o, struct kiln_engine *e, u32 flags)
+static void kiln_open_shash(struct kiln_open *o, struct kiln_engine *e, u32 type, u32 mask)
 {
-	struct crypto_shash *tfm = crypto_alloc_shash(o->driver, flags, flags);
+	struct crypto_shash *tfm = crypto_alloc_shash(o->driver, type, mask);
 
 	e->tfm.shash = tfm;
 	if (IS_ERR(tfm))
@@ -267,9 +270,9 @@ static void kiln_open_shash(struct kiln_open *o, struct kiln_engine *e, u32 flag
 		crypto_free_shash(tfm);
 }
 
-static void kiln_open_ahash(struct kiln_open *o, struct kiln_engine *e, u32 flags)
+static void kiln_open_ahash(struct kiln_open *o, struct kiln_engine *e, u32 type, u32 mask)
 {
-	struct crypto_ahash *tfm = crypto_alloc_ahash(o->driver, flags, flags);
+	struct crypto_ahash *tfm = crypto_alloc_ahash(o->driver, type, mask);
 
 	e->tfm.ahash = tfm;
 	if (IS_ERR(tfm))
@@ -291,7 +294,8 @@ static void kiln_open_ahash(struct kiln_open *o, struct kiln_engine *e, u32 flag
 /* Internal drivers are had by whoever asks for them; 0, or an error's number. */
 u64 kiln_glue_open(struct kiln_open *open)
 {
-	const u32 flags = open->internal ? CRYPTO_ALG_INTERNAL : 0;
+	const u32 type = open->which == KILN_INTERNAL ? CRYPTO_ALG_INTERNAL : 0;
+	const u32 mask = open->which == KILN_SYNCHRONOUS ? CRYPTO_ALG_ASYNC : type;
 	struct kiln_engine *engine = kzalloc(sizeof(*engine), GFP_KERNEL);
 	long error = 0;
 
@@ -301,16 +305,16 @@ u64 kiln_glue_open(struct kiln_open *open)
 	crypto_init_wait(&engine->wait);
 	switch (engine->kind) {
 	case KILN_SKCIPHER:
-		kiln_open_skcipher(open, engine, flags);
+		kiln_open_skcipher(open, engine, type, mask);
 		break;
 	case KILN_AEAD:
-		kiln_open_aead(open, engine, flags);
+		kiln_open_aead(open, engine, type, mask);
 		break;
 	case KILN_SHASH:
-		kiln_open_shash(open, engine, flags);
+		kiln_open_shash(open, engine, type, mask);
 		break;
 	case KILN_AHASH:
-		kiln_open_ahash(open, engine, flags);
+		kiln_open_ahash(open, engine, type, mask);
 		break;
 	default:
 		engine->tfm.base = ERR_PTR(-EINVAL);

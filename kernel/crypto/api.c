@@ -11,7 +11,7 @@
 #include <kiln/spinlock.h>
 #include <kiln/string.h>
 
-static struct skcipher_alg *algs;
+static struct crypto_alg *algs;
 static struct spinlock algs_lock;
 static u32 model = CRYPTO_MODEL_HELPER;
 
@@ -25,9 +25,9 @@ static bool same(const char *a, const char *b)
 }
 
 /* Two drivers of one name are never there under the same model. */
-static bool is_taken(const struct skcipher_alg *wanted)
+static bool is_taken(const struct crypto_alg *wanted)
 {
-	const struct skcipher_alg *alg;
+	const struct crypto_alg *alg;
 
 	for (alg = algs; alg; alg = alg->next)
 		if (same(alg->driver_name, wanted->driver_name) &&
@@ -36,13 +36,12 @@ static bool is_taken(const struct skcipher_alg *wanted)
 	return false;
 }
 
-int crypto_register_skcipher(struct skcipher_alg *alg)
+int crypto_register_alg(struct crypto_alg *alg)
 {
 	bool off;
 	int err = 0;
 
-	if (!alg->name[0] || !alg->driver_name[0] || !alg->setkey || !alg->encrypt ||
-	    !alg->decrypt)
+	if (!alg->name[0] || !alg->driver_name[0] || !(alg->flags & CRYPTO_ALG_TYPE_MASK))
 		return -EINVAL;
 	off = spin_lock_irqsave(&algs_lock);
 	if (is_taken(alg)) {
@@ -61,10 +60,10 @@ void crypto_model_set(u32 wanted)
 }
 
 /* With algs_lock held. */
-static struct skcipher_alg *lookup(const char *name, u32 type, u32 mask)
+static struct crypto_alg *lookup(const char *name, u32 type, u32 mask)
 {
 	const u32 tiers = cpu_tiers(), now = __atomic_load_n(&model, __ATOMIC_RELAXED);
-	struct skcipher_alg *alg, *best = NULL;
+	struct crypto_alg *alg, *best = NULL;
 
 	for (alg = algs; alg; alg = alg->next) {
 		if ((alg->flags ^ type) & mask || !(tiers & 1u << alg->tier) ||
@@ -78,9 +77,9 @@ static struct skcipher_alg *lookup(const char *name, u32 type, u32 mask)
 	return best;
 }
 
-static struct skcipher_alg *get_alg(const char *name, u32 type, u32 mask, int *err)
+static struct crypto_alg *get_alg(const char *name, u32 type, u32 mask, int *err)
 {
-	struct skcipher_alg *alg;
+	struct crypto_alg *alg;
 	bool off;
 
 	/* Only who speaks of internal algorithms is given one. */
@@ -95,10 +94,10 @@ static struct skcipher_alg *get_alg(const char *name, u32 type, u32 mask, int *e
 	return alg;
 }
 
-static void put_alg(struct skcipher_alg *alg)
+static void put_alg(struct crypto_alg *alg)
 {
 	const bool off = spin_lock_irqsave(&algs_lock);
-	struct skcipher_alg **p;
+	struct crypto_alg **p;
 	bool gone;
 
 	gone = --alg->users == 0 && alg->instance;
@@ -113,33 +112,55 @@ static void put_alg(struct skcipher_alg *alg)
 		kfree(alg);
 }
 
-struct crypto_skcipher *crypto_alloc_skcipher(const char *name, u32 type, u32 mask,
+static struct crypto_alg *instance(const char *name, u32 type, u32 mask, int *err)
+{
+	struct crypto_alg *alg = cryptd_instance(name, type, mask, err);
+
+	if (!alg && *err == -ENOENT)
+		alg = seqiv_instance(name, type, mask, err);
+	if (!alg && *err == -ENOENT)
+		alg = authenc_instance(name, type, mask, err);
+	return alg;
+}
+
+/*
+ * The same, registered and with a user. If it is there already, what was asked for was a
+ * mixture of names.
+ */
+static struct crypto_alg *made(const char *name, u32 type, u32 mask, int *err)
+{
+	struct crypto_alg *alg = instance(name, type, mask, err), *there;
+
+	if (!alg)
+		return NULL;
+	alg->users = 1;
+	*err = crypto_register_alg(alg);
+	if (!*err)
+		return alg;
+	there = *err == -EEXIST ? get_alg(alg->driver_name, type, mask, err) : NULL;
+	kfree(alg);
+	return there;
+}
+
+struct crypto_tfm *crypto_alloc_tfm(const char *name, u32 type, u32 mask,
 					      int *err)
 {
-	struct skcipher_alg *alg = get_alg(name, type, mask, err);
-	struct crypto_skcipher *tfm;
+	struct crypto_alg *alg = get_alg(name, type, mask, err);
+	struct crypto_tfm *tfm;
 
-	if (!alg) {
-		/* What a template can make is made on demand. */
-		alg = cryptd_instance(name, type, mask, err);
-		if (!alg)
-			return NULL;
-		*err = crypto_register_skcipher(alg);
-		if (*err) {
-			kfree(alg);
-			return NULL;
-		}
-		alg = get_alg(name, type, mask, err);
-		if (!alg)
-			return NULL;
-	}
+	/* What a template can make is made on demand. */
+	if (!alg)
+		alg = made(name, type, mask, err);
+	if (!alg)
+		return NULL;
 	tfm = kmalloc(sizeof(*tfm) + alg->ctxsize);
 	if (!tfm) {
 		put_alg(alg);
 		*err = -ENOMEM;
 		return NULL;
 	}
-	tfm->flags = CRYPTO_TFM_NEED_KEY;
+	tfm->flags = alg->setkey ? CRYPTO_TFM_NEED_KEY : 0;
+	tfm->authsize = alg->maxauthsize;
 	tfm->alg = alg;
 	*err = alg->init ? alg->init(tfm) : 0;
 	if (*err) {
@@ -150,9 +171,9 @@ struct crypto_skcipher *crypto_alloc_skcipher(const char *name, u32 type, u32 ma
 	return tfm;
 }
 
-void crypto_free_skcipher(struct crypto_skcipher *tfm)
+void crypto_free_tfm(struct crypto_tfm *tfm)
 {
-	struct skcipher_alg *alg;
+	struct crypto_alg *alg;
 
 	if (!tfm)
 		return;
@@ -163,10 +184,13 @@ void crypto_free_skcipher(struct crypto_skcipher *tfm)
 	put_alg(alg);
 }
 
-int crypto_skcipher_setkey(struct crypto_skcipher *tfm, const u8 *key, u32 len)
+int crypto_setkey(struct crypto_tfm *tfm, const u8 *key, u32 len)
 {
-	const int err = tfm->alg->setkey(tfm, key, len);
+	int err;
 
+	if (!tfm->alg->setkey)
+		return -ENOSYS;
+	err = tfm->alg->setkey(tfm, key, len);
 	if (err)
 		tfm->flags |= CRYPTO_TFM_NEED_KEY;
 	else
@@ -174,8 +198,23 @@ int crypto_skcipher_setkey(struct crypto_skcipher *tfm, const u8 *key, u32 len)
 	return err;
 }
 
+int crypto_aead_setauthsize(struct crypto_tfm *tfm, u32 authsize)
+{
+	int err;
+
+	if (!authsize || authsize > tfm->alg->maxauthsize)
+		return -EINVAL;
+	if (tfm->alg->setauthsize) {
+		err = tfm->alg->setauthsize(tfm, authsize);
+		if (err)
+			return err;
+	}
+	tfm->authsize = authsize;
+	return 0;
+}
+
 /* A hardirq may have come into anything, a request of the same transform included. */
-static __always_inline int refused(const struct skcipher_request *req)
+static __always_inline int refused(const struct crypto_request *req)
 {
 	if (WARN_ON(preempt_count() & (NMI_MASK | HARDIRQ_MASK)))
 		return -EDEADLK;
@@ -184,18 +223,23 @@ static __always_inline int refused(const struct skcipher_request *req)
 	return 0;
 }
 
-int crypto_skcipher_encrypt(struct skcipher_request *req)
+int crypto_encrypt(struct crypto_request *req)
 {
 	const int err = refused(req);
 
 	return unlikely(err) ? err : req->tfm->alg->encrypt(req);
 }
 
-int crypto_skcipher_decrypt(struct skcipher_request *req)
+int crypto_decrypt(struct crypto_request *req)
 {
 	const int err = refused(req);
 
-	return unlikely(err) ? err : req->tfm->alg->decrypt(req);
+	if (unlikely(err))
+		return err;
+	/* Not even the tag is there. */
+	if (unlikely(req->cryptlen < req->tfm->authsize))
+		return -EINVAL;
+	return req->tfm->alg->decrypt(req);
 }
 
 void crypto_req_done(void *data, int err)

@@ -14,10 +14,12 @@
 int kiln_crypto_init(void)
 {
 	static bool done;
+	int err;
 
 	if (__atomic_exchange_n(&done, true, __ATOMIC_ACQ_REL))
 		return 0;
-	return xts_register();
+	err = xts_register();
+	return err ? err : impls_register();
 }
 
 void kiln_crypto_model(u32 model)
@@ -28,14 +30,15 @@ void kiln_crypto_model(u32 model)
 u64 kiln_crypto_open(void *arg)
 {
 	struct kiln_tfm *t = arg;
-	struct crypto_skcipher *tfm;
+	struct crypto_tfm *tfm;
 
-	tfm = crypto_alloc_skcipher(t->name, t->type, t->mask, &t->err);
+	tfm = crypto_alloc_tfm(t->name, t->type, t->mask, &t->err);
 	t->tfm = tfm;
 	if (tfm) {
 		t->driver = tfm->alg->driver_name;
 		t->flags = tfm->alg->flags;
 		t->priority = tfm->alg->priority;
+		t->ivsize = tfm->alg->ivsize;
 	}
 	return !tfm;
 }
@@ -44,7 +47,7 @@ u64 kiln_crypto_close(void *arg)
 {
 	const struct kiln_tfm *t = arg;
 
-	crypto_free_skcipher(t->tfm);
+	crypto_free_tfm(t->tfm);
 	return 0;
 }
 
@@ -52,13 +55,21 @@ u64 kiln_crypto_setkey(void *arg)
 {
 	struct kiln_setkey *s = arg;
 
-	s->err = crypto_skcipher_setkey(s->tfm, s->key, s->len);
+	s->err = crypto_setkey(s->tfm, s->key, s->len);
 	return 0;
 }
 
-static int submit(struct skcipher_request *req, bool decrypt)
+u64 kiln_crypto_setauthsize(void *arg)
 {
-	return decrypt ? crypto_skcipher_decrypt(req) : crypto_skcipher_encrypt(req);
+	struct kiln_setkey *s = arg;
+
+	s->err = crypto_aead_setauthsize(s->tfm, s->len);
+	return 0;
+}
+
+static int submit(struct crypto_request *req, bool decrypt)
+{
+	return decrypt ? crypto_decrypt(req) : crypto_encrypt(req);
 }
 
 /* Behind a request whose pieces are one each: room for these. */
@@ -66,11 +77,11 @@ struct plain_request {
 	struct scatterlist src, dst;
 };
 
-static struct skcipher_request *new_request(struct crypto_skcipher *tfm)
+static struct crypto_request *new_request(struct crypto_tfm *tfm)
 {
-	struct skcipher_request *req;
+	struct crypto_request *req;
 
-	req = kmalloc(sizeof(*req) + crypto_skcipher_reqsize(tfm) +
+	req = kmalloc(sizeof(*req) + crypto_tfm_reqsize(tfm) +
 		      sizeof(struct plain_request));
 	if (req)
 		req->tfm = tfm;
@@ -89,21 +100,21 @@ static void request_free(void *req)
 
 static int request_submit(void *request, const struct kiln_submission *s)
 {
-	struct skcipher_request *req = request;
+	struct crypto_request *req = request;
 	struct plain_request *plain =
 		(struct plain_request *)((u8 *)req + sizeof(*req) +
-					 crypto_skcipher_reqsize(req->tfm));
+					 crypto_tfm_reqsize(req->tfm));
 
 	sg_init_one(&plain->src, s->src, s->len);
 	sg_init_one(&plain->dst, s->dst, s->len);
-	skcipher_request_set_callback(req, s->flags, s->complete, s->data);
-	skcipher_request_set_crypt(req, &plain->src, &plain->dst, s->len, s->iv);
+	crypto_request_set_callback(req, s->flags, s->complete, s->data);
+	crypto_request_set_crypt(req, &plain->src, &plain->dst, s->len, s->iv);
 	return submit(req, s->decrypt);
 }
 
 static void tfm_free(void *tfm)
 {
-	crypto_free_skcipher(tfm);
+	crypto_free_tfm(tfm);
 }
 
 const struct kiln_request_ops kiln_request_ops = {
@@ -115,7 +126,7 @@ const struct kiln_request_ops kiln_request_ops = {
 
 struct errand {
 	struct kiln_request *r;
-	struct skcipher_request *req;
+	struct crypto_request *req;
 };
 
 static void submit_there(void *arg)
@@ -135,10 +146,11 @@ u64 kiln_crypto_request(void *arg)
 	r->submitted = r->result = -ENOMEM;
 	if (!e.req)
 		return 1;
-	skcipher_request_set_callback(e.req, r->context == KILN_TASK ?
+	crypto_request_set_callback(e.req, r->context == KILN_TASK ?
 				      CRYPTO_TFM_REQ_MAY_SLEEP : 0,
 				      crypto_req_done, &wait);
-	skcipher_request_set_crypt(e.req, r->src, r->dst, r->len, r->iv);
+	crypto_request_set_crypt(e.req, r->src, r->dst, r->len, r->iv);
+	e.req->assoclen = r->assoclen;
 	run_in_context(r->context, submit_there, &e);
 	r->result = crypto_wait_req(r->submitted, &wait);
 	kfree(e.req);
@@ -190,17 +202,17 @@ int kiln_crypto_op_crypt(void *arg, u32 slot, u8 *dst, const u8 *src, size_t len
 	return request_submit(op->request[slot], &s);
 }
 
-static noinline int nothing(struct skcipher_request *req)
+static noinline int nothing(struct crypto_request *req)
 {
 	__asm__ volatile("" : : "r"(req) : "memory");
 	return 0;
 }
 
 /* What one part of the simd helper does, for the same request. */
-static int part(u32 which, struct skcipher_request *req)
+static int part(u32 which, struct crypto_request *req)
 {
-	static int (*volatile call)(struct skcipher_request *req) = nothing;
-	struct skcipher_request *sub = (struct skcipher_request *)req->ctx;
+	static int (*volatile call)(struct crypto_request *req) = nothing;
+	struct crypto_request *sub = (struct crypto_request *)req->ctx;
 
 	switch (which) {
 	case KILN_REQUEST_CHECKS:
@@ -219,8 +231,8 @@ static int part(u32 which, struct skcipher_request *req)
 u64 kiln_crypto_requests(void *arg)
 {
 	struct kiln_requests *r = arg;
-	struct crypto_skcipher *tfm = r->tfm;
-	struct skcipher_request *req = new_request(tfm);
+	struct crypto_tfm *tfm = r->tfm;
+	struct crypto_request *req = new_request(tfm);
 	struct crypto_wait wait = { 0 };
 	struct scatterlist src, dst;
 	size_t offset = 0, i = 0;
@@ -231,16 +243,16 @@ u64 kiln_crypto_requests(void *arg)
 		return 1;
 	r->err = 0;
 	/* There is a sub-request in the request only behind the helper. */
-	if (r->part == KILN_REQUEST_COPY && crypto_skcipher_reqsize(tfm) < sizeof(*req))
+	if (r->part == KILN_REQUEST_COPY && crypto_tfm_reqsize(tfm) < sizeof(*req))
 		r->err = -EINVAL;
 	for (n = r->err ? 0 : r->calls; n; n--) {
 		int err;
 
 		sg_init_one(&src, r->src + offset, r->len);
 		sg_init_one(&dst, r->dst + offset, r->len);
-		skcipher_request_set_callback(req, CRYPTO_TFM_REQ_MAY_SLEEP,
+		crypto_request_set_callback(req, CRYPTO_TFM_REQ_MAY_SLEEP,
 					      crypto_req_done, &wait);
-		skcipher_request_set_crypt(req, &src, &dst, r->len, r->iv + 16 * i);
+		crypto_request_set_crypt(req, &src, &dst, r->len, r->iv + 16 * i);
 		barrier();
 		if (r->part == KILN_REQUEST)
 			err = submit(req, r->decrypt);

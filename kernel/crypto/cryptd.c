@@ -23,51 +23,52 @@ struct cryptd_ctx {
 	 * the transform was allocated by name: then nobody counts.
 	 */
 	u32 refcnt;
-	struct crypto_skcipher *child;
+	struct crypto_tfm *child;
 };
 
 struct cryptd_rctx {
 	bool decrypt;
-	struct skcipher_request sub;	/* last: its ctx follows */
+	struct crypto_request sub;	/* last: its ctx follows */
 };
 
-static struct cryptd_rctx *request_ctx(struct skcipher_request *req)
+static struct cryptd_rctx *request_ctx(struct crypto_request *req)
 {
 	return (struct cryptd_rctx *)req->ctx;
 }
 
-static void tell(struct skcipher_request *req, int err)
+static void tell(struct crypto_request *req, int err)
 {
 	local_bh_disable();
 	req->complete(req->data, err);
 	local_bh_enable();
 }
 
-static void serve(struct skcipher_request *req)
+static void serve(struct crypto_request *req)
 {
-	struct crypto_skcipher *tfm = req->tfm;
-	struct cryptd_ctx *ctx = crypto_skcipher_ctx(tfm);
-	struct skcipher_request *sub = &request_ctx(req)->sub;
+	struct crypto_tfm *tfm = req->tfm;
+	struct cryptd_ctx *ctx = crypto_tfm_ctx(tfm);
+	struct crypto_request *sub = &request_ctx(req)->sub;
 	const bool counted = __atomic_load_n(&ctx->refcnt, __ATOMIC_RELAXED);
 	int err;
 
 	sub->tfm = ctx->child;
-	skcipher_request_set_callback(sub, CRYPTO_TFM_REQ_MAY_SLEEP, NULL, NULL);
-	skcipher_request_set_crypt(sub, req->src, req->dst, req->cryptlen, req->iv);
-	err = request_ctx(req)->decrypt ? crypto_skcipher_decrypt(sub) :
-					  crypto_skcipher_encrypt(sub);
+	crypto_request_set_callback(sub, CRYPTO_TFM_REQ_MAY_SLEEP, NULL, NULL);
+	crypto_request_set_crypt(sub, req->src, req->dst, req->cryptlen, req->iv);
+	sub->assoclen = req->assoclen;
+	err = request_ctx(req)->decrypt ? crypto_decrypt(sub) :
+					  crypto_encrypt(sub);
 	/* The request, and the memory it is in, may be gone from here on. */
 	tell(req, err);
 	if (counted && !(broken & KILN_CRYPTD_UNCOUNTED) &&
 	    !__atomic_sub_fetch(&ctx->refcnt, 1, __ATOMIC_ACQ_REL))
-		crypto_free_skcipher(tfm);
+		crypto_free_tfm(tfm);
 }
 
 /* One request a run; the work queues itself again while there are more. */
 static void cryptd_run(struct kiln_work *work)
 {
 	struct crypto_queue *queue = &this_cpu()->cryptd_queue;
-	struct skcipher_request *req, *backlog;
+	struct crypto_request *req, *backlog;
 
 	local_bh_disable();
 	backlog = crypto_get_backlog(queue);
@@ -82,7 +83,7 @@ static void cryptd_run(struct kiln_work *work)
 		kiln_queue_work(NULL, work);
 }
 
-static void break_rules(struct crypto_queue *queue, struct skcipher_request *req)
+static void break_rules(struct crypto_queue *queue, struct crypto_request *req)
 {
 	if (broken & KILN_CRYPTD_NO_LIMIT)
 		queue->max_qlen = ~0u;
@@ -90,7 +91,7 @@ static void break_rules(struct crypto_queue *queue, struct skcipher_request *req
 		req->flags &= ~(u32)CRYPTO_TFM_REQ_MAY_BACKLOG;
 	/* Who was last until now goes to the head. */
 	if (broken & KILN_CRYPTD_LATE_FIRST && queue->head != queue->tail) {
-		struct skcipher_request *last = queue->tail;
+		struct crypto_request *last = queue->tail;
 
 		queue->tail = last->prev;
 		queue->tail->next = NULL;
@@ -101,9 +102,9 @@ static void break_rules(struct crypto_queue *queue, struct skcipher_request *req
 	}
 }
 
-static int enqueue(struct skcipher_request *req, bool decrypt)
+static int enqueue(struct crypto_request *req, bool decrypt)
 {
-	struct cryptd_ctx *ctx = crypto_skcipher_ctx(req->tfm);
+	struct cryptd_ctx *ctx = crypto_tfm_ctx(req->tfm);
 	struct cpu *cpu = this_cpu();
 	int err;
 
@@ -122,44 +123,53 @@ static int enqueue(struct skcipher_request *req, bool decrypt)
 	return err;
 }
 
-static int cryptd_encrypt(struct skcipher_request *req)
+static int cryptd_encrypt(struct crypto_request *req)
 {
 	return enqueue(req, false);
 }
 
-static int cryptd_decrypt(struct skcipher_request *req)
+static int cryptd_decrypt(struct crypto_request *req)
 {
 	return enqueue(req, true);
 }
 
-static int cryptd_setkey(struct crypto_skcipher *tfm, const u8 *key, u32 len)
+static int cryptd_setkey(struct crypto_tfm *tfm, const u8 *key, u32 len)
 {
-	struct cryptd_ctx *ctx = crypto_skcipher_ctx(tfm);
+	struct cryptd_ctx *ctx = crypto_tfm_ctx(tfm);
 
-	return crypto_skcipher_setkey(ctx->child, key, len);
+	return crypto_setkey(ctx->child, key, len);
+}
+
+static int cryptd_setauthsize(struct crypto_tfm *tfm, u32 authsize)
+{
+	struct cryptd_ctx *ctx = crypto_tfm_ctx(tfm);
+
+	return crypto_aead_setauthsize(ctx->child, authsize);
 }
 
 /* The algorithm that an instance is of is found by the driver name within its own. */
-static int cryptd_init(struct crypto_skcipher *tfm)
+static int cryptd_init(struct crypto_tfm *tfm)
 {
-	struct cryptd_ctx *ctx = crypto_skcipher_ctx(tfm);
-	const struct skcipher_alg *child = tfm->alg->impl;
+	struct cryptd_ctx *ctx = crypto_tfm_ctx(tfm);
+	const struct crypto_alg *child = tfm->alg->impl;
 	int err;
 
-	ctx->child = crypto_alloc_skcipher(child->driver_name,
-					   child->flags & CRYPTO_ALG_INTERNAL,
-					   CRYPTO_ALG_INTERNAL | CRYPTO_ALG_ASYNC, &err);
+	ctx->child = crypto_alloc_tfm(child->driver_name,
+				  child->flags & (CRYPTO_ALG_INTERNAL |
+						  CRYPTO_ALG_TYPE_MASK),
+				  CRYPTO_ALG_INTERNAL | CRYPTO_ALG_ASYNC |
+				  CRYPTO_ALG_TYPE_MASK, &err);
 	if (!ctx->child)
 		return err;
-	tfm->reqsize = sizeof(struct cryptd_rctx) + crypto_skcipher_reqsize(ctx->child);
+	tfm->reqsize = sizeof(struct cryptd_rctx) + crypto_tfm_reqsize(ctx->child);
 	return 0;
 }
 
-static void cryptd_exit(struct crypto_skcipher *tfm)
+static void cryptd_exit(struct crypto_tfm *tfm)
 {
-	struct cryptd_ctx *ctx = crypto_skcipher_ctx(tfm);
+	struct cryptd_ctx *ctx = crypto_tfm_ctx(tfm);
 
-	crypto_free_skcipher(ctx->child);
+	crypto_free_tfm(ctx->child);
 }
 
 void cryptd_start(void)
@@ -170,56 +180,38 @@ void cryptd_start(void)
 	cpu->cryptd_work.fn = cryptd_run;
 }
 
-static const char prefix[] = "cryptd(";
-
-/* "cryptd(" @name ")" to @to; 0, or -ENAMETOOLONG. */
-static int wrap_name(char *to, const char *name)
+struct crypto_alg *cryptd_instance(const char *name, u32 type, u32 mask, int *err)
 {
-	size_t n = 0;
-
-	memset(to, 0, CRYPTO_MAX_ALG_NAME);
-	while (name[n])
-		n++;
-	if (n + sizeof(prefix) + 1 > CRYPTO_MAX_ALG_NAME)
-		return -ENAMETOOLONG;
-	memcpy(to, prefix, sizeof(prefix) - 1);
-	memcpy(to + sizeof(prefix) - 1, name, n);
-	to[sizeof(prefix) - 1 + n] = ')';
-	return 0;
-}
-
-struct skcipher_alg *cryptd_instance(const char *name, u32 type, u32 mask, int *err)
-{
-	char inner[CRYPTO_MAX_ALG_NAME] = { 0 };
-	struct crypto_skcipher *child;
-	struct skcipher_alg *alg;
-	size_t n = 0;
+	const u32 kept = CRYPTO_ALG_INTERNAL | CRYPTO_ALG_TYPE_MASK;
+	char inner[CRYPTO_MAX_ALG_NAME];
+	struct crypto_tfm *child;
+	struct crypto_alg *alg;
 
 	*err = -ENOENT;
-	while (name[n] && n < CRYPTO_MAX_ALG_NAME)
-		n++;
-	if (n < sizeof(prefix) + 1 || n >= CRYPTO_MAX_ALG_NAME || name[n - 1] != ')' ||
-	    memcmp(name, prefix, sizeof(prefix) - 1))
+	if (!crypto_name_split(name, "cryptd", inner, NULL))
 		return NULL;
 	/* A caller that excludes what answers later does not get this. */
-	if (mask & CRYPTO_ALG_ASYNC && !(type & CRYPTO_ALG_ASYNC))
+	if (mask & ~type & CRYPTO_ALG_ASYNC)
 		return NULL;
-	memcpy(inner, name + sizeof(prefix) - 1, n - sizeof(prefix));
+	/* Hashes have no requests. */
+	if ((type & CRYPTO_ALG_TYPE_MASK) == CRYPTO_ALG_TYPE_SHASH)
+		return NULL;
 	/* What answers later itself cannot be asked from the kworker. */
-	child = crypto_alloc_skcipher(inner, type & CRYPTO_ALG_INTERNAL,
-				      (mask & CRYPTO_ALG_INTERNAL) | CRYPTO_ALG_ASYNC, err);
+	child = crypto_alloc_tfm(inner, type & kept, (mask & kept) | CRYPTO_ALG_ASYNC, err);
 	if (!child)
 		return NULL;
 	alg = kmalloc(sizeof(*alg));
 	*err = -ENOMEM;
 	if (alg) {
 		*alg = *child->alg;
-		*err = wrap_name(alg->driver_name, child->alg->driver_name);
-		alg->flags = CRYPTO_ALG_ASYNC | (child->alg->flags & CRYPTO_ALG_INTERNAL);
+		*err = crypto_name_make(alg->driver_name, "cryptd",
+					child->alg->driver_name, NULL);
+		alg->flags = CRYPTO_ALG_ASYNC | (child->alg->flags & kept);
 		alg->models = CRYPTO_MODEL_ALL;
 		alg->priority += 50;
 		alg->ctxsize = sizeof(struct cryptd_ctx);
 		alg->setkey = cryptd_setkey;
+		alg->setauthsize = cryptd_setauthsize;
 		alg->encrypt = cryptd_encrypt;
 		alg->decrypt = cryptd_decrypt;
 		alg->init = cryptd_init;
@@ -232,43 +224,43 @@ struct skcipher_alg *cryptd_instance(const char *name, u32 type, u32 mask, int *
 			alg = NULL;
 		}
 	}
-	crypto_free_skcipher(child);
+	crypto_free_tfm(child);
 	return alg;
 }
 
-struct crypto_skcipher *cryptd_alloc_skcipher(const char *name, u32 type, u32 mask,
+struct crypto_tfm *cryptd_alloc(const char *name, u32 type, u32 mask,
 					      int *err)
 {
 	char wrapped[CRYPTO_MAX_ALG_NAME];
-	struct crypto_skcipher *tfm;
+	struct crypto_tfm *tfm;
 
-	*err = wrap_name(wrapped, name);
+	*err = crypto_name_make(wrapped, "cryptd", name, NULL);
 	if (*err)
 		return NULL;
-	tfm = crypto_alloc_skcipher(wrapped, type, mask, err);
+	tfm = crypto_alloc_tfm(wrapped, type, mask, err);
 	if (tfm)
-		((struct cryptd_ctx *)crypto_skcipher_ctx(tfm))->refcnt = 1;
+		((struct cryptd_ctx *)crypto_tfm_ctx(tfm))->refcnt = 1;
 	return tfm;
 }
 
-void cryptd_free_skcipher(struct crypto_skcipher *tfm)
+void cryptd_free(struct crypto_tfm *tfm)
 {
-	struct cryptd_ctx *ctx = crypto_skcipher_ctx(tfm);
+	struct cryptd_ctx *ctx = crypto_tfm_ctx(tfm);
 
 	if (!__atomic_sub_fetch(&ctx->refcnt, 1, __ATOMIC_ACQ_REL))
-		crypto_free_skcipher(tfm);
+		crypto_free_tfm(tfm);
 }
 
-struct crypto_skcipher *cryptd_skcipher_child(struct crypto_skcipher *tfm)
+struct crypto_tfm *cryptd_child(struct crypto_tfm *tfm)
 {
-	struct cryptd_ctx *ctx = crypto_skcipher_ctx(tfm);
+	struct cryptd_ctx *ctx = crypto_tfm_ctx(tfm);
 
 	return ctx->child;
 }
 
-bool cryptd_skcipher_queued(struct crypto_skcipher *tfm)
+bool cryptd_queued(struct crypto_tfm *tfm)
 {
-	struct cryptd_ctx *ctx = crypto_skcipher_ctx(tfm);
+	struct cryptd_ctx *ctx = crypto_tfm_ctx(tfm);
 
 	return __atomic_load_n(&ctx->refcnt, __ATOMIC_RELAXED) > 1;
 }

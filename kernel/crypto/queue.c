@@ -5,7 +5,7 @@
 #include <kiln/crypto.h>
 #include <kiln/kiln.h>
 
-int crypto_enqueue_request(struct crypto_queue *queue, struct skcipher_request *req)
+int crypto_enqueue_request(struct crypto_queue *queue, struct crypto_request *req)
 {
 	int err = -EINPROGRESS;
 
@@ -28,9 +28,9 @@ int crypto_enqueue_request(struct crypto_queue *queue, struct skcipher_request *
 }
 
 /* With each that leaves, the first of the backlog moves in. */
-struct skcipher_request *crypto_dequeue_request(struct crypto_queue *queue)
+struct crypto_request *crypto_dequeue_request(struct crypto_queue *queue)
 {
-	struct skcipher_request *req = queue->head;
+	struct crypto_request *req = queue->head;
 
 	if (!req)
 		return NULL;
@@ -45,7 +45,7 @@ struct skcipher_request *crypto_dequeue_request(struct crypto_queue *queue)
 	return req;
 }
 
-struct skcipher_request *crypto_get_backlog(const struct crypto_queue *queue)
+struct crypto_request *crypto_get_backlog(const struct crypto_queue *queue)
 {
 	return queue->backlog;
 }

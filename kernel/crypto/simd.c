@@ -11,72 +11,81 @@
 #include <kiln/string.h>
 
 struct simd_ctx {
-	struct crypto_skcipher *cryptd;
+	struct crypto_tfm *cryptd;
 };
 
-static int simd_setkey(struct crypto_skcipher *tfm, const u8 *key, u32 len)
+static int simd_setkey(struct crypto_tfm *tfm, const u8 *key, u32 len)
 {
-	struct simd_ctx *ctx = crypto_skcipher_ctx(tfm);
+	struct simd_ctx *ctx = crypto_tfm_ctx(tfm);
 
-	return crypto_skcipher_setkey(ctx->cryptd, key, len);
+	return crypto_setkey(ctx->cryptd, key, len);
+}
+
+static int simd_setauthsize(struct crypto_tfm *tfm, u32 authsize)
+{
+	struct simd_ctx *ctx = crypto_tfm_ctx(tfm);
+
+	return crypto_aead_setauthsize(ctx->cryptd, authsize);
 }
 
 /*
  * Who cannot sleep must not overtake those of this transform that wait; who can, waited
  * for them himself or does not mind.
  */
-static __always_inline struct skcipher_request *sub_request(struct skcipher_request *req)
+static __always_inline struct crypto_request *sub_request(struct crypto_request *req)
 {
-	struct simd_ctx *ctx = crypto_skcipher_ctx(req->tfm);
-	struct skcipher_request *sub = (struct skcipher_request *)req->ctx;
+	struct simd_ctx *ctx = crypto_tfm_ctx(req->tfm);
+	struct crypto_request *sub = (struct crypto_request *)req->ctx;
 
 	*sub = *req;
 	if (!crypto_simd_usable() ||
-	    (in_atomic() && cryptd_skcipher_queued(ctx->cryptd)))
+	    (in_atomic() && cryptd_queued(ctx->cryptd)))
 		sub->tfm = ctx->cryptd;
 	else
-		sub->tfm = cryptd_skcipher_child(ctx->cryptd);
+		sub->tfm = cryptd_child(ctx->cryptd);
 	return sub;
 }
 
-static int simd_encrypt(struct skcipher_request *req)
+static int simd_encrypt(struct crypto_request *req)
 {
-	return crypto_skcipher_encrypt(sub_request(req));
+	return crypto_encrypt(sub_request(req));
 }
 
-static int simd_decrypt(struct skcipher_request *req)
+static int simd_decrypt(struct crypto_request *req)
 {
-	return crypto_skcipher_decrypt(sub_request(req));
+	return crypto_decrypt(sub_request(req));
 }
 
-static int simd_init(struct crypto_skcipher *tfm)
+static int simd_init(struct crypto_tfm *tfm)
 {
-	struct simd_ctx *ctx = crypto_skcipher_ctx(tfm);
-	const struct skcipher_alg *inner = tfm->alg->impl;
+	struct simd_ctx *ctx = crypto_tfm_ctx(tfm);
+	const struct crypto_alg *inner = tfm->alg->impl;
 	u32 size;
 	int err;
 
-	ctx->cryptd = cryptd_alloc_skcipher(inner->driver_name, CRYPTO_ALG_INTERNAL,
-					    CRYPTO_ALG_INTERNAL, &err);
+	ctx->cryptd = cryptd_alloc(inner->driver_name,
+				   CRYPTO_ALG_INTERNAL |
+				   (inner->flags & CRYPTO_ALG_TYPE_MASK),
+				   CRYPTO_ALG_INTERNAL | CRYPTO_ALG_TYPE_MASK, &err);
 	if (!ctx->cryptd)
 		return err;
-	size = crypto_skcipher_reqsize(cryptd_skcipher_child(ctx->cryptd));
-	if (size < crypto_skcipher_reqsize(ctx->cryptd))
-		size = crypto_skcipher_reqsize(ctx->cryptd);
-	tfm->reqsize = sizeof(struct skcipher_request) + size;
+	size = crypto_tfm_reqsize(cryptd_child(ctx->cryptd));
+	if (size < crypto_tfm_reqsize(ctx->cryptd))
+		size = crypto_tfm_reqsize(ctx->cryptd);
+	tfm->reqsize = sizeof(struct crypto_request) + size;
 	return 0;
 }
 
-static void simd_exit(struct crypto_skcipher *tfm)
+static void simd_exit(struct crypto_tfm *tfm)
 {
-	struct simd_ctx *ctx = crypto_skcipher_ctx(tfm);
+	struct simd_ctx *ctx = crypto_tfm_ctx(tfm);
 
-	cryptd_free_skcipher(ctx->cryptd);
+	cryptd_free(ctx->cryptd);
 }
 
-int simd_register_skcipher(const struct skcipher_alg *inner)
+int simd_register(const struct crypto_alg *inner)
 {
-	struct skcipher_alg *alg;
+	struct crypto_alg *alg;
 	int err;
 
 	if (inner->name[0] != '_' || inner->name[1] != '_' ||
@@ -94,13 +103,14 @@ int simd_register_skcipher(const struct skcipher_alg *inner)
 	alg->models = CRYPTO_MODEL_HELPER;
 	alg->ctxsize = sizeof(struct simd_ctx);
 	alg->setkey = simd_setkey;
+	alg->setauthsize = simd_setauthsize;
 	alg->encrypt = simd_encrypt;
 	alg->decrypt = simd_decrypt;
 	alg->init = simd_init;
 	alg->exit = simd_exit;
 	alg->impl = inner;
 	alg->users = 0;
-	err = crypto_register_skcipher(alg);
+	err = crypto_register_alg(alg);
 	if (err)
 		kfree(alg);
 	return err;

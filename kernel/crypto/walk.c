@@ -16,13 +16,26 @@ static void skip_used(struct scatterlist **sg, u32 *offset)
 {
 	while (*offset == (*sg)->length && !(*sg)->last) {
 		*offset = 0;
-		(*sg)++;
+		*sg = sg_next(*sg);
 	}
 }
 
-static bool long_enough(const struct scatterlist *sg, u32 n)
+/* Behind the next @n bytes, which are there. */
+static void skip(struct scatterlist **sg, u32 *offset, u32 n)
 {
-	for (;; sg++) {
+	while (n) {
+		u32 here;
+
+		skip_used(sg, offset);
+		here = smaller(n, (*sg)->length - *offset);
+		*offset += here;
+		n -= here;
+	}
+}
+
+bool scatterwalk_holds(struct scatterlist *sg, u32 n)
+{
+	for (;; sg = sg_next(sg)) {
 		if (sg->length >= n)
 			return true;
 		if (sg->last)
@@ -49,13 +62,52 @@ static void copy(u8 *buffer, struct scatterlist **sg, u32 *offset, u32 n, bool o
 	}
 }
 
+void scatterwalk_copy(u8 *buffer, struct scatterlist *sg, u32 behind, u32 n, bool out)
+{
+	u32 offset = 0;
+
+	skip(&sg, &offset, behind);
+	copy(buffer, &sg, &offset, n, out);
+}
+
+u32 scatterwalk_next(struct scatterlist **sg, u32 *offset, u32 left, u8 **at)
+{
+	u32 n;
+
+	skip_used(sg, offset);
+	n = smaller(smaller(left, WALK_PAGE), (*sg)->length - *offset);
+	*at = (*sg)->addr + *offset;
+	*offset += n;
+	return n;
+}
+
+struct scatterlist *scatterwalk_ffwd(struct scatterlist room[2], struct scatterlist *sg,
+				     u32 behind)
+{
+	u32 offset = 0;
+
+	skip(&sg, &offset, behind);
+	skip_used(&sg, &offset);
+	if (!offset)
+		return sg;
+	sg_init_one(&room[0], sg->addr + offset, sg->length - offset);
+	if (!sg->last) {
+		room[0].last = false;
+		room[1].addr = (u8 *)sg_next(sg);
+		room[1].length = 0;
+		room[1].last = false;
+		room[1].chain = true;
+	}
+	return room;
+}
+
 /*
  * What the next step has at least: a block, or with stealing at the end of the message
  * all that is left once less than two whole blocks are.
  */
 static u32 least(const struct skcipher_walk *walk)
 {
-	return walk->total < 2 * WALK_BLOCK ? walk->total : WALK_BLOCK;
+	return walk->total < 2 * walk->block ? walk->total : walk->block;
 }
 
 static void next(struct skcipher_walk *walk)
@@ -73,10 +125,10 @@ static void next(struct skcipher_walk *walk)
 		    walk->out->length - walk->out_offset);
 	n = smaller(smaller(n, WALK_PAGE), walk->total);
 	if (n < walk->total) {
-		n -= n % WALK_BLOCK;
+		n -= n % walk->block;
 		/* Never leave less than a block behind. */
-		if (n && walk->total - n < WALK_BLOCK)
-			n -= WALK_BLOCK;
+		if (n && walk->total - n < walk->block)
+			n -= walk->block;
 	}
 	walk->bounced = n < min;
 	if (walk->bounced) {
@@ -93,28 +145,35 @@ static void next(struct skcipher_walk *walk)
 	}
 }
 
-int skcipher_walk_first(struct skcipher_walk *walk, const struct skcipher_request *req)
+int skcipher_walk_text(struct skcipher_walk *walk, const struct crypto_request *req, u32 len,
+		       u32 block)
 {
-	if (!long_enough(req->src, req->cryptlen) || !long_enough(req->dst, req->cryptlen))
+	if (!scatterwalk_holds(req->src, req->assoclen + len) ||
+	    !scatterwalk_holds(req->dst, req->assoclen + len))
 		return -EINVAL;
-	walk->total = req->cryptlen;
+	walk->total = len;
+	walk->block = block;
 	walk->in = req->src;
 	walk->out = req->dst;
 	walk->in_offset = walk->out_offset = 0;
+	skip(&walk->in, &walk->in_offset, req->assoclen);
+	skip(&walk->out, &walk->out_offset, req->assoclen);
 	next(walk);
 	return 0;
 }
 
-int skcipher_walk_done(struct skcipher_walk *walk)
+int skcipher_walk_first(struct skcipher_walk *walk, const struct crypto_request *req)
+{
+	return skcipher_walk_text(walk, req, req->cryptlen, WALK_BLOCK);
+}
+
+void skcipher_walk_done(struct skcipher_walk *walk)
 {
 	const u32 n = walk->nbytes;
 
 	if (walk->bounced) {
-		u8 unused[WALK_BOUNCE];
-
 		copy(walk->buffer, &walk->out, &walk->out_offset, n, true);
-		copy(unused, &walk->in, &walk->in_offset, n, false);
-		memzero_explicit(unused, sizeof(unused));
+		skip(&walk->in, &walk->in_offset, n);
 		memzero_explicit(walk->buffer, sizeof(walk->buffer));
 	} else {
 		walk->in_offset += n;
@@ -122,5 +181,4 @@ int skcipher_walk_done(struct skcipher_walk *walk)
 	}
 	walk->total -= n;
 	next(walk);
-	return 0;
 }

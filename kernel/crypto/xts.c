@@ -12,16 +12,16 @@
 
 #include "../ciphers/xts/xts.h"
 
-static int xts_alg_setkey(struct crypto_skcipher *tfm, const u8 *key, u32 len)
+static int xts_alg_setkey(struct crypto_tfm *tfm, const u8 *key, u32 len)
 {
-	return xts_setkey(crypto_skcipher_ctx(tfm), key, len);
+	return xts_setkey(crypto_tfm_ctx(tfm), key, len);
 }
 
 /* In pieces: a section each, so that none lasts longer than a page takes. */
-static noinline int crypt_pieces(struct skcipher_request *req, const bool simd,
+static noinline int crypt_pieces(struct crypto_request *req, const bool simd,
 				 const bool decrypt)
 {
-	const struct xts_key *key = crypto_skcipher_ctx(req->tfm);
+	const struct xts_key *key = crypto_tfm_ctx(req->tfm);
 	const struct kiln_xts_impl *impl = req->tfm->alg->impl;
 	u8 tweak[AES_BLOCK_SIZE] __aligned(16);
 	struct skcipher_walk walk;
@@ -50,7 +50,7 @@ static noinline int crypt_pieces(struct skcipher_request *req, const bool simd,
 }
 
 /* One piece on either side is one call; a page of it at most, for the same reason. */
-static __always_inline int crypt(struct skcipher_request *req, const bool simd,
+static __always_inline int crypt(struct crypto_request *req, const bool simd,
 				 const bool decrypt)
 {
 	const struct kiln_xts_impl *impl = req->tfm->alg->impl;
@@ -63,7 +63,7 @@ static __always_inline int crypt(struct skcipher_request *req, const bool simd,
 		return crypt_pieces(req, simd, decrypt);
 	if (simd)
 		kernel_fpu_begin();
-	(decrypt ? impl->decrypt : impl->encrypt)(crypto_skcipher_ctx(req->tfm),
+	(decrypt ? impl->decrypt : impl->encrypt)(crypto_tfm_ctx(req->tfm),
 						  req->dst->addr, req->src->addr, len,
 						  req->iv);
 	if (simd)
@@ -71,48 +71,35 @@ static __always_inline int crypt(struct skcipher_request *req, const bool simd,
 	return 0;
 }
 
-static int encrypt_simd(struct skcipher_request *req)
+static int encrypt_simd(struct crypto_request *req)
 {
 	return crypt(req, true, false);
 }
 
-static int decrypt_simd(struct skcipher_request *req)
+static int decrypt_simd(struct crypto_request *req)
 {
 	return crypt(req, true, true);
 }
 
-static int encrypt_scalar(struct skcipher_request *req)
+static int encrypt_scalar(struct crypto_request *req)
 {
 	return crypt(req, false, false);
 }
 
-static int decrypt_scalar(struct skcipher_request *req)
+static int decrypt_scalar(struct crypto_request *req)
 {
 	return crypt(req, false, true);
 }
 
-static void append(char *to, const char *text)
-{
-	while (*to)
-		to++;
-	while (*text)
-		*to++ = *text++;
-}
-
 static int add(const struct kiln_xts_impl *impl, const char *prefix, u32 models, u32 flags,
-	       struct skcipher_alg **added)
+	       struct crypto_alg **added)
 {
-	struct skcipher_alg *alg = kmalloc(sizeof(*alg));
+	struct crypto_alg *alg = crypto_alg_new("xts(aes)", impl->driver, prefix);
 	const bool simd = impl->tier != KILN_TIER_GENERIC;
-	int err;
 
 	if (!alg)
 		return -ENOMEM;
-	append(alg->name, prefix);
-	append(alg->name, "xts(aes)");
-	append(alg->driver_name, prefix);
-	append(alg->driver_name, impl->driver);
-	alg->flags = flags;
+	alg->flags = flags | CRYPTO_ALG_TYPE_SKCIPHER;
 	alg->models = models;
 	alg->priority = (int)impl->priority;
 	alg->tier = impl->tier;
@@ -122,17 +109,13 @@ static int add(const struct kiln_xts_impl *impl, const char *prefix, u32 models,
 	alg->encrypt = simd ? encrypt_simd : encrypt_scalar;
 	alg->decrypt = simd ? decrypt_simd : decrypt_scalar;
 	alg->impl = impl;
-	err = crypto_register_skcipher(alg);
-	if (err)
-		kfree(alg);
-	else
-		*added = alg;
-	return err;
+	*added = alg;
+	return crypto_alg_add(alg);
 }
 
 int xts_register(void)
 {
-	struct skcipher_alg *alg;
+	struct crypto_alg *alg;
 	int err = 0;
 	size_t i;
 
@@ -145,7 +128,7 @@ int xts_register(void)
 		}
 		err = add(impl, "__", CRYPTO_MODEL_ALL, CRYPTO_ALG_INTERNAL, &alg);
 		if (!err)
-			err = simd_register_skcipher(alg);
+			err = simd_register(alg);
 		if (!err)
 			err = add(impl, "", CRYPTO_MODEL_DIRECT, 0, &alg);
 	}

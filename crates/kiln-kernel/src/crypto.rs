@@ -40,6 +40,8 @@ impl Errno {
     pub const INVALID: Errno = Errno(-22);
     /// Nobody may ask in this context.
     pub const DEADLOCK: Errno = Errno(-35);
+    /// The tag is wrong.
+    pub const BAD_MESSAGE: Errno = Errno(-74);
     /// No key was set.
     pub const NO_KEY: Errno = Errno(-126);
 }
@@ -56,6 +58,8 @@ impl fmt::Debug for Errno {
             -28 => "-ENOSPC",
             -35 => "-EDEADLK",
             -36 => "-ENAMETOOLONG",
+            -38 => "-ENOSYS",
+            -74 => "-EBADMSG",
             -115 => "-EINPROGRESS",
             -126 => "-ENOKEY",
             n => return write!(f, "{n}"),
@@ -129,7 +133,12 @@ pub fn memory_in_use() -> usize {
     unsafe { sys::kiln_slab_in_use() }
 }
 
-/// A transform. It answers on the CPU whose thread asks.
+/// What a transform is of.
+const TYPE_AEAD: u32 = 0x3;
+const TYPE_SKCIPHER: u32 = 0x5;
+const TYPE_MASK: u32 = 0xf;
+
+/// A transform of a skcipher. It answers on the CPU whose thread asks.
 pub struct Skcipher {
     pub(crate) raw: sys::Tfm,
     _here: PhantomData<*mut ()>,
@@ -139,7 +148,12 @@ impl Skcipher {
     /// The algorithm of this driver name or, by priority, of this name, whose flags in `mask`
     /// are those in `kind`.
     pub fn open(name: &str, kind: u32, mask: u32) -> Result<Skcipher, Errno> {
+        Skcipher::open_as(TYPE_SKCIPHER, name, kind, mask)
+    }
+
+    fn open_as(what: u32, name: &str, kind: u32, mask: u32) -> Result<Skcipher, Errno> {
         init();
+        let (kind, mask) = (kind | what, mask | TYPE_MASK);
         let name = CString::new(name).map_err(|_| Errno::NOT_THERE)?;
         let mut raw = sys::Tfm {
             name: name.as_ptr(),
@@ -149,6 +163,7 @@ impl Skcipher {
             driver: ptr::null(),
             flags: 0,
             priority: 0,
+            ivsize: 0,
             err: 0,
         };
         // SAFETY: the function takes this structure; the name outlives the call.
@@ -211,13 +226,34 @@ impl Skcipher {
         dst: &[(*mut u8, usize)],
         context: Context,
     ) -> (Errno, Errno) {
+        // SAFETY: the caller's promises.
+        unsafe { self.request_with(op, iv, 0, len, src, dst, context) }
+    }
+
+    #[allow(clippy::too_many_arguments)]
+    unsafe fn request_with(
+        &mut self,
+        op: Op,
+        iv: &mut [u8; BLOCK],
+        assoclen: usize,
+        len: usize,
+        src: &[(*mut u8, usize)],
+        dst: &[(*mut u8, usize)],
+        context: Context,
+    ) -> (Errno, Errno) {
+        // As its users say it: the same list is in place.
+        let in_place = src == dst;
         let mut src = scatterlist(src);
         let mut dst = scatterlist(dst);
         let mut raw = sys::Request {
             tfm: self.raw.tfm,
             src: src.as_mut_ptr(),
-            dst: dst.as_mut_ptr(),
+            dst: match in_place {
+                true => src.as_mut_ptr(),
+                false => dst.as_mut_ptr(),
+            },
             iv: iv.as_mut_ptr(),
+            assoclen: assoclen as u32,
             len: len as u32,
             decrypt: op == Op::Decrypt,
             context: context as u32,
@@ -263,6 +299,93 @@ impl Drop for Skcipher {
     }
 }
 
+/// A transform of an AEAD.
+pub struct Aead(pub(crate) Skcipher);
+
+impl Aead {
+    /// As [`Skcipher::open`].
+    pub fn open(name: &str, kind: u32, mask: u32) -> Result<Aead, Errno> {
+        Skcipher::open_as(TYPE_AEAD, name, kind, mask).map(Aead)
+    }
+
+    /// What it turned out to be.
+    pub fn driver(&self) -> &str {
+        self.0.driver()
+    }
+
+    /// Whether it may answer later.
+    pub fn is_async(&self) -> bool {
+        self.0.is_async()
+    }
+
+    /// Higher is preferred.
+    pub fn priority(&self) -> i32 {
+        self.0.priority()
+    }
+
+    /// Bytes of an IV.
+    pub fn iv_size(&self) -> usize {
+        self.0.raw.ivsize as usize
+    }
+
+    /// Expand a key.
+    pub fn set_key(&mut self, key: &[u8]) -> Result<(), Errno> {
+        self.0.set_key(key)
+    }
+
+    /// Choose the length of tags; the longest otherwise.
+    pub fn set_tag_size(&mut self, bytes: usize) -> Result<(), Errno> {
+        let mut raw = sys::SetKey {
+            tfm: self.0.raw.tfm,
+            key: ptr::null(),
+            len: bytes as u32,
+            err: 0,
+        };
+        // SAFETY: the function takes this structure.
+        unsafe { cpu::gate(sys::kiln_crypto_setauthsize, (&raw mut raw).cast()) };
+        check(raw.err)
+    }
+
+    /// As [`Skcipher::request`]; the first `assoclen` bytes of the pieces are associated data,
+    /// `len` those behind them, with the tag when decrypting.
+    ///
+    /// # Safety
+    /// As [`Skcipher::request`].
+    #[allow(clippy::too_many_arguments)]
+    pub unsafe fn request(
+        &mut self,
+        op: Op,
+        iv: &mut [u8; BLOCK],
+        assoclen: usize,
+        len: usize,
+        src: &[(*mut u8, usize)],
+        dst: &[(*mut u8, usize)],
+        context: Context,
+    ) -> (Errno, Errno) {
+        // SAFETY: the caller's promises.
+        unsafe {
+            self.0
+                .request_with(op, iv, assoclen, len, src, dst, context)
+        }
+    }
+}
+
+/// Where the salts of `seqiv` transforms opened from now on come from.
+pub fn seed(seed: u64) {
+    init();
+    // SAFETY: takes any number.
+    unsafe { sys::kiln_crypto_seed(seed) }
+}
+
+/// The key of `authenc`, from the keys of hash and cipher.
+pub fn authenc_key(auth: &[u8], enc: &[u8]) -> Vec<u8> {
+    let mut key = vec![8, 0, 1, 0];
+    key.extend((enc.len() as u32).to_be_bytes());
+    key.extend(auth);
+    key.extend(enc);
+    key
+}
+
 fn scatterlist(pieces: &[(*mut u8, usize)]) -> Vec<sys::Scatterlist> {
     assert!(!pieces.is_empty(), "a list has a piece");
     let last = pieces.len() - 1;
@@ -273,6 +396,7 @@ fn scatterlist(pieces: &[(*mut u8, usize)]) -> Vec<sys::Scatterlist> {
             addr,
             length: len as u32,
             last: i == last,
+            chain: false,
         })
         .collect()
 }

@@ -8,6 +8,7 @@ pub mod calls;
 pub mod cipher;
 pub mod cpu;
 pub mod crypto;
+pub mod esp;
 pub mod fpu;
 pub mod guest;
 pub mod hosted;

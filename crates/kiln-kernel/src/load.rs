@@ -76,10 +76,31 @@ impl Messages {
         &self.raw_key
     }
 
+    /// Where they are; without gaps, if their length is a multiple of 64.
+    pub(crate) fn view(&self) -> View {
+        assert_eq!(self.len, self.stride, "messages without gaps");
+        View {
+            src: self.src.as_ptr(),
+            want: self.want.as_ptr(),
+            ivs: self.ivs.as_ptr().cast(),
+            len: self.len,
+            count: self.ivs.len(),
+        }
+    }
+
     /// Bytes of one.
     pub fn message_len(&self) -> usize {
         self.len
     }
+}
+
+/// Messages as `kernel/` sees them.
+pub(crate) struct View {
+    pub src: *const u8,
+    pub want: *const u8,
+    pub ivs: *const u8,
+    pub len: usize,
+    pub count: usize,
 }
 
 /// An operation of code outside `kernel/` that may answer later: `struct kiln_op`.

@@ -4,6 +4,8 @@
 //! Every test is a process of its own, with a time limit: see `machine::alone`. What is measured
 //! is printed, what is counted is asserted. `KILN_SEED=N` repeats a run.
 
+#[path = "emulation/aead.rs"]
+mod aead;
 #[path = "emulation/clock.rs"]
 mod clock;
 #[path = "emulation/controls.rs"]
@@ -12,6 +14,8 @@ mod controls;
 mod corruption;
 #[path = "emulation/cryptd.rs"]
 mod cryptd;
+#[path = "emulation/esp.rs"]
+mod esp;
 #[path = "emulation/foreign.rs"]
 mod foreign;
 #[path = "emulation/hosted.rs"]

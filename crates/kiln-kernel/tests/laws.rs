@@ -9,12 +9,16 @@ mod disassembly;
 mod layering;
 #[path = "laws/names.rs"]
 mod names;
+#[path = "laws/opcodes.rs"]
+mod opcodes;
 #[path = "laws/section.rs"]
 mod section;
 #[path = "laws/subjects.rs"]
 mod subjects;
 #[path = "laws/symbols.rs"]
 mod symbols;
+#[path = "laws/timing.rs"]
+mod timing;
 
 use std::fs;
 
@@ -378,6 +382,83 @@ fn law_5_control_exports() {
     assert_caught(&violations, "aes_leaked_data");
     assert!(!violations.iter().any(|v| v.contains("kiln_fine")));
     assert!(!violations.iter().any(|v| v.contains("aes_hidden")));
+}
+
+// Law 6: no cipher uses an instruction whose time depends on its operands, or one beyond its tier.
+
+/// The objects of `kernel/ciphers`: every primitive with a key and what they share.
+fn ciphers(built: &Built) -> impl Iterator<Item = &Object> {
+    let ciphers = |o: &&Object| o.source.starts_with("ciphers");
+    built.objects.iter().filter(ciphers)
+}
+
+#[test]
+fn law_6_no_instruction_with_operand_dependent_time() {
+    assert_lawful(under_every_compiler(plain, |built| {
+        let jumps: usize = ciphers(built).map(timing::conditional_jumps).sum();
+        loud(&format!(
+            "law 6: {}: {jumps} conditional jumps in {} objects; on what, tests/constant_time.rs asks",
+            built.compiler,
+            ciphers(built).count()
+        ));
+        ciphers(built).flat_map(timing::operand_time).collect()
+    }));
+}
+
+#[test]
+fn law_6_no_instruction_beyond_the_tier() {
+    assert_lawful(under_every_compiler(plain, |built| {
+        ciphers(built).flat_map(timing::beyond_tier).collect()
+    }));
+}
+
+/// The assembly of an offender, as an object of this name.
+fn assembled(offender: &str, at: &str) -> Object {
+    let built = Plant::new(offender, at).build();
+    built.objects.into_iter().next().expect("one object")
+}
+
+#[test]
+fn law_6_control_division() {
+    let object = assembled("operand_time.S", "ciphers/operand_time.S");
+    let violations = timing::operand_time(&object);
+    for mnemonic in [
+        "div",
+        "idiv",
+        "pdep",
+        "vpgatherdd",
+        "divpd",
+        "pcmpestri",
+        "rdtsc",
+    ] {
+        assert_caught(&violations, &format!(": {mnemonic} is not known"));
+    }
+    // What stands among them is as it should be.
+    assert_eq!(violations.len(), 7, "{violations:?}");
+    assert_caught(&violations, "divides+0x");
+}
+
+#[test]
+fn law_6_control_beyond_the_tier() {
+    for (at, beyond) in [
+        (
+            "ciphers/a.S",
+            &["aesenc", "vaesenc", "vpaddd", "rorx", "vpxorq"][..],
+        ),
+        (
+            "ciphers/a_aesni.S",
+            &["vaesenc", "vpaddd", "rorx", "vpxorq"],
+        ),
+        ("ciphers/a_avx2.S", &["vaesenc", "vpxorq"]),
+        ("ciphers/a_vaes_avx2.S", &["vpxorq"]),
+        ("ciphers/a_vaes_avx512.S", &[]),
+    ] {
+        let violations = timing::beyond_tier(&assembled("beyond_tier.S", at));
+        for mnemonic in beyond {
+            assert_caught(&violations, &format!(": {mnemonic} needs"));
+        }
+        assert_eq!(violations.len(), beyond.len(), "{at}: {violations:?}");
+    }
 }
 
 // Layering.

@@ -9,7 +9,7 @@ use kiln_kbuild::Compiler;
 use kiln_kernel::Tier;
 use serde::Serialize;
 
-use crate::peer::openssl::OpenSsl;
+use crate::peer;
 use crate::tiers::reason;
 use crate::{Algorithm, Limits};
 
@@ -143,18 +143,21 @@ pub fn features() -> Vec<Row> {
 
 /// Other libraries.
 pub fn peers() -> Vec<Row> {
-    vec![match OpenSsl::load() {
-        Ok(openssl) => Row {
-            version: Some(openssl.version().to_string()),
-            ..Row::new(
-                "peer",
-                "openssl",
-                true,
-                format!("{} in {}", openssl.version(), openssl.file()),
-            )
-        },
-        Err(why) => Row::new("peer", "openssl", false, why),
-    }]
+    peer::NAMES
+        .into_iter()
+        .map(|name| match peer::load(name) {
+            Ok(peer) => Row {
+                version: Some(peer.version().to_string()),
+                ..Row::new(
+                    "peer",
+                    name,
+                    true,
+                    format!("{} in {}", peer.version(), peer.file()),
+                )
+            },
+            Err(why) => Row::new("peer", name, false, why),
+        })
+        .collect()
 }
 
 /// C compilers on PATH: cc, gcc, clang, and these with a version behind.

@@ -2,13 +2,15 @@
 
 use std::env;
 use std::fs::{self, File};
+use std::io;
 use std::os::fd::AsRawFd;
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
+use std::sync::atomic::Ordering;
+use std::thread;
+use std::time::Duration;
 
-use kiln_kbuild::Compiler;
-
-use crate::{farm, Config, Error, Source};
+use crate::{farm, Error, Plan};
 
 /// A directory of the cache, locked while it is used.
 pub struct Cache {
@@ -62,8 +64,14 @@ pub fn hash(parts: &[&[u8]]) -> u64 {
 }
 
 impl Cache {
-    /// Makes and locks it; waits while another process builds there.
-    pub fn open(source: &Source, compiler: &Compiler, config: &Config) -> Result<Cache, Error> {
+    /// Makes and locks it; waits while another process uses it, and says so.
+    pub fn open(plan: &Plan) -> Result<Cache, Error> {
+        let Plan {
+            source,
+            compiler,
+            config,
+            ..
+        } = plan;
         let compiler = format!("{} {}", compiler.path.display(), compiler.version);
         let dir = root()?
             .join("kiln/tree")
@@ -74,8 +82,17 @@ impl Cache {
         }
         let path = dir.join("lock");
         let lock = File::create(&path).map_err(|e| Error::io(&path, &e))?;
-        // SAFETY: the descriptor is open, since `lock` owns it; flock touches no memory of ours.
-        unsafe { libc::flock(lock.as_raw_fd(), libc::LOCK_EX) };
+        let mut waiting = false;
+        while !taken(&lock).map_err(|e| Error::io(&path, &e))? {
+            if plan.stop.load(Ordering::Relaxed) {
+                return Err(Error::Interrupted);
+            }
+            if !waiting {
+                (plan.progress)(0.0, "another kiln uses this tree: waiting for it");
+                waiting = true;
+            }
+            thread::sleep(Duration::from_millis(100));
+        }
         Ok(Cache {
             source: farm::source(source, &dir)?,
             objects,
@@ -84,6 +101,19 @@ impl Cache {
             dir,
             _lock: lock,
         })
+    }
+}
+
+/// Whether the lock is ours now.
+fn taken(lock: &File) -> io::Result<bool> {
+    // SAFETY: the descriptor is open, since `lock` is borrowed; flock touches no memory of ours.
+    if unsafe { libc::flock(lock.as_raw_fd(), libc::LOCK_EX | libc::LOCK_NB) } == 0 {
+        return Ok(true);
+    }
+    match io::Error::last_os_error() {
+        e if e.kind() == io::ErrorKind::WouldBlock => Ok(false),
+        e if e.kind() == io::ErrorKind::Interrupted => Ok(false),
+        e => Err(e),
     }
 }
 

@@ -199,11 +199,16 @@ struct RawList {
     count: u64,
 }
 
+/// `enum kiln_which`.
+const PUBLIC: u32 = 0;
+const INTERNAL: u32 = 1;
+const SYNCHRONOUS: u32 = 2;
+
 #[repr(C)]
 struct RawOpen {
     driver: *const std::ffi::c_char,
     kind: u32,
-    internal: u32,
+    which: u32,
     engine: *mut c_void,
     context: *mut c_void,
     iv: u32,
@@ -359,11 +364,29 @@ impl Engine {
         kind: Kind,
         internal: bool,
     ) -> Result<Engine, Refused> {
+        let which = if internal { INTERNAL } else { PUBLIC };
+        Engine::open_which(calls, driver, kind, which)
+    }
+
+    /// Opens what a caller gets for an algorithm's name who cannot wait for an answer.
+    ///
+    /// # Errors
+    /// As there.
+    pub fn open_synchronous(calls: &Rc<Calls>, alg: &str, kind: Kind) -> Result<Engine, Refused> {
+        Engine::open_which(calls, alg, kind, SYNCHRONOUS)
+    }
+
+    fn open_which(
+        calls: &Rc<Calls>,
+        driver: &str,
+        kind: Kind,
+        which: u32,
+    ) -> Result<Engine, Refused> {
         let name = CString::new(driver).map_err(|_| Refused(libc::EINVAL))?;
         let mut open = RawOpen {
             driver: name.as_ptr(),
             kind: kind as u32,
-            internal: u32::from(internal),
+            which,
             engine: ptr::null_mut(),
             context: ptr::null_mut(),
             iv: 0,

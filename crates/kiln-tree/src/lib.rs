@@ -106,7 +106,7 @@ pub struct Built {
 /// The machine lacks a tool, the cache cannot be used, or the tree's own build does not get as far as objects.
 pub fn build(plan: &Plan) -> Result<Built, Error> {
     tools::check(&plan.compiler)?;
-    let cache = cache::Cache::open(&plan.source, &plan.compiler, &plan.config)?;
+    let cache = cache::Cache::open(plan)?;
     let services = services::compile(&plan.compiler, &cache)?;
     let (built, selection) = objects(plan, &cache, &services)?;
     let image = link::link(&plan.compiler, &cache, &selection, &services)?;

@@ -7,21 +7,25 @@ use kiln_kbuild::Compiler;
 use kiln_lab::Error;
 use kiln_tree::{Config, Source};
 
+/// Kiln's own configuration.
+const CHOICE: &str = "kiln";
+
 /// The same for each of them.
 #[derive(Args, Clone, Debug, Default)]
 pub struct TreeBuildArgs {
     /// The compiler that builds the tree [default: KILN_CC, or cc, gcc, clang]
     #[arg(long, value_name = "CC")]
     cc: Option<String>,
-    /// A kernel's .config, mitigations included, or 'tree' for the tree's own [default: Kiln's choice]
-    #[arg(long, value_name = "FILE|tree")]
-    config: Option<String>,
+    /// A kernel's .config, mitigations included, or 'tree' for the tree's own, or 'kiln' for Kiln's choice. 'speed --tree'
+    /// and 'fpu --overhead' take several, for rows beside each other [default: kiln]
+    #[arg(long, value_name = "FILE|tree|kiln", value_delimiter = ',')]
+    config: Vec<String>,
 }
 
 impl TreeBuildArgs {
     /// Whether one of them was given.
     pub fn given(&self) -> bool {
-        self.cc.is_some() || self.config.is_some()
+        self.cc.is_some() || !self.config.is_empty()
     }
 
     /// The tree, what compiles it, and what it is configured as.
@@ -29,14 +33,38 @@ impl TreeBuildArgs {
     /// # Errors
     /// Each of them can be something else than it must be.
     pub fn resolve(&self, dir: &Path) -> Result<(Source, Compiler, Config), Error> {
+        match self.config.as_slice() {
+            [] => self.configured(dir, CHOICE),
+            [one] => self.configured(dir, one),
+            _ => Err(Error::input(
+                "--config: one configuration here: only 'kiln speed --tree' and 'kiln fpu --overhead' take several",
+            )),
+        }
+    }
+
+    /// The same for each configuration.
+    ///
+    /// # Errors
+    /// As there.
+    pub fn resolve_all(&self, dir: &Path) -> Result<Vec<(Source, Compiler, Config)>, Error> {
+        match self.config.as_slice() {
+            [] => Ok(vec![self.configured(dir, CHOICE)?]),
+            several => several
+                .iter()
+                .map(|which| self.configured(dir, which))
+                .collect(),
+        }
+    }
+
+    fn configured(&self, dir: &Path, which: &str) -> Result<(Source, Compiler, Config), Error> {
         let input = |e: kiln_tree::Error| match e {
             kiln_tree::Error::Lacks(line) => Error::lacks(line),
             other => Error::input(other.to_string()),
         };
         let source = Source::open(dir).map_err(input)?;
-        let config = match &self.config {
-            Some(which) => Config::find(which, &source).map_err(input)?,
-            None => Config::default(),
+        let config = match which {
+            CHOICE => Config::default(),
+            which => Config::find(which, &source).map_err(input)?,
         };
         let compiler = match &self.cc {
             Some(name) => Compiler::find(name),

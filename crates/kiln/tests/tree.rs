@@ -173,16 +173,87 @@ fn the_trees_own_self_tests_pass() {
     }
 }
 
+/// A configuration as a distribution has it.
+fn mitigated() -> PathBuf {
+    let file = place("tree-config").join("mine.config");
+    let text = "CONFIG_PREEMPT_DYNAMIC=y\nCONFIG_FORTIFY_SOURCE=y\nCONFIG_FTRACE=y\nCONFIG_MODULES=y\n\
+                CONFIG_MITIGATION_RETPOLINE=y\nCONFIG_MITIGATION_RETHUNK=y\nCONFIG_X86_KERNEL_IBT=y\n\
+                CONFIG_CRYPTO_XTS=m\nCONFIG_CRYPTO_AES=m\nCONFIG_CRYPTO_AES_NI_INTEL=m\n";
+    fs::write(&file, text).unwrap();
+    file
+}
+
+/// Kiln's ways to a cipher beside the tree's, with and without mitigations: the same ways end at the same kind of driver,
+/// and all of them were right before they were timed.
+#[test]
+fn ways_to_a_cipher_beside_the_tree_s() {
+    let Some(tree) = given_tree() else { return };
+    if !Tier::Aesni.usable() {
+        return;
+    }
+    let (file, cache) = (mitigated(), place("tree-cache"));
+    let policy = format!("tree:{}", tree.display());
+    let configs = format!("kiln,{}", file.display());
+    let both = format!("legacy,{policy}");
+    let fixed = ["fpu", "--overhead", "--json", "--quick", "--seed", "1"];
+    let asked = ["--policy", &both, "--config", &configs, "--len", "16,512"];
+    let run = kiln_with(
+        &[&fixed[..], &asked].concat(),
+        &[("XDG_CACHE_HOME", cache.to_str().unwrap())],
+    );
+    assert_eq!(run.status, 0, "{}", run.stderr);
+    let json = run.json();
+    let rows = json["rows"].as_array().unwrap();
+    let of = |policy: &str, config: Option<&str>, len: u64, path: &str| {
+        let found = rows.iter().find(|r| {
+            r["policy"] == policy
+                && r["len"] == len
+                && r["path"] == path
+                && r["config"].as_str().map(|c| c.split(' ').next().unwrap()) == config
+        });
+        found.unwrap_or_else(|| panic!("{policy} {config:?} {len} {path}: {rows:#?}"))
+    };
+    for (policy, config) in [
+        ("legacy", None),
+        (policy.as_str(), Some("kiln")),
+        (policy.as_str(), Some("mine.config")),
+    ] {
+        for len in [16, 512] {
+            let row = |path: &str| of(policy, config, len, path);
+            let driver = |path: &str| row(path)["impl"].as_str().unwrap().to_string();
+            for path in [
+                "primitive",
+                "direct",
+                "simd-helper",
+                "cryptd",
+                "scalar",
+                "sync-user",
+            ] {
+                assert!(row(path)["cycles_per_op"].as_f64().unwrap() > 0.0, "{path}");
+                assert!(path == "primitive" || row(path)["ratio"].as_f64().is_some());
+            }
+            // Kiln's direct model has the driver itself, a tree of today the inner one.
+            let helper = driver("simd-helper");
+            assert!([helper.clone(), format!("__{helper}")].contains(&driver("direct")));
+            assert_eq!(driver("cryptd"), format!("cryptd(__{helper})"));
+            // Who cannot wait is refused the fast one.
+            assert_ne!(driver("sync-user"), helper);
+            assert_ne!(driver("sync-user"), driver("direct"));
+        }
+    }
+    // A cipher of single blocks is synchronous, and is taken before generic C.
+    assert_eq!(
+        of(&policy, Some("kiln"), 16, "sync-user")["impl"],
+        "xts(ecb(aes-aesni))"
+    );
+}
+
 /// As a distribution configures: mitigations on, preemption chosen at boot. The same drivers pass the same tests, by way
 /// of the tree's own thunks.
 #[test]
 fn a_configuration_of_ones_own_keeps_its_mitigations() {
     let Some(tree) = given_tree() else { return };
-    let file = place("tree-config").join("mine.config");
-    let text = "CONFIG_PREEMPT_DYNAMIC=y\nCONFIG_FORTIFY_SOURCE=y\nCONFIG_FTRACE=y\nCONFIG_MODULES=y\n\
-                CONFIG_MITIGATION_RETPOLINE=y\nCONFIG_MITIGATION_RETHUNK=y\nCONFIG_X86_KERNEL_IBT=y\n\
-                CONFIG_CRYPTO_XTS=m\nCONFIG_CRYPTO_AES_NI_INTEL=m\n";
-    fs::write(&file, text).unwrap();
+    let file = mitigated();
     let cache = place("tree-cache");
     let (dir, file) = (tree.to_str().unwrap(), file.to_str().unwrap());
     let run = kiln_with(

@@ -61,7 +61,7 @@ static __always_inline u32 inv_mix_column(u32 w)
 int aes_expandkey(struct aes_key *key, const u8 *raw, size_t len)
 {
 	size_t nk = len / 4;
-	size_t words, i;
+	size_t words, i, at = 0;
 	u32 rounds, r;
 	u32 rcon = 1;
 	u32 w;
@@ -77,14 +77,15 @@ int aes_expandkey(struct aes_key *key, const u8 *raw, size_t len)
 
 	w = get_le32(raw + len - 4);
 	for (i = nk; i < words; i++) {
-		if (i % nk == 0) {
+		if (at == 0) {
 			w = sub_word(ror32(w, 8)) ^ rcon;
 			rcon = xtime4(rcon);
-		} else if (nk == 8 && i % nk == 4) {
+		} else if (nk == 8 && at == 4) {
 			w = sub_word(w);
 		}
 		w ^= get_le32((u8 *)key->enc + 4 * (i - nk));
 		put_le32(w, (u8 *)key->enc + 4 * i);
+		at = at + 1 == nk ? 0 : at + 1;
 	}
 
 	memcpy(key->dec[0], key->enc[rounds], AES_BLOCK_SIZE);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR MIT */
 /*
- * BLAKE2s (RFC 7693) with a digest of 32 bytes, without a key.
+ * BLAKE2s (RFC 7693) with a digest of 32 bytes, with a key or without.
  *
  * blake2s.c		what all tiers share: pieces, the table
  * generic.c, TIER.c	blocks
@@ -13,6 +13,7 @@
 
 #define BLAKE2S_BLOCK_SIZE 64
 #define BLAKE2S_DIGEST_SIZE 32
+#define BLAKE2S_MAX_KEY 32
 
 struct blake2s_state {
 	u32 h[8];

@@ -7,6 +7,7 @@
 
 #include "../list.h"
 #include "../modes/modes.h"
+#include "../verdict.h"
 
 /* Associated data up to here is put behind the first block, to be one stretch with it. */
 #define SHORT_AAD (6 * AES_BLOCK_SIZE - 2)
@@ -198,7 +199,7 @@ static int verdict(u8 *have, const u8 *tag, size_t tagsize, u8 *dst, size_t len)
 	for (i = 0; i < tagsize; i++)
 		differ |= have[i] ^ tag[i];
 	memzero_explicit(have, AES_BLOCK_SIZE);
-	if (likely(!differ))
+	if (!tag_is_wrong(differ))
 		return 0;
 	memzero_explicit(dst, len);
 	return -EBADMSG;

@@ -16,6 +16,7 @@
 #include "../chacha/chacha.h"
 #include "../list.h"
 #include "../poly1305/poly1305.h"
+#include "../verdict.h"
 
 #define NONCE_SIZE 12
 #define TAG_SIZE POLY1305_DIGEST_SIZE
@@ -170,14 +171,16 @@ static __always_inline int open(const struct tier *t, const struct chacha_key *k
 {
 	u8 stream[CHACHA_AHEAD] __aligned(64);
 	struct one o;
-	u64 right[2], wrong;
+	u64 right[2], differ;
+	bool wrong;
 
 	one_begin(t, key, &o, stream, NULL, len, nonce, aad, aadlen);
 	one_padded(t, &o, src, len);
 	one_end(t, &o, aadlen, len, (u8 *)right);
-	wrong = (right[0] ^ get_le64(tag)) | (right[1] ^ get_le64(tag + 8));
+	differ = (right[0] ^ get_le64(tag)) | (right[1] ^ get_le64(tag + 8));
 	right[0] = right[1] = 0;
 	__asm__ volatile("" : : "r"(right) : "memory");
+	wrong = tag_is_wrong(differ);
 	if (!wrong) {
 		t->xor(dst, src, stream, o.ahead);
 		if (len > o.ahead)

@@ -67,12 +67,15 @@ TIER(crct10dif, generic, CRCT10DIF_SEED)
 TIER(crct10dif, pclmul, CRCT10DIF_SEED)
 TIER(crct10dif, avx512, CRCT10DIF_SEED)
 
-/* The look-ups of the generic ones depend on the data. */
-#define IMPL(name, bytes, tier_name, TIER, driver_name, prio)                         \
+/*
+ * What depends on the data: the look-ups of the generic ones, and with CRC-T10DIF a message's
+ * odd byte and whether anything came before a piece.
+ */
+#define IMPL(name, bytes, tier_name, TIER, ct, driver_name, prio)                     \
 	{                                                                             \
 		.alg = #name, .driver = driver_name, .kind = KILN_HASH,               \
 		.tier = KILN_TIER_##TIER, .priority = prio,                           \
-		.constant_time = KILN_TIER_##TIER != KILN_TIER_GENERIC,               \
+		.constant_time = ct,                                                  \
 		.digestsize = bytes, .blocksize = 1,                                  \
 		.statesize = sizeof(struct crc_state),                                \
 		.hash = { name##_init, name##_update_##tier_name, name##_final,       \
@@ -80,13 +83,13 @@ TIER(crct10dif, avx512, CRCT10DIF_SEED)
 	}
 
 static const struct kiln_impl impls[] = {
-	IMPL(crc32c, 4, generic, GENERIC, "crc32c-generic", 100),
-	IMPL(crc32c, 4, sse42, AESNI, "crc32c-sse42-aesni", 200),
-	IMPL(crc32c, 4, pclmul, AESNI, "crc32c-pclmul-aesni", 400),
-	IMPL(crc32c, 4, avx512, VAES_AVX512, "crc32c-vaes-avx512", 700),
-	IMPL(crct10dif, 2, generic, GENERIC, "crct10dif-generic", 100),
-	IMPL(crct10dif, 2, pclmul, AESNI, "crct10dif-pclmul-aesni", 400),
-	IMPL(crct10dif, 2, avx512, VAES_AVX512, "crct10dif-vaes-avx512", 700),
+	IMPL(crc32c, 4, generic, GENERIC, false, "crc32c-generic", 100),
+	IMPL(crc32c, 4, sse42, AESNI, true, "crc32c-sse42-aesni", 200),
+	IMPL(crc32c, 4, pclmul, AESNI, true, "crc32c-pclmul-aesni", 400),
+	IMPL(crc32c, 4, avx512, VAES_AVX512, true, "crc32c-vaes-avx512", 700),
+	IMPL(crct10dif, 2, generic, GENERIC, false, "crct10dif-generic", 100),
+	IMPL(crct10dif, 2, pclmul, AESNI, false, "crct10dif-pclmul-aesni", 400),
+	IMPL(crct10dif, 2, avx512, VAES_AVX512, false, "crct10dif-vaes-avx512", 700),
 };
 
 KILN_IMPLS(crc_impls, impls);

@@ -74,11 +74,12 @@ static __always_inline void hash_units(nh_t *nh, poly1305_blocks_t *blocks,
 				s->begun = 0;
 			}
 		} else {
-			size_t messages = units / left;
+			const size_t whole = NH_MESSAGE / NH_UNIT;
+			size_t messages = units / whole;
 
 			messages = messages < SUMS ? messages : SUMS;
 			most = most < messages ? messages : most;
-			n = messages * left;
+			n = messages * whole;
 			nh(key->nh, src, n, sums);
 			blocks(&key->poly, &s->sum, (const u8 *)sums,
 			       messages * sizeof(*sums) / POLY1305_BLOCK_SIZE);

@@ -90,7 +90,7 @@ typedef void irq_handler_t(struct cpu *cpu);
 
 /* Requests that wait; beyond @max_qlen only those that may be backlogged. */
 struct crypto_queue {
-	struct skcipher_request *head, *tail, *backlog;
+	struct crypto_request *head, *tail, *backlog;
 	u32 qlen, max_qlen;
 };
 

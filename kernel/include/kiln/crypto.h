@@ -4,20 +4,27 @@
  * and return values are Linux's.
  *
  * crypto/api.c APIs:
- *	crypto_register_skcipher, crypto_alloc_skcipher, crypto_free_skcipher
- *	crypto_skcipher_setkey, crypto_skcipher_encrypt, crypto_skcipher_decrypt
+ *	crypto_register_alg, crypto_alloc_tfm, crypto_free_tfm, crypto_setkey
+ *	crypto_aead_setauthsize, crypto_encrypt, crypto_decrypt
  *	crypto_wait_req		what a task does with an answer that comes later
  * crypto/walk.c APIs:
- *	skcipher_walk_first, skcipher_walk_done
+ *	skcipher_walk_first, skcipher_walk_text, skcipher_walk_done
+ *	scatterwalk_*		pieces one by one
  * crypto/queue.c APIs:
  *	crypto_enqueue_request, crypto_dequeue_request, crypto_get_backlog
  * crypto/cryptd.c APIs:
- *	cryptd_alloc_skcipher, cryptd_free_skcipher, cryptd_skcipher_child,
- *	cryptd_skcipher_queued
+ *	cryptd_alloc, cryptd_free, cryptd_child, cryptd_queued
  * crypto/simd.c APIs:
- *	simd_register_skcipher
- * crypto/xts.c APIs:
- *	xts_register
+ *	simd_register
+ * crypto/name.c APIs:
+ *	crypto_name_make, crypto_name_split
+ *	crypto_alg_new, crypto_alg_add, crypto_instance
+ * crypto/shash.c APIs:
+ *	shash_*			hashes: synchronous, in any context
+ * crypto/xts.c, crypto/register.c APIs:
+ *	xts_register, impls_register	the algorithms there are
+ * crypto/cryptd.c, crypto/seqiv.c, crypto/authenc.c APIs:
+ *	*_instance		templates
  * crypto/border.c	what kiln.h has of all this
  */
 #ifndef KILN_CRYPTO_H
@@ -28,8 +35,12 @@
 
 #define CRYPTO_MAX_ALG_NAME 64
 
-/* Of an algorithm. */
+/* Of an algorithm: what it is, and how it may be asked. */
 enum {
+	CRYPTO_ALG_TYPE_AEAD = 0x3,
+	CRYPTO_ALG_TYPE_SKCIPHER = 0x5,
+	CRYPTO_ALG_TYPE_SHASH = 0xe,
+	CRYPTO_ALG_TYPE_MASK = 0xf,
 	CRYPTO_ALG_ASYNC = 0x80,	/* may answer later */
 	CRYPTO_ALG_INTERNAL = 0x2000,	/* for other algorithms only */
 };
@@ -55,22 +66,30 @@ enum crypto_model {
 
 typedef void crypto_completion_t(void *data, int err);
 
-struct crypto_skcipher;
+struct crypto_tfm;
 
-/* The fields of Linux's, and its size: the simd helper copies it for each request. */
-struct skcipher_request {
+/*
+ * To a skcipher or to an AEAD: the fields that Linux's two structures have, and their
+ * size, since the simd helper copies one for each request. An AEAD's associated data are
+ * the first @assoclen bytes of the pieces; a tag is behind the text, and counts in
+ * @cryptlen when decrypting.
+ */
+struct crypto_request {
 	u32 cryptlen;
+	u32 assoclen;
 	u8 *iv;
 	struct scatterlist *src, *dst;
-	struct skcipher_request *next, *prev;	/* in a queue */
+	struct crypto_request *next, *prev;	/* in a queue */
 	crypto_completion_t *complete;
 	void *data;
-	struct crypto_skcipher *tfm;
+	struct crypto_tfm *tfm;
 	u32 flags;
-	u64 ctx[] __aligned(16);		/* crypto_skcipher_reqsize() bytes */
+	u64 ctx[] __aligned(16);		/* crypto_tfm_reqsize() bytes */
 };
 
-struct skcipher_alg {
+_Static_assert(sizeof(struct crypto_request) == 80, "as large as Linux's");
+
+struct crypto_alg {
 	char name[CRYPTO_MAX_ALG_NAME];
 	char driver_name[CRYPTO_MAX_ALG_NAME];
 	u32 flags;
@@ -79,55 +98,68 @@ struct skcipher_alg {
 	u32 tier;
 	u32 ctxsize;
 	u32 ivsize;
+	u32 maxauthsize;		/* of an AEAD */
+	u32 form;			/* enum crypto_form */
 	u32 users;			/* transforms */
-	int (*setkey)(struct crypto_skcipher *tfm, const u8 *key, u32 len);
-	int (*encrypt)(struct skcipher_request *req);
-	int (*decrypt)(struct skcipher_request *req);
-	int (*init)(struct crypto_skcipher *tfm);
-	void (*exit)(struct crypto_skcipher *tfm);
+	int (*setkey)(struct crypto_tfm *tfm, const u8 *key, u32 len);
+	int (*setauthsize)(struct crypto_tfm *tfm, u32 authsize);
+	int (*encrypt)(struct crypto_request *req);
+	int (*decrypt)(struct crypto_request *req);
+	int (*init)(struct crypto_tfm *tfm);
+	void (*exit)(struct crypto_tfm *tfm);
 	const void *impl;
-	struct skcipher_alg *next;
+	const void *fallback;		/* of a hash: where SIMD is not usable */
+	struct crypto_alg *next;
 	bool instance;			/* of a template: freed with its last user */
 };
 
-struct crypto_skcipher {
+/* What an AEAD asks of its requests beside the lengths. */
+enum crypto_form {
+	CRYPTO_FORM_PLAIN,
+	CRYPTO_FORM_IPSEC,	/* 8 or 12 bytes of associated data, then the IV */
+	CRYPTO_FORM_CCM,	/* an IV that begins with the width of the length */
+};
+
+struct crypto_tfm {
 	u32 flags;
 	u32 reqsize;			/* of a request's ctx */
-	struct skcipher_alg *alg;
+	u32 authsize;			/* of an AEAD's tags */
+	struct crypto_alg *alg;
 	u64 ctx[] __aligned(64);
 };
 
-int crypto_register_skcipher(struct skcipher_alg *alg);
+int crypto_register_alg(struct crypto_alg *alg);
 void crypto_model_set(u32 model);
 
 /*
  * The algorithm of this driver name, or of the highest priority of those with this name.
  * Of the flags in @mask it must have exactly those in @type; internal ones must be asked
- * for. NULL and *@err if there is none.
+ * for. The kind of algorithm is among these flags. NULL and *@err if there is none.
  */
-struct crypto_skcipher *crypto_alloc_skcipher(const char *name, u32 type, u32 mask,
+struct crypto_tfm *crypto_alloc_tfm(const char *name, u32 type, u32 mask,
 					      int *err);
-void crypto_free_skcipher(struct crypto_skcipher *tfm);
+void crypto_free_tfm(struct crypto_tfm *tfm);
 
-int crypto_skcipher_setkey(struct crypto_skcipher *tfm, const u8 *key, u32 len);
+int crypto_setkey(struct crypto_tfm *tfm, const u8 *key, u32 len);
+int crypto_aead_setauthsize(struct crypto_tfm *tfm, u32 authsize);
 /*
  * 0, or -EINPROGRESS (or -EBUSY, if the request may be backlogged): the callback will
  * tell; or what is wrong with the request. -EDEADLK in a hardirq, where nobody may ask.
  */
-int crypto_skcipher_encrypt(struct skcipher_request *req);
-int crypto_skcipher_decrypt(struct skcipher_request *req);
+int crypto_encrypt(struct crypto_request *req);
+int crypto_decrypt(struct crypto_request *req);
 
-static inline void *crypto_skcipher_ctx(struct crypto_skcipher *tfm)
+static inline void *crypto_tfm_ctx(struct crypto_tfm *tfm)
 {
 	return tfm->ctx;
 }
 
-static inline u32 crypto_skcipher_reqsize(const struct crypto_skcipher *tfm)
+static inline u32 crypto_tfm_reqsize(const struct crypto_tfm *tfm)
 {
 	return tfm->reqsize;
 }
 
-static inline void skcipher_request_set_callback(struct skcipher_request *req, u32 flags,
+static inline void crypto_request_set_callback(struct crypto_request *req, u32 flags,
 						 crypto_completion_t *complete,
 						 void *data)
 {
@@ -136,7 +168,7 @@ static inline void skcipher_request_set_callback(struct skcipher_request *req, u
 	req->flags = flags;
 }
 
-static inline void skcipher_request_set_crypt(struct skcipher_request *req,
+static inline void crypto_request_set_crypt(struct crypto_request *req,
 					      struct scatterlist *src,
 					      struct scatterlist *dst, u32 cryptlen,
 					      u8 *iv)
@@ -152,6 +184,14 @@ static inline void sg_init_one(struct scatterlist *sg, void *addr, u32 length)
 	sg->addr = addr;
 	sg->length = length;
 	sg->last = true;
+	sg->chain = false;
+}
+
+/* What follows a piece that is not the last. */
+static inline struct scatterlist *sg_next(struct scatterlist *sg)
+{
+	sg++;
+	return sg->chain ? (struct scatterlist *)sg->addr : sg;
 }
 
 /* A task's wait for an answer. */
@@ -168,42 +208,109 @@ int crypto_wait_req(int err, struct crypto_wait *wait);
  * Steps through a request's pieces: each has @nbytes at @src and @dst, whole blocks but
  * for the last step. What straddles pieces comes in a buffer of the walk's own.
  */
-enum { WALK_BLOCK = 16, WALK_BOUNCE = 2 * WALK_BLOCK, WALK_PAGE = 4096 };
+enum { WALK_BLOCK = 16, WALK_MAX_BLOCK = 64, WALK_PAGE = 4096 };
 
 struct skcipher_walk {
 	u8 *src, *dst;
 	u32 nbytes;
 	u32 total;		/* left, this step included */
+	u32 block;
 	struct scatterlist *in, *out;
 	u32 in_offset, out_offset;
 	bool bounced;
-	u8 buffer[WALK_BOUNCE] __aligned(16);
+	u8 buffer[2 * WALK_MAX_BLOCK] __aligned(16);
 };
 
 /* -EINVAL if the pieces are shorter than the request. */
-int skcipher_walk_first(struct skcipher_walk *walk, const struct skcipher_request *req);
-int skcipher_walk_done(struct skcipher_walk *walk);
+int skcipher_walk_first(struct skcipher_walk *walk, const struct crypto_request *req);
+/* The same of @len bytes behind the associated data, in blocks of @block bytes. */
+int skcipher_walk_text(struct skcipher_walk *walk, const struct crypto_request *req,
+		       u32 len, u32 block);
+void skcipher_walk_done(struct skcipher_walk *walk);
 
-int crypto_enqueue_request(struct crypto_queue *queue, struct skcipher_request *req);
-struct skcipher_request *crypto_dequeue_request(struct crypto_queue *queue);
+/* Whether the pieces have @n bytes. */
+bool scatterwalk_holds(struct scatterlist *sg, u32 n);
+/* Move @n bytes between @buffer and the pieces behind their first @skip bytes. */
+void scatterwalk_copy(u8 *buffer, struct scatterlist *sg, u32 skip, u32 n, bool out);
+/* The pieces behind their first @skip bytes; @room is for what begins inside of one. */
+struct scatterlist *scatterwalk_ffwd(struct scatterlist room[2], struct scatterlist *sg,
+				     u32 skip);
+/* What of the next @left bytes lies in one stretch, a page at most, from @at on; and step over it. */
+u32 scatterwalk_next(struct scatterlist **sg, u32 *offset, u32 left, u8 **at);
+
+int crypto_enqueue_request(struct crypto_queue *queue, struct crypto_request *req);
+struct crypto_request *crypto_dequeue_request(struct crypto_queue *queue);
 /* The first request that is beyond the limit and has not been told of its turn. */
-struct skcipher_request *crypto_get_backlog(const struct crypto_queue *queue);
+struct crypto_request *crypto_get_backlog(const struct crypto_queue *queue);
 
 enum { CRYPTD_MAX_CPU_QLEN = 1000 };
 
 /* The calling CPU's queue. */
 void cryptd_start(void);
-struct crypto_skcipher *cryptd_alloc_skcipher(const char *name, u32 type, u32 mask,
+struct crypto_tfm *cryptd_alloc(const char *name, u32 type, u32 mask,
 					      int *err);
-void cryptd_free_skcipher(struct crypto_skcipher *tfm);
-struct crypto_skcipher *cryptd_skcipher_child(struct crypto_skcipher *tfm);
-bool cryptd_skcipher_queued(struct crypto_skcipher *tfm);
-/* crypto_alloc_skcipher() of "cryptd(...)": an instance for it. */
-struct skcipher_alg *cryptd_instance(const char *name, u32 type, u32 mask, int *err);
+void cryptd_free(struct crypto_tfm *tfm);
+struct crypto_tfm *cryptd_child(struct crypto_tfm *tfm);
+bool cryptd_queued(struct crypto_tfm *tfm);
+/*
+ * For crypto_alloc_tfm(): an instance of a template for this name. NULL, with -ENOENT if
+ * the name is not one of the template's.
+ */
+struct crypto_alg *cryptd_instance(const char *name, u32 type, u32 mask, int *err);
+struct crypto_alg *seqiv_instance(const char *name, u32 type, u32 mask, int *err);
+struct crypto_alg *authenc_instance(const char *name, u32 type, u32 mask, int *err);
+
+/* "@outer(@first)" or "@outer(@first,@second)" to @to; 0, or -ENAMETOOLONG. */
+int crypto_name_make(char to[CRYPTO_MAX_ALG_NAME], const char *outer, const char *first,
+		     const char *second);
+/* The reverse; false if @name is not of this form. @second NULL: there is to be none. */
+bool crypto_name_split(const char *name, const char *outer,
+		       char first[CRYPTO_MAX_ALG_NAME], char second[CRYPTO_MAX_ALG_NAME]);
+
+/* Memory for an algorithm of these names with @prefix before both; NULL: there is none. */
+struct crypto_alg *crypto_alg_new(const char *name, const char *driver, const char *prefix);
+/* Register it, or free it. */
+int crypto_alg_add(struct crypto_alg *alg);
+/*
+ * A template's algorithm, with its names, and with all else of @first's, which is its
+ * @impl; the template changes what is its own.
+ */
+struct crypto_alg *crypto_instance(const struct crypto_alg *first, const char *outer,
+				   const struct crypto_alg *second, int *err);
+
+/* What is asked of a template's inner algorithm: no more than of the template. */
+static inline u32 crypto_inherited_mask(u32 type, u32 mask)
+{
+	return mask & ~type & CRYPTO_ALG_ASYNC;
+}
+
+/* A hash in progress. Its ctx can be copied, and any tier of the algorithm goes on with it. */
+struct shash_desc {
+	struct crypto_tfm *tfm;
+	u8 ctx[KILN_MAX_STATE] __aligned(64);
+};
+
+/* 0, or -ENOKEY. In any context. */
+int shash_init(struct shash_desc *desc);
+int shash_update(struct shash_desc *desc, const u8 *data, u32 len);
+int shash_final(struct shash_desc *desc, u8 *out);
+int shash_digest(struct crypto_tfm *tfm, const u8 *data, u32 len, u8 *out);
+/* crypto_shash_statesize() bytes */
+int shash_export(const struct shash_desc *desc, void *out);
+int shash_import(struct shash_desc *desc, const void *in);
+u32 shash_digestsize(const struct crypto_tfm *tfm);
+u32 shash_statesize(const struct crypto_tfm *tfm);
 
 /* A wrapper for @inner, whose names begin with "__"; it has them without. */
-int simd_register_skcipher(const struct skcipher_alg *inner);
+int simd_register(const struct crypto_alg *inner);
 
 int xts_register(void);
+/* All of ciphers/list.c. */
+int impls_register(void);
+
+/* crypto/aead.c, crypto/skcipher.c, crypto/shash.c: an algorithm's functions for its implementation. */
+void aead_ops(struct crypto_alg *alg, const struct kiln_impl *impl);
+void skcipher_ops(struct crypto_alg *alg, const struct kiln_impl *impl);
+void shash_ops(struct crypto_alg *alg, const struct kiln_impl *impl);
 
 #endif

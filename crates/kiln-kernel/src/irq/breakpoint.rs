@@ -3,6 +3,7 @@
 //! Of a list of addresses one is patched at a time, drawn from the seed. When it is hit the
 //! handler puts the instruction back, injects an interrupt before it, and patches the next.
 
+use std::arch::asm;
 use std::collections::BTreeSet;
 use std::io;
 use std::marker::PhantomData;
@@ -29,6 +30,16 @@ fn byte(address: u64) -> &'static AtomicU8 {
     unsafe { &*(address as *const AtomicU8) }
 }
 
+/// Not by a function: an unoptimised build may share the core library's with code that a
+/// breakpoint is in, and the handler would trap itself.
+#[inline(always)]
+fn poke(address: u64, value: u8) {
+    // SAFETY: as in `byte`; XCHG is atomic and a full barrier.
+    unsafe {
+        asm!("xchg [{}], {}", in(reg) address, inout(reg_byte) value => _, options(nostack));
+    }
+}
+
 /// Text and state change together: an interrupt between the two could come by the address
 /// and find a breakpoint that is nobody's. The handler has all signals blocked; outside of it
 /// each of these is for [`without_interrupts`].
@@ -38,14 +49,14 @@ impl State {
         self.random ^= self.random >> 7;
         self.random ^= self.random << 17;
         let i = (self.random % self.addresses.len() as u64) as usize;
-        byte(self.addresses[i]).store(INT3, Ordering::SeqCst);
+        poke(self.addresses[i], INT3);
         self.armed = Some(i);
     }
 
     /// Put the instruction back.
     pub fn disarm(&mut self) {
         if let Some(i) = self.armed.take() {
-            byte(self.addresses[i]).store(self.original[i], Ordering::SeqCst);
+            poke(self.addresses[i], self.original[i]);
         }
     }
 }

@@ -1,14 +1,55 @@
 //! Other libraries, loaded at run time where there are any, to be measured beside Kiln.
 
-pub mod openssl;
+mod each;
+mod gcrypt;
+mod ipsec_mb;
+mod library;
+mod nettle;
+mod openssl;
 
 use crate::algorithm::unknown;
-use crate::speed::{xts_op, Candidate, Choice, Judge, Level, Source, Spec, Work};
-use crate::{Algorithm, Error};
-use openssl::OpenSsl;
+use crate::speed::{Candidate, Choice, Judge, Level, Source, Spec, Work};
+use crate::Error;
 
 /// Names that `--peers` takes, beside `auto` and `none`.
-pub const NAMES: [&str; 1] = ["openssl"];
+pub const NAMES: [&str; 4] = ["openssl", "libgcrypt", "nettle", "ipsec-mb"];
+
+/// A library that was found.
+pub trait Peer {
+    /// One of [`NAMES`].
+    fn name(&self) -> &'static str;
+
+    /// Such as `3.0.17`.
+    fn version(&self) -> &str;
+
+    /// The library's file, as it was asked for.
+    fn file(&self) -> &str;
+
+    /// As rows name it: `openssl-3.0.17`.
+    fn provider(&self) -> String {
+        format!("{}-{}", self.name(), self.version())
+    }
+
+    /// The ways it has to do a work; none if it does not know the algorithm.
+    ///
+    /// # Errors
+    /// If it knows it and will not do it.
+    fn candidates(&self, work: &Work) -> Result<Vec<Candidate<'static>>, String>;
+}
+
+/// Loads the peer of this name, one of [`NAMES`].
+///
+/// # Errors
+/// A line that says why not, and what would help.
+pub fn load(name: &str) -> Result<Box<dyn Peer>, String> {
+    match name {
+        "openssl" => openssl::OpenSsl::load().map(|p| Box::new(p) as Box<dyn Peer>),
+        "libgcrypt" => gcrypt::Gcrypt::load().map(|p| Box::new(p) as Box<dyn Peer>),
+        "nettle" => nettle::Nettle::load().map(|p| Box::new(p) as Box<dyn Peer>),
+        "ipsec-mb" => ipsec_mb::IpsecMb::load().map(|p| Box::new(p) as Box<dyn Peer>),
+        other => Err(format!("peer {other} is not known")),
+    }
+}
 
 /// Which peers to look for.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -55,26 +96,36 @@ impl Wanted {
 /// The peers found.
 #[derive(Default)]
 pub struct Peers {
-    /// OpenSSL's libcrypto.
-    pub openssl: Option<OpenSsl>,
+    all: Vec<Box<dyn Peer>>,
 }
 
 impl Peers {
-    /// Loads those wanted. Of a peer that nobody named, a fault is a note.
-    pub fn load(wanted: &Wanted, notes: &mut Vec<String>) -> Result<Peers, Error> {
-        if *wanted == Wanted::None {
-            return Ok(Peers::default());
-        }
-        match OpenSsl::load() {
-            Ok(openssl) => Ok(Peers {
-                openssl: Some(openssl),
-            }),
-            Err(why) if wanted.names("openssl") => Err(Error::lacks(why)),
-            Err(why) => {
-                notes.push(why);
-                Ok(Peers::default())
+    /// Loads those wanted; with a baseline that is a peer, that one must be there. Of a peer that nobody named, a fault
+    /// is a note.
+    pub fn load(
+        wanted: &Wanted,
+        baseline: Option<&str>,
+        notes: &mut Vec<String>,
+    ) -> Result<Peers, Error> {
+        let mut peers = Peers::default();
+        for name in NAMES {
+            let named = wanted.names(name) || baseline == Some(name);
+            let tried = named || *wanted == Wanted::Auto;
+            if !tried {
+                continue;
+            }
+            match load(name) {
+                Ok(peer) => peers.all.push(peer),
+                Err(why) if named => return Err(Error::lacks(why)),
+                Err(why) => notes.push(why),
             }
         }
+        Ok(peers)
+    }
+
+    /// How many.
+    pub fn count(&self) -> usize {
+        self.all.len()
     }
 }
 
@@ -91,22 +142,22 @@ impl Source for Peers {
     fn candidates(
         &self,
         work: &Work,
-        _: Choice,
+        choice: Choice,
         notes: &mut Vec<String>,
     ) -> Result<Vec<Candidate<'_>>, Error> {
-        let Some(openssl) = &self.openssl else {
-            return Ok(Vec::new());
-        };
-        if work.spec.name != Algorithm::XTS_AES.name() {
-            return Ok(Vec::new());
-        }
-        match openssl.candidate(&work.key, xts_op(work.op)) {
-            Ok(candidate) => Ok(vec![candidate]),
-            Err(why) => {
-                notes.push(format!("{why}: no rows of it"));
-                Ok(Vec::new())
+        let mut found = Vec::new();
+        for peer in &self.all {
+            match peer.candidates(work) {
+                Ok(mut all) => {
+                    all.retain(|c| !(choice.latency && c.together));
+                    // What is common to all of this algorithm is so to peers.
+                    all.iter_mut().for_each(|c| c.takes = work.spec.takes);
+                    found.extend(all);
+                }
+                Err(why) => notes.push(format!("{why}: no rows of it")),
             }
         }
+        Ok(found)
     }
 
     fn judge(&self, _: &Work) -> Result<Option<Judge<'_>>, Error> {
@@ -115,20 +166,4 @@ impl Source for Peers {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn words() {
-        let parse = |words: &[&str]| {
-            Wanted::parse(&words.iter().map(|w| w.to_string()).collect::<Vec<_>>())
-        };
-        assert_eq!(parse(&[]), Ok(Wanted::Auto));
-        assert_eq!(parse(&["none"]), Ok(Wanted::None));
-        assert!(parse(&["openssl"]).unwrap().names("openssl"));
-        assert!(!Wanted::Auto.names("openssl"));
-        let fault = |words| parse(words).unwrap_err().to_string();
-        assert!(fault(&["opensll"]).contains("did you mean 'openssl'"));
-        assert!(fault(&["none", "openssl"]).contains("stands alone"));
-    }
-}
+mod tests;

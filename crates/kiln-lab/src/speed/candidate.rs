@@ -26,6 +26,8 @@ pub struct Candidate<'a> {
     pub config: Option<String>,
     /// Lengths it takes.
     pub takes: Takes,
+    /// Whether it works on several messages at a time, so that one alone would take longer.
+    pub together: bool,
     /// Bytes of its result, where they are not the algorithm's digest: a state, for a function that ends before that.
     pub digest: Option<usize>,
     /// Who has the answers for it, if not those who have them for all.
@@ -49,6 +51,7 @@ impl<'a> Candidate<'a> {
             level: Level::Primitive,
             config: None,
             takes: Takes::default(),
+            together: false,
             digest: None,
             judge: None,
             run,
@@ -63,7 +66,9 @@ impl<'a> Candidate<'a> {
 
 /// A provider without its version.
 pub fn family(provider: &str) -> &str {
-    provider.split('-').next().unwrap_or_default()
+    let digit = |i: usize| provider[i + 1..].starts_with(|c: char| c.is_ascii_digit());
+    let end = provider.match_indices('-').find(|(i, _)| digit(*i));
+    end.map_or(provider, |(i, _)| &provider[..i])
 }
 
 /// Who has the answers.
@@ -123,6 +128,9 @@ mod tests {
     fn families() {
         assert_eq!(family("openssl-3.0.17"), "openssl");
         assert_eq!(family("linux-6.12.117"), "linux");
+        assert_eq!(family("linux-6.13.0-rc1"), "linux");
+        assert_eq!(family("ipsec-mb-1.3.0"), "ipsec-mb");
+        assert_eq!(family("ipsec-mb"), "ipsec-mb");
         assert_eq!(family(KILN), KILN);
     }
 }

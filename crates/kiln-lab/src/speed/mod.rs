@@ -2,6 +2,7 @@
 
 mod again;
 mod bench;
+mod best;
 mod candidate;
 mod effort;
 mod messages;
@@ -17,9 +18,10 @@ mod steps;
 mod tests;
 mod tree;
 
-pub use candidate::{family, Candidate, Judge, Takes, KILN};
+pub use best::{slower, BestPeer, Summary, LONG, SHORT};
+pub use candidate::{family, Candidate, Judge, Run, Takes, KILN};
 pub use effort::SWEEP;
-pub use messages::{Messages, MESSAGES};
+pub use messages::{Messages, IV_UNIT, MESSAGES};
 pub use own::xts_op;
 pub use plan::{Level, Plan};
 pub use row::{Against, Row};

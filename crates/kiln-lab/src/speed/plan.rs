@@ -297,11 +297,13 @@ impl Plan {
                 Wanted::None => Err(Error::input(format!(
                     "--baseline {name} and --peers none contradict each other: leave one out"
                 ))),
-                Wanted::Auto => {
-                    self.peers = Wanted::Named(vec![peer.to_string()]);
+                Wanted::Auto => Ok(()),
+                Wanted::Named(names) => {
+                    if !names.iter().any(|n| n == peer) {
+                        names.push(peer.to_string());
+                    }
                     Ok(())
                 }
-                Wanted::Named(_) => Ok(()),
             };
         }
         if sources.len() > 1 && family(&name) == "linux" {
@@ -322,6 +324,12 @@ impl Plan {
         }
         self.baseline = Some(name);
         Ok(())
+    }
+
+    /// The peer that is the baseline: it must be there.
+    pub fn baseline_peer(&self) -> Option<&'static str> {
+        let name = family(self.baseline.as_deref()?);
+        peer::NAMES.into_iter().find(|p| *p == name)
     }
 
     /// Whether a row of this candidate is what others are compared with.
@@ -434,7 +442,7 @@ mod tests {
         let mut plan = Plan::new(1);
         plan.baseline = Some("openssl".into());
         let mut plan = plan.checked().unwrap();
-        assert!(plan.peers.names("openssl"));
+        assert_eq!(plan.baseline_peer(), Some("openssl"));
         assert!(plan.is_baseline("EVP_aes_256_xts", "openssl-3.0.17"));
         plan.baseline = Some("openssl-3.5.0".into());
         assert!(!plan.is_baseline("EVP_aes_256_xts", "openssl-3.0.17"));

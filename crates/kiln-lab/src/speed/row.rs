@@ -6,6 +6,7 @@ use serde::{Deserialize, Deserializer, Serialize};
 
 use kiln_measure::{Estimate, Verdict};
 
+use super::best::BestPeer;
 use super::plan::Level;
 
 /// One candidate at one length.
@@ -56,6 +57,12 @@ pub struct Row {
     /// With a baseline: against it.
     #[serde(flatten, skip_serializing_if = "Option::is_none")]
     pub against: Option<Against>,
+    /// Whether several messages are worked on at a time, so that one alone would take longer.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub together: bool,
+    /// Of Kiln's fastest, where others were measured: against the fastest of these.
+    #[serde(flatten, skip_serializing_if = "Option::is_none")]
+    pub best_peer: Option<BestPeer>,
 }
 
 /// A row's comparison with the baseline's row: cycles of this over cycles of that, from interleaved pairs.
@@ -134,6 +141,8 @@ pub(crate) fn example(imp: &str, len: usize, cycles: f64) -> Row {
         limit_cycles: None,
         chain_cycles: None,
         against: None,
+        together: false,
+        best_peer: None,
     };
     let e = Estimate {
         best: cycles,
@@ -194,6 +203,16 @@ mod tests {
         assert_eq!(back(&row), row);
         row.against = Some(Against::default());
         assert_eq!(back(&row).against, row.against);
+        row.together = true;
+        row.best_peer = Some(BestPeer {
+            best_peer: "EVP_x".into(),
+            best_peer_provider: "openssl-3".into(),
+            best_peer_ratio: 0.5,
+            best_peer_ratio_low: 0.4,
+            best_peer_ratio_high: 0.6,
+            best_peer_verdict: kiln_measure::Verdict::Faster,
+        });
+        assert_eq!(back(&row), row);
         row.cycles_per_op = f64::NAN;
         assert!(back(&row).cycles_per_op.is_nan());
     }

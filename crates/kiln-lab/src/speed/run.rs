@@ -10,6 +10,7 @@ use kiln_measure::{ratio, verdict, Series, SplitMix64};
 use zeroize::Zeroizing;
 
 use super::bench::{bench, Entry, Reference};
+use super::best;
 use super::candidate::Candidate;
 use super::effort;
 use super::own::Own;
@@ -62,7 +63,7 @@ pub fn run_with(
     sources.extend(others);
     let (plan, specs) = plan.checked_with(&sources)?;
     let mut outcome = Outcome::default();
-    let peers = Peers::load(&plan.peers, &mut outcome.notes)?;
+    let peers = Peers::load(&plan.peers, plan.baseline_peer(), &mut outcome.notes)?;
     sources.insert(1, &peers);
     progress(0.0, "limits");
     if plan.turn.is_none() {
@@ -73,7 +74,7 @@ pub fn run_with(
     let groups: usize = tables.iter().map(|w| plan.lens_of(&w.spec).len()).sum();
     let figures = tables
         .iter()
-        .map(|w| candidates(&plan, &sources, w) * plan.lens_of(&w.spec).len())
+        .map(|w| (candidates(&plan, &sources, w) + peers.count()) * plan.lens_of(&w.spec).len())
         .sum();
     let mut run = Run {
         effort: match plan.turn {
@@ -119,7 +120,7 @@ fn candidates(plan: &Plan, sources: &[&dyn Source], work: &Work) -> usize {
     let choice = Choice::of(plan);
     let names = sources.iter().flat_map(|s| s.names(&work.spec.name));
     let wanted = names.filter(|(name, level)| choice.wants(name, *level));
-    wanted.count() + 1
+    wanted.count()
 }
 
 pub(super) struct Run<'a> {
@@ -249,8 +250,15 @@ impl Run<'_> {
             .iter()
             .position(|c| self.plan.is_baseline(&c.name, &c.provider));
         let baseline = baseline.and_then(|i| timed[i].as_ref().ok());
-        for (candidate, timed) in present.into_iter().zip(&timed) {
-            let row = self.row(&table.work, len, candidate, timed.as_ref().ok(), baseline);
+        let both = present.iter().zip(&timed);
+        let both: Vec<_> = both.map(|(c, t)| (*c, t.as_ref().ok())).collect();
+        let best = best::of(&both);
+        for (i, (candidate, timed)) in present.into_iter().zip(&timed).enumerate() {
+            let mut row = self.row(&table.work, len, candidate, timed.as_ref().ok(), baseline);
+            row.best_peer = best
+                .as_ref()
+                .filter(|(of, _)| *of == i)
+                .map(|(_, b)| b.clone());
             match timed {
                 Ok(_) if row.measured() => self.outcome.rows.push(row),
                 Ok(_) if !self.stopped() && !self.late() => {
@@ -302,6 +310,8 @@ impl Run<'_> {
                 .baseline
                 .as_ref()
                 .map(|_| against(series, baseline)),
+            together: candidate.together,
+            best_peer: None,
         };
         if let Some(estimate) = series.and_then(Series::estimate) {
             row.set(&estimate, self.core_hz);
@@ -340,7 +350,8 @@ impl Run<'_> {
         let family = candidate.family();
         let is_peer = crate::peer::NAMES.contains(&family);
         // A peer that nobody asked for by name has no part in this command's success.
-        self.outcome.failed |= !is_peer || self.plan.peers.names(family);
+        let named = self.plan.peers.names(family) || self.plan.baseline_peer() == Some(family);
+        self.outcome.failed |= !is_peer || named;
         self.outcome.notes.push(format!(
             "WRONG ANSWER: {provider} {name}, {what}: {why}: no figure"
         ));
@@ -353,6 +364,16 @@ impl Run<'_> {
         // Encryption and decryption may have the same to say.
         let mut said = HashSet::new();
         notes.retain(|note| said.insert(note.clone()));
+        if let Some(all) = best::Summary::of(&outcome.rows) {
+            notes.push(all.sentence());
+        }
+        if outcome.rows.iter().any(|r| r.together) {
+            notes.push(
+                "rows of several messages at a time (together) say what a stream of messages gets: Kiln's best is \
+                 not compared with them"
+                    .to_string(),
+            );
+        }
         if self.left_out > 0 {
             let why = if outcome.interrupted {
                 "interrupted"

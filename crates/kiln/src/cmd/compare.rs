@@ -7,6 +7,7 @@ use std::path::{Path, PathBuf};
 use clap::Args;
 use kiln_lab::compare::{self, turns, Side, Turn};
 use kiln_lab::record::Facts;
+use kiln_lab::speed::Row;
 use kiln_lab::Error;
 
 use super::hosted::{Hosted, Measured};
@@ -240,7 +241,7 @@ fn name(dir: &Path, hosted: &Hosted) -> String {
 }
 
 fn build(args: &CompareArgs, dir: &Path, session: &Session) -> Result<Hosted, Stop> {
-    let hosted = Hosted::build(dir, &args.build, session)?;
+    let hosted = Hosted::build(args.build.resolve(dir)?, session)?;
     let hosted = hosted.ok_or(Stop::Exit(Exit::Interrupted))?;
     match hosted.failures.first() {
         // What does not build is not to be called slow, nor fast.
@@ -256,7 +257,7 @@ fn measure(
     dir: &Path,
     session: &Session,
     more: &[OsString],
-) -> Result<Measured, Stop> {
+) -> Result<Measured<Row>, Stop> {
     let mut words: Vec<OsString> = vec!["speed".into()];
     words.extend(args.algs.iter().map(OsString::from));
     words.extend(["--tree".into(), dir.as_os_str().to_owned()]);
@@ -277,5 +278,5 @@ fn measure(
         words.push("--quick".into());
     }
     words.extend(more.iter().cloned());
-    hosted.speed(&words, session)?.map_err(Stop::Exit)
+    hosted.measure(&words, session)?.map_err(Stop::Exit)
 }

@@ -1,6 +1,9 @@
 //! `kiln fpu`.
 
+use std::path::PathBuf;
+
 use clap::{Args, ValueEnum};
+use kiln_kernel::fpu::Policy;
 use kiln_lab::algorithm::{parse_op, usable_xts};
 use kiln_lab::fpu::{
     self, AnswerRow, Bench, Contender, Inject, Outcome, Plan, Proof, Steps, Workload,
@@ -131,21 +134,14 @@ impl FpuArgs {
         }
         let pattern = step && self.imp.as_deref() == Some(PATTERN);
         let contenders = fpu::contenders(&self.policy)?;
-        let own = |c: &&Contender| matches!(c, Contender::Own(_));
         // A tree has drivers of its own, by names of its own.
         let imp = match self.imp.as_deref() {
-            Some(name) if !pattern && contenders.iter().any(|c| own(&c)) => Some(usable_xts(name)?),
+            Some(name) if !pattern && !own(&contenders).is_empty() => Some(usable_xts(name)?),
             _ => None,
         };
         let lens: Option<Lens> = self.len.as_deref().map(str::parse).transpose()?;
         let plan = Plan {
-            policies: contenders
-                .iter()
-                .filter_map(|c| match c {
-                    Contender::Own(policy) => Some(*policy),
-                    Contender::Tree(_) => None,
-                })
-                .collect(),
+            policies: own(&contenders),
             fallbacks: fpu::fallbacks(&self.fallback)?,
             loads: if loads.is_empty() { usual.loads } else { loads },
             inject,
@@ -190,17 +186,18 @@ impl FpuArgs {
                 "--len {len}: xts(aes) is measured at 16 to 65536 bytes"
             )));
         }
-        let names = match self.policy.as_slice() {
-            [] => &["legacy".to_string(), "bh-off".to_string()],
-            names => names,
+        let policies = match self.policy.as_slice() {
+            [] => fpu::policies(&["legacy".to_string(), "bh-off".to_string()])?,
+            names => own(&fpu::contenders(names)?),
         };
         Ok(overhead::Plan {
-            policies: fpu::policies(names)?,
-            lens,
             imp: match self.imp.as_deref() {
-                Some(name) => Some(usable_xts(name)?),
-                None => None,
+                // A tree has drivers of its own, by names of its own.
+                Some(name) if !policies.is_empty() => Some(usable_xts(name)?),
+                _ => None,
             },
+            policies,
+            lens,
             seed: session.seed,
             quick: session.global.quick,
         })
@@ -210,7 +207,12 @@ impl FpuArgs {
 /// Runs it.
 pub fn run(args: &FpuArgs, session: &Session) -> Result<Exit, Error> {
     if args.overhead {
-        return super::overhead::run(&args.overhead_plan(session)?, session);
+        let plan = args.overhead_plan(session)?;
+        if let Some(order) = &session.child {
+            return super::overhead::in_child(&plan, args.imp.as_deref(), order, session);
+        }
+        let trees = trees(&fpu::contenders(&args.policy)?);
+        return super::overhead::run(&plan, &trees, &args.build, session);
     }
     let plan = args.plan(session)?;
     if let Some(order) = &session.child {
@@ -226,6 +228,24 @@ pub fn run(args: &FpuArgs, session: &Session) -> Result<Exit, Error> {
     let facts = Facts::read();
     let mut bench = Bench::own(&plan)?;
     measured(&plan, &mut bench, args.what(), session)?.emit(&facts, session)
+}
+
+/// Kiln's own among them.
+fn own(contenders: &[Contender]) -> Vec<Policy> {
+    let own = |c: &Contender| match c {
+        Contender::Own(policy) => Some(*policy),
+        Contender::Tree(_) => None,
+    };
+    contenders.iter().filter_map(own).collect()
+}
+
+/// The trees among them.
+fn trees(contenders: &[Contender]) -> Vec<PathBuf> {
+    let tree = |c: &Contender| match c {
+        Contender::Own(_) => None,
+        Contender::Tree(dir) => Some(dir.clone()),
+    };
+    contenders.iter().filter_map(tree).collect()
 }
 
 /// What is asked of the policies.

@@ -1,19 +1,19 @@
 //! A kernel tree that a command measures: built here, held and measured by a child.
 
 use std::ffi::OsString;
-use std::path::Path;
 
-use kiln_kernel::cpu::Config;
-use kiln_lab::speed::{Row, Tree};
+use kiln_kbuild::Compiler;
+use kiln_kernel::cpu;
+use kiln_lab::speed::Tree;
 use kiln_lab::Error;
 use kiln_tree::child::{self, Order, Watch};
-use kiln_tree::{Built, Host, Plan};
+use kiln_tree::{Built, Config, Host, Plan, Source};
+use serde::de::DeserializeOwned;
 use serde::Deserialize;
 
 use super::tree::fault;
 use crate::progress::Progress;
 use crate::session::{Exit, Session};
-use crate::tree_args::TreeBuildArgs;
 
 /// After so many crashes the rest is not tried.
 const CRASHES: usize = 16;
@@ -29,27 +29,25 @@ pub struct Hosted {
 }
 
 /// What a child measured.
-pub struct Measured {
-    pub rows: Vec<Row>,
+pub struct Measured<R> {
+    pub rows: Vec<R>,
     pub notes: Vec<String>,
     pub exit: Exit,
 }
 
 /// The child's document, as far as it is read.
 #[derive(Deserialize)]
-struct Document {
-    rows: Vec<Row>,
+struct Document<R> {
+    rows: Vec<R>,
     notes: Vec<String>,
 }
 
 impl Hosted {
     /// Builds and links a tree, with a bar; nothing if interrupted.
     pub fn build(
-        dir: &Path,
-        args: &TreeBuildArgs,
+        (source, compiler, config): (Source, Compiler, Config),
         session: &Session,
     ) -> Result<Option<Hosted>, Error> {
-        let (source, compiler, config) = args.resolve(dir)?;
         let title = format!("Linux {}, built by {compiler}", source.version);
         let version = source.version.to_string();
         let progress = Progress::start();
@@ -77,13 +75,13 @@ impl Hosted {
         format!("built in {}", self.built.cache.display())
     }
 
-    /// Runs this program with these arguments in a child, where `speed` measures. What crashes is named and left out of
-    /// the next child.
-    pub fn speed(
+    /// Runs this program with these arguments in a child, which measures. What crashes is named and left out of the next
+    /// child.
+    pub fn measure<R: DeserializeOwned>(
         &self,
         arguments: &[OsString],
         session: &Session,
-    ) -> Result<Result<Measured, Exit>, Error> {
+    ) -> Result<Result<Measured<R>, Exit>, Error> {
         // The child tells rows by it.
         std::env::set_var(VERSION, &self.version);
         std::env::set_var(CONFIG, &self.built.config);
@@ -109,12 +107,18 @@ impl Hosted {
                 order.skipped.push(crash.driver.clone());
                 continue;
             }
-            let document = serde_json::from_slice::<Document>(&ended.output);
+            let document = serde_json::from_slice::<Document<R>>(&ended.output);
             let status = ended.status.code().and_then(|c| u8::try_from(c).ok());
             let (Ok(document), Some(status)) = (document, status) else {
                 // It has told why on stderr.
                 return match ended.status.code() {
-                    Some(code @ (1..=3 | 130)) => Ok(Err(Exit::Refused(code as u8))),
+                    Some(code @ (1..=3 | 130)) => {
+                        // What it misses may be what does not build.
+                        for failure in &self.failures {
+                            eprintln!("kiln: {failure}");
+                        }
+                        Ok(Err(Exit::Refused(code as u8)))
+                    }
                     _ => Err(Error::Failed(format!(
                         "the tree's process ended early: {}",
                         ended.status
@@ -157,7 +161,7 @@ const CONFIG: &str = "KILN_TREE_CONFIG";
 pub fn boot(order: &Order, asked: &[String]) -> Result<Tree, Error> {
     let known = |name| std::env::var(name).unwrap_or_else(|_| "unknown".to_string());
     let (version, config) = (known(VERSION), known(CONFIG));
-    let host = Host::boot(order, &Config::default()).map_err(fault)?;
+    let host = Host::boot(order, &cpu::Config::default()).map_err(fault)?;
     Tree::new(
         host,
         format!("linux-{version}"),

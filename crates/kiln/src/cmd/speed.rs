@@ -8,7 +8,7 @@ use clap::{Args, ValueEnum};
 use kiln_lab::lens::Lens;
 use kiln_lab::peer::Wanted;
 use kiln_lab::record::Facts;
-use kiln_lab::speed::{self, Level, Op, Outcome, Plan};
+use kiln_lab::speed::{self, Level, Op, Outcome, Plan, Row};
 use kiln_lab::Error;
 use kiln_tree::child::Order;
 use kiln_tree::tcrypt::Request;
@@ -24,16 +24,27 @@ use crate::tree_args::TreeBuildArgs;
 /// Cycles a byte by implementation, key size and length; all are measured in turn, each figure has an interval.
 #[derive(Args)]
 #[command(after_help = "\
-Every implementation's results are checked against the generic one's
-before and after timing; one that errs has no figure, and the exit status
-is 1. Row fields: alg, impl, provider, tier, level, op, key_bits, len,
+Without ALG all algorithms are measured in all operations, which takes some
+minutes (--quick 20 s), and a compact table has Kiln's best tier and each
+peer's best; --rows and --json have every implementation. With ALG each
+implementation has a column.
+
+Every result is checked against the generic implementation's before and
+after timing; one that errs has no figure, and the exit status is 1 (of a
+peer only if it was named). AEADs have 16 bytes of associated data. A
+length that is no whole blocks of a mode is rounded up if nobody asked for
+it. Row fields: alg, impl, provider, tier, level, op, key_bits, len,
 latency, cycles_per_op, cycles_per_byte, mb_per_s, ci_low, ci_high (of
-cycles_per_op), limit_cycles; with --latency chain_cycles; with --baseline
-ratio, ratio_low, ratio_high, verdict.
+cycles_per_op), limit_cycles, together (several messages at a time); with
+--latency chain_cycles; with --baseline ratio, ratio_low, ratio_high,
+verdict; of Kiln's best, where there are peers, best_peer,
+best_peer_provider, best_peer_ratio, best_peer_ratio_low,
+best_peer_ratio_high, best_peer_verdict.
 
 Environment:
   KILN_TIERS=generic,aesni   restricts the tiers
-  KILN_OPENSSL=FILE          the libcrypto to use
+  KILN_OPENSSL=FILE          the libcrypto to use; likewise KILN_LIBGCRYPT,
+                             KILN_NETTLE and KILN_IPSEC_MB
 
 Examples:
   kiln speed
@@ -58,7 +69,7 @@ pub struct SpeedArgs {
     /// Implementations, by driver names [default: all that run here]
     #[arg(long = "impl", value_delimiter = ',', value_name = "NAME,…")]
     impls: Vec<String>,
-    /// Other libraries: auto, none, or names (openssl)
+    /// Other libraries: auto, none, or names (openssl, libgcrypt, nettle, ipsec-mb)
     #[arg(
         long,
         value_delimiter = ',',
@@ -105,6 +116,29 @@ enum Layout {
 }
 
 impl SpeedArgs {
+    /// For people. What a tree has are many ways to each algorithm, by name.
+    fn tables(&self, rows: &[speed::Row], tty: bool) -> String {
+        let named = !self.algs.is_empty() || !self.impls.is_empty() || self.tree.is_some();
+        if self.rows {
+            table::speed::rows(rows)
+        } else if named || self.baseline.is_some() {
+            table::speed::tables(rows, tty)
+        } else {
+            let slower = speed::slower(rows);
+            let mut text = table::speed::compact(rows, tty);
+            if rows.iter().any(|r| r.together) {
+                text.push_str("* several messages at a time\n");
+            }
+            if !slower.is_empty() {
+                text.push_str("\nKiln's best is slower than the best peer in\n");
+                for line in slower {
+                    text.push_str(&format!("{}\n", table::paragraph(&format!("  {line}"))));
+                }
+            }
+            text
+        }
+    }
+
     fn plan(&self, session: &Session) -> Result<Plan, Error> {
         if self.level == Some(Level::Api) && self.tree.is_none() {
             return Err(Error::input(
@@ -164,40 +198,52 @@ pub fn run(args: &SpeedArgs, session: &Session) -> Result<Exit, Error> {
     let facts = Facts::read();
     let outcome = measure(plan, &facts, session)?;
     session.emit("speed", &facts, &outcome.rows, &outcome.notes, || {
-        let tables = if args.rows {
-            table::speed::rows(&outcome.rows)
-        } else {
-            table::speed::tables(&outcome.rows, session.tty)
-        };
         let notes = table::notes(&outcome.notes, session.seed);
+        let tables = args.tables(&outcome.rows, session.tty);
         format!("{}\n\n{tables}\n{notes}", table::machine(&facts))
     })?;
     Ok(exit(&outcome))
 }
 
-/// The parent's part: builds the tree, has a child measure, prints.
+/// The parent's part: builds the tree as each configuration says, has a child measure it, prints.
 fn of_tree(args: &SpeedArgs, dir: &Path, session: &Session) -> Result<Exit, Error> {
-    let hosted = match Hosted::build(dir, &args.build, session)? {
-        Some(hosted) => hosted,
-        None => return Ok(Exit::Interrupted),
-    };
     let arguments: Vec<OsString> = std::env::args_os().skip(1).collect();
-    let measured = match hosted.speed(&arguments, session)? {
-        Ok(measured) => measured,
-        Err(exit) => return Ok(exit),
-    };
-    let facts = Facts::read();
-    session.emit("speed", &facts, &measured.rows, &measured.notes, || {
-        let tables = if args.rows {
-            table::speed::rows(&measured.rows)
-        } else {
-            table::speed::tables(&measured.rows, session.tty)
+    let mut title = String::new();
+    let (mut rows, mut notes): (Vec<Row>, Vec<String>) = (Vec::new(), Vec::new());
+    let mut exit = Exit::Done;
+    for configured in args.build.resolve_all(dir)? {
+        let Some(hosted) = Hosted::build(configured, session)? else {
+            return Ok(Exit::Interrupted);
         };
-        let notes = table::notes(&measured.notes, session.seed);
-        let title = table::paragraph(&hosted.title);
+        let measured = match hosted.measure::<Row>(&arguments, session)? {
+            Ok(measured) => measured,
+            Err(exit) => return Ok(exit),
+        };
+        // Kiln's own and the libraries' are the same beside each.
+        let first = rows.is_empty();
+        let more = measured.rows.into_iter();
+        rows.extend(more.filter(|r| first || r.config.is_some()));
+        for note in measured.notes {
+            if !notes.contains(&note) {
+                notes.push(note);
+            }
+        }
+        title = hosted.title;
+        if measured.exit != Exit::Done {
+            exit = measured.exit;
+        }
+        if exit == Exit::Interrupted {
+            break;
+        }
+    }
+    let facts = Facts::read();
+    session.emit("speed", &facts, &rows, &notes, || {
+        let tables = args.tables(&rows, session.tty);
+        let notes = table::notes(&notes, session.seed);
+        let title = table::paragraph(&title);
         format!("{}\n{title}\n\n{tables}\n{notes}", table::machine(&facts))
     })?;
-    Ok(measured.exit)
+    Ok(exit)
 }
 
 /// The child's part: all are measured beside each other, where the tree is.

@@ -4,45 +4,85 @@ use kiln_lab::overhead::Row;
 
 use super::{align, paragraph, plain, text};
 
-/// Paths with a ratio first, then what the simd helper and the kworker add.
+/// For each policy paths with a ratio; then what the simd helper and the kworker add.
 pub fn all(rows: &[Row]) -> String {
-    let mut paths = plain();
-    paths.add_row([
-        "policy", "len", "path", "driver", "cycles", "MB/s", "x direct", "95 %",
+    let mut out = String::new();
+    for group in rows.chunk_by(|a, b| a.policy == b.policy && a.config == b.config) {
+        out.push_str(&paragraph(&heading(&group[0])));
+        out.push_str("\n\n");
+        out.push_str(&paths(group));
+        out.push('\n');
+    }
+    let parts = parts(rows);
+    if !parts.is_empty() {
+        out.push_str(&parts);
+        out.push('\n');
+    }
+    out
+}
+
+fn heading(row: &Row) -> String {
+    match &row.config {
+        None => row.policy.to_string(),
+        Some(config) => format!("{}: {}, configured as {config}", row.policy, row.provider),
+    }
+}
+
+fn paths(rows: &[Row]) -> String {
+    let mut table = plain();
+    table.add_row([
+        "len", "path", "driver", "cycles", "MB/s", "x direct", "95 %",
     ]);
-    let mut parts = plain();
-    parts.add_row(["policy", "len", "adds", "cycles"]);
-    for row in rows {
-        let cycles = row.cycles_per_op.map_or("-".into(), |c| format!("{c:.1}"));
-        if row.mb_per_s.is_none() {
-            if row.path != "setup" {
-                parts.add_row([
-                    row.policy.to_string(),
-                    row.len.to_string(),
-                    row.path.to_string(),
-                    cycles,
-                ]);
-            }
-            continue;
-        }
+    for row in rows.iter().filter(|r| r.mb_per_s.is_some()) {
         let interval = match (row.ci_low, row.ci_high) {
-            (Some(low), Some(high)) if row.path != "direct" => format!("{low:.2}..{high:.2}"),
+            (Some(low), Some(high)) if row.path != "direct" => {
+                format!("{}-{}", digits(low), digits(high))
+            }
             _ => String::new(),
         };
-        paths.add_row([
-            row.policy.to_string(),
+        table.add_row([
             row.len.to_string(),
             row.path.to_string(),
             short(&row.imp),
-            cycles,
+            cycles(row),
             row.mb_per_s.map_or("-".into(), |m| format!("{m:.0}")),
-            row.ratio.map_or("-".into(), |r| format!("{r:.2}")),
+            row.ratio.map_or("-".into(), digits),
             interval,
         ]);
     }
-    align(&mut paths, [1, 4, 5, 6]);
-    align(&mut parts, [1, 3]);
-    format!("{}\n{}", text(&paths), text(&parts))
+    align(&mut table, [0, 3, 4, 5]);
+    text(&table)
+}
+
+fn parts(rows: &[Row]) -> String {
+    let parts = |r: &&Row| r.mb_per_s.is_none() && r.path != "setup";
+    if !rows.iter().any(|r| parts(&r)) {
+        return String::new();
+    }
+    let mut table = plain();
+    table.add_row(["policy", "len", "adds", "cycles"]);
+    for row in rows.iter().filter(parts) {
+        table.add_row([
+            row.policy.to_string(),
+            row.len.to_string(),
+            row.path.to_string(),
+            cycles(row),
+        ]);
+    }
+    align(&mut table, [1, 3]);
+    text(&table)
+}
+
+fn cycles(row: &Row) -> String {
+    row.cycles_per_op.map_or("-".into(), |c| format!("{c:.1}"))
+}
+
+/// Two places, and fewer of large ratios.
+fn digits(ratio: f64) -> String {
+    match ratio {
+        r if r < 10.0 => format!("{r:.2}"),
+        r => format!("{r:.1}"),
+    }
 }
 
 /// One length in short: a line a path, a column a policy; then what the detour costs.
@@ -53,11 +93,11 @@ pub fn overview(rows: &[Row]) -> String {
     let mut policies: Vec<&str> = Vec::new();
     let mut paths: Vec<&str> = Vec::new();
     for row in rows.iter().filter(|r| r.mb_per_s.is_some()) {
-        if !policies.contains(&row.policy) {
-            policies.push(row.policy);
+        if !policies.contains(&&*row.policy) {
+            policies.push(&row.policy);
         }
-        if !paths.contains(&row.path) {
-            paths.push(row.path);
+        if !paths.contains(&&*row.path) {
+            paths.push(&row.path);
         }
     }
     let find = |policy: &str, path: &str| {
@@ -101,5 +141,7 @@ pub fn overview(rows: &[Row]) -> String {
 
 /// Without what all drivers have in common.
 fn short(driver: &str) -> String {
-    driver.replace("xts-aes-", "")
+    driver
+        .replace("xts-aes-", "")
+        .replace("aes_xts_encrypt_", "")
 }

@@ -2,6 +2,7 @@
 
 mod direct;
 mod generic;
+mod ways;
 
 use std::rc::Rc;
 
@@ -51,6 +52,8 @@ pub struct Tree {
     provider: String,
     config: String,
     skipped: Vec<String>,
+    /// Whether cryptd's instances are measured, which answer from another context.
+    cryptd: bool,
     seed: u64,
 }
 
@@ -76,6 +79,7 @@ impl Tree {
             provider,
             config,
             skipped: skipped.to_vec(),
+            cryptd: false,
             seed,
         };
         match asked.is_empty() {
@@ -181,7 +185,8 @@ impl Tree {
 
     fn drivers<'a>(&'a self, alg: &'a str) -> impl Iterator<Item = &'a Listed> {
         let all = self.listed.iter();
-        all.filter(move |l| measured(l) && plain(&l.name) == alg && !self.skips(&l.driver))
+        let wanted = |l: &Listed| measured(l) || self.cryptd && cryptd(l);
+        all.filter(move |l| wanted(l) && plain(&l.name) == alg && !self.skips(&l.driver))
     }
 
     /// Whether it is left out because it crashes.
@@ -258,9 +263,14 @@ impl Tree {
     }
 }
 
-/// Whether it is a driver to be measured: cryptd's instances answer from another context.
+/// Whether it is a driver to be measured beside the others.
 fn measured(listed: &Listed) -> bool {
     !listed.driver.contains("cryptd(") && !listed.driver.starts_with("pcrypt(")
+}
+
+/// Whether it hands requests of one driver to a kworker.
+fn cryptd(listed: &Listed) -> bool {
+    listed.driver.starts_with("cryptd(")
 }
 
 /// An internal algorithm's name without what marks it.

@@ -1,6 +1,9 @@
 //! What the ways to reach a cipher cost against each other: the function itself, a request through the crypto API,
 //! the simd helper before it, the kworker behind that, and what those are left with who cannot use any.
 
+mod tree;
+
+use std::borrow::Cow;
 use std::cell::RefCell;
 use std::sync::atomic::{AtomicBool, Ordering};
 
@@ -9,7 +12,7 @@ use kiln_kernel::crypto::{Model, Part, Requests, Skcipher, ASYNC, INTERNAL};
 use kiln_kernel::fpu::Policy;
 use kiln_kernel::xts::{Impl, Key, Op, Sections, Series as Calls, BLOCK};
 use kiln_measure::{measure, ratio, Series, SplitMix64, Subject};
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 
 use crate::Error;
 
@@ -87,20 +90,20 @@ impl Path {
 }
 
 /// A path at a length under a policy. `ratio` is its cycles over those of `direct`.
-#[derive(Clone, Debug, Serialize)]
+#[derive(Clone, Debug, Serialize, Deserialize)]
 #[allow(missing_docs)] // the names are those of the contract
 pub struct Row {
-    pub alg: &'static str,
+    pub alg: Cow<'static, str>,
     /// Driver the path ends at.
     #[serde(rename = "impl")]
     pub imp: String,
     pub provider: String,
-    /// Mitigations the code was compiled with, where it is a tree's.
-    #[serde(skip_serializing_if = "Option::is_none")]
+    /// Of a tree: the configuration it was built with.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub config: Option<String>,
     pub len: usize,
-    pub policy: &'static str,
-    pub path: &'static str,
+    pub policy: Cow<'static, str>,
+    pub path: Cow<'static, str>,
     pub cycles_per_op: Option<f64>,
     pub cycles_low: Option<f64>,
     pub cycles_high: Option<f64>,
@@ -109,6 +112,8 @@ pub struct Row {
     pub ci_low: Option<f64>,
     pub ci_high: Option<f64>,
 }
+
+pub use tree::of_tree;
 
 /// What came of it.
 #[derive(Debug, Default)]
@@ -174,6 +179,11 @@ pub fn run(
     ));
     outcome.interrupted = stop.load(Ordering::Relaxed);
     Ok(outcome)
+}
+
+/// 10^6 bytes a second of operations of so many cycles, one after the other.
+pub fn mb_per_s(len: usize, cycles: f64, core_hz: f64) -> f64 {
+    len as f64 * core_hz / cycles / 1e6
 }
 
 /// One policy and length.
@@ -386,13 +396,13 @@ impl Bench<'_> {
         let setup = best(Path::Part(Part::Setup));
         let direct = index(Path::Direct).map(|i| &series[i]);
         let row = |way: &Way| Row {
-            alg: "xts(aes)",
+            alg: "xts(aes)".into(),
             imp: way.driver.clone(),
             provider: "kiln".into(),
             config: None,
             len: self.len,
-            policy: self.policy.name(),
-            path: way.path.name(),
+            policy: self.policy.name().into(),
+            path: way.path.name().into(),
             cycles_per_op: None,
             cycles_low: None,
             cycles_high: None,
@@ -419,7 +429,7 @@ impl Bench<'_> {
             row.cycles_per_op = Some(estimate.best);
             row.cycles_low = Some(estimate.low);
             row.cycles_high = Some(estimate.high);
-            row.mb_per_s = Some(self.len as f64 * self.core_hz / estimate.best / 1e6);
+            row.mb_per_s = Some(mb_per_s(self.len, estimate.best, self.core_hz));
             let against = direct.and_then(|direct| ratio(series, direct));
             row.ratio = against.map(|r| r.ratio);
             row.ci_low = against.map(|r| r.low);
@@ -433,7 +443,7 @@ impl Bench<'_> {
             best(Path::Direct),
         ) {
             let mut row = row(way);
-            row.path = "hand-over";
+            row.path = "hand-over".into();
             row.cycles_per_op = Some(cryptd - direct);
             outcome.rows.push(row);
         }

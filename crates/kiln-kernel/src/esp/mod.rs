@@ -1,0 +1,482 @@
+//! A gateway of IPsec on an emulated CPU: ESP packets in softirqs, over a task that encrypts
+//! disk sectors.
+//!
+//! Flow 0 comes from the tunnel and is decrypted, flow 1 goes into it and is encrypted; the task
+//! sends by flow 1, too. Each has a receiver with an anti-replay window, at its end.
+
+mod packet;
+pub mod replay;
+
+pub use packet::{Sealer, Transform, HEADER, ICV, MAX_PAYLOAD};
+
+use std::ptr;
+use std::sync::Arc;
+
+use crate::cpu::{self, kiln_tsc_hz, Cpu, Pattern};
+use crate::crypto::{Aead, Errno, Skcipher};
+use crate::fpu::Context;
+use crate::load::Messages;
+use crate::sys;
+use crate::xts::{Op, BLOCK};
+
+/// Requests of a flow that may be in flight: more than cryptd's queue takes, so that it is
+/// cryptd that refuses.
+const SLOTS: usize = 1280;
+/// Times the load is looked at.
+const SAMPLES: usize = 4096;
+/// The flow from the tunnel, and that into it.
+pub const IN: usize = 0;
+/// See [`IN`].
+pub const OUT: usize = 1;
+
+/// A packet that arrives.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Arrival {
+    /// Nanoseconds of the load's clock.
+    pub at: u64,
+    /// Which of the sizes.
+    pub packet: u32,
+    /// [`IN`] or [`OUT`].
+    pub flow: u32,
+}
+
+/// What a load is to be.
+#[derive(Clone)]
+pub struct Plan {
+    /// What packets are sealed with.
+    pub transform: Transform,
+    /// Payloads' bytes; arrivals name them by their place.
+    pub sizes: Vec<u32>,
+    /// In order of time.
+    pub arrivals: Arc<[Arrival]>,
+    /// When low, high and low load end, nanoseconds.
+    pub phase_end: [u64; 3],
+    /// Numbers that a receiver's anti-replay window knows.
+    pub window: u32,
+    /// Sectors after which the task sends a packet of its own; 0: never.
+    pub own_every: u32,
+    /// Nanoseconds between interrupts: a much longer gap is not the CPU's time.
+    pub irq_ns: u64,
+    /// Keep the order in which flow 1 was answered, for so many packets.
+    pub log: usize,
+}
+
+/// What a flow has done.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Flow {
+    /// Sequence numbers given.
+    pub sent: u64,
+    /// Answers.
+    pub done: u64,
+    /// Payload that arrived and that the receiver took, in each phase; the task's own is not in it.
+    pub bytes: [u64; 3],
+    /// Answers that were wrong, errors among them.
+    pub corrupted: u64,
+    /// Errors.
+    pub errors: u64,
+    /// Requests that were answered later.
+    pub async_punts: u64,
+    /// Packets that found the queue full.
+    pub dropped: u64,
+    /// Answers after one to a later packet.
+    pub reordered: u64,
+    /// Packets the receiver refused: older than its window.
+    pub replay_lost: u64,
+}
+
+/// What a load has done.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Outcome {
+    /// The flows.
+    pub flows: [Flow; 2],
+    /// Packets that found the card's ring full.
+    pub missed: u64,
+    /// Packets that have arrived.
+    pub arrived: u64,
+    /// The task's sectors, and those that came out wrong.
+    pub sectors: u64,
+    /// See above.
+    pub sectors_corrupted: u64,
+    /// Packets the task sent.
+    pub own_packets: u64,
+    /// Kernel entries that changed the user's FPU state.
+    pub user_corrupted: u64,
+    /// Seconds of the clock; what the host took away is not in it.
+    pub seconds: f64,
+    /// Microseconds after the high load until nothing of it waited; none if it never came to that.
+    pub recovery_us: Option<f64>,
+    /// How it went.
+    pub samples: Vec<Sample>,
+    /// Numbers of flow 1 in the order of their answers.
+    pub log: Vec<u32>,
+}
+
+/// A look at a load.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub struct Sample {
+    /// Milliseconds of the clock.
+    pub ms: f64,
+    /// Payload taken so far, bytes.
+    pub bytes: u64,
+    /// Packets arrived so far.
+    pub arrived: u64,
+    /// Packets dropped so far.
+    pub dropped: u64,
+    /// Packets refused so far.
+    pub lost: u64,
+    /// Sectors so far.
+    pub sectors: u64,
+    /// Requests in cryptd's queue.
+    pub queued: u32,
+    /// Packets in the card's ring.
+    pub waiting: u32,
+}
+
+/// A ring of packets: what goes in and what is to come out.
+struct Ring {
+    raw: Vec<sys::EspPacket>,
+    _bytes: Vec<(Vec<u8>, Vec<u8>)>,
+}
+
+/// A load, with its transforms and memory.
+pub struct Esp {
+    /// Boxed: `kernel/` keeps its address.
+    raw: Box<sys::EspLoad>,
+    driver: String,
+    user: Pattern,
+    user_found: Pattern,
+    user_corrupted: u64,
+    ticks_per_us: f64,
+    _tfms: ([Aead; 2], Skcipher),
+    _rings: [Ring; 2],
+    _slots: [Vec<sys::EspSlot>; 2],
+    _buffers: [Vec<u8>; 2],
+    _arrivals: Vec<sys::EspArrival>,
+    samples: Vec<sys::EspSample>,
+    log: Vec<u32>,
+    _sectors: (Arc<Messages>, Vec<u8>),
+}
+
+/// The salt that `seqiv` hides sequence numbers with: what it makes of the number zero.
+fn salt(tfm: &mut Aead) -> Result<[u8; 8], Errno> {
+    let mut iv = [0; BLOCK];
+    let mut bytes = [0u8; HEADER + 8 + ICV];
+    let list = [(bytes.as_mut_ptr(), bytes.len())];
+    // SAFETY: the piece is the array.
+    let (_, result) =
+        unsafe { tfm.request(Op::Encrypt, &mut iv, HEADER, 8, &list, &list, Context::Task) };
+    match result {
+        Errno(0) => Ok(iv[..8].try_into().expect("eight bytes")),
+        e => Err(e),
+    }
+}
+
+impl Ring {
+    fn new(
+        plan: &Plan,
+        sealer: &Sealer,
+        flow: usize,
+        salt: [u8; 8],
+        random: &mut dyn FnMut(&mut [u8]),
+    ) -> Ring {
+        let spi = 0x1000 + flow as u32;
+        let mut bytes = Vec::with_capacity(plan.sizes.len());
+        let mut raw = Vec::with_capacity(plan.sizes.len());
+        for (i, &size) in plan.sizes.iter().enumerate() {
+            let seq = i as u32 + 1;
+            let mut payload = vec![0; size as usize];
+            random(&mut payload);
+            let (mut request_iv, mut iv) = ([0; 16], [0; 16]);
+            match (plan.transform, flow) {
+                (Transform::Rfc4106, OUT) => {
+                    request_iv[..8].copy_from_slice(&u64::from(seq).to_be_bytes());
+                    for (i, byte) in iv[..8].iter_mut().enumerate() {
+                        *byte = request_iv[i] ^ salt[i];
+                    }
+                }
+                _ => {
+                    random(&mut iv);
+                    request_iv = iv;
+                }
+            }
+            let plain = sealer.plain(spi, seq, &iv, &payload);
+            let sealed = sealer.seal(&plain);
+            let (input, want) = match flow {
+                IN => (sealed, plain),
+                _ => (plain, sealed),
+            };
+            raw.push(sys::EspPacket {
+                input: input.as_ptr(),
+                want: want.as_ptr(),
+                in_len: input.len() as u32,
+                want_len: want.len() as u32,
+                payload: size,
+                iv: request_iv,
+            });
+            bytes.push((input, want));
+        }
+        Ring { raw, _bytes: bytes }
+    }
+}
+
+fn flow(plan: &Plan, which: usize) -> sys::EspFlow {
+    sys::EspFlow {
+        tfm: ptr::null_mut(),
+        decrypt: which == IN,
+        assoclen: plan.transform.assoc_len() as u32,
+        packet: ptr::null(),
+        packets: plan.sizes.len() as u32,
+        next: 0,
+        slot: ptr::null_mut(),
+        slots: SLOTS as u32,
+        load: ptr::null_mut(),
+        window: sys::Replay {
+            size: plan.window,
+            top: 0,
+            lost: 0,
+            replayed: 0,
+            seen: [0; sys::REPLAY_MAX / 64],
+        },
+        put: 0,
+        done: 0,
+        bytes: [0; 3],
+        corrupted: 0,
+        errors: 0,
+        async_punts: 0,
+        dropped: 0,
+        reordered: 0,
+        free: ptr::null_mut(),
+        in_flight: 0,
+        answered: 0,
+    }
+}
+
+impl Esp {
+    /// A load with the best drivers of the model that is set. The task encrypts `sectors`.
+    ///
+    /// # Errors
+    /// What the crypto API says.
+    ///
+    /// # Panics
+    /// If arrivals name a size that is not there, or one is longer than [`MAX_PAYLOAD`].
+    pub fn new(
+        plan: &Plan,
+        sectors: Arc<Messages>,
+        random: &mut dyn FnMut(&mut [u8]),
+    ) -> Result<Esp, Errno> {
+        let named = |a: &Arrival| (a.packet as usize) < plan.sizes.len() && a.flow < 2;
+        assert!(!plan.sizes.is_empty() && plan.arrivals.iter().all(named));
+        let longest = plan.sizes.iter().copied().max().unwrap_or(0) as usize;
+        assert!(longest <= MAX_PAYLOAD);
+        let ticks = |ns: u64| (ns as f64 * kiln_tsc_hz() / 1e9) as u64;
+
+        let sealers = [0, 1].map(|_| Sealer::new(plan.transform, random));
+        let mut tfms = [
+            Aead::open(plan.transform.alg(), 0, 0)?,
+            Aead::open(plan.transform.alg(), 0, 0)?,
+        ];
+        for (tfm, sealer) in tfms.iter_mut().zip(&sealers) {
+            tfm.set_key(sealer.key())?;
+            tfm.set_tag_size(ICV)?;
+        }
+        let salt = match plan.transform {
+            Transform::Rfc4106 => salt(&mut tfms[OUT])?,
+            Transform::CbcHmac => [0; 8],
+        };
+        let mut disk = Skcipher::open("xts(aes)", 0, 0)?;
+        disk.set_key(sectors.raw_key())?;
+        let rings = [IN, OUT].map(|i| Ring::new(plan, &sealers[i], i, salt, random));
+        let stride = plan.transform.packet_len(longest).next_multiple_of(64);
+        let mut buffers = [0, 1].map(|_| vec![0u8; stride * SLOTS]);
+        let mut slots: [Vec<sys::EspSlot>; 2] = [IN, OUT].map(|i| {
+            let base = buffers[i].as_mut_ptr();
+            let slot = |n: usize| sys::EspSlot {
+                flow: ptr::null_mut(),
+                next: ptr::null_mut(),
+                request: ptr::null_mut(),
+                seq: 0,
+                packet: 0,
+                own: false,
+                sg: sys::Scatterlist {
+                    addr: ptr::null_mut(),
+                    length: 0,
+                    last: true,
+                    chain: false,
+                },
+                iv: [0; 16],
+                buffer: base.wrapping_add(n * stride),
+            };
+            (0..SLOTS).map(slot).collect()
+        });
+        let arrivals: Vec<sys::EspArrival> = plan
+            .arrivals
+            .iter()
+            .map(|a| sys::EspArrival {
+                when: ticks(a.at),
+                packet: a.packet,
+                flow: a.flow,
+            })
+            .collect();
+        let mut samples = vec![sys::EspSample::default(); SAMPLES];
+        let mut log = vec![0u32; plan.log];
+        let view = sectors.view();
+        let mut dst = vec![0u8; view.len * view.count];
+        let mut raw = Box::new(sys::EspLoad {
+            flow: [flow(plan, IN), flow(plan, OUT)],
+            arrival: arrivals.as_ptr(),
+            arrivals: arrivals.len() as u32,
+            phase_end: plan.phase_end.map(ticks),
+            steal_limit: ticks(8 * plan.irq_ns),
+            steal_usual: ticks(plan.irq_ns),
+            sectors_tfm: disk.raw.tfm,
+            src: view.src,
+            want: view.want,
+            dst: dst.as_mut_ptr(),
+            iv: view.ivs,
+            sector_len: view.len as u32,
+            sector_count: view.count as u32,
+            sector_next: 0,
+            own_every: plan.own_every,
+            ops: 0,
+            sector_request: ptr::null_mut(),
+            sectors: 0,
+            sectors_corrupted: 0,
+            own_packets: 0,
+            sample: samples.as_mut_ptr(),
+            max_samples: SAMPLES as u32,
+            sample_every: ticks((plan.phase_end[2] / SAMPLES as u64).max(1_000_000)),
+            samples: 0,
+            started: false,
+            over: false,
+            start: 0,
+            stolen: 0,
+            last_irq: 0,
+            next_arrival: 0,
+            missed: 0,
+            recovered: 0,
+            ring: [0; sys::ESP_RING],
+            ring_head: 0,
+            ring_tail: 0,
+            log: match plan.log {
+                0 => ptr::null_mut(),
+                _ => log.as_mut_ptr(),
+            },
+            max_log: plan.log as u32,
+            logged: 0,
+        });
+        for i in [IN, OUT] {
+            raw.flow[i].tfm = tfms[i].0.raw.tfm;
+            raw.flow[i].packet = rings[i].raw.as_ptr();
+            raw.flow[i].slot = slots[i].as_mut_ptr();
+        }
+        // SAFETY: the function takes this structure; all it points to lives in this Esp.
+        if unsafe { cpu::gate(sys::kiln_esp_open, (&raw mut *raw).cast()) } != 0 {
+            return Err(Errno(-12));
+        }
+        Ok(Esp {
+            raw,
+            driver: tfms[OUT].driver().to_string(),
+            user: Pattern::from_seed(1),
+            user_found: Pattern::zero(),
+            user_corrupted: 0,
+            ticks_per_us: kiln_tsc_hz() / 1e6,
+            _tfms: (tfms, disk),
+            _rings: rings,
+            _slots: slots,
+            _buffers: buffers,
+            _arrivals: arrivals,
+            samples,
+            log,
+            _sectors: (sectors, dst),
+        })
+    }
+
+    /// The driver that packets go by.
+    pub fn driver(&self) -> &str {
+        &self.driver
+    }
+
+    /// Nanoseconds that a packet takes where nothing interrupts.
+    pub fn price_ns(&mut self, _: &mut Cpu, packets: u64) -> f64 {
+        self.raw.ops = packets;
+        // SAFETY: the function takes this structure.
+        let ticks = unsafe { cpu::gate(sys::kiln_esp_price, (&raw mut *self.raw).cast()) };
+        1e3 * ticks as f64 / self.ticks_per_us / packets.max(1) as f64
+    }
+
+    /// Run it once, from the first interrupt on, under a source that is there. The task makes
+    /// `entry` sectors in each kernel entry.
+    pub fn run(&mut self, _: &mut Cpu, entry: u64) -> Outcome {
+        self.raw.ops = entry;
+        self.user_corrupted = 0;
+        let raw: *mut sys::EspLoad = &raw mut *self.raw;
+        // SAFETY: the functions take this structure, which lives until they are done with it. The
+        // flag is read as interrupts write it.
+        unsafe {
+            cpu::gate(sys::kiln_esp_attach, raw.cast());
+            while !ptr::read_volatile(&raw const (*raw).over) {
+                cpu::gate_with(
+                    &self.user,
+                    &mut self.user_found,
+                    sys::kiln_esp_run,
+                    raw.cast(),
+                );
+                self.user_corrupted += u64::from(self.user_found != self.user);
+            }
+            cpu::gate(sys::kiln_esp_detach, raw.cast());
+        }
+        self.outcome()
+    }
+
+    fn outcome(&self) -> Outcome {
+        let raw = &self.raw;
+        let flows = [IN, OUT].map(|i| {
+            let f = &raw.flow[i];
+            Flow {
+                sent: f.put,
+                done: f.done,
+                bytes: f.bytes,
+                corrupted: f.corrupted,
+                errors: f.errors,
+                async_punts: f.async_punts,
+                dropped: f.dropped,
+                reordered: f.reordered,
+                replay_lost: f.window.lost,
+            }
+        });
+        let us = |ticks: u64| ticks as f64 / self.ticks_per_us;
+        let sample = |s: &sys::EspSample| Sample {
+            ms: us(s.when) / 1e3,
+            bytes: s.bytes,
+            arrived: s.arrived,
+            dropped: s.dropped,
+            lost: s.lost,
+            sectors: s.sectors,
+            queued: s.queued,
+            waiting: s.waiting,
+        };
+        Outcome {
+            flows,
+            missed: raw.missed,
+            arrived: u64::from(raw.next_arrival),
+            sectors: raw.sectors,
+            sectors_corrupted: raw.sectors_corrupted,
+            own_packets: raw.own_packets,
+            user_corrupted: self.user_corrupted,
+            seconds: us(raw.last_irq - raw.start - raw.stolen) / 1e6,
+            recovery_us: (raw.recovered > 0).then(|| us(raw.recovered - 1)),
+            samples: self.samples[..raw.samples as usize]
+                .iter()
+                .map(sample)
+                .collect(),
+            log: self.log[..raw.logged as usize].to_vec(),
+        }
+    }
+}
+
+impl Drop for Esp {
+    fn drop(&mut self) {
+        // SAFETY: the function takes this structure; nothing is in flight.
+        unsafe { cpu::gate(sys::kiln_esp_close, (&raw mut *self.raw).cast()) };
+    }
+}

@@ -1,0 +1,189 @@
+//! ESP packets (RFC 4303): how they are framed, and what they are sealed with.
+
+use crate::cipher::{Context, Impl, Series};
+use crate::crypto::authenc_key;
+use crate::xts::{Op, Sections};
+
+/// SPI and sequence number.
+pub const HEADER: usize = 8;
+/// Bytes of the integrity check value: a whole tag, or half of HMAC-SHA-256 (RFC 4868).
+pub const ICV: usize = 16;
+/// What is in the tunnel: IPv4.
+const NEXT_HEADER: u8 = 4;
+/// The largest payload: a jumbo frame's.
+pub const MAX_PAYLOAD: usize = 9216;
+
+/// What packets are sealed with.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Transform {
+    /// `rfc4106(gcm(aes))`, 256 bits; `seqiv` makes the IVs of packets that are sent.
+    Rfc4106,
+    /// `authenc(hmac(sha256),cbc(aes))`, 256 bits, tags of 128; IVs come with the packets.
+    CbcHmac,
+}
+
+impl Transform {
+    /// The name that the crypto API knows it by.
+    pub fn alg(self) -> &'static str {
+        match self {
+            Transform::Rfc4106 => "seqiv(rfc4106(gcm(aes)))",
+            Transform::CbcHmac => "authenc(hmac(sha256),cbc(aes))",
+        }
+    }
+
+    /// Bytes of an IV.
+    pub fn iv_len(self) -> usize {
+        match self {
+            Transform::Rfc4106 => 8,
+            Transform::CbcHmac => 16,
+        }
+    }
+
+    /// What text and trailer are padded to.
+    fn unit(self) -> usize {
+        match self {
+            Transform::Rfc4106 => 4,
+            Transform::CbcHmac => 16,
+        }
+    }
+
+    /// Bytes in front of what a request calls its text: `seqiv` counts the IV to that.
+    pub(super) fn assoc_len(self) -> usize {
+        match self {
+            Transform::Rfc4106 => HEADER,
+            Transform::CbcHmac => HEADER + 16,
+        }
+    }
+
+    /// Bytes of a packet with so many of payload.
+    pub fn packet_len(self, payload: usize) -> usize {
+        HEADER + self.iv_len() + (payload + 2).next_multiple_of(self.unit()) + ICV
+    }
+}
+
+/// A key, and the implementations that say what is right.
+pub struct Sealer {
+    transform: Transform,
+    raw: Vec<u8>,
+    cipher: (Impl, Context),
+    mac: Option<(Impl, Context)>,
+}
+
+fn open(alg: &str, key: &[u8]) -> (Impl, Context) {
+    let scalar = Impl::of(alg)
+        .into_iter()
+        .rfind(|i| i.tier() == crate::Tier::Generic);
+    let imp = scalar.expect("every algorithm has an implementation without SIMD");
+    let key = Context::new(imp, key).expect("a key of its length");
+    (imp, key)
+}
+
+impl Sealer {
+    /// From random bytes.
+    pub fn new(transform: Transform, random: &mut dyn FnMut(&mut [u8])) -> Sealer {
+        let mut bytes = [0; 64];
+        random(&mut bytes);
+        match transform {
+            Transform::Rfc4106 => Sealer {
+                transform,
+                raw: bytes[..36].to_vec(),
+                cipher: open("rfc4106(gcm(aes))", &bytes[..36]),
+                mac: None,
+            },
+            Transform::CbcHmac => Sealer {
+                transform,
+                raw: authenc_key(&bytes[..32], &bytes[32..]),
+                cipher: open("cbc(aes)", &bytes[32..]),
+                mac: Some(open("hmac(sha256)", &bytes[..32])),
+            },
+        }
+    }
+
+    /// As the crypto API takes it.
+    pub fn key(&self) -> &[u8] {
+        &self.raw
+    }
+
+    /// A packet as it is before: header, IV, payload, padding (1, 2, 3 …), its length, next header.
+    pub fn plain(&self, spi: u32, seq: u32, iv: &[u8], payload: &[u8]) -> Vec<u8> {
+        let unit = self.transform.unit();
+        let padding = (payload.len() + 2).next_multiple_of(unit) - payload.len() - 2;
+        let mut packet = Vec::with_capacity(self.transform.packet_len(payload.len()));
+        packet.extend(spi.to_be_bytes());
+        packet.extend(seq.to_be_bytes());
+        packet.extend(&iv[..self.transform.iv_len()]);
+        packet.extend(payload);
+        packet.extend((1..=padding).map(|i| i as u8));
+        packet.extend([padding as u8, NEXT_HEADER]);
+        packet
+    }
+
+    /// The same encrypted, with its ICV.
+    pub fn seal(&self, plain: &[u8]) -> Vec<u8> {
+        let text = HEADER + self.transform.iv_len();
+        let (head, body) = plain.split_at(text);
+        let iv = &head[HEADER..];
+        let aad = match self.mac {
+            None => &head[..HEADER],
+            Some(_) => &[],
+        };
+        let (imp, key) = &self.cipher;
+        let (out, mut icv) = once(*imp, key, body, iv, aad);
+        let mut packet = [head, &out].concat();
+        if let Some((imp, key)) = &self.mac {
+            icv = once(*imp, key, &packet, &[], &[]).1;
+        }
+        packet.extend(&icv[..ICV]);
+        packet
+    }
+}
+
+/// One message: what it becomes, and its tag or digest.
+fn once(imp: Impl, key: &Context, text: &[u8], iv: &[u8], aad: &[u8]) -> (Vec<u8>, Vec<u8>) {
+    let mut dst = vec![0; text.len()];
+    let mut tags = vec![0; imp.digest_size().max(ICV)];
+    let mut series = Series {
+        op: Op::Encrypt,
+        src: text,
+        dst: &mut dst,
+        ivs: iv,
+        aad,
+        tags: &mut tags,
+        len: text.len(),
+        stride: text.len(),
+        aad_len: aad.len(),
+        tag_size: ICV,
+        tag_stride: 0,
+        count: 1,
+        sections: Sections::One,
+    };
+    imp.run(key, &mut series, 1);
+    (dst, tags)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_packet_is_framed_as_the_rfc_has_it() {
+        for (transform, len) in [(Transform::Rfc4106, 60), (Transform::CbcHmac, 72)] {
+            let sealer = Sealer::new(transform, &mut |b| b.fill(3));
+            let plain = sealer.plain(0x0102_0304, 7, &[9; 16], &[0xaa; 23]);
+            assert_eq!(plain[..8], [1, 2, 3, 4, 0, 0, 0, 7]);
+            let (text, trailer) = plain.split_at(8 + transform.iv_len() + 23);
+            assert!(text.ends_with(&[0xaa; 23]));
+            let padding = trailer.len() - 2;
+            assert_eq!(trailer[padding..], [padding as u8, 4]);
+            assert!(trailer[..padding].iter().zip(1..).all(|(&a, b)| a == b));
+            let sealed = sealer.seal(&plain);
+            assert_eq!(sealed.len(), len);
+            assert_eq!(sealed.len(), transform.packet_len(23));
+            assert_eq!(
+                sealed[..8 + transform.iv_len()],
+                plain[..8 + transform.iv_len()]
+            );
+            assert_ne!(sealed[24..40], plain[24..40]);
+        }
+    }
+}

@@ -1,0 +1,51 @@
+//! The anti-replay window of a receiver (RFC 4303, 3.4.3).
+
+use crate::sys;
+
+/// The widest window.
+pub const MAX: u32 = sys::REPLAY_MAX as u32;
+
+/// Which of the last sequence numbers have come.
+pub struct Window(sys::Replay);
+
+impl Window {
+    /// Of so many numbers.
+    pub fn new(size: u32) -> Window {
+        let mut raw = sys::Replay {
+            size: 0,
+            top: 0,
+            lost: 0,
+            replayed: 0,
+            seen: [0; sys::REPLAY_MAX / 64],
+        };
+        // SAFETY: the function takes this structure.
+        unsafe { sys::kiln_replay_init(&raw mut raw, size) };
+        Window(raw)
+    }
+
+    /// Whether a packet of this number is taken.
+    pub fn accept(&mut self, seq: u64) -> bool {
+        // SAFETY: as above.
+        unsafe { sys::kiln_replay_accept(&raw mut self.0, seq) }
+    }
+
+    /// Refused because they were older than the window, and because they had come before.
+    pub fn refused(&self) -> (u64, u64) {
+        (self.0.lost, self.0.replayed)
+    }
+}
+
+/// Windows that do not refuse what they should: controls for tests.
+#[doc(hidden)]
+pub mod broken {
+    /// What is older than the window is taken.
+    pub const ENDLESS: u32 = 1;
+    /// What has come before is taken.
+    pub const BLIND: u32 = 2;
+
+    /// From now on, in the whole process.
+    pub fn set(rules: u32) {
+        // SAFETY: takes any number.
+        unsafe { crate::sys::kiln_replay_break(rules) }
+    }
+}

@@ -1,0 +1,131 @@
+//! Whether any jump or address depends on a secret, by valgrind's memcheck with keys and texts marked
+//! undefined. An implementation says of itself whether it is constant-time; both answers are checked.
+//!
+//! valgrind knows instructions up to AVX2 and SHA-NI, VAES and AVX-512 not at all: see
+//! docs/CONSTANT-TIME.md for what holds there.
+
+#[path = "constant_time/memcheck.rs"]
+mod memcheck;
+#[path = "constant_time/secrets.rs"]
+mod secrets;
+
+use std::collections::BTreeMap;
+use std::env;
+use std::io::{stderr, Write};
+use std::path::Path;
+use std::process::Command;
+
+use kiln_kernel::tier::Tier;
+use secrets::Found;
+
+/// What valgrind said of all that the child did.
+fn under_valgrind(child: &str) -> Option<(Vec<Found>, String)> {
+    let suppressions =
+        Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/constant_time/public.supp");
+    let output = Command::new("valgrind")
+        .args([
+            "-q",
+            "--tool=memcheck",
+            "--error-limit=no",
+            "--num-callers=4",
+        ])
+        .arg(format!("--suppressions={}", suppressions.display()))
+        .arg(env::current_exe().expect("the path of this program"))
+        .args([
+            child,
+            "--exact",
+            "--ignored",
+            "--nocapture",
+            "--test-threads=1",
+        ])
+        // A mask of tiers is for other tests.
+        .env_remove("KILN_TIERS")
+        .output();
+    let output = match output {
+        Ok(output) => output,
+        Err(e) => {
+            loud(&format!(
+                "constant time: SKIPPED: cannot run valgrind ({e}): apt-get install valgrind"
+            ));
+            return None;
+        }
+    };
+    let said = String::from_utf8_lossy(&output.stderr).into_owned();
+    let wrote = String::from_utf8_lossy(&output.stdout);
+    assert!(output.status.success(), "{wrote}\n{said}");
+    let found: Vec<Found> = wrote.lines().filter_map(Found::read).collect();
+    assert!(!found.is_empty(), "the child did nothing:\n{wrote}\n{said}");
+    Some((found, said))
+}
+
+/// Print a line that the test harness does not swallow.
+fn loud(line: &str) {
+    let _ = writeln!(stderr(), "{line}");
+}
+
+#[test]
+fn only_what_says_so_depends_on_secrets() {
+    let Some((found, said)) = under_valgrind("every_implementation") else {
+        return;
+    };
+    let mut errors: BTreeMap<&str, u64> = BTreeMap::new();
+    for row in &found {
+        *errors.entry(&row.name).or_default() += row.errors;
+    }
+    let mut wrong = Vec::new();
+    let mut left_out = Vec::new();
+    for (name, tier, constant_time) in secrets::all() {
+        match errors.get(name) {
+            // What is marked undefined makes memcheck say so where it does matter.
+            Some(&n) if constant_time == (n == 0) => {}
+            Some(&n) => wrong.push(format!(
+                "{name}: constant-time: {constant_time}, and {n} jumps or addresses depend on secrets"
+            )),
+            None if tier <= Tier::Aesni || tier == Tier::Avx2 => {
+                wrong.push(format!("{name} was not tried"));
+            }
+            None => left_out.push(name),
+        }
+    }
+    assert!(
+        wrong.is_empty(),
+        "{}\n{}",
+        wrong.join("\n"),
+        said.lines().take(60).collect::<Vec<_>>().join("\n")
+    );
+    loud(&format!(
+        "constant time: {} implementations and {} calls under valgrind, {} out of its reach",
+        errors.len(),
+        found.len(),
+        left_out.len()
+    ));
+    // The controls are in the table: without them this proves nothing.
+    for control in ["ctr-aes-generic", "xts-aes-generic", "gcm-aes-generic"] {
+        assert!(errors[control] > 0, "{control} went unseen");
+    }
+}
+
+#[test]
+fn offenders_are_caught() {
+    let Some((found, said)) = under_valgrind("every_offender") else {
+        return;
+    };
+    for row in &found {
+        assert_eq!(row.errors > 0, row.name != "innocent", "{row:?}\n{said}");
+    }
+    assert_eq!(found.len(), 4, "{found:?}");
+}
+
+#[test]
+#[ignore = "runs under valgrind, started by only_what_says_so_depends_on_secrets"]
+fn every_implementation() {
+    assert!(memcheck::running(), "this is for valgrind");
+    secrets::every_implementation();
+}
+
+#[test]
+#[ignore = "runs under valgrind, started by offenders_are_caught"]
+fn every_offender() {
+    assert!(memcheck::running(), "this is for valgrind");
+    secrets::every_offender();
+}

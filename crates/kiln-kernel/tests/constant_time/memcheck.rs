@@ -1,0 +1,75 @@
+//! Requests to valgrind (its manual, "The Client Request mechanism"; values of memcheck.h). Without
+//! valgrind they do nothing and answer 0.
+
+use std::arch::asm;
+
+const RUNNING_ON_VALGRIND: u64 = 0x1001;
+const COUNT_ERRORS: u64 = 0x1201;
+/// Memcheck's own begin at its two letters.
+const MEMCHECK: u64 = (b'M' as u64) << 24 | (b'C' as u64) << 16;
+const MAKE_MEM_UNDEFINED: u64 = MEMCHECK + 1;
+const MAKE_MEM_DEFINED: u64 = MEMCHECK + 2;
+const GET_VBITS: u64 = MEMCHECK + 8;
+
+fn request(code: u64, arguments: [u64; 3]) -> u64 {
+    let [a, b, c] = arguments;
+    let block = [code, a, b, c, 0, 0];
+    let answer;
+    // SAFETY: to the CPU these are rotations of rdi by 128 bits in all and an exchange of rbx with
+    // itself; valgrind reads `block` and writes its answer to rdx, and what memory a request may
+    // write is given to it by exclusive borrow.
+    unsafe {
+        asm!(
+            "rol rdi, 3",
+            "rol rdi, 13",
+            "rol rdi, 61",
+            "rol rdi, 51",
+            "xchg rbx, rbx",
+            in("rax") block.as_ptr(),
+            inout("rdx") 0u64 => answer,
+            out("rdi") _,
+            options(nostack),
+        );
+    }
+    answer
+}
+
+/// Whether valgrind runs this.
+pub fn running() -> bool {
+    request(RUNNING_ON_VALGRIND, [0; 3]) > 0
+}
+
+/// Errors until now, suppressed ones left out.
+pub fn errors() -> u64 {
+    request(COUNT_ERRORS, [0; 3])
+}
+
+/// From now on these bytes, and all that is computed from them, are secret.
+pub fn secret(bytes: &mut [u8]) {
+    request(MAKE_MEM_UNDEFINED, span(bytes));
+}
+
+/// From now on these bytes are not secret.
+pub fn public(bytes: &mut [u8]) {
+    request(MAKE_MEM_DEFINED, span(bytes));
+}
+
+/// Whether every byte depends on a secret.
+pub fn all_secret(bytes: &[u8]) -> bool {
+    let mut bits = vec![0u8; bytes.len()];
+    let arguments = [
+        bytes.as_ptr() as u64,
+        bits.as_mut_ptr() as u64,
+        bytes.len() as u64,
+    ];
+    assert_eq!(
+        request(GET_VBITS, arguments),
+        1,
+        "memory that memcheck knows"
+    );
+    bits.iter().all(|&b| b != 0)
+}
+
+fn span(bytes: &mut [u8]) -> [u64; 3] {
+    [bytes.as_mut_ptr() as u64, bytes.len() as u64, 0]
+}

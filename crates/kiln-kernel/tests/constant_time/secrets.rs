@@ -1,0 +1,353 @@
+//! Calls of every implementation with secrets that memcheck follows.
+
+use std::hint::black_box;
+
+use kiln_kernel::cipher::{Context, Impl, Kind, Pieces, Series};
+use kiln_kernel::tier::Tier;
+use kiln_kernel::xts::{self, Op, Sections};
+
+use crate::memcheck::{all_secret, errors, public, secret};
+
+/// Bytes of the messages: parts of blocks, around the steps of the loops, and the long loops.
+const LENGTHS: [usize; 20] = [
+    0, 1, 7, 15, 16, 17, 31, 33, 48, 63, 64, 65, 127, 128, 200, 256, 500, 528, 1100, 4200,
+];
+
+/// What came of one call.
+#[derive(Debug)]
+pub struct Found {
+    pub name: String,
+    pub what: String,
+    /// Jumps and addresses that depended on a secret.
+    pub errors: u64,
+}
+
+impl Found {
+    fn tell(&self) {
+        println!("\nfound\t{}\t{}\t{}", self.name, self.what, self.errors);
+    }
+
+    /// From a line that was told.
+    pub fn read(line: &str) -> Option<Found> {
+        match *line.split('\t').collect::<Vec<_>>() {
+            ["found", name, what, errors] => Some(Found {
+                name: name.to_owned(),
+                what: what.to_owned(),
+                errors: errors.parse().ok()?,
+            }),
+            _ => None,
+        }
+    }
+}
+
+/// Name, tier, and whether it says it is constant-time.
+pub fn all() -> Vec<(&'static str, Tier, bool)> {
+    let ciphers = Impl::all().into_iter();
+    let xts = xts::Impl::all().into_iter();
+    ciphers
+        .map(|i| (i.driver(), i.tier(), i.constant_time()))
+        .chain(xts.map(|i| (i.driver(), i.tier(), i.constant_time())))
+        .collect()
+}
+
+/// Do `call`, and tell how many errors it made.
+fn watch(name: &str, what: &str, call: impl FnOnce()) {
+    let before = errors();
+    call();
+    Found {
+        name: name.to_owned(),
+        what: what.to_owned(),
+        errors: errors() - before,
+    }
+    .tell();
+}
+
+fn bytes(n: usize, from: u8) -> Vec<u8> {
+    (0..n).map(|i| (i as u8).wrapping_mul(151) ^ from).collect()
+}
+
+pub fn every_implementation() {
+    for imp in Impl::all().into_iter().filter(|i| i.tier().usable()) {
+        for &len in &LENGTHS {
+            let len = match imp.kind() {
+                Kind::Skcipher => len.next_multiple_of(imp.block_size()),
+                _ => len,
+            };
+            if len < imp.shortest() {
+                continue;
+            }
+            for key_len in key_lengths(imp) {
+                for &aad_len in aad_lengths(imp) {
+                    one(imp, key_len, aad_len, len);
+                }
+            }
+        }
+    }
+    for imp in xts::Impl::all().into_iter().filter(|i| i.tier().usable()) {
+        for &len in LENGTHS.iter().filter(|&&n| n >= xts::BLOCK) {
+            one_xts(imp, len);
+        }
+    }
+}
+
+/// The shortest and longest, and all of few.
+fn key_lengths(imp: Impl) -> Vec<usize> {
+    match imp.key_sizes() {
+        sizes if sizes.is_empty() => vec![0],
+        sizes if sizes.len() <= 3 => sizes,
+        // A hash's key may be longer than its block, and is hashed then.
+        sizes => vec![
+            sizes[0],
+            32.min(sizes[sizes.len() - 1]),
+            sizes[sizes.len() - 1],
+        ],
+    }
+}
+
+fn aad_lengths(imp: Impl) -> &'static [usize] {
+    match imp.kind() {
+        Kind::Aead => &[0, 13, 16, 40],
+        _ => &[0],
+    }
+}
+
+/// A message there and back, whole and in pieces; what comes out must be what comes out without
+/// memcheck's interest in it, and must be seen to depend on the secrets.
+fn one(imp: Impl, key_len: usize, aad_len: usize, len: usize) {
+    let mut key = bytes(key_len, 3);
+    let mut iv = bytes(imp.iv_size(), 0x5e);
+    if imp.alg().contains("ccm") {
+        iv[0] = 3;
+    }
+    let aad = bytes(aad_len, 0x77);
+    let text = bytes(len, 0xc1);
+    let message = Message { imp, iv, aad };
+    let plain = Context::new(imp, &key).expect("a size it takes");
+    let sealed = message.call(&plain, Op::Encrypt, &text, &[]);
+
+    let what = format!("{} bytes of key, {aad_len} of aad, {len}", key.len());
+    secret(&mut key);
+    watch(imp.driver(), &format!("{what}: encrypt"), || {
+        let mut text = text.clone();
+        // What has no key has no other secret.
+        secret(&mut text);
+        let ctx = Context::new(imp, &key).expect("a size it takes");
+        let got = message.call(&ctx, Op::Encrypt, &text, &[]);
+        let pieces = message.pieces(&ctx, Op::Encrypt, &text);
+        for got in [got, pieces] {
+            got.is(&sealed, imp);
+        }
+    });
+    if imp.kind() == Kind::Hash {
+        return;
+    }
+    watch(imp.driver(), &format!("{what}: decrypt"), || {
+        let ctx = Context::new(imp, &key).expect("a size it takes");
+        let right = message.call(&ctx, Op::Decrypt, &sealed.text, &sealed.tag);
+        let pieces = message.pieces(&ctx, Op::Decrypt, &sealed.text);
+        let want = Answer {
+            text: text.clone(),
+            tag: sealed.tag.clone(),
+            refused: 0,
+            nothing: false,
+        };
+        right.is(
+            &Answer {
+                tag: Vec::new(),
+                ..want.clone()
+            },
+            imp,
+        );
+        pieces.is(&want, imp);
+        if imp.kind() == Kind::Aead {
+            let mut tag = sealed.tag.clone();
+            tag[7] ^= 4;
+            let wrong = message.call(&ctx, Op::Decrypt, &sealed.text, &tag);
+            assert_eq!(wrong.refused, 1, "{imp:?}: a wrong tag");
+        }
+    });
+}
+
+struct Message {
+    imp: Impl,
+    iv: Vec<u8>,
+    aad: Vec<u8>,
+}
+
+#[derive(Clone)]
+struct Answer {
+    text: Vec<u8>,
+    /// Of a seal or a hash, and of pieces.
+    tag: Vec<u8>,
+    refused: u64,
+    /// A hash of nothing may depend on nothing: GHASH is 0.
+    nothing: bool,
+}
+
+impl Answer {
+    /// Holds this up against what is right, and sees that all of it depends on secrets.
+    fn is(mut self, want: &Answer, imp: Impl) {
+        let (text, tag) = (all_secret(&self.text), all_secret(&self.tag));
+        public(&mut self.text);
+        public(&mut self.tag);
+        assert_eq!(self.refused, want.refused, "{imp:?}");
+        assert_eq!(self.text, want.text, "{imp:?}");
+        assert_eq!(self.tag, want.tag, "{imp:?}");
+        if imp.is_keyed() && !self.nothing {
+            assert!(text && tag, "{imp:?}: memcheck lost the secrets on the way");
+        }
+    }
+}
+
+impl Message {
+    fn call(&self, ctx: &Context, op: Op, text: &[u8], tag: &[u8]) -> Answer {
+        let imp = self.imp;
+        let tag_size = match imp.kind() {
+            Kind::Skcipher => 0,
+            _ => imp.digest_size(),
+        };
+        let mut tags = vec![0; tag_size];
+        let open = op == Op::Decrypt && imp.kind() == Kind::Aead;
+        if open {
+            tags.copy_from_slice(tag);
+        }
+        let mut dst = vec![
+            0;
+            if imp.kind() == Kind::Hash {
+                0
+            } else {
+                text.len()
+            }
+        ];
+        let mut series = Series {
+            op,
+            src: text,
+            dst: &mut dst,
+            ivs: &self.iv,
+            aad: &self.aad,
+            tags: &mut tags,
+            len: text.len(),
+            stride: text.len(),
+            aad_len: self.aad.len(),
+            tag_size,
+            tag_stride: tag_size,
+            count: 1,
+            sections: Sections::Each,
+        };
+        let refused = imp.run(ctx, &mut series, 1);
+        Answer {
+            text: dst,
+            tag: if open { Vec::new() } else { tags },
+            refused,
+            nothing: text.is_empty() && imp.kind() == Kind::Hash,
+        }
+    }
+
+    fn pieces(&self, ctx: &Context, op: Op, text: &[u8]) -> Answer {
+        let imp = self.imp;
+        let tag_size = match imp.kind() {
+            Kind::Aead => imp.digest_size(),
+            _ => 0,
+        };
+        let first = text.len() / 3 / 64 * 64;
+        let aad_pieces = match imp.kind() {
+            Kind::Aead => vec![self.aad.len() / 2, self.aad.len().div_ceil(2)],
+            _ => Vec::new(),
+        };
+        let mut dst = vec![
+            0;
+            if imp.kind() == Kind::Hash {
+                0
+            } else {
+                text.len()
+            }
+        ];
+        let tag = imp.pieces(
+            ctx,
+            &mut Pieces {
+                op,
+                other: None,
+                src: text,
+                dst: &mut dst,
+                iv: &self.iv,
+                aad: &self.aad,
+                tag_size,
+                aad_pieces: &aad_pieces,
+                pieces: &[first, text.len() - first],
+            },
+        );
+        let tag_len = match imp.kind() {
+            Kind::Skcipher => 0,
+            _ => imp.digest_size(),
+        };
+        Answer {
+            text: dst,
+            tag: tag[..tag_len].to_vec(),
+            refused: 0,
+            nothing: text.is_empty() && imp.kind() == Kind::Hash,
+        }
+    }
+}
+
+fn one_xts(imp: xts::Impl, len: usize) {
+    for key_len in [32, 48, 64] {
+        let mut raw = bytes(key_len, 3);
+        let iv = *b"sixteen public .";
+        let text = bytes(len, 0xc1);
+        let plain = xts::Key::new(&raw).expect("a size it takes");
+        let mut sealed = vec![0; len];
+        imp.crypt(Op::Encrypt, &plain, &iv, &text, &mut sealed)
+            .expect("long enough");
+        secret(&mut raw);
+        for (op, src, want) in [(Op::Encrypt, &text, &sealed), (Op::Decrypt, &sealed, &text)] {
+            let what = format!("{key_len} bytes of key, {len}: {op:?}");
+            watch(imp.driver(), &what, || {
+                let mut src = src.clone();
+                if op == Op::Encrypt {
+                    secret(&mut src);
+                }
+                let key = xts::Key::new(&raw).expect("a size it takes");
+                let mut dst = vec![0; len];
+                imp.crypt(op, &key, &iv, &src, &mut dst)
+                    .expect("long enough");
+                assert!(all_secret(&dst), "{imp:?}: memcheck lost the secrets");
+                public(&mut dst);
+                assert_eq!(&dst, want, "{imp:?}");
+            });
+        }
+    }
+}
+
+/// What a careless programmer writes, and what a careful one does.
+pub fn every_offender() {
+    let mut a = bytes(16, 1);
+    let b = bytes(16, 1);
+    secret(&mut a);
+    watch(
+        "early exit",
+        "a comparison that stops at the first difference",
+        || {
+            for (a, b) in a.iter().zip(&b) {
+                if black_box(*a) != black_box(*b) {
+                    break;
+                }
+            }
+        },
+    );
+    watch("look-up", "a table at a secret address", || {
+        let table = black_box([7u8; 256]);
+        black_box(table[usize::from(a[3])]);
+    });
+    watch("branch", "a multiplication for the ones of a key", || {
+        let mut product = black_box(1u64);
+        for i in 0..8 {
+            if black_box(a[0] >> i) & 1 != 0 {
+                product = black_box(product.wrapping_mul(3));
+            }
+        }
+    });
+    watch("innocent", "differences gathered", || {
+        let differ = a.iter().zip(&b).fold(0, |d, (a, b)| d | (a ^ b));
+        black_box(differ);
+    });
+}

@@ -1,0 +1,134 @@
+//! Instructions that ciphers may use, as tables.
+
+use iced_x86::{CpuidFeature, Mnemonic};
+use CpuidFeature::{
+    AES, AVX, AVX2, AVX512BW, AVX512DQ, AVX512F, AVX512VL, AVX512_IFMA, AVX512_VBMI, AVX512_VBMI2,
+    BMI2, CMOV, GFNI, INTEL186, INTEL386, INTEL486, INTEL8086, MULTIBYTENOP, PCLMULQDQ, SHA, SSE,
+    SSE2, SSE3, SSE4_1, SSE4_2, SSSE3, VAES, VPCLMULQDQ, X64,
+};
+
+use crate::timing::name;
+
+/*
+ * A list of what is allowed, since nobody can list what is not. What is on it is on Intel's list of
+ * instructions with data operand independent timing, or has one latency in every table of AMD's
+ * (Software Optimization Guides for families 17h to 1Ah), or is a jump, whose operands
+ * tests/constant_time.rs looks at.
+ *
+ * Not on it, whatever it is good for:
+ * - div, idiv and floating point: dividends and denormals decide;
+ * - pdep, pext: microcode before Zen 3, a step for each bit of the mask;
+ * - gathers, scatters, maskmov, pcmpestri and its kin, compressing stores;
+ * - bsf, bsr: older CPUs take time by where the bit is.
+ *
+ * Of rep stos and movs the time depends on addresses and the count: lengths, which are public. So does
+ * that of vpexpandb, in registers, on its mask.
+ */
+const GENERAL: &str = "
+    adc add and andn bswap bt btc btr bts bzhi call cbw cdq cdqe clc cmp cqo crc32 cwde dec
+    imul inc jmp lea leave mov movbe movsx movsxd movzx mul mulx neg nop not or pop push ret
+    rol ror rorx sahf sal sar sarx sbb shl shld shlx shr shrd shrx stc sub test ud2 xadd xchg xor
+    movsb movsd movsq movsw stosb stosd stosq stosw";
+
+/// Of each the VEX and EVEX forms too, which begin with a v.
+const VECTOR: &str = "
+    lddqu movaps movapd movd movddup movdqa movdqa32 movdqa64 movdqu movdqu16 movdqu32 movdqu64
+    movdqu8 movhlps movhpd movhps movlhps movlpd movlps movntdq movq movsd movshdup movsldup
+    movss movupd movups
+    andnpd andnps andpd andps orpd orps pand pandd pandn pandnd pandnq pandq por pord porq
+    pternlogd pternlogq pxor pxord pxorq xorpd xorps
+    paddb paddd paddq paddw psubb psubd psubq psubw pavgb pavgw
+    pmaddubsw pmaddwd pmuldq pmulhuw pmulhw pmulld pmullq pmullw pmuludq pmadd52huq pmadd52luq
+    pmaxud pmaxuq pminud pminuq pabsd
+    pcmpeqb pcmpeqd pcmpeqq pcmpeqw pcmpgtb pcmpgtd pcmpgtq pcmpgtw
+    pcmpb pcmpd pcmpq pcmpw pcmpub pcmpud pcmpuq pcmpuw ptest ptestmb ptestmd ptestmq ptestnmd
+    ptestnmq pmovmskb movmskps movmskpd
+    pslld pslldq psllq psllvd psllvq psllw psrad psraq psravd psraw psrld psrldq psrlq psrlvd
+    psrlvq psrlw prold prolq prolvd prolvq prord prorq prorvd prorvq pshldd pshldq pshldvd
+    pshldvq pshrdd pshrdq pshrdvd pshrdvq
+    alignd alignq palignr blendpd blendps blendvpd blendvps pblendd pblendvb pblendw blendmpd
+    blendmps pblendmb pblendmd pblendmq
+    packssdw packsswb packusdw packuswb punpckhbw punpckhdq punpckhqdq punpckhwd punpcklbw
+    punpckldq punpcklqdq punpcklwd unpckhpd unpckhps unpcklpd unpcklps
+    pshufb pshufd pshufhw pshuflw shufpd shufps shufi32x4 shufi64x2 shuff32x4 shuff64x2
+    perm2f128 perm2i128 permb permd permq permw permps permpd permilpd permilps permi2b permi2d
+    permi2q permi2w permt2b permt2d permt2q permt2w pmultishiftqb pexpandb
+    broadcastf128 broadcastf32x2 broadcastf32x4 broadcastf64x2 broadcastf64x4 broadcasti128
+    broadcasti32x2 broadcasti32x4 broadcasti32x8 broadcasti64x2 broadcasti64x4 broadcastsd
+    broadcastss pbroadcastb pbroadcastd pbroadcastq pbroadcastw
+    extractf128 extractf32x4 extractf32x8 extractf64x2 extractf64x4 extracti128 extracti32x4
+    extracti32x8 extracti64x2 extracti64x4 extractps insertf128 insertf32x4 insertf32x8
+    insertf64x2 insertf64x4 inserti128 inserti32x4 inserti32x8 inserti64x2 inserti64x4 insertps
+    pextrb pextrd pextrq pextrw pinsrb pinsrd pinsrq pinsrw
+    pmovqd pmovqw pmovqb pmovdw pmovdb pmovwb pmovsxbd pmovsxbq pmovsxbw pmovsxdq pmovsxwd
+    pmovsxwq pmovzxbd pmovzxbq pmovzxbw pmovzxdq pmovzxwd pmovzxwq pmovm2b pmovm2d pmovm2q
+    pmovb2m pmovd2m pmovq2m
+    aesdec aesdeclast aesenc aesenclast aesimc pclmulqdq gf2p8affineinvqb gf2p8affineqb
+    gf2p8mulb sha1msg1 sha1msg2 sha1nexte sha1rnds4 sha256msg1 sha256msg2 sha256rnds2
+    zeroall zeroupper";
+
+/// Of masks; each with b, w, d or q behind it.
+const MASK: &str = "kadd kand kandn kmov knot kor kortest kshiftl kshiftr ktest kunpck kxnor kxor";
+
+/// Whether an instruction takes the same time whatever its operands are.
+pub fn takes_constant_time(mnemonic: Mnemonic) -> bool {
+    let name = name(mnemonic);
+    let within = |list: &str, name: &str| list.split_whitespace().any(|m| m == name);
+    let condition = |of: &str| name.strip_prefix(of).is_some_and(is_condition);
+    within(GENERAL, &name)
+        || within(VECTOR, &name)
+        || name
+            .strip_prefix('v')
+            .is_some_and(|name| within(VECTOR, name))
+        || name
+            .strip_suffix(['b', 'w', 'd', 'q'])
+            .is_some_and(|name| within(MASK, name))
+        || ["j", "set", "cmov"].into_iter().any(condition)
+}
+
+fn is_condition(name: &str) -> bool {
+    let all = "a ae b be e g ge l le ne no np ns o p s";
+    all.split(' ').any(|c| c == name)
+}
+
+/// Every x86-64 CPU has these in its general registers.
+const BASE: &[CpuidFeature] = &[
+    INTEL8086,
+    INTEL186,
+    INTEL386,
+    INTEL486,
+    X64,
+    CMOV,
+    MULTIBYTENOP,
+];
+const AESNI: &[CpuidFeature] = &[SSE, SSE2, SSE3, SSSE3, SSE4_1, SSE4_2, AES, PCLMULQDQ];
+const SHA_NI: &[CpuidFeature] = &[SSE, SSE2, SSE3, SSSE3, SSE4_1, SSE4_2, SHA];
+const AVX2_ONLY: &[CpuidFeature] = &[AVX, AVX2, BMI2];
+const VAES_AVX2_ONLY: &[CpuidFeature] = &[VAES, VPCLMULQDQ];
+const AVX512_ONLY: &[CpuidFeature] = &[
+    AVX512F,
+    AVX512BW,
+    AVX512DQ,
+    AVX512VL,
+    AVX512_VBMI,
+    AVX512_VBMI2,
+    AVX512_IFMA,
+    GFNI,
+];
+
+/// What a CPU of a tier (a suffix of source files) has, as `kernel/cpu/feature.c` asks for it.
+pub fn features(simd: Option<&str>) -> Vec<CpuidFeature> {
+    let parts: &[&[CpuidFeature]] = match simd {
+        None => &[],
+        Some("aesni") => &[AESNI],
+        Some("sha_ni") => &[SHA_NI],
+        Some("avx2") => &[AESNI, AVX2_ONLY],
+        Some("vaes_avx2") => &[AESNI, AVX2_ONLY, VAES_AVX2_ONLY],
+        Some("vaes_avx512") => &[AESNI, AVX2_ONLY, VAES_AVX2_ONLY, AVX512_ONLY],
+        Some(tier) => panic!("what does a CPU of {tier} have? Tell tests/laws/opcodes.rs"),
+    };
+    BASE.iter()
+        .chain(parts.iter().copied().flatten())
+        .copied()
+        .collect()
+}

@@ -1,0 +1,92 @@
+//! Checks that a cipher's time cannot depend on its operands by what the CPU does with them: its
+//! instructions are all of a list, and of its tier.
+//!
+//! What an address or a jump depends on cannot be seen here: `tests/constant_time.rs` looks for it.
+
+use std::fs;
+
+use iced_x86::{CpuidFeature, Decoder, DecoderOptions, FlowControl, Instruction, Mnemonic};
+use kiln_kbuild::Object;
+use object::{Object as _, ObjectSection, ObjectSymbol, SectionKind, SymbolKind};
+
+use crate::opcodes::{features, takes_constant_time};
+
+/// An instruction and where it is.
+pub struct Place {
+    /// `FUNCTION+OFFSET`
+    pub at: String,
+    pub instruction: Instruction,
+}
+
+/// All instructions of an object.
+pub fn instructions(object: &Object) -> Vec<Place> {
+    let bytes = fs::read(&object.path).unwrap_or_else(|e| panic!("{}: {e}", object.path.display()));
+    let file = object::File::parse(&*bytes).expect("an ELF object");
+    let mut all = Vec::new();
+    for section in file.sections().filter(|s| s.kind() == SectionKind::Text) {
+        let functions: Vec<_> = file
+            .symbols()
+            .filter(|s| s.kind() == SymbolKind::Text && s.section_index() == Some(section.index()))
+            .collect();
+        let code = section.data().expect("code that is not compressed");
+        for instruction in Decoder::with_ip(64, code, section.address(), DecoderOptions::NONE) {
+            let ip = instruction.ip();
+            let within = functions
+                .iter()
+                .filter(|f| f.address() <= ip)
+                .max_by_key(|f| f.address());
+            let at = match within {
+                Some(f) => format!("{}+{:#x}", f.name().unwrap_or("?"), ip - f.address()),
+                None => format!("{}+{ip:#x}", section.name().unwrap_or("?")),
+            };
+            all.push(Place { at, instruction });
+        }
+    }
+    all
+}
+
+/// Instructions whose time may depend on their operands, or that are not known not to.
+pub fn operand_time(object: &Object) -> Vec<String> {
+    report(object, |i| {
+        let known = takes_constant_time(i.mnemonic());
+        (!known).then(|| "is not known to take the same time whatever its operands".to_owned())
+    })
+}
+
+/// Instructions that a CPU with the object's tier, and nothing more, need not have.
+pub fn beyond_tier(object: &Object) -> Vec<String> {
+    let tier = object.simd.unwrap_or("general registers");
+    let has = features(object.simd);
+    report(object, |i| {
+        let lacks: Vec<&CpuidFeature> = i
+            .cpuid_features()
+            .iter()
+            .filter(|f| !has.contains(f))
+            .collect();
+        (!lacks.is_empty()).then(|| format!("needs {lacks:?}, which {tier} is without"))
+    })
+}
+
+/// How many conditional jumps an object has: whether on secrets, nobody sees here.
+pub fn conditional_jumps(object: &Object) -> usize {
+    let all = instructions(object);
+    let jumps = |p: &&Place| p.instruction.flow_control() == FlowControl::ConditionalBranch;
+    all.iter().filter(jumps).count()
+}
+
+fn report(object: &Object, offends: impl Fn(&Instruction) -> Option<String>) -> Vec<String> {
+    let source = object.source.display();
+    instructions(object)
+        .iter()
+        .filter_map(|p| {
+            let why = offends(&p.instruction)?;
+            let name = name(p.instruction.mnemonic());
+            Some(format!("{source}: {}: {name} {why}", p.at))
+        })
+        .collect()
+}
+
+/// As manuals write it.
+pub fn name(mnemonic: Mnemonic) -> String {
+    format!("{mnemonic:?}").to_lowercase()
+}

@@ -1,0 +1,18 @@
+/* What no cipher may use: the time of each may depend on its operands. */
+	.text
+	.globl divides
+	.type divides, @function
+divides:
+	xor %edx, %edx
+	mov %rdi, %rax
+	div %rsi
+	idivl %esi
+	pdep %rdi, %rsi, %rax
+	vpgatherdd %ymm0, (%rdi,%ymm1,4), %ymm2
+	divpd %xmm0, %xmm1
+	pcmpestri $0, %xmm0, %xmm1
+	rdtsc
+	mulq %rsi
+	aesenc %xmm0, %xmm1
+	ret
+	.size divides, . - divides

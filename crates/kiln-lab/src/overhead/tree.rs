@@ -1,0 +1,92 @@
+//! The same ways in a hosted kernel tree: its own drivers through its own crypto API.
+
+use std::sync::atomic::AtomicBool;
+
+use super::{Outcome, Path, Plan, Progress, Row};
+use crate::lens::Lens;
+use crate::peer::Wanted;
+use crate::speed::{self, Op, Tree};
+use crate::Error;
+
+const ALG: &str = "xts(aes)";
+
+/// Measures the ways of a tree, whose rows are called `policy`; to `driver`, or to its best.
+///
+/// # Errors
+/// It has no such driver.
+pub fn of_tree(
+    plan: &Plan,
+    tree: &mut Tree,
+    policy: &str,
+    driver: Option<&str>,
+    core_hz: f64,
+    stop: &AtomicBool,
+    progress: Progress<'_>,
+) -> Result<Outcome, Error> {
+    let ways = tree.ways(ALG, driver)?;
+    let mut outcome = Outcome::default();
+    let mut named: Vec<(Path, String)> = Vec::new();
+    for (path, name) in [
+        (Path::Primitive, ways.primitive),
+        (Path::Direct, Some(ways.direct.clone())),
+        (Path::SimdHelper, ways.helper),
+        (Path::Cryptd, ways.cryptd),
+        (Path::Scalar, ways.scalar),
+        (Path::SyncUser, ways.synchronous),
+    ] {
+        match name {
+            Some(name) => named.push((path, name)),
+            None => outcome
+                .notes
+                .push(format!("{policy}: no {} in this tree", path.name())),
+        }
+    }
+    let mut impls: Vec<String> = named.iter().map(|(_, name)| name.clone()).collect();
+    impls.dedup();
+    let speed = speed::Plan {
+        algs: vec![ALG.to_string()],
+        impls,
+        ops: vec![Op::Encrypt],
+        lens: Lens(plan.lens.clone()),
+        key_bits: vec![256],
+        peers: Wanted::None,
+        baseline: Some(ways.direct.clone()),
+        quick: plan.quick,
+        ..speed::Plan::new(plan.seed)
+    };
+    let measured = speed::run_with(speed, &[&*tree], core_hz, stop, progress)?;
+    outcome.failed = measured.failed;
+    outcome.interrupted = measured.interrupted;
+    // The table has no columns of which this note tells.
+    let notes = measured.notes.into_iter();
+    outcome.notes.extend(notes.filter(|n| !n.starts_with('±')));
+    for &len in &plan.lens {
+        for (path, name) in &named {
+            // Kiln's own may have the same names.
+            let found = measured
+                .rows
+                .iter()
+                .find(|r| r.config.is_some() && r.len == len && r.imp == *name);
+            let Some(found) = found else { continue };
+            let figure = |x: f64| x.is_finite().then_some(x);
+            let against = found.against.unwrap_or_default();
+            outcome.rows.push(Row {
+                alg: ALG.into(),
+                imp: name.clone(),
+                provider: found.provider.clone(),
+                config: found.config.clone(),
+                len,
+                policy: policy.to_string().into(),
+                path: path.name().into(),
+                cycles_per_op: figure(found.cycles_per_op),
+                cycles_low: figure(found.ci_low),
+                cycles_high: figure(found.ci_high),
+                mb_per_s: figure(found.mb_per_s),
+                ratio: against.ratio,
+                ci_low: against.ratio_low,
+                ci_high: against.ratio_high,
+            });
+        }
+    }
+    Ok(outcome)
+}

@@ -1,0 +1,238 @@
+// SPDX-License-Identifier: GPL-2.0-only OR MIT
+/*
+ * Requests to an AEAD of ciphers/.
+ */
+#include <kiln/cpufeature.h>
+#include <kiln/crypto.h>
+#include <kiln/fpu.h>
+#include <kiln/kiln.h>
+#include <kiln/string.h>
+
+enum { IPSEC_IV = 8, MAX_TAG = 16 };
+
+static int setkey(struct crypto_tfm *tfm, const u8 *key, u32 len)
+{
+	const struct kiln_impl *impl = tfm->alg->impl;
+
+	return impl->setkey(crypto_tfm_ctx(tfm), key, len);
+}
+
+static int setauthsize(struct crypto_tfm *tfm, u32 authsize)
+{
+	const struct kiln_impl *impl = tfm->alg->impl;
+
+	if (authsize == impl->digestsize)
+		return 0;
+	if (!impl->tag_step || authsize < impl->tag_min ||
+	    (impl->digestsize - authsize) % impl->tag_step)
+		return -EINVAL;
+	return 0;
+}
+
+static bool equal(const u8 *a, const u8 *b, u32 n)
+{
+	u8 differ = 0;
+
+	for (; n; n--)
+		differ |= *a++ ^ *b++;
+	return !differ;
+}
+
+static void wipe(struct scatterlist *sg, u32 behind, u32 len)
+{
+	struct scatterlist room[2];
+	u32 offset = 0, n;
+	u8 *at;
+
+	sg = scatterwalk_ffwd(room, sg, behind);
+	for (; len; len -= n) {
+		n = scatterwalk_next(&sg, &offset, len, &at);
+		memzero_explicit(at, n);
+	}
+}
+
+/* A message in pieces: a section each, so that none lasts longer than a page takes. */
+struct pieces {
+	const struct kiln_impl *impl;
+	const void *ctx;
+	u32 aadlen, len;
+	bool simd, decrypt;
+	u8 state[KILN_MAX_STATE] __aligned(64);
+};
+
+static void add_aad(struct pieces *p, struct crypto_request *req)
+{
+	struct scatterlist *sg = req->src;
+	u32 offset = 0, left, n;
+	u8 *at;
+
+	for (left = p->aadlen; left; left -= n) {
+		n = scatterwalk_next(&sg, &offset, left, &at);
+		if (p->simd)
+			kernel_fpu_begin();
+		p->impl->aead.aad(p->ctx, p->state, at, n);
+		if (p->simd)
+			kernel_fpu_end();
+	}
+}
+
+static void add_text(struct pieces *p, struct skcipher_walk *walk)
+{
+	while (walk->nbytes) {
+		if (p->simd)
+			kernel_fpu_begin();
+		(p->decrypt ? p->impl->aead.decrypt : p->impl->aead.encrypt)(
+			p->ctx, p->state, walk->dst, walk->src, walk->nbytes);
+		if (p->simd)
+			kernel_fpu_end();
+		skcipher_walk_done(walk);
+	}
+}
+
+static noinline int crypt_pieces(struct crypto_request *req, u32 aadlen, u32 len,
+				 const bool simd, const bool decrypt)
+{
+	const u32 tagsize = req->tfm->authsize;
+	struct pieces p = {
+		.impl = req->tfm->alg->impl,
+		.ctx = crypto_tfm_ctx(req->tfm),
+		.aadlen = aadlen,
+		.len = len,
+		.simd = simd,
+		.decrypt = decrypt,
+	};
+	u8 tag[MAX_TAG], want[MAX_TAG];
+	struct skcipher_walk walk;
+	int err;
+
+	if (!scatterwalk_holds(decrypt ? req->src : req->dst,
+			       req->assoclen + len + tagsize))
+		return -EINVAL;
+	err = skcipher_walk_text(&walk, req, len, WALK_MAX_BLOCK);
+	if (err)
+		return err;
+	/* Before the text is written: in place it may be next to it. */
+	if (decrypt)
+		scatterwalk_copy(want, req->src, req->assoclen + len, tagsize, false);
+	if (simd)
+		kernel_fpu_begin();
+	p.impl->aead.begin(p.ctx, p.state, req->iv, aadlen, len, tagsize);
+	if (simd)
+		kernel_fpu_end();
+	add_aad(&p, req);
+	add_text(&p, &walk);
+	if (simd)
+		kernel_fpu_begin();
+	p.impl->aead.end(p.ctx, p.state, tag, tagsize);
+	if (simd)
+		kernel_fpu_end();
+	if (!decrypt) {
+		scatterwalk_copy(tag, req->dst, req->assoclen + len, tagsize, true);
+	} else if (!equal(tag, want, tagsize)) {
+		wipe(req->dst, req->assoclen, len);
+		err = -EBADMSG;
+	}
+	memzero_explicit(p.state, sizeof(p.state));
+	memzero_explicit(tag, sizeof(tag));
+	return err;
+}
+
+/* Whether it is of the algorithm's form, and what of the associated data is authenticated. */
+static __always_inline bool is_of_form(const struct crypto_request *req, u32 *aadlen)
+{
+	switch (req->tfm->alg->form) {
+	case CRYPTO_FORM_IPSEC:
+		if (req->assoclen != 8 + IPSEC_IV && req->assoclen != 12 + IPSEC_IV)
+			return false;
+		*aadlen = req->assoclen - IPSEC_IV;
+		return true;
+	case CRYPTO_FORM_CCM:
+		/* A length of two to eight bytes that the message's fits in. */
+		if (req->iv[0] < 1 || req->iv[0] > 7 ||
+		    (req->iv[0] < 3 && req->cryptlen >> (8 * (req->iv[0] + 1))))
+			return false;
+		*aadlen = req->assoclen;
+		return true;
+	default:
+		*aadlen = req->assoclen;
+		return true;
+	}
+}
+
+/* One piece on either side is one call; a page of it at most, for the same reason. */
+static __always_inline int crypt(struct crypto_request *req, const bool simd,
+				 const bool decrypt)
+{
+	const struct kiln_impl *impl = req->tfm->alg->impl;
+	const u32 assoclen = req->assoclen, tagsize = req->tfm->authsize;
+	const u32 len = decrypt ? req->cryptlen - tagsize : req->cryptlen;
+	const u32 in = assoclen + req->cryptlen;
+	const u32 out = assoclen + len + (decrypt ? 0 : tagsize);
+	u8 *const src = req->src->addr, *const dst = req->dst->addr;
+	u32 aadlen;
+	int err = 0;
+
+	if (unlikely(!is_of_form(req, &aadlen)))
+		return -EINVAL;
+	if (unlikely(req->src->length < in || req->dst->length < out ||
+		     len > WALK_PAGE || aadlen > WALK_PAGE))
+		return crypt_pieces(req, aadlen, len, simd, decrypt);
+	if (simd)
+		kernel_fpu_begin();
+	if (decrypt)
+		err = impl->aead.open(crypto_tfm_ctx(req->tfm), dst + assoclen,
+				      src + assoclen, len, src, aadlen, req->iv,
+				      src + assoclen + len, tagsize);
+	else
+		impl->aead.seal(crypto_tfm_ctx(req->tfm), dst + assoclen,
+				src + assoclen, len, src, aadlen, req->iv,
+				dst + assoclen + len, tagsize);
+	if (simd)
+		kernel_fpu_end();
+	return err;
+}
+
+static int encrypt_simd(struct crypto_request *req)
+{
+	return crypt(req, true, false);
+}
+
+static int decrypt_simd(struct crypto_request *req)
+{
+	return crypt(req, true, true);
+}
+
+static int encrypt_scalar(struct crypto_request *req)
+{
+	return crypt(req, false, false);
+}
+
+static int decrypt_scalar(struct crypto_request *req)
+{
+	return crypt(req, false, true);
+}
+
+static bool begins_with(const char *name, const char *what)
+{
+	while (*what && *what == *name) {
+		what++;
+		name++;
+	}
+	return !*what;
+}
+
+void aead_ops(struct crypto_alg *alg, const struct kiln_impl *impl)
+{
+	const bool simd = impl->tier != KILN_TIER_GENERIC;
+
+	alg->flags |= CRYPTO_ALG_TYPE_AEAD;
+	alg->maxauthsize = impl->digestsize;
+	if (begins_with(impl->alg, "rfc4106("))
+		alg->form = CRYPTO_FORM_IPSEC;
+	else if (begins_with(impl->alg, "ccm("))
+		alg->form = CRYPTO_FORM_CCM;
+	alg->setkey = setkey;
+	alg->setauthsize = setauthsize;
+	alg->encrypt = simd ? encrypt_simd : encrypt_scalar;
+	alg->decrypt = simd ? decrypt_simd : decrypt_scalar;
+}

@@ -1,0 +1,76 @@
+// SPDX-License-Identifier: GPL-2.0-only OR MIT
+/*
+ * Every implementation of ciphers/ as an algorithm. Skciphers and AEADs with vector
+ * registers are also there as internal ones behind the simd helper.
+ */
+#include <kiln/cpufeature.h>
+#include <kiln/crypto.h>
+#include <kiln/kiln.h>
+#include <kiln/slab.h>
+#include <kiln/string.h>
+
+static bool same(const char *a, const char *b)
+{
+	while (*a && *a == *b) {
+		a++;
+		b++;
+	}
+	return *a == *b;
+}
+
+static int add(const struct kiln_impl *impl, const char *prefix, u32 models, u32 flags,
+	       struct crypto_alg **added)
+{
+	struct crypto_alg *alg = crypto_alg_new(impl->alg, impl->driver, prefix);
+
+	if (!alg)
+		return -ENOMEM;
+	alg->flags = flags;
+	alg->models = models;
+	alg->priority = (int)impl->priority;
+	alg->tier = impl->tier;
+	alg->ctxsize = impl->ctxsize;
+	alg->ivsize = impl->ivsize;
+	alg->impl = impl;
+	switch (impl->kind) {
+	case KILN_SKCIPHER:
+		skcipher_ops(alg, impl);
+		break;
+	case KILN_AEAD:
+		aead_ops(alg, impl);
+		break;
+	default:
+		shash_ops(alg, impl);
+	}
+	*added = alg;
+	return crypto_alg_add(alg);
+}
+
+static int add_all(const struct kiln_impl *impl)
+{
+	struct crypto_alg *alg;
+	int err;
+
+	/* Hashes do without the FPU where they must, by code of their own. */
+	if (impl->tier == KILN_TIER_GENERIC || impl->kind == KILN_HASH)
+		return add(impl, "", CRYPTO_MODEL_ALL, 0, &alg);
+	err = add(impl, "__", CRYPTO_MODEL_ALL, CRYPTO_ALG_INTERNAL, &alg);
+	if (!err)
+		err = simd_register(alg);
+	if (!err)
+		err = add(impl, "", CRYPTO_MODEL_DIRECT, 0, &alg);
+	return err;
+}
+
+int impls_register(void)
+{
+	int err = 0;
+	size_t i;
+
+	for (i = 0; i < kiln_impls() && !err; i++) {
+		/* Its pieces need tweaks: xts.c. */
+		if (!same(kiln_impl(i)->alg, "xts(aes)"))
+			err = add_all(kiln_impl(i));
+	}
+	return err;
+}

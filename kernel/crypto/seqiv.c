@@ -1,0 +1,154 @@
+// SPDX-License-Identifier: GPL-2.0-only OR MIT
+/*
+ * seqiv(AEAD): IVs from a sequence number, which a salt hides. The packet has the IV
+ * between associated data and text; the inner AEAD takes it for associated data.
+ */
+#include <kiln/crypto.h>
+#include <kiln/kiln.h>
+#include <kiln/slab.h>
+#include <kiln/string.h>
+#include <kiln/unaligned.h>
+
+enum { SEQIV = 8 };
+
+struct seqiv_ctx {
+	struct crypto_tfm *child;
+	u64 salt;
+};
+
+static u64 salts;
+
+void kiln_crypto_seed(u64 seed)
+{
+	__atomic_store_n(&salts, seed, __ATOMIC_RELAXED);
+}
+
+/* splitmix64: each transform has another. */
+static u64 new_salt(void)
+{
+	u64 x = __atomic_add_fetch(&salts, 0x9e3779b97f4a7c15, __ATOMIC_RELAXED);
+
+	x = (x ^ x >> 30) * 0xbf58476d1ce4e5b9;
+	x = (x ^ x >> 27) * 0x94d049bb133111eb;
+	return x ^ x >> 31;
+}
+
+static int seqiv_setkey(struct crypto_tfm *tfm, const u8 *key, u32 len)
+{
+	struct seqiv_ctx *ctx = crypto_tfm_ctx(tfm);
+
+	return crypto_setkey(ctx->child, key, len);
+}
+
+static int seqiv_setauthsize(struct crypto_tfm *tfm, u32 authsize)
+{
+	struct seqiv_ctx *ctx = crypto_tfm_ctx(tfm);
+
+	return crypto_aead_setauthsize(ctx->child, authsize);
+}
+
+/* For what is behind the IV; it answers to whom the request is of. */
+static struct crypto_request *sub_request(struct crypto_request *req)
+{
+	struct seqiv_ctx *ctx = crypto_tfm_ctx(req->tfm);
+	struct crypto_request *sub = (struct crypto_request *)req->ctx;
+
+	sub->tfm = ctx->child;
+	crypto_request_set_callback(sub, req->flags, req->complete, req->data);
+	crypto_request_set_crypt(sub, req->src, req->dst, req->cryptlen - SEQIV, req->iv);
+	sub->assoclen = req->assoclen + SEQIV;
+	return sub;
+}
+
+static void copy_all(struct crypto_request *req)
+{
+	u32 left = req->assoclen + req->cryptlen, done = 0, offset = 0, n;
+	struct scatterlist *sg = req->src;
+	u8 *at;
+
+	for (; left; left -= n, done += n) {
+		n = scatterwalk_next(&sg, &offset, left, &at);
+		scatterwalk_copy(at, req->dst, done, n, true);
+	}
+}
+
+static int seqiv_encrypt(struct crypto_request *req)
+{
+	struct seqiv_ctx *ctx = crypto_tfm_ctx(req->tfm);
+	const u32 all = req->assoclen + req->cryptlen;
+	struct crypto_request *sub;
+
+	if (req->cryptlen < SEQIV || !scatterwalk_holds(req->src, all) ||
+	    !scatterwalk_holds(req->dst, all))
+		return -EINVAL;
+	if (req->src != req->dst)
+		copy_all(req);
+	put_le64(get_le64(req->iv) ^ ctx->salt, req->iv);
+	scatterwalk_copy(req->iv, req->dst, req->assoclen, SEQIV, true);
+	sub = sub_request(req);
+	sub->src = req->dst;
+	return crypto_encrypt(sub);
+}
+
+static int seqiv_decrypt(struct crypto_request *req)
+{
+	if (req->cryptlen < SEQIV + req->tfm->authsize ||
+	    !scatterwalk_holds(req->src, req->assoclen + SEQIV))
+		return -EINVAL;
+	scatterwalk_copy(req->iv, req->src, req->assoclen, SEQIV, false);
+	return crypto_decrypt(sub_request(req));
+}
+
+static int seqiv_init(struct crypto_tfm *tfm)
+{
+	struct seqiv_ctx *ctx = crypto_tfm_ctx(tfm);
+	const struct crypto_alg *child = tfm->alg->impl;
+	int err;
+
+	ctx->salt = new_salt();
+	ctx->child = crypto_alloc_tfm(child->driver_name, CRYPTO_ALG_TYPE_AEAD,
+				      CRYPTO_ALG_TYPE_MASK, &err);
+	if (!ctx->child)
+		return err;
+	tfm->reqsize = sizeof(struct crypto_request) + crypto_tfm_reqsize(ctx->child);
+	return 0;
+}
+
+static void seqiv_exit(struct crypto_tfm *tfm)
+{
+	struct seqiv_ctx *ctx = crypto_tfm_ctx(tfm);
+
+	crypto_free_tfm(ctx->child);
+}
+
+struct crypto_alg *seqiv_instance(const char *name, u32 type, u32 mask, int *err)
+{
+	char inner[CRYPTO_MAX_ALG_NAME];
+	struct crypto_alg *alg = NULL;
+	struct crypto_tfm *child;
+
+	*err = -ENOENT;
+	if ((type & CRYPTO_ALG_TYPE_MASK) != CRYPTO_ALG_TYPE_AEAD ||
+	    !crypto_name_split(name, "seqiv", inner, NULL))
+		return NULL;
+	child = crypto_alloc_tfm(inner, CRYPTO_ALG_TYPE_AEAD,
+				 CRYPTO_ALG_TYPE_MASK | crypto_inherited_mask(type, mask),
+				 err);
+	if (!child)
+		return NULL;
+	*err = -EINVAL;
+	if (child->alg->ivsize == SEQIV)
+		alg = crypto_instance(child->alg, "seqiv", NULL, err);
+	if (alg) {
+		alg->flags = child->alg->flags & (CRYPTO_ALG_TYPE_MASK | CRYPTO_ALG_ASYNC);
+		alg->ctxsize = sizeof(struct seqiv_ctx);
+		alg->setkey = seqiv_setkey;
+		alg->setauthsize = seqiv_setauthsize;
+		alg->encrypt = seqiv_encrypt;
+		alg->decrypt = seqiv_decrypt;
+		alg->init = seqiv_init;
+		alg->exit = seqiv_exit;
+	}
+	crypto_free_tfm(child);
+	return alg;
+}

@@ -1,0 +1,154 @@
+// SPDX-License-Identifier: GPL-2.0-only OR MIT
+/*
+ * Hashes of ciphers/: synchronous, in any context. Where SIMD is not usable an
+ * implementation without it goes on with the same state.
+ */
+#include <kiln/cpufeature.h>
+#include <kiln/crypto.h>
+#include <kiln/fpu.h>
+#include <kiln/kiln.h>
+#include <kiln/string.h>
+
+static int setkey(struct crypto_tfm *tfm, const u8 *key, u32 len)
+{
+	const struct kiln_impl *impl = tfm->alg->impl;
+
+	return impl->setkey(crypto_tfm_ctx(tfm), key, len);
+}
+
+/* Which code may run here; in a section if that is open when this returns. */
+static __always_inline const struct kiln_impl *begin(const struct crypto_tfm *tfm, bool *simd)
+{
+	*simd = tfm->alg->fallback && crypto_simd_usable();
+	if (*simd)
+		kernel_fpu_begin();
+	else if (tfm->alg->fallback)
+		return tfm->alg->fallback;
+	return tfm->alg->impl;
+}
+
+static __always_inline void end(bool simd)
+{
+	if (simd)
+		kernel_fpu_end();
+}
+
+static __always_inline int refused(const struct crypto_tfm *tfm)
+{
+	return unlikely(tfm->flags & CRYPTO_TFM_NEED_KEY) ? -ENOKEY : 0;
+}
+
+int shash_init(struct shash_desc *desc)
+{
+	const struct crypto_alg *alg = desc->tfm->alg;
+	/* It is the same for all tiers, and short. */
+	const struct kiln_impl *impl = alg->fallback ? alg->fallback : alg->impl;
+	const int err = refused(desc->tfm);
+
+	if (!err)
+		impl->hash.init(crypto_tfm_ctx(desc->tfm), desc->ctx);
+	return err;
+}
+
+int shash_update(struct shash_desc *desc, const u8 *data, u32 len)
+{
+	const int err = refused(desc->tfm);
+	const struct kiln_impl *impl;
+	bool simd;
+
+	if (err)
+		return err;
+	impl = begin(desc->tfm, &simd);
+	impl->hash.update(crypto_tfm_ctx(desc->tfm), desc->ctx, data, len);
+	end(simd);
+	return 0;
+}
+
+int shash_final(struct shash_desc *desc, u8 *out)
+{
+	const int err = refused(desc->tfm);
+	const struct kiln_impl *impl;
+	bool simd;
+
+	if (err)
+		return err;
+	impl = begin(desc->tfm, &simd);
+	impl->hash.final(crypto_tfm_ctx(desc->tfm), desc->ctx, out);
+	end(simd);
+	memzero_explicit(desc->ctx, impl->statesize);
+	return 0;
+}
+
+int shash_digest(struct crypto_tfm *tfm, const u8 *data, u32 len, u8 *out)
+{
+	const int err = refused(tfm);
+	const struct kiln_impl *impl;
+	bool simd;
+
+	if (err)
+		return err;
+	impl = begin(tfm, &simd);
+	impl->hash.digest(crypto_tfm_ctx(tfm), data, len, out);
+	end(simd);
+	return 0;
+}
+
+int shash_export(const struct shash_desc *desc, void *out)
+{
+	memcpy(out, desc->ctx, shash_statesize(desc->tfm));
+	return 0;
+}
+
+int shash_import(struct shash_desc *desc, const void *in)
+{
+	const int err = refused(desc->tfm);
+
+	if (!err)
+		memcpy(desc->ctx, in, shash_statesize(desc->tfm));
+	return err;
+}
+
+u32 shash_digestsize(const struct crypto_tfm *tfm)
+{
+	const struct kiln_impl *impl = tfm->alg->impl;
+
+	return impl->digestsize;
+}
+
+u32 shash_statesize(const struct crypto_tfm *tfm)
+{
+	const struct kiln_impl *impl = tfm->alg->impl;
+
+	return impl->statesize;
+}
+
+static bool same(const char *a, const char *b)
+{
+	while (*a && *a == *b) {
+		a++;
+		b++;
+	}
+	return *a == *b;
+}
+
+/* The best of the algorithm's in general registers. */
+static const struct kiln_impl *without_simd(const struct kiln_impl *wanted)
+{
+	const struct kiln_impl *best = NULL, *impl;
+	size_t i;
+
+	for (i = 0; (impl = kiln_impl(i)); i++)
+		if (impl->tier == KILN_TIER_GENERIC && same(impl->alg, wanted->alg) &&
+		    (!best || impl->priority > best->priority))
+			best = impl;
+	return best;
+}
+
+void shash_ops(struct crypto_alg *alg, const struct kiln_impl *impl)
+{
+	alg->flags |= CRYPTO_ALG_TYPE_SHASH;
+	if (impl->setkey)
+		alg->setkey = setkey;
+	if (impl->tier != KILN_TIER_GENERIC)
+		alg->fallback = without_simd(impl);
+}

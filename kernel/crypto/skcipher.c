@@ -1,0 +1,85 @@
+// SPDX-License-Identifier: GPL-2.0-only OR MIT
+/*
+ * Requests to a skcipher of ciphers/.
+ */
+#include <kiln/cpufeature.h>
+#include <kiln/crypto.h>
+#include <kiln/fpu.h>
+#include <kiln/kiln.h>
+
+static int setkey(struct crypto_tfm *tfm, const u8 *key, u32 len)
+{
+	const struct kiln_impl *impl = tfm->alg->impl;
+
+	return impl->setkey(crypto_tfm_ctx(tfm), key, len);
+}
+
+/* In pieces: a section each, so that none lasts longer than a page takes. */
+static noinline int crypt_pieces(struct crypto_request *req, kiln_crypt_t *fn, const bool simd)
+{
+	struct skcipher_walk walk;
+	const int err = skcipher_walk_text(&walk, req, req->cryptlen, WALK_MAX_BLOCK);
+
+	if (err)
+		return err;
+	while (walk.nbytes) {
+		if (simd)
+			kernel_fpu_begin();
+		fn(crypto_tfm_ctx(req->tfm), walk.dst, walk.src, walk.nbytes, req->iv);
+		if (simd)
+			kernel_fpu_end();
+		skcipher_walk_done(&walk);
+	}
+	return 0;
+}
+
+static __always_inline int crypt(struct crypto_request *req, const bool simd,
+				 const bool decrypt)
+{
+	const struct kiln_impl *impl = req->tfm->alg->impl;
+	kiln_crypt_t *const fn = decrypt ? impl->cipher.decrypt : impl->cipher.encrypt;
+	const u32 len = req->cryptlen;
+
+	if (unlikely(len < impl->shortest || len % impl->blocksize))
+		return -EINVAL;
+	if (unlikely(!len))
+		return 0;
+	if (unlikely(req->src->length < len || req->dst->length < len || len > WALK_PAGE))
+		return crypt_pieces(req, fn, simd);
+	if (simd)
+		kernel_fpu_begin();
+	fn(crypto_tfm_ctx(req->tfm), req->dst->addr, req->src->addr, len, req->iv);
+	if (simd)
+		kernel_fpu_end();
+	return 0;
+}
+
+static int encrypt_simd(struct crypto_request *req)
+{
+	return crypt(req, true, false);
+}
+
+static int decrypt_simd(struct crypto_request *req)
+{
+	return crypt(req, true, true);
+}
+
+static int encrypt_scalar(struct crypto_request *req)
+{
+	return crypt(req, false, false);
+}
+
+static int decrypt_scalar(struct crypto_request *req)
+{
+	return crypt(req, false, true);
+}
+
+void skcipher_ops(struct crypto_alg *alg, const struct kiln_impl *impl)
+{
+	const bool simd = impl->tier != KILN_TIER_GENERIC;
+
+	alg->flags |= CRYPTO_ALG_TYPE_SKCIPHER;
+	alg->setkey = setkey;
+	alg->encrypt = simd ? encrypt_simd : encrypt_scalar;
+	alg->decrypt = simd ? decrypt_simd : decrypt_scalar;
+}
