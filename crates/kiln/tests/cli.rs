@@ -57,6 +57,11 @@ fn bad_arguments_are_refused_in_one_line() {
     );
     refuses(&["list", "--cpu", "zero"], "core list");
     refuses(&["test", "sha257"], "unknown algorithm");
+    refuses(
+        &["test", "--constant-time", "sha256"],
+        "no algorithm with a key",
+    );
+    refuses(&["test", "--constant-time", "--cases", "9"], "--cases");
     refuses(&["list", "--out", "/dev/null/x"], "for records");
     // JSON changes nothing: the fault is on stderr, stdout stays empty.
     refuses(&["speed", "xts(aes)", "--json", "--len", "15"], "length 15");

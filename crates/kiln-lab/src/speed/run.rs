@@ -59,12 +59,15 @@ pub fn run_with(
     stop: &AtomicBool,
     progress: Progress,
 ) -> Result<Outcome, Error> {
-    let mut sources: Vec<&dyn Source> = vec![&Own];
+    let mut sources: Vec<&dyn Source> = Vec::new();
+    if plan.own {
+        sources.push(&Own);
+    }
     sources.extend(others);
     let (plan, specs) = plan.checked_with(&sources)?;
     let mut outcome = Outcome::default();
     let peers = Peers::load(&plan.peers, plan.baseline_peer(), &mut outcome.notes)?;
-    sources.insert(1, &peers);
+    sources.insert(usize::from(plan.own), &peers);
     progress(0.0, "limits");
     if plan.turn.is_none() {
         outcome.limits = Limits::measure(plan.seed, stop);

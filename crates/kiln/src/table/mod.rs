@@ -1,7 +1,9 @@
 //! Tables for people, 80 columns wide.
 
 pub mod compare;
+pub mod constant_time;
 pub mod fpu;
+pub mod fpu_esp;
 pub mod list;
 pub mod overhead;
 pub mod speed;
