@@ -22,7 +22,7 @@ size_t kiln_pattern_size(void)
 }
 
 /* By what the CPU has, whatever tiers are masked: a guest of a section may use it all. */
-static void clobber_registers(void)
+void clobber_registers(void)
 {
 	const u32 tiers = cpu_tiers_present();
 

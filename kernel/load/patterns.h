@@ -28,5 +28,10 @@ pattern_keep_t pattern_keep_aesni, pattern_keep_avx2, pattern_keep_vaes_avx512;
 void clobber_aesni(void);
 void clobber_avx2(void);
 void clobber_vaes_avx512(void);
+/* load.c: the one for this CPU */
+void clobber_registers(void);
+
+/* call.c: @fn with up to nine arguments */
+u64 call_nine(const void *fn, const u64 *arg);
 
 #endif

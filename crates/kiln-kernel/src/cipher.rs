@@ -149,6 +149,72 @@ impl Impl {
         }
     }
 
+    /// Bytes of what `setkey` makes of a key.
+    pub fn context_size(self) -> usize {
+        self.0.ctxsize as usize
+    }
+
+    /// Bytes of a message in pieces.
+    pub fn state_size(self) -> usize {
+        self.0.statesize as usize
+    }
+
+    /// The usable one of an algorithm that is preferred to the others.
+    pub fn best(alg: &str) -> Option<Impl> {
+        Impl::of(alg).into_iter().rfind(|i| i.tier().usable())
+    }
+
+    /// One of another build of `kernel/` than that which is linked in.
+    ///
+    /// # Safety
+    /// `descriptor` is a `struct kiln_impl` of the same layout, it and its functions stay where they are for as
+    /// long as the process lives, and they do what they say.
+    pub unsafe fn foreign(descriptor: *const std::ffi::c_void) -> Impl {
+        // SAFETY: the caller's promise.
+        Impl(unsafe { &*descriptor.cast::<sys::Impl>() })
+    }
+
+    /// The same under another name and with another function in the place of one: for tests of the tests.
+    ///
+    /// # Panics
+    /// If it has no such function.
+    ///
+    /// # Safety
+    /// `function` is called as the one it replaces.
+    #[doc(hidden)]
+    pub unsafe fn disguised(
+        self,
+        driver: &'static std::ffi::CStr,
+        entry: crate::call::Entry,
+        function: *const c_void,
+    ) -> Impl {
+        let (address, _) = self.function(entry).expect("a function it has").raw();
+        let mut copy = *self.0;
+        copy.driver = driver.as_ptr();
+        for op in copy.ops.iter_mut().filter(|op| **op == address) {
+            *op = function as usize;
+        }
+        // As the descriptors of `kernel/`, it is there for good.
+        Impl(Box::leak(Box::new(copy)))
+    }
+
+    /// The same under another name and with another `setkey`.
+    ///
+    /// # Safety
+    /// As [`Impl::disguised`].
+    #[doc(hidden)]
+    pub unsafe fn disguised_key(
+        self,
+        driver: &'static std::ffi::CStr,
+        setkey: *const c_void,
+    ) -> Impl {
+        let mut copy = *self.0;
+        copy.driver = driver.as_ptr();
+        // SAFETY: the caller's promise: it is called as one.
+        copy.setkey = Some(unsafe { std::mem::transmute::<*const c_void, sys::KeyFn>(setkey) });
+        Impl(Box::leak(Box::new(copy)))
+    }
+
     /// Whether it takes a key.
     pub fn is_keyed(self) -> bool {
         self.0.key_max > 0
@@ -196,6 +262,19 @@ impl Context {
                     _ => Err(KeyLength(key.len())),
                 }
             }
+        }
+    }
+
+    /// Take over what the setkey of the same algorithm made of another key.
+    ///
+    /// # Panics
+    /// If the other is of another algorithm.
+    pub fn copy_from(&mut self, other: &Context) {
+        assert_eq!(self.imp.alg(), other.imp.alg());
+        // SAFETY: both have this size, being of one algorithm, and are not the same.
+        unsafe {
+            let (to, from) = (self.memory.as_ptr(), other.memory.as_ptr());
+            std::ptr::copy_nonoverlapping(from, to, self.layout.size());
         }
     }
 

@@ -3,12 +3,14 @@
 
 #![warn(missing_docs)]
 
+pub mod call;
 pub mod calls;
 pub mod cipher;
 pub mod cpu;
 pub mod crypto;
 pub mod esp;
 pub mod fpu;
+pub mod guest;
 pub mod hosted;
 pub mod irq;
 pub mod load;

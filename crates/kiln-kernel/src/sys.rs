@@ -109,6 +109,9 @@ extern "C" {
 
     pub fn kiln_impls() -> usize;
     pub fn kiln_impl(i: usize) -> *const Impl;
+    pub fn kiln_call(call: *mut c_void) -> u64;
+    pub fn kiln_guests_attach(guests: *mut c_void) -> u64;
+    pub fn kiln_guests_detach(guests: *mut c_void) -> u64;
     pub fn kiln_impl_series(series: *mut c_void) -> u64;
     pub fn kiln_impl_pieces(pieces: *mut c_void) -> u64;
     pub fn kiln_calls_run(calls: *mut c_void) -> u64;
@@ -457,6 +460,7 @@ pub struct Section {
 
 /// `struct kiln_impl`.
 #[repr(C)]
+#[derive(Clone, Copy)]
 pub struct Impl {
     pub alg: *const c_char,
     pub driver: *const c_char,
@@ -475,9 +479,9 @@ pub struct Impl {
     pub tag_step: u32,
     pub ctxsize: u32,
     pub statesize: u32,
-    pub setkey: Option<unsafe extern "C" fn(ctx: *mut c_void, key: *const u8, len: usize) -> i32>,
-    /// The largest of the three tables of functions; `kernel/` calls them.
-    _ops: [usize; 7],
+    pub setkey: Option<KeyFn>,
+    /// The largest of the three tables of functions.
+    pub ops: [usize; 7],
 }
 
 /// `struct kiln_series`.
@@ -545,6 +549,56 @@ pub struct Pieces {
     pub piece: *const u32,
     pub pieces: u32,
     pub aad_pieces: u32,
+}
+
+pub type KeyFn = unsafe extern "C" fn(ctx: *mut c_void, key: *const u8, len: usize) -> i32;
+
+/// `struct kiln_call`.
+#[repr(C)]
+pub struct Call {
+    pub function: usize,
+    pub scalar: usize,
+    pub args: [u64; 9],
+    pub through: Option<crate::call::Through>,
+    pub registers: *mut c_void,
+    pub context: u32,
+    pub section: bool,
+    pub step: bool,
+    pub done: bool,
+    pub fell_back: bool,
+    pub preempt_count: u32,
+    pub result: u64,
+}
+
+/// `struct kiln_guest`.
+#[repr(C)]
+pub struct Guest {
+    pub function: usize,
+    pub scalar: usize,
+    pub args: [u64; 9],
+    pub section: bool,
+    pub iv: *mut u8,
+    pub iv_of: *const u8,
+    pub iv_size: u32,
+    pub got: *mut u8,
+    pub want: *const u8,
+    pub len: u32,
+}
+
+/// `struct kiln_guests`.
+#[repr(C)]
+pub struct Guests {
+    pub guest: *mut Guest,
+    pub softirqs: u32,
+    pub hardirqs: u32,
+    pub next: u32,
+    pub next_hardirq: u32,
+    pub interrupts: u64,
+    pub into_sections: u64,
+    pub served: u64,
+    pub sections: u64,
+    pub scalar_fallbacks: u64,
+    pub corrupted: u64,
 }
 
 /// `struct kiln_digest`.

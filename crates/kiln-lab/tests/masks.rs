@@ -1,21 +1,30 @@
-//! Every suite under every mask of tiers. The mask is the whole process's, so these tests have one of their own.
+//! Every suite under every mask of tiers, then in contexts. The mask is the whole process's, so these tests have one
+//! of their own.
 
 use std::sync::atomic::AtomicBool;
 use std::sync::{Mutex, PoisonError};
 
-use kiln_kernel::xts::Impl;
+use kiln_kernel::cipher::Impl;
 use kiln_kernel::Tier;
 use kiln_lab::check::ktap::Ktap;
-use kiln_lab::check::suite::{self, Event};
-use kiln_lab::check::{Outcome, Plan};
+use kiln_lab::check::masks::{self, Event};
+use kiln_lab::check::{Outcome, Plan, Suite};
 
 static ONE_AT_A_TIME: Mutex<()> = Mutex::new(());
 
 fn plan(cases: u64) -> Plan {
     Plan {
         impls: Impl::all(),
+        suites: Suite::OF_MASKS
+            .into_iter()
+            .chain(Suite::of_policies())
+            .collect(),
         seed: 1,
         cases,
+        in_contexts: cases,
+        interrupted: cases,
+        forgeries: 2,
+        longest: false,
         threads: 2,
     }
 }
@@ -24,30 +33,39 @@ fn usable_tiers() -> Vec<Tier> {
     Tier::ALL.into_iter().filter(|t| t.usable()).collect()
 }
 
-/// And that the implementation chosen is the one expected under each.
+/// Implementation `imp` has nothing to be tested in some suites.
+fn has(imp: Impl, suite: Suite) -> bool {
+    match suite {
+        Suite::Keys => imp.is_keyed(),
+        Suite::Forgeries => imp.kind() == kiln_kernel::cipher::Kind::Aead,
+        Suite::Wycheproof => !kiln_lab::check::wycheproof::of(imp).is_empty(),
+        _ => true,
+    }
+}
+
 #[test]
-fn every_mask() {
+fn every_mask_and_every_policy() {
     let _alone = ONE_AT_A_TIME.lock().unwrap_or_else(PoisonError::into_inner);
-    let plan = plan(if cfg!(debug_assertions) { 500 } else { 20_000 });
-    let masks = suite::masks();
+    let plan = plan(if cfg!(debug_assertions) { 60 } else { 500 });
+    let masks = masks::masks();
     let before = usable_tiers();
     let mut text = Vec::new();
-    let mut ktap = Ktap::new(&mut text, masks.len(), &[]);
-    let mut chosen = Vec::new();
-    let rows = suite::run(&plan, &AtomicBool::new(false), &|_| (), &mut |event| {
-        if let Event::Mask { .. } = event {
-            chosen.push(Impl::best().driver());
+    let mut ktap = Ktap::new(&mut text, masks::groups(&plan), &[]);
+    let (mut promised, mut told, mut groups) = (0, 0, 0);
+    let rows = masks::run(&plan, &AtomicBool::new(false), &|_| (), &mut |event| {
+        match &event {
+            Event::Group { rows, .. } => promised += rows,
+            Event::Row(_) => told += 1,
+            Event::End => groups += 1,
         }
         ktap.event(&event);
     })
     .unwrap();
     ktap.finish().unwrap();
-    print!("{}", String::from_utf8(text).unwrap());
-
-    let highest = masks.iter().map(|m| *m.last().unwrap());
-    let want: Vec<&str> = highest.map(suite::expected).collect();
-    assert_eq!(chosen, want);
     assert_eq!(usable_tiers(), before, "the mask is put back");
+    assert_eq!((promised, groups), (told, masks::groups(&plan)));
+    let text = String::from_utf8(text).unwrap();
+    assert!(text.starts_with(&format!("KTAP version 1\n1..{groups}\n")));
 
     for row in &rows {
         assert_eq!(row.failed, 0, "{row:#?}");
@@ -58,15 +76,20 @@ fn every_mask() {
     }
     for imp in Impl::all() {
         let masks_with = masks.iter().filter(|m| m.contains(&imp.tier())).count();
-        for suite in ["vectors", "lengths", "random"] {
-            let of = |r: &&Outcome| r.implementation == imp.driver() && r.suite == suite;
-            assert_eq!(
-                rows.iter().filter(of).count(),
-                masks_with,
-                "{imp:?} {suite}"
-            );
+        let count = |suite: Suite| {
+            let of = |r: &&Outcome| r.implementation == imp.driver() && r.suite == suite.name();
+            rows.iter().filter(of).count()
+        };
+        for suite in Suite::OF_MASKS.into_iter().filter(|s| has(imp, *s)) {
+            assert_eq!(count(suite), masks_with, "{imp:?} {suite}");
+        }
+        for suite in Suite::of_policies() {
+            // One for each context.
+            assert_eq!(count(suite), 4 * masks_with.min(1), "{imp:?} {suite}");
         }
     }
+    let selected = rows.iter().filter(|r| r.suite == "selection").count();
+    assert_eq!(selected, masks.len() * Impl::algorithms().len());
 }
 
 /// A tier that is masked from outside is not run, and its implementations are rows that say so.
@@ -76,20 +99,55 @@ fn what_cannot_run_is_a_skipped_row() {
     let before = usable_tiers();
     Tier::mask(&[Tier::Generic]);
     let stop = AtomicBool::new(false);
-    let rows = suite::run(&plan(10), &stop, &|_| (), &mut |_| ()).unwrap();
+    let plan = Plan {
+        suites: vec![Suite::Random],
+        ..plan(10)
+    };
+    let rows = masks::run(&plan, &stop, &|_| (), &mut |_| ()).unwrap();
     assert_eq!(usable_tiers(), [Tier::Generic], "no more than before");
     Tier::mask(&before);
 
-    let skipped: Vec<&str> = rows
+    let mut skipped: Vec<&str> = rows
         .iter()
         .filter(|r| r.skipped == 1 && r.cases == 0 && r.reason.is_some())
         .map(|r| r.implementation.as_str())
         .collect();
-    let higher: Vec<&str> = Impl::all()
+    let mut higher: Vec<&str> = Impl::all()
         .into_iter()
         .filter(|i| i.tier() != Tier::Generic)
         .map(Impl::driver)
         .collect();
+    skipped.sort_unstable();
+    higher.sort_unstable();
     assert_eq!(skipped, higher);
     assert!(rows.iter().all(|r| r.failed == 0), "{rows:#?}");
+}
+
+/// A case that is replayed is the case it was.
+#[test]
+fn replays_are_one_case_each() {
+    let _alone = ONE_AT_A_TIME.lock().unwrap_or_else(PoisonError::into_inner);
+    let plan = Plan {
+        impls: Impl::of("ccm(aes)"),
+        ..plan(1)
+    };
+    let (mut rows_told, mut groups) = (0, 0);
+    let rows = masks::replay(&plan, 5, &mut |event| match event {
+        Event::Row(_) => rows_told += 1,
+        Event::End => groups += 1,
+        Event::Group { .. } => {}
+    })
+    .unwrap();
+    assert_eq!(groups, masks::replayed_groups(&plan));
+    assert_eq!(rows_told, rows.len());
+    for row in rows.iter().filter(|r| r.alg != "all") {
+        let of_contexts = row.suite.contains(':');
+        // Case 5 is called from one of the four.
+        let want = u64::from(!of_contexts || row.context == "bh-off");
+        match row.suite.as_str() {
+            "forgeries" => assert!(row.cases > 8, "{row:?}"),
+            _ => assert_eq!(row.cases, want, "{row:?}"),
+        }
+        assert_eq!(row.failed, 0);
+    }
 }

@@ -1,39 +1,54 @@
-//! IEEE Std 1619-2018, annex B, in every usable implementation.
+//! Known answers: that a wrong one would be noticed, in every algorithm.
 
-use kiln_kernel::xts::Impl;
-use kiln_lab::check::{vectors, Subject};
+use std::sync::atomic::AtomicBool;
+
+use kiln_kernel::cipher::{Impl, Kind};
+use kiln_kernel::xts::Op;
+use kiln_lab::check::guard::Place;
+use kiln_lab::check::message::Layout;
+use kiln_lab::check::run::{self, Job};
+use kiln_lab::check::{vectors, Bench, Family, Replay, Suite};
+
+fn families() -> Vec<Family> {
+    let usable: Vec<Impl> = Impl::all()
+        .into_iter()
+        .filter(|i| i.tier().usable())
+        .collect();
+    Family::split(&usable).into_iter().map(Family::of).collect()
+}
 
 #[test]
-fn ieee_1619() {
-    let all = vectors::ieee1619();
-    assert_eq!(all.len(), 19);
-    let mut run = 0;
-    for imp in Impl::all() {
-        if !imp.tier().usable() {
-            println!(
-                "SKIPPED {imp:?}: this CPU lacks {}",
-                imp.tier().lacks().unwrap_or("nothing, but it is masked")
-            );
-            continue;
+fn known_answers_hold() {
+    for suite in [Suite::Vectors, Suite::Wycheproof] {
+        for family in families() {
+            let job = Job::new(family.clone(), suite, 1, None, "");
+            for part in run::one(job, 2, &AtomicBool::new(false)).unwrap() {
+                let imp = family.subjects[part.subject];
+                assert_eq!(part.tally.failed, 0, "{imp:?}: {:#?}", part.tally.failures);
+                println!("{imp:?} {suite}: {} cases", part.tally.cases);
+            }
         }
-        let tally = vectors::run(&Subject::of(imp), &all).unwrap();
-        assert_eq!(tally.failed, 0, "{imp:?}: {:#?}", tally.failures);
-        // Two directions, four places, in place and not.
-        assert_eq!(tally.cases, 19 * 16);
-        println!("{imp:?}: {} vectors, {} cases", all.len(), tally.cases);
-        run += 1;
     }
-    assert!(run >= 2, "the scalar implementations are always usable");
 }
 
 /// A wrong byte anywhere in a vector is noticed: the check compares all of it.
 #[test]
 fn a_wrong_vector_is_noticed() {
-    let imp = Impl::find("xts-aes-generic").unwrap();
-    for mut vector in vectors::ieee1619() {
-        let last = vector.cipher.len() - 1;
-        vector.cipher[last] ^= 1;
-        let tally = vectors::run(&Subject::of(imp), &[vector.clone()]).unwrap();
-        assert_eq!(tally.failed, tally.cases, "vector {}", vector.name);
+    let mut bench = Bench::new().unwrap();
+    for family in families() {
+        let imp = family.judge;
+        for mut vector in vectors::of(family.alg, 5000) {
+            let end = match imp.kind() {
+                Kind::Skcipher => &mut vector.cipher,
+                Kind::Aead | Kind::Hash => &mut vector.tag,
+            };
+            let Some(last) = end.last_mut() else { continue };
+            *last ^= 1;
+            let (message, judged) = vector.task(imp, Op::Encrypt).unwrap();
+            let layout = Layout::at(Place::End, false);
+            let replay = Replay("", 0);
+            let result = bench.check(imp, Op::Encrypt, &message, &judged, &layout, replay);
+            assert!(result.is_err(), "{imp:?}, {}", vector.name);
+        }
     }
 }

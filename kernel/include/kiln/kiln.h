@@ -302,6 +302,56 @@ KILN_EXPORT u64 kiln_load_ready(void *load);
 /* Bytes of a pattern: see load.c */
 KILN_EXPORT size_t kiln_pattern_size(void);
 
+/*
+ * load/call.c, for kiln_gate(): one call of one function of an implementation, in a context
+ * and in a section of its own.
+ */
+struct kiln_call {
+	const void *fn;
+	const void *scalar;	/* in its place where no section may be opened, or NULL */
+	u64 arg[9];
+	/* If not NULL, makes the call: a host's look at the registers before and after it. */
+	u64 (*through)(void *registers, const void *fn, const u64 *arg);
+	void *registers;
+	u32 context;		/* enum kiln_context */
+	bool section;		/* @fn needs one */
+	bool step;		/* single-step the section */
+	bool done;		/* out: false where there was no way to call it */
+	bool fell_back;		/* out: @scalar was called */
+	u32 preempt_count;	/* out: there */
+	u64 result;		/* out */
+};
+
+KILN_EXPORT u64 kiln_call(void *call);
+
+/*
+ * load/guest.c, for kiln_gate(): from attach to detach each interrupt raises a softirq that
+ * serves one of the first @softirqs guests, and itself serves one of the @hardirqs after them.
+ */
+struct kiln_guest {
+	const void *fn, *scalar;	/* as above */
+	u64 arg[9];
+	bool section;
+	u8 *iv;			/* written from @iv_of before each call: functions change it */
+	const u8 *iv_of;
+	u32 ivsize;
+	u8 *got;		/* the answer, @len bytes, at least one */
+	const u8 *want;
+	u32 len;
+};
+
+struct kiln_guests {
+	struct kiln_guest *guest;
+	u32 softirqs, hardirqs;
+	u32 next, next_hardirq;
+	u64 interrupts;
+	u64 into_sections;	/* of them */
+	u64 served, sections, scalar_fallbacks, corrupted;
+};
+
+KILN_EXPORT u64 kiln_guests_attach(void *guests);
+KILN_EXPORT u64 kiln_guests_detach(void *guests);
+
 /* load/context.c: what irq_fpu_usable() and begin say in each context, for kiln_gate() */
 struct kiln_usable {
 	u32 context;		/* enum kiln_context */

@@ -1,220 +1,545 @@
-//! The memory of one thread, and one call on it with every check.
+//! Messages on the memory of one thread, every call with every check.
 
 use std::io;
 
-use kiln_kernel::xts::{Error, Key, Op, BLOCK};
+use kiln_kernel::call::{Call, Entry, Function};
+use kiln_kernel::cipher::{Impl, Kind};
+use kiln_kernel::fpu::Context;
+use kiln_kernel::xts::Op;
 
-use super::case::{Case, LONGEST};
-use super::cpu_state::CpuState;
-use super::fault::{role, Watch};
-use super::guard::{Guarded, Place, Span, PAGE};
-use super::subject::{inverse, Subject};
+use super::arena::{Arena, Role};
+use super::fault::Watch;
+use super::judge::Judged;
+use super::message::{Answer, Layout, Message};
+use super::registers::Registers;
 
-/// Three guarded buffers and the watch over them.
+/// Linux's number for a message that is not authentic.
+const EBADMSG: i32 = -74;
+/// And for a key of a wrong length.
+const EINVAL: i32 = -22;
+
+/// The command that repeats a case, and its number.
+#[derive(Clone, Copy, Debug)]
+pub struct Replay<'a>(pub &'a str, pub u64);
+
+/// Guarded buffers, a look at the registers, and a watch over both.
 pub struct Bench {
-    src: Guarded,
-    dst: Guarded,
-    iv: Guarded,
+    arena: Arena,
+    registers: Box<Registers>,
     watch: Watch,
+    /// What is called where no section may be opened, and whether that must be so.
+    scalar: Option<Impl>,
+    refused_in: Vec<Context>,
+    /// Interrupts come, which use the FPU.
+    interrupted: bool,
+    step: bool,
 }
 
-/// Where the data of one call lies.
-struct Spans {
-    src: Span,
-    dst: Span,
-    iv: Span,
-    in_place: bool,
-}
-
-/// The command that repeats a call, and the number of the case where ` --case N` belongs to it.
-#[derive(Clone, Copy)]
-pub struct Replay<'a>(pub &'a str, pub Option<u64>);
-
-/// A call under test.
-struct Call<'a> {
-    subject: &'a Subject<'a>,
-    key: &'a Key,
-    iv: &'a [u8; BLOCK],
-    replay: Replay<'a>,
+/// What an `open` did.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Verdict {
+    /// It took the tag.
+    Accepted,
+    /// It did not, and wiped the destination.
+    Refused,
 }
 
 impl Bench {
-    /// For messages as long as cases have, on the thread that calls it.
+    /// On the thread that calls it.
     pub fn new() -> io::Result<Bench> {
-        let src = Guarded::new(LONGEST + PAGE)?;
-        let dst = Guarded::new(LONGEST + PAGE)?;
-        let iv = Guarded::new(2 * PAGE)?;
-        let watch = Watch::new([("source", &src), ("destination", &dst), ("IV", &iv)])?;
+        let arena = Arena::new()?;
+        let watch = Watch::new(&arena.named())?;
         Ok(Bench {
-            src,
-            dst,
-            iv,
+            arena,
+            registers: Registers::new(),
             watch,
+            scalar: None,
+            refused_in: Vec::new(),
+            interrupted: false,
+            step: false,
         })
     }
 
-    /// Have `subject` do `case`, of which `want` is the right result, and undo it. Says what was wrong first.
+    /// From now on interrupts come, and `scalar` must be called in the contexts of `refused_in`, where no section may
+    /// be opened, and nowhere else.
+    pub fn interrupted(&mut self, scalar: Impl, refused_in: Vec<Context>) {
+        (self.scalar, self.refused_in) = (Some(scalar), refused_in);
+        self.interrupted = true;
+    }
+
+    /// Single-step every section from now on.
+    pub fn set_step(&mut self, step: bool) {
+        self.step = step;
+    }
+
+    /// Have `imp` do `message` as `judged` did. Says what was wrong first.
     pub fn check(
         &mut self,
-        subject: &Subject<'_>,
-        key: &Key,
-        case: &Case,
-        want: &[u8],
-        replay: Replay<'_>,
-    ) -> Result<(), String> {
-        let len = case.data.len();
-        let spans = Spans {
-            src: self.src.place(len, case.src),
-            dst: self.dst.place(len, case.dst),
-            iv: self.iv.place(BLOCK, case.iv_at),
-            in_place: case.in_place,
-        };
-        let call = Call {
-            subject,
-            key,
-            iv: &case.iv,
-            replay,
-        };
-        self.iv.write(spans.iv, &case.iv);
-        if case.in_place {
-            self.dst.write(spans.dst, &case.data);
-        } else {
-            self.src.write(spans.src, &case.data);
-        }
-        let result = self.there_and_back(&call, case, want, &spans);
-        self.clear(&spans, result.is_err());
-        result
-    }
-
-    fn there_and_back(
-        &mut self,
-        call: &Call<'_>,
-        case: &Case,
-        want: &[u8],
-        spans: &Spans,
-    ) -> Result<(), String> {
-        self.call(call, case.op, spans, false)?
-            .map_err(|e| format!("refused: {e}"))?;
-        same("output", self.dst.bytes(spans.dst), want)?;
-        if !spans.in_place {
-            same("source", self.src.bytes(spans.src), &case.data)
-                .map_err(|e| format!("changed its {e}"))?;
-            self.src.wipe(spans.src);
-        }
-
-        self.call(call, inverse(case.op), spans, true)?
-            .map_err(|e| format!("refused to invert: {e}"))?;
-        let back = if spans.in_place {
-            self.dst.bytes(spans.dst)
-        } else {
-            same("source", self.dst.bytes(spans.dst), want)
-                .map_err(|e| format!("inverting changed its {e}"))?;
-            self.src.bytes(spans.src)
-        };
-        same("round trip", back, &case.data)
-    }
-
-    /// One message that is too short must be refused and nothing written.
-    pub fn refuses(
-        &mut self,
-        subject: &Subject<'_>,
-        key: &Key,
+        imp: Impl,
         op: Op,
-        len: usize,
-        in_place: bool,
+        message: &Message,
+        judged: &Judged,
+        layout: &Layout,
         replay: Replay<'_>,
     ) -> Result<(), String> {
-        let spans = Spans {
-            src: self.src.place(len, Place::End),
-            dst: self.dst.place(len, Place::End),
-            iv: self.iv.place(BLOCK, Place::End),
-            in_place,
-        };
-        let iv = [0x3c; BLOCK];
-        let call = Call {
-            subject,
-            key,
-            iv: &iv,
-            replay,
-        };
-        self.iv.write(spans.iv, &iv);
-        let result = self
-            .call(&call, op, &spans, false)
-            .and_then(|returned| match returned {
-                Err(Error::TooShort(n)) if n == len => Ok(()),
-                other => Err(format!("{len} bytes: returned {other:?}")),
-            })
-            .and_then(|()| match self.dst.is_poison(spans.dst) {
-                true => Ok(()),
-                false => Err(format!("{len} bytes: refused, but wrote")),
-            });
-        self.clear(&spans, result.is_err());
+        let result = self.message(imp, op, message, judged, layout, replay);
+        self.clear(result.is_err());
         result
     }
 
-    /// Call it, from source to destination or, if `back`, the other way round. The outer error says what it
-    /// did that it may not; the inner one is its own.
+    fn clear(&mut self, all: bool) {
+        match all {
+            true => self.arena.reset(),
+            false => self.arena.clear(),
+        }
+    }
+
+    fn message(
+        &mut self,
+        imp: Impl,
+        op: Op,
+        message: &Message,
+        judged: &Judged,
+        layout: &Layout,
+        replay: Replay<'_>,
+    ) -> Result<(), String> {
+        self.set_key(imp, &message.key, layout, replay)?;
+        same("context", self.arena.bytes(Role::Context), &judged.context)?;
+        let want = &judged.answer;
+        self.lay_out(imp, op, message, &want.tag, layout);
+        match &layout.cut {
+            None => self.whole(imp, op, message, layout, replay)?,
+            Some(_) => self.pieces(imp, op, message, layout, replay)?,
+        }
+        self.compare(imp, op, message, want, layout)?;
+        same("context", self.arena.bytes(Role::Context), &judged.context)
+            .map_err(|e| format!("changed the {e}"))
+    }
+
+    /// Refuse or accept a key; the context is then in place.
+    fn set_key(
+        &mut self,
+        imp: Impl,
+        key: &[u8],
+        layout: &Layout,
+        replay: Replay<'_>,
+    ) -> Result<(), String> {
+        self.arena.aligned(Role::Context, imp.context_size());
+        let Some(function) = imp.function(Entry::SetKey) else {
+            return Ok(());
+        };
+        self.arena.put(Role::Key, key, layout.key);
+        let args = [
+            self.arena.ptr(Role::Context),
+            self.arena.ptr(Role::Key),
+            key.len() as u64,
+        ];
+        let returned = self.call(function, None, &args, layout.context, replay)?;
+        same("key", self.arena.bytes(Role::Key), key).map_err(|e| format!("changed the {e}"))?;
+        match returned as i32 {
+            0 => Ok(()),
+            code => Err(format!("setkey of {} bytes returned {code}", key.len())),
+        }
+    }
+
+    /// Whether a key is taken and becomes `context`.
+    pub fn takes_key(
+        &mut self,
+        imp: Impl,
+        key: &[u8],
+        context: &[u8],
+        layout: &Layout,
+        replay: Replay<'_>,
+    ) -> Result<(), String> {
+        let result = self
+            .set_key(imp, key, layout, replay)
+            .and_then(|()| same("context", self.arena.bytes(Role::Context), context));
+        self.clear(result.is_err());
+        result
+    }
+
+    /// Whether a key of a length it does not take is refused and nothing is written.
+    pub fn refuses_key(
+        &mut self,
+        imp: Impl,
+        key: &[u8],
+        layout: &Layout,
+        replay: Replay<'_>,
+    ) -> Result<(), String> {
+        let result = self.refusal(imp, key, layout, replay);
+        self.clear(result.is_err());
+        result
+    }
+
+    fn refusal(
+        &mut self,
+        imp: Impl,
+        key: &[u8],
+        layout: &Layout,
+        replay: Replay<'_>,
+    ) -> Result<(), String> {
+        const BEFORE: u8 = 0x5a;
+        let function = imp.function(Entry::SetKey).ok_or("has no setkey")?;
+        self.arena.aligned(Role::Context, imp.context_size());
+        self.arena.fill(Role::Context, BEFORE);
+        self.arena.put(Role::Key, key, layout.key);
+        let args = [
+            self.arena.ptr(Role::Context),
+            self.arena.ptr(Role::Key),
+            key.len() as u64,
+        ];
+        let returned = self.call(function, None, &args, layout.context, replay)? as i32;
+        if returned != EINVAL {
+            return Err(format!(
+                "setkey returned {returned} and not {EINVAL} (EINVAL)"
+            ));
+        }
+        let untouched = |role| self.arena.bytes(role).iter().all(|b| *b == BEFORE);
+        if !untouched(Role::Context) {
+            return Err("setkey refused, but wrote the context".into());
+        }
+        same("key", self.arena.bytes(Role::Key), key).map_err(|e| format!("changed the {e}"))
+    }
+
+    /// Open what may not be authentic, with a context of the key of `message`.
+    pub fn open(
+        &mut self,
+        imp: Impl,
+        message: &Message,
+        tag: &[u8],
+        layout: &Layout,
+        replay: Replay<'_>,
+    ) -> Result<Verdict, String> {
+        let result = self.judge_tag(imp, message, tag, layout, replay);
+        self.clear(result.is_err());
+        result
+    }
+
+    fn judge_tag(
+        &mut self,
+        imp: Impl,
+        message: &Message,
+        tag: &[u8],
+        layout: &Layout,
+        replay: Replay<'_>,
+    ) -> Result<Verdict, String> {
+        self.set_key(imp, &message.key, layout, replay)?;
+        self.lay_out(imp, Op::Decrypt, message, tag, layout);
+        let returned = self.call_entry(imp, Entry::Open, message, layout, replay)? as i32;
+        self.unchanged(message, layout)?;
+        same("tag", self.arena.bytes(Role::Tag), tag).map_err(|e| format!("changed the {e}"))?;
+        match returned {
+            0 => Ok(Verdict::Accepted),
+            EBADMSG => match self.arena.bytes(Role::Destination).iter().all(|b| *b == 0) {
+                true => Ok(Verdict::Refused),
+                false => Err("refused the tag, but did not wipe the destination".into()),
+            },
+            other => Err(format!(
+                "open returned {other}, neither 0 nor {EBADMSG} (EBADMSG)"
+            )),
+        }
+    }
+
+    fn lay_out(&mut self, imp: Impl, op: Op, message: &Message, tag: &[u8], layout: &Layout) {
+        let arena = &mut self.arena;
+        arena.put(Role::Iv, &message.iv, layout.iv);
+        arena.put(Role::Aad, &message.aad, layout.aad);
+        match (imp.kind(), layout.in_place) {
+            (Kind::Hash, _) => arena.put(Role::Source, &message.text, layout.src),
+            (_, true) => arena.put(Role::Destination, &message.text, layout.dst),
+            (_, false) => {
+                arena.put(Role::Source, &message.text, layout.src);
+                arena.room(Role::Destination, message.text.len(), layout.dst);
+            }
+        }
+        let opens = imp.kind() == Kind::Aead && op == Op::Decrypt && layout.cut.is_none();
+        match (imp.kind(), opens) {
+            (_, true) => arena.put(Role::Tag, tag, layout.tag),
+            (Kind::Aead, false) => {
+                arena.room(Role::Tag, message.tag_size, layout.tag);
+            }
+            (Kind::Hash, _) => {
+                arena.room(Role::Tag, imp.digest_size(), layout.tag);
+            }
+            (Kind::Skcipher, _) => {}
+        }
+    }
+
+    fn whole(
+        &mut self,
+        imp: Impl,
+        op: Op,
+        message: &Message,
+        layout: &Layout,
+        replay: Replay<'_>,
+    ) -> Result<(), String> {
+        let entry = match (imp.kind(), op) {
+            (Kind::Skcipher, Op::Encrypt) => Entry::Encrypt,
+            (Kind::Skcipher, Op::Decrypt) => Entry::Decrypt,
+            (Kind::Aead, Op::Encrypt) => Entry::Seal,
+            (Kind::Aead, Op::Decrypt) => Entry::Open,
+            (Kind::Hash, _) => Entry::Digest,
+        };
+        let returned = self.call_entry(imp, entry, message, layout, replay)?;
+        match (entry, returned as i32) {
+            (Entry::Open, 0)
+            | (Entry::Encrypt | Entry::Decrypt | Entry::Seal | Entry::Digest, _) => Ok(()),
+            (_, code) => Err(format!("open returned {code} for the right tag")),
+        }
+    }
+
+    /// A whole message.
+    fn call_entry(
+        &mut self,
+        imp: Impl,
+        entry: Entry,
+        message: &Message,
+        layout: &Layout,
+        replay: Replay<'_>,
+    ) -> Result<u64, String> {
+        let ptr = |role| self.arena.ptr(role);
+        let dst = ptr(Role::Destination);
+        let src = match layout.in_place && imp.kind() != Kind::Hash {
+            true => dst,
+            false => ptr(Role::Source),
+        };
+        let (ctx, len) = (ptr(Role::Context), message.text.len() as u64);
+        let args = match imp.kind() {
+            Kind::Skcipher => vec![ctx, dst, src, len, ptr(Role::Iv)],
+            Kind::Aead => vec![
+                ctx,
+                dst,
+                src,
+                len,
+                ptr(Role::Aad),
+                message.aad.len() as u64,
+                ptr(Role::Iv),
+                ptr(Role::Tag),
+                message.tag_size as u64,
+            ],
+            Kind::Hash => vec![ctx, src, len, ptr(Role::Tag)],
+        };
+        self.call_of(imp, entry, &args, layout.context, replay)
+    }
+
+    /// Step by step, each in a section of its own, on a state that is carried about.
+    fn pieces(
+        &mut self,
+        imp: Impl,
+        op: Op,
+        message: &Message,
+        layout: &Layout,
+        replay: Replay<'_>,
+    ) -> Result<(), String> {
+        let cut = layout.cut.clone().unwrap_or_default();
+        let mut state = (Role::State, Role::OtherState);
+        self.arena.aligned(state.0, imp.state_size());
+        self.arena.fill(state.0, 0xee);
+        let ctx = self.arena.ptr(Role::Context);
+        let dst = self.arena.ptr(Role::Destination);
+        let src = match layout.in_place && imp.kind() != Kind::Hash {
+            true => dst,
+            false => self.arena.ptr(Role::Source),
+        };
+        let steps = 2 + cut.aad.len() + cut.text.len();
+        let (mut aad_at, mut text_at) = (0, 0);
+        for step in 0..steps {
+            let who = cut.other.filter(|_| step % 2 == 1).unwrap_or(imp);
+            let at = self.arena.ptr(state.0);
+            let iv = self.arena.ptr(Role::Iv);
+            let piece = step.wrapping_sub(1);
+            let (entry, args) = match (imp.kind(), step) {
+                (Kind::Skcipher, 0) => (Entry::First, vec![ctx, iv]),
+                (Kind::Aead, 0) => (
+                    Entry::Begin,
+                    vec![
+                        ctx,
+                        at,
+                        iv,
+                        message.aad.len() as u64,
+                        message.text.len() as u64,
+                        message.tag_size as u64,
+                    ],
+                ),
+                (Kind::Hash, 0) => (Entry::Init, vec![ctx, at]),
+                (Kind::Skcipher, n) if n == steps - 1 => continue,
+                (Kind::Aead, n) if n == steps - 1 => (
+                    Entry::End,
+                    vec![ctx, at, self.arena.ptr(Role::Tag), message.tag_size as u64],
+                ),
+                (Kind::Hash, n) if n == steps - 1 => {
+                    (Entry::Final, vec![ctx, at, self.arena.ptr(Role::Tag)])
+                }
+                (kind, _) => {
+                    if let Some(len) = cut.aad.get(piece) {
+                        let args = vec![ctx, at, self.arena.ptr(Role::Aad) + aad_at, *len as u64];
+                        aad_at += *len as u64;
+                        (Entry::Aad, args)
+                    } else {
+                        let len = cut.text[piece - cut.aad.len()] as u64;
+                        let from = (src + text_at, dst + text_at);
+                        text_at += len;
+                        match kind {
+                            Kind::Skcipher => {
+                                (skcipher_piece(who, op), vec![ctx, from.1, from.0, len, iv])
+                            }
+                            Kind::Aead => (
+                                match op {
+                                    Op::Encrypt => Entry::SealPiece,
+                                    Op::Decrypt => Entry::OpenPiece,
+                                },
+                                vec![ctx, at, from.1, from.0, len],
+                            ),
+                            Kind::Hash => (Entry::Update, vec![ctx, at, from.0, len]),
+                        }
+                    }
+                }
+            };
+            // Only an algorithm whose pieces cannot be told by an IV has a first.
+            if who.function(entry).is_some() {
+                self.call_of(who, entry, &args, layout.context, replay)?;
+            }
+            if cut.moves >> (step % 64) & 1 == 1 && step < steps - 1 && imp.kind() != Kind::Skcipher
+            {
+                let exported = self.arena.bytes(state.0).to_vec();
+                self.arena.fill(state.0, 0xdd);
+                state = (state.1, state.0);
+                self.arena.aligned(state.0, exported.len());
+                self.arena.overwrite(state.0, &exported);
+            }
+        }
+        if imp.kind() != Kind::Skcipher && imp.is_keyed() {
+            if let Some(i) = self.arena.bytes(state.0).iter().position(|b| *b != 0) {
+                return Err(format!(
+                    "left the state unwiped: byte {i} is not zero at the end"
+                ));
+            }
+        }
+        Ok(())
+    }
+
+    fn call_of(
+        &mut self,
+        imp: Impl,
+        entry: Entry,
+        args: &[u64],
+        context: Context,
+        replay: Replay<'_>,
+    ) -> Result<u64, String> {
+        let function = imp
+            .function(entry)
+            .ok_or_else(|| format!("{} has no {entry:?}", imp.driver()))?;
+        let scalar = self.scalar.and_then(|s| s.function(entry));
+        self.call(function, scalar, args, context, replay)
+    }
+
+    /// The one place where anything is called.
     fn call(
         &mut self,
-        call: &Call<'_>,
-        op: Op,
-        spans: &Spans,
-        back: bool,
-    ) -> Result<Result<(), Error>, String> {
-        let (mut src, mut dst) = (self.src.ptr(spans.src), self.dst.ptr(spans.dst));
-        if spans.in_place {
-            src = dst;
-        } else if back {
-            (src, dst) = (dst, src);
-        }
-        let len = self.dst.bytes(spans.dst).len();
-        let iv = self.iv.ptr(spans.iv);
-
-        let armed = self
-            .watch
-            .arm(call.replay.0, call.replay.1, back && !spans.in_place);
-        let before = CpuState::read();
-        let returned = (call.subject.crypt)(op, call.key, iv, src, dst, len);
-        let after = CpuState::read();
+        function: Function,
+        scalar: Option<Function>,
+        args: &[u64],
+        context: Context,
+        replay: Replay<'_>,
+    ) -> Result<u64, String> {
+        let mut all = [0; 9];
+        all[..args.len()].copy_from_slice(args);
+        let falls_back = function.needs_section() && self.refused_in.contains(&context);
+        let in_section = function.needs_section() && !falls_back;
+        let call = Call {
+            function,
+            scalar,
+            args: all,
+            context,
+            through: Some(
+                self.registers
+                    .through(function.needs_section() && !falls_back),
+            ),
+            step: self.step,
+        };
+        let armed = self.watch.arm(replay.0, Some(replay.1));
+        // SAFETY: pointers to buffers with the lengths that go with them; whether the function keeps to them is
+        // what is tested, and a fault is a failing case.
+        let returned = unsafe { call.make() };
         drop(armed);
-
-        if let Some(what) = before.spoilt(after) {
-            return Err(what.to_string());
-        }
-        same("IV", self.iv.bytes(spans.iv), call.iv).map_err(|e| format!("changed the {e}"))?;
-        for (name, buffer, span) in [
-            ("source", &self.src, spans.src),
-            ("destination", &self.dst, spans.dst),
-            ("IV", &self.iv, spans.iv),
-        ] {
-            if !(spans.in_place && name == "source") {
-                let name = role(name, back);
-                buffer
-                    .check(span)
-                    .map_err(|stray| format!("{stray} of the {name}"))?;
+        self.registers.verdict(in_section || !self.interrupted)?;
+        self.arena.check()?;
+        match returned {
+            None => Err(format!("could not be called from {context:?}")),
+            Some(r) if r.fell_back && !falls_back => {
+                Err(format!("{context:?}: scalar code ran in its place"))
             }
+            Some(r) if !r.fell_back && falls_back => {
+                Err(format!("{context:?}: ran where no section may be opened"))
+            }
+            Some(r) => Ok(r.result),
         }
-        Ok(returned)
     }
 
-    fn clear(&mut self, spans: &Spans, all: bool) {
-        for (buffer, span) in [
-            (&mut self.src, spans.src),
-            (&mut self.dst, spans.dst),
-            (&mut self.iv, spans.iv),
-        ] {
-            if all {
-                buffer.reset();
-            } else {
-                buffer.wipe(span);
-            }
+    /// What a call may only read.
+    fn unchanged(&self, message: &Message, layout: &Layout) -> Result<(), String> {
+        let changed = |e| format!("changed the {e}");
+        same("associated data", self.arena.bytes(Role::Aad), &message.aad).map_err(changed)?;
+        same("IV", self.arena.bytes(Role::Iv), &message.iv).map_err(changed)?;
+        match layout.in_place {
+            true => Ok(()),
+            false => same("source", self.arena.bytes(Role::Source), &message.text).map_err(changed),
+        }
+    }
+
+    fn compare(
+        &self,
+        imp: Impl,
+        op: Op,
+        message: &Message,
+        want: &Answer,
+        layout: &Layout,
+    ) -> Result<(), String> {
+        if imp.kind() != Kind::Hash {
+            same("output", self.arena.bytes(Role::Destination), &want.text)?;
+        }
+        if imp.kind() != Kind::Skcipher {
+            let what = match (imp.kind(), op, &layout.cut) {
+                (Kind::Hash, _, _) => "digest",
+                (_, Op::Decrypt, None) => "tag that was given",
+                _ => "tag",
+            };
+            same(what, self.arena.bytes(Role::Tag), &want.tag)?;
+        }
+        let changed = |e| format!("changed the {e}");
+        if !layout.in_place || imp.kind() == Kind::Hash {
+            same("source", self.arena.bytes(Role::Source), &message.text).map_err(changed)?;
+        }
+        same("associated data", self.arena.bytes(Role::Aad), &message.aad).map_err(changed)?;
+        match (imp.kind(), &layout.cut) {
+            (Kind::Skcipher, None) => same("IV afterwards", self.arena.bytes(Role::Iv), &want.iv),
+            (Kind::Skcipher, Some(_)) => Ok(()),
+            _ => same("IV", self.arena.bytes(Role::Iv), &message.iv).map_err(changed),
         }
     }
 }
 
-fn same(what: &str, got: &[u8], want: &[u8]) -> Result<(), String> {
+fn skcipher_piece(imp: Impl, op: Op) -> Entry {
+    let (piece, whole) = match op {
+        Op::Encrypt => (Entry::EncryptPiece, Entry::Encrypt),
+        Op::Decrypt => (Entry::DecryptPiece, Entry::Decrypt),
+    };
+    match imp.function(piece) {
+        Some(_) => piece,
+        None => whole,
+    }
+}
+
+pub(crate) fn same(what: &str, got: &[u8], want: &[u8]) -> Result<(), String> {
     if got == want {
         return Ok(());
+    }
+    if got.len() != want.len() {
+        return Err(format!(
+            "{what}: {} bytes and not {}",
+            got.len(),
+            want.len()
+        ));
     }
     let at = got.iter().zip(want).position(|(g, w)| g != w).unwrap_or(0);
     Err(format!(

@@ -1,160 +1,477 @@
-//! One random case, drawn from (seed, number) alone, so that it can be replayed alone.
+//! The suites' cases: each follows from (suite, seed, number) alone, so that it can be replayed alone.
 
 use std::fmt;
 
-use kiln_kernel::xts::{Op, BLOCK};
+use kiln_kernel::cipher::{Impl, Kind};
+use kiln_kernel::fpu::Context;
+use kiln_kernel::xts::Op;
 
-use super::guard::{Place, PAGE};
+use super::bench::{Bench, Replay, Verdict};
+use super::contexts;
+use super::family::Family;
+use super::guard::Place;
+use super::judge::{task, Judged};
+use super::message::{bytes, unit, whole, Cut, Layout, Message};
 use super::rng::Rng;
+use super::suite::Suite;
+use super::vectors::{self, Vector};
+use super::wycheproof;
 
-/// The first cases of any seed go through the lengths from 16 one by one, to 4112: no length is left to chance.
-pub const SWEEP: u64 = 4097;
+/// Texts of vectors that fit the guarded buffers.
+const LONGEST_VECTOR: usize = 66_000;
+/// Every length up to here is tested.
+const EVERY_LENGTH: u64 = 520;
+/// And so many around each of these, where loops of the tiers take another turn.
+const AROUND: u64 = 18;
+const STEPS: [u64; 14] = [
+    640, 768, 896, 1024, 1280, 1408, 2016, 2048, 4032, 4080, 4928, 8064, 8192, 16384,
+];
+/// Bytes behind the longest key that are tried.
+const KEYS_BEYOND: u64 = 33;
+/// Where vectors lie.
+const PLACES: [(Place, bool); 4] = [
+    (Place::End, false),
+    (Place::At(0), true),
+    (Place::At(1), false),
+    (Place::End, true),
+];
+/// Whole pieces of the message that is cut in two.
+const UNITS: usize = 20;
 
-/// The longest message drawn.
-pub const LONGEST: usize = 70_000;
+/// The contexts that cases are called from in turn.
+pub const CONTEXTS: [Context; 4] = [
+    Context::Task,
+    Context::TaskBhOff,
+    Context::Softirq,
+    Context::Hardirq,
+];
 
-/// What is done, on what, and where it lies.
+/// What is done with an implementation, and what must come of it.
 #[derive(Clone, Debug)]
-pub struct Case {
-    /// Which of its seed.
-    pub number: u64,
-    /// What the first call does; a second one undoes it.
-    pub op: Op,
-    /// Key1 then Key2.
-    pub key: Vec<u8>,
-    /// The IV.
-    pub iv: [u8; BLOCK],
-    /// The message.
-    pub data: Vec<u8>,
-    /// Source and destination are one.
-    pub in_place: bool,
-    /// Of the source.
-    pub src: Place,
-    /// Of the destination; in place, of both.
-    pub dst: Place,
-    /// Of the IV.
-    pub iv_at: Place,
+pub enum Case {
+    /// A message and its answer.
+    Message {
+        /// Which way.
+        op: Op,
+        /// What goes in.
+        message: Box<Message>,
+        /// What comes out.
+        judged: Box<Judged>,
+        /// Where it lies.
+        layout: Layout,
+        /// Where it is from, if not drawn.
+        source: Option<String>,
+    },
+    /// A key that is to be taken or refused; if taken, it becomes this.
+    Key {
+        /// The key.
+        key: Vec<u8>,
+        /// The context, if it is taken.
+        becomes: Option<Vec<u8>>,
+        /// Where it lies.
+        layout: Layout,
+    },
+    /// A sealed message: as it is, it must be accepted; changed anywhere, refused.
+    Forgery {
+        /// The text is ciphertext.
+        message: Box<Message>,
+        /// Its tag.
+        tag: Vec<u8>,
+        /// Where it lies.
+        layout: Layout,
+        /// Draws what is changed beside the tag.
+        rng: u64,
+    },
+    /// A message that is not authentic as it is.
+    Rejection {
+        /// The text is ciphertext.
+        message: Box<Message>,
+        /// The tag that is wrong for it.
+        tag: Vec<u8>,
+        /// Where it lies.
+        layout: Layout,
+        /// Where it is from.
+        source: String,
+    },
+}
+
+/// The known answers of a family, read once.
+#[derive(Clone, Debug, Default)]
+pub struct Known {
+    vectors: Vec<Vector>,
+    wycheproof: Vec<wycheproof::Test>,
+}
+
+impl Known {
+    /// For the suites that need them.
+    pub fn of(family: &Family, suite: Suite) -> Known {
+        Known {
+            vectors: match suite {
+                Suite::Vectors => vectors::of(family.alg, LONGEST_VECTOR),
+                _ => Vec::new(),
+            },
+            wycheproof: match suite {
+                Suite::Wycheproof => wycheproof::of(family.judge),
+                _ => Vec::new(),
+            },
+        }
+    }
+}
+
+fn directions(imp: Impl) -> u64 {
+    match imp.kind() {
+        Kind::Hash => 1,
+        _ => 2,
+    }
+}
+
+fn direction(n: u64) -> Op {
+    [Op::Encrypt, Op::Decrypt][(n % 2) as usize]
+}
+
+/// Cases of a suite that lists what it tests; none of those that draw without end.
+pub fn listed(suite: Suite, family: &Family, known: &Known) -> Option<u64> {
+    let judge = family.judge;
+    match suite {
+        Suite::Vectors => Some((known.vectors.len() * PLACES.len()) as u64 * directions(judge)),
+        Suite::Wycheproof => Some(known.wycheproof.len() as u64 * directions(judge)),
+        Suite::Keys => Some(match judge.key_sizes().last() {
+            Some(longest) => *longest as u64 + KEYS_BEYOND + 1,
+            None => 0,
+        }),
+        Suite::Lengths => Some((EVERY_LENGTH + AROUND * STEPS.len() as u64) * directions(judge)),
+        Suite::Splits => {
+            Some((splits(family) * (family.usable.len() + 1)) as u64 * directions(judge))
+        }
+        Suite::Forgeries if judge.kind() != Kind::Aead => Some(0),
+        Suite::Forgeries | Suite::Random | Suite::Contexts(_) | Suite::Interrupted(_) => None,
+    }
+}
+
+/// Those of the suite of lengths that go through every length, without the long ones.
+pub fn short_lengths(judge: Impl) -> u64 {
+    EVERY_LENGTH * directions(judge)
+}
+
+/// The text of the message that is cut in two, and how often it can be cut.
+fn halves(judge: Impl) -> usize {
+    match judge.kind() {
+        Kind::Hash => judge.block_size().max(64) * 3 + 3,
+        _ => whole(judge, unit(judge) * UNITS + 11),
+    }
+}
+
+fn splits(family: &Family) -> usize {
+    match family.judge.kind() {
+        Kind::Hash => halves(family.judge) + 1,
+        _ => UNITS + 1,
+    }
 }
 
 impl Case {
-    /// Case `number` of `seed`.
-    pub fn draw(seed: u64, number: u64) -> Case {
-        let mut rng = Rng::of(seed, number);
-        let drawn = length(&mut rng);
-        let len = if number < SWEEP {
-            BLOCK + number as usize
-        } else {
-            drawn
-        };
-        let mut case = Case {
-            number,
-            op: [Op::Encrypt, Op::Decrypt][rng.below(2)],
-            key: vec![0; [32, 48, 64][rng.below(3)]],
-            iv: [0; BLOCK],
-            data: vec![0; len],
-            in_place: rng.one_in(2),
-            src: place(&mut rng),
-            dst: place(&mut rng),
-            iv_at: place(&mut rng),
-        };
-        rng.fill(&mut case.key);
-        rng.fill(&mut case.iv);
-        rng.fill(&mut case.data);
-        case
+    /// Case `n` of a suite.
+    pub fn draw(
+        suite: Suite,
+        family: &Family,
+        known: &Known,
+        seed: u64,
+        n: u64,
+    ) -> Result<Case, String> {
+        let judge = family.judge;
+        let mut rng = Rng::of(seed ^ suite.salt(), n);
+        match suite {
+            Suite::Vectors => {
+                let each = PLACES.len() as u64 * directions(judge);
+                let vector = &known.vectors[(n / each) as usize];
+                let (place, in_place) = PLACES[(n % PLACES.len() as u64) as usize];
+                let op = direction(n % each / PLACES.len() as u64);
+                known_answer(judge, vector, op, Layout::at(place, in_place))
+            }
+            Suite::Wycheproof => {
+                let test = &known.wycheproof[(n / directions(judge)) as usize];
+                let (vector, layout) = (&test.vector, Layout::draw(&mut rng));
+                let op = direction(n % directions(judge));
+                if test.valid {
+                    return known_answer(judge, vector, op, layout);
+                }
+                Ok(Case::Rejection {
+                    message: Box::new(Message {
+                        text: vector.cipher.clone(),
+                        ..vector.message.clone()
+                    }),
+                    tag: vector.tag.clone(),
+                    layout,
+                    source: vector.name.clone(),
+                })
+            }
+            Suite::Keys => {
+                let key = bytes(&mut rng, n as usize);
+                let becomes = kiln_kernel::cipher::Context::new(judge, &key)
+                    .ok()
+                    .map(|c| c.bytes()[..judge.context_size()].to_vec());
+                // Whether the length is one is for the list to say, not for `setkey`.
+                if becomes.is_some() != judge.key_sizes().contains(&key.len()) {
+                    return Err(format!(
+                        "{} and its list differ about a key of {n} bytes",
+                        judge.driver()
+                    ));
+                }
+                Ok(Case::Key {
+                    key,
+                    becomes,
+                    layout: Layout::draw(&mut rng),
+                })
+            }
+            Suite::Lengths => {
+                let len = length(n / directions(judge));
+                let message = Message::draw(judge, &mut rng, Some(len as usize));
+                let layout = Layout::draw(&mut rng);
+                message_case(judge, direction(n % directions(judge)), message, layout)
+            }
+            Suite::Splits => {
+                let mut message = Message::draw(judge, &mut rng, Some(halves(judge)));
+                let mut layout = Layout::draw(&mut rng);
+                let at = n / directions(judge);
+                let (who, at) = (at as usize / splits(family), at as usize % splits(family));
+                let first = at * unit(judge);
+                message.aad.truncate(40);
+                let aad_first = at % (message.aad.len() + 1);
+                let mut cut = Cut {
+                    aad: match message.aad.len() {
+                        0 => Vec::new(),
+                        len => vec![aad_first, len - aad_first],
+                    },
+                    text: vec![first, message.text.len() - first],
+                    other: who.checked_sub(1).map(|i| family.usable[i]),
+                    moves: u64::MAX,
+                };
+                cut.settle(judge);
+                layout.cut = Some(cut);
+                message_case(judge, direction(n % directions(judge)), message, layout)
+            }
+            Suite::Forgeries => {
+                let len = rng.below(200);
+                let message = Message::draw(judge, &mut rng, Some(len));
+                let layout = Layout::draw(&mut rng);
+                let (sealed, judged) = task(judge, Op::Decrypt, message)?;
+                Ok(Case::Forgery {
+                    message: Box::new(sealed),
+                    tag: judged.answer.tag,
+                    layout,
+                    rng: rng.next(),
+                })
+            }
+            Suite::Random => drawn(family, &mut rng, Context::Task),
+            Suite::Contexts(_) | Suite::Interrupted(_) => {
+                drawn(family, &mut rng, CONTEXTS[n as usize % CONTEXTS.len()])
+            }
+        }
     }
+
+    /// Have `imp` do it; how many checks that were, and what was wrong first.
+    pub fn check(
+        &self,
+        bench: &mut Bench,
+        imp: Impl,
+        replay: Replay<'_>,
+    ) -> (u64, Result<(), String>) {
+        match self {
+            Case::Message {
+                op,
+                message,
+                judged,
+                layout,
+                ..
+            } => (1, bench.check(imp, *op, message, judged, layout, replay)),
+            Case::Key {
+                key,
+                becomes,
+                layout,
+            } => {
+                let result = match becomes {
+                    Some(context) => bench.takes_key(imp, key, context, layout, replay),
+                    None => bench.refuses_key(imp, key, layout, replay),
+                };
+                (1, result)
+            }
+            Case::Rejection {
+                message,
+                tag,
+                layout,
+                ..
+            } => {
+                let result = match bench.open(imp, message, tag, layout, replay) {
+                    Ok(Verdict::Accepted) => Err("accepted a message that is not authentic".into()),
+                    other => other.map(|_| ()),
+                };
+                (1, result)
+            }
+            Case::Forgery {
+                message,
+                tag,
+                layout,
+                rng,
+            } => forge(bench, imp, message, tag, layout, *rng, replay),
+        }
+    }
+}
+
+fn known_answer(judge: Impl, vector: &Vector, op: Op, layout: Layout) -> Result<Case, String> {
+    let (message, judged) = vector.task(judge, op)?;
+    Ok(Case::Message {
+        op,
+        message: Box::new(message),
+        judged: Box::new(judged),
+        layout,
+        source: Some(vector.name.clone()),
+    })
+}
+
+fn message_case(judge: Impl, op: Op, message: Message, layout: Layout) -> Result<Case, String> {
+    let (message, judged) = task(judge, op, message)?;
+    Ok(Case::Message {
+        op,
+        message: Box::new(message),
+        judged: Box::new(judged),
+        layout,
+        source: None,
+    })
+}
+
+/// A message of any kind, whole or, one in three, in pieces.
+fn drawn(family: &Family, rng: &mut Rng, context: Context) -> Result<Case, String> {
+    let judge = family.judge;
+    let message = Message::draw(judge, rng, None);
+    let mut layout = Layout::draw(rng);
+    layout.context = context;
+    let op = direction(rng.next());
+    if rng.one_in(3) {
+        layout.cut = Some(Cut::draw(judge, &message, &family.usable, rng));
+    }
+    message_case(judge, op, message, layout)
+}
+
+fn length(n: u64) -> u64 {
+    match n.checked_sub(EVERY_LENGTH) {
+        None => n,
+        Some(i) => STEPS[(i / AROUND) as usize] - AROUND / 2 + i % AROUND,
+    }
+}
+
+/// Every bit of the tag, and some of everything else, flipped one at a time; the message as it is last.
+fn forge(
+    bench: &mut Bench,
+    imp: Impl,
+    message: &Message,
+    tag: &[u8],
+    layout: &Layout,
+    rng: u64,
+    replay: Replay<'_>,
+) -> (u64, Result<(), String>) {
+    let mut checks = 0;
+    let mut refused = |message: &Message, tag: &[u8], what: String| {
+        checks += 1;
+        match bench.open(imp, message, tag, layout, replay) {
+            Ok(Verdict::Refused) => Ok(()),
+            Ok(Verdict::Accepted) => Err(format!("accepted a message with {what} changed")),
+            Err(e) => Err(format!("{what} changed: {e}")),
+        }
+    };
+    let mut all = || {
+        for bit in 0..8 * tag.len() {
+            let mut wrong = tag.to_vec();
+            wrong[bit / 8] ^= 1 << (bit % 8);
+            refused(
+                message,
+                &wrong,
+                format!("bit {} of byte {} of the tag", bit % 8, bit / 8),
+            )?;
+        }
+        let mut rng = Rng::of(rng, 0);
+        for _ in 0..8 {
+            let mut wrong = message.clone();
+            if let Some((i, bit)) = flip(&mut wrong.text, &mut rng) {
+                refused(&wrong, tag, format!("bit {bit} of byte {i} of the text"))?;
+            }
+            let mut wrong = message.clone();
+            if let Some((i, bit)) = flip(&mut wrong.aad, &mut rng) {
+                refused(
+                    &wrong,
+                    tag,
+                    format!("bit {bit} of byte {i} of the associated data"),
+                )?;
+            }
+            let mut wrong = message.clone();
+            // CCM's first byte is not of the nonce, and its last ones are the counter's.
+            let nonce = match imp.alg().contains("ccm(") && wrong.iv.len() == 16 {
+                true => 1..15 - wrong.iv[0] as usize,
+                false => 0..wrong.iv.len(),
+            };
+            if let Some((i, bit)) = flip(&mut wrong.iv[nonce], &mut rng) {
+                refused(&wrong, tag, format!("bit {bit} of byte {i} of the nonce"))?;
+            }
+        }
+        let mut wrong = message.clone();
+        wrong.aad.push(0);
+        refused(&wrong, tag, "a byte more of the associated data".into())?;
+        if wrong.aad.len() > 1 {
+            wrong.aad.truncate(message.aad.len() - 1);
+            refused(&wrong, tag, "a byte less of the associated data".into())?;
+        }
+        Ok(())
+    };
+    if let Err(e) = all() {
+        return (checks, Err(e));
+    }
+    checks += 1;
+    let result = match bench.open(imp, message, tag, layout, replay) {
+        Ok(Verdict::Accepted) => Ok(()),
+        Ok(Verdict::Refused) => Err("refused the right tag".into()),
+        Err(e) => Err(e),
+    };
+    (checks, result)
+}
+
+/// Which bit of which byte was flipped.
+fn flip(bytes: &mut [u8], rng: &mut Rng) -> Option<(usize, usize)> {
+    if bytes.is_empty() {
+        return None;
+    }
+    let (i, bit) = (rng.below(bytes.len()), rng.below(8));
+    bytes[i] ^= 1 << bit;
+    Some((i, bit))
 }
 
 impl fmt::Display for Case {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(
-            f,
-            "case {}: {} {} bytes, AES-{}, ",
-            self.number,
-            match self.op {
-                Op::Encrypt => "encrypt",
-                Op::Decrypt => "decrypt",
-            },
-            self.data.len(),
-            self.key.len() * 4
-        )?;
-        if self.in_place {
-            write!(f, "in place ({})", self.dst)?;
-        } else {
-            write!(f, "source {}, destination {}", self.src, self.dst)?;
-        }
-        write!(f, ", IV {}", self.iv_at)
-    }
-}
-
-/// Dense where paths branch, thin where they repeat.
-fn length(rng: &mut Rng) -> usize {
-    if rng.one_in(512) {
-        return 4200 + rng.below(LONGEST - 4200 + 1);
-    }
-    match rng.below(16) {
-        0..=5 => 16 + rng.below(65),
-        6..=11 => {
-            let unit = [64, 128, 256, 512, 1024][rng.below(5)];
-            let middle = unit * (1 + rng.below(4200 / unit));
-            (middle + rng.below(41) - 20).max(BLOCK)
-        }
-        _ => 16 + rng.below(4200 - 16 + 1),
-    }
-}
-
-/// As the kernel's testmgr draws offsets: the last bytes of a page in a quarter, below 32 in three eighths,
-/// anywhere in the rest; and half of all at the guard page, which its two-page buffers have not.
-fn place(rng: &mut Rng) -> Place {
-    if rng.one_in(2) {
-        return Place::End;
-    }
-    Place::At(match rng.below(8) {
-        0..=1 => PAGE - 1 - rng.below(128),
-        2..=4 => rng.below(32),
-        _ => rng.below(PAGE),
-    })
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_case_follows_from_seed_and_number() {
-        let text = |seed, number| format!("{:?}", Case::draw(seed, number));
-        assert_eq!(text(1, 5000), text(1, 5000));
-        assert_ne!(text(1, 5000), text(2, 5000));
-        assert_ne!(text(1, 5000), text(1, 5001));
-    }
-
-    #[test]
-    fn every_kind_is_drawn() {
-        let cases: Vec<Case> = (SWEEP..SWEEP + 40_000).map(|n| Case::draw(3, n)).collect();
-        let some = |what: &str, test: &dyn Fn(&Case) -> bool| {
-            let n = cases.iter().filter(|c| test(c)).count();
-            assert!(n > 0, "no case has {what}");
-        };
-        let near = (1..=8).flat_map(|n| 512 * n - 20..=512 * n + 20);
-        for len in (16..=80).chain(near) {
-            some(&format!("length {len}"), &|c| c.data.len() == len);
-        }
-        some("a long message", &|c| c.data.len() > 60_000);
-        some("both at the guard", &|c| {
-            !c.in_place && c.src == Place::End && c.dst == Place::End
-        });
-        for bits in [32, 48, 64] {
-            some("a key length", &|c| c.in_place && c.key.len() == bits);
-        }
-        for offset in [0, 1, 31, PAGE - 128, PAGE - 1] {
-            some("an offset", &|c| c.dst == Place::At(offset));
-        }
-        assert!(cases.iter().all(|c| (16..=LONGEST).contains(&c.data.len())));
-    }
-
-    #[test]
-    fn the_sweep_leaves_no_length_out() {
-        for n in 0..SWEEP {
-            assert_eq!(Case::draw(9, n).data.len(), 16 + n as usize);
+        match self {
+            Case::Message {
+                op,
+                message,
+                layout,
+                source,
+                ..
+            } => {
+                if let Some(source) = source {
+                    write!(f, "{source}: ")?;
+                }
+                let verb = match op {
+                    Op::Encrypt => "encrypt or digest",
+                    Op::Decrypt => "decrypt",
+                };
+                let from = contexts::name(layout.context);
+                write!(f, "{verb} {message}, {layout}, context {from}")
+            }
+            Case::Key { key, .. } => write!(f, "a key of {} bytes", key.len()),
+            Case::Forgery {
+                message, layout, ..
+            } => write!(f, "forge {message}, {layout}"),
+            Case::Rejection {
+                message,
+                layout,
+                source,
+                ..
+            } => write!(f, "{source}: refuse {message}, {layout}"),
         }
     }
 }

@@ -21,6 +21,9 @@ const SIGNALS: [(i32, &str); 4] = [
 
 const STACK: usize = 64 * 1024;
 
+/// Buffers a thread may have watched.
+const REGIONS: usize = 12;
+
 #[derive(Clone, Copy)]
 struct Region {
     name: &'static str,
@@ -33,8 +36,7 @@ struct Watched {
     armed: Cell<bool>,
     replay: Cell<*const str>,
     case: Cell<Option<u64>>,
-    back: Cell<bool>,
-    regions: [Cell<Option<Region>>; 3],
+    regions: [Cell<Option<Region>>; REGIONS],
 }
 
 thread_local! {
@@ -44,8 +46,7 @@ thread_local! {
             armed: Cell::new(false),
             replay: Cell::new(""),
             case: Cell::new(None),
-            back: Cell::new(false),
-            regions: [const { Cell::new(None) }; 3],
+            regions: [const { Cell::new(None) }; REGIONS],
         }
     };
 }
@@ -69,14 +70,15 @@ pub struct Watch {
 
 impl Watch {
     /// Watch this thread's calls, and name the buffers they are given.
-    pub fn new(buffers: [(&'static str, &Guarded); 3]) -> io::Result<Watch> {
+    pub fn new(buffers: &[(&'static str, &Guarded)]) -> io::Result<Watch> {
+        assert!(buffers.len() <= REGIONS, "room for their names");
         INSTALL.call_once(|| {
             SIGNALS
                 .iter()
                 .zip(&OLD)
                 .for_each(|(s, old)| install(s.0, old))
         });
-        for (i, (name, buffer)) in buffers.into_iter().enumerate() {
+        for (i, &(name, buffer)) in buffers.iter().enumerate() {
             let (low, high) = buffer.range();
             WATCHED.with(|w| w.regions[i].set(Some(Region { name, low, high })));
         }
@@ -114,12 +116,10 @@ impl Watch {
     }
 
     /// From now until the result is dropped a fault is a failure, to be replayed by `replay` and the case number.
-    /// With `back`, source and destination have changed places.
-    pub fn arm<'a>(&'a self, replay: &'a str, case: Option<u64>, back: bool) -> Armed<'a> {
+    pub fn arm<'a>(&'a self, replay: &'a str, case: Option<u64>) -> Armed<'a> {
         WATCHED.with(|w| {
             w.replay.set(replay);
             w.case.set(case);
-            w.back.set(back);
             w.armed.set(true);
         });
         compiler_fence(Ordering::SeqCst);
@@ -135,15 +135,6 @@ impl Drop for Watch {
             libc::sigaltstack(&self.old, ptr::null_mut());
             libc::munmap(self.stack, STACK);
         }
-    }
-}
-
-/// What the buffer of this name is in a call that may go back.
-pub(crate) fn role(name: &'static str, back: bool) -> &'static str {
-    match name {
-        "source" if back => "destination",
-        "destination" if back => "source",
-        _ => name,
     }
 }
 
@@ -198,12 +189,12 @@ extern "C" fn handler(signal: i32, info: *mut libc::siginfo_t, _: *mut libc::c_v
         match region {
             Some(r) if addr >= r.high => {
                 line.text(" in the guard page after the ");
-                line.text(role(r.name, w.back.get()));
+                line.text(r.name);
                 line.text(", byte ").decimal((addr - r.high) as u64 + 1);
             }
             Some(r) if addr < r.low => {
                 line.text(" in the guard page before the ");
-                line.text(role(r.name, w.back.get()));
+                line.text(r.name);
                 line.text(", byte ").decimal((r.low - addr) as u64);
             }
             _ => {

@@ -132,8 +132,13 @@ impl Guarded {
 
     /// Make it poison again.
     pub fn wipe(&mut self, span: Span) {
+        self.fill(span, POISON);
+    }
+
+    /// Overwrite it.
+    pub fn fill(&mut self, span: Span, byte: u8) {
         // SAFETY: as in `write`.
-        unsafe { ptr::write_bytes(self.ptr(span), POISON, span.len) };
+        unsafe { ptr::write_bytes(self.ptr(span), byte, span.len) };
     }
 
     /// What is there.

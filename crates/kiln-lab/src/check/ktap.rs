@@ -2,12 +2,12 @@
 
 use std::io::{self, Write};
 
-use super::suite::{Event, Outcome};
+use super::masks::{Event, Outcome};
 
-/// Writes events as they come; masks are tests, their rows the subtests.
+/// Writes events as they come; groups are tests, their rows the subtests.
 pub struct Ktap<W> {
     out: W,
-    masks: usize,
+    groups: usize,
     name: String,
     rows: usize,
     failed: bool,
@@ -15,18 +15,18 @@ pub struct Ktap<W> {
 }
 
 impl<W: Write> Ktap<W> {
-    /// Print the head of a document with `masks` tests and a comment line each of `comments`. An error is kept
+    /// Print the head of a document with `groups` tests and a comment line each of `comments`. An error is kept
     /// for `finish`: the checks go on without a listener.
-    pub fn new(out: W, masks: usize, comments: &[String]) -> Ktap<W> {
+    pub fn new(out: W, groups: usize, comments: &[String]) -> Ktap<W> {
         let mut ktap = Ktap {
             out,
-            masks: 0,
+            groups: 0,
             name: String::new(),
             rows: 0,
             failed: false,
             error: None,
         };
-        ktap.error = ktap.head(masks, comments).err();
+        ktap.error = ktap.head(groups, comments).err();
         ktap
     }
 
@@ -42,19 +42,19 @@ impl<W: Write> Ktap<W> {
         self.error.map_or(Ok(()), Err)
     }
 
-    fn head(&mut self, masks: usize, comments: &[String]) -> io::Result<()> {
+    fn head(&mut self, groups: usize, comments: &[String]) -> io::Result<()> {
         writeln!(self.out, "KTAP version 1")?;
         for comment in comments {
             writeln!(self.out, "# {comment}")?;
         }
-        writeln!(self.out, "1..{masks}")?;
+        writeln!(self.out, "1..{groups}")?;
         self.out.flush()
     }
 
     fn write(&mut self, event: &Event<'_>) -> io::Result<()> {
         match event {
-            Event::Mask { name, rows } => {
-                self.masks += 1;
+            Event::Group { name, rows } => {
+                self.groups += 1;
                 self.rows = 0;
                 self.failed = false;
                 self.name = name.to_string();
@@ -69,7 +69,7 @@ impl<W: Write> Ktap<W> {
             }
             Event::End => {
                 let result = if self.failed { "not ok" } else { "ok" };
-                writeln!(self.out, "{result} {} {}", self.masks, self.name)
+                writeln!(self.out, "{result} {} {}", self.groups, self.name)
             }
         }
     }
@@ -91,7 +91,7 @@ impl<W: Write> Ktap<W> {
 
 #[cfg(test)]
 mod tests {
-    use super::super::random::Failure;
+    use super::super::tally::Failure;
     use super::*;
 
     #[test]
@@ -116,7 +116,7 @@ mod tests {
         let mut text = Vec::new();
         let mut ktap = Ktap::new(&mut text, 1, &["seed 3".into()]);
         let name = "xts(aes) generic";
-        ktap.event(&Event::Mask { name, rows: 3 });
+        ktap.event(&Event::Group { name, rows: 3 });
         ktap.event(&Event::Row(&row("a", 0, None)));
         ktap.event(&Event::Row(&row("b", 1, None)));
         ktap.event(&Event::Row(&row("c", 0, Some("this CPU lacks VAES"))));

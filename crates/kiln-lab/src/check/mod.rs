@@ -1,34 +1,50 @@
-//! Is every implementation right? Vectors, lengths and random comparisons, on memory with guard pages.
+//! Is every implementation right? Known answers, refusals and random comparisons, on memory with guard pages, through
+//! a look at the registers, under every mask of tiers and in every context.
 //!
 //! | file | its noun |
 //! |---|---|
-//! | `subject.rs` | what is checked: an implementation, or an offender that a test of the tests made up |
+//! | `message.rs` | a message, and where it lies |
+//! | `judge.rs` | the right answer to it |
 //! | `guard.rs` | a buffer between two guard pages, poisoned around the data |
+//! | `arena.rs` | the buffers of one thread |
 //! | `fault.rs` | the signal handler that turns a crash into a failing case |
-//! | `cpu_state.rs` | what a call must leave as it found it: direction flag, rounding mode |
+//! | `registers.rs` | a call through a look at the registers |
+//! | `bench.rs` | one message on the memory of one thread, every call with every check |
 //! | `rng.rs` | numbers that follow from a seed |
-//! | `case.rs` | one random case, drawn from (seed, number) alone |
-//! | `bench.rs` | the memory of one thread, and one call on it with every check |
-//! | `random.rs` | many cases on many threads, with the same result for any number of threads |
-//! | `lengths.rs` | messages that must be refused |
-//! | `vectors.rs`, `ieee1619.txt` | IEEE Std 1619-2018, annex B |
-//! | `suite.rs` | all of it under each mask of tiers, as rows |
+//! | `vectors.rs`, `ieee1619.txt` | known answers |
+//! | `wycheproof.rs` | Project Wycheproof's |
+//! | `suite.rs` | the suites |
+//! | `case.rs` | one case of a suite, drawn from (suite, seed, number) alone |
+//! | `family.rs` | an algorithm: who is tested, and who judges |
+//! | `run.rs` | many cases on many threads, with the same result for any number of threads |
+//! | `contexts.rs` | the same on emulated CPUs, with interrupts |
+//! | `selection.rs` | which implementation is chosen |
+//! | `tally.rs` | what was found |
+//! | `masks.rs` | all of it under each mask of tiers and each policy, as rows |
 //! | `ktap.rs` | rows as KTAP |
 
+mod arena;
 mod bench;
 pub mod case;
-mod cpu_state;
+pub mod contexts;
+pub mod family;
 pub mod fault;
 pub mod guard;
+pub mod judge;
 pub mod ktap;
-pub mod lengths;
-pub mod random;
+pub mod masks;
+pub mod message;
+mod registers;
 mod rng;
-pub mod subject;
+pub mod run;
+pub mod selection;
 pub mod suite;
+mod tally;
 pub mod vectors;
+pub mod wycheproof;
 
-pub use bench::{Bench, Replay};
-pub use random::{Failure, Tally};
-pub use subject::{Subject, ALG};
-pub use suite::{Outcome, Plan};
+pub use bench::{Bench, Replay, Verdict};
+pub use family::Family;
+pub use masks::{Outcome, Plan};
+pub use suite::Suite;
+pub use tally::{Failure, Tally};

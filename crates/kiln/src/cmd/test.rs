@@ -5,36 +5,62 @@ use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 use clap::Args;
-use kiln_kernel::xts::Impl;
+use kiln_kernel::cipher::Impl;
 use kiln_lab::algorithm::{self, Algorithm};
-use kiln_lab::check::case::Case;
 use kiln_lab::check::ktap::Ktap;
-use kiln_lab::check::suite::{self, Event, Outcome};
-use kiln_lab::check::{fault, Plan};
+use kiln_lab::check::masks::{self, Event, Outcome};
+use kiln_lab::check::{fault, Plan, Suite};
 use kiln_lab::Error;
 
 use crate::tree_args::TreeBuildArgs;
 
-/// Random cases under each mask, unless told otherwise.
-const FULL: u64 = 1_000_000;
-const QUICK: u64 = 100_000;
+/// How much is drawn unless told otherwise: random cases of all implementations under all masks, those in contexts
+/// under all policies (by the clock, and at random instructions), and forged messages of each algorithm under each mask.
+struct Amount {
+    random: u64,
+    in_contexts: u64,
+    interrupted: u64,
+    forgeries: u64,
+}
 
-/// Is every implementation right? Known answers, refusals, random comparisons with the generic one
+const FULL: Amount = Amount {
+    random: 12_000_000,
+    in_contexts: 3_000_000,
+    interrupted: 1_000_000,
+    forgeries: 80,
+};
+const QUICK: Amount = Amount {
+    random: 600_000,
+    in_contexts: 200_000,
+    interrupted: 80_000,
+    forgeries: 6,
+};
+
+/// Is every implementation right, in every context?
 #[derive(Args, Clone, Debug, Default)]
 #[command(after_help = "\
-Each mask of tiers (generic, generic + aesni, ...) is one group of checks:
-is the right implementation chosen; the vectors of IEEE 1619; messages too
-short must be refused; random cases between guard pages, compared with the
-generic implementation. A failure is printed with the command that replays
-it; the exit status is then 1. Wycheproof's vectors are checked by
-cargo test. Row fields (--json): alg, impl, suite, context, cases, failed,
-skipped.
+Each mask of tiers (generic, generic + aesni, ...) is one group of rows for
+each algorithm: is the right implementation chosen, then the suites vectors
+(known answers), wycheproof, keys (every length, good and bad), lengths,
+splits (a message cut in two anywhere, carried on by another tier),
+forgeries (every bit of a tag), and random, compared with the plainest
+implementation. Then the suites contexts:POLICY: from a task, with softirqs
+off, in softirqs and hardirqs, under each FPU policy, on all cores at once,
+while interrupts come by the clock; and interrupted:POLICY, where they come
+before random instructions of the sections. Every buffer lies between guard pages and poison, every
+call goes through a look at the registers. A failure is printed with the
+command that replays it; the exit status is then 1. KTAP on stdout. Row
+fields (--json): alg, impl, suite, context, tiers, cases, failed, skipped.
 
 Examples:
   kiln test --quick
+  kiln test 'gcm(aes)' ghash --suite forgeries,random
   kiln test 'xts(aes)' --impl xts-aes-aesni --cases 10000000
-  kiln test --seed 7 --case 4711    one random case again
-  kiln test --tree ~/linux --fuzz 10000    a kernel tree's own testmgr")]
+  kiln test sha256 --suite contexts:nested
+  kiln test 'ccm(aes)' --seed 7 --suite random --case 4711    one case again
+  KILN_TIERS=generic,aesni kiln test        as if the CPU had no more
+  kiln test --constant-time --quick         (fields: docs/CONSTANT-TIME.md)
+  kiln test --tree ~/linux --fuzz 10000     a kernel tree's own testmgr")]
 pub struct TestArgs {
     /// Algorithms, such as 'xts(aes)' [default: all]
     #[arg(value_name = "ALG")]
@@ -42,10 +68,14 @@ pub struct TestArgs {
     /// Implementations, by driver name [default: all]
     #[arg(long = "impl", value_name = "LIST", value_delimiter = ',')]
     pub impls: Vec<String>,
-    /// Replay this random case of --seed, and nothing else
+    /// Suites [default: all; with --case: random]
+    #[arg(long = "suite", value_name = "LIST", value_delimiter = ',')]
+    pub suites: Vec<String>,
+    /// Replay this case of the suite and --seed, and nothing else
     #[arg(long, value_name = "N", conflicts_with = "cases")]
     pub case: Option<u64>,
-    /// Random cases under each mask of tiers [default: 1000000, 100000 with --quick]
+    /// Random cases of an algorithm under each mask, and in contexts under each policy [default: about 10
+    /// million for all together, half a million with --quick]
     #[arg(long, value_name = "N")]
     pub cases: Option<u64>,
     /// A Linux source tree: its own self-tests, all of them, while interrupts land in its sections
@@ -54,6 +84,9 @@ pub struct TestArgs {
     /// With --tree: repeat each random test so often [default: the tree's own number, 100]
     #[arg(long, value_name = "N", requires = "tree")]
     pub fuzz: Option<u32>,
+    /// Instead: does the time of what has a key depend on key or text?
+    #[arg(long, conflicts_with_all = ["case", "cases", "tree"])]
+    pub constant_time: bool,
     #[command(flatten)]
     pub build: TreeBuildArgs,
 }
@@ -90,23 +123,18 @@ pub struct TestRun {
 /// # Errors
 /// An unknown algorithm or implementation, or one that cannot run here; standard output that cannot be written.
 pub fn run(args: &TestArgs, context: &Context<'_>) -> Result<TestRun, Error> {
-    let plan = Plan {
-        impls: impls(args)?,
-        seed: context.seed,
-        cases: args
-            .cases
-            .unwrap_or(if context.quick { QUICK } else { FULL }),
-        threads: context.threads,
-    };
-    let mut comments = vec![format!("seed {}", context.seed)];
-    comments.extend(args.case.map(|n| Case::draw(context.seed, n).to_string()));
+    let plan = plan(args, context)?;
+    let comments = vec![format!("seed {}", context.seed)];
     fault::bail_out_on_stdout(!context.json);
 
     let rows = if context.json {
         check(args, &plan, context, &mut |_| ())?
     } else {
-        let masks = args.case.map_or(suite::masks().len(), |_| 1);
-        let mut ktap = Ktap::new(io::stdout().lock(), masks, &comments);
+        let groups = match args.case {
+            Some(_) => masks::replayed_groups(&plan),
+            None => masks::groups(&plan),
+        };
+        let mut ktap = Ktap::new(io::stdout().lock(), groups, &comments);
         let rows = check(args, &plan, context, &mut |event| ktap.event(&event))?;
         ktap.finish().or_else(stdout)?;
         rows
@@ -136,41 +164,89 @@ fn check(
     tell: &mut dyn FnMut(Event<'_>),
 ) -> Result<Vec<Outcome>, Error> {
     let rows = match args.case {
-        Some(number) => suite::replay(plan, number, tell),
+        Some(number) => masks::replay(plan, number, tell),
         None => {
-            let (done, total) = (AtomicU64::new(0), suite::total(plan));
+            let (done, total) = (AtomicU64::new(0), masks::total(plan));
             let progress = |n| {
                 let done = done.fetch_add(n, Ordering::Relaxed) + n;
                 (context.progress)(done, total);
             };
-            suite::run(plan, context.stop, &progress, tell)
+            masks::run(plan, context.stop, &progress, tell)
         }
     };
-    rows.map_err(|e| Error::lacks(format!("cannot map guarded memory: {e}: free some memory")))
+    rows.map_err(|e| match e.kind() {
+        ErrorKind::Other => Error::lacks(e.to_string()),
+        _ => Error::lacks(format!("cannot map guarded memory: {e}: free some memory")),
+    })
+}
+
+fn plan(args: &TestArgs, context: &Context<'_>) -> Result<Plan, Error> {
+    let amount = if context.quick { QUICK } else { FULL };
+    let impls = impls(args)?;
+    let suites = match (args.suites.is_empty(), args.case) {
+        (false, _) => args
+            .suites
+            .iter()
+            .map(|s| s.parse())
+            .collect::<Result<Vec<Suite>, Error>>()?,
+        (true, Some(_)) => vec![Suite::Random],
+        (true, None) => Suite::OF_MASKS
+            .into_iter()
+            .chain(Suite::of_policies())
+            .collect(),
+    };
+    // What the implementations get together is shared by all there are, under all masks they run under.
+    let masks = masks::masks();
+    let runs = |mask: &[_]| impls.iter().filter(|i| mask.contains(&i.tier())).count() as u64;
+    let of_masks: u64 = masks.iter().map(|m| runs(m)).sum();
+    let policies = Suite::of_policies().len() as u64 / 2;
+    let of_policies = masks.last().map_or(0, |m| runs(m)) * policies;
+    let share = |all: u64, among: u64| args.cases.unwrap_or(all / among.max(1));
+    Ok(Plan {
+        seed: context.seed,
+        cases: share(amount.random, of_masks),
+        in_contexts: share(amount.in_contexts, of_policies),
+        interrupted: share(amount.interrupted, of_policies),
+        forgeries: amount.forgeries.min(args.cases.unwrap_or(u64::MAX)),
+        longest: !context.quick,
+        threads: context.threads,
+        impls,
+        suites,
+    })
 }
 
 /// Those asked for, each once. One asked for by name must be able to run; without names, one that cannot is a
 /// skipped row.
 fn impls(args: &TestArgs) -> Result<Vec<Impl>, Error> {
+    let mut algs: Vec<Algorithm> = Vec::new();
     for name in &args.algs {
-        let alg: Algorithm = name.parse()?;
-        if alg != Algorithm::XTS_AES {
-            return Err(Error::input(format!(
-                "{alg}: not tested by this command yet: there is {}",
-                Algorithm::XTS_AES
-            )));
+        let alg = name.parse()?;
+        if !algs.contains(&alg) {
+            algs.push(alg);
         }
     }
+    if algs.is_empty() {
+        algs = Algorithm::all();
+    }
     if args.impls.is_empty() {
-        return Ok(Impl::all());
+        return Ok(algs.into_iter().flat_map(Algorithm::impls).collect());
     }
     let mut impls: Vec<Impl> = Vec::new();
     for driver in &args.impls {
-        let imp = algorithm::usable_xts(driver)?;
-        if impls.iter().all(|i| i.driver() != imp.driver()) {
+        let has = |a: &&Algorithm| a.impls().iter().any(|i| i.driver() == driver);
+        let Some(alg) = algs.iter().find(has) else {
+            let all: Vec<Impl> = algs.iter().flat_map(|a| a.impls()).collect();
+            let names: Vec<&str> = all.iter().map(|i| i.driver()).collect();
+            return Err(algorithm::unknown("implementation", driver, &names));
+        };
+        let imp = algorithm::usable_impl(*alg, driver)?;
+        if !impls.contains(&imp) {
             impls.push(imp);
         }
     }
+    // Implementations of an algorithm are tested side by side.
+    let place = |i: &Impl| algs.iter().position(|a| a.name() == i.alg());
+    impls.sort_by_key(place);
     Ok(impls)
 }
 

@@ -1,0 +1,230 @@
+//! One function of an implementation, called in a context of choice.
+
+use std::ffi::c_void;
+
+use crate::cipher::{Impl, Kind};
+use crate::cpu;
+use crate::fpu::Context;
+use crate::sys;
+use crate::tier::Tier;
+
+/// Makes a call of `kernel/`'s and looks at the registers before and after it.
+pub type Through =
+    unsafe extern "C" fn(registers: *mut c_void, function: *const c_void, args: *const u64) -> u64;
+
+/// Which of an implementation's functions: see `kernel/include/kiln/cipher.h` for what each takes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Entry {
+    /// Key to context.
+    SetKey,
+    /// A whole message, or a piece where there is no other function for pieces.
+    Encrypt,
+    /// The other way.
+    Decrypt,
+    /// From an IV to what pieces take.
+    First,
+    /// A piece.
+    EncryptPiece,
+    /// The other way.
+    DecryptPiece,
+    /// A whole message with its tag.
+    Seal,
+    /// The other way; refuses wrong tags.
+    Open,
+    /// Begins an authenticated message in pieces.
+    Begin,
+    /// Associated data of it.
+    Aad,
+    /// Text of it.
+    SealPiece,
+    /// The other way.
+    OpenPiece,
+    /// Its tag.
+    End,
+    /// Begins a hash.
+    Init,
+    /// Data of it.
+    Update,
+    /// The digest.
+    Final,
+    /// All of it.
+    Digest,
+}
+
+/// A function: where it is, and whether it needs a section.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Function {
+    address: usize,
+    section: bool,
+}
+
+impl Function {
+    /// Some function, for a test of the tests.
+    ///
+    /// # Safety
+    /// It can be called as the one that it stands for.
+    pub unsafe fn new(address: *const c_void, section: bool) -> Function {
+        Function {
+            address: address as usize,
+            section,
+        }
+    }
+
+    /// Where it is.
+    pub fn address(self) -> *const c_void {
+        self.address as *const c_void
+    }
+
+    /// Whether it may only be called in a section.
+    pub fn needs_section(self) -> bool {
+        self.section
+    }
+
+    pub(crate) fn raw(self) -> (usize, bool) {
+        (self.address, self.section)
+    }
+}
+
+impl Impl {
+    /// One of its functions, if it has it.
+    pub fn function(self, entry: Entry) -> Option<Function> {
+        let (kind, slot) = match entry {
+            Entry::SetKey => {
+                let address = self.0.setkey? as *const () as usize;
+                return Some(Function {
+                    address,
+                    section: false,
+                });
+            }
+            Entry::Encrypt => (Kind::Skcipher, 0),
+            Entry::Decrypt => (Kind::Skcipher, 1),
+            Entry::First => (Kind::Skcipher, 2),
+            Entry::EncryptPiece => (Kind::Skcipher, 3),
+            Entry::DecryptPiece => (Kind::Skcipher, 4),
+            Entry::Seal => (Kind::Aead, 0),
+            Entry::Open => (Kind::Aead, 1),
+            Entry::Begin => (Kind::Aead, 2),
+            Entry::Aad => (Kind::Aead, 3),
+            Entry::SealPiece => (Kind::Aead, 4),
+            Entry::OpenPiece => (Kind::Aead, 5),
+            Entry::End => (Kind::Aead, 6),
+            Entry::Init => (Kind::Hash, 0),
+            Entry::Update => (Kind::Hash, 1),
+            Entry::Final => (Kind::Hash, 2),
+            Entry::Digest => (Kind::Hash, 3),
+        };
+        let address = self.0.ops[slot];
+        (self.kind() == kind && address != 0).then_some(Function {
+            address,
+            section: self.tier() != Tier::Generic,
+        })
+    }
+}
+
+/// A call to be made.
+pub struct Call {
+    /// What to call.
+    pub function: Function,
+    /// What to call where no section may be opened.
+    pub scalar: Option<Function>,
+    /// Its arguments: pointers and lengths.
+    pub args: [u64; 9],
+    /// Where from.
+    pub context: Context,
+    /// What makes the call, and its memory.
+    pub through: Option<(Through, *mut c_void)>,
+    /// Single-step the section.
+    pub step: bool,
+}
+
+/// What came of a call.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Returned {
+    /// What the function returned, if it returns something.
+    pub result: u64,
+    /// The scalar one was called.
+    pub fell_back: bool,
+    /// The preempt count there.
+    pub preempt_count: u32,
+}
+
+impl Call {
+    /// Make it on the calling thread's CPU. None if there was nothing that may be called there.
+    ///
+    /// # Safety
+    /// The arguments are what the functions take; its tier is one that the CPU has.
+    pub unsafe fn make(&self) -> Option<Returned> {
+        let mut raw = sys::Call {
+            function: self.function.address,
+            scalar: self.scalar.map_or(0, |f| f.address),
+            args: self.args,
+            through: self.through.map(|t| t.0),
+            registers: self.through.map_or(std::ptr::null_mut(), |t| t.1),
+            context: self.context as u32,
+            section: self.function.section,
+            step: self.step,
+            done: false,
+            fell_back: false,
+            preempt_count: 0,
+            result: 0,
+        };
+        // SAFETY: the function takes this structure; what it points to is the caller's promise.
+        unsafe { cpu::gate(sys::kiln_call, (&raw mut raw).cast()) };
+        raw.done.then_some(Returned {
+            result: raw.result,
+            fell_back: raw.fell_back,
+            preempt_count: raw.preempt_count,
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    extern "C" fn last(
+        _: u64,
+        _: u64,
+        _: u64,
+        _: u64,
+        _: u64,
+        _: u64,
+        _: u64,
+        _: u64,
+        ninth: u64,
+    ) -> u64 {
+        ninth
+    }
+
+    #[test]
+    fn nine_arguments_arrive_in_every_context() {
+        for context in Context::ALL {
+            let call = Call {
+                // SAFETY: it is called as what it is.
+                function: unsafe { Function::new(last as *const c_void, false) },
+                scalar: None,
+                args: [0, 1, 2, 3, 4, 5, 6, 7, 8],
+                context,
+                through: None,
+                step: false,
+            };
+            // SAFETY: numbers.
+            let returned = unsafe { call.make() }.expect("a function that needs no section");
+            assert_eq!(returned.result, 8, "{context:?}");
+            assert!(!returned.fell_back);
+            assert_eq!(returned.preempt_count == 0, context == Context::Task);
+        }
+    }
+
+    #[test]
+    fn functions_are_those_of_the_kind() {
+        for imp in Impl::all() {
+            let has = |entry| imp.function(entry).is_some();
+            assert_eq!(has(Entry::SetKey), imp.is_keyed(), "{imp:?}");
+            assert_eq!(has(Entry::Encrypt), imp.kind() == Kind::Skcipher, "{imp:?}");
+            assert_eq!(has(Entry::Seal), imp.kind() == Kind::Aead, "{imp:?}");
+            assert_eq!(has(Entry::Digest), imp.kind() == Kind::Hash, "{imp:?}");
+            assert_eq!(has(Entry::First), imp.alg() == "xts(aes)", "{imp:?}");
+        }
+    }
+}

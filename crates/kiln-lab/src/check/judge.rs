@@ -1,0 +1,102 @@
+//! The right answer to a message: from an algorithm's first implementation, the table-based or plainest one.
+
+use kiln_kernel::call::{Call, Entry};
+use kiln_kernel::cipher::{Context as Keyed, Impl, Kind};
+use kiln_kernel::fpu::Context;
+use kiln_kernel::xts::Op;
+
+use super::message::{Answer, Message};
+
+/// An answer, and what the key became.
+#[derive(Clone, Debug)]
+pub struct Judged {
+    /// What is to come out.
+    pub answer: Answer,
+    /// What `setkey` makes of the key; any tier makes the same.
+    pub context: Vec<u8>,
+}
+
+/// Have `judge` do `message`; `tag` is what is to be taken when an authenticated message is decrypted.
+pub fn judge(judge: Impl, op: Op, message: &Message, tag: &[u8]) -> Result<Judged, String> {
+    let keyed = Keyed::new(judge, &message.key)
+        .map_err(|_| format!("the judge refuses a key of {} bytes", message.key.len()))?;
+    let context = keyed.bytes()[..judge.context_size()].to_vec();
+    let mut answer = Answer {
+        text: match judge.kind() {
+            Kind::Hash => Vec::new(),
+            _ => vec![0; message.text.len()],
+        },
+        tag: match (judge.kind(), op) {
+            (Kind::Skcipher, _) => Vec::new(),
+            (Kind::Aead, Op::Decrypt) => tag.to_vec(),
+            (Kind::Aead, Op::Encrypt) => vec![0; message.tag_size],
+            (Kind::Hash, _) => vec![0; judge.digest_size()],
+        },
+        iv: message.iv.clone(),
+    };
+    let entry = match (judge.kind(), op) {
+        (Kind::Skcipher, Op::Encrypt) => Entry::Encrypt,
+        (Kind::Skcipher, Op::Decrypt) => Entry::Decrypt,
+        (Kind::Aead, Op::Encrypt) => Entry::Seal,
+        (Kind::Aead, Op::Decrypt) => Entry::Open,
+        (Kind::Hash, _) => Entry::Digest,
+    };
+    let ctx = keyed.bytes().as_ptr() as u64;
+    let (dst, src) = (
+        answer.text.as_mut_ptr() as u64,
+        message.text.as_ptr() as u64,
+    );
+    let (len, out) = (message.text.len() as u64, answer.tag.as_mut_ptr() as u64);
+    let iv = answer.iv.as_mut_ptr() as u64;
+    let args = match judge.kind() {
+        Kind::Skcipher => [ctx, dst, src, len, iv, 0, 0, 0, 0],
+        Kind::Aead => [
+            ctx,
+            dst,
+            src,
+            len,
+            message.aad.as_ptr() as u64,
+            message.aad.len() as u64,
+            iv,
+            out,
+            message.tag_size as u64,
+        ],
+        Kind::Hash => [ctx, src, len, out, 0, 0, 0, 0, 0],
+    };
+    let call = Call {
+        function: judge
+            .function(entry)
+            .ok_or_else(|| format!("{} has no {entry:?}", judge.driver()))?,
+        scalar: None,
+        args,
+        context: Context::Task,
+        through: None,
+        step: false,
+    };
+    // SAFETY: pointers to buffers of these lengths, which live longer than the call.
+    match unsafe { call.make() } {
+        Some(r) if entry == Entry::Open && r.result as i32 != 0 => {
+            Err("the judge refuses what it made".into())
+        }
+        Some(_) => Ok(Judged { answer, context }),
+        None => Err("the judge could not be called".into()),
+    }
+}
+
+/// A message to be done in this direction, and what must come of it: to decrypt there must be something that was
+/// encrypted.
+pub fn task(with: Impl, op: Op, message: Message) -> Result<(Message, Judged), String> {
+    let sealed = judge(with, Op::Encrypt, &message, &[])?;
+    if op == Op::Encrypt || with.kind() == Kind::Hash {
+        return Ok((message, sealed));
+    }
+    let back = Message {
+        text: sealed.answer.text,
+        ..message.clone()
+    };
+    let judged = judge(with, Op::Decrypt, &back, &sealed.answer.tag)?;
+    match judged.answer.text == message.text {
+        true => Ok((back, judged)),
+        false => Err(format!("{} does not invert itself", with.driver())),
+    }
+}

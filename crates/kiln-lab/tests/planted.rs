@@ -1,0 +1,194 @@
+//! Three mistakes are planted in the sources of `kernel/`, which are built anew: each is found by a suite, in the
+//! implementations that have it and in no other.
+
+use std::collections::BTreeMap;
+use std::ffi::c_void;
+use std::fs;
+use std::ops::Range;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::sync::atomic::AtomicBool;
+
+use kiln_kbuild::Kbuild;
+use kiln_kernel::cipher::Impl;
+use kiln_lab::check::run::{self, Job};
+use kiln_lab::check::{Family, Suite, Tally};
+use libloading::Library;
+
+/// A file, what is there, and what is put in its place.
+const PLANTS: [(&str, &str, &str); 4] = [
+    // What is carried into the upper half is lost, in the long loop of one tier.
+    (
+        "ciphers/gcm/polyval_simd.h",
+        "\t\tacc = reduce(&g);\n",
+        "\t\tacc = reduce(&g);\n#ifdef PLANTED\n\
+         \t\tacc = _mm_andnot_si128(_mm_set_epi64x(0, 1ull << 63), acc);\n#endif\n",
+    ),
+    (
+        "ciphers/gcm/vaes_avx2.c",
+        "#define GCM(name)",
+        "#define PLANTED\n#define GCM(name)",
+    ),
+    // A register of the caller's is used and not put back.
+    (
+        "ciphers/crc/crct10dif_aesni.c",
+        "\tu64 hi = 0, lo;\n",
+        "\tu64 hi = 0, lo;\n\n\t__asm__ volatile(\"xorl %%r15d, %%r15d\" : : : \"cc\");\n",
+    ),
+    // The last byte of a tag is not looked at.
+    ("ciphers/gcm/gcm.c", "for (; n; n--)", "for (n--; n; n--)"),
+];
+
+fn copy(from: &Path, to: &Path) {
+    fs::create_dir_all(to).unwrap();
+    for entry in fs::read_dir(from).unwrap() {
+        let entry = entry.unwrap();
+        let target = to.join(entry.file_name());
+        match entry.path().is_dir() {
+            true => copy(&entry.path(), &target),
+            false => drop(fs::copy(entry.path(), target).unwrap()),
+        }
+    }
+}
+
+/// Kernel's sources with the plants, as a library.
+fn planted(dir: &Path) -> PathBuf {
+    let kernel = dir.join("kernel");
+    copy(
+        &Path::new(env!("CARGO_MANIFEST_DIR")).join("../../kernel"),
+        &kernel,
+    );
+    for (file, is, becomes) in PLANTS {
+        let path = kernel.join(file);
+        let text = fs::read_to_string(&path).unwrap();
+        assert!(
+            text.contains(is),
+            "{file} has changed: plant the mistake anew"
+        );
+        fs::write(&path, text.replace(is, becomes)).unwrap();
+    }
+    let built = Kbuild::new(kernel, dir.join("out")).build().unwrap();
+    let library = dir.join("planted.so");
+    let linked = Command::new(&built.compiler.path)
+        .args(["-shared", "-nostdlib", "-Wl,-Bsymbolic", "-o"])
+        .arg(&library)
+        .args(built.objects.iter().map(|o| &o.path))
+        .output()
+        .unwrap();
+    assert!(
+        linked.status.success(),
+        "{}",
+        String::from_utf8_lossy(&linked.stderr)
+    );
+    library
+}
+
+/// Its implementations.
+fn implementations(library: &Path) -> Vec<Impl> {
+    // SAFETY: a library without constructors, which stays loaded; its functions are those of kiln.h.
+    unsafe {
+        let library = Box::leak(Box::new(Library::new(library).unwrap()));
+        let count = library
+            .get::<extern "C" fn() -> usize>(b"kiln_impls")
+            .unwrap();
+        let get = library
+            .get::<extern "C" fn(usize) -> *const c_void>(b"kiln_impl")
+            .unwrap();
+        (0..count()).map(|i| Impl::foreign(get(i))).collect()
+    }
+}
+
+/// How each of the usable ones did.
+fn tallies(
+    impls: &[Impl],
+    alg: &str,
+    suite: Suite,
+    cases: Range<u64>,
+) -> BTreeMap<&'static str, Tally> {
+    let subjects: Vec<Impl> = impls
+        .iter()
+        .copied()
+        .filter(|i| i.alg() == alg && i.tier().usable())
+        .collect();
+    let job = Job::new(Family::of(subjects.clone()), suite, 1, Some(cases), "");
+    let parts = run::one(job, 2, &AtomicBool::new(false)).unwrap();
+    parts
+        .into_iter()
+        .map(|p| (subjects[p.subject].driver(), p.tally))
+        .collect()
+}
+
+fn names_of_failures(tallies: &BTreeMap<&'static str, Tally>) -> Vec<&'static str> {
+    let failed = tallies.iter().filter(|(_, t)| t.failed > 0);
+    failed.map(|(name, _)| *name).collect()
+}
+
+#[test]
+fn three_planted_mistakes_are_found() {
+    let dir = tempfile::tempdir().unwrap();
+    let impls = implementations(&planted(dir.path()));
+    assert_eq!(impls.len(), Impl::all().len());
+
+    // What nothing was planted in passes: another build is as good as the one linked in.
+    for (alg, suite) in [("sha512", Suite::Random), ("ccm(aes)", Suite::Forgeries)] {
+        let tallies = tallies(&impls, alg, suite, 0..40);
+        assert_eq!(names_of_failures(&tallies), [""; 0], "{tallies:#?}");
+    }
+
+    if impls
+        .iter()
+        .any(|i| i.driver() == "ghash-vaes-avx2" && i.tier().usable())
+    {
+        for suite in [Suite::Lengths, Suite::Random] {
+            let tallies = tallies(&impls, "ghash", suite, 0..2000);
+            assert_eq!(names_of_failures(&tallies), ["ghash-vaes-avx2"]);
+            let tally = &tallies["ghash-vaes-avx2"];
+            assert!(
+                tally.failures[0].what.starts_with("digest: byte "),
+                "{tally:#?}"
+            );
+            println!(
+                "carry: {suite}, {} of {}: {:?}",
+                tally.failed, tally.cases, tally.failures[0]
+            );
+        }
+    } else {
+        println!("SKIPPED: this CPU has no VAES");
+    }
+
+    if impls
+        .iter()
+        .any(|i| i.driver() == "crct10dif-pclmul-aesni" && i.tier().usable())
+    {
+        for suite in [Suite::Vectors, Suite::Random] {
+            let tallies = tallies(&impls, "crct10dif", suite, 0..2000);
+            // Another tier may hash its ends with the same function.
+            let found = names_of_failures(&tallies);
+            assert!(found.contains(&"crct10dif-pclmul-aesni"), "{found:?}");
+            assert!(!found.contains(&"crct10dif-generic"), "{found:?}");
+            let tally = &tallies["crct10dif-pclmul-aesni"];
+            assert!(tally.failures[0].what.contains("changed r15"), "{tally:#?}");
+            println!(
+                "register: {suite}, {} of {}: {:?}",
+                tally.failed, tally.cases, tally.failures[0]
+            );
+        }
+    } else {
+        println!("SKIPPED: this CPU has no PCLMULQDQ");
+    }
+
+    for suite in [Suite::Forgeries, Suite::Wycheproof] {
+        let tallies = tallies(&impls, "gcm(aes)", suite, 0..1000);
+        let found = names_of_failures(&tallies);
+        assert!(found.contains(&"gcm-aes-generic"), "{suite}: {found:?}");
+        let tally = &tallies["gcm-aes-generic"];
+        println!(
+            "tag: {suite}, {found:?}, {} of {}: {:?}",
+            tally.failed, tally.cases, tally.failures[0]
+        );
+        assert!(
+            tally.failures[0].what.contains("accepted a message"),
+            "{tally:#?}"
+        );
+    }
+}

@@ -1,0 +1,71 @@
+// SPDX-License-Identifier: GPL-2.0-only OR MIT
+/*
+ * One call of one function, as a test makes it: in a given context, in a section of its own.
+ */
+#include <kiln/context.h>
+#include <kiln/fpu.h>
+#include <kiln/kiln.h>
+#include <kiln/preempt.h>
+
+#include "patterns.h"
+
+/* The longest list of arguments there is; who takes fewer does not look at the rest. */
+typedef u64 nine_t(u64, u64, u64, u64, u64, u64, u64, u64, u64);
+
+u64 call_nine(const void *fn, const u64 *arg)
+{
+	return ((nine_t *)fn)(arg[0], arg[1], arg[2], arg[3], arg[4], arg[5], arg[6], arg[7],
+			      arg[8]);
+}
+
+static void trap_flag(bool on)
+{
+	if (on)
+		__asm__ volatile("pushfq\n\torq $0x100, (%%rsp)\n\tpopfq" : : : "memory", "cc");
+	else
+		__asm__ volatile("pushfq\n\tandq $~0x100, (%%rsp)\n\tpopfq" : : : "memory", "cc");
+}
+
+static u64 checked(const struct kiln_call *call, const void *fn)
+{
+	return call->through ? call->through(call->registers, fn, call->arg) :
+			       call_nine(fn, call->arg);
+}
+
+static void call_there(void *arg)
+{
+	struct kiln_call *call = arg;
+	const void *fn = call->fn;
+	bool section = call->section;
+
+	/* A task does not ask: it may always open one. */
+	if (section && call->context > KILN_TASK_BH_OFF && !irq_fpu_usable()) {
+		if (!call->scalar)
+			return;
+		fn = call->scalar;
+		section = false;
+		call->fell_back = true;
+	}
+	call->preempt_count = preempt_count();
+	if (section) {
+		if (call->step)
+			trap_flag(true);
+		kernel_fpu_begin();
+		call->result = checked(call, fn);
+		kernel_fpu_end();
+		if (call->step)
+			trap_flag(false);
+	} else {
+		call->result = checked(call, fn);
+	}
+	call->done = true;
+}
+
+u64 kiln_call(void *arg)
+{
+	struct kiln_call *call = arg;
+
+	call->done = call->fell_back = false;
+	run_in_context(call->context, call_there, call);
+	return call->result;
+}
