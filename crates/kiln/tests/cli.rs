@@ -46,7 +46,7 @@ fn bad_arguments_are_refused_in_one_line() {
         &["speed", "--impl", "xts-aes-avx512"],
         "unknown implementation",
     );
-    refuses(&["speed", "--level", "api"], "--level primitive");
+    refuses(&["speed", "--level", "api"], "add --tree DIR");
     refuses(&["speed", "--layout", "tcrypt"], "--layout plain");
     refuses(&["speed", "--peers", "none,openssl"], "stands alone");
     refuses(&["speed", "--peers", "nss"], "unknown peer");
