@@ -45,9 +45,12 @@ impl Algorithm {
         best.expect("the generic tier is always usable")
     }
 
-    /// Any of them, to ask for what all have in common.
+    /// The one that runs everywhere and is the simplest: generic, lowest priority. It knows the answers, and what all
+    /// have in common. Its priority need not be the lowest of all.
     pub fn any(self) -> Impl {
-        self.impls()[0]
+        let impls = self.impls();
+        let generic = |i: &&Impl| i.tier() == Tier::Generic;
+        *impls.iter().find(generic).unwrap_or(&impls[0])
     }
 
     /// What it is for.
@@ -213,6 +216,14 @@ mod tests {
             .unwrap_err()
             .to_string();
         assert!(several.contains("there are encrypt, decrypt"), "{several}");
+    }
+
+    #[test]
+    fn every_algorithm_has_one_that_runs_everywhere() {
+        for alg in Algorithm::all() {
+            assert_eq!(alg.any().tier(), Tier::Generic, "{alg}");
+            assert!(alg.best().tier().usable());
+        }
     }
 
     #[test]

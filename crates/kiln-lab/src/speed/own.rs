@@ -65,7 +65,7 @@ impl Source for Own {
                 });
             } else if choice.impls.is_empty() {
                 let why = crate::tiers::reason(imp.tier());
-                notes.push(format!("{}: {why}", imp.driver()));
+                notes.push(format!("tier {}: {why}: no rows of it", imp.tier()));
             }
         }
         Ok(found)
@@ -75,7 +75,6 @@ impl Source for Own {
         let Some(alg) = Algorithm::named(&work.spec.name) else {
             return Ok(None);
         };
-        // The generic one comes first.
         let imp = alg.any();
         Ok(Some(Judge {
             name: imp.driver().to_string(),
