@@ -1,12 +1,14 @@
 //! The crypto API of `kernel/`: transforms by name, requests to them.
 
-use std::alloc::{alloc, handle_alloc_error, Layout};
+use std::alloc::{alloc_zeroed, handle_alloc_error, Layout};
 use std::ffi::{c_void, CString};
 use std::fmt;
 use std::marker::PhantomData;
 use std::ptr;
+use std::sync::atomic::{AtomicPtr, AtomicU64, Ordering};
 use std::sync::Once;
 
+use crate::cipher::Kind;
 use crate::cpu;
 use crate::fpu::Context;
 use crate::load::Operation;
@@ -110,11 +112,11 @@ fn init() {
         // SAFETY: the size is not zero. The memory is `kernel/`'s for as long as the process
         // lives; it is touched only as far as it is used.
         unsafe {
-            let memory = alloc(layout);
+            let memory = alloc_zeroed(layout);
             if memory.is_null() {
                 handle_alloc_error(layout);
             }
-            sys::kiln_slab_give(memory.cast(), MEMORY);
+            GIVEN.store(memory, Ordering::Release);
         }
         // SAFETY: the calling thread is or becomes a CPU, in kernel mode.
         let err = unsafe { cpu::gate(start, ptr::null_mut()) };
@@ -123,8 +125,27 @@ fn init() {
 }
 
 extern "C" fn start(_: *mut c_void) -> u64 {
-    // SAFETY: called through the gate.
-    unsafe { sys::kiln_crypto_init() as u64 }
+    // SAFETY: called through the gate, once; the memory is there for good.
+    unsafe {
+        sys::kiln_slab_give(GIVEN.load(Ordering::Acquire).cast(), MEMORY);
+        sys::kiln_crypto_init() as u64
+    }
+}
+
+static GIVEN: AtomicPtr<u8> = AtomicPtr::new(ptr::null_mut());
+
+/// Whether the memory of transforms and requests, in use or free, holds these two words one after the other: to see
+/// that keys are wiped. Other threads may use it meanwhile.
+pub fn memory_holds(words: [u64; 2]) -> bool {
+    let memory = GIVEN.load(Ordering::Acquire).cast::<AtomicU64>();
+    if memory.is_null() {
+        return false;
+    }
+    let word = |i: usize| {
+        // SAFETY: below the end of the memory that `init` gave away for good, zeroed and aligned to 64.
+        unsafe { &*memory.add(i) }.load(Ordering::Relaxed)
+    };
+    (0..MEMORY / 8 - 1).any(|i| word(i) == words[0] && word(i + 1) == words[1])
 }
 
 /// Pieces of memory handed out to transforms and requests and not yet returned.
@@ -136,6 +157,7 @@ pub fn memory_in_use() -> usize {
 /// What a transform is of.
 const TYPE_AEAD: u32 = 0x3;
 const TYPE_SKCIPHER: u32 = 0x5;
+const TYPE_HASH: u32 = 0xe;
 const TYPE_MASK: u32 = 0xf;
 
 /// A transform of a skcipher. It answers on the CPU whose thread asks.
@@ -296,6 +318,26 @@ impl Drop for Skcipher {
             // SAFETY: opened once, closed once.
             unsafe { cpu::gate(sys::kiln_crypto_close, (&raw mut self.raw).cast()) };
         }
+    }
+}
+
+/// A transform of any kind, for its key's sake.
+pub struct Transform(Skcipher);
+
+impl Transform {
+    /// The algorithm of this driver name.
+    pub fn open(kind: Kind, driver: &str) -> Result<Transform, Errno> {
+        let what = match kind {
+            Kind::Skcipher => TYPE_SKCIPHER,
+            Kind::Aead => TYPE_AEAD,
+            Kind::Hash => TYPE_HASH,
+        };
+        Skcipher::open_as(what, driver, 0, 0).map(Transform)
+    }
+
+    /// Expand a key.
+    pub fn set_key(&mut self, key: &[u8]) -> Result<(), Errno> {
+        self.0.set_key(key)
     }
 }
 

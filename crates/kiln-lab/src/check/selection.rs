@@ -78,7 +78,10 @@ const LADDERS: &[Ladder] = &[
         ],
     ),
     // One chain of one message: vectors do not pay.
-    (&["blake2s-256"], &[(Tier::Generic, "-generic")]),
+    (
+        &["blake2s-256", "blake2smac"],
+        &[(Tier::Generic, "-generic")],
+    ),
     (
         &["crc32c", "crct10dif"],
         &[

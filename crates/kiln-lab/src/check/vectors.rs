@@ -17,7 +17,7 @@ macro_rules! files {
     };
 }
 
-static FILES: &[(&str, &str)] = files!("blake2s" "cbc" "ccm" "chacha20" "chachapoly" "cmac" "crc" "ctr" "ecb" "gcm"
+static FILES: &[(&str, &str)] = files!("blake2s" "blake2smac" "cbc" "ccm" "chacha20" "chachapoly" "cmac" "crc" "ctr" "ecb" "gcm"
     "ghash" "hmac_sha1" "hmac_sha256" "hmac_sha512" "nhpoly1305" "poly1305" "polyval" "rfc4106" "sha1" "sha256"
     "sha512" "sm3" "xts");
 
