@@ -157,6 +157,43 @@ u64 kiln_crypto_request(void *arg)
 	return 0;
 }
 
+static int digest_pieces(const struct kiln_digest *d)
+{
+	u8 exported[KILN_MAX_STATE];
+	const u8 *data = d->data;
+	struct shash_desc desc;
+	int err;
+	u32 i;
+
+	desc.tfm = d->tfm;
+	err = shash_init(&desc);
+	for (i = 0; i < d->pieces && !err; i++) {
+		err = shash_update(&desc, data, d->piece[i]);
+		data += d->piece[i];
+		if (!err && d->reimport) {
+			shash_export(&desc, exported);
+			memset(desc.ctx, 0xa5, sizeof(desc.ctx));
+			err = shash_import(&desc, exported);
+		}
+	}
+	memzero_explicit(exported, sizeof(exported));
+	return err ? err : shash_final(&desc, d->out);
+}
+
+static void digest_there(void *arg)
+{
+	struct kiln_digest *d = arg;
+
+	d->err = d->pieces ? digest_pieces(d) : shash_digest(d->tfm, d->data, d->len, d->out);
+}
+
+u64 kiln_crypto_digest(void *arg)
+{
+	struct kiln_digest *d = arg;
+
+	return !run_in_context(d->context, digest_there, d);
+}
+
 u64 kiln_crypto_op_close(void *arg)
 {
 	struct kiln_crypto_op *op = arg;

@@ -139,3 +139,211 @@ impl Calls<'_> {
         unsafe { cpu::gate(sys::kiln_calls_run, (&raw mut raw).cast::<c_void>()) }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::cipher::{Pieces, Series};
+    use crate::xts::Sections;
+
+    const COUNT: usize = 5;
+
+    /// Bytes that differ.
+    fn bytes(n: usize) -> Vec<u8> {
+        (0..n as u64)
+            .map(|i| (i.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 40) as u8)
+            .collect()
+    }
+
+    struct Memory {
+        src: Vec<u8>,
+        dst: Vec<u8>,
+        ivs: Vec<u8>,
+        work: Vec<u8>,
+        stride: usize,
+        prefix: usize,
+        tag: usize,
+        iv_stride: usize,
+        len: usize,
+    }
+
+    impl Memory {
+        fn new(imp: Impl, len: usize) -> Memory {
+            let aead = imp.kind() == Kind::Aead;
+            let (prefix, tag) = if aead {
+                (16, imp.digest_size())
+            } else {
+                (0, 0)
+            };
+            let stride = prefix + len + tag.max(imp.digest_size()) + 13;
+            let iv_stride = imp.iv_size().next_multiple_of(16);
+            let mut ivs = bytes(COUNT * iv_stride);
+            if imp.alg() == "ccm(aes)" {
+                ivs.chunks_mut(iv_stride).for_each(|iv| iv[0] = 3);
+            }
+            Memory {
+                src: bytes(COUNT * stride),
+                dst: vec![0; COUNT * stride],
+                work: vec![0; ivs.len()],
+                ivs,
+                stride,
+                prefix,
+                tag,
+                iv_stride,
+                len,
+            }
+        }
+
+        fn run(&mut self, imp: Impl, ctx: &Context, op: Op, chained: bool, calls: u64) -> u64 {
+            let mut all = Calls {
+                op,
+                src: &self.src,
+                dst: &mut self.dst,
+                ivs: &self.ivs,
+                work: &mut self.work,
+                len: self.len,
+                src_stride: self.stride,
+                dst_stride: self.stride,
+                iv_stride: self.iv_stride,
+                prefix: self.prefix,
+                aad_len: self.prefix,
+                tag_size: self.tag,
+                count: COUNT,
+                chained,
+            };
+            all.run(imp, ctx, calls)
+        }
+    }
+
+    fn context(imp: Impl) -> Context {
+        let sizes = imp.key_sizes();
+        let size = sizes.iter().rev().find(|&&n| n <= 64).or(sizes.first());
+        Context::new(imp, &bytes(size.copied().unwrap_or(0))).unwrap()
+    }
+
+    /// One message by the other way to call an implementation: the text, or the digest, then the tag.
+    fn alone(imp: Impl, ctx: &Context, op: Op, m: &Memory, i: usize, iv: &[u8]) -> Vec<u8> {
+        let from = &m.src[i * m.stride..];
+        let text = &from[m.prefix..m.prefix + m.len];
+        let mut dst = vec![0; m.len];
+        let mut tag = vec![0; imp.digest_size()];
+        if op == Op::Decrypt {
+            tag[..m.tag].copy_from_slice(&from[m.prefix + m.len..][..m.tag]);
+        }
+        let mut series = Series {
+            op,
+            src: text,
+            dst: &mut dst,
+            ivs: iv,
+            aad: &from[..m.prefix],
+            tags: &mut tag,
+            len: m.len,
+            stride: m.len,
+            aad_len: m.prefix,
+            tag_size: m.tag,
+            tag_stride: 0,
+            count: 1,
+            sections: Sections::Each,
+        };
+        assert_eq!(imp.run(ctx, &mut series, 1), 0, "{imp:?}");
+        match imp.kind() {
+            Kind::Hash => tag,
+            _ if op == Op::Encrypt => [dst, tag].concat(),
+            _ => dst,
+        }
+    }
+
+    /// More calls than messages: each result is what the message gives alone, with its own IV.
+    #[test]
+    fn results_are_those_of_single_calls() {
+        for imp in Impl::all().into_iter().filter(|i| i.tier().usable()) {
+            let ctx = context(imp);
+            let mut m = Memory::new(imp, 48);
+            for calls in [3, 2 * COUNT as u64 + 1] {
+                m.dst.fill(0);
+                assert_eq!(m.run(imp, &ctx, Op::Encrypt, false, calls), 0);
+                for i in 0..COUNT.min(calls as usize) {
+                    let iv = &m.ivs[i * m.iv_stride..][..imp.iv_size()];
+                    let want = alone(imp, &ctx, Op::Encrypt, &m, i, iv);
+                    let at = i * m.stride + m.prefix;
+                    assert_eq!(m.dst[at..at + want.len()], want, "{imp:?}: {i} of {calls}");
+                }
+                let beyond = calls as usize * m.stride;
+                assert!(m.dst.iter().skip(beyond).all(|&b| b == 0), "{imp:?}");
+            }
+        }
+    }
+
+    #[test]
+    fn right_tags_are_opened_and_wrong_ones_counted() {
+        for imp in Impl::all().into_iter().filter(|i| i.tier().usable()) {
+            if imp.kind() != Kind::Aead {
+                continue;
+            }
+            let ctx = context(imp);
+            let mut m = Memory::new(imp, 33);
+            assert_eq!(m.run(imp, &ctx, Op::Encrypt, false, COUNT as u64), 0);
+            let plain = m.src.clone();
+            for i in 0..COUNT {
+                let at = i * m.stride + m.prefix;
+                let sealed = m.dst[at..at + 33 + m.tag].to_vec();
+                m.src[at..at + sealed.len()].copy_from_slice(&sealed);
+            }
+            assert_eq!(m.run(imp, &ctx, Op::Decrypt, false, 2 * COUNT as u64), 0);
+            for i in 0..COUNT {
+                let at = i * m.stride + m.prefix;
+                assert_eq!(m.dst[at..at + 33], plain[at..at + 33], "{imp:?}");
+            }
+            m.src[2 * m.stride + m.prefix + 33 + m.tag - 1] ^= 0x80;
+            assert_eq!(m.run(imp, &ctx, Op::Decrypt, false, 2 * COUNT as u64), 2);
+        }
+    }
+
+    #[test]
+    fn chained_calls_take_the_last_result_as_iv() {
+        for imp in Impl::all().into_iter().filter(|i| i.tier().usable()) {
+            if imp.kind() != Kind::Skcipher || imp.iv_size() == 0 {
+                continue;
+            }
+            let ctx = context(imp);
+            let mut m = Memory::new(imp, 32);
+            m.run(imp, &ctx, Op::Encrypt, true, COUNT as u64);
+            let mut iv = m.ivs[..imp.iv_size()].to_vec();
+            for i in 0..COUNT {
+                let want = alone(imp, &ctx, Op::Encrypt, &m, i, &iv);
+                assert_eq!(m.dst[i * m.stride..][..32], want, "{imp:?}: {i}");
+                iv = want[..imp.iv_size()].to_vec();
+            }
+        }
+    }
+
+    /// A message in pieces that begin from what first() makes is the message.
+    #[test]
+    fn pieces_of_xts_are_the_whole() {
+        for imp in Impl::of("xts(aes)")
+            .into_iter()
+            .filter(|i| i.tier().usable())
+        {
+            let ctx = context(imp);
+            let m = Memory::new(imp, 83);
+            let iv = &m.ivs[..16];
+            let want = alone(imp, &ctx, Op::Encrypt, &m, 0, iv);
+            let mut dst = vec![0; 83];
+            imp.pieces(
+                &ctx,
+                &mut Pieces {
+                    op: Op::Encrypt,
+                    other: None,
+                    src: &m.src[..83],
+                    dst: &mut dst,
+                    iv,
+                    aad: &[],
+                    tag_size: 0,
+                    aad_pieces: &[],
+                    pieces: &[16, 48, 19],
+                },
+            );
+            assert_eq!(dst, want, "{imp:?}");
+        }
+    }
+}

@@ -265,6 +265,19 @@ impl Context {
         }
     }
 
+    /// Take over what the setkey of the same algorithm made of another key.
+    ///
+    /// # Panics
+    /// If the other is of another algorithm.
+    pub fn copy_from(&mut self, other: &Context) {
+        assert_eq!(self.imp.alg(), other.imp.alg());
+        // SAFETY: both have this size, being of one algorithm, and are not the same.
+        unsafe {
+            let (to, from) = (self.memory.as_ptr(), other.memory.as_ptr());
+            std::ptr::copy_nonoverlapping(from, to, self.layout.size());
+        }
+    }
+
     /// For `kernel/`.
     pub(crate) fn as_ptr(&self) -> *const c_void {
         self.memory.as_ptr().cast()

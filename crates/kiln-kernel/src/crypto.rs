@@ -157,7 +157,7 @@ pub fn memory_in_use() -> usize {
 /// What a transform is of.
 const TYPE_AEAD: u32 = 0x3;
 const TYPE_SKCIPHER: u32 = 0x5;
-const TYPE_HASH: u32 = 0xe;
+const TYPE_SHASH: u32 = 0xe;
 const TYPE_MASK: u32 = 0xf;
 
 /// A transform of a skcipher. It answers on the CPU whose thread asks.
@@ -330,7 +330,7 @@ impl Transform {
         let what = match kind {
             Kind::Skcipher => TYPE_SKCIPHER,
             Kind::Aead => TYPE_AEAD,
-            Kind::Hash => TYPE_HASH,
+            Kind::Hash => TYPE_SHASH,
         };
         Skcipher::open_as(what, driver, 0, 0).map(Transform)
     }
@@ -409,6 +409,61 @@ impl Aead {
             self.0
                 .request_with(op, iv, assoclen, len, src, dst, context)
         }
+    }
+}
+
+/// A transform of a hash: it answers at once, in any context.
+pub struct Shash(Skcipher);
+
+/// Bytes of the longest digest.
+const MAX_DIGEST: usize = 64;
+
+impl Shash {
+    /// As [`Skcipher::open`].
+    pub fn open(name: &str, kind: u32, mask: u32) -> Result<Shash, Errno> {
+        Skcipher::open_as(TYPE_SHASH, name, kind, mask).map(Shash)
+    }
+
+    /// What it turned out to be.
+    pub fn driver(&self) -> &str {
+        self.0.driver()
+    }
+
+    /// Expand a key.
+    pub fn set_key(&mut self, key: &[u8]) -> Result<(), Errno> {
+        self.0.set_key(key)
+    }
+
+    /// The digest of a message, in pieces or, if none are named, in one call; with `reimport` the
+    /// state is exported and imported after each piece. What is behind the digest's bytes is zero.
+    ///
+    /// # Panics
+    /// If the pieces are not the message.
+    pub fn digest(
+        &mut self,
+        data: &[u8],
+        pieces: &[u32],
+        reimport: bool,
+        context: Context,
+    ) -> Result<[u8; MAX_DIGEST], Errno> {
+        let all: usize = pieces.iter().map(|&n| n as usize).sum();
+        assert!(pieces.is_empty() || all == data.len());
+        let mut out = [0; MAX_DIGEST];
+        let mut raw = sys::Digest {
+            tfm: self.0.raw.tfm,
+            data: data.as_ptr(),
+            len: data.len() as u32,
+            piece: pieces.as_ptr(),
+            pieces: pieces.len() as u32,
+            reimport,
+            out: out.as_mut_ptr(),
+            context: context as u32,
+            err: 0,
+        };
+        // SAFETY: the function takes this structure; no digest is longer than the buffer.
+        unsafe { cpu::gate(sys::kiln_crypto_digest, (&raw mut raw).cast()) };
+        check(raw.err)?;
+        Ok(out)
     }
 }
 

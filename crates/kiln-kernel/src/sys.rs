@@ -144,6 +144,7 @@ extern "C" {
     pub fn kiln_crypto_setkey(setkey: *mut c_void) -> u64;
     pub fn kiln_crypto_setauthsize(setkey: *mut c_void) -> u64;
     pub fn kiln_crypto_seed(seed: u64);
+    pub fn kiln_crypto_digest(digest: *mut c_void) -> u64;
     pub fn kiln_replay_init(window: *mut Replay, size: u32);
     pub fn kiln_replay_accept(window: *mut Replay, seq: u64) -> bool;
     pub fn kiln_replay_break(broken: u32);
@@ -741,4 +742,18 @@ pub struct EspLoad {
     pub log: *mut u32,
     pub max_log: u32,
     pub logged: u32,
+}
+
+/// `struct kiln_digest`.
+#[repr(C)]
+pub struct Digest {
+    pub tfm: *mut c_void,
+    pub data: *const u8,
+    pub len: u32,
+    pub piece: *const u32,
+    pub pieces: u32,
+    pub reimport: bool,
+    pub out: *mut u8,
+    pub context: u32,
+    pub err: i32,
 }

@@ -18,6 +18,8 @@ mod cryptd;
 mod esp;
 #[path = "emulation/foreign.rs"]
 mod foreign;
+#[path = "emulation/hashes.rs"]
+mod hashes;
 #[path = "emulation/hosted.rs"]
 mod hosted;
 #[path = "emulation/later.rs"]

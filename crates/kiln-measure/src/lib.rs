@@ -32,6 +32,7 @@
 #![cfg(target_arch = "x86_64")]
 
 pub mod check;
+pub mod classes;
 pub mod clock;
 pub mod machine;
 pub mod pin;

@@ -57,6 +57,11 @@ fn bad_arguments_are_refused_in_one_line() {
     );
     refuses(&["list", "--cpu", "zero"], "core list");
     refuses(&["test", "sha257"], "unknown algorithm");
+    refuses(
+        &["test", "--constant-time", "sha256"],
+        "no algorithm with a key",
+    );
+    refuses(&["test", "--constant-time", "--cases", "9"], "--cases");
     refuses(&["list", "--out", "/dev/null/x"], "for records");
     // JSON changes nothing: the fault is on stderr, stdout stays empty.
     refuses(&["speed", "xts(aes)", "--json", "--len", "15"], "length 15");
@@ -318,4 +323,94 @@ fn a_case_of_a_suite_is_replayed() {
         &["test", "ghash", "--impl", "sha1-generic"],
         "unknown implementation",
     );
+}
+
+/// A row of every usable implementation of every algorithm, in each of its operations.
+#[test]
+fn speed_has_every_algorithm_and_tier() {
+    let run = kiln(&[
+        "speed", "--quick", "--len", "64", "--peers", "none", "--json",
+    ]);
+    assert_eq!(run.status, 0, "{}", run.stderr);
+    let doc = run.json();
+    let rows = doc["rows"].as_array().unwrap();
+    for imp in kiln_kernel::cipher::Impl::all() {
+        if !imp.tier().usable() {
+            continue;
+        }
+        let ops: &[&str] = match imp.kind() {
+            kiln_kernel::cipher::Kind::Hash => &["digest"],
+            _ => &["encrypt", "decrypt"],
+        };
+        for op in ops {
+            let of = |r: &&serde_json::Value| r["impl"] == imp.driver() && r["op"] == *op;
+            let row: Vec<_> = rows.iter().filter(of).collect();
+            assert_eq!(row.len(), 1, "{imp:?} {op}");
+            assert!(row[0]["cycles_per_op"].as_f64().unwrap() > 1.0, "{imp:?}");
+            assert_eq!(row[0]["alg"], imp.alg());
+        }
+    }
+    let table = kiln(&["speed", "--quick", "--len", "64", "--peers", "none"]).stdout();
+    for alg in kiln_lab::Algorithm::all() {
+        assert!(table.contains(&format!("\n{alg} ")), "{alg}: {table}");
+    }
+}
+
+/// Ratios to a peer, for Kiln's and for other peers.
+#[test]
+fn a_peer_as_baseline_of_a_hash() {
+    let args = [
+        "speed",
+        "sha256",
+        "--quick",
+        "--len",
+        "64,512",
+        "--json",
+        "--baseline",
+        "openssl",
+    ];
+    let run = kiln(&args);
+    if run.status == 3 {
+        println!("SKIPPED: {}", run.stderr);
+        return;
+    }
+    assert_eq!(run.status, 0, "{}", run.stderr);
+    let doc = run.json();
+    for row in doc["rows"].as_array().unwrap() {
+        let at = |field: &str| row[field].as_f64().unwrap();
+        assert!(
+            at("ratio_low") <= at("ratio") && at("ratio") <= at("ratio_high"),
+            "{row}"
+        );
+        assert!(row["verdict"].is_string());
+        if row["provider"].as_str().unwrap().starts_with("openssl") {
+            assert_eq!(at("ratio"), 1.0);
+        }
+    }
+    let best = doc["rows"].as_array().unwrap().iter();
+    assert_eq!(best.filter(|r| r["best_peer_ratio"].is_f64()).count(), 2);
+    assert!(doc["notes"].to_string().contains("against the best peer"));
+}
+
+#[test]
+fn kiln_as_baseline_is_the_chosen_tier() {
+    let args = [
+        "speed",
+        "crc32c",
+        "--quick",
+        "--len",
+        "64",
+        "--json",
+        "--baseline",
+        "kiln",
+    ];
+    let run = kiln(&args);
+    assert_eq!(run.status, 0, "{}", run.stderr);
+    let doc = run.json();
+    let best: kiln_lab::Algorithm = "crc32c".parse().unwrap();
+    for row in doc["rows"].as_array().unwrap() {
+        let ratio = row["ratio"].as_f64().unwrap();
+        let same = row["impl"] == best.best().driver();
+        assert_eq!(same, ratio == 1.0, "{row}");
+    }
 }

@@ -224,3 +224,64 @@ fn what_is_missing_is_named() {
     let nowhere = ["--out-file", "/no/such/dir/file"];
     fault(&crypt(&key, &[1; 16], &nowhere), 2, "/no/such/dir/file");
 }
+
+/// AEADs: the tag is behind the text or given; a wrong one writes nothing, not even an empty file.
+#[test]
+fn an_aead_and_its_tag() {
+    let dir = tempfile::tempdir().unwrap();
+    let (sealed, opened) = (dir.path().join("sealed"), dir.path().join("opened"));
+    let (key, iv, aad) = (hex(&random(32, 9)), hex(&random(12, 10)), "00112233");
+    let base = [
+        "crypt", "--alg", "gcm(aes)", "--key", &key, "--iv", &iv, "--aad", aad,
+    ];
+    let with = |more: &[&str], input: &[u8]| kiln_fed(&[&base[..], more].concat(), input);
+    let data = random(100, 11);
+    let text = good(with(&[], &data));
+    assert_eq!(text.len(), 116);
+    assert_eq!(good(with(&["--decrypt"], &text)), data);
+    let tag = hex(&text[100..]);
+    assert_eq!(
+        good(with(&["--decrypt", "--tag", &tag], &text[..100])),
+        data
+    );
+    let out = ["--decrypt", "--out-file", opened.to_str().unwrap()];
+    for byte in [0, 50, 99, 100, 115] {
+        let mut bad = text.clone();
+        bad[byte] ^= 1;
+        let run = with(&["--decrypt"], &bad);
+        assert_eq!((run.status, run.bytes.len()), (1, 0), "{run:?}");
+        assert!(run.stderr.contains("tag is wrong"), "{}", run.stderr);
+        assert_eq!(with(&out, &bad).status, 1);
+        assert!(!opened.exists());
+    }
+    // What was there before stays.
+    fs::write(&opened, b"before").unwrap();
+    let other = [
+        "crypt", "--alg", "gcm(aes)", "--key", &key, "--iv", &iv, "--aad", "00",
+    ];
+    assert_eq!(kiln_fed(&[&other[..], &out].concat(), &text).status, 1);
+    assert_eq!(fs::read(&opened).unwrap(), b"before");
+    fs::write(&sealed, &text).unwrap();
+    let file = [&out[..], &["--in", sealed.to_str().unwrap()]].concat();
+    assert_eq!(with(&file, b"").status, 0);
+    assert_eq!(fs::read(&opened).unwrap(), data);
+}
+
+#[test]
+fn a_hash_writes_its_digest() {
+    let run = kiln_fed(&["crypt", "--alg", "sha256"], b"abc");
+    let want = "ba7816bf8f01cfea414140de5dae2223b00361a396177a9cb410ff61f20015ad";
+    assert_eq!(hex(&good(run)), want);
+    let args = ["crypt", "--alg", "hmac(sha256)", "--key", &hex(b"Jefe")];
+    let run = kiln_fed(&args, b"what do ya want for nothing?");
+    let want = "5bdcc146bf60754e6a042426089575c75a003f089d2739839dec58b964ec3843";
+    assert_eq!(hex(&good(run)), want);
+    let fed = |args: &[&str]| kiln_fed(&[&["crypt", "--alg"], args].concat(), b"");
+    fault(&fed(&["sha256", "--key", "00"]), 2, "takes none");
+    fault(&fed(&["sha256", "--decrypt"]), 2, "is a hash");
+    fault(
+        &fed(&["gcm(aes)", "--key", "00", "--iv", "00"]),
+        2,
+        "takes 16, 24, 32",
+    );
+}

@@ -33,6 +33,14 @@
 	v_store(dst + j * VBYTES, d##j);
 #define HASH(j) mul_add(g, v_shuffle(v_load(cipher + (j) * VBYTES), order), p + (j) * VBYTES)
 
+/* Without a text it is the stream alone. */
+#define OUT_STEP(j)                                                             \
+	if (text) {                                                             \
+		OUT(j)                                                          \
+	} else {                                                                \
+		v_store(dst + j * VBYTES, v_enclast(d##j, k));                  \
+	}
+
 /* text_n: n vectors, their ciphertext times the powers at @p on to the sums. */
 #define HASH_DECRYPTED(r)                               \
 	do {                                            \
@@ -154,7 +162,7 @@ static const u64 numbers[64][2] __aligned(64) = {
 #define STEP_FUNC(n, count, EACH)                                                     \
 static __always_inline __m128i step_##n(const struct gcm_key *key, const u8 *rk,      \
 					u8 *dst, const u8 *src, vec_t *next,          \
-					const u8 *cipher, __m128i acc)                \
+					const u8 *cipher, const bool text, __m128i acc) \
 {                                                                                     \
 	const bool wide = true, decrypt = false;                                      \
 	const u8 *p = power(&key->h, SUM_BLOCKS);                                     \
@@ -173,7 +181,7 @@ static __always_inline __m128i step_##n(const struct gcm_key *key, const u8 *rk,
 		ROUNDS(EACH, NO_STEP);                                                \
 	do {                                                                          \
 		const vec_t k = LAST_KEY;                                          \
-		EACH(OUT)                                                             \
+		EACH(OUT_STEP)                                                        \
 	} while (0);                                                                  \
 	return acc;                                                                   \
 }
@@ -181,6 +189,8 @@ STEP_FUNC(main, MAIN, EACH_MAIN)
 #if MAIN == 16
 STEP_FUNC(half, 8, EACH_8)
 #endif
+
+#define STREAM_BYTES (MAIN == 16 ? SUM_BYTES : 1)
 
 /* How far a message has come. */
 struct progress {
@@ -191,6 +201,8 @@ struct progress {
 	__m128i acc;
 	const u8 *cipher;	/* so many blocks before are not in @acc yet */
 	size_t pending;
+	u8 *stream;	/* NULL, or STREAM_BYTES for all that is left */
+	bool streams;	/* it is there */
 };
 
 static __always_inline void advance(struct progress *m, size_t bytes)
@@ -199,6 +211,31 @@ static __always_inline void advance(struct progress *m, size_t bytes)
 	m->src += bytes;
 	m->len -= bytes;
 }
+
+#if MAIN == 16
+/* The same, encrypted by a stream that is there already. It is wiped. */
+static __always_inline void stream_some(u8 *stream, u8 *dst, const u8 *src, size_t len,
+					struct sums *g, const u8 *p)
+{
+	const vec_t order = v_key(reverse);
+	vec_t d;
+	size_t i;
+
+	for (i = 0; i + VBYTES <= len; i += VBYTES) {
+		d = v_xor(v_load(stream + i), v_load(src + i));
+		v_store(dst + i, d);
+		mul_add(g, v_shuffle(d, order), p + i);
+	}
+	if (i < len) {
+		d = v_xor(v_load(stream + i), v_load_part(src + i, len - i));
+		v_store_part(dst + i, len - i, d);
+		mul_add(g, v_shuffle(v_keep(d, len - i), order), p + i);
+	}
+	for (i = 0; i < SUM_BYTES; i += VBYTES)
+		v_store(stream + i, v_zero());
+	__asm__ volatile("" : : "r"(stream) : "memory");
+}
+#endif
 
 /* At most eight vectors, to sums with powers from @p on. */
 static __always_inline void text_some(const struct gcm_key *key, const bool decrypting,
@@ -210,6 +247,12 @@ static __always_inline void text_some(const struct gcm_key *key, const bool decr
 	const u8 *src = m->src;
 
 	advance(m, len);
+#if MAIN == 16
+	if (m->streams) {
+		stream_some(m->stream, dst, src, len, g, p);
+		return;
+	}
+#endif
 #define SOME(n)                                                         \
 	if (len >= n * VBYTES) {                                        \
 		text_##n(key, decrypting, dst, src, &counter, g, p);    \
@@ -235,18 +278,18 @@ static __always_inline void text_steps(const struct gcm_key *key, const bool dec
 	if (m->len > STEP_BYTES) {
 		struct wide_keys wide;
 		const u8 *keys = widen(&wide, key->aes.enc[0], rounds);
-		const u8 *cipher = m->src;
+		const u8 *cipher = decrypting ? m->src : m->dst;
 
 		if (!decrypting) {
-			cipher = m->dst;
-			step_main(key, keys, m->dst, m->src, &m->next, NULL, m->acc);
+			step_main(key, keys, m->dst, m->src, &m->next, NULL, true,
+				  m->acc);
 			advance(m, STEP_BYTES);
 		}
 		while (m->len > STEP_BYTES) {
 			/* Keys and powers stay in memory. */
 			barrier();
 			m->acc = step_main(key, keys, m->dst, m->src, &m->next, cipher,
-					   m->acc);
+					   true, m->acc);
 			cipher = decrypting ? m->src + STEP_BYTES : m->dst;
 			advance(m, STEP_BYTES);
 		}
@@ -257,10 +300,18 @@ static __always_inline void text_steps(const struct gcm_key *key, const bool dec
 #if MAIN == 16
 		if (!decrypting && m->len > SUM_BYTES) {
 			m->acc = step_half(key, keys, m->dst, m->src, &m->next, cipher,
-					   m->acc);
+					   true, m->acc);
 			m->cipher = m->dst;
 			m->pending = SUM_BLOCKS;
 			advance(m, SUM_BYTES);
+		} else if (m->stream && !decrypting && m->len > SUM_BYTES / 2) {
+			/* The stream of what is left, and the sum of the step before meanwhile. */
+			vec_t next = m->next;
+
+			m->acc = step_half(key, keys, m->stream, NULL, &next, cipher,
+					   false, m->acc);
+			m->streams = true;
+			m->pending = 0;
 		}
 #endif
 		wipe_keys(&wide, rounds);
@@ -355,8 +406,9 @@ static __always_inline __m128i whole(const struct gcm_key *key, const bool decry
 				     u8 *dst, const u8 *src, size_t len, const u8 *aad,
 				     size_t aadlen, struct gcm_iv iv)
 {
+	u8 stream[STREAM_BYTES] __aligned(VBYTES);
 	struct progress m = {
-		.dst = dst, .src = src, .len = len,
+		.dst = dst, .src = src, .len = len, .stream = stream,
 		.next = number(iv.first, iv.last, 0),
 		.acc = _mm_setzero_si128(),
 	};
@@ -433,6 +485,67 @@ bool GCM(open)(const struct gcm_key *key, u8 *dst, const u8 *src, size_t len, co
 	wrong = _mm_cvtsi128_si64(t) | _mm_extract_epi64(t, 1);
 	v_end();
 	return !wrong;
+}
+
+/* A message of up to eight vectors: all of it is one sum, and nothing was before it. */
+static __always_inline __m128i hash_short(const struct polyval_key *key, const u8 *data,
+					  size_t len, const bool ghash)
+{
+	const vec_t order = v_key(reverse);
+	const u8 *p = power(key, blocks_of(len));
+	struct sums g;
+
+#define REVERSED(v) (ghash ? v_shuffle(v, order) : (v))
+	if (len < VBYTES) {
+		mul_set(&g, REVERSED(v_load_part(data, len)), p);
+		return reduce(&g);
+	}
+	mul_set(&g, REVERSED(v_load(data)), p);
+	for (;;) {
+		data += VBYTES;
+		len -= VBYTES;
+		p += VBYTES;
+		if (len < VBYTES)
+			break;
+		mul_add(&g, REVERSED(v_load(data)), p);
+	}
+	if (len)
+		mul_add(&g, REVERSED(v_load_part(data, len)), p);
+#undef REVERSED
+	return reduce(&g);
+}
+
+static __always_inline void digest(const struct polyval_key *key, const u8 *data, size_t len,
+				   u8 *out, const bool ghash)
+{
+	const size_t last = len % AES_BLOCK_SIZE;
+	__m128i a = _mm_setzero_si128();
+
+	if (len > SUM_BYTES) {
+		a = hash_blocks(key, a, data, len / AES_BLOCK_SIZE, ghash);
+		if (last) {
+			__m128i x = load_part(data + (len - last), last);
+			struct sums g;
+
+			x = ghash ? _mm_shuffle_epi8(x, load1(reverse)) : x;
+			mul_set1(&g, _mm_xor_si128(a, x), power(key, 1));
+			a = reduce(&g);
+		}
+	} else if (len) {
+		a = hash_short(key, data, len, ghash);
+	}
+	store1(out, ghash ? _mm_shuffle_epi8(a, load1(reverse)) : a);
+}
+
+void POLYVAL(whole)(const struct polyval_key *key, const u8 *data, size_t len, u8 *out,
+		     bool ghash)
+{
+	assert_fpu_section();
+	if (ghash)
+		digest(key, data, len, out, true);
+	else
+		digest(key, data, len, out, false);
+	v_end();
 }
 
 void POLYVAL(blocks)(const struct polyval_key *key, u64 acc[2], const u8 *data, size_t blocks,

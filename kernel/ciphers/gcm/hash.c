@@ -79,7 +79,9 @@ static void alg##_update_##name(const void *ctx, void *state, const u8 *data, si
 static void alg##_final_##name(const void *ctx, void *state, u8 *out)                 \
 {                                                                                     \
 	final(polyval_blocks_##name, is_ghash, ctx, state, out);                      \
-}                                                                                     \
+}
+#define SCALAR(alg, is_ghash, name)                                                   \
+HASH(alg, is_ghash, name)                                                             \
 static void alg##_digest_##name(const void *ctx, const u8 *data, size_t len, u8 *out) \
 {                                                                                     \
 	struct hash_state s __aligned(16) = { 0 };                                    \
@@ -87,11 +89,17 @@ static void alg##_digest_##name(const void *ctx, const u8 *data, size_t len, u8 
 	update(polyval_blocks_##name, is_ghash, ctx, &s, data, len);                  \
 	final(polyval_blocks_##name, is_ghash, ctx, &s, out);                         \
 }
-#define TIER(name) HASH(ghash, true, name) HASH(polyval, false, name)
-TIER(generic)
-TIER(aesni)
-TIER(vaes_avx2)
-TIER(vaes_avx512)
+#define SIMD(alg, is_ghash, name)                                                     \
+HASH(alg, is_ghash, name)                                                             \
+static void alg##_digest_##name(const void *ctx, const u8 *data, size_t len, u8 *out) \
+{                                                                                     \
+	polyval_whole_##name(ctx, data, len, out, is_ghash);                         \
+}
+#define BOTH(KIND, name) KIND(ghash, true, name) KIND(polyval, false, name)
+BOTH(SCALAR, generic)
+BOTH(SIMD, aesni)
+BOTH(SIMD, vaes_avx2)
+BOTH(SIMD, vaes_avx512)
 
 #define IMPL(name, func, end, tier_name, prio)                                        \
 	{                                                                             \

@@ -11,6 +11,8 @@
  *	polyval_setkey, ghash_setkey
  * polyval.c, aesni.c, vaes_avx2.c, vaes_avx512.c APIs, each tier:
  *	polyval_blocks_TIER
+ * aesni.c, vaes_avx2.c, vaes_avx512.c APIs:
+ *	polyval_whole_TIER
  */
 #ifndef KILN_POLYVAL_H
 #define KILN_POLYVAL_H
@@ -44,5 +46,13 @@ polyval_blocks_t polyval_blocks_generic;
 polyval_blocks_t polyval_blocks_aesni;
 polyval_blocks_t polyval_blocks_vaes_avx2;
 polyval_blocks_t polyval_blocks_vaes_avx512;
+
+/* A whole message, filled up with zeros. */
+typedef void polyval_whole_t(const struct polyval_key *key, const u8 *data, size_t len,
+			      u8 *out, bool ghash);
+
+polyval_whole_t polyval_whole_aesni;
+polyval_whole_t polyval_whole_vaes_avx2;
+polyval_whole_t polyval_whole_vaes_avx512;
 
 #endif

@@ -496,6 +496,21 @@ enum kiln_request_part {
 
 KILN_EXPORT u64 kiln_crypto_requests(void *requests);
 
+/* One message to a hash, in a context (enum kiln_context): in pieces, or in one call if there are none. */
+struct kiln_digest {
+	void *tfm;
+	const u8 *data;
+	u32 len;
+	const u32 *piece;	/* their lengths */
+	u32 pieces;
+	bool reimport;		/* export the state after each piece, go on with the import */
+	u8 *out;
+	u32 context;
+	int err;
+};
+
+KILN_EXPORT u64 kiln_crypto_digest(void *digest);
+
 /* A crypto API that can be asked: Kiln's own, or a hosted tree's. */
 struct kiln_submission {
 	u8 *dst, *src, *iv;	/* in one piece */

@@ -20,12 +20,12 @@ const SEQIV: &str = "seqiv(rfc4106(gcm(aes)))";
 const AUTHENC: &str = "authenc(hmac(sha256),cbc(aes))";
 
 /// The first of an algorithm: no SIMD, no requests.
-fn oracle(alg: &str) -> Impl {
+pub fn oracle(alg: &str) -> Impl {
     Impl::of(alg)[0]
 }
 
 /// One message through an implementation.
-fn call(
+pub fn call(
     alg: &str,
     key: &[u8],
     op: Op,

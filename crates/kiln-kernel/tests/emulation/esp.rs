@@ -66,7 +66,7 @@ fn run(cpu: &mut Cpu, p: Policy, plan: &Plan, seed: u64) -> Outcome {
     let mut random = random(seed);
     let mut esp = Esp::new(plan, sectors(seed), &mut random).expect("the drivers are there");
     let timer = Timer::start(cpu, Arrivals::Periodic(IRQ_HZ)).expect("a timer");
-    let outcome = esp.run(cpu, 8);
+    let outcome = esp.run(cpu, 8, false);
     drop(timer);
     outcome
 }

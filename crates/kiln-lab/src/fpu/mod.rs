@@ -17,11 +17,13 @@
 //! | `single.rs` | proof runs: one interrupt at a time |
 //! | `pairs.rs` | proof runs: one interrupt inside the softirq of another |
 //! | `probe.rs` | one operation under one injection |
+//! | `esp/` | ESP packets in softirqs, through low and high load |
 
 mod answers;
 mod bench;
 mod breakpoints;
 mod costs;
+pub mod esp;
 mod inject;
 mod nest;
 mod pairs;

@@ -68,6 +68,24 @@ pub struct Row {
     pub corrupted: u64,
     pub user_corrupted: u64,
     pub preemptions: u64,
+    /// ESP packets answered; null where the load is none of packets, as the fields below.
+    pub packets: Option<u64>,
+    /// Of the packets put, sent by the task.
+    pub own_packets: Option<u64>,
+    /// Packets that found the card's ring full.
+    pub ring_missed: Option<u64>,
+    /// Payload that arrived in the high phase and was taken by a receiver: the median of the rounds, and its interval.
+    pub esp_mb_per_s: Option<f64>,
+    pub esp_mb_per_s_low: Option<f64>,
+    pub esp_mb_per_s_high: Option<f64>,
+    /// The same over that of the first policy, from pairs of one round.
+    pub esp_ratio: Option<f64>,
+    pub esp_ratio_low: Option<f64>,
+    pub esp_ratio_high: Option<f64>,
+    /// Packets that a receiver's anti-replay window refused.
+    pub replay_lost: Option<u64>,
+    /// From the end of the high phase until no packet waited.
+    pub recovery_us: Option<f64>,
     /// An empty begin/end pair, user state saved, cycles.
     pub pair_cycles: Option<f64>,
     /// The same without the section clock.
@@ -145,6 +163,17 @@ impl Row {
             corrupted: tally.corrupted(),
             user_corrupted: c.user_corrupted,
             preemptions: s.preemptions,
+            packets: None,
+            own_packets: None,
+            ring_missed: None,
+            esp_mb_per_s: None,
+            esp_mb_per_s_low: None,
+            esp_mb_per_s_high: None,
+            esp_ratio: None,
+            esp_ratio_low: None,
+            esp_ratio_high: None,
+            replay_lost: None,
+            recovery_us: None,
             pair_cycles: None,
             pair_untimed_cycles: None,
             first_section_cycles: None,
@@ -165,6 +194,16 @@ impl Row {
         self.ratio_high = r.map(|r| r.high);
     }
 
+    /// Packets' throughput, and that against the first policy's.
+    pub fn set_esp(&mut self, rate: Option<Ratio>, to_first: Option<Ratio>) {
+        self.esp_mb_per_s = rate.map(|r| r.ratio);
+        self.esp_mb_per_s_low = rate.map(|r| r.low);
+        self.esp_mb_per_s_high = rate.map(|r| r.high);
+        self.esp_ratio = to_first.map(|r| r.ratio);
+        self.esp_ratio_low = to_first.map(|r| r.low);
+        self.esp_ratio_high = to_first.map(|r| r.high);
+    }
+
     /// What the policy's sections cost without interrupts.
     pub fn set_costs(&mut self, costs: &Costs) {
         self.pair_cycles = costs.pair;
@@ -178,6 +217,7 @@ impl Row {
         self.task_mb_per_s_low = None;
         self.task_mb_per_s_high = None;
         self.softirq_mb_per_s = None;
+        self.set_esp(None, None);
         self.set_of_control(None);
         self.set_ratio(None);
     }

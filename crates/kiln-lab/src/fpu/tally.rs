@@ -2,7 +2,7 @@
 
 use std::time::{Duration, Instant};
 
-use kiln_kernel::cpu::{Histogram, Stats};
+use kiln_kernel::cpu::{Cpu, Histogram, Stats};
 use kiln_kernel::fpu::Policy;
 use kiln_kernel::load::{Counts, Load};
 use kiln_measure::{Ratio, Round, Series};
@@ -61,6 +61,17 @@ impl Tally {
         self.seconds += lasted.as_secs_f64();
         merge(&mut self.section, cpu.section_time());
         merge(&mut self.latency, cpu.softirq_latency());
+    }
+
+    /// Take over what the CPU has counted since the last reset, and a round of so many seconds.
+    pub fn take(&mut self, cpu: &mut Cpu, done: Counts, seconds: f64) {
+        self.stats += cpu.stats();
+        self.counts += done;
+        self.seconds += seconds;
+        merge(&mut self.section, cpu.section_time());
+        merge(&mut self.latency, cpu.softirq_latency());
+        let rate = done.task_ops as f64 / seconds.max(1e-9);
+        self.rates.rounds.push(round(rate));
     }
 
     /// Results that came out wrong, of whomever.

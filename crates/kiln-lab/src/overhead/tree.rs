@@ -52,21 +52,23 @@ pub fn of_tree(
         peers: Wanted::None,
         baseline: Some(ways.direct.clone()),
         quick: plan.quick,
+        own: false,
         ..speed::Plan::new(plan.seed)
     };
     let measured = speed::run_with(speed, &[&*tree], core_hz, stop, progress)?;
     outcome.failed = measured.failed;
     outcome.interrupted = measured.interrupted;
-    // The table has no columns of which this note tells.
-    let notes = measured.notes.into_iter();
-    outcome.notes.extend(notes.filter(|n| !n.starts_with('±')));
+    // The table has no columns of which this note tells, nor is Kiln in it.
+    let told = |n: &String| !n.starts_with('±') && !n.starts_with("Kiln's best");
+    outcome
+        .notes
+        .extend(measured.notes.into_iter().filter(told));
     for &len in &plan.lens {
         for (path, name) in &named {
-            // Kiln's own may have the same names.
             let found = measured
                 .rows
                 .iter()
-                .find(|r| r.config.is_some() && r.len == len && r.imp == *name);
+                .find(|r| r.len == len && r.imp == *name);
             let Some(found) = found else { continue };
             let figure = |x: f64| x.is_finite().then_some(x);
             let against = found.against.unwrap_or_default();

@@ -31,11 +31,13 @@ pub const SHORT: usize = 64;
 pub const LONG: usize = 512;
 
 /// The index of Kiln's fastest, and how it does against the fastest other. Who works on several messages together, or
-/// is called through another layer, is not compared: what one message takes is another question.
+/// is called through another layer, or leaves a digest unfinished, is not compared: what one message takes is another
+/// question.
 pub fn of(timed: &[(&Candidate, Option<&Series>)]) -> Option<(usize, BestPeer)> {
     let fastest = |kiln: bool| {
         let alike = |c: &Candidate| {
-            (c.provider == KILN) == kiln && !c.together && c.level == Level::Primitive
+            let whole = !c.together && c.digest.is_none() && c.level == Level::Primitive;
+            (c.provider == KILN) == kiln && whole
         };
         let all = timed.iter().enumerate().filter(|(_, (c, _))| alike(c));
         let with = all.filter_map(|(i, (c, s))| Some((i, *c, (*s)?, (*s)?.estimate()?.best)));

@@ -6,6 +6,8 @@ use kiln_measure::Plan;
 
 /// More lengths than this are a sweep: little time for each.
 pub const SWEEP: usize = 64;
+/// More figures than this are the whole table: less time for each, so that it takes minutes and not many.
+const WHOLE: usize = 500;
 /// What `--quick` leaves for measuring of its 20 s.
 const QUICK: Duration = Duration::from_secs(17);
 /// What a sample costs beside itself: the six chains around it, in microseconds.
@@ -14,6 +16,11 @@ const CHAINS_US: f64 = 60.0;
 /// The plan for each length, of `figures` in all.
 pub fn plan(lens: usize, figures: usize, quick: bool, seed: u64) -> Plan {
     let plan = match (lens > SWEEP, quick) {
+        (false, false) if figures > WHOLE => Plan {
+            rounds: 25,
+            samples: 8,
+            ..Plan::standard(seed)
+        },
         (false, false) => Plan::standard(seed),
         (false, true) => Plan::quick(seed),
         (true, _) => Plan {
@@ -73,6 +80,13 @@ mod tests {
             assert!(cost_us(&plan) <= bound.max(500.0), "{figures}");
         }
         assert!(plan(8, 48, false, 1).deadline.is_none());
+    }
+
+    #[test]
+    fn the_whole_table_takes_minutes() {
+        let whole = plan(8, 2000, false, 1);
+        assert!(cost_us(&whole) * 2000.0 < 100e6 && whole.rounds >= 20);
+        assert!(cost_us(&plan(8, 48, false, 1)) > 3.0 * cost_us(&whole));
     }
 
     #[test]

@@ -81,6 +81,8 @@ pub struct Plan {
     pub quick: bool,
     /// One of many turns, for at most about so long; Kiln's own and limits are not measured.
     pub turn: Option<Duration>,
+    /// Whether Kiln's own are candidates.
+    pub own: bool,
 }
 
 impl Plan {
@@ -99,6 +101,7 @@ impl Plan {
             seed,
             quick: false,
             turn: None,
+            own: true,
         }
     }
 

@@ -59,12 +59,15 @@ pub fn run_with(
     stop: &AtomicBool,
     progress: Progress,
 ) -> Result<Outcome, Error> {
-    let mut sources: Vec<&dyn Source> = vec![&Own];
+    let mut sources: Vec<&dyn Source> = Vec::new();
+    if plan.own {
+        sources.push(&Own);
+    }
     sources.extend(others);
     let (plan, specs) = plan.checked_with(&sources)?;
     let mut outcome = Outcome::default();
     let peers = Peers::load(&plan.peers, plan.baseline_peer(), &mut outcome.notes)?;
-    sources.insert(1, &peers);
+    sources.insert(usize::from(plan.own), &peers);
     progress(0.0, "limits");
     if plan.turn.is_none() {
         outcome.limits = Limits::measure(plan.seed, stop);
@@ -271,7 +274,10 @@ impl Run<'_> {
                 Ok(_) => {}
                 Err(why) => {
                     self.wrong(&what, candidate, why);
-                    self.outcome.rows.push(row);
+                    // Of a peer there is nothing to be said but that.
+                    if !is_peer(candidate) {
+                        self.outcome.rows.push(row);
+                    }
                 }
             }
         }
@@ -348,10 +354,9 @@ impl Run<'_> {
     pub(super) fn wrong(&mut self, what: &str, candidate: &Candidate, why: &str) {
         let Candidate { name, provider, .. } = candidate;
         let family = candidate.family();
-        let is_peer = crate::peer::NAMES.contains(&family);
         // A peer that nobody asked for by name has no part in this command's success.
         let named = self.plan.peers.names(family) || self.plan.baseline_peer() == Some(family);
-        self.outcome.failed |= !is_peer || named;
+        self.outcome.failed |= !is_peer(candidate) || named;
         self.outcome.notes.push(format!(
             "WRONG ANSWER: {provider} {name}, {what}: {why}: no figure"
         ));
@@ -398,6 +403,10 @@ impl Run<'_> {
         ));
         outcome
     }
+}
+
+fn is_peer(candidate: &Candidate) -> bool {
+    crate::peer::NAMES.contains(&candidate.family())
 }
 
 fn against(series: Option<&Series>, baseline: Option<&Series>) -> Against {

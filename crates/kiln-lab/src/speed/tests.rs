@@ -187,3 +187,65 @@ fn names_levels_and_latency_choose() {
         chained.notes
     );
 }
+
+/// Kiln's own against a toy that does nothing right but its answers: requests, several messages at a time and
+/// unfinished digests are no match, a function is.
+#[test]
+fn the_best_peer_does_one_whole_message() {
+    use super::best;
+    use super::candidate::KILN;
+    use kiln_measure::{measure, Subject};
+
+    let spin = |n: u64| {
+        move |calls: u64| {
+            for i in 0..calls * n {
+                std::hint::black_box(i);
+            }
+        }
+    };
+    let mut subjects = vec![
+        Subject::new("own", spin(400)),
+        Subject::new("other", spin(800)),
+        Subject::new("fast", spin(50)),
+    ];
+    let plan = kiln_measure::Plan {
+        rounds: 8,
+        samples: 2,
+        sample_us: 20.0,
+        seed: 1,
+        deadline: None,
+    };
+    let series = measure(
+        &mut subjects,
+        &plan,
+        &AtomicBool::new(false),
+        &mut |_, _| {},
+    );
+    let of = |name: &'static str, provider: &str| {
+        Candidate::primitive(name, provider, None, hash(false))
+    };
+    let fast = [
+        Candidate {
+            together: true,
+            ..of("jobs", "peer-1")
+        },
+        Candidate {
+            digest: Some(40),
+            ..of("block", "linux-6")
+        },
+        Candidate {
+            level: Level::Api,
+            ..of("request", "linux-6")
+        },
+    ];
+    let (own, other) = (of("own", KILN), of("function", "peer-1"));
+    let mut all = vec![(&other, Some(&series[1])), (&own, Some(&series[0]))];
+    all.extend(fast.iter().map(|c| (c, Some(&series[2]))));
+    let (i, best) = best::of(&all).unwrap();
+    assert_eq!((i, &*best.best_peer), (1, "function"));
+    assert_eq!(best.best_peer_provider, "peer-1");
+    assert!(best.best_peer_ratio_low <= best.best_peer_ratio);
+    // Without it there is nobody.
+    all.remove(0);
+    assert!(best::of(&all).is_none());
+}

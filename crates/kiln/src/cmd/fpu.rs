@@ -5,6 +5,7 @@ use std::path::PathBuf;
 use clap::{Args, ValueEnum};
 use kiln_kernel::fpu::Policy;
 use kiln_lab::algorithm::{parse_op, usable_xts};
+use kiln_lab::fpu::esp::{EspLoad, Settings};
 use kiln_lab::fpu::{
     self, AnswerRow, Bench, Contender, Inject, Outcome, Plan, Proof, Steps, Workload,
 };
@@ -39,6 +40,7 @@ Environment:
 Examples:
   kiln fpu
   kiln fpu --policy legacy,bh-off --load xts-16 --irq-rate 4000
+  kiln fpu --load esp --out DIR
   kiln fpu --inject step --policy nested,bh-off
   kiln fpu --inject breakpoint --quick --json
   kiln fpu --policy legacy,tree:~/linux
@@ -49,17 +51,27 @@ pub struct FpuArgs {
     #[arg(long, value_delimiter = ',', value_name = "NAME,…")]
     policy: Vec<String>,
     /// What softirqs do under legacy where SIMD is not usable: scalar, cryptd
+    /// [default: scalar; loads of packets: cryptd]
+    #[arg(long, value_delimiter = ',', value_name = "NAME")]
+    fallback: Vec<String>,
+    /// What the task does: xts-16, xts-4096 [default: both], pattern; or
+    /// packets of IPsec over it: esp, esp-cbc, pcap:FILE, pcap-cbc:FILE
+    #[arg(long, value_delimiter = ',', value_name = "NAME,…")]
+    load: Vec<String>,
+    /// With --load esp: packets a second, low and high [default: by what one
+    /// takes here]
     #[arg(
         long,
         value_delimiter = ',',
-        default_value = "scalar",
-        value_name = "NAME"
+        num_args = 1,
+        value_name = "LOW,HIGH",
+        allow_hyphen_values = true
     )]
-    fallback: Vec<String>,
-    /// What the task does: xts-16, xts-4096 [default: both], pattern
-    #[arg(long, value_delimiter = ',', value_name = "NAME,…")]
-    load: Vec<String>,
-    /// Interrupts a second [default: 2000]
+    packet_rate: Vec<f64>,
+    /// With --load esp and pcap: numbers an anti-replay window knows [default: 64]
+    #[arg(long, value_name = "N")]
+    replay_window: Option<u32>,
+    /// Interrupts a second [default: 2000; loads of packets: 4000]
     #[arg(long, value_name = "HZ", allow_hyphen_values = true)]
     irq_rate: Option<f64>,
     /// Where interrupts come from
@@ -113,6 +125,7 @@ impl FpuArgs {
         let loads = self
             .load
             .iter()
+            .filter(|name| !EspLoad::is_meant(name))
             .map(|name| name.parse())
             .collect::<Result<Vec<Workload>, _>>()?;
         let one_by_one = self.len.is_some() || !self.op.is_empty() || self.hardirq_fpu;
@@ -142,7 +155,10 @@ impl FpuArgs {
         let lens: Option<Lens> = self.len.as_deref().map(str::parse).transpose()?;
         let plan = Plan {
             policies: own(&contenders),
-            fallbacks: fpu::fallbacks(&self.fallback)?,
+            fallbacks: match self.fallback.as_slice() {
+                [] => usual.fallbacks,
+                names => fpu::fallbacks(names)?,
+            },
             loads: if loads.is_empty() { usual.loads } else { loads },
             inject,
             irq_rate: self.irq_rate.unwrap_or(usual.irq_rate),
@@ -164,6 +180,54 @@ impl FpuArgs {
 }
 
 impl FpuArgs {
+    /// Loads of packets, if any are asked for.
+    fn packets(&self, plan: &mut Plan) -> Result<Option<Settings>, Error> {
+        let rates = match self.packet_rate.as_slice() {
+            [] => None,
+            [low, high] => Some((*low, *high)),
+            _ => return Err(Error::input("--packet-rate takes two rates: LOW,HIGH")),
+        };
+        let names: Vec<_> = self.load.iter().filter(|n| EspLoad::is_meant(n)).collect();
+        if names.is_empty() {
+            let other = match (rates.is_some(), self.replay_window.is_some()) {
+                (true, _) => "--packet-rate",
+                (_, true) => "--replay-window",
+                _ => return Ok(None),
+            };
+            return Err(Error::input(format!(
+                "{other} goes with loads of packets: --load esp"
+            )));
+        }
+        let others = [
+            ("--load with other loads", names.len() < self.load.len()),
+            ("--usable", self.usable),
+            ("--impl", self.imp.is_some()),
+            (
+                "--fallback scalar",
+                self.fallback.iter().any(|f| f != "cryptd"),
+            ),
+        ];
+        if let Some((what, _)) = others.iter().find(|(_, given)| *given) {
+            return Err(Error::input(format!(
+                "{what} does not go with --load {}: requests take the best drivers, by cryptd where they must",
+                names[0]
+            )));
+        }
+        if self.irq_rate.is_none() {
+            plan.irq_rate = 4000.0;
+        }
+        let loads = names
+            .into_iter()
+            .map(|name| name.parse())
+            .collect::<Result<Vec<EspLoad>, _>>()?;
+        let settings = Settings {
+            loads,
+            rates,
+            window: self.replay_window.unwrap_or(64),
+        };
+        settings.checked(plan).map(Some)
+    }
+
     /// The plan of `--overhead`, which takes few of the other arguments.
     fn overhead_plan(&self, session: &Session) -> Result<overhead::Plan, Error> {
         let others = [
@@ -173,6 +237,8 @@ impl FpuArgs {
             ("--op", !self.op.is_empty()),
             ("--slice-us", self.slice_us.is_some()),
             ("--hardirq-fpu", self.hardirq_fpu),
+            ("--packet-rate", !self.packet_rate.is_empty()),
+            ("--replay-window", self.replay_window.is_some()),
         ];
         if let Some((name, _)) = others.iter().find(|(_, given)| *given) {
             return Err(Error::input(format!(
@@ -214,12 +280,23 @@ pub fn run(args: &FpuArgs, session: &Session) -> Result<Exit, Error> {
         let trees = trees(&fpu::contenders(&args.policy)?);
         return super::overhead::run(&plan, &trees, &args.build, session);
     }
-    let plan = args.plan(session)?;
+    let mut plan = args.plan(session)?;
+    let packets = args.packets(&mut plan)?;
     if let Some(order) = &session.child {
         return fpu_tree::in_child(plan, args.imp.as_deref(), args.what(), order, session);
     }
     let contenders = fpu::contenders(&args.policy)?;
-    if contenders.iter().any(|c| matches!(c, Contender::Tree(_))) {
+    let tree = contenders.iter().find(|c| matches!(c, Contender::Tree(_)));
+    if let Some(settings) = packets {
+        if let Some(Contender::Tree(dir)) = tree {
+            return Err(Error::input(format!(
+                "--policy tree:{}: loads of packets take Kiln's own policies only",
+                dir.display()
+            )));
+        }
+        return super::fpu_esp::run(&plan.checked()?, &settings, session);
+    }
+    if tree.is_some() {
         fpu_tree::check(&plan, &contenders, args.imp.as_deref())?;
         return fpu_tree::run(&contenders, args.what(), &args.build, session);
     }
@@ -351,7 +428,7 @@ fn prove(proof: &Proof, steps: Steps, facts: &Facts, session: &Session) -> Resul
     Ok(ended(proof.failed, proof.interrupted))
 }
 
-fn ended(failed: bool, interrupted: bool) -> Exit {
+pub fn ended(failed: bool, interrupted: bool) -> Exit {
     if failed {
         Exit::Failed
     } else if interrupted {

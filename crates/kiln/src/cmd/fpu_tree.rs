@@ -56,6 +56,12 @@ pub fn in_child(
     };
     let facts = Facts::read();
     let host = Host::boot(order, &plan.config()).map_err(fault)?;
+    if !host.sees_contexts() {
+        return Err(Error::input(format!(
+            "{name}: Linux {version} counts contexts in a layout that Kiln's CPU does not have, and would not see its \
+             interrupts: 'kiln fpu --policy' takes trees up to 7.1; speed, test and fpu --overhead take this one"
+        )));
+    }
     let tree = tree_name(name, version, host.policy, driver);
     let mut plan = plan;
     plan.policies.push(host.policy);

@@ -1,8 +1,10 @@
 //! One file a command: its arguments, and what it does with them.
 
 pub mod compare;
+mod constant_time;
 pub mod crypt;
 pub mod fpu;
+mod fpu_esp;
 mod fpu_tree;
 pub mod hosted;
 pub mod list;
@@ -33,6 +35,7 @@ pub fn run(command: Option<Command>, session: &Session) -> Result<Exit, Error> {
         Some(Command::Fpu(args)) => fpu::run(&args, session),
         Some(Command::Compare(args)) => compare::run(&args, session),
         Some(Command::Tree(args)) => tree::run(&args, session),
+        Some(Command::Test(args)) if args.constant_time => constant_time::run(&args, session),
         Some(Command::Test(args)) => run_test(&args, session),
         Some(Command::Crypt(args)) => crypt::run(&args, session),
         Some(Command::SelfCheck(args)) => self_check::run(&args, session),

@@ -24,8 +24,8 @@ use crate::tree_args::TreeBuildArgs;
 /// Cycles a byte by implementation, key size and length; all are measured in turn, each figure has an interval.
 #[derive(Args)]
 #[command(after_help = "\
-Without ALG all algorithms are measured in all operations, which takes some
-minutes (--quick 20 s), and a compact table has Kiln's best tier and each
+Without ALG all algorithms are measured in all operations, which takes two
+or three minutes (--quick 20 s), and a compact table has Kiln's best tier and each
 peer's best; --rows and --json have every implementation. With ALG each
 implementation has a column.
 
@@ -94,7 +94,7 @@ pub struct SpeedArgs {
     /// The function itself, or a request through a tree's crypto API [default: both]
     #[arg(long, value_name = "LEVEL")]
     level: Option<Level>,
-    /// Where buffers lie: as a user stores them, or as tcrypt does (tcrypt: not in this build yet)
+    /// Where buffers lie: as a user stores them, or as tcrypt does (only with --tcrypt)
     #[arg(long, value_enum, default_value_t)]
     layout: Layout,
     /// Dependent calls: each IV is the last result's first block
@@ -125,7 +125,7 @@ impl SpeedArgs {
             table::speed::tables(rows, tty)
         } else {
             let slower = speed::slower(rows);
-            let mut text = table::speed::compact(rows, tty);
+            let mut text = table::speed_all::compact(rows, tty);
             if rows.iter().any(|r| r.together) {
                 text.push_str("* several messages at a time\n");
             }
@@ -142,12 +142,12 @@ impl SpeedArgs {
     fn plan(&self, session: &Session) -> Result<Plan, Error> {
         if self.level == Some(Level::Api) && self.tree.is_none() {
             return Err(Error::input(
-                "--level api: Kiln's own crypto API is not in this build yet: use --level primitive, or --tree DIR",
+                "--level api is for a tree's drivers: add --tree DIR; requests through Kiln's own crypto API are timed by 'kiln fpu --overhead'",
             ));
         }
         if self.layout == Layout::Tcrypt {
             return Err(Error::input(
-                "--layout tcrypt: not in this build yet: use --layout plain",
+                "--layout tcrypt: only a tree's own tcrypt lays buffers out so: use --tree DIR --tcrypt MODE, or --layout plain",
             ));
         }
         let ops = self.op.iter().map(|name| Op::parse(name));

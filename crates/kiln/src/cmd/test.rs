@@ -59,6 +59,7 @@ Examples:
   kiln test sha256 --suite contexts:nested
   kiln test 'ccm(aes)' --seed 7 --suite random --case 4711    one case again
   KILN_TIERS=generic,aesni kiln test        as if the CPU had no more
+  kiln test --constant-time --quick         (fields: docs/CONSTANT-TIME.md)
   kiln test --tree ~/linux --fuzz 10000     a kernel tree's own testmgr")]
 pub struct TestArgs {
     /// Algorithms, such as 'xts(aes)' [default: all]
@@ -83,6 +84,9 @@ pub struct TestArgs {
     /// With --tree: repeat each random test so often [default: the tree's own number, 100]
     #[arg(long, value_name = "N", requires = "tree")]
     pub fuzz: Option<u32>,
+    /// Instead: does the time of what has a key depend on key or text?
+    #[arg(long, conflicts_with_all = ["case", "cases", "tree"])]
+    pub constant_time: bool,
     #[command(flatten)]
     pub build: TreeBuildArgs,
 }

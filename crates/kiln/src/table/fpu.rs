@@ -6,12 +6,12 @@ use std::path::Path;
 
 use super::{align, figure, plain, text};
 
-fn or_dash(x: Option<f64>) -> String {
+pub fn or_dash(x: Option<f64>) -> String {
     x.map_or("-".to_string(), figure)
 }
 
 /// With the way softirqs go that find the FPU taken, where it is not the usual one.
-fn with_fallback(row: &Row) -> String {
+pub fn with_fallback(row: &Row) -> String {
     match row.fallback.as_ref() {
         "cryptd" => format!("{}, cryptd", policy(&row.policy)),
         _ => policy(&row.policy),

@@ -8,12 +8,13 @@ use super::{align, figure, paragraph, plain, text};
 pub fn all(rows: &[Row]) -> String {
     let of = |kind: &'static str| rows.iter().filter(move |r| r.kind == kind);
     let mut out = String::new();
-    for (kind, title) in [
-        ("tier", "Tiers"),
-        ("impl", "Implementations (* chosen)"),
-        ("peer", "Peers"),
-        ("compiler", "Compilers"),
-    ] {
+    out.push_str(&format!("Tiers\n{}\n", named(of("tier"))));
+    out.push_str(
+        "Implementations: the beginning of their driver names, and how each ends\n\
+         (* chosen, - cannot run here, ! table-based, not constant-time)\n",
+    );
+    out.push_str(&format!("{}\n", impls(of("impl"))));
+    for (kind, title) in [("peer", "Peers"), ("compiler", "Compilers")] {
         out.push_str(&format!("{title}\n{}\n", named(of(kind))));
     }
     out.push_str(&format!("CPU features\n{}\n", features(of("feature"))));
@@ -34,21 +35,62 @@ pub fn chosen(rows: &[Row], alg: &str) -> String {
     lines.join("\n")
 }
 
+/// A line for each algorithm.
+fn impls<'a>(rows: impl Iterator<Item = &'a Row>) -> String {
+    let rows: Vec<&Row> = rows.collect();
+    let mut algs: Vec<&str> = Vec::new();
+    for alg in rows.iter().filter_map(|r| r.alg) {
+        if !algs.contains(&alg) {
+            algs.push(alg);
+        }
+    }
+    let line = |alg: &&str| {
+        let of: Vec<&Row> = rows
+            .iter()
+            .filter(|r| r.alg == Some(alg))
+            .copied()
+            .collect();
+        let names: Vec<&str> = of.iter().map(|r| r.name.as_str()).collect();
+        let prefix = common(&names);
+        let ends: Vec<String> = of
+            .iter()
+            .map(|row| {
+                let mark = match (row.chosen, row.available) {
+                    (Some(true), _) => "*",
+                    (_, true) => "",
+                    (_, false) => "-",
+                };
+                let times = match row.constant_time {
+                    Some(false) => "!",
+                    _ => "",
+                };
+                format!("{mark}{}{times}", &row.name[prefix.len()..])
+            })
+            .collect();
+        paragraph(&format!("  {alg}: {prefix} {}", ends.join(" "))) + "\n"
+    };
+    algs.iter().map(line).collect()
+}
+
+/// What all names begin with, up to a dash.
+fn common<'a>(names: &[&'a str]) -> &'a str {
+    let Some((first, rest)) = names.split_first() else {
+        return "";
+    };
+    let shared = |end: usize| rest.iter().all(|n| n.starts_with(&first[..end]));
+    let ends = first.match_indices('-').map(|(i, _)| i + 1);
+    ends.rev()
+        .find(|&end| shared(end))
+        .map_or("", |end| &first[..end])
+}
+
 fn named<'a>(rows: impl Iterator<Item = &'a Row>) -> String {
     let rows: Vec<&Row> = rows.collect();
     let width = rows.iter().map(|r| r.name.len()).max().unwrap_or(0);
     rows.iter()
         .map(|row| {
-            let mark = match (row.chosen, row.available) {
-                (Some(true), _) => '*',
-                (_, true) => ' ',
-                (_, false) => '-',
-            };
-            let times = match row.constant_time {
-                Some(false) => "; table-based, not constant-time",
-                _ => "",
-            };
-            let line = format!("{mark} {:width$}  {}{times}", row.name, row.reason);
+            let mark = if row.available { ' ' } else { '-' };
+            let line = format!("{mark} {:width$}  {}", row.name, row.reason);
             paragraph(&line) + "\n"
         })
         .collect()
@@ -80,4 +122,39 @@ fn limits<'a>(rows: impl Iterator<Item = &'a Row>) -> String {
     }
     align(&mut table, [1]);
     text(&table)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn implementations_are_a_line_an_algorithm() {
+        let rows = kiln_lab::list::impls();
+        let text = impls(rows.iter());
+        for line in text.lines() {
+            assert!(line.chars().count() <= crate::table::WIDTH, "{line}");
+        }
+        for alg in kiln_lab::Algorithm::all() {
+            let of = format!("  {alg}: ");
+            assert_eq!(
+                text.lines().filter(|l| l.starts_with(&of)).count(),
+                1,
+                "{alg}"
+            );
+        }
+        assert!(
+            text.contains("xts-aes- ") && text.contains("generic!"),
+            "{text}"
+        );
+        assert_eq!(text.matches('*').count(), kiln_lab::Algorithm::all().len());
+    }
+
+    #[test]
+    fn names_share_whole_words() {
+        assert_eq!(common(&["a-b-avx2", "a-b-avx512"]), "a-b-");
+        assert_eq!(common(&["a-vaes-avx2", "a-vaes-avx512", "a-aesni"]), "a-");
+        assert_eq!(common(&["x", "y"]), "");
+        assert_eq!(common(&[]), "");
+    }
 }

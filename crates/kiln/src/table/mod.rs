@@ -1,10 +1,13 @@
 //! Tables for people, 80 columns wide.
 
 pub mod compare;
+pub mod constant_time;
 pub mod fpu;
+pub mod fpu_esp;
 pub mod list;
 pub mod overhead;
 pub mod speed;
+pub mod speed_all;
 pub mod tree;
 
 use comfy_table::{presets, CellAlignment, ContentArrangement, Table};

@@ -14,103 +14,6 @@ const LENGTHS: usize = 4;
 /// Characters of an implementation's name.
 const NAME: usize = 33;
 
-/// Columns of lengths that fit beside a name in the table of all algorithms.
-const MANY: usize = 8;
-/// Characters of a name there.
-const WHO: usize = 22;
-
-/// All algorithms: of each operation Kiln's chosen tier and each peer's best, a line each, a column a length.
-pub fn compact(rows: &[Row], tty: bool) -> String {
-    let mut out = String::new();
-    let mut rest: Vec<&Row> = rows.iter().collect();
-    let mut header: Vec<usize> = Vec::new();
-    while let Some(first) = rest.first().copied() {
-        let alike = |r: &&Row| {
-            (&r.alg, &r.op, r.key_bits, r.latency)
-                == (&first.alg, &first.op, first.key_bits, first.latency)
-        };
-        let (these, others): (Vec<&Row>, Vec<&Row>) = rest.into_iter().partition(alike);
-        rest = others;
-        let mut lens: Vec<usize> = these.iter().map(|r| r.len).collect();
-        lens.sort_unstable();
-        lens.dedup();
-        lens.truncate(MANY);
-        if lens != header {
-            let cells: String = lens.iter().map(|l| format!("{l:>7}")).collect();
-            out.push_str(&format!("{:WHO$}{cells}\n", "cycles a byte"));
-            header = lens.clone();
-        }
-        let key = match first.key_bits {
-            0 => String::new(),
-            bits => format!(", {bits}-bit key"),
-        };
-        out.push_str(&format!("{} {}{key}\n", first.alg, first.op));
-        out.push_str(&lines(&these, &lens, tty));
-    }
-    if out.is_empty() {
-        out.push_str("no figures\n");
-    }
-    out
-}
-
-/// Kiln's line, then the others', fastest at the longest length first.
-fn lines(rows: &[&Row], lens: &[usize], tty: bool) -> String {
-    let mut groups: Vec<(String, Vec<&Row>)> = Vec::new();
-    for row in rows {
-        let mark = if row.together { " *" } else { "" };
-        let name = format!("{}{mark}", row.provider);
-        match groups.iter_mut().find(|g| g.0 == name) {
-            Some(group) => group.1.push(row),
-            None => groups.push((name, vec![row])),
-        }
-    }
-    let best = |rows: &[&Row], len: usize| {
-        let here = rows.iter().filter(|r| r.len == len && r.measured());
-        here.map(|r| r.cycles_per_byte).reduce(f64::min)
-    };
-    let mut out = String::new();
-    let mut all: Vec<(String, Vec<Option<f64>>)> = groups
-        .iter()
-        .map(|(name, rows)| {
-            let name = match name == KILN {
-                true => format!("kiln {}", fastest_tier(rows)),
-                false => name.clone(),
-            };
-            (name, lens.iter().map(|&len| best(rows, len)).collect())
-        })
-        .collect();
-    let last = |line: &(String, Vec<Option<f64>>)| {
-        let own = line.0.starts_with("kiln ");
-        (!own, line.1.last().copied().flatten().unwrap_or(f64::MAX))
-    };
-    all.sort_by(|a, b| last(a).partial_cmp(&last(b)).expect("no NaN"));
-    for (name, figures) in &all {
-        let name: String = name.chars().take(WHO - 3).collect();
-        out.push_str(&format!("  {name:width$}", width = WHO - 2));
-        for (i, x) in figures.iter().enumerate() {
-            let text = format!("{:>7}", x.map_or("-".to_string(), figure));
-            let least = all.iter().filter_map(|l| l.1[i]).reduce(f64::min);
-            match tty && x.is_some() && *x == least {
-                true => out.push_str(&format!("\x1b[1m{text}\x1b[0m")),
-                false => out.push_str(&text),
-            }
-        }
-        out.push('\n');
-    }
-    out
-}
-
-/// The tier of Kiln's fastest at the longest length.
-fn fastest_tier(rows: &[&Row]) -> String {
-    let longest = rows.iter().map(|r| r.len).max();
-    let here = rows
-        .iter()
-        .filter(|r| Some(r.len) == longest && r.measured());
-    let best = here.min_by(|a, b| a.cycles_per_op.total_cmp(&b.cycles_per_op));
-    let tier = best.and_then(|r| r.tier.as_deref());
-    tier.unwrap_or("?").to_string()
-}
-
 /// The tables without the comparisons with a baseline.
 pub fn overview(rows: &[Row], tty: bool) -> String {
     let mut rows = rows.to_vec();
@@ -186,7 +89,16 @@ fn table(rows: &[&Row], tty: bool) -> String {
     {
         return out + &listed(rows, &columns, &lens, tty);
     }
-    for part in columns.chunks(COLUMNS) {
+    // Kiln's beside each other, if not all fit.
+    if columns.len() > COLUMNS {
+        columns.sort_by_key(|c| c.provider != KILN);
+    }
+    let own = columns.iter().filter(|c| c.provider == KILN).count();
+    let (own, others) = match columns.len() > COLUMNS {
+        true => columns.split_at(own),
+        false => columns.split_at(columns.len()),
+    };
+    for part in own.chunks(COLUMNS).chain(others.chunks(COLUMNS)) {
         out.push('\n');
         out.push_str(&part_of(rows, part, &lens, tty));
         if rows.iter().any(|r| r.against.is_some()) {
@@ -298,8 +210,8 @@ fn part_of(rows: &[&Row], columns: &[&Row], lens: &[usize], tty: bool) -> String
     table.set_header(header);
     for &len in lens {
         let here: Vec<&Row> = columns.iter().filter_map(|c| at(rows, c, len)).collect();
-        let cycles = here.iter().map(|r| r.cycles_per_op);
-        let best = cycles.fold(f64::INFINITY, f64::min);
+        let all = rows.iter().filter(|r| r.len == len);
+        let best = all.map(|r| r.cycles_per_op).fold(f64::INFINITY, f64::min);
         let mut cells = vec![Cell::new(len)];
         for column in columns {
             let row = at(rows, column, len);
@@ -426,12 +338,12 @@ fn fixed(x: f64, decimals: usize) -> String {
 }
 
 #[cfg(test)]
-mod tests {
+pub(super) mod tests {
     use super::*;
     use crate::table::WIDTH;
     use kiln_lab::speed::Against;
 
-    fn row(imp: &str, provider: &str, len: usize, cycles: f64) -> Row {
+    pub fn row(imp: &str, provider: &str, len: usize, cycles: f64) -> Row {
         Row {
             alg: "xts(aes)".into(),
             imp: imp.to_string(),
@@ -456,7 +368,7 @@ mod tests {
         }
     }
 
-    fn six(len: usize) -> Vec<Row> {
+    pub fn six(len: usize) -> Vec<Row> {
         let names = ["generic", "fixed-time", "aesni", "vaes-avx2", "vaes-avx512"];
         let mut rows: Vec<Row> = names
             .iter()
@@ -484,38 +396,6 @@ mod tests {
         assert_eq!((row[6], row[7], row[8]), ("0.007", "0.100", "1.0%"));
         assert!(!text.contains('\x1b'));
         assert!(tables(&rows, true).contains("\x1b[1m"), "the best is bold");
-    }
-
-    #[test]
-    fn all_algorithms_are_a_compact_table_of_the_best() {
-        let mut rows = Vec::new();
-        for alg in ["xts(aes)", "rfc7539(chacha20,poly1305)"] {
-            for len in [16, 64, 256, 512, 1024, 1420, 4096, 16384] {
-                for mut row in six(len) {
-                    row.alg = alg.into();
-                    row.tier = Some("vaes-avx512".into());
-                    rows.push(row);
-                }
-                rows.push(Row {
-                    together: true,
-                    alg: alg.into(),
-                    ..row("IMB_X", "ipsec-mb-1.3.0", len, 7.0)
-                });
-            }
-        }
-        let text = compact(&rows, false);
-        for line in text.lines() {
-            assert!(line.chars().count() <= WIDTH, "{line}");
-        }
-        // A header, and of each algorithm a title, Kiln and two others.
-        assert_eq!(text.lines().count(), 1 + 2 * 4, "{text}");
-        assert!(text.contains("kiln vaes-avx512"), "{text}");
-        assert!(text.contains("ipsec-mb-1.3.0 *"), "{text}");
-        // The best of five, at 16 B.
-        let kiln = text.lines().nth(2).unwrap();
-        assert!(kiln.contains(" 1250 "), "{kiln}");
-        assert!(compact(&rows, true).contains("\x1b[1m"));
-        assert_eq!(compact(&[], false), "no figures\n");
     }
 
     #[test]

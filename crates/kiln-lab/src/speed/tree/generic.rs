@@ -1,13 +1,8 @@
 //! The name of the driver that is all generic C, for an algorithm's name.
 
-/// What to ask a tree for, the likeliest first. Later trees call a library's hash `-lib`.
+/// What to ask a tree for, the likeliest first. Later trees call a library's code `-lib`.
 pub fn names(alg: &str) -> Vec<String> {
-    let names = [generic(alg, "generic"), generic(alg, "lib")];
-    let [first, second] = names;
-    match alg.contains('(') {
-        true => vec![first],
-        false => vec![first, second],
-    }
+    vec![generic(alg, "generic"), generic(alg, "lib")]
 }
 
 fn generic(alg: &str, suffix: &str) -> String {

@@ -1,0 +1,285 @@
+//! All trials, and what they say.
+
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use kiln_kernel::cipher::{Impl, Kind};
+use kiln_kernel::xts::Op;
+use kiln_measure::classes::{self, Finding, CROPS};
+use kiln_measure::{Clock, SplitMix64};
+use serde::Serialize;
+
+use super::trial::{key_bytes, measure, Subject, LEN};
+use crate::Error;
+
+/// What is to be tried, and how long.
+#[derive(Clone, Debug)]
+pub struct Plan {
+    /// Names of algorithms; none for all that take a key.
+    pub algs: Vec<String>,
+    /// Driver names; none for all.
+    pub impls: Vec<String>,
+    /// Measurements of each, both classes together; as many again to confirm a difference.
+    pub samples: usize,
+    /// From which every input follows.
+    pub seed: u64,
+}
+
+/// One implementation one way, or a control.
+#[derive(Clone, Debug, Serialize)]
+pub struct Row {
+    /// The kernel's name.
+    pub alg: &'static str,
+    /// Driver name.
+    #[serde(rename = "impl")]
+    pub implementation: &'static str,
+    /// `encrypt`, `decrypt`, `digest`; `control`.
+    pub op: &'static str,
+    /// Of the key, all of it.
+    pub key_bits: usize,
+    /// Bytes of the message.
+    pub len: usize,
+    /// What it says of itself; of a control, what it is.
+    pub constant_time: bool,
+    /// Measurements of the first run.
+    pub samples: usize,
+    /// Welch's t where it is greatest.
+    pub t: Option<f64>,
+    /// Of the measurements there: up to this percentile.
+    pub crop_pct: Option<f64>,
+    /// Random inputs less the one that is always the same, there.
+    pub difference_cycles: Option<f64>,
+    /// A smaller difference would not have been seen.
+    pub detectable_cycles: Option<f64>,
+    /// `differs`, `unconfirmed`, `nothing found`.
+    pub finding: &'static str,
+    /// Whether that is against what it says of itself.
+    pub failed: bool,
+}
+
+/// What came out.
+#[derive(Clone, Debug, Default)]
+pub struct Outcome {
+    /// The controls first.
+    pub rows: Vec<Row>,
+    /// What a reader of them must know.
+    pub notes: Vec<String>,
+    /// Whether a row is against what it says of itself, or a control is wrong.
+    pub failed: bool,
+    /// Not all was tried.
+    pub interrupted: bool,
+}
+
+/// Measure. `progress` is told the share that is done and what is being done.
+///
+/// # Errors
+/// An algorithm or implementation that there is none of, or that takes no key.
+pub fn run(
+    plan: &Plan,
+    stop: &AtomicBool,
+    progress: &mut dyn FnMut(f64, &str),
+) -> Result<Outcome, Error> {
+    let impls = chosen(plan)?;
+    let mut out = Outcome::default();
+    let mut subjects = Subject::CONTROLS.to_vec();
+    for imp in impls {
+        if !imp.tier().usable() {
+            out.notes.push(format!(
+                "SKIPPED {}: no tier {} here",
+                imp.driver(),
+                imp.tier()
+            ));
+            continue;
+        }
+        subjects.push(Subject::Cipher(imp, Op::Encrypt));
+        if imp.kind() != Kind::Hash {
+            subjects.push(Subject::Cipher(imp, Op::Decrypt));
+        }
+    }
+    let per_cycle = Clock::calibrate().ticks_per_cycle();
+    for (i, &subject) in subjects.iter().enumerate() {
+        if stop.load(Ordering::Relaxed) {
+            out.interrupted = true;
+            out.notes.push("interrupted: not all was tried".into());
+            break;
+        }
+        let mut row = named(subject);
+        progress(i as f64 / subjects.len() as f64, row.implementation);
+        try_one(subject, plan, per_cycle, &mut row);
+        out.rows.push(row);
+    }
+    judge(&mut out);
+    Ok(out)
+}
+
+fn chosen(plan: &Plan) -> Result<Vec<Impl>, Error> {
+    let all: Vec<Impl> = Impl::all().into_iter().filter(|i| i.is_keyed()).collect();
+    for name in &plan.algs {
+        if !all.iter().any(|i| i.alg() == name) {
+            return Err(Error::input(format!(
+                "'{name}' is no algorithm with a key: kiln list shows what there is"
+            )));
+        }
+    }
+    for name in &plan.impls {
+        if !all.iter().any(|i| i.driver() == name) {
+            return Err(Error::input(format!(
+                "'{name}' is no implementation with a key: kiln list shows what there is"
+            )));
+        }
+    }
+    let asked = |names: &[String], name| names.is_empty() || names.iter().any(|n| n == name);
+    Ok(all
+        .into_iter()
+        .filter(|i| asked(&plan.algs, i.alg()) && asked(&plan.impls, i.driver()))
+        .collect())
+}
+
+fn named(subject: Subject) -> Row {
+    let (alg, implementation, op, key_bits, len, constant_time) = match subject {
+        Subject::Cipher(imp, op) => {
+            let op = match (imp.kind(), op) {
+                (Kind::Hash, _) => "digest",
+                (_, Op::Encrypt) => "encrypt",
+                (_, Op::Decrypt) => "decrypt",
+            };
+            let bits = 8 * key_bytes(imp);
+            (imp.alg(), imp.driver(), op, bits, LEN, imp.constant_time())
+        }
+        Subject::Control(name, _, leaks) => ("control", name, "control", 256, 32, !leaks),
+    };
+    Row {
+        alg,
+        implementation,
+        op,
+        key_bits,
+        len,
+        constant_time,
+        samples: 0,
+        t: None,
+        crop_pct: None,
+        difference_cycles: None,
+        detectable_cycles: None,
+        finding: "nothing found",
+        failed: false,
+    }
+}
+
+fn try_one(subject: Subject, plan: &Plan, ticks_per_cycle: f64, row: &mut Row) {
+    let mut rng = SplitMix64(plan.seed ^ 1);
+    let [a, b] = measure(subject, plan.samples, plan.seed, &mut rng);
+    row.samples = a.len() + b.len();
+    let Some(first) = classes::most_different([&a, &b]) else {
+        return;
+    };
+    let finding = classes::judge(&first, || {
+        let [a, b] = measure(subject, plan.samples, plan.seed, &mut rng);
+        classes::difference([&a, &b], first.crop)
+    });
+    row.t = Some(first.t);
+    row.crop_pct = Some(CROPS[first.crop]);
+    row.difference_cycles = Some(first.mean / ticks_per_cycle);
+    row.detectable_cycles = classes::detectable([&a, &b]).map(|d| d / ticks_per_cycle);
+    row.finding = match finding {
+        Finding::Differs => "differs",
+        Finding::Unconfirmed => "unconfirmed",
+        Finding::Nothing => "nothing found",
+    };
+    row.failed = row.constant_time && finding == Finding::Differs;
+}
+
+/// A machine on which the controls come out wrong says nothing of anything else.
+fn judge(out: &mut Outcome) {
+    for row in &mut out.rows {
+        let differs = row.finding == "differs";
+        if row.op == "control" && differs == row.constant_time {
+            row.failed = true;
+            out.notes.push(format!(
+                "FAILED control '{}': {}; the other rows say nothing: try again on a quieter machine",
+                row.implementation, row.finding
+            ));
+        } else if row.failed {
+            out.notes.push(format!(
+                "FAILED {} {}: its time differs by {:.2} cycles with key and text, and it says it does not",
+                row.implementation,
+                row.op,
+                row.difference_cycles.unwrap_or(0.0)
+            ));
+        }
+        out.failed |= row.failed;
+    }
+    out.notes.push(
+        "nothing found is no proof: it is of this CPU, one length, one fixed input against random ones, and of \
+         no difference under detectable_cycles; what is not constant-time by its own account is not judged"
+            .into(),
+    );
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn row(op: &'static str, constant_time: bool, finding: &'static str) -> Row {
+        Row {
+            constant_time,
+            finding,
+            failed: op != "control" && constant_time && finding == "differs",
+            op,
+            ..named(Subject::CONTROLS[0])
+        }
+    }
+
+    fn failed(row: Row) -> bool {
+        let mut out = Outcome {
+            rows: vec![row],
+            ..Outcome::default()
+        };
+        judge(&mut out);
+        assert_eq!(out.notes.len(), 1 + usize::from(out.failed));
+        out.failed
+    }
+
+    #[test]
+    fn what_fails() {
+        assert!(failed(row("encrypt", true, "differs")));
+        assert!(!failed(row("encrypt", true, "unconfirmed")));
+        assert!(!failed(row("encrypt", false, "differs")));
+        // A leak that is not seen, one that is not there.
+        assert!(failed(row("control", false, "nothing found")));
+        assert!(failed(row("control", false, "unconfirmed")));
+        assert!(failed(row("control", true, "differs")));
+        assert!(!failed(row("control", true, "nothing found")));
+        assert!(!failed(row("control", false, "differs")));
+    }
+
+    #[test]
+    fn every_keyed_implementation_can_be_measured() {
+        let plan = Plan {
+            algs: Vec::new(),
+            impls: Vec::new(),
+            samples: 1,
+            seed: 3,
+        };
+        let out = run(&plan, &AtomicBool::new(false), &mut |_, _| ()).unwrap();
+        let usable = |i: &Impl| i.is_keyed() && i.tier().usable();
+        for imp in Impl::all().into_iter().filter(usable) {
+            let ways = out.rows.iter().filter(|r| r.implementation == imp.driver());
+            assert_eq!(ways.count(), if imp.kind() == Kind::Hash { 1 } else { 2 });
+        }
+        assert!(out.rows.iter().all(|r| r.samples >= 256));
+    }
+
+    #[test]
+    fn names_that_are_not_there() {
+        for (algs, impls) in [(vec!["sha256"], vec![]), (vec![], vec!["aes"])] {
+            let owned = |names: Vec<&str>| names.into_iter().map(String::from).collect();
+            let plan = Plan {
+                algs: owned(algs),
+                impls: owned(impls),
+                samples: 1,
+                seed: 3,
+            };
+            let error = run(&plan, &AtomicBool::new(false), &mut |_, _| ()).unwrap_err();
+            assert!(error.to_string().contains("kiln list"), "{error}");
+        }
+    }
+}

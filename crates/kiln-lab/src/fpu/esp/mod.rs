@@ -1,0 +1,21 @@
+//! What each FPU policy does to IPsec: ESP in softirqs over a task that encrypts disk sectors, through low, high and low
+//! load again.
+//!
+//! | file | its noun |
+//! |---|---|
+//! | `traffic.rs` | what arrives, and when |
+//! | `capture.rs` | sizes and times from a capture file |
+//! | `run.rs` | the rounds: policies by turns, each with its control |
+//! | `timeline.rs` | throughput and queue over time, the mean of the rounds |
+//! | `picture.rs` | the same as a picture |
+
+pub mod capture;
+mod picture;
+mod run;
+mod timeline;
+mod traffic;
+
+pub use picture::svg;
+pub use run::{run, EspOutcome, Settings};
+pub use timeline::Timeline;
+pub use traffic::{EspLoad, Source};

@@ -1,0 +1,505 @@
+//! The rounds: each runs every policy through the whole load, and through its control.
+
+use std::borrow::Cow;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::{Duration, Instant};
+
+use kiln_kernel::cpu::kiln_tsc_hz;
+use kiln_kernel::crypto::{self, Model};
+use kiln_kernel::esp::{self, Esp, Flow, Outcome};
+use kiln_kernel::fpu::Policy;
+use kiln_kernel::load::Counts;
+use kiln_kernel::xts::Op;
+use kiln_measure::{ratio, Round, Series, SplitMix64};
+
+use super::timeline::Timeline;
+use super::traffic::{self, EspLoad, Rates, Source, Traffic};
+use crate::fpu::bench::Bench;
+use crate::fpu::inject::Inject;
+use crate::fpu::plan::{Entry, Fallback, Plan, BUSIEST_TABLE};
+use crate::fpu::row::Row;
+use crate::fpu::tally::Tally;
+use crate::fpu::workload::{messages, Workload};
+use crate::fpu::Progress;
+use crate::Error;
+
+/// Fewer rounds have no interval.
+const ROUNDS: u32 = 6;
+/// The task's sectors.
+const SECTOR: usize = 4096;
+const SECTORS: usize = 16;
+/// Sectors of one kernel entry, and after how many the task sends a packet of its own.
+const ENTRY: u64 = 16;
+const OWN_EVERY: u32 = 64;
+/// Packets whose time is taken before the first round.
+const PRICED: u64 = 20_000;
+
+/// What loads of packets are asked for beside the plan.
+#[derive(Clone, Debug)]
+pub struct Settings {
+    /// The loads.
+    pub loads: Vec<EspLoad>,
+    /// Packets a second, low and high; none: by what a packet takes here.
+    pub rates: Option<Rates>,
+    /// Numbers that anti-replay windows know.
+    pub window: u32,
+}
+
+impl Settings {
+    /// Whether it can be had.
+    pub fn checked(self, plan: &Plan) -> Result<Settings, Error> {
+        let (low, high) = self.rates.unwrap_or((1.0, 1.0));
+        if !(1.0..=20e6).contains(&low) || !(low..=20e6).contains(&high) {
+            return Err(Error::input(format!(
+                "--packet-rate {low},{high}: two rates, the low one first, from 1 to 20000000 a second"
+            )));
+        }
+        if !(1..=esp::replay::MAX).contains(&self.window) {
+            return Err(Error::input(format!(
+                "--replay-window {}: a window knows 1 to {} numbers",
+                self.window,
+                esp::replay::MAX
+            )));
+        }
+        if let Inject::Breakpoint | Inject::Step(_) | Inject::Replay(_) = plan.inject {
+            return Err(Error::input(
+                "--load esp and pcap go with --inject timer, poisson and signal: packets have times of their own",
+            ));
+        }
+        if plan.irq_rate < 500.0 {
+            return Err(Error::input(format!(
+                "--irq-rate {}: packets come with interrupts: 500 a second at least",
+                plan.irq_rate
+            )));
+        }
+        Ok(self)
+    }
+}
+
+/// What came of it.
+#[derive(Debug, Default)]
+pub struct EspOutcome {
+    /// Each row followed by its control.
+    pub rows: Vec<Row>,
+    /// Of each load: its name, when its phases end (ms), and how the policies went.
+    pub timelines: Vec<(String, [f64; 3], Vec<Timeline>)>,
+    /// What a reader of the rows must know.
+    pub notes: Vec<String>,
+    /// A policy lost state that must not.
+    pub failed: bool,
+    /// Stopped before its end.
+    pub interrupted: bool,
+}
+
+/// What a policy has counted so far.
+#[derive(Default)]
+struct Sum {
+    tally: Tally,
+    flows: [Flow; 2],
+    /// Payload of the high phase a second, MB, a round each.
+    rate: Series,
+    recovery_us: Vec<f64>,
+    never: u32,
+    missed: u64,
+    own: u64,
+}
+
+/// Runs the loads on a CPU of Kiln's own.
+///
+/// # Errors
+/// A host that gives no timers or second core.
+pub fn run(
+    plan: &Plan,
+    settings: &Settings,
+    bench: &mut Bench,
+    stop: &AtomicBool,
+    progress: Progress<'_>,
+) -> Result<EspOutcome, Error> {
+    let mut outcome = EspOutcome::default();
+    outcome.notes.extend(plan.inject.notes(plan.irq_rate));
+    let part = 1.0 / settings.loads.len() as f64;
+    for (i, load) in settings.loads.iter().enumerate() {
+        if stop.load(Ordering::Relaxed) {
+            break;
+        }
+        let mut tell = |done: f64| progress((i as f64 + done) * part, &load.name);
+        one(plan, settings, load, bench, stop, &mut tell, &mut outcome)?;
+    }
+    bench.put_back();
+    outcome.failed = outcome.rows.iter().any(Row::fails);
+    outcome.interrupted = stop.load(Ordering::Relaxed);
+    notes(plan, settings, &mut outcome);
+    Ok(outcome)
+}
+
+/// Only under legacy do softirqs find the FPU taken: there the drivers are behind the simd helper.
+fn model(policy: Policy) -> Model {
+    match policy.name() {
+        "legacy" => Model::Helper,
+        _ => Model::Direct,
+    }
+}
+
+fn entries(plan: &Plan) -> Vec<Entry> {
+    let of = |&policy: &Policy| Entry {
+        policy,
+        fallback: match model(policy) {
+            Model::Helper => Fallback::Cryptd,
+            Model::Direct => Fallback::Scalar,
+        },
+    };
+    plan.policies.iter().map(of).collect()
+}
+
+fn esp_plan(plan: &Plan, settings: &Settings, load: &EspLoad, traffic: &Traffic) -> esp::Plan {
+    esp::Plan {
+        transform: load.transform,
+        sizes: traffic.sizes.clone(),
+        arrivals: traffic.arrivals.clone(),
+        phase_end: traffic.phase_end,
+        window: settings.window,
+        own_every: OWN_EVERY,
+        irq_ns: (1e9 / plan.irq_rate) as u64,
+        log: 0,
+    }
+}
+
+/// A load with the drivers of a model. The same seed makes the same keys and packets.
+fn open(plan: &Plan, load: &esp::Plan, model: Model) -> Result<Esp, Error> {
+    model.set();
+    crypto::seed(plan.seed);
+    let sectors = messages(plan.seed, 3, Op::Encrypt, SECTOR, SECTORS)?;
+    let mut rng = SplitMix64(plan.seed ^ 0x6573_7000);
+    Esp::new(load, sectors, &mut |bytes| rng.fill(bytes)).map_err(|e| {
+        Error::lacks(format!(
+            "{}: the crypto API says {e}: allow the tiers it needs in KILN_TIERS",
+            load.transform.alg()
+        ))
+    })
+}
+
+/// What arrives, by what a packet takes where nothing interrupts.
+fn traffic_of(
+    plan: &Plan,
+    settings: &Settings,
+    load: &EspLoad,
+    bench: &mut Bench,
+    notes: &mut Vec<String>,
+) -> Result<Traffic, Error> {
+    if let Source::Capture(packets) = &load.source {
+        let runs = 2 * ROUNDS * entries(plan).len() as u32 * settings.loads.len() as u32;
+        let longest = (plan.budget / runs).saturating_sub(Duration::from_millis(60));
+        return Ok(traffic::replay(
+            packets,
+            longest.max(Duration::from_millis(20)),
+        ));
+    }
+    let seed = plan.seed;
+    let few = traffic::imix(seed, (1000.0, 1000.0), plan.slice_us, true);
+    let sample = esp_plan(plan, settings, load, &few);
+    let direct = bh_off().unwrap_or(plan.policies[0]);
+    direct.set(bench.cpu());
+    let mut esp = open(plan, &sample, Model::Direct)?;
+    esp.price_ns(bench.cpu(), PRICED / 10);
+    let price = (0..3)
+        .map(|_| esp.price_ns(bench.cpu(), PRICED / 3))
+        .fold(f64::INFINITY, f64::min);
+    let rates = settings
+        .rates
+        .unwrap_or_else(|| traffic::rates(price, plan.slice_us, plan.irq_rate));
+    notes.push(format!(
+        "{}: a packet takes {:.0} ns where nothing interrupts, so the high load is {:.0} % of a core by the direct way",
+        load.name,
+        price,
+        100.0 * rates.1 * price / 1e9
+    ));
+    Ok(traffic::imix(seed, rates, plan.slice_us, plan.quick))
+}
+
+fn bh_off() -> Option<Policy> {
+    Policy::all().into_iter().find(|p| p.name() == "bh-off")
+}
+
+#[allow(clippy::too_many_arguments)]
+fn one(
+    plan: &Plan,
+    settings: &Settings,
+    load: &EspLoad,
+    bench: &mut Bench,
+    stop: &AtomicBool,
+    tell: &mut dyn FnMut(f64),
+    outcome: &mut EspOutcome,
+) -> Result<(), Error> {
+    let traffic = traffic_of(plan, settings, load, bench, &mut outcome.notes)?;
+    outcome
+        .notes
+        .push(format!("{}: {}", load.name, traffic.note));
+    let esp_plan = esp_plan(plan, settings, load, &traffic);
+    let entries = entries(plan);
+    let mut loads: Vec<(Model, Esp)> = Vec::new();
+    for e in &entries {
+        let m = model(e.policy);
+        if loads.iter().all(|(have, _)| *have != m) {
+            loads.push((m, open(plan, &esp_plan, m)?));
+        }
+    }
+    let mut sums: Vec<[Sum; 2]> = Vec::new();
+    sums.resize_with(entries.len(), Default::default);
+    let mut lines: Vec<Timeline> = entries.iter().map(|e| Timeline::new(label(e))).collect();
+    let high_s = (traffic.phase_end[1] - traffic.phase_end[0]) as f64 / 1e9;
+    let share = plan.budget / settings.loads.len() as u32;
+    let (start, mut rounds) = (Instant::now(), 0u32);
+    let stopped = || stop.load(Ordering::Relaxed);
+    while !stopped() && (rounds < ROUNDS || start.elapsed() < share) {
+        for turn in 0..entries.len() {
+            // No policy always follows the same one.
+            let n = entries.len();
+            let i = (turn * if rounds % 2 == 0 { 1 } else { n - 1 } + rounds as usize) % n;
+            for half in 0..2 {
+                let quiet = (half + rounds) % 2 == 1;
+                let m = model(entries[i].policy);
+                let Some((_, esp)) = loads.iter_mut().find(|(have, _)| *have == m) else {
+                    continue;
+                };
+                let went = sums[i][usize::from(quiet)].run(plan, bench, entries[i], esp, quiet)?;
+                if !quiet {
+                    sums[i][0].rate.rounds.push(round(high_mb(&went) / high_s));
+                    lines[i].add(&went);
+                }
+            }
+            tell(start.elapsed().as_secs_f64() / share.as_secs_f64());
+            if stopped() {
+                break;
+            }
+        }
+        rounds += 1;
+    }
+    outcome
+        .notes
+        .push(format!("{}: {rounds} rounds", load.name));
+    rows(plan, load, &entries, &sums, &loads, outcome);
+    outcome.timelines.push((
+        load.name.clone(),
+        traffic.phase_end.map(|ns| ns as f64 / 1e6),
+        lines,
+    ));
+    Ok(())
+}
+
+/// As tables and pictures name a row.
+fn label(e: &Entry) -> String {
+    match e.fallback {
+        Fallback::Cryptd => format!("{}, cryptd", e.policy.name()),
+        Fallback::Scalar => e.policy.name().to_string(),
+    }
+}
+
+fn high_mb(o: &Outcome) -> f64 {
+    o.flows.iter().map(|f| f.bytes[1]).sum::<u64>() as f64 / 1e6
+}
+
+fn round(rate: f64) -> Round {
+    Round {
+        best: Some(rate),
+        samples: vec![rate],
+        complete: true,
+    }
+}
+
+impl Sum {
+    fn run(
+        &mut self,
+        plan: &Plan,
+        bench: &mut Bench,
+        entry: Entry,
+        esp: &mut Esp,
+        quiet: bool,
+    ) -> Result<Outcome, Error> {
+        let cpu = bench.cpu();
+        entry.policy.set(cpu);
+        model(entry.policy).set();
+        cpu.reset_stats();
+        let source = plan.inject.start(cpu, plan.irq_rate, plan.seed)?;
+        let o = esp.run(cpu, ENTRY, quiet);
+        drop(source);
+        let flows = |f: fn(&Flow) -> u64| o.flows.iter().map(f).sum::<u64>();
+        let counts = Counts {
+            task_ops: o.sectors,
+            task_corrupted: o.sectors_corrupted,
+            softirq_ops: flows(|f| f.done),
+            softirq_corrupted: flows(|f| f.corrupted),
+            user_corrupted: o.user_corrupted,
+            async_punts: flows(|f| f.async_punts),
+            dropped: flows(|f| f.dropped),
+            reordered: flows(|f| f.reordered),
+            errors: flows(|f| f.errors),
+            ..Counts::default()
+        };
+        self.tally.take(cpu, counts, o.seconds);
+        for (sum, f) in self.flows.iter_mut().zip(&o.flows) {
+            sum.replay_lost += f.replay_lost;
+            sum.dropped += f.dropped;
+            sum.reordered += f.reordered;
+            for (sum, bytes) in sum.bytes.iter_mut().zip(f.bytes) {
+                *sum += bytes;
+            }
+        }
+        match o.recovery_us {
+            Some(us) => self.recovery_us.push(us),
+            None => self.never += 1,
+        }
+        self.missed += o.missed;
+        self.own += o.own_packets;
+        Ok(o)
+    }
+
+    /// The middle one; none if most never recovered.
+    fn recovery(&self) -> Option<f64> {
+        let mut all = self.recovery_us.clone();
+        all.resize(all.len() + self.never as usize, f64::INFINITY);
+        all.sort_unstable_by(f64::total_cmp);
+        all.get(all.len() / 2).copied().filter(|us| us.is_finite())
+    }
+}
+
+fn rows(
+    plan: &Plan,
+    load: &EspLoad,
+    entries: &[Entry],
+    sums: &[[Sum; 2]],
+    loads: &[(Model, Esp)],
+    outcome: &mut EspOutcome,
+) {
+    let work = Workload {
+        len: SECTOR,
+        packet: 0,
+        name: "esp",
+        entry: ENTRY,
+    };
+    for (entry, pair) in entries.iter().zip(sums) {
+        for (control, sum) in [false, true].into_iter().zip(pair) {
+            let first = &sums[0][usize::from(control)];
+            let mut row = Row::new(
+                plan,
+                *entry,
+                work,
+                0,
+                &sum.tally,
+                control,
+                kiln_tsc_hz() / 1e6,
+            );
+            row.load = load.name.clone().into();
+            let driver = loads.iter().find(|(m, _)| *m == model(entry.policy));
+            row.imp = driver.map_or("".into(), |(_, esp)| esp.driver().to_string().into());
+            if entry.fallback == Fallback::Scalar {
+                row.fallback = Cow::Borrowed("none");
+            }
+            row.set_ratio(sum.tally.ratio(&first.tally));
+            if !control {
+                row.set_of_control(pair[0].tally.ratio(&pair[1].tally));
+            }
+            let c = &sum.tally.counts;
+            row.async_punts = Some(c.async_punts);
+            row.reordered = Some(c.reordered);
+            row.dropped = Some(c.dropped);
+            row.packets = Some(c.softirq_ops);
+            row.own_packets = Some(sum.own);
+            row.ring_missed = Some(sum.missed);
+            row.replay_lost = Some(sum.flows.iter().map(|f| f.replay_lost).sum());
+            let bytes: u64 = sum.flows.iter().flat_map(|f| f.bytes).sum();
+            row.softirq_mb_per_s =
+                (sum.tally.seconds > 0.0).then(|| bytes as f64 / sum.tally.seconds / 1e6);
+            if !control {
+                let one = Series {
+                    rounds: vec![round(1.0); sum.rate.rounds.len()],
+                    ..Series::default()
+                };
+                row.set_esp(ratio(&sum.rate, &one), ratio(&sum.rate, &first.rate));
+                row.recovery_us = sum.recovery();
+            }
+            if plan.irq_rate > BUSIEST_TABLE {
+                row.without_throughput();
+            }
+            outcome.rows.push(row);
+        }
+    }
+}
+
+fn notes(plan: &Plan, settings: &Settings, outcome: &mut EspOutcome) {
+    let config = plan.config();
+    let model = if config.preempt_full {
+        "full"
+    } else {
+        "voluntary"
+    };
+    outcome.notes.push(format!(
+        "emulated CPU: preemption {model}, tick {} µs, slice {} µs, a switch of tasks is charged {:.1} µs",
+        config.tick_us,
+        config.slice_us,
+        config.switch_ns as f64 / 1e3
+    ));
+    outcome.notes.push(format!(
+        "the task encrypts sectors of {SECTOR} B by the crypto API, {ENTRY} a kernel entry, and after each {OWN_EVERY} sends a packet of \
+         its own on the association of the packets that go into the tunnel; all sectors and packets are compared with what \
+         implementations without SIMD made before"
+    ));
+    outcome.notes.push(format!(
+        "esp: payload that arrived in the high phase and that a receiver took, a second, the median of the rounds; a receiver's window \
+         knows {} numbers, and what is older counts as lost; recovery: from the end of the high phase until no packet waits \
+         (median)",
+        settings.window
+    ));
+    outcome.notes.push(
+        "legacy: drivers behind the simd helper, and packets that find the FPU taken, or others of theirs waiting, go to cryptd, \
+         whose queue takes 1000 (dropped: ESP asks for no backlog); the other policies call the drivers directly"
+            .to_string(),
+    );
+    let reordered_in = outcome
+        .rows
+        .iter()
+        .any(|r| r.policy == "legacy" && r.replay_lost > Some(0));
+    if reordered_in {
+        outcome.notes.push(
+            "reordered: the task's own packets overtake those that wait for cryptd, as it may: it can sleep; packets of softirqs \
+             keep their order"
+                .to_string(),
+        );
+    }
+    for r in outcome
+        .rows
+        .iter()
+        .filter(|r| !r.control && r.policy == "legacy")
+    {
+        if r.async_punts > Some(0) && r.dropped == Some(0) {
+            outcome.notes.push(format!(
+                "{}: cryptd carried the high load: nothing was dropped; raise it with --packet-rate LOW,HIGH",
+                r.load
+            ));
+        }
+    }
+    let missed = outcome
+        .rows
+        .iter()
+        .filter_map(|r| r.ring_missed)
+        .sum::<u64>();
+    if missed > 0 {
+        outcome.notes.push(format!(
+            "{missed} packets found the card's ring of 1024 full and never became requests (ring_missed)"
+        ));
+    }
+    let none = outcome
+        .rows
+        .iter()
+        .filter(|r| r.policy == "none" && !r.control);
+    let wrong: u64 = none.map(|r| r.corrupted).sum();
+    if wrong > 0 {
+        outcome.notes.push(format!(
+            "none, the broken control, saves nothing: {wrong} results were wrong"
+        ));
+    }
+    if outcome.interrupted {
+        outcome
+            .notes
+            .push("interrupted: figures of the rounds until then".to_string());
+    }
+}

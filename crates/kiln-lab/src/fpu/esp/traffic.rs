@@ -1,0 +1,313 @@
+//! What arrives, and when: IMIX through low, high and low load, or a capture's packets at its times.
+
+use std::fmt;
+use std::path::PathBuf;
+use std::str::FromStr;
+use std::sync::Arc;
+use std::time::Duration;
+
+use kiln_kernel::esp::{Arrival, Transform, IN, MAX_PAYLOAD, OUT};
+use kiln_measure::SplitMix64;
+
+use super::capture::{self, Packet};
+use crate::Error;
+
+/// The mix of packet sizes that routers are measured with: parts of twelve, bytes of the IP packet.
+const IMIX: [(usize, u32); 3] = [(7, 40), (4, 576), (1, 1500)];
+/// Different packets of a flow.
+const RING: usize = 256;
+/// The share of a core that the high load would take if each packet went the direct way.
+const HIGH_SHARE: f64 = 0.35;
+/// And at most, where slices are so short that cryptd's queue is hard to fill.
+const MOST_SHARE: f64 = 0.8;
+/// How much more than cryptd's queue holds arrives in one slice of the task at high load.
+const OVERFLOW: f64 = 1.5;
+/// What cryptd's queue holds.
+const QUEUE: f64 = 1000.0;
+/// What an interrupt brings at most: half of the card's ring.
+const BATCH: f64 = 512.0;
+/// The high load over the low one.
+const LOW: f64 = 40.0;
+/// Quiet after a capture, in which it can be seen to drain.
+const TAIL: Duration = Duration::from_millis(60);
+
+/// A load of packets.
+#[derive(Clone, Debug, PartialEq)]
+pub struct EspLoad {
+    /// `esp`, `esp-cbc`, `pcap:FILE` or `pcap-cbc:FILE`.
+    pub name: String,
+    /// What packets are sealed with.
+    pub transform: Transform,
+    /// Sizes and times.
+    pub source: Source,
+}
+
+/// Where sizes and times come from.
+#[derive(Clone, PartialEq)]
+pub enum Source {
+    /// IMIX, in three phases.
+    Imix,
+    /// A capture file.
+    Capture(Arc<[Packet]>),
+}
+
+impl fmt::Debug for Source {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Source::Imix => f.write_str("Imix"),
+            Source::Capture(packets) => write!(f, "Capture of {} packets", packets.len()),
+        }
+    }
+}
+
+impl EspLoad {
+    /// Whether a load of this name is one of packets.
+    pub fn is_meant(name: &str) -> bool {
+        name.starts_with("esp") || name.starts_with("pcap")
+    }
+}
+
+impl FromStr for EspLoad {
+    type Err = Error;
+
+    fn from_str(name: &str) -> Result<EspLoad, Error> {
+        let (kind, file) = match name.split_once(':') {
+            Some((kind, file)) => (kind, Some(file)),
+            None => (name, None),
+        };
+        let transform = match kind {
+            "esp" | "pcap" => Transform::Rfc4106,
+            "esp-cbc" | "pcap-cbc" => Transform::CbcHmac,
+            _ => {
+                let known = ["esp", "esp-cbc", "pcap:FILE", "pcap-cbc:FILE"];
+                return Err(crate::algorithm::unknown("load", name, &known));
+            }
+        };
+        let source = match (kind.starts_with("pcap"), file) {
+            (false, None) => Source::Imix,
+            (true, Some(file)) if !file.is_empty() => {
+                Source::Capture(capture::read(&PathBuf::from(file))?.into())
+            }
+            (true, _) => {
+                return Err(Error::input(format!(
+                    "--load {name}: name the capture file: {kind}:FILE"
+                )))
+            }
+            (false, Some(_)) => {
+                return Err(Error::input(format!(
+                    "--load {name}: {kind} takes no file: pcap:FILE does"
+                )))
+            }
+        };
+        Ok(EspLoad {
+            name: name.to_string(),
+            transform,
+            source,
+        })
+    }
+}
+
+/// What a run brings.
+#[derive(Clone, Debug)]
+pub struct Traffic {
+    /// Payloads' bytes.
+    pub sizes: Vec<u32>,
+    /// In order of time.
+    pub arrivals: Arc<[Arrival]>,
+    /// When low, high and low load end, nanoseconds.
+    pub phase_end: [u64; 3],
+    /// What a reader must know of it.
+    pub note: String,
+}
+
+/// Packets a second, low and high.
+pub type Rates = (f64, f64);
+
+/// Rates under which the queue overflows while the task has its slice, and which the direct way carries. `price` is
+/// what a packet takes of a core, nanoseconds; `irq_rate` how often the card interrupts.
+pub fn rates(price: f64, slice_us: u64, irq_rate: f64) -> Rates {
+    let overflows = OVERFLOW * QUEUE / (slice_us as f64 / 1e6);
+    let high = (HIGH_SHARE * 1e9 / price).max(overflows);
+    let high = high.min(MOST_SHARE * 1e9 / price);
+    // An interrupt is not to find the card's ring full already.
+    let high = high.min(BATCH * irq_rate);
+    (high / LOW, high)
+}
+
+/// IMIX in three phases; the high one has ten slices of the task at least.
+pub fn imix(seed: u64, (low, high): Rates, slice_us: u64, quick: bool) -> Traffic {
+    let mut rng = SplitMix64(seed ^ 0x0069_6d69_7800);
+    let unit = if quick { 1 } else { 2 };
+    let slices = Duration::from_micros(10 * slice_us);
+    let high_for = slices.max(Duration::from_millis(60 * unit));
+    let phases = [
+        (low, Duration::from_millis(30 * unit)),
+        (high, high_for),
+        (low, high_for),
+    ];
+    let sizes = (0..RING).map(|_| imix_size(&mut rng)).collect();
+    let mut arrivals = Vec::new();
+    let mut phase_end = [0; 3];
+    let (mut start, mut n) = (0, 0);
+    for (i, (rate, time)) in phases.into_iter().enumerate() {
+        let end = start + time.as_nanos() as u64;
+        let mut at = start as f64;
+        loop {
+            // Independent of each other.
+            at += -uniform(&mut rng).ln() * 1e9 / rate;
+            if at >= end as f64 {
+                break;
+            }
+            arrivals.push(arrival(at as u64, (rng.next_u64() % RING as u64) as u32, n));
+            n += 1;
+        }
+        phase_end[i] = end;
+        start = end;
+    }
+    let ms = phases.map(|(_, time)| time.as_secs_f64() * 1e3);
+    Traffic {
+        sizes,
+        note: format!(
+            "{:.0}, {:.0} and {:.0} packets a second for {:.0}, {:.0} and {:.0} ms, Poisson, sizes of {} B as 7:4:1; by turns \
+             they come from the tunnel (decrypted) and go into it (encrypted)",
+            low, high, low, ms[0], ms[1], ms[2], "40, 576 and 1500"
+        ),
+        arrivals: arrivals.into(),
+        phase_end,
+    }
+}
+
+/// As much of a capture as there is time for.
+pub fn replay(packets: &[Packet], longest: Duration) -> Traffic {
+    let until = longest.as_nanos() as u64;
+    let taken = packets.iter().take_while(|p| p.at <= until).count();
+    let all = packets.last().map_or(0, |p| p.at);
+    let (mut sizes, mut clamped): (Vec<u32>, usize) = (Vec::new(), 0);
+    let mut place = std::collections::HashMap::new();
+    let arrivals: Vec<Arrival> = packets[..taken]
+        .iter()
+        .enumerate()
+        .map(|(n, p)| {
+            clamped += usize::from(p.len > MAX_PAYLOAD as u32);
+            let len = p.len.min(MAX_PAYLOAD as u32);
+            let packet = *place.entry(len).or_insert_with(|| {
+                sizes.push(len);
+                sizes.len() as u32 - 1
+            });
+            arrival(p.at, packet, n)
+        })
+        .collect();
+    let end = arrivals.last().map_or(0, |a| a.at) + 1;
+    let part = match taken == packets.len() {
+        true => "all".to_string(),
+        false => format!(
+            "the first {:.0} ms of {:.0}",
+            longest.as_secs_f64() * 1e3,
+            all as f64 / 1e6
+        ),
+    };
+    let cut = match clamped {
+        0 => String::new(),
+        n => format!("; {n} longer than {MAX_PAYLOAD} B were taken as that"),
+    };
+    Traffic {
+        sizes,
+        note: format!(
+            "{taken} packets at the times and of the sizes of the capture, {part}{cut}; by turns they come from the tunnel \
+             and go into it; then {} ms of quiet",
+            TAIL.as_millis()
+        ),
+        arrivals: arrivals.into(),
+        phase_end: [0, end, end + TAIL.as_nanos() as u64],
+    }
+}
+
+fn arrival(at: u64, packet: u32, n: usize) -> Arrival {
+    Arrival {
+        at,
+        packet,
+        flow: [IN, OUT][n % 2] as u32,
+    }
+}
+
+fn uniform(rng: &mut SplitMix64) -> f64 {
+    ((rng.next_u64() >> 11) + 1) as f64 / (1u64 << 53) as f64
+}
+
+fn imix_size(rng: &mut SplitMix64) -> u32 {
+    let mut n = (rng.next_u64() % 12) as usize;
+    for (part, size) in IMIX {
+        if n < part {
+            return size;
+        }
+        n -= part;
+    }
+    unreachable!("parts of twelve")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names() {
+        assert!(EspLoad::is_meant("esp-cbc") && !EspLoad::is_meant("xts-16"));
+        let load: EspLoad = "esp-cbc".parse().unwrap();
+        assert_eq!(load.transform, Transform::CbcHmac);
+        for (name, want) in [
+            ("esp:x", "takes no file"),
+            ("pcap", "name the capture file"),
+            ("pcap:", "name the capture file"),
+            ("pcap:/no/such", "cannot read"),
+            ("esp-cbd", "did you mean"),
+        ] {
+            let e = name.parse::<EspLoad>().unwrap_err();
+            assert!(e.to_string().contains(want), "{name}: {e}");
+            assert_eq!(e.exit_code(), 2);
+        }
+    }
+
+    #[test]
+    fn imix_is_what_it_says() {
+        let t = imix(7, (10_000.0, 400_000.0), 3000, true);
+        let n = |i: usize| {
+            let from = if i == 0 { 0 } else { t.phase_end[i - 1] };
+            let within = |a: &&Arrival| (from..t.phase_end[i]).contains(&a.at);
+            t.arrivals.iter().filter(within).count()
+        };
+        assert!((200..400).contains(&n(0)), "{}", n(0));
+        assert!((23_000..25_000).contains(&n(1)), "{}", n(1));
+        assert!(t.arrivals.is_sorted_by_key(|a| a.at));
+        let share = |size| t.sizes.iter().filter(|s| **s == size).count() as f64 / RING as f64;
+        assert!((share(40) - 7.0 / 12.0).abs() < 0.12 && share(1500) > 0.02);
+        assert_eq!(
+            t.arrivals.iter().filter(|a| a.flow == 0).count(),
+            t.arrivals.len().div_ceil(2)
+        );
+        assert_eq!(imix(7, (1e4, 4e5), 3000, true).arrivals, t.arrivals);
+    }
+
+    #[test]
+    fn the_high_load_overflows_a_queue_in_a_slice() {
+        let (low, high) = rates(400.0, 3000, 4000.0);
+        assert!(high * 0.003 > 1000.0 && high * 400e-9 < 0.9 && low < high / 10.0);
+        assert_eq!(rates(10.0, 3000, 1000.0).1, 512_000.0);
+        // A slow core's direct way is not asked for what it cannot do.
+        assert!(rates(5000.0, 3000, 4000.0).1 * 5000e-9 < 0.81);
+    }
+
+    #[test]
+    fn a_capture_is_cut_to_the_time_there_is() {
+        let packets: Vec<Packet> = (0..100u64)
+            .map(|i| Packet {
+                at: i * 10_000_000,
+                len: if i % 2 == 0 { 40 } else { 20_000 },
+            })
+            .collect();
+        let t = replay(&packets, Duration::from_millis(495));
+        assert_eq!(t.arrivals.len(), 50);
+        assert_eq!(t.sizes, [40, MAX_PAYLOAD as u32]);
+        assert!(t.note.contains("the first 495 ms of 990"), "{}", t.note);
+        assert_eq!(replay(&packets, Duration::from_secs(9)).arrivals.len(), 100);
+    }
+}
