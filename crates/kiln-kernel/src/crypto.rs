@@ -2,13 +2,14 @@
 
 mod kinds;
 
-pub use kinds::{Aead, Shash};
+pub use kinds::{Aead, Shash, Transform};
 
-use std::alloc::{alloc, handle_alloc_error, Layout};
+use std::alloc::{alloc_zeroed, handle_alloc_error, Layout};
 use std::ffi::{c_void, CString};
 use std::fmt;
 use std::marker::PhantomData;
 use std::ptr;
+use std::sync::atomic::{AtomicPtr, AtomicU64, Ordering};
 use std::sync::Once;
 
 use crate::cpu;
@@ -114,11 +115,11 @@ fn init() {
         // SAFETY: the size is not zero. The memory is `kernel/`'s for as long as the process
         // lives; it is touched only as far as it is used.
         unsafe {
-            let memory = alloc(layout);
+            let memory = alloc_zeroed(layout);
             if memory.is_null() {
                 handle_alloc_error(layout);
             }
-            sys::kiln_slab_give(memory.cast(), MEMORY);
+            GIVEN.store(memory, Ordering::Release);
         }
         // SAFETY: the calling thread is or becomes a CPU, in kernel mode.
         let err = unsafe { cpu::gate(start, ptr::null_mut()) };
@@ -127,8 +128,27 @@ fn init() {
 }
 
 extern "C" fn start(_: *mut c_void) -> u64 {
-    // SAFETY: called through the gate.
-    unsafe { sys::kiln_crypto_init() as u64 }
+    // SAFETY: called through the gate, once; the memory is there for good.
+    unsafe {
+        sys::kiln_slab_give(GIVEN.load(Ordering::Acquire).cast(), MEMORY);
+        sys::kiln_crypto_init() as u64
+    }
+}
+
+static GIVEN: AtomicPtr<u8> = AtomicPtr::new(ptr::null_mut());
+
+/// Whether the memory of transforms and requests, in use or free, holds these two words one after the other: to see
+/// that keys are wiped. Other threads may use it meanwhile.
+pub fn memory_holds(words: [u64; 2]) -> bool {
+    let memory = GIVEN.load(Ordering::Acquire).cast::<AtomicU64>();
+    if memory.is_null() {
+        return false;
+    }
+    let word = |i: usize| {
+        // SAFETY: below the end of the memory that `init` gave away for good, zeroed and aligned to 64.
+        unsafe { &*memory.add(i) }.load(Ordering::Relaxed)
+    };
+    (0..MEMORY / 8 - 1).any(|i| word(i) == words[0] && word(i + 1) == words[1])
 }
 
 /// Pieces of memory handed out to transforms and requests and not yet returned.

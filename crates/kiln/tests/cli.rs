@@ -301,6 +301,30 @@ fn test_command_runs() {
     assert!(!doc["rows"].as_array().unwrap().is_empty());
 }
 
+/// A case is repeated alone; a suite or a case that is not there is refused.
+#[test]
+fn a_case_of_a_suite_is_replayed() {
+    let replay = [
+        "test", "ghash", "--suite", "random", "--seed", "3", "--case", "7",
+    ];
+    let run: Run = kiln(&replay);
+    assert_eq!(run.status, 0, "{}", run.stderr);
+    let text = run.stdout();
+    assert!(
+        text.contains("# 1 cases, 0 failed\n    ok 1 ghash-generic random"),
+        "{text}"
+    );
+    refuses(&["test", "--suite", "randon"], "did you mean 'random'");
+    refuses(
+        &["test", "--suite", "wiped", "--case", "99"],
+        "no such case",
+    );
+    refuses(
+        &["test", "ghash", "--impl", "sha1-generic"],
+        "unknown implementation",
+    );
+}
+
 /// A row of every usable implementation of every algorithm, in each of its operations.
 #[test]
 fn speed_has_every_algorithm_and_tier() {

@@ -2,11 +2,32 @@
 
 use std::ptr;
 
-use super::{check, Errno, Skcipher, TYPE_AEAD, TYPE_SHASH};
+use super::{check, Errno, Skcipher, TYPE_AEAD, TYPE_SHASH, TYPE_SKCIPHER};
+use crate::cipher::Kind;
 use crate::cpu;
 use crate::fpu::Context;
 use crate::sys;
 use crate::xts::{Op, BLOCK};
+
+/// A transform of any kind, for its key's sake.
+pub struct Transform(Skcipher);
+
+impl Transform {
+    /// The algorithm of this driver name.
+    pub fn open(kind: Kind, driver: &str) -> Result<Transform, Errno> {
+        let what = match kind {
+            Kind::Skcipher => TYPE_SKCIPHER,
+            Kind::Aead => TYPE_AEAD,
+            Kind::Hash => TYPE_SHASH,
+        };
+        Skcipher::open_as(what, driver, 0, 0).map(Transform)
+    }
+
+    /// Expand a key.
+    pub fn set_key(&mut self, key: &[u8]) -> Result<(), Errno> {
+        self.0.set_key(key)
+    }
+}
 
 /// A transform of an AEAD.
 pub struct Aead(pub(crate) Skcipher);

@@ -15,7 +15,7 @@ use super::message::{bytes, unit, whole, Cut, Layout, Message};
 use super::rng::Rng;
 use super::suite::Suite;
 use super::vectors::{self, Vector};
-use super::wycheproof;
+use super::{wiped, wycheproof};
 
 /// Texts of vectors that fit the guarded buffers.
 const LONGEST_VECTOR: usize = 66_000;
@@ -82,6 +82,13 @@ pub enum Case {
         /// Draws what is changed beside the tag.
         rng: u64,
     },
+    /// A key that must be nowhere after its transform has been freed.
+    Wipe {
+        /// The key.
+        key: Vec<u8>,
+        /// What it becomes.
+        context: Vec<u8>,
+    },
     /// A message that is not authentic as it is.
     Rejection {
         /// The text is ciphertext.
@@ -139,6 +146,7 @@ pub fn listed(suite: Suite, family: &Family, known: &Known) -> Option<u64> {
             Some(longest) => *longest as u64 + KEYS_BEYOND + 1,
             None => 0,
         }),
+        Suite::Wiped => Some(judge.key_sizes().len().min(2) as u64),
         Suite::Lengths => Some((EVERY_LENGTH + AROUND * STEPS.len() as u64) * directions(judge)),
         Suite::Splits => {
             Some((splits(family) * (family.usable.len() + 1)) as u64 * directions(judge))
@@ -222,6 +230,19 @@ impl Case {
                     layout: Layout::draw(&mut rng),
                 })
             }
+            Suite::Wiped => {
+                let sizes = judge.key_sizes();
+                // The longest, and one in the middle.
+                let size = [sizes.len() - 1, sizes.len() / 2][n as usize];
+                // No two algorithms have the same at the same time.
+                let alg = family
+                    .alg
+                    .bytes()
+                    .fold(0, |h: u64, b| h.rotate_left(7) ^ u64::from(b));
+                let key = bytes(&mut Rng::of(rng.next(), alg), sizes[size]);
+                let context = judge_key(judge, &key)?;
+                Ok(Case::Wipe { key, context })
+            }
             Suite::Lengths => {
                 let len = length(n / directions(judge));
                 let message = Message::draw(judge, &mut rng, Some(len as usize));
@@ -294,6 +315,7 @@ impl Case {
                 };
                 (1, result)
             }
+            Case::Wipe { key, context } => (1, wiped::check(imp, key, context)),
             Case::Rejection {
                 message,
                 tag,
@@ -314,6 +336,12 @@ impl Case {
             } => forge(bench, imp, message, tag, layout, *rng, replay),
         }
     }
+}
+
+fn judge_key(judge: Impl, key: &[u8]) -> Result<Vec<u8>, String> {
+    let context = kiln_kernel::cipher::Context::new(judge, key)
+        .map_err(|_| format!("the judge refuses a key of {} bytes", key.len()))?;
+    Ok(context.bytes()[..judge.context_size()].to_vec())
 }
 
 fn known_answer(judge: Impl, vector: &Vector, op: Op, layout: Layout) -> Result<Case, String> {
@@ -462,6 +490,7 @@ impl fmt::Display for Case {
                 let from = contexts::name(layout.context);
                 write!(f, "{verb} {message}, {layout}, context {from}")
             }
+            Case::Wipe { key, .. } => write!(f, "a key of {} bytes in a transform", key.len()),
             Case::Key { key, .. } => write!(f, "a key of {} bytes", key.len()),
             Case::Forgery {
                 message, layout, ..

@@ -13,6 +13,7 @@
 //! | `rng.rs` | numbers that follow from a seed |
 //! | `vectors.rs`, `ieee1619.txt` | known answers |
 //! | `wycheproof.rs` | Project Wycheproof's |
+//! | `wiped.rs` | keys of freed transforms |
 //! | `suite.rs` | the suites |
 //! | `case.rs` | one case of a suite, drawn from (suite, seed, number) alone |
 //! | `family.rs` | an algorithm: who is tested, and who judges |
@@ -41,6 +42,7 @@ pub mod selection;
 pub mod suite;
 mod tally;
 pub mod vectors;
+mod wiped;
 pub mod wycheproof;
 
 pub use bench::{Bench, Replay, Verdict};

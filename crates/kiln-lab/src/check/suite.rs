@@ -22,6 +22,8 @@ pub enum Suite {
     Splits,
     /// Every bit of a tag flipped, and some of everything else.
     Forgeries,
+    /// Keys of transforms of the crypto API, looked for in its memory after they are freed.
+    Wiped,
     /// Random messages, compared with the judge.
     Random,
     /// The same in every context under an FPU policy, on all CPUs at once, while interrupts come by the clock.
@@ -32,13 +34,14 @@ pub enum Suite {
 
 impl Suite {
     /// Those that are run under each mask of tiers.
-    pub const OF_MASKS: [Suite; 7] = [
+    pub const OF_MASKS: [Suite; 8] = [
         Suite::Vectors,
         Suite::Wycheproof,
         Suite::Keys,
         Suite::Lengths,
         Suite::Splits,
         Suite::Forgeries,
+        Suite::Wiped,
         Suite::Random,
     ];
 
@@ -69,6 +72,7 @@ impl Suite {
             Suite::Lengths => "lengths".into(),
             Suite::Splits => "splits".into(),
             Suite::Forgeries => "forgeries".into(),
+            Suite::Wiped => "wiped".into(),
             Suite::Random => "random".into(),
             Suite::Contexts(policy) => format!("contexts:{policy}"),
             Suite::Interrupted(policy) => format!("interrupted:{policy}"),

@@ -43,8 +43,8 @@ Each mask of tiers (generic, generic + aesni, ...) is one group of rows for
 each algorithm: is the right implementation chosen, then the suites vectors
 (known answers), wycheproof, keys (every length, good and bad), lengths,
 splits (a message cut in two anywhere, carried on by another tier),
-forgeries (every bit of a tag), and random, compared with the plainest
-implementation. Then the suites contexts:POLICY: from a task, with softirqs
+forgeries (every bit of a tag), wiped (keys in memory after free), and random,
+compared with the plainest implementation. Then the suites contexts:POLICY: from a task, with softirqs
 off, in softirqs and hardirqs, under each FPU policy, on all cores at once,
 while interrupts come by the clock; and interrupted:POLICY, where they come
 before random instructions of the sections. Every buffer lies between guard pages and poison, every
@@ -125,13 +125,19 @@ pub struct TestRun {
 pub fn run(args: &TestArgs, context: &Context<'_>) -> Result<TestRun, Error> {
     let plan = plan(args, context)?;
     let comments = vec![format!("seed {}", context.seed)];
+    let absent = |n: &u64| masks::replayed_groups(&plan, *n) == 0;
+    if let Some(number) = args.case.filter(absent) {
+        return Err(Error::input(format!(
+            "--case {number}: there is no such case: name its suite with --suite"
+        )));
+    }
     fault::bail_out_on_stdout(!context.json);
 
     let rows = if context.json {
         check(args, &plan, context, &mut |_| ())?
     } else {
         let groups = match args.case {
-            Some(_) => masks::replayed_groups(&plan),
+            Some(number) => masks::replayed_groups(&plan, number),
             None => masks::groups(&plan),
         };
         let mut ktap = Ktap::new(io::stdout().lock(), groups, &comments);
