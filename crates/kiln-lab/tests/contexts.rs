@@ -69,20 +69,28 @@ fn interrupts_before_instructions_of_sections_change_nothing() {
     }
 }
 
-/// The control. A function whose registers are changed may do anything, so it has a process of its own: which ends
-/// with wrong answers, or with the one line of a fault.
+/// The control. A function whose registers are changed may do anything, so it has a process of its own. It never ends
+/// well: with wrong answers and how to see them again, or, if the heap was hit before the answers were compared, by a
+/// signal.
 #[test]
 fn without_a_policy_that_saves_they_are_found_to() {
-    let out = Command::new(std::env::current_exe().unwrap())
-        .args(["--exact", "child", "--ignored", "--nocapture"])
-        .env(CHILD, "none")
-        .output()
-        .unwrap();
-    let text =
-        String::from_utf8_lossy(&out.stdout).into_owned() + &String::from_utf8_lossy(&out.stderr);
-    println!("{text}");
-    assert_eq!(out.status.code(), Some(1), "{:?}", out.status);
-    assert!(text.contains(" --suite interrupted:none --seed 5 --case "));
+    for _ in 0..24 {
+        let out = Command::new(std::env::current_exe().unwrap())
+            .args(["--exact", "child", "--ignored", "--nocapture"])
+            .env(CHILD, "none")
+            .output()
+            .unwrap();
+        assert_ne!(out.status.code(), Some(0), "nothing was found");
+        let text = String::from_utf8_lossy(&out.stdout).into_owned()
+            + &String::from_utf8_lossy(&out.stderr);
+        println!("{text}{:?}", out.status);
+        if out.status.code() == Some(1)
+            && text.contains(" --suite interrupted:none --seed 5 --case ")
+        {
+            return;
+        }
+    }
+    panic!("never told which case");
 }
 
 const CHILD: &str = "KILN_TEST_POLICY";

@@ -49,7 +49,7 @@ impl Source for Own {
         choice: Choice,
         notes: &mut Vec<String>,
     ) -> Result<Vec<Candidate<'_>>, Error> {
-        let Some(alg) = Algorithm::named(&work.spec.name) else {
+        let Some(alg) = named(work) else {
             return Ok(Vec::new());
         };
         let mut found = Vec::new();
@@ -72,7 +72,7 @@ impl Source for Own {
     }
 
     fn judge(&self, work: &Work) -> Result<Option<Judge<'_>>, Error> {
-        let Some(alg) = Algorithm::named(&work.spec.name) else {
+        let Some(alg) = named(work) else {
             return Ok(None);
         };
         let imp = alg.any();
@@ -81,6 +81,11 @@ impl Source for Own {
             run: run_impl(imp, context(imp, work)?, work.op),
         }))
     }
+}
+
+/// The algorithm, unless it is asked for in a shape that others have.
+fn named(work: &Work) -> Option<Algorithm> {
+    Algorithm::named(&work.spec.name).filter(|alg| spec(*alg).prefix == work.spec.prefix)
 }
 
 fn spec(alg: Algorithm) -> Spec {

@@ -133,17 +133,23 @@ impl Plan {
     fn specs(&self, sources: &[&dyn Source]) -> Result<Vec<Spec>, Error> {
         let mut all: Vec<Spec> = Vec::new();
         for spec in sources.iter().flat_map(|s| s.algorithms()) {
-            if all.iter().all(|s| s.name != spec.name) {
+            // Poly1305 has two shapes: with a key, and in a kernel with the key before each message.
+            let same = |s: &Spec| s.name == spec.name && s.prefix == spec.prefix;
+            if !all.iter().any(same) {
                 all.push(spec);
             }
         }
         let names: Vec<&str> = all.iter().map(|s| s.name.as_ref()).collect();
-        let find = |name: &String| {
-            let found = all.iter().find(|s| s.name == *name).cloned();
-            found.ok_or_else(|| unknown("algorithm", name, &names))
-        };
         if !self.algs.is_empty() {
-            return self.algs.iter().map(find).collect();
+            let mut asked = Vec::new();
+            for name in &self.algs {
+                let before = asked.len();
+                asked.extend(all.iter().filter(|s| s.name == *name).cloned());
+                if asked.len() == before {
+                    return Err(unknown("algorithm", name, &names));
+                }
+            }
+            return Ok(asked);
         }
         // Without names: the algorithms of the implementations named.
         let named = |spec: &Spec| {

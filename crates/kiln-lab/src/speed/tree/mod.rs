@@ -183,6 +183,13 @@ impl Tree {
         })
     }
 
+    /// The algorithm as this tree has it, unless it is asked for in another shape: Poly1305's key is set once in one
+    /// world and begins each message in the other.
+    fn shaped(&self, work: &Work) -> Option<&Spec> {
+        let same = |s: &&Spec| s.name == work.spec.name && s.prefix == work.spec.prefix;
+        self.specs.iter().find(same)
+    }
+
     fn drivers<'a>(&'a self, alg: &'a str) -> impl Iterator<Item = &'a Listed> {
         let all = self.listed.iter();
         let wanted = |l: &Listed| measured(l) || self.cryptd && cryptd(l);
@@ -354,11 +361,10 @@ impl Source for Tree {
         notes: &mut Vec<String>,
     ) -> Result<Vec<Candidate<'_>>, Error> {
         let alg: &str = &work.spec.name;
-        let Some(own) = self.specs.iter().find(|s| s.name == alg) else {
+        let Some(own) = self.shaped(work) else {
             return Ok(Vec::new());
         };
         if !own.is_like(&work.spec) {
-            // Poly1305's key, for one, is set once in one world and begins each message in the other.
             notes.push(format!(
                 "{}: {alg} takes its key or IV in another way than is measured: no rows of it",
                 self.provider
@@ -390,6 +396,9 @@ impl Source for Tree {
     fn judge(&self, work: &Work) -> Result<Option<Judge<'_>>, Error> {
         let alike = |s: &&Spec| s.name == work.spec.name && s.is_like(&work.spec);
         if !self.specs.iter().any(|s| alike(&s)) {
+            return Ok(None);
+        }
+        if self.shaped(work).is_none() {
             return Ok(None);
         }
         Ok(self.generic(work).map(|(name, engine)| Judge {
