@@ -177,6 +177,16 @@ pub fn scenarios() -> Vec<(&'static str, usize, Vec<Step>)> {
     ]
 }
 
+/// The steps of one of them.
+///
+/// # Panics
+/// There is none of this name.
+pub fn scenario(name: &str) -> Vec<Step> {
+    let all = scenarios().into_iter();
+    let mut named = all.filter(|(n, ..)| *n == name).map(|(.., steps)| steps);
+    named.next().expect("a scenario's name")
+}
+
 fn run_on(
     ops: *const sys::RequestOps,
     handles: &mut [*mut c_void],

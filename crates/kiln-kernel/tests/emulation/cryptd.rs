@@ -2,7 +2,7 @@
 
 use kiln_kernel::cpu::Cpu;
 use kiln_kernel::crypto::{self, broken, Asked, Errno, Model, Skcipher, MAY_BACKLOG};
-use kiln_kernel::fpu::Context::{Softirq, Task, TaskBhOff};
+use kiln_kernel::fpu::Context::Softirq;
 use kiln_kernel::irq::{Arrivals, Timer};
 use kiln_kernel::load::{Load, Plan, TaskWork, Worker};
 use kiln_kernel::script::{self, Event, Outcome, Step};
@@ -125,21 +125,7 @@ fn overflow(m: &mut Machine) -> Result<(), String> {
 /// others are free.
 fn order(m: &mut Machine) -> Result<(), String> {
     let (tfm, other) = (m.tfm(), m.tfm());
-    let out = m.run(
-        &[&tfm, &other],
-        &[
-            Step::SectionBegin,
-            Step::Submit(0, Softirq, 0, 3),
-            Step::SectionEnd,
-            Step::Submit(0, TaskBhOff, 0, 1),
-            Step::Submit(0, Softirq, 0, 1),
-            Step::Submit(0, Task, 0, 1),
-            Step::Submit(1, TaskBhOff, 0, 1),
-            Step::Run(5),
-            Step::Submit(0, TaskBhOff, 0, 1),
-            Step::Submit(0, Softirq, 0, 1),
-        ],
-    );
+    let out = m.run(&[&tfm, &other], &script::scenario("order"));
     equal(
         "returned",
         returned(&out.events),
@@ -157,16 +143,7 @@ fn order(m: &mut Machine) -> Result<(), String> {
 fn free_while_queued(m: &mut Machine) -> Result<(), String> {
     let before = crypto::memory_in_use();
     let tfm = m.tfm();
-    let out = m.run(
-        &[&tfm],
-        &[
-            Step::SectionBegin,
-            Step::Submit(0, Softirq, 0, 20),
-            Step::SectionEnd,
-            Step::Free(0),
-            Step::Run(20),
-        ],
-    );
+    let out = m.run(&[&tfm], &script::scenario("free while queued"));
     script::give_up(tfm);
     equal("returned", returned(&out.events), vec![QUEUED; 20])?;
     sound(&out)?;
@@ -181,14 +158,7 @@ fn free_while_queued(m: &mut Machine) -> Result<(), String> {
 /// Where SIMD can be used a request is served at once.
 fn at_once(m: &mut Machine) -> Result<(), String> {
     let tfm = m.tfm();
-    let out = m.run(
-        &[&tfm],
-        &[
-            Step::Submit(0, Task, 0, 2),
-            Step::Submit(0, TaskBhOff, 0, 2),
-            Step::Submit(0, Softirq, 0, 2),
-        ],
-    );
+    let out = m.run(&[&tfm], &script::scenario("at once"));
     equal("returned", returned(&out.events), vec![OK; 6])?;
     sound(&out)?;
     equal("answered", answers(&out.events), vec![])
