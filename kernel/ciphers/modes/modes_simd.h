@@ -196,7 +196,17 @@ static __always_inline void crypt_long(const struct aes_key *key, const enum mod
 		crypt_rest(key, mode, dst, src, len % VBYTES, chain);
 }
 
+/*
+ * One block, which a MAC or a generator of random numbers asks for, takes neither a frame nor
+ * wide vectors: what is longer is a function of its own.
+ */
 #define ECB(direction, DIRECTION)                                                     \
+static noinline void ecb_##direction##_long(const struct aes_key *key, u8 *dst, const u8 *src, \
+					    size_t len)                               \
+{                                                                                     \
+	crypt_long(key, ECB_##DIRECTION, dst, src, len, v_zero());                    \
+	v_end();                                                                      \
+}                                                                                     \
 void MODES(ecb_##direction)(const void *ctx, u8 *dst, const u8 *src, size_t len, u8 *iv) \
 {                                                                                     \
 	assert_fpu_section();                                                         \
@@ -204,25 +214,31 @@ void MODES(ecb_##direction)(const void *ctx, u8 *dst, const u8 *src, size_t len,
 	if (len == AES_BLOCK_SIZE)                                                    \
 		store1(dst, direction##1(ctx, load1(src)));                           \
 	else                                                                          \
-		crypt_long(ctx, ECB_##DIRECTION, dst, src, len, v_zero());            \
-	v_end();                                                                      \
+		ecb_##direction##_long(ctx, dst, src, len);                           \
 }
 ECB(encrypt, ENCRYPT)
 ECB(decrypt, DECRYPT)
 
+static noinline void cbc_decrypt_long(const struct aes_key *key, u8 *dst, const u8 *src,
+				      size_t len, __m128i before)
+{
+	crypt_long(key, CBC_DECRYPT, dst, src, len, v_all(before));
+	v_end();
+}
+
 void MODES(cbc_decrypt)(const void *ctx, u8 *dst, const u8 *src, size_t len, u8 *iv)
 {
-	assert_fpu_section();
-	if (len) {
-		const __m128i before = load_halves(iv);
+	__m128i before;
 
-		store1(iv, load1(src + len - AES_BLOCK_SIZE));
-		if (len == AES_BLOCK_SIZE)
-			store1(dst, _mm_xor_si128(before, decrypt1(ctx, load1(src))));
-		else
-			crypt_long(ctx, CBC_DECRYPT, dst, src, len, v_all(before));
-	}
-	v_end();
+	assert_fpu_section();
+	if (!len)
+		return;
+	before = load_halves(iv);
+	store1(iv, load1(src + len - AES_BLOCK_SIZE));
+	if (len == AES_BLOCK_SIZE)
+		store1(dst, _mm_xor_si128(before, decrypt1(ctx, load1(src))));
+	else
+		cbc_decrypt_long(ctx, dst, src, len, before);
 }
 
 static __always_inline __m128i cbc_load(const u8 *src, const u8 *dst)
@@ -294,22 +310,35 @@ static noinline void ctr_carrying(const struct aes_key *key, u8 *dst, const u8 *
 	ctr_run(key, dst + first, src + first, len - first, hi + 1, 0);
 }
 
-void MODES(ctr)(const void *ctx, u8 *dst, const u8 *src, size_t len, u8 *iv)
+static noinline void ctr_long(const struct aes_key *key, u8 *dst, const u8 *src, size_t len,
+			      u8 *iv)
 {
-	const u64 left = get_le64(iv), right = get_le64(iv + 8);
-	const u64 hi = __builtin_bswap64(left), lo = __builtin_bswap64(right);
-	const u64 blocks = (len + AES_BLOCK_SIZE - 1) / AES_BLOCK_SIZE;
-	const u64 after = lo + blocks;
+	const u64 hi = __builtin_bswap64(get_le64(iv));
+	const u64 lo = __builtin_bswap64(get_le64(iv + 8));
+	const u64 after = lo + (len + AES_BLOCK_SIZE - 1) / AES_BLOCK_SIZE;
 
-	assert_fpu_section();
 	put_le64(__builtin_bswap64(hi + (after < lo)), iv);
 	put_le64(__builtin_bswap64(after), iv + 8);
-	if (len == AES_BLOCK_SIZE)
+	if (unlikely(after < lo && after))
+		ctr_carrying(key, dst, src, len, hi, lo);
+	else
+		ctr_run(key, dst, src, len, hi, lo);
+	v_end();
+}
+
+void MODES(ctr)(const void *ctx, u8 *dst, const u8 *src, size_t len, u8 *iv)
+{
+	assert_fpu_section();
+	if (len == AES_BLOCK_SIZE) {
+		const u64 left = get_le64(iv), right = get_le64(iv + 8);
+		const u64 after = __builtin_bswap64(right) + 1;
+
+		put_le64(__builtin_bswap64(after), iv + 8);
+		if (unlikely(!after))
+			put_le64(__builtin_bswap64(__builtin_bswap64(left) + 1), iv);
 		store1(dst, _mm_xor_si128(load1(src),
 					  encrypt1(ctx, _mm_set_epi64x(right, left))));
-	else if (unlikely(after < lo && after))
-		ctr_carrying(ctx, dst, src, len, hi, lo);
-	else
-		ctr_run(ctx, dst, src, len, hi, lo);
-	v_end();
+	} else {
+		ctr_long(ctx, dst, src, len, iv);
+	}
 }

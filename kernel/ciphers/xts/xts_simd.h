@@ -188,7 +188,7 @@ static __always_inline void xts_long(const struct xts_key *key, u8 *dst,
 
 	tweaks_begin(&tk, first, whole);
 
-	if (blocks >= MAIN * VBLOCKS) {
+	if (blocks >= 2 * MAIN * VBLOCKS) {
 		for (i = 0; i <= rounds; i++)
 			v_store(wide + i * VBYTES, v_key(rk[i]));
 		do {
@@ -209,6 +209,14 @@ static __always_inline void xts_long(const struct xts_key *key, u8 *dst,
 		for (i = 0; i <= rounds; i++)
 			v_store(wide + i * VBYTES, v_zero());
 		__asm__ volatile("" : : "r"(wide) : "memory");
+	} else if (blocks >= MAIN * VBLOCKS) {
+		/* For one step they are not worth widening and wiping. */
+		barrier();
+		crypt_main(rk[0], false, rounds, decrypt, dst, src, tk.tw, &tk);
+		tweaks_step(&tk);
+		dst += MAIN * VBYTES;
+		src += MAIN * VBYTES;
+		blocks -= MAIN * VBLOCKS;
 	}
 
 	tw = tk.tw;
