@@ -2,14 +2,15 @@
 //! names a tree; its objects are built once and kept.
 
 mod common;
+mod edited;
 
 use std::env;
 use std::fs;
 use std::io::Write;
 use std::path::{Path, PathBuf};
-use std::process::Command;
 
 use common::{fault, kiln_with, Run};
+use edited::Edited;
 use serde_json::Value;
 
 /// Where this test builds, kept between runs.
@@ -48,41 +49,28 @@ fn sum(rows: &[Value], policy: &str, field: &str) -> u64 {
     of.map(|r| r[field].as_u64().unwrap()).sum()
 }
 
-/// The tree by links, with one file of its own.
-fn overlay(tree: &Path, name: &str, file: &str, edit: impl Fn(&str) -> String) -> PathBuf {
-    let dir = place("overlays").join(name);
-    let _ = fs::remove_dir_all(&dir);
-    let copied = Command::new("cp")
-        .arg("-as")
-        .arg(fs::canonicalize(tree).unwrap())
-        .arg(&dir)
-        .status()
-        .unwrap();
-    assert!(copied.success());
-    let path = dir.join(file);
-    let text = fs::read_to_string(&path).unwrap();
-    let edited = edit(&text);
-    assert_ne!(text, edited, "{file} is not what it was expected to be");
-    fs::remove_file(&path).unwrap();
-    fs::write(&path, edited).unwrap();
-    dir
-}
-
 /// An edit without which nothing here would prove anything: softirqs use the FPU over a section, and save nothing.
-fn broken(tree: &Path) -> PathBuf {
-    overlay(tree, "broken", "arch/x86/kernel/fpu/core.c", |text| {
+fn broken(tree: &Path) -> Edited {
+    let overlay = Edited::new(tree);
+    overlay.edit("arch/x86/kernel/fpu/core.c", |text| {
         let busy = [
             "this_cpu_read(in_kernel_fpu)",
             "!this_cpu_read(kernel_fpu_allowed)",
         ];
-        busy.iter().fold(text.to_string(), |text, busy| {
+        let edited = busy.iter().fold(text.clone(), |text, busy| {
             text.replacen(
                 &format!("if ({busy})"),
                 &format!("if (in_hardirq() && {busy})"),
                 1,
             )
-        })
-    })
+        });
+        assert_ne!(
+            text, edited,
+            "the FPU core is not what it was expected to be"
+        );
+        edited
+    });
+    overlay
 }
 
 /// What a tree's sections survive, and that a tree that does not is found out, one of its losses again by the command
@@ -91,7 +79,7 @@ fn broken(tree: &Path) -> PathBuf {
 fn the_tree_s_own_sections_lose_nothing_and_a_broken_tree_s_do() {
     let Some(tree) = given_tree() else { return };
     let good = format!("tree:{}", tree.display());
-    let bad = format!("tree:{}", broken(&tree).display());
+    let bad = format!("tree:{}", broken(&tree).path());
 
     let policies = format!("{good},{bad}");
     let run = fpu(&[

@@ -1,14 +1,15 @@
 //! `kiln speed --tree` and `kiln compare` of trees. Without KILN_TEST_TREE they are skipped, loudly.
 
 mod common;
+mod edited;
 
 use std::env;
 use std::fs;
 use std::io::Write;
 use std::path::{Path, PathBuf};
-use std::process::Command;
 
 use common::{fault, kiln, kiln_with, Run};
+use edited::Edited;
 use serde_json::Value;
 
 /// Where this test builds, kept between runs.
@@ -36,43 +37,6 @@ fn hosted(args: &[&str]) -> Run {
 
 fn rows(run: &Run) -> Vec<Value> {
     run.json()["rows"].as_array().unwrap().clone()
-}
-
-/// An overlay of links, in which files are edited one after the other: what is built is what was edited.
-struct Overlay {
-    tree: PathBuf,
-    dir: PathBuf,
-}
-
-impl Overlay {
-    fn new(tree: &Path) -> Overlay {
-        let dir = place("speed-overlay").join("linux");
-        if !dir.exists() {
-            let copied = Command::new("cp").arg("-as").args([tree, &dir]).status();
-            assert!(copied.unwrap().success());
-        }
-        Overlay {
-            tree: tree.to_owned(),
-            dir,
-        }
-    }
-
-    fn edit(&self, file: &str, from: &str, to: &str) {
-        let text = fs::read_to_string(self.tree.join(file)).unwrap();
-        assert!(text.contains(from), "{file} has no {from:?}");
-        let copy = self.dir.join(file);
-        let _ = fs::remove_file(&copy);
-        fs::write(copy, text.replacen(from, to, 1)).unwrap();
-    }
-
-    /// As in the tree again.
-    fn restore(&self, file: &str) {
-        self.edit(file, "\n", "\n");
-    }
-
-    fn path(&self) -> &str {
-        self.dir.to_str().unwrap()
-    }
 }
 
 const XTS: &str = "arch/x86/crypto/aes-xts-avx-x86_64.S";
@@ -220,7 +184,7 @@ fn controls() {
     if !vaes() {
         return;
     }
-    let overlay = Overlay::new(&tree);
+    let overlay = Edited::new(&tree);
     wrong_and_wild(&overlay);
     slow(&tree, &overlay);
     broken(&tree, &overlay);
@@ -228,14 +192,14 @@ fn controls() {
 }
 
 /// One round of AES with another round's key; a store where there is no memory.
-fn wrong_and_wild(overlay: &Overlay) {
-    overlay.edit(
+fn wrong_and_wild(overlay: &Edited) {
+    overlay.replace(
         XTS,
         "\t_vaes_4x\t\\enc, 0, 7\n",
         "\t_vaes_4x\t\\enc, 0, 6\n",
     );
     let start = "SYM_TYPED_FUNC_START(sha256_transform_rorx)";
-    overlay.edit(SHA256, start, &format!("{start}\n\tmovl\t$0, 8"));
+    overlay.replace(SHA256, start, &format!("{start}\n\tmovl\t$0, 8"));
     let run = hosted(&[
         "speed", "xts(aes)", "sha256", "--tree", overlay.path(), "--quick", "--json", "--len", "64,4096", "--peers",
         "none", "--impl",
@@ -270,9 +234,9 @@ fn wrong_and_wild(overlay: &Overlay) {
 }
 
 /// A chain of multiplications in the main loop, a fifth longer than the loop was on the reference machine.
-fn slow(tree: &Path, overlay: &Overlay) {
+fn slow(tree: &Path, overlay: &Edited) {
     let head = ".Lmain_loop\\@:\n";
-    overlay.edit(
+    overlay.replace(
         XTS,
         head,
         &format!("{head}\t.rept 16\n\timul $3, %r11, %r11\n\t.endr\n"),
@@ -316,8 +280,8 @@ fn slow(tree: &Path, overlay: &Overlay) {
 }
 
 /// An instruction that there is not.
-fn broken(tree: &Path, overlay: &Overlay) {
-    overlay.edit(
+fn broken(tree: &Path, overlay: &Edited) {
+    overlay.replace(
         XTS,
         ".Lmain_loop\\@:\n",
         ".Lmain_loop\\@:\n\tno_such_instruction\n",

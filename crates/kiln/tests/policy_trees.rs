@@ -2,6 +2,7 @@
 //! Skipped, loudly, unless KILN_TEST_TREE names a 6.12.
 
 mod common;
+mod edited;
 mod policies;
 
 use std::env;
@@ -9,6 +10,7 @@ use std::io::Write;
 use std::path::{Path, PathBuf};
 
 use common::{kiln_with, Run};
+use edited::Edited;
 use serde_json::Value;
 
 fn given_tree() -> Option<PathBuf> {
@@ -30,12 +32,12 @@ fn edits_are_found_and_nothing_else_is_changed() {
         (policies::NESTED, "nested_save();"),
         (policies::BROKEN, "if (false)"),
     ] {
-        let dir = Path::new(env!("CARGO_TARGET_TMPDIR")).join("policy-edits");
-        let core = dir.join("arch/x86/kernel/fpu/core.c");
-        policies::overlay(&tree, &dir, edits);
+        let overlay = Edited::new(&tree);
+        let core = overlay.dir().join("arch/x86/kernel/fpu/core.c");
+        policies::apply_to(&overlay, edits);
         let after = std::fs::read_to_string(&core).unwrap();
         assert!(after.contains(sign) && after != before);
-        assert!(!core.is_symlink() && dir.join("Makefile").is_symlink());
+        assert!(!core.is_symlink() && overlay.dir().join("Makefile").is_symlink());
         let kept = before.lines().filter(|l| !after.contains(l)).count();
         assert!(kept <= 5, "{kept} lines of the original are gone");
     }
@@ -50,14 +52,15 @@ fn a_tree_that_the_edits_were_not_made_for_is_refused() {
     std::fs::write(tree.join("Makefile"), "").unwrap();
     let text = "void kernel_fpu_begin_mask(unsigned int mask)\n{\n\tother();\n}\n";
     std::fs::write(tree.join("arch/x86/kernel/fpu/core.c"), text).unwrap();
-    policies::overlay(&tree, &dir.path().join("overlay"), policies::BH_OFF);
+    let overlay = Edited::at(&tree, &dir.path().join("overlay"));
+    policies::apply_to(&overlay, policies::BH_OFF);
 }
 
 /// The tree with these edits.
-fn edited(tree: &Path, name: &str, edits: &[policies::Edit]) -> String {
-    let dir = Path::new(env!("CARGO_TARGET_TMPDIR")).join(name);
-    policies::overlay(tree, &dir, edits);
-    format!("tree:{}", dir.display())
+fn edited(tree: &Path, edits: &[policies::Edit]) -> String {
+    let overlay = Edited::new(tree);
+    policies::apply_to(&overlay, edits);
+    format!("tree:{}", overlay.path())
 }
 
 fn fpu(arguments: &[&str]) -> (Run, Vec<Value>) {
@@ -74,7 +77,7 @@ fn fpu(arguments: &[&str]) -> (Run, Vec<Value>) {
 /// Answers, counts and warnings in every context; then a step through task and softirq, one interrupt at each
 /// instruction.
 fn is_as(tree: &Path, own: &str, edits: &[policies::Edit]) {
-    let name = edited(tree, &format!("policy-{own}"), edits);
+    let name = edited(tree, edits);
     let policies = ["legacy", "bh-off", "nested", &name].join(",");
     let (_, rows) = fpu(&["--usable", "--policy", &policies]);
     let of = |policy: &str| -> Vec<Value> {
@@ -146,7 +149,7 @@ fn a_tree_that_saves_what_it_finds_is_nested() {
 #[test]
 fn a_tree_that_saves_nothing_is_caught() {
     let Some(tree) = given_tree() else { return };
-    let name = edited(&tree, "policy-broken", policies::BROKEN);
+    let name = edited(&tree, policies::BROKEN);
     let (run, rows) = fpu(&["--inject", "step", "--len", "16,31", "--policy", &name]);
     assert_eq!(run.status, 1, "{}", run.stderr);
     let wrong: u64 = rows.iter().map(|r| r["corrupted"].as_u64().unwrap()).sum();

@@ -1,6 +1,7 @@
 //! `kiln tree` as a user sees it. What needs a kernel tree is skipped, loudly, unless KILN_TEST_TREE names one.
 
 mod common;
+mod edited;
 
 use std::env;
 use std::fs;
@@ -9,6 +10,7 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use common::{fault, kiln, kiln_with, Run};
+use edited::Edited;
 use kiln_kernel::Tier;
 use serde_json::Value;
 
@@ -412,50 +414,24 @@ fn tcrypt_runs_when_asked_and_only_then() {
     assert!(!listed.contains("testing speed"), "{listed}");
 }
 
-/// Replaces a link of the overlay by an edited copy.
-fn edit(tree: &Path, overlay: &Path, file: &str, from: &str, to: &str) {
-    let text = fs::read_to_string(tree.join(file)).unwrap();
-    assert!(text.contains(from), "{file} has no {from:?}");
-    let copy = overlay.join(file);
-    fs::remove_file(&copy).unwrap();
-    fs::write(copy, text.replacen(from, to, 1)).unwrap();
-}
-
 /// Controls: one cipher that computes wrongly, one that crashes, one that does not compile.
 #[test]
 fn broken_code_is_found_and_fails_nothing_else() {
     let Some(tree) = given_tree() else { return };
-    let tree = fs::canonicalize(tree).unwrap();
-    let overlay = place("tree-overlay").join("linux");
-    let _ = fs::remove_dir_all(&overlay);
-    let copied = Command::new("cp")
-        .arg("-as")
-        .args([&tree, &overlay])
-        .status();
-    assert!(copied.unwrap().success());
-    edit(
-        &tree,
-        &overlay,
+    let overlay = Edited::new(&tree);
+    overlay.replace(
         "arch/x86/crypto/sm3-avx-asm_64.S",
         "#define K0   2043430169",
         "#define K0   2043430168",
     );
-    edit(
-        &tree,
-        &overlay,
+    overlay.replace(
         "crypto/md4.c",
         "mctx->hash[0] = 0x67452301;",
         "*(volatile int *)8 = 1;",
     );
-    edit(
-        &tree,
-        &overlay,
-        "crypto/wp512.c",
-        "static int ",
-        "static imt ",
-    );
+    overlay.replace("crypto/wp512.c", "static int ", "static imt ");
 
-    let (run, rows) = tree_json(&overlay);
+    let (run, rows) = tree_json(overlay.dir());
     assert_eq!(run.status, 1, "{}", run.stderr);
     let failed: Vec<(&str, &str)> = rows
         .iter()
@@ -474,7 +450,7 @@ fn broken_code_is_found_and_fails_nothing_else() {
     assert_eq!(failed.len(), 3, "{failed:?}");
 
     // The same to those who read KTAP.
-    let run = tree_command(&["test", "--tree", overlay.to_str().unwrap(), "sm3"]);
+    let run = tree_command(&["test", "--tree", overlay.path(), "sm3"]);
     assert_eq!(run.status, 1, "{}", run.stderr);
     let text = run.stdout();
     let wrong = text

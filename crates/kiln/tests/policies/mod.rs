@@ -1,8 +1,6 @@
-//! Trees with another FPU policy, made from 6.12 by edits: an overlay of links in which the edited files are real.
+//! The edits that give a 6.12 another FPU policy.
 
-use std::fs;
-use std::path::Path;
-use std::process::Command;
+use crate::edited::Edited;
 
 /// In this function of this file, `from` becomes `to`. An empty function is the whole file.
 pub struct Edit {
@@ -93,34 +91,17 @@ pub const BROKEN: &[Edit] = &[
     edit(END, "WARN_ON_FPU(!this_cpu_read(in_kernel_fpu));", ""),
 ];
 
-/// Makes `overlay` the tree with these edits. What was there, an earlier overlay, is replaced; files whose content stays
-/// keep their time, so that what was built of them stays.
+/// Makes these edits.
 ///
 /// # Panics
-/// The tree is not one that the edits were made for: a pattern is not found exactly once.
-pub fn overlay(tree: &Path, overlay: &Path, edits: &[Edit]) {
-    let tree = fs::canonicalize(tree).expect("the tree is there");
-    if !overlay.join("Makefile").exists() {
-        let _ = fs::remove_dir_all(overlay);
-        fs::create_dir_all(overlay.parent().expect("not the root")).expect("a place for it");
-        let copied = Command::new("cp")
-            .arg("-as")
-            .args([&tree, overlay])
-            .status();
-        assert!(copied.expect("cp runs").success(), "{}", overlay.display());
-    }
-    let text = fs::read_to_string(tree.join(CORE)).expect("the FPU core is there");
-    let edited = edits.iter().fold(text, |text, e| {
-        assert_eq!(e.file, CORE);
-        apply(&text, e)
+/// The tree is not one that they were made for: a pattern is not found exactly once.
+pub fn apply_to(tree: &Edited, edits: &[Edit]) {
+    tree.edit(CORE, |text| {
+        edits.iter().fold(text, |text, e| {
+            assert_eq!(e.file, CORE);
+            apply(&text, e)
+        })
     });
-    let path = overlay.join(CORE);
-    let is_link = path.is_symlink();
-    if !is_link && fs::read_to_string(&path).is_ok_and(|old| old == edited) {
-        return;
-    }
-    let _ = fs::remove_file(&path);
-    fs::write(&path, edited).expect("the overlay can be written");
 }
 
 fn apply(text: &str, e: &Edit) -> String {
