@@ -1,0 +1,2 @@
+//! Real Linux as the judge of what Kiln emulates: built and booted in user land (ARCH=um), with Kiln's ciphers in a
+//! module (`linux/module/`) that its own testmgr tests and its own tcrypt measures.
