@@ -1,2 +1,8 @@
 //! Real Linux as the judge of what Kiln emulates: built and booted in user land (ARCH=um), with Kiln's ciphers in a
 //! module (`linux/module/`) that its own testmgr tests and its own tcrypt measures.
+
+pub mod console;
+pub mod init;
+pub mod initramfs;
+
+pub use kiln_tree::Error;

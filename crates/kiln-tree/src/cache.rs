@@ -117,7 +117,8 @@ fn taken(lock: &File) -> io::Result<bool> {
     }
 }
 
-fn root() -> Result<PathBuf, Error> {
+/// The user's cache: XDG_CACHE_HOME, or `~/.cache`.
+pub fn root() -> Result<PathBuf, Error> {
     let absolute = |name: &str| {
         env::var_os(name)
             .map(PathBuf::from)

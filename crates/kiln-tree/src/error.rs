@@ -16,7 +16,8 @@ pub enum Error {
 }
 
 impl Error {
-    pub(crate) fn io(path: &Path, e: &io::Error) -> Error {
+    /// What a file of the cache could not be used for.
+    pub fn io(path: &Path, e: &io::Error) -> Error {
         let path = path.display();
         match e.raw_os_error() {
             Some(libc::ENOSPC | libc::EDQUOT) => Error::Lacks(format!(

@@ -37,7 +37,7 @@ use std::sync::atomic::AtomicBool;
 
 use kiln_kbuild::Compiler;
 
-pub use cache::key;
+pub use cache::{hash, key, root, update};
 pub use config::Config;
 pub use error::Error;
 pub use fault::Symbols;
