@@ -24,7 +24,11 @@
 
 #include "fidelity.h"
 
-enum { LEN = 48, KEY = 64, IV = 16, TFMS = 4, EVENTS = 8192, PATIENCE_MS = 10000 };
+enum {
+	LEN = 48, KEY = 64, IV = 16,
+	TFMS = 4, STEPS = 64, MESSAGES = 2048, EVENTS = 3 * MESSAGES,
+	PATIENCE_MS = 10000
+};
 
 struct event {
 	u32 request;
@@ -37,7 +41,6 @@ struct run;
 
 struct message {
 	struct run *run;
-	struct message *next;
 	struct skcipher_request *request;
 	u32 number;
 	struct scatterlist sg;
@@ -49,7 +52,8 @@ struct run {
 	struct crypto_skcipher *tfm[TFMS];
 	u32 tfms, submitted, answered, events;
 	u32 sections, bh_off;
-	struct message *messages;
+	struct message **message;	/* of the whole script, allocated */
+	u32 messages;
 	struct event *event;
 	u8 want[LEN];
 };
@@ -94,29 +98,34 @@ static void completed(struct crypto_async_request *request, int err)
 }
 #endif
 
-static struct message *message(struct run *run, struct crypto_skcipher *tfm, u32 flags)
+/* Before the script begins: to allocate is to make way for others. */
+static bool allocate(struct run *run, u32 tfm, u32 flags, u32 count)
 {
-	struct message *m = kzalloc(sizeof(*m), GFP_KERNEL);
+	struct message *m;
 	int i;
 
-	if (!m)
-		return NULL;
-	m->request = skcipher_request_alloc(tfm, GFP_KERNEL);
-	if (!m->request) {
-		kfree(m);
-		return NULL;
+	for (; count; count--) {
+		if (run->messages == MESSAGES)
+			return false;
+		m = kzalloc(sizeof(*m), GFP_KERNEL);
+		if (!m)
+			return false;
+		m->request = skcipher_request_alloc(run->tfm[tfm], GFP_KERNEL);
+		if (!m->request) {
+			kfree(m);
+			return false;
+		}
+		m->run = run;
+		m->number = run->messages;
+		run->message[run->messages++] = m;
+		for (i = 0; i < LEN; i++)
+			m->data[i] = i;
+		memset(m->iv, 9, IV);
+		sg_init_one(&m->sg, m->data, LEN);
+		skcipher_request_set_callback(m->request, flags, completed, m);
+		skcipher_request_set_crypt(m->request, &m->sg, &m->sg, LEN, m->iv);
 	}
-	m->run = run;
-	m->number = run->submitted++;
-	m->next = run->messages;
-	run->messages = m;
-	for (i = 0; i < LEN; i++)
-		m->data[i] = i;
-	memset(m->iv, 9, IV);
-	sg_init_one(&m->sg, m->data, LEN);
-	skcipher_request_set_callback(m->request, flags, completed, m);
-	skcipher_request_set_crypt(m->request, &m->sg, &m->sg, LEN, m->iv);
-	return m;
+	return true;
 }
 
 static void submit_there(void *data)
@@ -126,17 +135,12 @@ static void submit_there(void *data)
 	note(m, false, crypto_skcipher_encrypt(m->request));
 }
 
-static bool submit(struct run *run, u32 tfm, u32 where, u32 flags, u32 count)
+static bool submit(struct run *run, u32 where, u32 count)
 {
 	for (; count; count--) {
-		struct message *m = message(run, run->tfm[tfm], flags);
-
-		if (!m)
+		if (!where_run(where, submit_there, run->message[run->submitted]))
 			return false;
-		if (!where_run(where, submit_there, m)) {
-			run->submitted--;
-			return false;
-		}
+		run->submitted++;
 	}
 	return true;
 }
@@ -154,16 +158,21 @@ static bool let_run(struct run *run, u32 count)
 	return true;
 }
 
+static bool is_submission(const struct run *run, const char *step, u32 *tfm, u32 *where,
+			  u32 *flags, u32 *count)
+{
+	return sscanf(step, "S%u:%u:%u:%u", tfm, where, flags, count) == 4 &&
+	       *tfm < run->tfms && *where < WHERE_NR;
+}
+
 static bool take(struct run *run, const char *step)
 {
 	u32 tfm, where, flags, count;
 
 	switch (*step) {
 	case 'S':
-		if (sscanf(step, "S%u:%u:%u:%u", &tfm, &where, &flags, &count) != 4 ||
-		    tfm >= run->tfms || !run->tfm[tfm] || where >= WHERE_NR)
-			return false;
-		return submit(run, tfm, where, flags, count);
+		return is_submission(run, step, &tfm, &where, &flags, &count) &&
+		       run->tfm[tfm] && submit(run, where, count);
 	case 'R':
 		return sscanf(step, "R%u", &count) == 1 && let_run(run, count);
 	case 'F':
@@ -265,57 +274,72 @@ static void tell(const struct run *run, struct answer *to)
 	}
 }
 
+static void clean_up(struct run *run)
+{
+	u32 i;
+
+	for (i = 0; i < run->messages; i++) {
+		skcipher_request_free(run->message[i]->request);
+		kfree(run->message[i]);
+	}
+	for (i = 0; i < run->tfms; i++)
+		if (!IS_ERR_OR_NULL(run->tfm[i]))
+			crypto_free_skcipher(run->tfm[i]);
+	vfree(run->message);
+	vfree(run->event);
+	kfree(run);
+}
+
 int requests_ask(char *question, struct answer *to)
 {
 	struct run *run = kzalloc(sizeof(*run), GFP_KERNEL);
-	char *step = strsep(&question, " \n");
-	u32 number = 0, i;
-	int err = -EINVAL;
+	char *word = strsep(&question, " \n"), *step[STEPS];
+	u32 steps = 0, i, tfm, where, flags, count;
+	int err = -ENOMEM;
 
 	if (!run)
-		return -ENOMEM;
+		return err;
 	run->event = vzalloc(array_size(EVENTS, sizeof(*run->event)));
-	if (!run->event) {
-		err = -ENOMEM;
+	run->message = vzalloc(array_size(MESSAGES, sizeof(*run->message)));
+	if (!run->event || !run->message)
 		goto out;
-	}
-	if (kstrtouint(step, 10, &run->tfms) || !run->tfms || run->tfms > TFMS) {
+	err = -EINVAL;
+	if (kstrtouint(word, 10, &run->tfms) || !run->tfms || run->tfms > TFMS) {
 		run->tfms = 0;
 		goto out;
 	}
 	err = prepare(run);
 	if (err)
 		goto out;
+	while ((word = strsep(&question, " \n")) && *word) {
+		err = steps == STEPS ? -E2BIG : 0;
+		step[steps++] = word;
+		if (!err && *word == 'S' &&
+		    (!is_submission(run, word, &tfm, &where, &flags, &count) ||
+		     !allocate(run, tfm, flags, count)))
+			err = -EINVAL;
+		if (err)
+			goto out;
+	}
 	answer(to, "driver %s\n", crypto_skcipher_driver_name(run->tfm[0]));
 	answer(to, "right %*phN\n", LEN, run->want);
-	for (; (step = strsep(&question, " \n")) && *step; number++)
-		if (!take(run, step)) {
-			answer(to, "stuck %u\n", number);
-			break;
-		}
+	for (i = 0; i < steps && take(run, step[i]); i++)
+		;
 	/* A script that was stuck may have left these. */
 	while (run->sections)
 		take(run, "]");
 	while (run->bh_off)
 		take(run, ")");
-	/* All that was taken is answered before its memory goes. */
+	/* All that was taken is answered before its memory goes; else it stays. */
 	if (!let_run(run, run->submitted - run->answered)) {
-		answer(to, "stuck %u\n", number);
+		answer(to, "stuck %u\n", steps);
 		return 0;
 	}
+	if (i < steps)
+		answer(to, "stuck %u\n", i);
 	tell(run, to);
+	err = 0;
 out:
-	while (run->messages) {
-		struct message *m = run->messages;
-
-		run->messages = m->next;
-		skcipher_request_free(m->request);
-		kfree(m);
-	}
-	for (i = 0; i < run->tfms; i++)
-		if (!IS_ERR_OR_NULL(run->tfm[i]))
-			crypto_free_skcipher(run->tfm[i]);
-	vfree(run->event);
-	kfree(run);
+	clean_up(run);
 	return err;
 }

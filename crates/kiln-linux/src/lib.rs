@@ -2,6 +2,7 @@
 //! module (`linux/module/`) that its own testmgr tests and its own tcrypt measures.
 
 pub mod console;
+pub mod fidelity;
 pub mod init;
 pub mod initramfs;
 
