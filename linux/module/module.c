@@ -15,7 +15,7 @@ MODULE_PARM_DESC(tiers, "mask of tiers to use, by the numbers of enum kiln_tier"
 
 static char *only;
 module_param(only, charp, 0444);
-MODULE_PARM_DESC(only, "register this algorithm only, such as xts(aes)");
+MODULE_PARM_DESC(only, "register this only: an algorithm such as xts(aes), or an implementation");
 
 static bool wait;
 module_param(wait, bool, 0444);
@@ -128,6 +128,11 @@ static void wait_for_tests(void)
 		crypto_has_alg(base_of(&algs[i])->cra_driver_name, 0, 0);
 }
 
+static bool wanted(const struct kiln_impl *impl)
+{
+	return !only || !strcmp(only, impl->alg) || !strcmp(only, impl->driver);
+}
+
 static int __init kiln_init(void)
 {
 	const struct kiln_impl *impl;
@@ -139,7 +144,7 @@ static int __init kiln_init(void)
 	if (!algs)
 		return -ENOMEM;
 	for (i = 0; (impl = kiln_impl(i)); i++) {
-		if (!cpu_has_tier(impl->tier) || (only && strcmp(only, impl->alg)))
+		if (!cpu_has_tier(impl->tier) || !wanted(impl))
 			continue;
 		err = add(&algs[nr_algs++], impl);
 		if (err) {

@@ -11,6 +11,8 @@ pub enum Error {
     Input(String),
     /// The machine lacks something.
     Lacks(String),
+    /// What was tried did not go well.
+    Failed(String),
     /// Ctrl-C.
     Interrupted,
 }
@@ -36,7 +38,7 @@ impl Error {
 impl fmt::Display for Error {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Error::Input(line) | Error::Lacks(line) => f.write_str(line),
+            Error::Input(line) | Error::Lacks(line) | Error::Failed(line) => f.write_str(line),
             Error::Interrupted => f.write_str("interrupted"),
         }
     }
