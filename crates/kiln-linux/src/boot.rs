@@ -242,7 +242,10 @@ mod tests {
         let Err(Error::Failed(line)) = boot(&linux, 400) else {
             panic!("it ended");
         };
-        assert!(line.contains("time limit") && line.contains("one\n  two.[2J"), "{line}");
+        assert!(
+            line.contains("time limit") && line.contains("one\n  two.[2J"),
+            "{line}"
+        );
         let pid = fs::read_to_string(dir.path().join("pid")).unwrap();
         assert!(!Path::new("/proc").join(pid.trim()).exists());
     }
@@ -253,7 +256,10 @@ mod tests {
         let Err(Error::Failed(line)) = boot(&linux, 20_000) else {
             panic!("it went well");
         };
-        assert!(line.contains("before Kiln's init") && line.contains("not syncing"), "{line}");
+        assert!(
+            line.contains("before Kiln's init") && line.contains("not syncing"),
+            "{line}"
+        );
         let Err(Error::Lacks(_)) = boot(Path::new("/nonexistent/linux"), 1000) else {
             panic!("started");
         };
@@ -269,7 +275,8 @@ mod tests {
 
     #[test]
     fn a_line_without_an_end_is_cut() {
-        let (_dir, linux) = machine("head -c 300000 /dev/zero | tr '\\0' x; echo; echo kiln:exit 0");
+        let (_dir, linux) =
+            machine("head -c 300000 /dev/zero | tr '\\0' x; echo; echo kiln:exit 0");
         assert_eq!(boot(&linux, 20_000).unwrap().exit, Some(0));
     }
 }

@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use std::sync::atomic::AtomicBool;
 
 use kiln_kbuild::{recipe, Compiler};
-use kiln_tree::{last_error, update, Make};
+use kiln_tree::{key, last_error, root, update, Make};
 
 use crate::uml::Built;
 use crate::Error;
@@ -59,6 +59,38 @@ pub struct Module {
 /// No change.
 pub fn unchanged(_name: &str, text: &'static str) -> String {
     text.to_owned()
+}
+
+/// For a kernel of the distribution, in the cache.
+///
+/// # Errors
+/// There are no headers, and those of [`build`].
+pub fn for_headers(
+    dir: &Path,
+    compiler: &Compiler,
+    stop: &AtomicBool,
+    progress: &dyn Fn(&str),
+) -> Result<Module, Error> {
+    let headers = fs::canonicalize(dir).ok();
+    let headers = headers.filter(|d| d.join("Makefile").is_file());
+    let Some(headers) = headers else {
+        return Err(Error::Lacks(format!(
+            "'{}' has no kernel's headers: apt-get install linux-headers-amd64, and name \
+             /lib/modules/VERSION/build",
+            dir.display()
+        )));
+    };
+    let compiled = format!("{} {}", compiler.path.display(), compiler.version);
+    build(&Plan {
+        kernel: Kernel::Headers(&headers),
+        compiler,
+        dir: root()?
+            .join("kiln/linux/module")
+            .join(key(&headers, &compiled, 0)),
+        edit: &unchanged,
+        stop,
+        progress,
+    })
 }
 
 /// Builds what is not up to date.
@@ -125,7 +157,10 @@ fn kbuild() -> String {
         }
     }
     text.push_str("\n\nccflags-y := -I$(src)/include -I$(src)/kernel/include\n\n");
-    for (name, _) in SOURCES.iter().filter(|(name, _)| name.starts_with("kernel/")) {
+    for (name, _) in SOURCES
+        .iter()
+        .filter(|(name, _)| name.starts_with("kernel/"))
+    {
         let Some(object) = object(name) else { continue };
         let mut flags = vec!["-O2", "-ffreestanding", FRAME];
         if let Some(tier) = recipe::tier_of(Path::new(name)) {
@@ -146,7 +181,11 @@ mod tests {
     #[test]
     fn every_source_is_built_with_its_tiers_flags() {
         let text = kbuild();
-        for object in ["module.o", "kernel/ciphers/xts/aesni.o", "kernel/lib/string.o"] {
+        for object in [
+            "module.o",
+            "kernel/ciphers/xts/aesni.o",
+            "kernel/lib/string.o",
+        ] {
             assert!(text.contains(&format!("\t{object}")), "{text}");
         }
         for tier in recipe::SIMD_TIERS {

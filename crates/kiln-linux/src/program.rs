@@ -8,11 +8,19 @@ use std::process::Command;
 use crate::initramfs::Initramfs;
 use crate::Error;
 
-/// Puts it there, and returns its path there.
+/// Where it will be: the same place as here.
+///
+/// # Errors
+/// There is no such program.
+pub fn path(name: &str) -> Result<String, Error> {
+    find(name).and_then(|path| Ok(format!("/{}", inside(&path)?)))
+}
+
+/// Puts it there.
 ///
 /// # Errors
 /// There is no such program, or it is not one that Linux runs by itself.
-pub fn add(archive: &mut Initramfs, name: &str) -> Result<String, Error> {
+pub fn add(archive: &mut Initramfs, name: &str) -> Result<(), Error> {
     let path = find(name)?;
     let bytes = read(&path)?;
     if !bytes.starts_with(b"\x7fELF") {
@@ -24,9 +32,8 @@ pub fn add(archive: &mut Initramfs, name: &str) -> Result<String, Error> {
     for library in libraries(&path)? {
         archive.file(inside(&library)?, &read(&library)?);
     }
-    let inside = inside(&path)?;
-    archive.file(inside, &bytes);
-    Ok(format!("/{inside}"))
+    archive.file(inside(&path)?, &bytes);
+    Ok(())
 }
 
 /// As a shell finds it.
@@ -101,7 +108,11 @@ mod tests {
         let dir = tempfile::tempdir().unwrap();
         let script = dir.path().join("script");
         fs::write(&script, "#!/bin/sh\n").unwrap();
-        for name in [script.to_str().unwrap(), "kiln-no-such-program", "/nonexistent/x"] {
+        for name in [
+            script.to_str().unwrap(),
+            "kiln-no-such-program",
+            "/nonexistent/x",
+        ] {
             let Err(Error::Input(line)) = add(&mut Initramfs::new(), name) else {
                 panic!("{name} was added");
             };

@@ -217,7 +217,10 @@ impl Heard {
         if let Some(why) = self.failed.get(driver) {
             return ("failed", why.clone());
         }
-        match (self.listed.get(driver).map(String::as_str), imp.tier().lacks()) {
+        match (
+            self.listed.get(driver).map(String::as_str),
+            imp.tier().lacks(),
+        ) {
             (None, Some(feature)) => ("absent", format!("this CPU lacks {feature}")),
             (None, None) => ("unknown", "the module did not register it".into()),
             (Some("passed"), _) if self.untested.iter().any(|d| d == driver) => {
@@ -241,7 +244,11 @@ fn notes(rows: &[Row], skipped: &[String]) -> Vec<String> {
             .map(|r| r.driver.as_str())
             .collect();
         if !names.is_empty() {
-            notes.push(format!("{} drivers {of} them: {}", names.len(), names.join(", ")));
+            notes.push(format!(
+                "{} drivers {of} them: {}",
+                names.len(),
+                names.join(", ")
+            ));
         }
     }
     if !skipped.is_empty() {
@@ -252,7 +259,6 @@ fn notes(rows: &[Row], skipped: &[String]) -> Vec<String> {
     }
     notes
 }
-
 
 #[cfg(test)]
 mod tests {
@@ -329,8 +335,14 @@ mod tests {
 
     #[test]
     fn tests_that_were_not_run_are_noticed() {
-        assert!(heard(&["alg: extra crypto tests enabled.  This is intended for developer use only."]).full);
-        assert!(heard(&["alg: full crypto tests enabled.  This is intended for developer use only."]).full);
+        assert!(
+            heard(&["alg: extra crypto tests enabled.  This is intended for developer use only."])
+                .full
+        );
+        assert!(
+            heard(&["alg: full crypto tests enabled.  This is intended for developer use only."])
+                .full
+        );
         assert!(!heard(&["alg: self-tests disabled"]).full);
     }
 }

@@ -43,7 +43,9 @@ fn packaged(packages: &Path, progress: &dyn Fn(f64, &str)) -> Result<Source, Err
 
 /// Of `linux-source-6.12.tar.xz`.
 fn version(name: &str) -> Option<(u32, u32)> {
-    let version = name.strip_prefix("linux-source-")?.strip_suffix(".tar.xz")?;
+    let version = name
+        .strip_prefix("linux-source-")?
+        .strip_suffix(".tar.xz")?;
     let (major, minor) = version.split_once('.')?;
     Some((major.parse().ok()?, minor.parse().ok()?))
 }
@@ -95,7 +97,6 @@ fn unpacked(archive: &Path, version: (u32, u32)) -> Result<PathBuf, Error> {
         false => done.map(|()| tree),
     }
 }
-
 
 #[cfg(test)]
 mod tests {

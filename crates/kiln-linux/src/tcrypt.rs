@@ -136,7 +136,11 @@ impl Request {
 
 fn hashes() -> Vec<&'static str> {
     let mut names = Impl::algorithms();
-    names.retain(|name| Impl::of(name).first().is_some_and(|i| i.kind() == Kind::Hash));
+    names.retain(|name| {
+        Impl::of(name)
+            .first()
+            .is_some_and(|i| i.kind() == Kind::Hash)
+    });
     names
 }
 
@@ -243,7 +247,10 @@ mod tests {
         let Err(Error::Input(line)) = Request::algorithm("rot(13)", 1, true) else {
             panic!("measured");
         };
-        assert!(line.contains("xts(aes)") && line.contains("sha256"), "{line}");
+        assert!(
+            line.contains("xts(aes)") && line.contains("sha256"),
+            "{line}"
+        );
     }
 
     #[test]

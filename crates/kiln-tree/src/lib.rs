@@ -37,7 +37,7 @@ use std::sync::atomic::AtomicBool;
 
 use kiln_kbuild::Compiler;
 
-pub use cache::{Cache, hash, key, root, update};
+pub use cache::{hash, key, root, update, Cache};
 pub use config::Config;
 pub use error::Error;
 pub use fault::Symbols;

@@ -4,6 +4,7 @@ pub mod compare;
 pub mod constant_time;
 pub mod fpu;
 pub mod fpu_esp;
+pub mod linux;
 pub mod list;
 pub mod overhead;
 pub mod speed;
