@@ -22,6 +22,7 @@ static const struct {
 	{ "scene", scene_ask },
 	{ "requests", requests_ask },
 	{ "costs", costs_ask },
+	{ "nested", nested_ask },
 };
 
 static DEFINE_MUTEX(asking);

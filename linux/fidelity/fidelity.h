@@ -11,6 +11,8 @@
  *	requests_ask
  * costs.c APIs:
  *	costs_ask
+ * nested.c APIs:
+ *	nested_ask
  */
 #ifndef KILN_FIDELITY_H
 #define KILN_FIDELITY_H
@@ -49,5 +51,6 @@ bool where_run(enum where where, void (*fn)(void *data), void *data);
 int scene_ask(char *question, struct answer *to);
 int requests_ask(char *question, struct answer *to);
 int costs_ask(char *question, struct answer *to);
+int nested_ask(char *question, struct answer *to);
 
 #endif

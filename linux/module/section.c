@@ -182,14 +182,14 @@ void kiln_section_end(void)
 
 void kiln_section_init(void)
 {
-	u32 size, unused;
+	u32 eax, size, ecx, edx;
 
-	if (!boot_cpu_has(X86_FEATURE_OSXSAVE))
+	if (!boot_cpu_has(X86_FEATURE_XSAVE))
 		return;
 	features = xgetbv(XCR_XFEATURE_ENABLED_MASK) & ~UNTOUCHED;
 	compact = boot_cpu_has(X86_FEATURE_XSAVEC);
 	/* Of all that is enabled in the standard format, which is never the smaller one. */
-	cpuid_count(STATE_LEAF, 0, &unused, &size, &unused, &unused);
+	cpuid_count(STATE_LEAF, 0, &eax, &size, &ecx, &edx);
 	/* Zero: a save leaves most of the header as it is. */
 	areas = __alloc_percpu(size, AREA_ALIGN);
 	if (!areas)
