@@ -99,6 +99,14 @@ fn cpu(accel: Accel) -> &'static str {
     }
 }
 
+/// Before anything is downloaded or built for it.
+///
+/// # Errors
+/// There is no QEMU.
+pub fn check() -> Result<(), Error> {
+    program().map(drop)
+}
+
 fn program() -> Result<PathBuf, Error> {
     let path = std::env::var_os("PATH").unwrap_or_default();
     std::env::split_paths(&path)

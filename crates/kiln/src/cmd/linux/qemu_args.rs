@@ -7,7 +7,7 @@ use clap::{Args, ValueEnum};
 use kiln_kbuild::Compiler;
 use kiln_linux::debian::{self, Kernel};
 use kiln_linux::fidelity::asker::{Plan, Wanted};
-use kiln_linux::qemu::Accel;
+use kiln_linux::qemu::{self, Accel};
 
 use crate::progress::Progress;
 use crate::session::Session;
@@ -55,6 +55,7 @@ fn version(text: &str) -> Result<String, String> {
 impl QemuArgs {
     /// The kernel and the compiler.
     pub fn find(&self, progress: &Progress) -> Result<(Kernel, Compiler), kiln_linux::Error> {
+        qemu::check()?;
         let compiler = match &self.cc {
             Some(name) => Compiler::find(name),
             None => Compiler::from_env(),
