@@ -120,18 +120,31 @@ impl Request {
         }
     }
 
-    fn orders(&self) -> Vec<Order> {
-        let templates = self.templates.iter();
-        let mut orders: Vec<Order> = templates
-            .map(|name| Order::module(&format!("/{name}.ko"), ""))
-            .collect();
+    /// What is to be loaded behind the templates.
+    fn benchmark(&self) -> Order {
         let mut parameters = format!("mode={} sec={}", self.mode, self.seconds);
         if let (HASHES, Some(alg)) = (self.mode, &self.alg) {
             parameters += &format!(" alg={alg} klen={}", self.key);
         }
-        orders.push(Order::module("/tcrypt.ko", &parameters).may_fail());
-        orders
+        Order::module("/tcrypt.ko", &parameters).may_fail()
     }
+}
+
+/// Those templates that are modules, each with its file in the initramfs.
+pub fn loaded(built: &Built, names: &[&str]) -> Vec<(String, Vec<u8>)> {
+    let module = |name: &&str| {
+        let file = format!("{name}.ko");
+        Some((
+            file.clone(),
+            built.module_if_any(&format!("crypto/{file}"))?,
+        ))
+    };
+    names.iter().filter_map(module).collect()
+}
+
+/// Loads such a file.
+pub fn insert(file: &str) -> Order {
+    Order::module(&format!("/{file}"), "")
 }
 
 fn hashes() -> Vec<&'static str> {
@@ -170,15 +183,16 @@ pub fn run(plan: &Plan, line: &mut dyn FnMut(&str)) -> Result<Vec<Row>, Error> {
         let name = driver.strip_prefix(PREFIX).unwrap_or(driver);
         orders.push(Order::module("/kiln.ko", &format!("only={name}")));
     }
-    orders.extend(plan.request.orders());
+    let templates = loaded(plan.built, &plan.request.templates);
+    orders.extend(templates.iter().map(|(file, _)| insert(file)));
+    orders.push(plan.request.benchmark());
     let mut archive = initramfs(&plan.built.compiler, &orders)?;
     if let Some((module, _)) = plan.driver {
         let bytes = fs::read(&module.path).map_err(|e| Error::io(&module.path, &e))?;
         archive.file("kiln.ko", &bytes);
     }
-    for name in &plan.request.templates {
-        let path = format!("crypto/{name}.ko");
-        archive.file(&format!("{name}.ko"), &plan.built.module(&path)?);
+    for (file, module) in &templates {
+        archive.file(file, module);
     }
     archive.file("tcrypt.ko", &plan.built.module(BENCHMARK)?);
     let (mut rows, mut reader) = (Vec::new(), Reader::default());
@@ -241,7 +255,7 @@ mod tests {
         assert!(kiln.templates.is_empty());
         let hash = Request::algorithm("hmac(sha256)", 2, true).unwrap();
         assert_eq!(
-            hash.orders().last().unwrap().to_string(),
+            hash.benchmark().to_string(),
             "-module\t/tcrypt.ko\tmode=300 sec=2 alg=hmac(sha256) klen=32"
         );
         let Err(Error::Input(line)) = Request::algorithm("rot(13)", 1, true) else {

@@ -43,6 +43,11 @@ pub struct Built {
 }
 
 impl Built {
+    /// One that may be built in instead.
+    pub fn module_if_any(&self, path: &str) -> Option<Vec<u8>> {
+        fs::read(self.cache.objects.join(path)).ok()
+    }
+
     /// A module of the tree, such as `crypto/tcrypt.ko`.
     ///
     /// # Errors
