@@ -109,7 +109,7 @@ impl Boot<'_> {
             false => outcome.tail.join("\n  "),
         };
         Error::Failed(format!(
-            "user mode Linux {how} ({} s, see --limit); the end of its console is\n  {tail}",
+            "user mode Linux {how} ({} s, see --limit); the end of its console is above\n  {tail}",
             self.limit.as_secs_f64()
         ))
     }

@@ -103,7 +103,7 @@ pub fn run(plan: &Plan) -> Result<Outcome, Error> {
     .run(&mut |line| heard.line(line))?;
     if outcome.exit != Some(0) {
         return Err(Error::Failed(format!(
-            "Kiln's module cannot be loaded into Linux {}; the end of its console is\n  {}",
+            "Kiln's module cannot be loaded into Linux {}; the end of its console is above\n  {}",
             plan.built.version,
             outcome.tail.join("\n  ")
         )));

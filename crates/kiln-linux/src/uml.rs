@@ -104,7 +104,7 @@ fn failed(plan: &Plan, how: &str, text: &str, log: &Path) -> Error {
     let lines: Vec<&str> = text.lines().collect();
     let tail = lines[lines.len().saturating_sub(TAIL)..].join("\n  ");
     Error::Input(format!(
-        "Linux {} {how} with {}{}: the log is {}, its end is\n  {tail}",
+        "Linux {} {how} with {}{}: the log is {}, its end is above\n  {tail}",
         plan.source.version,
         plan.compiler,
         last_error(text),
