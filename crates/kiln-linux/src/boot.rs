@@ -164,7 +164,7 @@ fn ended(how: &Watch, what: &str, outcome: &Outcome) -> Error {
         false => outcome.tail.join("\n  "),
     };
     Error::Failed(format!(
-        "{} {what} ({} s, see --limit); the end of its console is\n  {tail}",
+        "{} {what} ({} s, see --limit); the end of its console is above\n  {tail}",
         how.name,
         how.limit.as_secs_f64()
     ))

@@ -11,7 +11,7 @@ use crate::boot::Boot;
 use crate::console::Line;
 use crate::init::{initramfs, Order};
 use crate::module::{Module, PREFIX};
-use crate::tcrypt::TEMPLATES;
+use crate::tcrypt::{insert, loaded, TEMPLATES};
 use crate::uml::Built;
 use crate::Error;
 
@@ -78,16 +78,13 @@ pub fn run(plan: &Plan) -> Result<Outcome, Error> {
         Some(name) => format!("wait=1 only={name}"),
         None => "wait=1".into(),
     };
-    let mut orders: Vec<Order> = TEMPLATES
-        .iter()
-        .map(|name| Order::module(&format!("/{name}.ko"), ""))
-        .collect();
+    let templates = loaded(plan.built, &TEMPLATES);
+    let mut orders: Vec<Order> = templates.iter().map(|(path, _)| insert(path)).collect();
     orders.push(Order::module("/kiln.ko", &parameters));
     orders.push(Order::print("/proc/crypto"));
     let mut archive = initramfs(&plan.built.compiler, &orders)?;
-    for name in TEMPLATES {
-        let module = plan.built.module(&format!("crypto/{name}.ko"))?;
-        archive.file(&format!("{name}.ko"), &module);
+    for (path, module) in &templates {
+        archive.file(path, module);
     }
     let module = std::fs::read(&plan.module.path).map_err(|e| Error::io(&plan.module.path, &e))?;
     archive.file("kiln.ko", &module);
@@ -106,7 +103,7 @@ pub fn run(plan: &Plan) -> Result<Outcome, Error> {
     .run(&mut |line| heard.line(line))?;
     if outcome.exit != Some(0) {
         return Err(Error::Failed(format!(
-            "Kiln's module cannot be loaded into Linux {}; the end of its console is\n  {}",
+            "Kiln's module cannot be loaded into Linux {}; the end of its console is above\n  {}",
             plan.built.version,
             outcome.tail.join("\n  ")
         )));

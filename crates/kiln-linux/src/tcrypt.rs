@@ -1,6 +1,7 @@
 //! Linux's own benchmark, tcrypt, in user mode Linux: its rows, for its own code and for Kiln's drivers.
 
 use std::fs;
+use std::path::Path;
 use std::sync::atomic::AtomicBool;
 use std::time::{Duration, Instant};
 
@@ -55,6 +56,17 @@ const MODES: [Mode; 10] = [
     },
     mode("rfc7539esp(chacha20,poly1305)", 213, &[]),
     mode("chacha20", 214, &[]),
+];
+
+/// What mode 200 measures. Those that nothing asked for stands on are hidden from it.
+const AES: [&str; 7] = [
+    "ecb(aes)",
+    "cbc(aes)",
+    "lrw(aes)",
+    "xts(aes)",
+    "cts(cbc(aes))",
+    "ctr(aes)",
+    "cfb(aes)",
 ];
 
 /// Any hash by its name.
@@ -120,18 +132,42 @@ impl Request {
         }
     }
 
-    fn orders(&self) -> Vec<Order> {
-        let templates = self.templates.iter();
-        let mut orders: Vec<Order> = templates
-            .map(|name| Order::module(&format!("/{name}.ko"), ""))
-            .collect();
+    /// Algorithms that this number measures too, and that can be done without.
+    fn hidden(&self) -> Vec<&'static str> {
+        let Some(alg) = self.alg.as_deref().filter(|_| self.mode == 200) else {
+            return Vec::new();
+        };
+        let needed = |name: &str| self.templates.iter().any(|t| name == format!("{t}(aes)"));
+        AES.into_iter()
+            .filter(|name| *name != alg && !needed(name))
+            .collect()
+    }
+
+    /// What is to be loaded behind the templates.
+    fn benchmark(&self) -> Order {
         let mut parameters = format!("mode={} sec={}", self.mode, self.seconds);
         if let (HASHES, Some(alg)) = (self.mode, &self.alg) {
             parameters += &format!(" alg={alg} klen={}", self.key);
         }
-        orders.push(Order::module("/tcrypt.ko", &parameters).may_fail());
-        orders
+        Order::module("/tcrypt.ko", &parameters).may_fail()
     }
+}
+
+/// Those templates that are modules, each with its file in the initramfs.
+pub fn loaded(built: &Built, names: &[&str]) -> Vec<(String, Vec<u8>)> {
+    let module = |name: &&str| {
+        let file = format!("{name}.ko");
+        Some((
+            file.clone(),
+            built.module_if_any(&format!("crypto/{file}"))?,
+        ))
+    };
+    names.iter().filter_map(module).collect()
+}
+
+/// Loads such a file.
+pub fn insert(file: &str) -> Order {
+    Order::module(&format!("/{file}"), "")
 }
 
 fn hashes() -> Vec<&'static str> {
@@ -150,8 +186,10 @@ pub struct Plan<'a> {
     pub built: &'a Built,
     /// What.
     pub request: &'a Request,
-    /// Kiln's module and the driver of it that is measured (its name in Linux); none is Linux's own code.
-    pub driver: Option<(&'a Module, &'a str)>,
+    /// Kiln's module, and the one that hides.
+    pub module: &'a Module,
+    /// The driver of Kiln's that is measured (its name in Linux); none is Linux's own code.
+    pub driver: Option<&'a str>,
     /// Ended then, with the rows there are.
     pub enough: Option<Duration>,
     /// The boot is killed then.
@@ -165,20 +203,25 @@ pub struct Plan<'a> {
 /// # Errors
 /// The boot fails, or a module cannot be loaded.
 pub fn run(plan: &Plan, line: &mut dyn FnMut(&str)) -> Result<Vec<Row>, Error> {
+    let read = |path: &Path| fs::read(path).map_err(|e| Error::io(path, &e));
     let mut orders = Vec::new();
-    if let Some((_, driver)) = plan.driver {
+    if let Some(driver) = plan.driver {
         let name = driver.strip_prefix(PREFIX).unwrap_or(driver);
         orders.push(Order::module("/kiln.ko", &format!("only={name}")));
     }
-    orders.extend(plan.request.orders());
-    let mut archive = initramfs(&plan.built.compiler, &orders)?;
-    if let Some((module, _)) = plan.driver {
-        let bytes = fs::read(&module.path).map_err(|e| Error::io(&module.path, &e))?;
-        archive.file("kiln.ko", &bytes);
+    let templates = loaded(plan.built, &plan.request.templates);
+    orders.extend(templates.iter().map(|(file, _)| insert(file)));
+    let hidden = plan.request.hidden();
+    if !hidden.is_empty() {
+        let names = format!("names={}", hidden.join(","));
+        orders.push(Order::module("/hide.ko", &names));
     }
-    for name in &plan.request.templates {
-        let path = format!("crypto/{name}.ko");
-        archive.file(&format!("{name}.ko"), &plan.built.module(&path)?);
+    orders.push(plan.request.benchmark());
+    let mut archive = initramfs(&plan.built.compiler, &orders)?;
+    archive.file("kiln.ko", &read(&plan.module.path)?);
+    archive.file("hide.ko", &read(&plan.module.hide)?);
+    for (file, module) in &templates {
+        archive.file(file, module);
     }
     archive.file("tcrypt.ko", &plan.built.module(BENCHMARK)?);
     let (mut rows, mut reader) = (Vec::new(), Reader::default());
@@ -204,7 +247,7 @@ pub fn run(plan: &Plan, line: &mut dyn FnMut(&str)) -> Result<Vec<Row>, Error> {
     match ended {
         Ok(outcome) if outcome.exit == Some(0) => Ok(rows),
         Ok(outcome) => Err(Error::Failed(format!(
-            "a module cannot be loaded into Linux {}; the end of its console is\n  {}",
+            "a module cannot be loaded into Linux {}; the end of its console is above\n  {}",
             plan.built.version,
             outcome.tail.join("\n  ")
         ))),
@@ -241,7 +284,7 @@ mod tests {
         assert!(kiln.templates.is_empty());
         let hash = Request::algorithm("hmac(sha256)", 2, true).unwrap();
         assert_eq!(
-            hash.orders().last().unwrap().to_string(),
+            hash.benchmark().to_string(),
             "-module\t/tcrypt.ko\tmode=300 sec=2 alg=hmac(sha256) klen=32"
         );
         let Err(Error::Input(line)) = Request::algorithm("rot(13)", 1, true) else {
@@ -251,6 +294,19 @@ mod tests {
             line.contains("xts(aes)") && line.contains("sha256"),
             "{line}"
         );
+    }
+
+    #[test]
+    fn what_is_hidden_is_not_what_is_needed() {
+        let hidden = |alg, own| Request::algorithm(alg, 1, own).unwrap().hidden();
+        assert!(!hidden("xts(aes)", true).contains(&"ecb(aes)"));
+        assert!(hidden("xts(aes)", false).contains(&"ecb(aes)"));
+        assert!(
+            hidden("cts(cbc(aes))", true)
+                == ["ecb(aes)", "lrw(aes)", "xts(aes)", "ctr(aes)", "cfb(aes)"]
+        );
+        assert!(hidden("gcm(aes)", true).is_empty());
+        assert!(Request::mode(200, 1).hidden().is_empty());
     }
 
     #[test]

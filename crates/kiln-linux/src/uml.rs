@@ -43,6 +43,11 @@ pub struct Built {
 }
 
 impl Built {
+    /// One that may be built in instead.
+    pub fn module_if_any(&self, path: &str) -> Option<Vec<u8>> {
+        fs::read(self.cache.objects.join(path)).ok()
+    }
+
     /// A module of the tree, such as `crypto/tcrypt.ko`.
     ///
     /// # Errors
@@ -99,7 +104,7 @@ fn failed(plan: &Plan, how: &str, text: &str, log: &Path) -> Error {
     let lines: Vec<&str> = text.lines().collect();
     let tail = lines[lines.len().saturating_sub(TAIL)..].join("\n  ");
     Error::Input(format!(
-        "Linux {} {how} with {}{}: the log is {}, its end is\n  {tail}",
+        "Linux {} {how} with {}{}: the log is {}, its end is above\n  {tail}",
         plan.source.version,
         plan.compiler,
         last_error(text),

@@ -14,7 +14,10 @@ fn bad_input_is_one_line_and_its_status() {
     for command in ["fidelity", "nested"] {
         let run = kiln_with(&["linux", command], &[("PATH", empty)]);
         assert_eq!(run.status, 3, "{run:?}");
-        assert!(run.stderr.contains("apt-get install qemu-system-x86"), "{run:?}");
+        assert!(
+            run.stderr.contains("apt-get install qemu-system-x86"),
+            "{run:?}"
+        );
         assert_eq!(run.stderr.lines().count(), 1, "{run:?}");
         for args in [
             vec!["--debian", "6"],
@@ -38,7 +41,9 @@ fn bad_input_is_one_line_and_its_status() {
 #[test]
 fn a_real_kernel_agrees_and_nested_sections_lose_nothing() {
     if std::env::var_os("KILN_TEST_QEMU").is_none() {
-        return println!("SKIPPED: set KILN_TEST_QEMU=1 to boot a kernel under QEMU (a minute, 120 MB)");
+        return println!(
+            "SKIPPED: set KILN_TEST_QEMU=1 to boot a kernel under QEMU (a minute, 120 MB)"
+        );
     }
     let run = kiln(&["linux", "fidelity", "--json"]);
     assert_eq!(run.status, 0, "{run:?}");

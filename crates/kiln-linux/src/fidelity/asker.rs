@@ -176,7 +176,7 @@ impl Plan<'_> {
         })?;
         if outcome.exit != Some(0) {
             return Err(Error::Failed(format!(
-                "what was to be done in Linux {} failed; the end of its console is\n  {}",
+                "what was to be done in Linux {} failed; the end of its console is above\n  {}",
                 self.kernel.release,
                 outcome.tail.join("\n  ")
             )));

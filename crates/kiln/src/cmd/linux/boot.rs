@@ -121,9 +121,9 @@ pub fn run(args: &BootArgs, session: &Session) -> Result<Exit, Fault> {
         (None, Some(0)) if number == 0 => Exit::Done,
         _ => {
             return Err(Error::Failed(format!(
-                "what was to be done in user mode Linux failed; the end of its console is\n  {}",
-                outcome.tail.join("\n  ")
-            ))
+            "what was to be done in user mode Linux failed; the end of its console is above\n  {}",
+            outcome.tail.join("\n  ")
+        ))
             .into())
         }
     })

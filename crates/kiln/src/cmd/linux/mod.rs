@@ -55,9 +55,27 @@ pub fn run(args: &LinuxArgs, session: &Session) -> Result<Exit, Error> {
     };
     match done {
         Err(Fault::Linux(kiln_linux::Error::Interrupted)) => Ok(Exit::Interrupted),
-        Err(Fault::Linux(e)) => Err(fault(e)),
+        Err(Fault::Linux(e)) => Err(fault(shown(e))),
         Err(Fault::Own(e)) => Err(e),
         Ok(exit) => Ok(exit),
+    }
+}
+
+/// Behind its first line a fault of a build or a boot has the end of a log: to stderr as it is, before the one line.
+fn shown(e: kiln_linux::Error) -> kiln_linux::Error {
+    use kiln_linux::Error::{Failed, Input, Lacks};
+    let split = |text: String| {
+        let (line, log) = text.split_once('\n').unwrap_or((&text, ""));
+        if !log.is_empty() {
+            eprintln!("{log}");
+        }
+        line.to_owned()
+    };
+    match e {
+        Input(text) => Input(split(text)),
+        Lacks(text) => Lacks(split(text)),
+        Failed(text) => Failed(split(text)),
+        other => other,
     }
 }
 

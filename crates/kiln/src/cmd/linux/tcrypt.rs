@@ -68,10 +68,7 @@ pub fn run(args: &TcryptArgs, session: &Session) -> Result<Exit, Fault> {
     let turns = turns(args)?;
     let progress = Progress::start();
     let built = args.kernel.build(session, &progress)?;
-    let module = match turns.iter().any(|t| t.driver.is_some()) {
-        true => Some(build_module(&built, session, &progress)?),
-        false => None,
-    };
+    let module = build_module(&built, session, &progress)?;
     let (mut rows, mut notes) = (Vec::new(), Vec::new());
     let quick = session.global.quick;
     let share = QUICK / turns.len().max(1) as u32;
@@ -82,7 +79,8 @@ pub fn run(args: &TcryptArgs, session: &Session) -> Result<Exit, Fault> {
         let plan = tcrypt::Plan {
             built: &built,
             request: &turn.request,
-            driver: module.as_ref().zip(turn.driver.as_deref()),
+            module: &module,
+            driver: turn.driver.as_deref(),
             enough: quick.then_some(share),
             limit: Duration::from_secs_f64(args.limit),
             stop: &session.stop,
