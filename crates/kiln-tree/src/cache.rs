@@ -6,11 +6,11 @@ use std::io;
 use std::os::fd::AsRawFd;
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
-use std::sync::atomic::Ordering;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 use std::time::Duration;
 
-use crate::{farm, Error, Plan};
+use crate::{farm, Error, Plan, Source};
 
 /// A directory of the cache, locked while it is used.
 pub struct Cache {
@@ -64,8 +64,8 @@ pub fn hash(parts: &[&[u8]]) -> u64 {
 }
 
 impl Cache {
-    /// Makes and locks it; waits while another process uses it, and says so.
-    pub fn open(plan: &Plan) -> Result<Cache, Error> {
+    /// A tree's directory for hosting it.
+    pub(crate) fn open(plan: &Plan) -> Result<Cache, Error> {
         let Plan {
             source,
             compiler,
@@ -76,6 +76,19 @@ impl Cache {
         let dir = root()?
             .join("kiln/tree")
             .join(key(&source.dir, &compiler, config.key()));
+        Cache::at(dir, source, plan.stop, plan.progress)
+    }
+
+    /// Makes and locks it; waits while another process uses it, and says so.
+    ///
+    /// # Errors
+    /// It cannot be written, or Ctrl-C while waiting.
+    pub fn at(
+        dir: PathBuf,
+        source: &Source,
+        stop: &AtomicBool,
+        progress: &dyn Fn(f64, &str),
+    ) -> Result<Cache, Error> {
         let (objects, host) = (dir.join("build"), dir.join("host"));
         for d in [&objects, &host] {
             fs::create_dir_all(d).map_err(|e| Error::io(d, &e))?;
@@ -84,11 +97,11 @@ impl Cache {
         let lock = File::create(&path).map_err(|e| Error::io(&path, &e))?;
         let mut waiting = false;
         while !taken(&lock).map_err(|e| Error::io(&path, &e))? {
-            if plan.stop.load(Ordering::Relaxed) {
+            if stop.load(Ordering::Relaxed) {
                 return Err(Error::Interrupted);
             }
             if !waiting {
-                (plan.progress)(0.0, "another kiln uses this tree: waiting for it");
+                progress(0.0, "another kiln uses this tree: waiting for it");
                 waiting = true;
             }
             thread::sleep(Duration::from_millis(100));
@@ -117,7 +130,8 @@ fn taken(lock: &File) -> io::Result<bool> {
     }
 }
 
-fn root() -> Result<PathBuf, Error> {
+/// The user's cache: XDG_CACHE_HOME, or `~/.cache`.
+pub fn root() -> Result<PathBuf, Error> {
     let absolute = |name: &str| {
         env::var_os(name)
             .map(PathBuf::from)

@@ -11,12 +11,15 @@ pub enum Error {
     Input(String),
     /// The machine lacks something.
     Lacks(String),
+    /// What was tried did not go well.
+    Failed(String),
     /// Ctrl-C.
     Interrupted,
 }
 
 impl Error {
-    pub(crate) fn io(path: &Path, e: &io::Error) -> Error {
+    /// What a file of the cache could not be used for.
+    pub fn io(path: &Path, e: &io::Error) -> Error {
         let path = path.display();
         match e.raw_os_error() {
             Some(libc::ENOSPC | libc::EDQUOT) => Error::Lacks(format!(
@@ -35,7 +38,7 @@ impl Error {
 impl fmt::Display for Error {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Error::Input(line) | Error::Lacks(line) => f.write_str(line),
+            Error::Input(line) | Error::Lacks(line) | Error::Failed(line) => f.write_str(line),
             Error::Interrupted => f.write_str("interrupted"),
         }
     }

@@ -11,7 +11,12 @@ use std::process::Command;
 use crate::{Error, Source};
 
 /// Traces that make the kernel's build refuse to build elsewhere.
-const TRACES: [&str; 3] = [".config", "include/config", "arch/x86/include/generated"];
+const TRACES: [&str; 4] = [
+    ".config",
+    "include/config",
+    "arch/x86/include/generated",
+    "arch/um/include/generated",
+];
 
 /// How the sources of a tree are told from what was built among them.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -37,15 +37,17 @@ use std::sync::atomic::AtomicBool;
 
 use kiln_kbuild::Compiler;
 
-pub use cache::key;
+pub use cache::{hash, key, root, update, Cache};
 pub use config::Config;
 pub use error::Error;
 pub use fault::Symbols;
 pub use host::{Clock, Host, Loaded, CPUS};
 pub use image::Image;
+pub use make::{last_error, Make, Said};
 pub use row::Row;
 pub use selftest::interrupted;
 pub use source::{Source, Version};
+pub use tools::check as check_tools;
 
 /// What is wanted.
 pub struct Plan<'a> {

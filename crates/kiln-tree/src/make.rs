@@ -5,8 +5,10 @@ use std::fs::{self, File, OpenOptions};
 use std::io::{BufRead, BufReader, Write};
 use std::path::Path;
 use std::process::{Command, Stdio};
-use std::sync::atomic::Ordering;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::available_parallelism;
+
+use kiln_kbuild::Compiler;
 
 use crate::cache::{hash, update, Cache};
 use crate::config::{self, Taken};
@@ -238,9 +240,12 @@ fn configure(plan: &Plan, cache: &Cache) -> Result<Taken, Error> {
     update(&stamp, &wanted).map(|_| taken)
 }
 
-struct Said {
-    text: String,
-    success: bool,
+/// What a build said, and whether it went well.
+pub struct Said {
+    /// Messages and errors in their order.
+    pub text: String,
+    /// Its exit status was 0.
+    pub success: bool,
 }
 
 fn make(
@@ -249,65 +254,93 @@ fn make(
     targets: &[&str],
     step: &mut dyn FnMut(&str),
 ) -> Result<Said, Error> {
-    let jobs = available_parallelism().map_or(2, |n| n.get());
-    let mut command = Command::new("sh");
-    for name in IGNORED_ENV {
-        command.env_remove(name);
+    let objects = format!("O={}", cache.objects.display());
+    let mut arguments = vec![objects.as_str(), "ARCH=x86_64", "-k"];
+    arguments.extend(targets);
+    Make {
+        directory: &cache.source,
+        compiler: &plan.compiler,
+        log: &cache.log,
+        stop: plan.stop,
     }
-    // Messages and errors in one stream, in their order.
-    command
-        .args(["-c", "exec make \"$@\" 2>&1", "make", "-C"])
-        .arg(&cache.source)
-        .arg(format!("O={}", cache.objects.display()))
-        .args(["ARCH=x86_64", "-k"])
-        .arg(format!("-j{jobs}"))
-        .arg(format!("CC={}", plan.compiler.path.display()))
-        .args(targets)
-        .env("LC_ALL", "C")
-        .stdin(Stdio::null())
-        .stdout(Stdio::piped());
-    let mut log = OpenOptions::new()
-        .append(true)
-        .open(&cache.log)
-        .map_err(|e| Error::io(&cache.log, &e))?;
-    let mut child = command
-        .spawn()
-        .map_err(|e| Error::Lacks(format!("cannot run make: {e}: apt-get install make")))?;
-    let mut text = String::new();
-    let mut output = BufReader::new(child.stdout.take().expect("it is piped"));
-    let mut line = Vec::new();
-    while output.read_until(b'\n', &mut line).is_ok_and(|n| n > 0) {
-        // A full disk is make's to report; the log is a courtesy.
-        let _ = log.write_all(&line);
-        let said = String::from_utf8_lossy(&line);
-        if let Some(object) = compiled(&said) {
-            step(object);
+    .run(&arguments, step)
+}
+
+/// A run of a kernel's build.
+pub struct Make<'a> {
+    /// Where its Makefile is.
+    pub directory: &'a Path,
+    /// What compiles.
+    pub compiler: &'a Compiler,
+    /// Where what it says is kept.
+    pub log: &'a Path,
+    /// Set by Ctrl-C, which reaches make itself.
+    pub stop: &'a AtomicBool,
+}
+
+impl Make<'_> {
+    /// On all cores; each object goes to `step` when its compilation begins.
+    ///
+    /// # Errors
+    /// There is no make, no room on the disk, or it was interrupted.
+    pub fn run(&self, arguments: &[&str], step: &mut dyn FnMut(&str)) -> Result<Said, Error> {
+        let jobs = available_parallelism().map_or(2, |n| n.get());
+        let mut command = Command::new("sh");
+        for name in IGNORED_ENV {
+            command.env_remove(name);
         }
-        text.push_str(&said);
-        line.clear();
-    }
-    let status = child
-        .wait()
-        .map_err(|e| Error::Lacks(format!("make: {e}")))?;
-    if plan.stop.load(Ordering::Relaxed) {
-        return Err(Error::Interrupted);
-    }
-    for (needle, lack) in [
-        ("No space left on device", libc::ENOSPC),
-        ("Disk quota exceeded", libc::EDQUOT),
-        ("Read-only file system", libc::EROFS),
-    ] {
-        if !status.success() && text.contains(needle) {
-            return Err(Error::io(
-                &cache.dir,
-                &std::io::Error::from_raw_os_error(lack),
-            ));
+        // Messages and errors in one stream, in their order.
+        command
+            .args(["-c", "exec make \"$@\" 2>&1", "make", "-C"])
+            .arg(self.directory)
+            .arg(format!("-j{jobs}"))
+            .arg(format!("CC={}", self.compiler.path.display()))
+            .args(arguments)
+            .env("LC_ALL", "C")
+            .stdin(Stdio::null())
+            .stdout(Stdio::piped());
+        let mut log = OpenOptions::new()
+            .create(true)
+            .append(true)
+            .open(self.log)
+            .map_err(|e| Error::io(self.log, &e))?;
+        let mut child = command
+            .spawn()
+            .map_err(|e| Error::Lacks(format!("cannot run make: {e}: apt-get install make")))?;
+        let mut text = String::new();
+        let mut output = BufReader::new(child.stdout.take().expect("it is piped"));
+        let mut line = Vec::new();
+        while output.read_until(b'\n', &mut line).is_ok_and(|n| n > 0) {
+            // A full disk is make's to report; the log is a courtesy.
+            let _ = log.write_all(&line);
+            let said = String::from_utf8_lossy(&line);
+            if let Some(object) = compiled(&said) {
+                step(object);
+            }
+            text.push_str(&said);
+            line.clear();
         }
+        let status = child
+            .wait()
+            .map_err(|e| Error::Lacks(format!("make: {e}")))?;
+        if self.stop.load(Ordering::Relaxed) {
+            return Err(Error::Interrupted);
+        }
+        for (needle, lack) in [
+            ("No space left on device", libc::ENOSPC),
+            ("Disk quota exceeded", libc::EDQUOT),
+            ("Read-only file system", libc::EROFS),
+        ] {
+            if !status.success() && text.contains(needle) {
+                let place = self.log.parent().unwrap_or(self.log);
+                return Err(Error::io(place, &std::io::Error::from_raw_os_error(lack)));
+            }
+        }
+        Ok(Said {
+            text,
+            success: status.success(),
+        })
     }
-    Ok(Said {
-        text,
-        success: status.success(),
-    })
 }
 
 /// The object of a line such as `  CC      crypto/api.o`.
@@ -354,7 +387,7 @@ fn failures(text: &str) -> Vec<(String, String)> {
 }
 
 /// `: ` and the last line that looks like the reason.
-fn last_error(text: &str) -> String {
+pub fn last_error(text: &str) -> String {
     text.lines()
         .rfind(|l| l.contains("***") || l.contains("rror:"))
         .map_or(String::new(), |l| format!(": {}", l.trim()))

@@ -155,14 +155,15 @@ impl Lines {
 
 /// Lines become rows.
 #[derive(Default)]
-struct Reader {
+pub struct Reader {
     alg: String,
     driver: String,
     op: String,
 }
 
 impl Reader {
-    fn line(&mut self, line: &str) -> Option<Row> {
+    /// The row that the next line makes, if it does.
+    pub fn line(&mut self, line: &str) -> Option<Row> {
         let line = line.strip_prefix("tcrypt: ").unwrap_or(line);
         if let Some(rest) = line.strip_prefix("testing speed of ") {
             let known = ["async ", "sync ", "multibuffer "];

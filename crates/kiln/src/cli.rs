@@ -71,6 +71,8 @@ pub enum Command {
     Compare(cmd::compare::CompareArgs),
     /// What a kernel tree holds: built, linked, tested by its own self-tests
     Tree(cmd::tree::TreeArgs),
+    /// The same in real Linux, built and booted in user land
+    Linux(cmd::linux::LinuxArgs),
     /// How far measurements can be trusted on this machine
     SelfCheck(cmd::self_check::SelfCheckArgs),
 }

@@ -86,8 +86,12 @@ static __always_inline void steal(const round_key *rk, u32 rounds,
 	const __m128i down = load1(shift16 + 32 - r);
 	const __m128i up = load1(shift16 + r);
 	const __m128i tail = _mm_shuffle_epi8(load1(src + r), down);
-	/* @down has its top bit set exactly where @tail has no byte. */
-	const __m128i mixed = _mm_blendv_epi8(tail, full, down);
+	/*
+	 * @down has its top bit set exactly where @tail has no byte, and is zero. Not by PBLENDVB:
+	 * with -funsigned-char, as Linux is compiled since 6.2, gcc 12 takes that bit to be clear.
+	 */
+	const __m128i there = _mm_shuffle_epi8(_mm_set1_epi32(-1), down);
+	const __m128i mixed = _mm_or_si128(tail, _mm_andnot_si128(there, full));
 
 	store1(dst + r, _mm_shuffle_epi8(full, up));
 	store1(dst, xts_block(rk, rounds, decrypt, mixed, t));

@@ -7,6 +7,7 @@ pub mod fpu;
 mod fpu_esp;
 mod fpu_tree;
 pub mod hosted;
+pub mod linux;
 pub mod list;
 pub mod overhead;
 pub mod self_check;
@@ -38,6 +39,7 @@ pub fn run(command: Option<Command>, session: &Session) -> Result<Exit, Error> {
         Some(Command::Test(args)) if args.constant_time => constant_time::run(&args, session),
         Some(Command::Test(args)) => run_test(&args, session),
         Some(Command::Crypt(args)) => crypt::run(&args, session),
+        Some(Command::Linux(args)) => linux::run(&args, session),
         Some(Command::SelfCheck(args)) => self_check::run(&args, session),
     }
 }

@@ -81,6 +81,7 @@ pub fn fault(e: kiln_tree::Error) -> Error {
     match e {
         kiln_tree::Error::Input(line) => Error::input(line),
         kiln_tree::Error::Lacks(line) => Error::lacks(line),
+        kiln_tree::Error::Failed(line) => Error::Failed(line),
         kiln_tree::Error::Interrupted => Error::lacks("interrupted"),
     }
 }

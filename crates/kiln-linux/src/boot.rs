@@ -1,0 +1,311 @@
+//! A bounded boot of user mode Linux: its console line by line, and an end in any case.
+
+use std::fs;
+use std::io::{BufRead, BufReader};
+use std::os::unix::process::CommandExt;
+use std::path::Path;
+use std::process::{Child, Command, Stdio};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::mpsc::{self, RecvTimeoutError};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use crate::console::{self, Line};
+use crate::Error;
+
+/// How often it is looked whether someone wants it to end.
+const LOOK: Duration = Duration::from_millis(50);
+
+/// Lines of the console that are kept for the message of a boot that went wrong.
+const TAIL: usize = 15;
+
+/// Bytes of a line; a console that sends no newline must not fill memory.
+const LONGEST: u64 = 1 << 16;
+
+/// What is booted.
+pub struct Boot<'a> {
+    /// User mode Linux.
+    pub linux: &'a Path,
+    /// With Kiln's init and its orders.
+    pub initramfs: Vec<u8>,
+    /// Such as `256M`.
+    pub memory: &'a str,
+    /// Words of the kernel's command line besides.
+    pub arguments: &'a [&'a str],
+    /// It is killed then.
+    pub limit: Duration,
+    /// Set by Ctrl-C.
+    pub stop: &'a AtomicBool,
+}
+
+/// How it went.
+#[derive(Debug)]
+pub struct Outcome {
+    /// What init said last, if it came so far: 0 if all its orders went well.
+    pub exit: Option<i32>,
+    /// From the start of the process to init's first word.
+    pub to_init: Option<Duration>,
+    /// The whole.
+    pub took: Duration,
+    /// The console's last lines.
+    pub tail: Vec<String>,
+}
+
+impl Boot<'_> {
+    /// Boots; each line of the console goes to `line`.
+    ///
+    /// # Errors
+    /// It cannot be started, does not end within the limit, or ends before init has said so.
+    pub fn run(&self, line: &mut dyn FnMut(&Line)) -> Result<Outcome, Error> {
+        let initramfs = Scratch::new("initramfs")?;
+        fs::write(&initramfs.0, &self.initramfs).map_err(|e| Error::io(&initramfs.0, &e))?;
+        watch(
+            self.command(&initramfs.0),
+            &Watch {
+                name: "user mode Linux",
+                limit: self.limit,
+                stop: self.stop,
+            },
+            &mut |said| {
+                line(said);
+                true
+            },
+        )
+    }
+
+    fn command(&self, initramfs: &Path) -> Command {
+        let mut command = Command::new(self.linux);
+        command
+            .arg(format!("mem={}", self.memory))
+            .arg(format!("initrd={}", initramfs.display()))
+            // The first console is this process's output; what comes in is nobody's.
+            .args(["con=null", "con0=null,fd:1", "console=tty0"])
+            .args(self.arguments)
+            // Its last words before the console works go there.
+            .stderr(Stdio::null());
+        command
+    }
+}
+
+/// A machine's end in any case.
+pub(crate) struct Watch<'a> {
+    /// What it is called in messages.
+    pub name: &'a str,
+    /// It is killed then.
+    pub limit: Duration,
+    /// Set by Ctrl-C.
+    pub stop: &'a AtomicBool,
+}
+
+/// Starts it; each line of its output goes to `line`, which says whether it may go on.
+pub(crate) fn watch(
+    mut command: Command,
+    how: &Watch,
+    line: &mut dyn FnMut(&Line) -> bool,
+) -> Result<Outcome, Error> {
+    let start = Instant::now();
+    command
+        .stdin(Stdio::null())
+        .stdout(Stdio::piped())
+        // Its own processes end with it, and a terminal's signals do not reach them one by one.
+        .process_group(0);
+    let child = command.spawn().map_err(|e| {
+        let program = Path::new(command.get_program()).display();
+        Error::Lacks(format!("{} {program} cannot be started: {e}", how.name))
+    })?;
+    let mut machine = Machine(child);
+    let lines = reader(&mut machine.0);
+    let mut outcome = Outcome {
+        exit: None,
+        to_init: None,
+        took: Duration::ZERO,
+        tail: Vec::new(),
+    };
+    loop {
+        match lines.recv_timeout(LOOK) {
+            Ok(bytes) => {
+                let said = console::line(&bytes);
+                match &said {
+                    Line::Start { .. } => outcome.to_init = Some(start.elapsed()),
+                    Line::Exit(status) => outcome.exit = Some(*status),
+                    _ => {}
+                }
+                if outcome.tail.len() == TAIL {
+                    outcome.tail.remove(0);
+                }
+                outcome.tail.push(printable(&bytes));
+                if !line(&said) {
+                    machine.kill();
+                    return Err(ended(how, "is of no use here", &outcome));
+                }
+            }
+            Err(RecvTimeoutError::Timeout) => {}
+            Err(RecvTimeoutError::Disconnected) => break,
+        }
+        if how.stop.load(Ordering::Relaxed) {
+            return Err(Error::Interrupted);
+        }
+        if start.elapsed() > how.limit {
+            machine.kill();
+            return Err(ended(how, "is killed at its time limit", &outcome));
+        }
+    }
+    drop(machine);
+    outcome.took = start.elapsed();
+    match outcome.exit {
+        Some(_) => Ok(outcome),
+        None => Err(ended(how, "ended before Kiln's init was done", &outcome)),
+    }
+}
+
+fn ended(how: &Watch, what: &str, outcome: &Outcome) -> Error {
+    let tail = match outcome.tail.is_empty() {
+        true => "nothing".to_owned(),
+        false => outcome.tail.join("\n  "),
+    };
+    Error::Failed(format!(
+        "{} {what} ({} s, see --limit); the end of its console is above\n  {tail}",
+        how.name,
+        how.limit.as_secs_f64()
+    ))
+}
+
+/// The process and all it has started.
+struct Machine(Child);
+
+impl Machine {
+    fn kill(&mut self) {
+        let group = libc::pid_t::try_from(self.0.id()).expect("a process id");
+        // SAFETY: a system call without memory of ours. The group is the child's, who is not waited for yet.
+        unsafe { libc::kill(-group, libc::SIGKILL) };
+    }
+}
+
+impl Drop for Machine {
+    fn drop(&mut self) {
+        self.kill();
+        let _ = self.0.wait();
+    }
+}
+
+/// Lines as they come.
+fn reader(child: &mut Child) -> mpsc::Receiver<Vec<u8>> {
+    let output = child.stdout.take().expect("it is piped");
+    let (send, lines) = mpsc::channel();
+    thread::spawn(move || {
+        use std::io::Read;
+        let mut output = BufReader::new(output);
+        loop {
+            let mut line = Vec::new();
+            let read = output.by_ref().take(LONGEST).read_until(b'\n', &mut line);
+            if !read.is_ok_and(|n| n > 0) || send.send(line).is_err() {
+                return;
+            }
+        }
+    });
+    lines
+}
+
+/// For a terminal: nothing of it is a control sequence.
+fn printable(bytes: &[u8]) -> String {
+    let text = String::from_utf8_lossy(bytes);
+    text.trim_end()
+        .chars()
+        .map(|c| if c.is_control() && c != '\t' { '.' } else { c })
+        .take(300)
+        .collect()
+}
+
+/// A file that is gone when it is dropped.
+pub(crate) struct Scratch(pub(crate) std::path::PathBuf);
+
+impl Scratch {
+    pub(crate) fn new(name: &str) -> Result<Scratch, Error> {
+        use std::sync::atomic::AtomicU32;
+        static COUNT: AtomicU32 = AtomicU32::new(0);
+        let dir = kiln_tree::root()?.join("kiln/linux/boot");
+        fs::create_dir_all(&dir).map_err(|e| Error::io(&dir, &e))?;
+        let n = COUNT.fetch_add(1, Ordering::Relaxed);
+        Ok(Scratch(
+            dir.join(format!("{name}.{}.{n}", std::process::id())),
+        ))
+    }
+}
+
+impl Drop for Scratch {
+    fn drop(&mut self) {
+        let _ = fs::remove_file(&self.0);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::os::unix::fs::PermissionsExt;
+
+    /// A program in place of the kernel.
+    fn machine(script: &str) -> (tempfile::TempDir, std::path::PathBuf) {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("linux");
+        fs::write(&path, format!("#!/bin/sh\n{script}\n")).unwrap();
+        fs::set_permissions(&path, fs::Permissions::from_mode(0o755)).unwrap();
+        (dir, path)
+    }
+
+    fn boot(linux: &Path, ms: u64) -> Result<Outcome, Error> {
+        let stop = AtomicBool::new(false);
+        Boot {
+            linux,
+            initramfs: vec![0; 4],
+            memory: "64M",
+            arguments: &[],
+            limit: Duration::from_millis(ms),
+            stop: &stop,
+        }
+        .run(&mut |_| ())
+    }
+
+    #[test]
+    fn one_that_hangs_is_killed_with_all_it_started_and_its_last_lines_are_told() {
+        let (dir, linux) = machine("echo $$ >\"$(dirname \"$0\")/pid\"; echo one; printf 'two\\033[2J\\n'; sleep 60 & wait");
+        let Err(Error::Failed(line)) = boot(&linux, 400) else {
+            panic!("it ended");
+        };
+        assert!(
+            line.contains("time limit") && line.contains("one\n  two.[2J"),
+            "{line}"
+        );
+        let pid = fs::read_to_string(dir.path().join("pid")).unwrap();
+        assert!(!Path::new("/proc").join(pid.trim()).exists());
+    }
+
+    #[test]
+    fn one_that_ends_without_a_word_of_init_has_failed() {
+        let (_dir, linux) = machine("echo 'Kernel panic - not syncing'; exit 134");
+        let Err(Error::Failed(line)) = boot(&linux, 20_000) else {
+            panic!("it went well");
+        };
+        assert!(
+            line.contains("before Kiln's init") && line.contains("not syncing"),
+            "{line}"
+        );
+        let Err(Error::Lacks(_)) = boot(Path::new("/nonexistent/linux"), 1000) else {
+            panic!("started");
+        };
+    }
+
+    #[test]
+    fn init_has_the_last_word() {
+        let (_dir, linux) = machine("echo 'kiln:start 6.12.1 x86_64'; echo kiln:exit 1");
+        let outcome = boot(&linux, 20_000).unwrap();
+        assert_eq!(outcome.exit, Some(1));
+        assert!(outcome.to_init.is_some());
+    }
+
+    #[test]
+    fn a_line_without_an_end_is_cut() {
+        let (_dir, linux) =
+            machine("head -c 300000 /dev/zero | tr '\\0' x; echo; echo kiln:exit 0");
+        assert_eq!(boot(&linux, 20_000).unwrap().exit, Some(0));
+    }
+}

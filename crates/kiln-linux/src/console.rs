@@ -1,0 +1,216 @@
+//! What a booted kernel's console says: lines of Kiln's init (`linux/init/init.c`), and whatever else.
+
+/// What every line of the init begins with.
+const PREFIX: &str = "kiln:";
+
+/// How an order ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum End {
+    /// A program's exit status.
+    Exit(i32),
+    /// 0, or the error number of the call that failed.
+    Errno(i32),
+    /// A program was killed by this signal.
+    Signal(i32),
+    /// The init does not know such an order.
+    Unknown,
+}
+
+impl End {
+    /// Whether it went well.
+    pub fn well(self) -> bool {
+        matches!(self, End::Exit(0) | End::Errno(0))
+    }
+}
+
+/// A line of the console.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Line {
+    /// The init runs, on a kernel of this release for this machine.
+    Start {
+        /// As `uname -r`.
+        release: String,
+        /// As `uname -m`.
+        machine: String,
+    },
+    /// An order begins.
+    Begin {
+        /// Its line in the file of orders, from 1.
+        order: u32,
+        /// The line.
+        text: String,
+    },
+    /// A line of the current order's program, or of the file that it prints.
+    Out(String),
+    /// The same, of its standard error.
+    Err(String),
+    /// A message of the kernel.
+    Log {
+        /// 0 (emergency) to 7 (debug).
+        level: u8,
+        /// Since boot.
+        seconds: f64,
+        /// The message.
+        text: String,
+    },
+    /// Messages of the kernel were lost.
+    Lost,
+    /// An order ended.
+    End {
+        /// Which.
+        order: u32,
+        /// How.
+        how: End,
+    },
+    /// All orders are obeyed, or one failed; the machine powers off.
+    Exit(i32),
+    /// Not of the init: boot messages, firmware, a panic.
+    Noise(String),
+}
+
+/// Reads a line without its newline. What does not parse is noise: nothing on a console can be trusted.
+pub fn line(bytes: &[u8]) -> Line {
+    let text = String::from_utf8_lossy(bytes);
+    let text = text.trim_end_matches(['\r', '\n']);
+    // A boot message without a newline may stand before the first line.
+    let own = text
+        .find(PREFIX)
+        .and_then(|at| parse(&text[at + PREFIX.len()..]));
+    own.unwrap_or_else(|| Line::Noise(text.to_owned()))
+}
+
+fn parse(text: &str) -> Option<Line> {
+    let (kind, rest) = text.split_once(' ').unwrap_or((text, ""));
+    Some(match kind {
+        "start" => {
+            let (release, machine) = rest.split_once(' ')?;
+            Line::Start {
+                release: release.to_owned(),
+                machine: machine.to_owned(),
+            }
+        }
+        "begin" => {
+            let (order, text) = rest.split_once(' ')?;
+            Line::Begin {
+                order: order.parse().ok()?,
+                text: text.to_owned(),
+            }
+        }
+        "out" => Line::Out(rest.to_owned()),
+        "err" => Line::Err(rest.to_owned()),
+        "log" => {
+            let mut words = rest.splitn(3, ' ');
+            let level = words.next()?.parse().ok().filter(|l| *l < 8)?;
+            let seconds = words.next()?.parse().ok().filter(|s: &f64| s.is_finite())?;
+            Line::Log {
+                level,
+                seconds,
+                text: words.next()?.to_owned(),
+            }
+        }
+        "lost" => Line::Lost,
+        "end" => {
+            let mut words = rest.split(' ');
+            let order = words.next()?.parse().ok()?;
+            let how = words.next()?;
+            let number = words.next()?.parse().ok()?;
+            let how = match how {
+                "exit" => End::Exit(number),
+                "errno" => End::Errno(number),
+                "signal" => End::Signal(number),
+                "unknown" => End::Unknown,
+                _ => return None,
+            };
+            words.next().is_none().then_some(Line::End { order, how })?
+        }
+        "exit" => Line::Exit(rest.parse().ok()?),
+        _ => return None,
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_kind_of_line_is_read() {
+        for (bytes, want) in [
+            (
+                "kiln:start 6.12.1+deb x86_64\r",
+                Line::Start {
+                    release: "6.12.1+deb".into(),
+                    machine: "x86_64".into(),
+                },
+            ),
+            (
+                "kiln:begin 3 module\t/m.ko\tx=1",
+                Line::Begin {
+                    order: 3,
+                    text: "module\t/m.ko\tx=1".into(),
+                },
+            ),
+            ("kiln:out   two blanks ", Line::Out("  two blanks ".into())),
+            ("kiln:out", Line::Out(String::new())),
+            ("kiln:err no", Line::Err("no".into())),
+            (
+                "kiln:log 6 12.000345 alg: self-tests passed",
+                Line::Log {
+                    level: 6,
+                    seconds: 12.000_345,
+                    text: "alg: self-tests passed".into(),
+                },
+            ),
+            ("kiln:lost messages", Line::Lost),
+            (
+                "kiln:end 3 errno 11",
+                Line::End {
+                    order: 3,
+                    how: End::Errno(11),
+                },
+            ),
+            (
+                "kiln:end 4 signal 9",
+                Line::End {
+                    order: 4,
+                    how: End::Signal(9),
+                },
+            ),
+            ("kiln:exit 1", Line::Exit(1)),
+            ("[    0.1] Run /init\x1b[0mkiln:exit 0", Line::Exit(0)),
+        ] {
+            assert_eq!(line(bytes.as_bytes()), want, "{bytes}");
+        }
+    }
+
+    #[test]
+    fn what_is_torn_or_forged_is_noise() {
+        for bad in [
+            "",
+            "kiln",
+            "kiln:",
+            "kiln:end 3 errno",
+            "kiln:end 3 errno eleven",
+            "kiln:end 3 errno 1 2",
+            "kiln:end 99999999999 exit 0",
+            "kiln:end -1 exit 0",
+            "kiln:log 9 1.0 level",
+            "kiln:log 6 inf text",
+            "kiln:log 6 1.0",
+            "kiln:exit",
+            "kiln:exit 0x1",
+            "kiln:start onlyone",
+            "kiln:reboot now",
+        ] {
+            assert_eq!(line(bad.as_bytes()), Line::Noise(bad.into()));
+        }
+        let Line::Noise(_) = line(b"\xff\xfe\x00 kiln\xff:exit 0") else {
+            panic!("bytes that are no text");
+        };
+    }
+
+    #[test]
+    fn only_success_is_success() {
+        assert!(End::Exit(0).well() && End::Errno(0).well());
+        assert!(!End::Exit(1).well() && !End::Signal(0).well() && !End::Unknown.well());
+    }
+}

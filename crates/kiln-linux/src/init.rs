@@ -1,0 +1,216 @@
+//! The first program of a kernel that Kiln boots (`linux/init/`), and the orders that it obeys.
+
+use std::fmt;
+use std::fs;
+use std::process::Command;
+
+use kiln_kbuild::Compiler;
+
+use crate::initramfs::Initramfs;
+use crate::Error;
+
+const SOURCES: &[(&str, &str)] = &[
+    ("console.c", include_str!("../../../linux/init/console.c")),
+    ("init.c", include_str!("../../../linux/init/init.c")),
+    ("init.h", include_str!("../../../linux/init/init.h")),
+    ("order.c", include_str!("../../../linux/init/order.c")),
+];
+
+/// Static: there is no other file in an initramfs that it could need.
+const FLAGS: &[&str] = &["-std=gnu11", "-O2", "-static", "-s", "-w"];
+
+/// The longest line of the file of orders, its newline included.
+const LONGEST: usize = 4095;
+/// An order has fewer words.
+const WORDS: usize = 64;
+
+/// Something that the first program does.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Order {
+    words: Vec<String>,
+    may_fail: bool,
+}
+
+impl Order {
+    fn new(words: &[&str]) -> Order {
+        Order {
+            words: words.iter().map(|w| w.to_string()).collect(),
+            may_fail: false,
+        }
+    }
+
+    /// Load a module of the initramfs with parameters as `insmod` has them. One whose name does not end in `.ko` is
+    /// unpacked by the kernel.
+    pub fn module(path: &str, parameters: &str) -> Order {
+        Order::new(&["module", path, parameters])
+    }
+
+    /// Unload a module.
+    pub fn remove(name: &str) -> Order {
+        Order::new(&["remove", name])
+    }
+
+    /// Run a program with arguments (its own name is not one of them).
+    pub fn run(path: &str, arguments: &[&str]) -> Order {
+        Order::new(&[&["run", path], arguments].concat())
+    }
+
+    /// Print a file, line by line.
+    pub fn print(path: &str) -> Order {
+        Order::new(&["print", path])
+    }
+
+    /// Write into a file, such as one of `/sys`.
+    pub fn write(path: &str, text: &str) -> Order {
+        Order::new(&["write", path, text])
+    }
+
+    /// Mount a file system.
+    pub fn mount(kind: &str, source: &str, target: &str, data: &str) -> Order {
+        Order::new(&["mount", kind, source, target, data])
+    }
+
+    /// Those after it are obeyed although it fails, and the whole is no failure for it.
+    pub fn may_fail(mut self) -> Order {
+        self.may_fail = true;
+        self
+    }
+}
+
+impl fmt::Display for Order {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let minus = if self.may_fail { "-" } else { "" };
+        write!(f, "{minus}{}", self.words.join("\t"))
+    }
+}
+
+/// The file of orders.
+///
+/// # Errors
+/// A word holds a byte that separates words or orders, or an order is longer than the program reads.
+pub fn orders(orders: &[Order]) -> Result<String, Error> {
+    let mut file = String::new();
+    for order in orders {
+        let line = order.to_string();
+        let separates = |word: &String| word.contains(['\t', '\n', '\0']);
+        if order.words.iter().any(separates) {
+            return Err(Error::Input(format!(
+                "'{}' holds a tab, a newline or a NUL, which Kiln's init cannot be told",
+                line.escape_debug()
+            )));
+        }
+        if line.len() + 1 > LONGEST || order.words.len() >= WORDS {
+            return Err(Error::Input(format!(
+                "'{:.40}...' is too long for Kiln's init: {LONGEST} bytes and {WORDS} words at most",
+                line
+            )));
+        }
+        file.push_str(&line);
+        file.push('\n');
+    }
+    Ok(file)
+}
+
+/// The program, from the cache or compiled.
+///
+/// # Errors
+/// The compiler makes no static program, or the cache cannot be used.
+pub fn program(compiler: &Compiler) -> Result<Vec<u8>, Error> {
+    let identity = format!("{} {}", compiler.path.display(), compiler.version);
+    let mut parts: Vec<&[u8]> = vec![identity.as_bytes()];
+    parts.extend(FLAGS.iter().map(|f| f.as_bytes()));
+    parts.extend(SOURCES.iter().map(|(_, text)| text.as_bytes()));
+    let dir = kiln_tree::root()?.join(format!("kiln/linux/init-{:016x}", kiln_tree::hash(&parts)));
+    let path = dir.join("init");
+    if let Ok(program) = fs::read(&path) {
+        return Ok(program);
+    }
+    for (name, text) in SOURCES {
+        kiln_tree::update(&dir.join(name), text)?;
+    }
+    // Under a name of this process until it is whole: another kiln may compile it, too.
+    let unfinished = dir.join(format!("init.{}", std::process::id()));
+    let output = Command::new(&compiler.path)
+        .args(FLAGS)
+        .arg("-o")
+        .arg(&unfinished)
+        .args(
+            SOURCES
+                .iter()
+                .map(|(name, _)| name)
+                .filter(|n| n.ends_with(".c")),
+        )
+        .current_dir(&dir)
+        .env("LC_ALL", "C")
+        .output()
+        .map_err(|e| Error::Lacks(format!("{}: {e}", compiler.path.display())))?;
+    if !output.status.success() {
+        let said = String::from_utf8_lossy(&output.stderr);
+        let line = said
+            .lines()
+            .find(|l| l.contains("error") || l.contains("cannot find"));
+        return Err(Error::Lacks(format!(
+            "{} does not make Kiln's init, a static program: {}: apt-get install libc6-dev",
+            compiler.path.display(),
+            line.unwrap_or("no message")
+        )));
+    }
+    fs::rename(&unfinished, &path).map_err(|e| Error::io(&path, &e))?;
+    fs::read(&path).map_err(|e| Error::io(&path, &e))
+}
+
+/// An initramfs with the program and its orders; what they name is to be added.
+///
+/// # Errors
+/// See [`program`] and [`orders`].
+pub fn initramfs(compiler: &Compiler, all: &[Order]) -> Result<Initramfs, Error> {
+    let mut archive = Initramfs::new();
+    archive.file("orders", orders(all)?.as_bytes());
+    archive.file("init", &program(compiler)?);
+    Ok(archive)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn orders_are_lines_of_words() {
+        let file = orders(&[
+            Order::module("/m.ko", "mode=200 alg=\"cbc(aes)\"").may_fail(),
+            Order::run("/bin/p", &["a b", ""]),
+            Order::print("/proc/crypto"),
+        ]);
+        assert_eq!(
+            file.unwrap(),
+            "-module\t/m.ko\tmode=200 alg=\"cbc(aes)\"\nrun\t/bin/p\ta b\t\nprint\t/proc/crypto\n"
+        );
+    }
+
+    #[test]
+    fn what_the_program_would_misread_is_refused() {
+        for bad in [
+            Order::run("/p", &["a\nremove\tx"]),
+            Order::module("/m.ko", "a\tb"),
+            Order::run("/p", &["\0"]),
+            Order::write("/f", &"x".repeat(LONGEST)),
+            Order::run("/p", &["x"; WORDS]),
+        ] {
+            let e = orders(&[bad]).unwrap_err();
+            assert!(matches!(e, Error::Input(_)));
+            assert_eq!(e.to_string().lines().count(), 1, "{e}");
+        }
+    }
+
+    #[test]
+    fn no_source_is_forgotten() {
+        let dir = concat!(env!("CARGO_MANIFEST_DIR"), "/../../linux/init");
+        let mut there: Vec<String> = fs::read_dir(dir)
+            .unwrap()
+            .map(|e| e.unwrap().file_name().into_string().unwrap())
+            .collect();
+        there.sort();
+        let listed: Vec<&str> = SOURCES.iter().map(|(name, _)| *name).collect();
+        assert_eq!(there, listed);
+    }
+}

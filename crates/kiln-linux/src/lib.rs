@@ -1,0 +1,19 @@
+//! Real Linux as the judge of what Kiln emulates: built and booted in user land (ARCH=um), with Kiln's ciphers in a
+//! module (`linux/module/`) that its own testmgr tests and its own tcrypt measures.
+
+pub mod boot;
+pub mod console;
+pub mod debian;
+pub mod fidelity;
+pub mod init;
+pub mod initramfs;
+pub mod modinfo;
+pub mod module;
+pub mod program;
+pub mod qemu;
+pub mod selftest;
+pub mod source;
+pub mod tcrypt;
+pub mod uml;
+
+pub use kiln_tree::Error;

@@ -1,0 +1,216 @@
+//! Kiln's module for Linux (`linux/module/`): the same sources of `kernel/ciphers`, built by a kernel's own Kbuild.
+
+use std::fmt::Write;
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::sync::atomic::AtomicBool;
+
+use kiln_kbuild::{recipe, Compiler};
+use kiln_tree::{key, last_error, root, update, Make};
+
+use crate::uml::Built;
+use crate::Error;
+
+/// Names in the module's directory, and contents.
+const SOURCES: &[(&str, &str)] = include!(concat!(env!("OUT_DIR"), "/module_sources.rs"));
+
+/// The module's name.
+pub const NAME: &str = "kiln";
+
+/// The module that hides algorithms from a benchmark.
+const HIDE: &str = "hide";
+
+/// Before the name of each implementation: Linux has drivers of the same names.
+pub const PREFIX: &str = "kiln-";
+
+/// The largest frames of the ciphers have 3 KiB; stacks have 16 KiB. Linux warns from 2048 on.
+const FRAME: &str = "-Wframe-larger-than=4096";
+
+/// What a module is built against.
+pub enum Kernel<'a> {
+    /// User mode Linux that was built here.
+    User(&'a Built),
+    /// The directory of a distribution's headers, such as `/usr/src/linux-headers-6.1.0-32-amd64`.
+    Headers(&'a Path),
+}
+
+/// How it is built.
+pub struct Plan<'a> {
+    /// Against what.
+    pub kernel: Kernel<'a>,
+    /// By what.
+    pub compiler: &'a Compiler,
+    /// Where: sources are copied there first.
+    pub dir: PathBuf,
+    /// Changes a source on its way there, for controls.
+    pub edit: &'a dyn Fn(&str, &'static str) -> String,
+    /// Set by Ctrl-C.
+    pub stop: &'a AtomicBool,
+    /// Called with what is being compiled.
+    pub progress: &'a dyn Fn(&str),
+}
+
+/// A module, built.
+#[derive(Debug)]
+pub struct Module {
+    /// The file.
+    pub path: PathBuf,
+    /// The module that hides algorithms from a benchmark.
+    pub hide: PathBuf,
+    /// What the compiler, modpost and objtool warned of, line by line.
+    pub warnings: Vec<String>,
+}
+
+/// No change.
+pub fn unchanged(_name: &str, text: &'static str) -> String {
+    text.to_owned()
+}
+
+/// For a kernel of the distribution, in the cache.
+///
+/// # Errors
+/// There are no headers, and those of [`build`].
+pub fn for_headers(
+    dir: &Path,
+    compiler: &Compiler,
+    stop: &AtomicBool,
+    progress: &dyn Fn(&str),
+) -> Result<Module, Error> {
+    let headers = fs::canonicalize(dir).ok();
+    let headers = headers.filter(|d| d.join("Makefile").is_file());
+    let Some(headers) = headers else {
+        return Err(Error::Lacks(format!(
+            "'{}' has no kernel's headers: apt-get install linux-headers-amd64, and name \
+             /lib/modules/VERSION/build",
+            dir.display()
+        )));
+    };
+    let compiled = format!("{} {}", compiler.path.display(), compiler.version);
+    build(&Plan {
+        kernel: Kernel::Headers(&headers),
+        compiler,
+        dir: root()?
+            .join("kiln/linux/module")
+            .join(key(&headers, &compiled, 0)),
+        edit: &unchanged,
+        stop,
+        progress,
+    })
+}
+
+/// Builds what is not up to date.
+///
+/// # Errors
+/// It does not compile, or the directory cannot be written.
+pub fn build(plan: &Plan) -> Result<Module, Error> {
+    for (name, text) in SOURCES {
+        update(&plan.dir.join(name), &(plan.edit)(name, text))?;
+    }
+    update(&plan.dir.join("Kbuild"), &kbuild())?;
+    let log = plan.dir.join("log");
+    let _ = fs::remove_file(&log);
+    let external = format!("M={}", plan.dir.display());
+    let (directory, objects) = match plan.kernel {
+        Kernel::User(built) => (
+            built.cache.source.as_path(),
+            Some(format!("O={}", built.cache.objects.display())),
+        ),
+        Kernel::Headers(dir) => (dir, None),
+    };
+    let mut arguments: Vec<&str> = Vec::new();
+    if let Some(objects) = &objects {
+        arguments.extend([objects.as_str(), "ARCH=um"]);
+    }
+    arguments.extend([external.as_str(), "modules"]);
+    let make = Make {
+        directory,
+        compiler: plan.compiler,
+        log: &log,
+        stop: plan.stop,
+    };
+    let said = make.run(&arguments, &mut |what| (plan.progress)(what))?;
+    let path = plan.dir.join(format!("{NAME}.ko"));
+    if !said.success || !path.is_file() {
+        return Err(Error::Input(format!(
+            "Kiln's module does not build against {}{}: the log is {}",
+            directory.display(),
+            last_error(&said.text),
+            log.display()
+        )));
+    }
+    Ok(Module {
+        path,
+        hide: plan.dir.join(format!("{HIDE}.ko")),
+        warnings: warnings(&said.text),
+    })
+}
+
+fn warnings(text: &str) -> Vec<String> {
+    let told = |line: &&str| {
+        let line = line.to_lowercase();
+        line.contains("warning: ") && !line.contains("the compiler differs")
+    };
+    text.lines().filter(told).map(str::to_owned).collect()
+}
+
+/// What Kbuild is told: every source, and of the ciphers the flags that user land compiles them with.
+fn kbuild() -> String {
+    let object = |name: &str| name.strip_suffix(".c").map(|stem| format!("{stem}.o"));
+    let mut text = format!("obj-m := {NAME}.o {HIDE}.o\n{NAME}-y :=");
+    for (name, _) in SOURCES {
+        if let Some(object) = object(name).filter(|o| *o != format!("{HIDE}.o")) {
+            write!(text, " \\\n\t{object}").expect("a string");
+        }
+    }
+    text.push_str("\n\nccflags-y := -I$(src)/include -I$(src)/kernel/include\n\n");
+    for (name, _) in SOURCES
+        .iter()
+        .filter(|(name, _)| name.starts_with("kernel/"))
+    {
+        let Some(object) = object(name) else { continue };
+        let mut flags = vec!["-O2", "-ffreestanding", FRAME];
+        if let Some(tier) = recipe::tier_of(Path::new(name)) {
+            flags.extend(tier.flags);
+            flags.extend(recipe::SIMD);
+            // Linux allows no headers but its own; intrinsics are the compiler's.
+            flags.push("-isystem $(shell $(CC) -print-file-name=include)");
+        }
+        writeln!(text, "CFLAGS_{object} := {}", flags.join(" ")).expect("a string");
+    }
+    text
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_source_is_built_with_its_tiers_flags() {
+        let text = kbuild();
+        for object in [
+            "module.o",
+            "kernel/ciphers/xts/aesni.o",
+            "kernel/lib/string.o",
+        ] {
+            assert!(text.contains(&format!("\t{object}")), "{text}");
+        }
+        for tier in recipe::SIMD_TIERS {
+            let line = text
+                .lines()
+                .find(|l| l.starts_with(&format!("CFLAGS_kernel/ciphers/gcm/{}.o", tier.name)));
+            let Some(line) = line else { continue };
+            assert!(line.contains(&tier.flags.join(" ")), "{line}");
+        }
+        let general = text.lines().find(|l| l.contains("xts/generic.o :="));
+        assert!(!general.unwrap().contains("-m"), "{general:?}");
+    }
+
+    #[test]
+    fn warnings_are_found_wherever_they_come_from() {
+        let found = warnings(
+            "  CC [M]  a.o\na.c:1:2: warning: unused\nWARNING: modpost: missing\n\
+             a.o: warning: objtool: f()+0x1: no\nwarning: the compiler differs from the one used\n",
+        );
+        assert_eq!(found.len(), 3, "{found:?}");
+    }
+}

@@ -1,0 +1,122 @@
+//! A program of the host in an initramfs: the file, and what it is linked to.
+
+use std::env;
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use crate::initramfs::Initramfs;
+use crate::Error;
+
+/// Where it will be: the same place as here.
+///
+/// # Errors
+/// There is no such program.
+pub fn path(name: &str) -> Result<String, Error> {
+    find(name).and_then(|path| Ok(format!("/{}", inside(&path)?)))
+}
+
+/// Puts it there.
+///
+/// # Errors
+/// There is no such program, or it is not one that Linux runs by itself.
+pub fn add(archive: &mut Initramfs, name: &str) -> Result<(), Error> {
+    let path = find(name)?;
+    let bytes = read(&path)?;
+    if !bytes.starts_with(b"\x7fELF") {
+        return Err(Error::Input(format!(
+            "'{}' is no ELF program, and there is no shell in the booted system to run it",
+            path.display()
+        )));
+    }
+    for library in libraries(&path)? {
+        archive.file(inside(&library)?, &read(&library)?);
+    }
+    archive.file(inside(&path)?, &bytes);
+    Ok(())
+}
+
+/// As a shell finds it.
+fn find(name: &str) -> Result<PathBuf, Error> {
+    let places: Vec<PathBuf> = match name.contains('/') {
+        true => vec![PathBuf::from(name)],
+        false => env::var_os("PATH")
+            .iter()
+            .flat_map(|path| env::split_paths(path).map(|dir| dir.join(name)))
+            .collect(),
+    };
+    places
+        .iter()
+        .find(|path| path.is_file())
+        .and_then(|path| fs::canonicalize(path).ok())
+        .ok_or_else(|| Error::Input(format!("there is no program '{name}': name its file")))
+}
+
+fn read(path: &Path) -> Result<Vec<u8>, Error> {
+    fs::read(path).map_err(|e| Error::Input(format!("{}: {e}", path.display())))
+}
+
+fn inside(path: &Path) -> Result<&str, Error> {
+    path.to_str()
+        .and_then(|p| p.strip_prefix('/'))
+        .ok_or_else(|| Error::Input(format!("'{}' is not text", path.display())))
+}
+
+/// Those that ldd(1) names by their paths; a static program has none.
+fn libraries(path: &Path) -> Result<Vec<PathBuf>, Error> {
+    let output = Command::new("ldd")
+        .arg(path)
+        .env("LC_ALL", "C")
+        .output()
+        .map_err(|e| Error::Lacks(format!("cannot run ldd: {e}: apt-get install libc-bin")))?;
+    let said = String::from_utf8_lossy(&output.stdout).into_owned();
+    if let Some(line) = said.lines().find(|l| l.contains("not found")) {
+        return Err(Error::Input(format!("{}: {}", path.display(), line.trim())));
+    }
+    Ok(paths(&said))
+}
+
+/// Of lines `NAME => PATH (ADDRESS)` and `PATH (ADDRESS)`.
+fn paths(said: &str) -> Vec<PathBuf> {
+    said.lines()
+        .filter_map(|line| line.trim().rsplit_once(" (")?.0.split(" => ").last())
+        .filter(|path| path.starts_with('/'))
+        .map(PathBuf::from)
+        .collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn libraries_are_read_of_ldd() {
+        let said = "\tlinux-vdso.so.1 (0x00007ffd)\n\tlibc.so.6 => /lib/x/libc.so.6 (0x00007f)\n\
+                    \t/lib64/ld-linux-x86-64.so.2 (0x00007f)\n\tnot a dynamic executable\n";
+        let found = paths(said);
+        assert_eq!(
+            found,
+            [
+                Path::new("/lib/x/libc.so.6"),
+                Path::new("/lib64/ld-linux-x86-64.so.2")
+            ]
+        );
+    }
+
+    #[test]
+    fn what_is_no_program_is_refused() {
+        let dir = tempfile::tempdir().unwrap();
+        let script = dir.path().join("script");
+        fs::write(&script, "#!/bin/sh\n").unwrap();
+        for name in [
+            script.to_str().unwrap(),
+            "kiln-no-such-program",
+            "/nonexistent/x",
+        ] {
+            let Err(Error::Input(line)) = add(&mut Initramfs::new(), name) else {
+                panic!("{name} was added");
+            };
+            assert_eq!(line.lines().count(), 1);
+        }
+    }
+}

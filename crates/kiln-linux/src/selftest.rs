@@ -1,0 +1,345 @@
+//! Kiln's ciphers before Linux's own testmgr: which drivers it has passed, and which it never saw.
+
+use std::collections::HashMap;
+use std::sync::atomic::AtomicBool;
+use std::time::Duration;
+
+use kiln_kernel::cipher::Impl;
+use serde::Serialize;
+
+use crate::boot::Boot;
+use crate::console::Line;
+use crate::init::{initramfs, Order};
+use crate::module::{Module, PREFIX};
+use crate::tcrypt::{insert, loaded, TEMPLATES};
+use crate::uml::Built;
+use crate::Error;
+
+/// What testmgr says once, when its full tests are there and the first test begins.
+const FULL: &str = "crypto tests enabled";
+
+/// An implementation before the judge.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct Row {
+    /// The driver's name in Linux.
+    pub driver: String,
+    /// The algorithm's name.
+    pub alg: String,
+    /// The tier it is written for.
+    pub tier: String,
+    /// `passed`, `failed`, `untested` (Linux has no test for the algorithm), `absent` (this CPU cannot run it), or
+    /// `unknown`.
+    pub selftest: &'static str,
+    /// Why not `passed`.
+    pub reason: String,
+}
+
+/// What is tested, and how.
+pub struct Plan<'a> {
+    /// The kernel.
+    pub built: &'a Built,
+    /// Kiln's module, built against it.
+    pub module: &'a Module,
+    /// Only this algorithm or driver.
+    pub only: Option<&'a str>,
+    /// Rounds of each random test instead of Linux's hundred.
+    pub fuzz: Option<u32>,
+    /// The boot is killed then.
+    pub limit: Duration,
+    /// Set by Ctrl-C.
+    pub stop: &'a AtomicBool,
+    /// Called with the share that is done and what is being done.
+    pub progress: &'a dyn Fn(f64, &str),
+}
+
+/// What came of it.
+#[derive(Debug)]
+pub struct Outcome {
+    /// One for each implementation that was asked for.
+    pub rows: Vec<Row>,
+    /// What a reader of the rows must know.
+    pub notes: Vec<String>,
+}
+
+impl Outcome {
+    /// Whether a driver did not pass that Linux has tests for.
+    pub fn failed(&self) -> bool {
+        let bad = |row: &Row| matches!(row.selftest, "failed" | "unknown");
+        self.rows.iter().any(bad)
+    }
+}
+
+/// Boots, loads the module, and reads what became of each driver.
+///
+/// # Errors
+/// The boot fails, the module cannot be loaded, or this kernel did not run its full tests.
+pub fn run(plan: &Plan) -> Result<Outcome, Error> {
+    let parameters = match plan.only {
+        Some(name) => format!("wait=1 only={name}"),
+        None => "wait=1".into(),
+    };
+    let templates = loaded(plan.built, &TEMPLATES);
+    let mut orders: Vec<Order> = templates.iter().map(|(path, _)| insert(path)).collect();
+    orders.push(Order::module("/kiln.ko", &parameters));
+    orders.push(Order::print("/proc/crypto"));
+    let mut archive = initramfs(&plan.built.compiler, &orders)?;
+    for (path, module) in &templates {
+        archive.file(path, module);
+    }
+    let module = std::fs::read(&plan.module.path).map_err(|e| Error::io(&plan.module.path, &e))?;
+    archive.file("kiln.ko", &module);
+    let fuzz = plan.fuzz.map(|n| format!("cryptomgr.fuzz_iterations={n}"));
+    let arguments: Vec<&str> = fuzz.iter().map(String::as_str).collect();
+    let mut heard = Heard::default();
+    (plan.progress)(0.0, "Linux's testmgr");
+    let outcome = Boot {
+        linux: &plan.built.linux,
+        initramfs: archive.finish(),
+        memory: "256M",
+        arguments: &arguments,
+        limit: plan.limit,
+        stop: plan.stop,
+    }
+    .run(&mut |line| heard.line(line))?;
+    if outcome.exit != Some(0) {
+        return Err(Error::Failed(format!(
+            "Kiln's module cannot be loaded into Linux {}; the end of its console is above\n  {}",
+            plan.built.version,
+            outcome.tail.join("\n  ")
+        )));
+    }
+    if !heard.full {
+        return Err(Error::Failed(format!(
+            "Linux {} did not run its full tests: whatever it says passed is not believed",
+            plan.built.version
+        )));
+    }
+    let wanted = |i: &Impl| {
+        plan.only
+            .is_none_or(|name| name == i.alg() || name == i.driver())
+    };
+    let mut rows: Vec<Row> = Impl::all()
+        .into_iter()
+        .filter(wanted)
+        .map(|i| heard.row(i))
+        .collect();
+    rows.sort_by(|a, b| (&a.alg, &a.driver).cmp(&(&b.alg, &b.driver)));
+    Ok(Outcome {
+        notes: notes(&rows, &heard.skipped),
+        rows,
+    })
+}
+
+/// What the console said of drivers.
+#[derive(Debug, Default)]
+struct Heard {
+    full: bool,
+    /// Status by driver, of /proc/crypto.
+    listed: HashMap<String, String>,
+    driver: Option<String>,
+    /// Of drivers that failed: the first line that names them.
+    failed: HashMap<String, String>,
+    untested: Vec<String>,
+    /// Drivers whose comparison with the generic ones could not be made.
+    skipped: Vec<String>,
+}
+
+impl Heard {
+    fn line(&mut self, line: &Line) {
+        match line {
+            Line::Out(text) => self.listing(text),
+            Line::Log { text, .. } | Line::Noise(text) => self.log(text),
+            _ => {}
+        }
+    }
+
+    /// Blocks of `key : value`, of one driver each. A driver under test is listed a second time, as a larva.
+    fn listing(&mut self, text: &str) {
+        let Some((key, value)) = text.split_once(':') else {
+            self.driver = None;
+            return;
+        };
+        match key.trim() {
+            "driver" => self.driver = Some(value.trim().to_owned()),
+            "selftest" => {
+                if let Some(driver) = self.driver.take() {
+                    let status = value.trim().to_owned();
+                    let known = self.listed.entry(driver).or_insert_with(|| status.clone());
+                    if *known == "passed" {
+                        *known = status;
+                    }
+                }
+            }
+            _ => {}
+        }
+    }
+
+    fn log(&mut self, text: &str) {
+        if text.contains(FULL) {
+            self.full = true;
+        }
+        let Some((_, said)) = text.split_once("alg: ") else {
+            return;
+        };
+        if let Some(rest) = said.strip_prefix("No test for ") {
+            let driver = rest.rsplit_once('(').and_then(|(_, d)| d.split_once(')'));
+            self.untested.extend(driver.map(|(d, _)| d.to_owned()));
+            return;
+        }
+        let Some(driver) = said.split([' ', ',', ':']).find(|w| w.starts_with(PREFIX)) else {
+            return;
+        };
+        if said.contains("skipping comparison") {
+            self.skipped.push(driver.to_owned());
+        } else if said.contains("failed") || said.contains("unexpected") || said.contains("doesn't")
+        {
+            let first = self.failed.entry(driver.to_owned());
+            first.or_insert_with(|| said.to_owned());
+        }
+    }
+
+    fn row(&self, imp: Impl) -> Row {
+        let driver = format!("{PREFIX}{}", imp.driver());
+        let (selftest, reason) = self.verdict(&driver, imp);
+        Row {
+            alg: imp.alg().into(),
+            tier: imp.tier().name().into(),
+            driver,
+            selftest,
+            reason,
+        }
+    }
+
+    fn verdict(&self, driver: &str, imp: Impl) -> (&'static str, String) {
+        if let Some(why) = self.failed.get(driver) {
+            return ("failed", why.clone());
+        }
+        match (
+            self.listed.get(driver).map(String::as_str),
+            imp.tier().lacks(),
+        ) {
+            (None, Some(feature)) => ("absent", format!("this CPU lacks {feature}")),
+            (None, None) => ("unknown", "the module did not register it".into()),
+            (Some("passed"), _) if self.untested.iter().any(|d| d == driver) => {
+                ("untested", "Linux has no test for the algorithm".into())
+            }
+            (Some("passed"), _) => ("passed", String::new()),
+            (Some(status), _) => ("unknown", format!("/proc/crypto says: {status}")),
+        }
+    }
+}
+
+fn notes(rows: &[Row], skipped: &[String]) -> Vec<String> {
+    let mut notes = Vec::new();
+    for (status, of) in [
+        ("untested", "Linux has no test for, which proves nothing of"),
+        ("absent", "this CPU cannot run, so that Linux never saw"),
+    ] {
+        let names: Vec<&str> = rows
+            .iter()
+            .filter(|r| r.selftest == status)
+            .map(|r| r.driver.as_str())
+            .collect();
+        if !names.is_empty() {
+            notes.push(format!(
+                "{} drivers {of} them: {}",
+                names.len(),
+                names.join(", ")
+            ));
+        }
+    }
+    if !skipped.is_empty() {
+        notes.push(format!(
+            "not compared with Linux's generic code, which it does not have: {}",
+            skipped.join(", ")
+        ));
+    }
+    notes
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn driver(n: usize) -> Impl {
+        let xts = Impl::of("xts(aes)");
+        xts[n]
+    }
+
+    fn heard(lines: &[&str]) -> Heard {
+        let mut heard = Heard::default();
+        for line in lines {
+            heard.line(&crate::console::line(line.as_bytes()));
+        }
+        heard
+    }
+
+    fn block(driver: &str, status: &str) -> Vec<String> {
+        vec![
+            "kiln:out name         : xts(aes)".into(),
+            format!("kiln:out driver       : {driver}"),
+            "kiln:out module       : kiln".into(),
+            format!("kiln:out selftest     : {status}"),
+            "kiln:out type         : skcipher".into(),
+            "kiln:out ".into(),
+        ]
+    }
+
+    #[test]
+    fn each_driver_has_its_verdict() {
+        let imp = driver(0);
+        let name = format!("{PREFIX}{}", imp.driver());
+        let failed = format!(
+            "kiln:log 3 1.5 alg: skcipher: {name} encryption test failed (wrong result) on test vector 0"
+        );
+        let untested = format!("kiln:log 6 1.5 alg: No test for xts(aes) ({name})");
+        let listed = |status: &str| block(&name, status);
+        let verdict = |mut lines: Vec<String>, more: &[&str]| {
+            lines.extend(more.iter().map(|l| l.to_string()));
+            let lines: Vec<&str> = lines.iter().map(String::as_str).collect();
+            heard(&lines).row(imp).selftest
+        };
+        assert_eq!(verdict(listed("passed"), &[]), "passed");
+        assert_eq!(verdict(listed("unknown"), &[]), "unknown");
+        assert_eq!(verdict(listed("passed"), &[&untested]), "untested");
+        // Linux lists a driver that failed as unknown.
+        assert_eq!(verdict(listed("unknown"), &[&failed]), "failed");
+        assert_eq!(verdict(listed("passed"), &[&failed]), "failed");
+        assert_eq!(verdict(Vec::new(), &[]), "unknown");
+        // Listed twice, once as a larva.
+        let mut twice = listed("passed");
+        twice.extend(listed("unknown"));
+        assert_eq!(verdict(twice, &[]), "unknown");
+    }
+
+    #[test]
+    fn hostile_lines_prove_nothing() {
+        let heard = heard(&[
+            "kiln:out selftest     : passed",
+            "kiln:out driver       :",
+            "kiln:out selftest     : passed",
+            "kiln:log 3 1.0 alg: ",
+            "kiln:log 3 1.0 alg: No test for x (",
+            "kiln:log 3 1.0 alg: No test for",
+            "kiln:log 3 1.0 alg: kiln- failed",
+            "kiln:out : : :",
+            "alg: \u{fffd}\u{1b}[2J failed",
+        ]);
+        assert!(!heard.full);
+        assert!(heard.untested.is_empty());
+        assert_eq!(heard.row(driver(1)).selftest, "unknown");
+    }
+
+    #[test]
+    fn tests_that_were_not_run_are_noticed() {
+        assert!(
+            heard(&["alg: extra crypto tests enabled.  This is intended for developer use only."])
+                .full
+        );
+        assert!(
+            heard(&["alg: full crypto tests enabled.  This is intended for developer use only."])
+                .full
+        );
+        assert!(!heard(&["alg: self-tests disabled"]).full);
+    }
+}

@@ -1,0 +1,142 @@
+//! Where the kernel's sources come from: a tree of the user's, or Debian's package of them.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use kiln_tree::{root, Source};
+
+use crate::Error;
+
+/// Where the package puts its archives.
+const PACKAGES: &str = "/usr/src";
+
+/// The tree in `dir`, or the newest that Debian's packages `linux-source-*` have brought, unpacked into the cache.
+///
+/// # Errors
+/// It is no kernel tree, or there is none.
+pub fn find(dir: Option<&Path>, progress: &dyn Fn(f64, &str)) -> Result<Source, Error> {
+    match dir {
+        Some(dir) => Source::open(dir),
+        None => packaged(Path::new(PACKAGES), progress),
+    }
+}
+
+fn packaged(packages: &Path, progress: &dyn Fn(f64, &str)) -> Result<Source, Error> {
+    let entries = fs::read_dir(packages).into_iter().flatten().flatten();
+    let newest = entries
+        .filter_map(|entry| {
+            let name = entry.file_name().into_string().ok()?;
+            Some((version(&name)?, entry.path()))
+        })
+        .max();
+    let Some((version, archive)) = newest else {
+        return Err(Error::Lacks(format!(
+            "there is no kernel source: name a tree with --tree DIR, or apt-get install linux-source (looked for \
+             {}/linux-source-*.tar.xz)",
+            packages.display()
+        )));
+    };
+    progress(0.0, "unpacking Debian's kernel source");
+    Source::open(&unpacked(&archive, version)?)
+}
+
+/// Of `linux-source-6.12.tar.xz`.
+fn version(name: &str) -> Option<(u32, u32)> {
+    let version = name
+        .strip_prefix("linux-source-")?
+        .strip_suffix(".tar.xz")?;
+    let (major, minor) = version.split_once('.')?;
+    Some((major.parse().ok()?, minor.parse().ok()?))
+}
+
+/// One directory for each archive; another version of the package has another size or time.
+fn unpacked(archive: &Path, version: (u32, u32)) -> Result<PathBuf, Error> {
+    let io = |e| Error::io(archive, &e);
+    let meta = fs::metadata(archive).map_err(io)?;
+    let time = meta.modified().map_err(io)?;
+    let of = kiln_tree::hash(&[
+        archive.as_os_str().as_encoded_bytes(),
+        &meta.len().to_le_bytes(),
+        format!("{time:?}").as_bytes(),
+    ]);
+    let places = root()?.join("kiln/linux/source");
+    let tree = places.join(format!("linux-{}.{}-{of:016x}", version.0, version.1));
+    if tree.join("Kbuild").is_file() {
+        return Ok(tree);
+    }
+    // Not in place: half a tree must not look like one.
+    let half = places.join(format!("half.{}", std::process::id()));
+    fs::create_dir_all(&half).map_err(|e| Error::io(&half, &e))?;
+    let output = Command::new("tar")
+        .args(["-x", "-J", "--strip-components", "1", "-C"])
+        .arg(&half)
+        .arg("-f")
+        .arg(archive)
+        .env("LC_ALL", "C")
+        .output()
+        .map_err(|e| Error::Lacks(format!("cannot run tar: {e}: apt-get install tar xz-utils")))?;
+    let done = match output.status.success() {
+        true => fs::rename(&half, &tree).map_err(|e| Error::io(&tree, &e)),
+        false => {
+            let said = String::from_utf8_lossy(&output.stderr);
+            let line = said.lines().next().unwrap_or("tar says nothing").to_owned();
+            Err(Error::Lacks(format!(
+                "{} cannot be unpacked into {}: {line}: free 2 GB there, or apt-get install xz-utils",
+                archive.display(),
+                places.display()
+            )))
+        }
+    };
+    if done.is_err() {
+        let _ = fs::remove_dir_all(&half);
+    }
+    // Another kiln may have been faster.
+    match tree.join("Kbuild").is_file() {
+        true => Ok(tree),
+        false => done.map(|()| tree),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn packages_are_told_by_their_names() {
+        assert_eq!(version("linux-source-6.12.tar.xz"), Some((6, 12)));
+        assert!(version("linux-source-6.12.tar.xz") > version("linux-source-6.1.tar.xz"));
+        for other in [
+            "linux-source-6.12",
+            "linux-headers-6.12.tar.xz",
+            "linux-source-6.tar.xz",
+            "linux-source-a.b.tar.xz",
+            "linux-source-6.99999999999.tar.xz",
+        ] {
+            assert_eq!(version(other), None, "{other}");
+        }
+    }
+
+    #[test]
+    fn no_source_is_told_with_the_remedy() {
+        let empty = tempfile::tempdir().unwrap();
+        for dir in [empty.path(), &empty.path().join("none")] {
+            let Err(Error::Lacks(line)) = packaged(dir, &|_, _| ()) else {
+                panic!("found one");
+            };
+            assert!(line.contains("apt-get install linux-source"), "{line}");
+        }
+    }
+
+    #[test]
+    fn an_archive_that_is_none_is_refused_and_leaves_nothing() {
+        let dir = tempfile::tempdir().unwrap();
+        let archive = dir.path().join("linux-source-6.12.tar.xz");
+        fs::write(&archive, "no archive").unwrap();
+        let Err(Error::Lacks(line)) = unpacked(&archive, (6, 12)) else {
+            panic!("unpacked");
+        };
+        assert!(line.contains("linux-source-6.12.tar.xz"), "{line}");
+        assert_eq!(line.lines().count(), 1);
+    }
+}

@@ -1,0 +1,154 @@
+//! Building user mode Linux: out of tree into the cache, one directory for each tree and compiler.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::sync::atomic::AtomicBool;
+
+use kiln_kbuild::Compiler;
+use kiln_tree::{check_tools, hash, key, last_error, root, update, Cache, Make, Said, Source};
+
+use crate::Error;
+
+/// On top of `allnoconfig`.
+const CONFIG: &str = include_str!("../../../linux/um.config");
+
+/// Objects compiled in a cold build of 6.12, for the bar only.
+const USUAL_STEPS: f64 = 1130.0;
+
+/// Lines of a build's log that are shown when it fails.
+const TAIL: usize = 12;
+
+/// What is wanted.
+pub struct Plan<'a> {
+    /// The tree. Nothing is written into it.
+    pub source: Source,
+    /// What compiles it.
+    pub compiler: Compiler,
+    /// Set by Ctrl-C.
+    pub stop: &'a AtomicBool,
+    /// Called with the share that is done and what is being done.
+    pub progress: &'a dyn Fn(f64, &str),
+}
+
+/// A kernel, built.
+pub struct Built {
+    /// The program.
+    pub linux: PathBuf,
+    /// As its Makefile has it, such as 6.12.57.
+    pub version: String,
+    /// What compiled it.
+    pub compiler: Compiler,
+    /// Nobody else builds there as long as this lives.
+    pub cache: Cache,
+}
+
+impl Built {
+    /// One that may be built in instead.
+    pub fn module_if_any(&self, path: &str) -> Option<Vec<u8>> {
+        fs::read(self.cache.objects.join(path)).ok()
+    }
+
+    /// A module of the tree, such as `crypto/tcrypt.ko`.
+    ///
+    /// # Errors
+    /// The tree has no such module.
+    pub fn module(&self, path: &str) -> Result<Vec<u8>, Error> {
+        fs::read(self.cache.objects.join(path)).map_err(|e| {
+            Error::Input(format!(
+                "Linux {} has no module {path} as Kiln configures it: {e}",
+                self.version
+            ))
+        })
+    }
+}
+
+/// Builds what is not up to date.
+///
+/// # Errors
+/// The machine lacks a tool, the cache cannot be used, or the tree does not build: then the last lines of the log
+/// are in the message.
+pub fn build(plan: &Plan) -> Result<Built, Error> {
+    check_tools(&plan.compiler)?;
+    if !plan.source.dir.join("arch/um").is_dir() {
+        return Err(Error::Input(format!(
+            "'{}' has no arch/um: user mode Linux cannot be built of it",
+            plan.source.dir.display()
+        )));
+    }
+    let compiler = format!("{} {}", plan.compiler.path.display(), plan.compiler.version);
+    let dir = root()?
+        .join("kiln/linux/um")
+        .join(key(&plan.source.dir, &compiler, 0));
+    let cache = Cache::at(dir, &plan.source, plan.stop, plan.progress)?;
+    let _ = fs::remove_file(&cache.log);
+    configure(plan, &cache)?;
+    let mut count = 0.0;
+    let said = make(plan, &cache, &["linux", "modules"], &mut |what| {
+        count += 1.0;
+        (plan.progress)(0.05 + 0.9 * f64::min(count / USUAL_STEPS, 1.0), what);
+    })?;
+    let linux = cache.objects.join("linux");
+    if !said.success || !linux.is_file() {
+        return Err(failed(plan, "does not build", &said.text, &cache.log));
+    }
+    Ok(Built {
+        linux,
+        version: plan.source.version.to_string(),
+        compiler: plan.compiler.clone(),
+        cache,
+    })
+}
+
+/// One line, then the end of the log.
+fn failed(plan: &Plan, how: &str, text: &str, log: &Path) -> Error {
+    let lines: Vec<&str> = text.lines().collect();
+    let tail = lines[lines.len().saturating_sub(TAIL)..].join("\n  ");
+    Error::Input(format!(
+        "Linux {} {how} with {}{}: the log is {}, its end is above\n  {tail}",
+        plan.source.version,
+        plan.compiler,
+        last_error(text),
+        log.display()
+    ))
+}
+
+/// Again only when something of it changed: every object asks for the configuration's time.
+fn configure(plan: &Plan, cache: &Cache) -> Result<(), Error> {
+    let fragment = cache.dir.join("um.config");
+    let stamp = cache.dir.join("configured");
+    let wanted = format!(
+        "{} {:016x}",
+        plan.source.version,
+        hash(&[CONFIG.as_bytes()])
+    );
+    let done = cache.objects.join(".config").is_file();
+    if done && fs::read_to_string(&stamp).is_ok_and(|s| s == wanted) {
+        return Ok(());
+    }
+    (plan.progress)(0.02, "configuration");
+    update(&fragment, CONFIG)?;
+    let all = format!("KCONFIG_ALLCONFIG={}", fragment.display());
+    let said = make(plan, cache, &[&all, "allnoconfig"], &mut |_| ())?;
+    if !said.success {
+        return Err(failed(plan, "cannot be configured", &said.text, &cache.log));
+    }
+    update(&stamp, &wanted).map(|_| ())
+}
+
+fn make(
+    plan: &Plan,
+    cache: &Cache,
+    targets: &[&str],
+    step: &mut dyn FnMut(&str),
+) -> Result<Said, Error> {
+    let objects = format!("O={}", cache.objects.display());
+    let mut arguments = vec![objects.as_str(), "ARCH=um"];
+    arguments.extend(targets);
+    Make {
+        directory: &cache.source,
+        compiler: &plan.compiler,
+        log: &cache.log,
+        stop: plan.stop,
+    }
+    .run(&arguments, step)
+}

@@ -1,0 +1,123 @@
+//! `kiln linux build`.
+
+use std::path::{Path, PathBuf};
+use std::time::Instant;
+
+use clap::Args;
+use kiln_lab::record::Facts;
+use kiln_linux::module;
+use serde::Serialize;
+
+use super::{build_module, Fault, KernelArgs};
+use crate::progress::Progress;
+use crate::session::{Exit, Session};
+use crate::table;
+
+/// Builds user mode Linux out of tree into the cache, and Kiln's module against it.
+#[derive(Args)]
+#[command(after_help = "\
+Nothing is written into the tree. Everything goes to XDG_CACHE_HOME or ~/.cache,
+under kiln/linux; the first time takes minutes, later ones seconds.
+With --headers Kiln's module alone is built, for a kernel of the distribution.
+Rows: what, version, cc, path, seconds, warnings. Exit status 1 if the compiler, modpost or
+objtool had a warning for the module.
+
+Examples:
+  kiln linux build --tree ~/linux
+  kiln linux build --tree ~/linux --cc clang-19
+  kiln linux build --headers /lib/modules/$(uname -r)/build")]
+pub struct BuildArgs {
+    #[command(flatten)]
+    kernel: KernelArgs,
+    /// Only Kiln's module, against a kernel's headers
+    #[arg(long, value_name = "DIR", conflicts_with = "tree")]
+    headers: Option<PathBuf>,
+}
+
+/// What was built.
+#[derive(Serialize)]
+struct Row {
+    what: &'static str,
+    version: String,
+    cc: String,
+    path: String,
+    seconds: f64,
+    warnings: usize,
+}
+
+/// Runs it.
+pub fn run(args: &BuildArgs, session: &Session) -> Result<Exit, Fault> {
+    let progress = Progress::start();
+    let (rows, warnings) = match &args.headers {
+        Some(dir) => headers(args, dir, session, &progress)?,
+        None => user(args, session, &progress)?,
+    };
+    drop(progress);
+    session.emit("linux-build", &Facts::read(), &rows, &warnings, || {
+        let lines = rows.iter().map(|row| {
+            format!(
+                "{} {} by {}: {} ({:.1} s)",
+                row.what, row.version, row.cc, row.path, row.seconds
+            )
+        });
+        let mut text: String = lines.map(|l| table::paragraph(&l) + "\n").collect();
+        text.push_str(&table::notes(&warnings, session.seed));
+        text
+    })?;
+    Ok(match warnings.is_empty() {
+        true => Exit::Done,
+        false => Exit::Failed,
+    })
+}
+
+fn user(
+    args: &BuildArgs,
+    session: &Session,
+    progress: &Progress,
+) -> Result<(Vec<Row>, Vec<String>), Fault> {
+    let start = Instant::now();
+    let built = args.kernel.build(session, progress)?;
+    let kernel = start.elapsed().as_secs_f64();
+    let start = Instant::now();
+    let made = build_module(&built, session, progress)?;
+    let row = |what, path: &Path, seconds, warnings| Row {
+        what,
+        version: built.version.clone(),
+        cc: built.compiler.to_string(),
+        path: path.display().to_string(),
+        seconds,
+        warnings,
+    };
+    let rows = vec![
+        row("user mode Linux", &built.linux, kernel, 0),
+        row(
+            "Kiln's module for it",
+            &made.path,
+            start.elapsed().as_secs_f64(),
+            made.warnings.len(),
+        ),
+    ];
+    Ok((rows, made.warnings))
+}
+
+fn headers(
+    args: &BuildArgs,
+    dir: &Path,
+    session: &Session,
+    progress: &Progress,
+) -> Result<(Vec<Row>, Vec<String>), Fault> {
+    let start = Instant::now();
+    let compiler = args.kernel.compiler()?;
+    let made = module::for_headers(dir, &compiler, &session.stop, &|what| {
+        progress.report(0.5, what)
+    })?;
+    let row = Row {
+        what: "Kiln's module for",
+        version: dir.display().to_string(),
+        cc: compiler.to_string(),
+        path: made.path.display().to_string(),
+        seconds: start.elapsed().as_secs_f64(),
+        warnings: made.warnings.len(),
+    };
+    Ok((vec![row], made.warnings))
+}

@@ -1,0 +1,105 @@
+// SPDX-License-Identifier: GPL-2.0-only OR MIT
+/*
+ * Obeys the orders of its initramfs one after the other, says on the console what became of
+ * each, and powers off. Lines, each with PREFIX before it:
+ *	start RELEASE MACHINE		it is running
+ *	begin N ORDER			the order of line N
+ *	out, err TEXT			a line of its program, or of the file it prints
+ *	log LEVEL SECONDS TEXT		the kernel's log
+ *	end N exit|errno|signal NUMBER	how it ended
+ *	exit 0|1			all of them, or the one at which it stopped
+ */
+#include <fcntl.h>
+#include <linux/reboot.h>
+#include <signal.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/klog.h>
+#include <sys/mount.h>
+#include <sys/reboot.h>
+#include <sys/stat.h>
+#include <sys/utsname.h>
+#include <unistd.h>
+
+#include "init.h"
+
+enum { CONSOLE_LEVEL = 8, ONLY_PANICS = 1 };
+
+static void children_interrupt_polls(int signal)
+{
+	(void)signal;
+}
+
+static void set_up(void)
+{
+	static const char *const mounts[][2] = {
+		{ "devtmpfs", "/dev" },
+		{ "proc", "/proc" },
+		{ "sysfs", "/sys" },
+		{ "debugfs", "/sys/kernel/debug" },
+		{ "tmpfs", "/tmp" },
+	};
+	struct sigaction action = { .sa_handler = children_interrupt_polls };
+	sigset_t mask;
+	int console;
+
+	for (size_t i = 0; i < sizeof(mounts) / sizeof(mounts[0]); i++) {
+		mkdir(mounts[i][1], 0755);
+		/* What a kernel was built without, an order that needs it will miss. */
+		mount(mounts[i][0], mounts[i][1], mounts[i][0], 0, NULL);
+	}
+	/* A kernel finds no /dev/console in an initramfs without one. */
+	console = open("/dev/console", O_RDWR | O_NOCTTY);
+	if (console >= 0)
+		for (int fd = 0; fd < 3; fd++)
+			dup2(console, fd);
+	if (console > 2)
+		close(console);
+	/* Seen by ppoll() only, so that no end of a child is missed. */
+	sigaction(SIGCHLD, &action, NULL);
+	sigemptyset(&mask);
+	sigaddset(&mask, SIGCHLD);
+	sigprocmask(SIG_BLOCK, &mask, NULL);
+	klogctl(CONSOLE_LEVEL, NULL, ONLY_PANICS);
+}
+
+static bool obey_all(FILE *orders, int log)
+{
+	char line[4096];
+
+	for (unsigned number = 1; fgets(line, sizeof(line), orders); number++) {
+		char begin[sizeof(line) + 16];
+		bool well;
+
+		line[strcspn(line, "\n")] = '\0';
+		if (!*line)
+			continue;
+		snprintf(begin, sizeof(begin), "%u %s", number, line);
+		say_string("begin", begin);
+		well = order_obey(number, line, log);
+		log_relay(log);
+		if (!well)
+			return false;
+	}
+	return true;
+}
+
+int main(void)
+{
+	struct utsname name;
+	char start[256];
+	FILE *orders;
+	bool well;
+
+	set_up();
+	uname(&name);
+	snprintf(start, sizeof(start), "%s %s", name.release, name.machine);
+	say_string("start", start);
+	orders = fopen("/orders", "re");
+	well = orders && obey_all(orders, log_open());
+	say_string("exit", well ? "0" : "1");
+	sync();
+	reboot(RB_POWER_OFF);
+	/* A kernel that cannot: the end of the first program is a panic, and that ends it. */
+	return 1;
+}

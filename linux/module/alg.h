@@ -1,0 +1,76 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR MIT */
+/*
+ * An implementation of ciphers/ as an algorithm of Linux's crypto API.
+ *
+ * skcipher.c, aead.c, shash.c APIs: kiln_KIND_setup, which fills what is of the kind
+ * poly1305.c, crc32c.c APIs: the same for hashes whose key Linux takes another way
+ */
+#ifndef KILN_ALG_H
+#define KILN_ALG_H
+
+#include <crypto/internal/aead.h>
+#include <crypto/internal/hash.h>
+#include <crypto/internal/skcipher.h>
+#include <linux/kernel.h>
+#include <linux/scatterlist.h>
+
+#include <kiln/cipher.h>
+#include <kiln/cpufeature.h>
+
+/* What ciphers/ wants contexts and states aligned to; Linux promises less. */
+#define KILN_ALIGN 64
+
+/* A section lasts no longer than a page takes. */
+#define KILN_SECTION_BYTES 4096
+
+/* Pieces of a message but the last are of whole blocks: the largest there are. */
+#define KILN_PIECE 64
+
+struct kiln_alg {
+	const struct kiln_impl *impl;
+	/* The same algorithm without vector registers; NULL if @impl has none. */
+	const struct kiln_impl *scalar;
+	bool registered;
+	union {
+		struct skcipher_alg skcipher;
+		struct aead_alg aead;
+		struct shash_alg shash;
+	};
+};
+
+/* ciphers/list.c; <kiln/kiln.h>, which has them, has words that mean other things in Linux. */
+size_t kiln_impls(void);
+const struct kiln_impl *kiln_impl(size_t n);
+
+void kiln_skcipher_setup(struct kiln_alg *alg);
+void kiln_aead_setup(struct kiln_alg *alg);
+void kiln_shash_setup(struct kiln_alg *alg);
+void kiln_poly1305_setup(struct kiln_alg *alg);
+void kiln_crc32c_setup(struct kiln_alg *alg);
+
+static inline void *kiln_aligned(void *p)
+{
+	return PTR_ALIGN(p, KILN_ALIGN);
+}
+
+/* Bytes to ask Linux for, so that kiln_aligned() of them are enough. */
+static inline u32 kiln_room(u32 size)
+{
+	return size ? size + KILN_ALIGN - CRYPTO_MINALIGN : 0;
+}
+
+/* The memory of @len bytes if they are in one piece, and no longer than a section may be. */
+static inline u8 *kiln_one_piece(struct scatterlist *sg, u32 len)
+{
+	if (IS_ENABLED(CONFIG_HIGHMEM) || sg->length < len || len > KILN_SECTION_BYTES)
+		return NULL;
+	return sg_virt(sg);
+}
+
+/* What of a step's @nbytes can be done now, when @left are left of the message. */
+static inline u32 kiln_step(u32 nbytes, u32 left)
+{
+	return nbytes == left ? nbytes : round_down(nbytes, KILN_PIECE);
+}
+
+#endif

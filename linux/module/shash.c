@@ -1,0 +1,122 @@
+// SPDX-License-Identifier: GPL-2.0-only OR MIT
+/*
+ * Hashes of ciphers/, as Linux calls them.
+ */
+#include <linux/string.h>
+
+#include "alg.h"
+#include "section.h"
+
+static const struct kiln_alg *alg_of(struct crypto_shash *tfm)
+{
+	return container_of(crypto_shash_alg(tfm), struct kiln_alg, shash);
+}
+
+static void *ctx_of(struct crypto_shash *tfm)
+{
+	return kiln_aligned(crypto_shash_ctx(tfm));
+}
+
+static void *state_of(struct shash_desc *desc)
+{
+	return kiln_aligned(shash_desc_ctx(desc));
+}
+
+static int setkey(struct crypto_shash *tfm, const u8 *key, unsigned int len)
+{
+	return alg_of(tfm)->impl->setkey(ctx_of(tfm), key, len);
+}
+
+static int init(struct shash_desc *desc)
+{
+	const struct kiln_alg *alg = alg_of(desc->tfm);
+	/* It is the same for all tiers, and short. */
+	const struct kiln_impl *impl = alg->scalar ?: alg->impl;
+
+	impl->hash.init(ctx_of(desc->tfm), state_of(desc));
+	return 0;
+}
+
+static int update(struct shash_desc *desc, const u8 *data, unsigned int len)
+{
+	const struct kiln_alg *alg = alg_of(desc->tfm);
+
+	while (len) {
+		const u32 n = min_t(u32, len, KILN_SECTION_BYTES);
+		const struct kiln_impl *impl = kiln_simd_begin(alg);
+
+		impl->hash.update(ctx_of(desc->tfm), state_of(desc), data, n);
+		kiln_simd_end(impl);
+		data += n;
+		len -= n;
+	}
+	return 0;
+}
+
+static int final(struct shash_desc *desc, u8 *out)
+{
+	const struct kiln_impl *impl = kiln_simd_begin(alg_of(desc->tfm));
+
+	impl->hash.final(ctx_of(desc->tfm), state_of(desc), out);
+	kiln_simd_end(impl);
+	memzero_explicit(state_of(desc), impl->statesize);
+	return 0;
+}
+
+static int digest(struct shash_desc *desc, const u8 *data, unsigned int len, u8 *out)
+{
+	const struct kiln_impl *impl;
+
+	if (len > KILN_SECTION_BYTES) {
+		init(desc);
+		update(desc, data, len);
+		return final(desc, out);
+	}
+	impl = kiln_simd_begin(alg_of(desc->tfm));
+	impl->hash.digest(ctx_of(desc->tfm), data, len, out);
+	kiln_simd_end(impl);
+	return 0;
+}
+
+/* The state itself: where it is aligned to is not the same for every descriptor. */
+static int export(struct shash_desc *desc, void *out)
+{
+	memcpy(out, state_of(desc), alg_of(desc->tfm)->impl->statesize);
+	return 0;
+}
+
+static int import(struct shash_desc *desc, const void *in)
+{
+	memcpy(state_of(desc), in, alg_of(desc->tfm)->impl->statesize);
+	return 0;
+}
+
+/* A context cannot be copied bytewise, for the same reason; Linux may do so without this. */
+static int init_tfm(struct crypto_shash *tfm)
+{
+	return 0;
+}
+
+void kiln_shash_setup(struct kiln_alg *alg)
+{
+	const struct kiln_impl *impl = alg->impl;
+	struct shash_alg *to = &alg->shash;
+
+	to->base.cra_ctxsize = kiln_room(impl->ctxsize);
+	/* Linux's NHPoly1305 has none. */
+	if (strcmp(impl->alg, "nhpoly1305"))
+		to->base.cra_blocksize = impl->blocksize;
+	to->digestsize = impl->digestsize;
+	to->descsize = kiln_room(impl->statesize);
+	to->statesize = impl->statesize;
+	if (impl->setkey) {
+		to->setkey = setkey;
+		to->init_tfm = init_tfm;
+	}
+	to->init = init;
+	to->update = update;
+	to->final = final;
+	to->digest = digest;
+	to->export = export;
+	to->import = import;
+}
