@@ -1,8 +1,10 @@
 //! The crypto API of `kernel/`: transforms by name, requests to them.
 
 mod kinds;
+mod series;
 
 pub use kinds::{Aead, Shash, Transform};
+pub use series::{Again, Driver, Lens, Series};
 
 use std::alloc::{alloc_zeroed, handle_alloc_error, Layout};
 use std::ffi::{c_void, CString};

@@ -9,18 +9,22 @@ use crate::fpu::Context;
 use crate::sys;
 use crate::xts::{Op, BLOCK};
 
+/// The type that an algorithm of this kind is registered as.
+pub(super) fn type_of(kind: Kind) -> u32 {
+    match kind {
+        Kind::Skcipher => TYPE_SKCIPHER,
+        Kind::Aead => TYPE_AEAD,
+        Kind::Hash => TYPE_SHASH,
+    }
+}
+
 /// A transform of any kind, for its key's sake.
 pub struct Transform(Skcipher);
 
 impl Transform {
     /// The algorithm of this driver name.
     pub fn open(kind: Kind, driver: &str) -> Result<Transform, Errno> {
-        let what = match kind {
-            Kind::Skcipher => TYPE_SKCIPHER,
-            Kind::Aead => TYPE_AEAD,
-            Kind::Hash => TYPE_SHASH,
-        };
-        Skcipher::open_as(what, driver, 0, 0).map(Transform)
+        Skcipher::open_as(type_of(kind), driver, 0, 0).map(Transform)
     }
 
     /// Expand a key.
