@@ -2,8 +2,7 @@
 
 use std::ptr;
 
-use super::kinds::type_of;
-use super::{check, scatterlist, Errno, Skcipher, INTERNAL};
+use super::{check, scatterlist, Api, Errno, Skcipher, Transform};
 use crate::cipher::{Impl, Kind};
 use crate::cpu;
 use crate::sys;
@@ -120,10 +119,7 @@ impl Driver {
     /// # Errors
     /// Its tier cannot be used here.
     pub fn open(imp: Impl) -> Result<Driver, Errno> {
-        let kind = type_of(imp.kind());
-        // What the helper wraps is internal; hashes and scalar code have no helper.
-        let tfm = Skcipher::open_as(kind, &format!("__{}", imp.driver()), INTERNAL, INTERNAL)
-            .or_else(|_| Skcipher::open_as(kind, imp.driver(), 0, 0))?;
+        let tfm = Transform::of(Api::own(), imp, false)?.skcipher();
         Ok(Driver { tfm, imp })
     }
 
