@@ -1,8 +1,12 @@
 //! The crypto API of `kernel/`: transforms by name, requests to them.
 
+mod api;
 mod kinds;
+mod series;
 
+pub use api::Api;
 pub use kinds::{Aead, Shash, Transform};
+pub use series::{Again, Driver, Lens, Series};
 
 use std::alloc::{alloc_zeroed, handle_alloc_error, Layout};
 use std::ffi::{c_void, CString};
@@ -166,6 +170,7 @@ const TYPE_MASK: u32 = 0xf;
 /// A transform of a skcipher. It answers on the CPU whose thread asks.
 pub struct Skcipher {
     pub(crate) raw: sys::Tfm,
+    api: &'static Api,
     _here: PhantomData<*mut ()>,
 }
 
@@ -177,7 +182,16 @@ impl Skcipher {
     }
 
     fn open_as(what: u32, name: &str, kind: u32, mask: u32) -> Result<Skcipher, Errno> {
-        init();
+        Skcipher::open_in(Api::own(), what, name, kind, mask)
+    }
+
+    fn open_in(
+        api: &'static Api,
+        what: u32,
+        name: &str,
+        kind: u32,
+        mask: u32,
+    ) -> Result<Skcipher, Errno> {
         let (kind, mask) = (kind | what, mask | TYPE_MASK);
         let name = CString::new(name).map_err(|_| Errno::NOT_THERE)?;
         let mut raw = sys::Tfm {
@@ -192,11 +206,12 @@ impl Skcipher {
             err: 0,
         };
         // SAFETY: the function takes this structure; the name outlives the call.
-        unsafe { cpu::gate(sys::kiln_crypto_open, (&raw mut raw).cast()) };
+        unsafe { cpu::gate(api.open, (&raw mut raw).cast()) };
         raw.name = ptr::null();
         check(raw.err)?;
         Ok(Skcipher {
             raw,
+            api,
             _here: PhantomData,
         })
     }
@@ -231,7 +246,7 @@ impl Skcipher {
             err: 0,
         };
         // SAFETY: the function takes this structure.
-        unsafe { cpu::gate(sys::kiln_crypto_setkey, (&raw mut raw).cast()) };
+        unsafe { cpu::gate(self.api.setkey, (&raw mut raw).cast()) };
         check(raw.err)
     }
 
@@ -287,7 +302,7 @@ impl Skcipher {
         };
         // SAFETY: the function takes this structure; the lists end with a marked piece. It
         // returns when the request is answered.
-        unsafe { cpu::gate(sys::kiln_crypto_request, (&raw mut raw).cast()) };
+        unsafe { cpu::gate(self.api.request, (&raw mut raw).cast()) };
         (Errno(raw.submitted), Errno(raw.result))
     }
 
@@ -319,7 +334,7 @@ impl Drop for Skcipher {
     fn drop(&mut self) {
         if !self.raw.tfm.is_null() {
             // SAFETY: opened once, closed once.
-            unsafe { cpu::gate(sys::kiln_crypto_close, (&raw mut self.raw).cast()) };
+            unsafe { cpu::gate(self.api.close, (&raw mut self.raw).cast()) };
         }
     }
 }

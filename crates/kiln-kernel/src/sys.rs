@@ -147,6 +147,7 @@ extern "C" {
     pub fn kiln_crypto_digest(digest: *mut c_void) -> u64;
     pub fn kiln_crypto_request(request: *mut c_void) -> u64;
     pub fn kiln_crypto_requests(requests: *mut c_void) -> u64;
+    pub fn kiln_crypto_calls(calls: *mut c_void) -> u64;
     pub fn kiln_crypto_op_open(op: *mut c_void) -> u64;
     pub fn kiln_crypto_op_close(op: *mut c_void) -> u64;
     pub fn kiln_crypto_op_crypt(
@@ -383,6 +384,29 @@ pub struct Requests {
     pub calls: u64,
     pub decrypt: bool,
     pub part: u32,
+    pub later: u64,
+    pub err: i32,
+}
+
+#[repr(C)]
+pub struct ApiCalls {
+    pub tfm: *mut c_void,
+    pub dst: *mut u8,
+    pub src: *mut u8,
+    pub fresh: *const u8,
+    pub iv: *mut u8,
+    pub src_stride: usize,
+    pub dst_stride: usize,
+    pub iv_stride: usize,
+    pub src_len: u32,
+    pub dst_len: u32,
+    pub assoclen: u32,
+    pub cryptlen: u32,
+    pub count: usize,
+    pub calls: u64,
+    pub decrypt: bool,
+    pub from: *mut Scatterlist,
+    pub to: *mut Scatterlist,
     pub later: u64,
     pub err: i32,
 }

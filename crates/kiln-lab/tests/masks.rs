@@ -21,6 +21,7 @@ fn plan(cases: u64) -> Plan {
             .collect(),
         seed: 1,
         cases,
+        requests: 40,
         in_contexts: cases,
         interrupted: cases,
         forgeries: 2,

@@ -1,4 +1,4 @@
-//! Three mistakes are planted in the sources of `kernel/`, which are built anew: each is found by a suite, in the
+//! Four mistakes are planted in the sources of `kernel/`, which are built anew: each is found by a suite, in the
 //! implementations that have it and in no other.
 
 use std::collections::BTreeMap;
@@ -11,12 +11,13 @@ use std::sync::atomic::AtomicBool;
 
 use kiln_kbuild::Kbuild;
 use kiln_kernel::cipher::Impl;
+use kiln_kernel::crypto::Api;
 use kiln_lab::check::run::{self, Job};
 use kiln_lab::check::{Family, Suite, Tally};
 use libloading::Library;
 
 /// A file, what is there, and what is put in its place.
-const PLANTS: [(&str, &str, &str); 4] = [
+const PLANTS: [(&str, &str, &str); 5] = [
     // What is carried into the upper half is lost, in the long loop of one tier.
     (
         "ciphers/gcm/polyval_simd.h",
@@ -37,6 +38,13 @@ const PLANTS: [(&str, &str, &str); 4] = [
     ),
     // The last byte of a tag is not looked at.
     ("ciphers/gcm/gcm.c", "for (; n; n--)", "for (n--; n; n--)"),
+    // Of a block that straddles two pieces of a request the last byte is lost.
+    (
+        "crypto/walk.c",
+        "\t\tcopy(walk->buffer, &walk->out, &walk->out_offset, n, true);\n",
+        "\t\tcopy(walk->buffer, &walk->out, &walk->out_offset, n - 1, true);\n\
+         \t\tskip(&walk->out, &walk->out_offset, 1);\n",
+    ),
 ];
 
 fn copy(from: &Path, to: &Path) {
@@ -83,24 +91,26 @@ fn planted(dir: &Path) -> PathBuf {
     library
 }
 
-/// Its implementations.
-fn implementations(library: &Path) -> Vec<Impl> {
+/// Its implementations and its crypto API.
+fn implementations(library: &Path) -> (Vec<Impl>, &'static Api) {
     // SAFETY: a library without constructors, which stays loaded; its functions are those of kiln.h.
     unsafe {
         let library = Box::leak(Box::new(Library::new(library).unwrap()));
+        let symbol = |name: &str| *library.get::<*const c_void>(name.as_bytes()).unwrap();
         let count = library
             .get::<extern "C" fn() -> usize>(b"kiln_impls")
             .unwrap();
         let get = library
             .get::<extern "C" fn(usize) -> *const c_void>(b"kiln_impl")
             .unwrap();
-        (0..count()).map(|i| Impl::foreign(get(i))).collect()
+        let impls = (0..count()).map(|i| Impl::foreign(get(i))).collect();
+        (impls, Api::foreign(&symbol))
     }
 }
 
 /// How each of the usable ones did.
 fn tallies(
-    impls: &[Impl],
+    (impls, api): (&[Impl], &'static Api),
     alg: &str,
     suite: Suite,
     cases: Range<u64>,
@@ -110,7 +120,11 @@ fn tallies(
         .copied()
         .filter(|i| i.alg() == alg && i.tier().usable())
         .collect();
-    let job = Job::new(Family::of(subjects.clone()), suite, 1, Some(cases), "");
+    let family = Family {
+        api: Some(api),
+        ..Family::of(subjects.clone())
+    };
+    let job = Job::new(family, suite, 1, Some(cases), "");
     let parts = run::one(job, 2, &AtomicBool::new(false)).unwrap();
     parts
         .into_iter()
@@ -124,14 +138,15 @@ fn names_of_failures(tallies: &BTreeMap<&'static str, Tally>) -> Vec<&'static st
 }
 
 #[test]
-fn three_planted_mistakes_are_found() {
+fn four_planted_mistakes_are_found() {
     let dir = tempfile::tempdir().unwrap();
-    let impls = implementations(&planted(dir.path()));
+    let (impls, api) = implementations(&planted(dir.path()));
+    let planted = (&impls[..], api);
     assert_eq!(impls.len(), Impl::all().len());
 
     // What nothing was planted in passes: another build is as good as the one linked in.
     for (alg, suite) in [("sha512", Suite::Random), ("ccm(aes)", Suite::Forgeries)] {
-        let tallies = tallies(&impls, alg, suite, 0..40);
+        let tallies = tallies(planted, alg, suite, 0..40);
         assert_eq!(names_of_failures(&tallies), [""; 0], "{tallies:#?}");
     }
 
@@ -140,7 +155,7 @@ fn three_planted_mistakes_are_found() {
         .any(|i| i.driver() == "ghash-vaes-avx2" && i.tier().usable())
     {
         for suite in [Suite::Lengths, Suite::Random] {
-            let tallies = tallies(&impls, "ghash", suite, 0..2000);
+            let tallies = tallies(planted, "ghash", suite, 0..2000);
             assert_eq!(names_of_failures(&tallies), ["ghash-vaes-avx2"]);
             let tally = &tallies["ghash-vaes-avx2"];
             assert!(
@@ -161,7 +176,7 @@ fn three_planted_mistakes_are_found() {
         .any(|i| i.driver() == "crct10dif-pclmul-aesni" && i.tier().usable())
     {
         for suite in [Suite::Vectors, Suite::Random] {
-            let tallies = tallies(&impls, "crct10dif", suite, 0..2000);
+            let tallies = tallies(planted, "crct10dif", suite, 0..2000);
             // Another tier may hash its ends with the same function.
             let found = names_of_failures(&tallies);
             assert!(found.contains(&"crct10dif-pclmul-aesni"), "{found:?}");
@@ -178,7 +193,7 @@ fn three_planted_mistakes_are_found() {
     }
 
     for suite in [Suite::Forgeries, Suite::Wycheproof] {
-        let tallies = tallies(&impls, "gcm(aes)", suite, 0..1000);
+        let tallies = tallies(planted, "gcm(aes)", suite, 0..1000);
         let found = names_of_failures(&tallies);
         assert!(found.contains(&"gcm-aes-generic"), "{suite}: {found:?}");
         let tally = &tallies["gcm-aes-generic"];
@@ -190,5 +205,25 @@ fn three_planted_mistakes_are_found() {
             tally.failures[0].what.contains("accepted a message"),
             "{tally:#?}"
         );
+    }
+
+    // Functions and whole requests are right; what is divided is not.
+    for (alg, least) in [
+        ("ctr(aes)", "ctr-aes-generic"),
+        ("gcm(aes)", "gcm-aes-generic"),
+    ] {
+        let tallies = tallies(planted, alg, Suite::Requests, 0..2000);
+        let found = names_of_failures(&tallies);
+        assert_eq!(found.len(), tallies.len(), "{alg}: {found:?}");
+        let tally = &tallies[least];
+        assert!(tally.failed < tally.cases, "{tally:#?}");
+        println!(
+            "straddling: requests, {} of {}: {:?}",
+            tally.failed, tally.cases, tally.failures[0]
+        );
+    }
+    for suite in [Suite::Random, Suite::Splits] {
+        let tallies = tallies(planted, "ctr(aes)", suite, 0..300);
+        assert_eq!(names_of_failures(&tallies), [""; 0], "{tallies:#?}");
     }
 }

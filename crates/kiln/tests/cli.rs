@@ -46,8 +46,12 @@ fn bad_arguments_are_refused_in_one_line() {
         &["speed", "--impl", "xts-aes-avx512"],
         "unknown implementation",
     );
-    refuses(&["speed", "--level", "api"], "add --tree DIR");
-    refuses(&["speed", "--layout", "tcrypt"], "--layout plain");
+    refuses(&["speed", "--layout", "tcrypt"], "add --level api");
+    refuses(&["speed", "--layout", "pages"], "unknown layout");
+    refuses(
+        &["speed", "--level", "api", "--peers", "openssl"],
+        "functions only",
+    );
     refuses(&["speed", "--peers", "none,openssl"], "stands alone");
     refuses(&["speed", "--peers", "nss"], "unknown peer");
     refuses(&["speed", "--baseline", "nobody-here"], "unknown baseline");

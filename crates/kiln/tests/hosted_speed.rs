@@ -313,5 +313,7 @@ fn what_is_no_tree_is_refused_and_125_for_bisect() {
         "no Makefile",
     );
     fault(&kiln(&["speed", "--tree", dir]), 2, "no Makefile");
-    fault(&kiln(&["speed", "--level", "api"]), 2, "--tree DIR");
+    let laid_out = ["--level", "api", "--layout", "tcrypt"];
+    let args = [&["speed", "--tree", dir], &laid_out[..]].concat();
+    fault(&kiln(&args), 2, "--tcrypt MODE");
 }

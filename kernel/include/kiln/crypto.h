@@ -25,7 +25,7 @@
  *	xts_register, impls_register	the algorithms there are
  * crypto/cryptd.c, crypto/seqiv.c, crypto/authenc.c APIs:
  *	*_instance		templates
- * crypto/border.c	what kiln.h has of all this
+ * crypto/border.c, crypto/series.c	what kiln.h has of all this
  */
 #ifndef KILN_CRYPTO_H
 #define KILN_CRYPTO_H

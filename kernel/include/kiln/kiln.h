@@ -499,6 +499,32 @@ enum kiln_request_part {
 
 KILN_EXPORT u64 kiln_crypto_requests(void *requests);
 
+/*
+ * crypto/series.c: requests to be timed, to a transform of any kind, each waited for. Message i
+ * (of @count, round and round) is at src + i * src_stride, its answer goes to dst + i *
+ * dst_stride, with associated data before and tags behind both as the request has them. IVs are
+ * in @fresh, and are copied to @iv before they are used. With @from one request over these
+ * pieces is made once and put @calls times; a digest still goes to @dst.
+ */
+struct kiln_api_calls {
+	void *tfm;
+	u8 *dst;
+	u8 *src;
+	const u8 *fresh;
+	u8 *iv;
+	size_t src_stride, dst_stride, iv_stride;
+	u32 src_len, dst_len;	/* all of one message and of one answer */
+	u32 assoclen, cryptlen;	/* as in struct kiln_request */
+	size_t count;
+	u64 calls;
+	bool decrypt;
+	struct scatterlist *from, *to;
+	u64 later;		/* out: of them, not answered at once */
+	int err;		/* out: the first that was not 0 */
+};
+
+KILN_EXPORT u64 kiln_crypto_calls(void *calls);
+
 /* One message to a hash, in a context (enum kiln_context): in pieces, or in one call if there are none. */
 struct kiln_digest {
 	void *tfm;

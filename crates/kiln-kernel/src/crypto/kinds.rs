@@ -2,12 +2,21 @@
 
 use std::ptr;
 
-use super::{check, Errno, Skcipher, TYPE_AEAD, TYPE_SHASH, TYPE_SKCIPHER};
-use crate::cipher::Kind;
+use super::{check, Api, Errno, Skcipher, INTERNAL, TYPE_AEAD, TYPE_SHASH, TYPE_SKCIPHER};
+use crate::cipher::{Impl, Kind};
 use crate::cpu;
 use crate::fpu::Context;
 use crate::sys;
 use crate::xts::{Op, BLOCK};
+
+/// The type that an algorithm of this kind is registered as.
+pub(super) fn type_of(kind: Kind) -> u32 {
+    match kind {
+        Kind::Skcipher => TYPE_SKCIPHER,
+        Kind::Aead => TYPE_AEAD,
+        Kind::Hash => TYPE_SHASH,
+    }
+}
 
 /// A transform of any kind, for its key's sake.
 pub struct Transform(Skcipher);
@@ -15,17 +24,40 @@ pub struct Transform(Skcipher);
 impl Transform {
     /// The algorithm of this driver name.
     pub fn open(kind: Kind, driver: &str) -> Result<Transform, Errno> {
-        let what = match kind {
-            Kind::Skcipher => TYPE_SKCIPHER,
-            Kind::Aead => TYPE_AEAD,
-            Kind::Hash => TYPE_SHASH,
-        };
-        Skcipher::open_as(what, driver, 0, 0).map(Transform)
+        Skcipher::open_as(type_of(kind), driver, 0, 0).map(Transform)
+    }
+
+    /// An implementation's driver: behind the simd helper, where it has one, or the synchronous one.
+    pub fn of(api: &'static Api, imp: Impl, helper: bool) -> Result<Transform, Errno> {
+        let (what, name) = (type_of(imp.kind()), imp.driver());
+        if !helper {
+            // Hashes and scalar code have no helper, and so no internal driver.
+            let inner = format!("__{name}");
+            if let Ok(tfm) = Skcipher::open_in(api, what, &inner, INTERNAL, INTERNAL) {
+                return Ok(Transform(tfm));
+            }
+        }
+        Skcipher::open_in(api, what, name, 0, 0).map(Transform)
     }
 
     /// Expand a key.
     pub fn set_key(&mut self, key: &[u8]) -> Result<(), Errno> {
         self.0.set_key(key)
+    }
+
+    /// As a skcipher's.
+    pub fn skcipher(self) -> Skcipher {
+        self.0
+    }
+
+    /// As an AEAD's.
+    pub fn aead(self) -> Aead {
+        Aead(self.0)
+    }
+
+    /// As a hash's.
+    pub fn shash(self) -> Shash {
+        Shash(self.0)
     }
 }
 
@@ -72,7 +104,7 @@ impl Aead {
             err: 0,
         };
         // SAFETY: the function takes this structure.
-        unsafe { cpu::gate(sys::kiln_crypto_setauthsize, (&raw mut raw).cast()) };
+        unsafe { cpu::gate(self.0.api.setauthsize, (&raw mut raw).cast()) };
         check(raw.err)
     }
 
@@ -149,7 +181,7 @@ impl Shash {
             err: 0,
         };
         // SAFETY: the function takes this structure; no digest is longer than the buffer.
-        unsafe { cpu::gate(sys::kiln_crypto_digest, (&raw mut raw).cast()) };
+        unsafe { cpu::gate(self.0.api.digest, (&raw mut raw).cast()) };
         check(raw.err)?;
         Ok(out)
     }

@@ -4,6 +4,7 @@ use std::io;
 
 use kiln_kernel::call::{Call, Entry, Function};
 use kiln_kernel::cipher::{Impl, Kind};
+use kiln_kernel::crypto::Api;
 use kiln_kernel::fpu::Context;
 use kiln_kernel::xts::Op;
 
@@ -12,6 +13,7 @@ use super::fault::Watch;
 use super::judge::Judged;
 use super::message::{Answer, Layout, Message};
 use super::registers::Registers;
+use super::request::{Desk, Request};
 
 /// Linux's number for a message that is not authentic.
 const EBADMSG: i32 = -74;
@@ -25,6 +27,7 @@ pub struct Replay<'a>(pub &'a str, pub u64);
 /// Guarded buffers, a look at the registers, and a watch over both.
 pub struct Bench {
     arena: Arena,
+    desk: Desk,
     registers: Box<Registers>,
     watch: Watch,
     /// What is called where no section may be opened, and whether that must be so.
@@ -48,9 +51,13 @@ impl Bench {
     /// On the thread that calls it.
     pub fn new() -> io::Result<Bench> {
         let arena = Arena::new()?;
-        let watch = Watch::new(&arena.named())?;
+        let desk = Desk::new()?;
+        let mut buffers = arena.named();
+        buffers.extend(desk.buffers());
+        let watch = Watch::new(&buffers)?;
         Ok(Bench {
             arena,
+            desk,
             registers: Registers::new(),
             watch,
             scalar: None,
@@ -85,6 +92,18 @@ impl Bench {
         let result = self.message(imp, op, message, judged, layout, replay);
         self.clear(result.is_err());
         result
+    }
+
+    /// Ask `imp`'s driver of this API. Says what was wrong first.
+    pub fn request(
+        &mut self,
+        api: &'static Api,
+        imp: Impl,
+        request: &Request,
+        replay: Replay<'_>,
+    ) -> Result<(), String> {
+        let _armed = self.watch.arm(replay.0, Some(replay.1));
+        self.desk.check(api, imp, request)
     }
 
     fn clear(&mut self, all: bool) {

@@ -3,6 +3,7 @@
 use std::fmt;
 
 use kiln_kernel::cipher::{Impl, Kind};
+use kiln_kernel::crypto::Api;
 use kiln_kernel::fpu::Context;
 use kiln_kernel::xts::Op;
 
@@ -12,10 +13,11 @@ use super::family::Family;
 use super::guard::Place;
 use super::judge::{task, Judged};
 use super::message::{bytes, unit, whole, Cut, Layout, Message};
+use super::request::Request;
 use super::rng::Rng;
 use super::suite::Suite;
 use super::vectors::{self, Vector};
-use super::{wiped, wycheproof};
+use super::{asked, wiped, wycheproof};
 
 /// Texts of vectors that fit the guarded buffers.
 const LONGEST_VECTOR: usize = 66_000;
@@ -89,6 +91,13 @@ pub enum Case {
         /// What it becomes.
         context: Vec<u8>,
     },
+    /// A request to the crypto API.
+    Request {
+        /// Whose.
+        api: Option<&'static Api>,
+        /// What is asked.
+        request: Box<Request>,
+    },
     /// A message that is not authentic as it is.
     Rejection {
         /// The text is ciphertext.
@@ -151,8 +160,13 @@ pub fn listed(suite: Suite, family: &Family, known: &Known) -> Option<u64> {
         Suite::Splits => {
             Some((splits(family) * (family.usable.len() + 1)) as u64 * directions(judge))
         }
+        Suite::Refusals => Some(asked::refusals(judge)),
         Suite::Forgeries if judge.kind() != Kind::Aead => Some(0),
-        Suite::Forgeries | Suite::Random | Suite::Contexts(_) | Suite::Interrupted(_) => None,
+        Suite::Requests
+        | Suite::Forgeries
+        | Suite::Random
+        | Suite::Contexts(_)
+        | Suite::Interrupted(_) => None,
     }
 }
 
@@ -282,6 +296,16 @@ impl Case {
                     rng: rng.next(),
                 })
             }
+            Suite::Requests | Suite::Refusals => {
+                let request = match suite {
+                    Suite::Requests => asked::random(judge, &mut rng, n)?,
+                    _ => asked::refusal(judge, &mut rng, n)?,
+                };
+                Ok(Case::Request {
+                    api: family.api,
+                    request: Box::new(request),
+                })
+            }
             Suite::Random => drawn(family, &mut rng, Context::Task),
             Suite::Contexts(_) | Suite::Interrupted(_) => {
                 drawn(family, &mut rng, CONTEXTS[n as usize % CONTEXTS.len()])
@@ -316,6 +340,10 @@ impl Case {
                 (1, result)
             }
             Case::Wipe { key, context } => (1, wiped::check(imp, key, context)),
+            Case::Request { api, request } => {
+                let api = api.unwrap_or_else(|| Api::own());
+                (1, bench.request(api, imp, request, replay))
+            }
             Case::Rejection {
                 message,
                 tag,
@@ -490,6 +518,7 @@ impl fmt::Display for Case {
                 let from = contexts::name(layout.context);
                 write!(f, "{verb} {message}, {layout}, context {from}")
             }
+            Case::Request { request, .. } => request.fmt(f),
             Case::Wipe { key, .. } => write!(f, "a key of {} bytes in a transform", key.len()),
             Case::Key { key, .. } => write!(f, "a key of {} bytes", key.len()),
             Case::Forgery {

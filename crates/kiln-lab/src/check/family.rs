@@ -1,6 +1,7 @@
 //! An algorithm, whoever is tested of it, and who judges.
 
 use kiln_kernel::cipher::Impl;
+use kiln_kernel::crypto::Api;
 use kiln_kernel::Tier;
 
 /// The implementations of one algorithm that are tested.
@@ -14,6 +15,8 @@ pub struct Family {
     pub subjects: Vec<Impl>,
     /// All that may be used, tested or not: pieces take turns among them.
     pub usable: Vec<Impl>,
+    /// Whose drivers requests go to; those linked in, if not another build's.
+    pub api: Option<&'static Api>,
 }
 
 impl Family {
@@ -29,6 +32,7 @@ impl Family {
             judge: judge_of(alg),
             subjects,
             usable,
+            api: None,
         }
     }
 

@@ -27,6 +27,8 @@ pub struct Plan {
     pub seed: u64,
     /// Random cases of each algorithm under each mask.
     pub cases: u64,
+    /// Requests to each algorithm's drivers under each mask.
+    pub requests: u64,
     /// Cases of each algorithm under each policy.
     pub in_contexts: u64,
     /// The same with interrupts before random instructions.
@@ -150,6 +152,7 @@ impl Plan {
     fn drawn(&self, suite: Suite) -> Option<u64> {
         match suite {
             Suite::Random => Some(self.cases),
+            Suite::Requests => Some(self.requests),
             Suite::Forgeries => Some(self.forgeries),
             Suite::Contexts(_) => Some(self.in_contexts),
             Suite::Interrupted(_) => Some(self.interrupted),
@@ -291,7 +294,7 @@ impl<'a> Phase<'a> {
                         return Some(0..case::short_lengths(family.judge));
                     }
                     // The crypto API has its algorithms for good.
-                    if *suite == Suite::Wiped && !self.last {
+                    if matches!(suite, Suite::Wiped | Suite::Refusals) && !self.last {
                         return Some(0..0);
                     }
                     let n = self.plan.drawn(*suite)?;

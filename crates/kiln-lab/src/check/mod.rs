@@ -13,6 +13,9 @@
 //! | `rng.rs` | numbers that follow from a seed |
 //! | `vectors.rs`, `ieee1619.txt` | known answers |
 //! | `wycheproof.rs` | Project Wycheproof's |
+//! | `scatter.rs` | a request's memory: pieces, with poison between them |
+//! | `request.rs` | a request to the crypto API |
+//! | `asked.rs` | which requests are made |
 //! | `wiped.rs` | keys of freed transforms |
 //! | `suite.rs` | the suites |
 //! | `case.rs` | one case of a suite, drawn from (suite, seed, number) alone |
@@ -25,6 +28,7 @@
 //! | `ktap.rs` | rows as KTAP |
 
 mod arena;
+mod asked;
 mod bench;
 pub mod case;
 pub mod contexts;
@@ -36,8 +40,10 @@ pub mod ktap;
 pub mod masks;
 pub mod message;
 mod registers;
+pub mod request;
 mod rng;
 pub mod run;
+mod scatter;
 pub mod selection;
 pub mod suite;
 mod tally;

@@ -22,6 +22,10 @@ pub enum Suite {
     Splits,
     /// Every bit of a tag flipped, and some of everything else.
     Forgeries,
+    /// Requests to the crypto API over divided memory, compared with the judge.
+    Requests,
+    /// Requests with every tag size, nonce, length and amount of associated data, good and bad.
+    Refusals,
     /// Keys of transforms of the crypto API, looked for in its memory after they are freed.
     Wiped,
     /// Random messages, compared with the judge.
@@ -34,13 +38,15 @@ pub enum Suite {
 
 impl Suite {
     /// Those that are run under each mask of tiers.
-    pub const OF_MASKS: [Suite; 8] = [
+    pub const OF_MASKS: [Suite; 10] = [
         Suite::Vectors,
         Suite::Wycheproof,
         Suite::Keys,
         Suite::Lengths,
         Suite::Splits,
         Suite::Forgeries,
+        Suite::Requests,
+        Suite::Refusals,
         Suite::Wiped,
         Suite::Random,
     ];
@@ -72,6 +78,8 @@ impl Suite {
             Suite::Lengths => "lengths".into(),
             Suite::Splits => "splits".into(),
             Suite::Forgeries => "forgeries".into(),
+            Suite::Requests => "requests".into(),
+            Suite::Refusals => "refusals".into(),
             Suite::Wiped => "wiped".into(),
             Suite::Random => "random".into(),
             Suite::Contexts(policy) => format!("contexts:{policy}"),

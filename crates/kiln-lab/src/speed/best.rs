@@ -5,7 +5,7 @@ use kiln_measure::{ratio, verdict, Series, Verdict};
 use serde::{Deserialize, Serialize};
 
 use super::candidate::{Candidate, KILN};
-use super::plan::Level;
+use super::level::Level;
 use super::row::Row;
 
 /// Of the row of Kiln's fastest implementation: against the fastest of the others, from interleaved pairs.

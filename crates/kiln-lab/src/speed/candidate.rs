@@ -3,8 +3,8 @@
 use std::borrow::Cow;
 use std::rc::Rc;
 
+use super::level::Level;
 use super::messages::Messages;
-use super::plan::Level;
 
 /// Makes `calls` calls on the messages in turn, after the last the first again.
 pub type Run<'a> = Box<dyn Fn(&mut Messages, u64) -> Result<(), String> + 'a>;

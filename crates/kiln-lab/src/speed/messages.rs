@@ -13,7 +13,7 @@ const FEWEST: usize = 8;
 /// Cache line.
 const LINE: usize = 64;
 /// Page; also the distance at which processors mistake a store for a load's.
-const PAGE: usize = 4096;
+pub(super) const PAGE: usize = 4096;
 /// What the space between results holds, to see whether it was written to.
 const CANARY: u8 = 0xa5;
 /// IVs are stored in units of this many bytes.
@@ -21,14 +21,14 @@ pub const IV_UNIT: usize = 16;
 
 /// Bytes whose first lies at a chosen place in its page.
 #[derive(Debug)]
-struct Placed {
+pub(super) struct Placed {
     memory: Vec<u8>,
     offset: usize,
     len: usize,
 }
 
 impl Placed {
-    fn new(len: usize, in_page: usize, fill: u8) -> Placed {
+    pub(super) fn new(len: usize, in_page: usize, fill: u8) -> Placed {
         let memory = vec![fill; len + PAGE + in_page];
         let offset = memory.as_ptr().align_offset(PAGE) + in_page;
         Placed {
@@ -38,11 +38,11 @@ impl Placed {
         }
     }
 
-    fn bytes(&self) -> &[u8] {
+    pub(super) fn bytes(&self) -> &[u8] {
         &self.memory[self.offset..self.offset + self.len]
     }
 
-    fn bytes_mut(&mut self) -> &mut [u8] {
+    pub(super) fn bytes_mut(&mut self) -> &mut [u8] {
         &mut self.memory[self.offset..self.offset + self.len]
     }
 }
@@ -91,6 +91,11 @@ impl Messages {
     /// Random ones.
     pub fn random(shape: Shape, chained: bool, rng: &mut SplitMix64) -> Messages {
         let count = (BYTES / shape.len.max(1)).clamp(FEWEST, MESSAGES);
+        Messages::so_many(count, shape, chained, rng)
+    }
+
+    /// So many random ones.
+    pub fn so_many(count: usize, shape: Shape, chained: bool, rng: &mut SplitMix64) -> Messages {
         let mut ivs = vec![[0; IV_UNIT]; count * iv_units(shape.iv)];
         ivs.iter_mut().for_each(|iv| rng.fill(iv));
         let (src_stride, dst_stride) = (stride(shape.src()), stride(shape.dst()));
@@ -151,6 +156,11 @@ impl Messages {
             &self.ivs[i * units..][..units].as_flattened()[..self.shape.iv],
             &mut self.src.bytes_mut()[at..at + self.shape.src()],
         )
+    }
+
+    /// Source i, all of it.
+    pub fn source(&self, i: usize) -> &[u8] {
+        &self.src.bytes()[i * self.src_stride..][..self.shape.src()]
     }
 
     /// Result i, all of it.

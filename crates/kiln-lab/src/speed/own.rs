@@ -8,15 +8,52 @@ use kiln_kernel::cipher::{self, Context, Impl};
 use kiln_kernel::xts;
 
 use super::candidate::{Candidate, Judge, Run, Takes, KILN};
+use super::level::{Layout, Level};
 use super::messages::{Messages, IV_UNIT};
-use super::plan::Level;
+use super::plan::Plan;
+use super::requests;
 use super::shape::{Kind, Op};
 use super::source::{key_bytes, Choice, Source, Spec, Work};
 use crate::algorithm::usable_impl;
 use crate::{Algorithm, Error};
 
-/// All of `kernel/`.
-pub struct Own;
+/// All of `kernel/`: its functions, or the drivers that its crypto API has of them.
+pub enum Own {
+    /// Called directly.
+    Functions,
+    /// Asked by requests, with memory laid out so.
+    Requests(Layout),
+}
+
+impl Own {
+    /// What a plan wants of it. Requests have to be asked for.
+    pub fn of(plan: &Plan) -> Own {
+        match plan.level {
+            Some(Level::Api) => Own::Requests(plan.layout),
+            _ => Own::Functions,
+        }
+    }
+
+    fn level(&self) -> Level {
+        match self {
+            Own::Functions => Level::Primitive,
+            Own::Requests(_) => Level::Api,
+        }
+    }
+
+    fn candidate(&self, imp: Impl, work: &Work) -> Result<Candidate<'static>, Error> {
+        match self {
+            Own::Functions => {
+                let run = run_impl(imp, context(imp, work)?, work.op);
+                Ok(Candidate {
+                    takes: work.spec.takes,
+                    ..Candidate::primitive(imp.driver(), KILN, Some(imp.tier().name()), run)
+                })
+            }
+            Own::Requests(layout) => requests::candidate(imp, work, *layout),
+        }
+    }
+}
 
 /// Bytes of associated data, as in IPsec and in tcrypt.
 const AAD: usize = 16;
@@ -31,7 +68,7 @@ impl Source for Own {
     fn names(&self, alg: &str) -> Vec<(String, Level)> {
         let impls = Algorithm::named(alg).map_or_else(Vec::new, Algorithm::impls);
         let names = impls.iter().map(|i| i.driver().to_string());
-        names.map(|name| (name, Level::Primitive)).collect()
+        names.map(|name| (name, self.level())).collect()
     }
 
     fn usable(&self, alg: &str, name: &str) -> Result<(), Error> {
@@ -52,17 +89,25 @@ impl Source for Own {
         let Some(alg) = named(work) else {
             return Ok(Vec::new());
         };
+        let requests = matches!(self, Own::Requests(_));
+        if requests && choice.latency {
+            notes.push(
+                "requests are not made to depend on each other: no figures with --latency".into(),
+            );
+            return Ok(Vec::new());
+        }
+        // Who asks the crypto API for an algorithm gets the best.
+        let impls = match requests && choice.impls.is_empty() {
+            true => vec![alg.best()],
+            false => alg.impls(),
+        };
         let mut found = Vec::new();
-        for imp in alg.impls() {
-            if !choice.wants(imp.driver(), Level::Primitive) {
+        for imp in impls {
+            if !choice.wants(imp.driver(), self.level()) {
                 continue;
             }
             if imp.tier().usable() {
-                let run = run_impl(imp, context(imp, work)?, work.op);
-                found.push(Candidate {
-                    takes: work.spec.takes,
-                    ..Candidate::primitive(imp.driver(), KILN, Some(imp.tier().name()), run)
-                });
+                found.push(self.candidate(imp, work)?);
             } else if choice.impls.is_empty() {
                 let why = crate::tiers::reason(imp.tier());
                 notes.push(format!("tier {}: {why}: no rows of it", imp.tier()));

@@ -1,12 +1,9 @@
 //! What is asked of `speed`.
 
-use std::fmt;
-use std::str::FromStr;
 use std::time::Duration;
 
-use serde::{Deserialize, Serialize};
-
 use super::candidate::family;
+use super::level::{Layout, Level};
 use super::own::Own;
 use super::shape::Op;
 use super::source::{Source, Spec};
@@ -15,44 +12,6 @@ use crate::algorithm::unknown;
 use crate::lens::{Lens, LONGEST};
 use crate::peer::{self, Wanted};
 use crate::{Algorithm, Error};
-
-/// At which level calls are made.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
-#[serde(rename_all = "lowercase")]
-pub enum Level {
-    /// The function, in one FPU section with the calls around it.
-    #[default]
-    Primitive,
-    /// A request through the crypto API, by driver name.
-    Api,
-}
-
-impl Level {
-    /// As rows and flags have it.
-    pub fn name(self) -> &'static str {
-        match self {
-            Level::Primitive => "primitive",
-            Level::Api => "api",
-        }
-    }
-}
-
-impl fmt::Display for Level {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.pad(self.name())
-    }
-}
-
-impl FromStr for Level {
-    type Err = Error;
-
-    fn from_str(name: &str) -> Result<Level, Error> {
-        let all = [Level::Primitive, Level::Api];
-        all.into_iter()
-            .find(|l| l.name() == name)
-            .ok_or_else(|| unknown("level", name, &all.map(Level::name)))
-    }
-}
 
 /// What to measure. Empty lists mean the usual.
 #[derive(Clone, Debug)]
@@ -67,8 +26,10 @@ pub struct Plan {
     pub lens: Lens,
     /// Bits of the key; 256, or the largest an algorithm has.
     pub key_bits: Vec<u32>,
-    /// Level; all there are.
+    /// Level; of Kiln's own the functions, of a tree both.
     pub level: Option<Level>,
+    /// Where requests' buffers lie.
+    pub layout: Layout,
     /// Dependent calls: each IV is the last call's result.
     pub latency: bool,
     /// Other libraries.
@@ -95,6 +56,7 @@ impl Plan {
             lens: Lens::default(),
             key_bits: Vec::new(),
             level: None,
+            layout: Layout::Plain,
             latency: false,
             peers: Wanted::Auto,
             baseline: None,
@@ -107,7 +69,8 @@ impl Plan {
 
     /// Looks whether all that is asked for can be had of Kiln's own.
     pub fn checked(self) -> Result<Plan, Error> {
-        self.checked_with(&[&Own]).map(|(plan, _)| plan)
+        let own = Own::of(&self);
+        self.checked_with(&[&own]).map(|(plan, _)| plan)
     }
 
     /// Looks whether all that is asked for can be had of these, and what algorithms that makes.
@@ -116,6 +79,7 @@ impl Plan {
         dedup(&mut self.ops);
         dedup(&mut self.key_bits);
         dedup(&mut self.impls);
+        self.check_level()?;
         let specs = self.specs(sources)?;
         self.check_lens()?;
         for name in &self.impls {
@@ -127,6 +91,25 @@ impl Plan {
         self.check_ops(&specs)?;
         self.check_baseline(&specs, sources)?;
         Ok((self, specs))
+    }
+
+    /// Only who has a crypto API takes requests, and only requests are laid out.
+    fn check_level(&mut self) -> Result<(), Error> {
+        if self.level != Some(Level::Api) {
+            return match self.layout {
+                Layout::Plain => Ok(()),
+                Layout::Tcrypt => Err(Error::input(
+                    "--layout tcrypt: functions take one piece of memory: add --level api",
+                )),
+            };
+        }
+        if let (Wanted::Named(_), _) | (_, Some(_)) = (&self.peers, self.baseline_peer()) {
+            return Err(Error::input(
+                "--level api: libraries have functions only: name none of them, or leave --level api out",
+            ));
+        }
+        self.peers = Wanted::None;
+        Ok(())
     }
 
     /// The algorithms asked for, or all; those of earlier sources first.
@@ -396,8 +379,23 @@ mod tests {
     }
 
     #[test]
+    fn requests_are_kilns_own() {
+        let api = |plan: &mut Plan| plan.level = Some(Level::Api);
+        let told = fault(|p| p.layout = Layout::Tcrypt);
+        assert!(told.contains("add --level api"), "{told}");
+        let told = fault(|p| {
+            api(p);
+            p.baseline = Some("openssl".into());
+        });
+        assert!(told.contains("libraries have functions only"), "{told}");
+        let mut plan = Plan::new(1);
+        api(&mut plan);
+        assert_eq!(plan.checked().unwrap().peers, Wanted::None);
+    }
+
+    #[test]
     fn the_usual() {
-        let (plan, specs) = Plan::new(1).checked_with(&[&Own]).unwrap();
+        let (plan, specs) = Plan::new(1).checked_with(&[&Own::Functions]).unwrap();
         assert_eq!(specs.len(), Algorithm::all().len());
         assert_eq!(plan.ops_of(&specs[0]), [Op::Encrypt, Op::Decrypt]);
         assert_eq!(plan.keys_of(&specs[0]), [256]);
@@ -499,7 +497,7 @@ mod tests {
 
     #[test]
     fn sources_add_their_algorithms_and_names() {
-        let sources: [&dyn Source; 2] = [&Own, &Foreign];
+        let sources: [&dyn Source; 2] = [&Own::Functions, &Foreign];
         let (plan, specs) = Plan::new(1).checked_with(&sources).unwrap();
         let names: Vec<_> = specs.iter().map(|s| s.name.as_ref()).collect();
         let own = Algorithm::all().len();

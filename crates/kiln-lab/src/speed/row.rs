@@ -7,7 +7,7 @@ use serde::{Deserialize, Deserializer, Serialize};
 use kiln_measure::{Estimate, Verdict};
 
 use super::best::BestPeer;
-use super::plan::Level;
+use super::level::{Layout, Level};
 
 /// One candidate at one length.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -26,6 +26,9 @@ pub struct Row {
     pub tier: Option<Cow<'static, str>>,
     /// `primitive` or `api`.
     pub level: Level,
+    /// Where its memory lies; absent where it is `plain`.
+    #[serde(default, skip_serializing_if = "Layout::is_plain")]
+    pub layout: Layout,
     /// `encrypt`, `decrypt` or `digest`.
     pub op: Cow<'static, str>,
     /// Bits of the key; of XTS's two keys, one's; 0 without a key.
@@ -114,8 +117,8 @@ impl Row {
         self.imp == other.imp
             && self.alg == other.alg
             && self.op == other.op
-            && (self.key_bits, self.level, self.latency)
-                == (other.key_bits, other.level, other.latency)
+            && (self.key_bits, self.level, self.layout, self.latency)
+                == (other.key_bits, other.level, other.layout, other.latency)
             && (&self.provider, &self.config) == (&other.provider, &other.config)
     }
 }
@@ -129,6 +132,7 @@ pub(crate) fn example(imp: &str, len: usize, cycles: f64) -> Row {
         config: None,
         tier: Some("generic".into()),
         level: Level::Primitive,
+        layout: Layout::Plain,
         op: "encrypt".into(),
         key_bits: 256,
         len,

@@ -13,6 +13,7 @@ use super::bench::{bench, Entry, Reference};
 use super::best;
 use super::candidate::Candidate;
 use super::effort;
+use super::level::{Layout, Level};
 use super::own::Own;
 use super::plan::Plan;
 use super::row::{Against, Row};
@@ -60,8 +61,9 @@ pub fn run_with(
     progress: Progress,
 ) -> Result<Outcome, Error> {
     let mut sources: Vec<&dyn Source> = Vec::new();
+    let own = Own::of(&plan);
     if plan.own {
-        sources.push(&Own);
+        sources.push(&own);
     }
     sources.extend(others);
     let (plan, specs) = plan.checked_with(&sources)?;
@@ -300,6 +302,7 @@ impl Run<'_> {
             config: candidate.config.clone(),
             tier: candidate.tier.clone(),
             level: candidate.level,
+            layout: self.plan.layout,
             op: work.op.name().into(),
             key_bits: work.key_bits,
             len,
@@ -389,6 +392,16 @@ impl Run<'_> {
                 "{} of {} lengths not measured: {why}",
                 self.left_out, self.groups
             ));
+        }
+        if self.plan.own && self.plan.level == Some(Level::Api) {
+            notes.push(match self.plan.layout {
+                Layout::Plain => {
+                    "api: a request for each message, one piece on either side, to Kiln's synchronous driver".to_string()
+                }
+                Layout::Tcrypt => "api, laid out as by tcrypt: one request in pages, put again and again, to Kiln's \
+                     synchronous driver; ciphers in place, behind the key's bytes in the first page"
+                    .to_string(),
+            });
         }
         if self.plan.latency {
             notes.push(

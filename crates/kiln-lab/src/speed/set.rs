@@ -6,6 +6,7 @@ use kiln_measure::SplitMix64;
 
 use super::bench::Reference;
 use super::candidate::{Candidate, Judge};
+use super::level::Layout;
 use super::messages::Messages;
 use super::plan::Plan;
 use super::shape::{Kind, Op, Shape};
@@ -22,6 +23,7 @@ pub struct Table<'s> {
     sealer: Option<Judge<'s>>,
     seed: u64,
     chained: bool,
+    layout: Layout,
 }
 
 /// Messages of one shape, with the answers, for some of the candidates.
@@ -61,6 +63,7 @@ impl<'s> Table<'s> {
             sealer,
             seed: plan.seed,
             chained: plan.latency,
+            layout: plan.layout,
         })
     }
 
@@ -107,18 +110,19 @@ impl<'s> Table<'s> {
 
     fn messages(&self, shape: Shape) -> Result<Messages, String> {
         let rng = || SplitMix64(self.seed.wrapping_add((shape.len as u64) << 20));
-        let mut messages = Messages::random(shape, self.chained, &mut rng());
+        let random = |shape, chained| match self.layout {
+            Layout::Plain => Messages::random(shape, chained, &mut rng()),
+            Layout::Tcrypt => Messages::so_many(1, shape, chained, &mut rng()),
+        };
+        let mut messages = random(shape, self.chained);
         let alg = &self.work.spec.name;
         fit(alg, &mut messages);
         if let Some(sealer) = &self.sealer {
-            let mut plain = Messages::random(
-                Shape {
-                    op: Op::Encrypt,
-                    ..shape
-                },
-                false,
-                &mut rng(),
-            );
+            let encrypted = Shape {
+                op: Op::Encrypt,
+                ..shape
+            };
+            let mut plain = random(encrypted, false);
             fit(alg, &mut plain);
             let count = plain.count();
             (sealer.run)(&mut plain, count as u64)

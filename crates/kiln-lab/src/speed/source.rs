@@ -5,7 +5,8 @@ use std::borrow::Cow;
 use zeroize::Zeroizing;
 
 use super::candidate::{Candidate, Judge, Takes};
-use super::plan::{Level, Plan};
+use super::level::Level;
+use super::plan::Plan;
 use super::shape::{Kind, Op, Shape};
 use crate::Error;
 

@@ -4,7 +4,8 @@ use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 
 use super::candidate::{Candidate, Judge, Run, Takes};
-use super::plan::{Level, Plan};
+use super::level::Level;
+use super::plan::Plan;
 use super::run::{run_with, Outcome};
 use super::shape::{Kind, Op};
 use super::source::{Choice, Source, Spec, Work};

@@ -4,11 +4,11 @@ use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use clap::{Args, ValueEnum};
+use clap::Args;
 use kiln_lab::lens::Lens;
 use kiln_lab::peer::Wanted;
 use kiln_lab::record::Facts;
-use kiln_lab::speed::{self, Level, Op, Outcome, Plan, Row};
+use kiln_lab::speed::{self, Layout, Level, Op, Outcome, Plan, Row};
 use kiln_lab::Error;
 use kiln_tree::child::Order;
 use kiln_tree::tcrypt::Request;
@@ -36,7 +36,7 @@ length that is no whole blocks of a mode is rounded up if nobody asked for
 it. Row fields: alg, impl, provider, tier, level, op, key_bits, len,
 latency, cycles_per_op, cycles_per_byte, mb_per_s, ci_low, ci_high (of
 cycles_per_op), limit_cycles, together (several messages at a time); with
---latency chain_cycles; with --baseline ratio, ratio_low, ratio_high,
+--layout tcrypt layout; with --latency chain_cycles; with --baseline ratio, ratio_low, ratio_high,
 verdict; of Kiln's best, where there are peers, best_peer,
 best_peer_provider, best_peer_ratio, best_peer_ratio_low,
 best_peer_ratio_high, best_peer_verdict.
@@ -52,6 +52,7 @@ Examples:
   kiln speed --len 16..4112 --impl xts-aes-aesni    every length; finds the largest step
   kiln speed --baseline openssl --json > speed.json
   kiln speed 'gcm(aes)' --tree ~/linux     a kernel tree's own beside them
+  kiln speed 'xts(aes)' --level api --layout tcrypt    as tcrypt asks for it
   kiln speed --len 16 --latency    each call waits for the one before")]
 pub struct SpeedArgs {
     /// Algorithms, by the kernel's names [default: all]
@@ -91,11 +92,12 @@ pub struct SpeedArgs {
     /// Compare all with this implementation or provider
     #[arg(long, value_name = "IMPL|PROVIDER")]
     baseline: Option<String>,
-    /// The function itself, or a request through a tree's crypto API [default: both]
+    /// primitive: the function; api: a request through the crypto API, to the best driver or those named [default:
+    /// primitive, of a tree both]
     #[arg(long, value_name = "LEVEL")]
     level: Option<Level>,
-    /// Where buffers lie: as a user stores them, or as tcrypt does (only with --tcrypt)
-    #[arg(long, value_enum, default_value_t)]
+    /// Where requests' buffers lie: plain (as a user stores them), or tcrypt (its pages, its one request)
+    #[arg(long, default_value = "plain", value_name = "LAYOUT")]
     layout: Layout,
     /// Dependent calls: each IV is the last result's first block
     #[arg(long)]
@@ -106,13 +108,6 @@ pub struct SpeedArgs {
     /// One line a row instead of the table
     #[arg(long)]
     rows: bool,
-}
-
-#[derive(Clone, Copy, Default, PartialEq, ValueEnum)]
-enum Layout {
-    #[default]
-    Plain,
-    Tcrypt,
 }
 
 impl SpeedArgs {
@@ -140,14 +135,9 @@ impl SpeedArgs {
     }
 
     fn plan(&self, session: &Session) -> Result<Plan, Error> {
-        if self.level == Some(Level::Api) && self.tree.is_none() {
+        if self.layout == Layout::Tcrypt && self.tree.is_some() {
             return Err(Error::input(
-                "--level api is for a tree's drivers: add --tree DIR; requests through Kiln's own crypto API are timed by 'kiln fpu --overhead'",
-            ));
-        }
-        if self.layout == Layout::Tcrypt {
-            return Err(Error::input(
-                "--layout tcrypt: only a tree's own tcrypt lays buffers out so: use --tree DIR --tcrypt MODE, or --layout plain",
+                "--layout tcrypt: a tree lays buffers out so itself: use --tree DIR --tcrypt MODE, or leave --tree out",
             ));
         }
         let ops = self.op.iter().map(|name| Op::parse(name));
@@ -164,6 +154,7 @@ impl SpeedArgs {
             peers: Wanted::parse(&self.peers)?,
             baseline: self.baseline.clone(),
             level: self.level,
+            layout: self.layout,
             turn: self.turn_ms.map(Duration::from_millis),
             quick: session.global.quick,
             ..Plan::new(session.seed)

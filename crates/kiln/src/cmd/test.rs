@@ -14,10 +14,11 @@ use kiln_lab::Error;
 
 use crate::tree_args::TreeBuildArgs;
 
-/// How much is drawn unless told otherwise: random cases of all implementations under all masks, those in contexts
+/// How much is drawn unless told otherwise: random cases and requests of all implementations under all masks, those in contexts
 /// under all policies (by the clock, and at random instructions), and forged messages of each algorithm under each mask.
 struct Amount {
     random: u64,
+    requests: u64,
     in_contexts: u64,
     interrupted: u64,
     forgeries: u64,
@@ -25,12 +26,14 @@ struct Amount {
 
 const FULL: Amount = Amount {
     random: 12_000_000,
+    requests: 1_200_000,
     in_contexts: 3_000_000,
     interrupted: 1_000_000,
     forgeries: 80,
 };
 const QUICK: Amount = Amount {
     random: 600_000,
+    requests: 40_000,
     in_contexts: 200_000,
     interrupted: 80_000,
     forgeries: 6,
@@ -43,8 +46,10 @@ Each mask of tiers (generic, generic + aesni, ...) is one group of rows for
 each algorithm: is the right implementation chosen, then the suites vectors
 (known answers), wycheproof, keys (every length, good and bad), lengths,
 splits (a message cut in two anywhere, carried on by another tier),
-forgeries (every bit of a tag), wiped (keys in memory after free), and random,
-compared with the plainest implementation. Then the suites contexts:POLICY: from a task, with softirqs
+forgeries (every bit of a tag), requests (to the crypto API, over memory
+divided anywhere), refusals (requests of every form, good and bad), wiped
+(keys in memory after free), and random, compared with the plainest
+implementation. Then the suites contexts:POLICY: from a task, with softirqs
 off, in softirqs and hardirqs, under each FPU policy, on all cores at once,
 while interrupts come by the clock; and interrupted:POLICY, where they come
 before random instructions of the sections. Every buffer lies between guard pages and poison, every
@@ -211,6 +216,7 @@ fn plan(args: &TestArgs, context: &Context<'_>) -> Result<Plan, Error> {
     Ok(Plan {
         seed: context.seed,
         cases: share(amount.random, of_masks),
+        requests: share(amount.requests, of_masks),
         in_contexts: share(amount.in_contexts, of_policies),
         interrupted: share(amount.interrupted, of_policies),
         forgeries: amount.forgeries.min(args.cases.unwrap_or(u64::MAX)),

@@ -341,7 +341,7 @@ fn fixed(x: f64, decimals: usize) -> String {
 pub(super) mod tests {
     use super::*;
     use crate::table::WIDTH;
-    use kiln_lab::speed::Against;
+    use kiln_lab::speed::{Against, Layout};
 
     pub fn row(imp: &str, provider: &str, len: usize, cycles: f64) -> Row {
         Row {
@@ -351,6 +351,7 @@ pub(super) mod tests {
             config: None,
             tier: None,
             level: Level::Primitive,
+            layout: Layout::Plain,
             op: "encrypt".into(),
             key_bits: 256,
             len,

@@ -7,7 +7,7 @@ use kiln_tree::primitive::{Bound, Keys, Primitive};
 
 use super::{series, Tree};
 use crate::speed::candidate::{Candidate, Judge, Run, Takes};
-use crate::speed::plan::Level;
+use crate::speed::level::Level;
 use crate::speed::shape::Op;
 use crate::speed::source::{Choice, Work};
 

@@ -12,8 +12,8 @@ use kiln_tree::primitive::Primitive;
 use kiln_tree::Host;
 
 use super::candidate::{Candidate, Judge, Run, Takes};
+use super::level::Level;
 use super::messages::{Messages, IV_UNIT};
-use super::plan::Level;
 use super::shape::{Kind, Op};
 use super::source::{key_bytes, Choice, Source, Spec, Work};
 use crate::Error;
