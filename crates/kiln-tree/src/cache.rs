@@ -117,7 +117,8 @@ fn taken(lock: &File) -> io::Result<bool> {
     }
 }
 
-fn root() -> Result<PathBuf, Error> {
+/// The user's directory for what can be made again.
+pub fn root() -> Result<PathBuf, Error> {
     let absolute = |name: &str| {
         env::var_os(name)
             .map(PathBuf::from)
