@@ -2,8 +2,8 @@
 
 use std::env;
 use std::fs;
-use std::path::PathBuf;
-use std::process::ExitCode;
+use std::path::{Path, PathBuf};
+use std::process::{Command, ExitCode};
 
 use kiln_kbuild::{Kbuild, LIBRARY};
 
@@ -16,6 +16,9 @@ fn main() -> ExitCode {
         }
     }
 }
+
+/// The archive once more, to be carried in a program and linked with other things at run time.
+const ALONE: &str = "alone.a";
 
 fn build() -> Result<(), String> {
     let target = |key: &str| env::var(format!("CARGO_CFG_TARGET_{key}")).unwrap_or_default();
@@ -49,7 +52,23 @@ fn build() -> Result<(), String> {
         println!("cargo:rerun-if-changed={}", compiler.display());
     }
     println!("cargo:rustc-env=KILN_KERNEL_CC={}", built.compiler);
+    without_debug_info(&built.archive, &PathBuf::from(&out_dir).join(ALONE))?;
     println!("cargo:rustc-link-search=native={out_dir}");
     println!("cargo:rustc-link-lib=static={LIBRARY}");
     Ok(())
+}
+
+fn without_debug_info(archive: &Path, to: &Path) -> Result<(), String> {
+    let status = Command::new("objcopy")
+        .arg("--strip-debug")
+        .args([archive, to])
+        .status()
+        .map_err(|e| format!("objcopy: {e}"))?;
+    match status.success() {
+        true => Ok(()),
+        false => Err(format!(
+            "objcopy --strip-debug {}: {status}",
+            archive.display()
+        )),
+    }
 }

@@ -25,3 +25,6 @@ pub use tier::Tier;
 
 /// The compiler `kernel/` was built with: its path and what it says of itself.
 pub const COMPILER: &str = env!("KILN_KERNEL_CC");
+
+/// The objects of `kernel/` as an archive, without debugging information.
+pub const ARCHIVE: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/alone.a"));

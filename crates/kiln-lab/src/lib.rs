@@ -5,6 +5,7 @@
 //! | `speed/` | how many cycles: messages, candidates, the bench that checks and times them, rows |
 //! | `check/` | is every implementation right |
 //! | `constant_time/` | does time depend on keys and texts |
+//! | `compilers/` | which compiler, at which flags, ruins which cipher |
 //! | `compare/` | what changed between two records, or two things measured in turn |
 //! | `crypt.rs` | one message through one implementation |
 //! | `fpu/` | what each FPU policy costs under softirq load, and whether it loses state |
@@ -22,6 +23,7 @@
 pub mod algorithm;
 pub mod check;
 pub mod compare;
+pub mod compilers;
 pub mod constant_time;
 pub mod crypt;
 pub mod error;

@@ -53,6 +53,6 @@ pub use rng::SplitMix64;
 pub use sample::{measure, measure_with, Plan, Subject};
 pub use series::{Round, Series};
 pub use source::{TimeSource, Tsc};
-pub use stats::{ratio, Estimate, Ratio};
+pub use stats::{ratio, ratio_among, rounds_for, Estimate, Ratio};
 pub use trust::{Grade, Trust, TrustRow};
 pub use verdict::{verdict, Verdict};

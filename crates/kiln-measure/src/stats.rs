@@ -89,6 +89,13 @@ pub(crate) fn estimate(series: &Series) -> Option<Estimate> {
 /// Compares two series of one call of `measure`; `None` with fewer than six common rounds, for which no 95 %
 /// interval exists (all six on one side of the median by chance: 2 * 2^-6 = 3 %; all five: 6 %).
 pub fn ratio(a: &Series, b: &Series) -> Option<Ratio> {
+    ratio_among(a, b, 1)
+}
+
+/// The same where `comparisons` are judged together: the intervals of all of them hold at once in 95 cases of 100
+/// (Bonferroni), so that among many unchanged pairs none seems changed. `None` with fewer rounds than that takes, see
+/// [`rounds_for`].
+pub fn ratio_among(a: &Series, b: &Series, comparisons: usize) -> Option<Ratio> {
     let mut ratios: Vec<f64> = a
         .rounds
         .iter()
@@ -98,7 +105,7 @@ pub fn ratio(a: &Series, b: &Series) -> Option<Ratio> {
         .filter(|ratio| ratio.is_finite())
         .collect();
     ratios.sort_unstable_by(f64::total_cmp);
-    let k = median_rank(ratios.len())?;
+    let k = median_rank_at(ratios.len(), MISS / comparisons.max(1) as f64)?;
     Some(Ratio {
         ratio: median(&ratios)?,
         low: ratios[k - 1],
@@ -113,15 +120,22 @@ pub(crate) fn median(sorted: &[f64]) -> Option<f64> {
     Some((sorted.get(n / 2)? + sorted[(n - 1) / 2]) / 2.0)
 }
 
-/// Largest k >= 1 with 2 P(Binomial(n, 1/2) <= k - 1) <= 5 %, or `None` if there is none (n < 6).
-fn median_rank(n: usize) -> Option<usize> {
+/// Rounds by which `comparisons` can be judged together with one of the rounds disturbed.
+pub fn rounds_for(comparisons: usize) -> usize {
+    let miss = MISS / comparisons.max(1) as f64;
+    let enough = |n: &usize| median_rank_at(*n, miss).is_some_and(|k| k >= 2);
+    (6..1000).find(enough).unwrap_or(1000)
+}
+
+/// Largest k >= 1 with 2 P(Binomial(n, 1/2) <= k - 1) <= `miss`, or `None` if there is none.
+fn median_rank_at(n: usize, miss: f64) -> Option<usize> {
     // In logarithms, since 2^-n underflows for n above 1074.
     let mut ln_term = -(n as f64) * std::f64::consts::LN_2;
     let mut tail = 0.0;
     let mut k = 0;
     while k < n {
         tail += ln_term.exp();
-        if 2.0 * tail > MISS {
+        if 2.0 * tail > miss {
             break;
         }
         ln_term += ((n - k) as f64 / (k + 1) as f64).ln();
@@ -135,6 +149,23 @@ mod tests {
     use super::*;
     use crate::rng::SplitMix64;
     use crate::series::Round;
+
+    fn median_rank(n: usize) -> Option<usize> {
+        median_rank_at(n, MISS)
+    }
+
+    #[test]
+    fn many_comparisons_want_more_rounds() {
+        // 2 (n + 1) 2^-n <= 5 % / comparisons.
+        assert_eq!([1, 10, 192].map(rounds_for), [9, 13, 18]);
+        let (a, b) = (series(&[1.0; 13]), series(&[1.0; 13]));
+        assert!(ratio_among(&a, &b, 10).is_some() && ratio_among(&a, &b, 1000).is_none());
+        // One round of thirteen is off: the interval of ten at once does not know.
+        let mut off = vec![1.0; 12];
+        off.push(2.0);
+        let r = ratio_among(&series(&off), &b, 10).unwrap();
+        assert_eq!((r.low, r.high), (1.0, 1.0));
+    }
 
     fn series(bests: &[f64]) -> Series {
         let round = |&best: &f64| Round {

@@ -130,7 +130,7 @@ fn taken(lock: &File) -> io::Result<bool> {
     }
 }
 
-/// The user's cache: XDG_CACHE_HOME, or `~/.cache`.
+/// The user's directory for what can be made again: XDG_CACHE_HOME, or `~/.cache`.
 pub fn root() -> Result<PathBuf, Error> {
     let absolute = |name: &str| {
         env::var_os(name)

@@ -3,7 +3,7 @@
 //!
 //! Parent: [`build`], then [`child::run`]. Child: [`child::Order::from_env`], [`Host::boot`].
 
-mod cache;
+pub mod cache;
 pub mod child;
 mod config;
 pub mod contexts;

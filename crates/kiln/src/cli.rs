@@ -69,6 +69,8 @@ pub enum Command {
     Crypt(cmd::crypt::CryptArgs),
     /// What changed between two records or two kernel trees, beyond the noise
     Compare(cmd::compare::CompareArgs),
+    /// Which compiler, at which flags, ruins which cipher
+    Compilers(cmd::compilers::CompilersArgs),
     /// What a kernel tree holds: built, linked, tested by its own self-tests
     Tree(cmd::tree::TreeArgs),
     /// The same in real Linux, built and booted in user land

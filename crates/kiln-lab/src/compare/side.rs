@@ -10,7 +10,7 @@ use crate::speed::{self, family};
 use crate::Error;
 
 /// Fields that say what a row is of, in the order of a key.
-const KEY: [&str; 31] = [
+const KEY: [&str; 32] = [
     "question",
     "alg",
     "driver",
@@ -36,6 +36,7 @@ const KEY: [&str; 31] = [
     "cc_version",
     "opt",
     "variant",
+    "abi",
     "mode",
     "bytes",
     "target_us",

@@ -1,6 +1,7 @@
 //! A kernel tree that a command measures: built here, held and measured by a child.
 
 use std::ffi::OsString;
+use std::path::PathBuf;
 
 use kiln_kbuild::Compiler;
 use kiln_kernel::cpu;
@@ -69,6 +70,16 @@ impl Hosted {
             Err(kiln_tree::Error::Interrupted) => Ok(None),
             Err(e) => Err(fault(e)),
         }
+    }
+
+    /// Where its objects are, each beside the command that made it.
+    pub fn objects(&self) -> PathBuf {
+        self.built.cache.join("build")
+    }
+
+    /// Such as `linux-6.12.1`.
+    pub fn name(&self) -> String {
+        format!("linux-{}", self.version)
     }
 
     fn place(&self) -> String {

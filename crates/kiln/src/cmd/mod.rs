@@ -1,6 +1,8 @@
 //! One file a command: its arguments, and what it does with them.
 
 pub mod compare;
+pub mod compilers;
+mod compilers_explain;
 mod constant_time;
 pub mod crypt;
 pub mod fpu;
@@ -35,6 +37,7 @@ pub fn run(command: Option<Command>, session: &Session) -> Result<Exit, Error> {
         Some(Command::Speed(args)) => speed::run(&args, session),
         Some(Command::Fpu(args)) => fpu::run(&args, session),
         Some(Command::Compare(args)) => compare::run(&args, session),
+        Some(Command::Compilers(args)) => compilers::run(&args, session),
         Some(Command::Tree(args)) => tree::run(&args, session),
         Some(Command::Test(args)) if args.constant_time => constant_time::run(&args, session),
         Some(Command::Test(args)) => run_test(&args, session),

@@ -1,6 +1,8 @@
 //! Tables for people, 80 columns wide.
 
 pub mod compare;
+pub mod compilers;
+pub mod compilers_explain;
 pub mod constant_time;
 pub mod fpu;
 pub mod fpu_esp;

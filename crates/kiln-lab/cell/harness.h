@@ -1,0 +1,24 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR MIT */
+/*
+ * What the harness of a cell knows of its subject. Each convention (block.c, digest.c, ...) is
+ * one file that defines cell_subject(); SUBJECT_* are given on its command line.
+ */
+#ifndef KILN_CELL_HARNESS_H
+#define KILN_CELL_HARNESS_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+enum { LARGEST_KEY = 2048, LARGEST_IV = 32, LARGEST_TAG = 64 };
+
+struct subject {
+	size_t key, iv, tag;	/* bytes; 0: there is none */
+	int writes;		/* whether @dst is written */
+	/* 0, or the key is refused. NULL without a key. */
+	int (*setkey)(const uint8_t *key, size_t len);
+	void (*run)(uint8_t *dst, const uint8_t *src, size_t len, const uint8_t *iv, uint8_t *tag);
+};
+
+const struct subject *cell_subject(void);
+
+#endif

@@ -1,0 +1,28 @@
+// SPDX-License-Identifier: GPL-2.0-only OR MIT
+/* The memcpy family under the names that kernel/ calls it by; here a libc has it. */
+#include <string.h>
+
+void *kiln_memcpy(void *dst, const void *src, size_t n);
+void *kiln_memmove(void *dst, const void *src, size_t n);
+void *kiln_memset(void *dst, int byte, size_t n);
+int kiln_memcmp(const void *a, const void *b, size_t n);
+
+void *kiln_memcpy(void *dst, const void *src, size_t n)
+{
+	return memcpy(dst, src, n);
+}
+
+void *kiln_memmove(void *dst, const void *src, size_t n)
+{
+	return memmove(dst, src, n);
+}
+
+void *kiln_memset(void *dst, int byte, size_t n)
+{
+	return memset(dst, byte, n);
+}
+
+int kiln_memcmp(const void *a, const void *b, size_t n)
+{
+	return memcmp(a, b, n);
+}

@@ -1,0 +1,213 @@
+//! What cells are judged against: another compiler in the same run, or a record of an earlier one.
+
+use std::fs;
+use std::path::Path;
+use std::sync::Arc;
+
+use serde_json::Value;
+
+use kiln_measure::{verdict, Ratio, Verdict};
+
+use super::cell::Status;
+use super::row::Row;
+use super::toolchain::Toolchain;
+use crate::Error;
+
+/// Differences of this size are not worth a word between builds timed side by side…
+const FLOOR: f64 = 0.005;
+/// …and between two runs, in which caches and pages lie elsewhere.
+const FLOOR_OF_RECORDS: f64 = 0.02;
+
+/// What cells are judged against.
+#[derive(Clone, Debug)]
+pub enum Baseline {
+    /// A compiler, whose cells are timed beside the others.
+    Compiler(Arc<Toolchain>),
+    /// Rows of an earlier run.
+    Record {
+        /// The file.
+        name: String,
+        /// Its rows.
+        rows: Vec<Row>,
+    },
+}
+
+impl Baseline {
+    /// A file is a record, anything else a compiler.
+    pub fn find(name: &str) -> Result<Baseline, Error> {
+        match name.ends_with(".json") {
+            true => Baseline::read(Path::new(name)),
+            false => Ok(Baseline::Compiler(Arc::new(Toolchain::find(name)?))),
+        }
+    }
+
+    /// Reads a record.
+    pub fn read(path: &Path) -> Result<Baseline, Error> {
+        let shown = path.display();
+        let fault = |why: String| {
+            Error::input(format!(
+                "'{shown}' is no record to judge by: {why}: name one that 'kiln compilers --out' of this version wrote"
+            ))
+        };
+        let text = fs::read_to_string(path).map_err(|e| fault(e.to_string()))?;
+        let document: Value = serde_json::from_str(&text).map_err(|e| fault(e.to_string()))?;
+        let command = document.get("command").and_then(Value::as_str);
+        if command != Some("compilers") {
+            return Err(fault(format!(
+                "it is of '{}'",
+                command.unwrap_or("no command")
+            )));
+        }
+        let rows = document.get("rows").cloned().unwrap_or(Value::Null);
+        let rows: Vec<Row> = serde_json::from_value(rows).map_err(|e| {
+            let version = document.get("kiln").and_then(Value::as_str).unwrap_or("?");
+            fault(format!("its rows are another version's ({version}): {e}"))
+        })?;
+        Ok(Baseline::Record {
+            name: shown.to_string(),
+            rows,
+        })
+    }
+
+    /// What people call it.
+    pub fn name(&self) -> &str {
+        match self {
+            Baseline::Compiler(cc) => &cc.name,
+            Baseline::Record { name, .. } => name,
+        }
+    }
+}
+
+/// The row of a record that this one is to be judged by: of the same compiler, or of the only one it has.
+pub fn of_record<'a>(rows: &'a [Row], row: &Row) -> Option<&'a Row> {
+    let mut same = rows.iter().filter(|r| r.place() == row.place());
+    let all: Vec<&Row> = same.by_ref().collect();
+    match all.as_slice() {
+        [one] => Some(one),
+        several => several.iter().find(|r| r.cc == row.cc).copied(),
+    }
+}
+
+/// The ratio of two rows' figures: their intervals say where a rerun's falls, so that the extremes enclose the ratio of
+/// two reruns.
+pub fn between(row: &Row, old: &Row) -> Option<Ratio> {
+    Some(Ratio {
+        ratio: row.cycles_per_byte? / old.cycles_per_byte?,
+        low: row.ci_low? / old.ci_high?,
+        high: row.ci_high? / old.ci_low?,
+        pairs: 1,
+    })
+}
+
+/// Puts a ratio into its row, and its verdict.
+pub fn judge(row: &mut Row, by: &str, ratio: Option<Ratio>, of_record: bool) {
+    row.baseline = Some(by.to_string());
+    let Some(r) = ratio else { return };
+    row.ratio = Some(r.ratio);
+    row.ratio_low = Some(r.low);
+    row.ratio_high = Some(r.high);
+    let floor = if of_record { FLOOR_OF_RECORDS } else { FLOOR };
+    row.verdict = Some(verdict(&r, floor));
+}
+
+/// What is worse than allowed.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Regressions {
+    /// Rows slower by more than allowed, beyond the noise.
+    pub slower: Vec<usize>,
+    /// Rows without a figure where the baseline has one.
+    pub lost: Vec<usize>,
+}
+
+/// Rows that are worse than their baseline by more than so many per cent. `had` says of a row whether the baseline has
+/// a figure.
+pub fn regressions(rows: &[Row], percent: f64, had: &dyn Fn(&Row) -> bool) -> Regressions {
+    let mut found = Regressions::default();
+    for (i, row) in rows.iter().enumerate() {
+        let ratio = row.ratio.zip(row.ratio_low.zip(row.ratio_high));
+        if let Some((ratio, (low, high))) = ratio {
+            let pairs = 1;
+            let r = Ratio {
+                ratio,
+                low,
+                high,
+                pairs,
+            };
+            if verdict(&r, percent / 100.0) == Verdict::Slower {
+                found.slower.push(i);
+            }
+        } else if row.baseline.is_some() && row.status != Status::Ok && had(row) {
+            found.lost.push(i);
+        }
+    }
+    found
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::row::tests::row;
+    use super::*;
+
+    #[test]
+    fn a_planted_slowdown_is_found_and_the_same_again_is_not() {
+        let old = row("a", "default", Some(10.0));
+        let judged = |figure| {
+            let mut new = row("b", "default", Some(figure));
+            let r = between(&new, &old);
+            judge(&mut new, "a", r, true);
+            new
+        };
+        assert_eq!(judged(10.0).verdict, Some(Verdict::Same));
+        assert_eq!(judged(10.1).verdict, Some(Verdict::Same));
+        assert_eq!(judged(10.3).verdict, Some(Verdict::Slower));
+        assert_eq!(judged(9.0).verdict, Some(Verdict::Faster));
+        let rows = [judged(10.0), judged(11.0)];
+        let found = regressions(&rows, 5.0, &|_| true);
+        assert_eq!(found.slower, [1]);
+        assert_eq!(regressions(&rows, 20.0, &|_| true), Regressions::default());
+    }
+
+    #[test]
+    fn a_figure_lost_is_a_regression() {
+        let mut lost = row("b", "default", None);
+        judge(&mut lost, "a", None, true);
+        assert_eq!(regressions(&[lost.clone()], 5.0, &|_| true).lost, [0]);
+        assert_eq!(
+            regressions(&[lost], 5.0, &|_| false),
+            Regressions::default()
+        );
+    }
+
+    #[test]
+    fn a_record_is_matched_by_place_and_then_by_compiler() {
+        let rows = [
+            row("a", "default", Some(1.0)),
+            row("a", "ubsan", Some(2.0)),
+            row("b", "ubsan", Some(3.0)),
+        ];
+        let of =
+            |cc, variant| of_record(&rows, &row(cc, variant, None)).and_then(|r| r.cycles_per_byte);
+        assert_eq!(of("new", "default"), Some(1.0));
+        assert_eq!(of("b", "ubsan"), Some(3.0));
+        assert_eq!(of("new", "ubsan"), None);
+    }
+
+    #[test]
+    fn what_is_no_record_is_refused_in_one_line() {
+        let dir = tempfile::tempdir().unwrap();
+        let file = dir.path().join("r.json");
+        for (text, want) in [
+            ("{", "no record"),
+            ("{\"command\": \"speed\", \"rows\": []}", "'speed'"),
+            (
+                "{\"kiln\": \"9\", \"command\": \"compilers\", \"rows\": [{\"cc\": 1}]}",
+                "another version's (9)",
+            ),
+        ] {
+            fs::write(&file, text).unwrap();
+            let e = Baseline::read(&file).unwrap_err();
+            assert!(e.to_string().contains(want), "{e}");
+            assert_eq!(e.exit_code(), 2);
+        }
+    }
+}

@@ -1,0 +1,319 @@
+//! `kiln compilers` as users and `git bisect` see it. Differences that are judged here are severalfold, so that no noise
+//! decides.
+
+mod common;
+
+use std::fs;
+use std::os::unix::fs::PermissionsExt;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use common::{fault, kiln, kiln_with, Run};
+use serde_json::Value;
+
+const CACHE: &str = concat!(env!("CARGO_TARGET_TMPDIR"), "/compilers-cache");
+
+fn compilers(args: &[&str]) -> Run {
+    let mut all = vec!["compilers", "--quick"];
+    all.extend(args);
+    kiln_with(&all, &[("XDG_CACHE_HOME", CACHE)])
+}
+
+/// A compiler made of another one by a script.
+fn wrapper(path: &Path, script: &str) {
+    fs::write(path, format!("#!/bin/sh\n{script}\n")).unwrap();
+    fs::set_permissions(path, fs::Permissions::from_mode(0o755)).unwrap();
+}
+
+fn clang() -> Option<String> {
+    let there = |name: &String| Command::new(name).arg("--version").output().is_ok();
+    let names = (13..30).map(|n| format!("clang-{n}"));
+    ["clang".to_string()].into_iter().chain(names).find(there)
+}
+
+fn rows(run: &Run) -> Vec<Value> {
+    run.json()["rows"].as_array().unwrap().clone()
+}
+
+fn of<'a>(rows: &'a [Value], key: &str, value: &str) -> &'a Value {
+    rows.iter()
+        .find(|r| r[key] == value)
+        .unwrap_or_else(|| panic!("no {key} {value} in {rows:?}"))
+}
+
+#[test]
+fn a_matrix_has_its_cells_and_a_miscompilation_is_one_of_them() {
+    let dir = tempfile::tempdir().unwrap();
+    // The field's polynomial is another one: AES, but not that of FIPS 197.
+    let wrong = dir.path().join("wrong");
+    wrapper(
+        &wrong,
+        "for a; do\n\tcase $a in\n\t*aes/generic.c)\n\t\tsed 's/0x11b/0x11d/' \"$a\" >\"$a.$$.c\"\n\t\t\
+         d=$(dirname \"$a\")\n\t\tset -- \"$@\" -x c \"$a.$$.c\" -I \"$d\"\n\t\t\
+         f=$a\n\t\t;;\n\tesac\ndone\n\
+         [ -z \"${f-}\" ] && exec gcc \"$@\"\n\
+         n=$#\nwhile [ $n -gt 0 ]; do\n\ta=$1\n\tshift\n\tn=$((n - 1))\n\t[ \"$a\" = \"$f\" ] || set -- \"$@\" \"$a\"\ndone\n\
+         gcc \"$@\"\ns=$?\nrm -f \"$f.$$.c\"\nexit $s",
+    );
+    let wrong = wrong.to_str().unwrap();
+    let mut names = vec!["gcc".to_string()];
+    match clang() {
+        Some(clang) => names.push(clang),
+        None => eprintln!("SKIPPED: no clang here"),
+    }
+    let cc = [names.join(","), wrong.to_string()].join(",");
+    let out = dir.path().join("out");
+    let run = compilers(&[
+        "--cc",
+        &cc,
+        "--opt",
+        "O1,O2",
+        "--variant",
+        "default,ubsan",
+        "--json",
+        "--out",
+        out.to_str().unwrap(),
+    ]);
+    assert_eq!(run.status, 1, "{run:?}");
+    let all = rows(&run);
+    assert_eq!(all.len(), 4 * (names.len() + 1) + 1);
+    for row in &all {
+        let is_wrong = row["cc"] == wrong;
+        let want = if is_wrong { "wrong" } else { "ok" };
+        assert_eq!(row["status"], want, "{row}");
+        assert_eq!(row["cycles_per_byte"].is_f64(), !is_wrong, "{row}");
+        assert!(row["text_bytes"].as_u64().unwrap() > 500, "{row}");
+    }
+    let miscompiled = of(&all, "cc", wrong)["reason"].as_str().unwrap();
+    assert!(miscompiled.starts_with("MISCOMPILED"), "{miscompiled}");
+    assert!(all
+        .iter()
+        .all(|r| r["cc"] == "-" || r["stack_bytes"].is_u64()));
+    assert_eq!(of(&all, "subject", "aes-asm")["cc"], "-");
+    for (file, want) in [
+        ("compilers.json", "\"command\": \"compilers\""),
+        ("compilers.svg", "</svg>"),
+        ("compilers.csv", "cycles_per_byte"),
+    ] {
+        let text = fs::read_to_string(out.join(file)).unwrap();
+        assert!(text.contains(want), "{file}");
+    }
+}
+
+#[test]
+fn what_goes_wrong_in_a_cell_is_that_cells() {
+    let dir = tempfile::tempdir().unwrap();
+    let file = dir.path().join("sum.c");
+    let code = "\
+/* kiln-subject: checksum32 sum */
+#include <stddef.h>
+#include <stdint.h>
+#ifndef MISSING
+uint32_t sum(const uint8_t *p, size_t n)
+{
+	uint32_t s = 0;
+	while (n--)
+		s = s * 31 + *p++;
+#ifdef CRASHES
+	__builtin_trap();
+#endif
+#ifdef DIFFERS
+	s ^= 1;
+#endif
+	return s;
+}
+#endif
+";
+    fs::write(&file, code).unwrap();
+    let path = file.to_str().unwrap();
+    let mut args = vec![
+        "--cc",
+        "gcc",
+        "--opt",
+        "O2,O1",
+        "--variant",
+        "default",
+        "--json",
+    ];
+    args.extend(["--subject", path]);
+    for flags in ["-DMISSING", "-DCRASHES", "-fno-such-flag"] {
+        args.extend(["--cflags", flags]);
+    }
+    let run = compilers(&args);
+    assert_eq!(run.status, 0, "{run:?}");
+    let all = rows(&run);
+    for (variant, status, why) in [
+        ("default", "ok", ""),
+        ("-DMISSING", "failed", "does not define 'sum'"),
+        ("-DCRASHES", "crashed", "signal 4"),
+        ("-fno-such-flag", "failed", "no-such-flag"),
+    ] {
+        let row = of(&all, "variant", variant);
+        assert_eq!(row["status"], status, "{row}");
+        assert!(row["reason"].as_str().unwrap_or("").contains(why), "{row}");
+    }
+    // Two cells agree, one does not.
+    let run = compilers(&[
+        "--cc",
+        "gcc",
+        "--opt",
+        "O1,O2",
+        "--variant",
+        "default",
+        "--cflags",
+        "-DDIFFERS",
+        "--subject",
+        path,
+        "--json",
+    ]);
+    assert_eq!(run.status, 1, "{run:?}");
+    assert_eq!(of(&rows(&run), "variant", "-DDIFFERS")["status"], "wrong");
+}
+
+#[test]
+fn bad_input_is_refused_in_one_line() {
+    let dir = tempfile::tempdir().unwrap();
+    let record = dir.path().join("old.json");
+    fs::write(
+        &record,
+        "{\"kiln\": \"0.0.1\", \"command\": \"compilers\", \"rows\": [{\"compiler\": \"gcc\"}]}",
+    )
+    .unwrap();
+    let record = record.to_str().unwrap();
+    let refuses = |args: &[&str], status, want: &str| fault(&compilers(args), status, want);
+    refuses(&["--cc", "kiln-no-such-cc"], 3, "apt-get install");
+    refuses(&["--cc", "/bin/true"], 2, "not a C compiler");
+    refuses(&["--opt", "O9"], 2, "unknown level");
+    refuses(&["--variant", "usban"], 2, "unknown variant");
+    refuses(&["--abi", "16"], 2, "unknown width");
+    refuses(&["--subject", "no-such-cipher"], 2, "--list");
+    refuses(&["--len", "15"], 2, "multiple of 16");
+    refuses(&["--max-regression", "5"], 2, "add --baseline");
+    refuses(&["--baseline", record], 2, "another version's (0.0.1)");
+    refuses(&["--baseline", "none.json"], 2, "no record");
+    refuses(&["--explain", "gcc/aes-generic"], 2, "no level");
+    refuses(&["--reproduce", "gcc/O2/aes-generic/default"], 2, "--out");
+    refuses(&["--cc", "kiln-no-such-cc", "--bisect"], 125, "no compiler");
+    let none = kiln_with(
+        &["compilers"],
+        &[("PATH", "/nowhere"), ("XDG_CACHE_HOME", CACHE)],
+    );
+    fault(&none, 3, "no C compiler found on PATH");
+    assert_eq!(kiln(&["compilers", "--list"]).status, 0);
+}
+
+fn git(dir: &Path, args: &[&str]) -> String {
+    let output = Command::new("git")
+        .current_dir(dir)
+        .args(["-c", "user.name=k", "-c", "user.email=k@example.org"])
+        .args(args)
+        .env("XDG_CACHE_HOME", CACHE)
+        .env("GIT_CONFIG_GLOBAL", "/dev/null")
+        .output()
+        .expect("git runs");
+    let text = String::from_utf8_lossy(&output.stdout).into_owned();
+    assert!(
+        output.status.success(),
+        "git {args:?}: {text}{}",
+        String::from_utf8_lossy(&output.stderr)
+    );
+    text
+}
+
+/// A compiler whose fifth version forgets to optimise, and whose sixth does not work at all: bisect steps on it and has to go round.
+#[test]
+fn git_bisect_finds_the_commit_that_made_a_compiler_slower() {
+    let dir = tempfile::tempdir().unwrap();
+    let at = dir.path();
+    git(at, &["init", "-q"]);
+    let slow = "for a; do\n\tshift\n\t[ \"$a\" = -O2 ] && a=-O0\n\tset -- \"$@\" \"$a\"\ndone\nexec gcc \"$@\"";
+    for version in 1..=7 {
+        let script = match version {
+            6 => "exit 1".to_string(),
+            1..=4 => format!("# {version}\nexec gcc \"$@\""),
+            _ => format!("# {version}\n{slow}"),
+        };
+        wrapper(&at.join("cc"), &script);
+        git(at, &["add", "cc"]);
+        git(at, &["commit", "-q", "-m", &format!("version {version}")]);
+    }
+    let first = git(at, &["rev-list", "--max-parents=0", "HEAD"]);
+    let first = first.trim();
+    git(at, &["checkout", "-q", first]);
+    let cc = at.join("cc");
+    let cell = ["--opt", "O2", "--variant", "default"];
+    let mut args = vec!["--cc", cc.to_str().unwrap(), "--out", at.to_str().unwrap()];
+    args.extend(cell);
+    assert_eq!(compilers(&args).status, 0);
+    let good = at.join("good.json");
+    fs::rename(at.join("compilers.json"), &good).unwrap();
+
+    git(at, &["bisect", "start", "master", first]);
+    let mut words = vec![
+        "bisect",
+        "run",
+        env!("CARGO_BIN_EXE_kiln"),
+        "compilers",
+        "--quick",
+        "--cc",
+        "./cc",
+        "--baseline",
+        good.to_str().unwrap(),
+        "--max-regression",
+        "30",
+        "--bisect",
+    ];
+    words.extend(cell);
+    let told = git(at, &words);
+    assert!(told.contains("is the first bad commit"), "{told}");
+    let subject = git(at, &["log", "-1", "--format=%s", "refs/bisect/bad"]);
+    assert_eq!(subject.trim(), "version 5", "{told}");
+}
+
+/// The directory is followed in an environment that has a PATH and nothing else.
+#[test]
+fn a_reproduction_is_followed_without_kiln() {
+    let dir = tempfile::tempdir().unwrap();
+    let out: PathBuf = dir.path().join("bug");
+    let run = compilers(&[
+        "--reproduce",
+        "gcc/O0/aes-generic/default",
+        "--against",
+        "gcc/O2/aes-generic/default",
+        "--out",
+        out.to_str().unwrap(),
+    ]);
+    assert_eq!(run.status, 0, "{run:?}");
+    let step = |script: &str, at: &Path| {
+        Command::new("env")
+            .args(["-i", "PATH=/usr/bin:/bin", "sh"])
+            .arg(out.join(script))
+            .current_dir(at)
+            .output()
+            .unwrap()
+    };
+    let built = step("build.sh", &out);
+    assert!(built.status.success(), "{built:?}");
+    let told = step("run.sh", &out);
+    let text = String::from_utf8_lossy(&told.stdout).into_owned();
+    assert!(told.status.success(), "{told:?}");
+    let ratio = text.lines().find_map(|l| l.strip_prefix("ratio "));
+    let ratio: f64 = ratio.unwrap().trim().parse().unwrap();
+    assert!(ratio > 1.5, "{text}");
+    let readme = fs::read_to_string(out.join("README.md")).unwrap();
+    assert!(
+        readme.contains("interesting.sh") && readme.contains("gcc/O0"),
+        "{readme}"
+    );
+
+    let reduced = dir.path().join("reduced");
+    fs::create_dir(&reduced).unwrap();
+    let subject = fs::read_to_string(out.join("subject.i")).unwrap();
+    fs::write(reduced.join("subject.i"), &subject).unwrap();
+    assert!(step("interesting.sh", &reduced).status.success());
+    // Controls: what is wrong, and what does not compile.
+    fs::write(reduced.join("subject.i"), subject.replace("0x11b", "0x11d")).unwrap();
+    assert!(!step("interesting.sh", &reduced).status.success());
+    fs::write(reduced.join("subject.i"), "int x = ;\n").unwrap();
+    assert!(!step("interesting.sh", &reduced).status.success());
+}
