@@ -99,6 +99,34 @@ static void crypt_chained(const struct kiln_calls *c)
 	}
 }
 
+/* A queue of messages at a time, which is filled in for each call. */
+static void crypt_many(const struct kiln_calls *c)
+{
+	kiln_crypt_many_t *const crypt = c->impl->cipher.encrypt_many;
+	struct kiln_message queue[KILN_QUEUE];
+	struct at at;
+	size_t k = 0;
+	u64 n;
+
+	start(c, &at);
+	renew(c, c->calls);
+	for (n = c->calls; n; n--) {
+		bool again;
+
+		queue[k].dst = at.dst;
+		queue[k].src = at.src;
+		queue[k].len = c->len;
+		queue[k].iv = at.iv;
+		again = next(c, &at);
+		if (++k < KILN_QUEUE && !again && n > 1)
+			continue;
+		crypt(c->ctx, queue, k);
+		k = 0;
+		if (again)
+			renew(c, n - 1);
+	}
+}
+
 static void seal(const struct kiln_calls *c)
 {
 	kiln_seal_t *const seal = c->impl->aead.seal;
@@ -154,7 +182,9 @@ u64 kiln_calls_run(void *arg)
 		kernel_fpu_begin();
 	switch (c.impl->kind) {
 	case KILN_SKCIPHER:
-		if (c.chained)
+		if (c.many)
+			crypt_many(&c);
+		else if (c.chained)
 			crypt_chained(&c);
 		else
 			crypt(&c);

@@ -27,6 +27,8 @@ pub enum Entry {
     EncryptPiece,
     /// The other way.
     DecryptPiece,
+    /// Whole messages side by side.
+    EncryptMany,
     /// A whole message with its tag.
     Seal,
     /// The other way; refuses wrong tags.
@@ -101,6 +103,7 @@ impl Impl {
             Entry::First => (Kind::Skcipher, 2),
             Entry::EncryptPiece => (Kind::Skcipher, 3),
             Entry::DecryptPiece => (Kind::Skcipher, 4),
+            Entry::EncryptMany => (Kind::Skcipher, 5),
             Entry::Seal => (Kind::Aead, 0),
             Entry::Open => (Kind::Aead, 1),
             Entry::Begin => (Kind::Aead, 2),

@@ -39,6 +39,8 @@ pub struct Calls<'a> {
     pub count: usize,
     /// Each IV is the beginning of the last result.
     pub chained: bool,
+    /// Many messages at a time, by the function for that.
+    pub many: bool,
 }
 
 impl Calls<'_> {
@@ -81,6 +83,8 @@ impl Calls<'_> {
         assert!(tags, "a tag size it takes");
         let chains = imp.kind() == Kind::Skcipher && self.len >= iv;
         assert!(!self.chained || chains, "IVs within the results");
+        let many = imp.lanes().is_some() && !decrypt && !self.chained;
+        assert!(!self.many || many, "encrypts many");
     }
 
     /// Make `calls` calls; how many were refused for a wrong tag.
@@ -134,6 +138,7 @@ impl Calls<'_> {
             calls,
             decrypt,
             chained: self.chained,
+            many: self.many,
         };
         // SAFETY: `check` saw that all messages lie in their buffers.
         unsafe { cpu::gate(sys::kiln_calls_run, (&raw mut raw).cast::<c_void>()) }
@@ -210,6 +215,7 @@ mod tests {
                 tag_size: self.tag,
                 count: COUNT,
                 chained,
+                many: false,
             };
             all.run(imp, ctx, calls)
         }

@@ -125,6 +125,13 @@ impl Impl {
         self.0.ivsize as usize
     }
 
+    /// How many messages it encrypts side by side, where it has a function for that.
+    pub fn lanes(self) -> Option<usize> {
+        let has = self.kind() == Kind::Skcipher && self.0.ops[5] != 0;
+        // A word of 32 bits.
+        has.then_some(self.0.ops[6] as u32 as usize)
+    }
+
     /// Messages have whole blocks of so many bytes; of a hash, what it works on at a time.
     pub fn block_size(self) -> usize {
         self.0.blocksize as usize

@@ -564,6 +564,7 @@ pub struct Calls {
     pub calls: u64,
     pub decrypt: bool,
     pub chained: bool,
+    pub many: bool,
 }
 
 /// `struct kiln_pieces`.

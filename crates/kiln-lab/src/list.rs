@@ -39,6 +39,9 @@ pub struct Row {
     /// Of an implementation: whether its time is independent of keys and data.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub constant_time: Option<bool>,
+    /// Of an implementation that encrypts many messages side by side: how many at a time.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub lanes: Option<usize>,
     /// Of a peer or a compiler.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub version: Option<String>,
@@ -68,6 +71,7 @@ impl Row {
             priority: None,
             chosen: None,
             constant_time: None,
+            lanes: None,
             version: None,
             value: None,
             ci_low: None,
@@ -119,6 +123,7 @@ pub fn impls() -> Vec<Row> {
                 priority: Some(imp.priority()),
                 chosen: Some(chosen),
                 constant_time: Some(imp.constant_time()),
+                lanes: imp.lanes(),
                 ..Row::new("impl", imp.driver(), usable, why)
             });
         }

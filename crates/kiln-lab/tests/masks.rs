@@ -22,6 +22,7 @@ fn plan(cases: u64) -> Plan {
         seed: 1,
         cases,
         requests: 40,
+        many: 4,
         in_contexts: cases,
         interrupted: cases,
         forgeries: 2,

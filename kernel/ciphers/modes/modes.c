@@ -31,9 +31,30 @@ static int setkey(void *ctx, const u8 *key, size_t len)
 	IMPL(alg, vaes_avx512, "vaes-avx512", VAES_AVX512, 800, true, iv, \
 	     block, enc, dec)
 
+/* Encryption is serial in CBC: what many messages gain is the most there is. */
+#define CBC_TIER(func, end, tier_name, prio, many)                                       \
+	{                                                                             \
+		.alg = "cbc(aes)", .driver = "cbc-aes-" end,                          \
+		.kind = KILN_SKCIPHER, .tier = KILN_TIER_##tier_name,                 \
+		.priority = prio, .constant_time = true,                              \
+		.key_min = 16, .key_max = 32, .key_step = 8,                          \
+		.ivsize = 16, .blocksize = 16, .ctxsize = sizeof(struct aes_key),     \
+		.setkey = setkey,                                                     \
+		.cipher.encrypt = aes_cbc_encrypt_##func,                             \
+		.cipher.decrypt = aes_cbc_decrypt_##func,                             \
+		.cipher.encrypt_many = aes_cbc_encrypt_many_##func,                   \
+		.cipher.lanes = many,                                                 \
+	}
+
 static const struct kiln_impl impls[] = {
 	MODE("ecb", 0, 16, aes_ecb_encrypt, aes_ecb_decrypt),
-	MODE("cbc", 16, 16, aes_cbc_encrypt, aes_cbc_decrypt),
+	IMPL("cbc", generic, "generic", GENERIC, 100, false, 16, 16, aes_cbc_encrypt,
+	     aes_cbc_decrypt),
+	IMPL("cbc", fixed_time, "fixed-time", GENERIC, 110, true, 16, 16, aes_cbc_encrypt,
+	     aes_cbc_decrypt),
+	CBC_TIER(aesni, "aesni", AESNI, 400, 8),
+	CBC_TIER(vaes_avx2, "vaes-avx2", VAES_AVX2, 600, 16),
+	CBC_TIER(vaes_avx512, "vaes-avx512", VAES_AVX512, 800, 32),
 	MODE("ctr", 16, 1, aes_ctr, aes_ctr),
 };
 

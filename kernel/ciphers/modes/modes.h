@@ -6,6 +6,7 @@
  * modes.c		the table
  * scalar.h		the modes in general registers: generic.c, fixed_time.c
  * modes_simd.h		with vectors: aesni.c, vaes_avx2.c, vaes_avx512.c
+ * cbc_many.h		of them, CBC encryption of many messages
  */
 #ifndef KILN_AES_MODES_H
 #define KILN_AES_MODES_H
@@ -33,5 +34,7 @@ AES_MODES_TIER(aesni);
 AES_MODES_TIER(vaes_avx2);
 AES_MODES_TIER(vaes_avx512);
 #undef AES_MODES_TIER
+kiln_crypt_many_t aes_cbc_encrypt_many_aesni, aes_cbc_encrypt_many_vaes_avx2,
+	aes_cbc_encrypt_many_vaes_avx512;
 
 #endif

@@ -292,6 +292,8 @@ void MODES(mac)(const struct aes_key *key, u8 acc[AES_BLOCK_SIZE], const u8 *dat
 		store1(acc, cbc_chain(key, NULL, data, blocks, load_halves(acc)));
 }
 
+#include "cbc_many.h"
+
 /* Counters from hi:lo on, which do not overflow the lower half. */
 static __always_inline void ctr_run(const struct aes_key *key, u8 *dst, const u8 *src,
 				    size_t len, u64 hi, u64 lo)

@@ -44,6 +44,21 @@ typedef int kiln_open_t(const void *ctx, u8 *dst, const u8 *src, size_t len,
 			size_t tagsize);
 
 /*
+ * Messages under one key, independent of each other, encrypted side by side: for what is serial
+ * within a message. Each is whole, its length may be zero and is its own; its IV is left as
+ * kiln_crypt_t leaves it. No message overlaps another, but for source and destination of one,
+ * which are the same or apart.
+ */
+struct kiln_message {
+	u8 *dst;
+	const u8 *src;
+	size_t len;
+	u8 *iv;
+};
+
+typedef void kiln_crypt_many_t(const void *ctx, const struct kiln_message *m, size_t count);
+
+/*
  * An algorithm whose later pieces cannot be told by an IV (XTS: the tweak has been encrypted)
  * has first(), which makes of the IV what the pieces take and leave in its place, and
  * functions for pieces; its encrypt() and decrypt() take whole messages only and leave the
@@ -53,6 +68,9 @@ struct kiln_cipher_ops {
 	kiln_crypt_t *encrypt, *decrypt;
 	void (*first)(const void *ctx, u8 *iv);
 	kiln_crypt_t *encrypt_piece, *decrypt_piece;
+	/* NULL where it is no faster than one after the other; else so many are at a time. */
+	kiln_crypt_many_t *encrypt_many;
+	u32 lanes;
 };
 
 /*

@@ -218,7 +218,11 @@ struct kiln_calls {
 	size_t count;
 	u64 calls;
 	bool decrypt, chained;
+	bool many;		/* encrypt_many() of up to KILN_QUEUE messages at a time */
 };
+
+/* What a network device's poll hands on at most. */
+enum { KILN_QUEUE = 64 };
 
 /* For kiln_gate(): 0, or how many were refused for a wrong tag. */
 KILN_EXPORT u64 kiln_calls_run(void *calls);

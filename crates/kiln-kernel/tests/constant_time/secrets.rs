@@ -2,6 +2,7 @@
 
 use std::hint::black_box;
 
+use kiln_kernel::calls::Calls;
 use kiln_kernel::cipher::{Context, Impl, Kind, Pieces, Series};
 use kiln_kernel::tier::Tier;
 use kiln_kernel::xts::{self, Op, Sections};
@@ -82,6 +83,10 @@ pub fn every_implementation() {
                 }
             }
         }
+    }
+    let side_by_side = |i: &Impl| i.tier().usable() && i.lanes().is_some();
+    for imp in Impl::all().into_iter().filter(side_by_side) {
+        key_lengths(imp).into_iter().for_each(|len| many(imp, len));
     }
     for imp in xts::Impl::all().into_iter().filter(|i| i.tier().usable()) {
         for &len in LENGTHS.iter().filter(|&&n| n >= xts::BLOCK) {
@@ -165,6 +170,50 @@ fn one(imp: Impl, key_len: usize, aad_len: usize, len: usize) {
             let wrong = message.call(&ctx, Op::Decrypt, &sealed.text, &tag);
             assert_eq!(wrong.refused, 1, "{imp:?}: a wrong tag");
         }
+    });
+}
+
+/// Messages side by side.
+fn many(imp: Impl, key_len: usize) {
+    const COUNT: usize = 21;
+    const LEN: usize = 64;
+    let mut key = bytes(key_len, 3);
+    let ivs = bytes(COUNT * imp.iv_size(), 0x5e);
+    let mut text = bytes(COUNT * LEN, 0xc1);
+    let encrypted = |key: &[u8], text: &[u8], many| {
+        let ctx = Context::new(imp, key).expect("a size it takes");
+        let mut dst = vec![0; COUNT * LEN];
+        let mut calls = Calls {
+            op: Op::Encrypt,
+            src: text,
+            dst: &mut dst,
+            ivs: &ivs,
+            work: &mut vec![0; ivs.len()],
+            len: LEN,
+            src_stride: LEN,
+            dst_stride: LEN,
+            iv_stride: imp.iv_size(),
+            prefix: 0,
+            aad_len: 0,
+            tag_size: 0,
+            count: COUNT,
+            chained: false,
+            many,
+        };
+        calls.run(imp, &ctx, COUNT as u64);
+        Answer {
+            text: dst,
+            tag: Vec::new(),
+            refused: 0,
+            nothing: false,
+        }
+    };
+    let right = encrypted(&key, &text, false);
+    secret(&mut key);
+    secret(&mut text);
+    let what = format!("{key_len} bytes of key, {COUNT} messages of {LEN}: encrypt");
+    watch(imp.driver(), &what, || {
+        encrypted(&key, &text, true).is(&right, imp);
     });
 }
 

@@ -10,7 +10,9 @@ use kiln_kernel::xts::Op;
 
 use super::arena::{Arena, Role};
 use super::fault::Watch;
+use super::guard::Place;
 use super::judge::Judged;
+use super::many::Many;
 use super::message::{Answer, Layout, Message};
 use super::registers::Registers;
 use super::request::{Desk, Request};
@@ -19,6 +21,15 @@ use super::request::{Desk, Request};
 const EBADMSG: i32 = -74;
 /// And for a key of a wrong length.
 const EINVAL: i32 = -22;
+
+/// `struct kiln_message`.
+#[repr(C)]
+struct RawMessage {
+    dst: *mut u8,
+    src: *const u8,
+    len: usize,
+    iv: *mut u8,
+}
 
 /// The command that repeats a case, and its number.
 #[derive(Clone, Copy, Debug)]
@@ -104,6 +115,50 @@ impl Bench {
     ) -> Result<(), String> {
         let _armed = self.watch.arm(replay.0, Some(replay.1));
         self.desk.check(api, imp, request)
+    }
+
+    /// Have `imp` encrypt messages side by side. Says what was wrong first.
+    pub fn many(&mut self, imp: Impl, many: &Many, replay: Replay<'_>) -> Result<(), String> {
+        let result = self.side_by_side(imp, many, replay);
+        self.desk.clear();
+        self.clear(result.is_err());
+        result
+    }
+
+    fn side_by_side(&mut self, imp: Impl, many: &Many, replay: Replay<'_>) -> Result<(), String> {
+        let layout = Layout::at(Place::End, many.in_place);
+        self.set_key(imp, &many.messages[0].key, &layout, replay)?;
+        let ivs: Vec<u8> = many.messages.iter().flat_map(|m| m.iv.clone()).collect();
+        self.arena.put(Role::Iv, &ivs, Place::End);
+        let (src, dst) = self.desk.side_by_side(many);
+        let first = self.arena.ptr(Role::Iv);
+        let all: Vec<RawMessage> = (0..src.len())
+            .map(|i| RawMessage {
+                dst: dst[i].0,
+                src: src[i].0,
+                len: src[i].1,
+                iv: (first as usize + i * imp.iv_size()) as *mut u8,
+            })
+            .collect();
+        let args = [
+            self.arena.ptr(Role::Context),
+            all.as_ptr() as u64,
+            all.len() as u64,
+        ];
+        self.call_of(imp, Entry::EncryptMany, &args, layout.context, replay)?;
+        self.desk.compare(many)?;
+        let left: Vec<u8> = many
+            .judged
+            .iter()
+            .flat_map(|j| j.answer.iv.clone())
+            .collect();
+        same("IVs afterwards", self.arena.bytes(Role::Iv), &left)?;
+        same(
+            "context",
+            self.arena.bytes(Role::Context),
+            &many.judged[0].context,
+        )
+        .map_err(|e| format!("changed the {e}"))
     }
 
     fn clear(&mut self, all: bool) {

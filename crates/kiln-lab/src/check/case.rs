@@ -12,6 +12,7 @@ use super::contexts;
 use super::family::Family;
 use super::guard::Place;
 use super::judge::{task, Judged};
+use super::many::Many;
 use super::message::{bytes, unit, whole, Cut, Layout, Message};
 use super::request::Request;
 use super::rng::Rng;
@@ -98,6 +99,8 @@ pub enum Case {
         /// What is asked.
         request: Box<Request>,
     },
+    /// Messages side by side.
+    Many(Box<Many>),
     /// A message that is not authentic as it is.
     Rejection {
         /// The text is ciphertext.
@@ -162,7 +165,9 @@ pub fn listed(suite: Suite, family: &Family, known: &Known) -> Option<u64> {
         }
         Suite::Refusals => Some(asked::refusals(judge)),
         Suite::Forgeries if judge.kind() != Kind::Aead => Some(0),
-        Suite::Requests
+        Suite::Many if family.subjects.iter().all(|i| i.lanes().is_none()) => Some(0),
+        Suite::Many
+        | Suite::Requests
         | Suite::Forgeries
         | Suite::Random
         | Suite::Contexts(_)
@@ -296,6 +301,7 @@ impl Case {
                     rng: rng.next(),
                 })
             }
+            Suite::Many => Ok(Case::Many(Box::new(Many::draw(judge, &mut rng)?))),
             Suite::Requests | Suite::Refusals => {
                 let request = match suite {
                     Suite::Requests => asked::random(judge, &mut rng, n)?,
@@ -340,6 +346,9 @@ impl Case {
                 (1, result)
             }
             Case::Wipe { key, context } => (1, wiped::check(imp, key, context)),
+            // Whoever has no function for it has nothing to show.
+            Case::Many(_) if imp.lanes().is_none() => (0, Ok(())),
+            Case::Many(many) => (many.messages.len() as u64, bench.many(imp, many, replay)),
             Case::Request { api, request } => {
                 let api = api.unwrap_or_else(|| Api::own());
                 (1, bench.request(api, imp, request, replay))
@@ -518,6 +527,7 @@ impl fmt::Display for Case {
                 let from = contexts::name(layout.context);
                 write!(f, "{verb} {message}, {layout}, context {from}")
             }
+            Case::Many(many) => many.fmt(f),
             Case::Request { request, .. } => request.fmt(f),
             Case::Wipe { key, .. } => write!(f, "a key of {} bytes in a transform", key.len()),
             Case::Key { key, .. } => write!(f, "a key of {} bytes", key.len()),

@@ -29,6 +29,8 @@ pub struct Plan {
     pub cases: u64,
     /// Requests to each algorithm's drivers under each mask.
     pub requests: u64,
+    /// Queues of messages for each algorithm under each mask that has somebody for them.
+    pub many: u64,
     /// Cases of each algorithm under each policy.
     pub in_contexts: u64,
     /// The same with interrupts before random instructions.
@@ -153,6 +155,7 @@ impl Plan {
         match suite {
             Suite::Random => Some(self.cases),
             Suite::Requests => Some(self.requests),
+            Suite::Many => Some(self.many),
             Suite::Forgeries => Some(self.forgeries),
             Suite::Contexts(_) => Some(self.in_contexts),
             Suite::Interrupted(_) => Some(self.interrupted),

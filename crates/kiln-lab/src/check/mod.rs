@@ -16,6 +16,7 @@
 //! | `scatter.rs` | a request's memory: pieces, with poison between them |
 //! | `request.rs` | a request to the crypto API |
 //! | `asked.rs` | which requests are made |
+//! | `many.rs` | messages that are encrypted side by side |
 //! | `wiped.rs` | keys of freed transforms |
 //! | `suite.rs` | the suites |
 //! | `case.rs` | one case of a suite, drawn from (suite, seed, number) alone |
@@ -37,6 +38,7 @@ pub mod fault;
 pub mod guard;
 pub mod judge;
 pub mod ktap;
+pub mod many;
 pub mod masks;
 pub mod message;
 mod registers;

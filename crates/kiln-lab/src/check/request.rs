@@ -10,6 +10,7 @@ use kiln_kernel::xts::{Op, BLOCK};
 
 use super::contexts;
 use super::judge::Judged;
+use super::many::Many;
 use super::message::Message;
 use super::rng::Rng;
 use super::scatter::{divide, Piece, Scattered};
@@ -84,6 +85,41 @@ impl Desk {
         ]
     }
 
+    /// Room for messages side by side, anywhere and in any order: sources and destinations.
+    pub fn side_by_side(&mut self, many: &Many) -> (Vec<Piece>, Vec<Piece>) {
+        let mut rng = Rng::of(many.rng, 0);
+        let lens: Vec<usize> = many.messages.iter().map(|m| m.text.len()).collect();
+        let texts = many.messages.iter().flat_map(|m| m.text.clone());
+        let texts: Vec<u8> = texts.collect();
+        self.src.lay(&lens, &texts, &mut rng);
+        if many.in_place {
+            return (self.src.list(), self.src.list());
+        }
+        self.dst.lay(&lens, &vec![UNWRITTEN; texts.len()], &mut rng);
+        (self.src.list(), self.dst.list())
+    }
+
+    /// Whether they became what they should.
+    pub fn compare(&self, many: &Many) -> Result<(), String> {
+        let right = many.judged.iter().flat_map(|j| j.answer.text.clone());
+        let right: Vec<u8> = right.collect();
+        self.src.check().map_err(|e| format!("source: wrote {e}"))?;
+        if many.in_place {
+            return differs("output", &self.src.bytes(), &right);
+        }
+        self.dst
+            .check()
+            .map_err(|e| format!("destination: wrote {e}"))?;
+        let texts = many.messages.iter().flat_map(|m| m.text.clone());
+        differs("source", &self.src.bytes(), &texts.collect::<Vec<u8>>())?;
+        differs("output", &self.dst.bytes(), &right)
+    }
+
+    pub fn clear(&mut self) {
+        self.src.clear();
+        self.dst.clear();
+    }
+
     /// Ask `imp`'s driver. Says what was wrong first.
     pub fn check(&mut self, api: &'static Api, imp: Impl, request: &Request) -> Result<(), String> {
         let mut rng = Rng::of(request.rng, 0);
@@ -101,8 +137,7 @@ impl Desk {
             Kind::Hash => self.digest(tfm, imp, request, &mut rng),
             _ => self.crypt(tfm, imp, request, &mut rng),
         };
-        self.src.clear();
-        self.dst.clear();
+        self.clear();
         result
     }
 

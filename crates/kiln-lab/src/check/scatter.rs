@@ -133,7 +133,8 @@ impl Scattered {
         let from = self.used.start.saturating_sub(AROUND);
         let to = (self.used.end + AROUND).min(high - low);
         let mut pieces = self.pieces.clone();
-        pieces.sort_by_key(|p| p.start);
+        // Of two that begin together the first is empty.
+        pieces.sort_by_key(|p| (p.start, p.end));
         let mut at = from;
         for next in pieces.iter().map(Some).chain([None]) {
             let end = next.map_or(to, |p| p.start);

@@ -26,6 +26,8 @@ pub enum Suite {
     Requests,
     /// Requests with every tag size, nonce, length and amount of associated data, good and bad.
     Refusals,
+    /// Messages encrypted side by side, each compared with the judge's.
+    Many,
     /// Keys of transforms of the crypto API, looked for in its memory after they are freed.
     Wiped,
     /// Random messages, compared with the judge.
@@ -38,7 +40,7 @@ pub enum Suite {
 
 impl Suite {
     /// Those that are run under each mask of tiers.
-    pub const OF_MASKS: [Suite; 10] = [
+    pub const OF_MASKS: [Suite; 11] = [
         Suite::Vectors,
         Suite::Wycheproof,
         Suite::Keys,
@@ -47,6 +49,7 @@ impl Suite {
         Suite::Forgeries,
         Suite::Requests,
         Suite::Refusals,
+        Suite::Many,
         Suite::Wiped,
         Suite::Random,
     ];
@@ -80,6 +83,7 @@ impl Suite {
             Suite::Forgeries => "forgeries".into(),
             Suite::Requests => "requests".into(),
             Suite::Refusals => "refusals".into(),
+            Suite::Many => "many".into(),
             Suite::Wiped => "wiped".into(),
             Suite::Random => "random".into(),
             Suite::Contexts(policy) => format!("contexts:{policy}"),

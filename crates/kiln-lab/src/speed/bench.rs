@@ -151,7 +151,7 @@ mod tests {
     fn outcome(chained: bool, spoil: impl Fn(&mut Messages)) -> Vec<Timed> {
         let imp = Impl::of("xts(aes)")[0];
         let key = Rc::new(Context::new(imp, &(0..64).collect::<Vec<u8>>()).unwrap());
-        let generic = || run_impl(imp, key.clone(), Op::Encrypt);
+        let generic = || run_impl(imp, key.clone(), Op::Encrypt, false);
         let shape = Shape::skcipher(Op::Encrypt, 33, 16);
         let messages = Messages::random(shape, chained, &mut SplitMix64(5));
         let judge = Judge {

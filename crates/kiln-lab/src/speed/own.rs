@@ -44,7 +44,7 @@ impl Own {
     fn candidate(&self, imp: Impl, work: &Work) -> Result<Candidate<'static>, Error> {
         match self {
             Own::Functions => {
-                let run = run_impl(imp, context(imp, work)?, work.op);
+                let run = run_impl(imp, context(imp, work)?, work.op, false);
                 Ok(Candidate {
                     takes: work.spec.takes,
                     ..Candidate::primitive(imp.driver(), KILN, Some(imp.tier().name()), run)
@@ -67,16 +67,26 @@ impl Source for Own {
 
     fn names(&self, alg: &str) -> Vec<(String, Level)> {
         let impls = Algorithm::named(alg).map_or_else(Vec::new, Algorithm::impls);
-        let names = impls.iter().map(|i| i.driver().to_string());
-        names.map(|name| (name, self.level())).collect()
+        let many = impls.iter().filter(|i| i.lanes().is_some());
+        let many = many.map(|i| (many_name(*i), Level::Primitive));
+        let names = impls.iter().map(|i| (i.driver().to_string(), self.level()));
+        match self {
+            Own::Functions => names.chain(many).collect(),
+            Own::Requests(_) => names.collect(),
+        }
     }
 
     fn usable(&self, alg: &str, name: &str) -> Result<(), Error> {
         match Algorithm::named(alg) {
-            Some(alg) if alg.impls().iter().any(|i| i.driver() == name) => {
-                usable_impl(alg, name).map(|_| ())
+            Some(alg) => {
+                let impls = alg.impls();
+                let is = |i: &&Impl| i.driver() == name || many_name(**i) == name;
+                match impls.iter().find(is) {
+                    Some(imp) => usable_impl(alg, imp.driver()).map(|_| ()),
+                    None => Ok(()),
+                }
             }
-            _ => Ok(()),
+            None => Ok(()),
         }
     }
 
@@ -103,6 +113,9 @@ impl Source for Own {
         };
         let mut found = Vec::new();
         for imp in impls {
+            if self.level() == Level::Primitive {
+                found.extend(many(imp, work, choice)?);
+            }
             if !choice.wants(imp.driver(), self.level()) {
                 continue;
             }
@@ -123,7 +136,7 @@ impl Source for Own {
         let imp = alg.any();
         Ok(Some(Judge {
             name: imp.driver().to_string(),
-            run: run_impl(imp, context(imp, work)?, work.op),
+            run: run_impl(imp, context(imp, work)?, work.op, false),
         }))
     }
 }
@@ -191,8 +204,28 @@ pub fn xts_op(op: Op) -> xts::Op {
     }
 }
 
-/// The calls of an implementation, in one FPU section.
-pub fn run_impl(imp: Impl, ctx: Rc<Context>, op: Op) -> Run<'static> {
+/// What an implementation's function for many messages is called.
+fn many_name(imp: Impl) -> String {
+    format!("{}-many", imp.driver())
+}
+
+/// That function as a candidate, if it has one and it is for this.
+fn many(imp: Impl, work: &Work, choice: Choice) -> Result<Option<Candidate<'static>>, Error> {
+    let wanted = choice.wants(&many_name(imp), Level::Primitive) && !choice.latency;
+    let has = imp.lanes().is_some() && imp.tier().usable() && work.op == Op::Encrypt;
+    if !(wanted && has) {
+        return Ok(None);
+    }
+    let run = run_impl(imp, context(imp, work)?, work.op, true);
+    Ok(Some(Candidate {
+        takes: work.spec.takes,
+        together: true,
+        ..Candidate::primitive(many_name(imp), KILN, Some(imp.tier().name()), run)
+    }))
+}
+
+/// The calls of an implementation, in one FPU section; of a queue of messages each, if it is to do `many`.
+pub fn run_impl(imp: Impl, ctx: Rc<Context>, op: Op, many: bool) -> Run<'static> {
     let op = xts_op(op);
     let work = RefCell::new(Vec::new());
     Box::new(move |messages: &mut Messages, calls| {
@@ -225,6 +258,7 @@ pub fn run_impl(imp: Impl, ctx: Rc<Context>, op: Op) -> Run<'static> {
             tag_size: shape.tag,
             count,
             chained,
+            many,
         };
         match all.run(imp, &ctx, calls) {
             0 => Ok(()),

@@ -22,6 +22,7 @@ struct Amount {
     in_contexts: u64,
     interrupted: u64,
     forgeries: u64,
+    many: u64,
 }
 
 const FULL: Amount = Amount {
@@ -30,6 +31,7 @@ const FULL: Amount = Amount {
     in_contexts: 3_000_000,
     interrupted: 1_000_000,
     forgeries: 80,
+    many: 3_000,
 };
 const QUICK: Amount = Amount {
     random: 600_000,
@@ -37,6 +39,7 @@ const QUICK: Amount = Amount {
     in_contexts: 200_000,
     interrupted: 80_000,
     forgeries: 6,
+    many: 200,
 };
 
 /// Is every implementation right, in every context?
@@ -47,7 +50,8 @@ each algorithm: is the right implementation chosen, then the suites vectors
 (known answers), wycheproof, keys (every length, good and bad), lengths,
 splits (a message cut in two anywhere, carried on by another tier),
 forgeries (every bit of a tag), requests (to the crypto API, over memory
-divided anywhere), refusals (requests of every form, good and bad), wiped
+divided anywhere), refusals (requests of every form, good and bad), many (messages
+encrypted side by side, where an implementation does that), wiped
 (keys in memory after free), and random, compared with the plainest
 implementation. Then the suites contexts:POLICY: from a task, with softirqs
 off, in softirqs and hardirqs, under each FPU policy, on all cores at once,
@@ -219,6 +223,7 @@ fn plan(args: &TestArgs, context: &Context<'_>) -> Result<Plan, Error> {
         requests: share(amount.requests, of_masks),
         in_contexts: share(amount.in_contexts, of_policies),
         interrupted: share(amount.interrupted, of_policies),
+        many: amount.many.min(args.cases.unwrap_or(u64::MAX)),
         forgeries: amount.forgeries.min(args.cases.unwrap_or(u64::MAX)),
         longest: !context.quick,
         threads: context.threads,

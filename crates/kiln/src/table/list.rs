@@ -11,7 +11,8 @@ pub fn all(rows: &[Row]) -> String {
     out.push_str(&format!("Tiers\n{}\n", named(of("tier"))));
     out.push_str(
         "Implementations: the beginning of their driver names, and how each ends\n\
-         (* chosen, - cannot run here, ! table-based, not constant-time)\n",
+         (* chosen, - cannot run here, ! table-based, not constant-time, xN encrypts N messages\n\
+         side by side)\n",
     );
     out.push_str(&format!("{}\n", impls(of("impl"))));
     for (kind, title) in [("peer", "Peers"), ("compiler", "Compilers")] {
@@ -64,7 +65,9 @@ fn impls<'a>(rows: impl Iterator<Item = &'a Row>) -> String {
                     Some(false) => "!",
                     _ => "",
                 };
-                format!("{mark}{}{times}", &row.name[prefix.len()..])
+                // Messages that are encrypted side by side.
+                let lanes = row.lanes.map_or(String::new(), |n| format!("(x{n})"));
+                format!("{mark}{}{times}{lanes}", &row.name[prefix.len()..])
             })
             .collect();
         paragraph(&format!("  {alg}: {prefix} {}", ends.join(" "))) + "\n"

@@ -1,0 +1,85 @@
+//! What `kiln test` prints, read by the kernel's own parser. Without KILN_TEST_TREE or python3 it is skipped, loudly.
+
+mod common;
+
+use std::env;
+use std::io::Write;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+
+use common::kiln;
+
+/// Prints the status and the counts of tests: passed, failed, crashed, skipped, and errors of form.
+const READER: &str = "\
+import sys
+sys.dont_write_bytecode = True
+sys.path.insert(0, sys.argv[1])
+import kunit_parser
+test = kunit_parser.parse_run_tests(sys.stdin.read().splitlines())
+c = test.counts
+print()
+print('read', test.status.name, c.passed, c.failed, c.crashed, c.skipped, c.errors)
+";
+
+fn parser() -> Option<PathBuf> {
+    let tree = env::var_os("KILN_TEST_TREE").filter(|v| !v.is_empty());
+    let dir = tree.map(|t| Path::new(&t).join("tools/testing/kunit"));
+    let dir = dir.filter(|d| d.join("kunit_parser.py").is_file());
+    let python = Command::new("python3").arg("--version").output();
+    if dir.is_none() || !python.is_ok_and(|o| o.status.success()) {
+        eprintln!("\nSKIPPED: no kunit_parser.py or no python3: set KILN_TEST_TREE to a kernel tree, apt-get install python3\n");
+        return None;
+    }
+    dir
+}
+
+/// Status, then the counts.
+fn read(parser: &Path, ktap: &str) -> (String, Vec<usize>) {
+    let mut child = Command::new("python3")
+        .args(["-c", READER])
+        .arg(parser)
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .spawn()
+        .unwrap();
+    let mut input = child.stdin.take().unwrap();
+    input.write_all(ktap.as_bytes()).unwrap();
+    drop(input);
+    let output = child.wait_with_output().unwrap();
+    let text = String::from_utf8(output.stdout).unwrap();
+    let line = text.lines().find_map(|l| l.strip_prefix("read "));
+    let mut words = line.unwrap_or_else(|| panic!("{text}")).split(' ');
+    let status = words.next().unwrap().to_string();
+    (status, words.map(|n| n.parse().unwrap()).collect())
+}
+
+#[test]
+fn the_kernels_parser_reads_what_is_printed() {
+    let Some(parser) = parser() else { return };
+    let run = kiln(&[
+        "test",
+        "crc32c",
+        "--suite",
+        "vectors,random",
+        "--cases",
+        "5",
+    ]);
+    assert_eq!(run.status, 0, "{run:?}");
+    let ktap = run.stdout();
+    let rows = ktap.lines().filter(|l| l.starts_with("    ok ")).count();
+    let skipped = ktap.lines().filter(|l| l.contains("# SKIP")).count();
+    assert!(rows > 3, "{ktap}");
+    let all_is_well = (
+        "SUCCESS".to_string(),
+        vec![rows - skipped, 0, 0, skipped, 0],
+    );
+    assert_eq!(read(&parser, &ktap), all_is_well, "{ktap}");
+
+    // The controls: one that failed, and one that is not there.
+    let last = ktap.lines().rfind(|l| l.starts_with("    ok ")).unwrap();
+    let failed = last.replacen("ok", "not ok", 1);
+    let (status, counts) = read(&parser, &ktap.replacen(last, &failed, 1));
+    assert_eq!((status.as_str(), counts[1]), ("FAILURE", 1));
+    let (_, counts) = read(&parser, &ktap.replacen(&format!("{last}\n"), "", 1));
+    assert!(counts[4] > 0, "{counts:?}");
+}

@@ -1,0 +1,180 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR MIT */
+/*
+ * CBC encryption of many messages under one key: the template that modes_simd.h includes.
+ *
+ * Of one message a block waits for all rounds of the one before, four cycles each, and the AES
+ * unit is idle for seven eighths of the time. Eight vectors keep it busy; every block of them
+ * is a lane and has a message of its own. All lanes go on for as many blocks as the shortest
+ * has left, then those that have ended take the next messages.
+ *
+ * With one key for all lanes a round key is one vector, whoever's block it is for. That is what
+ * a packet queue of one IPsec SA is, or the sectors of one disk. Lanes with keys of their own
+ * would need vectors that are put together of several keys, for each of up to 14 rounds.
+ */
+#ifndef KILN_AES_CBC_MANY_H
+#define KILN_AES_CBC_MANY_H
+
+#define LANES (8 * VBLOCKS)
+
+struct lanes {
+	const u8 *src[LANES];
+	u8 *dst[LANES];
+	u8 chain[LANES][AES_BLOCK_SIZE] __aligned(64);
+	u32 message[LANES];
+	u32 blocks[LANES];	/* left */
+};
+
+/* The blocks at @o of a vector's lanes; and to memory. */
+#if VBLOCKS == 4
+static __always_inline vec_t gather(const u8 *const *p, size_t o)
+{
+	vec_t v = v_one(load1(p[0] + o));
+
+	/* A load that is put in its place costs no shuffle. */
+	v = _mm512_mask_broadcast_i32x4(v, 0x00f0, load1(p[1] + o));
+	v = _mm512_mask_broadcast_i32x4(v, 0x0f00, load1(p[2] + o));
+	return _mm512_mask_broadcast_i32x4(v, 0xf000, load1(p[3] + o));
+}
+
+static __always_inline void scatter(u8 *const *p, size_t o, vec_t v)
+{
+	store1(p[0] + o, v_first(v));
+	store1(p[1] + o, _mm512_extracti32x4_epi32(v, 1));
+	store1(p[2] + o, _mm512_extracti32x4_epi32(v, 2));
+	store1(p[3] + o, _mm512_extracti32x4_epi32(v, 3));
+}
+#elif VBLOCKS == 2
+static __always_inline vec_t gather(const u8 *const *p, size_t o)
+{
+	return v_pair(load1(p[0] + o), load1(p[1] + o));
+}
+
+static __always_inline void scatter(u8 *const *p, size_t o, vec_t v)
+{
+	store1(p[0] + o, v_first(v));
+	store1(p[1] + o, _mm256_extracti128_si256(v, 1));
+}
+#else
+static __always_inline vec_t gather(const u8 *const *p, size_t o)
+{
+	return load1(p[0] + o);
+}
+
+static __always_inline void scatter(u8 *const *p, size_t o, vec_t v)
+{
+	store1(p[0] + o, v);
+}
+#endif
+
+/* All sources are read before anything is written: two lanes may have one message. */
+#define CHAIN_IN(j) d##j = v_load(l->chain[j * VBLOCKS]);
+#define CHAIN_OUT(j) v_store(l->chain[j * VBLOCKS], d##j);
+#define ADD(j) d##j = v_xor3(d##j, gather(l->src + j * VBLOCKS, o), k0);
+#define FINISH(j) d##j = v_enclast(d##j, k);
+#define SCATTER(j) scatter(l->dst + j * VBLOCKS, o, d##j);
+
+#define MANY_FUNC(n, EACH)                                                            \
+static noinline void many_##n(const struct aes_key *key, struct lanes *l, size_t bytes) \
+{                                                                                     \
+	const bool decrypt = false, wide = false;                                     \
+	const u32 rounds = key->rounds;                                               \
+	const vec_t k0 = v_key(key->enc[0]), k = v_key(key->enc[rounds]);             \
+	u8 *keep = NULL;                                                              \
+	size_t o;                                                                     \
+	EACH(DECLARE)                                                                 \
+										      \
+	EACH(CHAIN_IN)                                                                \
+	for (o = 0; o < bytes; o += AES_BLOCK_SIZE) {                                 \
+		const u8 *rk = key->enc[0];                                           \
+										      \
+		EACH(ADD)                                                             \
+		ROUNDS(EACH, NO_STEP);                                                \
+		EACH(FINISH)                                                          \
+		EACH(SCATTER)                                                         \
+	}                                                                             \
+	EACH(CHAIN_OUT)                                                               \
+}
+MANY_FUNC(1, EACH_1)
+MANY_FUNC(2, EACH_2)
+MANY_FUNC(4, EACH_4)
+MANY_FUNC(8, EACH_8)
+
+/* Message @i, which is not empty, goes to lane @to. */
+static void lane_begin(struct lanes *l, u32 to, const struct kiln_message *m, u32 i)
+{
+	l->src[to] = m[i].src;
+	l->dst[to] = m[i].dst;
+	l->message[to] = i;
+	l->blocks[to] = m[i].len / AES_BLOCK_SIZE;
+	store1(l->chain[to], load_halves(m[i].iv));
+}
+
+static void lane_copy(struct lanes *l, u32 to, u32 from)
+{
+	l->src[to] = l->src[from];
+	l->dst[to] = l->dst[from];
+	l->message[to] = l->message[from];
+	l->blocks[to] = l->blocks[from];
+	store1(l->chain[to], load1(l->chain[from]));
+}
+
+/* @blocks of the first @live lanes, the rest of whose vectors do what lane 0 does. */
+static void lanes_run(const struct aes_key *key, struct lanes *l, u32 live, u32 blocks)
+{
+	const size_t bytes = (size_t)blocks * AES_BLOCK_SIZE;
+	u32 width = VBLOCKS, i;
+
+	while (width < live)
+		width *= 2;
+	for (i = live; i < width; i++)
+		lane_copy(l, i, 0);
+	switch (width / VBLOCKS) {
+	case 1:
+		many_1(key, l, bytes);
+		break;
+	case 2:
+		many_2(key, l, bytes);
+		break;
+	case 4:
+		many_4(key, l, bytes);
+		break;
+	default:
+		many_8(key, l, bytes);
+	}
+	for (i = 0; i < live; i++) {
+		l->src[i] += bytes;
+		l->dst[i] += bytes;
+		l->blocks[i] -= blocks;
+	}
+}
+
+void MODES(cbc_encrypt_many)(const void *ctx, const struct kiln_message *m, size_t count)
+{
+	struct lanes l;
+	size_t next = 0;
+	u32 live = 0, least, i;
+
+	assert_fpu_section();
+	for (;;) {
+		for (; live < LANES && next < count; next++)
+			if (m[next].len)
+				lane_begin(&l, live++, m, next);
+		if (!live)
+			break;
+		least = l.blocks[0];
+		for (i = 1; i < live; i++)
+			if (l.blocks[i] < least)
+				least = l.blocks[i];
+		lanes_run(ctx, &l, live, least);
+		for (i = live; i--; ) {
+			if (l.blocks[i])
+				continue;
+			store1(m[l.message[i]].iv, load1(l.chain[i]));
+			if (i != --live)
+				lane_copy(&l, i, live);
+		}
+	}
+	v_end();
+}
+
+#endif
