@@ -8,6 +8,7 @@
 #include <linux/string.h>
 
 #include "alg.h"
+#include "section.h"
 
 static unsigned int tiers = ~0u;
 module_param(tiers, uint, 0444);
@@ -140,15 +141,19 @@ static int __init kiln_init(void)
 	int err;
 
 	cpu_tiers_mask(tiers);
+	kiln_section_init();
 	algs = kcalloc(kiln_impls(), sizeof(*algs), GFP_KERNEL);
-	if (!algs)
+	if (!algs) {
+		kiln_section_exit();
 		return -ENOMEM;
+	}
 	for (i = 0; (impl = kiln_impl(i)); i++) {
 		if (!cpu_has_tier(impl->tier) || !wanted(impl))
 			continue;
 		err = add(&algs[nr_algs++], impl);
 		if (err) {
 			remove_all();
+			kiln_section_exit();
 			return err;
 		}
 	}
@@ -161,6 +166,7 @@ static int __init kiln_init(void)
 static void __exit kiln_exit(void)
 {
 	remove_all();
+	kiln_section_exit();
 }
 
 module_init(kiln_init);

@@ -14,6 +14,7 @@ pub mod guest;
 pub mod hosted;
 pub mod irq;
 pub mod load;
+pub mod scene;
 pub mod script;
 pub mod storm;
 mod sys;

@@ -214,6 +214,7 @@ extern "C" {
     #[cfg(test)]
     pub fn kiln_pattern_size() -> usize;
     pub fn kiln_usable(usable: *mut c_void) -> u64;
+    pub fn kiln_scene(scene: *mut c_void) -> u64;
     pub fn kiln_storm(storm: *mut c_void) -> u64;
     pub fn kiln_fpu_pairs(pairs: *mut c_void) -> u64;
 }
@@ -308,6 +309,16 @@ pub struct Usable {
     pub warnings: u64,
     pub preempt_count: u32,
     pub preempt_after: u32,
+}
+
+#[repr(C)]
+pub struct Scene {
+    pub ops: *const c_void,
+    pub program: [*const c_char; 4],
+    pub played: [u32; 4],
+    pub len: u32,
+    pub size: u32,
+    pub trace: *mut u8,
 }
 
 #[repr(C)]

@@ -57,64 +57,23 @@ impl Boot<'_> {
     /// # Errors
     /// It cannot be started, does not end within the limit, or ends before init has said so.
     pub fn run(&self, line: &mut dyn FnMut(&Line)) -> Result<Outcome, Error> {
-        let mut initramfs = Scratch::new("initramfs")?;
+        let initramfs = Scratch::new("initramfs")?;
         fs::write(&initramfs.0, &self.initramfs).map_err(|e| Error::io(&initramfs.0, &e))?;
-        let start = Instant::now();
-        let mut machine = Machine(self.spawn(&initramfs.0)?);
-        let lines = reader(&mut machine.0);
-        let mut outcome = Outcome {
-            exit: None,
-            to_init: None,
-            took: Duration::ZERO,
-            tail: Vec::new(),
-        };
-        loop {
-            match lines.recv_timeout(LOOK) {
-                Ok(bytes) => {
-                    let said = console::line(&bytes);
-                    match &said {
-                        Line::Start { .. } => outcome.to_init = Some(start.elapsed()),
-                        Line::Exit(status) => outcome.exit = Some(*status),
-                        _ => {}
-                    }
-                    if outcome.tail.len() == TAIL {
-                        outcome.tail.remove(0);
-                    }
-                    outcome.tail.push(printable(&bytes));
-                    line(&said);
-                }
-                Err(RecvTimeoutError::Timeout) => {}
-                Err(RecvTimeoutError::Disconnected) => break,
-            }
-            if self.stop.load(Ordering::Relaxed) {
-                return Err(Error::Interrupted);
-            }
-            if start.elapsed() > self.limit {
-                machine.kill();
-                return Err(self.ended("is killed at its time limit", &outcome));
-            }
-        }
-        drop(machine);
-        initramfs.remove();
-        outcome.took = start.elapsed();
-        match outcome.exit {
-            Some(_) => Ok(outcome),
-            None => Err(self.ended("ended before Kiln's init was done", &outcome)),
-        }
+        watch(
+            self.command(&initramfs.0),
+            &Watch {
+                name: "user mode Linux",
+                limit: self.limit,
+                stop: self.stop,
+            },
+            &mut |said| {
+                line(said);
+                true
+            },
+        )
     }
 
-    fn ended(&self, how: &str, outcome: &Outcome) -> Error {
-        let tail = match outcome.tail.is_empty() {
-            true => "nothing".to_owned(),
-            false => outcome.tail.join("\n  "),
-        };
-        Error::Failed(format!(
-            "user mode Linux {how} ({} s, see --limit); the end of its console is above\n  {tail}",
-            self.limit.as_secs_f64()
-        ))
-    }
-
-    fn spawn(&self, initramfs: &Path) -> Result<Child, Error> {
+    fn command(&self, initramfs: &Path) -> Command {
         let mut command = Command::new(self.linux);
         command
             .arg(format!("mem={}", self.memory))
@@ -122,19 +81,93 @@ impl Boot<'_> {
             // The first console is this process's output; what comes in is nobody's.
             .args(["con=null", "con0=null,fd:1", "console=tty0"])
             .args(self.arguments)
-            .stdin(Stdio::null())
-            .stdout(Stdio::piped())
             // Its last words before the console works go there.
-            .stderr(Stdio::null())
-            // Its own processes end with it, and a terminal's signals do not reach them one by one.
-            .process_group(0);
-        command.spawn().map_err(|e| {
-            Error::Lacks(format!(
-                "user mode Linux {} cannot be started: {e}",
-                self.linux.display()
-            ))
-        })
+            .stderr(Stdio::null());
+        command
     }
+}
+
+/// A machine's end in any case.
+pub(crate) struct Watch<'a> {
+    /// What it is called in messages.
+    pub name: &'a str,
+    /// It is killed then.
+    pub limit: Duration,
+    /// Set by Ctrl-C.
+    pub stop: &'a AtomicBool,
+}
+
+/// Starts it; each line of its output goes to `line`, which says whether it may go on.
+pub(crate) fn watch(
+    mut command: Command,
+    how: &Watch,
+    line: &mut dyn FnMut(&Line) -> bool,
+) -> Result<Outcome, Error> {
+    let start = Instant::now();
+    command
+        .stdin(Stdio::null())
+        .stdout(Stdio::piped())
+        // Its own processes end with it, and a terminal's signals do not reach them one by one.
+        .process_group(0);
+    let child = command.spawn().map_err(|e| {
+        let program = Path::new(command.get_program()).display();
+        Error::Lacks(format!("{} {program} cannot be started: {e}", how.name))
+    })?;
+    let mut machine = Machine(child);
+    let lines = reader(&mut machine.0);
+    let mut outcome = Outcome {
+        exit: None,
+        to_init: None,
+        took: Duration::ZERO,
+        tail: Vec::new(),
+    };
+    loop {
+        match lines.recv_timeout(LOOK) {
+            Ok(bytes) => {
+                let said = console::line(&bytes);
+                match &said {
+                    Line::Start { .. } => outcome.to_init = Some(start.elapsed()),
+                    Line::Exit(status) => outcome.exit = Some(*status),
+                    _ => {}
+                }
+                if outcome.tail.len() == TAIL {
+                    outcome.tail.remove(0);
+                }
+                outcome.tail.push(printable(&bytes));
+                if !line(&said) {
+                    machine.kill();
+                    return Err(ended(how, "is of no use here", &outcome));
+                }
+            }
+            Err(RecvTimeoutError::Timeout) => {}
+            Err(RecvTimeoutError::Disconnected) => break,
+        }
+        if how.stop.load(Ordering::Relaxed) {
+            return Err(Error::Interrupted);
+        }
+        if start.elapsed() > how.limit {
+            machine.kill();
+            return Err(ended(how, "is killed at its time limit", &outcome));
+        }
+    }
+    drop(machine);
+    outcome.took = start.elapsed();
+    match outcome.exit {
+        Some(_) => Ok(outcome),
+        None => Err(ended(how, "ended before Kiln's init was done", &outcome)),
+    }
+}
+
+fn ended(how: &Watch, what: &str, outcome: &Outcome) -> Error {
+    let tail = match outcome.tail.is_empty() {
+        true => "nothing".to_owned(),
+        false => outcome.tail.join("\n  "),
+    };
+    Error::Failed(format!(
+        "{} {what} ({} s, see --limit); the end of its console is above\n  {tail}",
+        how.name,
+        how.limit.as_secs_f64()
+    ))
 }
 
 /// The process and all it has started.
@@ -184,10 +217,10 @@ fn printable(bytes: &[u8]) -> String {
 }
 
 /// A file that is gone when it is dropped.
-struct Scratch(std::path::PathBuf);
+pub(crate) struct Scratch(pub(crate) std::path::PathBuf);
 
 impl Scratch {
-    fn new(name: &str) -> Result<Scratch, Error> {
+    pub(crate) fn new(name: &str) -> Result<Scratch, Error> {
         use std::sync::atomic::AtomicU32;
         static COUNT: AtomicU32 = AtomicU32::new(0);
         let dir = kiln_tree::root()?.join("kiln/linux/boot");
@@ -197,15 +230,11 @@ impl Scratch {
             dir.join(format!("{name}.{}.{n}", std::process::id())),
         ))
     }
-
-    fn remove(&mut self) {
-        let _ = fs::remove_file(&self.0);
-    }
 }
 
 impl Drop for Scratch {
     fn drop(&mut self) {
-        self.remove();
+        let _ = fs::remove_file(&self.0);
     }
 }
 

@@ -3,10 +3,14 @@
 
 pub mod boot;
 pub mod console;
+pub mod debian;
+pub mod fidelity;
 pub mod init;
 pub mod initramfs;
+pub mod modinfo;
 pub mod module;
 pub mod program;
+pub mod qemu;
 pub mod selftest;
 pub mod source;
 pub mod tcrypt;

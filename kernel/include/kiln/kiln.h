@@ -376,6 +376,9 @@ enum kiln_context {
 
 KILN_EXPORT u64 kiln_usable(void *usable);
 
+/* load/scene_cpu.c: a scene (kiln/scene.h), for kiln_gate() */
+KILN_EXPORT u64 kiln_scene(void *scene);
+
 /*
  * load/storm.c, for kiln_gate(): a softirq that raises itself again, and work it queues.
  * Returns when all of it is done, non-zero if there was no task for the bystander.

@@ -5,6 +5,7 @@ pub mod constant_time;
 pub mod fpu;
 pub mod fpu_esp;
 pub mod linux;
+pub mod linux_fidelity;
 pub mod list;
 pub mod overhead;
 pub mod speed;

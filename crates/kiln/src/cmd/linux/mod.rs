@@ -2,6 +2,9 @@
 
 mod boot;
 mod build;
+mod fidelity;
+mod nested;
+mod qemu_args;
 mod selftest;
 mod tcrypt;
 
@@ -34,6 +37,10 @@ enum LinuxCommand {
     Tcrypt(tcrypt::TcryptArgs),
     /// Every cipher of Kiln's before Linux's own testmgr, all its random tests on
     Selftest(selftest::SelftestArgs),
+    /// The emulated CPU compared with a real kernel's ring 0, question by question
+    Fidelity(fidelity::FidelityArgs),
+    /// Kiln's drivers in softirqs over other code's sections, in real ring 0
+    Nested(nested::NestedArgs),
 }
 
 /// Runs it.
@@ -43,6 +50,8 @@ pub fn run(args: &LinuxArgs, session: &Session) -> Result<Exit, Error> {
         LinuxCommand::Boot(args) => boot::run(args, session),
         LinuxCommand::Tcrypt(args) => tcrypt::run(args, session),
         LinuxCommand::Selftest(args) => selftest::run(args, session),
+        LinuxCommand::Fidelity(args) => fidelity::run(args, session),
+        LinuxCommand::Nested(args) => nested::run(args, session),
     };
     match done {
         Err(Fault::Linux(kiln_linux::Error::Interrupted)) => Ok(Exit::Interrupted),

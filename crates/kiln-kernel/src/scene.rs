@@ -1,0 +1,55 @@
+//! Scenes: what a task, the hardirqs and softirqs over it do, and a trace of it (`kiln/scene.h`). A real kernel plays
+//! the same ones (`linux/fidelity/`).
+
+use std::ffi::{CStr, CString};
+
+use crate::cpu::{self, Cpu};
+use crate::sys;
+
+/// What a trace has room for.
+const TRACE: usize = 4096;
+/// `KILN_SCENE_SLACK`.
+const SLACK: usize = 64;
+
+/// Programs of the task, a hardirq, a softirq and a hardirq over a softirq, in the letters of `kiln/scene.h`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct Scene {
+    /// Where it begins.
+    pub task: &'static str,
+    /// What an interrupt of the task does.
+    pub hardirq: &'static str,
+    /// What the softirq does.
+    pub softirq: &'static str,
+    /// What an interrupt of the softirq does.
+    pub over_softirq: &'static str,
+}
+
+impl Scene {
+    /// The four, in the order of the fields.
+    pub fn programs(&self) -> [&'static str; 4] {
+        [self.task, self.hardirq, self.softirq, self.over_softirq]
+    }
+
+    /// Plays it under the policy in force; its trace.
+    ///
+    /// # Panics
+    /// A program holds a NUL.
+    pub fn play(&self, _cpu: &mut Cpu) -> String {
+        let programs = self
+            .programs()
+            .map(|p| CString::new(p).expect("a program has no NUL"));
+        let mut trace = vec![0_u8; TRACE + SLACK];
+        let mut raw = sys::Scene {
+            ops: std::ptr::null(),
+            program: [0, 1, 2, 3].map(|level: usize| programs[level].as_ptr()),
+            played: [0; 4],
+            len: 0,
+            size: TRACE as u32,
+            trace: trace.as_mut_ptr(),
+        };
+        // SAFETY: the function takes this structure; programs and trace outlive the call, and nothing is pending after it.
+        unsafe { cpu::gate(sys::kiln_scene, (&raw mut raw).cast()) };
+        let text = CStr::from_bytes_until_nul(&trace).expect("slack ends it");
+        text.to_string_lossy().into_owned()
+    }
+}

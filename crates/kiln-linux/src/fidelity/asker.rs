@@ -1,0 +1,348 @@
+//! The module that asks (`linux/fidelity/`), and the boot in which it does.
+
+use std::fs;
+use std::path::Path;
+use std::sync::atomic::AtomicBool;
+use std::time::Duration;
+
+use kiln_kbuild::Compiler;
+use kiln_tree::{key, last_error, root, update, Make};
+
+use crate::console::{End, Line};
+use crate::debian::Kernel;
+use crate::init::{initramfs, Order};
+use crate::modinfo::Modules;
+use crate::qemu::{choose, Accel, Qemu};
+use crate::Error;
+
+macro_rules! sources {
+    ($($name:literal)*) => {
+        &[
+            $(($name, include_str!(concat!("../../../../linux/fidelity/", $name))),)*
+            ("play.c", include_str!("../../../../kernel/load/scene.c")),
+            ("include/kiln/scene.h", include_str!("../../../../kernel/include/kiln/scene.h")),
+            ("include/kiln/types.h", include_str!("../../../../linux/module/include/kiln/types.h")),
+        ]
+    };
+}
+
+/// Names in the module's directory, and contents.
+const SOURCES: &[(&str, &str)] =
+    sources!("Kbuild" "ask.c" "costs.c" "fidelity.h" "nested.c" "requests.c" "scene.c" "where.c");
+
+const NAME: &str = "kiln_fidelity";
+
+/// Where questions are written and answers read.
+const FILE: &str = "/proc/kiln";
+
+/// Linux's own drivers that are asked for.
+const DRIVERS: [&str; 2] = ["aesni_intel", "xts"];
+
+/// Which accelerator is wanted.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Wanted {
+    /// Hardware if it can.
+    Auto,
+    /// This one.
+    Only(Accel),
+}
+
+/// How it is asked.
+pub struct Plan<'a> {
+    /// Who.
+    pub kernel: &'a Kernel,
+    /// By what the module and init are built.
+    pub compiler: &'a Compiler,
+    /// By what the guest runs.
+    pub accel: Wanted,
+    /// A boot is killed then.
+    pub limit: Duration,
+    /// Set by Ctrl-C.
+    pub stop: &'a AtomicBool,
+    /// Called with the share that is done and what is being done.
+    pub progress: &'a dyn Fn(f64, &str),
+}
+
+/// Something to do between two questions, or a question.
+pub enum Step<'a> {
+    /// Written into the module's file; the answer is wanted.
+    Ask(String),
+    /// Another file's content is wanted.
+    Read(&'a str),
+    /// Another file is written.
+    Write(&'a str, &'a str),
+}
+
+/// What came of a step that wanted an answer.
+pub type Told = Result<Vec<String>, String>;
+
+/// What a boot told.
+#[derive(Debug)]
+pub struct Answers {
+    /// One for each step that wanted any, in their order.
+    pub told: Vec<Told>,
+    /// As `/proc/cpuinfo` has it.
+    pub cpu: String,
+    /// What ran the guest.
+    pub accel: Accel,
+    /// Why not the hardware, if it was to be tried.
+    pub why: String,
+    /// The kernel's warnings and faults.
+    pub warnings: Vec<String>,
+}
+
+impl Plan<'_> {
+    /// Boots, takes the steps, one after the other, and powers off. `besides` is loaded first, with its parameters.
+    ///
+    /// # Errors
+    /// There is no QEMU, the module does not build, the boot does not end well.
+    pub fn ask(&self, steps: &[Step], besides: Option<(&str, &[u8])>) -> Result<Answers, Error> {
+        (self.progress)(0.1, "building the module that asks");
+        let asker = self.build()?;
+        let modules = Modules::under(&self.kernel.modules)?;
+        let mut load = modules.with_needed(&DRIVERS)?;
+        if let Some((name, content)) = besides {
+            for (needed, content) in modules.needed(content)? {
+                if !load.iter().any(|(n, _)| *n == needed) {
+                    load.push((needed, content));
+                }
+            }
+            load.push((name.to_owned(), content.to_vec()));
+        }
+        load.push((NAME.to_owned(), asker));
+
+        let mut orders: Vec<Order> = load
+            .iter()
+            .map(|(name, _)| {
+                let own = besides.is_some_and(|b| b.0 == name);
+                let order = Order::module(&format!("/{name}.ko"), if own { "wait=1" } else { "" });
+                // Linux's own find out that the CPU lacks what they need.
+                match own || name == NAME {
+                    true => order,
+                    false => order.may_fail(),
+                }
+            })
+            .collect();
+        orders.push(Order::print("/proc/cpuinfo"));
+        let cpuinfo = orders.len() as u32;
+        let mut wants = Vec::new();
+        for step in steps {
+            match step {
+                Step::Ask(question) => {
+                    orders.push(Order::write(FILE, question).may_fail());
+                    orders.push(Order::print(FILE));
+                    wants.push((Some(orders.len() as u32 - 1), orders.len() as u32));
+                }
+                Step::Read(path) => {
+                    orders.push(Order::print(path));
+                    wants.push((None, orders.len() as u32));
+                }
+                Step::Write(path, text) => orders.push(Order::write(path, text)),
+            }
+        }
+
+        let archive = |orders: &[Order]| -> Result<Vec<u8>, Error> {
+            let mut archive = initramfs(self.compiler, orders)?;
+            for (name, content) in &load {
+                archive.file(&format!("{name}.ko"), content);
+            }
+            Ok(archive.finish())
+        };
+        (self.progress)(0.3, "trying hardware virtualisation");
+        let (accel, why) = match self.accel {
+            Wanted::Only(accel) => (accel, String::new()),
+            Wanted::Auto => choose(&self.kernel.image, &archive(&[])?, self.stop)?,
+        };
+        (self.progress)(
+            0.4,
+            &format!("asking Linux {} ({})", self.kernel.release, accel.name()),
+        );
+        let mut heard = Heard::default();
+        let last = orders.len().max(1);
+        let outcome = Qemu {
+            image: &self.kernel.image,
+            initramfs: &archive(&orders)?,
+            accel,
+            limit: self.limit,
+            stop: self.stop,
+        }
+        .run(&mut |line| {
+            heard.line(line);
+            let share = heard.order as f64 / last as f64;
+            (self.progress)(
+                0.4 + 0.6 * share,
+                &format!("asking Linux {}", self.kernel.release),
+            );
+        })?;
+        if outcome.exit != Some(0) {
+            return Err(Error::Failed(format!(
+                "what was to be done in Linux {} failed; the end of its console is above\n  {}",
+                self.kernel.release,
+                outcome.tail.join("\n  ")
+            )));
+        }
+        let told = wants
+            .iter()
+            .map(|&(written, read)| heard.answer(written, read));
+        Ok(Answers {
+            told: told.collect(),
+            cpu: model(heard.lines(cpuinfo)),
+            accel,
+            why,
+            warnings: heard.warnings,
+        })
+    }
+
+    fn build(&self) -> Result<Vec<u8>, Error> {
+        let headers = &self.kernel.headers;
+        if !headers.join("Makefile").is_file() {
+            return Err(Error::Lacks(format!(
+                "'{}' has no kernel's headers: apt-get install linux-headers-{}",
+                headers.display(),
+                self.kernel.release
+            )));
+        }
+        let compiled = format!("{} {}", self.compiler.path.display(), self.compiler.version);
+        let dir = root()?
+            .join("kiln/linux/fidelity")
+            .join(key(headers, &compiled, 0));
+        for (name, text) in SOURCES {
+            update(&dir.join(name), text)?;
+        }
+        let log = dir.join("log");
+        let _ = fs::remove_file(&log);
+        let make = Make {
+            directory: headers,
+            compiler: self.compiler,
+            log: &log,
+            stop: self.stop,
+        };
+        let external = format!("M={}", dir.display());
+        let said = make.run(&[&external, "modules"], &mut |_| ())?;
+        let path = dir.join(format!("{NAME}.ko"));
+        if !said.success || !path.is_file() {
+            return Err(Error::Input(format!(
+                "the module does not build against {}{}: the log is {}",
+                headers.display(),
+                last_error(&said.text),
+                log.display()
+            )));
+        }
+        read(&path)
+    }
+}
+
+fn read(path: &Path) -> Result<Vec<u8>, Error> {
+    fs::read(path).map_err(|e| Error::io(path, &e))
+}
+
+fn model(cpuinfo: &[String]) -> String {
+    let line = cpuinfo.iter().find_map(|l| l.strip_prefix("model name"));
+    let name = line.and_then(|l| l.split_once(": ")).map(|(_, name)| name);
+    name.unwrap_or("unknown").trim().to_owned()
+}
+
+/// What was heard, by order.
+#[derive(Default)]
+struct Heard {
+    order: u32,
+    open: bool,
+    out: Vec<(u32, Vec<String>)>,
+    ends: Vec<(u32, End)>,
+    warnings: Vec<String>,
+}
+
+impl Heard {
+    fn line(&mut self, line: &Line) {
+        match line {
+            Line::Begin { order, .. } => {
+                (self.order, self.open) = (*order, true);
+                self.out.push((*order, Vec::new()));
+            }
+            Line::Out(text) if self.open => {
+                if let Some((_, lines)) = self.out.last_mut() {
+                    lines.push(text.clone());
+                }
+            }
+            Line::End { order, how } => {
+                self.open = false;
+                self.ends.push((*order, *how));
+            }
+            Line::Log { text, .. } if text.contains("WARNING:") || text.contains("BUG:") => {
+                self.warnings.push(text.clone());
+            }
+            Line::Lost => self
+                .warnings
+                .push("messages of the kernel were lost".into()),
+            _ => {}
+        }
+    }
+
+    fn lines(&self, order: u32) -> &[String] {
+        let of = self.out.iter().find(|(n, _)| *n == order);
+        of.map_or(&[], |(_, lines)| lines.as_slice())
+    }
+
+    fn answer(&self, written: Option<u32>, read: u32) -> Told {
+        for order in written.into_iter().chain([read]) {
+            match self.ends.iter().find(|(n, _)| *n == order) {
+                Some((_, how)) if how.well() => {}
+                Some((_, End::Errno(n))) => {
+                    return Err(format!("it could not be asked: errno {n}"))
+                }
+                Some((_, how)) => return Err(format!("it could not be asked: {how:?}")),
+                None => return Err("the console says nothing of it".into()),
+            }
+        }
+        Ok(self.lines(read).to_vec())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::console;
+
+    fn heard(console_text: &str) -> Heard {
+        let mut heard = Heard::default();
+        for line in console_text.lines() {
+            heard.line(&console::line(line.as_bytes()));
+        }
+        heard
+    }
+
+    #[test]
+    fn answers_are_those_between_their_begin_and_end() {
+        let heard = heard(
+            "boot\nkiln:out early\nkiln:begin 1 write\nkiln:end 1 errno 0\nkiln:begin 2 print\nkiln:out a\n\
+             kiln:log 4 1.0 WARNING: CPU: 0\nnoise kiln-out x\nkiln:out b\nkiln:end 2 errno 0\nkiln:out late\n",
+        );
+        assert_eq!(heard.answer(Some(1), 2).unwrap(), ["a", "b"]);
+        assert_eq!(heard.warnings.len(), 1);
+    }
+
+    #[test]
+    fn what_did_not_end_well_is_no_answer() {
+        for text in [
+            "",
+            "kiln:begin 1 w\nkiln:end 1 errno 22\nkiln:begin 2 p\nkiln:out old\nkiln:end 2 errno 0",
+            "kiln:begin 1 w\nkiln:end 1 errno 0\nkiln:begin 2 p\nkiln:out half",
+            "kiln:begin 1 w\nkiln:end 1 errno 0\nkiln:begin 2 p\nkiln:out x\nkiln:end 2 signal 9",
+            "kiln:end 2 errno 0",
+        ] {
+            assert!(heard(text).answer(Some(1), 2).is_err(), "{text}");
+        }
+    }
+
+    #[test]
+    fn no_source_is_forgotten() {
+        let dir = concat!(env!("CARGO_MANIFEST_DIR"), "/../../linux/fidelity");
+        let mut there: Vec<String> = fs::read_dir(dir)
+            .unwrap()
+            .map(|e| e.unwrap().file_name().into_string().unwrap())
+            .collect();
+        there.sort();
+        let listed: Vec<&str> = SOURCES.iter().map(|(name, _)| *name).collect();
+        assert_eq!(there[..], listed[..listed.len() - 3]);
+    }
+}

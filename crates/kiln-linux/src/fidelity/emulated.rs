@@ -1,0 +1,95 @@
+//! The answers of Kiln's emulated CPU.
+
+use kiln_kernel::cpu::{Config, Cpu};
+use kiln_kernel::crypto::{Model, Skcipher};
+use kiln_kernel::fpu::Policy;
+use kiln_kernel::script::{self, Step};
+use kiln_kernel::xts::{Impl, Key, Op, BLOCK};
+use kiln_kernel::Tier;
+
+use super::answer::of_outcome;
+use super::question::{Asked, Question};
+
+/// The message of every request, as in `linux/fidelity/requests.c`.
+const LEN: u8 = 48;
+const RAW_KEY: [u8; 64] = {
+    let mut key = [0x5e; 64];
+    key[0] = 1;
+    key
+};
+const IV: [u8; BLOCK] = [9; BLOCK];
+
+/// The CPU, this thread, and what is put to it.
+pub struct Emulated {
+    cpu: Cpu,
+    src: Vec<u8>,
+    want: Vec<u8>,
+}
+
+impl Emulated {
+    /// This thread becomes a CPU with this policy.
+    ///
+    /// # Errors
+    /// There is no such policy, or the host refuses what an emulated CPU needs.
+    pub fn boot(policy: &str) -> Result<Emulated, String> {
+        let policy: Policy = policy.parse()?;
+        let mut cpu = Cpu::boot(&Config::default()).map_err(|e| e.to_string())?;
+        policy.set(&mut cpu);
+        Model::Helper.set();
+        let src: Vec<u8> = (0..LEN).collect();
+        let mut want = vec![0; src.len()];
+        let key = Key::new(&RAW_KEY).map_err(|_| "the key is refused")?;
+        Impl::find("xts-aes-fixed-time")
+            .ok_or("xts-aes-fixed-time is not there")?
+            .crypt(Op::Encrypt, &key, &IV, &src, &mut want)
+            .map_err(|_| "the message is refused")?;
+        Ok(Emulated { cpu, src, want })
+    }
+
+    /// What a right answer to a request is, in hexadecimal.
+    pub fn right(&self) -> String {
+        self.want.iter().map(|b| format!("{b:02x}")).collect()
+    }
+
+    /// Its answer; `None` if the host's CPU has no SIMD that anything could wait for.
+    pub fn answer(&mut self, question: &Question) -> Option<String> {
+        match &question.asked {
+            Asked::Scene(scene) => Some(scene.play(&mut self.cpu)),
+            Asked::Requests(..) if Impl::best().tier() == Tier::Generic => None,
+            Asked::Requests(transforms, steps) => Some(self.requests(*transforms, steps)),
+        }
+    }
+
+    fn requests(&mut self, transforms: usize, steps: &[Step]) -> String {
+        let tfms: Vec<Skcipher> = (0..transforms)
+            .map(|_| {
+                let mut tfm = Skcipher::open("xts(aes)", 0, 0).expect("it is there");
+                tfm.set_key(&RAW_KEY).expect("64 bytes");
+                tfm
+            })
+            .collect();
+        let borrowed: Vec<&Skcipher> = tfms.iter().collect();
+        let message = (&self.src[..], &self.want[..], &IV);
+        let outcome = script::run(&mut self.cpu, &borrowed, steps, message);
+        for (i, tfm) in tfms.into_iter().enumerate() {
+            if steps.contains(&Step::Free(i)) {
+                script::give_up(tfm);
+            }
+        }
+        of_outcome(&outcome)
+    }
+}
+
+/// Cycles of the TSC of an empty section on the emulated CPU: the least of many series.
+pub fn pair_cycles() -> f64 {
+    const PAIRS: u64 = 10_000;
+    let series = (0..200).map(|_| {
+        // SAFETY: reading the time-stamp counter touches no memory.
+        let from = unsafe { std::arch::x86_64::_rdtsc() };
+        kiln_kernel::fpu::pairs(PAIRS, false);
+        // SAFETY: as above.
+        let to = unsafe { std::arch::x86_64::_rdtsc() };
+        to.wrapping_sub(from)
+    });
+    series.min().unwrap_or(0) as f64 / PAIRS as f64
+}

@@ -1,0 +1,267 @@
+//! Sections over sections (`linux/module/section.c`), proved in real ring 0: threads encrypt by Linux's own drivers,
+//! a timer and a tasklet by Kiln's, on one CPU.
+
+use serde::Serialize;
+
+use crate::module;
+use crate::Error;
+
+use super::asker::{Plan, Step, Told};
+
+/// Who encrypts by what: threads, the timer, the tasklet.
+const DRIVERS: &str = "xts-aes-aesni kiln-xts-aes-aesni kiln-ctr-aes-aesni";
+
+const PARAMETERS: &str = "/sys/module/kiln/parameters";
+
+/// Fewer prove nothing.
+const ENOUGH: u64 = 1000;
+
+/// What one user of a driver did.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct Row {
+    /// As `uname -r`.
+    pub kernel: String,
+    /// `kvm` or `tcg`.
+    pub accel: String,
+    /// `saved`; `scalar`: nested sections off; `unsaved`: the control.
+    pub mode: &'static str,
+    /// `thread`, `timer` or `tasklet`.
+    pub who: String,
+    /// By what it encrypts.
+    pub driver: String,
+    /// Messages.
+    pub done: u64,
+    /// Of them with wrong bytes.
+    pub wrong: u64,
+    /// Answered by an error.
+    pub refused: u64,
+    /// Not answered at once.
+    pub late: u64,
+    /// Begun where Linux says that the FPU is not usable.
+    pub over: u64,
+    /// Sections over sections of the whole mode.
+    pub nested_saves: u64,
+}
+
+/// What came out.
+pub struct Outcome {
+    /// Of each mode, each user.
+    pub rows: Vec<Row>,
+    /// What does not hold.
+    pub findings: Vec<String>,
+    /// What a reader of the rows must know.
+    pub notes: Vec<String>,
+}
+
+/// Boots once, and has each mode for so many milliseconds. `module` is Kiln's, built for this kernel.
+///
+/// # Errors
+/// It cannot be asked.
+pub fn run(plan: &Plan, module: &module::Module, ms: u32) -> Result<Outcome, Error> {
+    let content = std::fs::read(&module.path).map_err(|e| Error::io(&module.path, &e))?;
+    let saves = format!("{PARAMETERS}/nested_saves");
+    let nested = format!("{PARAMETERS}/nested");
+    let unsaved = format!("{PARAMETERS}/nested_unsaved");
+    let ask = || Step::Ask(format!("nested {ms} {DRIVERS}"));
+    let steps = [
+        ask(),
+        Step::Read(&saves),
+        Step::Write(&nested, "0"),
+        ask(),
+        Step::Read(&saves),
+        Step::Write(&nested, "1"),
+        Step::Write(&unsaved, "1"),
+        ask(),
+        Step::Read(&saves),
+    ];
+    let answers = plan.ask(&steps, Some((module::NAME, &content)))?;
+    let (mut rows, mut before) = (Vec::new(), 0);
+    for (mode, told) in ["saved", "scalar", "unsaved"]
+        .into_iter()
+        .zip(answers.told.chunks(2))
+    {
+        let [users, saves] = told else {
+            return Err(Error::Failed("an answer is missing".into()));
+        };
+        let total = number(saves).map_err(Error::Failed)?;
+        let users = users.as_ref().map_err(|e| Error::Failed(e.clone()))?;
+        for line in users {
+            let mut row = user(line).map_err(Error::Failed)?;
+            row.kernel = plan.kernel.release.clone();
+            row.accel = answers.accel.name().into();
+            row.mode = mode;
+            row.nested_saves = total.saturating_sub(before);
+            rows.push(row);
+        }
+        before = total;
+    }
+    let mut notes = Vec::new();
+    if !answers.why.is_empty() {
+        notes.push(format!("by software emulation: {}", answers.why));
+    }
+    for warning in answers.warnings.iter().take(5) {
+        notes.push(format!("the kernel said: {warning}"));
+    }
+    Ok(Outcome {
+        findings: findings(&rows, plan.kernel.policy()),
+        rows,
+        notes,
+    })
+}
+
+/// What must hold, where it does not.
+fn findings(rows: &[Row], policy: &str) -> Vec<String> {
+    let of = |mode: &'static str| rows.iter().filter(move |r| r.mode == mode);
+    let mut found = Vec::new();
+    for row in rows.iter().filter(|r| r.mode != "unsaved") {
+        if row.wrong > 0 || row.refused > 0 {
+            found.push(format!(
+                "{}, {}: {} of {} wrong, {} refused",
+                row.mode, row.who, row.wrong, row.done, row.refused
+            ));
+        }
+        if row.who != "thread" && row.late > 0 {
+            found.push(format!(
+                "{}, {}: {} answered later",
+                row.mode, row.who, row.late
+            ));
+        }
+        if row.done == 0 {
+            found.push(format!("{}, {}: did nothing", row.mode, row.who));
+        }
+    }
+    // From 6.15 on no softirq comes over a section: nothing to save, nothing to lose.
+    if policy != "legacy" {
+        return found;
+    }
+    let saves = of("saved").map(|r| r.nested_saves).max().unwrap_or(0);
+    let over: u64 = of("saved").map(|r| r.over).sum();
+    if saves < ENOUGH {
+        found.push(format!("{saves} nested saves: too few to prove anything"));
+    }
+    if saves != over {
+        found.push(format!(
+            "{saves} nested saves, but {over} messages over a section"
+        ));
+    }
+    if of("scalar").any(|r| r.nested_saves > 0) {
+        found.push("nested saves although they were off".into());
+    }
+    if of("unsaved")
+        .filter(|r| r.who == "thread")
+        .all(|r| r.wrong == 0)
+    {
+        found.push(
+            "the control: without saving nothing was corrupted, so nothing would have been seen"
+                .into(),
+        );
+    }
+    found
+}
+
+fn number(told: &Told) -> Result<u64, String> {
+    let lines = told.as_ref().map_err(Clone::clone)?;
+    let [line] = lines.as_slice() else {
+        return Err(format!("{} lines in place of a number", lines.len()));
+    };
+    line.parse()
+        .map_err(|_| format!("'{}' is no number", line.escape_debug()))
+}
+
+/// Of `WHO DRIVER done N wrong N refused N late N over N`.
+fn user(line: &str) -> Result<Row, String> {
+    let bad = || format!("'{}' is no count of messages", line.escape_debug());
+    let words: Vec<&str> = line.split(' ').collect();
+    let [who, driver, rest @ ..] = words.as_slice() else {
+        return Err(bad());
+    };
+    let names = ["done", "wrong", "refused", "late", "over"];
+    if rest.len() != 2 * names.len() {
+        return Err(bad());
+    }
+    let mut counts = [0; 5];
+    for (i, pair) in rest.chunks(2).enumerate() {
+        if pair[0] != names[i] {
+            return Err(bad());
+        }
+        counts[i] = pair[1].parse().map_err(|_| bad())?;
+    }
+    let [done, wrong, refused, late, over] = counts;
+    Ok(Row {
+        kernel: String::new(),
+        accel: String::new(),
+        mode: "",
+        who: (*who).into(),
+        driver: (*driver).into(),
+        done,
+        wrong,
+        refused,
+        late,
+        over,
+        nested_saves: 0,
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn rows() -> Vec<Row> {
+        let mut rows = Vec::new();
+        for (mode, saves, wrong) in [("saved", 5000, 0), ("scalar", 0, 0), ("unsaved", 5000, 9)] {
+            for who in ["thread", "timer"] {
+                let line = format!("{who} d done 9000 wrong 0 refused 0 late 0 over 0");
+                let mut row = user(&line).unwrap();
+                row.mode = mode;
+                row.nested_saves = saves;
+                match who {
+                    "thread" => row.wrong = wrong,
+                    _ => row.over = 5000,
+                }
+                rows.push(row);
+            }
+        }
+        rows
+    }
+
+    #[test]
+    fn each_fault_is_found() {
+        assert!(findings(&rows(), "legacy").is_empty());
+        let faults: [fn(&mut [Row]); 9] = [
+            |r| r[0].wrong = 1,
+            |r| r[1].wrong = 1,
+            |r| r[1].refused = 1,
+            |r| r[1].late = 1,
+            |r| r[3].done = 0,
+            |r| r[1].over = 4999,
+            |r| {
+                r[..2]
+                    .iter_mut()
+                    .for_each(|r| (r.nested_saves, r.over) = (10, 5))
+            },
+            |r| r[2].nested_saves = 1,
+            |r| r[4].wrong = 0,
+        ];
+        for (i, fault) in faults.iter().enumerate() {
+            let mut rows = rows();
+            fault(&mut rows);
+            assert_eq!(findings(&rows, "legacy").len(), 1, "{i}");
+        }
+    }
+
+    #[test]
+    fn hostile_counts_are_faults() {
+        for bad in [
+            "",
+            "timer d",
+            "timer d done 1 wrong 0 refused 0 late 0",
+            "timer d done 1 wrong 0 refused 0 late 0 over -1",
+            "timer d done 1 wrong 0 refused 0 over 0 late 0",
+            "timer d done 1 wrong 0 refused 0 late 0 over 0 x",
+        ] {
+            assert!(user(bad).is_err(), "{bad}");
+        }
+        assert!(number(&Ok(vec!["1".into(), "2".into()])).is_err());
+        assert!(number(&Ok(vec!["x".into()])).is_err());
+    }
+}

@@ -1,0 +1,175 @@
+//! Rows of `kiln linux fidelity`, and records of them.
+
+use std::collections::BTreeSet;
+
+use serde::{Deserialize, Serialize};
+
+/// An answer or a cost.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Row {
+    /// `answer` or `cost`.
+    pub kind: String,
+    /// As `uname -r`.
+    pub kernel: String,
+    /// The guest's.
+    pub cpu: String,
+    /// `kvm` or `tcg`.
+    pub accel: String,
+    /// Kiln's policy that is compared.
+    pub policy: String,
+    /// Of the question; none of a cost.
+    pub number: Option<u32>,
+    /// The question in words, or what it is that costs.
+    pub question: String,
+    /// The question as it was put.
+    pub asked: Option<String>,
+    /// The real kernel's answer, or why there is none.
+    pub real: Option<String>,
+    /// The emulated CPU's.
+    pub emulated: Option<String>,
+    /// Whether they are the same; none where one side could not be asked.
+    pub agree: Option<bool>,
+    /// Of the real kernel: the least, and the median, in cycles of the TSC.
+    pub cycles_min: Option<f64>,
+    /// See there.
+    pub cycles: Option<f64>,
+    /// Of the emulated CPU.
+    pub kiln_cycles: Option<f64>,
+}
+
+/// A record, as far as it is read again.
+#[derive(Clone, Debug, Deserialize)]
+pub struct Record {
+    /// The command that wrote it.
+    pub command: String,
+    /// Its rows.
+    pub rows: Vec<Row>,
+}
+
+impl Record {
+    /// Reads and checks one.
+    ///
+    /// # Errors
+    /// It is not one of this command, or its rows contradict each other.
+    pub fn read(text: &str) -> Result<Record, String> {
+        let record: Record = serde_json::from_str(text).map_err(|e| e.to_string())?;
+        if record.command != "linux-fidelity" {
+            return Err(format!("a record of '{}'", record.command));
+        }
+        let Some(first) = record.rows.first() else {
+            return Err("no rows".into());
+        };
+        let mut numbers = BTreeSet::new();
+        for row in &record.rows {
+            let about = |r: &Row| {
+                (
+                    r.kernel.clone(),
+                    r.cpu.clone(),
+                    r.accel.clone(),
+                    r.policy.clone(),
+                )
+            };
+            if about(row) != about(first) {
+                return Err(format!(
+                    "rows of two kernels: {} and {}",
+                    first.kernel, row.kernel
+                ));
+            }
+            match row.kind.as_str() {
+                "answer" => {
+                    let number = row.number.ok_or("an answer without a number")?;
+                    if !numbers.insert(number) {
+                        return Err(format!("two answers to question {number}"));
+                    }
+                    if row.asked.is_none() || row.real.is_none() {
+                        return Err(format!("question {number} was not put or not answered"));
+                    }
+                }
+                "cost" => {}
+                other => return Err(format!("a row of kind '{other}'")),
+            }
+            if !["kvm", "tcg"].contains(&row.accel.as_str()) {
+                return Err(format!("accelerator '{}'", row.accel));
+            }
+            if row.accel == "tcg" && row.cycles.or(row.cycles_min).is_some() {
+                return Err("costs of software emulation".into());
+            }
+        }
+        if first.policy != crate::debian::policy(&first.kernel) {
+            return Err(format!("policy {} of {}", first.policy, first.kernel));
+        }
+        Ok(record)
+    }
+
+    /// The answers.
+    pub fn answers(&self) -> impl Iterator<Item = &Row> {
+        self.rows.iter().filter(|r| r.kind == "answer")
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn row() -> Row {
+        Row {
+            kind: "answer".into(),
+            kernel: "6.12.1-amd64".into(),
+            cpu: "c".into(),
+            accel: "tcg".into(),
+            policy: "legacy".into(),
+            number: Some(1),
+            question: "q".into(),
+            asked: Some("? - - -".into()),
+            real: Some("T?y0".into()),
+            emulated: Some("T?y0".into()),
+            agree: Some(true),
+            cycles_min: None,
+            cycles: None,
+            kiln_cycles: None,
+        }
+    }
+
+    fn written(rows: &[Row]) -> String {
+        serde_json::json!({ "command": "linux-fidelity", "rows": rows }).to_string()
+    }
+
+    #[test]
+    fn a_record_is_read_again() {
+        assert_eq!(Record::read(&written(&[row()])).unwrap().rows, [row()]);
+    }
+
+    #[test]
+    fn what_contradicts_itself_is_refused() {
+        let bad: [fn(&mut Row); 9] = [
+            |r| r.kind = "guess".into(),
+            |r| r.number = None,
+            |r| r.real = None,
+            |r| r.asked = None,
+            |r| r.accel = "magic".into(),
+            |r| r.cycles = Some(1.0),
+            |r| r.policy = "bh-off".into(),
+            |r| r.kernel = "6.15.0".into(),
+            |r| r.cpu = "other".into(),
+        ];
+        for change in bad {
+            let mut second = Row {
+                number: Some(2),
+                ..row()
+            };
+            change(&mut second);
+            assert!(
+                Record::read(&written(&[row(), second.clone()])).is_err(),
+                "{second:?}"
+            );
+        }
+        assert!(Record::read(&written(&[row(), row()])).is_err(), "twice");
+        assert!(Record::read(&written(&[])).is_err(), "empty");
+        assert!(Record::read("{}").is_err() && Record::read("").is_err());
+        let other = written(&[row()]).replace("linux-fidelity", "speed");
+        assert!(Record::read(&other).is_err());
+        let unknown = written(&[row()]).replace("\"kind\"", "\"extra\":1,\"kind\"");
+        assert!(Record::read(&unknown).is_err());
+    }
+}

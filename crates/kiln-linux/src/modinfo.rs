@@ -1,0 +1,156 @@
+//! A kernel's own modules, with those that they need, in the order in which they are loaded.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+
+use crate::Error;
+
+/// Endings, the program that unpacks such a file, and Debian's package that has it.
+const PACKED: [(&str, &str, &str); 3] = [
+    ("ko.xz", "xz", "xz-utils"),
+    ("ko.zst", "zstd", "zstd"),
+    ("ko.gz", "gzip", "gzip"),
+];
+
+/// Modules under a directory, by name with underscores.
+pub struct Modules(BTreeMap<String, PathBuf>);
+
+impl Modules {
+    /// Looks for them.
+    ///
+    /// # Errors
+    /// The directory cannot be read.
+    pub fn under(dir: &Path) -> Result<Modules, Error> {
+        let mut found = BTreeMap::new();
+        kiln_kbuild::walk(dir, &mut |path| {
+            let name = path.file_name().and_then(|n| n.to_str()).unwrap_or("");
+            if let Some((stem, ending)) = name.split_once('.') {
+                if ending == "ko" || PACKED.iter().any(|(e, ..)| *e == ending) {
+                    found.insert(stem.replace('-', "_"), path.to_owned());
+                }
+            }
+        })
+        .map_err(|e| Error::Input(e.to_string()))?;
+        Ok(Modules(found))
+    }
+
+    /// Names and contents of what the module `content` needs, what they need before them. What is not there is built
+    /// in, or will be missed.
+    ///
+    /// # Errors
+    /// One of them cannot be read.
+    pub fn needed(&self, content: &[u8]) -> Result<Vec<(String, Vec<u8>)>, Error> {
+        let mut done = (BTreeSet::new(), Vec::new());
+        for name in depends(content) {
+            self.add(&name, &mut done)?;
+        }
+        Ok(done.1)
+    }
+
+    /// The same of modules by name, and they themselves.
+    ///
+    /// # Errors
+    /// One of them cannot be read.
+    pub fn with_needed(&self, names: &[&str]) -> Result<Vec<(String, Vec<u8>)>, Error> {
+        let mut done = (BTreeSet::new(), Vec::new());
+        for name in names {
+            self.add(name, &mut done)?;
+        }
+        Ok(done.1)
+    }
+
+    fn add(
+        &self,
+        name: &str,
+        done: &mut (BTreeSet<String>, Vec<(String, Vec<u8>)>),
+    ) -> Result<(), Error> {
+        let name = name.replace('-', "_");
+        let Some(path) = self.0.get(&name) else {
+            return Ok(());
+        };
+        // Noted before what it needs: a circle ends.
+        if !done.0.insert(name.clone()) {
+            return Ok(());
+        }
+        let content = read(path)?;
+        for needed in depends(&content) {
+            self.add(&needed, done)?;
+        }
+        done.1.push((name, content));
+        Ok(())
+    }
+}
+
+fn read(path: &Path) -> Result<Vec<u8>, Error> {
+    let name = path.to_string_lossy();
+    let Some((_, program, package)) = PACKED.iter().find(|(e, ..)| name.ends_with(e)) else {
+        return fs::read(path).map_err(|e| Error::io(path, &e));
+    };
+    let output = Command::new(program)
+        .arg("-dc")
+        .arg(path)
+        .stdin(Stdio::null())
+        .output()
+        .map_err(|e| Error::Lacks(format!("{program}: {e}: apt-get install {package}")))?;
+    if !output.status.success() {
+        return Err(Error::Input(format!("{program} cannot unpack {name}")));
+    }
+    Ok(output.stdout)
+}
+
+/// Of the section `.modinfo`: strings `name=value`, each with a NUL behind it.
+fn depends(module: &[u8]) -> Vec<String> {
+    const FIELD: &[u8] = b"\0depends=";
+    // The first field has no NUL of the section's before it, but some byte of what is before the section.
+    let field = module
+        .windows(FIELD.len())
+        .position(|w| w[1..] == FIELD[1..]);
+    let Some(at) = field else { return Vec::new() };
+    let value = &module[at + FIELD.len()..];
+    let end = value.iter().position(|&b| b == 0).unwrap_or(0);
+    let text = String::from_utf8_lossy(&value[..end]);
+    text.split(',')
+        .filter(|name| !name.is_empty())
+        .map(str::to_owned)
+        .collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_needed_comes_first_and_once() {
+        let dir = tempfile::tempdir().unwrap();
+        let write = |name: &str, depends: &str| {
+            let text = format!("ELF\0license=GPL\0depends={depends}\0name=x\0");
+            fs::write(dir.path().join(name), text).unwrap();
+        };
+        write("a-top.ko", "b_mid,c,built_in");
+        write("b-mid.ko", "c");
+        write("c.ko", "");
+        write("d.ko", "e");
+        write("e.ko", "d");
+        write("no.module", "");
+        let modules = Modules::under(dir.path()).unwrap();
+        let names =
+            |of: Vec<(String, Vec<u8>)>| -> Vec<String> { of.into_iter().map(|m| m.0).collect() };
+        assert_eq!(
+            names(modules.with_needed(&["a_top", "c"]).unwrap()),
+            ["c", "b_mid", "a_top"]
+        );
+        assert_eq!(
+            names(modules.with_needed(&["d"]).unwrap()),
+            ["e", "d"],
+            "a circle"
+        );
+        assert_eq!(
+            names(modules.needed(b"x\0depends=b-mid\0").unwrap()),
+            ["c", "b_mid"]
+        );
+        assert!(modules.needed(b"depends=").unwrap().is_empty());
+        assert!(modules.needed(b"").unwrap().is_empty());
+    }
+}

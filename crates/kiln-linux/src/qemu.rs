@@ -1,0 +1,166 @@
+//! A bounded boot of an x86-64 kernel under QEMU.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::sync::atomic::AtomicBool;
+use std::time::Duration;
+
+use crate::boot::{watch, Outcome, Scratch, Watch};
+use crate::console::Line;
+use crate::Error;
+
+const PROGRAM: &str = "qemu-system-x86_64";
+
+/// A kernel that has not come to its init by then does not run on this machine's hardware virtualisation.
+const PROBE: Duration = Duration::from_secs(20);
+
+/// What runs the guest's instructions.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Accel {
+    /// The hardware.
+    Kvm,
+    /// QEMU's translator: the same answers, but no costs.
+    Tcg,
+}
+
+impl Accel {
+    /// As QEMU calls it.
+    pub fn name(self) -> &'static str {
+        match self {
+            Accel::Kvm => "kvm",
+            Accel::Tcg => "tcg",
+        }
+    }
+}
+
+/// A machine with one CPU.
+pub struct Qemu<'a> {
+    /// The bzImage.
+    pub image: &'a Path,
+    /// With Kiln's init and its orders.
+    pub initramfs: &'a [u8],
+    /// By what.
+    pub accel: Accel,
+    /// It is killed then.
+    pub limit: Duration,
+    /// Set by Ctrl-C.
+    pub stop: &'a AtomicBool,
+}
+
+impl Qemu<'_> {
+    /// Boots; each line of the console goes to `line`.
+    ///
+    /// # Errors
+    /// There is no QEMU, or the machine does not come to its init's last word.
+    pub fn run(&self, line: &mut dyn FnMut(&Line)) -> Result<Outcome, Error> {
+        let program = program()?;
+        let initramfs = Scratch::new("initramfs")?;
+        fs::write(&initramfs.0, self.initramfs).map_err(|e| Error::io(&initramfs.0, &e))?;
+        // In one stream: what QEMU has to say of a guest that it cannot run comes by the other one.
+        let mut command = Command::new("sh");
+        command
+            .args(["-c", "exec \"$@\" 2>&1", "qemu"])
+            .arg(program)
+            .args(["-accel", self.accel.name(), "-cpu", cpu(self.accel)])
+            .args(["-m", "512", "-smp", "1", "-nodefaults", "-no-user-config"])
+            .args(["-display", "none", "-serial", "stdio", "-no-reboot"])
+            .arg("-kernel")
+            .arg(self.image)
+            .arg("-initrd")
+            .arg(&initramfs.0)
+            // A kernel that would preempt the scripts of requests is told not to.
+            .args(["-append", "console=ttyS0 quiet panic=-1 preempt=voluntary"]);
+        watch(
+            command,
+            &Watch {
+                name: "QEMU",
+                limit: self.limit,
+                stop: self.stop,
+            },
+            &mut |said| {
+                line(said);
+                !matches!(said, Line::Noise(text) if is_fault(text))
+            },
+        )
+    }
+}
+
+/// What QEMU says when the guest stands still for good.
+fn is_fault(line: &str) -> bool {
+    line.contains("KVM internal error") || line.contains("KVM: entry failed")
+}
+
+/// All that the accelerator has. Under a hypervisor that hides it, KVM refuses a guest this register.
+fn cpu(accel: Accel) -> &'static str {
+    match accel {
+        Accel::Kvm => "host,-arch-capabilities",
+        Accel::Tcg => "max",
+    }
+}
+
+/// Before anything is downloaded or built for it.
+///
+/// # Errors
+/// There is no QEMU.
+pub fn check() -> Result<(), Error> {
+    program().map(drop)
+}
+
+fn program() -> Result<PathBuf, Error> {
+    let path = std::env::var_os("PATH").unwrap_or_default();
+    std::env::split_paths(&path)
+        .map(|dir| dir.join(PROGRAM))
+        .find(|p| p.is_file())
+        .ok_or_else(|| {
+            Error::Lacks(format!(
+                "{PROGRAM} is not there: apt-get install qemu-system-x86"
+            ))
+        })
+}
+
+/// Hardware virtualisation where this kernel runs by it, else translation with the reason why.
+///
+/// # Errors
+/// There is no QEMU, or Ctrl-C.
+pub fn choose(image: &Path, initramfs: &[u8], stop: &AtomicBool) -> Result<(Accel, String), Error> {
+    program()?;
+    let kvm = Path::new("/dev/kvm");
+    if fs::OpenOptions::new()
+        .read(true)
+        .write(true)
+        .open(kvm)
+        .is_err()
+    {
+        return Ok((
+            Accel::Tcg,
+            "there is no /dev/kvm that this user may open".into(),
+        ));
+    }
+    let probe = Qemu {
+        image,
+        initramfs,
+        accel: Accel::Kvm,
+        limit: PROBE,
+        stop,
+    };
+    match probe.run(&mut |_| ()) {
+        Ok(_) => Ok((Accel::Kvm, String::new())),
+        Err(Error::Interrupted) => Err(Error::Interrupted),
+        Err(_) => Ok((
+            Accel::Tcg,
+            "this machine's KVM does not boot it (a KVM in a virtual machine may not)".into(),
+        )),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_guest_that_stands_still_is_seen() {
+        assert!(is_fault("KVM internal error. Suberror: 1"));
+        assert!(!is_fault("[    0.000000] Hypervisor detected: KVM"));
+    }
+}

@@ -1,0 +1,120 @@
+//! The emulated CPU held to what real kernels have answered: `linux/records/`, renewed by
+//! `kiln linux fidelity --record`. No QEMU, no kernel.
+
+use std::fs;
+use std::path::Path;
+use std::thread;
+
+use kiln_kernel::crypto::broken;
+use kiln_linux::debian;
+use kiln_linux::fidelity::emulated::Emulated;
+use kiln_linux::fidelity::question::{self, Asked, Question};
+use kiln_linux::fidelity::row::Record;
+
+fn records() -> Vec<(String, Record)> {
+    let dir = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../linux/records");
+    let files = fs::read_dir(dir).unwrap().map(|e| e.unwrap().path());
+    files
+        .map(|path| {
+            let text = fs::read_to_string(&path).unwrap();
+            let record = Record::read(&text).unwrap_or_else(|e| panic!("{}: {e}", path.display()));
+            (
+                path.file_stem().unwrap().to_str().unwrap().to_owned(),
+                record,
+            )
+        })
+        .collect()
+}
+
+/// Where the record and this emulated CPU differ, and what could not be asked.
+fn differences(
+    record: &Record,
+    policy: &str,
+    only: impl Fn(&Question) -> bool,
+) -> (Vec<String>, usize) {
+    let (mut differ, mut unasked) = (Vec::new(), 0);
+    let mut cpu = Emulated::boot(policy).unwrap();
+    for question in question::all()
+        .iter()
+        .filter(|q| q.concerns(&record.rows[0].policy) && only(q))
+    {
+        let row = record.answers().find(|r| r.number == Some(question.number));
+        let Some(row) = row else {
+            differ.push(format!("question {} is not in the record", question.number));
+            continue;
+        };
+        if row.asked.as_ref() != Some(&question.program()) {
+            differ.push(format!("question {} was another one", question.number));
+        }
+        match cpu.answer(question) {
+            None => unasked += 1,
+            Some(answer) if row.real.as_ref() == Some(&answer) => {}
+            Some(answer) => differ.push(format!(
+                "{} {}: real {:?}, emulated {answer:?}",
+                question.number, question.text, row.real
+            )),
+        }
+    }
+    (differ, unasked)
+}
+
+/// A CPU is a thread; the next one is another.
+fn on_a_thread<T: Send>(body: impl FnOnce() -> T + Send) -> T {
+    thread::scope(|s| s.spawn(body).join().unwrap())
+}
+
+// One test, since policy and rules are the whole process's.
+#[test]
+fn the_emulated_cpu_answers_as_real_kernels_did() {
+    let records = records();
+    for wanted in ["6.1", "6.12"] {
+        assert!(
+            records.iter().any(|(name, _)| name == wanted),
+            "a record of {wanted}"
+        );
+    }
+    for (name, record) in &records {
+        let first = &record.rows[0];
+        assert_eq!(*name, debian::version(&first.kernel));
+        let (differ, unasked) = on_a_thread(|| differences(record, &first.policy, |_| true));
+        assert!(
+            differ.is_empty(),
+            "Linux {}:\n{}",
+            first.kernel,
+            differ.join("\n")
+        );
+        if unasked > 0 {
+            println!("SKIPPED: {unasked} questions, since nothing is asynchronous without SIMD");
+        }
+        println!(
+            "Linux {}: {} answers",
+            first.kernel,
+            record.answers().count() - unasked
+        );
+    }
+
+    // The control: other policies and broken rules are seen to differ.
+    let (_, record) = records.iter().find(|(name, _)| name == "6.12").unwrap();
+    let scenes = |q: &Question| matches!(q.asked, Asked::Scene(_));
+    for other in ["bh-off", "nested", "preemptible", "none"] {
+        let (differ, _) = on_a_thread(|| differences(record, other, scenes));
+        println!("{other}: {} answers differ", differ.len());
+        assert!(!differ.is_empty(), "{other} answers as legacy does");
+    }
+    for rules in [
+        broken::NO_LIMIT,
+        broken::NO_BACKLOG,
+        broken::UNCOUNTED,
+        broken::LATE_FIRST,
+    ] {
+        broken::set(rules);
+        // A transform that is freed while requests wait would be used after it was freed.
+        let (differ, unasked) =
+            on_a_thread(|| differences(record, "legacy", |q| !scenes(q) && q.number != 54));
+        broken::set(0);
+        if unasked == 0 {
+            println!("rule {rules:#x} broken: {} answers differ", differ.len());
+            assert!(!differ.is_empty(), "a broken rule {rules:#x} is not seen");
+        }
+    }
+}

@@ -1,0 +1,59 @@
+//! `kiln linux nested`.
+
+use clap::Args;
+use kiln_lab::record::Facts;
+use kiln_linux::fidelity::nested;
+use kiln_linux::module;
+
+use super::qemu_args::QemuArgs;
+use super::Fault;
+use crate::progress::Progress;
+use crate::session::{Exit, Session};
+use crate::table;
+
+/// Boots a stock x86-64 kernel under QEMU with Kiln's module, whose drivers save the registers of a section that they
+/// come over, and proves that nothing is lost.
+#[derive(Args)]
+#[command(after_help = "\
+Threads encrypt by Linux's own AES-NI driver, a timer's softirq and a tasklet by
+Kiln's drivers, all on one CPU; every result is compared. Three modes: 'saved';
+'scalar', without sections over sections; 'unsaved', the control, in which results
+must come out wrong. Rows: kernel, accel, mode, who, driver, done, wrong, refused,
+late, over (begun where Linux says that the FPU is not usable), nested_saves.
+Exit status 1 if anything was lost, too little was tried or the control found
+nothing.
+
+Examples:
+  kiln linux nested
+  kiln linux nested --debian 6.1 --seconds 60")]
+pub struct NestedArgs {
+    #[command(flatten)]
+    qemu: QemuArgs,
+    /// Of each mode
+    #[arg(long, value_name = "SECONDS", default_value_t = 3, value_parser = clap::value_parser!(u32).range(1..=120))]
+    seconds: u32,
+}
+
+/// Runs it.
+pub fn run(args: &NestedArgs, session: &Session) -> Result<Exit, Fault> {
+    let progress = Progress::start();
+    let (kernel, compiler) = args.qemu.find(&progress)?;
+    let module = module::for_headers(&kernel.headers, &compiler, &session.stop, &|what| {
+        progress.report(0.05, what);
+    })?;
+    let report = |done: f64, what: &str| progress.report(done, what);
+    let mut plan = args.qemu.plan(&kernel, &compiler, session, &report);
+    plan.limit += std::time::Duration::from_secs(3 * u64::from(args.seconds));
+    let outcome = nested::run(&plan, &module, args.seconds * 1000)?;
+    drop(progress);
+    let mut notes = outcome.findings.clone();
+    notes.extend(outcome.notes);
+    let rows = &outcome.rows;
+    session.emit("linux-nested", &Facts::read(), rows, &notes, || {
+        table::linux_fidelity::nested(rows) + &table::notes(&notes, session.seed)
+    })?;
+    Ok(match outcome.findings.is_empty() {
+        true => Exit::Done,
+        false => Exit::Failed,
+    })
+}

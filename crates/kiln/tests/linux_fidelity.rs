@@ -1,0 +1,65 @@
+//! `kiln linux fidelity` and `nested`: what is refused, and a boot if it is asked for.
+
+mod common;
+
+use common::{kiln, kiln_with};
+
+#[test]
+fn bad_input_is_one_line_and_its_status() {
+    let dir = tempfile::tempdir().unwrap();
+    let empty = dir.path().to_str().unwrap();
+    let file = dir.path().join("bzImage");
+    std::fs::write(&file, "no kernel").unwrap();
+    let file = file.to_str().unwrap();
+    for command in ["fidelity", "nested"] {
+        let run = kiln_with(&["linux", command], &[("PATH", empty)]);
+        assert_eq!(run.status, 3, "{run:?}");
+        assert!(
+            run.stderr.contains("apt-get install qemu-system-x86"),
+            "{run:?}"
+        );
+        assert_eq!(run.stderr.lines().count(), 1, "{run:?}");
+        for args in [
+            vec!["--debian", "6"],
+            vec!["--debian", "6.12; true"],
+            vec!["--kernel", file],
+            vec!["--headers", empty],
+            vec!["--kernel", file, "--headers", empty, "--debian", "6.1"],
+            vec!["--accel", "hvf"],
+            vec!["--limit", "0"],
+        ] {
+            let run = kiln(&[&["linux", command], &args[..]].concat());
+            assert_eq!((run.status, run.stderr.lines().count()), (2, 1), "{run:?}");
+        }
+    }
+    let nowhere = format!("{empty}/records");
+    let run = kiln(&["linux", "fidelity", "--record", &nowhere]);
+    assert_eq!((run.status, run.stderr.lines().count()), (2, 1), "{run:?}");
+}
+
+/// Boots Debian's 6.12: with `KILN_TEST_QEMU` set, since a kernel is downloaded for it.
+#[test]
+fn a_real_kernel_agrees_and_nested_sections_lose_nothing() {
+    if std::env::var_os("KILN_TEST_QEMU").is_none() {
+        return println!(
+            "SKIPPED: set KILN_TEST_QEMU=1 to boot a kernel under QEMU (a minute, 120 MB)"
+        );
+    }
+    let run = kiln(&["linux", "fidelity", "--json"]);
+    assert_eq!(run.status, 0, "{run:?}");
+    let json = run.json();
+    let rows = json["rows"].as_array().unwrap();
+    let answers = rows.iter().filter(|r| r["kind"] == "answer");
+    assert!(answers.clone().count() >= 32 && answers.clone().all(|r| r["agree"] == true));
+
+    let run = kiln(&["linux", "nested", "--json"]);
+    assert_eq!(run.status, 0, "{run:?}");
+    let json = run.json();
+    let rows = json["rows"].as_array().unwrap();
+    let wrong = |mode: &str| -> u64 {
+        let of = rows.iter().filter(|r| r["mode"] == mode);
+        of.map(|r| r["wrong"].as_u64().unwrap()).sum()
+    };
+    assert_eq!((wrong("saved"), wrong("scalar")), (0, 0));
+    assert!(wrong("unsaved") > 0, "the control");
+}

@@ -1,0 +1,191 @@
+// SPDX-License-Identifier: GPL-2.0-only OR MIT
+/*
+ * What sections cost, in cycles of the TSC: for each a line `NAME MINIMUM MEDIAN` of many
+ * single runs, less what reading the TSC twice takes.
+ */
+#include <linux/irqflags.h>
+#include <linux/preempt.h>
+#include <linux/scatterlist.h>
+#include <linux/slab.h>
+#include <linux/sort.h>
+#include <linux/string.h>
+
+#include <asm/fpu/api.h>
+#include <asm/msr.h>
+#include <crypto/skcipher.h>
+
+#include "fidelity.h"
+
+enum { RUNS = 2001, WARM = 50 };
+
+struct subject {
+	void (*before)(void *data);
+	void (*timed)(void *data);
+	void (*after)(void *data);
+	void *data;
+};
+
+static void nothing(void *data)
+{
+}
+
+static void begin_end(void *data)
+{
+	kernel_fpu_begin();
+	kernel_fpu_end();
+}
+
+static void begin(void *data)
+{
+	kernel_fpu_begin();
+}
+
+static void end(void *data)
+{
+	kernel_fpu_end();
+}
+
+/* The way back to user mode, as far as it concerns the registers. */
+static void load_user_state(void *data)
+{
+	switch_fpu_return();
+}
+
+static int by_size(const void *a, const void *b)
+{
+	const u64 x = *(const u64 *)a, y = *(const u64 *)b;
+
+	return x < y ? -1 : x > y;
+}
+
+static u64 time_one(const struct subject *s)
+{
+	unsigned long flags;
+	u64 from, to;
+
+	local_irq_save(flags);
+	if (s->before)
+		s->before(s->data);
+	from = rdtsc_ordered();
+	s->timed(s->data);
+	to = rdtsc_ordered();
+	if (s->after)
+		s->after(s->data);
+	local_irq_restore(flags);
+	return to - from;
+}
+
+/* Minimum and median. */
+static int time_many(const struct subject *s, u64 *result)
+{
+	u64 *runs = kmalloc_array(RUNS, sizeof(*runs), GFP_KERNEL);
+	int i;
+
+	if (!runs)
+		return -ENOMEM;
+	for (i = 0; i < WARM; i++)
+		time_one(s);
+	for (i = 0; i < RUNS; i++)
+		runs[i] = time_one(s);
+	sort(runs, RUNS, sizeof(*runs), by_size, NULL);
+	result[0] = runs[0];
+	result[1] = runs[RUNS / 2];
+	kfree(runs);
+	return 0;
+}
+
+/* A request that is answered at once. */
+static void encrypt(void *data)
+{
+	crypto_skcipher_encrypt(data);
+}
+
+static int time_cipher(const char *driver, u32 type, u32 len, u64 *result)
+{
+	struct crypto_skcipher *tfm = crypto_alloc_skcipher(driver, type, type);
+	struct skcipher_request *request;
+	u8 *data, *iv;
+	struct scatterlist sg;
+	struct subject subject = { .timed = encrypt };
+	int err = -ENOMEM;
+
+	if (IS_ERR(tfm))
+		return PTR_ERR(tfm);
+	data = kzalloc(len, GFP_KERNEL);
+	iv = kzalloc(16, GFP_KERNEL);
+	request = skcipher_request_alloc(tfm, GFP_KERNEL);
+	if (data && iv && request) {
+		/* XTS wants two keys that differ. */
+		u8 key[64] = { 1 };
+
+		err = crypto_skcipher_setkey(tfm, key, sizeof(key));
+		sg_init_one(&sg, data, len);
+		skcipher_request_set_callback(request, 0, NULL, NULL);
+		skcipher_request_set_crypt(request, &sg, &sg, len, iv);
+		subject.data = request;
+		err = err ? err : crypto_skcipher_encrypt(request);
+		err = err ? err : time_many(&subject, result);
+	}
+	skcipher_request_free(request);
+	kfree(iv);
+	kfree(data);
+	crypto_free_skcipher(tfm);
+	return err;
+}
+
+/* The best driver behind the simd helper, and the same without it. */
+static int helper_and_direct(u64 null, struct answer *to)
+{
+	static const u32 lengths[] = { 16, 512, 4096 };
+	struct crypto_skcipher *tfm = crypto_alloc_skcipher("xts(aes)", 0, 0);
+	char direct[CRYPTO_MAX_ALG_NAME + 2], *helper = direct + 2;
+	size_t i;
+	int err = 0;
+
+	if (IS_ERR(tfm))
+		return PTR_ERR(tfm);
+	snprintf(direct, sizeof(direct), "__%s", crypto_skcipher_driver_name(tfm));
+	crypto_free_skcipher(tfm);
+	for (i = 0; i < ARRAY_SIZE(lengths) && !err; i++) {
+		u64 by_helper[2], alone[2];
+
+		err = time_cipher(helper, 0, lengths[i], by_helper);
+		if (!err)
+			err = time_cipher(direct, CRYPTO_ALG_INTERNAL, lengths[i], alone);
+		if (!err)
+			answer(to, "helper-%u %llu %llu\ndirect-%u %llu %llu\n", lengths[i],
+			       by_helper[0] - null, by_helper[1] - null, lengths[i],
+			       alone[0] - null, alone[1] - null);
+	}
+	/* A kernel whose drivers need no helper has nothing to compare. */
+	return err == -ENOENT ? 0 : err;
+}
+
+int costs_ask(char *question, struct answer *to)
+{
+	static const struct {
+		const char *name;
+		struct subject subject;
+	} sections[] = {
+		{ "pair", { .timed = begin_end } },
+		{ "first-begin", { load_user_state, begin, end } },
+		{ "begin", { NULL, begin, end } },
+		{ "user-restore", { begin_end, load_user_state, NULL } },
+	};
+	const struct subject empty = { .timed = nothing };
+	u64 null[2], result[2];
+	size_t i;
+	int err = time_many(&empty, null);
+
+	if (err)
+		return err;
+	answer(to, "clock %llu %llu\n", null[0], null[1]);
+	for (i = 0; i < ARRAY_SIZE(sections); i++) {
+		err = time_many(&sections[i].subject, result);
+		if (err)
+			return err;
+		answer(to, "%s %llu %llu\n", sections[i].name, result[0] - null[0],
+		       result[1] - null[0]);
+	}
+	return helper_and_direct(null[0], to);
+}

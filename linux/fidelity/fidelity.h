@@ -1,0 +1,56 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR MIT */
+/*
+ * Questions to a real kernel, put to its ring 0 (or what it has for one).
+ *
+ * ask.c: the file /proc/kiln, into which a question is written and from which its answer is read
+ * where.c APIs:
+ *	where_interrupt, where_run
+ * scene.c APIs:
+ *	scene_ask
+ * requests.c APIs:
+ *	requests_ask
+ * costs.c APIs:
+ *	costs_ask
+ * nested.c APIs:
+ *	nested_ask
+ */
+#ifndef KILN_FIDELITY_H
+#define KILN_FIDELITY_H
+
+#include <linux/types.h>
+
+/* What is answered so far; what does not fit is cut. */
+struct answer {
+	char *text;
+	size_t len, size;
+};
+
+__printf(2, 3) void answer(struct answer *to, const char *format, ...);
+
+/* As enum kiln_context of kernel/include/kiln/kiln.h. */
+enum where {
+	WHERE_TASK,
+	WHERE_TASK_BH_OFF,
+	WHERE_SOFTIRQ,
+	WHERE_HARDIRQ,
+	WHERE_HARDIRQ_OVER_BH_OFF,
+	WHERE_HARDIRQ_OVER_SOFTIRQ,
+	WHERE_NR
+};
+
+/*
+ * A hardirq on this CPU that calls @fn, here and now: it is over on return. False if it did
+ * not come. Not from a hardirq.
+ */
+bool where_interrupt(void (*fn)(void *data), void *data);
+
+/* Calls @fn in another context, as run_in_context() of the emulated CPU does. */
+bool where_run(enum where where, void (*fn)(void *data), void *data);
+
+/* One kind of question each: what stands behind its name; 0, or an error. */
+int scene_ask(char *question, struct answer *to);
+int requests_ask(char *question, struct answer *to);
+int costs_ask(char *question, struct answer *to);
+int nested_ask(char *question, struct answer *to);
+
+#endif

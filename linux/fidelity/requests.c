@@ -1,0 +1,345 @@
+// SPDX-License-Identifier: GPL-2.0-only OR MIT
+/*
+ * Scripts of requests to the real crypto API, and what became of each (kernel/load/script.c
+ * plays the same on the emulated CPU): `requests TRANSFORMS STEP...`, a step being
+ *	S<transform>:<context>:<flags>:<count>	submit
+ *	R<count>				let others run until so many more are answered
+ *	[ ] ( )					FPU section, softirqs off
+ *	F<transform>				free it
+ * Events of requests in a row that differ in nothing else are one line of the answer:
+ * `first-last returned|answered error count [k] [w]`; k: in a kernel thread, w: wrong bytes.
+ */
+#include <linux/bottom_half.h>
+#include <linux/delay.h>
+#include <linux/err.h>
+#include <linux/sched.h>
+#include <linux/scatterlist.h>
+#include <linux/slab.h>
+#include <linux/string.h>
+#include <linux/version.h>
+#include <linux/vmalloc.h>
+
+#include <asm/fpu/api.h>
+#include <crypto/skcipher.h>
+
+#include "fidelity.h"
+
+enum {
+	LEN = 48, KEY = 64, IV = 16,
+	TFMS = 4, STEPS = 64, MESSAGES = 2048, EVENTS = 3 * MESSAGES,
+	PATIENCE_MS = 10000
+};
+
+struct event {
+	u32 request;
+	bool told, kthread, wrong;
+	int err;
+	u32 count;
+};
+
+struct run;
+
+struct message {
+	struct run *run;
+	struct skcipher_request *request;
+	u32 number;
+	struct scatterlist sg;
+	u8 iv[IV];
+	u8 data[LEN];
+};
+
+struct run {
+	struct crypto_skcipher *tfm[TFMS];
+	u32 tfms, submitted, answered, events;
+	u32 sections, bh_off;
+	struct message **message;	/* of the whole script, allocated */
+	u32 messages;
+	struct event *event;
+	u8 want[LEN];
+};
+
+static void note(struct message *m, bool told, int err)
+{
+	struct run *run = m->run;
+	struct event *e;
+	unsigned long flags;
+	const u32 count = preempt_count();
+
+	local_irq_save(flags);
+	if (run->events < EVENTS) {
+		e = &run->event[run->events++];
+		e->request = m->number;
+		e->told = told;
+		e->kthread = current->flags & PF_KTHREAD;
+		e->wrong = !err && memcmp(m->data, run->want, LEN);
+		e->err = err;
+		e->count = count;
+	}
+	if (err != -EINPROGRESS && err != -EBUSY)
+		run->answered++;
+	local_irq_restore(flags);
+}
+
+static void done(struct message *m, int err)
+{
+	note(m, true, err);
+}
+
+/* The callback's argument changed. */
+#if LINUX_VERSION_CODE >= KERNEL_VERSION(6, 3, 0)
+static void completed(void *data, int err)
+{
+	done(data, err);
+}
+#else
+static void completed(struct crypto_async_request *request, int err)
+{
+	done(request->data, err);
+}
+#endif
+
+/* Before the script begins: to allocate is to make way for others. */
+static bool allocate(struct run *run, u32 tfm, u32 flags, u32 count)
+{
+	struct message *m;
+	int i;
+
+	for (; count; count--) {
+		if (run->messages == MESSAGES)
+			return false;
+		m = kzalloc(sizeof(*m), GFP_KERNEL);
+		if (!m)
+			return false;
+		m->request = skcipher_request_alloc(run->tfm[tfm], GFP_KERNEL);
+		if (!m->request) {
+			kfree(m);
+			return false;
+		}
+		m->run = run;
+		m->number = run->messages;
+		run->message[run->messages++] = m;
+		for (i = 0; i < LEN; i++)
+			m->data[i] = i;
+		memset(m->iv, 9, IV);
+		sg_init_one(&m->sg, m->data, LEN);
+		skcipher_request_set_callback(m->request, flags, completed, m);
+		skcipher_request_set_crypt(m->request, &m->sg, &m->sg, LEN, m->iv);
+	}
+	return true;
+}
+
+static void submit_there(void *data)
+{
+	struct message *m = data;
+
+	note(m, false, crypto_skcipher_encrypt(m->request));
+}
+
+static bool submit(struct run *run, u32 where, u32 count)
+{
+	for (; count; count--) {
+		if (!where_run(where, submit_there, run->message[run->submitted]))
+			return false;
+		run->submitted++;
+	}
+	return true;
+}
+
+static bool let_run(struct run *run, u32 count)
+{
+	const u32 until = run->answered + count;
+	int ms;
+
+	for (ms = 0; READ_ONCE(run->answered) < until; ms++) {
+		if (ms == PATIENCE_MS)
+			return false;
+		msleep(1);
+	}
+	return true;
+}
+
+static bool is_submission(const struct run *run, const char *step, u32 *tfm, u32 *where,
+			  u32 *flags, u32 *count)
+{
+	return sscanf(step, "S%u:%u:%u:%u", tfm, where, flags, count) == 4 &&
+	       *tfm < run->tfms && *where < WHERE_NR;
+}
+
+static bool take(struct run *run, const char *step)
+{
+	u32 tfm, where, flags, count;
+
+	switch (*step) {
+	case 'S':
+		return is_submission(run, step, &tfm, &where, &flags, &count) &&
+		       run->tfm[tfm] && submit(run, where, count);
+	case 'R':
+		return sscanf(step, "R%u", &count) == 1 && let_run(run, count);
+	case 'F':
+		if (sscanf(step, "F%u", &tfm) != 1 || tfm >= run->tfms)
+			return false;
+		crypto_free_skcipher(run->tfm[tfm]);
+		run->tfm[tfm] = NULL;
+		return true;
+	case '[':
+		run->sections++;
+		kernel_fpu_begin();
+		return true;
+	case ']':
+		if (!run->sections)
+			return false;
+		run->sections--;
+		kernel_fpu_end();
+		return true;
+	case '(':
+		run->bh_off++;
+		local_bh_disable();
+		return true;
+	case ')':
+		if (!run->bh_off)
+			return false;
+		run->bh_off--;
+		local_bh_enable();
+		return true;
+	default:
+		return false;
+	}
+}
+
+/* The right answer, by the same driver, waited for where nothing is in its way. */
+static int prepare(struct run *run)
+{
+	u8 key[KEY], iv[IV];
+	u32 i;
+
+	memset(key, 0x5e, KEY);
+	key[0] = 1;
+	for (i = 0; i < run->tfms; i++) {
+		struct crypto_skcipher *tfm = crypto_alloc_skcipher("xts(aes)", 0, 0);
+		int err;
+
+		if (IS_ERR(tfm))
+			return PTR_ERR(tfm);
+		run->tfm[i] = tfm;
+		err = crypto_skcipher_setkey(tfm, key, KEY);
+		if (err)
+			return err;
+	}
+	memset(iv, 9, IV);
+	for (i = 0; i < LEN; i++)
+		run->want[i] = i;
+	if (run->tfms) {
+		DECLARE_CRYPTO_WAIT(wait);
+		struct skcipher_request *request =
+			skcipher_request_alloc(run->tfm[0], GFP_KERNEL);
+		u8 *data = kmemdup(run->want, LEN, GFP_KERNEL);
+		struct scatterlist sg;
+		int err = -ENOMEM;
+
+		if (request && data) {
+			sg_init_one(&sg, data, LEN);
+			skcipher_request_set_callback(request, CRYPTO_TFM_REQ_MAY_SLEEP,
+						      crypto_req_done, &wait);
+			skcipher_request_set_crypt(request, &sg, &sg, LEN, iv);
+			err = crypto_wait_req(crypto_skcipher_encrypt(request), &wait);
+			memcpy(run->want, data, LEN);
+		}
+		kfree(data);
+		skcipher_request_free(request);
+		return err;
+	}
+	return 0;
+}
+
+static bool follows(const struct event *e, const struct event *before)
+{
+	return e->request == before->request + 1 && e->told == before->told &&
+	       e->kthread == before->kthread && e->wrong == before->wrong &&
+	       e->err == before->err && e->count == before->count;
+}
+
+static void tell(const struct run *run, struct answer *to)
+{
+	u32 i, first;
+
+	for (i = 0; i < run->events; i++) {
+		const struct event *e = &run->event[i];
+
+		for (first = e->request; i + 1 < run->events &&
+		     follows(&run->event[i + 1], &run->event[i]); i++)
+			;
+		answer(to, "%u-%u %s %d %x%s%s\n", first, run->event[i].request,
+		       e->told ? "answered" : "returned", e->err, e->count,
+		       e->kthread ? " k" : "", e->wrong ? " w" : "");
+	}
+}
+
+static void clean_up(struct run *run)
+{
+	u32 i;
+
+	for (i = 0; i < run->messages; i++) {
+		skcipher_request_free(run->message[i]->request);
+		kfree(run->message[i]);
+	}
+	for (i = 0; i < run->tfms; i++)
+		if (!IS_ERR_OR_NULL(run->tfm[i]))
+			crypto_free_skcipher(run->tfm[i]);
+	vfree(run->message);
+	vfree(run->event);
+	kfree(run);
+}
+
+int requests_ask(char *question, struct answer *to)
+{
+	struct run *run = kzalloc(sizeof(*run), GFP_KERNEL);
+	char *word = strsep(&question, " \n"), *step[STEPS];
+	u32 steps = 0, i, tfm, where, flags, count;
+	int err = -ENOMEM;
+
+	if (!run)
+		return err;
+	run->event = vzalloc(array_size(EVENTS, sizeof(*run->event)));
+	run->message = vzalloc(array_size(MESSAGES, sizeof(*run->message)));
+	if (!run->event || !run->message)
+		goto out;
+	err = -EINVAL;
+	if (kstrtouint(word, 10, &run->tfms) || !run->tfms || run->tfms > TFMS) {
+		run->tfms = 0;
+		goto out;
+	}
+	err = prepare(run);
+	if (err)
+		goto out;
+	while ((word = strsep(&question, " \n")) && *word) {
+		err = steps == STEPS ? -E2BIG : 0;
+		step[steps++] = word;
+		if (!err && *word == 'S' &&
+		    (!is_submission(run, word, &tfm, &where, &flags, &count) ||
+		     !allocate(run, tfm, flags, count)))
+			err = -EINVAL;
+		if (err)
+			goto out;
+	}
+	answer(to, "driver %s\n", crypto_skcipher_driver_name(run->tfm[0]));
+	answer(to, "right %*phN\n", LEN, run->want);
+	for (i = 0; i < steps && take(run, step[i]); i++)
+		;
+	/* A script that was stuck may have left these. */
+	while (run->sections)
+		take(run, "]");
+	while (run->bh_off)
+		take(run, ")");
+	/* All that was taken is answered before its memory goes; else it stays. */
+	if (!let_run(run, run->submitted - run->answered)) {
+		answer(to, "stuck %u\n", steps);
+		return 0;
+	}
+	if (i < steps)
+		answer(to, "stuck %u\n", i);
+	tell(run, to);
+	err = 0;
+out:
+	clean_up(run);
+	return err;
+}
