@@ -135,7 +135,7 @@ static noinline int crypt_pieces(struct aead_request *req, u32 aadlen, u32 len, 
 		err = -EBADMSG;
 	}
 out:
-	memzero_explicit(p.state, sizeof(p.state));
+	memzero_explicit(p.state, p.alg->impl->statesize);
 	memzero_explicit(tag, sizeof(tag));
 	return err;
 }

@@ -1,52 +1,76 @@
 // SPDX-License-Identifier: GPL-2.0-only OR MIT
 /*
- * CRC32C, whose key in Linux is the value to begin with.
+ * CRC32C, whose key in Linux is the value to begin with. A descriptor holds the remainder so
+ * far and nothing else, at its beginning: others in Linux put theirs there.
  */
 #include <linux/string.h>
 
 #include "alg.h"
+#include "section.h"
 
-struct seed {
-	u32 value;
-};
+static const struct kiln_alg *alg_of(struct shash_desc *desc)
+{
+	return container_of(crypto_shash_alg(desc->tfm), struct kiln_alg, shash);
+}
 
 static int init_tfm(struct crypto_tfm *tfm)
 {
-	struct seed *seed = crypto_tfm_ctx(tfm);
+	u32 *seed = crypto_tfm_ctx(tfm);
 
-	seed->value = ~0u;
+	*seed = ~0u;
 	return 0;
 }
 
 static int setkey(struct crypto_shash *tfm, const u8 *key, unsigned int len)
 {
-	struct seed *seed = crypto_shash_ctx(tfm);
-
-	if (len != sizeof(seed->value))
+	if (len != sizeof(u32))
 		return -EINVAL;
-	memcpy(&seed->value, key, sizeof(seed->value));
+	memcpy(crypto_shash_ctx(tfm), key, len);
 	return 0;
 }
 
-/* A state is the remainder so far. */
 static int init(struct shash_desc *desc)
 {
-	const struct seed *seed = crypto_shash_ctx(desc->tfm);
+	memcpy(shash_desc_ctx(desc), crypto_shash_ctx(desc->tfm), sizeof(u32));
+	return 0;
+}
 
-	*(u32 *)kiln_aligned(shash_desc_ctx(desc)) = seed->value;
+static int update(struct shash_desc *desc, const u8 *data, unsigned int len)
+{
+	while (len) {
+		const u32 n = min_t(u32, len, KILN_SECTION_BYTES);
+		const struct kiln_impl *impl = kiln_simd_begin(alg_of(desc));
+
+		impl->hash.update(NULL, shash_desc_ctx(desc), data, n);
+		kiln_simd_end(impl);
+		data += n;
+		len -= n;
+	}
+	return 0;
+}
+
+static int final(struct shash_desc *desc, u8 *out)
+{
+	const struct kiln_alg *alg = alg_of(desc);
+
+	(alg->scalar ?: alg->impl)->hash.final(NULL, shash_desc_ctx(desc), out);
 	return 0;
 }
 
 void kiln_crc32c_setup(struct kiln_alg *alg)
 {
+	const struct kiln_impl *impl = alg->impl;
 	struct shash_alg *to = &alg->shash;
 
-	kiln_shash_setup(alg);
-	to->base.cra_ctxsize = sizeof(struct seed);
-	to->base.cra_flags |= CRYPTO_ALG_OPTIONAL_KEY;
+	WARN_ON(impl->statesize != sizeof(u32));
+	to->base.cra_ctxsize = sizeof(u32);
+	to->base.cra_flags = CRYPTO_ALG_OPTIONAL_KEY;
 	to->base.cra_init = init_tfm;
+	to->base.cra_blocksize = impl->blocksize;
+	to->digestsize = impl->digestsize;
+	to->descsize = sizeof(u32);
 	to->setkey = setkey;
 	to->init = init;
-	/* It knows one seed only. */
-	to->digest = NULL;
+	to->update = update;
+	to->final = final;
 }

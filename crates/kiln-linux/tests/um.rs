@@ -1,0 +1,98 @@
+//! Real Linux in user mode: skipped, loudly, unless KILN_TEST_TREE names a kernel tree.
+
+use std::env;
+use std::io::Write;
+use std::path::{Path, PathBuf};
+use std::sync::atomic::AtomicBool;
+use std::time::Duration;
+
+use kiln_kbuild::Compiler;
+use kiln_linux::selftest::{self, Outcome};
+use kiln_linux::{module, source, uml};
+
+static NEVER: AtomicBool = AtomicBool::new(false);
+
+/// Where other tests build trees, too.
+fn built() -> Option<uml::Built> {
+    let tree = env::var_os("KILN_TEST_TREE").filter(|v| !v.is_empty());
+    let Some(tree) = tree.map(PathBuf::from) else {
+        let line = "\nSKIPPED: no kernel tree: set KILN_TEST_TREE to an unpacked one\n";
+        let _ = std::io::stderr().write_all(line.as_bytes());
+        return None;
+    };
+    let cache = Path::new(env!("CARGO_TARGET_TMPDIR")).join("tree-cache");
+    env::set_var("XDG_CACHE_HOME", cache);
+    let plan = uml::Plan {
+        source: source::find(Some(&tree), &|_, _| ()).unwrap(),
+        compiler: Compiler::from_env().unwrap(),
+        stop: &NEVER,
+        progress: &|_, _| (),
+    };
+    Some(uml::build(&plan).unwrap())
+}
+
+fn module(
+    built: &uml::Built,
+    dir: &str,
+    edit: &dyn Fn(&str, &'static str) -> String,
+) -> module::Module {
+    module::build(&module::Plan {
+        kernel: module::Kernel::User(built),
+        compiler: &built.compiler,
+        dir: built.cache.dir.join(dir),
+        edit,
+        stop: &NEVER,
+        progress: &|_| (),
+    })
+    .unwrap()
+}
+
+fn judged(built: &uml::Built, module: &module::Module, only: Option<&str>) -> Outcome {
+    selftest::run(&selftest::Plan {
+        built,
+        module,
+        only,
+        fuzz: None,
+        limit: Duration::from_secs(170),
+        stop: &NEVER,
+        progress: &|_, _| (),
+    })
+    .unwrap()
+}
+
+/// The reduction of XTS's tweaks in one tier, one bit of it.
+fn flipped(name: &str, text: &'static str) -> String {
+    if name != "kernel/ciphers/xts/aesni.c" {
+        return text.to_owned();
+    }
+    let wrong = text.replace("_mm_set_epi64x(0, 0x87)", "_mm_set_epi64x(0, 0x86)");
+    assert_ne!(wrong, text, "the constant is where it was");
+    wrong
+}
+
+/// One test, for one build of the kernel. The control's module is the shipped one with that object compiled anew.
+#[test]
+fn linuxs_own_testmgr_passes_every_driver_and_fails_the_one_with_a_flipped_bit() {
+    let Some(built) = built() else { return };
+
+    let control = module(&built, "module", &flipped);
+    let outcome = judged(&built, &control, Some("xts(aes)"));
+    for row in &outcome.rows {
+        let wanted = match row.driver.as_str() {
+            "kiln-xts-aes-aesni" => ["failed", "absent"],
+            _ => ["passed", "absent"],
+        };
+        assert!(wanted.contains(&row.selftest), "{row:?}");
+    }
+
+    let shipped = module(&built, "module", &module::unchanged);
+    assert!(shipped.warnings.is_empty(), "{:#?}", shipped.warnings);
+    let outcome = judged(&built, &shipped, None);
+    assert!(!outcome.failed(), "{:#?}", outcome.rows);
+    // What Linux has no test for is no more than is known.
+    for row in &outcome.rows {
+        let untested = row.alg.starts_with("blake2s");
+        let wanted = if untested { "untested" } else { "passed" };
+        assert!([wanted, "absent"].contains(&row.selftest), "{row:?}");
+    }
+}
