@@ -36,7 +36,7 @@ const NAME: &str = "kiln_fidelity";
 const FILE: &str = "/proc/kiln";
 
 /// Linux's own drivers that are asked for.
-const DRIVERS: [&str; 2] = ["aesni_intel", "xts"];
+const DRIVERS: [&str; 3] = ["aesni_intel", "xts", "chacha_x86_64"];
 
 /// Which accelerator is wanted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
