@@ -52,8 +52,8 @@ uint64_t work(const uint8_t *p, size_t n)
 	for (size_t i = 0; i < n; i += 4)
 		x *= 0x9e3779b97f4a7c15u;
 #ifdef PLANTED
-	/* 3 % of the n / 4 multiplications, undone so that the answer stays */
-	for (size_t i = 0; i < n / 4 * 3 / 200; i++) {
+	/* 4 % more multiplications, undone so that the answer stays; a third of them hides behind the next message */
+	for (size_t i = 0; i < n / 4 / 50; i++) {
 		x *= 0x9e3779b97f4a7c15u;
 		__asm__("" : "+r"(x)); /* or they would cancel */
 		x *= 0xf1de83e19937733du;

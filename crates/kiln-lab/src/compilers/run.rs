@@ -21,11 +21,12 @@ use crate::Error;
 
 /// Rounds where nothing is judged.
 const ROUNDS: usize = 12;
-/// Time of a cell in all rounds: of few cells, of many, and of all cells together with --quick.
+/// Time of a cell in all rounds: of few cells, of many; with --quick of all cells together, and of one at most.
 const FEW_MS: u64 = 1_500;
 const MANY_MS: u64 = 800;
 const MANY: usize = 48;
 const QUICK_MS: u64 = 9_000;
+const QUICK_CELL_MS: u64 = 500;
 /// What starting a cell takes.
 const START_MS: u64 = 3;
 
@@ -128,7 +129,7 @@ impl Plan<'_> {
             n => rounds_for(n).max(ROUNDS),
         };
         let of_all = match self.quick {
-            true => (QUICK_MS / timed.max(1) as u64).min(FEW_MS),
+            true => (QUICK_MS / timed.max(1) as u64).min(QUICK_CELL_MS),
             false if timed > MANY => MANY_MS,
             false => FEW_MS,
         };

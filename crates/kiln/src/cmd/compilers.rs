@@ -223,12 +223,21 @@ fn plan<'a>(
     }
     check_len(args.len)?;
     let baseline = args.baseline.as_deref().map(Baseline::find).transpose()?;
+    let opts = args.opt.iter().map(|o| Opt::parse(o));
+    let opts = opts.collect::<Result<Vec<_>, _>>()?;
+    let abis = args.abi.iter().map(|a| Abi::parse(a));
+    let abis = abis.collect::<Result<Vec<_>, _>>()?;
     let mut variants = Vec::new();
     for name in &args.variant {
         variants.push(Variant::parse(name)?);
     }
     for flags in &args.cflags {
         variants.push(Variant::of_flags(flags));
+    }
+    let mut subjects: Vec<Arc<Subject>> = Vec::new();
+    for name in &args.subject {
+        let subject = Subject::find(name, tree, &args.include)?;
+        subjects.push(Arc::new(subject));
     }
     let mut ccs: Vec<Arc<Toolchain>> = Vec::new();
     for name in &args.cc {
@@ -242,24 +251,11 @@ fn plan<'a>(
             }
         }
     }
-    let mut subjects: Vec<Arc<Subject>> = Vec::new();
-    for name in &args.subject {
-        let subject = Subject::find(name, tree, &args.include)?;
-        subjects.push(Arc::new(subject));
-    }
     Ok(Plan {
         ccs,
-        opts: args
-            .opt
-            .iter()
-            .map(|o| Opt::parse(o))
-            .collect::<Result<_, _>>()?,
+        opts,
         variants,
-        abis: args
-            .abi
-            .iter()
-            .map(|a| Abi::parse(a))
-            .collect::<Result<_, _>>()?,
+        abis,
         subjects,
         len: args.len,
         seed: session.seed,
