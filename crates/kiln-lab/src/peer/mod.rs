@@ -1,7 +1,12 @@
-//! Other libraries, loaded at run time where there are any, to be measured beside Kiln.
+//! Other libraries, loaded at run time where there are any, to be measured beside Kiln. Two are compiled in, if the
+//! cargo feature `peers` asks for them.
 
+#[cfg(feature = "peers")]
+mod aws_lc;
 mod each;
 mod gcrypt;
+#[cfg(feature = "peers")]
+mod graviola;
 mod ipsec_mb;
 mod library;
 mod nettle;
@@ -12,7 +17,18 @@ use crate::speed::{Candidate, Choice, Judge, Kind, Level, Source, Spec, Work};
 use crate::Error;
 
 /// Names that `--peers` takes, beside `auto` and `none`.
+#[cfg(not(feature = "peers"))]
 pub const NAMES: [&str; 4] = ["openssl", "libgcrypt", "nettle", "ipsec-mb"];
+/// Names that `--peers` takes, beside `auto` and `none`.
+#[cfg(feature = "peers")]
+pub const NAMES: [&str; 6] = [
+    "openssl",
+    "libgcrypt",
+    "nettle",
+    "ipsec-mb",
+    aws_lc::NAME,
+    graviola::NAME,
+];
 
 /// A library that was found.
 pub trait Peer {
@@ -47,6 +63,10 @@ pub fn load(name: &str) -> Result<Box<dyn Peer>, String> {
         "libgcrypt" => gcrypt::Gcrypt::load().map(|p| Box::new(p) as Box<dyn Peer>),
         "nettle" => nettle::Nettle::load().map(|p| Box::new(p) as Box<dyn Peer>),
         "ipsec-mb" => ipsec_mb::IpsecMb::load().map(|p| Box::new(p) as Box<dyn Peer>),
+        #[cfg(feature = "peers")]
+        aws_lc::NAME => Ok(Box::new(aws_lc::AwsLc::new())),
+        #[cfg(feature = "peers")]
+        graviola::NAME => graviola::Graviola::load().map(|p| Box::new(p) as Box<dyn Peer>),
         other => Err(format!("peer {other} is not known")),
     }
 }

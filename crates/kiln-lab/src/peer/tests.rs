@@ -42,6 +42,8 @@ fn peers_agree_with_kiln() {
         let of = outcome.rows.iter().filter(|r| family(&r.provider) == name);
         let algs: BTreeSet<&str> = of.map(|r| &*r.alg).collect();
         match load(name) {
+            // Graviola has what TLS needs.
+            Ok(_) if name == "graviola" => assert!(algs.len() >= 6, "{name}: {algs:?}"),
             Ok(_) => assert!(algs.len() >= 10, "{name}: {algs:?}"),
             Err(why) => println!("SKIPPED {name}: {why}"),
         }
