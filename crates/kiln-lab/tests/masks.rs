@@ -41,7 +41,7 @@ fn has(imp: Impl, suite: Suite) -> bool {
         Suite::Keys | Suite::Wiped => imp.is_keyed(),
         Suite::Forgeries => imp.kind() == kiln_kernel::cipher::Kind::Aead,
         Suite::Wycheproof => !kiln_lab::check::wycheproof::of(imp).is_empty(),
-        _ => true,
+        _ => suite.fits(imp),
     }
 }
 
@@ -84,7 +84,7 @@ fn every_mask_and_every_policy() {
         };
         for suite in Suite::OF_MASKS.into_iter().filter(|s| has(imp, *s)) {
             let times = match suite {
-                Suite::Wiped => masks_with.min(1),
+                Suite::Wiped | Suite::Refusals => masks_with.min(1),
                 _ => masks_with,
             };
             assert_eq!(count(suite), times, "{imp:?} {suite}");

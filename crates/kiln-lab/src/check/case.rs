@@ -165,7 +165,7 @@ pub fn listed(suite: Suite, family: &Family, known: &Known) -> Option<u64> {
         }
         Suite::Refusals => Some(asked::refusals(judge)),
         Suite::Forgeries if judge.kind() != Kind::Aead => Some(0),
-        Suite::Many if family.subjects.iter().all(|i| i.lanes().is_none()) => Some(0),
+        Suite::Many if !family.subjects.iter().any(|i| suite.fits(*i)) => Some(0),
         Suite::Many
         | Suite::Requests
         | Suite::Forgeries

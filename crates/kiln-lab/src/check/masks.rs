@@ -480,6 +480,9 @@ impl<'a, 'b> Groups<'a, 'b> {
     fn job(&mut self, job: &Job, parts: Vec<Part>) {
         for part in parts {
             let imp = job.family().subjects[part.subject];
+            if !job.suite().fits(imp) {
+                continue;
+            }
             let context = contexts::name(part.context);
             let row = self.row(imp, job.suite().name(), context, part.tally);
             self.done(row);

@@ -103,7 +103,10 @@ impl Job {
     pub fn rows(&self) -> usize {
         match self.size() {
             0 => 0,
-            _ => self.family.subjects.len() * self.contexts().len(),
+            _ => {
+                let fit = self.family.subjects.iter().filter(|i| self.suite.fits(**i));
+                fit.count() * self.contexts().len()
+            }
         }
     }
 
@@ -124,7 +127,11 @@ impl Job {
         between: &mut dyn FnMut(),
     ) -> Vec<Found> {
         let contexts = self.contexts().len() as u64;
-        let mut found = vec![Found::default(); self.rows()];
+        let subjects = match self.size() {
+            0 => 0,
+            _ => self.family.subjects.len(),
+        };
+        let mut found = vec![Found::default(); subjects * contexts as usize];
         while !stop.load(Ordering::Relaxed) {
             let start = self.next.fetch_add(CHUNK, Ordering::Relaxed);
             if start >= self.cases.end {

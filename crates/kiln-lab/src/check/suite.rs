@@ -3,6 +3,7 @@
 use std::fmt;
 use std::str::FromStr;
 
+use kiln_kernel::cipher::Impl;
 use kiln_kernel::fpu::Policy;
 
 use crate::Error;
@@ -62,6 +63,11 @@ impl Suite {
 
     fn of_policy(policy: Policy) -> [Suite; 2] {
         [Suite::Contexts(policy), Suite::Interrupted(policy)]
+    }
+
+    /// Whether an implementation has what it tests; an algorithm's others may.
+    pub fn fits(self, imp: Impl) -> bool {
+        self != Suite::Many || imp.lanes().is_some()
     }
 
     /// The policy of those that are run under one.
