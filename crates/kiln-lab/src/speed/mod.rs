@@ -9,6 +9,7 @@ mod level;
 mod messages;
 mod own;
 mod pages;
+mod place;
 mod plan;
 mod requests;
 mod row;
