@@ -2,7 +2,6 @@
 
 use kiln_measure::SplitMix64;
 
-use super::place::{Placed, PAGE};
 use super::shape::Shape;
 
 /// Distinct messages of a set, where they are short.
@@ -13,10 +12,40 @@ const BYTES: usize = 256 << 10;
 const FEWEST: usize = 8;
 /// Cache line.
 const LINE: usize = 64;
+/// Page; also the distance at which processors mistake a store for a load's.
+pub(super) const PAGE: usize = 4096;
 /// What the space between results holds, to see whether it was written to.
 const CANARY: u8 = 0xa5;
 /// IVs are stored in units of this many bytes.
 pub const IV_UNIT: usize = 16;
+
+/// Bytes whose first lies at a chosen place in its page.
+#[derive(Debug)]
+pub(super) struct Placed {
+    memory: Vec<u8>,
+    offset: usize,
+    len: usize,
+}
+
+impl Placed {
+    pub(super) fn new(len: usize, in_page: usize, fill: u8) -> Placed {
+        let memory = vec![fill; len + PAGE + in_page];
+        let offset = memory.as_ptr().align_offset(PAGE) + in_page;
+        Placed {
+            memory,
+            offset,
+            len,
+        }
+    }
+
+    pub(super) fn bytes(&self) -> &[u8] {
+        &self.memory[self.offset..self.offset + self.len]
+    }
+
+    pub(super) fn bytes_mut(&mut self) -> &mut [u8] {
+        &mut self.memory[self.offset..self.offset + self.len]
+    }
+}
 
 /// Messages of one shape with their IVs, and where their results go (out of place).
 ///

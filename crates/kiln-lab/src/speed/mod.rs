@@ -9,7 +9,6 @@ mod level;
 mod messages;
 mod own;
 mod pages;
-mod place;
 mod plan;
 mod requests;
 mod row;

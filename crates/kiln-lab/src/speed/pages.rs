@@ -2,8 +2,7 @@
 
 use std::ops::Range;
 
-use super::messages::Messages;
-use super::place::{Placed, PAGE};
+use super::messages::{Messages, Placed, PAGE};
 use super::shape::{Kind, Shape};
 
 /// Room for one request's message and answer.
