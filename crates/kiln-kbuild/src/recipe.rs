@@ -63,7 +63,8 @@ pub const SIMD_TIERS: &[SimdTier] = &[
 ///
 /// What a distribution's compiler switches on by itself (stack protector, CET, stack clash
 /// protection) is switched off by name, so that all compilers are asked for the same code.
-/// `-nostdinc` leaves the compiler's own headers only: no libc header can slip in.
+/// `-nostdinc` leaves the compiler's own headers only: no libc header can slip in. `char` is
+/// unsigned as in kernels since 6.2: the same intrinsics can be compiled differently for it.
 pub const COMMON: &[&str] = &[
     "-O2",
     "-ffreestanding",
@@ -74,6 +75,7 @@ pub const COMMON: &[&str] = &[
     "-fno-stack-protector",
     "-fno-stack-clash-protection",
     "-fno-strict-aliasing",
+    "-funsigned-char",
     "-fno-asynchronous-unwind-tables",
     "-fcf-protection=none",
     "-mno-red-zone",

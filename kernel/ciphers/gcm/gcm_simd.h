@@ -5,41 +5,22 @@
  *
  * Shape. Steps of MAIN vectors while there is more than that left: the rounds of AES with the
  * multiplications of as many vectors of ciphertext between them, which are those of the step
- * before when encrypting; one reduction for eight of them. What is left in the end, one byte to
+ * before when encrypting, and one reduction (gcm_step.h). What is left in the end, one byte to
  * eight vectors, and any message as short as that, is summed up with the block before it and
  * the block of lengths behind it, and reduced once.
  */
 #include <kiln/fpu.h>
 
-#include "polyval_simd.h"
-#include "gcm.h"
+#include "gcm_step.h"
 
 /* What is reduced once. */
 #define SUM_BLOCKS (8 * VBLOCKS)
 #define SUM_BYTES (8 * VBYTES)
 
-#define STEP_BYTES (MAIN * VBYTES)
-#if MAIN == 16
-#define EACH_MAIN EACH_16
-#else
-#define EACH_MAIN EACH_8
-#endif
-
 #define COUNT(j)                                           \
 	d##j = v_xor(v_shuffle(*counter, order), k0);      \
 	*counter = v_add64(*counter, v_low64(VBLOCKS));
-#define OUT(j)                                                                  \
-	d##j = v_enclast(d##j, v_xor(k, v_load(src + j * VBYTES)));             \
-	v_store(dst + j * VBYTES, d##j);
 #define HASH(j) mul_add(g, v_shuffle(v_load(cipher + (j) * VBYTES), order), p + (j) * VBYTES)
-
-/* Without a text it is the stream alone. */
-#define OUT_STEP(j)                                                             \
-	if (text) {                                                             \
-		OUT(j)                                                          \
-	} else {                                                                \
-		v_store(dst + j * VBYTES, v_enclast(d##j, k));                  \
-	}
 
 /* text_n: n vectors, their ciphertext times the powers at @p on to the sums. */
 #define HASH_DECRYPTED(r)                               \
@@ -97,98 +78,6 @@ static __always_inline void text_part(const struct gcm_key *key, const bool decr
 	if (!decrypting)
 		mul_add(g, v_shuffle(v_keep(d0, len), order), p);
 }
-
-#define CIPHER(j) v_shuffle(v_load(cipher + (j) * VBYTES), order)
-#define POWERS(j) (p + ((j) & 7) * VBYTES)
-#define SET_PAIR(i, j) mul_set_pair(g, CIPHER(i), POWERS(i), CIPHER(j), POWERS(j))
-#define ADD_PAIR(i, j) mul_add_pair(g, CIPHER(i), POWERS(i), CIPHER(j), POWERS(j))
-/* The first of eight, to which the sum before is added, comes last. */
-#define LAST_PAIR(i, j) \
-	mul_add_pair(g, CIPHER(i), POWERS(i), v_xor(CIPHER(j), v_one(acc)), POWERS(j))
-#define CASE(r, n, what) \
-	if ((r) == (n))  \
-		what;
-#if MAIN == 16
-#define HASH_ROUND(r)                           \
-	do {                                    \
-		CASE(r, 2, SET_PAIR(1, 2))      \
-		CASE(r, 3, ADD_PAIR(3, 4))      \
-		CASE(r, 4, ADD_PAIR(5, 6))      \
-		CASE(r, 5, LAST_PAIR(7, 0))     \
-		CASE(r, 6, acc = reduce(g))     \
-		CASE(r, 7, SET_PAIR(9, 10))     \
-		CASE(r, 8, ADD_PAIR(11, 12))    \
-		CASE(r, 9, ADD_PAIR(13, 14))    \
-		CASE(r, 10, LAST_PAIR(15, 8))   \
-		CASE(r, 11, acc = reduce(g))    \
-	} while (0)
-#else
-/* With 16 registers a pair is too much. */
-#define HASH_ROUND(r)                                                                 \
-	do {                                                                          \
-		CASE(r, 1, mul_set(g, CIPHER(1), POWERS(1)))                          \
-		if (1 < (r) && (r) < 8)                                               \
-			HASH(r);                                                      \
-		CASE(r, 8, mul_add(g, v_xor(CIPHER(0), v_one(acc)), POWERS(0)))       \
-		CASE(r, 9, acc = reduce(g))                                           \
-	} while (0)
-#endif
-
-/*
- * The number of a message's first block is 2, and is 2 more than a multiple of a step's blocks
- * wherever a step begins: that multiple is one block, and what the blocks of a step add to it
- * does not carry and can be XORed in, but for the last two.
- */
-#define FIRST 2
-#define STEP_BLOCKS (MAIN * VBLOCKS)
-#define NUMBER(i) { 0, (u64)(FIRST + (i)) << 56 },
-#define NUMBERS4(i) NUMBER(i) NUMBER((i) + 1) NUMBER((i) + 2) NUMBER((i) + 3)
-#define NUMBERS16(i) NUMBERS4(i) NUMBERS4((i) + 4) NUMBERS4((i) + 8) NUMBERS4((i) + 12)
-static const u64 numbers[64][2] __aligned(64) = {
-	NUMBERS16(0) NUMBERS16(16) NUMBERS16(32) NUMBERS16(48)
-};
-
-#define COUNT_STEP(j)                                                           \
-	if (FIRST + ((j) + 1) * VBLOCKS <= STEP_BLOCKS)                         \
-		d##j = v_xor(base, v_load(numbers[(j) * VBLOCKS]));             \
-	else                                                                    \
-		d##j = v_xor(k0, v_shuffle(v_add64(*next,                       \
-			v_add64(v_number(), v_low64((j) * VBLOCKS))), order));
-
-/*
- * A step from the number in all blocks of @next, and the sum of the vectors at @cipher, if any,
- * after @acc: of the step before or this one.
- */
-#define STEP_FUNC(n, count, EACH)                                                     \
-static __always_inline __m128i step_##n(const struct gcm_key *key, const u8 *rk,      \
-					u8 *dst, const u8 *src, vec_t *next,          \
-					const u8 *cipher, const bool text, __m128i acc) \
-{                                                                                     \
-	const bool wide = true, decrypt = false;                                      \
-	const u8 *p = power(&key->h, SUM_BLOCKS);                                     \
-	const u32 rounds = key->aes.rounds;                                           \
-	const vec_t order = v_key(reverse), k0 = KEY(0);                              \
-	const vec_t base = v_xor(k0, v_shuffle(v_add64(*next, v_low64(-FIRST)), order)); \
-	struct sums sums, *const g = &sums;                                           \
-	u8 *keep = NULL;                                                              \
-	EACH(DECLARE)                                                                 \
-										      \
-	EACH(COUNT_STEP)                                                              \
-	*next = v_add64(*next, v_low64((count) * VBLOCKS));                           \
-	if (cipher)                                                                   \
-		ROUNDS(EACH, HASH_ROUND);                                             \
-	else                                                                          \
-		ROUNDS(EACH, NO_STEP);                                                \
-	do {                                                                          \
-		const vec_t k = LAST_KEY;                                          \
-		EACH(OUT_STEP)                                                        \
-	} while (0);                                                                  \
-	return acc;                                                                   \
-}
-STEP_FUNC(main, MAIN, EACH_MAIN)
-#if MAIN == 16
-STEP_FUNC(half, 8, EACH_8)
-#endif
 
 #define STREAM_BYTES (MAIN == 16 ? SUM_BYTES : 1)
 

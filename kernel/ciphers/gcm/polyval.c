@@ -43,27 +43,65 @@ static __always_inline u128 fold(u64 v)
 	return w << 57 ^ w << 62 ^ w << 63;
 }
 
-static __always_inline struct element multiply(struct element a, struct element b)
+/*
+ * The product of which these are the sums at 1, x^64 and x^128, times x^-128. Each step divides
+ * by x^64: the halves change places, the fold comes in.
+ */
+static __always_inline struct element reduce(u128 lo, u128 mid, u128 hi)
 {
-	u128 lo = clmul(a.lo, b.lo), hi = clmul(a.hi, b.hi);
-	u128 mid = clmul(a.lo ^ a.hi, b.lo ^ b.hi) ^ lo ^ hi;
-
-	/* Each step divides by x^64: the halves change places, the fold comes in. */
 	mid ^= lo >> 64 ^ (u128)(u64)lo << 64 ^ fold(lo);
 	hi ^= mid >> 64 ^ (u128)(u64)mid << 64 ^ fold(mid);
 	return (struct element){ .lo = hi, .hi = hi >> 64 };
 }
 
+static __always_inline struct element multiply(struct element a, struct element b)
+{
+	const u128 lo = clmul(a.lo, b.lo), hi = clmul(a.hi, b.hi);
+
+	return reduce(lo, clmul(a.lo ^ a.hi, b.lo ^ b.hi) ^ lo ^ hi, hi);
+}
+
+/* Zeros between the bits: without carries that is the square. */
+static __always_inline u64 spread(u32 v)
+{
+	u64 w = v;
+
+	w = (w | w << 16) & 0x0000ffff0000ffff;
+	w = (w | w << 8) & 0x00ff00ff00ff00ff;
+	w = (w | w << 4) & 0x0f0f0f0f0f0f0f0f;
+	w = (w | w << 2) & 0x3333333333333333;
+	return (w | w << 1) & 0x5555555555555555;
+}
+
+static __always_inline struct element square(struct element a)
+{
+	return reduce((u128)spread(a.lo >> 32) << 64 | spread(a.lo), 0,
+		      (u128)spread(a.hi >> 32) << 64 | spread(a.hi));
+}
+
+/* A square is a fifth of a product's work: every other power is one. */
 static void powers(struct polyval_key *key, struct element h)
 {
 	struct element p = h;
-	int i;
+	int n;
 
 	memset(key, 0, sizeof(*key));
-	for (i = POLYVAL_POWERS; i--; p = multiply(p, h)) {
-		key->power[i][0] = p.lo;
-		key->power[i][1] = p.hi;
-		key->halves[i][0] = key->halves[i][1] = p.lo ^ p.hi;
+	for (n = 1; n <= POLYVAL_POWERS; n++) {
+		const int row = POLYVAL_POWERS - n;
+
+		if (n % 2 == 0) {
+			const u64 *root = key->power[POLYVAL_POWERS - n / 2];
+
+			p = square((struct element){ .lo = root[0], .hi = root[1] });
+		} else if (n > 1) {
+			p = multiply(p, h);
+		}
+		key->power[row][0] = p.lo;
+		key->power[row][1] = p.hi;
+		if (row >= POLYVAL_UPPER)
+			key->halves[row - POLYVAL_UPPER][0] = p.lo ^ p.hi;
+		if (row < POLYVAL_SHORT)
+			key->halves[row][1] = p.lo ^ p.hi;
 	}
 }
 

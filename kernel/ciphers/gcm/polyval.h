@@ -21,17 +21,22 @@
 
 #define POLYVAL_BLOCK_SIZE 16
 
-/* Powers of the key that there are: eight vectors of four blocks, and a few blocks more. */
-#define POLYVAL_POWERS 36
+/* Powers of the key that there are: 16 vectors of four blocks, and a few blocks more. */
+#define POLYVAL_POWERS 68
+/* A sum with more than these is one of all 16 vectors. */
+#define POLYVAL_SHORT 36
+#define POLYVAL_UPPER (POLYVAL_POWERS - POLYVAL_SHORT)
 
 /*
  * Row i of @power has the key to the power of POLYVAL_POWERS - i: n blocks that end a sum are
- * multiplied with the last n. Zeros follow for vectors that are not full. Rows of @halves have
- * the sum of both halves in each half, for Karatsuba's way of multiplying.
+ * multiplied with the last n. Zeros follow for vectors that are not full. For Karatsuba's way of
+ * multiplying there is the sum of both halves of a row: of the last POLYVAL_SHORT rows, row i,
+ * in the lower half of row i - POLYVAL_UPPER of @halves, and of the first as many in the upper
+ * half of row i.
  */
 struct polyval_key {
 	u64 power[POLYVAL_POWERS + 4][2] __aligned(64);
-	u64 halves[POLYVAL_POWERS + 4][2];
+	u64 halves[POLYVAL_SHORT + 4][2];
 };
 
 /* In constant time and general registers. */

@@ -22,8 +22,9 @@ static __always_inline const u8 *power(const struct polyval_key *key, size_t n)
 	return (const u8 *)key->power[POLYVAL_POWERS - n];
 }
 
-/* Where row i of halves is, seen from row i of power. */
-#define HALVES offsetof(struct polyval_key, halves)
+/* Where the sum of a row's halves is, seen from the row: in a lower half; of upper rows in an upper. */
+#define UPPER_HALVES offsetof(struct polyval_key, halves)
+#define HALVES (UPPER_HALVES - POLYVAL_UPPER * AES_BLOCK_SIZE)
 
 #define MULTIPLY(g, OP, x, h, halves_)                                  \
 	do {                                                            \
