@@ -373,10 +373,11 @@ static __always_inline void one_block(const struct chacha_key *key, u8 *dst, con
 	wipe(buffer, sizeof(buffer));
 }
 
-/* What was not asked for is wiped, too. */
+/* What is written when @len bytes are asked for. The rest is wiped, too. */
 #define WRITTEN(len)                                                          \
 	((len) > SET_BYTES ? SETS * SET_BYTES :                               \
-	 (len) > 2 * ROW_BYTES ? SET_BYTES : 2 * ROW_BYTES)
+	 (len) > 2 * ROW_BYTES ? SET_BYTES :                                  \
+	 (len) > ROW_BYTES ? 2 * ROW_BYTES : ROW_BYTES)
 
 /* The end of a message, less than what is worked on at a time. */
 static noinline void tail(const struct chacha_key *key, const u8 *iv, u32 more, u8 *dst,
@@ -449,7 +450,7 @@ void CHACHA(start)(const struct chacha_key *key, u8 block[CHACHA_BLOCK_SIZE], u8
 	u8 buffer[SETS * SET_BYTES] __aligned(64);
 
 	assert_fpu_section();
-	if (!src || len == SETS * SET_BYTES) {
+	if (!src || len == WRITTEN(len)) {
 		start(key, block, dst, src, len, iv);
 	} else {
 		start(key, block, buffer, NULL, len, iv);
