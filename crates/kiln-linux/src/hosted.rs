@@ -1,5 +1,5 @@
 //! The same judge without a boot: Kiln's module as an object of a hosted tree, whose own crypto API it registers with
-//! and whose own testmgr tests it, on the emulated CPU, while interrupts come.
+//! and whose own testmgr tests it, on the emulated CPU, while interrupts come. What passed is tried in softirqs, too.
 
 use std::ffi::{c_char, CString, OsString};
 use std::fs;
@@ -10,7 +10,9 @@ use std::sync::atomic::AtomicBool;
 use std::time::SystemTime;
 
 use kiln_kbuild::Compiler;
+use kiln_kernel::cipher::{Impl, Kind};
 use kiln_tree::child::Order;
+use kiln_tree::contexts::{self, Driver, Tried};
 use kiln_tree::event::Event;
 use kiln_tree::{
     interrupted_with, last_error, run_tool, seen_tiers, update, Cache, Config, Guest, Host, Image,
@@ -18,7 +20,7 @@ use kiln_tree::{
 };
 
 use crate::module;
-use crate::selftest::{wanted, Heard, Outcome};
+use crate::selftest::{wanted, Heard, Outcome, Row};
 use crate::Error;
 
 /// The module's object, and its directory in the tree's cache.
@@ -36,8 +38,9 @@ const ONLY: &str = "kiln_glue_module_only";
 const TIERS: &str = "kiln_glue_module_tiers";
 const WAIT: &str = "kiln_glue_module_wait";
 
-/// The share of the time that building takes, for the bar only.
+/// The shares of the time that building and testmgr take, for the bar only.
 const BUILDING: f64 = 0.9;
+const TESTING: f64 = 0.05;
 
 /// What is tested, and how.
 pub struct Plan<'a> {
@@ -89,10 +92,22 @@ pub fn run(plan: &Plan) -> Result<Outcome, Error> {
         fuzz: plan.fuzz,
         usual: wanted(plan.only).len() as f64,
         stop: plan.stop,
-        progress: &|done, what| (plan.progress)(BUILDING + (1.0 - BUILDING) * done, what),
+        progress: &|done, what| (plan.progress)(BUILDING + TESTING * done, what),
     }
     .run(plan.arguments)?;
     let mut outcome = outcome(plan, &seen, &Symbols::lazily(&built.image))?;
+    let tried = contexts::run(
+        &built.image,
+        plan.seed,
+        plan.arguments,
+        outcome.rows.iter().filter_map(driver).collect(),
+        plan.stop,
+        &|done, what| {
+            let before = BUILDING + TESTING;
+            (plan.progress)(before + (1.0 - before) * done, what);
+        },
+    )?;
+    in_contexts(&mut outcome, &tried);
     outcome.notes.extend(built.notes.iter().cloned());
     Ok(outcome)
 }
@@ -139,28 +154,87 @@ fn outcome(plan: &Plan, seen: &Seen, symbols: &Symbols) -> Result<Outcome, Error
     Ok(outcome)
 }
 
+/// What testmgr passed, for the contexts.
+fn driver(row: &Row) -> Option<Driver> {
+    let name = row.driver.strip_prefix(module::PREFIX)?;
+    let imp = Impl::all().into_iter().find(|i| i.driver() == name)?;
+    (row.selftest == "passed").then(|| Driver {
+        name: row.driver.clone(),
+        alg: row.alg.clone(),
+        kind: match imp.kind() {
+            Kind::Skcipher => 0,
+            Kind::Aead => 1,
+            Kind::Hash => 2,
+        },
+    })
+}
+
+/// A driver that is wrong there fails.
+fn in_contexts(outcome: &mut Outcome, tried: &[Tried]) {
+    let (mut answers, mut of_softirqs) = (0, 0);
+    let mut untried: Vec<&str> = Vec::new();
+    for (driver, result) in tried {
+        let why = match result {
+            Err(crash) => crash.clone(),
+            Ok(seen) if seen.error != 0 || seen.generic_error != 0 => {
+                untried.push(&driver.name);
+                continue;
+            }
+            Ok(seen) => {
+                answers += seen.cases.iter().sum::<u64>();
+                of_softirqs += seen.cases[2];
+                let wrong = contexts::NAMES.iter().zip(seen.wrong).zip(seen.cases);
+                let wrong: Vec<String> = wrong
+                    .filter(|((_, wrong), _)| *wrong > 0)
+                    .map(|((place, wrong), cases)| format!("{wrong} of {cases} in {place}"))
+                    .collect();
+                if wrong.is_empty() {
+                    continue;
+                }
+                let wrong = wrong.join("; ");
+                format!("answers that differ from {}: {wrong}", seen.generic)
+            }
+        };
+        for row in (outcome.rows.iter_mut()).filter(|row| row.driver == driver.name) {
+            (row.selftest, row.reason) = ("failed", why.clone());
+        }
+    }
+    outcome.notes.push(format!(
+        "{answers} answers compared in tasks that softirqs interrupt, {of_softirqs} of them of the softirqs"
+    ));
+    if !untried.is_empty() {
+        outcome.notes.push(format!(
+            "not tried there, without a plain key or a generic driver: {}",
+            untried.join(", ")
+        ));
+    }
+}
+
 /// The child's part: registers the drivers, each of which the tree tests, and lists what is there.
 ///
 /// # Errors
 /// The image cannot be loaded, or is of another version.
 pub fn judge(order: &Order, only: Option<&str>, fuzz: Option<u32>) -> Result<(), Error> {
+    if contexts::asked() {
+        return contexts::measure_with(order, |host| register(host, only));
+    }
     interrupted_with(order, fuzz, |host| {
-        // The module keeps the pointer for good.
-        let only = only.and_then(|name| CString::new(name).ok());
-        let only: *const c_char = only.map_or(ptr::null(), |name| name.into_raw());
-        // SAFETY: the types that these have in `module.c`, none of which runs yet.
-        unsafe {
-            set(&host.image, ONLY, only)?;
-            set(&host.image, TIERS, seen_tiers())?;
-            set(&host.image, WAIT, true)?;
-        }
         host.tests(true)?;
-        register(host)?;
+        register(host, only)?;
         host.tests(false)
     })
 }
 
-fn register(host: &mut Host) -> Result<(), Error> {
+fn register(host: &mut Host, only: Option<&str>) -> Result<(), Error> {
+    // The module keeps the pointer for good.
+    let only = only.and_then(|name| CString::new(name).ok());
+    let only: *const c_char = only.map_or(ptr::null(), |name| name.into_raw());
+    // SAFETY: the types that these have in `module.c`, none of which runs yet.
+    unsafe {
+        set(&host.image, ONLY, only)?;
+        set(&host.image, TIERS, seen_tiers())?;
+        set(&host.image, WAIT, true)?;
+    }
     // SAFETY: takes no argument and returns an int, of whose register the upper half means nothing.
     let result = unsafe { host.call(INIT, ptr::null_mut())? } as i32;
     match host.image.symbol(INIT) {

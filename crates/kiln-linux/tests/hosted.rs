@@ -52,7 +52,8 @@ fn replaced(text: &str, from: &str, to: &str) -> String {
     text.replace(from, to)
 }
 
-/// One bit of the reduction of XTS's tweaks in one tier; another tier's keys are written where nothing may be.
+/// One bit of the reduction of XTS's tweaks in one tier; another's keys are written where nothing may be; and sections
+/// over sections save nothing, so that the rest is wrong where it uses vector registers in softirqs.
 fn wrong(name: &str, text: &'static str) -> String {
     match name {
         "kernel/ciphers/xts/aesni.c" => {
@@ -66,6 +67,10 @@ fn wrong(name: &str, text: &'static str) -> String {
              \t\t*(volatile int *)8 = 0;\n\
              \treturn alg_of(tfm)->impl->setkey(",
         ),
+        "section.c" => {
+            let unsaved = "static bool nested_unsaved = true;";
+            replaced(text, "static bool nested_unsaved;", unsaved)
+        }
         _ => text.to_owned(),
     }
 }
@@ -100,6 +105,7 @@ fn a_hosted_testmgr_passes_every_driver_and_fails_those_that_are_wrong() {
         let (status, reason) = match row.driver.as_str() {
             "kiln-xts-aes-aesni" => ("failed", "wrong result"),
             "kiln-xts-aes-fixed-time" => ("failed", "Segmentation fault at 0x8, in setkey"),
+            name if name.contains("-vaes-") => ("failed", "answers that differ"),
             _ => ("passed", ""),
         };
         let absent = row.selftest == "absent";
@@ -123,6 +129,14 @@ fn a_hosted_testmgr_passes_every_driver_and_fails_those_that_are_wrong() {
         let wanted = if untested { "untested" } else { "passed" };
         assert!([wanted, "absent"].contains(&row.selftest), "{row:?}");
     }
+    // NHPoly1305's keys are longer than those that are tried.
+    let untried = outcome
+        .notes
+        .iter()
+        .find_map(|n| n.split_once("not tried there")?.1.split_once(": "));
+    let names = untried.map_or("", |(_, names)| names);
+    let known = |name: &str| name.starts_with("kiln-nhpoly1305");
+    assert!(names.is_empty() || names.split(", ").all(known), "{names}");
     let warned = outcome.notes.iter().find(|note| note.contains("warned"));
     assert_eq!(warned, None);
 }

@@ -23,8 +23,9 @@ neither is proven by this. Exit status 1 if a driver failed or nobody knows.
 
 --hosted links the drivers with the tree's crypto API, testmgr and FPU core
 (x86's, where user mode Linux has none) and tests them there while interrupts
-come: no kernel is built or booted. A driver that crashes fails, the rest goes
-on. What stands in for the rest of the kernel is Kiln's: a boot is the better
+come: no kernel is built or booted. Drivers that passed are then tried in
+softirqs over their own sections in a task. One that crashes fails, the rest
+goes on. What stands in for the rest of the kernel is Kiln's: a boot is the better
 proof of modules and memory, this the better one of FPU sections.
 
 Examples:
