@@ -54,6 +54,8 @@ static void kiln_set_pv_ops(void)
 
 	for (i = 0; i < sizeof(pv_ops) / sizeof(*slot); i++)
 		slot[i] = kiln_pv_refused;
+	/* Needs no privilege: what a process is told is the CPU's own answer. */
+	pv_ops.cpu.cpuid = native_cpuid;
 	pv_ops.irq.save_fl.func = (void *)kiln_pv_save_fl;
 	pv_ops.irq.irq_disable.func = (void *)kiln_pv_irq_disable;
 	pv_ops.irq.irq_enable.func = (void *)kiln_pv_irq_enable;

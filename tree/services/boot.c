@@ -13,6 +13,7 @@ bool on_cpu;
 int kiln_image_setup(const struct boot *given);
 uint64_t kiln_image_cpu(void *unused);
 uint64_t kiln_image_start(void *unused);
+uint64_t kiln_image_tests(void *wanted);
 uint64_t kiln_image_list(void *unused);
 
 int kiln_image_setup(const struct boot *given)
@@ -65,6 +66,13 @@ uint64_t kiln_image_start(void *unused)
 		wait_for_threads();
 	}
 	return count;
+}
+
+/* Whether what is registered from now on is tested. */
+uint64_t kiln_image_tests(void *wanted)
+{
+	boot.tests = !!wanted;
+	return 0;
 }
 
 /* The tests that the tree leaves out, and what is registered. */

@@ -76,6 +76,7 @@ REFUSE(devres_free)
 REFUSE(file_path)
 REFUSE(get_cmdline)
 REFUSE(memdup_user_nul)
+REFUSE(sysfs_emit)
 
 /* The same under the names of 6.1, and what its iov_iter, vsprintf and bitmaps know. */
 REFUSE(PageHeadHuge)

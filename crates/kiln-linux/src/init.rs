@@ -130,7 +130,8 @@ pub fn program(compiler: &Compiler) -> Result<Vec<u8>, Error> {
     }
     // Under a name of this process until it is whole: another kiln may compile it, too.
     let unfinished = dir.join(format!("init.{}", std::process::id()));
-    let output = Command::new(&compiler.path)
+    let mut command = Command::new(&compiler.path);
+    command
         .args(FLAGS)
         .arg("-o")
         .arg(&unfinished)
@@ -140,21 +141,13 @@ pub fn program(compiler: &Compiler) -> Result<Vec<u8>, Error> {
                 .map(|(name, _)| name)
                 .filter(|n| n.ends_with(".c")),
         )
-        .current_dir(&dir)
-        .env("LC_ALL", "C")
-        .output()
-        .map_err(|e| Error::Lacks(format!("{}: {e}", compiler.path.display())))?;
-    if !output.status.success() {
-        let said = String::from_utf8_lossy(&output.stderr);
-        let line = said
-            .lines()
-            .find(|l| l.contains("error") || l.contains("cannot find"));
-        return Err(Error::Lacks(format!(
-            "{} does not make Kiln's init, a static program: {}: apt-get install libc6-dev",
-            compiler.path.display(),
-            line.unwrap_or("no message")
-        )));
-    }
+        .current_dir(&dir);
+    kiln_tree::run_tool(&mut command, "gcc")?.map_err(|why| {
+        Error::Lacks(format!(
+            "{} does not make Kiln's init, a static program: {why}: apt-get install libc6-dev",
+            compiler.path.display()
+        ))
+    })?;
     fs::rename(&unfinished, &path).map_err(|e| Error::io(&path, &e))?;
     fs::read(&path).map_err(|e| Error::io(&path, &e))
 }

@@ -5,6 +5,7 @@ pub mod boot;
 pub mod console;
 pub mod debian;
 pub mod fidelity;
+pub mod hosted;
 pub mod init;
 pub mod initramfs;
 pub mod modinfo;

@@ -103,9 +103,7 @@ pub fn for_headers(
 /// # Errors
 /// It does not compile, or the directory cannot be written.
 pub fn build(plan: &Plan) -> Result<Module, Error> {
-    for (name, text) in SOURCES {
-        update(&plan.dir.join(name), &(plan.edit)(name, text))?;
-    }
+    copy(&plan.dir, plan.edit)?;
     update(&plan.dir.join("Kbuild"), &kbuild())?;
     let log = plan.dir.join("log");
     let _ = fs::remove_file(&log);
@@ -153,16 +151,37 @@ fn warnings(text: &str) -> Vec<String> {
     text.lines().filter(told).map(str::to_owned).collect()
 }
 
-/// What Kbuild is told: every source, and of the ciphers the flags that user land compiles them with.
-fn kbuild() -> String {
-    let object = |name: &str| name.strip_suffix(".c").map(|stem| format!("{stem}.o"));
-    let mut text = format!("obj-m := {NAME}.o {HIDE}.o\n{NAME}-y :=");
-    for (name, _) in SOURCES {
-        if let Some(object) = object(name).filter(|o| *o != format!("{HIDE}.o")) {
-            write!(text, " \\\n\t{object}").expect("a string");
-        }
+/// The sources.
+pub(crate) fn copy(dir: &Path, edit: &dyn Fn(&str, &'static str) -> String) -> Result<(), Error> {
+    for (name, text) in SOURCES {
+        update(&dir.join(name), &edit(name, text))?;
     }
-    text.push_str("\n\nccflags-y := -I$(src)/include -I$(src)/kernel/include\n\n");
+    Ok(())
+}
+
+/// Of which objects it is.
+pub(crate) fn objects() -> impl Iterator<Item = String> {
+    let compiled = SOURCES.iter().filter_map(|(name, _)| object(name));
+    compiled.filter(|object| *object != format!("{HIDE}.o"))
+}
+
+fn object(source: &str) -> Option<String> {
+    source.strip_suffix(".c").map(|stem| format!("{stem}.o"))
+}
+
+/// What Kbuild is told: every source, and its flags.
+fn kbuild() -> String {
+    let mut text = format!("obj-m := {NAME}.o {HIDE}.o\n{NAME}-y :=");
+    for object in objects() {
+        write!(text, " \\\n\t{object}").expect("a string");
+    }
+    text.push_str("\n\n");
+    text + &flags()
+}
+
+/// What Kbuild is told of flags: the ciphers have those that user land compiles them with.
+pub(crate) fn flags() -> String {
+    let mut text = String::from("ccflags-y := -I$(src)/include -I$(src)/kernel/include\n\n");
     for (name, _) in SOURCES
         .iter()
         .filter(|(name, _)| name.starts_with("kernel/"))

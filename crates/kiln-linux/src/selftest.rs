@@ -1,10 +1,13 @@
 //! Kiln's ciphers before Linux's own testmgr: which drivers it has passed, and which it never saw.
 
 use std::collections::HashMap;
+use std::fmt::Write;
 use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 
 use kiln_kernel::cipher::Impl;
+use kiln_tree::event::Event;
+use kiln_tree::seen_tiers;
 use serde::Serialize;
 
 use crate::boot::Boot;
@@ -74,10 +77,10 @@ impl Outcome {
 /// # Errors
 /// The boot fails, the module cannot be loaded, or this kernel did not run its full tests.
 pub fn run(plan: &Plan) -> Result<Outcome, Error> {
-    let parameters = match plan.only {
-        Some(name) => format!("wait=1 only={name}"),
-        None => "wait=1".into(),
-    };
+    let mut parameters = format!("wait=1 tiers={}", seen_tiers());
+    if let Some(name) = plan.only {
+        write!(parameters, " only={name}").expect("a string");
+    }
     let templates = loaded(plan.built, &TEMPLATES);
     let mut orders: Vec<Order> = templates.iter().map(|(path, _)| insert(path)).collect();
     orders.push(Order::module("/kiln.ko", &parameters));
@@ -108,43 +111,82 @@ pub fn run(plan: &Plan) -> Result<Outcome, Error> {
             outcome.tail.join("\n  ")
         )));
     }
-    if !heard.full {
-        return Err(Error::Failed(format!(
-            "Linux {} did not run its full tests: whatever it says passed is not believed",
-            plan.built.version
-        )));
-    }
-    let wanted = |i: &Impl| {
-        plan.only
-            .is_none_or(|name| name == i.alg() || name == i.driver())
-    };
-    let mut rows: Vec<Row> = Impl::all()
-        .into_iter()
-        .filter(wanted)
-        .map(|i| heard.row(i))
-        .collect();
-    rows.sort_by(|a, b| (&a.alg, &a.driver).cmp(&(&b.alg, &b.driver)));
-    Ok(Outcome {
-        notes: notes(&rows, &heard.skipped),
-        rows,
-    })
+    heard.outcome(&plan.built.version, plan.only)
 }
 
-/// What the console said of drivers.
+/// Those that were asked for.
+pub(crate) fn wanted(only: Option<&str>) -> Vec<Impl> {
+    let mut all = Impl::all();
+    all.retain(|i| only.is_none_or(|name| name == i.alg() || name == i.driver()));
+    all
+}
+
+/// What a kernel said of drivers: a booted one on its console, a hosted one by events.
 #[derive(Debug, Default)]
-struct Heard {
+pub(crate) struct Heard {
     full: bool,
     /// Status by driver, of /proc/crypto.
     listed: HashMap<String, String>,
     driver: Option<String>,
     /// Of drivers that failed: the first line that names them.
     failed: HashMap<String, String>,
-    untested: Vec<String>,
+    /// Drivers that no test has proven, and why.
+    untested: HashMap<String, &'static str>,
     /// Drivers whose comparison with the generic ones could not be made.
     skipped: Vec<String>,
 }
 
+const NO_TEST: &str = "Linux has no test for the algorithm";
+
 impl Heard {
+    /// Rows of those that were asked for.
+    ///
+    /// # Errors
+    /// This kernel did not run its full tests.
+    pub(crate) fn outcome(&self, version: &str, only: Option<&str>) -> Result<Outcome, Error> {
+        if !self.full {
+            return Err(Error::Failed(format!(
+                "Linux {version} did not run its full tests: whatever it says passed is not believed"
+            )));
+        }
+        let mut rows: Vec<Row> = wanted(only).into_iter().map(|i| self.row(i)).collect();
+        rows.sort_by(|a, b| (&a.alg, &a.driver).cmp(&(&b.alg, &b.driver)));
+        Ok(Outcome {
+            notes: notes(&rows, &self.skipped),
+            rows,
+        })
+    }
+
+    /// A driver is listed after its test, and again in the end.
+    pub(crate) fn event(&mut self, event: &Event) {
+        match event {
+            Event::Log { text } => self.log(text.trim_end()),
+            Event::Test {
+                driver,
+                result: 0,
+                reached: false,
+                ..
+            } => {
+                let why = self.untested.entry(driver.clone());
+                why.or_insert("its test passes without using it");
+            }
+            Event::Test { driver, result, .. } if *result != 0 => {
+                self.fails(driver, &format!("its self-test says {result}"));
+            }
+            Event::Alg(alg) => {
+                let status = if alg.tested { "passed" } else { "not tested" };
+                self.listed.insert(alg.driver.clone(), status.into());
+            }
+            _ => {}
+        }
+    }
+
+    /// The first reason is the one that says most.
+    pub(crate) fn fails(&mut self, driver: &str, why: &str) {
+        let first = self.failed.entry(driver.to_owned());
+        first.or_insert_with(|| why.to_owned());
+    }
+
     fn line(&mut self, line: &Line) {
         match line {
             Line::Out(text) => self.listing(text),
@@ -183,7 +225,8 @@ impl Heard {
         };
         if let Some(rest) = said.strip_prefix("No test for ") {
             let driver = rest.rsplit_once('(').and_then(|(_, d)| d.split_once(')'));
-            self.untested.extend(driver.map(|(d, _)| d.to_owned()));
+            self.untested
+                .extend(driver.map(|(d, _)| (d.to_owned(), NO_TEST)));
             return;
         }
         let Some(driver) = said.split([' ', ',', ':']).find(|w| w.starts_with(PREFIX)) else {
@@ -193,8 +236,7 @@ impl Heard {
             self.skipped.push(driver.to_owned());
         } else if said.contains("failed") || said.contains("unexpected") || said.contains("doesn't")
         {
-            let first = self.failed.entry(driver.to_owned());
-            first.or_insert_with(|| said.to_owned());
+            self.fails(driver, said);
         }
     }
 
@@ -219,12 +261,13 @@ impl Heard {
             imp.tier().lacks(),
         ) {
             (None, Some(feature)) => ("absent", format!("this CPU lacks {feature}")),
+            (None, None) if !imp.tier().usable() => ("absent", "KILN_TIERS leaves it out".into()),
             (None, None) => ("unknown", "the module did not register it".into()),
-            (Some("passed"), _) if self.untested.iter().any(|d| d == driver) => {
-                ("untested", "Linux has no test for the algorithm".into())
-            }
-            (Some("passed"), _) => ("passed", String::new()),
-            (Some(status), _) => ("unknown", format!("/proc/crypto says: {status}")),
+            (Some("passed"), _) => match self.untested.get(driver) {
+                Some(why) => ("untested", (*why).into()),
+                None => ("passed", String::new()),
+            },
+            (Some(status), _) => ("unknown", format!("Linux lists it as: {status}")),
         }
     }
 }
@@ -310,6 +353,38 @@ mod tests {
         let mut twice = listed("passed");
         twice.extend(listed("unknown"));
         assert_eq!(verdict(twice, &[]), "unknown");
+    }
+
+    #[test]
+    fn a_hosted_driver_has_its_verdict_too() {
+        let imp = driver(0);
+        let name = format!("{PREFIX}{}", imp.driver());
+        let test = |result: i32, reached: bool| {
+            format!(
+                r#"{{"event":"test","driver":"{name}","alg":"xts(aes)","result":{result},"us":7,"reached":{reached}}}"#
+            )
+        };
+        let listed = |tested: bool| {
+            format!(
+                r#"{{"event":"alg","name":"xts(aes)","driver":"{name}","type":"skcipher","priority":1,"async":false,"internal":false,"tested":{tested}}}"#
+            )
+        };
+        let verdict = |lines: &[String]| {
+            let mut heard = Heard::default();
+            for line in lines {
+                heard.event(&serde_json::from_str(line).unwrap());
+            }
+            heard.row(imp).selftest
+        };
+        // It is listed as soon as its test is over, before the mark.
+        let (soon, marked) = (listed(false), listed(true));
+        let passed = [test(0, true), soon.clone(), marked.clone()];
+        assert_eq!(verdict(&passed), "passed");
+        assert_eq!(verdict(&passed[..2]), "unknown");
+        assert_eq!(verdict(&[test(0, false), marked.clone()]), "untested");
+        assert_eq!(verdict(&[test(-22, true), soon]), "failed");
+        assert_eq!(verdict(&[test(-22, true), marked]), "failed");
+        assert_eq!(verdict(&[]), "unknown");
     }
 
     #[test]

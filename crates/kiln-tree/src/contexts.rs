@@ -129,17 +129,34 @@ fn suffixed(alg: &str) -> String {
     out
 }
 
+/// Whether this child is one of [`run`]'s.
+pub fn asked() -> bool {
+    env::var_os(VARIABLE).is_some()
+}
+
 /// The child's part.
 ///
 /// # Errors
 /// The image cannot be loaded; there is no timer.
 pub fn measure(order: &Order) -> Result<(), Error> {
+    measure_with(order, |_| Ok(()))
+}
+
+/// The same, of drivers that the tree does not register itself.
+///
+/// # Errors
+/// As there, and those of `register`.
+pub fn measure_with(
+    order: &Order,
+    register: impl FnOnce(&mut Host) -> Result<(), Error>,
+) -> Result<(), Error> {
     let text = env::var(VARIABLE).unwrap_or_default();
     let drivers: Vec<Driver> = serde_json::from_str(&text)
         .map_err(|_| Error::Input(format!("{VARIABLE} is for kiln's own use: unset it")))?;
     let loaded = Host::load(order)?;
     let cpu = Cpu::boot(&Config::default()).map_err(|e| Error::Lacks(e.to_string()))?;
     let mut host = loaded.start(cpu);
+    register(&mut host)?;
     let interrupts = Timer::start(&mut host.cpu, Arrivals::Poisson(RATE, order.seed))
         .map_err(|e| Error::Lacks(format!("a timer for interrupts: {e}")))?;
     for driver in &drivers {

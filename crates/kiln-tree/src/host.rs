@@ -153,7 +153,7 @@ impl Host {
             cpus: CPUS,
             events: order.events(),
             tests: u32::from(order.tests),
-            tiers: seen(),
+            tiers: seen_tiers(),
             lonely: u32::from(order.lonely),
         };
         type Setup = unsafe extern "C" fn(*const Boot) -> i32;
@@ -214,6 +214,17 @@ impl Host {
         }
     }
 
+    /// Whether what is registered from now on is tested by the tree.
+    ///
+    /// # Errors
+    /// The image is of another version.
+    pub fn tests(&mut self, wanted: bool) -> Result<(), Error> {
+        let wanted = ptr::without_provenance_mut(usize::from(wanted));
+        // SAFETY: a function of `boot.c`; its argument is no address.
+        unsafe { self.call("kiln_image_tests", wanted)? };
+        Ok(())
+    }
+
     /// The child's part of `kiln tree`: the tests that the tree leaves out, and the list of algorithms, to the parent.
     ///
     /// # Errors
@@ -239,7 +250,7 @@ impl Host {
     ///
     /// # Errors
     /// It does not listen.
-    pub(crate) fn tell(&mut self, line: &str) -> Result<(), Error> {
+    pub fn tell(&mut self, line: &str) -> Result<(), Error> {
         // SAFETY: the descriptor is open for as long as the process lives, and is not closed here.
         let events = unsafe { std::fs::File::from_raw_fd(self.events) };
         let mut events = std::mem::ManuallyDrop::new(events);
@@ -250,7 +261,7 @@ impl Host {
 }
 
 /// A bit for each tier that the tree may see: without a mask all that the CPU has, tier or not.
-fn seen() -> u32 {
+pub fn seen_tiers() -> u32 {
     match Tier::masked() {
         true => Tier::ALL
             .into_iter()

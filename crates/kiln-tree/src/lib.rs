@@ -41,13 +41,13 @@ pub use cache::{hash, key, root, update, Cache};
 pub use config::Config;
 pub use error::Error;
 pub use fault::Symbols;
-pub use host::{Clock, Host, Loaded, CPUS};
+pub use host::{seen_tiers, Clock, Host, Loaded, CPUS};
 pub use image::Image;
 pub use make::{last_error, Make, Said};
 pub use row::Row;
-pub use selftest::interrupted;
+pub use selftest::{interrupted, interrupted_with, Seen, Trial};
 pub use source::{Source, Version};
-pub use tools::check as check_tools;
+pub use tools::{check as check_tools, run as run_tool};
 
 /// What is wanted.
 pub struct Plan<'a> {
@@ -102,16 +102,51 @@ pub struct Built {
     _lock: cache::Cache,
 }
 
+/// Code that is no tree's, in an image of its own with a tree's. It calls the tree as the tree's own code does; only
+/// its names that begin with `kiln_glue_` are seen.
+pub struct Guest<'a> {
+    /// Of its directory in the cache, and of its object there, which is all of it.
+    pub name: &'a str,
+    /// Compiles it by the tree's own build, which has been there.
+    pub compile: &'a dyn Fn(&Cache) -> Result<(), Error>,
+}
+
+impl Guest<'_> {
+    /// The object, as seen from where the tree's are.
+    fn object(&self) -> make::Object {
+        make::Object {
+            path: format!("../{0}/{0}.o", self.name),
+            library: false,
+        }
+    }
+}
+
 /// Builds the tree's stack and links it.
 ///
 /// # Errors
 /// The machine lacks a tool, the cache cannot be used, or the tree's own build does not get as far as objects.
 pub fn build(plan: &Plan) -> Result<Built, Error> {
+    build_all(plan, None)
+}
+
+/// The same with a guest.
+///
+/// # Errors
+/// As there; the guest does not compile, or wants what neither the tree nor a service has.
+pub fn build_with(plan: &Plan, guest: &Guest) -> Result<Built, Error> {
+    build_all(plan, Some(guest))
+}
+
+fn build_all(plan: &Plan, guest: Option<&Guest>) -> Result<Built, Error> {
     tools::check(&plan.compiler)?;
     let cache = cache::Cache::open(plan)?;
     let services = services::compile(&plan.compiler, &cache)?;
-    let (built, selection) = objects(plan, &cache, &services)?;
-    let image = link::link(&plan.compiler, &cache, &selection, &services)?;
+    let (built, selection) = objects(plan, &cache, &services, guest)?;
+    let place = match guest {
+        Some(guest) => cache.host.join(guest.name),
+        None => cache.host.clone(),
+    };
+    let image = link::link(&plan.compiler, &cache, &place, &selection, &services)?;
     let config = config::label(&plan.config.name, &built.taken.mitigations);
     let mut rows = row::objects(&selection, &built.failures);
     for row in &mut rows {
@@ -143,7 +178,16 @@ pub fn test(plan: &Plan, args: &[OsString], fuzz: Option<u32>) -> Result<Outcome
     let built = build(plan)?;
     (plan.progress)(0.97, "the tree's self-tests");
     let (mut rows, mut notes) = (built.rows, built.notes);
-    let seen = selftest::run_all(&built.image, plan, args, fuzz)?;
+    let trial = Trial {
+        image: &built.image,
+        seed: plan.seed,
+        tests: true,
+        fuzz,
+        usual: selftest::USUAL_TESTS,
+        stop: plan.stop,
+        progress: plan.progress,
+    };
+    let seen = trial.run(args)?;
     row::algorithms(&seen, &Symbols::lazily(&built.image), &mut rows, &mut notes);
     for row in &mut rows {
         row.config.clone_from(&built.config);
@@ -170,13 +214,18 @@ fn objects(
     plan: &Plan,
     cache: &cache::Cache,
     services: &services::Services,
+    guest: Option<&Guest>,
 ) -> Result<(make::Built, select::Selection), Error> {
     let list = cache.dir.join("library");
     let mut more: BTreeSet<String> = fs::read_to_string(&list)
         .map(|text| text.lines().map(String::from).collect())
         .unwrap_or_default();
     for round in 0.. {
-        let built = make::build(plan, cache, &more)?;
+        let mut built = make::build(plan, cache, &more)?;
+        if let Some(guest) = guest {
+            (guest.compile)(cache)?;
+            built.objects.push(guest.object());
+        }
         let selection = select::select(cache, &built.objects, services)?;
         let found = library::find(&cache.source, &selection.unmet);
         let before = more.len();
@@ -186,21 +235,31 @@ fn objects(
         }
         let text: String = more.iter().map(|stem| format!("{stem}\n")).collect();
         cache::update(&list, &text)?;
-        hosted(plan, &selection)?;
+        hosted(plan, &selection, guest)?;
         return Ok((built, selection));
     }
     unreachable!("the rounds have an end")
 }
 
-/// Without the glue there is nothing to call; what it lacks is somewhere below it.
-fn hosted(plan: &Plan, selection: &select::Selection) -> Result<(), Error> {
+/// Without the glue there is nothing to call; what it lacks is somewhere below it. A guest is there for its own sake.
+fn hosted(plan: &Plan, selection: &select::Selection, guest: Option<&Guest>) -> Result<(), Error> {
     let glue = |path: &str| {
         make::GLUE
             .iter()
             .any(|(name, _)| path == format!("lib/{name}.o"))
     };
     if !selection.left_out.iter().any(|(path, _)| glue(path)) {
-        return Ok(());
+        let object = guest.map(|guest| guest.object().path);
+        let mut left_out = selection.left_out.iter();
+        return match left_out.find(|(path, _)| Some(path) == object.as_ref()) {
+            None => Ok(()),
+            Some((path, missing)) => Err(Error::Input(format!(
+                "Kiln's {} cannot be linked into Linux {}, which does not have, as configured: {}",
+                path.rsplit('/').next().unwrap_or(path),
+                plan.source.version,
+                missing.join(", ")
+            ))),
+        };
     }
     let unmet: Vec<&str> = selection.unmet.iter().map(String::as_str).collect();
     Err(Error::Input(format!(

@@ -13,7 +13,7 @@ use crate::cache::{hash, update, Cache};
 use crate::image::SLOT;
 use crate::select::{symbols, Selection, CPU_WORDS, WRAPPED};
 use crate::services::{Services, PREFIX};
-use crate::Error;
+use crate::{tools, Error};
 
 const SCRIPT: &str = include_str!("../../../tree/host.ld");
 
@@ -23,20 +23,22 @@ const ADDRESS: &str = "0x10000000";
 /// The glue's names, the only ones of the tree that the services see.
 const GLUE: &str = "kiln_glue_";
 
-/// Links, unless nothing has changed since the last time.
+/// Links in a directory, unless nothing has changed since the last time.
 pub fn link(
     compiler: &Compiler,
     cache: &Cache,
+    place: &Path,
     selection: &Selection,
     services: &Services,
 ) -> Result<PathBuf, Error> {
-    let image = cache.host.join("image");
-    let stamp_file = cache.host.join("linked");
+    fs::create_dir_all(place).map_err(|e| Error::io(place, &e))?;
+    let image = place.join("image");
+    let stamp_file = place.join("linked");
     let stamp = stamp(cache, selection, services);
     if image.is_file() && fs::read_to_string(&stamp_file).is_ok_and(|s| s == stamp) {
         return Ok(image);
     }
-    let host = |name: &str| cache.host.join(name);
+    let host = |name: &str| place.join(name);
     let (all, named, tree) = (host("all.o"), host("named.o"), host("tree.o"));
     run(Command::new("ld")
         .current_dir(&cache.objects)
@@ -46,7 +48,7 @@ pub fn link(
         .args(&selection.linked))?;
 
     // Two passes: objcopy localises by the names before renaming.
-    let tables = symbols(&cache.host, &["all.o"])?;
+    let tables = symbols(place, &["all.o"])?;
     let table = tables.get("all.o").cloned().unwrap_or_default();
     let rename: String = table
         .needed
@@ -65,7 +67,7 @@ pub fn link(
     run(objcopy("--redefine-syms", &host("rename")).args([&all, &named]))?;
     run(objcopy("--keep-global-symbols", &host("keep")).args([&named, &tree]))?;
 
-    let stubs = stubs(compiler, cache, services)?;
+    let stubs = stubs(compiler, place, services)?;
     update(&host("host.ld"), SCRIPT)?;
     let new = host("image.new");
     let mut ld = Command::new("ld");
@@ -99,12 +101,12 @@ pub fn border() -> BTreeSet<&'static str> {
 }
 
 /// A jump through a slot for each function of `kernel/` that the tree's objects or the services call.
-fn stubs(compiler: &Compiler, cache: &Cache, services: &Services) -> Result<PathBuf, Error> {
+fn stubs(compiler: &Compiler, place: &Path, services: &Services) -> Result<PathBuf, Error> {
     let mut objects = services.objects.clone();
-    objects.push(cache.host.join("tree.o"));
+    objects.push(place.join("tree.o"));
     let mut text = String::from("\t.section .note.GNU-stack,\"\",@progbits\n");
     let border = border();
-    let needed: BTreeSet<String> = symbols(&cache.host, &objects)?
+    let needed: BTreeSet<String> = symbols(place, &objects)?
         .into_values()
         .flat_map(|t| t.needed)
         .filter(|name| border.contains(name.as_str()))
@@ -115,7 +117,7 @@ fn stubs(compiler: &Compiler, cache: &Cache, services: &Services) -> Result<Path
              \t.size {name}, . - {name}\n\t.data\n\t.balign 8\n{SLOT}{name}:\n\t.quad 0\n"
         ));
     }
-    let source = cache.host.join("stubs.s");
+    let source = place.join("stubs.s");
     update(&source, &text)?;
     let object = source.with_extension("o");
     run(Command::new(&compiler.path)
@@ -148,20 +150,10 @@ fn stamp(cache: &Cache, selection: &Selection, services: &Services) -> String {
 }
 
 fn run(command: &mut Command) -> Result<(), Error> {
-    let name = command.get_program().to_string_lossy().into_owned();
-    let output = command
-        .env("LC_ALL", "C")
-        .output()
-        .map_err(|e| Error::Lacks(format!("{name}: {e}: apt-get install binutils")))?;
-    if output.status.success() {
-        return Ok(());
-    }
-    let said = String::from_utf8_lossy(&output.stderr);
-    let first = said
-        .lines()
-        .find(|l| !l.contains("warning") && !l.contains("NOTE"))
-        .unwrap_or("no message");
-    Err(Error::Input(format!(
-        "the tree's objects cannot be linked: {name}: {first}"
-    )))
+    tools::run(command, "binutils")?.map_err(|why| {
+        let name = command.get_program().to_string_lossy();
+        Error::Input(format!(
+            "the tree's objects cannot be linked: {name}: {why}"
+        ))
+    })
 }

@@ -13,7 +13,7 @@ use kiln_kbuild::Compiler;
 use crate::cache::{hash, update, Cache};
 use crate::config::{self, Taken};
 use crate::services::HEADERS;
-use crate::{library, Error, Plan};
+use crate::{library, tools, Error, Plan};
 
 /// Compiled by the tree, against its headers, so that no layout and no signature is guessed.
 pub const GLUE: [(&str, &str); 7] = [
@@ -171,18 +171,11 @@ fn benchmark(cache: &Cache) -> Result<(), Error> {
     for name in ["tcrypt_mod_init", "mode", "sec"] {
         command.arg(format!("--globalize-symbol={name}"));
     }
-    let output = command
+    command
         .args(["--wildcard", "--remove-section=.initcall*"])
-        .args([&from, &to])
-        .output()
-        .map_err(|e| Error::Lacks(format!("objcopy: {e}: apt-get install binutils")))?;
-    match output.status.success() {
-        true => Ok(()),
-        false => Err(Error::Input(format!(
-            "the tree's {TCRYPT} cannot be used: objcopy: {}",
-            String::from_utf8_lossy(&output.stderr).trim()
-        ))),
-    }
+        .args([&from, &to]);
+    tools::run(&mut command, "binutils")?
+        .map_err(|why| Error::Input(format!("the tree's {TCRYPT} cannot be used: {why}")))
 }
 
 fn configure(plan: &Plan, cache: &Cache) -> Result<Taken, Error> {

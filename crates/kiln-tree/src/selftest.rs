@@ -4,7 +4,7 @@ use std::collections::HashMap;
 use std::ffi::OsString;
 use std::path::Path;
 use std::ptr;
-use std::sync::atomic::Ordering;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use kiln_kernel::cpu::{Config, Cpu};
@@ -13,7 +13,7 @@ use kiln_kernel::irq::{Arrivals, Timer};
 use crate::child::{self, Order, Watch};
 use crate::event::Event;
 use crate::host::Host;
-use crate::{Error, Plan};
+use crate::Error;
 
 /// A child that says nothing for so long hangs: the slowest test takes a tenth of a second.
 const SILENCE: Duration = Duration::from_secs(60);
@@ -25,13 +25,28 @@ const CRASHES: usize = 16;
 const USUAL_FUZZ: u32 = 100;
 
 /// Tests of a 6.12, for the bar only.
-const USUAL_TESTS: f64 = 285.0;
+pub(crate) const USUAL_TESTS: f64 = 285.0;
 
 /// Interrupts a second while the tree tests itself, at random times.
 const RATE: f64 = 4000.0;
 
 /// The child's part of `kiln test --tree`: the tests while interrupts come, then the list.
+///
+/// # Errors
+/// The image cannot be loaded, or has nothing that `--fuzz` could change.
 pub fn interrupted(order: &Order, fuzz: Option<u32>) -> Result<(), Error> {
+    interrupted_with(order, fuzz, |_| Ok(()))
+}
+
+/// The same, and something else before the list, while interrupts still come.
+///
+/// # Errors
+/// As there, and those of `besides`.
+pub fn interrupted_with(
+    order: &Order,
+    fuzz: Option<u32>,
+    besides: impl FnOnce(&mut Host) -> Result<(), Error>,
+) -> Result<(), Error> {
     let loaded = Host::load(order)?;
     if let Some(n) = fuzz {
         let at = loaded.image.symbol("fuzz_iterations").ok_or_else(|| {
@@ -44,6 +59,7 @@ pub fn interrupted(order: &Order, fuzz: Option<u32>) -> Result<(), Error> {
     let interrupts = Timer::start(&mut cpu, Arrivals::Poisson(RATE, order.seed))
         .map_err(|e| Error::Lacks(format!("a timer for interrupts: {e}")))?;
     let mut host = loaded.start(cpu);
+    besides(&mut host)?;
     host.list_with(|host| {
         drop(interrupts);
         let stats = host.cpu.stats();
@@ -65,48 +81,67 @@ pub struct Seen {
     pub broken: Option<(String, u64)>,
 }
 
-/// Runs it; after a crash in a driver's test again without that test.
-/// With `fuzz` the tree's random tests are repeated so often instead of as often as it does.
-pub fn run_all(
-    image: &Path,
-    plan: &Plan,
-    args: &[OsString],
-    fuzz: Option<u32>,
-) -> Result<Seen, Error> {
-    let silence = SILENCE + Duration::from_millis(200) * fuzz.unwrap_or(0);
-    let mut ran = 0;
-    let mut seen = Seen::default();
-    let mut order = Order::new(image, plan.seed);
-    (order.tests, order.lonely) = (true, true);
-    // A test may wait a minute for another driver's; that is for the tree's own number of rounds.
-    order.slow = 1 + fuzz.unwrap_or(0) / USUAL_FUZZ;
-    loop {
-        let mut watch = Watch {
-            stop: plan.stop,
-            silence: Some(silence),
-            event: &mut |event| {
-                if let Event::Test { driver, .. } = event {
-                    ran += 1;
-                    (plan.progress)(f64::from(ran).min(USUAL_TESTS) / USUAL_TESTS, driver);
-                }
-            },
-        };
-        let ended = child::run(&order, args, &mut watch)?;
-        if plan.stop.load(Ordering::Relaxed) {
-            return Err(Error::Interrupted);
+/// Self-tests in children.
+pub struct Trial<'a> {
+    /// The image.
+    pub image: &'a Path,
+    /// From which what the tests draw follows.
+    pub seed: u64,
+    /// Whether the tree's own drivers are tested as its initcalls register them.
+    pub tests: bool,
+    /// How often the tree's random tests are repeated, if not as often as it does.
+    pub fuzz: Option<u32>,
+    /// Tests that are expected, for the bar only.
+    pub usual: f64,
+    /// Set by Ctrl-C.
+    pub stop: &'a AtomicBool,
+    /// Called with the share that is done and whose test it was.
+    pub progress: &'a dyn Fn(f64, &str),
+}
+
+impl Trial<'_> {
+    /// Runs it with this program's arguments; after a crash in a driver's test again without that test.
+    ///
+    /// # Errors
+    /// A child cannot be started, or Ctrl-C.
+    pub fn run(&self, args: &[OsString]) -> Result<Seen, Error> {
+        let fuzz = self.fuzz.unwrap_or(0);
+        let silence = SILENCE + Duration::from_millis(200) * fuzz;
+        let mut ran = 0;
+        let mut seen = Seen::default();
+        let mut order = Order::new(self.image, self.seed);
+        (order.tests, order.lonely) = (self.tests, true);
+        // A test may wait a minute for another driver's; that is for the tree's own number of rounds.
+        order.slow = 1 + fuzz / USUAL_FUZZ;
+        loop {
+            let mut watch = Watch {
+                stop: self.stop,
+                silence: Some(silence),
+                event: &mut |event| {
+                    if let Event::Test { driver, .. } = event {
+                        ran += 1;
+                        (self.progress)(f64::from(ran).min(self.usual) / self.usual, driver);
+                    }
+                },
+            };
+            let ended = child::run(&order, args, &mut watch)?;
+            if self.stop.load(Ordering::Relaxed) {
+                return Err(Error::Interrupted);
+            }
+            seen.events = ended.events;
+            let done = seen.events.iter().any(|e| matches!(e, Event::Done { .. }));
+            let (what, address, driver) = match ended.fault {
+                Some(fault) => (fault.what, fault.address, fault.driver),
+                None if done => return Ok(seen),
+                None => (format!("ended early: {}", ended.status), 0, String::new()),
+            };
+            let skipped = &mut order.skipped;
+            if driver.is_empty() || skipped.len() == CRASHES || skipped.contains(&driver) {
+                seen.broken = Some((what, address));
+                return Ok(seen);
+            }
+            seen.faults.insert(driver.clone(), (what, address));
+            skipped.push(driver);
         }
-        seen.events = ended.events;
-        let done = seen.events.iter().any(|e| matches!(e, Event::Done { .. }));
-        let (what, address, driver) = match ended.fault {
-            Some(fault) => (fault.what, fault.address, fault.driver),
-            None if done => return Ok(seen),
-            None => (format!("ended early: {}", ended.status), 0, String::new()),
-        };
-        if driver.is_empty() || order.skipped.len() == CRASHES || order.skipped.contains(&driver) {
-            seen.broken = Some((what, address));
-            return Ok(seen);
-        }
-        seen.faults.insert(driver.clone(), (what, address));
-        order.skipped.push(driver);
     }
 }

@@ -9,7 +9,7 @@ use kiln_kbuild::Compiler;
 
 use crate::cache::{hash, update, Cache};
 use crate::select::symbols;
-use crate::Error;
+use crate::{tools, Error};
 
 /// The border, which `service.h` and the glue include.
 pub const HEADERS: &[(&str, &str)] = &[
@@ -89,25 +89,18 @@ pub fn compile(compiler: &Compiler, cache: &Cache) -> Result<Services, Error> {
         for (name, text) in files() {
             update(&dir.join(name), text)?;
         }
-        let output = Command::new(&compiler.path)
+        let mut command = Command::new(&compiler.path);
+        command
             .args(FLAGS)
             .args(["-I.", "-c"])
             .args(&c_files)
-            .current_dir(dir)
-            .env("LC_ALL", "C")
-            .output()
-            .map_err(|e| Error::Lacks(format!("{}: {e}", compiler.path.display())))?;
-        if !output.status.success() {
-            let said = String::from_utf8_lossy(&output.stderr);
-            let first = said
-                .lines()
-                .find(|l| l.contains("error"))
-                .unwrap_or("no message");
-            return Err(Error::Lacks(format!(
-                "{} does not compile Kiln's services: {first}",
+            .current_dir(dir);
+        tools::run(&mut command, "gcc")?.map_err(|why| {
+            Error::Lacks(format!(
+                "{} does not compile Kiln's services: {why}",
                 compiler.path.display()
-            )));
-        }
+            ))
+        })?;
         update(&stamp_file, &format!("{stamp:016x}"))?;
     }
     let mut provided = BTreeSet::new();

@@ -14,6 +14,7 @@ use clap::{Args, Subcommand};
 use kiln_kbuild::Compiler;
 use kiln_lab::Error;
 use kiln_linux::{module, source, uml};
+use kiln_tree::Source;
 
 use super::tree::fault;
 use crate::progress::Progress;
@@ -118,6 +119,14 @@ impl KernelArgs {
         compiler.map_err(|e| kiln_linux::Error::Lacks(e.to_string()))
     }
 
+    fn resolve(
+        &self,
+        progress: &dyn Fn(f64, &str),
+    ) -> Result<(Source, Compiler), kiln_linux::Error> {
+        let compiler = self.compiler()?;
+        Ok((source::find(self.tree.as_deref(), progress)?, compiler))
+    }
+
     /// Builds what is not up to date of user mode Linux.
     fn build(
         &self,
@@ -125,9 +134,9 @@ impl KernelArgs {
         progress: &Progress,
     ) -> Result<uml::Built, kiln_linux::Error> {
         let progress = |done: f64, what: &str| progress.report(done * 0.8, what);
-        let compiler = self.compiler()?;
+        let (source, compiler) = self.resolve(&progress)?;
         uml::build(&uml::Plan {
-            source: source::find(self.tree.as_deref(), &progress)?,
+            source,
             compiler,
             stop: &session.stop,
             progress: &progress,

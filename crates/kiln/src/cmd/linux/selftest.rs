@@ -1,10 +1,11 @@
-//! `kiln linux selftest`.
+//! `kiln linux selftest`, with a boot and without.
 
 use std::time::Duration;
 
 use clap::Args;
 use kiln_lab::record::Facts;
-use kiln_linux::selftest;
+use kiln_linux::selftest::{self, Outcome};
+use kiln_linux::{hosted, module};
 
 use super::{build_module, Fault, KernelArgs};
 use crate::progress::Progress;
@@ -12,16 +13,25 @@ use crate::session::{Exit, Session};
 use crate::table;
 
 /// Boots user mode Linux and loads Kiln's module: every implementation becomes a driver of the real crypto API, and the
-/// real testmgr tests it: all vectors, random layouts, and random messages against Linux's own generic code.
+/// real testmgr tests it: all vectors, random layouts, and random messages against Linux's own generic code. With
+/// --hosted the same without a boot: tree and drivers in a child, on the emulated CPU.
 #[derive(Args)]
 #[command(after_help = "\
 Rows: driver, alg, tier, selftest (passed, failed, untested, absent, unknown),
 reason. 'untested' is what Linux has no test for, 'absent' what this CPU cannot run:
 neither is proven by this. Exit status 1 if a driver failed or nobody knows.
 
+--hosted links the drivers with the tree's crypto API, testmgr and FPU core
+(x86's, where user mode Linux has none) and tests them there while interrupts
+come: no kernel is built or booted. Drivers that passed are then tried in
+softirqs over their own sections in a task. One that crashes fails, the rest
+goes on. What stands in for the rest of the kernel is Kiln's: a boot is the better
+proof of modules and memory, this the better one of FPU sections.
+
 Examples:
   kiln linux selftest --tree ~/linux
   kiln linux selftest 'gcm(aes)' --fuzz 5000
+  kiln linux selftest --hosted --tree ~/linux
   kiln linux selftest xts-aes-vaes-avx512 --json | jq '.rows[].selftest'")]
 pub struct SelftestArgs {
     #[command(flatten)]
@@ -32,6 +42,9 @@ pub struct SelftestArgs {
     /// Rounds of each random test [default: Linux's own, 100]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=1_000_000))]
     fuzz: Option<u32>,
+    /// Without a boot: in a child, on the emulated CPU
+    #[arg(long, conflicts_with = "limit")]
+    hosted: bool,
     /// Kill the boot after so many seconds
     #[arg(long, value_name = "SECONDS", default_value_t = 170.0, value_parser = super::seconds)]
     limit: f64,
@@ -40,10 +53,33 @@ pub struct SelftestArgs {
 /// Runs it.
 pub fn run(args: &SelftestArgs, session: &Session) -> Result<Exit, Fault> {
     let only = args.name.as_deref().map(known).transpose()?;
+    if let Some(order) = &session.child {
+        hosted::judge(order, only, args.fuzz)?;
+        return Ok(Exit::Done);
+    }
+    let outcome = match args.hosted {
+        true => without_boot(args, only, session)?,
+        false => with_boot(args, only, session)?,
+    };
+    let notes = &outcome.notes;
+    session.emit(
+        "linux-selftest",
+        &Facts::read(),
+        &outcome.rows,
+        notes,
+        || table::linux::selftest(&outcome.rows) + &table::notes(notes, session.seed),
+    )?;
+    Ok(match outcome.failed() {
+        true => Exit::Failed,
+        false => Exit::Done,
+    })
+}
+
+fn with_boot(args: &SelftestArgs, only: Option<&str>, session: &Session) -> Result<Outcome, Fault> {
     let progress = Progress::start();
     let built = args.kernel.build(session, &progress)?;
     let module = build_module(&built, session, &progress)?;
-    let outcome = selftest::run(&selftest::Plan {
+    let mut outcome = selftest::run(&selftest::Plan {
         built: &built,
         module: &module,
         only,
@@ -52,20 +88,34 @@ pub fn run(args: &SelftestArgs, session: &Session) -> Result<Exit, Fault> {
         stop: &session.stop,
         progress: &|done, what| progress.report(0.95 + done * 0.05, what),
     })?;
-    drop(progress);
-    let mut notes = outcome.notes.clone();
-    notes.push(format!("Linux {} by {}", built.version, built.compiler));
-    session.emit(
-        "linux-selftest",
-        &Facts::read(),
-        &outcome.rows,
-        &notes,
-        || table::linux::selftest(&outcome.rows) + &table::notes(&notes, session.seed),
-    )?;
-    Ok(match outcome.failed() {
-        true => Exit::Failed,
-        false => Exit::Done,
-    })
+    let title = format!("Linux {} by {}", built.version, built.compiler);
+    outcome.notes.push(title);
+    Ok(outcome)
+}
+
+fn without_boot(
+    args: &SelftestArgs,
+    only: Option<&str>,
+    session: &Session,
+) -> Result<Outcome, Fault> {
+    let progress = Progress::start();
+    let progress = |done: f64, what: &str| progress.report(done, what);
+    let (source, compiler) = args.kernel.resolve(&progress)?;
+    let title = format!("Linux {}, hosted, by {compiler}", source.version);
+    let arguments: Vec<_> = std::env::args_os().skip(1).collect();
+    let mut outcome = hosted::run(&hosted::Plan {
+        source,
+        compiler,
+        edit: &module::unchanged,
+        only,
+        fuzz: args.fuzz,
+        seed: session.seed,
+        arguments: &arguments,
+        stop: &session.stop,
+        progress: &progress,
+    })?;
+    outcome.notes.push(title);
+    Ok(outcome)
 }
 
 /// With or without the prefix it has in Linux.

@@ -1,0 +1,338 @@
+//! The same judge without a boot: Kiln's module as an object of a hosted tree, whose own crypto API it registers with
+//! and whose own testmgr tests it, on the emulated CPU, while interrupts come. What passed is tried in softirqs, too.
+
+use std::ffi::{c_char, CString, OsString};
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::ptr;
+use std::sync::atomic::AtomicBool;
+use std::time::SystemTime;
+
+use kiln_kbuild::Compiler;
+use kiln_kernel::cipher::{Impl, Kind};
+use kiln_tree::child::Order;
+use kiln_tree::contexts::{self, Driver, Tried};
+use kiln_tree::event::Event;
+use kiln_tree::{
+    interrupted_with, last_error, run_tool, seen_tiers, update, Cache, Config, Guest, Host, Image,
+    Make, Seen, Source, Symbols, Trial,
+};
+
+use crate::module;
+use crate::selftest::{wanted, Heard, Outcome, Row};
+use crate::Error;
+
+/// The module's object, and its directory in the tree's cache.
+const NAME: &str = "ciphers";
+
+/// What the module calls something, and what it is called in an image. `kiln_glue_` is what an image keeps.
+const NAMES: [(&str, &str); 4] = [
+    ("kiln_init", INIT),
+    ("only", ONLY),
+    ("tiers", TIERS),
+    ("wait", WAIT),
+];
+const INIT: &str = "kiln_glue_module_init";
+const ONLY: &str = "kiln_glue_module_only";
+const TIERS: &str = "kiln_glue_module_tiers";
+const WAIT: &str = "kiln_glue_module_wait";
+
+/// The shares of the time that building and testmgr take, for the bar only.
+const BUILDING: f64 = 0.9;
+const TESTING: f64 = 0.05;
+
+/// What is tested, and how.
+pub struct Plan<'a> {
+    /// The tree.
+    pub source: Source,
+    /// What compiles it, and the module.
+    pub compiler: Compiler,
+    /// Changes a source of the module, for controls.
+    pub edit: &'a dyn Fn(&str, &'static str) -> String,
+    /// Only this algorithm or driver.
+    pub only: Option<&'a str>,
+    /// Rounds of each random test instead of Linux's hundred.
+    pub fuzz: Option<u32>,
+    /// From which what the tests draw follows.
+    pub seed: u64,
+    /// With these arguments this program, run again as a child, calls [`judge`].
+    pub arguments: &'a [OsString],
+    /// Set by Ctrl-C.
+    pub stop: &'a AtomicBool,
+    /// Called with the share that is done and what is being done.
+    pub progress: &'a dyn Fn(f64, &str),
+}
+
+/// Builds the tree and the module, hosts both, and reads what became of each driver.
+///
+/// # Errors
+/// Something does not build or cannot be hosted, or the tree did not run its full tests.
+pub fn run(plan: &Plan) -> Result<Outcome, Error> {
+    let tree = kiln_tree::Plan {
+        source: plan.source.clone(),
+        compiler: plan.compiler.clone(),
+        config: Config::default(),
+        seed: plan.seed,
+        stop: plan.stop,
+        progress: &|done, what| (plan.progress)(done * BUILDING, what),
+    };
+    let built = kiln_tree::build_with(
+        &tree,
+        &Guest {
+            name: NAME,
+            compile: &|cache| compile(plan, cache),
+        },
+    )?;
+    let seen = Trial {
+        image: &built.image,
+        seed: plan.seed,
+        // The tree's own drivers are another command's.
+        tests: false,
+        fuzz: plan.fuzz,
+        usual: wanted(plan.only).len() as f64,
+        stop: plan.stop,
+        progress: &|done, what| (plan.progress)(BUILDING + TESTING * done, what),
+    }
+    .run(plan.arguments)?;
+    let mut outcome = outcome(plan, &seen, &Symbols::lazily(&built.image))?;
+    let tried = contexts::run(
+        &built.image,
+        plan.seed,
+        plan.arguments,
+        outcome.rows.iter().filter_map(driver).collect(),
+        plan.stop,
+        &|done, what| {
+            let before = BUILDING + TESTING;
+            (plan.progress)(before + (1.0 - before) * done, what);
+        },
+    )?;
+    in_contexts(&mut outcome, &tried);
+    outcome.notes.extend(built.notes.iter().cloned());
+    Ok(outcome)
+}
+
+fn outcome(plan: &Plan, seen: &Seen, symbols: &Symbols) -> Result<Outcome, Error> {
+    if let Some((what, address)) = &seen.broken {
+        return Err(Error::Failed(format!(
+            "Kiln's module in Linux {}, hosted: {}",
+            plan.source.version,
+            symbols.fault(what, *address)
+        )));
+    }
+    let mut heard = Heard::default();
+    for (driver, (what, address)) in &seen.faults {
+        heard.fails(driver, &symbols.fault(what, *address));
+    }
+    for event in &seen.events {
+        heard.event(event);
+    }
+    let mut outcome = heard.outcome(&plan.source.version.to_string(), plan.only)?;
+    outcome
+        .notes
+        .extend(seen.events.iter().filter_map(|event| match event {
+            Event::Initcall { address, result } if symbols.name(*address).starts_with(INIT) => {
+                Some(format!("the module's init failed with {result}"))
+            }
+            Event::Interrupts {
+                irqs,
+                in_section,
+                sections,
+            } => Some(format!(
+                "{irqs} interrupts meanwhile, {in_section} of them in {sections} sections"
+            )),
+            Event::Warn {
+                address,
+                file,
+                line,
+            } => Some(format!(
+                "the tree warned at {file}:{line}, in {}",
+                symbols.name(*address)
+            )),
+            _ => None,
+        }));
+    Ok(outcome)
+}
+
+/// What testmgr passed, for the contexts.
+fn driver(row: &Row) -> Option<Driver> {
+    let name = row.driver.strip_prefix(module::PREFIX)?;
+    let imp = Impl::all().into_iter().find(|i| i.driver() == name)?;
+    (row.selftest == "passed").then(|| Driver {
+        name: row.driver.clone(),
+        alg: row.alg.clone(),
+        kind: match imp.kind() {
+            Kind::Skcipher => 0,
+            Kind::Aead => 1,
+            Kind::Hash => 2,
+        },
+    })
+}
+
+/// A driver that is wrong there fails.
+fn in_contexts(outcome: &mut Outcome, tried: &[Tried]) {
+    let (mut answers, mut of_softirqs) = (0, 0);
+    let mut untried: Vec<&str> = Vec::new();
+    for (driver, result) in tried {
+        let why = match result {
+            Err(crash) => crash.clone(),
+            Ok(seen) if seen.error != 0 || seen.generic_error != 0 => {
+                untried.push(&driver.name);
+                continue;
+            }
+            Ok(seen) => {
+                answers += seen.cases.iter().sum::<u64>();
+                of_softirqs += seen.cases[2];
+                let wrong = contexts::NAMES.iter().zip(seen.wrong).zip(seen.cases);
+                let wrong: Vec<String> = wrong
+                    .filter(|((_, wrong), _)| *wrong > 0)
+                    .map(|((place, wrong), cases)| format!("{wrong} of {cases} in {place}"))
+                    .collect();
+                if wrong.is_empty() {
+                    continue;
+                }
+                let wrong = wrong.join("; ");
+                format!("answers that differ from {}: {wrong}", seen.generic)
+            }
+        };
+        for row in (outcome.rows.iter_mut()).filter(|row| row.driver == driver.name) {
+            (row.selftest, row.reason) = ("failed", why.clone());
+        }
+    }
+    outcome.notes.push(format!(
+        "{answers} answers compared in tasks that softirqs interrupt, {of_softirqs} of them of the softirqs"
+    ));
+    if !untried.is_empty() {
+        outcome.notes.push(format!(
+            "not tried there, without a plain key or a generic driver: {}",
+            untried.join(", ")
+        ));
+    }
+}
+
+/// The child's part: registers the drivers, each of which the tree tests, and lists what is there.
+///
+/// # Errors
+/// The image cannot be loaded, or is of another version.
+pub fn judge(order: &Order, only: Option<&str>, fuzz: Option<u32>) -> Result<(), Error> {
+    if contexts::asked() {
+        return contexts::measure_with(order, |host| register(host, only));
+    }
+    interrupted_with(order, fuzz, |host| {
+        host.tests(true)?;
+        register(host, only)?;
+        host.tests(false)
+    })
+}
+
+fn register(host: &mut Host, only: Option<&str>) -> Result<(), Error> {
+    // The module keeps the pointer for good.
+    let only = only.and_then(|name| CString::new(name).ok());
+    let only: *const c_char = only.map_or(ptr::null(), |name| name.into_raw());
+    // SAFETY: the types that these have in `module.c`, none of which runs yet.
+    unsafe {
+        set(&host.image, ONLY, only)?;
+        set(&host.image, TIERS, seen_tiers())?;
+        set(&host.image, WAIT, true)?;
+    }
+    // SAFETY: takes no argument and returns an int, of whose register the upper half means nothing.
+    let result = unsafe { host.call(INIT, ptr::null_mut())? } as i32;
+    match host.image.symbol(INIT) {
+        Some(address) if result != 0 => host.tell(&format!(
+            "{{\"event\":\"initcall\",\"address\":{address},\"result\":{result}}}\n"
+        )),
+        _ => Ok(()),
+    }
+}
+
+/// Sets a variable of an image.
+///
+/// # Safety
+/// It has this type, and nothing reads it meanwhile.
+unsafe fn set<T>(image: &Image, name: &str, value: T) -> Result<(), Error> {
+    let at = image.symbol(name).ok_or_else(|| {
+        Error::Lacks(format!(
+            "{} has no {name}: remove it, kiln makes it again",
+            image.path.display()
+        ))
+    })?;
+    // SAFETY: the caller's promise; the image is mapped at its addresses.
+    unsafe { ptr::write_volatile(at as *mut T, value) };
+    Ok(())
+}
+
+/// The module as objects of the tree's, not as a module: a hosted tree has no loader for one. They become one object,
+/// whose names cannot be in the way of the tree's: both have, say, `gcm_encrypt_aesni`.
+fn compile(plan: &Plan, cache: &Cache) -> Result<(), Error> {
+    let dir = cache.dir.join(NAME);
+    module::copy(&dir, plan.edit)?;
+    let objects: Vec<String> = module::objects().collect();
+    let list = format!("obj-y := {}\n\n{}", objects.join(" "), module::flags());
+    let kbuild = dir.join("Kbuild");
+    update(&kbuild, &list)?;
+    let log = dir.join("log");
+    let _ = fs::remove_file(&log);
+    let (out, external) = (
+        format!("O={}", cache.objects.display()),
+        format!("M={}", dir.display()),
+    );
+    let mut arguments = vec![out.as_str(), "ARCH=x86_64", external.as_str()];
+    arguments.extend(objects.iter().map(String::as_str));
+    let make = Make {
+        directory: &cache.source,
+        compiler: &plan.compiler,
+        log: &log,
+        stop: plan.stop,
+    };
+    let said = make.run(&arguments, &mut |what| {
+        let what = what.strip_prefix(&*dir.to_string_lossy()).unwrap_or(what);
+        (plan.progress)(0.8, what.trim_start_matches('/'));
+    })?;
+    if !said.success {
+        return Err(Error::Input(format!(
+            "Kiln's module does not build against Linux {}{}: the log is {}",
+            plan.source.version,
+            last_error(&said.text),
+            log.display()
+        )));
+    }
+    let mut inputs: Vec<PathBuf> = objects.iter().map(|name| dir.join(name)).collect();
+    inputs.push(kbuild);
+    let whole = dir.join(format!("{NAME}.o"));
+    match changed(&whole) > inputs.iter().filter_map(|path| changed(path)).max() {
+        true => Ok(()),
+        false => join(&dir, &objects, &whole),
+    }
+}
+
+fn changed(path: &Path) -> Option<SystemTime> {
+    fs::metadata(path).and_then(|meta| meta.modified()).ok()
+}
+
+fn join(dir: &Path, objects: &[String], whole: &Path) -> Result<(), Error> {
+    let (module, named, all) = ("module.o", "named.o", "all.o");
+    // Its init is called when the tree is up, not by the tree's initcalls.
+    let mut rename = Command::new("objcopy");
+    rename.args(["--wildcard", "--remove-section=.initcall*"]);
+    for (name, called) in NAMES {
+        // Globalising goes by the name before.
+        rename.arg(format!("--globalize-symbol={name}"));
+        rename.arg(format!("--redefine-sym={name}={called}"));
+    }
+    let mut link = Command::new("ld");
+    let others = objects.iter().filter(|name| *name != module);
+    link.args(["-r", "-o", all, named]).args(others);
+    let mut hide = Command::new("objcopy");
+    hide.args(["--wildcard", "--keep-global-symbol=kiln_glue_*", all])
+        .arg(whole);
+    for command in [rename.args([module, named]), &mut link, &mut hide] {
+        run_tool(command.current_dir(dir), "binutils")?.map_err(|why| {
+            let name = command.get_program().to_string_lossy();
+            Error::Input(format!(
+                "Kiln's module does not become one object: {name}: {why}"
+            ))
+        })?;
+    }
+    let _ = fs::remove_file(dir.join(all));
+    Ok(())
+}

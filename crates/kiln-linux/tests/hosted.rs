@@ -1,0 +1,142 @@
+//! The judge without a boot: skipped, loudly, unless KILN_TEST_TREE names a kernel tree.
+
+use std::env;
+use std::ffi::OsString;
+use std::io::Write;
+use std::path::{Path, PathBuf};
+use std::sync::atomic::AtomicBool;
+
+use kiln_kbuild::Compiler;
+use kiln_linux::selftest::Outcome;
+use kiln_linux::{hosted, module, source, Error};
+use kiln_tree::child::Order;
+
+static NEVER: AtomicBool = AtomicBool::new(false);
+
+const TEST: &str = "a_hosted_testmgr_passes_every_driver_and_fails_those_that_are_wrong";
+
+/// Where other tests build trees, too.
+fn given_tree() -> Option<PathBuf> {
+    let tree = env::var_os("KILN_TEST_TREE").filter(|v| !v.is_empty());
+    if tree.is_none() {
+        let line = "\nSKIPPED: no kernel tree: set KILN_TEST_TREE to an unpacked one\n";
+        let _ = std::io::stderr().write_all(line.as_bytes());
+    }
+    let cache = Path::new(env!("CARGO_TARGET_TMPDIR")).join("tree-cache");
+    env::set_var("XDG_CACHE_HOME", cache);
+    tree.map(PathBuf::from)
+}
+
+fn judged(
+    tree: &Path,
+    only: Option<&str>,
+    edit: &dyn Fn(&str, &'static str) -> String,
+) -> Result<Outcome, Error> {
+    // What the child is to ask for.
+    env::set_var("KILN_TEST_ONLY", only.unwrap_or(""));
+    hosted::run(&hosted::Plan {
+        source: source::find(Some(tree), &|_, _| ()).unwrap(),
+        compiler: Compiler::from_env().unwrap(),
+        edit,
+        only,
+        fuzz: None,
+        seed: 1,
+        arguments: &[TEST, "--exact", "--nocapture", "--test-threads=1"].map(OsString::from),
+        stop: &NEVER,
+        progress: &|_, _| (),
+    })
+}
+
+fn replaced(text: &str, from: &str, to: &str) -> String {
+    assert_eq!(text.matches(from).count(), 1, "{from} is where it was");
+    text.replace(from, to)
+}
+
+/// One bit of the reduction of XTS's tweaks in one tier; another's keys are written where nothing may be; and sections
+/// over sections save nothing, so that the rest is wrong where it uses vector registers in softirqs.
+fn wrong(name: &str, text: &'static str) -> String {
+    match name {
+        "kernel/ciphers/xts/aesni.c" => {
+            let flipped = "_mm_set_epi64x(0, 0x86)";
+            replaced(text, "_mm_set_epi64x(0, 0x87)", flipped)
+        }
+        "skcipher.c" => replaced(
+            text,
+            "	return alg_of(tfm)->impl->setkey(",
+            "	if (!strcmp(alg_of(tfm)->impl->driver, \"xts-aes-fixed-time\"))\n\
+             \t\t*(volatile int *)8 = 0;\n\
+             \treturn alg_of(tfm)->impl->setkey(",
+        ),
+        "section.c" => {
+            let unsaved = "static bool nested_unsaved = true;";
+            replaced(text, "static bool nested_unsaved;", unsaved)
+        }
+        _ => text.to_owned(),
+    }
+}
+
+/// A call of what neither the tree nor a service has.
+fn wanting(name: &str, text: &'static str) -> String {
+    match name {
+        "crc32c.c" => replaced(
+            text,
+            "void kiln_crc32c_setup(",
+            "void wanted(void);\n\
+             void wants(void);\n\
+             void wants(void) { wanted(); }\n\
+             void kiln_crc32c_setup(",
+        ),
+        _ => text.to_owned(),
+    }
+}
+
+/// One test, for one build of the tree. The controls compile anew what they change.
+#[test]
+fn a_hosted_testmgr_passes_every_driver_and_fails_those_that_are_wrong() {
+    if let Some(order) = Order::from_env().unwrap() {
+        let only = env::var("KILN_TEST_ONLY").ok().filter(|v| !v.is_empty());
+        return hosted::judge(&order, only.as_deref(), None).unwrap();
+    }
+    let Some(tree) = given_tree() else { return };
+
+    let outcome = judged(&tree, Some("xts(aes)"), &wrong).unwrap();
+    assert!(outcome.failed());
+    for row in &outcome.rows {
+        let (status, reason) = match row.driver.as_str() {
+            "kiln-xts-aes-aesni" => ("failed", "wrong result"),
+            "kiln-xts-aes-fixed-time" => ("failed", "Segmentation fault at 0x8, in setkey"),
+            name if name.contains("-vaes-") => ("failed", "answers that differ"),
+            _ => ("passed", ""),
+        };
+        let absent = row.selftest == "absent";
+        assert!(absent || row.selftest == status, "{row:?}");
+        assert!(absent || row.reason.contains(reason), "{row:?}");
+    }
+
+    let Err(Error::Input(line)) = judged(&tree, None, &wanting) else {
+        panic!("it cannot be linked")
+    };
+    assert!(
+        line.contains("ciphers.o") && line.ends_with(": wanted"),
+        "{line}"
+    );
+
+    let outcome = judged(&tree, None, &module::unchanged).unwrap();
+    assert!(outcome.rows.len() > 90, "{}", outcome.rows.len());
+    // What Linux has no test for is no more than is known.
+    for row in &outcome.rows {
+        let untested = row.alg.starts_with("blake2s");
+        let wanted = if untested { "untested" } else { "passed" };
+        assert!([wanted, "absent"].contains(&row.selftest), "{row:?}");
+    }
+    // NHPoly1305's keys are longer than those that are tried.
+    let untried = outcome
+        .notes
+        .iter()
+        .find_map(|n| n.split_once("not tried there")?.1.split_once(": "));
+    let names = untried.map_or("", |(_, names)| names);
+    let known = |name: &str| name.starts_with("kiln-nhpoly1305");
+    assert!(names.is_empty() || names.split(", ").all(known), "{names}");
+    let warned = outcome.notes.iter().find(|note| note.contains("warned"));
+    assert_eq!(warned, None);
+}
