@@ -7,6 +7,7 @@ pub mod debian;
 pub mod fidelity;
 pub mod init;
 pub mod initramfs;
+pub mod live;
 pub mod modinfo;
 pub mod module;
 pub mod program;

@@ -10,6 +10,7 @@ use serde::Serialize;
 use crate::boot::Boot;
 use crate::console::Line;
 use crate::init::{initramfs, Order};
+use crate::live;
 use crate::module::{Module, PREFIX};
 use crate::tcrypt::{insert, loaded, TEMPLATES};
 use crate::uml::Built;
@@ -17,6 +18,9 @@ use crate::Error;
 
 /// What testmgr says once, when its full tests are there and the first test begins.
 const FULL: &str = "crypto tests enabled";
+
+/// Rounds in which the module's saving of live registers is tried.
+const LIVE_ROUNDS: u32 = 1000;
 
 /// An implementation before the judge.
 #[derive(Debug, Clone, PartialEq, Serialize)]
@@ -74,10 +78,10 @@ impl Outcome {
 /// # Errors
 /// The boot fails, the module cannot be loaded, or this kernel did not run its full tests.
 pub fn run(plan: &Plan) -> Result<Outcome, Error> {
-    let parameters = match plan.only {
-        Some(name) => format!("wait=1 only={name}"),
-        None => "wait=1".into(),
-    };
+    let only = plan
+        .only
+        .map_or(String::new(), |name| format!(" only={name}"));
+    let parameters = format!("wait=1 live={LIVE_ROUNDS}{only}");
     let templates = loaded(plan.built, &TEMPLATES);
     let mut orders: Vec<Order> = templates.iter().map(|(path, _)| insert(path)).collect();
     orders.push(Order::module("/kiln.ko", &parameters));
@@ -114,6 +118,7 @@ pub fn run(plan: &Plan) -> Result<Outcome, Error> {
             plan.built.version
         )));
     }
+    live::judge(&heard.live, LIVE_ROUNDS)?;
     let wanted = |i: &Impl| {
         plan.only
             .is_none_or(|name| name == i.alg() || name == i.driver())
@@ -124,10 +129,9 @@ pub fn run(plan: &Plan) -> Result<Outcome, Error> {
         .map(|i| heard.row(i))
         .collect();
     rows.sort_by(|a, b| (&a.alg, &a.driver).cmp(&(&b.alg, &b.driver)));
-    Ok(Outcome {
-        notes: notes(&rows, &heard.skipped),
-        rows,
-    })
+    let mut notes = notes(&rows, &heard.skipped);
+    notes.extend(heard.live.iter().map(live::Width::note));
+    Ok(Outcome { rows, notes })
 }
 
 /// What the console said of drivers.
@@ -142,6 +146,8 @@ struct Heard {
     untested: Vec<String>,
     /// Drivers whose comparison with the generic ones could not be made.
     skipped: Vec<String>,
+    /// Registers saved and restored by the module.
+    live: Vec<live::Width>,
 }
 
 impl Heard {
@@ -178,6 +184,7 @@ impl Heard {
         if text.contains(FULL) {
             self.full = true;
         }
+        self.live.extend(live::Width::read(text));
         let Some((_, said)) = text.split_once("alg: ") else {
             return;
         };
