@@ -148,11 +148,11 @@ fn program() -> Result<PathBuf, Error> {
 /// There is no QEMU, or Ctrl-C.
 pub fn choose(image: &Path, initramfs: &[u8], stop: &AtomicBool) -> Result<(Accel, String), Error> {
     program()?;
-    let kvm = Path::new("/dev/kvm");
+    let device = Path::new("/dev/kvm");
     if fs::OpenOptions::new()
         .read(true)
         .write(true)
-        .open(kvm)
+        .open(device)
         .is_err()
     {
         return Ok((
@@ -170,6 +170,14 @@ pub fn choose(image: &Path, initramfs: &[u8], stop: &AtomicBool) -> Result<(Acce
     match probe.run(&mut |_| ()) {
         Ok(_) => Ok((Accel::Kvm, String::new())),
         Err(Error::Interrupted) => Err(Error::Interrupted),
+        Err(Error::Failed(said)) if said.contains("time limit") => {
+            let secs = PROBE.as_secs();
+            let kvm = kvm(Path::new("/sys/module"));
+            Ok((
+                Accel::Tcg,
+                format!("{kvm} does not bring this kernel to its init in {secs} s"),
+            ))
+        }
         Err(e) => {
             let said = e.to_string();
             let line = said.lines().next().unwrap_or("").split(": --accel");
