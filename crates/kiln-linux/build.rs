@@ -13,7 +13,15 @@ const PLACES: [(&str, &str); 3] = [
 ];
 
 /// What the ciphers need besides.
-const FILES: [&str; 2] = ["kernel/cpu/feature.c", "kernel/lib/string.c"];
+const FILES: [&str; 7] = [
+    "kernel/cpu/feature.c",
+    "kernel/lib/string.c",
+    "kernel/load/patterns.h",
+    "kernel/load/patterns_aesni.c",
+    "kernel/load/patterns_avx2.c",
+    "kernel/load/patterns_simd.h",
+    "kernel/load/patterns_vaes_avx512.c",
+];
 
 fn main() {
     let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");

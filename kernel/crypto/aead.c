@@ -105,9 +105,6 @@ static noinline int crypt_pieces(struct crypto_request *req, u32 aadlen, u32 len
 	struct skcipher_walk walk;
 	int err;
 
-	if (!scatterwalk_holds(decrypt ? req->src : req->dst,
-			       req->assoclen + len + tagsize))
-		return -EINVAL;
 	err = skcipher_walk_text(&walk, req, len, WALK_MAX_BLOCK);
 	if (err)
 		return err;
@@ -137,6 +134,52 @@ static noinline int crypt_pieces(struct crypto_request *req, u32 aadlen, u32 len
 	return err;
 }
 
+/* What goes into one call, each in one piece on its side; @tag is the text's. */
+static __always_inline int crypt_whole(struct crypto_request *req, u8 *dst, const u8 *src,
+				       u32 len, const u8 *aad, u32 aadlen, u8 *tag,
+				       const bool simd, const bool decrypt)
+{
+	const struct kiln_impl *impl = req->tfm->alg->impl;
+	const void *ctx = crypto_tfm_ctx(req->tfm);
+	const u32 tagsize = req->tfm->authsize;
+	int err = 0;
+
+	if (simd)
+		kernel_fpu_begin();
+	if (decrypt)
+		err = impl->aead.open(ctx, dst, src, len, aad, aadlen, req->iv, tag, tagsize);
+	else
+		impl->aead.seal(ctx, dst, src, len, aad, aadlen, req->iv, tag, tagsize);
+	if (simd)
+		kernel_fpu_end();
+	return err;
+}
+
+/* Usually the text is in one piece, and what is apart is what comes before and behind it. */
+static noinline int crypt_apart(struct crypto_request *req, u32 aadlen, u32 len,
+				const bool simd, const bool decrypt)
+{
+	const u32 tagsize = req->tfm->authsize, behind = req->assoclen + len;
+	struct scatterlist *const tag_at = decrypt ? req->src : req->dst;
+	u8 tag[MAX_TAG], *src, *dst, *aad;
+	int err;
+
+	if (!scatterwalk_holds(req->src, behind) || !scatterwalk_holds(req->dst, behind) ||
+	    !scatterwalk_holds(tag_at, behind + tagsize))
+		return -EINVAL;
+	src = scatterwalk_piece(req->src, req->assoclen, len);
+	dst = scatterwalk_piece(req->dst, req->assoclen, len);
+	aad = scatterwalk_piece(req->src, 0, aadlen);
+	if (!src || !dst || !aad || len > WALK_PAGE || aadlen > WALK_PAGE)
+		return crypt_pieces(req, aadlen, len, simd, decrypt);
+	if (decrypt)
+		scatterwalk_copy(tag, req->src, behind, tagsize, false);
+	err = crypt_whole(req, dst, src, len, aad, aadlen, tag, simd, decrypt);
+	if (!decrypt)
+		scatterwalk_copy(tag, req->dst, behind, tagsize, true);
+	return err;
+}
+
 /* Whether it is of the algorithm's form, and what of the associated data is authenticated. */
 static __always_inline bool is_of_form(const struct crypto_request *req, u32 *aadlen)
 {
@@ -163,33 +206,20 @@ static __always_inline bool is_of_form(const struct crypto_request *req, u32 *aa
 static __always_inline int crypt(struct crypto_request *req, const bool simd,
 				 const bool decrypt)
 {
-	const struct kiln_impl *impl = req->tfm->alg->impl;
 	const u32 assoclen = req->assoclen, tagsize = req->tfm->authsize;
 	const u32 len = decrypt ? req->cryptlen - tagsize : req->cryptlen;
 	const u32 in = assoclen + req->cryptlen;
 	const u32 out = assoclen + len + (decrypt ? 0 : tagsize);
 	u8 *const src = req->src->addr, *const dst = req->dst->addr;
 	u32 aadlen;
-	int err = 0;
 
 	if (unlikely(!is_of_form(req, &aadlen)))
 		return -EINVAL;
 	if (unlikely(req->src->length < in || req->dst->length < out ||
 		     len > WALK_PAGE || aadlen > WALK_PAGE))
-		return crypt_pieces(req, aadlen, len, simd, decrypt);
-	if (simd)
-		kernel_fpu_begin();
-	if (decrypt)
-		err = impl->aead.open(crypto_tfm_ctx(req->tfm), dst + assoclen,
-				      src + assoclen, len, src, aadlen, req->iv,
-				      src + assoclen + len, tagsize);
-	else
-		impl->aead.seal(crypto_tfm_ctx(req->tfm), dst + assoclen,
-				src + assoclen, len, src, aadlen, req->iv,
-				dst + assoclen + len, tagsize);
-	if (simd)
-		kernel_fpu_end();
-	return err;
+		return crypt_apart(req, aadlen, len, simd, decrypt);
+	return crypt_whole(req, dst + assoclen, src + assoclen, len, src, aadlen,
+			   (decrypt ? src : dst) + assoclen + len, simd, decrypt);
 }
 
 static int encrypt_simd(struct crypto_request *req)

@@ -81,6 +81,15 @@ u32 scatterwalk_next(struct scatterlist **sg, u32 *offset, u32 left, u8 **at)
 	return n;
 }
 
+u8 *scatterwalk_piece(struct scatterlist *sg, u32 behind, u32 n)
+{
+	u32 offset = 0;
+
+	skip(&sg, &offset, behind);
+	skip_used(&sg, &offset);
+	return sg->length - offset < n ? NULL : sg->addr + offset;
+}
+
 struct scatterlist *scatterwalk_ffwd(struct scatterlist room[2], struct scatterlist *sg,
 				     u32 behind)
 {

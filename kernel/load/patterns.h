@@ -24,6 +24,14 @@ typedef void pattern_keep_t(const struct pattern *want, struct pattern *found,
 			    u64 spins);
 pattern_keep_t pattern_keep_aesni, pattern_keep_avx2, pattern_keep_vaes_avx512;
 
+/* The two halves of that, for what happens between them to the registers. */
+void pattern_fill_aesni(const struct pattern *want);
+void pattern_fill_avx2(const struct pattern *want);
+void pattern_fill_vaes_avx512(const struct pattern *want);
+void pattern_read_aesni(struct pattern *found);
+void pattern_read_avx2(struct pattern *found);
+void pattern_read_vaes_avx512(struct pattern *found);
+
 /* Overwrite every vector and mask register, MXCSR and the x87 control word. */
 void clobber_aesni(void);
 void clobber_avx2(void);

@@ -57,6 +57,32 @@ void PATTERNS(pattern_keep)(const struct pattern *want, struct pattern *found,
 	fpu_default_mxcsr();
 }
 
+void PATTERNS(pattern_fill)(const struct pattern *want)
+{
+	assert_fpu_section();
+	__asm__ volatile(ALL(LOAD)
+			 MASKS(LOAD_MASK)
+			 "ldmxcsr 2112(%[want])\n\t"
+			 "fldcw 2116(%[want])\n\t"
+			 :
+			 : [want] "r"(want)
+			 : "memory", CLOBBERS);
+}
+
+void PATTERNS(pattern_read)(struct pattern *found)
+{
+	assert_fpu_section();
+	__asm__ volatile(ALL(STORE)
+			 MASKS(STORE_MASK)
+			 "stmxcsr 2112(%[found])\n\t"
+			 "fnstcw 2116(%[found])\n\t"
+			 END
+			 :
+			 : [found] "r"(found)
+			 : "memory", CLOBBERS);
+	fpu_default_mxcsr();
+}
+
 void PATTERNS(clobber)(void)
 {
 	/* Round towards zero, flush denormals; x87 in single precision. */

@@ -4,6 +4,7 @@
  * single runs, less what reading the TSC twice takes.
  */
 #include <linux/irqflags.h>
+#include <linux/minmax.h>
 #include <linux/preempt.h>
 #include <linux/scatterlist.h>
 #include <linux/slab.h>
@@ -15,6 +16,7 @@
 #include <crypto/skcipher.h>
 
 #include "fidelity.h"
+#include "live.h"
 
 enum { RUNS = 2001, WARM = 50 };
 
@@ -161,6 +163,22 @@ static int helper_and_direct(u64 null, struct answer *to)
 	return err == -ENOENT ? 0 : err;
 }
 
+/* What Kiln's module does for a section over a section. */
+static int nested_saves(struct answer *to)
+{
+	struct kiln_live live[KILN_LIVE_WIDTHS];
+	const int n = kiln_live_run(live, RUNS);
+	int i;
+
+	for (i = 0; i < n; i++) {
+		if (live[i].wrong || live[i].missed)
+			return -EIO;
+		answer(to, "nested-%s %llu %llu\n", live[i].width, live[i].least, live[i].median);
+	}
+	/* A CPU that cannot save registers so has nothing to time. */
+	return n == -EOPNOTSUPP ? 0 : min(n, 0);
+}
+
 int costs_ask(char *question, struct answer *to)
 {
 	static const struct {
@@ -187,5 +205,6 @@ int costs_ask(char *question, struct answer *to)
 		answer(to, "%s %llu %llu\n", sections[i].name, result[0] - null[0],
 		       result[1] - null[0]);
 	}
-	return helper_and_direct(null[0], to);
+	err = nested_saves(to);
+	return err ? err : helper_and_direct(null[0], to);
 }

@@ -9,8 +9,10 @@
 
 #include "alg.h"
 #include "section.h"
+#include "walk.h"
 
-enum { IPSEC_IV = 8, MAX_TAG = 16 };
+/* Associated data of up to so many bytes go with a page of text in one section. */
+enum { IPSEC_IV = 8, MAX_TAG = 16, SHORT_AAD = 64 };
 
 static const struct kiln_alg *alg_of(struct crypto_aead *tfm)
 {
@@ -60,112 +62,126 @@ static int aadlen_of(const struct kiln_impl *impl, const struct aead_request *re
 	return req->assoclen;
 }
 
-/* A message in pieces: a section each. */
-struct pieces {
+/* A request, with what of it is text and what is authenticated besides. */
+struct message {
+	struct aead_request *req;
 	const struct kiln_alg *alg;
 	const void *ctx;
-	u8 state[KILN_MAX_STATE] __aligned(KILN_ALIGN);
+	u32 aadlen, len, tagsize;
+	bool decrypt;
 };
 
-static void add_aad(struct pieces *p, struct scatterlist *sg, u32 left)
+static void add_aad(const struct message *m, struct kiln_steps *steps, void *state)
 {
-	struct sg_mapping_iter miter;
+	u32 behind = 0, n;
 
-	sg_miter_start(&miter, sg, sg_nents(sg), SG_MITER_FROM_SG | SG_MITER_ATOMIC);
-	while (left && sg_miter_next(&miter)) {
-		const u32 n = min_t(u32, left, miter.length);
-		const struct kiln_impl *impl = kiln_simd_begin(p->alg);
+	for (; behind < m->aadlen; behind += n) {
+		const u8 *aad;
 
-		impl->aead.aad(p->ctx, p->state, miter.addr, n);
-		kiln_simd_end(impl);
-		left -= n;
+		n = m->aadlen - behind;
+		aad = kiln_piece_up_to(m->req->src, behind, &n);
+		kiln_step(steps, n)->aead.aad(m->ctx, state, aad, n);
 	}
-	sg_miter_stop(&miter);
 }
 
-static int add_text(struct pieces *p, struct skcipher_walk *walk, bool decrypt)
+static void add_text(const struct message *m, struct kiln_steps *steps, void *state)
 {
+	struct kiln_walk walk;
+
+	kiln_walk_first(&walk, m->req->src, m->req->dst, m->req->assoclen, m->len, KILN_PIECE);
+	for (; walk.nbytes; kiln_walk_next(&walk)) {
+		const struct kiln_impl *impl = kiln_step(steps, walk.nbytes);
+
+		(m->decrypt ? impl->aead.decrypt : impl->aead.encrypt)(
+			m->ctx, state, walk.dst, walk.src, walk.nbytes);
+	}
+}
+
+static noinline int crypt_pieces(const struct message *m)
+{
+	struct aead_request *req = m->req;
+	const u32 behind = req->assoclen + m->len;
+	u8 state[KILN_MAX_STATE] __aligned(KILN_ALIGN), tag[MAX_TAG], want[MAX_TAG];
+	struct kiln_steps steps;
 	int err = 0;
 
-	while (walk->nbytes) {
-		const u32 n = kiln_step(walk->nbytes, walk->total);
-		const struct kiln_impl *impl = kiln_simd_begin(p->alg);
-
-		(decrypt ? impl->aead.decrypt : impl->aead.encrypt)(
-			p->ctx, p->state, walk->dst.virt.addr, walk->src.virt.addr, n);
-		kiln_simd_end(impl);
-		err = skcipher_walk_done(walk, walk->nbytes - n);
+	/* Before the text is written: in place it may be next to it. */
+	if (m->decrypt)
+		scatterwalk_map_and_copy(want, req->src, behind, m->tagsize, 0);
+	kiln_steps_begin(&steps, m->alg, aead_request_flags(req));
+	steps.impl->aead.begin(m->ctx, state, req->iv, m->aadlen, m->len, m->tagsize);
+	add_aad(m, &steps, state);
+	add_text(m, &steps, state);
+	steps.impl->aead.end(m->ctx, state, tag, m->tagsize);
+	kiln_steps_end(&steps);
+	if (!m->decrypt) {
+		scatterwalk_map_and_copy(tag, req->dst, behind, m->tagsize, 1);
+	} else if (crypto_memneq(tag, want, m->tagsize)) {
+		sg_zero_buffer(req->dst, sg_nents(req->dst), m->len, req->assoclen);
+		err = -EBADMSG;
 	}
+	memzero_explicit(state, m->alg->impl->statesize);
+	memzero_explicit(tag, sizeof(tag));
 	return err;
 }
 
-static noinline int crypt_pieces(struct aead_request *req, u32 aadlen, u32 len, bool decrypt)
+/* Text in one piece on either side; what is short may lie anywhere. */
+static int crypt_whole(const struct message *m, u8 *dst, const u8 *src, const u8 *aad)
 {
-	struct crypto_aead *tfm = crypto_aead_reqtfm(req);
-	const u32 tagsize = crypto_aead_authsize(tfm), at = req->assoclen + len;
-	u8 tag[MAX_TAG], want[MAX_TAG];
+	struct aead_request *req = m->req;
+	const u32 behind = req->assoclen + m->len;
 	const struct kiln_impl *impl;
-	struct skcipher_walk walk;
-	struct pieces p;
+	u8 room[MAX_TAG], *to;
+	const u8 *tag;
 	int err;
 
-	p.alg = alg_of(tfm);
-	p.ctx = ctx_of(tfm);
-	/* Before the text is written: in place it may be next to it. */
-	if (decrypt)
-		scatterwalk_map_and_copy(want, req->src, at, tagsize, 0);
-	impl = kiln_simd_begin(p.alg);
-	impl->aead.begin(p.ctx, p.state, req->iv, aadlen, len, tagsize);
-	kiln_simd_end(impl);
-	add_aad(&p, req->src, aadlen);
-	if (decrypt)
-		err = skcipher_walk_aead_decrypt(&walk, req, false);
-	else
-		err = skcipher_walk_aead_encrypt(&walk, req, false);
-	err = err ?: add_text(&p, &walk, decrypt);
-	if (err)
-		goto out;
-	impl = kiln_simd_begin(p.alg);
-	impl->aead.end(p.ctx, p.state, tag, tagsize);
-	kiln_simd_end(impl);
-	if (!decrypt) {
-		scatterwalk_map_and_copy(tag, req->dst, at, tagsize, 1);
-	} else if (crypto_memneq(tag, want, tagsize)) {
-		sg_zero_buffer(req->dst, sg_nents(req->dst), len, req->assoclen);
-		err = -EBADMSG;
+	if (m->decrypt) {
+		tag = kiln_piece_or_copy(req->src, behind, m->tagsize, room);
+		impl = kiln_simd_begin(m->alg);
+		err = impl->aead.open(m->ctx, dst, src, m->len, aad, m->aadlen, req->iv, tag,
+				      m->tagsize);
+		kiln_simd_end(impl);
+		return err;
 	}
-out:
-	memzero_explicit(p.state, p.alg->impl->statesize);
-	memzero_explicit(tag, sizeof(tag));
-	return err;
+	to = kiln_piece(req->dst, behind, m->tagsize);
+	impl = kiln_simd_begin(m->alg);
+	impl->aead.seal(m->ctx, dst, src, m->len, aad, m->aadlen, req->iv, to ?: room,
+			m->tagsize);
+	kiln_simd_end(impl);
+	if (!to)
+		scatterwalk_map_and_copy(room, req->dst, behind, m->tagsize, 1);
+	return 0;
 }
 
 static int crypt(struct aead_request *req, bool decrypt)
 {
 	struct crypto_aead *tfm = crypto_aead_reqtfm(req);
-	const struct kiln_alg *alg = alg_of(tfm);
-	const u32 tagsize = crypto_aead_authsize(tfm), assoclen = req->assoclen;
-	const u32 len = decrypt ? req->cryptlen - tagsize : req->cryptlen;
-	const int aadlen = aadlen_of(alg->impl, req, len);
-	const struct kiln_impl *impl;
-	u8 *src, *dst;
-	int err = 0;
+	const u32 tagsize = crypto_aead_authsize(tfm);
+	struct message m = {
+		.req = req,
+		.alg = alg_of(tfm),
+		.ctx = ctx_of(tfm),
+		.len = decrypt ? req->cryptlen - tagsize : req->cryptlen,
+		.tagsize = tagsize,
+		.decrypt = decrypt,
+	};
+	const int aadlen = aadlen_of(m.alg->impl, req, m.len);
+	const u8 *src, *aad;
+	u8 *dst, room[SHORT_AAD];
 
 	if (aadlen < 0)
 		return aadlen;
-	src = kiln_one_piece(req->src, assoclen + req->cryptlen);
-	dst = kiln_one_piece(req->dst, assoclen + len + (decrypt ? 0 : tagsize));
-	if (!src || !dst)
-		return crypt_pieces(req, aadlen, len, decrypt);
-	impl = kiln_simd_begin(alg);
-	if (decrypt)
-		err = impl->aead.open(ctx_of(tfm), dst + assoclen, src + assoclen, len, src,
-				      aadlen, req->iv, src + assoclen + len, tagsize);
+	m.aadlen = aadlen;
+	src = kiln_piece(req->src, req->assoclen, m.len);
+	dst = kiln_piece(req->dst, req->assoclen, m.len);
+	if (aadlen <= SHORT_AAD)
+		aad = kiln_piece_or_copy(req->src, 0, aadlen, room);
 	else
-		impl->aead.seal(ctx_of(tfm), dst + assoclen, src + assoclen, len, src, aadlen,
-				req->iv, dst + assoclen + len, tagsize);
-	kiln_simd_end(impl);
-	return err;
+		aad = kiln_piece(req->src, 0, aadlen);
+	if (src && dst && aad && m.len <= KILN_SECTION_BYTES &&
+	    (aadlen <= SHORT_AAD || m.len + aadlen <= KILN_SECTION_BYTES))
+		return crypt_whole(&m, dst, src, aad);
+	return crypt_pieces(&m);
 }
 
 static int encrypt(struct aead_request *req)

@@ -59,18 +59,4 @@ static inline u32 kiln_room(u32 size)
 	return size ? size + KILN_ALIGN - CRYPTO_MINALIGN : 0;
 }
 
-/* The memory of @len bytes if they are in one piece, and no longer than a section may be. */
-static inline u8 *kiln_one_piece(struct scatterlist *sg, u32 len)
-{
-	if (IS_ENABLED(CONFIG_HIGHMEM) || sg->length < len || len > KILN_SECTION_BYTES)
-		return NULL;
-	return sg_virt(sg);
-}
-
-/* What of a step's @nbytes can be done now, when @left are left of the message. */
-static inline u32 kiln_step(u32 nbytes, u32 left)
-{
-	return nbytes == left ? nbytes : round_down(nbytes, KILN_PIECE);
-}
-
 #endif

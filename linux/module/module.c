@@ -8,6 +8,7 @@
 #include <linux/string.h>
 
 #include "alg.h"
+#include "live.h"
 #include "section.h"
 
 static unsigned int tiers = ~0u;
@@ -21,6 +22,10 @@ MODULE_PARM_DESC(only, "register this only: an algorithm such as xts(aes), or an
 static bool wait;
 module_param(wait, bool, 0444);
 MODULE_PARM_DESC(wait, "be loaded only when Linux has tested every driver");
+
+static unsigned int live;
+module_param(live, uint, 0444);
+MODULE_PARM_DESC(live, "so many times: registers saved and restored as over a section, and told of");
 
 static struct kiln_alg *algs;
 static size_t nr_algs;
@@ -134,6 +139,20 @@ static bool wanted(const struct kiln_impl *impl)
 	return !only || !strcmp(only, impl->alg) || !strcmp(only, impl->driver);
 }
 
+static void tell_live(void)
+{
+	struct kiln_live result[KILN_LIVE_WIDTHS];
+	const int n = kiln_live_run(result, live);
+	int i;
+
+	if (n < 0)
+		pr_err("kiln: live: %d\n", n);
+	for (i = 0; i < n; i++)
+		pr_info("kiln: live %s rounds %u wrong %u missed %u cycles %llu %llu\n",
+			result[i].width, live, result[i].wrong, result[i].missed, result[i].least,
+			result[i].median);
+}
+
 static int __init kiln_init(void)
 {
 	const struct kiln_impl *impl;
@@ -142,6 +161,8 @@ static int __init kiln_init(void)
 
 	cpu_tiers_mask(tiers);
 	kiln_section_init();
+	if (live)
+		tell_live();
 	algs = kcalloc(kiln_impls(), sizeof(*algs), GFP_KERNEL);
 	if (!algs) {
 		kiln_section_exit();

@@ -22,6 +22,7 @@
 #include <crypto/internal/simd.h>
 
 #include "section.h"
+#include "state.h"
 
 /* For ciphers that open one themselves: <kiln/fpu.h> has these names for begin and end. */
 void kiln_fpu_begin(void);
@@ -64,16 +65,6 @@ void kiln_section_exit(void)
 
 #else
 
-#include <asm/cpufeature.h>
-#include <asm/cpuid.h>
-#include <asm/fpu/types.h>
-#include <asm/fpu/xcr.h>
-
-/* Left alone by all code that there is for a section, and dear or unwise to restore. */
-#define UNTOUCHED (XFEATURE_MASK_PKRU | XFEATURE_MASK_XTILE)
-
-enum { STATE_LEAF = 0xd, AREA_ALIGN = 64 };
-
 static bool nested = true;
 module_param(nested, bool, 0644);
 MODULE_PARM_DESC(nested, "sections in softirqs over a section; else code in general registers");
@@ -89,8 +80,6 @@ struct nest {
 
 static DEFINE_PER_CPU(struct nest, nests);
 static u8 __percpu *areas;
-static u64 features;
-static bool compact;
 
 static int saves_get(char *to, const struct kernel_param *param)
 {
@@ -105,24 +94,6 @@ static int saves_get(char *to, const struct kernel_param *param)
 static const struct kernel_param_ops saves_ops = { .get = saves_get };
 module_param_cb(nested_saves, &saves_ops, NULL, 0444);
 MODULE_PARM_DESC(nested_saves, "sections that were opened over another one");
-
-/* Of the registers of @features, MXCSR among them. */
-static void save(u8 *area)
-{
-	const u32 low = features, high = features >> 32;
-
-	if (compact)
-		asm volatile("xsavec64 %0" : "+m"(*(u8 (*)[])area) : "a"(low), "d"(high) : "memory");
-	else
-		asm volatile("xsave64 %0" : "+m"(*(u8 (*)[])area) : "a"(low), "d"(high) : "memory");
-}
-
-static void restore(const u8 *area)
-{
-	const u32 low = features, high = features >> 32;
-
-	asm volatile("xrstor64 %0" : : "m"(*(const u8 (*)[])area), "a"(low), "d"(high) : "memory");
-}
 
 /* In a softirq, over a section that is not a nested one of its own. */
 static bool may_nest(void)
@@ -164,7 +135,7 @@ void kiln_section_begin(void)
 	this_cpu_write(nests.open, true);
 	this_cpu_inc(nests.saves);
 	if (!READ_ONCE(nested_unsaved))
-		save(this_cpu_ptr(areas));
+		kiln_state_save(this_cpu_ptr(areas));
 	asm volatile("ldmxcsr %0" : : "m"(mxcsr));
 }
 
@@ -175,23 +146,19 @@ void kiln_section_end(void)
 		return;
 	}
 	if (!READ_ONCE(nested_unsaved))
-		restore(this_cpu_ptr(areas));
+		kiln_state_restore(this_cpu_ptr(areas));
 	this_cpu_write(nests.open, false);
 	preempt_enable();
 }
 
 void kiln_section_init(void)
 {
-	u32 eax, size, ecx, edx;
+	const u32 size = kiln_state_init();
 
-	if (!boot_cpu_has(X86_FEATURE_XSAVE))
+	if (!size)
 		return;
-	features = xgetbv(XCR_XFEATURE_ENABLED_MASK) & ~UNTOUCHED;
-	compact = boot_cpu_has(X86_FEATURE_XSAVEC);
-	/* Of all that is enabled in the standard format, which is never the smaller one. */
-	cpuid_count(STATE_LEAF, 0, &eax, &size, &ecx, &edx);
-	/* Zero: a save leaves most of the header as it is. */
-	areas = __alloc_percpu(size, AREA_ALIGN);
+	/* Zero, as the first save wants it. */
+	areas = __alloc_percpu(size, KILN_STATE_ALIGN);
 	if (!areas)
 		pr_warn("kiln: no memory to save registers in: softirqs will do without SIMD\n");
 }

@@ -10,6 +10,7 @@
 #ifndef KILN_SECTION_H
 #define KILN_SECTION_H
 
+#include <linux/sched.h>
 #include <linux/types.h>
 
 #include "alg.h"
@@ -45,6 +46,42 @@ static __always_inline void kiln_simd_end(const struct kiln_impl *impl)
 {
 	if (impl->tier != KILN_TIER_GENERIC)
 		kiln_section_end();
+}
+
+/* Work in steps: sections with a page of data each at most, and no more of them than that takes. */
+struct kiln_steps {
+	const struct kiln_alg *alg;
+	const struct kiln_impl *impl;
+	u32 left;	/* bytes that the open section may still process */
+	bool may_sleep;
+};
+
+static inline void kiln_steps_begin(struct kiln_steps *steps, const struct kiln_alg *alg,
+				    u32 request_flags)
+{
+	steps->alg = alg;
+	steps->may_sleep = request_flags & CRYPTO_TFM_REQ_MAY_SLEEP;
+	steps->left = KILN_SECTION_BYTES;
+	steps->impl = kiln_simd_begin(alg);
+}
+
+static inline void kiln_steps_end(struct kiln_steps *steps)
+{
+	kiln_simd_end(steps->impl);
+}
+
+/* The code for the next @n bytes, a page at most. */
+static inline const struct kiln_impl *kiln_step(struct kiln_steps *steps, u32 n)
+{
+	if (n > steps->left) {
+		kiln_simd_end(steps->impl);
+		if (steps->may_sleep)
+			cond_resched();
+		steps->impl = kiln_simd_begin(steps->alg);
+		steps->left = KILN_SECTION_BYTES;
+	}
+	steps->left -= n;
+	return steps->impl;
 }
 
 #endif

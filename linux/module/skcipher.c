@@ -2,11 +2,11 @@
 /*
  * Requests to a skcipher of ciphers/, as Linux makes them.
  */
-#include <crypto/scatterwalk.h>
 #include <crypto/xts.h>
 
 #include "alg.h"
 #include "section.h"
+#include "walk.h"
 
 static const struct kiln_alg *alg_of(struct crypto_skcipher *tfm)
 {
@@ -36,86 +36,42 @@ static kiln_crypt_t *whole(const struct kiln_impl *impl, bool decrypt)
 	return decrypt ? impl->cipher.decrypt : impl->cipher.encrypt;
 }
 
-static int walk_pieces(struct skcipher_request *req, bool decrypt)
+static kiln_crypt_t *piece(const struct kiln_impl *impl, bool decrypt)
 {
-	struct crypto_skcipher *tfm = crypto_skcipher_reqtfm(req);
-	const struct kiln_alg *alg = alg_of(tfm);
-	void *ctx = ctx_of(tfm);
-	struct skcipher_walk walk;
-	int err;
-
-	err = skcipher_walk_virt(&walk, req, false);
-	while (walk.nbytes) {
-		const u32 n = kiln_step(walk.nbytes, walk.total);
-		const struct kiln_impl *impl = kiln_simd_begin(alg);
-
-		whole(impl, decrypt)(ctx, walk.dst.virt.addr, walk.src.virt.addr, n, walk.iv);
-		kiln_simd_end(impl);
-		err = skcipher_walk_done(&walk, walk.nbytes - n);
-	}
-	return err;
-}
-
-/* A message's first piece makes a tweak of the IV, each leaves the next one's. */
-struct tweak {
-	u8 value[KILN_MAX_IV] __aligned(16);
-	bool begun;
-};
-
-static int walk_tweaked(struct skcipher_request *req, struct tweak *tweak, bool decrypt)
-{
-	struct crypto_skcipher *tfm = crypto_skcipher_reqtfm(req);
-	const struct kiln_alg *alg = alg_of(tfm);
-	void *ctx = ctx_of(tfm);
-	struct skcipher_walk walk;
-	int err;
-
-	err = skcipher_walk_virt(&walk, req, false);
-	while (walk.nbytes) {
-		const u32 n = kiln_step(walk.nbytes, walk.total);
-		const struct kiln_impl *impl = kiln_simd_begin(alg);
-
-		if (!tweak->begun)
-			impl->cipher.first(ctx, tweak->value);
-		tweak->begun = true;
-		(decrypt ? impl->cipher.decrypt_piece : impl->cipher.encrypt_piece)(
-			ctx, walk.dst.virt.addr, walk.src.virt.addr, n, tweak->value);
-		kiln_simd_end(impl);
-		err = skcipher_walk_done(&walk, walk.nbytes - n);
-	}
-	return err;
+	return decrypt ? impl->cipher.decrypt_piece : impl->cipher.encrypt_piece;
 }
 
 /*
- * The last two blocks of a message with stolen ciphertext are one piece; a request of their
- * own keeps a walk from coming between them.
+ * In pieces. Where the IV does not tell later ones what they need, the first makes a tweak of
+ * it, and each leaves the next one's.
  */
-static int crypt_tweaked(struct skcipher_request *req, bool decrypt)
+static noinline int crypt_pieces(struct skcipher_request *req, bool decrypt)
 {
 	struct crypto_skcipher *tfm = crypto_skcipher_reqtfm(req);
-	const u32 block = crypto_skcipher_ivsize(tfm), part = req->cryptlen % block;
-	const u32 head = part ? req->cryptlen - part - block : req->cryptlen;
-	struct scatterlist src_rest[2], dst_rest[2], *src, *dst;
-	struct skcipher_request sub;
-	struct tweak tweak = { };
-	int err = 0;
+	const struct kiln_alg *alg = alg_of(tfm);
+	const bool tweaked = alg->impl->cipher.first;
+	u8 tweak[KILN_MAX_IV] __aligned(16), *iv = tweaked ? tweak : req->iv;
+	const void *ctx = ctx_of(tfm);
+	struct kiln_steps steps;
+	struct kiln_walk walk;
 
-	memcpy(tweak.value, req->iv, block);
-	skcipher_request_set_tfm(&sub, tfm);
-	skcipher_request_set_callback(&sub, skcipher_request_flags(req), NULL, NULL);
-	skcipher_request_set_crypt(&sub, req->src, req->dst, head, req->iv);
-	if (head)
-		err = walk_tweaked(&sub, &tweak, decrypt);
-	if (!err && part) {
-		src = scatterwalk_ffwd(src_rest, req->src, head);
-		dst = src;
-		if (req->dst != req->src)
-			dst = scatterwalk_ffwd(dst_rest, req->dst, head);
-		skcipher_request_set_crypt(&sub, src, dst, block + part, req->iv);
-		err = walk_tweaked(&sub, &tweak, decrypt);
+	kiln_walk_first(&walk, req->src, req->dst, 0, req->cryptlen,
+			tweaked ? alg->impl->ivsize : KILN_PIECE);
+	kiln_steps_begin(&steps, alg, skcipher_request_flags(req));
+	if (tweaked) {
+		memcpy(tweak, req->iv, alg->impl->ivsize);
+		steps.impl->cipher.first(ctx, tweak);
 	}
-	memzero_explicit(&tweak, sizeof(tweak));
-	return err;
+	for (; walk.nbytes; kiln_walk_next(&walk)) {
+		const struct kiln_impl *impl = kiln_step(&steps, walk.nbytes);
+
+		(tweaked ? piece(impl, decrypt) : whole(impl, decrypt))(ctx, walk.dst, walk.src,
+									walk.nbytes, iv);
+	}
+	kiln_steps_end(&steps);
+	if (tweaked)
+		memzero_explicit(tweak, sizeof(tweak));
+	return 0;
 }
 
 static int crypt(struct skcipher_request *req, bool decrypt)
@@ -130,13 +86,10 @@ static int crypt(struct skcipher_request *req, bool decrypt)
 		return -EINVAL;
 	if (!len)
 		return 0;
-	src = kiln_one_piece(req->src, len);
-	dst = kiln_one_piece(req->dst, len);
-	if (!src || !dst) {
-		if (alg->impl->cipher.first)
-			return crypt_tweaked(req, decrypt);
-		return walk_pieces(req, decrypt);
-	}
+	src = kiln_piece(req->src, 0, len);
+	dst = kiln_piece(req->dst, 0, len);
+	if (!src || !dst || len > KILN_SECTION_BYTES)
+		return crypt_pieces(req, decrypt);
 	impl = kiln_simd_begin(alg);
 	whole(impl, decrypt)(ctx_of(tfm), dst, src, len, req->iv);
 	kiln_simd_end(impl);
@@ -164,9 +117,8 @@ void kiln_skcipher_setup(struct kiln_alg *alg)
 	to->min_keysize = impl->key_min;
 	to->max_keysize = impl->key_max;
 	to->ivsize = impl->ivsize;
-	/* Counters go on from any block; stolen ciphertext needs two blocks in a step. */
+	/* Counters go on from any block. */
 	to->chunksize = impl->blocksize == 1 && !tweaked ? KILN_PIECE : 0;
-	to->walksize = KILN_PIECE;
 	to->setkey = tweaked ? xts_setkey : setkey;
 	to->encrypt = encrypt;
 	to->decrypt = decrypt;

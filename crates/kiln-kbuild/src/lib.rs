@@ -174,7 +174,10 @@ impl Kbuild {
         cc.arg("-isystem").arg(&compiler.headers);
         cc.arg("-I").arg(self.kernel_dir.join("include"));
         match recipe::tier_of(source) {
-            Some(tier) => cc.args(tier.flags).args(recipe::SIMD),
+            Some(tier) => cc
+                .args(tier.flags)
+                .args(recipe::SIMD)
+                .args(recipe::own(source)),
             None => cc.args(recipe::GENERAL),
         };
         if source.extension() == Some(OsStr::new("S")) {

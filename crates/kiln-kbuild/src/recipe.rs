@@ -106,6 +106,18 @@ pub const GENERAL: &[&str] = &["-mgeneral-regs-only"];
 /// guards that make gcc's and clang's empty.
 pub const SIMD: &[&str] = &["-D_MM_MALLOC_H_INCLUDED", "-D__MM_MALLOC_H"];
 
+/// Of SIMD objects that leave patterns in registers behind them: gcc clears upper halves where a function ends.
+const PATTERNS: &[&str] = &["-mno-vzeroupper"];
+
+/// A source's own flags, besides its tier's.
+pub fn own(source: &Path) -> &'static [&'static str] {
+    let name = source.file_name().and_then(|n| n.to_str()).unwrap_or("");
+    match tier_of(source) {
+        Some(tier) if name.starts_with("patterns_") && tier.name != "aesni" => PATTERNS,
+        _ => &[],
+    }
+}
+
 /// Included before each C file. `-fvisibility=hidden` covers definitions only: taking the
 /// address of a function that another file defines would still go through the GOT.
 pub const HIDDEN_H: &str = "#pragma GCC visibility push(hidden)\n";
@@ -152,6 +164,14 @@ mod tests {
 
     fn tier(source: &str) -> Option<&'static str> {
         tier_of(Path::new(source)).map(|t| t.name)
+    }
+
+    #[test]
+    fn patterns_keep_their_upper_halves() {
+        let own = |name: &str| own(Path::new(name));
+        assert_eq!(own("load/patterns_avx2.c"), ["-mno-vzeroupper"]);
+        assert!(own("load/patterns_aesni.c").is_empty());
+        assert!(own("ciphers/xts/avx2.c").is_empty());
     }
 
     #[test]

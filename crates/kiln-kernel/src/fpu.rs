@@ -141,6 +141,13 @@ pub fn pairs(pairs: u64, timed: bool) {
     unsafe { cpu::gate(sys::kiln_fpu_pairs, (&raw mut raw).cast()) };
 }
 
+/// Save and restore the registers as a section over a section does, `saves` times, all of them in use.
+pub fn saves(saves: u64) {
+    let mut raw = sys::FpuSaves { saves };
+    // SAFETY: the function takes this structure.
+    unsafe { cpu::gate(sys::kiln_fpu_saves, (&raw mut raw).cast()) };
+}
+
 /// Bytes one save of the registers takes on this CPU.
 pub fn state_size() -> u32 {
     // SAFETY: no arguments; CPUID.

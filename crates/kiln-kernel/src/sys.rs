@@ -218,6 +218,7 @@ extern "C" {
     pub fn kiln_scene(scene: *mut c_void) -> u64;
     pub fn kiln_storm(storm: *mut c_void) -> u64;
     pub fn kiln_fpu_pairs(pairs: *mut c_void) -> u64;
+    pub fn kiln_fpu_saves(saves: *mut c_void) -> u64;
 }
 
 /// Told of an answer.
@@ -326,6 +327,11 @@ pub struct Scene {
 pub struct FpuPairs {
     pub pairs: u64,
     pub timed: bool,
+}
+
+#[repr(C)]
+pub struct FpuSaves {
+    pub saves: u64,
 }
 
 #[repr(C)]

@@ -267,7 +267,7 @@ fn compile(plan: &Plan, cache: &Cache) -> Result<(), Error> {
     let dir = cache.dir.join(NAME);
     module::copy(&dir, plan.edit)?;
     let objects: Vec<String> = module::objects().collect();
-    let list = format!("obj-y := {}\n\n{}", objects.join(" "), module::flags());
+    let list = format!("obj-y := {}\n\n{}", objects.join(" "), module::all_flags());
     let kbuild = dir.join("Kbuild");
     update(&kbuild, &list)?;
     let log = dir.join("log");

@@ -8,6 +8,7 @@ pub mod fidelity;
 pub mod hosted;
 pub mod init;
 pub mod initramfs;
+pub mod live;
 pub mod modinfo;
 pub mod module;
 pub mod program;

@@ -12,7 +12,8 @@ use crate::uml::Built;
 use crate::Error;
 
 /// Names in the module's directory, and contents.
-const SOURCES: &[(&str, &str)] = include!(concat!(env!("OUT_DIR"), "/module_sources.rs"));
+pub(crate) const SOURCES: &[(&str, &str)] =
+    include!(concat!(env!("OUT_DIR"), "/module_sources.rs"));
 
 /// The module's name.
 pub const NAME: &str = "kiln";
@@ -176,27 +177,33 @@ fn kbuild() -> String {
         write!(text, " \\\n\t{object}").expect("a string");
     }
     text.push_str("\n\n");
-    text + &flags()
+    text + &all_flags()
 }
 
-/// What Kbuild is told of flags: the ciphers have those that user land compiles them with.
-pub(crate) fn flags() -> String {
+/// What Kbuild is told of flags.
+pub(crate) fn all_flags() -> String {
     let mut text = String::from("ccflags-y := -I$(src)/include -I$(src)/kernel/include\n\n");
-    for (name, _) in SOURCES
-        .iter()
-        .filter(|(name, _)| name.starts_with("kernel/"))
-    {
-        let Some(object) = object(name) else { continue };
-        let mut flags = vec!["-O2", "-ffreestanding", FRAME];
-        if let Some(tier) = recipe::tier_of(Path::new(name)) {
-            flags.extend(tier.flags);
-            flags.extend(recipe::SIMD);
-            // Linux allows no headers but its own; intrinsics are the compiler's.
-            flags.push("-isystem $(shell $(CC) -print-file-name=include)");
-        }
-        writeln!(text, "CFLAGS_{object} := {}", flags.join(" ")).expect("a string");
-    }
+    text.extend(SOURCES.iter().map(|(name, _)| flags(name)));
     text
+}
+
+/// A line of Kbuild with an object's own flags, if the source is one of `kernel/`.
+pub(crate) fn flags(name: &str) -> String {
+    let Some(stem) = name
+        .strip_suffix(".c")
+        .filter(|_| name.starts_with("kernel/"))
+    else {
+        return String::new();
+    };
+    let mut flags = vec!["-O2", "-ffreestanding", FRAME];
+    if let Some(tier) = recipe::tier_of(Path::new(name)) {
+        flags.extend(tier.flags);
+        flags.extend(recipe::SIMD);
+        flags.extend(recipe::own(Path::new(name)));
+        // Linux allows no headers but its own; intrinsics are the compiler's.
+        flags.push("-isystem $(shell $(CC) -print-file-name=include)");
+    }
+    format!("CFLAGS_{stem}.o := {}\n", flags.join(" "))
 }
 
 #[cfg(test)]

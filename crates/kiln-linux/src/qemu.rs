@@ -71,7 +71,8 @@ impl Qemu<'_> {
             .arg(&initramfs.0)
             // A kernel that would preempt the scripts of requests is told not to.
             .args(["-append", "console=ttyS0 quiet panic=-1 preempt=voluntary"]);
-        watch(
+        let mut fault = None;
+        let ended = watch(
             command,
             &Watch {
                 name: "QEMU",
@@ -80,15 +81,37 @@ impl Qemu<'_> {
             },
             &mut |said| {
                 line(said);
-                !matches!(said, Line::Noise(text) if is_fault(text))
+                if let Line::Noise(text) = said {
+                    fault = is_fault(text).then(|| text.trim().to_owned());
+                }
+                fault.is_none()
             },
-        )
+        );
+        match fault {
+            Some(said) => Err(Error::Failed(format!(
+                "{} does not run this kernel ({said}): --accel tcg gives the answers, without costs",
+                kvm(Path::new("/sys/module"))
+            ))),
+            None => ended,
+        }
     }
 }
 
 /// What QEMU says when the guest stands still for good.
 fn is_fault(line: &str) -> bool {
     line.contains("KVM internal error") || line.contains("KVM: entry failed")
+}
+
+/// This machine's KVM, by the module that does its work.
+fn kvm(modules: &Path) -> String {
+    let there = |name: &&&str| modules.join(name).is_dir();
+    match ["kvm_intel", "kvm_amd", "kvm_pvm"].iter().find(there) {
+        Some(&"kvm_pvm") => {
+            "this machine's KVM (kvm_pvm: without hardware's help, for kernels made for it)".into()
+        }
+        Some(name) => format!("this machine's KVM ({name})"),
+        None => "this machine's KVM".into(),
+    }
 }
 
 /// All that the accelerator has. Under a hypervisor that hides it, KVM refuses a guest this register.
@@ -125,11 +148,11 @@ fn program() -> Result<PathBuf, Error> {
 /// There is no QEMU, or Ctrl-C.
 pub fn choose(image: &Path, initramfs: &[u8], stop: &AtomicBool) -> Result<(Accel, String), Error> {
     program()?;
-    let kvm = Path::new("/dev/kvm");
+    let device = Path::new("/dev/kvm");
     if fs::OpenOptions::new()
         .read(true)
         .write(true)
-        .open(kvm)
+        .open(device)
         .is_err()
     {
         return Ok((
@@ -147,10 +170,19 @@ pub fn choose(image: &Path, initramfs: &[u8], stop: &AtomicBool) -> Result<(Acce
     match probe.run(&mut |_| ()) {
         Ok(_) => Ok((Accel::Kvm, String::new())),
         Err(Error::Interrupted) => Err(Error::Interrupted),
-        Err(_) => Ok((
-            Accel::Tcg,
-            "this machine's KVM does not boot it (a KVM in a virtual machine may not)".into(),
-        )),
+        Err(Error::Failed(said)) if said.contains("time limit") => {
+            let secs = PROBE.as_secs();
+            let kvm = kvm(Path::new("/sys/module"));
+            Ok((
+                Accel::Tcg,
+                format!("{kvm} does not bring this kernel to its init in {secs} s"),
+            ))
+        }
+        Err(e) => {
+            let said = e.to_string();
+            let line = said.lines().next().unwrap_or("").split(": --accel");
+            Ok((Accel::Tcg, line.take(1).collect()))
+        }
     }
 }
 
@@ -162,5 +194,15 @@ mod tests {
     fn a_guest_that_stands_still_is_seen() {
         assert!(is_fault("KVM internal error. Suberror: 1"));
         assert!(!is_fault("[    0.000000] Hypervisor detected: KVM"));
+    }
+
+    #[test]
+    fn a_kvm_is_called_by_its_module() {
+        let dir = tempfile::tempdir().unwrap();
+        assert_eq!(kvm(dir.path()), "this machine's KVM");
+        fs::create_dir_all(dir.path().join("kvm_pvm")).unwrap();
+        assert!(kvm(dir.path()).contains("kvm_pvm"));
+        fs::create_dir_all(dir.path().join("kvm_amd")).unwrap();
+        assert!(kvm(dir.path()).ends_with("(kvm_amd)"));
     }
 }

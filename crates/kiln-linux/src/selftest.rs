@@ -13,6 +13,7 @@ use serde::Serialize;
 use crate::boot::Boot;
 use crate::console::Line;
 use crate::init::{initramfs, Order};
+use crate::live;
 use crate::module::{Module, PREFIX};
 use crate::tcrypt::{insert, loaded, TEMPLATES};
 use crate::uml::Built;
@@ -20,6 +21,9 @@ use crate::Error;
 
 /// What testmgr says once, when its full tests are there and the first test begins.
 const FULL: &str = "crypto tests enabled";
+
+/// Rounds in which the module's saving of live registers is tried.
+const LIVE_ROUNDS: u32 = 1000;
 
 /// An implementation before the judge.
 #[derive(Debug, Clone, PartialEq, Serialize)]
@@ -77,7 +81,7 @@ impl Outcome {
 /// # Errors
 /// The boot fails, the module cannot be loaded, or this kernel did not run its full tests.
 pub fn run(plan: &Plan) -> Result<Outcome, Error> {
-    let mut parameters = format!("wait=1 tiers={}", seen_tiers());
+    let mut parameters = format!("wait=1 live={LIVE_ROUNDS} tiers={}", seen_tiers());
     if let Some(name) = plan.only {
         write!(parameters, " only={name}").expect("a string");
     }
@@ -111,6 +115,7 @@ pub fn run(plan: &Plan) -> Result<Outcome, Error> {
             outcome.tail.join("\n  ")
         )));
     }
+    live::judge(&heard.live, LIVE_ROUNDS)?;
     heard.outcome(&plan.built.version, plan.only)
 }
 
@@ -134,6 +139,8 @@ pub(crate) struct Heard {
     untested: HashMap<String, &'static str>,
     /// Drivers whose comparison with the generic ones could not be made.
     skipped: Vec<String>,
+    /// Registers saved and restored by the module.
+    live: Vec<live::Width>,
 }
 
 const NO_TEST: &str = "Linux has no test for the algorithm";
@@ -151,10 +158,9 @@ impl Heard {
         }
         let mut rows: Vec<Row> = wanted(only).into_iter().map(|i| self.row(i)).collect();
         rows.sort_by(|a, b| (&a.alg, &a.driver).cmp(&(&b.alg, &b.driver)));
-        Ok(Outcome {
-            notes: notes(&rows, &self.skipped),
-            rows,
-        })
+        let mut notes = notes(&rows, &self.skipped);
+        notes.extend(self.live.iter().map(live::Width::note));
+        Ok(Outcome { rows, notes })
     }
 
     /// A driver is listed after its test, and again in the end.
@@ -220,6 +226,7 @@ impl Heard {
         if text.contains(FULL) {
             self.full = true;
         }
+        self.live.extend(live::Width::read(text));
         let Some((_, said)) = text.split_once("alg: ") else {
             return;
         };

@@ -232,6 +232,8 @@ void skcipher_walk_done(struct skcipher_walk *walk);
 bool scatterwalk_holds(struct scatterlist *sg, u32 n);
 /* Move @n bytes between @buffer and the pieces behind their first @skip bytes. */
 void scatterwalk_copy(u8 *buffer, struct scatterlist *sg, u32 skip, u32 n, bool out);
+/* Where @n bytes behind the first @skip are, if they are in one piece; else NULL. */
+u8 *scatterwalk_piece(struct scatterlist *sg, u32 skip, u32 n);
 /* The pieces behind their first @skip bytes; @room is for what begins inside of one. */
 struct scatterlist *scatterwalk_ffwd(struct scatterlist room[2], struct scatterlist *sg,
 				     u32 skip);

@@ -410,6 +410,13 @@ struct kiln_fpu_pairs {
 };
 
 KILN_EXPORT u64 kiln_fpu_pairs(void *pairs);
+
+/* The registers saved and restored in a section, all in use, for kiln_gate(). */
+struct kiln_fpu_saves {
+	u64 saves;
+};
+
+KILN_EXPORT u64 kiln_fpu_saves(void *saves);
 /* lib/slab.c: memory for transforms; once, before anything of crypto/ is called */
 KILN_EXPORT void kiln_slab_give(void *memory, size_t size);
 

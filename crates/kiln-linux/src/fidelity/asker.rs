@@ -12,6 +12,7 @@ use crate::console::{End, Line};
 use crate::debian::Kernel;
 use crate::init::{initramfs, Order};
 use crate::modinfo::Modules;
+use crate::module;
 use crate::qemu::{choose, Accel, Qemu};
 use crate::Error;
 
@@ -20,8 +21,6 @@ macro_rules! sources {
         &[
             $(($name, include_str!(concat!("../../../../linux/fidelity/", $name))),)*
             ("play.c", include_str!("../../../../kernel/load/scene.c")),
-            ("include/kiln/scene.h", include_str!("../../../../kernel/include/kiln/scene.h")),
-            ("include/kiln/types.h", include_str!("../../../../linux/module/include/kiln/types.h")),
         ]
     };
 }
@@ -29,6 +28,16 @@ macro_rules! sources {
 /// Names in the module's directory, and contents.
 const SOURCES: &[(&str, &str)] =
     sources!("Kbuild" "ask.c" "costs.c" "fidelity.h" "nested.c" "requests.c" "scene.c" "where.c");
+
+/// Of Kiln's module: what saves registers, whose cost is asked, and headers.
+const SHARED: [&str; 6] = [
+    "state.",
+    "live.",
+    "include/",
+    "kernel/include/",
+    "kernel/load/",
+    "kernel/cpu/",
+];
 
 const NAME: &str = "kiln_fidelity";
 
@@ -206,9 +215,19 @@ impl Plan<'_> {
         let dir = root()?
             .join("kiln/linux/fidelity")
             .join(key(headers, &compiled, 0));
+        let mut kbuild = String::new();
         for (name, text) in SOURCES {
-            update(&dir.join(name), text)?;
+            match *name {
+                "Kbuild" => kbuild.push_str(text),
+                _ => update(&dir.join(name), text).map(|_| ())?,
+            }
         }
+        let shared = |name: &str| SHARED.iter().any(|s| name.starts_with(s));
+        for (name, text) in module::SOURCES.iter().filter(|(name, _)| shared(name)) {
+            update(&dir.join(name), text)?;
+            kbuild.push_str(&module::flags(name));
+        }
+        update(&dir.join("Kbuild"), &kbuild)?;
         let log = dir.join("log");
         let _ = fs::remove_file(&log);
         let make = Make {
@@ -343,6 +362,6 @@ mod tests {
             .collect();
         there.sort();
         let listed: Vec<&str> = SOURCES.iter().map(|(name, _)| *name).collect();
-        assert_eq!(there[..], listed[..listed.len() - 3]);
+        assert_eq!(there[..], listed[..listed.len() - 1]);
     }
 }

@@ -7,7 +7,8 @@ use crate::Error;
 
 use super::answer;
 use super::asker::{Answers, Plan, Step, Told};
-use super::emulated::{self, Emulated};
+use super::costs::{self, COSTS};
+use super::emulated::Emulated;
 use super::question::{self, Asked, Question};
 use super::row::Row;
 
@@ -43,7 +44,7 @@ pub fn run(plan: &Plan) -> Result<Outcome, Error> {
         .collect();
     steps.push(Step::Ask("costs".into()));
     let mut answers = plan.ask(&steps, None)?;
-    let costs = answers.told.pop().unwrap_or_else(|| Err("nothing".into()));
+    let told = answers.told.pop().unwrap_or_else(|| Err("nothing".into()));
     let emulated = emulated_answers(policy, &questions)?;
 
     let empty = Row {
@@ -61,6 +62,8 @@ pub fn run(plan: &Plan) -> Result<Outcome, Error> {
         cycles_min: None,
         cycles: None,
         kiln_cycles: None,
+        ratio: None,
+        kiln_ratio: None,
     };
     let mut notes = notes(&answers);
     let mut rows = Vec::new();
@@ -83,47 +86,39 @@ pub fn run(plan: &Plan) -> Result<Outcome, Error> {
         });
     }
     let measured = answers.accel == Accel::Kvm;
+    let real = |name: &str| {
+        let lines = told.as_ref().ok().filter(|_| measured)?;
+        costs::real(lines, name)
+    };
+    let own = |name: &str| emulated.costs.iter().find(|c| c.0 == name)?.1;
     for (name, words) in COSTS {
-        let real = costs.as_ref().ok().and_then(|lines| cost(lines, name));
-        let real = real.filter(|_| measured);
+        let cost = real(name);
+        let direct = costs::direct_of(name);
+        let over = |all: Option<f64>, of: &dyn Fn(&str) -> Option<f64>| {
+            let direct = of(direct.as_ref()?)?;
+            Some(all? / direct).filter(|ratio| ratio.is_finite())
+        };
+        let median = cost.map(|(_, median)| median);
         rows.push(Row {
             kind: "cost".into(),
             question: (*words).into(),
             asked: Some((*name).into()),
-            cycles_min: real.map(|(least, _)| least),
-            cycles: real.map(|(_, median)| median),
-            kiln_cycles: (*name == "pair").then_some(emulated.pair_cycles),
+            cycles_min: cost.map(|(least, _)| least),
+            cycles: median,
+            kiln_cycles: own(name),
+            ratio: over(median, &|name| real(name).map(|(_, median)| median)),
+            kiln_ratio: over(own(name), &own),
             ..empty.clone()
         });
     }
     if !measured {
-        notes.push("costs of the real kernel: not by software emulation; on a machine whose KVM boots it they are measured".into());
-    } else if let Err(why) = costs {
+        notes.push("costs of the real kernel: none by software emulation; on a machine whose KVM boots it they are measured".into());
+    } else if let Err(why) = told {
         notes.push(format!("costs: {why}"));
     }
     notes.push("the trace's words: T task, H hardirq, S softirq, O hardirq over softirq; ? FPU usable, s SIMD usable, [ ] section, ( ) softirqs off, ! interrupt, ^ raise, ~ make way; then the preempt count".into());
     Ok(Outcome { rows, notes })
 }
-
-/// Names in `costs.c`, and what they are.
-const COSTS: &[(&str, &str)] = &[
-    ("pair", "begin and end, nothing to save"),
-    ("begin", "begin, nothing to save"),
-    (
-        "first-begin",
-        "begin, the first in a kernel entry: saves the user's registers",
-    ),
-    (
-        "user-restore",
-        "the user's registers loaded again on the way back",
-    ),
-    ("helper-16", "xts(aes), 16 bytes, by the simd helper"),
-    ("direct-16", "xts(aes), 16 bytes, without it"),
-    ("helper-512", "xts(aes), 512 bytes, by the simd helper"),
-    ("direct-512", "xts(aes), 512 bytes, without it"),
-    ("helper-4096", "xts(aes), 4096 bytes, by the simd helper"),
-    ("direct-4096", "xts(aes), 4096 bytes, without it"),
-];
 
 fn notes(answers: &Answers) -> Vec<String> {
     let mut notes = Vec::new();
@@ -160,20 +155,6 @@ fn real_answer(
     Ok(script.answer)
 }
 
-/// Of lines `NAME LEAST MEDIAN`.
-fn cost(lines: &[String], name: &str) -> Option<(f64, f64)> {
-    lines.iter().find_map(|line| {
-        let mut words = line.split(' ');
-        (words.next()? == name).then_some(())?;
-        let least: u64 = words.next()?.parse().ok()?;
-        let median: u64 = words.next()?.parse().ok()?;
-        words
-            .next()
-            .is_none()
-            .then_some((least as f64, median as f64))
-    })
-}
-
 struct EmulatedAnswer {
     answer: Option<String>,
     right: String,
@@ -181,7 +162,8 @@ struct EmulatedAnswer {
 
 struct EmulatedAnswers {
     answers: Vec<EmulatedAnswer>,
-    pair_cycles: f64,
+    /// By name.
+    costs: Vec<(&'static str, Option<f64>)>,
 }
 
 /// On a thread of its own, which becomes the CPU.
@@ -196,29 +178,15 @@ fn emulated_answers(policy: &str, questions: &[Question]) -> Result<EmulatedAnsw
         let answers = answers.collect();
         Ok(EmulatedAnswers {
             answers,
-            pair_cycles: emulated::pair_cycles(),
+            costs: COSTS
+                .iter()
+                .map(|(name, _)| (*name, costs::emulated(name)))
+                .collect(),
         })
     };
     let done = thread::scope(|s| s.spawn(asked).join());
     match done {
         Ok(answers) => answers.map_err(|e| Error::Lacks(format!("the emulated CPU: {e}"))),
         Err(_) => Err(Error::Failed("the emulated CPU panicked".into())),
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn costs_are_whole_lines() {
-        let lines: Vec<String> = ["clock 26 52", "pair 104 130", "begin 5", "helper-16 1 2 3"]
-            .iter()
-            .map(|s| s.to_string())
-            .collect();
-        assert_eq!(cost(&lines, "pair"), Some((104.0, 130.0)));
-        assert_eq!(cost(&lines, "begin"), None);
-        assert_eq!(cost(&lines, "helper-16"), None);
-        assert_eq!(cost(&lines, "direct-16"), None);
     }
 }

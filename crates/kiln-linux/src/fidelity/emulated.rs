@@ -79,17 +79,3 @@ impl Emulated {
         of_outcome(&outcome)
     }
 }
-
-/// Cycles of the TSC of an empty section on the emulated CPU: the least of many series.
-pub fn pair_cycles() -> f64 {
-    const PAIRS: u64 = 10_000;
-    let series = (0..200).map(|_| {
-        // SAFETY: reading the time-stamp counter touches no memory.
-        let from = unsafe { std::arch::x86_64::_rdtsc() };
-        kiln_kernel::fpu::pairs(PAIRS, false);
-        // SAFETY: as above.
-        let to = unsafe { std::arch::x86_64::_rdtsc() };
-        to.wrapping_sub(from)
-    });
-    series.min().unwrap_or(0) as f64 / PAIRS as f64
-}

@@ -4,6 +4,7 @@
 pub mod answer;
 pub mod asker;
 pub mod compare;
+pub mod costs;
 pub mod emulated;
 pub mod nested;
 pub mod question;

@@ -36,6 +36,12 @@ pub struct Row {
     pub cycles: Option<f64>,
     /// Of the emulated CPU.
     pub kiln_cycles: Option<f64>,
+    /// Of a row of the simd helper: its median over that of the row without it.
+    #[serde(default)]
+    pub ratio: Option<f64>,
+    /// The same of the emulated CPU.
+    #[serde(default)]
+    pub kiln_ratio: Option<f64>,
 }
 
 /// A record, as far as it is read again.
@@ -92,7 +98,7 @@ impl Record {
             if !["kvm", "tcg"].contains(&row.accel.as_str()) {
                 return Err(format!("accelerator '{}'", row.accel));
             }
-            if row.accel == "tcg" && row.cycles.or(row.cycles_min).is_some() {
+            if row.accel == "tcg" && row.cycles.or(row.cycles_min).or(row.ratio).is_some() {
                 return Err("costs of software emulation".into());
             }
         }
@@ -128,6 +134,8 @@ mod tests {
             cycles_min: None,
             cycles: None,
             kiln_cycles: None,
+            ratio: None,
+            kiln_ratio: None,
         }
     }
 
@@ -142,13 +150,14 @@ mod tests {
 
     #[test]
     fn what_contradicts_itself_is_refused() {
-        let bad: [fn(&mut Row); 9] = [
+        let bad: [fn(&mut Row); 10] = [
             |r| r.kind = "guess".into(),
             |r| r.number = None,
             |r| r.real = None,
             |r| r.asked = None,
             |r| r.accel = "magic".into(),
             |r| r.cycles = Some(1.0),
+            |r| r.ratio = Some(1.0),
             |r| r.policy = "bh-off".into(),
             |r| r.kernel = "6.15.0".into(),
             |r| r.cpu = "other".into(),

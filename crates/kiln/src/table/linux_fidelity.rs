@@ -43,17 +43,27 @@ pub fn all(rows: &[Row]) -> String {
         }
     }
     let mut costs = plain();
-    costs.add_row(["cycles", "least", "median", "emulated"]);
+    costs.add_row([
+        "TSC cycles",
+        "least",
+        "median",
+        "helper/direct",
+        "emulated",
+        "helper/direct",
+    ]);
     for row in rows.iter().filter(|r| r.kind == "cost") {
         let of = |v: Option<f64>| v.map_or_else(|| "-".to_string(), figure);
+        let times = |v: Option<f64>| v.map_or_else(String::new, |v| format!("{v:.2}"));
         costs.add_row([
             row.question.clone(),
             of(row.cycles_min),
             of(row.cycles),
+            times(row.ratio),
             of(row.kiln_cycles),
+            times(row.kiln_ratio),
         ]);
     }
-    align(&mut costs, [1, 2, 3]);
+    align(&mut costs, 1..6);
     let count = |agree| answers().filter(|r| r.agree == agree).count();
     out + &format!(
         "{}\n{} answers agree, {} differ, {} not asked\n",

@@ -22,4 +22,11 @@ static __always_inline void assert_fpu_section(void)
 {
 }
 
+static __always_inline void fpu_default_mxcsr(void)
+{
+	static const u32 mxcsr = 0x1f80;
+
+	asm volatile("ldmxcsr %0" : : "m"(mxcsr));
+}
+
 #endif

@@ -20,7 +20,8 @@ use crate::session::{Exit, Session};
 #[command(after_help = "\
 The program is one of this machine, copied into the booted system with the
 libraries it is linked to; /proc, /sys, /dev and /tmp are there, files of this
-machine are not. A boot that has not ended at its limit is killed.
+machine are not. A boot that has not ended at its limit is killed. Without a
+program the time to init is told on stderr.
 
 Examples:
   kiln linux boot --tree ~/linux
@@ -114,6 +115,13 @@ pub fn run(args: &BootArgs, session: &Session) -> Result<Exit, Fault> {
             }
         }
     })?;
+    if let (false, Some(to_init)) = (quiet, outcome.to_init) {
+        eprintln!(
+            "kiln: init ran {:.3} s after the start, all was over after {:.3} s",
+            to_init.as_secs_f64(),
+            outcome.took.as_secs_f64()
+        );
+    }
     Ok(match (ended, outcome.exit) {
         (Some(End::Exit(status)), _) => exit(status),
         // As a shell has it.

@@ -1,0 +1,113 @@
+//! What the module tells of live registers that it saved, overwrote and restored (`linux/module/live.c`).
+
+use crate::Error;
+
+/// Before what the module says of it.
+const SAID: &str = "kiln: live ";
+
+/// One width of registers.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Width {
+    /// `xmm`, `ymm` or `zmm`.
+    pub name: String,
+    /// How often it was tried.
+    pub rounds: u32,
+    /// Rounds after which something was not as before.
+    pub wrong: u32,
+    /// Rounds without saving that looked right: the control.
+    pub missed: u32,
+    /// TSC cycles of a save and a restore, the least.
+    pub least: u64,
+    /// The median.
+    pub median: u64,
+}
+
+impl Width {
+    /// Of a line of the kernel's log.
+    pub fn read(text: &str) -> Option<Width> {
+        let (_, said) = text.split_once(SAID)?;
+        let words: Vec<&str> = said.split_whitespace().collect();
+        let [name, "rounds", rounds, "wrong", wrong, "missed", missed, "cycles", least, median] =
+            words[..]
+        else {
+            return None;
+        };
+        Some(Width {
+            name: ["xmm", "ymm", "zmm"]
+                .contains(&name)
+                .then(|| name.to_owned())?,
+            rounds: rounds.parse().ok()?,
+            wrong: wrong.parse().ok()?,
+            missed: missed.parse().ok()?,
+            least: least.parse().ok()?,
+            median: median.parse().ok()?,
+        })
+    }
+
+    /// For who reads the rows.
+    pub fn note(&self) -> String {
+        format!(
+            "the module saved and restored {} registers {} times, as for a section over a section, and lost none; \
+             unsaved, the control, it lost them each time; {} TSC cycles at least, {} the median",
+            self.name, self.rounds, self.least, self.median
+        )
+    }
+}
+
+/// Whether all is well.
+///
+/// # Errors
+/// Registers were lost, the control saw nothing, or the module did not say.
+pub fn judge(widths: &[Width], rounds: u32) -> Result<(), Error> {
+    if widths.is_empty() {
+        return Err(Error::Failed(
+            "Kiln's module does not say whether it can save and restore registers".into(),
+        ));
+    }
+    let bad = |w: &&Width| w.wrong > 0 || w.missed > 0 || w.rounds != rounds;
+    match widths.iter().find(bad) {
+        None => Ok(()),
+        Some(w) => Err(Error::Failed(format!(
+            "Kiln's module saves and restores {} registers: wrong in {} of {} rounds; unsaved, {} looked right",
+            w.name, w.wrong, w.rounds, w.missed
+        ))),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn lines_are_read_whole_or_not_at_all() {
+        let line = "kiln: live zmm rounds 9 wrong 0 missed 0 cycles 180 190";
+        let width = Width::read(line).unwrap();
+        assert_eq!((width.rounds, width.least, width.median), (9, 180, 190));
+        assert!(width.note().contains("zmm"));
+        for bad in [
+            "",
+            "kiln: live ",
+            "kiln: live: -95",
+            &line.replace("zmm", "tmm"),
+            &line.replace(" 190", ""),
+            &line.replace(" 190", " 190 1"),
+            &line.replace("wrong 0", "wrong -1"),
+            &line.replace("missed", "found"),
+        ] {
+            assert_eq!(Width::read(bad), None, "{bad}");
+        }
+    }
+
+    #[test]
+    fn a_loss_and_a_blind_control_are_faults() {
+        let read = |text: &str| Width::read(&format!("kiln: live ymm {text} cycles 1 1")).unwrap();
+        let well = read("rounds 9 wrong 0 missed 0");
+        let one = std::slice::from_ref(&well);
+        assert!(judge(one, 9).is_ok());
+        assert!(judge(&[], 9).is_err());
+        assert!(judge(one, 10).is_err());
+        for bad in ["rounds 9 wrong 1 missed 0", "rounds 9 wrong 0 missed 1"] {
+            assert!(judge(&[well.clone(), read(bad)], 9).is_err(), "{bad}");
+        }
+    }
+}

@@ -1,0 +1,27 @@
+// SPDX-License-Identifier: GPL-2.0-only OR MIT
+/*
+ * What a section over a section saves and restores, again and again, all registers in use.
+ */
+#include <kiln/fpu.h>
+#include <kiln/kiln.h>
+
+#include "patterns.h"
+
+u64 kiln_fpu_saves(void *arg)
+{
+	const struct kiln_fpu_saves *s = arg;
+	struct fpstate *area;
+	u64 n;
+
+	kernel_fpu_begin_untimed();
+	area = this_cpu_read(nested_area);
+	clobber_registers();
+	for (n = s->saves; n; n--) {
+		fpstate_save(area);
+		fpu_default_mxcsr();
+		fpstate_restore(area);
+	}
+	fpu_default_mxcsr();
+	kernel_fpu_end_untimed();
+	return 0;
+}

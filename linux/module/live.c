@@ -1,0 +1,146 @@
+// SPDX-License-Identifier: GPL-2.0-only OR MIT
+/*
+ * The save of a section over a section, played by one CPU: fill the registers, save them,
+ * overwrite them, restore them, look.
+ */
+#include <linux/irqflags.h>
+#include <linux/random.h>
+#include <linux/slab.h>
+#include <linux/sort.h>
+#include <linux/string.h>
+
+#include <asm/fpu/api.h>
+
+#include <kiln/cpufeature.h>
+
+#include "kernel/load/patterns.h"
+#include "live.h"
+#include "state.h"
+
+enum { MXCSR_AT = 24, MXCSR = 0x1f80, MXCSR_ROUNDING = 0x6000 };
+enum { FCW = 0x037f, FCW_ROUNDING = 0x0c00 };
+
+static const struct width {
+	const char *name;
+	u32 tier, regs, bytes, masks;
+	void (*fill)(const struct pattern *want);
+	void (*read)(struct pattern *found);
+	void (*clobber)(void);
+} widths[KILN_LIVE_WIDTHS] = {
+	{ "xmm", KILN_TIER_AESNI, 16, 16, 0, pattern_fill_aesni, pattern_read_aesni,
+	  clobber_aesni },
+	{ "ymm", KILN_TIER_AVX2, 16, 32, 0, pattern_fill_avx2, pattern_read_avx2, clobber_avx2 },
+	{ "zmm", KILN_TIER_VAES_AVX512, 32, 64, 8, pattern_fill_vaes_avx512,
+	  pattern_read_vaes_avx512, clobber_vaes_avx512 },
+};
+
+/* One allocation. */
+struct room {
+	struct pattern want, found;
+	u64 cycles[KILN_LIVE_ROUNDS];
+	u8 states[] __aligned(KILN_STATE_ALIGN);
+};
+
+static u64 now(void)
+{
+	u32 low, high;
+
+	asm volatile("lfence\n\trdtsc\n\tlfence" : "=a"(low), "=d"(high) : : "memory");
+	return (u64)high << 32 | low;
+}
+
+static void choose(struct pattern *want)
+{
+	get_random_bytes(want, sizeof(*want));
+	want->mxcsr = MXCSR | (want->mxcsr & MXCSR_ROUNDING);
+	want->fcw = FCW | (want->fcw & FCW_ROUNDING);
+}
+
+static bool same(const struct width *w, const struct pattern *a, const struct pattern *b)
+{
+	u32 i;
+
+	for (i = 0; i < w->regs; i++)
+		if (memcmp(a->zmm[i], b->zmm[i], w->bytes))
+			return false;
+	return !memcmp(a->k, b->k, w->masks * sizeof(a->k[0])) && a->mxcsr == b->mxcsr &&
+	       a->fcw == b->fcw;
+}
+
+/* What save and restore took, or with neither what the clock takes. */
+static u64 play(const struct width *w, struct room *room, u8 *area, const u8 *reset, bool saved)
+{
+	u64 from, clobbering, clobbered, to;
+	unsigned long flags;
+
+	local_irq_save(flags);
+	kernel_fpu_begin();
+	/* Nothing in use but what is put there. */
+	kiln_state_restore(reset);
+	w->fill(&room->want);
+	from = now();
+	if (saved)
+		kiln_state_save(area);
+	clobbering = now();
+	w->clobber();
+	clobbered = now();
+	if (saved)
+		kiln_state_restore(area);
+	to = now();
+	w->read(&room->found);
+	kiln_state_restore(reset);
+	kernel_fpu_end();
+	local_irq_restore(flags);
+	return clobbering - from + to - clobbered;
+}
+
+static int by_size(const void *a, const void *b)
+{
+	const u64 x = *(const u64 *)a, y = *(const u64 *)b;
+
+	return x < y ? -1 : x > y;
+}
+
+static void run(const struct width *w, struct room *room, u8 *area, const u8 *reset, u32 rounds,
+		struct kiln_live *result)
+{
+	u64 clock = ~0ull;
+	u32 i;
+
+	*result = (struct kiln_live){ .width = w->name };
+	for (i = 0; i < rounds; i++) {
+		choose(&room->want);
+		room->cycles[i] = play(w, room, area, reset, true);
+		result->wrong += !same(w, &room->want, &room->found);
+		clock = min(clock, play(w, room, area, reset, false));
+		result->missed += same(w, &room->want, &room->found);
+	}
+	sort(room->cycles, rounds, sizeof(room->cycles[0]), by_size, NULL);
+	result->least = room->cycles[0] - min(clock, room->cycles[0]);
+	result->median = room->cycles[rounds / 2] - min(clock, room->cycles[rounds / 2]);
+}
+
+int kiln_live_run(struct kiln_live result[KILN_LIVE_WIDTHS], u32 rounds)
+{
+	const u32 size = ALIGN(kiln_state_init(), KILN_STATE_ALIGN);
+	struct room *room;
+	void *memory;
+	u8 *reset;
+	int i, n = 0;
+
+	if (!size)
+		return -EOPNOTSUPP;
+	if (!rounds || rounds > KILN_LIVE_ROUNDS)
+		return -EINVAL;
+	memory = kzalloc(sizeof(*room) + 2 * size + KILN_STATE_ALIGN, GFP_KERNEL);
+	if (!memory)
+		return -ENOMEM;
+	room = PTR_ALIGN(memory, KILN_STATE_ALIGN);
+	reset = room->states + size;
+	*(u32 *)(reset + MXCSR_AT) = MXCSR;
+	for (i = 0; i < KILN_LIVE_WIDTHS; i++)
+		if (cpu_has_tier(widths[i].tier))
+			run(&widths[i], room, room->states, reset, rounds, &result[n++]);
+	kfree(memory);
+	return n;
+}
