@@ -6,7 +6,6 @@
 #include <linux/irqflags.h>
 #include <linux/random.h>
 #include <linux/slab.h>
-#include <linux/sort.h>
 #include <linux/string.h>
 
 #include <asm/fpu/api.h>
@@ -94,11 +93,12 @@ static u64 play(const struct width *w, struct room *room, u8 *area, const u8 *re
 	return clobbering - from + to - clobbered;
 }
 
-static int by_size(const void *a, const void *b)
+/* Into @n that are in order already. */
+static void insert(u64 *cycles, u32 n, u64 one)
 {
-	const u64 x = *(const u64 *)a, y = *(const u64 *)b;
-
-	return x < y ? -1 : x > y;
+	for (; n && cycles[n - 1] > one; n--)
+		cycles[n] = cycles[n - 1];
+	cycles[n] = one;
 }
 
 static void run(const struct width *w, struct room *room, u8 *area, const u8 *reset, u32 rounds,
@@ -110,12 +110,11 @@ static void run(const struct width *w, struct room *room, u8 *area, const u8 *re
 	*result = (struct kiln_live){ .width = w->name };
 	for (i = 0; i < rounds; i++) {
 		choose(&room->want);
-		room->cycles[i] = play(w, room, area, reset, true);
+		insert(room->cycles, i, play(w, room, area, reset, true));
 		result->wrong += !same(w, &room->want, &room->found);
 		clock = min(clock, play(w, room, area, reset, false));
 		result->missed += same(w, &room->want, &room->found);
 	}
-	sort(room->cycles, rounds, sizeof(room->cycles[0]), by_size, NULL);
 	result->least = room->cycles[0] - min(clock, room->cycles[0]);
 	result->median = room->cycles[rounds / 2] - min(clock, room->cycles[rounds / 2]);
 }
