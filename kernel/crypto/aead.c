@@ -2,6 +2,7 @@
 /*
  * Requests to an AEAD of ciphers/.
  */
+#include <kiln/budget.h>
 #include <kiln/cpufeature.h>
 #include <kiln/crypto.h>
 #include <kiln/fpu.h>
@@ -51,12 +52,13 @@ static void wipe(struct scatterlist *sg, u32 behind, u32 len)
 	}
 }
 
-/* A message in pieces: a section each, so that none lasts longer than a page takes. */
+/* A message in pieces, in as many sections as the way of cutting has it. */
 struct pieces {
 	const struct kiln_impl *impl;
 	const void *ctx;
 	u32 aadlen, len;
-	bool simd, decrypt;
+	bool decrypt;
+	struct fpu_cut cut;
 	u8 state[KILN_MAX_STATE] __aligned(64);
 };
 
@@ -67,30 +69,24 @@ static void add_aad(struct pieces *p, struct crypto_request *req)
 	u8 *at;
 
 	for (left = p->aadlen; left; left -= n) {
-		n = scatterwalk_next(&sg, &offset, left, &at);
-		if (p->simd)
-			kernel_fpu_begin();
+		n = scatterwalk_next(&sg, &offset, left < p->cut.step ? left : p->cut.step, &at);
+		fpu_cut_room(&p->cut, n);
 		p->impl->aead.aad(p->ctx, p->state, at, n);
-		if (p->simd)
-			kernel_fpu_end();
 	}
 }
 
 static void add_text(struct pieces *p, struct skcipher_walk *walk)
 {
 	while (walk->nbytes) {
-		if (p->simd)
-			kernel_fpu_begin();
+		fpu_cut_room(&p->cut, walk->nbytes);
 		(p->decrypt ? p->impl->aead.decrypt : p->impl->aead.encrypt)(
 			p->ctx, p->state, walk->dst, walk->src, walk->nbytes);
-		if (p->simd)
-			kernel_fpu_end();
 		skcipher_walk_done(walk);
 	}
 }
 
 static noinline int crypt_pieces(struct crypto_request *req, u32 aadlen, u32 len,
-				 const bool simd, const bool decrypt)
+				 struct fpu_budget *budget, const bool decrypt)
 {
 	const u32 tagsize = req->tfm->authsize;
 	struct pieces p = {
@@ -98,7 +94,6 @@ static noinline int crypt_pieces(struct crypto_request *req, u32 aadlen, u32 len
 		.ctx = crypto_tfm_ctx(req->tfm),
 		.aadlen = aadlen,
 		.len = len,
-		.simd = simd,
 		.decrypt = decrypt,
 	};
 	u8 tag[MAX_TAG], want[MAX_TAG];
@@ -108,24 +103,19 @@ static noinline int crypt_pieces(struct crypto_request *req, u32 aadlen, u32 len
 	if (!scatterwalk_holds(decrypt ? req->src : req->dst,
 			       req->assoclen + len + tagsize))
 		return -EINVAL;
-	err = skcipher_walk_text(&walk, req, len, WALK_MAX_BLOCK);
+	fpu_cut_prepare(&p.cut, budget);
+	err = skcipher_walk_text(&walk, req, len, WALK_MAX_BLOCK, p.cut.step);
 	if (err)
 		return err;
 	/* Before the text is written: in place it may be next to it. */
 	if (decrypt)
 		scatterwalk_copy(want, req->src, req->assoclen + len, tagsize, false);
-	if (simd)
-		kernel_fpu_begin();
+	fpu_cut_open(&p.cut);
 	p.impl->aead.begin(p.ctx, p.state, req->iv, aadlen, len, tagsize);
-	if (simd)
-		kernel_fpu_end();
 	add_aad(&p, req);
 	add_text(&p, &walk);
-	if (simd)
-		kernel_fpu_begin();
 	p.impl->aead.end(p.ctx, p.state, tag, tagsize);
-	if (simd)
-		kernel_fpu_end();
+	fpu_cut_close(&p.cut);
 	if (!decrypt) {
 		scatterwalk_copy(tag, req->dst, req->assoclen + len, tagsize, true);
 	} else if (!equal(tag, want, tagsize)) {
@@ -159,7 +149,7 @@ static __always_inline bool is_of_form(const struct crypto_request *req, u32 *aa
 	}
 }
 
-/* One piece on either side is one call; a page of it at most, for the same reason. */
+/* One piece on either side is one call, as far as one section may hold it. */
 static __always_inline int crypt(struct crypto_request *req, const bool simd,
 				 const bool decrypt)
 {
@@ -169,14 +159,15 @@ static __always_inline int crypt(struct crypto_request *req, const bool simd,
 	const u32 in = assoclen + req->cryptlen;
 	const u32 out = assoclen + len + (decrypt ? 0 : tagsize);
 	u8 *const src = req->src->addr, *const dst = req->dst->addr;
+	struct fpu_budget *const budget = simd ? &req->tfm->alg->budget[decrypt] : NULL;
 	u32 aadlen;
 	int err = 0;
 
 	if (unlikely(!is_of_form(req, &aadlen)))
 		return -EINVAL;
 	if (unlikely(req->src->length < in || req->dst->length < out ||
-		     len > WALK_PAGE || aadlen > WALK_PAGE))
-		return crypt_pieces(req, aadlen, len, simd, decrypt);
+		     (simd && in > budget->most)))
+		return crypt_pieces(req, aadlen, len, budget, decrypt);
 	if (simd)
 		kernel_fpu_begin();
 	if (decrypt)
@@ -231,6 +222,7 @@ void aead_ops(struct crypto_alg *alg, const struct kiln_impl *impl)
 		alg->form = CRYPTO_FORM_IPSEC;
 	else if (begins_with(impl->alg, "ccm("))
 		alg->form = CRYPTO_FORM_CCM;
+	alg->budget = fpu_budget_of(impl);
 	alg->setkey = setkey;
 	alg->setauthsize = setauthsize;
 	alg->encrypt = simd ? encrypt_simd : encrypt_scalar;
