@@ -56,9 +56,9 @@ int shash_init(struct shash_desc *desc)
 	return err;
 }
 
-/* In as many sections as the way of cutting has it. */
+/* In as many sections as the way of cutting has it; @out NULL: more is to come. */
 static noinline void update_pieces(const struct crypto_tfm *tfm, void *state, const u8 *data,
-				   u32 len)
+				   u32 len, u8 *out)
 {
 	const struct kiln_impl *impl = tfm->alg->impl;
 	struct fpu_cut cut;
@@ -71,6 +71,8 @@ static noinline void update_pieces(const struct crypto_tfm *tfm, void *state, co
 		fpu_cut_room(&cut, n);
 		impl->hash.update(tfm->ctx, state, data, n);
 	}
+	if (out)
+		impl->hash.final(tfm->ctx, state, out);
 	fpu_cut_close(&cut);
 }
 
@@ -84,7 +86,7 @@ int shash_update(struct shash_desc *desc, const u8 *data, u32 len)
 		return err;
 	simd = may_use_simd(alg, len);
 	if (simd && unlikely(len > alg->budget->most)) {
-		update_pieces(desc->tfm, desc->ctx, data, len);
+		update_pieces(desc->tfm, desc->ctx, data, len, NULL);
 		return 0;
 	}
 	begin(desc->tfm, simd)->hash.update(crypto_tfm_ctx(desc->tfm), desc->ctx, data, len);
@@ -115,8 +117,8 @@ static noinline void digest_pieces(struct crypto_tfm *tfm, const u8 *data, u32 l
 
 	desc.tfm = tfm;
 	shash_init(&desc);
-	update_pieces(tfm, desc.ctx, data, len);
-	shash_final(&desc, out);
+	update_pieces(tfm, desc.ctx, data, len, out);
+	memzero_explicit(desc.ctx, shash_statesize(tfm));
 }
 
 int shash_digest(struct crypto_tfm *tfm, const u8 *data, u32 len, u8 *out)
