@@ -201,8 +201,10 @@ void fpu_budgets_settle(void)
 	size_t i, d;
 
 	for (i = 0; i < kiln_impls() && i < MAX_IMPLS; i++)
-		for (d = 0; d < 2; d++)
+		for (d = 0; d < 2; d++) {
+			entries[i].of[d].granule = granule(kiln_impl(i));
 			entries[i].of[d].most = most(kiln_impl(i), &entries[i].of[d]);
+		}
 }
 
 void fpu_budgets_init(void)
@@ -307,13 +309,14 @@ static void renew(struct fpu_cut *cut)
 static void learn(struct fpu_cut *cut, u64 took)
 {
 	struct fpu_budget *b = cut->budget;
+	const u32 half = cut->step / 2;
 
 	if (forced || cut->last != cut->step || cut->step != b->most)
 		return;
-	if (took < target / 8 && b->most < MAX_STEP)
-		b->most *= 2;
-	else if (took > target / 4 + target / 8 && b->most > LANES)
-		b->most = b->most / 2 - b->most / 2 % LANES;
+	if (took < target / 8 && cut->step <= MAX_STEP / 2)
+		b->most = 2 * cut->step;
+	else if (took > target / 4 + target / 8 && half >= b->granule)
+		b->most = half - half % b->granule;
 }
 
 /* The next call takes, byte for byte, what the last one took. */

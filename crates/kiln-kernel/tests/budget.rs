@@ -272,6 +272,38 @@ fn tweaks_of_long_pieces_are_right() {
     }
 }
 
+/// Steps that are learnt stay whole blocks, and some, however short the target.
+#[test]
+fn the_clock_halves_no_step_to_nothing() {
+    let _one = one_at_a_time();
+    for alg in Impl::algorithms() {
+        let judge = judge_of(alg);
+        for imp in simd_of(alg) {
+            let mut of_imp = driver(imp);
+            // Nothing was measured, or it took no time: steps begin long.
+            plant(&[], 700, false);
+            Way::Clocked.set(1 << 20);
+            let lens = lens(imp, 20_480, 16);
+            let src = bytes(lens.src(Op::Encrypt), 6);
+            let want = ask(&mut driver(judge), judge, Op::Encrypt, &src, lens);
+            for target in [1, 200, 1_000, 5_000, 20_000, 80_000] {
+                Way::Clocked.set(target);
+                for _ in 0..30 {
+                    let got = ask(&mut of_imp, imp, Op::Encrypt, &src, lens);
+                    assert!(got == want, "{imp:?}: a target of {target} ticks");
+                    let known = imp.budget();
+                    let step = known.most[0];
+                    assert!(
+                        step > 0 && step % known.granule == 0,
+                        "{imp:?}: {step} bytes"
+                    );
+                }
+            }
+        }
+    }
+    budget::calibrate();
+}
+
 /// The control: an answer that is cut wrong is seen by the test above.
 #[test]
 fn a_lost_piece_is_seen() {

@@ -38,6 +38,7 @@ enum kiln_way {
 /* Of one implementation in one direction. */
 struct fpu_budget {
 	u32 most;		/* bytes of one call; who has no more needs no cut */
+	u32 granule;		/* that are multiples of this, and never none */
 	u32 start;		/* TSC ticks that every call takes, its section with it ... */
 	u64 rate;		/* ... and that 65536 bytes take besides; 0: not measured */
 };
