@@ -104,7 +104,10 @@ static noinline int crypt_pieces(struct crypto_request *req, u32 aadlen, u32 len
 			       req->assoclen + len + tagsize))
 		return -EINVAL;
 	fpu_cut_prepare(&p.cut, budget);
-	err = skcipher_walk_text(&walk, req, len, WALK_MAX_BLOCK, p.cut.step);
+	/* The first piece fits the section that the associated data are in. */
+	err = skcipher_walk_text(&walk, req, len, WALK_MAX_BLOCK,
+				 fpu_cut_behind(&p.cut, aadlen, WALK_MAX_BLOCK));
+	walk.step = p.cut.step;
 	if (err)
 		return err;
 	/* Before the text is written: in place it may be next to it. */

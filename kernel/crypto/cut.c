@@ -282,6 +282,13 @@ void fpu_cut_prepare(struct fpu_cut *cut, struct fpu_budget *budget)
 	cut->step = budget ? budget->most : ~0u;
 }
 
+u32 fpu_cut_behind(const struct fpu_cut *cut, u32 n, u32 block)
+{
+	const u32 left = n < cut->step ? cut->step - n : 0;
+
+	return left >= block ? left - left % block : cut->step;
+}
+
 void fpu_cut_open(struct fpu_cut *cut)
 {
 	cut->left = cut->step;
@@ -311,8 +318,10 @@ static void learn(struct fpu_cut *cut, u64 took)
 	struct fpu_budget *b = cut->budget;
 	const u32 half = cut->step / 2;
 
-	if (forced || cut->last != cut->step || cut->step != b->most)
+	/* Too short to tell; or somebody else has learnt meanwhile. */
+	if (forced || cut->last <= half || cut->step != b->most)
 		return;
+	took = took * cut->step / cut->last;
 	if (took < target / 8 && cut->step <= MAX_STEP / 2)
 		b->most = 2 * cut->step;
 	else if (took > target / 4 + target / 8 && half >= b->granule)

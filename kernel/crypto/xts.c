@@ -40,7 +40,8 @@ static noinline int crypt_pieces(struct crypto_request *req, struct fpu_budget *
 		fpu_cut_room(&cut, walk.nbytes);
 		(decrypt ? impl->decrypt_from : impl->encrypt_from)(
 			key, walk.dst, walk.src, walk.nbytes, tweak);
-		xts_tweak_advance(tweak, walk.nbytes / AES_BLOCK_SIZE);
+		if (walk.nbytes < walk.total)
+			xts_tweak_advance(tweak, walk.nbytes / AES_BLOCK_SIZE);
 		skcipher_walk_done(&walk);
 	}
 	fpu_cut_close(&cut);

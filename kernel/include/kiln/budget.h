@@ -65,6 +65,8 @@ u32 *fpu_min_bytes_of(const struct kiln_impl *impl);
  * and opens another where the way says so.
  */
 void fpu_cut_prepare(struct fpu_cut *cut, struct fpu_budget *budget);
+/* Whole blocks that the first section has room for behind @n bytes; a step if it has none. */
+u32 fpu_cut_behind(const struct fpu_cut *cut, u32 n, u32 block);
 void fpu_cut_open(struct fpu_cut *cut);
 void fpu_cut_room(struct fpu_cut *cut, u32 n);
 void fpu_cut_close(struct fpu_cut *cut);
