@@ -50,6 +50,8 @@ void kiln_cpu_init(struct cpu *cpu, const struct kiln_cpu_config *config)
 	cpu->number = config->number;
 	cpu->preempt_count = PREEMPT_NEED_RESCHED;
 	cpu->section_weight = 1;
+	cpu->section_into = &cpu->section_time;
+	cpu->section_limit = ~0ull;
 	cpu->witness = config->witness ? config->witness : &no_witness;
 	cpu->witness_armed = config->witness_armed;
 	cpu->task = config->tasks;

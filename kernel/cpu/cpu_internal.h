@@ -8,6 +8,9 @@
 /* softirq.c: interrupts are off on entry and on return, and on while handlers run */
 void do_softirq_irqs_off(void);
 
+/* watchdog.c: an interrupt came into a section */
+void watchdog_look(struct cpu *cpu);
+
 /* sched.c: interrupts are off */
 void preempt_schedule_irq(void);
 

@@ -40,6 +40,8 @@ void irq_entry(u64 from_user)
 	cpu->stats.irqs_user += from_user;
 	cpu->stats.irqs_in_section += cpu->section_depth > base;
 	cpu->irqs_seen++;
+	if (unlikely(cpu->watchdog) && cpu->section_depth > base)
+		watchdog_look(cpu);
 	cpu->section_base = cpu->section_depth;
 	if (unlikely(cpu->remote))
 		wakes_of_others(cpu);

@@ -200,7 +200,8 @@ void preempt_schedule(void)
 
 /*
  * A task that slept starts where the others are, so that it neither waits for what it
- * missed nor makes up for it. It does not preempt: the next tick decides.
+ * missed nor makes up for it. It does not preempt, the next tick decides; unless it is
+ * urgent.
  */
 void wake_up(struct task *task)
 {
@@ -217,6 +218,8 @@ void wake_up(struct task *task)
 		task->state = TASK_RUNNING;
 		if (!task->queued)
 			enqueue(cpu, task);
+		if (task->urgent)
+			set_need_resched();
 	}
 	local_irq_restore(off);
 }

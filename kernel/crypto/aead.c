@@ -2,6 +2,7 @@
 /*
  * Requests to an AEAD of ciphers/.
  */
+#include <kiln/budget.h>
 #include <kiln/cpufeature.h>
 #include <kiln/crypto.h>
 #include <kiln/fpu.h>
@@ -51,12 +52,13 @@ static void wipe(struct scatterlist *sg, u32 behind, u32 len)
 	}
 }
 
-/* A message in pieces: a section each, so that none lasts longer than a page takes. */
+/* A message in pieces, in as many sections as the way of cutting has it. */
 struct pieces {
 	const struct kiln_impl *impl;
 	const void *ctx;
 	u32 aadlen, len;
-	bool simd, decrypt;
+	bool decrypt;
+	struct fpu_cut cut;
 	u8 state[KILN_MAX_STATE] __aligned(64);
 };
 
@@ -67,30 +69,24 @@ static void add_aad(struct pieces *p, struct crypto_request *req)
 	u8 *at;
 
 	for (left = p->aadlen; left; left -= n) {
-		n = scatterwalk_next(&sg, &offset, left, &at);
-		if (p->simd)
-			kernel_fpu_begin();
+		n = scatterwalk_next(&sg, &offset, left < p->cut.step ? left : p->cut.step, &at);
+		fpu_cut_room(&p->cut, n);
 		p->impl->aead.aad(p->ctx, p->state, at, n);
-		if (p->simd)
-			kernel_fpu_end();
 	}
 }
 
 static void add_text(struct pieces *p, struct skcipher_walk *walk)
 {
 	while (walk->nbytes) {
-		if (p->simd)
-			kernel_fpu_begin();
+		fpu_cut_room(&p->cut, walk->nbytes);
 		(p->decrypt ? p->impl->aead.decrypt : p->impl->aead.encrypt)(
 			p->ctx, p->state, walk->dst, walk->src, walk->nbytes);
-		if (p->simd)
-			kernel_fpu_end();
 		skcipher_walk_done(walk);
 	}
 }
 
 static noinline int crypt_pieces(struct crypto_request *req, u32 aadlen, u32 len,
-				 const bool simd, const bool decrypt)
+				 struct fpu_budget *budget, const bool decrypt)
 {
 	const u32 tagsize = req->tfm->authsize;
 	struct pieces p = {
@@ -98,31 +94,28 @@ static noinline int crypt_pieces(struct crypto_request *req, u32 aadlen, u32 len
 		.ctx = crypto_tfm_ctx(req->tfm),
 		.aadlen = aadlen,
 		.len = len,
-		.simd = simd,
 		.decrypt = decrypt,
 	};
 	u8 tag[MAX_TAG], want[MAX_TAG];
 	struct skcipher_walk walk;
 	int err;
 
-	err = skcipher_walk_text(&walk, req, len, WALK_MAX_BLOCK);
+	fpu_cut_prepare(&p.cut, budget);
+	/* The first piece fits the section that the associated data are in. */
+	err = skcipher_walk_text(&walk, req, len, WALK_MAX_BLOCK,
+				 fpu_cut_behind(&p.cut, aadlen, WALK_MAX_BLOCK));
+	walk.step = p.cut.step;
 	if (err)
 		return err;
 	/* Before the text is written: in place it may be next to it. */
 	if (decrypt)
 		scatterwalk_copy(want, req->src, req->assoclen + len, tagsize, false);
-	if (simd)
-		kernel_fpu_begin();
+	fpu_cut_open(&p.cut);
 	p.impl->aead.begin(p.ctx, p.state, req->iv, aadlen, len, tagsize);
-	if (simd)
-		kernel_fpu_end();
 	add_aad(&p, req);
 	add_text(&p, &walk);
-	if (simd)
-		kernel_fpu_begin();
 	p.impl->aead.end(p.ctx, p.state, tag, tagsize);
-	if (simd)
-		kernel_fpu_end();
+	fpu_cut_close(&p.cut);
 	if (!decrypt) {
 		scatterwalk_copy(tag, req->dst, req->assoclen + len, tagsize, true);
 	} else if (!equal(tag, want, tagsize)) {
@@ -157,7 +150,7 @@ static __always_inline int crypt_whole(struct crypto_request *req, u8 *dst, cons
 
 /* Usually the text is in one piece, and what is apart is what comes before and behind it. */
 static noinline int crypt_apart(struct crypto_request *req, u32 aadlen, u32 len,
-				const bool simd, const bool decrypt)
+				struct fpu_budget *budget, const bool decrypt)
 {
 	const u32 tagsize = req->tfm->authsize, behind = req->assoclen + len;
 	struct scatterlist *const tag_at = decrypt ? req->src : req->dst;
@@ -170,11 +163,11 @@ static noinline int crypt_apart(struct crypto_request *req, u32 aadlen, u32 len,
 	src = scatterwalk_piece(req->src, req->assoclen, len);
 	dst = scatterwalk_piece(req->dst, req->assoclen, len);
 	aad = scatterwalk_piece(req->src, 0, aadlen);
-	if (!src || !dst || !aad || len > WALK_PAGE || aadlen > WALK_PAGE)
-		return crypt_pieces(req, aadlen, len, simd, decrypt);
+	if (!src || !dst || !aad || (budget && aadlen + len > budget->most))
+		return crypt_pieces(req, aadlen, len, budget, decrypt);
 	if (decrypt)
 		scatterwalk_copy(tag, req->src, behind, tagsize, false);
-	err = crypt_whole(req, dst, src, len, aad, aadlen, tag, simd, decrypt);
+	err = crypt_whole(req, dst, src, len, aad, aadlen, tag, budget, decrypt);
 	if (!decrypt)
 		scatterwalk_copy(tag, req->dst, behind, tagsize, true);
 	return err;
@@ -202,7 +195,7 @@ static __always_inline bool is_of_form(const struct crypto_request *req, u32 *aa
 	}
 }
 
-/* One piece on either side is one call; a page of it at most, for the same reason. */
+/* One piece on either side is one call, as far as one section may hold it. */
 static __always_inline int crypt(struct crypto_request *req, const bool simd,
 				 const bool decrypt)
 {
@@ -211,13 +204,14 @@ static __always_inline int crypt(struct crypto_request *req, const bool simd,
 	const u32 in = assoclen + req->cryptlen;
 	const u32 out = assoclen + len + (decrypt ? 0 : tagsize);
 	u8 *const src = req->src->addr, *const dst = req->dst->addr;
+	struct fpu_budget *const budget = simd ? &req->tfm->alg->budget[decrypt] : NULL;
 	u32 aadlen;
 
 	if (unlikely(!is_of_form(req, &aadlen)))
 		return -EINVAL;
 	if (unlikely(req->src->length < in || req->dst->length < out ||
-		     len > WALK_PAGE || aadlen > WALK_PAGE))
-		return crypt_apart(req, aadlen, len, simd, decrypt);
+		     (simd && in > budget->most)))
+		return crypt_apart(req, aadlen, len, budget, decrypt);
 	return crypt_whole(req, dst + assoclen, src + assoclen, len, src, aadlen,
 			   (decrypt ? src : dst) + assoclen + len, simd, decrypt);
 }
@@ -261,6 +255,7 @@ void aead_ops(struct crypto_alg *alg, const struct kiln_impl *impl)
 		alg->form = CRYPTO_FORM_IPSEC;
 	else if (begins_with(impl->alg, "ccm("))
 		alg->form = CRYPTO_FORM_CCM;
+	alg->budget = fpu_budget_of(impl);
 	alg->setkey = setkey;
 	alg->setauthsize = setauthsize;
 	alg->encrypt = simd ? encrypt_simd : encrypt_scalar;

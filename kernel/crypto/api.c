@@ -59,6 +59,24 @@ void crypto_model_set(u32 wanted)
 	__atomic_store_n(&model, wanted, __ATOMIC_RELAXED);
 }
 
+/* Of those of its name, by what was measured at start. */
+static bool is_fastest(const struct crypto_alg *alg)
+{
+	const u32 internal = alg->flags & CRYPTO_ALG_INTERNAL ? 2 : 0;
+	const struct kiln_impl *impl = fpu_fastest(alg->name + internal);
+
+	return impl && same(impl->driver, alg->driver_name + internal);
+}
+
+static bool is_better(const struct crypto_alg *alg, const struct crypto_alg *than)
+{
+	const bool fastest = is_fastest(alg);
+
+	if (!than || fastest != is_fastest(than))
+		return !than || fastest;
+	return alg->priority > than->priority;
+}
+
 /* With algs_lock held. */
 static struct crypto_alg *lookup(const char *name, u32 type, u32 mask)
 {
@@ -71,7 +89,7 @@ static struct crypto_alg *lookup(const char *name, u32 type, u32 mask)
 			continue;
 		if (same(alg->driver_name, name))
 			return alg;
-		if (same(alg->name, name) && (!best || alg->priority > best->priority))
+		if (same(alg->name, name) && is_better(alg, best))
 			best = alg;
 	}
 	return best;

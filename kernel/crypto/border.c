@@ -18,6 +18,7 @@ int kiln_crypto_init(void)
 
 	if (__atomic_exchange_n(&done, true, __ATOMIC_ACQ_REL))
 		return 0;
+	fpu_budgets_init();
 	err = xts_register();
 	return err ? err : impls_register();
 }

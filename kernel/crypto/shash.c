@@ -3,6 +3,7 @@
  * Hashes of ciphers/: synchronous, in any context. Where SIMD is not usable an
  * implementation without it goes on with the same state.
  */
+#include <kiln/budget.h>
 #include <kiln/cpufeature.h>
 #include <kiln/crypto.h>
 #include <kiln/fpu.h>
@@ -16,11 +17,16 @@ static int setkey(struct crypto_tfm *tfm, const u8 *key, u32 len)
 	return impl->setkey(crypto_tfm_ctx(tfm), key, len);
 }
 
-/* Which code may run here; in a section if that is open when this returns. */
-static __always_inline const struct kiln_impl *begin(const struct crypto_tfm *tfm, bool *simd)
+/* Whether a section is worth opening for @len bytes, and may be opened here. */
+static __always_inline bool may_use_simd(const struct crypto_alg *alg, u32 len)
 {
-	*simd = tfm->alg->fallback && crypto_simd_usable();
-	if (*simd)
+	return alg->fallback && len >= *alg->min_bytes && crypto_simd_usable();
+}
+
+/* Which code may run here; in a section if that is open when this returns. */
+static __always_inline const struct kiln_impl *begin(const struct crypto_tfm *tfm, bool simd)
+{
+	if (simd)
 		kernel_fpu_begin();
 	else if (tfm->alg->fallback)
 		return tfm->alg->fallback;
@@ -50,16 +56,40 @@ int shash_init(struct shash_desc *desc)
 	return err;
 }
 
+/* In as many sections as the way of cutting has it; @out NULL: more is to come. */
+static noinline void update_pieces(const struct crypto_tfm *tfm, void *state, const u8 *data,
+				   u32 len, u8 *out)
+{
+	const struct kiln_impl *impl = tfm->alg->impl;
+	struct fpu_cut cut;
+	u32 n;
+
+	fpu_cut_prepare(&cut, tfm->alg->budget);
+	fpu_cut_open(&cut);
+	for (; len; len -= n, data += n) {
+		n = len < cut.step ? len : cut.step;
+		fpu_cut_room(&cut, n);
+		impl->hash.update(tfm->ctx, state, data, n);
+	}
+	if (out)
+		impl->hash.final(tfm->ctx, state, out);
+	fpu_cut_close(&cut);
+}
+
 int shash_update(struct shash_desc *desc, const u8 *data, u32 len)
 {
+	const struct crypto_alg *alg = desc->tfm->alg;
 	const int err = refused(desc->tfm);
-	const struct kiln_impl *impl;
 	bool simd;
 
 	if (err)
 		return err;
-	impl = begin(desc->tfm, &simd);
-	impl->hash.update(crypto_tfm_ctx(desc->tfm), desc->ctx, data, len);
+	simd = may_use_simd(alg, len);
+	if (simd && unlikely(len > alg->budget->most)) {
+		update_pieces(desc->tfm, desc->ctx, data, len, NULL);
+		return 0;
+	}
+	begin(desc->tfm, simd)->hash.update(crypto_tfm_ctx(desc->tfm), desc->ctx, data, len);
 	end(simd);
 	return 0;
 }
@@ -72,23 +102,38 @@ int shash_final(struct shash_desc *desc, u8 *out)
 
 	if (err)
 		return err;
-	impl = begin(desc->tfm, &simd);
+	/* It may have a block to do yet, whose length only the state knows. */
+	simd = may_use_simd(desc->tfm->alg, ~0u);
+	impl = begin(desc->tfm, simd);
 	impl->hash.final(crypto_tfm_ctx(desc->tfm), desc->ctx, out);
 	end(simd);
 	memzero_explicit(desc->ctx, impl->statesize);
 	return 0;
 }
 
+static noinline void digest_pieces(struct crypto_tfm *tfm, const u8 *data, u32 len, u8 *out)
+{
+	struct shash_desc desc;
+
+	desc.tfm = tfm;
+	shash_init(&desc);
+	update_pieces(tfm, desc.ctx, data, len, out);
+	memzero_explicit(desc.ctx, shash_statesize(tfm));
+}
+
 int shash_digest(struct crypto_tfm *tfm, const u8 *data, u32 len, u8 *out)
 {
 	const int err = refused(tfm);
-	const struct kiln_impl *impl;
 	bool simd;
 
 	if (err)
 		return err;
-	impl = begin(tfm, &simd);
-	impl->hash.digest(crypto_tfm_ctx(tfm), data, len, out);
+	simd = may_use_simd(tfm->alg, len);
+	if (simd && unlikely(len > tfm->alg->budget->most)) {
+		digest_pieces(tfm, data, len, out);
+		return 0;
+	}
+	begin(tfm, simd)->hash.digest(crypto_tfm_ctx(tfm), data, len, out);
 	end(simd);
 	return 0;
 }
@@ -149,6 +194,8 @@ void shash_ops(struct crypto_alg *alg, const struct kiln_impl *impl)
 	alg->flags |= CRYPTO_ALG_TYPE_SHASH;
 	if (impl->setkey)
 		alg->setkey = setkey;
+	alg->budget = fpu_budget_of(impl);
+	alg->min_bytes = fpu_min_bytes_of(impl);
 	if (impl->tier != KILN_TIER_GENERIC)
 		alg->fallback = without_simd(impl);
 }

@@ -2,6 +2,7 @@
 /*
  * Requests to a skcipher of ciphers/.
  */
+#include <kiln/budget.h>
 #include <kiln/cpufeature.h>
 #include <kiln/crypto.h>
 #include <kiln/fpu.h>
@@ -14,22 +15,25 @@ static int setkey(struct crypto_tfm *tfm, const u8 *key, u32 len)
 	return impl->setkey(crypto_tfm_ctx(tfm), key, len);
 }
 
-/* In pieces: a section each, so that none lasts longer than a page takes. */
-static noinline int crypt_pieces(struct crypto_request *req, kiln_crypt_t *fn, const bool simd)
+/* In pieces, and in as many sections as the way of cutting has it. */
+static noinline int crypt_pieces(struct crypto_request *req, kiln_crypt_t *fn,
+				 struct fpu_budget *budget)
 {
 	struct skcipher_walk walk;
-	const int err = skcipher_walk_text(&walk, req, req->cryptlen, WALK_MAX_BLOCK);
+	struct fpu_cut cut;
+	int err;
 
+	fpu_cut_prepare(&cut, budget);
+	err = skcipher_walk_text(&walk, req, req->cryptlen, WALK_MAX_BLOCK, cut.step);
 	if (err)
 		return err;
+	fpu_cut_open(&cut);
 	while (walk.nbytes) {
-		if (simd)
-			kernel_fpu_begin();
+		fpu_cut_room(&cut, walk.nbytes);
 		fn(crypto_tfm_ctx(req->tfm), walk.dst, walk.src, walk.nbytes, req->iv);
-		if (simd)
-			kernel_fpu_end();
 		skcipher_walk_done(&walk);
 	}
+	fpu_cut_close(&cut);
 	return 0;
 }
 
@@ -38,14 +42,16 @@ static __always_inline int crypt(struct crypto_request *req, const bool simd,
 {
 	const struct kiln_impl *impl = req->tfm->alg->impl;
 	kiln_crypt_t *const fn = decrypt ? impl->cipher.decrypt : impl->cipher.encrypt;
+	struct fpu_budget *const budget = simd ? &req->tfm->alg->budget[decrypt] : NULL;
 	const u32 len = req->cryptlen;
 
 	if (unlikely(len < impl->shortest || len % impl->blocksize))
 		return -EINVAL;
 	if (unlikely(!len))
 		return 0;
-	if (unlikely(req->src->length < len || req->dst->length < len || len > WALK_PAGE))
-		return crypt_pieces(req, fn, simd);
+	if (unlikely(req->src->length < len || req->dst->length < len ||
+		     (simd && len > budget->most)))
+		return crypt_pieces(req, fn, budget);
 	if (simd)
 		kernel_fpu_begin();
 	fn(crypto_tfm_ctx(req->tfm), req->dst->addr, req->src->addr, len, req->iv);
@@ -79,6 +85,7 @@ void skcipher_ops(struct crypto_alg *alg, const struct kiln_impl *impl)
 	const bool simd = impl->tier != KILN_TIER_GENERIC;
 
 	alg->flags |= CRYPTO_ALG_TYPE_SKCIPHER;
+	alg->budget = fpu_budget_of(impl);
 	alg->setkey = setkey;
 	alg->encrypt = simd ? encrypt_simd : encrypt_scalar;
 	alg->decrypt = simd ? decrypt_simd : decrypt_scalar;

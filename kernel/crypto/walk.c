@@ -75,7 +75,7 @@ u32 scatterwalk_next(struct scatterlist **sg, u32 *offset, u32 left, u8 **at)
 	u32 n;
 
 	skip_used(sg, offset);
-	n = smaller(smaller(left, WALK_PAGE), (*sg)->length - *offset);
+	n = smaller(left, (*sg)->length - *offset);
 	*at = (*sg)->addr + *offset;
 	*offset += n;
 	return n;
@@ -132,7 +132,7 @@ static void next(struct skcipher_walk *walk)
 	skip_used(&walk->out, &walk->out_offset);
 	n = smaller(walk->in->length - walk->in_offset,
 		    walk->out->length - walk->out_offset);
-	n = smaller(smaller(n, WALK_PAGE), walk->total);
+	n = smaller(smaller(n, walk->step), walk->total);
 	if (n < walk->total) {
 		n -= n % walk->block;
 		/* Never leave less than a block behind. */
@@ -155,13 +155,14 @@ static void next(struct skcipher_walk *walk)
 }
 
 int skcipher_walk_text(struct skcipher_walk *walk, const struct crypto_request *req, u32 len,
-		       u32 block)
+		       u32 block, u32 step)
 {
 	if (!scatterwalk_holds(req->src, req->assoclen + len) ||
 	    !scatterwalk_holds(req->dst, req->assoclen + len))
 		return -EINVAL;
 	walk->total = len;
 	walk->block = block;
+	walk->step = step;
 	walk->in = req->src;
 	walk->out = req->dst;
 	walk->in_offset = walk->out_offset = 0;
@@ -171,9 +172,10 @@ int skcipher_walk_text(struct skcipher_walk *walk, const struct crypto_request *
 	return 0;
 }
 
-int skcipher_walk_first(struct skcipher_walk *walk, const struct crypto_request *req)
+int skcipher_walk_first(struct skcipher_walk *walk, const struct crypto_request *req,
+			u32 step)
 {
-	return skcipher_walk_text(walk, req, req->cryptlen, WALK_BLOCK);
+	return skcipher_walk_text(walk, req, req->cryptlen, WALK_BLOCK, step);
 }
 
 void skcipher_walk_done(struct skcipher_walk *walk)

@@ -3,6 +3,7 @@
  * xts(aes) for the crypto API: each implementation as an algorithm of its own, those with
  * vector registers also as an internal one behind the simd helper.
  */
+#include <kiln/budget.h>
 #include <kiln/cpufeature.h>
 #include <kiln/crypto.h>
 #include <kiln/fpu.h>
@@ -17,50 +18,50 @@ static int xts_alg_setkey(struct crypto_tfm *tfm, const u8 *key, u32 len)
 	return xts_setkey(crypto_tfm_ctx(tfm), key, len);
 }
 
-/* In pieces: a section each, so that none lasts longer than a page takes. */
-static noinline int crypt_pieces(struct crypto_request *req, const bool simd,
+/* In pieces, and in as many sections as the way of cutting has it. */
+static noinline int crypt_pieces(struct crypto_request *req, struct fpu_budget *budget,
 				 const bool decrypt)
 {
 	const struct xts_key *key = crypto_tfm_ctx(req->tfm);
 	const struct kiln_xts_impl *impl = req->tfm->alg->impl;
 	u8 tweak[AES_BLOCK_SIZE] __aligned(16);
 	struct skcipher_walk walk;
-	bool first = true;
+	struct fpu_cut cut;
 	int err;
 
-	err = skcipher_walk_first(&walk, req);
+	fpu_cut_prepare(&cut, budget);
+	err = skcipher_walk_first(&walk, req, cut.step);
 	if (err)
 		return err;
 	memcpy(tweak, req->iv, sizeof(tweak));
+	fpu_cut_open(&cut);
+	impl->first_tweak(key, tweak);
 	while (walk.nbytes) {
-		if (simd)
-			kernel_fpu_begin();
-		if (first)
-			impl->first_tweak(key, tweak);
+		fpu_cut_room(&cut, walk.nbytes);
 		(decrypt ? impl->decrypt_from : impl->encrypt_from)(
 			key, walk.dst, walk.src, walk.nbytes, tweak);
-		if (simd)
-			kernel_fpu_end();
-		first = false;
-		xts_tweak_advance(tweak, walk.nbytes / AES_BLOCK_SIZE);
+		if (walk.nbytes < walk.total)
+			xts_tweak_advance(tweak, walk.nbytes / AES_BLOCK_SIZE);
 		skcipher_walk_done(&walk);
 	}
+	fpu_cut_close(&cut);
 	memzero_explicit(tweak, sizeof(tweak));
 	return 0;
 }
 
-/* One piece on either side is one call; a page of it at most, for the same reason. */
+/* One piece on either side is one call, as far as one section may hold it. */
 static __always_inline int crypt(struct crypto_request *req, const bool simd,
 				 const bool decrypt)
 {
 	const struct kiln_xts_impl *impl = req->tfm->alg->impl;
+	struct fpu_budget *const budget = simd ? &req->tfm->alg->budget[decrypt] : NULL;
 	const u32 len = req->cryptlen;
 
 	if (unlikely(len < AES_BLOCK_SIZE))
 		return -EINVAL;
 	if (unlikely(req->src->length < len || req->dst->length < len ||
-		     len > WALK_PAGE))
-		return crypt_pieces(req, simd, decrypt);
+		     (simd && len > budget->most)))
+		return crypt_pieces(req, budget, decrypt);
 	if (simd)
 		kernel_fpu_begin();
 	(decrypt ? impl->decrypt : impl->encrypt)(crypto_tfm_ctx(req->tfm),
@@ -105,6 +106,7 @@ static int add(const struct kiln_xts_impl *impl, const char *prefix, u32 models,
 	alg->tier = impl->tier;
 	alg->ctxsize = sizeof(struct xts_key);
 	alg->ivsize = AES_BLOCK_SIZE;
+	alg->budget = fpu_budget_of_driver(impl->driver);
 	alg->setkey = xts_alg_setkey;
 	alg->encrypt = simd ? encrypt_simd : encrypt_scalar;
 	alg->decrypt = simd ? decrypt_simd : decrypt_scalar;

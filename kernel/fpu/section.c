@@ -49,13 +49,17 @@ static __always_inline void clock_stop(struct cpu *cpu)
 	const u8 depth = cpu->section_depth - 1;
 	const u64 time = rdtsc() - cpu->section_start[depth];
 	const u32 skip = FULL_TIME >> (64 - __builtin_clzll(time | 1));
+	const bool interrupted = cpu->section_irqs[depth] != cpu->irqs_seen;
+	const bool stolen = !interrupted && *cpu->witness != cpu->witness_armed;
 
 	cpu->stats.sections_timed++;
-	if (unlikely(cpu->section_irqs[depth] != cpu->irqs_seen))
-		cpu->stats.sections_interrupted++;
-	else if (unlikely(*cpu->witness != cpu->witness_armed))
-		cpu->stats.sections_stolen++;
-	histogram_add(&cpu->section_time, time, cpu->section_weight);
+	cpu->stats.sections_interrupted += interrupted;
+	cpu->stats.sections_stolen += stolen;
+	if (unlikely(time > cpu->section_limit)) {
+		cpu->stats.sections_long++;
+		cpu->stats.sections_long_witnessed += interrupted || stolen;
+	}
+	histogram_add(cpu->section_into, time, cpu->section_weight);
 	cpu->section_skip = skip < MAX_SKIP ? skip : MAX_SKIP;
 	cpu->section_weight = cpu->section_skip + 1;
 	barrier();

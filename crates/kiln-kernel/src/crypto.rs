@@ -112,7 +112,7 @@ impl Model {
 /// Bytes for transforms and requests. Scripts of a few thousand requests need some of it.
 const MEMORY: usize = 16 << 20;
 
-fn init() {
+pub(crate) fn init() {
     static ONCE: Once = Once::new();
     ONCE.call_once(|| {
         let layout = Layout::from_size_align(MEMORY, 64).expect("a small power of two");

@@ -3,6 +3,7 @@
 
 #![warn(missing_docs)]
 
+pub mod budget;
 pub mod call;
 pub mod calls;
 pub mod cipher;

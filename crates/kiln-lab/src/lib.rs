@@ -5,6 +5,7 @@
 //! | `speed/` | how many cycles: messages, candidates, the bench that checks and times them, rows |
 //! | `check/` | is every implementation right |
 //! | `constant_time/` | does time depend on keys and texts |
+//! | `budget/` | bytes for an FPU section that holds a latency target |
 //! | `compilers/` | which compiler, at which flags, ruins which cipher |
 //! | `compare/` | what changed between two records, or two things measured in turn |
 //! | `crypt.rs` | one message through one implementation |
@@ -21,6 +22,7 @@
 //! | `error.rs` | what goes wrong, with its exit status |
 
 pub mod algorithm;
+pub mod budget;
 pub mod check;
 pub mod compare;
 pub mod compilers;

@@ -6,7 +6,8 @@ use std::fs;
 use std::sync::atomic::AtomicBool;
 
 use kiln_kbuild::Compiler;
-use kiln_kernel::Tier;
+use kiln_kernel::cipher::Impl;
+use kiln_kernel::{budget, Tier};
 use serde::Serialize;
 
 use crate::peer;
@@ -39,6 +40,12 @@ pub struct Row {
     /// Of an implementation: whether its time is independent of keys and data.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub constant_time: Option<bool>,
+    /// Of an implementation that was measured: core cycles a byte of long messages.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub cycles_per_byte: Option<f64>,
+    /// Of one that was measured and opens sections: scalar code is faster for shorter messages.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub min_bytes: Option<u32>,
     /// Of an implementation that encrypts many messages side by side: how many at a time.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub lanes: Option<usize>,
@@ -71,6 +78,8 @@ impl Row {
             priority: None,
             chosen: None,
             constant_time: None,
+            cycles_per_byte: None,
+            min_bytes: None,
             lanes: None,
             version: None,
             value: None,
@@ -81,11 +90,12 @@ impl Row {
     }
 }
 
-/// Everything, the limits measured (0.2 s).
-pub fn run(seed: u64, stop: &AtomicBool) -> Vec<Row> {
+/// Everything, the implementations measured (some 30 ms) and the limits (0.2 s). A TSC tick is so many core cycles.
+pub fn run(seed: u64, cycles_per_tick: f64, stop: &AtomicBool) -> Vec<Row> {
     let mut rows = Vec::new();
     rows.extend(tiers());
-    rows.extend(impls());
+    budget::calibrate();
+    rows.extend(measured(impls(), cycles_per_tick));
     rows.extend(features());
     rows.extend(peers());
     rows.extend(compilers());
@@ -101,16 +111,26 @@ pub fn tiers() -> Vec<Row> {
         .collect()
 }
 
-/// Every implementation, in order of priority; the last usable one of an algorithm is chosen.
+/// Every implementation, in order of priority. Chosen of an algorithm is the fastest, if they were measured, and the
+/// last usable one if not.
 pub fn impls() -> Vec<Row> {
     let mut rows = Vec::new();
     for alg in Algorithm::all() {
         let impls = alg.impls();
-        let chosen = impls.iter().rposition(|i| i.tier().usable());
+        let fastest = impls
+            .iter()
+            .position(|i| i.budget().fastest && i.tier().usable());
+        let by_priority = impls.iter().rposition(|i| i.tier().usable());
+        let chosen = fastest.or(by_priority);
         for (n, imp) in impls.iter().enumerate() {
             let usable = imp.tier().usable();
             let chosen = Some(n) == chosen;
-            let why = if chosen {
+            let why = if chosen && fastest.is_some() && fastest != by_priority {
+                format!(
+                    "chosen: fastest by measurement, priority {}",
+                    imp.priority()
+                )
+            } else if chosen {
                 format!("chosen: highest usable priority, {}", imp.priority())
             } else if usable {
                 format!("usable, priority {}", imp.priority())
@@ -129,6 +149,26 @@ pub fn impls() -> Vec<Row> {
         }
     }
     rows
+}
+
+/// The same with what was measured.
+fn measured(rows: Vec<Row>, cycles_per_tick: f64) -> Vec<Row> {
+    let known: BTreeMap<&str, Impl> = Impl::all().into_iter().map(|i| (i.driver(), i)).collect();
+    let add = |row: Row| {
+        let imp = known[row.name.as_str()];
+        let budget = imp.budget();
+        if budget.rate[0] <= 0.0 || !row.available {
+            return row;
+        }
+        let cycles = budget.rate[0] * cycles_per_tick;
+        Row {
+            reason: format!("{}, {cycles:.2} cycles a byte", row.reason),
+            cycles_per_byte: Some(cycles),
+            min_bytes: (imp.tier() != Tier::Generic).then_some(budget.min_bytes),
+            ..row
+        }
+    };
+    rows.into_iter().map(add).collect()
 }
 
 /// CPU features that ciphers are written for.

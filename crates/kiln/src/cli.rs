@@ -63,6 +63,8 @@ pub enum Command {
     Speed(cmd::speed::SpeedArgs),
     /// What each FPU policy costs under softirq load, and whether it loses state
     Fpu(cmd::fpu::FpuArgs),
+    /// Bytes for an FPU section that holds a latency target
+    Budget(cmd::budget::BudgetArgs),
     /// Is every implementation right? KTAP on stdout
     Test(cmd::test::TestArgs),
     /// Run one implementation on a file or on stdin

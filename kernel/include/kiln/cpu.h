@@ -10,6 +10,8 @@
  *	local_irq_*		interrupts off and on
  * softirq.c APIs:
  *	raise_softirq, local_bh_*, do_softirq
+ * watchdog.c APIs:
+ *	watchdog_look		what an interrupt finds of the section it came into
  * context.c APIs: context.h
  * sched.c, kthread.c, workqueue.c APIs: sched.h
  */
@@ -49,6 +51,7 @@ struct task {
 	volatile enum task_state state;
 	bool queued;		/* among the runnable */
 	bool waits;		/* among those that wait on an address */
+	bool urgent;		/* preempts whoever runs when it is woken */
 	u8 section_depth;
 	u64 section_time;	/* of a section it was switched out in, if that is timed */
 	struct task *next, **prev;	/* of the runnable */
@@ -84,6 +87,10 @@ struct cpu_stats {
 	u64 warnings;		/* what a debug kernel would have warned of */
 	u64 switches;
 	u64 preemptions;	/* of them, of a task that did not ask for it */
+	u64 sections_long;	/* of those timed, longer than section_limit */
+	u64 sections_long_witnessed;	/* of them, interrupted or stolen */
+	u64 stalls;		/* what the watchdog found */
+	u64 stall_max;		/* TSC ticks of the longest, when it was found */
 };
 
 typedef void irq_handler_t(struct cpu *cpu);
@@ -125,6 +132,10 @@ struct cpu {
 	volatile u64 *witness;	/* a word that the host clears when it ... */
 	u64 witness_armed;	/* ... takes the CPU away after this was written */
 	struct cpu_stats stats;
+	struct histogram *section_into;	/* where lengths go */
+	u64 section_limit;	/* TSC ticks */
+	u64 watchdog;		/* TSC ticks a section may take; 0: nobody looks */
+	u64 watchdog_seen;	/* start of the section that was reported last */
 	u64 irq_time;		/* TSC at the entry of the last hardirq */
 	u64 raise_time;		/* TSC at which a softirq was last raised from none */
 

@@ -30,6 +30,7 @@
 #ifndef KILN_CRYPTO_H
 #define KILN_CRYPTO_H
 
+#include <kiln/budget.h>
 #include <kiln/cpu.h>
 #include <kiln/kiln.h>
 
@@ -108,6 +109,8 @@ struct crypto_alg {
 	int (*init)(struct crypto_tfm *tfm);
 	void (*exit)(struct crypto_tfm *tfm);
 	const void *impl;
+	struct fpu_budget *budget;	/* of sections, both directions; none without SIMD */
+	const u32 *min_bytes;		/* of a hash: fewer go to the fallback */
 	const void *fallback;		/* of a hash: where SIMD is not usable */
 	struct crypto_alg *next;
 	bool instance;			/* of a template: freed with its last user */
@@ -215,6 +218,7 @@ struct skcipher_walk {
 	u32 nbytes;
 	u32 total;		/* left, this step included */
 	u32 block;
+	u32 step;		/* the most of one step, whole blocks */
 	struct scatterlist *in, *out;
 	u32 in_offset, out_offset;
 	bool bounced;
@@ -222,10 +226,11 @@ struct skcipher_walk {
 };
 
 /* -EINVAL if the pieces are shorter than the request. */
-int skcipher_walk_first(struct skcipher_walk *walk, const struct crypto_request *req);
+int skcipher_walk_first(struct skcipher_walk *walk, const struct crypto_request *req,
+			u32 step);
 /* The same of @len bytes behind the associated data, in blocks of @block bytes. */
 int skcipher_walk_text(struct skcipher_walk *walk, const struct crypto_request *req,
-		       u32 len, u32 block);
+		       u32 len, u32 block, u32 step);
 void skcipher_walk_done(struct skcipher_walk *walk);
 
 /* Whether the pieces have @n bytes. */
@@ -237,7 +242,7 @@ u8 *scatterwalk_piece(struct scatterlist *sg, u32 skip, u32 n);
 /* The pieces behind their first @skip bytes; @room is for what begins inside of one. */
 struct scatterlist *scatterwalk_ffwd(struct scatterlist room[2], struct scatterlist *sg,
 				     u32 skip);
-/* What of the next @left bytes lies in one stretch, a page at most, from @at on; and step over it. */
+/* What of the next @left bytes lies in one stretch, from @at on; and step over it. */
 u32 scatterwalk_next(struct scatterlist **sg, u32 *offset, u32 left, u8 **at);
 
 int crypto_enqueue_request(struct crypto_queue *queue, struct crypto_request *req);

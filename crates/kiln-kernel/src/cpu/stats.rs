@@ -38,6 +38,14 @@ pub struct Stats {
     pub switches: u64,
     /// Of them, of a task that did not ask for it.
     pub preemptions: u64,
+    /// Timed sections that were longer than [`crate::budget::Run`] has a long one.
+    pub sections_long: u64,
+    /// Of them, those an interrupt came into or the host took the CPU away in.
+    pub sections_long_witnessed: u64,
+    /// Sections that the watchdog found too long.
+    pub stalls: u64,
+    /// How long the longest of them was when it was found, TSC ticks.
+    pub stall_max: u64,
 }
 
 impl AddAssign for Stats {
@@ -58,6 +66,10 @@ impl AddAssign for Stats {
         self.warnings += other.warnings;
         self.switches += other.switches;
         self.preemptions += other.preemptions;
+        self.sections_long += other.sections_long;
+        self.sections_long_witnessed += other.sections_long_witnessed;
+        self.stalls += other.stalls;
+        self.stall_max = self.stall_max.max(other.stall_max);
     }
 }
 
@@ -69,6 +81,15 @@ const BUCKETS: usize = 640;
 pub struct Histogram {
     max: u64,
     count: [u32; BUCKETS],
+}
+
+impl Default for Histogram {
+    fn default() -> Histogram {
+        Histogram {
+            max: 0,
+            count: [0; BUCKETS],
+        }
+    }
 }
 
 impl Histogram {
@@ -98,6 +119,14 @@ impl Histogram {
             }
         }
         Some(self.max)
+    }
+
+    /// The upper end of each bucket that has any, in TSC ticks, and how many it has.
+    pub fn buckets(&self) -> Vec<(u64, u32)> {
+        let all = self.count.iter().enumerate();
+        all.filter(|(_, &n)| n > 0)
+            .map(|(bucket, &n)| (upper_end(bucket).min(self.max), n))
+            .collect()
     }
 
     /// Add another's counts.

@@ -123,6 +123,11 @@ impl Driver {
         Ok(Driver { tfm, imp })
     }
 
+    /// Whether its code uses vector registers.
+    pub fn opens_sections(&self) -> bool {
+        self.imp.tier() != crate::Tier::Generic
+    }
+
     /// Expand a key.
     ///
     /// # Errors
@@ -139,6 +144,16 @@ impl Driver {
     /// # Panics
     /// If the buffers are too short.
     pub fn series(&mut self, series: &mut Series<'_>, calls: u64) -> Result<u64, Errno> {
+        let mut raw = self.raw_series(series, calls);
+        // SAFETY: the function takes this structure; messages, answers and IVs lie in their buffers, and sources, apart
+        // from the answers, are only read.
+        unsafe { cpu::gate(sys::kiln_crypto_calls, (&raw mut raw).cast()) };
+        check(raw.err)?;
+        Ok(raw.later)
+    }
+
+    /// The series as `kernel/` has it, seen to lie in its buffers; these are borrowed for as long as it is used.
+    pub(crate) fn raw_series(&mut self, series: &mut Series<'_>, calls: u64) -> sys::ApiCalls {
         let (op, lens) = (series.op, series.lens);
         let holds = |bytes: usize, stride: usize, each: usize| {
             (series.count - 1)
@@ -152,7 +167,7 @@ impl Driver {
         self.fits(lens, series.iv_stride);
         let ivs = series.count * series.iv_stride;
         assert!(series.ivs.len() >= ivs && series.work.len() >= ivs);
-        let mut raw = sys::ApiCalls {
+        sys::ApiCalls {
             dst: series.dst.as_mut_ptr(),
             src: series.src.as_ptr().cast_mut(),
             fresh: series.ivs.as_ptr(),
@@ -162,12 +177,7 @@ impl Driver {
             iv_stride: series.iv_stride,
             count: series.count,
             ..raw(self, op, lens, calls)
-        };
-        // SAFETY: the function takes this structure; messages, answers and IVs lie in their buffers, and sources, apart
-        // from the answers, are only read.
-        unsafe { cpu::gate(sys::kiln_crypto_calls, (&raw mut raw).cast()) };
-        check(raw.err)?;
-        Ok(raw.later)
+        }
     }
 
     /// Put one request `calls` times; how many were not answered at once.

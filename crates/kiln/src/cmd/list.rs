@@ -11,8 +11,8 @@ use crate::table;
 #[derive(Args)]
 #[command(after_help = "\
 Row fields (--json): kind (tier, impl, feature, peer, compiler or limit),
-name, available, reason. Of the usable implementations, the one of highest
-priority is chosen.
+name, available, reason. All usable implementations are measured first: of
+each algorithm the fastest is chosen, of equals the one of highest priority.
 
 Examples:
   kiln list
@@ -24,7 +24,11 @@ pub struct ListArgs {}
 pub fn run(_: &ListArgs, session: &Session) -> Result<Exit, Error> {
     session.settle();
     let facts = Facts::read();
-    let rows = list::run(session.seed, &session.stop);
+    let rows = list::run(
+        session.seed,
+        facts.machine.core_hz / facts.machine.tsc_hz,
+        &session.stop,
+    );
     session.emit("list", &facts, &rows, &[], || {
         format!(
             "{}\n\n{}\n{}",

@@ -1,5 +1,6 @@
 //! One file a command: its arguments, and what it does with them.
 
+pub mod budget;
 pub mod compare;
 pub mod compilers;
 mod compilers_explain;
@@ -36,6 +37,7 @@ pub fn run(command: Option<Command>, session: &Session) -> Result<Exit, Error> {
         Some(Command::List(args)) => list::run(&args, session),
         Some(Command::Speed(args)) => speed::run(&args, session),
         Some(Command::Fpu(args)) => fpu::run(&args, session),
+        Some(Command::Budget(args)) => budget::run(&args, session),
         Some(Command::Compare(args)) => compare::run(&args, session),
         Some(Command::Compilers(args)) => compilers::run(&args, session),
         Some(Command::Tree(args)) => tree::run(&args, session),

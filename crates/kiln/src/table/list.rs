@@ -12,7 +12,7 @@ pub fn all(rows: &[Row]) -> String {
     out.push_str(
         "Implementations: the beginning of their driver names, and how each ends\n\
          (* chosen, - cannot run here, ! table-based, not constant-time, xN encrypts N messages\n\
-         side by side)\n",
+         side by side; =N core cycles a byte, measured)\n",
     );
     out.push_str(&format!("{}\n", impls(of("impl"))));
     for (kind, title) in [("peer", "Peers"), ("compiler", "Compilers")] {
@@ -67,7 +67,9 @@ fn impls<'a>(rows: impl Iterator<Item = &'a Row>) -> String {
                 };
                 // Messages that are encrypted side by side.
                 let lanes = row.lanes.map_or(String::new(), |n| format!("(x{n})"));
-                format!("{mark}{}{times}{lanes}", &row.name[prefix.len()..])
+                let cycles = row.cycles_per_byte;
+                let cycles = cycles.map_or(String::new(), |c| format!("={}", figure(c)));
+                format!("{mark}{}{times}{lanes}{cycles}", &row.name[prefix.len()..])
             })
             .collect();
         paragraph(&format!("  {alg}: {prefix} {}", ends.join(" "))) + "\n"

@@ -1,5 +1,6 @@
 //! Tables for people, 80 columns wide.
 
+pub mod budget;
 pub mod compare;
 pub mod compilers;
 pub mod compilers_explain;

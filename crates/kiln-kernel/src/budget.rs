@@ -1,0 +1,381 @@
+//! How FPU sections are cut, what was measured for it at start, and how long sections last.
+
+use std::alloc::{alloc_zeroed, handle_alloc_error, Layout};
+use std::ffi::c_void;
+use std::fmt;
+use std::ptr;
+use std::str::FromStr;
+use std::sync::{LazyLock, Mutex, PoisonError};
+
+use crate::cipher::Impl;
+use crate::cpu::{self, Cpu, Histogram};
+use crate::crypto::{Driver, Errno, Series};
+use crate::sys;
+use crate::tier::static_str;
+use crate::xts::Op;
+
+/// A way of cutting long messages: `enum kiln_way`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[repr(u32)]
+pub enum Way {
+    /// One section, whatever the length.
+    Unbounded,
+    /// 4 KiB each.
+    Page,
+    /// Constants that were measured once, on one machine.
+    Fixed,
+    /// 16, 256 or 512 KiB.
+    Class,
+    /// What fits the target by what was measured at start.
+    Calibrated,
+    /// The cycle counter is read every so many bytes.
+    Clocked,
+    /// Until a softirq is pending or a reschedule is wanted.
+    OnDemand,
+}
+
+impl Way {
+    /// All of them.
+    pub const ALL: [Way; 7] = [
+        Way::Unbounded,
+        Way::Page,
+        Way::Fixed,
+        Way::Class,
+        Way::Calibrated,
+        Way::Clocked,
+        Way::OnDemand,
+    ];
+
+    /// Its name.
+    pub fn name(self) -> &'static str {
+        // SAFETY: takes any number; returns null or a literal.
+        unsafe { static_str(sys::kiln_cut_way(self as u32)) }.unwrap_or("?")
+    }
+
+    /// Cut by it from now on, in the whole process, for sections of `target` TSC ticks.
+    pub fn set(self, target: u64) {
+        ready();
+        // SAFETY: takes one of these numbers; whoever is cutting a message goes on as it began.
+        unsafe { sys::kiln_cut_set(self as u32, target) }
+    }
+
+    /// The one in force, and its target in TSC ticks.
+    pub fn current() -> (Way, u64) {
+        ready();
+        let mut target = 0;
+        // SAFETY: writes one word.
+        let way = unsafe { sys::kiln_cut_get(&mut target) };
+        (Way::ALL[way as usize], target)
+    }
+}
+
+impl fmt::Display for Way {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.pad(self.name())
+    }
+}
+
+impl FromStr for Way {
+    type Err = String;
+
+    fn from_str(s: &str) -> Result<Way, String> {
+        let all = Way::ALL.into_iter();
+        all.clone().find(|w| w.name() == s).ok_or_else(|| {
+            let names: Vec<_> = all.map(Way::name).collect();
+            format!("unknown way '{s}'; there are {}", names.join(", "))
+        })
+    }
+}
+
+/// Registers the algorithms: only then are there budgets to set.
+fn ready() {
+    crate::crypto::init();
+}
+
+/// For tests: sections, or steps between two looks, of so many bytes.
+#[doc(hidden)]
+pub fn force(bytes: Option<u32>) {
+    ready();
+    // SAFETY: takes any number.
+    unsafe { sys::kiln_cut_force(bytes.unwrap_or(0)) }
+}
+
+/// What is known of an implementation.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub struct Budget {
+    /// Bytes of one call under the way in force, encrypting and decrypting.
+    pub most: [u32; 2],
+    /// TSC ticks that any call takes, its section with it.
+    pub start: [u32; 2],
+    /// TSC ticks a byte, the data in the caches; 0 if nothing was measured.
+    pub rate: [f64; 2],
+    /// TSC ticks a byte on top of it when the data are not.
+    pub miss_rate: f64,
+    /// Budgets are multiples of this, bytes.
+    pub granule: u32,
+    /// Shorter messages are faster by scalar code.
+    pub min_bytes: u32,
+    /// The fastest of its algorithm, by measurement.
+    pub fastest: bool,
+}
+
+impl Impl {
+    /// What is known of it.
+    pub fn budget(self) -> Budget {
+        let mut raw = sys::Budget::default();
+        // SAFETY: a descriptor; the structure is written.
+        unsafe { sys::kiln_budget_get(self.0, &mut raw) };
+        Budget {
+            most: raw.most,
+            start: raw.start,
+            rate: raw.rate.map(|r| r as f64 / 65536.0),
+            miss_rate: raw.miss_rate as f64 / 65536.0,
+            granule: raw.granule,
+            min_bytes: raw.min_bytes,
+            fastest: raw.fastest,
+        }
+    }
+
+    /// Bytes that a section of so many TSC ticks may hold, its margins kept; none if it is not even one granule, or
+    /// if nothing was measured.
+    pub fn bytes_in(self, op: Op, ticks: u64) -> Option<u32> {
+        // SAFETY: a descriptor and numbers.
+        let n = unsafe { sys::kiln_budget_bytes(self.0, op == Op::Decrypt, ticks) };
+        (n > 0).then_some(n)
+    }
+}
+
+/// Of a measuring at start.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Calibrated {
+    /// TSC ticks it took.
+    pub ticks: u64,
+    /// Runs that were made.
+    pub runs: u32,
+}
+
+/// As `KILN_CALIBRATION_BYTES`.
+const MEMORY: usize = 512 * 1024;
+
+/// One at a time: the figures are the process's.
+static MEASURING: Mutex<()> = Mutex::new(());
+
+struct Memory(*mut u8);
+
+// SAFETY: used only with `MEASURING` held.
+unsafe impl Send for Memory {}
+// SAFETY: as above.
+unsafe impl Sync for Memory {}
+
+/// Kept, since the clock may change any time.
+static ROOM: LazyLock<Memory> = LazyLock::new(|| {
+    let layout = Layout::from_size_align(MEMORY, 4096).expect("a small power of two");
+    // SAFETY: the size is not zero.
+    let memory = unsafe { alloc_zeroed(layout) };
+    if memory.is_null() {
+        handle_alloc_error(layout);
+    }
+    Memory(memory)
+});
+
+fn gate(function: cpu::GateFn, planted: Option<&Planted<'_>>) -> (u64, Calibrated) {
+    ready();
+    let _one = MEASURING.lock().unwrap_or_else(PoisonError::into_inner);
+    if let Some(planted) = planted {
+        assert!(planted.rates.len() >= Impl::all().len(), "a rate for each");
+    }
+    let mut raw = sys::Calibration {
+        memory: ROOM.0,
+        rates: planted.map_or(ptr::null(), |p| p.rates.as_ptr()),
+        stalls: planted.map_or(ptr::null(), |p| p.stalls.as_ptr()),
+        nr_stalls: planted.map_or(0, |p| p.stalls.len() as u32),
+        chain: planted.map_or(0, |p| p.chain),
+        ticks: 0,
+        runs: 0,
+        enough: 0,
+    };
+    // SAFETY: the function takes this structure; the memory is of the size it asks for, and nobody else uses it now.
+    let answer = unsafe { cpu::gate(function, (&raw mut raw).cast::<c_void>()) };
+    let calibrated = Calibrated {
+        ticks: raw.ticks,
+        runs: raw.runs,
+    };
+    (answer, calibrated)
+}
+
+/// Measure all that is usable, some ten milliseconds.
+pub fn calibrate() -> Calibrated {
+    gate(sys::kiln_calibrate, None).1
+}
+
+/// The same if the clock speed has changed since, or if there was no first time.
+pub fn calibrate_again() -> Option<Calibrated> {
+    let (changed, calibrated) = gate(sys::kiln_calibrate_again, None);
+    (changed != 0).then_some(calibrated)
+}
+
+/// What a test has in place of a clock.
+#[doc(hidden)]
+pub struct Planted<'a> {
+    /// TSC ticks that 65536 bytes take, of each implementation.
+    pub rates: &'a [u64],
+    /// TSC ticks on top of the runs, one after the other, round and round.
+    pub stalls: &'a [u64],
+    /// What the chain of multiplications takes.
+    pub chain: u64,
+}
+
+/// As [`calibrate`], and as [`calibrate_again`] with `again`; nothing is run.
+#[doc(hidden)]
+pub fn calibrate_planted(planted: &Planted<'_>, again: bool) -> Option<Calibrated> {
+    let function = match again {
+        true => sys::kiln_calibrate_again,
+        false => sys::kiln_calibrate,
+    };
+    let (answer, calibrated) = gate(function, Some(planted));
+    (!again || answer != 0).then_some(calibrated)
+}
+
+/// TSC ticks of so many dependent multiplications here and now.
+pub fn chain(n: u64) -> u64 {
+    // SAFETY: arithmetic.
+    unsafe { sys::kiln_budget_chain(n) }
+}
+
+/// Long messages, and whom their sections keep waiting.
+pub struct Run {
+    /// Multiplications of a null section.
+    pub null_chain: u64,
+    /// A section from here on is long, TSC ticks.
+    pub long_ticks: u64,
+    /// To run at least, TSC ticks.
+    pub ticks: u64,
+    /// Operations to make at least.
+    pub min_ops: u64,
+    /// Data are in no cache before an operation.
+    pub cold: bool,
+    /// Nothing but the way in force.
+    pub alone: bool,
+}
+
+/// One of the things a run does in turns.
+#[derive(Clone, Debug, Default)]
+pub struct Part {
+    /// Lengths of its sections, TSC ticks.
+    pub section: Histogram,
+    /// From the raise of a softirq to its handler's first action.
+    pub softirq: Histogram,
+    /// From the interrupt that wakes a kthread to its first action.
+    pub wake: Histogram,
+    /// Operations.
+    pub ops: u64,
+    /// Their sections.
+    pub sections: u64,
+    /// Of those the clock timed: an interrupt came.
+    pub interrupted: u64,
+    /// Of the others: the host took the CPU away.
+    pub stolen: u64,
+    /// What the watchdog found.
+    pub stalls: u64,
+    /// Of those the clock timed: longer than [`Run::long_ticks`].
+    pub long_sections: u64,
+    /// Of them, interrupted or stolen.
+    pub long_witnessed: u64,
+    /// TSC ticks of the first operations.
+    pub op_ticks: Vec<u64>,
+}
+
+/// The parts of a run.
+#[derive(Clone, Debug, Default)]
+pub struct Parts {
+    /// Under the way in force.
+    pub judged: Part,
+    /// In one section, whatever the length.
+    pub unbounded: Part,
+    /// Pure arithmetic.
+    pub null: Part,
+}
+
+/// Operations whose time is kept.
+const OPS: usize = 4096;
+
+impl Run {
+    /// Run `series`, one call an operation, on this CPU.
+    ///
+    /// # Errors
+    /// What the first request that failed came to; no memory for a kthread.
+    ///
+    /// # Panics
+    /// If the driver's implementation opens no sections.
+    pub fn run(
+        &self,
+        _cpu: &mut Cpu,
+        driver: &mut Driver,
+        series: &mut Series<'_>,
+    ) -> Result<Parts, Errno> {
+        assert!(driver.opens_sections(), "an implementation with SIMD");
+        let mut calls = driver.raw_series(series, 1);
+        let mut ticks = vec![0u64; 3 * OPS];
+        let mut parts: Vec<sys::BudgetPart> = (0..3)
+            .map(|i| sys::BudgetPart {
+                section: Histogram::default(),
+                softirq: Histogram::default(),
+                wake: Histogram::default(),
+                ops: 0,
+                sections: 0,
+                interrupted: 0,
+                stolen: 0,
+                stalls: 0,
+                long_sections: 0,
+                long_witnessed: 0,
+                op_ticks: ticks[i * OPS..].as_mut_ptr(),
+            })
+            .collect();
+        let mut raw = sys::BudgetRun {
+            calls: &mut calls,
+            part: parts.as_mut_ptr(),
+            null_chain: self.null_chain,
+            long_ticks: self.long_ticks,
+            max_ops: OPS as u32,
+            ticks: self.ticks,
+            min_ops: self.min_ops,
+            cold: self.cold,
+            quiet: self.alone,
+            err: 0,
+            sleeper: ptr::null_mut(),
+            now: 0,
+            raised: 0,
+            woken: 0,
+            stop: false,
+            stopped: false,
+        };
+        // SAFETY: the function takes this structure; the messages lie in their buffers, and the parts have the room
+        // that it says.
+        let refused = unsafe { cpu::gate(sys::kiln_budget_run, (&raw mut raw).cast()) };
+        if refused != 0 {
+            return Err(Errno(-12));
+        }
+        if raw.err != 0 {
+            return Err(Errno(raw.err));
+        }
+        let mut taken = parts.into_iter().enumerate().map(|(i, p)| Part {
+            op_ticks: ticks[i * OPS..][..OPS.min(p.ops as usize)].to_vec(),
+            section: p.section,
+            softirq: p.softirq,
+            wake: p.wake,
+            ops: p.ops,
+            sections: p.sections,
+            interrupted: p.interrupted,
+            stolen: p.stolen,
+            stalls: p.stalls,
+            long_sections: p.long_sections,
+            long_witnessed: p.long_witnessed,
+        });
+        let mut next = || taken.next().expect("three parts");
+        Ok(Parts {
+            judged: next(),
+            unbounded: next(),
+            null: next(),
+        })
+    }
+}

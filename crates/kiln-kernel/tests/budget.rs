@@ -1,0 +1,540 @@
+//! Long messages are cut into FPU sections in seven ways: the answers stay what they are, sections hold no more than
+//! they may, and what the budgets rest on is measured so that stalls do not get into it.
+
+use std::collections::HashMap;
+use std::process::{Command, Stdio};
+use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
+
+use kiln_kernel::budget::{self, Planted, Run, Way};
+use kiln_kernel::cipher::{Impl, Kind};
+use kiln_kernel::cpu::{Config, Cpu};
+use kiln_kernel::crypto::{Driver, Lens, Model, Series};
+use kiln_kernel::fpu::Policy;
+use kiln_kernel::irq::{Arrivals, Timer};
+use kiln_kernel::xts::Op;
+use kiln_kernel::Tier;
+
+/// Ways and budgets are the process's.
+fn one_at_a_time() -> MutexGuard<'static, ()> {
+    static ONE: Mutex<()> = Mutex::new(());
+    let guard = ONE.lock().unwrap_or_else(PoisonError::into_inner);
+    Model::Direct.set();
+    budget::force(None);
+    guard
+}
+
+fn bytes(n: usize, seed: u64) -> Vec<u8> {
+    let mut x = seed | 1;
+    let mut next = || {
+        x ^= x << 13;
+        x ^= x >> 7;
+        x ^= x << 17;
+        (x >> 32) as u8
+    };
+    (0..n).map(|_| next()).collect()
+}
+
+fn judge_of(alg: &str) -> Impl {
+    let all = Impl::of(alg);
+    let generic = all.iter().find(|i| i.tier() == Tier::Generic);
+    *generic.expect("every algorithm has generic code")
+}
+
+fn simd_of(alg: &str) -> Vec<Impl> {
+    let wanted = |i: &Impl| i.tier() != Tier::Generic && i.tier().usable();
+    Impl::of(alg).into_iter().filter(wanted).collect()
+}
+
+fn driver(imp: Impl) -> Driver {
+    let mut driver = Driver::open(imp).expect("a usable driver");
+    if imp.is_keyed() {
+        let len = *imp
+            .key_sizes()
+            .iter()
+            .rev()
+            .find(|&&n| n <= 64 || imp.alg() == "nhpoly1305")
+            .unwrap_or(&64);
+        driver.set_key(&bytes(len, 5)).expect("a key size it takes");
+    }
+    driver
+}
+
+fn lens(imp: Impl, text: usize, assoc: usize) -> Lens {
+    match imp.kind() {
+        Kind::Skcipher => Lens {
+            assoc: 0,
+            text,
+            tag: 0,
+            digest: 0,
+        },
+        Kind::Aead => Lens {
+            assoc,
+            text,
+            tag: imp.digest_size(),
+            digest: 0,
+        },
+        Kind::Hash => Lens {
+            assoc: 0,
+            text,
+            tag: 0,
+            digest: imp.digest_size(),
+        },
+    }
+}
+
+/// The answer to one request whose source and destination lie at odd addresses.
+fn ask(driver: &mut Driver, imp: Impl, op: Op, src: &[u8], lens: Lens) -> Vec<u8> {
+    const OFF: usize = 3;
+    let mut from = vec![0; OFF + src.len()];
+    from[OFF..].copy_from_slice(src);
+    let mut to = vec![0xa5; 1 + lens.dst(op) + 1];
+    let mut iv = bytes(imp.iv_size(), 9);
+    if imp.alg() == "ccm(aes)" {
+        iv[0] = 3;
+    }
+    let mut work = iv.clone();
+    let end = to.len() - 1;
+    let mut series = Series {
+        op,
+        src: &from[OFF..],
+        dst: &mut to[1..end],
+        ivs: &iv,
+        work: &mut work,
+        src_stride: 0,
+        dst_stride: 0,
+        iv_stride: iv.len(),
+        lens,
+        count: 1,
+    };
+    let later = driver
+        .series(&mut series, 1)
+        .unwrap_or_else(|e| panic!("{imp:?} {op:?} {lens:?}: {e}"));
+    assert_eq!(later, 0);
+    assert_eq!(
+        (to[0], to[end]),
+        (0xa5, 0xa5),
+        "{imp:?}: nothing beyond the answer"
+    );
+    // What a cipher leaves in its IV belongs to the answer.
+    if imp.kind() == Kind::Skcipher {
+        to.extend(&work);
+    }
+    // Associated data are not written to the destination.
+    to[1 + if lens.digest == 0 { lens.assoc } else { 0 }..].to_vec()
+}
+
+/// Lengths an implementation may get wrong, for a budget of so many bytes.
+fn lengths(imp: Impl, budget: usize) -> Vec<usize> {
+    let block = imp.block_size().max(16);
+    let mut all = vec![0, 1, block - 1, block];
+    all.extend([budget - 1, budget, budget + 1, 2 * budget + 1]);
+    // Where loops over several vectors begin and end; CRC-32C's parts.
+    all.extend([
+        192, 255, 256, 448, 512, 768, 896, 1008, 1024, 1025, 4032, 4080,
+    ]);
+    let shortest = imp.shortest();
+    let skcipher = imp.kind() == Kind::Skcipher;
+    for n in &mut all {
+        *n = (*n).max(shortest);
+        if skcipher {
+            *n = n.next_multiple_of(imp.block_size());
+        }
+    }
+    all.sort_unstable();
+    all.dedup();
+    all
+}
+
+/// The sections a request of so many bytes comes to, where the way counts bytes: at least, at most.
+fn sections(imp: Impl, lens: Lens, most: usize) -> (u64, u64) {
+    let whole = lens.assoc + lens.text + lens.tag;
+    // A cipher is not asked for nothing.
+    if imp.kind() == Kind::Skcipher && lens.text == 0 {
+        return (0, 0);
+    }
+    if whole <= most {
+        return (1, 1);
+    }
+    let calls = (lens.assoc + lens.text).div_ceil(most).max(1) as u64;
+    match imp.kind() {
+        Kind::Hash => (calls, calls),
+        // Stealing keeps a block back; associated data and text do not share a call.
+        _ => (calls, calls + 1),
+    }
+}
+
+#[test]
+fn every_way_answers_what_generic_code_does() {
+    let _one = one_at_a_time();
+    // No message is so short that scalar code has it.
+    plant(&[], 700, false);
+    let cpu = Cpu::boot(&Config::default()).unwrap();
+    let mut requests = 0;
+    for alg in Impl::algorithms() {
+        let judge = judge_of(alg);
+        let mut of_judge = driver(judge);
+        let mut known: HashMap<(usize, usize, bool), Vec<u8>> = HashMap::new();
+        for imp in simd_of(alg) {
+            let granule = imp.budget().granule as usize;
+            let mut of_imp = driver(imp);
+            for way in Way::ALL {
+                let by_bytes = !matches!(way, Way::Unbounded | Way::Clocked | Way::OnDemand);
+                // Constants as they are; what was measured differs from machine to machine.
+                let constant = matches!(way, Way::Page | Way::Fixed | Way::Class);
+                budget::force((!constant).then_some(4 * granule as u32));
+                way.set(1 << 40);
+                let most = imp.budget().most[0] as usize;
+                let around = if way == Way::Unbounded {
+                    4 * granule
+                } else {
+                    most
+                };
+                assert_eq!(
+                    around % granule.min(imp.block_size().max(16)),
+                    0,
+                    "{imp:?} {way}"
+                );
+                for len in lengths(imp, around) {
+                    let assocs = match (imp.kind(), alg) {
+                        (Kind::Aead, "rfc4106(gcm(aes))") => vec![16],
+                        (Kind::Aead, _) if len < 300 => vec![16, 2 * around + 1],
+                        _ => vec![16],
+                    };
+                    for assoc in assocs {
+                        let lens = lens(imp, len, assoc);
+                        let src = bytes(lens.src(Op::Encrypt), 1 + len as u64);
+                        let want = known
+                            .entry((len, lens.assoc, false))
+                            .or_insert_with(|| ask(&mut of_judge, judge, Op::Encrypt, &src, lens));
+                        let before = cpu.stats().sections;
+                        let got = ask(&mut of_imp, imp, Op::Encrypt, &src, lens);
+                        let opened = cpu.stats().sections - before;
+                        assert!(got == *want, "{imp:?} {way}: {len} + {} bytes", lens.assoc);
+                        requests += 1;
+                        let (least, at_most) = sections(imp, lens, most);
+                        if by_bytes || way == Way::Unbounded {
+                            assert!(
+                                (least..=at_most).contains(&opened),
+                                "{imp:?} {way} {lens:?}: {opened} sections, {least} to {at_most}"
+                            );
+                        } else if at_most > 0 {
+                            // Nothing waits, and no clock reaches the target.
+                            assert_eq!(opened, 1, "{imp:?} {way} {lens:?}");
+                        }
+                        if imp.kind() == Kind::Hash {
+                            continue;
+                        }
+                        let iv = if imp.kind() == Kind::Skcipher {
+                            imp.iv_size()
+                        } else {
+                            0
+                        };
+                        // Of what came out the poison behind it and the IV are not the message.
+                        let sealed = [&src[..lens.assoc], &want[..want.len() - 1 - iv]].concat();
+                        let got = ask(&mut of_imp, imp, Op::Decrypt, &sealed, lens);
+                        assert!(
+                            got[..len] == src[lens.assoc..lens.assoc + len],
+                            "{imp:?} {way}: decrypting {len} bytes"
+                        );
+                        let want = known.entry((len, lens.assoc, true)).or_insert_with(|| {
+                            ask(&mut of_judge, judge, Op::Decrypt, &sealed, lens)
+                        });
+                        assert!(
+                            got == *want,
+                            "{imp:?} {way}: what decrypting {len} bytes leaves"
+                        );
+                    }
+                }
+            }
+        }
+    }
+    assert!(requests > 5_000 || !Tier::Aesni.usable(), "{requests}");
+}
+
+/// From one piece to the next XTS has its tweak advance by so many blocks: in steps of 16384, 2048, 128 and 56.
+#[test]
+fn tweaks_of_long_pieces_are_right() {
+    let _one = one_at_a_time();
+    let judge = judge_of("xts(aes)");
+    let mut of_judge = driver(judge);
+    let src = bytes(700_001, 8);
+    let lens = lens(judge, src.len(), 0);
+    let want = ask(&mut of_judge, judge, Op::Encrypt, &src, lens);
+    for imp in simd_of("xts(aes)") {
+        let mut of_imp = driver(imp);
+        for most in [100_032, 340_032, 16 * 127, 16 * 2047] {
+            budget::force(Some(most));
+            Way::Calibrated.set(1);
+            let got = ask(&mut of_imp, imp, Op::Encrypt, &src, lens);
+            assert!(got == want, "{imp:?}: {most} bytes a section");
+        }
+    }
+}
+
+/// Steps that are learnt stay whole blocks, and some, however short the target.
+#[test]
+fn the_clock_halves_no_step_to_nothing() {
+    let _one = one_at_a_time();
+    for alg in Impl::algorithms() {
+        let judge = judge_of(alg);
+        for imp in simd_of(alg) {
+            let mut of_imp = driver(imp);
+            // Nothing was measured, or it took no time: steps begin long.
+            plant(&[], 700, false);
+            Way::Clocked.set(1 << 20);
+            let lens = lens(imp, 20_480, 16);
+            let src = bytes(lens.src(Op::Encrypt), 6);
+            let want = ask(&mut driver(judge), judge, Op::Encrypt, &src, lens);
+            for target in [1, 200, 1_000, 5_000, 20_000, 80_000] {
+                Way::Clocked.set(target);
+                for _ in 0..30 {
+                    let got = ask(&mut of_imp, imp, Op::Encrypt, &src, lens);
+                    assert!(got == want, "{imp:?}: a target of {target} ticks");
+                    let known = imp.budget();
+                    let step = known.most[0];
+                    assert!(
+                        step > 0 && step % known.granule == 0,
+                        "{imp:?}: {step} bytes"
+                    );
+                }
+            }
+        }
+    }
+    budget::calibrate();
+}
+
+/// The control: an answer that is cut wrong is seen by the test above.
+#[test]
+fn a_lost_piece_is_seen() {
+    let imp = judge_of("sha256");
+    let mut driver = driver(imp);
+    let text = bytes(600, 3);
+    let whole = ask(&mut driver, imp, Op::Encrypt, &text, lens(imp, 600, 0));
+    let short = ask(
+        &mut driver,
+        imp,
+        Op::Encrypt,
+        &text[..536],
+        lens(imp, 536, 0),
+    );
+    assert_ne!(whole, short);
+}
+
+fn compiles(expression: &str) -> bool {
+    let include = concat!(env!("CARGO_MANIFEST_DIR"), "/../../kernel/include");
+    let text = format!("#include <kiln/budget.h>\nenum {{ BYTES_PER_FPU = {expression} }};\n");
+    let mut cc = Command::new("cc")
+        .args([
+            "-std=gnu11",
+            "-ffreestanding",
+            "-mgeneral-regs-only",
+            "-fsyntax-only",
+        ])
+        .args(["-I", include, "-x", "c", "-"])
+        .stdin(Stdio::piped())
+        .stderr(Stdio::null())
+        .spawn()
+        .expect("a C compiler");
+    std::io::Write::write_all(&mut cc.stdin.take().unwrap(), text.as_bytes()).unwrap();
+    cc.wait().unwrap().success()
+}
+
+#[test]
+fn constants_that_cannot_be_do_not_compile() {
+    assert!(compiles("FPU_BUDGET(337 * 1024, 1024)"));
+    assert!(!compiles("FPU_BUDGET(0, 16)"));
+    assert!(!compiles("FPU_BUDGET(1000, 16)"));
+    assert!(!compiles("FPU_BUDGET(-64, 64)"));
+}
+
+/// All budgets for 30 µs of a TSC of 2.6 GHz.
+fn budgets() -> Vec<Option<u32>> {
+    let all = Impl::all().into_iter();
+    all.map(|i| i.bytes_in(Op::Encrypt, 78_000)).collect()
+}
+
+/// Rates from a slow hash's to a fast checksum's.
+fn rates() -> Vec<u64> {
+    (0..Impl::all().len() as u64)
+        .map(|i| 2_000 + i * i * i % 470_001)
+        .collect()
+}
+
+fn plant(stalls: &[u64], chain: u64, again: bool) -> bool {
+    let rates = rates();
+    let planted = Planted {
+        rates: &rates,
+        stalls,
+        chain,
+    };
+    budget::calibrate_planted(&planted, again).is_some()
+}
+
+fn most_moved(a: &[Option<u32>], b: &[Option<u32>]) -> f64 {
+    let moved = |(a, b): (&Option<u32>, &Option<u32>)| {
+        let (a, b) = (a.map_or(1.0, f64::from), b.map_or(1.0, f64::from));
+        (b / a - 1.0).abs()
+    };
+    a.iter().zip(b).map(moved).fold(0.0, f64::max)
+}
+
+/// Stalls as interrupts, SMIs and hosts make them: some microseconds, hundreds, and several runs in a row.
+#[test]
+fn planted_stalls_move_no_budget() {
+    let _one = one_at_a_time();
+    plant(&[], 700, false);
+    let clean = budgets();
+    assert!(clean.iter().all(|b| b.is_some_and(|n| n > 0)));
+    for seed in 1..20u64 {
+        let draw = bytes(2 * 997, seed);
+        let mut stalls: Vec<u64> = draw
+            .chunks(2)
+            .map(|d| match d[0] {
+                0..64 => 50 + u64::from(d[1]) * 3_000,
+                _ => 0,
+            })
+            .collect();
+        // An SMI takes all CPUs and many runs.
+        stalls[200..340].fill(600_000);
+        plant(&stalls, 700, false);
+        let moved = most_moved(&clean, &budgets());
+        assert!(moved <= 0.05, "seed {seed}: by {:.1} %", 100.0 * moved);
+    }
+    // The control: a stall in every run does move them.
+    plant(&[40_000, 60_000, 90_000], 700, false);
+    assert!(most_moved(&clean, &budgets()) > 0.05);
+    // And what has no second measurement to disagree with is what other tests start from.
+    budget::calibrate();
+}
+
+#[test]
+fn another_clock_speed_is_noticed() {
+    let _one = one_at_a_time();
+    plant(&[], 700, false);
+    assert!(!plant(&[], 700, true));
+    assert!(!plant(&[], 720, true), "less than a twentieth");
+    assert!(plant(&[], 800, true));
+    assert!(!plant(&[], 800, true), "measured anew");
+    assert!(plant(&[], 400, true), "faster, too");
+    budget::calibrate();
+}
+
+#[test]
+fn what_is_measured_fits_and_one_of_each_is_fastest() {
+    let _one = one_at_a_time();
+    budget::calibrate();
+    for alg in Impl::algorithms() {
+        let all = Impl::of(alg);
+        assert_eq!(
+            all.iter().filter(|i| i.budget().fastest).count(),
+            1,
+            "{alg}"
+        );
+        for imp in all.into_iter().filter(|i| i.tier().usable()) {
+            let known = imp.budget();
+            assert!(known.rate.iter().all(|&r| r > 0.0), "{imp:?}");
+            assert_eq!(
+                imp.bytes_in(Op::Encrypt, 1),
+                None,
+                "{imp:?}: nothing fits a tick"
+            );
+            let (little, much) = (
+                imp.bytes_in(Op::Encrypt, 100_000),
+                imp.bytes_in(Op::Encrypt, 400_000),
+            );
+            assert!(
+                little <= much && much.unwrap() % known.granule == 0,
+                "{imp:?}"
+            );
+        }
+    }
+}
+
+/// Long messages of `imp` under `way`, with interrupts, until `done`.
+fn disturbed(
+    imp: Impl,
+    way: Way,
+    long_ticks: u64,
+    mut done: impl FnMut(&budget::Part) -> bool,
+) -> budget::Part {
+    let config = Config {
+        preempt_full: true,
+        ..Config::default()
+    };
+    let mut cpu = Cpu::boot(&config).unwrap();
+    let bh_off = Policy::all().into_iter().find(|p| p.name() == "bh-off");
+    bh_off.expect("a policy of this name").set(&mut cpu);
+    way.set(78_000);
+    let mut of_imp = driver(imp);
+    let src = bytes(1 << 20, 4);
+    let lens = lens(imp, src.len(), 0);
+    let mut dst = vec![0; lens.dst(Op::Encrypt)];
+    let (iv, mut work) = (bytes(imp.iv_size(), 1), bytes(imp.iv_size(), 1));
+    let mut series = Series {
+        op: Op::Encrypt,
+        src: &src,
+        dst: &mut dst,
+        ivs: &iv,
+        work: &mut work,
+        src_stride: 0,
+        dst_stride: 0,
+        iv_stride: iv.len(),
+        lens,
+        count: 1,
+    };
+    let run = Run {
+        null_chain: 1000,
+        long_ticks,
+        ticks: 1,
+        min_ops: 20,
+        cold: false,
+        alone: true,
+    };
+    let started = Instant::now();
+    let part = loop {
+        let timer = Timer::start(&mut cpu, Arrivals::Periodic(2000.0)).unwrap();
+        let part = run.run(&mut cpu, &mut of_imp, &mut series).unwrap().judged;
+        drop(timer);
+        if done(&part) {
+            break part;
+        }
+        assert!(
+            started.elapsed() < Duration::from_secs(60),
+            "not after a minute: {part:?}"
+        );
+    };
+    Policy::all()[0].set(&mut cpu);
+    part
+}
+
+#[test]
+fn sections_end_on_demand_and_their_victims_are_served() {
+    let _one = one_at_a_time();
+    let Some(imp) = simd_of("sha256").pop() else {
+        return;
+    };
+    budget::calibrate();
+    // Nobody ends an unbounded one; who comes into it is a stall if it is long by any measure.
+    let part = disturbed(imp, Way::Unbounded, 1, |p| {
+        p.stalls > 2 && p.softirq.total() > 2 && p.wake.total() > 2
+    });
+    assert_eq!(part.sections, part.ops);
+    assert!(part.long_sections >= part.long_witnessed);
+    let part = disturbed(imp, Way::OnDemand, u64::MAX, |p| p.softirq.total() > 2);
+    assert!(
+        part.sections > part.ops,
+        "{} sections, {} ops",
+        part.sections,
+        part.ops
+    );
+    assert_eq!((part.stalls, part.long_sections), (0, 0));
+    // By the clock, whatever happens: 1 MiB are many times the target.
+    let part = disturbed(imp, Way::Clocked, u64::MAX, |p| p.ops > 0);
+    assert!(
+        part.sections > 5 * part.ops,
+        "{} sections, {} ops",
+        part.sections,
+        part.ops
+    );
+}

@@ -1,0 +1,188 @@
+//! `kiln budget`.
+
+use std::fs::OpenOptions;
+use std::path::{Path, PathBuf};
+
+use clap::Args;
+use kiln_kernel::budget as kernel;
+use kiln_kernel::xts::Op;
+use kiln_lab::algorithm::unknown;
+use kiln_lab::budget::{self, header, parse_ways, Plan};
+use kiln_lab::record::Facts;
+use kiln_lab::{replace, Error};
+
+use crate::progress::Progress;
+use crate::session::{Exit, Session};
+use crate::table;
+
+/// How many bytes one FPU section may hold: how long sections last by each way of cutting them, and what that costs.
+#[derive(Args)]
+#[command(after_help = "\
+Every implementation is measured first, as a kernel would at its start. Then a
+task asks the crypto API for 1 MiB at a time on an emulated CPU while
+interrupts raise softirqs and wake a task.
+
+Ways of cutting (--mode):
+  unbounded    one section, whatever the length
+  page         4 KiB each
+  fixed        the constants of the patches that were never merged
+  class        16, 256 or 512 KiB, by kind of algorithm
+  calibrated   what fits the target, by what was measured
+  clocked      the cycle counter is read every so many bytes
+  on-demand    until a softirq is pending or a reschedule is wanted
+
+Row fields (--json): alg, impl, op, mode, data, bytes, step_bytes, fits_bytes,
+target_us, section_us_p50, _p95, _p999, _max, null_us_p95, _p999 (sections of
+pure arithmetic as long as the target, in turns with the others), loss_pct
+(throughput, against unbounded), sections_per_op, min_bytes (shorter messages
+are faster by scalar code), softirq_us_*, wake_us_*, interrupted_pct,
+stolen_pct, long_pct, long_witnessed_pct, stalls.
+
+Examples:
+  kiln budget
+  kiln budget sha256 'gcm(aes)' --target-us 5,30,100 --mode calibrated,clocked
+  kiln budget --header kiln_budget.h --target-us 30
+  kiln budget sm3 --data cold --irq-rate 2000 --seconds 2
+  kiln budget --quick --json --out DIR      the picture is DIR/budget.svg")]
+pub struct BudgetArgs {
+    /// Algorithms, by the kernel's names [default: all]
+    #[arg(value_name = "ALG")]
+    algs: Vec<String>,
+    /// How long a section may last [default: 30]
+    #[arg(
+        long,
+        value_delimiter = ',',
+        value_name = "N,…",
+        allow_hyphen_values = true
+    )]
+    target_us: Vec<f64>,
+    /// Ways of cutting [default: all; with --header: calibrated]
+    #[arg(long, value_delimiter = ',', value_name = "NAME,…")]
+    mode: Vec<String>,
+    /// encrypt, decrypt [default: encrypt]
+    #[arg(long, value_delimiter = ',', value_name = "OP,…")]
+    op: Vec<String>,
+    /// Where an operation finds its data: warm, cold [default: warm]
+    #[arg(long, value_delimiter = ',', value_name = "NAME,…")]
+    data: Vec<String>,
+    /// Interrupts a second [default: 250]
+    #[arg(long, value_name = "HZ", allow_hyphen_values = true)]
+    irq_rate: Option<f64>,
+    /// Of each row [default: 0.25; with --quick 0.06]
+    #[arg(long, value_name = "N", allow_hyphen_values = true)]
+    seconds: Option<f64>,
+    /// Write the constants that fit here as a C header
+    #[arg(long, value_name = "FILE")]
+    header: Option<PathBuf>,
+}
+
+impl BudgetArgs {
+    fn plan(&self, session: &Session) -> Result<Plan, Error> {
+        let usual = Plan::new(&self.algs, session.seed, session.global.quick)?;
+        let mut ops = Vec::new();
+        for name in &self.op {
+            ops.push(match name.as_str() {
+                "encrypt" => Op::Encrypt,
+                "decrypt" => Op::Decrypt,
+                _ => return Err(unknown("operation", name, &["encrypt", "decrypt"])),
+            });
+        }
+        let data = self.data.iter().map(|name| name.parse());
+        let data: Vec<_> = data.collect::<Result<_, _>>()?;
+        Ok(Plan {
+            ops: if ops.is_empty() { usual.ops } else { ops },
+            ways: match (&self.header, self.mode.as_slice()) {
+                (Some(_), []) => vec![kernel::Way::Calibrated],
+                (_, names) => parse_ways(names)?,
+            },
+            targets_us: match self.target_us.as_slice() {
+                [] => usual.targets_us,
+                targets => targets.to_vec(),
+            },
+            data: if data.is_empty() { usual.data } else { data },
+            irq_rate: self.irq_rate.unwrap_or(usual.irq_rate),
+            seconds: self.seconds.unwrap_or(usual.seconds),
+            ..usual
+        })
+    }
+}
+
+/// Before anything is measured for it.
+fn may_write(path: &Path) -> Result<(), Error> {
+    let there = path.exists();
+    let opened = OpenOptions::new().append(true).create(true).open(path);
+    if !there && opened.is_ok() {
+        let _ = std::fs::remove_file(path);
+    }
+    opened.map(drop).map_err(|e| {
+        Error::input(format!(
+            "--header {}: {e}: name a file in a directory you may write to",
+            path.display()
+        ))
+    })
+}
+
+/// Runs it.
+pub fn run(args: &BudgetArgs, session: &Session) -> Result<Exit, Error> {
+    let plan = args.plan(session)?;
+    if let Some(path) = &args.header {
+        may_write(path)?;
+    }
+    session.settle();
+    let facts = Facts::read();
+    let calibrated = kernel::calibrate();
+    let (tsc_hz, core_hz) = (facts.machine.tsc_hz, facts.machine.core_hz);
+    plan.check(tsc_hz)?;
+    let mut written = Vec::new();
+    if let Some(path) = &args.header {
+        let facts = header::Facts {
+            model: &facts.machine.model,
+            tsc_hz,
+            core_hz,
+            target_us: plan.targets_us[0],
+        };
+        replace::write(path, header::text(&plan.impls, &facts).as_bytes())?;
+        written.push(format!(
+            "constants for {} µs: {}",
+            plan.targets_us[0],
+            path.display()
+        ));
+    }
+    let progress = Progress::start();
+    let mut outcome = budget::run(
+        &plan,
+        calibrated,
+        (tsc_hz, core_hz),
+        &session.stop,
+        &mut |done, what| progress.report(done, what),
+    )?;
+    drop(progress);
+    outcome.notes.extend(written);
+    if let Some(dir) = &session.global.out {
+        let path = dir.join("budget.svg");
+        let note = format!(
+            "{} implementations, seed {}; {}",
+            plan.impls.len(),
+            session.seed,
+            facts.machine.model
+        );
+        let picture = budget::svg(&outcome.lengths, plan.targets_us[0], &note);
+        replace::write(&path, picture.as_bytes())?;
+        outcome.notes.push(format!("picture: {}", path.display()));
+    }
+    session.emit("budget", &facts, &outcome.rows, &outcome.notes, || {
+        format!(
+            "{}\n\n{}\n{}",
+            table::machine(&facts),
+            table::budget::all(&outcome.rows),
+            table::notes(&outcome.notes, session.seed)
+        )
+    })?;
+    Ok(if outcome.failed {
+        Exit::Failed
+    } else if outcome.interrupted {
+        Exit::Interrupted
+    } else {
+        Exit::Done
+    })
+}

@@ -1,0 +1,457 @@
+// SPDX-License-Identifier: GPL-2.0-only OR MIT
+/*
+ * Measuring at start: how long each implementation takes, which of an algorithm's is the
+ * fastest, and how long a message must be to be worth a section.
+ *
+ * What disturbs a run (an interrupt, an SMI, time the host took) makes it longer and never
+ * shorter, so the shortest of several counts. Runs of one implementation are not made one
+ * after the other but a round apart: whatever lasts long hits one run of many, not many of
+ * one. Where the two shortest still differ, there are more rounds.
+ */
+#include <kiln/budget.h>
+#include <kiln/cpu.h>
+#include <kiln/cpufeature.h>
+#include <kiln/crypto.h>
+#include <kiln/fpu.h>
+#include <kiln/string.h>
+
+enum {
+	ROUNDS = 8,		/* of each at least */
+	MORE_ROUNDS = 24,	/* of one whose runs disagree, at most */
+	ALL_ROUNDS = 40,	/* whatever happens */
+	AGREE = 64,		/* the two shortest differ by this part at most */
+	FAR = 64 * 1024,	/* bytes of a long run at most ... */
+	FAR_NS = 3000,		/* ... and about what it takes */
+	CHAIN = 400,		/* multiplications */
+	CHAIN_RUNS = 16,
+	CHANGED = 20,		/* by this part of it the clock speed has changed */
+	SHORT_CALLS = 4,	/* in a row, to find min_bytes */
+	SHORT_RUNS = 8,
+	SHORT_MOST = 2048,	/* bytes: who is slower here is slower everywhere */
+	ROUND_TRIP = 4096,	/* bytes by which the fastest is chosen */
+	MAX_IMPLS = 256,
+	AAD = 16,
+};
+
+/* The host's memory. */
+struct room {
+	u8 ctx[KILN_MAX_CTX] __aligned(64);
+	u8 key[KILN_MAX_CTX];
+	u8 iv[KILN_MAX_IV * SHORT_CALLS];
+	u8 aad[AAD * SHORT_CALLS];
+	u8 tag[KILN_MAX_DIGEST * SHORT_CALLS];
+	u8 plain[FAR] __aligned(64);
+	u8 sealed[FAR] __aligned(64);
+};
+
+_Static_assert(sizeof(struct room) <= KILN_CALIBRATION_BYTES, "the host's memory is enough");
+
+/* The two shortest of what one thing took. */
+struct best {
+	u64 first, second;
+};
+
+/* One implementation in one direction: a call of one granule, and a long one. */
+struct subject {
+	struct best near, far;
+	u32 far_bytes;
+	u32 rounds;		/* with this far_bytes */
+};
+
+static struct subject subjects[MAX_IMPLS][2];
+static const struct kiln_impl *fastest[MAX_IMPLS];	/* by the number of an algorithm's first */
+static u64 chain_at_start;
+
+static bool same(const char *a, const char *b)
+{
+	while (*a && *a == *b) {
+		a++;
+		b++;
+	}
+	return *a == *b;
+}
+
+static void keep(struct best *b, u64 took)
+{
+	if (took < b->first) {
+		b->second = b->first;
+		b->first = took;
+	} else if (took < b->second) {
+		b->second = took;
+	}
+}
+
+static bool agree(const struct best *b)
+{
+	return b->second - b->first <= b->first / AGREE;
+}
+
+u64 kiln_budget_chain(u64 n)
+{
+	u64 best = ~0ull, i, k, x = 3;
+
+	for (i = 0; i < CHAIN_RUNS; i++) {
+		const u64 start = rdtsc();
+
+		for (k = n; k; k--)
+			__asm__ volatile("imulq %0, %0" : "+r"(x));
+		k = rdtsc() - start;
+		best = k < best ? k : best;
+	}
+	return best;
+}
+
+static u64 chain_now(const struct kiln_calibration *c)
+{
+	return c->chain ? c->chain : kiln_budget_chain(CHAIN);
+}
+
+/* Calls back to back, each in a section of its own; of the first the answer is kept. */
+static u64 timed(struct kiln_calibration *c, const struct kiln_impl *impl, u32 number,
+		 bool decrypt, u32 len, u32 calls)
+{
+	struct room *room = (struct room *)c->memory;
+	struct kiln_series s = {
+		.impl = impl,
+		.ctx = room->ctx,
+		.dst = decrypt ? room->plain : room->sealed,
+		.src = decrypt ? room->sealed : room->plain,
+		.iv = room->iv,
+		.aad = room->aad,
+		.tag = room->tag,
+		.len = len,
+		.aadlen = AAD,
+		.tagsize = impl->digestsize,
+		.count = calls,
+		.calls = calls,
+		.decrypt = decrypt,
+		.sections = KILN_SECTION_EACH_UNTIMED,
+	};
+	const u64 stall = c->nr_stalls ? c->stalls[c->runs % c->nr_stalls] : 0;
+	u64 start;
+
+	c->runs++;
+	if (c->rates)
+		return 64 + (c->rates[number] * len * calls >> 16) + stall;
+	start = rdtsc();
+	kiln_impl_series(&s);
+	return rdtsc() - start + stall;
+}
+
+/* The longest key takes the longest. Of xts(aes) the halves of one must differ. */
+static void set_key(struct kiln_calibration *c, const struct kiln_impl *impl)
+{
+	struct room *room = (struct room *)c->memory;
+
+	if (impl->setkey && !c->rates)
+		impl->setkey(room->ctx, room->key, impl->key_max);
+}
+
+static u32 near_bytes(const struct kiln_impl *impl)
+{
+	struct kiln_budget b;
+
+	kiln_budget_get(impl, &b);
+	return b.granule;
+}
+
+static void forget(struct best *b)
+{
+	b->first = b->second = ~0ull;
+}
+
+/* Bytes that take long enough to be told from one granule, in whole granules. */
+static void find_far(struct kiln_calibration *c, u32 i, bool decrypt)
+{
+	const struct kiln_impl *impl = kiln_impl(i);
+	const u32 near = near_bytes(impl);
+	struct subject *s = &subjects[i][decrypt];
+
+	forget(&s->near);
+	forget(&s->far);
+	s->rounds = 0;
+	for (s->far_bytes = 8 * near; s->far_bytes <= FAR / 2; s->far_bytes *= 2)
+		if (timed(c, impl, i, decrypt, s->far_bytes, 1) >= c->enough)
+			break;
+}
+
+/* What seemed long enough was a short run and a stall. */
+static bool was_too_short(const struct kiln_calibration *c, const struct subject *s)
+{
+	return s->rounds >= 2 && s->far.first < c->enough - c->enough / 4 &&
+	       s->far_bytes <= FAR / 2;
+}
+
+static bool is_done(const struct subject *s)
+{
+	return s->rounds >= MORE_ROUNDS ||
+	       (s->rounds >= ROUNDS && agree(&s->near) && agree(&s->far));
+}
+
+static void make_run(struct kiln_calibration *c, u32 i, bool decrypt)
+{
+	const struct kiln_impl *impl = kiln_impl(i);
+	struct subject *s = &subjects[i][decrypt];
+	struct room *room = (struct room *)c->memory;
+
+	if (was_too_short(c, s)) {
+		s->far_bytes *= 2;
+		forget(&s->far);
+		s->rounds = 0;
+	}
+	s->rounds++;
+	/* What is opened has the right tag. */
+	if (decrypt && impl->kind == KILN_AEAD && !c->rates) {
+		kernel_fpu_begin_untimed();
+		impl->aead.seal(room->ctx, room->sealed, room->plain, s->far_bytes, room->aad,
+				AAD, room->iv, room->tag, impl->digestsize);
+		kernel_fpu_end_untimed();
+	}
+	keep(&s->far, timed(c, impl, i, decrypt, s->far_bytes, 1));
+	if (decrypt && impl->kind == KILN_AEAD && !c->rates) {
+		kernel_fpu_begin_untimed();
+		impl->aead.seal(room->ctx, room->sealed, room->plain, near_bytes(impl),
+				room->aad, AAD, room->iv, room->tag, impl->digestsize);
+		kernel_fpu_end_untimed();
+	}
+	keep(&s->near, timed(c, impl, i, decrypt, near_bytes(impl), 1));
+}
+
+static bool usable(const struct kiln_calibration *c, const struct kiln_impl *impl)
+{
+	return c->rates || cpu_tiers() & 1u << impl->tier;
+}
+
+static u32 directions(const struct kiln_impl *impl)
+{
+	return impl->kind == KILN_HASH ? 1 : 2;
+}
+
+static void settle(u32 i)
+{
+	const struct kiln_impl *impl = kiln_impl(i);
+	struct fpu_budget *b = fpu_budget_of(impl);
+	const u32 near = near_bytes(impl);
+	u32 d;
+
+	for (d = 0; d < 2; d++) {
+		const struct subject *s = &subjects[i][d < directions(impl) ? d : 0];
+		const u64 more = s->far.first > s->near.first ? s->far.first - s->near.first : 0;
+		const u64 rate = (more << 16) / (s->far_bytes - near);
+		const u64 of_near = rate * near >> 16;
+
+		b[d].rate = rate ? rate : 1;
+		b[d].start = s->near.first > of_near ? s->near.first - of_near : 0;
+	}
+}
+
+/* Ticks of a message by which the fastest is chosen. */
+static u64 trip(u32 i)
+{
+	const struct fpu_budget *b = fpu_budget_of(kiln_impl(i));
+
+	return b->start + (b->rate * ROUND_TRIP >> 16);
+}
+
+/*
+ * Code that leaks is no match for code that does not: whether the one of highest priority
+ * leaks says whether there is anything to keep. Where another is faster by less than a
+ * thirtieth, priority decides.
+ */
+static void choose(const struct kiln_calibration *c, u32 i)
+{
+	const struct kiln_impl *top = kiln_impl(i), *impl;
+	u32 k, at = i, by_priority = i;
+
+	for (k = i; (impl = kiln_impl(k)); k++) {
+		if (same(impl->alg, top->alg) && usable(c, impl) &&
+		    impl->priority > top->priority) {
+			top = impl;
+			by_priority = k;
+		}
+	}
+	at = by_priority;
+	for (k = i; (impl = kiln_impl(k)); k++) {
+		if (same(impl->alg, top->alg) && usable(c, impl) &&
+		    impl->constant_time >= top->constant_time && trip(k) < trip(at))
+			at = k;
+	}
+	if (trip(by_priority) - trip(at) < trip(at) / 30)
+		at = by_priority;
+	fastest[i] = kiln_impl(at);
+}
+
+static u32 first_of(const char *alg)
+{
+	const struct kiln_impl *impl;
+	u32 i;
+
+	for (i = 0; (impl = kiln_impl(i)); i++)
+		if (same(impl->alg, alg))
+			return i;
+	return 0;
+}
+
+const struct kiln_impl *fpu_fastest(const char *alg)
+{
+	return fastest[first_of(alg)];
+}
+
+/* Scalar code that may stand in for it; NULL: none, or it leaks. */
+static const struct kiln_impl *scalar_of(const struct kiln_impl *wanted, u32 *number)
+{
+	const struct kiln_impl *best = NULL, *impl;
+	u32 i;
+
+	for (i = 0; (impl = kiln_impl(i)); i++) {
+		if (impl->tier != KILN_TIER_GENERIC || !same(impl->alg, wanted->alg) ||
+		    (best && impl->priority < best->priority))
+			continue;
+		best = impl;
+		*number = i;
+	}
+	return best && best->constant_time ? best : NULL;
+}
+
+static void find_min_bytes(struct kiln_calibration *c, u32 i)
+{
+	const struct kiln_impl *impl = kiln_impl(i), *scalar;
+	u32 *const min_bytes = fpu_min_bytes_of(impl);
+	u32 number = 0, len, n;
+
+	scalar = scalar_of(impl, &number);
+	if (impl->tier == KILN_TIER_GENERIC || !scalar)
+		return;
+	for (len = impl->blocksize > 16 ? impl->blocksize : 16; len <= SHORT_MOST; len *= 2) {
+		u64 with = ~0ull, without = ~0ull, took;
+
+		for (n = 0; n < SHORT_RUNS; n++) {
+			took = timed(c, impl, i, false, len, SHORT_CALLS);
+			with = took < with ? took : with;
+			took = timed(c, scalar, number, false, len, SHORT_CALLS);
+			without = took < without ? took : without;
+		}
+		if (with <= without)
+			return;
+		*min_bytes = len + 1;
+	}
+}
+
+/* Bytes from memory and back to it, 65536 of them: out of the caches, and in them. */
+static u64 miss_rate(struct kiln_calibration *c)
+{
+	struct room *room = (struct room *)c->memory;
+	u64 cold = ~0ull, warm = ~0ull, took;
+	u32 n, i;
+
+	for (n = 0; n < 8; n++) {
+		for (i = 0; i < FAR; i += 64)
+			__asm__ volatile("clflush %0" : "+m"(room->plain[i]));
+		__asm__ volatile("mfence" : : : "memory");
+		took = rdtsc();
+		for (i = 0; i < FAR; i += 64)
+			__asm__ volatile("addq $1, %0" : "+m"(room->plain[i]) : : "cc");
+		__asm__ volatile("mfence" : : : "memory");
+		took = rdtsc() - took;
+		cold = took < cold ? took : cold;
+		took = rdtsc();
+		for (i = 0; i < FAR; i += 64)
+			__asm__ volatile("addq $1, %0" : "+m"(room->plain[i]) : : "cc");
+		__asm__ volatile("mfence" : : : "memory");
+		took = rdtsc() - took;
+		warm = took < warm ? took : warm;
+	}
+	/* What is read here is FAR bytes, as is what a cipher reads; it writes as many more. */
+	return cold > warm ? (cold - warm) * (65536 / FAR) : 0;
+}
+
+static void fill(struct room *room)
+{
+	u64 x = 0x9e3779b97f4a7c15;
+	u8 *const at = (u8 *)room;
+	size_t i;
+
+	for (i = 0; i < sizeof(*room); i++) {
+		x ^= x << 13;
+		x ^= x >> 7;
+		x ^= x << 17;
+		at[i] = x >> 32;
+	}
+	/* CCM's IVs begin with the width of the length. */
+	for (i = 0; i < sizeof(room->iv); i++)
+		room->iv[i] = 3;
+}
+
+static void all_rounds(struct kiln_calibration *c)
+{
+	u32 round, i, d;
+	bool again = true;
+
+	for (round = 0; round < ALL_ROUNDS && again; round++) {
+		again = false;
+		for (i = 0; kiln_impl(i); i++) {
+			const struct kiln_impl *impl = kiln_impl(i);
+			bool keyed = false;
+
+			for (d = 0; usable(c, impl) && d < directions(impl); d++) {
+				if (round && is_done(&subjects[i][d]))
+					continue;
+				if (!keyed)
+					set_key(c, impl);
+				keyed = true;
+				if (!round)
+					find_far(c, i, d);
+				make_run(c, i, d);
+				again |= !is_done(&subjects[i][d]);
+			}
+		}
+	}
+}
+
+u64 kiln_calibrate(void *arg)
+{
+	struct kiln_calibration *c = arg;
+	const u64 start = rdtsc();
+	u32 i;
+
+	c->runs = 0;
+	c->enough = FAR_NS * this_cpu()->ticks_per_us / 1000;
+	if (kiln_impls() > MAX_IMPLS)
+		return 1;
+	fpu_budgets_init();
+	if (!c->rates)
+		fill((struct room *)c->memory);
+	chain_at_start = chain_now(c);
+	all_rounds(c);
+	for (i = 0; kiln_impl(i); i++) {
+		const struct kiln_impl *impl = kiln_impl(i);
+
+		if (!usable(c, impl))
+			continue;
+		settle(i);
+		*fpu_min_bytes_of(impl) = 0;
+		if (!c->rates) {
+			set_key(c, impl);
+			find_min_bytes(c, i);
+		}
+	}
+	fpu_miss_rate_set(c->rates ? 0 : miss_rate(c));
+	for (i = 0; kiln_impl(i); i++)
+		if (first_of(kiln_impl(i)->alg) == i)
+			choose(c, i);
+	fpu_budgets_settle();
+	c->ticks = rdtsc() - start;
+	return 0;
+}
+
+u64 kiln_calibrate_again(void *arg)
+{
+	struct kiln_calibration *c = arg;
+	const u64 now = chain_now(c), then = chain_at_start;
+	const u64 moved = now > then ? now - then : then - now;
+
+	if (then && moved <= then / CHANGED)
+		return 0;
+	kiln_calibrate(c);
+	return 1;
+}

@@ -1,0 +1,378 @@
+// SPDX-License-Identifier: GPL-2.0-only OR MIT
+/*
+ * Where a long message's FPU section ends and the next begins: seven ways, one pattern.
+ *
+ * Only requests come here that are longer than one call may be. All others have compared one
+ * number and gone on.
+ */
+#include <kiln/budget.h>
+#include <kiln/cpu.h>
+#include <kiln/crypto.h>
+#include <kiln/fpu.h>
+#include <kiln/preempt.h>
+#include <kiln/sched.h>
+
+static const char *const names[KILN_NR_WAYS] = {
+	[KILN_UNBOUNDED] = "unbounded",
+	[KILN_PAGE] = "page",
+	[KILN_FIXED] = "fixed",
+	[KILN_CLASS] = "class",
+	[KILN_CALIBRATED] = "calibrated",
+	[KILN_CLOCKED] = "clocked",
+	[KILN_ON_DEMAND] = "on-demand",
+};
+
+enum { KIB = 1024, SLOW = 16 * KIB, MEDIUM = 256 * KIB, FAST = 512 * KIB };
+
+struct constants {
+	const char *alg;
+	u32 fixed, class;
+};
+
+#define CONSTANTS(name, block, fixed_bytes, class_bytes)                       \
+	{ .alg = name, .fixed = FPU_BUDGET(fixed_bytes, block),                \
+	  .class = FPU_BUDGET(class_bytes, block) }
+
+/*
+ * The constants of the patches "crypto: x86 - limit FPU preemption": 30 us of a core of
+ * 2.2 GHz. Where the thread has a group but no number, the upper end of the group's range.
+ * Ciphers were cut by pages. The classes are the thread's, by how fast an algorithm is.
+ */
+static const struct constants constants[] = {
+	CONSTANTS("ecb(aes)", 16, WALK_PAGE, MEDIUM),
+	CONSTANTS("cbc(aes)", 16, WALK_PAGE, SLOW),
+	CONSTANTS("ctr(aes)", 16, WALK_PAGE, MEDIUM),
+	CONSTANTS("xts(aes)", 16, WALK_PAGE, MEDIUM),
+	CONSTANTS("ccm(aes)", 16, WALK_PAGE, SLOW),
+	CONSTANTS("cmac(aes)", 16, WALK_PAGE, SLOW),
+	CONSTANTS("gcm(aes)", 16, WALK_PAGE, MEDIUM),
+	CONSTANTS("rfc4106(gcm(aes))", 16, WALK_PAGE, MEDIUM),
+	CONSTANTS("chacha20", 64, WALK_PAGE, MEDIUM),
+	CONSTANTS("rfc7539(chacha20,poly1305)", 64, WALK_PAGE, MEDIUM),
+	CONSTANTS("ghash", 16, 400 * KIB, MEDIUM),
+	CONSTANTS("polyval", 16, 383 * KIB, MEDIUM),
+	CONSTANTS("poly1305", 16, 400 * KIB, MEDIUM),
+	CONSTANTS("nhpoly1305", 1024, 337 * KIB, MEDIUM),
+	CONSTANTS("blake2s-256", 64, WALK_PAGE, SLOW),
+	CONSTANTS("blake2smac", 64, WALK_PAGE, SLOW),
+	CONSTANTS("sha1", 64, 20 * KIB, SLOW),
+	CONSTANTS("sha256", 64, 20 * KIB, SLOW),
+	CONSTANTS("sha512", 128, 20 * KIB, SLOW),
+	CONSTANTS("hmac(sha1)", 64, 20 * KIB, SLOW),
+	CONSTANTS("hmac(sha256)", 64, 20 * KIB, SLOW),
+	CONSTANTS("hmac(sha512)", 128, 20 * KIB, SLOW),
+	CONSTANTS("sm3", 64, 20 * KIB, SLOW),
+	CONSTANTS("crct10dif", 16, 800 * KIB, FAST),
+	CONSTANTS("crc32c", 16, 868 * KIB, FAST),
+};
+
+enum {
+	MAX_IMPLS = 256,
+	/* Steps of a way that looks up in between: so many fit the target. */
+	LOOKS = 6,
+	/* No call is longer, whatever the clock says. */
+	MAX_STEP = 1 << 20,
+	/* From here on a budget is a multiple of it: all implementations' lanes are full. */
+	LANES = 1024,
+};
+
+struct entry {
+	struct fpu_budget of[2];	/* encryption, decryption */
+	u32 min_bytes;
+};
+
+static struct entry entries[MAX_IMPLS];
+static u64 miss_rate;
+static u32 way = KILN_CLOCKED;
+static u64 target;
+static u32 forced;
+
+static bool same(const char *a, const char *b)
+{
+	while (*a && *a == *b) {
+		a++;
+		b++;
+	}
+	return *a == *b;
+}
+
+static struct entry *entry(const struct kiln_impl *impl)
+{
+	size_t i;
+
+	for (i = 0; i < kiln_impls() && i < MAX_IMPLS; i++)
+		if (kiln_impl(i) == impl)
+			return &entries[i];
+	return NULL;
+}
+
+struct fpu_budget *fpu_budget_of(const struct kiln_impl *impl)
+{
+	struct entry *e = entry(impl);
+
+	return e ? e->of : NULL;
+}
+
+struct fpu_budget *fpu_budget_of_driver(const char *driver)
+{
+	const struct kiln_impl *impl;
+	size_t i;
+
+	for (i = 0; (impl = kiln_impl(i)); i++)
+		if (same(impl->driver, driver))
+			return fpu_budget_of(impl);
+	return NULL;
+}
+
+u32 *fpu_min_bytes_of(const struct kiln_impl *impl)
+{
+	struct entry *e = entry(impl);
+
+	return e ? &e->min_bytes : NULL;
+}
+
+/* Whole blocks, of what pieces are in the crypto API and of what a hash works on. */
+static u32 granule(const struct kiln_impl *impl)
+{
+	const u32 least = impl->kind == KILN_HASH ? 16 : WALK_MAX_BLOCK;
+
+	return impl->blocksize > least ? impl->blocksize : least;
+}
+
+u32 fpu_bytes_in(const struct kiln_impl *impl, const struct fpu_budget *b, u64 ticks)
+{
+	const u32 block = granule(impl);
+	u64 n;
+
+	if (!b->rate || ticks <= b->start)
+		return 0;
+	n = ((ticks - b->start) << 16) / (b->rate + miss_rate);
+	if (n > MAX_STEP)
+		n = MAX_STEP;
+	return n - n % (n >= 8 * LANES ? LANES : block);
+}
+
+static const struct constants *constants_of(const struct kiln_impl *impl)
+{
+	static const struct constants page = { .fixed = WALK_PAGE, .class = WALK_PAGE };
+	size_t i;
+
+	for (i = 0; i < ARRAY_SIZE(constants); i++)
+		if (same(constants[i].alg, impl->alg))
+			return &constants[i];
+	return &page;
+}
+
+/* A tenth stays free: for the section's own begin and end, and for a clock that drifts. */
+static u32 measured(const struct kiln_impl *impl, const struct fpu_budget *b, u64 ticks)
+{
+	const u32 n = fpu_bytes_in(impl, b, ticks - ticks / 10);
+
+	if (n)
+		return n;
+	return b->rate ? granule(impl) : WALK_PAGE;
+}
+
+static u32 most(const struct kiln_impl *impl, const struct fpu_budget *b)
+{
+	const u32 up = granule(impl) - 1;
+
+	if (impl->tier == KILN_TIER_GENERIC || way == KILN_UNBOUNDED)
+		return ~0u;
+	if (forced)
+		return (forced + up) / (up + 1) * (up + 1);
+	switch (way) {
+	case KILN_FIXED:
+		return constants_of(impl)->fixed;
+	case KILN_CLASS:
+		return constants_of(impl)->class;
+	case KILN_CALIBRATED:
+		return measured(impl, b, target);
+	case KILN_CLOCKED:
+	case KILN_ON_DEMAND:
+		return measured(impl, b, target / LOOKS);
+	default:
+		return WALK_PAGE;
+	}
+}
+
+void fpu_budgets_settle(void)
+{
+	size_t i, d;
+
+	for (i = 0; i < kiln_impls() && i < MAX_IMPLS; i++)
+		for (d = 0; d < 2; d++) {
+			entries[i].of[d].granule = granule(kiln_impl(i));
+			entries[i].of[d].most = most(kiln_impl(i), &entries[i].of[d]);
+		}
+}
+
+void fpu_budgets_init(void)
+{
+	/* What the thread aimed at; a first request on any CPU finds it. */
+	enum { TARGET_US = 30 };
+
+	if (kiln_impls() > MAX_IMPLS)
+		__builtin_trap();
+	if (!target)
+		target = TARGET_US * this_cpu()->ticks_per_us;
+	fpu_budgets_settle();
+}
+
+void fpu_miss_rate_set(u64 rate)
+{
+	miss_rate = rate;
+}
+
+const char *kiln_cut_way(u32 i)
+{
+	return i < KILN_NR_WAYS ? names[i] : NULL;
+}
+
+void kiln_cut_set(u32 new_way, u64 ticks)
+{
+	if (new_way >= KILN_NR_WAYS)
+		return;
+	way = new_way;
+	target = ticks;
+	fpu_budgets_settle();
+}
+
+u32 kiln_cut_get(u64 *ticks)
+{
+	*ticks = target;
+	return way;
+}
+
+void kiln_cut_force(u32 bytes)
+{
+	forced = bytes;
+	fpu_budgets_settle();
+}
+
+void kiln_budget_get(const struct kiln_impl *impl, struct kiln_budget *out)
+{
+	const struct entry *e = entry(impl);
+	u32 d;
+
+	if (!e)
+		return;
+	for (d = 0; d < 2; d++) {
+		out->most[d] = e->of[d].most;
+		out->start[d] = e->of[d].start;
+		out->rate[d] = e->of[d].rate;
+	}
+	out->miss_rate = miss_rate;
+	out->granule = granule(impl);
+	out->min_bytes = e->min_bytes;
+	out->fastest = fpu_fastest(impl->alg) == impl;
+}
+
+u32 kiln_budget_bytes(const struct kiln_impl *impl, bool decrypt, u64 ticks)
+{
+	const struct entry *e = entry(impl);
+
+	return e ? fpu_bytes_in(impl, &e->of[decrypt], ticks - ticks / 10) : 0;
+}
+
+void fpu_cut_prepare(struct fpu_cut *cut, struct fpu_budget *budget)
+{
+	cut->budget = budget;
+	cut->way = way;
+	cut->step = budget ? budget->most : ~0u;
+}
+
+u32 fpu_cut_behind(const struct fpu_cut *cut, u32 n, u32 block)
+{
+	const u32 left = n < cut->step ? cut->step - n : 0;
+
+	return left >= block ? left - left % block : cut->step;
+}
+
+void fpu_cut_open(struct fpu_cut *cut)
+{
+	cut->left = cut->step;
+	cut->last = 0;
+	if (!cut->budget)
+		return;
+	kernel_fpu_begin();
+	if (cut->way == KILN_CLOCKED)
+		cut->begun = cut->then = rdtsc();
+}
+
+static void renew(struct fpu_cut *cut)
+{
+	kernel_fpu_end();
+	kernel_fpu_begin();
+	cut->left = cut->step;
+	if (cut->way == KILN_CLOCKED)
+		cut->begun = cut->then = rdtsc();
+}
+
+/*
+ * A step takes an eighth to a quarter of the target: fewer bytes cost readings, more leave
+ * the section short of the target. Whoever comes next profits; who is interrupted does, too.
+ */
+static void learn(struct fpu_cut *cut, u64 took)
+{
+	struct fpu_budget *b = cut->budget;
+	const u32 half = cut->step / 2;
+
+	/* Too short to tell; or somebody else has learnt meanwhile. */
+	if (forced || cut->last <= half || cut->step != b->most)
+		return;
+	took = took * cut->step / cut->last;
+	if (took < target / 8 && cut->step <= MAX_STEP / 2)
+		b->most = 2 * cut->step;
+	else if (took > target / 4 + target / 8 && half >= b->granule)
+		b->most = half - half % b->granule;
+}
+
+/*
+ * The next call takes, byte for byte, what the last one took. What was much shorter than a
+ * step, as associated data are, says little of it: then it takes what a step should.
+ */
+static bool too_long(struct fpu_cut *cut, u32 n)
+{
+	const u64 now = rdtsc(), took = now - cut->then;
+	u64 next = took;
+
+	cut->then = now;
+	if (!cut->last)
+		return false;
+	learn(cut, took);
+	if (cut->last <= cut->step / 2)
+		next = target / LOOKS;
+	else if (n != cut->last)
+		next = took * n / cut->last;
+	return now - cut->begun + next > target;
+}
+
+void fpu_cut_room(struct fpu_cut *cut, u32 n)
+{
+	if (!cut->budget)
+		return;
+	switch (cut->way) {
+	case KILN_UNBOUNDED:
+		return;
+	case KILN_CLOCKED:
+		if (too_long(cut, n))
+			renew(cut);
+		break;
+	case KILN_ON_DEMAND:
+		if (cut->last && (this_cpu_read(softirq_pending) || need_resched()))
+			renew(cut);
+		break;
+	default:
+		if (n > cut->left)
+			renew(cut);
+		cut->left -= n < cut->left ? n : cut->left;
+	}
+	cut->last = n;
+}
+
+void fpu_cut_close(struct fpu_cut *cut)
+{
+	if (cut->budget)
+		kernel_fpu_end();
+}

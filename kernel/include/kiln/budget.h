@@ -1,0 +1,165 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR MIT */
+/*
+ * How many bytes an FPU section may hold: ways of cutting long messages, what each of them
+ * allows, and the measuring at start that two of them rest on. Part of the border.
+ *
+ * crypto/cut.c APIs:
+ *	fpu_budget_of, fpu_cut_*	what crypto/ cuts its sections by
+ *	kiln_cut_*			which way, for which target
+ * crypto/calibrate.c APIs:
+ *	kiln_calibrate, kiln_calibrate_again
+ * load/budget.c APIs:
+ *	kiln_budget_run			sections and what they harm, to be measured
+ */
+#ifndef KILN_BUDGET_H
+#define KILN_BUDGET_H
+
+#include <kiln/histogram.h>
+#include <kiln/kiln.h>
+
+enum kiln_way {
+	KILN_UNBOUNDED,		/* one section, whatever the length */
+	KILN_PAGE,		/* 4 KiB each */
+	KILN_FIXED,		/* constants that were measured once on one machine */
+	KILN_CLASS,		/* 16, 256 or 512 KiB */
+	KILN_CALIBRATED,	/* what fits the target by what was measured at start */
+	KILN_CLOCKED,		/* the counter is read every so many bytes */
+	KILN_ON_DEMAND,		/* until a softirq is pending or a reschedule is wanted */
+	KILN_NR_WAYS
+};
+
+/*
+ * A constant budget. One of no bytes would never end, and one that is not whole blocks
+ * would leave what most functions take as the end of the message: neither compiles.
+ */
+#define FPU_BUDGET(bytes, block) \
+	((bytes) + 0 * sizeof(char[(bytes) > 0 && (bytes) % (block) == 0 ? 1 : -1]))
+
+/* Of one implementation in one direction. */
+struct fpu_budget {
+	u32 most;		/* bytes of one call; who has no more needs no cut */
+	u32 granule;		/* that are multiples of this, and never none */
+	u32 start;		/* TSC ticks that every call takes, its section with it ... */
+	u64 rate;		/* ... and that 65536 bytes take besides; 0: not measured */
+};
+
+/* A message that is being cut. */
+struct fpu_cut {
+	struct fpu_budget *budget;	/* NULL: no section, nothing to cut */
+	u32 way;		/* enum kiln_way */
+	u32 step;		/* bytes of one call, but for one block that straddles */
+	u32 left;		/* bytes the section has room for */
+	u32 last;		/* bytes of the last call */
+	u64 begun, then;	/* TSC at the section's begin, and before the last call */
+};
+
+/* Both directions, encryption first; NULL for what is not of ciphers/list.c. */
+struct fpu_budget *fpu_budget_of(const struct kiln_impl *impl);
+struct fpu_budget *fpu_budget_of_driver(const char *driver);
+/* Below so many bytes its scalar twin is faster; 0 as long as nothing was measured. */
+u32 *fpu_min_bytes_of(const struct kiln_impl *impl);
+
+/*
+ * The one pattern, for all ciphers: prepare; with what step() allows look for the first
+ * piece; open; room() before each call, with its bytes; close. room() closes the section
+ * and opens another where the way says so.
+ */
+void fpu_cut_prepare(struct fpu_cut *cut, struct fpu_budget *budget);
+/* Whole blocks that the first section has room for behind @n bytes; a step if it has none. */
+u32 fpu_cut_behind(const struct fpu_cut *cut, u32 n, u32 block);
+void fpu_cut_open(struct fpu_cut *cut);
+void fpu_cut_room(struct fpu_cut *cut, u32 n);
+void fpu_cut_close(struct fpu_cut *cut);
+
+/* Before the first algorithm is registered. */
+void fpu_budgets_init(void);
+/* The one of its algorithm that takes least, by what was measured; NULL: nothing was. */
+const struct kiln_impl *fpu_fastest(const char *alg);
+/* After what was measured changed. */
+void fpu_budgets_settle(void);
+/* The counter's ticks a read-and-write of memory costs, as fpu_budget has its rate. */
+void fpu_miss_rate_set(u64 rate);
+/* Bytes that take @ticks, whole granules; 0 if less than one does or nothing was measured. */
+u32 fpu_bytes_in(const struct kiln_impl *impl, const struct fpu_budget *budget, u64 ticks);
+
+/* By number; NULL after the last. */
+KILN_EXPORT const char *kiln_cut_way(u32 way);
+/* From now on, for the whole process; @target in TSC ticks. */
+KILN_EXPORT void kiln_cut_set(u32 way, u64 target);
+KILN_EXPORT u32 kiln_cut_get(u64 *target);
+/* For tests: sections or steps of so many bytes, whatever was measured; 0: no longer. */
+KILN_EXPORT void kiln_cut_force(u32 bytes);
+
+struct kiln_budget {
+	u32 most[2], start[2];	/* of encryption, of decryption */
+	u64 rate[2];
+	u64 miss_rate;
+	u32 granule;		/* budgets are multiples of this */
+	u32 min_bytes;
+	bool fastest;		/* of its algorithm, by measurement */
+};
+
+KILN_EXPORT void kiln_budget_get(const struct kiln_impl *impl, struct kiln_budget *budget);
+/* What the section of @ticks may hold; 0 if not one granule. */
+KILN_EXPORT u32 kiln_budget_bytes(const struct kiln_impl *impl, bool decrypt, u64 ticks);
+
+/* The host's memory for measuring, aligned to 64. */
+enum { KILN_CALIBRATION_BYTES = 512 * 1024 };
+
+struct kiln_calibration {
+	u8 *memory;		/* KILN_CALIBRATION_BYTES */
+	/*
+	 * For tests: if @rates, no run is made. Implementation i takes rates[i] for 65536
+	 * bytes, run n of all stalls[n % nr_stalls] on top of it, the chain @chain.
+	 */
+	const u64 *rates, *stalls;
+	u32 nr_stalls;
+	u64 chain;
+	u64 ticks;		/* out: that all took */
+	u32 runs;		/* out */
+	u64 enough;		/* while it runs: what a long run takes, ticks */
+};
+
+/* For kiln_gate(): measure all implementations that are usable. */
+KILN_EXPORT u64 kiln_calibrate(void *calibration);
+/* For kiln_gate(): the same if the clock speed changed since; whether it did. */
+KILN_EXPORT u64 kiln_calibrate_again(void *calibration);
+
+/*
+ * Messages as struct kiln_api_calls has them, in turns: under the way to be judged, in one
+ * section whatever the length, and in place of them sections of pure arithmetic. Interrupts
+ * raise a softirq each, and wake a kthread.
+ */
+enum { KILN_PART_JUDGED, KILN_PART_UNBOUNDED, KILN_PART_NULL, KILN_NR_PARTS };
+
+struct kiln_budget_part {
+	struct histogram section, softirq, wake;
+	u64 ops, sections, interrupted, stolen, stalls;
+	u64 long_sections, long_witnessed;
+	u64 *op_ticks;		/* the first max_ops of them */
+};
+
+struct kiln_budget_run {
+	struct kiln_api_calls *calls;	/* calls: 1 */
+	struct kiln_budget_part *part;	/* KILN_NR_PARTS */
+	u64 null_chain;		/* multiplications a null section has */
+	u64 long_ticks;		/* a section from here on is long */
+	u32 max_ops;		/* room in op_ticks */
+	u64 ticks;		/* to run at least */
+	u64 min_ops;		/* of each part */
+	bool cold;		/* no data in any cache before an operation */
+	bool quiet;		/* parts without the second and the third */
+	int err;
+	/* While it runs: */
+	struct task *sleeper;
+	u32 now;
+	u32 raised;
+	u64 woken;
+	bool stop, stopped;
+};
+
+KILN_EXPORT u64 kiln_budget_run(void *run);
+/* Ticks that @n dependent multiplications take here and now, the best of several. */
+KILN_EXPORT u64 kiln_budget_chain(u64 n);
+
+#endif
