@@ -30,7 +30,8 @@ pub const SHORT: usize = 64;
 /// From this many on it is long.
 pub const LONG: usize = 512;
 
-/// The index of Kiln's fastest, and how it does against the fastest other. Who works on several messages together, or
+/// The index of Kiln's fastest, and how it does against the fastest other; fastest by what they usually take, which is
+/// what a ratio is of: a least figure may be one lucky round. Who works on several messages together, or
 /// is called through another layer, or leaves a digest unfinished, is not compared: what one message takes is another
 /// question.
 pub fn of(timed: &[(&Candidate, Option<&Series>)]) -> Option<(usize, BestPeer)> {
@@ -40,7 +41,7 @@ pub fn of(timed: &[(&Candidate, Option<&Series>)]) -> Option<(usize, BestPeer)> 
             (c.provider == KILN) == kiln && whole
         };
         let all = timed.iter().enumerate().filter(|(_, (c, _))| alike(c));
-        let with = all.filter_map(|(i, (c, s))| Some((i, *c, (*s)?, (*s)?.estimate()?.best)));
+        let with = all.filter_map(|(i, (c, s))| Some((i, *c, (*s)?, (*s)?.estimate()?.median)));
         with.min_by(|a, b| a.3.total_cmp(&b.3))
     };
     let (i, _, own, _) = fastest(true)?;

@@ -250,3 +250,40 @@ fn the_best_peer_does_one_whole_message() {
     all.remove(0);
     assert!(best::of(&all).is_none());
 }
+
+/// One lucky round makes nobody the fastest.
+#[test]
+fn the_best_is_what_usually_takes_least() {
+    use super::best;
+    use super::candidate::KILN;
+    use kiln_measure::{Round, Series};
+
+    let series = |figures: [f64; 8]| Series {
+        rounds: figures
+            .iter()
+            .map(|cycles| Round {
+                best: Some(*cycles),
+                samples: vec![*cycles],
+                complete: true,
+            })
+            .collect(),
+        ..Series::default()
+    };
+    let lucky = series([50.0, 110.0, 111.0, 112.0, 111.0, 110.0, 112.0, 111.0]);
+    let (steady, other) = (series([90.0; 8]), series([100.0; 8]));
+    let of = |name: &'static str, provider: &str| {
+        Candidate::primitive(name, provider, None, hash(false))
+    };
+    let all = [
+        of("lucky", KILN),
+        of("steady", KILN),
+        of("function", "peer-1"),
+    ];
+    let timed = [
+        (&all[0], Some(&lucky)),
+        (&all[1], Some(&steady)),
+        (&all[2], Some(&other)),
+    ];
+    let (i, best) = best::of(&timed).unwrap();
+    assert_eq!((i, best.best_peer_ratio), (1, 0.9));
+}
