@@ -94,8 +94,7 @@ static __always_inline void crypt_rest(const struct aes_key *key, const enum mod
 		last = v_load_part(src, len);
 		d0 = v_xor(v_shuffle(chain, v_key(reverse)), KEY(0));
 	} else {
-		const __mmask8 mask = (1u << len / 8) - 1;
-		const vec_t s = _mm512_maskz_loadu_epi64(mask, src);
+		const vec_t s = v_load_blocks(src, len / AES_BLOCK_SIZE);
 
 		last = mode == CBC_DECRYPT ? v_before(chain, s) : v_zero();
 		d0 = v_xor(s, KEY(0));
@@ -106,7 +105,7 @@ static __always_inline void crypt_rest(const struct aes_key *key, const enum mod
 	if (mode == CTR)
 		v_store_part(dst, len, d0);
 	else
-		_mm512_mask_storeu_epi64(dst, (1u << len / 8) - 1, d0);
+		v_store_blocks(dst, len / AES_BLOCK_SIZE, d0);
 }
 #else
 static __always_inline void crypt_rest(const struct aes_key *key, const enum mode mode,

@@ -10,6 +10,8 @@
 
 #include <kiln/types.h>
 
+#include "blocks_zmm.h"
+
 #define VBLOCKS 4
 #define MAIN 16
 

@@ -6,6 +6,8 @@
 
 #include <kiln/types.h>
 
+#include "../simd/blocks_zmm.h"
+
 #define XTS(name) xts_vaes_avx512_##name
 #define VBLOCKS 4
 #define MAIN 16

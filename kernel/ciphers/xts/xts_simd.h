@@ -122,7 +122,6 @@ static __always_inline void crypt_rest(const round_key *keys, u32 rounds,
 				       const bool decrypt, u8 *dst, const u8 *src,
 				       vec_t t, size_t blocks, size_t r)
 {
-	const __mmask8 mask = (1u << 2 * blocks) - 1;
 	const size_t last = AES_BLOCK_SIZE * (blocks - 1);
 	const vec_t lane = v_load(lanes + 2 * (blocks - 1));
 	const u8 *rk = keys[0];
@@ -141,18 +140,18 @@ static __always_inline void crypt_rest(const round_key *keys, u32 rounds,
 			t = _mm512_mask_broadcast_i32x4(t, 0xfu << 4 * (blocks - 1),
 							t2);
 	}
-	d0 = v_xor3(_mm512_maskz_loadu_epi64(mask, src), KEY(0), t);
+	d0 = v_xor3(v_load_blocks(src, blocks), KEY(0), t);
 	ROUNDS(EACH_1, NO_STEP);
 	d0 = LAST(d0, v_xor(KEY(rounds), t));
 	if (r) {
 		const __m128i full = _mm512_castsi512_si128(
 			_mm512_permutexvar_epi64(lane, d0));
 
-		_mm512_mask_storeu_epi64(dst, mask >> 2, d0);
+		v_store_blocks(dst, blocks - 1, d0);
 		steal(keys, rounds, decrypt, dst + last, src + last, r, full,
 		      decrypt ? t1 : t2);
 	} else {
-		_mm512_mask_storeu_epi64(dst, mask, d0);
+		v_store_blocks(dst, blocks, d0);
 	}
 }
 #else
