@@ -93,6 +93,11 @@ void fpstate_restore(const struct fpstate *state)
 		__asm__ volatile("fxrstor64 %0" : : "m"(*state));
 }
 
+void fpstate_reset_mxcsr(void)
+{
+	fpu_default_mxcsr();
+}
+
 /* A state that can be restored: every component as after reset. */
 void fpstate_init(struct fpstate *state)
 {

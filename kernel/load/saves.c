@@ -18,10 +18,10 @@ u64 kiln_fpu_saves(void *arg)
 	clobber_registers();
 	for (n = s->saves; n; n--) {
 		fpstate_save(area);
-		fpu_default_mxcsr();
+		fpstate_reset_mxcsr();
 		fpstate_restore(area);
 	}
-	fpu_default_mxcsr();
+	fpstate_reset_mxcsr();
 	kernel_fpu_end_untimed();
 	return 0;
 }

@@ -8,7 +8,7 @@
  * user.c APIs:
  *	fpu_user_save, fpu_user_restore
  * xstate.c APIs:
- *	fpstate_save, fpstate_restore, fpstate_init
+ *	fpstate_save, fpstate_restore, fpstate_init, fpstate_reset_mxcsr
  * legacy.c, bh_off.c, nested.c, nested_v1.c, preemptible.c, none.c: one policy each
  */
 #ifndef KILN_FPU_H
@@ -62,6 +62,8 @@ void fpu_switch(struct task *prev, struct task *next);
 void fpstate_save(struct fpstate *state);
 void fpstate_restore(const struct fpstate *state);
 void fpstate_init(struct fpstate *state);
+/* fpu_default_mxcsr for objects that may not name such state. */
+void fpstate_reset_mxcsr(void);
 
 /* MXCSR as C code expects it: all exceptions masked, round to nearest. */
 static __always_inline void fpu_default_mxcsr(void)

@@ -22,13 +22,14 @@ use crate::timing::name;
  * - bsf, bsr: older CPUs take time by where the bit is.
  *
  * Of rep stos and movs the time depends on addresses and the count: lengths, which are public. So does
- * that of vpexpandb, in registers, on its mask.
+ * that of vpexpandb, in registers, on its mask. A prefetch is a load whose value nobody gets.
  */
 const GENERAL: &str = "
     adc add and andn bswap bt btc btr bts bzhi call cbw cdq cdqe clc cmp cqo crc32 cwde dec
     imul inc jmp lea leave mov movbe movsx movsxd movzx mul mulx neg nop not or pop push ret
     rol ror rorx sahf sal sar sarx sbb shl shld shlx shr shrd shrx stc sub test ud2 xadd xchg xor
-    movsb movsd movsq movsw stosb stosd stosq stosw";
+    movsb movsd movsq movsw stosb stosd stosq stosw
+    prefetcht0";
 
 /// Of each the VEX and EVEX forms too, which begin with a v.
 const VECTOR: &str = "
