@@ -147,15 +147,22 @@ static struct crypto_alg *instance(const char *name, u32 type, u32 mask, int *er
  */
 static struct crypto_alg *made(const char *name, u32 type, u32 mask, int *err)
 {
-	struct crypto_alg *alg = instance(name, type, mask, err), *there;
+	enum { TRIES = 16 };
+	struct crypto_alg *alg = instance(name, type, mask, err), *there = NULL;
+	int i;
 
 	if (!alg)
 		return NULL;
 	alg->users = 1;
-	*err = crypto_register_alg(alg);
-	if (!*err)
-		return alg;
-	there = *err == -EEXIST ? get_alg(alg->driver_name, type, mask, err) : NULL;
+	/* Found there and gone when looked up: its last user has just left. */
+	for (i = 0; i < TRIES && !there; i++) {
+		*err = crypto_register_alg(alg);
+		if (!*err)
+			return alg;
+		if (*err != -EEXIST)
+			break;
+		there = get_alg(alg->driver_name, type, mask, err);
+	}
 	kfree(alg);
 	return there;
 }

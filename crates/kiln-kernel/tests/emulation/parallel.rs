@@ -1,6 +1,7 @@
 //! Several CPUs in one process.
 
 use kiln_kernel::cpu::{Config, Cpu};
+use kiln_kernel::crypto::Skcipher;
 use kiln_kernel::fpu::Policy;
 use kiln_kernel::irq::{Arrivals, Timer};
 use kiln_kernel::load::{Load, Plan, TaskWork};
@@ -59,4 +60,30 @@ fn two_cpu_load(cpu: &mut Cpu, p: Policy, seed: u64) -> Rate {
     drop(timer);
     assert_clean(&format!("{p}"), &load.counts());
     rate
+}
+
+/// Whoever of two CPUs makes an instance of a template, both get it, however soon the other lets it go.
+#[test]
+fn two_cpus_make_and_drop_one_instance() {
+    alone("parallel::two_cpus_make_and_drop_one_instance", |_| {
+        let cores = cores();
+        let run = |number: usize| {
+            pin(cores[number % cores.len()]);
+            let _cpu = Cpu::boot(&Config {
+                number: number as u32,
+                ..Config::default()
+            })
+            .expect("a CPU boots");
+            for _ in 0..200_000 {
+                let tfm = Skcipher::open("cryptd(xts-aes-generic)", 0, 0);
+                assert!(tfm.is_ok(), "{:?}", tfm.err());
+            }
+        };
+        std::thread::scope(|s| {
+            let threads = [0, 1].map(|n| s.spawn(move || run(n)));
+            for thread in threads {
+                thread.join().expect("no panic");
+            }
+        });
+    });
 }
