@@ -337,6 +337,18 @@ static void find_min_bytes(struct kiln_calibration *c, u32 i)
 	}
 }
 
+/* Ticks of one addition to each line. */
+static u64 touch(struct room *room)
+{
+	const u64 start = rdtsc();
+	u32 i;
+
+	for (i = 0; i < FAR; i += 64)
+		__asm__ volatile("addq $1, %0" : "+m"(room->plain[i]) : : "cc");
+	__asm__ volatile("mfence" : : : "memory");
+	return rdtsc() - start;
+}
+
 /* Bytes from memory and back to it, 65536 of them: out of the caches, and in them. */
 static u64 miss_rate(struct kiln_calibration *c)
 {
@@ -348,17 +360,9 @@ static u64 miss_rate(struct kiln_calibration *c)
 		for (i = 0; i < FAR; i += 64)
 			__asm__ volatile("clflush %0" : "+m"(room->plain[i]));
 		__asm__ volatile("mfence" : : : "memory");
-		took = rdtsc();
-		for (i = 0; i < FAR; i += 64)
-			__asm__ volatile("addq $1, %0" : "+m"(room->plain[i]) : : "cc");
-		__asm__ volatile("mfence" : : : "memory");
-		took = rdtsc() - took;
+		took = touch(room);
 		cold = took < cold ? took : cold;
-		took = rdtsc();
-		for (i = 0; i < FAR; i += 64)
-			__asm__ volatile("addq $1, %0" : "+m"(room->plain[i]) : : "cc");
-		__asm__ volatile("mfence" : : : "memory");
-		took = rdtsc() - took;
+		took = touch(room);
 		warm = took < warm ? took : warm;
 	}
 	/* What is read here is FAR bytes, as is what a cipher reads; it writes as many more. */
