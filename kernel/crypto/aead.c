@@ -69,18 +69,20 @@ static void add_aad(struct pieces *p, struct crypto_request *req)
 	u8 *at;
 
 	for (left = p->aadlen; left; left -= n) {
-		n = scatterwalk_next(&sg, &offset, left < p->cut.step ? left : p->cut.step, &at);
-		fpu_cut_room(&p->cut, n);
+		n = fpu_cut_room(&p->cut);
+		n = scatterwalk_next(&sg, &offset, left < n ? left : n, &at);
 		p->impl->aead.aad(p->ctx, p->state, at, n);
+		fpu_cut_spent(&p->cut, n);
 	}
 }
 
 static void add_text(struct pieces *p, struct skcipher_walk *walk)
 {
-	while (walk->nbytes) {
-		fpu_cut_room(&p->cut, walk->nbytes);
+	while (walk->total) {
+		skcipher_walk_next(walk, fpu_cut_room(&p->cut));
 		(p->decrypt ? p->impl->aead.decrypt : p->impl->aead.encrypt)(
 			p->ctx, p->state, walk->dst, walk->src, walk->nbytes);
+		fpu_cut_spent(&p->cut, walk->nbytes);
 		skcipher_walk_done(walk);
 	}
 }
@@ -100,17 +102,13 @@ static noinline int crypt_pieces(struct crypto_request *req, u32 aadlen, u32 len
 	struct skcipher_walk walk;
 	int err;
 
-	fpu_cut_prepare(&p.cut, budget);
-	/* The first piece fits the section that the associated data are in. */
-	err = skcipher_walk_text(&walk, req, len, WALK_MAX_BLOCK,
-				 fpu_cut_behind(&p.cut, aadlen, WALK_MAX_BLOCK));
-	walk.step = p.cut.step;
+	err = skcipher_walk_text(&walk, req, len, WALK_MAX_BLOCK);
 	if (err)
 		return err;
 	/* Before the text is written: in place it may be next to it. */
 	if (decrypt)
 		scatterwalk_copy(want, req->src, req->assoclen + len, tagsize, false);
-	fpu_cut_open(&p.cut);
+	fpu_cut_open(&p.cut, budget);
 	p.impl->aead.begin(p.ctx, p.state, req->iv, aadlen, len, tagsize);
 	add_aad(&p, req);
 	add_text(&p, &walk);

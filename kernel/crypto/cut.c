@@ -68,8 +68,15 @@ static const struct constants constants[] = {
 
 enum {
 	MAX_IMPLS = 256,
-	/* Steps of a way that looks up in between: so many fit the target. */
+	/* A section by the clock has its first look after this part of the target ... */
+	SHARE = 2,
+	/* ... and one on demand each time after this part. */
 	LOOKS = 6,
+	/*
+	 * This part of a target stays free where nobody looks: a virtual CPU's clock moves by
+	 * more than a tenth under its neighbours.
+	 */
+	SPARE = 5,
 	/* No call is longer, whatever the clock says. */
 	MAX_STEP = 1 << 20,
 	/* From here on a budget is a multiple of it: all implementations' lanes are full. */
@@ -139,6 +146,11 @@ static u32 granule(const struct kiln_impl *impl)
 	return impl->blocksize > least ? impl->blocksize : least;
 }
 
+static u64 whole(u64 n, u32 granule)
+{
+	return n - n % (n >= 8 * LANES ? LANES : granule);
+}
+
 u32 fpu_bytes_in(const struct kiln_impl *impl, const struct fpu_budget *b, u64 ticks)
 {
 	const u32 block = granule(impl);
@@ -149,7 +161,7 @@ u32 fpu_bytes_in(const struct kiln_impl *impl, const struct fpu_budget *b, u64 t
 	n = ((ticks - b->start) << 16) / (b->rate + miss_rate);
 	if (n > MAX_STEP)
 		n = MAX_STEP;
-	return n - n % (n >= 8 * LANES ? LANES : block);
+	return whole(n, block);
 }
 
 static const struct constants *constants_of(const struct kiln_impl *impl)
@@ -163,10 +175,9 @@ static const struct constants *constants_of(const struct kiln_impl *impl)
 	return &page;
 }
 
-/* A tenth stays free: for the section's own begin and end, and for a clock that drifts. */
 static u32 measured(const struct kiln_impl *impl, const struct fpu_budget *b, u64 ticks)
 {
-	const u32 n = fpu_bytes_in(impl, b, ticks - ticks / 10);
+	const u32 n = fpu_bytes_in(impl, b, ticks - ticks / SPARE);
 
 	if (n)
 		return n;
@@ -189,6 +200,7 @@ static u32 most(const struct kiln_impl *impl, const struct fpu_budget *b)
 	case KILN_CALIBRATED:
 		return measured(impl, b, target);
 	case KILN_CLOCKED:
+		return measured(impl, b, target / SHARE);
 	case KILN_ON_DEMAND:
 		return measured(impl, b, target / LOOKS);
 	default:
@@ -272,30 +284,13 @@ u32 kiln_budget_bytes(const struct kiln_impl *impl, bool decrypt, u64 ticks)
 {
 	const struct entry *e = entry(impl);
 
-	return e ? fpu_bytes_in(impl, &e->of[decrypt], ticks - ticks / 10) : 0;
+	return e ? fpu_bytes_in(impl, &e->of[decrypt], ticks - ticks / SPARE) : 0;
 }
 
-void fpu_cut_prepare(struct fpu_cut *cut, struct fpu_budget *budget)
+static void begin(struct fpu_cut *cut)
 {
-	cut->budget = budget;
-	cut->way = way;
-	cut->step = budget ? budget->most : ~0u;
-}
-
-u32 fpu_cut_behind(const struct fpu_cut *cut, u32 n, u32 block)
-{
-	const u32 left = n < cut->step ? cut->step - n : 0;
-
-	return left >= block ? left - left % block : cut->step;
-}
-
-void fpu_cut_open(struct fpu_cut *cut)
-{
-	cut->left = cut->step;
-	cut->last = 0;
-	if (!cut->budget)
-		return;
 	kernel_fpu_begin();
+	cut->given = cut->left = cut->step;
 	if (cut->way == KILN_CLOCKED)
 		cut->begun = cut->then = rdtsc();
 }
@@ -303,72 +298,90 @@ void fpu_cut_open(struct fpu_cut *cut)
 static void renew(struct fpu_cut *cut)
 {
 	kernel_fpu_end();
-	kernel_fpu_begin();
-	cut->left = cut->step;
-	if (cut->way == KILN_CLOCKED)
-		cut->begun = cut->then = rdtsc();
+	begin(cut);
+}
+
+void fpu_cut_open(struct fpu_cut *cut, struct fpu_budget *budget)
+{
+	cut->budget = budget;
+	cut->way = way;
+	cut->given = cut->left = cut->step = budget ? budget->most : ~0u;
+	cut->least = 0;
+	if (!budget)
+		return;
+	/* No piece leaves less than a block behind: what it keeps back is no piece either. */
+	cut->least = cut->step < 2 * budget->granule ? cut->step : 2 * budget->granule;
+	begin(cut);
 }
 
 /*
- * A step takes an eighth to a quarter of the target: fewer bytes cost readings, more leave
- * the section short of the target. Whoever comes next profits; who is interrupted does, too.
+ * A first step takes a quarter to three quarters of the target. Whoever comes next profits;
+ * who is interrupted does, too.
  */
-static void learn(struct fpu_cut *cut, u64 took)
+static void learn(const struct fpu_cut *cut, u64 took)
 {
 	struct fpu_budget *b = cut->budget;
 	const u32 half = cut->step / 2;
 
-	/* Too short to tell; or somebody else has learnt meanwhile. */
-	if (forced || cut->last <= half || cut->step != b->most)
+	/* Somebody else may have learnt meanwhile. */
+	if (forced || cut->step != b->most)
 		return;
-	took = took * cut->step / cut->last;
-	if (took < target / 8 && cut->step <= MAX_STEP / 2)
+	if (took < target / 4 && cut->step <= MAX_STEP / 2)
 		b->most = 2 * cut->step;
-	else if (took > target / 4 + target / 8 && half >= b->granule)
+	else if (took > target / 4 * 3 && half >= b->granule)
 		b->most = half - half % b->granule;
 }
 
 /*
- * The next call takes, byte for byte, what the last one took. What was much shorter than a
- * step, as associated data are, says little of it: then it takes what a step should.
+ * How many bytes the rest of the section holds, by what the last ones took: on this CPU, at
+ * this speed, with these data. So two readings are enough for most sections. What was much
+ * shorter than a step, as associated data are, says little: then a step takes its share.
  */
-static bool too_long(struct fpu_cut *cut, u32 n)
+static u64 rest(const struct fpu_cut *cut, u64 took, u64 left)
 {
-	const u64 now = rdtsc(), took = now - cut->then;
-	u64 next = took;
+	const u32 done = cut->given - cut->left;
+	u64 n;
 
-	cut->then = now;
-	if (!cut->last)
-		return false;
-	learn(cut, took);
-	if (cut->last <= cut->step / 2)
-		next = target / LOOKS;
-	else if (n != cut->last)
-		next = took * n / cut->last;
-	return now - cut->begun + next > target;
+	if (done < cut->step / 2)
+		n = cut->step * left * SHARE / target;
+	else
+		n = done * left / (took + 1);
+	if (n > 2ull * cut->step)
+		n = 2ull * cut->step;
+	return whole(n - n / 8, cut->budget->granule);
 }
 
-void fpu_cut_room(struct fpu_cut *cut, u32 n)
+static void look_at_clock(struct fpu_cut *cut)
 {
-	if (!cut->budget)
+	const u64 now = rdtsc(), took = now - cut->then, age = now - cut->begun;
+	u64 n;
+
+	if (cut->then == cut->begun && cut->given - cut->left >= cut->step / 2)
+		learn(cut, took * cut->step / (cut->given - cut->left));
+	n = age < target ? rest(cut, took, target - age) : 0;
+	if (n < cut->step / 8 || n < cut->least) {
+		renew(cut);
 		return;
+	}
+	cut->given = cut->left = n;
+	cut->then = now;
+}
+
+void fpu_cut_look(struct fpu_cut *cut)
+{
 	switch (cut->way) {
-	case KILN_UNBOUNDED:
-		return;
 	case KILN_CLOCKED:
-		if (too_long(cut, n))
-			renew(cut);
+		look_at_clock(cut);
 		break;
 	case KILN_ON_DEMAND:
-		if (cut->last && (this_cpu_read(softirq_pending) || need_resched()))
+		if (this_cpu_read(softirq_pending) || need_resched())
 			renew(cut);
+		else
+			cut->given = cut->left = cut->step;
 		break;
 	default:
-		if (n > cut->left)
-			renew(cut);
-		cut->left -= n < cut->left ? n : cut->left;
+		renew(cut);
 	}
-	cut->last = n;
 }
 
 void fpu_cut_close(struct fpu_cut *cut)

@@ -64,12 +64,12 @@ static noinline void update_pieces(const struct crypto_tfm *tfm, void *state, co
 	struct fpu_cut cut;
 	u32 n;
 
-	fpu_cut_prepare(&cut, tfm->alg->budget);
-	fpu_cut_open(&cut);
+	fpu_cut_open(&cut, tfm->alg->budget);
 	for (; len; len -= n, data += n) {
-		n = len < cut.step ? len : cut.step;
-		fpu_cut_room(&cut, n);
+		n = fpu_cut_room(&cut);
+		n = len < n ? len : n;
 		impl->hash.update(tfm->ctx, state, data, n);
+		fpu_cut_spent(&cut, n);
 	}
 	if (out)
 		impl->hash.final(tfm->ctx, state, out);

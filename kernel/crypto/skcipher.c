@@ -23,14 +23,14 @@ static noinline int crypt_pieces(struct crypto_request *req, kiln_crypt_t *fn,
 	struct fpu_cut cut;
 	int err;
 
-	fpu_cut_prepare(&cut, budget);
-	err = skcipher_walk_text(&walk, req, req->cryptlen, WALK_MAX_BLOCK, cut.step);
+	err = skcipher_walk_text(&walk, req, req->cryptlen, WALK_MAX_BLOCK);
 	if (err)
 		return err;
-	fpu_cut_open(&cut);
-	while (walk.nbytes) {
-		fpu_cut_room(&cut, walk.nbytes);
+	fpu_cut_open(&cut, budget);
+	while (walk.total) {
+		skcipher_walk_next(&walk, fpu_cut_room(&cut));
 		fn(crypto_tfm_ctx(req->tfm), walk.dst, walk.src, walk.nbytes, req->iv);
+		fpu_cut_spent(&cut, walk.nbytes);
 		skcipher_walk_done(&walk);
 	}
 	fpu_cut_close(&cut);

@@ -119,20 +119,16 @@ static u32 least(const struct skcipher_walk *walk)
 	return walk->total < 2 * walk->block ? walk->total : walk->block;
 }
 
-static void next(struct skcipher_walk *walk)
+void skcipher_walk_next(struct skcipher_walk *walk, u32 step)
 {
 	const u32 min = least(walk);
 	u32 n;
 
-	if (!walk->total) {
-		walk->nbytes = 0;
-		return;
-	}
 	skip_used(&walk->in, &walk->in_offset);
 	skip_used(&walk->out, &walk->out_offset);
 	n = smaller(walk->in->length - walk->in_offset,
 		    walk->out->length - walk->out_offset);
-	n = smaller(smaller(n, walk->step), walk->total);
+	n = smaller(smaller(n, step), walk->total);
 	if (n < walk->total) {
 		n -= n % walk->block;
 		/* Never leave less than a block behind. */
@@ -155,27 +151,19 @@ static void next(struct skcipher_walk *walk)
 }
 
 int skcipher_walk_text(struct skcipher_walk *walk, const struct crypto_request *req, u32 len,
-		       u32 block, u32 step)
+		       u32 block)
 {
 	if (!scatterwalk_holds(req->src, req->assoclen + len) ||
 	    !scatterwalk_holds(req->dst, req->assoclen + len))
 		return -EINVAL;
 	walk->total = len;
 	walk->block = block;
-	walk->step = step;
 	walk->in = req->src;
 	walk->out = req->dst;
 	walk->in_offset = walk->out_offset = 0;
 	skip(&walk->in, &walk->in_offset, req->assoclen);
 	skip(&walk->out, &walk->out_offset, req->assoclen);
-	next(walk);
 	return 0;
-}
-
-int skcipher_walk_first(struct skcipher_walk *walk, const struct crypto_request *req,
-			u32 step)
-{
-	return skcipher_walk_text(walk, req, req->cryptlen, WALK_BLOCK, step);
 }
 
 void skcipher_walk_done(struct skcipher_walk *walk)
@@ -191,5 +179,4 @@ void skcipher_walk_done(struct skcipher_walk *walk)
 		walk->out_offset += n;
 	}
 	walk->total -= n;
-	next(walk);
 }

@@ -29,19 +29,19 @@ static noinline int crypt_pieces(struct crypto_request *req, struct fpu_budget *
 	struct fpu_cut cut;
 	int err;
 
-	fpu_cut_prepare(&cut, budget);
-	err = skcipher_walk_first(&walk, req, cut.step);
+	err = skcipher_walk_text(&walk, req, req->cryptlen, WALK_BLOCK);
 	if (err)
 		return err;
 	memcpy(tweak, req->iv, sizeof(tweak));
-	fpu_cut_open(&cut);
+	fpu_cut_open(&cut, budget);
 	impl->first_tweak(key, tweak);
-	while (walk.nbytes) {
-		fpu_cut_room(&cut, walk.nbytes);
+	while (walk.total) {
+		skcipher_walk_next(&walk, fpu_cut_room(&cut));
 		(decrypt ? impl->decrypt_from : impl->encrypt_from)(
 			key, walk.dst, walk.src, walk.nbytes, tweak);
 		if (walk.nbytes < walk.total)
 			xts_tweak_advance(tweak, walk.nbytes / AES_BLOCK_SIZE);
+		fpu_cut_spent(&cut, walk.nbytes);
 		skcipher_walk_done(&walk);
 	}
 	fpu_cut_close(&cut);

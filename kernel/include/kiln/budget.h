@@ -47,10 +47,10 @@ struct fpu_budget {
 struct fpu_cut {
 	struct fpu_budget *budget;	/* NULL: no section, nothing to cut */
 	u32 way;		/* enum kiln_way */
-	u32 step;		/* bytes of one call, but for one block that straddles */
-	u32 left;		/* bytes the section has room for */
-	u32 last;		/* bytes of the last call */
-	u64 begun, then;	/* TSC at the section's begin, and before the last call */
+	u32 least;		/* less than that is no room */
+	u32 step;		/* bytes of a section, or until the first look */
+	u32 given, left;	/* bytes since the last look: all that there was room for, and still is */
+	u64 begun, then;	/* TSC at the section's begin, and at the last look */
 };
 
 /* Both directions, encryption first; NULL for what is not of ciphers/list.c. */
@@ -60,16 +60,25 @@ struct fpu_budget *fpu_budget_of_driver(const char *driver);
 u32 *fpu_min_bytes_of(const struct kiln_impl *impl);
 
 /*
- * The one pattern, for all ciphers: prepare; with what step() allows look for the first
- * piece; open; room() before each call, with its bytes; close. room() closes the section
- * and opens another where the way says so.
+ * The one pattern, for all ciphers: open; as long as something is left, take a piece of no
+ * more than room() bytes, call, and tell spent() of it; close. room() closes the section
+ * and opens another where the way says so. Only a block that straddles may be longer.
  */
-void fpu_cut_prepare(struct fpu_cut *cut, struct fpu_budget *budget);
-/* Whole blocks that the first section has room for behind @n bytes; a step if it has none. */
-u32 fpu_cut_behind(const struct fpu_cut *cut, u32 n, u32 block);
-void fpu_cut_open(struct fpu_cut *cut);
-void fpu_cut_room(struct fpu_cut *cut, u32 n);
+void fpu_cut_open(struct fpu_cut *cut, struct fpu_budget *budget);
+void fpu_cut_look(struct fpu_cut *cut);
 void fpu_cut_close(struct fpu_cut *cut);
+
+static __always_inline u32 fpu_cut_room(struct fpu_cut *cut)
+{
+	if (unlikely(cut->left < cut->least))
+		fpu_cut_look(cut);
+	return cut->left;
+}
+
+static __always_inline void fpu_cut_spent(struct fpu_cut *cut, u32 n)
+{
+	cut->left -= n < cut->left ? n : cut->left;
+}
 
 /* Before the first algorithm is registered. */
 void fpu_budgets_init(void);

@@ -8,7 +8,7 @@
  *	crypto_aead_setauthsize, crypto_encrypt, crypto_decrypt
  *	crypto_wait_req		what a task does with an answer that comes later
  * crypto/walk.c APIs:
- *	skcipher_walk_first, skcipher_walk_text, skcipher_walk_done
+ *	skcipher_walk_text, skcipher_walk_next, skcipher_walk_done
  *	scatterwalk_*		pieces one by one
  * crypto/queue.c APIs:
  *	crypto_enqueue_request, crypto_dequeue_request, crypto_get_backlog
@@ -218,19 +218,20 @@ struct skcipher_walk {
 	u32 nbytes;
 	u32 total;		/* left, this step included */
 	u32 block;
-	u32 step;		/* the most of one step, whole blocks */
 	struct scatterlist *in, *out;
 	u32 in_offset, out_offset;
 	bool bounced;
 	u8 buffer[2 * WALK_MAX_BLOCK] __aligned(16);
 };
 
-/* -EINVAL if the pieces are shorter than the request. */
-int skcipher_walk_first(struct skcipher_walk *walk, const struct crypto_request *req,
-			u32 step);
-/* The same of @len bytes behind the associated data, in blocks of @block bytes. */
+/*
+ * Of @len bytes behind the associated data, in blocks of @block bytes. -EINVAL if the pieces
+ * are shorter than that.
+ */
 int skcipher_walk_text(struct skcipher_walk *walk, const struct crypto_request *req,
-		       u32 len, u32 block, u32 step);
+		       u32 len, u32 block);
+/* As long as there is @total: a step of @step bytes at most, which is a block at least. */
+void skcipher_walk_next(struct skcipher_walk *walk, u32 step);
 void skcipher_walk_done(struct skcipher_walk *walk);
 
 /* Whether the pieces have @n bytes. */

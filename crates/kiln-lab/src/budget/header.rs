@@ -58,7 +58,7 @@ pub fn text(impls: &[Impl], facts: &Facts<'_>) -> String {
         let _ = writeln!(
             out,
             "\t/*\n\t * {}: {:.3} cycles a byte measured, {:.3} for cache misses, {:.0} for the\n\t * section and \
-             the call. At {:.2} GHz {} us are {cycles:.0} cycles, of which nine tenths\n\t * hold {:.0} bytes: \
+             the call. At {:.2} GHz {} us are {cycles:.0} cycles, of which four fifths\n\t * hold {:.0} bytes: \
              in whole units of {} {bytes}.\n\t */\n\tBYTES_PER_FPU_{} = {bytes},",
             imp.driver(),
             known.rate[d] * per_tick,
@@ -66,7 +66,7 @@ pub fn text(impls: &[Impl], facts: &Facts<'_>) -> String {
             f64::from(known.start[d]) * per_tick,
             facts.core_hz / 1e9,
             facts.target_us,
-            (ticks as f64 * 0.9 - f64::from(known.start[d])) / (known.rate[d] + known.miss_rate),
+            (ticks as f64 * 0.8 - f64::from(known.start[d])) / (known.rate[d] + known.miss_rate),
             if bytes % 1024 == 0 { 1024 } else { known.granule },
             constant(imp.driver()),
         );

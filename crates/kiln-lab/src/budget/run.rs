@@ -268,7 +268,7 @@ fn worst(rows: &[Row], way: Way, of: impl Fn(&Row) -> Option<f64>) -> Option<(f6
 fn notes(plan: &Plan, calibrated: Calibrated, tsc_hz: f64, rows: &[Row]) -> Vec<String> {
     let mut notes = vec![
         format!(
-            "all implementations were measured in {:.1} ms, {} runs; budgets keep a tenth, and room for cache misses",
+            "all implementations were measured in {:.1} ms, {} runs; budgets keep a fifth, and room for cache misses",
             calibrated.ticks as f64 / tsc_hz * 1e3,
             calibrated.runs
         ),
