@@ -13,12 +13,16 @@ mod config;
 mod duty;
 mod error;
 mod guest;
+#[cfg(test)]
+mod hostile;
 mod line;
 pub mod log;
 mod memory;
 mod metrics;
 mod notify;
 mod pace;
+#[cfg(any(test, feature = "rig"))]
+pub mod rig;
 mod ring;
 mod runner;
 mod sandbox;
