@@ -6,18 +6,23 @@
 //! The rings are walked here and not by a library: all that is available is served, shown and told of in batches, and
 //! a malformed chain is told apart from a short one.
 
+pub mod adapter;
 mod backend;
 mod chain;
 mod config;
 mod duty;
 mod error;
 mod guest;
+#[cfg(test)]
+mod hostile;
 mod line;
 pub mod log;
 mod memory;
 mod metrics;
 mod notify;
 mod pace;
+#[cfg(any(test, feature = "rig"))]
+pub mod rig;
 mod ring;
 mod runner;
 mod sandbox;
