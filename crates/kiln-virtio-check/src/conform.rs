@@ -39,10 +39,6 @@ pub fn cases(offer: &Offer) -> Vec<Case> {
     for (name, check) in [
         ("sessions: destroyed once", destroyed_once as Check),
         (
-            "sessions: gone with the connection",
-            gone_with_the_connection,
-        ),
-        (
             "lengths: more readable and writable than needed",
             more_than_needed,
         ),
@@ -258,12 +254,6 @@ fn destroyed_once(link: &mut Link, vector: &Vector) -> Result<(), String> {
     }
 }
 
-/// The name of one connection's session means nothing, or another session, in the next one.
-fn gone_with_the_connection(link: &mut Link, vector: &Vector) -> Result<(), String> {
-    // The connection is the caller's: this one holds a session that is never destroyed.
-    create(link, vector).map(|_| ())
-}
-
 fn more_than_needed(link: &mut Link, vector: &Vector) -> Result<(), String> {
     let session = create(link, vector)?;
     let mut bytes = Vec::new();
@@ -366,7 +356,7 @@ fn collect(
     }
 }
 
-/// AES-CBC as any service's least: for checks that need sessions of two kinds.
+/// For checks that need sessions of two kinds.
 pub fn small_hash() -> Vector {
     let hash = |v: &Vector| matches!(v.op, Operation::Hash(data::Digest { .. }));
     all().into_iter().find(hash).expect("there are hashes")

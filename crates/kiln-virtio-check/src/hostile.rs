@@ -118,7 +118,12 @@ pub fn cases(offer: &Offer) -> Vec<Case> {
             _ => Case::skip(name, "no RSA"),
         });
     }
-    let (a, b, c) = (vector.clone(), vector.clone(), vector.clone());
+    let (a, b, c, d) = (
+        vector.clone(),
+        vector.clone(),
+        vector.clone(),
+        vector.clone(),
+    );
     cases.push(Case::new(
         "CVE-2020-14375: lengths that change while they are read",
         move |path| changing(path, &a),
@@ -126,6 +131,10 @@ pub fn cases(offer: &Offer) -> Vec<Case> {
     cases.push(Case::new("sessions without end", move |path| {
         without_end(path, &b)
     }));
+    cases.push(Case::new(
+        "the session of a connection that is gone",
+        move |path| outlived(path, &d),
+    ));
     cases.push(Case::new("another guest's session", move |path| {
         another_guest(path, &c)
     }));
@@ -133,7 +142,7 @@ pub fn cases(offer: &Offer) -> Vec<Case> {
 }
 
 /// A request that is to be refused, and the device after it.
-fn refused(
+pub fn refused(
     name: impl Into<String>,
     vector: &Vector,
     act: impl FnOnce(&mut Link, &Vector) -> Answered + 'static,
@@ -314,5 +323,14 @@ fn another_guest(path: &Path, vector: &Vector) -> Result<(), String> {
     match named(&mut one, vector, name)? {
         Status::Ok => Ok(()),
         status => Err(format!("its own guest then got {}", status.name())),
+    }
+}
+
+/// What a driver left behind serves nobody.
+fn outlived(path: &Path, vector: &Vector) -> Result<(), String> {
+    let name = create(&mut open(path, 0)?, vector)?;
+    match named(&mut open(path, 0)?, vector, name)? {
+        Status::Ok => Err("its key serves whoever comes next".into()),
+        _ => Ok(()),
     }
 }

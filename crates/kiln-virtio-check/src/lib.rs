@@ -8,6 +8,8 @@ mod conform;
 mod hostile;
 mod link;
 mod rings;
+#[cfg(test)]
+mod tests;
 mod vectors;
 
 use std::path::Path;

@@ -17,10 +17,10 @@ use crate::vectors::Vector;
 /// How long a device is watched after a ring that it may ignore.
 const WATCHED: Duration = Duration::from_millis(200);
 /// What must not be written: behind all that requests use.
-const CANARY: usize = ROOM + 0x100000;
+pub const CANARY: usize = ROOM + 0x100000;
 const CANARY_LEN: usize = 0x10000;
 
-type Act = fn(&mut Link, &[u8]);
+pub type Act = fn(&mut Link, &[u8]);
 
 pub fn cases() -> Vec<Case> {
     let acts: [(&str, Act); 17] = [
@@ -159,7 +159,7 @@ fn request(link: &mut Link, vector: &Vector) -> Result<Vec<u8>, String> {
     Ok(bytes)
 }
 
-fn hostile(path: &Path, link: &mut Link, vector: &Vector, act: Act) -> Result<(), String> {
+pub fn hostile(path: &Path, link: &mut Link, vector: &Vector, act: Act) -> Result<(), String> {
     let bytes = request(link, vector)?;
     // A device that serves one driver at a time has nobody else to harm meanwhile.
     let mut other = Link::open(path, 0).ok();
