@@ -10,6 +10,7 @@ use std::thread::{self, JoinHandle};
 use kiln_virtio::Guest;
 use vhost::vhost_user::{BackendReqHandler, Error};
 
+use crate::adapter::Adapter;
 use crate::backend::{Backend, Queues};
 
 /// A guest that is connected.
@@ -29,7 +30,16 @@ impl Connection {
     ) -> io::Result<Connection> {
         let number = queues.number;
         let kept = stream.try_clone()?;
+        let (adapter, stream) = Adapter::new(stream)?;
         let backend = Arc::new(Mutex::new(Backend::new(guest.clone(), queues)));
+        let adapter = thread::Builder::new()
+            .name(format!("kiln-{number}-adapt"))
+            .spawn({
+                let guest = guest.clone();
+                move || {
+                    adapter.run(&|request: &[u8], answer: &mut [u8]| guest.control(request, answer))
+                }
+            })?;
         let thread = thread::Builder::new()
             .name(format!("kiln-{number}"))
             .spawn({
@@ -38,15 +48,21 @@ impl Connection {
                 move || {
                     tracing::info!(guest = number, socket = %socket.display(), "connected");
                     let why = serve(stream, &backend);
-                    let sessions = guest.sessions();
-                    // All queues stop before the sessions go.
+                    // Sessions go when nobody is left who could use or make one.
                     lock(&backend).stop();
+                    let adapter = adapter.join();
+                    let sessions = guest.sessions();
                     guest.reset();
-                    match why {
-                        Error::Disconnected => {
+                    match (adapter, why) {
+                        (Ok(Err(error)), _) => {
+                            tracing::warn!(guest = number, sessions, %error, "disconnected")
+                        }
+                        (Ok(Ok(())), Error::Disconnected) => {
                             tracing::info!(guest = number, sessions, "disconnected")
                         }
-                        error => tracing::warn!(guest = number, sessions, %error, "disconnected"),
+                        (_, error) => {
+                            tracing::warn!(guest = number, sessions, %error, "disconnected")
+                        }
                     }
                 }
             })?;

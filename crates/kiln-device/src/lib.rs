@@ -6,6 +6,7 @@
 //! The rings are walked here and not by a library: all that is available is served, shown and told of in batches, and
 //! a malformed chain is told apart from a short one.
 
+pub mod adapter;
 mod backend;
 mod chain;
 mod config;
