@@ -236,11 +236,20 @@ impl Line<'_> {
         let (request, answer) = self.scratch.of(readable as usize, writable as usize);
         self.chain.read(self.memory, request)?;
         let used = self.duty.serve(request, answer).min(answer.len());
-        let status = self.duty.status(&answer[..used]);
+        let status = self.duty.status(answer, used);
         if self.duty.is_secret() {
             request.zeroize();
         }
-        self.chain.write(self.memory, &answer[..used])?;
+        match used.checked_sub(1).filter(|_| self.duty.ends_with_status()) {
+            // What is between is left alone: Linux's driver lists the pieces of a message behind the first one again, so
+            // that it is the end of the message once more.
+            Some(result) => {
+                self.chain.write(self.memory, &answer[..result])?;
+                self.chain
+                    .write_last(self.memory, answer[answer.len() - 1])?;
+            }
+            None => self.chain.write(self.memory, &answer[..used])?,
+        }
         count.bytes_in += readable;
         count.bytes_out += used as u64;
         Ok((used as u32, status))
