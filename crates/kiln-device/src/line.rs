@@ -249,8 +249,17 @@ impl Line<'_> {
         if self.duty.is_secret() {
             request.zeroize();
         }
-        // All of it: a data request's status is the last byte, however short the result is.
-        self.chain.write(self.memory, answer)?;
+        let apart = used < answer.len() && self.duty.ends_with_status();
+        match used.checked_sub(1).filter(|_| apart) {
+            // What is between is left alone: Linux's driver lists the pieces of a message behind the first one again, so
+            // that it is the end of the message once more.
+            Some(result) => {
+                self.chain.write(self.memory, &answer[..result])?;
+                self.chain
+                    .write_last(self.memory, answer[answer.len() - 1])?;
+            }
+            None => self.chain.write(self.memory, &answer[..used])?,
+        }
         count.bytes_in += readable;
         count.bytes_out += used as u64;
         Ok((used as u32, status))
