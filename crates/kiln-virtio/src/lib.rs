@@ -17,6 +17,7 @@
 
 #![warn(missing_docs)]
 
+mod akcipher;
 mod guest;
 mod limits;
 mod section;

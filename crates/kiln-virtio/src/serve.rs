@@ -48,6 +48,9 @@ pub fn serve(
             }
             aead(keyed, *op, *tag_len, request, dst)
         }
+        (Session::Akcipher(key), Operation::Akcipher(_)) => {
+            key.serve(request.action, request.src, request.aad, dst)
+        }
         // Of another kind than the session: a name that means nothing here.
         _ => Err(Status::InvSess),
     }

@@ -4,7 +4,8 @@ use std::sync::Arc;
 
 use kiln_kernel::cipher::Impl;
 
-use crate::wire::algo::{aead, cipher, hash, mac};
+use crate::akcipher::Library;
+use crate::wire::algo::{aead, akcipher, cipher, hash, mac};
 use crate::wire::{config, feature, Config, Service};
 use crate::Limits;
 
@@ -19,16 +20,12 @@ const CIPHERS: &Names = &[
 ];
 const HASHES: &Names = &[
     (hash::SHA1, "sha1"),
-    (hash::SHA_224, "sha224"),
     (hash::SHA_256, "sha256"),
-    (hash::SHA_384, "sha384"),
     (hash::SHA_512, "sha512"),
 ];
 const MACS: &Names = &[
     (mac::HMAC_SHA1, "hmac(sha1)"),
-    (mac::HMAC_SHA_224, "hmac(sha224)"),
     (mac::HMAC_SHA_256, "hmac(sha256)"),
-    (mac::HMAC_SHA_384, "hmac(sha384)"),
     (mac::HMAC_SHA_512, "hmac(sha512)"),
     (mac::CMAC_AES, "cmac(aes)"),
 ];
@@ -42,6 +39,7 @@ const AEADS: &Names = &[
 #[derive(Clone)]
 pub struct Services {
     all: Arc<[Vec<(u32, Impl)>; 4]>,
+    pub(crate) library: Option<Library>,
 }
 
 /// The one of highest priority among those whose time tells nothing of keys and data, if there is one.
@@ -54,14 +52,23 @@ fn choose(alg: &str) -> Option<Impl> {
 }
 
 impl Services {
-    /// What there is on this machine.
+    /// What there is on this machine: RSA and ECDSA only if there is a libcrypto.
     pub fn detect() -> Services {
+        Services {
+            library: Library::load(),
+            ..Services::symmetric()
+        }
+    }
+
+    /// All but RSA and ECDSA.
+    pub fn symmetric() -> Services {
         let found = |names: &Names| {
             let named = names.iter().filter_map(|&(n, alg)| Some((n, choose(alg)?)));
             named.collect()
         };
         Services {
             all: Arc::new([CIPHERS, HASHES, MACS, AEADS].map(found)),
+            library: None,
         }
     }
 
@@ -72,6 +79,10 @@ impl Services {
     }
 
     fn mask(&self, service: Service) -> u64 {
+        if service == Service::Akcipher {
+            let both = 1 << akcipher::RSA | 1 << akcipher::ECDSA;
+            return if self.library.is_some() { both } else { 0 };
+        }
         let of = self.all.get(service as usize);
         of.into_iter().flatten().fold(0, |m, (n, _)| m | 1 << n)
     }

@@ -3,6 +3,7 @@
 use kiln_kernel::cipher::{Context, Impl};
 use kiln_kernel::xts::Op;
 
+use crate::akcipher::Key;
 use crate::wire::session::ChainHash;
 use crate::wire::{algo, session as wire, Create, Service, Status};
 use crate::{Limits, Services};
@@ -45,6 +46,7 @@ pub enum Session {
         op: Op,
         tag_len: usize,
     },
+    Akcipher(Key),
 }
 
 impl Keyed {
@@ -126,7 +128,10 @@ impl Session {
                     tag_len,
                 })
             }
-            Create::Akcipher(_) => Err(Status::NotSupp),
+            Create::Akcipher(a) => {
+                let library = services.library.as_ref().ok_or(Status::NotSupp)?;
+                Key::new(library, limits, &a, key).map(Session::Akcipher)
+            }
         }
     }
 
@@ -137,6 +142,7 @@ impl Session {
             Session::Hash(_) => Service::Hash,
             Session::Mac(_) => Service::Mac,
             Session::Aead { .. } => Service::Aead,
+            Session::Akcipher(_) => Service::Akcipher,
         }
     }
 }

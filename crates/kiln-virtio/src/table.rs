@@ -18,6 +18,9 @@ struct Slot<T> {
     value: Option<Arc<T>>,
 }
 
+/// Allocated when the first of them is used.
+type Chunk<T> = OnceLock<Box<[Mutex<Slot<T>>]>>;
+
 struct Free {
     slots: Vec<u32>,
     /// Slots from here on were never used.
@@ -26,7 +29,7 @@ struct Free {
 
 /// At most so many, by name.
 pub struct Table<T> {
-    chunks: Box<[OnceLock<Box<[Mutex<Slot<T>>]>>]>,
+    chunks: Box<[Chunk<T>]>,
     free: Mutex<Free>,
     capacity: usize,
     len: AtomicUsize,
