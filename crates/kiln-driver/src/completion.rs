@@ -31,12 +31,9 @@ impl Completion {
     /// Wakes the thread. False if it has given up.
     pub(crate) fn finish(&self, result: Result<(), Error>) -> bool {
         let _ = self.result.set(result);
-        let was = self.state.compare_exchange(
-            WAITING,
-            DONE,
-            Ordering::AcqRel,
-            Ordering::Acquire,
-        );
+        let was = self
+            .state
+            .compare_exchange(WAITING, DONE, Ordering::AcqRel, Ordering::Acquire);
         if was.is_ok() {
             self.thread.unpark();
         }
@@ -50,12 +47,9 @@ impl Completion {
 
     /// Gives up; unless it was finished at just this moment.
     pub(crate) fn give_up(&self) -> Result<(), Error> {
-        let was = self.state.compare_exchange(
-            WAITING,
-            ABANDONED,
-            Ordering::AcqRel,
-            Ordering::Acquire,
-        );
+        let was =
+            self.state
+                .compare_exchange(WAITING, ABANDONED, Ordering::AcqRel, Ordering::Acquire);
         match was {
             Ok(_) => Err(Error::Timeout),
             Err(_) => self.take(),

@@ -15,7 +15,9 @@ use vhost::vhost_user::message::{
 use vhost::vhost_user::{Frontend, VhostUserFrontend};
 use vhost::{VhostBackend, VhostUserMemoryRegionInfo, VringConfigData};
 use virtio_bindings::bindings::virtio_config::VIRTIO_F_VERSION_1;
-use virtio_bindings::bindings::virtio_ring::{VIRTIO_RING_F_EVENT_IDX, VIRTIO_RING_F_INDIRECT_DESC};
+use virtio_bindings::bindings::virtio_ring::{
+    VIRTIO_RING_F_EVENT_IDX, VIRTIO_RING_F_INDIRECT_DESC,
+};
 use vmm_sys_util::eventfd::EventFd;
 
 use crate::error::Error;
@@ -140,7 +142,11 @@ impl Connection {
         }
     }
 
-    fn hand_over(&mut self, memory: &Memory, rings: Vec<(usize, Ring)>) -> Result<Vec<Queue>, Error> {
+    fn hand_over(
+        &mut self,
+        memory: &Memory,
+        rings: Vec<(usize, Ring)>,
+    ) -> Result<Vec<Queue>, Error> {
         self.frontend.set_mem_table(&[VhostUserMemoryRegionInfo {
             guest_phys_addr: GUEST_BASE,
             memory_size: memory.size() as u64,

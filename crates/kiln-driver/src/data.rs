@@ -2,16 +2,14 @@
 //!
 //! One owner, no lock, no thread: who submits also reaps.
 
-use std::io::ErrorKind;
-use std::os::fd::AsRawFd;
 use std::sync::atomic::Ordering;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use kiln_virtio::wire::data::{HEADER, LEGACY};
 use kiln_virtio::wire::{data, Action, Features, Operation, Request, Status};
-use vmm_sys_util::epoll::{ControlOperation, Epoll, EpollEvent, EventSet};
 
+use crate::bell::Bell;
 use crate::buffer::Buffer;
 use crate::connection::Queue;
 use crate::driver::Inner;
@@ -92,7 +90,7 @@ struct Lane {
     flights: Vec<Option<Flight>>,
     indirect: bool,
     generation: u64,
-    epoll: Epoll,
+    bell: Bell,
 }
 
 /// A data queue.
@@ -220,7 +218,7 @@ impl DataQueue {
             let Some(left) = timeout.checked_sub(elapsed).filter(|l| !l.is_zero()) else {
                 return Ok(lane.queue.ring.has_used());
             };
-            lane.sleep(left)?;
+            lane.bell.wait(Some(left)).map_err(Error::resource)?;
             lane.queue.ring.disable_interrupt();
             if lane.queue.ring.has_used_of(count) {
                 return Ok(true);
@@ -237,13 +235,8 @@ impl Lane {
         for _ in 0..size {
             free.push(memory.take(SLOT, 64)?);
         }
-        let epoll = Epoll::new().map_err(Error::resource)?;
-        let event = EpollEvent::new(EventSet::IN, 0);
-        epoll
-            .ctl(ControlOperation::Add, queue.call.as_raw_fd(), event)
-            .map_err(Error::resource)?;
         Ok(Lane {
-            epoll,
+            bell: Bell::new(&queue.call).map_err(Error::resource)?,
             queue,
             memory,
             free,
@@ -352,17 +345,6 @@ impl Lane {
             });
         }
     }
-
-    fn sleep(&self, time: Duration) -> Result<(), Error> {
-        // Upwards, so that a short time is not none.
-        let ms = i32::try_from(time.as_millis() + 1).unwrap_or(i32::MAX);
-        match self.epoll.wait(ms, &mut [EpollEvent::default()]) {
-            Ok(0) => Ok(()),
-            Ok(_) => self.queue.call.read().map(drop).map_err(Error::resource),
-            Err(e) if e.kind() == ErrorKind::Interrupted => Ok(()),
-            Err(e) => Err(Error::resource(e)),
-        }
-    }
 }
 
 /// Bytes of the source, and room for what comes out.
@@ -376,11 +358,16 @@ fn lengths(job: &Job<'_>) -> Result<(usize, usize), Error> {
         Operation::Akcipher(a) => (a.src_len, 0, 0),
     };
     if iv as usize != job.iv.len() || aad as usize != job.aad.len() {
-        return Err(Error::Request("IV or associated data are not as long as it says"));
+        return Err(Error::Request(
+            "IV or associated data are not as long as it says",
+        ));
     }
     if job.action.opcode(job.op.service()).is_none() {
         return Err(Error::Request("the service has no such action"));
     }
     let room = usize::try_from(job.op.room(job.action));
-    Ok((source as usize, room.map_err(|_| Error::Request("it is too long"))?))
+    Ok((
+        source as usize,
+        room.map_err(|_| Error::Request("it is too long"))?,
+    ))
 }

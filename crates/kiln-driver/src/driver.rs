@@ -10,6 +10,7 @@ use kiln_virtio::wire::config::HW_READY;
 use kiln_virtio::wire::Config;
 
 use crate::batch::Waiter;
+use crate::bell::Bell;
 use crate::buffer::Buffer;
 use crate::connection::{Connection, Queue, Watch, Wishes};
 use crate::control::{Control, Mode};
@@ -240,12 +241,13 @@ impl Inner {
         }
         let shared = self.control.0.clone();
         let generation = shared.go_on(up.port, hang_up, again);
+        let bell = Bell::new(&call).map_err(Error::resource)?;
         let helper = thread::Builder::new().name("virtio-irq".into());
         let started = match self.options.mode {
             Mode::Wait => helper.spawn(move || {
                 // What was done with before this thread came has asked for nobody.
                 while shared.interrupt(generation) {
-                    if call.read().is_err() {
+                    if bell.wait(None).is_err() {
                         return;
                     }
                 }
@@ -297,14 +299,17 @@ impl Inner {
         while !live.is_empty() || port.is_busy() {
             while port.has_room() {
                 let Some(entry) = live.pop() else { break };
-                port.add(Ask::Create(entry), Waiter::Nobody).map_err(|(_, e)| e)?;
+                port.add(Ask::Create(entry), Waiter::Nobody)
+                    .map_err(|(_, e)| e)?;
             }
             if port.ring.publish() {
                 let _ = port.kick.write(1);
             }
             match port.land()? {
                 Some(landed) => {
-                    let Ask::Create(entry) = landed.ask else { continue };
+                    let Ask::Create(entry) = landed.ask else {
+                        continue;
+                    };
                     // One that it will not have again stays without a name.
                     entry.set_id(landed.result.ok(), generation);
                 }

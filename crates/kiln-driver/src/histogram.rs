@@ -66,6 +66,15 @@ impl Histogram {
         Some(self.max)
     }
 
+    /// How many are up to each bound and beyond the one before, and how many are beyond the last: to 1/32.
+    pub fn counted_to(&self, bounds: &[u64]) -> Vec<u64> {
+        let mut counts = vec![0; bounds.len() + 1];
+        for (at, &n) in self.counts.iter().enumerate().filter(|(_, &n)| n > 0) {
+            counts[bounds.partition_point(|&bound| bound < first_of(at))] += n;
+        }
+        counts
+    }
+
     /// How many whole microseconds are from 0 to 1, from 2 to 3, from 4 to 7 and so on: `octaves` counts, the last with
     /// all that are longer. The form of bcc's histograms.
     pub fn microseconds(&self, octaves: usize) -> Vec<u64> {

@@ -26,6 +26,7 @@
 //! | `control.rs` | the control queue: polled, waited for, or with functions that are called |
 //! | `port.rs` | the control queue's requests in flight |
 //! | `batch.rs` | requests that are submitted together, and who waits for them |
+//! | `bell.rs` | what a thread sleeps on until the device interrupts |
 //! | `completion.rs` | a thread that sleeps for one request |
 //! | `session.rs` | sessions as the driver keeps them |
 //! | `data.rs` | a data queue |
@@ -35,6 +36,7 @@
 #![forbid(unsafe_code)]
 
 mod batch;
+mod bell;
 mod buffer;
 mod completion;
 mod connection;

@@ -150,7 +150,8 @@ impl<W> Port<W> {
         let flight = flight.expect("the ring knows what is in flight");
         let mut answer = [0; control::CREATED];
         let answer = &mut answer[..flight.answer_len];
-        self.memory.read(flight.slot.part(ANSWER, flight.answer_len), answer);
+        self.memory
+            .read(flight.slot.part(ANSWER, flight.answer_len), answer);
         let result = match &flight.ask {
             Ask::Create(_) => {
                 self.wipe(&flight);
@@ -180,7 +181,8 @@ impl<W> Port<W> {
         let mut at = FIXED;
         while at < flight.request_len {
             let len = (flight.request_len - at).min(ZEROS.len());
-            self.memory.write(flight.slot.part(REQUEST + at, len), &ZEROS[..len]);
+            self.memory
+                .write(flight.slot.part(REQUEST + at, len), &ZEROS[..len]);
             at += len;
         }
     }

@@ -170,7 +170,6 @@ impl Ring {
         self.free_count
     }
 
-
     /// Makes a request available once it is published: readable parts first. With a `table` (16 bytes for each part) it
     /// takes one descriptor of the ring, else one for each part.
     ///
@@ -210,7 +209,11 @@ impl Ring {
                 }
             }
         }
-        let writable: usize = parts.iter().filter(|p| p.writable).map(|p| p.span.len).sum();
+        let writable: usize = parts
+            .iter()
+            .filter(|p| p.writable)
+            .map(|p| p.span.len)
+            .sum();
         self.chains[usize::from(head)] = Chain {
             descriptors: wanted as u16,
             writable: u32::try_from(writable).unwrap_or(u32::MAX),
@@ -237,7 +240,8 @@ impl Ring {
         bytes[8..12].copy_from_slice(&(part.span.len as u32).to_le_bytes());
         bytes[12..14].copy_from_slice(&(flags as u16).to_le_bytes());
         bytes[14..].copy_from_slice(&next.unwrap_or(0).to_le_bytes());
-        self.memory.write(table.part(at * DESCRIPTOR, DESCRIPTOR), &bytes);
+        self.memory
+            .write(table.part(at * DESCRIPTOR, DESCRIPTOR), &bytes);
     }
 
     /// Publishes what was added. Returns whether the device wants to be notified.
@@ -246,7 +250,8 @@ impl Ring {
             return false;
         }
         let index = self.layout.avail.offset + 2;
-        self.memory.store(index, self.avail.to_le(), Ordering::Release);
+        self.memory
+            .store(index, self.avail.to_le(), Ordering::Release);
         // The device writes its wish and then looks at the index; the other way round here.
         fence(Ordering::SeqCst);
         let (old, new) = (self.considered, self.avail);

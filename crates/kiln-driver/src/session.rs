@@ -28,6 +28,11 @@ impl Request {
         Request::chained(create, key, &[])
     }
 
+    /// The service it is asked of.
+    pub fn service(&self) -> Service {
+        self.service
+    }
+
     /// The same with a second key, which a chain of a cipher and a MAC has.
     pub fn chained(create: Create, key: &[u8], auth_key: &[u8]) -> Request {
         // All at once: a buffer that grew would leave keys behind in the one before.

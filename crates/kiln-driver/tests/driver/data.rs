@@ -168,7 +168,8 @@ fn an_aead_has_its_associated_data() {
         let mut done = Vec::new();
         queue.reap(&mut done);
         let one = done.pop().unwrap();
-        one.result.map(|_| contents(one.data.destination.as_ref().unwrap()))
+        one.result
+            .map(|_| contents(one.data.destination.as_ref().unwrap()))
     };
     let sealed = go(&sealing, Action::Encrypt, &[8; 40], 56, &[2; 20]).unwrap();
     let opened = go(&opening, Action::Decrypt, &sealed, 40, &[2; 20]).unwrap();
@@ -195,7 +196,10 @@ fn what_cannot_be_asked_comes_back_at_once() {
     };
     let good = job(&session, &xts(32));
     assert!(matches!(refused(good, 16), Error::Request(_)));
-    let short_iv = Job { iv: &IV[1..], ..good };
+    let short_iv = Job {
+        iv: &IV[1..],
+        ..good
+    };
     assert!(matches!(refused(short_iv, 32), Error::Request(_)));
     let sign = Job {
         action: Action::Sign,

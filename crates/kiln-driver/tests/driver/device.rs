@@ -9,15 +9,15 @@ use std::thread::{self, JoinHandle};
 use kiln_virtio::{Guest, Limits, Services, Worker};
 use vhost::vhost_user::message::VhostUserProtocolFeatures;
 use vhost::vhost_user::Listener;
-use vhost_user_backend::{
-    ShutdownHandle, VhostUserBackend, VhostUserDaemon, VringMutex, VringT,
-};
+use vhost_user_backend::{ShutdownHandle, VhostUserBackend, VhostUserDaemon, VringMutex, VringT};
 use virtio_queue::{QueueOwnedT, QueueT};
 use vm_memory::{
     Address, Bytes, GuestAddress, GuestAddressSpace, GuestMemoryAtomic, GuestMemoryMmap,
 };
 use vmm_sys_util::epoll::EventSet;
-use vmm_sys_util::event::{new_event_consumer_and_notifier, EventConsumer, EventFlag, EventNotifier};
+use vmm_sys_util::event::{
+    new_event_consumer_and_notifier, EventConsumer, EventFlag, EventNotifier,
+};
 
 /// What it does with what it is asked.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -140,7 +140,9 @@ impl Backend {
             let entry = at.unchecked_add(4 + 8 * u64::from(index % queue.size()));
             memory.write_obj(id, entry).unwrap();
             memory.write_obj(len, entry.unchecked_add(4)).unwrap();
-            memory.write_obj(index.wrapping_add(by), at.unchecked_add(2)).unwrap();
+            memory
+                .write_obj(index.wrapping_add(by), at.unchecked_add(2))
+                .unwrap();
         };
         match conduct {
             Conduct::Silent => {}
@@ -151,7 +153,11 @@ impl Backend {
             Conduct::Status(status) => {
                 let mut answer = answer.to_vec();
                 // Of a create request the status follows the name.
-                let at = if answer.len() == 16 { 8 } else { answer.len() - 1 };
+                let at = if answer.len() == 16 {
+                    8
+                } else {
+                    answer.len() - 1
+                };
                 answer[at] = status;
                 write(&answer);
                 vring.add_used(head, used).unwrap();
@@ -160,11 +166,18 @@ impl Backend {
                 self.lies.fetch_add(1, Ordering::SeqCst);
                 let (table, avail) = {
                     let state = vring.get_ref();
-                    (state.get_queue().desc_table(), state.get_queue().avail_ring())
+                    (
+                        state.get_queue().desc_table(),
+                        state.get_queue().avail_ring(),
+                    )
                 };
                 write(answer);
-                memory.write_slice(&[0xff; 256 * 16], GuestAddress(table)).unwrap();
-                memory.write_slice(&[0xff; 4], GuestAddress(avail + 4)).unwrap();
+                memory
+                    .write_slice(&[0xff; 256 * 16], GuestAddress(table))
+                    .unwrap();
+                memory
+                    .write_slice(&[0xff; 4], GuestAddress(avail + 4))
+                    .unwrap();
                 vring.add_used(head, used).unwrap();
             }
             Conduct::Twice => {
@@ -321,7 +334,12 @@ impl Drop for Device {
     }
 }
 
-fn backend(conduct: Conduct, data_only: bool, lies: Arc<AtomicU32>, tamper: fn(&mut Vec<u8>)) -> Backend {
+fn backend(
+    conduct: Conduct,
+    data_only: bool,
+    lies: Arc<AtomicU32>,
+    tamper: fn(&mut Vec<u8>),
+) -> Backend {
     let guest = Guest::new(Limits::default(), &Services::detect());
     let mut config = guest.config().to_vec();
     tamper(&mut config);

@@ -68,7 +68,9 @@ fn more_answers_than_requests() {
 
 #[test]
 fn the_same_answer_twice() {
-    caught(Conduct::Twice, |lie| matches!(lie, Lie::Id(_) | Lie::Index { .. }));
+    caught(Conduct::Twice, |lie| {
+        matches!(lie, Lie::Id(_) | Lie::Index { .. })
+    });
 }
 
 #[test]
@@ -168,7 +170,13 @@ fn data_queues_catch_lies_too() {
                 allowed: 65,
             }),
         ),
-        (Conduct::Index(3), Some(Lie::Index { claimed: 3, held: 1 })),
+        (
+            Conduct::Index(3),
+            Some(Lie::Index {
+                claimed: 3,
+                held: 1,
+            }),
+        ),
         (Conduct::Status(2), None),
     ] {
         let device = Device::lying_about_data(conduct);

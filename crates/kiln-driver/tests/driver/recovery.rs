@@ -95,7 +95,9 @@ fn lost_jobs_are_reported_and_the_session_goes_on() {
     };
     // The create request was the first; of these the third is the one too many.
     for tag in 0..5 {
-        queue.submit(&job(&session, &xts(64)), buffers(), tag).unwrap();
+        queue
+            .submit(&job(&session, &xts(64)), buffers(), tag)
+            .unwrap();
     }
     let mut done = Vec::new();
     while done.len() < 5 {

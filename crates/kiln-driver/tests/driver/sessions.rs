@@ -93,7 +93,10 @@ fn a_polled_queue_calls_nobody() {
     let device = Device::start(&[Conduct::Honest]);
     let driver = Driver::connect(device.path(), options(Mode::Poll)).unwrap();
     let batch = driver.control().batch();
-    assert!(matches!(driver.control().submit(batch), Err(Error::Request(_))));
+    assert!(matches!(
+        driver.control().submit(batch),
+        Err(Error::Request(_))
+    ));
 }
 
 #[test]
