@@ -12,11 +12,11 @@ pub const STATUS_ERR: u8 = 1;
 
 /// Serves requests of one kind.
 pub trait Duty {
-    /// Serves a request; the bytes of `answer` that were written, from its first.
+    /// Serves a request, all of `answer` written; the used length.
     fn serve(&mut self, request: &mut [u8], answer: &mut [u8]) -> usize;
 
     /// The status in what [`Duty::serve`] wrote.
-    fn status(&self, answer: &[u8]) -> u32;
+    fn status(&self, answer: &[u8], used: usize) -> u32;
 
     /// Whether requests carry keys, so that no copy may stay.
     fn is_secret(&self) -> bool;
@@ -35,7 +35,7 @@ impl Duty for Data {
         self.guest.data(&mut self.worker, request, answer)
     }
 
-    fn status(&self, answer: &[u8]) -> u32 {
+    fn status(&self, answer: &[u8], _used: usize) -> u32 {
         answer
             .last()
             .map_or(u32::from(STATUS_ERR), |&status| u32::from(status))
@@ -63,8 +63,8 @@ impl Duty for Control {
         self.0.control(request, answer)
     }
 
-    fn status(&self, answer: &[u8]) -> u32 {
-        control_status(answer)
+    fn status(&self, answer: &[u8], used: usize) -> u32 {
+        control_status(&answer[..used])
     }
 
     fn is_secret(&self) -> bool {
@@ -125,6 +125,7 @@ impl Duty for HandedControl {
             _ => None,
         };
         let Some(mut slip) = back else {
+            answer.fill(0);
             return 0;
         };
         answer.copy_from_slice(&slip.answer);
@@ -133,8 +134,8 @@ impl Duty for HandedControl {
         self.slip.used
     }
 
-    fn status(&self, answer: &[u8]) -> u32 {
-        control_status(answer)
+    fn status(&self, answer: &[u8], used: usize) -> u32 {
+        control_status(&answer[..used])
     }
 
     fn is_secret(&self) -> bool {
