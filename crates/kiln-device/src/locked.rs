@@ -26,33 +26,28 @@ fn check(done: libc::c_int, what: &'static str) -> Result<(), Error> {
 /// Locks what this process has and will have.
 pub fn lock() -> Result<Locked, Error> {
     // SAFETY: no pointers.
-    check(
-        unsafe { libc::prctl(libc::PR_SET_DUMPABLE, 0, 0, 0, 0) },
-        "core dumps cannot be turned off",
-    )?;
+    let done = unsafe { libc::prctl(libc::PR_SET_DUMPABLE, 0, 0, 0, 0) };
+    check(done, "core dumps cannot be turned off")?;
     let mut limit = libc::rlimit {
         rlim_cur: 0,
         rlim_max: 0,
     };
     // SAFETY: `limit` is what the call fills.
-    check(
-        unsafe { libc::getrlimit(libc::RLIMIT_MEMLOCK, &mut limit) },
-        "the limit of locked memory",
-    )?;
+    let done = unsafe { libc::getrlimit(libc::RLIMIT_MEMLOCK, &mut limit) };
+    check(done, "the limit of locked memory")?;
     if limit.rlim_max == libc::RLIM_INFINITY {
         limit.rlim_cur = limit.rlim_max;
         // SAFETY: `limit` is read only.
-        check(
-            unsafe { libc::setrlimit(libc::RLIMIT_MEMLOCK, &limit) },
-            "the limit of locked memory",
-        )?;
+        let done = unsafe { libc::setrlimit(libc::RLIMIT_MEMLOCK, &limit) };
+        check(done, "the limit of locked memory")?;
     } else if !may_lock_all() {
         return Ok(Locked::Limited(limit.rlim_cur));
     }
     // Pages are locked when they are touched: stacks and scratch are larger than what is used of them.
     let all = libc::MCL_CURRENT | libc::MCL_FUTURE | libc::MCL_ONFAULT;
     // SAFETY: no pointers; a mapping that cannot be locked fails, which its maker sees.
-    check(unsafe { libc::mlockall(all) }, "memory cannot be locked")?;
+    let done = unsafe { libc::mlockall(all) };
+    check(done, "memory cannot be locked")?;
     Ok(Locked::All)
 }
 
