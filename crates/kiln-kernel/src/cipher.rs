@@ -247,7 +247,8 @@ unsafe impl Sync for Context {}
 impl Context {
     /// From a key; an empty one for what has none.
     pub fn new(imp: Impl, key: &[u8]) -> Result<Context, KeyLength> {
-        let size = (imp.0.ctxsize as usize).max(64);
+        // Whole words: wiping goes by them.
+        let size = (imp.0.ctxsize as usize).max(64).next_multiple_of(8);
         let layout = Layout::from_size_align(size, 64).expect("a small power of two");
         // SAFETY: the size is not zero.
         let memory = unsafe { alloc_zeroed(layout) };
@@ -304,9 +305,10 @@ impl Context {
 
 impl Drop for Context {
     fn drop(&mut self) {
-        // SAFETY: allocated in `new` with this layout, borrowed by nobody any more.
+        let words = self.memory.cast::<u64>();
+        // SAFETY: allocated in `new` with this layout, which has whole words, borrowed by nobody any more.
         unsafe {
-            std::slice::from_raw_parts_mut(self.memory.as_ptr(), self.layout.size()).zeroize();
+            std::slice::from_raw_parts_mut(words.as_ptr(), self.layout.size() / 8).zeroize();
             dealloc(self.memory.as_ptr(), self.layout);
         }
     }

@@ -17,5 +17,6 @@ pub mod selftest;
 pub mod source;
 pub mod tcrypt;
 pub mod uml;
+pub mod virtio;
 
 pub use kiln_tree::Error;

@@ -42,6 +42,8 @@ pub struct Qemu<'a> {
     pub initramfs: &'a [u8],
     /// By what.
     pub accel: Accel,
+    /// QEMU's own besides, such as devices.
+    pub arguments: &'a [String],
     /// It is killed then.
     pub limit: Duration,
     /// Set by Ctrl-C.
@@ -65,6 +67,7 @@ impl Qemu<'_> {
             .args(["-accel", self.accel.name(), "-cpu", cpu(self.accel)])
             .args(["-m", "512", "-smp", "1", "-nodefaults", "-no-user-config"])
             .args(["-display", "none", "-serial", "stdio", "-no-reboot"])
+            .args(self.arguments)
             .arg("-kernel")
             .arg(self.image)
             .arg("-initrd")
@@ -164,6 +167,7 @@ pub fn choose(image: &Path, initramfs: &[u8], stop: &AtomicBool) -> Result<(Acce
         image,
         initramfs,
         accel: Accel::Kvm,
+        arguments: &[],
         limit: PROBE,
         stop,
     };

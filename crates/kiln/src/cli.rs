@@ -75,6 +75,10 @@ pub enum Command {
     Compilers(cmd::compilers::CompilersArgs),
     /// What a kernel tree holds: built, linked, tested by its own self-tests
     Tree(cmd::tree::TreeArgs),
+    /// The virtio-crypto device on a vhost-user socket
+    Serve(cmd::serve::ServeArgs),
+    /// Is a virtio-crypto device right, and safe? KTAP on stdout
+    VirtioCheck(cmd::virtio_check::VirtioCheckArgs),
     /// The same in real Linux, built and booted in user land
     Linux(cmd::linux::LinuxArgs),
     /// How far measurements can be trusted on this machine

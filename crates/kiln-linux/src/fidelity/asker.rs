@@ -172,6 +172,7 @@ impl Plan<'_> {
             image: &self.kernel.image,
             initramfs: &archive(&orders)?,
             accel,
+            arguments: &[],
             limit: self.limit,
             stop: self.stop,
         }

@@ -14,12 +14,14 @@ pub mod linux;
 pub mod list;
 pub mod overhead;
 pub mod self_check;
+pub mod serve;
 pub mod speed;
 pub mod survey;
 pub mod tcrypt;
 pub mod test;
 mod test_tree;
 pub mod tree;
+pub mod virtio_check;
 
 use kiln_lab::record::Facts;
 use kiln_lab::Error;
@@ -45,6 +47,8 @@ pub fn run(command: Option<Command>, session: &Session) -> Result<Exit, Error> {
         Some(Command::Test(args)) => run_test(&args, session),
         Some(Command::Crypt(args)) => crypt::run(&args, session),
         Some(Command::Linux(args)) => linux::run(&args, session),
+        Some(Command::Serve(args)) => serve::run(&args, session),
+        Some(Command::VirtioCheck(args)) => virtio_check::run(&args, session),
         Some(Command::SelfCheck(args)) => self_check::run(&args, session),
     }
 }

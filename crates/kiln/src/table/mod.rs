@@ -9,6 +9,7 @@ pub mod fpu;
 pub mod fpu_esp;
 pub mod linux;
 pub mod linux_fidelity;
+pub mod linux_virtio;
 pub mod list;
 pub mod overhead;
 pub mod speed;

@@ -7,6 +7,7 @@ mod nested;
 mod qemu_args;
 mod selftest;
 mod tcrypt;
+mod virtio;
 
 use std::path::PathBuf;
 
@@ -42,6 +43,8 @@ enum LinuxCommand {
     Fidelity(fidelity::FidelityArgs),
     /// Kiln's drivers in softirqs over other code's sections, in real ring 0
     Nested(nested::NestedArgs),
+    /// Linux's own virtio_crypto driver with Kiln's device, or another: self-tests, sessions, data
+    Virtio(virtio::VirtioArgs),
 }
 
 /// Runs it.
@@ -53,6 +56,7 @@ pub fn run(args: &LinuxArgs, session: &Session) -> Result<Exit, Error> {
         LinuxCommand::Selftest(args) => selftest::run(args, session),
         LinuxCommand::Fidelity(args) => fidelity::run(args, session),
         LinuxCommand::Nested(args) => nested::run(args, session),
+        LinuxCommand::Virtio(args) => virtio::run(args, session),
     };
     match done {
         Err(Fault::Linux(kiln_linux::Error::Interrupted)) => Ok(Exit::Interrupted),

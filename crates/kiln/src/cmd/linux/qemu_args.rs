@@ -43,7 +43,7 @@ enum AccelArg {
 }
 
 /// Such as 6.12; it goes into a search of apt's.
-fn version(text: &str) -> Result<String, String> {
+pub fn version(text: &str) -> Result<String, String> {
     let numbers: Vec<&str> = text.split('.').collect();
     let number = |n: &&str| !n.is_empty() && n.len() < 6 && n.bytes().all(|b| b.is_ascii_digit());
     match numbers.len() == 2 && numbers.iter().all(number) {

@@ -1,0 +1,329 @@
+//! What becomes of each message: passed on, mended, or answered here. No socket is touched, so that all of it can be
+//! tried with any bytes.
+
+use kiln_virtio::wire::Features;
+use zeroize::Zeroize;
+
+use super::memory;
+use super::message::{request, Message, CRYPTO_SESSION, NEED_REPLY, VERSION};
+use super::session::{self, Sessions};
+use super::Error;
+
+/// The number of a queue in SET_VRING_KICK; the bit above says that there is no descriptor.
+const QUEUE: u64 = 0xff;
+
+/// Where a message goes.
+#[derive(Debug)]
+pub enum To {
+    /// To the device.
+    Device(Message),
+    /// To the front end.
+    FrontEnd(Message),
+}
+
+/// The state of one connection.
+#[derive(Debug, Default)]
+pub struct Conversation {
+    /// The front end took the messages about sessions: it is QEMU's cryptodev.
+    sessions: bool,
+    /// Feature bits that it took.
+    features: u64,
+    /// The device was sent something that it may not have seen yet.
+    unseen: bool,
+    /// Of the front end's own GET_FEATURES, those without an answer yet.
+    asked: u32,
+    /// One that waits until the device has seen what came before.
+    held: Option<Message>,
+}
+
+impl Conversation {
+    /// Nothing may be read from the front end as long as this holds.
+    pub fn waits(&self) -> bool {
+        self.held.is_some()
+    }
+
+    /// A message of the front end.
+    ///
+    /// # Errors
+    /// It is one about sessions, which were not agreed on.
+    pub fn of_front_end(
+        &mut self,
+        mut message: Message,
+        sessions: &Sessions,
+    ) -> Result<Vec<To>, Error> {
+        let mut more = None;
+        match message.request {
+            request::CREATE_CRYPTO_SESSION | request::CLOSE_CRYPTO_SESSION => {
+                return self.about_session(message, sessions);
+            }
+            request::SET_MEM_TABLE => memory::trim(&mut message.payload),
+            request::GET_FEATURES => self.asked = self.asked.saturating_add(1),
+            request::SET_FEATURES => {
+                self.features = message.number().unwrap_or(self.features);
+            }
+            request::SET_PROTOCOL_FEATURES => {
+                if let Some(features) = message.number() {
+                    self.sessions = features & CRYPTO_SESSION != 0;
+                    message = message.with_number(features & !CRYPTO_SESSION);
+                }
+            }
+            // QEMU's cryptodev agrees on protocol features, which leaves queues off, and never switches one on.
+            request::SET_VRING_KICK if self.sessions => {
+                more = message.number().map(|n| enable(n & QUEUE));
+            }
+            _ => {}
+        }
+        self.unseen = true;
+        let more = more.map(To::Device);
+        Ok([To::Device(message)].into_iter().chain(more).collect())
+    }
+
+    /// A message of the device.
+    pub fn of_device(&mut self, message: Message, sessions: &Sessions) -> Vec<To> {
+        match (message.request, message.number()) {
+            (request::GET_PROTOCOL_FEATURES, Some(features)) => {
+                vec![To::FrontEnd(message.with_number(features | CRYPTO_SESSION))]
+            }
+            (request::GET_FEATURES, _) if self.asked > 0 => {
+                self.asked -= 1;
+                vec![To::FrontEnd(message)]
+            }
+            // The adapter's own question: the device has seen everything before it.
+            (request::GET_FEATURES, _) if self.waits() => {
+                self.unseen = false;
+                let held = self.held.take();
+                let answer = held.and_then(|held| self.serve(held, sessions));
+                answer.into_iter().map(To::FrontEnd).collect()
+            }
+            _ => vec![To::FrontEnd(message)],
+        }
+    }
+
+    /// Sessions are served here, everything else there. A reset on its way there must not take a session away that was
+    /// made after it, so that the device is asked something first.
+    fn about_session(&mut self, message: Message, sessions: &Sessions) -> Result<Vec<To>, Error> {
+        if !self.sessions {
+            return Err(Error::NotAgreed(message.request));
+        }
+        if self.unseen {
+            self.held = Some(message);
+            let question = Message::new(request::GET_FEATURES, VERSION, Vec::new());
+            return Ok(vec![To::Device(question)]);
+        }
+        let answer = self.serve(message, sessions);
+        Ok(answer.into_iter().map(To::FrontEnd).collect())
+    }
+
+    fn serve(&self, mut message: Message, sessions: &Sessions) -> Option<Message> {
+        let features = Features::new(self.features);
+        if message.request == request::CREATE_CRYPTO_SESSION {
+            let answer = session::create(&message.payload, features, sessions);
+            message.payload.zeroize();
+            return Some(Message::answer(message.request, answer));
+        }
+        let closed = message
+            .number()
+            .is_some_and(|id| session::close(id, features, sessions));
+        // QEMU does not want to know.
+        let wanted = message.flags & NEED_REPLY != 0;
+        let answer = Message::answer(message.request, u64::from(!closed).to_le_bytes().to_vec());
+        wanted.then_some(answer)
+    }
+}
+
+/// Switches a queue on. Without NEED_REPLY, so that nothing comes back.
+fn enable(queue: u64) -> Message {
+    let payload = [(queue as u32).to_le_bytes(), 1u32.to_le_bytes()].concat();
+    Message::new(request::SET_VRING_ENABLE, VERSION, payload)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::adapter::message::{word, REPLY};
+    use proptest::prelude::*;
+
+    fn number(request: u32, number: u64) -> Message {
+        Message::new(request, VERSION, number.to_le_bytes().to_vec())
+    }
+
+    fn reply(request: u32, number: u64) -> Message {
+        Message::answer(request, number.to_le_bytes().to_vec())
+    }
+
+    /// A table that makes session 5 of anything.
+    fn five(_: &[u8], answer: &mut [u8]) -> usize {
+        answer.fill(0);
+        answer[0] = if answer.len() > 1 { 5 } else { 0 };
+        answer.len()
+    }
+
+    /// Requests in the order they go out, the front end's with a minus.
+    fn codes(to: &[To]) -> Vec<i64> {
+        let code = |to: &To| match to {
+            To::Device(m) => i64::from(m.request),
+            To::FrontEnd(m) => -i64::from(m.request),
+        };
+        to.iter().map(code).collect()
+    }
+
+    fn qemu() -> Conversation {
+        let mut conversation = Conversation::default();
+        let taken = number(request::SET_PROTOCOL_FEATURES, CRYPTO_SESSION | 9);
+        let to = conversation.of_front_end(taken, &five).unwrap();
+        let To::Device(message) = &to[0] else {
+            panic!("{to:?}");
+        };
+        assert_eq!(message.number(), Some(9), "the device has no such feature");
+        conversation
+    }
+
+    fn session() -> Message {
+        let mut payload = vec![0; 632];
+        payload[32] = 1;
+        Message::new(request::CREATE_CRYPTO_SESSION, VERSION, payload)
+    }
+
+    #[test]
+    fn the_feature_is_offered_with_those_of_the_device() {
+        let offered = reply(request::GET_PROTOCOL_FEATURES, 0x229);
+        let to = Conversation::default().of_device(offered, &five);
+        let [To::FrontEnd(message)] = &to[..] else {
+            panic!("{to:?}");
+        };
+        assert_eq!(message.number(), Some(0x2a9));
+        assert_eq!(message.flags, VERSION | REPLY);
+    }
+
+    #[test]
+    fn qemus_queue_is_switched_on_behind_its_kick_and_nobody_elses() {
+        let kick = || number(request::SET_VRING_KICK, 0x101);
+        let to = qemu().of_front_end(kick(), &five).unwrap();
+        assert_eq!(codes(&to), [12, 18]);
+        let To::Device(enable) = &to[1] else {
+            panic!("{to:?}");
+        };
+        assert_eq!(enable.payload, [1, 0, 0, 0, 1, 0, 0, 0]);
+        assert_eq!(enable.flags, VERSION, "no answer comes back");
+        let to = Conversation::default().of_front_end(kick(), &five).unwrap();
+        assert_eq!(codes(&to), [12]);
+    }
+
+    #[test]
+    fn a_session_waits_until_the_device_has_seen_what_came_before() {
+        let mut conversation = qemu();
+        let to = conversation.of_front_end(session(), &five).unwrap();
+        assert_eq!(codes(&to), [1]);
+        assert!(conversation.waits());
+        // An acknowledgement that was under way.
+        let to = conversation.of_device(reply(request::SET_MEM_TABLE, 0), &five);
+        assert_eq!(codes(&to), [-5]);
+        assert!(conversation.waits());
+        let to = conversation.of_device(reply(request::GET_FEATURES, 1), &five);
+        assert_eq!(codes(&to), [-26]);
+        let To::FrontEnd(answer) = &to[0] else {
+            panic!("{to:?}");
+        };
+        assert_eq!(answer.payload[..8], 5u64.to_le_bytes());
+        // Nothing has gone to the device since.
+        let to = conversation.of_front_end(session(), &five).unwrap();
+        assert_eq!(codes(&to), [-26]);
+    }
+
+    #[test]
+    fn the_front_ends_own_question_is_answered_first() {
+        let mut conversation = qemu();
+        let question = Message::new(request::GET_FEATURES, VERSION, vec![]);
+        conversation.of_front_end(question, &five).unwrap();
+        conversation.of_front_end(session(), &five).unwrap();
+        let to = conversation.of_device(reply(request::GET_FEATURES, 1), &five);
+        assert_eq!(codes(&to), [-1]);
+        assert!(conversation.waits());
+        let to = conversation.of_device(reply(request::GET_FEATURES, 1), &five);
+        assert_eq!(codes(&to), [-26]);
+    }
+
+    #[test]
+    fn a_close_is_answered_only_if_that_is_wanted() {
+        let mut conversation = qemu();
+        conversation.unseen = false;
+        let mut close = number(request::CLOSE_CRYPTO_SESSION, 5);
+        assert!(conversation.of_front_end(close, &five).unwrap().is_empty());
+        close = number(request::CLOSE_CRYPTO_SESSION, 5);
+        close.flags |= NEED_REPLY;
+        let to = conversation.of_front_end(close, &five).unwrap();
+        let [To::FrontEnd(answer)] = &to[..] else {
+            panic!("{to:?}");
+        };
+        assert_eq!(answer.number(), Some(0));
+    }
+
+    #[test]
+    fn who_did_not_agree_has_no_sessions() {
+        let to = Conversation::default().of_front_end(session(), &five);
+        assert!(matches!(to, Err(Error::NotAgreed(26))));
+    }
+
+    #[test]
+    fn the_form_of_control_requests_is_the_one_that_was_taken() {
+        for (features, len) in [(0, 16 + 56), (1, 16 + 8)] {
+            let whole = |request: &[u8], answer: &mut [u8]| {
+                answer[0] = u8::from(request.len() != len);
+                1
+            };
+            let mut conversation = qemu();
+            let taken = number(request::SET_FEATURES, features | 1 << 30);
+            conversation.of_front_end(taken, &whole).unwrap();
+            conversation.unseen = false;
+            let mut close = number(request::CLOSE_CRYPTO_SESSION, 5);
+            close.flags |= NEED_REPLY;
+            let to = conversation.of_front_end(close, &whole).unwrap();
+            let [To::FrontEnd(answer)] = &to[..] else {
+                panic!("{to:?}");
+            };
+            assert_eq!(answer.number(), Some(0));
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn whatever_comes_from_either_side_the_conversation_goes_on(
+            messages in proptest::collection::vec(
+                (
+                    any::<bool>(),
+                    prop_oneof![0u32..45, any::<u32>()],
+                    any::<u32>(),
+                    prop_oneof![
+                        proptest::collection::vec(any::<u8>(), 8),
+                        proptest::collection::vec(any::<u8>(), 0..100),
+                        proptest::collection::vec(any::<u8>(), 632),
+                    ],
+                ),
+                0..60,
+            )
+        ) {
+            let mut conversation = Conversation::default();
+            for (of_device, request, flags, payload) in messages {
+                let len = payload.len();
+                let message = Message::new(request, flags, payload);
+                let to = match of_device {
+                    true => conversation.of_device(message, &five),
+                    false if conversation.waits() => continue,
+                    false => match conversation.of_front_end(message, &five) {
+                        Ok(to) => to,
+                        Err(_) => {
+                            prop_assert!(!conversation.sessions && (request == 26 || request == 27));
+                            continue;
+                        }
+                    },
+                };
+                prop_assert!(to.len() <= 2);
+                for to in &to {
+                    let (To::Device(m) | To::FrontEnd(m)) = to;
+                    prop_assert!(m.payload.len() <= len.max(632));
+                    prop_assert!(word(&m.header(), 8) == Some(m.payload.len() as u32));
+                }
+            }
+        }
+    }
+}

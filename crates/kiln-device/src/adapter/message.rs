@@ -1,0 +1,101 @@
+//! A vhost-user message (QEMU's `docs/interop/vhost-user.rst`): a header of three words, a payload, file descriptors.
+
+use std::os::fd::OwnedFd;
+
+/// Bytes of a header: request, flags, length of the payload.
+pub const HEADER: usize = 12;
+
+/// The longest payload. The device's own messages end there, too.
+pub const LONGEST: usize = 4096;
+
+/// More descriptors than any message has.
+pub const MOST_FDS: usize = 32;
+
+/// Requests that the adapter looks at.
+pub mod request {
+    /// Feature bits of the device.
+    pub const GET_FEATURES: u32 = 1;
+    /// Those that the front end takes.
+    pub const SET_FEATURES: u32 = 2;
+    /// Guest memory.
+    pub const SET_MEM_TABLE: u32 = 5;
+    /// From when on a queue is served.
+    pub const SET_VRING_KICK: u32 = 12;
+    /// Features of the conversation itself.
+    pub const GET_PROTOCOL_FEATURES: u32 = 15;
+    /// Those that the front end takes.
+    pub const SET_PROTOCOL_FEATURES: u32 = 16;
+    /// Switches a queue on or off.
+    pub const SET_VRING_ENABLE: u32 = 18;
+    /// QEMU's cryptodev: a session of its guest's.
+    pub const CREATE_CRYPTO_SESSION: u32 = 26;
+    /// The end of one.
+    pub const CLOSE_CRYPTO_SESSION: u32 = 27;
+}
+
+/// The version, in the lowest two of the flags.
+pub const VERSION: u32 = 1;
+/// A flag: this is an answer.
+pub const REPLY: u32 = 1 << 2;
+/// A flag: tell me how it went.
+pub const NEED_REPLY: u32 = 1 << 3;
+
+/// A protocol feature: the two messages about sessions.
+pub const CRYPTO_SESSION: u64 = 1 << 7;
+
+/// One message.
+#[derive(Debug)]
+pub struct Message {
+    /// What it asks, or what it answers.
+    pub request: u32,
+    /// Version and flags.
+    pub flags: u32,
+    /// The payload; its length is the header's.
+    pub payload: Vec<u8>,
+    /// Descriptors that came with it.
+    pub fds: Vec<OwnedFd>,
+}
+
+impl Message {
+    /// One of the adapter's own, without descriptors.
+    pub fn new(request: u32, flags: u32, payload: Vec<u8>) -> Message {
+        Message {
+            request,
+            flags,
+            payload,
+            fds: Vec::new(),
+        }
+    }
+
+    /// The answer to one.
+    pub fn answer(request: u32, payload: Vec<u8>) -> Message {
+        Message::new(request, VERSION | REPLY, payload)
+    }
+
+    /// The payload if it is one number.
+    pub fn number(&self) -> Option<u64> {
+        Some(u64::from_le_bytes(self.payload.as_slice().try_into().ok()?))
+    }
+
+    /// The same message with another number.
+    pub fn with_number(mut self, number: u64) -> Message {
+        self.payload = number.to_le_bytes().to_vec();
+        self
+    }
+
+    /// The header, as it is sent.
+    pub fn header(&self) -> [u8; HEADER] {
+        let len = u32::try_from(self.payload.len()).expect("a payload of at most LONGEST bytes");
+        let mut bytes = [0; HEADER];
+        bytes[..4].copy_from_slice(&self.request.to_le_bytes());
+        bytes[4..8].copy_from_slice(&self.flags.to_le_bytes());
+        bytes[8..].copy_from_slice(&len.to_le_bytes());
+        bytes
+    }
+}
+
+/// The number at a place of a payload, if it has that many bytes.
+pub fn word(payload: &[u8], at: usize) -> Option<u32> {
+    let bytes = payload.get(at..at.checked_add(4)?)?;
+    Some(u32::from_le_bytes(bytes.try_into().expect("four bytes")))
+}

@@ -1,0 +1,382 @@
+//! The socket adapter: stands between a front end and the vhost crate, for two front ends that the crate does not
+//! understand. It reads whole messages with their descriptors, passes them on, and mends what has to be mended:
+//!
+//! - user mode Linux's SET_MEM_TABLE (`memory`);
+//! - QEMU's `cryptodev-vhost-user`, which sends sessions as messages (`session`) and leaves its queue off
+//!   (`conversation`).
+//!
+//! Whatever a front end sends, the worst is the end of its own connection. Room for one message is all that it takes.
+
+mod conversation;
+mod memory;
+mod message;
+mod session;
+mod socket;
+
+use std::fmt;
+use std::io;
+use std::os::unix::net::UnixStream;
+
+use rustix::event::{poll, PollFd, PollFlags};
+use rustix::io::Errno;
+
+pub use conversation::{Conversation, To};
+pub use message::{Message, HEADER, LONGEST};
+pub use session::Sessions;
+
+use socket::Socket;
+
+/// Why a connection ends that neither side has closed.
+#[derive(Debug)]
+pub enum Error {
+    /// A socket failed.
+    Io(io::Error),
+    /// A payload longer than any.
+    TooLong {
+        /// Of which message.
+        request: u32,
+        /// Its bytes.
+        len: usize,
+    },
+    /// More descriptors than any message has.
+    TooManyFds,
+    /// The end came within a message.
+    CutShort,
+    /// A message about sessions, without the protocol feature for it.
+    NotAgreed(u32),
+}
+
+impl fmt::Display for Error {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Error::Io(e) => write!(f, "the vhost-user socket failed: {e}"),
+            Error::TooLong { request, len } => write!(
+                f,
+                "vhost-user message {request} has {len} bytes: {LONGEST} at most"
+            ),
+            Error::TooManyFds => write!(
+                f,
+                "a vhost-user message has more than {} file descriptors",
+                message::MOST_FDS
+            ),
+            Error::CutShort => write!(f, "the connection ended within a vhost-user message"),
+            Error::NotAgreed(request) => write!(
+                f,
+                "vhost-user message {request} without the protocol feature CRYPTO_SESSION"
+            ),
+        }
+    }
+}
+
+impl std::error::Error for Error {}
+
+/// One connection's.
+pub struct Adapter {
+    front_end: Socket,
+    device: Socket,
+}
+
+/// Ends an adapter from another thread.
+pub struct Stop([UnixStream; 2]);
+
+impl Stop {
+    /// Both its sockets are shut down; the adapter's `run` returns, whatever it waits for.
+    pub fn stop(&self) {
+        for stream in &self.0 {
+            let _ = stream.shutdown(std::net::Shutdown::Both);
+        }
+    }
+}
+
+impl Adapter {
+    /// Between a front end that has connected and the device, and the stream that the vhost crate gets in the front
+    /// end's place.
+    ///
+    /// # Errors
+    /// No descriptor is left.
+    pub fn new(front_end: UnixStream) -> io::Result<(Adapter, UnixStream)> {
+        let (ours, device) = UnixStream::pair()?;
+        let adapter = Adapter {
+            front_end: Socket::new(front_end),
+            device: Socket::new(ours),
+        };
+        Ok((adapter, device))
+    }
+
+    /// To end it by.
+    ///
+    /// # Errors
+    /// No descriptor is left.
+    pub fn stopper(&self) -> io::Result<Stop> {
+        Ok(Stop([self.front_end.again()?, self.device.again()?]))
+    }
+
+    /// Passes messages until one side is gone; then the other's connection ends, too.
+    ///
+    /// # Errors
+    /// The front end sent what no front end sends.
+    pub fn run(self, sessions: &Sessions) -> Result<(), Error> {
+        let done = self.pass(sessions);
+        self.front_end.shut();
+        self.device.shut();
+        done
+    }
+
+    fn pass(&self, sessions: &Sessions) -> Result<(), Error> {
+        let mut conversation = Conversation::default();
+        loop {
+            let (front_end, device) = self.wait(!conversation.waits())?;
+            if device {
+                let Some(message) = self.device.receive()? else {
+                    return Ok(());
+                };
+                self.send(conversation.of_device(message, sessions))?;
+            }
+            if front_end && !conversation.waits() {
+                let Some(message) = self.front_end.receive()? else {
+                    return Ok(());
+                };
+                self.send(conversation.of_front_end(message, sessions)?)?;
+            }
+        }
+    }
+
+    /// Until one of them has something: whether the front end, whether the device.
+    fn wait(&self, front_end_too: bool) -> Result<(bool, bool), Error> {
+        let wanted = |is| {
+            if is {
+                PollFlags::IN
+            } else {
+                PollFlags::empty()
+            }
+        };
+        loop {
+            let mut fds = [
+                PollFd::new(&self.device, wanted(true)),
+                PollFd::new(&self.front_end, wanted(front_end_too)),
+            ];
+            match poll(&mut fds, None) {
+                Ok(_) => {}
+                Err(Errno::INTR) => continue,
+                Err(e) => return Err(Error::Io(e.into())),
+            }
+            let [device, front_end] = [0, 1].map(|i| fds[i].revents());
+            // That it is gone is told even if nothing was asked.
+            if !front_end_too && !front_end.is_empty() {
+                return Err(Error::CutShort);
+            }
+            if !device.is_empty() || !front_end.is_empty() {
+                return Ok((!front_end.is_empty(), !device.is_empty()));
+            }
+        }
+    }
+
+    fn send(&self, messages: Vec<To>) -> Result<(), Error> {
+        for message in messages {
+            match message {
+                To::Device(message) => self.device.send(&message)?,
+                To::FrontEnd(message) => self.front_end.send(&message)?,
+            }
+        }
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::message::{request, CRYPTO_SESSION, MOST_FDS, VERSION};
+    use super::*;
+    use std::fs::File;
+    use std::io::{Read, Write};
+    use std::os::fd::OwnedFd;
+    use std::thread::{self, JoinHandle};
+    use std::time::Duration;
+
+    fn none(_: &[u8], _: &mut [u8]) -> usize {
+        0
+    }
+
+    /// Both far ends of an adapter that runs. A test that goes wrong ends in an error, not in a wait.
+    fn running() -> (Socket, Socket, JoinHandle<Result<(), Error>>) {
+        let (front_end, theirs) = UnixStream::pair().unwrap();
+        let (adapter, device) = Adapter::new(theirs).unwrap();
+        for stream in [&front_end, &device] {
+            stream
+                .set_read_timeout(Some(Duration::from_secs(60)))
+                .unwrap();
+        }
+        let thread = thread::spawn(move || adapter.run(&none));
+        (Socket::new(front_end), Socket::new(device), thread)
+    }
+
+    /// A pipe to be sent, and its other end.
+    fn pipe() -> (OwnedFd, File) {
+        let (read, write) = std::io::pipe().unwrap();
+        (write.into(), File::from(OwnedFd::from(read)))
+    }
+
+    #[test]
+    fn descriptors_arrive_with_their_message_in_both_directions() {
+        let (front_end, device, thread) = running();
+        for (from, to) in [(&front_end, &device), (&device, &front_end)] {
+            let ((a, mut of_a), (b, mut of_b)) = (pipe(), pipe());
+            let mut with = Message::new(request::SET_MEM_TABLE, VERSION, vec![2; 72]);
+            with.fds = vec![a, b];
+            let next = Message::new(40, VERSION, vec![]);
+            from.send(&with).unwrap();
+            from.send(&next).unwrap();
+            let got = to.receive().unwrap().unwrap();
+            assert_eq!((got.request, got.payload), (5, with.payload));
+            assert_eq!(got.fds.len(), 2);
+            for (fd, word) in got.fds.into_iter().zip([b"a", b"b"]) {
+                File::from(fd).write_all(word).unwrap();
+            }
+            drop(with.fds);
+            let mut said = String::new();
+            of_a.read_to_string(&mut said).unwrap();
+            of_b.read_to_string(&mut said).unwrap();
+            assert_eq!(said, "ab");
+            let got = to.receive().unwrap().unwrap();
+            assert_eq!((got.request, got.fds.len()), (40, 0));
+        }
+        drop(front_end);
+        thread.join().unwrap().unwrap();
+        assert!(device.receive().unwrap().is_none());
+    }
+
+    #[test]
+    fn a_message_may_come_byte_by_byte() {
+        let (front_end, device, thread) = running();
+        let message = Message::new(request::SET_VRING_KICK, VERSION, vec![1; 8]);
+        let mut stream = front_end.again().unwrap();
+        for byte in [&message.header()[..], &message.payload].concat() {
+            stream.write_all(&[byte]).unwrap();
+        }
+        let got = device.receive().unwrap().unwrap();
+        assert_eq!(got.payload, message.payload);
+        drop(device);
+        thread.join().unwrap().unwrap();
+        assert!(front_end.receive().unwrap().is_none());
+    }
+
+    #[test]
+    fn what_no_front_end_sends_ends_its_connection() {
+        let ends = |bytes: &[u8]| {
+            let (front_end, device, thread) = running();
+            let mut stream = front_end.again().unwrap();
+            stream.write_all(bytes).unwrap();
+            stream.shutdown(std::net::Shutdown::Write).unwrap();
+            let done = thread.join().unwrap();
+            // What had been begun before must not be half a message for the device.
+            while device.receive().unwrap().is_some() {}
+            done
+        };
+        let header = |request: u32, len: u32| {
+            let words = [request, VERSION, len];
+            words.map(u32::to_le_bytes).concat()
+        };
+        let too_long = ends(&header(5, 4097));
+        assert!(matches!(
+            too_long,
+            Err(Error::TooLong {
+                request: 5,
+                len: 4097
+            })
+        ));
+        assert!(matches!(
+            ends(&header(5, u32::MAX)),
+            Err(Error::TooLong { .. })
+        ));
+        assert!(matches!(ends(&header(5, 40)), Err(Error::CutShort)));
+        assert!(matches!(ends(&[0; 11]), Err(Error::CutShort)));
+        assert!(matches!(ends(&header(26, 0)), Err(Error::NotAgreed(26))));
+        assert!(ends(&header(3, 0)).is_ok());
+        assert!(ends(&[]).is_ok());
+    }
+
+    #[test]
+    fn more_descriptors_than_a_message_has_end_the_connection() {
+        let (front_end, device, thread) = running();
+        let mut stream = front_end.again().unwrap();
+        let fd = || OwnedFd::from(File::open("/dev/null").unwrap());
+        let mut message = Message::new(request::SET_MEM_TABLE, VERSION, vec![0; 8]);
+        message.fds = (0..MOST_FDS).map(|_| fd()).collect();
+        front_end.send(&message).unwrap();
+        let whole = device.receive().unwrap().unwrap();
+        assert_eq!(whole.fds.len(), MOST_FDS);
+        // A whole load with the header, one more with the payload.
+        message.payload.clear();
+        let mut torn = Message::new(request::SET_MEM_TABLE, VERSION, vec![]);
+        torn.fds = message.fds;
+        front_end.send(&torn).unwrap();
+        assert_eq!(
+            device.receive().unwrap().unwrap().fds.len(),
+            MOST_FDS,
+            "without a payload it is whole"
+        );
+        stream
+            .write_all(&[5, 0, 0, 0, 1, 0, 0, 0, 12, 0, 0, 0])
+            .unwrap();
+        torn.fds.push(fd());
+        let (first, rest) = torn.fds.split_at(MOST_FDS);
+        for fds in [first, rest] {
+            send_bytes(&front_end, &[0; 6], fds);
+        }
+        let done = thread.join().unwrap();
+        assert!(matches!(done, Err(Error::TooManyFds)), "{done:?}");
+    }
+
+    /// Bytes that are no message.
+    fn send_bytes(socket: &Socket, bytes: &[u8], fds: &[OwnedFd]) {
+        use rustix::net::{SendAncillaryBuffer, SendAncillaryMessage, SendFlags};
+        use std::os::fd::AsFd;
+        let fds: Vec<_> = fds.iter().map(|fd| fd.as_fd()).collect();
+        let mut space = [std::mem::MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(MOST_FDS))];
+        let mut ancillary = SendAncillaryBuffer::new(&mut space);
+        ancillary.push(SendAncillaryMessage::ScmRights(&fds));
+        let parts = [io::IoSlice::new(bytes)];
+        rustix::net::sendmsg(socket, &parts, &mut ancillary, SendFlags::NOSIGNAL).unwrap();
+    }
+
+    #[test]
+    fn an_adapter_is_stopped_whatever_it_waits_for() {
+        // For anything; for the rest of a message; for the device; for a front end that does not read.
+        for wait in 0..4 {
+            let (front_end, theirs) = UnixStream::pair().unwrap();
+            let (adapter, device) = Adapter::new(theirs).unwrap();
+            let stop = adapter.stopper().unwrap();
+            let thread = thread::spawn(move || adapter.run(&none));
+            let (front_end, device) = (Socket::new(front_end), Socket::new(device));
+            match wait {
+                1 => front_end.again().unwrap().write_all(&[1; 5]).unwrap(),
+                2 => {
+                    let taken = CRYPTO_SESSION.to_le_bytes().to_vec();
+                    let taken = Message::new(request::SET_PROTOCOL_FEATURES, VERSION, taken);
+                    front_end.send(&taken).unwrap();
+                    let close = Message::new(request::CLOSE_CRYPTO_SESSION, VERSION, vec![0; 8]);
+                    front_end.send(&close).unwrap();
+                    for wanted in [request::SET_PROTOCOL_FEATURES, request::GET_FEATURES] {
+                        let got = device.receive().unwrap().unwrap();
+                        assert_eq!(got.request, wanted);
+                    }
+                }
+                3 => {
+                    let full = device.again().unwrap();
+                    full.set_nonblocking(true).unwrap();
+                    let message = Message::new(99, VERSION, vec![0; LONGEST]);
+                    let mut full = &full;
+                    // Until both buffers hold no more: the adapter stands in a send.
+                    for _ in 0..10_000 {
+                        let bytes = [&message.header()[..], &message.payload].concat();
+                        if full.write_all(&bytes).is_err() {
+                            break;
+                        }
+                    }
+                }
+                _ => {}
+            }
+            stop.stop();
+            let _ = thread.join().unwrap();
+        }
+    }
+}

@@ -1,0 +1,442 @@
+//! Sessions as QEMU's `cryptodev-vhost-user` sends them: QEMU keeps the control queue, and has a message for each session
+//! that its guest creates or closes. The payload is a structure of QEMU's as its compiler lays it out, in no
+//! specification, and it has changed:
+//!
+//! | QEMU | bytes | what |
+//! |---|---|---|
+//! | up to 8.0 | 632 | session, symmetric parameters (48), key (64), MAC key (512) |
+//! | since 8.1 | 1072 | operation, then symmetric as above or asymmetric parameters (32) and key (1024), session |
+//!
+//! Symmetric parameters: algorithm, key length, hash, length of its result, length of its key, length of the associated
+//! data, four words of one byte (kind, direction, mode of the hash, order) and two pointers that mean nothing here.
+//! Asymmetric: algorithm, kind of key, length of the key, a hole, a pointer, padding and hash.
+//!
+//! Each becomes a control request as a driver would make it, so that the session table has one door.
+
+use kiln_virtio::wire::control::{Created, CREATED, DESTROYED};
+use kiln_virtio::wire::session::{Akcipher, Chain, ChainHash, Cipher, Hash, Mac};
+use kiln_virtio::wire::{algo, Control, Create, Features, Service, Status};
+use zeroize::Zeroizing;
+
+use super::message::word;
+
+/// A payload up to QEMU 8.0.
+const OLD: usize = 632;
+/// One since.
+const NEW: usize = 1072;
+
+/// Where a payload has its parts.
+struct Layout {
+    /// The operation, which the old one does not have.
+    operation: Option<usize>,
+    /// Parameters.
+    parameters: usize,
+    /// The session, where the answer has it.
+    session: usize,
+}
+
+const LAYOUTS: [(usize, Layout); 2] = [
+    (
+        OLD,
+        Layout {
+            operation: None,
+            parameters: 8,
+            session: 0,
+        },
+    ),
+    (
+        NEW,
+        Layout {
+            operation: Some(0),
+            parameters: 8,
+            session: 1064,
+        },
+    ),
+];
+
+/// Symmetric parameters, the pointers among them.
+const SYMMETRIC: usize = 48;
+const CIPHER_KEY: usize = 64;
+const AUTH_KEY: usize = 512;
+/// Asymmetric parameters.
+const ASYMMETRIC: usize = 32;
+const ASYMMETRIC_KEY: usize = 1024;
+
+/// What has sessions: serves a control request as a driver's queue would bring it; the used length.
+pub type Sessions<'a> = dyn Fn(&[u8], &mut [u8]) -> usize + 'a;
+
+/// Creates one; the payload of the answer, as long as the question's, which is what QEMU demands. A session that is not
+/// made is -1. One of an unknown layout is -1 wherever its number may be. `features` are those that the front end took:
+/// they choose the form of control requests.
+pub fn create(payload: &[u8], features: Features, sessions: &Sessions) -> Vec<u8> {
+    let Some((len, layout)) = LAYOUTS.iter().find(|(len, _)| *len == payload.len()) else {
+        return vec![0xff; payload.len()];
+    };
+    let id = request(payload, layout)
+        .and_then(|request| {
+            let request = emit(&request, features);
+            let mut answer = [0; CREATED];
+            if sessions(&request, &mut answer) != CREATED {
+                return None;
+            }
+            let id = Created::parse(&answer).ok()?.result().ok()?;
+            i64::try_from(id).ok()
+        })
+        .unwrap_or(-1);
+    let mut answer = vec![0; *len];
+    answer[layout.session..layout.session + 8].copy_from_slice(&id.to_le_bytes());
+    answer
+}
+
+/// Closes one: whether there was one. QEMU does not say of which kind.
+pub fn close(session: u64, features: Features, sessions: &Sessions) -> bool {
+    [Service::Cipher, Service::Akcipher]
+        .into_iter()
+        .any(|service| {
+            let request = emit(&Control::Destroy { service, session }, features);
+            let mut status = [Status::Err as u8; DESTROYED];
+            sessions(&request, &mut status) == DESTROYED && status == [Status::Ok as u8]
+        })
+}
+
+/// In memory that is wiped, and that has room enough from the beginning: no key is left behind where it grew.
+fn emit(request: &Control, features: Features) -> Zeroizing<Vec<u8>> {
+    let mut bytes = Zeroizing::new(Vec::with_capacity(NEW + OLD));
+    request.emit(features, &mut bytes);
+    bytes
+}
+
+/// The control request, if lengths and kinds are possible ones.
+fn request<'a>(payload: &'a [u8], layout: &Layout) -> Option<Control<'a>> {
+    let operation = match layout.operation {
+        None => Service::Cipher.create(),
+        // In eight bytes, although it has four.
+        Some(at) if word(payload, at + 4)? == 0 => word(payload, at)?,
+        Some(_) => return None,
+    };
+    let given = &payload[layout.parameters..];
+    if operation == Service::Cipher.create() {
+        symmetric(given)
+    } else if operation == Service::Akcipher.create() {
+        asymmetric(given)
+    } else {
+        None
+    }
+}
+
+fn symmetric(given: &[u8]) -> Option<Control<'_>> {
+    let field = |n: usize| word(given, 4 * n);
+    let [kind, direction, hash_mode, order] = *given.get(24..28)? else {
+        return None;
+    };
+    let cipher = Cipher {
+        algo: field(0)?,
+        key_len: field(1)?,
+        op: direction.into(),
+    };
+    let key = part(given, SYMMETRIC, CIPHER_KEY, cipher.key_len)?;
+    if u32::from(kind) == algo::SYM_OP_CIPHER {
+        return Some(Control::Create {
+            create: Create::Cipher(cipher),
+            key,
+            auth_key: &[],
+        });
+    }
+    if u32::from(kind) != algo::SYM_OP_CHAIN {
+        return None;
+    }
+    let (algo, result_len, key_len) = (field(2)?, field(3)?, field(4)?);
+    let (hash, auth_key) = match hash_mode.into() {
+        algo::HASH_MODE_PLAIN => (ChainHash::Plain(Hash { algo, result_len }), &[][..]),
+        algo::HASH_MODE_AUTH => {
+            let mac = Mac {
+                algo,
+                result_len,
+                key_len,
+            };
+            let key = part(given, SYMMETRIC + CIPHER_KEY, AUTH_KEY, key_len)?;
+            (ChainHash::Auth(mac), key)
+        }
+        _ => return None,
+    };
+    Some(Control::Create {
+        create: Create::Chain(Chain {
+            order: order.into(),
+            cipher,
+            hash,
+            aad_len: field(5)?,
+        }),
+        key,
+        auth_key,
+    })
+}
+
+fn asymmetric(given: &[u8]) -> Option<Control<'_>> {
+    let field = |at| word(given, at);
+    let key_len = field(8)?;
+    Some(Control::Create {
+        create: Create::Akcipher(Akcipher {
+            algo: field(0)?,
+            key_type: field(4)?,
+            key_len,
+            para: [field(24)?, field(28)?],
+        }),
+        key: part(given, ASYMMETRIC, ASYMMETRIC_KEY, key_len)?,
+        auth_key: &[],
+    })
+}
+
+/// The first `len` bytes of a field of so many.
+fn part(given: &[u8], at: usize, room: usize, len: u32) -> Option<&[u8]> {
+    given.get(at..at + room)?.get(..usize::try_from(len).ok()?)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+    use std::cell::RefCell;
+
+    use kiln_virtio::{Guest, Limits, Services};
+
+    fn legacy() -> Features {
+        Features::new(0)
+    }
+
+    /// What Debian's QEMU 7.2 sent when the guest's testmgr set its first key of cbc(aes).
+    fn of_qemu_7_2() -> Vec<u8> {
+        let mut payload = vec![0; OLD];
+        let words: [u32; 6] = [3, 16, 0, 0, 0, 0];
+        for (i, word) in words.iter().enumerate() {
+            payload[8 + 4 * i..][..4].copy_from_slice(&word.to_le_bytes());
+        }
+        payload[32..36].copy_from_slice(&[1, 1, 0, 0]);
+        // A pointer of QEMU's.
+        payload[40..48].copy_from_slice(&0x7f84_2c21_7940u64.to_le_bytes());
+        payload[56..72]
+            .copy_from_slice(b"\x06\xa9\x21\x40\x36\xb8\xa1\x5b\x51\x2e\x03\xd5\x34\x12\0\x06");
+        payload
+    }
+
+    /// The same as QEMU 8.1 has it.
+    fn of_qemu_8_1(operation: u64, body: &[u8]) -> Vec<u8> {
+        let mut payload = operation.to_le_bytes().to_vec();
+        payload.extend(body);
+        payload.resize(NEW, 0);
+        payload
+    }
+
+    /// Answers every creation with one number and keeps the requests.
+    struct Table(RefCell<Vec<Vec<u8>>>, u64);
+
+    impl Table {
+        fn new(id: u64) -> Table {
+            Table(RefCell::default(), id)
+        }
+
+        fn create(&self, payload: &[u8]) -> Vec<u8> {
+            create(payload, legacy(), &|request, answer| {
+                self.0.borrow_mut().push(request.to_vec());
+                let made = Created {
+                    session: self.1,
+                    status: 0,
+                };
+                answer.copy_from_slice(&made.emit());
+                CREATED
+            })
+        }
+    }
+
+    fn words(request: &[u8]) -> Vec<u32> {
+        let words = request.chunks_exact(4).take(18);
+        words
+            .map(|w| u32::from_le_bytes(w.try_into().unwrap()))
+            .collect()
+    }
+
+    #[test]
+    fn a_session_of_either_layout_becomes_the_drivers_own_request() {
+        let old = of_qemu_7_2();
+        let new = of_qemu_8_1(2, &old[8..]);
+        for (payload, at) in [(&old, 0), (&new, 1064)] {
+            let table = Table::new(7);
+            let answer = table.create(payload);
+            assert_eq!(answer.len(), payload.len());
+            assert_eq!(answer[at..at + 8], 7i64.to_le_bytes());
+            let rest = answer.iter().filter(|b| **b != 0).count();
+            assert_eq!(rest, 1, "no key goes back");
+            let requests = table.0.into_inner();
+            let mut wanted = vec![0; 18];
+            wanted[..2].copy_from_slice(&[2, 3]);
+            wanted[4..7].copy_from_slice(&[3, 16, 1]);
+            wanted[16] = 1;
+            assert_eq!(words(&requests[0]), wanted);
+            assert_eq!(requests[0][72..], old[56..72]);
+        }
+    }
+
+    #[test]
+    fn a_chained_session_has_both_keys() {
+        let mut payload = of_qemu_7_2();
+        // HMAC-SHA1 of 20 bytes with a key of 13, the cipher first.
+        for (at, word) in [(16, 2u32), (20, 20), (24, 13), (28, 9)] {
+            payload[at..at + 4].copy_from_slice(&word.to_le_bytes());
+        }
+        payload[32..36].copy_from_slice(&[2, 2, 2, 1]);
+        payload[120..133].fill(0xa5);
+        let table = Table::new(1);
+        table.create(&payload);
+        let request = &table.0.borrow()[0];
+        assert_eq!(
+            words(request)[4..],
+            [1, 2, 3, 16, 2, 0, 2, 20, 13, 0, 9, 0, 2, 0]
+        );
+        assert_eq!(request.len(), 72 + 16 + 13);
+        assert_eq!(request[72 + 16..], [0xa5; 13]);
+    }
+
+    #[test]
+    fn an_asymmetric_session_is_one_of_rsa() {
+        let mut body = vec![0; ASYMMETRIC + ASYMMETRIC_KEY];
+        for (at, word) in [(0, 1u32), (4, 2), (8, 300), (24, 1), (28, 3)] {
+            body[at..at + 4].copy_from_slice(&word.to_le_bytes());
+        }
+        body[32..332].fill(0x30);
+        let table = Table::new(1);
+        table.create(&of_qemu_8_1(0x404, &body));
+        let request = &table.0.borrow()[0];
+        assert_eq!(words(request)[..9], [0x404, 1, 0, 0, 1, 2, 300, 1, 3]);
+        assert_eq!(request[72..], [0x30; 300]);
+    }
+
+    #[test]
+    fn lengths_beyond_their_fields_never_reach_the_table() {
+        let edit = |at: usize, value: u32| {
+            let mut payload = of_qemu_7_2();
+            payload[at..at + 4].copy_from_slice(&value.to_le_bytes());
+            payload
+        };
+        let mut chained = edit(24, 513);
+        chained[32..36].copy_from_slice(&[2, 1, 2, 1]);
+        let mut kind = of_qemu_7_2();
+        kind[32] = 3;
+        let mut asymmetric = vec![0; ASYMMETRIC];
+        asymmetric[8..12].copy_from_slice(&1025u32.to_le_bytes());
+        for payload in [
+            edit(12, 65),
+            edit(12, u32::MAX),
+            chained,
+            kind,
+            of_qemu_8_1(0x404, &asymmetric),
+            of_qemu_8_1(0x102, &[]),
+            of_qemu_8_1(2 | 1 << 32, &of_qemu_7_2()[8..]),
+        ] {
+            let table = Table::new(1);
+            let answer = table.create(&payload);
+            let at = if payload.len() == OLD { 0 } else { 1064 };
+            assert_eq!(answer[at..at + 8], (-1i64).to_le_bytes());
+            assert!(table.0.borrow().is_empty());
+        }
+    }
+
+    #[test]
+    fn an_unknown_layout_is_no_session_wherever_its_number_is() {
+        for len in [0, 8, 631, 633, 640, 1073, 4096] {
+            let answer = Table::new(1).create(&vec![0; len]);
+            assert_eq!(answer, vec![0xff; len]);
+        }
+    }
+
+    #[test]
+    fn a_table_that_refuses_or_lies_makes_no_session() {
+        let payload = of_qemu_7_2();
+        let refused = |_: &[u8], answer: &mut [u8]| {
+            answer[..8].fill(0);
+            answer[8..12].copy_from_slice(&1u32.to_le_bytes());
+            CREATED
+        };
+        let silent = |_: &[u8], answer: &mut [u8]| {
+            answer.fill(0);
+            0
+        };
+        assert_eq!(
+            create(&payload, legacy(), &refused)[..8],
+            (-1i64).to_le_bytes()
+        );
+        assert_eq!(
+            create(&payload, legacy(), &silent)[..8],
+            (-1i64).to_le_bytes()
+        );
+        let beyond = Table::new(u64::MAX - 1).create(&payload);
+        assert_eq!(beyond[..8], (-1i64).to_le_bytes());
+    }
+
+    #[test]
+    fn a_session_is_closed_whichever_kind_it_is() {
+        let only = |kind: u32| {
+            move |request: &[u8], answer: &mut [u8]| {
+                assert_eq!((request.len(), answer.len()), (72, 1));
+                let well = words(request)[0] == kind && words(request)[4] == 9;
+                answer[0] = if well { 0 } else { 4 };
+                1
+            }
+        };
+        assert!(close(9, legacy(), &only(3)) && close(9, legacy(), &only(0x405)));
+        assert!(!close(9, legacy(), &only(0x303)) && !close(8, legacy(), &only(3)));
+    }
+
+    #[test]
+    fn a_session_of_the_real_table_is_there_until_it_is_closed() {
+        for features in [legacy(), Features::new(1)] {
+            let guest = Guest::new(Limits::default(), &Services::symmetric());
+            let control = |request: &[u8], answer: &mut [u8]| guest.control(request, answer);
+            guest.negotiate(features.bits());
+            let answer = create(&of_qemu_7_2(), features, &control);
+            let id = i64::from_le_bytes(answer[..8].try_into().unwrap());
+            assert!(id >= 0 && guest.sessions() == 1, "{id}");
+            assert!(!close(id as u64 ^ 1 << 40, features, &control));
+            assert!(close(id as u64, features, &control) && guest.sessions() == 0);
+            // CBC has no key of 17 bytes.
+            let mut wrong = of_qemu_7_2();
+            wrong[12] = 17;
+            let answer = create(&wrong, features, &control);
+            assert_eq!(answer[..8], (-1i64).to_le_bytes());
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn no_payload_makes_a_request_that_is_not_whole(
+            bytes in prop_oneof![
+                proptest::collection::vec(any::<u8>(), OLD),
+                proptest::collection::vec(any::<u8>(), NEW),
+            ],
+            small in proptest::array::uniform3(0u32..1100),
+            operation in prop_oneof![Just(2u32), Just(0x404)],
+            kind in 0u8..4,
+        ) {
+            let mut payload = bytes;
+            let new = payload.len() == NEW;
+            if new {
+                payload[..8].copy_from_slice(&u64::from(operation).to_le_bytes());
+            }
+            // Lengths that may be right, or just not.
+            for (at, value) in [(12, small[0]), (16, small[2]), (24, small[1])] {
+                payload[at..at + 4].copy_from_slice(&value.to_le_bytes());
+            }
+            payload[32] = kind;
+            let table = Table::new(3);
+            let answer = table.create(&payload);
+            prop_assert_eq!(answer.len(), payload.len());
+            for request in table.0.borrow().iter() {
+                let words = words(request);
+                let keys = match (words[0], words[16]) {
+                    (0x404, _) => words[6],
+                    (_, 1) => words[5],
+                    _ => words[7] + words[12],
+                };
+                prop_assert_eq!(request.len(), 72 + keys as usize);
+            }
+        }
+    }
+}

@@ -1,0 +1,136 @@
+//! Whole messages over a Unix socket, their descriptors with them.
+
+use std::io::{self, IoSlice, IoSliceMut};
+use std::mem::MaybeUninit;
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::os::unix::net::UnixStream;
+
+use rustix::io::Errno;
+use rustix::net::{
+    recvmsg, sendmsg, RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, ReturnFlags,
+    SendAncillaryBuffer, SendAncillaryMessage, SendFlags,
+};
+
+use super::message::{word, Message, HEADER, LONGEST, MOST_FDS};
+use super::Error;
+
+/// One end.
+pub struct Socket(UnixStream);
+
+impl Socket {
+    /// Of a connected stream.
+    pub fn new(stream: UnixStream) -> Socket {
+        Socket(stream)
+    }
+
+    /// The next message; none if the other side is gone.
+    ///
+    /// # Errors
+    /// It is longer or has more descriptors than any message, or it is cut short.
+    pub fn receive(&self) -> Result<Option<Message>, Error> {
+        let (mut header, mut fds) = ([0; HEADER], Vec::new());
+        if !self.fill(&mut header, &mut fds, true)? {
+            return Ok(None);
+        }
+        let field = |at| word(&header, at).expect("a header has three words");
+        let len = field(8) as usize;
+        if len > LONGEST {
+            return Err(Error::TooLong {
+                request: field(0),
+                len,
+            });
+        }
+        let mut payload = vec![0; len];
+        self.fill(&mut payload, &mut fds, false)?;
+        Ok(Some(Message {
+            request: field(0),
+            flags: field(4),
+            payload,
+            fds,
+        }))
+    }
+
+    /// Reads so many bytes. False: the other side had gone before the first of them, which only `may_end` allows.
+    fn fill(
+        &self,
+        mut bytes: &mut [u8],
+        fds: &mut Vec<OwnedFd>,
+        may_end: bool,
+    ) -> Result<bool, Error> {
+        let mut first = may_end;
+        while !bytes.is_empty() {
+            let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(MOST_FDS))];
+            let mut ancillary = RecvAncillaryBuffer::new(&mut space);
+            let mut parts = [IoSliceMut::new(bytes)];
+            let got = match recvmsg(&self.0, &mut parts, &mut ancillary, RecvFlags::CMSG_CLOEXEC) {
+                Ok(got) => got,
+                Err(Errno::INTR) => continue,
+                Err(Errno::CONNRESET) if first => return Ok(false),
+                Err(e) => return Err(Error::Io(e.into())),
+            };
+            for message in ancillary.drain() {
+                if let RecvAncillaryMessage::ScmRights(more) = message {
+                    fds.extend(more);
+                }
+            }
+            // What did not fit was closed by the kernel: a message without some of its descriptors is another message.
+            if fds.len() > MOST_FDS || got.flags.contains(ReturnFlags::CTRUNC) {
+                return Err(Error::TooManyFds);
+            }
+            match got.bytes {
+                0 if first => return Ok(false),
+                0 => return Err(Error::CutShort),
+                n => bytes = &mut bytes[n..],
+            }
+            first = false;
+        }
+        Ok(true)
+    }
+
+    /// Sends one, its descriptors with the first byte.
+    ///
+    /// # Errors
+    /// The other side is gone.
+    pub fn send(&self, message: &Message) -> Result<(), Error> {
+        let header = message.header();
+        let total = HEADER + message.payload.len();
+        let fds: Vec<BorrowedFd> = message.fds.iter().map(|fd| fd.as_fd()).collect();
+        let mut sent = 0;
+        while sent < total {
+            let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(MOST_FDS))];
+            let mut ancillary = SendAncillaryBuffer::new(&mut space);
+            if sent == 0 && !fds.is_empty() {
+                ancillary.push(SendAncillaryMessage::ScmRights(&fds));
+            }
+            let parts = [
+                IoSlice::new(&header[sent.min(HEADER)..]),
+                IoSlice::new(&message.payload[sent.saturating_sub(HEADER)..]),
+            ];
+            match sendmsg(&self.0, &parts, &mut ancillary, SendFlags::NOSIGNAL) {
+                Ok(n) => sent += n,
+                Err(Errno::INTR) => {}
+                Err(e) => return Err(Error::Io(e.into())),
+            }
+        }
+        Ok(())
+    }
+
+    /// Both directions: whoever waits on it, on either side, goes on.
+    pub fn shut(&self) {
+        let _ = self.0.shutdown(std::net::Shutdown::Both);
+    }
+
+    /// Another handle to it.
+    ///
+    /// # Errors
+    /// No descriptor is left.
+    pub fn again(&self) -> io::Result<UnixStream> {
+        self.0.try_clone()
+    }
+}
+
+impl AsFd for Socket {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.0.as_fd()
+    }
+}

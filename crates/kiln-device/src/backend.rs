@@ -1,0 +1,514 @@
+//! What a front end asks of the device over its socket: the vhost-user protocol, one guest's side of it.
+
+use std::fs::File;
+use std::io;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use kiln_virtio::Guest;
+use vhost::vhost_user::message::{
+    VhostTransferStateDirection, VhostTransferStatePhase, VhostUserConfigFlags, VhostUserInflight,
+    VhostUserLog, VhostUserMemoryRegion, VhostUserProtocolFeatures, VhostUserShMemConfig,
+    VhostUserSharedMsg, VhostUserSingleMemoryRegion, VhostUserVirtioFeatures,
+    VhostUserVringAddrFlags, VhostUserVringState,
+};
+use vhost::vhost_user::{Error, GpuBackend, Result, VhostUserBackendReqHandlerMut};
+use vhost::VhostUserMemoryRegionBase;
+use virtio_bindings::virtio_config::VIRTIO_F_VERSION_1;
+use virtio_bindings::virtio_ring::{VIRTIO_RING_F_EVENT_IDX, VIRTIO_RING_F_INDIRECT_DESC};
+
+use crate::config::{ControlBy, MAX_RING};
+use crate::line::Order;
+use crate::memory::{Memory, MAX_REGIONS};
+use crate::notify::{Call, Kick};
+use crate::pace::Pace;
+use crate::ring::{Areas, Place};
+use crate::runner::{Post, Runner, Work};
+use crate::tally::Tally;
+
+/// The ring bits that are offered besides the guest's own.
+const RING_FEATURES: u64 =
+    1 << VIRTIO_F_VERSION_1 | 1 << VIRTIO_RING_F_EVENT_IDX | 1 << VIRTIO_RING_F_INDIRECT_DESC;
+
+/// What the queues of one guest are made of.
+pub struct Queues {
+    /// Data queues.
+    pub data: u16,
+    /// Who serves the control queue.
+    pub control: ControlBy,
+    /// Counters of each queue, the control queue's last.
+    pub tallies: Vec<Arc<Tally>>,
+    /// The guest's rates.
+    pub pace: Arc<Pace>,
+    /// The most that a request and its answer may hold together, bytes.
+    pub max_request: usize,
+    /// How long a thread looks for more before it sleeps.
+    pub poll: Duration,
+    /// The guest's number, in names of threads.
+    pub number: u64,
+}
+
+/// A ring as the front end has set it up.
+#[derive(Default)]
+struct Vring {
+    place: Place,
+    enabled: bool,
+    /// A kick was given, or it was said that there will be none.
+    started: bool,
+    kick: Option<Kick>,
+    call: Option<Call>,
+    err: Option<Call>,
+    runner: Option<Runner>,
+    /// Where the ring was stopped last.
+    stopped_at: u16,
+}
+
+/// One guest's device.
+pub struct Backend {
+    guest: Arc<Guest>,
+    queues: Queues,
+    memory: Memory,
+    vrings: Vec<Vring>,
+    features: u64,
+    /// The device's own way to the front end. Nothing is sent by it, but user mode Linux takes its end for the end of the
+    /// device.
+    channel: Option<vhost::vhost_user::Backend>,
+}
+
+fn refused(reason: String) -> Error {
+    tracing::warn!(%reason, "the front end is refused");
+    Error::ReqHandlerError(io::Error::new(io::ErrorKind::InvalidInput, reason))
+}
+
+fn unsupported<T>(what: &'static str) -> Result<T> {
+    Err(Error::InvalidOperation(what))
+}
+
+impl Backend {
+    /// A device that nobody has set up.
+    pub fn new(guest: Arc<Guest>, queues: Queues) -> Backend {
+        let vrings = (0..=queues.data).map(|_| Vring::default()).collect();
+        Backend {
+            guest,
+            queues,
+            memory: Memory::default(),
+            vrings,
+            features: 0,
+            channel: None,
+        }
+    }
+
+    /// Tells all queues to serve what the guest has made available, and to stop then.
+    pub fn drain(&self) {
+        self.vrings
+            .iter()
+            .filter_map(|vring| vring.runner.as_ref())
+            .for_each(|runner| runner.order(Order::Drain));
+    }
+
+    /// Waits until [`Backend::drain`] is done, or until then.
+    pub fn drained(&mut self, until: Instant) {
+        for vring in &mut self.vrings {
+            vring.stop_by(until);
+        }
+    }
+
+    /// Stops all queues.
+    pub fn stop(&mut self) {
+        for vring in &mut self.vrings {
+            vring.stop();
+        }
+    }
+
+    fn offered(&self) -> u64 {
+        RING_FEATURES
+            | VhostUserVirtioFeatures::PROTOCOL_FEATURES.bits()
+            | self.guest.device_features()
+    }
+
+    fn vring(&mut self, index: u32) -> Result<&mut Vring> {
+        let rings = self.vrings.len();
+        self.vrings
+            .get_mut(index as usize)
+            .ok_or_else(|| refused(format!("queue {index} of {rings}")))
+    }
+
+    /// The number of the control queue.
+    fn control(&self) -> usize {
+        usize::from(self.queues.data)
+    }
+
+    /// Starts a ring if all is there that it needs.
+    fn start(&mut self, index: usize) -> Result<()> {
+        let control = self.control();
+        let vring = &mut self.vrings[index];
+        let running = vring.runner.as_ref().is_some_and(Runner::is_running);
+        if running || !vring.enabled || !vring.started {
+            return Ok(());
+        }
+        let map = self.memory.map();
+        if let Err(broken) = Areas::find(&map, &vring.place) {
+            return Err(refused(format!("queue {index}: {broken}")));
+        }
+        // A driver that begins again with a ring that it had used was reset, and its sessions are nobody's. There is
+        // no message that would say so (the status protocol feature is not offered).
+        if index == control && vring.stopped_at != 0 && vring.place.next_avail == 0 {
+            tracing::info!(sessions = self.guest.sessions(), "the driver was reset");
+            self.guest.reset();
+        }
+        if vring.runner.is_none() {
+            let post = Post {
+                guest: self.guest.clone(),
+                pace: self.queues.pace.clone(),
+                tally: self.queues.tallies[index].clone(),
+                control: (index == control).then_some(self.queues.control),
+                max_request: self.queues.max_request,
+                poll: self.queues.poll,
+                name: match index == control {
+                    true => format!("kiln-{}-control", self.queues.number),
+                    false => format!("kiln-{}-data{index}", self.queues.number),
+                },
+            };
+            vring.runner = Some(Runner::new(post).map_err(Error::ReqHandlerError)?);
+        }
+        if let Some(runner) = &mut vring.runner {
+            runner.start(Work {
+                place: vring.place,
+                memory: map,
+                kick: vring.kick.take(),
+                call: vring.call.take(),
+                err: vring.err.take(),
+            });
+        }
+        Ok(())
+    }
+
+    /// Changes a ring's set-up; one that runs is stopped meanwhile.
+    fn change(&mut self, index: u32, change: impl FnOnce(&mut Vring) -> Result<()>) -> Result<()> {
+        let vring = self.vring(index)?;
+        vring.stop();
+        change(vring)?;
+        self.start(index as usize)
+    }
+
+    /// Changes the guest's memory; no ring runs meanwhile, so that none holds on to what is taken away.
+    fn remap(&mut self, change: impl FnOnce(&mut Memory) -> Result<()>) -> Result<()> {
+        let running: Vec<usize> = (0..self.vrings.len())
+            .filter(|&i| self.vrings[i].stop())
+            .collect();
+        change(&mut self.memory)?;
+        running.into_iter().try_for_each(|i| self.start(i))
+    }
+
+    fn reset(&mut self) {
+        for vring in &mut self.vrings {
+            vring.stop();
+            let runner = vring.runner.take();
+            *vring = Vring {
+                runner,
+                ..Vring::default()
+            };
+        }
+        self.guest.reset();
+        self.features = 0;
+    }
+}
+
+impl Vring {
+    /// Stops the ring; true if it ran.
+    fn stop(&mut self) -> bool {
+        let work = self.runner.as_mut().and_then(Runner::stop);
+        self.stopped(work)
+    }
+
+    /// Waits for a ring that drains, and stops it if that takes too long.
+    fn stop_by(&mut self, until: Instant) -> bool {
+        let work = self
+            .runner
+            .as_mut()
+            .and_then(|runner| runner.stop_by(until));
+        self.stopped(work)
+    }
+
+    fn stopped(&mut self, work: Option<Work>) -> bool {
+        let Some(work) = work else {
+            return false;
+        };
+        self.place.next_avail = work.place.next_avail;
+        self.stopped_at = work.place.next_avail;
+        (self.kick, self.call, self.err) = (work.kick, work.call, work.err);
+        true
+    }
+}
+
+impl VhostUserBackendReqHandlerMut for Backend {
+    fn set_owner(&mut self) -> Result<()> {
+        Ok(())
+    }
+
+    fn reset_owner(&mut self) -> Result<()> {
+        self.reset();
+        Ok(())
+    }
+
+    fn reset_device(&mut self) -> Result<()> {
+        self.reset();
+        Ok(())
+    }
+
+    fn set_backend_req_fd(&mut self, channel: vhost::vhost_user::Backend) {
+        self.channel = Some(channel);
+    }
+
+    fn get_features(&mut self) -> Result<u64> {
+        Ok(self.offered())
+    }
+
+    fn set_features(&mut self, features: u64) -> Result<()> {
+        let unknown = features & !self.offered();
+        if unknown != 0 {
+            return Err(refused(format!("features {unknown:#x} were not offered")));
+        }
+        self.features = features;
+        self.guest.negotiate(features);
+        let event_idx = features & 1 << VIRTIO_RING_F_EVENT_IDX != 0;
+        // Without the protocol features there is no message that enables a ring.
+        let enable = features & VhostUserVirtioFeatures::PROTOCOL_FEATURES.bits() == 0;
+        for index in 0..self.vrings.len() as u32 {
+            self.change(index, |vring| {
+                vring.place.event_idx = event_idx;
+                vring.enabled |= enable;
+                Ok(())
+            })?;
+        }
+        Ok(())
+    }
+
+    fn set_mem_table(
+        &mut self,
+        regions: &[VhostUserMemoryRegion],
+        files: Vec<File>,
+        postcopy: Option<bool>,
+    ) -> Result<Option<Vec<VhostUserMemoryRegionBase>>> {
+        if postcopy.is_some() {
+            return unsupported("postcopy");
+        }
+        self.remap(|memory| memory.replace(regions, files))?;
+        Ok(None)
+    }
+
+    fn set_vring_num(&mut self, index: u32, num: u32) -> Result<()> {
+        let size = u16::try_from(num)
+            .ok()
+            .filter(|n| n.is_power_of_two() && *n <= MAX_RING)
+            .ok_or_else(|| {
+                refused(format!(
+                    "queue {index}: {num} descriptors: a power of two up to {MAX_RING} is possible"
+                ))
+            })?;
+        self.change(index, |vring| {
+            vring.place.size = size;
+            Ok(())
+        })
+    }
+
+    fn set_vring_addr(
+        &mut self,
+        index: u32,
+        _flags: VhostUserVringAddrFlags,
+        descriptor: u64,
+        used: u64,
+        available: u64,
+        _log: u64,
+    ) -> Result<()> {
+        let find = |address| {
+            self.memory.guest_address(address).ok_or_else(|| {
+                refused(format!(
+                    "queue {index}: {address:#x} is in no memory region"
+                ))
+            })
+        };
+        let (desc, avail, used) = (find(descriptor)?, find(available)?, find(used)?);
+        self.change(index, |vring| {
+            vring.place = Place {
+                desc,
+                avail,
+                used,
+                ..vring.place
+            };
+            Ok(())
+        })
+    }
+
+    fn set_vring_base(&mut self, index: u32, base: u32) -> Result<()> {
+        let base =
+            u16::try_from(base).map_err(|_| refused(format!("queue {index}: base {base}")))?;
+        self.change(index, |vring| {
+            vring.place.next_avail = base;
+            Ok(())
+        })
+    }
+
+    fn get_vring_base(&mut self, index: u32) -> Result<VhostUserVringState> {
+        let vring = self.vring(index)?;
+        vring.stop();
+        vring.started = false;
+        (vring.kick, vring.call) = (None, None);
+        Ok(VhostUserVringState::new(
+            index,
+            u32::from(vring.place.next_avail),
+        ))
+    }
+
+    fn set_vring_kick(&mut self, index: u8, file: Option<File>) -> Result<()> {
+        let kick = file
+            .map(Kick::new)
+            .transpose()
+            .map_err(Error::ReqHandlerError)?;
+        self.change(u32::from(index), |vring| {
+            vring.kick = kick;
+            vring.started = true;
+            Ok(())
+        })
+    }
+
+    fn set_vring_call(&mut self, index: u8, file: Option<File>) -> Result<()> {
+        let call = file
+            .map(Call::new)
+            .transpose()
+            .map_err(Error::ReqHandlerError)?;
+        self.change(u32::from(index), |vring| {
+            // What was told to the old one may not have been seen.
+            if let (Some(call), true) = (&call, vring.started) {
+                call.tell();
+            }
+            vring.call = call;
+            Ok(())
+        })
+    }
+
+    fn set_vring_err(&mut self, index: u8, file: Option<File>) -> Result<()> {
+        let err = file
+            .map(Call::new)
+            .transpose()
+            .map_err(Error::ReqHandlerError)?;
+        self.change(u32::from(index), |vring| {
+            vring.err = err;
+            Ok(())
+        })
+    }
+
+    fn get_protocol_features(&mut self) -> Result<VhostUserProtocolFeatures> {
+        Ok(VhostUserProtocolFeatures::MQ
+            | VhostUserProtocolFeatures::REPLY_ACK
+            | VhostUserProtocolFeatures::BACKEND_REQ
+            | VhostUserProtocolFeatures::CONFIG
+            | VhostUserProtocolFeatures::RESET_DEVICE
+            | VhostUserProtocolFeatures::CONFIGURE_MEM_SLOTS)
+    }
+
+    fn set_protocol_features(&mut self, _features: u64) -> Result<()> {
+        Ok(())
+    }
+
+    fn get_queue_num(&mut self) -> Result<u64> {
+        Ok(self.vrings.len() as u64)
+    }
+
+    fn set_vring_enable(&mut self, index: u32, enable: bool) -> Result<()> {
+        self.change(index, |vring| {
+            vring.enabled = enable;
+            Ok(())
+        })
+    }
+
+    fn get_config(
+        &mut self,
+        offset: u32,
+        size: u32,
+        _flags: VhostUserConfigFlags,
+    ) -> Result<Vec<u8>> {
+        let config = self.guest.config();
+        let (offset, size) = (offset as usize, size as usize);
+        offset
+            .checked_add(size)
+            .and_then(|end| config.get(offset..end))
+            .map(<[u8]>::to_vec)
+            .ok_or_else(|| {
+                refused(format!(
+                    "{size} bytes of configuration at {offset}: it has {}",
+                    config.len()
+                ))
+            })
+    }
+
+    fn set_config(
+        &mut self,
+        _offset: u32,
+        _buf: &[u8],
+        _flags: VhostUserConfigFlags,
+    ) -> Result<()> {
+        unsupported("the configuration is read only")
+    }
+
+    fn set_gpu_socket(&mut self, _gpu: GpuBackend) -> Result<()> {
+        unsupported("a GPU")
+    }
+
+    fn get_shared_object(&mut self, _uuid: VhostUserSharedMsg) -> Result<File> {
+        unsupported("shared objects")
+    }
+
+    fn get_inflight_fd(
+        &mut self,
+        _inflight: &VhostUserInflight,
+    ) -> Result<(VhostUserInflight, File)> {
+        unsupported("in-flight descriptors")
+    }
+
+    fn set_inflight_fd(&mut self, _inflight: &VhostUserInflight, _file: File) -> Result<()> {
+        unsupported("in-flight descriptors")
+    }
+
+    fn get_max_mem_slots(&mut self) -> Result<u64> {
+        Ok(MAX_REGIONS as u64)
+    }
+
+    fn add_mem_region(
+        &mut self,
+        region: &VhostUserSingleMemoryRegion,
+        file: File,
+        postcopy: Option<bool>,
+    ) -> Result<Option<VhostUserMemoryRegionBase>> {
+        if postcopy.is_some() {
+            return unsupported("postcopy");
+        }
+        self.remap(|memory| memory.add(region, file))?;
+        Ok(None)
+    }
+
+    fn remove_mem_region(&mut self, region: &VhostUserSingleMemoryRegion) -> Result<()> {
+        self.remap(|memory| memory.remove(region))
+    }
+
+    fn set_device_state_fd(
+        &mut self,
+        _direction: VhostTransferStateDirection,
+        _phase: VhostTransferStatePhase,
+        _file: File,
+    ) -> Result<Option<File>> {
+        unsupported("migration")
+    }
+
+    fn check_device_state(&mut self) -> Result<()> {
+        unsupported("migration")
+    }
+
+    fn get_shmem_config(&mut self) -> Result<VhostUserShMemConfig> {
+        unsupported("shared memory")
+    }
+
+    fn set_log_base(&mut self, _log: &VhostUserLog, _file: File) -> Result<()> {
+        unsupported("migration")
+    }
+}

@@ -1,0 +1,206 @@
+//! The buffers of one request: its descriptors, each copied once and checked, and the bytes behind them.
+
+use std::fmt;
+
+use virtio_queue::desc::split::Descriptor;
+use vm_memory::{Bytes, GuestAddress, GuestMemoryBackend, GuestMemoryMmap, VolatileSlice};
+
+use crate::ring::Ring;
+
+/// The longest chain that is followed. An indirect table may be longer than the ring (2.7.5.3.1 forbids it, drivers do
+/// it); a request has a handful of buffers.
+pub const MAX_DESCRIPTORS: usize = 1024;
+
+/// Bytes of `struct virtq_desc`.
+const DESCRIPTOR: usize = 16;
+
+/// What is wrong with a chain.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub enum Malformed {
+    /// `next` is beyond the table.
+    Next,
+    /// More descriptors than the table has: a loop (CVE-2026-86847), or [`MAX_DESCRIPTORS`] passed.
+    Loop,
+    /// An indirect table of no whole number of descriptors, inside another, followed by more, or not in memory.
+    Indirect,
+    /// A buffer for the device to read follows one for it to write (2.7.4.2).
+    Order,
+    /// A buffer is not in the guest's memory.
+    Outside,
+    /// The lengths of all buffers together are more than the device takes.
+    Length,
+}
+
+impl fmt::Display for Malformed {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Malformed::Next => "a descriptor's next is beyond the table",
+            Malformed::Loop => "a chain of more descriptors than there are",
+            Malformed::Indirect => "an indirect table that is none",
+            Malformed::Order => "a readable buffer after a writable one",
+            Malformed::Outside => "a buffer outside of the guest's memory",
+            Malformed::Length => "buffers longer than a request may be",
+        })
+    }
+}
+
+#[derive(Clone, Copy, Debug)]
+struct Span {
+    addr: GuestAddress,
+    len: u32,
+}
+
+/// A chain's buffers. Made once a queue and used again for each request.
+#[derive(Default)]
+pub struct Chain {
+    spans: Vec<Span>,
+    /// Those before are read, from here on they are written.
+    first_writable: usize,
+    readable: u64,
+    writable: u64,
+}
+
+/// Where descriptors are read from.
+enum Table<'a> {
+    Ring,
+    Indirect(VolatileSlice<'a>),
+}
+
+impl Chain {
+    /// An empty chain, with room for the longest.
+    pub fn new() -> Chain {
+        Chain {
+            spans: Vec::with_capacity(MAX_DESCRIPTORS),
+            ..Chain::default()
+        }
+    }
+
+    /// Bytes that the device reads.
+    pub fn readable(&self) -> u64 {
+        self.readable
+    }
+
+    /// Bytes that the device may write.
+    pub fn writable(&self) -> u64 {
+        self.writable
+    }
+
+    /// Follows the chain from `head`. What was found before a fault stays, so that an error can still be answered.
+    pub fn walk(
+        &mut self,
+        memory: &GuestMemoryMmap,
+        ring: &Ring<'_>,
+        head: u16,
+    ) -> Result<(), Malformed> {
+        self.spans.clear();
+        (self.first_writable, self.readable, self.writable) = (0, 0, 0);
+        let mut table = Table::Ring;
+        let mut entries = usize::from(ring.size());
+        let mut left = entries.min(MAX_DESCRIPTORS);
+        let mut index = head;
+        loop {
+            if left == 0 {
+                return Err(Malformed::Loop);
+            }
+            left -= 1;
+            if usize::from(index) >= entries {
+                return Err(Malformed::Next);
+            }
+            let desc = match &table {
+                Table::Ring => ring.descriptor(index),
+                Table::Indirect(table) => table
+                    .read_obj(DESCRIPTOR * usize::from(index))
+                    .map_err(|_| Malformed::Indirect)?,
+            };
+            if desc.refers_to_indirect_table() {
+                if matches!(table, Table::Indirect(_)) || desc.has_next() {
+                    return Err(Malformed::Indirect);
+                }
+                let inner = indirect(memory, &desc).ok_or(Malformed::Indirect)?;
+                entries = inner.len() / DESCRIPTOR;
+                left = entries.min(MAX_DESCRIPTORS);
+                table = Table::Indirect(inner);
+                index = 0;
+                continue;
+            }
+            self.add(&desc)?;
+            if !desc.has_next() {
+                return Ok(());
+            }
+            index = desc.next();
+        }
+    }
+
+    fn add(&mut self, desc: &Descriptor) -> Result<(), Malformed> {
+        let span = Span {
+            addr: desc.addr(),
+            len: desc.len(),
+        };
+        if desc.is_write_only() {
+            self.writable += u64::from(span.len);
+        } else if self.first_writable < self.spans.len() {
+            return Err(Malformed::Order);
+        } else {
+            self.first_writable += 1;
+            self.readable += u64::from(span.len);
+        }
+        self.spans.push(span);
+        Ok(())
+    }
+
+    /// Copies the readable buffers into `to`, which is as long as they are together or shorter.
+    pub fn read(&self, memory: &GuestMemoryMmap, to: &mut [u8]) -> Result<(), Malformed> {
+        let mut rest = to;
+        for span in &self.spans[..self.first_writable] {
+            let len = rest.len().min(span.len as usize);
+            let (part, after) = rest.split_at_mut(len);
+            memory
+                .read_slice(part, span.addr)
+                .map_err(|_| Malformed::Outside)?;
+            rest = after;
+        }
+        Ok(())
+    }
+
+    /// Copies `from` to the writable buffers, beginning with their first byte.
+    pub fn write(&self, memory: &GuestMemoryMmap, from: &[u8]) -> Result<(), Malformed> {
+        let mut rest = from;
+        for span in &self.spans[self.first_writable..] {
+            if rest.is_empty() {
+                break;
+            }
+            let (part, after) = rest.split_at(rest.len().min(span.len as usize));
+            memory
+                .write_slice(part, span.addr)
+                .map_err(|_| Malformed::Outside)?;
+            rest = after;
+        }
+        Ok(())
+    }
+
+    /// Writes the last writable byte, which is where a data request's status lies.
+    pub fn write_last(&self, memory: &GuestMemoryMmap, byte: u8) -> Result<(), Malformed> {
+        let last = self.spans[self.first_writable..]
+            .iter()
+            .rev()
+            .find(|span| span.len > 0)
+            .ok_or(Malformed::Length)?;
+        let at = last
+            .addr
+            .0
+            .checked_add(u64::from(last.len) - 1)
+            .ok_or(Malformed::Outside)?;
+        memory
+            .write_slice(&[byte], GuestAddress(at))
+            .map_err(|_| Malformed::Outside)
+    }
+}
+
+/// The table that an indirect descriptor names.
+fn indirect<'a>(memory: &'a GuestMemoryMmap, desc: &Descriptor) -> Option<VolatileSlice<'a>> {
+    let len = desc.len() as usize;
+    if len == 0 || len % DESCRIPTOR != 0 {
+        return None;
+    }
+    memory.get_slice(desc.addr(), len).ok()
+}

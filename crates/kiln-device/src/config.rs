@@ -1,0 +1,117 @@
+//! What a device is told when it starts.
+
+use std::path::PathBuf;
+use std::str::FromStr;
+use std::time::Duration;
+
+use kiln_virtio::Limits;
+
+use crate::error::Error;
+use crate::pace::Rates;
+
+/// Data queues that a device may have.
+pub const MAX_QUEUES: u16 = 16;
+
+/// Descriptors that a ring may have.
+pub const MAX_RING: u16 = 1024;
+
+/// Who serves requests of the control queue.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum ControlBy {
+    /// The queue's own thread.
+    #[default]
+    Inline,
+    /// Another, to which each request is handed, so that what that costs can be seen.
+    Thread,
+}
+
+impl FromStr for ControlBy {
+    type Err = Error;
+
+    fn from_str(name: &str) -> Result<ControlBy, Error> {
+        match name {
+            "inline" => Ok(ControlBy::Inline),
+            "thread" => Ok(ControlBy::Thread),
+            _ => Err(Error::Argument(format!(
+                "--ctrl {name}: inline or thread is expected"
+            ))),
+        }
+    }
+}
+
+/// A device's settings.
+#[derive(Clone, Debug)]
+pub struct Config {
+    /// Where to listen; each connection is a guest of its own.
+    pub sockets: Vec<PathBuf>,
+    /// Data queues; the control queue comes behind them.
+    pub queues: u16,
+    /// Who serves the control queue.
+    pub control: ControlBy,
+    /// What each guest may have.
+    pub limits: Limits,
+    /// How fast each guest may be.
+    pub rates: Rates,
+    /// Guests at a time, over all sockets.
+    pub max_guests: usize,
+    /// How long a queue's thread looks for more before it sleeps.
+    pub poll: Duration,
+    /// How long a stop waits for what guests have made available.
+    pub drain: Duration,
+    /// Where metrics are served.
+    pub metrics: Option<PathBuf>,
+    /// Close the sandbox before the first guest.
+    pub sandbox: bool,
+}
+
+impl Default for Config {
+    fn default() -> Config {
+        Config {
+            sockets: Vec::new(),
+            queues: 4,
+            control: ControlBy::Inline,
+            limits: Limits::default(),
+            rates: Rates::default(),
+            max_guests: 16,
+            poll: Duration::from_micros(10),
+            drain: Duration::from_secs(2),
+            metrics: None,
+            sandbox: true,
+        }
+    }
+}
+
+/// What a request and its answer hold besides what `--max-request` counts: headers, and an answer as long as the data.
+const AROUND: usize = 4096;
+
+impl Config {
+    /// The most that all buffers of one request may hold.
+    pub fn max_chain(&self) -> usize {
+        let data = self.limits.max_request.saturating_mul(2);
+        let keys = self.limits.max_akcipher_key + self.limits.max_key + self.limits.max_auth_key;
+        data.max(keys).saturating_add(AROUND)
+    }
+
+    /// Checks what one setting alone cannot say.
+    pub fn check(&self) -> Result<(), Error> {
+        let refuse = |line: String| Err(Error::Argument(line));
+        if self.sockets.is_empty() {
+            return refuse("no socket: name one with --socket PATH".into());
+        }
+        if self.queues == 0 || self.queues > MAX_QUEUES {
+            return refuse(format!(
+                "--queues {}: 1 to {MAX_QUEUES} is possible",
+                self.queues
+            ));
+        }
+        if self.max_guests == 0 {
+            return refuse("--max-guests 0: at least one is needed".into());
+        }
+        for (i, path) in self.sockets.iter().enumerate() {
+            if self.sockets[..i].contains(path) || self.metrics.as_ref() == Some(path) {
+                return refuse(format!("{}: the same socket twice", path.display()));
+            }
+        }
+        Ok(())
+    }
+}

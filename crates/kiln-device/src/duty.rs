@@ -1,0 +1,167 @@
+//! What a queue's requests are for: the control queue's make and close sessions, a data queue's use them.
+
+use std::sync::mpsc::{sync_channel, Receiver, SyncSender};
+use std::sync::Arc;
+use std::{io, thread};
+
+use kiln_virtio::{Guest, Worker};
+use zeroize::Zeroize;
+
+/// `VIRTIO_CRYPTO_ERR` (5.9.7).
+pub const STATUS_ERR: u8 = 1;
+
+/// Serves requests of one kind.
+pub trait Duty {
+    /// Serves a request; the used length, of which `answer` begins with the result.
+    fn serve(&mut self, request: &mut [u8], answer: &mut [u8]) -> usize;
+
+    /// The status in an answer of which [`Duty::serve`] said that it used so many bytes.
+    fn status(&self, answer: &[u8], used: usize) -> u32;
+
+    /// Whether the status is the last byte of all the room there is, and not of what was used.
+    fn ends_with_status(&self) -> bool;
+
+    /// Whether requests carry keys, so that no copy may stay.
+    fn is_secret(&self) -> bool;
+}
+
+/// A data queue.
+pub struct Data {
+    /// Whose sessions.
+    pub guest: Arc<Guest>,
+    /// This thread's.
+    pub worker: Worker,
+}
+
+impl Duty for Data {
+    fn serve(&mut self, request: &mut [u8], answer: &mut [u8]) -> usize {
+        self.guest.data(&mut self.worker, request, answer)
+    }
+
+    fn status(&self, answer: &[u8], used: usize) -> u32 {
+        let last = answer.last().filter(|_| used > 0);
+        last.map_or(u32::from(STATUS_ERR), |&status| u32::from(status))
+    }
+
+    fn ends_with_status(&self) -> bool {
+        true
+    }
+
+    fn is_secret(&self) -> bool {
+        false
+    }
+}
+
+/// The status of a control request: behind the session's number if there is one, else the first byte.
+fn control_status(answer: &[u8]) -> u32 {
+    match (answer.get(8..12), answer.first()) {
+        (Some(word), _) => u32::from_le_bytes([word[0], word[1], word[2], word[3]]),
+        (None, Some(&byte)) => u32::from(byte),
+        (None, None) => u32::from(STATUS_ERR),
+    }
+}
+
+/// The control queue, served on its own thread.
+pub struct Control(pub Arc<Guest>);
+
+impl Duty for Control {
+    fn serve(&mut self, request: &mut [u8], answer: &mut [u8]) -> usize {
+        self.0.control(request, answer)
+    }
+
+    fn status(&self, answer: &[u8], used: usize) -> u32 {
+        control_status(&answer[..used])
+    }
+
+    fn ends_with_status(&self) -> bool {
+        false
+    }
+
+    fn is_secret(&self) -> bool {
+        true
+    }
+}
+
+/// A control request on its way to the other thread and back.
+#[derive(Default)]
+struct Slip {
+    request: Vec<u8>,
+    answer: Vec<u8>,
+    used: usize,
+}
+
+/// The control queue, each request handed to another thread and waited for, as QEMU did when the control queue was
+/// measured first (`references/virtio-crypto-ctrlq.txt`).
+pub struct HandedControl {
+    to: Option<SyncSender<Slip>>,
+    from: Receiver<Slip>,
+    slip: Slip,
+    thread: Option<thread::JoinHandle<()>>,
+}
+
+impl HandedControl {
+    /// Starts the other thread.
+    pub fn new(guest: Arc<Guest>) -> io::Result<HandedControl> {
+        let (to, requests) = sync_channel::<Slip>(1);
+        let (answers, from) = sync_channel(1);
+        let thread = thread::Builder::new()
+            .name("kiln-ctrl".into())
+            .spawn(move || {
+                while let Ok(mut slip) = requests.recv() {
+                    slip.used = guest.control(&slip.request, &mut slip.answer);
+                    if answers.send(slip).is_err() {
+                        break;
+                    }
+                }
+            })?;
+        Ok(HandedControl {
+            to: Some(to),
+            from,
+            slip: Slip::default(),
+            thread: Some(thread),
+        })
+    }
+}
+
+impl Duty for HandedControl {
+    fn serve(&mut self, request: &mut [u8], answer: &mut [u8]) -> usize {
+        let mut slip = std::mem::take(&mut self.slip);
+        slip.request.clear();
+        slip.request.extend_from_slice(request);
+        slip.answer.clear();
+        slip.answer.resize(answer.len(), 0);
+        let back = match &self.to {
+            Some(to) if to.send(slip).is_ok() => self.from.recv().ok(),
+            _ => None,
+        };
+        let Some(mut slip) = back else {
+            answer.fill(0);
+            return 0;
+        };
+        answer.copy_from_slice(&slip.answer);
+        slip.request.zeroize();
+        self.slip = slip;
+        self.slip.used
+    }
+
+    fn status(&self, answer: &[u8], used: usize) -> u32 {
+        control_status(&answer[..used])
+    }
+
+    fn ends_with_status(&self) -> bool {
+        false
+    }
+
+    fn is_secret(&self) -> bool {
+        true
+    }
+}
+
+impl Drop for HandedControl {
+    fn drop(&mut self) {
+        self.to = None;
+        if let Some(thread) = self.thread.take() {
+            let _ = thread.join();
+        }
+    }
+}

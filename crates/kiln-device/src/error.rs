@@ -1,0 +1,73 @@
+//! What can go wrong, in words for the person who started the device.
+
+use std::fmt;
+use std::io;
+use std::path::{Path, PathBuf};
+
+/// Why a device does not start, or stopped.
+#[derive(Debug)]
+pub enum Error {
+    /// An argument is out of its range.
+    Argument(String),
+    /// Another process listens on this socket.
+    InUse(PathBuf),
+    /// A file or socket could not be used.
+    Io {
+        /// What was to be done.
+        what: &'static str,
+        /// With which file or socket.
+        path: PathBuf,
+        /// Why not.
+        source: io::Error,
+    },
+    /// The kernel refuses something that the device needs.
+    Lacks {
+        /// What was asked for.
+        what: &'static str,
+        /// Why it was refused, and what to do.
+        reason: String,
+    },
+}
+
+impl Error {
+    pub(crate) fn io(what: &'static str, path: &Path, source: io::Error) -> Error {
+        Error::Io {
+            what,
+            path: path.to_owned(),
+            source,
+        }
+    }
+
+    pub(crate) fn lacks(what: &'static str, reason: impl fmt::Display) -> Error {
+        Error::Lacks {
+            what,
+            reason: reason.to_string(),
+        }
+    }
+}
+
+impl fmt::Display for Error {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Error::Argument(line) => f.write_str(line),
+            Error::InUse(path) => write!(
+                f,
+                "{}: another process listens there: stop it, or name another socket",
+                path.display()
+            ),
+            Error::Io { what, path, source } => {
+                write!(f, "cannot {what} {}: {source}", path.display())
+            }
+            Error::Lacks { what, reason } => write!(f, "{what}: {reason}"),
+        }
+    }
+}
+
+impl std::error::Error for Error {
+    fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
+        match self {
+            Error::Io { source, .. } => Some(source),
+            _ => None,
+        }
+    }
+}

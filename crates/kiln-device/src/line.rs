@@ -1,0 +1,302 @@
+//! One queue at work: takes what the driver made available, serves it, hands it back, and sleeps when there is no more.
+
+use std::sync::atomic::{AtomicU8, Ordering};
+use std::time::{Duration, Instant};
+
+use vm_memory::GuestMemoryMmap;
+use zeroize::Zeroize;
+
+use crate::chain::{Chain, Malformed};
+use crate::duty::{Duty, STATUS_ERR};
+use crate::notify::{wait, Bell, Call, Kick};
+use crate::pace::Pace;
+use crate::ring::{Broken, Ring};
+use crate::tally::{Count, Tally};
+
+/// Requests after which the driver sees what is done, however many more there are.
+const BATCH: u16 = 16;
+
+/// How often a ring without a kick is looked at.
+const WITHOUT_KICK: Duration = Duration::from_micros(100);
+
+/// What a queue's thread is to do next.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(u8)]
+pub enum Order {
+    /// Serve.
+    Run = 0,
+    /// Finish the batch, and stop.
+    Stop = 1,
+    /// Finish all that is available, and stop.
+    Drain = 2,
+}
+
+/// Where a thread finds its order.
+pub struct Halt {
+    order: AtomicU8,
+    bell: Bell,
+}
+
+impl Halt {
+    /// An order to run.
+    pub fn new() -> std::io::Result<Halt> {
+        Ok(Halt {
+            order: AtomicU8::new(Order::Run as u8),
+            bell: Bell::new()?,
+        })
+    }
+
+    /// Gives an order.
+    pub fn set(&self, order: Order) {
+        self.order.store(order as u8, Ordering::Release);
+        match order {
+            Order::Run => self.bell.clear(),
+            Order::Stop | Order::Drain => self.bell.ring(),
+        }
+    }
+
+    /// Sleeps until there is another order than to run.
+    pub fn wait(&self) {
+        while self.order() == Order::Run {
+            wait(None, &self.bell, None);
+        }
+    }
+
+    fn order(&self) -> Order {
+        match self.order.load(Ordering::Acquire) {
+            0 => Order::Run,
+            1 => Order::Stop,
+            _ => Order::Drain,
+        }
+    }
+}
+
+/// Copies of a request and of its answer. They grow to what is needed, and stay.
+#[derive(Default)]
+pub struct Scratch {
+    request: Vec<u8>,
+    answer: Vec<u8>,
+}
+
+impl Scratch {
+    fn of(&mut self, request: usize, answer: usize) -> (&mut [u8], &mut [u8]) {
+        if self.request.len() < request {
+            // A vector that grows leaves its old bytes behind.
+            self.request.zeroize();
+            self.request.resize(request, 0);
+        }
+        if self.answer.len() < answer {
+            self.answer.zeroize();
+            self.answer.resize(answer, 0);
+        }
+        (&mut self.request[..request], &mut self.answer[..answer])
+    }
+
+    /// Bytes that both hold.
+    #[cfg(any(test, feature = "rig"))]
+    pub fn allocated(&self) -> usize {
+        self.request.capacity() + self.answer.capacity()
+    }
+
+    /// Wipes both.
+    pub fn wipe(&mut self) {
+        self.request.zeroize();
+        self.answer.zeroize();
+    }
+}
+
+/// What a queue works with.
+pub struct Line<'a> {
+    /// The guest's memory.
+    pub memory: &'a GuestMemoryMmap,
+    /// The ring in it.
+    pub ring: Ring<'a>,
+    /// The driver's end.
+    pub kick: Option<&'a Kick>,
+    /// The device's end.
+    pub call: Option<&'a Call>,
+    /// What the requests are for.
+    pub duty: &'a mut dyn Duty,
+    /// Room for a request.
+    pub scratch: &'a mut Scratch,
+    /// Room for a request's descriptors.
+    pub chain: &'a mut Chain,
+    /// The guest's rates.
+    pub pace: &'a Pace,
+    /// Counters.
+    pub tally: &'a Tally,
+    /// The most that a request and its answer may hold together, bytes.
+    pub max_request: usize,
+    /// How long to look for more before sleeping.
+    pub poll: Duration,
+}
+
+impl Line<'_> {
+    /// Serves until ordered to stop, or until the ring breaks.
+    pub fn run(&mut self, halt: &Halt) -> Result<(), Broken> {
+        let mut count = Count::default();
+        let done = self.until(halt, &mut count);
+        self.hand_back(&mut count);
+        self.tally.add(&mut count);
+        self.scratch.wipe();
+        done
+    }
+
+    fn until(&mut self, halt: &Halt, count: &mut Count) -> Result<(), Broken> {
+        // Looking for more pays where the driver comes back before a sleep would have ended. Whether it does is seen from
+        // the last time: a look that found nothing is not repeated until a sleep was as short as a look.
+        let mut look = true;
+        loop {
+            self.ring.silence();
+            let hold = self.drain(halt, count)?;
+            match halt.order() {
+                Order::Run => {}
+                Order::Stop | Order::Drain => return Ok(()),
+            }
+            if let Some(hold) = hold {
+                count.held += 1;
+                self.hand_back(count);
+                self.tally.add(count);
+                wait(None, &halt.bell, Some(hold));
+                continue;
+            }
+            look = look && !self.poll.is_zero() && self.more_soon(halt)?;
+            if look || self.ring.listen()? {
+                continue;
+            }
+            count.sleeps += 1;
+            self.tally.add(count);
+            let limit = self.kick.is_none().then_some(WITHOUT_KICK);
+            let asleep = Instant::now();
+            let woken = wait(self.kick, &halt.bell, limit);
+            look = asleep.elapsed() <= self.poll;
+            if woken.kick && !self.kick.is_some_and(Kick::clear) {
+                // Nothing that notifies: the ring is looked at now and then, as if there were none.
+                self.kick = None;
+            }
+        }
+    }
+
+    /// Serves all there is, in batches. How long the guest must wait, if it is ahead of its rate.
+    pub fn drain(&mut self, halt: &Halt, count: &mut Count) -> Result<Option<Duration>, Broken> {
+        // A drain ends although the driver goes on: with what fits into the ring.
+        let mut left = u32::from(self.ring.size());
+        loop {
+            let available = self.ring.available()?;
+            count.depth = u64::from(available);
+            let batch = available.min(BATCH);
+            if batch == 0 {
+                return Ok(None);
+            }
+            let before = self.ring.next_avail();
+            let hold = self.batch(batch, count)?;
+            self.hand_back(count);
+            // A batch is cut short where the guest is ahead of its rate.
+            let served = self.ring.next_avail().wrapping_sub(before);
+            left = left.saturating_sub(u32::from(served));
+            match halt.order() {
+                Order::Run if hold.is_some() => return Ok(hold),
+                Order::Run => {}
+                Order::Drain if left > 0 => {}
+                Order::Stop | Order::Drain => return Ok(None),
+            }
+        }
+    }
+
+    fn batch(&mut self, requests: u16, count: &mut Count) -> Result<Option<Duration>, Broken> {
+        let mut start = Instant::now();
+        for _ in 0..requests {
+            let head = self.ring.take()?;
+            let (written, status) = self.request(head, count);
+            self.ring.give(head, written);
+            let end = Instant::now();
+            count.answered(status, (end - start).as_nanos() as u64);
+            start = end;
+            if self.pace.is_limited() {
+                let bytes = self.chain.readable().saturating_add(self.chain.writable());
+                let hold = self.pace.take(bytes);
+                if hold.is_some() {
+                    return Ok(hold);
+                }
+            }
+        }
+        Ok(None)
+    }
+
+    /// Serves one request: bytes written, and its status.
+    fn request(&mut self, head: u16, count: &mut Count) -> (u32, u32) {
+        match self.try_request(head, count) {
+            Ok(done) => done,
+            Err(fault) => {
+                count.malformed += 1;
+                tracing::debug!(%fault, "malformed request");
+                let told = fault == Malformed::Length
+                    && self.chain.write_last(self.memory, STATUS_ERR).is_ok();
+                let written = match told {
+                    true => u32::try_from(self.chain.writable()).unwrap_or(u32::MAX),
+                    false => 0,
+                };
+                (written, u32::from(STATUS_ERR))
+            }
+        }
+    }
+
+    fn try_request(&mut self, head: u16, count: &mut Count) -> Result<(u32, u32), Malformed> {
+        self.chain.walk(self.memory, &self.ring, head)?;
+        let (readable, writable) = (self.chain.readable(), self.chain.writable());
+        // Before anything is allocated.
+        if readable.saturating_add(writable) > self.max_request as u64 {
+            return Err(Malformed::Length);
+        }
+        let (request, answer) = self.scratch.of(readable as usize, writable as usize);
+        self.chain.read(self.memory, request)?;
+        let used = self.duty.serve(request, answer).min(answer.len());
+        let status = self.duty.status(answer, used);
+        if self.duty.is_secret() {
+            request.zeroize();
+        }
+        let apart = used < answer.len() && self.duty.ends_with_status();
+        match used.checked_sub(1).filter(|_| apart) {
+            // What is between is left alone: Linux's driver lists the pieces of a message behind the first one again, so
+            // that it is the end of the message once more.
+            Some(result) => {
+                self.chain.write(self.memory, &answer[..result])?;
+                self.chain
+                    .write_last(self.memory, answer[answer.len() - 1])?;
+            }
+            None => self.chain.write(self.memory, &answer[..used])?,
+        }
+        count.bytes_in += readable;
+        count.bytes_out += used as u64;
+        Ok((used as u32, status))
+    }
+
+    /// Shows the driver what is done, and tells it if it wants to be told.
+    pub fn hand_back(&mut self, count: &mut Count) {
+        self.ring.publish();
+        if self.ring.wants_interrupt() {
+            if let Some(call) = self.call {
+                count.interrupts += 1;
+                call.tell();
+            }
+        }
+    }
+
+    /// Looks for more for a short while: a driver that answers at once is not waited for asleep.
+    fn more_soon(&self, halt: &Halt) -> Result<bool, Broken> {
+        let end = Instant::now() + self.poll;
+        loop {
+            for _ in 0..32 {
+                if self.ring.available()? != 0 {
+                    return Ok(true);
+                }
+                std::hint::spin_loop();
+            }
+            // Whoever else wants this core may be the one that is waited for.
+            std::thread::yield_now();
+            if halt.order() != Order::Run || Instant::now() >= end {
+                return Ok(false);
+            }
+        }
+    }
+}

@@ -1,0 +1,132 @@
+//! The file descriptors by which driver and device wake each other.
+//!
+//! They come from the other side, so they may be anything. None is ever waited on by reading or writing: both are made
+//! non-blocking.
+
+use std::fs::File;
+use std::io::{self, Read, Write};
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd};
+use std::time::Duration;
+
+use vmm_sys_util::eventfd::{EventFd, EFD_CLOEXEC, EFD_NONBLOCK};
+
+/// The driver's end is written by the driver: there is something to do.
+pub struct Kick(File);
+
+/// The device's end: there is something done.
+pub struct Call(File);
+
+fn unblock(file: &File) -> io::Result<()> {
+    // SAFETY: the descriptor is open for as long as `file` is borrowed, and neither command takes a pointer.
+    let done = unsafe {
+        let flags = libc::fcntl(file.as_raw_fd(), libc::F_GETFL);
+        flags >= 0 && libc::fcntl(file.as_raw_fd(), libc::F_SETFL, flags | libc::O_NONBLOCK) == 0
+    };
+    if done {
+        Ok(())
+    } else {
+        Err(io::Error::last_os_error())
+    }
+}
+
+impl Kick {
+    /// Takes the file over.
+    pub fn new(file: File) -> io::Result<Kick> {
+        unblock(&file)?;
+        Ok(Kick(file))
+    }
+
+    /// Takes the notification. False if the file is none that notifies: at its end, or faulty.
+    pub fn clear(&self) -> bool {
+        let mut count = [0; 8];
+        match (&self.0).read(&mut count) {
+            Ok(8) => true,
+            Ok(_) => false,
+            Err(e) => matches!(
+                e.kind(),
+                io::ErrorKind::WouldBlock | io::ErrorKind::Interrupted
+            ),
+        }
+    }
+}
+
+impl Call {
+    /// Takes the file over.
+    pub fn new(file: File) -> io::Result<Call> {
+        unblock(&file)?;
+        Ok(Call(file))
+    }
+
+    /// Tells the driver. If its counter is full it has been told.
+    pub fn tell(&self) {
+        let _ = (&self.0).write(&1u64.to_ne_bytes());
+    }
+}
+
+/// Wakes a thread of this process.
+pub struct Bell(EventFd);
+
+impl Bell {
+    /// A bell that has not rung.
+    pub fn new() -> io::Result<Bell> {
+        EventFd::new(EFD_NONBLOCK | EFD_CLOEXEC).map(Bell)
+    }
+
+    /// Rings it.
+    pub fn ring(&self) {
+        let _ = self.0.write(1);
+    }
+
+    /// Silences it.
+    pub fn clear(&self) {
+        let _ = self.0.read();
+    }
+}
+
+impl AsFd for Bell {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        // SAFETY: the descriptor stays open for as long as `self` is borrowed.
+        unsafe { BorrowedFd::borrow_raw(self.0.as_raw_fd()) }
+    }
+}
+
+/// What ended a wait.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Woken {
+    /// The kick is readable.
+    pub kick: bool,
+    /// The bell rang.
+    pub bell: bool,
+}
+
+/// Sleeps until the driver kicks, the bell rings, or `limit` has passed.
+pub fn wait(kick: Option<&Kick>, bell: &Bell, limit: Option<Duration>) -> Woken {
+    let watch = |fd| libc::pollfd {
+        fd,
+        events: libc::POLLIN,
+        revents: 0,
+    };
+    // A negative descriptor is passed over.
+    let mut fds = [
+        watch(bell.as_fd().as_raw_fd()),
+        watch(kick.map_or(-1, |kick| kick.0.as_raw_fd())),
+    ];
+    let limit = limit.map(|limit| libc::timespec {
+        tv_sec: limit.as_secs().min(i32::MAX as u64) as libc::time_t,
+        tv_nsec: libc::c_long::from(limit.subsec_nanos()),
+    });
+    let limit = limit.as_ref().map_or(std::ptr::null(), std::ptr::from_ref);
+    // SAFETY: both arrays outlive the call, and their lengths are theirs.
+    unsafe {
+        libc::ppoll(
+            fds.as_mut_ptr(),
+            fds.len() as libc::nfds_t,
+            limit,
+            std::ptr::null(),
+        )
+    };
+    Woken {
+        bell: fds[0].revents != 0,
+        kick: fds[1].revents != 0,
+    }
+}

@@ -1,0 +1,269 @@
+//! A split virtqueue, seen from the device (virtio 1.2, 2.7).
+//!
+//! The three areas are looked up once, when the ring starts; after that an access is a load or a store, and none can
+//! fail. Nothing read from guest memory is read a second time.
+
+use std::sync::atomic::{fence, AtomicU16, Ordering};
+
+use virtio_bindings::virtio_ring::{VRING_AVAIL_F_NO_INTERRUPT, VRING_USED_F_NO_NOTIFY};
+use virtio_queue::desc::split::Descriptor;
+use vm_memory::volatile_memory::{VolatileArrayRef, VolatileMemory, VolatileSlice};
+use vm_memory::{ByteValued, GuestAddress, GuestMemoryBackend, GuestMemoryMmap};
+
+/// Where a ring lies, and where it was left.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Place {
+    /// Descriptors: a power of two.
+    pub size: u16,
+    /// Descriptor table.
+    pub desc: u64,
+    /// Driver area.
+    pub avail: u64,
+    /// Device area.
+    pub used: u64,
+    /// The next entry of the driver area to be taken.
+    pub next_avail: u16,
+    /// `VIRTIO_F_EVENT_IDX` was negotiated.
+    pub event_idx: bool,
+}
+
+/// Why a ring cannot be served.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Broken {
+    /// The size is none that the specification allows.
+    Size(u16),
+    /// An area is not aligned.
+    Alignment(&'static str),
+    /// An area is not in the guest's memory.
+    Outside(&'static str),
+    /// The driver made more entries available than the ring has (CVE-2026-86846).
+    AvailIndex(u16),
+    /// A head is beyond the descriptor table.
+    Head(u16),
+}
+
+impl std::fmt::Display for Broken {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            Broken::Size(n) => write!(
+                f,
+                "a ring of {n} descriptors: a power of two up to 32768 is allowed"
+            ),
+            Broken::Alignment(area) => write!(f, "the {area} is not aligned"),
+            Broken::Outside(area) => write!(f, "the {area} is not in the guest's memory"),
+            Broken::AvailIndex(n) => write!(
+                f,
+                "the available index is {n} ahead, more than the ring has"
+            ),
+            Broken::Head(n) => write!(f, "head {n} is beyond the descriptor table"),
+        }
+    }
+}
+
+/// A ring's areas, found in the guest's memory.
+pub struct Areas<'a> {
+    desc: VolatileSlice<'a>,
+    avail: VolatileSlice<'a>,
+    used: VolatileSlice<'a>,
+}
+
+impl<'a> Areas<'a> {
+    /// Looks them up.
+    pub fn find(memory: &'a GuestMemoryMmap, place: &Place) -> Result<Areas<'a>, Broken> {
+        let size = place.size;
+        if !size.is_power_of_two() || size > 32768 {
+            return Err(Broken::Size(size));
+        }
+        let n = usize::from(size);
+        Ok(Areas {
+            desc: area(memory, DESC, place.desc, 16 * n, 16)?,
+            avail: area(memory, AVAIL, place.avail, 4 + 2 * n + 2, 2)?,
+            used: area(memory, USED, place.used, 4 + 8 * n + 2, 4)?,
+        })
+    }
+}
+
+/// A ring that runs.
+pub struct Ring<'a> {
+    size: u16,
+    event_idx: bool,
+    next_avail: u16,
+    next_used: u16,
+    /// The used index when the driver was last asked whether it wants to be told.
+    told: u16,
+    desc: VolatileArrayRef<'a, Descriptor>,
+    avail_flags: &'a AtomicU16,
+    avail_idx: &'a AtomicU16,
+    avail: VolatileArrayRef<'a, u16>,
+    used_event: &'a AtomicU16,
+    used_flags: &'a AtomicU16,
+    used_idx: &'a AtomicU16,
+    used: VolatileArrayRef<'a, u64>,
+    avail_event: &'a AtomicU16,
+}
+
+const DESC: &str = "descriptor table";
+const AVAIL: &str = "driver area";
+const USED: &str = "device area";
+
+/// `len` bytes at a guest's address, aligned in this process too.
+fn area<'a>(
+    memory: &'a GuestMemoryMmap,
+    name: &'static str,
+    at: u64,
+    len: usize,
+    align: usize,
+) -> Result<VolatileSlice<'a>, Broken> {
+    let slice = memory
+        .get_slice(GuestAddress(at), len)
+        .map_err(|_| Broken::Outside(name))?;
+    if at % align as u64 != 0 || slice.ptr_guard().as_ptr().align_offset(align) != 0 {
+        return Err(Broken::Alignment(name));
+    }
+    Ok(slice)
+}
+
+/// A word that both sides use.
+fn word<'a>(
+    area: &'a VolatileSlice<'_>,
+    at: usize,
+    name: &'static str,
+) -> Result<&'a AtomicU16, Broken> {
+    area.get_atomic_ref(at).map_err(|_| Broken::Alignment(name))
+}
+
+/// Elements that one side writes and the other reads.
+fn array<'a, T: ByteValued>(
+    area: &'a VolatileSlice<'_>,
+    at: usize,
+    n: usize,
+    name: &'static str,
+) -> Result<VolatileArrayRef<'a, T>, Broken> {
+    area.get_array_ref(at, n).map_err(|_| Broken::Outside(name))
+}
+
+impl<'a> Ring<'a> {
+    /// A ring that was left at `place`, in the areas found for it.
+    pub fn new(areas: &'a Areas<'_>, place: &Place) -> Result<Ring<'a>, Broken> {
+        let n = usize::from(place.size);
+        let [desc, avail, used] = [
+            (&areas.desc, 16 * n, DESC),
+            (&areas.avail, 6 + 2 * n, AVAIL),
+            (&areas.used, 6 + 8 * n, USED),
+        ]
+        .map(|(area, len, name)| match area.len() == len {
+            true => Ok(area),
+            false => Err(Broken::Outside(name)),
+        });
+        let (desc, avail, used) = (desc?, avail?, used?);
+        let used_idx = word(used, 2, USED)?;
+        let next_used = u16::from_le(used_idx.load(Ordering::Acquire));
+        Ok(Ring {
+            size: place.size,
+            event_idx: place.event_idx,
+            next_avail: place.next_avail,
+            next_used,
+            told: next_used,
+            desc: array(desc, 0, n, DESC)?,
+            avail_flags: word(avail, 0, AVAIL)?,
+            avail_idx: word(avail, 2, AVAIL)?,
+            avail: array(avail, 4, n, AVAIL)?,
+            used_event: word(avail, 4 + 2 * n, AVAIL)?,
+            used_flags: word(used, 0, USED)?,
+            used_idx,
+            used: array(used, 4, n, USED)?,
+            avail_event: word(used, 4 + 8 * n, USED)?,
+        })
+    }
+
+    /// Descriptors in the table.
+    pub fn size(&self) -> u16 {
+        self.size
+    }
+
+    /// The next entry to be taken, as `GET_VRING_BASE` reports it.
+    pub fn next_avail(&self) -> u16 {
+        self.next_avail
+    }
+
+    /// How many heads the driver has made available that were not taken.
+    pub fn available(&self) -> Result<u16, Broken> {
+        let ahead =
+            u16::from_le(self.avail_idx.load(Ordering::Acquire)).wrapping_sub(self.next_avail);
+        if ahead > self.size {
+            return Err(Broken::AvailIndex(ahead));
+        }
+        Ok(ahead)
+    }
+
+    /// Takes the next head; only after [`Ring::available`] has counted it.
+    pub fn take(&mut self) -> Result<u16, Broken> {
+        let slot = usize::from(self.next_avail & (self.size - 1));
+        let head = u16::from_le(self.avail.load(slot));
+        if head >= self.size {
+            return Err(Broken::Head(head));
+        }
+        self.next_avail = self.next_avail.wrapping_add(1);
+        Ok(head)
+    }
+
+    /// Copies a descriptor of the table out; `index` is below the size.
+    pub fn descriptor(&self, index: u16) -> Descriptor {
+        self.desc.load(usize::from(index & (self.size - 1)))
+    }
+
+    /// Hands a chain back. The driver sees it after [`Ring::publish`].
+    pub fn give(&mut self, head: u16, written: u32) {
+        let slot = usize::from(self.next_used & (self.size - 1));
+        // struct virtq_used_elem: id, then len.
+        let elem = u64::from(head) | u64::from(written) << 32;
+        self.used.store(slot, elem.to_le());
+        self.next_used = self.next_used.wrapping_add(1);
+    }
+
+    /// Lets the driver see what was handed back.
+    pub fn publish(&self) {
+        self.used_idx
+            .store(self.next_used.to_le(), Ordering::Release);
+    }
+
+    /// Whether the driver wants to be told of what was published since it was last asked (2.7.7, 2.7.10).
+    pub fn wants_interrupt(&mut self) -> bool {
+        if self.told == self.next_used {
+            return false;
+        }
+        // What was published must be visible before the driver's wish is read.
+        fence(Ordering::SeqCst);
+        let old = std::mem::replace(&mut self.told, self.next_used);
+        if self.event_idx {
+            let event = u16::from_le(self.used_event.load(Ordering::Relaxed));
+            let new = self.next_used;
+            new.wrapping_sub(event).wrapping_sub(1) < new.wrapping_sub(old)
+        } else {
+            let flags = u16::from_le(self.avail_flags.load(Ordering::Relaxed));
+            u32::from(flags) & VRING_AVAIL_F_NO_INTERRUPT == 0
+        }
+    }
+
+    /// Asks the driver for no notifications while the device looks for itself.
+    pub fn silence(&self) {
+        // With event indices silence is the rule: one notification for each index that is asked for.
+        if !self.event_idx {
+            self.used_flags
+                .store((VRING_USED_F_NO_NOTIFY as u16).to_le(), Ordering::Relaxed);
+        }
+    }
+
+    /// Asks for a notification of the next head. True if one came meanwhile, of which there will be none.
+    pub fn listen(&self) -> Result<bool, Broken> {
+        // In any case: QEMU's cryptodev agrees on event indices with its guest and does not tell the device of it. Every
+        // ring has the word, and a driver that does not look at it loses nothing.
+        self.avail_event
+            .store(self.next_avail.to_le(), Ordering::Relaxed);
+        if !self.event_idx {
+            self.used_flags.store(0, Ordering::Relaxed);
+        }
+        fence(Ordering::SeqCst);
+        Ok(self.available()? != 0)
+    }
+}

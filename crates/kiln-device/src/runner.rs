@@ -1,0 +1,212 @@
+//! A queue's thread: made when its ring first starts, parked while it is stopped, ended with the guest.
+
+use std::io;
+use std::sync::mpsc::{channel, Receiver, Sender};
+use std::sync::Arc;
+use std::thread::{self, JoinHandle};
+use std::time::{Duration, Instant};
+
+use kiln_virtio::{Guest, Worker};
+use vm_memory::GuestMemoryMmap;
+
+use crate::chain::Chain;
+use crate::config::ControlBy;
+use crate::duty::{Control, Data, Duty, HandedControl};
+use crate::line::{Halt, Line, Order, Scratch};
+use crate::notify::{Call, Kick};
+use crate::pace::Pace;
+use crate::ring::{Areas, Place, Ring};
+use crate::tally::Tally;
+
+/// What a thread is given to serve a ring, and gives back when it stops.
+pub struct Work {
+    /// Where the ring lies; on return, where it was left.
+    pub place: Place,
+    /// The memory it lies in.
+    pub memory: Arc<GuestMemoryMmap>,
+    /// The driver's end.
+    pub kick: Option<Kick>,
+    /// The device's end.
+    pub call: Option<Call>,
+    /// Told if the ring breaks.
+    pub err: Option<Call>,
+}
+
+/// What all queues of a guest share, and what one is for.
+#[derive(Clone)]
+pub struct Post {
+    /// Whose sessions.
+    pub guest: Arc<Guest>,
+    /// The guest's rates.
+    pub pace: Arc<Pace>,
+    /// Counters.
+    pub tally: Arc<Tally>,
+    /// Who serves the control queue; none for a data queue.
+    pub control: Option<ControlBy>,
+    /// The most that a request and its answer may hold together, bytes.
+    pub max_request: usize,
+    /// How long to look for more before sleeping.
+    pub poll: Duration,
+    /// The thread's name.
+    pub name: String,
+}
+
+/// A queue's thread, from outside.
+pub struct Runner {
+    to: Option<Sender<Work>>,
+    back: Receiver<Work>,
+    halt: Arc<Halt>,
+    running: bool,
+    thread: Option<JoinHandle<()>>,
+}
+
+impl Runner {
+    /// Starts the thread, parked.
+    pub fn new(post: Post) -> io::Result<Runner> {
+        let (to, work) = channel::<Work>();
+        let (done, back) = channel::<Work>();
+        let halt = Arc::new(Halt::new()?);
+        let thread = thread::Builder::new().name(post.name.clone()).spawn({
+            let halt = halt.clone();
+            move || {
+                let mut duty: Box<dyn Duty> = match post.control {
+                    None => match Worker::new() {
+                        Ok(worker) => Box::new(Data {
+                            guest: post.guest.clone(),
+                            worker,
+                        }),
+                        Err(error) => {
+                            tracing::error!(%error, queue = post.name, "no emulated CPU");
+                            return;
+                        }
+                    },
+                    Some(ControlBy::Inline) => Box::new(Control(post.guest.clone())),
+                    Some(ControlBy::Thread) => match HandedControl::new(post.guest.clone()) {
+                        Ok(duty) => Box::new(duty),
+                        Err(error) => {
+                            tracing::error!(%error, queue = post.name, "no second thread");
+                            return;
+                        }
+                    },
+                };
+                let mut scratch = Scratch::default();
+                let mut chain = Chain::new();
+                while let Ok(mut work) = work.recv() {
+                    serve(
+                        &mut work,
+                        &post,
+                        &halt,
+                        duty.as_mut(),
+                        &mut scratch,
+                        &mut chain,
+                    );
+                    if done.send(work).is_err() {
+                        break;
+                    }
+                }
+            }
+        })?;
+        Ok(Runner {
+            to: Some(to),
+            back,
+            halt,
+            running: false,
+            thread: Some(thread),
+        })
+    }
+
+    /// Whether a ring is being served.
+    pub fn is_running(&self) -> bool {
+        self.running
+    }
+
+    /// Serves a ring until [`Runner::stop`].
+    pub fn start(&mut self, work: Work) {
+        self.halt.set(Order::Run);
+        if let Some(to) = &self.to {
+            self.running = to.send(work).is_ok();
+        }
+    }
+
+    /// Gives the order without waiting for it to be carried out.
+    pub fn order(&self, order: Order) {
+        self.halt.set(order);
+    }
+
+    /// Stops; every request that was taken has been answered. What the ring was served with comes back.
+    pub fn stop(&mut self) -> Option<Work> {
+        if !std::mem::take(&mut self.running) {
+            return None;
+        }
+        self.halt.set(Order::Stop);
+        self.back.recv().ok()
+    }
+
+    /// Waits for a drain to end, and stops if it has not by then.
+    pub fn stop_by(&mut self, until: Instant) -> Option<Work> {
+        if !self.running {
+            return None;
+        }
+        let left = until.saturating_duration_since(Instant::now());
+        match self.back.recv_timeout(left) {
+            Ok(work) => {
+                self.running = false;
+                Some(work)
+            }
+            Err(_) => self.stop(),
+        }
+    }
+}
+
+impl Drop for Runner {
+    fn drop(&mut self) {
+        self.stop();
+        self.to = None;
+        if let Some(thread) = self.thread.take() {
+            let _ = thread.join();
+        }
+    }
+}
+
+/// Serves a ring until told to stop; a ring that breaks is left alone until then.
+fn serve(
+    work: &mut Work,
+    post: &Post,
+    halt: &Halt,
+    duty: &mut dyn Duty,
+    scratch: &mut Scratch,
+    chain: &mut Chain,
+) {
+    let memory = work.memory.clone();
+    let areas = Areas::find(&memory, &work.place);
+    let ring = areas.as_ref().map_err(|broken| *broken);
+    let broken = match ring.and_then(|areas| Ring::new(areas, &work.place)) {
+        Err(broken) => broken,
+        Ok(ring) => {
+            let mut line = Line {
+                memory: &memory,
+                ring,
+                kick: work.kick.as_ref(),
+                call: work.call.as_ref(),
+                duty,
+                scratch,
+                chain,
+                pace: &post.pace,
+                tally: &post.tally,
+                max_request: post.max_request,
+                poll: post.poll,
+            };
+            let done = line.run(halt);
+            work.place.next_avail = line.ring.next_avail();
+            match done {
+                Ok(()) => return,
+                Err(broken) => broken,
+            }
+        }
+    };
+    tracing::warn!(queue = post.name, %broken, "the ring is no longer served");
+    if let Some(err) = &work.err {
+        err.tell();
+    }
+    halt.wait();
+}

@@ -1,0 +1,109 @@
+//! A device of one's own: `kiln serve` in a process that ends with this one's use of it.
+
+use std::fs;
+use std::path::Path;
+use std::process::{Child, Command, Stdio};
+use std::time::{Duration, Instant};
+
+use crate::boot::Scratch;
+use crate::Error;
+
+/// It has its socket by then.
+const READY: Duration = Duration::from_secs(10);
+/// It has drained its queues by then.
+const DRAINED: Duration = Duration::from_secs(5);
+const LOOK: Duration = Duration::from_millis(10);
+
+/// Running.
+pub struct Device {
+    child: Child,
+    socket: Scratch,
+    log: Scratch,
+}
+
+impl Device {
+    /// Starts `program serve` with these arguments besides, on a socket of its own.
+    ///
+    /// # Errors
+    /// It does not come to have its socket; what it said is in the message.
+    pub fn start(program: &Path, arguments: &[String]) -> Result<Device, Error> {
+        let (socket, log) = (Scratch::new("virtio.sock")?, Scratch::new("serve.log")?);
+        let to = fs::File::create(&log.0).map_err(|e| Error::io(&log.0, &e))?;
+        let child = Command::new(program)
+            .arg("serve")
+            .arg("--socket")
+            .arg(&socket.0)
+            .args(arguments)
+            .stdin(Stdio::null())
+            .stdout(Stdio::null())
+            .stderr(to)
+            .spawn()
+            .map_err(|e| {
+                Error::Lacks(format!(
+                    "{} serve cannot be started: {e}",
+                    program.display()
+                ))
+            })?;
+        let mut device = Device { child, socket, log };
+        let start = Instant::now();
+        while !device.socket.0.exists() {
+            if let Ok(Some(status)) = device.child.try_wait() {
+                return Err(device.fault(&format!("ended ({status}) before it had its socket")));
+            }
+            if start.elapsed() > READY {
+                return Err(device.fault("has no socket"));
+            }
+            std::thread::sleep(LOOK);
+        }
+        Ok(device)
+    }
+
+    /// Where it listens.
+    pub fn socket(&self) -> &Path {
+        &self.socket.0
+    }
+
+    /// What it has said so far.
+    pub fn said(&self) -> String {
+        fs::read_to_string(&self.log.0).unwrap_or_default()
+    }
+
+    /// Ends it as a user would: whether it ended well, with what it had said if it did not.
+    ///
+    /// # Errors
+    /// It failed, or had to be killed.
+    pub fn stop(mut self) -> Result<(), Error> {
+        self.signal(libc::SIGTERM);
+        let start = Instant::now();
+        loop {
+            match self.child.try_wait() {
+                Ok(Some(status)) if status.success() => return Ok(()),
+                Ok(Some(status)) => return Err(self.fault(&format!("ended with {status}"))),
+                _ if start.elapsed() > DRAINED => return Err(self.fault("does not end")),
+                _ => std::thread::sleep(LOOK),
+            }
+        }
+    }
+
+    fn signal(&self, signal: libc::c_int) {
+        let id = libc::pid_t::try_from(self.child.id()).expect("a process id");
+        // SAFETY: a system call without memory of ours. The child is not waited for yet.
+        unsafe { libc::kill(id, signal) };
+    }
+
+    fn fault(&self, how: &str) -> Error {
+        let said = self.said();
+        let lines: Vec<&str> = said.lines().collect();
+        let tail = lines[lines.len().saturating_sub(10)..].join("\n  ");
+        Error::Failed(format!(
+            "kiln serve {how}; the end of its log is above\n  {tail}"
+        ))
+    }
+}
+
+impl Drop for Device {
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}

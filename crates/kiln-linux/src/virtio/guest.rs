@@ -1,0 +1,164 @@
+//! A guest with virtio_crypto: user mode Linux, or a stock kernel under QEMU.
+
+use std::path::Path;
+
+use super::Plan;
+use crate::boot::{Boot, Outcome};
+use crate::console::Line;
+use crate::debian::Kernel;
+use crate::modinfo::Modules;
+use crate::qemu::{Accel, Qemu};
+use crate::uml::Built;
+use crate::Error;
+
+/// The number of virtio-crypto among devices (virtio 1.2, 5).
+const DEVICE_ID: u32 = 20;
+
+/// Of user mode Linux, and of the machine under QEMU.
+const MEMORY: &str = "256M";
+const QEMU_MEMORY: &str = "512M";
+
+/// Which.
+pub enum Guest<'a> {
+    /// User mode Linux, whose virtio_uml speaks vhost-user itself.
+    User {
+        /// Built here.
+        built: &'a Built,
+    },
+    /// Under QEMU, by its `cryptodev-vhost-user`.
+    Qemu {
+        /// A distribution's.
+        kernel: &'a Kernel,
+        /// What runs its instructions.
+        accel: Accel,
+    },
+}
+
+impl Guest<'_> {
+    pub(super) fn front_end(&self) -> &'static str {
+        match self {
+            Guest::User { .. } => "user-mode",
+            Guest::Qemu { .. } => "qemu",
+        }
+    }
+
+    pub(super) fn accel(&self) -> &'static str {
+        match self {
+            Guest::User { .. } => "native",
+            Guest::Qemu { accel, .. } => accel.name(),
+        }
+    }
+
+    pub(super) fn release(&self) -> String {
+        match self {
+            Guest::User { built } => built.version.clone(),
+            Guest::Qemu { kernel, .. } => kernel.release.clone(),
+        }
+    }
+
+    pub(super) fn name(&self) -> String {
+        match self {
+            Guest::User { built } => format!("user mode Linux {}", built.version),
+            Guest::Qemu { kernel, .. } => format!("Linux {}", kernel.release),
+        }
+    }
+
+    /// Those of the kernel's own, what they need before them.
+    pub(super) fn modules(&self, names: &[&str]) -> Result<Vec<(String, Vec<u8>)>, Error> {
+        let dir = match self {
+            Guest::User { built } => built.cache.objects.as_path(),
+            Guest::Qemu { kernel, .. } => kernel.modules.as_path(),
+        };
+        let modules = Modules::under(dir)?.with_needed(names)?;
+        if !modules.iter().any(|(name, _)| name == "virtio_crypto") {
+            return Err(Error::Input(format!(
+                "{} has no module virtio_crypto",
+                self.name()
+            )));
+        }
+        Ok(modules)
+    }
+
+    pub(super) fn boot(
+        &self,
+        plan: &Plan,
+        initramfs: Vec<u8>,
+        line: &mut dyn FnMut(&Line),
+    ) -> Result<Outcome, Error> {
+        match self {
+            Guest::User { built } => Boot {
+                linux: &built.linux,
+                initramfs,
+                memory: MEMORY,
+                arguments: &[&user_mode(plan.socket)?],
+                limit: plan.limit,
+                stop: plan.stop,
+            }
+            .run(line),
+            Guest::Qemu { kernel, accel, .. } => Qemu {
+                image: &kernel.image,
+                initramfs: &initramfs,
+                accel: *accel,
+                arguments: &qemu(plan.socket)?,
+                limit: plan.limit,
+                stop: plan.stop,
+            }
+            .run(line),
+        }
+    }
+}
+
+/// The word of its command line that makes a device.
+fn user_mode(socket: &Path) -> Result<String, Error> {
+    let path = text(socket, [' ', ':', '"'])?;
+    Ok(format!("virtio_uml.device={path}:{DEVICE_ID}"))
+}
+
+/// Memory that the device can share, and the device. Without MSI-X: by software emulation QEMU 7.2 ends with a
+/// segmentation fault where a vhost device's vectors are unmasked. Without EVENT_IDX: QEMU negotiates it with its guest
+/// and does not tell the device, so that neither would wake the other.
+fn qemu(socket: &Path) -> Result<Vec<String>, Error> {
+    let path = text(socket, [' ', ',', '"'])?;
+    let words = [
+        "-object",
+        &format!("memory-backend-memfd,id=ram,size={QEMU_MEMORY},share=on"),
+        "-machine",
+        "memory-backend=ram",
+        "-chardev",
+        &format!("socket,id=kiln,path={path}"),
+        "-object",
+        "cryptodev-vhost-user,id=crypto,chardev=kiln",
+        "-device",
+        "virtio-crypto-pci,cryptodev=crypto,vectors=0,event_idx=off",
+    ];
+    Ok(words.map(str::to_owned).to_vec())
+}
+
+/// A path that neither command line takes apart.
+fn text(socket: &Path, apart: [char; 3]) -> Result<&str, Error> {
+    let path = socket.to_str().filter(|path| !path.contains(apart));
+    path.ok_or_else(|| {
+        Error::Input(format!(
+            "--socket '{}': a path without blanks, colons, commas and quotes",
+            socket.display()
+        ))
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_path_that_would_be_several_words_is_refused() {
+        assert!(user_mode(Path::new("/run/kiln.sock"))
+            .unwrap()
+            .ends_with("=/run/kiln.sock:20"));
+        assert!(user_mode(Path::new("/run/a:1")).is_err() && user_mode(Path::new("/a b")).is_err());
+        assert!(qemu(Path::new("/run/a,server=on")).is_err());
+        assert!(qemu(Path::new("/run/a.sock"))
+            .unwrap()
+            .iter()
+            .any(|w| w.ends_with("path=/run/a.sock")));
+    }
+}

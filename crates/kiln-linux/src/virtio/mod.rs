@@ -1,0 +1,220 @@
+//! Linux's own virtio_crypto driver with a device on a vhost-user socket: whether it probes, whether the kernel's own
+//! self-tests pass through the device, and session and data traffic at a measured rate.
+
+mod device;
+mod guest;
+mod row;
+mod traffic;
+
+use std::path::Path;
+use std::sync::atomic::AtomicBool;
+use std::time::Duration;
+
+use kiln_kbuild::Compiler;
+
+use crate::console::{End, Line};
+use crate::init::{initramfs, Order};
+use crate::Error;
+
+pub use device::Device;
+pub use guest::Guest;
+pub use row::Row;
+pub use traffic::Kind;
+
+use row::Listing;
+use traffic::Load;
+
+/// Linux's driver, and what its answers are compared with.
+const MODULES: [&str; 3] = ["aes_generic", "cbc", "virtio_crypto"];
+
+/// What it registers, and which traffic goes through that.
+pub const DRIVERS: [(&str, &str); 2] = [
+    ("cbc(aes)", "virtio_crypto_aes_cbc"),
+    ("rsa", "virtio-crypto-rsa"),
+];
+
+/// In messages of the kernel that say that something is wrong; under them are the stack's.
+const COMPLAINTS: [&str; 4] = ["alg: ", "BUG:", "WARNING:", "vring"];
+
+/// What is wanted.
+pub struct Plan<'a> {
+    /// Which kernel, and how it comes to the device.
+    pub guest: Guest<'a>,
+    /// By what the module and init are built.
+    pub compiler: &'a Compiler,
+    /// The device's vhost-user socket.
+    pub socket: &'a Path,
+    /// Threads in the guest, one measurement of each kind for each of them.
+    pub workers: &'a [u32],
+    /// A measurement takes so long.
+    pub each: Duration,
+    /// Bytes of a message.
+    pub len: u32,
+    /// The boot is killed then.
+    pub limit: Duration,
+    /// Set by Ctrl-C.
+    pub stop: &'a AtomicBool,
+    /// Called with the share that is done and what is being done.
+    pub progress: &'a dyn Fn(f64, &str),
+}
+
+/// What came out.
+pub struct Outcome {
+    /// Self-tests, then traffic.
+    pub rows: Vec<Row>,
+    /// What does not hold.
+    pub findings: Vec<String>,
+    /// What a reader of the rows must know.
+    pub notes: Vec<String>,
+}
+
+/// Boots, loads the driver, makes the traffic, and reads what became of it.
+///
+/// # Errors
+/// The guest cannot be booted, or the module of the traffic does not build.
+pub fn run(plan: &Plan) -> Result<Outcome, Error> {
+    (plan.progress)(0.05, "building the module that makes traffic");
+    let module = traffic::build(&plan.guest, plan.compiler, plan.stop)?;
+    let load = plan.guest.modules(&MODULES)?;
+    let loads = loads(plan);
+    let mut orders: Vec<Order> = load
+        .iter()
+        .map(|(name, _)| Order::module(&format!("/{name}.ko"), ""))
+        .collect();
+    let before = orders.len();
+    for load in &loads {
+        // An algorithm that is being tested is waited for; one that is not there is a finding, not the end.
+        orders.push(Order::module("/traffic.ko", &load.parameters()).may_fail());
+        orders.push(Order::remove(traffic::NAME).may_fail());
+    }
+    orders.push(Order::print("/proc/crypto"));
+    let mut archive = initramfs(plan.compiler, &orders)?;
+    for (name, content) in &load {
+        archive.file(&format!("{name}.ko"), content);
+    }
+    archive.file("traffic.ko", &module);
+
+    let mut heard = Heard::default();
+    let share = |order: u32| f64::from(order) / orders.len() as f64;
+    (plan.progress)(0.1, "booting");
+    let outcome = plan.guest.boot(plan, archive.finish(), &mut |line| {
+        heard.line(line);
+        (plan.progress)(0.1 + 0.9 * share(heard.order), "traffic of the guest");
+    })?;
+    if outcome.exit != Some(0) {
+        return Err(Error::Failed(format!(
+            "Linux's virtio_crypto cannot be loaded into {}; the end of its console is above\n  {}",
+            plan.guest.name(),
+            outcome.tail.join("\n  ")
+        )));
+    }
+    Ok(judge(plan, &loads, before, &heard))
+}
+
+/// Every kind with every number of workers.
+fn loads(plan: &Plan) -> Vec<Load> {
+    let of = |kind: Kind| {
+        plan.workers.iter().map(move |workers| Load {
+            kind,
+            workers: *workers,
+            each: plan.each,
+            len: plan.len,
+        })
+    };
+    Kind::ALL.into_iter().flat_map(of).collect()
+}
+
+/// What was heard of the console.
+#[derive(Default)]
+struct Heard {
+    order: u32,
+    listing: Listing,
+    /// Lines of the module of the traffic, each with the order in which it came.
+    told: Vec<(u32, String)>,
+    ends: Vec<(u32, End)>,
+    /// What the driver or the kernel complained of.
+    complaints: Vec<String>,
+}
+
+impl Heard {
+    fn line(&mut self, line: &Line) {
+        match line {
+            Line::Begin { order, .. } => self.order = *order,
+            Line::Out(text) => self.listing.line(text),
+            Line::End { order, how } => self.ends.push((*order, *how)),
+            Line::Log { level, text, .. } => match text.strip_prefix(traffic::PREFIX) {
+                Some(told) => self.told.push((self.order, told.to_owned())),
+                None if text.starts_with("virtio_crypto") && *level <= 4 => self.complain(text),
+                None if *level <= 4 && COMPLAINTS.iter().any(|c| text.contains(c)) => {
+                    self.complain(text);
+                }
+                None => {}
+            },
+            Line::Lost => self.complain("messages of the kernel were lost"),
+            _ => {}
+        }
+    }
+
+    fn complain(&mut self, text: &str) {
+        if !self.complaints.iter().any(|c| c == text) {
+            self.complaints.push(text.to_owned());
+        }
+    }
+
+    fn end(&self, order: u32) -> Option<End> {
+        let of = self.ends.iter().find(|(n, _)| *n == order);
+        of.map(|(_, how)| *how)
+    }
+}
+
+fn judge(plan: &Plan, loads: &[Load], before: usize, heard: &Heard) -> Outcome {
+    let (mut rows, mut findings, mut notes) = (Vec::new(), Vec::new(), Vec::new());
+    let empty = Row::new(&plan.guest);
+    for (alg, driver) in DRIVERS {
+        let selftest = heard.listing.selftest(driver);
+        match selftest {
+            "passed" => {}
+            "absent" if alg == "rsa" => notes.push(format!(
+                "{driver} is absent: this front end or the device offers no akcipher service"
+            )),
+            _ => findings.push(format!("{driver}: {selftest}")),
+        }
+        rows.push(empty.selftest(alg, driver, selftest));
+    }
+    for (i, load) in loads.iter().enumerate() {
+        let (alg, driver) = load.kind.driver();
+        if heard.listing.selftest(driver) == "absent" {
+            continue;
+        }
+        let order = (before + 2 * i + 1) as u32;
+        let mut lines = heard.told.iter().filter(|(n, _)| *n == order);
+        match lines.find_map(|(_, line)| load.told(line)) {
+            Some(told) => {
+                if told.errors > 0 || told.wrong > 0 || told.operations == 0 {
+                    findings.push(format!(
+                        "{} with {} workers: {} operations, {} errors, {} with wrong bytes",
+                        load.kind.name(),
+                        load.workers,
+                        told.operations,
+                        told.errors,
+                        told.wrong
+                    ));
+                }
+                rows.push(empty.traffic(alg, driver, load, &told));
+            }
+            None => findings.push(format!(
+                "{} with {} workers: nothing was told ({:?})",
+                load.kind.name(),
+                load.workers,
+                heard.end(order)
+            )),
+        }
+    }
+    let complaints = heard.complaints.iter().take(8);
+    notes.extend(complaints.map(|c| format!("the kernel said: {c}")));
+    Outcome {
+        rows,
+        findings,
+        notes,
+    }
+}

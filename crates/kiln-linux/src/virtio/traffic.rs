@@ -1,0 +1,241 @@
+//! The module that makes traffic in a guest (`linux/virtio/`), and the line in which it tells what came of it.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::sync::atomic::AtomicBool;
+use std::time::Duration;
+
+use kiln_kbuild::Compiler;
+use kiln_tree::{key, last_error, root, update, Make};
+
+use super::guest::Guest;
+use super::DRIVERS;
+use crate::Error;
+
+/// Names in the module's directory, and contents.
+const SOURCES: [(&str, &str); 5] = [
+    ("Kbuild", include_str!("../../../../linux/virtio/Kbuild")),
+    ("data.c", include_str!("../../../../linux/virtio/data.c")),
+    (
+        "sessions.c",
+        include_str!("../../../../linux/virtio/sessions.c"),
+    ),
+    (
+        "traffic.c",
+        include_str!("../../../../linux/virtio/traffic.c"),
+    ),
+    (
+        "traffic.h",
+        include_str!("../../../../linux/virtio/traffic.h"),
+    ),
+];
+
+/// The module's name.
+pub(super) const NAME: &str = "kiln_traffic";
+
+/// Before its line.
+pub(super) const PREFIX: &str = "kiln_traffic: ";
+
+/// What the threads of a guest do.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Kind {
+    /// Keys of a cipher: each is two sessions destroyed and two created.
+    CipherSessions,
+    /// Keys of RSA: each is one session destroyed and one created.
+    AkcipherSessions,
+    /// Messages encrypted and compared.
+    CipherData,
+}
+
+impl Kind {
+    /// All of them, in the order in which they are measured.
+    pub const ALL: [Kind; 3] = [
+        Kind::CipherSessions,
+        Kind::AkcipherSessions,
+        Kind::CipherData,
+    ];
+
+    /// As rows have it.
+    pub fn name(self) -> &'static str {
+        match self {
+            Kind::CipherSessions => "cipher-sessions",
+            Kind::AkcipherSessions => "akcipher-sessions",
+            Kind::CipherData => "cipher-data",
+        }
+    }
+
+    /// Algorithm and driver.
+    pub(super) fn driver(self) -> (&'static str, &'static str) {
+        DRIVERS[usize::from(self == Kind::AkcipherSessions)]
+    }
+
+    pub(super) fn has_len(self) -> bool {
+        self == Kind::CipherData
+    }
+}
+
+/// One measurement.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Load {
+    pub(super) kind: Kind,
+    pub(super) workers: u32,
+    pub(super) each: Duration,
+    pub(super) len: u32,
+}
+
+/// What came of one.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Told {
+    pub(super) ms: u64,
+    pub(super) operations: u64,
+    pub(super) errors: u64,
+    pub(super) wrong: u64,
+    pub(super) max_ns: u64,
+}
+
+impl Load {
+    /// The module's.
+    pub(super) fn parameters(&self) -> String {
+        format!(
+            "kind={} driver={} workers={} ms={} len={}",
+            self.kind.name(),
+            self.kind.driver().1,
+            self.workers,
+            self.each.as_millis().max(1),
+            self.len
+        )
+    }
+
+    /// Of its line, the prefix taken away.
+    pub(super) fn told(&self, line: &str) -> Option<Told> {
+        let words: Vec<&str> = line.split(' ').collect();
+        let number = |at: usize, name: &str| -> Option<u64> {
+            (*words.get(at)? == name).then_some(())?;
+            words.get(at + 1)?.parse().ok()
+        };
+        let whose = [self.kind.name(), self.kind.driver().1];
+        if words.get(..2)? != whose || number(2, "workers")? != u64::from(self.workers) {
+            return None;
+        }
+        Some(Told {
+            ms: number(4, "ms").filter(|ms| *ms > 0)?,
+            operations: number(6, "operations")?,
+            errors: number(8, "errors")?,
+            wrong: number(10, "wrong")?,
+            max_ns: number(12, "max_ns")?,
+        })
+    }
+}
+
+/// The module, built for this guest's kernel.
+pub(super) fn build(
+    guest: &Guest,
+    compiler: &Compiler,
+    stop: &AtomicBool,
+) -> Result<Vec<u8>, Error> {
+    let dir = place(guest, compiler)?;
+    for (name, text) in SOURCES {
+        update(&dir.join(name), text)?;
+    }
+    let log = dir.join("log");
+    let _ = fs::remove_file(&log);
+    let (directory, more) = match guest {
+        Guest::User { built } => (
+            built.cache.source.as_path(),
+            vec![
+                format!("O={}", built.cache.objects.display()),
+                "ARCH=um".into(),
+            ],
+        ),
+        Guest::Qemu { kernel, .. } => (kernel.headers.as_path(), Vec::new()),
+    };
+    let external = format!("M={}", dir.display());
+    let mut arguments: Vec<&str> = more.iter().map(String::as_str).collect();
+    arguments.extend([external.as_str(), "modules"]);
+    let make = Make {
+        directory,
+        compiler,
+        log: &log,
+        stop,
+    };
+    let said = make.run(&arguments, &mut |_| ())?;
+    let path = dir.join(format!("{NAME}.ko"));
+    if !said.success || !path.is_file() {
+        return Err(Error::Input(format!(
+            "the module that makes traffic does not build against {}{}: the log is {}",
+            directory.display(),
+            last_error(&said.text),
+            log.display()
+        )));
+    }
+    fs::read(&path).map_err(|e| Error::io(&path, &e))
+}
+
+fn place(guest: &Guest, compiler: &Compiler) -> Result<PathBuf, Error> {
+    let compiled = format!("{} {}", compiler.path.display(), compiler.version);
+    let of = |headers: &Path| -> Result<PathBuf, Error> {
+        if !headers.join("Makefile").is_file() {
+            return Err(Error::Lacks(format!(
+                "'{}' has no kernel's headers: apt-get install linux-headers-{}",
+                headers.display(),
+                guest.release()
+            )));
+        }
+        Ok(root()?
+            .join("kiln/linux/virtio")
+            .join(key(headers, &compiled, 0)))
+    };
+    match guest {
+        Guest::User { built } => Ok(built.cache.dir.join("virtio")),
+        Guest::Qemu { kernel, .. } => of(&kernel.headers),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const LOAD: Load = Load {
+        kind: Kind::CipherSessions,
+        workers: 8,
+        each: Duration::from_millis(500),
+        len: 4096,
+    };
+
+    #[test]
+    fn a_line_is_read_and_another_measurements_is_not() {
+        let line =
+            "cipher-sessions virtio_crypto_aes_cbc workers 8 ms 501 operations 40000 errors 1 \
+                    wrong 0 max_ns 83000";
+        let wanted = Told {
+            ms: 501,
+            operations: 40000,
+            errors: 1,
+            wrong: 0,
+            max_ns: 83000,
+        };
+        assert_eq!(LOAD.told(line), Some(wanted));
+        for (from, to) in [
+            ("workers 8", "workers 1"),
+            ("cipher-sessions", "cipher-data"),
+            ("ms 501", "ms 0"),
+            ("errors", "error"),
+            (" max_ns 83000", ""),
+            ("40000", "-1"),
+        ] {
+            assert_eq!(LOAD.told(&line.replace(from, to)), None, "{from}");
+        }
+    }
+
+    #[test]
+    fn every_kind_has_a_driver_and_is_one_of_the_modules() {
+        let traffic = SOURCES.map(|(_, text)| text).concat();
+        for kind in Kind::ALL {
+            assert!(traffic.contains(&format!(".kind = \"{}\"", kind.name())));
+        }
+        assert_eq!(Kind::AkcipherSessions.driver().0, "rsa");
+        assert!(LOAD
+            .parameters()
+            .starts_with("kind=cipher-sessions driver=virtio_crypto_aes_cbc workers=8 ms=500"));
+    }
+}

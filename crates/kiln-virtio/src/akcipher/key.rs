@@ -1,0 +1,204 @@
+//! Keys of RSA and ECDSA as drivers encode them: what is in them, seen to be of sizes that are served.
+
+use super::der::Der;
+use crate::wire::algo::akcipher as algo;
+use crate::wire::{session, Status};
+use crate::Limits;
+
+/// Bits of the smallest modulus.
+const LEAST_MODULUS: usize = 512;
+
+/// What is to be done around a modular power.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Padding {
+    /// Nothing; the number is as long as the modulus.
+    Raw,
+    /// PKCS #1 v1.5; signatures with this digest's `DigestInfo`, or with what there is.
+    Pkcs1(Option<Hash>),
+}
+
+/// Digests that signatures may name.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Hash {
+    Md5,
+    Sha1,
+    Sha224,
+    Sha256,
+    Sha384,
+    Sha512,
+}
+
+/// Curves of NIST.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Curve {
+    P192,
+    P224,
+    P256,
+    P384,
+    P521,
+}
+
+impl Curve {
+    /// Bytes of a coordinate.
+    pub fn bytes(self) -> usize {
+        match self {
+            Curve::P192 => 24,
+            Curve::P224 => 28,
+            Curve::P256 => 32,
+            Curve::P384 => 48,
+            Curve::P521 => 66,
+        }
+    }
+}
+
+/// What a session is told of its algorithm.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Scheme {
+    Rsa(Padding),
+    Ecdsa(Curve),
+}
+
+/// Numbers of an RSA key, the highest byte first.
+pub struct Rsa<'a> {
+    pub n: &'a [u8],
+    pub e: &'a [u8],
+    pub private: Option<Private<'a>>,
+}
+
+/// Those that only its owner knows.
+pub struct Private<'a> {
+    pub d: &'a [u8],
+    /// p, q, d mod p-1, d mod q-1, 1/q mod p; writers that do not use them put zeros there.
+    pub crt: Option<[&'a [u8]; 5]>,
+}
+
+/// Parts of an EC key.
+pub struct Ec<'a> {
+    pub curve: Curve,
+    /// A number, the highest byte first.
+    pub private: Option<&'a [u8]>,
+    /// A point as SEC 1 encodes it.
+    pub public: Option<&'a [u8]>,
+}
+
+/// A key's contents.
+pub enum Parts<'a> {
+    Rsa(Rsa<'a>),
+    Ec(Ec<'a>),
+}
+
+impl Scheme {
+    pub fn new(create: &session::Akcipher) -> Result<Scheme, Status> {
+        let [para, hash] = create.para;
+        match create.algo {
+            algo::RSA => Ok(Scheme::Rsa(match para {
+                algo::RAW_PADDING => Padding::Raw,
+                algo::PKCS1_PADDING => Padding::Pkcs1(match hash {
+                    algo::RSA_NO_HASH => None,
+                    algo::RSA_MD5 => Some(Hash::Md5),
+                    algo::RSA_SHA1 => Some(Hash::Sha1),
+                    algo::RSA_SHA224 => Some(Hash::Sha224),
+                    algo::RSA_SHA256 => Some(Hash::Sha256),
+                    algo::RSA_SHA384 => Some(Hash::Sha384),
+                    algo::RSA_SHA512 => Some(Hash::Sha512),
+                    _ => return Err(Status::NotSupp),
+                }),
+                _ => return Err(Status::NotSupp),
+            })),
+            algo::ECDSA | algo::ECDSA_LINUX => Ok(Scheme::Ecdsa(match para {
+                algo::P192 => Curve::P192,
+                algo::P224 => Curve::P224,
+                algo::P256 => Curve::P256,
+                algo::P384 => Curve::P384,
+                algo::P521 => Curve::P521,
+                _ => return Err(Status::NotSupp),
+            })),
+            _ => Err(Status::NotSupp),
+        }
+    }
+}
+
+impl<'a> Parts<'a> {
+    /// From its encoding (section 5.9.7.2.1.6): RSA by PKCS #1, ECDSA by RFC 5915 or, of a public key, a bare point.
+    pub fn parse(
+        scheme: Scheme,
+        private: bool,
+        key: &'a [u8],
+        limits: &Limits,
+    ) -> Result<Parts<'a>, Status> {
+        match scheme {
+            Scheme::Rsa(_) => Rsa::parse(private, key, limits).map(Parts::Rsa),
+            Scheme::Ecdsa(curve) => Ec::parse(curve, private, key).map(Parts::Ec),
+        }
+    }
+}
+
+impl<'a> Rsa<'a> {
+    fn parse(private: bool, key: &'a [u8], limits: &Limits) -> Result<Rsa<'a>, Status> {
+        let mut der = Der::sequence(key)?;
+        if private && !der.number()?.is_empty() {
+            // Of more than two primes.
+            return Err(Status::NotSupp);
+        }
+        let (n, e) = (der.number()?, der.number()?);
+        let private = private.then(|| Private::parse(&mut der)).transpose()?;
+        let bits = 8 * n.len();
+        let odd = |number: &[u8]| number.last().is_some_and(|b| b & 1 == 1);
+        let sound = (LEAST_MODULUS..=limits.max_modulus).contains(&bits)
+            && odd(n)
+            && odd(e)
+            && e != [1]
+            && e.len() <= n.len()
+            && private.as_ref().is_none_or(|p| p.fits(n.len()));
+        match sound && der.is_empty() {
+            true => Ok(Rsa { n, e, private }),
+            false => Err(Status::Err),
+        }
+    }
+}
+
+impl<'a> Private<'a> {
+    fn parse(der: &mut Der<'a>) -> Result<Private<'a>, Status> {
+        let d = der.number()?;
+        let mut crt = [&[][..]; 5];
+        for number in &mut crt {
+            *number = der.number()?;
+        }
+        let crt = crt.iter().all(|n| !n.is_empty()).then_some(crt);
+        Ok(Private { d, crt })
+    }
+
+    fn fits(&self, modulus: usize) -> bool {
+        let crt = self.crt.into_iter().flatten();
+        !self.d.is_empty() && self.d.len() <= modulus && crt.into_iter().all(|n| n.len() <= modulus)
+    }
+}
+
+impl<'a> Ec<'a> {
+    fn parse(curve: Curve, private: bool, key: &'a [u8]) -> Result<Ec<'a>, Status> {
+        let point = |point: &'a [u8]| match (point.first(), point.len()) {
+            (Some(4), len) if len == 1 + 2 * curve.bytes() => Ok(point),
+            (Some(2 | 3), len) if len == 1 + curve.bytes() => Ok(point),
+            _ => Err(Status::Err),
+        };
+        if !private {
+            return Ok(Ec {
+                curve,
+                private: None,
+                public: Some(point(key)?),
+            });
+        }
+        let mut der = Der::sequence(key)?;
+        let (version, number) = (der.number()?, der.octets()?);
+        if version != [1] || number.is_empty() || number.len() > curve.bytes() {
+            return Err(Status::Err);
+        }
+        // The curve is the session's, whatever the key says of it.
+        let public = der.tagged_bits()?.map(point).transpose()?;
+        Ok(Ec {
+            curve,
+            private: Some(number),
+            public,
+        })
+    }
+}

@@ -1,0 +1,132 @@
+//! libcrypto 3's functions, with the types of its headers evp.h, rsa.h and core.h.
+
+use std::env;
+use std::ffi::{c_char, c_int, c_uint, c_void, CStr};
+use std::ptr::{null, null_mut};
+
+use libloading::Library;
+
+pub type Ctx = *mut c_void;
+pub type Pkey = *mut c_void;
+type Start = unsafe extern "C" fn(Ctx) -> c_int;
+type Crypt = unsafe extern "C" fn(Ctx, *mut u8, *mut usize, *const u8, usize) -> c_int;
+
+/// `OSSL_PARAM` of core.h.
+#[repr(C)]
+pub struct Param {
+    key: *const c_char,
+    kind: c_uint,
+    data: *mut c_void,
+    size: usize,
+    returned: usize,
+}
+
+impl Param {
+    pub const END: Param = Param {
+        key: null(),
+        kind: 0,
+        data: null_mut(),
+        size: 0,
+        returned: 0,
+    };
+
+    fn new(key: &'static CStr, kind: c_uint, data: &[u8]) -> Param {
+        Param {
+            key: key.as_ptr(),
+            kind,
+            data: data.as_ptr().cast_mut().cast(),
+            size: data.len(),
+            // `OSSL_PARAM_UNMODIFIED`
+            returned: usize::MAX,
+        }
+    }
+
+    /// A number, in the order of this machine: the lowest byte first.
+    pub fn number(key: &'static CStr, data: &[u8]) -> Param {
+        Param::new(key, 2, data)
+    }
+
+    pub fn text(key: &'static CStr, value: &'static CStr) -> Param {
+        Param::new(key, 4, value.to_bytes())
+    }
+
+    pub fn octets(key: &'static CStr, data: &[u8]) -> Param {
+        Param::new(key, 5, data)
+    }
+}
+
+/// The functions, in a library that is never closed: its threads' data are freed by its own hooks.
+pub struct Functions {
+    pub ctx_from_name: unsafe extern "C" fn(*mut c_void, *const c_char, *const c_char) -> Ctx,
+    pub ctx_from_pkey: unsafe extern "C" fn(*mut c_void, Pkey, *const c_char) -> Ctx,
+    pub ctx_free: unsafe extern "C" fn(Ctx),
+    pub pkey_free: unsafe extern "C" fn(Pkey),
+    pub fromdata_init: Start,
+    pub fromdata: unsafe extern "C" fn(Ctx, *mut Pkey, c_int, *const Param) -> c_int,
+    pub encrypt_init: Start,
+    pub encrypt: Crypt,
+    pub decrypt_init: Start,
+    pub decrypt: Crypt,
+    pub sign_init: Start,
+    pub sign: Crypt,
+    pub verify_init: Start,
+    pub verify: unsafe extern "C" fn(Ctx, *const u8, usize, *const u8, usize) -> c_int,
+    pub set_padding: unsafe extern "C" fn(Ctx, c_int) -> c_int,
+    pub set_md: unsafe extern "C" fn(Ctx, *const c_void) -> c_int,
+    pub md_by_name: unsafe extern "C" fn(*const c_char) -> *const c_void,
+    pub clear_errors: unsafe extern "C" fn(),
+}
+
+impl Functions {
+    /// None if there is no libcrypto 3. `KILN_OPENSSL` names another than the system's.
+    pub fn load() -> Option<Functions> {
+        let named = env::var("KILN_OPENSSL")
+            .ok()
+            .filter(|name| !name.is_empty());
+        let name = named.as_deref().unwrap_or("libcrypto.so.3");
+        // SAFETY: its constructors set up its own memory only; whoever names another file answers for it.
+        let library = unsafe { Library::new(name) }.ok()?;
+        let found = Functions::find(&library);
+        std::mem::forget(library);
+        found
+    }
+
+    fn find(library: &Library) -> Option<Functions> {
+        /// # Safety
+        /// `T` is the symbol's type in the headers.
+        unsafe fn get<T: Copy>(library: &Library, symbol: &str) -> Option<T> {
+            // SAFETY: the caller's promise; the library stays where it is.
+            unsafe { library.get::<T>(symbol.as_bytes()) }
+                .ok()
+                .map(|s| *s)
+        }
+        /// Do not read openssl.cnf: what it says is not for this device.
+        const NO_LOAD_CONFIG: u64 = 0x80;
+        // SAFETY: the types are those of the headers of 3.0 and later, which the functions with `from_name` are of.
+        unsafe {
+            let init: unsafe extern "C" fn(u64, *const c_void) -> c_int =
+                get(library, "OPENSSL_init_crypto")?;
+            let functions = Functions {
+                ctx_from_name: get(library, "EVP_PKEY_CTX_new_from_name")?,
+                ctx_from_pkey: get(library, "EVP_PKEY_CTX_new_from_pkey")?,
+                ctx_free: get(library, "EVP_PKEY_CTX_free")?,
+                pkey_free: get(library, "EVP_PKEY_free")?,
+                fromdata_init: get(library, "EVP_PKEY_fromdata_init")?,
+                fromdata: get(library, "EVP_PKEY_fromdata")?,
+                encrypt_init: get(library, "EVP_PKEY_encrypt_init")?,
+                encrypt: get(library, "EVP_PKEY_encrypt")?,
+                decrypt_init: get(library, "EVP_PKEY_decrypt_init")?,
+                decrypt: get(library, "EVP_PKEY_decrypt")?,
+                sign_init: get(library, "EVP_PKEY_sign_init")?,
+                sign: get(library, "EVP_PKEY_sign")?,
+                verify_init: get(library, "EVP_PKEY_verify_init")?,
+                verify: get(library, "EVP_PKEY_verify")?,
+                set_padding: get(library, "EVP_PKEY_CTX_set_rsa_padding")?,
+                set_md: get(library, "EVP_PKEY_CTX_set_signature_md")?,
+                md_by_name: get(library, "EVP_get_digestbyname")?,
+                clear_errors: get(library, "ERR_clear_error")?,
+            };
+            (init(NO_LOAD_CONFIG, null()) == 1).then_some(functions)
+        }
+    }
+}

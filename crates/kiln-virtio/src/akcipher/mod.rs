@@ -1,0 +1,105 @@
+//! RSA and ECDSA by libcrypto, whose private operations are blinded and take the same time for all keys of a size. It
+//! is loaded when Kiln runs; where it is not, the service is not offered.
+
+mod der;
+mod key;
+mod library;
+mod pkey;
+mod sample;
+
+use std::sync::{Arc, OnceLock};
+
+use zeroize::Zeroizing;
+
+use crate::wire::algo::akcipher as algo;
+use crate::wire::{session, Action, Status};
+use crate::Limits;
+use key::{Parts, Scheme};
+use library::Functions;
+use pkey::Pkey;
+
+/// The library, loaded and tried.
+#[derive(Clone)]
+pub struct Library(Arc<Functions>);
+
+impl Library {
+    /// None if it is not there, or is wrong. Trying it takes a millisecond, and everything it reads and sets up at
+    /// first use is there when a sandbox closes.
+    pub fn load() -> Option<Library> {
+        static LOADED: OnceLock<Option<Library>> = OnceLock::new();
+        let load = || {
+            let library = Library(Arc::new(Functions::load()?));
+            sample::works(&library).then_some(library)
+        };
+        LOADED.get_or_init(load).clone()
+    }
+}
+
+/// A session's key. What it encodes has been looked at; libcrypto takes it over at first use, so that sessions that
+/// come and go cost nothing.
+pub struct Key {
+    library: Library,
+    scheme: Scheme,
+    private: bool,
+    encoded: Zeroizing<Vec<u8>>,
+    limits: Limits,
+    loaded: OnceLock<Result<Pkey, Status>>,
+}
+
+impl Key {
+    /// From a session's parameters.
+    pub fn new(
+        library: &Library,
+        limits: &Limits,
+        create: &session::Akcipher,
+        key: &[u8],
+    ) -> Result<Key, Status> {
+        let scheme = Scheme::new(create)?;
+        let private = match create.key_type {
+            algo::PUBLIC => false,
+            algo::PRIVATE => true,
+            _ => return Err(Status::Err),
+        };
+        Parts::parse(scheme, private, key, limits)?;
+        Ok(Key {
+            library: library.clone(),
+            scheme,
+            private,
+            encoded: Zeroizing::new(key.to_vec()),
+            limits: limits.clone(),
+            loaded: OnceLock::new(),
+        })
+    }
+
+    fn pkey(&self) -> Result<&Pkey, Status> {
+        let load = || {
+            let parts = Parts::parse(self.scheme, self.private, &self.encoded, &self.limits)?;
+            Pkey::new(&self.library, &parts)
+        };
+        self.loaded.get_or_init(load).as_ref().map_err(|e| *e)
+    }
+
+    /// Serve a request; how many bytes of `dst` are the result. `src` is the signature if `action` is to verify, and
+    /// `signed` what was signed.
+    pub fn serve(
+        &self,
+        action: Action,
+        src: &[u8],
+        signed: &[u8],
+        dst: &mut [u8],
+    ) -> Result<usize, Status> {
+        let secret = matches!(action, Action::Decrypt | Action::Sign);
+        if secret && !self.private {
+            return Err(Status::Err);
+        }
+        match (self.scheme, action) {
+            (Scheme::Rsa(padding), Action::Encrypt | Action::Decrypt) => {
+                self.pkey()?.crypt(padding, action, src, dst)
+            }
+            (Scheme::Rsa(key::Padding::Raw), _) => Err(Status::NotSupp),
+            (scheme, Action::Sign) => self.pkey()?.sign(scheme, src, dst),
+            (scheme, Action::Verify) => self.pkey()?.verify(scheme, src, signed).map(|()| 0),
+            _ => Err(Status::NotSupp),
+        }
+    }
+}

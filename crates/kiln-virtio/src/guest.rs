@@ -1,0 +1,185 @@
+//! One guest: what it negotiated and its sessions.
+
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use crate::section::MAX_DIGEST;
+use crate::serve::serve;
+use crate::session::Session;
+use crate::table::Table;
+use crate::wire::control::{Created, CREATED};
+use crate::wire::data::Mode;
+use crate::wire::{config, Control, Features, Request, Service, Status};
+use crate::{Limits, Services, Worker};
+
+/// One guest, for all threads that serve its queues. Nothing of one guest can be reached from another.
+pub struct Guest {
+    services: Services,
+    limits: Limits,
+    features: AtomicU64,
+    sessions: Table<Session>,
+}
+
+impl Guest {
+    /// One that has negotiated nothing yet.
+    pub fn new(limits: Limits, services: &Services) -> Guest {
+        Guest {
+            services: services.clone(),
+            features: AtomicU64::new(0),
+            sessions: Table::new(limits.max_sessions),
+            limits,
+        }
+    }
+
+    /// `struct virtio_crypto_config`.
+    pub fn config(&self) -> [u8; config::SIZE] {
+        self.services.config(&self.limits).emit()
+    }
+
+    /// Feature bits of the device type; those of rings are the transport's.
+    pub fn device_features(&self) -> u64 {
+        self.services.features()
+    }
+
+    /// Feature bits that the driver has taken; what was not offered counts for nothing. They choose the form of all
+    /// requests from here on.
+    pub fn negotiate(&self, features: u64) {
+        let features = features & self.device_features();
+        self.features.store(features, Ordering::Relaxed);
+    }
+
+    fn features(&self) -> Features {
+        Features::new(self.features.load(Ordering::Relaxed))
+    }
+
+    /// Serve a control request: `request` is all that the driver made readable, copied once, and `answer` as long as
+    /// what it made writable. Returns the used length; what is behind it in `answer` is zero.
+    ///
+    /// A create request is answered in 16 bytes and a destroy request in one. Where it cannot be told which it is,
+    /// the room decides. An answer without the room for it is none, and then nothing was created.
+    pub fn control(&self, request: &[u8], answer: &mut [u8]) -> usize {
+        answer.fill(0);
+        let features = self.features();
+        match Control::parse(request, features) {
+            Ok(Control::Create {
+                create,
+                key,
+                auth_key,
+            }) => {
+                let Some(answer) = answer.first_chunk_mut::<CREATED>() else {
+                    return 0;
+                };
+                *answer = match self.create(&create, key, auth_key) {
+                    Ok(session) => created(session, Status::Ok),
+                    Err(Status::NoSpc) if !features.revision_1() => created(0, Status::Err),
+                    Err(status) => created(0, status),
+                };
+                CREATED
+            }
+            Ok(Control::Destroy { service, session }) => match answer.first_mut() {
+                Some(status) => {
+                    *status = self.destroy(service, session) as u8;
+                    1
+                }
+                None => 0,
+            },
+            Err(fault) => refuse(fault.status(), answer),
+        }
+    }
+
+    fn create(
+        &self,
+        create: &crate::wire::Create,
+        key: &[u8],
+        auth_key: &[u8],
+    ) -> Result<u64, Status> {
+        if self.sessions.is_full() {
+            return Err(Status::NoSpc);
+        }
+        let session = Session::new(&self.services, &self.limits, create, key, auth_key)?;
+        self.sessions.insert(session).ok_or(Status::NoSpc)
+    }
+
+    fn destroy(&self, service: Service, session: u64) -> Status {
+        match self.sessions.remove(session, |s| s.service() == service) {
+            Some(_) => Status::Ok,
+            None => Status::Err,
+        }
+    }
+
+    /// Serve a data request: as [`Guest::control`], but `request` is scratch, and the last byte of `answer` is the
+    /// status. The used length counts the result, which `answer` begins with, and the status byte; what is between
+    /// them is zero.
+    pub fn data(&self, worker: &mut Worker, request: &mut [u8], answer: &mut [u8]) -> usize {
+        let Some((status, dst)) = answer.split_last_mut() else {
+            return 0;
+        };
+        match self.answer(worker, request, dst) {
+            Ok(len) => {
+                dst[len..].fill(0);
+                *status = Status::Ok as u8;
+                len + 1
+            }
+            Err(fault) => {
+                dst.fill(0);
+                *status = fault as u8;
+                1
+            }
+        }
+    }
+
+    fn answer(&self, worker: &mut Worker, request: &[u8], dst: &mut [u8]) -> Result<usize, Status> {
+        let request = Request::parse(request, self.features()).map_err(|f| f.status())?;
+        let parts = request.iv.len() + request.src.len() + request.aad.len();
+        let room = request.op.room(request.action);
+        if parts > self.limits.max_request
+            || room > (self.limits.max_request + MAX_DIGEST) as u64
+            || room > dst.len() as u64
+        {
+            return Err(Status::Err);
+        }
+        let dst = &mut dst[..room as usize];
+        match request.mode {
+            Mode::Session(name) => {
+                let session = self.sessions.get(name).ok_or(Status::InvSess)?;
+                serve(&session, worker, &request, dst)
+            }
+            Mode::Stateless {
+                create,
+                key,
+                auth_key,
+            } => {
+                let session = Session::new(&self.services, &self.limits, &create, key, auth_key)?;
+                serve(&session, worker, &request, dst)
+            }
+        }
+    }
+
+    /// Sessions there are.
+    pub fn sessions(&self) -> usize {
+        self.sessions.len()
+    }
+
+    /// All sessions are gone and their keys wiped; those of a request that is being served go with it.
+    pub fn reset(&self) {
+        self.sessions.clear();
+    }
+}
+
+fn created(session: u64, status: Status) -> [u8; CREATED] {
+    let status = status as u32;
+    Created { session, status }.emit()
+}
+
+fn refuse(status: Status, answer: &mut [u8]) -> usize {
+    if let Some(answer) = answer.first_chunk_mut() {
+        *answer = created(0, status);
+        return CREATED;
+    }
+    match answer.first_mut() {
+        Some(byte) => {
+            *byte = status as u8;
+            1
+        }
+        None => 0,
+    }
+}

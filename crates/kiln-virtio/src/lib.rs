@@ -1,0 +1,34 @@
+//! virtio-crypto as bytes in, bytes out: the wire format, one guest's session table, and the services, served by the
+//! ciphers of `kernel/` in FPU sections of bounded length. No I/O, and no guest memory: whoever calls has copied each
+//! request once, so that it cannot change while it is read.
+//!
+//! ```
+//! use kiln_virtio::{Guest, Limits, Services, Worker};
+//!
+//! let guest = Guest::new(Limits::default(), &Services::detect());
+//! guest.negotiate(0);
+//! let mut worker = Worker::new().unwrap();
+//! let mut answer = [0; 16];
+//! // Too short to be anything: an error status, and nothing else.
+//! assert_eq!(guest.control(&[], &mut answer), 16);
+//! assert_eq!(answer[8], 1);
+//! assert_eq!(guest.data(&mut worker, &mut [], &mut answer[..1]), 1);
+//! ```
+
+#![warn(missing_docs)]
+
+mod akcipher;
+mod guest;
+mod limits;
+mod section;
+mod serve;
+mod services;
+mod session;
+pub mod table;
+pub mod wire;
+mod worker;
+
+pub use guest::Guest;
+pub use limits::Limits;
+pub use services::Services;
+pub use worker::Worker;

@@ -1,0 +1,191 @@
+//! Calls of `kernel/`'s primitives, in FPU sections that hold so many bytes at most.
+
+use kiln_kernel::cipher::{Context, Impl, Kind, Pieces, Series};
+use kiln_kernel::xts::{Op, Sections};
+
+use crate::wire::Status;
+
+/// Bytes of one section: what the slowest of the services, AES-256-CBC encryption, takes about 15 us for.
+pub const BYTES: usize = 16 << 10;
+
+/// Bytes of the longest digest or tag.
+pub const MAX_DIGEST: usize = 64;
+
+fn series<'a>(src: &'a [u8], dst: &'a mut [u8], iv: &'a [u8], tag: &'a mut [u8]) -> Series<'a> {
+    Series {
+        op: Op::Encrypt,
+        len: src.len(),
+        stride: src.len(),
+        src,
+        dst,
+        ivs: iv,
+        aad: &[],
+        tag_size: tag.len(),
+        tag_stride: tag.len(),
+        tags: tag,
+        aad_len: 0,
+        count: 1,
+        sections: Sections::EachUntimed,
+    }
+}
+
+/// Lengths of the pieces of so many bytes.
+fn pieces(len: usize) -> Vec<usize> {
+    let mut pieces = vec![BYTES; len / BYTES];
+    if len % BYTES > 0 {
+        pieces.push(len % BYTES);
+    }
+    pieces
+}
+
+/// En- or decrypt all of `src` to as many bytes of `dst`. The length must be one that the implementation takes.
+pub fn crypt(imp: Impl, ctx: &Context, op: Op, iv: &[u8], src: &[u8], dst: &mut [u8]) {
+    if src.len() <= BYTES {
+        let mut one = Series {
+            op,
+            ..series(src, dst, iv, &mut [])
+        };
+        imp.run(ctx, &mut one, 1);
+        return;
+    }
+    let mut lens = pieces(src.len());
+    // The last piece of XTS has a whole block at least.
+    if let [.., before, last] = &mut lens[..] {
+        if *last < imp.shortest() {
+            *before -= imp.shortest();
+            *last += imp.shortest();
+        }
+    }
+    imp.pieces(
+        ctx,
+        &mut Pieces {
+            op,
+            other: None,
+            src,
+            dst,
+            iv,
+            aad: &[],
+            tag_size: 0,
+            aad_pieces: &[],
+            pieces: &lens,
+        },
+    );
+}
+
+/// The digest or code of all of `src`: as many bytes of it as `out` has.
+pub fn digest(imp: Impl, ctx: &Context, src: &[u8], out: &mut [u8]) {
+    debug_assert_eq!(imp.kind(), Kind::Hash);
+    let mut whole = [0; MAX_DIGEST];
+    let size = imp.digest_size();
+    if src.len() <= BYTES {
+        imp.run(ctx, &mut series(src, &mut [], &[], &mut whole[..size]), 1);
+    } else {
+        let lens = pieces(src.len());
+        let digest = imp.pieces(
+            ctx,
+            &mut Pieces {
+                op: Op::Encrypt,
+                other: None,
+                src,
+                dst: &mut [],
+                iv: &[],
+                aad: &[],
+                tag_size: 0,
+                aad_pieces: &[],
+                pieces: &lens,
+            },
+        );
+        whole[..size].copy_from_slice(&digest[..size]);
+    }
+    out.copy_from_slice(&whole[..out.len()]);
+}
+
+/// Encrypt `src` and put the tag behind it: `dst` has room for both.
+pub fn seal(
+    imp: Impl,
+    ctx: &Context,
+    iv: &[u8],
+    aad: &[u8],
+    src: &[u8],
+    dst: &mut [u8],
+    tag_size: usize,
+) {
+    let (text, tag) = dst.split_at_mut(src.len());
+    if src.len() + aad.len() <= BYTES {
+        let mut one = Series {
+            aad,
+            aad_len: aad.len(),
+            ..series(src, text, iv, &mut tag[..tag_size])
+        };
+        imp.run(ctx, &mut one, 1);
+    } else {
+        let made = long(imp, ctx, Op::Encrypt, iv, aad, src, text, tag_size);
+        tag[..tag_size].copy_from_slice(&made[..tag_size]);
+    }
+}
+
+/// Decrypt what is before the tag in `src`, if the tag is right; otherwise `dst` is wiped.
+pub fn open(
+    imp: Impl,
+    ctx: &Context,
+    iv: &[u8],
+    aad: &[u8],
+    src: &[u8],
+    dst: &mut [u8],
+    tag_size: usize,
+) -> Result<(), Status> {
+    let (text, tag) = src.split_at(src.len() - tag_size);
+    let right = if text.len() + aad.len() <= BYTES {
+        let mut copy = [0; MAX_DIGEST];
+        let copy = &mut copy[..tag_size];
+        copy.copy_from_slice(tag);
+        let mut one = Series {
+            op: Op::Decrypt,
+            aad,
+            aad_len: aad.len(),
+            ..series(text, dst, iv, copy)
+        };
+        imp.run(ctx, &mut one, 1) == 0
+    } else {
+        let made = long(imp, ctx, Op::Decrypt, iv, aad, text, dst, tag_size);
+        same(&made[..tag_size], tag)
+    };
+    if right {
+        return Ok(());
+    }
+    dst.fill(0);
+    Err(Status::BadMsg)
+}
+
+#[allow(clippy::too_many_arguments)]
+fn long(
+    imp: Impl,
+    ctx: &Context,
+    op: Op,
+    iv: &[u8],
+    aad: &[u8],
+    src: &[u8],
+    dst: &mut [u8],
+    tag_size: usize,
+) -> Vec<u8> {
+    imp.pieces(
+        ctx,
+        &mut Pieces {
+            op,
+            other: None,
+            src,
+            dst,
+            iv,
+            aad,
+            tag_size,
+            aad_pieces: &pieces(aad.len()),
+            pieces: &pieces(src.len()),
+        },
+    )
+}
+
+/// In a time that does not tell where they differ.
+fn same(a: &[u8], b: &[u8]) -> bool {
+    let differ = a.iter().zip(b).fold(0, |d, (x, y)| d | (x ^ y));
+    a.len() == b.len() && std::hint::black_box(differ) == 0
+}

@@ -1,0 +1,231 @@
+//! Data requests, served: a parsed request and its session in, bytes out.
+
+use kiln_kernel::xts::Op;
+
+use crate::section;
+use crate::session::{Digest, Keyed, Order, Session};
+use crate::wire::{data, Action, Operation, Request, Status};
+use crate::Worker;
+
+/// Serve a request whose answer `dst` has the room that it announces; how many bytes of it are the result.
+pub fn serve(
+    session: &Session,
+    worker: &mut Worker,
+    request: &Request<'_>,
+    dst: &mut [u8],
+) -> Result<usize, Status> {
+    match (session, request.op) {
+        (Session::Cipher { keyed, op }, Operation::Cipher(data)) => {
+            same_way(*op, request.action)?;
+            let dst = exactly(dst, data.dst_len, request.src)?;
+            cipher(keyed, *op, request.iv, request.src, dst)?;
+            Ok(dst.len())
+        }
+        (
+            Session::Chain {
+                keyed,
+                op,
+                hash,
+                order,
+            },
+            Operation::Chain(data),
+        ) => {
+            same_way(*op, request.action)?;
+            let chain = Chain {
+                keyed,
+                op: *op,
+                hash,
+                order: *order,
+            };
+            chain.serve(worker, request, &data, dst)
+        }
+        (Session::Hash(hash), Operation::Hash(data)) => digest(hash, data, request.src, dst),
+        (Session::Mac(mac), Operation::Mac(data)) => digest(mac, data, request.src, dst),
+        (Session::Aead { keyed, op, tag_len }, Operation::Aead(data)) => {
+            same_way(*op, request.action)?;
+            if ![0, *tag_len].contains(&(data.tag_len as usize)) {
+                return Err(Status::Err);
+            }
+            aead(keyed, *op, *tag_len, request, dst)
+        }
+        (Session::Akcipher(key), Operation::Akcipher(_)) => {
+            key.serve(request.action, request.src, request.aad, dst)
+        }
+        // Of another kind than the session: a name that means nothing here.
+        _ => Err(Status::InvSess),
+    }
+}
+
+fn same_way(op: Op, action: Action) -> Result<(), Status> {
+    match (op, action) {
+        (Op::Encrypt, Action::Encrypt) | (Op::Decrypt, Action::Decrypt) => Ok(()),
+        _ => Err(Status::Err),
+    }
+}
+
+/// What comes out is as long as what goes in, by the request's own numbers and in the room there is.
+fn exactly<'a>(dst: &'a mut [u8], dst_len: u32, src: &[u8]) -> Result<&'a mut [u8], Status> {
+    if dst_len as usize != src.len() {
+        return Err(Status::Err);
+    }
+    dst.get_mut(..src.len()).ok_or(Status::Err)
+}
+
+/// En- or decrypt a message of any length the mode takes.
+fn cipher(keyed: &Keyed, op: Op, iv: &[u8], src: &[u8], dst: &mut [u8]) -> Result<(), Status> {
+    let imp = keyed.imp;
+    let whole = src.len() % imp.block_size().max(1) == 0 && src.len() >= imp.shortest();
+    // ECB has no IV, and drivers may send one all the same.
+    if !whole || (iv.len() != imp.iv_size() && imp.iv_size() != 0) {
+        return Err(Status::Err);
+    }
+    if !src.is_empty() {
+        section::crypt(imp, &keyed.ctx, op, iv, src, dst);
+    }
+    Ok(())
+}
+
+fn digest(
+    digest: &Digest,
+    data: data::Digest,
+    src: &[u8],
+    dst: &mut [u8],
+) -> Result<usize, Status> {
+    if data.result_len as usize != digest.result_len {
+        return Err(Status::Err);
+    }
+    let out = dst.get_mut(..digest.result_len).ok_or(Status::Err)?;
+    section::digest(digest.keyed.imp, &digest.keyed.ctx, src, out);
+    Ok(out.len())
+}
+
+struct Chain<'a> {
+    keyed: &'a Keyed,
+    op: Op,
+    hash: &'a Digest,
+    order: Order,
+}
+
+impl Chain<'_> {
+    /// Two regions of the source: one goes through the cipher, all around it is copied; the other is hashed, after
+    /// the associated data, before the cipher or after it. The hash goes behind the text.
+    fn serve(
+        &self,
+        worker: &mut Worker,
+        request: &Request<'_>,
+        data: &data::Chain,
+        dst: &mut [u8],
+    ) -> Result<usize, Status> {
+        if data.dst_len as usize != request.src.len()
+            || data.result_len as usize != self.hash.result_len
+        {
+            return Err(Status::Err);
+        }
+        let ciphered = region(request.src.len(), data.cipher_start, data.cipher_len)?;
+        let hashed = region(request.src.len(), data.hash_start, data.hash_len)?;
+        let (text, rest) = dst
+            .split_at_mut_checked(request.src.len())
+            .ok_or(Status::Err)?;
+        let out = rest.get_mut(..self.hash.result_len).ok_or(Status::Err)?;
+        if self.order == Order::HashThenCipher {
+            self.hash(worker, request.aad, &request.src[hashed.clone()], out);
+        }
+        text[..ciphered.start].copy_from_slice(&request.src[..ciphered.start]);
+        text[ciphered.end..].copy_from_slice(&request.src[ciphered.end..]);
+        let src = &request.src[ciphered.clone()];
+        cipher(self.keyed, self.op, request.iv, src, &mut text[ciphered])?;
+        if self.order == Order::CipherThenHash {
+            self.hash(worker, request.aad, &text[hashed], out);
+        }
+        Ok(text.len() + out.len())
+    }
+
+    fn hash(&self, worker: &mut Worker, aad: &[u8], region: &[u8], out: &mut [u8]) {
+        let Keyed { imp, ctx } = &self.hash.keyed;
+        if aad.is_empty() {
+            return section::digest(*imp, ctx, region, out);
+        }
+        worker.joined.clear();
+        worker.joined.extend_from_slice(aad);
+        worker.joined.extend_from_slice(region);
+        section::digest(*imp, ctx, &worker.joined, out);
+        worker.joined.fill(0);
+    }
+}
+
+fn region(len: usize, start: u32, of: u32) -> Result<std::ops::Range<usize>, Status> {
+    let (start, of) = (start as usize, of as usize);
+    let end = start.checked_add(of).filter(|&end| end <= len);
+    end.map(|end| start..end).ok_or(Status::Err)
+}
+
+/// The IV as `kernel/` takes it.
+fn aead_iv(keyed: &Keyed, iv: &[u8]) -> Result<([u8; 16], usize), Status> {
+    let mut full = [0; 16];
+    match (keyed.imp.alg(), iv.len()) {
+        ("ccm(aes)", n @ 7..=13) => {
+            // The first byte says how long the counter is; the nonce follows.
+            full[0] = 14 - n as u8;
+            full[1..=n].copy_from_slice(iv);
+            Ok((full, 16))
+        }
+        ("gcm(aes)", 16) if iv[12..] == [0, 0, 0, 1] => {
+            // A counter block, and one that a nonce of 12 bytes makes.
+            full[..12].copy_from_slice(&iv[..12]);
+            Ok((full, 12))
+        }
+        ("gcm(aes)", 16) => Err(Status::NotSupp),
+        ("gcm(aes)" | "rfc7539(chacha20,poly1305)", 12) => {
+            full[..12].copy_from_slice(iv);
+            Ok((full, 12))
+        }
+        _ => Err(Status::Err),
+    }
+}
+
+fn aead(
+    keyed: &Keyed,
+    op: Op,
+    tag_len: usize,
+    request: &Request<'_>,
+    dst: &mut [u8],
+) -> Result<usize, Status> {
+    let Keyed { imp, ctx } = keyed;
+    let (iv, iv_len) = aead_iv(keyed, request.iv)?;
+    let iv = &iv[..iv_len];
+    let (aad, src) = (request.aad, request.src);
+    let len = match op {
+        Op::Encrypt => src.len().checked_add(tag_len),
+        Op::Decrypt => src.len().checked_sub(tag_len),
+    };
+    let dst = len.and_then(|n| dst.get_mut(..n)).ok_or(Status::Err)?;
+    // A CCM counter of 2 bytes counts 64 KiB of text.
+    let text = src.len().min(dst.len()) as u64;
+    if imp.alg() == "ccm(aes)" && iv[0] < 3 && text >> (8 * (u32::from(iv[0]) + 1)) != 0 {
+        return Err(Status::Err);
+    }
+    match op {
+        Op::Encrypt => section::seal(*imp, ctx, iv, aad, src, dst, tag_len),
+        Op::Decrypt => section::open(*imp, ctx, iv, aad, src, dst, tag_len)?,
+    }
+    Ok(dst.len())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn regions_stay_inside() {
+        assert_eq!(region(10, 4, 6), Ok(4..10));
+        assert_eq!(region(10, 10, 0), Ok(10..10));
+        assert_eq!(region(10, 4, 7), Err(Status::Err));
+        assert_eq!(region(10, u32::MAX, u32::MAX), Err(Status::Err));
+    }
+
+    #[test]
+    fn directions_are_those_of_the_session() {
+        assert_eq!(same_way(Op::Encrypt, Action::Encrypt), Ok(()));
+        assert_eq!(same_way(Op::Encrypt, Action::Decrypt), Err(Status::Err));
+    }
+}

@@ -1,0 +1,224 @@
+//! Sessions by name. A name has the number of a slot and, above it, how often the slot was used: what a guest kept of
+//! a session that is gone names nothing, whoever is in the slot now.
+//!
+//! Whoever looks one up holds it while it is used, so that it may be taken out at any time; what it holds goes with
+//! the last user.
+
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
+
+/// Bits of a name that number the slot.
+const SLOT_BITS: u32 = 20;
+/// Slots that are allocated at a time.
+const CHUNK: usize = 256;
+
+struct Slot<T> {
+    /// How often it was used; below 2^43, or the slot is not used again.
+    generation: u64,
+    value: Option<Arc<T>>,
+}
+
+/// Allocated when the first of them is used.
+type Chunk<T> = OnceLock<Box<[Mutex<Slot<T>>]>>;
+
+struct Free {
+    slots: Vec<u32>,
+    /// Slots from here on were never used.
+    fresh: usize,
+}
+
+/// At most so many, by name.
+pub struct Table<T> {
+    chunks: Box<[Chunk<T>]>,
+    free: Mutex<Free>,
+    capacity: usize,
+    len: AtomicUsize,
+}
+
+/// Nothing under the lock panics, so what a poisoned one guards is whole.
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+impl<T> Table<T> {
+    /// The largest there can be.
+    pub const MOST: usize = 1 << SLOT_BITS;
+
+    /// Room for so many, [`Table::MOST`] at most; taken as it is needed.
+    pub fn new(capacity: usize) -> Table<T> {
+        let capacity = capacity.min(Table::<T>::MOST);
+        Table {
+            chunks: (0..capacity.div_ceil(CHUNK))
+                .map(|_| OnceLock::new())
+                .collect(),
+            free: Mutex::new(Free {
+                slots: Vec::new(),
+                fresh: 0,
+            }),
+            capacity,
+            len: AtomicUsize::new(0),
+        }
+    }
+
+    /// How many there are.
+    pub fn len(&self) -> usize {
+        self.len.load(Ordering::Relaxed)
+    }
+
+    /// Whether there are none.
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
+    /// Whether there is no room for one more. Another thread may change that at once.
+    pub fn is_full(&self) -> bool {
+        self.len() >= self.capacity
+    }
+
+    fn slot(&self, index: usize) -> Option<&Mutex<Slot<T>>> {
+        self.chunks.get(index / CHUNK)?.get()?.get(index % CHUNK)
+    }
+
+    fn take_index(&self) -> Option<usize> {
+        let mut free = lock(&self.free);
+        if let Some(index) = free.slots.pop() {
+            return Some(index as usize);
+        }
+        let index = free.fresh;
+        if index >= self.capacity {
+            return None;
+        }
+        free.fresh += 1;
+        self.chunks[index / CHUNK].get_or_init(|| {
+            let slot = || {
+                Mutex::new(Slot {
+                    generation: 1,
+                    value: None,
+                })
+            };
+            (0..CHUNK).map(|_| slot()).collect()
+        });
+        Some(index)
+    }
+
+    /// Put one in; its name is never 0 and has its uppermost bit clear. None: the table is full.
+    pub fn insert(&self, value: T) -> Option<u64> {
+        let index = self.take_index()?;
+        let mut slot = lock(self.slot(index)?);
+        slot.value = Some(Arc::new(value));
+        self.len.fetch_add(1, Ordering::Relaxed);
+        Some(slot.generation << SLOT_BITS | index as u64)
+    }
+
+    /// The one of this name.
+    pub fn get(&self, name: u64) -> Option<Arc<T>> {
+        let (index, generation) = split(name);
+        let slot = lock(self.slot(index)?);
+        match slot.generation == generation {
+            true => slot.value.clone(),
+            false => None,
+        }
+    }
+
+    /// Take out the one of this name, if it is such a one.
+    pub fn remove(&self, name: u64, such: impl FnOnce(&T) -> bool) -> Option<Arc<T>> {
+        let (index, generation) = split(name);
+        let mut slot = lock(self.slot(index)?);
+        if slot.generation != generation || !slot.value.as_deref().is_some_and(such) {
+            return None;
+        }
+        self.vacate(index, &mut slot)
+    }
+
+    fn vacate(&self, index: usize, slot: &mut Slot<T>) -> Option<Arc<T>> {
+        let value = slot.value.take()?;
+        slot.generation += 1;
+        self.len.fetch_sub(1, Ordering::Relaxed);
+        if slot.generation < 1 << (63 - SLOT_BITS) {
+            lock(&self.free).slots.push(index as u32);
+        }
+        Some(value)
+    }
+
+    /// Take out all that were there when it was called.
+    pub fn clear(&self) {
+        let chunks = self.chunks.iter().filter_map(OnceLock::get);
+        for (index, slot) in chunks.flat_map(|c| c.iter()).enumerate() {
+            self.vacate(index, &mut lock(slot));
+        }
+    }
+}
+
+fn split(name: u64) -> (usize, u64) {
+    let index = name & (Table::<()>::MOST as u64 - 1);
+    (index as usize, name >> SLOT_BITS)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_are_not_used_again() {
+        let table = Table::new(2);
+        let a = table.insert('a').unwrap();
+        let b = table.insert('b').unwrap();
+        assert_eq!(table.insert('c'), None);
+        assert_eq!(table.remove(a, |_| false), None, "not such a one");
+        assert_eq!(table.remove(a, |_| true).as_deref(), Some(&'a'));
+        assert_eq!(table.get(a), None);
+        assert_eq!(table.remove(a, |_| true), None);
+        let c = table.insert('c').unwrap();
+        assert!(![a, b].contains(&c));
+        assert_eq!(table.get(c).as_deref(), Some(&'c'));
+        assert_eq!(table.get(a), None, "its slot is another's now");
+        table.clear();
+        assert!(table.is_empty() && table.get(b).is_none() && table.get(c).is_none());
+        assert!(table.insert('d').is_some());
+    }
+
+    #[test]
+    fn what_is_in_use_stays_until_it_is_not() {
+        let table = Table::new(1);
+        let name = table.insert(Arc::new(())).unwrap();
+        let held = table.get(name).unwrap();
+        let removed = table.remove(name, |_| true).unwrap();
+        drop(removed);
+        assert_eq!(Arc::strong_count(&held), 1);
+    }
+
+    #[test]
+    fn any_name_can_be_asked_for() {
+        let table = Table::new(300);
+        for _ in 0..300 {
+            assert!(table.insert(()).is_some());
+        }
+        assert!(table.is_full() && table.insert(()).is_none());
+        for name in [0, 1, u64::MAX, 1 << 63, 299, 300, (1 << 20) | 300] {
+            assert!(table.get(name).is_none(), "{name:#x}");
+        }
+        assert!(table.get(1 << 20 | 299).is_some());
+    }
+
+    #[test]
+    fn threads_create_and_destroy_side_by_side() {
+        let table = Table::new(64);
+        std::thread::scope(|s| {
+            for thread in 0..4u64 {
+                let table = &table;
+                s.spawn(move || {
+                    for i in 0..2000 {
+                        let Some(name) = table.insert((thread, i)) else {
+                            continue;
+                        };
+                        assert_eq!(table.get(name).as_deref(), Some(&(thread, i)));
+                        assert!(table.remove(name, |v| *v == (thread, i)).is_some());
+                    }
+                });
+            }
+        });
+        assert!(table.is_empty());
+        let free = lock(&table.free);
+        assert_eq!(free.slots.len(), free.fresh);
+    }
+}

@@ -1,0 +1,138 @@
+//! Control requests (section 5.9.7.2): a session is created or destroyed.
+
+use super::bytes::{Put, Reader};
+use super::{Create, Fault, Features, Service, Status};
+
+/// Bytes of `struct virtio_crypto_ctrl_header`.
+pub const HEADER: usize = 16;
+/// `VIRTIO_CRYPTO_CTRLQ_OP_SPEC_HDR_LEGACY`: what fixed parts are padded to without REVISION_1.
+pub const LEGACY: usize = 56;
+/// Bytes of the answer to a create request, `struct virtio_crypto_create_session_input`.
+pub const CREATED: usize = 16;
+/// Bytes of the answer to a destroy request.
+pub const DESTROYED: usize = 1;
+
+/// A control request.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Control<'a> {
+    /// Make a session of these parameters and keys.
+    Create {
+        /// What kind.
+        create: Create,
+        /// The cipher's key, or the only one.
+        key: &'a [u8],
+        /// Of a chain with a MAC: the MAC's.
+        auth_key: &'a [u8],
+    },
+    /// Forget one.
+    Destroy {
+        /// The service that it was created for.
+        service: Service,
+        /// What the device called it.
+        session: u64,
+    },
+}
+
+impl<'a> Control<'a> {
+    /// From all bytes that the driver made readable; there may be more of them than it needs.
+    pub fn parse(bytes: &'a [u8], features: Features) -> Result<Control<'a>, Fault> {
+        let mut r = Reader(bytes);
+        // The header says the algorithm again, and legacy drivers a queue.
+        let [opcode, _algo, _flag, _queue] = r.words()?;
+        let (service, op) = Service::of_opcode(opcode).ok_or(Fault::Opcode(opcode))?;
+        let opcode = service.opcode(op);
+        let mut padded = match features.revision_1() {
+            true => None,
+            false => Some(Reader(r.take(LEGACY)?)),
+        };
+        if opcode == service.create() {
+            let create = Create::parse(service, padded.as_mut().unwrap_or(&mut r))?;
+            let [key, auth_key] = create.key_lens();
+            Ok(Control::Create {
+                create,
+                key: r.field(key)?,
+                auth_key: r.field(auth_key)?,
+            })
+        } else if opcode == service.destroy() {
+            let session = padded.as_mut().unwrap_or(&mut r).u64()?;
+            Ok(Control::Destroy { service, session })
+        } else {
+            Err(Fault::Opcode(opcode))
+        }
+    }
+
+    /// As a driver makes it readable. The lengths in `create` are what the keys are said to be; a driver that is
+    /// not hostile has them right.
+    pub fn emit(&self, features: Features, out: &mut Vec<u8>) {
+        let pad = |out: &mut Vec<u8>, start| {
+            if !features.revision_1() {
+                out.pad(start, LEGACY);
+            }
+        };
+        match self {
+            Control::Create {
+                create,
+                key,
+                auth_key,
+            } => {
+                out.words(&[create.service().create(), create.algo(), 0, 0]);
+                let start = out.len();
+                create.emit(out);
+                pad(out, start);
+                out.extend_from_slice(key);
+                out.extend_from_slice(auth_key);
+            }
+            Control::Destroy { service, session } => {
+                out.words(&[service.destroy(), 0, 0, 0]);
+                let start = out.len();
+                out.u64(*session);
+                pad(out, start);
+            }
+        }
+    }
+
+    /// Bytes that a driver makes writable for the answer.
+    pub fn answer_len(&self) -> usize {
+        match self {
+            Control::Create { .. } => CREATED,
+            Control::Destroy { .. } => DESTROYED,
+        }
+    }
+}
+
+/// The answer to a create request.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Created {
+    /// What the session is called; nothing unless it was made.
+    pub session: u64,
+    /// A [`Status`].
+    pub status: u32,
+}
+
+impl Created {
+    /// As the device writes it.
+    pub fn emit(self) -> [u8; CREATED] {
+        let mut out = [0; CREATED];
+        out[..8].copy_from_slice(&self.session.to_le_bytes());
+        out[8..12].copy_from_slice(&self.status.to_le_bytes());
+        out
+    }
+
+    /// The inverse.
+    pub fn parse(bytes: &[u8]) -> Result<Created, Fault> {
+        let mut r = Reader(bytes);
+        Ok(Created {
+            session: r.u64()?,
+            status: r.u32()?,
+        })
+    }
+
+    /// The session's name, or why there is none. A number that is no status is an error like any other.
+    pub fn result(self) -> Result<u64, Status> {
+        match u8::try_from(self.status).ok().and_then(Status::from_raw) {
+            Some(Status::Ok) => Ok(self.session),
+            Some(status) => Err(status),
+            None => Err(Status::Err),
+        }
+    }
+}

@@ -1,0 +1,54 @@
+//! Feature bits of the device type (section 5.9.3), and the forms of requests they choose.
+
+use super::Service;
+
+/// `VIRTIO_CRYPTO_F_REVISION_1`.
+pub const REVISION_1: u64 = 1 << 0;
+/// `VIRTIO_CRYPTO_F_CIPHER_STATELESS_MODE`; the other services' follow in the order of their numbers.
+pub const CIPHER_STATELESS: u64 = 1 << 1;
+/// All bits of the device type.
+pub const ALL: u64 = 0x3f;
+
+/// What was negotiated. The stateless bits need REVISION_1 and count for nothing without it.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Features(u64);
+
+impl Features {
+    /// From feature bits; those of transports and rings are ignored.
+    pub fn new(bits: u64) -> Features {
+        match bits & REVISION_1 {
+            0 => Features(0),
+            _ => Features(bits & ALL),
+        }
+    }
+
+    /// As bits.
+    pub fn bits(self) -> u64 {
+        self.0
+    }
+
+    /// Whether fixed parts are as long as their structures.
+    pub fn revision_1(self) -> bool {
+        self.0 & REVISION_1 != 0
+    }
+
+    /// Whether requests to this service have their fixed part in the stateless form.
+    pub fn stateless(self, service: Service) -> bool {
+        self.0 & (CIPHER_STATELESS << service as u32) != 0
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn stateless_needs_revision_1() {
+        assert_eq!(Features::new(ALL & !REVISION_1), Features::default());
+        let all = Features::new(u64::MAX);
+        assert_eq!(all.bits(), ALL);
+        assert!(Service::ALL.iter().all(|&s| all.stateless(s)));
+        let mac = Features::new(REVISION_1 | 1 << 3);
+        assert!(mac.stateless(Service::Mac) && !mac.stateless(Service::Aead));
+    }
+}

@@ -1,0 +1,29 @@
+//! What goes over the queues (virtio 1.4, section 5.9), parsed into owned structures and emitted.
+//!
+//! All numbers are little endian. There are two forms of every request. The old one pads the fixed
+//! part to 56 bytes (control) or 48 (data). Under `VIRTIO_CRYPTO_F_REVISION_1` each fixed part is
+//! as long as its structure, and a service whose stateless mode was negotiated has another one.
+
+pub mod algo;
+mod bytes;
+pub mod config;
+pub mod control;
+pub mod data;
+mod fault;
+pub mod feature;
+pub mod opcode;
+pub mod session;
+mod stateless;
+pub mod status;
+
+pub use config::Config;
+pub use control::Control;
+pub use data::{Operation, Request};
+pub use fault::Fault;
+pub use feature::Features;
+pub use opcode::{Action, Service};
+pub use session::Create;
+pub use status::Status;
+
+/// The device's number among virtio devices.
+pub const DEVICE_ID: u32 = 20;

@@ -1,0 +1,52 @@
+//! How a request ended (section 5.9.7.1).
+
+/// `VIRTIO_CRYPTO_*` status codes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[repr(u8)]
+pub enum Status {
+    /// Done.
+    Ok = 0,
+    /// Any failure that has no number of its own.
+    Err = 1,
+    /// The tag is wrong.
+    BadMsg = 2,
+    /// Operation or algorithm not supported.
+    NotSupp = 3,
+    /// No such session, or one of another service.
+    InvSess = 4,
+    /// No room for another session; only under REVISION_1.
+    NoSpc = 5,
+    /// The signature is wrong.
+    KeyRejected = 6,
+}
+
+impl Status {
+    /// All of them, in order.
+    pub const ALL: [Status; 7] = [
+        Status::Ok,
+        Status::Err,
+        Status::BadMsg,
+        Status::NotSupp,
+        Status::InvSess,
+        Status::NoSpc,
+        Status::KeyRejected,
+    ];
+
+    /// The one of this number.
+    pub fn from_raw(raw: u8) -> Option<Status> {
+        Status::ALL.get(usize::from(raw)).copied()
+    }
+
+    /// Its name in the specification, in small letters.
+    pub fn name(self) -> &'static str {
+        match self {
+            Status::Ok => "ok",
+            Status::Err => "err",
+            Status::BadMsg => "badmsg",
+            Status::NotSupp => "notsupp",
+            Status::InvSess => "invsess",
+            Status::NoSpc => "nospc",
+            Status::KeyRejected => "key_rejected",
+        }
+    }
+}

@@ -1,0 +1,281 @@
+//! A driver without queues: requests as bytes, answers as bytes.
+#![allow(dead_code)]
+
+use kiln_virtio::wire::algo::akcipher;
+use kiln_virtio::wire::control::Created;
+use kiln_virtio::wire::data::{self, Mode};
+use kiln_virtio::wire::{
+    feature, session, Action, Control, Create, Features, Operation, Request, Service, Status,
+};
+use kiln_virtio::{Guest, Limits, Services, Worker};
+
+/// What a driver may negotiate: the old form, the new one, and the new one with all stateless modes.
+pub const FORMS: [u64; 3] = [0, feature::REVISION_1, feature::ALL];
+
+pub struct Driver {
+    pub guest: Guest,
+    pub worker: Worker,
+    pub features: Features,
+}
+
+/// A session and a request to it.
+#[derive(Clone)]
+pub struct Case {
+    pub create: Create,
+    pub key: Vec<u8>,
+    pub auth_key: Vec<u8>,
+    pub action: Action,
+    pub op: Operation,
+    pub iv: Vec<u8>,
+    pub src: Vec<u8>,
+    pub aad: Vec<u8>,
+}
+
+impl Driver {
+    pub fn new(features: u64) -> Driver {
+        Driver::with(features, Limits::default())
+    }
+
+    pub fn with(features: u64, limits: Limits) -> Driver {
+        let guest = Guest::new(limits, &Services::detect());
+        guest.negotiate(features);
+        Driver {
+            features: Features::new(features & guest.device_features()),
+            guest,
+            worker: Worker::new().unwrap(),
+        }
+    }
+
+    pub fn control(&self, control: &Control<'_>) -> Vec<u8> {
+        let mut request = Vec::new();
+        control.emit(self.features, &mut request);
+        let mut answer = vec![0xa5; control.answer_len()];
+        let used = self.guest.control(&request, &mut answer);
+        assert_eq!(used, answer.len());
+        answer
+    }
+
+    pub fn create(&self, create: Create, key: &[u8], auth_key: &[u8]) -> Result<u64, Status> {
+        let answer = self.control(&Control::Create {
+            create,
+            key,
+            auth_key,
+        });
+        Created::parse(&answer).unwrap().result()
+    }
+
+    pub fn destroy(&self, service: Service, session: u64) -> Status {
+        let answer = self.control(&Control::Destroy { service, session });
+        Status::from_raw(answer[0]).unwrap()
+    }
+
+    /// The result of a request, or its status.
+    pub fn request(&mut self, request: &Request<'_>) -> Result<Vec<u8>, Status> {
+        let mut bytes = Vec::new();
+        request.emit(self.features, &mut bytes);
+        self.bytes(&mut bytes, request.answer_len())
+    }
+
+    /// As [`Driver::request`], of raw bytes and with room for so many.
+    pub fn bytes(&mut self, bytes: &mut [u8], room: usize) -> Result<Vec<u8>, Status> {
+        let mut answer = vec![0xa5; room];
+        let used = self.guest.data(&mut self.worker, bytes, &mut answer);
+        let (status, dst) = answer.split_last().unwrap();
+        assert!(
+            dst[used - 1..].iter().all(|&b| b == 0),
+            "old bytes are gone"
+        );
+        match Status::from_raw(*status).unwrap() {
+            Status::Ok => Ok(dst[..used - 1].to_vec()),
+            status => {
+                assert_eq!(used, 1);
+                Err(status)
+            }
+        }
+    }
+
+    /// A case in a session of its own.
+    pub fn run(&mut self, case: &Case) -> Result<Vec<u8>, Status> {
+        let session = self.create(case.create, &case.key, &case.auth_key)?;
+        let result = self.request(&case.request(Mode::Session(session)));
+        assert_eq!(self.destroy(case.create.service(), session), Status::Ok);
+        result
+    }
+
+    /// The same without one.
+    pub fn run_stateless(&mut self, case: &Case) -> Result<Vec<u8>, Status> {
+        self.request(&case.request(Mode::Stateless {
+            create: case.create,
+            key: &case.key,
+            auth_key: &case.auth_key,
+        }))
+    }
+}
+
+impl Case {
+    pub fn request<'a>(&'a self, mode: Mode<'a>) -> Request<'a> {
+        Request {
+            action: self.action,
+            mode,
+            op: self.op,
+            iv: &self.iv,
+            src: &self.src,
+            aad: &self.aad,
+        }
+    }
+
+    pub fn cipher(algo: u32, op: u32, key: &[u8], iv: &[u8], src: &[u8]) -> Case {
+        let len = src.len() as u32;
+        Case {
+            create: Create::Cipher(session::Cipher {
+                algo,
+                key_len: key.len() as u32,
+                op,
+            }),
+            key: key.to_vec(),
+            auth_key: vec![],
+            action: action(op),
+            op: Operation::Cipher(data::Cipher {
+                iv_len: iv.len() as u32,
+                src_len: len,
+                dst_len: len,
+            }),
+            iv: iv.to_vec(),
+            src: src.to_vec(),
+            aad: vec![],
+        }
+    }
+
+    pub fn hash(algo: u32, result_len: u32, src: &[u8]) -> Case {
+        Case {
+            create: Create::Hash(session::Hash { algo, result_len }),
+            key: vec![],
+            auth_key: vec![],
+            action: Action::Digest,
+            op: Operation::Hash(data::Digest {
+                src_len: src.len() as u32,
+                result_len,
+            }),
+            iv: vec![],
+            src: src.to_vec(),
+            aad: vec![],
+        }
+    }
+
+    pub fn mac(algo: u32, result_len: u32, key: &[u8], src: &[u8]) -> Case {
+        Case {
+            create: Create::Mac(session::Mac {
+                algo,
+                result_len,
+                key_len: key.len() as u32,
+            }),
+            key: key.to_vec(),
+            op: Operation::Mac(data::Digest {
+                src_len: src.len() as u32,
+                result_len,
+            }),
+            ..Case::hash(0, result_len, src)
+        }
+    }
+
+    pub fn aead(
+        algo: u32,
+        op: u32,
+        tag_len: u32,
+        key: &[u8],
+        iv: &[u8],
+        aad: &[u8],
+        src: &[u8],
+    ) -> Case {
+        let len = src.len() as u32;
+        let dst_len = match action(op) {
+            Action::Encrypt => len + tag_len,
+            _ => len.saturating_sub(tag_len),
+        };
+        Case {
+            create: Create::Aead(session::Aead {
+                algo,
+                key_len: key.len() as u32,
+                tag_len,
+                aad_len: aad.len() as u32,
+                op,
+            }),
+            op: Operation::Aead(data::Aead {
+                iv_len: iv.len() as u32,
+                aad_len: aad.len() as u32,
+                src_len: len,
+                dst_len,
+                tag_len,
+            }),
+            aad: aad.to_vec(),
+            ..Case::cipher(0, op, key, iv, src)
+        }
+    }
+
+    pub fn akcipher(
+        action: Action,
+        algo: u32,
+        private: bool,
+        para: [u32; 2],
+        key: &[u8],
+        src: &[u8],
+        other: u32,
+    ) -> Case {
+        Case {
+            create: Create::Akcipher(session::Akcipher {
+                algo,
+                key_type: if private {
+                    akcipher::PRIVATE
+                } else {
+                    akcipher::PUBLIC
+                },
+                key_len: key.len() as u32,
+                para,
+            }),
+            key: key.to_vec(),
+            auth_key: vec![],
+            action,
+            op: Operation::Akcipher(data::Akcipher {
+                src_len: src.len() as u32,
+                dst_len: other,
+            }),
+            iv: vec![],
+            src: src.to_vec(),
+            aad: vec![],
+        }
+    }
+}
+
+fn action(op: u32) -> Action {
+    match op {
+        1 => Action::Encrypt,
+        _ => Action::Decrypt,
+    }
+}
+
+pub fn hex(text: &str) -> Vec<u8> {
+    let digits: Vec<u8> = text
+        .bytes()
+        .filter(|b| !b.is_ascii_whitespace())
+        .map(|b| (b as char).to_digit(16).unwrap() as u8)
+        .collect();
+    digits.chunks(2).map(|d| d[0] << 4 | d[1]).collect()
+}
+
+/// Bytes from a seed.
+pub fn bytes(seed: u64, len: usize) -> Vec<u8> {
+    let mut random = Random(seed);
+    (0..len).map(|_| random.below(256) as u8).collect()
+}
+
+/// xorshift64*.
+pub struct Random(pub u64);
+
+impl Random {
+    pub fn below(&mut self, n: u64) -> u64 {
+        self.0 ^= self.0 >> 12;
+        self.0 ^= self.0 << 25;
+        self.0 ^= self.0 >> 27;
+        (self.0.wrapping_mul(0x2545_f491_4f6c_dd1d) >> 16) % n
+    }
+}

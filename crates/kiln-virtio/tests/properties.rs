@@ -1,0 +1,168 @@
+//! Every request, broken in every place: whole ones cut, with each byte and each word of the header changed, in all
+//! forms. What comes of it is a status; what is parsed is what is emitted.
+
+#![allow(missing_docs)]
+
+mod common;
+
+use common::{bytes, Case, Driver, Random, FORMS};
+use kiln_virtio::wire::algo::{aead, cipher, hash, mac, OP_DECRYPT, OP_ENCRYPT};
+use kiln_virtio::wire::data::Mode;
+use kiln_virtio::wire::session::{Chain, ChainHash};
+use kiln_virtio::wire::{data, Control, Create, Features, Operation, Request};
+
+fn cases() -> Vec<Case> {
+    let (key, iv, src) = (bytes(1, 64), bytes(2, 16), bytes(3, 96));
+    let cbc = Case::cipher(cipher::AES_CBC, OP_ENCRYPT, &key[..16], &iv, &src);
+    let hmac = Case::mac(mac::HMAC_SHA_256, 16, &key[..20], &src);
+    let (Create::Cipher(c), Create::Mac(m)) = (cbc.create, hmac.create) else {
+        unreachable!()
+    };
+    let chain = Case {
+        create: Create::Chain(Chain {
+            order: 2,
+            cipher: c,
+            hash: ChainHash::Auth(m),
+            aad_len: 9,
+        }),
+        auth_key: hmac.key.clone(),
+        op: Operation::Chain(data::Chain {
+            iv_len: 16,
+            src_len: 96,
+            dst_len: 96,
+            cipher_start: 16,
+            cipher_len: 64,
+            hash_start: 0,
+            hash_len: 96,
+            aad_len: 9,
+            result_len: 16,
+        }),
+        aad: bytes(4, 9),
+        ..cbc.clone()
+    };
+    vec![
+        cbc,
+        Case::cipher(cipher::AES_XTS, OP_DECRYPT, &key, &iv, &src[..33]),
+        chain,
+        Case::hash(hash::SHA_512, 64, &src),
+        hmac,
+        Case::aead(
+            aead::CCM,
+            OP_ENCRYPT,
+            8,
+            &key[..24],
+            &iv[..9],
+            &src[..5],
+            &src,
+        ),
+    ]
+}
+
+#[test]
+fn broken_in_every_place() {
+    let mut random = Random(1);
+    for form in FORMS {
+        let mut driver = Driver::new(form);
+        for case in cases() {
+            let stateless = driver.features.stateless(case.op.service());
+            let name = driver
+                .create(case.create, &case.key, &case.auth_key)
+                .unwrap();
+            let mut modes = vec![Mode::Session(name)];
+            if stateless {
+                modes.push(Mode::Stateless {
+                    create: case.create,
+                    key: &case.key,
+                    auth_key: &case.auth_key,
+                });
+            }
+            for mode in modes {
+                let request = case.request(mode);
+                let (room, mut whole) = (request.answer_len(), Vec::new());
+                request.emit(driver.features, &mut whole);
+                let right = driver.bytes(&mut whole.clone(), room).unwrap();
+                for cut in 0..whole.len() {
+                    assert!(driver.bytes(&mut whole[..cut].to_vec(), room).is_err());
+                }
+                for at in (0..whole.len().min(24 + 76)).step_by(4) {
+                    for word in [0, 1, 15, 17, 0x7fff_ffff, 0x8000_0000, u32::MAX] {
+                        let mut broken = whole.clone();
+                        let end = broken.len().min(at + 4);
+                        broken[at..end].copy_from_slice(&u32::to_le_bytes(word)[..end - at]);
+                        let _ = driver.bytes(&mut broken, room);
+                    }
+                    let mut broken = whole.clone();
+                    broken[at + random.below(4) as usize % (whole.len() - at)] ^=
+                        1 << random.below(8);
+                    let _ = driver.bytes(&mut broken, random.below(200) as usize + 1);
+                }
+                assert_eq!(driver.bytes(&mut whole, room), Ok(right));
+            }
+        }
+    }
+}
+
+#[test]
+fn there_and_back() {
+    let mut random = Random(2);
+    for form in FORMS.map(Features::new) {
+        for case in cases() {
+            let mut bytes = Vec::new();
+            let control = Control::Create {
+                create: case.create,
+                key: &case.key,
+                auth_key: &case.auth_key,
+            };
+            control.emit(form, &mut bytes);
+            assert_eq!(Control::parse(&bytes, form), Ok(control));
+            for cut in 0..bytes.len() {
+                assert!(Control::parse(&bytes[..cut], form).is_err());
+            }
+            let destroy = Control::Destroy {
+                service: case.create.service(),
+                session: random.below(1 << 48),
+            };
+            bytes.clear();
+            destroy.emit(form, &mut bytes);
+            assert_eq!(Control::parse(&bytes, form), Ok(destroy));
+            bytes.clear();
+            let request = case.request(Mode::Session(random.below(1 << 48)));
+            request.emit(form, &mut bytes);
+            // More than it needs is no harm: Linux makes whole scatterlists readable.
+            bytes.extend_from_slice(&[7; 9]);
+            assert_eq!(Request::parse(&bytes, form), Ok(request));
+        }
+    }
+}
+
+/// Fixed parts are as long as the specification's structures.
+#[test]
+fn sizes() {
+    let sizes = |form| -> Vec<(usize, usize)> {
+        let form = Features::new(form);
+        let of = |case: Case| {
+            let (mut control, mut data) = (Vec::new(), Vec::new());
+            let create = Control::Create {
+                create: case.create,
+                key: &[],
+                auth_key: &[],
+            };
+            create.emit(form, &mut control);
+            let mode = Mode::Session(1);
+            let request = Request {
+                iv: &[],
+                src: &[],
+                aad: &[],
+                ..case.request(mode)
+            };
+            request.emit(form, &mut data);
+            (control.len() - 16, data.len() - 24)
+        };
+        cases().into_iter().map(of).collect()
+    };
+    assert_eq!(sizes(0), [(56, 48); 6]);
+    let new = [(56, 48), (56, 48), (56, 48), (8, 8), (16, 8), (24, 24)];
+    assert_eq!(sizes(1), new);
+    let stateless = [(56, 76), (56, 76), (56, 76), (8, 16), (16, 16), (24, 32)];
+    assert_eq!(sizes(0x3f), stateless);
+}

@@ -1,0 +1,125 @@
+//! No memory is given back with a key in it: an allocator that looks at what it is given back.
+
+#![allow(missing_docs)]
+
+mod common;
+
+use std::alloc::{GlobalAlloc, Layout, System};
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+use common::{hex, Case, Driver};
+use kiln_virtio::wire::algo::{aead, akcipher, cipher, mac, OP_ENCRYPT};
+use kiln_virtio::wire::data::Mode;
+use kiln_virtio::wire::{Action, Control, Status};
+
+/// The first bytes of every key here; expanded AES and ChaCha20 keys begin with the key.
+const MARK: [u8; 16] = *b"\x93kiln's own mark";
+
+static FOUND: AtomicUsize = AtomicUsize::new(0);
+
+struct Looking;
+
+// SAFETY: the system's allocator; memory is read before it is given back.
+unsafe impl GlobalAlloc for Looking {
+    unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
+        // SAFETY: the caller's promises.
+        unsafe { System.alloc_zeroed(layout) }
+    }
+
+    unsafe fn dealloc(&self, at: *mut u8, layout: Layout) {
+        // SAFETY: still allocated, with this size, zeroed at first.
+        let bytes = unsafe { std::slice::from_raw_parts(at, layout.size()) };
+        if bytes.windows(MARK.len()).any(|w| w == MARK) {
+            FOUND.fetch_add(1, Ordering::Relaxed);
+        }
+        // SAFETY: the caller's promises.
+        unsafe { System.dealloc(at, layout) }
+    }
+}
+
+#[global_allocator]
+static LOOKING: Looking = Looking;
+
+/// What was found while `run` ran.
+fn found(run: impl FnOnce()) -> usize {
+    let before = FOUND.load(Ordering::Relaxed);
+    run();
+    FOUND.load(Ordering::Relaxed) - before
+}
+
+#[test]
+fn keys_do_not_outlive_their_sessions() {
+    // The control: memory that nobody wipes.
+    assert_eq!(found(|| drop(MARK.to_vec())), 1);
+
+    let key = [&MARK[..], &MARK, &MARK, &MARK].concat();
+    let mut cases = vec![
+        Case::cipher(cipher::AES_CBC, OP_ENCRYPT, &key[..32], &[2; 16], &[3; 64]),
+        Case::cipher(cipher::AES_XTS, OP_ENCRYPT, &key, &[2; 16], &[3; 64]),
+        Case::mac(mac::CMAC_AES, 16, &key[..32], &[3; 64]),
+        Case::mac(mac::HMAC_SHA_256, 32, &key, &[3; 64]),
+        Case::aead(
+            aead::GCM,
+            OP_ENCRYPT,
+            16,
+            &key[..32],
+            &[2; 12],
+            &[4; 8],
+            &[3; 64],
+        ),
+        Case::aead(
+            aead::CHACHA20_POLY1305,
+            OP_ENCRYPT,
+            16,
+            &key[..32],
+            &[2; 12],
+            &[],
+            &[3; 64],
+        ),
+    ];
+    // An ECPrivateKey whose number is the mark and as many bytes of it again.
+    let ec = [&hex("3025 020101 0420")[..], &key[..32]].concat();
+    let sign = Case::akcipher(
+        Action::Sign,
+        akcipher::ECDSA,
+        true,
+        [3, 0],
+        &ec,
+        &[3; 32],
+        72,
+    );
+    cases.push(sign);
+    let mut driver = Driver::new(0x3f);
+    for case in &cases {
+        let create = Control::Create {
+            create: case.create,
+            key: &case.key,
+            auth_key: &case.auth_key,
+        };
+        let (mut control, mut data, mut answer) = (Vec::new(), Vec::new(), vec![0; 200]);
+        create.emit(driver.features, &mut control);
+        let mode = Mode::Stateless {
+            create: case.create,
+            key: &case.key,
+            auth_key: &case.auth_key,
+        };
+        case.request(mode).emit(driver.features, &mut data);
+        // The driver's own buffers stay allocated meanwhile.
+        let found = found(|| {
+            for _ in 0..2 {
+                driver.guest.control(&control, &mut answer);
+                if answer[8] == Status::NotSupp as u8 {
+                    eprintln!("skipped: no libcrypto 3 here: apt-get install libssl3");
+                    return;
+                }
+                assert_eq!((answer[8], driver.guest.sessions()), (0, 1));
+                driver.guest.reset();
+                driver
+                    .guest
+                    .data(&mut driver.worker, &mut data, &mut answer);
+                assert_eq!(answer[199], 0, "{:?}", case.create);
+            }
+        });
+        assert_eq!(found, 0, "{:?}", case.create);
+    }
+}

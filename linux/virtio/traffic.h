@@ -1,0 +1,28 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR MIT */
+/*
+ * Traffic by one driver, from several threads at once.
+ *
+ * sessions.c APIs: keys set over and over
+ * data.c APIs: messages encrypted, each compared with Linux's generic code
+ */
+#ifndef KILN_LINUX_VIRTIO_TRAFFIC_H
+#define KILN_LINUX_VIRTIO_TRAFFIC_H
+
+#include <linux/types.h>
+
+/* What a worker does with its driver. */
+struct traffic {
+	const char *kind;
+	/* Session operations, or messages, that one call of `work` makes. */
+	unsigned int operations;
+	void *(*open)(const char *driver, unsigned int len);
+	/* 0, an error, or -EBADMSG for wrong bytes. */
+	int (*work)(void *of);
+	void (*close)(void *of);
+};
+
+extern const struct traffic cipher_sessions;
+extern const struct traffic akcipher_sessions;
+extern const struct traffic cipher_data;
+
+#endif
