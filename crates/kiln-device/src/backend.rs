@@ -70,6 +70,9 @@ pub struct Backend {
     memory: Memory,
     vrings: Vec<Vring>,
     features: u64,
+    /// The device's own way to the front end. Nothing is sent by it, but user mode Linux takes its end for the end of the
+    /// device.
+    channel: Option<vhost::vhost_user::Backend>,
 }
 
 fn refused(reason: String) -> Error {
@@ -91,6 +94,7 @@ impl Backend {
             memory: Memory::default(),
             vrings,
             features: 0,
+            channel: None,
         }
     }
 
@@ -250,6 +254,10 @@ impl VhostUserBackendReqHandlerMut for Backend {
     fn reset_device(&mut self) -> Result<()> {
         self.reset();
         Ok(())
+    }
+
+    fn set_backend_req_fd(&mut self, channel: vhost::vhost_user::Backend) {
+        self.channel = Some(channel);
     }
 
     fn get_features(&mut self) -> Result<u64> {

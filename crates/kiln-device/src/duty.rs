@@ -12,11 +12,14 @@ pub const STATUS_ERR: u8 = 1;
 
 /// Serves requests of one kind.
 pub trait Duty {
-    /// Serves a request, all of `answer` written; the used length.
+    /// Serves a request; the used length, of which `answer` begins with the result.
     fn serve(&mut self, request: &mut [u8], answer: &mut [u8]) -> usize;
 
-    /// The status in what [`Duty::serve`] wrote.
+    /// The status in an answer of which [`Duty::serve`] said that it used so many bytes.
     fn status(&self, answer: &[u8], used: usize) -> u32;
+
+    /// Whether the status is the last byte of all the room there is, and not of what was used.
+    fn ends_with_status(&self) -> bool;
 
     /// Whether requests carry keys, so that no copy may stay.
     fn is_secret(&self) -> bool;
@@ -35,10 +38,13 @@ impl Duty for Data {
         self.guest.data(&mut self.worker, request, answer)
     }
 
-    fn status(&self, answer: &[u8], _used: usize) -> u32 {
-        answer
-            .last()
-            .map_or(u32::from(STATUS_ERR), |&status| u32::from(status))
+    fn status(&self, answer: &[u8], used: usize) -> u32 {
+        let last = answer.last().filter(|_| used > 0);
+        last.map_or(u32::from(STATUS_ERR), |&status| u32::from(status))
+    }
+
+    fn ends_with_status(&self) -> bool {
+        true
     }
 
     fn is_secret(&self) -> bool {
@@ -65,6 +71,10 @@ impl Duty for Control {
 
     fn status(&self, answer: &[u8], used: usize) -> u32 {
         control_status(&answer[..used])
+    }
+
+    fn ends_with_status(&self) -> bool {
+        false
     }
 
     fn is_secret(&self) -> bool {
@@ -136,6 +146,10 @@ impl Duty for HandedControl {
 
     fn status(&self, answer: &[u8], used: usize) -> u32 {
         control_status(&answer[..used])
+    }
+
+    fn ends_with_status(&self) -> bool {
+        false
     }
 
     fn is_secret(&self) -> bool {

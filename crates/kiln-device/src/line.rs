@@ -143,6 +143,9 @@ impl Line<'_> {
     }
 
     fn until(&mut self, halt: &Halt, count: &mut Count) -> Result<(), Broken> {
+        // Looking for more pays where the driver comes back before a sleep would have ended. Whether it does is seen from
+        // the last time: a look that found nothing is not repeated until a sleep was as short as a look.
+        let mut look = true;
         loop {
             self.ring.silence();
             let hold = self.drain(halt, count)?;
@@ -157,13 +160,16 @@ impl Line<'_> {
                 wait(None, &halt.bell, Some(hold));
                 continue;
             }
-            if self.more_soon(halt)? || self.ring.listen()? {
+            look = look && !self.poll.is_zero() && self.more_soon(halt)?;
+            if look || self.ring.listen()? {
                 continue;
             }
             count.sleeps += 1;
             self.tally.add(count);
             let limit = self.kick.is_none().then_some(WITHOUT_KICK);
+            let asleep = Instant::now();
             let woken = wait(self.kick, &halt.bell, limit);
+            look = asleep.elapsed() <= self.poll;
             if woken.kick && !self.kick.is_some_and(Kick::clear) {
                 // Nothing that notifies: the ring is looked at now and then, as if there were none.
                 self.kick = None;
@@ -249,8 +255,17 @@ impl Line<'_> {
         if self.duty.is_secret() {
             request.zeroize();
         }
-        // All of it: a data request's status is the last byte, however short the result is.
-        self.chain.write(self.memory, answer)?;
+        let apart = used < answer.len() && self.duty.ends_with_status();
+        match used.checked_sub(1).filter(|_| apart) {
+            // What is between is left alone: Linux's driver lists the pieces of a message behind the first one again, so
+            // that it is the end of the message once more.
+            Some(result) => {
+                self.chain.write(self.memory, &answer[..result])?;
+                self.chain
+                    .write_last(self.memory, answer[answer.len() - 1])?;
+            }
+            None => self.chain.write(self.memory, &answer[..used])?,
+        }
         count.bytes_in += readable;
         count.bytes_out += used as u64;
         Ok((used as u32, status))
@@ -269,9 +284,6 @@ impl Line<'_> {
 
     /// Looks for more for a short while: a driver that answers at once is not waited for asleep.
     fn more_soon(&self, halt: &Halt) -> Result<bool, Broken> {
-        if self.poll.is_zero() {
-            return Ok(false);
-        }
         let end = Instant::now() + self.poll;
         loop {
             for _ in 0..32 {
@@ -280,6 +292,8 @@ impl Line<'_> {
                 }
                 std::hint::spin_loop();
             }
+            // Whoever else wants this core may be the one that is waited for.
+            std::thread::yield_now();
             if halt.order() != Order::Run || Instant::now() >= end {
                 return Ok(false);
             }

@@ -256,10 +256,11 @@ impl<'a> Ring<'a> {
 
     /// Asks for a notification of the next head. True if one came meanwhile, of which there will be none.
     pub fn listen(&self) -> Result<bool, Broken> {
-        if self.event_idx {
-            self.avail_event
-                .store(self.next_avail.to_le(), Ordering::Relaxed);
-        } else {
+        // In any case: QEMU's cryptodev agrees on event indices with its guest and does not tell the device of it. Every
+        // ring has the word, and a driver that does not look at it loses nothing.
+        self.avail_event
+            .store(self.next_avail.to_le(), Ordering::Relaxed);
+        if !self.event_idx {
             self.used_flags.store(0, Ordering::Relaxed);
         }
         fence(Ordering::SeqCst);

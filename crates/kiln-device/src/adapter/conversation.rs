@@ -1,15 +1,13 @@
 //! What becomes of each message: passed on, mended, or answered here. No socket is touched, so that all of it can be
 //! tried with any bytes.
 
+use kiln_virtio::wire::Features;
 use zeroize::Zeroize;
 
 use super::memory;
 use super::message::{request, Message, CRYPTO_SESSION, NEED_REPLY, VERSION};
 use super::session::{self, Sessions};
 use super::Error;
-
-/// Feature bit 0 of the device: other control requests than those of `session`.
-const REVISION_1: u64 = 1;
 
 /// The number of a queue in SET_VRING_KICK; the bit above says that there is no descriptor.
 const QUEUE: u64 = 0xff;
@@ -28,8 +26,8 @@ pub enum To {
 pub struct Conversation {
     /// The front end took the messages about sessions: it is QEMU's cryptodev.
     sessions: bool,
-    /// It also took the layout of requests in which those cannot be put.
-    revision_1: bool,
+    /// Feature bits that it took.
+    features: u64,
     /// The device was sent something that it may not have seen yet.
     unseen: bool,
     /// Of the front end's own GET_FEATURES, those without an answer yet.
@@ -51,7 +49,7 @@ impl Conversation {
     pub fn of_front_end(
         &mut self,
         mut message: Message,
-        sessions: &dyn Sessions,
+        sessions: &Sessions,
     ) -> Result<Vec<To>, Error> {
         let mut more = None;
         match message.request {
@@ -61,7 +59,7 @@ impl Conversation {
             request::SET_MEM_TABLE => memory::trim(&mut message.payload),
             request::GET_FEATURES => self.asked = self.asked.saturating_add(1),
             request::SET_FEATURES => {
-                self.revision_1 = message.number().is_some_and(|n| n & REVISION_1 != 0);
+                self.features = message.number().unwrap_or(self.features);
             }
             request::SET_PROTOCOL_FEATURES => {
                 if let Some(features) = message.number() {
@@ -81,7 +79,7 @@ impl Conversation {
     }
 
     /// A message of the device.
-    pub fn of_device(&mut self, message: Message, sessions: &dyn Sessions) -> Vec<To> {
+    pub fn of_device(&mut self, message: Message, sessions: &Sessions) -> Vec<To> {
         match (message.request, message.number()) {
             (request::GET_PROTOCOL_FEATURES, Some(features)) => {
                 vec![To::FrontEnd(message.with_number(features | CRYPTO_SESSION))]
@@ -103,11 +101,7 @@ impl Conversation {
 
     /// Sessions are served here, everything else there. A reset on its way there must not take a session away that was
     /// made after it, so that the device is asked something first.
-    fn about_session(
-        &mut self,
-        message: Message,
-        sessions: &dyn Sessions,
-    ) -> Result<Vec<To>, Error> {
+    fn about_session(&mut self, message: Message, sessions: &Sessions) -> Result<Vec<To>, Error> {
         if !self.sessions {
             return Err(Error::NotAgreed(message.request));
         }
@@ -120,17 +114,16 @@ impl Conversation {
         Ok(answer.into_iter().map(To::FrontEnd).collect())
     }
 
-    fn serve(&self, mut message: Message, sessions: &dyn Sessions) -> Option<Message> {
-        let none = |_: &[u8], _: &mut [u8]| 0;
-        let sessions = if self.revision_1 { &none } else { sessions };
+    fn serve(&self, mut message: Message, sessions: &Sessions) -> Option<Message> {
+        let features = Features::new(self.features);
         if message.request == request::CREATE_CRYPTO_SESSION {
-            let answer = session::create(&message.payload, sessions);
+            let answer = session::create(&message.payload, features, sessions);
             message.payload.zeroize();
             return Some(Message::answer(message.request, answer));
         }
         let closed = message
             .number()
-            .is_some_and(|id| session::close(id, sessions));
+            .is_some_and(|id| session::close(id, features, sessions));
         // QEMU does not want to know.
         let wanted = message.flags & NEED_REPLY != 0;
         let answer = Message::answer(message.request, u64::from(!closed).to_le_bytes().to_vec());
@@ -272,16 +265,24 @@ mod tests {
     }
 
     #[test]
-    fn with_another_layout_of_requests_no_session_is_made() {
-        let mut conversation = qemu();
-        let features = number(request::SET_FEATURES, REVISION_1);
-        conversation.of_front_end(features, &five).unwrap();
-        conversation.unseen = false;
-        let to = conversation.of_front_end(session(), &five).unwrap();
-        let [To::FrontEnd(answer)] = &to[..] else {
-            panic!("{to:?}");
-        };
-        assert_eq!(answer.payload[..8], (-1i64).to_le_bytes());
+    fn the_form_of_control_requests_is_the_one_that_was_taken() {
+        for (features, len) in [(0, 16 + 56), (1, 16 + 8)] {
+            let whole = |request: &[u8], answer: &mut [u8]| {
+                answer[0] = u8::from(request.len() != len);
+                1
+            };
+            let mut conversation = qemu();
+            let taken = number(request::SET_FEATURES, features | 1 << 30);
+            conversation.of_front_end(taken, &whole).unwrap();
+            conversation.unseen = false;
+            let mut close = number(request::CLOSE_CRYPTO_SESSION, 5);
+            close.flags |= NEED_REPLY;
+            let to = conversation.of_front_end(close, &whole).unwrap();
+            let [To::FrontEnd(answer)] = &to[..] else {
+                panic!("{to:?}");
+            };
+            assert_eq!(answer.number(), Some(0));
+        }
     }
 
     proptest! {

@@ -115,14 +115,14 @@ impl Adapter {
     ///
     /// # Errors
     /// The front end sent what no front end sends.
-    pub fn run(self, sessions: &dyn Sessions) -> Result<(), Error> {
+    pub fn run(self, sessions: &Sessions) -> Result<(), Error> {
         let done = self.pass(sessions);
         self.front_end.shut();
         self.device.shut();
         done
     }
 
-    fn pass(&self, sessions: &dyn Sessions) -> Result<(), Error> {
+    fn pass(&self, sessions: &Sessions) -> Result<(), Error> {
         let mut conversation = Conversation::default();
         loop {
             let (front_end, device) = self.wait(!conversation.waits())?;

@@ -11,8 +11,11 @@
 //! data, four words of one byte (kind, direction, mode of the hash, order) and two pointers that mean nothing here.
 //! Asymmetric: algorithm, kind of key, length of the key, a hole, a pointer, padding and hash.
 //!
-//! Each becomes a control request of the legacy layout (virtio 1.2, 5.9.7.2), so that the session table has one door.
+//! Each becomes a control request as a driver would make it, so that the session table has one door.
 
+use kiln_virtio::wire::control::{Created, CREATED, DESTROYED};
+use kiln_virtio::wire::session::{Akcipher, Chain, ChainHash, Cipher, Hash, Mac};
+use kiln_virtio::wire::{algo, Control, Create, Features, Service, Status};
 use zeroize::Zeroizing;
 
 use super::message::word;
@@ -59,57 +62,25 @@ const AUTH_KEY: usize = 512;
 const ASYMMETRIC: usize = 32;
 const ASYMMETRIC_KEY: usize = 1024;
 
-/// Operations of a control request (virtio 1.2, 5.9.7.2): a service's number, then what is done.
-mod opcode {
-    pub const CIPHER_CREATE: u32 = 0x02;
-    pub const CIPHER_DESTROY: u32 = 0x03;
-    pub const AKCIPHER_CREATE: u32 = 0x404;
-    pub const AKCIPHER_DESTROY: u32 = 0x405;
-}
-
-/// Kinds of symmetric sessions.
-const PLAIN: u8 = 1;
-const CHAINED: u8 = 2;
-/// A hash with a key.
-const AUTH: u8 = 2;
-
-/// A legacy control request: header, parameters.
-const REQUEST_HEADER: usize = 16;
-const REQUEST_PARAMETERS: usize = 56;
-/// The kind, behind the parameters of a symmetric session.
-const KIND: usize = 48;
-
-/// Bytes of an answer: session, status, padding.
-const ANSWER: usize = 16;
-/// A destroyed session's is one of status.
-const STATUS: usize = 1;
-const OK: u32 = 0;
-
-/// What has sessions.
-pub trait Sessions {
-    /// A control request of the legacy layout as a driver's queue would bring it: the used length.
-    fn control(&self, request: &[u8], answer: &mut [u8]) -> usize;
-}
-
-impl<F: Fn(&[u8], &mut [u8]) -> usize> Sessions for F {
-    fn control(&self, request: &[u8], answer: &mut [u8]) -> usize {
-        self(request, answer)
-    }
-}
+/// What has sessions: serves a control request as a driver's queue would bring it; the used length.
+pub type Sessions<'a> = dyn Fn(&[u8], &mut [u8]) -> usize + 'a;
 
 /// Creates one; the payload of the answer, as long as the question's, which is what QEMU demands. A session that is not
-/// made is -1. One of an unknown layout is -1 wherever its number may be.
-pub fn create(payload: &[u8], sessions: &dyn Sessions) -> Vec<u8> {
+/// made is -1. One of an unknown layout is -1 wherever its number may be. `features` are those that the front end took:
+/// they choose the form of control requests.
+pub fn create(payload: &[u8], features: Features, sessions: &Sessions) -> Vec<u8> {
     let Some((len, layout)) = LAYOUTS.iter().find(|(len, _)| *len == payload.len()) else {
         return vec![0xff; payload.len()];
     };
     let id = request(payload, layout)
         .and_then(|request| {
-            let mut answer = [0xff; ANSWER];
-            let used = sessions.control(&request, &mut answer);
-            let made = used >= 12 && word(&answer, 8) == Some(OK);
-            let id = u64::from_le_bytes(answer[..8].try_into().expect("eight bytes"));
-            made.then_some(id).and_then(|id| i64::try_from(id).ok())
+            let request = emit(&request, features);
+            let mut answer = [0; CREATED];
+            if sessions(&request, &mut answer) != CREATED {
+                return None;
+            }
+            let id = Created::parse(&answer).ok()?.result().ok()?;
+            i64::try_from(id).ok()
         })
         .unwrap_or(-1);
     let mut answer = vec![0; *len];
@@ -118,105 +89,106 @@ pub fn create(payload: &[u8], sessions: &dyn Sessions) -> Vec<u8> {
 }
 
 /// Closes one: whether there was one. QEMU does not say of which kind.
-pub fn close(id: u64, sessions: &dyn Sessions) -> bool {
-    [opcode::CIPHER_DESTROY, opcode::AKCIPHER_DESTROY]
-        .iter()
-        .any(|code| {
-            let mut request = header(*code, 0);
-            request.extend(id.to_le_bytes());
-            request.resize(REQUEST_HEADER + REQUEST_PARAMETERS, 0);
-            let mut status = [0xff; STATUS];
-            sessions.control(&request, &mut status) == STATUS && status == [OK as u8]
+pub fn close(session: u64, features: Features, sessions: &Sessions) -> bool {
+    [Service::Cipher, Service::Akcipher]
+        .into_iter()
+        .any(|service| {
+            let request = emit(&Control::Destroy { service, session }, features);
+            let mut status = [Status::Err as u8; DESTROYED];
+            sessions(&request, &mut status) == DESTROYED && status == [Status::Ok as u8]
         })
 }
 
+/// In memory that is wiped, and that has room enough from the beginning: no key is left behind where it grew.
+fn emit(request: &Control, features: Features) -> Zeroizing<Vec<u8>> {
+    let mut bytes = Zeroizing::new(Vec::with_capacity(NEW + OLD));
+    request.emit(features, &mut bytes);
+    bytes
+}
+
 /// The control request, if lengths and kinds are possible ones.
-fn request(payload: &[u8], layout: &Layout) -> Option<Zeroizing<Vec<u8>>> {
+fn request<'a>(payload: &'a [u8], layout: &Layout) -> Option<Control<'a>> {
     let operation = match layout.operation {
-        None => opcode::CIPHER_CREATE,
+        None => Service::Cipher.create(),
         // In eight bytes, although it has four.
         Some(at) if word(payload, at + 4)? == 0 => word(payload, at)?,
         Some(_) => return None,
     };
-    let parameters = &payload[layout.parameters..];
-    match operation {
-        opcode::CIPHER_CREATE => symmetric(parameters),
-        opcode::AKCIPHER_CREATE => asymmetric(parameters),
-        _ => None,
+    let given = &payload[layout.parameters..];
+    if operation == Service::Cipher.create() {
+        symmetric(given)
+    } else if operation == Service::Akcipher.create() {
+        asymmetric(given)
+    } else {
+        None
     }
 }
 
-fn symmetric(given: &[u8]) -> Option<Zeroizing<Vec<u8>>> {
+fn symmetric(given: &[u8]) -> Option<Control<'_>> {
     let field = |n: usize| word(given, 4 * n);
     let [kind, direction, hash_mode, order] = *given.get(24..28)? else {
         return None;
     };
-    let (algorithm, len) = (field(0)?, field(1)?);
-    let key = part(given, SYMMETRIC, CIPHER_KEY, len)?;
-    let cipher = [algorithm, len, u32::from(direction), 0];
-    let mut words = Vec::new();
-    let mut auth_key: &[u8] = &[];
-    match kind {
-        PLAIN => words.extend(cipher),
-        CHAINED => {
-            let (hash, result, auth_len) = (field(2)?, field(3)?, field(4)?);
-            words.extend([u32::from(order), u32::from(hash_mode)]);
-            words.extend(cipher);
-            // Without a key it has no length of one, but the same room.
-            match hash_mode {
-                AUTH => {
-                    auth_key = part(given, SYMMETRIC + CIPHER_KEY, AUTH_KEY, auth_len)?;
-                    words.extend([hash, result, auth_len, 0]);
-                }
-                _ => words.extend([hash, result, 0, 0]),
-            }
-            words.extend([field(5)?, 0]);
+    let cipher = Cipher {
+        algo: field(0)?,
+        key_len: field(1)?,
+        op: direction.into(),
+    };
+    let key = part(given, SYMMETRIC, CIPHER_KEY, cipher.key_len)?;
+    if u32::from(kind) == algo::SYM_OP_CIPHER {
+        return Some(Control::Create {
+            create: Create::Cipher(cipher),
+            key,
+            auth_key: &[],
+        });
+    }
+    if u32::from(kind) != algo::SYM_OP_CHAIN {
+        return None;
+    }
+    let (algo, result_len, key_len) = (field(2)?, field(3)?, field(4)?);
+    let (hash, auth_key) = match hash_mode.into() {
+        algo::HASH_MODE_PLAIN => (ChainHash::Plain(Hash { algo, result_len }), &[][..]),
+        algo::HASH_MODE_AUTH => {
+            let mac = Mac {
+                algo,
+                result_len,
+                key_len,
+            };
+            let key = part(given, SYMMETRIC + CIPHER_KEY, AUTH_KEY, key_len)?;
+            (ChainHash::Auth(mac), key)
         }
         _ => return None,
-    }
-    words.resize(KIND / 4, 0);
-    words.extend([u32::from(kind), 0]);
-    Some(whole(
-        header(opcode::CIPHER_CREATE, algorithm),
-        &words,
-        [key, auth_key],
-    ))
+    };
+    Some(Control::Create {
+        create: Create::Chain(Chain {
+            order: order.into(),
+            cipher,
+            hash,
+            aad_len: field(5)?,
+        }),
+        key,
+        auth_key,
+    })
 }
 
-fn asymmetric(given: &[u8]) -> Option<Zeroizing<Vec<u8>>> {
+fn asymmetric(given: &[u8]) -> Option<Control<'_>> {
     let field = |at| word(given, at);
-    let (algorithm, len) = (field(0)?, field(8)?);
-    let key = part(given, ASYMMETRIC, ASYMMETRIC_KEY, len)?;
-    let words = [algorithm, field(4)?, len, field(24)?, field(28)?];
-    Some(whole(
-        header(opcode::AKCIPHER_CREATE, algorithm),
-        &words,
-        [key, &[]],
-    ))
+    let key_len = field(8)?;
+    Some(Control::Create {
+        create: Create::Akcipher(Akcipher {
+            algo: field(0)?,
+            key_type: field(4)?,
+            key_len,
+            para: [field(24)?, field(28)?],
+        }),
+        key: part(given, ASYMMETRIC, ASYMMETRIC_KEY, key_len)?,
+        auth_key: &[],
+    })
 }
 
 /// The first `len` bytes of a field of so many.
 fn part(given: &[u8], at: usize, room: usize, len: u32) -> Option<&[u8]> {
     given.get(at..at + room)?.get(..usize::try_from(len).ok()?)
-}
-
-/// Operation, algorithm, flags, queue.
-fn header(operation: u32, algorithm: u32) -> Vec<u8> {
-    let words = [operation, algorithm, 0, 0];
-    words.iter().flat_map(|w| w.to_le_bytes()).collect()
-}
-
-/// In one piece of memory, so that no key is left behind where it grew.
-fn whole(header: Vec<u8>, words: &[u32], keys: [&[u8]; 2]) -> Zeroizing<Vec<u8>> {
-    let fixed = REQUEST_HEADER + REQUEST_PARAMETERS;
-    let mut request = Zeroizing::new(Vec::with_capacity(fixed + keys[0].len() + keys[1].len()));
-    request.extend(header);
-    request.extend(words.iter().flat_map(|w| w.to_le_bytes()));
-    request.resize(fixed, 0);
-    for key in keys {
-        request.extend_from_slice(key);
-    }
-    request
 }
 
 #[cfg(test)]
@@ -225,6 +197,12 @@ mod tests {
     use proptest::prelude::*;
     use std::cell::RefCell;
 
+    use kiln_virtio::{Guest, Limits, Services};
+
+    fn legacy() -> Features {
+        Features::new(0)
+    }
+
     /// What Debian's QEMU 7.2 sent when the guest's testmgr set its first key of cbc(aes).
     fn of_qemu_7_2() -> Vec<u8> {
         let mut payload = vec![0; OLD];
@@ -232,7 +210,7 @@ mod tests {
         for (i, word) in words.iter().enumerate() {
             payload[8 + 4 * i..][..4].copy_from_slice(&word.to_le_bytes());
         }
-        payload[32..36].copy_from_slice(&[PLAIN, 1, 0, 0]);
+        payload[32..36].copy_from_slice(&[1, 1, 0, 0]);
         // A pointer of QEMU's.
         payload[40..48].copy_from_slice(&0x7f84_2c21_7940u64.to_le_bytes());
         payload[56..72]
@@ -255,18 +233,17 @@ mod tests {
         fn new(id: u64) -> Table {
             Table(RefCell::default(), id)
         }
-    }
 
-    impl Sessions for Table {
-        fn control(&self, request: &[u8], answer: &mut [u8]) -> usize {
-            self.0.borrow_mut().push(request.to_vec());
-            if answer.len() < ANSWER {
-                answer[0] = 0;
-                return 1;
-            }
-            answer[..8].copy_from_slice(&self.1.to_le_bytes());
-            answer[8..].fill(0);
-            ANSWER
+        fn create(&self, payload: &[u8]) -> Vec<u8> {
+            create(payload, legacy(), &|request, answer| {
+                self.0.borrow_mut().push(request.to_vec());
+                let made = Created {
+                    session: self.1,
+                    status: 0,
+                };
+                answer.copy_from_slice(&made.emit());
+                CREATED
+            })
         }
     }
 
@@ -283,7 +260,7 @@ mod tests {
         let new = of_qemu_8_1(2, &old[8..]);
         for (payload, at) in [(&old, 0), (&new, 1064)] {
             let table = Table::new(7);
-            let answer = create(payload, &table);
+            let answer = table.create(payload);
             assert_eq!(answer.len(), payload.len());
             assert_eq!(answer[at..at + 8], 7i64.to_le_bytes());
             let rest = answer.iter().filter(|b| **b != 0).count();
@@ -305,10 +282,10 @@ mod tests {
         for (at, word) in [(16, 2u32), (20, 20), (24, 13), (28, 9)] {
             payload[at..at + 4].copy_from_slice(&word.to_le_bytes());
         }
-        payload[32..36].copy_from_slice(&[CHAINED, 2, AUTH, 1]);
+        payload[32..36].copy_from_slice(&[2, 2, 2, 1]);
         payload[120..133].fill(0xa5);
         let table = Table::new(1);
-        create(&payload, &table);
+        table.create(&payload);
         let request = &table.0.borrow()[0];
         assert_eq!(
             words(request)[4..],
@@ -326,7 +303,7 @@ mod tests {
         }
         body[32..332].fill(0x30);
         let table = Table::new(1);
-        create(&of_qemu_8_1(0x404, &body), &table);
+        table.create(&of_qemu_8_1(0x404, &body));
         let request = &table.0.borrow()[0];
         assert_eq!(words(request)[..9], [0x404, 1, 0, 0, 1, 2, 300, 1, 3]);
         assert_eq!(request[72..], [0x30; 300]);
@@ -340,7 +317,7 @@ mod tests {
             payload
         };
         let mut chained = edit(24, 513);
-        chained[32..36].copy_from_slice(&[CHAINED, 1, AUTH, 1]);
+        chained[32..36].copy_from_slice(&[2, 1, 2, 1]);
         let mut kind = of_qemu_7_2();
         kind[32] = 3;
         let mut asymmetric = vec![0; ASYMMETRIC];
@@ -355,7 +332,7 @@ mod tests {
             of_qemu_8_1(2 | 1 << 32, &of_qemu_7_2()[8..]),
         ] {
             let table = Table::new(1);
-            let answer = create(&payload, &table);
+            let answer = table.create(&payload);
             let at = if payload.len() == OLD { 0 } else { 1064 };
             assert_eq!(answer[at..at + 8], (-1i64).to_le_bytes());
             assert!(table.0.borrow().is_empty());
@@ -365,7 +342,7 @@ mod tests {
     #[test]
     fn an_unknown_layout_is_no_session_wherever_its_number_is() {
         for len in [0, 8, 631, 633, 640, 1073, 4096] {
-            let answer = create(&vec![0; len], &Table::new(1));
+            let answer = Table::new(1).create(&vec![0; len]);
             assert_eq!(answer, vec![0xff; len]);
         }
     }
@@ -376,15 +353,21 @@ mod tests {
         let refused = |_: &[u8], answer: &mut [u8]| {
             answer[..8].fill(0);
             answer[8..12].copy_from_slice(&1u32.to_le_bytes());
-            ANSWER
+            CREATED
         };
         let silent = |_: &[u8], answer: &mut [u8]| {
             answer.fill(0);
             0
         };
-        assert_eq!(create(&payload, &refused)[..8], (-1i64).to_le_bytes());
-        assert_eq!(create(&payload, &silent)[..8], (-1i64).to_le_bytes());
-        let beyond = create(&payload, &Table::new(u64::MAX - 1));
+        assert_eq!(
+            create(&payload, legacy(), &refused)[..8],
+            (-1i64).to_le_bytes()
+        );
+        assert_eq!(
+            create(&payload, legacy(), &silent)[..8],
+            (-1i64).to_le_bytes()
+        );
+        let beyond = Table::new(u64::MAX - 1).create(&payload);
         assert_eq!(beyond[..8], (-1i64).to_le_bytes());
     }
 
@@ -398,8 +381,27 @@ mod tests {
                 1
             }
         };
-        assert!(close(9, &only(3)) && close(9, &only(0x405)));
-        assert!(!close(9, &only(0x303)) && !close(8, &only(3)));
+        assert!(close(9, legacy(), &only(3)) && close(9, legacy(), &only(0x405)));
+        assert!(!close(9, legacy(), &only(0x303)) && !close(8, legacy(), &only(3)));
+    }
+
+    #[test]
+    fn a_session_of_the_real_table_is_there_until_it_is_closed() {
+        for features in [legacy(), Features::new(1)] {
+            let guest = Guest::new(Limits::default(), &Services::symmetric());
+            let control = |request: &[u8], answer: &mut [u8]| guest.control(request, answer);
+            guest.negotiate(features.bits());
+            let answer = create(&of_qemu_7_2(), features, &control);
+            let id = i64::from_le_bytes(answer[..8].try_into().unwrap());
+            assert!(id >= 0 && guest.sessions() == 1, "{id}");
+            assert!(!close(id as u64 ^ 1 << 40, features, &control));
+            assert!(close(id as u64, features, &control) && guest.sessions() == 0);
+            // CBC has no key of 17 bytes.
+            let mut wrong = of_qemu_7_2();
+            wrong[12] = 17;
+            let answer = create(&wrong, features, &control);
+            assert_eq!(answer[..8], (-1i64).to_le_bytes());
+        }
     }
 
     proptest! {
@@ -424,7 +426,7 @@ mod tests {
             }
             payload[32] = kind;
             let table = Table::new(3);
-            let answer = create(&payload, &table);
+            let answer = table.create(&payload);
             prop_assert_eq!(answer.len(), payload.len());
             for request in table.0.borrow().iter() {
                 let words = words(request);

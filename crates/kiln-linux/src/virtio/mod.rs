@@ -33,6 +33,9 @@ pub const DRIVERS: [(&str, &str); 2] = [
     ("rsa", "virtio-crypto-rsa"),
 ];
 
+/// In messages of the kernel that say that something is wrong; under them are the stack's.
+const COMPLAINTS: [&str; 4] = ["alg: ", "BUG:", "WARNING:", "vring"];
+
 /// What is wanted.
 pub struct Plan<'a> {
     /// Which kernel, and how it comes to the device.
@@ -141,7 +144,10 @@ impl Heard {
             Line::End { order, how } => self.ends.push((*order, *how)),
             Line::Log { level, text, .. } => match text.strip_prefix(traffic::PREFIX) {
                 Some(told) => self.told.push((self.order, told.to_owned())),
-                None if *level <= 4 || text.contains("alg: ") => self.complain(text),
+                None if text.starts_with("virtio_crypto") && *level <= 4 => self.complain(text),
+                None if *level <= 4 && COMPLAINTS.iter().any(|c| text.contains(c)) => {
+                    self.complain(text);
+                }
                 None => {}
             },
             Line::Lost => self.complain("messages of the kernel were lost"),
@@ -181,8 +187,8 @@ fn judge(plan: &Plan, loads: &[Load], before: usize, heard: &Heard) -> Outcome {
             continue;
         }
         let order = (before + 2 * i + 1) as u32;
-        let told = heard.told.iter().find(|(n, _)| *n == order);
-        match told.and_then(|(_, line)| load.told(line)) {
+        let mut lines = heard.told.iter().filter(|(n, _)| *n == order);
+        match lines.find_map(|(_, line)| load.told(line)) {
             Some(told) => {
                 if told.errors > 0 || told.wrong > 0 || told.operations == 0 {
                     findings.push(format!(
