@@ -25,8 +25,8 @@ fn check(done: libc::c_int, what: &'static str) -> Result<(), Error> {
 
 /// Locks what this process has and will have.
 pub fn lock() -> Result<Locked, Error> {
-    // SAFETY: no pointers.
     check(
+        // SAFETY: no pointers.
         unsafe { libc::prctl(libc::PR_SET_DUMPABLE, 0, 0, 0, 0) },
         "core dumps cannot be turned off",
     )?;
@@ -34,15 +34,15 @@ pub fn lock() -> Result<Locked, Error> {
         rlim_cur: 0,
         rlim_max: 0,
     };
-    // SAFETY: `limit` is what the call fills.
     check(
+        // SAFETY: `limit` is what the call fills.
         unsafe { libc::getrlimit(libc::RLIMIT_MEMLOCK, &mut limit) },
         "the limit of locked memory",
     )?;
     if limit.rlim_max == libc::RLIM_INFINITY {
         limit.rlim_cur = limit.rlim_max;
-        // SAFETY: `limit` is read only.
         check(
+            // SAFETY: `limit` is read only.
             unsafe { libc::setrlimit(libc::RLIMIT_MEMLOCK, &limit) },
             "the limit of locked memory",
         )?;
