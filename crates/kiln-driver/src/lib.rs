@@ -32,6 +32,7 @@
 //! | `data.rs` | a data queue |
 //! | `buffer.rs` | room for data |
 //! | `histogram.rs` | how long things took |
+//! | `rig.rs` | a ring with a device that writes anything, for tests |
 //! | `error.rs` | what goes wrong |
 #![forbid(unsafe_code)]
 
@@ -47,6 +48,8 @@ mod error;
 mod histogram;
 mod memory;
 mod port;
+#[cfg(any(test, feature = "rig"))]
+pub mod rig;
 mod ring;
 mod session;
 

@@ -79,6 +79,8 @@ pub enum Command {
     Serve(cmd::serve::ServeArgs),
     /// Is a virtio-crypto device right, and safe? KTAP on stdout
     VirtioCheck(cmd::virtio_check::VirtioCheckArgs),
+    /// A virtio-crypto control queue: busy polling against waiting
+    Ctrlq(cmd::ctrlq::CtrlqArgs),
     /// The same in real Linux, built and booted in user land
     Linux(cmd::linux::LinuxArgs),
     /// How far measurements can be trusted on this machine

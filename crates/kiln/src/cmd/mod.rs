@@ -6,6 +6,7 @@ pub mod compilers;
 mod compilers_explain;
 mod constant_time;
 pub mod crypt;
+pub mod ctrlq;
 pub mod fpu;
 mod fpu_esp;
 mod fpu_tree;
@@ -21,6 +22,7 @@ pub mod tcrypt;
 pub mod test;
 mod test_tree;
 pub mod tree;
+pub mod via;
 pub mod virtio_check;
 
 use kiln_lab::record::Facts;
@@ -46,6 +48,7 @@ pub fn run(command: Option<Command>, session: &Session) -> Result<Exit, Error> {
         Some(Command::Test(args)) if args.constant_time => constant_time::run(&args, session),
         Some(Command::Test(args)) => run_test(&args, session),
         Some(Command::Crypt(args)) => crypt::run(&args, session),
+        Some(Command::Ctrlq(args)) => ctrlq::run(&args, session),
         Some(Command::Linux(args)) => linux::run(&args, session),
         Some(Command::Serve(args)) => serve::run(&args, session),
         Some(Command::VirtioCheck(args)) => virtio_check::run(&args, session),

@@ -15,6 +15,7 @@ use kiln_tree::tcrypt::Request;
 
 use super::hosted::{self, Hosted};
 use super::tcrypt;
+use super::via::{self, ViaArgs};
 
 use crate::progress::Progress;
 use crate::session::{Exit, Session};
@@ -53,6 +54,7 @@ Examples:
   kiln speed --baseline openssl --json > speed.json
   kiln speed 'gcm(aes)' --tree ~/linux     a kernel tree's own beside them
   kiln speed 'xts(aes)' --level api --layout tcrypt    as tcrypt asks for it
+  kiln speed 'xts(aes)' --via virtio --len 4096 --depth 64
   kiln speed --len 16 --latency    each call waits for the one before")]
 pub struct SpeedArgs {
     /// Algorithms, by the kernel's names [default: all]
@@ -108,6 +110,8 @@ pub struct SpeedArgs {
     /// One line a row instead of the table
     #[arg(long)]
     rows: bool,
+    #[command(flatten)]
+    via: ViaArgs,
 }
 
 impl SpeedArgs {
@@ -177,6 +181,15 @@ pub fn run(args: &SpeedArgs, session: &Session) -> Result<Exit, Error> {
         return Err(Error::input(
             "--cc and --config build a tree: name it with --tree DIR",
         ));
+    }
+    if args.via.given() {
+        return via::run(
+            &args.via,
+            &args.algs,
+            &args.key_bits,
+            args.len.as_deref(),
+            session,
+        );
     }
     let plan = args.plan(session)?;
     if let Some(dir) = &args.tree {

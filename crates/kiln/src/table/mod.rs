@@ -5,6 +5,7 @@ pub mod compare;
 pub mod compilers;
 pub mod compilers_explain;
 pub mod constant_time;
+pub mod ctrlq;
 pub mod fpu;
 pub mod fpu_esp;
 pub mod linux;
@@ -15,6 +16,7 @@ pub mod overhead;
 pub mod speed;
 pub mod speed_all;
 pub mod tree;
+pub mod via;
 
 use comfy_table::{presets, CellAlignment, ContentArrangement, Table};
 use kiln_lab::record::Facts;

@@ -1,0 +1,147 @@
+//! A ring, and a device that writes whatever a script says wherever it says: for tests and fuzzing.
+
+use std::collections::BTreeMap;
+use std::sync::atomic::Ordering;
+use std::sync::Arc;
+
+use crate::memory::{Memory, Span};
+use crate::ring::{Part, Ring, DESCRIPTOR};
+
+/// Entries of the ring: few, so that it wraps.
+const SIZE: u16 = 8;
+/// Memory beside the ring's.
+const HEAP: usize = 4096;
+
+/// Plays a script. Returns how many requests came back, and whether a lie was told.
+///
+/// # Panics
+/// If the driver believed what it must not: an answer that no request had, or one longer than it was allowed; or lost
+/// count.
+pub fn play(script: &[u8]) -> (usize, bool) {
+    let Some((&first, script)) = script.split_first() else {
+        return (0, false);
+    };
+    let memory = Memory::new(crate::ring::bytes(SIZE) + HEAP).expect("memory for a ring");
+    let mut ring = Ring::new(&memory, SIZE, first & 1 != 0).expect("it has room");
+    let heap = memory.take(2048, 64).expect("it has room");
+    let mut held: BTreeMap<u16, u32> = BTreeMap::new();
+    let mut used = 0_u16;
+    let (mut back, mut lied) = (0, false);
+    for step in script.chunks_exact(4) {
+        let [what, a, b, c] = [step[0], step[1], step[2], step[3]];
+        match what % 10 {
+            0 | 1 => {
+                let part = Span {
+                    offset: heap.offset,
+                    len: usize::from(b) + 1,
+                };
+                let parts = [
+                    Part::readable(part),
+                    Part::writable(part),
+                    Part::writable(part),
+                ];
+                let parts = &parts[..1 + usize::from(a) % 3];
+                let table = heap.part(1024, parts.len() * DESCRIPTOR);
+                if let Ok(head) = ring.add(parts, (c & 1 != 0).then_some(table)) {
+                    let writable = (parts.len() as u32 - 1) * (u32::from(b) + 1);
+                    assert!(!lied, "a ring that is broken takes nothing");
+                    assert_eq!(held.insert(head, writable), None, "{head} is in flight");
+                }
+            }
+            2 => {
+                ring.publish();
+            }
+            // Any byte of the memory.
+            3 if c % 8 == 0 => {
+                let at = usize::from(u16::from_le_bytes([a, b])) % memory.size();
+                memory.store(at, c, Ordering::Relaxed);
+            }
+            // An entry as devices write it, for a request ...
+            4 => {
+                let Some((&head, &writable)) = held.iter().nth(usize::from(a) % held.len().max(1))
+                else {
+                    continue;
+                };
+                complete(&memory, &ring, used, head as u8, writable.min(b.into()));
+                used = used.wrapping_add(1);
+            }
+            // ... or for none.
+            5 if c % 8 == 0 => {
+                complete(
+                    &memory,
+                    &ring,
+                    used,
+                    a,
+                    u32::from(b) | u32::from(c & 1) << 31,
+                );
+                used = used.wrapping_add(1);
+            }
+            6 => {
+                ring.enable_interrupt(a.into());
+                ring.disable_interrupt();
+            }
+            7 | 8 => match ring.pop() {
+                Ok(Some(entry)) => {
+                    let allowed = held.remove(&entry.head).expect("it was in flight");
+                    assert!(entry.len <= allowed, "{} of {allowed}", entry.len);
+                    assert!(!lied, "a ring that is broken gives nothing");
+                    back += 1;
+                }
+                Ok(None) => {}
+                Err(_) => lied = true,
+            },
+            _ => {}
+        }
+        assert_eq!(usize::from(ring.held()), held.len());
+        assert!(ring.room() <= SIZE);
+    }
+    (back, lied)
+}
+
+fn complete(memory: &Arc<Memory>, ring: &Ring, used: u16, id: u8, len: u32) {
+    let at = ring.layout().used.offset;
+    let entry = at + 4 + 8 * usize::from(used % SIZE);
+    memory.store(entry, u32::from(id).to_le(), Ordering::Relaxed);
+    memory.store(entry + 4, len.to_le(), Ordering::Relaxed);
+    memory.store(at + 2, used.wrapping_add(1).to_le(), Ordering::Release);
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Numbers that follow from a seed (xorshift, Marsaglia 2003).
+    fn random(state: &mut u64) -> u8 {
+        *state ^= *state << 13;
+        *state ^= *state >> 7;
+        *state ^= *state << 17;
+        (*state >> 24) as u8
+    }
+
+    #[test]
+    fn scripts_at_random_are_survived() {
+        let mut state = 0x9e37_79b9_7f4a_7c15;
+        let (mut back, mut lies) = (0, 0);
+        for _ in 0..2000 {
+            let script: Vec<u8> = (0..201).map(|_| random(&mut state)).collect();
+            let (came, lied) = play(&script);
+            back += came;
+            lies += usize::from(lied);
+        }
+        // Both happen, or this shows nothing.
+        assert!(back > 100 && lies > 100, "{back} back, {lies} lies");
+    }
+
+    #[test]
+    fn an_honest_script_brings_all_back() {
+        let mut script = vec![1];
+        for i in 0..100_u8 {
+            // The free list gives the same descriptor again.
+            script.extend_from_slice(&[0, 1, 9, i & 1]);
+            script.extend_from_slice(&[2, 0, 0, 0]);
+            script.extend_from_slice(&[4, 0, 5, 0]);
+            script.extend_from_slice(&[7, 0, 0, 0]);
+        }
+        assert_eq!(play(&script), (100, false));
+    }
+}

@@ -1,0 +1,110 @@
+//! `kiln ctrlq`.
+
+use std::path::PathBuf;
+
+use clap::Args;
+use kiln_lab::ctrlq::{self, parse_ctrls, parse_kinds, parse_modes, Plan};
+use kiln_lab::record::Facts;
+use kiln_lab::Error;
+
+use crate::progress::Progress;
+use crate::session::{Exit, Session};
+use crate::table;
+
+/// A virtio-crypto control queue: busy polling against waiting against functions that are called.
+#[derive(Args)]
+#[command(after_help = "\
+Driver and device are two processes; the device is this program's own (kiln
+serve), started afresh for each row. Sessions are created and closed, each
+counted as an operation.
+
+Ways of waiting (--mode):
+  poll    one lock, held while the used ring is watched (Linux before 5.19)
+  wait    submitted under the lock; the thread sleeps until it is completed
+  async   submitted with a function that is called; --depth in flight
+
+Row fields (--json): mode, workers, session, ctrl, depth, cores, seconds, ops,
+ops_per_s, cpu_pct, driver_cpu_pct, device_cpu_pct, cpu_us_per_op, lat_us_p50,
+_p99, _p999, _p9999, _max (of all operations), hold_us_p50, _p99, _p999, _max
+(how long the lock was held), kicks, interrupts, yields, ops_ratio_to_wait,
+cpu_ratio_to_wait, hist_us_le_1 … _16384, _more (closes, each counted once),
+hold_hist_us_le_1 … _16384, _more.
+
+Examples:
+  kiln ctrlq
+  kiln ctrlq --mode wait --workers 8 --session cipher --seconds 10
+  kiln ctrlq --mode poll --session akcipher --ctrl thread --seconds 5
+  kiln ctrlq --socket /run/kiln.sock     a device that is there already")]
+pub struct CtrlqArgs {
+    /// Ways of waiting: poll, wait, async [default: all]
+    #[arg(long, value_delimiter = ',', value_name = "NAME,…")]
+    mode: Vec<String>,
+    /// Threads that create and close sessions [default: 1,2,8]
+    #[arg(long, value_delimiter = ',', value_name = "N,…")]
+    workers: Vec<usize>,
+    /// Sessions: cipher (AES-128-CBC), akcipher (RSA-2048) [default: both]
+    #[arg(long, value_delimiter = ',', value_name = "KIND,…")]
+    session: Vec<String>,
+    /// The device serves on the queue's thread (inline) or on another (thread) [default: both]
+    #[arg(long, value_delimiter = ',', value_name = "HOW,…")]
+    ctrl: Vec<String>,
+    /// In flight under async [default: 128]
+    #[arg(long, value_name = "N")]
+    depth: Option<usize>,
+    /// Of each row [default: 2; with --quick 0.4]
+    #[arg(long, value_name = "N", allow_hyphen_values = true)]
+    seconds: Option<f64>,
+    /// A device that is there already
+    #[arg(long, value_name = "PATH", conflicts_with_all = ["ctrl", "poll_us"])]
+    socket: Option<PathBuf>,
+    /// Microseconds that the device looks on before it sleeps [default: as kiln serve]
+    #[arg(long, value_name = "US")]
+    poll_us: Option<u64>,
+}
+
+impl CtrlqArgs {
+    fn plan(&self, session: &Session) -> Result<Plan, Error> {
+        let usual = Plan::new(session.seed, session.global.quick);
+        let plan = Plan {
+            ways: parse_modes(&self.mode)?,
+            workers: match self.workers.as_slice() {
+                [] => usual.workers,
+                workers => workers.to_vec(),
+            },
+            ctrls: parse_ctrls(&self.ctrl)?,
+            kinds: parse_kinds(&self.session)?,
+            depth: self.depth.unwrap_or(usual.depth),
+            seconds: self.seconds.unwrap_or(usual.seconds),
+            socket: self.socket.clone(),
+            poll_us: self.poll_us,
+            seed: session.seed,
+        };
+        plan.check()?;
+        Ok(plan)
+    }
+}
+
+/// Runs it.
+pub fn run(args: &CtrlqArgs, session: &Session) -> Result<Exit, Error> {
+    let plan = args.plan(session)?;
+    // Before the load: it measures the clock.
+    let facts = Facts::read();
+    let progress = Progress::start();
+    let outcome = ctrlq::run(&plan, &session.stop, &mut |done, what| {
+        progress.report(done, what);
+    })?;
+    drop(progress);
+    session.emit("ctrlq", &facts, &outcome.rows, &outcome.notes, || {
+        format!(
+            "{}\n\n{}\n{}",
+            table::machine(&facts),
+            table::ctrlq::all(&outcome.rows),
+            table::notes(&outcome.notes, session.seed)
+        )
+    })?;
+    Ok(if outcome.interrupted {
+        Exit::Interrupted
+    } else {
+        Exit::Done
+    })
+}
