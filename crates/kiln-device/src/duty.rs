@@ -12,7 +12,7 @@ pub const STATUS_ERR: u8 = 1;
 
 /// Serves requests of one kind.
 pub trait Duty {
-    /// Serves a request; the bytes of `answer` that were written, from its first.
+    /// Serves a request, all of `answer` written; the used length.
     fn serve(&mut self, request: &mut [u8], answer: &mut [u8]) -> usize;
 
     /// The status in an answer of which [`Duty::serve`] said that it used so many bytes.
@@ -135,6 +135,7 @@ impl Duty for HandedControl {
             _ => None,
         };
         let Some(mut slip) = back else {
+            answer.fill(0);
             return 0;
         };
         answer.copy_from_slice(&slip.answer);

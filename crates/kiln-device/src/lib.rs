@@ -13,12 +13,17 @@ mod config;
 mod duty;
 mod error;
 mod guest;
+#[cfg(test)]
+mod hostile;
 mod line;
+mod locked;
 pub mod log;
 mod memory;
 mod metrics;
 mod notify;
 mod pace;
+#[cfg(any(test, feature = "rig"))]
+pub mod rig;
 mod ring;
 mod runner;
 mod sandbox;

@@ -92,6 +92,12 @@ impl Scratch {
         (&mut self.request[..request], &mut self.answer[..answer])
     }
 
+    /// Bytes that both hold.
+    #[cfg(any(test, feature = "rig"))]
+    pub fn allocated(&self) -> usize {
+        self.request.capacity() + self.answer.capacity()
+    }
+
     /// Wipes both.
     pub fn wipe(&mut self) {
         self.request.zeroize();
@@ -166,7 +172,7 @@ impl Line<'_> {
     }
 
     /// Serves all there is, in batches. How long the guest must wait, if it is ahead of its rate.
-    fn drain(&mut self, halt: &Halt, count: &mut Count) -> Result<Option<Duration>, Broken> {
+    pub fn drain(&mut self, halt: &Halt, count: &mut Count) -> Result<Option<Duration>, Broken> {
         // A drain ends although the driver goes on: with what fits into the ring.
         let mut left = u32::from(self.ring.size());
         loop {
@@ -176,9 +182,12 @@ impl Line<'_> {
             if batch == 0 {
                 return Ok(None);
             }
+            let before = self.ring.next_avail();
             let hold = self.batch(batch, count)?;
             self.hand_back(count);
-            left = left.saturating_sub(u32::from(batch));
+            // A batch is cut short where the guest is ahead of its rate.
+            let served = self.ring.next_avail().wrapping_sub(before);
+            left = left.saturating_sub(u32::from(served));
             match halt.order() {
                 Order::Run if hold.is_some() => return Ok(hold),
                 Order::Run => {}
@@ -256,7 +265,7 @@ impl Line<'_> {
     }
 
     /// Shows the driver what is done, and tells it if it wants to be told.
-    fn hand_back(&mut self, count: &mut Count) {
+    pub fn hand_back(&mut self, count: &mut Count) {
         self.ring.publish();
         if self.ring.wants_interrupt() {
             if let Some(call) = self.call {

@@ -77,6 +77,8 @@ pub enum Command {
     Tree(cmd::tree::TreeArgs),
     /// The virtio-crypto device on a vhost-user socket
     Serve(cmd::serve::ServeArgs),
+    /// Is a virtio-crypto device right, and safe? KTAP on stdout
+    VirtioCheck(cmd::virtio_check::VirtioCheckArgs),
     /// The same in real Linux, built and booted in user land
     Linux(cmd::linux::LinuxArgs),
     /// How far measurements can be trusted on this machine

@@ -21,6 +21,7 @@ pub mod tcrypt;
 pub mod test;
 mod test_tree;
 pub mod tree;
+pub mod virtio_check;
 
 use kiln_lab::record::Facts;
 use kiln_lab::Error;
@@ -47,6 +48,7 @@ pub fn run(command: Option<Command>, session: &Session) -> Result<Exit, Error> {
         Some(Command::Crypt(args)) => crypt::run(&args, session),
         Some(Command::Linux(args)) => linux::run(&args, session),
         Some(Command::Serve(args)) => serve::run(&args, session),
+        Some(Command::VirtioCheck(args)) => virtio_check::run(&args, session),
         Some(Command::SelfCheck(args)) => self_check::run(&args, session),
     }
 }

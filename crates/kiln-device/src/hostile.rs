@@ -1,0 +1,474 @@
+//! A hostile driver's queues. Each fault that another device had is a test here, by its name.
+
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use kiln_virtio::wire::algo::{cipher, OP_DECRYPT, OP_ENCRYPT};
+use kiln_virtio::wire::control::Created;
+use kiln_virtio::wire::{
+    data, session, Action, Control, Create, Features, Request, Service, Status,
+};
+use kiln_virtio::Limits;
+
+use crate::chain::MAX_DESCRIPTORS;
+use crate::rig::{Rig, Which, BUFFERS, INDIRECT, MEMORY, NEXT, RING, WRITE};
+use crate::ring::Broken;
+
+const OK: u8 = Status::Ok as u8;
+const ERR: u8 = Status::Err as u8;
+const KEY: [u8; 16] = [7; 16];
+const LEGACY: u64 = 0;
+
+/// Where requests, results and statuses lie.
+const REQUEST: u64 = BUFFERS;
+const RESULT: u64 = BUFFERS + 0x8000;
+const TABLE: u64 = BUFFERS + 0x1_0000;
+
+fn limits() -> Limits {
+    Limits {
+        max_sessions: 8,
+        max_request: 4096,
+        ..Limits::default()
+    }
+}
+
+fn create(op: u32) -> Vec<u8> {
+    let mut bytes = Vec::new();
+    let create = Create::Cipher(session::Cipher {
+        algo: cipher::AES_CBC,
+        key_len: KEY.len() as u32,
+        op,
+    });
+    Control::Create {
+        create,
+        key: &KEY,
+        auth_key: &[],
+    }
+    .emit(Features::new(LEGACY), &mut bytes);
+    bytes
+}
+
+fn destroy(session: u64) -> Vec<u8> {
+    let mut bytes = Vec::new();
+    Control::Destroy {
+        service: Service::Cipher,
+        session,
+    }
+    .emit(Features::new(LEGACY), &mut bytes);
+    bytes
+}
+
+/// A request of AES-CBC: header, IV, and the text.
+fn encrypt(session: u64, text: &[u8]) -> Vec<u8> {
+    let mut bytes = Vec::new();
+    let len = text.len() as u32;
+    Request {
+        mode: data::Mode::Session(session),
+        action: Action::Encrypt,
+        op: data::Operation::Cipher(data::Cipher {
+            iv_len: 16,
+            src_len: len,
+            dst_len: len,
+        }),
+        iv: &[1; 16],
+        src: text,
+        aad: &[],
+    }
+    .emit(Features::new(LEGACY), &mut bytes);
+    bytes
+}
+
+/// Ends a thread that writes beside a test, also if the test fails.
+#[derive(Default)]
+struct Stop(AtomicBool);
+
+struct Stopped<'a>(&'a Stop);
+
+impl Drop for Stopped<'_> {
+    fn drop(&mut self) {
+        self.0 .0.store(true, Ordering::Relaxed);
+    }
+}
+
+impl Rig {
+    /// One request in one readable and one writable buffer; what the device said about it.
+    fn ask(&mut self, which: Which, request: &[u8], room: u32) -> (u32, Vec<u8>) {
+        let table = self.place(which).desc;
+        self.put(REQUEST, request);
+        self.put(RESULT, &vec![0xee; room as usize]);
+        self.describe(table, 0, (REQUEST, request.len() as u32), NEXT, 1);
+        self.describe(table, 1, (RESULT, room), WRITE, 0);
+        self.offer(which, &[0]);
+        self.serve(which).expect("the ring is in order");
+        let (head, used) = *self.used(which).last().expect("an answer");
+        assert_eq!(head, 0);
+        (used, self.get(RESULT, room as usize))
+    }
+
+    fn session(&mut self) -> u64 {
+        let (used, answer) = self.ask(Which::Control, &create(OP_ENCRYPT), 16);
+        assert_eq!(used, 16);
+        Created::parse(&answer).unwrap().result().unwrap()
+    }
+
+    /// The control: whatever was done before, a well-formed request is served.
+    fn is_well(&mut self) {
+        let session = self.session();
+        let (used, answer) = self.ask(Which::Data, &encrypt(session, &[3; 64]), 65);
+        assert_eq!((used, answer[64]), (65, OK));
+        assert_ne!(answer[..64], [0xee; 64]);
+        let (_, answer) = self.ask(Which::Control, &destroy(session), 1);
+        assert_eq!(answer, [OK]);
+    }
+
+    /// A chain from `head`, served: its used length.
+    fn follow(&mut self, head: u16) -> (u32, u64) {
+        self.offer(Which::Data, &[head]);
+        let count = self.serve(Which::Data).expect("the ring is in order");
+        let (of, used) = *self.used(Which::Data).last().expect("handed back");
+        assert_eq!(of, u32::from(head));
+        (used, count.malformed)
+    }
+}
+
+#[test]
+fn a_driver_that_behaves_is_served() {
+    Rig::new(limits()).is_well();
+}
+
+#[test]
+fn cve_2017_5931_lengths_that_overflow() {
+    let mut rig = Rig::new(limits());
+    let session = rig.session();
+    let table = rig.place(Which::Data).desc;
+    // Buffers whose lengths are 2^32 together: a 32-bit sum is zero.
+    rig.describe(table, 0, (REQUEST, 0x8000_0000), NEXT, 1);
+    rig.describe(table, 1, (REQUEST, 0x8000_0000), NEXT, 2);
+    rig.describe(table, 2, (RESULT, 16), WRITE, 0);
+    rig.put(RESULT, &[0xee; 16]);
+    assert_eq!(rig.follow(0).1, 1);
+    assert_eq!(rig.get(RESULT, 16)[15], ERR);
+    // And the header's: IV and source are 2^32 together, as is what they need.
+    let mut request = encrypt(session, &[0; 16]);
+    request[24..28].copy_from_slice(&16u32.to_le_bytes());
+    request[28..32].copy_from_slice(&0xffff_fff0u32.to_le_bytes());
+    request[32..36].copy_from_slice(&0xffff_fff0u32.to_le_bytes());
+    let (_, answer) = rig.ask(Which::Data, &request, 17);
+    assert_eq!(answer[16], ERR);
+    rig.is_well();
+}
+
+#[test]
+fn cve_2020_10724_key_lengths() {
+    let mut rig = Rig::new(limits());
+    for len in [0, 15, 17, 33, 65, 4096, 0x8000_0000, u32::MAX] {
+        let mut request = create(OP_ENCRYPT);
+        request[20..24].copy_from_slice(&u32::to_le_bytes(len));
+        let (_, answer) = rig.ask(Which::Control, &request, 16);
+        assert_ne!(answer[8], OK, "a key said to have {len} bytes");
+    }
+    assert_eq!(rig.guest.sessions(), 0);
+    rig.is_well();
+}
+
+#[test]
+fn cve_2020_14374_more_data_than_the_buffers_hold() {
+    let mut rig = Rig::new(limits());
+    let session = rig.session();
+    let request = encrypt(session, &[3; 256]);
+    // The source is cut short, then the destination.
+    let (_, answer) = rig.ask(Which::Data, &request[..request.len() - 16], 257);
+    assert_eq!(answer[256], ERR);
+    let (_, answer) = rig.ask(Which::Data, &request, 65);
+    assert_eq!(answer[64], ERR);
+    assert_eq!(answer[..64], [0; 64], "nothing of the result");
+    rig.is_well();
+}
+
+#[test]
+fn cve_2020_14375_memory_that_changes_while_it_is_read() {
+    let mut rig = Rig::new(limits());
+    let session = rig.session();
+    let memory = rig.memory.clone();
+    let stop = Stop::default();
+    std::thread::scope(|scope| {
+        let _stopped = Stopped(&stop);
+        // Another of the guest's CPUs flips source and destination lengths in the header between right and huge.
+        scope.spawn(|| {
+            use vm_memory::{Bytes, GuestAddress};
+            let mut huge = false;
+            while !stop.0.load(Ordering::Relaxed) {
+                huge = !huge;
+                let len: u32 = if huge { 0x0fff_fff0 } else { 64 };
+                for at in [28, 32] {
+                    memory.write_obj(len, GuestAddress(REQUEST + at)).unwrap();
+                }
+            }
+        });
+        for _ in 0..2000 {
+            let (used, answer) = rig.ask(Which::Data, &encrypt(session, &[3; 64]), 65);
+            // Served as one or as the other, whole.
+            match answer[64] {
+                OK => assert_eq!(used, 65),
+                _ => assert_eq!(answer[..64], [0; 64]),
+            }
+        }
+    });
+    rig.is_well();
+}
+
+#[test]
+fn cve_2020_14376_14377_every_length_of_both_sides() {
+    let mut rig = Rig::new(limits());
+    let session = rig.session();
+    let request = encrypt(session, &[3; 64]);
+    for readable in 0..=request.len() {
+        for room in [0, 1, 16, 63, 64, 65, 66] {
+            let (used, answer) = rig.ask(Which::Data, &request[..readable], room);
+            assert!(used <= room);
+            let served = readable == request.len() && room >= 65;
+            let ok = answer.last() == Some(&OK);
+            assert_eq!(ok, served, "{readable} bytes of request, room for {room}");
+        }
+    }
+    rig.is_well();
+}
+
+#[test]
+fn cve_2020_14378_more_descriptors_than_there_are() {
+    let mut rig = Rig::new(limits());
+    let table = rig.place(Which::Data).desc;
+    // The whole ring, the last of which points on.
+    for i in 0..RING {
+        rig.describe(table, i, (REQUEST, 1), NEXT, (i + 1) % RING);
+    }
+    assert_eq!(rig.follow(0), (0, 1));
+    // An indirect table longer than any chain that is followed.
+    let long = MAX_DESCRIPTORS as u32 + 1;
+    for i in 0..long as u16 {
+        rig.describe(TABLE, i, (REQUEST, 1), NEXT, i + 1);
+    }
+    rig.describe(table, 0, (TABLE, 16 * long), INDIRECT, 0);
+    assert_eq!(rig.follow(0), (0, 1));
+    // `next` behind the table, of the ring and of an indirect one.
+    rig.describe(table, 0, (REQUEST, 1), NEXT, RING);
+    assert_eq!(rig.follow(0), (0, 1));
+    rig.describe(TABLE, 0, (REQUEST, 1), NEXT, 1);
+    rig.describe(table, 0, (TABLE, 16), INDIRECT, 0);
+    assert_eq!(rig.follow(0), (0, 1));
+    rig.is_well();
+}
+
+#[test]
+fn cve_2023_3180_source_and_destination_of_different_lengths() {
+    let mut rig = Rig::new(limits());
+    let session = rig.session();
+    for (src, dst) in [(64u32, 16u32), (16, 64), (64, 0), (0, 64), (64, u32::MAX)] {
+        let mut request = encrypt(session, &[3; 64]);
+        request[28..32].copy_from_slice(&src.to_le_bytes());
+        request[32..36].copy_from_slice(&dst.to_le_bytes());
+        let (_, answer) = rig.ask(Which::Data, &request, 17);
+        assert_eq!(answer[16], ERR, "{src} bytes in, {dst} out");
+        assert_eq!(answer[..16], [0; 16]);
+    }
+    rig.is_well();
+}
+
+#[test]
+fn cve_2024_3446_results_over_the_ring_itself() {
+    // A result that is written over the request's own descriptors, over the driver's area and over the device's. All
+    // of it was copied before; the ring may be worthless then, but only to the guest whose it is.
+    let place = *Rig::new(limits()).place(Which::Data);
+    for target in [place.desc, place.avail, place.used, REQUEST] {
+        let mut rig = Rig::new(limits());
+        let session = rig.session();
+        let request = encrypt(session, &[3; 64]);
+        rig.put(REQUEST, &request);
+        rig.describe(place.desc, 0, (REQUEST, request.len() as u32), NEXT, 1);
+        rig.describe(place.desc, 1, (target, 65), WRITE, 0);
+        rig.offer(Which::Data, &[0]);
+        // Served once, whatever the ring says by then.
+        let _ = rig.serve(Which::Data);
+        let _ = rig.serve(Which::Data);
+        // The other queue is as it was.
+        let (_, answer) = rig.ask(Which::Control, &destroy(session), 1);
+        assert_eq!(answer, [OK]);
+    }
+}
+
+#[test]
+fn cve_2025_14876_allocation_before_the_check() {
+    let mut rig = Rig::new(limits());
+    let table = rig.place(Which::Control).desc;
+    // The guest has no such memory, and the device does not look for room for it.
+    for len in [16 << 20, 0x7fff_ffff, u32::MAX] {
+        rig.describe(table, 0, (REQUEST, len), NEXT, 1);
+        rig.describe(table, 1, (RESULT, 16), WRITE, 0);
+        rig.offer(Which::Control, &[0]);
+        let count = rig.serve(Which::Control).unwrap();
+        assert_eq!(count.malformed, 1);
+        rig.describe(table, 0, (REQUEST, 16), NEXT, 1);
+        rig.describe(table, 1, (RESULT, len), WRITE, 0);
+        rig.offer(Which::Control, &[0]);
+        let count = rig.serve(Which::Control).unwrap();
+        assert_eq!(count.malformed, 1);
+    }
+    assert!(rig.allocated() < 64 << 10, "{} bytes", rig.allocated());
+    rig.is_well();
+}
+
+#[test]
+fn cve_2026_86845_a_session_that_is_gone() {
+    let mut rig = Rig::new(limits());
+    let session = rig.session();
+    let (_, answer) = rig.ask(Which::Control, &destroy(session), 1);
+    assert_eq!(answer, [OK]);
+    // Its place is taken by another.
+    let other = rig.session();
+    assert_ne!(session, other);
+    for name in [session, other ^ 1, other + (1 << 32), u64::MAX, !other] {
+        let (_, answer) = rig.ask(Which::Data, &encrypt(name, &[3; 64]), 65);
+        assert_ne!(answer[64], OK, "session {name:#x}");
+        assert_eq!(answer[..64], [0; 64]);
+    }
+    let (_, answer) = rig.ask(Which::Control, &destroy(session), 1);
+    assert_ne!(answer, [OK], "closed twice");
+    assert_eq!(rig.guest.sessions(), 1);
+}
+
+#[test]
+fn cve_2026_86846_an_available_index_that_jumps() {
+    let mut rig = Rig::new(limits());
+    for jump in [RING + 1, 0x7fff, 0xffff] {
+        rig.set_avail_idx(Which::Data, jump);
+        let broken = rig.serve(Which::Data).expect_err("more than the ring has");
+        assert_eq!(broken, Broken::AvailIndex(jump));
+        assert_eq!(rig.used(Which::Data), []);
+    }
+    // A head that is none breaks the ring, too.
+    rig.set_avail_idx(Which::Data, 0);
+    rig.offer(Which::Data, &[RING]);
+    assert_eq!(rig.serve(Which::Data).err(), Some(Broken::Head(RING)));
+}
+
+#[test]
+fn cve_2026_86847_chains_that_come_back_to_themselves() {
+    let mut rig = Rig::new(limits());
+    let table = rig.place(Which::Data).desc;
+    rig.describe(table, 0, (REQUEST, 16), NEXT, 0);
+    assert_eq!(rig.follow(0), (0, 1));
+    rig.describe(table, 0, (RESULT, 16), NEXT | WRITE, 1);
+    rig.describe(table, 1, (RESULT, 16), NEXT | WRITE, 0);
+    assert_eq!(rig.follow(0), (0, 1));
+    // The same in an indirect table, and tables in tables.
+    rig.describe(table, 2, (TABLE, 32), INDIRECT, 0);
+    rig.describe(TABLE, 0, (REQUEST, 16), NEXT, 1);
+    rig.describe(TABLE, 1, (REQUEST, 16), NEXT, 0);
+    assert_eq!(rig.follow(2), (0, 1));
+    rig.describe(TABLE, 0, (TABLE, 32), INDIRECT, 0);
+    assert_eq!(rig.follow(2), (0, 1));
+    rig.is_well();
+}
+
+#[test]
+fn cve_2026_86848_descriptors_that_change_while_they_are_followed() {
+    let mut rig = Rig::new(limits());
+    let session = rig.session();
+    let place = *rig.place(Which::Data);
+    let memory = rig.memory.clone();
+    let stop = Stop::default();
+    std::thread::scope(|scope| {
+        let _stopped = Stopped(&stop);
+        // Another of the guest's CPUs flips `next`, a length and a flag.
+        scope.spawn(|| {
+            use vm_memory::{Bytes, GuestAddress};
+            let mut odd = 0u16;
+            while !stop.0.load(Ordering::Relaxed) {
+                odd = odd.wrapping_add(1);
+                let next: u16 = if odd & 1 == 0 { 1 } else { 0xffff };
+                let len: u32 = if odd & 2 == 0 { 65 } else { u32::MAX };
+                let flags: u16 = if odd & 4 == 0 { WRITE } else { INDIRECT | NEXT };
+                memory
+                    .write_obj(next, GuestAddress(place.desc + 14))
+                    .unwrap();
+                memory
+                    .write_obj(len, GuestAddress(place.desc + 24))
+                    .unwrap();
+                memory
+                    .write_obj(flags, GuestAddress(place.desc + 28))
+                    .unwrap();
+            }
+        });
+        for _ in 0..2000 {
+            let (used, _) = rig.ask(Which::Data, &encrypt(session, &[3; 64]), 65);
+            assert!(
+                used == 0 || used == 1 || used == 65 || used == u32::MAX,
+                "{used}"
+            );
+        }
+    });
+    rig.is_well();
+}
+
+#[test]
+fn buffers_outside_of_memory_and_out_of_order() {
+    let mut rig = Rig::new(limits());
+    let session = rig.session();
+    let table = rig.place(Which::Data).desc;
+    let request = encrypt(session, &[3; 64]);
+    let len = request.len() as u32;
+    rig.put(REQUEST, &request);
+    let end = MEMORY as u64;
+    for (read, write) in [
+        (end, RESULT),
+        (end - 1, RESULT),
+        (u64::MAX - 4, RESULT),
+        (REQUEST, end - 64),
+        (REQUEST, end),
+        (REQUEST, u64::MAX - 64),
+    ] {
+        rig.describe(table, 0, (read, len), NEXT, 1);
+        rig.describe(table, 1, (write, 65), WRITE, 0);
+        assert_eq!(rig.follow(0), (0, 1), "{read:#x} to {write:#x}");
+    }
+    // What is written comes first.
+    rig.describe(table, 0, (RESULT, 65), WRITE | NEXT, 1);
+    rig.describe(table, 1, (REQUEST, len), 0, 0);
+    assert_eq!(rig.follow(0), (0, 1));
+    // A table of no whole number of descriptors, of none, and outside.
+    for table_at in [(TABLE, 24), (TABLE, 0), (end - 16, 32)] {
+        rig.describe(table, 0, table_at, INDIRECT, 0);
+        assert_eq!(rig.follow(0), (0, 1), "{table_at:x?}");
+    }
+    rig.is_well();
+}
+
+#[test]
+fn more_sessions_than_are_allowed() {
+    let mut rig = Rig::new(limits());
+    let sessions: Vec<u64> = (0..8).map(|_| rig.session()).collect();
+    let (_, answer) = rig.ask(Which::Control, &create(OP_DECRYPT), 16);
+    assert_ne!(answer[8], OK);
+    for session in sessions {
+        let (_, answer) = rig.ask(Which::Control, &destroy(session), 1);
+        assert_eq!(answer, [OK]);
+    }
+    rig.is_well();
+}
+
+#[test]
+fn one_guest_cannot_name_anothers_sessions() {
+    let mut one = Rig::new(limits());
+    let session = one.session();
+    // Another thread, since a thread is one emulated CPU.
+    let other = std::thread::spawn(move || {
+        let mut other = Rig::new(limits());
+        let (_, answer) = other.ask(Which::Data, &encrypt(session, &[3; 64]), 65);
+        assert_eq!(answer[64], Status::InvSess as u8);
+        let (_, answer) = other.ask(Which::Control, &destroy(session), 1);
+        assert_ne!(answer, [OK]);
+        other.is_well();
+    });
+    other.join().unwrap();
+    assert_eq!(one.guest.sessions(), 1);
+    one.is_well();
+}

@@ -1,0 +1,200 @@
+//! A guest in this process: memory, a control queue and a data queue, written to as a hostile driver writes. For tests
+//! and for fuzzing.
+
+use std::sync::atomic::Ordering;
+use std::sync::Arc;
+use std::time::Duration;
+
+use kiln_virtio::{Guest, Limits, Services, Worker};
+use vm_memory::{Bytes, GuestAddress, GuestMemoryMmap};
+
+use crate::chain::Chain;
+use crate::duty::{Control, Data, Duty};
+use crate::line::{Halt, Line, Order, Scratch};
+use crate::pace::{Pace, Rates};
+use crate::ring::{Areas, Broken, Place, Ring};
+use crate::tally::{Count, Tally};
+
+/// Bytes of the guest's memory, from address 0.
+pub const MEMORY: usize = 1 << 20;
+/// Descriptors of each ring.
+pub const RING: u16 = 16;
+/// The rings' own memory ends here; buffers may lie behind.
+pub const BUFFERS: u64 = 0x4000;
+
+/// What a new driver clears: the rings and the first buffers.
+const RESET: usize = 0x1_0000;
+
+/// `VIRTQ_DESC_F_NEXT`.
+pub const NEXT: u16 = 1;
+/// `VIRTQ_DESC_F_WRITE`.
+pub const WRITE: u16 = 2;
+/// `VIRTQ_DESC_F_INDIRECT`.
+pub const INDIRECT: u16 = 4;
+
+/// Which ring.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Which {
+    /// The control queue.
+    Control,
+    /// The data queue.
+    Data,
+}
+
+/// The guest, and the device that serves it.
+pub struct Rig {
+    /// The guest's memory.
+    pub memory: Arc<GuestMemoryMmap>,
+    /// Its sessions.
+    pub guest: Arc<Guest>,
+    rings: [(Place, Box<dyn Duty>); 2],
+    scratch: Scratch,
+    chain: Chain,
+    pace: Pace,
+    tally: Tally,
+    halt: Halt,
+    max_chain: usize,
+}
+
+impl Rig {
+    /// With so much allowed.
+    pub fn new(limits: Limits) -> Rig {
+        let max_chain = crate::Config {
+            limits: limits.clone(),
+            ..crate::Config::default()
+        }
+        .max_chain();
+        let guest = Arc::new(Guest::new(limits, &Services::detect()));
+        guest.negotiate(0);
+        let worker = Worker::new().expect("an emulated CPU");
+        let place = |at| Place {
+            size: RING,
+            desc: at,
+            avail: at + 0x1000,
+            used: at + 0x1800,
+            ..Place::default()
+        };
+        let halt = Halt::new().expect("an eventfd");
+        // Each look at a ring ends by itself.
+        halt.set(Order::Drain);
+        Rig {
+            memory: Arc::new(
+                GuestMemoryMmap::from_ranges(&[(GuestAddress(0), MEMORY)]).expect("memory"),
+            ),
+            rings: [
+                (place(0), Box::new(Control(guest.clone()))),
+                (
+                    place(0x2000),
+                    Box::new(Data {
+                        guest: guest.clone(),
+                        worker,
+                    }),
+                ),
+            ],
+            guest,
+            scratch: Scratch::default(),
+            chain: Chain::new(),
+            pace: Pace::new(&Rates::default()),
+            tally: Tally::default(),
+            halt,
+            max_chain,
+        }
+    }
+
+    /// A driver that begins anew: rings and buffers are empty, sessions are gone.
+    pub fn reset(&mut self) {
+        self.put(0, &[0; RESET]);
+        for (place, _) in &mut self.rings {
+            place.next_avail = 0;
+        }
+        self.guest.reset();
+    }
+
+    /// Where a ring lies.
+    pub fn place(&mut self, which: Which) -> &mut Place {
+        &mut self.rings[which as usize].0
+    }
+
+    /// Writes guest memory; what does not fit is not written.
+    pub fn put(&self, at: u64, bytes: &[u8]) {
+        let _ = self.memory.write_slice(bytes, GuestAddress(at));
+    }
+
+    /// Reads guest memory.
+    pub fn get(&self, at: u64, len: usize) -> Vec<u8> {
+        let mut bytes = vec![0; len];
+        self.memory
+            .read_slice(&mut bytes, GuestAddress(at))
+            .expect("in memory");
+        bytes
+    }
+
+    /// Writes a descriptor into a table.
+    pub fn describe(&self, table: u64, index: u16, (addr, len): (u64, u32), flags: u16, next: u16) {
+        let at = table + 16 * u64::from(index);
+        self.put(at, &addr.to_le_bytes());
+        self.put(at + 8, &len.to_le_bytes());
+        self.put(at + 12, &flags.to_le_bytes());
+        self.put(at + 14, &next.to_le_bytes());
+    }
+
+    /// Makes heads available.
+    pub fn offer(&mut self, which: Which, heads: &[u16]) {
+        let avail = self.place(which).avail;
+        let mut idx = u16::from_le_bytes(self.get(avail + 2, 2).try_into().expect("two bytes"));
+        for head in heads {
+            let slot = avail + 4 + 2 * u64::from(idx % RING);
+            self.put(slot, &head.to_le_bytes());
+            idx = idx.wrapping_add(1);
+        }
+        self.set_avail_idx(which, idx);
+    }
+
+    /// Sets the available index to anything.
+    pub fn set_avail_idx(&mut self, which: Which, idx: u16) {
+        let at = GuestAddress(self.place(which).avail + 2);
+        let _ = self.memory.store(idx.to_le(), at, Ordering::Release);
+    }
+
+    /// Lets the device look at the ring once.
+    pub fn serve(&mut self, which: Which) -> Result<Count, Broken> {
+        let (place, duty) = &mut self.rings[which as usize];
+        let memory = self.memory.clone();
+        let areas = Areas::find(&memory, place)?;
+        let mut count = Count::default();
+        let mut line = Line {
+            memory: &memory,
+            ring: Ring::new(&areas, place)?,
+            kick: None,
+            call: None,
+            duty: duty.as_mut(),
+            scratch: &mut self.scratch,
+            chain: &mut self.chain,
+            pace: &self.pace,
+            tally: &self.tally,
+            max_request: self.max_chain,
+            poll: Duration::ZERO,
+        };
+        let done = line.drain(&self.halt, &mut count);
+        line.hand_back(&mut count);
+        place.next_avail = line.ring.next_avail();
+        done.map(|_| count)
+    }
+
+    /// Heads and lengths that the device has handed back, from the first on.
+    pub fn used(&mut self, which: Which) -> Vec<(u32, u32)> {
+        let used = self.place(which).used;
+        let word = |at, n| self.get(at, n);
+        let idx = u16::from_le_bytes(word(used + 2, 2).try_into().expect("two bytes"));
+        let long = |at| u32::from_le_bytes(word(at, 4).try_into().expect("four bytes"));
+        (0..idx)
+            .map(|i| used + 4 + 8 * u64::from(i % RING))
+            .map(|at| (long(at), long(at + 4)))
+            .collect()
+    }
+
+    /// Bytes that the device has allocated for copies of requests and answers.
+    pub fn allocated(&self) -> usize {
+        self.scratch.allocated()
+    }
+}

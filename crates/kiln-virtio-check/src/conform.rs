@@ -1,0 +1,368 @@
+//! What a device says it serves, served right: in the form without REVISION_1, in the one with it, and stateless.
+
+use kiln_virtio::wire::algo::{self, cipher};
+use kiln_virtio::wire::config::HW_READY;
+use kiln_virtio::wire::data::{self, Mode};
+use kiln_virtio::wire::{feature, session, Config, Control, Create, Operation, Service, Status};
+
+use crate::case::Case;
+use crate::link::{Descriptor, Link, Offer, Queue, BASE, NEXT, ROOM, TABLE, WRITE};
+use crate::vectors::{all, inverse, Vector};
+
+/// The forms of requests, by their names.
+const FORMS: [(&str, u64); 3] = [
+    ("legacy", 0),
+    ("revision-1", feature::REVISION_1),
+    ("stateless", feature::ALL),
+];
+
+pub fn cases(offer: &Offer) -> Vec<Case> {
+    let (features, config) = (offer.features, offer.config);
+    let mut cases = vec![
+        Case::new("configuration", move |_| configuration(&config)),
+        Case::new("feature bits", move |_| bits(features)),
+        Case::new(
+            "configuration: unknown algorithms are refused",
+            move |path| {
+                let mut link = open(path, 0)?;
+                unknown(&mut link, &config)
+            },
+        ),
+    ];
+    for (form, wanted) in FORMS {
+        for vector in all() {
+            let name = format!("{form}: {}", vector.name);
+            cases.push(served(name, offer, wanted, vector));
+        }
+    }
+    let usable = usable(offer);
+    for (name, check) in [
+        ("sessions: destroyed once", destroyed_once as Check),
+        (
+            "lengths: more readable and writable than needed",
+            more_than_needed,
+        ),
+        (
+            "descriptors: one for every byte of the header",
+            split_header,
+        ),
+        ("descriptors: indirect", indirect),
+    ] {
+        cases.push(match &usable {
+            Some(vector) => {
+                let vector = vector.clone();
+                Case::new(name, move |path| check(&mut open(path, 0)?, &vector))
+            }
+            None => Case::skip(name, "no algorithm that is known here"),
+        });
+    }
+    cases
+}
+
+type Check = fn(&mut Link, &Vector) -> Result<(), String>;
+
+pub fn open(path: &std::path::Path, wanted: u64) -> Result<Link, String> {
+    Link::open(path, wanted).map_err(|e| e.to_string())
+}
+
+/// A vector of something that the device offers: AES-CBC, if it does.
+pub fn usable(offer: &Offer) -> Option<Vector> {
+    let offered = |v: &Vector| offer.config.offers(v.create.service(), v.create.algo());
+    let mut offered: Vec<Vector> = all().into_iter().filter(offered).collect();
+    let cbc = |v: &Vector| v.name == "aes-cbc";
+    let at = offered.iter().position(cbc).unwrap_or(0);
+    (!offered.is_empty()).then(|| offered.swap_remove(at))
+}
+
+fn served(name: String, offer: &Offer, wanted: u64, vector: Vector) -> Case {
+    let service = vector.create.service();
+    if !offer.config.offers(service, vector.create.algo()) {
+        return Case::skip(name, "not offered");
+    }
+    let stateless = wanted == feature::ALL;
+    let needed = match stateless {
+        true => feature::CIPHER_STATELESS << service as u32 | feature::REVISION_1,
+        false => wanted,
+    };
+    if offer.features & needed != needed {
+        return Case::skip(name, "form not offered");
+    }
+    Case::new(name, move |path| {
+        let mut link = open(path, wanted)?;
+        for vector in std::iter::once(vector.clone()).chain(inverse(&vector)) {
+            let what = format!("{:?}", vector.action).to_lowercase();
+            in_session(&mut link, &vector).map_err(|e| format!("{what}: {e}"))?;
+            if stateless {
+                let got = link.request(&vector.request(vector.stateless()))?;
+                expect(got, &vector.want).map_err(|e| format!("{what}, no session: {e}"))?;
+            }
+            if let Create::Aead(_) = vector.create {
+                tampered(&mut link, &vector)?;
+            }
+        }
+        Ok(())
+    })
+}
+
+fn expect(got: Result<Vec<u8>, Status>, want: &[u8]) -> Result<(), String> {
+    match got {
+        Ok(got) if got == want => Ok(()),
+        Ok(got) => Err(format!(
+            "its {} bytes are not the {} published ones",
+            got.len(),
+            want.len()
+        )),
+        Err(status) => Err(format!("status {}", status.name())),
+    }
+}
+
+pub fn create(link: &mut Link, vector: &Vector) -> Result<u64, String> {
+    let control = Control::Create {
+        create: vector.create,
+        key: &vector.key,
+        auth_key: &[],
+    };
+    let refused = |status: Status| format!("no session: status {}", status.name());
+    link.control(&control)?.map_err(refused)
+}
+
+pub fn destroy(link: &mut Link, vector: &Vector, session: u64) -> Result<Status, String> {
+    let service = vector.create.service();
+    let done = link.control(&Control::Destroy { service, session })?;
+    Ok(done.err().unwrap_or(Status::Ok))
+}
+
+/// A session, its vector, no session.
+pub fn in_session(link: &mut Link, vector: &Vector) -> Result<(), String> {
+    let session = create(link, vector)?;
+    let got = link.request(&vector.request(Mode::Session(session)))?;
+    expect(got, &vector.want)?;
+    match destroy(link, vector, session)? {
+        Status::Ok => Ok(()),
+        status => Err(format!("destroying the session: status {}", status.name())),
+    }
+}
+
+/// A wrong tag says so, and no text comes with it.
+fn tampered(link: &mut Link, vector: &Vector) -> Result<(), String> {
+    let Some(mut wrong) =
+        inverse(vector).filter(|v| v.action == kiln_virtio::wire::Action::Decrypt)
+    else {
+        return Ok(());
+    };
+    if let Some(last) = wrong.src.last_mut() {
+        *last ^= 1;
+    }
+    let session = create(link, &wrong)?;
+    let mut bytes = Vec::new();
+    let request = wrong.request(Mode::Session(session));
+    request.emit(link.features, &mut bytes);
+    let answer = link.ask(Queue::Data, &bytes, request.answer_len())?;
+    let (status, text) = answer.bytes.split_last().ok_or("no status")?;
+    if *status != Status::BadMsg as u8 {
+        return Err(format!("a wrong tag: status {status}, not badmsg"));
+    }
+    if text.len() > 4 && text.starts_with(&wrong.want[..4]) {
+        return Err("a wrong tag: the text came all the same".into());
+    }
+    destroy(link, &wrong, session).map(|_| ())
+}
+
+fn configuration(config: &Config) -> Result<(), String> {
+    let undefined = |name: &str, bits: u64, defined: u64| match bits & !defined {
+        0 => Ok(()),
+        more => Err(format!("{name} has undefined bits {more:#x}")),
+    };
+    undefined("status", config.status.into(), HW_READY.into())?;
+    undefined("crypto_services", config.crypto_services.into(), 0x3f)?;
+    undefined("cipher_algo", config.cipher_algo, 0x7fff)?;
+    undefined("hash_algo", config.hash_algo.into(), 0x1fff)?;
+    let macs = 0x7f | 0xf << 25 | 3 << 41 | 3 << 49 | 3 << 53;
+    undefined("mac_algo", config.mac_algo, macs)?;
+    undefined("aead_algo", config.aead_algo.into(), 0xf)?;
+    // Linux's header has ECDSA at 3, the specification at 2.
+    undefined("akcipher_algo", config.akcipher_algo.into(), 0x7)?;
+    let masks = [
+        (Service::Cipher, config.cipher_algo),
+        (Service::Hash, config.hash_algo.into()),
+        (Service::Mac, config.mac_algo),
+        (Service::Aead, config.aead_algo.into()),
+        (Service::Akcipher, config.akcipher_algo.into()),
+    ];
+    for (service, mask) in masks {
+        if config.has(service) && mask == 0 {
+            return Err(format!("service {} has no algorithm", service.name()));
+        }
+    }
+    match config {
+        c if c.status & HW_READY == 0 => Err("status lacks HW_READY".into()),
+        c if !(1..=65535).contains(&c.max_dataqueues) => {
+            Err(format!("max_dataqueues is {}", c.max_dataqueues))
+        }
+        c if c.max_size == 0 => Err("max_size is 0".into()),
+        c if c.has(Service::Cipher) && c.max_cipher_key_len == 0 => {
+            Err("max_cipher_key_len is 0".into())
+        }
+        c if c.has(Service::Mac) && c.max_auth_key_len == 0 => Err("max_auth_key_len is 0".into()),
+        _ => Ok(()),
+    }
+}
+
+fn bits(features: u64) -> Result<(), String> {
+    let stateless = features & (feature::ALL & !feature::REVISION_1);
+    match stateless != 0 && features & feature::REVISION_1 == 0 {
+        true => Err(format!("stateless bits {stateless:#x} without REVISION_1")),
+        false => Ok(()),
+    }
+}
+
+/// What is in no mask has no session.
+fn unknown(link: &mut Link, config: &Config) -> Result<(), String> {
+    for algo in (0..64).filter(|&n| !config.offers(Service::Cipher, n)) {
+        let create = Create::Cipher(session::Cipher {
+            algo,
+            key_len: 16,
+            op: algo::OP_ENCRYPT,
+        });
+        let control = Control::Create {
+            create,
+            key: &[1; 16],
+            auth_key: &[],
+        };
+        match link.control(&control)? {
+            Err(Status::NotSupp) => (),
+            Err(status) => {
+                return Err(format!(
+                    "cipher {algo}: status {}, not notsupp",
+                    status.name()
+                ))
+            }
+            Ok(_) => return Err(format!("cipher {algo} is not offered and was accepted")),
+        }
+    }
+    Ok(())
+}
+
+fn destroyed_once(link: &mut Link, vector: &Vector) -> Result<(), String> {
+    let session = create(link, vector)?;
+    let first = destroy(link, vector, session)?;
+    let second = destroy(link, vector, session)?;
+    match (first, second) {
+        (Status::Ok, Status::Ok) => Err("a session that is gone was destroyed again".into()),
+        (Status::Ok, _) => Ok(()),
+        (status, _) => Err(format!("status {}", status.name())),
+    }
+}
+
+fn more_than_needed(link: &mut Link, vector: &Vector) -> Result<(), String> {
+    let session = create(link, vector)?;
+    let mut bytes = Vec::new();
+    vector
+        .request(Mode::Session(session))
+        .emit(link.features, &mut bytes);
+    bytes.extend([0x77; 40]);
+    let got = link.raw(&bytes, vector.want.len() + 1 + 40)?;
+    // Where the status is the last byte, the result is where it always is.
+    expect(got, &vector.want)
+}
+
+/// The readable part in pieces of one byte as far as the header goes, the writable part in two.
+fn split_header(link: &mut Link, vector: &Vector) -> Result<(), String> {
+    const PIECES: usize = 24;
+    let session = create(link, vector)?;
+    let mut bytes = Vec::new();
+    vector
+        .request(Mode::Session(session))
+        .emit(link.features, &mut bytes);
+    let room = vector.want.len() + 1;
+    let (request, answer) = (ROOM, ROOM + 0x4000);
+    link.write(request, &bytes);
+    let table = link.layout(Queue::Data)[0];
+    let mut pieces: Vec<(usize, usize, u16)> = (0..PIECES).map(|i| (request + i, 1, 0)).collect();
+    pieces.push((request + PIECES, bytes.len() - PIECES, 0));
+    let first = room / 2;
+    pieces.push((answer, first, WRITE));
+    pieces.push((answer + 0x100, room - first, WRITE));
+    describe(link, table, &pieces);
+    let text = collect(
+        link,
+        0,
+        room,
+        [(answer, first), (answer + 0x100, room - first)],
+    )?;
+    expect(Ok(text), &vector.want)
+}
+
+fn indirect(link: &mut Link, vector: &Vector) -> Result<(), String> {
+    let session = create(link, vector)?;
+    let mut bytes = Vec::new();
+    vector
+        .request(Mode::Session(session))
+        .emit(link.features, &mut bytes);
+    let room = vector.want.len() + 1;
+    let (indirect, request, answer) = (ROOM + 0x8000, ROOM, ROOM + 0x4000);
+    link.write(request, &bytes);
+    describe(
+        link,
+        indirect,
+        &[(request, bytes.len(), 0), (answer, room, WRITE)],
+    );
+    let table = link.layout(Queue::Data)[0];
+    let head = Descriptor {
+        address: BASE + indirect as u64,
+        len: 32,
+        flags: TABLE,
+        next: 0,
+    };
+    link.describe(table, 5, head);
+    let text = collect(link, 5, room, [(answer, room), (answer, 0)])?;
+    expect(Ok(text), &vector.want)
+}
+
+/// Descriptors one after the other: offset, length, flags.
+pub fn describe(link: &Link, table: usize, pieces: &[(usize, usize, u16)]) {
+    for (i, &(offset, len, flags)) in pieces.iter().enumerate() {
+        let last = i + 1 == pieces.len();
+        let piece = Descriptor {
+            address: BASE + offset as u64,
+            len: len as u32,
+            flags: flags | if last { 0 } else { NEXT },
+            next: i as u16 + 1,
+        };
+        link.describe(table, i as u16, piece);
+    }
+}
+
+/// The result out of two pieces, once the device has used this head.
+fn collect(
+    link: &mut Link,
+    head: u16,
+    room: usize,
+    pieces: [(usize, usize); 2],
+) -> Result<Vec<u8>, String> {
+    link.publish(Queue::Data, head, 1);
+    match link.wait(Queue::Data, std::time::Duration::from_secs(5)) {
+        crate::link::Came::Used(id, _) if id == u32::from(head) => (),
+        came => return Err(format!("{came:?} came of it")),
+    }
+    let mut bytes: Vec<u8> = pieces
+        .iter()
+        .flat_map(|&(at, len)| link.read(at, len))
+        .collect();
+    bytes.truncate(room);
+    match bytes.pop() {
+        Some(0) => Ok(bytes),
+        status => Err(format!("status {status:?}")),
+    }
+}
+
+/// For checks that need sessions of two kinds.
+pub fn small_hash() -> Vector {
+    let hash = |v: &Vector| matches!(v.op, Operation::Hash(data::Digest { .. }));
+    all().into_iter().find(hash).expect("there are hashes")
+}
+
+/// Whether AES-CBC, which hostile requests are made of, is there.
+pub fn has_cbc(offer: &Offer) -> bool {
+    offer.config.offers(Service::Cipher, cipher::AES_CBC)
+}

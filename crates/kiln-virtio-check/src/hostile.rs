@@ -1,0 +1,336 @@
+//! Requests that a hostile driver makes: whole descriptors, and lies in what they hold. The device answers each with an
+//! error, or with nothing, and serves the next driver.
+
+use std::path::Path;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread;
+use std::time::Duration;
+
+use kiln_virtio::wire::algo::{akcipher, cipher, OP_ENCRYPT};
+use kiln_virtio::wire::data::{self, Mode};
+use kiln_virtio::wire::{session, Action, Control, Create, Operation, Service, Status};
+
+use crate::case::Case;
+use crate::conform::{create, destroy, has_cbc, in_session, open, small_hash, usable};
+use crate::link::{Link, Offer, GONE, ROOM, SILENT};
+use crate::vectors::{all, Vector};
+
+/// A status, or the reason why there is none.
+type Answered = Result<Status, String>;
+
+pub fn cases(offer: &Offer) -> Vec<Case> {
+    let Some(vector) = usable(offer).filter(|_| has_cbc(offer)) else {
+        return vec![Case::skip("hostile requests", "no AES-CBC to make them of")];
+    };
+    let mut cases = Vec::new();
+    // 32-bit sums; a source or a destination that is not there; both of different lengths.
+    for (name, at, value) in [
+        ("CVE-2017-5931: iv_len of 4 GiB", 0, u32::MAX),
+        ("CVE-2017-5931: iv_len that wraps", 0, u32::MAX - 63),
+        ("CVE-2017-5931: src_data_len of 4 GiB", 4, u32::MAX),
+        (
+            "CVE-2020-14374: src_data_len beyond what is readable",
+            4,
+            4096,
+        ),
+        (
+            "CVE-2020-14374: dst_data_len beyond what is writable",
+            8,
+            4096,
+        ),
+        ("CVE-2023-3180: dst_data_len shorter than the source", 8, 16),
+        ("CVE-2023-3180: dst_data_len of 4 GiB", 8, u32::MAX),
+        ("iv_len of 15", 0, 15),
+        ("op_type of nothing", 40, 0),
+        ("op_type of 7", 40, 7),
+    ] {
+        cases.push(refused(name, &vector, move |link, vector| {
+            patched(link, vector, |bytes| {
+                bytes[24 + at..28 + at].copy_from_slice(&value.to_le_bytes());
+            })
+        }));
+    }
+    cases.push(refused(
+        "an opcode that there is not",
+        &vector,
+        |link, vector| patched(link, vector, |bytes| bytes[1] = 0x77),
+    ));
+    cases.push(refused("a source of 31 bytes", &vector, |link, vector| {
+        patched(link, vector, |bytes| {
+            for at in [4, 8] {
+                bytes[24 + at..28 + at].copy_from_slice(&31_u32.to_le_bytes());
+            }
+        })
+    }));
+    for cut in [1, 8, 23, 24, 71, 72, 87] {
+        let name = format!("CVE-2020-14374: a request of {cut} bytes");
+        cases.push(refused(name, &vector, move |link, vector| {
+            patched(link, vector, |bytes| bytes.truncate(cut))
+        }));
+    }
+    for claimed in [0, 17, 64, 65, 4096, u32::MAX] {
+        let name = format!("CVE-2020-10724: key_len of {claimed}");
+        cases.push(refused(name, &vector, move |link, _| {
+            key(link, claimed, &[7; 16])
+        }));
+    }
+    cases.push(refused(
+        "CVE-2020-10724: a key of 8 KiB",
+        &vector,
+        |link, _| key(link, 8192, &[7; 8192]),
+    ));
+    cases.push(refused(
+        "CVE-2026-86845: a session that was destroyed",
+        &vector,
+        stale,
+    ));
+    cases.push(refused(
+        "CVE-2026-86845: a session that never was",
+        &vector,
+        |link, vector| named(link, vector, u64::MAX),
+    ));
+    cases.push(match offer.config.has(Service::Hash) {
+        true => refused(
+            "CVE-2026-86845: a session of another kind",
+            &vector,
+            |link, vector| {
+                let hash = small_hash();
+                let name = create(link, &hash)?;
+                named(link, vector, name)
+            },
+        ),
+        false => Case::skip("CVE-2026-86845: a session of another kind", "no hashes"),
+    });
+    let rsa = all().into_iter().find(|v| v.name.starts_with("rsa"));
+    let offered = offer.config.offers(Service::Akcipher, akcipher::RSA);
+    for (name, what) in [
+        ("CVE-2025-14876: akcipher dst_data_len of 4 GiB", 0),
+        ("CVE-2025-14876: akcipher src_data_len of 4 GiB", 1),
+        ("CVE-2025-14876: akcipher key_len of 4 GiB", 2),
+    ] {
+        cases.push(match &rsa {
+            Some(rsa) if offered => {
+                let rsa = rsa.clone();
+                refused(name, &vector, move |link, _| {
+                    akcipher_lengths(link, &rsa, what)
+                })
+            }
+            _ => Case::skip(name, "no RSA"),
+        });
+    }
+    let (a, b, c, d) = (
+        vector.clone(),
+        vector.clone(),
+        vector.clone(),
+        vector.clone(),
+    );
+    cases.push(Case::new(
+        "CVE-2020-14375: lengths that change while they are read",
+        move |path| changing(path, &a),
+    ));
+    cases.push(Case::new("sessions without end", move |path| {
+        without_end(path, &b)
+    }));
+    cases.push(Case::new(
+        "the session of a connection that is gone",
+        move |path| outlived(path, &d),
+    ));
+    cases.push(Case::new("another guest's session", move |path| {
+        another_guest(path, &c)
+    }));
+    cases
+}
+
+/// A request that is to be refused, and the device after it.
+pub fn refused(
+    name: impl Into<String>,
+    vector: &Vector,
+    act: impl FnOnce(&mut Link, &Vector) -> Answered + 'static,
+) -> Case {
+    let vector = vector.clone();
+    Case::new(name, move |path| {
+        let mut link = open(path, 0)?;
+        match act(&mut link, &vector) {
+            Ok(Status::Ok) => return Err("it was accepted".into()),
+            Ok(_) => in_session(&mut link, &vector).map_err(|e| format!("afterwards: {e}"))?,
+            // A device may also stop talking to such a driver; but not to others.
+            Err(e) if e == GONE || e == SILENT => (),
+            Err(e) => return Err(e),
+        }
+        drop(link);
+        next_driver(path, &vector)
+    })
+}
+
+/// The next driver finds all as it should be.
+pub fn next_driver(path: &Path, vector: &Vector) -> Result<(), String> {
+    let serve = || in_session(&mut open(path, 0)?, vector);
+    serve().map_err(|e| format!("the next driver: {e}"))
+}
+
+/// A request in a live session, its bytes changed.
+fn patched(link: &mut Link, vector: &Vector, patch: impl FnOnce(&mut Vec<u8>)) -> Answered {
+    let name = create(link, vector)?;
+    let mut bytes = Vec::new();
+    vector
+        .request(Mode::Session(name))
+        .emit(link.features, &mut bytes);
+    patch(&mut bytes);
+    let result = link.raw(&bytes, vector.want.len() + 1)?;
+    Ok(result.err().unwrap_or(Status::Ok))
+}
+
+fn named(link: &mut Link, vector: &Vector, session: u64) -> Answered {
+    let result = link.request(&vector.request(Mode::Session(session)))?;
+    Ok(result.err().unwrap_or(Status::Ok))
+}
+
+fn key(link: &mut Link, claimed: u32, key: &[u8]) -> Answered {
+    let create = Create::Cipher(session::Cipher {
+        algo: cipher::AES_CBC,
+        key_len: claimed,
+        op: OP_ENCRYPT,
+    });
+    let control = Control::Create {
+        create,
+        key,
+        auth_key: &[],
+    };
+    Ok(link.control(&control)?.err().unwrap_or(Status::Ok))
+}
+
+fn stale(link: &mut Link, vector: &Vector) -> Answered {
+    let name = create(link, vector)?;
+    destroy(link, vector, name)?;
+    // What may be in its place now has another name.
+    create(link, vector)?;
+    named(link, vector, name)
+}
+
+fn akcipher_lengths(link: &mut Link, rsa: &Vector, what: usize) -> Answered {
+    if what == 2 {
+        let Create::Akcipher(a) = rsa.create else {
+            return Err("a vector of RSA".into());
+        };
+        let create = Create::Akcipher(session::Akcipher {
+            key_len: u32::MAX,
+            ..a
+        });
+        let control = Control::Create {
+            create,
+            key: &rsa.key,
+            auth_key: &[],
+        };
+        return Ok(link.control(&control)?.err().unwrap_or(Status::Ok));
+    }
+    let name = create(link, rsa)?;
+    let mut data = data::Akcipher {
+        src_len: 64,
+        dst_len: 64,
+    };
+    match what {
+        0 => data.dst_len = u32::MAX,
+        _ => data.src_len = u32::MAX,
+    }
+    let mut request = rsa.request(Mode::Session(name));
+    request.op = Operation::Akcipher(data);
+    request.action = Action::Encrypt;
+    let mut bytes = Vec::new();
+    request.emit(link.features, &mut bytes);
+    let result = link.raw(&bytes, 65)?;
+    Ok(result.err().unwrap_or(Status::Ok))
+}
+
+/// Source and destination lengths go up and down on another CPU while the device reads them: each answer is the right
+/// one or an error, and nothing is written beside it.
+fn changing(path: &Path, vector: &Vector) -> Result<(), String> {
+    const REQUESTS: usize = 2000;
+    let mut link = open(path, 0)?;
+    let name = create(&mut link, vector)?;
+    let mut bytes = Vec::new();
+    vector
+        .request(Mode::Session(name))
+        .emit(link.features, &mut bytes);
+    let stop = AtomicBool::new(false);
+    let right = vector.src.len() as u32;
+    let memory = link.shared();
+    let result = thread::scope(|s| {
+        s.spawn(|| {
+            while !stop.load(Ordering::Relaxed) {
+                for len in [right, u32::MAX, 1 << 20, right, 0, right] {
+                    for at in [4, 8] {
+                        memory.write(ROOM + 24 + at, &len.to_le_bytes());
+                    }
+                }
+            }
+        });
+        let run = || {
+            for n in 0..REQUESTS {
+                match link.raw(&bytes, vector.want.len() + 1)? {
+                    Ok(got) if got.is_empty() || got == vector.want => (),
+                    Ok(_) => return Err(format!("request {n}: a wrong result as a right one")),
+                    Err(_) => (),
+                }
+            }
+            Ok(())
+        };
+        let mut run = run;
+        let result = run();
+        stop.store(true, Ordering::Relaxed);
+        result
+    });
+    result?;
+    drop(link);
+    next_driver(path, vector)
+}
+
+/// A device has an end of sessions, or 20,000 of them at least; what it gave away comes back with the connection.
+fn without_end(path: &Path, vector: &Vector) -> Result<(), String> {
+    const ENOUGH: usize = 20_000;
+    let mut first = None;
+    for turn in 0..2 {
+        let mut link = open(path, 0)?;
+        let mut made = 0;
+        while made < ENOUGH && create(&mut link, vector).is_ok() {
+            made += 1;
+        }
+        if made == 0 {
+            return Err(format!("connection {turn} gets no session"));
+        }
+        if *first.get_or_insert(made) > made {
+            return Err(format!(
+                "{made} sessions, and {first:?} before: some did not come back"
+            ));
+        }
+        drop(link);
+        // Wiping that many may take a device a moment.
+        thread::sleep(Duration::from_millis(200));
+    }
+    next_driver(path, vector)
+}
+
+fn another_guest(path: &Path, vector: &Vector) -> Result<(), String> {
+    let mut one = open(path, 0)?;
+    let name = create(&mut one, vector)?;
+    let Ok(mut other) = Link::open(path, 0) else {
+        // One driver at a time: there is no other guest.
+        return Ok(());
+    };
+    match named(&mut other, vector, name)? {
+        Status::Ok => return Err("it served one guest with another's key".into()),
+        _ => drop(other),
+    }
+    match named(&mut one, vector, name)? {
+        Status::Ok => Ok(()),
+        status => Err(format!("its own guest then got {}", status.name())),
+    }
+}
+
+/// What a driver left behind serves nobody.
+fn outlived(path: &Path, vector: &Vector) -> Result<(), String> {
+    let name = create(&mut open(path, 0)?, vector)?;
+    match named(&mut open(path, 0)?, vector, name)? {
+        Status::Ok => Err("its key serves whoever comes next".into()),
+        _ => Ok(()),
+    }
+}

@@ -1,0 +1,466 @@
+//! One connection: a control queue and the first data queue in memory of its own, and descriptors as they are asked
+//! for, right or wrong.
+
+use std::fmt;
+use std::fs::File;
+use std::os::fd::{AsRawFd, FromRawFd};
+use std::os::unix::net::UnixStream;
+use std::path::Path;
+use std::sync::atomic::Ordering;
+use std::sync::Arc;
+use std::thread;
+use std::time::{Duration, Instant};
+
+use kiln_virtio::wire::control::Created;
+use kiln_virtio::wire::{config, feature, Config, Control, Features, Request, Status};
+use vhost::vhost_user::message::{
+    VhostUserConfigFlags, VhostUserProtocolFeatures, VhostUserVirtioFeatures,
+};
+use vhost::vhost_user::{Frontend, VhostUserFrontend};
+use vhost::{VhostBackend, VhostUserMemoryRegionInfo, VringConfigData};
+use vm_memory::mmap::MmapRegionBuilder;
+use vm_memory::{Bytes, FileOffset, MmapRegion, VolatileMemory};
+use vmm_sys_util::eventfd::EventFd;
+
+/// Bytes of shared memory: two rings, then room for requests.
+pub const MEMORY: usize = 4 << 20;
+/// Where the device sees it: not at 0, so that an address that nobody wrote is invalid.
+pub const BASE: u64 = 1 << 24;
+/// Where the room for requests begins.
+pub const ROOM: usize = 0x10000;
+/// Entries of a ring.
+pub const RING: u16 = 64;
+
+const EVENT_IDX: u64 = 1 << 29;
+const INDIRECT: u64 = 1 << 28;
+const VERSION_1: u64 = 1 << 32;
+
+/// `VIRTQ_DESC_F_*`.
+pub const NEXT: u16 = 1;
+pub const WRITE: u16 = 2;
+pub const TABLE: u16 = 4;
+
+/// Why there is no answer.
+pub const GONE: &str = "it closed the connection";
+pub const SILENT: &str = "no answer came";
+
+/// How long a device may take for an answer.
+const PATIENCE: Duration = Duration::from_secs(5);
+
+/// What a device says it has.
+#[derive(Clone, Copy, Debug)]
+pub struct Offer {
+    /// All its feature bits.
+    pub features: u64,
+    /// Its configuration.
+    pub config: Config,
+}
+
+/// The device cannot be reached, or does not behave as one.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Fault {
+    /// Nobody is at the socket.
+    Connect(String),
+    /// Somebody is, and it is no virtio-crypto device.
+    Device(String),
+}
+
+impl fmt::Display for Fault {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Fault::Connect(e) => write!(f, "cannot connect: {e}: start a device there"),
+            Fault::Device(e) => write!(f, "no virtio-crypto device is there: {e}"),
+        }
+    }
+}
+
+impl std::error::Error for Fault {}
+
+/// The queues that are used.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Queue {
+    Data = 0,
+    Control = 1,
+}
+
+/// One descriptor, as it is written.
+#[derive(Clone, Copy, Debug)]
+pub struct Descriptor {
+    pub address: u64,
+    pub len: u32,
+    pub flags: u16,
+    pub next: u16,
+}
+
+struct Ring {
+    base: usize,
+    kick: EventFd,
+    _call: EventFd,
+    avail: u16,
+    used: u16,
+}
+
+/// Memory that is shared with the device.
+#[derive(Clone)]
+pub struct Shared(Arc<MmapRegion>);
+
+impl Shared {
+    /// Bytes into it.
+    pub fn write(&self, offset: usize, bytes: &[u8]) {
+        let slice = self.0.as_volatile_slice();
+        slice.write_slice(bytes, offset).expect("inside the memory");
+    }
+}
+
+/// A connection.
+pub struct Link {
+    pub offer: Offer,
+    pub features: Features,
+    rings: [Ring; 2],
+    memory: Shared,
+    _file: File,
+    socket: UnixStream,
+    _frontend: Frontend,
+}
+
+/// What a device answered.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Answer {
+    /// Bytes it says it has written.
+    pub used: u32,
+    /// What was made writable, all of it.
+    pub bytes: Vec<u8>,
+}
+
+/// What came of descriptors.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Came {
+    /// A used entry: the head and the length.
+    Used(u32, u32),
+    /// The device closed the connection.
+    Gone,
+    /// Nothing.
+    Silence,
+}
+
+fn offset_of_avail(base: usize) -> usize {
+    base + 0x1000
+}
+
+fn offset_of_used(base: usize) -> usize {
+    base + 0x2000
+}
+
+impl Link {
+    /// Connect, take these of the device type's features, and start both queues.
+    ///
+    /// # Errors
+    /// It cannot be reached, or does not agree.
+    pub fn open(path: &Path, wanted: u64) -> Result<Link, Fault> {
+        let socket = UnixStream::connect(path).map_err(|e| Fault::Connect(e.to_string()))?;
+        let connect = |e: std::io::Error| Fault::Connect(e.to_string());
+        socket.set_read_timeout(Some(PATIENCE)).map_err(connect)?;
+        let again = socket.try_clone().map_err(connect)?;
+        let mut frontend = Frontend::from_stream(again, 256);
+        let (file, memory) = shared().map_err(connect)?;
+        let fault = |e: vhost::Error| Fault::Device(e.to_string());
+        frontend.set_owner().map_err(fault)?;
+        let offered = frontend.get_features().map_err(fault)?;
+        let user = VhostUserVirtioFeatures::PROTOCOL_FEATURES.bits();
+        if offered & VERSION_1 == 0 || offered & user == 0 {
+            return Err(Fault::Device(format!(
+                "features {offered:#x} lack VERSION_1 or protocol features"
+            )));
+        }
+        // Its queues are enabled one by one once there are protocol features.
+        let ring_bits = VERSION_1 | user | EVENT_IDX | INDIRECT;
+        let taken = offered & (ring_bits & !EVENT_IDX | wanted & feature::ALL);
+        let wish = VhostUserProtocolFeatures::CONFIG
+            | VhostUserProtocolFeatures::MQ
+            | VhostUserProtocolFeatures::REPLY_ACK;
+        let has = frontend.get_protocol_features().map_err(fault)?;
+        frontend.set_protocol_features(has & wish).map_err(fault)?;
+        frontend.set_features(taken).map_err(fault)?;
+        let (_, bytes) = frontend
+            .get_config(
+                0,
+                config::SIZE as u32,
+                VhostUserConfigFlags::WRITABLE,
+                &[0; config::SIZE],
+            )
+            .map_err(fault)?;
+        let config = Config::parse(&bytes).map_err(|e| Fault::Device(e.to_string()))?;
+        let control = usize::try_from(config.max_dataqueues).unwrap_or(usize::MAX);
+        if !(1..255).contains(&control) {
+            return Err(Fault::Device(format!("{control} data queues")));
+        }
+        let region = VhostUserMemoryRegionInfo {
+            guest_phys_addr: BASE,
+            memory_size: MEMORY as u64,
+            userspace_addr: memory.as_ptr() as u64,
+            mmap_offset: 0,
+            mmap_handle: file.as_raw_fd(),
+        };
+        frontend.set_mem_table(&[region]).map_err(fault)?;
+        let ring = |frontend: &mut Frontend, index: usize, base: usize| {
+            let at = |offset| memory.as_ptr() as u64 + offset as u64;
+            let kick = EventFd::new(libc::EFD_CLOEXEC)?;
+            let call = EventFd::new(libc::EFD_CLOEXEC)?;
+            let addresses = VringConfigData {
+                queue_max_size: RING,
+                queue_size: RING,
+                flags: 0,
+                desc_table_addr: at(base),
+                avail_ring_addr: at(offset_of_avail(base)),
+                used_ring_addr: at(offset_of_used(base)),
+                log_addr: None,
+            };
+            let start = || -> vhost::Result<()> {
+                frontend.set_vring_num(index, RING)?;
+                frontend.set_vring_addr(index, &addresses)?;
+                frontend.set_vring_base(index, 0)?;
+                frontend.set_vring_call(index, &call)?;
+                frontend.set_vring_kick(index, &kick)?;
+                frontend.set_vring_enable(index, true)
+            };
+            let mut start = start;
+            start().map_err(std::io::Error::other)?;
+            Ok(Ring {
+                base,
+                kick,
+                _call: call,
+                avail: 0,
+                used: 0,
+            })
+        };
+        let of_io = |e: std::io::Error| Fault::Device(e.to_string());
+        let data = ring(&mut frontend, 0, 0).map_err(of_io)?;
+        let control = ring(&mut frontend, control, 0x4000).map_err(of_io)?;
+        Ok(Link {
+            offer: Offer {
+                features: offered,
+                config,
+            },
+            features: Features::new(taken),
+            rings: [data, control],
+            memory: Shared(Arc::new(memory)),
+            _file: file,
+            socket,
+            _frontend: frontend,
+        })
+    }
+
+    /// Bytes into the memory.
+    pub fn write(&self, offset: usize, bytes: &[u8]) {
+        self.memory.write(offset, bytes);
+    }
+
+    /// The memory, for a thread that changes it meanwhile.
+    pub fn shared(&self) -> Shared {
+        self.memory.clone()
+    }
+
+    /// Bytes from the memory.
+    pub fn read(&self, offset: usize, len: usize) -> Vec<u8> {
+        let mut bytes = vec![0; len];
+        let slice = self.memory.0.as_volatile_slice();
+        slice
+            .read_slice(&mut bytes, offset)
+            .expect("inside the memory");
+        bytes
+    }
+
+    /// One descriptor of a table that lies at `table`.
+    pub fn describe(&self, table: usize, index: u16, d: Descriptor) {
+        let mut bytes = d.address.to_le_bytes().to_vec();
+        bytes.extend(d.len.to_le_bytes());
+        bytes.extend(d.flags.to_le_bytes());
+        bytes.extend(d.next.to_le_bytes());
+        self.write(table + 16 * usize::from(index), &bytes);
+    }
+
+    /// Where a queue's descriptors, available ring and used ring are.
+    pub fn layout(&self, queue: Queue) -> [usize; 3] {
+        let base = self.rings[queue as usize].base;
+        [base, offset_of_avail(base), offset_of_used(base)]
+    }
+
+    /// Make a head available, move the index by `by` and notify.
+    pub fn publish(&mut self, queue: Queue, head: u16, by: u16) {
+        let ring = &self.rings[queue as usize];
+        let avail = offset_of_avail(ring.base);
+        let slot = usize::from(ring.avail % RING);
+        self.write(avail + 4 + 2 * slot, &head.to_le_bytes());
+        let index = ring.avail.wrapping_add(by);
+        let slice = self.memory.0.as_volatile_slice();
+        slice
+            .store(index.to_le(), avail + 2, Ordering::Release)
+            .expect("inside the memory");
+        let ring = &mut self.rings[queue as usize];
+        ring.avail = index;
+        // Who is not there any more need not be told.
+        let _ = ring.kick.write(1);
+    }
+
+    /// The next used entry, if there is one within `patience`.
+    pub fn wait(&mut self, queue: Queue, patience: Duration) -> Came {
+        let ring = &mut self.rings[queue as usize];
+        let used = offset_of_used(ring.base);
+        let until = Instant::now() + patience;
+        let slice = self.memory.0.as_volatile_slice();
+        for turn in 0.. {
+            let index: u16 = slice.load(used + 2, Ordering::Acquire).expect("inside");
+            if u16::from_le(index) != ring.used {
+                let entry = used + 4 + 8 * usize::from(ring.used % RING);
+                ring.used = ring.used.wrapping_add(1);
+                let mut words = [[0; 4]; 2];
+                for (i, word) in words.iter_mut().enumerate() {
+                    slice.read_slice(word, entry + 4 * i).expect("inside");
+                }
+                let [id, len] = words.map(u32::from_le_bytes);
+                return Came::Used(id, len);
+            }
+            if turn % 64 == 63 && hung_up(&self.socket) {
+                return Came::Gone;
+            }
+            if Instant::now() >= until {
+                return if hung_up(&self.socket) {
+                    Came::Gone
+                } else {
+                    Came::Silence
+                };
+            }
+            thread::sleep(Duration::from_micros(if turn < 50 { 20 } else { 500 }));
+        }
+        unreachable!("the loop ends by itself")
+    }
+
+    /// A request in one readable and one writable descriptor, and its answer.
+    ///
+    /// # Errors
+    /// There was none.
+    pub fn ask(&mut self, queue: Queue, readable: &[u8], room: usize) -> Result<Answer, String> {
+        let (request, answer) = (ROOM, ROOM + readable.len().next_multiple_of(64) + 64);
+        self.write(request, readable);
+        self.write(answer, &vec![0xa5; room + 64]);
+        let table = self.layout(queue)[0];
+        let address = |offset: usize| BASE + offset as u64;
+        let first = Descriptor {
+            address: address(request),
+            len: readable.len() as u32,
+            flags: NEXT,
+            next: 1,
+        };
+        let second = Descriptor {
+            address: address(answer),
+            len: room as u32,
+            flags: WRITE,
+            next: 0,
+        };
+        self.describe(table, 0, first);
+        self.describe(table, 1, second);
+        self.publish(queue, 0, 1);
+        match self.wait(queue, PATIENCE) {
+            Came::Used(0, used) if used as usize <= room => {
+                let bytes = self.read(answer, room + 64);
+                if bytes[room..].iter().any(|&b| b != 0xa5) {
+                    return Err("it wrote behind what was writable".into());
+                }
+                Ok(Answer {
+                    used,
+                    bytes: bytes[..room].to_vec(),
+                })
+            }
+            Came::Used(head, used) => Err(format!(
+                "it used descriptor {head} with {used} bytes: 0 with {room} at most was asked"
+            )),
+            Came::Gone => Err(GONE.into()),
+            Came::Silence => Err(SILENT.into()),
+        }
+    }
+
+    /// Create a session or destroy one.
+    ///
+    /// # Errors
+    /// There was no answer.
+    pub fn control(&mut self, control: &Control<'_>) -> Result<Result<u64, Status>, String> {
+        let mut bytes = Vec::new();
+        control.emit(self.features, &mut bytes);
+        let answer = self.ask(Queue::Control, &bytes, control.answer_len())?;
+        if answer.used as usize != control.answer_len() {
+            return Err(format!("its control answer has {} bytes", answer.used));
+        }
+        match control {
+            Control::Create { .. } => {
+                let created = Created::parse(&answer.bytes).map_err(|e| e.to_string())?;
+                Ok(created.result())
+            }
+            Control::Destroy { .. } => match answer.bytes[0] {
+                0 => Ok(Ok(0)),
+                status => Ok(Err(Status::from_raw(status).unwrap_or(Status::Err))),
+            },
+        }
+    }
+
+    /// Raw bytes to the data queue: the result, or the status.
+    ///
+    /// # Errors
+    /// There was no answer.
+    pub fn raw(&mut self, bytes: &[u8], room: usize) -> Result<Result<Vec<u8>, Status>, String> {
+        let answer = self.ask(Queue::Data, bytes, room)?;
+        let (status, dst) = answer
+            .bytes
+            .split_last()
+            .ok_or("there is no room for a status")?;
+        match Status::from_raw(*status) {
+            Some(Status::Ok) => {
+                let len = (answer.used as usize).saturating_sub(1).min(dst.len());
+                Ok(Ok(dst[..len].to_vec()))
+            }
+            Some(status) => Ok(Err(status)),
+            None => Err(format!("{status:#x} is no status")),
+        }
+    }
+
+    /// A data request.
+    ///
+    /// # Errors
+    /// There was no answer.
+    pub fn request(&mut self, request: &Request<'_>) -> Result<Result<Vec<u8>, Status>, String> {
+        let mut bytes = Vec::new();
+        request.emit(self.features, &mut bytes);
+        self.raw(&bytes, request.answer_len())
+    }
+}
+
+fn shared() -> std::io::Result<(File, MmapRegion)> {
+    // SAFETY: a name and a flag; the descriptor is this function's own.
+    let file = unsafe {
+        match libc::memfd_create(c"kiln-virtio-check".as_ptr(), libc::MFD_CLOEXEC) {
+            -1 => return Err(std::io::Error::last_os_error()),
+            fd => File::from_raw_fd(fd),
+        }
+    };
+    file.set_len(MEMORY as u64)?;
+    let memory = MmapRegionBuilder::new(MEMORY)
+        .with_file_offset(FileOffset::new(file.try_clone()?, 0))
+        .with_mmap_prot(libc::PROT_READ | libc::PROT_WRITE)
+        .with_mmap_flags(libc::MAP_SHARED)
+        .build()
+        .map_err(std::io::Error::other)?;
+    Ok((file, memory))
+}
+
+fn hung_up(socket: &UnixStream) -> bool {
+    let mut byte = 0_u8;
+    // SAFETY: one byte of this function's, which is only looked at.
+    let n = unsafe {
+        libc::recv(
+            socket.as_raw_fd(),
+            (&raw mut byte).cast(),
+            1,
+            libc::MSG_PEEK | libc::MSG_DONTWAIT,
+        )
+    };
+    n == 0 || (n < 0 && std::io::Error::last_os_error().kind() != std::io::ErrorKind::WouldBlock)
+}

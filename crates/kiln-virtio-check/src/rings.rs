@@ -1,0 +1,245 @@
+//! Descriptors and rings that a hostile driver makes. A device answers such a queue with an error, with nothing or by
+//! hanging up; it writes nowhere but where it may, and it serves other drivers, one of them all the while.
+
+use std::path::Path;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread;
+use std::time::Duration;
+
+use kiln_virtio::wire::data::Mode;
+
+use crate::case::Case;
+use crate::conform::{create, describe, in_session, open, usable};
+use crate::hostile::next_driver;
+use crate::link::{Came, Descriptor, Link, Queue, BASE, MEMORY, NEXT, RING, ROOM, TABLE, WRITE};
+use crate::vectors::Vector;
+
+/// How long a device is watched after a ring that it may ignore.
+const WATCHED: Duration = Duration::from_millis(200);
+/// What must not be written: behind all that requests use.
+pub const CANARY: usize = ROOM + 0x100000;
+const CANARY_LEN: usize = 0x10000;
+
+pub type Act = fn(&mut Link, &[u8]);
+
+pub fn cases() -> Vec<Case> {
+    let acts: [(&str, Act); 17] = [
+        (
+            "CVE-2020-14376: writable memory that is not the guest's",
+            |link, bytes| {
+                chain(link, bytes, BASE + MEMORY as u64, 33);
+            },
+        ),
+        (
+            "CVE-2020-14377: writable memory that goes over the end",
+            |link, bytes| {
+                chain(link, bytes, BASE + MEMORY as u64 - 8, 33);
+            },
+        ),
+        ("an address that wraps", |link, bytes| {
+            chain(link, bytes, u64::MAX - 7, 33)
+        }),
+        ("a length of 4 GiB", |link, bytes| {
+            chain(link, bytes, BASE + ROOM as u64, u32::MAX)
+        }),
+        ("CVE-2020-14378: a chain that is a loop", |link, _| {
+            let readable = piece(ROOM, 72, NEXT, 0);
+            head(link, &[readable]);
+        }),
+        (
+            "CVE-2026-86847: a writable chain that is a loop",
+            |link, bytes| {
+                link.write(ROOM, bytes);
+                head(
+                    link,
+                    &[
+                        piece(ROOM, bytes.len(), NEXT, 1),
+                        piece(ROOM + 0x4000, 8, NEXT | WRITE, 1),
+                    ],
+                );
+            },
+        ),
+        ("a next beyond the table", |link, bytes| {
+            link.write(ROOM, bytes);
+            head(link, &[piece(ROOM, bytes.len(), NEXT, 9999)]);
+        }),
+        ("a head beyond the table", |link, _| {
+            link.publish(Queue::Data, 9999, 1)
+        }),
+        ("CVE-2026-86846: an index that jumps", |link, bytes| {
+            chain_at(link, bytes, BASE + (ROOM + 0x4000) as u64, 33);
+            link.publish(Queue::Data, 0, RING + 1);
+        }),
+        ("CVE-2026-86846: an index that goes back", |link, bytes| {
+            chain_at(link, bytes, BASE + (ROOM + 0x4000) as u64, 33);
+            link.publish(Queue::Data, 0, u16::MAX);
+        }),
+        ("writable before readable", |link, bytes| {
+            link.write(ROOM, bytes);
+            head(
+                link,
+                &[
+                    piece(ROOM + 0x4000, 33, NEXT | WRITE, 1),
+                    piece(ROOM, bytes.len(), 0, 0),
+                ],
+            );
+        }),
+        (
+            "nothing writable, nothing readable, and no bytes",
+            |link, bytes| {
+                link.write(ROOM, bytes);
+                for piece in [
+                    piece(ROOM, bytes.len(), 0, 0),
+                    piece(ROOM + 0x4000, 33, WRITE, 0),
+                    piece(ROOM, 0, 0, 0),
+                ] {
+                    head(link, &[piece]);
+                    link.wait(Queue::Data, Duration::from_millis(20));
+                }
+            },
+        ),
+        ("an indirect table in an indirect table", |link, _| {
+            let table = ROOM + 0x8000;
+            link.describe(table, 0, piece(table, 16, TABLE, 0));
+            head(link, &[piece(table, 16, TABLE, 0)]);
+        }),
+        ("an indirect table of a length that is none", |link, _| {
+            for len in [0, 1, 15, 17, 0xffff_fff0_u32 as usize] {
+                head(link, &[piece(ROOM + 0x8000, len, TABLE, 0)]);
+                link.wait(Queue::Data, Duration::from_millis(20));
+            }
+        }),
+        ("an indirect table with a loop", |link, _| {
+            let table = ROOM + 0x8000;
+            link.describe(table, 0, piece(ROOM, 16, NEXT, 1));
+            link.describe(table, 1, piece(ROOM, 16, NEXT, 0));
+            head(link, &[piece(table, 32, TABLE, 0)]);
+        }),
+        ("CVE-2024-3446: an answer over the rings", |link, bytes| {
+            let [table, avail, used] = link.layout(Queue::Data);
+            for at in [table, avail, used] {
+                chain(link, bytes, BASE + at as u64, 33);
+                link.wait(Queue::Data, Duration::from_millis(20));
+            }
+        }),
+        (
+            "CVE-2026-86848: a next that changes while it is followed",
+            flipping,
+        ),
+    ];
+    let ring = acts.into_iter().map(|(name, act)| {
+        Case::new(name, move |path| {
+            let vector = |link: &Link| usable(&link.offer).ok_or("no known algorithm");
+            let mut link = open(path, 0)?;
+            let vector = vector(&link)?;
+            hostile(path, &mut link, &vector, act)
+        })
+    });
+    let gone = Case::new("a driver that goes with requests in flight", |path| {
+        for _ in 0..20 {
+            let mut link = open(path, 0)?;
+            let vector = usable(&link.offer).ok_or("no known algorithm")?;
+            let bytes = request(&mut link, &vector)?;
+            chain(&mut link, &bytes, BASE + (ROOM + 0x4000) as u64, 33);
+        }
+        let link = open(path, 0)?;
+        let vector = usable(&link.offer).ok_or("no known algorithm")?;
+        drop(link);
+        next_driver(path, &vector)
+    });
+    ring.chain([gone]).collect()
+}
+
+fn request(link: &mut Link, vector: &Vector) -> Result<Vec<u8>, String> {
+    let name = create(link, vector)?;
+    let mut bytes = Vec::new();
+    vector
+        .request(Mode::Session(name))
+        .emit(link.features, &mut bytes);
+    Ok(bytes)
+}
+
+pub fn hostile(path: &Path, link: &mut Link, vector: &Vector, act: Act) -> Result<(), String> {
+    let bytes = request(link, vector)?;
+    // A device that serves one driver at a time has nobody else to harm meanwhile.
+    let mut other = Link::open(path, 0).ok();
+    link.write(CANARY, &[0x5c; CANARY_LEN]);
+    act(link, &bytes);
+    if let Came::Used(id, len) = link.wait(Queue::Data, WATCHED) {
+        if id >= RING.into() && id != 9999 {
+            return Err(format!("it used descriptor {id} with {len} bytes"));
+        }
+    }
+    if link.read(CANARY, CANARY_LEN).iter().any(|&b| b != 0x5c) {
+        return Err("it wrote where nothing was writable".into());
+    }
+    if let Some(other) = &mut other {
+        in_session(other, vector).map_err(|e| format!("another driver meanwhile: {e}"))?;
+    }
+    drop(other);
+    next_driver(path, vector)
+}
+
+fn piece(offset: usize, len: usize, flags: u16, next: u16) -> Descriptor {
+    Descriptor {
+        address: BASE + offset as u64,
+        len: len as u32,
+        flags,
+        next,
+    }
+}
+
+/// These descriptors, the first of them made available.
+fn head(link: &mut Link, pieces: &[Descriptor]) {
+    let table = link.layout(Queue::Data)[0];
+    for (i, piece) in pieces.iter().enumerate() {
+        link.describe(table, i as u16, *piece);
+    }
+    link.publish(Queue::Data, 0, 1);
+}
+
+/// A right request whose answer goes to an address.
+fn chain_at(link: &mut Link, bytes: &[u8], answer: u64, len: u32) {
+    link.write(ROOM, bytes);
+    let table = link.layout(Queue::Data)[0];
+    link.describe(table, 0, piece(ROOM, bytes.len(), NEXT, 1));
+    let answer = Descriptor {
+        address: answer,
+        len,
+        flags: WRITE,
+        next: 0,
+    };
+    link.describe(table, 1, answer);
+}
+
+fn chain(link: &mut Link, bytes: &[u8], answer: u64, len: u32) {
+    chain_at(link, bytes, answer, len);
+    link.publish(Queue::Data, 0, 1);
+}
+
+/// The first descriptor's `next` is now right, now beyond the table, now itself.
+fn flipping(link: &mut Link, bytes: &[u8]) {
+    link.write(ROOM, bytes);
+    let table = link.layout(Queue::Data)[0];
+    let answer = (ROOM + 0x4000, 33, WRITE);
+    describe(link, table, &[(ROOM, bytes.len(), 0), answer]);
+    let stop = AtomicBool::new(false);
+    let memory = link.shared();
+    thread::scope(|s| {
+        s.spawn(|| {
+            while !stop.load(Ordering::Relaxed) {
+                for next in [1_u16, 9999, 1, 0, 1] {
+                    memory.write(table + 14, &next.to_le_bytes());
+                }
+            }
+        });
+        for _ in 0..200 {
+            link.publish(Queue::Data, 0, 1);
+            // It may ignore the queue from some point on.
+            if link.wait(Queue::Data, Duration::from_millis(20)) == Came::Gone {
+                break;
+            }
+        }
+        stop.store(true, Ordering::Relaxed);
+    });
+}

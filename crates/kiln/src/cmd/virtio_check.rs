@@ -1,0 +1,148 @@
+//! `kiln virtio-check`.
+
+use std::io::{self, IsTerminal, Write};
+use std::path::PathBuf;
+
+use clap::Args;
+use kiln_lab::record::Facts;
+use kiln_lab::Error;
+use kiln_virtio_check::{names, offer, run as check, Fault, Offer, Row as Checked, Verdict};
+use serde::Serialize;
+
+use crate::session::{Exit, Session};
+
+/// Is a virtio-crypto device right, and safe? Any vhost-user backend's.
+#[derive(Args)]
+#[command(after_help = "\
+Checks what the device serves of what it offers, in both forms of requests and
+stateless, against published vectors; then what it does with requests and rings
+that a hostile driver makes. Each check has a connection of its own. What is
+not offered is skipped. The exit status is 1 if a check failed.
+
+The device must serve its control queue on the socket, and connections one
+after the other; if it serves several at a time, one watches the others.
+
+Example:
+  kiln serve --socket kiln.sock &
+  kiln virtio-check --socket kiln.sock")]
+pub struct VirtioCheckArgs {
+    /// The device's socket
+    #[arg(long, value_name = "PATH")]
+    socket: PathBuf,
+}
+
+#[derive(Serialize)]
+struct Row {
+    case: String,
+    status: &'static str,
+    note: Option<String>,
+}
+
+/// Runs it.
+pub fn run(args: &VirtioCheckArgs, session: &Session) -> Result<Exit, Error> {
+    let path = &args.socket;
+    let offer = offer(path).map_err(|e| {
+        let what = format!("--socket {}: {e}", path.display());
+        match e {
+            Fault::Connect(_) => Error::input(what),
+            Fault::Device(_) => Error::lacks(what),
+        }
+    })?;
+    let json = session.global.json;
+    if !json {
+        say(&head(&offer, names(&offer).len()))?;
+    }
+    let mut n = 0;
+    let mut told = Ok(());
+    let rows = check(path, &offer, &session.stop, &mut |row| {
+        n += 1;
+        if !json && told.is_ok() {
+            told = say(&row.ktap(n));
+        }
+    });
+    told?;
+    let failed = rows.iter().filter(|row| row.status() == "fail").count();
+    let notes: Vec<String> = rows.iter().filter_map(note).collect();
+    if json || !io::stdout().is_terminal() {
+        notes
+            .iter()
+            .for_each(|note| eprintln!("kiln virtio-check: {note}"));
+    }
+    if json || session.global.out.is_some() {
+        let rows: Vec<Row> = rows.into_iter().map(Row::from).collect();
+        session.emit("virtio-check", &Facts::read(), &rows, &notes, String::new)?;
+    }
+    Ok(match failed {
+        _ if session.stopped() => Exit::Interrupted,
+        0 => Exit::Done,
+        _ => Exit::Failed,
+    })
+}
+
+impl From<Checked> for Row {
+    fn from(row: Checked) -> Row {
+        Row {
+            status: row.status(),
+            case: row.case,
+            note: match row.verdict {
+                Verdict::Pass => None,
+                Verdict::Skip(why) => Some(why),
+                Verdict::Fail(what) => Some(what),
+            },
+        }
+    }
+}
+
+fn note(row: &Checked) -> Option<String> {
+    match &row.verdict {
+        Verdict::Fail(what) => Some(format!("{}: {what}", row.case)),
+        _ => None,
+    }
+}
+
+fn say(text: &str) -> Result<(), Error> {
+    let mut out = io::stdout().lock();
+    writeln!(out, "{text}")
+        .and_then(|()| out.flush())
+        .map_err(|e| Error::lacks(format!("cannot write to standard output: {e}")))
+}
+
+/// Version, what is offered, and how many checks there will be.
+fn head(offer: &Offer, checks: usize) -> String {
+    let c = &offer.config;
+    format!(
+        "KTAP version 1\n\
+         # features {:#x}, services {:#x}, data queues {}\n\
+         # ciphers {:#x}, hashes {:#x}, macs {:#x}, aeads {:#x}, akciphers {:#x}\n\
+         # at most {} bytes a request, {} a cipher key, {} a mac key\n\
+         1..{checks}",
+        offer.features,
+        c.crypto_services,
+        c.max_dataqueues,
+        c.cipher_algo,
+        c.hash_algo,
+        c.mac_algo,
+        c.aead_algo,
+        c.akcipher_algo,
+        c.max_size,
+        c.max_cipher_key_len,
+        c.max_auth_key_len
+    )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn rows_say_why() {
+        let row = Row::from(Checked {
+            case: "a".into(),
+            verdict: Verdict::Fail("it was accepted".into()),
+        });
+        assert_eq!(
+            (row.status, row.note.as_deref()),
+            ("fail", Some("it was accepted"))
+        );
+    }
+}
