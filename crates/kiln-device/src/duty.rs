@@ -12,7 +12,7 @@ pub const STATUS_ERR: u8 = 1;
 
 /// Serves requests of one kind.
 pub trait Duty {
-    /// Serves a request, all of `answer` written; the used length.
+    /// Serves a request; the used length, of which `answer` begins with the result.
     fn serve(&mut self, request: &mut [u8], answer: &mut [u8]) -> usize;
 
     /// The status in an answer of which [`Duty::serve`] said that it used so many bytes.

@@ -18,6 +18,9 @@ const ERR: u8 = Status::Err as u8;
 const KEY: [u8; 16] = [7; 16];
 const LEGACY: u64 = 0;
 
+/// What is in a buffer before an answer, and after one that is only a status.
+const LEFT: u8 = 0xee;
+
 /// Where requests, results and statuses lie.
 const REQUEST: u64 = BUFFERS;
 const RESULT: u64 = BUFFERS + 0x8000;
@@ -94,7 +97,7 @@ impl Rig {
     fn ask(&mut self, which: Which, request: &[u8], room: u32) -> (u32, Vec<u8>) {
         let table = self.place(which).desc;
         self.put(REQUEST, request);
-        self.put(RESULT, &vec![0xee; room as usize]);
+        self.put(RESULT, &vec![LEFT; room as usize]);
         self.describe(table, 0, (REQUEST, request.len() as u32), NEXT, 1);
         self.describe(table, 1, (RESULT, room), WRITE, 0);
         self.offer(which, &[0]);
@@ -115,7 +118,7 @@ impl Rig {
         let session = self.session();
         let (used, answer) = self.ask(Which::Data, &encrypt(session, &[3; 64]), 65);
         assert_eq!((used, answer[64]), (65, OK));
-        assert_ne!(answer[..64], [0xee; 64]);
+        assert_ne!(answer[..64], [LEFT; 64]);
         let (_, answer) = self.ask(Which::Control, &destroy(session), 1);
         assert_eq!(answer, [OK]);
     }
@@ -144,7 +147,7 @@ fn cve_2017_5931_lengths_that_overflow() {
     rig.describe(table, 0, (REQUEST, 0x8000_0000), NEXT, 1);
     rig.describe(table, 1, (REQUEST, 0x8000_0000), NEXT, 2);
     rig.describe(table, 2, (RESULT, 16), WRITE, 0);
-    rig.put(RESULT, &[0xee; 16]);
+    rig.put(RESULT, &[LEFT; 16]);
     assert_eq!(rig.follow(0).1, 1);
     assert_eq!(rig.get(RESULT, 16)[15], ERR);
     // And the header's: IV and source are 2^32 together, as is what they need.
@@ -180,7 +183,7 @@ fn cve_2020_14374_more_data_than_the_buffers_hold() {
     assert_eq!(answer[256], ERR);
     let (_, answer) = rig.ask(Which::Data, &request, 65);
     assert_eq!(answer[64], ERR);
-    assert_eq!(answer[..64], [0; 64], "nothing of the result");
+    assert_eq!(answer[..64], [LEFT; 64], "nothing of a result");
     rig.is_well();
 }
 
@@ -204,12 +207,12 @@ fn cve_2020_14375_memory_that_changes_while_it_is_read() {
                 }
             }
         });
-        for _ in 0..2000 {
+        for _ in 0..400 {
             let (used, answer) = rig.ask(Which::Data, &encrypt(session, &[3; 64]), 65);
             // Served as one or as the other, whole.
             match answer[64] {
                 OK => assert_eq!(used, 65),
-                _ => assert_eq!(answer[..64], [0; 64]),
+                _ => assert_eq!(answer[..64], [LEFT; 64]),
             }
         }
     });
@@ -268,7 +271,7 @@ fn cve_2023_3180_source_and_destination_of_different_lengths() {
         request[32..36].copy_from_slice(&dst.to_le_bytes());
         let (_, answer) = rig.ask(Which::Data, &request, 17);
         assert_eq!(answer[16], ERR, "{src} bytes in, {dst} out");
-        assert_eq!(answer[..16], [0; 16]);
+        assert_eq!(answer[..16], [LEFT; 16]);
     }
     rig.is_well();
 }
@@ -328,7 +331,7 @@ fn cve_2026_86845_a_session_that_is_gone() {
     for name in [session, other ^ 1, other + (1 << 32), u64::MAX, !other] {
         let (_, answer) = rig.ask(Which::Data, &encrypt(name, &[3; 64]), 65);
         assert_ne!(answer[64], OK, "session {name:#x}");
-        assert_eq!(answer[..64], [0; 64]);
+        assert_eq!(answer[..64], [LEFT; 64]);
     }
     let (_, answer) = rig.ask(Which::Control, &destroy(session), 1);
     assert_ne!(answer, [OK], "closed twice");
@@ -398,7 +401,7 @@ fn cve_2026_86848_descriptors_that_change_while_they_are_followed() {
                     .unwrap();
             }
         });
-        for _ in 0..2000 {
+        for _ in 0..400 {
             let (used, _) = rig.ask(Which::Data, &encrypt(session, &[3; 64]), 65);
             assert!(
                 used == 0 || used == 1 || used == 65 || used == u32::MAX,

@@ -249,7 +249,8 @@ impl Line<'_> {
         if self.duty.is_secret() {
             request.zeroize();
         }
-        match used.checked_sub(1).filter(|_| self.duty.ends_with_status()) {
+        let apart = used < answer.len() && self.duty.ends_with_status();
+        match used.checked_sub(1).filter(|_| apart) {
             // What is between is left alone: Linux's driver lists the pieces of a message behind the first one again, so
             // that it is the end of the message once more.
             Some(result) => {

@@ -7,6 +7,7 @@
 //! | `constant_time/` | does time depend on keys and texts |
 //! | `budget/` | bytes for an FPU section that holds a latency target |
 //! | `compilers/` | which compiler, at which flags, ruins which cipher |
+//! | `ctrlq/` | how should a virtio-crypto control queue wait |
 //! | `compare/` | what changed between two records, or two things measured in turn |
 //! | `crypt.rs` | one message through one implementation |
 //! | `fpu/` | what each FPU policy costs under softirq load, and whether it loses state |
@@ -28,6 +29,7 @@ pub mod compare;
 pub mod compilers;
 pub mod constant_time;
 pub mod crypt;
+pub mod ctrlq;
 pub mod error;
 pub mod fpu;
 pub mod lens;

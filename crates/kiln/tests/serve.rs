@@ -9,7 +9,7 @@ use std::process::{Child, Command, Stdio};
 use std::thread::sleep;
 use std::time::{Duration, Instant};
 
-use guest::{destroy, Guest};
+use guest::{destroy, Guest, LEFT};
 
 const INVSESS: u8 = 4;
 
@@ -124,7 +124,7 @@ fn guests_are_served_apart_in_the_sandbox() {
         assert_ne!(result, [3; 64], "encrypted");
         assert!(one.was_called());
         // The other guest knows the name, and it is nothing to it.
-        assert_eq!(other.encrypt(session), (vec![0; 64], INVSESS));
+        assert_eq!(other.encrypt(session), (vec![LEFT; 64], INVSESS));
         assert_ne!(other.ask(false, &destroy(session), 1), Some(vec![0]));
         assert_eq!(one.encrypt(session), (result, 0));
         // Between connecting and being turned away nothing is promised; being served is the control.

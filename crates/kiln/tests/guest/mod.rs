@@ -24,6 +24,9 @@ const PATIENCE: Duration = Duration::from_secs(20);
 /// `VIRTIO_F_VERSION_1` and the protocol features.
 const FEATURES: u64 = 1 << 32 | 1 << 30;
 
+/// What is in a buffer before an answer, and after one that is only a status.
+pub const LEFT: u8 = 0xee;
+
 /// A ring's addresses: descriptors, driver's area, device's area; then a request and its answer for each slot.
 struct Ring {
     at: u64,
@@ -117,7 +120,7 @@ impl Guest {
         let (from, to) = ring.slot(n);
         let put = |at: u64, bytes: &[u8]| self.memory.write_slice(bytes, GuestAddress(at)).unwrap();
         put(from, request);
-        put(to, &vec![0xee; room as usize]);
+        put(to, &vec![LEFT; room as usize]);
         let head = n * 2 % RING;
         for (i, addr, len, flags) in [
             (head, from, request.len() as u32, 1u16),

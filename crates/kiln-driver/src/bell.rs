@@ -1,0 +1,51 @@
+//! What a thread sleeps on until its device interrupts.
+
+use std::io::{ErrorKind, Result};
+use std::os::fd::AsRawFd;
+use std::time::Duration;
+
+use vmm_sys_util::epoll::{ControlOperation, Epoll, EpollEvent, EventSet};
+use vmm_sys_util::eventfd::EventFd;
+
+/// An event's edges. The event is never read: that would be a second system call, and whether a read blocks is a flag
+/// that the device shares and may change.
+pub(crate) struct Bell(Epoll);
+
+impl Bell {
+    pub(crate) fn new(event: &EventFd) -> Result<Bell> {
+        let epoll = Epoll::new()?;
+        let edges = EpollEvent::new(EventSet::IN | EventSet::EDGE_TRIGGERED, 0);
+        epoll.ctl(ControlOperation::Add, event.as_raw_fd(), edges)?;
+        Ok(Bell(epoll))
+    }
+
+    /// Returns once it has rung since the last time, or the time is over, or for no reason.
+    pub(crate) fn wait(&self, time: Option<Duration>) -> Result<()> {
+        // Upwards, so that a short time is not none.
+        let ms = time.map_or(-1, |t| i32::try_from(t.as_millis() + 1).unwrap_or(i32::MAX));
+        match self.0.wait(ms, &mut [EpollEvent::default()]) {
+            Err(e) if e.kind() != ErrorKind::Interrupted => Err(e),
+            _ => Ok(()),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn it_rings_once_for_what_was_before_and_again_for_what_is_new() {
+        for flags in [0, libc::EFD_NONBLOCK] {
+            let event = EventFd::new(flags).unwrap();
+            let bell = Bell::new(&event).unwrap();
+            let rung = || bell.0.wait(0, &mut [EpollEvent::default()]).unwrap();
+            assert_eq!(rung(), 0);
+            event.write(1).unwrap();
+            assert_eq!((rung(), rung()), (1, 0));
+            event.write(1).unwrap();
+            bell.wait(None).unwrap();
+            assert_eq!(rung(), 0);
+        }
+    }
+}

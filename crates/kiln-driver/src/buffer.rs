@@ -1,0 +1,78 @@
+//! Room for data where the device can reach them.
+
+use std::fmt;
+use std::sync::Arc;
+
+use crate::error::Error;
+use crate::memory::{Memory, Span};
+
+/// Bytes of shared memory that belong to whoever has this: the program, or a queue while a request is in flight.
+pub struct Buffer {
+    memory: Arc<Memory>,
+    span: Span,
+}
+
+impl Buffer {
+    pub(crate) fn new(memory: &Arc<Memory>, len: usize) -> Result<Buffer, Error> {
+        Ok(Buffer {
+            span: memory.take(len, 64)?,
+            memory: memory.clone(),
+        })
+    }
+
+    /// Bytes it has.
+    pub fn len(&self) -> usize {
+        self.span.len
+    }
+
+    /// Whether it has none.
+    pub fn is_empty(&self) -> bool {
+        self.span.len == 0
+    }
+
+    /// Writes bytes from `at` on.
+    ///
+    /// # Panics
+    /// Beyond its end.
+    pub fn write(&mut self, at: usize, bytes: &[u8]) {
+        self.memory.write(self.span.part(at, bytes.len()), bytes);
+    }
+
+    /// Reads bytes from `at` on. What a device wrote may change until it is read: read it once.
+    ///
+    /// # Panics
+    /// Beyond its end.
+    pub fn read(&self, at: usize, bytes: &mut [u8]) {
+        self.memory.read(self.span.part(at, bytes.len()), bytes);
+    }
+
+    pub(crate) fn span(&self) -> Span {
+        self.span
+    }
+
+    /// The same in this memory: a device that came back does not see the old one.
+    pub(crate) fn move_to(&mut self, memory: &Arc<Memory>) -> Result<(), Error> {
+        if Arc::ptr_eq(&self.memory, memory) {
+            return Ok(());
+        }
+        let mut bytes = vec![0; self.len()];
+        self.read(0, &mut bytes);
+        let mut moved = Buffer::new(memory, self.len())?;
+        moved.write(0, &bytes);
+        *self = moved;
+        Ok(())
+    }
+}
+
+impl Drop for Buffer {
+    fn drop(&mut self) {
+        self.memory.give_back(self.span);
+    }
+}
+
+impl fmt::Debug for Buffer {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        // No contents: they may be secret.
+        write!(f, "Buffer({} bytes)", self.len())
+    }
+}

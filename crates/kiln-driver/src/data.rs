@@ -1,0 +1,373 @@
+//! A data queue: operations in sessions, many in flight, published together.
+//!
+//! One owner, no lock, no thread: who submits also reaps.
+
+use std::sync::atomic::Ordering;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use kiln_virtio::wire::data::{HEADER, LEGACY};
+use kiln_virtio::wire::{data, Action, Features, Operation, Request, Status};
+
+use crate::bell::Bell;
+use crate::buffer::Buffer;
+use crate::connection::Queue;
+use crate::driver::Inner;
+use crate::error::{Error, Lie};
+use crate::memory::{Memory, Span};
+use crate::ring::{Part, DESCRIPTOR};
+use crate::session::Session;
+
+/// Header, source, associated data, destination, status.
+const MOST_PARTS: usize = 5;
+const TABLE: usize = 0;
+/// On a line of its own: the device writes it.
+const STATUS: usize = 128;
+const HEAD: usize = 192;
+/// Bytes of a request's piece of memory; what the header leaves is for IV and associated data.
+const SLOT: usize = 512;
+
+/// Bytes of shared memory that a data queue of so many requests takes.
+pub(crate) fn bytes(requests: u16) -> usize {
+    usize::from(requests) * SLOT
+}
+
+/// What is to be done, and in which session.
+#[derive(Clone, Copy, Debug)]
+pub struct Job<'a> {
+    /// Encrypt, decrypt, sign ...
+    pub action: Action,
+    /// Lengths of everything.
+    pub op: Operation,
+    /// The session.
+    pub session: &'a Session,
+    /// The IV, if there is one.
+    pub iv: &'a [u8],
+    /// Associated data; of a verification what was signed.
+    pub aad: &'a [u8],
+}
+
+/// Where the data are. Without a destination the result goes where the source was.
+#[derive(Debug)]
+pub struct Data {
+    /// What goes in.
+    pub source: Buffer,
+    /// What comes out.
+    pub destination: Option<Buffer>,
+}
+
+/// A job that is over.
+#[derive(Debug)]
+pub struct Done {
+    /// As it was submitted.
+    pub tag: u64,
+    /// The buffers, which are the program's again.
+    pub data: Data,
+    /// Bytes that the device says it wrote; or what went wrong.
+    pub result: Result<usize, Error>,
+}
+
+/// A job that was not taken, and its buffers.
+#[derive(Debug)]
+pub struct Refused {
+    /// Why.
+    pub error: Error,
+    /// The buffers.
+    pub data: Data,
+}
+
+struct Flight {
+    tag: u64,
+    data: Data,
+    slot: Span,
+}
+
+/// The queue while there is a device.
+struct Lane {
+    queue: Queue,
+    memory: Arc<Memory>,
+    free: Vec<Span>,
+    flights: Vec<Option<Flight>>,
+    indirect: bool,
+    generation: u64,
+    bell: Bell,
+}
+
+/// A data queue.
+pub struct DataQueue {
+    inner: Arc<Inner>,
+    index: usize,
+    lane: Option<Lane>,
+    scratch: Vec<u8>,
+    /// How long [`DataQueue::wait`] looks on before it sleeps.
+    linger: Duration,
+}
+
+impl DataQueue {
+    pub(crate) fn new(inner: Arc<Inner>, index: usize, linger: Duration) -> DataQueue {
+        DataQueue {
+            inner,
+            index,
+            lane: None,
+            scratch: Vec::new(),
+            linger,
+        }
+    }
+
+    /// Jobs in flight.
+    pub fn in_flight(&self) -> usize {
+        self.lane.as_ref().map_or(0, |l| l.queue.ring.held().into())
+    }
+
+    /// A new device has new queues.
+    fn lane(&mut self) -> Result<&mut Lane, Error> {
+        let current = self.inner.generation.load(Ordering::Acquire);
+        let stale = |lane: &Lane| lane.generation != current;
+        if self.lane.as_ref().is_none_or(stale) {
+            if self.in_flight() > 0 {
+                // First what was lost is reported.
+                return Err(Error::Lost);
+            }
+            self.lane = None;
+            if let Some(error) = self.inner.control.0.failed() {
+                return Err(error);
+            }
+            let (queue, generation, indirect) = self.inner.take_queue(self.index)?;
+            self.lane = Some(Lane::new(queue, generation, indirect)?);
+        }
+        Ok(self.lane.as_mut().expect("made above"))
+    }
+
+    /// Hands a job over; the device learns of it with [`DataQueue::flush`]. The buffers belong to the queue until the
+    /// job comes back from [`DataQueue::reap`].
+    ///
+    /// # Errors
+    /// [`Error::Full`]: reap first. [`Error::Request`] if the buffers are shorter than the operation says.
+    /// [`Error::Lost`] if there is no device now.
+    pub fn submit(&mut self, job: &Job<'_>, data: Data, tag: u64) -> Result<(), Box<Refused>> {
+        let mut scratch = std::mem::take(&mut self.scratch);
+        let submitted = match self.lane() {
+            Ok(lane) => lane.submit(job, data, tag, &mut scratch),
+            Err(error) => Err(Box::new(Refused { error, data })),
+        };
+        self.scratch = scratch;
+        submitted
+    }
+
+    /// Publishes what was submitted, and notifies the device if it wants to be.
+    pub fn flush(&mut self) {
+        if let Some(lane) = &mut self.lane {
+            if lane.queue.ring.publish() {
+                let _ = lane.queue.kick.write(1);
+            }
+        }
+    }
+
+    /// Takes what is over; returns how many. All that a device had when it went comes back as lost.
+    pub fn reap(&mut self, done: &mut Vec<Done>) -> usize {
+        let before = done.len();
+        let current = self.inner.generation.load(Ordering::Acquire);
+        let Some(lane) = &mut self.lane else {
+            return 0;
+        };
+        let lied = loop {
+            match lane.land() {
+                Ok(Some(one)) => done.push(one),
+                Ok(None) => break None,
+                Err(lie) => break Some(lie),
+            }
+        };
+        if let Some(lie) = lied {
+            self.inner.control.0.give_up(lie.into());
+            lane.lose(&lie.into(), done);
+        } else if lane.generation != current {
+            lane.lose(&Error::Lost, done);
+        }
+        done.len() - before
+    }
+
+    /// Sleeps until `count` jobs can be reaped, the device has gone or the time is over. Returns whether there is
+    /// something to be reaped.
+    ///
+    /// # Errors
+    /// [`Error::Resource`] if the host cannot wait.
+    pub fn wait(&mut self, count: u16, timeout: Duration) -> Result<bool, Error> {
+        self.flush();
+        let linger = self.linger;
+        let start = Instant::now();
+        loop {
+            let current = self.inner.generation.load(Ordering::Acquire);
+            let Some(lane) = &mut self.lane else {
+                return Ok(false);
+            };
+            if lane.generation != current {
+                return Ok(true);
+            }
+            let elapsed = start.elapsed();
+            if elapsed < linger {
+                if lane.queue.ring.has_used_of(count) {
+                    return Ok(true);
+                }
+                std::hint::spin_loop();
+                continue;
+            }
+            if !lane.queue.ring.enable_interrupt(count) {
+                lane.queue.ring.disable_interrupt();
+                return Ok(true);
+            }
+            let Some(left) = timeout.checked_sub(elapsed).filter(|l| !l.is_zero()) else {
+                return Ok(lane.queue.ring.has_used());
+            };
+            lane.bell.wait(Some(left)).map_err(Error::resource)?;
+            lane.queue.ring.disable_interrupt();
+            if lane.queue.ring.has_used_of(count) {
+                return Ok(true);
+            }
+        }
+    }
+}
+
+impl Lane {
+    fn new(queue: Queue, generation: u64, indirect: bool) -> Result<Lane, Error> {
+        let memory = queue.ring.memory().clone();
+        let size = usize::from(queue.ring.layout().size);
+        let mut free = Vec::new();
+        for _ in 0..size {
+            free.push(memory.take(SLOT, 64)?);
+        }
+        Ok(Lane {
+            bell: Bell::new(&queue.call).map_err(Error::resource)?,
+            queue,
+            memory,
+            free,
+            flights: (0..size).map(|_| None).collect(),
+            indirect,
+            generation,
+        })
+    }
+
+    fn submit(
+        &mut self,
+        job: &Job<'_>,
+        mut data: Data,
+        tag: u64,
+        scratch: &mut Vec<u8>,
+    ) -> Result<(), Box<Refused>> {
+        match self.add(job, &mut data, scratch) {
+            Ok((head, slot)) => {
+                self.flights[usize::from(head)] = Some(Flight { tag, data, slot });
+                Ok(())
+            }
+            Err(error) => Err(Box::new(Refused { error, data })),
+        }
+    }
+
+    fn add(
+        &mut self,
+        job: &Job<'_>,
+        data: &mut Data,
+        scratch: &mut Vec<u8>,
+    ) -> Result<(u16, Span), Error> {
+        let (source_len, room) = lengths(job)?;
+        let destination = data.destination.as_ref().unwrap_or(&data.source);
+        if source_len > data.source.len() || room > destination.len() {
+            return Err(Error::Request("its buffers are shorter than it says"));
+        }
+        if HEADER + LEGACY + job.iv.len() + job.aad.len() > SLOT - HEAD {
+            return Err(Error::Request("IV and associated data are too long"));
+        }
+        let session = job.session.id()?;
+        data.source.move_to(&self.memory)?;
+        if let Some(destination) = &mut data.destination {
+            destination.move_to(&self.memory)?;
+        }
+        let &slot = self.free.last().ok_or(Error::Full)?;
+        scratch.clear();
+        let request = Request {
+            action: job.action,
+            mode: data::Mode::Session(session),
+            op: job.op,
+            iv: job.iv,
+            src: &[],
+            aad: &[],
+        };
+        request.emit(Features::default(), scratch);
+        let head_len = scratch.len();
+        scratch.extend_from_slice(job.aad);
+        self.memory.write(slot.part(HEAD, scratch.len()), scratch);
+        // A device that writes nothing has refused.
+        let status = slot.part(STATUS, 1);
+        self.memory.write(status, &[Status::Err as u8]);
+        let destination = data.destination.as_ref().unwrap_or(&data.source);
+        let all = [
+            Part::readable(slot.part(HEAD, head_len)),
+            Part::readable(data.source.span().part(0, source_len)),
+            Part::readable(slot.part(HEAD + head_len, job.aad.len())),
+            Part::writable(destination.span().part(0, room)),
+            Part::writable(status),
+        ];
+        let mut parts = [all[0]; MOST_PARTS];
+        let mut n = 0;
+        for part in all.into_iter().filter(|p| p.span.len > 0) {
+            parts[n] = part;
+            n += 1;
+        }
+        let table = self.indirect.then(|| slot.part(TABLE, n * DESCRIPTOR));
+        let head = self.queue.ring.add(&parts[..n], table)?;
+        self.free.pop();
+        Ok((head, slot))
+    }
+
+    fn land(&mut self) -> Result<Option<Done>, Lie> {
+        let Some(used) = self.queue.ring.pop()? else {
+            return Ok(None);
+        };
+        let flight = self.flights[usize::from(used.head)].take();
+        let Flight { tag, data, slot } = flight.expect("the ring knows what is in flight");
+        let mut status = [0];
+        self.memory.read(slot.part(STATUS, 1), &mut status);
+        self.free.push(slot);
+        let result = match status {
+            [0] => Ok((used.len as usize).saturating_sub(1)),
+            [status] => Err(Error::Status(status.into())),
+        };
+        Ok(Some(Done { tag, data, result }))
+    }
+
+    /// What is in flight does not come back by itself.
+    fn lose(&mut self, error: &Error, done: &mut Vec<Done>) {
+        self.queue.ring.forget();
+        for flight in self.flights.iter_mut().filter_map(Option::take) {
+            done.push(Done {
+                tag: flight.tag,
+                data: flight.data,
+                result: Err(error.clone()),
+            });
+        }
+    }
+}
+
+/// Bytes of the source, and room for what comes out.
+fn lengths(job: &Job<'_>) -> Result<(usize, usize), Error> {
+    let (source, iv, aad) = match job.op {
+        Operation::Cipher(c) => (c.src_len, c.iv_len, 0),
+        Operation::Chain(c) => (c.src_len, c.iv_len, c.aad_len),
+        Operation::Hash(d) | Operation::Mac(d) => (d.src_len, 0, 0),
+        Operation::Aead(a) => (a.src_len, a.iv_len, a.aad_len),
+        Operation::Akcipher(a) if job.action == Action::Verify => (a.src_len, 0, a.dst_len),
+        Operation::Akcipher(a) => (a.src_len, 0, 0),
+    };
+    if iv as usize != job.iv.len() || aad as usize != job.aad.len() {
+        return Err(Error::Request(
+            "IV or associated data are not as long as it says",
+        ));
+    }
+    if job.action.opcode(job.op.service()).is_none() {
+        return Err(Error::Request("the service has no such action"));
+    }
+    let room = usize::try_from(job.op.room(job.action));
+    Ok((
+        source as usize,
+        room.map_err(|_| Error::Request("it is too long"))?,
+    ))
+}

@@ -1,0 +1,359 @@
+//! A driver with its device, and with the next one if that goes.
+
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use kiln_virtio::wire::config::HW_READY;
+use kiln_virtio::wire::Config;
+
+use crate::batch::Waiter;
+use crate::bell::Bell;
+use crate::buffer::Buffer;
+use crate::connection::{Connection, Queue, Watch, Wishes};
+use crate::control::{Control, Mode};
+use crate::data::{self, DataQueue};
+use crate::error::Error;
+use crate::memory::Memory;
+use crate::port::{self, Ask, Port};
+use crate::ring::{self, Ring};
+
+/// Data queues that the specification's device may have at most here.
+const MOST_DATA_QUEUES: u32 = 255;
+/// Between two attempts to find the device again.
+const RETRY: Duration = Duration::from_millis(10);
+
+/// How to drive.
+#[derive(Clone, Debug)]
+pub struct Options {
+    /// How threads wait on the control queue.
+    pub mode: Mode,
+    /// Ring features, and patience while the device is set up.
+    pub wishes: Wishes,
+    /// Entries of each ring, a power of two.
+    pub queue_size: u16,
+    /// Data queues to use; not more than the device has.
+    pub data_queues: usize,
+    /// Bytes for [`Buffer`]s.
+    pub heap: usize,
+    /// Bytes of the longest key.
+    pub max_key: usize,
+    /// For an answer on the control queue; none waits as long as there is a device.
+    pub timeout: Option<Duration>,
+    /// How long to look for a device that went.
+    pub reconnect: Duration,
+    /// How long the control queue's interrupt thread looks on before it sleeps.
+    pub linger: Duration,
+    /// How long [`DataQueue::wait`] looks on before it sleeps.
+    pub data_linger: Duration,
+    /// Keep a histogram of how long the control queue's lock is held.
+    pub observe: bool,
+}
+
+impl Default for Options {
+    fn default() -> Options {
+        Options {
+            mode: Mode::Wait,
+            wishes: Wishes::default(),
+            queue_size: 256,
+            data_queues: 1,
+            heap: 4 << 20,
+            max_key: 4096,
+            timeout: None,
+            reconnect: Duration::from_secs(5),
+            linger: Duration::ZERO,
+            data_linger: Duration::ZERO,
+            observe: false,
+        }
+    }
+}
+
+/// What the driver's parts share.
+pub(crate) struct Inner {
+    path: PathBuf,
+    options: Options,
+    pub(crate) control: Control,
+    /// Counts devices: what belongs to another generation belongs to one that is gone.
+    pub(crate) generation: AtomicU64,
+    lanes: Mutex<Lanes>,
+    closing: AtomicBool,
+}
+
+/// What data queues find when they look.
+#[derive(Default)]
+struct Lanes {
+    /// Not taken yet.
+    queues: Vec<Option<Queue>>,
+    /// To wake whoever sleeps.
+    calls: Vec<Arc<vmm_sys_util::eventfd::EventFd>>,
+    memory: Option<Arc<Memory>>,
+    indirect: bool,
+    config: Option<Config>,
+    taken: Vec<bool>,
+}
+
+/// A driver.
+pub struct Driver {
+    inner: Arc<Inner>,
+    monitor: Option<thread::JoinHandle<()>>,
+    watch: Arc<Mutex<Option<Watch>>>,
+}
+
+/// A device that is ready to be used.
+struct Up {
+    connection: Connection,
+    port: Port<Waiter>,
+    queues: Vec<Queue>,
+    memory: Arc<Memory>,
+    config: Config,
+}
+
+impl Driver {
+    /// Connects to the device at `path`.
+    ///
+    /// # Errors
+    /// [`Error::Connect`], [`Error::Protocol`], [`Error::Timeout`], [`Error::Resource`].
+    pub fn connect(path: &Path, options: Options) -> Result<Driver, Error> {
+        let control = Control::new(
+            options.mode,
+            options.timeout,
+            options.linger,
+            options.observe,
+        );
+        let up = bring_up(path, &options)?;
+        let inner = Arc::new(Inner {
+            path: path.to_path_buf(),
+            options,
+            control,
+            generation: AtomicU64::new(0),
+            lanes: Mutex::default(),
+            closing: AtomicBool::new(false),
+        });
+        let watch = Arc::new(Mutex::new(None));
+        let mut connection = inner.go_on(up, &watch, false)?;
+        let monitored = inner.clone();
+        let watching = watch.clone();
+        let monitor = thread::Builder::new()
+            .name("virtio-monitor".into())
+            .spawn(move || loop {
+                let gone = connection.watch();
+                if let Ok(watch) = gone {
+                    watch.until_gone();
+                }
+                match monitored.find_again(&watching) {
+                    Some(next) => connection = next,
+                    None => return,
+                }
+            })
+            .map_err(Error::resource)?;
+        Ok(Driver {
+            inner,
+            monitor: Some(monitor),
+            watch,
+        })
+    }
+
+    /// The control queue.
+    pub fn control(&self) -> &Control {
+        &self.inner.control
+    }
+
+    /// What the device says of itself.
+    pub fn config(&self) -> Config {
+        let lanes = self.inner.lanes();
+        lanes.config.expect("set when the device was found")
+    }
+
+    /// A data queue, which nobody else has.
+    ///
+    /// # Errors
+    /// [`Error::Request`] if it was taken before, or there is none of this number.
+    pub fn data_queue(&self, index: usize) -> Result<DataQueue, Error> {
+        let mut lanes = self.inner.lanes();
+        match lanes.taken.get_mut(index) {
+            Some(taken) if !*taken => *taken = true,
+            _ => return Err(Error::Request("no such data queue is to be had")),
+        }
+        let linger = self.inner.options.data_linger;
+        Ok(DataQueue::new(self.inner.clone(), index, linger))
+    }
+
+    /// Memory that the device can reach.
+    ///
+    /// # Errors
+    /// [`Error::Full`] if there is none left of [`Options::heap`]; [`Error::Lost`] if there is no device now.
+    pub fn buffer(&self, len: usize) -> Result<Buffer, Error> {
+        let memory = self.inner.lanes().memory.clone();
+        Buffer::new(&memory.ok_or(Error::Lost)?, len)
+    }
+}
+
+impl Drop for Driver {
+    fn drop(&mut self) {
+        self.inner.closing.store(true, Ordering::Release);
+        if let Some(watch) = &*lock(&self.watch) {
+            watch.hang_up();
+        }
+        if let Some(monitor) = self.monitor.take() {
+            let _ = monitor.join();
+        }
+    }
+}
+
+fn lock<T>(mutex: &Mutex<T>) -> std::sync::MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+impl Inner {
+    fn lanes(&self) -> std::sync::MutexGuard<'_, Lanes> {
+        lock(&self.lanes)
+    }
+
+    /// The queue as the device of now has it.
+    pub(crate) fn take_queue(&self, index: usize) -> Result<(Queue, u64, bool), Error> {
+        let mut lanes = self.lanes();
+        let queue = lanes.queues.get_mut(index).and_then(Option::take);
+        let generation = self.generation.load(Ordering::Acquire);
+        Ok((queue.ok_or(Error::Lost)?, generation, lanes.indirect))
+    }
+
+    /// A device is there: its queues are used from now on.
+    fn go_on(
+        self: &Arc<Self>,
+        up: Up,
+        watch: &Mutex<Option<Watch>>,
+        again: bool,
+    ) -> Result<Connection, Error> {
+        let call = up.port.call.clone();
+        *lock(watch) = Some(up.connection.watch()?);
+        let hang_up = up.connection.watch()?;
+        {
+            let mut lanes = self.lanes();
+            lanes.calls = up.queues.iter().map(|q| q.call.clone()).collect();
+            lanes.taken.resize(up.queues.len(), false);
+            lanes.queues = up.queues.into_iter().map(Some).collect();
+            lanes.memory = Some(up.memory);
+            lanes.indirect = up.connection.indirect();
+            lanes.config = Some(up.config);
+            self.generation.fetch_add(1, Ordering::AcqRel);
+        }
+        let shared = self.control.0.clone();
+        let generation = shared.go_on(up.port, hang_up, again);
+        let bell = Bell::new(&call).map_err(Error::resource)?;
+        let helper = thread::Builder::new().name("virtio-irq".into());
+        let started = match self.options.mode {
+            Mode::Wait => helper.spawn(move || {
+                // What was done with before this thread came has asked for nobody.
+                while shared.interrupt(generation) {
+                    if bell.wait(None).is_err() {
+                        return;
+                    }
+                }
+            }),
+            Mode::Poll => helper.spawn(move || shared.catch_up(generation)),
+        };
+        started.map_err(Error::resource)?;
+        Ok(up.connection)
+    }
+
+    /// The device went. None if it is not to be found again, or nobody wants it.
+    fn find_again(self: &Arc<Self>, watch: &Mutex<Option<Watch>>) -> Option<Connection> {
+        {
+            let mut lanes = self.lanes();
+            lanes.queues.clear();
+            lanes.memory = None;
+            self.generation.fetch_add(1, Ordering::AcqRel);
+            for call in lanes.calls.drain(..) {
+                let _ = call.write(1);
+            }
+        }
+        self.control.0.stop();
+        let until = Instant::now() + self.options.reconnect;
+        while self.control.0.failed().is_none() && !self.closing.load(Ordering::Acquire) {
+            let found = bring_up(&self.path, &self.options).and_then(|mut up| {
+                self.create_again(&mut up)?;
+                self.go_on(up, watch, true)
+            });
+            match found {
+                Ok(connection) => return Some(connection),
+                Err(Error::Lied(lie)) => self.control.0.give_up(lie.into()),
+                Err(_) if Instant::now() >= until => break,
+                Err(_) => thread::sleep(RETRY),
+            }
+        }
+        self.control.0.give_up(Error::Lost);
+        None
+    }
+
+    /// The sessions that live, on a device that knows none.
+    fn create_again(&self, up: &mut Up) -> Result<(), Error> {
+        let watch = up.connection.watch()?;
+        let port = &mut up.port;
+        let (mut live, generation) = self.control.0.live();
+        for entry in &live {
+            entry.set_id(None, 0);
+        }
+        let until = Instant::now() + self.options.wishes.patience;
+        while !live.is_empty() || port.is_busy() {
+            while port.has_room() {
+                let Some(entry) = live.pop() else { break };
+                port.add(Ask::Create(entry), Waiter::Nobody)
+                    .map_err(|(_, e)| e)?;
+            }
+            if port.ring.publish() {
+                let _ = port.kick.write(1);
+            }
+            match port.land()? {
+                Some(landed) => {
+                    let Ask::Create(entry) = landed.ask else {
+                        continue;
+                    };
+                    // One that it will not have again stays without a name.
+                    entry.set_id(landed.result.ok(), generation);
+                }
+                None if watch.is_gone() => return Err(Error::Lost),
+                None if Instant::now() >= until => return Err(Error::Timeout),
+                None => thread::yield_now(),
+            }
+        }
+        Ok(())
+    }
+}
+
+fn bring_up(path: &Path, options: &Options) -> Result<Up, Error> {
+    let mut connection = Connection::open(path, &options.wishes)?;
+    let config = Config::parse(connection.config())
+        .map_err(|e| Error::Protocol(format!("its configuration space: {e}")))?;
+    if config.status & HW_READY == 0 {
+        return Err(Error::Protocol("its hardware is not ready".into()));
+    }
+    let has = config.max_dataqueues;
+    if has == 0 || has > MOST_DATA_QUEUES || u64::from(has) >= connection.queues() {
+        let queues = connection.queues();
+        return Err(Error::Protocol(format!(
+            "it says that it has {has} data queues, and {queues} queues in all"
+        )));
+    }
+    let data_queues = options.data_queues.clamp(1, has as usize);
+    let size = options.queue_size;
+    let rings = (data_queues + 1) * ring::bytes(size);
+    let slots = port::bytes(size, options.max_key) + data_queues * data::bytes(size);
+    let memory = Memory::new(rings + slots + options.heap)?;
+    let mut wanted = Vec::new();
+    for index in (0..data_queues).chain([has as usize]) {
+        wanted.push((index, Ring::new(&memory, size, connection.event_idx())?));
+    }
+    let patience = options.wishes.patience;
+    let mut queues = connection.start(&memory, wanted, patience)?;
+    let control = queues.pop().expect("one for each ring");
+    let port = Port::new(control, connection.indirect(), options.max_key)?;
+    Ok(Up {
+        connection,
+        port,
+        queues,
+        memory,
+        config,
+    })
+}

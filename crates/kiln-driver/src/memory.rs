@@ -1,0 +1,209 @@
+//! Memory that driver and device share.
+//!
+//! The device may write to all of it at any time. So nothing that the driver decides by is kept here; what is read from
+//! here is read once. The file is sealed: a device that shrank it would kill the driver with SIGBUS.
+
+use std::collections::BTreeMap;
+use std::fs::File;
+use std::os::fd::{AsRawFd, RawFd};
+use std::sync::atomic::Ordering;
+use std::sync::{Arc, Mutex, PoisonError};
+
+use rustix::fs::{fcntl_add_seals, ftruncate, memfd_create, MemfdFlags, SealFlags};
+use vm_memory::mmap::MmapRegionBuilder;
+use vm_memory::{AtomicAccess, Bytes, FileOffset, MmapRegion, VolatileMemory};
+
+use crate::error::Error;
+
+/// Where the device sees the memory: not at 0, so that an address that nobody wrote is invalid.
+pub const GUEST_BASE: u64 = 1 << 20;
+/// Pieces begin at cache lines: two requests never share one.
+const LINE: usize = 64;
+
+/// A piece of the memory, by its offset.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Span {
+    /// From the memory's start.
+    pub offset: usize,
+    /// Bytes.
+    pub len: usize,
+}
+
+impl Span {
+    /// The device's address of it.
+    pub fn guest(self) -> u64 {
+        GUEST_BASE + self.offset as u64
+    }
+
+    /// `len` bytes of it from `from`.
+    ///
+    /// # Panics
+    /// If there are not so many.
+    pub fn part(self, from: usize, len: usize) -> Span {
+        assert!(from <= self.len && len <= self.len - from);
+        Span {
+            offset: self.offset + from,
+            len,
+        }
+    }
+}
+
+/// What is free of it.
+struct Free {
+    /// Nothing was taken from here on.
+    next: usize,
+    /// Given back, by length.
+    returned: BTreeMap<usize, Vec<usize>>,
+}
+
+/// A sealed memory file, mapped, handed out in pieces.
+pub struct Memory {
+    region: MmapRegion,
+    file: File,
+    free: Mutex<Free>,
+}
+
+impl Memory {
+    /// `len` bytes of zeros.
+    ///
+    /// # Errors
+    /// [`Error::Resource`].
+    pub fn new(len: usize) -> Result<Arc<Memory>, Error> {
+        let flags = MemfdFlags::CLOEXEC | MemfdFlags::ALLOW_SEALING;
+        let fd = memfd_create("virtio-crypto", flags).map_err(Error::resource)?;
+        let len = len.next_multiple_of(4096);
+        ftruncate(&fd, len as u64).map_err(Error::resource)?;
+        let seals = SealFlags::SHRINK | SealFlags::GROW | SealFlags::SEAL;
+        fcntl_add_seals(&fd, seals).map_err(Error::resource)?;
+        let file = File::from(fd);
+        let shared = file.try_clone().map_err(Error::resource)?;
+        let region = MmapRegionBuilder::new(len)
+            .with_file_offset(FileOffset::new(shared, 0))
+            .with_mmap_prot(libc::PROT_READ | libc::PROT_WRITE)
+            // Faults would be part of every first request.
+            .with_mmap_flags(libc::MAP_SHARED | libc::MAP_POPULATE)
+            .build()
+            .map_err(|e| Error::Resource(e.to_string()))?;
+        Ok(Arc::new(Memory {
+            region,
+            file,
+            free: Mutex::new(Free {
+                next: 0,
+                returned: BTreeMap::new(),
+            }),
+        }))
+    }
+
+    /// Its size in bytes.
+    pub fn size(&self) -> usize {
+        self.region.size()
+    }
+
+    /// The file, to be sent to the device.
+    pub fn fd(&self) -> RawFd {
+        self.file.as_raw_fd()
+    }
+
+    /// Where this process has it.
+    pub fn host_base(&self) -> u64 {
+        self.region.as_ptr() as u64
+    }
+
+    /// This process's address of a piece, by which vhost-user names rings.
+    pub fn host(&self, span: Span) -> u64 {
+        self.host_base() + span.offset as u64
+    }
+
+    /// Takes a piece for good, beginning at a multiple of `align`.
+    ///
+    /// # Errors
+    /// [`Error::Full`].
+    pub fn take(&self, len: usize, align: usize) -> Result<Span, Error> {
+        let mut free = self.free.lock().unwrap_or_else(PoisonError::into_inner);
+        let rounded = len.max(1).next_multiple_of(LINE);
+        if let Some(list) = free.returned.get_mut(&rounded) {
+            if let Some(at) = list.iter().position(|offset| offset % align == 0) {
+                let offset = list.swap_remove(at);
+                return Ok(Span { offset, len });
+            }
+        }
+        let offset = free.next.next_multiple_of(align.max(LINE));
+        let end = offset.checked_add(rounded).ok_or(Error::Full)?;
+        if end > self.size() {
+            return Err(Error::Full);
+        }
+        free.next = end;
+        Ok(Span { offset, len })
+    }
+
+    /// Gives a piece back: nobody may use it any more, the device included.
+    pub fn give_back(&self, span: Span) {
+        let mut free = self.free.lock().unwrap_or_else(PoisonError::into_inner);
+        let rounded = span.len.max(1).next_multiple_of(LINE);
+        free.returned.entry(rounded).or_default().push(span.offset);
+    }
+
+    /// Writes the piece's beginning.
+    ///
+    /// # Panics
+    /// If `bytes` are more than the piece has.
+    pub fn write(&self, span: Span, bytes: &[u8]) {
+        assert!(bytes.len() <= span.len);
+        self.region
+            .as_volatile_slice()
+            .write_slice(bytes, span.offset)
+            .expect("pieces lie inside");
+    }
+
+    /// Reads the piece's beginning.
+    ///
+    /// # Panics
+    /// If `bytes` are more than the piece has.
+    pub fn read(&self, span: Span, bytes: &mut [u8]) {
+        assert!(bytes.len() <= span.len);
+        self.region
+            .as_volatile_slice()
+            .read_slice(bytes, span.offset)
+            .expect("pieces lie inside");
+    }
+
+    /// One word of the memory.
+    pub fn load<T: AtomicAccess>(&self, offset: usize, order: Ordering) -> T {
+        let slice = self.region.as_volatile_slice();
+        slice.load(offset, order).expect("rings lie inside")
+    }
+
+    /// Writes one word of the memory.
+    pub fn store<T: AtomicAccess>(&self, offset: usize, value: T, order: Ordering) {
+        let slice = self.region.as_volatile_slice();
+        slice.store(value, offset, order).expect("rings lie inside");
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn pieces_are_apart_and_come_back() {
+        let memory = Memory::new(8192).unwrap();
+        let a = memory.take(100, 1).unwrap();
+        let b = memory.take(100, 4096).unwrap();
+        assert!(a.offset + 128 <= b.offset && b.offset % 4096 == 0);
+        memory.write(a, &[7; 100]);
+        memory.write(b, &[9; 100]);
+        let mut back = [0; 100];
+        memory.read(a, &mut back);
+        assert_eq!(back, [7; 100]);
+        memory.give_back(a);
+        assert_eq!(memory.take(90, 1).unwrap().offset, a.offset);
+        assert!(matches!(memory.take(8192, 1), Err(Error::Full)));
+    }
+
+    #[test]
+    fn the_other_side_cannot_shrink_it() {
+        let memory = Memory::new(4096).unwrap();
+        assert!(memory.file.set_len(0).is_err());
+        assert!(memory.file.set_len(1 << 20).is_err());
+    }
+}

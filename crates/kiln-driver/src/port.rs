@@ -1,0 +1,207 @@
+//! The control queue while there is a device: its ring, and a piece of shared memory for each request in flight.
+
+use std::sync::Arc;
+
+use kiln_virtio::wire::{control, Control, Features, Status};
+use vmm_sys_util::eventfd::EventFd;
+
+use crate::connection::Queue;
+use crate::error::{Error, Lie};
+use crate::memory::{Memory, Span};
+use crate::ring::{Part, Ring, DESCRIPTOR};
+use crate::session::Entry;
+
+/// Where a request's indirect table is in its piece of memory, and what follows.
+const TABLE: usize = 0;
+/// The answer is on a line of its own: the device writes it while the request may still be in the driver's cache.
+const ANSWER: usize = 64;
+const REQUEST: usize = 128;
+/// Bytes of a control request without its keys.
+const FIXED: usize = control::HEADER + control::LEGACY;
+
+/// What is asked of the device.
+#[derive(Clone)]
+pub(crate) enum Ask {
+    /// Make this session.
+    Create(Arc<Entry>),
+    /// Forget it.
+    Destroy(Arc<Entry>),
+}
+
+/// A request in flight, and `W`, whoever waits for it.
+pub(crate) struct Flight<W> {
+    pub(crate) ask: Ask,
+    pub(crate) waiter: W,
+    slot: Span,
+    request_len: usize,
+    answer_len: usize,
+}
+
+/// What came of it.
+pub(crate) struct Landed<W> {
+    pub(crate) ask: Ask,
+    pub(crate) waiter: W,
+    /// The device's name for a session that was made.
+    pub(crate) result: Result<u64, Error>,
+}
+
+/// A control queue with a device behind it.
+pub(crate) struct Port<W> {
+    pub(crate) ring: Ring,
+    pub(crate) kick: Arc<EventFd>,
+    pub(crate) call: Arc<EventFd>,
+    memory: Arc<Memory>,
+    free: Vec<Span>,
+    flights: Vec<Option<Flight<W>>>,
+    indirect: bool,
+    scratch: Vec<u8>,
+}
+
+/// Bytes of shared memory that a port of so many requests takes.
+pub(crate) fn bytes(requests: u16, max_key: usize) -> usize {
+    usize::from(requests) * (REQUEST + FIXED + max_key).next_multiple_of(64)
+}
+
+impl<W> Port<W> {
+    /// For keys of up to `max_key` bytes.
+    pub(crate) fn new(queue: Queue, indirect: bool, max_key: usize) -> Result<Port<W>, Error> {
+        let memory = queue.ring.memory().clone();
+        let size = usize::from(queue.ring.layout().size);
+        let mut free = Vec::new();
+        for _ in 0..size {
+            free.push(memory.take(REQUEST + FIXED + max_key, 64)?);
+        }
+        Ok(Port {
+            ring: queue.ring,
+            kick: queue.kick,
+            call: queue.call,
+            memory,
+            free,
+            flights: (0..size).map(|_| None).collect(),
+            indirect,
+            scratch: Vec::new(),
+        })
+    }
+
+    /// Whether one more request has room.
+    pub(crate) fn has_room(&self) -> bool {
+        self.ring.room() >= 2
+    }
+
+    /// Hands a request to the device once it is published. Its head names it.
+    pub(crate) fn add(&mut self, ask: Ask, waiter: W) -> Result<u16, (W, Error)> {
+        let (request_len, answer_len) = match &ask {
+            Ask::Create(entry) => (entry.request.bytes.len(), control::CREATED),
+            Ask::Destroy(_) => (FIXED, control::DESTROYED),
+        };
+        let Some(&slot) = self.free.last() else {
+            return Err((waiter, Error::Full));
+        };
+        if request_len > slot.len - REQUEST {
+            return Err((waiter, Error::Request("its keys are too long")));
+        }
+        let request = slot.part(REQUEST, request_len);
+        let answer = slot.part(ANSWER, answer_len);
+        match &ask {
+            Ask::Create(entry) => self.memory.write(request, &entry.request.bytes),
+            Ask::Destroy(entry) => {
+                let destroy = Control::Destroy {
+                    service: entry.request.service,
+                    session: entry.id().unwrap_or(u64::MAX),
+                };
+                self.scratch.clear();
+                destroy.emit(Features::default(), &mut self.scratch);
+                self.memory.write(request, &self.scratch);
+            }
+        }
+        // A device that writes nothing has refused.
+        let refused = control::Created {
+            session: u64::MAX,
+            status: Status::Err as u32,
+        };
+        match answer_len {
+            control::CREATED => self.memory.write(answer, &refused.emit()),
+            _ => self.memory.write(answer, &[Status::Err as u8]),
+        }
+        let table = self.indirect.then(|| slot.part(TABLE, 2 * DESCRIPTOR));
+        let parts = [Part::readable(request), Part::writable(answer)];
+        match self.ring.add(&parts, table) {
+            Ok(head) => {
+                self.free.pop();
+                self.flights[usize::from(head)] = Some(Flight {
+                    ask,
+                    waiter,
+                    slot,
+                    request_len,
+                    answer_len,
+                });
+                Ok(head)
+            }
+            Err(e) => Err((waiter, e)),
+        }
+    }
+
+    /// The next request that the device has done with.
+    pub(crate) fn land(&mut self) -> Result<Option<Landed<W>>, Lie> {
+        let Some(used) = self.ring.pop()? else {
+            return Ok(None);
+        };
+        let flight = self.flights[usize::from(used.head)].take();
+        let flight = flight.expect("the ring knows what is in flight");
+        let mut answer = [0; control::CREATED];
+        let answer = &mut answer[..flight.answer_len];
+        self.memory
+            .read(flight.slot.part(ANSWER, flight.answer_len), answer);
+        let result = match &flight.ask {
+            Ask::Create(_) => {
+                self.wipe(&flight);
+                let created = control::Created::parse(answer).expect("of its length");
+                match created.result() {
+                    Ok(id) if id != u64::MAX => Ok(id),
+                    Ok(_) => Err(Error::Status(Status::Err as u32)),
+                    Err(_) => Err(Error::Status(created.status.max(1))),
+                }
+            }
+            Ask::Destroy(_) => match answer[0] {
+                0 => Ok(0),
+                status => Err(Error::Status(status.into())),
+            },
+        };
+        self.free.push(flight.slot);
+        Ok(Some(Landed {
+            ask: flight.ask,
+            waiter: flight.waiter,
+            result,
+        }))
+    }
+
+    /// Keys do not stay in shared memory.
+    fn wipe(&self, flight: &Flight<W>) {
+        const ZEROS: [u8; 256] = [0; 256];
+        let mut at = FIXED;
+        while at < flight.request_len {
+            let len = (flight.request_len - at).min(ZEROS.len());
+            self.memory
+                .write(flight.slot.part(REQUEST + at, len), &ZEROS[..len]);
+            at += len;
+        }
+    }
+
+    /// All that are in flight, now that the device is gone.
+    pub(crate) fn into_flights(mut self) -> Vec<(Ask, W)> {
+        let mut flights = Vec::new();
+        for slot in std::mem::take(&mut self.flights) {
+            let Some(flight) = slot else { continue };
+            if matches!(flight.ask, Ask::Create(_)) {
+                self.wipe(&flight);
+            }
+            flights.push((flight.ask, flight.waiter));
+        }
+        flights
+    }
+
+    /// Whether the queue is wanted to be polled on: something is in flight.
+    pub(crate) fn is_busy(&self) -> bool {
+        self.ring.held() > 0
+    }
+}

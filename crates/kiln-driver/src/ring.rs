@@ -1,0 +1,385 @@
+//! The driver's side of a split virtqueue (virtio 1.2, section 2.7).
+//!
+//! Descriptors and rings lie in shared memory, and a device can write there. So which descriptors are free, what chain
+//! begins where, and how many bytes of it are writable is kept privately, and a used entry is believed only if it
+//! fits that.
+
+use std::sync::atomic::{fence, Ordering};
+use std::sync::Arc;
+
+use virtio_bindings::bindings::virtio_ring::{
+    VRING_AVAIL_F_NO_INTERRUPT, VRING_DESC_F_INDIRECT, VRING_DESC_F_NEXT, VRING_DESC_F_WRITE,
+    VRING_USED_F_NO_NOTIFY,
+};
+
+use crate::error::{Error, Lie};
+use crate::memory::{Memory, Span};
+
+/// Bytes of a descriptor.
+pub const DESCRIPTOR: usize = 16;
+/// Of an available ring: flags and index before its entries, `used_event` after them.
+const AVAIL_HEAD: usize = 4;
+/// Of a used ring: flags and index before its entries of 8 bytes, `avail_event` after them.
+const USED_HEAD: usize = 4;
+/// Bytes of shared memory that a ring takes.
+pub fn bytes(size: u16) -> usize {
+    let n = usize::from(size);
+    let round = |len: usize| len.next_multiple_of(64);
+    round(n * DESCRIPTOR) + round(AVAIL_HEAD + 2 * n + 2) + round(USED_HEAD + 8 * n + 2)
+}
+
+/// No descriptor.
+const NONE: u16 = u16::MAX;
+
+/// One piece of a request, and who writes it.
+#[derive(Clone, Copy, Debug)]
+pub struct Part {
+    /// Where it is.
+    pub span: Span,
+    /// The device writes it; else it reads it.
+    pub writable: bool,
+}
+
+impl Part {
+    /// For the device to read.
+    pub fn readable(span: Span) -> Part {
+        Part {
+            span,
+            writable: false,
+        }
+    }
+
+    /// For the device to write.
+    pub fn writable(span: Span) -> Part {
+        Part {
+            span,
+            writable: true,
+        }
+    }
+}
+
+/// A request that the device has done with.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Used {
+    /// As [`Ring::add`] gave it.
+    pub head: u16,
+    /// Bytes that the device claims to have written: no more than it was allowed to.
+    pub len: u32,
+}
+
+/// Where a ring lies, as vhost-user wants to know it.
+#[derive(Clone, Copy, Debug)]
+pub struct Layout {
+    /// Entries.
+    pub size: u16,
+    /// Descriptor table.
+    pub descriptors: Span,
+    /// Available ring.
+    pub avail: Span,
+    /// Used ring.
+    pub used: Span,
+}
+
+/// A chain that the device holds.
+#[derive(Clone, Copy)]
+struct Chain {
+    /// Its descriptors; none if it is free.
+    descriptors: u16,
+    /// Bytes that the device may write.
+    writable: u32,
+}
+
+/// A split virtqueue.
+pub struct Ring {
+    memory: Arc<Memory>,
+    layout: Layout,
+    event_idx: bool,
+    /// By descriptor: the next of its chain, or of the free list.
+    next: Vec<u16>,
+    chains: Vec<Chain>,
+    free: u16,
+    free_count: u16,
+    held: u16,
+    /// Next entry of the available ring, not all of which need be published.
+    avail: u16,
+    /// As far as the device was last considered for a notification.
+    considered: u16,
+    /// Next entry of the used ring.
+    used: u16,
+    broken: Option<Lie>,
+}
+
+impl Ring {
+    /// A ring of `size` entries in `memory`.
+    ///
+    /// # Errors
+    /// [`Error::Full`] if the memory has no room; a size that is no power of two up to 32768.
+    pub fn new(memory: &Arc<Memory>, size: u16, event_idx: bool) -> Result<Ring, Error> {
+        if !size.is_power_of_two() {
+            return Err(Error::Request("a ring's size is a power of two"));
+        }
+        let n = usize::from(size);
+        let layout = Layout {
+            size,
+            descriptors: memory.take(n * DESCRIPTOR, 64)?,
+            avail: memory.take(AVAIL_HEAD + 2 * n + 2, 64)?,
+            used: memory.take(USED_HEAD + 8 * n + 2, 64)?,
+        };
+        for span in [layout.descriptors, layout.avail, layout.used] {
+            memory.write(span, &vec![0; span.len]);
+        }
+        Ok(Ring {
+            memory: memory.clone(),
+            layout,
+            event_idx,
+            next: (1..size).chain([NONE]).collect(),
+            chains: vec![
+                Chain {
+                    descriptors: 0,
+                    writable: 0
+                };
+                n
+            ],
+            free: 0,
+            free_count: size,
+            held: 0,
+            avail: 0,
+            considered: 0,
+            used: 0,
+            broken: None,
+        })
+    }
+
+    /// Where it lies.
+    pub fn layout(&self) -> Layout {
+        self.layout
+    }
+
+    /// The memory that it lies in.
+    pub fn memory(&self) -> &Arc<Memory> {
+        &self.memory
+    }
+
+    /// Requests in the device's hands, or about to be.
+    pub fn held(&self) -> u16 {
+        self.held
+    }
+
+    /// Descriptors that nobody uses.
+    pub fn room(&self) -> u16 {
+        self.free_count
+    }
+
+    /// Makes a request available once it is published: readable parts first. With a `table` (16 bytes for each part) it
+    /// takes one descriptor of the ring, else one for each part.
+    ///
+    /// # Errors
+    /// [`Error::Full`]; [`Error::Lied`] if the device lied before.
+    pub fn add(&mut self, parts: &[Part], table: Option<Span>) -> Result<u16, Error> {
+        if let Some(lie) = self.broken {
+            return Err(lie.into());
+        }
+        if parts.is_empty() {
+            return Err(Error::Request("a request has parts"));
+        }
+        let table = table.filter(|_| parts.len() > 1);
+        let wanted = if table.is_some() { 1 } else { parts.len() };
+        if wanted > usize::from(self.free_count) {
+            return Err(Error::Full);
+        }
+        let head = self.free;
+        match table {
+            Some(table) => {
+                for (i, part) in parts.iter().enumerate() {
+                    let last = i + 1 == parts.len();
+                    self.describe(table, i, part, (!last).then_some(i as u16 + 1), 0);
+                }
+                let part = Part::readable(table.part(0, parts.len() * DESCRIPTOR));
+                let at = self.layout.descriptors;
+                self.describe(at, head.into(), &part, None, VRING_DESC_F_INDIRECT);
+                self.free = self.next[usize::from(head)];
+            }
+            None => {
+                for (i, part) in parts.iter().enumerate() {
+                    let this = self.free;
+                    self.free = self.next[usize::from(this)];
+                    let last = i + 1 == parts.len();
+                    let next = (!last).then_some(self.free);
+                    self.describe(self.layout.descriptors, this.into(), part, next, 0);
+                }
+            }
+        }
+        let writable: usize = parts
+            .iter()
+            .filter(|p| p.writable)
+            .map(|p| p.span.len)
+            .sum();
+        self.chains[usize::from(head)] = Chain {
+            descriptors: wanted as u16,
+            writable: u32::try_from(writable).unwrap_or(u32::MAX),
+        };
+        self.free_count -= wanted as u16;
+        self.held += 1;
+        let slot = usize::from(self.avail & (self.layout.size - 1));
+        let entry = self.layout.avail.offset + AVAIL_HEAD + 2 * slot;
+        self.memory.store(entry, head.to_le(), Ordering::Relaxed);
+        self.avail = self.avail.wrapping_add(1);
+        Ok(head)
+    }
+
+    fn describe(&self, table: Span, at: usize, part: &Part, next: Option<u16>, flags: u32) {
+        let mut bytes = [0; DESCRIPTOR];
+        let mut flags = flags;
+        if part.writable {
+            flags |= VRING_DESC_F_WRITE;
+        }
+        if next.is_some() {
+            flags |= VRING_DESC_F_NEXT;
+        }
+        bytes[..8].copy_from_slice(&part.span.guest().to_le_bytes());
+        bytes[8..12].copy_from_slice(&(part.span.len as u32).to_le_bytes());
+        bytes[12..14].copy_from_slice(&(flags as u16).to_le_bytes());
+        bytes[14..].copy_from_slice(&next.unwrap_or(0).to_le_bytes());
+        self.memory
+            .write(table.part(at * DESCRIPTOR, DESCRIPTOR), &bytes);
+    }
+
+    /// Publishes what was added. Returns whether the device wants to be notified.
+    pub fn publish(&mut self) -> bool {
+        if self.considered == self.avail {
+            return false;
+        }
+        let index = self.layout.avail.offset + 2;
+        self.memory
+            .store(index, self.avail.to_le(), Ordering::Release);
+        // The device writes its wish and then looks at the index; the other way round here.
+        fence(Ordering::SeqCst);
+        let (old, new) = (self.considered, self.avail);
+        self.considered = new;
+        if self.event_idx {
+            let end = USED_HEAD + 8 * usize::from(self.layout.size);
+            let at: u16 = self.load(self.layout.used.offset + end);
+            new.wrapping_sub(at).wrapping_sub(1) < new.wrapping_sub(old)
+        } else {
+            u32::from(self.load(self.layout.used.offset)) & VRING_USED_F_NO_NOTIFY == 0
+        }
+    }
+
+    fn load(&self, offset: usize) -> u16 {
+        u16::from_le(self.memory.load(offset, Ordering::Relaxed))
+    }
+
+    /// Whether the used ring has moved.
+    pub fn has_used(&self) -> bool {
+        let index = self.layout.used.offset + 2;
+        u16::from_le(self.memory.load(index, Ordering::Acquire)) != self.used
+    }
+
+    /// Whether it has moved by `count`, or by all that the device has.
+    pub fn has_used_of(&self, count: u16) -> bool {
+        let index = self.layout.used.offset + 2;
+        let there = u16::from_le(self.memory.load(index, Ordering::Acquire));
+        there.wrapping_sub(self.used) >= count.clamp(1, self.held.max(1))
+    }
+
+    /// The device is gone: what it has does not come back.
+    pub fn forget(&mut self) {
+        self.held = 0;
+        self.chains.fill(Chain {
+            descriptors: 0,
+            writable: 0,
+        });
+    }
+
+    /// The next request that the device has done with.
+    ///
+    /// # Errors
+    /// A lie; from then on the ring takes nothing and gives nothing.
+    pub fn pop(&mut self) -> Result<Option<Used>, Lie> {
+        if let Some(lie) = self.broken {
+            return Err(lie);
+        }
+        let index = self.layout.used.offset + 2;
+        let index = u16::from_le(self.memory.load(index, Ordering::Acquire));
+        let claimed = index.wrapping_sub(self.used);
+        if claimed == 0 {
+            return Ok(None);
+        }
+        let held = self.held;
+        if claimed > held {
+            return Err(self.break_off(Lie::Index { claimed, held }));
+        }
+        let slot = usize::from(self.used & (self.layout.size - 1));
+        let entry = self.layout.used.offset + USED_HEAD + 8 * slot;
+        // One load: what is checked is what is used.
+        let both = u64::from_le(self.load_entry(entry));
+        let (id, len) = (both as u32, (both >> 32) as u32);
+        let chain = self.chains.get(id as usize).copied();
+        let chain = match chain.filter(|c| c.descriptors > 0) {
+            Some(chain) => chain,
+            None => return Err(self.break_off(Lie::Id(id))),
+        };
+        if len > chain.writable {
+            let allowed = chain.writable;
+            let claimed = len;
+            return Err(self.break_off(Lie::Length { claimed, allowed }));
+        }
+        let head = id as u16;
+        self.release(head, chain.descriptors);
+        self.used = self.used.wrapping_add(1);
+        Ok(Some(Used { head, len }))
+    }
+
+    /// Used entries begin at 4 bytes past a cache line: two words.
+    fn load_entry(&self, entry: usize) -> u64 {
+        let id: u32 = self.memory.load(entry, Ordering::Relaxed);
+        let len: u32 = self.memory.load(entry + 4, Ordering::Relaxed);
+        u64::from(id) | u64::from(len) << 32
+    }
+
+    fn release(&mut self, head: u16, descriptors: u16) {
+        let mut last = head;
+        for _ in 1..descriptors {
+            last = self.next[usize::from(last)];
+        }
+        self.next[usize::from(last)] = self.free;
+        self.free = head;
+        self.free_count += descriptors;
+        self.held -= 1;
+        self.chains[usize::from(head)].descriptors = 0;
+    }
+
+    fn break_off(&mut self, lie: Lie) -> Lie {
+        self.broken = Some(lie);
+        lie
+    }
+
+    /// Asks for no interrupt. With EVENT_IDX nothing need be done: the index that was asked for is past.
+    pub fn disable_interrupt(&mut self) {
+        if !self.event_idx {
+            let flags = VRING_AVAIL_F_NO_INTERRUPT as u16;
+            let at = self.layout.avail.offset;
+            self.memory.store(at, flags.to_le(), Ordering::Relaxed);
+        }
+    }
+
+    /// Asks for an interrupt once `after` more requests are done with (without EVENT_IDX: at the next). Returns false if
+    /// that many are already.
+    pub fn enable_interrupt(&mut self, after: u16) -> bool {
+        let after = after.clamp(1, self.held.max(1));
+        if self.event_idx {
+            let at = self.used.wrapping_add(after - 1);
+            let end = AVAIL_HEAD + 2 * usize::from(self.layout.size);
+            let event = self.layout.avail.offset + end;
+            self.memory.store(event, at.to_le(), Ordering::Relaxed);
+        } else {
+            let at = self.layout.avail.offset;
+            self.memory.store(at, 0_u16, Ordering::Relaxed);
+        }
+        // The other way round than the device, as in `publish`.
+        fence(Ordering::SeqCst);
+        let there = self.load(self.layout.used.offset + 2);
+        let after = if self.event_idx { after } else { 1 };
+        there.wrapping_sub(self.used) < after
+    }
+}

@@ -1,0 +1,178 @@
+//! Sessions as the driver keeps them: enough to make each again on a device that came back.
+
+use std::fmt;
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
+use std::sync::{Arc, Weak};
+
+use kiln_virtio::wire::{Control, Create, Features, Service};
+use zeroize::Zeroizing;
+
+use crate::control::Shared;
+use crate::error::Error;
+
+/// No session of the device.
+const NONE: u64 = u64::MAX;
+/// Not among those that live.
+const NOWHERE: usize = usize::MAX;
+
+/// What a session is asked for with: kind and keys, as they go over the queue.
+#[derive(Clone)]
+pub struct Request {
+    pub(crate) service: Service,
+    pub(crate) bytes: Zeroizing<Vec<u8>>,
+}
+
+impl Request {
+    /// A session of this kind. The lengths of the keys are taken from the keys.
+    pub fn new(create: Create, key: &[u8]) -> Request {
+        Request::chained(create, key, &[])
+    }
+
+    /// The service it is asked of.
+    pub fn service(&self) -> Service {
+        self.service
+    }
+
+    /// The same with a second key, which a chain of a cipher and a MAC has.
+    pub fn chained(create: Create, key: &[u8], auth_key: &[u8]) -> Request {
+        // All at once: a buffer that grew would leave keys behind in the one before.
+        let mut bytes = Zeroizing::new(Vec::with_capacity(72 + key.len() + auth_key.len()));
+        let control = Control::Create {
+            create,
+            key,
+            auth_key,
+        };
+        control.emit(Features::default(), &mut bytes);
+        Request {
+            service: create.service(),
+            bytes,
+        }
+    }
+}
+
+/// What the driver knows of a session.
+pub(crate) struct Entry {
+    pub(crate) request: Request,
+    id: AtomicU64,
+    /// Of the device that has it.
+    generation: AtomicU64,
+    /// Among those that live.
+    place: AtomicUsize,
+}
+
+impl Entry {
+    pub(crate) fn new(request: Request) -> Arc<Entry> {
+        Arc::new(Entry {
+            request,
+            id: AtomicU64::new(NONE),
+            generation: AtomicU64::new(0),
+            place: AtomicUsize::new(NOWHERE),
+        })
+    }
+
+    /// The device's name for it.
+    pub(crate) fn id(&self) -> Option<u64> {
+        Some(self.id.load(Ordering::Acquire)).filter(|&id| id != NONE)
+    }
+
+    pub(crate) fn set_id(&self, id: Option<u64>, generation: u64) {
+        let generation = if id.is_some() { generation } else { 0 };
+        self.generation.store(generation, Ordering::Relaxed);
+        self.id.store(id.unwrap_or(NONE), Ordering::Release);
+    }
+
+    /// Whether the device of that generation has it; another one may have given its name to another session.
+    pub(crate) fn is_on(&self, generation: u64) -> bool {
+        self.generation.load(Ordering::Relaxed) == generation
+    }
+}
+
+/// A session of the device. It is closed when this is dropped; [`crate::Control::close`] says how that went.
+pub struct Session {
+    pub(crate) entry: Arc<Entry>,
+    pub(crate) control: Weak<Shared>,
+    pub(crate) open: bool,
+}
+
+impl Session {
+    pub(crate) fn new(entry: Arc<Entry>, control: Weak<Shared>) -> Session {
+        Session {
+            entry,
+            control,
+            open: true,
+        }
+    }
+
+    /// What the device calls it now: another name after the device came back.
+    ///
+    /// # Errors
+    /// [`Error::Lost`] if a device that came back would not have it again.
+    pub fn id(&self) -> Result<u64, Error> {
+        self.entry.id().ok_or(Error::Lost)
+    }
+
+    /// The service it belongs to.
+    pub fn service(&self) -> Service {
+        self.entry.request.service
+    }
+
+    /// What is to be closed. Dropping does nothing from now on.
+    pub(crate) fn into_entry(mut self) -> Arc<Entry> {
+        self.open = false;
+        self.entry.clone()
+    }
+}
+
+impl Drop for Session {
+    fn drop(&mut self) {
+        if !self.open {
+            return;
+        }
+        if let Some(control) = self.control.upgrade() {
+            control.abandon(self.entry.clone());
+        }
+    }
+}
+
+impl fmt::Debug for Session {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Session")
+            .field("service", &self.service())
+            .field("id", &self.entry.id())
+            .finish_non_exhaustive()
+    }
+}
+
+/// The sessions that live: those that a device that comes back has to have again.
+#[derive(Default)]
+pub(crate) struct Live {
+    entries: Vec<Option<Arc<Entry>>>,
+    free: Vec<usize>,
+}
+
+impl Live {
+    pub(crate) fn insert(&mut self, entry: Arc<Entry>) {
+        let place = self.free.pop().unwrap_or(self.entries.len());
+        entry.place.store(place, Ordering::Relaxed);
+        match self.entries.get_mut(place) {
+            Some(slot) => *slot = Some(entry),
+            None => self.entries.push(Some(entry)),
+        }
+    }
+
+    pub(crate) fn remove(&mut self, entry: &Entry) {
+        let place = entry.place.swap(NOWHERE, Ordering::Relaxed);
+        if let Some(slot) = self.entries.get_mut(place) {
+            *slot = None;
+            self.free.push(place);
+        }
+    }
+
+    pub(crate) fn all(&self) -> Vec<Arc<Entry>> {
+        self.entries.iter().flatten().cloned().collect()
+    }
+
+    pub(crate) fn len(&self) -> usize {
+        self.entries.len() - self.free.len()
+    }
+}

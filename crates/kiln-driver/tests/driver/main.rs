@@ -1,0 +1,36 @@
+//! The driver against a device in this process, honest or not.
+
+mod data;
+mod device;
+mod hostile;
+mod recovery;
+mod sessions;
+
+use std::time::Duration;
+
+use kiln_driver::{Mode, Options, Request};
+use kiln_virtio::wire::{algo, session::Cipher, Create};
+
+/// A session that encrypts by AES-CBC.
+fn cbc(key_len: u32) -> Request {
+    cipher(algo::cipher::AES_CBC, &vec![7; key_len as usize])
+}
+
+/// A session that encrypts.
+fn cipher(algo: u32, key: &[u8]) -> Request {
+    let create = Create::Cipher(Cipher {
+        algo,
+        key_len: key.len() as u32,
+        op: algo::OP_ENCRYPT,
+    });
+    Request::new(create, key)
+}
+
+/// A test that would hang fails.
+fn options(mode: Mode) -> Options {
+    Options {
+        mode,
+        timeout: Some(Duration::from_secs(20)),
+        ..Options::default()
+    }
+}

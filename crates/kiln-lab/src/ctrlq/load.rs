@@ -1,0 +1,189 @@
+//! Workers that create and close sessions for a while.
+
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use kiln_driver::{Batch, Control, Error, Histogram, Request};
+
+/// What was measured in the time that counts.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Tally {
+    /// Creates and closes.
+    pub(super) all: Histogram,
+    /// Closes.
+    pub(super) closes: Histogram,
+}
+
+/// When it begins to count, and when it is over.
+pub(super) struct Clock {
+    counting: AtomicBool,
+    over: AtomicBool,
+}
+
+impl Clock {
+    pub(super) fn new() -> Clock {
+        Clock {
+            counting: AtomicBool::new(false),
+            over: AtomicBool::new(false),
+        }
+    }
+
+    /// Everything is warm by now.
+    pub(super) fn begin(&self) {
+        self.counting.store(true, Ordering::Relaxed);
+    }
+
+    pub(super) fn end(&self) {
+        self.counting.store(false, Ordering::Relaxed);
+        self.over.store(true, Ordering::Relaxed);
+    }
+
+    fn counts(&self) -> bool {
+        self.counting.load(Ordering::Relaxed)
+    }
+
+    fn is_over(&self) -> bool {
+        self.over.load(Ordering::Relaxed)
+    }
+}
+
+impl Tally {
+    fn note(&mut self, clock: &Clock, time: Duration, close: bool) {
+        if !clock.counts() {
+            return;
+        }
+        let ns = time.as_nanos() as u64;
+        self.all.add(ns);
+        if close {
+            self.closes.add(ns);
+        }
+    }
+
+    fn merge(&mut self, other: &Tally) {
+        self.all.merge(&other.all);
+        self.closes.merge(&other.closes);
+    }
+}
+
+/// Threads that each create a session, close it and begin again; `meanwhile` ends it by the clock.
+pub(super) fn threads(
+    control: &Control,
+    request: &Request,
+    workers: usize,
+    clock: &Clock,
+    meanwhile: impl FnOnce(),
+) -> Result<Tally, Error> {
+    thread::scope(|scope| {
+        let handles: Vec<_> = (0..workers)
+            .map(|_| scope.spawn(|| one(control, request, clock)))
+            .collect();
+        meanwhile();
+        let mut all = Tally::default();
+        let mut fault = None;
+        for handle in handles {
+            match handle.join().expect("a worker does not panic") {
+                Ok(tally) => all.merge(&tally),
+                Err(e) => fault = Some(e),
+            }
+        }
+        fault.map_or(Ok(all), Err)
+    })
+}
+
+fn one(control: &Control, request: &Request, clock: &Clock) -> Result<Tally, Error> {
+    let mut tally = Tally::default();
+    while !clock.is_over() {
+        let start = Instant::now();
+        let session = control.create(request.clone())?;
+        let made = Instant::now();
+        control.close(session)?;
+        tally.note(clock, made - start, false);
+        tally.note(clock, made.elapsed(), true);
+    }
+    Ok(tally)
+}
+
+/// What the functions that are called share.
+struct Chains {
+    request: Request,
+    clock: Arc<Clock>,
+    /// Only the interrupt's thread takes it.
+    tally: Mutex<Tally>,
+    fault: Mutex<Option<Error>>,
+    running: AtomicUsize,
+    main: thread::Thread,
+}
+
+impl Chains {
+    fn note(&self, since: Instant, close: bool) {
+        let mut tally = self.tally.lock().expect("nobody panics with it");
+        tally.note(&self.clock, since.elapsed(), close);
+    }
+
+    fn end(&self, fault: Option<Error>) {
+        if let Some(fault) = fault {
+            *self.fault.lock().expect("nobody panics with it") = Some(fault);
+        }
+        if self.running.fetch_sub(1, Ordering::AcqRel) == 1 {
+            self.main.unpark();
+        }
+    }
+}
+
+/// `depth` chains of requests, each a create and a close in turn, all driven by the interrupt.
+pub(super) fn chains(
+    control: &Control,
+    request: &Request,
+    depth: usize,
+    clock: &Arc<Clock>,
+    meanwhile: impl FnOnce(),
+) -> Result<Tally, Error> {
+    let chains = Arc::new(Chains {
+        request: request.clone(),
+        clock: clock.clone(),
+        tally: Mutex::default(),
+        fault: Mutex::default(),
+        running: AtomicUsize::new(depth),
+        main: thread::current(),
+    });
+    let mut batch = control.batch();
+    for _ in 0..depth {
+        link(&chains, &mut batch);
+    }
+    control.submit(batch)?;
+    meanwhile();
+    while chains.running.load(Ordering::Acquire) > 0 {
+        thread::park();
+    }
+    if let Some(fault) = chains.fault.lock().expect("all are over").take() {
+        return Err(fault);
+    }
+    let tally = chains.tally.lock().expect("all are over").clone();
+    Ok(tally)
+}
+
+/// One session, and then the next.
+fn link(chains: &Arc<Chains>, batch: &mut Batch) {
+    if chains.clock.is_over() {
+        chains.end(None);
+        return;
+    }
+    let (chains, start) = (chains.clone(), Instant::now());
+    batch.create(chains.request.clone(), move |batch, session| {
+        chains.note(start, false);
+        let session = match session {
+            Ok(session) => session,
+            Err(e) => return chains.end(Some(e)),
+        };
+        let start = Instant::now();
+        batch.close(session, move |batch, closed| {
+            chains.note(start, true);
+            match closed {
+                Ok(()) => link(&chains, batch),
+                Err(e) => chains.end(Some(e)),
+            }
+        });
+    });
+}
