@@ -115,8 +115,7 @@ fn user_mode(socket: &Path) -> Result<String, Error> {
 }
 
 /// Memory that the device can share, and the device. Without MSI-X: by software emulation QEMU 7.2 ends with a
-/// segmentation fault where a vhost device's vectors are unmasked. Without EVENT_IDX: QEMU negotiates it with its guest
-/// and does not tell the device, so that neither would wake the other.
+/// segmentation fault where a vhost device's vectors are unmasked.
 fn qemu(socket: &Path) -> Result<Vec<String>, Error> {
     let path = text(socket, [' ', ',', '"'])?;
     let words = [
@@ -129,7 +128,7 @@ fn qemu(socket: &Path) -> Result<Vec<String>, Error> {
         "-object",
         "cryptodev-vhost-user,id=crypto,chardev=kiln",
         "-device",
-        "virtio-crypto-pci,cryptodev=crypto,vectors=0,event_idx=off",
+        "virtio-crypto-pci,cryptodev=crypto,vectors=0",
     ];
     Ok(words.map(str::to_owned).to_vec())
 }

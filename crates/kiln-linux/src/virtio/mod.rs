@@ -218,3 +218,102 @@ fn judge(plan: &Plan, loads: &[Load], before: usize, heard: &Heard) -> Outcome {
         notes,
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::console;
+    use crate::debian::Kernel;
+    use crate::qemu::Accel;
+
+    static NEVER: AtomicBool = AtomicBool::new(false);
+
+    /// What a boot with one worker says: the orders are three modules, then each traffic and its removal.
+    fn judged(edit: &dyn Fn(String) -> String) -> Outcome {
+        let mut text = String::from("kiln:start 6.12.1 x86_64\n");
+        for (i, (kind, driver)) in [
+            ("cipher-sessions", "virtio_crypto_aes_cbc"),
+            ("akcipher-sessions", "virtio-crypto-rsa"),
+            ("cipher-data", "virtio_crypto_aes_cbc"),
+        ]
+        .iter()
+        .enumerate()
+        {
+            let order = 4 + 2 * i;
+            text += &format!(
+                "kiln:begin {order} -module\t/traffic.ko\n\
+                 kiln:log 4 1.0 kiln_traffic: loading out-of-tree module taints kernel.\n\
+                 kiln:log 6 1.1 kiln_traffic: {kind} {driver} workers 1 ms 500 operations 4000 errors 0 wrong 0 \
+                 max_ns 9000\nkiln:end {order} errno 0\n"
+            );
+        }
+        for (_, driver) in DRIVERS {
+            text += &format!(
+                "kiln:out driver       : {driver}\nkiln:out selftest     : passed\nkiln:out\n"
+            );
+        }
+        let kernel = Kernel {
+            release: "6.12.1".into(),
+            image: "vmlinuz".into(),
+            headers: "headers".into(),
+            modules: "modules".into(),
+        };
+        let plan = Plan {
+            guest: Guest::Qemu {
+                kernel: &kernel,
+                accel: Accel::Tcg,
+            },
+            compiler: &Compiler::from_env().unwrap(),
+            socket: Path::new("/s"),
+            workers: &[1],
+            each: Duration::from_millis(500),
+            len: 4096,
+            limit: Duration::from_secs(1),
+            stop: &NEVER,
+            progress: &|_, _| (),
+        };
+        let mut heard = Heard::default();
+        let text = edit(text);
+        text.lines()
+            .for_each(|l| heard.line(&console::line(l.as_bytes())));
+        judge(&plan, &loads(&plan), 3, &heard)
+    }
+
+    #[test]
+    fn a_good_boot_has_a_row_for_each_test_and_traffic() {
+        let outcome = judged(&|text| text);
+        assert_eq!(outcome.findings, [""; 0]);
+        assert_eq!(outcome.rows.len(), 5);
+        assert_eq!(outcome.rows[2].ops_per_s, Some(8000.0));
+        assert_eq!(outcome.rows[4].mb_per_s, Some(8000.0 * 4096.0 / 1e6));
+        assert_eq!(outcome.rows[0].selftest.as_deref(), Some("passed"));
+    }
+
+    #[test]
+    fn whatever_is_wrong_is_a_finding() {
+        for (from, to) in [
+            ("selftest     : passed", "selftest     : unknown"),
+            ("operations 4000 errors 0", "operations 4000 errors 1"),
+            ("operations 4000", "operations 0"),
+            ("wrong 0", "wrong 1"),
+            ("kiln_traffic: cipher-data", "kiln_traffic: cipher"),
+            (
+                "driver       : virtio_crypto_aes_cbc",
+                "driver       : other",
+            ),
+        ] {
+            let outcome = judged(&|text| text.replace(from, to));
+            assert!(!outcome.findings.is_empty(), "{from}");
+        }
+    }
+
+    #[test]
+    fn a_front_end_without_akcipher_is_no_finding() {
+        let outcome =
+            judged(&|text| text.replace("driver       : virtio-crypto-rsa", "driver : x"));
+        assert_eq!(outcome.findings, [""; 0]);
+        assert_eq!(outcome.rows[1].selftest.as_deref(), Some("absent"));
+        assert_eq!(outcome.rows.len(), 4);
+        assert!(outcome.notes[0].contains("virtio-crypto-rsa is absent"));
+    }
+}
