@@ -16,6 +16,7 @@ mod guest;
 #[cfg(test)]
 mod hostile;
 mod line;
+mod locked;
 pub mod log;
 mod memory;
 mod metrics;

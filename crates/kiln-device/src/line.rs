@@ -93,6 +93,7 @@ impl Scratch {
     }
 
     /// Bytes that both hold.
+    #[cfg(any(test, feature = "rig"))]
     pub fn allocated(&self) -> usize {
         self.request.capacity() + self.answer.capacity()
     }
@@ -181,9 +182,12 @@ impl Line<'_> {
             if batch == 0 {
                 return Ok(None);
             }
+            let before = self.ring.next_avail();
             let hold = self.batch(batch, count)?;
             self.hand_back(count);
-            left = left.saturating_sub(u32::from(batch));
+            // A batch is cut short where the guest is ahead of its rate.
+            let served = self.ring.next_avail().wrapping_sub(before);
+            left = left.saturating_sub(u32::from(served));
             match halt.order() {
                 Order::Run if hold.is_some() => return Ok(hold),
                 Order::Run => {}

@@ -8,6 +8,8 @@ use vhost::vhost_user::message::{VhostUserMemoryRegion, VhostUserSingleMemoryReg
 use vhost::vhost_user::{Error, Result};
 use vm_memory::{GuestAddress, GuestMemoryMmap, GuestMemoryRegion, GuestRegionMmap};
 
+use crate::locked;
+
 /// Regions of one guest. Linux's own limit of memory slots, less three that it keeps.
 pub const MAX_REGIONS: usize = 509;
 
@@ -45,6 +47,7 @@ fn map(region: &VhostUserMemoryRegion, file: File) -> Result<Region> {
             .ok_or_else(|| invalid("a memory region wraps around"))?;
     }
     let mapping = region.mmap_region(file)?;
+    locked::release(mapping.as_ptr(), mapping.size());
     let mapped = GuestRegionMmap::new(mapping, GuestAddress(region.guest_phys_addr))
         .ok_or_else(|| invalid("a memory region beyond the address space"))?;
     Ok(Region {
@@ -80,7 +83,6 @@ impl Memory {
             return Err(invalid("more memory regions than are offered"));
         }
         let mut regions = std::mem::take(&mut self.regions);
-        let before = regions.len();
         match map(region, file) {
             Ok(region) => regions.push(region),
             Err(e) => {
@@ -89,7 +91,6 @@ impl Memory {
             }
         }
         self.install(regions)
-            .inspect_err(|_| debug_assert!(before < MAX_REGIONS))
     }
 
     /// Takes a region away.

@@ -22,6 +22,9 @@ pub const RING: u16 = 16;
 /// The rings' own memory ends here; buffers may lie behind.
 pub const BUFFERS: u64 = 0x4000;
 
+/// What a new driver clears: the rings and the first buffers.
+const RESET: usize = 0x1_0000;
+
 /// `VIRTQ_DESC_F_NEXT`.
 pub const NEXT: u16 = 1;
 /// `VIRTQ_DESC_F_WRITE`.
@@ -96,6 +99,15 @@ impl Rig {
             halt,
             max_chain,
         }
+    }
+
+    /// A driver that begins anew: rings and buffers are empty, sessions are gone.
+    pub fn reset(&mut self) {
+        self.put(0, &[0; RESET]);
+        for (place, _) in &mut self.rings {
+            place.next_avail = 0;
+        }
+        self.guest.reset();
     }
 
     /// Where a ring lies.

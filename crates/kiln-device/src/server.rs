@@ -16,6 +16,7 @@ use crate::backend::Queues;
 use crate::config::Config;
 use crate::error::Error;
 use crate::guest::Connection;
+use crate::locked::{self, Locked};
 use crate::metrics::{self, Meter};
 use crate::pace::Pace;
 use crate::sandbox::{self, Files};
@@ -85,6 +86,13 @@ impl Server {
     /// Serves until `stop` is readable; then what guests have made available, and no more.
     pub fn run(self, stop: BorrowedFd<'_>) -> Result<Served, Error> {
         if self.config.sandbox {
+            match locked::lock()? {
+                Locked::All => {}
+                Locked::Limited(bytes) => tracing::warn!(
+                    bytes,
+                    "keys are not in locked memory: raise the limit (ulimit -l unlimited, LimitMEMLOCK=infinity)"
+                ),
+            }
             match sandbox::close()? {
                 Files::Closed => tracing::info!("the sandbox is closed"),
                 Files::Partly => {

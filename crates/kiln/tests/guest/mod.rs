@@ -1,0 +1,251 @@
+//! A guest of `kiln serve`: a front end with a data queue and the control queue, one request at a time.
+
+use std::fs::File;
+use std::os::fd::AsRawFd;
+use std::path::Path;
+use std::sync::atomic::Ordering;
+use std::thread::sleep;
+use std::time::{Duration, Instant};
+
+use kiln_virtio::wire::algo::{cipher, OP_ENCRYPT};
+use kiln_virtio::wire::control::Created;
+use kiln_virtio::wire::{data, session, Action, Control, Create, Features, Request, Service};
+use vhost::vhost_user::message::VhostUserProtocolFeatures as Protocol;
+use vhost::vhost_user::{Frontend, VhostUserFrontend};
+use vhost::{VhostBackend, VhostUserMemoryRegionInfo, VringConfigData};
+use vm_memory::{
+    Bytes, FileOffset, GuestAddress, GuestMemoryBackend, GuestMemoryMmap, GuestRegionMmap,
+};
+use vmm_sys_util::eventfd::EventFd;
+
+const MEMORY: usize = 1 << 20;
+const RING: u16 = 64;
+const PATIENCE: Duration = Duration::from_secs(20);
+/// `VIRTIO_F_VERSION_1` and the protocol features.
+const FEATURES: u64 = 1 << 32 | 1 << 30;
+
+/// A ring's addresses: descriptors, driver's area, device's area; then a request and its answer for each slot.
+struct Ring {
+    at: u64,
+    kick: EventFd,
+    call: EventFd,
+    avail: u16,
+}
+
+/// A connected guest.
+pub struct Guest {
+    /// What it says to the device.
+    pub front_end: Frontend,
+    memory: GuestMemoryMmap,
+    data: Ring,
+    control: Ring,
+}
+
+impl Ring {
+    fn slot(&self, n: u16) -> (u64, u64) {
+        let at = self.at + 0x4000 + u64::from(n % 32) * 0x400;
+        (at, at + 0x200)
+    }
+}
+
+impl Guest {
+    /// Connects to a device of `queues` data queues and uses the first.
+    pub fn connect(socket: &Path, queues: u16) -> Guest {
+        let mut front_end = Frontend::connect(socket, u64::from(queues) + 1).unwrap();
+        front_end.set_owner().unwrap();
+        let offered = front_end.get_features().unwrap();
+        assert_eq!(offered & FEATURES, FEATURES);
+        front_end.set_features(FEATURES).unwrap();
+        let protocol = front_end.get_protocol_features().unwrap();
+        let wanted = Protocol::MQ | Protocol::REPLY_ACK | Protocol::CONFIG;
+        assert!(protocol.contains(wanted));
+        front_end.set_protocol_features(wanted).unwrap();
+        assert_eq!(front_end.get_queue_num().unwrap(), u64::from(queues) + 1);
+        let file = tempfile::tempfile().unwrap();
+        file.set_len(MEMORY as u64).unwrap();
+        let memory = shared(&file);
+        let ring = |at| Ring {
+            at,
+            kick: EventFd::new(0).unwrap(),
+            call: EventFd::new(libc::EFD_NONBLOCK).unwrap(),
+            avail: 0,
+        };
+        let guest = Guest {
+            data: ring(0),
+            control: ring(0x2_0000),
+            memory,
+            front_end,
+        };
+        let region = guest.memory.iter().next().unwrap();
+        guest
+            .front_end
+            .set_mem_table(&[VhostUserMemoryRegionInfo {
+                mmap_handle: file.as_raw_fd(),
+                ..VhostUserMemoryRegionInfo::from_guest_region(region).unwrap()
+            }])
+            .unwrap();
+        let base = region.as_ptr() as u64;
+        let mut front_end = guest.front_end.clone();
+        for (ring, index) in [(&guest.data, 0), (&guest.control, usize::from(queues))] {
+            front_end.set_vring_num(index, RING).unwrap();
+            front_end.set_vring_base(index, 0).unwrap();
+            let addresses = VringConfigData {
+                queue_max_size: RING,
+                queue_size: RING,
+                flags: 0,
+                desc_table_addr: base + ring.at,
+                avail_ring_addr: base + ring.at + 0x1000,
+                used_ring_addr: base + ring.at + 0x2000,
+                log_addr: None,
+            };
+            front_end.set_vring_addr(index, &addresses).unwrap();
+            front_end.set_vring_call(index, &ring.call).unwrap();
+            front_end.set_vring_kick(index, &ring.kick).unwrap();
+            front_end.set_vring_enable(index, true).unwrap();
+        }
+        guest
+    }
+
+    /// Makes a request available; its number, and where the answer will be.
+    fn submit(&mut self, data: bool, request: &[u8], room: u32, kick: bool) -> (u16, u64) {
+        let ring = if data {
+            &mut self.data
+        } else {
+            &mut self.control
+        };
+        let n = ring.avail;
+        let (from, to) = ring.slot(n);
+        let put = |at: u64, bytes: &[u8]| self.memory.write_slice(bytes, GuestAddress(at)).unwrap();
+        put(from, request);
+        put(to, &vec![0xee; room as usize]);
+        let head = n * 2 % RING;
+        for (i, addr, len, flags) in [
+            (head, from, request.len() as u32, 1u16),
+            (head + 1, to, room, 2),
+        ] {
+            let at = ring.at + 16 * u64::from(i);
+            put(at, &addr.to_le_bytes());
+            put(at + 8, &len.to_le_bytes());
+            put(at + 12, &flags.to_le_bytes());
+            put(at + 14, &(head + 1).to_le_bytes());
+        }
+        put(
+            ring.at + 0x1004 + 2 * u64::from(n % RING),
+            &head.to_le_bytes(),
+        );
+        ring.avail = n.wrapping_add(1);
+        self.memory
+            .store(
+                ring.avail,
+                GuestAddress(ring.at + 0x1002),
+                Ordering::Release,
+            )
+            .unwrap();
+        if kick {
+            ring.kick.write(1).unwrap();
+        }
+        (n, to)
+    }
+
+    /// Requests that the device has handed back.
+    pub fn used(&self, data: bool) -> u16 {
+        let at = if data { self.data.at } else { self.control.at };
+        self.memory
+            .load(GuestAddress(at + 0x2002), Ordering::Acquire)
+            .unwrap()
+    }
+
+    /// One request and its answer; none if the device does not answer.
+    pub fn ask(&mut self, data: bool, request: &[u8], room: u32) -> Option<Vec<u8>> {
+        let (n, to) = self.submit(data, request, room, true);
+        let end = Instant::now() + PATIENCE;
+        while self.used(data) == n {
+            if Instant::now() > end {
+                return None;
+            }
+            sleep(Duration::from_micros(200));
+        }
+        let mut answer = vec![0; room as usize];
+        self.memory
+            .read_slice(&mut answer, GuestAddress(to))
+            .unwrap();
+        Some(answer)
+    }
+
+    /// Makes a session of AES-CBC.
+    pub fn create(&mut self) -> u64 {
+        let answer = self.ask(false, &create(), 16).expect("an answer");
+        Created::parse(&answer).unwrap().result().unwrap()
+    }
+
+    /// Encrypts 64 bytes: the result and the status.
+    pub fn encrypt(&mut self, session: u64) -> (Vec<u8>, u8) {
+        let mut answer = self.ask(true, &encrypt(session), 65).expect("an answer");
+        let status = answer.pop().unwrap();
+        (answer, status)
+    }
+
+    /// Makes so many requests available and tells the device of the last only.
+    pub fn pile_up(&mut self, session: u64, n: u16) {
+        for i in 0..n {
+            self.submit(true, &encrypt(session), 65, i + 1 == n);
+        }
+    }
+
+    /// The file that the device tells of answers by was written.
+    pub fn was_called(&self) -> bool {
+        self.control.call.read().is_ok()
+    }
+}
+
+fn shared(file: &File) -> GuestMemoryMmap {
+    let offset = FileOffset::new(file.try_clone().unwrap(), 0);
+    let region = vm_memory::MmapRegion::from_file(offset, MEMORY).unwrap();
+    let region = GuestRegionMmap::new(region, GuestAddress(0)).unwrap();
+    GuestMemoryMmap::from_regions(vec![region]).unwrap()
+}
+
+fn create() -> Vec<u8> {
+    let mut bytes = Vec::new();
+    let create = Create::Cipher(session::Cipher {
+        algo: cipher::AES_CBC,
+        key_len: 16,
+        op: OP_ENCRYPT,
+    });
+    Control::Create {
+        create,
+        key: &[7; 16],
+        auth_key: &[],
+    }
+    .emit(Features::new(0), &mut bytes);
+    bytes
+}
+
+/// The request that closes a session.
+pub fn destroy(session: u64) -> Vec<u8> {
+    let mut bytes = Vec::new();
+    Control::Destroy {
+        service: Service::Cipher,
+        session,
+    }
+    .emit(Features::new(0), &mut bytes);
+    bytes
+}
+
+fn encrypt(session: u64) -> Vec<u8> {
+    let mut bytes = Vec::new();
+    Request {
+        mode: data::Mode::Session(session),
+        action: Action::Encrypt,
+        op: data::Operation::Cipher(data::Cipher {
+            iv_len: 16,
+            src_len: 64,
+            dst_len: 64,
+        }),
+        iv: &[1; 16],
+        src: &[3; 64],
+        aad: &[],
+    }
+    .emit(Features::new(0), &mut bytes);
+    bytes
+}

@@ -1,0 +1,210 @@
+//! `kiln serve` as its users have it: the program, its sandbox closed, and guests on its socket.
+
+mod guest;
+
+use std::io::{Read, Write};
+use std::os::unix::net::UnixStream;
+use std::path::PathBuf;
+use std::process::{Child, Command, Stdio};
+use std::thread::sleep;
+use std::time::{Duration, Instant};
+
+use guest::{destroy, Guest};
+
+const INVSESS: u8 = 4;
+
+/// A device that runs, in a directory of its own.
+struct Device {
+    dir: tempfile::TempDir,
+    child: Child,
+}
+
+impl Device {
+    fn start(args: &[&str]) -> Device {
+        Device::start_in(tempfile::tempdir().unwrap(), args)
+    }
+
+    fn start_in(dir: tempfile::TempDir, args: &[&str]) -> Device {
+        let child = Command::new(env!("CARGO_BIN_EXE_kiln"))
+            .args([
+                "serve",
+                "--socket",
+                "kiln.sock",
+                "--metrics",
+                "metrics.sock",
+                "--queues",
+                "2",
+            ])
+            .args(args)
+            .current_dir(dir.path())
+            .stdin(Stdio::null())
+            .stderr(Stdio::piped())
+            .spawn()
+            .unwrap();
+        let device = Device { dir, child };
+        until("it listens", || {
+            UnixStream::connect(device.path("metrics.sock")).is_ok()
+        });
+        device
+    }
+
+    fn path(&self, name: &str) -> PathBuf {
+        self.dir.path().join(name)
+    }
+
+    fn guest(&self) -> Guest {
+        Guest::connect(&self.path("kiln.sock"), 2)
+    }
+
+    fn metrics(&self) -> String {
+        let mut stream = UnixStream::connect(self.path("metrics.sock")).unwrap();
+        stream.write_all(b"GET /metrics HTTP/1.0\r\n\r\n").unwrap();
+        let mut text = String::new();
+        stream.read_to_string(&mut text).unwrap();
+        text
+    }
+
+    /// Sessions of all guests together.
+    fn sessions(&self) -> u64 {
+        let text = self.metrics();
+        let of = |line: &str| {
+            Some(
+                line.strip_prefix("kiln_sessions{")?
+                    .rsplit_once(' ')?
+                    .1
+                    .parse::<u64>()
+                    .unwrap(),
+            )
+        };
+        text.lines().filter_map(of).sum()
+    }
+
+    fn signal(&self, signal: i32) {
+        // SAFETY: the child was not waited for, so the number is still its own.
+        assert_eq!(unsafe { libc::kill(self.child.id() as i32, signal) }, 0);
+    }
+
+    /// How it ended, and its log.
+    fn end(mut self) -> (Option<i32>, String) {
+        let mut log = String::new();
+        self.child
+            .stderr
+            .take()
+            .unwrap()
+            .read_to_string(&mut log)
+            .unwrap();
+        let status = self.child.wait().unwrap();
+        (status.code(), log)
+    }
+}
+
+impl Drop for Device {
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+fn until(what: &str, mut done: impl FnMut() -> bool) {
+    let end = Instant::now() + Duration::from_secs(20);
+    while !done() {
+        assert!(Instant::now() < end, "{what}: not in 20 s");
+        sleep(Duration::from_millis(2));
+    }
+}
+
+#[test]
+fn guests_are_served_apart_in_the_sandbox() {
+    for control in ["inline", "thread"] {
+        let device = Device::start(&["--ctrl", control, "--max-guests", "2"]);
+        let (mut one, mut other) = (device.guest(), device.guest());
+        let session = one.create();
+        let (result, status) = one.encrypt(session);
+        assert_eq!(status, 0);
+        assert_ne!(result, [3; 64], "encrypted");
+        assert!(one.was_called());
+        // The other guest knows the name, and it is nothing to it.
+        assert_eq!(other.encrypt(session), (vec![0; 64], INVSESS));
+        assert_ne!(other.ask(false, &destroy(session), 1), Some(vec![0]));
+        assert_eq!(one.encrypt(session), (result, 0));
+        // Between connecting and being turned away nothing is promised; being served is the control.
+        until("a third is turned away", || {
+            device.metrics().contains("kiln_refused_total 1") || {
+                let _ = UnixStream::connect(device.path("kiln.sock"));
+                false
+            }
+        });
+        let text = device.metrics();
+        let line = "kiln_requests_total{queue=\"data0\",status=\"invsess\"} 1";
+        assert!(text.contains(line), "{text}");
+        // A driver that is gone leaves no session, and its place is free.
+        assert_eq!(device.sessions(), 1);
+        drop(one);
+        until("its sessions are gone", || device.sessions() == 0);
+        let mut third = device.guest();
+        let session = third.create();
+        assert_eq!(third.encrypt(session).1, 0);
+        device.signal(libc::SIGTERM);
+        let (status, log) = device.end();
+        assert_eq!(status, Some(0), "{log}");
+    }
+}
+
+#[test]
+fn a_stop_serves_what_is_there() {
+    let device = Device::start(&["--max-ops", "100"]);
+    let mut guest = device.guest();
+    let session = guest.create();
+    // More than it may have at once: the device is in the middle of it, waiting, when it is told to stop.
+    guest.pile_up(session, 30);
+    device.signal(libc::SIGTERM);
+    let (status, log) = device.end();
+    assert_eq!(status, Some(0), "{log}");
+    assert_eq!(guest.used(true), 30);
+    assert!(log.contains("requests=31"), "{log}");
+}
+
+#[test]
+fn a_device_that_was_killed_is_started_again() {
+    let mut device = Device::start(&[]);
+    device.guest().create();
+    device.signal(libc::SIGKILL);
+    device.child.wait().unwrap();
+    // Its socket is still there, and nobody listens on it.
+    let dir = std::mem::replace(&mut device.dir, tempfile::tempdir().unwrap());
+    assert!(dir.path().join("kiln.sock").exists());
+    let device = Device::start_in(dir, &[]);
+    let mut guest = device.guest();
+    let session = guest.create();
+    assert_eq!(guest.encrypt(session).1, 0);
+    // A second device is told that there is one.
+    let second = Command::new(env!("CARGO_BIN_EXE_kiln"))
+        .args(["serve", "--socket", "kiln.sock"])
+        .current_dir(device.dir.path())
+        .output()
+        .unwrap();
+    assert_eq!(second.status.code(), Some(2));
+    assert!(String::from_utf8(second.stderr)
+        .unwrap()
+        .contains("another process listens there"));
+}
+
+#[test]
+fn arguments_that_cannot_be_are_told_in_one_line() {
+    for (args, says) in [
+        (&["--queues", "17"][..], "1 to 16"),
+        (&["--ctrl", "both"], "inline or thread"),
+        (&["--log", "xml"], "text or json"),
+        (&["--socket", "a", "--socket", "a"], "twice"),
+    ] {
+        let out = Command::new(env!("CARGO_BIN_EXE_kiln"))
+            .args(["serve", "--socket", "k"])
+            .args(args)
+            .current_dir(std::env::temp_dir())
+            .output()
+            .unwrap();
+        let said = String::from_utf8(out.stderr).unwrap();
+        assert_eq!(out.status.code(), Some(2), "{args:?}: {said}");
+        assert!(said.contains(says) && said.lines().count() == 1, "{said}");
+    }
+}
