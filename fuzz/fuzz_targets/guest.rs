@@ -65,7 +65,10 @@ fuzz_target!(|data: &[u8]| {
                     continue;
                 };
                 let status = Status::from_raw(*status).expect("a status");
-                assert!(status == Status::Ok || used == 1, "no result without success");
+                assert!(
+                    status == Status::Ok || used == 1,
+                    "no result without success"
+                );
                 assert!(dst[used - 1..].iter().all(|&b| b == 0));
             }
             assert!(guest.sessions() <= 8);

@@ -46,7 +46,8 @@ pub enum Session {
         op: Op,
         tag_len: usize,
     },
-    Akcipher(Key),
+    /// Boxed: it is the largest by far, and the others are the many.
+    Akcipher(Box<Key>),
 }
 
 impl Keyed {
@@ -130,7 +131,8 @@ impl Session {
             }
             Create::Akcipher(a) => {
                 let library = services.library.as_ref().ok_or(Status::NotSupp)?;
-                Key::new(library, limits, &a, key).map(Session::Akcipher)
+                let key = Key::new(library, limits, &a, key)?;
+                Ok(Session::Akcipher(Box::new(key)))
             }
         }
     }
