@@ -28,6 +28,7 @@ mod ring;
 mod runner;
 mod sandbox;
 mod server;
+mod shrunk;
 mod tally;
 
 pub use config::{Config, ControlBy, MAX_QUEUES, MAX_RING};

@@ -9,6 +9,7 @@ use vhost::vhost_user::{Error, Result};
 use vm_memory::{GuestAddress, GuestMemoryMmap, GuestMemoryRegion, GuestRegionMmap};
 
 use crate::locked;
+use crate::shrunk::Watch;
 
 /// Regions of one guest. Linux's own limit of memory slots, less three that it keeps.
 pub const MAX_REGIONS: usize = 509;
@@ -17,6 +18,8 @@ struct Region {
     /// In the front end's address space, which ring addresses are given in.
     user: u64,
     mapped: Arc<GuestRegionMmap>,
+    /// Rings stand still while regions go, so that nobody reads one that is no longer watched.
+    _watch: Watch,
 }
 
 impl Region {
@@ -48,11 +51,14 @@ fn map(region: &VhostUserMemoryRegion, file: File) -> Result<Region> {
     }
     let mapping = region.mmap_region(file)?;
     locked::release(mapping.as_ptr(), mapping.size());
+    let watch = Watch::new(mapping.as_ptr() as usize, mapping.size())
+        .ok_or_else(|| invalid("more memory regions than are watched"))?;
     let mapped = GuestRegionMmap::new(mapping, GuestAddress(region.guest_phys_addr))
         .ok_or_else(|| invalid("a memory region beyond the address space"))?;
     Ok(Region {
         user: region.user_addr,
         mapped: Arc::new(mapped),
+        _watch: watch,
     })
 }
 

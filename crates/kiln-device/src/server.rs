@@ -20,6 +20,7 @@ use crate::locked::{self, Locked};
 use crate::metrics::{self, Meter};
 use crate::pace::Pace;
 use crate::sandbox::{self, Files};
+use crate::shrunk;
 
 /// A device whose sockets are bound.
 pub struct Server {
@@ -37,6 +38,8 @@ pub struct Served {
     pub guests: u64,
     /// Requests answered, control requests included.
     pub requests: u64,
+    /// Regions of memory that a front end took away from under its guest.
+    pub shrunk: usize,
 }
 
 /// Listens at a path. A socket that nobody listens on any more is replaced; anything else there is left alone.
@@ -85,6 +88,7 @@ impl Server {
 
     /// Serves until `stop` is readable; then what guests have made available, and no more.
     pub fn run(self, stop: BorrowedFd<'_>) -> Result<Served, Error> {
+        shrunk::install()?;
         if self.config.sandbox {
             match locked::lock()? {
                 Locked::All => {}
@@ -116,6 +120,12 @@ impl Server {
                 break;
             }
             guests.retain(|guest| !guest.is_over());
+            if shrunk::mended() > served.shrunk {
+                served.shrunk = shrunk::mended();
+                tracing::warn!(
+                    "a guest's memory was taken away by its front end; it reads zeros now"
+                );
+            }
             for ((path, listener), _) in self
                 .sockets
                 .iter()

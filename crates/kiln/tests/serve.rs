@@ -151,6 +151,28 @@ fn guests_are_served_apart_in_the_sandbox() {
 }
 
 #[test]
+fn a_guest_whose_memory_goes_harms_no_other() {
+    let device = Device::start(&[]);
+    let (mut one, mut other) = (device.guest(), device.guest());
+    let (gone, session) = (one.create(), other.create());
+    assert_eq!(one.encrypt(gone).1, 0);
+    one.shrink();
+    // Long enough that its queues have looked.
+    sleep(Duration::from_millis(100));
+    for _ in 0..100 {
+        assert_eq!(other.encrypt(session).1, 0);
+    }
+    drop(one);
+    until("its session is gone", || device.sessions() == 1);
+    // The next connection finds it said in the log.
+    drop(device.guest());
+    device.signal(libc::SIGTERM);
+    let (status, log) = device.end();
+    assert_eq!(status, Some(0), "{log}");
+    assert!(log.contains("memory was taken away"), "{log}");
+}
+
+#[test]
 fn a_stop_serves_what_is_there() {
     let device = Device::start(&["--max-ops", "100"]);
     let mut guest = device.guest();

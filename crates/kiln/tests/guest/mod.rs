@@ -40,6 +40,7 @@ pub struct Guest {
     /// What it says to the device.
     pub front_end: Frontend,
     memory: GuestMemoryMmap,
+    file: File,
     data: Ring,
     control: Ring,
 }
@@ -77,13 +78,14 @@ impl Guest {
             data: ring(0),
             control: ring(0x2_0000),
             memory,
+            file,
             front_end,
         };
         let region = guest.memory.iter().next().unwrap();
         guest
             .front_end
             .set_mem_table(&[VhostUserMemoryRegionInfo {
-                mmap_handle: file.as_raw_fd(),
+                mmap_handle: guest.file.as_raw_fd(),
                 ..VhostUserMemoryRegionInfo::from_guest_region(region).unwrap()
             }])
             .unwrap();
@@ -193,6 +195,13 @@ impl Guest {
         for i in 0..n {
             self.submit(true, &encrypt(session), 65, i + 1 == n);
         }
+    }
+
+    /// Takes its memory from the device and from itself, and tells the device to look. Nothing can be asked after that.
+    pub fn shrink(&mut self) {
+        self.file.set_len(0).unwrap();
+        self.data.kick.write(1).unwrap();
+        self.control.kick.write(1).unwrap();
     }
 
     /// The file that the device tells of answers by was written.
