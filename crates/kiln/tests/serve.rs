@@ -1,123 +1,27 @@
 //! `kiln serve` as its users have it: the program, its sandbox closed, and guests on its socket.
 
+mod device;
 mod guest;
 
-use std::io::{Read, Write};
 use std::os::unix::net::UnixStream;
-use std::path::PathBuf;
-use std::process::{Child, Command, Stdio};
+use std::process::Command;
 use std::thread::sleep;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
+use device::{until, Device};
 use guest::{destroy, Guest, LEFT};
 
 const INVSESS: u8 = 4;
 
-/// A device that runs, in a directory of its own.
-struct Device {
-    dir: tempfile::TempDir,
-    child: Child,
-}
-
-impl Device {
-    fn start(args: &[&str]) -> Device {
-        Device::start_in(tempfile::tempdir().unwrap(), args)
-    }
-
-    fn start_in(dir: tempfile::TempDir, args: &[&str]) -> Device {
-        let child = Command::new(env!("CARGO_BIN_EXE_kiln"))
-            .args([
-                "serve",
-                "--socket",
-                "kiln.sock",
-                "--metrics",
-                "metrics.sock",
-                "--queues",
-                "2",
-            ])
-            .args(args)
-            .current_dir(dir.path())
-            .stdin(Stdio::null())
-            .stderr(Stdio::piped())
-            .spawn()
-            .unwrap();
-        let device = Device { dir, child };
-        until("it listens", || {
-            UnixStream::connect(device.path("metrics.sock")).is_ok()
-        });
-        device
-    }
-
-    fn path(&self, name: &str) -> PathBuf {
-        self.dir.path().join(name)
-    }
-
-    fn guest(&self) -> Guest {
-        Guest::connect(&self.path("kiln.sock"), 2)
-    }
-
-    fn metrics(&self) -> String {
-        let mut stream = UnixStream::connect(self.path("metrics.sock")).unwrap();
-        stream.write_all(b"GET /metrics HTTP/1.0\r\n\r\n").unwrap();
-        let mut text = String::new();
-        stream.read_to_string(&mut text).unwrap();
-        text
-    }
-
-    /// Sessions of all guests together.
-    fn sessions(&self) -> u64 {
-        let text = self.metrics();
-        let of = |line: &str| {
-            Some(
-                line.strip_prefix("kiln_sessions{")?
-                    .rsplit_once(' ')?
-                    .1
-                    .parse::<u64>()
-                    .unwrap(),
-            )
-        };
-        text.lines().filter_map(of).sum()
-    }
-
-    fn signal(&self, signal: i32) {
-        // SAFETY: the child was not waited for, so the number is still its own.
-        assert_eq!(unsafe { libc::kill(self.child.id() as i32, signal) }, 0);
-    }
-
-    /// How it ended, and its log.
-    fn end(mut self) -> (Option<i32>, String) {
-        let mut log = String::new();
-        self.child
-            .stderr
-            .take()
-            .unwrap()
-            .read_to_string(&mut log)
-            .unwrap();
-        let status = self.child.wait().unwrap();
-        (status.code(), log)
-    }
-}
-
-impl Drop for Device {
-    fn drop(&mut self) {
-        let _ = self.child.kill();
-        let _ = self.child.wait();
-    }
-}
-
-fn until(what: &str, mut done: impl FnMut() -> bool) {
-    let end = Instant::now() + Duration::from_secs(20);
-    while !done() {
-        assert!(Instant::now() < end, "{what}: not in 20 s");
-        sleep(Duration::from_millis(2));
-    }
+fn guest(device: &Device) -> Guest {
+    Guest::connect(&device.path("kiln.sock"), 2)
 }
 
 #[test]
 fn guests_are_served_apart_in_the_sandbox() {
     for control in ["inline", "thread"] {
         let device = Device::start(&["--ctrl", control, "--max-guests", "2"]);
-        let (mut one, mut other) = (device.guest(), device.guest());
+        let (mut one, mut other) = (guest(&device), guest(&device));
         let session = one.create();
         let (result, status) = one.encrypt(session);
         assert_eq!(status, 0);
@@ -141,7 +45,7 @@ fn guests_are_served_apart_in_the_sandbox() {
         assert_eq!(device.sessions(), 1);
         drop(one);
         until("its sessions are gone", || device.sessions() == 0);
-        let mut third = device.guest();
+        let mut third = guest(&device);
         let session = third.create();
         assert_eq!(third.encrypt(session).1, 0);
         device.signal(libc::SIGTERM);
@@ -153,7 +57,7 @@ fn guests_are_served_apart_in_the_sandbox() {
 #[test]
 fn a_guest_whose_memory_goes_harms_no_other() {
     let device = Device::start(&[]);
-    let (mut one, mut other) = (device.guest(), device.guest());
+    let (mut one, mut other) = (guest(&device), guest(&device));
     let (gone, session) = (one.create(), other.create());
     assert_eq!(one.encrypt(gone).1, 0);
     one.shrink();
@@ -165,7 +69,7 @@ fn a_guest_whose_memory_goes_harms_no_other() {
     drop(one);
     until("its session is gone", || device.sessions() == 1);
     // The next connection finds it said in the log.
-    drop(device.guest());
+    drop(guest(&device));
     device.signal(libc::SIGTERM);
     let (status, log) = device.end();
     assert_eq!(status, Some(0), "{log}");
@@ -175,7 +79,7 @@ fn a_guest_whose_memory_goes_harms_no_other() {
 #[test]
 fn a_stop_serves_what_is_there() {
     let device = Device::start(&["--max-ops", "100"]);
-    let mut guest = device.guest();
+    let mut guest = guest(&device);
     let session = guest.create();
     // More than it may have at once: the device is in the middle of it, waiting, when it is told to stop.
     guest.pile_up(session, 30);
@@ -189,14 +93,14 @@ fn a_stop_serves_what_is_there() {
 #[test]
 fn a_device_that_was_killed_is_started_again() {
     let mut device = Device::start(&[]);
-    device.guest().create();
+    guest(&device).create();
     device.signal(libc::SIGKILL);
     device.child.wait().unwrap();
     // Its socket is still there, and nobody listens on it.
     let dir = std::mem::replace(&mut device.dir, tempfile::tempdir().unwrap());
     assert!(dir.path().join("kiln.sock").exists());
     let device = Device::start_in(dir, &[]);
-    let mut guest = device.guest();
+    let mut guest = guest(&device);
     let session = guest.create();
     assert_eq!(guest.encrypt(session).1, 0);
     // A second device is told that there is one.
