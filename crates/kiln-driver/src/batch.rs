@@ -7,6 +7,7 @@ use crate::control::Shared;
 use crate::error::Error;
 use crate::port::Ask;
 use crate::session::{Entry, Request, Session};
+use crate::sleepers::Woken;
 
 type Called = Box<dyn FnOnce(&mut Batch, Result<(), Error>) + Send>;
 
@@ -26,10 +27,15 @@ impl Waiter {
         matches!(self, Waiter::Parked(c) if Arc::ptr_eq(c, completion))
     }
 
-    /// False if nobody waited any more.
-    pub(crate) fn tell(self, batch: &mut Batch, result: Result<(), Error>) -> bool {
+    /// False if nobody waited any more. A thread is among those to be woken.
+    pub(crate) fn tell(
+        self,
+        batch: &mut Batch,
+        woken: &mut Woken,
+        result: Result<(), Error>,
+    ) -> bool {
         match self {
-            Waiter::Parked(completion) => completion.finish(result),
+            Waiter::Parked(completion) => completion.finish(result, woken),
             Waiter::Called(call) => {
                 call(batch, result);
                 true

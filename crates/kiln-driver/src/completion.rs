@@ -1,11 +1,12 @@
 //! A thread that waits for one request, and is woken for that one only.
 
+use std::num::NonZeroU32;
 use std::sync::atomic::{AtomicU8, Ordering};
 use std::sync::{Arc, OnceLock};
-use std::thread::{self, Thread};
 use std::time::Instant;
 
 use crate::error::Error;
+use crate::sleepers::{Sleepers, Woken};
 
 const WAITING: u8 = 0;
 const DONE: u8 = 1;
@@ -15,27 +16,27 @@ const ABANDONED: u8 = 2;
 pub(crate) struct Completion {
     state: AtomicU8,
     result: OnceLock<Result<(), Error>>,
-    thread: Thread,
+    bed: NonZeroU32,
 }
 
 impl Completion {
-    /// For the calling thread.
-    pub(crate) fn new() -> Arc<Completion> {
+    /// For one thread, which sleeps among `sleepers`.
+    pub(crate) fn new(sleepers: &Sleepers) -> Arc<Completion> {
         Arc::new(Completion {
             state: AtomicU8::new(WAITING),
             result: OnceLock::new(),
-            thread: thread::current(),
+            bed: sleepers.bed(),
         })
     }
 
-    /// Wakes the thread. False if it has given up.
-    pub(crate) fn finish(&self, result: Result<(), Error>) -> bool {
+    /// The thread is among those to be woken. False if it has given up.
+    pub(crate) fn finish(&self, result: Result<(), Error>, woken: &mut Woken) -> bool {
         let _ = self.result.set(result);
         let was = self
             .state
             .compare_exchange(WAITING, DONE, Ordering::AcqRel, Ordering::Acquire);
         if was.is_ok() {
-            self.thread.unpark();
+            woken.add(self.bed);
         }
         was.is_ok()
     }
@@ -57,20 +58,11 @@ impl Completion {
     }
 
     /// Sleeps until it is finished or `deadline` has passed.
-    pub(crate) fn wait(&self, deadline: Option<Instant>) -> Result<(), Error> {
-        while !self.is_done() {
-            match deadline {
-                None => thread::park(),
-                Some(deadline) => {
-                    let left = deadline.saturating_duration_since(Instant::now());
-                    if left.is_zero() {
-                        return self.give_up();
-                    }
-                    thread::park_timeout(left);
-                }
-            }
+    pub(crate) fn wait(&self, sleepers: &Sleepers, deadline: Option<Instant>) -> Result<(), Error> {
+        match sleepers.sleep(self.bed, deadline, || self.is_done()) {
+            true => self.take(),
+            false => self.give_up(),
         }
-        self.take()
     }
 
     fn take(&self) -> Result<(), Error> {
@@ -82,19 +74,27 @@ impl Completion {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use std::thread;
     use std::time::Duration;
 
     #[test]
     fn who_gave_up_is_not_woken_and_who_waits_is() {
-        let given_up = Completion::new();
+        let sleepers = Sleepers::new();
+        let given_up = Completion::new(&sleepers);
         let soon = Some(Instant::now() + Duration::from_millis(1));
-        assert_eq!(given_up.wait(soon), Err(Error::Timeout));
-        assert!(!given_up.finish(Ok(())));
+        assert_eq!(given_up.wait(&sleepers, soon), Err(Error::Timeout));
+        assert!(!given_up.finish(Ok(()), &mut Woken::default()));
 
-        let waited = Completion::new();
-        let other = waited.clone();
-        let helper = thread::spawn(move || other.finish(Err(Error::Lost)));
-        assert_eq!(waited.wait(None), Err(Error::Lost));
-        assert!(helper.join().unwrap());
+        let waited = Completion::new(&sleepers);
+        thread::scope(|scope| {
+            let helper = scope.spawn(|| {
+                let mut woken = Woken::default();
+                let told = waited.finish(Err(Error::Lost), &mut woken);
+                sleepers.wake(&woken);
+                told
+            });
+            assert_eq!(waited.wait(&sleepers, None), Err(Error::Lost));
+            assert!(helper.join().unwrap());
+        });
     }
 }

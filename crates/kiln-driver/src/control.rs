@@ -23,6 +23,7 @@ use crate::error::{Error, Lie};
 use crate::histogram::Histogram;
 use crate::port::{Ask, Landed, Port};
 use crate::session::{Entry, Live, Request, Session};
+use crate::sleepers::{Sleepers, Woken};
 
 /// Attempts before a waiter on the lock yields its core. Paravirtual spin locks of Linux halt after as many.
 const SPINS: u32 = 1 << 15;
@@ -66,6 +67,7 @@ pub(crate) struct Shared {
     gone: AtomicBool,
     interrupts: AtomicU64,
     yields: AtomicU64,
+    sleepers: Sleepers,
 }
 
 /// What the lock protects.
@@ -136,6 +138,7 @@ impl Control {
             gone: AtomicBool::new(true),
             interrupts: AtomicU64::new(0),
             yields: AtomicU64::new(0),
+            sleepers: Sleepers::new(),
         }))
     }
 
@@ -331,12 +334,12 @@ impl Shared {
     }
 
     fn ask(self: &Arc<Self>, ask: Ask) -> Result<(), Error> {
-        let completion = Completion::new();
+        let completion = Completion::new(&self.sleepers);
         let deadline = self.deadline();
         match self.mode {
             Mode::Wait => {
                 self.submit([(ask, Waiter::Parked(completion.clone()))]);
-                completion.wait(deadline)
+                completion.wait(&self.sleepers, deadline)
             }
             Mode::Poll => self.poll(ask, &completion, deadline),
         }
@@ -385,8 +388,9 @@ impl Shared {
             match held.land() {
                 // Of somebody who gave up: it is no longer this thread's business alone.
                 Ok(Some(landed)) if !landed.waiter.is(completion) => {
-                    let mut batch = Batch::new(Weak::new());
-                    finish(landed, &mut batch);
+                    let (mut batch, mut woken) = (Batch::new(Weak::new()), Woken::default());
+                    finish(landed, &mut batch, &mut woken);
+                    self.sleepers.wake(&woken);
                     for (ask, waiter) in batch.take() {
                         held.accept(ask, waiter, &mut over);
                     }
@@ -402,7 +406,7 @@ impl Shared {
                     // Whoever finds it again will ask again.
                     if self.gone.load(Ordering::Relaxed) {
                         drop(held);
-                        return completion.wait(deadline);
+                        return completion.wait(&self.sleepers, deadline);
                     }
                 }
                 Err(lie) => over.extend(held.fail(lie.into())),
@@ -410,7 +414,7 @@ impl Shared {
         }
         drop(held);
         self.finish_all(over);
-        completion.wait(deadline)
+        completion.wait(&self.sleepers, deadline)
     }
 
     /// Calls or wakes whoever waits, and submits what that brings.
@@ -418,10 +422,11 @@ impl Shared {
         if landed.is_empty() {
             return;
         }
-        let mut batch = Batch::new(Arc::downgrade(self));
+        let (mut batch, mut woken) = (Batch::new(Arc::downgrade(self)), Woken::default());
         for one in landed {
-            finish(one, &mut batch);
+            finish(one, &mut batch, &mut woken);
         }
+        self.sleepers.wake(&woken);
         let asks = batch.take();
         if !asks.is_empty() {
             self.submit(asks);
@@ -472,9 +477,11 @@ impl Shared {
             if !landed.is_empty() {
                 quiet_since = None;
             }
+            let mut woken = Woken::default();
             for one in landed.drain(..) {
-                finish(one, &mut batch);
+                finish(one, &mut batch, &mut woken);
             }
+            self.sleepers.wake(&woken);
         }
     }
 
@@ -588,14 +595,14 @@ impl Shared {
 }
 
 /// Tells whoever waits. A session that nobody waits for any more is closed again.
-fn finish(landed: Landed<Waiter>, batch: &mut Batch) {
+fn finish(landed: Landed<Waiter>, batch: &mut Batch, woken: &mut Woken) {
     let Landed {
         ask,
         waiter,
         result,
     } = landed;
     let made = matches!((&ask, &result), (Ask::Create(_), Ok(_)));
-    let told = waiter.tell(batch, result.map(drop));
+    let told = waiter.tell(batch, woken, result.map(drop));
     if let (Ask::Create(entry), true, false) = (ask, made, told) {
         batch.push(Ask::Destroy(entry), Waiter::Nobody);
     }

@@ -28,6 +28,7 @@
 //! | `batch.rs` | requests that are submitted together, and who waits for them |
 //! | `bell.rs` | what a thread sleeps on until the device interrupts |
 //! | `completion.rs` | a thread that sleeps for one request |
+//! | `sleepers.rs` | such threads, woken many at a time |
 //! | `session.rs` | sessions as the driver keeps them |
 //! | `data.rs` | a data queue |
 //! | `buffer.rs` | room for data |
@@ -52,6 +53,7 @@ mod port;
 pub mod rig;
 mod ring;
 mod session;
+mod sleepers;
 
 pub use batch::Batch;
 pub use buffer::Buffer;

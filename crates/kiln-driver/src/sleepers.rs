@@ -1,0 +1,132 @@
+//! Threads that sleep, each for a request of its own, and are woken many at a time.
+//!
+//! A device answers in batches. Waking its waiters one by one is a system call each, and on a core that they share with
+//! the interrupt's thread a change of threads each as well: whoever is woken runs at once. One call wakes all of them,
+//! and only them: each sleeps with a bit of its own (FUTEX_WAIT_BITSET), as far as 32 bits go.
+
+use std::num::NonZeroU32;
+use std::sync::atomic::{AtomicU32, Ordering};
+use std::time::Instant;
+
+use rustix::thread::futex::{self, Flags, Timespec};
+use rustix::time::{clock_gettime, ClockId};
+
+/// What they sleep on.
+pub(crate) struct Sleepers {
+    /// Changes before anybody is woken: who was about to sleep looks again.
+    calls: AtomicU32,
+    beds: AtomicU32,
+}
+
+/// Who is to be woken together.
+#[derive(Default)]
+pub(crate) struct Woken(u32);
+
+impl Woken {
+    pub(crate) fn add(&mut self, bed: NonZeroU32) {
+        self.0 |= bed.get();
+    }
+}
+
+impl Sleepers {
+    pub(crate) fn new() -> Sleepers {
+        Sleepers {
+            calls: AtomicU32::new(0),
+            beds: AtomicU32::new(0),
+        }
+    }
+
+    /// A bit for one who will sleep.
+    pub(crate) fn bed(&self) -> NonZeroU32 {
+        let n = self.beds.fetch_add(1, Ordering::Relaxed);
+        NonZeroU32::new(1 << (n % 32)).unwrap_or(NonZeroU32::MIN)
+    }
+
+    /// Sleeps until it was woken and `done` holds, or until then. Whether it holds.
+    pub(crate) fn sleep(
+        &self,
+        bed: NonZeroU32,
+        until: Option<Instant>,
+        done: impl Fn() -> bool,
+    ) -> bool {
+        let limit = until.map(on_the_clock);
+        loop {
+            let calls = self.calls.load(Ordering::Acquire);
+            if done() {
+                return true;
+            }
+            if until.is_some_and(|until| until <= Instant::now()) {
+                return false;
+            }
+            // Whatever ends it, all is looked at again.
+            let _ = futex::wait_bitset(&self.calls, Flags::PRIVATE, calls, limit.as_ref(), bed);
+        }
+    }
+
+    /// Wakes those whose requests are done, which was made known before.
+    pub(crate) fn wake(&self, woken: &Woken) {
+        let Some(beds) = NonZeroU32::new(woken.0) else {
+            return;
+        };
+        self.calls.fetch_add(1, Ordering::Release);
+        let _ = futex::wake_bitset(&self.calls, Flags::PRIVATE, i32::MAX as u32, beds);
+    }
+}
+
+/// The time that FUTEX_WAIT_BITSET goes by.
+fn on_the_clock(until: Instant) -> Timespec {
+    let left = until.saturating_duration_since(Instant::now());
+    let now = clock_gettime(ClockId::Monotonic);
+    let ns = now.tv_nsec + i64::from(left.subsec_nanos());
+    let secs = i64::try_from(left.as_secs()).unwrap_or(i64::MAX / 4);
+    Timespec {
+        tv_sec: now.tv_sec.saturating_add(secs) + ns / 1_000_000_000,
+        tv_nsec: ns % 1_000_000_000,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::sync::atomic::AtomicUsize;
+    use std::thread;
+    use std::time::Duration;
+
+    #[test]
+    fn all_of_many_are_woken_and_none_for_another() {
+        let sleepers = Sleepers::new();
+        let turn = AtomicUsize::new(0);
+        let beds: Vec<_> = (0..40).map(|_| sleepers.bed()).collect();
+        // Beyond 32 they share.
+        assert_eq!(beds[0], beds[32]);
+        assert_ne!(beds[0], beds[31]);
+        thread::scope(|scope| {
+            for (i, &bed) in beds.iter().enumerate() {
+                let (sleepers, turn) = (&sleepers, &turn);
+                scope.spawn(move || {
+                    assert!(sleepers.sleep(bed, None, || turn.load(Ordering::Acquire) > i));
+                });
+            }
+            for (i, bed) in beds.iter().enumerate() {
+                turn.store(i + 1, Ordering::Release);
+                let mut woken = Woken::default();
+                woken.add(*bed);
+                sleepers.wake(&woken);
+            }
+        });
+    }
+
+    #[test]
+    fn a_sleep_has_an_end() {
+        let sleepers = Sleepers::new();
+        let start = Instant::now();
+        let until = start + Duration::from_millis(5);
+        assert!(!sleepers.sleep(sleepers.bed(), Some(until), || false));
+        assert!(Instant::now() >= until);
+        assert!(
+            !sleepers.sleep(sleepers.bed(), Some(start), || false),
+            "that was"
+        );
+        assert!(sleepers.sleep(sleepers.bed(), Some(start), || true));
+    }
+}
