@@ -73,7 +73,7 @@ impl Default for Config {
             limits: Limits::default(),
             rates: Rates::default(),
             max_guests: 16,
-            poll: Duration::from_micros(10),
+            poll: Duration::from_micros(50),
             drain: Duration::from_secs(2),
             metrics: None,
             sandbox: true,

@@ -44,18 +44,33 @@ pub struct Served {
 
 /// Listens at a path. A socket that nobody listens on any more is replaced; anything else there is left alone.
 fn listen(path: &Path) -> Result<UnixListener, Error> {
-    let bind = |path| UnixListener::bind(path).map_err(|e| Error::io("listen on", path, e));
-    match fs::symlink_metadata(path) {
-        Ok(found) if found.file_type().is_socket() => match UnixStream::connect(path) {
-            Ok(_) => Err(Error::InUse(path.to_owned())),
+    let is_socket = |found: fs::Metadata| found.file_type().is_socket();
+    if fs::symlink_metadata(path).is_ok_and(is_socket) {
+        match UnixStream::connect(path) {
+            Ok(_) => return Err(Error::InUse(path.to_owned())),
             Err(e) if e.kind() == io::ErrorKind::ConnectionRefused => {
                 fs::remove_file(path).map_err(|e| Error::io("replace", path, e))?;
-                bind(path)
             }
-            Err(e) => Err(Error::io("listen on", path, e)),
-        },
-        _ => bind(path),
+            Err(e) => return Err(Error::io("listen on", path, e)),
+        }
     }
+    appear(path).map_err(|e| Error::io("listen on", path, e))
+}
+
+/// A bound socket refuses connections until it listens: it gets its name after that, so that whoever waits for the name
+/// can connect.
+fn appear(path: &Path) -> io::Result<UnixListener> {
+    let mut before = path.as_os_str().to_owned();
+    before.push(format!(".{}", std::process::id()));
+    let listener = match UnixListener::bind(&before) {
+        Ok(listener) => listener,
+        // The longer name is too long for a socket.
+        Err(e) if e.kind() == io::ErrorKind::InvalidInput => return UnixListener::bind(path),
+        Err(e) => return Err(e),
+    };
+    let named = fs::hard_link(&before, path);
+    fs::remove_file(&before)?;
+    named.map(|()| listener)
 }
 
 impl Server {

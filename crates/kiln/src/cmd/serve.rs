@@ -56,7 +56,7 @@ pub struct ServeArgs {
     #[arg(long, value_name = "BYTES")]
     max_bytes: Option<u64>,
     /// Microseconds that a queue's thread looks for more before it sleeps
-    #[arg(long, value_name = "US", default_value_t = 10)]
+    #[arg(long, value_name = "US", default_value_t = 50)]
     poll_us: u64,
     /// Serve metrics in Prometheus's text form on this Unix socket
     #[arg(long, value_name = "PATH")]
