@@ -25,8 +25,6 @@ use crate::port::{Ask, Landed, Port};
 use crate::session::{Entry, Live, Request, Session};
 use crate::sleepers::{Sleepers, Woken};
 
-/// Attempts before a waiter on the lock yields its core. Paravirtual spin locks of Linux halt after as many.
-const SPINS: u32 = 1 << 15;
 /// Looks at the used ring between two looks at the clock.
 const LOOKS: u32 = 1 << 10;
 
@@ -63,6 +61,8 @@ pub(crate) struct Shared {
     timeout: Option<Duration>,
     /// How long the interrupt's thread looks on before it sleeps.
     linger: Duration,
+    /// Attempts before a waiter on the lock yields its core.
+    spins: u32,
     /// For those who watch the ring and hold the lock.
     gone: AtomicBool,
     interrupts: AtomicU64,
@@ -118,6 +118,7 @@ impl Control {
         mode: Mode,
         timeout: Option<Duration>,
         linger: Duration,
+        spins: u32,
         observe: bool,
     ) -> Control {
         Control(Arc::new(Shared {
@@ -135,6 +136,7 @@ impl Control {
             mode,
             timeout,
             linger,
+            spins,
             gone: AtomicBool::new(true),
             interrupts: AtomicU64::new(0),
             yields: AtomicU64::new(0),
@@ -317,7 +319,7 @@ impl Shared {
     /// As a spin lock of a paravirtual guest: it spins, and after a while lets others have the core.
     fn spin(&self) -> Held<'_> {
         loop {
-            for _ in 0..SPINS {
+            for _ in 0..self.spins {
                 match self.state.try_lock() {
                     Ok(state) => return self.held(state),
                     Err(TryLockError::Poisoned(e)) => return self.held(e.into_inner()),

@@ -46,6 +46,8 @@ pub struct Options {
     pub reconnect: Duration,
     /// How long the control queue's interrupt thread looks on before it sleeps.
     pub linger: Duration,
+    /// Attempts on the lock of a queue that is polled before a waiter yields its core.
+    pub spins: u32,
     /// How long [`DataQueue::wait`] looks on before it sleeps.
     pub data_linger: Duration,
     /// Keep a histogram of how long the control queue's lock is held.
@@ -64,6 +66,7 @@ impl Default for Options {
             timeout: None,
             reconnect: Duration::from_secs(5),
             linger: Duration::ZERO,
+            spins: 256,
             data_linger: Duration::ZERO,
             observe: false,
         }
@@ -120,6 +123,7 @@ impl Driver {
             options.mode,
             options.timeout,
             options.linger,
+            options.spins,
             options.observe,
         );
         let up = bring_up(path, &options)?;

@@ -126,6 +126,8 @@ pub struct Plan {
     pub socket: Option<PathBuf>,
     /// Microseconds that a device that is started looks on before it sleeps; its own default if none.
     pub poll_us: Option<u64>,
+    /// Attempts of a poller on the lock before it yields its core; none: the driver's default.
+    pub spins: Option<u32>,
     /// Every random choice follows from it.
     pub seed: u64,
 }
@@ -142,6 +144,7 @@ impl Plan {
             seconds: if quick { 0.4 } else { 2.0 },
             socket: None,
             poll_us: None,
+            spins: None,
             seed,
         }
     }

@@ -124,6 +124,10 @@ impl Cell {
             observe: true,
             ..Options::default()
         };
+        let options = Options {
+            spins: plan.spins.unwrap_or(options.spins),
+            ..options
+        };
         let fault = |e: kiln_driver::Error| {
             Error::lacks(format!(
                 "{}: {e}: start kiln serve --socket there, or leave --socket out",

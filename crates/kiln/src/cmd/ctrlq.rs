@@ -60,6 +60,9 @@ pub struct CtrlqArgs {
     /// Microseconds that the device looks on before it sleeps [default: as kiln serve]
     #[arg(long, value_name = "US")]
     poll_us: Option<u64>,
+    /// Attempts of a poller on the lock before it yields its core [default: 256]
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
+    spins: Option<u32>,
 }
 
 impl CtrlqArgs {
@@ -77,6 +80,7 @@ impl CtrlqArgs {
             seconds: self.seconds.unwrap_or(usual.seconds),
             socket: self.socket.clone(),
             poll_us: self.poll_us,
+            spins: self.spins,
             seed: session.seed,
         };
         plan.check()?;
