@@ -7,6 +7,7 @@ mod case;
 mod conform;
 mod hostile;
 mod link;
+mod private;
 mod rings;
 #[cfg(test)]
 mod tests;
@@ -49,6 +50,7 @@ pub fn run(path: &Path, offer: &Offer, stop: &AtomicBool, tell: &mut dyn FnMut(&
 
 fn cases(offer: &Offer) -> Vec<Case> {
     let mut cases = conform::cases(offer);
+    cases.extend(private::cases(offer));
     cases.extend(hostile::cases(offer));
     cases.extend(rings::cases());
     cases

@@ -20,6 +20,7 @@
 mod akcipher;
 mod guest;
 mod limits;
+pub mod sample;
 mod section;
 mod serve;
 mod services;

@@ -5,7 +5,7 @@ mod der;
 mod key;
 mod library;
 mod pkey;
-mod sample;
+mod trial;
 
 use std::sync::{Arc, OnceLock};
 
@@ -29,7 +29,7 @@ impl Library {
         static LOADED: OnceLock<Option<Library>> = OnceLock::new();
         let load = || {
             let library = Library(Arc::new(Functions::load()?));
-            sample::works(&library).then_some(library)
+            trial::works(&library).then_some(library)
         };
         LOADED.get_or_init(load).clone()
     }

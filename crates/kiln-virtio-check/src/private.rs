@@ -1,0 +1,146 @@
+//! Private keys: what one side of a key makes, the other takes, and it takes nothing else. Signing draws random numbers and
+//! decrypting blinds, which is where a sandbox shows that is too tight.
+
+use kiln_virtio::sample;
+use kiln_virtio::wire::algo::akcipher;
+use kiln_virtio::wire::data::{self, Mode};
+use kiln_virtio::wire::{session, Action, Control, Create, Operation, Request, Service, Status};
+
+use crate::case::Case;
+use crate::conform::open;
+use crate::link::{Link, Offer};
+
+const DIGEST: [u8; 32] = [0x33; 32];
+
+/// A private key in a session.
+struct Key<'a> {
+    link: &'a mut Link,
+    session: u64,
+}
+
+impl<'a> Key<'a> {
+    fn new(link: &'a mut Link, algo: u32, para: [u32; 2], key: &[u8]) -> Result<Key<'a>, String> {
+        let create = Create::Akcipher(session::Akcipher {
+            algo,
+            key_type: akcipher::PRIVATE,
+            key_len: key.len() as u32,
+            para,
+        });
+        let control = Control::Create {
+            create,
+            key,
+            auth_key: &[],
+        };
+        let refused = |status: Status| format!("no session: status {}", status.name());
+        let session = link.control(&control)?.map_err(refused)?;
+        Ok(Key { link, session })
+    }
+
+    fn ask(
+        &mut self,
+        action: Action,
+        src: &[u8],
+        aad: &[u8],
+        dst_len: usize,
+    ) -> Result<Result<Vec<u8>, Status>, String> {
+        self.link.request(&Request {
+            action,
+            mode: Mode::Session(self.session),
+            op: Operation::Akcipher(data::Akcipher {
+                src_len: src.len() as u32,
+                dst_len: dst_len as u32,
+            }),
+            iv: &[],
+            src,
+            aad,
+        })
+    }
+
+    fn made(&mut self, action: Action, src: &[u8], room: usize) -> Result<Vec<u8>, String> {
+        let what = format!("{action:?}").to_lowercase();
+        self.ask(action, src, &[], room)?
+            .map_err(|status| format!("{what}: status {}", status.name()))
+    }
+
+    /// Signs, and has both the signature and a wrong one checked.
+    fn signs(&mut self, room: usize) -> Result<(), String> {
+        let signature = self.made(Action::Sign, &DIGEST, room)?;
+        let mut other = DIGEST;
+        other[31] ^= 1;
+        if let Err(status) = self.ask(Action::Verify, &signature, &DIGEST, DIGEST.len())? {
+            return Err(format!("its own signature: status {}", status.name()));
+        }
+        match self.ask(Action::Verify, &signature, &other, other.len())? {
+            Err(Status::KeyRejected) => Ok(()),
+            Err(status) => Err(format!(
+                "a signature of something else: status {}, not {}",
+                status.name(),
+                Status::KeyRejected.name()
+            )),
+            Ok(_) => Err("a signature of something else is accepted".into()),
+        }
+    }
+
+    fn end(self) -> Result<(), String> {
+        let (service, session) = (Service::Akcipher, self.session);
+        match self.link.control(&Control::Destroy { service, session })? {
+            Ok(_) => Ok(()),
+            Err(status) => Err(format!("destroying the session: status {}", status.name())),
+        }
+    }
+}
+
+fn rsa_there_and_back(link: &mut Link) -> Result<(), String> {
+    let mut key = Key::new(link, akcipher::RSA, [akcipher::RAW_PADDING, 0], sample::RSA)?;
+    let mut message = [0x5a; 64];
+    message[0] = 0;
+    let there = key.made(Action::Encrypt, &message, 64)?;
+    let back = key.made(Action::Decrypt, &there, 64)?;
+    if back != message || there == message {
+        return Err("what was encrypted does not come back".into());
+    }
+    key.end()
+}
+
+fn rsa_signs(link: &mut Link) -> Result<(), String> {
+    let padding = [akcipher::PKCS1_PADDING, akcipher::RSA_SHA256];
+    let mut key = Key::new(link, akcipher::RSA, padding, sample::RSA)?;
+    key.signs(64)?;
+    key.end()
+}
+
+fn ecdsa_signs(link: &mut Link) -> Result<(), String> {
+    let mut key = Key::new(link, akcipher::ECDSA, [akcipher::P256, 0], sample::P256)?;
+    for _ in 0..4 {
+        key.signs(72)?;
+    }
+    key.end()
+}
+
+/// A name, the algorithm, the check.
+type Check = (&'static str, u32, fn(&mut Link) -> Result<(), String>);
+
+pub fn cases(offer: &Offer) -> Vec<Case> {
+    let checks: [Check; 3] = [
+        (
+            "private key: rsa raw, there and back",
+            akcipher::RSA,
+            rsa_there_and_back,
+        ),
+        (
+            "private key: rsa pkcs1-sha256 signs",
+            akcipher::RSA,
+            rsa_signs,
+        ),
+        (
+            "private key: ecdsa-p256 signs",
+            akcipher::ECDSA,
+            ecdsa_signs,
+        ),
+    ];
+    let case = |(name, algo, check): Check| match offer.config.offers(Service::Akcipher, algo) {
+        true => Case::new(name, move |path| check(&mut open(path, 0)?)),
+        false => Case::skip(name, "not offered"),
+    };
+    checks.into_iter().map(case).collect()
+}
