@@ -40,6 +40,7 @@ Examples:
   kiln crypt --alg 'xts(aes)' --key @key --iv $iv --decrypt < enc > again
   kiln crypt --alg 'xts(aes)' --key @key --iv $iv --in plain \\
        --impl xts-aes-aesni --divide 13,51 | sha256sum
+  head -c 32 key > aes-key
   kiln crypt --alg 'gcm(aes)' --key @aes-key --iv 000102030405060708090a0b \\
        --aad 2b --in plain --out-file sealed
   kiln crypt --alg sha256 --in plain | xxd -p -c 32")]

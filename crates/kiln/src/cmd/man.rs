@@ -53,13 +53,14 @@ fn pages(command: &Command) -> Vec<(String, Vec<u8>)> {
 }
 
 fn page(man: Man, command: &Command) -> io::Result<Vec<u8>> {
-    let source = concat!("kiln ", env!("CARGO_PKG_VERSION"));
-    let man = man.source(source).manual("Kiln");
+    // Where a date is expected: an empty one would be left out, and the rest move up.
+    let version = concat!("kiln ", env!("CARGO_PKG_VERSION"));
+    let man = man.date(version).source("Kiln").manual("Kiln manual");
     let help = Help::of(command);
     let mut text = Vec::new();
     man.render_title(&mut text)?;
     man.render_name_section(&mut text)?;
-    man.render_synopsis_section(&mut text)?;
+    synopsis(command).to_writer(&mut text)?;
     description(command, &help).to_writer(&mut text)?;
     man.render_options_section(&mut text)?;
     if command.has_subcommands() {
@@ -69,20 +70,32 @@ fn page(man: Man, command: &Command) -> io::Result<Vec<u8>> {
     Ok(text)
 }
 
+/// As --help has it: the flags come below.
+fn synopsis(command: &Command) -> Roff {
+    let usage = command.clone().render_usage().to_string();
+    let mut roff = Roff::new();
+    roff.control("SH", ["SYNOPSIS"]);
+    for line in usage.trim_start_matches("Usage:").lines() {
+        roff.text([roman(line.trim())]);
+        roff.control("br", []);
+    }
+    roff
+}
+
 fn description(command: &Command, help: &Help) -> Roff {
-    let about = command.get_long_about().or(command.get_about());
-    let about = about.map(ToString::to_string).unwrap_or_default();
+    let about = command.get_about().map(ToString::to_string);
+    let about = about.unwrap_or_default();
+    let long = command.get_long_about().map(ToString::to_string);
+    // Its first paragraph is the purpose, which NAME has.
+    let more = long.as_ref().and_then(|l| l.split_once("\n\n"));
+    let mut paragraphs: Vec<&str> = more.map_or(Vec::new(), |(_, more)| vec![more]);
+    paragraphs.extend(help.paragraphs.iter().map(String::as_str));
+    if paragraphs.is_empty() {
+        paragraphs.push(&about);
+    }
     let mut roff = Roff::new();
     roff.control("SH", ["DESCRIPTION"]);
-    for (n, paragraph) in about.split("\n\n").enumerate() {
-        if n > 0 {
-            roff.control("PP", []);
-        }
-        // The purpose is a line without a full stop; more comes after it.
-        let stop = if paragraph.ends_with('.') { "" } else { "." };
-        roff.text([roman(format!("{paragraph}{stop}"))]);
-    }
-    for paragraph in &help.paragraphs {
+    for paragraph in paragraphs.iter().flat_map(|p| p.split("\n\n")) {
         roff.control("PP", []);
         for line in paragraph.lines() {
             roff.text([roman(installed(line))]);

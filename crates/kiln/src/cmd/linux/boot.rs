@@ -131,11 +131,13 @@ pub fn run(args: &BootArgs, session: &Session) -> Result<Exit, Fault> {
         // As a shell has it.
         (Some(End::Signal(signal)), _) => exit(128 + signal),
         (None, Some(0)) if number == 0 => Exit::Done,
-        _ => return Err(kiln_linux::Error::Failed(format!(
+        _ => {
+            return Err(kiln_linux::Error::Failed(format!(
             "what was to be done in user mode Linux failed; the end of its console is above\n  {}",
             outcome.tail.join("\n  ")
         ))
-        .into()),
+            .into())
+        }
     })
 }
 
