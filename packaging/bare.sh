@@ -115,16 +115,6 @@ deb() {
 	said "used" "$start"
 
 	start=$SECONDS
-	inside 'apt-get install -q -y gcc libc6-dev binutils >/dev/null
-		export XDG_CACHE_HOME=/tmp/cache
-		cd /tmp
-		PATH=${PATH#*:}
-		kiln compilers --quick --cc gcc --opt O2 | tail -n 12
-		apt-get purge -q -y gcc libc6-dev binutils >/dev/null
-		apt-get autoremove --purge -q -y >/dev/null'
-	said "used with a compiler" "$start"
-
-	start=$SECONDS
 	inside 'apt-get purge -q -y kiln >/dev/null
 		rm -rf /tmp/cache
 		find / -xdev \( -path /proc -o -path /sys -o -path /dev -o -path /tmp -o -path /opt/rust \
@@ -132,6 +122,13 @@ deb() {
 			-o -print | sort' >"$root/tmp/after"
 	diff "$root/tmp/before" "$root/tmp/after" || fail "the package left something behind"
 	said "removed, and nothing is left" "$start"
+
+	start=$SECONDS
+	# As most do, with what it recommends: a compiler.
+	inside "apt-get install -q -y $package >/dev/null"
+	inside 'export PATH=${PATH#*:} XDG_CACHE_HOME=/tmp/cache
+		kiln compilers --quick --cc gcc --opt O2 | tail -n 12'
+	said "used with a compiler" "$start"
 }
 
 # The repository, as one who has only its address.
