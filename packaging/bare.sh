@@ -103,7 +103,8 @@ deb() {
 		status=0
 		kiln compilers --quick 2>/tmp/said || status=$?
 		cat /tmp/said
-		[ "$status" -eq 3 ] && grep -q "apt-get install" /tmp/said
+		[ "$status" -eq 3 ]
+		grep -q "apt-get install" /tmp/said
 		for page in kiln kiln-speed kiln-linux-boot; do
 			man -P cat "$page" >/tmp/said
 			[ "$(wc -l </tmp/said)" -gt 30 ]
