@@ -22,7 +22,7 @@ fn bad_arguments_are_refused_in_one_line() {
     refuses(&["sm3", "--target-us", "1e9"], "at most");
     refuses(
         &["sm3", "--header", "/no/such/dir/x.h"],
-        "--header /no/such/dir/x.h",
+        "--header: cannot write '/no/such/dir/x.h'",
     );
     refuses(&["sm3", "--data", "hot"], "unknown kind of data 'hot'");
     refuses(&["sm3", "--op", "sign"], "unknown operation 'sign'");

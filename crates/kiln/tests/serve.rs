@@ -118,9 +118,9 @@ fn a_device_that_was_killed_is_started_again() {
 #[test]
 fn arguments_that_cannot_be_are_told_in_one_line() {
     for (args, says) in [
-        (&["--queues", "17"][..], "1 to 16"),
-        (&["--ctrl", "both"], "inline or thread"),
-        (&["--log", "xml"], "text or json"),
+        (&["--queues", "17"][..], "from 1 to 16"),
+        (&["--ctrl", "both"], "there are inline, thread"),
+        (&["--log", "xml"], "there are text, json"),
         (&["--socket", "a", "--socket", "a"], "twice"),
     ] {
         let out = Command::new(env!("CARGO_BIN_EXE_kiln"))
@@ -133,4 +133,18 @@ fn arguments_that_cannot_be_are_told_in_one_line() {
         assert_eq!(out.status.code(), Some(2), "{args:?}: {said}");
         assert!(said.contains(says) && said.lines().count() == 1, "{said}");
     }
+}
+
+/// Whoever reads the log may go: a pager, a service that is restarted.
+#[test]
+fn a_device_whose_log_has_no_reader_goes_on() {
+    let mut device = Device::start(&["--log-level", "debug"]);
+    drop(device.child.stderr.take());
+    for _ in 0..2 {
+        let mut guest = guest(&device);
+        let session = guest.create();
+        assert_eq!(guest.encrypt(session).1, 0);
+    }
+    device.signal(libc::SIGTERM);
+    assert_eq!(device.child.wait().unwrap().code(), Some(0));
 }
