@@ -9,7 +9,7 @@ use std::process::ExitCode;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::Arc;
 
-use kiln_lab::record::{prepare, Facts, Record};
+use kiln_lab::record::{prepare, Facts, Record, SCHEMA};
 use kiln_lab::{tiers, Error};
 use kiln_measure::{pin, CoreList};
 use kiln_tree::child::Order;
@@ -132,6 +132,7 @@ impl Session {
     ) -> Result<(), Error> {
         let record = Record {
             kiln: env!("CARGO_PKG_VERSION"),
+            schema: SCHEMA,
             command,
             args: &self.args,
             seed: self.seed,
