@@ -529,8 +529,14 @@ mod tests {
     fn ways_of_one_command_are_told_apart() {
         let of = |command: &str, value: Value| Kind::of(command, &row(value)).name;
         assert_eq!(of("fpu", json!({"path": "direct"})), "fpu-overhead");
-        assert_eq!(of("fpu", json!({"policy": "legacy", "packets": null})), "fpu");
-        assert_eq!(of("fpu", json!({"policy": "legacy", "packets": 3})), "fpu-esp");
+        assert_eq!(
+            of("fpu", json!({"policy": "legacy", "packets": null})),
+            "fpu"
+        );
+        assert_eq!(
+            of("fpu", json!({"policy": "legacy", "packets": 3})),
+            "fpu-esp"
+        );
         assert_eq!(of("fpu", json!({"instructions": 3})), "fpu-step");
         assert_eq!(of("fpu", json!({"in_section": true})), "fpu-answers");
         assert_eq!(of("speed", json!({"alg": "a"})), "speed");
@@ -542,15 +548,21 @@ mod tests {
     #[test]
     fn kinds_have_one_name_each() {
         for (n, kind) in KINDS.iter().enumerate() {
-            assert!(KINDS[..n].iter().all(|k| k.name != kind.name), "{}", kind.name);
+            assert!(
+                KINDS[..n].iter().all(|k| k.name != kind.name),
+                "{}",
+                kind.name
+            );
             assert!(kind.main <= kind.figures.len());
         }
     }
 
     #[test]
     fn a_key_names_a_row_without_versions() {
-        let row = row(json!({"alg": "xts(aes)", "op": "encrypt", "key_bits": 256, "len": 16, "impl": "i",
-            "provider": "linux-6.12.1", "level": "api", "latency": false, "cycles_per_op": 1.0}));
+        let row = row(
+            json!({"alg": "xts(aes)", "op": "encrypt", "key_bits": 256, "len": 16, "impl": "i",
+            "provider": "linux-6.12.1", "level": "api", "latency": false, "cycles_per_op": 1.0}),
+        );
         let kind = Kind::of("speed", &row);
         assert_eq!(
             kind.key(&row, true),

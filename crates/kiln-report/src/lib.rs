@@ -9,15 +9,19 @@
 //! | `group.rs` | the rows of all sides, by kind |
 //! | `table.rs` | tables, before anyone decides how they look |
 //! | `number.rs` | figures as people read them |
+//! | `picture/` | pictures, as SVG: lines, bars, distributions, heat maps, and which a question has |
+//! | `export/` | what other tools read: CSV, Markdown, google-benchmark's JSON, KTAP |
 //! | `page/` | the page: one file that needs nothing else |
 //! | `error.rs` | what is wrong with a record, in one line |
 #![forbid(unsafe_code)]
 
 mod error;
+pub mod export;
 mod group;
 mod kind;
 mod number;
 mod page;
+pub mod picture;
 pub mod record;
 mod side;
 mod table;

@@ -54,11 +54,9 @@ impl Side {
         let inner = match fields.remove("records") {
             Some(Value::Array(inner)) => inner,
             None | Some(Value::Null) => Vec::new(),
-            Some(_) => {
-                return Err(Error::new(format!(
-                    "'{name}' is no bundle of Kiln's: its records are no list: run kiln survey again"
-                )))
-            }
+            Some(_) => return Err(Error::new(format!(
+                "'{name}' is no bundle of Kiln's: its records are no list: run kiln survey again"
+            ))),
         };
         for one in &inner {
             record::check(name, one)?;
@@ -156,7 +154,12 @@ fn name_apart(sides: &mut [Side]) {
         let mut name = last(parts, same).unwrap_or_else(|| parts.join("/"));
         let mut number = 2;
         while seen.contains(&name) {
-            name = format!("{} ({number})", name.trim_end_matches(|c: char| " ()".contains(c) || c.is_ascii_digit() && number > 2));
+            name = format!(
+                "{} ({number})",
+                name.trim_end_matches(
+                    |c: char| " ()".contains(c) || c.is_ascii_digit() && number > 2
+                )
+            );
             number += 1;
         }
         seen.push(name.clone());
@@ -222,13 +225,14 @@ fn of_page(name: &str, text: &str) -> Result<Vec<Side>, Error> {
             "'{name}' is no report of Kiln's: {why}: name a page that kiln report wrote"
         ))
     };
-    let begin = text.find(EMBEDDED).ok_or_else(|| fault("it holds no records"))?;
+    let begin = text
+        .find(EMBEDDED)
+        .ok_or_else(|| fault("it holds no records"))?;
     let rest = &text[begin + EMBEDDED.len()..];
     let end = rest
         .find("</script>")
         .ok_or_else(|| fault("it is cut off"))?;
-    let document: Value =
-        serde_json::from_str(&rest[..end]).map_err(|e| fault(&e.to_string()))?;
+    let document: Value = serde_json::from_str(&rest[..end]).map_err(|e| fault(&e.to_string()))?;
     let sides = document.get("sides").and_then(Value::as_array);
     let sides = sides.ok_or_else(|| fault("it holds no records"))?;
     let mut found = Vec::new();
@@ -292,22 +296,37 @@ mod tests {
     fn commands_of_one_machine_are_one_side() {
         let names = |found: Vec<Side>| -> Vec<(String, usize)> {
             let sides = gather(found);
-            sides.into_iter().map(|s| (s.name, s.records.len())).collect()
+            sides
+                .into_iter()
+                .map(|s| (s.name, s.records.len()))
+                .collect()
         };
         assert_eq!(
-            names(vec![side("d/speed.json", "speed", "m"), side("d/fpu.json", "fpu", "m")]),
+            names(vec![
+                side("d/speed.json", "speed", "m"),
+                side("d/fpu.json", "fpu", "m")
+            ]),
             [("d".to_string(), 2)]
         );
         assert_eq!(
-            names(vec![side("a/speed.json", "speed", "m"), side("b/speed.json", "speed", "m")]),
+            names(vec![
+                side("a/speed.json", "speed", "m"),
+                side("b/speed.json", "speed", "m")
+            ]),
             [("a".to_string(), 1), ("b".to_string(), 1)]
         );
         assert_eq!(
-            names(vec![side("x.json", "speed", "m"), side("y.json", "fpu", "n")]),
+            names(vec![
+                side("x.json", "speed", "m"),
+                side("y.json", "fpu", "n")
+            ]),
             [("x".to_string(), 1), ("y".to_string(), 1)]
         );
         assert_eq!(
-            names(vec![side("x.json", "speed", "m"), side("x.json", "speed", "m")]),
+            names(vec![
+                side("x.json", "speed", "m"),
+                side("x.json", "speed", "m")
+            ]),
             [("x".to_string(), 1), ("x (2)".to_string(), 1)]
         );
     }
@@ -360,7 +379,8 @@ mod tests {
         let dir = tempfile::tempdir().unwrap();
         let mut bundle = record("survey", "m");
         bundle["records"] = json!([record("speed", "m")]);
-        let write = |name: &str, v: &Value| fs::write(dir.path().join(name), v.to_string()).unwrap();
+        let write =
+            |name: &str, v: &Value| fs::write(dir.path().join(name), v.to_string()).unwrap();
         write("survey.json", &bundle);
         write("speed.json", &record("speed", "m"));
         let sides = Side::read(dir.path()).unwrap();

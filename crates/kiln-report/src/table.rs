@@ -246,7 +246,10 @@ fn hint(row: &Row) -> Option<String> {
         number::short(record::number(row, "mb_per_s")?)
     );
     if let Some(limit) = record::number(row, "limit_cycles") {
-        hint.push_str(&format!("; the hardware's limit: {} cycles", number::short(limit)));
+        hint.push_str(&format!(
+            "; the hardware's limit: {} cycles",
+            number::short(limit)
+        ));
     }
     Some(hint)
 }
@@ -318,7 +321,8 @@ fn joined(group: &Group, names: &[String]) -> Table {
         let main = kind.figures[..kind.main].iter();
         for figure in main.filter(|f| sides.iter().flatten().any(|r| has(r, f))) {
             let mut line = vec![Cell::word(key.join(", ")), Cell::word(figure.head)];
-            let cell = |side: &Option<&Row>| side.map_or(Cell::word("-"), |r| Cell::figure(r, figure));
+            let cell =
+                |side: &Option<&Row>| side.map_or(Cell::word("-"), |r| Cell::figure(r, figure));
             line.extend(sides.iter().map(cell));
             if two {
                 let ratio = line[3].sort.zip(line[2].sort).map(|(b, a)| b / a);
@@ -363,10 +367,17 @@ mod tests {
 
     #[test]
     fn lengths_stand_across_and_what_all_share_is_said_once() {
-        let rows = json!([speed("a", 16, 50.0), speed("a", 64, 70.0), speed("b", 16, 90.0)]);
+        let rows = json!([
+            speed("a", 16, 50.0),
+            speed("a", 64, 70.0),
+            speed("b", 16, 90.0)
+        ]);
         let all = tables(&[side("m", "speed", rows)]);
         assert_eq!(all.len(), 1);
-        assert_eq!(all[0].title, "xts(aes), cycles a message: encrypt, key bits 256, kiln");
+        assert_eq!(
+            all[0].title,
+            "xts(aes), cycles a message: encrypt, key bits 256, kiln"
+        );
         let heads: Vec<&str> = all[0].columns.iter().map(|c| c.head.as_str()).collect();
         assert_eq!(heads, ["impl", "16 B", "64 B"]);
         assert_eq!(all[0].rows[0][1].full(), "50.0 (49.0 to 51.0)");
@@ -375,7 +386,11 @@ mod tests {
 
     #[test]
     fn sides_have_a_column_each() {
-        let a = side("a", "speed", json!([speed("i", 16, 50.0), speed("j", 16, 10.0)]));
+        let a = side(
+            "a",
+            "speed",
+            json!([speed("i", 16, 50.0), speed("j", 16, 10.0)]),
+        );
         let b = side("b", "speed", json!([speed("i", 16, 100.0)]));
         let all = tables(&[a, b]);
         let heads: Vec<&str> = all[0].columns.iter().map(|c| c.head.as_str()).collect();
@@ -394,7 +409,11 @@ mod tests {
 
     #[test]
     fn rows_of_unknown_commands_show_all_they_have() {
-        let all = tables(&[side("m", "new", json!([{"x": 1, "y": "t"}, {"x": 2, "y": "u"}]))]);
+        let all = tables(&[side(
+            "m",
+            "new",
+            json!([{"x": 1, "y": "t"}, {"x": 2, "y": "u"}]),
+        )]);
         assert_eq!(all[0].columns.len(), 2);
         assert_eq!(all[0].rows[1][1].text, "u");
     }

@@ -71,6 +71,8 @@ pub enum Command {
     Crypt(cmd::crypt::CryptArgs),
     /// What changed between two records or two kernel trees, beyond the noise
     Compare(cmd::compare::CompareArgs),
+    /// Records of one or several machines as one page, or as what other tools read
+    Report(cmd::report::ReportArgs),
     /// Which compiler, at which flags, ruins which cipher
     Compilers(cmd::compilers::CompilersArgs),
     /// What a kernel tree holds: built, linked, tested by its own self-tests
@@ -85,6 +87,13 @@ pub enum Command {
     Linux(cmd::linux::LinuxArgs),
     /// How far measurements can be trusted on this machine
     SelfCheck(cmd::self_check::SelfCheckArgs),
+}
+
+impl Command {
+    /// Whether `--out` may name a file.
+    pub fn writes_a_file(&self) -> bool {
+        matches!(self, Command::Report(_))
+    }
 }
 
 #[cfg(test)]

@@ -3,6 +3,7 @@
 use maud::{html, Markup};
 
 use crate::group::Group;
+use crate::picture;
 use crate::record;
 use crate::side::Side;
 use crate::table::{self, Table};
@@ -16,6 +17,7 @@ const MOST_ROWS: usize = 1200;
 pub fn of(group: &Group, sides: &[Side], names: &[String]) -> Markup {
     let kind = group.kind;
     let tables = table::of(group, names);
+    let (pictures, how) = picture::of(group, names);
     let commands: Vec<String> = group
         .from
         .iter()
@@ -25,6 +27,10 @@ pub fn of(group: &Group, sides: &[Side], names: &[String]) -> Markup {
         section id=(kind.name) {
             h2 { (kind.title) }
             p.question { (kind.question) }
+            @if !pictures.is_empty() {
+                p.small { (how) }
+                div.pictures { @for one in &pictures { figure { (one.inline()) } } }
+            }
             @for (n, one) in tables.iter().enumerate() {
                 @let short = one.rows.len() <= LONG && tables.len() <= 4;
                 details open[short] {
