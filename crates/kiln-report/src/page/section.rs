@@ -59,6 +59,14 @@ fn rows(n: usize) -> String {
     }
 }
 
+/// Figures stand to the right; short words are not broken.
+fn look(numeric: bool, text: &str) -> Option<&'static str> {
+    match numeric {
+        true => Some("n"),
+        false => (text.chars().count() <= 28).then_some("k"),
+    }
+}
+
 /// A table, sortable with the script.
 fn draw(table: &Table, label: &str) -> Markup {
     html! {
@@ -73,7 +81,7 @@ fn draw(table: &Table, label: &str) -> Markup {
                     @for row in table.rows.iter().take(MOST_ROWS) {
                         tr {
                             @for (cell, column) in row.iter().zip(&table.columns) {
-                                td class=[column.numeric.then_some("n")] data-v=[cell.sort] title=[cell.hint.as_ref()] {
+                                td class=[look(column.numeric, &cell.text)] data-v=[cell.sort] title=[cell.hint.as_ref()] {
                                     (cell.text)
                                     @if let Some(ends) = &cell.ends { " " small { (ends) } }
                                 }

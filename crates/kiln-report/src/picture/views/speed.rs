@@ -69,7 +69,11 @@ fn picture(alg: &str, rows: &[&Row], sides: &[Vec<&Row>], names: &[String]) -> O
             family(word(r, "provider").unwrap_or("-")).to_string()
         });
         providers.sort_by_key(|(_, rows)| (!own(rows[0]), !of_tree(rows[0])));
-        for (provider, rows) in &providers {
+        for (provider, rows) in &mut providers {
+            // Several messages at a time are another question, unless there is no other answer.
+            if rows.iter().any(|r| !is(r, "together")) {
+                rows.retain(|r| !is(r, "together"));
+            }
             if sides.len() > 1 && !own(rows[0]) && !of_tree(rows[0]) {
                 continue;
             }
@@ -80,12 +84,17 @@ fn picture(alg: &str, rows: &[&Row], sides: &[Vec<&Row>], names: &[String]) -> O
                 1 => String::new(),
                 _ => format!("{}: ", names[side]),
             };
+            let many = if is(rows[0], "together") {
+                ", many at a time"
+            } else {
+                ""
+            };
             let last = points.last().map_or(String::new(), |p| {
                 format!(", {} at {:.0} B", short(p.y), p.x)
             });
             lines.push(Line {
                 name: format!(
-                    "{whose}{}{imp}{last}",
+                    "{whose}{}{imp}{last}{many}",
                     match own(rows[0]) {
                         true => String::new(),
                         false => format!("{provider} "),
