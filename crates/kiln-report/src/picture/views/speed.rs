@@ -2,7 +2,7 @@
 
 use crate::kind::{family, of_tree, own};
 use crate::number::short;
-use crate::picture::canvas::Picture;
+use crate::picture::canvas::{fit, width, Picture, FONT, WIDTH};
 use crate::picture::lines::{Chart, Line, Point};
 use crate::record::{is, number, word, Row};
 
@@ -92,14 +92,15 @@ fn picture(alg: &str, rows: &[&Row], sides: &[Vec<&Row>], names: &[String]) -> O
             let last = points.last().map_or(String::new(), |p| {
                 format!(", {} at {:.0} B", short(p.y), p.x)
             });
+            let provider = match own(rows[0]) {
+                true => String::new(),
+                false => format!("{provider} "),
+            };
+            // The figure is not what is cut.
+            let tail = format!("{last}{many}");
+            let room = WIDTH - 40.0 - width(&tail, FONT);
             lines.push(Line {
-                name: format!(
-                    "{whose}{}{imp}{last}{many}",
-                    match own(rows[0]) {
-                        true => String::new(),
-                        false => format!("{provider} "),
-                    }
-                ),
+                name: fit(&format!("{whose}{provider}{imp}"), room, FONT) + &tail,
                 series: Some(series),
                 points,
             });
