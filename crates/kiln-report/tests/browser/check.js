@@ -97,6 +97,7 @@ addEventListener('load', () => {
     const doc = frame.contentDocument;
     const root = doc.documentElement;
     const faults = [];
+    for (const d of doc.querySelectorAll('details')) d.open = true;
     const back = () => luminance(colour(view.getComputedStyle(doc.body).backgroundColor));
     const theme = doc.getElementById('theme');
     const was = back();
