@@ -74,6 +74,7 @@ pub enum Command {
     Test(cmd::test::TestArgs),
     Crypt(cmd::crypt::CryptArgs),
     Compare(cmd::compare::CompareArgs),
+    Report(cmd::report::ReportArgs),
     Compilers(cmd::compilers::CompilersArgs),
     Tree(cmd::tree::TreeArgs),
     Serve(cmd::serve::ServeArgs),
@@ -84,6 +85,13 @@ pub enum Command {
     Completions(cmd::completions::CompletionsArgs),
     #[command(hide = true)]
     Man(cmd::man::ManArgs),
+}
+
+impl Command {
+    /// Whether `--out` may name a file.
+    pub fn writes_a_file(&self) -> bool {
+        matches!(self, Command::Report(_))
+    }
 }
 
 #[cfg(test)]

@@ -9,7 +9,7 @@ use std::process::ExitCode;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::Arc;
 
-use kiln_lab::record::{prepare, Facts, Record};
+use kiln_lab::record::{prepare, Facts, Record, SCHEMA};
 use kiln_lab::{tiers, Error};
 use kiln_measure::{pin, CoreList};
 use kiln_tree::child::Order;
@@ -64,8 +64,8 @@ pub struct Session {
 }
 
 impl Session {
-    /// Reads flags and environment, takes over Ctrl-C, makes `--out`.
-    pub fn start(global: &Global) -> Result<Session, Error> {
+    /// Reads flags and environment, takes over Ctrl-C, makes `--out` unless that may be a `file`.
+    pub fn start(global: &Global, file: bool) -> Result<Session, Error> {
         let child = Order::from_env().map_err(|e| Error::input(e.to_string()))?;
         let stop = Arc::new(AtomicBool::new(false));
         for signal in [SIGINT, SIGTERM] {
@@ -91,7 +91,7 @@ impl Session {
             // The record is the parent's to write.
             (global.json, global.out, global.seed) = (true, None, Some(order.seed));
         }
-        if let Some(dir) = &global.out {
+        if let Some(dir) = global.out.as_ref().filter(|_| !file) {
             prepare(dir)?;
         }
         Ok(Session {
@@ -132,6 +132,7 @@ impl Session {
     ) -> Result<(), Error> {
         let record = Record {
             kiln: env!("CARGO_PKG_VERSION"),
+            schema: SCHEMA,
             command,
             args: &self.args,
             seed: self.seed,

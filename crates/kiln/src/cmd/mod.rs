@@ -16,6 +16,7 @@ pub mod linux;
 pub mod list;
 pub mod man;
 pub mod overhead;
+pub mod report;
 pub mod self_check;
 pub mod serve;
 pub mod speed;
@@ -54,6 +55,7 @@ pub fn run(command: Option<Command>, session: &Session) -> Result<Exit, Error> {
         Some(Command::Linux(args)) => linux::run(&args, session),
         Some(Command::Serve(args)) => serve::run(&args, session),
         Some(Command::VirtioCheck(args)) => virtio_check::run(&args, session),
+        Some(Command::Report(args)) => report::run(&args, session),
         Some(Command::SelfCheck(args)) => self_check::run(&args, session),
         Some(Command::Completions(args)) => completions::run(&args, session),
         Some(Command::Man(args)) => man::run(&args, session),
