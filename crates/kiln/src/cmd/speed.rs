@@ -14,8 +14,8 @@ use kiln_tree::child::Order;
 use kiln_tree::tcrypt::Request;
 
 use super::hosted::{self, Hosted};
-use super::tcrypt;
 use super::via::{self, ViaArgs};
+use super::{seconds, tcrypt};
 
 use crate::progress::Progress;
 use crate::session::{Exit, Session};
@@ -104,6 +104,9 @@ pub struct SpeedArgs {
     /// Dependent calls: each IV is the last result's first block
     #[arg(long)]
     latency: bool,
+    /// Measure for so long at most, with wider intervals [default: by how much there is]
+    #[arg(long, value_name = "N", allow_hyphen_values = true)]
+    seconds: Option<f64>,
     /// One of the turns of 'kiln compare', for so many milliseconds
     #[arg(long, hide = true, value_name = "MS")]
     turn_ms: Option<u64>,
@@ -161,6 +164,7 @@ impl SpeedArgs {
             layout: self.layout,
             turn: self.turn_ms.map(Duration::from_millis),
             quick: session.global.quick,
+            within: seconds(self.seconds, 0.1)?,
             ..Plan::new(session.seed)
         };
         match self.tree {
