@@ -13,10 +13,10 @@ use crate::cmd;
     version,
     max_term_width = 100,
     after_help = "\
-Without a command: the overview of this machine (kiln survey).
+Without a command: the five questions for this machine (kiln survey).
 
 Examples:
-  kiln                                what this machine can do, in seconds
+  kiln                                all questions for this machine, in a minute
   kiln speed 'xts(aes)' --len 16..64  cycles a byte at every length
   kiln list                           what is here; the hardware's limits
   KILN_TIERS=generic,aesni kiln       as if the CPU had no VAES
@@ -55,7 +55,7 @@ pub struct Global {
 
 #[derive(Subcommand)]
 pub enum Command {
-    /// The overview of this machine; also what kiln does without a command
+    /// All questions for this machine in a minute; also what kiln does without a command
     Survey(cmd::survey::SurveyArgs),
     /// What is here: tiers, implementations, peers, compilers, hardware limits
     List(cmd::list::ListArgs),
