@@ -54,9 +54,11 @@ impl Side {
         let inner = match fields.remove("records") {
             Some(Value::Array(inner)) => inner,
             None | Some(Value::Null) => Vec::new(),
-            Some(_) => return Err(Error::new(format!(
+            Some(_) => {
+                return Err(Error::new(format!(
                 "'{name}' is no bundle of Kiln's: its records are no list: run kiln survey again"
-            ))),
+            )))
+            }
         };
         for one in &inner {
             record::check(name, one)?;

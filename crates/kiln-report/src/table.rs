@@ -98,10 +98,11 @@ impl Table {
             let empty = self.rows.iter().all(|r| r[n].is_empty());
             match (empty, n < keys && same && self.rows.len() > 1) {
                 (true, _) => {}
-                (false, true) => said.extend(first.map(|f| match f.as_str() {
-                    "yes" | "no" => format!("{}: {f}", self.columns[n].head),
-                    _ if self.columns[n].numeric => format!("{} {f}", self.columns[n].head),
-                    _ => f,
+                (false, true) => said.extend(first.and_then(|f| match f.as_str() {
+                    "yes" => Some(self.columns[n].head.clone()),
+                    "no" => None,
+                    _ if self.columns[n].numeric => Some(format!("{} {f}", self.columns[n].head)),
+                    _ => Some(f),
                 })),
                 (false, false) => kept.push(n),
             }

@@ -30,12 +30,20 @@ pub fn machines(sides: &[Side]) -> Markup {
     let records: Vec<Value> = sides.iter().map(first).collect();
     let told = |name: &str| records.iter().any(|r| record::fact(r, name).is_some());
     let version = |r: &Value| record::text(r, "kiln").unwrap_or("-").to_string();
+    if let [one] = &records[..] {
+        return html! {
+            dl.facts {
+                @for (name, called) in FACTS.iter().filter(|(n, _)| told(n)) {
+                    div { dt { (called) } dd { (fact(name, record::fact(one, name))) } }
+                }
+                div { dt { "Kiln" } dd { (version(one)) } }
+            }
+        };
+    }
     html! {
         div.scroll {
             table.facts {
-                @if sides.len() > 1 {
-                    thead { tr { th {} @for side in sides { th scope="col" { (side.name) } } } }
-                }
+                thead { tr { td {} @for side in sides { th scope="col" { (side.name) } } } }
                 tbody {
                     @for (name, called) in FACTS.iter().filter(|(n, _)| told(n)) {
                         tr {

@@ -3,7 +3,7 @@
 use maud::{html, Markup};
 
 use crate::group::Group;
-use crate::picture;
+use crate::picture::{self, Picture};
 use crate::record;
 use crate::side::Side;
 use crate::table::{self, Table};
@@ -12,6 +12,9 @@ use crate::table::{self, Table};
 const LONG: usize = 24;
 /// And what is beyond this is in the record only.
 const MOST_ROWS: usize = 1200;
+
+/// Pictures that everybody sees.
+const FIRST: usize = 12;
 
 /// The section of a group.
 pub fn of(group: &Group, sides: &[Side], names: &[String]) -> Markup {
@@ -29,7 +32,13 @@ pub fn of(group: &Group, sides: &[Side], names: &[String]) -> Markup {
             p.question { (kind.question) }
             @if !pictures.is_empty() {
                 p.small { (how) }
-                div.pictures { @for one in &pictures { figure { (one.inline()) } } }
+                (drawn(&pictures[..pictures.len().min(FIRST)]))
+                @if pictures.len() > FIRST {
+                    details {
+                        summary { (pictures.len() - FIRST) " more pictures" }
+                        (drawn(&pictures[FIRST..]))
+                    }
+                }
             }
             @for (n, one) in tables.iter().enumerate() {
                 @let short = one.rows.len() <= LONG && tables.len() <= 4;
@@ -52,10 +61,22 @@ pub fn of(group: &Group, sides: &[Side], names: &[String]) -> Markup {
     }
 }
 
+fn drawn(pictures: &[Picture]) -> Markup {
+    html! { div.pictures { @for one in pictures { figure { (one.inline()) } } } }
+}
+
 fn rows(n: usize) -> String {
     match n {
         1 => "1 row".to_string(),
         n => format!("{n} rows"),
+    }
+}
+
+/// Figures stand to the right; short words are not broken.
+fn look(numeric: bool, text: &str) -> Option<&'static str> {
+    match numeric {
+        true => Some("n"),
+        false => (text.chars().count() <= 28).then_some("k"),
     }
 }
 
@@ -73,7 +94,7 @@ fn draw(table: &Table, label: &str) -> Markup {
                     @for row in table.rows.iter().take(MOST_ROWS) {
                         tr {
                             @for (cell, column) in row.iter().zip(&table.columns) {
-                                td class=[column.numeric.then_some("n")] data-v=[cell.sort] title=[cell.hint.as_ref()] {
+                                td class=[look(column.numeric, &cell.text)] data-v=[cell.sort] title=[cell.hint.as_ref()] {
                                     (cell.text)
                                     @if let Some(ends) = &cell.ends { " " small { (ends) } }
                                 }

@@ -2,7 +2,7 @@
 
 use super::axis::Axis;
 use super::canvas::{colour, n, width, Picture, FONT, LEADING, WIDTH};
-use crate::number::{micros, short};
+use crate::number::micros;
 
 const BARE: f64 = 24.0;
 const TALL: f64 = 46.0;
@@ -79,10 +79,10 @@ impl Bands<'_> {
             )
         });
         picture.about = format!("{}. {}.", self.unit, said.collect::<Vec<_>>().join("; "));
-        let head = format!("{}, µs", self.tail);
+        let head = self.tail;
         let figures: Vec<String> = shown
             .iter()
-            .map(|b| b.tail.map_or("-".to_string(), short))
+            .map(|b| b.tail.map_or("-".to_string(), micros))
             .collect();
         let widest = figures.iter().map(|f| width(f, FONT)).fold(0.0, f64::max);
         let right = WIDTH - 10.0 - widest;
@@ -93,7 +93,7 @@ impl Bands<'_> {
         let left = names.min(128.0) + 8.0;
         picture.height += LEADING;
         let y = picture.height - 3.0;
-        picture.soft(WIDTH - 2.0, y, "end", &head);
+        picture.soft(WIDTH - 2.0, y, "end", head);
         let tall = |b: &Band| if b.counts.is_empty() { BARE } else { TALL };
         let x = Axis::log(least / 1.15, most * 1.15, left + 4.0, right - 8.0);
         let top = picture.height + 3.0;
@@ -117,7 +117,7 @@ impl Bands<'_> {
             );
             // On the side where there is room, and clear of the tail's head.
             let half = width(name, FONT) / 2.0;
-            let most = WIDTH - 2.0 - width(&head, FONT) - 6.0 - half;
+            let most = WIDTH - 2.0 - width(head, FONT) - 6.0 - half;
             picture.label(
                 at.clamp(half + 2.0, most.max(half + 2.0)),
                 y,

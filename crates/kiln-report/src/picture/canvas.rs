@@ -8,8 +8,9 @@ pub const WIDTH: f64 = 360.0;
 pub const FONT: f64 = 11.0;
 /// Of titles.
 const TITLE: f64 = 12.5;
-/// The widest that a usual typeface draws a usual character, in parts of its size.
+/// The widest that a usual typeface draws a usual character, in parts of its size; and a wide one.
 const EM: f64 = 0.64;
+const WIDE: f64 = 1.02;
 /// Between lines of text.
 pub const LEADING: f64 = 15.0;
 
@@ -169,17 +170,40 @@ fn n2(x: f64) -> String {
 
 /// How wide a text is at most.
 pub fn width(text: &str, size: f64) -> f64 {
-    text.chars().count() as f64 * EM * size
+    text.chars().map(wide).sum::<f64>() * size
+}
+
+fn wide(c: char) -> f64 {
+    match c {
+        'm' | 'w' | 'M' | 'W' | '@' | '%' | '…' => WIDE,
+        c if c.is_ascii() || ('\u{a0}'..'\u{250}').contains(&c) => EM,
+        _ => WIDE,
+    }
 }
 
 /// Cut to fit, in the middle: names begin with what and end with how.
 pub fn fit(text: &str, room: f64, size: f64) -> String {
-    let most = (room / (EM * size)).floor().max(1.0) as usize;
-    let chars: Vec<char> = text.chars().collect();
-    if chars.len() <= most {
+    if width(text, size) <= room + 0.01 {
         return text.to_string();
     }
-    let (head, tail) = (most / 2, (most - 1) / 2);
+    let chars: Vec<char> = text.chars().collect();
+    let (mut head, mut tail) = (0, 0);
+    let mut left = room / size - WIDE;
+    // One from either end in turn, while there is room.
+    while head + tail < chars.len() {
+        let next = match head <= tail {
+            true => chars[head],
+            false => chars[chars.len() - 1 - tail],
+        };
+        left -= wide(next);
+        if left < 0.0 {
+            break;
+        }
+        match head <= tail {
+            true => head += 1,
+            false => tail += 1,
+        }
+    }
     let mut cut: String = chars[..head].iter().collect();
     cut.push('…');
     cut.extend(&chars[chars.len() - tail..]);

@@ -101,7 +101,7 @@ impl Chart<'_> {
         let widest = ticks.iter().map(|t| width(&t.1, FONT)).fold(0.0, f64::max);
         let left = widest + 8.0;
         let x = match self.log.0 {
-            true => Axis::log(x_low, x_high, left + 6.0, RIGHT - 6.0),
+            true => Axis::log(x_low, x_high, left + 6.0, RIGHT - 12.0),
             false => Axis::linear(x_high, left, RIGHT),
         };
         if let Some((from, to, what)) = self.shade {

@@ -30,7 +30,7 @@ pub fn draw(side: &str, rows: &[&Row]) -> Vec<Picture> {
             title: format!("{side}{of}"),
             unit: "a section",
             tail: "p99.9",
-            beside: "the same of pure arithmetic as long as the target",
+            beside: "pure arithmetic's",
             target: target.map(|t| (t, format!("target {}", micros(t)))),
             bands: rows.iter().map(band).collect(),
         }

@@ -46,7 +46,8 @@ pub fn of(group: &Group, names: &[String]) -> (Vec<Picture>, &'static str) {
         ),
         "budget" => (
             each(&budget::draw),
-            "How long sections last by way of cutting, and the target they have to hold.",
+            "How long sections last by way of cutting, and the target they have to hold. A diamond marks what the same share of \
+             sections of pure arithmetic, as long as the target, does not exceed: what the machine itself adds.",
         ),
         "compilers" => (
             each(&compilers::draw),

@@ -2,7 +2,7 @@
 
 use crate::kind::{family, of_tree, own};
 use crate::number::short;
-use crate::picture::canvas::Picture;
+use crate::picture::canvas::{fit, width, Picture, FONT, WIDTH};
 use crate::picture::lines::{Chart, Line, Point};
 use crate::record::{is, number, word, Row};
 
@@ -69,7 +69,11 @@ fn picture(alg: &str, rows: &[&Row], sides: &[Vec<&Row>], names: &[String]) -> O
             family(word(r, "provider").unwrap_or("-")).to_string()
         });
         providers.sort_by_key(|(_, rows)| (!own(rows[0]), !of_tree(rows[0])));
-        for (provider, rows) in &providers {
+        for (provider, rows) in &mut providers {
+            // Several messages at a time are another question, unless there is no other answer.
+            if rows.iter().any(|r| !is(r, "together")) {
+                rows.retain(|r| !is(r, "together"));
+            }
             if sides.len() > 1 && !own(rows[0]) && !of_tree(rows[0]) {
                 continue;
             }
@@ -80,17 +84,23 @@ fn picture(alg: &str, rows: &[&Row], sides: &[Vec<&Row>], names: &[String]) -> O
                 1 => String::new(),
                 _ => format!("{}: ", names[side]),
             };
+            let many = if is(rows[0], "together") {
+                ", many at a time"
+            } else {
+                ""
+            };
             let last = points.last().map_or(String::new(), |p| {
                 format!(", {} at {:.0} B", short(p.y), p.x)
             });
+            let provider = match own(rows[0]) {
+                true => String::new(),
+                false => format!("{provider} "),
+            };
+            // The figure is not what is cut.
+            let tail = format!("{last}{many}");
+            let room = WIDTH - 40.0 - width(&tail, FONT);
             lines.push(Line {
-                name: format!(
-                    "{whose}{}{imp}{last}",
-                    match own(rows[0]) {
-                        true => String::new(),
-                        false => format!("{provider} "),
-                    }
-                ),
+                name: fit(&format!("{whose}{provider}{imp}"), room, FONT) + &tail,
                 series: Some(series),
                 points,
             });

@@ -6,6 +6,17 @@ use crate::record::{number, word, Row};
 
 use super::{said, split};
 
+/// Whole ways; the other rows are parts of one.
+const WAYS: [&str; 7] = [
+    "primitive",
+    "library",
+    "direct",
+    "simd-helper",
+    "cryptd",
+    "scalar",
+    "sync-user",
+];
+
 /// Of one side, whose name comes first.
 pub fn draw(side: &str, rows: &[&Row]) -> Vec<Picture> {
     let parts = split(rows, |r| {
@@ -20,7 +31,10 @@ pub fn draw(side: &str, rows: &[&Row]) -> Vec<Picture> {
                 marked: word(r, "path") == Some("direct"),
             })
         };
-        let all: Vec<Bar> = rows.iter().filter_map(bar).collect();
+        let whole = rows
+            .iter()
+            .filter(|r| word(r, "path").is_some_and(|p| WAYS.contains(&p)));
+        let all: Vec<Bar> = whole.filter_map(bar).collect();
         bars::draw(&format!("{side}{of}"), "cycles a message", true, &all)
     };
     parts.iter().filter_map(picture).collect()
