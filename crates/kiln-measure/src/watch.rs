@@ -105,7 +105,7 @@ pub fn current_core() -> Option<usize> {
 fn ticks_a_second() -> f64 {
     // SAFETY: sysconf only reads its argument.
     let hz = unsafe { libc::sysconf(libc::_SC_CLK_TCK) };
-    (hz > 0).then_some(hz as f64).unwrap_or(100.0)
+    hz.max(1) as f64
 }
 
 /// User, nice, system, irq and softirq of each `cpuN` line (proc_stat(5)).

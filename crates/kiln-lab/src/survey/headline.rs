@@ -391,62 +391,74 @@ fn at_o2<'a>(rows: &[&'a Value]) -> Vec<(f64, &'a Value)> {
         .collect()
 }
 
-/// The slowest and the fastest, the ratio's ends from those of the two.
-fn extremes(
-    cells: &[(f64, &Value)],
-) -> Option<(f64, [String; 2], [f64; 2], Option<f64>, Option<f64>)> {
-    let worst = cells.iter().max_by(|a, b| a.0.total_cmp(&b.0))?;
-    let best = cells.iter().min_by(|a, b| a.0.total_cmp(&b.0))?;
-    let name = |r: &Value| match word(r, "variant") {
-        "default" => word(r, "cc").to_string(),
-        variant => format!("{} {variant}", word(r, "cc")),
-    };
-    let over = |a: &str, b: &str| Some(number(worst.1, a)? / number(best.1, b)?);
-    Some((
-        worst.0 / best.0,
-        [name(worst.1), name(best.1)],
-        [worst.0, best.0],
-        over("ci_low", "ci_high"),
-        over("ci_high", "ci_low"),
-    ))
+/// The slowest of some cells and the fastest.
+struct Extremes {
+    /// What they are called.
+    names: [String; 2],
+    /// Cycles a byte.
+    cycles: [f64; 2],
+    /// Ends of their ratio, by where reruns of the two fall.
+    low: Option<f64>,
+    high: Option<f64>,
+}
+
+impl Extremes {
+    fn of(cells: &[(f64, &Value)]) -> Option<Extremes> {
+        let worst = cells.iter().max_by(|a, b| a.0.total_cmp(&b.0))?;
+        let best = cells.iter().min_by(|a, b| a.0.total_cmp(&b.0))?;
+        let name = |r: &Value| match word(r, "variant") {
+            "default" => word(r, "cc").to_string(),
+            variant => format!("{} {variant}", word(r, "cc")),
+        };
+        let over = |a: &str, b: &str| Some(number(worst.1, a)? / number(best.1, b)?);
+        Some(Extremes {
+            names: [name(worst.1), name(best.1)],
+            cycles: [worst.0, best.0],
+            low: over("ci_low", "ci_high"),
+            high: over("ci_high", "ci_low"),
+        })
+    }
+
+    fn row(&self, text: String, published: f64) -> Row {
+        let question = Question::Compilers;
+        let new = Row::new(question, self.ratio(), "times", text);
+        new.within(self.low, self.high).beside(question, published)
+    }
+
+    fn ratio(&self) -> f64 {
+        self.cycles[0] / self.cycles[1]
+    }
 }
 
 fn cells(rows: &[&Value]) -> Option<Row> {
-    let question = Question::Compilers;
-    let (ratio, names, cycles, low, high) = extremes(&at_o2(rows))?;
-    let (best, worst) = question::CELLS;
+    let of = Extremes::of(&at_o2(rows))?;
+    let published = question::CELLS.1 / question::CELLS.0;
     let text = format!(
         "The same AES at -O2 takes {} times as long at worst ({}: {} cycles a byte) as at best ({}: {}); published {}",
-        figure(ratio),
-        names[0],
-        figure(cycles[0]),
-        names[1],
-        figure(cycles[1]),
-        figure(worst / best)
+        figure(of.ratio()),
+        of.names[0],
+        figure(of.cycles[0]),
+        of.names[1],
+        figure(of.cycles[1]),
+        figure(published)
     );
-    let new = Row::new(question, ratio, "times", text).within(low, high);
-    Some(new.beside(question, worst / best))
+    Some(of.row(text, published))
 }
 
 /// Without further flags, where there are several.
 fn compilers(rows: &[&Value]) -> Option<Row> {
-    let question = Question::Compilers;
     let mut plain = at_o2(rows);
     plain.retain(|c| word(c.1, "variant") == "default");
-    let (ratio, names, _, low, high) = extremes(&plain)?;
-    if plain.len() < 2 {
-        return None;
-    }
+    let of = Extremes::of(&plain).filter(|_| plain.len() > 1)?;
     let text = format!(
         "Of {} compilers without further flags {} makes it {} times as slow as {}; published {}",
         plain.len(),
-        names[0],
-        figure(ratio),
-        names[1],
+        of.names[0],
+        figure(of.ratio()),
+        of.names[1],
         figure(question::COMPILERS)
     );
-    let new = Row::new(question, ratio, "times", text).within(low, high);
-    Some(new.beside(question, question::COMPILERS))
+    Some(of.row(text, question::COMPILERS))
 }
 
 fn waiting(rows: &[&Value]) -> Option<Row> {
@@ -461,7 +473,10 @@ fn waiting(rows: &[&Value]) -> Option<Row> {
     let rate = |r: &Value| number(r, "ops_per_s");
     let (wait, poll) = (of("wait", "thread")?, of("poll", "thread")?);
     let ratio = rate(wait)? / rate(poll)?;
-    let k = |x: f64| format!("{} K", figure(x / 1e3));
+    let k = |x: f64| match x < 1e3 {
+        true => thousands(x),
+        false => format!("{} K", figure(x / 1e3)),
+    };
     let tail = |r: &Value| number(r, "lat_us_p999").map_or("-".to_string(), |us| figure(us / 1e3));
     let at_once = match (of("wait", "inline"), of("poll", "inline")) {
         (Some(w), Some(p)) => format!(

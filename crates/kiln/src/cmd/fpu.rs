@@ -402,16 +402,8 @@ impl Measured {
     }
 }
 
-/// Measures with a bar.
-pub fn measure(plan: &Plan, session: &Session) -> Result<Outcome, Error> {
-    let progress = Progress::start();
-    fpu::run(plan, &session.stop, &mut |done, what| {
-        progress.report(done, what);
-    })
-}
-
 /// How it ended.
-pub fn exit(outcome: &Outcome) -> Exit {
+fn exit(outcome: &Outcome) -> Exit {
     ended(outcome.failed, outcome.interrupted)
 }
 

@@ -273,7 +273,7 @@ fn in_child(plan: Plan, order: &Order, session: &Session) -> Result<Exit, Error>
 }
 
 /// Measures with a bar.
-pub fn measure(plan: Plan, facts: &Facts, session: &Session) -> Result<Outcome, Error> {
+fn measure(plan: Plan, facts: &Facts, session: &Session) -> Result<Outcome, Error> {
     let progress = Progress::start();
     speed::run(
         plan,
@@ -286,7 +286,7 @@ pub fn measure(plan: Plan, facts: &Facts, session: &Session) -> Result<Outcome, 
 }
 
 /// How it ended.
-pub fn exit(outcome: &Outcome) -> Exit {
+fn exit(outcome: &Outcome) -> Exit {
     if outcome.failed {
         Exit::Failed
     } else if outcome.interrupted {

@@ -163,9 +163,9 @@ impl<'a> Survey<'a> {
         }
     }
 
-    /// All rows; a question without an answer has one of nulls, and a note.
-    fn rows(&mut self) -> Vec<Row> {
-        let mut all = Vec::new();
+    /// All rows; a question without an answer has one of nulls, and a note, which people know from what was left out.
+    fn rows(&self) -> (Vec<Row>, Vec<String>) {
+        let (mut all, mut notes) = (Vec::new(), Vec::new());
         for question in Question::ALL {
             let rows = survey::rows(question, &self.answers);
             if rows.is_empty() {
@@ -177,13 +177,12 @@ impl<'a> Survey<'a> {
                     [] => "no figure came of it".to_string(),
                     why => why.join("; "),
                 };
-                self.notes
-                    .push(format!("{}: left out: {why}", question.name()));
+                notes.push(format!("{}: left out: {why}", question.name()));
                 all.push(Row::none(question));
             }
             all.extend(rows);
         }
-        all
+        (all, notes)
     }
 
     /// What disturbed the survey; and what a part alone saw, with its name.
@@ -205,14 +204,15 @@ impl<'a> Survey<'a> {
     }
 
     /// Records, page and the last lines.
-    pub fn end(&mut self, facts: &Facts, page: Option<&Page>) -> Result<Exit, Error> {
+    pub fn end(&self, facts: &Facts, page: Option<&Page>) -> Result<Exit, Error> {
         let warnings = self.warnings(facts);
-        let rows = self.rows();
+        let (rows, without) = self.rows();
         let left = self
             .left_out
             .iter()
             .map(|l| format!("left out: {}: {}", l.what, l.add));
-        let mut notes: Vec<String> = self.notes.iter().cloned().chain(left).collect();
+        let mut notes = [self.notes.clone(), without].concat();
+        notes.extend(left);
         notes.extend(warnings.iter().cloned());
         let records: Vec<Value> = self
             .answers
