@@ -1,6 +1,6 @@
 #!/bin/sh
 # Pictures of a report for the documentation: docs/screenshots.sh REPORT.html
-# Needs chromium, and Python's Pillow to make the files small.
+# Needs chromium, and Pillow to make the files small: apt-get install chromium python3-pil
 set -eu
 page=$(realpath "${1:?a report (HTML) is wanted}")
 docs=$(dirname "$(realpath "$0")")
@@ -17,7 +17,7 @@ shot() {
 		import sys
 		from PIL import Image
 		image = Image.open(sys.argv[1]).convert("RGB")
-		image.quantize(48, dither=Image.Dither.NONE).save(sys.argv[2], optimize=True)
+		image.quantize(128, Image.Quantize.MAXCOVERAGE, dither=Image.Dither.NONE).save(sys.argv[2], optimize=True)
 	PY
 	ls -l "$docs/$1.png"
 }
@@ -28,7 +28,7 @@ shot report-dark 1280 1500 'data-theme="dark"'
 # A window is never narrower than 500; the page inside one is.
 inner=$(python3 -c 'import html, sys; print(html.escape(open(sys.argv[1]).read(), quote=True))' "$page")
 cat >"$dir/frame.html" <<EOF
-<!DOCTYPE html><html lang="en"><body style="margin:0"><iframe style="border:0;width:390px;height:2200px" srcdoc="$inner"></iframe>
+<!DOCTYPE html><html lang="en"><meta charset="utf-8"><body style="margin:0"><iframe style="border:0;width:390px;height:2200px" srcdoc="$inner"></iframe>
 EOF
 page=$dir/frame.html
 shot report-narrow 390 2200

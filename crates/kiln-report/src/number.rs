@@ -22,6 +22,7 @@ pub fn short(x: f64) -> String {
 /// With a unit of time that keeps it short.
 pub fn micros(us: f64) -> String {
     match us {
+        0.0 => "0".to_string(),
         us if us >= 999_999.5 => format!("{} s", trim(us / 1e6)),
         us if us >= 999.95 => format!("{} ms", trim(us / 1e3)),
         us if us >= 0.9995 => format!("{} µs", trim(us)),
@@ -53,16 +54,28 @@ pub fn value(value: &Value) -> String {
     }
 }
 
-/// A row's figure with its interval: the text, the interval's, and what it is sorted by.
-pub fn figure(row: &Row, figure: &Figure) -> (String, Option<String>, Option<f64>) {
-    let text = row.get(figure.field).map_or("-".to_string(), value);
-    let ends = figure.ends.and_then(|(low, high)| {
-        // Of rows that have another's interval in these fields, the figure is not within.
-        let (low, high) = (number(row, low)?, number(row, high)?);
-        number(row, figure.field).filter(|x| (low..=high).contains(x))?;
-        Some(format!("{} to {}", short(low), short(high)))
-    });
-    (text, ends, number(row, figure.field))
+/// A row's figure.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Shown {
+    /// What it says.
+    pub text: String,
+    /// Its interval's ends.
+    pub ends: Option<(f64, f64)>,
+    /// By what it is sorted.
+    pub value: Option<f64>,
+}
+
+/// A row's figure with its interval. Of rows that have another's interval in these fields, the figure is not within.
+pub fn figure(row: &Row, figure: &Figure) -> Shown {
+    let value = number(row, figure.field);
+    let ends = figure
+        .ends
+        .and_then(|(low, high)| number(row, low).zip(number(row, high)));
+    Shown {
+        text: row.get(figure.field).map_or("-".to_string(), self::value),
+        ends: ends.filter(|(low, high)| value.is_some_and(|x| (*low..=*high).contains(&x))),
+        value,
+    }
 }
 
 #[cfg(test)]

@@ -24,7 +24,7 @@ pub struct Cell {
     /// What it says.
     pub text: String,
     /// Its interval.
-    pub ends: Option<String>,
+    pub ends: Option<(f64, f64)>,
     /// By what its column is sorted; words by themselves.
     pub sort: Option<f64>,
     /// More, for who points at it.
@@ -40,11 +40,11 @@ impl Cell {
     }
 
     fn figure(row: &Row, figure: &Figure) -> Cell {
-        let (text, ends, sort) = number::figure(row, figure);
+        let shown = number::figure(row, figure);
         Cell {
-            text,
-            ends,
-            sort,
+            text: shown.text,
+            ends: shown.ends,
+            sort: shown.value,
             hint: None,
         }
     }
@@ -53,10 +53,20 @@ impl Cell {
         self.text == "-" || self.text.is_empty()
     }
 
-    /// With its interval.
-    pub fn full(&self) -> String {
-        match &self.ends {
-            Some(ends) => format!("{} ({ends})", self.text),
+    /// Its interval in words.
+    pub fn between(&self) -> Option<String> {
+        let (low, high) = self.ends?;
+        Some(format!("{} to {}", number::short(low), number::short(high)))
+    }
+
+    /// With half its interval's width in per cent, where there is room for no more.
+    pub fn brief(&self) -> String {
+        let half = self
+            .ends
+            .zip(self.sort)
+            .map(|((low, high), x)| 50.0 * (high - low) / x.abs());
+        match half.filter(|h| h.is_finite()) {
+            Some(half) => format!("{} ±{half:.1}%", self.text),
             None => self.text.clone(),
         }
     }
@@ -381,7 +391,9 @@ mod tests {
         );
         let heads: Vec<&str> = all[0].columns.iter().map(|c| c.head.as_str()).collect();
         assert_eq!(heads, ["impl", "16 B", "64 B"]);
-        assert_eq!(all[0].rows[0][1].full(), "50.0 (49.0 to 51.0)");
+        let cell = &all[0].rows[0][1];
+        assert_eq!(cell.between().unwrap(), "49.0 to 51.0");
+        assert_eq!(cell.brief(), "50.0 ±2.0%");
         assert_eq!(all[0].rows[1][2].text, "-");
     }
 

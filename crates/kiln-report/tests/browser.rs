@@ -263,6 +263,16 @@ fn faults_of_a_page_are_found() {
     assert!(complained("thrown"), "{complaints:#?}");
 }
 
+#[test]
+fn warnings_come_before_figures_and_each_once() {
+    let page = html(&one(), &Options::default()).unwrap();
+    let shown = page.split("<script").next().unwrap();
+    let warning = shown.find("busy: load 3.0").unwrap();
+    assert!(warning < shown.find("<svg").unwrap());
+    let head = &shown[..shown.find("<main").unwrap()];
+    assert_eq!(head.matches("busy: load 3.0").count(), 1);
+}
+
 /// A machine that means harm: every word of its records is markup, and numbers are none.
 fn hostile() -> Side {
     let evil =

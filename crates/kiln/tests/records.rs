@@ -35,7 +35,12 @@ fn strict() -> Validator {
 fn check(validator: &Validator, record: &Value) -> Result<(), String> {
     let faults: Vec<String> = validator
         .iter_errors(record)
-        .map(|e| format!("{}: {e}", e.instance_path()).chars().take(400).collect())
+        .map(|e| {
+            format!("{}: {e}", e.instance_path())
+                .chars()
+                .take(400)
+                .collect()
+        })
         .collect();
     match faults.is_empty() {
         true => Ok(()),
@@ -55,7 +60,11 @@ fn the_schema_is_one_of_its_draft() {
 fn records_are_as_the_schema_says() {
     let validator = strict();
     let dir = tempfile::tempdir().unwrap();
-    let (file, a, b) = (dir.path().join("f"), dir.path().join("a"), dir.path().join("b"));
+    let (file, a, b) = (
+        dir.path().join("f"),
+        dir.path().join("a"),
+        dir.path().join("b"),
+    );
     fs::write(&file, [0; 64]).unwrap();
     let path = |p: &Path| p.to_str().unwrap().to_string();
     let key = "00".repeat(32);
@@ -67,9 +76,16 @@ fn records_are_as_the_schema_says() {
     );
     let speed = "speed xts(aes) --impl xts-aes-generic --len 16,64 --op encrypt --peers none --key-bits 256";
     let lines = [
-        format!("{speed} --baseline xts-aes-generic --quick --out {}", path(&a)),
+        format!(
+            "{speed} --baseline xts-aes-generic --quick --out {}",
+            path(&a)
+        ),
         format!("{speed} --quick --out {}", path(&b)),
-        format!("compare {} {}", path(&a.join("speed.json")), path(&b.join("speed.json"))),
+        format!(
+            "compare {} {}",
+            path(&a.join("speed.json")),
+            path(&b.join("speed.json"))
+        ),
         "list".to_string(),
         crypt,
         "test xts(aes) --quick --suite vectors".to_string(),
@@ -118,7 +134,11 @@ fn broken(validator: &Validator, record: &Value) {
     let refused = |change: &dyn Fn(&mut Value)| {
         let mut changed = record.clone();
         change(&mut changed);
-        assert!(check(validator, &changed).is_err(), "{}", changed["rows"][0]);
+        assert!(
+            check(validator, &changed).is_err(),
+            "{}",
+            changed["rows"][0]
+        );
     };
     for field in row.keys() {
         refused(&|r| r["rows"][0][field] = json!(["of another type"]));
@@ -148,7 +168,13 @@ fn named(def: &Value, field: &str) -> bool {
 
 /// Where the fields of each definition are written, and which structures make it up.
 const SOURCES: &[(&str, &[(&str, &str)])] = &[
-    ("machine", &[("kiln-measure/src/machine.rs", "Machine"), ("kiln-lab/src/record.rs", "Facts")]),
+    (
+        "machine",
+        &[
+            ("kiln-measure/src/machine.rs", "Machine"),
+            ("kiln-lab/src/record.rs", "Facts"),
+        ],
+    ),
     (
         "speed",
         &[
@@ -162,12 +188,24 @@ const SOURCES: &[(&str, &[(&str, &str)])] = &[
     ("fpu", &[("kiln-lab/src/fpu/row.rs", "Row")]),
     ("fpu-overhead", &[("kiln-lab/src/overhead/mod.rs", "Row")]),
     ("fpu-step", &[("kiln-lab/src/fpu/step.rs", "StepRow")]),
-    ("fpu-answers", &[("kiln-lab/src/fpu/answers.rs", "AnswerRow")]),
+    (
+        "fpu-answers",
+        &[("kiln-lab/src/fpu/answers.rs", "AnswerRow")],
+    ),
     ("budget", &[("kiln-lab/src/budget/row.rs", "Row")]),
     ("compilers", &[("kiln-lab/src/compilers/row.rs", "Row")]),
     ("ctrlq", &[("kiln-lab/src/ctrlq/row.rs", "Row")]),
-    ("test", &[("kiln-lab/src/check/masks.rs", "Outcome"), ("kiln/src/cmd/test_tree.rs", "Row")]),
-    ("constant-time", &[("kiln-lab/src/constant_time/run.rs", "Row")]),
+    (
+        "test",
+        &[
+            ("kiln-lab/src/check/masks.rs", "Outcome"),
+            ("kiln/src/cmd/test_tree.rs", "Row"),
+        ],
+    ),
+    (
+        "constant-time",
+        &[("kiln-lab/src/constant_time/run.rs", "Row")],
+    ),
     ("list", &[("kiln-lab/src/list.rs", "Row")]),
     ("crypt", &[("kiln/src/cmd/crypt.rs", "Row")]),
     ("compare", &[("kiln-lab/src/compare/row.rs", "Row")]),
@@ -176,15 +214,24 @@ const SOURCES: &[(&str, &[(&str, &str)])] = &[
     ("virtio-check", &[("kiln/src/cmd/virtio_check.rs", "Row")]),
     ("linux-build", &[("kiln/src/cmd/linux/build.rs", "Row")]),
     ("linux-selftest", &[("kiln-linux/src/selftest.rs", "Row")]),
-    ("linux-fidelity", &[("kiln-linux/src/fidelity/row.rs", "Row")]),
-    ("linux-nested", &[("kiln-linux/src/fidelity/nested.rs", "Row")]),
+    (
+        "linux-fidelity",
+        &[("kiln-linux/src/fidelity/row.rs", "Row")],
+    ),
+    (
+        "linux-nested",
+        &[("kiln-linux/src/fidelity/nested.rs", "Row")],
+    ),
     ("linux-virtio", &[("kiln-linux/src/virtio/row.rs", "Row")]),
 ];
 
 /// Names and types of a structure's fields as they are written, those with parts of their own left out.
 fn fields(file: &str, name: &str) -> BTreeMap<String, String> {
     let text = fs::read_to_string(root().join("crates").join(file)).unwrap();
-    let heads = [format!("struct {name} {{\n"), format!("struct {name}<'a> {{\n")];
+    let heads = [
+        format!("struct {name} {{\n"),
+        format!("struct {name}<'a> {{\n"),
+    ];
     let begin = heads.iter().find_map(|h| Some(text.find(h)? + h.len()));
     let body = &text[begin.unwrap_or_else(|| panic!("no {name} in {file}"))..];
     let body = &body[..body.find("\n}").unwrap()];
@@ -192,14 +239,20 @@ fn fields(file: &str, name: &str) -> BTreeMap<String, String> {
     for line in body.lines().map(str::trim) {
         if line.starts_with("#[") {
             attributes.push_str(line);
-        } else if let Some((field, of)) = line.split_once(": ").filter(|_| !line.starts_with("//")) {
+        } else if let Some((field, of)) = line.split_once(": ").filter(|_| !line.starts_with("//"))
+        {
             let own = std::mem::take(&mut attributes);
             if own.contains("flatten") || own.contains("serde(skip)") {
                 continue;
             }
-            let renamed = own.split_once("rename = \"").map(|(_, rest)| rest.split('"').next().unwrap());
+            let renamed = own
+                .split_once("rename = \"")
+                .map(|(_, rest)| rest.split('"').next().unwrap());
             let field = field.trim_start_matches("pub ");
-            found.insert(renamed.unwrap_or(field).to_string(), of.trim_end_matches(',').to_string());
+            found.insert(
+                renamed.unwrap_or(field).to_string(),
+                of.trim_end_matches(',').to_string(),
+            );
         }
     }
     assert!(!found.is_empty(), "{file}");
@@ -217,18 +270,33 @@ fn the_schema_names_every_field_there_is() {
             all.extend(fields(file, name));
         }
         for (field, of) in &all {
-            let said = own.get(field).unwrap_or_else(|| panic!("{def}: {field} is not in docs/schema.json"));
+            let said = own
+                .get(field)
+                .unwrap_or_else(|| panic!("{def}: {field} is not in docs/schema.json"));
             assert!(said["description"].is_string(), "{def}: {field}");
-            let required = defs[*def]["required"].as_array().unwrap().contains(&json!(field));
+            let required = defs[*def]["required"]
+                .as_array()
+                .unwrap()
+                .contains(&json!(field));
             if of.starts_with("Option") && required {
-                let null = said["type"].as_array().is_some_and(|t| t.contains(&json!("null")));
+                let null = said["type"]
+                    .as_array()
+                    .is_some_and(|t| t.contains(&json!("null")));
                 assert!(null, "{def}: {field} may be null");
             }
         }
         // What a structure does not name is written by a part of its own: these are few, and known.
-        let more: Vec<&String> = own.as_object().unwrap().keys().filter(|k| !all.contains_key(*k)).collect();
+        let more: Vec<&String> = own
+            .as_object()
+            .unwrap()
+            .keys()
+            .filter(|k| !all.contains_key(*k))
+            .collect();
         let known = *def == "fpu" && more.iter().all(|k| k.starts_with("t_"));
-        assert!(more.is_empty() || known, "{def}: docs/schema.json has {more:?}, which nothing writes");
+        assert!(
+            more.is_empty() || known,
+            "{def}: docs/schema.json has {more:?}, which nothing writes"
+        );
     }
     let described: Vec<&str> = SOURCES.iter().map(|s| s.0).collect();
     for def in defs.keys().filter(|d| *d != "survey") {
@@ -268,7 +336,9 @@ fn reference(schema: &Value) -> String {
     let defs = &schema["$defs"];
     table(&mut out, &defs["machine"]);
     for branch in schema["allOf"].as_array().unwrap() {
-        let command = branch["if"]["properties"]["command"]["const"].as_str().unwrap();
+        let command = branch["if"]["properties"]["command"]["const"]
+            .as_str()
+            .unwrap();
         let items = &branch["then"]["properties"]["rows"]["items"];
         let refs: Vec<&Value> = match items["anyOf"].as_array() {
             Some(all) => all.iter().collect(),
@@ -283,7 +353,11 @@ fn reference(schema: &Value) -> String {
                 out.push_str("\nRows as of `speed --tcrypt`.\n");
                 continue;
             }
-            let _ = write!(out, "\n### {title}\n\n{}\n\n", def["description"].as_str().unwrap());
+            let _ = write!(
+                out,
+                "\n### {title}\n\n{}\n\n",
+                def["description"].as_str().unwrap()
+            );
             table(&mut out, def);
         }
     }
@@ -305,7 +379,13 @@ fn table(out: &mut String, def: &Value) {
     };
     let mut line = |field: &str, of: &Value, there: bool| {
         let absent = if there { "" } else { "; may be absent" };
-        let _ = writeln!(out, "| `{field}` | {} | {} | {}{absent} |", kind(of), text(&of["unit"]), text(&of["description"]));
+        let _ = writeln!(
+            out,
+            "| `{field}` | {} | {} | {}{absent} |",
+            kind(of),
+            text(&of["unit"]),
+            text(&of["description"])
+        );
     };
     // In the order of the file, which a map does not keep: required ones as listed, then the others by name.
     let all = def["properties"].as_object().unwrap();

@@ -7,8 +7,8 @@ use serde::de::{IgnoredAny, MapAccess, Visitor};
 use serde::ser::SerializeMap;
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
-/// Half octaves, in nanoseconds: 64, 96, 128, 192 ... 1048576.
-const BOUNDS: usize = 29;
+/// Half octaves, in nanoseconds: 16, 24, 32, 48 ... 1048576.
+const BOUNDS: usize = 33;
 
 /// How many took longer than each bound below, and not longer than it; and how many took longer than all.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -36,11 +36,11 @@ impl Spread {
 }
 
 fn bound(i: usize) -> u64 {
-    let octave = 64 << (i / 2);
+    let octave = 16 << (i / 2);
     octave + if i % 2 == 1 { octave / 2 } else { 0 }
 }
 
-/// Of a row: `softirq_hist_ns_le_64` and so on, `softirq_hist_ns_more`; the same of sections. What has no histogram has
+/// Of a row: `softirq_hist_ns_le_16` and so on, `softirq_hist_ns_more`; the same of sections. What has no histogram has
 /// no field.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Spreads {
@@ -133,8 +133,8 @@ mod tests {
             },
         };
         let json = serde_json::to_value(&holder).unwrap();
-        assert_eq!(json["softirq_hist_ns_le_96"], 1);
-        assert_eq!(json["section_hist_ns_le_1048576"], 84);
+        assert_eq!(json["softirq_hist_ns_le_24"], 1);
+        assert_eq!(json["section_hist_ns_le_1048576"], 96);
         assert_eq!(json["section_hist_ns_more"], 3);
         let back: Holder = serde_json::from_value(json).unwrap();
         assert!(back.other == 1 && back.spreads == holder.spreads);
@@ -145,7 +145,7 @@ mod tests {
     #[test]
     fn bounds_grow_by_half_octaves() {
         let bounds: Vec<u64> = (0..BOUNDS).map(bound).collect();
-        assert_eq!(bounds[..5], [64, 96, 128, 192, 256]);
+        assert_eq!(bounds[..5], [16, 24, 32, 48, 64]);
         assert_eq!(bounds[BOUNDS - 1], 1 << 20);
         assert!(bounds.windows(2).all(|w| w[0] < w[1]));
     }

@@ -73,6 +73,35 @@ fn fact(name: &str, of: Option<&Value>) -> String {
     }
 }
 
+/// With this a note begins that says why not to trust figures too far.
+const WARNING: &str = "warning: ";
+
+/// What disturbed the figures, each once, before anyone reads them.
+pub fn warnings(sides: &[Side]) -> Markup {
+    let mut all: Vec<String> = Vec::new();
+    for side in sides {
+        let notes = side.records.iter().flat_map(record::notes);
+        for warning in notes.filter_map(|n| n.strip_prefix(WARNING)) {
+            let whose = match sides.len() {
+                1 => String::new(),
+                _ => format!("{}: ", side.name),
+            };
+            let line = format!("{whose}{warning}");
+            if !all.contains(&line) {
+                all.push(line);
+            }
+        }
+    }
+    html! {
+        @if !all.is_empty() {
+            div.warnings role="note" {
+                b { "Read these figures with care" }
+                ul { @for line in &all { li { (line) } } }
+            }
+        }
+    }
+}
+
 /// The survey's, where there is one: the answers before anything else.
 pub fn headlines(groups: &[Group], names: &[String]) -> Markup {
     let survey = groups.iter().find(|g| g.kind.name == "survey");
@@ -87,7 +116,10 @@ pub fn headlines(groups: &[Group], names: &[String]) -> Markup {
                 div.cards {
                     @for row in &survey.rows[side] {
                         article.card {
-                            p.headline { (word(row, "headline").unwrap_or("-")) }
+                            @match word(row, "headline") {
+                                Some(headline) => p.headline { (headline) },
+                                None => p.headline { (word(row, "question").unwrap_or("-")) ": left out, the notes say why" },
+                            }
                             p.small {
                                 @if let Some(v) = number(row, "value") {
                                     b { (short(v)) " " (word(row, "unit").unwrap_or_default()) }

@@ -92,6 +92,7 @@ fn page(sides: &[Side], kept: &[Side], left: &[(usize, usize)], options: &Option
                         button #theme type="button" hidden { "light or dark" }
                     }
                     (facts::machines(sides))
+                    (facts::warnings(sides))
                 }
                 main {
                     (facts::headlines(&groups, &names))

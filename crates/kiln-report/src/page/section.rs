@@ -41,7 +41,7 @@ pub fn of(group: &Group, sides: &[Side], names: &[String]) -> Markup {
                 }
             }
             @for (n, one) in tables.iter().enumerate() {
-                @let short = one.rows.len() <= LONG && tables.len() <= 4;
+                @let short = one.rows.len() <= LONG && tables.len() == 1;
                 details open[short] {
                     summary {
                         @if one.title.is_empty() { "Figures" } @else { (one.title) }
@@ -96,7 +96,7 @@ fn draw(table: &Table, label: &str) -> Markup {
                             @for (cell, column) in row.iter().zip(&table.columns) {
                                 td class=[look(column.numeric, &cell.text)] data-v=[cell.sort] title=[cell.hint.as_ref()] {
                                     (cell.text)
-                                    @if let Some(ends) = &cell.ends { " " small { (ends) } }
+                                    @if let Some(ends) = cell.between() { " " small { (ends) } }
                                 }
                             }
                         }

@@ -26,7 +26,7 @@ fn record(command: &str, model: &str, rows: Vec<Value>) -> Value {
         "machine": {"model": model, "kernel": "6.12.1", "core_hz": 4e9, "cores": 2, "smt": false, "load": [0.1, 0.2, 0.3],
                     "tiers": ["generic", "aesni", "vaes-avx512"], "kernel_cc": "gcc (Debian 12.2.0-14) 12.2.0"},
         "rows": rows,
-        "notes": ["a note that is long enough to need more than one line on the screen of a telephone, as notes often are"],
+        "notes": ["warning: busy: load 3.0 on 2 cores: intervals are wider than on a quiet machine", "a note that is long enough to need more than one line on the screen of a telephone, as notes often are"],
     })
 }
 

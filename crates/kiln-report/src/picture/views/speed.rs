@@ -101,7 +101,12 @@ fn picture(alg: &str, rows: &[&Row], sides: &[Vec<&Row>], names: &[String]) -> O
             let room = WIDTH - 40.0 - width(&tail, FONT);
             lines.push(Line {
                 name: fit(&format!("{whose}{provider}{imp}"), room, FONT) + &tail,
-                series: Some(series),
+                // A side looks the same in all pictures, whatever the others lack.
+                series: Some(match (sides.len(), own(rows[0])) {
+                    (1, _) => series,
+                    (_, true) => side,
+                    (n, false) => n + side,
+                }),
                 points,
             });
             series += 1;
