@@ -23,7 +23,9 @@ fn main() -> ExitCode {
         Ok(cli) => cli,
         Err(e) => return fault::of_arguments(&e),
     };
-    let done = Session::start(&cli.global).and_then(|session| cmd::run(cli.command, &session));
+    let file = cli.command.as_ref().is_some_and(|c| c.writes_a_file());
+    let done =
+        Session::start(&cli.global, file).and_then(|session| cmd::run(cli.command, &session));
     match done {
         Ok(exit) => exit.into(),
         Err(e) => fault::report(&e),
