@@ -65,6 +65,7 @@ pub struct Global {
 /// What a command is for stands where its arguments are.
 #[derive(Subcommand)]
 pub enum Command {
+    /// All questions for this machine in a minute; also what kiln does without a command
     Survey(cmd::survey::SurveyArgs),
     List(cmd::list::ListArgs),
     Speed(cmd::speed::SpeedArgs),
