@@ -26,7 +26,7 @@ impl FromStr for Form {
             "text" => Ok(Form::Text),
             "json" => Ok(Form::Json),
             _ => Err(Error::Argument(format!(
-                "--log {name}: text or json is expected"
+                "unknown form of log '{name}': there are text, json"
             ))),
         }
     }
@@ -36,7 +36,7 @@ impl FromStr for Form {
 pub fn start(form: Form, level: &str) -> Result<(), Error> {
     let level: LevelFilter = level.parse().map_err(|_| {
         Error::Argument(format!(
-            "--log-level {level}: off, error, warn, info, debug or trace is expected"
+            "unknown level of log '{level}': there are off, error, warn, info, debug, trace"
         ))
     })?;
     let log = tracing_subscriber::fmt()

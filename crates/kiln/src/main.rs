@@ -4,6 +4,7 @@
 mod cli;
 mod cmd;
 mod fault;
+mod help;
 mod output;
 mod progress;
 mod session;
