@@ -16,14 +16,21 @@ use std::process::ExitCode;
 use clap::Parser;
 
 use cli::Cli;
-use session::Session;
+use session::{Exit, Session};
 
 fn main() -> ExitCode {
     let cli = match Cli::try_parse() {
         Ok(cli) => cli,
         Err(e) => return fault::of_arguments(&e),
     };
-    let done = Session::start(&cli.global).and_then(|session| cmd::run(cli.command, &session));
+    let done = Session::start(&cli.global).and_then(|session| {
+        let done = cmd::run(cli.command, &session);
+        // A terminal's Ctrl-C reaches the children, too: that a compiler or a guest ended by it is no fault.
+        done.or_else(|e| match session.stopped() {
+            true => Ok(Exit::Interrupted),
+            false => Err(e),
+        })
+    });
     match done {
         Ok(exit) => exit.into(),
         Err(e) => fault::report(&e),

@@ -158,6 +158,9 @@ fn try_span(at: &Place, text: &str, scratch: &Scratch) -> Result<(), String> {
         .copied()
         .peekable();
     let name = !arguments.clone().any(|w| w.starts_with('-'));
+    if arguments.peek().is_some_and(|w| stands_for(w)) {
+        return Ok(());
+    }
     let symbolic = arguments.clone().any(stands_for);
     let of_a_tree = matches!(arguments.peek(), Some(&"linux" | &"tree"));
     // A flag may be named without its value, or without what else it needs.
@@ -181,11 +184,16 @@ fn try_span(at: &Place, text: &str, scratch: &Scratch) -> Result<(), String> {
             false => Err(what),
         });
     }
-    // Numbers have to be some.
-    let number = |w: &str| ["N", "K", "PCT", "US", "HZ", "PORT", "SECONDS", "MINUTES"].contains(&w);
+    // Numbers have to be some; what is in brackets may be there or not.
+    let number = |w: &str| ["N", "K", "PCT", "US", "HZ", "MODE", "MINUTES"].contains(&w);
+    let plain = |w| str::trim_matches(w, ['\'', '[', ']']);
     let output = scratch
         .command("kiln")
-        .args(arguments.map(|w| if number(w) { "1" } else { w }.trim_matches('\'')))
+        .args(
+            arguments
+                .map(plain)
+                .map(|w| if number(w) { "1" } else { w }),
+        )
         .arg("--help")
         .output()
         .map_err(|e| e.to_string())?;

@@ -50,6 +50,11 @@ fn page(help: &str) -> String {
             page.push_str("```\n");
             continue;
         }
+        if inside {
+            page.push_str(line);
+            page.push('\n');
+            continue;
+        }
         // What looks like a block of Markdown is none; what names a document is code.
         for word in line.split_whitespace() {
             let path = word.trim_end_matches(['.', ';', ')']);

@@ -36,6 +36,12 @@ fn lack(need: &str) -> Option<String> {
             dir.flatten()
                 .any(|e| e.file_name().to_string_lossy().starts_with("linux-source-"))
         }),
+        core if core.starts_with("core ") => {
+            fs::read_dir("/sys/devices/system/cpu").is_ok_and(|dir| {
+                dir.flatten()
+                    .any(|e| e.file_name() == *core.replace("core ", "cpu"))
+            })
+        }
         path if path.starts_with('/') => fs::metadata(path).is_ok(),
         name => program(name).is_some(),
     };
@@ -49,6 +55,12 @@ pub fn lacks(command: &Command, marked: &[String]) -> Option<String> {
         said.push(command.program().to_string());
     }
     marked.iter().chain(&said).find_map(|need| lack(need))
+}
+
+/// The version of the kernel that runs here.
+fn running() -> String {
+    let version = fs::read_to_string("/proc/sys/kernel/osrelease").unwrap_or_default();
+    version.trim().to_string()
 }
 
 /// What a command line shows of its needs.
@@ -66,11 +78,14 @@ fn said(text: &str) -> Vec<String> {
             need("linux-source");
         }
     }
+    let text = text.replace("$(uname -r)", &running());
     let words: Vec<&str> = text.split_whitespace().collect();
     for (at, word) in words.iter().enumerate() {
-        let path = word.split("$(").next().unwrap_or("");
-        if ["/boot/", "/lib/"].iter().any(|dir| path.starts_with(dir)) {
-            need(if path == *word { word } else { "/lib/modules" });
+        if ["/boot/", "/lib/"].iter().any(|dir| word.starts_with(dir)) {
+            need(word);
+        }
+        if *word == "--cpu" {
+            need(&format!("core {}", words.get(at + 1).unwrap_or(&"")));
         }
         let next = words.get(at + 1).unwrap_or(&"");
         if ["|", "&&", "||"].contains(word) || word.ends_with(';') {

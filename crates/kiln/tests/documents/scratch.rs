@@ -34,6 +34,9 @@ uint32_t crc(const uint8_t *data, size_t len)
 /// Names under which examples have a compiler of the reader's own.
 const COMPILERS: [&str; 3] = ["cc", "gcc/xgcc", "build/gcc/xgcc"];
 
+/// Names under which examples have a kernel tree.
+const TREES: [&str; 3] = ["linux", "linux-a", "linux-b"];
+
 /// Names under which examples have a record.
 const RECORDS: [&str; 3] = ["before.json", "after.json", "good.json"];
 
@@ -63,7 +66,9 @@ impl Scratch {
             }
         }
         if let Some(tree) = machine::tree() {
-            symlink(tree, at("linux")).unwrap();
+            for name in TREES {
+                symlink(&tree, at(name)).unwrap();
+            }
         }
         Scratch { dir }
     }
