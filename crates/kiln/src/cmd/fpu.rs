@@ -19,20 +19,34 @@ use crate::session::{Exit, Session};
 use crate::table;
 use crate::tree_args::TreeBuildArgs;
 
-/// What each FPU policy costs while interrupts land inside SIMD code, and whether it loses state.
+/// What each FPU policy costs under softirq load, and whether it loses state
+///
+/// For whoever weighs ways of using SIMD in softirqs. A task encrypts on an emulated CPU; interrupts raise softirqs that
+/// encrypt over it. Every row has a control in which the same interrupts do nothing; all results and the user's registers
+/// are checked.
 #[derive(Args)]
-#[command(after_help = "\
-A task encrypts on an emulated CPU; interrupts raise softirqs that encrypt
-over it. Every row has a control in which the same interrupts do nothing.
-All results and the user's registers are checked; a loss under any policy
-but none, the broken control, is exit status 1.
-
+#[command(after_long_help = "\
 Sources of interrupts (--inject):
   timer, poisson, signal   by the clock; signal: from another core
   replay:FILE              gaps in ns, one a line
   breakpoint               random instructions, as many as can be had
   step                     proof: one before every instruction, then pairs
   step:K, step:K1,K2       one injection again, as a proof run printed it
+
+Row fields (--json):
+  policy, version, fallback, load, impl, inject, control, seconds, sections,
+  irqs, irqs_in_section, softirqs, task_mb_per_s, of_control (task over
+  control), ratio (policy over the first), softirq_mb_per_s, softirq_us_*,
+  section_us_*, sections_timed, sections_stolen, nested_saves,
+  scalar_fallbacks, async_punts, reordered, dropped, warnings, corrupted,
+  user_corrupted, preemptions, pair_cycles, first_section_cycles
+  of packets: packets, own_packets, ring_missed, esp_mb_per_s, esp_ratio,
+  replay_lost, recovery_us
+  with --overhead: alg, len, policy, path, cycles_per_op, mb_per_s, ratio,
+  ci_low, ci_high
+
+Exit status:
+  1 if state was lost under any policy but none, the broken control
 
 Environment:
   KILN_TIERS=generic,aesni   restricts the tiers
@@ -43,8 +57,11 @@ Examples:
   kiln fpu --load esp --out DIR
   kiln fpu --inject step --policy nested,bh-off
   kiln fpu --inject breakpoint --quick --json
-  kiln fpu --policy legacy,tree:~/linux
-  kiln fpu --overhead --policy legacy,bh-off,nested")]
+  kiln fpu --policy legacy,tree:DIR    beside a kernel tree's own code
+  kiln fpu --overhead --policy legacy,bh-off,nested
+
+See also:
+  docs/EMULATION.md, docs/TREES.md")]
 pub struct FpuArgs {
     /// legacy, bh-off, nested, nested-v1, preemptible, none [default: these],
     /// tree:DIR: a Linux source tree's own code, built and hosted
@@ -96,6 +113,9 @@ pub struct FpuArgs {
     /// With --inject step:K: hardirq handlers open sections, too
     #[arg(long)]
     hardirq_fpu: bool,
+    /// Measure for about so long, all loads together [default: 48; with --quick 12]
+    #[arg(long, value_name = "N", allow_hyphen_values = true)]
+    seconds: Option<f64>,
     /// The ways to reach a cipher against each other
     #[arg(long)]
     overhead: bool,
@@ -132,6 +152,11 @@ impl FpuArgs {
         if one_by_one && !step {
             return Err(Error::input(
                 "--len, --op and --hardirq-fpu go with --inject step: choose messages with --load",
+            ));
+        }
+        if self.seconds.is_some() && (step || self.usable) {
+            return Err(Error::input(
+                "--seconds goes with tables: a proof ends when all is proved",
             ));
         }
         if step && !loads.is_empty() {
@@ -173,6 +198,7 @@ impl FpuArgs {
             hardirq_fpu: self.hardirq_fpu,
             preempt_full: self.preempt == Preempt::Full,
             slice_us: self.slice_us.unwrap_or(usual.slice_us),
+            budget: super::seconds(self.seconds, 0.1)?.unwrap_or(usual.budget),
             ..usual
         };
         Ok(plan)
@@ -239,6 +265,7 @@ impl FpuArgs {
             ("--hardirq-fpu", self.hardirq_fpu),
             ("--packet-rate", !self.packet_rate.is_empty()),
             ("--replay-window", self.replay_window.is_some()),
+            ("--seconds", self.seconds.is_some()),
         ];
         if let Some((name, _)) = others.iter().find(|(_, given)| *given) {
             return Err(Error::input(format!(
@@ -392,16 +419,8 @@ impl Measured {
     }
 }
 
-/// Measures with a bar.
-pub fn measure(plan: &Plan, session: &Session) -> Result<Outcome, Error> {
-    let progress = Progress::start();
-    fpu::run(plan, &session.stop, &mut |done, what| {
-        progress.report(done, what);
-    })
-}
-
 /// How it ended.
-pub fn exit(outcome: &Outcome) -> Exit {
+fn exit(outcome: &Outcome) -> Exit {
     ended(outcome.failed, outcome.interrupted)
 }
 
