@@ -106,7 +106,10 @@ impl Table {
             let first = self.rows.first().map(|r| r[n].text.clone());
             let same = self.rows.iter().all(|r| Some(&r[n].text) == first.as_ref());
             let empty = self.rows.iter().all(|r| r[n].is_empty());
-            match (empty, n < keys && same && self.rows.len() > 1) {
+            match (
+                empty,
+                n < keys && same && (self.rows.len() > 1 || first.as_deref() == Some("no")),
+            ) {
                 (true, _) => {}
                 (false, true) => said.extend(first.and_then(|f| match f.as_str() {
                     "yes" => Some(self.columns[n].head.clone()),

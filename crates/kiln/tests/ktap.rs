@@ -83,3 +83,20 @@ fn the_kernels_parser_reads_what_is_printed() {
     let (_, counts) = read(&parser, &ktap.replacen(&format!("{last}\n"), "", 1));
     assert!(counts[4] > 0, "{counts:?}");
 }
+
+#[test]
+fn the_kernels_parser_reads_what_is_exported() {
+    let Some(parser) = parser() else { return };
+    let row = |imp: &str, failed: u64, skipped: u64| {
+        serde_json::json!({"alg": "xts(aes)", "impl": imp, "suite": "vectors", "context": "task", "cases": 3,
+            "failed": failed, "skipped": skipped, "reason": "why # not"})
+    };
+    let rows = [row("a", 0, 0), row("b # c", 2, 0), row("d", 0, 1)];
+    let dir = tempfile::tempdir().unwrap();
+    let file = dir.path().join("test.json");
+    let record = serde_json::json!({"kiln": "0", "command": "test", "rows": rows});
+    std::fs::write(&file, record.to_string()).unwrap();
+    let run = kiln(&["report", file.to_str().unwrap(), "--format", "ktap"]);
+    let (status, counts) = read(&parser, &run.stdout());
+    assert_eq!((status.as_str(), counts), ("FAILURE", vec![1, 1, 0, 1, 0]));
+}

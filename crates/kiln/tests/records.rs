@@ -131,6 +131,7 @@ const SOURCES: &[(&str, &[(&str, &str)])] = &[
             ("kiln-lab/src/record.rs", "Facts"),
         ],
     ),
+    ("survey", &[("kiln-lab/src/survey/row.rs", "Row")]),
     (
         "speed",
         &[
@@ -255,7 +256,7 @@ fn the_schema_names_every_field_there_is() {
         );
     }
     let described: Vec<&str> = SOURCES.iter().map(|s| s.0).collect();
-    for def in defs.keys().filter(|d| *d != "survey") {
+    for def in defs.keys() {
         assert!(described.contains(&def.as_str()), "{def}");
     }
 }

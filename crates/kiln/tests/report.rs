@@ -78,6 +78,25 @@ fn a_page_of_two_machines_has_a_column_each_and_gives_its_records_back() {
 }
 
 #[test]
+fn only_a_report_is_written_over() {
+    let dir = tempfile::tempdir().unwrap();
+    let record = put(dir.path(), "speed.json", &speed("A", 10.0));
+    let file = dir.path().join("page.html");
+    let page = file.to_str().unwrap();
+    fs::write(&file, "<p>a thesis").unwrap();
+    fault(
+        &kiln(&["report", &record, "--out", page]),
+        2,
+        "is no report of kiln's",
+    );
+    assert_eq!(fs::read_to_string(&file).unwrap(), "<p>a thesis");
+    fs::remove_file(&file).unwrap();
+    for _ in 0..2 {
+        assert_eq!(kiln(&["report", &record, "--out", page]).status, 0);
+    }
+}
+
+#[test]
 fn records_of_one_directory_are_one_column() {
     let dir = tempfile::tempdir().unwrap();
     put(dir.path(), "r/speed.json", &speed("A", 10.0));
@@ -86,7 +105,7 @@ fn records_of_one_directory_are_one_column() {
     let path = path.to_str().unwrap();
     let markdown = kiln(&["report", path, "--format", "markdown"]).stdout();
     assert!(
-        markdown.contains("| 16 B") && markdown.contains("160 ±0.1%"),
+        markdown.contains(" 16 B |") && markdown.contains("160 ±0.1%"),
         "{markdown}"
     );
     assert!(markdown.lines().all(|l| !l.starts_with('#')));

@@ -8,6 +8,7 @@ use kiln_lab::{replace, Error};
 use kiln_report::export::Format;
 use kiln_report::{gather, Options, Side};
 
+use super::survey::page;
 use crate::output::print;
 use crate::session::{Exit, Session};
 
@@ -16,8 +17,8 @@ use crate::session::{Exit, Session};
 /// For a mail, a patch or a bug report. A record is what --json printed or --out wrote. Records of several commands on one
 /// machine make one column; the same command twice, or another machine, makes a column each, and figures of one thing
 /// stand in one row. The page is one file that loads nothing: pictures, tables with intervals, the commands that repeat
-/// it, and the records, which report, compare and --format read back out of it. Without --out it is ./report.html; --out
-/// takes a directory or FILE.html.
+/// it, and the records, which report, compare and --format read back out of it. Without --out it is ./kiln-report.html;
+/// --out takes a directory or FILE.html. What is there is written over if it is a report, and nothing else is.
 #[derive(Args)]
 #[command(after_long_help = "\
 Formats, on stdout:
@@ -91,14 +92,21 @@ pub fn run(args: &ReportArgs, session: &Session) -> Result<Exit, Error> {
 
 /// Where the page goes.
 fn place(out: Option<&Path>) -> Result<PathBuf, Error> {
-    match out {
-        None => Ok(PathBuf::from("report.html")),
+    let path = match out {
+        None => PathBuf::from(page::NAME),
         Some(file) if file.extension().is_some_and(|e| e == "html") && !file.is_dir() => {
-            Ok(file.to_path_buf())
+            file.to_path_buf()
         }
         Some(dir) => {
             prepare(dir)?;
-            Ok(dir.join("report.html"))
+            dir.join(page::NAME_OUT)
         }
+    };
+    match page::foreign(&path) {
+        true => Err(Error::input(format!(
+            "'{}' is there and is no report of kiln's: name another with --out",
+            path.display()
+        ))),
+        false => Ok(path),
     }
 }

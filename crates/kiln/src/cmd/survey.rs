@@ -1,6 +1,6 @@
 //! `kiln survey`, and `kiln` alone: all questions for this machine, in the time there is.
 
-mod page;
+pub(super) mod page;
 mod run;
 
 use std::path::PathBuf;

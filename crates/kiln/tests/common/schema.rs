@@ -44,15 +44,15 @@ fn matches(pattern: &str, name: &str) -> bool {
     let whole = pattern.strip_prefix('^').and_then(|p| p.strip_suffix('$'));
     let whole = whole.unwrap_or_else(|| panic!("pattern {pattern}"));
     let (head, tail) = whole.split_at(whole.find(['[', '(']).unwrap_or(whole.len()));
-    let Some(rest) = name.strip_prefix(head) else {
-        return false;
-    };
     let digits = |t: &str| !t.is_empty() && t.bytes().all(|b| b.is_ascii_digit());
-    match tail {
+    let fits = |rest: &str| match tail {
         "[0-9]+" => digits(rest),
         "(le_[0-9]+|more)" => rest == "more" || rest.strip_prefix("le_").is_some_and(digits),
         _ => panic!("pattern {pattern}"),
-    }
+    };
+    // Asked whatever the name is, so that a pattern of another form never passes.
+    let whole = fits(name.strip_prefix(head).unwrap_or_default());
+    name.starts_with(head) && whole
 }
 
 fn referred<'a>(root: &'a Value, reference: &str) -> &'a Value {
@@ -88,9 +88,9 @@ fn judge(root: &Value, schema: &Value, value: &Value, at: &str, faults: &mut Vec
         found
     };
     let words = schema.as_object().unwrap();
-    let mut say = |what: String| {
+    let said = |what: String| -> String {
         let shown: String = value.to_string().chars().take(80).collect();
-        faults.push(format!("{at}: {what}: {shown}"));
+        format!("{at}: {what}: {shown}")
     };
     for (word, of) in words {
         match word.as_str() {
@@ -99,13 +99,19 @@ fn judge(root: &Value, schema: &Value, value: &Value, at: &str, faults: &mut Vec
                 let one = std::slice::from_ref(of);
                 let all = of.as_array().map_or(one, Vec::as_slice);
                 if !all.iter().any(|t| is(value, t.as_str().unwrap())) {
-                    say(format!("is not {of}"));
+                    faults.push(said(format!("is not {of}")));
                 }
             }
-            "const" if value != of => say(format!("is not {of}")),
-            "enum" if !of.as_array().unwrap().contains(value) => say("is not listed".into()),
-            "minimum" if value.as_f64() < of.as_f64() => say(format!("is less than {of}")),
-            "maximum" if value.as_f64() > of.as_f64() => say(format!("is more than {of}")),
+            "const" if value != of => faults.push(said(format!("is not {of}"))),
+            "enum" if !of.as_array().unwrap().contains(value) => {
+                faults.push(said("is not listed".into()))
+            }
+            "minimum" if value.as_f64() < of.as_f64() => {
+                faults.push(said(format!("is less than {of}")))
+            }
+            "maximum" if value.as_f64() > of.as_f64() => {
+                faults.push(said(format!("is more than {of}")))
+            }
             "const" | "enum" | "minimum" | "maximum" => {}
             "$ref" => faults.extend(holds(referred(root, of.as_str().unwrap()))),
             "allOf" => {
@@ -135,11 +141,11 @@ fn judge(root: &Value, schema: &Value, value: &Value, at: &str, faults: &mut Vec
                 };
                 for name in of.as_array().unwrap() {
                     if !fields.contains_key(name.as_str().unwrap()) {
-                        say(format!("no {name}"));
+                        faults.push(said(format!("no {name}")));
                     }
                 }
                 for name in fields.keys().filter(|n| field(schema, n).is_none()) {
-                    say(format!("'{name}' is not in the schema"));
+                    faults.push(said(format!("'{name}' is not in the schema")));
                 }
             }
             "properties" | "patternProperties" => {

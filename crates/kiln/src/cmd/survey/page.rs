@@ -11,9 +11,9 @@ use serde_json::Value;
 use crate::session::Session;
 
 /// What it is called where nobody says.
-const NAME: &str = "kiln-report.html";
+pub const NAME: &str = "kiln-report.html";
 /// And in the directory of records.
-const NAME_OUT: &str = "report.html";
+pub const NAME_OUT: &str = "report.html";
 /// By this a page of Kiln's is known, near its beginning.
 const MARK: &str = "name=\"generator\" content=\"kiln";
 const NEAR: u64 = 4096;
@@ -59,7 +59,7 @@ impl Page {
 }
 
 /// Whether there is something that is not to be written over.
-fn foreign(path: &Path) -> bool {
+pub fn foreign(path: &Path) -> bool {
     let mut text = Vec::new();
     match File::open(path) {
         // What is no file, such as a pipe, keeps nothing.
