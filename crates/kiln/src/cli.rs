@@ -29,7 +29,7 @@ Environment:
   XDG_CACHE_HOME=DIR         where they are built [default: ~/.cache]
 
 Examples:
-  kiln                                all questions for this machine, in a minute
+  kiln                                all questions, in a minute
   kiln list                           what is here; the hardware's limits
   kiln speed 'xts(aes)' --len 16..64  cycles a byte at every length
   KILN_TIERS=generic,aesni kiln       as if the CPU had no VAES"
@@ -65,7 +65,6 @@ pub struct Global {
 /// What a command is for stands where its arguments are.
 #[derive(Subcommand)]
 pub enum Command {
-    /// All questions for this machine in a minute; also what kiln does without a command
     Survey(cmd::survey::SurveyArgs),
     List(cmd::list::ListArgs),
     Speed(cmd::speed::SpeedArgs),
