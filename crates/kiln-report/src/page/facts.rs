@@ -5,7 +5,7 @@ use serde_json::Value;
 
 use crate::group::Group;
 use crate::number::{short, value};
-use crate::record::{self, number, word};
+use crate::record::{self, number, word, Row};
 use crate::side::Side;
 
 /// The facts that figures depend on, and what they are called.
@@ -76,20 +76,22 @@ fn fact(name: &str, of: Option<&Value>) -> String {
 /// With this a note begins that says why not to trust figures too far.
 const WARNING: &str = "warning: ";
 
-/// What disturbed the figures, each once, before anyone reads them.
+/// What disturbed the figures, each kind once for a side, before anyone reads them. All of them stand with the records.
 pub fn warnings(sides: &[Side]) -> Markup {
     let mut all: Vec<String> = Vec::new();
     for side in sides {
+        let mut kinds: Vec<&str> = Vec::new();
         let notes = side.records.iter().flat_map(record::notes);
         for warning in notes.filter_map(|n| n.strip_prefix(WARNING)) {
-            let whose = match sides.len() {
-                1 => String::new(),
-                _ => format!("{}: ", side.name),
-            };
-            let line = format!("{whose}{warning}");
-            if !all.contains(&line) {
-                all.push(line);
+            let kind = warning.split(':').next().unwrap_or_default();
+            if kinds.contains(&kind) {
+                continue;
             }
+            kinds.push(kind);
+            all.push(match sides.len() {
+                1 => warning.to_string(),
+                _ => format!("{}: {warning}", side.name),
+            });
         }
     }
     html! {
@@ -122,7 +124,7 @@ pub fn headlines(groups: &[Group], names: &[String]) -> Markup {
                             }
                             p.small {
                                 @if let Some(v) = number(row, "value") {
-                                    b { (short(v)) " " (word(row, "unit").unwrap_or_default()) }
+                                    b { (short(v)) " " (unit(row)) }
                                     @if let (Some(low), Some(high)) = (number(row, "low"), number(row, "high")) {
                                         " (" (short(low)) " to " (short(high)) ")"
                                     }
@@ -136,6 +138,15 @@ pub fn headlines(groups: &[Group], names: &[String]) -> Markup {
                 }
             }
         }
+    }
+}
+
+/// As people write it.
+fn unit(row: &Row) -> &str {
+    match word(row, "unit").unwrap_or_default() {
+        "mb_per_s" => "MB/s",
+        "us" => "µs",
+        other => other,
     }
 }
 
