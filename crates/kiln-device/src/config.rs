@@ -33,7 +33,7 @@ impl FromStr for ControlBy {
             "inline" => Ok(ControlBy::Inline),
             "thread" => Ok(ControlBy::Thread),
             _ => Err(Error::Argument(format!(
-                "--ctrl {name}: inline or thread is expected"
+                "unknown way of serving '{name}': there are inline, thread"
             ))),
         }
     }
@@ -100,7 +100,7 @@ impl Config {
         }
         if self.queues == 0 || self.queues > MAX_QUEUES {
             return refuse(format!(
-                "--queues {}: 1 to {MAX_QUEUES} is possible",
+                "--queues {}: a device has from 1 to {MAX_QUEUES}",
                 self.queues
             ));
         }
@@ -109,7 +109,10 @@ impl Config {
         }
         for (i, path) in self.sockets.iter().enumerate() {
             if self.sockets[..i].contains(path) || self.metrics.as_ref() == Some(path) {
-                return refuse(format!("{}: the same socket twice", path.display()));
+                return refuse(format!(
+                    "{}: the same socket twice: name another",
+                    path.display()
+                ));
             }
         }
         Ok(())

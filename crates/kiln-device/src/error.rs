@@ -56,7 +56,11 @@ impl fmt::Display for Error {
                 path.display()
             ),
             Error::Io { what, path, source } => {
-                write!(f, "cannot {what} {}: {source}", path.display())
+                write!(
+                    f,
+                    "cannot {what} {}: {source}: name a socket in a directory you may write to",
+                    path.display()
+                )
             }
             Error::Lacks { what, reason } => write!(f, "{what}: {reason}"),
         }

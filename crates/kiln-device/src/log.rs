@@ -26,7 +26,7 @@ impl FromStr for Form {
             "text" => Ok(Form::Text),
             "json" => Ok(Form::Json),
             _ => Err(Error::Argument(format!(
-                "--log {name}: text or json is expected"
+                "unknown form of log '{name}': there are text, json"
             ))),
         }
     }
@@ -36,14 +36,16 @@ impl FromStr for Form {
 pub fn start(form: Form, level: &str) -> Result<(), Error> {
     let level: LevelFilter = level.parse().map_err(|_| {
         Error::Argument(format!(
-            "--log-level {level}: off, error, warn, info, debug or trace is expected"
+            "unknown level of log '{level}': there are off, error, warn, info, debug, trace"
         ))
     })?;
     let log = tracing_subscriber::fmt()
         .with_max_level(level)
         .with_target(false)
         .with_ansi(false)
-        .with_writer(stderr);
+        .with_writer(stderr)
+        // Who read them may have gone; to say so there would be a panic.
+        .log_internal_errors(false);
     let done = match form {
         Form::Text => log.try_init(),
         Form::Json => log.json().flatten_event(true).try_init(),

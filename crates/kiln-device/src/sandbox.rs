@@ -199,7 +199,12 @@ pub fn close() -> Result<Files, Error> {
 
 /// A landlock domain without a rule: nothing beneath any directory, no TCP.
 fn no_files() -> Result<Files, Error> {
-    let lacks = |e: &dyn std::fmt::Display| Error::lacks("landlock", e);
+    let lacks = |e: &dyn std::fmt::Display| {
+        Error::lacks(
+            "landlock",
+            format!("{e}: run with --no-sandbox to do without"),
+        )
+    };
     let abi = ABI::V6;
     let status = Ruleset::default()
         .set_compatibility(CompatLevel::BestEffort)

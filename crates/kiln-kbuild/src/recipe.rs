@@ -64,7 +64,8 @@ pub const SIMD_TIERS: &[SimdTier] = &[
 /// What a distribution's compiler switches on by itself (stack protector, CET, stack clash
 /// protection) is switched off by name, so that all compilers are asked for the same code.
 /// `-nostdinc` leaves the compiler's own headers only: no libc header can slip in. `char` is
-/// unsigned as in kernels since 6.2: the same intrinsics can be compiled differently for it.
+/// unsigned as in kernels since 6.2: the same intrinsics can be compiled differently for it. Debugging
+/// information is of lines alone: with types it takes longer to write than the code of the SIMD files.
 pub const COMMON: &[&str] = &[
     "-O2",
     "-ffreestanding",
@@ -79,7 +80,7 @@ pub const COMMON: &[&str] = &[
     "-fno-asynchronous-unwind-tables",
     "-fcf-protection=none",
     "-mno-red-zone",
-    "-g",
+    "-g1",
 ];
 
 /// Warnings, of every object.

@@ -160,7 +160,13 @@ pub fn unknown(what: &str, name: &str, known: &[&str]) -> Error {
     Error::input(format!("unknown {what} '{name}': {hint}"))
 }
 
+/// More names than this are no help in a line.
+const FEW: usize = 40;
+
 fn there_is(known: &[&str]) -> String {
+    if known.len() > FEW {
+        return format!("'kiln list' names all {}", known.len());
+    }
     let verb = if known.len() == 1 { "is" } else { "are" };
     format!("there {verb} {}", known.join(", "))
 }

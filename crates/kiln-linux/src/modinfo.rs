@@ -95,7 +95,9 @@ fn read(path: &Path) -> Result<Vec<u8>, Error> {
         .output()
         .map_err(|e| Error::Lacks(format!("{program}: {e}: apt-get install {package}")))?;
     if !output.status.success() {
-        return Err(Error::Input(format!("{program} cannot unpack {name}")));
+        return Err(Error::Input(format!(
+            "{program} cannot unpack {name}: install the kernel's package again"
+        )));
     }
     Ok(output.stdout)
 }

@@ -67,7 +67,6 @@ impl Kind {
                 _ => "fpu",
             },
             "test" if has("finding") => "constant-time",
-            "compilers" if has("function") => "other",
             other => other,
         };
         let found = KINDS.iter().find(|k| k.name == name);

@@ -25,7 +25,7 @@ fn browser() -> Option<PathBuf> {
         .find(|p| p.is_file());
     if found.is_none() {
         eprintln!(
-            "\nSKIPPED: no browser here: the page was not looked at: apt-get install chromium\n"
+            "\nSKIPPED: no browser here: the page was not looked at: apt-get install chromium fonts-dejavu-core\n"
         );
     }
     found
@@ -126,14 +126,14 @@ fn faults(verdict: &Value) -> Vec<&str> {
         .collect()
 }
 
-fn one() -> Vec<Side> {
+fn one_side() -> Vec<Side> {
     vec![sample::side("one", "A processor", 1.0)]
 }
 
 #[test]
 fn the_page_is_legible_and_alone() {
     let Some(browser) = browser() else { return };
-    let one = html(&one(), &Options::default()).unwrap();
+    let one = html(&one_side(), &Options::default()).unwrap();
     let two = [
         sample::side("before", "A processor", 1.0),
         sample::side("after", "Another processor, of a long name", 1.4),
@@ -192,7 +192,21 @@ fn the_page_is_legible_and_alone() {
         "{}",
         verdicts[0]["sorted"]
     );
-    assert_eq!(verdicts[0]["saves"], 9, "a record, a button");
+    // A record, a button: what it saves is the record, to the last digit.
+    let saves = verdicts[0]["saves"].as_array().unwrap();
+    let side = &one_side()[0];
+    assert_eq!(saves.len(), side.records.len());
+    for (save, record) in saves.iter().zip(&side.records) {
+        let text: Value = serde_json::from_str(save["text"].as_str().unwrap()).unwrap();
+        let given: Value = serde_json::from_str(&record.to_string()).unwrap();
+        assert_eq!(text["seed"], u64::MAX);
+        assert_eq!(
+            text["rows"].as_array().map(Vec::len),
+            given["rows"].as_array().map(Vec::len)
+        );
+        let name = given["command"].as_str().unwrap().replace(' ', "_");
+        assert_eq!(save["name"], format!("{name}.json"));
+    }
     // Of two sides, speed is one picture with both, and the others are there twice.
     assert_eq!(
         verdicts[3]["titles"].as_array().unwrap().len(),
@@ -204,7 +218,7 @@ fn the_page_is_legible_and_alone() {
 #[test]
 fn faults_of_a_page_are_found() {
     let Some(browser) = browser() else { return };
-    let good = html(&one(), &Options::default()).unwrap();
+    let good = html(&one_side(), &Options::default()).unwrap();
     let free = {
         let (head, rest) = good.split_once("<meta http-equiv=").unwrap();
         format!("{head}{}", rest.split_once('>').unwrap().1)
@@ -265,7 +279,7 @@ fn faults_of_a_page_are_found() {
 
 #[test]
 fn warnings_come_before_figures_and_each_once() {
-    let page = html(&one(), &Options::default()).unwrap();
+    let page = html(&one_side(), &Options::default()).unwrap();
     let shown = page.split("<script").next().unwrap();
     let warning = shown.find("busy: load 3.0").unwrap();
     assert!(warning < shown.find("<svg").unwrap());

@@ -78,10 +78,10 @@ impl Config {
 
 fn read(path: &Path) -> Result<String, Error> {
     let shown = path.display();
-    let fail = |e: &str| Error::Input(format!("--config {shown}: {e}"));
-    let unpack = match path.extension().and_then(|e| e.to_str()) {
-        Some("gz") => "gzip",
-        Some("xz") => "xz",
+    let fail = |e: &str| Error::Input(format!("--config {shown}: {e}: name a kernel's .config"));
+    let (unpack, package) = match path.extension().and_then(|e| e.to_str()) {
+        Some("gz") => ("gzip", "gzip"),
+        Some("xz") => ("xz", "xz-utils"),
         _ => {
             let bytes = fs::read(path).map_err(|e| fail(&e.to_string()))?;
             return String::from_utf8(bytes).map_err(|_| fail("is not text"));
@@ -91,7 +91,7 @@ fn read(path: &Path) -> Result<String, Error> {
         .arg("-dc")
         .arg(path)
         .output()
-        .map_err(|e| Error::Lacks(format!("{unpack}: {e}: apt-get install {unpack}-utils")))?;
+        .map_err(|e| Error::Lacks(format!("{unpack}: {e}: apt-get install {package}")))?;
     if !output.status.success() {
         let said = String::from_utf8_lossy(&output.stderr);
         return Err(fail(said.lines().next().unwrap_or("cannot be unpacked")));

@@ -12,18 +12,27 @@ use crate::cmd;
     name = "kiln",
     version,
     max_term_width = 100,
-    after_help = "\
+    after_long_help = "\
 Without a command: the five questions for this machine (kiln survey).
+
+Exit status:
+  0    done
+  1    a check failed: a test, lost state, a regression
+  2    the input or the arguments are wrong
+  3    this machine lacks something, which is named with what provides it
+  125  with --bisect: cannot be built or tried
+  130  interrupted; what was measured so far is printed
+
+Environment:
+  KILN_TIERS=generic,aesni   restricts the tiers, as if the CPU had no more
+  KILN_CC=CC                 the C compiler that builds kernel trees
+  XDG_CACHE_HOME=DIR         where they are built [default: ~/.cache]
 
 Examples:
   kiln                                all questions for this machine, in a minute
-  kiln speed 'xts(aes)' --len 16..64  cycles a byte at every length
   kiln list                           what is here; the hardware's limits
-  KILN_TIERS=generic,aesni kiln       as if the CPU had no VAES
-
-Exit status: 0 done; 1 a check failed; 2 the input is wrong; 3 this machine
-lacks something; 125 cannot be built or tried (compare --bisect); 130
-interrupted (what was measured so far is printed)."
+  kiln speed 'xts(aes)' --len 16..64  cycles a byte at every length
+  KILN_TIERS=generic,aesni kiln       as if the CPU had no VAES"
 )]
 pub struct Cli {
     #[command(flatten)]
@@ -53,40 +62,28 @@ pub struct Global {
     pub cpu: Option<String>,
 }
 
+/// What a command is for stands where its arguments are.
 #[derive(Subcommand)]
 pub enum Command {
-    /// All questions for this machine in a minute; also what kiln does without a command
     Survey(cmd::survey::SurveyArgs),
-    /// What is here: tiers, implementations, peers, compilers, hardware limits
     List(cmd::list::ListArgs),
-    /// Cycles a byte by implementation, key size and length
     Speed(cmd::speed::SpeedArgs),
-    /// What each FPU policy costs under softirq load, and whether it loses state
     Fpu(cmd::fpu::FpuArgs),
-    /// Bytes for an FPU section that holds a latency target
     Budget(cmd::budget::BudgetArgs),
-    /// Is every implementation right? KTAP on stdout
     Test(cmd::test::TestArgs),
-    /// Run one implementation on a file or on stdin
     Crypt(cmd::crypt::CryptArgs),
-    /// What changed between two records or two kernel trees, beyond the noise
     Compare(cmd::compare::CompareArgs),
-    /// Records of one or several machines as one page, or as what other tools read
     Report(cmd::report::ReportArgs),
-    /// Which compiler, at which flags, ruins which cipher
     Compilers(cmd::compilers::CompilersArgs),
-    /// What a kernel tree holds: built, linked, tested by its own self-tests
     Tree(cmd::tree::TreeArgs),
-    /// The virtio-crypto device on a vhost-user socket
     Serve(cmd::serve::ServeArgs),
-    /// Is a virtio-crypto device right, and safe? KTAP on stdout
     VirtioCheck(cmd::virtio_check::VirtioCheckArgs),
-    /// A virtio-crypto control queue: busy polling against waiting
     Ctrlq(cmd::ctrlq::CtrlqArgs),
-    /// The same in real Linux, built and booted in user land
     Linux(cmd::linux::LinuxArgs),
-    /// How far measurements can be trusted on this machine
     SelfCheck(cmd::self_check::SelfCheckArgs),
+    Completions(cmd::completions::CompletionsArgs),
+    #[command(hide = true)]
+    Man(cmd::man::ManArgs),
 }
 
 impl Command {

@@ -1,10 +1,14 @@
 //! Faults on stderr: one line each.
 
+use std::env;
 use std::io::Write;
 use std::process::ExitCode;
 
 use clap::error::ErrorKind;
+use clap::CommandFactory;
 use kiln_lab::Error;
+
+use crate::cli::Cli;
 
 /// Prints the fault and gives its exit status.
 pub fn report(e: &Error) -> ExitCode {
@@ -26,7 +30,8 @@ pub fn of_arguments(e: &clap::Error) -> ExitCode {
             ExitCode::SUCCESS
         }
         _ => {
-            line(&one_line(&e.to_string()));
+            let asked = env::args_os().skip(1).map(|a| a.to_string_lossy().into());
+            line(&one_line(&e.to_string(), &command(asked)));
             ExitCode::from(2)
         }
     }
@@ -34,11 +39,35 @@ pub fn of_arguments(e: &clap::Error) -> ExitCode {
 
 /// stderr may be closed; then there is nobody to tell.
 fn line(text: &str) {
-    let _ = writeln!(std::io::stderr(), "kiln: {text}");
+    let _ = writeln!(std::io::stderr(), "kiln: {}", in_words(text));
+}
+
+/// Without the numbers that the standard library puts behind the host's own words.
+fn in_words(text: &str) -> String {
+    const NUMBER: &str = " (os error ";
+    let mut words = String::new();
+    let mut rest = text;
+    while let Some((before, after)) = rest.split_once(NUMBER) {
+        words.push_str(before);
+        rest = after.split_once(')').map_or("", |(_, behind)| behind);
+    }
+    words + rest
+}
+
+/// The command that these arguments are for, in words.
+fn command(args: impl Iterator<Item = String>) -> String {
+    let (mut at, mut words) = (Cli::command(), "kiln".to_string());
+    for arg in args {
+        if let Some(sub) = at.find_subcommand(&arg).cloned() {
+            words = format!("{words} {}", sub.get_name());
+            at = sub;
+        }
+    }
+    words
 }
 
 /// The fault and the tip of clap's text; of its usage and help paragraphs only where to find them.
-fn one_line(text: &str) -> String {
+fn one_line(text: &str, command: &str) -> String {
     let mut parts: Vec<String> = Vec::new();
     for line in text.lines().map(str::trim) {
         if line.starts_with("Usage:") || line.starts_with("For more information") {
@@ -47,6 +76,10 @@ fn one_line(text: &str) -> String {
         let line = line
             .trim_start_matches("error: ")
             .trim_start_matches("tip: ");
+        // It was meant as a flag.
+        if line.starts_with("to pass '") {
+            continue;
+        }
         match parts.last_mut() {
             _ if line.is_empty() => {}
             Some(last) if last.ends_with(':') => {
@@ -56,7 +89,7 @@ fn one_line(text: &str) -> String {
             _ => parts.push(line.to_string()),
         }
     }
-    parts.push("see --help".to_string());
+    parts.push(format!("see '{command} --help'"));
     parts.join(": ")
 }
 
@@ -65,18 +98,33 @@ mod tests {
     use super::*;
 
     #[test]
+    fn commands_are_found_among_flags() {
+        let of = |args: &[&str]| command(args.iter().map(|a| a.to_string()));
+        assert_eq!(of(&["--json", "linux", "boot", "--"]), "kiln linux boot");
+        assert_eq!(of(&["--bogus"]), "kiln");
+    }
+
+    #[test]
+    fn the_hosts_numbers_are_left_out() {
+        let text = "cannot read 'x': No such file or directory (os error 2): name a file";
+        let words = "cannot read 'x': No such file or directory: name a file";
+        assert_eq!(in_words(text), words);
+        assert_eq!(in_words(words), words);
+    }
+
+    #[test]
     fn claps_paragraphs_become_one_line() {
         let text = "error: unexpected argument '--bogus' found\n\n  tip: a similar argument exists: '--out'\n\n\
                     Usage: kiln speed\n\nFor more information, try '--help'.\n";
         assert_eq!(
-            one_line(text),
-            "unexpected argument '--bogus' found: a similar argument exists: '--out': see --help"
+            one_line(text, "kiln speed"),
+            "unexpected argument '--bogus' found: a similar argument exists: '--out': see 'kiln speed --help'"
         );
         let text = "error: the following required arguments were not provided:\n  --key <HEX>\n  --iv <HEX>\n\n\
-                    Usage: kiln crypt\n";
+                    Usage: kiln crypt --key <HEX>\n";
         assert_eq!(
-            one_line(text),
-            "the following required arguments were not provided: --key <HEX>: --iv <HEX>: see --help"
+            one_line(text, "kiln crypt"),
+            "the following required arguments were not provided: --key <HEX>: --iv <HEX>: see 'kiln crypt --help'"
         );
     }
 }

@@ -4,6 +4,7 @@
 mod cli;
 mod cmd;
 mod fault;
+mod help;
 mod output;
 mod progress;
 mod session;
@@ -15,7 +16,7 @@ use std::process::ExitCode;
 use clap::Parser;
 
 use cli::Cli;
-use session::Session;
+use session::{Exit, Session};
 
 fn main() -> ExitCode {
     let cli = match Cli::try_parse() {
@@ -23,8 +24,14 @@ fn main() -> ExitCode {
         Err(e) => return fault::of_arguments(&e),
     };
     let file = cli.command.as_ref().is_some_and(|c| c.writes_a_file());
-    let done =
-        Session::start(&cli.global, file).and_then(|session| cmd::run(cli.command, &session));
+    let done = Session::start(&cli.global, file).and_then(|session| {
+        let done = cmd::run(cli.command, &session);
+        // A terminal's Ctrl-C reaches the children, too: that a compiler or a guest ended by it is no fault.
+        done.or_else(|e| match session.stopped() {
+            true => Ok(Exit::Interrupted),
+            false => Err(e),
+        })
+    });
     match done {
         Ok(exit) => exit.into(),
         Err(e) => fault::report(&e),

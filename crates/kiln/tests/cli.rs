@@ -63,7 +63,7 @@ fn bad_arguments_are_refused_in_one_line() {
     refuses(&["test", "sha257"], "unknown algorithm");
     refuses(
         &["test", "--constant-time", "sha256"],
-        "no algorithm with a key",
+        "unknown algorithm with a key",
     );
     refuses(&["test", "--constant-time", "--cases", "9"], "--cases");
     refuses(&["list", "--out", "/dev/null/x"], "for records");

@@ -86,7 +86,7 @@ fn records_of_one_directory_are_one_column() {
     let path = path.to_str().unwrap();
     let markdown = kiln(&["report", path, "--format", "markdown"]).stdout();
     assert!(
-        markdown.contains("| 16 B") && markdown.contains("160 ±0.1%"),
+        markdown.contains(" 16 B |") && markdown.contains("160 ±0.1%"),
         "{markdown}"
     );
     assert!(markdown.lines().all(|l| !l.starts_with('#')));

@@ -168,7 +168,10 @@ impl Lens<'_> {
                     None => "it was not timed".to_string(),
                 },
             };
-            return Err(Error::input(format!("{}: {why}", cells[0])));
+            return Err(Error::input(format!(
+                "'{}' has no figure: {why}: name another cell",
+                cells[0]
+            )));
         }
         Ok(seen)
     }
@@ -205,8 +208,11 @@ pub fn explain(
     }
     let mut seen = lens.see(cells)?;
     let first = seen.remove(0);
-    let other = choose(&first, &seen)
-        .ok_or_else(|| Error::input(format!("{own}: nothing beside it can be built and timed")))?;
+    let other = choose(&first, &seen).ok_or_else(|| {
+        Error::input(format!(
+            "'{own}': nothing beside it can be built and timed: name a cell with --against"
+        ))
+    })?;
     let other = seen.remove(other);
     let mut done = Explained {
         own: first,

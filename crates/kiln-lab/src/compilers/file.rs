@@ -29,7 +29,11 @@ pub fn subject(text: &str, include: &[PathBuf]) -> Result<Subject, Error> {
             "cannot read subject '{file}': {e}: name a C file, or a subject that 'kiln compilers --list' has"
         ))
     })?;
-    let code = fs::read(&path).map_err(|e| Error::input(format!("'{file}': {e}")))?;
+    let code = fs::read(&path).map_err(|e| {
+        Error::input(format!(
+            "cannot read subject '{file}': {e}: name a C file you may read"
+        ))
+    })?;
     let code = String::from_utf8_lossy(&code);
     let (convention, function) = match (convention, function) {
         (Some(convention), Some(function)) => (convention.to_string(), function.to_string()),
@@ -89,7 +93,7 @@ pub fn of(name: &str, function: &str, file: &str) -> Result<Convention, Error> {
     for n in [Some(function), setkey].into_iter().flatten() {
         if !is_name(n) && name != "openssl" {
             return Err(Error::input(format!(
-                "'{file}': '{n}' is no name of a function"
+                "'{file}': '{n}' is no name of a function: FILE:FUNCTION:CONVENTION"
             )));
         }
     }

@@ -9,6 +9,7 @@ use kiln_measure::{Clock, SplitMix64};
 use serde::Serialize;
 
 use super::trial::{key_bytes, measure, Subject, LEN};
+use crate::algorithm::unknown;
 use crate::Error;
 
 /// What is to be tried, and how long.
@@ -115,16 +116,19 @@ fn chosen(plan: &Plan) -> Result<Vec<Impl>, Error> {
     let all: Vec<Impl> = Impl::all().into_iter().filter(|i| i.is_keyed()).collect();
     for name in &plan.algs {
         if !all.iter().any(|i| i.alg() == name) {
-            return Err(Error::input(format!(
-                "'{name}' is no algorithm with a key: kiln list shows what there is"
-            )));
+            let mut known: Vec<&str> = Vec::new();
+            for alg in all.iter().map(|i| i.alg()) {
+                if !known.contains(&alg) {
+                    known.push(alg);
+                }
+            }
+            return Err(unknown("algorithm with a key", name, &known));
         }
     }
     for name in &plan.impls {
         if !all.iter().any(|i| i.driver() == name) {
-            return Err(Error::input(format!(
-                "'{name}' is no implementation with a key: kiln list shows what there is"
-            )));
+            let known: Vec<&str> = all.iter().map(|i| i.driver()).collect();
+            return Err(unknown("implementation with a key", name, &known));
         }
     }
     let asked = |names: &[String], name| names.is_empty() || names.iter().any(|n| n == name);

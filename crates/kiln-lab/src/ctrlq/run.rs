@@ -60,9 +60,15 @@ pub fn run(
         }
         let name = format!("{} {}, {}", cell.way.name(), cell.workers, cell.kind.name());
         progress(i as f64 / cells.len() as f64, &name);
-        match cell.measure(plan, cores, stop)? {
-            Some(row) => outcome.rows.push(row),
-            None => {
+        match cell.measure(plan, cores, stop) {
+            Ok(Some(row)) => outcome.rows.push(row),
+            // A terminal's Ctrl-C ends the device as well.
+            Err(_) if stop.load(Ordering::Relaxed) => {
+                outcome.interrupted = true;
+                break;
+            }
+            Err(e) => return Err(e),
+            Ok(None) => {
                 outcome.notes.push(format!(
                     "{}: the device does not offer it; RSA needs libcrypto (apt-get install libssl3)",
                     cell.kind.name()

@@ -106,7 +106,12 @@ impl Plan {
                 // The standard has no XTS with 192-bit keys, and devices refuse it.
                 if ![128, 192, 256].contains(&key_bits) || keys == 2 && key_bits == 192 {
                     return Err(Error::input(format!(
-                        "--key-bits {key_bits}: {alg} has none of these"
+                        "--key-bits {key_bits}: {alg} of the device has none of these: use {}",
+                        if keys == 2 {
+                            "128 or 256"
+                        } else {
+                            "128, 192 or 256"
+                        }
                     )));
                 }
                 subjects.push(Subject {

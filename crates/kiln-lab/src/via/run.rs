@@ -83,14 +83,23 @@ pub fn run(
                     let fault = |e: kiln_driver::Error| {
                         Error::lacks(format!("{}: {e}: see kiln serve", socket.display()))
                     };
-                    let driver = Driver::connect(socket, options).map_err(fault)?;
                     let shape = Shape {
                         subject,
                         len,
                         depth,
                         seconds: plan.seconds,
                     };
-                    let (times, right) = all(&driver, &shape, queues, plan.seed).map_err(fault)?;
+                    let answered = Driver::connect(socket, options)
+                        .and_then(|driver| all(&driver, &shape, queues, plan.seed));
+                    let (times, right) = match answered {
+                        Ok(answered) => answered,
+                        // A terminal's Ctrl-C ends the device as well.
+                        Err(_) if stop.load(Ordering::Relaxed) => {
+                            outcome.interrupted = true;
+                            return Ok(outcome);
+                        }
+                        Err(e) => return Err(fault(e)),
+                    };
                     if !right {
                         outcome.failed = true;
                         outcome

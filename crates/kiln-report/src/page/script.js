@@ -53,7 +53,10 @@
 
   // Records: out of the page into a file.
   const kept = document.getElementById('kiln-records');
-  const sides = kept ? JSON.parse(kept.textContent).sides : [];
+  // A seed has more digits than a number here: what a browser can keep as it was written, it does.
+  const exact = (key, v, context) => JSON.rawJSON && context && typeof v === 'number' && !Number.isSafeInteger(v)
+    ? JSON.rawJSON(context.source) : v;
+  const sides = kept ? JSON.parse(kept.textContent, exact).sides : [];
   for (const button of document.querySelectorAll('button.save')) {
     const side = sides[Number(button.dataset.side)];
     const record = side && side.records[Number(button.dataset.record)];

@@ -41,6 +41,7 @@ const pictures = (view, faults) => {
       const style = view.getComputedStyle(text);
       const said = (text.firstChild && text.firstChild.textContent) || '';
       const size = parseFloat(style.fontSize) * scale;
+      if (said.trim() && !(box.width > 1)) say(`'${said}' has no letters: is there a font?`);
       if (size < LEAST) say(`'${said}' is ${size.toFixed(1)} px`);
       if (box.left < frame.left - 1 || box.right > frame.right + 1 || box.top < frame.top - 1 || box.bottom > frame.bottom + 2)
         say(`'${said}' leaves the picture`);
@@ -90,6 +91,16 @@ const sorting = (doc, faults) => {
   return tried;
 };
 
+// What a click on each button would put into a file, and under which name.
+const saved = (view) => {
+  const files = [];
+  view.Blob = function (parts) { files.push({text: parts.join('')}); };
+  view.URL.createObjectURL = () => 'about:blank';
+  view.HTMLAnchorElement.prototype.click = function () { files[files.length - 1].name = this.download; };
+  for (const button of view.document.querySelectorAll('button.save:not([hidden])')) button.click();
+  return files;
+};
+
 addEventListener('load', () => {
   const verdict = [];
   for (const frame of document.querySelectorAll('iframe')) {
@@ -113,7 +124,7 @@ addEventListener('load', () => {
     if (requests.length) faults.push(`asks for ${requests.join(' ')}`);
     const titles = pictures(view, faults);
     const sorted = frame.dataset.sort ? sorting(doc, faults) : null;
-    verdict.push({name: frame.name, titles, sorted, faults: faults.slice(0, 40), saves: doc.querySelectorAll('button.save:not([hidden])').length});
+    verdict.push({name: frame.name, titles, sorted, faults: faults.slice(0, 40), saves: saved(view)});
   }
   const pre = document.createElement('pre');
   pre.id = 'verdict';

@@ -22,7 +22,7 @@ pub fn side(name: &str, model: &str, slower: f64) -> Side {
 
 fn record(command: &str, model: &str, rows: Vec<Value>) -> Value {
     json!({
-        "kiln": "0.1.0", "schema": 1, "command": command, "args": [command, "--quick"], "seed": 7,
+        "kiln": "0.1.0", "schema": 1, "command": command, "args": [command, "--quick"], "seed": u64::MAX,
         "machine": {"model": model, "kernel": "6.12.1", "core_hz": 4e9, "cores": 2, "smt": false, "load": [0.1, 0.2, 0.3],
                     "tiers": ["generic", "aesni", "vaes-avx512"], "kernel_cc": "gcc (Debian 12.2.0-14) 12.2.0"},
         "rows": rows,

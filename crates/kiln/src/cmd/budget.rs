@@ -15,13 +15,13 @@ use crate::progress::Progress;
 use crate::session::{Exit, Session};
 use crate::table;
 
-/// How many bytes one FPU section may hold: how long sections last by each way of cutting them, and what that costs.
+/// Bytes for an FPU section that holds a latency target
+///
+/// For whoever sets the limits of a SIMD cipher: how long sections last by each way of cutting messages, and what that
+/// costs. Every implementation is measured first, as a kernel would at its start. Then a task asks the crypto API for
+/// 1 MiB at a time on an emulated CPU, while interrupts raise softirqs and wake a task.
 #[derive(Args)]
-#[command(after_help = "\
-Every implementation is measured first, as a kernel would at its start. Then a
-task asks the crypto API for 1 MiB at a time on an emulated CPU while
-interrupts raise softirqs and wake a task.
-
+#[command(after_long_help = "\
 Ways of cutting (--mode):
   unbounded    one section, whatever the length
   page         4 KiB each
@@ -31,19 +31,28 @@ Ways of cutting (--mode):
   clocked      the cycle counter is read every so many bytes
   on-demand    until a softirq is pending or a reschedule is wanted
 
-Row fields (--json): alg, impl, op, mode, data, bytes, step_bytes, fits_bytes,
-target_us, section_us_p50, _p95, _p999, _max, null_us_p95, _p999 (sections of
-pure arithmetic as long as the target, in turns with the others), loss_pct
-(throughput, against unbounded), sections_per_op, min_bytes (shorter messages
-are faster by scalar code), softirq_us_*, wake_us_*, interrupted_pct,
-stolen_pct, long_pct, long_witnessed_pct, stalls.
+Row fields (--json):
+  alg, impl, op, mode, data, bytes, step_bytes, fits_bytes, target_us,
+  section_us_p50, _p95, _p999, _max
+  null_us_p95, _p999 (sections of pure arithmetic as long as the target, in
+  turns with the others)
+  loss_pct (throughput, against unbounded), sections_per_op, min_bytes
+  (shorter messages are faster by scalar code)
+  softirq_us_*, wake_us_*, interrupted_pct, stolen_pct, long_pct,
+  long_witnessed_pct, stalls
+
+Environment:
+  KILN_TIERS=generic,aesni   restricts the tiers
 
 Examples:
-  kiln budget
+  kiln budget --quick
   kiln budget sha256 'gcm(aes)' --target-us 5,30,100 --mode calibrated,clocked
   kiln budget --header kiln_budget.h --target-us 30
   kiln budget sm3 --data cold --irq-rate 2000 --seconds 2
-  kiln budget --quick --json --out DIR      the picture is DIR/budget.svg")]
+  kiln budget --quick --json --out DIR    the picture is DIR/budget.svg
+
+See also:
+  docs/BUDGETS.md")]
 pub struct BudgetArgs {
     /// Algorithms, by the kernel's names [default: all]
     #[arg(value_name = "ALG")]
@@ -116,7 +125,7 @@ fn may_write(path: &Path) -> Result<(), Error> {
     }
     opened.map(drop).map_err(|e| {
         Error::input(format!(
-            "--header {}: {e}: name a file in a directory you may write to",
+            "--header: cannot write '{}': {e}: name a file in a directory you may write to",
             path.display()
         ))
     })

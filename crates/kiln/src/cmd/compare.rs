@@ -23,25 +23,32 @@ const TURNS: usize = 10;
 const QUICK_MS: u64 = 14_000;
 const USUAL_MS: u64 = 600_000;
 
-/// What changed between two records, or between two kernel trees, beyond the noise; worst first.
+/// What changed between two records or two kernel trees, beyond the noise
+///
+/// For whoever judges a patch. A record is what --json printed or --out wrote, of one command or of a whole survey; a
+/// directory of records and a report (HTML) do as well. Rows are matched by what they are of (algorithm, implementation,
+/// length, ...). A kernel tree is built and measured; two of them in turns, so that what the
+/// machine does meanwhile falls on both. The worst come first.
 #[derive(Args)]
-#[command(after_help = "\
-A record is what --json printed or --out wrote, of one command or of a whole
-survey; a directory of records and a report (HTML) do as well. Rows are matched
-by what they are of (algorithm, implementation, length, ...). A kernel tree is built
-and measured; two of them in turns, so that what the machine does meanwhile
-falls on both. Row fields: key, unit, a, b, ratio (of costs, B over A: above
-1, B is slower), ci_low, ci_high, verdict.
+#[command(after_long_help = "\
+Row fields (--json):
+  key, unit, a, b, ratio (of costs, B over A: above 1, B is slower), ci_low,
+  ci_high, verdict
 
-Exit status 1 if B is slower by more than --max-regression allows, the whole
-interval beyond it, or has no figure where A has one. With --bisect the status
-is 125 if a side cannot be built or tried, as git bisect run wants it.
+Exit status:
+  1 if B is slower by more than --max-regression allows, the whole interval
+  beyond it, or has no figure where A has one
+  125 with --bisect, if a side cannot be built or tried
 
 Examples:
   kiln compare before.json after.json --max-regression 5
   kiln compare monday/survey.json friday/survey.json
   kiln compare ~/linux-a ~/linux-b --alg 'xts(aes)' --len 512,4096
-  git bisect run kiln compare good.json . --alg 'xts(aes)' --max-regression 5 --bisect")]
+  git bisect run kiln compare good.json . --alg 'xts(aes)' \\
+      --max-regression 5 --bisect
+
+See also:
+  docs/TREES.md")]
 pub struct CompareArgs {
     /// What is compared with: a record, a bundle or a kernel tree
     #[arg(value_name = "A")]

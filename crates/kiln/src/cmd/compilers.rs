@@ -22,30 +22,40 @@ use crate::tree_args::TreeBuildArgs;
 /// Longest message.
 const LONGEST: usize = 1 << 20;
 
-/// Which compiler, at which flags, ruins which cipher.
+/// Which compiler, at which flags, ruins which cipher
+///
+/// For whoever builds compilers or distributions. A cell is one subject, built by one compiler at one level in one
+/// variant: an executable of its own, kept in the cache by content, whose answers are checked before it is timed.
 #[derive(Args)]
-#[command(after_help = "\
-A cell is one subject, built by one compiler at one level in one variant; an
-executable of its own, kept in the cache by content. Variants: default,
-patched (-fno-tree-pre -fno-tree-sra), ubsan, ubsan-tree, asan,
-no-object-flags, and several with + between; docs/COMPILERS.md has their flags
-and the conventions by which a file of yours is called. Row fields: cc,
-cc_version, opt, variant, abi, subject, alg, key_bits, len, cycles_per_byte,
-ci_low, ci_high, text_bytes, stack_bytes, build_ms, status, reason, row_ratio,
-outlier, baseline, ratio, ratio_low, ratio_high, verdict.
+#[command(after_long_help = "\
+Variants are default, patched (-fno-tree-pre -fno-tree-sra), ubsan,
+ubsan-tree, asan, no-object-flags, and several with + between. Their flags,
+and the conventions by which a file of yours is called, are in
+docs/COMPILERS.md.
 
-Exit status 1 if a cell gives wrong answers, or is slower than the baseline by
-more than --max-regression allows, beyond the noise. With --bisect the status
-is 125 if a cell that was to be judged cannot be built or tried.
+Row fields (--json):
+  cc, cc_version, opt, variant, abi, subject, alg, key_bits, len,
+  cycles_per_byte, ci_low, ci_high, text_bytes, stack_bytes, build_ms,
+  status, reason, row_ratio, outlier
+  with --baseline: baseline, ratio, ratio_low, ratio_high, verdict
+
+Exit status:
+  1 if a cell gives wrong answers, or is slower than the baseline by more than
+  --max-regression allows, beyond the noise
+  125 with --bisect, if a cell that was to be judged cannot be built or tried
 
 Examples:
-  kiln compilers                                     the table of this machine
+  kiln compilers
   kiln compilers --cc gcc-12,clang-19 --opt O2 --variant default,asan
   kiln compilers --cc ./gcc/xgcc --baseline gcc-12 --max-regression 5
   kiln compilers --subject my.c:crc:checksum32 --opt O2,O3
   kiln compilers --explain gcc-12/O3/aes-generic/ubsan
+  kiln compilers --reproduce gcc-12/O3/aes-generic/ubsan --out DIR
   git bisect run kiln compilers --cc ./cc --baseline good.json --opt O2 \\
-      --variant default --max-regression 5 --bisect")]
+      --variant default --max-regression 5 --bisect
+
+See also:
+  docs/COMPILERS.md")]
 pub struct CompilersArgs {
     /// Compilers, by names or paths; auto: gcc-*, clang-* and zig on PATH
     #[arg(

@@ -17,25 +17,31 @@ use zeroize::Zeroizing;
 use crate::output::print_bytes;
 use crate::session::{Exit, Session};
 
-/// Runs one implementation on a file or on stdin. Nothing is written when anything is wrong.
+/// Run one implementation on a file or on stdin
+///
+/// To look at what an implementation does with data of yours. The data is read whole and is one message. Nothing is written
+/// when anything is wrong.
 #[derive(Args)]
-#[command(after_help = "\
-The data is read whole and is one message. An AEAD writes its tag behind
-the text, and finds it there unless --tag is given; a wrong one writes
-nothing, and the exit status is 1. A hash writes its digest, as bytes.
-The key of xts(aes) is two AES keys, that of rfc4106(gcm(aes)) an AES key
-and 4 bytes of salt. The IV of ccm(aes) is RFC 3610's first counter block,
-that of chacha20 the block's number (4 bytes) and the nonce. A key on the
-command line is seen by every user of the machine: --key @FILE reads it
-from a file, as hex digits or as raw bytes.
+#[command(after_long_help = "\
+An AEAD writes its tag behind the text, and finds it there unless --tag is
+given. A hash writes its digest, as bytes. The key of xts(aes) is two AES
+keys, that of rfc4106(gcm(aes)) an AES key and 4 bytes of salt. The IV of
+ccm(aes) is RFC 3610's first counter block, that of chacha20 the block's
+number (4 bytes) and the nonce. A key on the command line is seen by every
+user of the machine: --key @FILE reads it from a file, as hex digits or as
+raw bytes.
+
+Exit status:
+  1 if a tag is wrong
 
 Examples:
   iv=00000000000000000000000000000000
   kiln crypt --alg 'xts(aes)' --key @key --iv $iv --in plain --out-file enc
-  kiln crypt --alg 'xts(aes)' --key @key --iv $iv --decrypt < enc > plain
+  kiln crypt --alg 'xts(aes)' --key @key --iv $iv --decrypt < enc > again
   kiln crypt --alg 'xts(aes)' --key @key --iv $iv --in plain \\
        --impl xts-aes-aesni --divide 13,51 | sha256sum
-  kiln crypt --alg 'gcm(aes)' --key @key --iv 000102030405060708090a0b \\
+  head -c 32 key > aes-key
+  kiln crypt --alg 'gcm(aes)' --key @aes-key --iv 000102030405060708090a0b \\
        --aad 2b --in plain --out-file sealed
   kiln crypt --alg sha256 --in plain | xxd -p -c 32")]
 pub struct CryptArgs {

@@ -11,30 +11,34 @@ use crate::progress::Progress;
 use crate::session::{Exit, Session};
 use crate::table;
 
-/// A virtio-crypto control queue: busy polling against waiting against functions that are called.
+/// A virtio-crypto control queue: busy polling against waiting
+///
+/// For whoever writes a driver or a device. Driver and device are two processes; the device is this program's own (kiln
+/// serve), started afresh for each row. Sessions are created and closed, each counted as an operation.
 #[derive(Args)]
-#[command(after_help = "\
-Driver and device are two processes; the device is this program's own (kiln
-serve), started afresh for each row. Sessions are created and closed, each
-counted as an operation.
-
+#[command(after_long_help = "\
 Ways of waiting (--mode):
   poll    one lock, held while the used ring is watched (Linux before 5.19)
   wait    submitted under the lock; the thread sleeps until it is completed
   async   submitted with a function that is called; --depth in flight
 
-Row fields (--json): mode, workers, session, ctrl, depth, cores, seconds, ops,
-ops_per_s, cpu_pct, driver_cpu_pct, device_cpu_pct, cpu_us_per_op, lat_us_p50,
-_p99, _p999, _p9999, _max (of all operations), hold_us_p50, _p99, _p999, _max
-(how long the lock was held), kicks, interrupts, yields, ops_ratio_to_wait,
-cpu_ratio_to_wait, hist_us_le_1 … _16384, _more (closes, each counted once),
-hold_hist_us_le_1 … _16384, _more.
+Row fields (--json):
+  mode, workers, session, ctrl, depth, cores, seconds, ops, ops_per_s,
+  cpu_pct, driver_cpu_pct, device_cpu_pct, cpu_us_per_op
+  lat_us_p50, _p99, _p999, _p9999, _max (of all operations)
+  hold_us_p50, _p99, _p999, _max (how long the lock was held)
+  kicks, interrupts, yields, ops_ratio_to_wait, cpu_ratio_to_wait
+  hist_us_le_1 … _16384, _more (closes, each counted once),
+  hold_hist_us_le_1 … _16384, _more
 
 Examples:
-  kiln ctrlq
+  kiln ctrlq --quick
   kiln ctrlq --mode wait --workers 8 --session cipher --seconds 10
   kiln ctrlq --mode poll --session akcipher --ctrl thread --seconds 5
-  kiln ctrlq --socket /run/kiln.sock     a device that is there already")]
+  kiln ctrlq --socket /run/kiln.sock    a device that is there already
+
+See also:
+  docs/CTRLQ.md")]
 pub struct CtrlqArgs {
     /// Ways of waiting: poll, wait, async [default: all]
     #[arg(long, value_delimiter = ',', value_name = "NAME,…")]

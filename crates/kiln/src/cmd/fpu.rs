@@ -19,20 +19,34 @@ use crate::session::{Exit, Session};
 use crate::table;
 use crate::tree_args::TreeBuildArgs;
 
-/// What each FPU policy costs while interrupts land inside SIMD code, and whether it loses state.
+/// What each FPU policy costs under softirq load, and whether it loses state
+///
+/// For whoever weighs ways of using SIMD in softirqs. A task encrypts on an emulated CPU; interrupts raise softirqs that
+/// encrypt over it. Every row has a control in which the same interrupts do nothing; all results and the user's registers
+/// are checked.
 #[derive(Args)]
-#[command(after_help = "\
-A task encrypts on an emulated CPU; interrupts raise softirqs that encrypt
-over it. Every row has a control in which the same interrupts do nothing.
-All results and the user's registers are checked; a loss under any policy
-but none, the broken control, is exit status 1.
-
+#[command(after_long_help = "\
 Sources of interrupts (--inject):
   timer, poisson, signal   by the clock; signal: from another core
   replay:FILE              gaps in ns, one a line
   breakpoint               random instructions, as many as can be had
   step                     proof: one before every instruction, then pairs
   step:K, step:K1,K2       one injection again, as a proof run printed it
+
+Row fields (--json):
+  policy, version, fallback, load, impl, inject, control, seconds, sections,
+  irqs, irqs_in_section, softirqs, task_mb_per_s, of_control (task over
+  control), ratio (policy over the first), softirq_mb_per_s, softirq_us_*,
+  section_us_*, sections_timed, sections_stolen, nested_saves,
+  scalar_fallbacks, async_punts, reordered, dropped, warnings, corrupted,
+  user_corrupted, preemptions, pair_cycles, first_section_cycles
+  of packets: packets, own_packets, ring_missed, esp_mb_per_s, esp_ratio,
+  replay_lost, recovery_us
+  with --overhead: alg, len, policy, path, cycles_per_op, mb_per_s, ratio,
+  ci_low, ci_high
+
+Exit status:
+  1 if state was lost under any policy but none, the broken control
 
 Environment:
   KILN_TIERS=generic,aesni   restricts the tiers
@@ -43,8 +57,11 @@ Examples:
   kiln fpu --load esp --out DIR
   kiln fpu --inject step --policy nested,bh-off
   kiln fpu --inject breakpoint --quick --json
-  kiln fpu --policy legacy,tree:~/linux
-  kiln fpu --overhead --policy legacy,bh-off,nested")]
+  kiln fpu --policy legacy,tree:DIR    beside a kernel tree's own code
+  kiln fpu --overhead --policy legacy,bh-off,nested
+
+See also:
+  docs/EMULATION.md, docs/TREES.md")]
 pub struct FpuArgs {
     /// legacy, bh-off, nested, nested-v1, preemptible, none [default: these],
     /// tree:DIR: a Linux source tree's own code, built and hosted

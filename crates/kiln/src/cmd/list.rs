@@ -7,17 +7,22 @@ use kiln_lab::{list, Error};
 use crate::session::{Exit, Session};
 use crate::table;
 
-/// What is here, and the hardware's limits, measured.
+/// What is here: tiers, implementations, peers, compilers, hardware limits
+///
+/// The first command on a new machine: what can be measured there, what cannot, and why. All usable implementations are
+/// measured: of each algorithm the fastest is chosen, of equals the one of highest priority.
 #[derive(Args)]
-#[command(after_help = "\
-Row fields (--json): kind (tier, impl, feature, peer, compiler or limit),
-name, available, reason. All usable implementations are measured first: of
-each algorithm the fastest is chosen, of equals the one of highest priority.
+#[command(after_long_help = "\
+Row fields (--json):
+  kind (tier, impl, feature, peer, compiler or limit), name, available, reason
+
+Environment:
+  KILN_TIERS=generic,aesni   restricts the tiers
 
 Examples:
   kiln list
   kiln list --json | jq '.rows[] | select(.chosen)'
-  KILN_TIERS=generic kiln list             what would be chosen without SIMD")]
+  KILN_TIERS=generic kiln list    what would be chosen without SIMD")]
 pub struct ListArgs {}
 
 /// Runs it.

@@ -4,6 +4,7 @@ pub mod budget;
 pub mod compare;
 pub mod compilers;
 mod compilers_explain;
+pub mod completions;
 mod constant_time;
 pub mod crypt;
 pub mod ctrlq;
@@ -13,6 +14,7 @@ mod fpu_tree;
 pub mod hosted;
 pub mod linux;
 pub mod list;
+pub mod man;
 pub mod overhead;
 pub mod report;
 pub mod self_check;
@@ -57,6 +59,8 @@ pub fn run(command: Option<Command>, session: &Session) -> Result<Exit, Error> {
         Some(Command::VirtioCheck(args)) => virtio_check::run(&args, session),
         Some(Command::Report(args)) => report::run(&args, session),
         Some(Command::SelfCheck(args)) => self_check::run(&args, session),
+        Some(Command::Completions(args)) => completions::run(&args, session),
+        Some(Command::Man(args)) => man::run(&args, session),
     }
 }
 

@@ -11,28 +11,29 @@ use kiln_report::{gather, Options, Side};
 use crate::output::print;
 use crate::session::{Exit, Session};
 
-/// Records of one or several machines as one page, or as what other tools read.
+/// Records of one or several machines as one page, or as what other tools read
+///
+/// For a mail, a patch or a bug report. A record is what --json printed or --out wrote. Records of several commands on one
+/// machine make one column; the same command twice, or another machine, makes a column each, and figures of one thing
+/// stand in one row. The page is one file that loads nothing: pictures, tables with intervals, the commands that repeat
+/// it, and the records, which report, compare and --format read back out of it. Without --out it is ./report.html; --out
+/// takes a directory or FILE.html.
 #[derive(Args)]
-#[command(after_help = "\
-A record is what --json printed or --out wrote. Records of several commands on
-one machine make one column; the same command twice, or another machine, makes
-a column each, and figures of one thing stand in one row. The page is one file:
-pictures, tables with intervals, the commands that repeat it, and the records,
-which report, compare and --format read back out of it. It loads nothing.
-
+#[command(after_long_help = "\
 Formats, on stdout:
   csv               every field of every row (RFC 4180)
   markdown          the page's tables, for a mail or a commit message
   google-benchmark  rows that are a time, as --benchmark_out writes them
   ktap              rows that are a check
 
-Without --out the page is ./report.html; --out takes a directory or FILE.html.
-
 Examples:
-  kiln speed --json > speed.json && kiln report speed.json
+  kiln report speed.json
   kiln report results --out page.html         all records of a directory
   kiln report zen5/survey.json zen2/survey.json --title 'Zen 5 and Zen 2'
-  kiln report speed.json --format markdown >> commit-message")]
+  kiln report speed.json --format markdown >> commit-message
+
+See also:
+  docs/RECORDS.md")]
 pub struct ReportArgs {
     /// Records, bundles, reports (HTML), directories of records
     #[arg(required = true, value_name = "A")]

@@ -9,15 +9,21 @@ use crate::progress::Progress;
 use crate::session::{Exit, Session};
 use crate::table;
 
-/// Measures the clock, the machine's quiet and the method itself, and says which differences can be trusted.
+/// How far measurements can be trusted on this machine
+///
+/// Before figures are believed: measures the clock, the machine's quiet and the method itself, and says which differences
+/// can be trusted. Takes about 10 s, with --quick 4 s.
 #[derive(Args)]
-#[command(after_help = "\
-Takes about 10 s, with --quick 4 s. Row fields (--json): check, value,
-unit, verdict (ok, poor or bad), meaning.
+#[command(after_long_help = "\
+Row fields (--json):
+  check, value, unit, verdict (ok, poor or bad), meaning
 
 Examples:
-  kiln self-check --cpu 3
-  kiln self-check --json | jq -r '.notes[]'")]
+  kiln self-check --cpu 0
+  kiln self-check --json | jq -r '.notes[]'
+
+See also:
+  docs/METHODOLOGY.md")]
 pub struct SelfCheckArgs {}
 
 /// Runs it.

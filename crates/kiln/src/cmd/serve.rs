@@ -15,13 +15,15 @@ use signal_hook::low_level::pipe;
 
 use crate::session::{Exit, Session};
 
-/// The virtio-crypto device on a vhost-user socket.
+/// The virtio-crypto device on a vhost-user socket
+///
+/// For virtual machines of QEMU and others, and for programs with a driver of their own. Each connection is a guest of its
+/// own: its sessions are no other guest's, and are wiped when it goes.
 #[derive(Args)]
-#[command(after_help = "\
-Each connection is a guest of its own: its sessions are no other guest's, and
-are wiped when it goes. SIGTERM or Ctrl-C serves what guests have made
-available and ends; a second one ends at once. After start no file can be
-opened and only the system calls of serving can be made.
+#[command(after_long_help = "\
+SIGTERM or Ctrl-C serves what guests have made available and ends; a second
+one ends at once. After start no file can be opened, and only the system calls
+of serving can be made.
 
 Examples:
   kiln serve --socket /run/kiln.sock
@@ -29,7 +31,8 @@ Examples:
   kiln serve --socket kiln.sock --metrics metrics.sock
   curl --unix-socket metrics.sock http://kiln/metrics
 
-Command lines of QEMU, libvirt and Cloud Hypervisor: docs/VIRTIO.md.")]
+See also:
+  docs/VIRTIO.md (command lines of QEMU, libvirt and Cloud Hypervisor)")]
 pub struct ServeArgs {
     /// Where to listen (repeatable)
     #[arg(long, value_name = "PATH", required = true)]

@@ -22,25 +22,33 @@ use crate::session::{Exit, Session};
 use crate::table;
 use crate::tree_args::TreeBuildArgs;
 
-/// Cycles a byte by implementation, key size and length; all are measured in turn, each figure has an interval.
+/// Cycles a byte by implementation, key size and length
+///
+/// For whoever compares implementations, libraries or kernel trees: all are measured in turn, and each figure has an
+/// interval.
 #[derive(Args)]
-#[command(after_help = "\
-Without ALG all algorithms are measured in all operations, which takes two
-or three minutes (--quick 20 s), and a compact table has Kiln's best tier and each
-peer's best; --rows and --json have every implementation. With ALG each
+#[command(after_long_help = "\
+Without ALG all algorithms are measured in all operations, which takes two or
+three minutes (--quick 20 s), and a compact table has Kiln's best tier and
+each peer's best; --rows and --json have every implementation. With ALG each
 implementation has a column.
 
-Every result is checked against the generic implementation's before and
-after timing; one that errs has no figure, and the exit status is 1 (of a
-peer only if it was named). AEADs have 16 bytes of associated data. A
-length that is no whole blocks of a mode is rounded up if nobody asked for
-it. Row fields: alg, impl, provider, tier, level, op, key_bits, len,
-latency, cycles_per_op, cycles_per_byte, mb_per_s, ci_low, ci_high (of
-cycles_per_op), limit_cycles, together (several messages at a time); with
---layout tcrypt layout; with --latency chain_cycles; with --baseline ratio, ratio_low, ratio_high,
-verdict; of Kiln's best, where there are peers, best_peer,
-best_peer_provider, best_peer_ratio, best_peer_ratio_low,
-best_peer_ratio_high, best_peer_verdict.
+Every result is checked against the generic implementation's before and after
+timing; one that errs has no figure. AEADs have 16 bytes of associated data.
+A length that is no whole blocks of a mode is rounded up if nobody asked for
+it.
+
+Row fields (--json):
+  alg, impl, provider, tier, level, op, key_bits, len, latency,
+  cycles_per_op, cycles_per_byte, mb_per_s, ci_low, ci_high (of
+  cycles_per_op), limit_cycles, together (several messages at a time)
+  with --layout tcrypt: layout; with --latency: chain_cycles
+  with --baseline: ratio, ratio_low, ratio_high, verdict
+  of Kiln's best, where there are peers: best_peer, best_peer_provider,
+  best_peer_ratio, _ratio_low, _ratio_high, _verdict
+
+Exit status:
+  1 if a result is wrong (a peer's: only if that peer was named)
 
 Environment:
   KILN_TIERS=generic,aesni   restricts the tiers
@@ -48,14 +56,17 @@ Environment:
                              KILN_NETTLE and KILN_IPSEC_MB
 
 Examples:
-  kiln speed
+  kiln speed --quick
   kiln speed 'xts(aes)' --op encrypt,decrypt --key-bits 128,256 --len 512
-  kiln speed --len 16..4112 --impl xts-aes-aesni    every length; finds the largest step
+  kiln speed --len 16..4112 --impl xts-aes-aesni    every length
   kiln speed --baseline openssl --json > speed.json
-  kiln speed 'gcm(aes)' --tree ~/linux     a kernel tree's own beside them
+  kiln speed 'gcm(aes)' --tree ~/linux    a kernel tree's own beside them
   kiln speed 'xts(aes)' --level api --layout tcrypt    as tcrypt asks for it
   kiln speed 'xts(aes)' --via virtio --len 4096 --depth 64
-  kiln speed --len 16 --latency    each call waits for the one before")]
+  kiln speed 'xts(aes)' --len 16 --latency    each call waits for the last
+
+See also:
+  docs/METHODOLOGY.md, docs/TREES.md")]
 pub struct SpeedArgs {
     /// Algorithms, by the kernel's names [default: all]
     #[arg(value_name = "ALG")]

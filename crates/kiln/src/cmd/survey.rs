@@ -15,25 +15,25 @@ use self::page::Page;
 use self::run::Survey;
 use crate::session::{Exit, Session};
 
-/// The five questions, and how fast the ciphers are, for this machine: a sentence each, the published figure beside it.
+/// All questions for this machine in a minute; also what kiln does without a command
+///
+/// Takes about a minute, with --quick 20 s, with --minutes as long as it says. Each question is answered by its own
+/// command in a process of its own, and printed as soon as it is, with the published figure beside it. What is left out is
+/// told, with what would add it: nothing that is missing is a fault. At its end there is a page to mail to somebody:
+/// kiln-report.html, or DIR/report.html with --out DIR, where the records are as well: survey.json, which has them all,
+/// and one for each command (speed.json, fpu.json, ...).
 #[derive(Args, Default)]
-#[command(after_help = "\
-Takes about a minute, with --quick 20 s, with --minutes as long as it says. Each
-question is answered by its own command in a process of its own, and printed as
-soon as it is. What is left out is told, with what would add it: nothing that
-is missing is a fault.
+#[command(after_long_help = "\
+Questions:
+  speed, softirq-simd, nested-fpu, fpu-budget, compilers, ctrlq
 
-At its end there is a page to mail to somebody: kiln-report.html, or
-DIR/report.html with --out DIR, where the records are as well: survey.json,
-which has them all, and one for each command (speed.json, fpu.json, ...).
+Row fields (--json):
+  question, headline, value, unit, baseline (the published figure), ratio
+  (value over baseline), low, high, command, source. The field records has
+  the records of the commands.
 
-Questions: speed, softirq-simd, nested-fpu, fpu-budget, compilers, ctrlq.
-
-Row fields (--json): question, headline, value, unit, baseline (the published
-figure), ratio (value over baseline), low, high, command, source. The field
-records has the records of the commands.
-
-Exit status 1 if a check failed: a wrong answer, a lost register.
+Exit status:
+  1 if a check failed: a wrong answer, a lost register
 
 Examples:
   kiln
@@ -41,7 +41,10 @@ Examples:
   kiln survey --minutes 3 --tree ~/linux        with a kernel tree's own code
   kiln survey --question speed,ctrlq --quick
   kiln survey --report /tmp/here.html
-  KILN_TIERS=generic,aesni kiln                 as if the CPU had no VAES")]
+  KILN_TIERS=generic,aesni kiln                 as if the CPU had no VAES
+
+See also:
+  docs/FINDINGS.md, docs/METHODOLOGY.md")]
 pub struct SurveyArgs {
     /// How long it may take [default: 1]
     #[arg(long, value_name = "N", allow_hyphen_values = true)]

@@ -42,34 +42,54 @@ const QUICK: Amount = Amount {
     many: 200,
 };
 
-/// Is every implementation right, in every context?
+/// Is every implementation right? KTAP on stdout
+///
+/// For whoever changed a cipher, or wants to trust one: known answers and random cases, in every context in which a
+/// kernel calls it. What fails is printed with the command that replays it.
 #[derive(Args, Clone, Debug, Default)]
-#[command(after_help = "\
+#[command(after_long_help = "\
 Each mask of tiers (generic, generic + aesni, ...) is one group of rows for
-each algorithm: is the right implementation chosen, then the suites vectors
-(known answers), wycheproof, keys (every length, good and bad), lengths,
-splits (a message cut in two anywhere, carried on by another tier),
-forgeries (every bit of a tag), requests (to the crypto API, over memory
-divided anywhere), refusals (requests of every form, good and bad), many (messages
-encrypted side by side, where an implementation does that), wiped
-(keys in memory after free), and random, compared with the plainest
-implementation. Then the suites contexts:POLICY: from a task, with softirqs
-off, in softirqs and hardirqs, under each FPU policy, on all cores at once,
-while interrupts come by the clock; and interrupted:POLICY, where they come
-before random instructions of the sections. Every buffer lies between guard pages and poison, every
-call goes through a look at the registers. A failure is printed with the
-command that replays it; the exit status is then 1. KTAP on stdout. Row
-fields (--json): alg, impl, suite, context, tiers, cases, failed, skipped.
+each algorithm: is the right implementation chosen, then the suites. Every
+buffer lies between guard pages and poison, every call goes through a look at
+the registers.
+
+Suites (--suite):
+  vectors        known answers
+  wycheproof     Project Wycheproof's
+  keys           every length, good and bad
+  lengths        every length of a message
+  splits         a message cut in two anywhere, carried on by another tier
+  forgeries      every bit of a tag
+  requests       to the crypto API, over memory divided anywhere
+  refusals       requests of every form, good and bad
+  many           messages encrypted side by side, where there is such code
+  wiped          keys in memory after free
+  random         compared with the plainest implementation
+  contexts:POLICY     from a task, with softirqs off, in softirqs and
+                      hardirqs, on all cores, while interrupts come by the
+                      clock
+  interrupted:POLICY  the same, with interrupts before random instructions
+
+Row fields (--json):
+  alg, impl, suite, context, tiers, cases, failed, skipped
+
+Exit status:
+  1 if a case failed
+
+Environment:
+  KILN_TIERS=generic,aesni   as if the CPU had no more
 
 Examples:
   kiln test --quick
   kiln test 'gcm(aes)' ghash --suite forgeries,random
-  kiln test 'xts(aes)' --impl xts-aes-aesni --cases 10000000
+  kiln test 'xts(aes)' --impl xts-aes-aesni --cases 100000
   kiln test sha256 --suite contexts:nested
   kiln test 'ccm(aes)' --seed 7 --suite random --case 4711    one case again
-  KILN_TIERS=generic,aesni kiln test        as if the CPU had no more
-  kiln test --constant-time --quick         (fields: docs/CONSTANT-TIME.md)
-  kiln test --tree ~/linux --fuzz 10000     a kernel tree's own testmgr")]
+  kiln test --constant-time --quick
+  kiln test --tree ~/linux --fuzz 1000    a kernel tree's own testmgr
+
+See also:
+  docs/TESTING.md, docs/CONSTANT-TIME.md")]
 pub struct TestArgs {
     /// Algorithms, such as 'xts(aes)' [default: all]
     #[arg(value_name = "ALG")]

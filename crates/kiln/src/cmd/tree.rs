@@ -12,21 +12,35 @@ use crate::session::{Exit, Session};
 use crate::table;
 use crate::tree_args::TreeBuildArgs;
 
-/// What a kernel tree holds: its crypto stack, built by its own Kbuild, linked unmodified with Kiln's services into a
-/// child process, and tested there by the tree's own self-tests.
+/// What a kernel tree holds: built, linked, tested by its own self-tests
+///
+/// For whoever works on a tree's crypto code. The tree's own Kbuild builds it; its objects are linked unmodified with Kiln's
+/// services into a child process, and tested there by the tree's own self-tests.
 #[derive(Args)]
-#[command(after_help = "\
+#[command(after_long_help = "\
 Nothing is written into the tree: it is built in XDG_CACHE_HOME or ~/.cache,
 under kiln/tree. The first time takes a minute, later ones seconds.
-Rows: kind (object, algorithm), name, status (built, left-out, tested,
-untested, failed), reason, config; of algorithms also alg, type, priority, async,
-internal, test_us. Exit status 1 if something failed.
+
+Row fields (--json):
+  kind (object, algorithm), name, status (built, left-out, tested, untested,
+  failed), reason, config; of algorithms also alg, type, priority, async,
+  internal, test_us
+
+Exit status:
+  1 if something failed
+
+Environment:
+  KILN_CC=CC           the compiler, as --cc
+  XDG_CACHE_HOME=DIR   where it is built
 
 Examples:
   kiln tree ~/linux
   kiln tree ~/linux --cc clang-19
   kiln tree ~/linux --config /boot/config-6.12.0-amd64
-  kiln tree ~/linux --json | jq '.rows[] | select(.status == \"failed\")'")]
+  kiln tree ~/linux --json | jq '.rows[] | select(.status == \"failed\")'
+
+See also:
+  docs/TREES.md")]
 pub struct TreeArgs {
     /// A Linux source tree
     #[arg(value_name = "DIR")]

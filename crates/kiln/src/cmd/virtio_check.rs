@@ -1,6 +1,6 @@
 //! `kiln virtio-check`.
 
-use std::io::{self, IsTerminal, Write};
+use std::io::{self, IsTerminal};
 use std::path::PathBuf;
 
 use clap::Args;
@@ -9,22 +9,32 @@ use kiln_lab::Error;
 use kiln_virtio_check::{names, offer, run as check, Fault, Offer, Row as Checked, Verdict};
 use serde::Serialize;
 
+use crate::output::print;
 use crate::session::{Exit, Session};
 
-/// Is a virtio-crypto device right, and safe? Any vhost-user backend's.
+/// Is a virtio-crypto device right, and safe? KTAP on stdout
+///
+/// For whoever writes or runs a device: any vhost-user backend's. Checks what the device serves of what it offers, in both
+/// forms of requests and stateless, against published vectors; then what it does with requests and rings that a hostile
+/// driver makes.
 #[derive(Args)]
-#[command(after_help = "\
-Checks what the device serves of what it offers, in both forms of requests and
-stateless, against published vectors; then what it does with requests and rings
-that a hostile driver makes. Each check has a connection of its own. What is
-not offered is skipped. The exit status is 1 if a check failed.
+#[command(after_long_help = "\
+Each check has a connection of its own. What is not offered is skipped. The
+device must serve its control queue on the socket, and connections one after
+the other; if it serves several at a time, one watches the others.
 
-The device must serve its control queue on the socket, and connections one
-after the other; if it serves several at a time, one watches the others.
+Row fields (--json):
+  case, status (pass, skip, fail), note
 
-Example:
+Exit status:
+  1 if a check failed
+
+Examples:
   kiln serve --socket kiln.sock &
-  kiln virtio-check --socket kiln.sock")]
+  kiln virtio-check --socket kiln.sock
+
+See also:
+  docs/VIRTIO.md")]
 pub struct VirtioCheckArgs {
     /// The device's socket
     #[arg(long, value_name = "PATH")]
@@ -45,7 +55,7 @@ pub fn run(args: &VirtioCheckArgs, session: &Session) -> Result<Exit, Error> {
         let what = format!("--socket {}: {e}", path.display());
         match e {
             Fault::Connect(_) => Error::input(what),
-            Fault::Device(_) => Error::lacks(what),
+            Fault::Device(_) => Error::lacks(format!("{what}: name one's vhost-user socket")),
         }
     })?;
     let json = session.global.json;
@@ -101,10 +111,7 @@ fn note(row: &Checked) -> Option<String> {
 }
 
 fn say(text: &str) -> Result<(), Error> {
-    let mut out = io::stdout().lock();
-    writeln!(out, "{text}")
-        .and_then(|()| out.flush())
-        .map_err(|e| Error::lacks(format!("cannot write to standard output: {e}")))
+    print(&format!("{text}\n"))
 }
 
 /// Version, what is offered, and how many checks there will be.

@@ -14,10 +14,11 @@ use super::{Fault, KernelArgs};
 use crate::progress::Progress;
 use crate::session::{Exit, Session};
 
-/// Builds and boots user mode Linux, with its console to stdout; with a program, runs it there and ends with its exit
-/// status.
+/// Boot user mode Linux, and run a program in it
+///
+/// Its console goes to stdout. With a program, that is run there, and its exit status is the command's.
 #[derive(Args)]
-#[command(after_help = "\
+#[command(after_long_help = "\
 The program is one of this machine, copied into the booted system with the
 libraries it is linked to; /proc, /sys, /dev and /tmp are there, files of this
 machine are not. A boot that has not ended at its limit is killed. Without a
@@ -26,7 +27,10 @@ program the time to init is told on stderr.
 Examples:
   kiln linux boot --tree ~/linux
   kiln linux boot -- cat /proc/crypto
-  kiln linux boot --module -- cat /proc/crypto")]
+  kiln linux boot --module -- cat /proc/crypto
+
+See also:
+  docs/LINUX.md")]
 pub struct BootArgs {
     #[command(flatten)]
     kernel: KernelArgs,
@@ -128,7 +132,7 @@ pub fn run(args: &BootArgs, session: &Session) -> Result<Exit, Fault> {
         (Some(End::Signal(signal)), _) => exit(128 + signal),
         (None, Some(0)) if number == 0 => Exit::Done,
         _ => {
-            return Err(Error::Failed(format!(
+            return Err(kiln_linux::Error::Failed(format!(
             "what was to be done in user mode Linux failed; the end of its console is above\n  {}",
             outcome.tail.join("\n  ")
         ))

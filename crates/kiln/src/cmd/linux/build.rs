@@ -13,19 +13,28 @@ use crate::progress::Progress;
 use crate::session::{Exit, Session};
 use crate::table;
 
-/// Builds user mode Linux out of tree into the cache, and Kiln's module against it.
+/// Build user mode Linux and Kiln's module
+///
+/// Out of tree, into the cache. Nothing is written into the tree.
 #[derive(Args)]
-#[command(after_help = "\
-Nothing is written into the tree. Everything goes to XDG_CACHE_HOME or ~/.cache,
-under kiln/linux; the first time takes minutes, later ones seconds.
-With --headers Kiln's module alone is built, for a kernel of the distribution.
-Rows: what, version, cc, path, seconds, warnings. Exit status 1 if the compiler, modpost or
-objtool had a warning for the module.
+#[command(after_long_help = "\
+Everything goes to XDG_CACHE_HOME or ~/.cache, under kiln/linux; the first
+time takes minutes, later ones seconds. With --headers Kiln's module alone is
+built, for a kernel of the distribution.
+
+Row fields (--json):
+  what, version, cc, path, seconds, warnings
+
+Exit status:
+  1 if the compiler, modpost or objtool had a warning for the module
 
 Examples:
   kiln linux build --tree ~/linux
   kiln linux build --tree ~/linux --cc clang-19
-  kiln linux build --headers /lib/modules/$(uname -r)/build")]
+  kiln linux build --headers /lib/modules/$(uname -r)/build
+
+See also:
+  docs/LINUX.md")]
 pub struct BuildArgs {
     #[command(flatten)]
     kernel: KernelArgs,

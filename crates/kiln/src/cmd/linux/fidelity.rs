@@ -18,21 +18,32 @@ use crate::table;
 /// Where records are, from the top of a checkout.
 const RECORDS: &str = "linux/records";
 
+/// The emulated CPU compared with a real kernel's ring 0, question by question
+///
 /// Boots a stock x86-64 kernel under QEMU, puts questions to its ring 0 and the same ones to the emulated CPU, and
 /// compares the answers one by one.
 #[derive(Args)]
-#[command(after_help = "\
-Asked: where the FPU is usable, when softirqs run, what cryptd and the simd helper
-answer and in what order. Kernels before 6.15 are compared with the policy
-'legacy', later ones with 'bh-off'. Rows: kind (answer, cost), kernel, cpu, accel,
-policy, number, question, asked, real, emulated, agree, cycles_min, cycles,
-kiln_cycles, ratio and kiln_ratio (helper over direct). Exit status 1 if an answer differs.
+#[command(after_long_help = "\
+Asked: where the FPU is usable, when softirqs run, what cryptd and the simd
+helper answer and in what order. Kernels before 6.15 are compared with the
+policy legacy, later ones with bh-off.
+
+Row fields (--json):
+  kind (answer, cost), kernel, cpu, accel, policy, number, question, asked,
+  real, emulated, agree, cycles_min, cycles, kiln_cycles, ratio and kiln_ratio
+  (helper over direct)
+
+Exit status:
+  1 if an answer differs
 
 Examples:
   kiln linux fidelity
   kiln linux fidelity --debian 6.1 --accel tcg
   kiln linux fidelity --kernel arch/x86/boot/bzImage --headers .
-  kiln linux fidelity --record             renew linux/records/6.12.json")]
+  kiln linux fidelity --record    renew linux/records/6.12.json
+
+See also:
+  docs/LINUX.md, docs/EMULATION.md")]
 pub struct FidelityArgs {
     #[command(flatten)]
     qemu: QemuArgs,
@@ -93,6 +104,10 @@ fn write(
         notes: &outcome.notes,
     };
     let path = dir.join(format!("{version}.json"));
-    fs::write(&path, record.to_json())
-        .map_err(|e| Error::input(format!("--record: {}: {e}", path.display())))
+    fs::write(&path, record.to_json()).map_err(|e| {
+        Error::input(format!(
+            "--record: cannot write '{}': {e}: name a directory you may write to",
+            path.display()
+        ))
+    })
 }

@@ -21,8 +21,9 @@ use super::tree::fault;
 use crate::progress::Progress;
 use crate::session::{Exit, Session};
 
-/// Real Linux as the judge: built and booted in user land, no VM and no root. Its own testmgr tests Kiln's ciphers, its
-/// own tcrypt measures them.
+/// The same in real Linux, built and booted in user land
+///
+/// Real Linux as the judge, no VM and no root. Its own testmgr tests Kiln's ciphers, its own tcrypt measures them.
 #[derive(Args)]
 pub struct LinuxArgs {
     #[command(subcommand)]
@@ -31,19 +32,12 @@ pub struct LinuxArgs {
 
 #[derive(Subcommand)]
 enum LinuxCommand {
-    /// Build user mode Linux and Kiln's module
     Build(build::BuildArgs),
-    /// Boot it, and run a program in it
     Boot(boot::BootArgs),
-    /// Linux's own benchmark of its own ciphers, or of Kiln's
     Tcrypt(tcrypt::TcryptArgs),
-    /// Every cipher of Kiln's before Linux's own testmgr, all its random tests on
     Selftest(selftest::SelftestArgs),
-    /// The emulated CPU compared with a real kernel's ring 0, question by question
     Fidelity(fidelity::FidelityArgs),
-    /// Kiln's drivers in softirqs over other code's sections, in real ring 0
     Nested(nested::NestedArgs),
-    /// Linux's own virtio_crypto driver with Kiln's device, or another: self-tests, sessions, data
     Virtio(virtio::VirtioArgs),
 }
 

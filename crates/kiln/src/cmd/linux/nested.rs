@@ -11,21 +11,30 @@ use crate::progress::Progress;
 use crate::session::{Exit, Session};
 use crate::table;
 
+/// Kiln's drivers in softirqs over other code's sections, in real ring 0
+///
 /// Boots a stock x86-64 kernel under QEMU with Kiln's module, whose drivers save the registers of a section that they
 /// come over, and proves that nothing is lost.
 #[derive(Args)]
-#[command(after_help = "\
-Threads encrypt by Linux's own AES-NI driver, a timer's softirq and a tasklet by
-Kiln's drivers, all on one CPU; every result is compared. Three modes: 'saved';
-'scalar', without sections over sections; 'unsaved', the control, in which results
-must come out wrong. Rows: kernel, accel, mode, who, driver, done, wrong, refused,
-late, over (begun where Linux says that the FPU is not usable), nested_saves.
-Exit status 1 if anything was lost, too little was tried or the control found
-nothing.
+#[command(after_long_help = "\
+Threads encrypt by Linux's own AES-NI driver, a timer's softirq and a tasklet
+by Kiln's drivers, all on one CPU; every result is compared. There are three
+modes: saved; scalar, without sections over sections; unsaved, the control, in
+which results must come out wrong.
+
+Row fields (--json):
+  kernel, accel, mode, who, driver, done, wrong, refused, late, over (begun
+  where Linux says that the FPU is not usable), nested_saves
+
+Exit status:
+  1 if anything was lost, too little was tried or the control found nothing
 
 Examples:
   kiln linux nested
-  kiln linux nested --debian 6.1 --seconds 60")]
+  kiln linux nested --debian 6.1 --seconds 60
+
+See also:
+  docs/LINUX.md")]
 pub struct NestedArgs {
     #[command(flatten)]
     qemu: QemuArgs,

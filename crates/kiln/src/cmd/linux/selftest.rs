@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use clap::Args;
+use kiln_lab::algorithm::unknown;
 use kiln_lab::record::Facts;
 use kiln_linux::selftest::{self, Outcome};
 use kiln_linux::{hosted, module};
@@ -12,27 +13,35 @@ use crate::progress::Progress;
 use crate::session::{Exit, Session};
 use crate::table;
 
+/// Every cipher of Kiln's before Linux's own testmgr, all its random tests on
+///
 /// Boots user mode Linux and loads Kiln's module: every implementation becomes a driver of the real crypto API, and the
 /// real testmgr tests it: all vectors, random layouts, and random messages against Linux's own generic code. With
 /// --hosted the same without a boot: tree and drivers in a child, on the emulated CPU.
 #[derive(Args)]
-#[command(after_help = "\
-Rows: driver, alg, tier, selftest (passed, failed, untested, absent, unknown),
-reason. 'untested' is what Linux has no test for, 'absent' what this CPU cannot run:
-neither is proven by this. Exit status 1 if a driver failed or nobody knows.
-
+#[command(after_long_help = "\
 --hosted links the drivers with the tree's crypto API, testmgr and FPU core
 (x86's, where user mode Linux has none) and tests them there while interrupts
 come: no kernel is built or booted. Drivers that passed are then tried in
 softirqs over their own sections in a task. One that crashes fails, the rest
-goes on. What stands in for the rest of the kernel is Kiln's: a boot is the better
-proof of modules and memory, this the better one of FPU sections.
+goes on. What stands in for the rest of the kernel is Kiln's: a boot is the
+better proof of modules and memory, this the better one of FPU sections.
+
+Row fields (--json):
+  driver, alg, tier, selftest (passed, failed, unknown; untested: Linux has no
+  test for it; absent: this CPU cannot run it), reason
+
+Exit status:
+  1 if a driver failed or nobody knows
 
 Examples:
   kiln linux selftest --tree ~/linux
   kiln linux selftest 'gcm(aes)' --fuzz 5000
   kiln linux selftest --hosted --tree ~/linux
-  kiln linux selftest xts-aes-vaes-avx512 --json | jq '.rows[].selftest'")]
+  kiln linux selftest xts-aes-vaes-avx512 --json | jq '.rows[].selftest'
+
+See also:
+  docs/LINUX.md")]
 pub struct SelftestArgs {
     #[command(flatten)]
     kernel: KernelArgs,
@@ -124,10 +133,9 @@ fn known(name: &str) -> Result<&str, kiln_lab::Error> {
         .strip_prefix(kiln_linux::module::PREFIX)
         .unwrap_or(name);
     let all = kiln_kernel::cipher::Impl::all();
-    match all.iter().any(|i| i.alg() == name || i.driver() == name) {
+    let known: Vec<&str> = all.iter().flat_map(|i| [i.alg(), i.driver()]).collect();
+    match known.contains(&name) {
         true => Ok(name),
-        false => Err(kiln_lab::Error::input(format!(
-            "'{name}' is no algorithm and no implementation: 'kiln list' names them"
-        ))),
+        false => Err(unknown("algorithm or implementation", name, &known)),
     }
 }

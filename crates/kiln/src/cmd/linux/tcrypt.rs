@@ -18,17 +18,25 @@ use crate::table;
 /// With --quick a measurement ends after so long, with the rows there are.
 const QUICK: Duration = Duration::from_secs(18);
 
+/// Linux's own benchmark of its own ciphers, or of Kiln's
+///
 /// Boots user mode Linux and lets its tcrypt measure: the kernel's own implementation of each algorithm, or Kiln's.
 #[derive(Args)]
-#[command(after_help = "\
-tcrypt takes a second for each row, or as many as --sec says; an algorithm with three
-key sizes has 42 rows. User mode Linux has no cycle counter: there is no --sec 0.
-Rows: alg, driver, op, key_bits, len, update_len, ops, seconds, mb_per_s.
+#[command(after_long_help = "\
+tcrypt takes a second for each row, or as many as --sec says; an algorithm
+with three key sizes has 42 rows. User mode Linux has no cycle counter: there
+is no --sec 0.
+
+Row fields (--json):
+  alg, driver, op, key_bits, len, update_len, ops, seconds, mb_per_s
 
 Examples:
   kiln linux tcrypt 'cbc(aes)' --tree ~/linux
   kiln linux tcrypt 'xts(aes)' --impl best,xts-aes-aesni
-  kiln linux tcrypt --mode 200 --raw >log; python3 tools/crypto/tcrypt/tcrypt_speed_compare.py log old")]
+  kiln linux tcrypt --mode 200 --raw > log
+
+See also:
+  docs/LINUX.md")]
 pub struct TcryptArgs {
     #[command(flatten)]
     kernel: KernelArgs,

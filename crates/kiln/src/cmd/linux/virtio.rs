@@ -14,25 +14,35 @@ use crate::progress::Progress;
 use crate::session::{Exit, Session};
 use crate::table;
 
+/// Linux's own virtio_crypto driver with Kiln's device, or another
+///
 /// Boots Linux with its own virtio_crypto driver and a device on a vhost-user socket: its self-tests through the device,
 /// then sessions created and destroyed, and messages, at a measured rate.
 #[derive(Args)]
-#[command(after_help = "\
-Without --socket a 'kiln serve' of its own is started. The guest is user mode Linux,
-built of a tree; with --qemu a stock kernel of Debian's under QEMU, by its
-cryptodev-vhost-user. Traffic is made by threads in the guest: new keys of cbc(aes)
-(each destroys and creates two sessions), new keys of rsa (one of each), and messages of
-cbc(aes), each compared with Linux's generic code.
-Rows: front_end, kernel, accel, kind (selftest, cipher-sessions, akcipher-sessions,
-cipher-data), alg, driver, selftest, workers, len, ops, seconds, ops_per_s, mb_per_s,
-us_max, errors, wrong. Exit status 1 if the driver is not there, a self-test did not
-pass, a call failed or bytes are wrong.
+#[command(after_long_help = "\
+Without --socket a kiln serve of its own is started. The guest is user mode
+Linux, built of a tree; with --qemu a stock kernel of Debian's under QEMU, by
+its cryptodev-vhost-user. Traffic is made by threads in the guest: new keys of
+cbc(aes) (each destroys and creates two sessions), new keys of rsa (one of
+each), and messages of cbc(aes), each compared with Linux's generic code.
+
+Row fields (--json):
+  front_end, kernel, accel, kind (selftest, cipher-sessions,
+  akcipher-sessions, cipher-data), alg, driver, selftest, workers, len, ops,
+  seconds, ops_per_s, mb_per_s, us_max, errors, wrong
+
+Exit status:
+  1 if the driver is not there, a self-test did not pass, a call failed or
+  bytes are wrong
 
 Examples:
   kiln linux virtio --tree ~/linux
   kiln linux virtio --workers 1,2,8 --seconds 5
   kiln linux virtio --qemu
-  kiln linux virtio --socket /run/kiln.sock --json | jq '.rows[].ops_per_s'")]
+  kiln linux virtio --socket /run/kiln.sock --json | jq '.rows[].ops_per_s'
+
+See also:
+  docs/VIRTIO-GUESTS.md")]
 pub struct VirtioArgs {
     #[command(flatten)]
     kernel: KernelArgs,

@@ -1,5 +1,8 @@
 //! Messages on the memory of one thread, every call with every check.
 
+mod keys;
+mod pieces;
+
 use std::io;
 
 use kiln_kernel::call::{Call, Entry, Function};
@@ -19,8 +22,6 @@ use super::request::{Desk, Request};
 
 /// Linux's number for a message that is not authentic.
 const EBADMSG: i32 = -74;
-/// And for a key of a wrong length.
-const EINVAL: i32 = -22;
 
 /// `struct kiln_message`.
 #[repr(C)]
@@ -190,91 +191,6 @@ impl Bench {
             .map_err(|e| format!("changed the {e}"))
     }
 
-    /// Refuse or accept a key; the context is then in place.
-    fn set_key(
-        &mut self,
-        imp: Impl,
-        key: &[u8],
-        layout: &Layout,
-        replay: Replay<'_>,
-    ) -> Result<(), String> {
-        self.arena.aligned(Role::Context, imp.context_size());
-        let Some(function) = imp.function(Entry::SetKey) else {
-            return Ok(());
-        };
-        self.arena.put(Role::Key, key, layout.key);
-        let args = [
-            self.arena.ptr(Role::Context),
-            self.arena.ptr(Role::Key),
-            key.len() as u64,
-        ];
-        let returned = self.call(function, None, &args, layout.context, replay)?;
-        same("key", self.arena.bytes(Role::Key), key).map_err(|e| format!("changed the {e}"))?;
-        match returned as i32 {
-            0 => Ok(()),
-            code => Err(format!("setkey of {} bytes returned {code}", key.len())),
-        }
-    }
-
-    /// Whether a key is taken and becomes `context`.
-    pub fn takes_key(
-        &mut self,
-        imp: Impl,
-        key: &[u8],
-        context: &[u8],
-        layout: &Layout,
-        replay: Replay<'_>,
-    ) -> Result<(), String> {
-        let result = self
-            .set_key(imp, key, layout, replay)
-            .and_then(|()| same("context", self.arena.bytes(Role::Context), context));
-        self.clear(result.is_err());
-        result
-    }
-
-    /// Whether a key of a length it does not take is refused and nothing is written.
-    pub fn refuses_key(
-        &mut self,
-        imp: Impl,
-        key: &[u8],
-        layout: &Layout,
-        replay: Replay<'_>,
-    ) -> Result<(), String> {
-        let result = self.refusal(imp, key, layout, replay);
-        self.clear(result.is_err());
-        result
-    }
-
-    fn refusal(
-        &mut self,
-        imp: Impl,
-        key: &[u8],
-        layout: &Layout,
-        replay: Replay<'_>,
-    ) -> Result<(), String> {
-        const BEFORE: u8 = 0x5a;
-        let function = imp.function(Entry::SetKey).ok_or("has no setkey")?;
-        self.arena.aligned(Role::Context, imp.context_size());
-        self.arena.fill(Role::Context, BEFORE);
-        self.arena.put(Role::Key, key, layout.key);
-        let args = [
-            self.arena.ptr(Role::Context),
-            self.arena.ptr(Role::Key),
-            key.len() as u64,
-        ];
-        let returned = self.call(function, None, &args, layout.context, replay)? as i32;
-        if returned != EINVAL {
-            return Err(format!(
-                "setkey returned {returned} and not {EINVAL} (EINVAL)"
-            ));
-        }
-        let untouched = |role| self.arena.bytes(role).iter().all(|b| *b == BEFORE);
-        if !untouched(Role::Context) {
-            return Err("setkey refused, but wrote the context".into());
-        }
-        same("key", self.arena.bytes(Role::Key), key).map_err(|e| format!("changed the {e}"))
-    }
-
     /// Open what may not be authentic, with a context of the key of `message`.
     pub fn open(
         &mut self,
@@ -396,102 +312,6 @@ impl Bench {
         self.call_of(imp, entry, &args, layout.context, replay)
     }
 
-    /// Step by step, each in a section of its own, on a state that is carried about.
-    fn pieces(
-        &mut self,
-        imp: Impl,
-        op: Op,
-        message: &Message,
-        layout: &Layout,
-        replay: Replay<'_>,
-    ) -> Result<(), String> {
-        let cut = layout.cut.clone().unwrap_or_default();
-        let mut state = (Role::State, Role::OtherState);
-        self.arena.aligned(state.0, imp.state_size());
-        self.arena.fill(state.0, 0xee);
-        let ctx = self.arena.ptr(Role::Context);
-        let dst = self.arena.ptr(Role::Destination);
-        let src = match layout.in_place && imp.kind() != Kind::Hash {
-            true => dst,
-            false => self.arena.ptr(Role::Source),
-        };
-        let steps = 2 + cut.aad.len() + cut.text.len();
-        let (mut aad_at, mut text_at) = (0, 0);
-        for step in 0..steps {
-            let who = cut.other.filter(|_| step % 2 == 1).unwrap_or(imp);
-            let at = self.arena.ptr(state.0);
-            let iv = self.arena.ptr(Role::Iv);
-            let piece = step.wrapping_sub(1);
-            let (entry, args) = match (imp.kind(), step) {
-                (Kind::Skcipher, 0) => (Entry::First, vec![ctx, iv]),
-                (Kind::Aead, 0) => (
-                    Entry::Begin,
-                    vec![
-                        ctx,
-                        at,
-                        iv,
-                        message.aad.len() as u64,
-                        message.text.len() as u64,
-                        message.tag_size as u64,
-                    ],
-                ),
-                (Kind::Hash, 0) => (Entry::Init, vec![ctx, at]),
-                (Kind::Skcipher, n) if n == steps - 1 => continue,
-                (Kind::Aead, n) if n == steps - 1 => (
-                    Entry::End,
-                    vec![ctx, at, self.arena.ptr(Role::Tag), message.tag_size as u64],
-                ),
-                (Kind::Hash, n) if n == steps - 1 => {
-                    (Entry::Final, vec![ctx, at, self.arena.ptr(Role::Tag)])
-                }
-                (kind, _) => {
-                    if let Some(len) = cut.aad.get(piece) {
-                        let args = vec![ctx, at, self.arena.ptr(Role::Aad) + aad_at, *len as u64];
-                        aad_at += *len as u64;
-                        (Entry::Aad, args)
-                    } else {
-                        let len = cut.text[piece - cut.aad.len()] as u64;
-                        let from = (src + text_at, dst + text_at);
-                        text_at += len;
-                        match kind {
-                            Kind::Skcipher => {
-                                (skcipher_piece(who, op), vec![ctx, from.1, from.0, len, iv])
-                            }
-                            Kind::Aead => (
-                                match op {
-                                    Op::Encrypt => Entry::SealPiece,
-                                    Op::Decrypt => Entry::OpenPiece,
-                                },
-                                vec![ctx, at, from.1, from.0, len],
-                            ),
-                            Kind::Hash => (Entry::Update, vec![ctx, at, from.0, len]),
-                        }
-                    }
-                }
-            };
-            // Only an algorithm whose pieces cannot be told by an IV has a first.
-            if who.function(entry).is_some() {
-                self.call_of(who, entry, &args, layout.context, replay)?;
-            }
-            if cut.moves >> (step % 64) & 1 == 1 && step < steps - 1 && imp.kind() != Kind::Skcipher
-            {
-                let exported = self.arena.bytes(state.0).to_vec();
-                self.arena.fill(state.0, 0xdd);
-                state = (state.1, state.0);
-                self.arena.aligned(state.0, exported.len());
-                self.arena.overwrite(state.0, &exported);
-            }
-        }
-        if imp.kind() != Kind::Skcipher && imp.is_keyed() {
-            if let Some(i) = self.arena.bytes(state.0).iter().position(|b| *b != 0) {
-                return Err(format!(
-                    "left the state unwiped: byte {i} is not zero at the end"
-                ));
-            }
-        }
-        Ok(())
-    }
-
     fn call_of(
         &mut self,
         imp: Impl,
@@ -590,17 +410,6 @@ impl Bench {
             (Kind::Skcipher, Some(_)) => Ok(()),
             _ => same("IV", self.arena.bytes(Role::Iv), &message.iv).map_err(changed),
         }
-    }
-}
-
-fn skcipher_piece(imp: Impl, op: Op) -> Entry {
-    let (piece, whole) = match op {
-        Op::Encrypt => (Entry::EncryptPiece, Entry::Encrypt),
-        Op::Decrypt => (Entry::DecryptPiece, Entry::Decrypt),
-    };
-    match imp.function(piece) {
-        Some(_) => piece,
-        None => whole,
     }
 }
 

@@ -9,8 +9,11 @@
 //! What the device has not answered when it goes is asked again of the one that comes back; sessions that were to be
 //! closed are closed by its going.
 
+mod device;
+mod interrupt;
+mod state;
+
 use std::collections::VecDeque;
-use std::ops::{Deref, DerefMut};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, TryLockError, Weak};
 use std::thread;
@@ -18,12 +21,13 @@ use std::time::{Duration, Instant};
 
 use crate::batch::{Batch, Waiter};
 use crate::completion::Completion;
-use crate::connection::Watch;
-use crate::error::{Error, Lie};
+use crate::error::Error;
 use crate::histogram::Histogram;
-use crate::port::{Ask, Landed, Port};
+use crate::port::{Ask, Landed};
 use crate::session::{Entry, Live, Request, Session};
 use crate::sleepers::{Sleepers, Woken};
+
+use state::{Held, State};
 
 /// Looks at the used ring between two looks at the clock.
 const LOOKS: u32 = 1 << 10;
@@ -68,49 +72,6 @@ pub(crate) struct Shared {
     interrupts: AtomicU64,
     yields: AtomicU64,
     sleepers: Sleepers,
-}
-
-/// What the lock protects.
-pub(crate) struct State {
-    port: Option<Port<Waiter>>,
-    /// No room, or no device, so far.
-    backlog: VecDeque<(Ask, Waiter)>,
-    live: Live,
-    failed: Option<Error>,
-    watch: Option<Watch>,
-    /// Which device this is: the first, the second ...
-    generation: u64,
-    holds: Option<Histogram>,
-    kicks: u64,
-    recoveries: u64,
-}
-
-/// The lock, held; how long is noted if somebody wants to know.
-struct Held<'a> {
-    state: MutexGuard<'a, State>,
-    since: Option<Instant>,
-}
-
-impl Deref for Held<'_> {
-    type Target = State;
-
-    fn deref(&self) -> &State {
-        &self.state
-    }
-}
-
-impl DerefMut for Held<'_> {
-    fn deref_mut(&mut self) -> &mut State {
-        &mut self.state
-    }
-}
-
-impl Drop for Held<'_> {
-    fn drop(&mut self) {
-        if let (Some(since), Some(holds)) = (self.since, &mut self.state.holds) {
-            holds.add(since.elapsed().as_nanos() as u64);
-        }
-    }
 }
 
 impl Control {
@@ -201,107 +162,6 @@ impl Control {
         let mut held = self.0.lock();
         held.since = None;
         held.holds.as_mut().map(std::mem::take)
-    }
-}
-
-impl State {
-    /// Hands over what has room. What needs no device, or finds none, is `over`.
-    fn accept(&mut self, ask: Ask, waiter: Waiter, over: &mut Vec<Landed<Waiter>>) {
-        if let Some(error) = &self.failed {
-            let result = Err(error.clone());
-            over.push(Landed {
-                ask,
-                waiter,
-                result,
-            });
-            return;
-        }
-        if let Ask::Destroy(entry) = &ask {
-            self.live.remove(entry);
-        }
-        match &self.port {
-            Some(port) if self.backlog.is_empty() && port.has_room() => {
-                self.hand_over(ask, waiter, over);
-            }
-            _ => self.backlog.push_back((ask, waiter)),
-        }
-    }
-
-    /// There is a device, and room.
-    fn hand_over(&mut self, ask: Ask, waiter: Waiter, over: &mut Vec<Landed<Waiter>>) {
-        let port = self.port.as_mut().expect("there is a device");
-        let here = |entry: &Entry| entry.is_on(self.generation);
-        let result = match &ask {
-            // It went with the device that had it.
-            Ask::Destroy(entry) if !here(entry) => Err((waiter, Ok(0))),
-            _ => match port.add(ask.clone(), waiter) {
-                Ok(_) => Ok(()),
-                Err((waiter, error)) => Err((waiter, Err(error))),
-            },
-        };
-        if let Err((waiter, result)) = result {
-            over.push(Landed {
-                ask,
-                waiter,
-                result,
-            });
-        }
-    }
-
-    /// Hands over what had no room.
-    fn drain(&mut self, over: &mut Vec<Landed<Waiter>>) {
-        while self.port.as_ref().is_some_and(Port::has_room) {
-            let Some((ask, waiter)) = self.backlog.pop_front() else {
-                return;
-            };
-            self.hand_over(ask, waiter, over);
-        }
-    }
-
-    /// Publishes what was handed over; what to write to if the device wants to know.
-    fn publish(&mut self) -> Option<Arc<vmm_sys_util::eventfd::EventFd>> {
-        let port = self.port.as_mut()?;
-        if !port.ring.publish() {
-            return None;
-        }
-        self.kicks += 1;
-        Some(port.kick.clone())
-    }
-
-    /// Takes one answer.
-    fn land(&mut self) -> Result<Option<Landed<Waiter>>, Lie> {
-        let Some(port) = &mut self.port else {
-            return Ok(None);
-        };
-        let landed = port.land()?;
-        if let Some(Landed {
-            ask: Ask::Create(entry),
-            result: Ok(id),
-            ..
-        }) = &landed
-        {
-            entry.set_id(Some(*id), self.generation);
-            self.live.insert(entry.clone());
-        }
-        Ok(landed)
-    }
-
-    /// For good: whatever waits is told so, and whoever comes.
-    fn fail(&mut self, error: Error) -> Vec<Landed<Waiter>> {
-        let flights = self.port.take().map(Port::into_flights).unwrap_or_default();
-        let waiting = flights.into_iter().chain(self.backlog.drain(..));
-        let told = waiting.map(|(ask, waiter)| Landed {
-            ask,
-            waiter,
-            result: Err(error.clone()),
-        });
-        let told = told.collect();
-        self.failed.get_or_insert(error);
-        self.generation += 1;
-        if let Some(watch) = &self.watch {
-            watch.hang_up();
-        }
-        told
     }
 }
 
@@ -433,166 +293,6 @@ impl Shared {
         if !asks.is_empty() {
             self.submit(asks);
         }
-    }
-
-    /// What the interrupt does. False once the device of that generation is gone.
-    pub(crate) fn interrupt(self: &Arc<Self>, generation: u64) -> bool {
-        self.interrupts.fetch_add(1, Ordering::Relaxed);
-        let mut batch = Batch::new(Arc::downgrade(self));
-        let mut landed = Vec::new();
-        let mut quiet_since = None;
-        loop {
-            let mut held = self.lock();
-            for (ask, waiter) in batch.take() {
-                held.accept(ask, waiter, &mut landed);
-            }
-            let mut sleep = true;
-            if held.generation == generation {
-                if let Some(port) = &mut held.port {
-                    port.ring.disable_interrupt();
-                }
-                loop {
-                    match held.land() {
-                        Ok(Some(one)) => landed.push(one),
-                        Ok(None) => break,
-                        Err(lie) => {
-                            landed.extend(held.fail(lie.into()));
-                            break;
-                        }
-                    }
-                }
-                held.drain(&mut landed);
-                sleep = landed.is_empty() && self.may_sleep(&mut held, &mut quiet_since);
-            }
-            let current = held.generation == generation;
-            let kick = held.publish();
-            drop(held);
-            if let Some(kick) = kick {
-                let _ = kick.write(1);
-            }
-            if !current && landed.is_empty() {
-                return false;
-            }
-            if current && sleep {
-                return true;
-            }
-            if !landed.is_empty() {
-                quiet_since = None;
-            }
-            let mut woken = Woken::default();
-            for one in landed.drain(..) {
-                finish(one, &mut batch, &mut woken);
-            }
-            self.sleepers.wake(&woken);
-        }
-    }
-
-    /// Whether the next interrupt was asked for in time.
-    fn may_sleep(&self, held: &mut State, quiet_since: &mut Option<Instant>) -> bool {
-        let Some(port) = &mut held.port else {
-            return true;
-        };
-        if !self.linger.is_zero() && port.is_busy() {
-            let since = *quiet_since.get_or_insert_with(Instant::now);
-            if since.elapsed() < self.linger {
-                std::hint::spin_loop();
-                return false;
-            }
-        }
-        port.ring.enable_interrupt(1)
-    }
-
-    /// A device is there, the first or a further one, with the sessions that live.
-    pub(crate) fn go_on(self: &Arc<Self>, port: Port<Waiter>, watch: Watch, again: bool) -> u64 {
-        let mut refused = Vec::new();
-        let mut held = self.lock();
-        held.port = Some(port);
-        held.watch = Some(watch);
-        held.generation += 1;
-        held.recoveries += u64::from(again);
-        let generation = held.generation;
-        self.gone.store(false, Ordering::Relaxed);
-        held.drain(&mut refused);
-        let kick = held.publish();
-        if let Some(kick) = kick {
-            let _ = kick.write(1);
-        }
-        drop(held);
-        self.finish_all(refused);
-        generation
-    }
-
-    /// Those who were polling when the device went do not watch the ring any more: this does it for them.
-    pub(crate) fn catch_up(self: &Arc<Self>, generation: u64) {
-        loop {
-            let mut over = Vec::new();
-            let mut held = self.spin();
-            let busy = held.port.as_ref().is_some_and(Port::is_busy);
-            let done = !busy || held.generation != generation;
-            match held.land() {
-                Ok(landed) => over.extend(landed),
-                Err(lie) => over.extend(held.fail(lie.into())),
-            }
-            held.drain(&mut over);
-            let _ = held.publish().map(|kick| kick.write(1));
-            drop(held);
-            let idle = over.is_empty();
-            self.finish_all(over);
-            if done {
-                return;
-            }
-            if idle {
-                thread::yield_now();
-            }
-        }
-    }
-
-    /// The device is gone; another may come. Unanswered requests are kept for it.
-    pub(crate) fn stop(self: &Arc<Self>) {
-        // First of all: somebody may hold the lock and watch.
-        self.gone.store(true, Ordering::Relaxed);
-        let mut closed = Vec::new();
-        let mut held = self.lock();
-        held.generation += 1;
-        if let Some(port) = held.port.take() {
-            let call = port.call.clone();
-            for (ask, waiter) in port.into_flights().into_iter().rev() {
-                held.backlog.push_front((ask, waiter));
-            }
-            let _ = call.write(1);
-        }
-        // By its going.
-        let asks = std::mem::take(&mut held.backlog);
-        for (ask, waiter) in asks {
-            match ask {
-                Ask::Destroy(_) => closed.push(Landed {
-                    ask,
-                    waiter,
-                    result: Ok(0),
-                }),
-                ask => held.backlog.push_back((ask, waiter)),
-            }
-        }
-        drop(held);
-        self.finish_all(closed);
-    }
-
-    /// No device will come any more.
-    pub(crate) fn give_up(self: &Arc<Self>, error: Error) {
-        self.gone.store(true, Ordering::Relaxed);
-        let told = self.lock().fail(error);
-        self.finish_all(told);
-    }
-
-    /// Whether a device that lied was sent away.
-    pub(crate) fn failed(&self) -> Option<Error> {
-        self.lock().failed.clone()
-    }
-
-    /// The sessions that a new device has to have, and the number that it will have.
-    pub(crate) fn live(&self) -> (Vec<Arc<Entry>>, u64) {
-        let held = self.lock();
-        (held.live.all(), held.generation + 1)
     }
 }
 

@@ -1,0 +1,81 @@
+//! Of a control queue: its device comes, goes, and comes again.
+
+use std::sync::atomic::Ordering;
+use std::sync::Arc;
+
+use super::Shared;
+use crate::batch::Waiter;
+use crate::connection::Watch;
+use crate::error::Error;
+use crate::port::{Ask, Landed, Port};
+use crate::session::Entry;
+
+impl Shared {
+    /// A device is there, the first or a further one, with the sessions that live.
+    pub(crate) fn go_on(self: &Arc<Self>, port: Port<Waiter>, watch: Watch, again: bool) -> u64 {
+        let mut refused = Vec::new();
+        let mut held = self.lock();
+        held.port = Some(port);
+        held.watch = Some(watch);
+        held.generation += 1;
+        held.recoveries += u64::from(again);
+        let generation = held.generation;
+        self.gone.store(false, Ordering::Relaxed);
+        held.drain(&mut refused);
+        let kick = held.publish();
+        if let Some(kick) = kick {
+            let _ = kick.write(1);
+        }
+        drop(held);
+        self.finish_all(refused);
+        generation
+    }
+
+    /// The device is gone; another may come. Unanswered requests are kept for it.
+    pub(crate) fn stop(self: &Arc<Self>) {
+        // First of all: somebody may hold the lock and watch.
+        self.gone.store(true, Ordering::Relaxed);
+        let mut closed = Vec::new();
+        let mut held = self.lock();
+        held.generation += 1;
+        if let Some(port) = held.port.take() {
+            let call = port.call.clone();
+            for (ask, waiter) in port.into_flights().into_iter().rev() {
+                held.backlog.push_front((ask, waiter));
+            }
+            let _ = call.write(1);
+        }
+        // By its going.
+        let asks = std::mem::take(&mut held.backlog);
+        for (ask, waiter) in asks {
+            match ask {
+                Ask::Destroy(_) => closed.push(Landed {
+                    ask,
+                    waiter,
+                    result: Ok(0),
+                }),
+                ask => held.backlog.push_back((ask, waiter)),
+            }
+        }
+        drop(held);
+        self.finish_all(closed);
+    }
+
+    /// No device will come any more.
+    pub(crate) fn give_up(self: &Arc<Self>, error: Error) {
+        self.gone.store(true, Ordering::Relaxed);
+        let told = self.lock().fail(error);
+        self.finish_all(told);
+    }
+
+    /// Whether a device that lied was sent away.
+    pub(crate) fn failed(&self) -> Option<Error> {
+        self.lock().failed.clone()
+    }
+
+    /// The sessions that a new device has to have, and the number that it will have.
+    pub(crate) fn live(&self) -> (Vec<Arc<Entry>>, u64) {
+        let held = self.lock();
+        (held.live.all(), held.generation + 1)
+    }
+}

@@ -1,0 +1,157 @@
+//! What the lock of a control queue protects: who waits for what, and on which device.
+
+use std::collections::VecDeque;
+use std::ops::{Deref, DerefMut};
+use std::sync::{Arc, MutexGuard};
+use std::time::Instant;
+
+use crate::batch::Waiter;
+use crate::connection::Watch;
+use crate::error::{Error, Lie};
+use crate::histogram::Histogram;
+use crate::port::{Ask, Landed, Port};
+use crate::session::{Entry, Live};
+
+/// What the lock protects.
+pub(super) struct State {
+    pub(super) port: Option<Port<Waiter>>,
+    /// No room, or no device, so far.
+    pub(super) backlog: VecDeque<(Ask, Waiter)>,
+    pub(super) live: Live,
+    pub(super) failed: Option<Error>,
+    pub(super) watch: Option<Watch>,
+    /// Which device this is: the first, the second ...
+    pub(super) generation: u64,
+    pub(super) holds: Option<Histogram>,
+    pub(super) kicks: u64,
+    pub(super) recoveries: u64,
+}
+
+/// The lock, held; how long is noted if somebody wants to know.
+pub(super) struct Held<'a> {
+    pub(super) state: MutexGuard<'a, State>,
+    pub(super) since: Option<Instant>,
+}
+
+impl Deref for Held<'_> {
+    type Target = State;
+
+    fn deref(&self) -> &State {
+        &self.state
+    }
+}
+
+impl DerefMut for Held<'_> {
+    fn deref_mut(&mut self) -> &mut State {
+        &mut self.state
+    }
+}
+
+impl Drop for Held<'_> {
+    fn drop(&mut self) {
+        if let (Some(since), Some(holds)) = (self.since, &mut self.state.holds) {
+            holds.add(since.elapsed().as_nanos() as u64);
+        }
+    }
+}
+
+impl State {
+    /// Hands over what has room. What needs no device, or finds none, is `over`.
+    pub(super) fn accept(&mut self, ask: Ask, waiter: Waiter, over: &mut Vec<Landed<Waiter>>) {
+        if let Some(error) = &self.failed {
+            let result = Err(error.clone());
+            over.push(Landed {
+                ask,
+                waiter,
+                result,
+            });
+            return;
+        }
+        if let Ask::Destroy(entry) = &ask {
+            self.live.remove(entry);
+        }
+        match &self.port {
+            Some(port) if self.backlog.is_empty() && port.has_room() => {
+                self.hand_over(ask, waiter, over);
+            }
+            _ => self.backlog.push_back((ask, waiter)),
+        }
+    }
+
+    /// There is a device, and room.
+    fn hand_over(&mut self, ask: Ask, waiter: Waiter, over: &mut Vec<Landed<Waiter>>) {
+        let port = self.port.as_mut().expect("there is a device");
+        let here = |entry: &Entry| entry.is_on(self.generation);
+        let result = match &ask {
+            // It went with the device that had it.
+            Ask::Destroy(entry) if !here(entry) => Err((waiter, Ok(0))),
+            _ => match port.add(ask.clone(), waiter) {
+                Ok(_) => Ok(()),
+                Err((waiter, error)) => Err((waiter, Err(error))),
+            },
+        };
+        if let Err((waiter, result)) = result {
+            over.push(Landed {
+                ask,
+                waiter,
+                result,
+            });
+        }
+    }
+
+    /// Hands over what had no room.
+    pub(super) fn drain(&mut self, over: &mut Vec<Landed<Waiter>>) {
+        while self.port.as_ref().is_some_and(Port::has_room) {
+            let Some((ask, waiter)) = self.backlog.pop_front() else {
+                return;
+            };
+            self.hand_over(ask, waiter, over);
+        }
+    }
+
+    /// Publishes what was handed over; what to write to if the device wants to know.
+    pub(super) fn publish(&mut self) -> Option<Arc<vmm_sys_util::eventfd::EventFd>> {
+        let port = self.port.as_mut()?;
+        if !port.ring.publish() {
+            return None;
+        }
+        self.kicks += 1;
+        Some(port.kick.clone())
+    }
+
+    /// Takes one answer.
+    pub(super) fn land(&mut self) -> Result<Option<Landed<Waiter>>, Lie> {
+        let Some(port) = &mut self.port else {
+            return Ok(None);
+        };
+        let landed = port.land()?;
+        if let Some(Landed {
+            ask: Ask::Create(entry),
+            result: Ok(id),
+            ..
+        }) = &landed
+        {
+            entry.set_id(Some(*id), self.generation);
+            self.live.insert(entry.clone());
+        }
+        Ok(landed)
+    }
+
+    /// For good: whatever waits is told so, and whoever comes.
+    pub(super) fn fail(&mut self, error: Error) -> Vec<Landed<Waiter>> {
+        let flights = self.port.take().map(Port::into_flights).unwrap_or_default();
+        let waiting = flights.into_iter().chain(self.backlog.drain(..));
+        let told = waiting.map(|(ask, waiter)| Landed {
+            ask,
+            waiter,
+            result: Err(error.clone()),
+        });
+        let told = told.collect();
+        self.failed.get_or_insert(error);
+        self.generation += 1;
+        if let Some(watch) = &self.watch {
+            watch.hang_up();
+        }
+        told
+    }
+}

@@ -1,0 +1,125 @@
+//! The text below the flags of `--help`: paragraphs, then headings with what is indented below them.
+
+use clap::Command;
+
+/// The text of one command, taken apart.
+#[derive(Debug, Default, PartialEq, Eq)]
+pub struct Help {
+    /// What comes before the first heading.
+    pub paragraphs: Vec<String>,
+    /// Heading without its colon, and its lines without their indentation.
+    pub sections: Vec<(String, Vec<String>)>,
+}
+
+/// How far lines stand in below a heading.
+const INDENT: &str = "  ";
+
+impl Help {
+    /// Of this command.
+    pub fn of(command: &Command) -> Help {
+        let text = command.get_after_long_help().or(command.get_after_help());
+        text.map_or_else(Help::default, |text| Help::parse(&text.to_string()))
+    }
+
+    fn parse(text: &str) -> Help {
+        let mut help = Help::default();
+        for part in text.split("\n\n") {
+            let (head, rest) = part.split_once('\n').unwrap_or((part, ""));
+            match head.strip_suffix(':') {
+                Some(heading) if rest.starts_with(INDENT) => {
+                    let lines = rest.lines().map(|l| l.strip_prefix(INDENT).unwrap_or(l));
+                    let lines = lines.map(str::to_owned).collect();
+                    help.sections.push((heading.to_owned(), lines));
+                }
+                _ => help.paragraphs.push(part.to_owned()),
+            }
+        }
+        help
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use clap::CommandFactory;
+
+    use super::*;
+    use crate::cli::Cli;
+
+    /// The order of the headings that several commands have; others come before them.
+    const ORDER: [&str; 5] = [
+        "Row fields (--json)",
+        "Exit status",
+        "Environment",
+        "Examples",
+        "See also",
+    ];
+
+    /// Every command with its words, but those for packagers.
+    fn commands() -> Vec<(String, Command)> {
+        fn walk(words: &str, command: &Command, all: &mut Vec<(String, Command)>) {
+            all.push((words.to_owned(), command.clone()));
+            for sub in command.get_subcommands().filter(|s| !s.is_hide_set()) {
+                walk(&format!("{words} {}", sub.get_name()), sub, all);
+            }
+        }
+        let mut all = Vec::new();
+        walk("kiln", &Cli::command(), &mut all);
+        all
+    }
+
+    #[test]
+    fn text_is_taken_apart() {
+        let help = Help::parse("One\ntwo.\n\nThree:\n  a\n    b\n\nNot this:\nfour");
+        assert_eq!(help.paragraphs, ["One\ntwo.", "Not this:\nfour"]);
+        assert_eq!(
+            help.sections,
+            [("Three".into(), vec!["a".into(), "  b".into()])]
+        );
+    }
+
+    #[test]
+    fn every_command_has_a_purpose_in_one_line_and_examples_of_itself() {
+        for (words, command) in commands() {
+            let about = command.get_about().expect(&words).to_string();
+            assert_eq!(about.lines().count(), 1, "{words}: {about}");
+            assert!(about.len() < 100, "{words}: {about}");
+            // What has commands of its own leaves the examples to them.
+            if words != "kiln" && command.has_subcommands() {
+                continue;
+            }
+            let help = Help::of(&command);
+            let examples = help.sections.iter().find(|(h, _)| h == "Examples");
+            let (_, lines) = examples.unwrap_or_else(|| panic!("{words}: no examples"));
+            // Which is the one that needs no name.
+            let name = words.trim_end_matches(" survey");
+            assert!(lines.iter().any(|l| l.contains(name)), "{words}");
+        }
+    }
+
+    #[test]
+    fn headings_have_one_order_and_lines_fit_a_terminal() {
+        for (words, command) in commands() {
+            let help = Help::of(&command);
+            let place = |(heading, _): &(String, Vec<String>)| {
+                ORDER.iter().position(|h| h == heading).map_or(0, |n| n + 1)
+            };
+            let places: Vec<usize> = help.sections.iter().map(place).collect();
+            assert!(places.is_sorted(), "{words}: {:?}", help.sections);
+            for line in help.sections.iter().flat_map(|(_, lines)| lines) {
+                assert!(line.chars().count() < 78, "{words}: {line}");
+            }
+        }
+    }
+
+    #[test]
+    fn short_help_is_short() {
+        for (words, mut command) in commands() {
+            let short = command.render_help().to_string().lines().count();
+            let long = command.render_long_help().to_string().lines().count();
+            assert!(short <= 60, "{words} -h has {short} lines");
+            if command.get_after_long_help().is_some() {
+                assert!(short < long, "{words}: {short} lines, {long} with --help");
+            }
+        }
+    }
+}

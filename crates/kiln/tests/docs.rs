@@ -1,0 +1,358 @@
+//! Every command of README, of the documents and of the help texts' examples is run here, every link resolves, and
+//! every file that is named is there.
+//!
+//! A command is typed as it stands, in a directory with the files that the examples name. It runs to its end or, where
+//! that takes longer, for about a second: then it gets a Ctrl-C, and must end as one that was asked to. A wrong flag,
+//! algorithm or file is a usage error long before. `KILN_DOCS=full` runs all to their end, one after the other.
+//!
+//! What a machine may lack is said in a comment on the line before (`<!-- needs: tree -->`, or a program's name); such
+//! commands are skipped, aloud. Code in the text is run as well; where it has a word that stands for something (DIR, N)
+//! or is but a command's name, its words are checked.
+
+mod documents;
+
+use std::collections::BTreeSet;
+use std::io::Write;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::Mutex;
+use std::thread;
+
+use documents::command::{commands, Command};
+use documents::markdown::{parts, Block};
+use documents::run::{self, Background};
+use documents::scratch::Scratch;
+use documents::{file, help, link, machine, pages, root, Fault, Page, Place};
+
+/// Pages at a time: commands mostly wait to be interrupted.
+const AT_A_TIME: usize = 5;
+
+/// Languages of blocks that have no commands.
+const NO_SHELL: [&str; 7] = ["c", "diff", "ini", "json", "rust", "text", "xml"];
+
+fn skip(at: &Place, command: &str, why: &str) {
+    // Past the harness, which keeps what is printed to itself.
+    let line = format!("SKIPPED: {at}: {command}: {why}\n");
+    let _ = std::io::stderr().write_all(line.as_bytes());
+}
+
+/// One page typed from top to bottom.
+struct Reader<'a> {
+    page: &'a Page,
+    scratch: Scratch,
+    servers: Vec<(Place, Background)>,
+    faults: Vec<Fault>,
+    run: usize,
+}
+
+impl Reader<'_> {
+    fn new(page: &Page) -> Reader<'_> {
+        Reader {
+            page,
+            scratch: Scratch::new(),
+            servers: Vec::new(),
+            faults: Vec::new(),
+            run: 0,
+        }
+    }
+
+    fn fault(&mut self, at: &Place, what: String) {
+        let at = at.clone();
+        self.faults.push(Fault { at, what });
+    }
+
+    fn block(&mut self, block: &Block) {
+        if NO_SHELL.contains(&block.language.as_str()) {
+            return;
+        }
+        let found = match commands(&block.lines) {
+            Ok(found) => found,
+            Err((line, what)) => return self.fault(&block.place(self.page, line), what),
+        };
+        if let Some(run) = &block.marks.run {
+            if found.first().map(|c| &c.text) != Some(run) {
+                let what = format!("is recorded of another command than: {run}");
+                return self.fault(&block.place(self.page, 0), what);
+            }
+        }
+        // Assignments hold for what follows them.
+        let mut before = String::new();
+        for command in found {
+            let at = block.place(self.page, command.line);
+            if command.program().is_empty() {
+                before = format!("{before}{}; ", command.text);
+                continue;
+            }
+            let text = format!("{before}{}", command.bisected().text);
+            self.command(&at, &Command { line: 0, text }, block);
+        }
+    }
+
+    fn command(&mut self, at: &Place, command: &Command, block: &Block) {
+        let text = &command.text;
+        if let Some(why) = command.not_run() {
+            return skip(at, text, why);
+        }
+        if let Some(what) = machine::lacks(command, &block.marks.needs) {
+            return skip(at, text, &format!("no {what} here"));
+        }
+        self.scratch.furnish(text);
+        self.run += 1;
+        if text.starts_with("kiln serve") {
+            match run::begin(text, &self.scratch) {
+                Ok(server) => self.servers.push((at.clone(), server)),
+                Err(what) => self.fault(at, format!("{text}: {what}")),
+            }
+        } else if let Err(what) = run::run(text, &block.marks.exits, &self.scratch) {
+            self.fault(at, format!("{text}: {what}"));
+        }
+    }
+
+    fn done(mut self) -> (usize, Vec<Fault>) {
+        for (at, server) in std::mem::take(&mut self.servers) {
+            if let Err(what) = run::end(server) {
+                self.fault(&at, what);
+            }
+        }
+        (self.run, self.faults)
+    }
+}
+
+/// The blocks of a page.
+fn type_page(page: &Page) -> (usize, Vec<Fault>) {
+    let mut reader = Reader::new(page);
+    for block in &parts(&page.text).blocks {
+        reader.block(block);
+    }
+    reader.done()
+}
+
+/// Code in the text of these pages, each only once.
+fn spans(pages: &[Page]) -> Vec<(Place, String)> {
+    let mut seen = BTreeSet::new();
+    let mut spans = Vec::new();
+    for page in pages {
+        for (line, text) in parts(&page.text).spans {
+            let command = Command { line, text };
+            if command.program() == "kiln" && seen.insert(command.text.clone()) {
+                let page = page.name.clone();
+                spans.push((Place { page, line }, command.text));
+            }
+        }
+    }
+    spans
+}
+
+/// A word in which something stands for something else: `DIR`, `tree:DIR`, `A.json`.
+fn stands_for(word: &str) -> bool {
+    let part = |p: &str| !p.is_empty() && p.chars().all(|c| c.is_ascii_uppercase());
+    word.contains('…') || word.split(|c: char| !c.is_ascii_alphanumeric()).any(part)
+}
+
+/// What is wrong with code in the text.
+fn try_span(at: &Place, text: &str, scratch: &Scratch) -> Result<(), String> {
+    let words: Vec<&str> = text.split_whitespace().collect();
+    let mut arguments = words
+        .iter()
+        .skip_while(|w| **w != "kiln")
+        .skip(1)
+        .copied()
+        .peekable();
+    let name = !arguments.clone().any(|w| w.starts_with('-'));
+    if arguments.peek().is_some_and(|w| stands_for(w)) {
+        return Ok(());
+    }
+    let symbolic = arguments.clone().any(stands_for);
+    let of_a_tree = matches!(arguments.peek(), Some(&"linux" | &"tree"));
+    // A flag may be named without its value, or without what else it needs.
+    let incomplete = |said: &str| {
+        ["a value is required for", "were not provided"]
+            .iter()
+            .any(|words| said.contains(words))
+    };
+    if !(name || symbolic || of_a_tree) {
+        let command = Command {
+            line: 0,
+            text: text.to_string(),
+        };
+        if let Some(what) = machine::lacks(&command, &[]) {
+            skip(at, text, &format!("no {what} here"));
+            return Ok(());
+        }
+        scratch.furnish(text);
+        return run::run(text, &[], scratch).or_else(|what| match incomplete(&what) {
+            true => Ok(()),
+            false => Err(what),
+        });
+    }
+    // Numbers have to be some; what is in brackets may be there or not.
+    let number = |w: &str| ["N", "K", "PCT", "US", "HZ", "MODE", "MINUTES"].contains(&w);
+    let plain = |w| str::trim_matches(w, ['\'', '[', ']']);
+    let output = scratch
+        .command("kiln")
+        .args(
+            arguments
+                .map(plain)
+                .map(|w| if number(w) { "1" } else { w }),
+        )
+        .arg("--help")
+        .output()
+        .map_err(|e| e.to_string())?;
+    let said = String::from_utf8_lossy(&output.stderr);
+    if output.status.success() || incomplete(&said) {
+        return Ok(());
+    }
+    Err(said.trim().to_string())
+}
+
+/// Does `work` with each of these, several at a time. It counts what it ran.
+fn each<T: Sync>(
+    all: &[T],
+    work: impl Fn(&T) -> (usize, Vec<Fault>) + Sync,
+) -> (usize, Vec<Fault>) {
+    let next = AtomicUsize::new(0);
+    let done = Mutex::new((0, Vec::new()));
+    let threads = if run::full() { 1 } else { AT_A_TIME };
+    thread::scope(|scope| {
+        for _ in 0..threads {
+            scope.spawn(|| {
+                while let Some(one) = all.get(next.fetch_add(1, Ordering::Relaxed)) {
+                    let (ran, faults) = work(one);
+                    let mut done = done.lock().unwrap();
+                    done.0 += ran;
+                    done.1.extend(faults);
+                }
+            });
+        }
+    });
+    done.into_inner().unwrap()
+}
+
+#[track_caller]
+fn assert_none(mut faults: Vec<Fault>) {
+    faults.sort_by(|a, b| a.at.cmp(&b.at));
+    let lines: Vec<String> = faults.iter().map(|f| f.to_string()).collect();
+    assert!(lines.is_empty(), "\n{}\n", lines.join("\n"));
+}
+
+#[test]
+fn every_command_runs() {
+    let written = pages();
+    let mut all = [written.clone(), help::pages()].concat();
+    // The longest first, so that none is left alone at the end.
+    all.sort_by_key(|p| std::cmp::Reverse(parts(&p.text).blocks.len()));
+    let (blocks, mut faults) = each(&all, type_page);
+    let scratch = Scratch::new();
+    let (code, more) = each(&spans(&written), |(at, text)| {
+        let tried = try_span(at, text, &scratch);
+        let fault = tried.err().map(|what| Fault {
+            at: at.clone(),
+            what: format!("{text}: {what}"),
+        });
+        (1, fault.into_iter().collect())
+    });
+    faults.extend(more);
+    println!("{blocks} commands of blocks, {code} in the text");
+    assert_none(faults);
+    assert!(
+        blocks > 80 && code > 30,
+        "{blocks} and {code} commands only"
+    );
+}
+
+#[test]
+fn every_link_and_file_is_there() {
+    let files = file::tracked(&root());
+    assert_none(link::faults(&pages(), &files));
+    assert_none(link::faults(&help::pages(), &files));
+}
+
+fn page(text: &str) -> Page {
+    Page {
+        name: "docs/PAGE.md".to_string(),
+        text: text.to_string(),
+    }
+}
+
+/// A control: of this page the check must say something about `what`, on this line.
+#[track_caller]
+fn assert_found(faults: &[Fault], line: usize, what: &str) {
+    assert!(
+        faults
+            .iter()
+            .any(|f| f.at.line == line && f.what.contains(what)),
+        "nothing about {what} on line {line} in {faults:?}"
+    );
+}
+
+#[test]
+fn control_commands_that_are_wrong() {
+    let wrong = page(
+        "```\nkiln list --bogus\nkiln speed 'no(such)'\nkiln crypt --alg sha256 --in not-there\n\
+         kiln list --json | false\n```\n\n\
+         <!-- run: kiln list -->\n```\n$ kiln list --json\n```\n\n\
+         ```\nkiln list\nkilm list\n```\n\n\
+         <!-- exits: 2 -->\n    kiln speed 'no(such)'\n",
+    );
+    let (_, faults) = type_page(&wrong);
+    assert_found(&faults, 2, "--bogus");
+    assert_found(&faults, 3, "no(such)");
+    assert_found(&faults, 4, "not-there");
+    assert_found(&faults, 5, "exit status: 1");
+    assert_found(&faults, 10, "another command");
+    assert_found(&faults, 15, "kilm");
+    assert_eq!(faults.len(), 6, "{faults:?}");
+}
+
+#[test]
+fn control_commands_that_are_right() {
+    let right = page(
+        "```\nkiln list --json\n# as a user would\nkiln speed 'xts(aes)' --quick\n```\n\n\
+         ```\nkiln serve --socket /run/kiln/kiln.sock\nkiln virtio-check --socket /run/kiln/kiln.sock\n```\n",
+    );
+    let (ran, faults) = type_page(&right);
+    assert_eq!((ran, faults), (4, Vec::new()));
+}
+
+#[test]
+fn control_code_in_the_text() {
+    let scratch = Scratch::new();
+    let at = Place {
+        page: String::new(),
+        line: 1,
+    };
+    let says = |text: &str| try_span(&at, text, &scratch);
+    for right in [
+        "kiln fpu",
+        "kiln test --tree",
+        "kiln compare A B --max-regression PCT",
+        "kiln list --json",
+    ] {
+        assert_eq!(says(right), Ok(()), "{right}");
+    }
+    for wrong in [
+        "kiln fpo",
+        "kiln fpu --polity DIR",
+        "kiln speed 'no(such)' --quick",
+    ] {
+        assert!(says(wrong).is_err(), "{wrong}");
+    }
+}
+
+#[test]
+fn control_links_and_files() {
+    let wrong = page(
+        "# Here\n\n[a](GONE.md) and [b](../README.md#no-such-part)\n\n[c](#here), [d](../README.md)\n\n\
+         `kernel/fpu/lazy.c`, `crates/kiln-lab/src/nothing.rs`\n\n`kernel/fpu/legacy.c`, `legacy.c`, `kernel/fpu/`\n",
+    );
+    let readme = pages().into_iter().find(|p| p.name == "README.md").unwrap();
+    let faults = link::faults(&[wrong, readme], &file::tracked(&root()));
+    let of_page: Vec<_> = faults
+        .into_iter()
+        .filter(|f| f.at.page == "docs/PAGE.md")
+        .collect();
+    assert_found(&of_page, 3, "GONE.md");
+    assert_found(&of_page, 3, "no-such-part");
+    assert_found(&of_page, 7, "lazy.c");
+    assert_found(&of_page, 7, "nothing.rs");
+    assert_eq!(of_page.len(), 4, "{of_page:?}");
+}

@@ -1,0 +1,245 @@
+//! The command lines of a block.
+
+/// A command, and the number of its first line in the block.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Command {
+    pub line: usize,
+    pub text: String,
+}
+
+/// What a command of the documents may begin with. A block that begins with one has nothing but commands.
+const PROGRAMS: &[&str] = &[
+    "apt-get",
+    "cargo",
+    "cat",
+    "cd",
+    "cp",
+    "curl",
+    "docs/bare.sh",
+    "docs/compilers.sh",
+    "docs/figures.sh",
+    "dpkg",
+    "git",
+    "grep",
+    "head",
+    "jq",
+    "kiln",
+    "ls",
+    "mkdir",
+    "packaging/deb.sh",
+    "python3",
+    "qemu-system-x86_64",
+    "rm",
+    "rustup",
+    "sed",
+    "seq",
+    "sudo",
+    "systemctl",
+    "target/release/kiln",
+    "tcpdump",
+    "tree",
+    ".ci/run",
+];
+
+/// Commands that a test must not run, and why.
+const NOT_RUN: &[(&str, &str)] = &[
+    (".ci/run", "runs this test"),
+    ("apt-get", "changes the machine"),
+    ("cargo", "is running this test and holds the build"),
+    ("cd", "is a step between others"),
+    ("docs/bare.sh", "measures for minutes"),
+    ("docs/compilers.sh", "measures for an hour"),
+    (
+        "docs/figures.sh",
+        "measures for an hour and rewrites the documents",
+    ),
+    ("dpkg", "changes the machine"),
+    ("git", "wants a network or somebody's checkout"),
+    ("packaging/deb.sh", "builds"),
+    ("qemu-system-x86_64", "boots a guest that the reader has"),
+    ("rustup", "changes the machine"),
+    ("sudo", "changes the machine"),
+    ("systemctl", "changes the machine"),
+    (
+        "target/release/kiln",
+        "is where cargo puts it, unless it is told otherwise",
+    ),
+    ("tcpdump", "wants root and traffic"),
+];
+
+impl Command {
+    /// The program that it begins with, behind assignments.
+    pub fn program(&self) -> &str {
+        program(&self.text)
+    }
+
+    /// Why it is not run; none if it is.
+    pub fn not_run(&self) -> Option<&'static str> {
+        let program = self.program();
+        NOT_RUN
+            .iter()
+            .find(|(name, _)| *name == program)
+            .map(|(_, why)| *why)
+    }
+
+    /// What `git bisect run` would run in the tree it stands in; the command itself if it is none.
+    pub fn bisected(&self) -> Command {
+        let Some(rest) = self.text.strip_prefix("git bisect run ") else {
+            return self.clone();
+        };
+        let inner = match rest.rfind("kiln ") {
+            Some(start) if rest.starts_with("sh ") => rest[start..].trim_end_matches('\''),
+            _ => rest,
+        };
+        Command {
+            line: self.line,
+            text: inner.replace(" . ", " ~/linux "),
+        }
+    }
+}
+
+/// The word behind assignments; empty if there is none.
+fn program(text: &str) -> &str {
+    text.split_whitespace()
+        .find(|word| !is_assignment(word))
+        .unwrap_or("")
+}
+
+fn is_assignment(word: &str) -> bool {
+    word.split_once('=').is_some_and(|(name, _)| {
+        !name.is_empty() && name.chars().all(|c| c.is_ascii_alphanumeric() || c == '_')
+    })
+}
+
+fn is_command(line: &str) -> bool {
+    let program = program(line);
+    PROGRAMS.contains(&program)
+        || (program.is_empty() && line.split_whitespace().next().is_some_and(is_assignment))
+}
+
+/// The commands of a block: what follows `$ ` if any line has that, else all of it if it begins with a command. A line
+/// that is neither a command nor a comment there is a fault.
+pub fn commands(lines: &[String]) -> Result<Vec<Command>, (usize, String)> {
+    let transcript = lines.iter().any(|l| l.starts_with("$ "));
+    if !transcript {
+        let first = lines.iter().find(|l| !is_blank(l));
+        if !first.is_some_and(|l| is_command(l)) {
+            return Ok(Vec::new());
+        }
+    }
+    let mut commands = Vec::new();
+    let mut i = 0;
+    while i < lines.len() {
+        let line = i;
+        let mut text = match (transcript, lines[i].strip_prefix("$ ")) {
+            (true, Some(rest)) => rest.to_string(),
+            (true, None) => {
+                i += 1;
+                continue;
+            }
+            (false, _) => lines[i].trim_start().to_string(),
+        };
+        i += 1;
+        if is_blank(&text) {
+            continue;
+        }
+        if !is_command(&text) {
+            return Err((line, format!("no command and no comment: {text}")));
+        }
+        while i < lines.len() && is_open(&text) {
+            let next = &lines[i];
+            match text.strip_suffix('\\') {
+                Some(start) => text = format!("{} {}", start.trim_end(), next.trim_start()),
+                None => text = format!("{text}\n{next}"),
+            }
+            i += 1;
+        }
+        let text = without_remark(&text).to_string();
+        commands.push(Command { line, text });
+    }
+    Ok(commands)
+}
+
+fn is_blank(line: &str) -> bool {
+    let line = line.trim_start();
+    line.is_empty() || line.starts_with('#')
+}
+
+/// Whether the next line belongs to it.
+fn is_open(text: &str) -> bool {
+    text.ends_with('\\') || in_quotes(text)
+}
+
+fn in_quotes(text: &str) -> bool {
+    quotes(text).last().is_some_and(|(_, quoted)| quoted)
+}
+
+/// Each character's place, and whether a quotation goes on behind it.
+fn quotes(text: &str) -> impl Iterator<Item = (usize, bool)> + '_ {
+    let mut quote = None;
+    text.char_indices().map(move |(at, c)| {
+        match quote {
+            Some(open) if open == c => quote = None,
+            None if c == '\'' || c == '"' => quote = Some(c),
+            _ => {}
+        }
+        (at, quote.is_some())
+    })
+}
+
+/// Without what is said of it: behind two blanks, or a `#`.
+fn without_remark(text: &str) -> &str {
+    let end = quotes(text)
+        .filter(|(_, quoted)| !quoted)
+        .map(|(at, _)| at)
+        .find(|&at| text[at..].starts_with("  ") || text[at..].starts_with(" #"));
+    text[..end.unwrap_or(text.len())].trim_end()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn texts(block: &str) -> Vec<String> {
+        let lines: Vec<String> = block.lines().map(str::to_string).collect();
+        let commands = commands(&lines).unwrap();
+        commands.into_iter().map(|c| c.text).collect()
+    }
+
+    #[test]
+    fn remarks_and_continuations() {
+        assert_eq!(
+            texts("kiln list    what is here\nkiln  # all"),
+            ["kiln list", "kiln"]
+        );
+        assert_eq!(
+            texts("# first\nA=1 kiln list \\\n    --json | head"),
+            ["A=1 kiln list --json | head"]
+        );
+        assert_eq!(
+            texts("$ kiln list\nout\n$ seq 3\n1"),
+            ["kiln list", "seq 3"]
+        );
+        assert_eq!(
+            texts("git bisect run sh -c 'make || exit 125\n    kiln list'").len(),
+            1
+        );
+        assert_eq!(texts("kiln speed 'a  b'  c"), ["kiln speed 'a  b'"]);
+        assert!(texts("policy   task\nlegacy  1").is_empty());
+        let lines = ["kiln list".to_string(), "kilm list".to_string()];
+        assert_eq!(commands(&lines).unwrap_err().0, 1);
+    }
+
+    #[test]
+    fn a_bisection_runs_its_command() {
+        let of = |text: &str| {
+            let text = text.to_string();
+            Command { line: 0, text }.bisected().text
+        };
+        assert_eq!(
+            of("git bisect run kiln compare a . --bisect"),
+            "kiln compare a ~/linux --bisect"
+        );
+        assert_eq!(of("git bisect run sh -c 'make\n  kiln list'"), "kiln list");
+    }
+}

@@ -1,0 +1,85 @@
+//! The examples at the end of the help texts.
+
+use std::process::Command;
+
+use super::Page;
+
+/// A page for each help text: its name is the command's, its text a block of the examples.
+pub fn pages() -> Vec<Page> {
+    let mut pages = Vec::new();
+    visit(&[], &mut pages);
+    pages
+}
+
+fn visit(words: &[&str], pages: &mut Vec<Page>) {
+    let text = help(words);
+    let name = format!("kiln {} --help", words.join(" ")).replace("  ", " ");
+    pages.push(Page {
+        name,
+        text: page(&text),
+    });
+    for sub in commands(&text) {
+        if sub != "help" {
+            visit(&[words, &[&sub]].concat(), pages);
+        }
+    }
+}
+
+fn help(words: &[&str]) -> String {
+    let output = Command::new(env!("CARGO_BIN_EXE_kiln"))
+        .args(words)
+        .arg("--help")
+        .output()
+        .unwrap();
+    assert!(output.status.success(), "{words:?}: {output:?}");
+    String::from_utf8(output.stdout).unwrap()
+}
+
+/// The examples between fences, on the lines that they have; the rest as text.
+fn page(help: &str) -> String {
+    let mut page = String::new();
+    let mut inside = false;
+    for line in help.lines() {
+        if !inside && ["Example:", "Examples:"].contains(&line) {
+            inside = true;
+            page.push_str("```\n");
+            continue;
+        }
+        if inside && !line.starts_with("  ") {
+            inside = false;
+            page.push_str("```\n");
+            continue;
+        }
+        if inside {
+            page.push_str(line);
+            page.push('\n');
+            continue;
+        }
+        // What looks like a block of Markdown is none; what names a document is code.
+        for word in line.split_whitespace() {
+            let path = word.trim_end_matches(['.', ';', ')']);
+            match path.starts_with("docs/") {
+                true => page.push_str(&format!("`{path}` ")),
+                false => page.push_str(&format!("{word} ")),
+            }
+        }
+        page.push('\n');
+    }
+    if inside {
+        page.push_str("```\n");
+    }
+    page
+}
+
+/// The names under `Commands:`.
+fn commands(help: &str) -> Vec<String> {
+    help.lines()
+        .skip_while(|line| *line != "Commands:")
+        .skip(1)
+        .take_while(|line| line.starts_with("  "))
+        // A description that goes on is indented further.
+        .filter(|line| !line.starts_with("   "))
+        .filter_map(|line| line.split_whitespace().next())
+        .map(str::to_string)
+        .collect()
+}

@@ -1,0 +1,119 @@
+//! What this machine has of what a command needs.
+
+use std::env;
+use std::fs;
+use std::path::PathBuf;
+
+use super::command::Command;
+
+/// A program of this name.
+pub fn program(name: &str) -> Option<PathBuf> {
+    env::split_paths(&env::var_os("PATH")?)
+        .map(|dir| dir.join(name))
+        .find(|path| path.is_file())
+}
+
+/// The kernel tree of the tests.
+pub fn tree() -> Option<PathBuf> {
+    let tree = env::var_os("KILN_TEST_TREE").filter(|v| !v.is_empty())?;
+    Some(fs::canonicalize(tree).expect("KILN_TEST_TREE is there"))
+}
+
+/// Why this need cannot be met here: a program's name, or one of the words below.
+fn lack(need: &str) -> Option<String> {
+    let there = match need {
+        "tree" => {
+            return tree()
+                .is_none()
+                .then(|| "a kernel tree: set KILN_TEST_TREE".to_string())
+        }
+        "qemu" => {
+            return env::var_os("KILN_TEST_QEMU")
+                .is_none_or(|v| v.is_empty())
+                .then(|| "QEMU and a kernel for it: set KILN_TEST_QEMU=1".to_string())
+        }
+        "linux-source" => fs::read_dir("/usr/src").is_ok_and(|dir| {
+            dir.flatten()
+                .any(|e| e.file_name().to_string_lossy().starts_with("linux-source-"))
+        }),
+        core if core.starts_with("core ") => {
+            fs::read_dir("/sys/devices/system/cpu").is_ok_and(|dir| {
+                dir.flatten()
+                    .any(|e| e.file_name() == *core.replace("core ", "cpu"))
+            })
+        }
+        path if path.starts_with('/') => fs::metadata(path).is_ok(),
+        name => program(name).is_some(),
+    };
+    (!there).then(|| need.to_string())
+}
+
+/// What the command lacks here, of what it is marked with and what it says itself.
+pub fn lacks(command: &Command, marked: &[String]) -> Option<String> {
+    let mut said = said(&command.text);
+    if command.program() != "kiln" {
+        said.push(command.program().to_string());
+    }
+    marked.iter().chain(&said).find_map(|need| lack(need))
+}
+
+/// The version of the kernel that runs here.
+fn running() -> String {
+    let version = fs::read_to_string("/proc/sys/kernel/osrelease").unwrap_or_default();
+    version.trim().to_string()
+}
+
+/// What a command line shows of its needs.
+fn said(text: &str) -> Vec<String> {
+    let mut needs = Vec::new();
+    let mut need = |what: &str| needs.push(what.to_string());
+    if text.contains("~/linux") || text.contains("$HOME/linux") {
+        need("tree");
+    }
+    if text.contains("kiln linux") {
+        let qemu = ["fidelity", "nested", "--qemu", "--debian"];
+        if qemu.iter().any(|word| text.contains(word)) {
+            need("qemu");
+        } else if !text.contains("--tree") && !text.contains("--headers") {
+            need("linux-source");
+        }
+    }
+    let text = text.replace("$(uname -r)", &running());
+    let words: Vec<&str> = text.split_whitespace().collect();
+    for (at, word) in words.iter().enumerate() {
+        if ["/boot/", "/lib/"].iter().any(|dir| word.starts_with(dir)) {
+            need(word);
+        }
+        if *word == "--cpu" {
+            need(&format!("core {}", words.get(at + 1).unwrap_or(&"")));
+        }
+        let next = words.get(at + 1).unwrap_or(&"");
+        if ["|", "&&", "||"].contains(word) || word.ends_with(';') {
+            need(next);
+        }
+    }
+    needs.retain(|n| !["[", "echo", "exit", "kiln"].contains(&n.as_str()));
+    needs
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn needs_are_read_from_the_command() {
+        assert_eq!(said("kiln list --json | jq .rows"), ["jq"]);
+        assert_eq!(
+            said("kiln tree ~/linux --config /boot/config-6.12"),
+            ["tree", "/boot/config-6.12"]
+        );
+        assert_eq!(said("kiln linux fidelity"), ["qemu"]);
+        assert_eq!(
+            said("kiln linux boot -- cat /proc/crypto"),
+            ["linux-source"]
+        );
+        assert!(said("kiln speed 'xts(aes)'").is_empty());
+        assert!(lack("sh").is_none());
+        assert_eq!(lack("no-such-program").as_deref(), Some("no-such-program"));
+    }
+}

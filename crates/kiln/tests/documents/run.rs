@@ -1,0 +1,178 @@
+//! Runs a command line as a reader would type it: to its end, or until a Ctrl-C after about a second.
+
+use std::env;
+use std::fs::{self, File};
+use std::os::unix::process::CommandExt;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, ExitStatus, Stdio};
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::thread::sleep;
+use std::time::{Duration, Instant};
+
+use super::scratch::Scratch;
+
+/// From when a command can be interrupted until it is.
+const LOOK: Duration = Duration::from_millis(700);
+/// Until it must have ended by a Ctrl-C, and until it must have begun to listen to one.
+const PATIENCE: Duration = Duration::from_secs(60);
+const INTERRUPTED: i32 = 130;
+
+/// Whether commands run to their end (`KILN_DOCS=full`).
+pub fn full() -> bool {
+    env::var("KILN_DOCS").is_ok_and(|v| v == "full")
+}
+
+/// A command that goes on while others run: a server. It is stopped and looked at by `end`.
+pub struct Background {
+    child: Child,
+    text: String,
+}
+
+/// Runs it. The fault is one line.
+pub fn run(text: &str, allowed: &[i32], scratch: &Scratch) -> Result<(), String> {
+    let (mut child, stderr) = start(text, scratch)?;
+    let group = child.id();
+    let begun = Instant::now();
+    let mut listens: Option<Instant> = None;
+    let mut told: Option<Instant> = None;
+    let status = loop {
+        if let Some(status) = child.try_wait().map_err(|e| e.to_string())? {
+            break status;
+        }
+        if listens.is_none() && catches_sigint(group) {
+            listens = Some(Instant::now());
+        }
+        if told.is_none() && !full() && listens.is_some_and(|at| at.elapsed() >= LOOK) {
+            signal("INT", group);
+            told = Some(Instant::now());
+        }
+        let since = told.or(listens.is_none().then_some(begun));
+        if since.is_some_and(|at| at.elapsed() >= PATIENCE) {
+            signal("KILL", group);
+            let _ = child.wait();
+            return Err(match told {
+                Some(_) => "a Ctrl-C does not end it".to_string(),
+                None => format!("not done within {} s", PATIENCE.as_secs()),
+            });
+        }
+        sleep(Duration::from_millis(10));
+    };
+    judge(status, told.is_some(), allowed, &stderr)
+}
+
+/// Starts a server, and waits for its socket.
+pub fn begin(text: &str, scratch: &Scratch) -> Result<Background, String> {
+    let text = text.trim_end_matches('&').trim();
+    let (mut child, stderr) = start(text, scratch)?;
+    let sockets: Vec<_> = text
+        .split_whitespace()
+        .skip_while(|word| *word != "--socket")
+        .skip(1)
+        .take(1)
+        .map(|socket| scratch.path().join(local(socket, scratch)))
+        .collect();
+    let begun = Instant::now();
+    while !sockets.iter().all(|s| s.exists()) {
+        if let Some(status) = child.try_wait().map_err(|e| e.to_string())? {
+            judge(status, false, &[], &stderr)?;
+            return Err("ends before it serves".to_string());
+        }
+        if begun.elapsed() >= PATIENCE {
+            signal("KILL", child.id());
+            return Err("has no socket".to_string());
+        }
+        sleep(Duration::from_millis(10));
+    }
+    Ok(Background {
+        child,
+        text: text.to_string(),
+    })
+}
+
+/// Presses Ctrl-C. It must end as one that was asked to.
+pub fn end(mut server: Background) -> Result<(), String> {
+    signal("INT", server.child.id());
+    let begun = Instant::now();
+    loop {
+        match server.child.try_wait().map_err(|e| e.to_string())? {
+            Some(status) if status.success() => return Ok(()),
+            Some(status) => return Err(format!("{}: ends with {status}", server.text)),
+            None if begun.elapsed() >= PATIENCE => {
+                signal("KILL", server.child.id());
+                return Err(format!("{}: a Ctrl-C does not end it", server.text));
+            }
+            None => sleep(Duration::from_millis(10)),
+        }
+    }
+}
+
+/// In a process group of its own, as a terminal's foreground job; and where its errors go.
+fn start(text: &str, scratch: &Scratch) -> Result<(Child, PathBuf), String> {
+    static RUNS: AtomicUsize = AtomicUsize::new(0);
+    let run = RUNS.fetch_add(1, Ordering::Relaxed);
+    let at = |kind: &str| scratch.path().join(format!(".{kind}-{run}"));
+    let file = |kind: &str| File::create(at(kind)).map_err(|e| e.to_string());
+    let child = scratch
+        .command("bash")
+        .args(["-o", "pipefail", "-c", &local(text, scratch)])
+        .process_group(0)
+        .stdin(Stdio::null())
+        .stdout(file("stdout")?)
+        .stderr(file("stderr")?)
+        .spawn()
+        .map_err(|e| format!("bash: {e}"))?;
+    Ok((child, at("stderr")))
+}
+
+/// What an example has in `/run` is in the scratch directory here.
+fn local(text: &str, scratch: &Scratch) -> String {
+    text.replace("/run/", &format!("{}/run/", scratch.path().display()))
+}
+
+fn judge(
+    status: ExitStatus,
+    interrupted: bool,
+    allowed: &[i32],
+    stderr: &Path,
+) -> Result<(), String> {
+    let code = status.code();
+    let fine = code == Some(0)
+        || (interrupted && code == Some(INTERRUPTED))
+        || code.is_some_and(|c| allowed.contains(&c));
+    if fine {
+        return Ok(());
+    }
+    let said = fs::read_to_string(stderr).unwrap_or_default();
+    let said = said.lines().last().unwrap_or("nothing on stderr");
+    Err(format!("{status}: {said}"))
+}
+
+fn signal(name: &str, group: u32) {
+    let status = Command::new("kill")
+        .args([&format!("-{name}"), "--", &format!("-{group}")])
+        .stderr(Stdio::null())
+        .status();
+    assert!(status.is_ok(), "{status:?}");
+}
+
+/// Whether a kiln of this process group has a handler for SIGINT (bit 1 of SigCgt, proc_pid_status(5)).
+fn catches_sigint(group: u32) -> bool {
+    let Ok(processes) = fs::read_dir("/proc") else {
+        return false;
+    };
+    processes.flatten().any(|process| {
+        let read = |name: &str| fs::read_to_string(process.path().join(name)).unwrap_or_default();
+        let stat = read("stat");
+        // The name in parentheses, the state, the parent, the group.
+        let Some((name, rest)) = stat.rsplit_once(") ") else {
+            return false;
+        };
+        let of_group = rest.split(' ').nth(2) == Some(&group.to_string());
+        of_group && name.ends_with("(kiln") && {
+            let status = read("status");
+            let mask = status.lines().find_map(|l| l.strip_prefix("SigCgt:"));
+            mask.and_then(|m| u64::from_str_radix(m.trim(), 16).ok())
+                .is_some_and(|m| m & 2 != 0)
+        }
+    })
+}

@@ -1,0 +1,190 @@
+//! A directory to run commands in, with the files that the documents' examples name.
+
+use std::env;
+use std::fs;
+use std::os::unix::fs::symlink;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::sync::OnceLock;
+
+use tempfile::TempDir;
+
+use super::{machine, run};
+
+/// A file of somebody's: a checksum to be compiled.
+const MY_C: &str = "\
+#include <stddef.h>
+#include <stdint.h>
+
+uint32_t crc(const uint8_t *data, size_t len)
+{
+\tuint32_t c = ~0u;
+\tsize_t i;
+\tint k;
+
+\tfor (i = 0; i < len; i++) {
+\t\tc ^= data[i];
+\t\tfor (k = 0; k < 8; k++)
+\t\t\tc = c >> 1 ^ (c & 1 ? 0x82f63b78 : 0);
+\t}
+\treturn ~c;
+}
+";
+
+/// Names under which examples have a compiler of the reader's own.
+const COMPILERS: [&str; 3] = ["cc", "gcc/xgcc", "build/gcc/xgcc"];
+
+/// Names under which examples have a kernel tree.
+const TREES: [&str; 3] = ["linux", "linux-a", "linux-b"];
+
+/// Names under which examples have a record.
+const RECORDS: [&str; 3] = ["before.json", "after.json", "good.json"];
+
+/// The directory, which is also the home of who runs there. It goes with this.
+pub struct Scratch {
+    dir: TempDir,
+}
+
+impl Scratch {
+    pub fn new() -> Scratch {
+        // Short: sockets lie in it.
+        let dir = tempfile::Builder::new()
+            .prefix("kiln-docs-")
+            .tempdir_in("/tmp")
+            .unwrap();
+        let at = |name: &str| dir.path().join(name);
+        let numbers: String = (1..=1000).map(|n| format!("{n}\n")).collect();
+        fs::write(at("plain"), numbers).unwrap();
+        fs::write(at("key"), (0..64).map(|i| i * 37 + 11).collect::<Vec<u8>>()).unwrap();
+        fs::write(at("my.c"), MY_C).unwrap();
+        fs::write(at("traffic.pcap"), capture()).unwrap();
+        fs::create_dir_all(at("run/kiln")).unwrap();
+        if let Some(cc) = machine::program("cc") {
+            for name in COMPILERS {
+                fs::create_dir_all(at(name).parent().unwrap()).unwrap();
+                symlink(&cc, at(name)).unwrap();
+            }
+        }
+        if let Some(tree) = machine::tree() {
+            for name in TREES {
+                symlink(&tree, at(name)).unwrap();
+            }
+        }
+        Scratch { dir }
+    }
+
+    pub fn path(&self) -> &Path {
+        self.dir.path()
+    }
+
+    /// Puts the records there that the command names. What a command before wrote by that name may be half of it, for
+    /// it was interrupted.
+    pub fn furnish(&self, command: &str) {
+        let compilers = command.contains("kiln compilers");
+        for name in RECORDS {
+            if command.contains(name) {
+                let record = if compilers { compiled() } else { measured() };
+                fs::write(self.path().join(name), record).unwrap();
+            }
+        }
+    }
+
+    /// What runs here sees of the environment.
+    pub fn command(&self, program: &str) -> Command {
+        let bin = Path::new(env!("CARGO_BIN_EXE_kiln")).parent().unwrap();
+        let path = env::var("PATH").unwrap_or_default();
+        let mut command = Command::new(program);
+        command
+            .current_dir(self.path())
+            .env("PATH", format!("{}:{path}", bin.display()))
+            .env("HOME", self.path())
+            // What is interrupted leaves half a build: it goes with the directory.
+            .env(
+                "XDG_CACHE_HOME",
+                match run::full() {
+                    true => cache(),
+                    false => self.path().join(".cache"),
+                },
+            )
+            .env_remove("KILN_TIERS")
+            .env_remove("KILN_OPENSSL");
+        command
+    }
+}
+
+/// Where the other tests build trees and cells, too.
+fn cache() -> PathBuf {
+    Path::new(env!("CARGO_TARGET_TMPDIR")).join("tree-cache")
+}
+
+/// A record of `kiln speed`, made once.
+fn measured() -> &'static [u8] {
+    static RECORD: OnceLock<Vec<u8>> = OnceLock::new();
+    RECORD.get_or_init(|| {
+        record(&[
+            "speed",
+            "xts(aes)",
+            "--len",
+            "16,512,4096",
+            "--peers",
+            "none",
+            "--quick",
+            "--json",
+        ])
+    })
+}
+
+/// A record of `kiln compilers`, made once.
+fn compiled() -> &'static [u8] {
+    static RECORD: OnceLock<Vec<u8>> = OnceLock::new();
+    RECORD.get_or_init(|| {
+        record(&[
+            "compilers",
+            "--subject",
+            "aes-generic",
+            "--cc",
+            "cc",
+            "--opt",
+            "O2",
+            "--variant",
+            "default",
+            "--quick",
+            "--json",
+        ])
+    })
+}
+
+fn record(args: &[&str]) -> Vec<u8> {
+    let output = Command::new(env!("CARGO_BIN_EXE_kiln"))
+        .args(args)
+        .env("XDG_CACHE_HOME", cache())
+        .env_remove("KILN_TIERS")
+        .output()
+        .unwrap();
+    assert!(output.status.success(), "kiln {args:?}: {output:?}");
+    output.stdout
+}
+
+/// A capture of 20,000 packets of raw IP, some 20 us apart, of sizes as an exchange has them.
+fn capture() -> Vec<u8> {
+    let mut file = Vec::new();
+    // Classic pcap: magic, version 2.4, zone, accuracy, at most 96 bytes of each packet, LINKTYPE_RAW.
+    for word in [0xa1b2_c3d4_u32, 0x0004_0002, 0, 0, 96, 101] {
+        file.extend(word.to_le_bytes());
+    }
+    let sizes = [40_u32, 1500, 576, 40, 1500, 40, 40, 576];
+    for n in 0..20_000_u32 {
+        let size = sizes[n as usize % sizes.len()];
+        let us = n * 20 + n * 7 % 13;
+        for word in [us / 1_000_000, us % 1_000_000, size.min(96), size] {
+            file.extend(word.to_le_bytes());
+        }
+        let mut packet = vec![0; size.min(96) as usize];
+        // IPv4, five words, the length, UDP.
+        packet[0] = 0x45;
+        packet[2..4].copy_from_slice(&(size as u16).to_be_bytes());
+        packet[9] = 17;
+        file.extend(packet);
+    }
+    file
+}

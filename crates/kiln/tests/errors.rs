@@ -1,0 +1,94 @@
+//! What is wrong with the input or the machine, as a set: one line each, with what, where and what to do.
+
+mod common;
+
+use common::{fault, kiln, kiln_with};
+
+/// Arguments, exit status, and what the line has: the thing that is wrong, and the remedy.
+type Case = (&'static [&'static str], i32, &'static str, &'static str);
+
+/// Key of an AES-256 cipher.
+const KEY: &str = "000102030405060708090a0b0c0d0e0f000102030405060708090a0b0c0d0e0f";
+
+#[rustfmt::skip] // a line each
+const CASES: &[Case] = &[
+    // The command line.
+    (&["spede"], 2, "'spede'", "'speed'"),
+    (&["speed", "--lens", "16"], 2, "'--lens'", "'--len'"),
+    (&["list", "--seed", "x"], 2, "'x'", "see 'kiln list --help'"),
+    (&["serve"], 2, "--socket", "see 'kiln serve --help'"),
+    (&["linux", "boto"], 2, "'boto'", "'boot'"),
+    (&["completions", "tcsh"], 2, "'tcsh'", "bash, zsh, fish"),
+    // Names: the nearest is named.
+    (&["speed", "xts(ase)"], 2, "'xts(ase)'", "did you mean 'xts(aes)'"),
+    (&["speed", "--impl", "xts-aes-vaes-avx51"], 2, "'xts-aes-vaes-avx51'", "did you mean 'xts-aes-vaes-avx512'"),
+    (&["speed", "--op", "encrpyt"], 2, "'encrpyt'", "did you mean 'encrypt'"),
+    (&["speed", "--via", "virtio", "cbc(ase)"], 2, "'cbc(ase)'", "did you mean 'cbc(aes)'"),
+    (&["test", "sha265"], 2, "'sha265'", "did you mean 'sha256'"),
+    (&["test", "--suite", "vectro"], 2, "'vectro'", "did you mean 'vectors'"),
+    (&["test", "--constant-time", "gcm(ase)"], 2, "'gcm(ase)'", "did you mean 'gcm(aes)'"),
+    (&["crypt", "--alg", "ctr(ase)"], 2, "'ctr(ase)'", "did you mean 'ctr(aes)'"),
+    (&["fpu", "--policy", "nestd"], 2, "'nestd'", "did you mean 'nested'"),
+    (&["fpu", "--inject", "tmier"], 2, "'tmier'", "did you mean 'timer'"),
+    (&["fpu", "--fallback", "scaler"], 2, "'scaler'", "did you mean 'scalar'"),
+    (&["budget", "--mode", "clokced"], 2, "'clokced'", "did you mean 'clocked'"),
+    (&["ctrlq", "--mode", "wiat"], 2, "'wiat'", "did you mean 'wait'"),
+    (&["linux", "selftest", "gcm(ase)"], 2, "'gcm(ase)'", "did you mean 'gcm(aes)'"),
+    // Numbers: what they may be.
+    (&["speed", "xts(aes)", "--len", "15"], 2, "length 15", "16"),
+    (&["speed", "gcm(aes)", "--key-bits", "512"], 2, "key size 512", "256"),
+    (&["fpu", "--load", "esp", "--packet-rate", "1"], 2, "--packet-rate", "LOW,HIGH"),
+    (&["budget", "--seconds", "0"], 2, "--seconds 0", "0.001 to 60"),
+    (&["ctrlq", "--workers", "0"], 2, "--workers 0", "from 1 to 256"),
+    (&["linux", "boot", "--memory", "lots"], 2, "'lots'", "such as 256M"),
+    (&["linux", "fidelity", "--debian", "six"], 2, "'six'", "such as 6.12"),
+    (&["compilers", "--max-regression", "5"], 2, "--max-regression", "--baseline CC"),
+    (&["compilers", "--explain", "gcc"], 2, "'gcc' is no cell", "CC/LEVEL/SUBJECT/VARIANT"),
+    (&["crypt", "--alg", "cbc(aes)", "--key", "0g", "--iv", "00"], 2, "--key: character 2", "0-9 and a-f"),
+    (&["crypt", "--alg", "cbc(aes)", "--key", KEY, "--iv", "00"], 2, "--iv", "16"),
+    // Files and places.
+    (&["crypt", "--alg", "cbc(aes)", "--key", "@/no/key"], 2, "'/no/key'", "name a file you may read"),
+    (&["crypt", "--alg", "sha256", "--in", "/no/file"], 2, "'/no/file'", "name a file you may read"),
+    (&["compare", "/no/a.json", "/no/b.json"], 2, "'/no/a.json'", "name a record"),
+    (&["compare", "Cargo.toml", "Cargo.toml"], 2, "'Cargo.toml' is no record", "--json or --out"),
+    (&["tree", "/no/tree"], 2, "'/no/tree' is not a Linux source tree", "name the directory"),
+    (&["linux", "build", "--tree", "/no/tree"], 2, "'/no/tree'", "name the directory"),
+    (&["fpu", "--policy", "tree:/no/tree"], 2, "'/no/tree'", "name the directory"),
+    (&["compilers", "--subject", "no-such.c"], 2, "'no-such.c'", "'kiln compilers --list'"),
+    (&["budget", "--header", "/no/dir/h"], 2, "/no/dir/h", "in a directory you may write to"),
+    (&["list", "--out", "/dev/null/x"], 2, "'/dev/null/x'", "a directory you may write to"),
+    (&["serve", "--socket", "/no/dir/kiln.sock"], 2, "/no/dir/kiln.sock", "in a directory you may write to"),
+    (&["virtio-check", "--socket", "/no/kiln.sock"], 2, "/no/kiln.sock", "start a device there"),
+    (&["man", "/dev/null/x"], 2, "'/dev/null/x'", "a directory you may write to"),
+    // What the machine lacks.
+    (&["list", "--cpu", "1023"], 3, "core 1023", "name some of those"),
+    (&["compilers", "--cc", "no-such-cc"], 3, "'no-such-cc'", "apt-get install"),
+    (&["tree", "/no/tree", "--cc", "no-such-cc"], 2, "'/no/tree'", "name the directory"),
+    (&["linux", "build", "--cc", "no-such-cc"], 3, "no-such-cc", "apt-get install"),
+];
+
+#[test]
+fn bad_input_is_one_line_with_thing_and_remedy() {
+    for (args, status, thing, remedy) in CASES {
+        let run = kiln(args);
+        fault(&run, *status, thing);
+        fault(&run, *status, remedy);
+        let line = run.stderr.trim_end();
+        // What Rust or a library would have said is not for people.
+        for never in ["os error", "Err(", "Error:", "panicked", "..", "::"] {
+            assert!(!line.contains(never), "{args:?}: {line}");
+        }
+        assert!(line.chars().count() < 1000, "{args:?}: {line}");
+    }
+}
+
+#[test]
+fn what_is_wrong_with_the_environment_is_named_too() {
+    for (variable, value, status, remedy) in [
+        ("KILN_TIERS", "generic,aes", 2, "did you mean 'aesni'"),
+        ("KILN_TREE_CHILD", "1", 2, "unset it"),
+    ] {
+        let run = kiln_with(&["list"], &[(variable, value)]);
+        fault(&run, status, remedy);
+    }
+}

@@ -1,0 +1,169 @@
+#!/usr/bin/env bash
+# What a newcomer does, on a machine that has nothing: a fresh root of Debian 12, made by debootstrap.
+#
+#	packaging/bare.sh deb      the package: installed, run, removed, nothing left behind
+#	packaging/bare.sh clone    a clean clone: the README's first command, cargo run --release
+#	packaging/bare.sh test     the same clone: its second, cargo test --release (a quarter of an hour)
+#
+# Several may be given; without any: deb clone. Needs root, debootstrap and the network, for packages and
+# crates. Rust is the one that is here: rustup would bring the same. KILN_BARE names the directory of the
+# root, which is else made and removed. No part of .ci/run: it takes minutes and downloads much.
+set -euo pipefail
+cd "$(dirname "$0")/.."
+export LC_ALL=C.UTF-8
+parts=${*:-deb clone}
+suite=bookworm
+
+fail() {
+	echo "bare.sh: $*" >&2
+	exit 1
+}
+
+# said NAME START: that it was done, and how long it took.
+said() {
+	printf '==> ok: %s (%d s)\n' "$1" $((SECONDS - $2))
+}
+
+[ "$(id -u)" -eq 0 ] || fail "a root is made by root only"
+command -v debootstrap >/dev/null || fail "no debootstrap: apt-get install debootstrap"
+
+keep=${KILN_BARE:-}
+root=${keep:-$(mktemp -d /var/tmp/kiln-bare.XXXXXX)}
+[ -n "$keep" ] || trap 'rm -rf --one-file-system "$root"' EXIT
+
+# inside COMMAND: in the root, by a shell, with nothing of this machine but its kernel, its network and
+# Rust. What is mounted there ends with the command, as do all processes that it left.
+inside() {
+	unshare --mount --pid --fork --kill-child --uts bash -euc '
+		root=$1
+		mount --make-rprivate /
+		mount -t proc proc "$root/proc"
+		mount -t sysfs -o ro sysfs "$root/sys"
+		mount --rbind /dev "$root/dev"
+		mkdir -p "$root/opt/rust"
+		mount --bind -o ro "$2" "$root/opt/rust"
+		exec chroot "$root" /usr/bin/env -i HOME=/root TERM=dumb LC_ALL=C.UTF-8 \
+			DEBIAN_FRONTEND=noninteractive \
+			PATH=/opt/rust/bin:/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin \
+			bash -euo pipefail -c "$3"' inside "$root" "$(rustc --print sysroot)" "$1"
+}
+
+if [ ! -e "$root/etc/debian_version" ]; then
+	start=$SECONDS
+	debootstrap --variant=minbase "$suite" "$root" >"$root.log" 2>&1 || {
+		tail -n 5 "$root.log" >&2
+		fail "debootstrap: $root.log"
+	}
+	rm "$root.log"
+	cp /etc/resolv.conf "$root/etc/resolv.conf"
+	said "a bare root of Debian $suite" "$start"
+fi
+
+# The package, as one who has only the file uses it.
+deb() {
+	local start=$SECONDS package
+	package=$(packaging/deb.sh "$root/tmp")
+	ls -l "$package"
+	package=/tmp/${package##*/}
+	said "the package" "$start"
+
+	start=$SECONDS
+	# What man needs is installed before, so that what comes and goes is the package alone.
+	inside "apt-get update -q
+		apt-get install -q -y --no-install-recommends man-db bash-completion
+		dpkg --configure -a" >/dev/null
+	inside 'find / -xdev \( -path /proc -o -path /sys -o -path /dev -o -path /tmp -o -path /opt/rust \
+		-o -path /var/cache -o -path /var/lib/apt -o -path /var/lib/dpkg -o -path /var/log \) -prune \
+		-o -print | sort' >"$root/tmp/before"
+	inside "apt-get install -q -y --no-install-recommends $package" | tail -n 3
+	said "installed" "$start"
+
+	start=$SECONDS
+	inside '
+		step() { printf "\n\$ %s\n" "$*"; "$@" >/tmp/said || { cat /tmp/said; echo "failed: $*" >&2; exit 1; }
+			tail -n 6 /tmp/said; }
+		export XDG_CACHE_HOME=/tmp/cache
+		# Without Rust.
+		PATH=${PATH#*:}
+		cd /tmp
+		step kiln --version
+		step kiln --quick
+		step kiln list
+		step kiln speed --quick
+		step kiln test --quick
+		step kiln budget sha256 --quick --seconds 0.01
+		step kiln ctrlq --quick --seconds 0.1
+		rm -f kiln.sock
+		kiln serve --socket kiln.sock &
+		for n in $(seq 100); do [ ! -S kiln.sock ] || break; sleep 0.1; done
+		step kiln virtio-check --socket kiln.sock
+		kill %1
+		wait
+		# Without a compiler that is said, with what provides it.
+		status=0
+		kiln compilers --quick 2>/tmp/said || status=$?
+		cat /tmp/said
+		[ "$status" -eq 3 ] && grep -q "apt-get install" /tmp/said
+		for page in kiln kiln-speed kiln-linux-boot; do
+			man -P cat "$page" >/tmp/said
+			[ "$(wc -l </tmp/said)" -gt 30 ]
+		done
+		. /usr/share/bash-completion/bash_completion
+		. /usr/share/bash-completion/completions/kiln
+		complete -p kiln
+	'
+	said "used" "$start"
+
+	start=$SECONDS
+	inside 'apt-get install -q -y gcc libc6-dev binutils >/dev/null
+		export XDG_CACHE_HOME=/tmp/cache
+		cd /tmp
+		PATH=${PATH#*:}
+		kiln compilers --quick --cc gcc --opt O2 | tail -n 12
+		apt-get purge -q -y gcc libc6-dev binutils >/dev/null
+		apt-get autoremove --purge -q -y >/dev/null'
+	said "used with a compiler" "$start"
+
+	start=$SECONDS
+	inside 'apt-get purge -q -y kiln >/dev/null
+		rm -rf /tmp/cache
+		find / -xdev \( -path /proc -o -path /sys -o -path /dev -o -path /tmp -o -path /opt/rust \
+			-o -path /var/cache -o -path /var/lib/apt -o -path /var/lib/dpkg -o -path /var/log \) -prune \
+			-o -print | sort' >"$root/tmp/after"
+	diff "$root/tmp/before" "$root/tmp/after" || fail "the package left something behind"
+	said "removed, and nothing is left" "$start"
+}
+
+# The repository, as one who has only its address.
+clone() {
+	local start=$SECONDS
+	inside "apt-get update -q
+		apt-get install -q -y --no-install-recommends gcc libc6-dev ca-certificates" >/dev/null
+	rm -rf "$root/root/kiln"
+	git clone -q --no-hardlinks . "$root/root/kiln"
+	said "what README.md says, and the clone" "$start"
+	start=$SECONDS
+	inside 'cd /root/kiln && cargo fetch --locked' 2>&1 | tail -n 1
+	said "crates downloaded" "$start"
+	start=$SECONDS
+	inside 'cd /root/kiln && cargo build --release' 2>&1 | tail -n 1
+	said "cargo build --release, from clean, $(nproc) cores" "$start"
+	start=$SECONDS
+	inside 'cd /root/kiln && cargo run --release'
+	said "cargo run --release" "$start"
+}
+
+tests() {
+	local start=$SECONDS
+	[ -d "$root/root/kiln/target" ] || clone
+	inside 'cd /root/kiln && cargo test --release' 2>&1 | grep -v '^test .* ok$'
+	said "cargo test --release" "$start"
+}
+
+for part in $parts; do
+	case $part in
+	deb | clone) "$part" ;;
+	test) tests ;;
+	*) fail "'$part' is none of deb, clone, test" ;;
+	esac
+done
