@@ -48,10 +48,13 @@ pub fn reason(tier: Tier) -> String {
 pub fn warning() -> Option<Warning> {
     let missing: Vec<Tier> = Tier::ALL.into_iter().filter(|t| !t.usable()).collect();
     let best = Tier::ALL.into_iter().rfind(|t| t.usable())?;
-    let reasons: Vec<String> = missing
-        .iter()
-        .map(|&t| format!("{t} ({})", reason(t)))
-        .collect();
+    // Those with one reason stand together.
+    let names: Vec<(&str, String)> = missing.iter().map(|&t| (t.name(), reason(t))).collect();
+    let groups = names.chunk_by(|a, b| a.1 == b.1).map(|group| {
+        let tiers: Vec<&str> = group.iter().map(|n| n.0).collect();
+        format!("{} ({})", tiers.join(", "), group[0].1)
+    });
+    let groups: Vec<String> = groups.collect();
     let cure = match missing.iter().any(|t| t.lacks().is_none()) {
         true => format!("unset {VARIABLE}"),
         false => "another CPU has them".to_string(),
@@ -60,7 +63,7 @@ pub fn warning() -> Option<Warning> {
         kind: Kind::Missing,
         text: format!(
             "tiers {}: the best figures are those of {best}: {cure}",
-            reasons.join(", ")
+            groups.join(", ")
         ),
     })
 }
@@ -68,6 +71,16 @@ pub fn warning() -> Option<Warning> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn tiers_that_are_not_there_are_named() {
+        let missing = Tier::ALL.into_iter().filter(|t| !t.usable());
+        let names: Vec<&str> = missing.map(Tier::name).collect();
+        let Some(warning) = warning() else {
+            return assert!(names.is_empty(), "{names:?}");
+        };
+        assert!(names.iter().all(|n| warning.text.contains(n)), "{warning}");
+    }
 
     #[test]
     fn unknown_tiers_are_refused_and_named() {

@@ -72,6 +72,11 @@ impl Part {
         }
     }
 
+    /// Whether it builds what may not have been built: that takes as long as it takes.
+    pub fn builds(self) -> bool {
+        matches!(self, Part::TreeSpeed | Part::TreeWays)
+    }
+
     /// What it is, in a few words.
     pub fn what(self) -> String {
         match self {

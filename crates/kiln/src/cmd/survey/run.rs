@@ -20,6 +20,8 @@ use crate::table;
 /// A part that takes so many times what it was given, and these seconds, hangs.
 const PATIENCE: f64 = 3.0;
 const PATIENCE_S: f64 = 10.0;
+/// In place of these where a tree may have to be built first, on a machine that has other work.
+const BUILDING_S: f64 = 900.0;
 
 /// A survey under way.
 pub struct Survey<'a> {
@@ -92,7 +94,11 @@ impl<'a> Survey<'a> {
         if let Some(list) = &self.session.global.cpu {
             args.extend(["--cpu".to_string(), list.clone()]);
         }
-        let patience = PATIENCE * step.seconds + PATIENCE_S;
+        let aside = match step.part.builds() {
+            true => BUILDING_S,
+            false => PATIENCE_S,
+        };
+        let patience = PATIENCE * step.seconds + aside;
         let left = child::run(
             "/proc/self/exe",
             &args,
