@@ -64,15 +64,8 @@ pub fn run(text: &str, allowed: &[i32], scratch: &Scratch) -> Result<(), String>
 pub fn begin(text: &str, scratch: &Scratch) -> Result<Background, String> {
     let text = text.trim_end_matches('&').trim();
     let (mut child, stderr) = start(text, scratch)?;
-    let sockets: Vec<_> = text
-        .split_whitespace()
-        .skip_while(|word| *word != "--socket")
-        .skip(1)
-        .take(1)
-        .map(|socket| scratch.path().join(local(socket, scratch)))
-        .collect();
     let begun = Instant::now();
-    while !sockets.iter().all(|s| s.exists()) {
+    while missing_socket(text, scratch).is_some() {
         if let Some(status) = child.try_wait().map_err(|e| e.to_string())? {
             judge(status, false, &[], &stderr)?;
             return Err("ends before it serves".to_string());
@@ -124,9 +117,23 @@ fn start(text: &str, scratch: &Scratch) -> Result<(Child, PathBuf), String> {
     Ok((child, at("stderr")))
 }
 
-/// What an example has in `/run` is in the scratch directory here.
+/// The socket that a command names and that nobody has made.
+pub fn missing_socket(text: &str, scratch: &Scratch) -> Option<String> {
+    let mut words = text.split_whitespace();
+    words.find(|word| *word == "--socket")?;
+    let socket = words.next()?;
+    let there = scratch.path().join(local(socket, scratch)).exists();
+    (!there).then(|| socket.to_string())
+}
+
+/// What an example has in `/run` or `/usr/local` is in the scratch directory here.
 fn local(text: &str, scratch: &Scratch) -> String {
-    text.replace("/run/", &format!("{}/run/", scratch.path().display()))
+    let dir = scratch.path().display();
+    ["/run/", "/usr/local/"]
+        .iter()
+        .fold(text.to_string(), |text, top| {
+            text.replace(top, &format!("{dir}{top}"))
+        })
 }
 
 fn judge(

@@ -40,6 +40,14 @@ const TREES: [&str; 3] = ["linux", "linux-a", "linux-b"];
 /// Names under which examples have a record.
 const RECORDS: [&str; 3] = ["before.json", "after.json", "good.json"];
 
+/// Directories that are there where the examples are followed.
+const DIRECTORIES: [&str; 4] = [
+    "run/kiln",
+    ".local/share/bash-completion/completions",
+    ".config/fish/completions",
+    "usr/local/share/zsh/site-functions",
+];
+
 /// The directory, which is also the home of who runs there. It goes with this.
 pub struct Scratch {
     dir: TempDir,
@@ -58,7 +66,9 @@ impl Scratch {
         fs::write(at("key"), (0..64).map(|i| i * 37 + 11).collect::<Vec<u8>>()).unwrap();
         fs::write(at("my.c"), MY_C).unwrap();
         fs::write(at("traffic.pcap"), capture()).unwrap();
-        fs::create_dir_all(at("run/kiln")).unwrap();
+        for name in DIRECTORIES {
+            fs::create_dir_all(at(name)).unwrap();
+        }
         if let Some(cc) = machine::program("cc") {
             for name in COMPILERS {
                 fs::create_dir_all(at(name).parent().unwrap()).unwrap();
