@@ -2,24 +2,33 @@
 
 use std::env;
 use std::fs::{self, File};
-use std::os::unix::process::CommandExt;
+use std::os::unix::process::{CommandExt, ExitStatusExt};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, ExitStatus, Stdio};
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::thread::sleep;
 use std::time::{Duration, Instant};
 
+use super::command::unquoted;
 use super::scratch::Scratch;
 
 /// From when a command can be interrupted until it is.
 const LOOK: Duration = Duration::from_millis(700);
 /// Until it must have ended by a Ctrl-C, and until it must have begun to listen to one.
-const PATIENCE: Duration = Duration::from_secs(60);
+const PATIENCE: Duration = Duration::from_secs(180);
 const INTERRUPTED: i32 = 130;
+const SIGINT: i32 = 2;
 
 /// Whether commands run to their end (`KILN_DOCS=full`).
 pub fn full() -> bool {
     env::var("KILN_DOCS").is_ok_and(|v| v == "full")
+}
+
+/// A part of the names of the pages that are to be typed; none for all of them.
+pub fn only() -> Option<String> {
+    env::var("KILN_DOCS")
+        .ok()
+        .filter(|v| !v.is_empty() && v != "full")
 }
 
 /// A command that goes on while others run: a server. It is stopped and looked at by `end`.
@@ -57,6 +66,10 @@ pub fn run(text: &str, allowed: &[i32], scratch: &Scratch) -> Result<(), String>
         }
         sleep(Duration::from_millis(10));
     };
+    // A shell ends by a Ctrl-C that the last of a pipeline did not catch.
+    if told.is_some() && status.signal() == Some(SIGINT) && unquoted(text).contains('|') {
+        return Ok(());
+    }
     judge(status, told.is_some(), allowed, &stderr)
 }
 
