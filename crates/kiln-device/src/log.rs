@@ -43,7 +43,9 @@ pub fn start(form: Form, level: &str) -> Result<(), Error> {
         .with_max_level(level)
         .with_target(false)
         .with_ansi(false)
-        .with_writer(stderr);
+        .with_writer(stderr)
+        // Who read them may have gone; to say so there would be a panic.
+        .log_internal_errors(false);
     let done = match form {
         Form::Text => log.try_init(),
         Form::Json => log.json().flatten_event(true).try_init(),

@@ -17,6 +17,7 @@
 //! | `peer/` | other libraries, loaded at run time |
 //! | `algorithm.rs` | what can be asked for, and the nearest name to what was meant |
 //! | `lens.rs` | lists and ranges of lengths |
+//! | `survey/` | all questions at once, in the time there is |
 //! | `via/` | ciphers by way of a virtio-crypto device |
 //! | `tiers.rs` | `KILN_TIERS` |
 //! | `record.rs` | the JSON document of a command |
@@ -41,6 +42,7 @@ pub mod peer;
 pub mod record;
 pub mod replace;
 pub mod speed;
+pub mod survey;
 pub mod tiers;
 pub mod via;
 

@@ -36,11 +36,17 @@ impl Facts {
     }
 }
 
+/// Version of the documents' form, `docs/schema.json`. Grows when a field goes or means something else; not when one is
+/// added.
+pub const SCHEMA: u32 = 1;
+
 /// The document. Its field names are a promise (`CLI.md`).
 #[derive(Clone, Debug, Serialize)]
 pub struct Record<'a, R> {
     /// Version of Kiln.
     pub kiln: &'static str,
+    /// `SCHEMA`.
+    pub schema: u32,
     /// The command's name.
     pub command: &'a str,
     /// The arguments after the program's name, secrets struck out.
@@ -96,6 +102,7 @@ mod tests {
         let facts = Facts::read();
         let record = Record {
             kiln: "0",
+            schema: SCHEMA,
             command: "speed",
             args: &["speed".to_string()],
             seed: u64::MAX,
@@ -112,11 +119,12 @@ mod tests {
         let doc: serde_json::Value = serde_json::from_str(&text).unwrap();
         let keys: Vec<_> = doc.as_object().unwrap().keys().cloned().collect();
         for key in [
-            "kiln", "command", "args", "seed", "machine", "rows", "notes",
+            "kiln", "schema", "command", "args", "seed", "machine", "rows", "notes",
         ] {
             assert!(keys.iter().any(|k| k == key), "{key}");
         }
-        assert_eq!(keys.len(), 7);
+        assert_eq!(keys.len(), 8);
+        assert_eq!(doc["schema"], 1);
         assert_eq!(doc["seed"], u64::MAX);
         assert!(doc["rows"][0]["ratio"].is_null());
         assert!(doc["machine"]["kernel_cc"].as_str().unwrap().contains('('));

@@ -1,6 +1,7 @@
 //! `KILN_TIERS`: restricting the CPU's tiers from outside.
 
 use kiln_kernel::Tier;
+use kiln_measure::warning::{Kind, Warning};
 
 use crate::Error;
 
@@ -41,6 +42,27 @@ pub fn reason(tier: Tier) -> String {
         None if !tier.usable() => format!("masked by {VARIABLE}"),
         None => "present".to_string(),
     }
+}
+
+/// What it means that there are not all of them.
+pub fn warning() -> Option<Warning> {
+    let missing: Vec<Tier> = Tier::ALL.into_iter().filter(|t| !t.usable()).collect();
+    let best = Tier::ALL.into_iter().rfind(|t| t.usable())?;
+    let reasons: Vec<String> = missing
+        .iter()
+        .map(|&t| format!("{t} ({})", reason(t)))
+        .collect();
+    let cure = match missing.iter().any(|t| t.lacks().is_none()) {
+        true => format!("unset {VARIABLE}"),
+        false => "another CPU has them".to_string(),
+    };
+    (!missing.is_empty()).then(|| Warning {
+        kind: Kind::Missing,
+        text: format!(
+            "tiers {}: the best figures are those of {best}: {cure}",
+            reasons.join(", ")
+        ),
+    })
 }
 
 #[cfg(test)]

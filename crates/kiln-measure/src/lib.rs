@@ -14,6 +14,8 @@
 //! | `probe.rs` | the experiments by which a machine is judged |
 //! | `check.rs` | the self-check that grades them |
 //! | `trust.rs` | what this machine can and cannot resolve |
+//! | `watch.rs` | what the machine did while something ran |
+//! | `warning.rs` | what of that disturbed it |
 //!
 //! # Known biases
 //!
@@ -44,6 +46,8 @@ pub mod source;
 pub mod stats;
 pub mod trust;
 pub mod verdict;
+pub mod warning;
+pub mod watch;
 
 pub use check::self_check;
 pub use clock::Clock;
@@ -56,3 +60,5 @@ pub use source::{TimeSource, Tsc};
 pub use stats::{ratio, ratio_among, rounds_for, Estimate, Ratio};
 pub use trust::{Grade, Trust, TrustRow};
 pub use verdict::{verdict, Verdict};
+pub use warning::Warning;
+pub use watch::{current_core, Watch};

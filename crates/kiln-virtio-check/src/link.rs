@@ -69,10 +69,7 @@ impl fmt::Display for Fault {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Fault::Connect(e) => write!(f, "cannot connect: {e}: start a device there"),
-            Fault::Device(e) => write!(
-                f,
-                "no virtio-crypto device is there: {e}: name one's vhost-user socket"
-            ),
+            Fault::Device(e) => write!(f, "no virtio-crypto device is there: {e}"),
         }
     }
 }

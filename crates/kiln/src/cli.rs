@@ -13,7 +13,7 @@ use crate::cmd;
     version,
     max_term_width = 100,
     after_long_help = "\
-Without a command: the overview of this machine (kiln survey).
+Without a command: the five questions for this machine (kiln survey).
 
 Exit status:
   0    done
@@ -29,7 +29,7 @@ Environment:
   XDG_CACHE_HOME=DIR         where they are built [default: ~/.cache]
 
 Examples:
-  kiln                                what this machine can do
+  kiln                                all questions for this machine, in a minute
   kiln list                           what is here; the hardware's limits
   kiln speed 'xts(aes)' --len 16..64  cycles a byte at every length
   KILN_TIERS=generic,aesni kiln       as if the CPU had no VAES"
@@ -65,7 +65,6 @@ pub struct Global {
 /// What a command is for stands where its arguments are.
 #[derive(Subcommand)]
 pub enum Command {
-    /// The overview of this machine; also what kiln does without a command
     Survey(cmd::survey::SurveyArgs),
     List(cmd::list::ListArgs),
     Speed(cmd::speed::SpeedArgs),
@@ -74,6 +73,7 @@ pub enum Command {
     Test(cmd::test::TestArgs),
     Crypt(cmd::crypt::CryptArgs),
     Compare(cmd::compare::CompareArgs),
+    Report(cmd::report::ReportArgs),
     Compilers(cmd::compilers::CompilersArgs),
     Tree(cmd::tree::TreeArgs),
     Serve(cmd::serve::ServeArgs),
@@ -84,6 +84,13 @@ pub enum Command {
     Completions(cmd::completions::CompletionsArgs),
     #[command(hide = true)]
     Man(cmd::man::ManArgs),
+}
+
+impl Command {
+    /// Whether `--out` may name a file.
+    pub fn writes_a_file(&self) -> bool {
+        matches!(self, Command::Report(_))
+    }
 }
 
 #[cfg(test)]

@@ -23,7 +23,8 @@ fn main() -> ExitCode {
         Ok(cli) => cli,
         Err(e) => return fault::of_arguments(&e),
     };
-    let done = Session::start(&cli.global).and_then(|session| {
+    let file = cli.command.as_ref().is_some_and(|c| c.writes_a_file());
+    let done = Session::start(&cli.global, file).and_then(|session| {
         let done = cmd::run(cli.command, &session);
         // A terminal's Ctrl-C reaches the children, too: that a compiler or a guest ended by it is no fault, and no
         // commit that git bisect is to leave out.

@@ -2,16 +2,15 @@
 
 use std::collections::hash_map::RandomState;
 use std::env;
-use std::fs;
 use std::hash::{BuildHasher, Hasher};
 use std::io::{stdout, IsTerminal};
 use std::process::ExitCode;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::Arc;
 
-use kiln_lab::record::{prepare, Facts, Record};
+use kiln_lab::record::{prepare, Facts, Record, SCHEMA};
 use kiln_lab::{tiers, Error};
-use kiln_measure::{pin, CoreList};
+use kiln_measure::{current_core, pin, warning, CoreList, Warning, Watch};
 use kiln_tree::child::Order;
 use serde::Serialize;
 use signal_hook::consts::{SIGINT, SIGTERM};
@@ -19,6 +18,7 @@ use signal_hook::flag;
 
 use crate::cli::Global;
 use crate::output::print;
+use crate::table::paragraph;
 
 /// How a command ended that met no fault.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -61,11 +61,27 @@ pub struct Session {
     pub tty: bool,
     /// Set if this is a child that holds a kernel tree: it prints JSON for its parent.
     pub child: Option<Order>,
+    /// What else went on meanwhile.
+    watch: Watch,
 }
 
+/// Commands whose figures suffer from what else a machine does.
+const TIMED: [&str; 8] = [
+    "speed",
+    "fpu",
+    "budget",
+    "compilers",
+    "compare",
+    "ctrlq",
+    "linux-tcrypt",
+    "survey",
+];
+/// Those whose figures depend on the tiers there are.
+const OF_TIERS: [&str; 4] = ["speed", "fpu", "budget", "survey"];
+
 impl Session {
-    /// Reads flags and environment, takes over Ctrl-C, makes `--out`.
-    pub fn start(global: &Global) -> Result<Session, Error> {
+    /// Reads flags and environment, takes over Ctrl-C, makes `--out` unless that may be a `file`.
+    pub fn start(global: &Global, file: bool) -> Result<Session, Error> {
         let child = Order::from_env().map_err(|e| Error::input(e.to_string()))?;
         let stop = Arc::new(AtomicBool::new(false));
         for signal in [SIGINT, SIGTERM] {
@@ -91,7 +107,7 @@ impl Session {
             // The record is the parent's to write.
             (global.json, global.out, global.seed) = (true, None, Some(order.seed));
         }
-        if let Some(dir) = &global.out {
+        if let Some(dir) = global.out.as_ref().filter(|_| !file) {
             prepare(dir)?;
         }
         Ok(Session {
@@ -101,6 +117,7 @@ impl Session {
             child,
             args: without_secrets(env::args_os().skip(1).map(|a| a.to_string_lossy().into())),
             tty: stdout().is_terminal(),
+            watch: Watch::start(),
         })
     }
 
@@ -121,7 +138,41 @@ impl Session {
         self.stop.load(Ordering::Relaxed)
     }
 
-    /// Sends results out: the record to `--out`, then JSON or what `human` makes to stdout.
+    /// What disturbed this run so far. A child's parent watches over it.
+    pub fn warnings(&self, command: &str, facts: &Facts) -> Vec<Warning> {
+        if self.child.is_some() || !TIMED.contains(&command) {
+            return Vec::new();
+        }
+        let (before, after) = self.watch.readings(facts.machine.core_hz);
+        let mut warnings = warning::judge(&before, &after);
+        if OF_TIERS.contains(&command) {
+            warnings.extend(tiers::warning());
+        }
+        warnings
+    }
+
+    /// The record of this run.
+    pub fn record<'a, R: Serialize>(
+        &'a self,
+        command: &'a str,
+        facts: &'a Facts,
+        rows: &'a [R],
+        notes: &'a [String],
+    ) -> Record<'a, R> {
+        Record {
+            kiln: env!("CARGO_PKG_VERSION"),
+            schema: SCHEMA,
+            command,
+            args: &self.args,
+            seed: self.seed,
+            machine: facts,
+            rows,
+            notes,
+        }
+    }
+
+    /// Sends results out: the record to `--out`, then JSON or what `human` makes to stdout. What disturbed the run is
+    /// among the record's notes and at the end of what people see.
     pub fn emit<R: Serialize>(
         &self,
         command: &str,
@@ -130,22 +181,18 @@ impl Session {
         notes: &[String],
         human: impl FnOnce() -> String,
     ) -> Result<(), Error> {
-        let record = Record {
-            kiln: env!("CARGO_PKG_VERSION"),
-            command,
-            args: &self.args,
-            seed: self.seed,
-            machine: facts,
-            rows,
-            notes,
-        };
+        let warnings = self.warnings(command, facts);
+        let warnings: Vec<String> = warnings.iter().map(Warning::to_string).collect();
+        let notes = &[notes, &warnings].concat();
+        let record = self.record(command, facts, rows, notes);
         if let Some(dir) = &self.global.out {
             record.write_to(dir)?;
         }
         if self.global.json {
             print(&record.to_json())
         } else {
-            print(&human())
+            let lines = warnings.iter().map(|w| paragraph(w) + "\n");
+            print(&(human() + &lines.collect::<String>()))
         }
     }
 }
@@ -153,13 +200,6 @@ impl Session {
 /// Short enough to be typed again.
 fn random_seed() -> u64 {
     RandomState::new().build_hasher().finish() & 0xffff_ffff
-}
-
-/// The core this thread last ran on: field 39 of stat (proc_pid_stat(5)); names in parentheses may hold blanks.
-fn current_core() -> Option<usize> {
-    let stat = fs::read_to_string("/proc/thread-self/stat").ok()?;
-    let after_name = stat.rsplit_once(')')?.1;
-    after_name.split_whitespace().nth(36)?.parse().ok()
 }
 
 /// The value of `--key` becomes three dots, unless it names a file.
@@ -212,11 +252,5 @@ mod tests {
                 "44"
             ]
         );
-    }
-
-    #[test]
-    fn this_thread_runs_on_an_allowed_core() {
-        let core = current_core().unwrap();
-        assert!(CoreList::allowed().unwrap().cores().contains(&core));
     }
 }

@@ -1,8 +1,6 @@
 //! The figures of one side, by key.
 
 use std::collections::{BTreeMap, HashSet};
-use std::fs;
-use std::path::Path;
 
 use serde_json::{Map, Value};
 
@@ -81,28 +79,19 @@ pub struct Side {
 }
 
 impl Side {
-    /// Reads a record.
-    pub fn read(path: &Path) -> Result<Side, Error> {
-        let shown = path.display();
-        let text = fs::read_to_string(path).map_err(|e| {
-            Error::input(format!(
-                "cannot read '{shown}': {e}: name a record that --json or --out wrote, or a kernel tree"
-            ))
-        })?;
-        let fault = |why: String| {
-            Error::input(format!(
-                "'{shown}' is no record of Kiln's: {why}: name a file that --json or --out wrote"
-            ))
-        };
-        let document: Value = serde_json::from_str(&text).map_err(|e| fault(e.to_string()))?;
-        let rows = document.get("rows").and_then(Value::as_array);
-        let rows = rows.ok_or_else(|| fault("it has no rows".to_string()))?;
-        let maps: Vec<&Map<String, Value>> = rows.iter().filter_map(Value::as_object).collect();
-        let side = Side::of(&shown.to_string(), &maps);
+    /// The rows of records, all of one side.
+    pub fn of_records(name: &str, records: &[Value]) -> Result<Side, Error> {
+        let rows = records
+            .iter()
+            .filter_map(|r| r.get("rows").and_then(Value::as_array));
+        let maps: Vec<&Map<String, Value>> = rows.flatten().filter_map(Value::as_object).collect();
+        let side = Side::of(name, &maps);
         if side.figures.is_empty() {
             let fields: Vec<&str> = FIGURES.iter().map(|(name, _)| *name).collect();
-            let why = format!("no row has {}", fields.join(" or "));
-            return Err(fault(why));
+            return Err(Error::input(format!(
+                "'{name}' has nothing to compare: no row has {}: name records of speed, fpu, compilers or ctrlq",
+                fields.join(" or ")
+            )));
         }
         Ok(side)
     }
@@ -225,20 +214,15 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_record_is_refused_in_one_line() {
-        let dir = tempfile::tempdir().unwrap();
-        let file = dir.path().join("r.json");
-        for (text, why) in [
-            ("{", "no record"),
-            ("{\"a\": 1}", "no rows"),
-            ("{\"rows\": [{\"a\": 1}]}", "cycles_per_op or"),
-        ] {
-            fs::write(&file, text).unwrap();
-            let e = Side::read(&file).unwrap_err();
-            assert!(e.to_string().contains(why), "{e}");
-            assert_eq!(e.exit_code(), 2);
-        }
-        let e = Side::read(&dir.path().join("none.json")).unwrap_err();
-        assert!(e.to_string().contains("cannot read"), "{e}");
+    fn records_without_figures_are_refused_in_one_line() {
+        let record = |row: Value| json!({"command": "x", "rows": [row]});
+        let e = Side::of_records("r", &[record(json!({"a": 1}))]).unwrap_err();
+        assert!(e.to_string().contains("cycles_per_op or"), "{e}");
+        assert_eq!(e.exit_code(), 2);
+        let both = [
+            record(json!({"alg": "a", "cycles_per_op": 1.0})),
+            record(json!({"mode": "poll", "ops_per_s": 1.0})),
+        ];
+        assert_eq!(Side::of_records("r", &both).unwrap().figures.len(), 2);
     }
 }

@@ -3,6 +3,7 @@
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::Arc;
+use std::time::Duration;
 
 use kiln_measure::{ratio_among, rounds_for, Verdict};
 
@@ -48,6 +49,8 @@ pub struct Plan<'a> {
     pub seed: u64,
     /// At most some 20 s.
     pub quick: bool,
+    /// Time for all cells, in place of the usual.
+    pub within: Option<Duration>,
     /// Whether what is in the cache is built again.
     pub anew: bool,
     /// What is judged by.
@@ -128,10 +131,12 @@ impl Plan<'_> {
             0 => ROUNDS,
             n => rounds_for(n).max(ROUNDS),
         };
-        let of_all = match self.quick {
-            true => (QUICK_MS / timed.max(1) as u64).min(QUICK_CELL_MS),
-            false if timed > MANY => MANY_MS,
-            false => FEW_MS,
+        let shared = |ms: u64| ms / timed.max(1) as u64;
+        let of_all = match (self.within, self.quick) {
+            (Some(time), _) => shared(time.as_millis() as u64),
+            (None, true) => shared(QUICK_MS).min(QUICK_CELL_MS),
+            (None, false) if timed > MANY => MANY_MS,
+            (None, false) => FEW_MS,
         };
         Effort {
             rounds: wanted,

@@ -86,8 +86,9 @@ impl Toolchain {
         Ok(toolchain)
     }
 
-    /// All on PATH: gcc and clang with a version, `zig cc`, and those without a version that are none of these.
-    pub fn all() -> Result<Vec<Toolchain>, Error> {
+    /// Names on PATH: gcc and clang with a version, `zig cc`, and those without a version that are none of these. None of
+    /// them is run.
+    pub fn names() -> Vec<String> {
         let mut names: BTreeMap<(String, u32), String> = BTreeMap::new();
         let path = env::var_os("PATH").unwrap_or_default();
         for dir in env::split_paths(&path) {
@@ -98,26 +99,27 @@ impl Toolchain {
                 }
             }
         }
-        let mut found: Vec<Toolchain> = Vec::new();
+        let mut found: Vec<String> = Vec::new();
         let mut programs = Vec::new();
         // Those with a version first: `gcc` is one of them as a rule.
         let (plain, versioned): (Vec<_>, Vec<_>) = names.into_iter().partition(|(k, _)| k.1 == 0);
         for (key, name) in versioned.into_iter().chain(plain) {
-            let name = if key.0 == "zig" {
-                "zig cc".to_string()
-            } else {
-                name
-            };
-            // What does not work is not offered; who names it is told why.
-            let Ok(toolchain) = Toolchain::find(&name) else {
-                continue;
-            };
-            let program = fs::canonicalize(&toolchain.program).unwrap_or_default();
-            if !programs.contains(&program) {
-                programs.push(program);
-                found.push(toolchain);
+            match which(&name).and_then(|p| fs::canonicalize(p).ok()) {
+                Some(program) if !programs.contains(&program) => programs.push(program),
+                _ => continue,
             }
+            found.push(match key.0.as_str() {
+                "zig" => "zig cc".to_string(),
+                _ => name,
+            });
         }
+        found
+    }
+
+    /// All on PATH that work. What does not is not offered; who names it is told why.
+    pub fn all() -> Result<Vec<Toolchain>, Error> {
+        let names = Toolchain::names().into_iter();
+        let found: Vec<Toolchain> = names.filter_map(|n| Toolchain::find(&n).ok()).collect();
         match found.is_empty() {
             true => Err(Error::lacks(format!(
                 "no C compiler found on PATH: {PROVIDED_BY}"

@@ -8,6 +8,7 @@ use std::process::{Child, Command, Stdio};
 use std::thread;
 use std::time::{Duration, Instant};
 
+use crate::survey::child::end_with_parent;
 use crate::Error;
 
 /// For its socket to appear.
@@ -45,10 +46,12 @@ impl Device {
         if let Some(us) = poll_us {
             command.args(["--poll-us", &us.to_string()]);
         }
-        let child = command
+        command
             .stdin(Stdio::null())
             .stdout(Stdio::null())
-            .stderr(Stdio::piped())
+            .stderr(Stdio::piped());
+        end_with_parent(&mut command);
+        let child = command
             .spawn()
             .map_err(|e| Error::lacks(format!("cannot start the device: {e}")))?;
         let mut device = Device { child, dir };

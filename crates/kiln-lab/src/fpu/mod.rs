@@ -9,6 +9,7 @@
 //! | `run.rs` | the policy table: slices of real and of empty interrupts, interleaved |
 //! | `tally.rs` | what a policy has counted so far |
 //! | `row.rs` | a row of the policy table |
+//! | `spread.rs` | how times are spread, as fields of a row |
 //! | `costs.rs` | what sections, their saves and their clock cost without interrupts |
 //! | `answers.rs` | whether the FPU is usable, in every context |
 //! | `breakpoints.rs` | corruption runs at random instructions |
@@ -32,6 +33,7 @@ mod probe;
 mod row;
 mod run;
 mod single;
+mod spread;
 mod step;
 mod tally;
 mod workload;

@@ -7,7 +7,9 @@ use kiln_measure::Ratio;
 use serde::{Deserialize, Serialize};
 
 use super::costs::Costs;
+use super::esp::Course;
 use super::plan::{Entry, Fallback, Plan};
+use super::spread::{Spread, Spreads};
 use super::tally::Tally;
 use super::workload::Workload;
 
@@ -92,6 +94,12 @@ pub struct Row {
     pub pair_untimed_cycles: Option<f64>,
     /// What the first section of a kernel entry costs more: the user state's save and restore.
     pub first_section_cycles: Option<f64>,
+    /// Of a load of packets: how it went over time.
+    #[serde(flatten)]
+    pub course: Option<Course>,
+    /// How the times above are spread.
+    #[serde(flatten)]
+    pub spreads: Spreads,
 }
 
 impl Row {
@@ -113,6 +121,10 @@ impl Row {
         let max = |h: &Option<Histogram>| {
             let h = h.as_ref().filter(|h| h.total() > 0)?;
             Some(h.max() as f64 / ticks_per_us)
+        };
+        let spread = |h: &Option<Histogram>| {
+            let h = h.as_ref().filter(|h| h.total() > 0)?;
+            Some(Spread::of(h, ticks_per_us))
         };
         let (s, c) = (&tally.stats, &tally.counts);
         // Patterns have no bytes.
@@ -177,6 +189,11 @@ impl Row {
             pair_cycles: None,
             pair_untimed_cycles: None,
             first_section_cycles: None,
+            course: None,
+            spreads: Spreads {
+                softirq: spread(&tally.latency),
+                section: spread(&tally.section),
+            },
         }
     }
 

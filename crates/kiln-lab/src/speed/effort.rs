@@ -10,6 +10,8 @@ pub const SWEEP: usize = 64;
 const WHOLE: usize = 500;
 /// What `--quick` leaves for measuring of its 20 s.
 const QUICK: Duration = Duration::from_secs(17);
+/// The share of a time that samples may take.
+const SAMPLING: f64 = 0.75;
 /// What a sample costs beside itself: the six chains around it, in microseconds.
 const CHAINS_US: f64 = 60.0;
 
@@ -38,6 +40,16 @@ pub fn plan(lens: usize, figures: usize, quick: bool, seed: u64) -> Plan {
     Plan {
         deadline: Some(Instant::now() + QUICK),
         ..plan
+    }
+}
+
+/// The plan of `figures` that are all to be there within `budget`, checking the answers and finding how long samples are
+/// to be included.
+pub fn within(figures: usize, budget: Duration, seed: u64) -> Plan {
+    let us = SAMPLING * budget.as_secs_f64() * 1e6;
+    Plan {
+        deadline: Some(Instant::now() + budget),
+        ..shrunk(Plan::standard(seed), us / figures.max(1) as f64)
     }
 }
 
@@ -80,6 +92,19 @@ mod tests {
             assert!(cost_us(&plan) <= bound.max(500.0), "{figures}");
         }
         assert!(plan(8, 48, false, 1).deadline.is_none());
+    }
+
+    #[test]
+    fn what_is_to_be_there_within_a_time_is_measured_as_well_as_that_allows() {
+        for (figures, ms) in [(1, 100), (48, 1500), (400, 1500), (48, 60_000)] {
+            let budget = Duration::from_millis(ms);
+            let plan = within(figures, budget, 1);
+            let bound = ms as f64 * 1e3 / figures as f64;
+            assert!(plan.rounds >= 6 && cost_us(&plan) <= bound.max(500.0));
+            assert!(plan.deadline.unwrap() <= Instant::now() + budget);
+        }
+        let long = within(48, Duration::from_secs(60), 1);
+        assert_eq!(cost_us(&long), cost_us(&Plan::standard(1)));
     }
 
     #[test]

@@ -40,6 +40,8 @@ pub struct Plan {
     pub seed: u64,
     /// Done in about 20 s.
     pub quick: bool,
+    /// Measuring is over by then, with wider intervals.
+    pub within: Option<Duration>,
     /// One of many turns, for at most about so long; Kiln's own and limits are not measured.
     pub turn: Option<Duration>,
     /// Whether Kiln's own are candidates.
@@ -62,6 +64,7 @@ impl Plan {
             baseline: None,
             seed,
             quick: false,
+            within: None,
             turn: None,
             own: true,
         }

@@ -82,9 +82,10 @@ pub fn run_with(
         .map(|w| (candidates(&plan, &sources, w) + peers.count()) * plan.lens_of(&w.spec).len())
         .sum();
     let mut run = Run {
-        effort: match plan.turn {
-            Some(budget) => effort::turn(figures, budget, plan.seed),
-            None => effort::plan(lens, figures, plan.quick, plan.seed),
+        effort: match (plan.turn, plan.within) {
+            (Some(budget), _) => effort::turn(figures, budget, plan.seed),
+            (None, Some(budget)) => effort::within(figures, budget, plan.seed),
+            (None, None) => effort::plan(lens, figures, plan.quick, plan.seed),
         },
         plan: &plan,
         core_hz,
@@ -385,6 +386,8 @@ impl Run<'_> {
         if self.left_out > 0 {
             let why = if outcome.interrupted {
                 "interrupted"
+            } else if self.plan.within.is_some() {
+                "the time of --seconds was over: ask for fewer, or give it more"
             } else {
                 "the time of --quick was over: ask for fewer, or leave --quick out"
             };

@@ -25,8 +25,9 @@ const USUAL_MS: u64 = 600_000;
 
 /// What changed between two records or two kernel trees, beyond the noise
 ///
-/// For whoever judges a patch. A record is what --json printed or --out wrote; its rows are matched by what they are of
-/// (algorithm, implementation, length, ...). A kernel tree is built and measured; two of them in turns, so that what the
+/// For whoever judges a patch. A record is what --json printed or --out wrote, of one command or of a whole survey; a
+/// directory of records and a report (HTML) do as well. Rows are matched by what they are of (algorithm, implementation,
+/// length, ...). A kernel tree is built and measured; two of them in turns, so that what the
 /// machine does meanwhile falls on both. The worst come first.
 #[derive(Args)]
 #[command(after_long_help = "\
@@ -41,6 +42,7 @@ Exit status:
 
 Examples:
   kiln compare before.json after.json --max-regression 5
+  kiln compare monday/survey.json friday/survey.json
   kiln compare ~/linux-a ~/linux-b --alg 'xts(aes)' --len 512,4096
   git bisect run kiln compare good.json . --alg 'xts(aes)' \\
       --max-regression 5 --bisect
@@ -48,7 +50,7 @@ Examples:
 See also:
   docs/TREES.md")]
 pub struct CompareArgs {
-    /// What is compared with: a record or a kernel tree
+    /// What is compared with: a record, a bundle or a kernel tree
     #[arg(value_name = "A")]
     a: PathBuf,
     /// What is judged: likewise
@@ -140,22 +142,38 @@ pub fn run(args: &CompareArgs, session: &Session) -> Result<Exit, Error> {
     })
 }
 
-/// A directory is a tree, or is told why it is none.
+/// A directory is a tree, or is told why it is none; unless it is one of records.
 fn is_tree(path: &Path) -> bool {
+    let record = |e: fs::DirEntry| e.path().extension().is_some_and(|e| e == "json");
     path.is_dir()
+        && (path.join("Makefile").exists()
+            || !fs::read_dir(path).is_ok_and(|mut all| all.any(|e| e.is_ok_and(record))))
+}
+
+/// A record, or all that a bundle, a report or a directory holds of one side.
+fn record(path: &Path) -> Result<Side, Error> {
+    let name = path.display().to_string();
+    let found = kiln_report::Side::read(path).map_err(|e| Error::input(e.to_string()))?;
+    match &found[..] {
+        [one] => Side::of_records(&name, &one.records),
+        several => Err(Error::input(format!(
+            "'{name}' holds {} sides: compare wants one: name their records",
+            several.len()
+        ))),
+    }
 }
 
 fn sides(args: &CompareArgs, session: &Session) -> Result<(Side, Side, Vec<String>), Stop> {
     match (is_tree(&args.a), is_tree(&args.b)) {
-        (false, false) => Ok((Side::read(&args.a)?, Side::read(&args.b)?, Vec::new())),
+        (false, false) => Ok((record(&args.a)?, record(&args.b)?, Vec::new())),
         (true, true) => two_trees(args, session),
         (true, false) => {
-            let b = Side::read(&args.b)?;
+            let b = record(&args.b)?;
             let (a, notes) = one_tree(args, &args.a, session)?;
             Ok((a, b, notes))
         }
         (false, true) => {
-            let a = Side::read(&args.a)?;
+            let a = record(&args.a)?;
             let (b, notes) = one_tree(args, &args.b, session)?;
             Ok((a, b, notes))
         }

@@ -109,6 +109,9 @@ pub struct CompilersArgs {
     /// Bytes of a message
     #[arg(long, value_name = "N", default_value_t = 4096)]
     len: usize,
+    /// Time all cells for about so long, with wider intervals; building comes on top [default: by how many there are]
+    #[arg(long, value_name = "N", allow_hyphen_values = true)]
+    seconds: Option<f64>,
     /// What is judged by: a compiler, or a record (NAME.json) that --out wrote
     #[arg(long, value_name = "CC|RECORD.json")]
     baseline: Option<String>,
@@ -270,6 +273,7 @@ fn plan<'a>(
         len: args.len,
         seed: session.seed,
         quick: session.global.quick,
+        within: super::seconds(args.seconds, 0.1)?,
         anew: args.no_cache,
         baseline,
         max_regression: args.max_regression,

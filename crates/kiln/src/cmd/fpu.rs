@@ -113,6 +113,9 @@ pub struct FpuArgs {
     /// With --inject step:K: hardirq handlers open sections, too
     #[arg(long)]
     hardirq_fpu: bool,
+    /// Measure for about so long, all loads together [default: 48; with --quick 12]
+    #[arg(long, value_name = "N", allow_hyphen_values = true)]
+    seconds: Option<f64>,
     /// The ways to reach a cipher against each other
     #[arg(long)]
     overhead: bool,
@@ -149,6 +152,11 @@ impl FpuArgs {
         if one_by_one && !step {
             return Err(Error::input(
                 "--len, --op and --hardirq-fpu go with --inject step: choose messages with --load",
+            ));
+        }
+        if self.seconds.is_some() && (step || self.usable) {
+            return Err(Error::input(
+                "--seconds goes with tables: a proof ends when all is proved",
             ));
         }
         if step && !loads.is_empty() {
@@ -190,6 +198,7 @@ impl FpuArgs {
             hardirq_fpu: self.hardirq_fpu,
             preempt_full: self.preempt == Preempt::Full,
             slice_us: self.slice_us.unwrap_or(usual.slice_us),
+            budget: super::seconds(self.seconds, 0.1)?.unwrap_or(usual.budget),
             ..usual
         };
         Ok(plan)
@@ -256,6 +265,7 @@ impl FpuArgs {
             ("--hardirq-fpu", self.hardirq_fpu),
             ("--packet-rate", !self.packet_rate.is_empty()),
             ("--replay-window", self.replay_window.is_some()),
+            ("--seconds", self.seconds.is_some()),
         ];
         if let Some((name, _)) = others.iter().find(|(_, given)| *given) {
             return Err(Error::input(format!(
@@ -409,16 +419,8 @@ impl Measured {
     }
 }
 
-/// Measures with a bar.
-pub fn measure(plan: &Plan, session: &Session) -> Result<Outcome, Error> {
-    let progress = Progress::start();
-    fpu::run(plan, &session.stop, &mut |done, what| {
-        progress.report(done, what);
-    })
-}
-
 /// How it ended.
-pub fn exit(outcome: &Outcome) -> Exit {
+fn exit(outcome: &Outcome) -> Exit {
     ended(outcome.failed, outcome.interrupted)
 }
 

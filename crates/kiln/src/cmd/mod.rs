@@ -16,6 +16,7 @@ pub mod linux;
 pub mod list;
 pub mod man;
 pub mod overhead;
+pub mod report;
 pub mod self_check;
 pub mod serve;
 pub mod speed;
@@ -27,6 +28,8 @@ pub mod tree;
 pub mod via;
 pub mod virtio_check;
 
+use std::time::Duration;
+
 use kiln_lab::record::Facts;
 use kiln_lab::Error;
 use kiln_measure::CoreList;
@@ -35,10 +38,10 @@ use crate::cli::Command;
 use crate::progress::Progress;
 use crate::session::{Exit, Session};
 
-/// Runs the command; without one, the overview.
+/// Runs the command; without one, the survey.
 pub fn run(command: Option<Command>, session: &Session) -> Result<Exit, Error> {
     match command {
-        None => survey::run(&survey::SurveyArgs {}, session),
+        None => survey::run(&survey::SurveyArgs::default(), session),
         Some(Command::Survey(args)) => survey::run(&args, session),
         Some(Command::List(args)) => list::run(&args, session),
         Some(Command::Speed(args)) => speed::run(&args, session),
@@ -54,9 +57,20 @@ pub fn run(command: Option<Command>, session: &Session) -> Result<Exit, Error> {
         Some(Command::Linux(args)) => linux::run(&args, session),
         Some(Command::Serve(args)) => serve::run(&args, session),
         Some(Command::VirtioCheck(args)) => virtio_check::run(&args, session),
+        Some(Command::Report(args)) => report::run(&args, session),
         Some(Command::SelfCheck(args)) => self_check::run(&args, session),
         Some(Command::Completions(args)) => completions::run(&args, session),
         Some(Command::Man(args)) => man::run(&args, session),
+    }
+}
+
+/// Of a `--seconds` that bounds a whole command.
+pub fn seconds(asked: Option<f64>, least: f64) -> Result<Option<Duration>, Error> {
+    match asked {
+        Some(s) if !(least..=86_400.0).contains(&s) => Err(Error::input(format!(
+            "--seconds {s}: this takes from {least} to 86400"
+        ))),
+        asked => Ok(asked.map(Duration::from_secs_f64)),
     }
 }
 

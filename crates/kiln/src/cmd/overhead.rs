@@ -129,7 +129,7 @@ fn ended(outcome: &Outcome) -> Exit {
 }
 
 /// Measures Kiln's own with a bar.
-pub fn measure(plan: &Plan, facts: &Facts, session: &Session) -> Result<Outcome, Error> {
+fn measure(plan: &Plan, facts: &Facts, session: &Session) -> Result<Outcome, Error> {
     let progress = Progress::start();
     overhead::run(
         plan,

@@ -14,8 +14,8 @@ use kiln_tree::child::Order;
 use kiln_tree::tcrypt::Request;
 
 use super::hosted::{self, Hosted};
-use super::tcrypt;
 use super::via::{self, ViaArgs};
+use super::{seconds, tcrypt};
 
 use crate::progress::Progress;
 use crate::session::{Exit, Session};
@@ -115,6 +115,9 @@ pub struct SpeedArgs {
     /// Dependent calls: each IV is the last result's first block
     #[arg(long)]
     latency: bool,
+    /// Measure for so long at most, with wider intervals [default: by how much there is]
+    #[arg(long, value_name = "N", allow_hyphen_values = true)]
+    seconds: Option<f64>,
     /// One of the turns of 'kiln compare', for so many milliseconds
     #[arg(long, hide = true, value_name = "MS")]
     turn_ms: Option<u64>,
@@ -172,6 +175,7 @@ impl SpeedArgs {
             layout: self.layout,
             turn: self.turn_ms.map(Duration::from_millis),
             quick: session.global.quick,
+            within: seconds(self.seconds, 0.1)?,
             ..Plan::new(session.seed)
         };
         match self.tree {
@@ -280,7 +284,7 @@ fn in_child(plan: Plan, order: &Order, session: &Session) -> Result<Exit, Error>
 }
 
 /// Measures with a bar.
-pub fn measure(plan: Plan, facts: &Facts, session: &Session) -> Result<Outcome, Error> {
+fn measure(plan: Plan, facts: &Facts, session: &Session) -> Result<Outcome, Error> {
     let progress = Progress::start();
     speed::run(
         plan,
@@ -293,7 +297,7 @@ pub fn measure(plan: Plan, facts: &Facts, session: &Session) -> Result<Outcome, 
 }
 
 /// How it ended.
-pub fn exit(outcome: &Outcome) -> Exit {
+fn exit(outcome: &Outcome) -> Exit {
     if outcome.failed {
         Exit::Failed
     } else if outcome.interrupted {

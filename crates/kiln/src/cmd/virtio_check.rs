@@ -55,7 +55,7 @@ pub fn run(args: &VirtioCheckArgs, session: &Session) -> Result<Exit, Error> {
         let what = format!("--socket {}: {e}", path.display());
         match e {
             Fault::Connect(_) => Error::input(what),
-            Fault::Device(_) => Error::lacks(what),
+            Fault::Device(_) => Error::lacks(format!("{what}: name one's vhost-user socket")),
         }
     })?;
     let json = session.global.json;

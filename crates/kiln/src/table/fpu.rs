@@ -107,20 +107,6 @@ pub fn tables(rows: &[Row]) -> String {
     out
 }
 
-/// What the policy table is in a survey: the figures.
-pub fn overview(rows: &[Row]) -> String {
-    let rows: Vec<&Row> = rows.iter().filter(|r| !r.control).collect();
-    match rows.first() {
-        Some(first) => format!(
-            "FPU policies under softirq load, {}, {}\n\n{}",
-            first.load,
-            first.imp,
-            figures(&rows)
-        ),
-        None => String::new(),
-    }
-}
-
 fn figures(rows: &[&Row]) -> String {
     let mut table = plain();
     table.set_header([

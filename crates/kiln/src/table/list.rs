@@ -26,16 +26,6 @@ pub fn all(rows: &[Row]) -> String {
     out
 }
 
-/// One line: what was chosen for an algorithm.
-pub fn chosen(rows: &[Row], alg: &str) -> String {
-    let lines: Vec<String> = rows
-        .iter()
-        .filter(|r| r.chosen == Some(true) && r.alg == Some(alg))
-        .map(|r| format!("chosen for {}: {}", r.alg.unwrap_or("?"), r.name))
-        .collect();
-    lines.join("\n")
-}
-
 /// A line for each algorithm.
 fn impls<'a>(rows: impl Iterator<Item = &'a Row>) -> String {
     let rows: Vec<&Row> = rows.collect();

@@ -15,6 +15,7 @@ pub mod list;
 pub mod overhead;
 pub mod speed;
 pub mod speed_all;
+pub mod survey;
 pub mod tree;
 pub mod via;
 

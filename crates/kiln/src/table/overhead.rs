@@ -85,60 +85,6 @@ fn digits(ratio: f64) -> String {
     }
 }
 
-/// One length in short: a line a path, a column a policy; then what the detour costs.
-pub fn overview(rows: &[Row]) -> String {
-    let Some(first) = rows.first() else {
-        return String::new();
-    };
-    let mut policies: Vec<&str> = Vec::new();
-    let mut paths: Vec<&str> = Vec::new();
-    for row in rows.iter().filter(|r| r.mb_per_s.is_some()) {
-        if !policies.contains(&&*row.policy) {
-            policies.push(&row.policy);
-        }
-        if !paths.contains(&&*row.path) {
-            paths.push(&row.path);
-        }
-    }
-    let find = |policy: &str, path: &str| {
-        rows.iter()
-            .find(|r| r.policy == policy && r.path == path && r.mb_per_s.is_some())
-    };
-    let mut table = plain();
-    let head = |p: &&str| p.to_string();
-    table.add_row(std::iter::once("path".to_string()).chain(policies.iter().map(head)));
-    for path in paths {
-        let cell = |policy: &&str| {
-            find(policy, path)
-                .and_then(|r| r.cycles_per_op)
-                .map_or("-".into(), |c| format!("{c:.1}"))
-        };
-        table.add_row(std::iter::once(path.to_string()).chain(policies.iter().map(cell)));
-    }
-    align(&mut table, 1..=policies.len());
-    let mut out = format!(
-        "Ways to {}, {} B: cycles an operation, nothing interrupting\n\n{}\n",
-        first.alg,
-        first.len,
-        text(&table)
-    );
-    for policy in policies {
-        let Some(ratio) = find(policy, "simd-helper").and_then(|r| r.ratio) else {
-            continue;
-        };
-        // Messages a second through each: 487 and 461 against 384 MB/s.
-        let published = match (policy, first.len) {
-            ("legacy", 16) => "; published 1.27",
-            _ => "",
-        };
-        out.push_str(&paragraph(&format!(
-            "Under {policy} a direct request is {ratio:.2} times as fast as one through the simd helper{published}"
-        )));
-        out.push('\n');
-    }
-    out
-}
-
 /// Without what all drivers have in common.
 fn short(driver: &str) -> String {
     driver

@@ -14,13 +14,6 @@ const LENGTHS: usize = 4;
 /// Characters of an implementation's name.
 const NAME: usize = 33;
 
-/// The tables without the comparisons with a baseline.
-pub fn overview(rows: &[Row], tty: bool) -> String {
-    let mut rows = rows.to_vec();
-    rows.iter_mut().for_each(|r| r.against = None);
-    tables(&rows, tty)
-}
-
 /// A table for each algorithm, operation, key size and mode: a row a length, a column an implementation.
 pub fn tables(rows: &[Row], tty: bool) -> String {
     let mut out = String::new();

@@ -1,6 +1,8 @@
 //! Running the program.
 #![allow(dead_code)] // each test binary uses its part
 
+pub mod schema;
+
 use std::io::Write;
 use std::process::{Child, Command, Stdio};
 use std::thread::sleep;
@@ -19,8 +21,13 @@ impl Run {
         String::from_utf8(self.bytes.clone()).unwrap()
     }
 
+    /// A record is held to the schema.
+    #[track_caller]
     pub fn json(&self) -> serde_json::Value {
-        serde_json::from_slice(&self.bytes).unwrap_or_else(|e| panic!("{e}: {self:?}"))
+        let document = serde_json::from_slice(&self.bytes);
+        let document = document.unwrap_or_else(|e| panic!("{e}: {self:?}"));
+        schema::check(&document);
+        document
     }
 }
 

@@ -7,14 +7,17 @@
 //! | `capture.rs` | sizes and times from a capture file |
 //! | `run.rs` | the rounds: policies by turns, each with its control |
 //! | `timeline.rs` | throughput and queue over time, the mean of the rounds |
+//! | `course.rs` | the same as fields of a row |
 //! | `picture.rs` | the same as a picture |
 
 pub mod capture;
+mod course;
 mod picture;
 mod run;
 mod timeline;
 mod traffic;
 
+pub use course::Course;
 pub use picture::svg;
 pub use run::{run, EspOutcome, Settings};
 pub use timeline::Timeline;

@@ -12,6 +12,7 @@ use kiln_kernel::load::Counts;
 use kiln_kernel::xts::Op;
 use kiln_measure::{ratio, Round, Series, SplitMix64};
 
+use super::course::Course;
 use super::timeline::Timeline;
 use super::traffic::{self, EspLoad, Rates, Source, Traffic};
 use crate::fpu::bench::Bench;
@@ -277,12 +278,14 @@ fn one(
     outcome
         .notes
         .push(format!("{}: {rounds} rounds", load.name));
+    let before = outcome.rows.len();
     rows(plan, load, &entries, &sums, &loads, outcome);
-    outcome.timelines.push((
-        load.name.clone(),
-        traffic.phase_end.map(|ns| ns as f64 / 1e6),
-        lines,
-    ));
+    let phases = traffic.phase_end.map(|ns| ns as f64 / 1e6);
+    let real = outcome.rows[before..].iter_mut().filter(|r| !r.control);
+    for (row, line) in real.zip(&lines) {
+        row.course = Some(Course::of(line, phases));
+    }
+    outcome.timelines.push((load.name.clone(), phases, lines));
     Ok(())
 }
 

@@ -4,7 +4,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 use clap::Args;
-use kiln_lab::record::{Facts, Record};
+use kiln_lab::record::{Facts, Record, SCHEMA};
 use kiln_lab::Error;
 use kiln_linux::debian;
 use kiln_linux::fidelity::compare;
@@ -95,6 +95,7 @@ fn write(
 ) -> Result<(), Error> {
     let record = Record {
         kiln: env!("CARGO_PKG_VERSION"),
+        schema: SCHEMA,
         command: "linux-fidelity",
         args: &session.args,
         seed: session.seed,

@@ -1,0 +1,157 @@
+//! How a load went over time, as flat fields of a row.
+
+use std::fmt;
+
+use serde::de::{IgnoredAny, MapAccess, Visitor};
+use serde::ser::SerializeMap;
+use serde::{Deserialize, Deserializer, Serialize, Serializer};
+
+use super::timeline::Timeline;
+
+/// Steps of equal length, whatever the load's.
+const STEPS: usize = 60;
+
+/// Throughput and queue in equal steps of time, the mean of the rounds: `t_ms` is a step's length, `t_high_from_ms` and
+/// `t_high_to_ms` are the ends of the high phase, `t_mb_per_s_0` ... and `t_queued_0` ... the steps'.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Course {
+    ms: f64,
+    high: (f64, f64),
+    mb_per_s: Vec<f64>,
+    queued: Vec<f64>,
+}
+
+impl Course {
+    /// Of a timeline, whose phases end then.
+    pub fn of(timeline: &Timeline, phases: [f64; 3]) -> Course {
+        let ms = phases[2] / STEPS as f64;
+        let steps = |points: Vec<(f64, f64)>| -> Vec<f64> {
+            let mut last = 0.0;
+            let step = |i: usize| {
+                let within = i as f64 * ms..(i + 1) as f64 * ms;
+                let some = points.iter().filter(|p| within.contains(&p.0)).map(|p| p.1);
+                let (sum, n) = some.fold((0.0, 0), |(sum, n), v| (sum + v, n + 1));
+                if n > 0 {
+                    last = sum / f64::from(n);
+                }
+                (last * 100.0).round() / 100.0
+            };
+            (0..STEPS).map(step).collect()
+        };
+        Course {
+            ms,
+            high: (phases[0], phases[1]),
+            mb_per_s: steps(timeline.throughput()),
+            queued: steps(timeline.queue()),
+        }
+    }
+}
+
+impl Serialize for Course {
+    fn serialize<S: Serializer>(&self, s: S) -> Result<S::Ok, S::Error> {
+        let mut map = s.serialize_map(None)?;
+        map.serialize_entry("t_ms", &self.ms)?;
+        map.serialize_entry("t_high_from_ms", &self.high.0)?;
+        map.serialize_entry("t_high_to_ms", &self.high.1)?;
+        for (name, steps) in [("t_mb_per_s", &self.mb_per_s), ("t_queued", &self.queued)] {
+            for (i, value) in steps.iter().enumerate() {
+                map.serialize_entry(&format!("{name}_{i}"), value)?;
+            }
+        }
+        map.end()
+    }
+}
+
+impl<'de> Deserialize<'de> for Course {
+    /// From among all fields that the row has besides; without `t_ms` there is none.
+    fn deserialize<D: Deserializer<'de>>(d: D) -> Result<Course, D::Error> {
+        struct Fields;
+        impl<'de> Visitor<'de> for Fields {
+            type Value = Course;
+
+            fn expecting(&self, f: &mut fmt::Formatter) -> fmt::Result {
+                f.write_str("fields of a row")
+            }
+
+            fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Course, A::Error> {
+                let mut course = Course::default();
+                let mut there = false;
+                while let Some(field) = map.next_key::<String>()? {
+                    let place = |name: &str| -> Option<usize> {
+                        let i = field.strip_prefix(name)?.parse().ok()?;
+                        (i < STEPS).then_some(i)
+                    };
+                    let put = |steps: &mut Vec<f64>, i: usize, value: f64| {
+                        steps.resize(STEPS, 0.0);
+                        steps[i] = value;
+                    };
+                    match field.as_str() {
+                        "t_ms" => {
+                            course.ms = map.next_value()?;
+                            there = true;
+                        }
+                        "t_high_from_ms" => course.high.0 = map.next_value()?,
+                        "t_high_to_ms" => course.high.1 = map.next_value()?,
+                        _ => match (place("t_mb_per_s_"), place("t_queued_")) {
+                            (Some(i), _) => put(&mut course.mb_per_s, i, map.next_value()?),
+                            (_, Some(i)) => put(&mut course.queued, i, map.next_value()?),
+                            _ => {
+                                map.next_value::<IgnoredAny>()?;
+                            }
+                        },
+                    }
+                }
+                match there {
+                    true => Ok(course),
+                    false => Err(serde::de::Error::missing_field("t_ms")),
+                }
+            }
+        }
+        d.deserialize_map(Fields)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use kiln_kernel::esp::{Outcome, Sample};
+
+    #[derive(Serialize, Deserialize)]
+    struct Holder {
+        #[serde(flatten)]
+        course: Option<Course>,
+    }
+
+    #[test]
+    fn a_steady_load_is_as_much_in_each_step_and_comes_back() {
+        let mut line = Timeline::new("x".into());
+        line.add(&Outcome {
+            samples: (0..200)
+                .map(|i| Sample {
+                    ms: f64::from(i),
+                    bytes: i as u64 * 2000,
+                    queued: 7,
+                    ..Sample::default()
+                })
+                .collect(),
+            ..Outcome::default()
+        });
+        let course = Course::of(&line, [50.0, 100.0, 190.0]);
+        assert_eq!(course.mb_per_s.len(), STEPS);
+        assert!(
+            course.mb_per_s.iter().all(|mb| (mb - 2.0).abs() < 0.01),
+            "{course:?}"
+        );
+        assert!(course.queued.iter().all(|q| *q == 7.0));
+        let json = serde_json::to_value(Holder {
+            course: Some(course.clone()),
+        })
+        .unwrap();
+        assert_eq!(json["t_high_from_ms"], 50.0);
+        assert_eq!(json["t_queued_59"], 7.0);
+        let back: Holder = serde_json::from_value(json).unwrap();
+        assert_eq!(back.course, Some(course));
+        let none: Holder = serde_json::from_str("{\"a\": 1}").unwrap();
+        assert_eq!(none.course, None);
+    }
+}

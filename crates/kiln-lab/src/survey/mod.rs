@@ -1,0 +1,34 @@
+//! All questions at once, for this machine, in the time there is.
+//!
+//! Each part of the survey is a run of this program's own command in a process of its own, with bounds on what it may
+//! take. So what the survey shows is what the command would show, its record is the command's own record, there is one
+//! emulated CPU to a process as everywhere else, and a part that dies or hangs is a note and not the survey's end. What
+//! that costs is the start of a process for each, 0.2 s with finding its clock.
+//!
+//! | file | its noun |
+//! |---|---|
+//! | `question.rs` | a question, who asked it, and what was published |
+//! | `plan.rs` | which part gets how much time, and what is left out |
+//! | `part.rs` | a part of the survey: its command's arguments in so many seconds |
+//! | `child.rs` | a command of this program as a process of its own |
+//! | `answer.rs` | what came of a part |
+//! | `headline.rs` | records in plain language |
+//! | `row.rs` | a row: a headline with its figure |
+//! | `bundle.rs` | the record of a survey, with the records it stands on |
+
+mod answer;
+mod bundle;
+pub mod child;
+mod headline;
+mod part;
+mod plan;
+mod question;
+mod row;
+
+pub use answer::{Answer, Ended};
+pub use bundle::Bundle;
+pub use headline::rows;
+pub use part::Part;
+pub use plan::{LeftOut, Plan, Step, Wanted};
+pub use question::Question;
+pub use row::Row;

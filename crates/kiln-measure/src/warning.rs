@@ -1,0 +1,352 @@
+//! What disturbed a run, what that means for its figures, and what to do about it: a line each.
+//!
+//! A warning is for what the intervals beside the figures do not show. Each threshold is where the disturbance becomes
+//! larger than what a quiet machine has: below it nothing is said.
+
+use std::fmt;
+
+use crate::watch::Reading;
+
+/// Shorter runs are not judged: the kernel counts in steps of 10 ms.
+const SHORTEST_S: f64 = 0.2;
+/// Others may have this share of all processors: daemons and the kernel's own threads have 1 or 2 %.
+const OTHERS: f64 = 0.05;
+/// And this much of one processor, so that small machines with a clock's tick are not called busy.
+const OTHERS_CPU: f64 = 0.10;
+/// Of one processor, stolen by the hypervisor; as in the self-check.
+const STOLEN: f64 = 0.01;
+/// By so much the core's clock may move; a calibration repeats to 1 %.
+const CLOCK: f64 = 0.03;
+/// Of the time of the thread that measures, without a core.
+const WAITED: f64 = 0.02;
+/// The thread that measures is the one that asks if it was on a core, or wanted one, for this share of the run.
+const MEASURES: f64 = 0.5;
+/// Moves of it a second, and how many at least: a start has one or two.
+const MOVES_A_SECOND: f64 = 1.0;
+const MOVES: u64 = 5;
+/// Of the time, in which the sibling of the core may be busy with others' work.
+const SIBLING: f64 = 0.05;
+
+/// What disturbs.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub enum Kind {
+    /// Other programs ran.
+    Busy,
+    /// The hypervisor gave processors to other guests.
+    Stolen,
+    /// The core's clock moved.
+    Clock,
+    /// The thread that measures changed cores.
+    Moved,
+    /// It waited for its core.
+    SwitchedOut,
+    /// Others had the other half of its core.
+    Sibling,
+    /// The clock may go beyond its nominal rate.
+    Turbo,
+    /// Some of what could be measured is not there.
+    Missing,
+}
+
+impl Kind {
+    /// In a few words.
+    pub fn name(self) -> &'static str {
+        match self {
+            Kind::Busy => "busy machine",
+            Kind::Stolen => "stolen time",
+            Kind::Clock => "floating clock",
+            Kind::Moved => "moved between cores",
+            Kind::SwitchedOut => "switched out",
+            Kind::Sibling => "busy sibling",
+            Kind::Turbo => "turbo",
+            Kind::Missing => "missing",
+        }
+    }
+}
+
+/// With this every warning begins, so that it is known among notes.
+pub const PREFIX: &str = "warning: ";
+
+/// A warning; prints as a line that begins with [`PREFIX`] and the kind's name.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Warning {
+    /// What disturbs.
+    pub kind: Kind,
+    /// How much, what it means, what to do.
+    pub text: String,
+}
+
+impl fmt::Display for Warning {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{PREFIX}{}: {}", self.kind.name(), self.text)
+    }
+}
+
+/// All that the two readings of a run show.
+pub fn judge(before: &Reading, after: &Reading) -> Vec<Warning> {
+    let mut all = Vec::new();
+    let mut warn = |kind, text: Option<String>| all.extend(text.map(|text| Warning { kind, text }));
+    warn(Kind::Turbo, turbo(after));
+    let run = Run {
+        before,
+        after,
+        seconds: after.at_s - before.at_s,
+    };
+    if run.seconds >= SHORTEST_S {
+        warn(Kind::Busy, run.busy());
+        warn(Kind::Stolen, run.stolen());
+        warn(Kind::Clock, run.clock());
+        warn(Kind::Moved, run.moved());
+        warn(Kind::SwitchedOut, run.switched_out());
+        warn(Kind::Sibling, run.sibling());
+    }
+    all.sort_by_key(|w| w.kind);
+    all
+}
+
+fn turbo(after: &Reading) -> Option<String> {
+    (after.turbo == Some(true)).then(|| {
+        "the clock follows heat and load: cycles hold, MB/s and µs may not repeat: write 0 to \
+         /sys/devices/system/cpu/cpufreq/boost, or 1 to .../cpu/intel_pstate/no_turbo"
+            .to_string()
+    })
+}
+
+struct Run<'a> {
+    before: &'a Reading,
+    after: &'a Reading,
+    seconds: f64,
+}
+
+impl Run<'_> {
+    /// Time of a processor in this run.
+    fn busy_of(&self, core: usize) -> Option<f64> {
+        let of = |r: &Reading| r.busy_s.iter().find(|b| b.0 == core).map(|b| b.1);
+        Some(of(self.after)? - of(self.before)?)
+    }
+
+    fn busy(&self) -> Option<String> {
+        let cores = self.after.busy_s.len();
+        let all: Option<Vec<f64>> = self
+            .after
+            .busy_s
+            .iter()
+            .map(|b| self.busy_of(b.0))
+            .collect();
+        let all: f64 = all?.iter().sum();
+        let own = self.after.own_s - self.before.own_s;
+        let others = (all - own).max(0.0) / self.seconds;
+        let share = others / cores.max(1) as f64;
+        let load = match self.before.load {
+            Some(load) => format!(", load {load:.1} before"),
+            None => String::new(),
+        };
+        (share > OTHERS && others > OTHERS_CPU).then(|| {
+            format!(
+                "other programs had {:.0} % of {cores} CPUs{load}: intervals are wider, and figures under load too low: end \
+                 them, or name idle cores with --cpu",
+                100.0 * share
+            )
+        })
+    }
+
+    fn stolen(&self) -> Option<String> {
+        let stolen = (self.after.stolen_s? - self.before.stolen_s?) / self.seconds;
+        (stolen > STOLEN).then(|| {
+            format!(
+                "the hypervisor gave {:.1} % of a CPU to others: best figures hold, the longest times (p99.9, max) are its \
+                 own: run again when the host is quiet",
+                100.0 * stolen
+            )
+        })
+    }
+
+    fn clock(&self) -> Option<String> {
+        let (was, is) = (self.before.core_hz?, self.after.core_hz?);
+        let moved = (is / was).max(was / is) - 1.0;
+        (moved > CLOCK).then(|| {
+            format!(
+                "the core went from {:.2} to {:.2} GHz: cycles hold, MB/s and µs do not: cpupower frequency-set -g performance; \
+                 in a guest the host decides",
+                was / 1e9,
+                is / 1e9
+            )
+        })
+    }
+
+    /// What the thread had and wanted, if it is the one that measures.
+    fn thread(&self) -> Option<(f64, f64)> {
+        let (was, is) = (self.before.thread?, self.after.thread?);
+        let (ran, waited) = (is.ran_s - was.ran_s, is.waited_s - was.waited_s);
+        (ran + waited >= MEASURES * self.seconds).then_some((ran, waited))
+    }
+
+    fn moved(&self) -> Option<String> {
+        self.thread()?;
+        let moves = self
+            .after
+            .migrations?
+            .saturating_sub(self.before.migrations?);
+        let often = moves as f64 > MOVES_A_SECOND * self.seconds && moves >= MOVES;
+        often.then(|| {
+            format!(
+                "the thread that measures changed cores {moves} times, each time to cold caches: allow sched_setaffinity, or \
+                 start it with taskset -c N"
+            )
+        })
+    }
+
+    fn switched_out(&self) -> Option<String> {
+        let (ran, waited) = self.thread()?;
+        let share = waited / (ran + waited);
+        (share > WAITED).then(|| {
+            format!(
+                "the thread that measures waited {:.0} % of its time for a core: best figures hold, throughput and the longest \
+                 times do not: name an idle core with --cpu",
+                100.0 * share
+            )
+        })
+    }
+
+    fn sibling(&self) -> Option<String> {
+        let (ran, _) = self.thread()?;
+        let core = self.after.core?;
+        let sibling = *self.after.siblings.first()?;
+        // What else of this process runs may be there.
+        let own = (self.after.own_s - self.before.own_s - ran).max(0.0);
+        let others = (self.busy_of(sibling)? - own) / self.seconds;
+        (others > SIBLING).then(|| {
+            format!(
+                "CPU {sibling}, the other half of core {core}, was busy for {:.0} % of the time: figures are too large: leave it \
+                 idle, or write off to /sys/devices/system/cpu/smt/control",
+                100.0 * others
+            )
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::watch::ThreadTime;
+
+    /// Ten seconds of a thread on core 0 of four, the machine its own.
+    fn quiet() -> (Reading, Reading) {
+        let before = Reading {
+            at_s: 0.0,
+            busy_s: (0..4).map(|i| (i, 100.0)).collect(),
+            own_s: 1.0,
+            stolen_s: Some(5.0),
+            load: Some(0.1),
+            thread: Some(ThreadTime {
+                ran_s: 1.0,
+                waited_s: 0.0,
+            }),
+            migrations: Some(3),
+            core: Some(0),
+            siblings: vec![2],
+            turbo: Some(false),
+            core_hz: Some(4.00e9),
+        };
+        let after = Reading {
+            at_s: 10.0,
+            busy_s: vec![(0, 110.0), (1, 100.1), (2, 100.1), (3, 100.1)],
+            own_s: 11.0,
+            stolen_s: Some(5.05),
+            load: Some(0.9),
+            thread: Some(ThreadTime {
+                ran_s: 10.9,
+                waited_s: 0.1,
+            }),
+            migrations: Some(5),
+            core_hz: Some(4.03e9),
+            ..before.clone()
+        };
+        (before, after)
+    }
+
+    fn kinds(change: impl FnOnce(&mut Reading, &mut Reading)) -> Vec<Kind> {
+        let (mut before, mut after) = quiet();
+        change(&mut before, &mut after);
+        judge(&before, &after).iter().map(|w| w.kind).collect()
+    }
+
+    #[test]
+    fn a_quiet_run_has_no_warning() {
+        assert_eq!(kinds(|_, _| ()), []);
+    }
+
+    #[test]
+    fn each_disturbance_has_its_warning_and_no_other() {
+        assert_eq!(kinds(|_, a| a.busy_s[1].1 += 4.0), [Kind::Busy]);
+        assert_eq!(
+            kinds(|_, a| a.stolen_s = a.stolen_s.map(|s| s + 0.2)),
+            [Kind::Stolen]
+        );
+        assert_eq!(kinds(|_, a| a.core_hz = Some(3.7e9)), [Kind::Clock]);
+        assert_eq!(kinds(|_, a| a.core_hz = Some(4.4e9)), [Kind::Clock]);
+        assert_eq!(kinds(|_, a| a.migrations = Some(40)), [Kind::Moved]);
+        let waits = |_: &mut Reading, a: &mut Reading| {
+            a.thread = Some(ThreadTime {
+                ran_s: 10.0,
+                waited_s: 1.0,
+            });
+        };
+        assert_eq!(kinds(waits), [Kind::SwitchedOut]);
+        // Too little for a busy machine, too much for the other half of the core.
+        assert_eq!(kinds(|_, a| a.busy_s[2].1 += 1.0), [Kind::Sibling]);
+        assert_eq!(kinds(|_, a| a.turbo = Some(true)), [Kind::Turbo]);
+    }
+
+    #[test]
+    fn what_a_run_does_itself_is_no_disturbance() {
+        // Three more threads, or children that have ended.
+        let own = |_: &mut Reading, a: &mut Reading| {
+            a.own_s += 30.0;
+            a.busy_s[1..].iter_mut().for_each(|b| b.1 += 10.0);
+        };
+        assert_eq!(kinds(own), []);
+    }
+
+    #[test]
+    fn a_thread_that_sleeps_is_not_the_one_that_measures() {
+        let sleeps = |b: &mut Reading, a: &mut Reading| {
+            a.thread = b.thread.map(|t| ThreadTime {
+                ran_s: t.ran_s + 1.0,
+                waited_s: t.waited_s + 0.5,
+            });
+            a.migrations = Some(900);
+        };
+        assert_eq!(kinds(sleeps), []);
+    }
+
+    #[test]
+    fn what_cannot_be_read_is_not_judged() {
+        let blind = |b: &mut Reading, a: &mut Reading| {
+            for r in [b, a] {
+                *r = Reading {
+                    at_s: r.at_s,
+                    ..Reading::default()
+                };
+            }
+        };
+        assert_eq!(kinds(blind), []);
+        let short = |_: &mut Reading, a: &mut Reading| {
+            a.at_s = 0.1;
+            a.busy_s[3].1 += 50.0;
+        };
+        assert_eq!(kinds(short), []);
+    }
+
+    #[test]
+    fn a_warning_is_a_line_that_says_what_to_do() {
+        let (before, mut after) = quiet();
+        after.busy_s[1].1 += 20.0;
+        let line = judge(&before, &after)[0].to_string();
+        assert!(
+            line.starts_with("warning: busy machine: other programs had 51 % of 4 CPUs, load 0.1"),
+            "{line}"
+        );
+        assert!(line.ends_with("--cpu") && line.lines().count() == 1);
+    }
+}

@@ -1,0 +1,228 @@
+//! What the machine did while something ran: read before and after, from /proc and /sys alone, in a millisecond.
+
+use std::fs;
+use std::time::Instant;
+
+use crate::machine::stolen_s;
+use crate::Clock;
+
+/// What was read at one moment. What could not be read is `None` or empty, never guessed. Times are seconds.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Reading {
+    /// Since [`Watch::start`].
+    pub at_s: f64,
+    /// Time that processors were busy since boot, each by its number. Stolen time is not in it.
+    pub busy_s: Vec<(usize, f64)>,
+    /// Time that this process had, and those of its children that have ended.
+    pub own_s: f64,
+    /// Time stolen by the hypervisor since boot, all processors together.
+    pub stolen_s: Option<f64>,
+    /// Load average over the last minute.
+    pub load: Option<f64>,
+    /// What the calling thread had, and how long it waited for a core that others had.
+    pub thread: Option<ThreadTime>,
+    /// How often the calling thread changed cores.
+    pub migrations: Option<u64>,
+    /// The core the calling thread ran on.
+    pub core: Option<usize>,
+    /// Cores that share its execution units.
+    pub siblings: Vec<usize>,
+    /// Whether the clock may go beyond its nominal rate; `None` where a guest is not told.
+    pub turbo: Option<bool>,
+    /// Core cycles a second.
+    pub core_hz: Option<f64>,
+}
+
+/// Of a thread, by the scheduler's account (proc(5), schedstat).
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub struct ThreadTime {
+    /// On a core.
+    pub ran_s: f64,
+    /// Runnable, without one.
+    pub waited_s: f64,
+}
+
+/// Looks at the machine from its start until it is asked. To be asked by the thread that started it, which is the one
+/// that measures.
+#[derive(Clone, Debug)]
+pub struct Watch {
+    since: Instant,
+    before: Reading,
+}
+
+impl Watch {
+    /// From now on.
+    pub fn start() -> Watch {
+        let since = Instant::now();
+        Watch {
+            since,
+            before: Reading::take(since),
+        }
+    }
+
+    /// What was read at the start, and what is read now. `core_hz` is what the clock was before; it is measured again,
+    /// which takes 30 ms.
+    pub fn readings(&self, core_hz: f64) -> (Reading, Reading) {
+        let mut after = Reading::take(self.since);
+        after.core_hz = Some(Clock::calibrate().core_hz());
+        let mut before = self.before.clone();
+        before.core_hz = Some(core_hz);
+        (before, after)
+    }
+}
+
+impl Reading {
+    fn take(since: Instant) -> Reading {
+        let text = |path: &str| fs::read_to_string(path).unwrap_or_default();
+        let core = current_core();
+        Reading {
+            at_s: since.elapsed().as_secs_f64(),
+            busy_s: busy(&text("/proc/stat"), ticks_a_second()),
+            own_s: own_s(),
+            stolen_s: stolen_s(),
+            load: text("/proc/loadavg")
+                .split(' ')
+                .next()
+                .and_then(|w| w.parse().ok()),
+            thread: thread(&text("/proc/thread-self/schedstat")),
+            migrations: migrations(&text("/proc/thread-self/sched")),
+            core,
+            siblings: core.map(siblings).unwrap_or_default(),
+            turbo: turbo(
+                &text("/sys/devices/system/cpu/intel_pstate/no_turbo"),
+                &text("/sys/devices/system/cpu/cpufreq/boost"),
+            ),
+            core_hz: None,
+        }
+    }
+}
+
+/// The core the calling thread last ran on.
+pub fn current_core() -> Option<usize> {
+    core(&fs::read_to_string("/proc/thread-self/stat").ok()?)
+}
+
+fn ticks_a_second() -> f64 {
+    // SAFETY: sysconf only reads its argument.
+    let hz = unsafe { libc::sysconf(libc::_SC_CLK_TCK) };
+    hz.max(1) as f64
+}
+
+/// User, nice, system, irq and softirq of each `cpuN` line (proc_stat(5)).
+fn busy(stat: &str, ticks_a_second: f64) -> Vec<(usize, f64)> {
+    let of = |line: &str| {
+        let mut words = line.strip_prefix("cpu")?.split_whitespace();
+        let number = words.next()?.parse().ok()?;
+        let ticks: Vec<u64> = words.map_while(|w| w.parse().ok()).collect();
+        let busy = [0, 1, 2, 5, 6].iter().map(|&i| ticks.get(i).copied());
+        let busy: u64 = busy.sum::<Option<u64>>()?;
+        Some((number, busy as f64 / ticks_a_second))
+    };
+    // The first line, of all together, has no number.
+    stat.lines()
+        .filter(|l| !l.starts_with("cpu "))
+        .filter_map(of)
+        .collect()
+}
+
+/// CPU time of this process and of its children that were waited for.
+fn own_s() -> f64 {
+    let of = |who| {
+        // SAFETY: rusage is plain integers, for which all-zero bytes are a value.
+        let mut usage: libc::rusage = unsafe { std::mem::zeroed() };
+        // SAFETY: `usage` is a valid, writable rusage for the duration of the call; should it fail, it stays zero.
+        unsafe { libc::getrusage(who, &mut usage) };
+        let seconds = |t: libc::timeval| t.tv_sec as f64 + t.tv_usec as f64 / 1e6;
+        seconds(usage.ru_utime) + seconds(usage.ru_stime)
+    };
+    of(libc::RUSAGE_SELF) + of(libc::RUSAGE_CHILDREN)
+}
+
+fn thread(schedstat: &str) -> Option<ThreadTime> {
+    let mut ns = schedstat.split_whitespace().map(|w| w.parse::<u64>());
+    let mut next = || Some(ns.next()?.ok()? as f64 / 1e9);
+    Some(ThreadTime {
+        ran_s: next()?,
+        waited_s: next()?,
+    })
+}
+
+fn migrations(sched: &str) -> Option<u64> {
+    let line = sched.lines().find(|l| l.starts_with("se.nr_migrations"))?;
+    line.rsplit(':').next()?.trim().parse().ok()
+}
+
+/// Field 39 (proc_pid_stat(5)); names in parentheses may hold blanks.
+fn core(stat: &str) -> Option<usize> {
+    let after_name = stat.rsplit_once(')')?.1;
+    after_name.split_whitespace().nth(36)?.parse().ok()
+}
+
+fn siblings(core: usize) -> Vec<usize> {
+    let path = format!("/sys/devices/system/cpu/cpu{core}/topology/thread_siblings_list");
+    let list = fs::read_to_string(path).unwrap_or_default();
+    let list: Option<crate::CoreList> = list.trim().parse().ok();
+    let all = list.map_or(Vec::new(), |l| l.cores().to_vec());
+    all.into_iter().filter(|c| *c != core).collect()
+}
+
+/// Of Intel's driver and of all others.
+fn turbo(no_turbo: &str, boost: &str) -> Option<bool> {
+    match (no_turbo.trim(), boost.trim()) {
+        ("0", _) => Some(true),
+        ("1", _) => Some(false),
+        (_, "0") => Some(false),
+        (_, "1") => Some(true),
+        _ => None,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn proc_files() {
+        let stat = "cpu  9 9 9 9 9 9 9 9 0 0\ncpu0 10 20 30 9999 9 1 2 77 0 0\ncpu1 100 0 0 1 0 0 0 0\nintr 5\n";
+        assert_eq!(busy(stat, 100.0), [(0, 0.63), (1, 1.0)]);
+        assert_eq!(busy("cpu0 1 2\n", 100.0), []);
+        let time = thread("2000000000 500000000 17\n").unwrap();
+        assert_eq!((time.ran_s, time.waited_s), (2.0, 0.5));
+        assert_eq!(thread(""), None);
+        let sched = "kiln (1, #threads: 1)\nse.exec_start : 1.0\nse.nr_migrations      :      12\n";
+        assert_eq!(migrations(sched), Some(12));
+        assert_eq!(migrations("no debugging"), None);
+        let tail = "0 ".repeat(36);
+        assert_eq!(core(&format!("7 (a b) c) {tail}5 0")), Some(5));
+        assert_eq!(core(""), None);
+    }
+
+    #[test]
+    fn this_thread_runs_on_an_allowed_core() {
+        let core = current_core().unwrap();
+        assert!(crate::CoreList::allowed().unwrap().cores().contains(&core));
+    }
+
+    #[test]
+    fn turbo_is_on_off_or_unknown() {
+        assert_eq!(turbo("0\n", ""), Some(true));
+        assert_eq!(turbo("1\n", "1\n"), Some(false));
+        assert_eq!(turbo("", "1\n"), Some(true));
+        assert_eq!(turbo("", "0\n"), Some(false));
+        assert_eq!(turbo("", ""), None);
+    }
+
+    #[test]
+    fn time_that_is_spent_is_this_process_s() {
+        let watch = Watch::start();
+        let start = Instant::now();
+        while start.elapsed().as_millis() < 30 {
+            std::hint::spin_loop();
+        }
+        let (before, after) = watch.readings(4e9);
+        assert!(after.own_s > before.own_s && after.at_s > before.at_s);
+        assert_eq!(before.core_hz, Some(4e9));
+        assert!(after.core_hz.unwrap() > 1e8);
+        assert!(after.busy_s.len() >= before.busy_s.len());
+    }
+}

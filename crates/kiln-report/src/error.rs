@@ -1,0 +1,22 @@
+//! What is wrong with a record, in one line.
+
+use std::fmt;
+
+/// What, where, what to do.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Error(String);
+
+impl Error {
+    /// Of this line.
+    pub fn new(line: impl Into<String>) -> Error {
+        Error(line.into())
+    }
+}
+
+impl fmt::Display for Error {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0)
+    }
+}
+
+impl std::error::Error for Error {}

@@ -1,0 +1,104 @@
+//! A line for each row, of whatever record (RFC 4180).
+
+use std::collections::BTreeSet;
+
+use serde_json::Value;
+
+use crate::error::Error;
+use crate::kind::{Kind, KINDS};
+use crate::record::{self, Row};
+use crate::side::Side;
+
+/// All rows: the side, the command and the seed, then every field that any row has; empty where a row has none.
+pub fn text(sides: &[Side]) -> Result<String, Error> {
+    let all = || {
+        sides.iter().flat_map(|side| {
+            let records = side.records.iter();
+            records.flat_map(move |r| record::rows(r).map(move |row| (side, r, row)))
+        })
+    };
+    let names: BTreeSet<&str> = all()
+        .flat_map(|(.., row)| row.keys().map(String::as_str))
+        .collect();
+    let mut names: Vec<&str> = names.into_iter().collect();
+    names.sort_by_cached_key(|name| (place(name), number_last(name)));
+    let mut out = String::new();
+    let head = ["side", "command", "seed"]
+        .into_iter()
+        .chain(names.iter().copied());
+    line(&mut out, head.map(quoted));
+    for (side, record, row) in all() {
+        let seed = record.get("seed").map(Value::to_string).unwrap_or_default();
+        let first = [
+            quoted(&side.name),
+            quoted(record::command(record)),
+            quoted(&seed),
+        ];
+        line(
+            &mut out,
+            first.into_iter().chain(names.iter().map(|n| field(row, n))),
+        );
+    }
+    Ok(out)
+}
+
+/// What names a row first, then its figures, then the rest by name.
+fn place(name: &str) -> usize {
+    let keys = KINDS.iter().flat_map(|k: &Kind| k.keys.iter().copied());
+    let figures = KINDS.iter().flat_map(|k| k.figures.iter().map(|f| f.field));
+    let found = keys.chain(figures).position(|n| n == name);
+    found.unwrap_or(usize::MAX)
+}
+
+/// `x_9` before `x_10`.
+fn number_last(name: &str) -> (String, u64) {
+    match name.rsplit_once('_') {
+        Some((head, tail)) => match tail.parse() {
+            Ok(n) => (head.to_string(), n),
+            Err(_) => (name.to_string(), 0),
+        },
+        None => (name.to_string(), 0),
+    }
+}
+
+fn line(out: &mut String, fields: impl Iterator<Item = String>) {
+    out.push_str(&fields.collect::<Vec<_>>().join(","));
+    out.push_str("\r\n");
+}
+
+fn field(row: &Row, name: &str) -> String {
+    match row.get(name) {
+        None | Some(Value::Null) => String::new(),
+        Some(Value::String(text)) => quoted(text),
+        Some(other) => quoted(&other.to_string()),
+    }
+}
+
+fn quoted(text: &str) -> String {
+    match text.contains([',', '"', '\n', '\r']) {
+        true => format!("\"{}\"", text.replace('"', "\"\"")),
+        false => text.to_string(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::json;
+
+    #[test]
+    fn lines_end_as_they_must_and_hold_what_they_must() {
+        let rows = json!([
+            {"alg": "a,b", "impl": "say \"x\"", "len": 16, "cycles_per_op": 1.5, "zeta": null},
+            {"alg": "two\nlines", "h_le_16": 2, "h_le_2": 1, "latency": true},
+        ]);
+        let side = Side::of("s", json!({"command": "speed", "seed": 7, "rows": rows})).unwrap();
+        let csv = text(&[side]).unwrap();
+        assert_eq!(
+            csv,
+            "side,command,seed,alg,len,impl,latency,cycles_per_op,h_le_2,h_le_16,zeta\r\n\
+             s,speed,7,\"a,b\",16,\"say \"\"x\"\"\",,1.5,,,\r\n\
+             s,speed,7,\"two\nlines\",,,true,,1,2,\r\n"
+        );
+    }
+}

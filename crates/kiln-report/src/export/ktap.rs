@@ -1,0 +1,145 @@
+//! Checks as the kernel's tools take them (Documentation/dev-tools/ktap.rst).
+
+use crate::error::Error;
+use crate::kind::Kind;
+use crate::record::{self, is, number, word, Row};
+use crate::side::Side;
+
+/// How a row came out.
+enum Came {
+    Ok,
+    NotOk(String),
+    Skipped(String),
+}
+
+/// All rows that are checks: a version line, a plan, a line for each.
+pub fn text(sides: &[Side]) -> Result<String, Error> {
+    let mut lines: Vec<String> = Vec::new();
+    for side in sides {
+        for record in &side.records {
+            for row in record::rows(record) {
+                let kind = Kind::of(record::command(record), row);
+                let Some(came) = came(kind, row) else {
+                    continue;
+                };
+                let mut name = kind.key(row, false).join(", ");
+                if sides.len() > 1 {
+                    name = format!("{}: {name}", side.name);
+                }
+                lines.push(line(lines.len() + 1, &name, came));
+            }
+        }
+    }
+    if lines.is_empty() {
+        return Err(Error::new(
+            "no row there is a check: ktap wants records of test, fpu, compilers, compare, virtio-check or linux selftest",
+        ));
+    }
+    let plan = format!("KTAP version 1\n1..{}\n", lines.len());
+    Ok(plan + &lines.concat())
+}
+
+fn came(kind: &Kind, row: &Row) -> Option<Came> {
+    let reason = || word(row, "reason").unwrap_or_default().to_string();
+    let wrong = |n: f64, what: &str| match n {
+        0.0 => Came::Ok,
+        n => Came::NotOk(format!("{n} {what}")),
+    };
+    Some(match kind.name {
+        "test" => match (number(row, "failed")?, number(row, "skipped")?) {
+            (0.0, 0.0) => Came::Ok,
+            (0.0, _) => Came::Skipped(reason()),
+            (n, _) => Came::NotOk(format!("{n} cases failed")),
+        },
+        "constant-time" => match is(row, "failed") {
+            true => Came::NotOk(word(row, "finding")?.to_string()),
+            false => Came::Ok,
+        },
+        "virtio-check" => match word(row, "status")? {
+            "pass" => Came::Ok,
+            "skip" => Came::Skipped(word(row, "note").unwrap_or_default().to_string()),
+            _ => Came::NotOk(word(row, "note").unwrap_or("failed").to_string()),
+        },
+        "linux-selftest" | "linux-virtio" => match word(row, "selftest")? {
+            "passed" => Came::Ok,
+            "failed" => Came::NotOk(reason()),
+            other => Came::Skipped(other.to_string()),
+        },
+        "linux-fidelity" => match row.get("agree")?.as_bool() {
+            Some(true) => Came::Ok,
+            Some(false) => Came::NotOk("the answers differ".to_string()),
+            None => Came::Skipped("not asked".to_string()),
+        },
+        // The broken control is there to be wrong.
+        "fpu" | "fpu-esp" | "fpu-step" if word(row, "policy") != Some("none") => wrong(
+            number(row, "corrupted")? + number(row, "user_corrupted")?,
+            "wrong",
+        ),
+        "compilers" => match word(row, "status")? {
+            "ok" => Came::Ok,
+            "absent" => Came::Skipped(reason()),
+            other => Came::NotOk(format!("{other} {}", reason())),
+        },
+        "compare" => match word(row, "verdict") {
+            Some("slower") => Came::NotOk("slower".to_string()),
+            Some(_) => Came::Ok,
+            None => Came::Skipped("no interval".to_string()),
+        },
+        _ => return None,
+    })
+}
+
+fn line(n: usize, name: &str, came: Came) -> String {
+    // A hash begins a directive, and a line ends a line.
+    let plain = |text: &str| text.replace('#', "\\#").replace(char::is_control, " ");
+    let name = plain(name);
+    match came {
+        Came::Ok => format!("ok {n} - {name}\n"),
+        Came::NotOk(why) => format!("# {}\nnot ok {n} - {name}\n", plain(why.trim())),
+        Came::Skipped(why) => format!("ok {n} - {name} # SKIP {}\n", plain(&why)),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::{json, Value};
+
+    fn of(command: &str, rows: Value) -> Result<String, Error> {
+        text(&[Side::of("s", json!({"command": command, "rows": rows})).unwrap()])
+    }
+
+    #[test]
+    fn a_plan_and_a_line_for_each_check() {
+        let rows = json!([
+            {"alg": "xts(aes)", "impl": "a", "suite": "vectors", "context": "task", "cases": 3, "failed": 0, "skipped": 0},
+            {"alg": "xts(aes)", "impl": "b#c", "suite": "vectors", "context": "task", "cases": 3, "failed": 2, "skipped": 0},
+            {"alg": "xts(aes)", "impl": "d", "suite": "vectors", "context": "task", "cases": 0, "failed": 0, "skipped": 1,
+             "reason": "no\ntier"},
+        ]);
+        assert_eq!(
+            of("test", rows).unwrap(),
+            "KTAP version 1\n1..3\n\
+             ok 1 - xts(aes), a, vectors, task\n\
+             # 2 cases failed\n\
+             not ok 2 - xts(aes), b\\#c, vectors, task\n\
+             ok 3 - xts(aes), d, vectors, task # SKIP no tier\n"
+        );
+    }
+
+    #[test]
+    fn the_broken_control_is_no_check_and_its_neighbours_are() {
+        let row = |policy: &str, n: u64| json!({"policy": policy, "load": "xts-16", "corrupted": n, "user_corrupted": 0});
+        let text = of(
+            "fpu",
+            json!([row("legacy", 0), row("nested", 1), row("none", 9)]),
+        )
+        .unwrap();
+        assert!(
+            text.contains("1..2") && text.contains("not ok 2 - nested"),
+            "{text}"
+        );
+        let e = of("list", json!([{"kind": "tier", "name": "x"}])).unwrap_err();
+        assert!(e.to_string().contains("no row there is a check"), "{e}");
+    }
+}

@@ -1,0 +1,139 @@
+//! Tables that a mail, a commit message and a browser show alike.
+
+use crate::error::Error;
+use crate::group::groups;
+use crate::record;
+use crate::side::Side;
+use crate::table::{self, Cell, Table};
+
+/// Each side's machine, then each kind's tables, then the commands. No line begins with `#`, which git takes for a
+/// comment.
+pub fn text(sides: &[Side]) -> Result<String, Error> {
+    let names: Vec<String> = sides.iter().map(|s| s.name.clone()).collect();
+    let mut out = String::new();
+    for side in sides {
+        let Some(first) = side.records.first() else {
+            continue;
+        };
+        let fact = |name| record::fact(first, name).map(crate::number::value);
+        let whose = match sides.len() {
+            1 => String::new(),
+            _ => format!("**{}**: ", escaped(&side.name)),
+        };
+        let model = fact("model").unwrap_or_else(|| "an unknown machine".to_string());
+        let kernel = fact("kernel").map_or(String::new(), |k| format!(", Linux {k}"));
+        let version = record::text(first, "kiln").unwrap_or("-");
+        out.push_str(&format!(
+            "{whose}{}{}, kiln {}\n",
+            escaped(&model),
+            escaped(&kernel),
+            escaped(version)
+        ));
+    }
+    for group in groups(sides) {
+        for one in table::of(&group, &names) {
+            let title = match one.title.is_empty() {
+                true => group.kind.title.to_string(),
+                false => format!("{}: {}", group.kind.title, one.title),
+            };
+            out.push_str(&format!("\n**{}**\n\n", escaped(&title)));
+            out.push_str(&drawn(&one));
+        }
+        for &(s, r) in &group.from {
+            // What a code span holds is not escaped, so it must not end it.
+            let again = record::again(&sides[s].records[r]).replace('`', "'");
+            out.push_str(&format!("\n`{}`\n", again.replace(char::is_control, " ")));
+        }
+    }
+    Ok(out)
+}
+
+/// Columns of one width, so that it can be read as it is.
+fn drawn(table: &Table) -> String {
+    let heads: Vec<String> = table.columns.iter().map(|c| escaped(&c.head)).collect();
+    let text = |cell: &Cell| escaped(&cell.brief());
+    let rows: Vec<Vec<String>> = table
+        .rows
+        .iter()
+        .map(|r| r.iter().map(text).collect())
+        .collect();
+    let count = |s: &String| s.chars().count();
+    let widths: Vec<usize> = (0..heads.len())
+        .map(|n| {
+            rows.iter()
+                .map(|r| count(&r[n]))
+                .fold(count(&heads[n]).max(3), usize::max)
+        })
+        .collect();
+    let line = |cells: &[String]| -> String {
+        let padded =
+            cells
+                .iter()
+                .zip(&widths)
+                .zip(&table.columns)
+                .map(|((cell, width), column)| {
+                    let blank = " ".repeat(width - count(cell));
+                    match column.numeric {
+                        true => format!("{blank}{cell}"),
+                        false => format!("{cell}{blank}"),
+                    }
+                });
+        format!("| {} |\n", padded.collect::<Vec<_>>().join(" | "))
+    };
+    let mut out = line(&heads);
+    let rules = widths
+        .iter()
+        .zip(&table.columns)
+        .map(|(width, column)| match column.numeric {
+            true => format!("{}:", "-".repeat(width + 1)),
+            false => "-".repeat(width + 2),
+        });
+    out.push_str(&format!("|{}|\n", rules.collect::<Vec<_>>().join("|")));
+    rows.iter().for_each(|r| out.push_str(&line(r)));
+    out
+}
+
+/// What would be markup is a word.
+fn escaped(text: &str) -> String {
+    let mut out = String::new();
+    for c in text.chars() {
+        match c {
+            '|' | '\\' | '`' | '*' | '_' | '<' | '>' | '[' | ']' => {
+                // An underscore inside a word is one.
+                if c != '_' {
+                    out.push('\\');
+                }
+                out.push(c);
+            }
+            c if c.is_control() => out.push(' '),
+            c => out.push(c),
+        }
+    }
+    out
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::json;
+
+    #[test]
+    fn a_table_fit_for_a_commit_message() {
+        let row = |imp: &str, len: u64, cycles: f64| json!({"alg": "xts(aes)", "impl": imp, "len": len, "cycles_per_op": cycles, "ci_low": 0.98 * cycles, "ci_high": 1.02 * cycles});
+        let record = json!({"kiln": "1", "command": "speed", "args": ["speed"], "seed": 3,
+            "machine": {"model": "CPU <x>", "kernel": "6.12"},
+            "rows": [row("a|b", 16, 50.0), row("a|b", 64, 1234.0), row("c", 16, 9.0)]});
+        let text = text(&[Side::of("s", record).unwrap()]).unwrap();
+        assert_eq!(
+            text,
+            "CPU \\<x\\>, Linux 6.12, kiln 1\n\n\
+             **Speed: xts(aes), cycles a message**\n\n\
+             | impl |       16 B |       64 B |\n\
+             |------|-----------:|-----------:|\n\
+             | a\\|b | 50.0 ±2.0% | 1234 ±2.0% |\n\
+             | c    | 9.00 ±2.0% |          - |\n\n\
+             `kiln speed --seed 3`\n"
+        );
+        assert!(text.lines().all(|l| !l.starts_with('#')));
+    }
+}

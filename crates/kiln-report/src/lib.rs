@@ -1,0 +1,31 @@
+//! Records as a page, as tables and as what other tools read. Knows records and nothing else of Kiln: what is in one may
+//! be anybody's.
+//!
+//! | file | its noun |
+//! |---|---|
+//! | `side.rs` | one column of a report: what one machine or one commit has said; files and pages it is read from |
+//! | `record.rs` | a record as it was read |
+//! | `kind.rs` | what rows are of: which fields name one, and which are its figures |
+//! | `group.rs` | the rows of all sides, by kind |
+//! | `table.rs` | tables, before anyone decides how they look |
+//! | `number.rs` | figures as people read them |
+//! | `picture/` | pictures, as SVG: lines, bars, distributions, heat maps, and which a question has |
+//! | `export/` | what other tools read: CSV, Markdown, google-benchmark's JSON, KTAP |
+//! | `page/` | the page: one file that needs nothing else |
+//! | `error.rs` | what is wrong with a record, in one line |
+#![forbid(unsafe_code)]
+
+mod error;
+pub mod export;
+mod group;
+mod kind;
+mod number;
+mod page;
+pub mod picture;
+pub mod record;
+mod side;
+mod table;
+
+pub use error::Error;
+pub use page::{html, Options};
+pub use side::{gather, Side};

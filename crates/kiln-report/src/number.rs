@@ -1,0 +1,112 @@
+//! Figures as people read them.
+
+use serde_json::Value;
+
+use crate::kind::Figure;
+use crate::record::{number, Row};
+
+/// Three digits that count, more of whole numbers.
+pub fn short(x: f64) -> String {
+    match x.abs() {
+        _ if !x.is_finite() => "-".to_string(),
+        0.0 => "0".to_string(),
+        a if a >= 99.95 => format!("{x:.0}"),
+        a if a >= 9.995 => format!("{x:.1}"),
+        a if a >= 0.9995 => format!("{x:.2}"),
+        a if a >= 0.0995 => format!("{x:.3}"),
+        a if a >= 0.0001 => format!("{x:.4}"),
+        _ => format!("{x:.1e}"),
+    }
+}
+
+/// With a unit of time that keeps it short.
+pub fn micros(us: f64) -> String {
+    match us {
+        0.0 => "0".to_string(),
+        us if us >= 999_999.5 => format!("{} s", trim(us / 1e6)),
+        us if us >= 999.95 => format!("{} ms", trim(us / 1e3)),
+        us if us >= 0.9995 => format!("{} µs", trim(us)),
+        us => format!("{} ns", trim(us * 1e3)),
+    }
+}
+
+fn trim(x: f64) -> String {
+    let text = short(x);
+    match text.contains('.') {
+        true => text.trim_end_matches('0').trim_end_matches('.').to_string(),
+        false => text,
+    }
+}
+
+/// A value of whatever type.
+pub fn value(value: &Value) -> String {
+    match value {
+        Value::Null => "-".to_string(),
+        Value::Bool(true) => "yes".to_string(),
+        Value::Bool(false) => "no".to_string(),
+        Value::Number(n) => match (n.as_u64(), n.as_f64()) {
+            (Some(n), _) => n.to_string(),
+            (_, Some(x)) => short(x),
+            _ => n.to_string(),
+        },
+        Value::String(text) => text.clone(),
+        other => other.to_string(),
+    }
+}
+
+/// A row's figure.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Shown {
+    /// What it says.
+    pub text: String,
+    /// Its interval's ends.
+    pub ends: Option<(f64, f64)>,
+    /// By what it is sorted.
+    pub value: Option<f64>,
+}
+
+/// A row's figure with its interval. Of rows that have another's interval in these fields, the figure is not within.
+pub fn figure(row: &Row, figure: &Figure) -> Shown {
+    let value = number(row, figure.field);
+    let ends = figure
+        .ends
+        .and_then(|(low, high)| number(row, low).zip(number(row, high)));
+    Shown {
+        text: row.get(figure.field).map_or("-".to_string(), self::value),
+        ends: ends.filter(|(low, high)| value.is_some_and(|x| (*low..=*high).contains(&x))),
+        value,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn figures_are_short() {
+        for (x, text) in [
+            (0.0, "0"),
+            (12345.6, "12346"),
+            (99.96, "100"),
+            (45.67, "45.7"),
+            (9.996, "10.0"),
+            (1.0, "1.00"),
+            (0.1094, "0.109"),
+            (0.0123, "0.0123"),
+            (0.00001, "1.0e-5"),
+            (-3.5, "-3.50"),
+            (f64::NAN, "-"),
+        ] {
+            assert_eq!(short(x), text);
+        }
+        for (us, text) in [
+            (0.064, "64 ns"),
+            (1.0, "1 µs"),
+            (16.384, "16.4 µs"),
+            (1000.0, "1 ms"),
+            (2.5e6, "2.5 s"),
+        ] {
+            assert_eq!(micros(us), text);
+        }
+    }
+}

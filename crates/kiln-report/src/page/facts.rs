@@ -1,0 +1,171 @@
+//! What is over and under the figures: machines, headlines, notes, the records themselves.
+
+use maud::{html, Markup};
+use serde_json::Value;
+
+use crate::group::Group;
+use crate::number::{short, value};
+use crate::record::{self, number, word};
+use crate::side::Side;
+
+/// The facts that figures depend on, and what they are called.
+const FACTS: [(&str, &str); 12] = [
+    ("model", "processor"),
+    ("core_hz", "clock"),
+    ("cores", "logical processors"),
+    ("smt", "two to a core"),
+    ("hypervisor_vendor", "hypervisor"),
+    ("kernel", "Linux"),
+    ("microcode", "microcode"),
+    ("governor", "governor"),
+    ("tiers", "tiers"),
+    ("kernel_cc", "compiler of the ciphers"),
+    ("load", "load"),
+    ("stolen_s", "stolen since boot"),
+];
+
+/// A column of facts for each side.
+pub fn machines(sides: &[Side]) -> Markup {
+    let first = |side: &Side| side.records.first().cloned().unwrap_or_default();
+    let records: Vec<Value> = sides.iter().map(first).collect();
+    let told = |name: &str| records.iter().any(|r| record::fact(r, name).is_some());
+    let version = |r: &Value| record::text(r, "kiln").unwrap_or("-").to_string();
+    if let [one] = &records[..] {
+        return html! {
+            dl.facts {
+                @for (name, called) in FACTS.iter().filter(|(n, _)| told(n)) {
+                    div { dt { (called) } dd { (fact(name, record::fact(one, name))) } }
+                }
+                div { dt { "Kiln" } dd { (version(one)) } }
+            }
+        };
+    }
+    html! {
+        div.scroll {
+            table.facts {
+                thead { tr { td {} @for side in sides { th scope="col" { (side.name) } } } }
+                tbody {
+                    @for (name, called) in FACTS.iter().filter(|(n, _)| told(n)) {
+                        tr {
+                            th scope="row" { (called) }
+                            @for r in &records { td { (fact(name, record::fact(r, name))) } }
+                        }
+                    }
+                    tr { th scope="row" { "Kiln" } @for r in &records { td { (version(r)) } } }
+                }
+            }
+        }
+    }
+}
+
+fn fact(name: &str, of: Option<&Value>) -> String {
+    match (name, of) {
+        (_, None) => "-".to_string(),
+        ("core_hz", Some(v)) => v
+            .as_f64()
+            .map_or("-".to_string(), |hz| format!("{} GHz", short(hz / 1e9))),
+        ("stolen_s", Some(v)) => format!("{} s", value(v)),
+        (_, Some(Value::Array(list))) => {
+            let all: Vec<String> = list.iter().map(value).collect();
+            all.join(", ")
+        }
+        (_, Some(v)) => value(v),
+    }
+}
+
+/// With this a note begins that says why not to trust figures too far.
+const WARNING: &str = "warning: ";
+
+/// What disturbed the figures, each once, before anyone reads them.
+pub fn warnings(sides: &[Side]) -> Markup {
+    let mut all: Vec<String> = Vec::new();
+    for side in sides {
+        let notes = side.records.iter().flat_map(record::notes);
+        for warning in notes.filter_map(|n| n.strip_prefix(WARNING)) {
+            let whose = match sides.len() {
+                1 => String::new(),
+                _ => format!("{}: ", side.name),
+            };
+            let line = format!("{whose}{warning}");
+            if !all.contains(&line) {
+                all.push(line);
+            }
+        }
+    }
+    html! {
+        @if !all.is_empty() {
+            div.warnings role="note" {
+                b { "Read these figures with care" }
+                ul { @for line in &all { li { (line) } } }
+            }
+        }
+    }
+}
+
+/// The survey's, where there is one: the answers before anything else.
+pub fn headlines(groups: &[Group], names: &[String]) -> Markup {
+    let survey = groups.iter().find(|g| g.kind.name == "survey");
+    let Some(survey) = survey else {
+        return html! {};
+    };
+    html! {
+        section #survey {
+            h2 { "In short" }
+            @for side in survey.sides() {
+                @if names.len() > 1 { h3 { (names[side]) } }
+                div.cards {
+                    @for row in &survey.rows[side] {
+                        article.card {
+                            @match word(row, "headline") {
+                                Some(headline) => p.headline { (headline) },
+                                None => p.headline { (word(row, "question").unwrap_or("-")) ": left out, the notes say why" },
+                            }
+                            p.small {
+                                @if let Some(v) = number(row, "value") {
+                                    b { (short(v)) " " (word(row, "unit").unwrap_or_default()) }
+                                    @if let (Some(low), Some(high)) = (number(row, "low"), number(row, "high")) {
+                                        " (" (short(low)) " to " (short(high)) ")"
+                                    }
+                                }
+                                @if let Some(v) = number(row, "baseline") { "; published " (short(v)) }
+                                @if let Some(source) = word(row, "source") { ", " (source) }
+                            }
+                            @if let Some(command) = word(row, "command") { p.small { code { (command) } } }
+                        }
+                    }
+                }
+            }
+        }
+    }
+}
+
+/// Each record: the command that repeats it, its notes, and the record itself.
+pub fn records(sides: &[Side], left: &[(usize, usize)]) -> Markup {
+    html! {
+        section #records {
+            h2 { "Records" }
+            p.question { "What this page was made of, and the commands that make it again." }
+            @for (s, side) in sides.iter().enumerate() {
+                @if sides.len() > 1 { h3 { (side.name) } }
+                @for (r, one) in side.records.iter().enumerate() {
+                    div.record {
+                        p {
+                            code { (record::again(one)) }
+                            " "
+                            @if left.contains(&(s, r)) {
+                                span.small { "too large for this page: it is in " (side.name) }
+                            } @else {
+                                button.save type="button" data-side=(s) data-record=(r) hidden {
+                                    "Save " (record::command(one)) ".json"
+                                }
+                            }
+                        }
+                        @if record::notes(one).next().is_some() {
+                            ul.notes { @for note in record::notes(one) { li { (note) } } }
+                        }
+                    }
+                }
+            }
+        }
+    }
+}

@@ -1,0 +1,111 @@
+//! A question: what it is, its pictures, its tables, its commands.
+
+use maud::{html, Markup};
+
+use crate::group::Group;
+use crate::picture::{self, Picture};
+use crate::record;
+use crate::side::Side;
+use crate::table::{self, Table};
+
+/// Longer tables are opened by who wants them.
+const LONG: usize = 24;
+/// And what is beyond this is in the record only.
+const MOST_ROWS: usize = 1200;
+
+/// Pictures that everybody sees.
+const FIRST: usize = 12;
+
+/// The section of a group.
+pub fn of(group: &Group, sides: &[Side], names: &[String]) -> Markup {
+    let kind = group.kind;
+    let tables = table::of(group, names);
+    let (pictures, how) = picture::of(group, names);
+    let commands: Vec<String> = group
+        .from
+        .iter()
+        .map(|&(s, r)| record::again(&sides[s].records[r]))
+        .collect();
+    html! {
+        section id=(kind.name) {
+            h2 { (kind.title) }
+            p.question { (kind.question) }
+            @if !pictures.is_empty() {
+                p.small { (how) }
+                (drawn(&pictures[..pictures.len().min(FIRST)]))
+                @if pictures.len() > FIRST {
+                    details {
+                        summary { (pictures.len() - FIRST) " more pictures" }
+                        (drawn(&pictures[FIRST..]))
+                    }
+                }
+            }
+            @for (n, one) in tables.iter().enumerate() {
+                @let short = one.rows.len() <= LONG && tables.len() == 1;
+                details open[short] {
+                    summary {
+                        @if one.title.is_empty() { "Figures" } @else { (one.title) }
+                        " " span.small { (rows(one.rows.len())) }
+                    }
+                    (draw(one, &format!("{} {}", kind.title, n + 1)))
+                }
+            }
+            p.again {
+                "Again: "
+                @for (n, command) in commands.iter().enumerate() {
+                    @if n > 0 { "; " }
+                    code { (command) }
+                }
+            }
+        }
+    }
+}
+
+fn drawn(pictures: &[Picture]) -> Markup {
+    html! { div.pictures { @for one in pictures { figure { (one.inline()) } } } }
+}
+
+fn rows(n: usize) -> String {
+    match n {
+        1 => "1 row".to_string(),
+        n => format!("{n} rows"),
+    }
+}
+
+/// Figures stand to the right; short words are not broken.
+fn look(numeric: bool, text: &str) -> Option<&'static str> {
+    match numeric {
+        true => Some("n"),
+        false => (text.chars().count() <= 28).then_some("k"),
+    }
+}
+
+/// A table, sortable with the script.
+fn draw(table: &Table, label: &str) -> Markup {
+    html! {
+        div.scroll tabindex="0" role="region" aria-label=(label) {
+            table.sortable {
+                thead { tr {
+                    @for column in &table.columns {
+                        th scope="col" class=[column.numeric.then_some("n")] { (column.head) }
+                    }
+                } }
+                tbody {
+                    @for row in table.rows.iter().take(MOST_ROWS) {
+                        tr {
+                            @for (cell, column) in row.iter().zip(&table.columns) {
+                                td class=[look(column.numeric, &cell.text)] data-v=[cell.sort] title=[cell.hint.as_ref()] {
+                                    (cell.text)
+                                    @if let Some(ends) = cell.between() { " " small { (ends) } }
+                                }
+                            }
+                        }
+                    }
+                }
+            }
+        }
+        @if table.rows.len() > MOST_ROWS {
+            p.small { (table.rows.len() - MOST_ROWS) " more rows are in the record." }
+        }
+    }
+}

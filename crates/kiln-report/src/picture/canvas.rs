@@ -1,0 +1,311 @@
+//! What pictures are made of: words that fit, lines, looks of series.
+
+use maud::{html, Markup, PreEscaped};
+
+/// Of every picture, in its own units: what a phone has.
+pub const WIDTH: f64 = 360.0;
+/// Of all but titles.
+pub const FONT: f64 = 11.0;
+/// Of titles.
+const TITLE: f64 = 12.5;
+/// The widest that a usual typeface draws a usual character, in parts of its size; and a wide one.
+const EM: f64 = 0.64;
+const WIDE: f64 = 1.02;
+/// Between lines of text.
+pub const LEADING: f64 = 15.0;
+
+/// Colours where no page sets them: paper.
+const COLOURS: &str = ":root{--page:#fff;--ink:#1b1b1a;--soft:#595955;--line:#d8d8d2;--grid:#e6e6e0;--shade:#efe9d9;\
+    --s0:#0067a5;--s1:#c04a00;--s2:#00765a;--s3:#9a3a8c;--s4:#7a5c00;--s5:#5c5c5c;--s6:#a3243b;--s7:#3b4fa8;\
+    --hot:#e06a1c;--good:#3a8fc4}";
+
+/// Ways to draw a line apart from its colour.
+const DASHES: [&str; 8] = [
+    "",
+    "7 3",
+    "2 3",
+    "9 3 2 3",
+    "4 2",
+    "1 3",
+    "12 4",
+    "6 2 2 2 2 2",
+];
+
+/// A picture.
+#[derive(Clone, Debug)]
+pub struct Picture {
+    /// What it shows.
+    pub title: String,
+    /// The same for who cannot see it: how to read it, and what it says.
+    pub about: String,
+    /// In its own units.
+    pub height: f64,
+    /// What is drawn, in this order.
+    pub body: Vec<Markup>,
+}
+
+impl Picture {
+    /// With its title, which is as many lines as it needs. Gives the height where the rest may begin.
+    pub fn new(title: &str) -> Picture {
+        let mut picture = Picture {
+            title: title.to_string(),
+            about: String::new(),
+            height: 4.0,
+            body: Vec::new(),
+        };
+        for line in wrapped(title, WIDTH - 4.0, TITLE) {
+            picture.height += LEADING;
+            let y = n(picture.height - 2.0);
+            picture.body.push(html! {
+                text x="2" y=(y) fill="var(--ink)" font-size=(TITLE) font-weight="600" { (line) }
+            });
+        }
+        picture
+    }
+
+    /// A word in the colour of words.
+    pub fn label(&mut self, x: f64, y: f64, anchor: &str, text: &str) {
+        self.word(x, y, anchor, text, "var(--ink)");
+    }
+
+    /// A word that stands back.
+    pub fn soft(&mut self, x: f64, y: f64, anchor: &str, text: &str) {
+        self.word(x, y, anchor, text, "var(--soft)");
+    }
+
+    fn word(&mut self, x: f64, y: f64, anchor: &str, text: &str, colour: &str) {
+        self.body.push(html! {
+            text x=(n(x)) y=(n(y)) text-anchor=(anchor) fill=(colour) { (text) }
+        });
+    }
+
+    /// A word that is cut to fit; who points at it sees all of it.
+    pub fn fitted(&mut self, x: f64, y: f64, anchor: &str, text: &str, room: f64) {
+        let cut = fit(text, room, FONT);
+        let whole = (cut != text).then_some(text);
+        self.body.push(html! {
+            text x=(n(x)) y=(n(y)) text-anchor=(anchor) fill="var(--ink)" {
+                (cut)
+                @if let Some(whole) = whole { title { (whole) } }
+            }
+        });
+    }
+
+    /// Lines of soft text below all there is.
+    pub fn note(&mut self, text: &str) {
+        for line in wrapped(text, WIDTH - 4.0, FONT) {
+            self.height += LEADING;
+            let y = self.height - 3.0;
+            self.soft(2.0, y, "start", &line);
+        }
+    }
+
+    /// A path.
+    pub fn path(&mut self, d: &str, stroke: &str, width: f64, dash: &str) {
+        self.body.push(html! {
+            path d=(d) fill="none" stroke=(stroke) stroke-width=(width) stroke-dasharray=[(!dash.is_empty()).then_some(dash)]
+                stroke-linejoin="round" {}
+        });
+    }
+
+    /// A rectangle; who points at it reads `hint`.
+    pub fn rect(&mut self, at: (f64, f64), size: (f64, f64), fill: &str, opacity: f64, hint: &str) {
+        self.body.push(html! {
+            rect x=(n(at.0)) y=(n(at.1)) width=(n(size.0.max(0.0))) height=(n(size.1.max(0.0))) fill=(fill)
+                fill-opacity=[(opacity < 1.0).then_some(n2(opacity))] {
+                @if !hint.is_empty() { title { (hint) } }
+            }
+        });
+    }
+
+    /// A marker of a series.
+    pub fn marker(&mut self, series: usize, x: f64, y: f64, hint: &str) {
+        self.body.push(html! {
+            path d=(shape(series, x, y)) fill=(colour(series)) stroke="var(--page)" stroke-width="0.7" {
+                @if !hint.is_empty() { title { (hint) } }
+            }
+        });
+    }
+
+    /// For a page.
+    pub fn inline(&self) -> Markup {
+        self.svg(false)
+    }
+
+    /// For a file.
+    pub fn file(&self) -> String {
+        self.svg(true).into_string() + "\n"
+    }
+
+    fn svg(&self, alone: bool) -> Markup {
+        let view = format!("0 0 {WIDTH} {}", n(self.height));
+        html! {
+            svg xmlns=[alone.then_some("http://www.w3.org/2000/svg")] viewBox=(view) role="img" aria-label=(self.title)
+                font-family="system-ui, 'Noto Sans', 'DejaVu Sans', sans-serif" font-size=(FONT)
+                width=[alone.then_some(2.0 * WIDTH)] height=[alone.then_some(2.0 * self.height)] {
+                title { (self.title) }
+                desc { (self.about) }
+                @if alone {
+                    style { (PreEscaped(COLOURS)) }
+                    rect width="100%" height="100%" fill="var(--page)" {}
+                }
+                @for part in &self.body { (part) }
+            }
+        }
+    }
+}
+
+/// A coordinate.
+pub fn n(x: f64) -> String {
+    let text = format!("{x:.1}");
+    match text.strip_suffix(".0") {
+        Some(whole) => whole.to_string(),
+        None => text,
+    }
+}
+
+fn n2(x: f64) -> String {
+    format!("{x:.2}")
+}
+
+/// How wide a text is at most.
+pub fn width(text: &str, size: f64) -> f64 {
+    text.chars().map(wide).sum::<f64>() * size
+}
+
+fn wide(c: char) -> f64 {
+    match c {
+        'm' | 'w' | 'M' | 'W' | '@' | '%' | '…' => WIDE,
+        c if c.is_ascii() || ('\u{a0}'..'\u{250}').contains(&c) => EM,
+        _ => WIDE,
+    }
+}
+
+/// Cut to fit, in the middle: names begin with what and end with how.
+pub fn fit(text: &str, room: f64, size: f64) -> String {
+    if width(text, size) <= room + 0.01 {
+        return text.to_string();
+    }
+    let chars: Vec<char> = text.chars().collect();
+    let (mut head, mut tail) = (0, 0);
+    let mut left = room / size - WIDE;
+    // One from either end in turn, while there is room.
+    while head + tail < chars.len() {
+        let next = match head <= tail {
+            true => chars[head],
+            false => chars[chars.len() - 1 - tail],
+        };
+        left -= wide(next);
+        if left < 0.0 {
+            break;
+        }
+        match head <= tail {
+            true => head += 1,
+            false => tail += 1,
+        }
+    }
+    let mut cut: String = chars[..head].iter().collect();
+    cut.push('…');
+    cut.extend(&chars[chars.len() - tail..]);
+    cut
+}
+
+/// Lines that fit.
+pub fn wrapped(text: &str, room: f64, size: f64) -> Vec<String> {
+    let mut lines: Vec<String> = Vec::new();
+    for word in text.split_whitespace() {
+        let word = fit(word, room, size);
+        match lines.last_mut() {
+            Some(last) if width(&format!("{last} {word}"), size) <= room => {
+                last.push(' ');
+                last.push_str(&word);
+            }
+            _ => lines.push(word),
+        }
+    }
+    lines
+}
+
+/// Of a series.
+pub fn colour(series: usize) -> String {
+    format!("var(--s{})", series % 8)
+}
+
+/// Of a series.
+pub fn dash(series: usize) -> &'static str {
+    DASHES[series % DASHES.len()]
+}
+
+/// Circle, square, triangle, diamond, triangle downwards, plus, bar, hexagon.
+fn shape(series: usize, x: f64, y: f64) -> String {
+    let polygon = |points: &[(f64, f64)]| {
+        let mut d = String::new();
+        for (i, (dx, dy)) in points.iter().enumerate() {
+            let verb = if i == 0 { 'M' } else { 'L' };
+            d.push_str(&format!("{verb}{} {}", n(x + dx), n(y + dy)));
+        }
+        d + "Z"
+    };
+    match series % 8 {
+        0 => format!("M{} {}a3 3 0 1 0 6 0a3 3 0 1 0 -6 0Z", n(x - 3.0), n(y)),
+        1 => polygon(&[(-2.7, -2.7), (2.7, -2.7), (2.7, 2.7), (-2.7, 2.7)]),
+        2 => polygon(&[(0.0, -3.5), (3.4, 2.6), (-3.4, 2.6)]),
+        3 => polygon(&[(0.0, -3.8), (3.8, 0.0), (0.0, 3.8), (-3.8, 0.0)]),
+        4 => polygon(&[(0.0, 3.5), (3.4, -2.6), (-3.4, -2.6)]),
+        5 => polygon(&[
+            (-1.2, -3.5),
+            (1.2, -3.5),
+            (1.2, -1.2),
+            (3.5, -1.2),
+            (3.5, 1.2),
+            (1.2, 1.2),
+            (1.2, 3.5),
+            (-1.2, 3.5),
+            (-1.2, 1.2),
+            (-3.5, 1.2),
+            (-3.5, -1.2),
+            (-1.2, -1.2),
+        ]),
+        6 => polygon(&[(-3.6, -1.6), (3.6, -1.6), (3.6, 1.6), (-3.6, 1.6)]),
+        _ => polygon(&[
+            (-3.4, 0.0),
+            (-1.7, -3.0),
+            (1.7, -3.0),
+            (3.4, 0.0),
+            (1.7, 3.0),
+            (-1.7, 3.0),
+        ]),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn words_are_cut_in_the_middle_and_lines_at_blanks() {
+        assert_eq!(fit("short", 100.0, 11.0), "short");
+        let cut = fit("xts-aes-vaes-avx512", 70.0, 11.0);
+        assert!(
+            cut.starts_with("xts-") && cut.ends_with("512") && cut.contains('…'),
+            "{cut}"
+        );
+        assert!(width(&cut, 11.0) <= 70.0);
+        let lines = wrapped("one two three four five six seven eight", 100.0, 11.0);
+        assert!(
+            lines.len() > 2 && lines.iter().all(|l| width(l, 11.0) <= 100.0),
+            "{lines:?}"
+        );
+        assert_eq!(lines.join(" "), "one two three four five six seven eight");
+    }
+
+    #[test]
+    fn a_file_has_colours_and_escapes_what_it_is_told() {
+        let mut picture = Picture::new("<b>&\"");
+        picture.rect((0.0, 0.0), (1.0, 1.0), "red", 0.5, "<i>");
+        let file = picture.file();
+        assert!(file.starts_with("<svg xmlns=") && file.contains("--ink:"));
+        assert!(!file.contains("<b>") && !file.contains("<i>"));
+        assert!(!picture.inline().into_string().contains("<style"));
+    }
+}

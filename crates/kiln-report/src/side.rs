@@ -1,0 +1,391 @@
+//! One column of a report: what one machine or one commit has said.
+
+use std::fs::{self, File};
+use std::io::Read;
+use std::path::{Path, PathBuf};
+
+use serde_json::{json, Value};
+
+use crate::error::Error;
+use crate::record;
+
+/// No file of Kiln's comes near; a device or a disk image does not fill the memory.
+const MOST_BYTES: u64 = 64 << 20;
+/// Where a page keeps its records.
+const EMBEDDED: &str = "<script type=\"application/json\" id=\"kiln-records\">";
+
+/// One record, or all of a bundle. `name` is what a reader knows it by (file, machine).
+#[derive(Clone, Debug, PartialEq)]
+pub struct Side {
+    /// What a reader knows it by.
+    pub name: String,
+    /// What it has said, each of one command.
+    pub records: Vec<Value>,
+}
+
+impl Side {
+    /// Reads a record, a bundle, a report (whose records are in it), or a directory of records.
+    pub fn read(path: &Path) -> Result<Vec<Side>, Error> {
+        if path.is_dir() {
+            return of_directory(path).map(|side| vec![side]);
+        }
+        let text = read_text(path)?;
+        let name = path.display().to_string();
+        match text.trim_start().starts_with('<') {
+            true => of_page(&name, &text),
+            false => Side::parse(&name, &text).map(|side| vec![side]),
+        }
+    }
+
+    /// A record, or all of a bundle, from its text.
+    pub fn parse(name: &str, text: &str) -> Result<Side, Error> {
+        let document: Value = serde_json::from_str(text).map_err(|e| {
+            Error::new(format!(
+                "'{name}' is no record of Kiln's: {e}: name a file that --json or --out wrote"
+            ))
+        })?;
+        Side::of(name, document)
+    }
+
+    /// A record, or all of a bundle.
+    pub fn of(name: &str, mut document: Value) -> Result<Side, Error> {
+        record::check(name, &document)?;
+        let fields = document.as_object_mut().expect("checked");
+        let inner = match fields.remove("records") {
+            Some(Value::Array(inner)) => inner,
+            None | Some(Value::Null) => Vec::new(),
+            Some(_) => {
+                return Err(Error::new(format!(
+                "'{name}' is no bundle of Kiln's: its records are no list: run kiln survey again"
+            )))
+            }
+        };
+        for one in &inner {
+            record::check(name, one)?;
+        }
+        let mut records = vec![document];
+        records.extend(inner);
+        Ok(Side {
+            name: name.to_string(),
+            records,
+        })
+    }
+
+    /// As a page keeps it.
+    pub(crate) fn to_value(&self) -> Value {
+        json!({"name": self.name, "records": self.records})
+    }
+
+    /// What the machine is, in a word that two machines do not share by accident.
+    fn machine(&self) -> Option<(String, String, String)> {
+        let record = self.records.first()?;
+        let fact = |name| record::fact(record, name).map(Value::to_string);
+        Some((
+            fact("model")?,
+            fact("kernel")?,
+            record::text(record, "kiln")?.to_string(),
+        ))
+    }
+}
+
+/// Records of several commands of one machine are one side; so are not those that answer the same question twice.
+/// Names lose what all have in common.
+pub fn gather(found: Vec<Side>) -> Vec<Side> {
+    let mut sides: Vec<Side> = Vec::new();
+    for side in found {
+        let alone = |s: &Side| s.records.len() == 1;
+        let apart = |s: &Side| {
+            s.records
+                .iter()
+                .all(|r| side.records.iter().all(|o| !same_question(r, o)))
+        };
+        let home = sides
+            .iter_mut()
+            .find(|s| alone(&side) && s.machine() == side.machine() && apart(s));
+        match home {
+            Some(home) => {
+                home.records.extend(side.records);
+                home.name = common(&home.name, &side.name);
+            }
+            None => sides.push(side),
+        }
+    }
+    name_apart(&mut sides);
+    sides
+}
+
+/// Whether both are of one command and of one kind of rows.
+fn same_question(a: &Value, b: &Value) -> bool {
+    let kind = |r: &Value| record::rows(r).next().map(crate::kind::Kind::shape);
+    record::command(a) == record::command(b) && kind(a) == kind(b)
+}
+
+/// What a directory of both would be called.
+fn common(a: &str, b: &str) -> String {
+    match (Path::new(a).parent(), Path::new(b).parent()) {
+        (Some(one), Some(other)) if one == other && !one.as_os_str().is_empty() => {
+            one.display().to_string()
+        }
+        _ => a.to_string(),
+    }
+}
+
+/// The file's name where that tells them apart, else what leads to it; a number where nothing does.
+fn name_apart(sides: &mut [Side]) {
+    let plain = |name: &str| -> String {
+        let name = name.strip_suffix(".json").unwrap_or(name);
+        name.strip_suffix(".html")
+            .unwrap_or(name)
+            .trim_end_matches('/')
+            .to_string()
+    };
+    let full: Vec<String> = sides.iter().map(|s| plain(&s.name)).collect();
+    let parts: Vec<Vec<&str>> = full.iter().map(|n| n.split('/').collect()).collect();
+    // So many parts from the end are the same for all.
+    let last = |p: &Vec<&str>, k: usize| p.len().checked_sub(k + 1).map(|i| p[i].to_string());
+    let mut same = 0;
+    while sides.len() > 1
+        && parts
+            .iter()
+            .all(|p| last(p, same).is_some() && last(p, same) == last(&parts[0], same))
+    {
+        same += 1;
+    }
+    let mut seen: Vec<String> = Vec::new();
+    for (side, parts) in sides.iter_mut().zip(&parts) {
+        let mut name = last(parts, same).unwrap_or_else(|| parts.join("/"));
+        let mut number = 2;
+        while seen.contains(&name) {
+            name = format!(
+                "{} ({number})",
+                name.trim_end_matches(
+                    |c: char| " ()".contains(c) || c.is_ascii_digit() && number > 2
+                )
+            );
+            number += 1;
+        }
+        seen.push(name.clone());
+        side.name = name;
+    }
+}
+
+fn read_text(path: &Path) -> Result<String, Error> {
+    let shown = path.display();
+    let fault = |why: String| {
+        Error::new(format!(
+            "cannot read '{shown}': {why}: name a record that --json or --out wrote"
+        ))
+    };
+    let file = File::open(path).map_err(|e| fault(e.to_string()))?;
+    let mut bytes = Vec::new();
+    file.take(MOST_BYTES + 1)
+        .read_to_end(&mut bytes)
+        .map_err(|e| fault(e.to_string()))?;
+    if bytes.len() as u64 > MOST_BYTES {
+        return Err(fault(format!("it has more than {} MB", MOST_BYTES >> 20)));
+    }
+    String::from_utf8(bytes).map_err(|_| fault("it is no text".to_string()))
+}
+
+/// All records of a directory, each once: a bundle and its parts may lie side by side.
+fn of_directory(dir: &Path) -> Result<Side, Error> {
+    let shown = dir.display();
+    let listed = fs::read_dir(dir).map_err(|e| {
+        Error::new(format!(
+            "cannot read '{shown}': {e}: name a directory that --out wrote"
+        ))
+    })?;
+    let mut files: Vec<PathBuf> = listed
+        .filter_map(|entry| entry.ok().map(|e| e.path()))
+        .filter(|p| p.extension().is_some_and(|e| e == "json") && p.is_file())
+        .collect();
+    files.sort();
+    let mut records: Vec<Value> = Vec::new();
+    for file in &files {
+        let text = read_text(file)?;
+        for record in Side::parse(&file.display().to_string(), &text)?.records {
+            if !records.contains(&record) {
+                records.push(record);
+            }
+        }
+    }
+    if records.is_empty() {
+        return Err(Error::new(format!(
+            "no record in '{shown}': name a directory that --out wrote"
+        )));
+    }
+    Ok(Side {
+        name: shown.to_string(),
+        records,
+    })
+}
+
+/// What a report was made of.
+fn of_page(name: &str, text: &str) -> Result<Vec<Side>, Error> {
+    let fault = |why: &str| {
+        Error::new(format!(
+            "'{name}' is no report of Kiln's: {why}: name a page that kiln report wrote"
+        ))
+    };
+    let begin = text
+        .find(EMBEDDED)
+        .ok_or_else(|| fault("it holds no records"))?;
+    let rest = &text[begin + EMBEDDED.len()..];
+    let end = rest
+        .find("</script>")
+        .ok_or_else(|| fault("it is cut off"))?;
+    let document: Value = serde_json::from_str(&rest[..end]).map_err(|e| fault(&e.to_string()))?;
+    let sides = document.get("sides").and_then(Value::as_array);
+    let sides = sides.ok_or_else(|| fault("it holds no records"))?;
+    let mut found = Vec::new();
+    for side in sides {
+        let called = record::text(side, "name").unwrap_or(name);
+        let records = side.get("records").and_then(Value::as_array);
+        let records = records.ok_or_else(|| fault("a side has no records"))?;
+        for one in records {
+            record::check(name, one)?;
+        }
+        found.push(Side {
+            name: called.to_string(),
+            records: records.clone(),
+        });
+    }
+    match found.iter().any(|s| !s.records.is_empty()) {
+        true => Ok(found),
+        false => Err(fault("its records were too large for it")),
+    }
+}
+
+/// The records as a page keeps them: once, and as a script's text that cannot end the script.
+pub(crate) fn embedded(sides: &[Side]) -> String {
+    let all: Vec<Value> = sides.iter().map(Side::to_value).collect();
+    let text = json!({ "sides": all }).to_string();
+    format!(
+        "{EMBEDDED}{}</script>",
+        text.replace('<', "\\u003c").replace('>', "\\u003e")
+    )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn record(command: &str, model: &str) -> Value {
+        json!({"kiln": "1", "schema": 1, "command": command, "args": [command], "seed": 1,
+               "machine": {"model": model, "kernel": "6"}, "rows": [{"alg": "a"}], "notes": []})
+    }
+
+    fn side(name: &str, command: &str, model: &str) -> Side {
+        Side::of(name, record(command, model)).unwrap()
+    }
+
+    #[test]
+    fn a_bundle_is_all_its_records() {
+        let mut bundle = record("survey", "m");
+        bundle["records"] = json!([record("speed", "m"), record("fpu", "m")]);
+        let side = Side::parse("s", &bundle.to_string()).unwrap();
+        let commands: Vec<&str> = side.records.iter().map(record::command).collect();
+        assert_eq!(commands, ["survey", "speed", "fpu"]);
+        assert!(side.records[0].get("records").is_none());
+        bundle["records"][1]["schema"] = json!(9);
+        let e = Side::parse("s", &bundle.to_string()).unwrap_err();
+        assert!(e.to_string().contains("schema 9"), "{e}");
+        bundle["records"] = json!({});
+        assert!(Side::parse("s", &bundle.to_string()).is_err());
+    }
+
+    #[test]
+    fn commands_of_one_machine_are_one_side() {
+        let names = |found: Vec<Side>| -> Vec<(String, usize)> {
+            let sides = gather(found);
+            sides
+                .into_iter()
+                .map(|s| (s.name, s.records.len()))
+                .collect()
+        };
+        assert_eq!(
+            names(vec![
+                side("d/speed.json", "speed", "m"),
+                side("d/fpu.json", "fpu", "m")
+            ]),
+            [("d".to_string(), 2)]
+        );
+        assert_eq!(
+            names(vec![
+                side("a/speed.json", "speed", "m"),
+                side("b/speed.json", "speed", "m")
+            ]),
+            [("a".to_string(), 1), ("b".to_string(), 1)]
+        );
+        assert_eq!(
+            names(vec![
+                side("x.json", "speed", "m"),
+                side("y.json", "fpu", "n")
+            ]),
+            [("x".to_string(), 1), ("y".to_string(), 1)]
+        );
+        assert_eq!(
+            names(vec![
+                side("x.json", "speed", "m"),
+                side("x.json", "speed", "m")
+            ]),
+            [("x".to_string(), 1), ("x (2)".to_string(), 1)]
+        );
+    }
+
+    #[test]
+    fn a_page_gives_its_records_back() {
+        let mut hostile = side("</script><b>", "speed", "m");
+        hostile.records[0]["rows"][0]["alg"] = json!("</script><script>alert(1)</script><!--");
+        let page = format!("<!DOCTYPE html>{}", embedded(&[hostile.clone()]));
+        assert_eq!(page.matches("</script>").count(), 1);
+        assert!(!page.contains("<!--"));
+        assert_eq!(of_page("p", &page).unwrap(), [hostile]);
+        for (text, why) in [
+            ("<html></html>".to_string(), "holds no records"),
+            (page.replace("</script>", ""), "cut off"),
+            (format!("{EMBEDDED}{{}}</script>"), "holds no records"),
+            (format!("{EMBEDDED}{{</script>"), "no report"),
+        ] {
+            let e = of_page("p", &text).unwrap_err();
+            assert!(e.to_string().contains(why), "{e}");
+        }
+    }
+
+    #[test]
+    fn files_that_are_none_are_told_in_a_line() {
+        let dir = tempfile::tempdir().unwrap();
+        let file = dir.path().join("r.json");
+        for (bytes, why) in [
+            (&b"{"[..], "no record"),
+            (b"", "no record"),
+            (b"[]", "no JSON object"),
+            (b"\xff\xfe\0", "no text"),
+            (b"{\"context\": {}, \"benchmarks\": []}", "no rows"),
+        ] {
+            fs::write(&file, bytes).unwrap();
+            let e = Side::read(&file).unwrap_err().to_string();
+            assert!(e.contains(why) && !e.contains('\n'), "{e}");
+        }
+        let e = Side::read(&dir.path().join("none")).unwrap_err();
+        assert!(e.to_string().contains("cannot read"), "{e}");
+        let e = Side::read(Path::new("/dev/zero")).unwrap_err();
+        assert!(e.to_string().contains("more than 64 MB"), "{e}");
+        fs::remove_file(&file).unwrap();
+        let e = Side::read(dir.path()).unwrap_err();
+        assert!(e.to_string().contains("no record in"), "{e}");
+    }
+
+    #[test]
+    fn a_bundle_beside_its_parts_counts_once() {
+        let dir = tempfile::tempdir().unwrap();
+        let mut bundle = record("survey", "m");
+        bundle["records"] = json!([record("speed", "m")]);
+        let write =
+            |name: &str, v: &Value| fs::write(dir.path().join(name), v.to_string()).unwrap();
+        write("survey.json", &bundle);
+        write("speed.json", &record("speed", "m"));
+        let sides = Side::read(dir.path()).unwrap();
+        assert_eq!(sides[0].records.len(), 2);
+    }
+}

@@ -1,0 +1,433 @@
+//! Tables of rows, before anyone decides how they look.
+
+use std::collections::{BTreeMap, BTreeSet, HashSet};
+
+use serde_json::Value;
+
+use crate::group::Group;
+use crate::kind::{Figure, Kind};
+use crate::number;
+use crate::record::{self, Row};
+
+/// Over a column.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Column {
+    /// What it says.
+    pub head: String,
+    /// Whether what is below are figures.
+    pub numeric: bool,
+}
+
+/// One figure or word.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Cell {
+    /// What it says.
+    pub text: String,
+    /// Its interval.
+    pub ends: Option<(f64, f64)>,
+    /// By what its column is sorted; words by themselves.
+    pub sort: Option<f64>,
+    /// More, for who points at it.
+    pub hint: Option<String>,
+}
+
+impl Cell {
+    fn word(text: impl Into<String>) -> Cell {
+        Cell {
+            text: text.into(),
+            ..Cell::default()
+        }
+    }
+
+    fn figure(row: &Row, figure: &Figure) -> Cell {
+        let shown = number::figure(row, figure);
+        Cell {
+            text: shown.text,
+            ends: shown.ends,
+            sort: shown.value,
+            hint: None,
+        }
+    }
+
+    fn is_empty(&self) -> bool {
+        self.text == "-" || self.text.is_empty()
+    }
+
+    /// Its interval in words.
+    pub fn between(&self) -> Option<String> {
+        let (low, high) = self.ends?;
+        Some(format!("{} to {}", number::short(low), number::short(high)))
+    }
+
+    /// With half its interval's width in per cent, where there is room for no more.
+    pub fn brief(&self) -> String {
+        let half = self
+            .ends
+            .zip(self.sort)
+            .map(|((low, high), x)| 50.0 * (high - low) / x.abs());
+        match half.filter(|h| h.is_finite()) {
+            Some(half) => format!("{} ±{half:.1}%", self.text),
+            None => self.text.clone(),
+        }
+    }
+}
+
+/// A table.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Table {
+    /// What all its rows have in common.
+    pub title: String,
+    /// Over it.
+    pub columns: Vec<Column>,
+    /// As many cells each as there are columns.
+    pub rows: Vec<Vec<Cell>>,
+}
+
+fn words(head: &str) -> Column {
+    Column {
+        head: head.to_string(),
+        numeric: false,
+    }
+}
+
+fn figures(head: impl Into<String>) -> Column {
+    Column {
+        head: head.into(),
+        numeric: true,
+    }
+}
+
+impl Table {
+    /// Columns without a word, and those that say the same in every row, which the title then says once.
+    fn narrowed(mut self, keys: usize) -> Table {
+        let mut said: Vec<String> = Vec::new();
+        let mut kept = Vec::new();
+        for n in 0..self.columns.len() {
+            let first = self.rows.first().map(|r| r[n].text.clone());
+            let same = self.rows.iter().all(|r| Some(&r[n].text) == first.as_ref());
+            let empty = self.rows.iter().all(|r| r[n].is_empty());
+            match (empty, n < keys && same && self.rows.len() > 1) {
+                (true, _) => {}
+                (false, true) => said.extend(first.and_then(|f| match f.as_str() {
+                    "yes" => Some(self.columns[n].head.clone()),
+                    "no" => None,
+                    _ if self.columns[n].numeric => Some(format!("{} {f}", self.columns[n].head)),
+                    _ => Some(f),
+                })),
+                (false, false) => kept.push(n),
+            }
+        }
+        let pick = |row: Vec<Cell>| -> Vec<Cell> {
+            let mut cells: Vec<Option<Cell>> = row.into_iter().map(Some).collect();
+            kept.iter().filter_map(|&n| cells[n].take()).collect()
+        };
+        self.rows = self.rows.into_iter().map(pick).collect();
+        self.columns = kept.iter().map(|&n| self.columns[n].clone()).collect();
+        if !said.is_empty() {
+            let more = said.join(", ");
+            self.title = match self.title.is_empty() {
+                true => more,
+                false => format!("{}: {more}", self.title),
+            };
+        }
+        self
+    }
+}
+
+/// A group's tables: one side in full, several with a column each.
+pub fn of(group: &Group, names: &[String]) -> Vec<Table> {
+    let sides: Vec<usize> = group.sides().collect();
+    match sides[..] {
+        [only] if names.len() == 1 => one(group.kind, &group.rows[only]),
+        _ => vec![joined(group, names)],
+    }
+}
+
+fn one(kind: &Kind, rows: &[&Row]) -> Vec<Table> {
+    match kind.name {
+        "speed" => by_length(rows),
+        "other" => vec![all_fields(rows)],
+        _ => vec![plain(kind, rows)],
+    }
+}
+
+/// A row a row.
+fn plain(kind: &Kind, rows: &[&Row]) -> Table {
+    let numeric = |field: &str| {
+        let any = rows.iter().filter_map(|r| r.get(field));
+        any.filter(|v| !v.is_null()).all(Value::is_number)
+    };
+    let mut columns: Vec<Column> = Vec::new();
+    for key in kind.keys {
+        columns.push(Column {
+            head: key.replace('_', " "),
+            numeric: numeric(key),
+        });
+    }
+    for figure in kind.figures {
+        columns.push(Column {
+            head: figure.head.to_string(),
+            numeric: numeric(figure.field),
+        });
+    }
+    let table = Table {
+        title: String::new(),
+        columns,
+        rows: rows
+            .iter()
+            .map(|row| {
+                let keys = kind.keys.iter().map(|key| Cell {
+                    text: row.get(*key).map_or("-".to_string(), number::value),
+                    sort: record::number(row, key),
+                    ..Cell::default()
+                });
+                let figures = kind.figures.iter().map(|f| Cell::figure(row, f));
+                keys.chain(figures).collect()
+            })
+            .collect(),
+    };
+    table.narrowed(kind.keys.len())
+}
+
+/// Speed: a table for each algorithm, a row for each implementation, lengths across.
+fn by_length(rows: &[&Row]) -> Vec<Table> {
+    let keys = [
+        "op", "key_bits", "level", "layout", "latency", "impl", "provider", "config",
+    ];
+    let mut algs: Vec<&str> = Vec::new();
+    for row in rows {
+        let alg = record::word(row, "alg").unwrap_or("-");
+        if !algs.contains(&alg) {
+            algs.push(alg);
+        }
+    }
+    let of_alg = |alg: &str| -> Table {
+        let of = |row: &&&Row| record::word(row, "alg").unwrap_or("-") == alg;
+        let own: Vec<&Row> = rows.iter().filter(of).copied().collect();
+        let lens: BTreeSet<u64> = own
+            .iter()
+            .filter_map(|r| r.get("len").and_then(Value::as_u64))
+            .collect();
+        let mut order: Vec<Vec<String>> = Vec::new();
+        let mut lines: BTreeMap<Vec<String>, BTreeMap<u64, Cell>> = BTreeMap::new();
+        for row in &own {
+            let key: Vec<String> = keys
+                .iter()
+                .map(|k| row.get(*k).map_or("-".to_string(), number::value))
+                .collect();
+            let Some(len) = row.get("len").and_then(Value::as_u64) else {
+                continue;
+            };
+            let cell = Cell {
+                hint: hint(row),
+                ..Cell::figure(row, &Kind::of("speed", row).figures[0])
+            };
+            if !lines.contains_key(&key) {
+                order.push(key.clone());
+            }
+            lines.entry(key).or_default().insert(len, cell);
+        }
+        let mut columns: Vec<Column> = keys.iter().map(|k| words(&k.replace('_', " "))).collect();
+        columns[1].numeric = true;
+        columns.extend(lens.iter().map(|len| figures(format!("{len} B"))));
+        let line = |key: &Vec<String>| {
+            let cells = key.iter().map(|k| Cell {
+                sort: k.parse().ok(),
+                ..Cell::word(k.clone())
+            });
+            let at = |len| lines[key].get(len).cloned();
+            let figures = lens.iter().map(|l| at(l).unwrap_or(Cell::word("-")));
+            cells.chain(figures).collect()
+        };
+        let table = Table {
+            title: format!("{alg}, cycles a message"),
+            rows: order.iter().map(line).collect(),
+            columns,
+        };
+        table.narrowed(keys.len())
+    };
+    algs.into_iter().map(of_alg).collect()
+}
+
+/// What a cell of `by_length` leaves out.
+fn hint(row: &Row) -> Option<String> {
+    let mut hint = format!(
+        "{} cycles a byte, {} MB/s",
+        number::short(record::number(row, "cycles_per_byte")?),
+        number::short(record::number(row, "mb_per_s")?)
+    );
+    if let Some(limit) = record::number(row, "limit_cycles") {
+        hint.push_str(&format!(
+            "; the hardware's limit: {} cycles",
+            number::short(limit)
+        ));
+    }
+    Some(hint)
+}
+
+/// Rows whose kind is unknown: all their fields.
+fn all_fields(rows: &[&Row]) -> Table {
+    let names: BTreeSet<&String> = rows.iter().flat_map(|r| r.keys()).collect();
+    let table = Table {
+        title: String::new(),
+        columns: names
+            .iter()
+            .map(|n| {
+                let mut all = rows.iter().filter_map(|r| r.get(*n));
+                Column {
+                    head: n.replace('_', " "),
+                    numeric: all.all(|v| v.is_number() || v.is_null()),
+                }
+            })
+            .collect(),
+        rows: rows
+            .iter()
+            .map(|row| {
+                let cell = |n: &&String| Cell {
+                    text: row.get(*n).map_or("-".to_string(), number::value),
+                    sort: record::number(row, n),
+                    ..Cell::default()
+                };
+                names.iter().map(cell).collect()
+            })
+            .collect(),
+    };
+    table.narrowed(0)
+}
+
+/// A row for each key and figure, a column for each side; of two sides, what B takes of A.
+fn joined(group: &Group, names: &[String]) -> Table {
+    let kind = group.kind;
+    // Versions are what is compared, unless a side holds several of one family.
+    let plain = group.rows.iter().all(|rows| {
+        let mut seen = HashSet::new();
+        rows.iter().all(|row| seen.insert(kind.key(row, true)))
+    });
+    let mut order: Vec<Vec<String>> = Vec::new();
+    let mut found: BTreeMap<Vec<String>, Vec<Option<&Row>>> = BTreeMap::new();
+    for (s, rows) in group.rows.iter().enumerate() {
+        for row in rows {
+            let key = kind.key(row, plain);
+            let sides = found.entry(key.clone()).or_insert_with(|| {
+                order.push(key);
+                vec![None; names.len()]
+            });
+            // The first of a key is the one.
+            sides[s].get_or_insert(row);
+        }
+    }
+    let mut columns = vec![words("of"), words("figure")];
+    columns.extend(names.iter().map(|n| figures(n.clone())));
+    let two = names.len() == 2;
+    if two {
+        columns.push(figures(format!("{} / {}", names[1], names[0])));
+    }
+    let mut table = Table {
+        title: String::new(),
+        columns,
+        rows: Vec::new(),
+    };
+    for key in &order {
+        let sides = &found[key];
+        let main = kind.figures[..kind.main].iter();
+        for figure in main.filter(|f| sides.iter().flatten().any(|r| has(r, f))) {
+            let mut line = vec![Cell::word(key.join(", ")), Cell::word(figure.head)];
+            let cell =
+                |side: &Option<&Row>| side.map_or(Cell::word("-"), |r| Cell::figure(r, figure));
+            line.extend(sides.iter().map(cell));
+            if two {
+                let ratio = line[3].sort.zip(line[2].sort).map(|(b, a)| b / a);
+                let ratio = ratio.filter(|r| r.is_finite());
+                line.push(Cell {
+                    text: ratio.map_or("-".to_string(), number::short),
+                    sort: ratio,
+                    ..Cell::default()
+                });
+            }
+            table.rows.push(line);
+        }
+    }
+    table.narrowed(2)
+}
+
+fn has(row: &Row, figure: &Figure) -> bool {
+    row.get(figure.field).is_some_and(|v| !v.is_null())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::group::groups;
+    use crate::side::Side;
+    use serde_json::json;
+
+    fn side(name: &str, command: &str, rows: Value) -> Side {
+        Side::of(name, json!({"kiln": "1", "command": command, "rows": rows})).unwrap()
+    }
+
+    fn speed(imp: &str, len: u64, cycles: f64) -> Value {
+        json!({"alg": "xts(aes)", "impl": imp, "provider": "kiln", "op": "encrypt", "key_bits": 256,
+               "len": len, "cycles_per_op": cycles, "cycles_per_byte": cycles / len as f64, "mb_per_s": 1.0,
+               "ci_low": cycles - 1.0, "ci_high": cycles + 1.0})
+    }
+
+    fn tables(sides: &[Side]) -> Vec<Table> {
+        let names: Vec<String> = sides.iter().map(|s| s.name.clone()).collect();
+        groups(sides).iter().flat_map(|g| of(g, &names)).collect()
+    }
+
+    #[test]
+    fn lengths_stand_across_and_what_all_share_is_said_once() {
+        let rows = json!([
+            speed("a", 16, 50.0),
+            speed("a", 64, 70.0),
+            speed("b", 16, 90.0)
+        ]);
+        let all = tables(&[side("m", "speed", rows)]);
+        assert_eq!(all.len(), 1);
+        assert_eq!(
+            all[0].title,
+            "xts(aes), cycles a message: encrypt, key bits 256, kiln"
+        );
+        let heads: Vec<&str> = all[0].columns.iter().map(|c| c.head.as_str()).collect();
+        assert_eq!(heads, ["impl", "16 B", "64 B"]);
+        let cell = &all[0].rows[0][1];
+        assert_eq!(cell.between().unwrap(), "49.0 to 51.0");
+        assert_eq!(cell.brief(), "50.0 ±2.0%");
+        assert_eq!(all[0].rows[1][2].text, "-");
+    }
+
+    #[test]
+    fn sides_have_a_column_each() {
+        let a = side(
+            "a",
+            "speed",
+            json!([speed("i", 16, 50.0), speed("j", 16, 10.0)]),
+        );
+        let b = side("b", "speed", json!([speed("i", 16, 100.0)]));
+        let all = tables(&[a, b]);
+        let heads: Vec<&str> = all[0].columns.iter().map(|c| c.head.as_str()).collect();
+        assert_eq!(heads, ["of", "a", "b", "b / a"]);
+        assert_eq!(all[0].rows.len(), 2);
+        assert_eq!(all[0].rows[0][3].text, "2.00");
+        assert_eq!(all[0].rows[1][2].text, "-");
+    }
+
+    #[test]
+    fn an_interval_of_something_else_is_not_shown() {
+        let row = json!([{"alg": "a", "impl": "i", "cycles_per_op": 500.0, "ci_low": 1.0, "ci_high": 1.2, "len": 1}]);
+        let all = tables(&[side("m", "speed", row)]);
+        assert!(all[0].rows[0].iter().all(|c| c.ends.is_none()));
+    }
+
+    #[test]
+    fn rows_of_unknown_commands_show_all_they_have() {
+        let all = tables(&[side(
+            "m",
+            "new",
+            json!([{"x": 1, "y": "t"}, {"x": 2, "y": "u"}]),
+        )]);
+        assert_eq!(all[0].columns.len(), 2);
+        assert_eq!(all[0].rows[1][1].text, "u");
+    }
+}

@@ -1,0 +1,170 @@
+//! Whether a record is as `docs/schema.json` says: what every test's records are held to.
+//!
+//! Of JSON Schema (draft 2020-12) it knows the words that this schema uses, and it panics at any other. A library that
+//! knows them all brings forty crates and takes longer to build than all that is here.
+
+use std::fs;
+use std::path::Path;
+
+use serde_json::Value;
+
+/// The schema.
+pub fn read() -> Value {
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/schema.json");
+    serde_json::from_str(&fs::read_to_string(path).unwrap()).unwrap()
+}
+
+/// The definitions that rows of a command may be of.
+pub fn defs<'a>(schema: &'a Value, command: &str) -> Vec<&'a Value> {
+    let branches = schema["allOf"].as_array().unwrap();
+    let own = branches
+        .iter()
+        .find(|b| b["if"]["properties"]["command"]["const"] == command);
+    let own = own.unwrap_or_else(|| panic!("no '{command}' in docs/schema.json"));
+    let items = &own["then"]["properties"]["rows"]["items"];
+    let one = std::slice::from_ref(items);
+    let refs = items["anyOf"].as_array().map_or(one, Vec::as_slice);
+    refs.iter()
+        .map(|r| referred(schema, r["$ref"].as_str().unwrap()))
+        .collect()
+}
+
+/// What a definition says of a field.
+pub fn field<'a>(def: &'a Value, name: &str) -> Option<&'a Value> {
+    let patterns = def["patternProperties"].as_object();
+    let like = || {
+        let found = patterns?.iter().find(|(p, _)| matches(p, name));
+        found.map(|(_, of)| of)
+    };
+    def["properties"].get(name).or_else(like)
+}
+
+/// Patterns of two forms: a name and a number; a name and `le_` with a number, or `more`.
+fn matches(pattern: &str, name: &str) -> bool {
+    let whole = pattern.strip_prefix('^').and_then(|p| p.strip_suffix('$'));
+    let whole = whole.unwrap_or_else(|| panic!("pattern {pattern}"));
+    let (head, tail) = whole.split_at(whole.find(['[', '(']).unwrap_or(whole.len()));
+    let Some(rest) = name.strip_prefix(head) else {
+        return false;
+    };
+    let digits = |t: &str| !t.is_empty() && t.bytes().all(|b| b.is_ascii_digit());
+    match tail {
+        "[0-9]+" => digits(rest),
+        "(le_[0-9]+|more)" => rest == "more" || rest.strip_prefix("le_").is_some_and(digits),
+        _ => panic!("pattern {pattern}"),
+    }
+}
+
+fn referred<'a>(root: &'a Value, reference: &str) -> &'a Value {
+    let pointer = reference.strip_prefix('#').unwrap();
+    root.pointer(pointer)
+        .unwrap_or_else(|| panic!("{reference} leads nowhere"))
+}
+
+fn is(value: &Value, kind: &str) -> bool {
+    match kind {
+        "null" => value.is_null(),
+        "boolean" => value.is_boolean(),
+        "string" => value.is_string(),
+        "array" => value.is_array(),
+        "object" => value.is_object(),
+        "number" => value.is_number(),
+        "integer" => value.as_f64().is_some_and(|x| x.fract() == 0.0),
+        other => panic!("type {other}"),
+    }
+}
+
+/// What is wrong with a record; fields that no definition names are, too: readers must take them, but none is written.
+pub fn faults(root: &Value, record: &Value) -> Vec<String> {
+    let mut faults = Vec::new();
+    judge(root, root, record, "", &mut faults);
+    faults
+}
+
+fn judge(root: &Value, schema: &Value, value: &Value, at: &str, faults: &mut Vec<String>) {
+    let holds = |schema: &Value| {
+        let mut found = Vec::new();
+        judge(root, schema, value, at, &mut found);
+        found
+    };
+    let words = schema.as_object().unwrap();
+    let mut say = |what: String| {
+        let shown: String = value.to_string().chars().take(80).collect();
+        faults.push(format!("{at}: {what}: {shown}"));
+    };
+    for (word, of) in words {
+        match word.as_str() {
+            "$schema" | "$id" | "$defs" | "title" | "description" | "unit" | "then" => {}
+            "type" => {
+                let one = std::slice::from_ref(of);
+                let all = of.as_array().map_or(one, Vec::as_slice);
+                if !all.iter().any(|t| is(value, t.as_str().unwrap())) {
+                    say(format!("is not {of}"));
+                }
+            }
+            "const" if value != of => say(format!("is not {of}")),
+            "enum" if !of.as_array().unwrap().contains(value) => say("is not listed".into()),
+            "minimum" if value.as_f64() < of.as_f64() => say(format!("is less than {of}")),
+            "maximum" if value.as_f64() > of.as_f64() => say(format!("is more than {of}")),
+            "const" | "enum" | "minimum" | "maximum" => {}
+            "$ref" => faults.extend(holds(referred(root, of.as_str().unwrap()))),
+            "allOf" => {
+                for part in of.as_array().unwrap() {
+                    faults.extend(holds(part));
+                }
+            }
+            "anyOf" => {
+                let all: Vec<Vec<String>> = of.as_array().unwrap().iter().map(holds).collect();
+                if !all.iter().any(Vec::is_empty) {
+                    faults.extend(all.concat());
+                }
+            }
+            "if" => {
+                if holds(of).is_empty() {
+                    faults.extend(holds(&schema["then"]));
+                }
+            }
+            "items" => {
+                for (i, item) in value.as_array().into_iter().flatten().enumerate() {
+                    judge(root, of, item, &format!("{at}/{i}"), faults);
+                }
+            }
+            "required" => {
+                let Some(fields) = value.as_object() else {
+                    continue;
+                };
+                for name in of.as_array().unwrap() {
+                    if !fields.contains_key(name.as_str().unwrap()) {
+                        say(format!("no {name}"));
+                    }
+                }
+                for name in fields.keys().filter(|n| field(schema, n).is_none()) {
+                    say(format!("'{name}' is not in the schema"));
+                }
+            }
+            "properties" | "patternProperties" => {
+                for (name, inner) in value.as_object().into_iter().flatten() {
+                    let of = match word.as_str() {
+                        "properties" => of.get(name),
+                        _ => field(schema, name).filter(|_| schema["properties"][name].is_null()),
+                    };
+                    if let Some(of) = of {
+                        judge(root, of, inner, &format!("{at}/{name}"), faults);
+                    }
+                }
+            }
+            other => panic!("docs/schema.json uses '{other}', which nobody here knows"),
+        }
+    }
+}
+
+/// Panics if a record of Kiln's is not as the schema says; other documents are nobody's business.
+#[track_caller]
+pub fn check(document: &Value) {
+    if document["kiln"].is_string() && document["rows"].is_array() {
+        assert_eq!(document["schema"], 1);
+        let faults = faults(&read(), document);
+        let some = &faults[..faults.len().min(8)];
+        assert!(faults.is_empty(), "not as docs/schema.json says: {some:#?}");
+    }
+}

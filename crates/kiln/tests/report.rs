@@ -1,0 +1,199 @@
+//! `kiln report`, and what `kiln compare` makes of bundles and reports, as a user sees them.
+
+mod common;
+
+use std::fs;
+use std::path::Path;
+
+use common::{fault, kiln};
+use serde_json::{json, Value};
+
+fn record(command: &str, model: &str, rows: Value) -> Value {
+    json!({"kiln": "0.1.0", "schema": 1, "command": command, "args": [command], "seed": 5,
+           "machine": {"model": model, "kernel": "6.12", "core_hz": 4e9, "cores": 2}, "rows": rows, "notes": []})
+}
+
+fn speed(model: &str, cycles: f64) -> Value {
+    let row = |len: u64| {
+        let cycles = cycles * len as f64;
+        json!({"alg": "xts(aes)", "impl": "i", "provider": "kiln", "tier": null, "level": "primitive", "op": "encrypt",
+               "key_bits": 256, "len": len, "latency": false, "cycles_per_op": cycles, "cycles_per_byte": cycles,
+               "mb_per_s": 1.0, "ci_low": 0.999 * cycles, "ci_high": 1.001 * cycles, "limit_cycles": null})
+    };
+    record("speed", model, json!([row(16), row(4096)]))
+}
+
+fn tests(model: &str, failed: u64) -> Value {
+    let row = json!({"alg": "xts(aes)", "impl": "i", "suite": "vectors", "context": "task", "tiers": "generic",
+                     "cases": 9, "failed": failed, "skipped": 0, "reason": null});
+    record("test", model, json!([row]))
+}
+
+fn bundle(model: &str, cycles: f64) -> Value {
+    let mut survey = record("survey", model, json!([]));
+    survey["records"] = json!([speed(model, cycles), tests(model, 0)]);
+    survey
+}
+
+fn put(dir: &Path, name: &str, document: &Value) -> String {
+    let path = dir.join(name);
+    fs::create_dir_all(path.parent().unwrap()).unwrap();
+    fs::write(&path, document.to_string()).unwrap();
+    path.to_str().unwrap().to_string()
+}
+
+#[test]
+fn a_page_of_two_machines_has_a_column_each_and_gives_its_records_back() {
+    let dir = tempfile::tempdir().unwrap();
+    let a = put(dir.path(), "zen5/survey.json", &bundle("A", 10.0));
+    let b = put(dir.path(), "zen2/survey.json", &bundle("B", 20.0));
+    let page = dir.path().join("page.html");
+    let page = page.to_str().unwrap();
+    let run = kiln(&["report", &a, &b, "--out", page]);
+    assert_eq!(run.status, 0, "{}", run.stderr);
+    assert!(
+        run.stdout().starts_with(page) && run.stdout().lines().count() == 1,
+        "{}",
+        run.stdout()
+    );
+    let text = fs::read_to_string(page).unwrap();
+    assert!(text.contains("zen5") && text.contains("zen2") && text.contains("zen2 / zen5"));
+    // What it was made of comes out again, into a page as into a table.
+    let of_page = kiln(&["report", page, "--format", "csv"]).stdout();
+    assert_eq!(of_page.lines().count(), 1 + 2 * 3);
+    assert_eq!(of_page.matches("zen2,speed,5,").count(), 2);
+    let again = dir.path().join("again");
+    let run = kiln(&[
+        "report",
+        page,
+        "--out",
+        again.to_str().unwrap(),
+        "--title",
+        "Again",
+    ]);
+    assert_eq!(run.status, 0, "{}", run.stderr);
+    assert!(fs::read_to_string(again.join("report.html"))
+        .unwrap()
+        .contains("<h1>Again</h1>"));
+}
+
+#[test]
+fn records_of_one_directory_are_one_column() {
+    let dir = tempfile::tempdir().unwrap();
+    put(dir.path(), "r/speed.json", &speed("A", 10.0));
+    put(dir.path(), "r/test.json", &tests("A", 1));
+    let path = dir.path().join("r");
+    let path = path.to_str().unwrap();
+    let markdown = kiln(&["report", path, "--format", "markdown"]).stdout();
+    assert!(
+        markdown.contains("| 16 B") && markdown.contains("160 ±0.1%"),
+        "{markdown}"
+    );
+    assert!(markdown.lines().all(|l| !l.starts_with('#')));
+    let run = kiln(&["report", path, "--format", "ktap"]);
+    assert_eq!(
+        run.stdout(),
+        "KTAP version 1\n1..1\n# 1 cases failed\nnot ok 1 - xts(aes), i, vectors, task, generic\n"
+    );
+    let run = kiln(&["report", path, "--format", "google-benchmark"]);
+    let doc = run.json();
+    assert_eq!(doc["benchmarks"].as_array().unwrap().len(), 2);
+    assert_eq!(doc["benchmarks"][0]["real_time"], 40.0);
+}
+
+#[test]
+fn compare_takes_bundles_pages_and_directories() {
+    let dir = tempfile::tempdir().unwrap();
+    let a = put(dir.path(), "a/survey.json", &bundle("A", 10.0));
+    let b = put(dir.path(), "b/survey.json", &bundle("A", 12.0));
+    let page = dir.path().join("b.html");
+    let page = page.to_str().unwrap().to_string();
+    assert_eq!(kiln(&["report", &b, "--out", &page]).status, 0);
+    let alone = put(dir.path(), "c/speed.json", &speed("A", 12.0));
+    let parent = Path::new(&alone)
+        .parent()
+        .unwrap()
+        .to_str()
+        .unwrap()
+        .to_string();
+    for other in [&b, &page, &alone, &parent] {
+        let run = kiln(&["compare", &a, other, "--max-regression", "5", "--json"]);
+        assert_eq!(run.status, 1, "{other}: {}", run.stderr);
+        let rows = run.json()["rows"].clone();
+        assert_eq!(rows.as_array().unwrap().len(), 2, "{other}");
+        assert_eq!(rows[0]["verdict"], "slower");
+    }
+    // Control: with itself.
+    assert_eq!(
+        kiln(&["compare", &a, &a, "--max-regression", "5"]).status,
+        0
+    );
+    let two = dir.path().join("two.html");
+    let two = two.to_str().unwrap();
+    assert_eq!(kiln(&["report", &a, &b, "--out", two]).status, 0);
+    fault(&kiln(&["compare", &a, two]), 2, "holds 2 sides");
+}
+
+#[test]
+fn what_is_no_record_is_told_in_a_line() {
+    let dir = tempfile::tempdir().unwrap();
+    let file = |name: &str, bytes: &[u8]| {
+        let path = dir.path().join(name);
+        fs::write(&path, bytes).unwrap();
+        path.to_str().unwrap().to_string()
+    };
+    let whole = speed("A", 1.0).to_string();
+    let mut newer = speed("A", 1.0);
+    newer["schema"] = json!(2);
+    let good = file("good.json", whole.as_bytes());
+    let mut old = speed("A", 1.0);
+    old.as_object_mut().unwrap().remove("schema");
+    let old = file("old.json", old.to_string().as_bytes());
+    for (path, why) in [
+        (
+            file("newer.json", newer.to_string().as_bytes()),
+            "has schema 2",
+        ),
+        (
+            file("cut.json", &whole.as_bytes()[..whole.len() / 2]),
+            "is no record of Kiln's",
+        ),
+        (file("empty.json", b""), "is no record of Kiln's"),
+        (
+            file("gbench.json", b"{\"context\": {}, \"benchmarks\": []}"),
+            "it has no rows",
+        ),
+        (file("bytes.json", b"\x7fELF\x02\xff\xfe"), "it is no text"),
+        (
+            file("page.html", b"<!DOCTYPE html><p>a page"),
+            "it holds no records",
+        ),
+        ("/dev/zero".to_string(), "more than 64 MB"),
+        (
+            dir.path().join("none").to_str().unwrap().to_string(),
+            "cannot read",
+        ),
+    ] {
+        fault(&kiln(&["report", &path, "--format", "csv"]), 2, why);
+        fault(&kiln(&["compare", &good, &path]), 2, why);
+    }
+    // Control: a record from before there was a number.
+    assert_eq!(kiln(&["compare", &good, &old]).status, 0);
+    fault(
+        &kiln(&["report", &good, "--format", "pdf"]),
+        2,
+        "there are csv, markdown",
+    );
+    fault(
+        &kiln(&["report", &good, "--format", "ktap"]),
+        2,
+        "no row there is a check",
+    );
+    fault(&kiln(&["report", &good, "--json"]), 2, "--format");
+    fault(
+        &kiln(&["report", &good, "--format", "csv", "--out", "x"]),
+        2,
+        "redirect",
+    );
+    fault(&kiln(&["report"]), 2, "--help");
+}

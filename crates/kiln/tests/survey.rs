@@ -1,0 +1,217 @@
+//! `kiln survey` as people and scripts meet it: all is answered or left out with a reason, and nothing that is missing,
+//! dies or cannot be written is the survey's fault.
+
+mod common;
+
+use std::fs;
+use std::io::{BufRead, BufReader};
+use std::os::unix::fs::PermissionsExt;
+use std::path::Path;
+use std::process::{Command, Stdio};
+
+use common::{fault, kiln, kiln_with};
+use serde_json::Value;
+
+const QUESTIONS: [&str; 6] = [
+    "speed",
+    "softirq-simd",
+    "nested-fpu",
+    "fpu-budget",
+    "compilers",
+    "ctrlq",
+];
+/// A page is to go through any mail server.
+const MOST_BYTES: u64 = 2_000_000;
+
+/// Every question of `asked` has a headline with a figure, or a note that says why not.
+#[track_caller]
+fn answered(doc: &Value, asked: &[&str]) {
+    let rows = doc["rows"].as_array().unwrap();
+    let notes = doc["notes"].to_string();
+    for question in asked {
+        let of: Vec<&Value> = rows.iter().filter(|r| r["question"] == *question).collect();
+        assert!(!of.is_empty(), "{question}: {doc}");
+        for row in of {
+            assert_eq!(row["headline"].is_null(), row["value"].is_null(), "{row}");
+            let told =
+                row["headline"].is_string() || notes.contains(&format!("{question}: left out: "));
+            assert!(told, "{question}: {notes}");
+            assert!(row["command"].as_str().unwrap().starts_with("kiln "));
+        }
+    }
+}
+
+#[test]
+fn what_cannot_be_is_refused_before_anything_is_measured() {
+    let refuses = |args: &[&str], want: &str| fault(&kiln(&[&["survey"], args].concat()), 2, want);
+    refuses(&["--minutes", "0"], "--minutes 0");
+    refuses(&["--minutes", "-1"], "--minutes -1");
+    refuses(&["--minutes", "1", "--quick"], "leave one out");
+    refuses(&["--question", "sped"], "did you mean 'speed'");
+    refuses(&["--tree", "/proc"], "no kernel source tree");
+    refuses(&["--report", "x", "--no-report"], "--no-report");
+    let dir = tempfile::tempdir().unwrap();
+    let thesis = dir.path().join("thesis.html");
+    fs::write(&thesis, "<p>years of work").unwrap();
+    refuses(
+        &["--report", thesis.to_str().unwrap()],
+        "no report of kiln's",
+    );
+    assert_eq!(fs::read_to_string(&thesis).unwrap(), "<p>years of work");
+}
+
+#[test]
+fn a_quick_survey_answers_all_questions_and_leaves_records_and_a_page() {
+    let dir = tempfile::tempdir().unwrap();
+    let out = dir.path().to_str().unwrap();
+    let args = ["survey", "--quick", "--json", "--seed", "5", "--out", out];
+    let run = kiln(&args);
+    assert_eq!(run.status, 0, "{run:?}");
+    let doc = run.json();
+    answered(&doc, &QUESTIONS);
+    // On a machine that builds Kiln all of these can be measured.
+    for question in ["speed", "ctrlq"] {
+        let of = |r: &&Value| r["question"] == question && r["value"].as_f64() > Some(0.0);
+        assert!(
+            doc["rows"].as_array().unwrap().iter().any(|r| of(&r)),
+            "{doc}"
+        );
+    }
+    let records = doc["records"].as_array().unwrap();
+    assert!(records.len() >= 5, "{}", records.len());
+    for record in records {
+        assert_eq!(
+            (&record["seed"], &record["schema"]),
+            (&5.into(), &doc["schema"])
+        );
+        assert!(
+            record["machine"]["model"].is_string()
+                && !record["rows"].as_array().unwrap().is_empty()
+        );
+    }
+    let read = |name: &str| -> Value {
+        let text = fs::read_to_string(dir.path().join(name)).unwrap();
+        serde_json::from_str(&text).unwrap()
+    };
+    assert_eq!(read("survey.json"), doc);
+    assert_eq!(read("speed.json"), records[0]);
+    assert_eq!(read("speed.json")["command"], "speed");
+    let page = dir.path().join("report.html");
+    let size = fs::metadata(&page).unwrap().len();
+    assert!((1000..MOST_BYTES).contains(&size), "{size}");
+    // And what it wrote it may write again.
+    let again = [
+        "survey",
+        "--question",
+        "ctrlq",
+        "--minutes",
+        "0.08",
+        "--out",
+        out,
+    ];
+    let run = kiln(&again);
+    assert_eq!(run.status, 0, "{run:?}");
+    assert!(
+        run.stdout().lines().all(|l| l.chars().count() <= 80),
+        "{}",
+        run.stdout()
+    );
+    assert!(run.stdout().contains("report: "), "{}", run.stdout());
+}
+
+#[test]
+fn what_is_missing_is_left_out_with_what_would_add_it() {
+    let nowhere = "/no/such/library.so";
+    let env = [
+        ("PATH", ""),
+        ("KILN_OPENSSL", nowhere),
+        ("KILN_LIBGCRYPT", nowhere),
+        ("KILN_NETTLE", nowhere),
+        ("KILN_IPSEC_MB", nowhere),
+    ];
+    let args = [
+        "survey",
+        "--question",
+        "speed,compilers",
+        "--minutes",
+        "0.1",
+    ];
+    // Nobody may write there, not even root.
+    let report = ["--report", "/proc/kiln.html", "--json"];
+    let run = kiln_with(&[&args[..], &report].concat(), &env);
+    assert_eq!(run.status, 0, "{run:?}");
+    let doc = run.json();
+    answered(&doc, &QUESTIONS);
+    let notes = doc["notes"].to_string();
+    for want in [
+        "compilers: left out: compilers: none is here: apt-get install gcc clang",
+        "left out: peer openssl: not here: check KILN_OPENSSL",
+        "left out: a kernel tree: none was named: kiln survey --minutes 3 --tree DIR",
+        "ctrlq: left out: not asked",
+        "no report: cannot write '/proc/kiln.html'",
+    ] {
+        assert!(notes.contains(want), "{want}: {notes}");
+    }
+}
+
+/// A directory with a compiler that kills whoever asks it anything.
+fn deadly(dir: &Path) {
+    let path = dir.join("gcc");
+    fs::write(&path, "#!/bin/sh\nkill -ABRT $PPID\n").unwrap();
+    fs::set_permissions(&path, fs::Permissions::from_mode(0o755)).unwrap();
+}
+
+#[test]
+fn a_question_that_dies_is_a_note_and_the_others_are_answered() {
+    let dir = tempfile::tempdir().unwrap();
+    deadly(dir.path());
+    let path = dir.path().to_str().unwrap();
+    let args = [
+        "survey",
+        "--question",
+        "compilers,ctrlq",
+        "--minutes",
+        "0.12",
+        "--json",
+        "--no-report",
+    ];
+    let run = kiln_with(&args, &[("PATH", path)]);
+    assert_eq!(run.status, 0, "{run:?}");
+    let doc = run.json();
+    answered(&doc, &QUESTIONS);
+    let notes = doc["notes"].to_string();
+    assert!(notes.contains("compilers: ended by signal 6"), "{notes}");
+    let rows = doc["rows"].as_array().unwrap();
+    let row = rows.iter().find(|r| r["question"] == "ctrlq").unwrap();
+    assert!(row["value"].as_f64() > Some(0.0), "{row}");
+}
+
+#[test]
+fn ctrl_c_ends_it_with_what_there_is() {
+    let dir = tempfile::tempdir().unwrap();
+    let mut child = Command::new(env!("CARGO_BIN_EXE_kiln"))
+        .args(["survey", "--out"])
+        .arg(dir.path())
+        .stdin(Stdio::null())
+        .stdout(Stdio::piped())
+        .spawn()
+        .unwrap();
+    // As soon as it says something of the first question: the second is under way then.
+    let mut lines = BufReader::new(child.stdout.take().unwrap()).lines();
+    let first = lines.find(|l| l.as_ref().unwrap().starts_with("How fast"));
+    assert!(first.is_some());
+    let pid = child.id().to_string();
+    let sent = Command::new("kill").args(["-INT", &pid]).status();
+    assert!(sent.unwrap().success());
+    let rest: Vec<String> = lines.map(Result::unwrap).collect();
+    assert_eq!(child.wait().unwrap().code(), Some(130), "{rest:?}");
+    assert!(rest.last().unwrap().starts_with("report: "), "{rest:?}");
+    let text = fs::read_to_string(dir.path().join("survey.json")).unwrap();
+    let doc: Value = serde_json::from_str(&text).unwrap();
+    answered(&doc, &QUESTIONS);
+    assert_eq!(doc["records"][0]["command"], "speed");
+    assert!(doc["notes"]
+        .to_string()
+        .contains("ctrlq: left out: interrupted"));
+    assert!(dir.path().join("report.html").is_file());
+}
