@@ -22,7 +22,7 @@ use documents::command::{commands, Command};
 use documents::markdown::{parts, Block};
 use documents::run::{self, Background};
 use documents::scratch::Scratch;
-use documents::{file, help, link, machine, pages, root, Fault, Page, Place, COMING};
+use documents::{file, help, link, machine, pages, root, Fault, Page, Place};
 
 /// Pages at a time: commands mostly wait to be interrupted.
 const AT_A_TIME: usize = 6;
@@ -90,9 +90,6 @@ impl Reader<'_> {
 
     fn command(&mut self, at: &Place, command: &Command, block: &Block) {
         let text = &command.text;
-        if COMING.iter().any(|name| text.starts_with(name)) {
-            return skip(at, text, "is not there yet");
-        }
         if let Some(why) = command.not_run() {
             return skip(at, text, why);
         }
@@ -162,9 +159,6 @@ fn stands_for(word: &str) -> bool {
 
 /// What is wrong with code in the text.
 fn try_span(at: &Place, text: &str, scratch: &Scratch) -> Result<(), String> {
-    if COMING.iter().any(|name| text.starts_with(name)) {
-        return Ok(());
-    }
     let words: Vec<&str> = text.split_whitespace().collect();
     let mut arguments = words
         .iter()

@@ -97,6 +97,19 @@ impl Scratch {
                 fs::write(self.path().join(name), record).unwrap();
             }
         }
+        // What a report is to be made of, records or directories of them.
+        let named = command.split("kiln report ").nth(1).unwrap_or("");
+        let named = named
+            .split_whitespace()
+            .take_while(|w| !w.starts_with(['-', '>']));
+        for name in named {
+            let record = match name.ends_with(".json") {
+                true => self.path().join(name),
+                false => self.path().join(name).join("speed.json"),
+            };
+            fs::create_dir_all(record.parent().unwrap()).unwrap();
+            fs::write(record, measured()).unwrap();
+        }
     }
 
     /// What runs here sees of the environment.
