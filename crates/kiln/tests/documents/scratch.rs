@@ -97,11 +97,14 @@ impl Scratch {
                 fs::write(self.path().join(name), record).unwrap();
             }
         }
-        // What a report is to be made of, records or directories of them.
-        let named = command.split("kiln report ").nth(1).unwrap_or("");
-        let named = named
-            .split_whitespace()
-            .take_while(|w| !w.starts_with(['-', '>']));
+        // What is to be reported or compared: records, of a report also directories of them.
+        let words = command.split_whitespace();
+        let records = command.starts_with("kiln compare");
+        let named = words
+            .skip_while(|w| !["report", "compare"].contains(w))
+            .skip(1)
+            .take_while(|w| !w.starts_with(['-', '>']))
+            .filter(|w| !records || (w.ends_with(".json") && w.contains('/')));
         for name in named {
             let record = match name.ends_with(".json") {
                 true => self.path().join(name),
