@@ -26,11 +26,14 @@ fn main() -> ExitCode {
     let file = cli.command.as_ref().is_some_and(|c| c.writes_a_file());
     let done = Session::start(&cli.global, file).and_then(|session| {
         let done = cmd::run(cli.command, &session);
-        // A terminal's Ctrl-C reaches the children, too: that a compiler or a guest ended by it is no fault.
-        done.or_else(|e| match session.stopped() {
-            true => Ok(Exit::Interrupted),
-            false => Err(e),
-        })
+        // A terminal's Ctrl-C reaches the children, too: that a compiler or a guest ended by it is no fault, and no
+        // commit that git bisect is to leave out.
+        match done {
+            Err(_) | Ok(Exit::Untried | Exit::Refused(_)) if session.stopped() => {
+                Ok(Exit::Interrupted)
+            }
+            done => done,
+        }
     });
     match done {
         Ok(exit) => exit.into(),

@@ -82,10 +82,13 @@ impl Command {
             .map(|(_, why)| *why)
     }
 
-    /// What `git bisect run` would run in the tree it stands in; the command itself if it is none.
-    pub fn bisected(&self) -> Command {
+    /// What is run for it: of `git bisect run` the command, in the tree it stands in; a tree for what stands for one.
+    pub fn meant(&self) -> Command {
         let Some(rest) = self.text.strip_prefix("git bisect run ") else {
-            return self.clone();
+            return Command {
+                line: self.line,
+                text: self.text.replace("tree:DIR", "tree:$HOME/linux"),
+            };
         };
         let inner = match rest.rfind("kiln ") {
             Some(start) if rest.starts_with("sh ") => rest[start..].trim_end_matches('\''),
@@ -165,6 +168,15 @@ fn is_blank(line: &str) -> bool {
     line.is_empty() || line.starts_with('#')
 }
 
+/// Without what stands in quotation marks.
+pub fn unquoted(text: &str) -> String {
+    let quoted: Vec<bool> = quotes(text).map(|(_, quoted)| quoted).collect();
+    text.chars()
+        .zip(quoted)
+        .map(|(c, quoted)| if quoted { '_' } else { c })
+        .collect()
+}
+
 /// Whether the next line belongs to it.
 fn is_open(text: &str) -> bool {
     text.ends_with('\\') || in_quotes(text)
@@ -231,14 +243,18 @@ mod tests {
     }
 
     #[test]
-    fn a_bisection_runs_its_command() {
+    fn what_is_meant() {
         let of = |text: &str| {
             let text = text.to_string();
-            Command { line: 0, text }.bisected().text
+            Command { line: 0, text }.meant().text
         };
         assert_eq!(
             of("git bisect run kiln compare a . --bisect"),
             "kiln compare a ~/linux --bisect"
+        );
+        assert_eq!(
+            of("kiln fpu --policy tree:DIR"),
+            "kiln fpu --policy tree:$HOME/linux"
         );
         assert_eq!(of("git bisect run sh -c 'make\n  kiln list'"), "kiln list");
     }

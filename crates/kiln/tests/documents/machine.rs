@@ -4,7 +4,7 @@ use std::env;
 use std::fs;
 use std::path::PathBuf;
 
-use super::command::Command;
+use super::command::{unquoted, Command};
 
 /// A program of this name.
 pub fn program(name: &str) -> Option<PathBuf> {
@@ -78,7 +78,7 @@ fn said(text: &str) -> Vec<String> {
             need("linux-source");
         }
     }
-    let text = text.replace("$(uname -r)", &running());
+    let text = unquoted(text).replace("$(uname -r)", &running());
     let words: Vec<&str> = text.split_whitespace().collect();
     for (at, word) in words.iter().enumerate() {
         if ["/boot/", "/lib/"].iter().any(|dir| word.starts_with(dir)) {
@@ -102,7 +102,7 @@ mod tests {
 
     #[test]
     fn needs_are_read_from_the_command() {
-        assert_eq!(said("kiln list --json | jq .rows"), ["jq"]);
+        assert_eq!(said("kiln list --json | jq '.rows[] | length'"), ["jq"]);
         assert_eq!(
             said("kiln tree ~/linux --config /boot/config-6.12"),
             ["tree", "/boot/config-6.12"]

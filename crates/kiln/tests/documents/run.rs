@@ -2,24 +2,33 @@
 
 use std::env;
 use std::fs::{self, File};
-use std::os::unix::process::CommandExt;
+use std::os::unix::process::{CommandExt, ExitStatusExt};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, ExitStatus, Stdio};
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::thread::sleep;
 use std::time::{Duration, Instant};
 
+use super::command::unquoted;
 use super::scratch::Scratch;
 
 /// From when a command can be interrupted until it is.
 const LOOK: Duration = Duration::from_millis(700);
 /// Until it must have ended by a Ctrl-C, and until it must have begun to listen to one.
-const PATIENCE: Duration = Duration::from_secs(60);
+const PATIENCE: Duration = Duration::from_secs(180);
 const INTERRUPTED: i32 = 130;
+const SIGINT: i32 = 2;
 
 /// Whether commands run to their end (`KILN_DOCS=full`).
 pub fn full() -> bool {
     env::var("KILN_DOCS").is_ok_and(|v| v == "full")
+}
+
+/// A part of the names of the pages that are to be typed; none for all of them.
+pub fn only() -> Option<String> {
+    env::var("KILN_DOCS")
+        .ok()
+        .filter(|v| !v.is_empty() && v != "full")
 }
 
 /// A command that goes on while others run: a server. It is stopped and looked at by `end`.
@@ -57,6 +66,10 @@ pub fn run(text: &str, allowed: &[i32], scratch: &Scratch) -> Result<(), String>
         }
         sleep(Duration::from_millis(10));
     };
+    // A shell ends by a Ctrl-C that the last of a pipeline did not catch.
+    if told.is_some() && status.signal() == Some(SIGINT) && unquoted(text).contains('|') {
+        return Ok(());
+    }
     judge(status, told.is_some(), allowed, &stderr)
 }
 
@@ -64,15 +77,8 @@ pub fn run(text: &str, allowed: &[i32], scratch: &Scratch) -> Result<(), String>
 pub fn begin(text: &str, scratch: &Scratch) -> Result<Background, String> {
     let text = text.trim_end_matches('&').trim();
     let (mut child, stderr) = start(text, scratch)?;
-    let sockets: Vec<_> = text
-        .split_whitespace()
-        .skip_while(|word| *word != "--socket")
-        .skip(1)
-        .take(1)
-        .map(|socket| scratch.path().join(local(socket, scratch)))
-        .collect();
     let begun = Instant::now();
-    while !sockets.iter().all(|s| s.exists()) {
+    while missing_socket(text, scratch).is_some() {
         if let Some(status) = child.try_wait().map_err(|e| e.to_string())? {
             judge(status, false, &[], &stderr)?;
             return Err("ends before it serves".to_string());
@@ -124,9 +130,23 @@ fn start(text: &str, scratch: &Scratch) -> Result<(Child, PathBuf), String> {
     Ok((child, at("stderr")))
 }
 
-/// What an example has in `/run` is in the scratch directory here.
+/// The socket that a command names and that nobody has made.
+pub fn missing_socket(text: &str, scratch: &Scratch) -> Option<String> {
+    let mut words = text.split_whitespace();
+    words.find(|word| *word == "--socket")?;
+    let socket = words.next()?;
+    let there = scratch.path().join(local(socket, scratch)).exists();
+    (!there).then(|| socket.to_string())
+}
+
+/// What an example has in `/run` or `/usr/local` is in the scratch directory here.
 fn local(text: &str, scratch: &Scratch) -> String {
-    text.replace("/run/", &format!("{}/run/", scratch.path().display()))
+    let dir = scratch.path().display();
+    ["/run/", "/usr/local/"]
+        .iter()
+        .fold(text.to_string(), |text, top| {
+            text.replace(top, &format!("{dir}{top}"))
+        })
 }
 
 fn judge(

@@ -40,6 +40,14 @@ const TREES: [&str; 3] = ["linux", "linux-a", "linux-b"];
 /// Names under which examples have a record.
 const RECORDS: [&str; 3] = ["before.json", "after.json", "good.json"];
 
+/// Directories that are there where the examples are followed.
+const DIRECTORIES: [&str; 4] = [
+    "run/kiln",
+    ".local/share/bash-completion/completions",
+    ".config/fish/completions",
+    "usr/local/share/zsh/site-functions",
+];
+
 /// The directory, which is also the home of who runs there. It goes with this.
 pub struct Scratch {
     dir: TempDir,
@@ -58,7 +66,9 @@ impl Scratch {
         fs::write(at("key"), (0..64).map(|i| i * 37 + 11).collect::<Vec<u8>>()).unwrap();
         fs::write(at("my.c"), MY_C).unwrap();
         fs::write(at("traffic.pcap"), capture()).unwrap();
-        fs::create_dir_all(at("run/kiln")).unwrap();
+        for name in DIRECTORIES {
+            fs::create_dir_all(at(name)).unwrap();
+        }
         if let Some(cc) = machine::program("cc") {
             for name in COMPILERS {
                 fs::create_dir_all(at(name).parent().unwrap()).unwrap();
@@ -86,6 +96,22 @@ impl Scratch {
                 let record = if compilers { compiled() } else { measured() };
                 fs::write(self.path().join(name), record).unwrap();
             }
+        }
+        // What is to be reported or compared: records, of a report also directories of them.
+        let words = command.split_whitespace();
+        let records = command.starts_with("kiln compare");
+        let named = words
+            .skip_while(|w| !["report", "compare"].contains(w))
+            .skip(1)
+            .take_while(|w| !w.starts_with(['-', '>']))
+            .filter(|w| !records || (w.ends_with(".json") && w.contains('/')));
+        for name in named {
+            let record = match name.ends_with(".json") {
+                true => self.path().join(name),
+                false => self.path().join(name).join("speed.json"),
+            };
+            fs::create_dir_all(record.parent().unwrap()).unwrap();
+            fs::write(record, measured()).unwrap();
         }
     }
 
