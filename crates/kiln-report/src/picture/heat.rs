@@ -56,7 +56,7 @@ fn map(title: &str, unit: &str, columns: &[&str], spots: &[Spot], best: f64) -> 
     let wide = ((WIDTH - left) / columns.len() as f64).min(84.0);
     let heads: Vec<Vec<String>> = columns
         .iter()
-        .map(|c| wrapped(&c.replace('+', " +"), wide - 2.0, FONT))
+        .map(|c| wrapped(&c.replace('+', " +").replace('-', "- "), wide - 2.0, FONT))
         .collect();
     let most = heads.iter().map(Vec::len).max().unwrap_or(1);
     for (c, head) in heads.iter().enumerate() {

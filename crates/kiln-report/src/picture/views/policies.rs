@@ -11,7 +11,7 @@ use super::{histogram, policy, split};
 pub fn draw(side: &str, rows: &[&Row]) -> Vec<Picture> {
     let real: Vec<&Row> = rows.iter().copied().filter(|r| !is(r, "control")).collect();
     let mut pictures = Vec::new();
-    for (load, rows) in split(&real, |r| word(r, "load").unwrap_or("-").to_string()) {
+    for (load, rows) in split(&real, setting) {
         let bar = |r: &&Row| {
             Some(Bar {
                 name: policy(r),
@@ -37,6 +37,15 @@ pub fn draw(side: &str, rows: &[&Row]) -> Vec<Picture> {
         ));
     }
     pictures
+}
+
+/// The load, and where interrupts come from if not by the clock: they are as many as can be had then.
+fn setting(row: &Row) -> String {
+    let load = word(row, "load").unwrap_or("-");
+    match word(row, "inject") {
+        None | Some("timer") => load.to_string(),
+        Some(source) => format!("{load}, {source}"),
+    }
 }
 
 fn times(title: &str, of: &str, tail: &str, rows: &[&Row]) -> Option<Picture> {
