@@ -11,7 +11,7 @@
 //! | `compare/` | what changed between two records, or two things measured in turn |
 //! | `crypt.rs` | one message through one implementation |
 //! | `fpu/` | what each FPU policy costs under softirq load, and whether it loses state |
-//! | `overhead.rs` | what the ways to reach a cipher cost against each other |
+//! | `overhead/` | what the ways to reach a cipher cost against each other |
 //! | `list.rs` | what is here |
 //! | `limits/` | what the hardware could do at most, measured |
 //! | `peer/` | other libraries, loaded at run time |

@@ -1,7 +1,6 @@
 //! Checks of symbol tables and relocations.
 
 use std::collections::BTreeSet;
-use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
@@ -47,17 +46,16 @@ fn relocatable(built: &Built) -> PathBuf {
     out
 }
 
-/// Undefined symbols of the whole, other than `hooks`.
-pub fn undefined(built: &Built, hooks: &[String]) -> Vec<String> {
-    undefined_in(&relocatable(built), hooks)
+/// Undefined symbols of the whole: what the host does is handed over at run time, by address.
+pub fn undefined(built: &Built) -> Vec<String> {
+    undefined_in(&relocatable(built))
 }
 
-/// Undefined symbols of one object, other than `hooks`.
-pub fn undefined_in(object: &Path, hooks: &[String]) -> Vec<String> {
+/// Undefined symbols of one object.
+pub fn undefined_in(object: &Path) -> Vec<String> {
     let text = run(Command::new("nm").arg("-u").arg(object));
     text.lines()
         .filter_map(|line| line.split_whitespace().last())
-        .filter(|name| !hooks.iter().any(|hook| hook == name))
         .map(|name| format!("{name} is undefined"))
         .collect()
 }
@@ -96,53 +94,4 @@ pub fn misnamed_exports(built: &Built) -> Vec<String> {
         .filter(|s| s.global && s.defined && !s.hidden && !s.name.starts_with("kiln_"))
         .map(|s| format!("{} is exported and does not start with kiln_", s.name))
         .collect()
-}
-
-/// The functions that a header declares; none when there is no such header.
-pub fn host_hooks(header: &Path) -> Vec<String> {
-    let Ok(text) = fs::read_to_string(header) else {
-        return Vec::new();
-    };
-    let code = strip_comments(&text);
-    let code: String = code
-        .lines()
-        .filter(|line| !line.trim_start().starts_with('#'))
-        .map(|line| format!("{line}\n"))
-        .collect();
-    code.split_inclusive([';', '{', '}'])
-        .filter_map(|declaration| declaration.strip_suffix(';'))
-        .filter_map(|declaration| declaration.split_once('('))
-        .filter_map(|(before, _)| {
-            let before = before.trim_end();
-            let is_name = |c: char| c.is_ascii_alphanumeric() || c == '_';
-            let start = before.rfind(|c| !is_name(c))? + 1;
-            // A call inside an inline function has no type before its name.
-            let declared = !before[..start].trim().is_empty();
-            let returned = before[..start].trim() == "return";
-            (declared && !returned).then(|| before[start..].to_owned())
-        })
-        .collect()
-}
-
-fn strip_comments(text: &str) -> String {
-    let mut code = String::new();
-    let mut rest = text;
-    loop {
-        let block = rest.find("/*");
-        let line = rest.find("//");
-        let (start, end) = match (block, line) {
-            (None, None) => return code + rest,
-            (Some(b), l) if l.is_none_or(|l| b < l) => (b, rest[b..].find("*/").map(|e| b + e + 2)),
-            (_, l) => {
-                let l = l.unwrap_or_default();
-                (l, rest[l..].find('\n').map(|e| l + e))
-            }
-        };
-        code.push_str(&rest[..start]);
-        code.push(' ');
-        match end {
-            Some(end) => rest = &rest[end..],
-            None => return code,
-        }
-    }
 }

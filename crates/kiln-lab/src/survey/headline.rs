@@ -256,7 +256,7 @@ fn policies(rows: &[&Value]) -> Option<Row> {
         "Of its speed under legacy a task of 16-byte messages keeps {}",
         told.join(", ")
     );
-    let new = Row::new(Question::SoftirqSimd, ratio, "times", text);
+    let new = Row::new(Question::SoftirqSimd, ratio, "times", text).by("kiln fpu");
     Some(new.within(number(row, "ratio_low"), number(row, "ratio_high")))
 }
 
@@ -295,7 +295,7 @@ fn interrupted(rows: &[&Value]) -> Option<Row> {
         sound.len(),
         thousands(wrong)
     );
-    Some(Row::new(Question::NestedFpu, wrong, "wrong", text))
+    Some(Row::new(Question::NestedFpu, wrong, "wrong", text).by("kiln fpu --inject step"))
 }
 
 fn ipsec(rows: &[&Value]) -> Option<Row> {

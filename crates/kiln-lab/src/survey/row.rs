@@ -64,6 +64,12 @@ impl Row {
         self
     }
 
+    /// Where another command than the question's digs deeper.
+    pub fn by(mut self, command: &'static str) -> Row {
+        self.command = command;
+        self
+    }
+
     /// With its interval.
     pub fn within(mut self, low: Option<f64>, high: Option<f64>) -> Row {
         (self.low, self.high) = (low, high);

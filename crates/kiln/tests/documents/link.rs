@@ -77,9 +77,6 @@ fn link(
         "" => page.to_string(),
         path => beside(page, path),
     };
-    if super::COMING.contains(&path.as_str()) {
-        return Ok(());
-    }
     let inside = format!("{path}/");
     let known = files.contains(&path) || parts.contains_key(path.as_str());
     if !known && !files.iter().any(|f| f.starts_with(&inside)) {
@@ -122,8 +119,7 @@ fn is_file(word: &str, files: &[String]) -> Option<bool> {
     let named = KINDS.iter().any(|kind| path.ends_with(kind)) && !path.starts_with('.');
     let capitals = |part: &str| part.len() > 1 && part.chars().all(|c| c.is_ascii_uppercase());
     let stands_for = path.split(['/', '.']).any(capitals) && !files.iter().any(|f| f == path);
-    if super::COMING.contains(&path) || !(ours || named) || ELSEWHERE.contains(&path) || stands_for
-    {
+    if !(ours || named) || ELSEWHERE.contains(&path) || stands_for {
         return None;
     }
     let there = |file: &String| {

@@ -14,9 +14,6 @@ use std::fmt;
 use std::fs;
 use std::path::{Path, PathBuf};
 
-/// Files that are not there yet. To be empty.
-pub const COMING: &[&str] = &["docs/FINDINGS.md"];
-
 /// A document by its path in the repository.
 #[derive(Clone, Debug)]
 pub struct Page {
