@@ -81,19 +81,34 @@ fn said(text: &str) -> Vec<String> {
     let text = unquoted(text).replace("$(uname -r)", &running());
     let words: Vec<&str> = text.split_whitespace().collect();
     for (at, word) in words.iter().enumerate() {
-        if ["/boot/", "/lib/"].iter().any(|dir| word.starts_with(dir)) {
-            need(word);
+        for part in word.split(',') {
+            if ["/boot/", "/lib/"].iter().any(|dir| part.starts_with(dir)) {
+                need(part);
+            }
         }
         if *word == "--cpu" {
             need(&format!("core {}", words.get(at + 1).unwrap_or(&"")));
         }
         let next = words.get(at + 1).unwrap_or(&"");
+        // A cell begins with its compiler.
+        if ["--cc", "--explain", "--reproduce", "--against"].contains(word) {
+            let names = next.split(',').filter_map(|cc| cc.split('/').next());
+            names.filter(|cc| is_compiler(cc)).for_each(&mut need);
+        }
         if ["|", "&&", "||"].contains(word) || word.ends_with(';') {
             need(next);
         }
     }
     needs.retain(|n| !["[", "echo", "exit", "kiln"].contains(&n.as_str()));
     needs
+}
+
+/// A compiler by its name and version, as distributions call them.
+fn is_compiler(name: &str) -> bool {
+    let version = name
+        .strip_prefix("gcc-")
+        .or_else(|| name.strip_prefix("clang-"));
+    version.is_some_and(|v| !v.is_empty() && v.chars().all(|c| c.is_ascii_digit()))
 }
 
 #[cfg(test)]
@@ -107,6 +122,17 @@ mod tests {
             said("kiln tree ~/linux --config /boot/config-6.12"),
             ["tree", "/boot/config-6.12"]
         );
+        assert_eq!(
+            said("kiln fpu --overhead --config kiln,/boot/config-6.12"),
+            ["/boot/config-6.12"]
+        );
+        assert_eq!(
+            said(
+                "kiln compilers --cc gcc-12,clang-19,./xgcc --explain gcc-11/O2/aes-generic/ubsan"
+            ),
+            ["gcc-12", "clang-19", "gcc-11"]
+        );
+        assert!(said("kiln compilers --cc clnag-19").is_empty());
         assert_eq!(said("kiln linux fidelity"), ["qemu"]);
         assert_eq!(
             said("kiln linux boot -- cat /proc/crypto"),

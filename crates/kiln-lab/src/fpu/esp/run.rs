@@ -55,6 +55,13 @@ impl Settings {
                 "--packet-rate {low},{high}: two rates, the low one first, from 1 to 20000000 a second"
             )));
         }
+        let capture = |l: &&EspLoad| matches!(l.source, Source::Capture(_));
+        if let (Some(_), Some(load)) = (self.rates, self.loads.iter().find(capture)) {
+            return Err(Error::input(format!(
+                "--packet-rate does not go with --load {}: a capture has times of its own",
+                load.name
+            )));
+        }
         if !(1..=esp::replay::MAX).contains(&self.window) {
             return Err(Error::input(format!(
                 "--replay-window {}: a window knows 1 to {} numbers",
@@ -474,8 +481,12 @@ fn notes(plan: &Plan, settings: &Settings, outcome: &mut EspOutcome) {
         .filter(|r| !r.control && r.policy == "legacy")
     {
         if r.async_punts > Some(0) && r.dropped == Some(0) {
+            let more = match r.load.starts_with("pcap") {
+                true => "--slice-us 10000 has the task keep the CPU for longer",
+                false => "raise it with --packet-rate LOW,HIGH",
+            };
             outcome.notes.push(format!(
-                "{}: cryptd carried the high load: nothing was dropped; raise it with --packet-rate LOW,HIGH",
+                "{}: cryptd carried the high load: nothing was dropped; {more}",
                 r.load
             ));
         }
