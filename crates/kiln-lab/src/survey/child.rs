@@ -51,6 +51,14 @@ pub fn run<S: AsRef<OsStr>>(program: &str, args: &[S], watch: &mut Watch) -> Res
         // The terminal's Ctrl-C is for this process, which passes on one; and what it starts ends with it.
         .process_group(0);
     end_with_parent(&mut command);
+    // Who starts something in the background of a script has it ignore Ctrl-C, and what it starts as well.
+    // SAFETY: one system call, which may be made between fork and exec.
+    unsafe {
+        command.pre_exec(|| match libc::signal(libc::SIGINT, libc::SIG_DFL) {
+            libc::SIG_ERR => Err(io::Error::last_os_error()),
+            _ => Ok(()),
+        });
+    }
     let mut child = command
         .spawn()
         .map_err(|e| Error::lacks(format!("cannot start kiln again: {e}: mount /proc")))?;
