@@ -267,8 +267,9 @@ fn notes(plan: &Plan, cores: usize) -> Vec<String> {
     vec![
         format!(
             "{cores} cores for driver and device, which are two processes; an operation is a create or a close; poll: one \
-             lock, held while the used ring is watched; waiters on it spin 32768 times and yield; wait: a thread sleeps \
+             lock, held while the used ring is watched; waiters on it spin {} times and yield; wait: a thread sleeps \
              until its request's interrupt wakes it; async: {} in flight, a function called for each",
+            plan.spins.unwrap_or(Options::default().spins),
             plan.depth
         ),
         format!(
