@@ -9,7 +9,7 @@ use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 use std::process::{Command, Stdio};
 
-use common::{fault, kiln, kiln_with};
+use common::{fault, interrupt, kiln, kiln_with};
 use serde_json::Value;
 
 const QUESTIONS: [&str; 6] = [
@@ -200,9 +200,7 @@ fn ctrl_c_ends_it_with_what_there_is() {
     let mut lines = BufReader::new(child.stdout.take().unwrap()).lines();
     let first = lines.find(|l| l.as_ref().unwrap().starts_with("How fast"));
     assert!(first.is_some());
-    let pid = child.id().to_string();
-    let sent = Command::new("kill").args(["-INT", &pid]).status();
-    assert!(sent.unwrap().success());
+    interrupt(child.id());
     let rest: Vec<String> = lines.map(Result::unwrap).collect();
     assert_eq!(child.wait().unwrap().code(), Some(130), "{rest:?}");
     assert!(rest.last().unwrap().starts_with("report: "), "{rest:?}");

@@ -83,11 +83,16 @@ pub fn kiln_interrupted(args: &[&str]) -> Run {
     while !catches_sigint(child.id()) {
         sleep(Duration::from_millis(5));
     }
-    let kill = Command::new("kill")
-        .args(["-INT", &child.id().to_string()])
+    interrupt(child.id());
+    finish(child)
+}
+
+/// A Ctrl-C, by the shell's own kill: a bare machine has no other.
+pub fn interrupt(pid: u32) {
+    let kill = Command::new("sh")
+        .args(["-c", "kill -INT \"$0\"", &pid.to_string()])
         .status();
     assert!(kill.unwrap().success());
-    finish(child)
 }
 
 /// Bit 1 of SigCgt (proc_pid_status(5)).
