@@ -246,7 +246,11 @@ fn less(step: &Step, wanted: &Wanted) -> Option<LeftOut> {
         }
         Part::MoreSpeed => {
             let n = ciphers(step.seconds);
-            (n < ALL_CIPHERS).then(|| format!("{} more ciphers: time", ALL_CIPHERS - n))?
+            match ALL_CIPHERS - n {
+                0 => return None,
+                1 => "one more cipher: time".to_string(),
+                more => format!("{more} more ciphers: time"),
+            }
         }
         _ => return None,
     };
