@@ -25,12 +25,12 @@ fn lack(need: &str) -> Option<String> {
         "tree" => {
             return tree()
                 .is_none()
-                .then(|| "a kernel tree: set KILN_TEST_TREE".to_string())
+                .then(|| "kernel tree (KILN_TEST_TREE)".to_string())
         }
         "qemu" => {
             return env::var_os("KILN_TEST_QEMU")
                 .is_none_or(|v| v.is_empty())
-                .then(|| "QEMU and a kernel for it: set KILN_TEST_QEMU=1".to_string())
+                .then(|| "QEMU and kernel for it (KILN_TEST_QEMU=1)".to_string())
         }
         "linux-source" => fs::read_dir("/usr/src").is_ok_and(|dir| {
             dir.flatten()
