@@ -1,8 +1,11 @@
 //! What this machine has of what a command needs.
 
+use std::collections::BTreeMap;
 use std::env;
 use std::fs;
 use std::path::PathBuf;
+use std::process;
+use std::sync::OnceLock;
 
 use super::command::{unquoted, Command};
 
@@ -17,6 +20,24 @@ pub fn program(name: &str) -> Option<PathBuf> {
 pub fn tree() -> Option<PathBuf> {
     let tree = env::var_os("KILN_TEST_TREE").filter(|v| !v.is_empty())?;
     Some(fs::canonicalize(tree).expect("KILN_TEST_TREE is there"))
+}
+
+/// Peers, by `kiln list`, and whether they are here.
+fn peers() -> &'static BTreeMap<String, bool> {
+    static PEERS: OnceLock<BTreeMap<String, bool>> = OnceLock::new();
+    PEERS.get_or_init(|| {
+        let list = process::Command::new(env!("CARGO_BIN_EXE_kiln"))
+            .args(["list", "--json", "--quick"])
+            .output()
+            .unwrap();
+        let doc: serde_json::Value = serde_json::from_slice(&list.stdout).unwrap();
+        let rows = doc["rows"].as_array().unwrap().iter();
+        let peer = |r: &serde_json::Value| {
+            let name = r["name"].as_str()?.to_string();
+            (r["kind"] == "peer").then_some((name, r["available"] == true))
+        };
+        rows.filter_map(peer).collect()
+    })
 }
 
 /// Why this need cannot be met here: a program's name, or one of the words below.
@@ -41,6 +62,9 @@ fn lack(need: &str) -> Option<String> {
                 dir.flatten()
                     .any(|e| e.file_name() == *core.replace("core ", "cpu"))
             })
+        }
+        peer if peer.starts_with("peer ") => {
+            peers().get(&peer["peer ".len()..]).copied() != Some(false)
         }
         path if path.starts_with('/') => fs::metadata(path).is_ok(),
         name => program(name).is_some(),
@@ -90,6 +114,11 @@ fn said(text: &str) -> Vec<String> {
             need(&format!("core {}", words.get(at + 1).unwrap_or(&"")));
         }
         let next = words.get(at + 1).unwrap_or(&"");
+        // Which may also be an implementation or a file: those are no peers.
+        if ["--baseline", "--peers"].contains(word) {
+            let all = next.split(',');
+            all.for_each(|peer| need(&format!("peer {peer}")));
+        }
         // A cell begins with its compiler.
         if ["--cc", "--explain", "--reproduce", "--against"].contains(word) {
             let names = next.split(',').filter_map(|cc| cc.split('/').next());
@@ -133,6 +162,8 @@ mod tests {
             ["gcc-12", "clang-19", "gcc-11"]
         );
         assert!(said("kiln compilers --cc clnag-19").is_empty());
+        assert_eq!(said("kiln speed --baseline ipsec-mb"), ["peer ipsec-mb"]);
+        assert!(lack("peer good.json").is_none() && !peers().is_empty());
         assert_eq!(said("kiln linux fidelity"), ["qemu"]);
         assert_eq!(
             said("kiln linux boot -- cat /proc/crypto"),
