@@ -12,7 +12,7 @@
 //! | `part.rs` | a part of the survey: its command's arguments in so many seconds |
 //! | `child.rs` | a command of this program as a process of its own |
 //! | `answer.rs` | what came of a part |
-//! | `headline.rs` | records in plain language |
+//! | `headline/` | records in plain language |
 //! | `row.rs` | a row: a headline with its figure |
 //! | `bundle.rs` | the record of a survey, with the records it stands on |
 
