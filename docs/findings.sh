@@ -13,14 +13,15 @@ mkdir -p "$out"
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
 failed=0
+prefix=
 
 # record NAME ARGUMENTS...
 record() {
 	name=$1
 	shift
-	echo "$name: kiln $*" >&2
+	echo "$name: ${prefix:+$prefix }kiln $*" >&2
 	rm -rf "$work/out"
-	if "$kiln" "$@" --out "$work/out" >/dev/null 2>"$work/err"; then
+	if $prefix "$kiln" "$@" --out "$work/out" >/dev/null 2>"$work/err"; then
 		mv "$work"/out/*.json "$out/$name.json"
 	else
 		echo "$name: failed: $(tail -n 1 "$work/err")" >&2
@@ -39,7 +40,14 @@ fi
 record step fpu --inject step --policy legacy,bh-off,nested,nested-v1,preemptible
 record breakpoints fpu --inject breakpoint --load xts-4096
 record esp fpu --load esp
-record esp-short-slice fpu --load esp --policy legacy,bh-off --slice-us 200
+record esp-cfs fpu --load esp --policy legacy,bh-off --scheduler cfs-6.1
+# The published rate: by the cipher alone, and on a core that is nearly full.
+for scheduler in cfs-6.1 eevdf-6.12 eevdf-7.3; do
+	record "esp-220k-$scheduler" fpu --load esp --policy legacy,bh-off --packet-rate 220000 --seconds 10 \
+		--scheduler $scheduler
+	record "esp-full-core-$scheduler" fpu --load esp --policy legacy,bh-off --packet-rate 220000 --seconds 10 \
+		--scheduler $scheduler --stack-ns 4000
+done
 
 # Bytes for an FPU section.
 record budget budget --mode unbounded,page,fixed,class,calibrated,clocked --seconds 0.5 \
@@ -53,6 +61,9 @@ done
 record compilers compilers --cc "${cc:-auto}" --variant default,patched,ubsan,patched+ubsan,ubsan-tree,asan
 
 # The control queue.
-record ctrlq ctrlq --session cipher
-record ctrlq-late-yield ctrlq --session cipher --mode poll --workers 8 --ctrl inline --spins 32768
+record ctrlq ctrlq --session akcipher
+record ctrlq-late-yield ctrlq --session akcipher --mode poll --workers 8 --ctrl inline --spins 32768
+# Driver and device on one core.
+prefix='taskset -c 0'
+record ctrlq-one-core ctrlq --session akcipher --mode poll,wait --workers 8 --ctrl inline
 exit $failed

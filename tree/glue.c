@@ -15,6 +15,10 @@
 #include <asm/fpu/types.h>
 #include <asm/paravirt.h>
 #include <asm/processor.h>
+/* native_cpuid() moved here; in older trees <asm/processor.h> includes it. */
+#if __has_include(<asm/cpuid/api.h>)
+#include <asm/cpuid/api.h>
+#endif
 #include <../crypto/internal.h>
 
 u64 kiln_test_begin(const char *driver);

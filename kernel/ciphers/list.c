@@ -100,6 +100,10 @@ u64 kiln_impl_series(void *arg)
 	u64 n, refused = 0;
 	size_t i = 0;
 
+	if (!kiln_text_fits(s.impl, s.len)) {
+		out->refused = s.calls;
+		return s.calls;
+	}
 	if (around)
 		kernel_fpu_begin();
 	for (n = s.calls; n; n--) {
@@ -147,6 +151,8 @@ u64 kiln_impl_pieces(void *arg)
 	u8 *dst = p->dst;
 	u32 i;
 
+	if (!kiln_text_fits(p->impl, p->len))
+		return -EINVAL;
 	memset(state, 0, sizeof(state));
 	memset(iv, 0, sizeof(iv));
 	if (p->impl->ivsize)

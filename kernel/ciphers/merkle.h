@@ -189,7 +189,7 @@ static void hash##_init(const void *ctx, void *state)                           
 		.digestsize = md##_DIGEST, .blocksize = md##_BLOCK,                   \
 		.statesize = MD_STATE_SIZE(md##_BLOCK),                               \
 		.hash = { fn##_init, fn##_update_##tier_name,                     \
-			  fn##_final_##tier_name, fn##_digest_##tier_name },      \
+			  fn##_final_##tier_name, fn##_digest_##tier_name, NULL },\
 	}
 
 #endif

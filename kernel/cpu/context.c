@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only OR MIT
 /*
- * An errand: a function's way into another context, by the path of any interrupt.
+ * Runs a function in another context, which is entered through a real interrupt.
  */
 #include <kiln/context.h>
 #include <kiln/preempt.h>
@@ -11,13 +11,13 @@ struct errand {
 	enum kiln_context context;
 	void (*fn)(void *arg);
 	void *arg;
-	irq_handler_t *handler;	/* what interrupts did before */
+	irq_handler_t *handler;	/* the CPU's own, while ours is installed */
 	bool done;
 };
 
 static void errand_hardirq(struct cpu *cpu);
 
-/* One interrupt is the errand's; those that come into it are what they always are. */
+/* Raises one interrupt for the errand. Its handler reinstalls the CPU's own at once. */
 static void interrupt_for(struct cpu *cpu, struct errand *e)
 {
 	local_irq_disable();
@@ -61,7 +61,7 @@ static void errand_hardirq(struct cpu *cpu)
 		raise_softirq(SOFTIRQ_ERRAND);
 		break;
 	case KILN_NMI:
-		/* A state, not an entry: NMIs nest in anything. */
+		/* NMIs are not emulated as entries: only the preempt count is that of an NMI. */
 		preempt_count_add(NMI_OFFSET);
 		run(e);
 		preempt_count_sub(NMI_OFFSET);
@@ -69,7 +69,7 @@ static void errand_hardirq(struct cpu *cpu)
 	default:
 		run(e);
 	}
-	/* What came together with the errand's interrupt has its own now. */
+	/* A real interrupt may have been merged with this one: let its handler run. */
 	if (e->handler)
 		e->handler(cpu);
 }
@@ -86,12 +86,12 @@ bool run_in_context(enum kiln_context context, void (*fn)(void *arg), void *arg)
 	if (context <= KILN_TASK_BH_OFF) {
 		run(&e);
 	} else {
-		/* One at a time: whoever comes here meanwhile would need its own. */
+		/* There is one errand per CPU, so no other task may start one. */
 		preempt_disable();
 		cpu->errand = &e;
 		cpu->softirq_handler[SOFTIRQ_ERRAND] = errand_softirq;
 		interrupt_for(cpu, &e);
-		/* What keeps softirqs out keeps the errand out as well. */
+		/* Where softirqs are disabled the errand cannot run. */
 		while (!*(volatile bool *)&e.done && !softirq_count())
 			do_softirq();
 		cpu->errand = NULL;

@@ -1,10 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0-only OR MIT
 /*
- * Memory from the host becomes a CPU.
+ * Initialises an emulated CPU in memory that the host provides.
  */
 #include <kiln/cpu.h>
 #include <kiln/cpu_offsets.h>
-#include <kiln/crypto.h>
 #include <kiln/fpu.h>
 #include <kiln/kiln.h>
 #include <kiln/preempt.h>
@@ -13,21 +12,21 @@
 
 #include "cpu_internal.h"
 
-/* What assembly knows by number. */
-#define LIES_AT(field, offset) \
+/* The offsets that assembly and inline assembly use. */
+#define ASSERT_OFFSET(field, offset) \
 	_Static_assert(__builtin_offsetof(struct cpu, field) == (offset), "")
-LIES_AT(foreign, KILN_CPU_FOREIGN);
-LIES_AT(preempt_count, KILN_CPU_PREEMPT_COUNT);
-LIES_AT(number, KILN_CPU_NUMBER);
-LIES_AT(softirq_pending, KILN_CPU_SOFTIRQ_PENDING);
-LIES_AT(irqs_off, KILN_CPU_IRQS_OFF);
-LIES_AT(irq_pending, KILN_CPU_IRQ_PENDING);
-LIES_AT(kernel_mode, KILN_CPU_KERNEL_MODE);
-LIES_AT(injecting, KILN_CPU_INJECTING);
-LIES_AT(section_depth, KILN_CPU_SECTION_DEPTH);
-LIES_AT(section_skip, KILN_CPU_SECTION_SKIP);
-LIES_AT(section_start, KILN_CPU_SECTION_START);
-LIES_AT(stats.sections, KILN_CPU_SECTIONS);
+ASSERT_OFFSET(foreign, KILN_CPU_FOREIGN);
+ASSERT_OFFSET(preempt_count, KILN_CPU_PREEMPT_COUNT);
+ASSERT_OFFSET(number, KILN_CPU_NUMBER);
+ASSERT_OFFSET(softirq_pending, KILN_CPU_SOFTIRQ_PENDING);
+ASSERT_OFFSET(irqs_off, KILN_CPU_IRQS_OFF);
+ASSERT_OFFSET(irq_pending, KILN_CPU_IRQ_PENDING);
+ASSERT_OFFSET(kernel_mode, KILN_CPU_KERNEL_MODE);
+ASSERT_OFFSET(injecting, KILN_CPU_INJECTING);
+ASSERT_OFFSET(section_depth, KILN_CPU_SECTION_DEPTH);
+ASSERT_OFFSET(section_skip, KILN_CPU_SECTION_SKIP);
+ASSERT_OFFSET(section_start, KILN_CPU_SECTION_START);
+ASSERT_OFFSET(stats.sections, KILN_CPU_SECTIONS);
 
 size_t kiln_cpu_size(void)
 {
@@ -52,6 +51,7 @@ void kiln_cpu_init(struct cpu *cpu, const struct kiln_cpu_config *config)
 	cpu->section_weight = 1;
 	cpu->section_into = &cpu->section_time;
 	cpu->section_limit = ~0ull;
+	cpu->section_max_skip = SECTION_MAX_SKIP;
 	cpu->witness = config->witness ? config->witness : &no_witness;
 	cpu->witness_armed = config->witness_armed;
 	cpu->task = config->tasks;
@@ -76,7 +76,11 @@ void kiln_cpu_configure(struct cpu *cpu, const struct kiln_cpu_config *config)
 {
 	cpu->ticks_per_us = config->ticks_per_us;
 	cpu->tick = config->tick_us * config->ticks_per_us;
+	cpu->next_tick = rdtsc() + cpu->tick;
+	cpu->scheduler = config->scheduler;
 	cpu->slice = config->slice_us * config->ticks_per_us;
+	cpu->latency = config->latency_us * config->ticks_per_us;
+	cpu->wakeup_granularity = config->wakeup_us * config->ticks_per_us;
 	cpu->switch_cost = config->switch_ns * config->ticks_per_us / 1000;
 	cpu->preempt_full = config->preempt_full;
 }
@@ -85,12 +89,11 @@ void kiln_cpu_start(void)
 {
 	ksoftirqd_start();
 	kworker_start();
-	cryptd_start();
 }
 
 void kiln_cpu_stop(struct cpu *cpu)
 {
-	wait_none(cpu);
+	remove_waiters(cpu);
 }
 
 struct cpu_stats *kiln_cpu_stats(struct cpu *cpu)
@@ -115,7 +118,7 @@ void kiln_cpu_reset_stats(struct cpu *cpu)
 	memset(&cpu->stats, 0, sizeof(cpu->stats));
 	memset(&cpu->section_time, 0, sizeof(cpu->section_time));
 	memset(&cpu->softirq_latency, 0, sizeof(cpu->softirq_latency));
-	/* What the next section stands for is not what was before. */
+	/* The next section is timed, and represents no earlier ones. */
 	cpu->section_skip = 0;
 	cpu->section_weight = 1;
 }

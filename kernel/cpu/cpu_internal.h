@@ -1,35 +1,38 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR MIT */
-/* What the files of cpu/ share among themselves only. */
+/* Declarations that only the files of cpu/ share. */
 #ifndef KILN_CPU_INTERNAL_H
 #define KILN_CPU_INTERNAL_H
 
 #include <kiln/cpu.h>
 
-/* softirq.c: interrupts are off on entry and on return, and on while handlers run */
+/* softirq.c: called with interrupts off; they are on while handlers run. */
 void do_softirq_irqs_off(void);
 
-/* watchdog.c: an interrupt came into a section */
+/* watchdog.c: called by an interrupt that interrupted a section. */
 void watchdog_look(struct cpu *cpu);
 
-/* sched.c: interrupts are off */
+/* sched.c: called with interrupts off. */
 void preempt_schedule_irq(void);
 
-/* sched.c: among the runnable ones; interrupts are off, or the CPU does not run yet */
+/* sched.c: called with interrupts off, or before the CPU runs. */
 void enqueue(struct cpu *cpu, struct task *task);
 
-/* kthread.c: a task that has not run yet */
+/* kthread.c */
 void task_init(struct cpu *cpu, struct task *task, const char *name);
-/* Where switch.S begins one. */
+/* Called by switch.S on the stack of a new task. */
 void task_main(void);
 
-/* wait.c: interrupts are off */
+/* wait.c: called with interrupts off. */
 void wait_on(struct task *task, const volatile void *on);
-void wait_none(struct cpu *cpu);
+void remove_waiters(struct cpu *cpu);
 
 void ksoftirqd_start(void);
 void kworker_start(void);
 
-/* gate.S calls it on the way back to user mode; returns with interrupts off */
+/* gate.c: called by entry.S on the way to user mode; returns with interrupts off. */
 void gate_exit(void);
+
+/* sched.c: called at the entry of an interrupt, if steal_limit is not zero. */
+void forgive_steal(struct cpu *cpu);
 
 #endif

@@ -1,15 +1,29 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR MIT */
 /*
- * The two ways in: the trampoline that an interrupt is diverted to, and the gate
- * through which the host enters kernel mode. Neither touches a vector register.
+ * The two entries into kernel mode: the trampoline, for interrupts, and the gate, which the
+ * host calls. Neither changes a vector register.
  */
 #include <kiln/cpu_offsets.h>
 
+/*
+ * Clear the stack that kernel mode has used below here, on the way back to user mode: what
+ * compilers spilled there may be keys or text. Interrupts are off. %rax is 0 afterwards, %rcx
+ * and %rdi are clobbered. The stack pointer is moved, as nothing below it may be written.
+ */
+.macro clear_stack
+	sub $KILN_STACK_CLEARED, %rsp
+	mov %rsp, %rdi
+	mov $(KILN_STACK_CLEARED / 8), %ecx
+	xor %eax, %eax
+	rep stosq
+	add $KILN_STACK_CLEARED, %rsp
+.endm
+
 	.text
 /*
- * The host's signal handler has turned interrupts off, pushed what the CPU would push
- * (SS, RSP, RFLAGS, CS, RIP) below the red zone of the interrupted stack, and continued
- * here, on that stack, with every register as it was.
+ * The host's signal handler has disabled interrupts, pushed the frame that a CPU would push
+ * (SS, RSP, RFLAGS, CS, RIP) below the red zone of the interrupted stack, and returned to
+ * this address with all other registers unchanged.
  */
 	.globl kiln_irq_trampoline
 	.type kiln_irq_trampoline, @function
@@ -35,6 +49,9 @@ kiln_irq_trampoline:
 	sete %dil
 	call irq_entry
 	mov %ebx, %gs:KILN_CPU_KERNEL_MODE
+	test %ebx, %ebx
+	jne 3f
+	clear_stack
 3:	movl $0, %gs:KILN_CPU_IRQS_OFF
 	cmpl $0, %gs:KILN_CPU_IRQ_PENDING
 	jne 2f
@@ -50,9 +67,9 @@ kiln_irq_trampoline:
 	pop %rdx
 	pop %rcx
 	pop %rax
-	/* If the host single-steps, its next trap is after the interrupted instruction. */
+	/* If the host single-steps, the next trap follows the interrupted instruction. */
 	iretq
-2:	/* One came while they were off, unless another has served it since. */
+2:	/* One is pending, unless another interrupt has served it since: check again. */
 	movl $1, %gs:KILN_CPU_IRQS_OFF
 	cmpl $0, %gs:KILN_CPU_IRQ_PENDING
 	jne 1b
@@ -60,8 +77,9 @@ kiln_irq_trampoline:
 	.size kiln_irq_trampoline, . - kiln_irq_trampoline
 
 /*
- * u64 kiln_gate(u64 (*fn)(void *arg), void *arg): run fn in kernel mode. The user's
- * FPU state is live on entry and is live again on return.
+ * u64 kiln_gate(u64 (*fn)(void *arg), void *arg): calls fn in kernel mode. The user's FPU
+ * state is in the registers on entry and on return. Except for its result, fn leaves nothing in
+ * registers or on the stack below.
  */
 	.globl kiln_gate
 	.type kiln_gate, @function
@@ -73,15 +91,26 @@ kiln_gate:
 	call *%rax
 	mov %rax, %rbx
 	call gate_exit
-3:	movl $0, %gs:KILN_CPU_KERNEL_MODE
+3:	clear_stack
+	xor %edx, %edx
+	xor %esi, %esi
+	xor %r8d, %r8d
+	xor %r9d, %r9d
+	xor %r10d, %r10d
+	xor %r11d, %r11d
+	movl $0, %gs:KILN_CPU_KERNEL_MODE
 	movl $0, %gs:KILN_CPU_IRQS_OFF
 	cmpl $0, %gs:KILN_CPU_IRQ_PENDING
 	jne 4f
+	xor %edi, %edi
 	mov %rbx, %rax
 	pop %rbx
 	ret
-4:	movl $1, %gs:KILN_CPU_IRQS_OFF
+4:	/* As above: the trampoline may have served it before interrupts were disabled. */
+	movl $1, %gs:KILN_CPU_IRQS_OFF
 	movl $1, %gs:KILN_CPU_KERNEL_MODE
+	cmpl $0, %gs:KILN_CPU_IRQ_PENDING
+	je 3b
 	mov $1, %edi
 	call irq_entry
 	jmp 3b

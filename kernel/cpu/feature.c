@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only OR MIT
 /*
- * Which tiers this CPU and its operating system can run.
+ * Detects the tiers that this CPU and its operating system support.
  */
 #include <kiln/cpufeature.h>
 #include <kiln/kiln.h>
@@ -31,8 +31,8 @@ static u32 xcr0(void)
 	return low;
 }
 
-/* One thing a tier asks for: bits of one register of one leaf. */
-struct need {
+/* A requirement of a tier: bits of one register of one CPUID leaf. */
+struct requirement {
 	u8 tier;
 	u8 leaf;
 	u8 reg;
@@ -43,7 +43,7 @@ struct need {
 #define BIT(n) (1u << (n))
 
 /* Intel SDM volume 2A, CPUID; volume 1, 13.3 for XCR0. */
-static const struct need needs[] = {
+static const struct requirement requirements[] = {
 	{ KILN_TIER_AESNI, LEAF_1, ECX, BIT(25), "AES-NI" },
 	{ KILN_TIER_AESNI, LEAF_1, ECX, BIT(1), "PCLMULQDQ" },
 	{ KILN_TIER_AESNI, LEAF_1, ECX, BIT(9), "SSSE3" },
@@ -70,12 +70,13 @@ static const struct need needs[] = {
 	{ KILN_TIER_VAES_AVX512, LEAF_7, ECX, BIT(8), "GFNI" },
 };
 
-static bool asks_for(enum kiln_tier tier, enum kiln_tier other)
+/* SHA-NI is not part of the higher tiers. */
+static bool includes_tier(enum kiln_tier tier, enum kiln_tier other)
 {
 	return other == tier || (other < tier && other != KILN_TIER_SHA_NI);
 }
 
-/* The first need of @tier, or of a tier below it, that is not met. */
+/* The first requirement of @tier, or of a tier that it includes, that is not met. */
 const char *cpu_tier_lacks(enum kiln_tier tier)
 {
 	struct cpuid leaf[NR_LEAVES] = { 0 };
@@ -88,12 +89,12 @@ const char *cpu_tier_lacks(enum kiln_tier tier)
 	if (leaf[LEAF_1].reg[ECX] & BIT(27))
 		leaf[LEAF_XCR0].reg[EAX] = xcr0();
 
-	for (i = 0; i < ARRAY_SIZE(needs); i++) {
-		const struct need *n = &needs[i];
+	for (i = 0; i < ARRAY_SIZE(requirements); i++) {
+		const struct requirement *r = &requirements[i];
 
-		if (asks_for(tier, n->tier) &&
-		    (leaf[n->leaf].reg[n->reg] & n->bits) != n->bits)
-			return n->name;
+		if (includes_tier(tier, r->tier) &&
+		    (leaf[r->leaf].reg[r->reg] & r->bits) != r->bits)
+			return r->name;
 	}
 	return NULL;
 }
@@ -104,7 +105,7 @@ u32 cpu_tiers_present(void)
 	u32 tiers = __atomic_load_n(&present, __ATOMIC_RELAXED);
 	int t;
 
-	/* Whoever comes first finds out; the answer is the same for all. */
+	/* Threads may race here: all of them find the same. */
 	if (!tiers) {
 		for (t = 0; t < KILN_NR_TIERS; t++)
 			if (!cpu_tier_lacks(t))

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only OR MIT
 /*
- * What is due before a task returns to user mode.
+ * Work before a task returns to user mode.
  */
 #include <kiln/cpu.h>
 #include <kiln/fpu.h>

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only OR MIT
 /*
- * The CPU as a hosted kernel tree sees it. A tree keeps its stack at eight bytes only,
- * and Kiln's handlers may run below its calls: what can lead to them realigns it.
+ * The functions of hosted.h. A kernel tree aligns its stack to eight bytes only, and Kiln's
+ * handlers need sixteen: functions that can lead to a handler realign the stack.
  */
 #include <kiln/cpu.h>
 #include <kiln/kiln.h>

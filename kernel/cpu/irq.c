@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only OR MIT
 /*
- * Hardirqs: from the trampoline in, and what is due on the way out.
+ * Hardirqs: entry, and on the way out softirqs, the user's FPU state and preemption.
  */
 #include <kiln/cpu.h>
 #include <kiln/fpu.h>
@@ -15,7 +15,7 @@ void local_irq_disable(void)
 	this_cpu_write(irqs_off, 1);
 }
 
-/* Interrupts that came meanwhile are one interrupt now, as with a level line. */
+/* Interrupts that arrived while they were disabled are served as one. */
 void local_irq_enable(void)
 {
 	this_cpu_write(irqs_off, 0);
@@ -45,6 +45,8 @@ void irq_entry(u64 from_user)
 	cpu->section_base = cpu->section_depth;
 	if (unlikely(cpu->remote))
 		wakes_of_others(cpu);
+	if (unlikely(cpu->steal_limit))
+		forgive_steal(cpu);
 	if (cpu->irq_time >= cpu->next_tick)
 		sched_tick(cpu);
 	if (cpu->irq_handler)

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only OR MIT
 /*
- * Kernel threads: tasks without a user mode, on stacks of their own.
+ * Kernel threads: tasks without user mode, each with its own stack.
  */
 #include <kiln/cpu.h>
 #include <kiln/fpu.h>
@@ -10,7 +10,7 @@
 
 #include "cpu_internal.h"
 
-/* What a task begins with; its tree's word and its place stay. */
+/* Keeps the hosted tree's task, which is reused with this entry of the task table. */
 void task_init(struct cpu *cpu, struct task *t, const char *name)
 {
 	void *const foreign = t->foreign;
@@ -22,12 +22,12 @@ void task_init(struct cpu *cpu, struct task *t, const char *name)
 	t->name = name;
 }
 
-/* switch.S jumps here on the task's own stack, as a switch leaves things. */
+/* Entered with interrupts off and a preempt count of one, as any task that is switched in. */
 void task_main(void)
 {
 	struct task *t = current;
 
-	/* A wake that was meant for the task before it in this place. */
+	/* A remote wakeup of the previous user of this task structure may arrive late. */
 	while (t->waits) {
 		t->state = TASK_SLEEPING;
 		preempt_enable_no_resched();
@@ -58,7 +58,7 @@ static struct task *create(void (*fn)(void *arg), void *arg, const char *name)
 	u64 *sp;
 	u32 i;
 
-	/* One that has ended may still be running in the idle loop. */
+	/* A task that has ended may still be the current one, in the idle loop. */
 	for (i = 1; i < cpu->nr_tasks; i++)
 		if (cpu->task[i].state == TASK_FREE && &cpu->task[i] != current)
 			break;
@@ -71,7 +71,7 @@ static struct task *create(void (*fn)(void *arg), void *arg, const char *name)
 		if (!t->foreign)
 			return NULL;
 	}
-	/* What cpu_switch() pops: six registers and where to return. */
+	/* What cpu_switch() pops: six registers and the return address. */
 	sp = (u64 *)(cpu->kstacks + i * cpu->kstack_stride + cpu->kstack_size);
 	*--sp = 0;
 	*--sp = (u64)cpu_task_start;
@@ -82,6 +82,7 @@ static struct task *create(void (*fn)(void *arg), void *arg, const char *name)
 	t->arg = arg;
 	t->vruntime = cpu->current_task->vruntime;
 	t->slice_start = t->vruntime;
+	t->deadline = t->vruntime;
 	wait_on(t, t->foreign ? t->foreign : t);
 	return t;
 }

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR MIT */
 /*
- * What a tree calls in place of privileged instructions, and where preemption is due:
- * such calls leave the caller's registers alone.
+ * Functions that a hosted tree calls in place of privileged instructions, and to preempt.
+ * Such calls preserve the caller's registers.
  */
 #include <kiln/cpu_offsets.h>
 

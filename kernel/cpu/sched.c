@@ -1,10 +1,27 @@
 // SPDX-License-Identifier: GPL-2.0-only OR MIT
 /*
- * Which task runs: the one that has run least, for a slice, until it sleeps or, under
- * full preemption, until its slice is over wherever it is.
+ * Picks the next task by the rules of a named kernel's fair class, for tasks of nice 0 on one
+ * run queue. Times are TSC ticks.
+ *
+ * KILN_CFS_6_1 (kernel/sched/fair.c of 6.1): the task with the least vruntime runs. The tasks
+ * share the latency period, and the tick checks whether a slice has expired. A woken task
+ * is placed at most half a period behind min_vruntime, and preempts the current task if it is
+ * behind that by more than the wakeup granularity. Buddies are not modelled: with three tasks
+ * they do not change the choice.
+ *
+ * KILN_EEVDF_6_12 and KILN_EEVDF_7_3: of the eligible tasks, which have not run for more than
+ * their share, the one with the earliest virtual deadline runs. A task that goes to sleep
+ * keeps its lag and is placed with it when it wakes up. A task that is not eligible when it
+ * goes to sleep stays queued (delayed dequeue) until it is, and then leaves with zero lag. The
+ * running task keeps the CPU until its slice ends (RUN_TO_PARITY) as long as it is eligible, so
+ * a woken task preempts at once only if it has lag. A slice that expires
+ * requests a reschedule. If the task goes on nevertheless, 7.3 requests one again at the next
+ * check, 6.12 only if the task is no longer eligible. 7.3 also reschedules lazily: the task
+ * goes on until it calls cond_resched() or until the next tick.
  */
 #include <kiln/cpu.h>
 #include <kiln/fpu.h>
+#include <kiln/kiln.h>
 #include <kiln/preempt.h>
 #include <kiln/sched.h>
 
@@ -52,29 +69,202 @@ static void dequeue(struct cpu *cpu, struct task *t)
 	t->queued = false;
 }
 
-/* The runnable task with the least run time; the current one among equals. */
-static struct task *pick(struct cpu *cpu)
+static bool is_eevdf(const struct cpu *cpu)
+{
+	return cpu->scheduler != KILN_CFS_6_1;
+}
+
+/* The sum of the queued tasks' vruntimes relative to @t's. */
+static s64 sum_ahead(const struct cpu *cpu, const struct task *t)
+{
+	const struct task *other;
+	s64 sum = 0;
+
+	for (other = cpu->runnable; other; other = other->next)
+		sum += (s64)(other->vruntime - t->vruntime);
+	return sum;
+}
+
+static u32 count_queued(const struct cpu *cpu)
+{
+	const struct task *t;
+	u32 n = 0;
+
+	for (t = cpu->runnable; t; t = t->next)
+		n++;
+	return n;
+}
+
+/* A task is eligible if its vruntime is not above the average of the queued tasks. */
+static bool is_eligible(const struct cpu *cpu, const struct task *t)
+{
+	return sum_ahead(cpu, t) >= 0;
+}
+
+static bool is_before(const struct task *a, const struct task *b)
+{
+	return (s64)(a->deadline - b->deadline) < 0;
+}
+
+/* 6.12 protects a slice until the deadline changes, 7.3 up to a point in virtual time. */
+static bool is_protected(const struct cpu *cpu, const struct task *t)
+{
+	if (cpu->scheduler == KILN_EEVDF_6_12)
+		return t->protect == t->deadline;
+	return (s64)(t->vruntime - t->protect) < 0;
+}
+
+static struct task *pick_cfs(struct cpu *cpu)
 {
 	struct task *best = cpu->current_task->queued ? cpu->current_task : NULL;
 	struct task *t;
 
 	for (t = cpu->runnable; t; t = t->next)
-		if (!best || t->vruntime < best->vruntime)
+		if (!best || (s64)(t->vruntime - best->vruntime) < 0)
 			best = t;
 	return best;
 }
 
-static void account(struct cpu *cpu)
+static struct task *pick_eevdf(struct cpu *cpu)
 {
-	const u64 now = rdtsc();
+	struct task *curr = cpu->current_task, *best = NULL, *t;
 
-	cpu->current_task->vruntime += now - cpu->current_task->since;
-	cpu->current_task->since = now;
+	if (!cpu->runnable || !cpu->runnable->next)
+		return cpu->runnable;
+	if (!curr->queued || !is_eligible(cpu, curr))
+		curr = NULL;
+	if (curr && is_protected(cpu, curr))
+		return curr;
+	for (t = cpu->runnable; t; t = t->next)
+		if (t != curr && is_eligible(cpu, t) && (!best || is_before(t, best)))
+			best = t;
+	if (!best || (curr && is_before(curr, best)))
+		best = curr;
+	return best;
+}
+
+/* The lag that a task keeps while it sleeps: its distance from the average, clamped. */
+static s64 lag_of(const struct cpu *cpu, const struct task *t)
+{
+	const s64 lag = sum_ahead(cpu, t) / (s64)count_queued(cpu);
+	s64 limit = cpu->slice + cpu->tick;
+
+	if (cpu->scheduler == KILN_EEVDF_6_12)
+		limit = 2 * cpu->slice > cpu->tick ? 2 * cpu->slice : cpu->tick;
+	return lag > limit ? limit : lag < -limit ? -limit : lag;
+}
+
+/* Sets the vruntime and deadline of a task that is about to be queued. */
+static void place(struct cpu *cpu, struct task *t)
+{
+	const u32 n = count_queued(cpu);
+	u64 base = cpu->current_task->vruntime;
+
+	if (!is_eevdf(cpu)) {
+		const u64 floor = cpu->min_vruntime - cpu->latency / 2;
+
+		if ((s64)(t->vruntime - floor) < 0)
+			t->vruntime = floor;
+		return;
+	}
+	if (n) {
+		/* Queueing it moves the average towards it. Scale the lag to compensate. */
+		base = cpu->runnable->vruntime + sum_ahead(cpu, cpu->runnable) / (s64)n;
+		base -= t->lag + t->lag / (s64)n;
+	}
+	t->vruntime = base;
+	t->deadline = base + cpu->slice;
+}
+
+/* Completes a delayed dequeue: the task sleeps and is eligible now, so it has no lag. */
+static void finish_dequeue(struct task *t)
+{
+	dequeue(t->cpu, t);
+	t->delayed = false;
+	t->lag = 0;
+}
+
+static struct task *pick(struct cpu *cpu)
+{
+	struct task *t;
+
+	if (!is_eevdf(cpu))
+		return pick_cfs(cpu);
+	while ((t = pick_eevdf(cpu)) && t->delayed)
+		finish_dequeue(t);
+	return t;
+}
+
+/* Dequeues the current task, which goes to sleep or ends. */
+static void leave(struct cpu *cpu, struct task *t)
+{
+	if (is_eevdf(cpu) && t->state == TASK_SLEEPING) {
+		if (!is_eligible(cpu, t)) {
+			t->delayed = true;
+			return;
+		}
+		t->lag = lag_of(cpu, t);
+	}
+	dequeue(cpu, t);
+}
+
+/* Without full preemption 7.3 reschedules lazily. */
+static void want_resched(struct cpu *cpu)
+{
+	if (cpu->scheduler == KILN_EEVDF_7_3 && !cpu->preempt_full)
+		cpu->resched_lazy = true;
+	else
+		set_need_resched();
+}
+
+static bool others_wait(const struct cpu *cpu)
+{
+	const struct task *t;
+
+	for (t = cpu->runnable; t; t = t->next)
+		if (t != cpu->current_task && !t->delayed)
+			return true;
+	return false;
 }
 
 /*
- * A section goes with its task: what others run meanwhile is not its time, and it did
- * not pass undisturbed.
+ * Charges the current task for the time since the last call. With @check_slice, requests a
+ * reschedule if its slice is over.
+ */
+static void account(struct cpu *cpu, bool check_slice)
+{
+	struct task *curr = cpu->current_task, *t;
+	const u64 now = rdtsc();
+	bool over = false;
+	u64 least;
+
+	/* In the idle loop the last task to sleep is still the current one, and not queued. */
+	if (curr->queued)
+		curr->vruntime += now - curr->since;
+	curr->since = now;
+	if (!is_eevdf(cpu)) {
+		least = curr->vruntime;
+		for (t = cpu->runnable; t; t = t->next)
+			if ((s64)(t->vruntime - least) < 0)
+				least = t->vruntime;
+		if ((s64)(least - cpu->min_vruntime) > 0)
+			cpu->min_vruntime = least;
+		return;
+	}
+	if ((s64)(curr->vruntime - curr->deadline) >= 0) {
+		curr->deadline = curr->vruntime + cpu->slice;
+		over = true;
+	}
+	if (!check_slice || !others_wait(cpu))
+		return;
+	if (over || (!is_protected(cpu, curr) &&
+		     (cpu->scheduler == KILN_EEVDF_7_3 || !is_eligible(cpu, curr))))
+		want_resched(cpu);
+}
+
+/*
+ * Moves the section timer's state from one task to the next. Time that a task is switched
+ * out is not part of its section, but the section counts as interrupted.
  */
 static void section_switch(struct cpu *cpu, struct task *prev, struct task *next)
 {
@@ -88,7 +278,7 @@ static void section_switch(struct cpu *cpu, struct task *prev, struct task *next
 	cpu->section_irqs[0] = cpu->irqs_seen - 1;
 }
 
-/* Nothing can run: only an interrupt or another CPU can change that. */
+/* Waits until an interrupt or another CPU makes a task runnable. */
 static struct task *idle(struct cpu *cpu)
 {
 	const u64 since = rdtsc();
@@ -105,22 +295,32 @@ static struct task *idle(struct cpu *cpu)
 	return next;
 }
 
-/* Interrupts are off, and preemption once. */
+static void start_slice(struct task *t)
+{
+	t->since = rdtsc();
+	t->slice_start = t->vruntime;
+	t->protect = t->deadline;
+}
+
+/* Called with interrupts off and a preempt count of one. */
 static void switch_task(struct cpu *cpu, bool preempted)
 {
 	struct task *prev = cpu->current_task, *next;
 	u64 start;
 
-	account(cpu);
+	account(cpu, false);
 	clear_need_resched();
+	cpu->resched_lazy = false;
 	if (unlikely(cpu->remote))
 		wakes_of_others(cpu);
-	/* Who is about to sleep and is preempted has not decided yet. */
+	/* A task that is preempted on its way to sleep may still find its condition true. */
 	if (prev->state == TASK_FREE || (prev->state == TASK_SLEEPING && !preempted))
-		dequeue(cpu, prev);
+		leave(cpu, prev);
 	next = pick(cpu);
-	if (!next)
+	if (!next) {
 		next = idle(cpu);
+		start_slice(next);
+	}
 	if (next == prev)
 		return;
 
@@ -129,11 +329,10 @@ static void switch_task(struct cpu *cpu, bool preempted)
 	cpu->stats.preemptions += preempted;
 	fpu_switch(prev, next);
 	section_switch(cpu, prev, next);
-	/* A switch is cheaper here than in a kernel: charge the difference. */
+	/* A switch is cheaper here than in a kernel: spin for the difference. */
 	while (rdtsc() - start < cpu->switch_cost)
 		__asm__ volatile("pause");
-	next->since = rdtsc();
-	next->slice_start = next->vruntime;
+	start_slice(next);
 	cpu->current_task = next;
 	cpu->foreign = next->foreign;
 	cpu_switch(&prev->sp, next->sp);
@@ -153,7 +352,7 @@ void schedule(void)
 		local_irq_enable();
 }
 
-/* Let whoever else can run do so first. */
+/* Lets every other runnable task run first. Loads need this; no kernel's yield() does it. */
 void yield(void)
 {
 	struct cpu *cpu = this_cpu();
@@ -161,7 +360,7 @@ void yield(void)
 	const bool off = local_irq_save();
 	const struct task *t;
 
-	account(cpu);
+	account(cpu, false);
 	for (t = cpu->runnable; t; t = t->next)
 		if (t->vruntime > latest)
 			latest = t->vruntime;
@@ -172,13 +371,13 @@ void yield(void)
 
 bool cond_resched(void)
 {
-	if (!need_resched() || in_atomic())
+	if ((!need_resched() && !this_cpu_read(resched_lazy)) || in_atomic())
 		return false;
 	schedule();
 	return true;
 }
 
-/* Interrupts are off: on the way out of one. */
+/* Called with interrupts off, on the way out of an interrupt. */
 void preempt_schedule_irq(void)
 {
 	while (this_cpu_read(preempt_count) == 0) {
@@ -188,7 +387,7 @@ void preempt_schedule_irq(void)
 	}
 }
 
-/* The last preempt_enable() found a reschedule wanted. */
+/* Called by the outermost preempt_enable() if a reschedule was requested. */
 void preempt_schedule(void)
 {
 	if (!this_cpu_read(preempt_full) || this_cpu_read(irqs_off))
@@ -198,43 +397,123 @@ void preempt_schedule(void)
 	local_irq_enable();
 }
 
+/* Whether the task, which has just been woken, preempts the current one. */
+static bool preempts(struct cpu *cpu, struct task *t)
+{
+	struct task *curr = cpu->current_task;
+
+	if (!is_eevdf(cpu))
+		return (s64)(curr->vruntime - t->vruntime) > (s64)cpu->wakeup_granularity;
+	return pick_eevdf(cpu) == t;
+}
+
+static void wake_up_queued(struct cpu *cpu, struct task *t)
+{
+	if (t->delayed) {
+		/* Lag that the task has gained since it went to sleep is not kept. */
+		t->delayed = false;
+		if (sum_ahead(cpu, t) > 0) {
+			dequeue(cpu, t);
+			t->lag = 0;
+		}
+	}
+	if (!t->queued) {
+		place(cpu, t);
+		enqueue(cpu, t);
+	}
+	if (t->urgent) {
+		/* Eligible, and with the earliest deadline. */
+		t->vruntime = cpu->current_task->vruntime - cpu->slice - 1;
+		t->deadline = t->vruntime;
+		cpu->current_task->protect = cpu->current_task->vruntime;
+	}
+}
+
 /*
- * A task that slept starts where the others are, so that it neither waits for what it
- * missed nor makes up for it. It does not preempt, the next tick decides; unless it is
- * urgent.
+ * Only a wakeup in an interrupt preempts: a load may wake a task before the timer is started,
+ * and without ticks the woken task would keep the CPU for ever.
  */
 void wake_up(struct task *task)
 {
 	struct cpu *cpu = this_cpu();
-	const u64 floor = cpu->current_task->vruntime;
 	bool off;
 
 	if (task->state != TASK_SLEEPING)
 		return;
 	off = local_irq_save();
 	if (task->state == TASK_SLEEPING) {
-		if (task->vruntime < floor)
-			task->vruntime = floor;
 		task->state = TASK_RUNNING;
-		if (!task->queued)
+		if (task != cpu->current_task) {
+			account(cpu, in_interrupt());
+			/* After account(), a task without lag does not preempt. */
+			wake_up_queued(cpu, task);
+			if (task->urgent)
+				set_need_resched();
+			else if (in_interrupt() && preempts(cpu, task))
+				want_resched(cpu);
+		} else if (!task->queued) {
+			/*
+			 * The task is asleep in the idle loop of its own switch. Account now, so
+			 * that the time from here on counts and the idle time does not.
+			 */
+			account(cpu, false);
+			place(cpu, task);
 			enqueue(cpu, task);
-		if (task->urgent)
-			set_need_resched();
+		} else {
+			task->delayed = false;
+		}
 	}
 	local_irq_restore(off);
 }
 
-void sched_tick(struct cpu *cpu)
+static void cfs_tick(struct cpu *cpu, const struct task *curr)
+{
+	const u64 ran = curr->vruntime - curr->slice_start;
+	const u32 n = count_queued(cpu);
+	u64 slice = n > KILN_CFS_LATENCY_TASKS ? cpu->slice : cpu->latency / (n ? n : 1);
+	const struct task *t;
+
+	if (n < 2)
+		return;
+	if (slice < cpu->slice)
+		slice = cpu->slice;
+	if (ran > slice)
+		set_need_resched();
+	if (ran < cpu->slice)
+		return;
+	for (t = cpu->runnable; t; t = t->next)
+		if ((s64)(curr->vruntime - t->vruntime) > (s64)slice)
+			set_need_resched();
+}
+
+/*
+ * A gap between interrupts that exceeds the limit is taken to be time during which the host ran
+ * other threads, and is not charged to the current task.
+ */
+void forgive_steal(struct cpu *cpu)
 {
 	struct task *curr = cpu->current_task;
+	const u64 gap = cpu->irq_time - cpu->last_irq;
 
-	cpu->next_tick = cpu->irq_time + cpu->tick;
+	if (gap > cpu->steal_limit) {
+		curr->since += gap;
+		if ((s64)(curr->since - cpu->irq_time) > 0)
+			curr->since = cpu->irq_time;
+	}
+	cpu->last_irq = cpu->irq_time;
+}
+
+void sched_tick(struct cpu *cpu)
+{
+	/* Ticks are periodic; missed ones are skipped. */
+	cpu->next_tick += cpu->tick;
+	if (cpu->next_tick <= cpu->irq_time)
+		cpu->next_tick = cpu->irq_time + cpu->tick;
 	if (cpu->hooks && cpu->hooks->tick)
 		cpu->hooks->tick();
-	account(cpu);
-	if (curr->vruntime - curr->slice_start < cpu->slice)
-		return;
-	curr->slice_start = curr->vruntime;
-	if (pick(cpu) != curr)
+	if (cpu->resched_lazy)
 		set_need_resched();
+	account(cpu, true);
+	if (!is_eevdf(cpu))
+		cfs_tick(cpu, cpu->current_task);
 }

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only OR MIT
 /*
- * Softirqs: raised in hardirqs, run on the way out of one or when the last BH-disable
- * is lifted, and by ksoftirqd when there are too many of them.
+ * Softirqs: raised in hardirqs, run on the way out of one or by the outermost
+ * local_bh_enable(), and by ksoftirqd when there are too many of them.
  */
 #include <kiln/cpu.h>
 #include <kiln/kiln.h>
@@ -10,13 +10,15 @@
 
 #include "cpu_internal.h"
 
-/* As Linux: then the rest is left to ksoftirqd. */
+/* Linux's limits. Beyond them ksoftirqd continues. */
 enum { MAX_SOFTIRQ_US = 2000, MAX_SOFTIRQ_RESTART = 10 };
 
 void raise_softirq(unsigned int nr)
 {
 	struct cpu *cpu = this_cpu();
 
+	if (in_hardirq() && in_serving_softirq())
+		cpu->stats.softirqs_behind++;
 	if (!cpu->softirq_pending)
 		cpu->raise_time = in_hardirq() ? cpu->irq_time : rdtsc();
 	__asm__ volatile("orw %0, %%gs:%c1"

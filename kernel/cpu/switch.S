@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR MIT */
 /*
- * From one task's stack to another's. The vector registers are the CPU's and stay
- * as they are: what becomes of them is the FPU policy's business.
+ * Switches from one task's stack to another's. Vector registers are left to fpu_switch().
  */
 	.text
 	.globl cpu_switch

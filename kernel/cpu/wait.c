@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: GPL-2.0-only OR MIT
 /*
- * Sleeping and waking by address, among all CPUs of the process. What waits is in one
+ * Sleeping and waking by address, across all CPUs of the process. All waiters are in one hash
  * table under one lock, which is held for a few instructions with interrupts off.
  *
- * A waiter enters the table and then asks for what it waits for; a waker makes it true
- * and then looks into the table: one of the two sees the other.
+ * A waiter first enters the table and then checks its condition; a waker first makes the
+ * condition true and then searches the table. So no wakeup is lost.
  */
 #include <kiln/kiln.h>
 #include <kiln/preempt.h>
@@ -113,8 +113,8 @@ void kiln_wake(const volatile void *on)
 	local_irq_restore(off);
 }
 
-/* A CPU goes away: none of its tasks waits any more. */
-void wait_none(struct cpu *cpu)
+/* Removes all tasks of a CPU that is going away. */
+void remove_waiters(struct cpu *cpu)
 {
 	u32 i;
 
@@ -125,7 +125,7 @@ void wait_none(struct cpu *cpu)
 	unlock();
 }
 
-/* Each task is on its CPU's list once, whoever puts it there. */
+/* remote_queued keeps CPUs from queueing a task twice. */
 void wake_up_remote(struct task *t)
 {
 	struct task *first;
@@ -139,7 +139,7 @@ void wake_up_remote(struct task *t)
 					      __ATOMIC_RELEASE, __ATOMIC_RELAXED));
 }
 
-/* Interrupts are off. */
+/* Called with interrupts off. */
 void wakes_of_others(struct cpu *cpu)
 {
 	struct task *t, *next;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only OR MIT
 /*
- * Work for later, on this CPU, in a thread of its queue: in order, one item at a time.
+ * Work queues: each has a thread on one CPU, which runs its items in order, one at a time.
  */
 #include <kiln/cpu.h>
 #include <kiln/kiln.h>
@@ -11,7 +11,7 @@
 
 #define PENDING 1ul
 
-/* Its thread waits on the queue, who flushes on the thread's place in it. */
+/* The queue's thread waits on the address of the queue, flushers on that of ->running. */
 static bool queue(struct kiln_workqueue *q, struct kiln_work *work)
 {
 	if (work->pending & PENDING)
@@ -65,7 +65,7 @@ static void worker(void *arg)
 		local_irq_disable();
 		work = take(q);
 		local_irq_enable();
-		/* Nobody uses @work here once it has run: it may have freed itself. */
+		/* @work may have freed itself once it has run. */
 		if (work) {
 			work->fn(work);
 			q->running = NULL;

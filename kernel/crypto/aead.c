@@ -107,7 +107,7 @@ static noinline int crypt_pieces(struct crypto_request *req, u32 aadlen, u32 len
 		return err;
 	/* Before the text is written: in place it may be next to it. */
 	if (decrypt)
-		scatterwalk_copy(want, req->src, req->assoclen + len, tagsize, false);
+		scatterwalk_copy(want, req->src, (u64)req->assoclen + len, tagsize, false);
 	fpu_cut_open(&p.cut, budget);
 	p.impl->aead.begin(p.ctx, p.state, req->iv, aadlen, len, tagsize);
 	add_aad(&p, req);
@@ -115,7 +115,7 @@ static noinline int crypt_pieces(struct crypto_request *req, u32 aadlen, u32 len
 	p.impl->aead.end(p.ctx, p.state, tag, tagsize);
 	fpu_cut_close(&p.cut);
 	if (!decrypt) {
-		scatterwalk_copy(tag, req->dst, req->assoclen + len, tagsize, true);
+		scatterwalk_copy(tag, req->dst, (u64)req->assoclen + len, tagsize, true);
 	} else if (!equal(tag, want, tagsize)) {
 		wipe(req->dst, req->assoclen, len);
 		err = -EBADMSG;
@@ -150,7 +150,8 @@ static __always_inline int crypt_whole(struct crypto_request *req, u8 *dst, cons
 static noinline int crypt_apart(struct crypto_request *req, u32 aadlen, u32 len,
 				struct fpu_budget *budget, const bool decrypt)
 {
-	const u32 tagsize = req->tfm->authsize, behind = req->assoclen + len;
+	const u64 behind = (u64)req->assoclen + len;
+	const u32 tagsize = req->tfm->authsize;
 	struct scatterlist *const tag_at = decrypt ? req->src : req->dst;
 	u8 tag[MAX_TAG], *src, *dst, *aad;
 	int err;
@@ -161,7 +162,7 @@ static noinline int crypt_apart(struct crypto_request *req, u32 aadlen, u32 len,
 	src = scatterwalk_piece(req->src, req->assoclen, len);
 	dst = scatterwalk_piece(req->dst, req->assoclen, len);
 	aad = scatterwalk_piece(req->src, 0, aadlen);
-	if (!src || !dst || !aad || (budget && aadlen + len > budget->most))
+	if (!src || !dst || !aad || (budget && (u64)aadlen + len > budget->most))
 		return crypt_pieces(req, aadlen, len, budget, decrypt);
 	if (decrypt)
 		scatterwalk_copy(tag, req->src, behind, tagsize, false);
@@ -171,8 +172,11 @@ static noinline int crypt_apart(struct crypto_request *req, u32 aadlen, u32 len,
 	return err;
 }
 
-/* Whether it is of the algorithm's form, and what of the associated data is authenticated. */
-static __always_inline bool is_of_form(const struct crypto_request *req, u32 *aadlen)
+/*
+ * Whether a request with a text of @len bytes, without the tag, is of the algorithm's form, and
+ * how much of the associated data is authenticated.
+ */
+static __always_inline bool is_of_form(const struct crypto_request *req, u32 len, u32 *aadlen)
 {
 	switch (req->tfm->alg->form) {
 	case CRYPTO_FORM_IPSEC:
@@ -183,7 +187,7 @@ static __always_inline bool is_of_form(const struct crypto_request *req, u32 *aa
 	case CRYPTO_FORM_CCM:
 		/* A length of two to eight bytes that the message's fits in. */
 		if (req->iv[0] < 1 || req->iv[0] > 7 ||
-		    (req->iv[0] < 3 && req->cryptlen >> (8 * (req->iv[0] + 1))))
+		    (req->iv[0] < 3 && len >> (8 * (req->iv[0] + 1))))
 			return false;
 		*aadlen = req->assoclen;
 		return true;
@@ -199,15 +203,16 @@ static __always_inline int crypt(struct crypto_request *req, const bool simd,
 {
 	const u32 assoclen = req->assoclen, tagsize = req->tfm->authsize;
 	const u32 len = decrypt ? req->cryptlen - tagsize : req->cryptlen;
-	const u32 in = assoclen + req->cryptlen;
-	const u32 out = assoclen + len + (decrypt ? 0 : tagsize);
 	u8 *const src = req->src->addr, *const dst = req->dst->addr;
 	struct fpu_budget *const budget = simd ? &req->tfm->alg->budget[decrypt] : NULL;
-	u32 aadlen;
+	u32 aadlen, in, out;
 
-	if (unlikely(!is_of_form(req, &aadlen)))
+	if (unlikely(!is_of_form(req, len, &aadlen)))
 		return -EINVAL;
-	if (unlikely(req->src->length < in || req->dst->length < out ||
+	/* A sum that does not fit in 32 bits is more than one piece has. */
+	if (unlikely(__builtin_add_overflow(assoclen, req->cryptlen, &in) ||
+		     __builtin_add_overflow(assoclen + len, decrypt ? 0 : tagsize, &out) ||
+		     req->src->length < in || req->dst->length < out ||
 		     (simd && in > budget->most)))
 		return crypt_apart(req, aadlen, len, budget, decrypt);
 	return crypt_whole(req, dst + assoclen, src + assoclen, len, src, aadlen,

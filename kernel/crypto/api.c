@@ -127,7 +127,25 @@ static void put_alg(struct crypto_alg *alg)
 	}
 	spin_unlock_irqrestore(&algs_lock, off);
 	if (gone)
-		kfree(alg);
+		crypto_instance_free(alg);
+}
+
+void crypto_alg_get(struct crypto_alg *alg)
+{
+	const bool off = spin_lock_irqsave(&algs_lock);
+
+	alg->users++;
+	spin_unlock_irqrestore(&algs_lock, off);
+}
+
+void crypto_instance_free(struct crypto_alg *alg)
+{
+	size_t i;
+
+	for (i = 0; i < ARRAY_SIZE(alg->inner); i++)
+		if (alg->inner[i])
+			put_alg(alg->inner[i]);
+	kfree(alg);
 }
 
 static struct crypto_alg *instance(const char *name, u32 type, u32 mask, int *err)
@@ -163,27 +181,22 @@ static struct crypto_alg *made(const char *name, u32 type, u32 mask, int *err)
 			break;
 		there = get_alg(alg->driver_name, type, mask, err);
 	}
-	kfree(alg);
+	crypto_instance_free(alg);
 	return there;
 }
 
-struct crypto_tfm *crypto_alloc_tfm(const char *name, u32 type, u32 mask,
-					      int *err)
+/* A transform of @alg, which takes over one of its users. */
+static struct crypto_tfm *alloc_tfm(struct crypto_alg *alg, int *err)
 {
-	struct crypto_alg *alg = get_alg(name, type, mask, err);
 	struct crypto_tfm *tfm;
 
-	/* What a template can make is made on demand. */
-	if (!alg)
-		alg = made(name, type, mask, err);
-	if (!alg)
-		return NULL;
 	tfm = kmalloc(sizeof(*tfm) + alg->ctxsize);
 	if (!tfm) {
 		put_alg(alg);
 		*err = -ENOMEM;
 		return NULL;
 	}
+	tfm->refcnt = 1;
 	tfm->flags = alg->setkey ? CRYPTO_TFM_NEED_KEY : 0;
 	tfm->authsize = alg->maxauthsize;
 	tfm->alg = alg;
@@ -196,11 +209,28 @@ struct crypto_tfm *crypto_alloc_tfm(const char *name, u32 type, u32 mask,
 	return tfm;
 }
 
+struct crypto_tfm *crypto_alloc_tfm(const char *name, u32 type, u32 mask,
+					      int *err)
+{
+	struct crypto_alg *alg = get_alg(name, type, mask, err);
+
+	/* What a template can make is made on demand. */
+	if (!alg)
+		alg = made(name, type, mask, err);
+	return alg ? alloc_tfm(alg, err) : NULL;
+}
+
+struct crypto_tfm *crypto_spawn_tfm(struct crypto_alg *alg, int *err)
+{
+	crypto_alg_get(alg);
+	return alloc_tfm(alg, err);
+}
+
 void crypto_free_tfm(struct crypto_tfm *tfm)
 {
 	struct crypto_alg *alg;
 
-	if (!tfm)
+	if (!tfm || __atomic_sub_fetch(&tfm->refcnt, 1, __ATOMIC_ACQ_REL))
 		return;
 	alg = tfm->alg;
 	if (alg->exit)

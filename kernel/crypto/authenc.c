@@ -50,31 +50,12 @@ static int authenc_setkey(struct crypto_tfm *tfm, const u8 *key, u32 len)
 	return crypto_setkey(ctx->enc, key + authkeylen, enckeylen);
 }
 
-/* Of the first @len bytes of the pieces. */
-static int hash(struct crypto_tfm *auth, struct scatterlist *sg, u32 len, u8 *out)
-{
-	struct shash_desc desc;
-	u32 offset = 0, n;
-	u8 *at;
-	int err;
-
-	if (likely(sg->length >= len))
-		return shash_digest(auth, sg->addr, len, out);
-	desc.tfm = auth;
-	err = shash_init(&desc);
-	for (; len && !err; len -= n) {
-		n = scatterwalk_next(&sg, &offset, len, &at);
-		err = shash_update(&desc, at, n);
-	}
-	return err ? err : shash_final(&desc, out);
-}
-
 static int put_icv(struct crypto_request *req)
 {
 	struct authenc_ctx *ctx = crypto_tfm_ctx(req->tfm);
-	const u32 len = req->assoclen + req->cryptlen;
+	const u64 len = (u64)req->assoclen + req->cryptlen;
 	u8 icv[KILN_MAX_DIGEST];
-	const int err = hash(ctx->auth, req->dst, len, icv);
+	const int err = shash_digest_sg(ctx->auth, req->dst, len, icv);
 
 	if (!err)
 		scatterwalk_copy(icv, req->dst, len, req->tfm->authsize, true);
@@ -119,7 +100,7 @@ static struct crypto_request *sub_request(struct crypto_request *req, u32 len)
 
 static int authenc_encrypt(struct crypto_request *req)
 {
-	const u32 all = req->assoclen + req->cryptlen;
+	const u64 all = (u64)req->assoclen + req->cryptlen;
 	struct crypto_request *sub;
 	int err;
 
@@ -129,7 +110,7 @@ static int authenc_encrypt(struct crypto_request *req)
 	if (req->src != req->dst)
 		copy_aad(req);
 	sub = sub_request(req, req->cryptlen);
-	crypto_request_set_callback(sub, req->flags, encrypted, req);
+	crypto_request_set_callback(sub, req->flags | CRYPTO_TFM_REQ_HOLD_PARENT, encrypted, req);
 	err = crypto_encrypt(sub);
 	return err ? err : put_icv(req);
 }
@@ -147,17 +128,18 @@ static int authenc_decrypt(struct crypto_request *req)
 {
 	struct authenc_ctx *ctx = crypto_tfm_ctx(req->tfm);
 	const u32 authsize = req->tfm->authsize, len = req->cryptlen - authsize;
+	const u64 hashed = (u64)req->assoclen + len;
 	u8 icv[KILN_MAX_DIGEST], want[KILN_MAX_DIGEST];
 	struct crypto_request *sub;
 	int err;
 
-	if (!scatterwalk_holds(req->src, req->assoclen + req->cryptlen) ||
-	    !scatterwalk_holds(req->dst, req->assoclen + len))
+	if (!scatterwalk_holds(req->src, hashed + authsize) ||
+	    !scatterwalk_holds(req->dst, hashed))
 		return -EINVAL;
-	err = hash(ctx->auth, req->src, req->assoclen + len, icv);
+	err = shash_digest_sg(ctx->auth, req->src, hashed, icv);
 	if (err)
 		return err;
-	scatterwalk_copy(want, req->src, req->assoclen + len, authsize, false);
+	scatterwalk_copy(want, req->src, hashed, authsize, false);
 	if (!equal(icv, want, authsize))
 		return -EBADMSG;
 	sub = sub_request(req, len);
@@ -168,15 +150,12 @@ static int authenc_decrypt(struct crypto_request *req)
 static int authenc_init(struct crypto_tfm *tfm)
 {
 	struct authenc_ctx *ctx = crypto_tfm_ctx(tfm);
-	const struct crypto_alg *enc = tfm->alg->impl, *auth = tfm->alg->fallback;
 	int err;
 
-	ctx->auth = crypto_alloc_tfm(auth->driver_name, CRYPTO_ALG_TYPE_SHASH,
-				     CRYPTO_ALG_TYPE_MASK, &err);
+	ctx->auth = crypto_spawn_tfm(tfm->alg->inner[0], &err);
 	if (!ctx->auth)
 		return err;
-	ctx->enc = crypto_alloc_tfm(enc->driver_name, CRYPTO_ALG_TYPE_SKCIPHER,
-				    CRYPTO_ALG_TYPE_MASK, &err);
+	ctx->enc = crypto_spawn_tfm(tfm->alg->inner[1], &err);
 	if (!ctx->enc) {
 		crypto_free_tfm(ctx->auth);
 		return err;
@@ -208,8 +187,6 @@ static struct crypto_alg *combine(const struct crypto_tfm *auth, const struct cr
 	alg->ctxsize = sizeof(struct authenc_ctx);
 	alg->ivsize = enc->alg->ivsize;
 	alg->maxauthsize = shash_digestsize(auth);
-	alg->impl = enc->alg;
-	alg->fallback = auth->alg;
 	alg->setkey = authenc_setkey;
 	alg->encrypt = authenc_encrypt;
 	alg->decrypt = authenc_decrypt;

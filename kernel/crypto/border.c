@@ -14,13 +14,11 @@
 int kiln_crypto_init(void)
 {
 	static bool done;
-	int err;
 
 	if (__atomic_exchange_n(&done, true, __ATOMIC_ACQ_REL))
 		return 0;
 	fpu_budgets_init();
-	err = xts_register();
-	return err ? err : impls_register();
+	return impls_register();
 }
 
 void kiln_crypto_model(u32 model)
@@ -105,11 +103,13 @@ static int request_submit(void *request, const struct kiln_submission *s)
 	struct plain_request *plain =
 		(struct plain_request *)((u8 *)req + sizeof(*req) +
 					 crypto_tfm_reqsize(req->tfm));
+	/* An AEAD's message ends with the room for its tag. */
+	const u32 tag = s->decrypt ? 0 : req->tfm->authsize;
 
 	sg_init_one(&plain->src, s->src, s->len);
 	sg_init_one(&plain->dst, s->dst, s->len);
 	crypto_request_set_callback(req, s->flags, s->complete, s->data);
-	crypto_request_set_crypt(req, &plain->src, &plain->dst, s->len, s->iv);
+	crypto_request_set_crypt(req, &plain->src, &plain->dst, s->len - tag, s->iv);
 	return submit(req, s->decrypt);
 }
 
@@ -167,7 +167,7 @@ static int digest_pieces(const struct kiln_digest *d)
 	u32 i;
 
 	desc.tfm = d->tfm;
-	err = shash_init(&desc);
+	err = d->state ? shash_import(&desc, d->state) : shash_init(&desc);
 	for (i = 0; i < d->pieces && !err; i++) {
 		err = shash_update(&desc, data, d->piece[i]);
 		data += d->piece[i];

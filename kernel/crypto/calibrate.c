@@ -138,13 +138,17 @@ static u64 timed(struct kiln_calibration *c, const struct kiln_impl *impl, u32 n
 	return rdtsc() - start + stall;
 }
 
-/* The longest key takes the longest. Of xts(aes) the halves of one must differ. */
+/*
+ * The longest key takes the longest, but for HMAC, where all take the same. The halves of a key
+ * of xts(aes) must differ.
+ */
 static void set_key(struct kiln_calibration *c, const struct kiln_impl *impl)
 {
 	struct room *room = (struct room *)c->memory;
 
 	if (impl->setkey && !c->rates)
-		impl->setkey(room->ctx, room->key, impl->key_max);
+		impl->setkey(room->ctx, room->key,
+			     impl->key_max == KILN_ANY_KEY ? impl->key_min : impl->key_max);
 }
 
 static u32 near_bytes(const struct kiln_impl *impl)

@@ -17,12 +17,16 @@ void kiln_cryptd_break(u32 rules)
 	broken = rules;
 }
 
+/* One per CPU, in its area. */
+struct cryptd_cpu {
+	struct kiln_work work;
+	struct crypto_queue queue;
+};
+
+_Static_assert(sizeof(struct cryptd_cpu) <= sizeof(((struct cpu *)0)->area),
+	       "CPU_AREA_WORDS is too small");
+
 struct cryptd_ctx {
-	/*
-	 * One for the owner, one for each request accepted and not yet answered. Zero if
-	 * the transform was allocated by name: then nobody counts.
-	 */
-	u32 refcnt;
 	struct crypto_tfm *child;
 };
 
@@ -43,12 +47,31 @@ static void tell(struct crypto_request *req, int err)
 	local_bh_enable();
 }
 
+/* The transform that a request holds besides its own, or NULL. */
+static struct crypto_tfm *parent(const struct crypto_request *req)
+{
+	const struct crypto_request *outer = req->data;
+
+	return req->flags & CRYPTO_TFM_REQ_HOLD_PARENT ? outer->tfm : NULL;
+}
+
+/* What a queued request needs lives until serve() has answered it. */
+static void hold(const struct crypto_request *req)
+{
+	struct crypto_tfm *outer = parent(req);
+
+	if (broken & KILN_CRYPTD_UNCOUNTED)
+		return;
+	crypto_tfm_get(req->tfm);
+	if (outer)
+		crypto_tfm_get(outer);
+}
+
 static void serve(struct crypto_request *req)
 {
-	struct crypto_tfm *tfm = req->tfm;
+	struct crypto_tfm *tfm = req->tfm, *outer = parent(req);
 	struct cryptd_ctx *ctx = crypto_tfm_ctx(tfm);
 	struct crypto_request *sub = &request_ctx(req)->sub;
-	const bool counted = __atomic_load_n(&ctx->refcnt, __ATOMIC_RELAXED);
 	int err;
 
 	sub->tfm = ctx->child;
@@ -59,15 +82,26 @@ static void serve(struct crypto_request *req)
 					  crypto_encrypt(sub);
 	/* The request, and the memory it is in, may be gone from here on. */
 	tell(req, err);
-	if (counted && !(broken & KILN_CRYPTD_UNCOUNTED) &&
-	    !__atomic_sub_fetch(&ctx->refcnt, 1, __ATOMIC_ACQ_REL))
-		crypto_free_tfm(tfm);
+	if (broken & KILN_CRYPTD_UNCOUNTED)
+		return;
+	crypto_free_tfm(outer);
+	crypto_free_tfm(tfm);
+}
+
+static struct cryptd_cpu *this_cpu_cryptd(void)
+{
+	return (struct cryptd_cpu *)this_cpu()->area;
+}
+
+u32 cryptd_queue_length(void)
+{
+	return this_cpu_cryptd()->queue.qlen;
 }
 
 /* One request a run; the work queues itself again while there are more. */
 static void cryptd_run(struct kiln_work *work)
 {
-	struct crypto_queue *queue = &this_cpu()->cryptd_queue;
+	struct crypto_queue *queue = &this_cpu_cryptd()->queue;
 	struct crypto_request *req, *backlog;
 
 	local_bh_disable();
@@ -104,20 +138,22 @@ static void break_rules(struct crypto_queue *queue, struct crypto_request *req)
 
 static int enqueue(struct crypto_request *req, bool decrypt)
 {
-	struct cryptd_ctx *ctx = crypto_tfm_ctx(req->tfm);
-	struct cpu *cpu = this_cpu();
+	struct cryptd_cpu *cryptd = this_cpu_cryptd();
 	int err;
 
 	request_ctx(req)->decrypt = decrypt;
 	local_bh_disable();
+	/* The CPU's first request. */
+	if (unlikely(!cryptd->work.fn)) {
+		cryptd->queue.max_qlen = CRYPTD_MAX_CPU_QLEN;
+		cryptd->work.fn = cryptd_run;
+	}
 	if (unlikely(broken))
-		break_rules(&cpu->cryptd_queue, req);
-	err = crypto_enqueue_request(&cpu->cryptd_queue, req);
+		break_rules(&cryptd->queue, req);
+	err = crypto_enqueue_request(&cryptd->queue, req);
 	if (err != -ENOSPC) {
-		kiln_queue_work(NULL, &cpu->cryptd_work);
-		if (__atomic_load_n(&ctx->refcnt, __ATOMIC_RELAXED) &&
-		    !(broken & KILN_CRYPTD_UNCOUNTED))
-			__atomic_add_fetch(&ctx->refcnt, 1, __ATOMIC_RELAXED);
+		kiln_queue_work(NULL, &cryptd->work);
+		hold(req);
 	}
 	local_bh_enable();
 	return err;
@@ -147,18 +183,12 @@ static int cryptd_setauthsize(struct crypto_tfm *tfm, u32 authsize)
 	return crypto_aead_setauthsize(ctx->child, authsize);
 }
 
-/* The algorithm that an instance is of is found by the driver name within its own. */
 static int cryptd_init(struct crypto_tfm *tfm)
 {
 	struct cryptd_ctx *ctx = crypto_tfm_ctx(tfm);
-	const struct crypto_alg *child = tfm->alg->impl;
 	int err;
 
-	ctx->child = crypto_alloc_tfm(child->driver_name,
-				  child->flags & (CRYPTO_ALG_INTERNAL |
-						  CRYPTO_ALG_TYPE_MASK),
-				  CRYPTO_ALG_INTERNAL | CRYPTO_ALG_ASYNC |
-				  CRYPTO_ALG_TYPE_MASK, &err);
+	ctx->child = crypto_spawn_tfm(tfm->alg->inner[0], &err);
 	if (!ctx->child)
 		return err;
 	tfm->reqsize = sizeof(struct cryptd_rctx) + crypto_tfm_reqsize(ctx->child);
@@ -170,14 +200,6 @@ static void cryptd_exit(struct crypto_tfm *tfm)
 	struct cryptd_ctx *ctx = crypto_tfm_ctx(tfm);
 
 	crypto_free_tfm(ctx->child);
-}
-
-void cryptd_start(void)
-{
-	struct cpu *cpu = this_cpu();
-
-	cpu->cryptd_queue.max_qlen = CRYPTD_MAX_CPU_QLEN;
-	cpu->cryptd_work.fn = cryptd_run;
 }
 
 struct crypto_alg *cryptd_instance(const char *name, u32 type, u32 mask, int *err)
@@ -216,12 +238,11 @@ struct crypto_alg *cryptd_instance(const char *name, u32 type, u32 mask, int *er
 		alg->decrypt = cryptd_decrypt;
 		alg->init = cryptd_init;
 		alg->exit = cryptd_exit;
-		alg->impl = child->alg;
-		alg->users = 0;
-		alg->instance = true;
 		if (*err) {
 			kfree(alg);
 			alg = NULL;
+		} else {
+			crypto_instance_init(alg, child->alg, NULL);
 		}
 	}
 	crypto_free_tfm(child);
@@ -232,23 +253,9 @@ struct crypto_tfm *cryptd_alloc(const char *name, u32 type, u32 mask,
 					      int *err)
 {
 	char wrapped[CRYPTO_MAX_ALG_NAME];
-	struct crypto_tfm *tfm;
 
 	*err = crypto_name_make(wrapped, "cryptd", name, NULL);
-	if (*err)
-		return NULL;
-	tfm = crypto_alloc_tfm(wrapped, type, mask, err);
-	if (tfm)
-		((struct cryptd_ctx *)crypto_tfm_ctx(tfm))->refcnt = 1;
-	return tfm;
-}
-
-void cryptd_free(struct crypto_tfm *tfm)
-{
-	struct cryptd_ctx *ctx = crypto_tfm_ctx(tfm);
-
-	if (!__atomic_sub_fetch(&ctx->refcnt, 1, __ATOMIC_ACQ_REL))
-		crypto_free_tfm(tfm);
+	return *err ? NULL : crypto_alloc_tfm(wrapped, type, mask, err);
 }
 
 struct crypto_tfm *cryptd_child(struct crypto_tfm *tfm)
@@ -260,7 +267,5 @@ struct crypto_tfm *cryptd_child(struct crypto_tfm *tfm)
 
 bool cryptd_queued(struct crypto_tfm *tfm)
 {
-	struct cryptd_ctx *ctx = crypto_tfm_ctx(tfm);
-
-	return __atomic_load_n(&ctx->refcnt, __ATOMIC_RELAXED) > 1;
+	return __atomic_load_n(&tfm->refcnt, __ATOMIC_RELAXED) > 1;
 }

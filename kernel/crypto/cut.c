@@ -24,46 +24,56 @@ static const char *const names[KILN_NR_WAYS] = {
 
 enum { KIB = 1024, SLOW = 16 * KIB, MEDIUM = 256 * KIB, FAST = 512 * KIB };
 
-struct constants {
-	const char *alg;
-	u32 fixed, class;
+/* A limit that was posted: of a driver, for both directions. */
+struct posted {
+	const char *driver;	/* NULL: an ISA level that Kiln does not have */
+	u32 bytes;
 };
 
-#define CONSTANTS(name, block, fixed_bytes, class_bytes)                       \
-	{ .alg = name, .fixed = FPU_BUDGET(fixed_bytes, block),                \
-	  .class = FPU_BUDGET(class_bytes, block) }
+#define POSTED(alg, level, kib, driver_name, message_id)                       \
+	{ .driver = driver_name, .bytes = FPU_BUDGET(kib * KIB, 1024) },
 
-/*
- * The constants of the patches "crypto: x86 - limit FPU preemption": 30 us of a core of
- * 2.2 GHz. Where the thread has a group but no number, the upper end of the group's range.
- * Ciphers were cut by pages. The classes are the thread's, by how fast an algorithm is.
- */
-static const struct constants constants[] = {
-	CONSTANTS("ecb(aes)", 16, WALK_PAGE, MEDIUM),
-	CONSTANTS("cbc(aes)", 16, WALK_PAGE, SLOW),
-	CONSTANTS("ctr(aes)", 16, WALK_PAGE, MEDIUM),
-	CONSTANTS("xts(aes)", 16, WALK_PAGE, MEDIUM),
-	CONSTANTS("ccm(aes)", 16, WALK_PAGE, SLOW),
-	CONSTANTS("cmac(aes)", 16, WALK_PAGE, SLOW),
-	CONSTANTS("gcm(aes)", 16, WALK_PAGE, MEDIUM),
-	CONSTANTS("rfc4106(gcm(aes))", 16, WALK_PAGE, MEDIUM),
-	CONSTANTS("chacha20", 64, WALK_PAGE, MEDIUM),
-	CONSTANTS("rfc7539(chacha20,poly1305)", 64, WALK_PAGE, MEDIUM),
-	CONSTANTS("ghash", 16, 400 * KIB, MEDIUM),
-	CONSTANTS("polyval", 16, 383 * KIB, MEDIUM),
-	CONSTANTS("poly1305", 16, 400 * KIB, MEDIUM),
-	CONSTANTS("nhpoly1305", 1024, 337 * KIB, MEDIUM),
-	CONSTANTS("blake2s-256", 64, WALK_PAGE, SLOW),
-	CONSTANTS("blake2smac", 64, WALK_PAGE, SLOW),
-	CONSTANTS("sha1", 64, 20 * KIB, SLOW),
-	CONSTANTS("sha256", 64, 20 * KIB, SLOW),
-	CONSTANTS("sha512", 128, 20 * KIB, SLOW),
-	CONSTANTS("hmac(sha1)", 64, 20 * KIB, SLOW),
-	CONSTANTS("hmac(sha256)", 64, 20 * KIB, SLOW),
-	CONSTANTS("hmac(sha512)", 128, 20 * KIB, SLOW),
-	CONSTANTS("sm3", 64, 20 * KIB, SLOW),
-	CONSTANTS("crct10dif", 16, 800 * KIB, FAST),
-	CONSTANTS("crc32c", 16, 868 * KIB, FAST),
+static const struct posted posted[] = {
+#include "posted.def"
+};
+
+#undef POSTED
+
+struct class {
+	const char *alg;
+	u32 bytes;
+};
+
+#define CLASS(name, block, class_bytes)                                        \
+	{ .alg = name, .bytes = FPU_BUDGET(class_bytes, block) }
+
+/* The three values that the thread considered, by how fast an algorithm is. */
+static const struct class classes[] = {
+	CLASS("ecb(aes)", 16, MEDIUM),
+	CLASS("cbc(aes)", 16, SLOW),
+	CLASS("ctr(aes)", 16, MEDIUM),
+	CLASS("xts(aes)", 16, MEDIUM),
+	CLASS("ccm(aes)", 16, SLOW),
+	CLASS("cmac(aes)", 16, SLOW),
+	CLASS("gcm(aes)", 16, MEDIUM),
+	CLASS("rfc4106(gcm(aes))", 16, MEDIUM),
+	CLASS("chacha20", 64, MEDIUM),
+	CLASS("rfc7539(chacha20,poly1305)", 64, MEDIUM),
+	CLASS("ghash", 16, MEDIUM),
+	CLASS("polyval", 16, MEDIUM),
+	CLASS("poly1305", 16, MEDIUM),
+	CLASS("nhpoly1305", 1024, MEDIUM),
+	CLASS("blake2s-256", 64, SLOW),
+	CLASS("blake2smac", 64, SLOW),
+	CLASS("sha1", 64, SLOW),
+	CLASS("sha256", 64, SLOW),
+	CLASS("sha512", 128, SLOW),
+	CLASS("hmac(sha1)", 64, SLOW),
+	CLASS("hmac(sha256)", 64, SLOW),
+	CLASS("hmac(sha512)", 128, SLOW),
+	CLASS("sm3", 64, SLOW),
+	CLASS("crct10dif", 16, FAST),
+	CLASS("crc32c", 16, FAST),
 };
 
 enum {
@@ -120,17 +130,6 @@ struct fpu_budget *fpu_budget_of(const struct kiln_impl *impl)
 	return e ? e->of : NULL;
 }
 
-struct fpu_budget *fpu_budget_of_driver(const char *driver)
-{
-	const struct kiln_impl *impl;
-	size_t i;
-
-	for (i = 0; (impl = kiln_impl(i)); i++)
-		if (same(impl->driver, driver))
-			return fpu_budget_of(impl);
-	return NULL;
-}
-
 u32 *fpu_min_bytes_of(const struct kiln_impl *impl)
 {
 	struct entry *e = entry(impl);
@@ -164,15 +163,25 @@ u32 fpu_bytes_in(const struct kiln_impl *impl, const struct fpu_budget *b, u64 t
 	return whole(n, block);
 }
 
-static const struct constants *constants_of(const struct kiln_impl *impl)
+/* 0 if nobody posted a limit for it. */
+static u32 posted_bytes(const struct kiln_impl *impl)
 {
-	static const struct constants page = { .fixed = WALK_PAGE, .class = WALK_PAGE };
 	size_t i;
 
-	for (i = 0; i < ARRAY_SIZE(constants); i++)
-		if (same(constants[i].alg, impl->alg))
-			return &constants[i];
-	return &page;
+	for (i = 0; i < ARRAY_SIZE(posted); i++)
+		if (posted[i].driver && same(posted[i].driver, impl->driver))
+			return posted[i].bytes;
+	return 0;
+}
+
+static u32 class_bytes(const struct kiln_impl *impl)
+{
+	size_t i;
+
+	for (i = 0; i < ARRAY_SIZE(classes); i++)
+		if (same(classes[i].alg, impl->alg))
+			return classes[i].bytes;
+	return WALK_PAGE;
 }
 
 static u32 measured(const struct kiln_impl *impl, const struct fpu_budget *b, u64 ticks)
@@ -194,9 +203,10 @@ static u32 most(const struct kiln_impl *impl, const struct fpu_budget *b)
 		return (forced + up) / (up + 1) * (up + 1);
 	switch (way) {
 	case KILN_FIXED:
-		return constants_of(impl)->fixed;
+		/* Code without a posted limit is cut by pages, as Linux's walks cut it. */
+		return posted_bytes(impl) ?: WALK_PAGE;
 	case KILN_CLASS:
-		return constants_of(impl)->class;
+		return class_bytes(impl);
 	case KILN_CALIBRATED:
 		return measured(impl, b, target);
 	case KILN_CLOCKED:
@@ -276,6 +286,7 @@ void kiln_budget_get(const struct kiln_impl *impl, struct kiln_budget *out)
 	}
 	out->miss_rate = miss_rate;
 	out->granule = granule(impl);
+	out->posted = posted_bytes(impl);
 	out->min_bytes = e->min_bytes;
 	out->fastest = fpu_fastest(impl->alg) == impl;
 }

@@ -90,8 +90,21 @@ int crypto_alg_add(struct crypto_alg *alg)
 	return err;
 }
 
-struct crypto_alg *crypto_instance(const struct crypto_alg *first, const char *outer,
-				   const struct crypto_alg *second, int *err)
+void crypto_instance_init(struct crypto_alg *alg, struct crypto_alg *first,
+			  struct crypto_alg *second)
+{
+	alg->inner[0] = first;
+	alg->inner[1] = second;
+	crypto_alg_get(first);
+	if (second)
+		crypto_alg_get(second);
+	alg->impl = NULL;
+	alg->users = 0;
+	alg->instance = true;
+}
+
+struct crypto_alg *crypto_instance(struct crypto_alg *first, const char *outer,
+				   struct crypto_alg *second, int *err)
 {
 	struct crypto_alg *alg = kmalloc(sizeof(*alg));
 
@@ -108,9 +121,7 @@ struct crypto_alg *crypto_instance(const struct crypto_alg *first, const char *o
 		kfree(alg);
 		return NULL;
 	}
-	alg->impl = first;
 	alg->form = CRYPTO_FORM_PLAIN;
-	alg->users = 0;
-	alg->instance = true;
+	crypto_instance_init(alg, first, second);
 	return alg;
 }

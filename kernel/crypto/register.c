@@ -6,17 +6,6 @@
 #include <kiln/cpufeature.h>
 #include <kiln/crypto.h>
 #include <kiln/kiln.h>
-#include <kiln/slab.h>
-#include <kiln/string.h>
-
-static bool same(const char *a, const char *b)
-{
-	while (*a && *a == *b) {
-		a++;
-		b++;
-	}
-	return *a == *b;
-}
 
 static int add(const struct kiln_impl *impl, const char *prefix, u32 models, u32 flags,
 	       struct crypto_alg **added)
@@ -67,10 +56,7 @@ int impls_register(void)
 	int err = 0;
 	size_t i;
 
-	for (i = 0; i < kiln_impls() && !err; i++) {
-		/* Its pieces need tweaks: xts.c. */
-		if (!same(kiln_impl(i)->alg, "xts(aes)"))
-			err = add_all(kiln_impl(i));
-	}
+	for (i = 0; i < kiln_impls() && !err; i++)
+		err = add_all(kiln_impl(i));
 	return err;
 }

@@ -62,7 +62,8 @@ static struct crypto_request *sub_request(struct crypto_request *req)
 
 static void copy_all(struct crypto_request *req)
 {
-	u32 left = req->assoclen + req->cryptlen, done = 0, offset = 0, n;
+	u64 left = (u64)req->assoclen + req->cryptlen, done = 0;
+	u32 offset = 0, n;
 	struct scatterlist *sg = req->src;
 	u8 *at;
 
@@ -72,13 +73,19 @@ static void copy_all(struct crypto_request *req)
 	}
 }
 
+/* Whether the associated data of the inner request, which the IV is part of, have a length. */
+static bool is_of_form(const struct crypto_request *req)
+{
+	return req->cryptlen >= SEQIV && req->assoclen <= ~0u - SEQIV;
+}
+
 static int seqiv_encrypt(struct crypto_request *req)
 {
 	struct seqiv_ctx *ctx = crypto_tfm_ctx(req->tfm);
-	const u32 all = req->assoclen + req->cryptlen;
+	const u64 all = (u64)req->assoclen + req->cryptlen;
 	struct crypto_request *sub;
 
-	if (req->cryptlen < SEQIV || !scatterwalk_holds(req->src, all) ||
+	if (!is_of_form(req) || !scatterwalk_holds(req->src, all) ||
 	    !scatterwalk_holds(req->dst, all))
 		return -EINVAL;
 	if (req->src != req->dst)
@@ -92,7 +99,7 @@ static int seqiv_encrypt(struct crypto_request *req)
 
 static int seqiv_decrypt(struct crypto_request *req)
 {
-	if (req->cryptlen < SEQIV + req->tfm->authsize ||
+	if (!is_of_form(req) || req->cryptlen - SEQIV < req->tfm->authsize ||
 	    !scatterwalk_holds(req->src, req->assoclen + SEQIV))
 		return -EINVAL;
 	scatterwalk_copy(req->iv, req->src, req->assoclen, SEQIV, false);
@@ -102,12 +109,10 @@ static int seqiv_decrypt(struct crypto_request *req)
 static int seqiv_init(struct crypto_tfm *tfm)
 {
 	struct seqiv_ctx *ctx = crypto_tfm_ctx(tfm);
-	const struct crypto_alg *child = tfm->alg->impl;
 	int err;
 
 	ctx->salt = new_salt();
-	ctx->child = crypto_alloc_tfm(child->driver_name, CRYPTO_ALG_TYPE_AEAD,
-				      CRYPTO_ALG_TYPE_MASK, &err);
+	ctx->child = crypto_spawn_tfm(tfm->alg->inner[0], &err);
 	if (!ctx->child)
 		return err;
 	tfm->reqsize = sizeof(struct crypto_request) + crypto_tfm_reqsize(ctx->child);

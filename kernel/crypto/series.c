@@ -99,31 +99,12 @@ static void digest_each(struct kiln_api_calls *c)
 	}
 }
 
-/* Of pieces: what Linux's ahash does for an shash. */
-static int digest_pieces(struct crypto_tfm *tfm, struct scatterlist *sg, u32 len, u8 *out)
-{
-	struct shash_desc desc;
-	u32 offset = 0, n;
-	u8 *at;
-	int err;
-
-	if (sg->length >= len)
-		return shash_digest(tfm, sg->addr, len, out);
-	desc.tfm = tfm;
-	err = shash_init(&desc);
-	for (; len && !err; len -= n) {
-		n = scatterwalk_next(&sg, &offset, len, &at);
-		err = shash_update(&desc, at, n);
-	}
-	return err ? err : shash_final(&desc, out);
-}
-
 static void digest_again(struct kiln_api_calls *c)
 {
 	u64 n;
 
 	for (n = c->calls; n; n--) {
-		const int err = digest_pieces(c->tfm, c->from, c->cryptlen, c->dst);
+		const int err = shash_digest_sg(c->tfm, c->from, c->cryptlen, c->dst);
 
 		if (unlikely(err) && !c->err)
 			c->err = err;

@@ -111,7 +111,7 @@ int shash_final(struct shash_desc *desc, u8 *out)
 	return 0;
 }
 
-static noinline void digest_pieces(struct crypto_tfm *tfm, const u8 *data, u32 len, u8 *out)
+static noinline void digest_sections(struct crypto_tfm *tfm, const u8 *data, u32 len, u8 *out)
 {
 	struct shash_desc desc;
 
@@ -130,12 +130,30 @@ int shash_digest(struct crypto_tfm *tfm, const u8 *data, u32 len, u8 *out)
 		return err;
 	simd = may_use_simd(tfm->alg, len);
 	if (simd && unlikely(len > tfm->alg->budget->most)) {
-		digest_pieces(tfm, data, len, out);
+		digest_sections(tfm, data, len, out);
 		return 0;
 	}
 	begin(tfm, simd)->hash.digest(crypto_tfm_ctx(tfm), data, len, out);
 	end(simd);
 	return 0;
+}
+
+int shash_digest_pieces(struct crypto_tfm *tfm, struct scatterlist *sg, u64 len, u8 *out)
+{
+	struct shash_desc desc;
+	u32 offset = 0, n;
+	u8 *at;
+	int err;
+
+	if (!scatterwalk_holds(sg, len))
+		return -EINVAL;
+	desc.tfm = tfm;
+	err = shash_init(&desc);
+	for (; len && !err; len -= n) {
+		n = scatterwalk_next(&sg, &offset, len, &at);
+		err = shash_update(&desc, at, n);
+	}
+	return err ? err : shash_final(&desc, out);
 }
 
 int shash_export(const struct shash_desc *desc, void *out)
@@ -146,11 +164,16 @@ int shash_export(const struct shash_desc *desc, void *out)
 
 int shash_import(struct shash_desc *desc, const void *in)
 {
+	const struct kiln_impl *impl = desc->tfm->alg->impl;
 	const int err = refused(desc->tfm);
 
-	if (!err)
-		memcpy(desc->ctx, in, shash_statesize(desc->tfm));
-	return err;
+	if (err)
+		return err;
+	memcpy(desc->ctx, in, impl->statesize);
+	if (kiln_hash_valid(impl, desc->ctx))
+		return 0;
+	memzero_explicit(desc->ctx, impl->statesize);
+	return -EINVAL;
 }
 
 u32 shash_digestsize(const struct crypto_tfm *tfm)

@@ -29,8 +29,8 @@ static int simd_setauthsize(struct crypto_tfm *tfm, u32 authsize)
 }
 
 /*
- * Who cannot sleep must not overtake those of this transform that wait; who can, waited
- * for them himself or does not mind.
+ * A caller that cannot sleep must not overtake requests that are queued on this transform. One
+ * that can sleep may: it waits for its own requests, or does not depend on their order.
  */
 static __always_inline struct crypto_request *sub_request(struct crypto_request *req)
 {
@@ -80,7 +80,7 @@ static void simd_exit(struct crypto_tfm *tfm)
 {
 	struct simd_ctx *ctx = crypto_tfm_ctx(tfm);
 
-	cryptd_free(ctx->cryptd);
+	crypto_free_tfm(ctx->cryptd);
 }
 
 int simd_register(const struct crypto_alg *inner)

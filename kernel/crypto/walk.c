@@ -6,7 +6,7 @@
 #include <kiln/kiln.h>
 #include <kiln/string.h>
 
-static u32 smaller(u32 a, u32 b)
+static u32 smaller(u64 a, u32 b)
 {
 	return a < b ? a : b;
 }
@@ -21,7 +21,7 @@ static void skip_used(struct scatterlist **sg, u32 *offset)
 }
 
 /* Behind the next @n bytes, which are there. */
-static void skip(struct scatterlist **sg, u32 *offset, u32 n)
+static void skip(struct scatterlist **sg, u32 *offset, u64 n)
 {
 	while (n) {
 		u32 here;
@@ -33,7 +33,7 @@ static void skip(struct scatterlist **sg, u32 *offset, u32 n)
 	}
 }
 
-bool scatterwalk_holds(struct scatterlist *sg, u32 n)
+bool scatterwalk_holds(struct scatterlist *sg, u64 n)
 {
 	for (;; sg = sg_next(sg)) {
 		if (sg->length >= n)
@@ -62,7 +62,7 @@ static void copy(u8 *buffer, struct scatterlist **sg, u32 *offset, u32 n, bool o
 	}
 }
 
-void scatterwalk_copy(u8 *buffer, struct scatterlist *sg, u32 behind, u32 n, bool out)
+void scatterwalk_copy(u8 *buffer, struct scatterlist *sg, u64 behind, u32 n, bool out)
 {
 	u32 offset = 0;
 
@@ -70,7 +70,7 @@ void scatterwalk_copy(u8 *buffer, struct scatterlist *sg, u32 behind, u32 n, boo
 	copy(buffer, &sg, &offset, n, out);
 }
 
-u32 scatterwalk_next(struct scatterlist **sg, u32 *offset, u32 left, u8 **at)
+u32 scatterwalk_next(struct scatterlist **sg, u32 *offset, u64 left, u8 **at)
 {
 	u32 n;
 
@@ -81,7 +81,7 @@ u32 scatterwalk_next(struct scatterlist **sg, u32 *offset, u32 left, u8 **at)
 	return n;
 }
 
-u8 *scatterwalk_piece(struct scatterlist *sg, u32 behind, u32 n)
+u8 *scatterwalk_piece(struct scatterlist *sg, u64 behind, u32 n)
 {
 	u32 offset = 0;
 
@@ -91,7 +91,7 @@ u8 *scatterwalk_piece(struct scatterlist *sg, u32 behind, u32 n)
 }
 
 struct scatterlist *scatterwalk_ffwd(struct scatterlist room[2], struct scatterlist *sg,
-				     u32 behind)
+				     u64 behind)
 {
 	u32 offset = 0;
 
@@ -153,8 +153,9 @@ void skcipher_walk_next(struct skcipher_walk *walk, u32 step)
 int skcipher_walk_text(struct skcipher_walk *walk, const struct crypto_request *req, u32 len,
 		       u32 block)
 {
-	if (!scatterwalk_holds(req->src, req->assoclen + len) ||
-	    !scatterwalk_holds(req->dst, req->assoclen + len))
+	const u64 all = (u64)req->assoclen + len;
+
+	if (!scatterwalk_holds(req->src, all) || !scatterwalk_holds(req->dst, all))
 		return -EINVAL;
 	walk->total = len;
 	walk->block = block;

@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: GPL-2.0-only OR MIT
 /*
- * Policy nested (references: "x86/fpu: Allow nested in-kernel use of FPU", mended): a
- * softirq or hardirq that finds a section in progress saves the live registers to one
- * area of the CPU's and restores them at its end.
+ * Policy nested (references: "x86/fpu: Allow nested in-kernel use of FPU", corrected): a softirq
+ * or hardirq that interrupts a section saves the live registers to a per-CPU area and
+ * restores them at the end of its own section.
  *
- * One area is enough, because a hardirq over a softirq or over a BH-disabled task is
- * refused: depth is two at most. A task takes the FPU before it saves its user state,
- * so that whoever comes between finds it taken and puts back what it found.
+ * One area is enough: a hardirq that interrupts a softirq or a BH-disabled task may not
+ * use the FPU, so the depth is two at most. A task sets in_kernel_fpu before it saves the user
+ * state, so a softirq that interrupts it in between restores the user's live registers.
  */
 #include <kiln/fpu.h>
 #include <kiln/preempt.h>
@@ -25,7 +25,7 @@ static void nested_begin(void)
 	preempt_disable();
 	WARN_ON(!nested_usable());
 	if (this_cpu_read(in_kernel_fpu)) {
-		/* A task cannot be interrupted by itself. */
+		/* Sections of a task do not nest. */
 		WARN_ON(in_task());
 		fpstate_save(this_cpu_read(nested_area));
 		this_cpu_inc(stats.nested_saves);

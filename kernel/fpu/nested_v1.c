@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-only OR MIT
 /*
- * Policy nested-v1: the same as it was posted. Outside a section it locks out softirqs
- * while it saves the user state, from a hardirq too, where lifting that lock is a bug
- * that a debug kernel warns of.
+ * Policy nested-v1: the patch as it was posted. Outside a section it disables softirqs while it
+ * saves the user state, even in a hardirq, where local_bh_enable() is a bug that a debug
+ * kernel warns about.
  */
 #include <kiln/fpu.h>
 #include <kiln/preempt.h>

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only OR MIT
 /*
- * Policy none, the broken control: the FPU is usable always, and nobody saves
- * anything. What it corrupts shows that the detectors detect.
+ * Policy none, a broken control: the FPU is always usable and nothing is saved. The corruption
+ * that this causes must be detected.
  */
 #include <kiln/fpu.h>
 #include <kiln/preempt.h>

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-only OR MIT
 /*
- * Policy preemptible, as arm64 has it in Linux 6.12: a section disables nothing. Each
- * task has a second state area, for when it is switched out in a section and for a
- * softirq that comes in the middle of one. Never in a hardirq.
+ * Policy preemptible, arm64 in Linux 6.12: a section disables nothing. Each task has a second
+ * state area, for a switch to another task during a section and for a softirq that
+ * interrupts one. A hardirq may not use the FPU.
  */
 #include <kiln/fpu.h>
 #include <kiln/preempt.h>
@@ -19,7 +19,7 @@ static void preemptible_begin(void)
 	struct task *task = current;
 
 	WARN_ON(!preemptible_usable());
-	/* Against softirqs, and against being switched out half way. */
+	/* Neither a softirq nor a task switch may come while the state changes hands. */
 	local_bh_disable();
 	if (task->flags & TF_KERNEL_FPSTATE) {
 		WARN_ON(!in_serving_softirq());

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only OR MIT
 /*
- * FPU sections: the policy in force, and the clock that times each of them.
+ * FPU sections: the active policy, and the timer that measures sections.
  */
 #include <kiln/fpu.h>
 #include <kiln/kiln.h>
@@ -15,21 +15,21 @@ static const struct fpu_policy *const policies[] = {
 };
 
 /*
- * The section clock. Reading the counter takes 38 cycles of the front end. One reading
- * hides behind what the vector units still have to work off, two do not, and twice 38
- * cycles would be more than the shortest sections take. So the clock leaves out sections
- * while they are short, in proportion, and lets each it does time stand for those before
- * it: from six microseconds up every section is timed, and the cost stays near half a
- * per cent of the time in sections, or at two cycles a section.
+ * The section timer. RDTSC occupies the front end for 38 cycles. One RDTSC overlaps with
+ * work still pending in the vector units, but two do not, and 76 cycles is more than the
+ * shortest sections take. So the timer samples: after a timed section it skips a number of
+ * sections that is inversely proportional to the section's length, and counts the next one
+ * in the histogram for all of them. Sections of six microseconds or more are all timed. The
+ * cost is about 0.5 % of the time in sections, or two cycles per section.
  *
- * A section begins when its policy begins to open it: from then on something is kept
- * out. If an interrupt came before it was open, what that took is not the section's.
+ * A section starts when its policy starts to open it, since that is when it begins to
+ * disable something. If an interrupt comes before it is open, timing starts after that.
  */
-enum { FULL_TIME = 16384, MAX_SKIP = 63 };	/* TSC ticks, sections */
+enum { FULL_TIME = 16384 };	/* TSC ticks */
 
 /*
- * The depth first: an interrupt before it may time a section of its own in the same
- * place, and one after it has the next.
+ * Raises the depth first. An interrupt before that may use the same array entry for a section
+ * of its own; one after it uses the next entry.
  */
 static __always_inline void clock_start(struct cpu *cpu, u64 now, u8 irqs_seen)
 {
@@ -48,7 +48,11 @@ static __always_inline void clock_stop(struct cpu *cpu)
 {
 	const u8 depth = cpu->section_depth - 1;
 	const u64 time = rdtsc() - cpu->section_start[depth];
-	const u32 skip = FULL_TIME >> (64 - __builtin_clzll(time | 1));
+	/*
+	 * Shifts by the number of bits of @time, in two steps: it is 64 if the counter went
+	 * backwards, and a shift by 64 is undefined.
+	 */
+	const u64 skip = (u64)FULL_TIME >> (63 - __builtin_clzll(time | 1)) >> 1;
 	const bool interrupted = cpu->section_irqs[depth] != cpu->irqs_seen;
 	const bool stolen = !interrupted && *cpu->witness != cpu->witness_armed;
 
@@ -60,7 +64,7 @@ static __always_inline void clock_stop(struct cpu *cpu)
 		cpu->stats.sections_long_witnessed += interrupted || stolen;
 	}
 	histogram_add(cpu->section_into, time, cpu->section_weight);
-	cpu->section_skip = skip < MAX_SKIP ? skip : MAX_SKIP;
+	cpu->section_skip = skip < cpu->section_max_skip ? skip : cpu->section_max_skip;
 	cpu->section_weight = cpu->section_skip + 1;
 	barrier();
 	cpu->section_start[depth] = 0;
@@ -79,14 +83,14 @@ void kernel_fpu_begin(void)
 {
 	struct cpu *cpu = this_cpu();
 
-	if (unlikely(!cpu->section_skip)) {
+	if (unlikely(!kiln_section_skip())) {
 		const u8 irqs_seen = cpu->irqs_seen;
 		const u64 now = rdtsc();
 
+		cpu->section_skip = 0;
 		fpu_policy->begin();
 		clock_start(cpu, now, irqs_seen);
 	} else {
-		cpu->section_skip--;
 		fpu_policy->begin();
 		this_cpu_depth_add(1);
 	}
@@ -114,12 +118,7 @@ bool kiln_fpu_usable(void)
 	return irq_fpu_usable();
 }
 
-bool crypto_simd_usable(void)
-{
-	return irq_fpu_usable() && !this_cpu_read(simd_disabled_for_test);
-}
-
-/* Policies of hosted trees, numbered after Kiln's own. */
+/* Policies of hosted trees. Their numbers follow Kiln's own. */
 static struct fpu_policy foreign[8];
 static u32 nr_foreign;
 
@@ -167,14 +166,14 @@ int kiln_fpu_policy_add(const struct kiln_fpu_ops *ops)
 }
 
 /*
- * Sections that a tree opens by itself. It may get their number wrong: what is deeper
- * than sections can be is counted and not timed, and ends that have no beginning are no
- * sections.
+ * Sections that a hosted tree opens itself. Its calls may be unbalanced: sections nested too
+ * deeply are counted but not timed, and an end without a beginning is ignored.
  */
 void kiln_section_time(struct kiln_section *section)
 {
 	section->irqs_seen = this_cpu_read(irqs_seen);
 	section->now = rdtsc();
+	this_cpu()->section_skip = 0;
 }
 
 void kiln_section_enter(const struct kiln_section *section)

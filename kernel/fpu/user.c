@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only OR MIT
 /*
- * The FPU state of a task's user mode, which stays in the registers until a section
- * needs them and comes back on the way out: once a kernel entry at most.
+ * The user FPU state of a task. It stays in the registers until a section needs them, and is
+ * restored on the way to user mode: at most once per kernel entry.
  */
 #include <kiln/fpu.h>
 #include <kiln/preempt.h>
@@ -21,12 +21,12 @@ void fpu_user_save(void)
 		save(task);
 }
 
-/* Interrupts are off: nothing comes between the load and user mode. */
+/* Called with interrupts off, so that nothing can use the FPU before user mode is reached. */
 void fpu_user_restore(void)
 {
 	struct task *task = current;
 
-	/* A CPU that is not attached to the tree has no section of its either. */
+	/* A CPU that is not attached to the tree cannot be in one of its sections. */
 	if (unlikely(fpu_policy->user_restore) && task->foreign) {
 		this_cpu_add(stats.user_restores, fpu_policy->user_restore());
 		return;
@@ -38,7 +38,7 @@ void fpu_user_restore(void)
 	this_cpu_inc(stats.user_restores);
 }
 
-/* Interrupts are off. */
+/* Called with interrupts off. */
 void fpu_switch(struct task *prev, struct task *next)
 {
 	if (unlikely(fpu_policy->switch_to) && next->foreign) {

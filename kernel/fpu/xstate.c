@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: GPL-2.0-only OR MIT
 /*
- * Saving and restoring the registers: XSAVEC where there is one, else XSAVE, else
- * FXSAVE. The kernel's own XSAVES is privileged; XSAVEC writes the same bytes.
+ * Saves and restores the registers: by XSAVEC if available, else XSAVE, else FXSAVE. A kernel
+ * uses XSAVES, which is privileged; XSAVEC writes the same bytes.
  */
 #include <kiln/fpu.h>
 #include <kiln/kiln.h>
 #include <kiln/string.h>
 
-/* XCR0 (Intel SDM volume 1, 13.3). PKRU and AMX are never a section's. */
+/* XCR0 (Intel SDM volume 1, 13.3). Sections do not use PKRU or AMX. */
 enum {
 	XFEATURE_X87 = 1 << 0,
 	XFEATURE_SSE = 1 << 1,
@@ -31,8 +31,8 @@ static void cpuid(u32 leaf, u32 subleaf, u32 *a, u32 *b, u32 *c)
 			 : "a"(leaf), "c"(subleaf));
 }
 
-/* Whoever comes first finds out; the answer is the same for all. */
-static void find_out(void)
+/* Threads may race here: all of them find the same. */
+static void detect_method(void)
 {
 	u32 a, b, c, xcr0, high, bytes = 512 + 64, i;
 	enum method m = FXSAVE;
@@ -47,7 +47,7 @@ static void find_out(void)
 			if (!(mask & 1u << i))
 				continue;
 			cpuid(0xd, i, &a, &b, &c);
-			/* @a bytes, at offset @b, or packed, aligned if bit 1 of @c. */
+			/* @a is the size, @b the offset for XSAVE; bit 1 of @c: aligned. */
 			if (m == XSAVE)
 				bytes = bytes > a + b ? bytes : a + b;
 			else
@@ -63,7 +63,7 @@ static void find_out(void)
 u32 kiln_fpstate_size(void)
 {
 	if (!__atomic_load_n(&method, __ATOMIC_ACQUIRE))
-		find_out();
+		detect_method();
 	return size;
 }
 
@@ -98,7 +98,7 @@ void fpstate_reset_mxcsr(void)
 	fpu_default_mxcsr();
 }
 
-/* A state that can be restored: every component as after reset. */
+/* Makes a state that can be restored, with every component as after reset. */
 void fpstate_init(struct fpstate *state)
 {
 	enum { FCW = 0, MXCSR = 24, XCOMP_BV = 520 };

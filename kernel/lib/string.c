@@ -190,3 +190,17 @@ int kiln_memcmp(const void *a, const void *b, size_t n)
 	}
 	return 0;
 }
+
+void kiln_wipe_below(void)
+{
+	u64 below[KILN_WIPED_BELOW / 8];
+
+	memzero_explicit(below, sizeof(below));
+#ifdef __x86_64__
+	__asm__ volatile("xor %%eax, %%eax\n\txor %%ecx, %%ecx\n\txor %%edx, %%edx\n\t"
+			 "xor %%esi, %%esi\n\txor %%edi, %%edi\n\txor %%r8d, %%r8d\n\t"
+			 "xor %%r9d, %%r9d\n\txor %%r10d, %%r10d\n\txor %%r11d, %%r11d"
+			 : : : "rax", "rcx", "rdx", "rsi", "rdi", "r8", "r9", "r10", "r11",
+			   "cc");
+#endif
+}

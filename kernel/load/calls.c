@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only OR MIT
 /*
- * Calls of one implementation back to back in one FPU section, as a caller with a list of
- * messages makes them. There is a loop for each kind, so that what is between two calls is
+ * Calls of one implementation back to back, as a caller with a list of messages makes them, in
+ * one FPU section unless skciphers are to have one each. There is a loop for each kind, so that what is between two calls is
  * no more than such a caller has.
  */
 #include <kiln/fpu.h>
@@ -56,7 +56,8 @@ static void renew(const struct kiln_calls *c, u64 calls)
 		memcpy(c->iv, c->fresh, n * c->iv_stride);
 }
 
-static void crypt(const struct kiln_calls *c)
+/* @sections is a constant: the loop inside one section has nothing of the others. */
+static __always_inline void crypt(const struct kiln_calls *c, const u32 sections)
 {
 	kiln_crypt_t *const crypt = c->decrypt ? c->impl->cipher.decrypt :
 						 c->impl->cipher.encrypt;
@@ -68,10 +69,26 @@ static void crypt(const struct kiln_calls *c)
 	if (!kept)
 		renew(c, c->calls);
 	for (n = c->calls; n; n--) {
+		if (sections == KILN_SECTION_EACH)
+			kernel_fpu_begin();
+		else if (sections == KILN_SECTION_EACH_UNTIMED)
+			kernel_fpu_begin_untimed();
 		crypt(c->ctx, at.dst, at.src, c->len, at.iv);
+		if (sections == KILN_SECTION_EACH)
+			kernel_fpu_end();
+		else if (sections == KILN_SECTION_EACH_UNTIMED)
+			kernel_fpu_end_untimed();
 		if (next(c, &at) && !kept)
 			renew(c, n - 1);
 	}
+}
+
+static noinline void crypt_in_sections(const struct kiln_calls *c)
+{
+	if (c->sections == KILN_SECTION_EACH)
+		crypt(c, KILN_SECTION_EACH);
+	else
+		crypt(c, KILN_SECTION_EACH_UNTIMED);
 }
 
 /* Each IV is the beginning of the last result. */
@@ -173,11 +190,18 @@ u64 kiln_calls_run(void *arg)
 {
 	struct kiln_calls c = *(const struct kiln_calls *)arg;
 	const bool simd = c.impl->tier != KILN_TIER_GENERIC;
+	const bool apart = simd && c.sections != KILN_ONE_SECTION;
 	u64 refused = 0;
 
+	if (!kiln_text_fits(c.impl, c.len))
+		return c.calls;
 	/* Who leaves IVs as they are reads them where they are. */
 	if (c.impl->kind == KILN_AEAD || keeps_iv(&c))
 		c.iv = (u8 *)c.fresh;
+	if (apart) {
+		crypt_in_sections(&c);
+		return 0;
+	}
 	if (simd)
 		kernel_fpu_begin();
 	switch (c.impl->kind) {
@@ -187,7 +211,7 @@ u64 kiln_calls_run(void *arg)
 		else if (c.chained)
 			crypt_chained(&c);
 		else
-			crypt(&c);
+			crypt(&c, KILN_ONE_SECTION);
 		break;
 	case KILN_AEAD:
 		if (c.decrypt)

@@ -184,6 +184,15 @@ static void card(struct kiln_esp_load *load)
 	local_irq_restore(off);
 }
 
+/* What the rest of the network stack takes for a packet, which is not modelled. */
+static void route(const struct kiln_esp_load *load)
+{
+	const u64 start = rdtsc();
+
+	while (rdtsc() - start < load->stack)
+		__asm__ volatile("pause");
+}
+
 static void net_rx(struct cpu *cpu)
 {
 	struct kiln_esp_load *load = cpu->irq_data;
@@ -195,6 +204,8 @@ static void net_rx(struct cpu *cpu)
 
 		load->ring_head++;
 		budget--;
+		if (load->stack)
+			route(load);
 		put(&load->flow[a->flow], a->packet, false);
 	}
 	card(load);
@@ -227,7 +238,7 @@ static void sample(struct kiln_esp_load *load, u64 when)
 	s->dropped = f[0].dropped + f[1].dropped;
 	s->lost = f[0].window.lost + f[1].window.lost;
 	s->sectors = load->sectors;
-	s->queued = this_cpu()->cryptd_queue.qlen;
+	s->queued = cryptd_queue_length();
 	s->waiting = load->ring_tail - load->ring_head;
 }
 
@@ -378,6 +389,8 @@ u64 kiln_esp_attach(void *arg)
 	local_irq_disable();
 	cpu->irq_data = load;
 	cpu->softirq_handler[SOFTIRQ_NET_RX] = net_rx;
+	cpu->last_irq = rdtsc();
+	cpu->steal_limit = load->steal_limit;
 	cpu->irq_handler = esp_hardirq;
 	local_irq_enable();
 	return 0;
@@ -390,6 +403,7 @@ u64 kiln_esp_detach(void *arg)
 
 	local_irq_disable();
 	cpu->irq_handler = NULL;
+	cpu->steal_limit = 0;
 	local_irq_enable();
 	while (this_cpu_read(softirq_pending))
 		do_softirq();

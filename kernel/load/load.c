@@ -5,6 +5,7 @@
  */
 #include <kiln/cpu.h>
 #include <kiln/cpufeature.h>
+#include <kiln/crypto.h>
 #include <kiln/fpu.h>
 #include <kiln/kiln.h>
 #include <kiln/preempt.h>
@@ -46,28 +47,32 @@ static void keep_pattern(const struct pattern *want, struct pattern *found, u64 
 		pattern_keep_aesni(want, found, spins);
 }
 
-/* From here to step_stop() the host gets a trap after each instruction. */
+/*
+ * From here to step_stop() the host gets a trap after each instruction. All sections are timed
+ * meanwhile: otherwise it would depend on the length of earlier ones which instructions there are.
+ */
 static __always_inline void step_start(void)
 {
+	struct cpu *cpu = this_cpu();
+
+	cpu->section_max_skip = 0;
+	cpu->section_skip = 0;
 	__asm__ volatile("pushfq\n\torq $0x100, (%%rsp)\n\tpopfq" : : : "memory", "cc");
 }
 
 static __always_inline void step_stop(void)
 {
 	__asm__ volatile("pushfq\n\tandq $~0x100, (%%rsp)\n\tpopfq" : : : "memory", "cc");
+	this_cpu()->section_max_skip = SECTION_MAX_SKIP;
 }
 
-static void crypt(const struct kiln_load_side *side, const struct kiln_xts_impl *impl,
-		  u32 i)
+static void crypt(const struct kiln_load_side *side, const struct kiln_impl *impl, u32 i)
 {
 	const size_t offset = (size_t)i * side->stride;
 
-	if (side->decrypt)
-		impl->decrypt(side->key, side->dst + offset, side->src + offset,
-			      side->len, side->iv + 16 * i);
-	else
-		impl->encrypt(side->key, side->dst + offset, side->src + offset,
-			      side->len, side->iv + 16 * i);
+	(side->decrypt ? impl->cipher.decrypt : impl->cipher.encrypt)(
+		side->ctx, side->dst + offset, side->src + offset, side->len,
+		side->iv + i * impl->ivsize);
 }
 
 static u32 next_message(struct kiln_load_side *side)

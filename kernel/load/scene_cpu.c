@@ -3,6 +3,7 @@
  * A scene on the emulated CPU.
  */
 #include <kiln/cpu.h>
+#include <kiln/crypto.h>
 #include <kiln/fpu.h>
 #include <kiln/kiln.h>
 #include <kiln/preempt.h>

@@ -53,16 +53,16 @@ static void storm_softirq(struct cpu *cpu)
 		kiln_irq_self();
 	while (rdtsc() < end)
 		__asm__ volatile("pause");
-	if (s->served < s->raises)
+	if (s->served < s->raises && !s->raise_in_irq)
 		raise_softirq(SOFTIRQ_STORM);
 }
 
-/* The first raises; those that come into softirqs only tick. */
+/* The first raises; those that come into softirqs only tick, unless they are to raise, too. */
 static void storm_hardirq(struct cpu *cpu)
 {
-	const struct storm *storm = cpu->irq_data;
+	const struct kiln_storm *s = ((struct storm *)cpu->irq_data)->s;
 
-	if (!storm->s->served)
+	if (!s->served || (s->raise_in_irq && s->served < s->raises))
 		raise_softirq(SOFTIRQ_STORM);
 }
 

@@ -87,8 +87,13 @@ static int export(struct shash_desc *desc, void *out)
 
 static int import(struct shash_desc *desc, const void *in)
 {
-	memcpy(state_of(desc), in, sizeof(struct state));
-	return 0;
+	struct state *s = state_of(desc);
+
+	memcpy(s, in, sizeof(*s));
+	if (s->have <= KEY && kiln_hash_valid(alg_of(desc)->impl, s->state))
+		return 0;
+	memzero_explicit(s, sizeof(*s));
+	return -EINVAL;
 }
 
 void kiln_poly1305_setup(struct kiln_alg *alg)

@@ -1,17 +1,17 @@
 // SPDX-License-Identifier: GPL-2.0-only OR MIT
 /*
- * FPU sections, also where Linux before 6.15 refuses them: in a softirq that has come over a
- * section. The registers in use there are saved to an area of the CPU's and restored at the
- * end, so that drivers need no other way (references: "x86/fpu: Allow nested in-kernel use
- * of FPU", here without a change to Linux).
+ * FPU sections, including one case in which Linux before 6.15 does not allow them: a softirq
+ * that interrupts a section. The registers that the interrupted section uses are saved to a
+ * per-CPU area and restored at the end, so drivers need no fallback (references: "x86/fpu:
+ * Allow nested in-kernel use of FPU"; this works on an unmodified Linux).
  *
- * One area a CPU is enough. Softirqs do not nest, and no hardirq is given a section over
- * one: depth is two at most, the outer one's registers are Linux's business. Nothing can
- * take the CPU away meanwhile: a softirq is not preempted. A hardirq that asks Linux is told
- * no, for the section below is still open.
+ * One area per CPU is enough: softirqs do not nest, and a hardirq over a nested section
+ * is not given one. The outer section belongs to Linux, so the depth is two at most. A softirq is
+ * not preempted, so the CPU cannot change in between. irq_fpu_usable() answers no to a
+ * hardirq, because the interrupted section is still open.
  *
- * Also right between a task's taking the FPU and its saving of the user's registers, which
- * are live then: what is restored is what was found, and the task saves it afterwards.
+ * A softirq may also come after a task has claimed the FPU and before it has saved the user's
+ * registers, which are then live. They are restored unchanged, and the task saves them later.
  */
 #include <linux/module.h>
 #include <linux/percpu.h>
@@ -24,30 +24,28 @@
 #include "section.h"
 #include "state.h"
 
-/* For ciphers that open one themselves: <kiln/fpu.h> has these names for begin and end. */
+/* <kiln/fpu.h> gives these names to the calls in code that only user land runs. */
 void kiln_fpu_begin(void);
 void kiln_fpu_end(void);
 
 void kiln_fpu_begin(void)
 {
-	kiln_section_begin();
+	kernel_fpu_begin();
 }
 
 void kiln_fpu_end(void)
 {
-	kiln_section_end();
+	kernel_fpu_end();
 }
 
 #ifdef CONFIG_UML
 
-bool kiln_section_usable(void)
+bool kiln_section_begin(void)
 {
-	return crypto_simd_usable();
-}
-
-void kiln_section_begin(void)
-{
+	if (!crypto_simd_usable())
+		return false;
 	kernel_fpu_begin();
+	return true;
 }
 
 void kiln_section_end(void)
@@ -75,6 +73,7 @@ MODULE_PARM_DESC(nested_unsaved, "a control: without saving, which corrupts what
 
 struct nest {
 	bool open;
+	bool saved;	/* the registers below: not with nested_unsaved */
 	u64 saves;
 };
 
@@ -95,7 +94,7 @@ static const struct kernel_param_ops saves_ops = { .get = saves_get };
 module_param_cb(nested_saves, &saves_ops, NULL, 0444);
 MODULE_PARM_DESC(nested_saves, "sections that were opened over another one");
 
-/* In a softirq, over a section that is not a nested one of its own. */
+/* In a softirq that has not opened a nested section yet. */
 static bool may_nest(void)
 {
 	return areas && READ_ONCE(nested) && in_serving_softirq() && !in_hardirq() && !in_nmi() &&
@@ -103,7 +102,7 @@ static bool may_nest(void)
 }
 
 #ifdef CONFIG_CRYPTO_MANAGER_EXTRA_TESTS
-/* Linux's full tests ask for the other way, whatever the context. */
+/* Linux's full tests request code without SIMD in any context. */
 static bool disabled_for_test(void)
 {
 	return this_cpu_read(crypto_simd_disabled_for_test);
@@ -115,28 +114,38 @@ static bool disabled_for_test(void)
 }
 #endif
 
-bool kiln_section_usable(void)
+static void begin_nested(void)
+{
+	static const u32 mxcsr = MXCSR_DEFAULT;
+	const bool save = !READ_ONCE(nested_unsaved);
+
+	/* With PREEMPT_RT a softirq can be preempted, but does not interrupt sections. */
+	preempt_disable();
+	this_cpu_write(nests.open, true);
+	this_cpu_write(nests.saved, save);
+	this_cpu_inc(nests.saves);
+	if (save)
+		kiln_state_save(this_cpu_ptr(areas));
+	asm volatile("ldmxcsr %0" : : "m"(mxcsr));
+}
+
+/*
+ * The parameters can change at any time, so they are read once per section. Asked a second
+ * time, may_nest() could answer no to a caller that has been promised a section, and
+ * kernel_fpu_begin() would overwrite registers of the interrupted one.
+ */
+bool kiln_section_begin(void)
 {
 	if (disabled_for_test())
 		return false;
-	return irq_fpu_usable() || may_nest();
-}
-
-void kiln_section_begin(void)
-{
-	static const u32 mxcsr = MXCSR_DEFAULT;
-
-	if (irq_fpu_usable() || WARN_ON_ONCE(!may_nest())) {
+	if (irq_fpu_usable()) {
 		kernel_fpu_begin();
-		return;
+		return true;
 	}
-	/* A softirq of PREEMPT_RT could be preempted; it does not come over sections, though. */
-	preempt_disable();
-	this_cpu_write(nests.open, true);
-	this_cpu_inc(nests.saves);
-	if (!READ_ONCE(nested_unsaved))
-		kiln_state_save(this_cpu_ptr(areas));
-	asm volatile("ldmxcsr %0" : : "m"(mxcsr));
+	if (!may_nest())
+		return false;
+	begin_nested();
+	return true;
 }
 
 void kiln_section_end(void)
@@ -145,7 +154,7 @@ void kiln_section_end(void)
 		kernel_fpu_end();
 		return;
 	}
-	if (!READ_ONCE(nested_unsaved))
+	if (this_cpu_read(nests.saved))
 		kiln_state_restore(this_cpu_ptr(areas));
 	this_cpu_write(nests.open, false);
 	preempt_enable();
@@ -157,7 +166,7 @@ void kiln_section_init(void)
 
 	if (!size)
 		return;
-	/* Zero, as the first save wants it. */
+	/* Zeroed, as kiln_state_init() requires before the first save. */
 	areas = __alloc_percpu(size, KILN_STATE_ALIGN);
 	if (!areas)
 		pr_warn("kiln: no memory to save registers in: softirqs will do without SIMD\n");

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR MIT */
 /*
- * FPU sections: the only place that touches Linux's. In user mode Linux begin and end do
- * nothing, since the host saves the registers of a process.
+ * FPU sections: all of the drivers' calls of Linux's kernel_fpu_begin() are here. In user mode
+ * Linux these do nothing, since the host saves the registers of a process.
  *
  * section.c APIs:
- *	kiln_section_usable, kiln_section_begin, kiln_section_end
+ *	kiln_section_begin, kiln_section_end
  *	kiln_section_init, kiln_section_exit
  */
 #ifndef KILN_SECTION_H
@@ -16,30 +16,27 @@
 #include "alg.h"
 
 /*
- * Whether a section may be opened here: where Linux says so, and in a softirq over somebody
- * else's section, whose registers are then saved and put back.
+ * Opens a section if one is possible here: where Linux allows it, and in a softirq that
+ * interrupted another section, whose registers are saved until the end. Otherwise
+ * returns false, and there is nothing to end.
  */
-bool kiln_section_usable(void);
-void kiln_section_begin(void);
+bool kiln_section_begin(void);
 void kiln_section_end(void);
 
-/* Memory for those registers. Without it Linux alone says where a section may be opened. */
+/* Allocates the memory for those registers. Without it only Linux's rules apply. */
 void kiln_section_init(void);
 void kiln_section_exit(void);
 
 /*
- * Which code may run here. If it needs vector registers a section is open until
- * kiln_simd_end() of the same code; where none may be opened it is the one of the
- * algorithm's in general registers, which takes over the same context and state.
+ * Selects the code that may run here. If it uses vector registers a section is open until
+ * kiln_simd_end() is called with it. Where no section is possible it is the algorithm's
+ * scalar code, which works on the same context and state.
  */
 static __always_inline const struct kiln_impl *kiln_simd_begin(const struct kiln_alg *alg)
 {
 	if (!alg->scalar)
 		return alg->impl;
-	if (!kiln_section_usable())
-		return alg->scalar;
-	kiln_section_begin();
-	return alg->impl;
+	return kiln_section_begin() ? alg->impl : alg->scalar;
 }
 
 static __always_inline void kiln_simd_end(const struct kiln_impl *impl)

@@ -87,8 +87,14 @@ static int export(struct shash_desc *desc, void *out)
 
 static int import(struct shash_desc *desc, const void *in)
 {
-	memcpy(state_of(desc), in, alg_of(desc->tfm)->impl->statesize);
-	return 0;
+	const struct kiln_impl *impl = alg_of(desc->tfm)->impl;
+	void *state = state_of(desc);
+
+	memcpy(state, in, impl->statesize);
+	if (kiln_hash_valid(impl, state))
+		return 0;
+	memzero_explicit(state, impl->statesize);
+	return -EINVAL;
 }
 
 /* A context cannot be copied bytewise, for the same reason; Linux may do so without this. */

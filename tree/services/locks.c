@@ -67,6 +67,7 @@ void SERVICE(_raw_spin_unlock)(struct spinlock *lock)
 
 int SERVICE(_raw_spin_trylock)(struct spinlock *lock)
 {
+	also_count(PREEMPT_OFFSET);
 	cpu_add(CPU_PREEMPT_COUNT, PREEMPT_OFFSET);
 	if (try_take(lock))
 		return 1;

@@ -26,7 +26,7 @@ pub enum Error {
     ToolFailed {
         /// The tool.
         name: String,
-        /// What it said.
+        /// The first error it printed.
         message: String,
     },
     /// No `.c` or `.S` file in this directory.

@@ -6,6 +6,7 @@
 //! bring back the stack protector or the GOT.
 
 mod compiler;
+mod diagnosis;
 mod error;
 pub mod recipe;
 
@@ -18,6 +19,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::thread;
 
 pub use compiler::Compiler;
+pub use diagnosis::{first_error, reason, states_error};
 pub use error::Error;
 pub use recipe::{SimdTier, SIMD_TIERS};
 
@@ -336,9 +338,7 @@ fn run(command: &mut Command) -> Result<(), Error> {
     }
     Err(Error::ToolFailed {
         name,
-        message: String::from_utf8_lossy(&output.stderr)
-            .trim_end()
-            .to_owned(),
+        message: reason(&String::from_utf8_lossy(&output.stderr)),
     })
 }
 

@@ -1,11 +1,10 @@
-//! Calls of one implementation to be timed: many messages, one FPU section, the loop in `kernel/`.
+//! Calls of one implementation to be timed: many messages, the loop in `kernel/`.
 
 use std::ffi::c_void;
 
-use crate::cipher::{Context, Impl, Kind};
+use crate::cipher::{Context, Impl, Kind, Op, Sections};
 use crate::cpu;
 use crate::sys;
-use crate::xts::Op;
 
 /// Messages and where their results go. Message i is at `i * src_stride` and is followed in its memory by nothing,
 /// or by the tag that an AEAD is to open; an AEAD's result is followed by the tag that it made.
@@ -41,6 +40,8 @@ pub struct Calls<'a> {
     pub chained: bool,
     /// Many messages at a time, by the function for that.
     pub many: bool,
+    /// FPU sections; skciphers may have one for each call.
+    pub sections: Sections,
 }
 
 impl Calls<'_> {
@@ -85,9 +86,12 @@ impl Calls<'_> {
         assert!(!self.chained || chains, "IVs within the results");
         let many = imp.lanes().is_some() && !decrypt && !self.chained;
         assert!(!self.many || many, "encrypts many");
+        let apart = imp.kind() == Kind::Skcipher && !self.chained && !self.many;
+        assert!(self.sections == Sections::One || apart, "sections");
     }
 
-    /// Make `calls` calls; how many were refused for a wrong tag.
+    /// Make `calls` calls; how many were refused for a wrong tag, or all if the text is longer than
+    /// [`Impl::longest`].
     ///
     /// # Panics
     /// If the buffers are too short, or the tier cannot be used.
@@ -139,6 +143,7 @@ impl Calls<'_> {
             decrypt,
             chained: self.chained,
             many: self.many,
+            sections: self.sections as u32,
         };
         // SAFETY: `check` saw that all messages lie in their buffers.
         unsafe { cpu::gate(sys::kiln_calls_run, (&raw mut raw).cast::<c_void>()) }
@@ -149,7 +154,7 @@ impl Calls<'_> {
 mod tests {
     use super::*;
     use crate::cipher::{Pieces, Series};
-    use crate::xts::Sections;
+    use crate::cpu::{Config, Cpu};
 
     const COUNT: usize = 5;
 
@@ -201,6 +206,14 @@ mod tests {
 
         fn run(&mut self, imp: Impl, ctx: &Context, op: Op, chained: bool, calls: u64) -> u64 {
             let mut all = Calls {
+                chained,
+                ..self.calls(op)
+            };
+            all.run(imp, ctx, calls)
+        }
+
+        fn calls(&mut self, op: Op) -> Calls<'_> {
+            Calls {
                 op,
                 src: &self.src,
                 dst: &mut self.dst,
@@ -214,10 +227,10 @@ mod tests {
                 aad_len: self.prefix,
                 tag_size: self.tag,
                 count: COUNT,
-                chained,
+                chained: false,
                 many: false,
-            };
-            all.run(imp, ctx, calls)
+                sections: Sections::One,
+            }
         }
     }
 
@@ -225,6 +238,38 @@ mod tests {
         let sizes = imp.key_sizes();
         let size = sizes.iter().rev().find(|&&n| n <= 64).or(sizes.first());
         Context::new(imp, &bytes(size.copied().unwrap_or(0))).unwrap()
+    }
+
+    #[test]
+    fn skciphers_have_a_section_for_each_call_where_they_are_to() {
+        let mut cpu = Cpu::boot(&Config::default()).unwrap();
+        let all = Impl::all().into_iter();
+        for imp in all.filter(|i| i.kind() == Kind::Skcipher && i.tier().usable()) {
+            let ctx = context(imp);
+            let simd = u64::from(imp.tier() != crate::Tier::Generic);
+            let mut results = Vec::new();
+            for (sections, counted) in [
+                (Sections::One, 1),
+                (Sections::Each, COUNT as u64),
+                // Only the section timer counts them.
+                (Sections::EachUntimed, 0),
+            ] {
+                let mut m = Memory::new(imp, 64);
+                cpu.reset_stats();
+                let mut calls = Calls {
+                    sections,
+                    ..m.calls(Op::Encrypt)
+                };
+                calls.run(imp, &ctx, COUNT as u64);
+                assert_eq!(
+                    cpu.stats().sections,
+                    simd * counted,
+                    "{imp:?}, {sections:?}"
+                );
+                results.push(m.dst);
+            }
+            assert!(results.iter().all(|r| *r == results[0]), "{imp:?}");
+        }
     }
 
     /// One message by the other way to call an implementation: the text, or the digest, then the tag.

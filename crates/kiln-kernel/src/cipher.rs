@@ -10,7 +10,29 @@ use zeroize::Zeroize;
 use crate::cpu;
 use crate::sys;
 use crate::tier::{static_str, Tier};
-use crate::xts::{Op, Sections};
+
+/// Bytes of an AES block, and of an IV of `xts(aes)`.
+pub const BLOCK: usize = 16;
+
+/// Encrypt or decrypt.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Op {
+    /// Plaintext in, ciphertext out.
+    Encrypt,
+    /// The inverse.
+    Decrypt,
+}
+
+/// FPU sections around calls.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Sections {
+    /// One around all calls.
+    One,
+    /// One for each call.
+    Each,
+    /// The same without the section timer, to measure what that costs.
+    EachUntimed,
+}
 
 /// What a cipher is for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -62,6 +84,11 @@ impl Impl {
         all
     }
 
+    /// The implementation with this driver name.
+    pub fn find(driver: &str) -> Option<Impl> {
+        Impl::all().into_iter().find(|i| i.driver() == driver)
+    }
+
     /// Names of the algorithms there are, each once.
     pub fn algorithms() -> Vec<&'static str> {
         let mut names: Vec<&str> = Vec::new();
@@ -109,15 +136,24 @@ impl Impl {
         self.0.constant_time
     }
 
-    /// Bytes of the keys it takes; none if it has no key.
+    /// Bytes of the keys it takes; none if it has no key. Where keys of any length are taken, up to
+    /// [`LONGEST_LISTED_KEY`].
     pub fn key_sizes(self) -> Vec<usize> {
-        let (min, max) = (self.0.key_min as usize, self.0.key_max as usize);
-        match self.0.key_max {
-            0 => Vec::new(),
-            _ => (min..=max)
-                .step_by(self.0.key_step.max(1) as usize)
-                .collect(),
+        if !self.is_keyed() {
+            return Vec::new();
         }
+        let max = match self.0.key_max {
+            sys::ANY_KEY => LONGEST_LISTED_KEY,
+            max => max as usize,
+        };
+        (self.0.key_min as usize..=max)
+            .step_by(self.0.key_step.max(1) as usize)
+            .collect()
+    }
+
+    /// Whether it takes a key of this length.
+    pub fn takes_key(self, len: usize) -> bool {
+        self.0.key_max == sys::ANY_KEY || self.key_sizes().contains(&len)
     }
 
     /// Bytes of an IV.
@@ -140,6 +176,14 @@ impl Impl {
     /// Bytes of the shortest message.
     pub fn shortest(self) -> usize {
         self.0.shortest as usize
+    }
+
+    /// Bytes of the longest text of an AEAD.
+    pub fn longest(self) -> usize {
+        match self.0.longest {
+            0 => usize::MAX,
+            most => most as usize,
+        }
     }
 
     /// Bytes of a digest, or of the longest tag.
@@ -227,6 +271,9 @@ impl Impl {
         self.0.key_max > 0
     }
 }
+
+/// The longest key that [`Impl::key_sizes`] lists for implementations that take keys of any length.
+pub const LONGEST_LISTED_KEY: usize = 256;
 
 /// A key that an implementation does not take.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -378,7 +425,8 @@ impl Series<'_> {
 }
 
 impl Impl {
-    /// Make `calls` calls; how many were refused for a wrong tag.
+    /// Make `calls` calls; how many were refused for a wrong tag, or all if the text is longer than
+    /// [`Impl::longest`].
     ///
     /// # Panics
     /// If the buffers are too short, or the tier cannot be used.
@@ -410,11 +458,36 @@ impl Impl {
         raw.refused
     }
 
+    /// Encrypt or decrypt one message of a skcipher.
+    ///
+    /// # Panics
+    /// As [`Impl::run`].
+    pub fn crypt(self, op: Op, ctx: &Context, iv: &[u8], src: &[u8], dst: &mut [u8]) {
+        assert_eq!(self.kind(), Kind::Skcipher);
+        assert_eq!(src.len(), dst.len());
+        let mut series = Series {
+            op,
+            src,
+            dst,
+            ivs: iv,
+            aad: &[],
+            tags: &mut [],
+            len: src.len(),
+            stride: src.len(),
+            aad_len: 0,
+            tag_size: 0,
+            tag_stride: 0,
+            count: 1,
+            sections: Sections::Each,
+        };
+        self.run(ctx, &mut series, 1);
+    }
+
     /// One message in pieces; with `other` the two take turns on one state. The tag or digest is
     /// returned, whether the message is en- or decrypted.
     ///
     /// # Panics
-    /// As [`Impl::run`].
+    /// As [`Impl::run`], or if the text is longer than [`Impl::longest`].
     pub fn pieces(self, ctx: &Context, message: &mut Pieces<'_>) -> Vec<u8> {
         for imp in [Some(self), message.other].into_iter().flatten() {
             assert!(imp.tier().usable(), "{imp:?} cannot be used here");
@@ -450,7 +523,8 @@ impl Impl {
             aad_pieces: message.aad_pieces.len() as u32,
         };
         // SAFETY: the pieces are as long as the buffers, as was seen above.
-        unsafe { cpu::gate(sys::kiln_impl_pieces, (&raw mut raw).cast::<c_void>()) };
+        let err = unsafe { cpu::gate(sys::kiln_impl_pieces, (&raw mut raw).cast::<c_void>()) };
+        assert_eq!(err, 0, "a text that is not too long");
         tag
     }
 }
@@ -481,18 +555,51 @@ pub struct Pieces<'a> {
 mod tests {
     use super::*;
 
-    /// `xts(aes)` has a table of its own, too.
+    /// IEEE 1619-2018, annex B, vector 2, with every usable implementation.
     #[test]
-    fn both_tables_of_xts_are_one() {
-        let facts = |driver, tier, priority, ct| (driver, tier, priority, ct);
-        let here: Vec<_> = Impl::of("xts(aes)")
-            .into_iter()
-            .map(|i| facts(i.driver(), i.tier(), i.priority(), i.constant_time()))
-            .collect();
-        let there: Vec<_> = crate::xts::Impl::all()
-            .into_iter()
-            .map(|i| facts(i.driver(), i.tier(), i.priority(), i.constant_time()))
-            .collect();
-        assert_eq!(here, there);
+    fn vector_2_of_ieee_1619() {
+        let mut key = [0x11; 32];
+        key[16..].fill(0x22);
+        let mut iv = [0; BLOCK];
+        iv[..5].fill(0x33);
+        let plain = [0x44; 32];
+        let want = [
+            0xc4, 0x54, 0x18, 0x5e, 0x6a, 0x16, 0x93, 0x6e, 0x39, 0x33, 0x40, 0x38, 0xac, 0xef,
+            0x83, 0x8b, 0xfb, 0x18, 0x6f, 0xff, 0x74, 0x80, 0xad, 0xc4, 0x28, 0x93, 0x82, 0xec,
+            0xd6, 0xd3, 0x94, 0xf0,
+        ];
+        let all = Impl::of("xts(aes)");
+        assert!(!all.is_empty());
+        for imp in all.into_iter().filter(|i| i.tier().usable()) {
+            let ctx = Context::new(imp, &key).unwrap();
+            let (mut sealed, mut opened) = ([0; 32], [0; 32]);
+            imp.crypt(Op::Encrypt, &ctx, &iv, &plain, &mut sealed);
+            assert_eq!(sealed, want, "{imp:?}");
+            imp.crypt(Op::Decrypt, &ctx, &iv, &sealed, &mut opened);
+            assert_eq!(opened, plain, "{imp:?}");
+        }
+    }
+
+    #[test]
+    fn a_key_of_another_length_is_refused() {
+        let imp = Impl::best("xts(aes)").unwrap();
+        assert_eq!(Context::new(imp, &[0; 33]).err(), Some(KeyLength(33)));
+    }
+
+    #[test]
+    #[should_panic(expected = "long enough")]
+    fn a_message_that_is_too_short_is_refused() {
+        let imp = Impl::best("xts(aes)").unwrap();
+        let ctx = Context::new(imp, &[1; 64]).unwrap();
+        imp.crypt(Op::Encrypt, &ctx, &[0; BLOCK], &[0; 15], &mut [0; 15]);
+    }
+
+    /// `kernel/crypto/skcipher.c` finds partial blocks by a mask.
+    #[test]
+    fn block_sizes_of_skciphers_are_powers_of_two() {
+        let all = Impl::all().into_iter();
+        for imp in all.filter(|i| i.kind() == Kind::Skcipher) {
+            assert!(imp.block_size().is_power_of_two(), "{imp:?}");
+        }
     }
 }

@@ -16,12 +16,12 @@ use std::ptr;
 use std::sync::atomic::{AtomicPtr, AtomicU64, Ordering};
 use std::sync::Once;
 
+use crate::cipher::{Op, BLOCK};
 use crate::cpu;
 use crate::fpu::Context;
 use crate::load::Operation;
 use crate::sys;
 use crate::tier::static_str;
-use crate::xts::{Op, BLOCK};
 
 /// May answer later: of an algorithm, and what a caller can exclude.
 pub const ASYNC: u32 = 0x80;

@@ -20,7 +20,7 @@ pub mod script;
 pub mod storm;
 mod sys;
 pub mod tier;
-pub mod xts;
+pub mod wakeup;
 
 pub use tier::Tier;
 

@@ -1,18 +1,56 @@
 //! Loads: a task that encrypts on an emulated CPU while softirqs encrypt over it.
 
 use std::ffi::c_void;
+use std::fmt;
 use std::ops::{AddAssign, Sub};
 use std::sync::Arc;
 
+use crate::cipher::{Context, Impl, Op, Sections, BLOCK};
 use crate::cpu::{self, Cpu, Pattern};
 use crate::sys;
 pub use crate::sys::OpCrypt;
-use crate::xts::{Error, Impl, Key, Op, BLOCK};
+use crate::tier::Tier;
+
+/// What a load refuses.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Error {
+    /// `xts(aes)` takes keys of 32, 48 or 64 bytes.
+    KeyLength(usize),
+    /// A message has at least 16 bytes.
+    TooShort(usize),
+    /// The CPU lacks, or the mask forbids, the implementation's tier.
+    Unusable(Tier),
+}
+
+impl fmt::Display for Error {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Error::KeyLength(n) => write!(f, "a key of {n} bytes: {ALG} takes 32, 48 or 64"),
+            Error::TooShort(n) => write!(f, "a message of {n} bytes: XTS takes at least {BLOCK}"),
+            Error::Unusable(t) => write!(f, "tier {t} cannot be used here"),
+        }
+    }
+}
+
+impl std::error::Error for Error {}
+
+/// The algorithm of all messages: `kernel/load` relies on whole messages leaving their IVs unchanged.
+pub const ALG: &str = "xts(aes)";
+
+/// All implementations that can encrypt messages, usable here or not, in order of priority.
+pub fn all_impls() -> Vec<Impl> {
+    Impl::of(ALG)
+}
+
+/// The implementation that a caller gets by default: usable, with the highest priority.
+pub fn best_impl() -> Impl {
+    Impl::best(ALG).expect("the generic tier is always usable")
+}
 
 /// Messages with their right answers, and the key.
 pub struct Messages {
     raw_key: Vec<u8>,
-    key: Key,
+    ctx: Context,
     op: Op,
     len: usize,
     stride: usize,
@@ -24,6 +62,9 @@ pub struct Messages {
 impl Messages {
     /// `count` messages of `len` bytes from a generator of random bytes; the answers are
     /// those of `judge`.
+    ///
+    /// # Panics
+    /// If `judge` is not an implementation of [`ALG`].
     pub fn new(
         judge: Impl,
         raw_key: &[u8],
@@ -32,7 +73,11 @@ impl Messages {
         count: usize,
         random: &mut dyn FnMut(&mut [u8]),
     ) -> Result<Arc<Messages>, Error> {
-        let key = Key::new(raw_key)?;
+        usable([judge])?;
+        let ctx = Context::new(judge, raw_key).map_err(|e| Error::KeyLength(e.0))?;
+        if len < judge.shortest() {
+            return Err(Error::TooShort(len));
+        }
         let stride = len.next_multiple_of(64);
         let mut src = vec![0; stride * count];
         random(&mut src);
@@ -43,11 +88,11 @@ impl Messages {
         let mut want = vec![0; stride * count];
         for (i, iv) in ivs.iter().enumerate() {
             let at = i * stride..i * stride + len;
-            judge.crypt(op, &key, iv, &src[at.clone()], &mut want[at])?;
+            judge.crypt(op, &ctx, iv, &src[at.clone()], &mut want[at]);
         }
         Ok(Arc::new(Messages {
             raw_key: raw_key.to_vec(),
-            key,
+            ctx,
             op,
             len,
             stride,
@@ -57,17 +102,27 @@ impl Messages {
         }))
     }
 
-    /// The argument of `kiln_xts_crypt` with this key, and no buffers yet.
+    /// The argument of `kiln_impl_series` for one message with this key, and no buffers yet.
     #[doc(hidden)]
-    pub fn call(&self, imp: Impl) -> sys::XtsCall {
-        sys::XtsCall {
+    pub fn series(&self, imp: Impl) -> sys::Series {
+        sys::Series {
             imp: imp.0,
-            key: self.key.0.as_ptr(),
+            ctx: self.ctx.as_ptr(),
             dst: std::ptr::null_mut(),
             src: std::ptr::null(),
             iv: std::ptr::null(),
+            aad: std::ptr::null(),
+            tag: std::ptr::null_mut(),
             len: 0,
+            stride: 0,
+            aadlen: 0,
+            tagsize: 0,
+            tag_stride: 0,
+            count: 1,
+            calls: 1,
             decrypt: false,
+            sections: Sections::Each as u32,
+            refused: 0,
         }
     }
 
@@ -295,11 +350,12 @@ fn side(
             .map_or(std::ptr::null(), std::ptr::from_ref),
         slots: buffers.slots.as_mut_ptr(),
         depth,
-        key: messages.key.0.as_ptr(),
+        ctx: messages.ctx.as_ptr(),
         src: messages.src.as_ptr(),
         want: messages.want.as_ptr(),
-        iv: messages.ivs.as_ptr().cast(),
         dst: buffers.dst.as_mut_ptr(),
+        // Not written to: `usable` has seen that the algorithm leaves it unchanged.
+        iv: messages.ivs.as_ptr().cast_mut().cast(),
         len: messages.len as u32,
         stride: messages.stride as u32,
         count: messages.ivs.len() as u32,
@@ -359,8 +415,11 @@ impl Sides {
     }
 }
 
+/// # Panics
+/// If one is not an implementation of [`ALG`], whose keys messages have.
 fn usable(impls: impl IntoIterator<Item = Impl>) -> Result<(), Error> {
     for imp in impls {
+        assert_eq!(imp.alg(), ALG, "{imp:?}");
         if !imp.tier().usable() {
             return Err(Error::Unusable(imp.tier()));
         }

@@ -3,11 +3,11 @@
 
 use std::ffi::c_void;
 
+use crate::cipher::BLOCK;
 use crate::cpu::{self, Cpu};
 use crate::crypto::{Errno, Skcipher};
 use crate::fpu::Context;
 use crate::sys;
-use crate::xts::BLOCK;
 
 /// One step.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

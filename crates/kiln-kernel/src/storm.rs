@@ -18,6 +18,8 @@ pub struct Storm {
     pub bystander: bool,
     /// Each queues four works, if they are not queued yet.
     pub queue_works: bool,
+    /// That hardirq raises the next one, not the softirq before it.
+    pub raise_in_irq: bool,
     /// Softirqs served.
     pub served: u32,
     /// Of them, before the interrupted task went on.

@@ -7,12 +7,11 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 use kiln_kernel::budget::{self, Planted, Run, Way};
-use kiln_kernel::cipher::{Impl, Kind};
+use kiln_kernel::cipher::{Impl, Kind, Op};
 use kiln_kernel::cpu::{Config, Cpu};
 use kiln_kernel::crypto::{Driver, Lens, Model, Series};
 use kiln_kernel::fpu::Policy;
 use kiln_kernel::irq::{Arrivals, Timer};
-use kiln_kernel::xts::Op;
 use kiln_kernel::Tier;
 
 /// Ways and budgets are the process's.
@@ -319,6 +318,130 @@ fn a_lost_piece_is_seen() {
         lens(imp, 536, 0),
     );
     assert_ne!(whole, short);
+}
+
+/// A line of `kernel/crypto/posted.def`.
+struct Posted {
+    alg: String,
+    level: String,
+    bytes: u32,
+    driver: Option<String>,
+    id: String,
+}
+
+fn parse_posted(text: &str) -> Vec<Posted> {
+    let rows = text.lines().filter(|l| l.starts_with("POSTED("));
+    rows.map(|line| {
+        let inner = line.strip_prefix("POSTED(").unwrap();
+        let inner = inner.strip_suffix(')').expect("a row ends with its line");
+        let [alg, level, kib, driver, id] = inner.split(", ").collect::<Vec<_>>()[..] else {
+            panic!("{line}");
+        };
+        let unquoted = |s: &str| s.trim_matches('"').to_string();
+        Posted {
+            alg: unquoted(alg),
+            level: unquoted(level),
+            bytes: kib.parse::<u32>().unwrap() * 1024,
+            driver: (driver != "NULL").then(|| unquoted(driver)),
+            id: unquoted(id),
+        }
+    })
+    .collect()
+}
+
+/// The implementations whose limit in the kernel side differs from the table's.
+fn unlike_posted(table: &[Posted]) -> Vec<String> {
+    let limit = |imp: &Impl| {
+        let mut of = table
+            .iter()
+            .filter(|p| p.driver.as_deref() == Some(imp.driver()));
+        of.next().map(|p| p.bytes)
+    };
+    let all = Impl::all().into_iter();
+    let unlike = all.filter(|i| i.budget().posted != limit(i));
+    unlike.map(|i| i.driver().to_string()).collect()
+}
+
+const POSTED: &str = include_str!("../../../kernel/crypto/posted.def");
+
+#[test]
+fn fixed_is_what_was_posted_for_the_algorithm_and_the_tier_and_nothing_else() {
+    let _one = one_at_a_time();
+    let table = parse_posted(POSTED);
+    assert_eq!(table.len(), 23);
+    assert_eq!(unlike_posted(&table), [""; 0]);
+    // The controls: another number, a row for a tier that has none, a row that is gone.
+    let planted = |from: &str, to: &str| {
+        assert!(POSTED.contains(from), "{from}");
+        unlike_posted(&parse_posted(&POSTED.replace(from, to)))
+    };
+    let number = planted("50, \"ghash-aesni\"", "400, \"ghash-aesni\"");
+    assert_eq!(number, ["ghash-aesni"]);
+    let tier = planted(
+        "NULL, \"20221116041342.3841-12",
+        "\"sm3-avx512\", \"20221116041342.3841-12",
+    );
+    assert_eq!(tier, ["sm3-avx512"]);
+    let gone = planted("\"polyval-aesni\"", "NULL");
+    assert_eq!(gone, ["polyval-aesni"]);
+}
+
+#[test]
+fn a_posted_limit_is_of_the_same_algorithm_and_isa_level_and_has_a_message_id() {
+    for row in parse_posted(POSTED) {
+        let (series, patch) = row.id.split_once('-').unwrap();
+        let patch = patch
+            .strip_suffix("-elliott@hpe.com")
+            .expect("a Message-Id");
+        let patches = match series {
+            "20221103042740.6556" => 17,
+            "20221116041342.3841" => 24,
+            _ => panic!("{series}: neither version 3 nor 4"),
+        };
+        // The cover letter is 1.
+        assert!((2..=patches + 1).contains(&patch.parse::<u32>().unwrap()));
+        let Some(driver) = &row.driver else {
+            continue;
+        };
+        let of = Impl::all().into_iter().find(|i| i.driver() == driver);
+        let imp = of.unwrap_or_else(|| panic!("Kiln has no {driver}"));
+        assert_eq!(imp.alg(), row.alg);
+        let tier = match row.level.as_str() {
+            "sse2" | "clmulni" | "pclmul" => "aesni",
+            "avx" if row.alg == "sm3" => "avx2",
+            "avx512" => "vaes-avx512",
+            level => level,
+        };
+        assert_eq!(imp.tier().name(), tier, "{driver}");
+    }
+}
+
+/// What a request comes to, not what a table says.
+#[test]
+fn requests_are_cut_by_the_posted_limits() {
+    let _one = one_at_a_time();
+    plant(&[], 700, false);
+    let cpu = Cpu::boot(&Config::default()).unwrap();
+    Way::Fixed.set(1);
+    for row in parse_posted(POSTED) {
+        let all = Impl::all().into_iter();
+        let Some(imp) = all
+            .filter(|i| i.tier().usable())
+            .find(|i| Some(i.driver()) == row.driver.as_deref())
+        else {
+            continue;
+        };
+        let mut of_imp = driver(imp);
+        for (pieces, len) in [(1, row.bytes), (2, row.bytes + 1), (3, 3 * row.bytes)] {
+            let lens = lens(imp, len as usize, 0);
+            let src = bytes(lens.src(Op::Encrypt), 3);
+            let before = cpu.stats().sections;
+            ask(&mut of_imp, imp, Op::Encrypt, &src, lens);
+            let opened = cpu.stats().sections - before;
+            assert_eq!(opened, pieces, "{imp:?}: {len} bytes");
+        }
+    }
+    budget::calibrate();
 }
 
 fn compiles(expression: &str) -> bool {

@@ -24,6 +24,8 @@ mod hashes;
 mod hosted;
 #[path = "emulation/later.rs"]
 mod later;
+#[path = "emulation/limits.rs"]
+mod limits;
 #[path = "emulation/machine.rs"]
 mod machine;
 #[path = "emulation/parallel.rs"]
@@ -36,6 +38,8 @@ mod scheduling;
 mod softirq;
 #[path = "emulation/stepping.rs"]
 mod stepping;
+#[path = "emulation/templates.rs"]
+mod templates;
 #[path = "emulation/usability.rs"]
 mod usability;
 #[path = "emulation/user_state.rs"]

@@ -7,6 +7,8 @@
 mod disassembly;
 #[path = "laws/layering.rs"]
 mod layering;
+#[path = "laws/leftovers.rs"]
+mod leftovers;
 #[path = "laws/names.rs"]
 mod names;
 #[path = "laws/opcodes.rs"]
@@ -45,6 +47,13 @@ fn under_every_compiler(
     }
     assert!(checked > 0, "no compiler could build kernel/: see law 4");
     violations
+}
+
+/// The build by the compiler that the build script used.
+fn default_build() -> &'static Built {
+    let path = fs::canonicalize(&default_compiler().path).expect("a compiler that was found");
+    let build = builds().iter().find(|b| b.canonical == path);
+    build.and_then(plain).expect("it could build kernel/")
 }
 
 fn plain(build: &subjects::Build) -> Option<&Built> {
@@ -315,7 +324,10 @@ fn law_5_driver_names() {
     let tiers = names::tiers(&kernel_dir().join("include/kiln/cpufeature.h"));
     assert_lawful(under_every_compiler(plain, |built| {
         let rows = section::list(&section::link(built));
-        assert!(!rows.is_empty(), "kiln_xts_impls() gives no implementation");
+        assert!(
+            !rows.is_empty(),
+            "kiln_impls() has no implementation of xts(aes)"
+        );
         let named: Vec<_> = rows.iter().map(|r| (r.driver.as_str(), r.tier)).collect();
         names::driver_violations(&named, &tiers)
     }));
@@ -453,6 +465,12 @@ fn layering_kernel_includes_only_itself() {
 }
 
 #[test]
+fn layering_no_room_uses_a_higher_one() {
+    assert_lawful(under_every_compiler(plain, layering::calls_upwards));
+    assert_lawful(layering::crypto_in_lowest_rooms(kernel_dir()));
+}
+
+#[test]
 fn layering_of_crates() {
     let crates = kernel_dir().join("../crates");
     for name in ["kiln-measure", "kiln-kbuild"] {
@@ -490,6 +508,51 @@ fn layering_control_includes() {
     assert_eq!(violations.len(), 5, "{violations:?}");
 }
 
+/// A CPU that starts cryptd, and FPU code that answers for the crypto API.
+#[test]
+fn layering_control_rooms() {
+    let plant = Plant::empty();
+    plant.write("include/kiln/cpu.h", "void cpu_start(void);\n");
+    plant.write("include/kiln/crypto.h", "void start_queue(void);\n");
+    plant.write(
+        "cpu/cpu.c",
+        "#include <kiln/cpu.h>\nvoid cpu_start(void) {}\n",
+    );
+    plant.write(
+        "crypto/queue.c",
+        "#include <kiln/cpu.h>\n#include <kiln/crypto.h>\nvoid start_queue(void) { cpu_start(); }\n",
+    );
+    assert_lawful(layering::calls_upwards(&plant.build()));
+    assert_lawful(layering::crypto_in_lowest_rooms(&plant.dir));
+
+    plant.write(
+        "cpu/start.c",
+        "#include <kiln/crypto.h>\nvoid cpu_begin(void);\nvoid cpu_begin(void) { start_queue(); }\n",
+    );
+    plant.write(
+        "fpu/section.c",
+        "int crypto_simd_usable(void);\nint crypto_simd_usable(void) { return 1; }\n",
+    );
+    plant.write(
+        "include/kiln/percpu.h",
+        "struct area { struct crypto_queue *queue; };\n",
+    );
+    plant.write("new/room.c", "int new_room;\n");
+    let calls = layering::calls_upwards(&plant.build());
+    assert_caught(&calls, "cpu/start.c uses start_queue");
+    assert_caught(&calls, "new/room.c");
+    assert_eq!(calls.len(), 2, "{calls:?}");
+    let names = layering::crypto_in_lowest_rooms(&plant.dir);
+    for what in [
+        "cpu/start.c: #include <kiln/crypto.h>",
+        "fpu/section.c: crypto_simd_usable",
+        "include/kiln/percpu.h: crypto_queue",
+    ] {
+        assert_caught(&names, what);
+    }
+    assert_eq!(names.len(), 3, "{names:?}");
+}
+
 #[test]
 fn layering_control_crates() {
     for manifest in [
@@ -506,6 +569,48 @@ fn layering_control_crates() {
     }
     let innocent = "[package]\nname = \"kiln-measure\"\n[dependencies]\nlibc = \"0.2\"\n";
     assert_lawful(layering::kiln_dependencies("innocent", innocent));
+}
+
+// Nothing secret stays behind.
+
+#[test]
+fn no_secret_is_left_when_kernel_mode_is_left() {
+    assert_lawful(under_every_compiler(plain, |built| {
+        leftovers::violations(&leftovers::link(built), &[])
+    }));
+}
+
+#[test]
+fn leftovers_control_each_kind_is_found_and_named() {
+    let program = leftovers::link(default_build());
+    // By the function itself: the gate clears the stack.
+    for (control, what) in [
+        ("round-key", "leaves round key 5 of encryption in the stack"),
+        ("hash-power", "leaves the context in the stack"),
+        ("text", "leaves the text in the stack"),
+        ("state", "leaves a keyed state in the stack"),
+    ] {
+        let seen = leftovers::violations(&program, &["--call", "--control", control]);
+        assert_caught(&seen, &format!("planted seal {what}"));
+    }
+    for (control, what) in [
+        ("deep", "seal leaves the context in the stack"),
+        (
+            "vector-register",
+            "seal leaves the context in vector registers",
+        ),
+        ("general-register", "setkey leaves round key 0"),
+    ] {
+        let seen = leftovers::violations(&program, &["--control", control]);
+        assert_caught(&seen, &format!("planted {what}"));
+    }
+}
+
+#[test]
+fn nothing_is_written_for_an_empty_text_without_an_address() {
+    assert_lawful(under_every_compiler(plain, |built| {
+        leftovers::violations(&leftovers::link(built), &["--empty"])
+    }));
 }
 
 #[test]

@@ -5,13 +5,14 @@
  *	cell SEED LENGTH MESSAGES MILLISECONDS [ITERATIONS]
  *
  * Messages follow from the seed. First each is run once and a digest of all results is printed
- * ("answer"), then, for so many milliseconds, samples are taken: core cycles of one message,
- * a line each ("sample"). Nothing here is compiled by the compiler under test.
+ * ("answer"), then, for so many milliseconds, samples are taken: core cycles and TSC ticks per
+ * message, one line per sample ("sample"). Nothing here is compiled by the compiler under test.
  *
  * Core cycles without a performance counter: a chain of dependent multiplications takes 3
  * cycles a link on every x86 core of the last 15 years. Three chains stand on each side of a
  * sample; where the sides disagree by more than 1 % the clock has moved, and the sample is
- * thrown away.
+ * thrown away. Ticks are time: code that makes the core lower its clock takes more of them, but
+ * not more cycles.
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -195,7 +196,7 @@ static void take_samples(uint64_t milliseconds, uint64_t iterations)
 {
 	const uint64_t end = now_ns() + milliseconds * 1000000u;
 	unsigned kept = 0, rejected = 0;
-	static double samples[MOST_SAMPLES];
+	static double cycles[MOST_SAMPLES], tsc[MOST_SAMPLES];
 	unsigned i;
 
 	find_read_cost();
@@ -210,14 +211,16 @@ static void take_samples(uint64_t milliseconds, uint64_t iterations)
 		after = chain();
 		least = before < after ? before : after;
 		most = before < after ? after : before;
-		if (least > 0 && most <= least * AGREE)
-			samples[kept++] = ticks * LINK_CYCLES * LINKS / least / (double)iterations;
-		else
+		if (least > 0 && most <= least * AGREE) {
+			tsc[kept] = ticks / (double)iterations;
+			cycles[kept++] = ticks * LINK_CYCLES * LINKS / least / (double)iterations;
+		} else {
 			rejected++;
+		}
 	} while (now_ns() < end && kept < MOST_SAMPLES);
 	printf("iterations %llu\nrejected %u\n", (unsigned long long)iterations, rejected);
 	for (i = 0; i < kept; i++)
-		printf("sample %.3f\n", samples[i]);
+		printf("sample %.3f %.3f\n", cycles[i], tsc[i]);
 }
 
 static uint64_t number(const char *text)

@@ -6,8 +6,7 @@
 use std::cell::RefCell;
 use std::sync::atomic::AtomicBool;
 
-use kiln_kernel::cipher::{Context, Impl, Kind, Series};
-use kiln_kernel::xts::{Op, Sections};
+use kiln_kernel::cipher::{Context, Impl, Kind, Op, Sections, Series};
 use kiln_measure::{measure, Plan, SplitMix64, Subject};
 
 const BYTES: usize = 64 << 10;

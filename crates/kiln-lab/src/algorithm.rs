@@ -3,8 +3,7 @@
 use std::fmt;
 use std::str::FromStr;
 
-use kiln_kernel::cipher::{Impl, Kind};
-use kiln_kernel::xts::{self, Op};
+use kiln_kernel::cipher::{Impl, Kind, Op};
 use kiln_kernel::Tier;
 use serde::{Serialize, Serializer};
 
@@ -61,6 +60,11 @@ impl Algorithm {
     /// Bytes of the shortest message.
     pub fn shortest(self) -> usize {
         self.any().shortest()
+    }
+
+    /// Bytes of the longest text of an AEAD.
+    pub fn longest(self) -> usize {
+        self.any().longest()
     }
 
     /// Messages have whole blocks of so many bytes; 1 if any length will do.
@@ -125,13 +129,6 @@ pub fn usable_impl(alg: Algorithm, driver: &str) -> Result<Impl, Error> {
     };
     runs_here(driver, imp.tier())?;
     Ok(imp)
-}
-
-/// The implementation of `xts(aes)` of this driver name, if it can run here.
-pub fn usable_xts(driver: &str) -> Result<xts::Impl, Error> {
-    let imp = usable_impl(Algorithm::XTS_AES, driver)?;
-    xts::Impl::find(imp.driver())
-        .ok_or_else(|| Error::Failed(format!("{driver} is in one table only")))
 }
 
 fn runs_here(driver: &str, tier: Tier) -> Result<(), Error> {

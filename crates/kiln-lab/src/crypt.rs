@@ -1,7 +1,6 @@
 //! One message through one implementation.
 
-use kiln_kernel::cipher::{Context, Impl, Kind, Series};
-use kiln_kernel::xts::{Op, Sections};
+use kiln_kernel::cipher::{Context, Impl, Kind, Op, Sections, Series};
 use zeroize::Zeroizing;
 
 use crate::algorithm::usable_impl;
@@ -128,6 +127,9 @@ impl<'a> Cipher<'a> {
         let fault = |why: String| Err(Error::input(format!("data of {len} bytes: {alg} {why}")));
         if len < alg.shortest() {
             return fault(format!("takes at least {}", alg.shortest()));
+        }
+        if len > alg.longest() {
+            return fault(format!("takes at most {} with one IV", alg.longest()));
         }
         if len % alg.block() != 0 {
             return fault(format!("takes whole blocks of {} bytes", alg.block()));
@@ -305,6 +307,21 @@ mod tests {
         let lengths: Vec<_> = pieces.iter().map(Vec::len).collect();
         assert_eq!(lengths, [13, 1, 30, 13, 1, 30, 12]);
         assert_eq!(parts.crypt(&pieces).unwrap(), want);
+    }
+
+    #[test]
+    fn texts_longer_than_the_counter_are_refused() {
+        let (key, iv) = ([3; 32], [4; 12]);
+        for (alg, most) in [
+            ("gcm(aes)", (1 << 36) - 32),
+            ("rfc7539(chacha20,poly1305)", (1 << 38) - 64),
+        ] {
+            let plan = of(alg, Some(&key), Some(&iv));
+            let cipher = Cipher::new(&plan).unwrap();
+            assert!(cipher.check_len(most).is_ok());
+            let fault = cipher.check_len(most + 1).unwrap_err().to_string();
+            assert!(fault.contains(&format!("at most {most}")), "{fault}");
+        }
     }
 
     #[test]

@@ -2,8 +2,7 @@
 
 use std::sync::atomic::AtomicBool;
 
-use kiln_kernel::cipher::{Impl, Kind};
-use kiln_kernel::xts::Op;
+use kiln_kernel::cipher::{Impl, Kind, Op};
 use kiln_lab::check::guard::Place;
 use kiln_lab::check::message::Layout;
 use kiln_lab::check::run::{self, Job};

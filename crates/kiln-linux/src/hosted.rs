@@ -15,8 +15,8 @@ use kiln_tree::child::Order;
 use kiln_tree::contexts::{self, Driver, Tried};
 use kiln_tree::event::Event;
 use kiln_tree::{
-    interrupted_with, last_error, run_tool, seen_tiers, update, Cache, Config, Guest, Host, Image,
-    Make, Seen, Source, Symbols, Trial,
+    interrupted_with, run_tool, seen_tiers, update, Cache, Config, Guest, Host, Image, Make, Seen,
+    Source, Symbols, Trial,
 };
 
 use crate::module;
@@ -292,7 +292,7 @@ fn compile(plan: &Plan, cache: &Cache) -> Result<(), Error> {
         return Err(Error::Input(format!(
             "Kiln's module does not build against Linux {}{}: the log is {}",
             plan.source.version,
-            last_error(&said.text),
+            said.cause(),
             log.display()
         )));
     }

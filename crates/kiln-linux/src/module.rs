@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use std::sync::atomic::AtomicBool;
 
 use kiln_kbuild::{recipe, Compiler};
-use kiln_tree::{key, last_error, root, update, Make};
+use kiln_tree::{key, root, update, Make, WITHOUT_BTF};
 
 use crate::uml::Built;
 use crate::Error;
@@ -120,7 +120,7 @@ pub fn build(plan: &Plan) -> Result<Module, Error> {
     if let Some(objects) = &objects {
         arguments.extend([objects.as_str(), "ARCH=um"]);
     }
-    arguments.extend([external.as_str(), "modules"]);
+    arguments.extend([external.as_str(), WITHOUT_BTF, "modules"]);
     let make = Make {
         directory,
         compiler: plan.compiler,
@@ -133,7 +133,7 @@ pub fn build(plan: &Plan) -> Result<Module, Error> {
         return Err(Error::Input(format!(
             "Kiln's module does not build against {}{}: the log is {}",
             directory.display(),
-            last_error(&said.text),
+            said.cause(),
             log.display()
         )));
     }
@@ -238,5 +238,55 @@ mod tests {
              a.o: warning: objtool: f()+0x1: no\nwarning: the compiler differs from the one used\n",
         );
         assert_eq!(found.len(), 3, "{found:?}");
+    }
+
+    /// Headers whose Makefile ends as a distribution's does: with BTF for the module, by a program that is not here.
+    fn headers_with(rule: &str) -> tempfile::TempDir {
+        let dir = tempfile::tempdir().unwrap();
+        let makefile = format!(
+            "CONFIG_DEBUG_INFO_BTF_MODULES := y\nmodules:\n\t@touch $(M)/{NAME}.ko\n{rule}\n\
+             \t@if true; then kiln-no-pahole -J $(M)/{NAME}.ko; fi\nendif\n"
+        );
+        fs::write(dir.path().join("Makefile"), makefile).unwrap();
+        dir
+    }
+
+    #[test]
+    fn a_module_needs_no_pahole_and_a_failed_build_names_its_cause() {
+        if std::process::Command::new("make")
+            .arg("-v")
+            .output()
+            .is_err()
+        {
+            return eprintln!("SKIPPED: no make here");
+        }
+        let Ok(compiler) = Compiler::from_env() else {
+            return eprintln!("SKIPPED: no compiler here");
+        };
+        let stop = AtomicBool::new(false);
+        let build_against = |headers: &Path| {
+            let out = tempfile::tempdir().unwrap();
+            build(&Plan {
+                kernel: Kernel::Headers(headers),
+                compiler: &compiler,
+                dir: out.path().to_owned(),
+                edit: &unchanged,
+                stop: &stop,
+                progress: &|_| (),
+            })
+            .map(|_| ())
+        };
+        let optional = headers_with("ifdef CONFIG_DEBUG_INFO_BTF_MODULES");
+        assert_eq!(build_against(optional.path()), Ok(()));
+        // The control: headers that ask for the program in any case.
+        let always = headers_with("ifdef MAKE");
+        let Err(Error::Input(line)) = build_against(always.path()) else {
+            panic!("built without the program");
+        };
+        assert!(line.contains("kiln-no-pahole: "), "{line}");
+        assert!(
+            line.contains("not found") && !line.contains("***"),
+            "{line}"
+        );
     }
 }

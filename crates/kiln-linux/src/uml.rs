@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use std::sync::atomic::AtomicBool;
 
 use kiln_kbuild::Compiler;
-use kiln_tree::{check_tools, hash, key, last_error, root, update, Cache, Make, Said, Source};
+use kiln_tree::{check_tools, hash, key, root, update, Cache, Make, Said, Source};
 
 use crate::Error;
 
@@ -89,7 +89,7 @@ pub fn build(plan: &Plan) -> Result<Built, Error> {
     })?;
     let linux = cache.objects.join("linux");
     if !said.success || !linux.is_file() {
-        return Err(failed(plan, "does not build", &said.text, &cache.log));
+        return Err(failed(plan, "does not build", &said, &cache.log));
     }
     Ok(Built {
         linux,
@@ -100,14 +100,14 @@ pub fn build(plan: &Plan) -> Result<Built, Error> {
 }
 
 /// One line, then the end of the log.
-fn failed(plan: &Plan, how: &str, text: &str, log: &Path) -> Error {
-    let lines: Vec<&str> = text.lines().collect();
+fn failed(plan: &Plan, how: &str, said: &Said, log: &Path) -> Error {
+    let lines: Vec<&str> = said.text.lines().collect();
     let tail = lines[lines.len().saturating_sub(TAIL)..].join("\n  ");
     Error::Input(format!(
         "Linux {} {how} with {}{}: the log is {}, its end is above\n  {tail}",
         plan.source.version,
         plan.compiler,
-        last_error(text),
+        said.cause(),
         log.display()
     ))
 }
@@ -130,7 +130,7 @@ fn configure(plan: &Plan, cache: &Cache) -> Result<(), Error> {
     let all = format!("KCONFIG_ALLCONFIG={}", fragment.display());
     let said = make(plan, cache, &[&all, "allnoconfig"], &mut |_| ())?;
     if !said.success {
-        return Err(failed(plan, "cannot be configured", &said.text, &cache.log));
+        return Err(failed(plan, "cannot be configured", &said, &cache.log));
     }
     update(&stamp, &wanted).map(|_| ())
 }

@@ -1,7 +1,9 @@
 //! The facts about the machine that every record carries.
 
 use std::arch::x86_64::__cpuid;
+use std::collections::BTreeMap;
 use std::fs;
+use std::path::Path;
 
 use serde::{Deserialize, Serialize};
 
@@ -30,6 +32,11 @@ pub struct Machine {
     pub hypervisor_vendor: Option<String>,
     /// `uname -r`.
     pub kernel: String,
+    /// The kernel's command line; `None` if it cannot be read.
+    pub cmdline: Option<String>,
+    /// The kernel's own words for each CPU vulnerability it knows, such as `Mitigation: Retpolines` for `spectre_v2`;
+    /// `None` if they cannot be read.
+    pub mitigations: Option<BTreeMap<String, String>>,
     /// cpufreq governor of core 0; `None` where the guest does not manage the clock.
     pub governor: Option<String>,
     /// Load averages over 1, 5 and 15 minutes.
@@ -69,6 +76,8 @@ impl Machine {
                 .then(|| vendor(cpuid(0x4000_0000)))
                 .filter(|name| !name.is_empty()),
             kernel: line("/proc/sys/kernel/osrelease").unwrap_or_else(|| "unknown".to_string()),
+            cmdline: line("/proc/cmdline"),
+            mitigations: mitigations(Path::new("/sys/devices/system/cpu/vulnerabilities")),
             governor: line("/sys/devices/system/cpu/cpu0/cpufreq/scaling_governor"),
             load: line("/proc/loadavg").and_then(|text| load(&text)),
             stolen_s: stolen_s(),
@@ -100,6 +109,17 @@ fn stolen_ticks(stat: &str) -> Option<u64> {
 fn load(text: &str) -> Option<[f64; 3]> {
     let mut figures = text.split_whitespace().map_while(|word| word.parse().ok());
     Some([figures.next()?, figures.next()?, figures.next()?])
+}
+
+/// What each file of the directory says; `None` if there is nothing to be read.
+fn mitigations(dir: &Path) -> Option<BTreeMap<String, String>> {
+    let mut all = BTreeMap::new();
+    for entry in fs::read_dir(dir).ok()?.flatten() {
+        let said = fs::read_to_string(entry.path());
+        let said = said.map_or_else(|e| format!("unreadable: {e}"), |s| s.trim().to_string());
+        all.insert(entry.file_name().to_string_lossy().into_owned(), said);
+    }
+    (!all.is_empty()).then_some(all)
 }
 
 fn line(path: &str) -> Option<String> {
@@ -184,6 +204,22 @@ mod tests {
         assert_eq!(load("0.52 0.58 0.59 1/977 12345"), Some([0.52, 0.58, 0.59]));
         assert_eq!(load(""), None);
         assert_eq!(vendor([0, 0x4b4d_564b, 0x564b_4d56, 0x4d]), "KVMKVMKVM");
+    }
+
+    #[test]
+    fn mitigations_are_what_the_files_say() {
+        let dir = std::env::temp_dir().join(format!("kiln-mitigations-{}", std::process::id()));
+        fs::create_dir_all(dir.join("spectre_v3")).unwrap();
+        fs::write(dir.join("spectre_v2"), "Mitigation: Retpolines\n").unwrap();
+        fs::write(dir.join("meltdown"), "Not affected\n").unwrap();
+        let all = mitigations(&dir).unwrap();
+        fs::remove_dir_all(&dir).unwrap();
+        assert_eq!(all.len(), 3);
+        assert_eq!(all["spectre_v2"], "Mitigation: Retpolines");
+        assert_eq!(all["meltdown"], "Not affected");
+        // What cannot be read is not left out.
+        assert!(all["spectre_v3"].starts_with("unreadable: "), "{all:?}");
+        assert_eq!(mitigations(&dir), None, "a directory that is not there");
     }
 
     #[test]

@@ -142,9 +142,10 @@ pub fn measure_with<T: TimeSource>(
     let mut rng = SplitMix64(plan.seed);
     let mut order: Vec<usize> = (0..subjects.len()).collect();
     'rounds: for _ in 0..plan.rounds {
-        series
-            .iter_mut()
-            .for_each(|series| series.rounds.push(Round::default()));
+        for series in &mut series {
+            series.rounds.push(Round::default());
+            series.rounds_ns.push(Round::default());
+        }
         for _ in 0..plan.samples {
             rng.shuffle(&mut order);
             for &i in &order {
@@ -158,7 +159,8 @@ pub fn measure_with<T: TimeSource>(
         }
         series
             .iter_mut()
-            .flat_map(|series| series.rounds.last_mut())
+            .flat_map(|s| [s.rounds.last_mut(), s.rounds_ns.last_mut()])
+            .flatten()
             .for_each(|round| round.complete = true);
     }
     series
@@ -179,8 +181,12 @@ fn take<T: TimeSource>(
         let after = bracket(source);
         series.switched += u64::from(source.switches() != switches);
         if let Some(cycles) = core_cycles(ticks, before, after, source.chain_cycles()) {
+            let (iters, ns) = (series.iters as f64, ticks as f64 * 1e9 / source.hz());
             if let Some(round) = series.rounds.last_mut() {
-                round.keep(cycles / series.iters as f64);
+                round.keep(cycles / iters);
+            }
+            if let Some(round) = series.rounds_ns.last_mut() {
+                round.keep(ns / iters);
             }
             return;
         }

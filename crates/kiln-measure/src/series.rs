@@ -32,6 +32,8 @@ pub struct Series {
     pub iters: u64,
     /// Index `i` is the same stretch of time for every series of one call of `measure`.
     pub rounds: Vec<Round>,
+    /// The same samples in nanoseconds per operation, from the TSC alone.
+    pub rounds_ns: Vec<Round>,
     /// Samples thrown away because their chains disagreed.
     pub rejected: u64,
     /// Samples, kept or not, during which the thread was switched out, as the kernel counts it.
@@ -42,6 +44,24 @@ impl Series {
     /// The figure with its prediction interval; `None` if no sample was kept.
     pub fn estimate(&self) -> Option<Estimate> {
         stats::estimate(self)
+    }
+
+    /// The same series in nanoseconds, so that an estimate or a ratio of it is one of time. Code that makes the core
+    /// lower its clock takes fewer cycles than it should; its time shows that.
+    pub fn in_ns(&self) -> Series {
+        Series {
+            name: self.name.clone(),
+            rounds: self.rounds_ns.clone(),
+            rounds_ns: self.rounds_ns.clone(),
+            ..*self
+        }
+    }
+
+    /// The best of each complete round, in order; `None` where every sample of a round was rejected. Of more than `most`
+    /// the first.
+    pub fn bests(&self, most: usize) -> Vec<Option<f64>> {
+        let complete = self.rounds.iter().filter(|round| round.complete);
+        complete.map(|round| round.best).take(most).collect()
     }
 
     /// Number of samples kept.

@@ -96,21 +96,35 @@ pub fn ratio(a: &Series, b: &Series) -> Option<Ratio> {
 /// (Bonferroni), so that among many unchanged pairs none seems changed. `None` with fewer rounds than that takes, see
 /// [`rounds_for`].
 pub fn ratio_among(a: &Series, b: &Series, comparisons: usize) -> Option<Ratio> {
-    let mut ratios: Vec<f64> = a
+    let ratios = a
         .rounds
         .iter()
         .zip(&b.rounds)
         .filter(|(a, b)| a.complete && b.complete)
-        .filter_map(|(a, b)| Some(a.best? / b.best?))
-        .filter(|ratio| ratio.is_finite())
-        .collect();
-    ratios.sort_unstable_by(f64::total_cmp);
-    let k = median_rank_at(ratios.len(), MISS / comparisons.max(1) as f64)?;
+        .filter_map(|(a, b)| Some(a.best? / b.best?));
+    middle(ratios.collect(), comparisons)
+}
+
+/// The median of one value per round, such as a rate, with its interval; `None` with fewer than six rounds.
+pub fn median_of_rounds(values: &[f64]) -> Option<Ratio> {
+    middle(values.to_vec(), 1)
+}
+
+/// The median of `a[i] / b[i]` with its interval, where `a[i]` and `b[i]` were measured side by side in round `i`; `None`
+/// with fewer than six rounds in which both are numbers and `b[i]` is not zero.
+pub fn ratio_of_rounds(a: &[f64], b: &[f64]) -> Option<Ratio> {
+    middle(a.iter().zip(b).map(|(a, b)| a / b).collect(), 1)
+}
+
+fn middle(mut values: Vec<f64>, comparisons: usize) -> Option<Ratio> {
+    values.retain(|value| value.is_finite());
+    values.sort_unstable_by(f64::total_cmp);
+    let k = median_rank_at(values.len(), MISS / comparisons.max(1) as f64)?;
     Some(Ratio {
-        ratio: median(&ratios)?,
-        low: ratios[k - 1],
-        high: ratios[ratios.len() - k],
-        pairs: ratios.len(),
+        ratio: median(&values)?,
+        low: values[k - 1],
+        high: values[values.len() - k],
+        pairs: values.len(),
     })
 }
 
@@ -228,6 +242,22 @@ mod tests {
         a.rounds[2].complete = false;
         assert_eq!(ratio(&a, &b), None);
         assert_eq!(ratio(&series(&[0.0; 9]), &series(&[0.0; 9])), None);
+    }
+
+    #[test]
+    fn rounds_of_rates_have_a_median_and_an_interval() {
+        let rates = [30.0, 10.0, 20.0, 60.0, 40.0, 50.0];
+        let r = median_of_rounds(&rates).unwrap();
+        assert_eq!((r.ratio, r.low, r.high, r.pairs), (35.0, 10.0, 60.0, 6));
+        assert_eq!(median_of_rounds(&rates[..5]), None);
+        let twice: Vec<f64> = rates.iter().map(|r| r * 2.0).collect();
+        let r = ratio_of_rounds(&twice, &rates).unwrap();
+        assert_eq!((r.ratio, r.low, r.high, r.pairs), (2.0, 2.0, 2.0, 6));
+        // A round without an answer on either side is not a pair.
+        let mut stuck = rates;
+        stuck[0] = 0.0;
+        assert_eq!(ratio_of_rounds(&twice, &stuck), None);
+        assert_eq!(ratio_of_rounds(&stuck, &twice).unwrap().low, 0.0);
     }
 
     #[test]

@@ -1,4 +1,4 @@
-//! Faster, same, slower.
+//! Faster, same, slower; and what cycles and time must agree on.
 
 use std::fmt;
 
@@ -19,6 +19,8 @@ pub enum Verdict {
     Same,
     /// `a` takes more cycles than `b`.
     Slower,
+    /// Cycles say one thing and time another, beyond the noise of both: the core's clock depends on what it runs.
+    Disagree,
 }
 
 impl fmt::Display for Verdict {
@@ -27,6 +29,7 @@ impl fmt::Display for Verdict {
             Verdict::Faster => "faster",
             Verdict::Same => "same",
             Verdict::Slower => "slower",
+            Verdict::Disagree => "disagree",
         })
     }
 }
@@ -42,6 +45,36 @@ pub fn verdict(r: &Ratio, floor: f64) -> Verdict {
         Verdict::Slower
     } else {
         Verdict::Same
+    }
+}
+
+/// The verdict that ratios of cycles and of time share: `a` is faster, or slower, only by both.
+///
+/// If only one of the two is beyond the floor, no difference was shown, unless the two intervals exclude each other.
+/// Then the comparison depends on the unit: `Disagree`.
+pub fn verdict_by_both(cycles: &Ratio, time: &Ratio, floor: f64) -> Verdict {
+    match (verdict(cycles, floor), verdict(time, floor)) {
+        (one, other) if one == other => one,
+        _ if cycles.high < time.low || time.high < cycles.low => Verdict::Disagree,
+        _ => Verdict::Same,
+    }
+}
+
+/// [`verdict_by_both`] where there is a time. Records made before times were kept have none: then cycles alone decide.
+pub fn verdict_by_known(cycles: &Ratio, time: Option<&Ratio>, floor: f64) -> Verdict {
+    match time {
+        Some(time) => verdict_by_both(cycles, time, floor),
+        None => verdict(cycles, floor),
+    }
+}
+
+/// Whether `a` is slower than `b` by more than `limit`: it is if both units say so, it is not if neither does, and `None` if
+/// only one does. Without a time cycles decide.
+pub fn exceeds_by_known(cycles: &Ratio, time: Option<&Ratio>, limit: f64) -> Option<bool> {
+    let slower = |r: &Ratio| verdict(r, limit) == Verdict::Slower;
+    match time {
+        Some(time) if slower(cycles) != slower(time) => None,
+        _ => Some(slower(cycles)),
     }
 }
 
@@ -69,6 +102,63 @@ mod tests {
         assert_eq!(of(1.004, 1.2), Verdict::Same);
         assert_eq!(of(1.006, 1.2), Verdict::Slower);
         assert_eq!(of(f64::NAN, f64::NAN), Verdict::Same);
+    }
+
+    #[test]
+    fn faster_and_slower_need_cycles_and_time() {
+        let ratio = |(low, high)| Ratio {
+            ratio: (low + high) / 2.0,
+            low,
+            high,
+            pairs: 20,
+        };
+        let both = |cycles, time| verdict_by_both(&ratio(cycles), &ratio(time), FLOOR);
+        assert_eq!(both((0.89, 0.91), (0.89, 0.91)), Verdict::Faster);
+        assert_eq!(both((1.19, 1.21), (1.15, 1.25)), Verdict::Slower);
+        assert_eq!(both((0.99, 1.01), (0.98, 1.02)), Verdict::Same);
+        // Wide 512-bit code: nine tenths of the cycles, at eight tenths of the clock.
+        assert_eq!(both((0.89, 0.91), (1.11, 1.14)), Verdict::Disagree);
+        assert_eq!(both((0.89, 0.91), (0.99, 1.01)), Verdict::Disagree);
+        assert_eq!(both((1.11, 1.14), (0.89, 0.91)), Verdict::Disagree);
+        // A time that only is less certain contradicts nothing, and proves nothing.
+        assert_eq!(both((0.89, 0.91), (0.85, 1.10)), Verdict::Same);
+        assert_eq!(both((0.85, 1.10), (0.89, 0.91)), Verdict::Same);
+    }
+
+    #[test]
+    fn without_a_time_cycles_decide() {
+        let ratio = |low, high| Ratio {
+            ratio: (low + high) / 2.0,
+            low,
+            high,
+            pairs: 20,
+        };
+        let (cycles, time) = (ratio(0.89, 0.91), ratio(1.11, 1.14));
+        let by = |time| verdict_by_known(&cycles, time, FLOOR);
+        assert_eq!(by(None), Verdict::Faster);
+        assert_eq!(by(Some(&cycles)), Verdict::Faster);
+        assert_eq!(by(Some(&time)), Verdict::Disagree);
+    }
+
+    #[test]
+    fn a_limit_is_exceeded_by_both_or_cannot_be_judged() {
+        let ratio = |(low, high)| Ratio {
+            ratio: (low + high) / 2.0,
+            low,
+            high,
+            pairs: 20,
+        };
+        let exceeds = |cycles, time| exceeds_by_known(&ratio(cycles), Some(&ratio(time)), 0.05);
+        let (faster, equal, slower, unsure) = ((0.8, 0.82), (0.99, 1.01), (1.1, 1.12), (0.9, 1.3));
+        assert_eq!(exceeds(slower, slower), Some(true));
+        for other in [faster, equal, unsure] {
+            assert_eq!(exceeds(slower, other), None);
+            assert_eq!(exceeds(other, slower), None);
+            // However much they disagree, neither is slower.
+            assert_eq!(exceeds(faster, other), Some(false));
+        }
+        let alone = |cycles| exceeds_by_known(&ratio(cycles), None, 0.05);
+        assert_eq!((alone(slower), alone(unsure)), (Some(true), Some(false)));
     }
 
     #[test]

@@ -5,7 +5,9 @@ use std::rc::Rc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use kiln_measure::verdict::FLOOR;
-use kiln_measure::{measure_with, ratio, verdict, Plan, Series, Subject, TimeSource};
+use kiln_measure::{
+    measure_with, ratio, verdict, verdict_by_both, Plan, Series, Subject, TimeSource, Verdict,
+};
 
 const CHAIN_CYCLES: f64 = 36864.0;
 const TICKS_PER_CYCLE: f64 = 2.6 / 4.05;
@@ -61,6 +63,8 @@ struct Synthetic {
     noise: Noise,
     rng: Rng,
     work: Rc<Cell<f64>>,
+    /// How many times longer a cycle lasts than at the core's full clock.
+    slowed: Rc<Cell<f64>>,
     now: f64,
     phase_ends: f64,
     slow: bool,
@@ -80,6 +84,7 @@ impl Synthetic {
             noise,
             rng,
             work,
+            slowed: Rc::new(Cell::new(1.0)),
             now,
             phase_ends: 0.0,
             slow: false,
@@ -92,7 +97,8 @@ impl Synthetic {
     /// Ticks for `cycles` of work, time moving on.
     fn pass(&mut self, cycles: f64) -> f64 {
         let angle = std::f64::consts::TAU * self.now / (0.7 * self.hz());
-        let clean = cycles * TICKS_PER_CYCLE * (1.0 + self.noise.drift * angle.sin());
+        let clean =
+            cycles * TICKS_PER_CYCLE * self.slowed.get() * (1.0 + self.noise.drift * angle.sin());
         let mut ticks = clean + self.rng.exponential(clean * self.noise.jitter);
         if self.rng.uniform() < self.noise.spikes * clean / self.hz() {
             ticks += (2e-6 + self.rng.exponential(20e-6)) * self.hz();
@@ -265,6 +271,39 @@ fn disturbed_chains_never_make_a_figure_too_small() {
     }
     // Control: without one clean chain of six, as if the longer one were taken, the figure is too small.
     assert!(least(6) < 0.992, "{}", least(6));
+}
+
+/// Wide vectors make the core lower its clock: nine tenths of the cycles at eight tenths of the clock take longer.
+#[test]
+fn a_subject_that_lowers_the_clock_is_not_faster() {
+    let verdicts = |lowered: f64| {
+        let mut source = Synthetic::new(LOW, 1);
+        let mut subjects: Vec<Subject> = [(900.0, lowered), (1000.0, 1.0)]
+            .into_iter()
+            .map(|(cycles, lasts)| {
+                let (work, slowed) = (source.work.clone(), source.slowed.clone());
+                Subject::new("x", move |iters| {
+                    slowed.set(lasts);
+                    work.set(work.get() + cycles * iters as f64)
+                })
+            })
+            .collect();
+        let stop = AtomicBool::new(false);
+        let plan = Plan::quick(1);
+        let all = measure_with(&mut source, &mut subjects, &plan, &stop, &mut |_, _| {});
+        let cycles = ratio(&all[0], &all[1]).unwrap();
+        let time = ratio(&all[0].in_ns(), &all[1].in_ns()).unwrap();
+        assert!((cycles.ratio / 0.9 - 1.0).abs() < 0.01, "{cycles:?}");
+        assert!((time.ratio / 0.9 / lowered - 1.0).abs() < 0.02, "{time:?}");
+        let ns = all[1].in_ns().estimate().unwrap().best;
+        assert!((ns / (1000.0 / 4.05) - 1.0).abs() < 0.02, "{ns}");
+        assert_eq!(all[0].bests(3).len(), 3);
+        assert_eq!(all[0].bests(1000)[7], all[0].rounds[7].best);
+        verdict_by_both(&cycles, &time, FLOOR)
+    };
+    assert_eq!(verdicts(1.25), Verdict::Disagree);
+    // Control: at a steady clock both say the same.
+    assert_eq!(verdicts(1.0), Verdict::Faster);
 }
 
 #[test]

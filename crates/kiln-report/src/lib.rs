@@ -12,6 +12,7 @@
 //! | `picture/` | pictures, as SVG: lines, bars, distributions, heat maps, and which a question has |
 //! | `export/` | what other tools read: CSV, Markdown, google-benchmark's JSON, KTAP |
 //! | `page/` | the page: one file that needs nothing else |
+//! | `verdict.rs` | whether interrupted FPU sections carry a verdict on lost state |
 //! | `error.rs` | what is wrong with a record, in one line |
 #![forbid(unsafe_code)]
 
@@ -25,6 +26,7 @@ pub mod picture;
 pub mod record;
 mod side;
 mod table;
+mod verdict;
 
 pub use error::Error;
 pub use page::{html, Options};

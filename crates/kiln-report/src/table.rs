@@ -255,13 +255,13 @@ fn by_length(rows: &[&Row]) -> Vec<Table> {
 /// What a cell of `by_length` leaves out.
 fn hint(row: &Row) -> Option<String> {
     let mut hint = format!(
-        "{} cycles a byte, {} MB/s",
+        "{} cycles per byte, {} MB/s",
         number::short(record::number(row, "cycles_per_byte")?),
         number::short(record::number(row, "mb_per_s")?)
     );
     if let Some(limit) = record::number(row, "limit_cycles") {
         hint.push_str(&format!(
-            "; the hardware's limit: {} cycles",
+            "; the AES unit needs {} cycles for the AES rounds alone",
             number::short(limit)
         ));
     }

@@ -176,6 +176,7 @@ fn the_page_is_legible_and_alone() {
         "xts-16: what the task encrypts",
         "xts-4096: from raise to softirq",
         "xts-4096: FPU sections",
+        "esp: packets delivered",
         "esp: payload received",
         "esp: waiting for cryptd",
         "esp: payload of the high phase",

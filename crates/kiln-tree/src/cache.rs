@@ -172,4 +172,33 @@ mod tests {
             assert_ne!(one, other);
         }
     }
+
+    #[test]
+    fn trees_of_two_versions_keep_their_builds() {
+        let root = tempfile::tempdir().unwrap();
+        let tree = |name: &str| {
+            let dir = root.path().join(name);
+            fs::create_dir_all(dir.join("arch/x86/crypto")).unwrap();
+            fs::write(dir.join("Kbuild"), "").unwrap();
+            fs::write(dir.join("Makefile"), "VERSION = 7\nPATCHLEVEL = 3\n").unwrap();
+            Source::open(&dir).unwrap()
+        };
+        let never = AtomicBool::new(false);
+        let open = |source: &Source| {
+            let dir = root.path().join("cache").join(key(&source.dir, "gcc", 1));
+            Cache::at(dir, source, &never, &|_, _| ()).unwrap()
+        };
+        let (old, new) = (tree("6.12"), tree("7.3"));
+        // Both at once: neither waits for the other.
+        let both = [open(&old), open(&new)];
+        for cache in &both {
+            fs::write(cache.host.join("image"), cache.dir.to_str().unwrap()).unwrap();
+        }
+        drop(both);
+        for source in [&new, &old, &new] {
+            let cache = open(source);
+            let image = fs::read_to_string(cache.host.join("image")).unwrap();
+            assert_eq!(image, cache.dir.to_str().unwrap());
+        }
+    }
 }

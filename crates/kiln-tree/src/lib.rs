@@ -43,7 +43,7 @@ pub use error::Error;
 pub use fault::Symbols;
 pub use host::{seen_tiers, Clock, Host, Loaded, CPUS};
 pub use image::Image;
-pub use make::{last_error, Make, Said};
+pub use make::{Make, Said, WITHOUT_BTF};
 pub use row::Row;
 pub use selftest::{interrupted, interrupted_with, Seen, Trial};
 pub use source::{Source, Version};

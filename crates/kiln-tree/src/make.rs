@@ -8,7 +8,7 @@ use std::process::{Command, Stdio};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::available_parallelism;
 
-use kiln_kbuild::Compiler;
+use kiln_kbuild::{first_error, states_error, Compiler};
 
 use crate::cache::{hash, update, Cache};
 use crate::config::{self, Taken};
@@ -134,7 +134,7 @@ pub fn build(plan: &Plan, cache: &Cache, more: &BTreeSet<String>) -> Result<Buil
             "Linux {} does not build{}: the log is {}",
             plan.source.version,
             failures.first().map_or_else(
-                || last_error(&said.text),
+                || said.cause(),
                 |(object, why)| format!(": {object}: {why}")
             ),
             cache.log.display()
@@ -199,7 +199,7 @@ fn configure(plan: &Plan, cache: &Cache) -> Result<Taken, Error> {
         Err(Error::Input(format!(
             "Linux {} cannot be configured{}: the log is {}",
             plan.source.version,
-            last_error(&said.text),
+            said.cause(),
             cache.log.display()
         )))
     };
@@ -241,6 +241,13 @@ pub struct Said {
     pub success: bool,
 }
 
+impl Said {
+    /// `: ` and the build's first error, for a message about its failure; empty if it printed none.
+    pub fn cause(&self) -> String {
+        first_error(&self.text).map_or(String::new(), |line| format!(": {line}"))
+    }
+}
+
 fn make(
     plan: &Plan,
     cache: &Cache,
@@ -258,6 +265,9 @@ fn make(
     }
     .run(&arguments, step)
 }
+
+/// An argument of [`Make::run`] for modules: they are built without BTF, which nothing here reads and which needs pahole.
+pub const WITHOUT_BTF: &str = "CONFIG_DEBUG_INFO_BTF_MODULES=";
 
 /// A run of a kernel's build.
 pub struct Make<'a> {
@@ -349,10 +359,7 @@ fn failures(text: &str) -> Vec<(String, String)> {
     let mut found: Vec<(String, String)> = Vec::new();
     let mut errors: Vec<&str> = Vec::new();
     for line in text.lines() {
-        if line.contains(": error: ")
-            || line.contains(": fatal error: ")
-            || line.contains(": Error: ")
-        {
+        if states_error(line) {
             errors.push(line);
             continue;
         }
@@ -377,13 +384,6 @@ fn failures(text: &str) -> Vec<(String, String)> {
         }
     }
     found
-}
-
-/// `: ` and the last line that looks like the reason.
-pub fn last_error(text: &str) -> String {
-    text.lines()
-        .rfind(|l| l.contains("***") || l.contains("rror:"))
-        .map_or(String::new(), |l| format!(": {}", l.trim()))
 }
 
 /// Members of the directories' archives in their order, then the library's objects.

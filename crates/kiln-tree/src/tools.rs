@@ -4,7 +4,7 @@ use std::env;
 use std::path::Path;
 use std::process::{Command, Stdio};
 
-use kiln_kbuild::Compiler;
+use kiln_kbuild::{reason, Compiler};
 
 use crate::Error;
 
@@ -51,15 +51,6 @@ pub fn run(command: &mut Command, package: &str) -> Result<Result<(), String>, E
         return Ok(Ok(()));
     }
     Ok(Err(reason(&String::from_utf8_lossy(&output.stderr))))
-}
-
-/// The first line that tells an error, or else that is no warning.
-fn reason(said: &str) -> String {
-    let tells = |line: &&str| line.contains("error") || line.contains("cannot find");
-    let warns = |line: &&str| line.contains("warning") || line.contains("NOTE");
-    let line = said.lines().find(tells);
-    let line = line.or_else(|| said.lines().find(|line| !warns(line)));
-    line.unwrap_or("no message").trim().to_owned()
 }
 
 fn missing(
@@ -109,16 +100,6 @@ fn has_header(compiler: &Path, header: &str) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn a_reason_is_no_warning_and_no_context() {
-        let said =
-            "a.c: In function 'f':\na.c:1:2: warning: w\na.c:3:4: error: e\na.c:5:6: error: g\n";
-        assert_eq!(reason(said), "a.c:3:4: error: e");
-        let said = "ld: warning: x\nld: NOTE: y\nld: a.o: undefined reference to `f'\n";
-        assert_eq!(reason(said), "ld: a.o: undefined reference to `f'");
-        assert_eq!(reason(""), "no message");
-    }
 
     #[test]
     fn all_that_is_missing_is_named_at_once() {

@@ -12,12 +12,12 @@ use std::sync::Mutex;
 use std::time::{Duration, Instant};
 
 use kiln_kbuild::Compiler;
+use kiln_kernel::cipher::{Context, Impl, Op};
 use kiln_kernel::cpu::{self, Config, Cpu};
 use kiln_kernel::crypto::{Model, Skcipher};
 use kiln_kernel::fpu::Policy;
 use kiln_kernel::irq::{Arrivals, Timer};
 use kiln_kernel::script;
-use kiln_kernel::xts::{Impl, Key, Op};
 use kiln_kernel::Tier;
 use kiln_tree::child::{self, Ended, Order, Watch};
 use kiln_tree::event::Event;
@@ -534,10 +534,8 @@ fn the_trees_cryptd_follows_the_rules_that_kilns_does() {
             let legacy: Policy = "legacy".parse().unwrap();
             legacy.set(&mut host.cpu);
             let judge = Impl::find("xts-aes-fixed-time").unwrap();
-            let expanded = Key::new(&key).unwrap();
-            judge
-                .crypt(Op::Encrypt, &expanded, &iv, &src, &mut want)
-                .unwrap();
+            let expanded = Context::new(judge, &key).unwrap();
+            judge.crypt(Op::Encrypt, &expanded, &iv, &src, &mut want);
             let message = (&src[..], &want[..], &iv);
             for (name, transforms, steps) in script::scenarios() {
                 let freed = steps.iter().any(|s| matches!(s, script::Step::Free(_)));

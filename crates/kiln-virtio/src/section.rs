@@ -1,7 +1,6 @@
 //! Calls of `kernel/`'s primitives, in FPU sections that hold so many bytes at most.
 
-use kiln_kernel::cipher::{Context, Impl, Kind, Pieces, Series};
-use kiln_kernel::xts::{Op, Sections};
+use kiln_kernel::cipher::{Context, Impl, Kind, Op, Pieces, Sections, Series};
 
 use crate::wire::Status;
 

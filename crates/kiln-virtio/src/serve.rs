@@ -1,6 +1,6 @@
 //! Data requests, served: a parsed request and its session in, bytes out.
 
-use kiln_kernel::xts::Op;
+use kiln_kernel::cipher::Op;
 
 use crate::section;
 use crate::session::{Digest, Keyed, Order, Session};
@@ -199,8 +199,11 @@ fn aead(
         Op::Decrypt => src.len().checked_sub(tag_len),
     };
     let dst = len.and_then(|n| dst.get_mut(..n)).ok_or(Status::Err)?;
-    // A CCM counter of 2 bytes counts 64 KiB of text.
     let text = src.len().min(dst.len()) as u64;
+    if text > imp.longest() as u64 {
+        return Err(Status::Err);
+    }
+    // A CCM counter of 2 bytes counts 64 KiB of text.
     if imp.alg() == "ccm(aes)" && iv[0] < 3 && text >> (8 * (u32::from(iv[0]) + 1)) != 0 {
         return Err(Status::Err);
     }

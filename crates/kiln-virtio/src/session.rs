@@ -1,7 +1,6 @@
 //! A session: what its parameters and keys were made into. Keys are wiped when it goes.
 
-use kiln_kernel::cipher::{Context, Impl};
-use kiln_kernel::xts::Op;
+use kiln_kernel::cipher::{Context, Impl, Op};
 
 use crate::akcipher::Key;
 use crate::wire::session::ChainHash;

@@ -5,8 +5,7 @@
 mod common;
 
 use common::{bytes, hex, Case, Driver, FORMS};
-use kiln_kernel::cipher::{Context, Impl, Series};
-use kiln_kernel::xts::{Op, Sections};
+use kiln_kernel::cipher::{Context, Impl, Op, Sections, Series};
 use kiln_virtio::wire::algo::{
     aead, akcipher, cipher, hash, mac, CIPHER_THEN_HASH, HASH_THEN_CIPHER, OP_DECRYPT, OP_ENCRYPT,
 };

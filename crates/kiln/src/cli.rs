@@ -4,13 +4,13 @@ use std::path::PathBuf;
 
 use clap::{Args, Parser, Subcommand};
 
-use crate::cmd;
+use crate::{cmd, version};
 
 /// Kernel crypto in user land: how fast, how right, and what it costs.
 #[derive(Parser)]
 #[command(
     name = "kiln",
-    version,
+    version = version::DESCRIPTION,
     max_term_width = 100,
     after_long_help = "\
 Without a command: the five questions for this machine (kiln survey).
@@ -31,7 +31,7 @@ Environment:
 Examples:
   kiln                                all questions, in a minute
   kiln list                           what is here; the hardware's limits
-  kiln speed 'xts(aes)' --len 16..64  cycles a byte at every length
+  kiln speed 'xts(aes)' --len 16..64  cycles per byte at every length
   KILN_TIERS=generic,aesni kiln       as if the CPU had no VAES"
 )]
 pub struct Cli {
@@ -48,7 +48,7 @@ pub struct Global {
     /// One JSON document on stdout, nothing else there
     #[arg(long, global = true)]
     pub json: bool,
-    /// At most about 20 s, with wider intervals
+    /// At most about 20 s, with wider intervals or none
     #[arg(long, global = true)]
     pub quick: bool,
     /// All random choices follow from it; it is printed and recorded

@@ -10,6 +10,7 @@ mod progress;
 mod session;
 mod table;
 mod tree_args;
+mod version;
 
 use std::process::ExitCode;
 

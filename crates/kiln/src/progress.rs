@@ -41,14 +41,6 @@ impl Progress {
         Progress(None)
     }
 
-    /// Writes to the terminal above the bar.
-    pub fn above<T>(&self, write: impl FnOnce() -> T) -> T {
-        match &self.0 {
-            Some(bar) => bar.suspend(write),
-            None => write(),
-        }
-    }
-
     /// `fraction` of the whole is done, and this is being done now.
     pub fn report(&self, fraction: f64, what: &str) {
         let Some(bar) = &self.0 else { return };

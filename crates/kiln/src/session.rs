@@ -8,7 +8,7 @@ use std::process::ExitCode;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::Arc;
 
-use kiln_lab::record::{prepare, Facts, Record, SCHEMA};
+use kiln_lab::record::{prepare, utc_now, Facts, Record, SCHEMA};
 use kiln_lab::{tiers, Error};
 use kiln_measure::{current_core, pin, warning, CoreList, Warning, Watch};
 use kiln_tree::child::Order;
@@ -19,6 +19,7 @@ use signal_hook::flag;
 use crate::cli::Global;
 use crate::output::print;
 use crate::table::paragraph;
+use crate::version;
 
 /// How a command ended that met no fault.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -53,6 +54,8 @@ pub struct Session {
     pub global: Global,
     /// From which every random choice follows.
     pub seed: u64,
+    /// When it began, UTC.
+    date: String,
     /// Set by Ctrl-C.
     pub stop: Arc<AtomicBool>,
     /// Arguments after the program's name, secrets struck out.
@@ -113,6 +116,7 @@ impl Session {
         Ok(Session {
             seed: global.seed.unwrap_or_else(random_seed),
             global,
+            date: utc_now(),
             stop,
             child,
             args: without_secrets(env::args_os().skip(1).map(|a| a.to_string_lossy().into())),
@@ -160,7 +164,10 @@ impl Session {
         notes: &'a [String],
     ) -> Record<'a, R> {
         Record {
-            kiln: env!("CARGO_PKG_VERSION"),
+            kiln: version::VERSION,
+            commit: version::COMMIT,
+            features: version::features(),
+            date: &self.date,
             schema: SCHEMA,
             command,
             args: &self.args,

@@ -216,7 +216,7 @@ fn people_get_a_table_of_80_columns() {
     let run = kiln(&args);
     assert_eq!(run.status, 0);
     let text = run.stdout();
-    assert!(text.contains("cycles a byte") && text.contains("seed "));
+    assert!(text.contains("cycles per byte") && text.contains("seed "));
     for line in text.lines() {
         assert!(line.chars().count() <= 80, "{line}");
     }
@@ -253,6 +253,39 @@ fn help_and_version_have_status_0() {
         assert_eq!(run.status, 0, "{args:?}");
         assert!(run.stdout().contains("kiln"));
     }
+}
+
+#[test]
+fn the_version_names_the_commit_and_the_features_as_records_do() {
+    let version = kiln(&["--version"]).stdout();
+    let record = kiln(&["list", "--json"]).json();
+    let text = |name: &str| record[name].as_str().unwrap_or_default().to_string();
+    let features: Vec<&str> = match cfg!(feature = "peers") {
+        true => vec!["peers"],
+        false => Vec::new(),
+    };
+    assert_eq!(record["features"], serde_json::json!(features));
+    let told = if features.is_empty() { "none" } else { "peers" };
+    let (number, commit) = (text("kiln"), text("commit"));
+    assert_eq!(
+        version,
+        format!("kiln {number} ({commit}, features: {told})\n")
+    );
+    // In a checkout of git it is a commit that git knows; elsewhere it is unknown, not a guess.
+    let git = std::process::Command::new("git")
+        .args(["rev-parse", "--verify", "--quiet"])
+        .arg(format!("{}^{{commit}}", commit.trim_end_matches("-dirty")))
+        .output();
+    match commit.as_str() {
+        "unknown" => {}
+        _ => assert!(git.is_ok_and(|out| out.status.success()), "{commit}"),
+    }
+    assert!(text("date").starts_with("20") && text("date").ends_with('Z'));
+    let machine = record["machine"].as_object().unwrap();
+    let have = std::fs::read_to_string("/proc/cmdline").ok();
+    let have = have.map(|text| text.trim().to_string());
+    assert_eq!(machine["cmdline"], serde_json::json!(have));
+    assert!(machine.contains_key("mitigations"));
 }
 
 #[test]
@@ -396,7 +429,9 @@ fn a_peer_as_baseline_of_a_hash() {
     }
     let best = doc["rows"].as_array().unwrap().iter();
     assert_eq!(best.filter(|r| r["best_peer_ratio"].is_f64()).count(), 2);
-    assert!(doc["notes"].to_string().contains("against the best peer"));
+    assert!(doc["notes"]
+        .to_string()
+        .contains("against a call of the fastest library here"));
 }
 
 #[test]

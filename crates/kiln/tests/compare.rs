@@ -86,6 +86,183 @@ fn a_planted_regression_is_found_and_noise_is_not() {
 }
 
 #[test]
+fn a_gate_needs_cycles_and_time() {
+    let dir = tempfile::tempdir().unwrap();
+    let record = |name: &str, cycles: f64, ns: Option<f64>| {
+        let mut row = json!({"alg": "xts(aes)", "impl": "i", "cycles_per_op": cycles, "ci_low": 0.998 * cycles,
+                             "ci_high": 1.002 * cycles});
+        if let Some(ns) = ns {
+            let time = json!({"ns_per_op": ns, "ns_low": 0.998 * ns, "ns_high": 1.002 * ns});
+            row.as_object_mut()
+                .unwrap()
+                .extend(time.as_object().unwrap().clone());
+        }
+        write(
+            dir.path(),
+            name,
+            &json!({"kiln": "0", "command": "speed", "rows": [row]}),
+        )
+    };
+    let a = record("a.json", 1000.0, Some(250.0));
+    // 512-bit code at a lower clock: fewer cycles, more time; and more cycles at a higher clock.
+    let lower = record("lower.json", 900.0, Some(300.0));
+    let higher = record("higher.json", 1100.0, Some(230.0));
+    let gate = ["--max-regression", "5"];
+    for b in [&lower, &higher] {
+        let run = compare(&a, b, &["--max-regression", "5", "--json"]);
+        assert_eq!(run.status, 1, "{}", run.stdout());
+        let record = run.json();
+        assert_eq!(record["rows"][0]["verdict"], "disagree");
+        let notes = record["notes"].to_string();
+        for said in [
+            "the core's clock was not the same",
+            "UNJUDGED",
+            "0 equal; 1 disagree; 0 unjudged",
+        ] {
+            assert!(notes.contains(said), "{said}: {notes}");
+        }
+        assert!(!notes.contains("REGRESSION"), "{notes}");
+        let bisect = ["--max-regression", "5", "--bisect"];
+        assert_eq!(compare(&a, b, &bisect).status, 125);
+        let allow = ["--max-regression", "5", "--allow-unjudged"];
+        assert_eq!(compare(&a, b, &allow).status, 0);
+        assert_eq!(compare(&a, b, &[]).status, 0);
+    }
+    // Controls: both units agree, in either direction.
+    let slower = record("slower.json", 1100.0, Some(275.0));
+    let run = compare(&a, &slower, &gate);
+    assert!(run.status == 1 && run.stdout().contains("REGRESSION"));
+    assert_eq!(compare(&slower, &a, &gate).status, 0);
+    // A record made before times were kept: cycles decide, and that is said.
+    let old = record("old.json", 1000.0, None);
+    let run = compare(&old, &lower, &gate);
+    assert!(run.status == 0 && run.stdout().contains("judged by cycles alone: 1"));
+    assert_eq!(compare(&old, &higher, &gate).status, 1);
+}
+
+/// A record of any command.
+fn write(dir: &Path, name: &str, record: &Value) -> PathBuf {
+    let path = dir.join(name);
+    fs::write(&path, record.to_string()).unwrap();
+    path
+}
+
+#[test]
+fn a_gate_passes_nothing_that_it_cannot_judge() {
+    let dir = tempfile::tempdir().unwrap();
+    let row = |mode: &str, pairs: f64, width: Option<f64>| {
+        json!({"mode": mode, "workers": 8, "session": "akcipher", "ctrl": "thread", "depth": 1, "ops_per_s": 2.0 * pairs,
+               "pairs_per_s": pairs, "pairs_per_s_low": width.map(|w| pairs * (1.0 - w)),
+               "pairs_per_s_high": width.map(|w| pairs * (1.0 + w))})
+    };
+    let record = |name: &str, rows: Vec<Value>| {
+        let document = json!({"kiln": "0", "command": "ctrlq", "args": ["ctrlq"], "rows": rows});
+        write(dir.path(), name, &document)
+    };
+    let a = record(
+        "a.json",
+        vec![row("poll", 1000.0, Some(0.01)), row("wait", 1000.0, None)],
+    );
+    let slow = record(
+        "b.json",
+        vec![row("poll", 1000.0, Some(0.01)), row("wait", 1.0, None)],
+    );
+    let gate = ["--max-regression", "5"];
+    let run = compare(&a, &slow, &gate);
+    assert_eq!(run.status, 1, "{}", run.stdout());
+    assert!(run.stdout().contains("--allow-unjudged"));
+    let counts = "1 judged: 0 faster, 0 slower, 1 equal; 1 unjudged; 0 only in A, 0 only in B";
+    let stdout = run.stdout();
+    let own = |l: &&str| !l.starts_with("warning") && !l.starts_with(' ');
+    assert_eq!(stdout.lines().rfind(own), Some(counts));
+    assert_eq!(
+        compare(&a, &slow, &["--max-regression", "5", "--allow-unjudged"]).status,
+        0
+    );
+    assert_eq!(
+        compare(&a, &slow, &["--max-regression", "5", "--bisect"]).status,
+        125
+    );
+    assert_eq!(compare(&a, &slow, &[]).status, 0);
+    fault(
+        &compare(&a, &slow, &["--allow-unjudged"]),
+        2,
+        "--max-regression",
+    );
+    // With an interval the same row is a regression, for a bisection as well; the other direction is not.
+    let good = record("c.json", vec![row("wait", 1000.0, Some(0.01))]);
+    let bad = record("d.json", vec![row("wait", 940.0, Some(0.002))]);
+    assert_eq!(compare(&good, &bad, &gate).status, 1);
+    assert_eq!(
+        compare(&good, &bad, &["--max-regression", "5", "--bisect"]).status,
+        1
+    );
+    assert_eq!(compare(&bad, &good, &gate).status, 0);
+    // A row that one side does not have.
+    assert_eq!(compare(&a, &good, &gate).status, 1);
+}
+
+#[test]
+fn nothing_in_common_is_2_and_one_line() {
+    let dir = tempfile::tempdir().unwrap();
+    let a = record(dir.path(), "a.json", 0.01, &[("i", 1.0)]);
+    let b = record(dir.path(), "b.json", 0.01, &[("j", 1.0)]);
+    fault(&compare(&a, &b, &[]), 2, "nothing in common");
+    fault(
+        &compare(&a, &b, &["--max-regression", "5", "--allow-unjudged"]),
+        2,
+        "nothing in common",
+    );
+    fault(&compare(&a, &b, &["--bisect"]), 125, "nothing in common");
+}
+
+#[test]
+fn conditions_that_differ_are_noted_and_packets_compared() {
+    let dir = tempfile::tempdir().unwrap();
+    let esp = |name: &str, model: &str, slice: &str, packets: f64| {
+        let row = json!({"policy": "legacy", "load": "esp", "task_mb_per_s": 9000.0, "task_mb_per_s_low": 8900.0,
+                         "task_mb_per_s_high": 9100.0, "esp_mb_per_s": packets, "esp_mb_per_s_low": packets * 0.98,
+                         "esp_mb_per_s_high": packets * 1.02});
+        let document = json!({"kiln": "0.1.0", "command": "fpu", "seed": 1,
+                              "args": ["fpu", "--load", "esp", "--slice-us", slice, "--out", name],
+                              "machine": {"model": model, "family": 6, "model_number": 1, "cores": 2, "kernel": "6.1"}, "rows": [row]});
+        write(dir.path(), name, &document)
+    };
+    let a = esp("a.json", "EPYC", "3000", 343.0);
+    let b = esp("b.json", "Xeon", "200", 127.0);
+    let run = compare(&a, &b, &["--max-regression", "5", "--json"]);
+    assert_eq!(run.status, 1);
+    let json = run.json();
+    let worst = &json["rows"][0];
+    assert_eq!(
+        (&worst["unit"], &worst["verdict"]),
+        (&json!("esp_mb_per_s"), &json!("slower"))
+    );
+    assert_eq!(json["rows"][1]["verdict"], "same");
+    let notes: Vec<&str> = json["notes"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .filter_map(Value::as_str)
+        .collect();
+    let differs: Vec<&&str> = notes
+        .iter()
+        .filter(|n| n.starts_with("differs: "))
+        .collect();
+    assert_eq!(
+        differs,
+        [
+            &"differs: CPU: A EPYC (family 6 model 1), 2 cores; B Xeon (family 6 model 1), 2 cores",
+            &"differs: arguments of fpu: A fpu --load esp --slice-us 3000; B fpu --load esp --slice-us 200"
+        ]
+    );
+    // Control: the same record.
+    let same = compare(&a, &a, &["--max-regression", "0", "--json"]);
+    assert_eq!(same.status, 0);
+    assert!(!same.json()["notes"].to_string().contains("differs"));
+}
+
+#[test]
 fn wide_intervals_show_nothing() {
     let dir = tempfile::tempdir().unwrap();
     let a = record(dir.path(), "a.json", 0.05, &[("i", 1000.0)]);

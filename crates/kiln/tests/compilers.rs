@@ -181,7 +181,8 @@ fn bad_input_is_refused_in_one_line() {
     .unwrap();
     let record = record.to_str().unwrap();
     let refuses = |args: &[&str], status, want: &str| fault(&compilers(args), status, want);
-    refuses(&["--cc", "kiln-no-such-cc"], 3, "apt-get install");
+    refuses(&["--cc", "kiln-no-such-cc"], 3, "name another with --cc");
+    refuses(&["--cc", "gcc-99"], 3, "apt-get install gcc-99");
     refuses(&["--cc", "/bin/true"], 2, "not a C compiler");
     refuses(&["--opt", "O9"], 2, "unknown level");
     refuses(&["--variant", "usban"], 2, "unknown variant");
@@ -193,7 +194,12 @@ fn bad_input_is_refused_in_one_line() {
     refuses(&["--baseline", "none.json"], 2, "no record");
     refuses(&["--explain", "gcc/aes-generic"], 2, "no level");
     refuses(&["--reproduce", "gcc/O2/aes-generic/default"], 2, "--out");
-    refuses(&["--cc", "kiln-no-such-cc", "--bisect"], 125, "no compiler");
+    let gate = ["--baseline", "gcc", "--max-regression", "5", "--bisect"];
+    let mut absent = vec!["--cc", "kiln-no-such-cc"];
+    absent.extend(gate);
+    refuses(&absent, 125, "no compiler");
+    refuses(&["--bisect"], 2, "add --baseline");
+    refuses(&["--baseline", "gcc", "--bisect"], 2, "--max-regression");
     let none = kiln_with(
         &["compilers"],
         &[("PATH", "/nowhere"), ("XDG_CACHE_HOME", CACHE)],

@@ -37,9 +37,10 @@ const CASES: &[Case] = &[
     // Numbers: what they may be.
     (&["speed", "xts(aes)", "--len", "15"], 2, "length 15", "16"),
     (&["speed", "gcm(aes)", "--key-bits", "512"], 2, "key size 512", "256"),
-    (&["fpu", "--load", "esp", "--packet-rate", "1"], 2, "--packet-rate", "LOW,HIGH"),
+    (&["fpu", "--load", "esp", "--packet-rate", "9,1"], 2, "--packet-rate", "the low one first"),
     (&["budget", "--seconds", "0"], 2, "--seconds 0", "0.001 to 60"),
     (&["ctrlq", "--workers", "0"], 2, "--workers 0", "from 1 to 256"),
+    (&["ctrlq", "--rounds", "5"], 2, "--rounds 5", "from 6"),
     (&["linux", "boot", "--memory", "lots"], 2, "'lots'", "such as 256M"),
     (&["linux", "fidelity", "--debian", "six"], 2, "'six'", "such as 6.12"),
     (&["compilers", "--max-regression", "5"], 2, "--max-regression", "--baseline CC"),
@@ -62,7 +63,7 @@ const CASES: &[Case] = &[
     (&["man", "/dev/null/x"], 2, "'/dev/null/x'", "a directory you may write to"),
     // What the machine lacks.
     (&["list", "--cpu", "1023"], 3, "core 1023", "name some of those"),
-    (&["compilers", "--cc", "no-such-cc"], 3, "'no-such-cc'", "apt-get install"),
+    (&["compilers", "--cc", "no-such-cc"], 3, "'no-such-cc'", "name another with --cc"),
     (&["tree", "/no/tree", "--cc", "no-such-cc"], 2, "'/no/tree'", "name the directory"),
     (&["linux", "build", "--cc", "no-such-cc"], 3, "no-such-cc", "apt-get install"),
 ];

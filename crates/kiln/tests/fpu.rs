@@ -2,7 +2,7 @@
 
 mod common;
 
-use common::{fault, kiln};
+use common::{fault, kiln, kiln_with};
 
 const POLICIES: [&str; 6] = [
     "legacy",
@@ -49,6 +49,33 @@ fn bad_arguments_are_refused_in_one_line() {
     refuses(&["--overhead", "--load", "xts-16"], "--overhead takes");
     refuses(&["--overhead", "--len", "15"], "--len 15");
     refuses(&["--inject", "replay:/no/such/file"], "cannot read");
+    // A limit is obeyed or refused, whatever the source of interrupts.
+    refuses(
+        &["--inject", "step", "--seconds", "3"],
+        "--seconds does not go with --inject step",
+    );
+    refuses(
+        &["--inject", "step", "--interrupts", "1k"],
+        "--interrupts does not go with --inject step",
+    );
+    refuses(
+        &["--inject", "step:5", "--interrupts", "1k"],
+        "does not go with --inject step",
+    );
+    for source in ["timer", "poisson", "signal"] {
+        let args = ["--inject", source, "--interrupts", "1k"];
+        refuses(&args, "--interrupts does not go with --inject");
+    }
+    refuses(&["--usable", "--seconds", "3"], "--usable");
+    refuses(&["--overhead", "--interrupts", "1k"], "--overhead takes");
+    refuses(
+        &["--load", "esp", "--interrupts", "1k"],
+        "--interrupts does not go",
+    );
+    for count in ["0", "-5", "1.5", "many", "1T"] {
+        let args = ["--inject", "breakpoint", "--interrupts", count];
+        refuses(&args, "a whole number from 1 to 9e15");
+    }
     let dir = tempfile::tempdir().unwrap();
     let file = dir.path().join("gaps");
     std::fs::write(&file, "100000\nsoon\n").unwrap();
@@ -149,9 +176,28 @@ fn every_way_to_a_cipher_has_a_figure() {
         };
         for path in "primitive library direct simd-helper cryptd scalar sync-user".split(' ') {
             let row = find(path);
-            for field in "cycles_per_op mb_per_s ratio ci_low ci_high".split(' ') {
+            let numbers = "cycles_per_op cycles_low cycles_high ns_per_op ns_low ns_high mb_per_s ratio ci_low ci_high \
+                           speedup speedup_low speedup_high time_speedup time_speedup_low time_speedup_high";
+            for field in numbers.split_whitespace() {
                 assert!(row[field].as_f64() > Some(0.0), "{field}: {row}");
             }
+            assert_eq!(row["baseline"], "legacy/simd-helper");
+            assert!(row["rounds"].as_array().unwrap().len() >= 6, "{row}");
+            // One estimator: columns are quotients of the cycles that the table shows.
+            let cycles = |row: &serde_json::Value| row["cycles_per_op"].as_f64().unwrap();
+            let near = |field: &str, want: f64| {
+                let is = row[field].as_f64().unwrap();
+                assert!((is / want - 1.0).abs() < 1e-9, "{field}: {row}");
+            };
+            near("ratio", cycles(row) / cycles(find("direct")));
+            let len = row["len"].as_f64().unwrap();
+            near("mb_per_s", len / row["ns_per_op"].as_f64().unwrap() * 1e3);
+            let base =
+                |r: &&serde_json::Value| r["policy"] == "legacy" && r["path"] == "simd-helper";
+            near(
+                "speedup",
+                cycles(rows.iter().find(base).unwrap()) / cycles(row),
+            );
         }
         for part in "checks request-copy indirect-call hand-over".split(' ') {
             assert!(find(part)["cycles_per_op"].is_f64(), "{part}");
@@ -181,7 +227,14 @@ fn a_proof_covers_and_finds_nothing() {
     for policy in ["nested", "bh-off"] {
         assert!(rows.iter().any(|r| r["policy"] == policy));
     }
-    for row in rows {
+    let control: u64 = rows
+        .iter()
+        .filter(|r| r["policy"] == "none")
+        .map(|r| r["corrupted"].as_u64().unwrap())
+        .sum();
+    assert!(control >= 7, "the control is added and loses: {rows:?}");
+    for row in rows.iter().filter(|r| r["policy"] != "none") {
+        assert!(row["expected_wrong"].as_f64() > Some(0.0), "{row}");
         if row["op"] != "decrypt" && row["len"] != 31 {
             assert_eq!(row["singles"], row["instructions"], "{row}");
         }
@@ -220,27 +273,87 @@ fn the_broken_control_is_caught_and_replayed() {
 }
 
 #[test]
-fn corruption_runs_hit_sections() {
-    let run = kiln(&[
-        "fpu",
-        "--inject",
-        "breakpoint",
-        "--quick",
-        "--policy",
-        "nested,none",
-        "--load",
-        "xts-16",
-        "--json",
-    ]);
+fn a_campaign_ends_at_its_count_and_has_the_control() {
+    let args = "fpu --inject breakpoint --policy nested --load xts-16 --interrupts 30k --json";
+    let run = kiln(&args.split(' ').collect::<Vec<_>>());
     assert_eq!(run.status, 0, "{run:?}");
     let doc = run.json();
-    for row in doc["rows"].as_array().unwrap() {
-        assert!(row["irqs_in_section"].as_u64() > Some(100), "{row}");
-        assert_eq!(
-            row["corrupted"].as_u64() > Some(0),
-            row["policy"] == "none",
-            "{row}"
+    let rows = doc["rows"].as_array().unwrap();
+    assert_eq!(rows.len(), 2, "{rows:?}");
+    let (nested, none) = (&rows[0], &rows[1]);
+    let hits = |row: &serde_json::Value| row["irqs_in_section"].as_u64().unwrap();
+    // The last kernel entry of a slice is run to its end.
+    assert!((30_000..40_000).contains(&hits(nested)), "{nested}");
+    assert_eq!(
+        (&nested["corrupted"], &nested["user_corrupted"]),
+        (&0.into(), &0.into())
+    );
+    assert!(nested["expected_wrong"].as_f64() >= Some(6.9), "{nested}");
+    assert!(nested["task_mb_per_s"].is_null());
+    assert_eq!(none["policy"], "none");
+    assert!(
+        hits(none) > 0 && none["corrupted"].as_u64() >= Some(7),
+        "{none}"
+    );
+    let notes = doc["notes"].to_string();
+    assert!(
+        notes.contains("policies: 0 results wrong and 0 user states lost after"),
+        "{notes}"
+    );
+    assert!(
+        !notes.contains("no power") && !notes.contains("replay"),
+        "{notes}"
+    );
+}
+
+#[test]
+fn what_a_campaign_loses_has_a_line_that_loses_it_again() {
+    let args = "fpu --inject breakpoint --policy none --load xts-16 --interrupts 20k --seed 9";
+    let run = kiln(&args.split(' ').collect::<Vec<_>>());
+    assert_eq!(run.status, 0, "{run:?}");
+    let text = run.stdout();
+    let lines: Vec<&str> = text
+        .lines()
+        .filter_map(|l| l.strip_prefix("replay: kiln "))
+        .collect();
+    assert!(
+        !lines.is_empty() && text.contains("wrong if as bad"),
+        "{text}"
+    );
+    let mut args: Vec<&str> = lines[0].split(' ').collect();
+    args.push("--json");
+    let again = kiln(&args);
+    assert_eq!(again.status, 0, "{again:?}");
+    let row = &again.json()["rows"][0];
+    assert!(row["corrupted"].as_u64() >= Some(7), "{row}");
+}
+
+/// Without SIMD tiers the control has nothing to lose: softirqs overwrite no register that the task uses.
+#[test]
+fn a_control_made_harmless_leaves_no_verdict() {
+    let harmless = [("KILN_TIERS", "generic")];
+    for args in [
+        "fpu --inject breakpoint --policy nested --load xts-16 --interrupts 1k --json",
+        "fpu --policy nested,none --load xts-16 --seconds 0.2 --json",
+    ] {
+        let run = kiln_with(&args.split(' ').collect::<Vec<_>>(), &harmless);
+        assert_eq!(run.status, 1, "{args}: {run:?}");
+        let doc = run.json();
+        let notes = doc["notes"].to_string();
+        assert!(
+            notes.contains("no power: the control that saves nothing lost 0 of"),
+            "{notes}"
         );
-        assert!(row["task_mb_per_s"].is_null());
+        for row in doc["rows"].as_array().unwrap() {
+            assert_eq!(row["corrupted"], 0, "{row}");
+            assert!(row["expected_wrong"].is_null(), "{row}");
+        }
     }
+    // A table without the control has figures and no verdict.
+    let args = "fpu --policy nested --load xts-16 --seconds 0.2 --json";
+    let run = kiln_with(&args.split(' ').collect::<Vec<_>>(), &harmless);
+    assert_eq!(run.status, 0, "{run:?}");
+    assert!(run.json()["notes"]
+        .to_string()
+        .contains("no verdict on lost state: none, the control"));
 }

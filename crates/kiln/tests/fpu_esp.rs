@@ -5,7 +5,7 @@ mod common;
 use std::fs;
 use std::path::Path;
 
-use common::{fault, kiln};
+use common::{fault, kiln, kiln_with};
 
 /// Status 2 with one line that contains `want`.
 #[track_caller]
@@ -42,7 +42,23 @@ fn bad_arguments_are_refused_in_one_line() {
         "--inject timer",
     );
     refuses(&["--load", "esp", "--irq-rate", "100"], "--irq-rate 100");
-    refuses(&["--load", "esp", "--packet-rate", "5"], "two rates");
+    refuses(
+        &["--load", "esp", "--packet-rate", "0.5"],
+        "one rate, or two",
+    );
+    refuses(
+        &["--load", "esp", "--packet-rate", "1,2,3"],
+        "one rate, or two",
+    );
+    refuses(
+        &["--load", "esp", "--scheduler", "eevdf-6.13"],
+        "did you mean 'eevdf-6.1",
+    );
+    refuses(&["--load", "esp", "--scheduler-cpus", "0"], "1 to 8192");
+    refuses(&["--load", "esp", "--tick-us", "0"], "--tick-us 0");
+    refuses(&["--load", "esp", "--stack-ns", "100001"], "--stack-ns");
+    refuses(&["--stack-ns", "1"], "--load esp");
+    refuses(&["--own-every", "1"], "--load esp");
     refuses(
         &["--load", "esp", "--packet-rate", "9,5"],
         "the low one first",
@@ -88,7 +104,7 @@ fn captures_that_cannot_be_read_are_refused_with_the_offset() {
 }
 
 #[test]
-fn a_load_of_packets_has_rows_controls_and_a_picture() {
+fn phases_of_load_have_rows_controls_and_a_picture() {
     let dir = tempfile::tempdir().unwrap();
     let out = dir.path().to_str().unwrap();
     let args = [
@@ -99,6 +115,10 @@ fn a_load_of_packets_has_rows_controls_and_a_picture() {
         "--json",
         "--policy",
         "legacy,bh-off,nested,none",
+        "--packet-rate",
+        "20000,300000",
+        "--seconds",
+        "4",
         "--out",
         out,
     ];
@@ -128,6 +148,7 @@ fn a_load_of_packets_has_rows_controls_and_a_picture() {
             policy == "none",
             "{row}"
         );
+        assert!(row.get("offered_pps").is_none(), "{row}");
         let simd = row["impl"] != "seqiv(rfc4106-gcm-aes-fixed-time)";
         assert_eq!(n("async_punts") > 0, policy == "legacy" && simd, "{row}");
         assert_eq!(row["fallback"] == "cryptd", policy == "legacy", "{row}");
@@ -135,6 +156,132 @@ fn a_load_of_packets_has_rows_controls_and_a_picture() {
     let picture = fs::read_to_string(dir.path().join("fpu-esp.svg")).unwrap();
     assert!(picture.contains(">legacy, cryptd<") && picture.contains("<path d='M"));
     assert!(dir.path().join("fpu.json").exists());
+}
+
+#[test]
+fn a_search_has_rates_a_knee_and_a_control_for_each_policy() {
+    let dir = tempfile::tempdir().unwrap();
+    let out = dir.path().to_str().unwrap();
+    let args = "fpu --load esp --quick --json --policy legacy,bh-off --seconds 1 --scheduler cfs-6.1 --scheduler-cpus 2 --out";
+    let args: Vec<&str> = args.split_whitespace().chain([out]).collect();
+    let run = kiln(&args);
+    assert_eq!(run.status, 0, "{:?}", run.stderr);
+    let doc = run.json();
+    for policy in ["legacy", "bh-off"] {
+        let of = |wanted: &dyn Fn(&serde_json::Value) -> bool| {
+            let rows = doc["rows"].as_array().unwrap().iter();
+            rows.filter(|r| r["policy"] == policy && wanted(r)).count()
+        };
+        assert_eq!(
+            of(&|r| r["control"] == true && r["offered_pps"].is_null()),
+            1
+        );
+        let ends =
+            |r: &serde_json::Value| r["knee_pps_low"].is_number() || r["knee_pps_high"].is_number();
+        assert_eq!(of(&|r| ends(r) && r["offered_pps"].is_null()), 1);
+        assert!(of(&|r| r["offered_pps"].is_number()) > 2);
+    }
+    for row in doc["rows"].as_array().unwrap() {
+        let n = |field: &str| row[field].as_f64().unwrap_or(f64::NAN);
+        assert_eq!((n("corrupted"), n("user_corrupted")), (0.0, 0.0), "{row}");
+        assert_eq!((n("slice_us"), n("tick_us")), (1500.0, 4000.0), "{row}");
+        if row["offered_pps"].is_number() {
+            let lost = n("dropped") + n("ring_missed") + n("replay_lost");
+            assert_eq!(n("lost_share") > 0.0, lost > 0.0, "{row}");
+            let delivered = n("offered_pps") * (1.0 - n("lost_share"));
+            assert!((delivered - n("delivered_pps")).abs() < 1.0, "{row}");
+        }
+        if row["knee_pps"].is_number() {
+            assert!(n("knee_pps_low") < n("knee_pps") && n("knee_pps") < n("knee_pps_high"));
+        }
+    }
+    let notes = doc["notes"].to_string();
+    assert!(
+        notes.contains("scheduler cfs-6.1 as on 2 CPUs, latency 12000"),
+        "{notes}"
+    );
+    let picture = fs::read_to_string(dir.path().join("fpu-esp.svg")).unwrap();
+    assert!(picture.contains("packets offered per second") && picture.contains(">legacy, cryptd<"));
+}
+
+/// The knee of `bh-off`: its lower end, its value and its upper end. An end beyond the rates tried is 0 or infinite.
+fn knee(tiers: &str, args: &[&str]) -> [f64; 3] {
+    let all = "fpu --load esp --quick --json --policy bh-off --seconds 2";
+    let all: Vec<&str> = all.split(' ').chain(args.iter().copied()).collect();
+    let run = match tiers {
+        "" => kiln(&all),
+        _ => kiln_with(&all, &[("KILN_TIERS", tiers)]),
+    };
+    assert_eq!(run.status, 0, "{:?}", run.stderr);
+    let doc = run.json();
+    let rows = doc["rows"].as_array().unwrap().clone();
+    let ends =
+        |r: &serde_json::Value| r["knee_pps_low"].is_number() || r["knee_pps_high"].is_number();
+    let row = rows.into_iter().find(ends).expect("a knee");
+    let n = |field: &str| row[field].as_f64();
+    let low = n("knee_pps_low").unwrap_or(0.0);
+    let high = n("knee_pps_high").unwrap_or(f64::INFINITY);
+    [low, n("knee_pps").unwrap_or(low), high]
+}
+
+/// Knees of several processes. What else the host runs takes time from packets and gives none, so the highest knee is the least
+/// disturbed one.
+#[derive(Debug, Default)]
+struct Knees(Vec<[f64; 3]>);
+
+impl Knees {
+    fn measure(&mut self, tiers: &str, seed: &str) {
+        self.0.push(knee(tiers, &["--seed", seed]));
+    }
+
+    fn highest(&self) -> [f64; 3] {
+        self.0
+            .iter()
+            .copied()
+            .max_by(|a, b| a[1].total_cmp(&b[1]))
+            .expect("a process at least")
+    }
+
+    /// The intervals overlap, which those of two equal figures do.
+    fn overlaps(&self, other: &Knees) -> bool {
+        let ([a_low, _, a_high], [b_low, _, b_high]) = (self.highest(), other.highest());
+        a_low <= b_high && b_low <= a_high
+    }
+}
+
+/// What the knee claims to depend on, and what it must not: scalar AES is some eight times slower than AES-NI. The processes
+/// take turns, so that a busy minute meets all of them, and go on until each kind has had a quiet one: a seed that
+/// does move the knee moves it however long that takes.
+#[test]
+fn a_slower_cipher_moves_the_knee_and_another_seed_does_not() {
+    if !(is_x86_feature_detected!("aes") && is_x86_feature_detected!("pclmulqdq")) {
+        return println!("SKIPPED: this CPU has one tier of AES only");
+    }
+    let (mut slow, mut fast, mut reseeded) = (Knees::default(), Knees::default(), Knees::default());
+    let is_shown = |slow: &Knees, fast: &Knees, reseeded: &Knees| {
+        reseeded.overlaps(fast) && slow.highest()[2] < fast.highest()[0]
+    };
+    for process in 0..12 {
+        slow.measure("generic", "1");
+        fast.measure("generic,aesni", "1");
+        reseeded.measure("generic,aesni", "2");
+        if process >= 2 && is_shown(&slow, &fast, &reseeded) {
+            break;
+        }
+    }
+    println!("generic {slow:.0?}\nAES-NI {fast:.0?}\nAES-NI, another seed {reseeded:.0?}");
+    assert!(slow.highest()[2] < fast.highest()[0]);
+    assert!(reseeded.overlaps(&fast));
+}
+
+/// A packet that takes so long bounds what a core can do, whatever else the knee depends on.
+#[test]
+fn the_knee_is_not_above_what_the_stack_leaves_time_for() {
+    // 40 µs per packet: a core cannot do more than 25,000 per second, and the search begins above that.
+    let [low, _, high] = knee("", &["--stack-ns", "40000"]);
+    assert_eq!((low, high), (0.0, 32_000.0));
+    // 10 µs: never more than 100,000, what 10 ms of quiet make up for, and the interval's one more step of 9 %.
+    assert!(knee("", &["--stack-ns", "10000"])[2] <= 153_000.0);
 }
 
 #[test]

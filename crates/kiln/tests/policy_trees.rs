@@ -105,9 +105,11 @@ fn is_as(tree: &Path, own: &str, edits: &[policies::Edit]) {
     assert_eq!(status, 0, "{lines:?}");
     let good = lines.iter().filter(|l| l.starts_with("ok ")).count();
     assert!(good >= 9 && good == lines.len(), "{lines:?}");
-    let points: u64 = rows.iter().map(|r| r["points"].as_u64().unwrap()).sum();
+    // The control that saves nothing comes along and loses state.
+    let judged: Vec<&Value> = rows.iter().filter(|r| r["policy"] != "none").collect();
+    let points: u64 = judged.iter().map(|r| r["points"].as_u64().unwrap()).sum();
     assert!(points > 500, "{points}");
-    for row in &rows {
+    for row in &judged {
         assert_eq!(
             (&row["corrupted"], &row["user_corrupted"]),
             (&0.into(), &0.into()),

@@ -138,11 +138,19 @@ const SOURCES: &[(&str, &[(&str, &str)])] = &[
             ("kiln-lab/src/speed/row.rs", "Row"),
             ("kiln-lab/src/speed/row.rs", "Against"),
             ("kiln-lab/src/speed/best.rs", "BestPeer"),
+            ("kiln-lab/src/speed/best.rs", "BestTree"),
+            ("kiln-lab/src/speed/best.rs", "ManyRival"),
         ],
     ),
     ("speed-via", &[("kiln-lab/src/via/row.rs", "Row")]),
     ("tcrypt", &[("kiln-tree/src/tcrypt.rs", "Row")]),
-    ("fpu", &[("kiln-lab/src/fpu/row.rs", "Row")]),
+    (
+        "fpu",
+        &[
+            ("kiln-lab/src/fpu/row.rs", "Row"),
+            ("kiln-lab/src/fpu/esp/sweep.rs", "Sweep"),
+        ],
+    ),
     ("fpu-overhead", &[("kiln-lab/src/overhead/mod.rs", "Row")]),
     ("fpu-step", &[("kiln-lab/src/fpu/step.rs", "StepRow")]),
     (
@@ -282,7 +290,7 @@ fn reference(schema: &Value) -> String {
          What `--json` prints and `--out DIR` writes as `DIR/COMMAND.json`. The form is [schema.json](schema.json) (JSON\n\
          Schema, draft 2020-12), from which this page is made. Fields keep their names and units; new ones may come\n\
          without a new schema number, so a reader passes over what it does not know. A figure that could not be measured\n\
-         is null, and a note says why. Rows are flat.\n\n",
+         is null, and a note says why. Rows are flat; raw rounds are lists of numbers.\n\n",
     );
     table(&mut out, schema);
     out.push_str(

@@ -1,4 +1,5 @@
-//! `kiln tree` as a user sees it. What needs a kernel tree is skipped, loudly, unless KILN_TEST_TREE names one.
+//! `kiln tree` as a user sees it. What needs a kernel tree is skipped, loudly, unless KILN_TEST_TREE names an LTS
+//! kernel's, and KILN_TEST_TREE_NEXT that of a current kernel.
 
 mod common;
 mod edited;
@@ -22,11 +23,15 @@ fn place(name: &str) -> PathBuf {
 }
 
 fn given_tree() -> Option<PathBuf> {
-    let tree = env::var_os("KILN_TEST_TREE").filter(|v| !v.is_empty());
+    tree_of("KILN_TEST_TREE", "kernel tree")
+}
+
+fn tree_of(variable: &str, what: &str) -> Option<PathBuf> {
+    let tree = env::var_os(variable).filter(|v| !v.is_empty());
     if tree.is_none() {
         // Not by a macro, whose output a passing test keeps to itself.
         let line =
-            "\nSKIPPED: no kernel tree: set KILN_TEST_TREE to an unpacked, unconfigured one\n";
+            format!("\nSKIPPED: no {what}: set {variable} to an unpacked, unconfigured one\n");
         let _ = std::io::stderr().write_all(line.as_bytes());
     }
     tree.map(PathBuf::from)
@@ -178,6 +183,78 @@ fn the_trees_own_self_tests_pass() {
             "{row}"
         );
     }
+}
+
+/// Current kernels move headers and code between every two releases: the three commands that host a tree work on one,
+/// and its crypto library is found where it is now.
+#[test]
+fn a_current_kernel_is_hosted_measured_and_tested() {
+    let current = "tree of a current kernel (Linux 7.x)";
+    let Some(tree) = tree_of("KILN_TEST_TREE_NEXT", current) else {
+        return;
+    };
+    let (run, rows) = tree_json(&tree);
+    assert_eq!(run.status, 0, "{}", run.stderr);
+    let tested = count(&rows, "algorithm", "tested");
+    assert!(tested >= 80, "{tested} tested");
+    assert_eq!(count(&rows, "algorithm", "failed"), 0);
+    assert_eq!(count(&rows, "object", "failed"), 0);
+    let mut expected = vec![
+        "xts-aes-lib",
+        "sha256-lib",
+        "gcm_base(ctr(aes-lib),ghash-lib)",
+    ];
+    if Tier::Aesni.usable() {
+        expected.push("xts-aes-aesni");
+    }
+    for driver in &expected {
+        let row = rows.iter().find(|r| r["name"] == *driver);
+        let row = row.unwrap_or_else(|| panic!("no {driver}"));
+        assert_eq!(row["status"], "tested", "{row}");
+    }
+
+    let dir = tree.to_str().unwrap();
+    let speed = [
+        "speed", "--tree", dir, "--quick", "--peers", "none", "--json",
+    ];
+    let run = tree_command(&[&speed[..], &["--len", "512", "xts(aes)"]].concat());
+    assert_eq!(run.status, 0, "{}", run.stderr);
+    let rows = run.json()["rows"].as_array().unwrap().clone();
+    let measured = |level: &str, name: &str| {
+        rows.iter().any(|r| {
+            r["provider"].as_str().unwrap().starts_with("linux-")
+                && r["level"] == level
+                && r["impl"] == name
+                && r["cycles_per_op"].as_f64() > Some(0.0)
+        })
+    };
+    assert!(measured("api", "xts-aes-lib"), "{rows:#?}");
+    if Tier::Aesni.usable() {
+        assert!(measured("api", "xts-aes-aesni"), "{rows:#?}");
+        assert!(measured("primitive", "aesni_xts_enc"), "{rows:#?}");
+    }
+
+    let run = tree_command(&["test", "--tree", dir, "xts(aes)"]);
+    assert_eq!(run.status, 0, "{}", run.stderr);
+    let text = run.stdout();
+    for name in expected.iter().filter(|name| name.starts_with("xts-")) {
+        for context in ["", " in task", " in task, BH off"] {
+            let line = format!(" {name} xts(aes){context}");
+            let passed = |l: &str| l.starts_with("ok ") && l.ends_with(&line);
+            assert!(text.lines().any(passed), "no '{line}': {text}");
+        }
+    }
+    let answers: u64 = text
+        .lines()
+        .find_map(|l| {
+            l.strip_prefix("# contexts: ")?
+                .split(' ')
+                .next()?
+                .parse()
+                .ok()
+        })
+        .unwrap();
+    assert!(answers > 1000, "{text}");
 }
 
 /// A configuration as a distribution has it.

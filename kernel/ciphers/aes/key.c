@@ -58,7 +58,7 @@ static __always_inline u32 inv_mix_column(u32 w)
 	return xtime4(pairs) ^ ror32(w, 8) ^ ror32(pairs, 16);
 }
 
-int aes_expandkey(struct aes_key *key, const u8 *raw, size_t len)
+static noinline int expand(struct aes_key *key, const u8 *raw, size_t len)
 {
 	size_t nk = len / 4;
 	size_t words, i, at = 0;
@@ -97,4 +97,12 @@ int aes_expandkey(struct aes_key *key, const u8 *raw, size_t len)
 	}
 	memcpy(key->dec[rounds], key->enc[0], AES_BLOCK_SIZE);
 	return 0;
+}
+
+int aes_expandkey(struct aes_key *key, const u8 *raw, size_t len)
+{
+	const int result = expand(key, raw, len);
+
+	kiln_wipe_below();
+	return result;
 }

@@ -36,6 +36,7 @@ static int mac_setkey(void *context, const u8 *key, size_t len)
 	start(ctx->start, len);
 	memcpy(ctx->after, ctx->start, sizeof(ctx->after));
 	blake2s_blocks_generic(ctx->after, ctx->key, 1, BLAKE2S_BLOCK_SIZE, 0);
+	kiln_wipe_below();
 	return 0;
 }
 
@@ -73,7 +74,14 @@ static __always_inline void mac_begin(const struct blake2smac_ctx *ctx,
 	s->kept = 0;
 }
 
-/* Of all blocks the last is kept, whole or not: it is compressed in another way. */
+static bool valid(const void *state)
+{
+	const struct blake2s_state *s = state;
+
+	return s->kept <= BLAKE2S_BLOCK_SIZE;
+}
+
+/* The last block of a message, full or not, is compressed differently, so it is kept back. */
 static __always_inline void update(blake2s_blocks_t *blocks, struct blake2s_state *s,
 				   const u8 *data, size_t len)
 {
@@ -150,13 +158,14 @@ TIER(vaes_avx512)
 	{                                                                             \
 		.alg = "blake2s-256", .driver = "blake2s-256-" end,                   \
 		COMMON(tier_name, prio),                                              \
-		.hash = { init, update_##name, final_##name, digest_##name },         \
+		.hash = { init, update_##name, final_##name, digest_##name, valid },  \
 	}, {                                                                          \
 		.alg = "blake2smac", .driver = "blake2smac-" end,                     \
 		COMMON(tier_name, prio),                                              \
 		.key_min = 1, .key_max = BLAKE2S_MAX_KEY, .key_step = 1,              \
 		.ctxsize = sizeof(struct blake2smac_ctx), .setkey = mac_setkey,       \
-		.hash = { mac_init, update_##name, final_##name, mac_digest_##name }, \
+		.hash = { mac_init, update_##name, final_##name, mac_digest_##name,   \
+			  valid },                                                    \
 	}
 
 /*

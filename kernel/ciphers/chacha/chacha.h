@@ -30,12 +30,14 @@ typedef void chacha_crypt_t(const struct chacha_key *key, u8 *dst, const u8 *src
 			    size_t len, const u8 iv[CHACHA_IV_SIZE]);
 /*
  * The beginning of a message that is authenticated: the key stream's first block to @block,
- * and @len bytes, at most CHACHA_AHEAD, encrypted with the blocks after it. If @src is NULL
- * the key stream itself instead, to @dst, which has room for CHACHA_AHEAD.
+ * and @len bytes, at most CHACHA_AHEAD, encrypted with the blocks after it.
  */
 typedef void chacha_start_t(const struct chacha_key *key, u8 block[CHACHA_BLOCK_SIZE],
 			    u8 *dst, const u8 *src, size_t len,
 			    const u8 iv[CHACHA_IV_SIZE]);
+/* The same with the key stream itself at @dst, which has room for CHACHA_AHEAD. */
+typedef void chacha_stream_t(const struct chacha_key *key, u8 block[CHACHA_BLOCK_SIZE],
+			     u8 *dst, size_t len, const u8 iv[CHACHA_IV_SIZE]);
 typedef void chacha_xor_t(u8 *dst, const u8 *src, const u8 *with, size_t len);
 
 
@@ -48,6 +50,11 @@ chacha_start_t chacha_start_generic;
 chacha_start_t chacha_start_aesni;
 chacha_start_t chacha_start_avx2;
 chacha_start_t chacha_start_vaes_avx512;
+
+chacha_stream_t chacha_stream_generic;
+chacha_stream_t chacha_stream_aesni;
+chacha_stream_t chacha_stream_avx2;
+chacha_stream_t chacha_stream_vaes_avx512;
 
 chacha_xor_t chacha_xor_generic;
 chacha_xor_t chacha_xor_aesni;

@@ -450,13 +450,21 @@ void CHACHA(start)(const struct chacha_key *key, u8 block[CHACHA_BLOCK_SIZE], u8
 	u8 buffer[SETS * SET_BYTES] __aligned(64);
 
 	assert_fpu_section();
-	if (!src || len == WRITTEN(len)) {
+	if (len == WRITTEN(len)) {
 		start(key, block, dst, src, len, iv);
 	} else {
 		start(key, block, buffer, NULL, len, iv);
 		xor_buffer(dst, src, buffer, len);
 		wipe(buffer, WRITTEN(len));
 	}
+	v_end();
+}
+
+void CHACHA(stream)(const struct chacha_key *key, u8 block[CHACHA_BLOCK_SIZE], u8 *dst,
+		    size_t len, const u8 iv[CHACHA_IV_SIZE])
+{
+	assert_fpu_section();
+	start(key, block, dst, NULL, len, iv);
 	v_end();
 }
 

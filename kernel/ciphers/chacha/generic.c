@@ -41,16 +41,20 @@ void chacha_block_generic(const struct chacha_key *key, u8 block[CHACHA_BLOCK_SI
 void chacha_start_generic(const struct chacha_key *key, u8 block[CHACHA_BLOCK_SIZE],
 			  u8 *dst, const u8 *src, size_t len, const u8 iv[CHACHA_IV_SIZE])
 {
-	u32 counter = get_le32(iv);
 	u8 next[CHACHA_IV_SIZE];
 
+	chacha_block_scalar(key, get_le32(iv), iv, block);
+	memcpy(next, iv, sizeof(next));
+	put_le32(get_le32(iv) + 1, next);
+	chacha_crypt_generic(key, dst, src, len, next);
+}
+
+void chacha_stream_generic(const struct chacha_key *key, u8 block[CHACHA_BLOCK_SIZE], u8 *dst,
+			   size_t len, const u8 iv[CHACHA_IV_SIZE])
+{
+	u32 counter = get_le32(iv);
+
 	chacha_block_scalar(key, counter++, iv, block);
-	if (src) {
-		memcpy(next, iv, sizeof(next));
-		put_le32(counter, next);
-		chacha_crypt_generic(key, dst, src, len, next);
-		return;
-	}
 	for (; len; len -= len < 64 ? len : 64, dst += 64)
 		chacha_block_scalar(key, counter++, iv, dst);
 }

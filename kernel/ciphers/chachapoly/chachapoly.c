@@ -27,6 +27,7 @@
 struct tier {
 	chacha_crypt_t *crypt;
 	chacha_start_t *start;
+	chacha_stream_t *stream;
 	chacha_xor_t *xor;
 	poly1305_blocks_t *blocks;
 	poly1305_powers_t *powers;
@@ -113,13 +114,18 @@ static __always_inline void one_padded(const struct tier *t, struct one *o, cons
 		padded(poly1305_blocks_generic, &o->mac, data, len);
 }
 
+/* With @stream_only the key stream goes to @dst, and there is no @src. */
 static __always_inline void one_begin(const struct tier *t, const struct chacha_key *key,
-				      struct one *o, u8 *dst, const u8 *src, size_t len,
-				      const u8 *nonce, const u8 *aad, size_t aadlen)
+				      struct one *o, u8 *dst, const u8 *src,
+				      const bool stream_only, size_t len, const u8 *nonce,
+				      const u8 *aad, size_t aadlen)
 {
 	o->ahead = len < t->ahead ? len : t->ahead;
 	iv_from(o->iv, nonce, 0);
-	t->start(key, o->block, dst, src, o->ahead, o->iv);
+	if (stream_only)
+		t->stream(key, o->block, dst, o->ahead, o->iv);
+	else
+		t->start(key, o->block, dst, src, o->ahead, o->iv);
 	put_le32(1 + (u32)(t->ahead / CHACHA_BLOCK_SIZE), o->iv);
 	poly1305_clamp(&o->mac.key, o->block);
 	o->powers = len > t->few || aadlen > t->few;
@@ -134,10 +140,13 @@ static __always_inline void one_end(const struct tier *t, struct one *o, size_t 
 {
 	lengths(&o->mac, aadlen, len);
 	poly1305_emit(&o->mac.key, &o->mac.sum, tag);
-	if (o->powers)
+	if (o->powers) {
 		wipe(t, (u8 *)&o->mac, sizeof(o->mac));
-	else
+	} else {
+		/* With the tag, which is public, the sum gives s. */
+		o->mac.sum = (struct poly1305_sum){ { 0 } };
 		wipe_words(&o->mac.key, sizeof(o->mac.key.r) + sizeof(o->mac.key.s));
+	}
 	wipe_words(o->block, sizeof(o->block));
 }
 
@@ -148,7 +157,7 @@ static __always_inline void seal(const struct tier *t, const struct chacha_key *
 	struct one o;
 	size_t at, n;
 
-	one_begin(t, key, &o, dst, src, len, nonce, aad, aadlen);
+	one_begin(t, key, &o, dst, src, false, len, nonce, aad, aadlen);
 	n = o.ahead;
 	if (n < len) {
 		/* All of it is whole blocks. */
@@ -174,7 +183,7 @@ static __always_inline int open(const struct tier *t, const struct chacha_key *k
 	u64 right[2], differ;
 	bool wrong;
 
-	one_begin(t, key, &o, stream, NULL, len, nonce, aad, aadlen);
+	one_begin(t, key, &o, stream, NULL, true, len, nonce, aad, aadlen);
 	one_padded(t, &o, src, len);
 	one_end(t, &o, aadlen, len, (u8 *)right);
 	differ = (right[0] ^ get_le64(tag)) | (right[1] ^ get_le64(tag + 8));
@@ -266,7 +275,7 @@ static void end(const void *ctx, void *state, u8 *tag, size_t tagsize)
 
 #define TIER(name, blocks_ahead, few_bytes, powers)                                   \
 static const struct tier name = {                                                     \
-	chacha_crypt_##name, chacha_start_##name, chacha_xor_##name,                 \
+	chacha_crypt_##name, chacha_start_##name, chacha_stream_##name, chacha_xor_##name, \
 	poly1305_blocks_##name, powers, blocks_ahead, few_bytes,                      \
 };                                                                                    \
 static void seal_##name(const void *ctx, u8 *dst, const u8 *src, size_t len,          \
@@ -309,6 +318,9 @@ TIER(aesni, 256, 207, poly1305_powers)
 TIER(avx2, 512, 207, poly1305_powers)
 TIER(vaes_avx512, 2048, 159, poly1305_powers_vaes_avx512)
 
+/* RFC 8439, 2.8: the blocks that 32 bits count, but the one that the key of the MAC is from. */
+#define MAX_TEXT (((1ull << 32) - 1) * 64)
+
 #define IMPL(name, tier_name, driver_name, prio)                                      \
 	{                                                                             \
 		.alg = "rfc7539(chacha20,poly1305)", .driver = driver_name,           \
@@ -317,7 +329,8 @@ TIER(vaes_avx512, 2048, 159, poly1305_powers_vaes_avx512)
 		.key_max = CHACHA_KEY_SIZE, .ivsize = NONCE_SIZE, .blocksize = 1,     \
 		.digestsize = TAG_SIZE, .tag_min = TAG_SIZE,                          \
 		.ctxsize = sizeof(struct chacha_key),                                 \
-		.statesize = sizeof(struct state), .setkey = chacha_setkey,           \
+		.statesize = sizeof(struct state), .longest = MAX_TEXT,               \
+		.setkey = chacha_setkey,                                              \
 		.aead = { seal_##name, open_##name, begin_##name, aad_##name,         \
 			  encrypt_##name, decrypt_##name, end },                      \
 	}

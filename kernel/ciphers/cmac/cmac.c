@@ -46,6 +46,13 @@ static void init(const void *ctx, void *state)
 	memset(state, 0, sizeof(struct cmac_state));
 }
 
+static bool valid(const void *state)
+{
+	const struct cmac_state *s = state;
+
+	return s->kept <= AES_BLOCK_SIZE;
+}
+
 static __always_inline void update(aes_mac_t *mac, const struct cmac_key *key,
 				   struct cmac_state *s, const u8 *data, size_t len)
 {
@@ -123,7 +130,7 @@ SIMD(vaes_avx512)
 		.blocksize = AES_BLOCK_SIZE, .digestsize = AES_BLOCK_SIZE,            \
 		.ctxsize = sizeof(struct cmac_key),                                   \
 		.statesize = sizeof(struct cmac_state), .setkey = setkey,             \
-		.hash = { init, update_##func, final_##func, digest_##func },         \
+		.hash = { init, update_##func, final_##func, digest_##func, valid },  \
 	}
 
 static const struct kiln_impl impls[] = {

@@ -14,7 +14,7 @@
 #include "../modes/modes.h"
 #include "../verdict.h"
 
-static int gcm_setkey(void *ctx, const u8 *raw, size_t len)
+static noinline int expand(void *ctx, const u8 *raw, size_t len)
 {
 	struct gcm_key *key = ctx;
 	u8 h[AES_BLOCK_SIZE] __aligned(16) = { 0 };
@@ -28,15 +28,26 @@ static int gcm_setkey(void *ctx, const u8 *raw, size_t len)
 	return 0;
 }
 
+static int gcm_setkey(void *ctx, const u8 *raw, size_t len)
+{
+	const int result = expand(ctx, raw, len);
+
+	kiln_wipe_below();
+	return result;
+}
+
 /* The last four bytes are the salt (RFC 4106, 8.1). */
 static int rfc4106_setkey(void *ctx, const u8 *raw, size_t len)
 {
 	struct gcm_key *key = ctx;
+	int result = -EINVAL;
 
-	if (len < sizeof(key->salt) || gcm_setkey(ctx, raw, len - sizeof(key->salt)))
-		return -EINVAL;
-	key->salt = get_le32(raw + len - sizeof(key->salt));
-	return 0;
+	if (len >= sizeof(key->salt))
+		result = expand(ctx, raw, len - sizeof(key->salt));
+	if (!result)
+		key->salt = get_le32(raw + len - sizeof(key->salt));
+	kiln_wipe_below();
+	return result;
 }
 
 static __always_inline struct gcm_iv gcm_iv(const struct gcm_key *key, const u8 *iv)
@@ -236,6 +247,7 @@ SIMD(vaes_avx512)
 	.key_max = 32 + more_key, .key_step = 8, .ivsize = iv, .blocksize = 1,        \
 	.digestsize = 16, .tag_min = tag, .tag_step = 4,                              \
 	.ctxsize = sizeof(struct gcm_key), .statesize = sizeof(struct gcm_state),     \
+	.longest = GCM_MAX_TEXT,                                                      \
 	.setkey = name##_setkey,                                                      \
 	.aead = { name##_seal_##func##_whole, name##_open_##func##_whole, name##_begin, \
 		  aad_##func, encrypt_##func, decrypt_##func, end_##func }

@@ -13,6 +13,9 @@
 #include "../aes/aes.h"
 #include "polyval.h"
 
+/* Bytes of text with one IV: SP 800-38D, 5.2.1.1. */
+#define GCM_MAX_TEXT ((1ull << 36) - 32)
+
 struct gcm_key {
 	struct polyval_key h;
 	struct aes_key aes;

@@ -20,6 +20,7 @@ static int setkey_ghash(void *ctx, const u8 *key, size_t len)
 	if (len != POLYVAL_BLOCK_SIZE)
 		return -EINVAL;
 	ghash_setkey(ctx, key);
+	kiln_wipe_below();
 	return 0;
 }
 
@@ -28,6 +29,7 @@ static int setkey_polyval(void *ctx, const u8 *key, size_t len)
 	if (len != POLYVAL_BLOCK_SIZE)
 		return -EINVAL;
 	polyval_setkey(ctx, key);
+	kiln_wipe_below();
 	return 0;
 }
 
@@ -35,6 +37,13 @@ static void init(const void *ctx, void *state)
 {
 	(void)ctx;
 	memset(state, 0, sizeof(struct hash_state));
+}
+
+static bool valid(const void *state)
+{
+	const struct hash_state *s = state;
+
+	return s->kept < POLYVAL_BLOCK_SIZE;
 }
 
 static __always_inline void update(polyval_blocks_t *blocks, const bool ghash,
@@ -111,7 +120,7 @@ BOTH(SIMD, vaes_avx512)
 		.ctxsize = sizeof(struct polyval_key),                                \
 		.statesize = sizeof(struct hash_state), .setkey = setkey_##name,      \
 		.hash = { init, name##_update_##func, name##_final_##func,            \
-			  name##_digest_##func },                                     \
+			  name##_digest_##func, valid },                              \
 	}
 #define ALG(name)                                                                     \
 	IMPL(name, generic, "generic", GENERIC, 100),                                 \

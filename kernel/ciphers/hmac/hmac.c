@@ -6,11 +6,11 @@
  * a message costs the blocks it has itself and one more. Both are made in general registers:
  * setkey has no section.
  */
+#include <kiln/string.h>
+
 #include "../list.h"
 #include "../sha1/sha1.h"
 #include "../sha2/sha2.h"
-
-#define HMAC_MAX_KEY 256
 
 struct hmac_ctx {
 	u64 inner[8], outer[8];
@@ -36,8 +36,6 @@ static __always_inline int set_key(const struct md *md, md_blocks_t *blocks, md_
 	struct hmac_ctx *const ctx = context;
 	u64 block[MD_MAX_BLOCK / 8] = { 0 };
 
-	if (len > HMAC_MAX_KEY)
-		return -EINVAL;
 	if (len > md->block) {
 		end(md->iv, key, len, len, (u8 *)block);
 	} else {
@@ -71,8 +69,11 @@ static __always_inline void finish(const struct md *md, md_end_t *end,
 #define HASH(hash)                                                                    \
 static int hash##_setkey(void *ctx, const u8 *key, size_t len)                        \
 {                                                                                     \
-	return set_key(&hash##_md, hash##_blocks_generic, hash##_end_generic, ctx,    \
-		       key, len);                                                     \
+	const int result = set_key(&hash##_md, hash##_blocks_generic,                 \
+				   hash##_end_generic, ctx, key, len);                \
+										      \
+	kiln_wipe_below();                                                            \
+	return result;                                                                \
 }                                                                                     \
 static void hash##_init(const void *ctx, void *state)                                 \
 {                                                                                     \
@@ -123,10 +124,10 @@ TIER(sha512, avx512)
 		.kind = KILN_HASH, .tier = KILN_TIER_##TIER, .priority = prio,        \
 		.constant_time = true, .digestsize = HASH##_DIGEST,                   \
 		.blocksize = HASH##_BLOCK, .statesize = MD_STATE_SIZE(HASH##_BLOCK),  \
-		.key_min = 0, .key_max = HMAC_MAX_KEY, .key_step = 1,                 \
+		.key_min = 0, .key_max = KILN_ANY_KEY, .key_step = 1,                 \
 		.ctxsize = sizeof(struct hmac_ctx), .setkey = fn##_setkey,          \
 		.hash = { fn##_init, fn##_update_##tier_name,                     \
-			  fn##_final_##tier_name, fn##_digest_##tier_name },      \
+			  fn##_final_##tier_name, fn##_digest_##tier_name, NULL },\
 	}
 
 static const struct kiln_impl impls[] = {

@@ -20,8 +20,8 @@ struct lanes {
 	const u8 *src[LANES];
 	u8 *dst[LANES];
 	u8 chain[LANES][AES_BLOCK_SIZE] __aligned(64);
-	u32 message[LANES];
-	u32 blocks[LANES];	/* left */
+	size_t message[LANES];
+	size_t blocks[LANES];	/* left */
 };
 
 /* The blocks at @o of a vector's lanes; and to memory. */
@@ -100,7 +100,7 @@ MANY_FUNC(4, EACH_4)
 MANY_FUNC(8, EACH_8)
 
 /* Message @i, which is not empty, goes to lane @to. */
-static void lane_begin(struct lanes *l, u32 to, const struct kiln_message *m, u32 i)
+static void lane_begin(struct lanes *l, u32 to, const struct kiln_message *m, size_t i)
 {
 	l->src[to] = m[i].src;
 	l->dst[to] = m[i].dst;
@@ -119,9 +119,9 @@ static void lane_copy(struct lanes *l, u32 to, u32 from)
 }
 
 /* @blocks of the first @live lanes, the rest of whose vectors do what lane 0 does. */
-static void lanes_run(const struct aes_key *key, struct lanes *l, u32 live, u32 blocks)
+static void lanes_run(const struct aes_key *key, struct lanes *l, u32 live, size_t blocks)
 {
-	const size_t bytes = (size_t)blocks * AES_BLOCK_SIZE;
+	const size_t bytes = blocks * AES_BLOCK_SIZE;
 	u32 width = VBLOCKS, i;
 
 	while (width < live)
@@ -151,8 +151,8 @@ static void lanes_run(const struct aes_key *key, struct lanes *l, u32 live, u32 
 void MODES(cbc_encrypt_many)(const void *ctx, const struct kiln_message *m, size_t count)
 {
 	struct lanes l;
-	size_t next = 0;
-	u32 live = 0, least, i;
+	size_t next = 0, least;
+	u32 live = 0, i;
 
 	assert_fpu_section();
 	for (;;) {

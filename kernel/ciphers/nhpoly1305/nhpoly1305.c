@@ -29,6 +29,7 @@ static int setkey(void *ctx, const u8 *key, size_t len)
 		k->nh[i + 2] = get_le32(key + 4);
 		k->nh[i + 3] = get_le32(key + 12);
 	}
+	kiln_wipe_below();
 	return 0;
 }
 
@@ -88,6 +89,13 @@ static __always_inline void hash_units(nh_t *nh, poly1305_blocks_t *blocks,
 		units -= n;
 	}
 	wipe(sums, most * sizeof(*sums));
+}
+
+static bool valid(const void *state)
+{
+	const struct nhpoly1305_state *s = state;
+
+	return s->kept < NH_UNIT && s->begun < NH_MESSAGE && s->begun % NH_UNIT == 0;
 }
 
 static __always_inline void update(nh_t *nh, poly1305_blocks_t *blocks,
@@ -164,7 +172,7 @@ TIER(vaes_avx512)
 		.key_max = NHPOLY1305_KEY_SIZE, .digestsize = POLY1305_DIGEST_SIZE,   \
 		.blocksize = NH_UNIT, .ctxsize = sizeof(struct nhpoly1305_key),       \
 		.statesize = sizeof(struct nhpoly1305_state), .setkey = setkey,       \
-		.hash = { init, update_##name, final_##name, digest_##name },         \
+		.hash = { init, update_##name, final_##name, digest_##name, valid },  \
 	}
 
 static const struct kiln_impl impls[] = {

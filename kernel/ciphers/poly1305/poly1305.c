@@ -14,6 +14,7 @@ static int setkey(void *ctx, const u8 *key, size_t len)
 		return -EINVAL;
 	poly1305_clamp(k, key);
 	poly1305_powers(k, ~(size_t)0);
+	kiln_wipe_below();
 	return 0;
 }
 
@@ -23,6 +24,13 @@ static void init(const void *ctx, void *state)
 
 	(void)ctx;
 	memset(s, 0, sizeof(*s));
+}
+
+static bool valid(const void *state)
+{
+	const struct poly1305_state *s = state;
+
+	return s->kept < POLY1305_BLOCK_SIZE;
 }
 
 static __always_inline void update(poly1305_blocks_t *blocks, const struct poly1305_key *key,
@@ -111,7 +119,7 @@ TIER(vaes_avx512)
 		.blocksize = POLY1305_BLOCK_SIZE,                                     \
 		.ctxsize = sizeof(struct poly1305_key),                               \
 		.statesize = sizeof(struct poly1305_state), .setkey = setkey,         \
-		.hash = { init, update_##name, final, digest_##name },                \
+		.hash = { init, update_##name, final, digest_##name, valid },         \
 	}
 
 static const struct kiln_impl impls[] = {

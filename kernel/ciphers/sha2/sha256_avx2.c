@@ -148,13 +148,15 @@ static __always_inline void run(u32 *st, struct schedule *s, const u8 *data, siz
 		first_block(st, s, block_at(SHA256_BLOCK, data, blocks, last, i), 0);
 }
 
-static __always_inline void wipe(struct schedule *s)
+/* HMAC's states are as good as its key. */
+static __always_inline void wipe(struct schedule *s, u32 st[8])
 {
 	int n;
 
 	for (n = 0; n < STEPS; n++)
 		_mm256_store_si256((__m256i *)s->kw[n], _mm256_setzero_si256());
-	__asm__ volatile("" : : "r"(s) : "memory");
+	_mm256_storeu_si256((__m256i *)st, _mm256_setzero_si256());
+	__asm__ volatile("" : : "r"(s), "r"(st) : "memory");
 }
 
 void sha256_blocks_avx2(void *state, const u8 *data, size_t blocks)
@@ -166,7 +168,7 @@ void sha256_blocks_avx2(void *state, const u8 *data, size_t blocks)
 	__builtin_memcpy(st, state, sizeof(st));
 	run(st, &s, data, blocks, data, 0);
 	__builtin_memcpy(state, st, sizeof(st));
-	wipe(&s);
+	wipe(&s, st);
 	_mm256_zeroupper();
 }
 
@@ -187,6 +189,6 @@ void sha256_end_avx2(const void *state, const u8 *data, size_t len, u64 bytes, u
 	md_put_digest(&sha256_md, h, out);
 	md_zero(h, sizeof(st));
 	md_wipe(&sha256_md, last, more);
-	wipe(&s);
+	wipe(&s, st);
 	_mm256_zeroupper();
 }

@@ -121,13 +121,16 @@ static __always_inline void run(u64 *st, struct schedule *s, const u8 *data, siz
 		first_block(st, s, block_at(SHA512_BLOCK, data, blocks, last, i), 0);
 }
 
-static __always_inline void wipe(struct schedule *s)
+/* HMAC's states are as good as its key. */
+static __always_inline void wipe(struct schedule *s, u64 st[8])
 {
 	size_t i;
 
 	for (i = 0; i < PAIRS; i++)
 		*(vec_t *)s->kw[i] = v_zero();
-	__asm__ volatile("" : : "r"(s) : "memory");
+	for (i = 0; i < 8 * sizeof(*st) / sizeof(__m256i); i++)
+		_mm256_storeu_si256((__m256i *)st + i, _mm256_setzero_si256());
+	__asm__ volatile("" : : "r"(s), "r"(st) : "memory");
 }
 
 void SHA512(blocks)(void *state, const u8 *data, size_t blocks)
@@ -139,7 +142,7 @@ void SHA512(blocks)(void *state, const u8 *data, size_t blocks)
 	__builtin_memcpy(st, state, sizeof(st));
 	run(st, &s, data, blocks, data, 0);
 	__builtin_memcpy(state, st, sizeof(st));
-	wipe(&s);
+	wipe(&s, st);
 	v_end();
 }
 
@@ -160,6 +163,6 @@ void SHA512(end)(const void *state, const u8 *data, size_t len, u64 bytes, u8 *o
 	md_put_digest(&sha512_md, h, out);
 	md_zero(h, sizeof(st));
 	md_wipe(&sha512_md, last, more);
-	wipe(&s);
+	wipe(&s, st);
 	v_end();
 }

@@ -15,6 +15,8 @@
  *	v_enc, v_enclast, v_dec, v_declast	one AES round of every block
  *	v_shuffle(v, pattern)	PSHUFB in every block
  *	v_swap(v)		the halves of every block
+ *	v_sll(v, bits), v_srl(v, bits)	shifts of 64-bit words
+ *	v_bsll(v, bytes), v_bsrl(v, bytes)	shifts of blocks
  *	v_add64(a, b)		of 64-bit words
  *	v_clmul(a, b, halves)	PCLMULQDQ of every block
  *	v_number()		0, 1, 2 ... in the lower halves
@@ -114,7 +116,7 @@ struct wide_keys {
 
 static __always_inline const u8 *widen(struct wide_keys *wide, const u8 *rk, u32 rounds)
 {
-	u32 i;
+	size_t i;
 
 	if (VBLOCKS == 1)
 		return rk;

@@ -7,26 +7,12 @@
 #define KILN_XTS_SIMD_ROUNDS_H
 
 /*
- * crypt_n: en- or decrypt n vectors at @src whose tweaks are at @tw, and if there
- * is a @tk make the tweaks of its next step. The round keys at @rk are one vector
- * each if @wide, else one block each.
+ * crypt_n: en- or decrypt n vectors at @src whose tweaks are at @tw, and if there is a @tk make
+ * the tweaks of its next step. The round keys at @rk are one vector each if @wide, else one
+ * block each.
  */
-#define KEY(r) \
-	(wide ? v_load(rk + (r) * VBYTES) : v_key(rk + (r) * AES_BLOCK_SIZE))
-#define ROUND(r, EACH)                                                     \
-	do {                                                               \
-		const vec_t k = KEY(r);                                    \
-		if (decrypt) {                                             \
-			EACH(DEC)                                          \
-		} else {                                                   \
-			EACH(ENC)                                          \
-		}                                                          \
-	} while (0)
-#define DECLARE(j) vec_t d##j;
 #define WHITEN(j) \
 	d##j = v_xor3(v_load(src + j * VBYTES), v_load(tw + j * VBYTES), k0);
-#define ENC(j) d##j = v_enc(d##j, k);
-#define DEC(j) d##j = v_dec(d##j, k);
 #define LAST(d, k) (decrypt ? v_declast(d, k) : v_enclast(d, k))
 #define OUT(j)                      \
 	v_store(dst + j * VBYTES,   \
@@ -44,9 +30,12 @@
 			NEXT((r) - 1)                            \
 		}                                                \
 	} while (0)
-
-#define NO_STEP(r) do { } while (0)
-#define ROUNDS(EACH, STEP)                                \
+/*
+ * Unlike ROUNDS of simd/rounds.h the longer schedules run their additional rounds last. No
+ * branch then separates the tweaks' steps from the whitening before them, which with gcc 12
+ * takes up to 20 % less time in the main loop (Zen 4, AES-128).
+ */
+#define XTS_ROUNDS(EACH, STEP)                            \
 	do {                                              \
 		ROUND(1, EACH); STEP(1);                  \
 		ROUND(2, EACH); STEP(2);                  \
@@ -74,10 +63,11 @@ static __always_inline void crypt_##n(const u8 *rk, const bool wide, u32 rounds,
 				      struct tweaks *tk)                     \
 {                                                                            \
 	const vec_t k0 = KEY(0);                                             \
+	u8 *const keep = NULL;                                               \
 	EACH(DECLARE)                                                        \
                                                                              \
 	EACH(WHITEN)                                                         \
-	ROUNDS(EACH, STEP);                                                  \
+	XTS_ROUNDS(EACH, STEP);                                              \
 	do {                                                                 \
 		const vec_t k = KEY(rounds);                                 \
 		EACH(OUT)                                                    \
@@ -90,34 +80,6 @@ CRYPT_FUNC(4, EACH_4)
 CRYPT_FUNC(8, EACH_8)
 #endif
 CRYPT_FUNC(main, EACH_MAIN)
-
-static __always_inline __m128i load1(const void *p)
-{
-	return _mm_loadu_si128(p);
-}
-
-static __always_inline void store1(void *p, __m128i v)
-{
-	_mm_storeu_si128(p, v);
-}
-
-/* One block, already XORed with the first round key: all rounds but the last. */
-static __always_inline __m128i inner_rounds(const round_key *rk, u32 rounds,
-					    const bool decrypt, __m128i d)
-{
-#define ROUND1(r)                                          \
-	(d = decrypt ? _mm_aesdec_si128(d, load1(rk[r])) : \
-		       _mm_aesenc_si128(d, load1(rk[r])))
-	ROUND1(1); ROUND1(2); ROUND1(3); ROUND1(4); ROUND1(5);
-	ROUND1(6); ROUND1(7); ROUND1(8); ROUND1(9);
-	if (rounds > 10) {
-		ROUND1(10); ROUND1(11);
-		if (likely(rounds > 12)) {
-			ROUND1(12); ROUND1(13);
-		}
-	}
-	return d;
-}
 
 /* All rounds of a block whose first XOR is done, the last one's with @last. */
 static __always_inline __m128i all_rounds(const round_key *rk, u32 rounds,

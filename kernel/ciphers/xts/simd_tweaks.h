@@ -1,7 +1,10 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR MIT */
-/* AES-XTS with vector registers: the tweaks. Part of xts_simd.h. */
+/* AES-XTS with vector registers: the tweaks. Part of xts_simd.h, after simd/vec_*.h. */
 #ifndef KILN_XTS_SIMD_TWEAKS_H
 #define KILN_XTS_SIMD_TWEAKS_H
+
+/* x^7 + x^2 + x + 1, which x^128 is equal to, in the low half of every block. */
+#define v_poly() v_all(_mm_set_epi64x(0, 0x87))
 
 /* Multiply one block by x. */
 static __always_inline __m128i mul_x(__m128i t)
@@ -36,12 +39,16 @@ static __always_inline vec_t mul_xn(vec_t t, const int n, vec_t poly)
 {
 	const vec_t carry = v_srl(t, 64 - n);
 
-	return v_xor3(v_sll(t, n), v_bsll(carry, 8), v_clmul_hi(carry, poly));
+	return v_xor3(v_sll(t, n), v_bsll(carry, 8), v_clmul(carry, poly, 0x01));
 }
 
 static __always_inline void tweaks_begin(struct tweaks *tk, __m128i first, size_t n)
 {
-	const vec_t t = v_tweaks(first);
+#if VBLOCKS == 1
+	const vec_t t = first;
+#else
+	const vec_t t = v_pair(first, mul_x(first));
+#endif
 
 	tk->poly = v_poly();
 	v_store(tk->tw, t);
@@ -64,18 +71,9 @@ static __always_inline void tweaks_next(struct tweaks *tk, const int j)
 
 	v_store(tk->next + j * VBYTES,
 		v_xor(v_bsll(t, BYTES),
-		      v_clmul_lo(v_bsrl(t, 16 - BYTES), tk->poly)));
+		      v_clmul(v_bsrl(t, 16 - BYTES), tk->poly, 0x00)));
 }
 
 #endif
-
-/* The step of the main loop is over: what was next is now. */
-static __always_inline void tweaks_step(struct tweaks *tk)
-{
-	u8 *used = tk->tw;
-
-	tk->tw = tk->next;
-	tk->next = used;
-}
 
 #endif

@@ -1,37 +1,11 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR MIT */
-/*
- * AES-XTS with VAES on 512-bit vectors: Ice Lake, Zen 4 and later.
- */
-#include <immintrin.h>
+/* AES-XTS with VAES, 512-bit vectors. */
+#include "../simd/vec_zmm.h"
 
-#include <kiln/types.h>
+#define XTS(name) xts_##name##_vaes_avx512
+#define TIER_TWEAKS
 
-#include "../simd/blocks_zmm.h"
-
-#define XTS(name) xts_vaes_avx512_##name
-#define VBLOCKS 4
-#define MAIN 16
-
-typedef __m512i vec_t;
-
-#define v_load(p) _mm512_loadu_si512(p)
-#define v_store(p, v) _mm512_storeu_si512(p, v)
-#define v_key(rk) _mm512_broadcast_i32x4(_mm_load_si128((const __m128i *)(rk)))
-#define v_zero() _mm512_setzero_si512()
-#define v_xor(a, b) _mm512_xor_si512(a, b)
-#define v_xor3(a, b, c) _mm512_ternarylogic_epi64(a, b, c, 0x96)
-#define v_enc(v, k) _mm512_aesenc_epi128(v, k)
-#define v_enclast(v, k) _mm512_aesenclast_epi128(v, k)
-#define v_dec(v, k) _mm512_aesdec_epi128(v, k)
-#define v_declast(v, k) _mm512_aesdeclast_epi128(v, k)
-#define v_sll(v, bits) _mm512_slli_epi64(v, bits)
-#define v_srl(v, bits) _mm512_srli_epi64(v, bits)
-#define v_bsll(v, bytes) _mm512_bslli_epi128(v, bytes)
-#define v_bsrl(v, bytes) _mm512_bsrli_epi128(v, bytes)
-#define v_clmul_hi(a, b) _mm512_clmulepi64_epi128(a, b, 0x01)
-#define v_clmul_lo(a, b) _mm512_clmulepi64_epi128(a, b, 0x00)
-#define v_poly() _mm512_broadcast_i32x4(_mm_set_epi64x(0, 0x87))
-#define v_end() _mm256_zeroupper()
+#include "simd_tweaks.h"
 
 /*
  * Tweaks by permutation. Let b0..b15 be the bytes of a tweak t. Its upper half is
@@ -46,8 +20,6 @@ typedef __m512i vec_t;
  * two-source byte permutation each, where shifting and multiplying costs three
  * operations, one of them on a port that AES wants.
  */
-#define TIER_TWEAKS
-
 struct tweaks {
 	u8 *tw;			/* of this step */
 	u8 *next;		/* of the next */
@@ -82,7 +54,7 @@ static __always_inline vec_t fold_upper(vec_t t)
 
 static __always_inline vec_t mul_x64(vec_t t)
 {
-	return v_xor(v_bsll(t, 8), v_clmul_hi(t, v_poly()));
+	return v_xor(v_bsll(t, 8), v_clmul(t, v_poly(), 0x01));
 }
 
 /* t[h] is there: make what the permutations take from. */
@@ -113,7 +85,7 @@ static __always_inline vec_t tweaks_from(vec_t all, const int j)
 	const vec_t carry = _mm512_srlv_epi64(all, _mm512_sub_epi64(right, more));
 
 	return v_xor3(_mm512_sllv_epi64(all, _mm512_add_epi64(left, more)),
-		      v_bsll(carry, 8), v_clmul_hi(carry, v_poly()));
+		      v_bsll(carry, 8), v_clmul(carry, v_poly(), 0x01));
 }
 
 static __always_inline void tweaks_begin(struct tweaks *tk, __m128i first, size_t n)

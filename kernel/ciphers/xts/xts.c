@@ -1,32 +1,12 @@
 // SPDX-License-Identifier: GPL-2.0-only OR MIT
 /*
- * AES-XTS: the list of its implementations, and calls of them from outside.
+ * AES-XTS: keys, the tweaks of later pieces, and the list of implementations.
  */
 #include "xts.h"
 
-#include <kiln/fpu.h>
-#include <kiln/kiln.h>
-#include <kiln/string.h>
 #include <kiln/unaligned.h>
 
-#define IMPL(driver_name, func, tier_name, prio, ct)                       \
-	{                                                                  \
-		.driver = driver_name, .tier = KILN_TIER_##tier_name,      \
-		.priority = prio, .constant_time = ct,                     \
-		.encrypt = xts_##func##_encrypt, .decrypt = xts_##func##_decrypt, \
-		.encrypt_from = xts_##func##_encrypt_from,                 \
-		.decrypt_from = xts_##func##_decrypt_from,                 \
-		.first_tweak = xts_##func##_first_tweak,                   \
-	}
-
-/* Priorities as Linux 6.12 has them, where it has the like. */
-static const struct kiln_xts_impl impls[] = {
-	IMPL("xts-aes-generic", generic, GENERIC, 100, false),
-	IMPL("xts-aes-fixed-time", fixed_time, GENERIC, 110, true),
-	IMPL("xts-aes-aesni", aesni, AESNI, 401, true),
-	IMPL("xts-aes-vaes-avx2", vaes_avx2, VAES_AVX2, 600, true),
-	IMPL("xts-aes-vaes-avx512", vaes_avx512, VAES_AVX512, 800, true),
-};
+#include "../list.h"
 
 int xts_setkey(struct xts_key *key, const u8 *raw, size_t len)
 {
@@ -102,83 +82,33 @@ void xts_tweak_advance(u8 tweak[AES_BLOCK_SIZE], size_t blocks)
 	put_le64(t.hi, tweak + 8);
 }
 
-size_t kiln_xts_impls(void)
+static int setkey(void *ctx, const u8 *key, size_t len)
 {
-	return ARRAY_SIZE(impls);
+	return xts_setkey(ctx, key, len);
 }
 
-const struct kiln_xts_impl *kiln_xts_impl(size_t i)
-{
-	return i < ARRAY_SIZE(impls) ? &impls[i] : NULL;
-}
-
-size_t kiln_xts_key_size(void)
-{
-	return sizeof(struct xts_key);
-}
-
-int kiln_xts_setkey(struct xts_key *key, const u8 *raw, size_t len)
-{
-	return xts_setkey(key, raw, len);
-}
-
-static bool needs_section(const struct kiln_xts_impl *impl)
-{
-	return impl->tier != KILN_TIER_GENERIC;
-}
-
-u64 kiln_xts_crypt(void *arg)
-{
-	const struct kiln_xts_call *c = arg;
-	xts_crypt_t *crypt = c->decrypt ? c->impl->decrypt : c->impl->encrypt;
-
-	if (c->len < AES_BLOCK_SIZE)
-		return -EINVAL;
-	if (needs_section(c->impl))
-		kernel_fpu_begin();
-	crypt(c->key, c->dst, c->src, c->len, c->iv);
-	if (needs_section(c->impl))
-		kernel_fpu_end();
-	return 0;
-}
-
-u64 kiln_xts_run(void *arg)
-{
-	const struct kiln_xts_series s = *(const struct kiln_xts_series *)arg;
-	xts_crypt_t *crypt = s.decrypt ? s.impl->decrypt : s.impl->encrypt;
-	const bool simd = needs_section(s.impl);
-	const bool around = simd && s.sections == KILN_ONE_SECTION;
-	const bool each = simd && s.sections == KILN_SECTION_EACH;
-	const bool untimed = simd && s.sections == KILN_SECTION_EACH_UNTIMED;
-	const u8 *iv = s.iv;
-	size_t offset = 0, i = 0;
-	u64 n;
-
-	if (around)
-		kernel_fpu_begin();
-	for (n = s.calls; n; n--) {
-		if (each)
-			kernel_fpu_begin();
-		else if (untimed)
-			kernel_fpu_begin_untimed();
-		crypt(s.key, s.dst + offset, s.src + offset, s.len, iv);
-		if (each)
-			kernel_fpu_end();
-		else if (untimed)
-			kernel_fpu_end_untimed();
-		if (s.chained)
-			iv = s.dst + offset;
-		else
-			iv += AES_BLOCK_SIZE;
-		offset += s.stride;
-		if (++i == s.count) {
-			i = 0;
-			offset = 0;
-			if (!s.chained)
-				iv = s.iv;
-		}
+#define IMPL(end, func, tier_name, prio, ct)                                           \
+	{                                                                              \
+		.alg = "xts(aes)", .driver = "xts-aes-" end,                           \
+		.kind = KILN_SKCIPHER, .tier = KILN_TIER_##tier_name,                  \
+		.priority = prio, .constant_time = ct,                                 \
+		.key_min = 32, .key_max = 64, .key_step = 16,                          \
+		.ivsize = AES_BLOCK_SIZE, .blocksize = 1, .shortest = AES_BLOCK_SIZE,  \
+		.ctxsize = sizeof(struct xts_key), .setkey = setkey,                   \
+		.cipher.encrypt = xts_encrypt_##func,                                  \
+		.cipher.decrypt = xts_decrypt_##func,                                  \
+		.cipher.first = xts_first_tweak_##func,                                \
+		.cipher.encrypt_piece = xts_encrypt_piece_##func,                      \
+		.cipher.decrypt_piece = xts_decrypt_piece_##func,                      \
 	}
-	if (around)
-		kernel_fpu_end();
-	return 0;
-}
+
+/* Priorities are those of Linux 6.12 where it has an equivalent. */
+static const struct kiln_impl impls[] = {
+	IMPL("generic", generic, GENERIC, 100, false),
+	IMPL("fixed-time", fixed_time, GENERIC, 110, true),
+	IMPL("aesni", aesni, AESNI, 401, true),
+	IMPL("vaes-avx2", vaes_avx2, VAES_AVX2, 600, true),
+	IMPL("vaes-avx512", vaes_avx512, VAES_AVX512, 800, true),
+};
+
+KILN_IMPLS(xts_impls, impls);

@@ -6,14 +6,16 @@
  *	xts_setkey		both key schedules
  *	xts_tweak_advance	for messages in pieces
  * generic.c, fixed_time.c, aesni.c, vaes_avx2.c, vaes_avx512.c APIs, each tier:
- *	xts_TIER_encrypt	one whole message, tweak included
- *	xts_TIER_decrypt
- *	xts_TIER_first_tweak	for a message in pieces
- *	xts_TIER_encrypt_from	a piece of one, from its first tweak
- *	xts_TIER_decrypt_from
+ *	xts_encrypt_TIER	one whole message, tweak included
+ *	xts_decrypt_TIER
+ *	xts_first_tweak_TIER	for a message in pieces
+ *	xts_encrypt_piece_TIER
+ *	xts_decrypt_piece_TIER
  */
 #ifndef KILN_XTS_H
 #define KILN_XTS_H
+
+#include <kiln/cipher.h>
 
 #include "../aes/aes.h"
 
@@ -34,28 +36,16 @@ struct xts_key {
 int xts_setkey(struct xts_key *key, const u8 *raw, size_t len);
 
 /*
- * Encrypt or decrypt @len bytes, at least 16, from @src to @dst (the same, or
- * not overlapping) as one data unit with the 16-byte IV @iv. A length that is no
- * multiple of 16 ends in ciphertext stealing. SIMD tiers must be called inside
- * an FPU section.
+ * kiln/cipher.h has what these take. A message has at least 16 bytes and is one data unit; a
+ * length that is not a multiple of 16 ends in ciphertext stealing. Whole messages leave the IV
+ * unchanged. First turns the IV into the tweak of the first block (IEEE 1619, 5.3.1), and a
+ * piece advances it to the tweak of the piece that follows. All pieces but the last have whole
+ * blocks; the last has at least one.
  */
-typedef void xts_crypt_t(const struct xts_key *key, u8 *dst, const u8 *src,
-			 size_t len, const u8 iv[AES_BLOCK_SIZE]);
-
-/*
- * The same for a piece of a message: @tweak takes the IV's place and is the tweak of the
- * piece's first block. All pieces but the last have whole blocks; the last has at least one.
- */
-typedef void xts_from_t(const struct xts_key *key, u8 *dst, const u8 *src,
-			size_t len, const u8 tweak[AES_BLOCK_SIZE]);
-
-/* The IV at @tweak becomes the tweak of the first block (IEEE 1619, 5.3.1). */
-typedef void xts_tweak_t(const struct xts_key *key, u8 tweak[AES_BLOCK_SIZE]);
-
 #define XTS_TIER(name)                                                        \
-	xts_crypt_t xts_##name##_encrypt, xts_##name##_decrypt;               \
-	xts_from_t xts_##name##_encrypt_from, xts_##name##_decrypt_from;      \
-	xts_tweak_t xts_##name##_first_tweak
+	kiln_crypt_t xts_encrypt_##name, xts_decrypt_##name;                  \
+	kiln_crypt_t xts_encrypt_piece_##name, xts_decrypt_piece_##name;      \
+	void xts_first_tweak_##name(const void *ctx, u8 *iv)
 XTS_TIER(generic);
 XTS_TIER(fixed_time);
 XTS_TIER(aesni);

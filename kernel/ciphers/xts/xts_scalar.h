@@ -124,8 +124,8 @@ static __always_inline void xts_scalar_crypt(const struct xts_scalar *c, bool de
 }
 
 /*
- * Define xts_@name_encrypt() and xts_@name_decrypt() over two functions of type
- * xts_ecb_t that are given up to @blocks blocks a call.
+ * Define all functions of a tier over two functions of type xts_ecb_t that are given up to
+ * @blocks blocks per call.
  */
 #define XTS_SCALAR(name, ecb_encrypt, ecb_decrypt, blocks)		\
 static const struct xts_scalar name##_scalar = {			\
@@ -137,31 +137,31 @@ static const struct xts_scalar name##_scalar = {			\
 XTS_SCALAR_ENTRY(name, encrypt, false, blocks)				\
 XTS_SCALAR_ENTRY(name, decrypt, true, blocks)				\
 									\
-void xts_##name##_first_tweak(const struct xts_key *key,		\
-			      u8 tweak[AES_BLOCK_SIZE])			\
+void xts_first_tweak_##name(const void *ctx, u8 *iv)			\
 {									\
-	name##_scalar.encrypt(&key->tweak, tweak, tweak, 1);		\
+	const struct xts_key *key = ctx;				\
+									\
+	name##_scalar.encrypt(&key->tweak, iv, iv, 1);			\
 }
 
 #define XTS_SCALAR_ENTRY(name, direction, decrypt, blocks)		\
-void xts_##name##_##direction(const struct xts_key *key, u8 *dst,	\
-			      const u8 *src, size_t len,		\
-			      const u8 iv[AES_BLOCK_SIZE])		\
+void xts_##direction##_##name(const void *ctx, u8 *dst,			\
+			      const u8 *src, size_t len, u8 *iv)	\
 {									\
 	u8 work[(blocks) * AES_BLOCK_SIZE] __aligned(16);		\
 									\
-	xts_scalar_crypt(&name##_scalar, decrypt, key, dst, src, len,	\
-			 xts_first(&name##_scalar, key, iv, work), work); \
+	xts_scalar_crypt(&name##_scalar, decrypt, ctx, dst, src, len,	\
+			 xts_first(&name##_scalar, ctx, iv, work), work); \
 }									\
 									\
-void xts_##name##_##direction##_from(const struct xts_key *key, u8 *dst, \
-				     const u8 *src, size_t len,		\
-				     const u8 tweak[AES_BLOCK_SIZE])	\
+void xts_##direction##_piece_##name(const void *ctx, u8 *dst,		\
+				    const u8 *src, size_t len, u8 *tweak) \
 {									\
 	u8 work[(blocks) * AES_BLOCK_SIZE] __aligned(16);		\
 									\
-	xts_scalar_crypt(&name##_scalar, decrypt, key, dst, src, len,	\
+	xts_scalar_crypt(&name##_scalar, decrypt, ctx, dst, src, len,	\
 			 xts_load(tweak), work);			\
+	xts_tweak_advance(tweak, len / AES_BLOCK_SIZE);			\
 }
 
 #endif

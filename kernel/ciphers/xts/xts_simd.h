@@ -2,22 +2,9 @@
 /*
  * AES-XTS with vector registers: the template every SIMD tier includes once.
  *
- * The including file says how wide a vector is and how to use it:
+ * The including file includes one of simd/vec_*.h first and defines
  *
  *	XTS(name)	name of an entry point of this tier
- *	vec_t		a vector of VBLOCKS AES blocks
- *	VBLOCKS		1, 2 or 4
- *	MAIN		vectors of the main loop: 8 or 16
- *	v_load(p), v_store(p, v)	unaligned
- *	v_key(rk)	the 16 bytes at @rk in every block
- *	v_zero(), v_xor(a, b), v_xor3(a, b, c)
- *	v_enc, v_enclast, v_dec, v_declast	one AES round of every block
- *	v_sll(v, bits), v_srl(v, bits)		of each 64-bit half
- *	v_bsll(v, bytes), v_bsrl(v, bytes)	of each block
- *	v_clmul_hi(a, b), v_clmul_lo(a, b)	high (low) half of @a's blocks
- *						times low half of @b's
- *	v_poly()	x^7 + x^2 + x + 1 in the low half of every block
- *	v_tweaks(t)	t, tx, tx^2 ... from one block t
  *
  * Shape. An AES unit that starts two rounds a cycle and takes four cycles for
  * each is full with eight vectors in flight, but only just: any other vector
@@ -37,19 +24,10 @@
  * paths for short, medium and long messages, and the entry points.
  */
 
-#include "xts.h"
 #include <kiln/fpu.h>
 
-/* Each round key is one block. */
-typedef u8 round_key[AES_BLOCK_SIZE];
-
-#define VBYTES (VBLOCKS * AES_BLOCK_SIZE)
-
-#define EACH_1(F) F(0)
-#define EACH_2(F) EACH_1(F) F(1)
-#define EACH_4(F) EACH_2(F) F(2) F(3)
-#define EACH_8(F) EACH_4(F) F(4) F(5) F(6) F(7)
-#define EACH_16(F) EACH_8(F) F(8) F(9) F(10) F(11) F(12) F(13) F(14) F(15)
+#include "../simd/rounds.h"
+#include "xts.h"
 
 #if MAIN == 16
 #define EACH_MAIN EACH_16
@@ -59,6 +37,15 @@ typedef u8 round_key[AES_BLOCK_SIZE];
 
 #include "simd_tweaks.h"
 #include "simd_rounds.h"
+
+/* The step of the main loop is over: what was next is now. */
+static __always_inline void tweaks_step(struct tweaks *tk)
+{
+	u8 *used = tk->tw;
+
+	tk->tw = tk->next;
+	tk->next = used;
+}
 
 /*
  * PSHUFB patterns by unaligned load: at shift16 + 16 - n one that moves bytes up
@@ -126,6 +113,7 @@ static __always_inline void crypt_rest(const round_key *keys, u32 rounds,
 	const vec_t lane = v_load(lanes + 2 * (blocks - 1));
 	const u8 *rk = keys[0];
 	const bool wide = false;
+	u8 *const keep = NULL;
 	__m128i t1 = _mm_setzero_si128(), t2 = t1;
 	vec_t d0;
 
@@ -141,7 +129,7 @@ static __always_inline void crypt_rest(const round_key *keys, u32 rounds,
 							t2);
 	}
 	d0 = v_xor3(v_load_blocks(src, blocks), KEY(0), t);
-	ROUNDS(EACH_1, NO_STEP);
+	XTS_ROUNDS(EACH_1, NO_STEP);
 	d0 = LAST(d0, v_xor(KEY(rounds), t));
 	if (r) {
 		const __m128i full = _mm512_castsi512_si128(
@@ -183,17 +171,16 @@ static __always_inline void xts_long(const struct xts_key *key, u8 *dst,
 	/* With stealing to come, the last whole block is of the rest. */
 	const size_t rest = r ? (whole - 1) % VBLOCKS + 1 : whole % VBLOCKS;
 	size_t blocks = whole - rest;
-	u8 wide[AES_MAX_ROUND_KEYS * VBYTES] __aligned(64);
+	struct wide_keys keys;
 	u8 buffer[2][MAIN * VBYTES] __aligned(64);
 	struct tweaks tk = { .tw = buffer[0], .next = buffer[1] };
 	const u8 *tw;
-	u32 i;
 
 	tweaks_begin(&tk, first, whole);
 
 	if (blocks >= 2 * MAIN * VBLOCKS) {
-		for (i = 0; i <= rounds; i++)
-			v_store(wide + i * VBYTES, v_key(rk[i]));
+		const u8 *wide = widen(&keys, rk[0], rounds);
+
 		do {
 			/*
 			 * Memory stays memory from one step to the next: gcc
@@ -208,10 +195,7 @@ static __always_inline void xts_long(const struct xts_key *key, u8 *dst,
 			src += MAIN * VBYTES;
 			blocks -= MAIN * VBLOCKS;
 		} while (blocks >= MAIN * VBLOCKS);
-		/* Wiped with vector stores: REP STOSB takes 20 cycles to begin. */
-		for (i = 0; i <= rounds; i++)
-			v_store(wide + i * VBYTES, v_zero());
-		__asm__ volatile("" : : "r"(wide) : "memory");
+		wipe_keys(&keys, rounds);
 	} else if (blocks >= MAIN * VBLOCKS) {
 		/* For one step they are not worth widening and wiping. */
 		barrier();
@@ -267,10 +251,10 @@ static __always_inline void xts_short(const struct xts_key *key, u8 *dst,
 	}
 }
 
-/* The same where the tweak is there already. */
-static __always_inline void xts_short_from(const struct xts_key *key, u8 *dst,
-					   const u8 *src, size_t len, __m128i t,
-					   const bool decrypt)
+/* The same for a piece, which begins with its tweak. */
+static __always_inline void xts_short_piece(const struct xts_key *key, u8 *dst,
+					    const u8 *src, size_t len, __m128i t,
+					    const bool decrypt)
 {
 	const round_key *rk = decrypt ? key->data.dec : key->data.enc;
 	const u32 rounds = key->data.rounds;
@@ -309,23 +293,25 @@ static noinline void XTS(direction##_##path)(const struct xts_key *key,       \
 	v_end();                                                              \
 }
 #define XTS_ENTRY(direction, decrypt)                                         \
-void XTS(direction)(const struct xts_key *key, u8 *dst, const u8 *src,        \
-		    size_t len, const u8 iv[AES_BLOCK_SIZE])                  \
+void XTS(direction)(const void *ctx, u8 *dst, const u8 *src, size_t len, u8 *iv) \
 {                                                                             \
 	assert_fpu_section();                                                 \
 	if (len < 2 * AES_BLOCK_SIZE)                                         \
-		xts_short(key, dst, src, len, iv, decrypt);                   \
+		xts_short(ctx, dst, src, len, iv, decrypt);                   \
 	else                                                                  \
-		XTS_LONGER(direction)(key, dst, src, len, first_tweak(key, iv)); \
+		XTS_LONGER(direction)(ctx, dst, src, len, first_tweak(ctx, iv)); \
 }                                                                             \
-void XTS(direction##_from)(const struct xts_key *key, u8 *dst, const u8 *src, \
-			   size_t len, const u8 tweak[AES_BLOCK_SIZE])        \
+void XTS(direction##_piece)(const void *ctx, u8 *dst, const u8 *src,          \
+			    size_t len, u8 *tweak)                            \
 {                                                                             \
 	assert_fpu_section();                                                 \
+	if (!len)                                                             \
+		return;                                                       \
 	if (len < 2 * AES_BLOCK_SIZE)                                         \
-		xts_short_from(key, dst, src, len, load1(tweak), decrypt);    \
+		xts_short_piece(ctx, dst, src, len, load1(tweak), decrypt);   \
 	else                                                                  \
-		XTS_LONGER(direction)(key, dst, src, len, load1(tweak));      \
+		XTS_LONGER(direction)(ctx, dst, src, len, load1(tweak));      \
+	xts_tweak_advance(tweak, len / AES_BLOCK_SIZE);                       \
 }
 #if VBLOCKS == 4
 XTS_PATH(medium, encrypt, false)
@@ -336,8 +322,8 @@ XTS_PATH(long, decrypt, true)
 XTS_ENTRY(encrypt, false)
 XTS_ENTRY(decrypt, true)
 
-void XTS(first_tweak)(const struct xts_key *key, u8 tweak[AES_BLOCK_SIZE])
+void XTS(first_tweak)(const void *ctx, u8 *iv)
 {
 	assert_fpu_section();
-	store1(tweak, first_tweak(key, tweak));
+	store1(iv, first_tweak(ctx, iv));
 }

@@ -20,7 +20,7 @@
 enum kiln_way {
 	KILN_UNBOUNDED,		/* one section, whatever the length */
 	KILN_PAGE,		/* 4 KiB each */
-	KILN_FIXED,		/* constants that were measured once on one machine */
+	KILN_FIXED,		/* the limits posted in 2022: crypto/posted.def */
 	KILN_CLASS,		/* 16, 256 or 512 KiB */
 	KILN_CALIBRATED,	/* what fits the target by what was measured at start */
 	KILN_CLOCKED,		/* the counter is read every so many bytes */
@@ -55,7 +55,6 @@ struct fpu_cut {
 
 /* Both directions, encryption first; NULL for what is not of ciphers/list.c. */
 struct fpu_budget *fpu_budget_of(const struct kiln_impl *impl);
-struct fpu_budget *fpu_budget_of_driver(const char *driver);
 /* Below so many bytes its scalar twin is faster; 0 as long as nothing was measured. */
 u32 *fpu_min_bytes_of(const struct kiln_impl *impl);
 
@@ -104,6 +103,7 @@ struct kiln_budget {
 	u64 rate[2];
 	u64 miss_rate;
 	u32 granule;		/* budgets are multiples of this */
+	u32 posted;		/* bytes of KILN_FIXED; 0: nobody posted a limit */
 	u32 min_bytes;
 	bool fastest;		/* of its algorithm, by measurement */
 };

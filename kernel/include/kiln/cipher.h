@@ -26,6 +26,8 @@ enum kiln_kind { KILN_SKCIPHER, KILN_AEAD, KILN_HASH };
 #define KILN_MAX_IV 32
 #define KILN_MAX_DIGEST 64
 
+#define KILN_ANY_KEY 0xffffffff
+
 /*
  * @len bytes, a multiple of the block size unless this is the last piece of the message.
  * @iv is the IV of the message, @ivsize bytes, and is left as the next piece needs it (for
@@ -34,8 +36,14 @@ enum kiln_kind { KILN_SKCIPHER, KILN_AEAD, KILN_HASH };
  */
 typedef void kiln_crypt_t(const void *ctx, u8 *dst, const u8 *src, size_t len, u8 *iv);
 
-/* One whole message. Seal writes the tag (@tagsize bytes); open compares it in constant
- * time and returns 0, or -EBADMSG with the destination wiped. */
+/*
+ * One whole message, whose text is not longer than @longest. Callers refuse longer ones
+ * (kiln_text_fits()): the block counter would wrap. Requests to the crypto API have 32-bit
+ * lengths, which are never too long.
+ *
+ * Seal writes the tag (@tagsize bytes); open compares it in constant
+ * time and returns 0, or -EBADMSG with the destination wiped.
+ */
 typedef void kiln_seal_t(const void *ctx, u8 *dst, const u8 *src, size_t len,
 			 const u8 *aad, size_t aadlen, const u8 *iv, u8 *tag,
 			 size_t tagsize);
@@ -95,6 +103,11 @@ struct kiln_hash_ops {
 	void (*update)(const void *ctx, void *state, const u8 *data, size_t len);
 	void (*final)(const void *ctx, void *state, u8 *out);
 	void (*digest)(const void *ctx, const u8 *data, size_t len, u8 *out);
+	/*
+	 * Whether update() and final() may be given a state that came from outside: bad counters
+	 * would lead them out of its buffer. NULL where any bytes will do.
+	 */
+	bool (*valid)(const void *state);
 };
 
 struct kiln_impl {
@@ -104,14 +117,15 @@ struct kiln_impl {
 	u32 tier;		/* enum kiln_tier */
 	u32 priority;		/* the usable one with the highest is chosen */
 	bool constant_time;
-	/* Bytes. Keys from min to max in steps; max 0: no key. */
+	/* Bytes. Keys from min to max in steps; max 0: no key, KILN_ANY_KEY: no longest one. */
 	u32 key_min, key_max, key_step;
 	u32 ivsize;
-	u32 blocksize;		/* of a skcipher's messages: 1 for any length */
+	u32 blocksize;		/* of a skcipher's messages, a power of two: 1 for any length */
 	u32 shortest;		/* of a message */
 	u32 digestsize;		/* of a hash, or the longest tag */
 	u32 tag_min, tag_step;	/* shorter tags: digestsize, digestsize - step ... min */
 	u32 ctxsize, statesize;
+	u64 longest;		/* of an AEAD's texts, by its counter; 0: no limit */
 	/* 0, or -EINVAL with the context unchanged. In any context, without a section. */
 	int (*setkey)(void *ctx, const u8 *key, size_t len);
 	union {
@@ -120,6 +134,16 @@ struct kiln_impl {
 		struct kiln_hash_ops hash;
 	};
 };
+
+static inline bool kiln_text_fits(const struct kiln_impl *impl, u64 len)
+{
+	return !impl->longest || len <= impl->longest;
+}
+
+static inline bool kiln_hash_valid(const struct kiln_impl *impl, const void *state)
+{
+	return !impl->hash.valid || impl->hash.valid(state);
+}
 
 /* The table of one directory. */
 struct kiln_impls {

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR MIT */
 /*
- * Doing something in another context than one is in.
+ * Runs a function in a given context.
  *
  * cpu/context.c APIs:
- *	run_in_context	in a softirq, in a hardirq over one ...: enum kiln_context
+ *	run_in_context
  */
 #ifndef KILN_CONTEXT_H
 #define KILN_CONTEXT_H
@@ -12,8 +12,9 @@
 #include <kiln/kiln.h>
 
 /*
- * From a task, by an interrupt of its own; @fn is called once and over on return. False if
- * it was not called: there are no softirqs where they are kept out.
+ * Called by a task. Raises an interrupt that leads to the context, and returns after @fn has
+ * run there. Returns false without calling @fn if the context cannot be reached: a softirq
+ * while softirqs are disabled.
  */
 bool run_in_context(enum kiln_context context, void (*fn)(void *arg), void *arg);
 

@@ -1,17 +1,17 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR MIT */
 /*
- * An emulated CPU: everything a kernel keeps per CPU, in one structure that its
- * host thread's GS base points to.
+ * An emulated CPU: all per-CPU data of a kernel, in one structure that the GS base of its host
+ * thread points to.
  *
  * cpu.c APIs:
- *	kiln_cpu_size, kiln_cpu_init	memory from the host becomes a CPU
+ *	kiln_cpu_size, kiln_cpu_init
  * irq.c APIs:
- *	irq_entry		what the interrupt trampoline calls
- *	local_irq_*		interrupts off and on
+ *	irq_entry		called by the interrupt trampoline
+ *	local_irq_*
  * softirq.c APIs:
  *	raise_softirq, local_bh_*, do_softirq
  * watchdog.c APIs:
- *	watchdog_look		what an interrupt finds of the section it came into
+ *	watchdog_look		checks the section that an interrupt interrupted
  * context.c APIs: context.h
  * sched.c, kthread.c, workqueue.c APIs: sched.h
  */
@@ -22,10 +22,12 @@
 #include <kiln/hosted.h>
 #include <kiln/percpu.h>
 
-#define FPSTATE_SIZE 4096	/* at least what kiln_fpstate_size() says */
+#define FPSTATE_SIZE 4096	/* at least kiln_fpstate_size() */
 #define NR_SOFTIRQS 10
+#define CPU_AREA_WORDS 16
+#define SECTION_MAX_SKIP 63
 
-/* The vector registers, MXCSR and x87, as XSAVEC lays them out. */
+/* The vector registers, MXCSR and x87, in the format of XSAVEC. */
 struct fpstate {
 	u8 bytes[FPSTATE_SIZE];
 } __aligned(64);
@@ -36,10 +38,10 @@ enum task_state { TASK_FREE, TASK_RUNNING, TASK_SLEEPING };
 enum {
 	TF_KTHREAD = 1,		/* has no user FPU state */
 	TF_NEED_FPU_LOAD = 2,	/* user FPU state is in user_fpu, not in registers */
-	TF_KERNEL_FPSTATE = 4,	/* in a preemptible section: has kernel_fpu */
+	TF_KERNEL_FPSTATE = 4,	/* in a preemptible section, uses kernel_fpu */
 };
 
-/* A task that waits on an address: see wait.c. */
+/* A task that waits on an address, in the hash table of wait.c. */
 struct waiter {
 	struct waiter *next, **prev;
 	const volatile void *on;
@@ -49,60 +51,59 @@ struct task {
 	u64 sp;			/* while switched out */
 	u32 flags;
 	volatile enum task_state state;
-	bool queued;		/* among the runnable */
-	bool waits;		/* among those that wait on an address */
-	bool urgent;		/* preempts whoever runs when it is woken */
+	bool queued;		/* on the run queue */
+	bool waits;		/* its waiter is in the table of wait.c */
+	bool urgent;		/* preempts the current task when it is woken */
+	bool delayed;		/* sleeps, but stays queued until it is eligible */
 	u8 section_depth;
-	u64 section_time;	/* of a section it was switched out in, if that is timed */
-	struct task *next, **prev;	/* of the runnable */
+	u64 section_time;	/* so far, if switched out in a timed section */
+	struct task *next, **prev;	/* run queue */
 	struct waiter waiter;
-	struct task *remote_next;	/* of those that another CPU wakes */
+	struct task *remote_next;	/* list of tasks to be woken by another CPU */
 	u32 remote_queued;
 	struct cpu *cpu;
-	void *foreign;		/* a hosted tree's word for it */
+	void *foreign;		/* a hosted tree's task_struct */
 	const char *name;
 	u64 vruntime;		/* TSC ticks run */
-	u64 slice_start;	/* vruntime at which its slice began */
+	u64 slice_start;	/* vruntime at which it was switched in */
+	u64 deadline;		/* virtual time at which its slice ends */
+	u64 protect;		/* is_protected() of sched.c */
+	s64 lag;		/* when it went to sleep */
 	u64 since;		/* TSC at which it was switched in */
 	void (*fn)(void *arg);
 	void *arg;
 	struct fpstate user_fpu;
-	struct fpstate kernel_fpu;	/* second area, policy preemptible only */
+	struct fpstate kernel_fpu;	/* of a section; policy preemptible only */
 };
 
-/* What is counted on each CPU, always. */
+/* Counters of each CPU; always on. */
 struct cpu_stats {
 	u64 irqs;		/* hardirqs taken */
-	u64 irqs_user;		/* of them, from user mode */
-	u64 irqs_in_section;	/* of them, with a section in progress */
+	u64 irqs_user;		/* of irqs: from user mode */
+	u64 irqs_in_section;	/* of irqs: interrupted a section */
 	u64 softirqs;		/* softirq handlers run */
-	u64 softirqs_deferred;	/* times the loop's limits left some to ksoftirqd */
+	u64 softirqs_deferred;	/* times that the rest was left to ksoftirqd */
 	u64 sections;
-	u64 sections_timed;	/* the rest stand in the histogram through these */
-	u64 sections_interrupted;	/* of those timed: an interrupt came meanwhile */
-	u64 sections_stolen;	/* of the others: the host took the CPU away */
+	u64 sections_timed;	/* they represent all sections in the histogram */
+	u64 sections_interrupted;	/* of sections_timed: by an interrupt */
+	u64 sections_stolen;	/* of the others: by the host's scheduler */
 	u64 user_saves, user_restores;
 	u64 nested_saves;
-	u64 task_saves;		/* sections' state saved at a switch */
-	u64 warnings;		/* what a debug kernel would have warned of */
+	u64 task_saves;		/* of a section's registers at a task switch */
+	u64 warnings;		/* WARN_ON() */
 	u64 switches;
-	u64 preemptions;	/* of them, of a task that did not ask for it */
-	u64 sections_long;	/* of those timed, longer than section_limit */
-	u64 sections_long_witnessed;	/* of them, interrupted or stolen */
-	u64 stalls;		/* what the watchdog found */
-	u64 stall_max;		/* TSC ticks of the longest, when it was found */
+	u64 preemptions;	/* of switches: involuntary */
+	u64 sections_long;	/* of sections_timed: longer than section_limit */
+	u64 sections_long_witnessed;	/* of sections_long: interrupted or stolen */
+	u64 stalls;		/* sections reported by the watchdog */
+	u64 stall_max;		/* TSC ticks of the longest when it was reported */
+	u64 softirqs_behind;	/* raised by a hardirq that interrupted a softirq */
 };
 
 typedef void irq_handler_t(struct cpu *cpu);
 
-/* Requests that wait; beyond @max_qlen only those that may be backlogged. */
-struct crypto_queue {
-	struct crypto_request *head, *tail, *backlog;
-	u32 qlen, max_qlen;
-};
-
 struct cpu {
-	/* The first cache line is laid out as Linux 6.12's struct pcpu_hot. */
+	/* The first cache line has the layout of Linux 6.12's struct pcpu_hot. */
 	void *foreign;		/* a hosted tree's current task */
 	u32 preempt_count;
 	u32 number;
@@ -115,29 +116,29 @@ struct cpu {
 
 	struct cpu *self;
 	u32 irqs_off;
-	u32 irq_pending;	/* interrupts that came while they were off */
-	u32 kernel_mode;	/* 0: user mode, the user's FPU state is live */
-	u32 injecting;		/* the host's: what its signal handler is about */
+	u32 irq_pending;	/* an interrupt arrived while they were off */
+	u32 kernel_mode;	/* 0: user mode, with the user's FPU state in the registers */
+	u32 injecting;		/* used by the host's signal handlers */
 	struct task *current_task;
 	bool in_kernel_fpu;
-	bool simd_disabled_for_test;
 	bool preempt_full;
 	u8 irqs_seen;		/* interrupts, modulo 256 */
 	u8 section_depth;	/* sections in progress on this CPU ... */
-	u8 section_base;	/* ... when the interrupt being served came */
-	u8 section_skip;	/* so many are not to be timed */
-	u8 section_weight;	/* so many the next that is timed stands for */
-	u8 section_irqs[3];	/* irqs_seen at their start */
-	u64 section_start[3];	/* TSC at their start; 0 if they are not timed */
-	volatile u64 *witness;	/* a word that the host clears when it ... */
-	u64 witness_armed;	/* ... takes the CPU away after this was written */
+	u8 section_base;	/* ... when the current interrupt arrived */
+	s8 section_skip;	/* kiln_section_skip() of hosted.h */
+	u8 section_weight;	/* sections that the next timed one represents in the histogram */
+	u8 section_irqs[3];	/* irqs_seen at their start, by depth */
+	u8 section_max_skip;	/* 0: all sections are timed */
+	u64 section_start[3];	/* TSC at their start, by depth; 0 if not timed */
+	volatile u64 *witness;	/* the host clears it when it ... */
+	u64 witness_armed;	/* ... preempts this thread after this was written there */
 	struct cpu_stats stats;
-	struct histogram *section_into;	/* where lengths go */
+	struct histogram *section_into;	/* of section lengths */
 	u64 section_limit;	/* TSC ticks */
-	u64 watchdog;		/* TSC ticks a section may take; 0: nobody looks */
+	u64 watchdog;		/* TSC ticks a section may take; 0: no watchdog */
 	u64 watchdog_seen;	/* start of the section that was reported last */
 	u64 irq_time;		/* TSC at the entry of the last hardirq */
-	u64 raise_time;		/* TSC at which a softirq was last raised from none */
+	u64 raise_time;		/* TSC at which softirq_pending became nonzero */
 
 	irq_handler_t *irq_handler;
 	irq_handler_t *softirq_handler[NR_SOFTIRQS];
@@ -145,20 +146,25 @@ struct cpu {
 	void *errand;		/* context.c */
 
 	u64 ticks_per_us;
-	u64 tick, slice;	/* TSC ticks */
+	u32 scheduler;		/* enum kiln_scheduler */
+	bool resched_lazy;	/* reschedule at the next cond_resched() or tick */
+	u64 tick, slice;	/* TSC ticks; slice: base slice or minimal granularity */
+	u64 latency;		/* the period that tasks share; this and the next two: CFS only */
+	u64 wakeup_granularity;
+	u64 min_vruntime;
 	u64 switch_cost;	/* TSC ticks charged for a switch */
 	u64 next_tick;
-	struct task *task;	/* the first is who entered the kernel */
+	u64 last_irq, steal_limit;	/* see forgive_steal(); steal_limit 0: off */
+	struct task *task;	/* the first is the one that enters through the gate */
 	u32 nr_tasks;
-	u8 *kstacks;		/* one for each task */
+	u8 *kstacks;		/* one per task */
 	u64 kstack_size, kstack_stride;
-	struct task *runnable, **runnable_end;	/* the current one is among them */
-	struct task *remote;	/* to be woken, says another CPU */
+	struct task *runnable, **runnable_end;	/* includes the current task */
+	struct task *remote;	/* to be woken on behalf of another CPU */
 	struct task *ksoftirqd;
 	struct kiln_workqueue works;
 	struct task *kworker;
-	struct kiln_work cryptd_work;
-	struct crypto_queue cryptd_queue;
+	u64 area[CPU_AREA_WORDS];	/* per-CPU data of a higher layer; zero at first */
 	const struct kiln_hooks *hooks;	/* of a hosted tree */
 
 	struct histogram section_time, softirq_latency, softirq_time;
@@ -167,14 +173,14 @@ struct cpu {
 };
 
 _Static_assert(__builtin_offsetof(struct cpu, self) == 64, "pcpu_hot is one line");
-_Static_assert(sizeof(struct cpu) <= KILN_CPU_END, "what follows is the host's");
+_Static_assert(sizeof(struct cpu) <= KILN_CPU_END, "the host uses what follows");
 
-/* Called with interrupts off; leaves them off. */
+/* Called with interrupts off, which stay off. */
 void irq_entry(u64 from_user);
 void local_irq_disable(void);
 void local_irq_enable(void);
 
-/* Whether they were off already. */
+/* Returns whether they were off already. */
 static __always_inline bool local_irq_save(void)
 {
 	const bool off = this_cpu_read(irqs_off);
@@ -190,8 +196,8 @@ static __always_inline void local_irq_restore(bool off)
 }
 
 /*
- * What asking costs: a kernel executes PUSHF. The answer itself is a word of the
- * emulated CPU.
+ * Executes PUSHF only because a kernel would, for its cost. The result comes from the emulated
+ * CPU.
  */
 static __always_inline bool irqs_disabled(void)
 {
@@ -205,7 +211,7 @@ void raise_softirq(unsigned int nr);
 void do_softirq(void);
 void local_bh_enable(void);
 void local_bh_disable(void);
-void bh_enable(u32 count);	/* lifts what added this much to the preempt count */
+void bh_enable(u32 count);	/* @count was added to the preempt count */
 
 static __always_inline u64 rdtsc(void)
 {
@@ -215,7 +221,7 @@ static __always_inline u64 rdtsc(void)
 	return (u64)high << 32 | low;
 }
 
-/* Count what a debug kernel would print a warning for. */
+/* Counts a warning where a debug kernel would print one. */
 #define WARN_ON(condition)                                \
 	({                                                \
 		const bool warn_ = (condition);           \

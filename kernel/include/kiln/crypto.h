@@ -4,7 +4,8 @@
  * and return values are Linux's.
  *
  * crypto/api.c APIs:
- *	crypto_register_alg, crypto_alloc_tfm, crypto_free_tfm, crypto_setkey
+ *	crypto_register_alg, crypto_alg_get, crypto_instance_free
+ *	crypto_alloc_tfm, crypto_spawn_tfm, crypto_tfm_get, crypto_free_tfm, crypto_setkey
  *	crypto_aead_setauthsize, crypto_encrypt, crypto_decrypt
  *	crypto_wait_req		what a task does with an answer that comes later
  * crypto/walk.c APIs:
@@ -13,16 +14,16 @@
  * crypto/queue.c APIs:
  *	crypto_enqueue_request, crypto_dequeue_request, crypto_get_backlog
  * crypto/cryptd.c APIs:
- *	cryptd_alloc, cryptd_free, cryptd_child, cryptd_queued
+ *	cryptd_alloc, cryptd_child, cryptd_queued, cryptd_queue_length
  * crypto/simd.c APIs:
  *	simd_register
  * crypto/name.c APIs:
  *	crypto_name_make, crypto_name_split
- *	crypto_alg_new, crypto_alg_add, crypto_instance
+ *	crypto_alg_new, crypto_alg_add, crypto_instance, crypto_instance_init
  * crypto/shash.c APIs:
  *	shash_*			hashes: synchronous, in any context
- * crypto/xts.c, crypto/register.c APIs:
- *	xts_register, impls_register	the algorithms there are
+ * crypto/register.c APIs:
+ *	impls_register		all algorithms
  * crypto/cryptd.c, crypto/seqiv.c, crypto/authenc.c APIs:
  *	*_instance		templates
  * crypto/border.c, crypto/series.c	what kiln.h has of all this
@@ -32,6 +33,7 @@
 
 #include <kiln/budget.h>
 #include <kiln/cpu.h>
+#include <kiln/fpu.h>
 #include <kiln/kiln.h>
 
 #define CRYPTO_MAX_ALG_NAME 64
@@ -50,6 +52,11 @@ enum {
 enum {
 	CRYPTO_TFM_REQ_MAY_SLEEP = 0x200,
 	CRYPTO_TFM_REQ_MAY_BACKLOG = 0x400,
+	/*
+	 * @data is the request that this one was made for. While this one is queued, it holds
+	 * that request's transform, too: the callback needs it.
+	 */
+	CRYPTO_TFM_REQ_HOLD_PARENT = 0x10000,
 };
 
 /* Of a transform. */
@@ -101,7 +108,7 @@ struct crypto_alg {
 	u32 ivsize;
 	u32 maxauthsize;		/* of an AEAD */
 	u32 form;			/* enum crypto_form */
-	u32 users;			/* transforms */
+	u32 users;			/* transforms, and instances with this in inner[] */
 	int (*setkey)(struct crypto_tfm *tfm, const u8 *key, u32 len);
 	int (*setauthsize)(struct crypto_tfm *tfm, u32 authsize);
 	int (*encrypt)(struct crypto_request *req);
@@ -110,9 +117,12 @@ struct crypto_alg {
 	void (*exit)(struct crypto_tfm *tfm);
 	const void *impl;
 	struct fpu_budget *budget;	/* of sections, both directions; none without SIMD */
+	u32 shortest;			/* of a skcipher: bytes of a message, 1 if it may be empty */
+	u32 partial;			/* of a skcipher: bits of a length that whole blocks leave clear */
 	const u32 *min_bytes;		/* of a hash: fewer go to the fallback */
 	const void *fallback;		/* of a hash: where SIMD is not usable */
 	struct crypto_alg *next;
+	struct crypto_alg *inner[2];	/* what an instance is made of, and a user of */
 	bool instance;			/* of a template: freed with its last user */
 };
 
@@ -127,6 +137,7 @@ struct crypto_tfm {
 	u32 flags;
 	u32 reqsize;			/* of a request's ctx */
 	u32 authsize;			/* of an AEAD's tags */
+	u32 refcnt;			/* its owner, and requests in a queue */
 	struct crypto_alg *alg;
 	u64 ctx[] __aligned(64);
 };
@@ -141,13 +152,17 @@ void crypto_model_set(u32 model);
  */
 struct crypto_tfm *crypto_alloc_tfm(const char *name, u32 type, u32 mask,
 					      int *err);
+/* Another transform of an algorithm that has a user. */
+struct crypto_tfm *crypto_spawn_tfm(struct crypto_alg *alg, int *err);
+/* The owner's reference. The transform lives until the requests queued on it are answered. */
 void crypto_free_tfm(struct crypto_tfm *tfm);
 
 int crypto_setkey(struct crypto_tfm *tfm, const u8 *key, u32 len);
 int crypto_aead_setauthsize(struct crypto_tfm *tfm, u32 authsize);
 /*
- * 0, or -EINPROGRESS (or -EBUSY, if the request may be backlogged): the callback will
- * tell; or what is wrong with the request. -EDEADLK in a hardirq, where nobody may ask.
+ * 0: done. -EINPROGRESS, or -EBUSY if the request was backlogged: the callback gets the result.
+ * -ENOSPC: the queue is full. Anything else is what is wrong with the request; -EDEADLK in a
+ * hardirq or an NMI, where requests are not allowed.
  */
 int crypto_encrypt(struct crypto_request *req);
 int crypto_decrypt(struct crypto_request *req);
@@ -155,6 +170,12 @@ int crypto_decrypt(struct crypto_request *req);
 static inline void *crypto_tfm_ctx(struct crypto_tfm *tfm)
 {
 	return tfm->ctx;
+}
+
+/* A reference for a queued request, which crypto_free_tfm() drops. */
+static inline void crypto_tfm_get(struct crypto_tfm *tfm)
+{
+	__atomic_add_fetch(&tfm->refcnt, 1, __ATOMIC_RELAXED);
 }
 
 static inline u32 crypto_tfm_reqsize(const struct crypto_tfm *tfm)
@@ -234,17 +255,26 @@ int skcipher_walk_text(struct skcipher_walk *walk, const struct crypto_request *
 void skcipher_walk_next(struct skcipher_walk *walk, u32 step);
 void skcipher_walk_done(struct skcipher_walk *walk);
 
-/* Whether the pieces have @n bytes. */
-bool scatterwalk_holds(struct scatterlist *sg, u32 n);
+/*
+ * Whether the pieces have @n bytes. The lengths of a request are u32, but their sum may not fit
+ * in one.
+ */
+bool scatterwalk_holds(struct scatterlist *sg, u64 n);
 /* Move @n bytes between @buffer and the pieces behind their first @skip bytes. */
-void scatterwalk_copy(u8 *buffer, struct scatterlist *sg, u32 skip, u32 n, bool out);
+void scatterwalk_copy(u8 *buffer, struct scatterlist *sg, u64 skip, u32 n, bool out);
 /* Where @n bytes behind the first @skip are, if they are in one piece; else NULL. */
-u8 *scatterwalk_piece(struct scatterlist *sg, u32 skip, u32 n);
+u8 *scatterwalk_piece(struct scatterlist *sg, u64 skip, u32 n);
 /* The pieces behind their first @skip bytes; @room is for what begins inside of one. */
 struct scatterlist *scatterwalk_ffwd(struct scatterlist room[2], struct scatterlist *sg,
-				     u32 skip);
+				     u64 skip);
 /* What of the next @left bytes lies in one stretch, from @at on; and step over it. */
-u32 scatterwalk_next(struct scatterlist **sg, u32 *offset, u32 left, u8 **at);
+u32 scatterwalk_next(struct scatterlist **sg, u32 *offset, u64 left, u8 **at);
+
+/* Requests that wait; beyond @max_qlen only those with CRYPTO_TFM_REQ_MAY_BACKLOG. */
+struct crypto_queue {
+	struct crypto_request *head, *tail, *backlog;
+	u32 qlen, max_qlen;
+};
 
 int crypto_enqueue_request(struct crypto_queue *queue, struct crypto_request *req);
 struct crypto_request *crypto_dequeue_request(struct crypto_queue *queue);
@@ -253,11 +283,10 @@ struct crypto_request *crypto_get_backlog(const struct crypto_queue *queue);
 
 enum { CRYPTD_MAX_CPU_QLEN = 1000 };
 
-/* The calling CPU's queue. */
-void cryptd_start(void);
+/* The number of requests in the calling CPU's queue. */
+u32 cryptd_queue_length(void);
 struct crypto_tfm *cryptd_alloc(const char *name, u32 type, u32 mask,
 					      int *err);
-void cryptd_free(struct crypto_tfm *tfm);
 struct crypto_tfm *cryptd_child(struct crypto_tfm *tfm);
 bool cryptd_queued(struct crypto_tfm *tfm);
 /*
@@ -280,11 +309,18 @@ struct crypto_alg *crypto_alg_new(const char *name, const char *driver, const ch
 /* Register it, or free it. */
 int crypto_alg_add(struct crypto_alg *alg);
 /*
- * A template's algorithm, with its names, and with all else of @first's, which is its
- * @impl; the template changes what is its own.
+ * A template's algorithm with its names, made of @first and, unless NULL, @second. All else is
+ * copied from @first; the template changes what differs.
  */
-struct crypto_alg *crypto_instance(const struct crypto_alg *first, const char *outer,
-				   const struct crypto_alg *second, int *err);
+struct crypto_alg *crypto_instance(struct crypto_alg *first, const char *outer,
+				   struct crypto_alg *second, int *err);
+/* Make @alg an instance, which is a user of @first and @second. */
+void crypto_instance_init(struct crypto_alg *alg, struct crypto_alg *first,
+			  struct crypto_alg *second);
+/* Another user of an algorithm that has one. */
+void crypto_alg_get(struct crypto_alg *alg);
+/* Of an instance that is not registered, or no longer. */
+void crypto_instance_free(struct crypto_alg *alg);
 
 /* What is asked of a template's inner algorithm: no more than of the template. */
 static inline u32 crypto_inherited_mask(u32 type, u32 mask)
@@ -303,16 +339,34 @@ int shash_init(struct shash_desc *desc);
 int shash_update(struct shash_desc *desc, const u8 *data, u32 len);
 int shash_final(struct shash_desc *desc, u8 *out);
 int shash_digest(struct crypto_tfm *tfm, const u8 *data, u32 len, u8 *out);
+/* The first @len bytes of several pieces. -EINVAL if they have fewer. */
+int shash_digest_pieces(struct crypto_tfm *tfm, struct scatterlist *sg, u64 len, u8 *out);
+
+/* The same; a message in the first piece is one call, as Linux's ahash has it for an shash. */
+static inline int shash_digest_sg(struct crypto_tfm *tfm, struct scatterlist *sg, u64 len,
+				  u8 *out)
+{
+	if (likely(sg->length >= len))
+		return shash_digest(tfm, sg->addr, len, out);
+	return shash_digest_pieces(tfm, sg, len, out);
+}
+
 /* crypto_shash_statesize() bytes */
 int shash_export(const struct shash_desc *desc, void *out);
+/* -EINVAL if no message leads to such a state; the state of @desc is then wiped. */
 int shash_import(struct shash_desc *desc, const void *in);
 u32 shash_digestsize(const struct crypto_tfm *tfm);
 u32 shash_statesize(const struct crypto_tfm *tfm);
 
+/* Whether SIMD code may run in this context; otherwise a request needs cryptd or scalar code. */
+static __always_inline bool crypto_simd_usable(void)
+{
+	return irq_fpu_usable();
+}
+
 /* A wrapper for @inner, whose names begin with "__"; it has them without. */
 int simd_register(const struct crypto_alg *inner);
 
-int xts_register(void);
 /* All of ciphers/list.c. */
 int impls_register(void);
 

@@ -88,13 +88,14 @@ struct kiln_esp_sample {
 	u32 waiting;		/* packets that wait for a softirq */
 };
 
-enum { KILN_ESP_RING = 1024 };
+enum { KILN_ESP_RING = 4096 };
 
 struct kiln_esp_load {
 	struct kiln_esp_flow flow[2];
 	const struct kiln_esp_arrival *arrival;
 	u32 arrivals;
 	u64 phase_end[KILN_ESP_PHASES];	/* ticks */
+	u64 stack;			/* ticks that each packet takes before it is a request */
 	u64 steal_limit, steal_usual;	/* a longer gap between interrupts is the host's */
 	/* The task: so many sectors a call, and a packet of its own after each so many. */
 	void *sectors_tfm;

@@ -3,8 +3,7 @@
  * FPU sections: where vector registers may be used.
  *
  * section.c APIs:
- *	kernel_fpu_begin, kernel_fpu_end, irq_fpu_usable, crypto_simd_usable
- *	fpu_policy_set
+ *	kernel_fpu_begin, kernel_fpu_end, irq_fpu_usable
  * user.c APIs:
  *	fpu_user_save, fpu_user_restore
  * xstate.c APIs:
@@ -21,10 +20,10 @@ struct fpu_policy {
 	void (*begin)(void);
 	void (*end)(void);
 	bool (*usable)(void);
-	/* A task is switched out, or in; NULL if sections cannot be preempted. */
+	/* Called when a task is switched out, or in; NULL if sections cannot be preempted. */
 	void (*switch_out)(struct task *task);
 	void (*switch_in)(struct task *task);
-	/* In place of user.c, where a hosted tree keeps the user's state. */
+	/* Replace user.c's functions if a hosted tree keeps the user's state. */
 	bool (*user_restore)(void);
 	void (*switch_to)(void *prev, void *next);
 };
@@ -33,17 +32,16 @@ extern const struct fpu_policy fpu_legacy, fpu_bh_off, fpu_nested, fpu_nested_v1
 	fpu_preemptible, fpu_none;
 extern const struct fpu_policy *fpu_policy;
 
-/* Open a section. Warned of, and counted, where the policy does not allow one. */
+/* Opens a section. Counts a warning if the policy does not allow one here. */
 void kernel_fpu_begin(void);
 void kernel_fpu_end(void);
 
-/* The same without the section clock, to measure what that costs. */
+/* The same without the section timer, to measure its cost. */
 void kernel_fpu_begin_untimed(void);
 void kernel_fpu_end_untimed(void);
 
-/* Whether a section may be opened here and now. */
+/* Whether the current context may open a section. */
 bool irq_fpu_usable(void);
-bool crypto_simd_usable(void);
 
 /* Whether the calling context is inside a section of its own. */
 static __always_inline bool kernel_fpu_in_section(void)
@@ -52,8 +50,8 @@ static __always_inline bool kernel_fpu_in_section(void)
 }
 
 /*
- * The current task's user state is still in the registers: save it, to be loaded
- * again before it next runs in user mode. Nothing to do for a kthread.
+ * Saves the current task's user state if it is still in the registers, and marks it to be
+ * restored before the task returns to user mode. Does nothing for a kthread.
  */
 void fpu_user_save(void);
 void fpu_user_restore(void);
@@ -62,7 +60,7 @@ void fpu_switch(struct task *prev, struct task *next);
 void fpstate_save(struct fpstate *state);
 void fpstate_restore(const struct fpstate *state);
 void fpstate_init(struct fpstate *state);
-/* fpu_default_mxcsr for objects that may not name such state. */
+/* fpu_default_mxcsr() for objects in which law 2 does not allow LDMXCSR. */
 void fpstate_reset_mxcsr(void);
 
 /* MXCSR as C code expects it: all exceptions masked, round to nearest. */
@@ -74,8 +72,8 @@ static __always_inline void fpu_default_mxcsr(void)
 }
 
 /*
- * First statement of every SIMD entry point. With KILN_CHECKS it traps (ud2, as
- * the kernel's BUG does) outside a section; without, it costs nothing.
+ * The first statement of every SIMD entry point. With KILN_CHECKS it traps outside a section
+ * (by ud2, as the kernel's BUG() does); without, it compiles to nothing.
  */
 #ifdef KILN_CHECKS
 static __always_inline void assert_fpu_section(void)

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR MIT */
 /*
- * The border for a hosted kernel tree: what its services and its glue call of the CPU
- * they run on. Part of kiln.h. Plain C types, so that it can be included beside the
- * tree's own headers.
+ * The border for a hosted kernel tree: the functions of its CPU that its services and its glue
+ * call. Part of kiln.h. Uses plain C types only, so that it can be included together with
+ * the tree's own headers.
  *
- * All are called in kernel mode (kiln_gate) on the calling thread's CPU, at any stack
- * alignment. They use general registers only.
+ * All functions are called in kernel mode (kiln_gate) and act on the calling thread's CPU. Any
+ * stack alignment will do. They use general registers only.
  */
 #ifndef KILN_HOSTED_H
 #define KILN_HOSTED_H
@@ -15,13 +15,13 @@
 #pragma GCC visibility push(default)
 
 /*
- * hosted.c: what the tree is told. Each CPU that runs its code is attached.
+ * hosted.c: the tree's hooks. Each CPU that runs the tree's code is attached.
  *
- * new_task makes the tree's word for a task, which GS:0 holds while that runs; @old is
- * the word of a task that ended in the same place, to be used again, or NULL. A task
- * with @user has FPU state of a user mode. It may not sleep. NULL: no task is made.
- * tick is called in hardirq at each tick. idle is called when no task can run, with
- * interrupts on, over and over, with the TSC ticks since this began.
+ * new_task returns the tree's own task structure for a new task ("word" below), to which GS:0
+ * points while the task runs. @old is that of a task that has ended, to be reused, or NULL.
+ * A task with @user has user FPU state. The function may not sleep; NULL if it fails.
+ * tick is called in hardirq context at each tick. idle is called repeatedly while no task is
+ * runnable, with interrupts on; @since is the number of TSC ticks since the CPU became idle.
  */
 struct kiln_hooks {
 	void *(*new_task)(void *old, const char *name, _Bool user);
@@ -29,11 +29,11 @@ struct kiln_hooks {
 	void (*idle)(unsigned long since);
 };
 
-/* False if a word could not be made. @hooks stays the caller's. */
+/* False if new_task failed. @hooks must remain valid. */
 _Bool kiln_attach(const struct kiln_hooks *hooks);
 void kiln_detach(void);
 
-/* Softirqs and interrupts. @count is what the tree adds to the preempt count. */
+/* Softirqs and interrupts. @count is the tree's own addend to the preempt count. */
 void kiln_local_bh_disable(unsigned int count);
 void kiln_local_bh_enable(unsigned int count);
 unsigned long kiln_local_irq_save(void);	/* 0x200 if they were on, else 0 */
@@ -41,15 +41,15 @@ void kiln_local_irq_restore(unsigned long flags);
 void kiln_local_irq_disable(void);
 void kiln_local_irq_enable(void);
 void kiln_raise_softirq(unsigned int nr);
-/* 0 to 9, as the kernel numbers them; Kiln's loads use 3 to 5. */
+/* 0 to 9, by the kernel's numbers; Kiln's loads use 3 to 5. */
 void kiln_open_softirq(unsigned int nr, void (*handler)(void *cpu));
-/* Called in hardirq at each interrupt of this CPU; NULL: nothing is. */
+/* Called in hardirq context at each interrupt of this CPU, unless NULL. */
 void kiln_on_interrupt(void (*handler)(void *cpu));
 void kiln_do_softirq(void);
 
 /*
- * pv.S: the same for the paravirtual calls, which may change no register but RAX:
- * not to be called from C.
+ * pv.S: the same for paravirtual calls. They preserve all registers but RAX, and must not be
+ * called from C.
  */
 void kiln_pv_save_fl(void);
 void kiln_pv_irq_disable(void);
@@ -57,15 +57,15 @@ void kiln_pv_irq_enable(void);
 
 /* Scheduling. */
 void kiln_preempt_schedule(void);
-void kiln_preempt_schedule_thunk(void);	/* pv.S: changes no register at all */
+void kiln_preempt_schedule_thunk(void);	/* pv.S: preserves all registers */
 void kiln_schedule(void);
-_Bool kiln_cond_resched(void);	/* whether others ran */
+_Bool kiln_cond_resched(void);	/* whether it scheduled */
 void kiln_yield(void);
 _Bool kiln_need_resched(void);
 
 /*
- * Sleeping and waking, by an address. Who waits says so, asks for what it waits for,
- * and gives the CPU away if there is no sign of it; again until there is:
+ * Sleeping and waking, by address. A waiter prepares, checks its condition, and schedules if
+ * it is false:
  *
  *	for (;;) {
  *		kiln_wait_prepare(on);
@@ -75,27 +75,27 @@ _Bool kiln_need_resched(void);
  *	}
  *	kiln_wait_finish();
  *
- * kiln_wake() wakes all tasks that wait on an address, of whatever CPU, from any
- * context. A task may find itself awake without it.
+ * kiln_wake() wakes all tasks that wait on an address, on any CPU, from any context. A task
+ * may also wake up without it.
  */
 void kiln_wait_prepare(const volatile void *on);
 void kiln_wait_finish(void);
 void kiln_wake(const volatile void *on);
 
 /*
- * A kernel thread of this CPU, not yet started: it waits on its own tree's word, or on
- * what this returns if there is none. It ends when @fn returns. NULL when there is no
- * room for one.
+ * Creates a kernel thread on this CPU, which waits on its word, or if the CPU is not attached
+ * on the returned address, until it is woken. It ends when @fn returns. NULL if the CPU
+ * has no free task.
  */
 void *kiln_kthread_create(void (*fn)(void *arg), void *arg, const char *name);
-/* Its tree's word; of the task that runs now with NULL. */
+/* The word of a task; with NULL, of the current one. */
 void *kiln_task_word(void *task);
-/* It does not return. */
+/* Does not return. */
 void kiln_kthread_exit(void);
 
 /*
- * workqueue.c: work for a thread of this CPU, one item at a time. struct kiln_work is
- * laid out as the kernel's struct work_struct: a pending bit that its inline functions
+ * workqueue.c: work items, run one at a time by a thread of this CPU. struct kiln_work has the
+ * layout of the kernel's struct work_struct: a pending bit that the kernel's inline functions
  * read, two words, and the function.
  */
 struct kiln_workqueue;
@@ -103,7 +103,7 @@ struct kiln_workqueue;
 struct kiln_work {
 	volatile unsigned long pending;		/* bit 0 */
 	struct kiln_work *next;
-	struct kiln_workqueue *queue;		/* the last one it was queued on */
+	struct kiln_workqueue *queue;		/* on which it was queued last */
 	void (*fn)(struct kiln_work *work);
 };
 
@@ -113,23 +113,23 @@ struct kiln_workqueue {
 	volatile unsigned int stopped;
 };
 
-/* Starts its thread on this CPU; false if there is no room for one. */
+/* Starts its thread on this CPU; false if the CPU has no free task. */
 _Bool kiln_workqueue_start(struct kiln_workqueue *queue, const char *name);
-/* Its thread ends when all that is queued is done. Sleeps until then. */
+/* Sleeps until all queued items are done and the thread has ended. */
 void kiln_workqueue_stop(struct kiln_workqueue *queue);
-/* With no @queue on the CPU's own. False if it is queued already. */
+/* A NULL @queue is the CPU's own. False if the item is queued already. */
 _Bool kiln_queue_work(struct kiln_workqueue *queue, struct kiln_work *work);
-/* Take it from its queue; whether it was there. */
+/* Removes the item from its queue; returns whether it was queued. */
 _Bool kiln_cancel_work(struct kiln_work *work);
-/* Sleep until it neither waits in @queue nor runs there. */
+/* Sleeps until the item is neither queued on @queue nor running. */
 void kiln_flush_work(struct kiln_workqueue *queue, struct kiln_work *work);
 
-/* Count a warning of the tree's; also from a signal handler of the host. */
+/* Counts a warning of the tree; may be called from a signal handler of the host. */
 void kiln_warn(void);
 
 /*
- * section.c: a policy that is the tree's. What begins and ends sections is the tree's
- * own code, without the accounting below, which Kiln does around it.
+ * section.c: the tree as an FPU policy. The tree's own code begins and ends sections; Kiln does
+ * the accounting below around it.
  */
 struct kiln_fpu_ops {
 	const char *name;
@@ -137,24 +137,24 @@ struct kiln_fpu_ops {
 	void (*end)(void);
 	_Bool (*usable)(void);
 	/*
-	 * Before user mode, interrupts off: load the current task's FPU state if it is
-	 * not in the registers. Whether it was loaded.
+	 * Called before user mode with interrupts off: restores the current task's FPU
+	 * state if it is not in the registers, and returns whether it did.
 	 */
 	_Bool (*user_restore)(void);
-	/* From one task to another, by their words, interrupts off. */
+	/* Called at a task switch with interrupts off. The arguments are words. */
 	void (*switch_to)(void *prev, void *next);
 };
 
-/* Its number, for kiln_fpu_policy_set(); -1 when there are too many. */
+/* Returns its number for kiln_fpu_policy_set(), or -1 if there are too many. */
 int kiln_fpu_policy_add(const struct kiln_fpu_ops *ops);
 
-/* Whether the policy in force allows a section here and now. */
+/* Whether the active policy allows a section in the current context. */
 _Bool kiln_fpu_usable(void);
 
 /*
- * The accounting of a section that the tree opens by itself: the clock, the depth, the
- * count, as for one of Kiln's. kiln_section_begin/end are for the code that stands
- * before the tree's functions.
+ * The accounting of a section that the tree opens itself: timer, depth and count, as for one of
+ * Kiln's. The wrappers of the tree's functions use kiln_section_begin() and
+ * kiln_section_end().
  */
 struct kiln_section {
 	unsigned long now;
@@ -167,24 +167,32 @@ void kiln_section_leave(void);
 
 #pragma GCC visibility pop
 
+/*
+ * Decrements the number of sections that the section timer is to skip. Returns true if there
+ * was one to skip; otherwise this section is timed. The count is then negative until
+ * the section's code sets it to zero, so an interrupt in between times its sections, too. It
+ * is one instruction, so no interrupt can come between the test and the decrement.
+ */
+#define kiln_section_skip()                                                       \
+	({                                                                        \
+		_Bool none_;                                                      \
+										  \
+		__asm__ volatile("decb %%gs:%c1"                                  \
+				 : "=@ccs"(none_)                                 \
+				 : "i"(KILN_CPU_SECTION_SKIP)                     \
+				 : "memory");                                     \
+		!none_;                                                           \
+	})
+
 #define kiln_section_begin(call)                                                  \
 	do {                                                                      \
-		unsigned char skip_;                                              \
-										  \
-		__asm__ volatile("movb %%gs:%c1, %0"                              \
-				 : "=q"(skip_)                                    \
-				 : "i"(KILN_CPU_SECTION_SKIP));                   \
-		if (__builtin_expect(!skip_, 0)) {                                \
+		if (__builtin_expect(!kiln_section_skip(), 0)) {                  \
 			struct kiln_section section_;                             \
 										  \
 			kiln_section_time(&section_);                             \
 			call;                                                     \
 			kiln_section_enter(&section_);                            \
 		} else {                                                          \
-			__asm__ volatile("decb %%gs:%c0"                          \
-					 :                                        \
-					 : "i"(KILN_CPU_SECTION_SKIP)             \
-					 : "memory", "cc");                       \
 			call;                                                     \
 			__asm__ volatile("incb %%gs:%c0"                          \
 					 :                                        \
@@ -193,7 +201,7 @@ void kiln_section_leave(void);
 		}                                                                 \
 	} while (0)
 
-/* A timed section, one too many or one that was never begun is for the function. */
+/* Calls kiln_section_leave() for a timed section and for unbalanced calls. */
 #define kiln_section_end(call)                                                    \
 	do {                                                                      \
 		unsigned char depth_;                                             \

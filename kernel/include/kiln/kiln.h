@@ -15,60 +15,6 @@ struct cpu;
 struct cpu_stats;
 struct task;
 struct histogram;
-struct xts_key;
-
-/* One implementation of AES-XTS. */
-struct kiln_xts_impl {
-	const char *driver;	/* "xts-aes-vaes-avx512" */
-	u32 tier;		/* enum kiln_tier */
-	u32 priority;		/* the usable one with the highest is chosen */
-	bool constant_time;
-	void (*encrypt)(const struct xts_key *key, u8 *dst, const u8 *src,
-			size_t len, const u8 *iv);
-	void (*decrypt)(const struct xts_key *key, u8 *dst, const u8 *src,
-			size_t len, const u8 *iv);
-	/* The IV at @tweak becomes the tweak of a message's first block. */
-	void (*first_tweak)(const struct xts_key *key, u8 *tweak);
-	/* A piece of a message: the tweak of its first block for the IV. */
-	void (*encrypt_from)(const struct xts_key *key, u8 *dst, const u8 *src,
-			     size_t len, const u8 *tweak);
-	void (*decrypt_from)(const struct xts_key *key, u8 *dst, const u8 *src,
-			     size_t len, const u8 *tweak);
-};
-
-/* One message, in an FPU section of its own if the implementation needs one. */
-struct kiln_xts_call {
-	const struct kiln_xts_impl *impl;
-	const struct xts_key *key;
-	u8 *dst;
-	const u8 *src;
-	const u8 *iv;
-	size_t len;
-	bool decrypt;
-};
-
-/*
- * A series of calls of one primitive with nothing between them, inside one FPU
- * section, as a caller with a list of messages makes them: message i (of @count,
- * then from the start again until @calls are made) is at src + i * stride, its
- * result goes to dst + i * stride, its IV is iv + 16 * i. With @chained each
- * call's IV is the first 16 bytes of the previous call's output instead, so that
- * no two calls overlap in time.
- */
-struct kiln_xts_series {
-	const struct kiln_xts_impl *impl;
-	const struct xts_key *key;
-	u8 *dst;
-	const u8 *src;
-	const u8 *iv;
-	size_t len;
-	size_t stride;
-	size_t count;
-	u64 calls;
-	bool decrypt;
-	bool chained;
-	u32 sections;		/* enum kiln_sections */
-};
 
 enum kiln_sections {
 	KILN_ONE_SECTION,	/* around all calls */
@@ -76,12 +22,21 @@ enum kiln_sections {
 	KILN_SECTION_EACH_UNTIMED,	/* the same without the section clock */
 };
 
+/* Whose rules choose the task that runs: cpu/sched.c. */
+enum kiln_scheduler { KILN_CFS_6_1, KILN_EEVDF_6_12, KILN_EEVDF_7_3 };
+/* Up to so many tasks share one period of CFS. */
+enum { KILN_CFS_LATENCY_TASKS = 8 };
+
 /* How an emulated CPU is to behave, and what it may use. */
 struct kiln_cpu_config {
 	u32 number;
 	bool preempt_full;	/* else voluntary */
 	u64 ticks_per_us;	/* of the TSC */
-	u64 tick_us, slice_us;
+	u32 scheduler;		/* enum kiln_scheduler */
+	u64 tick_us;
+	u64 slice_us;		/* EEVDF: base slice; CFS: minimal granularity */
+	u64 latency_us;		/* CFS: the period that tasks share */
+	u64 wakeup_us;		/* CFS: a woken task so far behind preempts */
 	u64 switch_ns;		/* charged for each switch of tasks */
 	struct task *tasks;	/* kiln_task_size() bytes each, zero, aligned to 64 */
 	u32 nr_tasks;
@@ -138,16 +93,6 @@ KILN_EXPORT u32 kiln_tiers(void);
 KILN_EXPORT const char *kiln_tier_lacks(u32 tier);
 KILN_EXPORT void kiln_tiers_mask(u32 mask);
 
-/* ciphers/xts/xts.c */
-KILN_EXPORT size_t kiln_xts_impls(void);
-KILN_EXPORT const struct kiln_xts_impl *kiln_xts_impl(size_t i);
-KILN_EXPORT size_t kiln_xts_key_size(void);
-KILN_EXPORT int kiln_xts_setkey(struct xts_key *key, const u8 *raw, size_t len);
-/* For kiln_gate(): one struct kiln_xts_call; 0, or -EINVAL if it is under 16 bytes. */
-KILN_EXPORT u64 kiln_xts_crypt(void *call);
-/* For kiln_gate(): one struct kiln_xts_series. */
-KILN_EXPORT u64 kiln_xts_run(void *series);
-
 /*
  * An operation of other code that may answer later, as a request to the kernel's crypto
  * API does: 0 when it is done; -EINPROGRESS, or -EBUSY when it waits for a place in a
@@ -172,8 +117,8 @@ struct kiln_op_slot {
 };
 
 /*
- * ciphers/list.c: implementations of all algorithms but xts(aes) (kiln/cipher.h), by
- * number.
+ * ciphers/list.c: the implementations of all algorithms (kiln/cipher.h), by number. NULL
+ * after the last.
  */
 KILN_EXPORT size_t kiln_impls(void);
 KILN_EXPORT const struct kiln_impl *kiln_impl(size_t i);
@@ -201,7 +146,8 @@ struct kiln_series {
 KILN_EXPORT u64 kiln_impl_series(void *series);
 
 /*
- * load/calls.c: calls to be timed, in one FPU section. Message i (of @count, then from the
+ * load/calls.c: calls to be timed, in one FPU section, or with @sections, which skciphers
+ * have, in a section each. Message i (of @count, then from the
  * start again until @calls are made) is at src + i * src_stride, its result at dst + i *
  * dst_stride, and so on; what an algorithm does not have is not read. IVs are in @fresh and
  * are copied to @iv before they are used, for functions leave others than they found. With
@@ -219,6 +165,7 @@ struct kiln_calls {
 	u64 calls;
 	bool decrypt, chained;
 	bool many;		/* encrypt_many() of up to KILN_QUEUE messages at a time */
+	u32 sections;		/* enum kiln_sections */
 };
 
 /* What a network device's poll hands on at most. */
@@ -252,16 +199,17 @@ KILN_EXPORT u64 kiln_impl_pieces(void *pieces);
  *
  * Message i of the task (of @count, round and round) is at src + i * stride; with the
  * right answer at want + i * stride. Softirqs have messages of their own. The answer
- * comes to dst + i * stride; that of an operation in slot i, whatever its message.
+ * comes to dst + i * stride; that of an operation in slot i, whatever its message. The
+ * algorithm is xts(aes), which does not modify IVs.
  */
 struct kiln_load_side {
-	const struct kiln_xts_impl *impl;	/* NULL: keep patterns in all registers */
+	const struct kiln_impl *impl;	/* of xts(aes); NULL: keep patterns in all registers */
 	const struct kiln_op *op;	/* if not NULL, instead of both */
 	struct kiln_op_slot *slots;
 	u32 depth;		/* a task has so many in flight before it waits */
-	const struct xts_key *key;
-	const u8 *src, *want, *iv;
-	u8 *dst;
+	const void *ctx;
+	const u8 *src, *want;
+	u8 *dst, *iv;
 	u32 len, stride, count;
 	u32 next;
 	bool decrypt;
@@ -280,7 +228,7 @@ struct kiln_load {
 	struct kiln_load_side task, softirq;
 	struct kiln_load_side second;	/* of a kthread beside the task, if impl */
 	bool stop_second, second_stopped;
-	const struct kiln_xts_impl *fallback;	/* where SIMD is not usable */
+	const struct kiln_impl *fallback;	/* where SIMD is not usable */
 	bool empty;		/* the control: interrupts do nothing */
 	bool hardirq_fpu;	/* the hardirq handler uses the FPU, too, where it may */
 	bool step;		/* single-step each of the task's sections ... */
@@ -393,6 +341,7 @@ struct kiln_storm {
 	bool interrupt;		/* a hardirq comes into each of them */
 	bool bystander;		/* another task wants the CPU all the time */
 	bool queue_works;	/* each queues four works, if they are not queued yet */
+	bool raise_in_irq;	/* that hardirq raises the next one, not the softirq */
 	u32 served;
 	u32 first_loop;		/* of them, before the task went on */
 	u32 by_ksoftirqd;	/* of them, while ksoftirqd was the task */
@@ -402,6 +351,21 @@ struct kiln_storm {
 };
 
 KILN_EXPORT u64 kiln_storm(void *storm);
+
+/*
+ * load/wakeup.c, for kiln_gate(): one task sleeps, an interrupt over another wakes it. Use it
+ * once per CPU, with full preemption. Returns non-zero if all tasks were in use.
+ */
+struct kiln_wakeup {
+	u32 wait_us;		/* that the sleeper is runnable before it runs first */
+	u32 busy_us;		/* that it runs before it sleeps */
+	u32 asleep_us;		/* that the other task runs meanwhile */
+	bool preempted;		/* the woken task ran before the interrupt returned */
+	u64 busy_for, asleep_for;	/* TSC ticks it took */
+	s64 slice_left;		/* of the other task at the wake-up, TSC ticks */
+};
+
+KILN_EXPORT u64 kiln_wakeup(void *wakeup);
 
 /* Empty pairs of begin and end, for kiln_gate(). */
 struct kiln_fpu_pairs {
@@ -544,6 +508,7 @@ struct kiln_digest {
 	const u32 *piece;	/* their lengths */
 	u32 pieces;
 	bool reimport;		/* export the state after each piece, go on with the import */
+	const u8 *state;	/* NULL, or a state to be imported before the first piece */
 	u8 *out;
 	u32 context;
 	int err;
@@ -554,7 +519,7 @@ KILN_EXPORT u64 kiln_crypto_digest(void *digest);
 /* A crypto API that can be asked: Kiln's own, or a hosted tree's. */
 struct kiln_submission {
 	u8 *dst, *src, *iv;	/* in one piece */
-	u32 len;
+	u32 len;		/* of all; when an AEAD seals, the room for the tag included */
 	u32 flags;		/* CRYPTO_TFM_REQ_MAY_SLEEP, CRYPTO_TFM_REQ_MAY_BACKLOG */
 	bool decrypt;
 	void (*complete)(void *data, int err);

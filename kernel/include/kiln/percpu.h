@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR MIT */
 /*
- * Per-CPU data. A CPU is a host thread whose GS base points to its struct cpu, so
- * that a word of it costs what it costs in a kernel: one instruction with a %gs
- * prefix, which no interrupt can split.
+ * Per-CPU data. The GS base of a CPU's host thread points to its struct cpu, so an access costs
+ * what it costs in a kernel: one instruction with a %gs prefix, which an interrupt cannot
+ * split.
  */
 #ifndef KILN_PERCPU_H
 #define KILN_PERCPU_H

@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR MIT */
 /*
- * The preempt count, in the kernel's layout: how deep in what this CPU is.
+ * The preempt count, in the kernel's layout.
  *
- *	bits 0-7	preemption disabled, so many times
+ *	bits 0-7	preemption disabled, nesting depth
  *	bits 8-15	softirq: serving one adds 0x100, disabling them 0x200
  *	bits 16-19	hardirq
  *	bits 20-23	NMI
- *	bit 31		no reschedule wanted (inverted, so that the word is zero
- *			exactly when preemption is both allowed and wanted)
+ *	bit 31		no reschedule requested (inverted, so that the word is zero
+ *			if and only if preemption is both allowed and requested)
  */
 #ifndef KILN_PREEMPT_H
 #define KILN_PREEMPT_H

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR MIT */
 /*
- * Tasks of an emulated CPU: stackful contexts on its one host thread, fair by run
- * time, all of nice 0.
+ * Tasks of an emulated CPU: contexts with their own stacks on one host thread, scheduled fairly
+ * by run time, all of nice 0.
  *
  * sched.c APIs:
  *	schedule, cond_resched, yield, wake_up, sched_tick
@@ -18,7 +18,7 @@
 
 #include <kiln/cpu.h>
 
-/* Run another task if there is one that should. Sleeps if state says so. */
+/* Runs the next task. The current one sleeps if its state is TASK_SLEEPING. */
 void schedule(void);
 bool cond_resched(void);
 void yield(void);
@@ -26,17 +26,17 @@ void wake_up(struct task *task);
 void sched_tick(struct cpu *cpu);
 bool need_resched(void);
 
-/* NULL when all of the CPU's tasks are taken. It sleeps until it is woken. */
+/* Creates a sleeping kthread; NULL if the CPU has no free task. */
 struct task *kthread_create(void (*fn)(void *arg), void *arg, const char *name);
-/* The same, runnable at once. */
+/* Creates a kthread and wakes it up. */
 struct task *kthread_run(void (*fn)(void *arg), void *arg, const char *name);
 void kthread_exit(void);
 
-/* Wake a task of another CPU: it takes note at its next interrupt or switch. */
+/* Wakes a task of another CPU, at that CPU's next interrupt or task switch. */
 void wake_up_remote(struct task *task);
 void wakes_of_others(struct cpu *cpu);
 
-/* switch.S: leave @prev's stack for that of @next. */
+/* switch.S: saves the stack pointer at @prev_sp and continues on @next_sp. */
 void cpu_switch(u64 *prev_sp, u64 next_sp);
 void cpu_task_start(void);
 

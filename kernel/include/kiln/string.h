@@ -19,6 +19,14 @@ int kiln_memcmp(const void *a, const void *b, size_t n);
 #define memset kiln_memset
 #define memcmp kiln_memcmp
 
+/*
+ * Wipe what earlier callees of the caller may have left: KILN_WIPED_BELOW bytes of the stack below
+ * the caller, and all registers that a function need not preserve. This does not reach the
+ * caller's own variables and spills, so the work is done in a function that is not inlined.
+ */
+#define KILN_WIPED_BELOW 512
+void kiln_wipe_below(void);
+
 /* Wipe @n bytes at @p; no compiler may drop it as a dead store. */
 static __always_inline void memzero_explicit(void *p, size_t n)
 {

@@ -14,12 +14,14 @@ use crate::sys;
 
 mod area;
 mod memory;
+mod scheduler;
 mod stats;
 mod user;
 mod witness;
 
 pub use crate::sys::GateFn;
 pub use area::{set_areas, Areas};
+pub use scheduler::{Scheduler, HZ};
 pub use stats::{Histogram, Stats};
 pub use user::Pattern;
 
@@ -41,10 +43,16 @@ pub struct Config {
     pub number: u32,
     /// Full preemption instead of voluntary.
     pub preempt_full: bool,
+    /// Whose rules choose the task that runs.
+    pub scheduler: Scheduler,
     /// Time between two ticks of the scheduler, microseconds.
     pub tick_us: u64,
-    /// How long a task runs while another waits, microseconds.
+    /// EEVDF: the base slice; CFS: the minimal granularity. Microseconds.
     pub slice_us: u64,
+    /// CFS only: the period that tasks share, microseconds.
+    pub latency_us: u64,
+    /// CFS only: a woken task that is so far behind preempts, microseconds.
+    pub wakeup_us: u64,
     /// What a switch of tasks is charged, nanoseconds.
     pub switch_ns: u64,
     /// Tasks it has room for: who enters the kernel, ksoftirqd, the kworker and other kthreads.
@@ -56,14 +64,25 @@ pub struct Config {
 }
 
 impl Default for Config {
-    /// A kernel of 1000 Hz; slices as Linux 6.12 has them for two to four CPUs; a switch
-    /// costs what the hand-over between two host threads was measured to cost.
+    /// Linux 6.12 on one CPU at 250 Hz; a switch costs what the hand-over between two host
+    /// threads was measured to cost.
     fn default() -> Config {
+        Config::of(Scheduler::Eevdf612, 1)
+    }
+}
+
+impl Config {
+    /// A kernel's scheduler with the times that it has on a machine of so many CPUs.
+    pub fn of(scheduler: Scheduler, cpus: u32) -> Config {
+        let [slice_us, latency_us, wakeup_us] = scheduler.times_us(cpus);
         Config {
             number: 0,
             preempt_full: false,
-            tick_us: 1000,
-            slice_us: 3000,
+            scheduler,
+            tick_us: 1_000_000 / HZ,
+            slice_us,
+            latency_us,
+            wakeup_us,
             switch_ns: 1800,
             tasks: 8,
             stack_size: 64 * 1024,
@@ -250,8 +269,11 @@ fn raw_config(config: &Config) -> sys::CpuConfig {
         number: config.number,
         preempt_full: config.preempt_full,
         ticks_per_us: (kiln_tsc_hz() / 1e6).round() as u64,
+        scheduler: config.scheduler as u32,
         tick_us: config.tick_us,
         slice_us: config.slice_us,
+        latency_us: config.latency_us,
+        wakeup_us: config.wakeup_us,
         switch_ns: config.switch_ns,
         tasks: ptr::null_mut(),
         nr_tasks: 0,

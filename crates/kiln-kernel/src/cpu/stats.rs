@@ -46,6 +46,8 @@ pub struct Stats {
     pub stalls: u64,
     /// How long the longest of them was when it was found, TSC ticks.
     pub stall_max: u64,
+    /// Raised by a hardirq that interrupted a softirq: they wait until that one is done.
+    pub softirqs_behind: u64,
 }
 
 impl AddAssign for Stats {
@@ -55,6 +57,7 @@ impl AddAssign for Stats {
         self.irqs_in_section += other.irqs_in_section;
         self.softirqs += other.softirqs;
         self.softirqs_deferred += other.softirqs_deferred;
+        self.softirqs_behind += other.softirqs_behind;
         self.sections += other.sections;
         self.sections_timed += other.sections_timed;
         self.sections_interrupted += other.sections_interrupted;
@@ -75,27 +78,28 @@ impl AddAssign for Stats {
 
 const BUCKETS: usize = 640;
 
-/// TSC intervals, in buckets a sixteenth of an octave wide.
+/// TSC intervals, in buckets a sixteenth of an octave wide: `struct histogram`, or with 64-bit counts the sum of many of
+/// them.
 #[repr(C)]
 #[derive(Clone, Debug)]
-pub struct Histogram {
+pub struct Histogram<Count = u32> {
     max: u64,
-    count: [u32; BUCKETS],
+    count: [Count; BUCKETS],
 }
 
-impl Default for Histogram {
-    fn default() -> Histogram {
+impl<Count: Copy + Default> Default for Histogram<Count> {
+    fn default() -> Histogram<Count> {
         Histogram {
             max: 0,
-            count: [0; BUCKETS],
+            count: [Count::default(); BUCKETS],
         }
     }
 }
 
-impl Histogram {
+impl<Count: Copy + Into<u64>> Histogram<Count> {
     /// How many intervals.
     pub fn total(&self) -> u64 {
-        self.count.iter().map(|&c| u64::from(c)).sum()
+        self.count.iter().map(|&c| c.into()).sum()
     }
 
     /// The longest, in TSC ticks.
@@ -113,7 +117,7 @@ impl Histogram {
         let rank = ((q * total as f64).ceil() as u64).clamp(1, total);
         let mut seen = 0;
         for (bucket, &count) in self.count.iter().enumerate() {
-            seen += u64::from(count);
+            seen += count.into();
             if seen >= rank {
                 return Some(upper_end(bucket).min(self.max));
             }
@@ -122,13 +126,25 @@ impl Histogram {
     }
 
     /// The upper end of each bucket that has any, in TSC ticks, and how many it has.
-    pub fn buckets(&self) -> Vec<(u64, u32)> {
-        let all = self.count.iter().enumerate();
-        all.filter(|(_, &n)| n > 0)
-            .map(|(bucket, &n)| (upper_end(bucket).min(self.max), n))
+    pub fn buckets(&self) -> Vec<(u64, u64)> {
+        let all = self.count.iter().map(|&n| n.into()).enumerate();
+        all.filter(|&(_, n)| n > 0)
+            .map(|(bucket, n)| (upper_end(bucket).min(self.max), n))
             .collect()
     }
+}
 
+impl Histogram<u64> {
+    /// Add the counts of one CPU.
+    pub fn add(&mut self, other: &Histogram) {
+        self.max = self.max.max(other.max);
+        for (a, &b) in self.count.iter_mut().zip(&other.count) {
+            *a += u64::from(b);
+        }
+    }
+}
+
+impl Histogram {
     /// Add another's counts.
     pub fn merge(&mut self, other: &Histogram) {
         self.max = self.max.max(other.max);
@@ -169,8 +185,19 @@ mod tests {
     }
 
     #[test]
+    fn a_sum_counts_beyond_32_bits() {
+        let mut one = Histogram::default();
+        one.count[7] = u32::MAX;
+        let mut sum = Histogram::<u64>::default();
+        sum.add(&one);
+        sum.add(&one);
+        assert_eq!(sum.total(), 2 * u64::from(u32::MAX));
+        assert_eq!(sum.buckets()[0].1, sum.total());
+    }
+
+    #[test]
     fn quantiles() {
-        let mut h = Histogram {
+        let mut h: Histogram = Histogram {
             max: 1000,
             count: [0; BUCKETS],
         };

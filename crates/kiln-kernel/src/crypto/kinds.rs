@@ -3,11 +3,10 @@
 use std::ptr;
 
 use super::{check, Api, Errno, Skcipher, INTERNAL, TYPE_AEAD, TYPE_SHASH, TYPE_SKCIPHER};
-use crate::cipher::{Impl, Kind};
+use crate::cipher::{Impl, Kind, Op, BLOCK};
 use crate::cpu;
 use crate::fpu::Context;
 use crate::sys;
-use crate::xts::{Op, BLOCK};
 
 /// The type that an algorithm of this kind is registered as.
 pub(super) fn type_of(kind: Kind) -> u32 {
@@ -166,6 +165,35 @@ impl Shash {
         reimport: bool,
         context: Context,
     ) -> Result<[u8; MAX_DIGEST], Errno> {
+        self.digest_of(None, data, pieces, reimport, context)
+    }
+
+    /// The same of a message that goes on from an exported state, in one piece.
+    ///
+    /// # Errors
+    /// [`Errno::INVALID`] if it is not a state.
+    ///
+    /// # Panics
+    /// If the state is shorter than the algorithm's.
+    pub fn resume(
+        &mut self,
+        imp: Impl,
+        state: &[u8],
+        data: &[u8],
+    ) -> Result<[u8; MAX_DIGEST], Errno> {
+        assert!(state.len() >= imp.state_size() && imp.driver() == self.driver());
+        let pieces = [data.len() as u32];
+        self.digest_of(Some(state), data, &pieces, false, Context::Task)
+    }
+
+    fn digest_of(
+        &mut self,
+        state: Option<&[u8]>,
+        data: &[u8],
+        pieces: &[u32],
+        reimport: bool,
+        context: Context,
+    ) -> Result<[u8; MAX_DIGEST], Errno> {
         let all: usize = pieces.iter().map(|&n| n as usize).sum();
         assert!(pieces.is_empty() || all == data.len());
         let mut out = [0; MAX_DIGEST];
@@ -176,6 +204,7 @@ impl Shash {
             piece: pieces.as_ptr(),
             pieces: pieces.len() as u32,
             reimport,
+            state: state.map_or(ptr::null(), <[u8]>::as_ptr),
             out: out.as_mut_ptr(),
             context: context as u32,
             err: 0,

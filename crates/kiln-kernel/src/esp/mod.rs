@@ -13,12 +13,12 @@ pub use packet::{Sealer, Transform, HEADER, ICV, MAX_PAYLOAD};
 use std::ptr;
 use std::sync::Arc;
 
+use crate::cipher::{Op, BLOCK};
 use crate::cpu::{self, kiln_tsc_hz, Cpu, Pattern};
 use crate::crypto::{Aead, Errno, Skcipher};
 use crate::fpu::Context;
 use crate::load::Messages;
 use crate::sys;
-use crate::xts::{Op, BLOCK};
 
 /// Requests of a flow that may be in flight: more than cryptd's queue takes, so that it is
 /// cryptd that refuses.
@@ -58,6 +58,9 @@ pub struct Plan {
     pub own_every: u32,
     /// Nanoseconds between interrupts: a much longer gap is not the CPU's time.
     pub irq_ns: u64,
+    /// Nanoseconds that each packet from the card takes before it is a request: the network
+    /// stack, which is not modelled.
+    pub stack_ns: u64,
     /// Keep the order in which flow 1 was answered, for so many packets.
     pub log: usize,
 }
@@ -152,7 +155,7 @@ pub struct Esp {
     _rings: [Ring; 2],
     _slots: [Vec<raw::EspSlot>; 2],
     _buffers: [Vec<u8>; 2],
-    _arrivals: Vec<raw::EspArrival>,
+    arrivals: Vec<raw::EspArrival>,
     samples: Vec<raw::EspSample>,
     log: Vec<u32>,
     _sectors: (Arc<Messages>, Vec<u8>),
@@ -252,6 +255,23 @@ fn flow(plan: &Plan, which: usize) -> raw::EspFlow {
     }
 }
 
+fn ticks(ns: u64) -> u64 {
+    (ns as f64 * kiln_tsc_hz() / 1e9) as u64
+}
+
+fn sample_every(phase_end: [u64; 3]) -> u64 {
+    ticks((phase_end[2] / SAMPLES as u64).max(1_000_000))
+}
+
+fn raw_arrivals(arrivals: &[Arrival]) -> Vec<raw::EspArrival> {
+    let raw = |a: &Arrival| raw::EspArrival {
+        when: ticks(a.at),
+        packet: a.packet,
+        flow: a.flow,
+    };
+    arrivals.iter().map(raw).collect()
+}
+
 impl Esp {
     /// A load with the best drivers of the model that is set. The task encrypts `sectors`.
     ///
@@ -269,7 +289,6 @@ impl Esp {
         assert!(!plan.sizes.is_empty() && plan.arrivals.iter().all(named));
         let longest = plan.sizes.iter().copied().max().unwrap_or(0) as usize;
         assert!(longest <= MAX_PAYLOAD);
-        let ticks = |ns: u64| (ns as f64 * kiln_tsc_hz() / 1e9) as u64;
 
         let sealers = [0, 1].map(|_| Sealer::new(plan.transform, random));
         let mut tfms = [
@@ -309,15 +328,7 @@ impl Esp {
             };
             (0..SLOTS).map(slot).collect()
         });
-        let arrivals: Vec<raw::EspArrival> = plan
-            .arrivals
-            .iter()
-            .map(|a| raw::EspArrival {
-                when: ticks(a.at),
-                packet: a.packet,
-                flow: a.flow,
-            })
-            .collect();
+        let arrivals = raw_arrivals(&plan.arrivals);
         let mut samples = vec![raw::EspSample::default(); SAMPLES];
         let mut log = vec![0u32; plan.log];
         let view = sectors.view();
@@ -327,7 +338,8 @@ impl Esp {
             arrival: arrivals.as_ptr(),
             arrivals: arrivals.len() as u32,
             phase_end: plan.phase_end.map(ticks),
-            steal_limit: ticks(8 * plan.irq_ns),
+            stack: ticks(plan.stack_ns),
+            steal_limit: ticks(3 * plan.irq_ns),
             steal_usual: ticks(plan.irq_ns),
             sectors_tfm: disk.raw.tfm,
             src: view.src,
@@ -345,7 +357,7 @@ impl Esp {
             own_packets: 0,
             sample: samples.as_mut_ptr(),
             max_samples: SAMPLES as u32,
-            sample_every: ticks((plan.phase_end[2] / SAMPLES as u64).max(1_000_000)),
+            sample_every: sample_every(plan.phase_end),
             samples: 0,
             started: false,
             over: false,
@@ -385,11 +397,25 @@ impl Esp {
             _rings: rings,
             _slots: slots,
             _buffers: buffers,
-            _arrivals: arrivals,
+            arrivals,
             samples,
             log,
             _sectors: (sectors, dst),
         })
+    }
+
+    /// Other arrivals of the same packets, and when the phases end.
+    ///
+    /// # Panics
+    /// If they name a size that is not there.
+    pub fn set_arrivals(&mut self, arrivals: &[Arrival], phase_end: [u64; 3]) {
+        let packets = self.raw.flow[IN].packets;
+        assert!(arrivals.iter().all(|a| a.packet < packets && a.flow < 2));
+        self.arrivals = raw_arrivals(arrivals);
+        self.raw.arrival = self.arrivals.as_ptr();
+        self.raw.arrivals = self.arrivals.len() as u32;
+        self.raw.phase_end = phase_end.map(ticks);
+        self.raw.sample_every = sample_every(phase_end);
     }
 
     /// The driver that packets go by.

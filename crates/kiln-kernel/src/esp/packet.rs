@@ -1,8 +1,7 @@
 //! ESP packets (RFC 4303): how they are framed, and what they are sealed with.
 
-use crate::cipher::{Context, Impl, Series};
+use crate::cipher::{Context, Impl, Op, Sections, Series};
 use crate::crypto::authenc_key;
-use crate::xts::{Op, Sections};
 
 /// SPI and sequence number.
 pub const HEADER: usize = 8;

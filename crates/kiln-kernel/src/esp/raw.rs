@@ -107,7 +107,7 @@ pub struct EspSample {
     pub waiting: u32,
 }
 
-pub const ESP_RING: usize = 1024;
+pub const ESP_RING: usize = 4096;
 
 /// `struct kiln_esp_load`.
 #[repr(C)]
@@ -116,6 +116,7 @@ pub struct EspLoad {
     pub arrival: *const EspArrival,
     pub arrivals: u32,
     pub phase_end: [u64; ESP_PHASES],
+    pub stack: u64,
     pub steal_limit: u64,
     pub steal_usual: u64,
     pub sectors_tfm: *mut c_void,

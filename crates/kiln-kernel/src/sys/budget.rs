@@ -14,6 +14,7 @@ pub struct Budget {
     pub rate: [u64; 2],
     pub miss_rate: u64,
     pub granule: u32,
+    pub posted: u32,
     pub min_bytes: u32,
     pub fastest: bool,
 }

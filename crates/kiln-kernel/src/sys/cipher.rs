@@ -23,10 +23,14 @@ pub struct Impl {
     pub tag_step: u32,
     pub ctxsize: u32,
     pub statesize: u32,
+    pub longest: u64,
     pub setkey: Option<KeyFn>,
     /// The largest of the three tables of functions.
     pub ops: [usize; 7],
 }
+
+/// `KILN_ANY_KEY`: as `key_max`, keys of any length.
+pub const ANY_KEY: u32 = u32::MAX;
 
 /// `struct kiln_series`.
 #[repr(C)]
@@ -74,6 +78,7 @@ pub struct Calls {
     pub decrypt: bool,
     pub chained: bool,
     pub many: bool,
+    pub sections: u32,
 }
 
 /// `struct kiln_pieces`.

@@ -151,6 +151,7 @@ pub struct Digest {
     pub piece: *const u32,
     pub pieces: u32,
     pub reimport: bool,
+    pub state: *const u8,
     pub out: *mut u8,
     pub context: u32,
     pub err: i32,

@@ -2,7 +2,7 @@
 
 use std::ffi::c_void;
 
-use super::{XtsImpl, XtsKey};
+use super::Impl;
 
 /// Told of an answer.
 pub type OpDone = unsafe extern "C" fn(data: *mut c_void, answer: i32);
@@ -38,15 +38,15 @@ pub struct OpSlot {
 #[repr(C)]
 #[derive(Clone, Copy)]
 pub struct LoadSide {
-    pub imp: *const XtsImpl,
+    pub imp: *const Impl,
     pub op: *const Op,
     pub slots: *mut OpSlot,
     pub depth: u32,
-    pub key: *const XtsKey,
+    pub ctx: *const c_void,
     pub src: *const u8,
     pub want: *const u8,
-    pub iv: *const u8,
     pub dst: *mut u8,
+    pub iv: *mut u8,
     pub len: u32,
     pub stride: u32,
     pub count: u32,
@@ -71,7 +71,7 @@ pub struct Load {
     pub second: LoadSide,
     pub stop_second: bool,
     pub second_stopped: bool,
-    pub fallback: *const XtsImpl,
+    pub fallback: *const Impl,
     pub empty: bool,
     pub hardirq_fpu: bool,
     pub step: bool,

@@ -6,7 +6,6 @@ mod cipher;
 mod cpu;
 mod crypto;
 mod load;
-mod xts;
 
 use std::ffi::{c_char, c_void};
 
@@ -18,7 +17,6 @@ pub use cipher::*;
 pub use cpu::*;
 pub use crypto::*;
 pub use load::*;
-pub use xts::*;
 
 /// What the gate calls in kernel mode.
 pub type GateFn = unsafe extern "C" fn(*mut c_void) -> u64;
@@ -28,13 +26,6 @@ extern "C" {
     pub fn kiln_tiers() -> u32;
     pub fn kiln_tier_lacks(tier: u32) -> *const c_char;
     pub fn kiln_tiers_mask(mask: u32);
-
-    pub fn kiln_xts_impls() -> usize;
-    pub fn kiln_xts_impl(i: usize) -> *const XtsImpl;
-    pub fn kiln_xts_key_size() -> usize;
-    pub fn kiln_xts_setkey(key: *mut XtsKey, raw: *const u8, len: usize) -> i32;
-    pub fn kiln_xts_crypt(call: *mut c_void) -> u64;
-    pub fn kiln_xts_run(series: *mut c_void) -> u64;
 
     pub fn kiln_impls() -> usize;
     pub fn kiln_impl(i: usize) -> *const Impl;
@@ -146,6 +137,7 @@ extern "C" {
     pub fn kiln_usable(usable: *mut c_void) -> u64;
     pub fn kiln_scene(scene: *mut c_void) -> u64;
     pub fn kiln_storm(storm: *mut c_void) -> u64;
+    pub fn kiln_wakeup(wakeup: *mut c_void) -> u64;
     pub fn kiln_fpu_pairs(pairs: *mut c_void) -> u64;
     pub fn kiln_fpu_saves(saves: *mut c_void) -> u64;
 }

@@ -1,7 +1,6 @@
 //! All tiers of an algorithm agree with its first, whole and in pieces, alone and taking turns.
 
-use kiln_kernel::cipher::{Context, Impl, Kind, Pieces};
-use kiln_kernel::xts::Op;
+use kiln_kernel::cipher::{Context, Impl, Kind, Op, Pieces};
 
 use crate::buffer::{call, Answer, Message, Random};
 

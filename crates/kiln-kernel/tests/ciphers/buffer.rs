@@ -1,7 +1,6 @@
 //! Memory around which nothing may be touched, and random numbers.
 
-use kiln_kernel::cipher::{Context, Impl, Kind, Series};
-use kiln_kernel::xts::{Op, Sections};
+use kiln_kernel::cipher::{Context, Impl, Kind, Op, Sections, Series};
 
 const POISON: u8 = 0xa5;
 const AROUND: usize = 64;

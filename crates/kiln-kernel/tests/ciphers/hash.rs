@@ -1,8 +1,7 @@
 //! Hashes of every short length, of lengths around the steps of the long loops, and in every two
 //! pieces around a block.
 
-use kiln_kernel::cipher::{Context, Impl, Kind, Pieces};
-use kiln_kernel::xts::Op;
+use kiln_kernel::cipher::{Context, Impl, Kind, Op, Pieces};
 
 use crate::buffer::{call, Message, Random};
 
@@ -46,6 +45,37 @@ fn every_length() {
                 assert_eq!(digest(imp), want, "{imp:?}: {len} bytes");
             }
         }
+    }
+}
+
+/// RFC 2104, section 3: a key longer than a block stands for its digest.
+#[test]
+fn hmac_keys_may_have_any_length() {
+    for hash in ["sha1", "sha256", "sha512"] {
+        let plain = Impl::of(hash)[0];
+        let mac = Impl::of(&format!("hmac({hash})"))[0];
+        let digest = |imp: Impl, key: &[u8], text: &[u8]| {
+            let ctx = Context::new(imp, key)
+                .unwrap_or_else(|e| panic!("{imp:?}: a key of {} bytes", e.0));
+            let message = Message {
+                key: key.to_vec(),
+                text: text.to_vec(),
+                ..Message::default()
+            };
+            call(imp, &ctx, Op::Encrypt, &message, &[], false, 0).tag
+        };
+        let block = plain.block_size();
+        let text = Random(1).bytes(100);
+        for len in [block + 1, 255, 256, 257, 300, 511, 512, 4096, 100_003] {
+            let key = Random(len as u64).bytes(len);
+            let short = digest(plain, &[], &key);
+            let want = digest(mac, &short, &text);
+            assert_eq!(digest(mac, &key, &text), want, "{mac:?}: {len} bytes");
+        }
+        // A key of one block is not hashed.
+        let key = Random(9).bytes(block);
+        let short = digest(plain, &[], &key);
+        assert_ne!(digest(mac, &key, &text), digest(mac, &short, &text));
     }
 }
 

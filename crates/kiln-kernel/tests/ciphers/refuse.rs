@@ -1,7 +1,6 @@
 //! What is not authentic is refused, and nothing of it is left; keys of wrong lengths are refused.
 
-use kiln_kernel::cipher::{Context, Impl, Kind};
-use kiln_kernel::xts::Op;
+use kiln_kernel::cipher::{Context, Impl, Kind, Op};
 
 use crate::agree::message;
 use crate::buffer::{call, Message, Random};
@@ -55,11 +54,10 @@ fn every_byte_counts() {
 #[test]
 fn keys_of_other_lengths_are_refused() {
     for imp in Impl::all() {
-        let sizes = imp.key_sizes();
-        for len in 0..200 {
+        for len in 0..1200 {
             let key = vec![0x42; len];
             let taken = if imp.is_keyed() {
-                sizes.contains(&len)
+                imp.takes_key(len)
             } else {
                 len == 0
             };

@@ -8,8 +8,7 @@ use std::collections::BTreeSet;
 use std::fs;
 use std::path::Path;
 
-use kiln_kernel::cipher::{Context, Impl, Kind};
-use kiln_kernel::xts::Op;
+use kiln_kernel::cipher::{Context, Impl, Kind, Op};
 
 use crate::buffer::{call, Message};
 

@@ -3,9 +3,8 @@
 use std::hint::black_box;
 
 use kiln_kernel::calls::Calls;
-use kiln_kernel::cipher::{Context, Impl, Kind, Pieces, Series};
+use kiln_kernel::cipher::{Context, Impl, Kind, Op, Pieces, Sections, Series};
 use kiln_kernel::tier::Tier;
-use kiln_kernel::xts::{self, Op, Sections};
 
 use crate::memcheck::{all_secret, errors, public, secret};
 
@@ -43,11 +42,8 @@ impl Found {
 
 /// Name, tier, and whether it says it is constant-time.
 pub fn all() -> Vec<(&'static str, Tier, bool)> {
-    let ciphers = Impl::all().into_iter();
-    let xts = xts::Impl::all().into_iter();
-    ciphers
-        .map(|i| (i.driver(), i.tier(), i.constant_time()))
-        .chain(xts.map(|i| (i.driver(), i.tier(), i.constant_time())))
+    let all = Impl::all().into_iter();
+    all.map(|i| (i.driver(), i.tier(), i.constant_time()))
         .collect()
 }
 
@@ -87,11 +83,6 @@ pub fn every_implementation() {
     let side_by_side = |i: &Impl| i.tier().usable() && i.lanes().is_some();
     for imp in Impl::all().into_iter().filter(side_by_side) {
         key_lengths(imp).into_iter().for_each(|len| many(imp, len));
-    }
-    for imp in xts::Impl::all().into_iter().filter(|i| i.tier().usable()) {
-        for &len in LENGTHS.iter().filter(|&&n| n >= xts::BLOCK) {
-            one_xts(imp, len);
-        }
     }
 }
 
@@ -199,6 +190,7 @@ fn many(imp: Impl, key_len: usize) {
             count: COUNT,
             chained: false,
             many,
+            sections: Sections::One,
         };
         calls.run(imp, &ctx, COUNT as u64);
         Answer {
@@ -334,35 +326,6 @@ impl Message {
             tag: tag[..tag_len].to_vec(),
             refused: 0,
             nothing: text.is_empty() && imp.kind() == Kind::Hash,
-        }
-    }
-}
-
-fn one_xts(imp: xts::Impl, len: usize) {
-    for key_len in [32, 48, 64] {
-        let mut raw = bytes(key_len, 3);
-        let iv = *b"sixteen public .";
-        let text = bytes(len, 0xc1);
-        let plain = xts::Key::new(&raw).expect("a size it takes");
-        let mut sealed = vec![0; len];
-        imp.crypt(Op::Encrypt, &plain, &iv, &text, &mut sealed)
-            .expect("long enough");
-        secret(&mut raw);
-        for (op, src, want) in [(Op::Encrypt, &text, &sealed), (Op::Decrypt, &sealed, &text)] {
-            let what = format!("{key_len} bytes of key, {len}: {op:?}");
-            watch(imp.driver(), &what, || {
-                let mut src = src.clone();
-                if op == Op::Encrypt {
-                    secret(&mut src);
-                }
-                let key = xts::Key::new(&raw).expect("a size it takes");
-                let mut dst = vec![0; len];
-                imp.crypt(op, &key, &iv, &src, &mut dst)
-                    .expect("long enough");
-                assert!(all_secret(&dst), "{imp:?}: memcheck lost the secrets");
-                public(&mut dst);
-                assert_eq!(&dst, want, "{imp:?}");
-            });
         }
     }
 }

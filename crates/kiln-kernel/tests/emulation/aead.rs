@@ -1,12 +1,11 @@
 //! Requests to AEADs and skciphers of all names agree with the implementation they are held
 //! against, however they are divided, wherever they are made, whatever interrupts them.
 
-use kiln_kernel::cipher::{Context as KeyContext, Impl, Kind, Series};
+use kiln_kernel::cipher::{Context as KeyContext, Impl, Kind, Op, Sections, Series, BLOCK};
 use kiln_kernel::crypto::{self, authenc_key, Aead, Errno, Model, Skcipher, ASYNC, INTERNAL};
 use kiln_kernel::fpu::Context;
 use kiln_kernel::irq::{Arrivals, Timer};
 use kiln_kernel::load::{Load, TaskWork};
-use kiln_kernel::xts::{Op, Sections, BLOCK};
 
 use crate::corruption::config;
 use crate::machine::{alone, assert_clean, boot, correct, judge, messages, plan, random};
@@ -15,9 +14,9 @@ use crate::requests::{Draw, POISON, ROOM};
 /// Requests of all policies together, in a test that runs alone.
 const REQUESTS: u64 = 120_000;
 
-const RFC4106: &str = "rfc4106(gcm(aes))";
-const SEQIV: &str = "seqiv(rfc4106(gcm(aes)))";
-const AUTHENC: &str = "authenc(hmac(sha256),cbc(aes))";
+pub const RFC4106: &str = "rfc4106(gcm(aes))";
+pub const SEQIV: &str = "seqiv(rfc4106(gcm(aes)))";
+pub const AUTHENC: &str = "authenc(hmac(sha256),cbc(aes))";
 
 /// The first of an algorithm: no SIMD, no requests.
 pub fn oracle(alg: &str) -> Impl {
@@ -68,7 +67,7 @@ enum Subject {
 }
 
 /// A key of the right length from random bytes.
-fn key_for(alg: &str, bytes: &[u8]) -> Vec<u8> {
+pub fn key_for(alg: &str, bytes: &[u8]) -> Vec<u8> {
     match alg {
         SEQIV => bytes[..36].to_vec(),
         AUTHENC => authenc_key(&bytes[..32], &bytes[32..64]),

@@ -5,11 +5,11 @@ use std::arch::asm;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::Barrier;
 
+use kiln_kernel::cipher::Op;
 use kiln_kernel::cpu::{Config, Cpu, NestedArea};
 use kiln_kernel::fpu::forget_features;
 use kiln_kernel::irq::{Arrivals, Handling, Timer};
 use kiln_kernel::load::{Load, Plan, TaskWork};
-use kiln_kernel::xts::Op;
 use kiln_kernel::Tier;
 
 use crate::corruption::SPINS_10_US;

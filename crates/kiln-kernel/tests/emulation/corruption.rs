@@ -3,10 +3,10 @@
 use std::collections::BTreeSet;
 use std::time::{Duration, Instant};
 
+use kiln_kernel::cipher::{Impl, Op};
 use kiln_kernel::cpu::Config;
 use kiln_kernel::irq::{Arrivals, Breakpoints, CrossCore, Step, Stepping, Timer};
-use kiln_kernel::load::{Load, TaskWork};
-use kiln_kernel::xts::{Impl, Op};
+use kiln_kernel::load::{all_impls, best_impl, Load, TaskWork};
 
 use crate::machine::{
     alone, assert_clean, boot, correct, messages, plan, policy, two_cores, until,
@@ -18,7 +18,7 @@ pub const SPINS_10_US: u64 = 40_000;
 /// What the task does in turn: keep patterns, then encrypt in every tier.
 fn works(seed: u64, len: usize, spins: u64) -> Vec<(String, TaskWork)> {
     let mut works = vec![("patterns".into(), TaskWork::Keep { seed, spins })];
-    for imp in Impl::all() {
+    for imp in all_impls() {
         match imp.tier().lacks() {
             // Without vector registers there is nothing to lose.
             None if imp.tier() == kiln_kernel::Tier::Generic => {}
@@ -132,7 +132,7 @@ fn breakpoints_corrupt_nothing_in_a_million() {
                         let mut plan = plan(task, seed);
                         plan.hardirq_fpu = hardirq_fpu;
                         plan.second =
-                            second.then(|| (Impl::best(), messages(seed ^ 5, Op::Decrypt, 512, 8)));
+                            second.then(|| (best_impl(), messages(seed ^ 5, Op::Decrypt, 512, 8)));
                         let mut load = Load::attach(&mut cpu, plan).expect("tiers are there");
                         let addresses = trace(&mut load, 2);
                         // A second task runs code that none of the addresses is of: without a
@@ -173,7 +173,7 @@ fn breakpoints_are_set_while_a_timer_runs() {
             policy("nested").set(&mut cpu);
             cpu.configure(&config(true));
             let plan = plan(
-                TaskWork::Crypt(Impl::best(), messages(seed, Op::Encrypt, 512, 8)),
+                TaskWork::Crypt(best_impl(), messages(seed, Op::Encrypt, 512, 8)),
                 seed,
             );
             let mut load = Load::attach(&mut cpu, plan).expect("tiers are there");
@@ -206,7 +206,7 @@ fn timer_run(arrivals: impl Fn(u64) -> Arrivals, name: &str, seed: u64) {
                 cpu.reset_stats();
                 let mut plan = plan(task, seed);
                 plan.hardirq_fpu = true;
-                plan.second = Some((Impl::best(), messages(seed ^ 5, Op::Encrypt, 4096, 8)));
+                plan.second = Some((best_impl(), messages(seed ^ 5, Op::Encrypt, 4096, 8)));
                 let mut load = Load::attach(&mut cpu, plan).expect("tiers are there");
                 let timer = Timer::start(load.cpu(), arrivals(seed)).expect("a timer");
                 interrupt(&mut load, 20, 1_000, &mut rate, || ());
@@ -248,7 +248,7 @@ fn signals_of_another_core_corrupt_nothing() {
                     cpu.configure(&config(true));
                     cpu.reset_stats();
                     let mut plan = plan(task, seed);
-                    plan.second = Some((Impl::best(), messages(seed ^ 5, Op::Encrypt, 4096, 8)));
+                    plan.second = Some((best_impl(), messages(seed ^ 5, Op::Encrypt, 4096, 8)));
                     let mut load = Load::attach(&mut cpu, plan).expect("tiers are there");
                     let sender =
                         CrossCore::start(load.cpu(), 40_000.0, Some(other)).expect("a thread");

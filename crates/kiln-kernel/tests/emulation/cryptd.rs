@@ -1,14 +1,17 @@
 //! The rules of the simd helper and cryptd, each with a control in which it is broken.
 
+use kiln_kernel::cipher::{Context, Kind, Op, BLOCK};
 use kiln_kernel::cpu::Cpu;
-use kiln_kernel::crypto::{self, broken, Asked, Errno, Model, Skcipher, MAY_BACKLOG};
+use kiln_kernel::crypto::{
+    self, authenc_key, broken, Asked, Errno, Model, Skcipher, Transform, MAY_BACKLOG,
+};
 use kiln_kernel::fpu::Context::Softirq;
 use kiln_kernel::irq::{Arrivals, Timer};
-use kiln_kernel::load::{Load, Plan, TaskWork, Worker};
+use kiln_kernel::load::{best_impl, Load, Plan, TaskWork, Worker};
 use kiln_kernel::script::{self, Event, Outcome, Step};
-use kiln_kernel::xts::{Impl, Key, Op, BLOCK};
 use kiln_kernel::Tier;
 
+use crate::aead::{call, AUTHENC};
 use crate::corruption::config;
 use crate::machine::{alone, assert_clean, boot, dies, judge, messages, policy, until};
 
@@ -36,10 +39,8 @@ impl Machine {
         let mut want = vec![0; src.len()];
         let mut raw = RAW_KEY;
         raw[0] = 1;
-        let key = Key::new(&raw).expect("64 bytes");
-        Impl::best()
-            .crypt(Op::Encrypt, &key, &IV, &src, &mut want)
-            .expect("48 bytes");
+        let ctx = Context::new(best_impl(), &raw).expect("64 bytes");
+        best_impl().crypt(Op::Encrypt, &ctx, &IV, &src, &mut want);
         Machine { cpu, src, want }
     }
 
@@ -141,8 +142,42 @@ fn order(m: &mut Machine) -> Result<(), String> {
 
 /// A transform that its owner frees lives until what waits on it is answered.
 fn free_while_queued(m: &mut Machine) -> Result<(), String> {
+    free_with_requests(m, Machine::tfm)
+}
+
+/// The same for a transform of cryptd itself.
+fn free_cryptd_while_queued(m: &mut Machine) -> Result<(), String> {
+    free_with_requests(m, |_| {
+        let mut tfm = Skcipher::open("cryptd(xts-aes-fixed-time)", 0, 0).expect("it is there");
+        let mut raw = RAW_KEY;
+        raw[0] = 1;
+        tfm.set_key(&raw).expect("64 bytes");
+        tfm
+    })
+}
+
+/// The same for authenc, whose tags are made when the cipher's answers come.
+fn free_authenc_while_queued(m: &mut Machine) -> Result<(), String> {
+    let (auth, enc) = ([1; 32], [2; 32]);
+    let text = vec![0x33; 64];
+    let (sealed, _) = call("cbc(aes)", &enc, Op::Encrypt, &IV, &[], &text, 0);
+    let (_, tag) = call("hmac(sha256)", &auth, Op::Encrypt, &[], &[], &sealed, 0);
+    m.src = [text, vec![0; 32]].concat();
+    m.want = [&sealed[..], &tag[..32]].concat();
+    for name in [AUTHENC, "authenc(hmac(sha256),cryptd(cbc-aes-fixed-time))"] {
+        free_with_requests(m, |_| {
+            let mut tfm = Transform::open(Kind::Aead, name).expect("it is there");
+            tfm.set_key(&authenc_key(&auth, &enc))
+                .expect("32 bytes each");
+            tfm.skcipher()
+        })?;
+    }
+    Ok(())
+}
+
+fn free_with_requests(m: &mut Machine, open: impl Fn(&Machine) -> Skcipher) -> Result<(), String> {
     let before = crypto::memory_in_use();
-    let tfm = m.tfm();
+    let tfm = open(m);
     let out = m.run(&[&tfm], &script::scenario("free while queued"));
     script::give_up(tfm);
     equal("returned", returned(&out.events), vec![QUEUED; 20])?;
@@ -170,7 +205,7 @@ fn what_finds_the_fpu_taken_is_answered_later_and_right() {
     alone(
         "cryptd::what_finds_the_fpu_taken_is_answered_later_and_right",
         |seed| {
-            if Impl::best().tier() == Tier::Generic {
+            if best_impl().tier() == Tier::Generic {
                 return println!("SKIPPED: nothing is asynchronous without SIMD");
             }
             let mut m = Machine::boot();
@@ -212,7 +247,7 @@ type Rule = fn(&mut Machine) -> Result<(), String>;
 
 fn holds(name: &str, rule: Rule) {
     alone(name, |_| {
-        if Impl::best().tier() == Tier::Generic {
+        if best_impl().tier() == Tier::Generic {
             return println!("SKIPPED: nothing is asynchronous without SIMD");
         }
         let mut m = Machine::boot();
@@ -225,7 +260,7 @@ fn holds(name: &str, rule: Rule) {
 /// The control: with these rules of cryptd broken the test of `rule` fails.
 fn fails(name: &str, rules: u32, rule: Rule) {
     alone(name, |_| {
-        if Impl::best().tier() == Tier::Generic {
+        if best_impl().tier() == Tier::Generic {
             return println!("SKIPPED: nothing is asynchronous without SIMD");
         }
         let mut m = Machine::boot();
@@ -287,8 +322,36 @@ fn a_freed_transform_lives_until_all_is_answered() {
 }
 
 #[test]
+fn a_freed_cryptd_transform_lives_until_all_is_answered() {
+    holds(
+        "cryptd::a_freed_cryptd_transform_lives_until_all_is_answered",
+        free_cryptd_while_queued,
+    );
+}
+
+#[test]
+fn a_freed_authenc_transform_lives_until_all_is_answered() {
+    holds(
+        "cryptd::a_freed_authenc_transform_lives_until_all_is_answered",
+        free_authenc_while_queued,
+    );
+}
+
+#[test]
+fn an_authenc_transform_freed_at_once_is_seen() {
+    if best_impl().tier() == Tier::Generic {
+        return println!("SKIPPED: nothing is asynchronous without SIMD");
+    }
+    dies("cryptd::an_authenc_transform_freed_at_once_is_seen", |_| {
+        let mut m = Machine::boot();
+        broken::set(broken::UNCOUNTED);
+        println!("lived: {:?}", free_authenc_while_queued(&mut m));
+    });
+}
+
+#[test]
 fn a_transform_freed_at_once_is_seen() {
-    if Impl::best().tier() == Tier::Generic {
+    if best_impl().tier() == Tier::Generic {
         return println!("SKIPPED: nothing is asynchronous without SIMD");
     }
     dies("cryptd::a_transform_freed_at_once_is_seen", |_| {

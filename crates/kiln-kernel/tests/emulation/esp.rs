@@ -5,14 +5,14 @@
 use std::collections::HashSet;
 use std::sync::Arc;
 
-use kiln_kernel::cpu::{Config, Cpu};
+use kiln_kernel::cipher::Op;
+use kiln_kernel::cpu::{Config, Cpu, Scheduler};
 use kiln_kernel::crypto::Model;
 use kiln_kernel::esp::replay::{broken, Window};
 use kiln_kernel::esp::{Arrival, Esp, Outcome, Plan, Transform, IN, OUT};
 use kiln_kernel::fpu::Policy;
 use kiln_kernel::irq::{Arrivals, Timer};
-use kiln_kernel::load::Messages;
-use kiln_kernel::xts::{Impl, Op};
+use kiln_kernel::load::{best_impl, Messages};
 
 use crate::machine::{alone, boot, correct, judge, messages, policy, random};
 
@@ -49,6 +49,7 @@ fn plan(transform: Transform, rates: [u64; 3], ms: [u64; 3]) -> Plan {
         window: 64,
         own_every: 16,
         irq_ns: (1e9 / IRQ_HZ) as u64,
+        stack_ns: 0,
         log: 0,
     }
 }
@@ -104,7 +105,7 @@ fn packets_are_right_under_every_policy() {
                 assert_accounted(&o, &plan);
                 assert!(o.flows.iter().all(|f| f.done > 1000), "{p}: {o:?}");
                 let later = o.flows.iter().map(|f| f.async_punts).sum::<u64>();
-                if p.name() == "legacy" && Impl::best().tier() != kiln_kernel::Tier::Generic {
+                if p.name() == "legacy" && best_impl().tier() != kiln_kernel::Tier::Generic {
                     assert!(later > 0, "{o:?}");
                 } else {
                     assert_eq!(later, 0, "{p}");
@@ -125,40 +126,55 @@ fn a_policy_that_saves_nothing_is_caught() {
     });
 }
 
-/// The longer a task keeps the CPU while cryptd waits, the more packets find the queue full.
+/// CFS with one slice for each of two tasks; a woken task preempts if it is `wakeup_us` behind.
+fn cfs(slice_us: u64, wakeup_us: u64) -> Config {
+    Config {
+        scheduler: Scheduler::Cfs61,
+        tick_us: 100,
+        slice_us,
+        latency_us: 2 * slice_us,
+        wakeup_us,
+        switch_ns: 0,
+        ..Config::default()
+    }
+}
+
+/// The longer a task keeps the CPU while cryptd waits, the more packets find the queue full. If
+/// the woken kworker preempts, the slice does not matter.
 #[test]
-fn the_collapse_moves_with_the_slice() {
-    alone("esp::the_collapse_moves_with_the_slice", |seed| {
-        if Impl::best().tier() == kiln_kernel::Tier::Generic {
-            return println!("SKIPPED: no SIMD tier here, so nothing goes to cryptd");
-        }
-        let mut cpu = boot();
-        let plan = plan(Transform::Rfc4106, [20_000, 300_000, 20_000], [10, 200, 30]);
-        let mut at = |slice_us| {
-            cpu.configure(&Config {
-                tick_us: 100,
-                slice_us,
-                switch_ns: 0,
-                ..Config::default()
-            });
-            let o = run(&mut cpu, policy("legacy"), &plan, seed);
-            let f = o.flows[OUT];
-            println!(
-                "slice {slice_us} us: {} dropped, {} reordered, {} lost of {}, queue {:?}",
+fn the_collapse_moves_with_the_slice_unless_wake_ups_preempt() {
+    alone(
+        "esp::the_collapse_moves_with_the_slice_unless_wake_ups_preempt",
+        |seed| {
+            if best_impl().tier() == kiln_kernel::Tier::Generic {
+                return println!("SKIPPED: no SIMD tier here, so nothing goes to cryptd");
+            }
+            let mut cpu = boot();
+            let plan = plan(Transform::Rfc4106, [20_000, 300_000, 20_000], [10, 200, 30]);
+            let mut at = |slice_us, wakeup_us| {
+                cpu.configure(&cfs(slice_us, wakeup_us));
+                let o = run(&mut cpu, policy("legacy"), &plan, seed);
+                let f = o.flows[OUT];
+                println!(
+                "slice {slice_us} us, wake-up {wakeup_us} us: {} dropped, {} reordered, {} lost of {}, queue {:?}",
                 o.flows[IN].dropped + f.dropped,
                 f.reordered,
                 f.replay_lost,
                 f.sent,
                 o.samples.iter().map(|s| s.queued).max()
             );
-            assert_eq!(wrong(&o), 0);
-            // Nothing of the tunnel's own overtakes: who cannot sleep waits for his turn.
-            assert_eq!(o.flows[IN].reordered, 0, "{:?}", o.flows[IN]);
-            o.flows[IN].dropped + f.dropped
-        };
-        let (short, long) = (at(200), at(20_000));
-        assert!(long > 2_000 && short < long / 10, "{short}, {long}");
-    });
+                assert_eq!(wrong(&o), 0);
+                // Nothing of the tunnel's own overtakes: a caller that cannot sleep waits for its turn.
+                assert_eq!(o.flows[IN].reordered, 0, "{:?}", o.flows[IN]);
+                o.flows[IN].dropped + f.dropped
+            };
+            const NEVER: u64 = 1_000_000;
+            let (short, long) = (at(200, NEVER), at(20_000, NEVER));
+            assert!(long > 2_000 && short < long / 10, "{short}, {long}");
+            let preempting = at(20_000, 0);
+            assert!(preempting < long / 4, "{preempting}, {long}");
+        },
+    );
 }
 
 /// What the far end refuses, from the order in which packets left, by sets and no bits.
@@ -178,11 +194,7 @@ fn refused(log: &[u32], window: u64) -> u64 {
 
 fn losses(seed: u64) -> (u64, u64) {
     let mut cpu = boot();
-    cpu.configure(&Config {
-        tick_us: 100,
-        slice_us: 5_000,
-        ..Config::default()
-    });
+    cpu.configure(&cfs(5_000, 1_000_000));
     let plan = Plan {
         log: 100_000,
         ..plan(Transform::Rfc4106, [20_000, 200_000, 20_000], [5, 60, 20])
@@ -202,7 +214,7 @@ fn packets_a_task_sends_overtake_and_the_window_refuses_the_rest() {
     alone(
         "esp::packets_a_task_sends_overtake_and_the_window_refuses_the_rest",
         |seed| {
-            if Impl::best().tier() == kiln_kernel::Tier::Generic {
+            if best_impl().tier() == kiln_kernel::Tier::Generic {
                 return println!("SKIPPED: no SIMD tier here, so nothing goes to cryptd");
             }
             let (counted, want) = losses(seed);
@@ -259,5 +271,5 @@ fn a_broken_window_is_noticed() {
 #[test]
 fn the_judge_of_the_sectors_is_another() {
     // Else an error of both would go unseen.
-    assert_ne!(judge().driver(), Impl::best().driver());
+    assert_ne!(judge().driver(), best_impl().driver());
 }

@@ -7,13 +7,13 @@ use std::ffi::{c_char, c_void};
 use std::ptr;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering::Relaxed};
 
+use kiln_kernel::cipher::Op;
 use kiln_kernel::cpu::Cpu;
 use kiln_kernel::fpu::{usable, Context, Policy};
 use kiln_kernel::hosted::border::{kiln_preempt_schedule, kiln_warn};
 use kiln_kernel::hosted::{attach, detach, FpuOps, Hooks};
 use kiln_kernel::irq::{Arrivals, Breakpoints, Step, Stepping, Timer};
-use kiln_kernel::load::{Load, TaskWork};
-use kiln_kernel::xts::{Impl, Op};
+use kiln_kernel::load::{best_impl, Load, TaskWork};
 
 use crate::corruption::{config, interrupt, Rate};
 use crate::machine::{alone, assert_clean, boot, messages, plan, policy, until};
@@ -237,7 +237,7 @@ fn breakpoints(ops: &'static FpuOps, seed: u64, task: TaskWork, wanted: u64) -> 
     cpu.configure(&config(true));
     let mut plan = plan(task, seed);
     plan.hardirq_fpu = true;
-    plan.second = Some((Impl::best(), messages(seed ^ 5, Op::Decrypt, 512, 8)));
+    plan.second = Some((best_impl(), messages(seed ^ 5, Op::Decrypt, 512, 8)));
     let mut load = Load::attach(&mut cpu, plan).expect("tiers are there");
     let mut stepping = Stepping::start(load.cpu(), Step::Trace).expect("stepping starts");
     load.set_stepping(true, false);
@@ -300,7 +300,7 @@ fn a_foreign_policy_that_forgets_a_switch_is_caught() {
                 let (mut cpu, _) = boot_with(ops);
                 cpu.configure(&config(true));
                 let mut plan = plan(TaskWork::Keep { seed, spins: 0 }, seed);
-                plan.second = Some((Impl::best(), messages(seed, Op::Encrypt, 512, 8)));
+                plan.second = Some((best_impl(), messages(seed, Op::Encrypt, 512, 8)));
                 let mut load = Load::attach(&mut cpu, plan).expect("tiers are there");
                 // Entries without a section of their own: a switch on the way out finds the
                 // user's state in the registers.
@@ -332,7 +332,7 @@ fn stepping_corrupts_nothing_of_a_foreign_policy() {
                 for keep in [true, false] {
                     let task = match keep {
                         true => TaskWork::Keep { seed, spins: 20 },
-                        false => TaskWork::Crypt(Impl::best(), messages(seed, Op::Encrypt, 512, 8)),
+                        false => TaskWork::Crypt(best_impl(), messages(seed, Op::Encrypt, 512, 8)),
                     };
                     let mut plan = plan(task, seed);
                     plan.hardirq_fpu = true;

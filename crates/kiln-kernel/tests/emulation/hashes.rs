@@ -1,12 +1,11 @@
 //! Hashes of all names agree with the implementation they are held against, in any context and
 //! under any policy, in one call and in pieces, with states that are exported and imported.
 
-use kiln_kernel::cipher::{Impl, Kind};
+use kiln_kernel::cipher::{Impl, Kind, Op};
 use kiln_kernel::crypto::{self, Errno, Shash};
 use kiln_kernel::fpu::Context;
 use kiln_kernel::irq::{Arrivals, Timer};
 use kiln_kernel::load::{Load, TaskWork};
-use kiln_kernel::xts::Op;
 
 use crate::aead::{call, oracle};
 use crate::corruption::config;
@@ -108,6 +107,74 @@ fn digests_agree_in_every_context() {
             }
         }
     });
+}
+
+/// A counter in a state: where it is, the largest value that a message comes to, how many bytes it has.
+const COUNTERS: [(&str, usize, u64, usize); 8] = [
+    ("cmac(aes)", 32, 16, 8),
+    ("ghash", 16, 15, 8),
+    ("polyval", 16, 15, 8),
+    ("poly1305", 40, 15, 8),
+    ("nhpoly1305", 56, 1008, 8),
+    ("nhpoly1305", 80, 15, 8),
+    ("blake2s-256", 104, 64, 8),
+    ("crct10dif", 0, 0xffff, 4),
+];
+
+#[test]
+fn states_that_no_message_comes_to_are_refused() {
+    alone(
+        "hashes::states_that_no_message_comes_to_are_refused",
+        |_| {
+            let _cpu = boot();
+            let counted = |alg: &str| {
+                let name = if alg == "blake2smac" {
+                    "blake2s-256"
+                } else {
+                    alg
+                };
+                let counters = COUNTERS.iter().filter(move |c| c.0 == name);
+                counters.copied().collect::<Vec<_>>()
+            };
+            for alg in Impl::algorithms() {
+                let impls = Impl::of(alg).into_iter();
+                let impls: Vec<Impl> = impls.filter(|i| i.tier().usable()).collect();
+                if impls[0].kind() != Kind::Hash {
+                    continue;
+                }
+                let resume = |imp: Impl, state: &[u8]| {
+                    let mut tfm = Shash::open(imp.driver(), 0, 0).expect("it is there");
+                    if imp.is_keyed() {
+                        tfm.set_key(&key_for(alg, &[7; 2048])).expect("a right key");
+                    }
+                    tfm.resume(imp, state, &[0x33; 160])
+                };
+                let agree = |state: &[u8], what: &str| {
+                    let want = resume(impls[0], state);
+                    for &imp in &impls[1..] {
+                        assert_eq!(resume(imp, state), want, "{imp:?}: {what}");
+                    }
+                    want
+                };
+                let size = impls[0].state_size();
+                let all = agree(&vec![0xff; size], "all ones");
+                let want = counted(alg).first().map(|_| Errno::INVALID);
+                assert_eq!(all.err(), want, "{alg}: all ones");
+                assert!(agree(&vec![0; size], "zeros").is_ok(), "{alg}: zeros");
+                for (_, at, most, bytes) in counted(alg) {
+                    let with = |value: u64| {
+                        let mut state = vec![0; size];
+                        state[at..at + bytes].copy_from_slice(&value.to_le_bytes()[..bytes]);
+                        agree(&state, &format!("{value} at {at}"))
+                    };
+                    assert!(with(most).is_ok(), "{alg}: {most} at {at}");
+                    for value in [most + 1, 1 << 31] {
+                        assert_eq!(with(value), Err(Errno::INVALID), "{alg}: {value} at {at}");
+                    }
+                }
+            }
+        },
+    );
 }
 
 #[test]

@@ -6,14 +6,14 @@ use std::ptr;
 use std::sync::atomic::{AtomicU32, Ordering::Relaxed};
 use std::sync::Arc;
 
+use kiln_kernel::cipher::{Impl, Op};
 use kiln_kernel::cpu::Config;
 use kiln_kernel::hosted::border::{
-    kiln_fpu_usable, kiln_local_bh_disable, kiln_local_bh_enable, kiln_queue_work, kiln_xts_crypt,
-    Work, XtsCall,
+    kiln_fpu_usable, kiln_impl_series, kiln_local_bh_disable, kiln_local_bh_enable,
+    kiln_queue_work, Series, Work,
 };
 use kiln_kernel::irq::{Arrivals, Timer};
-use kiln_kernel::load::{Counts, Load, Messages, Operation, Plan, TaskWork, Worker};
-use kiln_kernel::xts::{Impl, Op};
+use kiln_kernel::load::{best_impl, Counts, Load, Messages, Operation, Plan, TaskWork, Worker};
 
 use crate::machine::{alone, assert_clean, boot, judge, messages, policy, until};
 
@@ -41,7 +41,7 @@ type Done = unsafe extern "C" fn(*mut c_void, i32);
 /// A request, one for each slot.
 #[repr(C)]
 struct Request {
-    call: XtsCall,
+    series: Series,
     done: Option<Done>,
     data: *mut c_void,
 }
@@ -79,7 +79,7 @@ impl Helper {
             },
             requests: (0..slots)
                 .map(|_| Request {
-                    call: messages.call(imp),
+                    series: messages.series(imp),
                     done: None,
                     data: ptr::null_mut(),
                 })
@@ -105,9 +105,9 @@ impl Helper {
         let unlucky = self.calls.fetch_add(1, Relaxed) % 16 == 15;
         // SAFETY: kernel mode; a message's buffers.
         unsafe {
-            kiln_xts_crypt((&raw mut (*request).call).cast());
+            kiln_impl_series((&raw mut (*request).series).cast());
             if self.fault == Fault::Wrong && unlucky {
-                *(*request).call.dst ^= 1;
+                *(*request).series.dst ^= 1;
             }
         }
         match self.fault == Fault::Fails && unlucky {
@@ -133,11 +133,11 @@ unsafe extern "C" fn crypt(
     unsafe {
         let helper = &*ctx.cast::<Helper>();
         let r = helper.requests.as_ptr().add(slot as usize).cast_mut();
-        (&raw mut (*r).call.dst).write_volatile(dst);
-        (&raw mut (*r).call.src).write_volatile(src);
-        (&raw mut (*r).call.len).write_volatile(len);
-        (&raw mut (*r).call.iv).write_volatile(iv);
-        (&raw mut (*r).call.decrypt).write_volatile(decrypt);
+        (&raw mut (*r).series.dst).write_volatile(dst);
+        (&raw mut (*r).series.src).write_volatile(src);
+        (&raw mut (*r).series.len).write_volatile(len);
+        (&raw mut (*r).series.iv).write_volatile(iv);
+        (&raw mut (*r).series.decrypt).write_volatile(decrypt);
         (&raw mut (*r).done).write_volatile(Some(done));
         (&raw mut (*r).data).write_volatile(data);
         let (head, tail) = (helper.head.load(Relaxed), helper.tail.load(Relaxed));
@@ -216,10 +216,10 @@ fn softirqs(
     policy(name).set(&mut cpu);
     cpu.configure(&config(full));
     let packets = messages(!seed, Op::Encrypt, 512, 8);
-    let mut helper = Helper::new(Impl::best(), &packets, slots);
+    let mut helper = Helper::new(best_impl(), &packets, slots);
     make(&mut helper);
     let plan = Plan {
-        task: TaskWork::Crypt(Impl::best(), messages(seed, Op::Encrypt, 16384, 8)),
+        task: TaskWork::Crypt(best_impl(), messages(seed, Op::Encrypt, 16384, 8)),
         softirq: (Worker::Op(helper.operation()), packets),
         fallback: judge(),
         second: None,
@@ -316,14 +316,14 @@ fn a_task_waits_for_its_answers() {
                 (8, true, true),
             ] {
                 let work = messages(seed, Op::Decrypt, 512, 8);
-                let mut helper = Helper::new(Impl::best(), &work, 8);
+                let mut helper = Helper::new(best_impl(), &work, 8);
                 helper.always_later = always_later;
                 if backlog {
                     (helper.backlog, helper.limit) = (true, 2);
                 }
                 let plan = Plan {
                     task: TaskWork::Ask(helper.operation(), Arc::clone(&work), depth),
-                    softirq: (Impl::best().into(), messages(!seed, Op::Encrypt, 512, 8)),
+                    softirq: (best_impl().into(), messages(!seed, Op::Encrypt, 512, 8)),
                     fallback: judge(),
                     second: None,
                     hardirq_fpu: false,

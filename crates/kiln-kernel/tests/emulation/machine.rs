@@ -8,10 +8,10 @@ use std::sync::{Arc, OnceLock};
 use std::thread;
 use std::time::{Duration, Instant, SystemTime};
 
+use kiln_kernel::cipher::{Impl, Op};
 use kiln_kernel::cpu::{Config, Cpu};
 use kiln_kernel::fpu::Policy;
-use kiln_kernel::load::{Counts, Messages, Plan, TaskWork};
-use kiln_kernel::xts::{Impl, Op};
+use kiln_kernel::load::{best_impl, Counts, Messages, Plan, TaskWork};
 
 const CHILD: &str = "KILN_TEST_ALONE";
 const SEED: &str = "KILN_SEED";
@@ -187,7 +187,7 @@ pub fn messages(seed: u64, op: Op, len: usize, count: usize) -> Arc<Messages> {
 pub fn plan(task: TaskWork, seed: u64) -> Plan {
     Plan {
         task,
-        softirq: (Impl::best().into(), messages(!seed, Op::Encrypt, 512, 8)),
+        softirq: (best_impl().into(), messages(!seed, Op::Encrypt, 512, 8)),
         fallback: judge(),
         second: None,
         hardirq_fpu: false,

@@ -1,11 +1,11 @@
 //! Several CPUs in one process.
 
+use kiln_kernel::cipher::Op;
 use kiln_kernel::cpu::{Config, Cpu};
-use kiln_kernel::crypto::Skcipher;
+use kiln_kernel::crypto::{Aead, Model, Skcipher};
 use kiln_kernel::fpu::Policy;
 use kiln_kernel::irq::{Arrivals, Timer};
-use kiln_kernel::load::{Load, Plan, TaskWork};
-use kiln_kernel::xts::{Impl, Op};
+use kiln_kernel::load::{best_impl, Load, Plan, TaskWork};
 
 use crate::corruption::{config, interrupt, Rate, SPINS_10_US};
 use crate::machine::{alone, assert_clean, boot, cores, correct, judge, messages, pin, two_cores};
@@ -49,9 +49,9 @@ fn two_cpu_load(cpu: &mut Cpu, p: Policy, seed: u64) -> Rate {
     };
     let plan = Plan {
         task,
-        softirq: (Impl::best().into(), messages(!seed, Op::Encrypt, 512, 8)),
+        softirq: (best_impl().into(), messages(!seed, Op::Encrypt, 512, 8)),
         fallback: judge(),
-        second: Some((Impl::best(), messages(seed ^ 5, Op::Encrypt, 512, 8))),
+        second: Some((best_impl(), messages(seed ^ 5, Op::Encrypt, 512, 8))),
         hardirq_fpu: true,
     };
     let mut load = Load::attach(cpu, plan).expect("tiers are there");
@@ -86,4 +86,46 @@ fn two_cpus_make_and_drop_one_instance() {
             }
         });
     });
+}
+
+/// The same where an instance is made of another, which the other CPU may let go at any moment.
+#[test]
+fn two_cpus_make_and_drop_nested_instances() {
+    alone(
+        "parallel::two_cpus_make_and_drop_nested_instances",
+        |seed| {
+            let cores = cores();
+            Model::Direct.set();
+            let run = |number: usize| {
+                pin(cores[number % cores.len()]);
+                let _cpu = Cpu::boot(&Config {
+                    number: number as u32,
+                    ..Config::default()
+                })
+                .expect("a CPU boots");
+                let open = |name| match Aead::open(name, 0, 0) {
+                    Ok(tfm) => tfm,
+                    Err(e) => panic!("{name}: {e}"),
+                };
+                for i in 0..30_000 {
+                    let inner = open("seqiv(rfc4106(gcm(aes)))");
+                    let outer = open("cryptd(seqiv(rfc4106(gcm(aes))))");
+                    if seed >> (i % 64) & 1 == 0 {
+                        drop(inner);
+                        drop(outer);
+                    } else {
+                        drop(outer);
+                        drop(inner);
+                    }
+                    drop(open("authenc(hmac(sha256),cryptd(cbc(aes)))"));
+                }
+            };
+            std::thread::scope(|s| {
+                let threads = [0, 1].map(|n| s.spawn(move || run(n)));
+                for thread in threads {
+                    thread.join().expect("no panic");
+                }
+            });
+        },
+    );
 }

@@ -2,20 +2,23 @@
 
 use std::time::{Duration, Instant};
 
-use kiln_kernel::cpu::{Config, Cpu, Stats};
+use kiln_kernel::cipher::Op;
+use kiln_kernel::cpu::{kiln_tsc_hz, Config, Cpu, Scheduler, Stats};
 use kiln_kernel::fpu::{usable, Context, Policy};
 use kiln_kernel::irq::{Arrivals, Timer};
-use kiln_kernel::load::{Load, Plan, TaskWork};
-use kiln_kernel::xts::{Impl, Op};
+use kiln_kernel::load::{best_impl, Load, Plan, TaskWork};
+use kiln_kernel::wakeup::Wakeup;
 
-use crate::machine::{alone, assert_clean, boot, correct, messages, plan, policy, until};
+use crate::machine::{
+    alone, assert_clean, boot, cores, correct, messages, pin, plan, policy, until,
+};
 
 /// A task and a kthread that both encrypt for as long as they may.
 fn two_tasks(seed: u64) -> Plan {
     let task = messages(seed, Op::Encrypt, 16384, 8);
     Plan {
-        second: Some((Impl::best(), messages(seed ^ 5, Op::Encrypt, 16384, 8))),
-        ..plan(TaskWork::Crypt(Impl::best(), task), seed)
+        second: Some((best_impl(), messages(seed ^ 5, Op::Encrypt, 16384, 8))),
+        ..plan(TaskWork::Crypt(best_impl(), task), seed)
     }
 }
 
@@ -182,4 +185,133 @@ fn interrupts_outside_the_gate_never_schedule() {
             assert_clean("user mode", &load.counts());
         },
     );
+}
+
+/// No tick and no end of a slice comes before this, whatever the host does meanwhile.
+const NEVER_US: u64 = 10_000_000;
+
+/// A task sleeps on a CPU of its own and is woken.
+fn wake(config: Config, wakeup: Wakeup) -> Wakeup {
+    let mut cpu = Cpu::boot(&Config {
+        preempt_full: true,
+        tick_us: NEVER_US,
+        switch_ns: 0,
+        ..config
+    })
+    .expect("a CPU boots");
+    let woken = wakeup.run(&mut cpu);
+    println!(
+        "{}, slice {} us: {woken:?}",
+        config.scheduler, config.slice_us
+    );
+    woken
+}
+
+fn with_slice(scheduler: Scheduler, slice_us: u64) -> Config {
+    Config {
+        slice_us,
+        ..Config::of(scheduler, 1)
+    }
+}
+
+/// It has had more than its share, then sleeps for long: without lag under EEVDF.
+const SPENT: Wakeup = Wakeup {
+    wait_us: 0,
+    busy_us: 10_000,
+    asleep_us: 60_000,
+    preempted: false,
+    busy_for: 0,
+    asleep_for: 0,
+    slice_left: 0,
+};
+
+/// It had to wait before it ran, and slept at once: with lag under EEVDF.
+const WAITED: Wakeup = Wakeup {
+    wait_us: 60_000,
+    busy_us: 0,
+    asleep_us: 0,
+    ..SPENT
+};
+
+/// Run it until the host has not stretched the sleeper's run beyond the other's.
+fn wake_in_order(config: &Config, wakeup: Wakeup) -> Wakeup {
+    let mut woken = wakeup;
+    until("an undisturbed wake-up", || {
+        woken = wake(config.clone(), wakeup);
+        woken.busy_for * 2 < woken.asleep_for
+    });
+    woken
+}
+
+#[test]
+fn a_long_sleeper_preempts_under_cfs_and_waits_under_eevdf() {
+    alone(
+        "scheduling::a_long_sleeper_preempts_under_cfs_and_waits_under_eevdf",
+        |_| {
+            pin(cores()[0]);
+            let cfs = Config::of(Scheduler::Cfs61, 1);
+            assert!(wake_in_order(&cfs, SPENT).preempted);
+            for s in [Scheduler::Eevdf612, Scheduler::Eevdf73] {
+                // RUN_TO_PARITY: not before the running task's slice is over.
+                assert!(
+                    !wake_in_order(&with_slice(s, NEVER_US), SPENT).preempted,
+                    "{s}"
+                );
+                // The control: a slice that is over by then.
+                assert!(wake_in_order(&with_slice(s, 1_000), SPENT).preempted, "{s}");
+            }
+            // CFS again: what a sleeper gains is limited to half the latency period.
+            let stingy = Config {
+                latency_us: cfs.wakeup_us,
+                ..cfs
+            };
+            assert!(!wake_in_order(&stingy, SPENT).preempted);
+        },
+    );
+}
+
+#[test]
+fn a_task_with_lag_preempts_under_eevdf() {
+    alone("scheduling::a_task_with_lag_preempts_under_eevdf", |_| {
+        pin(cores()[0]);
+        for s in [Scheduler::Eevdf612, Scheduler::Eevdf73] {
+            let config = with_slice(s, NEVER_US);
+            let woken = wake(config.clone(), WAITED);
+            assert!(woken.preempted && woken.slice_left > 0, "{s}");
+            // The control: the same slice, no lag.
+            assert!(!wake_in_order(&config, SPENT).preempted, "{s}");
+        }
+        // CFS keeps no lag: beyond half the latency period the wait is forgotten.
+        let cfs = Config::of(Scheduler::Cfs61, 1);
+        let stingy = Config {
+            latency_us: cfs.wakeup_us,
+            ..cfs
+        };
+        assert!(!wake(stingy, WAITED).preempted);
+    });
+}
+
+/// A wake-up after 1.5 ms is behind the base slice of one CPU and within that of eight.
+#[test]
+fn a_slice_is_scaled_by_cpus() {
+    alone("scheduling::a_slice_is_scaled_by_cpus", |_| {
+        pin(cores()[0]);
+        let spent = Wakeup {
+            busy_us: 100,
+            asleep_us: 1_500,
+            ..SPENT
+        };
+        for s in [Scheduler::Eevdf612, Scheduler::Eevdf73] {
+            for (cpus, preempts) in [(1, true), (8, false)] {
+                let config = Config::of(s, cpus);
+                let mut woken = spent;
+                until("an undisturbed wake-up", || {
+                    woken = wake_in_order(&config, spent);
+                    // The host may have stretched the other's run, too.
+                    (woken.asleep_for + woken.busy_for) as f64 <= 2.2e-3 * kiln_tsc_hz()
+                });
+                assert_eq!(woken.preempted, preempts, "{s} {cpus}");
+            }
+        }
+    });
 }

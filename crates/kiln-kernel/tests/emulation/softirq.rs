@@ -1,6 +1,6 @@
 //! The softirq loop's limits, ksoftirqd and the kworker: nothing is lost, whoever serves it.
 
-use kiln_kernel::cpu::Config;
+use kiln_kernel::cpu::{kiln_tsc_hz, Config};
 use kiln_kernel::storm::Storm;
 
 use crate::machine::{alone, boot};
@@ -102,6 +102,53 @@ fn a_wish_to_reschedule_ends_the_loop() {
         cpu_alone = cpu_alone.run(&mut cpu);
         assert_served(&cpu_alone);
         assert_eq!(cpu_alone.first_loop, 5, "{cpu_alone:?}");
+    });
+}
+
+/// Why softirqs start late on a busy core: a raise over a running softirq waits until that one is over.
+#[test]
+fn a_raise_over_a_softirq_waits_for_its_end() {
+    alone("softirq::a_raise_over_a_softirq_waits_for_its_end", |_| {
+        const SPIN_US: u32 = 50;
+        let mut cpu = boot();
+        let storm = Storm {
+            raises: 1_000,
+            spin_us: SPIN_US,
+            interrupt: true,
+            raise_in_irq: true,
+            ..Storm::default()
+        };
+        let mut run = |storm: Storm| {
+            cpu.reset_stats();
+            let storm = storm.run(&mut cpu);
+            assert_served(&storm);
+            let median = cpu.softirq_latency().quantile(0.5).expect("not empty");
+            let us = median as f64 / (kiln_tsc_hz() / 1e6);
+            let stats = cpu.stats();
+            println!(
+                "{} of {} raised over a softirq, median start after {us:.2} us",
+                stats.softirqs_behind, stats.softirqs
+            );
+            assert_eq!(stats.softirqs, u64::from(storm.raises));
+            (stats.softirqs_behind, us)
+        };
+        // All but the first, which the task's interrupt raises.
+        let (behind, late) = run(storm);
+        assert_eq!(behind, 999);
+        assert!(late >= f64::from(SPIN_US) / 2.0, "{late}");
+        // A longer softirq makes them wait longer: nothing else has changed.
+        let (behind, later) = run(Storm {
+            spin_us: 4 * SPIN_US,
+            ..storm
+        });
+        assert_eq!(behind, 999);
+        assert!(later >= f64::from(2 * SPIN_US), "{later}");
+        // The control: as many interrupts over softirqs that raise nothing.
+        let (behind, _) = run(Storm {
+            raise_in_irq: false,
+            ..storm
+        });
+        assert_eq!(behind, 0);
     });
 }
 

@@ -1,8 +1,8 @@
 //! Injection at exact instructions can be repeated.
 
+use kiln_kernel::cipher::Op;
 use kiln_kernel::irq::{Step, Stepping};
-use kiln_kernel::load::{Load, TaskWork};
-use kiln_kernel::xts::{Impl, Op};
+use kiln_kernel::load::{all_impls, best_impl, Load, TaskWork};
 use kiln_kernel::Tier;
 
 use crate::machine::{alone, assert_clean, boot, correct, messages, plan, policy};
@@ -15,7 +15,7 @@ fn two_traces_of_an_operation_are_the_same() {
             let mut cpu = boot();
             for p in correct() {
                 p.set(&mut cpu);
-                for imp in Impl::all() {
+                for imp in all_impls() {
                     if imp.tier() == Tier::Generic || !imp.tier().usable() {
                         continue;
                     }
@@ -59,7 +59,7 @@ fn one_point_is_one_interrupt_there() {
         let mut cpu = boot();
         for name in ["nested", "legacy"] {
             policy(name).set(&mut cpu);
-            let task = TaskWork::Crypt(Impl::best(), messages(seed, Op::Encrypt, 512, 1));
+            let task = TaskWork::Crypt(best_impl(), messages(seed, Op::Encrypt, 512, 1));
             let mut load = Load::attach(&mut cpu, plan(task, seed)).expect("usable");
             load.set_stepping(true, false);
             let mut stepping = Stepping::start(load.cpu(), Step::Trace).expect("stepping starts");

@@ -3,11 +3,11 @@
 
 use std::arch::asm;
 
+use kiln_kernel::cipher::Op;
 use kiln_kernel::cpu::Cpu;
 use kiln_kernel::fpu::{pairs, Policy};
 use kiln_kernel::irq::{Arrivals, Timer};
-use kiln_kernel::load::{Load, TaskWork};
-use kiln_kernel::xts::{Impl, Op};
+use kiln_kernel::load::{all_impls, Load, TaskWork};
 
 use crate::machine::{alone, assert_clean, boot, correct, messages, plan, policy, until};
 
@@ -43,7 +43,7 @@ fn a_program_finds_its_registers_after_each_entry() {
             let mut cpu = boot();
             for p in correct() {
                 p.set(&mut cpu);
-                for imp in Impl::all().into_iter().filter(|i| i.tier().usable()) {
+                for imp in all_impls().into_iter().filter(|i| i.tier().usable()) {
                     let task = TaskWork::Crypt(imp, messages(seed, Op::Decrypt, 512, 8));
                     let mut load = Load::attach(&mut cpu, plan(task, seed)).expect("usable");
                     for n in 0..2_000 {

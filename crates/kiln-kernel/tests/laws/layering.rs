@@ -1,11 +1,13 @@
 //! Checks of who may include or depend on whom.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::path::{Path, PathBuf};
 
 use kiln_kbuild::recipe::tier_of;
-use kiln_kbuild::walk;
+use kiln_kbuild::{walk, Built};
+
+use crate::symbols::symbols;
 
 /// Headers that every freestanding compiler brings.
 const FREESTANDING: [&str; 3] = ["stdbool.h", "stddef.h", "stdint.h"];
@@ -44,6 +46,102 @@ pub fn kernel_includes(kernel_dir: &Path) -> Vec<String> {
                 ));
             }
         }
+    }
+    violations
+}
+
+/// The rooms of `kernel/`, lowest first. Those of one row may use each other.
+const ROOMS: [&[&str]; 4] = [&["lib", "cpu", "fpu"], &["ciphers"], &["crypto"], &["load"]];
+
+/// The headers of `lib`, `cpu` and `fpu`.
+const LOW_HEADERS: [&str; 14] = [
+    "context.h",
+    "cpu.h",
+    "cpu_offsets.h",
+    "fpu.h",
+    "histogram.h",
+    "hosted.h",
+    "percpu.h",
+    "preempt.h",
+    "sched.h",
+    "slab.h",
+    "spinlock.h",
+    "string.h",
+    "types.h",
+    "unaligned.h",
+];
+
+/// The headers of higher rooms.
+const HIGH_HEADERS: [&str; 4] = ["budget.h", "cipher.h", "crypto.h", "esp.h"];
+
+fn room_of(source: &Path) -> &str {
+    let room = source.iter().next().and_then(|room| room.to_str());
+    room.unwrap_or("")
+}
+
+/// Symbols that an object takes from a higher room.
+pub fn calls_upwards(built: &Built) -> Vec<String> {
+    let row = |room: &str| ROOMS.iter().position(|rooms| rooms.contains(&room));
+    let objects: Vec<_> = built
+        .objects
+        .iter()
+        .map(|o| (&o.source, symbols(&o.path)))
+        .collect();
+    let mut defined_in = BTreeMap::new();
+    for (source, symbols) in &objects {
+        for symbol in symbols.iter().filter(|s| s.global && s.defined) {
+            defined_in.insert(&symbol.name, room_of(source));
+        }
+    }
+    let mut violations = Vec::new();
+    for (source, symbols) in &objects {
+        let here = room_of(source);
+        if row(here).is_none() {
+            violations.push(format!("{}: {here} is not a known room", source.display()));
+        }
+        for symbol in symbols.iter().filter(|s| !s.defined) {
+            let Some(there) = defined_in.get(&symbol.name) else {
+                continue;
+            };
+            if row(there) > row(here) {
+                let (file, name) = (source.display(), &symbol.name);
+                violations.push(format!("{file} uses {name} of {there}, a higher room"));
+            }
+        }
+    }
+    violations
+}
+
+/// Identifiers and headers of the crypto API in the files of the lowest rooms.
+pub fn crypto_in_lowest_rooms(kernel_dir: &Path) -> Vec<String> {
+    let mut files = Vec::new();
+    for room in ROOMS[0] {
+        let dir = kernel_dir.join(room);
+        if dir.is_dir() {
+            walk(&dir, &mut |path| files.push(path.to_owned())).unwrap_or_else(|e| panic!("{e}"));
+        }
+    }
+    let headers = LOW_HEADERS.map(|name| kernel_dir.join("include/kiln").join(name));
+    files.extend(headers.into_iter().filter(|path| path.exists()));
+    files.sort();
+
+    let mut violations = Vec::new();
+    for file in &files {
+        let here = file.strip_prefix(kernel_dir).unwrap_or(file).display();
+        for include in includes(file) {
+            if HIGH_HEADERS
+                .iter()
+                .any(|h| include == format!("<kiln/{h}>"))
+            {
+                violations.push(format!("{here}: #include {include}: a higher room's"));
+            }
+        }
+        let text = fs::read_to_string(file).unwrap_or_else(|e| panic!("{here}: {e}"));
+        let names: BTreeSet<_> = text
+            .split(|c: char| !c.is_ascii_alphanumeric() && c != '_')
+            .filter(|name| name.starts_with("crypto_") || name.starts_with("cryptd_"))
+            .collect();
+        violations.extend(names.into_iter().map(|name| format!("{here}: {name}")));
     }
     violations
 }

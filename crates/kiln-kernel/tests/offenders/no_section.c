@@ -47,10 +47,12 @@ static int usage(void)
 
 static int list(void)
 {
-	for (size_t i = 0; i < kiln_xts_impls(); i++) {
-		const struct kiln_xts_impl *impl = kiln_xts_impl(i);
+	for (size_t i = 0; i < kiln_impls(); i++) {
+		const struct kiln_impl *impl = kiln_impl(i);
 		const char *lacks = kiln_tier_lacks(impl->tier);
 
+		if (strcmp(impl->alg, "xts(aes)"))
+			continue;
 		printf("%zu\t%s\t%u\t%s\n", i, impl->driver, impl->tier,
 		       lacks ? lacks : "");
 	}
@@ -61,8 +63,8 @@ int main(int argc, char **argv)
 {
 	/* Dying is expected, and leaves no core file. */
 	const struct rlimit no_core = { 0, 0 };
-	const struct kiln_xts_impl *impl;
-	struct xts_key *key;
+	const struct kiln_impl *impl;
+	void *ctx;
 	u8 raw[64], iv[16] = { 0 };
 	size_t index, len;
 	u8 *buf;
@@ -76,31 +78,31 @@ int main(int argc, char **argv)
 	inside = !strcmp(argv[1], "inside");
 	index = strtoul(argv[3], NULL, 10);
 	len = strtoul(argv[4], NULL, 10);
-	if (index >= kiln_xts_impls() || len < 16)
+	impl = kiln_impl(index);
+	if (!impl || strcmp(impl->alg, "xts(aes)") || len < 16)
 		return usage();
-	impl = kiln_xts_impl(index);
 	setrlimit(RLIMIT_CORE, &no_core);
 
 	/* A multiple of the alignment, as aligned_alloc() wants it. */
-	key = aligned_alloc(64, (kiln_xts_key_size() + 63) & ~(size_t)63);
+	ctx = aligned_alloc(64, (impl->ctxsize + 63) & ~(size_t)63);
 	buf = calloc(1, len);
-	if (!key || !buf)
+	if (!ctx || !buf)
 		return 3;
 	/* Halves that differ, should setkey refuse equal ones. */
 	for (size_t i = 0; i < sizeof(raw); i++)
 		raw[i] = (u8)(7 * i + 1);
-	if (kiln_xts_setkey(key, raw, sizeof(raw)))
+	if (impl->setkey(ctx, raw, sizeof(raw)))
 		return 4;
 
 	if (inside)
 		kernel_fpu_begin();
 	if (!strcmp(argv[2], "decrypt"))
-		impl->decrypt(key, buf, buf, len, iv);
+		impl->cipher.decrypt(ctx, buf, buf, len, iv);
 	else
-		impl->encrypt(key, buf, buf, len, iv);
+		impl->cipher.encrypt(ctx, buf, buf, len, iv);
 	if (inside)
 		kernel_fpu_end();
 	free(buf);
-	free(key);
+	free(ctx);
 	return 0;
 }

@@ -1,10 +1,9 @@
 //! One implementation with its messages: a request of 1 MiB, and its right answer.
 
 use kiln_kernel::budget::{Part, Parts, Run};
-use kiln_kernel::cipher::{Impl, Kind};
+use kiln_kernel::cipher::{Impl, Kind, Op};
 use kiln_kernel::cpu::Cpu;
 use kiln_kernel::crypto::{Driver, Errno, Lens, Series};
-use kiln_kernel::xts::Op;
 use kiln_measure::SplitMix64;
 
 use crate::{Algorithm, Error};

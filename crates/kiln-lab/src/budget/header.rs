@@ -2,8 +2,7 @@
 
 use std::fmt::Write;
 
-use kiln_kernel::cipher::Impl;
-use kiln_kernel::xts::Op;
+use kiln_kernel::cipher::{Impl, Op};
 
 /// What the constants are of.
 pub struct Facts<'a> {
@@ -57,7 +56,7 @@ pub fn text(impls: &[Impl], facts: &Facts<'_>) -> String {
         let known = imp.budget();
         let _ = writeln!(
             out,
-            "\t/*\n\t * {}: {:.3} cycles a byte measured, {:.3} for cache misses, {:.0} for the\n\t * section and \
+            "\t/*\n\t * {}: {:.3} cycles per byte measured, {:.3} for cache misses, {:.0} for the\n\t * section and \
              the call. At {:.2} GHz {} us are {cycles:.0} cycles, of which four fifths\n\t * hold {:.0} bytes: \
              in whole units of {} {bytes}.\n\t */\n\tBYTES_PER_FPU_{} = {bytes},",
             imp.driver(),

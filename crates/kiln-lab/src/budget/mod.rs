@@ -19,5 +19,5 @@ mod run;
 
 pub use picture::svg;
 pub use plan::{parse_ways, Data, Plan};
-pub use row::{Lengths, Row};
+pub use row::{keeps_target, Lengths, Row};
 pub use run::{run, Outcome};

@@ -3,8 +3,7 @@
 use std::str::FromStr;
 
 use kiln_kernel::budget::Way;
-use kiln_kernel::cipher::{Impl, Kind};
-use kiln_kernel::xts::Op;
+use kiln_kernel::cipher::{Impl, Kind, Op};
 use kiln_kernel::Tier;
 
 use crate::algorithm::unknown;
@@ -131,9 +130,9 @@ impl Plan {
             )));
         }
         for &us in &self.targets_us {
-            if !us.is_finite() || us > LONGEST_US {
+            if !(us > 0.0 && us <= LONGEST_US) {
                 return Err(Error::input(format!(
-                    "--target-us {us}: targets are of {LONGEST_US} µs at most"
+                    "--target-us {us}: a target is more than 0 and at most {LONGEST_US} µs"
                 )));
             }
             let slowest = self
@@ -149,7 +148,21 @@ impl Plan {
                 )));
             }
         }
+        if self.impls.iter().all(|&i| self.ways_of(i).is_empty()) {
+            let drivers: Vec<&str> = self.impls.iter().map(|i| i.driver()).collect();
+            return Err(Error::input(format!(
+                "--mode fixed: no byte limit was posted for {}: choose another mode, or leave out --quick to try all tiers",
+                drivers.join(", ")
+            )));
+        }
         Ok(())
+    }
+
+    /// The ways an implementation can be cut: `fixed` only if a limit was posted for it.
+    pub fn ways_of(&self, imp: Impl) -> Vec<Way> {
+        let posted = imp.budget().posted.is_some();
+        let ways = self.ways.iter().copied();
+        ways.filter(|&w| w != Way::Fixed || posted).collect()
     }
 
     /// The operations of an implementation.
@@ -203,6 +216,43 @@ mod tests {
         assert!(e.to_string().contains("'clocked'"), "{e}");
         assert_eq!(parse_ways(&[]).unwrap().len(), 7);
         assert!("hot".parse::<Data>().is_err());
+    }
+
+    #[test]
+    fn only_code_with_a_posted_limit_is_cut_by_it() {
+        // Without it a driver that was not registered yet would have no limit, either.
+        kiln_kernel::budget::calibrate();
+        let mut plan = Plan::new(&[], 1, false).unwrap();
+        let all = Way::ALL.len();
+        for &imp in &plan.impls {
+            let ways = plan.ways_of(imp);
+            match imp.driver() {
+                "sha256-sha-ni" | "ghash-aesni" => assert_eq!(ways.len(), all),
+                "sm3-avx512" | "gcm-aes-aesni" | "poly1305-sse2" => {
+                    assert_eq!(ways.len(), all - 1);
+                    assert!(!ways.contains(&Way::Fixed));
+                }
+                _ => {}
+            }
+        }
+        plan.ways = vec![Way::Fixed];
+        plan.check(2.5e9).unwrap();
+        plan.impls.retain(|i| i.alg() == "xts(aes)");
+        let e = plan.check(2.5e9).unwrap_err().to_string();
+        assert!(e.contains("no byte limit was posted for xts-aes-"), "{e}");
+    }
+
+    #[test]
+    fn a_target_that_is_not_positive_is_called_that() {
+        let mut plan = Plan::new(&["sm3".into()], 1, true).unwrap();
+        for us in [-5.0, 0.0, f64::NAN, 1e9] {
+            plan.targets_us = vec![us];
+            let e = plan.check(2.5e9).unwrap_err().to_string();
+            assert!(
+                e.contains("a target is more than 0 and at most 10000 µs"),
+                "{e}"
+            );
+        }
     }
 
     #[test]

@@ -3,16 +3,15 @@
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use kiln_kernel::budget::{self, Calibrated, Part, Parts, Run, Way};
-use kiln_kernel::cipher::{Impl, Kind};
+use kiln_kernel::cipher::{Impl, Kind, Op};
 use kiln_kernel::cpu::{Config, Cpu};
 use kiln_kernel::crypto::Model;
 use kiln_kernel::fpu::Policy;
 use kiln_kernel::irq::{Arrivals, Timer};
-use kiln_kernel::xts::Op;
 
 use super::bench::Bench;
 use super::plan::{Data, Plan};
-use super::row::{loss, pct, us, Lengths, Row};
+use super::row::{holds, loss, pct, us, Lengths, Row};
 use crate::algorithm::op_name;
 use crate::Error;
 
@@ -22,8 +21,8 @@ const LONG: f64 = 1.1;
 const OPS: u64 = 8;
 /// Multiplications by which the length of one is found.
 const CHAIN: u64 = 10_000;
-/// Sections of these last what the target says only by measurement.
-const HOLDS: [Way; 2] = [Way::Calibrated, Way::Clocked];
+/// Their sections are meant to last no longer than the target.
+const MEANT: [Way; 3] = [Way::Fixed, Way::Calibrated, Way::Clocked];
 
 /// What came of it.
 #[derive(Debug, Default)]
@@ -99,10 +98,14 @@ fn all(
     progress: &mut dyn FnMut(f64, &str),
     outcome: &mut Outcome,
 ) -> Result<(), Error> {
-    let each = plan.data.len() * plan.targets_us.len() * plan.ways.len();
-    let ops = |&imp: &Impl| plan.ops_of(imp).len();
-    let total = each * plan.impls.iter().map(ops).sum::<usize>();
+    let each = plan.data.len() * plan.targets_us.len();
+    let rows = |&imp: &Impl| each * plan.ops_of(imp).len() * plan.ways_of(imp).len();
+    let total = plan.impls.iter().map(rows).sum::<usize>();
     for &imp in &plan.impls {
+        let ways = plan.ways_of(imp);
+        if ways.is_empty() {
+            continue;
+        }
         for &op in plan.ops_of(imp) {
             let mut bench = Bench::new(imp, op, plan.len, plan.seed)?;
             // As the governor's notifier would: budgets follow the clock.
@@ -114,7 +117,7 @@ fn all(
             }
             for &data in &plan.data {
                 for &target_us in &plan.targets_us {
-                    for &way in &plan.ways {
+                    for &way in &ways {
                         if stop.load(Ordering::Relaxed) {
                             outcome.interrupted = true;
                             return Ok(());
@@ -162,7 +165,7 @@ impl Outcome {
         let buckets = judged.section.buckets().into_iter();
         self.lengths[at]
             .buckets
-            .extend(buckets.map(|(ticks, n)| (ticks as f64 / tsc_hz * 1e6, u64::from(n))));
+            .extend(buckets.map(|(ticks, n)| (ticks as f64 / tsc_hz * 1e6, n)));
     }
 }
 
@@ -222,7 +225,8 @@ impl Cell {
                 false => (plan.len as f64 / sections_per_op.max(1.0)) as u64,
             },
             step_bytes: looks.then_some(most),
-            fits_bytes: self.imp.bytes_in(self.op, target).map(u64::from),
+            holds_bytes: holds(&parts.unbounded.op_ticks, plan.len, target),
+            budget_bytes: self.imp.bytes_in(self.op, target).map(u64::from),
             min_bytes: known.min_bytes.into(),
             cycles_per_byte: known.rate[d] * core_hz / tsc_hz,
             len: plan.len,
@@ -251,45 +255,68 @@ impl Cell {
             interrupted_pct: pct(judged.interrupted, timed),
             stolen_pct: pct(judged.stolen, timed),
             long_pct: pct(judged.long_sections, timed),
+            null_long_pct: pct(null.long_sections, null.section.total()),
             long_witnessed_pct: pct(judged.long_witnessed, judged.long_sections),
             stalls: judged.stalls,
         }
     }
 }
 
-/// The largest of a figure over its limit, and whose it is.
-fn worst(rows: &[Row], way: Way, of: impl Fn(&Row) -> Option<f64>) -> Option<(f64, &Row)> {
+/// The row with the largest value.
+fn worst(rows: &[&Row], value: impl Fn(&Row) -> Option<f64>) -> Option<(f64, &'static str)> {
     rows.iter()
-        .filter(|r| r.mode == way.name())
-        .filter_map(|r| Some((of(r)?, r)))
+        .filter_map(|r| Some((value(r)?, r.imp)))
         .max_by(|a, b| a.0.total_cmp(&b.0))
+}
+
+/// How many rows of a way kept the target, and how they were disturbed.
+fn summarize(rows: &[Row], way: Way) -> Option<String> {
+    let rows: Vec<&Row> = rows.iter().filter(|r| r.mode == way.name()).collect();
+    let verdicts = rows.iter().map(|r| r.keeps_target());
+    let kept = verdicts.clone().filter(|v| *v == Some(true)).count();
+    let unknown = verdicts.filter(Option::is_none).count();
+    let p999 = worst(&rows, |r| Some(r.section_us_p999? / r.null_us_p999?))?;
+    let lost = worst(&rows, |r| r.loss_pct)?;
+    let untold = match unknown {
+        0 => String::new(),
+        n => format!(" (cannot tell for {n}, where the machine may be the cause)"),
+    };
+    Some(format!(
+        "{way}: 95 % of sections end within {LONG} x target in {kept} of {} rows{untold}; largest p99.9 {:.1} x that of \
+         null sections ({}); largest loss {:.1} % ({})",
+        rows.len(),
+        p999.0,
+        p999.1,
+        lost.0,
+        lost.1
+    ))
 }
 
 fn notes(plan: &Plan, calibrated: Calibrated, tsc_hz: f64, rows: &[Row]) -> Vec<String> {
     let mut notes = vec![
         format!(
-            "all implementations were measured in {:.1} ms, {} runs; budgets keep a fifth, and room for cache misses",
+            "all implementations were measured in {:.1} ms, {} runs; a budget leaves a fifth of the target free and counts \
+             every byte as a cache miss",
             calibrated.ticks as f64 / tsc_hz * 1e3,
             calibrated.runs
         ),
         format!(
-            "{} KiB a request, one piece on either side, through the crypto API, policy bh-off, full preemption; {} \
-             interrupts a second raise a softirq and wake a task (a switch is charged 1.8 µs); loss: against one \
-             section, in pairs; null: sections of pure arithmetic as long as the target, in turns with the others",
+            "{} KiB per request, one piece on either side, through the crypto API, policy bh-off, full preemption; {} \
+             interrupts per second raise a softirq and wake a task (a switch is charged 1.8 µs); loss: against one \
+             section, in pairs; null: sections of pure arithmetic as long as the target, in turns with the others; \
+             quantiles are upper edges of buckets that are 3 to 6 % wide",
             plan.len >> 10,
             plan.irq_rate
         ),
     ];
-    for way in HOLDS {
-        let p95 = worst(rows, way, |r| Some(r.section_us_p95? / r.target_us));
-        let p999 = worst(rows, way, |r| Some(r.section_us_p999? / r.null_us_p999?));
-        let lost = worst(rows, way, |r| r.loss_pct);
-        if let (Some(p95), Some(p999), Some(lost)) = (p95, p999, lost) {
-            notes.push(format!(
-                "{way}, the worst of all: p95 {:.2} x target ({}), p99.9 {:.2} x null ({}), loss {:.2} % ({})",
-                p95.0, p95.1.imp, p999.0, p999.1.imp, lost.0, lost.1.imp
-            ));
-        }
+    let without = plan.impls.iter().filter(|i| i.budget().posted.is_none());
+    match (plan.ways.contains(&Way::Fixed), without.count()) {
+        (true, n) if n > 0 => notes.push(format!(
+            "fixed: no row for {n} of {} implementations, because no byte limit was posted for them in 2022",
+            plan.impls.len()
+        )),
+        _ => {}
     }
+    notes.extend(MEANT.iter().filter_map(|&way| summarize(rows, way)));
     notes
 }

@@ -1,8 +1,7 @@
 //! Which requests are made: random ones, and one of each form that is to be taken or refused.
 
-use kiln_kernel::cipher::{Impl, Kind};
+use kiln_kernel::cipher::{Impl, Kind, Op};
 use kiln_kernel::fpu::Context;
-use kiln_kernel::xts::Op;
 
 use super::case::CONTEXTS;
 use super::judge::task;
@@ -57,7 +56,7 @@ fn forms(imp: Impl) -> Vec<Form> {
     }
     if let Some(longest) = imp.key_sizes().last() {
         let sizes = 0..=longest + KEYS_BEYOND;
-        let bad = sizes.filter(|n| !imp.key_sizes().contains(n));
+        let bad = sizes.filter(|&n| !imp.takes_key(n));
         forms.extend(bad.map(|n| Form::Twisted(Twist::BadKey(n))));
         forms.push(Form::Twisted(Twist::NoKey));
     }

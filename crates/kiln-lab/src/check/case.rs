@@ -2,10 +2,9 @@
 
 use std::fmt;
 
-use kiln_kernel::cipher::{Impl, Kind};
+use kiln_kernel::cipher::{Impl, Kind, Op};
 use kiln_kernel::crypto::Api;
 use kiln_kernel::fpu::Context;
-use kiln_kernel::xts::Op;
 
 use super::bench::{Bench, Replay, Verdict};
 use super::contexts;
@@ -237,7 +236,7 @@ impl Case {
                     .ok()
                     .map(|c| c.bytes()[..judge.context_size()].to_vec());
                 // Whether the length is one is for the list to say, not for `setkey`.
-                if becomes.is_some() != judge.key_sizes().contains(&key.len()) {
+                if becomes.is_some() != judge.takes_key(key.len()) {
                     return Err(format!(
                         "{} and its list differ about a key of {n} bytes",
                         judge.driver()

@@ -9,12 +9,11 @@ use std::sync::atomic::AtomicBool;
 use std::sync::{Mutex, PoisonError};
 use std::thread;
 
-use kiln_kernel::cipher::{Impl, Kind};
+use kiln_kernel::cipher::{Impl, Kind, Op};
 use kiln_kernel::cpu::{Config, Cpu};
 use kiln_kernel::fpu::{Context, Policy};
 use kiln_kernel::guest::{self, Counts, Guest, Guests};
 use kiln_kernel::irq::{Arrivals, Breakpoints, Step, Stepping, Timer};
-use kiln_kernel::xts::Op;
 use kiln_kernel::Tier;
 
 use super::bench::{Bench, Replay};

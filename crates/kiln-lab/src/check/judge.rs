@@ -1,9 +1,8 @@
 //! The right answer to a message: from an algorithm's first implementation, the table-based or plainest one.
 
 use kiln_kernel::call::{Call, Entry};
-use kiln_kernel::cipher::{Context as Keyed, Impl, Kind};
+use kiln_kernel::cipher::{Context as Keyed, Impl, Kind, Op};
 use kiln_kernel::fpu::Context;
-use kiln_kernel::xts::Op;
 
 use super::message::{Answer, Message};
 

@@ -2,8 +2,7 @@
 
 use std::fmt;
 
-use kiln_kernel::cipher::Impl;
-use kiln_kernel::xts::Op;
+use kiln_kernel::cipher::{Impl, Op};
 
 use super::judge::{judge, Judged};
 use super::message::{bytes, Message};

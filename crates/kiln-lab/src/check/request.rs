@@ -3,10 +3,9 @@
 use std::fmt;
 use std::io;
 
-use kiln_kernel::cipher::{Impl, Kind};
+use kiln_kernel::cipher::{Impl, Kind, Op, BLOCK};
 use kiln_kernel::crypto::{Api, Errno, Transform};
 use kiln_kernel::fpu::Context;
-use kiln_kernel::xts::{Op, BLOCK};
 
 use super::contexts;
 use super::judge::Judged;

@@ -4,8 +4,7 @@
 //! `aad`, `pt`, `ct`, `tag` for what encrypts, `msg` and `md` for hashes. `N * hex` is that many times the bytes,
 //! `"..."` is text; a line of `#` says where a case is from. `kiln-kernel`'s own tests read the same files.
 
-use kiln_kernel::cipher::Impl;
-use kiln_kernel::xts::Op;
+use kiln_kernel::cipher::{Impl, Op};
 
 use super::judge::{judge, Judged};
 use super::message::{Answer, Message};

@@ -1,6 +1,6 @@
 //! Two sides measured in alternation, so that what drifts falls on both.
 
-use super::side::Side;
+use super::side::{Figure, Side};
 use crate::Error;
 
 /// Whose turn it is.
@@ -50,21 +50,14 @@ fn merged(turns: Vec<Side>) -> Side {
     };
     for figure in side.figures.values_mut() {
         figure.turns = vec![figure.value];
+        if let Some(time) = &mut figure.time {
+            time.turns = vec![time.value];
+        }
     }
     let mut done = 1;
     for turn in turns {
         for (key, figure) in &mut side.figures {
-            let value = turn.figures.get(key).map_or(f64::NAN, |f| f.value);
-            figure.turns.push(value);
-            let better = match figure.less {
-                true => value < figure.value,
-                false => value > figure.value,
-            };
-            // A wrong answer in one turn is a wrong answer.
-            if better || value.is_nan() {
-                figure.value = value;
-            }
-            figure.interval = None;
+            add_turn(figure, turn.figures.get(key));
         }
         done += 1;
     }
@@ -72,23 +65,45 @@ fn merged(turns: Vec<Side>) -> Side {
     side
 }
 
+fn add_turn(figure: &mut Figure, turn: Option<&Figure>) {
+    let value = turn.map_or(f64::NAN, |f| f.value);
+    figure.turns.push(value);
+    let better = match figure.less {
+        true => value < figure.value,
+        false => value > figure.value,
+    };
+    // A wrong answer in one turn is a wrong answer.
+    if better || value.is_nan() {
+        figure.value = value;
+    }
+    figure.interval = None;
+    if let Some(time) = &mut figure.time {
+        add_turn(time, turn.and_then(|f| f.time.as_deref()));
+    }
+}
+
 #[cfg(test)]
 mod tests {
-    use super::super::side::Figure;
     use super::*;
 
     fn side(value: f64) -> Side {
-        let figure = Figure {
-            unit: "cycles_per_op",
+        let of = |unit, value| Figure {
+            unit,
             less: true,
             value,
             interval: Some((value, value)),
+            of_rounds: false,
             turns: Vec::new(),
+            time: None,
+        };
+        let figure = Figure {
+            time: Some(Box::new(of("ns_per_op", value / 4.0))),
+            ..of("cycles_per_op", value)
         };
         Side {
             name: "s".into(),
             figures: [("k".to_string(), figure)].into(),
-            ignored: 0,
+            ..Side::default()
         }
     }
 
@@ -108,6 +123,11 @@ mod tests {
         assert_eq!(b.figures["k"].turns, [8.0, 7.0, 4.0]);
         assert_eq!((a.figures["k"].value, b.figures["k"].value), (5.0, 4.0));
         assert_eq!(a.figures["k"].interval, None);
+        let time = a.figures["k"].time.as_ref().unwrap();
+        assert_eq!(
+            (time.turns.as_slice(), time.value),
+            (&[2.25, 1.5, 1.25][..], 1.25)
+        );
     }
 
     #[test]

@@ -1,7 +1,6 @@
 //! What a cell must answer: its messages, and their results by another implementation, in this process.
 
-use kiln_kernel::cipher::Impl;
-use kiln_kernel::xts::Op;
+use kiln_kernel::cipher::{Impl, Op};
 use kiln_measure::SplitMix64;
 
 use super::kernel::judge_of;

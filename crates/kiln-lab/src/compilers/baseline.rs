@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use serde_json::Value;
 
-use kiln_measure::{verdict, Ratio, Verdict};
+use kiln_measure::{exceeds_by_known, ratio_among, verdict_by_known, Ratio, Series};
 
 use super::cell::Status;
 use super::row::Row;
@@ -88,35 +88,84 @@ pub fn of_record<'a>(rows: &'a [Row], row: &Row) -> Option<&'a Row> {
     }
 }
 
-/// The ratio of two rows' figures: their intervals say where a rerun's falls, so that the extremes enclose the ratio of
-/// two reruns.
-pub fn between(row: &Row, old: &Row) -> Option<Ratio> {
-    Some(Ratio {
-        ratio: row.cycles_per_byte? / old.cycles_per_byte?,
-        low: row.ci_low? / old.ci_high?,
-        high: row.ci_high? / old.ci_low?,
+/// What a cell takes over what its baseline takes.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Ratios {
+    /// In core cycles.
+    pub cycles: Ratio,
+    /// In nanoseconds; nothing if one of the two has no times.
+    pub time: Option<Ratio>,
+}
+
+impl Ratios {
+    /// From rounds timed side by side, `comparisons` of them judged together.
+    pub fn of_series(own: &Series, baseline: &Series, comparisons: usize) -> Option<Ratios> {
+        Some(Ratios {
+            cycles: ratio_among(own, baseline, comparisons)?,
+            time: ratio_among(&own.in_ns(), &baseline.in_ns(), comparisons),
+        })
+    }
+
+    /// From two rows: their intervals say where a rerun's figure falls, so that the extremes enclose the ratio of two
+    /// reruns.
+    pub fn of_rows(row: &Row, old: &Row) -> Option<Ratios> {
+        let cycles = |r: &Row| Some((r.cycles_per_byte?, r.ci_low?, r.ci_high?));
+        let time = |r: &Row| Some((r.ns_per_byte?, r.ns_low?, r.ns_high?));
+        Some(Ratios {
+            cycles: quotient(cycles(row)?, cycles(old)?),
+            time: time(row).zip(time(old)).map(|(a, b)| quotient(a, b)),
+        })
+    }
+
+    /// Those of a judged row.
+    fn in_row(row: &Row) -> Option<Ratios> {
+        let ratio = |(ratio, low, high)| Ratio {
+            ratio,
+            low,
+            high,
+            pairs: 1,
+        };
+        let time = || Some((row.time_ratio?, row.time_ratio_low?, row.time_ratio_high?));
+        Some(Ratios {
+            cycles: ratio((row.ratio?, row.ratio_low?, row.ratio_high?)),
+            time: time().map(ratio),
+        })
+    }
+}
+
+/// The quotient of two figures, each with the ends of its interval.
+fn quotient(a: (f64, f64, f64), b: (f64, f64, f64)) -> Ratio {
+    Ratio {
+        ratio: a.0 / b.0,
+        low: a.1 / b.2,
+        high: a.2 / b.1,
         pairs: 1,
-    })
+    }
 }
 
-/// Puts a ratio into its row, and its verdict.
-pub fn judge(row: &mut Row, by: &str, ratio: Option<Ratio>, of_record: bool) {
+/// Puts the ratios into their row, and the verdict.
+pub fn judge(row: &mut Row, by: &str, ratios: Option<Ratios>, of_record: bool) {
     row.baseline = Some(by.to_string());
-    let Some(r) = ratio else { return };
-    row.ratio = Some(r.ratio);
-    row.ratio_low = Some(r.low);
-    row.ratio_high = Some(r.high);
+    let Some(r) = ratios else { return };
+    row.ratio = Some(r.cycles.ratio);
+    row.ratio_low = Some(r.cycles.low);
+    row.ratio_high = Some(r.cycles.high);
+    row.time_ratio = r.time.map(|t| t.ratio);
+    row.time_ratio_low = r.time.map(|t| t.low);
+    row.time_ratio_high = r.time.map(|t| t.high);
     let floor = if of_record { FLOOR_OF_RECORDS } else { FLOOR };
-    row.verdict = Some(verdict(&r, floor));
+    row.verdict = Some(verdict_by_known(&r.cycles, r.time.as_ref(), floor));
 }
 
-/// What is worse than allowed.
+/// What is worse than allowed, or may be.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Regressions {
-    /// Rows slower by more than allowed, beyond the noise.
+    /// Rows slower by more than allowed, beyond the noise, by cycles and by time.
     pub slower: Vec<usize>,
     /// Rows without a figure where the baseline has one.
     pub lost: Vec<usize>,
+    /// Rows that cannot be judged: they are slower by more than allowed in only one of cycles and time.
+    pub unjudged: Vec<usize>,
 }
 
 /// Rows that are worse than their baseline by more than so many per cent. `had` says of a row whether the baseline has
@@ -124,17 +173,11 @@ pub struct Regressions {
 pub fn regressions(rows: &[Row], percent: f64, had: &dyn Fn(&Row) -> bool) -> Regressions {
     let mut found = Regressions::default();
     for (i, row) in rows.iter().enumerate() {
-        let ratio = row.ratio.zip(row.ratio_low.zip(row.ratio_high));
-        if let Some((ratio, (low, high))) = ratio {
-            let pairs = 1;
-            let r = Ratio {
-                ratio,
-                low,
-                high,
-                pairs,
-            };
-            if verdict(&r, percent / 100.0) == Verdict::Slower {
-                found.slower.push(i);
+        if let Some(ratios) = Ratios::in_row(row) {
+            match exceeds_by_known(&ratios.cycles, ratios.time.as_ref(), percent / 100.0) {
+                Some(true) => found.slower.push(i),
+                None => found.unjudged.push(i),
+                Some(false) => {}
             }
         } else if row.baseline.is_some() && row.status != Status::Ok && had(row) {
             found.lost.push(i);
@@ -147,13 +190,14 @@ pub fn regressions(rows: &[Row], percent: f64, had: &dyn Fn(&Row) -> bool) -> Re
 mod tests {
     use super::super::row::tests::row;
     use super::*;
+    use kiln_measure::Verdict;
 
     #[test]
     fn a_planted_slowdown_is_found_and_the_same_again_is_not() {
         let old = row("a", "default", Some(10.0));
         let judged = |figure| {
             let mut new = row("b", "default", Some(figure));
-            let r = between(&new, &old);
+            let r = Ratios::of_rows(&new, &old);
             judge(&mut new, "a", r, true);
             new
         };
@@ -165,6 +209,63 @@ mod tests {
         let found = regressions(&rows, 5.0, &|_| true);
         assert_eq!(found.slower, [1]);
         assert_eq!(regressions(&rows, 20.0, &|_| true), Regressions::default());
+    }
+
+    #[test]
+    fn a_verdict_needs_cycles_and_time() {
+        let old = row("a", "default", Some(10.0));
+        let judged = |new: Row, old: &Row| {
+            let mut new = new;
+            let r = Ratios::of_rows(&new, old);
+            judge(&mut new, "a", r, true);
+            let found = regressions(&[new.clone()], 5.0, &|_| true);
+            (new.verdict.unwrap(), found)
+        };
+        let none = Regressions::default();
+        let slower = Regressions {
+            slower: vec![0],
+            ..none.clone()
+        };
+        let unjudged = Regressions {
+            unjudged: vec![0],
+            ..none.clone()
+        };
+        let new = |cycles: f64, clock: f64| row("a", "default", Some(cycles)).at_clock(clock);
+        // Wide vectors: nine tenths of the cycles, at three quarters of the clock. And the reverse.
+        assert_eq!(
+            judged(new(9.0, 1.33), &old),
+            (Verdict::Disagree, unjudged.clone())
+        );
+        assert_eq!(
+            judged(new(11.0, 0.75), &old),
+            (Verdict::Disagree, unjudged.clone())
+        );
+        // One unit alone is beyond.
+        assert_eq!(
+            judged(new(11.0, 1.0 / 1.1), &old),
+            (Verdict::Disagree, unjudged.clone())
+        );
+        assert_eq!(judged(new(10.0, 1.1), &old), (Verdict::Disagree, unjudged));
+        // Fewer cycles in the same time: whatever that is, it is not slower.
+        assert_eq!(
+            judged(new(9.0, 1.0 / 0.9), &old),
+            (Verdict::Disagree, none.clone())
+        );
+        // A clock that moved by less than the gate allows stops no gate.
+        assert_eq!(
+            judged(new(10.0, 1.04), &old),
+            (Verdict::Disagree, none.clone())
+        );
+        // Controls: both agree.
+        assert_eq!(
+            judged(new(11.0, 1.0), &old),
+            (Verdict::Slower, slower.clone())
+        );
+        assert_eq!(judged(new(9.0, 1.0), &old), (Verdict::Faster, none.clone()));
+        assert_eq!(judged(new(10.0, 1.0), &old), (Verdict::Same, none));
+        // A record without times: cycles alone.
+        let before = old.clone().without_time();
+        assert_eq!(judged(new(11.0, 0.75), &before), (Verdict::Slower, slower));
     }
 
     #[test]

@@ -10,6 +10,7 @@ use std::path::Path;
 use std::process::Command;
 use std::sync::atomic::{AtomicBool, Ordering};
 
+use kiln_measure::clock::tsc_hz;
 use kiln_measure::{Round, Series, SplitMix64};
 
 use super::cell::Status;
@@ -63,8 +64,10 @@ pub struct Told {
     pub iterations: u64,
     /// Samples thrown away.
     pub rejected: u64,
-    /// Core cycles of a message.
+    /// Core cycles per message, one for each sample.
     pub samples: Vec<f64>,
+    /// TSC ticks per message in the same samples.
+    pub ticks: Vec<f64>,
     /// The first line it complained in.
     pub complaint: Option<String>,
 }
@@ -114,7 +117,11 @@ fn read(text: &str) -> Told {
             "answer" => told.answer = u64::from_str_radix(value, 16).ok(),
             "iterations" => told.iterations = value.parse().unwrap_or(0),
             "rejected" => told.rejected = value.parse().unwrap_or(0),
-            "sample" => told.samples.extend(value.parse::<f64>().ok()),
+            "sample" => {
+                let mut units = value.split(' ').map(|x| x.parse::<f64>().ok());
+                told.samples.extend(units.next().flatten());
+                told.ticks.extend(units.next().flatten());
+            }
             _ => {}
         }
     }
@@ -157,7 +164,7 @@ impl Place<'_> {
 /// What came of one.
 #[derive(Clone, Debug)]
 pub struct Timed {
-    /// Core cycles of a message.
+    /// Core cycles and nanoseconds per message.
     pub series: Series,
     /// The digest of its results.
     pub answer: Option<u64>,
@@ -198,9 +205,13 @@ pub fn time(
                 return (all, fixed);
             }
         }
-        let rounds = all.iter_mut().chain(&mut fixed);
-        let rounds = rounds.filter_map(|t| t.series.rounds.last_mut());
-        rounds.for_each(|r| r.complete = true);
+        for timed in all.iter_mut().chain(&mut fixed) {
+            let Series {
+                rounds, rounds_ns, ..
+            } = &mut timed.series;
+            let last = [rounds.last_mut(), rounds_ns.last_mut()];
+            last.into_iter().flatten().for_each(|r| r.complete = true);
+        }
     }
     (all, fixed)
 }
@@ -208,6 +219,7 @@ pub fn time(
 fn begin(timed: &mut [Timed]) {
     for t in timed {
         t.series.rounds.push(Round::default());
+        t.series.rounds_ns.push(Round::default());
     }
 }
 
@@ -260,24 +272,27 @@ fn turn(entry: &Entry, timed: &mut Timed, ms: u64, place: &Place) {
                 return;
             }
             timed.series.rejected += told.rejected;
-            let Some(round) = timed.series.rounds.last_mut() else {
-                return;
-            };
-            let mut samples = told.samples;
-            samples.sort_unstable_by(f64::total_cmp);
-            // Not the least: of so many samples that is the one whose chains were disturbed most.
-            let figure = samples.get(samples.len() / LOWER).copied();
-            // The reference has several turns in a round.
-            round.best = match (round.best, figure) {
-                (Some(a), Some(b)) => Some(a.min(b)),
-                (a, b) => a.or(b),
-            };
-            round.samples.extend(samples);
+            let ns = told.ticks.iter().map(|ticks| ticks * 1e9 / tsc_hz());
+            add_turn(timed.series.rounds_ns.last_mut(), ns.collect());
+            add_turn(timed.series.rounds.last_mut(), told.samples);
         }
         // Ctrl-C ends the cell as well.
         Err(_) if place.stop.load(Ordering::Relaxed) => {}
         Err(fault) => timed.fault = Some(fault),
     }
+}
+
+/// Adds the samples of one turn to a round. The reference has several turns in a round.
+fn add_turn(round: Option<&mut Round>, mut samples: Vec<f64>) {
+    let Some(round) = round else { return };
+    samples.sort_unstable_by(f64::total_cmp);
+    // Not the least: of so many samples that is the one whose chains were disturbed most.
+    let figure = samples.get(samples.len() / LOWER).copied();
+    round.best = match (round.best, figure) {
+        (Some(a), Some(b)) => Some(a.min(b)),
+        (a, b) => a.or(b),
+    };
+    round.samples.extend(samples);
 }
 
 #[cfg(test)]
@@ -286,10 +301,12 @@ mod tests {
 
     #[test]
     fn what_a_cell_prints_is_read() {
-        let told = read("answer 00ff\niterations 7\nrejected 2\nsample 1.5\nsample 2\nother 3\n");
+        let told =
+            read("answer 00ff\niterations 7\nrejected 2\nsample 1.5 0.75\nsample 2 1\nother 3\n");
         assert_eq!(told.answer, Some(255));
         assert_eq!((told.iterations, told.rejected), (7, 2));
         assert_eq!(told.samples, [1.5, 2.0]);
+        assert_eq!(told.ticks, [0.75, 1.0]);
     }
 
     #[test]

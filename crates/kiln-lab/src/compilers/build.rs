@@ -8,7 +8,7 @@ use std::sync::{Arc, Mutex};
 use std::thread;
 use std::time::Instant;
 
-use kiln_kbuild::{recipe, rename_implicit_calls};
+use kiln_kbuild::{reason, recipe, rename_implicit_calls};
 use kiln_tree::cache::hash;
 use serde::{Deserialize, Serialize};
 
@@ -246,7 +246,7 @@ impl<'a> Builder<'a> {
                 .output();
             match done {
                 Ok(o) if o.status.success() => {}
-                Ok(o) => return Err(failed(first_fault(&o.stderr))),
+                Ok(o) => return Err(failed(reason(&String::from_utf8_lossy(&o.stderr)))),
                 Err(e) => return Err(failed(format!("objcopy: {e}: apt-get install binutils"))),
             }
         }
@@ -464,39 +464,6 @@ fn output(command: &mut Command) -> Result<Vec<u8>, Refused> {
         .map_err(|e| failed(format!("{}: {e}", command.get_program().to_string_lossy())))?;
     match output.status.success() {
         true => Ok(output.stdout),
-        false => Err(failed(first_fault(&output.stderr))),
-    }
-}
-
-/// The line that says what is wrong, of many.
-fn first_fault(stderr: &[u8]) -> String {
-    let text = String::from_utf8_lossy(stderr);
-    let telling = [
-        "error:",
-        "undefined reference",
-        "cannot find",
-        "multiple definition",
-    ];
-    // What the driver says of its linker is no reason.
-    let no_reason = |l: &&str| l.contains("linker command failed") || l.contains("ld returned");
-    let line = text
-        .lines()
-        .find(|l| telling.iter().any(|t| l.contains(t)) && !no_reason(l))
-        .or_else(|| text.lines().find(|l| !l.trim().is_empty()));
-    line.map_or("the compiler fails and does not say why".to_string(), |l| {
-        l.trim().chars().take(300).collect()
-    })
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn the_line_that_says_what_is_wrong_is_found() {
-        let text = b"a.c: In function 'f':\na.c:1:2: warning: unused\na.c:3:4: error: no such thing\nmore\n";
-        assert_eq!(first_fault(text), "a.c:3:4: error: no such thing");
-        assert_eq!(first_fault(b"\nld: oops\n"), "ld: oops");
-        assert!(first_fault(b"").contains("does not say"));
+        false => Err(failed(reason(&String::from_utf8_lossy(&output.stderr)))),
     }
 }

@@ -4,6 +4,8 @@ use std::fs;
 use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 
+use kiln_kbuild::reason;
+
 use super::answer::expected;
 use super::bench::Messages;
 use super::build::{harness_files, preprocess, Refused};
@@ -141,7 +143,11 @@ fn adapter(cell: &Cell) -> Result<Vec<u8>, Error> {
     let _ = fs::remove_dir_all(&scratch);
     match output {
         Ok(o) if o.status.success() => Ok(o.stdout),
-        _ => Err(Error::input("the adapter cannot be preprocessed")),
+        Ok(o) => Err(Error::input(format!(
+            "the adapter cannot be preprocessed: {}",
+            reason(&String::from_utf8_lossy(&o.stderr))
+        ))),
+        Err(e) => Err(Error::lacks(format!("{}: {e}", cell.cc.name))),
     }
 }
 

@@ -37,6 +37,12 @@ pub struct Row {
     pub ci_low: Option<f64>,
     /// As above.
     pub ci_high: Option<f64>,
+    /// Nanoseconds for each byte, from the TSC during the same samples; null without a figure, absent in older records.
+    pub ns_per_byte: Option<f64>,
+    /// Where the time of a rerun falls.
+    pub ns_low: Option<f64>,
+    /// As above.
+    pub ns_high: Option<f64>,
     /// Bytes of code.
     pub text_bytes: Option<u64>,
     /// Stack of the function that takes most; null if the compiler does not tell.
@@ -49,17 +55,23 @@ pub struct Row {
     pub reason: Option<String>,
     /// Times the best of the same compiler, level, width and subject.
     pub row_ratio: Option<f64>,
-    /// Whether that is more than 1.5.
+    /// Whether that is more than 1.5, in cycles and in time.
     pub outlier: bool,
     /// What it was judged against.
     pub baseline: Option<String>,
-    /// Times the baseline's.
+    /// Cycles over the baseline's.
     pub ratio: Option<f64>,
     /// The ratio's interval; of all rows' at once.
     pub ratio_low: Option<f64>,
     /// As above.
     pub ratio_high: Option<f64>,
-    /// `faster`, `same` or `slower`; null without a baseline.
+    /// Time over the baseline's; null where one of the two has no time.
+    pub time_ratio: Option<f64>,
+    /// Its interval, as that of `ratio`.
+    pub time_ratio_low: Option<f64>,
+    /// As above.
+    pub time_ratio_high: Option<f64>,
+    /// `faster` or `slower` by cycles and by time, `same`, or `disagree`; null without a baseline.
     pub verdict: Option<Verdict>,
 }
 
@@ -79,6 +91,9 @@ impl Row {
             cycles_per_byte: None,
             ci_low: None,
             ci_high: None,
+            ns_per_byte: None,
+            ns_low: None,
+            ns_high: None,
             text_bytes: facts.text_bytes,
             stack_bytes: facts.stack_bytes,
             build_ms: Some(facts.build_ms),
@@ -90,6 +105,9 @@ impl Row {
             ratio: None,
             ratio_low: None,
             ratio_high: None,
+            time_ratio: None,
+            time_ratio_low: None,
+            time_ratio_high: None,
             verdict: None,
         }
     }
@@ -100,34 +118,57 @@ impl Row {
     }
 }
 
-/// Marks what is far off the best of its row.
+/// Marks what is far off the best of its row, in cycles and, where there are times, in time.
 pub fn mark(rows: &mut [Row]) {
-    let figures: Vec<((String, String, Abi, String), f64)> = rows
-        .iter()
-        .filter_map(|r| Some((line(r), r.cycles_per_byte?)))
-        .collect();
-    for row in rows {
-        let own = line(row);
-        let same = figures.iter().filter(|(l, _)| *l == own);
-        let best = same.map(|(_, x)| *x).min_by(f64::total_cmp);
-        row.row_ratio = row.cycles_per_byte.zip(best).map(|(x, b)| x / b);
-        row.outlier = row.row_ratio.is_some_and(|r| r > OUTLIER);
+    let ratios = |figure: fn(&Row) -> Option<f64>| -> Vec<Option<f64>> {
+        let to_best = |row: &Row| {
+            let same = rows.iter().filter(|r| line(r) == line(row));
+            let best = same.filter_map(figure).min_by(f64::total_cmp);
+            Some(figure(row)? / best?)
+        };
+        rows.iter().map(to_best).collect()
+    };
+    let (cycles, times) = (ratios(|r| r.cycles_per_byte), ratios(|r| r.ns_per_byte));
+    for (row, (cycles, time)) in rows.iter_mut().zip(cycles.into_iter().zip(times)) {
+        row.row_ratio = cycles;
+        row.outlier = cycles.is_some_and(|r| r > OUTLIER) && time.is_none_or(|r| r > OUTLIER);
     }
 }
 
 /// A line of the table.
-fn line(row: &Row) -> (String, String, Abi, String) {
-    (
-        row.cc.clone(),
-        row.opt.clone(),
-        row.abi,
-        row.subject.clone(),
-    )
+fn line(row: &Row) -> (&str, &str, Abi, &str) {
+    (&row.cc, &row.opt, row.abi, &row.subject)
 }
 
 #[cfg(test)]
 pub(crate) mod tests {
     use super::*;
+
+    /// The clock at which the rows of tests are measured unless they say otherwise.
+    const GHZ: f64 = 4.0;
+
+    impl Row {
+        /// The same cycles, measured while the clock was `slower` times slower.
+        pub fn at_clock(self, slower: f64) -> Row {
+            let times = |ns: Option<f64>| ns.map(|ns| ns * slower);
+            Row {
+                ns_per_byte: times(self.ns_per_byte),
+                ns_low: times(self.ns_low),
+                ns_high: times(self.ns_high),
+                ..self
+            }
+        }
+
+        /// The row as it is in a record made before times were kept.
+        pub fn without_time(self) -> Row {
+            Row {
+                ns_per_byte: None,
+                ns_low: None,
+                ns_high: None,
+                ..self
+            }
+        }
+    }
 
     pub fn row(cc: &str, variant: &str, figure: Option<f64>) -> Row {
         Row {
@@ -143,6 +184,9 @@ pub(crate) mod tests {
             cycles_per_byte: figure,
             ci_low: figure.map(|f| f * 0.999),
             ci_high: figure.map(|f| f * 1.001),
+            ns_per_byte: figure.map(|f| f / GHZ),
+            ns_low: figure.map(|f| f / GHZ * 0.999),
+            ns_high: figure.map(|f| f / GHZ * 1.001),
             text_bytes: Some(1),
             stack_bytes: None,
             build_ms: None,
@@ -158,6 +202,9 @@ pub(crate) mod tests {
             ratio: None,
             ratio_low: None,
             ratio_high: None,
+            time_ratio: None,
+            time_ratio_low: None,
+            time_ratio_high: None,
             verdict: None,
         }
     }
@@ -179,6 +226,29 @@ pub(crate) mod tests {
     }
 
     #[test]
+    fn a_mark_needs_cycles_and_time() {
+        let marked = |slow: Row| {
+            let mut rows = [row("a", "default", Some(10.0)), slow];
+            mark(&mut rows);
+            rows[1].outlier
+        };
+        let slow = || row("a", "ubsan", Some(16.0));
+        assert!(marked(slow()) && marked(slow().without_time()));
+        assert!(!marked(slow().at_clock(0.9)));
+        assert!(!marked(row("a", "ubsan", Some(14.0)).at_clock(1.5)));
+    }
+
+    #[test]
+    fn a_record_without_times_is_read() {
+        let mut json = serde_json::to_value(row("a", "default", Some(10.0))).unwrap();
+        for field in ["ns_per_byte", "ns_low", "ns_high", "time_ratio"] {
+            assert!(json.as_object_mut().unwrap().remove(field).is_some());
+        }
+        let old: Row = serde_json::from_value(json).unwrap();
+        assert_eq!(old, row("a", "default", Some(10.0)).without_time());
+    }
+
+    #[test]
     fn a_row_survives_json_with_the_fields_of_the_contract() {
         let one = row("a", "default", Some(10.0));
         let json = serde_json::to_value(&one).unwrap();
@@ -194,6 +264,8 @@ pub(crate) mod tests {
             "cycles_per_byte",
             "ci_low",
             "ci_high",
+            "ns_per_byte",
+            "time_ratio",
             "text_bytes",
             "stack_bytes",
             "status",

@@ -5,10 +5,10 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::Arc;
 use std::time::Duration;
 
-use kiln_measure::{ratio_among, rounds_for, Verdict};
+use kiln_measure::{rounds_for, Verdict};
 
 use super::answer::expected;
-use super::baseline::{self, Baseline};
+use super::baseline::{self, Baseline, Ratios, Regressions};
 use super::bench::{self, Effort, Entry, Messages, Place, Timed};
 use super::build::{Builder, Built, Refused};
 use super::cell::{Abi, Cell, Opt, Status};
@@ -20,6 +20,8 @@ use super::toolchain::Toolchain;
 use super::variant::Variant;
 use crate::Error;
 
+/// The variant without further flags.
+const DEFAULT: &str = "default";
 /// Rounds where nothing is judged.
 const ROUNDS: usize = 12;
 /// Time of a cell in all rounds: of few cells, of many; with --quick of all cells together, and of one at most.
@@ -79,6 +81,14 @@ pub struct Outcome {
 }
 
 impl Plan<'_> {
+    /// Whether the baseline is a compiler that is asked for itself: its variants are judged, too.
+    fn tests_baseline(&self) -> bool {
+        match &self.baseline {
+            Some(Baseline::Compiler(cc)) => self.ccs.iter().any(|c| c.identity() == cc.identity()),
+            _ => false,
+        }
+    }
+
     /// All cells, a compiler's together; those of a baseline among them.
     fn cells(&self) -> Vec<Cell> {
         let mut ccs = self.ccs.clone();
@@ -87,12 +97,16 @@ impl Plan<'_> {
                 ccs.insert(0, cc.clone());
             }
         }
+        let mut variants = self.variants.clone();
+        if self.tests_baseline() && variants.iter().all(|v| v.name() != DEFAULT) {
+            variants.insert(0, Variant::parse(DEFAULT).expect("a variant"));
+        }
         let mut cells = Vec::new();
         for cc in &ccs {
             for subject in self.subjects.iter().filter(|s| !s.assembly) {
                 for opt in &self.opts {
                     for &abi in &self.abis {
-                        for variant in &self.variants {
+                        for variant in &variants {
                             cells.push(Cell {
                                 cc: cc.clone(),
                                 subject: subject.clone(),
@@ -108,22 +122,16 @@ impl Plan<'_> {
         cells
     }
 
-    /// The pair of each cell in the same run.
-    fn partner(&self, cells: &[Cell], i: usize) -> Option<usize> {
+    /// The cell of the same run that each cell is judged against.
+    fn partners(&self, cells: &[Cell]) -> Vec<Option<usize>> {
         let Some(Baseline::Compiler(cc)) = &self.baseline else {
-            return None;
+            return vec![None; cells.len()];
         };
-        let own = &cells[i];
-        if own.cc.identity() == cc.identity() {
-            return None;
-        }
-        cells.iter().position(|c| {
-            c.cc.identity() == cc.identity()
-                && c.subject.name == own.subject.name
-                && c.opt == own.opt
-                && c.variant == own.variant
-                && c.abi == own.abi
-        })
+        let sites: Vec<Site> = cells.iter().map(Site::of).collect();
+        let own = self.tests_baseline();
+        (0..cells.len())
+            .map(|i| partner(&sites, i, cc.identity(), own))
+            .collect()
     }
 
     fn effort(&self, timed: usize, comparisons: usize) -> Effort {
@@ -143,6 +151,45 @@ impl Plan<'_> {
             round_ms: (of_all / wanted as u64).saturating_sub(START_MS).max(4),
         }
     }
+}
+
+/// What tells a cell from others.
+#[derive(Clone, Copy, Debug, PartialEq)]
+struct Site<'a> {
+    cc: u64,
+    subject: &'a str,
+    opt: &'a Opt,
+    abi: Abi,
+    variant: &'a str,
+}
+
+impl<'a> Site<'a> {
+    fn of(cell: &'a Cell) -> Site<'a> {
+        Site {
+            cc: cell.cc.identity(),
+            subject: &cell.subject.name,
+            opt: &cell.opt,
+            abi: cell.abi,
+            variant: cell.variant.name(),
+        }
+    }
+}
+
+/// What the `i`-th cell is judged against: of another compiler, the baseline's cell of the same variant; of the baseline
+/// itself, if it is under test, its default build at the same level.
+fn partner(sites: &[Site], i: usize, baseline: u64, tests_baseline: bool) -> Option<usize> {
+    let wanted = match sites[i] {
+        own if own.cc != baseline => Site {
+            cc: baseline,
+            ..own
+        },
+        own if tests_baseline && own.variant != DEFAULT => Site {
+            variant: DEFAULT,
+            ..own
+        },
+        _ => return None,
+    };
+    sites.iter().position(|site| *site == wanted)
 }
 
 /// Builds, times and judges.
@@ -180,10 +227,8 @@ pub fn run(plan: &Plan) -> Result<Outcome, Error> {
         messages: Messages::new(plan.seed, plan.len.div_ceil(16) * 16),
         group: 0,
     });
-    let comparisons = places
-        .iter()
-        .filter(|i| plan.partner(&cells, **i).is_some())
-        .count();
+    let partners = plan.partners(&cells);
+    let comparisons = places.iter().filter(|i| partners[**i].is_some()).count();
     let effort = plan.effort(entries.len(), comparisons);
     let scratch = store.scratch()?;
     let (timed, of_reference) = bench::time(
@@ -217,7 +262,7 @@ pub fn run(plan: &Plan) -> Result<Outcome, Error> {
         .map(|i| row(plan, &cells[i], &built[i], of_cell.get(&i)))
         .collect();
     mark(&mut rows);
-    let mut outcome = judge(plan, &cells, &of_cell, rows, comparisons);
+    let mut outcome = judge(plan, &partners, &of_cell, rows, comparisons);
     match (&fixed, &of_reference) {
         (Ok((cell, b)), Some(timed)) => outcome.rows.extend(of_assembly(plan, cell, b, timed)),
         (Err(why), _) => outcome.notes.push(format!("no reference: {}", why.reason)),
@@ -322,6 +367,10 @@ fn figures(row: &mut Row, timed: &Timed, len: usize) {
     row.cycles_per_byte = Some(e.best / bytes);
     row.ci_low = Some(e.low / bytes);
     row.ci_high = Some(e.high / bytes);
+    let time = timed.series.in_ns().estimate();
+    row.ns_per_byte = time.map(|t| t.best / bytes);
+    row.ns_low = time.map(|t| t.low / bytes);
+    row.ns_high = time.map(|t| t.high / bytes);
 }
 
 /// The row of the assembly: always there, whatever was asked for.
@@ -344,9 +393,40 @@ fn of_assembly(plan: &Plan, cell: &Cell, built: &Built, timed: &Timed) -> Option
     row.cycles_per_byte.is_some().then_some(row)
 }
 
+/// Sets each row against its partner's, and returns which partners have a figure. `by` is the baseline's name.
+fn judge_by_partners(
+    rows: &mut [Row],
+    partners: &[Option<usize>],
+    timed: &HashMap<usize, Timed>,
+    by: &str,
+    comparisons: usize,
+) -> Vec<bool> {
+    let mut had = vec![false; rows.len()];
+    for i in 0..rows.len() {
+        let Some(partner) = partners.get(i).copied().flatten() else {
+            continue;
+        };
+        let own = rows[partner].cc == rows[i].cc && rows[partner].variant != rows[i].variant;
+        // A variant that a compiler does not have is neither slower nor lost.
+        if own && rows[i].status == Status::Absent {
+            continue;
+        }
+        let pair = timed.get(&i).zip(timed.get(&partner));
+        let pair = pair.filter(|(a, b)| a.fault.is_none() && b.fault.is_none());
+        let ratios = pair.and_then(|(a, b)| Ratios::of_series(&a.series, &b.series, comparisons));
+        had[i] = rows[partner].status == Status::Ok;
+        let name = match own {
+            true => format!("{by} {DEFAULT}"),
+            false => by.to_string(),
+        };
+        baseline::judge(&mut rows[i], &name, ratios, false);
+    }
+    had
+}
+
 fn judge(
     plan: &Plan,
-    cells: &[Cell],
+    partners: &[Option<usize>],
     timed: &HashMap<usize, Timed>,
     mut rows: Vec<Row>,
     comparisons: usize,
@@ -356,16 +436,7 @@ fn judge(
     match &plan.baseline {
         None => {}
         Some(Baseline::Compiler(cc)) => {
-            for i in 0..rows.len() {
-                let Some(partner) = plan.partner(cells, i) else {
-                    continue;
-                };
-                let pair = timed.get(&i).zip(timed.get(&partner));
-                let pair = pair.filter(|(a, b)| a.fault.is_none() && b.fault.is_none());
-                let ratio = pair.and_then(|(a, b)| ratio_among(&a.series, &b.series, comparisons));
-                had[i] = rows[partner].status == Status::Ok;
-                baseline::judge(&mut rows[i], &cc.name, ratio, false);
-            }
+            had = judge_by_partners(&mut rows, partners, timed, &cc.name, comparisons);
         }
         Some(Baseline::Record { name, rows: old }) => {
             for (i, row) in rows.iter_mut().enumerate() {
@@ -373,8 +444,8 @@ fn judge(
                     continue;
                 };
                 had[i] = old.status == Status::Ok;
-                let ratio = baseline::between(row, old);
-                baseline::judge(row, name, ratio, true);
+                let ratios = Ratios::of_rows(row, old);
+                baseline::judge(row, name, ratios, true);
             }
         }
     }
@@ -396,39 +467,97 @@ fn judge(
     } else {
         outcome.untried = rows.iter().all(|r| r.status != Status::Ok);
     }
-    if let (Some(percent), Some(by)) = (plan.max_regression, &plan.baseline) {
+    if let (Some(percent), Some(_)) = (plan.max_regression, &plan.baseline) {
         let index = |row: &Row| rows.iter().position(|r| std::ptr::eq(r, row));
         let found = baseline::regressions(&rows, percent, &|r| index(r).is_some_and(|i| had[i]));
-        for i in &found.slower {
-            let r = &rows[*i];
-            outcome.notes.push(format!(
-                "REGRESSION: {} -{} {} {}: {:.3} times {}'s ({:.3} to {:.3}), more than {percent} % slower",
-                r.cc,
-                r.opt,
-                r.variant,
-                r.subject,
-                r.ratio.unwrap_or(f64::NAN),
-                by.name(),
-                r.ratio_low.unwrap_or(f64::NAN),
-                r.ratio_high.unwrap_or(f64::NAN)
-            ));
-        }
-        for i in &found.lost {
-            let r = &rows[*i];
-            outcome.notes.push(format!(
-                "REGRESSION: {} -{} {} {}: no figure where {} has one: {}",
-                r.cc,
-                r.opt,
-                r.variant,
-                r.subject,
-                by.name(),
-                r.reason.as_deref().unwrap_or_default()
-            ));
-        }
-        outcome.failed |= found != baseline::Regressions::default();
+        tell_regressions(&rows, &found, percent, &mut outcome.notes);
+        let worse = !found.slower.is_empty() || !found.lost.is_empty();
+        // A commit of which nothing is known to be slower, but something may be, is neither good nor bad.
+        outcome.untried |= !worse && !found.unjudged.is_empty();
+        outcome.failed |= worse || !found.unjudged.is_empty();
     }
     outcome.rows = rows;
     outcome
+}
+
+/// A note for each row that does not pass the gate.
+fn tell_regressions(rows: &[Row], found: &Regressions, percent: f64, notes: &mut Vec<String>) {
+    let name = |r: &Row| format!("{} -{} {} {}", r.cc, r.opt, r.variant, r.subject);
+    let number = |x: Option<f64>| x.unwrap_or(f64::NAN);
+    for r in found.slower.iter().map(|i| &rows[*i]) {
+        notes.push(format!(
+            "REGRESSION: {}: {:.3} times {}'s ({:.3} to {:.3}), more than {percent} % slower",
+            name(r),
+            number(r.ratio),
+            r.baseline.as_deref().unwrap_or_default(),
+            number(r.ratio_low),
+            number(r.ratio_high)
+        ));
+    }
+    for r in found.lost.iter().map(|i| &rows[*i]) {
+        notes.push(format!(
+            "REGRESSION: {}: no figure where {} has one: {}",
+            name(r),
+            r.baseline.as_deref().unwrap_or_default(),
+            r.reason.as_deref().unwrap_or_default()
+        ));
+    }
+    for r in found.unjudged.iter().map(|i| &rows[*i]) {
+        notes.push(format!(
+            "UNJUDGED: {}: {:.3} times {}'s cycles but {:.3} times its time: only one of the two is more than {percent} % slower \
+             beyond its noise",
+            name(r),
+            number(r.ratio),
+            r.baseline.as_deref().unwrap_or_default(),
+            number(r.time_ratio)
+        ));
+    }
+}
+
+/// Notes on verdicts: how many there are of each, and which were made without times.
+fn verdict_notes(by: &Baseline, rows: &[Row], notes: &mut Vec<String>) {
+    let judged = |r: &&Row| r.verdict.is_some();
+    if !rows.iter().any(|r| judged(&r)) {
+        return;
+    }
+    let count = |v| rows.iter().filter(|r| r.verdict == Some(v)).count();
+    let together = match by {
+        Baseline::Compiler(_) => "the intervals of all hold at once in 95 cases of 100",
+        Baseline::Record { .. } => {
+            "judged by the intervals of reruns; differences below 2 % count as none"
+        }
+    };
+    let without = rows
+        .iter()
+        .filter(|r| r.baseline.is_some() && r.verdict.is_none());
+    let disagree = count(Verdict::Disagree);
+    let shown = match disagree {
+        0 => String::new(),
+        n => format!(", {n} disagree"),
+    };
+    notes.push(format!(
+        "against {}: {} faster, {} same, {} slower{shown}, {} without a verdict; {together}",
+        by.name(),
+        count(Verdict::Faster),
+        count(Verdict::Same),
+        count(Verdict::Slower),
+        without.count()
+    ));
+    if disagree > 0 {
+        notes.push(
+            "disagree: cycles and time differ by more than their noise, because the core's clock was not the same; \
+             these cells have no verdict"
+                .to_string(),
+        );
+    }
+    let by_cycles = |r: &&Row| judged(r) && r.time_ratio.is_none();
+    match rows.iter().filter(by_cycles).count() {
+        0 => {}
+        n => notes.push(format!(
+            "judged by cycles alone: {n}, because {} has no times; a lower clock goes unseen",
+            by.name()
+        )),
+    }
 }
 
 fn notes(plan: &Plan, rows: &[Row], effort: &Effort) -> Vec<String> {
@@ -446,20 +575,8 @@ fn notes(plan: &Plan, rows: &[Row], effort: &Effort) -> Vec<String> {
                 .to_string(),
         );
     }
-    let judged = rows.iter().filter(|r| r.verdict.is_some()).count();
-    if let (Some(by), true) = (&plan.baseline, judged > 0) {
-        let of = |v| rows.iter().filter(|r| r.verdict == Some(v)).count();
-        let together = match by {
-            Baseline::Compiler(_) => "the intervals of all hold at once in 95 cases of 100",
-            Baseline::Record { .. } => "by where reruns fall; less than 2 % is no difference",
-        };
-        notes.push(format!(
-            "against {}: {} faster, {} same, {} slower; {together}",
-            by.name(),
-            of(Verdict::Faster),
-            of(Verdict::Same),
-            of(Verdict::Slower)
-        ));
+    if let Some(by) = &plan.baseline {
+        verdict_notes(by, rows, &mut notes);
     }
     // Each reason once.
     let mut said: Vec<(&str, usize)> = Vec::new();
@@ -477,4 +594,199 @@ fn notes(plan: &Plan, rows: &[Row], effort: &Effort) -> Vec<String> {
         notes.push(format!("{n} {cells}: {why}"));
     }
     notes
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::row::tests::row;
+    use super::*;
+    use kiln_measure::{Round, Series};
+
+    /// A cell that took about so many cycles in each of its rounds, each of which took so many nanoseconds.
+    fn timed_at(cycles: f64, ns: f64) -> Timed {
+        let rounds = |figure: f64| {
+            let round = |i: usize| {
+                let figure = figure * (1.0 + 0.0001 * i as f64);
+                Round {
+                    best: Some(figure),
+                    samples: vec![figure],
+                    complete: true,
+                }
+            };
+            (0..20).map(round).collect()
+        };
+        Timed {
+            series: Series {
+                rounds: rounds(cycles),
+                rounds_ns: rounds(cycles * ns),
+                ..Series::default()
+            },
+            answer: None,
+            complaint: None,
+            fault: None,
+        }
+    }
+
+    fn timed(cycles: f64) -> Timed {
+        timed_at(cycles, 0.25)
+    }
+
+    /// A plan with a gate of 5 % and nothing to build.
+    fn gated<'a>(baseline: Baseline, stop: &'a AtomicBool) -> Plan<'a> {
+        Plan {
+            ccs: Vec::new(),
+            opts: Vec::new(),
+            variants: Vec::new(),
+            abis: Vec::new(),
+            subjects: Vec::new(),
+            len: 4096,
+            seed: 1,
+            quick: true,
+            within: None,
+            anew: false,
+            baseline: Some(baseline),
+            max_regression: Some(5.0),
+            stop,
+            settle: &|| (),
+            progress: &|_, _| (),
+        }
+    }
+
+    /// The verdict on a cell of a compiler, and its gate: whether it fails, whether a bisection skips the commit, and the
+    /// notes.
+    fn gate(new: Row, old: Row) -> (Verdict, bool, bool, Vec<String>) {
+        let stop = AtomicBool::new(false);
+        let record = Baseline::Record {
+            name: "old.json".into(),
+            rows: vec![old],
+        };
+        let plan = gated(record, &stop);
+        let mut outcome = judge(&plan, &[None], &HashMap::new(), vec![new], 1);
+        let effort = plan.effort(1, 1);
+        let more = notes(&plan, &outcome.rows, &effort);
+        outcome.notes.extend(more);
+        let verdict = outcome.rows[0].verdict.unwrap();
+        (verdict, outcome.failed, outcome.untried, outcome.notes)
+    }
+
+    #[test]
+    fn a_gate_does_not_pass_a_cell_on_which_cycles_and_time_disagree() {
+        let old = || row("a", "default", Some(10.0));
+        let new = |cycles: f64, clock: f64| row("a", "default", Some(cycles)).at_clock(clock);
+        let has = |notes: &[String], word: &str| notes.iter().any(|n| n.contains(word));
+        for (what, cycles, clock) in [
+            ("fewer cycles, more time", 9.0, 1.33),
+            ("more cycles, less time", 11.0, 0.8),
+        ] {
+            let (verdict, failed, untried, notes) = gate(new(cycles, clock), old());
+            assert_eq!(verdict, Verdict::Disagree, "{what}");
+            assert!(failed && untried, "{what}");
+            assert!(has(&notes, "UNJUDGED: a -O2 default s:"), "{notes:?}");
+            assert!(
+                has(&notes, "the core's clock was not the same"),
+                "{notes:?}"
+            );
+            assert!(has(&notes, "0 slower, 1 disagree, 0 without"), "{notes:?}");
+        }
+        // Controls: both slower, both faster, and a record without times, which is said.
+        let (verdict, failed, untried, notes) = gate(new(11.0, 1.0), old());
+        assert_eq!((verdict, failed, untried), (Verdict::Slower, true, false));
+        assert!(has(&notes, "REGRESSION") && !has(&notes, "UNJUDGED"));
+        let (verdict, failed, untried, notes) = gate(new(9.0, 1.0), old());
+        assert_eq!((verdict, failed, untried), (Verdict::Faster, false, false));
+        assert!(!has(&notes, "disagree") && !has(&notes, "cycles alone"));
+        let (verdict, failed, _, notes) = gate(new(9.0, 1.33), old().without_time());
+        assert_eq!((verdict, failed), (Verdict::Faster, false));
+        assert!(has(
+            &notes,
+            "judged by cycles alone: 1, because old.json has no times"
+        ));
+    }
+
+    #[test]
+    fn cells_side_by_side_are_judged_by_cycles_and_time() {
+        let verdict = |own: Timed| {
+            let mut rows = [
+                row("a", "default", Some(10.0)),
+                row("b", "default", Some(9.0)),
+            ];
+            let timed = [(0, timed(10.0)), (1, own)].into();
+            judge_by_partners(&mut rows, &[None, Some(0)], &timed, "a", 1);
+            rows[1].verdict.unwrap()
+        };
+        assert_eq!(verdict(timed_at(9.0, 0.33)), Verdict::Disagree);
+        assert_eq!(verdict(timed_at(11.0, 0.2)), Verdict::Disagree);
+        assert_eq!(verdict(timed_at(9.0, 0.25)), Verdict::Faster);
+        assert_eq!(verdict(timed_at(11.0, 0.25)), Verdict::Slower);
+        assert_eq!(verdict(timed_at(10.0, 0.25)), Verdict::Same);
+    }
+
+    /// Made-up cells of compilers a, the baseline, and b, with their cycles; those slower by more than 5 % than what they are
+    /// judged against.
+    fn slower(cells: &[(&str, &str, f64)], tests_baseline: bool) -> Vec<(String, String)> {
+        let opt = Opt::parse("O2").unwrap();
+        let sites: Vec<Site> = cells
+            .iter()
+            .map(|(cc, variant, _)| Site {
+                cc: u64::from(*cc == "b"),
+                subject: "s",
+                opt: &opt,
+                abi: Abi::Bits64,
+                variant,
+            })
+            .collect();
+        let partners: Vec<Option<usize>> = (0..sites.len())
+            .map(|i| partner(&sites, i, 0, tests_baseline))
+            .collect();
+        let mut rows: Vec<Row> = cells
+            .iter()
+            .map(|(cc, variant, cycles)| row(cc, variant, Some(*cycles)))
+            .collect();
+        let timed = cells.iter().map(|c| timed(c.2)).enumerate().collect();
+        let comparisons = partners.iter().flatten().count();
+        let had = judge_by_partners(&mut rows, &partners, &timed, "a", comparisons);
+        let found = baseline::regressions(&rows, 5.0, &|_| had.iter().any(|h| *h));
+        assert_eq!(found.lost, [0; 0]);
+        let said = |i: &usize| {
+            let by = rows[*i].baseline.clone().unwrap();
+            (format!("{} {}", rows[*i].cc, rows[*i].variant), by)
+        };
+        found.slower.iter().map(said).collect()
+    }
+
+    #[test]
+    fn a_planted_variant_of_the_baseline_is_judged_against_its_default() {
+        let planted = [
+            ("a", "default", 10.0),
+            ("a", "-O0", 100.0),
+            ("b", "default", 10.1),
+            ("b", "-O0", 100.0),
+        ];
+        let a_slow = ("a -O0".to_string(), "a default".to_string());
+        assert_eq!(slower(&planted, true), [a_slow]);
+        // A compiler that is there only as the baseline is not under test.
+        assert_eq!(slower(&planted, false), []);
+        // Controls: a variant that costs nothing, and another compiler that is slower.
+        let mut equal = planted;
+        (equal[1].2, equal[3].2) = (10.0, 10.0);
+        assert_eq!(slower(&equal, true), []);
+        equal[2].2 = 12.0;
+        assert_eq!(
+            slower(&equal, true),
+            [("b default".to_string(), "a".to_string())]
+        );
+    }
+
+    #[test]
+    fn a_variant_that_the_baseline_does_not_have_is_not_lost() {
+        let mut rows = [row("a", "default", Some(10.0)), row("a", "patched", None)];
+        rows[1].status = Status::Absent;
+        let timed = [(0, timed(10.0))].into();
+        let had = judge_by_partners(&mut rows, &[None, Some(0)], &timed, "a", 1);
+        assert_eq!((had[1], rows[1].baseline.as_deref()), (false, None));
+        // Control: one that crashes is.
+        rows[1].status = Status::Crashed;
+        let had = judge_by_partners(&mut rows, &[None, Some(0)], &timed, "a", 1);
+        assert_eq!(baseline::regressions(&rows, 5.0, &|_| had[1]).lost, [1]);
+    }
 }

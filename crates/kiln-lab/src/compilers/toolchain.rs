@@ -14,8 +14,6 @@ use kiln_tree::cache::hash;
 
 use crate::Error;
 
-/// What provides compilers, for those who have none.
-const PROVIDED_BY: &str = "apt-get install gcc clang, or name one with --cc";
 /// A driver no longer than this is a script, and its text is looked at.
 const SCRIPT: u64 = 1 << 16;
 
@@ -50,8 +48,9 @@ impl Toolchain {
             ));
         }
         let program = which(&words.remove(0))
-            .ok_or_else(|| Error::lacks(format!("no compiler '{name}' here: {PROVIDED_BY}")))?;
-        if program.file_stem().is_some_and(|p| p == "zig") {
+            .ok_or_else(|| Error::lacks(not_found(name, &Toolchain::names())))?;
+        // Its wheel is started by Python: `python -m ziglang cc`.
+        if program.file_stem().is_some_and(|p| p == "zig") || words.iter().any(|w| w == "ziglang") {
             // Else it makes code for this very machine, with vectors whatever is said of them.
             words.push("-mcpu=baseline".to_string());
         }
@@ -67,12 +66,9 @@ impl Toolchain {
             ))
         };
         let version = ask("--version").ok_or_else(|| not("it does not answer --version"))?;
-        let headers = ask("-print-file-name=include").map(PathBuf::from);
         let mut toolchain = Toolchain {
             name: name.to_string(),
-            headers: headers
-                .filter(|d| d.is_absolute() && d.join("stddef.h").is_file())
-                .or_else(|| beside(&program)),
+            headers: None,
             identity: 0,
             program,
             words,
@@ -82,6 +78,7 @@ impl Toolchain {
         if !toolchain.writes_assembly() {
             return Err(not("it does not compile an empty file"));
         }
+        toolchain.headers = toolchain.find_headers();
         toolchain.identity = toolchain.identify();
         Ok(toolchain)
     }
@@ -122,7 +119,8 @@ impl Toolchain {
         let found: Vec<Toolchain> = names.filter_map(|n| Toolchain::find(&n).ok()).collect();
         match found.is_empty() {
             true => Err(Error::lacks(format!(
-                "no C compiler found on PATH: {PROVIDED_BY}"
+                "no C compiler found on PATH: {}",
+                provide_any()
             ))),
             false => Ok(found),
         }
@@ -176,29 +174,46 @@ impl Toolchain {
         map.insert(flag.to_string(), known);
     }
 
-    /// Whether something comes of an empty file: `true` is content with any arguments.
+    /// Whether it turns an empty file into assembly: `true` accepts any arguments and writes nothing.
     fn writes_assembly(&self) -> bool {
-        let mut command = self.command();
-        command.args(["-x", "c", "-S", "-o", "-", "/dev/null"]);
-        let output = command.output();
-        output
-            .is_ok_and(|o| o.status.success() && String::from_utf8_lossy(&o.stdout).contains("\t."))
+        self.assemble(&[])
+            .is_some_and(|assembly| assembly.contains("\t."))
     }
 
     fn compiles(&self, flags: &[String]) -> bool {
+        self.assemble(flags).is_some()
+    }
+
+    /// The assembly of an empty file, written in a directory of its own: some flags make compilers write further files
+    /// where they are started, and zig takes `-o -` for the name of a file.
+    fn assemble(&self, flags: &[String]) -> Option<String> {
         static NEXT: AtomicUsize = AtomicUsize::new(0);
-        // Some flags make compilers write further files, where they are.
         let n = NEXT.fetch_add(1, Ordering::Relaxed);
         let dir = env::temp_dir().join(format!("kiln-cc-{}-{n}", std::process::id()));
-        if fs::create_dir_all(&dir).is_err() {
-            return false;
-        }
+        fs::create_dir_all(&dir).ok()?;
         let mut command = self.command();
         command.current_dir(&dir).args(flags);
         command.args(["-x", "c", "-S", "-o", "out.s", "/dev/null"]);
         let done = command.output().is_ok_and(|o| o.status.success());
+        let assembly = done.then(|| fs::read_to_string(dir.join("out.s")).unwrap_or_default());
         let _ = fs::remove_dir_all(&dir);
-        done
+        assembly
+    }
+
+    /// The directory in which it finds `stddef.h`, as its preprocessor names it. Not all answer -print-file-name with
+    /// headers of their own: zig names those of gcc.
+    fn find_headers(&self) -> Option<PathBuf> {
+        let mut command = self.command();
+        command.args(["-E", "-x", "c", "-include", "stddef.h", "/dev/null"]);
+        let output = command.current_dir(env::temp_dir()).output().ok()?;
+        let text = String::from_utf8_lossy(&output.stdout).into_owned();
+        let quoted = text
+            .lines()
+            .filter(|line| line.starts_with('#'))
+            .filter_map(|line| line.split('"').nth(1));
+        let mut headers = quoted.map(Path::new).filter(|p| p.ends_with("stddef.h"));
+        let dir = headers.find(|p| p.is_absolute() && p.is_file())?.parent()?;
+        Some(dir.to_owned())
     }
 
     /// What says that it is another one now: its driver and the compiler proper behind it, which is what changes when
@@ -239,11 +254,25 @@ fn strictly(flags: &[String]) -> Vec<String> {
     all
 }
 
-/// zig does not tell where its headers are.
-fn beside(program: &Path) -> Option<PathBuf> {
-    let program = fs::canonicalize(program).ok()?;
-    let dir = program.parent()?.join("lib/include");
-    dir.join("stddef.h").is_file().then_some(dir)
+/// That no compiler has this name, and what to do.
+fn not_found(name: &str, found: &[String]) -> String {
+    let missing = format!("no compiler '{name}' here");
+    if found.is_empty() {
+        return format!("{missing}: {}", provide_any());
+    }
+    // Packages are called like their programs, but a distribution has few versions.
+    let package = match family(name) {
+        Some((family, version)) if version > 0 => {
+            format!("apt-get install {family}-{version} if your distribution has it, or ")
+        }
+        _ => String::new(),
+    };
+    let found = found.join(", ");
+    format!("{missing}: {package}name another with --cc (found: {found})")
+}
+
+fn provide_any() -> &'static str {
+    "apt-get install gcc, or name one with --cc"
 }
 
 fn plain(program: &Path) -> Command {
@@ -258,7 +287,8 @@ fn plain(program: &Path) -> Command {
 /// The file that a shell would run for `name`.
 fn which(name: &str) -> Option<PathBuf> {
     if name.contains('/') {
-        return fs::canonicalize(name).ok().filter(|p| p.is_file());
+        // Symbolic links are kept: the python of a venv is one, and knows its packages by it.
+        return std::path::absolute(name).ok().filter(|p| p.is_file());
     }
     let path = env::var_os("PATH")?;
     env::split_paths(&path)
@@ -304,7 +334,7 @@ mod tests {
     #[test]
     fn what_is_no_compiler_is_refused_in_one_line() {
         for (name, status, want) in [
-            ("kiln-no-such-cc", 3, "apt-get install"),
+            ("kiln-no-such-cc", 3, "name another with --cc"),
             ("/bin/true", 2, "not a C compiler"),
             ("/bin/echo", 2, "not a C compiler"),
             ("/bin/ls", 2, "empty file"),
@@ -314,6 +344,58 @@ mod tests {
             assert_eq!(e.exit_code(), status, "{e}");
             assert!(e.to_string().contains(want), "{e}");
         }
+    }
+
+    #[test]
+    fn a_compiler_that_is_not_here_is_missed_by_its_own_name() {
+        let found = ["gcc-12".to_string(), "clang-14".to_string()];
+        assert_eq!(
+            not_found("gcc-99", &found),
+            "no compiler 'gcc-99' here: apt-get install gcc-99 if your distribution has it, or name another with --cc \
+             (found: gcc-12, clang-14)"
+        );
+        assert_eq!(
+            not_found("mycc", &found),
+            "no compiler 'mycc' here: name another with --cc (found: gcc-12, clang-14)"
+        );
+        assert!(not_found("gcc-99", &[]).ends_with("apt-get install gcc, or name one with --cc"));
+    }
+
+    /// As `zig cc` does, this one takes `-o -` for the name of a file, and names the headers of another compiler.
+    #[test]
+    fn a_compiler_without_a_standard_output_is_found_and_leaves_no_file() {
+        let Ok(gcc) = Toolchain::find("gcc") else {
+            eprintln!("SKIPPED: no gcc here");
+            return;
+        };
+        let dir = tempfile::tempdir().unwrap();
+        let program = dir.path().join("cc");
+        let script = format!(
+            "#!/bin/sh\ncase \"$*\" in\n*'-o - '*) echo >./-; exit 0 ;;\n\
+             *-print-file-name*) echo /usr/include; exit 0 ;;\nesac\nexec {} \"$@\"\n",
+            gcc.program.display()
+        );
+        fs::write(&program, script).unwrap();
+        let executable = std::os::unix::fs::PermissionsExt::from_mode(0o755);
+        fs::set_permissions(&program, executable).unwrap();
+        // The control: it is such a compiler.
+        let mut asked = Command::new(&program);
+        asked.args(["-x", "c", "-S", "-o", "-", "/dev/null"]);
+        let output = asked.current_dir(dir.path()).output().unwrap();
+        assert!(output.stdout.is_empty() && dir.path().join("-").is_file());
+
+        let cc = Toolchain::find(program.to_str().unwrap()).unwrap();
+        assert!(!Path::new("-").exists());
+        let headers = |cc: &Toolchain| cc.headers.as_ref().and_then(|d| d.canonicalize().ok());
+        assert!(headers(&cc).is_some());
+        assert_eq!(headers(&cc), headers(&gcc));
+        assert!(cc.knows("-fno-tree-pre") && !cc.knows("-fno-such-flag"));
+
+        // A program may behave by the name it is called by.
+        let link = dir.path().join("other");
+        std::os::unix::fs::symlink(&program, &link).unwrap();
+        let linked = Toolchain::find(link.to_str().unwrap()).unwrap();
+        assert_eq!(linked.words(), [link.to_str().unwrap()]);
     }
 
     #[test]

@@ -2,8 +2,7 @@
 
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use kiln_kernel::cipher::{Impl, Kind};
-use kiln_kernel::xts::Op;
+use kiln_kernel::cipher::{Impl, Kind, Op};
 use kiln_measure::classes::{self, Finding, CROPS};
 use kiln_measure::{Clock, SplitMix64};
 use serde::Serialize;

@@ -2,8 +2,7 @@
 
 use std::hint::black_box;
 
-use kiln_kernel::cipher::{Context, Impl, Kind, Series};
-use kiln_kernel::xts::{Op, Sections};
+use kiln_kernel::cipher::{Context, Impl, Kind, Op, Sections, Series};
 use kiln_measure::clock::{tsc_start, tsc_stop};
 use kiln_measure::SplitMix64;
 

@@ -28,7 +28,7 @@ impl Device {
     pub fn start(ctrl: &str, queues: usize, poll_us: Option<u64>) -> Result<Device, Error> {
         let program = env::current_exe()
             .map_err(|e| Error::lacks(format!("cannot find this program: {e}: mount /proc")))?;
-        let dir = env::temp_dir().join(format!("kiln-device-{}", std::process::id()));
+        let dir = env::temp_dir().join(format!("kiln-device-{}-{ctrl}", std::process::id()));
         fs::create_dir_all(&dir).map_err(|e| {
             Error::lacks(format!(
                 "{}: {e}: set TMPDIR to a directory of yours",

@@ -50,8 +50,10 @@ impl Clock {
 }
 
 impl Tally {
-    fn note(&mut self, clock: &Clock, time: Duration, close: bool) {
-        if !clock.counts() {
+    /// Counts an operation if it `began` in the time that counts. It may end later: otherwise the slowest operations of
+    /// every round, which are those in flight at its end, would be missing.
+    fn note(&mut self, began: bool, time: Duration, close: bool) {
+        if !began {
             return;
         }
         let ns = time.as_nanos() as u64;
@@ -61,7 +63,7 @@ impl Tally {
         }
     }
 
-    fn merge(&mut self, other: &Tally) {
+    pub(super) fn merge(&mut self, other: &Tally) {
         self.all.merge(&other.all);
         self.closes.merge(&other.closes);
     }
@@ -95,12 +97,12 @@ pub(super) fn threads(
 fn one(control: &Control, request: &Request, clock: &Clock) -> Result<Tally, Error> {
     let mut tally = Tally::default();
     while !clock.is_over() {
-        let start = Instant::now();
+        let (start, began) = (Instant::now(), clock.counts());
         let session = control.create(request.clone())?;
-        let made = Instant::now();
+        let (made, close_began) = (Instant::now(), clock.counts());
         control.close(session)?;
-        tally.note(clock, made - start, false);
-        tally.note(clock, made.elapsed(), true);
+        tally.note(began, made - start, false);
+        tally.note(close_began, made.elapsed(), true);
     }
     Ok(tally)
 }
@@ -117,9 +119,13 @@ struct Chains {
 }
 
 impl Chains {
-    fn note(&self, since: Instant, close: bool) {
+    fn now(&self) -> (Instant, bool) {
+        (Instant::now(), self.clock.counts())
+    }
+
+    fn note(&self, (since, began): (Instant, bool), close: bool) {
         let mut tally = self.tally.lock().expect("nobody panics with it");
-        tally.note(&self.clock, since.elapsed(), close);
+        tally.note(began, since.elapsed(), close);
     }
 
     fn end(&self, fault: Option<Error>) {
@@ -170,14 +176,14 @@ fn link(chains: &Arc<Chains>, batch: &mut Batch) {
         chains.end(None);
         return;
     }
-    let (chains, start) = (chains.clone(), Instant::now());
+    let (chains, start) = (chains.clone(), chains.now());
     batch.create(chains.request.clone(), move |batch, session| {
         chains.note(start, false);
         let session = match session {
             Ok(session) => session,
             Err(e) => return chains.end(Some(e)),
         };
-        let start = Instant::now();
+        let start = chains.now();
         batch.close(session, move |batch, closed| {
             chains.note(start, true);
             match closed {

@@ -13,6 +13,12 @@ use crate::Error;
 
 /// Workers beyond this are threads that the host shuffles.
 const MOST_WORKERS: usize = 256;
+/// Rounds of a row by default, enough that one disturbed round is outside the interval, and with `--quick`.
+const ROUNDS: usize = 9;
+const QUICK_ROUNDS: usize = 6;
+/// The fewest rounds that have a 95 % interval (`kiln_measure::ratio_of_rounds`), and a bound against slips.
+const LEAST_ROUNDS: usize = 6;
+const MOST_ROUNDS: usize = 1000;
 /// Bytes of an RSA modulus: 2048 bits.
 const MODULUS: usize = 256;
 
@@ -120,8 +126,10 @@ pub struct Plan {
     pub kinds: Vec<Kind>,
     /// Requests in flight under `async`.
     pub depth: usize,
-    /// Of each row.
+    /// Measured time of each row, shared by its rounds.
     pub seconds: f64,
+    /// Rounds, in each of which every row is measured once.
+    pub rounds: usize,
     /// A device that is there already; else one is started.
     pub socket: Option<PathBuf>,
     /// Microseconds that a device that is started looks on before it sleeps; its own default if none.
@@ -142,6 +150,7 @@ impl Plan {
             kinds: Kind::ALL.to_vec(),
             depth: 128,
             seconds: if quick { 0.4 } else { 2.0 },
+            rounds: if quick { QUICK_ROUNDS } else { ROUNDS },
             socket: None,
             poll_us: None,
             spins: None,
@@ -169,6 +178,12 @@ impl Plan {
             return Err(Error::input(format!(
                 "--seconds {}: a row takes from 0.01 to 600",
                 self.seconds
+            )));
+        }
+        if !(LEAST_ROUNDS..=MOST_ROUNDS).contains(&self.rounds) {
+            return Err(Error::input(format!(
+                "--rounds {}: from {LEAST_ROUNDS}, the fewest that give an interval, to {MOST_ROUNDS}",
+                self.rounds
             )));
         }
         Ok(())
@@ -241,6 +256,9 @@ mod tests {
         assert!(parse_ctrls(&["in-line".into()]).is_err());
         let mut plan = Plan::new(1, true);
         plan.check().unwrap();
+        plan.rounds = 5;
+        assert!(plan.check().unwrap_err().to_string().contains("from 6"));
+        plan.rounds = 6;
         plan.workers = vec![0];
         assert!(plan.check().is_err());
     }

@@ -57,12 +57,22 @@ pub struct Row {
     pub ctrl: Option<&'static str>,
     /// In flight at most.
     pub depth: usize,
-    /// Host cores that both processes share.
+    /// Cores that both processes share.
     pub cores: usize,
+    /// Threads that have work at the same time, each of which needs a core: workers, interrupt thread, device.
+    pub cores_needed: usize,
+    /// Measured, all rounds together.
     pub seconds: f64,
-    /// Creates and closes, each counted.
+    /// Creates and closes, each counted, of all rounds together.
     pub ops: u64,
+    /// `ops` per second.
     pub ops_per_s: f64,
+    /// A create and the close of its session, per second: the median of the rounds and its 95 % interval.
+    pub pairs_per_s: Option<f64>,
+    pub pairs_per_s_low: Option<f64>,
+    pub pairs_per_s_high: Option<f64>,
+    /// The same of each round, in the order measured.
+    pub rounds_pairs_per_s: Vec<f64>,
     /// Of both processes; null of a device that was there.
     pub cpu_pct: Option<f64>,
     pub driver_cpu_pct: Option<f64>,
@@ -81,8 +91,11 @@ pub struct Row {
     pub interrupts: u64,
     /// Times that a thread let others have its core because the lock stayed taken.
     pub yields: u64,
-    /// Against `wait` with as many workers, the same device and kind of session.
+    /// `pairs_per_s` over that of `wait` with as many workers, the same device and kind of session: the median of the
+    /// rounds' ratios and its 95 % interval.
     pub ops_ratio_to_wait: Option<f64>,
+    pub ops_ratio_to_wait_low: Option<f64>,
+    pub ops_ratio_to_wait_high: Option<f64>,
     pub cpu_ratio_to_wait: Option<f64>,
     #[serde(flatten)]
     pub closes: Octaves,

@@ -2,11 +2,11 @@
 
 use std::rc::Rc;
 
+use kiln_kernel::cipher::Impl;
 use kiln_kernel::cpu::Cpu;
 use kiln_kernel::crypto::{Asked, Model, Skcipher};
 use kiln_kernel::fpu::Policy;
 use kiln_kernel::load::{self, Messages, TaskWork, Worker};
-use kiln_kernel::xts::Impl;
 use kiln_tree::stream::Stream;
 use kiln_tree::Host;
 
@@ -190,7 +190,7 @@ pub fn idle_load(plan: &Plan) -> Result<load::Plan, Error> {
         plan.seed,
         TaskWork::Crypt(
             scalar()?,
-            messages(plan.seed, 1, kiln_kernel::xts::Op::Encrypt, 16, 1)?,
+            messages(plan.seed, 1, kiln_kernel::cipher::Op::Encrypt, 16, 1)?,
         ),
         scalar()?.into(),
         16,

@@ -3,9 +3,10 @@
 use std::cell::RefCell;
 use std::sync::atomic::AtomicBool;
 
+use kiln_kernel::calls::Calls;
+use kiln_kernel::cipher::{Context, Impl, Op, Sections, BLOCK};
 use kiln_kernel::cpu::Cpu;
 use kiln_kernel::fpu::{pairs, Policy};
-use kiln_kernel::xts::{Impl, Key, Op, Sections, Series};
 use kiln_measure::{measure, ratio, Plan, Ratio, SplitMix64, Subject};
 
 /// Of one policy, core cycles. None could be measured if the run was stopped.
@@ -70,21 +71,35 @@ pub fn of_clock(imp: Impl, len: usize, seed: u64, stop: &AtomicBool) -> Option<R
     let mut bytes = vec![0; 64 + len * COUNT];
     rng.fill(&mut bytes);
     let (key, src) = bytes.split_at(64);
-    let key = Key::new(key).ok()?;
-    let ivs = [[7; 16]; COUNT];
+    let ctx = Context::new(imp, key).ok()?;
+    let ivs = [7; COUNT * BLOCK];
     // The same for both: where a buffer lies can cost more than the clock.
-    let dst = RefCell::new(vec![0; len * COUNT]);
+    let buffers = RefCell::new((vec![0; len * COUNT], vec![0; ivs.len()]));
     let mut subjects: Vec<Subject> = [Sections::Each, Sections::EachUntimed]
         .into_iter()
         .map(|sections| {
-            let (key, dst, ivs) = (&key, &dst, &ivs);
+            let (ctx, buffers, ivs) = (&ctx, &buffers, &ivs);
             Subject::new("", move |n| {
-                let mut dst = dst.borrow_mut();
-                let series = Series::new(key, Op::Encrypt, src, &mut dst, ivs, len, len, false);
-                let mut series = series
-                    .expect("buffers of this very size")
-                    .sections(sections);
-                imp.run(&mut series, n).expect("a usable tier");
+                let (dst, work) = &mut *buffers.borrow_mut();
+                let mut calls = Calls {
+                    op: Op::Encrypt,
+                    src,
+                    dst,
+                    ivs,
+                    work,
+                    len,
+                    src_stride: len,
+                    dst_stride: len,
+                    iv_stride: BLOCK,
+                    prefix: 0,
+                    aad_len: 0,
+                    tag_size: 0,
+                    count: COUNT,
+                    chained: false,
+                    many: false,
+                    sections,
+                };
+                calls.run(imp, ctx, n);
             })
         })
         .collect();

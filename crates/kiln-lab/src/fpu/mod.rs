@@ -12,7 +12,8 @@
 //! | `spread.rs` | how times are spread, as fields of a row |
 //! | `costs.rs` | what sections, their saves and their clock cost without interrupts |
 //! | `answers.rs` | whether the FPU is usable, in every context |
-//! | `breakpoints.rs` | corruption runs at random instructions |
+//! | `breakpoints.rs` | campaigns: interrupts at random instructions |
+//! | `power.rs` | whether a run could have seen a loss |
 //! | `step.rs` | proof runs: an interrupt before every instruction |
 //! | `nest.rs` | proof runs: interrupts before every instruction of a softirq |
 //! | `single.rs` | proof runs: one interrupt at a time |
@@ -29,6 +30,7 @@ mod inject;
 mod nest;
 mod pairs;
 mod plan;
+pub mod power;
 mod probe;
 mod row;
 mod run;
@@ -43,7 +45,8 @@ pub use bench::Bench;
 pub use costs::Costs;
 pub use inject::{Inject, Source, Steps};
 pub use plan::{
-    contenders, fallbacks, policies, Contender, Entry, Fallback, Plan, TreeName, BUSIEST_TABLE,
+    contenders, fallbacks, policies, scheduler, Contender, Entry, Fallback, Plan, TreeName,
+    BUSIEST_TABLE,
 };
 pub use row::Row;
 pub use run::{run, run_on, Outcome};

@@ -5,9 +5,9 @@ use std::path::PathBuf;
 use std::str::FromStr;
 use std::time::Duration;
 
-use kiln_kernel::cpu::Config;
+use kiln_kernel::cipher::{Impl, Op};
+use kiln_kernel::cpu::{Config, Scheduler};
 use kiln_kernel::fpu::Policy;
-use kiln_kernel::xts::{Impl, Op};
 
 use super::inject::{Inject, Steps};
 use super::workload::Workload;
@@ -106,14 +106,25 @@ pub struct Plan {
     pub hardirq_fpu: bool,
     /// Full preemption instead of voluntary.
     pub preempt_full: bool,
-    /// Microseconds a task runs while another waits.
-    pub slice_us: u64,
+    /// Whose rules choose the task that runs, and on how many CPUs its times are scaled.
+    pub scheduler: Scheduler,
+    /// As above.
+    pub scheduler_cpus: u32,
+    /// Instead of the scheduler's own: microseconds a task runs while another waits.
+    pub slice_us: Option<u64>,
+    /// Instead of 250 Hz: microseconds between ticks.
+    pub tick_us: Option<u64>,
     /// Every random choice follows from it.
     pub seed: u64,
     /// Fewer of everything.
     pub quick: bool,
-    /// How long it may take.
+    /// How long it may take; a campaign with `interrupts` may have no end in time.
     pub budget: Duration,
+    /// Campaigns: interrupts into sections of all policies together, the control's left out; none: as many as the time
+    /// allows.
+    pub interrupts: Option<u64>,
+    /// The control that saves nothing was not asked for: it is there for the verdict alone.
+    pub added_control: bool,
 }
 
 impl Plan {
@@ -132,10 +143,15 @@ impl Plan {
             ops: Vec::new(),
             hardirq_fpu: false,
             preempt_full: false,
-            slice_us: Config::default().slice_us,
+            scheduler: Config::default().scheduler,
+            scheduler_cpus: 1,
+            slice_us: None,
+            tick_us: None,
             seed,
             quick,
             budget: Duration::from_secs(if quick { 12 } else { 48 }),
+            interrupts: None,
+            added_control: false,
         }
     }
 
@@ -147,10 +163,15 @@ impl Plan {
                 "--irq-rate {rate}: this source does 1 to {ceiling} a second; throughput is a figure up to {BUSIEST_TABLE}"
             )));
         }
-        if !(1..=1_000_000).contains(&self.slice_us) {
+        for (flag, us) in [("--slice-us", self.slice_us), ("--tick-us", self.tick_us)] {
+            if let Some(us) = us.filter(|us| !(1..=1_000_000).contains(us)) {
+                return Err(Error::input(format!("{flag} {us}: 1 to 1000000 µs")));
+            }
+        }
+        if !(1..=8192).contains(&self.scheduler_cpus) {
             return Err(Error::input(format!(
-                "--slice-us {}: a slice lasts 1 to 1000000 µs",
-                self.slice_us
+                "--scheduler-cpus {}: 1 to 8192 CPUs",
+                self.scheduler_cpus
             )));
         }
         for &len in &self.lens {
@@ -168,6 +189,13 @@ impl Plan {
         }
         if self.ops.is_empty() {
             self.ops = vec![Op::Encrypt, Op::Decrypt];
+        }
+        // These rows only carry a verdict, which needs the control.
+        let verdict = matches!(self.inject, Inject::Breakpoint | Inject::Step(Steps::All));
+        if verdict && !self.policies.iter().any(|p| p.is_broken()) {
+            let all = Policy::all();
+            self.policies.extend(all.iter().filter(|p| p.is_broken()));
+            self.added_control = true;
         }
         Ok(self)
     }
@@ -222,12 +250,48 @@ impl Plan {
 
     /// The CPU as asked for.
     pub fn config(&self) -> Config {
-        Config {
+        let mut config = Config {
             preempt_full: self.preempt_full,
-            slice_us: self.slice_us,
-            ..Config::default()
+            ..Config::of(self.scheduler, self.scheduler_cpus)
+        };
+        if let Some(us) = self.slice_us {
+            config.slice_us = us;
+            // Two tasks share one period of CFS.
+            config.latency_us = 2 * us;
         }
+        if let Some(us) = self.tick_us {
+            config.tick_us = us;
+        }
+        config
     }
+
+    /// The scheduler and its times, as notes have them; what was set by hand is named.
+    pub fn scheduler_note(&self) -> String {
+        let c = self.config();
+        let by_hand = |set: bool| if set { " (by hand)" } else { "" };
+        let slice = match c.scheduler {
+            Scheduler::Cfs61 => format!(
+                "latency {} µs, wake-up granularity {} µs",
+                c.latency_us, c.wakeup_us
+            ),
+            _ => format!("base slice {} µs", c.slice_us),
+        };
+        format!(
+            "scheduler {} as on {} CPU{}, {slice}{}, tick {} µs{}",
+            c.scheduler,
+            self.scheduler_cpus,
+            if self.scheduler_cpus == 1 { "" } else { "s" },
+            by_hand(self.slice_us.is_some()),
+            c.tick_us,
+            by_hand(self.tick_us.is_some())
+        )
+    }
+}
+
+/// A scheduler from its name.
+pub fn scheduler(name: &str) -> Result<Scheduler, Error> {
+    let found = Scheduler::ALL.into_iter().find(|s| s.name() == name);
+    found.ok_or_else(|| unknown("scheduler", name, &Scheduler::ALL.map(Scheduler::name)))
 }
 
 /// Policies from their names, each once; none: all of Kiln's own.
@@ -299,9 +363,32 @@ mod tests {
         assert!(fault(|p| p.irq_rate = 0.0).contains("--irq-rate 0"));
         assert!(fault(|p| p.irq_rate = 1e6).contains("33000"));
         assert!(fault(|p| p.irq_rate = f64::NAN).contains("--irq-rate"));
-        assert!(fault(|p| p.slice_us = 0).contains("--slice-us"));
+        assert!(fault(|p| p.slice_us = Some(0)).contains("--slice-us"));
         assert!(fault(|p| p.lens = vec![15]).contains("--len 15"));
         assert!(fault(|p| p.inject = Inject::Step(Steps::At(1))).contains("one policy"));
+    }
+
+    #[test]
+    fn what_gives_a_verdict_has_the_control() {
+        for inject in [Inject::Breakpoint, Inject::Step(Steps::All)] {
+            let checked = |policies: Vec<Policy>| {
+                let plan = Plan {
+                    inject: inject.clone(),
+                    policies,
+                    ..Plan::new(1, true)
+                };
+                plan.checked().unwrap()
+            };
+            let some = checked(vec!["nested".parse().unwrap()]);
+            assert!(some.added_control && some.policies[1].is_broken());
+            let all = checked(Policy::all());
+            assert!(!all.added_control && all.policies == Policy::all());
+        }
+        let timer = Plan {
+            policies: vec!["nested".parse().unwrap()],
+            ..Plan::new(1, true)
+        };
+        assert_eq!(timer.checked().unwrap().policies.len(), 1);
     }
 
     #[test]

@@ -6,11 +6,11 @@ use std::fmt;
 use std::rc::Rc;
 use std::sync::Arc;
 
+use kiln_kernel::cipher::{Impl, Op};
 use kiln_kernel::cpu::Cpu;
 use kiln_kernel::fpu::Policy;
 use kiln_kernel::irq::{Step, Stepping};
-use kiln_kernel::load::{Load, Messages, TaskWork, Worker};
-use kiln_kernel::xts::{Impl, Op};
+use kiln_kernel::load::{best_impl, Load, Messages, TaskWork, Worker};
 use kiln_tree::stream::Stream;
 
 use super::workload::{load_plan, messages};
@@ -115,11 +115,11 @@ impl Probe {
             Task::Crypt(imp, _, messages) => (TaskWork::Crypt(*imp, messages.clone()), *imp),
             Task::Ask(stream, _, messages) => (
                 TaskWork::Ask(stream.operation(), messages.clone(), 1),
-                Impl::best(),
+                best_impl(),
             ),
             Task::Keep => {
                 let seed = self.seed;
-                (TaskWork::Keep { seed, spins: SPINS }, Impl::best())
+                (TaskWork::Keep { seed, spins: SPINS }, best_impl())
             }
         };
         let worker = match &self.softirq {

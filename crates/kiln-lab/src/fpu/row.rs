@@ -7,8 +7,9 @@ use kiln_measure::Ratio;
 use serde::{Deserialize, Serialize};
 
 use super::costs::Costs;
-use super::esp::Course;
+use super::esp::{Course, Sweep};
 use super::plan::{Entry, Fallback, Plan};
+use super::power::{is_control, Count};
 use super::spread::{Spread, Spreads};
 use super::tally::Tally;
 use super::workload::Workload;
@@ -69,6 +70,8 @@ pub struct Row {
     pub warnings: u64,
     pub corrupted: u64,
     pub user_corrupted: u64,
+    /// Wrong results that there would have been if the policy lost state as often as the control that saves nothing.
+    pub expected_wrong: Option<f64>,
     pub preemptions: u64,
     /// ESP packets answered; null where the load is none of packets, as the fields below.
     pub packets: Option<u64>,
@@ -97,6 +100,9 @@ pub struct Row {
     /// Of a load of packets: how it went over time.
     #[serde(flatten)]
     pub course: Option<Course>,
+    /// Of packets at one rate, or of a knee.
+    #[serde(flatten)]
+    pub sweep: Option<Sweep>,
     /// How the times above are spread.
     #[serde(flatten)]
     pub spreads: Spreads,
@@ -113,16 +119,16 @@ impl Row {
         control: bool,
         ticks_per_us: f64,
     ) -> Row {
-        let us = |h: &Option<Histogram>, q: f64| {
+        let us = |h: &Option<Histogram<u64>>, q: f64| {
             h.as_ref()
                 .and_then(|h| h.quantile(q))
                 .map(|t| t as f64 / ticks_per_us)
         };
-        let max = |h: &Option<Histogram>| {
+        let max = |h: &Option<Histogram<u64>>| {
             let h = h.as_ref().filter(|h| h.total() > 0)?;
             Some(h.max() as f64 / ticks_per_us)
         };
-        let spread = |h: &Option<Histogram>| {
+        let spread = |h: &Option<Histogram<u64>>| {
             let h = h.as_ref().filter(|h| h.total() > 0)?;
             Some(Spread::of(h, ticks_per_us))
         };
@@ -174,6 +180,7 @@ impl Row {
             warnings: s.warnings,
             corrupted: tally.corrupted(),
             user_corrupted: c.user_corrupted,
+            expected_wrong: None,
             preemptions: s.preemptions,
             packets: None,
             own_packets: None,
@@ -190,6 +197,7 @@ impl Row {
             pair_untimed_cycles: None,
             first_section_cycles: None,
             course: None,
+            sweep: None,
             spreads: Spreads {
                 softirq: spread(&tally.latency),
                 section: spread(&tally.section),
@@ -247,6 +255,16 @@ impl Row {
 
     /// A wrong result or a wrong user state, where none is allowed.
     pub fn fails(&self) -> bool {
-        self.policy != "none" && self.corrupted + self.user_corrupted > 0
+        !is_control(&self.policy) && self.corrupted + self.user_corrupted > 0
+    }
+
+    /// What it counted, for the question whether a loss could have been seen. Empty interrupts have nothing to lose.
+    pub fn count(&self) -> Option<Count<'_>> {
+        (!self.control).then_some(Count {
+            policy: &self.policy,
+            load: &self.load,
+            hit: self.irqs_in_section,
+            wrong: self.corrupted,
+        })
     }
 }

@@ -5,15 +5,16 @@ use std::borrow::Cow;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
+use kiln_kernel::cipher::Impl;
 use kiln_kernel::cpu::{kiln_tsc_hz, Config};
 use kiln_kernel::fpu::{state_size, Policy};
-use kiln_kernel::load::{Load, Sides};
-use kiln_kernel::xts::Impl;
+use kiln_kernel::load::{best_impl, Load, Sides};
 use kiln_measure::Ratio;
 
 use super::bench::Bench;
 use super::inject::{Inject, Source};
 use super::plan::{Entry, Fallback, Plan, BUSIEST_TABLE};
+use super::power::{self, is_control, Count, NoVerdict};
 use super::row::Row;
 use super::tally::Tally;
 use super::workload::{load_plan, Workload, PACKET};
@@ -32,7 +33,9 @@ pub struct Outcome {
     pub rows: Vec<Row>,
     /// What a reader of the rows must know.
     pub notes: Vec<String>,
-    /// A policy lost state that must not.
+    /// Commands that show again what was lost.
+    pub replays: Vec<String>,
+    /// A policy lost state that must not, or the control shows that no loss could have been seen.
     pub failed: bool,
     /// Stopped before its end.
     pub interrupted: bool,
@@ -61,9 +64,9 @@ pub fn run_on(
         _ => table(plan, bench, stop, progress)?,
     };
     bench.put_back();
-    outcome.failed = outcome.rows.iter().any(Row::fails);
     outcome.interrupted = stop.load(Ordering::Relaxed);
     notes(plan, &mut outcome);
+    outcome.conclude();
     Ok(outcome)
 }
 
@@ -74,7 +77,7 @@ fn table(
     progress: Progress<'_>,
 ) -> Result<Outcome, Error> {
     let start = Instant::now();
-    let imp = plan.imp.unwrap_or_else(Impl::best);
+    let imp = plan.imp.unwrap_or_else(best_impl);
     let rate = plan.inject.rate(plan.irq_rate);
     let mut outcome = Outcome::default();
     outcome.notes.extend(plan.inject.notes(plan.irq_rate));
@@ -321,10 +324,9 @@ fn notes(plan: &Plan, outcome: &mut Outcome) {
     };
     let notes = &mut outcome.notes;
     notes.push(format!(
-        "emulated CPU: preemption {model}, tick {} µs, slice {} µs, a switch of tasks is charged {:.1} µs; a save of the \
+        "emulated CPU: preemption {model}, {}, a switch of tasks is charged {:.1} µs; a save of the \
          registers takes {} bytes",
-        config.tick_us,
-        config.slice_us,
+        plan.scheduler_note(),
         config.switch_ns as f64 / 1e3,
         state_size()
     ));
@@ -372,26 +374,140 @@ fn notes(plan: &Plan, outcome: &mut Outcome) {
                  usable (--fallback cryptd)"
             .to_string(),
     });
-    if let Some(none) = broken(&outcome.rows) {
-        notes.push(none);
-    }
     if outcome.interrupted {
         notes.push("interrupted: figures of the rounds until then".to_string());
     }
 }
 
-/// How much of what was interrupted the broken control spoilt.
-fn broken(rows: &[Row]) -> Option<String> {
-    let of = |f: fn(&Row) -> u64| -> u64 {
-        let rows = rows.iter().filter(|r| r.policy == "none" && !r.control);
-        rows.map(f).sum()
+impl Outcome {
+    /// What the rows say of lost state: a failure, a verdict, or that there is none.
+    fn conclude(&mut self) {
+        let counts: Vec<Count> = self.rows.iter().filter_map(Row::count).collect();
+        let judged = power::judge(&counts);
+        let expected = |row: &Row| power::expected(&row.count()?, &counts);
+        let expected: Vec<Option<f64>> = self.rows.iter().map(expected).collect();
+        for (row, expected) in self.rows.iter_mut().zip(expected) {
+            row.expected_wrong = expected.filter(|_| !is_control(&row.policy));
+        }
+        let lost = self.rows.iter().any(Row::fails);
+        // Who asks for some policies alone may want their figures; a control that is there has to show its power.
+        let blind = matches!(judged, Err(NoVerdict::NoPower(_))) && !self.interrupted;
+        self.failed = lost || blind;
+        self.notes.push(lost_state(&self.rows));
+        self.notes.extend(judged.err().map(|why| why.to_string()));
+    }
+}
+
+/// What was lost, of the policies and of the control.
+fn lost_state(rows: &[Row]) -> String {
+    let sums = |control: bool| {
+        let of: Vec<&Row> = rows
+            .iter()
+            .filter(|r| !r.control && is_control(&r.policy) == control)
+            .collect();
+        let sum = |f: fn(&Row) -> u64| of.iter().map(|r| f(r)).sum::<u64>();
+        (!of.is_empty()).then(|| {
+            format!(
+                "{} results wrong and {} user states lost after {} interrupts into sections",
+                sum(|r| r.corrupted),
+                sum(|r| r.user_corrupted),
+                sum(|r| r.irqs_in_section)
+            )
+        })
     };
-    let (hit, wrong) = (of(|r| r.irqs_in_section), of(|r| r.corrupted));
-    (hit > 0).then(|| {
-        format!(
-            "none, the broken control, saves nothing: {wrong} results were wrong after {hit} interrupts into sections \
-             ({:.0} %)",
-            100.0 * wrong as f64 / hit as f64
-        )
-    })
+    let parts = [
+        sums(false).map(|s| format!("policies: {s}")),
+        sums(true).map(|s| format!("none, the control that saves nothing: {s}")),
+    ];
+    parts.into_iter().flatten().collect::<Vec<_>>().join("; ")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::tally::Tally;
+    use super::*;
+
+    /// A real row and its control of a policy.
+    fn rows(policy: &str, hit: u64, wrong: u64) -> Vec<Row> {
+        let plan = Plan::new(1, true);
+        let entry = plan.entries()[0];
+        let of = |control: bool| {
+            let (work, tally) = (Workload::XTS[0], Tally::default());
+            let mut row = Row::new(&plan, entry, work, PACKET, &tally, control, 1.0);
+            row.policy = policy.to_string().into();
+            if !control {
+                (row.irqs_in_section, row.corrupted) = (hit, wrong);
+            }
+            row
+        };
+        vec![of(false), of(true)]
+    }
+
+    fn outcome(rows: Vec<Vec<Row>>) -> Outcome {
+        let mut outcome = Outcome {
+            rows: rows.concat(),
+            ..Outcome::default()
+        };
+        outcome.conclude();
+        outcome
+    }
+
+    #[test]
+    fn a_control_that_loses_carries_the_verdict() {
+        let good = outcome(vec![rows("nested", 1000, 0), rows("none", 500, 250)]);
+        assert!(!good.failed, "{:?}", good.notes);
+        assert_eq!(good.rows[0].expected_wrong, Some(500.0));
+        assert_eq!(good.rows[2].expected_wrong, None, "it is not judged");
+        assert!(good.notes[0]
+            .starts_with("policies: 0 results wrong and 0 user states lost after 1000 "));
+        assert!(good.notes[0].contains("nothing: 250 results wrong"));
+        assert_eq!(good.notes.len(), 1);
+    }
+
+    #[test]
+    fn a_harmless_control_fails_the_run() {
+        for (hit, wrong) in [(500, 0), (0, 0), (500, 3)] {
+            let blind = outcome(vec![rows("nested", 1000, 0), rows("none", hit, wrong)]);
+            assert!(blind.failed);
+            let said = &blind.notes[1];
+            let want = format!("no power: the control that saves nothing lost {wrong} of {hit}");
+            assert!(said.starts_with(&want), "{said}");
+            assert_eq!(blind.rows[0].expected_wrong, None);
+        }
+    }
+
+    #[test]
+    fn a_policy_that_was_hardly_hit_fails_the_run() {
+        let rare = outcome(vec![rows("nested", 3, 0), rows("none", 500, 250)]);
+        assert!(rare.failed && rare.notes[1].contains("nested was hit 3 times"));
+    }
+
+    #[test]
+    fn without_the_control_there_are_figures_and_no_verdict() {
+        let alone = outcome(vec![rows("nested", 1000, 0)]);
+        assert!(!alone.failed);
+        assert!(alone.notes[1].starts_with("no verdict on lost state"));
+    }
+
+    #[test]
+    fn a_loss_fails_the_run_whatever_the_control_did() {
+        for control in [rows("none", 500, 250), rows("none", 0, 0)] {
+            assert!(outcome(vec![rows("nested", 1000, 1), control]).failed);
+        }
+        let mut user = rows("nested", 1000, 0);
+        user[0].user_corrupted = 1;
+        let user = outcome(vec![user, rows("none", 500, 250)]);
+        assert!(user.failed && user.notes[0].contains("1 user states lost"));
+    }
+
+    #[test]
+    fn an_interrupted_run_did_not_fail() {
+        let mut cut = Outcome {
+            rows: [rows("nested", 3, 0), rows("none", 0, 0)].concat(),
+            interrupted: true,
+            ..Outcome::default()
+        };
+        cut.conclude();
+        assert!(!cut.failed && cut.notes[1].starts_with("no power"));
+    }
 }

@@ -25,7 +25,8 @@ fn worth(probe: &Probe, quick: bool) -> bool {
 }
 
 /// All of a short section's instructions; of a longer one its beginning one at a time, and then all the rest in one
-/// pass, which the section clock, having begun, sees to the end.
+/// pass, which the section clock, having begun, sees to the end. The control goes on after a loss: how many it has is
+/// what other policies are judged by.
 pub fn pass(
     probe: &Probe,
     cpu: &mut Cpu,
@@ -33,13 +34,16 @@ pub fn pass(
     quick: bool,
     stopped: &dyn Fn() -> bool,
 ) -> Result<(), Error> {
-    if probe.policy.is_broken() || !worth(probe, quick) {
+    let control = probe.policy.is_broken();
+    if !worth(probe, quick || control) {
         return Ok(());
     }
     let instructions = examined.row.instructions;
     let mut end = instructions;
     if instructions > LONGEST {
         end = BEGINNING;
+    }
+    if end < instructions && !control {
         let step = Step::Range(BEGINNING, u64::MAX);
         let found = probe.run(cpu, step, false)?;
         examined.add(&found);
@@ -58,7 +62,7 @@ pub fn pass(
         let found = probe.run(cpu, Step::At(k), true)?;
         examined.add(&found);
         examined.row.singles += found.injected;
-        if probe.lost(&found) {
+        if probe.lost(&found) && !control {
             examined.finding(probe, Step::At(k));
             break;
         }

@@ -19,7 +19,7 @@ pub struct Spread {
 
 impl Spread {
     /// Of a histogram, whose ticks are so many a microsecond.
-    pub fn of(h: &Histogram, ticks_per_us: f64) -> Spread {
+    pub fn of(h: &Histogram<u64>, ticks_per_us: f64) -> Spread {
         let mut spread = Spread {
             counts: [0; BOUNDS],
             more: 0,
@@ -27,8 +27,8 @@ impl Spread {
         for (ticks, n) in h.buckets() {
             let ns = ticks as f64 / ticks_per_us * 1e3;
             match (0..BOUNDS).find(|&i| ns <= bound(i) as f64) {
-                Some(i) => spread.counts[i] += u64::from(n),
-                None => spread.more += u64::from(n),
+                Some(i) => spread.counts[i] += n,
+                None => spread.more += n,
             }
         }
         spread

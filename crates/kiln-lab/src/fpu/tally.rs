@@ -15,8 +15,8 @@ pub struct Tally {
     pub stats: Stats,
     pub counts: Counts,
     pub seconds: f64,
-    pub section: Option<Histogram>,
-    pub latency: Option<Histogram>,
+    pub section: Option<Histogram<u64>>,
+    pub latency: Option<Histogram<u64>>,
     /// Task messages a second, a round each.
     rates: Series,
 }
@@ -114,9 +114,6 @@ fn round(rate: f64) -> Round {
     }
 }
 
-fn merge(sum: &mut Option<Histogram>, more: Histogram) {
-    match sum {
-        Some(sum) => sum.merge(&more),
-        None => *sum = Some(more),
-    }
+fn merge(sum: &mut Option<Histogram<u64>>, more: Histogram) {
+    sum.get_or_insert_default().add(&more);
 }

@@ -4,8 +4,8 @@ use std::fmt;
 use std::str::FromStr;
 use std::sync::Arc;
 
+use kiln_kernel::cipher::{Impl, Op};
 use kiln_kernel::load::{self, Messages, TaskWork, Worker};
-use kiln_kernel::xts::{Impl, Op};
 use kiln_measure::SplitMix64;
 
 use crate::Error;

@@ -1,6 +1,6 @@
 //! What follows from the AES unit's rate and latency for AES-XTS.
 
-use kiln_kernel::xts::BLOCK;
+use kiln_kernel::cipher::BLOCK;
 use kiln_kernel::Tier;
 
 use super::{Limits, AES_LATENCY, AES_XMM, AES_YMM, AES_ZMM};

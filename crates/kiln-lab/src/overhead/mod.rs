@@ -1,5 +1,9 @@
-//! What the ways to reach a cipher cost against each other: the function itself, a request through the crypto API,
-//! the simd helper before it, the kworker behind that, and what those are left with who cannot use any.
+//! What the methods to reach a cipher cost against each other: the function itself, a request through the crypto API,
+//! the simd helper before it, the kworker behind that, and the drivers left for callers that can use none of these.
+//!
+//! All methods under all policies are measured in one process, interleaved, since the question is between methods that
+//! different kernels offer: through the simd helper with `legacy` sections (Linux up to 6.14), directly with `bh-off`
+//! sections (6.15 and later).
 
 mod tree;
 
@@ -7,11 +11,13 @@ use std::borrow::Cow;
 use std::cell::RefCell;
 use std::sync::atomic::{AtomicBool, Ordering};
 
+use kiln_kernel::calls::Calls;
+use kiln_kernel::cipher::{Context, Impl, Op, Sections, BLOCK};
 use kiln_kernel::cpu::{Config, Cpu};
 use kiln_kernel::crypto::{Model, Part, Requests, Skcipher, ASYNC, INTERNAL};
 use kiln_kernel::fpu::Policy;
-use kiln_kernel::xts::{Impl, Key, Op, Sections, Series as Calls, BLOCK};
-use kiln_measure::{measure, ratio, Series, SplitMix64, Subject};
+use kiln_kernel::load::{all_impls, best_impl};
+use kiln_measure::{measure, Estimate, Series, SplitMix64, Subject};
 use serde::{Deserialize, Serialize};
 
 use crate::Error;
@@ -89,8 +95,11 @@ impl Path {
     }
 }
 
-/// A path at a length under a policy. `ratio` is its cycles over those of `direct`.
-#[derive(Clone, Debug, Serialize, Deserialize)]
+/// What speedups are against: the method that Linux up to 6.14 offers softirqs.
+const BASELINE: (&str, Path) = ("legacy", Path::SimdHelper);
+
+/// A path at a length under a policy.
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
 #[allow(missing_docs)] // the names are those of the contract
 pub struct Row {
     pub alg: Cow<'static, str>,
@@ -104,13 +113,100 @@ pub struct Row {
     pub len: usize,
     pub policy: Cow<'static, str>,
     pub path: Cow<'static, str>,
+    /// The least sample of all rounds.
     pub cycles_per_op: Option<f64>,
+    /// Where a rerun of the same length falls.
     pub cycles_low: Option<f64>,
     pub cycles_high: Option<f64>,
+    /// Nanoseconds, from the TSC during the same samples.
+    #[serde(default)]
+    pub ns_per_op: Option<f64>,
+    #[serde(default)]
+    pub ns_low: Option<f64>,
+    #[serde(default)]
+    pub ns_high: Option<f64>,
+    /// From `ns_per_op`.
     pub mb_per_s: Option<f64>,
+    /// Cycles over those of `direct` under the same policy.
     pub ratio: Option<f64>,
     pub ci_low: Option<f64>,
     pub ci_high: Option<f64>,
+    /// Policy and path of the method that `speedup` is against; null if it was not measured.
+    pub baseline: Option<String>,
+    /// The baseline's cycles over these: above 1 this method is faster.
+    pub speedup: Option<f64>,
+    pub speedup_low: Option<f64>,
+    pub speedup_high: Option<f64>,
+    /// The baseline's time over this.
+    #[serde(default)]
+    pub time_speedup: Option<f64>,
+    #[serde(default)]
+    pub time_speedup_low: Option<f64>,
+    #[serde(default)]
+    pub time_speedup_high: Option<f64>,
+    /// The least sample of each round, cycles, in the order they were taken.
+    #[serde(default)]
+    pub rounds: Vec<f64>,
+}
+
+/// A number with the ends of its interval.
+type Figure = (f64, f64, f64);
+
+/// The quotient of two figures of one table, by the estimator of both, so that no two columns disagree. The interval reaches
+/// from the quotient of the nearest ends to that of the farthest: where both figures of a rerun fall into their intervals,
+/// their quotient falls into this one.
+fn divide(a: Option<Figure>, b: Option<Figure>) -> Option<Figure> {
+    let (a, b) = a.zip(b)?;
+    Some((a.0 / b.0, a.1 / b.2, a.2 / b.1))
+}
+
+impl Row {
+    fn cycles(&self) -> Option<Figure> {
+        Some((self.cycles_per_op?, self.cycles_low?, self.cycles_high?))
+    }
+
+    fn time(&self) -> Option<Figure> {
+        Some((self.ns_per_op?, self.ns_low?, self.ns_high?))
+    }
+
+    fn set_ratio(&mut self, of: Option<Figure>) {
+        self.ratio = of.map(|q| q.0);
+        self.ci_low = of.map(|q| q.1);
+        self.ci_high = of.map(|q| q.2);
+    }
+
+    fn set_speedup(&mut self, baseline: &str, cycles: Option<Figure>, time: Option<Figure>) {
+        self.baseline = cycles.map(|_| baseline.to_string());
+        self.speedup = cycles.map(|q| q.0);
+        self.speedup_low = cycles.map(|q| q.1);
+        self.speedup_high = cycles.map(|q| q.2);
+        self.time_speedup = time.map(|q| q.0);
+        self.time_speedup_low = time.map(|q| q.1);
+        self.time_speedup_high = time.map(|q| q.2);
+    }
+}
+
+/// Sets the quotients of whole methods at one length: over `direct` of the same policy, and of `baseline`'s policy and path
+/// over each.
+fn compare(rows: &mut [Row], baseline: (&str, Path)) {
+    let find = |all: &[Row], policy: &str, path: Path| {
+        let mut same = all
+            .iter()
+            .filter(|r| r.policy == policy && r.path == path.name());
+        same.next().cloned()
+    };
+    let from = rows.to_vec();
+    let base = find(&from, baseline.0, baseline.1);
+    let name = format!("{}/{}", baseline.0, baseline.1.name());
+    for row in rows.iter_mut().filter(|r| r.mb_per_s.is_some()) {
+        if let Some(direct) = find(&from, &row.policy, Path::Direct) {
+            row.set_ratio(divide(row.cycles(), direct.cycles()));
+        }
+        if let Some(base) = &base {
+            let cycles = divide(base.cycles(), row.cycles());
+            row.set_speedup(&name, cycles, divide(base.time(), row.time()));
+        }
+    }
 }
 
 pub use tree::of_tree;
@@ -132,13 +228,8 @@ pub struct Outcome {
 ///
 /// # Errors
 /// A host that gives no emulated CPU, a CPU without SIMD tiers.
-pub fn run(
-    plan: &Plan,
-    core_hz: f64,
-    stop: &AtomicBool,
-    progress: Progress<'_>,
-) -> Result<Outcome, Error> {
-    let imp = plan.imp.unwrap_or_else(Impl::best);
+pub fn run(plan: &Plan, stop: &AtomicBool, progress: Progress<'_>) -> Result<Outcome, Error> {
+    let imp = plan.imp.unwrap_or_else(best_impl);
     if imp.tier() == kiln_kernel::Tier::Generic {
         return Err(Error::lacks(
             "no SIMD tier is usable here: there is no detour to measure: lift KILN_TIERS, or use a CPU with AES-NI",
@@ -150,30 +241,22 @@ pub fn run(
         ))
     })?;
     let mut outcome = Outcome::default();
-    let steps = plan.policies.len() * plan.lens.len();
-    for (i, &policy) in plan.policies.iter().enumerate() {
-        for (j, &len) in plan.lens.iter().enumerate() {
-            let at = i * plan.lens.len() + j;
-            let mut tell = |done: f64| {
-                let what = format!("{policy}, {len} B");
-                progress((at as f64 + done) / steps as f64, &what);
-            };
-            let bench = Bench {
-                plan,
-                imp,
-                policy,
-                len,
-                core_hz,
-            };
-            bench.run(&mut cpu, stop, &mut outcome, &mut tell)?;
-        }
+    let lens = plan.lens.len() as f64;
+    for (i, &len) in plan.lens.iter().enumerate() {
+        let mut tell = |done: f64| progress((i as f64 + done) / lens, &format!("{len} B"));
+        let bench = Bench { plan, imp, len };
+        bench.run(&mut cpu, stop, &mut outcome, &mut tell)?;
     }
+    // By policy, then by length, as tables have them.
+    let place = |row: &Row| plan.policies.iter().position(|p| p.name() == row.policy);
+    outcome.rows.sort_by_key(place);
     Policy::all()[0].set(&mut cpu);
     outcome.notes.push(format!(
-        "ways to a cipher: {} in the task, one request after the other, each waited for, in one \
-         piece; primitive: one section around all calls, library: one each, the others through \
-         the crypto API; cryptd: two switches of tasks are charged {:.1} µs each; ratio: cycles \
-         over those of direct, interval 95 %",
+        "{} in the task, one request after the other, each waited for, in one piece; primitive: one section around all \
+         calls, library: one section per call, the others through the crypto API; cryptd: two switches of tasks are charged \
+         {:.1} µs each; cycles: the least sample of all rounds, and where a rerun falls; x direct: cycles over those of \
+         direct under the same policy; speedup: cycles of the simd helper under legacy over these, all policies \
+         interleaved; intervals of both: quotients of the ends of the two intervals; MB/s: by the time of the same samples",
         imp.driver(),
         Config::default().switch_ns as f64 / 1e3
     ));
@@ -181,22 +264,16 @@ pub fn run(
     Ok(outcome)
 }
 
-/// 10^6 bytes a second of operations of so many cycles, one after the other.
-pub fn mb_per_s(len: usize, cycles: f64, core_hz: f64) -> f64 {
-    len as f64 * core_hz / cycles / 1e6
-}
-
-/// One policy and length.
+/// One length.
 struct Bench<'a> {
     plan: &'a Plan,
     imp: Impl,
-    policy: Policy,
     len: usize,
-    core_hz: f64,
 }
 
-/// A subject: where it ends, and what it asks.
+/// A subject: the policy it runs under, where it ends, and what it asks.
 struct Way {
+    policy: Policy,
     path: Path,
     tfm: Option<Skcipher>,
     driver: String,
@@ -208,6 +285,7 @@ struct Messages {
     src: Vec<u8>,
     dst: Vec<u8>,
     ivs: Vec<[u8; BLOCK]>,
+    work: Vec<u8>,
 }
 
 impl Bench<'_> {
@@ -221,7 +299,7 @@ impl Bench<'_> {
         let mut rng = SplitMix64(self.plan.seed);
         let mut raw_key = [0; 64];
         rng.fill(&mut raw_key);
-        let key = Key::new(&raw_key).expect("64 bytes");
+        let ctx = Context::new(self.imp, &raw_key).expect("64 bytes");
         let stride = self.len.next_multiple_of(64);
         let count = (BYTES / stride).clamp(4, COUNT);
         let mut src = vec![0; stride * count];
@@ -229,38 +307,44 @@ impl Bench<'_> {
         let mut ivs = vec![[0; BLOCK]; count];
         ivs.iter_mut().for_each(|iv| rng.fill(iv));
 
-        self.policy.set(cpu);
         let parts = [Part::Setup, Part::Checks, Part::Copy, Part::Call].map(Path::Part);
         let mut ways = Vec::new();
-        for path in Path::ALL.into_iter().chain(parts) {
-            let tfm = self.open(path, &raw_key)?;
-            ways.push(Way {
-                driver: tfm
-                    .as_ref()
-                    .map_or(self.imp.driver(), |t| t.driver())
-                    .to_string(),
-                path,
-                tfm,
-                fault: None,
-            });
+        for &policy in &self.plan.policies {
+            for path in Path::ALL.into_iter().chain(parts) {
+                let tfm = self.open(policy, path, &raw_key)?;
+                ways.push(Way {
+                    policy,
+                    driver: tfm
+                        .as_ref()
+                        .map_or(self.imp.driver(), |t| t.driver())
+                        .to_string(),
+                    path,
+                    tfm,
+                    fault: None,
+                });
+            }
         }
         let mut messages = Messages {
             dst: vec![0; src.len()],
             src,
+            work: vec![0; ivs.len() * BLOCK],
             ivs,
         };
         for way in &mut ways {
-            self.check(way, &mut messages, &key, count as u64);
+            way.policy.set(cpu);
+            self.check(way, &mut messages, &ctx, count as u64);
         }
         let messages = RefCell::new(messages);
+        let shared = RefCell::new(&mut *cpu);
         let ways: Vec<RefCell<Way>> = ways.into_iter().map(RefCell::new).collect();
         let mut subjects: Vec<Subject> = ways
             .iter()
             .map(|way| {
-                let (key, messages) = (&key, &messages);
+                let (ctx, messages, cpu) = (&ctx, &messages, &shared);
                 let name = way.borrow().path.name();
                 Subject::new(name, move |n| {
-                    self.call(&mut way.borrow_mut(), &mut messages.borrow_mut(), key, n)
+                    way.borrow().policy.set(&mut cpu.borrow_mut());
+                    self.call(&mut way.borrow_mut(), &mut messages.borrow_mut(), ctx, n)
                 })
             })
             .collect();
@@ -278,12 +362,13 @@ impl Bench<'_> {
         let mut ways: Vec<Way> = ways.into_iter().map(RefCell::into_inner).collect();
         let mut messages = messages.into_inner();
         for way in &mut ways {
-            self.check(way, &mut messages, &key, count as u64);
+            way.policy.set(cpu);
+            self.check(way, &mut messages, &ctx, count as u64);
             if let Some(fault) = &way.fault {
                 outcome.failed = true;
                 outcome.notes.push(format!(
                     "{}, {} B, {}: {fault}",
-                    self.policy,
+                    way.policy,
                     self.len,
                     way.path.name()
                 ));
@@ -294,7 +379,7 @@ impl Bench<'_> {
     }
 
     /// The transform a path goes to.
-    fn open(&self, path: Path, raw_key: &[u8]) -> Result<Option<Skcipher>, Error> {
+    fn open(&self, policy: Policy, path: Path, raw_key: &[u8]) -> Result<Option<Skcipher>, Error> {
         let name = self.imp.driver();
         let (model, name, kind, mask) = match path {
             Path::Primitive | Path::Library => return Ok(None),
@@ -308,7 +393,7 @@ impl Bench<'_> {
             ),
             Path::Scalar => (Model::Helper, "xts-aes-fixed-time".to_string(), 0, 0),
             // With sections that softirqs may find taken, SIMD is behind the helper.
-            Path::SyncUser => match self.policy.name() {
+            Path::SyncUser => match policy.name() {
                 "legacy" => (Model::Helper, "xts(aes)".to_string(), 0, ASYNC),
                 _ => (Model::Direct, "xts(aes)".to_string(), 0, ASYNC),
             },
@@ -324,25 +409,32 @@ impl Bench<'_> {
             .map_err(|e| Error::lacks(format!("{name}: the crypto API says {e}")))
     }
 
-    fn call(&self, way: &mut Way, messages: &mut Messages, key: &Key, n: u64) {
+    fn call(&self, way: &mut Way, messages: &mut Messages, ctx: &Context, n: u64) {
         let stride = self.len.next_multiple_of(64);
         let Some(tfm) = &mut way.tfm else {
             let sections = match way.path {
                 Path::Library => Sections::Each,
                 _ => Sections::One,
             };
-            let calls = Calls::new(
-                key,
-                Op::Encrypt,
-                &messages.src,
-                &mut messages.dst,
-                &messages.ivs,
-                self.len,
-                stride,
-                false,
-            );
-            let mut calls = calls.expect("buffers of this very size").sections(sections);
-            self.imp.run(&mut calls, n).expect("a usable tier");
+            let mut calls = Calls {
+                op: Op::Encrypt,
+                src: &messages.src,
+                dst: &mut messages.dst,
+                ivs: messages.ivs.as_flattened(),
+                work: &mut messages.work,
+                len: self.len,
+                src_stride: stride,
+                dst_stride: stride,
+                iv_stride: BLOCK,
+                prefix: 0,
+                aad_len: 0,
+                tag_size: 0,
+                count: messages.ivs.len(),
+                chained: false,
+                many: false,
+                sections,
+            };
+            calls.run(self.imp, ctx, n);
             return;
         };
         let requests = Requests::new(
@@ -368,20 +460,18 @@ impl Bench<'_> {
     }
 
     /// Whether a path writes what the generic implementation writes.
-    fn check(&self, way: &mut Way, messages: &mut Messages, key: &Key, count: u64) {
+    fn check(&self, way: &mut Way, messages: &mut Messages, ctx: &Context, count: u64) {
         if matches!(way.path, Path::Part(_)) || way.fault.is_some() {
             return;
         }
         messages.dst.fill(0);
-        self.call(way, messages, key, count);
-        let judge = Impl::all()[0];
+        self.call(way, messages, ctx, count);
+        let judge = all_impls()[0];
         let stride = self.len.next_multiple_of(64);
         let mut want = vec![0; self.len];
         for (i, iv) in messages.ivs.iter().enumerate() {
             let at = i * stride..i * stride + self.len;
-            judge
-                .crypt(Op::Encrypt, key, iv, &messages.src[at.clone()], &mut want)
-                .expect("a right length");
+            judge.crypt(Op::Encrypt, ctx, iv, &messages.src[at.clone()], &mut want);
             if messages.dst[at] != want[..] {
                 way.fault.get_or_insert_with(|| {
                     format!("message {i} differs from {}'s", judge.driver())
@@ -391,61 +481,192 @@ impl Bench<'_> {
     }
 
     fn rows(&self, ways: &[Way], series: &[Series], outcome: &mut Outcome) {
-        let index = |path| ways.iter().position(|w| w.path == path);
-        let best = |path| Some(series[index(path)?].estimate()?.best);
-        let setup = best(Path::Part(Part::Setup));
-        let direct = index(Path::Direct).map(|i| &series[i]);
-        let row = |way: &Way| Row {
-            alg: "xts(aes)".into(),
-            imp: way.driver.clone(),
-            provider: "kiln".into(),
-            config: None,
-            len: self.len,
-            policy: self.policy.name().into(),
-            path: way.path.name().into(),
-            cycles_per_op: None,
-            cycles_low: None,
-            cycles_high: None,
-            mb_per_s: None,
-            ratio: None,
-            ci_low: None,
-            ci_high: None,
+        let mut rows = Vec::new();
+        for &policy in &self.plan.policies {
+            let of_policy = ways.iter().zip(series).filter(|(w, _)| w.policy == policy);
+            rows.extend(self.rows_of(of_policy.collect::<Vec<_>>().as_slice()));
+        }
+        compare(&mut rows, BASELINE);
+        outcome.rows.append(&mut rows);
+    }
+
+    /// Without quotients.
+    fn rows_of(&self, measured: &[(&Way, &Series)]) -> Vec<Row> {
+        let best = |path| -> Option<f64> {
+            let (_, series) = measured.iter().find(|(w, _)| w.path == path)?;
+            Some(series.estimate()?.best)
         };
-        for (way, series) in ways.iter().zip(series) {
+        let setup = best(Path::Part(Part::Setup));
+        let mut rows = Vec::new();
+        for (way, series) in measured {
             let Some(estimate) = series.estimate() else {
                 continue;
             };
-            let mut row = row(way);
-            if matches!(way.path, Path::Part(_)) {
+            let mut row = self.row(way);
+            match way.path {
+                Path::Part(Part::Setup) => row.cycles_per_op = Some(estimate.best),
                 // A part is what it adds to a loop that only sets up requests.
-                if way.path != Path::Part(Part::Setup) {
-                    row.cycles_per_op = setup.map(|setup| estimate.best - setup);
-                } else {
-                    row.cycles_per_op = Some(estimate.best);
-                }
-                outcome.rows.push(row);
-                continue;
+                Path::Part(_) => row.cycles_per_op = setup.map(|setup| estimate.best - setup),
+                _ => self.set_figures(&mut row, &estimate, series),
             }
-            row.cycles_per_op = Some(estimate.best);
-            row.cycles_low = Some(estimate.low);
-            row.cycles_high = Some(estimate.high);
-            row.mb_per_s = Some(mb_per_s(self.len, estimate.best, self.core_hz));
-            let against = direct.and_then(|direct| ratio(series, direct));
-            row.ratio = against.map(|r| r.ratio);
-            row.ci_low = against.map(|r| r.low);
-            row.ci_high = against.map(|r| r.high);
-            outcome.rows.push(row);
+            rows.push(row);
         }
-        // What the way to the kworker and back adds to the request itself.
-        if let (Some(way), Some(cryptd), Some(direct)) = (
-            index(Path::Cryptd).map(|i| &ways[i]),
+        // What the kworker and the two switches add to the request itself.
+        if let (Some((way, _)), Some(cryptd), Some(direct)) = (
+            measured.iter().find(|(w, _)| w.path == Path::Cryptd),
             best(Path::Cryptd),
             best(Path::Direct),
         ) {
-            let mut row = row(way);
-            row.path = "hand-over".into();
-            row.cycles_per_op = Some(cryptd - direct);
-            outcome.rows.push(row);
+            rows.push(Row {
+                path: "hand-over".into(),
+                cycles_per_op: Some(cryptd - direct),
+                ..self.row(way)
+            });
         }
+        rows
+    }
+
+    fn row(&self, way: &Way) -> Row {
+        Row {
+            alg: "xts(aes)".into(),
+            imp: way.driver.clone(),
+            provider: "kiln".into(),
+            len: self.len,
+            policy: way.policy.name().into(),
+            path: way.path.name().into(),
+            ..Row::default()
+        }
+    }
+
+    fn set_figures(&self, row: &mut Row, cycles: &Estimate, series: &Series) {
+        row.cycles_per_op = Some(cycles.best);
+        row.cycles_low = Some(cycles.low);
+        row.cycles_high = Some(cycles.high);
+        let time = series.in_ns().estimate();
+        row.ns_per_op = time.map(|t| t.best);
+        row.ns_low = time.map(|t| t.low);
+        row.ns_high = time.map(|t| t.high);
+        row.mb_per_s = time.map(|t| self.len as f64 / t.best * 1e3);
+        row.rounds = series.rounds.iter().filter_map(|r| r.best).collect();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn row(policy: &'static str, path: Path, cycles: f64, reach: f64) -> Row {
+        Row {
+            policy: policy.into(),
+            path: path.name().into(),
+            len: 16,
+            cycles_per_op: Some(cycles),
+            cycles_low: Some(cycles - reach),
+            cycles_high: Some(cycles + reach),
+            mb_per_s: Some(1.0),
+            ..Row::default()
+        }
+    }
+
+    #[test]
+    fn quotients_are_those_of_the_cycles_in_the_table() {
+        let mut rows = [
+            row("legacy", Path::Direct, 50.0, 1.0),
+            row("legacy", Path::SimdHelper, 75.0, 3.0),
+            row("bh-off", Path::Direct, 60.0, 0.0),
+            row("bh-off", Path::SimdHelper, 90.0, 0.0),
+            Row {
+                mb_per_s: None,
+                ..row("legacy", Path::Part(Part::Copy), 5.0, 0.0)
+            },
+        ];
+        compare(&mut rows, BASELINE);
+        let of = |i: usize| (rows[i].ratio.unwrap(), rows[i].speedup.unwrap());
+        assert_eq!(of(0), (1.0, 1.5));
+        assert_eq!(of(1), (1.5, 1.0));
+        assert_eq!(of(2), (1.0, 1.25));
+        // Over direct of its own policy, and against the baseline of another.
+        assert_eq!(of(3), (1.5, 75.0 / 90.0));
+        assert_eq!(
+            (rows[1].ci_low, rows[1].ci_high),
+            (Some(72.0 / 51.0), Some(78.0 / 49.0))
+        );
+        assert_eq!(
+            (rows[2].speedup_low, rows[2].speedup_high),
+            (Some(1.2), Some(1.3))
+        );
+        assert_eq!(rows[2].baseline.as_deref(), Some("legacy/simd-helper"));
+        assert!(rows[4].ratio.is_none() && rows[4].speedup.is_none());
+    }
+
+    #[test]
+    fn a_speedup_in_time_is_its_own() {
+        let timed = |row: Row, ns: f64| Row {
+            ns_per_op: Some(ns),
+            ns_low: Some(ns - 1.0),
+            ns_high: Some(ns + 1.0),
+            ..row
+        };
+        // Two thirds of the cycles, at half the clock.
+        let mut rows = [
+            timed(row("legacy", Path::SimdHelper, 75.0, 0.0), 20.0),
+            timed(row("bh-off", Path::Direct, 50.0, 0.0), 25.0),
+            row("bh-off", Path::Library, 50.0, 0.0),
+        ];
+        compare(&mut rows, BASELINE);
+        assert_eq!(
+            (rows[1].speedup, rows[1].time_speedup),
+            (Some(1.5), Some(0.8))
+        );
+        assert_eq!(
+            (rows[1].time_speedup_low, rows[1].time_speedup_high),
+            (Some(19.0 / 26.0), Some(21.0 / 24.0))
+        );
+        assert_eq!((rows[2].speedup, rows[2].time_speedup), (Some(1.5), None));
+    }
+
+    #[test]
+    fn throughput_is_that_of_the_time_and_not_of_the_clock() {
+        let round = |best| kiln_measure::Round {
+            best: Some(best),
+            samples: vec![best],
+            complete: true,
+        };
+        let series = |ns: f64| Series {
+            rounds: vec![round(40.0)],
+            rounds_ns: vec![round(ns)],
+            ..Series::default()
+        };
+        let plan = Plan {
+            policies: Vec::new(),
+            lens: vec![16],
+            imp: None,
+            seed: 1,
+            quick: true,
+        };
+        let bench = Bench {
+            plan: &plan,
+            imp: Impl::all()[0],
+            len: 16,
+        };
+        let rate = |ns| {
+            let (series, mut row) = (series(ns), Row::default());
+            bench.set_figures(&mut row, &series.estimate().unwrap(), &series);
+            (row.cycles_per_op, row.ns_per_op, row.mb_per_s)
+        };
+        assert_eq!(rate(10.0), (Some(40.0), Some(10.0), Some(1600.0)));
+        // The same cycles at half the clock.
+        assert_eq!(rate(20.0), (Some(40.0), Some(20.0), Some(800.0)));
+    }
+
+    #[test]
+    fn without_the_baseline_there_is_no_speedup() {
+        let mut rows = [
+            row("bh-off", Path::Direct, 60.0, 0.0),
+            row("bh-off", Path::SimdHelper, 90.0, 0.0),
+        ];
+        compare(&mut rows, BASELINE);
+        assert!(rows[0].speedup.is_none() && rows[0].baseline.is_none());
+        assert_eq!(rows[1].ratio, Some(1.5));
     }
 }

@@ -2,7 +2,7 @@
 
 use std::sync::atomic::AtomicBool;
 
-use super::{Outcome, Path, Plan, Progress, Row};
+use super::{compare, Outcome, Path, Plan, Progress, Row};
 use crate::lens::Lens;
 use crate::peer::Wanted;
 use crate::speed::{self, Op, Tree};
@@ -19,7 +19,6 @@ pub fn of_tree(
     tree: &mut Tree,
     policy: &str,
     driver: Option<&str>,
-    core_hz: f64,
     stop: &AtomicBool,
     progress: Progress<'_>,
 ) -> Result<Outcome, Error> {
@@ -50,20 +49,20 @@ pub fn of_tree(
         lens: Lens(plan.lens.clone()),
         key_bits: vec![256],
         peers: Wanted::None,
-        baseline: Some(ways.direct.clone()),
         quick: plan.quick,
         own: false,
         ..speed::Plan::new(plan.seed)
     };
-    let measured = speed::run_with(speed, &[&*tree], core_hz, stop, progress)?;
+    let measured = speed::run_with(speed, &[&*tree], stop, progress)?;
     outcome.failed = measured.failed;
     outcome.interrupted = measured.interrupted;
-    // The table has no columns of which this note tells, nor is Kiln in it.
-    let told = |n: &String| !n.starts_with('±') && !n.starts_with("Kiln's best");
+    // The table has no columns for what this note explains.
+    let told = |n: &String| !n.starts_with('±');
     outcome
         .notes
         .extend(measured.notes.into_iter().filter(told));
     for &len in &plan.lens {
+        let mut rows = Vec::new();
         for (path, name) in &named {
             let found = measured
                 .rows
@@ -71,8 +70,7 @@ pub fn of_tree(
                 .find(|r| r.len == len && r.imp == *name);
             let Some(found) = found else { continue };
             let figure = |x: f64| x.is_finite().then_some(x);
-            let against = found.against.unwrap_or_default();
-            outcome.rows.push(Row {
+            rows.push(Row {
                 alg: ALG.into(),
                 imp: name.clone(),
                 provider: found.provider.clone(),
@@ -83,12 +81,16 @@ pub fn of_tree(
                 cycles_per_op: figure(found.cycles_per_op),
                 cycles_low: figure(found.ci_low),
                 cycles_high: figure(found.ci_high),
+                ns_per_op: figure(found.ns_per_op),
+                ns_low: figure(found.ns_low),
+                ns_high: figure(found.ns_high),
                 mb_per_s: figure(found.mb_per_s),
-                ratio: against.ratio,
-                ci_low: against.ratio_low,
-                ci_high: against.ratio_high,
+                ..Row::default()
             });
         }
+        // A tree's methods are compared with its own helper: its code is not Kiln's.
+        compare(&mut rows, (policy, Path::SimdHelper));
+        outcome.rows.append(&mut rows);
     }
     Ok(outcome)
 }

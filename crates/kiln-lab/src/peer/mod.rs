@@ -11,6 +11,7 @@ mod ipsec_mb;
 mod library;
 mod nettle;
 mod openssl;
+pub mod release;
 
 use crate::algorithm::unknown;
 use crate::speed::{Candidate, Choice, Judge, Kind, Level, Source, Spec, Work};

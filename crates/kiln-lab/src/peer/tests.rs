@@ -31,7 +31,7 @@ fn peers_agree_with_kiln() {
         turn: Some(Duration::from_millis(400)),
         ..Plan::new(3)
     };
-    let outcome = run(plan, 4e9, &AtomicBool::new(false), &mut |_, _| {}).unwrap();
+    let outcome = run(plan, &AtomicBool::new(false), &mut |_, _| {}).unwrap();
     let wrong: Vec<_> = outcome
         .notes
         .iter()
@@ -76,7 +76,7 @@ fn peers_agree_with_all_keys() {
         plan.algs
             .retain(|alg| alg.starts_with("hmac(") == (bits == 512));
         plan.key_bits = vec![bits];
-        let outcome = run(plan, 4e9, &AtomicBool::new(false), &mut |_, _| {}).unwrap();
+        let outcome = run(plan, &AtomicBool::new(false), &mut |_, _| {}).unwrap();
         let wrong = outcome.notes.iter().filter(|n| n.contains("WRONG"));
         assert_eq!(wrong.count(), 0, "{:#?}", outcome.notes);
     }

@@ -59,11 +59,7 @@ impl Run<'_> {
             });
             for ((row, c), timed) in pairs.into_iter().zip(timed) {
                 match timed {
-                    Ok(series) => {
-                        if let Some(e) = series.estimate() {
-                            self.outcome.rows[row].set(&e, self.core_hz);
-                        }
-                    }
+                    Ok(series) => self.outcome.rows[row].set(&series),
                     Err(why) => {
                         let what = table.work.what(self.outcome.rows[row].len);
                         self.wrong(&what, &table.candidates[c], &why);

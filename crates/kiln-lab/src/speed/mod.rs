@@ -21,12 +21,12 @@ mod steps;
 mod tests;
 mod tree;
 
-pub use best::{slower, BestPeer, Summary, LONG, SHORT};
+pub use best::{pace, slower, BestPeer, BestTree, Count, ManyRival, Summary, SHORT};
 pub use candidate::{family, Candidate, Judge, Run, Takes, KILN};
 pub use effort::SWEEP;
 pub use level::{Layout, Level};
 pub use messages::{Messages, IV_UNIT, MESSAGES};
-pub use own::xts_op;
+pub use own::cipher_op;
 pub use plan::Plan;
 pub use row::{Against, Row};
 pub use run::{run, run_with, Outcome, Progress};

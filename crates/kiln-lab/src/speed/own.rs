@@ -4,8 +4,8 @@ use std::cell::RefCell;
 use std::rc::Rc;
 
 use kiln_kernel::calls::Calls;
-use kiln_kernel::cipher::{self, Context, Impl};
-use kiln_kernel::xts;
+use kiln_kernel::cipher::{self, Context, Impl, Sections};
+use kiln_kernel::Tier;
 
 use super::candidate::{Candidate, Judge, Run, Takes, KILN};
 use super::level::{Layout, Level};
@@ -23,6 +23,8 @@ pub enum Own {
     Functions,
     /// Asked by requests, with memory laid out so.
     Requests(Layout),
+    /// Those requests that libraries' calls are compared with, beside the functions.
+    Calls,
 }
 
 impl Own {
@@ -37,7 +39,7 @@ impl Own {
     fn level(&self) -> Level {
         match self {
             Own::Functions => Level::Primitive,
-            Own::Requests(_) => Level::Api,
+            Own::Requests(_) | Own::Calls => Level::Api,
         }
     }
 
@@ -51,6 +53,7 @@ impl Own {
                 })
             }
             Own::Requests(layout) => requests::candidate(imp, work, *layout),
+            Own::Calls => requests::candidate(imp, work, Layout::Plain),
         }
     }
 }
@@ -62,6 +65,9 @@ const ANY_KEY: [usize; 5] = [16, 20, 32, 48, 64];
 
 impl Source for Own {
     fn algorithms(&self) -> Vec<Spec> {
+        if matches!(self, Own::Calls) {
+            return Vec::new();
+        }
         Algorithm::all().into_iter().map(spec).collect()
     }
 
@@ -73,6 +79,8 @@ impl Source for Own {
         match self {
             Own::Functions => names.chain(many).collect(),
             Own::Requests(_) => names.collect(),
+            // As many as will be measured.
+            Own::Calls => names.rev().take(2).collect(),
         }
     }
 
@@ -99,7 +107,7 @@ impl Source for Own {
         let Some(alg) = named(work) else {
             return Ok(Vec::new());
         };
-        let requests = matches!(self, Own::Requests(_));
+        let requests = self.level() == Level::Api;
         if requests && choice.latency {
             notes.push(
                 "requests are not made to depend on each other: no figures with --latency".into(),
@@ -107,9 +115,10 @@ impl Source for Own {
             return Ok(Vec::new());
         }
         // Who asks the crypto API for an algorithm gets the best.
-        let impls = match requests && choice.impls.is_empty() {
-            true => vec![alg.best()],
-            false => alg.impls(),
+        let impls = match (self, choice.impls.is_empty()) {
+            (Own::Requests(_), true) => vec![alg.best()],
+            (Own::Calls, true) => called(alg),
+            _ => alg.impls(),
         };
         let mut found = Vec::new();
         for imp in impls {
@@ -130,7 +139,7 @@ impl Source for Own {
     }
 
     fn judge(&self, work: &Work) -> Result<Option<Judge<'_>>, Error> {
-        let Some(alg) = named(work) else {
+        let Some(alg) = named(work).filter(|_| !matches!(self, Own::Calls)) else {
             return Ok(None);
         };
         let imp = alg.any();
@@ -197,11 +206,22 @@ fn context(imp: Impl, work: &Work) -> Result<Rc<Context>, Error> {
 }
 
 /// `kernel/`'s word for the operation.
-pub fn xts_op(op: Op) -> xts::Op {
+pub fn cipher_op(op: Op) -> cipher::Op {
     match op {
-        Op::Decrypt => xts::Op::Decrypt,
-        _ => xts::Op::Encrypt,
+        Op::Decrypt => cipher::Op::Decrypt,
+        _ => cipher::Op::Encrypt,
     }
+}
+
+/// The best driver, and if that uses 512-bit vectors, the best of those that do not.
+fn called(alg: Algorithm) -> Vec<Impl> {
+    let best = alg.best();
+    let narrow = |i: &Impl| i.tier().usable() && i.tier() != Tier::VaesAvx512;
+    let mut all = vec![best];
+    if best.tier() == Tier::VaesAvx512 {
+        all.extend(alg.impls().into_iter().rfind(narrow));
+    }
+    all
 }
 
 /// What an implementation's function for many messages is called.
@@ -226,7 +246,7 @@ fn many(imp: Impl, work: &Work, choice: Choice) -> Result<Option<Candidate<'stat
 
 /// The calls of an implementation, in one FPU section; of a queue of messages each, if it is to do `many`.
 pub fn run_impl(imp: Impl, ctx: Rc<Context>, op: Op, many: bool) -> Run<'static> {
-    let op = xts_op(op);
+    let op = cipher_op(op);
     let work = RefCell::new(Vec::new());
     Box::new(move |messages: &mut Messages, calls| {
         let (shape, count, chained) = (messages.shape, messages.count(), messages.chained);
@@ -259,6 +279,7 @@ pub fn run_impl(imp: Impl, ctx: Rc<Context>, op: Op, many: bool) -> Run<'static>
             count,
             chained,
             many,
+            sections: Sections::One,
         };
         match all.run(imp, &ctx, calls) {
             0 => Ok(()),

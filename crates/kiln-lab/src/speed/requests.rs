@@ -8,7 +8,7 @@ use kiln_kernel::crypto::{Again, Driver, Errno, Lens, Series};
 use super::candidate::{Candidate, Run, KILN};
 use super::level::{Layout, Level};
 use super::messages::{Messages, IV_UNIT};
-use super::own::xts_op;
+use super::own::cipher_op;
 use super::pages::Pages;
 use super::shape::{Kind, Op, Shape};
 use super::source::Work;
@@ -65,7 +65,7 @@ fn each(driver: Driver, op: Op) -> Run<'static> {
         work.resize(count * iv_stride, 0);
         let (ivs, src, dst) = messages.parts();
         let mut series = Series {
-            op: xts_op(op),
+            op: cipher_op(op),
             src,
             dst,
             ivs: ivs.as_flattened(),
@@ -116,7 +116,7 @@ fn again(driver: Driver, op: Op, key: usize) -> Run<'static> {
                 _ => &mut [],
             };
             let mut request = Again {
-                op: xts_op(op),
+                op: cipher_op(op),
                 src: &src,
                 dst: &dst,
                 iv,

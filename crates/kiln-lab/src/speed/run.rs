@@ -5,8 +5,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Instant;
 
 use kiln_kernel::Tier;
-use kiln_measure::verdict::FLOOR;
-use kiln_measure::{ratio, verdict, Series, SplitMix64};
+use kiln_measure::{Series, SplitMix64};
 use zeroize::Zeroizing;
 
 use super::bench::{bench, Entry, Reference};
@@ -21,7 +20,7 @@ use super::set::Table;
 use super::shape::Op;
 use super::source::{Choice, Source, Spec, Work};
 use crate::limits::{serial_cycles, xts_cycles};
-use crate::peer::Peers;
+use crate::peer::{release, Peers};
 use crate::{Algorithm, Error, Limits};
 
 /// Told how much of the run is done, from 0 to 1, and what is being measured.
@@ -42,21 +41,15 @@ pub struct Outcome {
     pub interrupted: bool,
 }
 
-/// Measures Kiln's own and its peers. `core_hz` is for the column of bytes a second alone.
-pub fn run(
-    plan: Plan,
-    core_hz: f64,
-    stop: &AtomicBool,
-    progress: Progress,
-) -> Result<Outcome, Error> {
-    run_with(plan, &[], core_hz, stop, progress)
+/// Measures Kiln's own and its peers.
+pub fn run(plan: Plan, stop: &AtomicBool, progress: Progress) -> Result<Outcome, Error> {
+    run_with(plan, &[], stop, progress)
 }
 
 /// Measures Kiln's own, its peers and those of other sources.
 pub fn run_with(
     plan: Plan,
     others: &[&dyn Source],
-    core_hz: f64,
     stop: &AtomicBool,
     progress: Progress,
 ) -> Result<Outcome, Error> {
@@ -70,6 +63,12 @@ pub fn run_with(
     let mut outcome = Outcome::default();
     let peers = Peers::load(&plan.peers, plan.baseline_peer(), &mut outcome.notes)?;
     sources.insert(usize::from(plan.own), &peers);
+    // What a library's call is compared with.
+    let calls = Own::Calls;
+    let functions = plan.own && plan.level.is_none() && plan.turn.is_none();
+    if functions && !plan.latency && peers.count() > 0 && plan.lens.0.len() <= effort::SWEEP {
+        sources.insert(1, &calls);
+    }
     progress(0.0, "limits");
     if plan.turn.is_none() {
         outcome.limits = Limits::measure(plan.seed, stop);
@@ -88,7 +87,6 @@ pub fn run_with(
             (None, None) => effort::plan(lens, figures, plan.quick, plan.seed),
         },
         plan: &plan,
-        core_hz,
         stop,
         progress,
         outcome,
@@ -132,7 +130,6 @@ fn candidates(plan: &Plan, sources: &[&dyn Source], work: &Work) -> usize {
 pub(super) struct Run<'a> {
     pub plan: &'a Plan,
     pub effort: kiln_measure::Plan,
-    pub core_hz: f64,
     pub stop: &'a AtomicBool,
     pub progress: Progress<'a>,
     pub outcome: Outcome,
@@ -261,10 +258,9 @@ impl Run<'_> {
         let best = best::of(&both);
         for (i, (candidate, timed)) in present.into_iter().zip(&timed).enumerate() {
             let mut row = self.row(&table.work, len, candidate, timed.as_ref().ok(), baseline);
-            row.best_peer = best
-                .as_ref()
-                .filter(|(of, _)| *of == i)
-                .map(|(_, b)| b.clone());
+            row.best_peer = here(&best.peer, i);
+            row.best_tree = here(&best.tree, i);
+            row.many = here(&best.many, i);
             match timed {
                 Ok(_) if row.measured() => self.outcome.rows.push(row),
                 Ok(_) if !self.stopped() && !self.late() => {
@@ -300,6 +296,7 @@ impl Run<'_> {
             alg: work.spec.name.clone(),
             imp: candidate.name.to_string(),
             provider: candidate.provider.clone(),
+            released: release::year(&candidate.provider),
             config: candidate.config.clone(),
             tier: candidate.tier.clone(),
             level: candidate.level,
@@ -313,6 +310,11 @@ impl Run<'_> {
             mb_per_s: f64::NAN,
             ci_low: f64::NAN,
             ci_high: f64::NAN,
+            ns_per_op: f64::NAN,
+            ns_low: f64::NAN,
+            ns_high: f64::NAN,
+            rounds: Vec::new(),
+            rounds_ns: Vec::new(),
             limit_cycles: limit,
             chain_cycles: chain,
             against: self
@@ -322,14 +324,16 @@ impl Run<'_> {
                 .map(|_| against(series, baseline)),
             together: candidate.together,
             best_peer: None,
+            best_tree: None,
+            many: None,
         };
-        if let Some(estimate) = series.and_then(Series::estimate) {
-            row.set(&estimate, self.core_hz);
+        if let Some(series) = series {
+            row.set(series);
         }
         row
     }
 
-    /// What the hardware could do at most with this tier's vectors, and the serial chain of dependent calls.
+    /// Cycles of the AES rounds alone with this tier's vectors, and the serial chain of dependent calls.
     fn limit(&self, work: &Work, len: usize, candidate: &Candidate) -> (Option<f64>, Option<f64>) {
         let limits = &self.outcome.limits;
         let tier = candidate.tier.as_ref();
@@ -373,13 +377,11 @@ impl Run<'_> {
         // Encryption and decryption may have the same to say.
         let mut said = HashSet::new();
         notes.retain(|note| said.insert(note.clone()));
-        if let Some(all) = best::Summary::of(&outcome.rows) {
-            notes.push(all.sentence());
-        }
+        notes.extend(best::Summary::of(&outcome.rows).sentences());
         if outcome.rows.iter().any(|r| r.together) {
             notes.push(
-                "rows of several messages at a time (together) say what a stream of messages gets: Kiln's best is \
-                 not compared with them"
+                "rows of several messages at a time (together) show what a stream of messages gets; one message alone \
+                 takes longer"
                     .to_string(),
             );
         }
@@ -412,13 +414,19 @@ impl Run<'_> {
                     .to_string(),
             );
         }
-        notes.push(format!(
-            "±, ci_low, ci_high: where the figure of a rerun falls; limit: the AES rounds alone, at the fastest \
-             tier's rate; MB/s: at {:.3} GHz",
-            self.core_hz / 1e9
-        ));
+        notes.push(
+            "±, ci_low, ci_high: where the figure of a rerun falls; limit: what the AES unit needs for the AES rounds \
+             alone, at the fastest tier's rate (without GCM's hash)"
+                .to_string(),
+        );
         outcome
     }
+}
+
+/// The comparison, in the row it belongs to.
+fn here<T: Clone>(best: &Option<(usize, T)>, row: usize) -> Option<T> {
+    let found = best.as_ref().filter(|(of, _)| *of == row);
+    found.map(|(_, comparison)| comparison.clone())
 }
 
 fn is_peer(candidate: &Candidate) -> bool {
@@ -426,12 +434,15 @@ fn is_peer(candidate: &Candidate) -> bool {
 }
 
 fn against(series: Option<&Series>, baseline: Option<&Series>) -> Against {
-    match series.zip(baseline).and_then(|(s, b)| ratio(s, b)) {
-        Some(r) => Against {
-            ratio: Some(r.ratio),
-            ratio_low: Some(r.low),
-            ratio_high: Some(r.high),
-            verdict: Some(verdict(&r, FLOOR)),
+    match series.zip(baseline).and_then(|(s, b)| best::compare(s, b)) {
+        Some(of) => Against {
+            ratio: Some(of.cycles.ratio),
+            ratio_low: Some(of.cycles.low),
+            ratio_high: Some(of.cycles.high),
+            time_ratio: Some(of.time.ratio),
+            time_ratio_low: Some(of.time.low),
+            time_ratio_high: Some(of.time.high),
+            verdict: Some(of.verdict),
         },
         None => Against::default(),
     }

@@ -3,7 +3,11 @@
 use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 
-use super::candidate::{Candidate, Judge, Run, Takes};
+use kiln_kernel::Tier;
+use kiln_measure::{Round, Series, Verdict};
+
+use super::best;
+use super::candidate::{Candidate, Judge, Run, Takes, KILN};
 use super::level::Level;
 use super::plan::Plan;
 use super::run::{run_with, Outcome};
@@ -139,7 +143,7 @@ fn outcome(change: impl FnOnce(&mut Plan)) -> Outcome {
     };
     change(&mut plan);
     let stop = AtomicBool::new(false);
-    run_with(plan, &[&Toys], 4e9, &stop, &mut |_, _| {}).unwrap()
+    run_with(plan, &[&Toys], &stop, &mut |_, _| {}).unwrap()
 }
 
 #[test]
@@ -189,101 +193,149 @@ fn names_levels_and_latency_choose() {
     );
 }
 
-/// Kiln's own against a toy that does nothing right but its answers: requests, several messages at a time and
-/// unfinished digests are no match, a function is.
-#[test]
-fn the_best_peer_does_one_whole_message() {
-    use super::best;
-    use super::candidate::KILN;
-    use kiln_measure::{measure, Subject};
+/// A series whose rounds take so many cycles, at so many nanoseconds per cycle.
+fn series(figures: [f64; 8], ns: f64) -> Series {
+    let rounds = |unit: f64| {
+        let round = |figure: &f64| Round {
+            best: Some(figure * unit),
+            samples: vec![figure * unit],
+            complete: true,
+        };
+        figures.iter().map(round).collect()
+    };
+    Series {
+        rounds: rounds(1.0),
+        rounds_ns: rounds(ns),
+        ..Series::default()
+    }
+}
 
-    let spin = |n: u64| {
-        move |calls: u64| {
-            for i in 0..calls * n {
-                std::hint::black_box(i);
-            }
-        }
+fn function(name: &'static str, provider: &str) -> Candidate<'static> {
+    Candidate::primitive(name, provider, None, hash(false))
+}
+
+fn call(name: &'static str, tier: Tier) -> Candidate<'static> {
+    Candidate {
+        level: Level::Api,
+        tier: Some(tier.name().into()),
+        ..function(name, KILN)
+    }
+}
+
+/// Calls are compared with calls, functions with a tree's functions, and several messages with several.
+#[test]
+fn like_is_compared_with_like() {
+    let together = |c: Candidate<'static>| Candidate {
+        together: true,
+        ..c
     };
-    let mut subjects = vec![
-        Subject::new("own", spin(400)),
-        Subject::new("other", spin(800)),
-        Subject::new("fast", spin(50)),
+    let all = [
+        (function("own", KILN), 40.0),
+        (call("wide", Tier::VaesAvx512), 80.0),
+        (call("narrow", Tier::VaesAvx2), 90.0),
+        (function("EVP", "openssl-3.0.19"), 100.0),
+        (function("slow", "nettle-3.8"), 200.0),
+        (function("asm", "linux-6.12.1"), 50.0),
+        (together(function("jobs", "ipsec-mb-1.3.0")), 4.0),
+        (together(function("many", KILN)), 8.0),
+        // A hash's block function does less, a request to a tree is laid out beforehand.
+        (
+            Candidate {
+                digest: Some(40),
+                ..function("block", "linux-6.12.1")
+            },
+            5.0,
+        ),
+        (
+            Candidate {
+                level: Level::Api,
+                ..function("request", "linux-6.12.1")
+            },
+            5.0,
+        ),
     ];
-    let plan = kiln_measure::Plan {
-        rounds: 8,
-        samples: 2,
-        sample_us: 20.0,
-        seed: 1,
-        deadline: None,
-    };
-    let series = measure(
-        &mut subjects,
-        &plan,
-        &AtomicBool::new(false),
-        &mut |_, _| {},
+    let times: Vec<Series> = all.iter().map(|(_, c)| series([*c; 8], 0.25)).collect();
+    let mut timed: Vec<(&Candidate, Option<&Series>)> = all
+        .iter()
+        .map(|(c, _)| c)
+        .zip(times.iter().map(Some))
+        .collect();
+    let best = best::of(&timed);
+    let (i, peer) = best.peer.unwrap();
+    assert_eq!(
+        (i, &*peer.best_peer, &*peer.best_peer_provider),
+        (1, "EVP", "openssl-3.0.19")
     );
-    let of = |name: &'static str, provider: &str| {
-        Candidate::primitive(name, provider, None, hash(false))
-    };
-    let fast = [
-        Candidate {
-            together: true,
-            ..of("jobs", "peer-1")
-        },
-        Candidate {
-            digest: Some(40),
-            ..of("block", "linux-6")
-        },
-        Candidate {
-            level: Level::Api,
-            ..of("request", "linux-6")
-        },
+    assert_eq!(
+        (peer.best_peer_ratio, peer.best_peer_time_ratio),
+        (0.8, 0.8)
+    );
+    assert_eq!(peer.best_peer_verdict, Verdict::Faster);
+    assert_eq!(peer.best_peer_ymm_impl.as_deref(), Some("narrow"));
+    assert_eq!(peer.best_peer_ymm_time_ratio, Some(0.9));
+    let (i, tree) = best.tree.unwrap();
+    assert_eq!((i, &*tree.best_tree, tree.best_tree_ratio), (0, "asm", 0.8));
+    let (i, many) = best.many.unwrap();
+    assert_eq!(
+        (i, &*many.kiln_impl, many.kiln_time_ratio),
+        (6, "many", 2.0)
+    );
+    assert_eq!(many.kiln_verdict, Verdict::Slower);
+    // Without a function for several messages, the one for one message is what Kiln has.
+    timed.remove(7);
+    let (_, many) = best::of(&timed).many.unwrap();
+    assert_eq!((&*many.kiln_impl, many.kiln_time_ratio), ("own", 10.0));
+    // Without a call of the API a library is compared with nothing.
+    timed.drain(1..3);
+    let best = best::of(&timed);
+    assert!(best.peer.is_none() && best.tree.is_some());
+    // Narrow code that is the fastest anyway has no second ratio.
+    let two = [(&all[2].0, Some(&times[2])), (&all[3].0, Some(&times[3]))];
+    assert_eq!(best::of(&two).peer.unwrap().1.best_peer_ymm_impl, None);
+}
+
+/// 512-bit code that takes fewer cycles and more time is not the faster one, neither of Kiln's nor against others.
+#[test]
+fn time_decides_where_the_clock_is_lowered() {
+    let all = [
+        call("wide", Tier::VaesAvx512),
+        call("narrow", Tier::VaesAvx2),
+        function("EVP", "openssl-3.0.19"),
     ];
-    let (own, other) = (of("own", KILN), of("function", "peer-1"));
-    let mut all = vec![(&other, Some(&series[1])), (&own, Some(&series[0]))];
-    all.extend(fast.iter().map(|c| (c, Some(&series[2]))));
-    let (i, best) = best::of(&all).unwrap();
-    assert_eq!((i, &*best.best_peer), (1, "function"));
-    assert_eq!(best.best_peer_provider, "peer-1");
-    assert!(best.best_peer_ratio_low <= best.best_peer_ratio);
-    // Without it there is nobody.
-    all.remove(0);
-    assert!(best::of(&all).is_none());
+    let (wide, narrow) = (series([80.0; 8], 0.4), series([90.0; 8], 0.25));
+    let other = series([100.0; 8], 0.25);
+    let timed = [
+        (&all[0], Some(&wide)),
+        (&all[1], Some(&narrow)),
+        (&all[2], Some(&other)),
+    ];
+    let (i, peer) = best::of(&timed).peer.unwrap();
+    assert_eq!((i, peer.best_peer_verdict), (1, Verdict::Faster));
+    // Where there is wide code alone, its cycles and its time contradict each other.
+    let timed = [timed[0], timed[2]];
+    let (_, peer) = best::of(&timed).peer.unwrap();
+    assert_eq!(peer.best_peer_verdict, Verdict::Disagree);
+    assert!(peer.best_peer_ratio < 1.0 && peer.best_peer_time_ratio > 1.0);
 }
 
 /// One lucky round makes nobody the fastest.
 #[test]
 fn the_best_is_what_usually_takes_least() {
-    use super::best;
-    use super::candidate::KILN;
-    use kiln_measure::{Round, Series};
-
-    let series = |figures: [f64; 8]| Series {
-        rounds: figures
-            .iter()
-            .map(|cycles| Round {
-                best: Some(*cycles),
-                samples: vec![*cycles],
-                complete: true,
-            })
-            .collect(),
-        ..Series::default()
-    };
-    let lucky = series([50.0, 110.0, 111.0, 112.0, 111.0, 110.0, 112.0, 111.0]);
-    let (steady, other) = (series([90.0; 8]), series([100.0; 8]));
-    let of = |name: &'static str, provider: &str| {
-        Candidate::primitive(name, provider, None, hash(false))
-    };
+    let lucky = series(
+        [50.0, 110.0, 111.0, 112.0, 111.0, 110.0, 112.0, 111.0],
+        0.25,
+    );
+    let (steady, other) = (series([90.0; 8], 0.25), series([100.0; 8], 0.25));
     let all = [
-        of("lucky", KILN),
-        of("steady", KILN),
-        of("function", "peer-1"),
+        call("lucky", Tier::Aesni),
+        call("steady", Tier::Aesni),
+        function("function", "nettle-3.8"),
     ];
     let timed = [
         (&all[0], Some(&lucky)),
         (&all[1], Some(&steady)),
         (&all[2], Some(&other)),
     ];
-    let (i, best) = best::of(&timed).unwrap();
+    let (i, best) = best::of(&timed).peer.unwrap();
     assert_eq!((i, best.best_peer_ratio), (1, 0.9));
 }

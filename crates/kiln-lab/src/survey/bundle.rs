@@ -3,7 +3,7 @@
 use serde::Serialize;
 use serde_json::Value;
 
-use crate::Record;
+use crate::{record, Record};
 
 /// A record as all are, with one more field.
 #[derive(Serialize)]
@@ -23,9 +23,7 @@ impl<'a, R: Serialize> Bundle<'a, R> {
 
     /// One JSON document, with a newline at its end.
     pub fn to_json(&self) -> String {
-        let mut text = serde_json::to_string_pretty(self).expect("a record has string keys only");
-        text.push('\n');
-        text
+        record::pretty(self)
     }
 
     /// The same as a value.

@@ -1,6 +1,7 @@
 //! A part of the survey: its command's arguments in so many seconds.
 
 use super::question::Question;
+use super::runs::PROCESSES;
 
 /// What one process of its own does.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -29,8 +30,8 @@ pub enum Part {
     TreeWays,
 }
 
-/// Measuring AES-XTS: a curve for the picture.
-const LENS: &str = "16,64,256,1024,4096,16384";
+/// Lengths that all ciphers are measured at. More of them would not fit, and the longest is the one that is quoted.
+const LENS: &str = "16,64,512,4096";
 /// Further ciphers, those first that most people use.
 const CIPHERS: [&str; 12] = [
     "gcm(aes)",
@@ -46,10 +47,15 @@ const CIPHERS: [&str; 12] = [
     "sm3",
     "polyval",
 ];
-/// One of them at all lengths, beside peers.
-const CIPHER_S: f64 = 0.9;
+/// One of them at these lengths, next to the libraries.
+const CIPHER_S: f64 = 0.4;
 /// What starting a process takes: loading it, its clock, what the kernel side measures at its start.
 const START_S: f64 = 0.5;
+
+/// Rounds of the control queue, and what starting its devices and a round take.
+const CTRLQ_ROUNDS: f64 = 6.0;
+const CTRLQ_DEVICES_S: f64 = 0.1;
+const CONNECT_S: f64 = 0.01;
 
 /// What compilers take: finding one, building a cell (on two cores), timing it; and the harness.
 const FIND_S: f64 = 0.25;
@@ -57,15 +63,15 @@ const BUILD_S: f64 = 0.35;
 const CELL_S: f64 = 0.25;
 const HARNESS_S: f64 = 1.2;
 const LEVELS: [&str; 4] = ["O2", "O3", "O1", "Os"];
-const VARIANTS: usize = 3;
+const VARIANTS: usize = 2;
 
 impl Part {
     /// The question it is for.
     pub fn question(self) -> Question {
         match self {
             Part::Speed | Part::MoreSpeed | Part::TreeSpeed => Question::Speed,
-            Part::Ways | Part::Policies | Part::TreeWays => Question::SoftirqSimd,
-            Part::Breakpoints | Part::Esp => Question::NestedFpu,
+            Part::Ways | Part::TreeWays => Question::SoftirqSimd,
+            Part::Policies | Part::Breakpoints | Part::Esp => Question::NestedFpu,
             Part::Budget => Question::FpuBudget,
             Part::Compilers => Question::Compilers,
             Part::Ctrlq => Question::Ctrlq,
@@ -82,7 +88,7 @@ impl Part {
         match self {
             Part::MoreSpeed => return format!("{} more ciphers", CIPHERS.len()),
             Part::Speed => "AES-XTS beside other libraries",
-            Part::Ways => "the ways to a cipher",
+            Part::Ways => "the methods to reach a cipher",
             Part::Policies => "the table of FPU policies",
             Part::Breakpoints => "interrupts at random instructions",
             Part::Esp => "IPsec under load",
@@ -90,7 +96,7 @@ impl Part {
             Part::Compilers => "compilers",
             Part::Ctrlq => "the control queue",
             Part::TreeSpeed => "the kernel tree",
-            Part::TreeWays => "the ways to a cipher in the kernel tree",
+            Part::TreeWays => "the methods to reach a cipher in the kernel tree",
         }
         .to_string()
     }
@@ -112,9 +118,25 @@ impl Part {
         }
     }
 
-    /// The command's arguments, so that it takes about `seconds` from its start to its end. `tree` and `compilers` are
-    /// those there are.
-    pub fn args(self, seconds: f64, compilers: &[String], tree: Option<&str>) -> Vec<String> {
+    /// How many processes a survey with time for repetition runs of it: five where a measured number becomes a headline.
+    /// Counts of wrong results add up and need one.
+    pub fn processes(self, repeats: bool) -> usize {
+        match self {
+            Part::Policies | Part::Breakpoints => 1,
+            _ if repeats => PROCESSES,
+            _ => 1,
+        }
+    }
+
+    /// The command's arguments, so that each of `processes` takes about `seconds` from its start to its end. `tree` and
+    /// `compilers` are those there are.
+    pub fn args(
+        self,
+        seconds: f64,
+        processes: usize,
+        compilers: &[String],
+        tree: Option<&str>,
+    ) -> Vec<String> {
         let measuring = format!("{:.1}", (seconds - START_S).max(0.1));
         let tree = tree.unwrap_or_default();
         match self {
@@ -122,29 +144,15 @@ impl Part {
             Part::MoreSpeed => {
                 let mut args = vec!["speed"];
                 args.extend(&CIPHERS[..ciphers(seconds)]);
-                args.extend(["--seconds", &measuring]);
+                args.extend(["--len", LENS, "--seconds", &measuring]);
                 words(&args)
             }
-            Part::Ways if seconds < 1.5 => {
-                let policy = "legacy,bh-off";
-                words(&[
-                    "fpu",
-                    "--overhead",
-                    "--policy",
-                    policy,
-                    "--len",
-                    "16,4096",
-                    "--quick",
-                ])
+            Part::Ways => {
+                let mut args = vec!["fpu", "--overhead", "--policy", "legacy,bh-off,nested"];
+                args.extend(["--len", "16,512,4096"]);
+                args.extend((seconds < 2.5).then_some("--quick"));
+                words(&args)
             }
-            Part::Ways => words(&[
-                "fpu",
-                "--overhead",
-                "--policy",
-                "legacy,bh-off,nested,preemptible",
-                "--len",
-                "16,512,4096",
-            ]),
             Part::Policies => {
                 let loads = if seconds < 4.0 {
                     "xts-16"
@@ -158,7 +166,7 @@ impl Part {
                 "--inject",
                 "breakpoint",
                 "--load",
-                "xts-4096",
+                "xts-16",
                 "--seconds",
                 &measuring,
             ]),
@@ -175,7 +183,10 @@ impl Part {
                 words(&args)
             }
             Part::Budget => budget(seconds),
-            Part::Compilers => Matrix::within(seconds, compilers.len()).args(seconds, compilers),
+            Part::Compilers => {
+                let matrix = Matrix::within(seconds, processes, compilers.len());
+                matrix.args(seconds, processes, compilers)
+            }
             Part::Ctrlq => ctrlq(seconds),
             Part::TreeSpeed => words(&[
                 "speed",
@@ -185,7 +196,7 @@ impl Part {
                 "--tree",
                 tree,
                 "--seconds",
-                "8",
+                "3",
             ]),
             Part::TreeWays => {
                 let policy = format!("tree:{tree}");
@@ -214,34 +225,43 @@ pub fn ciphers(seconds: f64) -> usize {
 /// Further ciphers there are.
 pub const ALL_CIPHERS: usize = CIPHERS.len();
 
-/// One algorithm of each kind at least; then more, then a further way of cutting.
+/// All implementations of the hashes that byte limits were posted for: with less time one algorithm of each kind, with more
+/// time further ways of cutting.
 fn budget(seconds: f64) -> Vec<String> {
     let few = ["sha256", "sm3", "poly1305", "polyval", "crc32c"];
-    let many = ["sha1", "sha512", "nhpoly1305", "crct10dif", "gcm(aes)"];
-    let (few, ways): (Vec<&str>, &str) = match seconds {
-        s if s < 5.0 => (few.to_vec(), "fixed,clocked"),
-        s if s < 12.0 => ([few, many].concat(), "fixed,clocked"),
-        _ => ([few, many].concat(), "unbounded,fixed,calibrated,clocked"),
+    let more = ["sha1", "sha512", "ghash", "nhpoly1305", "crct10dif"];
+    // Rows on a CPU that has every tier, and what they take however short a row is: messages of the slowest, and the
+    // generic code's answers.
+    let (algs, ways, rows, least) = match seconds {
+        s if s < 1.7 => (few.to_vec(), "fixed,clocked", 20.0, 0.3),
+        s if s < 12.0 => ([few, more].concat(), "fixed,clocked", 37.0, 0.5),
+        _ => (
+            [few, more].concat(),
+            "unbounded,fixed,calibrated,clocked",
+            85.0,
+            1.2,
+        ),
     };
-    let rows = few.len() * ways.split(',').count();
-    // A row's messages are checked as well, and those of the slowest are as long as a row.
-    let row = (0.8 * (seconds - START_S) / rows as f64).clamp(0.02, 1.0);
+    let row = (0.8 * (seconds - START_S - least) / rows).clamp(0.01, 1.0);
     let mut args = vec!["budget"];
-    args.extend(&few);
+    args.extend(&algs);
     let row = format!("{row:.3}");
-    args.extend(["--mode", ways, "--quick", "--seconds", &row]);
+    args.extend(["--mode", ways, "--seconds", &row]);
     words(&args)
 }
 
-/// The paper's device and the one that answers at once; eight workers, and with more time one, and functions that are called.
+/// Sessions and workers as published, by both devices, in as many rounds as give an interval; with more time one worker and
+/// functions that are called.
 fn ctrlq(seconds: f64) -> Vec<String> {
     let (modes, workers, rows) = match seconds {
         s if s < 9.0 => ("wait,poll", "8", 4.0),
         _ => ("wait,poll,async", "1,8", 10.0),
     };
-    // A device is started for each row, and a tenth passes first.
-    let row = (((seconds - START_S) / rows - 0.15) / 1.1).clamp(0.1, 10.0);
+    // Two devices are started, and before each round a tenth of its time passes, or 5 ms.
+    let row = (((seconds - START_S - CTRLQ_DEVICES_S) / rows - CTRLQ_ROUNDS * CONNECT_S) / 1.1)
+        .clamp(0.1, 10.0);
     let row = format!("{row:.2}");
+    let rounds = format!("{CTRLQ_ROUNDS}");
     words(&[
         "ctrlq",
         "--mode",
@@ -249,7 +269,9 @@ fn ctrlq(seconds: f64) -> Vec<String> {
         "--workers",
         workers,
         "--session",
-        "cipher",
+        "akcipher",
+        "--rounds",
+        &rounds,
         "--seconds",
         &row,
     ])
@@ -265,9 +287,9 @@ pub struct Matrix {
 }
 
 impl Matrix {
-    /// More compilers first: the question is which of them; then more levels.
-    pub fn within(seconds: f64, compilers: usize) -> Matrix {
-        let fits = |m: &Matrix| m.seconds() <= seconds;
+    /// For `processes` of `seconds` each. More compilers first: the question is which of them; then more levels.
+    pub fn within(seconds: f64, processes: usize, compilers: usize) -> Matrix {
+        let fits = |m: &Matrix| m.seconds(processes) <= seconds * processes as f64;
         let mut matrix = Matrix {
             compilers: 1,
             levels: 1,
@@ -299,20 +321,22 @@ impl Matrix {
         self.compilers * self.levels * VARIANTS
     }
 
-    /// With nothing in the cache.
-    fn untimed(self) -> f64 {
-        HARNESS_S + FIND_S * self.compilers as f64 + BUILD_S * self.cells() as f64
+    /// What all processes spend before they measure. The first finds nothing in the cache of builds; the others find all.
+    fn untimed(self, processes: usize) -> f64 {
+        BUILD_S * self.cells() as f64
+            + processes as f64 * (HARNESS_S + FIND_S * self.compilers as f64)
     }
 
-    fn seconds(self) -> f64 {
-        self.untimed() + CELL_S * self.cells() as f64
+    fn seconds(self, processes: usize) -> f64 {
+        self.untimed(processes) + processes as f64 * CELL_S * self.cells() as f64
     }
 
-    fn args(self, seconds: f64, names: &[String]) -> Vec<String> {
+    fn args(self, seconds: f64, processes: usize, names: &[String]) -> Vec<String> {
         let chosen = spread(names, self.compilers).join(",");
         let levels = LEVELS[..self.levels].join(",");
         let least = CELL_S * self.cells() as f64;
-        let timing = format!("{:.1}", (seconds - self.untimed()).max(least));
+        let measured = seconds - self.untimed(processes) / processes as f64;
+        let timing = format!("{:.1}", measured.max(least));
         words(&[
             "compilers",
             "--cc",
@@ -320,7 +344,7 @@ impl Matrix {
             "--opt",
             &levels,
             "--variant",
-            "default,ubsan,patched",
+            "default,ubsan",
             "--seconds",
             &timing,
         ])
@@ -377,7 +401,7 @@ mod tests {
     #[test]
     fn more_time_has_more_cells_and_never_more_than_fit() {
         assert_eq!(
-            Matrix::within(3.0, 12),
+            Matrix::within(3.0, 1, 12),
             Matrix {
                 compilers: 1,
                 levels: 1
@@ -385,14 +409,14 @@ mod tests {
         );
         let mut last = 0;
         for seconds in 4..200 {
-            let matrix = Matrix::within(f64::from(seconds), 5);
-            assert!(matrix.seconds() <= f64::from(seconds), "{matrix:?}");
+            let matrix = Matrix::within(f64::from(seconds), 1, 5);
+            assert!(matrix.seconds(1) <= f64::from(seconds), "{matrix:?}");
             assert!(matrix.cells() >= last);
             last = matrix.cells();
         }
         assert_eq!(last, 5 * 4 * VARIANTS);
         // With one compiler time goes to levels.
-        assert_eq!(Matrix::within(30.0, 1).levels, 4);
+        assert_eq!(Matrix::within(30.0, 1, 1).levels, 4);
     }
 
     #[test]
@@ -405,18 +429,18 @@ mod tests {
         for seconds in [2.5, 5.0, 12.0, 60.0] {
             for part in [Part::Speed, Part::MoreSpeed, Part::Policies, Part::Esp] {
                 assert!(
-                    number(&part.args(seconds, &ccs, None)) < seconds,
+                    number(&part.args(seconds, 1, &ccs, None)) < seconds,
                     "{part:?}"
                 );
             }
-            let args = Part::Ctrlq.args(seconds, &ccs, None);
+            let args = Part::Ctrlq.args(seconds, 1, &ccs, None);
             let rows = if args.contains(&"1,8".to_string()) {
                 10.0
             } else {
                 4.0
             };
             assert!(number(&args) * rows * 1.1 < seconds, "{args:?}");
-            let args = Part::Budget.args(seconds, &ccs, None);
+            let args = Part::Budget.args(seconds, 1, &ccs, None);
             let algs = args.iter().position(|a| a == "--mode").unwrap() - 1;
             let ways = args[algs + 2].split(',').count();
             assert!(number(&args) * (algs * ways) as f64 <= seconds, "{args:?}");

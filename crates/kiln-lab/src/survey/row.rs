@@ -3,6 +3,7 @@
 use serde::Serialize;
 
 use super::question::Question;
+use super::runs::Estimate;
 
 /// A sentence, and the figure in it.
 #[derive(Clone, Debug, PartialEq, Serialize)]
@@ -19,10 +20,12 @@ pub struct Row {
     pub baseline: Option<f64>,
     /// The figure over the published one.
     pub ratio: Option<f64>,
-    /// Ends of the figure's 95 % interval, where it has one.
+    /// Where the next process is expected with a probability of 95 %; null for counts and with fewer than five processes.
     pub low: Option<f64>,
     /// As above.
     pub high: Option<f64>,
+    /// What each process measured, in the order they ran; empty for counts over all processes.
+    pub values: Vec<f64>,
     /// What digs deeper.
     pub command: &'static str,
     /// Where the published figure is from.
@@ -40,6 +43,21 @@ impl Row {
         }
     }
 
+    /// An answer from several processes.
+    pub fn estimate(
+        question: Question,
+        estimate: &Estimate,
+        unit: &'static str,
+        headline: String,
+    ) -> Row {
+        Row {
+            low: estimate.low,
+            high: estimate.high,
+            values: estimate.values.clone(),
+            ..Row::new(question, estimate.value, unit, headline)
+        }
+    }
+
     /// A question without an answer.
     pub fn none(question: Question) -> Row {
         Row {
@@ -51,6 +69,7 @@ impl Row {
             ratio: None,
             low: None,
             high: None,
+            values: Vec::new(),
             command: question.command(),
             source: None,
         }

@@ -42,7 +42,6 @@ pub struct Outcome {
 /// A cipher that there is not; no device.
 pub fn run(
     plan: &Plan,
-    core_hz: f64,
     stop: &AtomicBool,
     progress: &mut dyn FnMut(f64, &str),
 ) -> Result<Outcome, Error> {
@@ -64,7 +63,7 @@ pub fn run(
     for &subject in &subjects {
         for &len in &plan.lens {
             progress(outcome.rows.len() as f64 / total as f64, "in this process");
-            let direct = direct(plan, subject, len, core_hz, stop)?;
+            let direct = direct(plan, subject, len, stop)?;
             for &queues in &plan.queues {
                 for &depth in &plan.depths {
                     if stop.load(Ordering::Relaxed) {
@@ -124,7 +123,6 @@ fn direct(
     plan: &Plan,
     subject: Subject,
     len: usize,
-    core_hz: f64,
     stop: &AtomicBool,
 ) -> Result<Option<f64>, Error> {
     let own = speed::Plan {
@@ -137,7 +135,7 @@ fn direct(
         turn: None,
         ..speed::Plan::new(plan.seed)
     };
-    let outcome = speed::run(own.checked()?, core_hz, stop, &mut |_, _| {})?;
+    let outcome = speed::run(own.checked()?, stop, &mut |_, _| {})?;
     let figures = outcome
         .rows
         .iter()

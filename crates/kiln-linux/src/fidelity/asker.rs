@@ -6,7 +6,7 @@ use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 
 use kiln_kbuild::Compiler;
-use kiln_tree::{key, last_error, root, update, Make};
+use kiln_tree::{key, root, update, Make, WITHOUT_BTF};
 
 use crate::console::{End, Line};
 use crate::debian::Kernel;
@@ -238,13 +238,13 @@ impl Plan<'_> {
             stop: self.stop,
         };
         let external = format!("M={}", dir.display());
-        let said = make.run(&[&external, "modules"], &mut |_| ())?;
+        let said = make.run(&[&external, WITHOUT_BTF, "modules"], &mut |_| ())?;
         let path = dir.join(format!("{NAME}.ko"));
         if !said.success || !path.is_file() {
             return Err(Error::Input(format!(
                 "the module does not build against {}{}: the log is {}",
                 headers.display(),
-                last_error(&said.text),
+                said.cause(),
                 log.display()
             )));
         }

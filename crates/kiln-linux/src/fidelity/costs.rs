@@ -1,8 +1,9 @@
 //! What costs, on both sides: in cycles of the TSC, the least of many.
 
+use kiln_kernel::cipher::{Op, BLOCK};
 use kiln_kernel::crypto::{Errno, Requests, Skcipher, INTERNAL};
 use kiln_kernel::fpu;
-use kiln_kernel::xts::{Impl, Op, BLOCK};
+use kiln_kernel::load::best_impl;
 use kiln_kernel::Tier;
 
 /// Names in `costs.c`, and what they are.
@@ -60,7 +61,7 @@ pub fn emulated(name: &str) -> Option<f64> {
         Some(("nested", width)) if width == widest() => Some(least(MANY, fpu::saves)),
         Some(("helper", len)) => requests("xts(aes)", 0, len.parse().ok()?).ok(),
         Some(("direct", len)) => {
-            let name = format!("__{}", Impl::best().driver());
+            let name = format!("__{}", best_impl().driver());
             requests(&name, INTERNAL, len.parse().ok()?).ok()
         }
         _ => None,

@@ -1,10 +1,11 @@
 //! The answers of Kiln's emulated CPU.
 
+use kiln_kernel::cipher::{Context, Impl, Op, BLOCK};
 use kiln_kernel::cpu::{Config, Cpu};
 use kiln_kernel::crypto::{Model, Skcipher};
 use kiln_kernel::fpu::Policy;
+use kiln_kernel::load::best_impl;
 use kiln_kernel::script::{self, Step};
-use kiln_kernel::xts::{Impl, Key, Op, BLOCK};
 use kiln_kernel::Tier;
 
 use super::answer::of_outcome;
@@ -38,11 +39,9 @@ impl Emulated {
         Model::Helper.set();
         let src: Vec<u8> = (0..LEN).collect();
         let mut want = vec![0; src.len()];
-        let key = Key::new(&RAW_KEY).map_err(|_| "the key is refused")?;
-        Impl::find("xts-aes-fixed-time")
-            .ok_or("xts-aes-fixed-time is not there")?
-            .crypt(Op::Encrypt, &key, &IV, &src, &mut want)
-            .map_err(|_| "the message is refused")?;
+        let judge = Impl::find("xts-aes-fixed-time").ok_or("xts-aes-fixed-time is not there")?;
+        let ctx = Context::new(judge, &RAW_KEY).map_err(|_| "the key is refused")?;
+        judge.crypt(Op::Encrypt, &ctx, &IV, &src, &mut want);
         Ok(Emulated { cpu, src, want })
     }
 
@@ -55,7 +54,7 @@ impl Emulated {
     pub fn answer(&mut self, question: &Question) -> Option<String> {
         match &question.asked {
             Asked::Scene(scene) => Some(scene.play(&mut self.cpu)),
-            Asked::Requests(..) if Impl::best().tier() == Tier::Generic => None,
+            Asked::Requests(..) if best_impl().tier() == Tier::Generic => None,
             Asked::Requests(transforms, steps) => Some(self.requests(*transforms, steps)),
         }
     }

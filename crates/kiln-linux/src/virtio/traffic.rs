@@ -6,7 +6,7 @@ use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 
 use kiln_kbuild::Compiler;
-use kiln_tree::{key, last_error, root, update, Make};
+use kiln_tree::{key, root, update, Make, WITHOUT_BTF};
 
 use super::guest::Guest;
 use super::DRIVERS;
@@ -151,7 +151,7 @@ pub(super) fn build(
     };
     let external = format!("M={}", dir.display());
     let mut arguments: Vec<&str> = more.iter().map(String::as_str).collect();
-    arguments.extend([external.as_str(), "modules"]);
+    arguments.extend([external.as_str(), WITHOUT_BTF, "modules"]);
     let make = Make {
         directory,
         compiler,
@@ -164,7 +164,7 @@ pub(super) fn build(
         return Err(Error::Input(format!(
             "the module that makes traffic does not build against {}{}: the log is {}",
             directory.display(),
-            last_error(&said.text),
+            said.cause(),
             log.display()
         )));
     }

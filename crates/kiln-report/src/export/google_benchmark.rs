@@ -51,7 +51,7 @@ fn context(record: &Value) -> Value {
     let fact = |name| record::fact(record, name);
     let hz = fact("core_hz").and_then(Value::as_f64).unwrap_or(0.0);
     json!({
-        "date": "",
+        "date": record::text(record, "date").unwrap_or_default(),
         "host_name": fact("model"),
         "executable": record::again(record),
         "num_cpus": fact("cores"),
@@ -86,8 +86,11 @@ fn benchmark(name: &str, index: usize, ns: f64, row: &Row) -> Value {
     of
 }
 
-/// Of one operation, nanoseconds: cycles at the core's clock, or the median of what was timed one by one.
+/// Nanoseconds of one operation: as measured, cycles at the core's clock, or the median of what was timed one by one.
 fn time(row: &Row, hz: Option<f64>) -> Option<f64> {
+    if let Some(ns) = number(row, "ns_per_op") {
+        return Some(ns);
+    }
     let cycles = number(row, "cycles_per_op").or_else(|| {
         Some(number(row, "cycles_per_byte")? * number(row, "len")?)
             .filter(|_| row.contains_key("cc"))
@@ -105,7 +108,7 @@ mod tests {
     use super::*;
 
     fn side(name: &str, rows: Value) -> Side {
-        let record = json!({"kiln": "1", "command": "speed", "args": ["speed"], "seed": 1,
+        let record = json!({"kiln": "1", "date": "2026-11-22T15:33:07Z", "command": "speed", "args": ["speed"], "seed": 1,
             "machine": {"core_hz": 4e9, "cores": 2, "load": [0.1, 0.2, 0.3], "model": "m"}, "rows": rows});
         Side::of(name, record).unwrap()
     }
@@ -115,11 +118,17 @@ mod tests {
         let rows = json!([
             {"alg": "xts(aes)", "impl": "a/b", "len": 16, "cycles_per_op": 40.0, "mb_per_s": 1600.0},
             {"alg": "xts(aes)", "impl": "none", "len": 16, "cycles_per_op": null},
+            {"alg": "xts(aes)", "impl": "timed", "len": 16, "cycles_per_op": 40.0, "ns_per_op": 11.5},
         ]);
         let text = text(&[side("s", rows.clone())]).unwrap();
         let doc: Value = serde_json::from_str(&text).unwrap();
         let all = doc["benchmarks"].as_array().unwrap();
-        assert_eq!(all.len(), 1);
+        assert_eq!(all.len(), 2);
+        assert_eq!(
+            all[1]["real_time"],
+            json!(11.5),
+            "what was measured, not what the clock says"
+        );
         assert_eq!(all[0]["name"], "speed/xts(aes)/16 B/a:b");
         assert_eq!(
             (&all[0]["real_time"], &all[0]["time_unit"]),
@@ -148,6 +157,7 @@ mod tests {
         ] {
             assert!(doc["context"].get(field).is_some(), "{field}");
         }
+        assert_eq!(doc["context"]["date"], "2026-11-22T15:33:07Z");
         let two = super::text(&[side("a", rows.clone()), side("b", rows)]).unwrap();
         assert!(two.contains("\"a/speed/xts(aes)/16 B/a:b\""), "{two}");
     }

@@ -9,13 +9,15 @@ use crate::record::{self, number, word, Row};
 use crate::side::Side;
 
 /// The facts that figures depend on, and what they are called.
-const FACTS: [(&str, &str); 12] = [
+const FACTS: [(&str, &str); 14] = [
     ("model", "processor"),
     ("core_hz", "clock"),
     ("cores", "logical processors"),
     ("smt", "two to a core"),
     ("hypervisor_vendor", "hypervisor"),
     ("kernel", "Linux"),
+    ("cmdline", "kernel command line"),
+    ("mitigations", "CPU mitigations"),
     ("microcode", "microcode"),
     ("governor", "governor"),
     ("tiers", "tiers"),
@@ -29,10 +31,11 @@ pub fn machines(sides: &[Side]) -> Markup {
     let first = |side: &Side| side.records.first().cloned().unwrap_or_default();
     let records: Vec<Value> = sides.iter().map(first).collect();
     let told = |name: &str| records.iter().any(|r| record::fact(r, name).is_some());
-    let version = |r: &Value| record::text(r, "kiln").unwrap_or("-").to_string();
+    let date = |r: &Value| record::text(r, "date").unwrap_or("-").to_string();
     if let [one] = &records[..] {
         return html! {
             dl.facts {
+                div { dt { "date (UTC)" } dd { (date(one)) } }
                 @for (name, called) in FACTS.iter().filter(|(n, _)| told(n)) {
                     div { dt { (called) } dd { (fact(name, record::fact(one, name))) } }
                 }
@@ -45,6 +48,7 @@ pub fn machines(sides: &[Side]) -> Markup {
             table.facts {
                 thead { tr { td {} @for side in sides { th scope="col" { (side.name) } } } }
                 tbody {
+                    tr { th scope="row" { "date (UTC)" } @for r in &records { td { (date(r)) } } }
                     @for (name, called) in FACTS.iter().filter(|(n, _)| told(n)) {
                         tr {
                             th scope="row" { (called) }
@@ -58,6 +62,20 @@ pub fn machines(sides: &[Side]) -> Markup {
     }
 }
 
+/// The version with the commit and the features, as `kiln --version` prints them. Older records have the version alone.
+fn version(record: &Value) -> String {
+    let version = record::text(record, "kiln").unwrap_or("-");
+    let Some(commit) = record::text(record, "commit") else {
+        return version.to_string();
+    };
+    let features = record.get("features").and_then(Value::as_array);
+    let features: Vec<String> = features.into_iter().flatten().map(value).collect();
+    match features.is_empty() {
+        true => format!("{version} ({commit})"),
+        false => format!("{version} ({commit}, features: {})", features.join(", ")),
+    }
+}
+
 fn fact(name: &str, of: Option<&Value>) -> String {
     match (name, of) {
         (_, None) => "-".to_string(),
@@ -65,6 +83,12 @@ fn fact(name: &str, of: Option<&Value>) -> String {
             .as_f64()
             .map_or("-".to_string(), |hz| format!("{} GHz", short(hz / 1e9))),
         ("stolen_s", Some(v)) => format!("{} s", value(v)),
+        // What a CPU is not affected by costs nothing.
+        ("mitigations", Some(Value::Object(all))) => {
+            let on = all.iter().filter(|(_, v)| value(v) != "Not affected");
+            let on: Vec<String> = on.map(|(k, v)| format!("{k}: {}", value(v))).collect();
+            on.join("; ")
+        }
         (_, Some(Value::Array(list))) => {
             let all: Vec<String> = list.iter().map(value).collect();
             all.join(", ")
@@ -178,5 +202,45 @@ pub fn records(sides: &[Side], left: &[(usize, usize)]) -> Markup {
                 }
             }
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::json;
+
+    fn side(name: &str, commit: Option<&str>) -> Side {
+        let mut record = json!({"kiln": "0.1.0", "command": "speed", "args": ["speed"], "seed": 1, "rows": [],
+            "machine": {"model": "m", "cmdline": "ro quiet",
+                "mitigations": {"meltdown": "Not affected", "spectre_v2": "Mitigation: Retpolines"}}});
+        if let Some(commit) = commit {
+            record["commit"] = json!(commit);
+            record["features"] = json!(["peers"]);
+            record["date"] = json!("2026-11-22T15:33:07Z");
+        }
+        Side::of(name, record).unwrap()
+    }
+
+    #[test]
+    fn date_commit_features_and_mitigations_are_among_the_facts() {
+        let one = machines(&[side("a", Some("312f00c"))]).into_string();
+        for part in [
+            "2026-11-22T15:33:07Z",
+            "0.1.0 (312f00c, features: peers)",
+            "ro quiet",
+            "spectre_v2: Mitigation: Retpolines<",
+        ] {
+            assert!(one.contains(part), "{part}: {one}");
+        }
+        assert!(!one.contains("meltdown"), "{one}");
+        let two = machines(&[side("a", Some("312f00c")), side("b", Some("925cf9c"))]).into_string();
+        assert!(
+            two.contains("(312f00c, ") && two.contains("(925cf9c, "),
+            "{two}"
+        );
+        // A record from before it had them claims neither.
+        let old = machines(&[side("a", None)]).into_string();
+        assert!(old.contains(">0.1.0<") && !old.contains("2026"), "{old}");
     }
 }

@@ -7,6 +7,7 @@ use crate::picture::{self, Picture};
 use crate::record;
 use crate::side::Side;
 use crate::table::{self, Table};
+use crate::verdict;
 
 /// Longer tables are opened by who wants them.
 const LONG: usize = 24;
@@ -30,6 +31,12 @@ pub fn of(group: &Group, sides: &[Side], names: &[String]) -> Markup {
         section id=(kind.name) {
             h2 { (kind.title) }
             p.question { (kind.question) }
+            @for (side, verdict) in verdicts(group) {
+                p.verdict {
+                    @if names.len() > 1 { (names[side]) ": " }
+                    b { (verdict) }
+                }
+            }
             @if !pictures.is_empty() {
                 p.small { (how) }
                 (drawn(&pictures[..pictures.len().min(FIRST)]))
@@ -59,6 +66,12 @@ pub fn of(group: &Group, sides: &[Side], names: &[String]) -> Markup {
             }
         }
     }
+}
+
+/// What each side's rows say of lost state.
+fn verdicts(group: &Group) -> Vec<(usize, String)> {
+    let of = |side: usize| Some((side, verdict::lost_state(group.kind, &group.rows[side])?));
+    group.sides().filter_map(of).collect()
 }
 
 fn drawn(pictures: &[Picture]) -> Markup {

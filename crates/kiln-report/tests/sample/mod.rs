@@ -161,7 +161,17 @@ fn esp() -> Vec<Value> {
         }
         Value::Object(row)
     };
-    POLICIES.into_iter().take(6).enumerate().map(row).collect()
+    let rate = |(i, policy): (usize, &str), step: u32| {
+        let offered = 32_000.0 * 2f64.powi(step as i32);
+        json!({
+            "policy": policy, "version": null, "fallback": "none", "load": "esp", "impl": "gcm", "inject": "timer",
+            "control": false, "packets": 1000, "corrupted": 0, "user_corrupted": 0, "scheduler": "eevdf-6.12",
+            "offered_pps": offered, "delivered_pps": offered.min(500_000.0 * (i + 1) as f64),
+        })
+    };
+    let policies = || POLICIES.into_iter().take(6).enumerate();
+    let curves = policies().flat_map(|p| (0..8).map(move |step| rate(p, step)));
+    policies().map(row).chain(curves).collect()
 }
 
 fn budget() -> Vec<Value> {
@@ -239,8 +249,9 @@ fn ctrlq() -> Vec<Value> {
     for workers in [1, 16] {
         for (m, mode) in ["poll", "wait", "async"].into_iter().enumerate() {
             let mut row = json!({
-                "mode": mode, "workers": workers, "session": "cipher", "ctrl": "inline", "depth": 1, "cores": 2, "ops": 100000,
-                "ops_per_s": 60000.0 / (m + 1) as f64, "cpu_pct": 180.0, "cpu_us_per_op": 30.0, "lat_us_p50": 12.0, "lat_us_p99": 30.0,
+                "mode": mode, "workers": workers, "session": "cipher", "ctrl": "inline", "depth": 1, "cores": 2, "cores_needed": 3, "ops": 100000,
+                "ops_per_s": 60000.0 / (m + 1) as f64, "pairs_per_s": 30000.0 / (m + 1) as f64,
+                "pairs_per_s_low": 29000.0 / (m + 1) as f64, "pairs_per_s_high": 31000.0 / (m + 1) as f64, "cpu_pct": 180.0, "cpu_us_per_op": 30.0, "lat_us_p50": 12.0, "lat_us_p99": 30.0,
                 "lat_us_p999": 190.0, "lat_us_p9999": 900.0, "lat_us_max": 9000.0,
             });
             for k in 0..15u64 {

@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 
 use clap::Args;
 use kiln_kernel::budget as kernel;
-use kiln_kernel::xts::Op;
+use kiln_kernel::cipher::Op;
 use kiln_lab::algorithm::unknown;
 use kiln_lab::budget::{self, header, parse_ways, Plan};
 use kiln_lab::record::Facts;
@@ -17,29 +17,33 @@ use crate::table;
 
 /// Bytes for an FPU section that holds a latency target
 ///
-/// For whoever sets the limits of a SIMD cipher: how long sections last by each way of cutting messages, and what that
-/// costs. Every implementation is measured first, as a kernel would at its start. Then a task asks the crypto API for
-/// 1 MiB at a time on an emulated CPU, while interrupts raise softirqs and wake a task.
+/// How long FPU sections last under each way of cutting messages into sections, and what the cutting costs. Every
+/// implementation is measured first, as a kernel would at its start. Then a task asks the crypto API for 1 MiB at a time
+/// on an emulated CPU, while interrupts raise softirqs and wake a task.
 #[derive(Args)]
 #[command(after_long_help = "\
 Ways of cutting (--mode):
   unbounded    one section, whatever the length
   page         4 KiB each
-  fixed        the constants of the patches that were never merged
+  fixed        the byte limits posted in 2022 and never merged; no row where
+               no limit was posted for the algorithm and tier
   class        16, 256 or 512 KiB, by kind of algorithm
   calibrated   what fits the target, by what was measured
   clocked      the cycle counter is read every so many bytes
   on-demand    until a softirq is pending or a reschedule is wanted
 
 Row fields (--json):
-  alg, impl, op, mode, data, bytes, step_bytes, fits_bytes, target_us,
-  section_us_p50, _p95, _p999, _max
+  alg, impl, op, mode, data, bytes, step_bytes, target_us
+  holds_bytes (what the target holds at the measured rate, without a margin),
+  budget_bytes (the budget for it, with Kiln's safety margin)
+  section_us_p50, _p95, _p999, _max (upper edges of buckets 3 to 6 % wide)
   null_us_p95, _p999 (sections of pure arithmetic as long as the target, in
   turns with the others)
   loss_pct (throughput, against unbounded), sections_per_op, min_bytes
   (shorter messages are faster by scalar code)
-  softirq_us_*, wake_us_*, interrupted_pct, stolen_pct, long_pct,
-  long_witnessed_pct, stalls
+  softirq_us_*, wake_us_*, interrupted_pct, stolen_pct, stalls
+  long_pct, null_long_pct (sections and null sections beyond 1.1 times the
+  target, counted), long_witnessed_pct
 
 Environment:
   KILN_TIERS=generic,aesni   restricts the tiers
@@ -74,10 +78,10 @@ pub struct BudgetArgs {
     /// Where an operation finds its data: warm, cold [default: warm]
     #[arg(long, value_delimiter = ',', value_name = "NAME,…")]
     data: Vec<String>,
-    /// Interrupts a second [default: 250]
+    /// Interrupts per second [default: 250]
     #[arg(long, value_name = "HZ", allow_hyphen_values = true)]
     irq_rate: Option<f64>,
-    /// Of each row [default: 0.25; with --quick 0.06]
+    /// Seconds per row [default: 0.25; with --quick 0.06]
     #[arg(long, value_name = "N", allow_hyphen_values = true)]
     seconds: Option<f64>,
     /// Write the constants that fit here as a C header

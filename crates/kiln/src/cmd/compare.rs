@@ -5,10 +5,11 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 use clap::Args;
-use kiln_lab::compare::{self, turns, Side, Turn};
+use kiln_lab::compare::{self, turns, Gate, Side, Turn};
 use kiln_lab::record::Facts;
 use kiln_lab::speed::Row;
 use kiln_lab::Error;
+use serde_json::Value;
 
 use super::hosted::{Hosted, Measured};
 use crate::fault;
@@ -25,20 +26,27 @@ const USUAL_MS: u64 = 600_000;
 
 /// What changed between two records or two kernel trees, beyond the noise
 ///
-/// For whoever judges a patch. A record is what --json printed or --out wrote, of one command or of a whole survey; a
-/// directory of records and a report (HTML) do as well. Rows are matched by what they are of (algorithm, implementation,
-/// length, ...). A kernel tree is built and measured; two of them in turns, so that what the
-/// machine does meanwhile falls on both. The worst come first.
+/// For reviewers of a patch. A record is what --json printed or --out wrote, of one command or of a whole survey; a
+/// directory of records and a report (HTML) work as well. Rows are matched by what they measure (algorithm, implementation,
+/// length, ...). A kernel tree is built and measured; two trees are measured in turns, so that changes of the machine affect
+/// both. The worst rows come first. The last line counts the rows that are faster, slower and equal, and those that could not
+/// be judged.
 #[derive(Args)]
 #[command(after_long_help = "\
 Row fields (--json):
   key, unit, a, b, ratio (of costs, B over A: above 1, B is slower), ci_low,
-  ci_high, verdict
+  ci_high, time_ratio (where unit is cycles), time_ratio_low,
+  time_ratio_high, verdict (of cycles: faster or slower only if time agrees)
 
 Exit status:
-  1 if B is slower by more than --max-regression allows, the whole interval
-  beyond it, or has no figure where A has one
-  125 with --bisect, if a side cannot be built or tried
+  1 if B has no figure where A has one
+  1 with --max-regression, if B is slower by more than PCT over the whole
+  interval; also, unless --allow-unjudged is given, if rows cannot be judged
+  (no interval, no number in A, only in A, only in B, or slower by more than
+  PCT in only one of cycles and time)
+  2 if A and B have no row in common (125 with --bisect)
+  125 with --bisect, if a side cannot be built or tried, or if rows cannot
+  be judged and none is slower
 
 Examples:
   kiln compare before.json after.json --max-regression 5
@@ -50,16 +58,19 @@ Examples:
 See also:
   docs/TREES.md")]
 pub struct CompareArgs {
-    /// What is compared with: a record, a bundle or a kernel tree
+    /// The baseline: a record, a survey's record, a directory of records, a report or a kernel tree
     #[arg(value_name = "A")]
     a: PathBuf,
-    /// What is judged: likewise
+    /// What is compared with A: any of the same kinds
     #[arg(value_name = "B")]
     b: PathBuf,
-    /// Exit status 1 if B is slower by more than this, beyond the noise
+    /// Exit status 1 if B is slower by more than this, beyond the noise, or if a row cannot be judged
     #[arg(long, value_name = "PCT", allow_negative_numbers = true)]
     max_regression: Option<f64>,
-    /// Exit status 125 if a side cannot be built or tried
+    /// With --max-regression: let rows pass that cannot be judged
+    #[arg(long, requires = "max_regression")]
+    allow_unjudged: bool,
+    /// Exit status 125 if a side cannot be built, tried or judged
     #[arg(long)]
     bisect: bool,
     /// Of trees: algorithms [default: all]
@@ -117,26 +128,37 @@ pub fn run(args: &CompareArgs, session: &Session) -> Result<Exit, Error> {
         Err(Stop::Fault(e)) => return Err(e),
         Err(Stop::Exit(exit)) => return Ok(exit),
     };
-    let mut outcome = compare::compare(&a, &b, args.max_regression);
+    let gate = Gate {
+        max_regression: args.max_regression,
+        allow_unjudged: args.allow_unjudged,
+    };
+    let mut outcome = match compare::compare(&a, &b, gate) {
+        Ok(outcome) => outcome,
+        Err(_) if session.stopped() => return Ok(Exit::Interrupted),
+        Err(e) if args.bisect => {
+            fault::tell(&e);
+            return Ok(Exit::Untried);
+        }
+        Err(e) => return Err(e),
+    };
     outcome.notes.extend(notes);
-    session.emit(
-        "compare",
-        &Facts::read(),
-        &outcome.rows,
-        &outcome.notes,
-        || {
-            format!(
-                "A  {}\nB  {}\n\n{}\n{}",
-                a.name,
-                b.name,
-                table::compare::rows(&outcome.rows, false),
-                table::notes(&outcome.notes, session.seed)
-            )
-        },
-    )?;
-    Ok(match outcome.failed {
+    let counts = outcome.tally.to_string();
+    let notes = [outcome.notes.clone(), vec![counts.clone()]].concat();
+    session.emit("compare", &Facts::read(), &outcome.rows, &notes, || {
+        format!(
+            "A  {}\nB  {}\n\n{}\n{}{}\n",
+            a.name,
+            b.name,
+            table::compare::rows(&outcome.rows, false),
+            table::notes(&outcome.notes, session.seed),
+            table::paragraph(&counts)
+        )
+    })?;
+    Ok(match outcome.regressed {
         true => Exit::Failed,
-        false if args.bisect && outcome.rows.is_empty() => Exit::Untried,
+        // A commit that could not be judged is neither good nor bad.
+        false if args.bisect && (outcome.unjudged || outcome.rows.is_empty()) => Exit::Untried,
+        false if outcome.failed() => Exit::Failed,
         false if session.stopped() => Exit::Interrupted,
         false => Exit::Done,
     })
@@ -194,7 +216,14 @@ fn one_tree(
         session,
         &["--peers".into(), "auto".into()],
     )?;
-    let side = Side::of_speed(&name(dir, &hosted), &measured.rows);
+    let mut side = Side::of_speed(&name(dir, &hosted), &measured.rows);
+    // The record beside it may be from another machine.
+    let facts = Facts::read();
+    let record = session.record::<Row>("speed", &facts, &[], &[]);
+    let mut record: Value = serde_json::from_str(&record.to_json()).expect("what was just written");
+    // The arguments are those of compare.
+    record["args"] = Value::Null;
+    side.measured_under(&record);
     Ok((side, measured.notes))
 }
 

@@ -35,14 +35,20 @@ docs/COMPILERS.md.
 
 Row fields (--json):
   cc, cc_version, opt, variant, abi, subject, alg, key_bits, len,
-  cycles_per_byte, ci_low, ci_high, text_bytes, stack_bytes, build_ms,
-  status, reason, row_ratio, outlier
-  with --baseline: baseline, ratio, ratio_low, ratio_high, verdict
+  cycles_per_byte, ci_low, ci_high, ns_per_byte, ns_low, ns_high, text_bytes,
+  stack_bytes, build_ms, status, reason, row_ratio, outlier
+  with --baseline: baseline, ratio, time_ratio, each with _low and _high,
+  verdict (faster or slower only by cycles and by time, same, or disagree)
 
 Exit status:
   1 if a cell gives wrong answers, or is slower than the baseline by more than
-  --max-regression allows, beyond the noise
-  125 with --bisect, if a cell that was to be judged cannot be built or tried
+  --max-regression allows, beyond the noise, in cycles or in time. A
+  compiler that is both in --cc and the baseline has its variants judged
+  against its default at that level
+  2 for --bisect without --max-regression
+  125 with --bisect, if a cell that was to be judged cannot be built or
+  tried, gives wrong answers, or is slower in only one of cycles and time,
+  and no other cell is slower; also without --baseline
 
 Examples:
   kiln compilers
@@ -112,13 +118,13 @@ pub struct CompilersArgs {
     /// Time all cells for about so long, with wider intervals; building comes on top [default: by how many there are]
     #[arg(long, value_name = "N", allow_hyphen_values = true)]
     seconds: Option<f64>,
-    /// What is judged by: a compiler, or a record (NAME.json) that --out wrote
+    /// Baseline to compare against: a compiler, or a record (NAME.json) that --out wrote
     #[arg(long, value_name = "CC|RECORD.json")]
     baseline: Option<String>,
-    /// Exit status 1 if a cell is slower than that by more, beyond the noise
+    /// Exit status 1 if a cell is slower than its baseline by more than this, beyond the noise
     #[arg(long, value_name = "PCT", allow_negative_numbers = true)]
     max_regression: Option<f64>,
-    /// Exit status 125 if a cell that was to be judged cannot be built or tried
+    /// Exit status 125 if a cell that was to be judged cannot be built or tried; needs --max-regression
     #[arg(long)]
     bisect: bool,
     /// What makes a cell slow or fast: CC/LEVEL/SUBJECT/VARIANT beside its neighbours
@@ -140,6 +146,12 @@ pub struct CompilersArgs {
 
 /// Runs it.
 pub fn run(args: &CompilersArgs, session: &Session) -> Result<Exit, Error> {
+    // Without a limit every commit would be good, however slow.
+    if args.bisect && args.max_regression.is_none() {
+        return Err(Error::input(
+            "--bisect: nothing decides between good and bad: add --baseline CC or RECORD.json, and --max-regression PCT",
+        ));
+    }
     if args.list {
         let names = compilers::subject::names()?;
         return print(&(names.join("\n") + "\n")).map(|()| Exit::Done);

@@ -5,8 +5,7 @@ use std::io::{stdin, Read};
 use std::path::{Path, PathBuf};
 
 use clap::Args;
-use kiln_kernel::cipher::Kind;
-use kiln_kernel::xts::Op;
+use kiln_kernel::cipher::{Kind, Op};
 use kiln_lab::algorithm::op_name;
 use kiln_lab::crypt::{Cipher, Plan};
 use kiln_lab::record::Facts;

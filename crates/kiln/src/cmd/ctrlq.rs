@@ -13,8 +13,9 @@ use crate::table;
 
 /// A virtio-crypto control queue: busy polling against waiting
 ///
-/// For whoever writes a driver or a device. Driver and device are two processes; the device is this program's own (kiln
-/// serve), started afresh for each row. Sessions are created and closed, each counted as an operation.
+/// For authors of drivers and devices. Driver and device are two processes; the device is this program's own (kiln
+/// serve). Workers create a session, close it and begin again; creating and closing one session is a pair. All rows are
+/// measured in alternating rounds, each over a new connection.
 #[derive(Args)]
 #[command(after_long_help = "\
 Ways of waiting (--mode):
@@ -23,11 +24,16 @@ Ways of waiting (--mode):
   async   submitted with a function that is called; --depth in flight
 
 Row fields (--json):
-  mode, workers, session, ctrl, depth, cores, seconds, ops, ops_per_s,
+  mode, workers, session, ctrl, depth, cores, cores_needed, seconds, ops,
+  ops_per_s (creates and closes, each counted, of all rounds together),
+  pairs_per_s, _low, _high (median of the rounds, 95 % interval),
+  rounds_pairs_per_s (of each round)
   cpu_pct, driver_cpu_pct, device_cpu_pct, cpu_us_per_op
   lat_us_p50, _p99, _p999, _p9999, _max (of all operations)
   hold_us_p50, _p99, _p999, _max (how long the lock was held)
-  kicks, interrupts, yields, ops_ratio_to_wait, cpu_ratio_to_wait
+  kicks, interrupts, yields
+  ops_ratio_to_wait, _low, _high (median of the rounds' ratios, 95 %
+  interval), cpu_ratio_to_wait
   hist_us_le_1 … _16384, _more (closes, each counted once),
   hold_hist_us_le_1 … _16384, _more
 
@@ -55,13 +61,16 @@ pub struct CtrlqArgs {
     /// In flight under async [default: 128]
     #[arg(long, value_name = "N")]
     depth: Option<usize>,
-    /// Of each row [default: 2; with --quick 0.4]
+    /// Measured time of each row, shared by its rounds [default: 2; with --quick 0.4]
     #[arg(long, value_name = "N", allow_hyphen_values = true)]
     seconds: Option<f64>,
+    /// Rounds, in each of which every row is measured once; at least 6 [default: 9; with --quick 6]
+    #[arg(long, value_name = "N")]
+    rounds: Option<usize>,
     /// A device that is there already
     #[arg(long, value_name = "PATH", conflicts_with_all = ["ctrl", "poll_us"])]
     socket: Option<PathBuf>,
-    /// Microseconds that the device looks on before it sleeps [default: as kiln serve]
+    /// Microseconds for which the device keeps polling before it sleeps [default: as in kiln serve]
     #[arg(long, value_name = "US")]
     poll_us: Option<u64>,
     /// Attempts of a poller on the lock before it yields its core [default: 256]
@@ -82,6 +91,7 @@ impl CtrlqArgs {
             kinds: parse_kinds(&self.session)?,
             depth: self.depth.unwrap_or(usual.depth),
             seconds: self.seconds.unwrap_or(usual.seconds),
+            rounds: self.rounds.unwrap_or(usual.rounds),
             socket: self.socket.clone(),
             poll_us: self.poll_us,
             spins: self.spins,

@@ -1,10 +1,11 @@
 //! `kiln fpu`.
 
 use std::path::PathBuf;
+use std::time::Duration;
 
 use clap::{Args, ValueEnum};
 use kiln_kernel::fpu::Policy;
-use kiln_lab::algorithm::{parse_op, usable_xts};
+use kiln_lab::algorithm::{parse_op, usable_impl};
 use kiln_lab::fpu::esp::{EspLoad, Settings};
 use kiln_lab::fpu::{
     self, AnswerRow, Bench, Contender, Inject, Outcome, Plan, Proof, Steps, Workload,
@@ -12,6 +13,7 @@ use kiln_lab::fpu::{
 use kiln_lab::lens::Lens;
 use kiln_lab::record::Facts;
 use kiln_lab::{overhead, Algorithm, Error};
+use serde::Serialize;
 
 use super::fpu_tree;
 use crate::progress::Progress;
@@ -21,16 +23,18 @@ use crate::tree_args::TreeBuildArgs;
 
 /// What each FPU policy costs under softirq load, and whether it loses state
 ///
-/// For whoever weighs ways of using SIMD in softirqs. A task encrypts on an emulated CPU; interrupts raise softirqs that
-/// encrypt over it. Every row has a control in which the same interrupts do nothing; all results and the user's registers
-/// are checked.
+/// For anyone choosing how to use SIMD in softirqs. A task encrypts on an emulated CPU; interrupts raise softirqs that
+/// interrupt it and encrypt, too. Every row has a baseline run in which the same interrupts do nothing; all results and the
+/// user's registers are checked.
 #[derive(Args)]
 #[command(after_long_help = "\
 Sources of interrupts (--inject):
   timer, poisson, signal   by the clock; signal: from another core
   replay:FILE              gaps in ns, one a line
-  breakpoint               random instructions, as many as can be had
-  step                     proof: one before every instruction, then pairs
+  breakpoint               random instructions of FPU sections: a campaign of
+                           --seconds or --interrupts, with totals at its end
+  step                     proof: one interrupt before every instruction, then
+                           pairs; exhaustive: no --seconds, no --interrupts
   step:K, step:K1,K2       one injection again, as a proof run printed it
 
 Row fields (--json):
@@ -39,14 +43,24 @@ Row fields (--json):
   control), ratio (policy over the first), softirq_mb_per_s, softirq_us_*,
   section_us_*, sections_timed, sections_stolen, nested_saves,
   scalar_fallbacks, async_punts, reordered, dropped, warnings, corrupted,
-  user_corrupted, preemptions, pair_cycles, first_section_cycles
-  of packets: packets, own_packets, ring_missed, esp_mb_per_s, esp_ratio,
-  replay_lost, recovery_us
-  with --overhead: alg, len, policy, path, cycles_per_op, mb_per_s, ratio,
-  ci_low, ci_high
+  user_corrupted, expected_wrong (had the policy lost state as often as the
+  control), preemptions, pair_cycles, first_section_cycles
+  of packets: packets, own_packets, ring_missed, replay_lost; at one rate:
+  scheduler, offered_pps, delivered_pps, lost_share, core_share; of the rate
+  from which packets are lost: knee_pps, knee_pps_low, knee_pps_high,
+  knee_gbit_s, knee_core_share, knee_loss; in phases: esp_mb_per_s,
+  esp_ratio, recovery_us
+  with --overhead: alg, len, policy, path, cycles_per_op, ns_per_op,
+  mb_per_s, ratio (cycles over direct), ci_low, ci_high, baseline, speedup
+  (the baseline's cycles over these), time_speedup, each with _low and _high,
+  rounds
 
 Exit status:
-  1 if state was lost under any policy but none, the broken control
+  1 if state was lost under any policy other than \"none\" (the control, which
+  saves nothing); also if a loss could not have been seen (\"no power\"),
+  because that control lost too little or a policy was interrupted too rarely.
+  breakpoint and step add the control by themselves; a table without it has no
+  verdict on lost state.
 
 Environment:
   KILN_TIERS=generic,aesni   restricts the tiers
@@ -54,9 +68,10 @@ Environment:
 Examples:
   kiln fpu
   kiln fpu --policy legacy,bh-off --load xts-16 --irq-rate 4000
-  kiln fpu --load esp --out DIR
+  kiln fpu --load esp --out DIR        from which rate is traffic lost?
+  kiln fpu --load esp --packet-rate 220000 --scheduler cfs-6.1
   kiln fpu --inject step --policy nested,bh-off
-  kiln fpu --inject breakpoint --quick --json
+  kiln fpu --inject breakpoint --policy nested --interrupts 1G
   kiln fpu --policy legacy,tree:DIR    beside a kernel tree's own code
   kiln fpu --overhead --policy legacy,bh-off,nested
 
@@ -72,22 +87,30 @@ pub struct FpuArgs {
     #[arg(long, value_delimiter = ',', value_name = "NAME")]
     fallback: Vec<String>,
     /// What the task does: xts-16, xts-4096 [default: both], pattern; or
-    /// packets of IPsec over it: esp, esp-cbc, pcap:FILE, pcap-cbc:FILE
+    /// IPsec packets that interrupt it: esp, esp-cbc, pcap:FILE, pcap-cbc:FILE
     #[arg(long, value_delimiter = ',', value_name = "NAME,…")]
     load: Vec<String>,
-    /// With --load esp: packets a second, low and high [default: by what one
-    /// takes here]
+    /// With --load esp: packets per second. One rate, or low and high for phases
+    /// [default: a search for the rate from which packets are lost]
     #[arg(
         long,
         value_delimiter = ',',
         num_args = 1,
-        value_name = "LOW,HIGH",
+        value_name = "N[,HIGH]",
         allow_hyphen_values = true
     )]
     packet_rate: Vec<f64>,
     /// With --load esp and pcap: numbers an anti-replay window knows [default: 64]
     #[arg(long, value_name = "N")]
     replay_window: Option<u32>,
+    /// With --load esp and pcap: ns that the network stack takes per packet
+    /// [default: 0]
+    #[arg(long, value_name = "N")]
+    stack_ns: Option<u64>,
+    /// With --load esp and pcap: sectors after which the task sends a packet of
+    /// its own, 0: never [default: 0; with phases and captures 64]
+    #[arg(long, value_name = "N")]
+    own_every: Option<u32>,
     /// Interrupts a second [default: 2000; loads of packets: 4000]
     #[arg(long, value_name = "HZ", allow_hyphen_values = true)]
     irq_rate: Option<f64>,
@@ -97,9 +120,18 @@ pub struct FpuArgs {
     /// When tasks are preempted
     #[arg(long, value_enum, default_value_t)]
     preempt: Preempt,
-    /// Microseconds a task runs while another waits [default: 3000]
+    /// Whose scheduler: cfs-6.1, eevdf-6.12, eevdf-7.3
+    #[arg(long, default_value = "eevdf-6.12", value_name = "NAME")]
+    scheduler: String,
+    /// CPUs of the machine that its times are scaled for [default: 1]
+    #[arg(long, value_name = "N")]
+    scheduler_cpus: Option<u32>,
+    /// Microseconds a task runs while another waits [default: the scheduler's]
     #[arg(long, value_name = "N")]
     slice_us: Option<u64>,
+    /// Microseconds between two ticks [default: 4000, 250 Hz]
+    #[arg(long, value_name = "N")]
+    tick_us: Option<u64>,
     /// Implementation of task and softirqs [default: the best; proofs: all]
     #[arg(long = "impl", value_name = "NAME")]
     imp: Option<String>,
@@ -113,10 +145,15 @@ pub struct FpuArgs {
     /// With --inject step:K: hardirq handlers open sections, too
     #[arg(long)]
     hardirq_fpu: bool,
-    /// Measure for about so long, all loads together [default: 48; with --quick 12]
+    /// Measure for about so long, all loads together [default: 48, with
+    /// --quick 12; with --interrupts no limit]
     #[arg(long, value_name = "N", allow_hyphen_values = true)]
     seconds: Option<f64>,
-    /// The ways to reach a cipher against each other
+    /// With --inject breakpoint: stop after N interrupts into FPU sections, summed
+    /// over all policies except the control (suffixes k, M, G; also 1e9)
+    #[arg(long, value_name = "N", allow_hyphen_values = true)]
+    interrupts: Option<String>,
+    /// The methods to reach a cipher against each other
     #[arg(long)]
     overhead: bool,
     /// Whether the FPU is usable, in every context, and nothing else
@@ -136,6 +173,24 @@ enum Preempt {
 /// What `--impl` takes for the task that keeps a pattern in all registers.
 const PATTERN: &str = "pattern";
 
+/// A count such as 500000, 10M, 1G or 1e9.
+fn parse_count(text: &str) -> Result<u64, Error> {
+    let (number, scale) = match text.char_indices().last() {
+        Some((at, 'k' | 'K')) => (&text[..at], 1e3),
+        Some((at, 'M')) => (&text[..at], 1e6),
+        Some((at, 'G')) => (&text[..at], 1e9),
+        _ => (text, 1.0),
+    };
+    let count = number.parse::<f64>().map(|n| n * scale);
+    match count {
+        // Beyond that a double has no whole numbers.
+        Ok(n) if (1.0..=9e15).contains(&n) && n.fract() == 0.0 => Ok(n as u64),
+        _ => Err(Error::input(format!(
+            "--interrupts {text}: this takes a whole number from 1 to 9e15, such as 500000, 10M, 1G or 1e9"
+        ))),
+    }
+}
+
 impl FpuArgs {
     fn plan(&self, session: &Session) -> Result<Plan, Error> {
         let alg = Algorithm::XTS_AES;
@@ -154,11 +209,30 @@ impl FpuArgs {
                 "--len, --op and --hardirq-fpu go with --inject step: choose messages with --load",
             ));
         }
-        if self.seconds.is_some() && (step || self.usable) {
-            return Err(Error::input(
-                "--seconds goes with tables: a proof ends when all is proved",
-            ));
+        let limits = [
+            ("--seconds", self.seconds.is_some()),
+            ("--interrupts", self.interrupts.is_some()),
+        ];
+        let limit = limits.iter().find(|(_, given)| *given).map(|l| l.0);
+        if let Some(limit) = limit.filter(|_| step) {
+            return Err(Error::input(format!(
+                "{limit} does not go with --inject step, which interrupts before every instruction and ends when all are \
+                 done: use --inject breakpoint for a campaign"
+            )));
         }
+        if let Some(limit) = limit.filter(|_| self.usable) {
+            return Err(Error::input(format!(
+                "{limit} does not go with --usable, which takes no time to speak of: leave it out"
+            )));
+        }
+        if self.interrupts.is_some() && inject != Inject::Breakpoint {
+            return Err(Error::input(format!(
+                "--interrupts does not go with --inject {}: use --seconds, or --inject breakpoint",
+                inject.name()
+            )));
+        }
+        let interrupts = self.interrupts.as_deref().map(parse_count).transpose()?;
+        let no_end = interrupts.is_some() && self.seconds.is_none();
         if step && !loads.is_empty() {
             return Err(Error::input(
                 "--load goes with interrupts by the clock: choose messages with --len and --op",
@@ -174,7 +248,9 @@ impl FpuArgs {
         let contenders = fpu::contenders(&self.policy)?;
         // A tree has drivers of its own, by names of its own.
         let imp = match self.imp.as_deref() {
-            Some(name) if !pattern && !own(&contenders).is_empty() => Some(usable_xts(name)?),
+            Some(name) if !pattern && !own(&contenders).is_empty() => {
+                Some(usable_impl(Algorithm::XTS_AES, name)?)
+            }
             _ => None,
         };
         let lens: Option<Lens> = self.len.as_deref().map(str::parse).transpose()?;
@@ -197,8 +273,16 @@ impl FpuArgs {
                 .collect::<Result<_, _>>()?,
             hardirq_fpu: self.hardirq_fpu,
             preempt_full: self.preempt == Preempt::Full,
-            slice_us: self.slice_us.unwrap_or(usual.slice_us),
-            budget: super::seconds(self.seconds, 0.1)?.unwrap_or(usual.budget),
+            scheduler: fpu::scheduler(&self.scheduler)?,
+            scheduler_cpus: self.scheduler_cpus.unwrap_or(1),
+            slice_us: self.slice_us,
+            tick_us: self.tick_us,
+            budget: match super::seconds(self.seconds, 0.1)? {
+                Some(asked) => asked,
+                None if no_end => Duration::MAX,
+                None => usual.budget,
+            },
+            interrupts,
             ..usual
         };
         Ok(plan)
@@ -208,17 +292,16 @@ impl FpuArgs {
 impl FpuArgs {
     /// Loads of packets, if any are asked for.
     fn packets(&self, plan: &mut Plan) -> Result<Option<Settings>, Error> {
-        let rates = match self.packet_rate.as_slice() {
-            [] => None,
-            [low, high] => Some((*low, *high)),
-            _ => return Err(Error::input("--packet-rate takes two rates: LOW,HIGH")),
-        };
         let names: Vec<_> = self.load.iter().filter(|n| EspLoad::is_meant(n)).collect();
         if names.is_empty() {
-            let other = match (rates.is_some(), self.replay_window.is_some()) {
-                (true, _) => "--packet-rate",
-                (_, true) => "--replay-window",
-                _ => return Ok(None),
+            let others = [
+                ("--packet-rate", !self.packet_rate.is_empty()),
+                ("--replay-window", self.replay_window.is_some()),
+                ("--stack-ns", self.stack_ns.is_some()),
+                ("--own-every", self.own_every.is_some()),
+            ];
+            let Some((other, _)) = others.iter().find(|(_, given)| *given) else {
+                return Ok(None);
             };
             return Err(Error::input(format!(
                 "{other} goes with loads of packets: --load esp"
@@ -248,7 +331,9 @@ impl FpuArgs {
             .collect::<Result<Vec<EspLoad>, _>>()?;
         let settings = Settings {
             loads,
-            rates,
+            rates: self.packet_rate.clone(),
+            stack_ns: self.stack_ns.unwrap_or(0),
+            own_every: self.own_every,
             window: self.replay_window.unwrap_or(64),
         };
         settings.checked(plan).map(Some)
@@ -262,10 +347,16 @@ impl FpuArgs {
             ("--inject", self.inject != "timer"),
             ("--op", !self.op.is_empty()),
             ("--slice-us", self.slice_us.is_some()),
+            ("--tick-us", self.tick_us.is_some()),
+            ("--scheduler-cpus", self.scheduler_cpus.is_some()),
+            ("--scheduler", self.scheduler != "eevdf-6.12"),
+            ("--stack-ns", self.stack_ns.is_some()),
+            ("--own-every", self.own_every.is_some()),
             ("--hardirq-fpu", self.hardirq_fpu),
             ("--packet-rate", !self.packet_rate.is_empty()),
             ("--replay-window", self.replay_window.is_some()),
             ("--seconds", self.seconds.is_some()),
+            ("--interrupts", self.interrupts.is_some()),
         ];
         if let Some((name, _)) = others.iter().find(|(_, given)| *given) {
             return Err(Error::input(format!(
@@ -286,7 +377,7 @@ impl FpuArgs {
         Ok(overhead::Plan {
             imp: match self.imp.as_deref() {
                 // A tree has drivers of its own, by names of its own.
-                Some(name) if !policies.is_empty() => Some(usable_xts(name)?),
+                Some(name) if !policies.is_empty() => Some(usable_impl(Algorithm::XTS_AES, name)?),
                 _ => None,
             },
             policies,
@@ -400,15 +491,17 @@ impl Measured {
     pub fn emit(&self, facts: &Facts, session: &Session) -> Result<Exit, Error> {
         match self {
             Measured::Table(outcome) => {
-                session.emit("fpu", facts, &outcome.rows, &outcome.notes, || {
-                    format!(
-                        "{}\n\n{}\n{}",
-                        table::machine(facts),
-                        table::fpu::tables(&outcome.rows),
-                        table::notes(&outcome.notes, session.seed)
-                    )
-                })?;
-                Ok(exit(outcome))
+                let rows = match outcome.rows.iter().any(|r| r.inject == "breakpoint") {
+                    true => table::fpu::campaign(&outcome.rows),
+                    false => table::fpu::tables(&outcome.rows),
+                };
+                emit_with_replays(
+                    &rows,
+                    (&outcome.rows, &outcome.notes, &outcome.replays),
+                    facts,
+                    session,
+                )?;
+                Ok(ended(outcome.failed, outcome.interrupted))
             }
             Measured::Proof(proof, steps) => prove(proof, *steps, facts, session),
             Measured::Answers(rows) => {
@@ -419,32 +512,38 @@ impl Measured {
     }
 }
 
-/// How it ended.
-fn exit(outcome: &Outcome) -> Exit {
-    ended(outcome.failed, outcome.interrupted)
+fn prove(proof: &Proof, steps: Steps, facts: &Facts, session: &Session) -> Result<Exit, Error> {
+    let rows = match steps {
+        Steps::All => table::fpu::proof(&proof.rows),
+        _ => table::fpu::replay(&proof.rows),
+    };
+    emit_with_replays(
+        &rows,
+        (&proof.rows, &proof.notes, &proof.replays),
+        facts,
+        session,
+    )?;
+    Ok(ended(proof.failed, proof.interrupted))
 }
 
-fn prove(proof: &Proof, steps: Steps, facts: &Facts, session: &Session) -> Result<Exit, Error> {
-    let mut notes = proof.notes.clone();
-    notes.extend(proof.replays.iter().map(|line| format!("replay: {line}")));
-    session.emit("fpu", facts, &proof.rows, &notes, || {
+/// Sends rows out, with the commands that repeat what was lost: as notes, and for people as lines of their own.
+fn emit_with_replays<R: Serialize>(
+    text: &str,
+    (rows, notes, replays): (&[R], &[String], &[String]),
+    facts: &Facts,
+    session: &Session,
+) -> Result<(), Error> {
+    let lines: Vec<String> = replays.iter().map(|r| format!("replay: {r}")).collect();
+    let all = [notes, &lines].concat();
+    session.emit("fpu", facts, rows, &all, || {
         // A replay line is copied whole, so it is not broken.
-        let mut replays = String::new();
-        for line in &proof.replays {
-            replays.push_str(&format!("replay: {line}\n"));
-        }
-        let rows = if steps == Steps::All {
-            table::fpu::proof(&proof.rows)
-        } else {
-            table::fpu::replay(&proof.rows)
-        };
+        let lines: String = lines.iter().map(|l| format!("{l}\n")).collect();
         format!(
-            "{}\n\n{rows}\n{replays}{}",
+            "{}\n\n{text}\n{lines}{}",
             table::machine(facts),
-            table::notes(&proof.notes, session.seed)
+            table::notes(notes, session.seed)
         )
-    })?;
-    Ok(ended(proof.failed, proof.interrupted))
+    })
 }
 
 pub fn ended(failed: bool, interrupted: bool) -> Exit {
@@ -454,5 +553,27 @@ pub fn ended(failed: bool, interrupted: bool) -> Exit {
         Exit::Interrupted
     } else {
         Exit::Done
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn counts_have_suffixes() {
+        for (text, want) in [
+            ("1", 1),
+            ("500000", 500_000),
+            ("1.5k", 1500),
+            ("10M", 10_000_000),
+            ("1G", 1_000_000_000),
+            ("1e9", 1_000_000_000),
+        ] {
+            assert_eq!(parse_count(text), Ok(want), "{text}");
+        }
+        for text in ["", "0", "-1", "1.5", "nan", "inf", "1T", "k", "1e16", "é"] {
+            assert_eq!(parse_count(text).unwrap_err().exit_code(), 2, "{text}");
+        }
     }
 }

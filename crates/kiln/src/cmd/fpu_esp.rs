@@ -37,6 +37,23 @@ fn draw(outcome: &mut EspOutcome, facts: &Facts, session: &Session) -> Result<()
     let Some(dir) = &session.global.out else {
         return Ok(());
     };
+    let mut loads: Vec<&str> = outcome.curves.iter().map(|c| c.0.as_str()).collect();
+    loads.dedup();
+    for load in loads {
+        let of = outcome.curves.iter().filter(|c| c.0 == load);
+        let lines: Vec<(&str, &[(f64, f64)])> = of.map(|c| (c.1.as_str(), &c.2[..])).collect();
+        let path = dir.join(format!("fpu-{load}.svg"));
+        let settings = outcome.rows.iter().find_map(|r| r.sweep.as_ref());
+        let scheduler = settings.map_or("", |s| &s.scheduler);
+        let note = format!(
+            "{}, {scheduler}, seed {}",
+            facts.machine.model, session.seed
+        );
+        replace::write(&path, esp::curve_svg(load, &lines, &note).as_bytes())?;
+        outcome
+            .notes
+            .push(format!("{load}: picture in {}", path.display()));
+    }
     for (n, (name, phases, lines)) in outcome.timelines.iter().enumerate() {
         let kind = name.split(':').next().unwrap_or_default();
         // Two captures are two pictures.

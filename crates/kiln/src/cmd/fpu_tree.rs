@@ -128,7 +128,7 @@ pub fn run(
                 outcome
                     .rows
                     .extend(document.rows.into_iter().filter(|r| wanted(&r.policy)));
-                add(&mut outcome.notes, document.notes);
+                sort_notes(document.notes, &mut outcome.notes, &mut outcome.replays);
                 outcome.notes.extend(ended.crash.clone());
             }
             Measured::Proof(proof, _) => {
@@ -136,12 +136,7 @@ pub fn run(
                 proof
                     .rows
                     .extend(document.rows.into_iter().filter(|r| wanted(&r.policy)));
-                for note in document.notes {
-                    match note.strip_prefix("replay: ") {
-                        Some(line) => add(&mut proof.replays, vec![line.to_string()]),
-                        None => add(&mut proof.notes, vec![note]),
-                    }
-                }
+                sort_notes(document.notes, &mut proof.notes, &mut proof.replays);
                 proof.notes.extend(ended.crash.clone());
             }
             Measured::Answers(rows) => {
@@ -170,6 +165,16 @@ pub fn run(
     let facts = Facts::read();
     sum.emit(&facts, session)?;
     Ok(worst)
+}
+
+/// A child's notes: those that are commands are kept apart.
+fn sort_notes(all: Vec<String>, notes: &mut Vec<String>, replays: &mut Vec<String>) {
+    for note in all {
+        match note.strip_prefix("replay: ") {
+            Some(line) => add(replays, vec![line.to_string()]),
+            None => add(notes, vec![note]),
+        }
+    }
 }
 
 fn add(notes: &mut Vec<String>, more: Vec<String>) {

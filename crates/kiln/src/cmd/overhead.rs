@@ -40,7 +40,7 @@ pub fn run(
     let facts = Facts::read();
     let mut outcome = match plan.policies.is_empty() {
         true => Outcome::default(),
-        false => measure(plan, &facts, session)?,
+        false => measure(plan, session)?,
     };
     let mut exit = ended(&outcome);
     let arguments: Vec<OsString> = env::args_os().skip(1).collect();
@@ -56,15 +56,7 @@ pub fn run(
         };
         match hosted.measure::<Row>(&arguments, session)? {
             Ok(measured) => {
-                // At one clock, not at the child's.
-                outcome.rows.extend(measured.rows.into_iter().map(|row| {
-                    Row {
-                        mb_per_s: row
-                            .cycles_per_op
-                            .map(|c| overhead::mb_per_s(row.len, c, facts.machine.core_hz)),
-                        ..row
-                    }
-                }));
+                outcome.rows.extend(measured.rows);
                 for note in measured.notes {
                     if !outcome.notes.contains(&note) {
                         outcome.notes.push(note);
@@ -109,7 +101,6 @@ pub fn in_child(
         &mut tree,
         &name,
         driver,
-        facts.machine.core_hz,
         &session.stop,
         &mut |done, what| progress.report(done, what),
     )?;
@@ -129,12 +120,9 @@ fn ended(outcome: &Outcome) -> Exit {
 }
 
 /// Measures Kiln's own with a bar.
-fn measure(plan: &Plan, facts: &Facts, session: &Session) -> Result<Outcome, Error> {
+fn measure(plan: &Plan, session: &Session) -> Result<Outcome, Error> {
     let progress = Progress::start();
-    overhead::run(
-        plan,
-        facts.machine.core_hz,
-        &session.stop,
-        &mut |done, what| progress.report(done, what),
-    )
+    overhead::run(plan, &session.stop, &mut |done, what| {
+        progress.report(done, what)
+    })
 }

@@ -22,30 +22,39 @@ use crate::session::{Exit, Session};
 use crate::table;
 use crate::tree_args::TreeBuildArgs;
 
-/// Cycles a byte by implementation, key size and length
+/// Cycles per byte by implementation, key size and length
 ///
-/// For whoever compares implementations, libraries or kernel trees: all are measured in turn, and each figure has an
-/// interval.
+/// Compares implementations, libraries and kernel trees: all are measured in turn, and each result has an interval.
 #[derive(Args)]
 #[command(after_long_help = "\
 Without ALG all algorithms are measured in all operations, which takes two or
 three minutes (--quick 20 s), and a compact table has Kiln's best tier and
-each peer's best; --rows and --json have every implementation. With ALG each
-implementation has a column.
+each library's best; --rows and --json have every implementation. With ALG
+each implementation has a column.
+
+Where libraries are measured, Kiln's own crypto API is measured as well (api):
+a library's call is compared with a call of that API, never with Kiln's bare
+function. A bare function is compared with the functions of a kernel tree.
+Faster and slower are verdicts that cycles and time share; else it is the same
+or, if the two contradict each other, disagree.
 
 Every result is checked against the generic implementation's before and after
-timing; one that errs has no figure. AEADs have 16 bytes of associated data.
-A length that is no whole blocks of a mode is rounded up if nobody asked for
-it.
+timing; an implementation that errs has no result. AEADs have 16 bytes of
+associated data. If --len is not given, lengths that are not whole blocks of
+a mode are rounded up.
 
-Row fields (--json):
-  alg, impl, provider, tier, level, op, key_bits, len, latency,
-  cycles_per_op, cycles_per_byte, mb_per_s, ci_low, ci_high (of
-  cycles_per_op), limit_cycles, together (several messages at a time)
+Row fields (--json), docs/RECORDS.md explains them:
+  alg, impl, provider, released, tier, level, op, key_bits, len, latency,
+  cycles_per_op, cycles_per_byte, ci_low, ci_high (of cycles_per_op),
+  ns_per_op, ns_low, ns_high, mb_per_s, rounds, rounds_ns, limit_cycles,
+  together (several messages at a time)
   with --layout tcrypt: layout; with --latency: chain_cycles
-  with --baseline: ratio, ratio_low, ratio_high, verdict
-  of Kiln's best, where there are peers: best_peer, best_peer_provider,
-  best_peer_ratio, _ratio_low, _ratio_high, _verdict
+  with --baseline: ratio, time_ratio, each with _low and _high, verdict
+  Kiln's fastest API call, with libraries: best_peer, best_peer_provider,
+  best_peer_ratio, _time_ratio, _verdict, _ymm_impl, _ymm_time_ratio
+  Kiln's fastest function, with --tree: best_tree, and the same fields
+  a library's fastest with several messages: kiln_impl, kiln_time_ratio,
+  kiln_verdict
 
 Exit status:
   1 if a result is wrong (a peer's: only if that peer was named)
@@ -143,7 +152,7 @@ impl SpeedArgs {
                 text.push_str("* several messages at a time\n");
             }
             if !slower.is_empty() {
-                text.push_str("\nKiln's best is slower than the best peer in\n");
+                text.push_str("\nKiln's fastest is slower than the fastest other in\n");
                 for line in slower {
                     text.push_str(&format!("{}\n", table::paragraph(&format!("  {line}"))));
                 }
@@ -215,7 +224,7 @@ pub fn run(args: &SpeedArgs, session: &Session) -> Result<Exit, Error> {
     }
     session.settle();
     let facts = Facts::read();
-    let outcome = measure(plan, &facts, session)?;
+    let outcome = measure(plan, session)?;
     session.emit("speed", &facts, &outcome.rows, &outcome.notes, || {
         let notes = table::notes(&outcome.notes, session.seed);
         let tables = args.tables(&outcome.rows, session.tty);
@@ -271,29 +280,20 @@ fn in_child(plan: Plan, order: &Order, session: &Session) -> Result<Exit, Error>
     let facts = Facts::read();
     let tree = hosted::boot(order, &plan.algs)?;
     let progress = Progress::start();
-    let outcome = speed::run_with(
-        plan,
-        &[&tree],
-        facts.machine.core_hz,
-        &session.stop,
-        &mut |done, what| progress.report(done, what),
-    )?;
+    let outcome = speed::run_with(plan, &[&tree], &session.stop, &mut |done, what| {
+        progress.report(done, what)
+    })?;
     drop(progress);
     session.emit("speed", &facts, &outcome.rows, &outcome.notes, String::new)?;
     Ok(exit(&outcome))
 }
 
 /// Measures with a bar.
-fn measure(plan: Plan, facts: &Facts, session: &Session) -> Result<Outcome, Error> {
+fn measure(plan: Plan, session: &Session) -> Result<Outcome, Error> {
     let progress = Progress::start();
-    speed::run(
-        plan,
-        facts.machine.core_hz,
-        &session.stop,
-        &mut |done, what| {
-            progress.report(done, what);
-        },
-    )
+    speed::run(plan, &session.stop, &mut |done, what| {
+        progress.report(done, what);
+    })
 }
 
 /// How it ended.

@@ -15,13 +15,14 @@ use self::page::Page;
 use self::run::Survey;
 use crate::session::{Exit, Session};
 
-/// All questions for this machine in a minute; also what kiln does without a command
+/// All questions in about a minute; what kiln does without a command
 ///
-/// Takes about a minute, with --quick 20 s, with --minutes as long as it says. Each question is answered by its own
-/// command in a process of its own, and printed as soon as it is, with the published figure beside it. What is left out is
-/// told, with what would add it: nothing that is missing is a fault. At its end there is a page to mail to somebody:
-/// kiln-report.html, or DIR/report.html with --out DIR, where the records are as well: survey.json, which has them all,
-/// and one for each command (speed.json, fpu.json, ...).
+/// Takes about 70 s, with --quick 20 s, with --minutes as long as you say. Each question is answered by its own command.
+/// What becomes a headline is measured in five processes spread over the survey, and its interval is where the next process
+/// is expected with a probability of 95 %. With --quick there is one process each, so there are no intervals and no verdicts.
+/// What was left out is listed with the command that adds it. The last step writes a page that you can mail:
+/// kiln-report.html, or DIR/report.html with --out DIR. DIR also receives the records: one per command (speed.json, fpu.json,
+/// ...), those of the repeated processes in DIR/reruns, and survey.json, which contains the first of each.
 #[derive(Args, Default)]
 #[command(after_long_help = "\
 Questions:
@@ -29,11 +30,12 @@ Questions:
 
 Row fields (--json):
   question, headline, value, unit, baseline (the published figure), ratio
-  (value over baseline), low, high, command, source. The field records has
-  the records of the commands.
+  (value over baseline), low, high, values (one per process), command, source.
+  The field records has the commands' records, of one process each.
 
 Exit status:
-  1 if a check failed: a wrong answer, a lost register
+  1 if a check failed: a wrong answer, a lost register, or a control that lost
+  too little to show that losses are seen (\"no power\")
 
 Examples:
   kiln
@@ -46,7 +48,7 @@ Examples:
 See also:
   docs/FINDINGS.md, docs/METHODOLOGY.md")]
 pub struct SurveyArgs {
-    /// How long it may take [default: 1]
+    /// Minutes it may take [default: 1.2]
     #[arg(long, value_name = "N", allow_hyphen_values = true)]
     minutes: Option<f64>,
     /// Questions to ask [default: all]

@@ -71,12 +71,9 @@ pub fn run(
     plan.socket = args.socket.clone();
     let facts = Facts::read();
     let progress = Progress::start();
-    let outcome = via::run(
-        &plan,
-        facts.machine.core_hz,
-        &session.stop,
-        &mut |done, what| progress.report(done, what),
-    )?;
+    let outcome = via::run(&plan, &session.stop, &mut |done, what| {
+        progress.report(done, what)
+    })?;
     drop(progress);
     session.emit("speed", &facts, &outcome.rows, &outcome.notes, || {
         format!(

@@ -4,13 +4,17 @@ use kiln_lab::compare::Row;
 
 use super::{align, figure, plain, text};
 
-/// Rows told when there are many: the worst, as many as a screen holds.
+/// Rows shown when there are many: the worst, as many as a screen holds.
 const MOST: usize = 40;
 
 /// Worst first; `all` leaves none out.
 pub fn rows(rows: &[Row], all: bool) -> String {
     let mut table = plain();
-    table.set_header(["A", "B", "B/A", "interval", "verdict", "of"]);
+    // Rates have no second unit.
+    let timed = rows.iter().any(|r| r.time_ratio.is_some());
+    let mut header = vec!["A", "B", "B/A", "interval", "time", "verdict", "of"];
+    header.retain(|name| timed || *name != "time");
+    table.set_header(header);
     let shown = if all { rows.len() } else { MOST };
     for row in rows.iter().take(shown) {
         let or_dash = |x: Option<f64>| x.map_or("-".to_string(), |x| format!("{x:.3}"));
@@ -18,16 +22,13 @@ pub fn rows(rows: &[Row], all: bool) -> String {
             Some((low, high)) => format!("{low:.3} - {high:.3}"),
             None => "-".to_string(),
         };
-        table.add_row([
-            figure(row.a),
-            figure(row.b),
-            or_dash(row.ratio),
-            interval,
-            row.verdict.map_or("-".to_string(), |v| v.to_string()),
-            row.key.clone(),
-        ]);
+        let mut line = vec![figure(row.a), figure(row.b), or_dash(row.ratio), interval];
+        line.extend(timed.then(|| or_dash(row.time_ratio)));
+        line.push(row.verdict.map_or("-".to_string(), |v| v.to_string()));
+        line.push(row.key.clone());
+        table.add_row(line);
     }
-    align(&mut table, [0, 1, 2, 3]);
+    align(&mut table, 0..4 + usize::from(timed));
     let mut out = text(&table);
     if rows.len() > shown {
         let rest = rows.len() - shown;
@@ -51,6 +52,9 @@ mod tests {
             ratio: Some(1.2),
             ci_low: Some(1.19),
             ci_high: Some(1.21),
+            time_ratio: None,
+            time_ratio_low: None,
+            time_ratio_high: None,
             verdict: Some(Verdict::Slower),
         };
         let lost = Row {
@@ -67,6 +71,16 @@ mod tests {
             "{text}"
         );
         assert!(text.lines().nth(2).unwrap().contains(" - "), "{text}");
+        let timed = Row {
+            time_ratio: Some(0.9),
+            verdict: Some(Verdict::Disagree),
+            ..row.clone()
+        };
+        let text = rows(&[timed, row.clone()], false);
+        assert!(
+            text.contains("1.190 - 1.210  0.900  disagree  xts(aes)"),
+            "{text}"
+        );
         let many = vec![row; 50];
         assert!(rows(&many, false).contains("10 more"));
         assert_eq!(rows(&many, true).lines().count(), 51);

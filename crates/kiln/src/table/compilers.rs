@@ -90,13 +90,14 @@ fn verdicts(rows: &[Row]) -> String {
     }
     judged.sort_by(|a, b| b.1.total_cmp(&a.1));
     let mut table = plain();
-    table.set_header(["ratio", "interval", "verdict", "cell", "against"]);
+    table.set_header(["cycles", "interval", "time", "verdict", "cell", "against"]);
     for (row, ratio) in judged.iter().take(MOST) {
         let end = |x: Option<f64>| x.map_or("-".to_string(), |x| format!("{x:.3}"));
         let narrow = if row.abi == Abi::Bits32 { "/32" } else { "" };
         table.add_row([
             format!("{ratio:.3}"),
             format!("{} - {}", end(row.ratio_low), end(row.ratio_high)),
+            end(row.time_ratio),
             row.verdict.map_or(String::new(), |v| v.to_string()),
             format!(
                 "{}/{}/{}/{}{narrow}",
@@ -105,7 +106,7 @@ fn verdicts(rows: &[Row]) -> String {
             row.baseline.clone().unwrap_or_default(),
         ]);
     }
-    align(&mut table, [0, 1]);
+    align(&mut table, [0, 1, 2]);
     let mut out = text(&table);
     if judged.len() > MOST {
         let rest = judged.len() - MOST;
@@ -126,7 +127,8 @@ mod tests {
             "len": 4096, "cycles_per_byte": figure, "ci_low": null, "ci_high": null, "text_bytes": null,
             "stack_bytes": null, "build_ms": null, "status": status, "reason": null, "row_ratio": null,
             "outlier": figure.is_some_and(|x| x > 20.0), "baseline": "gcc-11", "ratio": figure.map(|x| x / 10.0),
-            "ratio_low": 1.0, "ratio_high": 9.0, "verdict": figure.map(|_| "slower"),
+            "ratio_low": 1.0, "ratio_high": 9.0, "time_ratio": figure.map(|x| x / 8.0),
+            "verdict": figure.map(|_| "disagree"),
         });
         serde_json::from_value(json).unwrap()
     }
@@ -154,7 +156,8 @@ handwritten asm        10.7
                 .collect::<Vec<_>>()
         };
         assert_eq!(squeezed(&text)[..5], squeezed(want)[..]);
-        assert!(text.contains("gcc-12/O2/aes-generic/ubsan"), "{text}");
+        let judged = "4.800 1.000 - 9.000 6.000 disagree gcc-12/O2/aes-generic/ubsan gcc-11";
+        assert!(squeezed(&text).contains(&judged.to_string()), "{text}");
         assert!(text.lines().all(|l| l.chars().count() <= 80), "{text}");
     }
 }

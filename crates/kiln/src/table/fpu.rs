@@ -107,6 +107,39 @@ pub fn tables(rows: &[Row]) -> String {
     out
 }
 
+/// Counts of each load, then each policy's of all loads.
+pub fn campaign(rows: &[Row]) -> String {
+    let mut policies: Vec<String> = Vec::new();
+    for row in rows {
+        let name = with_fallback(row);
+        if !policies.contains(&name) {
+            policies.push(name);
+        }
+    }
+    let mut table = plain();
+    table.set_header([
+        "total",
+        "into\nsections",
+        "results\nwrong",
+        "user states\nlost",
+        "wrong if as bad\nas the control",
+    ]);
+    for name in policies {
+        let of: Vec<&Row> = rows.iter().filter(|r| with_fallback(r) == name).collect();
+        let sum = |f: fn(&Row) -> u64| of.iter().map(|r| f(r)).sum::<u64>().to_string();
+        let expected: Option<f64> = of.iter().map(|r| r.expected_wrong).sum();
+        table.add_row([
+            name,
+            sum(|r| r.irqs_in_section),
+            sum(|r| r.corrupted),
+            sum(|r| r.user_corrupted),
+            expected.map_or("-".to_string(), |x| format!("{x:.0}")),
+        ]);
+    }
+    align(&mut table, 1..5);
+    format!("{}{}", tables(rows), text(&table))
+}
+
 fn figures(rows: &[&Row]) -> String {
     let mut table = plain();
     table.set_header([
@@ -269,6 +302,7 @@ mod tests {
             pairs: 500,
             corrupted: 100,
             user_corrupted: 100,
+            expected_wrong: None,
             warnings: 10_000,
             replay: None,
         }

@@ -31,11 +31,11 @@ fn heading(row: &Row) -> String {
 fn paths(rows: &[Row]) -> String {
     let mut table = plain();
     table.add_row([
-        "len", "path", "driver", "cycles", "MB/s", "x direct", "95 %",
+        "len", "path", "driver", "cycles", "MB/s", "x direct", "speedup", "interval",
     ]);
     for row in rows.iter().filter(|r| r.mb_per_s.is_some()) {
-        let interval = match (row.ci_low, row.ci_high) {
-            (Some(low), Some(high)) if row.path != "direct" => {
+        let interval = match (row.speedup_low, row.speedup_high) {
+            (Some(low), Some(high)) if row.baseline.as_deref() != Some(&method(row)) => {
                 format!("{}-{}", digits(low), digits(high))
             }
             _ => String::new(),
@@ -47,11 +47,17 @@ fn paths(rows: &[Row]) -> String {
             cycles(row),
             row.mb_per_s.map_or("-".into(), |m| format!("{m:.0}")),
             row.ratio.map_or("-".into(), digits),
+            row.speedup.map_or("-".into(), digits),
             interval,
         ]);
     }
-    align(&mut table, [0, 3, 4, 5]);
+    align(&mut table, [0, 3, 4, 5, 6]);
     text(&table)
+}
+
+/// Policy and path, as baselines are called.
+fn method(row: &Row) -> String {
+    format!("{}/{}", row.policy, row.path)
 }
 
 fn parts(rows: &[Row]) -> String {
@@ -77,17 +83,22 @@ fn cycles(row: &Row) -> String {
     row.cycles_per_op.map_or("-".into(), |c| format!("{c:.1}"))
 }
 
-/// Two places, and fewer of large ratios.
+/// Two places; more of small ratios, fewer of large ones.
 fn digits(ratio: f64) -> String {
     match ratio {
+        r if r < 0.1 => format!("{r:.3}"),
         r if r < 10.0 => format!("{r:.2}"),
         r => format!("{r:.1}"),
     }
 }
 
-/// Without what all drivers have in common.
+/// Without what all drivers have in common; the path says that it is cryptd's.
 fn short(driver: &str) -> String {
-    driver
+    let inner = driver
+        .strip_prefix("cryptd(")
+        .and_then(|d| d.strip_suffix(')'));
+    inner
+        .unwrap_or(driver)
         .replace("xts-aes-", "")
         .replace("aes_xts_encrypt_", "")
 }

@@ -42,7 +42,10 @@ fn title(row: &Row) -> String {
     if row.provider == KILN {
         let prefix = row.alg.replace(['(', ','], "-").replace(')', "") + "-";
         let name = row.imp.strip_prefix(&prefix).unwrap_or(&row.imp);
-        return name.replacen('-', "\n", 1);
+        return match row.level {
+            Level::Primitive => name.replacen('-', "\n", 1),
+            Level::Api => format!("{name}\napi"),
+        };
     }
     let family = family(&row.provider);
     let version = row.provider[family.len()..].trim_start_matches('-');
@@ -62,7 +65,10 @@ fn table(rows: &[&Row], tty: bool) -> String {
         bits if first.alg == "xts(aes)" => format!(", AES-{bits}"),
         bits => format!(", {bits}-bit key"),
     };
-    let mut out = format!("{} {}{key}: cycles a byte, {calls}\n", first.alg, first.op);
+    let mut out = format!(
+        "{} {}{key}: cycles per byte, {calls}\n",
+        first.alg, first.op
+    );
     let mut columns: Vec<&Row> = Vec::new();
     for row in rows {
         if !columns.iter().any(|c| c.same_curve(row)) {
@@ -76,9 +82,10 @@ fn table(rows: &[&Row], tty: bool) -> String {
         return out + &ends(rows, &columns, &lens);
     }
     // A tree has many, with long names.
-    if rows
-        .iter()
-        .any(|r| r.level == Level::Api || family(&r.provider) == "linux")
+    let own = |r: &&&Row| r.provider == KILN;
+    let calls = rows.iter().filter(own).all(|r| r.level == Level::Api);
+    if calls && rows.iter().any(|r| r.level == Level::Api)
+        || rows.iter().any(|r| family(&r.provider) == "linux")
     {
         return out + &listed(rows, &columns, &lens, tty);
     }
@@ -95,7 +102,7 @@ fn table(rows: &[&Row], tty: bool) -> String {
         out.push('\n');
         out.push_str(&part_of(rows, part, &lens, tty));
         if rows.iter().any(|r| r.against.is_some()) {
-            out.push_str("\nmultiples of the baseline's cycles (below 1 is faster; = no difference shown)\n\n");
+            out.push_str("\nmultiples of the baseline's cycles (below 1 is fewer; = no difference shown,\n? cycles and time disagree)\n\n");
             out.push_str(&ratios(rows, part, &lens));
         }
     }
@@ -112,7 +119,7 @@ fn listed(rows: &[&Row], columns: &[&Row], lens: &[usize], tty: bool) -> String 
     }
     if rows.iter().any(|r| r.against.is_some()) {
         out.push_str(
-            "\nmultiples of the baseline's cycles (below 1 is faster; = no difference shown)\n",
+            "\nmultiples of the baseline's cycles (below 1 is fewer; = no difference shown,\n? cycles and time disagree)\n",
         );
         for part in lens.chunks(LENGTHS) {
             out.push('\n');
@@ -124,11 +131,12 @@ fn listed(rows: &[&Row], columns: &[&Row], lens: &[usize], tty: bool) -> String 
 
 /// The ratio of a row to the baseline's, marked if it shows no difference.
 fn against(row: &Row) -> String {
-    let same = row
-        .against
-        .is_some_and(|a| a.verdict == Some(Verdict::Same));
+    let mark = match row.against.and_then(|a| a.verdict) {
+        Some(Verdict::Same) => "=",
+        Some(Verdict::Disagree) => "?",
+        _ => "",
+    };
     let ratio = row.against.and_then(|a| a.ratio);
-    let mark = if same { "=" } else { "" };
     ratio.map_or("-".to_string(), |r| format!("{mark}{}", figure(r)))
 }
 
@@ -278,7 +286,7 @@ pub fn rows(rows: &[Row]) -> String {
     let mut table = plain();
     let compared = rows.iter().any(|r| r.against.is_some());
     let mut header: Vec<&str> =
-        "alg op key_bits len provider impl cycles/op cycles/B MB/s ci_low ci_high limit"
+        "alg op key_bits len provider impl cycles/op cycles/B ns/op MB/s ci_low ci_high limit"
             .split(' ')
             .collect();
     if compared {
@@ -301,6 +309,7 @@ pub fn rows(rows: &[Row]) -> String {
             r.imp.clone(),
             fixed(r.cycles_per_op, 1),
             fixed(r.cycles_per_byte, 4),
+            fixed(r.ns_per_op, 2),
             fixed(r.mb_per_s, 0),
             fixed(r.ci_low, 1),
             fixed(r.ci_high, 1),
@@ -341,6 +350,7 @@ pub(super) mod tests {
             alg: "xts(aes)".into(),
             imp: imp.to_string(),
             provider: provider.to_string(),
+            released: None,
             config: None,
             tier: None,
             level: Level::Primitive,
@@ -354,11 +364,18 @@ pub(super) mod tests {
             mb_per_s: 1.0,
             ci_low: 0.99 * cycles,
             ci_high: 1.01 * cycles,
+            ns_per_op: cycles / 4.0,
+            ns_low: 0.99 * cycles / 4.0,
+            ns_high: 1.01 * cycles / 4.0,
+            rounds: Vec::new(),
+            rounds_ns: Vec::new(),
             limit_cycles: Some(len as f64 / 10.0),
             chain_cycles: None,
             against: None,
             together: false,
             best_peer: None,
+            best_tree: None,
+            many: None,
         }
     }
 
@@ -390,6 +407,44 @@ pub(super) mod tests {
         assert_eq!((row[6], row[7], row[8]), ("0.007", "0.100", "1.0%"));
         assert!(!text.contains('\x1b'));
         assert!(tables(&rows, true).contains("\x1b[1m"), "the best is bold");
+    }
+
+    #[test]
+    fn calls_of_the_api_are_columns_and_a_contradiction_has_a_mark() {
+        let api = |imp: &str, len| Row {
+            level: Level::Api,
+            against: Some(Against {
+                ratio: Some(0.9),
+                verdict: Some(Verdict::Disagree),
+                ..Against::default()
+            }),
+            ..row(imp, KILN, len, 60.0)
+        };
+        let rows: Vec<Row> = [16, 1420]
+            .into_iter()
+            .flat_map(|len| {
+                let mut rows = six(len);
+                rows.extend([
+                    api("xts-aes-vaes-avx512", len),
+                    api("xts-aes-vaes-avx2", len),
+                ]);
+                rows
+            })
+            .collect();
+        let text = tables(&rows, false);
+        for line in text.lines() {
+            assert!(line.chars().count() <= WIDTH, "{line}");
+        }
+        let heads = |word: &str| {
+            text.lines()
+                .any(|l| l.split_whitespace().any(|w| w == word))
+        };
+        assert!(
+            heads("api") && heads("vaes-avx512") && heads("?0.900"),
+            "{text}"
+        );
+        // Requests alone are listed.
+        assert!(tables(&[api("xts-aes-aesni", 16)], false).contains("implementation"));
     }
 
     #[test]

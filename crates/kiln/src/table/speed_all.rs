@@ -1,6 +1,6 @@
 //! The table of all algorithms of `speed`.
 
-use kiln_lab::speed::{Row, KILN};
+use kiln_lab::speed::{Level, Row, KILN};
 
 use super::figure;
 
@@ -27,7 +27,7 @@ pub fn compact(rows: &[Row], tty: bool) -> String {
         lens.truncate(MANY);
         if lens != header {
             let cells: String = lens.iter().map(|l| format!("{l:>7}")).collect();
-            out.push_str(&format!("{:WHO$}{cells}\n", "cycles a byte"));
+            out.push_str(&format!("{:WHO$}{cells}\n", "cycles per byte"));
             header = lens.clone();
         }
         let key = match first.key_bits {
@@ -48,7 +48,11 @@ fn lines(rows: &[&Row], lens: &[usize], tty: bool) -> String {
     let mut groups: Vec<(String, Vec<&Row>)> = Vec::new();
     for row in rows {
         let mark = if row.together { " *" } else { "" };
-        let name = format!("{}{mark}", row.provider);
+        let call = match row.provider == KILN && row.level == Level::Api {
+            true => " api",
+            false => "",
+        };
+        let name = format!("{}{call}{mark}", row.provider);
         match groups.iter_mut().find(|g| g.0 == name) {
             Some(group) => group.1.push(row),
             None => groups.push((name, vec![row])),
@@ -118,6 +122,11 @@ mod tests {
                     rows.push(row);
                 }
                 rows.push(Row {
+                    level: Level::Api,
+                    alg: alg.into(),
+                    ..row("xts-aes-vaes-avx512", KILN, len, 30000.0)
+                });
+                rows.push(Row {
                     together: true,
                     alg: alg.into(),
                     ..row("IMB_X", "ipsec-mb-1.3.0", len, 7.0)
@@ -128,8 +137,9 @@ mod tests {
         for line in text.lines() {
             assert!(line.chars().count() <= WIDTH, "{line}");
         }
-        // A header, and of each algorithm a title, Kiln and two others.
-        assert_eq!(text.lines().count(), 1 + 2 * 4, "{text}");
+        // A header, and for each algorithm a title, Kiln's functions, Kiln's API and two libraries.
+        assert_eq!(text.lines().count(), 1 + 2 * 5, "{text}");
+        assert!(text.contains("\n  kiln api "), "{text}");
         assert!(text.contains("kiln vaes-avx512"), "{text}");
         assert!(text.contains("ipsec-mb-1.3.0 *"), "{text}");
         // The best of five, at 16 B.

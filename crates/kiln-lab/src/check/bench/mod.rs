@@ -6,10 +6,9 @@ mod pieces;
 use std::io;
 
 use kiln_kernel::call::{Call, Entry, Function};
-use kiln_kernel::cipher::{Impl, Kind};
+use kiln_kernel::cipher::{Impl, Kind, Op};
 use kiln_kernel::crypto::Api;
 use kiln_kernel::fpu::Context;
-use kiln_kernel::xts::Op;
 
 use super::arena::{Arena, Role};
 use super::fault::Watch;

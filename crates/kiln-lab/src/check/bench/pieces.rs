@@ -1,8 +1,7 @@
 //! A message in pieces: the calls that a user makes who has not all of it at once.
 
 use kiln_kernel::call::Entry;
-use kiln_kernel::cipher::{Impl, Kind};
-use kiln_kernel::xts::Op;
+use kiln_kernel::cipher::{Impl, Kind, Op};
 
 use super::{Bench, Replay};
 use crate::check::arena::Role;

@@ -1,11 +1,12 @@
-//! What each FPU policy does to IPsec: ESP in softirqs over a task that encrypts disk sectors, through low, high and low
-//! load again.
+//! What each FPU policy does to IPsec: ESP in softirqs over a task that encrypts disk sectors, at rising
+//! rates, or through low, high and low load again.
 //!
 //! | file | its noun |
 //! |---|---|
 //! | `traffic.rs` | what arrives, and when |
 //! | `capture.rs` | sizes and times from a capture file |
 //! | `run.rs` | the rounds: policies by turns, each with its control |
+//! | `sweep.rs` | the curve: packets delivered against packets offered, and its knee |
 //! | `timeline.rs` | throughput and queue over time, the mean of the rounds |
 //! | `course.rs` | the same as fields of a row |
 //! | `picture.rs` | the same as a picture |
@@ -14,11 +15,13 @@ pub mod capture;
 mod course;
 mod picture;
 mod run;
+mod sweep;
 mod timeline;
 mod traffic;
 
 pub use course::Course;
-pub use picture::svg;
+pub use picture::{curve_svg, svg};
 pub use run::{run, EspOutcome, Settings};
+pub use sweep::{Sweep, LOST};
 pub use timeline::Timeline;
 pub use traffic::{EspLoad, Source};

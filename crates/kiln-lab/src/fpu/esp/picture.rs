@@ -171,6 +171,82 @@ pub fn svg(load: &str, phases: [f64; 3], lines: &[Timeline], note: &str) -> Stri
     out
 }
 
+/// Packets delivered against packets offered per second, both on logarithmic scales, a line per policy.
+pub fn curve_svg(load: &str, lines: &[(&str, &[(f64, f64)])], note: &str) -> String {
+    const BOTTOM: f64 = 560.0;
+    const TOP: f64 = 60.0;
+    let ends = lines.iter().flat_map(|(_, l)| l.iter().map(|p| p.0));
+    let (low, high) = ends.fold((f64::INFINITY, 0.0f64), |(a, b), x| (a.min(x), b.max(x)));
+    let (low, high) = match low < high {
+        true => (low, high),
+        false => (low.clamp(1.0, 1e9) / 2.0, low.clamp(1.0, 1e9) * 2.0),
+    };
+    let octaves = (high / low).log2();
+    let part = |pps: f64| (pps.max(low / 4.0) / low).log2() / octaves;
+    let x = |pps: f64| LEFT + (WIDTH - LEFT - RIGHT) * part(pps);
+    let y = |pps: f64| (BOTTOM - (BOTTOM - TOP) * part(pps)).min(BOTTOM);
+    let mut out = format!(
+        "<svg xmlns='http://www.w3.org/2000/svg' viewBox='0 0 {WIDTH} {HEIGHT}' width='{WIDTH}' height='{HEIGHT}' \
+         font-family='sans-serif' font-size='12'>\n<rect width='100%' height='100%' fill='#fff'/>\n\
+         <text x='{LEFT}' y='30' font-weight='bold'>{}: packets delivered against packets offered</text>\n",
+        escape(load)
+    );
+    let mut mark = 2f64.powf((low / 1000.0).log2().ceil()) * 1000.0;
+    while mark <= high * 1.0001 {
+        let text = match mark >= 1e6 {
+            true => format!("{:.1} M", mark / 1e6),
+            false => format!("{:.0} k", mark / 1e3),
+        };
+        let _ = writeln!(
+            out,
+            "<path d='M{LEFT} {0:.1}H{1:.1}M{2:.1} {BOTTOM}V{TOP}' stroke='#e4e4e4'/>\
+             <text x='{3}' y='{4:.1}' text-anchor='end'>{text}</text>\
+             <text x='{2:.1}' y='{5}' text-anchor='middle'>{text}</text>",
+            y(mark),
+            WIDTH - RIGHT,
+            x(mark),
+            LEFT - 8.0,
+            y(mark) + 4.0,
+            BOTTOM + 18.0
+        );
+        mark *= 2.0;
+    }
+    let dashes = ["", "8 4", "2 4", "10 3 2 3", "5 5", "1 3"];
+    for (i, (name, line)) in lines.iter().enumerate() {
+        let mut path = String::new();
+        for (n, &(offered, delivered)) in line.iter().enumerate() {
+            let step = if n == 0 { 'M' } else { 'L' };
+            let _ = write!(path, "{step}{:.1} {:.1}", x(offered), y(delivered));
+        }
+        let at = 70.0 + 20.0 * i as f64;
+        let right = WIDTH - RIGHT + 16.0;
+        let _ = writeln!(
+            out,
+            "<path d='{path}M{right} {at}h22' fill='none' stroke='{}' stroke-width='2' stroke-dasharray='{}'/>\
+             <text x='{}' y='{}'>{}</text>",
+            colour(i),
+            dashes[i % dashes.len()],
+            right + 28.0,
+            at + 4.0,
+            escape(name)
+        );
+    }
+    let _ = writeln!(
+        out,
+        "<path d='M{LEFT} {TOP}V{BOTTOM}H{}' fill='none' stroke='#888'/>\
+         <text x='{}' y='{}' text-anchor='middle'>packets offered per second</text>\
+         <text transform='translate(14 {}) rotate(-90)' text-anchor='middle'>packets delivered per second</text>\
+         <text x='{LEFT}' y='{}' fill='#555'>{}</text>\n</svg>",
+        WIDTH - RIGHT,
+        (LEFT + WIDTH - RIGHT) / 2.0,
+        BOTTOM + 38.0,
+        (TOP + BOTTOM) / 2.0,
+        HEIGHT - 12.0,
+        escape(note)
+    );
+    out
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -184,6 +260,25 @@ mod tests {
             (33.0, 10.0, 40.0),
         ] {
             assert_eq!(scale(most), (step, top), "{most}");
+        }
+    }
+
+    #[test]
+    fn a_curve_has_axes_with_units_and_a_line_for_each_policy() {
+        let straight: Vec<(f64, f64)> = (0..10).map(|i| (1e4 * 2f64.powi(i), 1e4)).collect();
+        let lines = [("a", &straight[..]), ("<b>", &straight[..]), ("c", &[][..])];
+        let text = curve_svg("esp", &lines, "seed 1");
+        assert!(
+            text.contains("packets offered per second") && text.contains("delivered per second")
+        );
+        assert!(text.contains("&lt;b&gt;") && text.contains(">1.0 M<"));
+        assert_eq!(text.matches("stroke-width='2'").count(), 3);
+        for text in [
+            text,
+            curve_svg("esp", &[("a", &straight[..1])], ""),
+            curve_svg("esp", &[], ""),
+        ] {
+            assert!(!text.contains("NaN") && !text.contains("inf"), "{text}");
         }
     }
 

@@ -4,17 +4,18 @@ use std::borrow::Cow;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
+use kiln_kernel::cipher::Op;
 use kiln_kernel::cpu::kiln_tsc_hz;
 use kiln_kernel::crypto::{self, Model};
 use kiln_kernel::esp::{self, Esp, Flow, Outcome};
 use kiln_kernel::fpu::Policy;
 use kiln_kernel::load::Counts;
-use kiln_kernel::xts::Op;
 use kiln_measure::{ratio, Round, Series, SplitMix64};
 
 use super::course::Course;
+use super::sweep;
 use super::timeline::Timeline;
-use super::traffic::{self, EspLoad, Rates, Source, Traffic};
+use super::traffic::{self, EspLoad, Source, Traffic};
 use crate::fpu::bench::Bench;
 use crate::fpu::inject::Inject;
 use crate::fpu::plan::{Entry, Fallback, Plan, BUSIEST_TABLE};
@@ -30,7 +31,7 @@ const ROUNDS: u32 = 6;
 const SECTOR: usize = 4096;
 const SECTORS: usize = 16;
 /// Sectors of one kernel entry, and after how many the task sends a packet of its own.
-const ENTRY: u64 = 16;
+pub(super) const ENTRY: u64 = 16;
 const OWN_EVERY: u32 = 64;
 /// Packets whose time is taken before the first round.
 const PRICED: u64 = 20_000;
@@ -40,8 +41,12 @@ const PRICED: u64 = 20_000;
 pub struct Settings {
     /// The loads.
     pub loads: Vec<EspLoad>,
-    /// Packets a second, low and high; none: by what a packet takes here.
-    pub rates: Option<Rates>,
+    /// Packets per second: none, a search for the knee; one, that rate; two, low, high and low load.
+    pub rates: Vec<f64>,
+    /// Nanoseconds that the rest of the network stack takes for a packet.
+    pub stack_ns: u64,
+    /// After so many sectors the task sends a packet of its own; 0: never.
+    pub own_every: Option<u32>,
     /// Numbers that anti-replay windows know.
     pub window: u32,
 }
@@ -49,14 +54,26 @@ pub struct Settings {
 impl Settings {
     /// Whether it can be had.
     pub fn checked(self, plan: &Plan) -> Result<Settings, Error> {
-        let (low, high) = self.rates.unwrap_or((1.0, 1.0));
-        if !(1.0..=20e6).contains(&low) || !(low..=20e6).contains(&high) {
+        let valid = self
+            .rates
+            .iter()
+            .all(|r| (1.0..=sweep::HIGHEST_PPS).contains(r));
+        if !valid || self.rates.len() > 2 || !self.rates.is_sorted() {
+            let rates: Vec<String> = self.rates.iter().map(f64::to_string).collect();
             return Err(Error::input(format!(
-                "--packet-rate {low},{high}: two rates, the low one first, from 1 to 20000000 a second"
+                "--packet-rate {}: one rate, or two with the low one first, from 1 to {} packets per second",
+                rates.join(","),
+                sweep::HIGHEST_PPS
+            )));
+        }
+        if self.stack_ns > 100_000 {
+            return Err(Error::input(format!(
+                "--stack-ns {}: 0 to 100000 ns per packet",
+                self.stack_ns
             )));
         }
         let capture = |l: &&EspLoad| matches!(l.source, Source::Capture(_));
-        if let (Some(_), Some(load)) = (self.rates, self.loads.iter().find(capture)) {
+        if let (false, Some(load)) = (self.rates.is_empty(), self.loads.iter().find(capture)) {
             return Err(Error::input(format!(
                 "--packet-rate does not go with --load {}: a capture has times of its own",
                 load.name
@@ -84,6 +101,9 @@ impl Settings {
     }
 }
 
+/// Packets per second offered and delivered.
+pub type Points = Vec<(f64, f64)>;
+
 /// What came of it.
 #[derive(Debug, Default)]
 pub struct EspOutcome {
@@ -91,6 +111,8 @@ pub struct EspOutcome {
     pub rows: Vec<Row>,
     /// Of each load: its name, when its phases end (ms), and how the policies went.
     pub timelines: Vec<(String, [f64; 3], Vec<Timeline>)>,
+    /// Load, policy, and packets per second offered and delivered.
+    pub curves: Vec<(String, String, Points)>,
     /// What a reader of the rows must know.
     pub notes: Vec<String>,
     /// A policy lost state that must not.
@@ -131,7 +153,9 @@ pub fn run(
             break;
         }
         let mut tell = |done: f64| progress((i as f64 + done) * part, &load.name);
-        one(plan, settings, load, bench, stop, &mut tell, &mut outcome)?;
+        let phases = settings.rates.len() == 2 || load.source != Source::Imix;
+        let run = if phases { one } else { sweep::run };
+        run(plan, settings, load, bench, stop, &mut tell, &mut outcome)?;
     }
     bench.put_back();
     outcome.failed = outcome.rows.iter().any(Row::fails);
@@ -141,14 +165,14 @@ pub fn run(
 }
 
 /// Only under legacy do softirqs find the FPU taken: there the drivers are behind the simd helper.
-fn model(policy: Policy) -> Model {
+pub(super) fn model(policy: Policy) -> Model {
     match policy.name() {
         "legacy" => Model::Helper,
         _ => Model::Direct,
     }
 }
 
-fn entries(plan: &Plan) -> Vec<Entry> {
+pub(super) fn entries(plan: &Plan) -> Vec<Entry> {
     let of = |&policy: &Policy| Entry {
         policy,
         fallback: match model(policy) {
@@ -159,21 +183,31 @@ fn entries(plan: &Plan) -> Vec<Entry> {
     plan.policies.iter().map(of).collect()
 }
 
-fn esp_plan(plan: &Plan, settings: &Settings, load: &EspLoad, traffic: &Traffic) -> esp::Plan {
+pub(super) fn esp_plan(
+    plan: &Plan,
+    settings: &Settings,
+    load: &EspLoad,
+    traffic: &Traffic,
+) -> esp::Plan {
     esp::Plan {
         transform: load.transform,
         sizes: traffic.sizes.clone(),
         arrivals: traffic.arrivals.clone(),
         phase_end: traffic.phase_end,
         window: settings.window,
-        own_every: OWN_EVERY,
+        own_every: settings.own_every.unwrap_or(match settings.rates.len() {
+            // The curve is of packets that are forwarded.
+            0 | 1 if load.source == Source::Imix => 0,
+            _ => OWN_EVERY,
+        }),
+        stack_ns: settings.stack_ns,
         irq_ns: (1e9 / plan.irq_rate) as u64,
         log: 0,
     }
 }
 
 /// A load with the drivers of a model. The same seed makes the same keys and packets.
-fn open(plan: &Plan, load: &esp::Plan, model: Model) -> Result<Esp, Error> {
+pub(super) fn open(plan: &Plan, load: &esp::Plan, model: Model) -> Result<Esp, Error> {
     model.set();
     crypto::seed(plan.seed);
     let sectors = messages(plan.seed, 3, Op::Encrypt, SECTOR, SECTORS)?;
@@ -202,26 +236,37 @@ fn traffic_of(
             longest.max(Duration::from_millis(20)),
         ));
     }
-    let seed = plan.seed;
-    let few = traffic::imix(seed, (1000.0, 1000.0), plan.slice_us, true);
+    let [low, high] = settings.rates[..] else {
+        return Err(Error::input("--packet-rate LOW,HIGH: two rates"));
+    };
+    let price = direct_price_ns(plan, settings, load, bench)?;
+    notes.push(format!(
+        "{}: a packet takes {:.0} ns where nothing interrupts, so the high load is {:.0} % of a core by the direct way",
+        load.name,
+        price,
+        100.0 * high * price / 1e9
+    ));
+    let config = plan.config();
+    let slice_us = config.slice_us.max(config.tick_us);
+    Ok(traffic::imix(plan.seed, (low, high), slice_us, plan.quick))
+}
+
+/// Nanoseconds that a packet takes where nothing interrupts and the FPU is usable.
+pub(super) fn direct_price_ns(
+    plan: &Plan,
+    settings: &Settings,
+    load: &EspLoad,
+    bench: &mut Bench,
+) -> Result<f64, Error> {
+    let few = traffic::constant(plan.seed, 1000.0, true);
     let sample = esp_plan(plan, settings, load, &few);
     let direct = bh_off().unwrap_or(plan.policies[0]);
     direct.set(bench.cpu());
     let mut esp = open(plan, &sample, Model::Direct)?;
     esp.price_ns(bench.cpu(), PRICED / 10);
-    let price = (0..3)
-        .map(|_| esp.price_ns(bench.cpu(), PRICED / 3))
-        .fold(f64::INFINITY, f64::min);
-    let rates = settings
-        .rates
-        .unwrap_or_else(|| traffic::rates(price, plan.slice_us, plan.irq_rate));
-    notes.push(format!(
-        "{}: a packet takes {:.0} ns where nothing interrupts, so the high load is {:.0} % of a core by the direct way",
-        load.name,
-        price,
-        100.0 * rates.1 * price / 1e9
-    ));
-    Ok(traffic::imix(seed, rates, plan.slice_us, plan.quick))
+    // Short ones, so that one at least is not stretched by the host.
+    let prices = (0..40).map(|_| esp.price_ns(bench.cpu(), PRICED / 40));
+    Ok(prices.fold(f64::INFINITY, f64::min))
 }
 
 fn bh_off() -> Option<Policy> {
@@ -297,7 +342,7 @@ fn one(
 }
 
 /// As tables and pictures name a row.
-fn label(e: &Entry) -> String {
+pub(super) fn label(e: &Entry) -> String {
     match e.fallback {
         Fallback::Cryptd => format!("{}, cryptd", e.policy.name()),
         Fallback::Scalar => e.policy.name().to_string(),
@@ -313,6 +358,33 @@ fn round(rate: f64) -> Round {
         best: Some(rate),
         samples: vec![rate],
         complete: true,
+    }
+}
+
+/// What a run counted, as tallies have it.
+pub(super) fn counts_of(o: &Outcome) -> Counts {
+    let flows = |f: fn(&Flow) -> u64| o.flows.iter().map(f).sum::<u64>();
+    Counts {
+        task_ops: o.sectors,
+        task_corrupted: o.sectors_corrupted,
+        softirq_ops: flows(|f| f.done),
+        softirq_corrupted: flows(|f| f.corrupted),
+        user_corrupted: o.user_corrupted,
+        async_punts: flows(|f| f.async_punts),
+        dropped: flows(|f| f.dropped),
+        reordered: flows(|f| f.reordered),
+        errors: flows(|f| f.errors),
+        ..Counts::default()
+    }
+}
+
+/// The task's.
+pub(super) fn work() -> Workload {
+    Workload {
+        len: SECTOR,
+        packet: 0,
+        name: "esp",
+        entry: ENTRY,
     }
 }
 
@@ -332,20 +404,7 @@ impl Sum {
         let source = plan.inject.start(cpu, plan.irq_rate, plan.seed)?;
         let o = esp.run(cpu, ENTRY, quiet);
         drop(source);
-        let flows = |f: fn(&Flow) -> u64| o.flows.iter().map(f).sum::<u64>();
-        let counts = Counts {
-            task_ops: o.sectors,
-            task_corrupted: o.sectors_corrupted,
-            softirq_ops: flows(|f| f.done),
-            softirq_corrupted: flows(|f| f.corrupted),
-            user_corrupted: o.user_corrupted,
-            async_punts: flows(|f| f.async_punts),
-            dropped: flows(|f| f.dropped),
-            reordered: flows(|f| f.reordered),
-            errors: flows(|f| f.errors),
-            ..Counts::default()
-        };
-        self.tally.take(cpu, counts, o.seconds);
+        self.tally.take(cpu, counts_of(&o), o.seconds);
         for (sum, f) in self.flows.iter_mut().zip(&o.flows) {
             sum.replay_lost += f.replay_lost;
             sum.dropped += f.dropped;
@@ -380,19 +439,13 @@ fn rows(
     loads: &[(Model, Esp)],
     outcome: &mut EspOutcome,
 ) {
-    let work = Workload {
-        len: SECTOR,
-        packet: 0,
-        name: "esp",
-        entry: ENTRY,
-    };
     for (entry, pair) in entries.iter().zip(sums) {
         for (control, sum) in [false, true].into_iter().zip(pair) {
             let first = &sums[0][usize::from(control)];
             let mut row = Row::new(
                 plan,
                 *entry,
-                work,
+                work(),
                 0,
                 &sum.tally,
                 control,
@@ -443,22 +496,39 @@ fn notes(plan: &Plan, settings: &Settings, outcome: &mut EspOutcome) {
         "voluntary"
     };
     outcome.notes.push(format!(
-        "emulated CPU: preemption {model}, tick {} µs, slice {} µs, a switch of tasks is charged {:.1} µs",
-        config.tick_us,
-        config.slice_us,
+        "emulated CPU: preemption {model}, {}, a switch of tasks is charged {:.1} µs",
+        plan.scheduler_note(),
         config.switch_ns as f64 / 1e3
     ));
+    let phases = !outcome.timelines.is_empty();
+    let own = match settings.own_every.unwrap_or(if phases { OWN_EVERY } else { 0 }) {
+        0 => "sends none itself".to_string(),
+        n => format!(
+            "after each {n} sends a packet of its own on the association of the packets that go into the tunnel"
+        ),
+    };
     outcome.notes.push(format!(
-        "the task encrypts sectors of {SECTOR} B by the crypto API, {ENTRY} a kernel entry, and after each {OWN_EVERY} sends a packet of \
-         its own on the association of the packets that go into the tunnel; all sectors and packets are compared with what \
-         implementations without SIMD made before"
-    ));
-    outcome.notes.push(format!(
-        "esp: payload that arrived in the high phase and that a receiver took, a second, the median of the rounds; a receiver's window \
-         knows {} numbers, and what is older counts as lost; recovery: from the end of the high phase until no packet waits \
-         (median)",
+        "the task encrypts sectors of {SECTOR} B by the crypto API, {ENTRY} per kernel entry, and {own}; all sectors and packets \
+         are compared with what implementations without SIMD made before; a receiver's window knows {} numbers",
         settings.window
     ));
+    if phases {
+        outcome.notes.push(
+            "esp: payload that arrived in the high phase and that a receiver took, per second, the median of the rounds; \
+             recovery: from the end of the high phase until no packet waited (median)"
+                .to_string(),
+        );
+    }
+    if !outcome.curves.is_empty() {
+        outcome.notes.push(format!(
+            "lost: dropped by cryptd's queue, by the card's ring of 4096 because the core is full, or refused by an anti-replay \
+             window; a rate loses packets if more than {} % of those of all its trials are lost, or if after most trials the core has not caught up \
+             10 ms after the last packet; the knee is between the lowest such rate and the rate below it, 9 % apart; low and high \
+             cover all rounds and one more rate on either side; Gbit/s are of IP packets \
+             without ESP; core: what packets take from the task, compared with the same interrupts without packets",
+            100.0 * sweep::LOST
+        ));
+    }
     outcome.notes.push(
         "legacy: drivers behind the simd helper, and packets that find the FPU taken, or others of theirs waiting, go to cryptd, \
          whose queue takes 1000 (dropped: ESP asks for no backlog); the other policies call the drivers directly"
@@ -480,10 +550,10 @@ fn notes(plan: &Plan, settings: &Settings, outcome: &mut EspOutcome) {
         .iter()
         .filter(|r| !r.control && r.policy == "legacy")
     {
-        if r.async_punts > Some(0) && r.dropped == Some(0) {
+        if r.sweep.is_none() && r.async_punts > Some(0) && r.dropped == Some(0) {
             let more = match r.load.starts_with("pcap") {
-                true => "--slice-us 10000 has the task keep the CPU for longer",
-                false => "raise it with --packet-rate LOW,HIGH",
+                true => "--scheduler has others",
+                false => "raise the rate",
             };
             outcome.notes.push(format!(
                 "{}: cryptd carried the high load: nothing was dropped; {more}",
@@ -494,11 +564,12 @@ fn notes(plan: &Plan, settings: &Settings, outcome: &mut EspOutcome) {
     let missed = outcome
         .rows
         .iter()
+        .filter(|r| r.sweep.is_none())
         .filter_map(|r| r.ring_missed)
         .sum::<u64>();
     if missed > 0 {
         outcome.notes.push(format!(
-            "{missed} packets found the card's ring of 1024 full and never became requests (ring_missed)"
+            "{missed} packets found the card's ring of 4096 full and never became requests (ring_missed)"
         ));
     }
     let none = outcome

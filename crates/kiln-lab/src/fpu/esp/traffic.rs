@@ -14,20 +14,10 @@ use crate::Error;
 
 /// The mix of packet sizes that routers are measured with: parts of twelve, bytes of the IP packet.
 const IMIX: [(usize, u32); 3] = [(7, 40), (4, 576), (1, 1500)];
-/// Different packets of a flow.
-const RING: usize = 256;
-/// The share of a core that the high load would take if each packet went the direct way.
-const HIGH_SHARE: f64 = 0.35;
-/// And at most, where slices are so short that cryptd's queue is hard to fill.
-const MOST_SHARE: f64 = 0.8;
-/// How much more than cryptd's queue holds arrives in one slice of the task at high load.
-const OVERFLOW: f64 = 1.5;
-/// What cryptd's queue holds.
-const QUEUE: f64 = 1000.0;
-/// What an interrupt brings at most: half of the card's ring.
-const BATCH: f64 = 512.0;
-/// The high load over the low one.
-const LOW: f64 = 40.0;
+/// Mean bytes of its packets.
+pub const IMIX_BYTES: f64 = (7.0 * 40.0 + 4.0 * 576.0 + 1500.0) / 12.0;
+/// Different packets of a flow: a whole number of mixes.
+const RING: usize = 21 * 12;
 /// Quiet after a capture, in which it can be seen to drain.
 const TAIL: Duration = Duration::from_millis(60);
 
@@ -123,15 +113,22 @@ pub struct Traffic {
 /// Packets a second, low and high.
 pub type Rates = (f64, f64);
 
-/// Rates under which the queue overflows while the task has its slice, and which the direct way carries. `price` is
-/// what a packet takes of a core, nanoseconds; `irq_rate` how often the card interrupts.
-pub fn rates(price: f64, slice_us: u64, irq_rate: f64) -> Rates {
-    let overflows = OVERFLOW * QUEUE / (slice_us as f64 / 1e6);
-    let high = (HIGH_SHARE * 1e9 / price).max(overflows);
-    let high = high.min(MOST_SHARE * 1e9 / price);
-    // An interrupt is not to find the card's ring full already.
-    let high = high.min(BATCH * irq_rate);
-    (high / LOW, high)
+/// Quiet after packets at one rate: a core that has not caught up by then was full.
+pub const DRAIN_NS: u64 = 10_000_000;
+
+/// Packets at one rate, then quiet until all of them are served.
+pub fn constant(seed: u64, rate: f64, quick: bool) -> Traffic {
+    let mut rng = SplitMix64(seed ^ 0x0069_6d69_7800);
+    let end = if quick { 50_000_000 } else { 100_000_000 };
+    let sizes = imix_sizes(&mut rng);
+    let mut arrivals = Vec::new();
+    fill(&mut arrivals, &mut rng, (0, end), rate);
+    Traffic {
+        sizes,
+        note: String::new(),
+        arrivals: arrivals.into(),
+        phase_end: [0, end, end + DRAIN_NS],
+    }
 }
 
 /// IMIX in three phases; the high one has ten slices of the task at least.
@@ -145,22 +142,13 @@ pub fn imix(seed: u64, (low, high): Rates, slice_us: u64, quick: bool) -> Traffi
         (high, high_for),
         (low, high_for),
     ];
-    let sizes = (0..RING).map(|_| imix_size(&mut rng)).collect();
+    let sizes = imix_sizes(&mut rng);
     let mut arrivals = Vec::new();
     let mut phase_end = [0; 3];
-    let (mut start, mut n) = (0, 0);
+    let mut start = 0;
     for (i, (rate, time)) in phases.into_iter().enumerate() {
         let end = start + time.as_nanos() as u64;
-        let mut at = start as f64;
-        loop {
-            // Independent of each other.
-            at += -uniform(&mut rng).ln() * 1e9 / rate;
-            if at >= end as f64 {
-                break;
-            }
-            arrivals.push(arrival(at as u64, (rng.next_u64() % RING as u64) as u32, n));
-            n += 1;
-        }
+        fill(&mut arrivals, &mut rng, (start, end), rate);
         phase_end[i] = end;
         start = end;
     }
@@ -168,12 +156,27 @@ pub fn imix(seed: u64, (low, high): Rates, slice_us: u64, quick: bool) -> Traffi
     Traffic {
         sizes,
         note: format!(
-            "{:.0}, {:.0} and {:.0} packets a second for {:.0}, {:.0} and {:.0} ms, Poisson, sizes of {} B as 7:4:1; by turns \
-             they come from the tunnel (decrypted) and go into it (encrypted)",
-            low, high, low, ms[0], ms[1], ms[2], "40, 576 and 1500"
+            "{:.0}, {:.0} and {:.0} packets per second for {:.0}, {:.0} and {:.0} ms, Poisson times, sizes of 40, 576 and 1500 B, \
+             exactly 7:4:1; by turns they come from the tunnel (decrypted) and go into it (encrypted)",
+            low, high, low, ms[0], ms[1], ms[2]
         ),
         arrivals: arrivals.into(),
         phase_end,
+    }
+}
+
+/// Exactly `rate` packets per second, at the times of a Poisson process that has so many; each flow takes the sizes in turn.
+fn fill(arrivals: &mut Vec<Arrival>, rng: &mut SplitMix64, (start, end): (u64, u64), rate: f64) {
+    let time = (end - start) as f64;
+    let count = (rate * time / 1e9).round() as usize;
+    let gaps: Vec<f64> = (0..=count).map(|_| -uniform(rng).ln()).collect();
+    let whole: f64 = gaps.iter().sum();
+    let mut at = 0.0;
+    for gap in &gaps[..count] {
+        at += gap * time / whole;
+        let n = arrivals.len();
+        let when = start + (at as u64).min(end - start - 1);
+        arrivals.push(arrival(when, (n / 2 % RING) as u32, n));
     }
 }
 
@@ -234,15 +237,15 @@ fn uniform(rng: &mut SplitMix64) -> f64 {
     ((rng.next_u64() >> 11) + 1) as f64 / (1u64 << 53) as f64
 }
 
-fn imix_size(rng: &mut SplitMix64) -> u32 {
-    let mut n = (rng.next_u64() % 12) as usize;
-    for (part, size) in IMIX {
-        if n < part {
-            return size;
-        }
-        n -= part;
+/// The mix, in an order of the seed.
+fn imix_sizes(rng: &mut SplitMix64) -> Vec<u32> {
+    let mixes = RING / 12;
+    let each = |&(parts, size): &(usize, u32)| std::iter::repeat_n(size, parts * mixes);
+    let mut sizes: Vec<u32> = IMIX.iter().flat_map(each).collect();
+    for i in (1..sizes.len()).rev() {
+        sizes.swap(i, (rng.next_u64() % (i as u64 + 1)) as usize);
     }
-    unreachable!("parts of twelve")
+    sizes
 }
 
 #[cfg(test)]
@@ -275,11 +278,12 @@ mod tests {
             let within = |a: &&Arrival| (from..t.phase_end[i]).contains(&a.at);
             t.arrivals.iter().filter(within).count()
         };
-        assert!((200..400).contains(&n(0)), "{}", n(0));
-        assert!((23_000..25_000).contains(&n(1)), "{}", n(1));
+        assert_eq!((n(0), n(1)), (300, 24_000));
         assert!(t.arrivals.is_sorted_by_key(|a| a.at));
-        let share = |size| t.sizes.iter().filter(|s| **s == size).count() as f64 / RING as f64;
-        assert!((share(40) - 7.0 / 12.0).abs() < 0.12 && share(1500) > 0.02);
+        for (parts, size) in IMIX {
+            let have = t.sizes.iter().filter(|s| **s == size).count();
+            assert_eq!(have, parts * RING / 12);
+        }
         assert_eq!(
             t.arrivals.iter().filter(|a| a.flow == 0).count(),
             t.arrivals.len().div_ceil(2)
@@ -288,12 +292,22 @@ mod tests {
     }
 
     #[test]
-    fn the_high_load_overflows_a_queue_in_a_slice() {
-        let (low, high) = rates(400.0, 3000, 4000.0);
-        assert!(high * 0.003 > 1000.0 && high * 400e-9 < 0.9 && low < high / 10.0);
-        assert_eq!(rates(10.0, 3000, 1000.0).1, 512_000.0);
-        // A slow core's direct way is not asked for what it cannot do.
-        assert!(rates(5000.0, 3000, 4000.0).1 * 5000e-9 < 0.81);
+    fn another_seed_offers_as_many_packets_and_bytes() {
+        let offered = |seed| {
+            let t = constant(seed, 252_000.0, true);
+            let bytes: u64 = t
+                .arrivals
+                .iter()
+                .map(|a| u64::from(t.sizes[a.packet as usize]))
+                .sum();
+            (t.arrivals.len(), bytes)
+        };
+        assert_eq!(offered(1), offered(2));
+        assert_eq!(offered(1).1 as f64, 12_600.0 * IMIX_BYTES);
+        assert_ne!(
+            constant(1, 1e5, true).arrivals,
+            constant(2, 1e5, true).arrivals
+        );
     }
 
     #[test]

@@ -46,7 +46,8 @@ fn picture(title: &str, rows: &[&Row]) -> Option<Picture> {
         }
         let tail =
             number(r, "lat_us_p999").map_or(String::new(), |us| format!(", p99.9 {}", micros(us)));
-        let rate = number(r, "ops_per_s").map_or(String::new(), |n| format!(", {n:.0} a second"));
+        let rate = number(r, "pairs_per_s")
+            .map_or(String::new(), |n| format!(", {n:.0} pairs per second"));
         Some(Line {
             name: format!("{}{rate}{tail}", said(r, &["mode", "depth"])),
             series: Some(modes.iter().position(|m| *m == mode).unwrap_or(3)),

@@ -1,4 +1,4 @@
-//! IPsec over time, through a phase of high load: throughput, and cryptd's queue.
+//! IPsec: packets delivered against packets offered; and over time, through a phase of high load.
 
 use serde_json::Value;
 
@@ -15,6 +15,7 @@ pub fn draw(side: &str, rows: &[&Row]) -> Vec<Picture> {
     let real: Vec<&Row> = rows.iter().copied().filter(|r| !is(r, "control")).collect();
     let mut pictures = Vec::new();
     for (load, rows) in split(&real, |r| word(r, "load").unwrap_or("-").to_string()) {
+        pictures.extend(curve(&format!("{side}{load}: packets delivered"), &rows));
         for (prefix, what, upwards) in [
             ("t_mb_per_s_", "payload received", "MB/s"),
             ("t_queued_", "waiting for cryptd", "requests"),
@@ -35,6 +36,41 @@ pub fn draw(side: &str, rows: &[&Row]) -> Vec<Picture> {
         pictures.extend(bars::draw(&title, "MB/s", false, &all));
     }
     pictures
+}
+
+/// A line for each policy, on logarithmic scales; none where the record has no rates.
+fn curve(title: &str, rows: &[&Row]) -> Option<Picture> {
+    let mut lines: Vec<Line> = Vec::new();
+    for (name, rows) in split(rows, policy) {
+        let point = |r: &&Row| {
+            Some(Point {
+                x: number(r, "offered_pps")?,
+                y: number(r, "delivered_pps")?,
+                ends: None,
+            })
+        };
+        let points: Vec<Point> = rows.iter().filter_map(point).collect();
+        if !points.is_empty() {
+            lines.push(Line {
+                name,
+                series: Some(lines.len()),
+                points,
+            });
+        }
+    }
+    Chart {
+        title: title.to_string(),
+        upwards: "packets/s delivered",
+        along: "packets/s offered",
+        log: (true, true),
+        lines,
+        stops: None,
+        words: (&short, &short),
+        shade: None,
+        steps: false,
+        marked: false,
+    }
+    .draw()
 }
 
 /// A line for each policy; none where the record is from before there was a series.

@@ -28,8 +28,9 @@ pub fn of(group: &Group, names: &[String]) -> (Vec<Picture>, &'static str) {
     let (mut pictures, how) = match group.kind.name {
         "speed" => (
             speed::draw(&group.rows, names),
-            "Cycles a byte by the length of the message: Kiln's best implementation, the best of each library and of the \
-             kernel tree, and what the hardware could do at most. Lower is better.",
+            "Cycles per byte by message length: Kiln's best implementation, the best of each library and of the kernel \
+             tree, and for AES what the AES unit needs for the AES rounds alone (GCM's hash, tweaks, loads and stores left \
+             out). Lower is better.",
         ),
         "fpu-overhead" => (
             each(&ways::draw),
@@ -42,7 +43,8 @@ pub fn of(group: &Group, names: &[String]) -> (Vec<Picture>, &'static str) {
         ),
         "fpu-esp" => (
             each(&esp::draw),
-            "Payload received and requests waiting for cryptd, over time, through a phase of high load.",
+            "Packets delivered against packets offered: a policy whose line leaves the diagonal loses packets. Where a record has \
+             phases of load, payload received and requests waiting for cryptd over time.",
         ),
         "budget" => (
             each(&budget::draw),

@@ -115,7 +115,7 @@ fn picture(alg: &str, rows: &[&Row], sides: &[Vec<&Row>], names: &[String]) -> O
     limit.sort_by(|a, b| a.0.total_cmp(&b.0));
     if limit.len() > 1 {
         lines.push(Line {
-            name: "the hardware's limit".to_string(),
+            name: "the AES unit's limit: AES rounds alone".to_string(),
             series: None,
             points: limit
                 .iter()
@@ -140,7 +140,7 @@ fn picture(alg: &str, rows: &[&Row], sides: &[Vec<&Row>], names: &[String]) -> O
     };
     Chart {
         title: format!("{alg}, {op}{key}{at}"),
-        upwards: "cycles a byte",
+        upwards: "cycles per byte",
         along: "bytes of a message",
         log: (true, true),
         lines,

@@ -4,7 +4,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 use clap::Args;
-use kiln_lab::record::{Facts, Record, SCHEMA};
+use kiln_lab::record::Facts;
 use kiln_lab::Error;
 use kiln_linux::debian;
 use kiln_linux::fidelity::compare;
@@ -93,16 +93,7 @@ fn write(
     facts: &Facts,
     outcome: &compare::Outcome,
 ) -> Result<(), Error> {
-    let record = Record {
-        kiln: env!("CARGO_PKG_VERSION"),
-        schema: SCHEMA,
-        command: "linux-fidelity",
-        args: &session.args,
-        seed: session.seed,
-        machine: facts,
-        rows: &outcome.rows,
-        notes: &outcome.notes,
-    };
+    let record = session.record("linux-fidelity", facts, &outcome.rows, &outcome.notes);
     let path = dir.join(format!("{version}.json"));
     fs::write(&path, record.to_json()).map_err(|e| {
         Error::input(format!(

@@ -1,12 +1,13 @@
-//! The run of a survey: part after part, each printed as soon as its question is answered.
+//! The run of a survey: pass after pass over its parts, and what they say together.
 
 use std::fs;
-use std::path::Path;
 use std::time::{Duration, Instant};
 
 use kiln_lab::record::Facts;
 use kiln_lab::survey::child::{self, Watch};
-use kiln_lab::survey::{self, Answer, Bundle, Ended, LeftOut, Plan, Question, Row, Step};
+use kiln_lab::survey::{
+    self, Answer, Bundle, Ended, LeftOut, Plan, Question, Row, Step, PROCESSES,
+};
 use kiln_lab::{replace, Error};
 use kiln_measure::{warning, Warning};
 use serde_json::Value;
@@ -30,8 +31,6 @@ pub struct Survey<'a> {
     answers: Vec<Answer>,
     left_out: Vec<LeftOut>,
     notes: Vec<String>,
-    /// How many rows of each question are.
-    printed: Vec<(Question, usize)>,
 }
 
 impl<'a> Survey<'a> {
@@ -42,7 +41,6 @@ impl<'a> Survey<'a> {
             session,
             answers: Vec::new(),
             notes: Vec::new(),
-            printed: Vec::new(),
         }
     }
 
@@ -51,45 +49,62 @@ impl<'a> Survey<'a> {
         self.say(&format!("{}\n\n", table::machine(facts)))
     }
 
-    /// Runs all parts.
+    /// Runs all passes.
     pub fn ask(&mut self) -> Result<(), Error> {
         let progress = Progress::start();
         let (start, whole) = (Instant::now(), self.plan.seconds());
-        for (i, step) in self.plan.steps.clone().iter().enumerate() {
+        let mut planned = 0.0;
+        let plan = self.plan.clone();
+        for (pass, step) in plan.runs() {
             if self.session.stopped() {
                 break;
             }
-            let before: f64 = self.plan.steps[..i].iter().map(|s| s.seconds).sum();
-            let began = Instant::now();
-            let answer = self.part(step, &mut || {
-                // By what was planned: a part does not know of the others.
-                let part = began.elapsed().as_secs_f64().min(step.seconds);
-                progress.report((before + part) / whole, step.part.question().name());
-            })?;
-            self.judge(&answer);
-            self.answers.push(answer);
             let question = step.part.question();
-            let goes_on = self.plan.steps[i + 1..]
-                .iter()
-                .any(|s| s.part.question() == question);
-            let first = question == Question::Speed && i == 0;
-            if first || !goes_on || self.session.stopped() {
-                progress.above(|| self.tell(question))?;
-            }
+            let what = format!(
+                "pass {}: {}{}",
+                pass + 1,
+                question.name(),
+                self.first_result()
+            );
+            let began = Instant::now();
+            let answer = self.run_process(pass, step, &mut || {
+                // By the plan: one process does not know of the others.
+                let part = began.elapsed().as_secs_f64().min(step.seconds);
+                progress.report((planned + part) / whole, &what);
+            })?;
+            planned += step.seconds;
+            self.judge(&answer);
+            self.save_record(pass, &answer)?;
+            self.answers.push(answer);
+        }
+        drop(progress);
+        for question in Question::ALL {
+            self.print_block(question)?;
         }
         let took = start.elapsed().as_secs_f64();
         if took > 1.25 * whole && !self.session.stopped() {
             self.notes.push(format!(
-                "the survey took {took:.0} s and not {whole:.0}: this machine is slower or busier than it was planned for"
+                "the survey took {took:.0} s instead of {whole:.0}: this machine is slower or busier than the plan assumes"
+            ));
+        }
+        if self.plan.steps.iter().all(|s| s.processes < PROCESSES) && !self.answers.is_empty() {
+            self.notes.push(format!(
+                "each measurement ran in one process, so there are no intervals or verdicts; without --quick, {PROCESSES} processes run \
+                 and both are given"
             ));
         }
         Ok(())
     }
 
-    /// One process.
-    fn part(&self, step: &Step, tick: &mut dyn FnMut()) -> Result<Answer, Error> {
+    /// One process. Each pass has a seed of its own, so that the intervals cover the choice of the seed.
+    fn run_process(
+        &self,
+        pass: usize,
+        step: &Step,
+        tick: &mut dyn FnMut(),
+    ) -> Result<Answer, Error> {
         let mut args = step.args.clone();
-        let seed = self.session.seed.to_string();
+        let seed = self.session.seed.wrapping_add(pass as u64).to_string();
         args.extend(["--json", "--seed", &seed].map(String::from));
         if let Some(list) = &self.session.global.cpu {
             args.extend(["--cpu".to_string(), list.clone()]);
@@ -119,46 +134,48 @@ impl<'a> Survey<'a> {
             Ended::Lacks(why) => {
                 // Such lines end with what would help.
                 let (what, add) = why.rsplit_once(": ").unwrap_or((why, question.command()));
-                self.left_out.push(LeftOut {
-                    question,
-                    what: format!("{name}: {what}"),
-                    add: add.to_string(),
-                });
+                let what = format!("{name}: {what}");
+                self.leave_out(question, what, add);
             }
-            Ended::Died(why) => self.notes.push(format!(
-                "{name}: {why}: no figures of it; run it alone: {}",
+            Ended::Died(why) => self.note(format!(
+                "{name}: {why}: a process without results; run it alone: {}",
                 question.command()
             )),
-            Ended::Failed => {
-                self.notes.push(format!(
-                    "{name}: A CHECK FAILED: {} says which",
-                    question.command()
-                ));
-            }
+            Ended::Failed => self.note(format!(
+                "{name}: A CHECK FAILED: run {} for details",
+                question.command()
+            )),
             Ended::Done | Ended::Interrupted => {}
         }
         for (peer, add) in answer.peers_left_out() {
-            let what = format!("peer {peer}: not here");
-            if !self.left_out.iter().any(|l| l.what == what) {
-                self.left_out.push(LeftOut {
-                    question,
-                    what,
-                    add: add.to_string(),
-                });
-            }
+            self.leave_out(question, format!("peer {peer}: not here"), add);
         }
     }
 
-    /// Prints what is new of a question's block.
-    fn tell(&mut self, question: Question) -> Result<(), Error> {
+    /// Once, whichever process found it first.
+    fn leave_out(&mut self, question: Question, what: String, add: &str) {
+        if !self.left_out.iter().any(|l| l.what == what) {
+            self.left_out.push(LeftOut {
+                question,
+                what,
+                add: add.to_string(),
+            });
+        }
+    }
+
+    fn note(&mut self, note: String) {
+        if !self.notes.contains(&note) {
+            self.notes.push(note);
+        }
+    }
+
+    /// Prints the block of a question that has an answer.
+    fn print_block(&self, question: Question) -> Result<(), Error> {
         let rows = survey::rows(question, &self.answers);
-        let of = self.printed.iter().filter(|p| p.0 == question);
-        let before = of.map(|p| p.1).max().unwrap_or(0);
-        if rows.len() <= before {
+        if rows.is_empty() {
             return Ok(());
         }
-        self.printed.push((question, rows.len()));
-        self.say(&(table::survey::block(question, &rows[before..], self.session.tty) + "\n"))
+        self.say(&(table::survey::block(question, &rows, self.session.tty) + "\n"))
     }
 
     /// To people alone.
@@ -220,9 +237,9 @@ impl<'a> Survey<'a> {
         let mut notes = [self.notes.clone(), without].concat();
         notes.extend(left);
         notes.extend(warnings.iter().cloned());
+        // The page shows one process of each part; the survey's rows have the values of all.
         let records: Vec<Value> = self
-            .answers
-            .iter()
+            .first_answers()
             .filter_map(|a| a.record.clone())
             .collect();
         let mut last = String::new();
@@ -246,7 +263,6 @@ impl<'a> Survey<'a> {
         .to_json();
         if let Some(dir) = &self.session.global.out {
             replace::write(&dir.join("survey.json"), text.as_bytes())?;
-            self.records(dir)?;
         }
         if self.session.global.json {
             print(&text)?;
@@ -262,7 +278,8 @@ impl<'a> Survey<'a> {
             let gap = if left.is_empty() { "" } else { "\n" };
             print(&format!("{left}{gap}{told}{seed}{last}"))?;
         }
-        let failed = self.answers.iter().any(|a| a.ended == Ended::Failed);
+        let blind = !self.session.stopped() && survey::is_blind(&self.answers);
+        let failed = blind || self.answers.iter().any(|a| a.ended == Ended::Failed);
         Ok(match failed {
             true => Exit::Failed,
             false if self.session.stopped() => Exit::Interrupted,
@@ -270,16 +287,50 @@ impl<'a> Survey<'a> {
         })
     }
 
-    /// A file for each part, as its command wrote it.
-    fn records(&self, dir: &Path) -> Result<(), Error> {
-        for answer in &self.answers {
-            let path = dir.join(format!("{}.json", answer.part.name()));
-            match &answer.text {
-                Some(text) => replace::write(&path, text.as_bytes())?,
-                // One of an earlier survey would pass for this one's.
-                None => drop(fs::remove_file(&path)),
+    /// The first process of each part.
+    fn first_answers(&self) -> impl Iterator<Item = &Answer> {
+        let all = self.answers.iter().enumerate();
+        all.filter(|(i, a)| self.answers[..*i].iter().all(|b| b.part != a.part))
+            .map(|(_, a)| a)
+    }
+
+    /// The throughput measured so far, for the progress line: blocks are printed after the last pass.
+    fn first_result(&self) -> String {
+        let rows = survey::rows(Question::Speed, &self.answers);
+        match rows.first() {
+            Some(Row {
+                value: Some(mb),
+                unit: Some("mb_per_s"),
+                ..
+            }) => format!("; {:.1} GB/s", mb / 1e3),
+            _ => String::new(),
+        }
+    }
+
+    /// Writes the record of a process as soon as it is there: DIR/NAME.json for the first of a part, DIR/reruns/NAME-2.json
+    /// and so on for the others, which `kiln report DIR` does not read.
+    fn save_record(&self, pass: usize, answer: &Answer) -> Result<(), Error> {
+        let Some(dir) = &self.session.global.out else {
+            return Ok(());
+        };
+        let name = answer.part.name();
+        let path = match pass {
+            0 => dir.join(format!("{name}.json")),
+            _ => {
+                let reruns = dir.join("reruns");
+                fs::create_dir_all(&reruns).map_err(|e| {
+                    Error::input(format!("cannot create '{}': {e}", reruns.display()))
+                })?;
+                reruns.join(format!("{name}-{}.json", pass + 1))
+            }
+        };
+        match &answer.text {
+            Some(text) => replace::write(&path, text.as_bytes()),
+            None => {
+                // The record of an earlier survey would pass for this one's.
+                drop(fs::remove_file(&path));
+                Ok(())
             }
         }
-        Ok(())
     }
 }

@@ -1,0 +1,192 @@
+//! Why a build failed: the first line of its output that states a cause.
+
+/// Programs whose lines `PROGRAM: WORDS` are errors unless they are marked as less.
+const BINUTILS: [&str; 10] = [
+    "ar", "as", "ld", "ld.bfd", "ld.gold", "ld.lld", "nm", "objcopy", "ranlib", "strip",
+];
+
+/// Words by which a linker names what is wrong behind a file and a place.
+const OF_LINKERS: [&str; 4] = [
+    "undefined reference to ",
+    "undefined symbol: ",
+    "multiple definition of ",
+    "relocation truncated to fit",
+];
+
+/// Errors that only report the failure of another program.
+const CONSEQUENCES: [&str; 4] = [
+    "ld returned ",
+    "linker command failed",
+    "could not compile ",
+    "aborting due to ",
+];
+
+/// Lines of `*** WORDS` that Kconfig prints when all is well.
+const GOOD_NEWS: [&str; 3] = ["Default configuration", "End of ", "Execute "];
+
+/// Programs that a kernel's build may run and that nothing has asked for before, with their Debian packages.
+const PACKAGES: [(&str, &str); 3] = [("cpio", "cpio"), ("pahole", "pahole"), ("xz", "xz-utils")];
+
+/// A longer line is cut: it is printed as part of a one-line message.
+const LONGEST: usize = 300;
+
+#[derive(PartialEq, Eq)]
+enum Kind {
+    /// It states an error.
+    Cause,
+    /// It says that something failed because of an earlier error.
+    Consequence,
+    /// A warning, a note, progress, source code.
+    Other,
+}
+
+/// The first line of a build's output that states an error; if no line does, the first one that reports a failed step.
+///
+/// The output may come from gcc, clang, zig, binutils, make, a shell, Kconfig or modpost, in English (`LC_ALL=C`). Where
+/// a known package provides what is missing, the line ends with the command that installs it.
+pub fn first_error(output: &str) -> Option<String> {
+    let find = |kind: Kind| output.lines().find(|line| classify(line) == kind);
+    let line = find(Kind::Cause).or_else(|| find(Kind::Consequence))?;
+    Some(shorten(line))
+}
+
+/// Whether the line states an error, rather than a warning or the failure of another program.
+pub fn states_error(line: &str) -> bool {
+    classify(line) == Kind::Cause
+}
+
+/// Why a single program failed: [`first_error`], or else the first line that is not a warning.
+pub fn reason(output: &str) -> String {
+    let other = || {
+        output
+            .lines()
+            .find(|l| !l.trim().is_empty() && !is_remark(l))
+    };
+    first_error(output)
+        .or_else(|| other().map(shorten))
+        .unwrap_or_else(|| "it failed without a message".into())
+}
+
+fn shorten(line: &str) -> String {
+    let line = line.trim();
+    let short: String = line.chars().take(LONGEST).collect();
+    match package(line) {
+        Some(package) => format!("{short}: apt-get install {package}"),
+        None => short,
+    }
+}
+
+fn classify(line: &str) -> Kind {
+    let text = line.trim();
+    if text.is_empty() || is_remark(text) {
+        return Kind::Other;
+    }
+    if let Some((before, words)) = text.split_once("*** ") {
+        return of_stars(before, words);
+    }
+    let cause = match after_error(text) {
+        Some(words) if CONSEQUENCES.iter().any(|c| words.starts_with(c)) => {
+            return Kind::Consequence
+        }
+        Some(_) => true,
+        None => {
+            OF_LINKERS.iter().any(|words| text.contains(words))
+                || of_binutils(text)
+                || of_kconfig(text)
+                || missing_program(text).is_some()
+                || text.starts_with("FATAL: ")
+                || text.starts_with("Can't locate ")
+        }
+    };
+    match cause {
+        true => Kind::Cause,
+        false => Kind::Other,
+    }
+}
+
+/// A warning or a note, whatever it is about.
+fn is_remark(text: &str) -> bool {
+    let text = text.to_ascii_lowercase();
+    let at = |word: &str| text.find(word);
+    let remark = [at("warning:"), at("note:")].into_iter().flatten().min();
+    remark.is_some_and(|remark| at("error:").is_none_or(|error| remark < error))
+}
+
+/// What follows `error:` in a line `PLACE: error: WORDS`. Quoted source code may contain the word as well: there it does
+/// not follow a place or a program's name.
+fn after_error(text: &str) -> Option<&str> {
+    let at = text.to_ascii_lowercase().find("error: ")?;
+    let mut before = text[..at].trim_end();
+    for word in ["fatal", "Fatal", "internal compiler"] {
+        before = before.strip_suffix(word).unwrap_or(before).trim_end();
+    }
+    let place = !before.contains(['"', '(', ';', '|']);
+    // Without a colon: ERROR: modpost, or an exception such as ImportError.
+    let named = before.ends_with(':') || before.chars().all(|c| c.is_ascii_alphanumeric());
+    (place && named).then(|| text[at + "error: ".len()..].trim_start())
+}
+
+/// Of a line with three stars: make gives up, or a script of the kernel's build explains itself.
+fn of_stars(before: &str, words: &str) -> Kind {
+    match before.is_empty() {
+        true if GOOD_NEWS.iter().any(|good| words.starts_with(good)) => Kind::Other,
+        true => Kind::Cause,
+        false if words.starts_with('[') => Kind::Consequence,
+        false if words.starts_with("Waiting for ") || words.starts_with("Deleting ") => Kind::Other,
+        false => Kind::Cause,
+    }
+}
+
+fn of_binutils(text: &str) -> bool {
+    let Some((program, words)) = text.split_once(": ") else {
+        return false;
+    };
+    let name = program.rsplit(['/', '-']).next().unwrap_or(program);
+    // A linker's line about a place is followed by the one that says what is wrong there.
+    BINUTILS.contains(&name) && !(words.contains("in function ") && words.ends_with(':'))
+}
+
+/// `lib/Kconfig:3: syntax error`, or the same of scripts/Kconfig.include.
+fn of_kconfig(text: &str) -> bool {
+    let mut parts = text.splitn(3, ':');
+    let (file, line) = (parts.next().unwrap_or(""), parts.next().unwrap_or(""));
+    let name = file.rsplit('/').next().unwrap_or(file);
+    name.starts_with("Kconfig")
+        && !line.is_empty()
+        && line.chars().all(|c| c.is_ascii_digit())
+        && parts.next().is_some_and(|words| !words.trim().is_empty())
+}
+
+/// The program that a shell or make does not find.
+fn missing_program(text: &str) -> Option<&str> {
+    let ends = [": not found", ": command not found", ": Command not found"];
+    let of_shell = ends.iter().find_map(|end| text.strip_suffix(end));
+    let of_make = || {
+        text.starts_with("make")
+            .then(|| text.strip_suffix(": No such file or directory"))?
+    };
+    let name = of_shell.or_else(of_make)?.rsplit(": ").next()?;
+    (!name.is_empty() && !name.contains(char::is_whitespace)).then_some(name)
+}
+
+/// The Debian package that has what the line misses.
+fn package(line: &str) -> Option<String> {
+    if let Some(version) = clang_of_runtime(line) {
+        return Some(match version {
+            // Debian 12 split the run time off after 13, but not for its 15.
+            ..=13 | 15 => format!("libclang-common-{version}-dev"),
+            _ => format!("libclang-rt-{version}-dev"),
+        });
+    }
+    let name = missing_program(line)?;
+    let known = PACKAGES.iter().find(|(program, _)| *program == name);
+    known.map(|(_, package)| (*package).to_owned())
+}
+
+/// The version of the clang whose run time is missing, such as 14 of
+/// `/usr/lib/llvm-14/lib/clang/14.0.6/lib/linux/libclang_rt.asan-x86_64.a`.
+fn clang_of_runtime(line: &str) -> Option<u32> {
+    let (directory, _) = line.split_once("libclang_rt.")?;
+    let (_, version) = directory.split_once("/clang/")?;
+    version.split(['.', '/']).next()?.parse().ok()
+}

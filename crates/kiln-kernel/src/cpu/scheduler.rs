@@ -1,0 +1,65 @@
+//! Schedulers of named kernels, and the times they come with.
+
+use std::fmt;
+
+/// Ticks per second: the default of `kernel/Kconfig.hz` in Linux 6.1 to 7.3.
+pub const HZ: u64 = 250;
+
+/// Whose rules choose the task that runs (`kernel/cpu/sched.c`).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Scheduler {
+    /// CFS of Linux 6.1.
+    Cfs61,
+    /// EEVDF of Linux 6.12.
+    Eevdf612,
+    /// EEVDF of Linux 7.3.
+    Eevdf73,
+}
+
+impl Scheduler {
+    /// In the order of `enum kiln_scheduler`.
+    pub const ALL: [Scheduler; 3] = [Scheduler::Cfs61, Scheduler::Eevdf612, Scheduler::Eevdf73];
+
+    /// As flags and records have it.
+    pub fn name(self) -> &'static str {
+        match self {
+            Scheduler::Cfs61 => "cfs-6.1",
+            Scheduler::Eevdf612 => "eevdf-6.12",
+            Scheduler::Eevdf73 => "eevdf-7.3",
+        }
+    }
+
+    /// Base slice (CFS: minimal granularity), latency and wake-up granularity in microseconds, on
+    /// a machine of so many CPUs: Linux scales them with the logarithm, up to eight CPUs.
+    pub fn times_us(self, cpus: u32) -> [u64; 3] {
+        let factor = u64::from(1 + cpus.clamp(1, 8).ilog2());
+        let times = match self {
+            Scheduler::Cfs61 => [750, 6000, 1000],
+            Scheduler::Eevdf612 | Scheduler::Eevdf73 => [700, 0, 0],
+        };
+        times.map(|us| us * factor)
+    }
+}
+
+impl fmt::Display for Scheduler {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.name())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn times_are_scaled_with_cpus_as_linux_does() {
+        assert_eq!(Scheduler::Cfs61.times_us(1), [750, 6000, 1000]);
+        assert_eq!(Scheduler::Cfs61.times_us(2), [1500, 12_000, 2000]);
+        assert_eq!(Scheduler::Eevdf612.times_us(4)[0], 2100);
+        assert_eq!(Scheduler::Eevdf73.times_us(8)[0], 2800);
+        assert_eq!(Scheduler::Eevdf73.times_us(96)[0], 2800);
+        for (i, s) in Scheduler::ALL.into_iter().enumerate() {
+            assert_eq!(s as usize, i);
+        }
+    }
+}

@@ -1,0 +1,326 @@
+//! The longest messages, and lengths that are too long: the same at every level, and refused
+//! before any byte is touched.
+
+use std::slice;
+
+use kiln_kernel::calls::Calls;
+use kiln_kernel::cipher::{Context as KeyContext, Impl, Kind, Op, Sections, Series, BLOCK};
+use kiln_kernel::crypto::{authenc_key, Aead, Again, Driver, Errno, Lens, Model, Shash};
+use kiln_kernel::fpu::Context;
+
+use crate::aead::{key_for, AUTHENC, RFC4106, SEQIV};
+use crate::machine::{alone, boot, dies};
+
+/// Two lists of the same bytes, the second cut in two.
+fn lists(bytes: &mut [u8]) -> [Vec<(*mut u8, usize)>; 2] {
+    let (base, len) = (bytes.as_mut_ptr(), bytes.len());
+    let half = len / 2;
+    // SAFETY: within the slice.
+    let second = unsafe { base.add(half) };
+    [vec![(base, len)], vec![(base, half), (second, len - half)]]
+}
+
+#[test]
+fn sums_of_lengths_do_not_wrap() {
+    alone("limits::sums_of_lengths_do_not_wrap", |_| {
+        let _cpu = boot();
+        for model in [Model::Helper, Model::Direct] {
+            model.set();
+            for (name, alg) in [
+                ("gcm(aes)", "gcm(aes)"),
+                ("gcm-aes-fixed-time", "gcm(aes)"),
+                ("ccm(aes)", "ccm(aes)"),
+                ("rfc7539(chacha20,poly1305)", "rfc7539(chacha20,poly1305)"),
+                (RFC4106, RFC4106),
+                (SEQIV, SEQIV),
+                (AUTHENC, AUTHENC),
+                ("authenc(hmac(sha256),cbc-aes-fixed-time)", AUTHENC),
+            ] {
+                let mut tfm = Aead::open(name, 0, 0).expect(name);
+                tfm.set_key(&key_for(alg, &[7; 256])).expect("a right key");
+                let mut bytes = [0x5au8; 128];
+                for list in lists(&mut bytes) {
+                    for op in [Op::Encrypt, Op::Decrypt] {
+                        for assoc in [u32::MAX, u32::MAX - 7, u32::MAX - 15, u32::MAX - 47] {
+                            for len in [20, 48, 64, 96, u32::MAX - 15] {
+                                let mut iv = [1; BLOCK];
+                                // SAFETY: the pieces are the array.
+                                let (_, got) = unsafe {
+                                    tfm.request(
+                                        op,
+                                        &mut iv,
+                                        assoc as usize,
+                                        len as usize,
+                                        &list,
+                                        &list,
+                                        Context::Task,
+                                    )
+                                };
+                                let what = (name, op, assoc, len, list.len());
+                                assert_eq!(got, Errno::INVALID, "{what:?}");
+                            }
+                        }
+                    }
+                }
+                assert_eq!(bytes, [0x5a; 128], "{name}");
+            }
+        }
+    });
+}
+
+#[test]
+fn ccm_opens_what_it_seals_up_to_the_longest() {
+    alone("limits::ccm_opens_what_it_seals_up_to_the_longest", |_| {
+        let _cpu = boot();
+        Model::Direct.set();
+        let mut tfm = Aead::open("ccm(aes)", 0, 0).expect("it is there");
+        tfm.set_key(&[3; 16]).expect("16 bytes");
+        let mut bytes = vec![0x5a; (1 << 24) + 16];
+        for (width, longest) in [(2, (1 << 16) - 1), (3, (1 << 24) - 1)] {
+            for tag in [4, 16] {
+                tfm.set_tag_size(tag).expect("one it takes");
+                for (len, want) in [
+                    (longest - tag, Errno(0)),
+                    (longest - tag + 1, Errno(0)),
+                    (longest, Errno(0)),
+                    (longest + 1, Errno::INVALID),
+                ] {
+                    bytes[..len].fill(0x5a);
+                    for (op, len) in [(Op::Encrypt, len), (Op::Decrypt, len + tag)] {
+                        let list = [(bytes.as_mut_ptr(), bytes.len())];
+                        let mut iv = [9; BLOCK];
+                        iv[0] = width - 1;
+                        // SAFETY: the piece is the vector.
+                        let (_, got) = unsafe {
+                            tfm.request(op, &mut iv, 0, len, &list, &list, Context::Task)
+                        };
+                        assert_eq!(got, want, "{op:?}, {len} bytes, a length of {width}");
+                    }
+                    assert!(bytes[..len].iter().all(|&b| b == 0x5a), "{len} bytes");
+                }
+            }
+        }
+    });
+}
+
+#[test]
+fn repeated_requests_refuse_short_pieces() {
+    alone("limits::repeated_requests_refuse_short_pieces", |_| {
+        let _cpu = boot();
+        for alg in ["sha256", "cbc(aes)", "gcm(aes)"] {
+            let imp = Impl::of(alg)[0];
+            let mut driver = Driver::open(imp).expect("a tier of general registers");
+            if imp.is_keyed() {
+                driver.set_key(&[1; 16]).expect("16 bytes");
+            }
+            let (tag, digest) = match alg {
+                "sha256" => (0, 32),
+                "gcm(aes)" => (16, 0),
+                _ => (0, 0),
+            };
+            for (text, want) in [(64, Ok(0)), (96, Err(Errno::INVALID))] {
+                let mut bytes = [0u8; 80];
+                let [_, list] = lists(&mut bytes);
+                let mut request = Again {
+                    op: Op::Encrypt,
+                    src: &list,
+                    dst: &list,
+                    iv: &mut [0; BLOCK],
+                    digest: &mut [0; 32],
+                    lens: Lens {
+                        assoc: 0,
+                        text,
+                        tag,
+                        digest,
+                    },
+                };
+                // SAFETY: the pieces are the array.
+                let got = unsafe { driver.again(&mut request, 3) };
+                assert_eq!(got, want, "{alg}: {text} bytes of 80");
+            }
+        }
+    });
+}
+
+#[test]
+fn hmac_keys_may_have_any_length() {
+    alone("limits::hmac_keys_may_have_any_length", |_| {
+        let _cpu = boot();
+        let mut mac = Shash::open("hmac(sha256)", 0, 0).expect("it is there");
+        let mut sha = Shash::open("sha256", 0, 0).expect("it is there");
+        for len in [65, 257, 300, 5000] {
+            let key = vec![0x17; len];
+            let short = sha.digest(&key, &[], false, Context::Task).expect("no key");
+            mac.set_key(&short[..32]).expect("32 bytes");
+            let want = mac.digest(b"abc", &[], false, Context::Task);
+            mac.set_key(&key).expect("any length");
+            assert_eq!(mac.digest(b"abc", &[], false, Context::Task), want);
+            let sealed = [&key[..], &short[..32]].map(|auth| {
+                let mut tfm = Aead::open(AUTHENC, 0, 0).expect("it is there");
+                tfm.set_key(&authenc_key(auth, &[2; 16]))
+                    .expect("any length");
+                let mut bytes = [0u8; 128];
+                let list = [(bytes.as_mut_ptr(), 128)];
+                let (task, mut iv) = (Context::Task, [3; BLOCK]);
+                // SAFETY: the piece is the array.
+                let got = unsafe { tfm.request(Op::Encrypt, &mut iv, 16, 64, &list, &list, task) };
+                assert_eq!(got.1, Errno(0));
+                bytes
+            });
+            assert_eq!(sealed[0], sealed[1], "{len} bytes");
+        }
+    });
+}
+
+/// Addresses of so many bytes, the first of which may be used. Any other access ends the process.
+fn addresses(len: usize, usable: usize) -> &'static mut [u8] {
+    // SAFETY: a new mapping that is never unmapped; any access beyond the usable bytes ends the process.
+    unsafe {
+        let flags = libc::MAP_PRIVATE | libc::MAP_ANONYMOUS | libc::MAP_NORESERVE;
+        let at = libc::mmap(std::ptr::null_mut(), len, libc::PROT_NONE, flags, -1, 0);
+        assert_ne!(at, libc::MAP_FAILED, "{len} bytes of addresses");
+        let usable = usable.next_multiple_of(4096);
+        assert_eq!(
+            libc::mprotect(at, usable, libc::PROT_READ | libc::PROT_WRITE),
+            0
+        );
+        slice::from_raw_parts_mut(at.cast(), len)
+    }
+}
+
+/// A text of `len` bytes is sealed and opened, in memory of which nothing may be touched.
+fn refused(imp: Impl, len: usize) -> [u64; 4] {
+    let ctx = KeyContext::new(imp, &vec![5; imp.key_sizes()[0]]).expect("a right key");
+    let src = addresses(len + BLOCK, 0);
+    let mut answers = Vec::new();
+    for op in [Op::Encrypt, Op::Decrypt] {
+        let mut series = Series {
+            op,
+            src: &src[..len],
+            dst: addresses(len, 0),
+            ivs: &[1; BLOCK],
+            aad: &[],
+            tags: &mut [0; BLOCK],
+            len,
+            stride: len,
+            aad_len: 0,
+            tag_size: BLOCK,
+            tag_stride: 0,
+            count: 1,
+            sections: Sections::Each,
+        };
+        answers.push(imp.run(&ctx, &mut series, 1));
+        let mut calls = Calls {
+            op,
+            src,
+            dst: addresses(len + BLOCK, 0),
+            ivs: &[1; BLOCK],
+            work: &mut [0; BLOCK],
+            len,
+            src_stride: len + BLOCK,
+            dst_stride: len + BLOCK,
+            iv_stride: BLOCK,
+            prefix: 0,
+            aad_len: 0,
+            tag_size: BLOCK,
+            count: 1,
+            chained: false,
+            many: false,
+            sections: Sections::One,
+        };
+        answers.push(calls.run(imp, &ctx, 1));
+    }
+    answers.try_into().expect("four")
+}
+
+fn counted() -> impl Iterator<Item = Impl> {
+    let all = Impl::all().into_iter().filter(|i| i.tier().usable());
+    all.filter(|i| i.kind() == Kind::Aead && i.alg() != "ccm(aes)")
+}
+
+/// All tiers alike: no text is longer than the blocks that the counter counts.
+#[test]
+fn texts_longer_than_the_counter_are_refused() {
+    alone("limits::texts_longer_than_the_counter_are_refused", |_| {
+        let _cpu = boot();
+        for imp in counted() {
+            let most = match imp.alg() {
+                "rfc7539(chacha20,poly1305)" => (1 << 38) - 64,
+                _ => (1 << 36) - 32,
+            };
+            assert_eq!(imp.longest(), most, "{imp:?}");
+            assert_eq!(refused(imp, most + 1), [1; 4], "{imp:?}");
+        }
+    });
+}
+
+/// The control: one byte less is worked on, in memory that is not there.
+#[test]
+fn the_longest_text_is_not_refused() {
+    dies("limits::the_longest_text_is_not_refused", |_| {
+        let _cpu = boot();
+        let imp = counted().next().expect("there are AEADs");
+        println!("refused: {:?}", refused(imp, imp.longest()));
+    });
+}
+
+/// Encrypt one message by a function for many, in memory of one page. Whether there is such a function.
+fn encrypt_as_many(len: usize) -> bool {
+    let all = Impl::of("cbc(aes)").into_iter();
+    let many = all.rev().find(|i| i.tier().usable() && i.lanes().is_some());
+    let Some(imp) = many else {
+        println!("SKIPPED: needs a tier that encrypts many messages");
+        return false;
+    };
+    let ctx = KeyContext::new(imp, &[5; 16]).expect("16 bytes");
+    let mut calls = Calls {
+        op: Op::Encrypt,
+        src: addresses(len, 4096),
+        dst: addresses(len, 4096),
+        ivs: &[1; BLOCK],
+        work: &mut [0; BLOCK],
+        len,
+        src_stride: len,
+        dst_stride: len,
+        iv_stride: BLOCK,
+        prefix: 0,
+        aad_len: 0,
+        tag_size: 0,
+        count: 1,
+        chained: false,
+        many: true,
+        sections: Sections::One,
+    };
+    calls.run(imp, &ctx, 1);
+    true
+}
+
+fn goes_on_behind_the_page(name: &str, len: usize) {
+    dies(name, |_| {
+        let _cpu = boot();
+        if !encrypt_as_many(len) {
+            std::process::abort();
+        }
+        println!("{len} bytes: the first page was enough");
+    });
+}
+
+#[test]
+fn cbc_encrypts_all_of_64_gib() {
+    goes_on_behind_the_page("limits::cbc_encrypts_all_of_64_gib", 1 << 36);
+}
+
+#[test]
+fn cbc_encrypts_all_of_64_gib_and_a_bit() {
+    let len = (1 << 36) + 1024;
+    goes_on_behind_the_page("limits::cbc_encrypts_all_of_64_gib_and_a_bit", len);
+}
+
+/// The control of both: what fits in the page ends well.
+#[test]
+fn cbc_encrypts_a_page() {
+    alone("limits::cbc_encrypts_a_page", |_| {
+        let _cpu = boot();
+        encrypt_as_many(4096);
+    });
+}

@@ -1,0 +1,1015 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR MIT */
+/*
+ * Searches what calls of implementations leave behind, on the stack and in registers, for secrets.
+ *
+ *	leftovers [--call] [PART]	every implementation whose driver name contains PART
+ *	leftovers [--call] --control NAME	one planted implementation, which must be found
+ *	leftovers --empty		empty texts without an address, for which nothing is written
+ *
+ * Each function of each implementation is called with the stack below it painted. What changed
+ * there is copied when kiln_gate() returns, or with --call when the function itself returns.
+ * Registers are read when kiln_gate() returns. setkey is called without the gate, and looked at
+ * when it returns. Stack and registers are searched for 8-byte pieces of keys, round keys, hash
+ * powers, keyed states, texts and key streams. What is public (the IV, associated data,
+ * ciphertext, tag) or the same under another key is not a secret.
+ *
+ * Prints one line for each function and kind of secret found, and ends with status 1 if there are
+ * any, with 2 if it could not look.
+ */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+/* glibc defines it too, differently. */
+#undef __always_inline
+#include <kiln/cpu_offsets.h>
+#include <kiln/fpu.h>
+#include <kiln/kiln.h>
+
+#include "../../../../kernel/ciphers/aes/aes.h"
+#include "../../../../kernel/ciphers/chacha/chacha.h"
+#include "../../../../kernel/ciphers/gcm/gcm.h"
+
+/* The C library's, as this is not part of kernel/. */
+#undef memcpy
+#undef memset
+#undef memmove
+#undef memcmp
+
+#define AREA 16384
+#define XSAVE_AREA 4096
+#define PAINT 0xb5b5b5b5b5b5b5b5ull
+#define MAX_TEXT 10000
+
+static u8 stack_copy[AREA] __aligned(64);
+static u8 init_state[XSAVE_AREA] __aligned(64), vectors[XSAVE_AREA] __aligned(64);
+u64 observed_general[15], gate_general[15];
+
+/*
+ * u64 observe(fn, arg[9], copy): paint AREA bytes of stack below the call, call fn(arg[0] ...
+ * arg[8]), copy the area. General registers are in observed_general, and as fn left them.
+ *
+ * u64 gate_and_look(fn, arg, init, vectors): kiln_gate(fn, arg) by a user whose registers are empty;
+ * vector registers go to @vectors, general ones to gate_general.
+ */
+u64 observe(const void *fn, const u64 *arg, u8 *copy);
+u64 gate_and_look(u64 (*fn)(void *), void *arg, const u8 *init, u8 *out);
+
+#define SAVE_GENERAL(to)                                                              \
+	"	mov %rax, " to "(%rip)\n	mov %rcx, 8+" to "(%rip)\n"                   \
+	"	mov %rdx, 16+" to "(%rip)\n	mov %rsi, 24+" to "(%rip)\n"                  \
+	"	mov %rdi, 32+" to "(%rip)\n	mov %r8, 40+" to "(%rip)\n"                   \
+	"	mov %r9, 48+" to "(%rip)\n	mov %r10, 56+" to "(%rip)\n"                  \
+	"	mov %r11, 64+" to "(%rip)\n	mov %rbx, 72+" to "(%rip)\n"                  \
+	"	mov %rbp, 80+" to "(%rip)\n	mov %r12, 88+" to "(%rip)\n"                  \
+	"	mov %r13, 96+" to "(%rip)\n	mov %r14, 104+" to "(%rip)\n"                 \
+	"	mov %r15, 112+" to "(%rip)\n"
+
+__asm__(
+	".text\n"
+	".globl observe\n"
+	"observe:\n"
+	"	push %rbp\n"
+	"	mov %rsp, %rbp\n"
+	"	push %rbx\n	push %r12\n	push %r13\n	push %r14\n	push %r15\n"
+	"	mov %rdi, %r12\n"
+	"	mov %rsi, %rbx\n"
+	"	mov %rdx, %r13\n"
+	"	and $-64, %rsp\n"
+	"	sub $64, %rsp\n"
+	"	mov 48(%rbx), %rax\n	mov %rax, (%rsp)\n"
+	"	mov 56(%rbx), %rax\n	mov %rax, 8(%rsp)\n"
+	"	mov 64(%rbx), %rax\n	mov %rax, 16(%rsp)\n"
+	"	lea -16384(%rsp), %rdi\n"
+	"	mov $2048, %ecx\n"
+	"	movabs $0xb5b5b5b5b5b5b5b5, %rax\n"
+	"	cld\n"
+	"	rep stosq\n"
+	"	mov (%rbx), %rdi\n	mov 8(%rbx), %rsi\n	mov 16(%rbx), %rdx\n"
+	"	mov 24(%rbx), %rcx\n	mov 32(%rbx), %r8\n	mov 40(%rbx), %r9\n"
+	"	call *%r12\n"
+	SAVE_GENERAL("observed_general")
+	"	lea -16384(%rsp), %rsi\n"
+	"	mov %r13, %rdi\n"
+	"	mov $2048, %ecx\n"
+	"	rep movsq\n"
+	"	mov 8+observed_general(%rip), %rcx\n"
+	"	mov 24+observed_general(%rip), %rsi\n"
+	"	mov 32+observed_general(%rip), %rdi\n"
+	"	lea -40(%rbp), %rsp\n"
+	"	pop %r15\n	pop %r14\n	pop %r13\n	pop %r12\n	pop %rbx\n"
+	"	pop %rbp\n"
+	"	ret\n"
+	".globl gate_and_look\n"
+	"gate_and_look:\n"
+	"	push %rbx\n"
+	"	push %r12\n"
+	"	push %rbp\n"
+	"	mov %rcx, %r12\n"
+	"	mov $0xe7, %eax\n"
+	"	mov %rdx, %rbx\n"
+	"	xor %edx, %edx\n"
+	"	xrstor64 (%rbx)\n"
+	"	call kiln_gate\n"
+	SAVE_GENERAL("gate_general")
+	"	mov %rax, %rbx\n"
+	"	mov $0xe7, %eax\n"
+	"	xor %edx, %edx\n"
+	"	xsave64 (%r12)\n"
+	"	mov %rbx, %rax\n"
+	"	pop %rbp\n"
+	"	pop %r12\n"
+	"	pop %rbx\n"
+	"	ret\n");
+
+/* Secrets: where 8 bytes of them come from. */
+struct secret {
+	u64 value;
+	const char *name;
+	u32 at;
+	u32 round;	/* case it was added for */
+};
+
+#define SLOTS (1u << 17)
+static struct secret secrets[SLOTS], publics[SLOTS];
+static u32 round_now;
+
+static struct secret *find(struct secret *set, u64 value)
+{
+	u32 i = (value * 0x9e3779b97f4a7c15ull) >> 47;
+
+	while (set[i].round == round_now && set[i].value != value)
+		i = (i + 1) % SLOTS;
+	return &set[i];
+}
+
+/* Too plain to be known again: lengths, flags, the paint. */
+static bool plain(u64 v)
+{
+	int i, bytes = 0;
+
+	for (i = 0; i < 64; i += 8)
+		bytes += (v >> i & 0xff) != 0 && (v >> i & 0xff) != 0xff;
+	return bytes < 3 || v == PAINT;
+}
+
+static void add(struct secret *set, u64 value, const char *name, u32 at)
+{
+	struct secret *s = find(set, value);
+
+	if (plain(value) || s->round == round_now)
+		return;
+	*s = (struct secret){ value, name, at, round_now };
+}
+
+static u64 load(const u8 *p)
+{
+	u64 v;
+
+	memcpy(&v, p, 8);
+	return v;
+}
+
+/* As it is, with its words the other way round, and as big-endian numbers. */
+static void add_forms(struct secret *set, const u8 *p, const char *name, u32 at)
+{
+	const u64 v = load(p), b = __builtin_bswap64(v);
+
+	add(set, v, name, at);
+	add(set, v << 32 | v >> 32, name, at);
+	add(set, b, name, at);
+	add(set, b << 32 | b >> 32, name, at);
+}
+
+/* Texts, of which there is much. */
+static void add_text(struct secret *set, const u8 *p, size_t n, const char *name)
+{
+	size_t i;
+
+	for (i = 0; i + 8 <= n; i++) {
+		add(set, load(p + i), name, i);
+		add(set, __builtin_bswap64(load(p + i)), name, i);
+	}
+}
+
+static void add_all(struct secret *set, const u8 *p, size_t n, size_t step, const char *name)
+{
+	size_t i;
+
+	for (i = 0; i + 8 <= n; i += step)
+		add_forms(set, p + i, name, i);
+}
+
+/* Adds only the bytes that depend on the key. */
+static void add_differing(const u8 *p, const u8 *other, size_t n, const char *name)
+{
+	size_t i;
+
+	for (i = 0; i + 8 <= n; i += 4)
+		if (load(p + i) != load(other + i))
+			add_forms(secrets, p + i, name, i);
+}
+
+static u64 seed = 1;
+static u64 rnd(void)
+{
+	u64 z = seed += 0x9e3779b97f4a7c15ull;
+
+	z = (z ^ z >> 30) * 0xbf58476d1ce4e5b9ull;
+	z = (z ^ z >> 27) * 0x94d049bb133111ebull;
+	return z ^ z >> 31;
+}
+
+static void fill(u8 *p, size_t n)
+{
+	for (; n; n--)
+		*p++ = rnd();
+}
+
+/* What was found: one line for each function and name. */
+struct finding {
+	const char *driver, *function, *where, *name;
+	u32 at, len, keylen;
+	long below;
+};
+static struct finding findings[4096];
+static u32 nr_findings;
+
+#define ARG(p) ((u64)(unsigned long)(p))
+
+struct call {
+	const char *driver, *function;
+	const void *fn;
+	u64 arg[9];
+	u32 keylen, len;
+	bool section, answers;
+};
+
+/* Whether to look when the function returns, and not when the gate does. */
+static bool after_call;
+
+u64 call_nine(const void *fn, const u64 *arg);
+
+static u64 inside(void *arg)
+{
+	struct call *c = arg;
+	u64 result;
+
+	if (c->section)
+		kernel_fpu_begin();
+	result = after_call ? observe(c->fn, c->arg, stack_copy) : call_nine(c->fn, c->arg);
+	if (c->section)
+		kernel_fpu_end();
+	/* All others leave in the register of the result whatever they like. */
+	return c->answers ? result : 0;
+}
+
+static void note(const struct call *c, const char *where, const struct secret *s, long below)
+{
+	struct finding *f;
+
+	for (f = findings; f < findings + nr_findings; f++)
+		if (f->driver == c->driver && f->function == c->function && f->where == where &&
+		    f->name == s->name)
+			return;
+	if (nr_findings < ARRAY_SIZE(findings))
+		findings[nr_findings++] = (struct finding){
+			c->driver, c->function, where, s->name, s->at, c->len, c->keylen, below
+		};
+}
+
+static void search(const struct call *c, const u8 *p, size_t n, const char *where, long top)
+{
+	size_t i;
+
+	for (i = 0; i + 8 <= n; i += 4) {
+		const u64 v = load(p + i);
+		const struct secret *s = find(secrets, v);
+
+		if (s->round == round_now && find(publics, v)->round != round_now)
+			note(c, where, s, top ? top - (long)i : 0);
+	}
+}
+
+static void search_all(const struct call *c, const u64 *general)
+{
+	size_t low = 0;
+
+	while (low < AREA && load(stack_copy + low) == PAINT)
+		low += 8;
+	if (low < AREA / 8) {
+		fprintf(stderr, "%s %s: the painted stack is too short\n", c->driver,
+			c->function);
+		exit(2);
+	}
+	search(c, stack_copy + low, AREA - low, "the stack", AREA - low);
+	search(c, (const u8 *)general, sizeof(observed_general), "general registers", 0);
+	search(c, vectors, sizeof(vectors), "vector registers", 0);
+}
+
+/* Through the gate. Secrets of the call are not known yet: they are added, then search_all(). */
+static u64 run(struct call *c)
+{
+	const u64 arg[9] = { ARG(inside), ARG(c), ARG(init_state), ARG(vectors) };
+
+	if (after_call)
+		return gate_and_look(inside, c, init_state, vectors);
+	return observe((void *)gate_and_look, arg, stack_copy);
+}
+
+/* A case's buffers. */
+static u8 ctx[KILN_MAX_CTX] __aligned(64), other_ctx[KILN_MAX_CTX] __aligned(64);
+static u8 key[4096], other_key[4096], iv[KILN_MAX_IV], aad[1024];
+static u8 plain_text[MAX_TEXT + 64], cipher_text[MAX_TEXT + 64], out[MAX_TEXT + 64];
+static u8 stream[MAX_TEXT], tag[64];
+static u8 states[4][KILN_MAX_STATE] __aligned(64), other_states[4][KILN_MAX_STATE] __aligned(64);
+
+static const char *round_name(u32 r, bool dec)
+{
+	static char names[2][AES_MAX_ROUND_KEYS][40];
+	char *name = names[dec][r];
+
+	if (!*name)
+		sprintf(name, "round key %u of %scryption", r, dec ? "de" : "en");
+	return name;
+}
+
+static void add_round_keys(const u8 *raw, size_t len)
+{
+	struct aes_key k;
+	u32 r;
+
+	aes_expandkey(&k, raw, len);
+	for (r = 0; r <= k.rounds; r++) {
+		add_all(secrets, k.enc[r], AES_BLOCK_SIZE, 4, round_name(r, false));
+		add_all(secrets, k.dec[r], AES_BLOCK_SIZE, 4, round_name(r, true));
+	}
+}
+
+static bool has(const char *text, const char *part)
+{
+	return strstr(text, part) != NULL;
+}
+
+/* Bytes of each AES key in a key of @keylen bytes. */
+static u32 aes_key_size(const struct kiln_impl *impl, u32 keylen)
+{
+	if (has(impl->alg, "rfc4106"))
+		return keylen - 4;
+	return has(impl->alg, "xts") ? keylen / 2 : keylen;
+}
+
+/* The key and what follows from it. */
+static void add_key(const struct kiln_impl *impl, u32 keylen)
+{
+	if (!impl->setkey)
+		return;
+	if (has(impl->alg, "(aes)")) {
+		const u32 n = aes_key_size(impl, keylen);
+
+		add_round_keys(key, n);
+		if (has(impl->alg, "xts"))
+			add_round_keys(key + n, n);
+	}
+	add_all(secrets, key, keylen, 1, "the raw key");
+	add_differing(ctx, other_ctx, impl->ctxsize, "the context");
+}
+
+static void set_key(const struct kiln_impl *impl, u32 keylen)
+{
+	struct call c = { .driver = impl->driver, .function = "setkey", .fn = impl->setkey,
+			  .arg = { ARG(ctx), ARG(key), keylen }, .keylen = keylen };
+
+	if (!impl->setkey)
+		return;
+	memset(ctx, 0, sizeof(ctx));
+	memset(other_ctx, 0, sizeof(other_ctx));
+	impl->setkey(other_ctx, other_key, keylen);
+	if (observe(c.fn, c.arg, stack_copy)) {
+		fprintf(stderr, "%s: refuses a key of %u bytes\n", impl->driver, keylen);
+		exit(2);
+	}
+	round_now++;
+	memset(vectors, 0, sizeof(vectors));
+	add_key(impl, keylen);
+	search_all(&c, observed_general);
+}
+
+/* What the tag is encrypted with, and Poly1305's key where that is made for each message. */
+static void add_mask(const struct kiln_impl *impl, u32 keylen, u32 tagsize)
+{
+	u8 block[64], mask[16], nonce[16] = { 0 };
+	size_t i;
+
+	if (has(impl->alg, "chacha20")) {
+		unsigned __int128 sum, s;
+
+		memcpy(nonce + 16 - impl->ivsize, iv, impl->ivsize);
+		chacha_block_generic((const void *)ctx, block, nonce);
+		add_all(secrets, block + 32, 32, 4, "the key stream");
+		add_all(secrets, block + 16, 16, 4, "Poly1305's s");
+		for (i = 3; i < 16; i += 4)
+			block[i] &= 15;
+		for (i = 4; i < 16; i += 4)
+			block[i] &= 252;
+		add_all(secrets, block, 16, 4, "Poly1305's r");
+		memcpy(&sum, tag, 16);
+		memcpy(&s, block + 16, 16);
+		sum -= s;
+		memcpy(mask, &sum, 16);
+	} else {
+		struct aes_key k;
+		const u32 n = aes_key_size(impl, keylen);
+
+		aes_expandkey(&k, key, n);
+		if (has(impl->alg, "rfc4106")) {
+			memcpy(nonce, key + n, 4);
+			memcpy(nonce + 4, iv, 8);
+			nonce[15] = 1;
+			/* The salt is in the nonce, which is not a secret. */
+			add_all(publics, nonce, 16, 1, "");
+		} else if (has(impl->alg, "gcm")) {
+			memcpy(nonce, iv, 12);
+			nonce[15] = 1;
+		} else {
+			memcpy(nonce, iv, 16);
+			nonce[0] &= 7;
+			memset(nonce + 15 - nonce[0], 0, nonce[0] + 1);
+		}
+		aes_generic_encrypt(&k, mask, nonce);
+		add_all(secrets, mask, 16, 4, "the mask of the tag");
+		for (i = 0; i < 16; i++)
+			mask[i] ^= tag[i];
+	}
+	if (tagsize == 16)
+		add_all(secrets, mask, 16, 4, "the authenticated sum");
+}
+
+/* All of a message that is not public. */
+static void add_message(const struct kiln_impl *impl, u32 keylen, const u8 *text,
+			const u8 *cipher, size_t len, size_t aadlen, u32 tagsize)
+{
+	size_t i;
+
+	round_now++;
+	add_key(impl, keylen);
+	add_text(secrets, text, len, "the text");
+	add_all(publics, iv, impl->ivsize, 1, "");
+	add_all(publics, aad, aadlen, 1, "");
+	add_all(publics, tag, sizeof(tag), 1, "");
+	if (impl->kind == KILN_HASH)
+		return;
+	add_text(publics, cipher, len, "");
+	if (has(impl->alg, "xts(") || has(impl->alg, "cbc(") || has(impl->alg, "ecb("))
+		return;
+	for (i = 0; i < len; i++)
+		stream[i] = text[i] ^ cipher[i];
+	add_text(secrets, stream, len, "the key stream");
+	if (impl->kind == KILN_AEAD)
+		add_mask(impl, keylen, tagsize);
+}
+
+/* The tweaks of XTS's first blocks. */
+static void add_tweaks(const struct kiln_impl *impl, u32 keylen)
+{
+	struct aes_key k;
+	u64 t[2], carry;
+	u32 i;
+
+	if (!has(impl->alg, "xts"))
+		return;
+	aes_expandkey(&k, key + keylen / 2, keylen / 2);
+	aes_generic_encrypt(&k, (u8 *)t, iv);
+	for (i = 0; i < 640; i++) {
+		add_all(secrets, (u8 *)t, 16, 8, "a tweak");
+		carry = t[1] >> 63;
+		t[1] = t[1] << 1 | t[0] >> 63;
+		t[0] = t[0] << 1 ^ (carry ? 0x87 : 0);
+	}
+}
+
+static const u32 lengths[] = {
+	0, 1, 7, 8, 15, 16, 17, 31, 32, 33, 47, 48, 49, 55, 56, 63, 64, 65, 79, 80, 81, 95, 96,
+	97, 111, 112, 113, 119, 127, 128, 129, 143, 144, 145, 159, 160, 161, 175, 176, 177, 191,
+	192, 193, 207, 208, 209, 223, 224, 225, 239, 240, 241, 255, 256, 257, 271, 287, 288, 304,
+	319, 320, 321, 335, 383, 384, 385, 447, 448, 449, 495, 511, 512, 513, 528, 575, 576, 577,
+	600, 639, 640, 641, 703, 704, 705, 767, 768, 769, 831, 895, 896, 897, 960, 1023, 1024,
+	1025, 1040, 1087, 1088, 1151, 1152, 1279, 1280, 1281, 1408, 1535, 1536, 1537, 1600,
+	1791, 1792, 2047, 2048, 2049, 2063, 2111, 2176, 2303, 2304, 2559, 2560, 3072, 3073,
+	4095, 4097, 4608, 8193, 8300
+};
+static const u32 aad_lengths[] = { 0, 13, 16, 40, 1, 95, 300, 8, 64, 600 };
+
+static struct call call(const struct kiln_impl *impl, const char *function, const void *fn,
+			u32 keylen, u32 len)
+{
+	return (struct call){ .driver = impl->driver, .function = function, .fn = fn,
+			      .keylen = keylen, .len = len,
+			      .section = impl->tier != KILN_TIER_GENERIC };
+}
+
+#define ARGS(...) (u64[9]){ __VA_ARGS__ }
+static u64 call_args(struct call *c, const u64 *arg)
+{
+	memcpy(c->arg, arg, sizeof(c->arg));
+	return run(c);
+}
+
+static u32 usable_length(const struct kiln_impl *impl, u32 len)
+{
+	if (len < impl->shortest)
+		len = impl->shortest;
+	return impl->kind == KILN_SKCIPHER ? len - len % impl->blocksize : len;
+}
+
+static void fresh_iv(const struct kiln_impl *impl, u32 len)
+{
+	fill(iv, sizeof(iv));
+	/* RFC 3610: how many bytes the length has, less one. */
+	if (has(impl->alg, "ccm"))
+		iv[0] = 2 + len % 6;
+}
+
+static void try_cipher(const struct kiln_impl *impl, u32 keylen, u32 len, u32 n)
+{
+	u8 *const from = plain_text + n % 16, *const to = cipher_text + n % 7;
+	u8 left[KILN_MAX_IV];
+	int decrypt;
+
+	fresh_iv(impl, len);
+	for (decrypt = 0; decrypt < 2; decrypt++) {
+		struct call c = call(impl, decrypt ? "decrypt" : "encrypt",
+				     decrypt ? (void *)impl->cipher.decrypt :
+					       (void *)impl->cipher.encrypt, keylen, len);
+
+		memcpy(left, iv, sizeof(iv));
+		call_args(&c, ARGS(ARG(ctx), ARG(decrypt ? out : to),
+				   ARG(decrypt ? to : from), len, ARG(left)));
+		if (decrypt && memcmp(out, from, len)) {
+			fprintf(stderr, "%s: a wrong answer\n", impl->driver);
+			exit(2);
+		}
+		add_message(impl, keylen, from, to, len, 0, 0);
+		add_tweaks(impl, keylen);
+		add_all(publics, left, impl->ivsize, 1, "");
+		search_all(&c, gate_general);
+	}
+	if (impl->cipher.first) {
+		struct call c = call(impl, "first", impl->cipher.first, keylen, len);
+		u8 tweak[KILN_MAX_IV], next[KILN_MAX_IV];
+
+		memcpy(tweak, iv, sizeof(iv));
+		call_args(&c, ARGS(ARG(ctx), ARG(tweak)));
+		search_all(&c, gate_general);
+		for (decrypt = 0; decrypt < 2; decrypt++) {
+			c = call(impl, decrypt ? "decrypt_piece" : "encrypt_piece",
+				 decrypt ? (void *)impl->cipher.decrypt_piece :
+					   (void *)impl->cipher.encrypt_piece, keylen, len);
+			memcpy(next, tweak, sizeof(tweak));
+			call_args(&c, ARGS(ARG(ctx), ARG(out), ARG(decrypt ? to : from), len,
+					   ARG(next)));
+			search_all(&c, gate_general);
+		}
+	}
+	if (impl->cipher.encrypt_many) {
+		struct call c = call(impl, "encrypt_many", impl->cipher.encrypt_many, keylen,
+				     len);
+		enum { MESSAGES = 11 };
+		struct kiln_message m[MESSAGES];
+		u8 ivs[MESSAGES][KILN_MAX_IV];
+		u32 i, each = len / MESSAGES;
+
+		each -= each % impl->blocksize;
+		for (i = 0; i < MESSAGES; i++) {
+			memcpy(ivs[i], iv, sizeof(iv));
+			m[i] = (struct kiln_message){ .dst = out + i * each, .iv = ivs[i],
+						      .src = from + i * each, .len = each };
+		}
+		call_args(&c, ARGS(ARG(ctx), ARG(m), MESSAGES));
+		add_message(impl, keylen, from, out, len, 0, 0);
+		search_all(&c, gate_general);
+	}
+}
+
+/* What a message in pieces has come to, after each step; and under another key. */
+static void add_states(const struct kiln_impl *impl)
+{
+	size_t i;
+
+	for (i = 0; i < ARRAY_SIZE(states); i++)
+		add_differing(states[i], other_states[i], impl->statesize, "a keyed state");
+}
+
+static void run_aead(const struct kiln_impl *impl, const void *context, u8 (*state)[KILN_MAX_STATE],
+		     const u8 *text, u32 len, u32 aadlen, u32 tagsize)
+{
+	const struct kiln_aead_ops *ops = &impl->aead;
+	static u8 s[KILN_MAX_STATE] __aligned(64), result[MAX_TEXT], t[64];
+	const u32 half = len / 2 / 64 * 64;
+
+	if (impl->tier != KILN_TIER_GENERIC)
+		kernel_fpu_begin();
+	memset(s, 0, sizeof(s));
+	ops->begin(context, s, iv, aadlen, len, tagsize);
+	memcpy(state[0], s, sizeof(s));
+	ops->aad(context, s, aad, aadlen);
+	memcpy(state[1], s, sizeof(s));
+	ops->encrypt(context, s, result, text, half);
+	memcpy(state[2], s, sizeof(s));
+	ops->encrypt(context, s, result, text + half, len - half);
+	memcpy(state[3], s, sizeof(s));
+	ops->end(context, s, t, tagsize);
+	if (impl->tier != KILN_TIER_GENERIC)
+		kernel_fpu_end();
+}
+
+struct state_case {
+	const struct kiln_impl *impl;
+	const u8 *text;
+	u32 len, aadlen, tagsize;
+};
+
+static void run_hash(const struct kiln_impl *impl, const void *context, u8 (*state)[KILN_MAX_STATE],
+		     const u8 *text, u32 len)
+{
+	const struct kiln_hash_ops *ops = &impl->hash;
+	static u8 s[KILN_MAX_STATE] __aligned(64), t[64];
+	const u32 half = len / 2;
+
+	if (impl->tier != KILN_TIER_GENERIC)
+		kernel_fpu_begin();
+	memset(s, 0, sizeof(s));
+	ops->init(context, s);
+	memcpy(state[0], s, sizeof(s));
+	ops->update(context, s, text, half);
+	memcpy(state[1], s, sizeof(s));
+	ops->update(context, s, text + half, len - half);
+	memcpy(state[2], s, sizeof(s));
+	memset(state[3], 0, sizeof(s));
+	ops->final(context, s, t);
+	if (impl->tier != KILN_TIER_GENERIC)
+		kernel_fpu_end();
+}
+
+static u64 collect_states(void *arg)
+{
+	const struct state_case *c = arg;
+
+	if (c->impl->kind == KILN_AEAD) {
+		run_aead(c->impl, ctx, states, c->text, c->len, c->aadlen, c->tagsize);
+		run_aead(c->impl, other_ctx, other_states, c->text, c->len, c->aadlen,
+			 c->tagsize);
+	} else {
+		run_hash(c->impl, ctx, states, c->text, c->len);
+		run_hash(c->impl, other_ctx, other_states, c->text, c->len);
+	}
+	return 0;
+}
+
+static void try_aead(const struct kiln_impl *impl, u32 keylen, u32 len, u32 n)
+{
+	const struct kiln_aead_ops *ops = &impl->aead;
+	u8 *const from = plain_text + n % 16, *const to = cipher_text + n % 7;
+	const u32 aadlen = aad_lengths[n % ARRAY_SIZE(aad_lengths)];
+	const u32 tagsize = n % 7 == 3 ? impl->tag_min : impl->digestsize;
+	static u8 state[KILN_MAX_STATE] __aligned(64), t[64];
+	struct state_case sc = { impl, from, len, aadlen, tagsize };
+	int decrypt;
+	struct call c;
+
+	fresh_iv(impl, len);
+	memset(tag, 0, sizeof(tag));
+	c = call(impl, "seal", ops->seal, keylen, len);
+	call_args(&c, ARGS(ARG(ctx), ARG(to), ARG(from), len, ARG(aad), aadlen, ARG(iv),
+			   ARG(tag), tagsize));
+	collect_states(&sc);
+	add_message(impl, keylen, from, to, len, aadlen, tagsize);
+	add_states(impl);
+	search_all(&c, gate_general);
+
+	c = call(impl, "open", ops->open, keylen, len);
+	c.answers = true;
+	if ((int)call_args(&c, ARGS(ARG(ctx), ARG(out), ARG(to), len, ARG(aad), aadlen, ARG(iv),
+				    ARG(tag), tagsize)) || memcmp(out, from, len)) {
+		fprintf(stderr, "%s: a wrong answer\n", impl->driver);
+		exit(2);
+	}
+	search_all(&c, gate_general);
+	memcpy(t, tag, sizeof(t));
+	t[tagsize - 1] ^= 1;
+	c.function = "open of a wrong tag";
+	call_args(&c, ARGS(ARG(ctx), ARG(out), ARG(to), len, ARG(aad), aadlen, ARG(iv), ARG(t),
+			   tagsize));
+	search_all(&c, gate_general);
+
+	for (decrypt = 0; decrypt < 2; decrypt++) {
+		const u32 half = len / 2 / 64 * 64;
+		const void *const fn = decrypt ? (void *)ops->decrypt : (void *)ops->encrypt;
+		const u8 *const in = decrypt ? to : from;
+		const char *const name = decrypt ? "decrypt" : "encrypt";
+
+		memset(state, 0, sizeof(state));
+		c = call(impl, "begin", ops->begin, keylen, len);
+		call_args(&c, ARGS(ARG(ctx), ARG(state), ARG(iv), aadlen, len, tagsize));
+		search_all(&c, gate_general);
+		c = call(impl, "aad", ops->aad, keylen, aadlen);
+		call_args(&c, ARGS(ARG(ctx), ARG(state), ARG(aad), aadlen / 2));
+		search_all(&c, gate_general);
+		call_args(&c, ARGS(ARG(ctx), ARG(state), ARG(aad + aadlen / 2),
+				   aadlen - aadlen / 2));
+		search_all(&c, gate_general);
+		c = call(impl, name, fn, keylen, len);
+		call_args(&c, ARGS(ARG(ctx), ARG(state), ARG(out), ARG(in), half));
+		search_all(&c, gate_general);
+		call_args(&c, ARGS(ARG(ctx), ARG(state), ARG(out + half), ARG(in + half),
+				   len - half));
+		search_all(&c, gate_general);
+		c = call(impl, "end", ops->end, keylen, len);
+		call_args(&c, ARGS(ARG(ctx), ARG(state), ARG(t), tagsize));
+		search_all(&c, gate_general);
+	}
+}
+
+static void try_hash(const struct kiln_impl *impl, u32 keylen, u32 len, u32 n)
+{
+	const struct kiln_hash_ops *ops = &impl->hash;
+	const u8 *const from = plain_text + n % 16;
+	static u8 state[KILN_MAX_STATE] __aligned(64);
+	struct state_case sc = { .impl = impl, .text = from, .len = len };
+	struct call c = call(impl, "digest", ops->digest, keylen, len);
+
+	memset(tag, 0, sizeof(tag));
+	call_args(&c, ARGS(ARG(ctx), ARG(from), len, ARG(tag)));
+	if (impl->setkey)
+		collect_states(&sc);
+	add_message(impl, keylen, from, NULL, len, 0, 0);
+	if (impl->setkey)
+		add_states(impl);
+	search_all(&c, gate_general);
+
+	memset(state, 0, sizeof(state));
+	c = call(impl, "init", ops->init, keylen, len);
+	call_args(&c, ARGS(ARG(ctx), ARG(state)));
+	search_all(&c, gate_general);
+	c = call(impl, "update", ops->update, keylen, len);
+	call_args(&c, ARGS(ARG(ctx), ARG(state), ARG(from), len / 2));
+	search_all(&c, gate_general);
+	call_args(&c, ARGS(ARG(ctx), ARG(state), ARG(from + len / 2), len - len / 2));
+	search_all(&c, gate_general);
+	c = call(impl, "final", ops->final, keylen, len);
+	call_args(&c, ARGS(ARG(ctx), ARG(state), ARG(tag)));
+	search_all(&c, gate_general);
+}
+
+static void try_key(const struct kiln_impl *impl, u32 keylen)
+{
+	u32 n;
+
+	set_key(impl, keylen);
+	for (n = 0; n < ARRAY_SIZE(lengths); n++) {
+		const u32 len = usable_length(impl, lengths[n]);
+
+		switch (impl->kind) {
+		case KILN_SKCIPHER:
+			try_cipher(impl, keylen, len, n);
+			break;
+		case KILN_AEAD:
+			try_aead(impl, keylen, len, n);
+			break;
+		default:
+			try_hash(impl, keylen, len, n);
+		}
+	}
+}
+
+static void try_impl(const struct kiln_impl *impl)
+{
+	const u32 step = impl->key_step ? impl->key_step : 1;
+	u32 n;
+
+	fill(key, sizeof(key));
+	fill(other_key, sizeof(other_key));
+	if (impl->key_max == KILN_ANY_KEY) {
+		/* Shorter than a block of the hash, and longer. */
+		try_key(impl, 32);
+		try_key(impl, 300);
+		return;
+	}
+	if ((impl->key_max - impl->key_min) / step > 4) {
+		/* Many lengths: a usual one and the longest. */
+		try_key(impl, impl->key_max < 32 ? impl->key_max : 32);
+		try_key(impl, impl->key_max);
+		return;
+	}
+	for (n = impl->key_min; n <= impl->key_max; n += step)
+		try_key(impl, n);
+}
+
+/* This thread becomes a CPU; without kernel threads it needs no stacks. */
+static void boot(void)
+{
+	enum { ARCH_SET_GS = 0x1001 };
+	const size_t size = (kiln_task_size() + 63) & ~(size_t)63;
+	struct task *task = aligned_alloc(64, size);
+	const struct kiln_cpu_config config = {
+		.ticks_per_us = 1, .tasks = task, .nr_tasks = 1
+	};
+	struct cpu *cpu = aligned_alloc(64, (kiln_cpu_size() + 63) & ~(size_t)63);
+
+	memset(task, 0, size);
+	kiln_cpu_init(cpu, &config);
+	if (syscall(SYS_arch_prctl, ARCH_SET_GS, cpu)) {
+		perror("arch_prctl");
+		exit(2);
+	}
+	init_state[24] = 0x80;
+	init_state[25] = 0x1f;
+}
+
+/* Controls: implementations with one careless function. Each leaves 16 bytes from @planted. */
+static const u8 *planted;
+static u8 planted_state[KILN_MAX_STATE] __aligned(64);
+
+static noinline void leave_on_stack(void)
+{
+	volatile u8 copy[16];
+	u32 i;
+
+	for (i = 0; i < sizeof(copy); i++)
+		copy[i] = planted[i];
+}
+
+/* Below what the gate clears. */
+static noinline void leave_deep(void)
+{
+	volatile u8 room[KILN_STACK_CLEARED + 64];
+
+	room[0] = 0;
+	leave_on_stack();
+	room[1] = room[0];
+}
+
+static void leave_in_register(void)
+{
+	__asm__ volatile("movdqu (%0), %%xmm7" : : "r"(planted) : "xmm7");
+}
+
+static void (*leave)(void);
+static const struct kiln_impl *honest;
+
+static void planted_seal(const void *c, u8 *dst, const u8 *src, size_t len, const u8 *a,
+			 size_t aadlen, const u8 *nonce, u8 *t, size_t tagsize)
+{
+	honest->aead.seal(c, dst, src, len, a, aadlen, nonce, t, tagsize);
+	if (planted == planted_state) {
+		honest->aead.begin(c, planted_state, nonce, aadlen, len, tagsize);
+		honest->aead.aad(c, planted_state, a, aadlen);
+	}
+	leave();
+}
+
+static int planted_setkey(void *c, const u8 *raw, size_t len)
+{
+	const int result = honest->setkey(c, raw, len);
+
+	__asm__ volatile("mov (%0), %%r9" : : "r"(raw) : "r9");
+	return result;
+}
+
+static const struct kiln_impl *impl_by_name(const char *driver)
+{
+	size_t i;
+
+	for (i = 0; i < kiln_impls(); i++)
+		if (!strcmp(kiln_impl(i)->driver, driver))
+			return kiln_impl(i);
+	fprintf(stderr, "no %s\n", driver);
+	exit(2);
+}
+
+static int control(const char *name)
+{
+	struct kiln_impl copy;
+
+	honest = impl_by_name("gcm-aes-fixed-time");
+	copy = *honest;
+	copy.driver = "planted";
+	leave = leave_on_stack;
+	if (!strcmp(name, "round-key")) {
+		planted = ((struct gcm_key *)ctx)->aes.enc[5];
+		copy.aead.seal = planted_seal;
+	} else if (!strcmp(name, "hash-power")) {
+		planted = ctx;
+		copy.aead.seal = planted_seal;
+	} else if (!strcmp(name, "text")) {
+		planted = plain_text + 3;
+		copy.aead.seal = planted_seal;
+	} else if (!strcmp(name, "state")) {
+		/* After the associated data: the sum is at its beginning. */
+		planted = planted_state;
+		copy.aead.seal = planted_seal;
+	} else if (!strcmp(name, "deep")) {
+		planted = ctx;
+		leave = leave_deep;
+		copy.aead.seal = planted_seal;
+	} else if (!strcmp(name, "vector-register")) {
+		planted = ctx;
+		leave = leave_in_register;
+		copy.aead.seal = planted_seal;
+	} else if (!strcmp(name, "general-register")) {
+		copy.setkey = planted_setkey;
+	} else {
+		fprintf(stderr, "no control %s\n", name);
+		return 2;
+	}
+	try_impl(&copy);
+	return 0;
+}
+
+/* A text of no bytes may be without an address, and nothing is written for it. */
+static int try_empty(void)
+{
+	static u8 room[2048] __aligned(64);
+	size_t i, k, n;
+	int wrong = 0;
+
+	for (i = 0; i < kiln_impls(); i++) {
+		const struct kiln_impl *impl = kiln_impl(i);
+		struct call c = call(impl, "", NULL, 0, 0);
+		const struct kiln_aead_ops *ops = &impl->aead;
+
+		if (impl->kind != KILN_AEAD || kiln_tier_lacks(impl->tier))
+			continue;
+		impl->setkey(ctx, key, impl->key_max);
+		fresh_iv(impl, 0);
+		memset(room, 0x5a, sizeof(room));
+		c.fn = ops->seal;
+		call_args(&c, ARGS(ARG(ctx), ARG(room), 0, 0, ARG(aad), 13, ARG(iv), ARG(tag),
+				   impl->digestsize));
+		c.fn = ops->open;
+		c.answers = true;
+		if ((int)call_args(&c, ARGS(ARG(ctx), ARG(room), 0, 0, ARG(aad), 13, ARG(iv),
+					    ARG(tag), impl->digestsize))) {
+			printf("%s refuses an empty text without an address\n", impl->driver);
+			wrong = 1;
+		}
+		for (k = n = 0; k < sizeof(room); k++)
+			if (room[k] != 0x5a)
+				n = k + 1;
+		if (n) {
+			printf("%s writes %zu bytes for an empty text\n", impl->driver, n);
+			wrong = 1;
+		}
+	}
+	return wrong;
+}
+
+static int report(void)
+{
+	const struct finding *f;
+
+	for (f = findings; f < findings + nr_findings; f++) {
+		printf("%s %s leaves %s in %s: key of %u bytes, text of %u, byte %u of it",
+		       f->driver, f->function, f->name, f->where, f->keylen, f->len, f->at);
+		if (f->below)
+			printf(", %ld bytes below the call", f->below);
+		putchar('\n');
+	}
+	return nr_findings != 0;
+}
+
+int main(int argc, char **argv)
+{
+	const char *part;
+	u32 tried = 0;
+	size_t i;
+
+	if (argc > 1 && !strcmp(argv[1], "--call")) {
+		after_call = true;
+		argc--;
+		argv++;
+	}
+	part = argc == 2 ? argv[1] : "";
+	boot();
+	fill(plain_text, sizeof(plain_text));
+	fill(aad, sizeof(aad));
+	if (argc == 2 && !strcmp(argv[1], "--empty"))
+		return try_empty();
+	if (argc == 3 && !strcmp(argv[1], "--control")) {
+		const int status = control(argv[2]);
+
+		return status ? status : report();
+	}
+	for (i = 0; i < kiln_impls(); i++) {
+		const struct kiln_impl *impl = kiln_impl(i);
+
+		if (!has(impl->driver, part) || kiln_tier_lacks(impl->tier))
+			continue;
+		try_impl(impl);
+		tried++;
+	}
+	printf("%u implementations\n", tried);
+	return report();
+}

@@ -1,0 +1,52 @@
+//! Checks that calls leave no secrets on the stack or in registers, by `leftovers.c`.
+
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use kiln_kbuild::Built;
+
+use crate::subjects::{kernel_dir, run};
+
+/// Link `leftovers.c` with a build of `kernel/`, by the same compiler.
+pub fn link(built: &Built) -> PathBuf {
+    let program = built.archive.with_file_name("leftovers");
+    let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/laws/leftovers.c");
+    run(Command::new(&built.compiler.path)
+        .args([
+            "-std=gnu11",
+            "-O1",
+            "-g",
+            "-Wall",
+            "-Wextra",
+            "-Werror",
+            "-I",
+        ])
+        .arg(kernel_dir().join("include"))
+        .arg(source)
+        .arg(&built.archive)
+        .arg("-o")
+        .arg(&program));
+    program
+}
+
+/// What the program reports.
+///
+/// # Panics
+/// If it could not look.
+pub fn violations(program: &Path, arguments: &[&str]) -> Vec<String> {
+    let output = Command::new(program)
+        .args(arguments)
+        .output()
+        .unwrap_or_else(|e| panic!("{}: {e}", program.display()));
+    let text = String::from_utf8_lossy(&output.stdout);
+    let lines: Vec<String> = text.lines().map(str::to_owned).collect();
+    match output.status.code() {
+        Some(0) => Vec::new(),
+        Some(1) => lines,
+        _ => panic!(
+            "{program:?} {arguments:?}: {}: {}",
+            output.status,
+            String::from_utf8_lossy(&output.stderr)
+        ),
+    }
+}

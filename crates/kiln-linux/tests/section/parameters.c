@@ -1,0 +1,92 @@
+// SPDX-License-Identifier: GPL-2.0-only OR MIT
+/*
+ * The module's parameters change between any two reads of them. Exits with 1 if a section is
+ * opened over another one without saving its registers, or is not closed as it was opened.
+ */
+#include "section.c"
+
+int warnings, preempt_depth, linux_sections;
+bool fpu_usable, serving_softirq;
+
+static int reads, change_at;
+static int saves, restores;
+
+void parameter_read(void)
+{
+	if (reads++ != change_at)
+		return;
+	nested = !nested;
+	nested_unsaved = !nested_unsaved;
+}
+
+u32 kiln_state_init(void)
+{
+	return 1024;
+}
+
+void kiln_state_save(u8 *area)
+{
+	(void)area;
+	saves++;
+}
+
+void kiln_state_restore(const u8 *area)
+{
+	(void)area;
+	restores++;
+}
+
+#define CHECK(condition)                                                          \
+	do {                                                                      \
+		if (!(condition)) {                                               \
+			printf("line %d: %s, change after read %d\n", __LINE__, #condition, \
+			       change_at);                                        \
+			exit(1);                                                  \
+		}                                                                 \
+	} while (0)
+
+static const struct kiln_impl simd = { KILN_TIER_AESNI }, scalar = { KILN_TIER_GENERIC };
+static const struct kiln_alg alg = { &simd, &scalar };
+
+/* A softirq over a section. */
+static bool crypt_over_section(bool may_nest, bool unsaved)
+{
+	const struct kiln_impl *impl;
+
+	fpu_usable = false;
+	serving_softirq = true;
+	nested = may_nest;
+	nested_unsaved = unsaved;
+	reads = saves = restores = 0;
+	impl = kiln_simd_begin(&alg);
+	CHECK(!warnings && !linux_sections);
+	CHECK((impl == &simd) == preempt_depth);
+	kiln_simd_end(impl);
+	CHECK(!linux_sections && !preempt_depth);
+	CHECK(saves == restores);
+	return impl == &simd;
+}
+
+int main(void)
+{
+	kiln_section_init();
+
+	/* Controls: the parameters work, and Linux's section is opened where it may be. */
+	change_at = -1;
+	CHECK(crypt_over_section(true, false) && saves == 1);
+	CHECK(crypt_over_section(true, true) && saves == 0);
+	CHECK(!crypt_over_section(false, false));
+	fpu_usable = true;
+	CHECK(kiln_simd_begin(&alg) == &simd && linux_sections == 1);
+	kiln_simd_end(&simd);
+	CHECK(linux_sections == 0);
+
+	for (change_at = 0; change_at < 4; change_at++) {
+		crypt_over_section(true, false);
+		crypt_over_section(true, true);
+		crypt_over_section(false, false);
+		crypt_over_section(false, true);
+	}
+	kiln_section_exit();
+	return 0;
+}

@@ -1,0 +1,165 @@
+//! Whether rows of interrupted FPU sections carry a verdict on lost state.
+//!
+//! Each row of a policy says how many results would have been wrong had the policy lost state as often as the control that
+//! saves nothing did in the same run. Missing all of them has a probability below 0.001 from ln 1000 on.
+
+use crate::kind::Kind;
+use crate::record::{is, number, word, Row};
+
+/// Wrong results on average from which a row has a verdict.
+const ENOUGH: f64 = 6.907_755_278_982_137;
+
+/// Whether it is of the control that saves nothing.
+pub fn is_control(row: &Row) -> bool {
+    word(row, "policy") == Some("none")
+}
+
+/// Whether a loss would have been seen in what this row counts.
+pub fn has_power(row: &Row) -> bool {
+    number(row, "expected_wrong").is_some_and(|n| n >= ENOUGH)
+}
+
+/// Results wrong and user states lost.
+fn lost(rows: &[&&Row], field: &str) -> f64 {
+    rows.iter().filter_map(|r| number(r, field)).sum()
+}
+
+/// What rows of a kind say of lost state; nothing if they are of another kind.
+pub fn lost_state(kind: &Kind, rows: &[&Row]) -> Option<String> {
+    let hit = match kind.name {
+        "fpu" => "irqs_in_section",
+        "fpu-step" => "injected",
+        _ => return None,
+    };
+    // Empty interrupts have nothing to lose.
+    let real = rows.iter().filter(|r| !is(r, "control"));
+    let (control, judged): (Vec<&&Row>, Vec<&&Row>) = real.partition(|r| is_control(r));
+    if judged.is_empty() {
+        return None;
+    }
+    let count = |rows: &[&&Row]| {
+        format!(
+            "{} results wrong and {} user states lost after {} interrupts into sections",
+            lost(rows, "corrupted"),
+            lost(rows, "user_corrupted"),
+            lost(rows, hit)
+        )
+    };
+    let wrong = lost(&judged, "corrupted") + lost(&judged, "user_corrupted") > 0.0;
+    let mut weak: Vec<&str> = Vec::new();
+    for policy in judged.iter().filter_map(|r| word(r, "policy")) {
+        // Rows of a proof are parts of one examination.
+        let of: Vec<&&&Row> = judged
+            .iter()
+            .filter(|r| word(r, "policy") == Some(policy))
+            .collect();
+        let sum: f64 = of.iter().filter_map(|r| number(r, "expected_wrong")).sum();
+        let enough = match kind.name {
+            "fpu-step" => sum >= ENOUGH,
+            _ => of.iter().all(|r| has_power(r)),
+        };
+        if !enough && !weak.contains(&policy) {
+            weak.push(policy);
+        }
+    }
+    let head = match (wrong, weak.is_empty()) {
+        (true, _) => "State was lost: ".to_string(),
+        (false, true) => "No state was lost: ".to_string(),
+        (false, false) if control.is_empty() => format!(
+            "No verdict on lost state: the control that saves nothing did not run, so nothing shows that a loss under {} \
+             would have been seen: ",
+            weak.join(", ")
+        ),
+        (false, false) => format!(
+            "No power, no verdict on lost state: the control that saves nothing lost {} of {}, too little or not often enough \
+             for a loss under {} to be seen: ",
+            lost(&control, "corrupted"),
+            lost(&control, hit),
+            weak.join(", ")
+        ),
+    };
+    let control = match control.is_empty() {
+        true => String::new(),
+        false => format!("; the control that saves nothing: {}", count(&control)),
+    };
+    Some(format!("{head}{}{control}.", count(&judged)))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::{json, Value};
+
+    fn said(rows: Value) -> String {
+        let rows: Vec<Row> = rows
+            .as_array()
+            .unwrap()
+            .iter()
+            .map(|r| r.as_object().unwrap().clone())
+            .collect();
+        let rows: Vec<&Row> = rows.iter().collect();
+        lost_state(Kind::of("fpu", rows[0]), &rows).unwrap()
+    }
+
+    fn row(policy: &str, hit: u64, wrong: u64, expected: Option<f64>) -> Value {
+        json!({"policy": policy, "control": false, "irqs_in_section": hit, "corrupted": wrong, "user_corrupted": 0,
+               "expected_wrong": expected})
+    }
+
+    #[test]
+    fn a_verdict_needs_the_control() {
+        let none = row("none", 100, 50, None);
+        let text = said(json!([row("nested", 1000, 0, Some(500.0)), none]));
+        assert!(
+            text.starts_with("No state was lost: 0 results wrong")
+                && text.contains("nothing: 50 results wrong"),
+            "{text}"
+        );
+        // The control with 0 wrong; not hit; hit, but the policy hardly.
+        for (hit, wrong, expected) in [(100, 0, None), (0, 0, None), (100, 50, Some(1.5))] {
+            let text = said(json!([
+                row("nested", 3, 0, expected),
+                row("none", hit, wrong, None)
+            ]));
+            let want = format!("No power, no verdict on lost state: the control that saves nothing lost {wrong} of {hit}");
+            assert!(text.starts_with(&want), "{text}");
+        }
+        let text = said(json!([row("nested", 1000, 0, None)]));
+        assert!(
+            text.starts_with(
+                "No verdict on lost state: the control that saves nothing did not run"
+            ),
+            "{text}"
+        );
+        let text = said(json!([
+            row("nested", 1000, 1, Some(500.0)),
+            row("none", 100, 50, None)
+        ]));
+        assert!(
+            text.starts_with("State was lost: 1 results wrong"),
+            "{text}"
+        );
+    }
+
+    #[test]
+    fn empty_interrupts_are_not_judged() {
+        let mut empty = row("nested", 1000, 0, None);
+        empty["control"] = json!(true);
+        let text = said(json!([
+            row("nested", 10, 0, Some(9.0)),
+            empty,
+            row("none", 10, 9, None)
+        ]));
+        assert!(
+            text.starts_with("No state was lost: 0 results wrong and 0 user states lost after 10 "),
+            "{text}"
+        );
+    }
+
+    #[test]
+    fn the_rows_of_a_proof_count_together() {
+        let part = |expected: f64| json!({"policy": "nested", "instructions": 3, "injected": 10, "corrupted": 0, "user_corrupted": 0, "expected_wrong": expected});
+        assert!(said(json!([part(4.0), part(4.0)])).starts_with("No state was lost"));
+        assert!(said(json!([part(3.0), part(3.0)])).starts_with("No verdict"));
+    }
+}

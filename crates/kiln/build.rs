@@ -1,0 +1,88 @@
+//! Finds out which commit the program is built from, for `kiln --version` and every record.
+
+use std::env;
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+/// What the program is made of. Documents and tests may differ from the commit without a `-dirty`.
+const SOURCES: [&str; 5] = ["Cargo.lock", "Cargo.toml", "kernel", "linux", "tree"];
+
+fn main() {
+    let manifest = PathBuf::from(env::var("CARGO_MANIFEST_DIR").expect("cargo sets it"));
+    let root = manifest.join("../..").canonicalize().unwrap_or(manifest);
+    let sources = sources(&root);
+    let commit = commit(&root, &sources).unwrap_or_else(|| "unknown".to_string());
+    println!("cargo:rustc-env=KILN_COMMIT={commit}");
+    let mut features: Vec<String> = env::vars()
+        .filter_map(|(name, _)| Some(name.strip_prefix("CARGO_FEATURE_")?.to_lowercase()))
+        .filter(|name| name != "default")
+        .collect();
+    features.sort();
+    if features.is_empty() {
+        features.push("none".to_string());
+    }
+    println!("cargo:rustc-env=KILN_FEATURES={}", features.join(", "));
+    // All of these make the program again anyway when they change, so that looking costs nothing more.
+    for path in sources.iter().chain(&heads(&root)).filter(|p| p.exists()) {
+        println!("cargo:rerun-if-changed={}", path.display());
+    }
+}
+
+/// Files and directories that the program is made of.
+fn sources(root: &Path) -> Vec<PathBuf> {
+    let mut all: Vec<PathBuf> = SOURCES.iter().map(|name| root.join(name)).collect();
+    let crates = fs::read_dir(root.join("crates")).into_iter().flatten();
+    for entry in crates.flatten() {
+        all.extend(["src", "build.rs", "Cargo.toml"].map(|name| entry.path().join(name)));
+    }
+    all.retain(|path| path.exists());
+    all.sort();
+    all
+}
+
+/// As `git describe --always` has it, with `-dirty` if a source differs. Nothing outside git, and nothing where the
+/// repository belongs to another project, into which these sources were unpacked.
+fn commit(root: &Path, sources: &[PathBuf]) -> Option<String> {
+    let top = PathBuf::from(git(root, &["rev-parse", "--show-toplevel"])?);
+    if top.canonicalize().ok()? != root {
+        return None;
+    }
+    let commit = git(root, &["describe", "--always"]).filter(|c| !c.is_empty())?;
+    let mut args = vec!["status", "--porcelain", "--"];
+    args.extend(sources.iter().filter_map(|path| path.to_str()));
+    match git(root, &args)?.is_empty() {
+        true => Some(commit),
+        false => Some(format!("{commit}-dirty")),
+    }
+}
+
+/// What changes when another commit is checked out, or one is made.
+fn heads(root: &Path) -> Vec<PathBuf> {
+    let path = |name: &str| git(root, &["rev-parse", "--git-path", name]).map(|p| root.join(p));
+    let mut all: Vec<PathBuf> = path("HEAD").into_iter().collect();
+    if let Some(name) = git(root, &["symbolic-ref", "-q", "HEAD"]) {
+        match path(&name) {
+            Some(file) if file.exists() => all.push(file),
+            // A packed one, which becomes a file with the next commit.
+            _ => all.extend(["packed-refs", "refs/heads"].iter().filter_map(|n| path(n))),
+        }
+    }
+    all
+}
+
+/// What git prints, without the last newline; nothing if it fails or is not installed.
+fn git(root: &Path, args: &[&str]) -> Option<String> {
+    let out = Command::new("git")
+        .arg("--no-optional-locks")
+        .args(args)
+        .current_dir(root)
+        // A hook or a rebase may have set them, for another directory.
+        .env_remove("GIT_DIR")
+        .env_remove("GIT_WORK_TREE")
+        .env_remove("GIT_INDEX_FILE")
+        .output()
+        .ok()?;
+    let text = String::from_utf8(out.stdout).ok()?;
+    out.status.success().then(|| text.trim_end().to_string())
+}

@@ -1,0 +1,78 @@
+// SPDX-License-Identifier: GPL-2.0-only OR MIT
+/*
+ * Whether a task that an interrupt wakes preempts the running one. How long each of the two
+ * ran before is given, since the rules of every scheduler depend on it.
+ */
+#include <kiln/cpu.h>
+#include <kiln/kiln.h>
+#include <kiln/sched.h>
+
+/* Longer than any base slice in use, so that the next schedule() begins a new one. */
+enum { SETTLE_US = 5000, SETTLE_YIELDS = 4 };
+
+struct wakeup {
+	struct kiln_wakeup *w;
+	struct task *sleeper;
+	bool asleep, woken;
+};
+
+static u64 spin(struct cpu *cpu, u32 us)
+{
+	const u64 start = rdtsc();
+
+	while (rdtsc() - start < us * cpu->ticks_per_us)
+		__asm__ volatile("pause");
+	return rdtsc() - start;
+}
+
+static void sleep_once(void *arg)
+{
+	struct wakeup *wakeup = arg;
+
+	wakeup->w->busy_for = spin(this_cpu(), wakeup->w->busy_us);
+	local_irq_disable();
+	wakeup->asleep = true;
+	current->state = TASK_SLEEPING;
+	schedule();
+	local_irq_enable();
+	wakeup->woken = true;
+}
+
+static void wake_hardirq(struct cpu *cpu)
+{
+	struct wakeup *wakeup = cpu->irq_data;
+
+	wake_up(wakeup->sleeper);
+	wakeup->w->slice_left = (s64)(cpu->current_task->deadline - cpu->current_task->vruntime);
+}
+
+u64 kiln_wakeup(void *arg)
+{
+	struct kiln_wakeup *w = arg;
+	struct cpu *cpu = this_cpu();
+	struct wakeup wakeup = { .w = w };
+	u32 i;
+
+	/* Kthreads of the CPU's own have nothing to do: let them go to sleep without a debt. */
+	for (i = 0; i < SETTLE_YIELDS; i++)
+		yield();
+	spin(cpu, SETTLE_US);
+	schedule();
+
+	wakeup.sleeper = kthread_run(sleep_once, &wakeup, "sleeper");
+	if (!wakeup.sleeper)
+		return 1;
+	spin(cpu, w->wait_us);
+	while (!*(volatile bool *)&wakeup.asleep)
+		schedule();
+	w->asleep_for = spin(cpu, w->asleep_us);
+
+	cpu->irq_data = &wakeup;
+	cpu->irq_handler = wake_hardirq;
+	kiln_irq_self();
+	cpu->irq_handler = NULL;
+	w->preempted = *(volatile bool *)&wakeup.woken;
+	while (!*(volatile bool *)&wakeup.woken)
+		schedule();
+	return 0;
+}
