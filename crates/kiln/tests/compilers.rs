@@ -68,7 +68,9 @@ fn a_matrix_has_its_cells_and_a_miscompilation_is_one_of_them() {
     let mut names = vec!["gcc".to_string()];
     match clang(dir.path()) {
         Some(clang) => names.push(clang),
-        None => eprintln!("SKIPPED: no clang that links UBSan (apt-get install clang libclang-rt-14-dev)"),
+        None => eprintln!(
+            "SKIPPED: no clang that links UBSan (apt-get install clang libclang-rt-14-dev)"
+        ),
     }
     let cc = [names.join(","), wrong.to_string()].join(",");
     let out = dir.path().join("out");

@@ -199,6 +199,14 @@ impl Losses {
         self.share() > LOST || 2 * self.late > self.trials
     }
 
+    /// Whether so many trials will lose what matters even if those still to run lose nothing: the rest can be spared. A
+    /// margin allows for trials that offer different numbers of packets.
+    fn decided(&self, trials: u32) -> bool {
+        let least = self.offered as f64 / f64::from(self.trials.max(1)) * f64::from(trials);
+        (self.offered - self.delivered) as f64 > 1.2 * LOST * least.max(1.0)
+            || 2 * self.late > trials
+    }
+
     fn since(&self, earlier: Losses) -> Losses {
         Losses {
             trials: self.trials - earlier.trials,
@@ -257,15 +265,18 @@ struct Bank<'a> {
 }
 
 impl Bank<'_> {
-    /// Top the point of a rate up to so many trials.
+    /// Top the point of a rate up to `least` trials more than it had in `before`, or until those decide.
     fn trials(
         &mut self,
         entry: Entry,
         step: u32,
-        least: u32,
+        (before, least): (Losses, u32),
         into: &mut Point,
     ) -> Result<(), Error> {
-        while into.losses.trials < least && !self.stop.load(Ordering::Relaxed) {
+        while into.losses.trials - before.trials < least
+            && !into.losses.since(before).decided(least)
+            && !self.stop.load(Ordering::Relaxed)
+        {
             self.trial(entry, Some(rate_of(step)), into)?;
         }
         Ok(())
@@ -373,7 +384,7 @@ pub fn run(
                 // A round has its own verdict, so that rounds can differ.
                 let point = points.entry(step).or_default();
                 let before = point.losses;
-                bank.trials(*entry, step, before.trials + TRIALS, point)?;
+                bank.trials(*entry, step, (before, TRIALS), point)?;
                 Ok(point.losses.since(before).matter())
             };
             match settings.rates.as_slice() {
@@ -403,7 +414,7 @@ pub fn run(
             let tried = points.keys().copied().collect();
             s.settled = Some(settle(tried, &mut |step, least| {
                 let point = points.entry(step).or_default();
-                bank.trials(entry, step, least, point)?;
+                bank.trials(entry, step, (Losses::default(), least), point)?;
                 Ok(point.losses.matter())
             })?);
         }
@@ -429,7 +440,8 @@ fn fill(bank: &mut Bank<'_>, searches: &mut [Search], highest: u32) -> Result<()
         .map_or(highest, |t| (t + PER_OCTAVE).min(highest));
     for s in searches {
         for step in (LOWEST..=top).step_by(PER_OCTAVE as usize / 2) {
-            bank.trials(s.entry, step, 1, s.points.entry(step).or_default())?;
+            let point = s.points.entry(step).or_default();
+            bank.trials(s.entry, step, (Losses::default(), 1), point)?;
         }
     }
     Ok(())
@@ -632,9 +644,9 @@ mod tests {
             }
         }
 
-        fn top_up(&mut self, step: u32, least: u32) -> Losses {
+        fn top_up(&mut self, step: u32, before: Losses, least: u32) -> Losses {
             let at = self.points.entry(step).or_default();
-            while at.trials < least {
+            while at.trials - before.trials < least && !at.since(before).decided(least) {
                 let lost = match step {
                     step if step >= self.full => 1000,
                     step if step >= self.bursts && at.trials % 5 == 2 => 200,
@@ -653,7 +665,7 @@ mod tests {
             let repeated = |g: &mut Gateway, step: u32| {
                 (0..repeats).all(|_| {
                     let before = g.points.get(&step).copied().unwrap_or_default();
-                    g.top_up(step, before.trials + 1).since(before).matter()
+                    g.top_up(step, before, 1).since(before).matter()
                 })
             };
             search(None, 100, &mut |step| Ok(repeated(self, step))).unwrap()
@@ -662,7 +674,7 @@ mod tests {
         fn search(&mut self) -> Bracket {
             let mut loses = |step: u32| {
                 let before = self.points.get(&step).copied().unwrap_or_default();
-                let now = self.top_up(step, before.trials + TRIALS);
+                let now = self.top_up(step, before, TRIALS);
                 Ok(now.since(before).matter())
             };
             search(None, 100, &mut loses).unwrap()
@@ -671,14 +683,14 @@ mod tests {
         fn settle(&mut self) -> Bracket {
             let tried = self.points.keys().copied().collect();
             settle(tried, &mut |step, least| {
-                Ok(self.top_up(step, least).matter())
+                Ok(self.top_up(step, Losses::default(), least).matter())
             })
             .unwrap()
         }
 
         /// The share lost at a rate, by many trials.
         fn truth(&mut self, step: u32) -> f64 {
-            self.top_up(step, 100).share()
+            self.top_up(step, Losses::default(), 100).share()
         }
     }
 
@@ -709,6 +721,37 @@ mod tests {
         // The control: without bursts the round's knee stays.
         let mut g = Gateway::new(80, 80);
         assert_eq!((g.search_by_repeats(2), g.settle()), (pair(79), pair(79)));
+    }
+
+    #[test]
+    fn trials_are_spared_only_where_they_could_not_change_the_verdict() {
+        let one = |lost: u64, late: u32| Losses {
+            trials: 1,
+            late,
+            offered: 10_000,
+            delivered: 10_000 - lost,
+        };
+        let clean = Losses {
+            trials: 8,
+            late: 0,
+            offered: 80_000,
+            delivered: 80_000,
+        };
+        for (lost, late, decided) in [(100, 0, false), (109, 0, true), (0, 1, false)] {
+            let first = one(lost, late);
+            assert_eq!(first.decided(CONFIRMED), decided, "{lost} {late}");
+            let all = Losses {
+                trials: first.trials + clean.trials,
+                late: first.late + clean.late,
+                offered: first.offered + clean.offered,
+                delivered: first.delivered + clean.delivered,
+            };
+            assert!(all.matter() || !decided, "{lost} {late}");
+        }
+        // In a lossy round: one trial instead of three.
+        let mut g = Gateway::new(80, 80);
+        assert_eq!(g.top_up(80, Losses::default(), TRIALS).trials, 1);
+        assert_eq!(g.top_up(79, Losses::default(), TRIALS).trials, TRIALS);
     }
 
     #[test]
