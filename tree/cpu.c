@@ -14,6 +14,8 @@
 #include <asm/nospec-branch.h>
 #include <asm/processor.h>
 
+#include "kiln/tiers.h"
+
 int __real_cpu_has_xfeatures(u64 needed, const char **name);
 int __wrap_cpu_has_xfeatures(u64 needed, const char **name);
 
@@ -45,85 +47,19 @@ static void kiln_set(struct cpuinfo_x86 *c, unsigned int feature)
 	c->x86_capability[feature / 32] |= 1u << feature % 32;
 }
 
-/*
- * Kiln's tiers, by number, and the features that a CPU without that tier and those above
- * does not have. The lowest is general registers only, and no extensions of these that
- * came with the tiers. What every x86-64 CPU has the compiler takes for granted where a
- * driver asks by a constant: it stays.
- */
-static const struct {
-	u8 tier;
-	u16 feature;
-} kiln_tier_features[] = {
-	{ 1, X86_FEATURE_XMM2 },
-	{ 1, X86_FEATURE_XMM3 },
-	{ 1, X86_FEATURE_SSSE3 },
-	{ 1, X86_FEATURE_XMM4_1 },
-	{ 1, X86_FEATURE_XMM4_2 },
-	{ 1, X86_FEATURE_AES },
-	{ 1, X86_FEATURE_PCLMULQDQ },
-	{ 2, X86_FEATURE_SHA_NI },
-	{ 3, X86_FEATURE_AVX },
-	{ 3, X86_FEATURE_AVX2 },
-	{ 3, X86_FEATURE_F16C },
-	{ 3, X86_FEATURE_FMA },
-	{ 3, X86_FEATURE_BMI1 },
-	{ 3, X86_FEATURE_BMI2 },
-	{ 3, X86_FEATURE_ADX },
-	{ 4, X86_FEATURE_VAES },
-	{ 4, X86_FEATURE_VPCLMULQDQ },
-#ifdef X86_FEATURE_AVX_VNNI
-	{ 3, X86_FEATURE_AVX_VNNI },
-#endif
-#ifdef X86_FEATURE_AVX_IFMA
-	{ 3, X86_FEATURE_AVX_IFMA },
-#endif
-#ifdef X86_FEATURE_SHA512
-	{ 3, X86_FEATURE_SHA512 },
-#endif
-#ifdef X86_FEATURE_SM3
-	{ 3, X86_FEATURE_SM3 },
-#endif
-#ifdef X86_FEATURE_SM4
-	{ 3, X86_FEATURE_SM4 },
-#endif
-	{ 5, X86_FEATURE_GFNI },
-	{ 5, X86_FEATURE_AVX512F },
-	{ 5, X86_FEATURE_AVX512DQ },
-	{ 5, X86_FEATURE_AVX512CD },
-	{ 5, X86_FEATURE_AVX512BW },
-	{ 5, X86_FEATURE_AVX512VL },
-	{ 5, X86_FEATURE_AVX512IFMA },
-	{ 5, X86_FEATURE_AVX512VBMI },
-	{ 5, X86_FEATURE_AVX512_VBMI2 },
-	{ 5, X86_FEATURE_AVX512_VNNI },
-	{ 5, X86_FEATURE_AVX512_BITALG },
-	{ 5, X86_FEATURE_AVX512_VPOPCNTDQ },
-};
-
 /* State that drivers may not ask for. */
 static u64 kiln_hidden_xfeatures;
 
-/* Each tier has all of those before it, but that no other asks for SHA_NI. */
-static bool kiln_sees(u32 tiers, u32 tier)
-{
-	const u32 sha_ni = 1u << 2;
-
-	return tier == 2 ? tiers & sha_ni : (tiers & ~sha_ni) >> tier;
-}
-
+/* What only tiers have that are masked. */
 static void kiln_mask_tiers(struct cpuinfo_x86 *c, u32 tiers)
 {
 	size_t i;
 
-	if (!kiln_sees(tiers, 1))
-		kiln_hidden_xfeatures |= XFEATURE_MASK_SSE;
-	if (!kiln_sees(tiers, 3))
-		kiln_hidden_xfeatures |= XFEATURE_MASK_YMM;
-	if (!kiln_sees(tiers, 5))
-		kiln_hidden_xfeatures |= XFEATURE_MASK_AVX512;
+	for (i = 0; i < ARRAY_SIZE(kiln_tier_states); i++)
+		if (!(kiln_tier_states[i].tiers & tiers))
+			kiln_hidden_xfeatures |= kiln_tier_states[i].xfeatures;
 	for (i = 0; i < ARRAY_SIZE(kiln_tier_features); i++)
-		if (!kiln_sees(tiers, kiln_tier_features[i].tier))
+		if (!(kiln_tier_features[i].tiers & tiers))
 			kiln_clear(c, kiln_tier_features[i].feature);
 }
 

@@ -5,6 +5,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::{Command, ExitCode};
 
+use kiln_kbuild::tiers::{variant, TIERS};
 use kiln_kbuild::{Kbuild, LIBRARY};
 
 fn main() -> ExitCode {
@@ -52,10 +53,26 @@ fn build() -> Result<(), String> {
         println!("cargo:rerun-if-changed={}", compiler.display());
     }
     println!("cargo:rustc-env=KILN_KERNEL_CC={}", built.compiler);
+    let tiers = PathBuf::from(&out_dir).join("tiers.rs");
+    fs::write(&tiers, table_of_tiers()).map_err(|e| format!("{}: {e}", tiers.display()))?;
     without_debug_info(&built.archive, &PathBuf::from(&out_dir).join(ALONE))?;
     println!("cargo:rustc-link-search=native={out_dir}");
     println!("cargo:rustc-link-lib=static={LIBRARY}");
     Ok(())
+}
+
+/// `kernel/tiers.def` as an invocation of the macro in `src/tier.rs`.
+fn table_of_tiers() -> String {
+    let variants =
+        |ids: &mut dyn Iterator<Item = &str>| ids.map(variant).collect::<Vec<_>>().join(" ");
+    let features = variants(&mut TIERS.features.iter().map(|f| f.id));
+    let mut text = format!("tiers! {{ features: {features};\n");
+    for tier in &TIERS.tiers {
+        let has = variants(&mut tier.features.iter().copied());
+        let (id, name, bits) = (variant(tier.id), tier.name(), tier.bits);
+        text += &format!("{id} {name:?} {bits} [{has}];\n");
+    }
+    text + "}\n"
 }
 
 fn without_debug_info(archive: &Path, to: &Path) -> Result<(), String> {

@@ -12,6 +12,7 @@ fn main() {
     for room in ["ciphers", "include", "lib"] {
         walk(&kernel.join(room), &mut files);
     }
+    files.push(kernel.join("tiers.def"));
     files.sort();
     let mut list = String::from("&[\n");
     for file in &files {

@@ -13,15 +13,14 @@ const PLACES: [(&str, &str); 3] = [
 ];
 
 /// What the ciphers need besides.
-const FILES: [&str; 7] = [
+const FILES: [&str; 3] = [
     "kernel/cpu/feature.c",
     "kernel/lib/string.c",
-    "kernel/load/patterns.h",
-    "kernel/load/patterns_aesni.c",
-    "kernel/load/patterns_avx2.c",
-    "kernel/load/patterns_simd.h",
-    "kernel/load/patterns_vaes_avx512.c",
+    "kernel/tiers.def",
 ];
+
+/// Files of this directory with this beginning, too.
+const PATTERNS: (&str, &str) = ("kernel/load", "patterns");
 
 fn main() {
     let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
@@ -39,6 +38,15 @@ fn main() {
     for name in FILES {
         println!("cargo:rerun-if-changed={}", root.join(name).display());
         files.push((name.into(), root.join(name)));
+    }
+    let (place, start) = PATTERNS;
+    println!("cargo:rerun-if-changed={}", root.join(place).display());
+    for entry in fs::read_dir(root.join(place)).expect("the repository's sources") {
+        let entry = entry.expect("the repository's sources");
+        let name = entry.file_name().into_string().expect("a name in UTF-8");
+        if name.starts_with(start) {
+            files.push((Path::new(place).join(name), entry.path()));
+        }
     }
     files.sort();
     let mut table = String::from("&[\n");

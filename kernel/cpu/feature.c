@@ -31,52 +31,45 @@ static u32 xcr0(void)
 	return low;
 }
 
-/* A requirement of a tier: bits of one register of one CPUID leaf. */
-struct requirement {
-	u8 tier;
+#define BIT(n) (1u << (n))
+
+/* Bits of one register of one CPUID leaf, all of which must be set. */
+struct feature {
 	u8 leaf;
 	u8 reg;
 	u32 bits;
 	const char *name;
 };
 
-#define BIT(n) (1u << (n))
-
-/* Intel SDM volume 2A, CPUID; volume 1, 13.3 for XCR0. */
-static const struct requirement requirements[] = {
-	{ KILN_TIER_AESNI, LEAF_1, ECX, BIT(25), "AES-NI" },
-	{ KILN_TIER_AESNI, LEAF_1, ECX, BIT(1), "PCLMULQDQ" },
-	{ KILN_TIER_AESNI, LEAF_1, ECX, BIT(9), "SSSE3" },
-	{ KILN_TIER_AESNI, LEAF_1, ECX, BIT(19), "SSE4.1" },
-	{ KILN_TIER_AESNI, LEAF_1, ECX, BIT(20), "SSE4.2" },
-	{ KILN_TIER_SHA_NI, LEAF_7, EBX, BIT(29), "SHA" },
-	{ KILN_TIER_AVX2, LEAF_1, ECX, BIT(27), "OSXSAVE" },
-	{ KILN_TIER_AVX2, LEAF_XCR0, EAX, BIT(1) | BIT(2),
-	  "ymm state saved by the operating system" },
-	{ KILN_TIER_AVX2, LEAF_1, ECX, BIT(28), "AVX" },
-	{ KILN_TIER_AVX2, LEAF_7, EBX, BIT(5), "AVX2" },
-	{ KILN_TIER_AVX2, LEAF_7, EBX, BIT(8), "BMI2" },
-	{ KILN_TIER_VAES_AVX2, LEAF_7, ECX, BIT(9), "VAES" },
-	{ KILN_TIER_VAES_AVX2, LEAF_7, ECX, BIT(10), "VPCLMULQDQ" },
-	{ KILN_TIER_VAES_AVX512, LEAF_XCR0, EAX, BIT(5) | BIT(6) | BIT(7),
-	  "zmm state saved by the operating system" },
-	{ KILN_TIER_VAES_AVX512, LEAF_7, EBX, BIT(16), "AVX512F" },
-	{ KILN_TIER_VAES_AVX512, LEAF_7, EBX, BIT(17), "AVX512DQ" },
-	{ KILN_TIER_VAES_AVX512, LEAF_7, EBX, BIT(21), "AVX512-IFMA" },
-	{ KILN_TIER_VAES_AVX512, LEAF_7, EBX, BIT(30), "AVX512BW" },
-	{ KILN_TIER_VAES_AVX512, LEAF_7, EBX, BIT(31), "AVX512VL" },
-	{ KILN_TIER_VAES_AVX512, LEAF_7, ECX, BIT(1), "AVX512-VBMI" },
-	{ KILN_TIER_VAES_AVX512, LEAF_7, ECX, BIT(6), "AVX512-VBMI2" },
-	{ KILN_TIER_VAES_AVX512, LEAF_7, ECX, BIT(8), "GFNI" },
+static const struct feature features[] = {
+#define FEATURE(id, leaf, reg, bits, name, ...) { leaf, reg, bits, name },
+#include "../tiers.def"
 };
 
-/* SHA-NI is not part of the higher tiers. */
-static bool includes_tier(enum kiln_tier tier, enum kiln_tier other)
-{
-	return other == tier || (other < tier && other != KILN_TIER_SHA_NI);
-}
+enum {
+#define FEATURE(id, ...) FEATURE_##id,
+#include "../tiers.def"
+	NR_FEATURES
+};
+_Static_assert(NR_FEATURES <= 63, "an enumerator has a bit for each feature");
 
-/* The first requirement of @tier, or of a tier that it includes, that is not met. */
+#define HAS(feature) (1ull << FEATURE_##feature)
+#define ALL_OF(tier) FEATURES_##tier
+enum {
+#define TIER(id, bits, features) FEATURES_##id = features,
+#include "../tiers.def"
+};
+
+static const struct tier {
+	u64 features;
+	u32 bits;
+} tiers[] = {
+#define TIER(id, bits, features) { FEATURES_##id, bits },
+#include "../tiers.def"
+};
+_Static_assert(KILN_NR_TIERS <= 32, "masks of tiers have 32 bits");
+
+/* The first feature of @tier, in the order of the table, that is absent. */
 const char *cpu_tier_lacks(enum kiln_tier tier)
 {
 	struct cpuid leaf[NR_LEAVES] = { 0 };
@@ -86,15 +79,14 @@ const char *cpu_tier_lacks(enum kiln_tier tier)
 	leaf[LEAF_1] = cpuid(1, 0);
 	if (highest >= 7)
 		leaf[LEAF_7] = cpuid(7, 0);
-	if (leaf[LEAF_1].reg[ECX] & BIT(27))
-		leaf[LEAF_XCR0].reg[EAX] = xcr0();
+	/* Without XSAVE the operating system saves what FXSAVE does: x87 and xmm. */
+	leaf[LEAF_XCR0].reg[EAX] = leaf[LEAF_1].reg[ECX] & BIT(27) ? xcr0() : BIT(0) | BIT(1);
 
-	for (i = 0; i < ARRAY_SIZE(requirements); i++) {
-		const struct requirement *r = &requirements[i];
+	for (i = 0; i < NR_FEATURES; i++) {
+		const struct feature *f = &features[i];
 
-		if (includes_tier(tier, r->tier) &&
-		    (leaf[r->leaf].reg[r->reg] & r->bits) != r->bits)
-			return r->name;
+		if (tiers[tier].features >> i & 1 && (leaf[f->leaf].reg[f->reg] & f->bits) != f->bits)
+			return f->name;
 	}
 	return NULL;
 }
@@ -102,17 +94,29 @@ const char *cpu_tier_lacks(enum kiln_tier tier)
 u32 cpu_tiers_present(void)
 {
 	static u32 present;
-	u32 tiers = __atomic_load_n(&present, __ATOMIC_RELAXED);
+	u32 found = __atomic_load_n(&present, __ATOMIC_RELAXED);
 	int t;
 
 	/* Threads may race here: all of them find the same. */
-	if (!tiers) {
+	if (!found) {
 		for (t = 0; t < KILN_NR_TIERS; t++)
 			if (!cpu_tier_lacks(t))
-				tiers |= BIT(t);
-		__atomic_store_n(&present, tiers, __ATOMIC_RELAXED);
+				found |= BIT(t);
+		__atomic_store_n(&present, found, __ATOMIC_RELAXED);
 	}
-	return tiers;
+	return found;
+}
+
+u32 cpu_register_bits(void)
+{
+	const u32 present = cpu_tiers_present();
+	u32 bits = 0;
+	int t;
+
+	for (t = 0; t < KILN_NR_TIERS; t++)
+		if (present & BIT(t) && tiers[t].bits > bits)
+			bits = tiers[t].bits;
+	return bits;
 }
 
 static u32 tiers_mask = ~0u;

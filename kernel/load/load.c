@@ -25,26 +25,26 @@ size_t kiln_pattern_size(void)
 /* By what the CPU has, whatever tiers are masked: a guest of a section may use it all. */
 void clobber_registers(void)
 {
-	const u32 tiers = cpu_tiers_present();
-
-	if (tiers & 1u << KILN_TIER_VAES_AVX512)
-		clobber_vaes_avx512();
-	else if (tiers & 1u << KILN_TIER_AVX2)
-		clobber_avx2();
-	else if (tiers & 1u << KILN_TIER_AESNI)
-		clobber_aesni();
+	switch (cpu_register_bits()) {
+	case 512:
+		return clobber_zmm();
+	case 256:
+		return clobber_ymm();
+	default:
+		return clobber_xmm();
+	}
 }
 
 static void keep_pattern(const struct pattern *want, struct pattern *found, u64 spins)
 {
-	const u32 tiers = cpu_tiers_present();
-
-	if (tiers & 1u << KILN_TIER_VAES_AVX512)
-		pattern_keep_vaes_avx512(want, found, spins);
-	else if (tiers & 1u << KILN_TIER_AVX2)
-		pattern_keep_avx2(want, found, spins);
-	else
-		pattern_keep_aesni(want, found, spins);
+	switch (cpu_register_bits()) {
+	case 512:
+		return pattern_keep_zmm(want, found, spins);
+	case 256:
+		return pattern_keep_ymm(want, found, spins);
+	default:
+		return pattern_keep_xmm(want, found, spins);
+	}
 }
 
 /*

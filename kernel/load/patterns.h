@@ -16,26 +16,27 @@ struct pattern {
 	u8 pad[58];
 } __aligned(64);
 
+/* There are patterns_*.c for these widths of registers. */
+#define TIER(name, bits, features) _Static_assert(bits <= 512, "patterns are narrower than " #name);
+#include "../tiers.def"
+
 /*
  * Fill the registers from @want, wait @spins iterations, write what is there to
  * @found. One for each vector width, to be called inside a section.
  */
 typedef void pattern_keep_t(const struct pattern *want, struct pattern *found,
 			    u64 spins);
-pattern_keep_t pattern_keep_aesni, pattern_keep_avx2, pattern_keep_vaes_avx512;
+pattern_keep_t pattern_keep_xmm, pattern_keep_ymm, pattern_keep_zmm;
 
 /* The two halves of that, for what happens between them to the registers. */
-void pattern_fill_aesni(const struct pattern *want);
-void pattern_fill_avx2(const struct pattern *want);
-void pattern_fill_vaes_avx512(const struct pattern *want);
-void pattern_read_aesni(struct pattern *found);
-void pattern_read_avx2(struct pattern *found);
-void pattern_read_vaes_avx512(struct pattern *found);
+typedef void pattern_fill_t(const struct pattern *want);
+pattern_fill_t pattern_fill_xmm, pattern_fill_ymm, pattern_fill_zmm;
+typedef void pattern_read_t(struct pattern *found);
+pattern_read_t pattern_read_xmm, pattern_read_ymm, pattern_read_zmm;
 
 /* Overwrite every vector and mask register, MXCSR and the x87 control word. */
-void clobber_aesni(void);
-void clobber_avx2(void);
-void clobber_vaes_avx512(void);
+typedef void clobber_t(void);
+clobber_t clobber_xmm, clobber_ymm, clobber_zmm;
 /* load.c: the one for this CPU */
 void clobber_registers(void);
 

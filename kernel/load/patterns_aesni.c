@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only OR MIT
 /* Patterns in sixteen 128-bit registers. */
-#define PATTERNS(name) name##_aesni
+#define PATTERNS(name) name##_xmm
 #define VECTOR "xmm"
 #define MOVE "movdqu"
 #define ONES(n) "pcmpeqd %%xmm" #n ", %%xmm" #n "\n\t"

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only OR MIT
 /* Patterns in sixteen 256-bit registers. */
-#define PATTERNS(name) name##_avx2
+#define PATTERNS(name) name##_ymm
 #define VECTOR "ymm"
 #define MOVE "vmovdqu"
 #define ONES(n) "vpcmpeqd %%ymm" #n ", %%ymm" #n ", %%ymm" #n "\n\t"

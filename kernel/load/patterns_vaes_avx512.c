@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only OR MIT
 /* Patterns in 32 512-bit registers and eight masks. */
-#define PATTERNS(name) name##_vaes_avx512
+#define PATTERNS(name) name##_zmm
 #define VECTOR "zmm"
 #define MOVE "vmovdqu64"
 #define ONES(n) "vpternlogd $0xff, %%zmm" #n ", %%zmm" #n ", %%zmm" #n "\n\t"

@@ -21,16 +21,14 @@ enum { FCW = 0x037f, FCW_ROUNDING = 0x0c00 };
 
 static const struct width {
 	const char *name;
-	u32 tier, regs, bytes, masks;
-	void (*fill)(const struct pattern *want);
-	void (*read)(struct pattern *found);
-	void (*clobber)(void);
+	u32 regs, bytes, masks;
+	pattern_fill_t *fill;
+	pattern_read_t *read;
+	clobber_t *clobber;
 } widths[KILN_LIVE_WIDTHS] = {
-	{ "xmm", KILN_TIER_AESNI, 16, 16, 0, pattern_fill_aesni, pattern_read_aesni,
-	  clobber_aesni },
-	{ "ymm", KILN_TIER_AVX2, 16, 32, 0, pattern_fill_avx2, pattern_read_avx2, clobber_avx2 },
-	{ "zmm", KILN_TIER_VAES_AVX512, 32, 64, 8, pattern_fill_vaes_avx512,
-	  pattern_read_vaes_avx512, clobber_vaes_avx512 },
+	{ "xmm", 16, 16, 0, pattern_fill_xmm, pattern_read_xmm, clobber_xmm },
+	{ "ymm", 16, 32, 0, pattern_fill_ymm, pattern_read_ymm, clobber_ymm },
+	{ "zmm", 32, 64, 8, pattern_fill_zmm, pattern_read_zmm, clobber_zmm },
 };
 
 /* One allocation. */
@@ -138,7 +136,7 @@ int kiln_live_run(struct kiln_live result[KILN_LIVE_WIDTHS], u32 rounds)
 	reset = room->states + size;
 	*(u32 *)(reset + MXCSR_AT) = MXCSR;
 	for (i = 0; i < KILN_LIVE_WIDTHS; i++)
-		if (cpu_has_tier(widths[i].tier))
+		if (8 * widths[i].bytes <= cpu_register_bits())
 			run(&widths[i], room, room->states, reset, rounds, &result[n++]);
 	kfree(memory);
 	return n;

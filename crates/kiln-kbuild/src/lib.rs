@@ -9,6 +9,7 @@ mod compiler;
 mod diagnosis;
 mod error;
 pub mod recipe;
+pub mod tiers;
 
 use std::collections::BTreeMap;
 use std::ffi::OsStr;
@@ -21,7 +22,7 @@ use std::thread;
 pub use compiler::Compiler;
 pub use diagnosis::{first_error, reason, states_error};
 pub use error::Error;
-pub use recipe::{SimdTier, SIMD_TIERS};
+pub use tiers::TIERS;
 
 /// Base name of the archive: link it as `static=kiln_kernel`.
 pub const LIBRARY: &str = "kiln_kernel";
@@ -44,7 +45,7 @@ pub struct Object {
     pub source: PathBuf,
     /// The object file.
     pub path: PathBuf,
-    /// Name of the SIMD tier it was compiled for; `None` means general registers only.
+    /// Suffix of the SIMD tier it was compiled for; `None` means general registers only.
     pub simd: Option<&'static str>,
 }
 
@@ -122,7 +123,7 @@ impl Kbuild {
             if let Some(other) = paths.insert(path.clone(), source.clone()) {
                 return Err(Error::Collision(other, source));
             }
-            let simd = recipe::tier_of(&source).map(|t| t.name);
+            let simd = recipe::tier_of(&source).map(|t| t.suffix.as_str());
             objects.push(Object { source, path, simd });
         }
 
@@ -177,7 +178,7 @@ impl Kbuild {
         cc.arg("-I").arg(self.kernel_dir.join("include"));
         match recipe::tier_of(source) {
             Some(tier) => cc
-                .args(tier.flags)
+                .args(&tier.flags)
                 .args(recipe::SIMD)
                 .args(recipe::own(source)),
             None => cc.args(recipe::GENERAL),

@@ -2,62 +2,7 @@
 
 use std::path::Path;
 
-/// A step of the instruction set that a source file is written for.
-#[derive(Debug)]
-pub struct SimdTier {
-    /// Suffix of the file names it holds for: `aesni` covers `aesni.c` and `ghash_aesni.c`.
-    pub name: &'static str,
-    /// Target flags, the lower tiers' included.
-    pub flags: &'static [&'static str],
-}
-
-/// The tiers. A source file belongs to the one whose name ends its own, the longest when there
-/// are several; a file that ends in none of them gets general registers only.
-pub const SIMD_TIERS: &[SimdTier] = &[
-    SimdTier {
-        name: "aesni",
-        // SSE encodings only: it must run on CPUs without AVX.
-        flags: &["-maes", "-mpclmul", "-msse4.2"],
-    },
-    SimdTier {
-        name: "sha_ni",
-        flags: &["-msse4.2", "-msha"],
-    },
-    SimdTier {
-        name: "avx2",
-        flags: &["-mavx2", "-maes", "-mpclmul", "-mbmi2"],
-    },
-    SimdTier {
-        name: "vaes_avx2",
-        flags: &[
-            "-mavx2",
-            "-maes",
-            "-mvaes",
-            "-mpclmul",
-            "-mvpclmulqdq",
-            "-mbmi2",
-        ],
-    },
-    SimdTier {
-        name: "vaes_avx512",
-        flags: &[
-            "-mavx2",
-            "-maes",
-            "-mvaes",
-            "-mpclmul",
-            "-mvpclmulqdq",
-            "-mbmi2",
-            "-mavx512f",
-            "-mavx512bw",
-            "-mavx512dq",
-            "-mavx512vl",
-            "-mavx512vbmi",
-            "-mavx512vbmi2",
-            "-mavx512ifma",
-            "-mgfni",
-        ],
-    },
-];
+use crate::tiers::{Tier, TIERS};
 
 /// Every object, C and assembly.
 ///
@@ -114,7 +59,7 @@ const PATTERNS: &[&str] = &["-mno-vzeroupper"];
 pub fn own(source: &Path) -> &'static [&'static str] {
     let name = source.file_name().and_then(|n| n.to_str()).unwrap_or("");
     match tier_of(source) {
-        Some(tier) if name.starts_with("patterns_") && tier.name != "aesni" => PATTERNS,
+        Some(tier) if name.starts_with("patterns_") && tier.bits > 128 => PATTERNS,
         _ => &[],
     }
 }
@@ -147,16 +92,19 @@ pub const IGNORED_ENV: &[&str] = &[
     "SUNPRO_DEPENDENCIES",
 ];
 
-/// The tier a source file belongs to, by its name.
-pub fn tier_of(source: &Path) -> Option<&'static SimdTier> {
+/// The SIMD tier of a source file: the one whose name ends the file's, the longest if several do. A
+/// file that ends in none of them gets general registers only.
+pub fn tier_of(source: &Path) -> Option<&'static Tier> {
     let stem = source.file_stem()?.to_str()?;
-    SIMD_TIERS
+    TIERS
+        .tiers
         .iter()
+        .filter(|tier| !tier.flags.is_empty())
         .filter(|tier| {
-            stem.strip_suffix(tier.name)
+            stem.strip_suffix(&tier.suffix)
                 .is_some_and(|rest| rest.is_empty() || rest.ends_with(['_', '-']))
         })
-        .max_by_key(|tier| tier.name.len())
+        .max_by_key(|tier| tier.suffix.len())
 }
 
 #[cfg(test)]
@@ -164,7 +112,7 @@ mod tests {
     use super::*;
 
     fn tier(source: &str) -> Option<&'static str> {
-        tier_of(Path::new(source)).map(|t| t.name)
+        tier_of(Path::new(source)).map(|t| t.suffix.as_str())
     }
 
     #[test]

@@ -22,7 +22,7 @@ mod sys;
 pub mod tier;
 pub mod wakeup;
 
-pub use tier::Tier;
+pub use tier::{Feature, Tier};
 
 /// The compiler `kernel/` was built with: its path and what it says of itself.
 pub const COMPILER: &str = env!("KILN_KERNEL_CC");

@@ -9,45 +9,61 @@ use crate::sys;
 
 static MASKED: AtomicBool = AtomicBool::new(false);
 
-/// A step of CPU features. See `kernel/include/kiln/cpufeature.h`.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-#[repr(u32)]
-pub enum Tier {
-    /// General registers only.
-    Generic,
-    /// AES-NI, PCLMULQDQ and SSE4.2.
-    Aesni,
-    /// SHA-1 and SHA-256 instructions; no other tier asks for them.
-    ShaNi,
-    /// AVX2 and BMI2.
-    Avx2,
-    /// VAES and VPCLMULQDQ on ymm, with AVX2.
-    VaesAvx2,
-    /// The same on zmm, with AVX-512 up to VBMI2, and GFNI.
-    VaesAvx512,
+/// Takes the rows of `kernel/tiers.def`, which `build.rs` writes.
+macro_rules! tiers {
+    (
+        features: $($feature:ident)*;
+        $($tier:ident $name:literal $bits:literal [$($has:ident)*];)*
+    ) => {
+        /// A CPU feature.
+        #[allow(missing_docs)]
+        #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+        pub enum Feature {
+            $($feature),*
+        }
+
+        /// A set of CPU features that implementations are written for.
+        #[allow(missing_docs)]
+        #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+        #[repr(u32)]
+        pub enum Tier {
+            $($tier),*
+        }
+
+        impl Tier {
+            /// Every tier, lowest first.
+            pub const ALL: [Tier; [$(Tier::$tier),*].len()] = [$(Tier::$tier),*];
+
+            /// The name that `KILN_TIERS` takes.
+            pub fn name(self) -> &'static str {
+                match self {
+                    $(Tier::$tier => $name),*
+                }
+            }
+
+            /// Bits of its widest register.
+            pub const fn bits(self) -> u32 {
+                match self {
+                    $(Tier::$tier => $bits),*
+                }
+            }
+
+            /// What a CPU must have for it.
+            pub fn features(self) -> &'static [Feature] {
+                match self {
+                    $(Tier::$tier => &[$(Feature::$has),*]),*
+                }
+            }
+        }
+    };
 }
 
-impl Tier {
-    /// Every tier, lowest first.
-    pub const ALL: [Tier; 6] = [
-        Tier::Generic,
-        Tier::Aesni,
-        Tier::ShaNi,
-        Tier::Avx2,
-        Tier::VaesAvx2,
-        Tier::VaesAvx512,
-    ];
+include!(concat!(env!("OUT_DIR"), "/tiers.rs"));
 
-    /// The name that `KILN_TIERS` takes.
-    pub fn name(self) -> &'static str {
-        match self {
-            Tier::Generic => "generic",
-            Tier::Aesni => "aesni",
-            Tier::ShaNi => "sha-ni",
-            Tier::Avx2 => "avx2",
-            Tier::VaesAvx2 => "vaes-avx2",
-            Tier::VaesAvx512 => "vaes-avx512",
-        }
+impl Tier {
+    /// Whether a CPU must have `feature` for it.
+    pub fn has(self, feature: Feature) -> bool {
+        self.features().contains(&feature)
     }
 
     /// Whether the CPU has it, masked or not.
@@ -81,6 +97,12 @@ impl Tier {
     /// Whether there is a mask, even one that allows all that this CPU has.
     pub fn masked() -> bool {
         MASKED.load(Ordering::Relaxed)
+    }
+
+    /// Bits of the widest register of the tiers that this CPU has, masked or not.
+    pub fn widest_present() -> u32 {
+        let present = Tier::ALL.iter().filter(|t| t.present());
+        present.map(|t| t.bits()).max().unwrap_or(0)
     }
 
     fn bit(self) -> u32 {

@@ -27,6 +27,7 @@ mod services;
 mod source;
 pub mod stream;
 pub mod tcrypt;
+mod tiers;
 mod tools;
 
 use std::collections::BTreeSet;

@@ -13,7 +13,7 @@ use kiln_kbuild::{first_error, states_error, Compiler};
 use crate::cache::{hash, update, Cache};
 use crate::config::{self, Taken};
 use crate::services::HEADERS;
-use crate::{library, tools, Error, Plan};
+use crate::{library, tiers, tools, Error, Plan};
 
 /// Compiled by the tree, against its headers, so that no layout and no signature is guessed.
 pub const GLUE: [(&str, &str); 7] = [
@@ -98,6 +98,7 @@ pub fn build(plan: &Plan, cache: &Cache, more: &BTreeSet<String>) -> Result<Buil
     for (name, text) in HEADERS {
         update(&cache.objects.join("lib").join(name), text)?;
     }
+    update(&cache.objects.join("lib/kiln/tiers.h"), &tiers::header())?;
     let mut targets: Vec<String> = STACK
         .iter()
         .chain(&LIBRARY_DIRS)

@@ -59,17 +59,15 @@ impl Pattern {
             z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
             z ^ (z >> 31)
         };
-        let (registers, bytes) = match width() {
-            512 => (32, 64),
-            256 => (16, 32),
-            _ => (16, 16),
-        };
+        let bits = Tier::widest_present();
+        let registers = if bits == 512 { 32 } else { 16 };
+        let bytes = (bits / 8).max(16) as usize;
         for r in 0..registers {
             for b in (0..bytes).step_by(8) {
                 p.zmm[r][b..b + 8].copy_from_slice(&next().to_le_bytes());
             }
         }
-        if width() == 512 {
+        if bits == 512 {
             p.k.fill_with(&mut next);
         }
         p.mxcsr = 0x1f80 | ((next() as u32 & 3) << 13);
@@ -78,21 +76,21 @@ impl Pattern {
     }
 }
 
-/// Bits of the widest vector register.
-fn width() -> u32 {
-    if Tier::VaesAvx512.present() {
-        512
-    } else if Tier::Avx2.present() {
-        256
-    } else {
-        128
+const _: () = {
+    let mut i = 0;
+    while i < Tier::ALL.len() {
+        assert!(
+            matches!(Tier::ALL[i].bits(), 64 | 128 | 256 | 512),
+            "user.S has no routine for registers of this width"
+        );
+        i += 1;
     }
-}
+};
 
 /// # Safety
 /// The thread is a CPU; otherwise as [`crate::cpu::gate`].
 pub unsafe fn call(want: &Pattern, found: &mut Pattern, f: sys::GateFn, arg: *mut c_void) -> u64 {
-    let call = match width() {
+    let call = match Tier::widest_present() {
         512 => kiln_user_call_512,
         256 => kiln_user_call_256,
         _ => kiln_user_call_128,

@@ -1,27 +1,6 @@
 //! Checks of driver names.
 
 use std::collections::BTreeSet;
-use std::fs;
-use std::path::Path;
-
-/// The tiers of `enum kiln_tier`, in order, as driver names end: `KILN_TIER_VAES_AVX2` is
-/// `vaes-avx2`.
-pub fn tiers(header: &Path) -> Vec<String> {
-    let text = fs::read_to_string(header).unwrap_or_else(|e| panic!("{}: {e}", header.display()));
-    let (_, body) = text
-        .split_once("enum kiln_tier {")
-        .expect("cpufeature.h defines enum kiln_tier");
-    let (body, _) = body.split_once('}').expect("the enum ends");
-    body.lines()
-        .filter_map(|line| line.trim().strip_prefix("KILN_TIER_"))
-        .map(|line| {
-            let end = line.find(|c: char| !c.is_ascii_alphanumeric() && c != '_');
-            line[..end.unwrap_or(line.len())]
-                .to_ascii_lowercase()
-                .replace('_', "-")
-        })
-        .collect()
-}
 
 /// Names that do not follow the kernel's convention, ALGORITHM-...-TIER, or name another tier
 /// than theirs. Tier 0 is general registers, and may end in anything but a tier.

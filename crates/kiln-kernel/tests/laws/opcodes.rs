@@ -1,11 +1,8 @@
 //! Instructions that ciphers may use, as tables.
 
 use iced_x86::{CpuidFeature, Mnemonic};
-use CpuidFeature::{
-    AES, AVX, AVX2, AVX512BW, AVX512DQ, AVX512F, AVX512VL, AVX512_IFMA, AVX512_VBMI, AVX512_VBMI2,
-    BMI2, CMOV, GFNI, INTEL186, INTEL386, INTEL486, INTEL8086, MULTIBYTENOP, PCLMULQDQ, SHA, SSE,
-    SSE2, SSE3, SSE4_1, SSE4_2, SSSE3, VAES, VPCLMULQDQ, X64,
-};
+use kiln_kbuild::TIERS;
+use CpuidFeature::{CMOV, INTEL186, INTEL386, INTEL486, INTEL8086, MULTIBYTENOP, X64};
 
 use crate::timing::name;
 
@@ -102,34 +99,13 @@ const BASE: &[CpuidFeature] = &[
     CMOV,
     MULTIBYTENOP,
 ];
-const AESNI: &[CpuidFeature] = &[SSE, SSE2, SSE3, SSSE3, SSE4_1, SSE4_2, AES, PCLMULQDQ];
-const SHA_NI: &[CpuidFeature] = &[SSE, SSE2, SSE3, SSSE3, SSE4_1, SSE4_2, SHA];
-const AVX2_ONLY: &[CpuidFeature] = &[AVX, AVX2, BMI2];
-const VAES_AVX2_ONLY: &[CpuidFeature] = &[VAES, VPCLMULQDQ];
-const AVX512_ONLY: &[CpuidFeature] = &[
-    AVX512F,
-    AVX512BW,
-    AVX512DQ,
-    AVX512VL,
-    AVX512_VBMI,
-    AVX512_VBMI2,
-    AVX512_IFMA,
-    GFNI,
-];
 
-/// What a CPU of a tier (a suffix of source files) has, as `kernel/cpu/feature.c` asks for it.
-pub fn features(simd: Option<&str>) -> Vec<CpuidFeature> {
-    let parts: &[&[CpuidFeature]] = match simd {
-        None => &[],
-        Some("aesni") => &[AESNI],
-        Some("sha_ni") => &[SHA_NI],
-        Some("avx2") => &[AESNI, AVX2_ONLY],
-        Some("vaes_avx2") => &[AESNI, AVX2_ONLY, VAES_AVX2_ONLY],
-        Some("vaes_avx512") => &[AESNI, AVX2_ONLY, VAES_AVX2_ONLY, AVX512_ONLY],
-        Some(tier) => panic!("what does a CPU of {tier} have? Tell tests/laws/opcodes.rs"),
-    };
-    BASE.iter()
-        .chain(parts.iter().copied().flatten())
-        .copied()
-        .collect()
+/// Whether a CPU of a tier (a suffix of source files) has this: `kernel/tiers.def` uses the disassembler's names.
+pub fn has_feature(suffix: Option<&str>, feature: CpuidFeature) -> bool {
+    let tier = suffix.map(|suffix| {
+        let found = TIERS.tiers.iter().find(|t| t.suffix == suffix);
+        found.unwrap_or_else(|| panic!("{suffix} is not a tier"))
+    });
+    let name = format!("{feature:?}");
+    BASE.contains(&feature) || tier.is_some_and(|t| t.features.contains(&name.as_str()))
 }

@@ -9,7 +9,7 @@ use iced_x86::{CpuidFeature, Decoder, DecoderOptions, FlowControl, Instruction, 
 use kiln_kbuild::Object;
 use object::{Object as _, ObjectSection, ObjectSymbol, SectionKind, SymbolKind};
 
-use crate::opcodes::{features, takes_constant_time};
+use crate::opcodes::{has_feature, takes_constant_time};
 
 /// An instruction and where it is.
 pub struct Place {
@@ -56,12 +56,11 @@ pub fn operand_time(object: &Object) -> Vec<String> {
 /// Instructions that a CPU with the object's tier, and nothing more, need not have.
 pub fn beyond_tier(object: &Object) -> Vec<String> {
     let tier = object.simd.unwrap_or("general registers");
-    let has = features(object.simd);
     report(object, |i| {
         let lacks: Vec<&CpuidFeature> = i
             .cpuid_features()
             .iter()
-            .filter(|f| !has.contains(f))
+            .filter(|f| !has_feature(object.simd, **f))
             .collect();
         (!lacks.is_empty()).then(|| format!("needs {lacks:?}, which {tier} is without"))
     })

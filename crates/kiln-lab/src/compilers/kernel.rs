@@ -45,23 +45,6 @@ const FAMILIES: [(&str, &str, &str, &[&str]); 21] = [
     ("sm3-", "sm3_impls", "sm3/", &[]),
 ];
 
-/// How drivers' names end, and how the files do.
-const TIERS: [(&str, &str); 13] = [
-    ("generic", "generic"),
-    ("fixed-time", "fixed_time"),
-    ("pclmul-aesni", "aesni"),
-    ("sse42-aesni", "aesni"),
-    ("aesni", "aesni"),
-    ("ssse3", "aesni"),
-    ("sse2", "aesni"),
-    ("sha-ni", "sha_ni"),
-    ("vaes-avx2", "vaes_avx2"),
-    ("avx2", "avx2"),
-    ("vaes-avx512", "vaes_avx512"),
-    ("avx512", "vaes_avx512"),
-    ("avx512", "avx512"),
-];
-
 /// Where the sources lie, and the archive of all objects.
 pub struct Kernel {
     dir: PathBuf,
@@ -129,7 +112,7 @@ impl Kernel {
     /// Names of all subjects, those that this CPU cannot run left out.
     pub fn names(&self) -> Vec<String> {
         let drivers = Impl::all().into_iter().filter(|i| i.tier().usable());
-        let drivers = drivers.filter(|i| self.files(i.driver()).is_some());
+        let drivers = drivers.filter(|i| self.files(*i).is_some());
         [GENERIC, ASSEMBLY]
             .into_iter()
             .chain(drivers.map(Impl::driver))
@@ -144,7 +127,7 @@ impl Kernel {
                 "{driver}: this CPU lacks {lacks}: leave it out"
             )));
         }
-        let Some((table, files)) = self.files(driver) else {
+        let Some((table, files)) = self.files(imp) else {
             return Err(Error::input(format!(
                 "{driver} is made of others' functions: name one of {}",
                 self.names().join(", ")
@@ -181,22 +164,22 @@ impl Kernel {
         })
     }
 
-    /// The table that a driver is in, and the files it is made of.
-    fn files(&self, driver: &str) -> Option<(&'static str, Vec<String>)> {
+    /// The table that an implementation is in, and the files it is made of.
+    fn files(&self, imp: Impl) -> Option<(&'static str, Vec<String>)> {
+        let driver = imp.driver();
         let (prefix, table, own, others) = FAMILIES
             .iter()
             .filter(|f| driver.starts_with(f.0))
             .max_by_key(|f| f.0.len())?;
-        let rest = &driver[prefix.len()..];
-        let mut files = Vec::new();
-        for (_, stem) in TIERS.iter().filter(|(end, _)| *end == rest) {
-            for room in [own].into_iter().chain(*others) {
-                let file = format!("ciphers/{room}{stem}.c");
-                if SOURCES.iter().any(|(name, _)| *name == file) {
-                    files.push(file);
-                }
-            }
-        }
+        // A file is named for its tier, one in general registers as its driver.
+        let stem = match imp.tier() {
+            Tier::Generic => &driver[prefix.len()..],
+            tier => tier.name(),
+        };
+        let stem = stem.replace('-', "_");
+        let rooms = [own].into_iter().chain(*others);
+        let mut files: Vec<String> = rooms.map(|r| format!("ciphers/{r}{stem}.c")).collect();
+        files.retain(|file| SOURCES.iter().any(|(name, _)| name == file));
         (!files.is_empty()).then_some((*table, files))
     }
 
@@ -249,7 +232,7 @@ mod tests {
         };
         let mut without = Vec::new();
         for imp in Impl::all() {
-            match kernel.files(imp.driver()) {
+            match kernel.files(imp) {
                 Some((_, files)) => assert!(files.len() <= 3, "{}: {files:?}", imp.driver()),
                 None => without.push(imp.driver()),
             }
@@ -259,7 +242,10 @@ mod tests {
             let of_others = driver.starts_with("hmac-") || driver.starts_with("rfc7539-");
             assert!(of_others, "{driver} has no file");
         }
-        let (table, files) = kernel.files("cbc-aes-generic").unwrap();
+        let generic = |i: &Impl| i.driver() == "cbc-aes-generic";
+        let (table, files) = kernel
+            .files(Impl::all().into_iter().find(generic).unwrap())
+            .unwrap();
         assert_eq!(table, "aes_modes_impls");
         assert_eq!(files, ["ciphers/modes/generic.c", "ciphers/aes/generic.c"]);
     }

@@ -1,7 +1,7 @@
 //! What follows from the AES unit's rate and latency for AES-XTS.
 
 use kiln_kernel::cipher::BLOCK;
-use kiln_kernel::Tier;
+use kiln_kernel::{Feature, Tier};
 
 use super::{Limits, AES_LATENCY, AES_XMM, AES_YMM, AES_ZMM};
 
@@ -10,16 +10,25 @@ fn rounds(key_bits: u32) -> f64 {
     f64::from(key_bits / 32 + 6)
 }
 
+/// Bits of the vectors that `tier` can give the AES unit at once. `None` if it does not use the unit.
+fn aes_bits(tier: Tier) -> Option<u32> {
+    if tier.has(Feature::Vaes) {
+        return Some(tier.bits());
+    }
+    tier.has(Feature::Aes).then_some(128)
+}
+
 /// Cycles in which the AES unit could do the blocks of a message of `len` bytes with the vectors of `tier`:
 /// blocks × rounds ÷ (blocks in a vector × vectors a cycle), and nothing else: no tweak, no load, no store.
 /// `None` for a tier that does not use the unit.
 pub fn xts_cycles(limits: &Limits, tier: Tier, key_bits: u32, len: usize) -> Option<f64> {
-    let (name, in_vector) = match tier {
-        Tier::Generic => return None,
-        Tier::Aesni | Tier::ShaNi | Tier::Avx2 => (AES_XMM, 1.0),
-        Tier::VaesAvx2 => (AES_YMM, 2.0),
-        Tier::VaesAvx512 => (AES_ZMM, 4.0),
+    let bits = aes_bits(tier)?;
+    let name = match bits {
+        128 => AES_XMM,
+        256 => AES_YMM,
+        _ => AES_ZMM,
     };
+    let in_vector = f64::from(bits / 128);
     // A last part block is a whole block's work (ciphertext stealing).
     let blocks = len.div_ceil(BLOCK) as f64;
     Some(blocks * rounds(key_bits) / (in_vector * limits.get(name)?))
@@ -28,9 +37,7 @@ pub fn xts_cycles(limits: &Limits, tier: Tier, key_bits: u32, len: usize) -> Opt
 /// Cycles of the serial chain of one call whose IV is the last call's output: the tweak's block, then the first
 /// block, each round waiting for the one before.
 pub fn serial_cycles(limits: &Limits, tier: Tier, key_bits: u32) -> Option<f64> {
-    if tier == Tier::Generic {
-        return None;
-    }
+    aes_bits(tier)?;
     Some(2.0 * rounds(key_bits) * limits.get(AES_LATENCY)?)
 }
 

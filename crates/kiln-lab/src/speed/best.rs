@@ -143,7 +143,10 @@ pub fn of(timed: &[(&Candidate, Option<&Series>)]) -> Best {
         let least = with.min_by(|a, b| a.0.total_cmp(&b.0));
         least.map(|(_, i, c, s)| (i, c, s))
     };
-    let is_wide = |c: &Candidate| c.tier.as_deref() == Some(Tier::VaesAvx512.name());
+    let is_wide = |c: &Candidate| {
+        let tier = c.tier.as_deref().and_then(|t| t.parse::<Tier>().ok());
+        tier.is_some_and(|t| t.bits() == 512)
+    };
     let is_call = |c: &Candidate| is_own(c) && c.level == Level::Api;
     let peer = || {
         let (i, own, series) = fastest(&is_call)?;

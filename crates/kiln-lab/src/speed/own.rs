@@ -5,7 +5,6 @@ use std::rc::Rc;
 
 use kiln_kernel::calls::Calls;
 use kiln_kernel::cipher::{self, Context, Impl, Sections};
-use kiln_kernel::Tier;
 
 use super::candidate::{Candidate, Judge, Run, Takes, KILN};
 use super::level::{Layout, Level};
@@ -216,9 +215,9 @@ pub fn cipher_op(op: Op) -> cipher::Op {
 /// The best driver, and if that uses 512-bit vectors, the best of those that do not.
 fn called(alg: Algorithm) -> Vec<Impl> {
     let best = alg.best();
-    let narrow = |i: &Impl| i.tier().usable() && i.tier() != Tier::VaesAvx512;
+    let narrow = |i: &Impl| i.tier().usable() && i.tier().bits() < 512;
     let mut all = vec![best];
-    if best.tier() == Tier::VaesAvx512 {
+    if best.tier().bits() == 512 {
         all.extend(alg.impls().into_iter().rfind(narrow));
     }
     all

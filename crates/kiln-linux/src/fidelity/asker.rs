@@ -30,13 +30,14 @@ const SOURCES: &[(&str, &str)] =
     sources!("Kbuild" "ask.c" "costs.c" "fidelity.h" "nested.c" "requests.c" "scene.c" "where.c");
 
 /// Of Kiln's module: what saves registers, whose cost is asked, and headers.
-const SHARED: [&str; 6] = [
+const SHARED: [&str; 7] = [
     "state.",
     "live.",
     "include/",
     "kernel/include/",
     "kernel/load/",
     "kernel/cpu/",
+    "kernel/tiers.def",
 ];
 
 const NAME: &str = "kiln_fidelity";
@@ -226,6 +227,9 @@ impl Plan<'_> {
         let shared = |name: &str| SHARED.iter().any(|s| name.starts_with(s));
         for (name, text) in module::SOURCES.iter().filter(|(name, _)| shared(name)) {
             update(&dir.join(name), text)?;
+            if let Some(stem) = name.strip_prefix("kernel/").and(name.strip_suffix(".c")) {
+                kbuild.push_str(&format!("kiln_fidelity-y += {stem}.o\n"));
+            }
             kbuild.push_str(&module::flags(name));
         }
         update(&dir.join("Kbuild"), &kbuild)?;

@@ -69,10 +69,9 @@ pub fn emulated(name: &str) -> Option<f64> {
 }
 
 fn widest() -> &'static str {
-    let has = |tier: Tier| tier.lacks().is_none();
-    match (has(Tier::VaesAvx512), has(Tier::Avx2)) {
-        (true, _) => "zmm",
-        (_, true) => "ymm",
+    match Tier::widest_present() {
+        512 => "zmm",
+        256 => "ymm",
         _ => "xmm",
     }
 }
