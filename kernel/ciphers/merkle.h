@@ -14,6 +14,8 @@
 #include <kiln/types.h>
 #include <kiln/unaligned.h>
 
+#include "partial.h"
+
 #define MD_MAX_BLOCK 128
 
 struct md {
@@ -70,16 +72,6 @@ static __always_inline void md_copy_words(const struct md *md, void *to, const v
 		__builtin_memcpy(to, from, 32);
 }
 
-static __always_inline void md_zero(void *p, size_t n)
-{
-	u64 *word = p;
-	size_t i;
-
-	for (i = 0; i < n / 8; i++)
-		word[i] = 0;
-	__asm__ volatile("" : : "r"(p) : "memory");
-}
-
 static __always_inline void md_put_digest(const struct md *md, const u64 *h, u8 *out)
 {
 	const u32 *h32 = (const u32 *)h;
@@ -97,18 +89,12 @@ static __always_inline void md_put_digest(const struct md *md, const u64 *h, u8 
 static __always_inline void md_update(const struct md *md, md_blocks_t *blocks,
 				      struct md_state *s, const u8 *data, size_t len)
 {
-	const size_t kept = s->bytes % md->block;
+	u64 kept = s->bytes % md->block;
 	size_t whole;
 
 	s->bytes += len;
 	if (kept) {
-		size_t n = md->block - kept;
-
-		n = n < len ? n : len;
-		memcpy(s->buffer + kept, data, n);
-		data += n;
-		len -= n;
-		if (kept + n < md->block)
+		if (!fill_block(s->buffer, &kept, md->block, &data, &len))
 			return;
 		blocks(s->h, s->buffer, 1);
 	}
@@ -118,7 +104,7 @@ static __always_inline void md_update(const struct md *md, md_blocks_t *blocks,
 	memcpy(s->buffer, data + whole * md->block, len % md->block);
 }
 
-/* An md_end_t for general registers. SIMD tiers have ../merkle_simd.h. */
+/* An md_end_t for general registers. SIMD tiers use md_pad() of merkle_simd.h. */
 static __always_inline void md_end(const struct md *md, md_blocks_t *blocks, const void *from,
 				   const u8 *data, size_t len, u64 bytes, u8 *out)
 {
@@ -131,7 +117,7 @@ static __always_inline void md_end(const struct md *md, md_blocks_t *blocks, con
 	md_copy_words(md, h, from);
 	if (whole)
 		blocks(h, data, whole);
-	md_zero(last, all);
+	wipe_words(last, all);
 	memcpy(last, data + whole * md->block, kept);
 	last[kept] = 0x80;
 	put_be64(8 * bytes, last + all - 8);
@@ -139,8 +125,8 @@ static __always_inline void md_end(const struct md *md, md_blocks_t *blocks, con
 		put_be64(bytes >> 61, last + all - 16);
 	blocks(h, last, all / md->block);
 	md_put_digest(md, h, out);
-	md_zero(last, all);
-	md_zero(h, sizeof(h));
+	wipe_words(last, all);
+	wipe_words(h, sizeof(h));
 }
 
 /* The functions of a tier of hash @md, named hash_..._tier. */
@@ -157,7 +143,7 @@ static void hash##_final_##tier(const void *ctx, void *state, u8 *out)          
 										      \
 	(void)ctx;                                                                    \
 	hash##_end_##tier(s->h, s->buffer, s->bytes % (md).block, s->bytes, out);     \
-	md_zero(s, MD_STATE_SIZE((md).block));                                        \
+	wipe_words(s, MD_STATE_SIZE((md).block));                                        \
 }                                                                                     \
 static void hash##_digest_##tier(const void *ctx, const u8 *data, size_t len, u8 *out) \
 {                                                                                     \

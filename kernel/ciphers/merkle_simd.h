@@ -78,6 +78,13 @@ static __always_inline size_t md_pad(const struct md *md, u8 last[2 * MD_MAX_BLO
 	return all / md->block;
 }
 
+/* Block @i of @blocks blocks at @data and then those at @last. */
+static __always_inline const u8 *md_block_at(const struct md *md, const u8 *data, size_t blocks,
+					     const u8 *last, size_t i)
+{
+	return i < blocks ? data + i * md->block : last + (i - blocks) * md->block;
+}
+
 static __always_inline void md_wipe(const struct md *md, u8 last[2 * MD_MAX_BLOCK],
 				    size_t blocks)
 {

@@ -5,6 +5,8 @@
  */
 #include <kiln/cpu_offsets.h>
 
+#include "saved.h"
+
 /*
  * Clear the stack that kernel mode has used below here, on the way back to user mode: what
  * compilers spilled there may be keys or text. Interrupts are off. %rax is 0 afterwards, %rcx
@@ -28,15 +30,7 @@
 	.globl kiln_irq_trampoline
 	.type kiln_irq_trampoline, @function
 kiln_irq_trampoline:
-	push %rax
-	push %rcx
-	push %rdx
-	push %rsi
-	push %rdi
-	push %r8
-	push %r9
-	push %r10
-	push %r11
+	push_clobbered
 	push %rbx
 	push %rbp
 	cld
@@ -58,15 +52,7 @@ kiln_irq_trampoline:
 	mov %rbp, %rsp
 	pop %rbp
 	pop %rbx
-	pop %r11
-	pop %r10
-	pop %r9
-	pop %r8
-	pop %rdi
-	pop %rsi
-	pop %rdx
-	pop %rcx
-	pop %rax
+	pop_clobbered
 	/* If the host single-steps, the next trap follows the interrupted instruction. */
 	iretq
 2:	/* One is pending, unless another interrupt has served it since: check again. */

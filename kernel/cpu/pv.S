@@ -5,6 +5,8 @@
  */
 #include <kiln/cpu_offsets.h>
 
+#include "saved.h"
+
 	.macro function name
 	.globl \name
 	.type \name, @function
@@ -14,27 +16,11 @@
 	.macro call_c name
 	push %rbp
 	mov %rsp, %rbp
-	push %rax
-	push %rcx
-	push %rdx
-	push %rsi
-	push %rdi
-	push %r8
-	push %r9
-	push %r10
-	push %r11
+	push_clobbered
 	and $-16, %rsp
 	call \name
 	lea -72(%rbp), %rsp
-	pop %r11
-	pop %r10
-	pop %r9
-	pop %r8
-	pop %rdi
-	pop %rsi
-	pop %rdx
-	pop %rcx
-	pop %rax
+	pop_clobbered
 	pop %rbp
 	.endm
 

@@ -11,13 +11,6 @@
 
 enum { IPSEC_IV = 8, MAX_TAG = 16 };
 
-static int setkey(struct crypto_tfm *tfm, const u8 *key, u32 len)
-{
-	const struct kiln_impl *impl = tfm->alg->impl;
-
-	return impl->setkey(crypto_tfm_ctx(tfm), key, len);
-}
-
 static int setauthsize(struct crypto_tfm *tfm, u32 authsize)
 {
 	const struct kiln_impl *impl = tfm->alg->impl;
@@ -28,15 +21,6 @@ static int setauthsize(struct crypto_tfm *tfm, u32 authsize)
 	    (impl->digestsize - authsize) % impl->tag_step)
 		return -EINVAL;
 	return 0;
-}
-
-static bool equal(const u8 *a, const u8 *b, u32 n)
-{
-	u8 differ = 0;
-
-	for (; n; n--)
-		differ |= *a++ ^ *b++;
-	return !differ;
 }
 
 static void wipe(struct scatterlist *sg, u32 behind, u32 len)
@@ -116,7 +100,7 @@ static noinline int crypt_pieces(struct crypto_request *req, u32 aadlen, u32 len
 	fpu_cut_close(&p.cut);
 	if (!decrypt) {
 		scatterwalk_copy(tag, req->dst, (u64)req->assoclen + len, tagsize, true);
-	} else if (!equal(tag, want, tagsize)) {
+	} else if (secrets_differ(tag, want, tagsize)) {
 		wipe(req->dst, req->assoclen, len);
 		err = -EBADMSG;
 	}
@@ -219,25 +203,7 @@ static __always_inline int crypt(struct crypto_request *req, const bool simd,
 			   (decrypt ? src : dst) + assoclen + len, simd, decrypt);
 }
 
-static int encrypt_simd(struct crypto_request *req)
-{
-	return crypt(req, true, false);
-}
-
-static int decrypt_simd(struct crypto_request *req)
-{
-	return crypt(req, true, true);
-}
-
-static int encrypt_scalar(struct crypto_request *req)
-{
-	return crypt(req, false, false);
-}
-
-static int decrypt_scalar(struct crypto_request *req)
-{
-	return crypt(req, false, true);
-}
+CRYPTO_ENTRY_POINTS(crypt)
 
 static bool begins_with(const char *name, const char *what)
 {
@@ -258,8 +224,6 @@ void aead_ops(struct crypto_alg *alg, const struct kiln_impl *impl)
 		alg->form = CRYPTO_FORM_IPSEC;
 	else if (begins_with(impl->alg, "ccm("))
 		alg->form = CRYPTO_FORM_CCM;
-	alg->budget = fpu_budget_of(impl);
-	alg->setkey = setkey;
 	alg->setauthsize = setauthsize;
 	alg->encrypt = simd ? encrypt_simd : encrypt_scalar;
 	alg->decrypt = simd ? decrypt_simd : decrypt_scalar;

@@ -15,22 +15,13 @@ static struct crypto_alg *algs;
 static struct spinlock algs_lock;
 static u32 model = CRYPTO_MODEL_HELPER;
 
-static bool same(const char *a, const char *b)
-{
-	while (*a && *a == *b) {
-		a++;
-		b++;
-	}
-	return *a == *b;
-}
-
 /* Two drivers of one name are never there under the same model. */
 static bool is_taken(const struct crypto_alg *wanted)
 {
 	const struct crypto_alg *alg;
 
 	for (alg = algs; alg; alg = alg->next)
-		if (same(alg->driver_name, wanted->driver_name) &&
+		if (streq(alg->driver_name, wanted->driver_name) &&
 		    alg->models & wanted->models)
 			return true;
 	return false;
@@ -65,7 +56,7 @@ static bool is_fastest(const struct crypto_alg *alg)
 	const u32 internal = alg->flags & CRYPTO_ALG_INTERNAL ? 2 : 0;
 	const struct kiln_impl *impl = fpu_fastest(alg->name + internal);
 
-	return impl && same(impl->driver, alg->driver_name + internal);
+	return impl && streq(impl->driver, alg->driver_name + internal);
 }
 
 static bool is_better(const struct crypto_alg *alg, const struct crypto_alg *than)
@@ -87,9 +78,9 @@ static struct crypto_alg *lookup(const char *name, u32 type, u32 mask)
 		if ((alg->flags ^ type) & mask || !(tiers & 1u << alg->tier) ||
 		    !(alg->models & now))
 			continue;
-		if (same(alg->driver_name, name))
+		if (streq(alg->driver_name, name))
 			return alg;
-		if (same(alg->name, name) && is_better(alg, best))
+		if (streq(alg->name, name) && is_better(alg, best))
 			best = alg;
 	}
 	return best;

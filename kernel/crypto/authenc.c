@@ -115,15 +115,6 @@ static int authenc_encrypt(struct crypto_request *req)
 	return err ? err : put_icv(req);
 }
 
-static bool equal(const u8 *a, const u8 *b, u32 n)
-{
-	u8 differ = 0;
-
-	for (; n; n--)
-		differ |= *a++ ^ *b++;
-	return !differ;
-}
-
 static int authenc_decrypt(struct crypto_request *req)
 {
 	struct authenc_ctx *ctx = crypto_tfm_ctx(req->tfm);
@@ -140,7 +131,7 @@ static int authenc_decrypt(struct crypto_request *req)
 	if (err)
 		return err;
 	scatterwalk_copy(want, req->src, hashed, authsize, false);
-	if (!equal(icv, want, authsize))
+	if (secrets_differ(icv, want, authsize))
 		return -EBADMSG;
 	sub = sub_request(req, len);
 	crypto_request_set_callback(sub, req->flags, req->complete, req->data);

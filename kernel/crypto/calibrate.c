@@ -29,7 +29,6 @@ enum {
 	SHORT_RUNS = 8,
 	SHORT_MOST = 2048,	/* bytes: who is slower here is slower everywhere */
 	ROUND_TRIP = 4096,	/* bytes by which the fastest is chosen */
-	MAX_IMPLS = 256,
 	AAD = 16,
 };
 
@@ -58,18 +57,9 @@ struct subject {
 	u32 rounds;		/* with this far_bytes */
 };
 
-static struct subject subjects[MAX_IMPLS][2];
-static const struct kiln_impl *fastest[MAX_IMPLS];	/* by the number of an algorithm's first */
+static struct subject subjects[KILN_MAX_IMPLS][2];
+static const struct kiln_impl *fastest[KILN_MAX_IMPLS];	/* by the number of an algorithm's first */
 static u64 chain_at_start;
-
-static bool same(const char *a, const char *b)
-{
-	while (*a && *a == *b) {
-		a++;
-		b++;
-	}
-	return *a == *b;
-}
 
 static void keep(struct best *b, u64 took)
 {
@@ -106,7 +96,10 @@ static u64 chain_now(const struct kiln_calibration *c)
 	return c->chain ? c->chain : kiln_budget_chain(CHAIN);
 }
 
-/* Calls back to back, each in a section of its own; of the first the answer is kept. */
+/*
+ * Calls back to back, each in a section of its own; the answer of the first is kept. @number is that
+ * of the rate which a test may have set.
+ */
 static u64 timed(struct kiln_calibration *c, const struct kiln_impl *impl, u32 number,
 		 bool decrypt, u32 len, u32 calls)
 {
@@ -268,7 +261,7 @@ static void choose(const struct kiln_calibration *c, u32 i)
 	u32 k, at = i, by_priority = i;
 
 	for (k = i; (impl = kiln_impl(k)); k++) {
-		if (same(impl->alg, top->alg) && usable(c, impl) &&
+		if (streq(impl->alg, top->alg) && usable(c, impl) &&
 		    impl->priority > top->priority) {
 			top = impl;
 			by_priority = k;
@@ -276,7 +269,7 @@ static void choose(const struct kiln_calibration *c, u32 i)
 	}
 	at = by_priority;
 	for (k = i; (impl = kiln_impl(k)); k++) {
-		if (same(impl->alg, top->alg) && usable(c, impl) &&
+		if (streq(impl->alg, top->alg) && usable(c, impl) &&
 		    impl->constant_time >= top->constant_time && trip(k) < trip(at))
 			at = k;
 	}
@@ -291,7 +284,7 @@ static u32 first_of(const char *alg)
 	u32 i;
 
 	for (i = 0; (impl = kiln_impl(i)); i++)
-		if (same(impl->alg, alg))
+		if (streq(impl->alg, alg))
 			return i;
 	return 0;
 }
@@ -301,30 +294,14 @@ const struct kiln_impl *fpu_fastest(const char *alg)
 	return fastest[first_of(alg)];
 }
 
-/* Scalar code that may stand in for it; NULL: none, or it leaks. */
-static const struct kiln_impl *scalar_of(const struct kiln_impl *wanted, u32 *number)
-{
-	const struct kiln_impl *best = NULL, *impl;
-	u32 i;
-
-	for (i = 0; (impl = kiln_impl(i)); i++) {
-		if (impl->tier != KILN_TIER_GENERIC || !same(impl->alg, wanted->alg) ||
-		    (best && impl->priority < best->priority))
-			continue;
-		best = impl;
-		*number = i;
-	}
-	return best && best->constant_time ? best : NULL;
-}
-
 static void find_min_bytes(struct kiln_calibration *c, u32 i)
 {
-	const struct kiln_impl *impl = kiln_impl(i), *scalar;
+	const struct kiln_impl *impl = kiln_impl(i), *scalar = kiln_best_scalar(impl->alg);
 	u32 *const min_bytes = fpu_min_bytes_of(impl);
-	u32 number = 0, len, n;
+	u32 len, n;
 
-	scalar = scalar_of(impl, &number);
-	if (impl->tier == KILN_TIER_GENERIC || !scalar)
+	/* Code that leaks may not stand in for code that does not. */
+	if (impl->tier == KILN_TIER_GENERIC || !scalar || !scalar->constant_time)
 		return;
 	for (len = impl->blocksize > 16 ? impl->blocksize : 16; len <= SHORT_MOST; len *= 2) {
 		u64 with = ~0ull, without = ~0ull, took;
@@ -332,7 +309,7 @@ static void find_min_bytes(struct kiln_calibration *c, u32 i)
 		for (n = 0; n < SHORT_RUNS; n++) {
 			took = timed(c, impl, i, false, len, SHORT_CALLS);
 			with = took < with ? took : with;
-			took = timed(c, scalar, number, false, len, SHORT_CALLS);
+			took = timed(c, scalar, i, false, len, SHORT_CALLS);
 			without = took < without ? took : without;
 		}
 		if (with <= without)
@@ -424,7 +401,7 @@ u64 kiln_calibrate(void *arg)
 
 	c->runs = 0;
 	c->enough = FAR_NS * this_cpu()->ticks_per_us / 1000;
-	if (kiln_impls() > MAX_IMPLS)
+	if (kiln_impls() > KILN_MAX_IMPLS)
 		return 1;
 	fpu_budgets_init();
 	if (!c->rates)

@@ -11,6 +11,7 @@
 #include <kiln/fpu.h>
 #include <kiln/preempt.h>
 #include <kiln/sched.h>
+#include <kiln/string.h>
 
 static const char *const names[KILN_NR_WAYS] = {
 	[KILN_UNBOUNDED] = "unbounded",
@@ -77,7 +78,6 @@ static const struct class classes[] = {
 };
 
 enum {
-	MAX_IMPLS = 256,
 	/* A section by the clock has its first look after this part of the target ... */
 	SHARE = 2,
 	/* ... and one on demand each time after this part. */
@@ -98,26 +98,17 @@ struct entry {
 	u32 min_bytes;
 };
 
-static struct entry entries[MAX_IMPLS];
+static struct entry entries[KILN_MAX_IMPLS];
 static u64 miss_rate;
 static u32 way = KILN_CLOCKED;
 static u64 target;
 static u32 forced;
 
-static bool same(const char *a, const char *b)
-{
-	while (*a && *a == *b) {
-		a++;
-		b++;
-	}
-	return *a == *b;
-}
-
 static struct entry *entry(const struct kiln_impl *impl)
 {
 	size_t i;
 
-	for (i = 0; i < kiln_impls() && i < MAX_IMPLS; i++)
+	for (i = 0; i < kiln_impls() && i < KILN_MAX_IMPLS; i++)
 		if (kiln_impl(i) == impl)
 			return &entries[i];
 	return NULL;
@@ -169,7 +160,7 @@ static u32 posted_bytes(const struct kiln_impl *impl)
 	size_t i;
 
 	for (i = 0; i < ARRAY_SIZE(posted); i++)
-		if (posted[i].driver && same(posted[i].driver, impl->driver))
+		if (posted[i].driver && streq(posted[i].driver, impl->driver))
 			return posted[i].bytes;
 	return 0;
 }
@@ -179,7 +170,7 @@ static u32 class_bytes(const struct kiln_impl *impl)
 	size_t i;
 
 	for (i = 0; i < ARRAY_SIZE(classes); i++)
-		if (same(classes[i].alg, impl->alg))
+		if (streq(classes[i].alg, impl->alg))
 			return classes[i].bytes;
 	return WALK_PAGE;
 }
@@ -222,7 +213,7 @@ void fpu_budgets_settle(void)
 {
 	size_t i, d;
 
-	for (i = 0; i < kiln_impls() && i < MAX_IMPLS; i++)
+	for (i = 0; i < kiln_impls() && i < KILN_MAX_IMPLS; i++)
 		for (d = 0; d < 2; d++) {
 			entries[i].of[d].granule = granule(kiln_impl(i));
 			entries[i].of[d].most = most(kiln_impl(i), &entries[i].of[d]);
@@ -234,7 +225,7 @@ void fpu_budgets_init(void)
 	/* What the thread aimed at; a first request on any CPU finds it. */
 	enum { TARGET_US = 30 };
 
-	if (kiln_impls() > MAX_IMPLS)
+	if (kiln_impls() > KILN_MAX_IMPLS)
 		__builtin_trap();
 	if (!target)
 		target = TARGET_US * this_cpu()->ticks_per_us;

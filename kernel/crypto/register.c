@@ -3,9 +3,17 @@
  * Every implementation of ciphers/ as an algorithm. Skciphers and AEADs with vector
  * registers are also there as internal ones behind the simd helper.
  */
+#include <kiln/budget.h>
 #include <kiln/cpufeature.h>
 #include <kiln/crypto.h>
 #include <kiln/kiln.h>
+
+static int setkey(struct crypto_tfm *tfm, const u8 *key, u32 len)
+{
+	const struct kiln_impl *impl = tfm->alg->impl;
+
+	return impl->setkey(crypto_tfm_ctx(tfm), key, len);
+}
 
 static int add(const struct kiln_impl *impl, const char *prefix, u32 models, u32 flags,
 	       struct crypto_alg **added)
@@ -21,6 +29,9 @@ static int add(const struct kiln_impl *impl, const char *prefix, u32 models, u32
 	alg->ctxsize = impl->ctxsize;
 	alg->ivsize = impl->ivsize;
 	alg->impl = impl;
+	alg->budget = fpu_budget_of(impl);
+	if (impl->setkey)
+		alg->setkey = setkey;
 	switch (impl->kind) {
 	case KILN_SKCIPHER:
 		skcipher_ops(alg, impl);

@@ -10,13 +10,6 @@
 #include <kiln/kiln.h>
 #include <kiln/string.h>
 
-static int setkey(struct crypto_tfm *tfm, const u8 *key, u32 len)
-{
-	const struct kiln_impl *impl = tfm->alg->impl;
-
-	return impl->setkey(crypto_tfm_ctx(tfm), key, len);
-}
-
 /* Whether a section is worth opening for @len bytes, and may be opened here. */
 static __always_inline bool may_use_simd(const struct crypto_alg *alg, u32 len)
 {
@@ -190,35 +183,10 @@ u32 shash_statesize(const struct crypto_tfm *tfm)
 	return impl->statesize;
 }
 
-static bool same(const char *a, const char *b)
-{
-	while (*a && *a == *b) {
-		a++;
-		b++;
-	}
-	return *a == *b;
-}
-
-/* The best of the algorithm's in general registers. */
-static const struct kiln_impl *without_simd(const struct kiln_impl *wanted)
-{
-	const struct kiln_impl *best = NULL, *impl;
-	size_t i;
-
-	for (i = 0; (impl = kiln_impl(i)); i++)
-		if (impl->tier == KILN_TIER_GENERIC && same(impl->alg, wanted->alg) &&
-		    (!best || impl->priority > best->priority))
-			best = impl;
-	return best;
-}
-
 void shash_ops(struct crypto_alg *alg, const struct kiln_impl *impl)
 {
 	alg->flags |= CRYPTO_ALG_TYPE_SHASH;
-	if (impl->setkey)
-		alg->setkey = setkey;
-	alg->budget = fpu_budget_of(impl);
 	alg->min_bytes = fpu_min_bytes_of(impl);
 	if (impl->tier != KILN_TIER_GENERIC)
-		alg->fallback = without_simd(impl);
+		alg->fallback = kiln_best_scalar(impl->alg);
 }

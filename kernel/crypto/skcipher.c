@@ -9,13 +9,6 @@
 #include <kiln/kiln.h>
 #include <kiln/string.h>
 
-static int setkey(struct crypto_tfm *tfm, const u8 *key, u32 len)
-{
-	const struct kiln_impl *impl = tfm->alg->impl;
-
-	return impl->setkey(crypto_tfm_ctx(tfm), key, len);
-}
-
 /*
  * Process a request in pieces, and in as many sections as the budget requires. Where the IV
  * cannot describe a later piece (XTS), the pieces use a tweak that is made from it.
@@ -77,35 +70,15 @@ static __always_inline int crypt(struct crypto_request *req, const bool simd,
 	return 0;
 }
 
-static int encrypt_simd(struct crypto_request *req)
-{
-	return crypt(req, true, false);
-}
-
-static int decrypt_simd(struct crypto_request *req)
-{
-	return crypt(req, true, true);
-}
-
-static int encrypt_scalar(struct crypto_request *req)
-{
-	return crypt(req, false, false);
-}
-
-static int decrypt_scalar(struct crypto_request *req)
-{
-	return crypt(req, false, true);
-}
+CRYPTO_ENTRY_POINTS(crypt)
 
 void skcipher_ops(struct crypto_alg *alg, const struct kiln_impl *impl)
 {
 	const bool simd = impl->tier != KILN_TIER_GENERIC;
 
 	alg->flags |= CRYPTO_ALG_TYPE_SKCIPHER;
-	alg->budget = fpu_budget_of(impl);
 	alg->shortest = impl->shortest ? impl->shortest : 1;
 	alg->partial = impl->blocksize - 1;
-	alg->setkey = setkey;
 	alg->encrypt = simd ? encrypt_simd : encrypt_scalar;
 	alg->decrypt = simd ? decrypt_simd : decrypt_scalar;
 }

@@ -30,21 +30,6 @@ MODULE_PARM_DESC(live, "so many times: registers saved and restored as over a se
 static struct kiln_alg *algs;
 static size_t nr_algs;
 
-/* The best of the algorithm's in general registers. */
-static const struct kiln_impl *without_simd(const struct kiln_impl *wanted)
-{
-	const struct kiln_impl *best = NULL, *impl;
-	size_t i;
-
-	if (wanted->tier == KILN_TIER_GENERIC)
-		return NULL;
-	for (i = 0; (impl = kiln_impl(i)); i++)
-		if (impl->tier == KILN_TIER_GENERIC && !strcmp(impl->alg, wanted->alg) &&
-		    (!best || impl->priority > best->priority))
-			best = impl;
-	return best;
-}
-
 static struct crypto_alg *base_of(struct kiln_alg *alg)
 {
 	switch (alg->impl->kind) {
@@ -79,7 +64,8 @@ static int add(struct kiln_alg *alg, const struct kiln_impl *impl)
 	int err;
 
 	alg->impl = impl;
-	alg->scalar = without_simd(impl);
+	if (impl->tier != KILN_TIER_GENERIC)
+		alg->scalar = kiln_best_scalar(impl->alg);
 	base = base_of(alg);
 	if (strscpy(base->cra_name, impl->alg, sizeof(base->cra_name)) < 0 ||
 	    snprintf(base->cra_driver_name, sizeof(base->cra_driver_name), "kiln-%s",

@@ -6,6 +6,7 @@
 #include <kiln/unaligned.h>
 
 #include "../list.h"
+#include "../partial.h"
 #include "../modes/modes.h"
 #include "../verdict.h"
 
@@ -114,14 +115,7 @@ static __always_inline void add_aad(aes_mac_t *mac, const struct aes_key *key,
 				    struct ccm_state *s, const u8 *aad, size_t len)
 {
 	if (s->kept) {
-		size_t n = AES_BLOCK_SIZE - s->kept;
-
-		n = n < len ? n : len;
-		memcpy(s->buffer + s->kept, aad, n);
-		s->kept += n;
-		aad += n;
-		len -= n;
-		if (s->kept < AES_BLOCK_SIZE)
+		if (!fill_block(s->buffer, &s->kept, AES_BLOCK_SIZE, &aad, &len))
 			return;
 		mac(key, s->acc, s->buffer, 1);
 	}
@@ -193,11 +187,8 @@ static __always_inline void whole(aes_mac_t *mac, ccm_text_t *text, kiln_crypt_t
 
 static int verdict(u8 *have, const u8 *tag, size_t tagsize, u8 *dst, size_t len)
 {
-	u8 differ = 0;
-	size_t i;
+	const u8 differ = secrets_differ(have, tag, tagsize);
 
-	for (i = 0; i < tagsize; i++)
-		differ |= have[i] ^ tag[i];
 	memzero_explicit(have, AES_BLOCK_SIZE);
 	if (!tag_is_wrong(differ))
 		return 0;

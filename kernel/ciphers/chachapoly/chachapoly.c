@@ -15,6 +15,7 @@
 
 #include "../chacha/chacha.h"
 #include "../list.h"
+#include "../partial.h"
 #include "../poly1305/poly1305.h"
 #include "../verdict.h"
 
@@ -77,17 +78,6 @@ static __always_inline void padded(poly1305_blocks_t *blocks, struct mac *mac, c
 		memcpy(block, data + whole, len - whole);
 		poly1305_block(&mac->key, &mac->sum, (const u8 *)block, 1);
 	}
-}
-
-/* Without REP STOSB, which starts slowly. */
-static __always_inline void wipe_words(void *p, size_t bytes)
-{
-	u64 *w = p;
-	size_t i;
-
-	for (i = 0; i < bytes / 8; i++)
-		w[i] = 0;
-	__asm__ volatile("" : : "r"(p) : "memory");
 }
 
 /* With the tier's vectors. */
@@ -219,17 +209,11 @@ static void begin(const struct chacha_key *key, struct state *s, const u8 *nonce
 static __always_inline void more_aad(const struct tier *t, struct state *s, const u8 *aad,
 				     size_t len)
 {
-	const size_t kept = s->aadlen % POLY1305_BLOCK_SIZE;
+	u64 kept = s->aadlen % POLY1305_BLOCK_SIZE;
 
 	s->aadlen += len;
 	if (kept) {
-		size_t n = POLY1305_BLOCK_SIZE - kept;
-
-		n = n < len ? n : len;
-		memcpy(s->kept + kept, aad, n);
-		aad += n;
-		len -= n;
-		if (kept + n < POLY1305_BLOCK_SIZE)
+		if (!fill_block(s->kept, &kept, POLY1305_BLOCK_SIZE, &aad, &len))
 			return;
 		poly1305_block(&s->mac.key, &s->mac.sum, s->kept, 1);
 		memset(s->kept, 0, sizeof(s->kept));

@@ -7,6 +7,7 @@
 
 #include "../aes/scalar.h"
 #include "../list.h"
+#include "../partial.h"
 #include "../modes/modes.h"
 
 /* What has come may be all, so the last block is kept, though it be full. */
@@ -56,14 +57,10 @@ static bool valid(const void *state)
 static __always_inline void update(aes_mac_t *mac, const struct cmac_key *key,
 				   struct cmac_state *s, const u8 *data, size_t len)
 {
-	size_t n = AES_BLOCK_SIZE - s->kept;
+	size_t n;
 
 	if (s->kept) {
-		n = n < len ? n : len;
-		memcpy(s->buffer + s->kept, data, n);
-		s->kept += n;
-		data += n;
-		len -= n;
+		fill_block(s->buffer, &s->kept, AES_BLOCK_SIZE, &data, &len);
 		if (!len)
 			return;
 		mac(&key->aes, s->acc, s->buffer, 1);

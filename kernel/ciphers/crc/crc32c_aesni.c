@@ -6,38 +6,7 @@
  * enough for every CPU. Parts of some lengths are known beforehand, and with them the power
  * of x that moves a stream's CRC to the end of its part.
  */
-#include <immintrin.h>
-
-#include <kiln/fpu.h>
-
-#include "crc.h"
-
-/* As 64 bits, so that the compiler does not clear the upper ones each time. */
-static __always_inline u64 crc_8(u64 crc, const u8 *p)
-{
-	return _mm_crc32_u64(crc, get_le64(p));
-}
-
-static __always_inline u32 one_stream(u32 before, const u8 *data, size_t len)
-{
-	u64 wide = before;
-	u32 crc;
-
-	for (; len >= 8; len -= 8, data += 8)
-		wide = crc_8(wide, data);
-	crc = (u32)wide;
-	if (len & 4) {
-		crc = _mm_crc32_u32(crc, get_le32(data));
-		data += 4;
-	}
-	if (len & 2) {
-		crc = _mm_crc32_u16(crc, (u16)(data[0] | data[1] << 8));
-		data += 2;
-	}
-	if (len & 1)
-		crc = _mm_crc32_u8(crc, *data);
-	return crc;
-}
+#include "crc32c_stream.h"
 
 u32 crc32c_sse42(u32 crc, const u8 *data, size_t len)
 {

@@ -8,11 +8,8 @@
  * for four accumulators, which have been moved over the streams by their first folding. The
  * streams' CRCs are moved to the end of the part and added there.
  */
-#include <immintrin.h>
-
-#include <kiln/fpu.h>
-
-#include "crc.h"
+#include "crc32c_stream.h"
+#include "sum_lanes.h"
 
 typedef __m512i vec_t;
 
@@ -74,45 +71,10 @@ static __always_inline vec_t fold(vec_t v, vec_t by, vec_t more)
 					 _mm512_clmulepi64_epi128(v, by, 0x11), more, 0x96);
 }
 
-/* As 64 bits, so that the compiler does not clear the upper ones each time. */
-static __always_inline u64 crc_8(u64 crc, const u8 *p)
-{
-	return _mm_crc32_u64(crc, get_le64(p));
-}
-
-static __always_inline u32 one_stream(u32 before, const u8 *data, size_t len)
-{
-	u64 wide = before;
-	u32 crc;
-
-	for (; len >= 8; len -= 8, data += 8)
-		wide = crc_8(wide, data);
-	crc = (u32)wide;
-	if (len & 4) {
-		crc = _mm_crc32_u32(crc, get_le32(data));
-		data += 4;
-	}
-	if (len & 2) {
-		crc = _mm_crc32_u16(crc, (u16)(data[0] | data[1] << 8));
-		data += 2;
-	}
-	if (len & 1)
-		crc = _mm_crc32_u8(crc, *data);
-	return crc;
-}
-
 static __always_inline u32 reduce(vec_t v)
 {
-	const vec_t by = _mm512_load_si512(to_last);
-	const __m128i last = _mm512_extracti32x4_epi32(v, 3);
-	__m256i half;
-	__m128i sum;
+	const __m128i sum = sum_lanes(v, _mm512_load_si512(to_last));
 
-	v = _mm512_xor_si512(_mm512_clmulepi64_epi128(v, by, 0x00),
-			     _mm512_clmulepi64_epi128(v, by, 0x11));
-	half = _mm256_xor_si256(_mm512_castsi512_si256(v), _mm512_extracti64x4_epi64(v, 1));
-	sum = _mm_xor_si128(_mm_xor_si128(_mm256_castsi256_si128(half), last),
-			    _mm256_extracti128_si256(half, 1));
 	return (u32)_mm_crc32_u64(_mm_crc32_u64(0, (u64)_mm_cvtsi128_si64(sum)),
 				  (u64)_mm_extract_epi64(sum, 1));
 }

@@ -2,9 +2,7 @@
 /*
  * CRC-16/T10-DIF with VPCLMULQDQ on 512-bit vectors: two multiplications for 64 bytes.
  */
-#include <immintrin.h>
-
-#include <kiln/types.h>
+#include "sum_lanes.h"
 
 #define CRC crct10dif_avx512
 #define CRC_SHORT crct10dif_pclmul
@@ -60,12 +58,6 @@ static inline __attribute__((always_inline)) vec_t v_crc(u32 crc, size_t n)
 static inline __attribute__((always_inline)) __m128i v_last(vec_t v)
 {
 	static const struct move to_last[4] __aligned(64) = { MOVE_48, MOVE_32, MOVE_16 };
-	const vec_t by = _mm512_load_si512(to_last);
-	const __m128i last = _mm512_extracti32x4_epi32(v, 3);
-	__m256i half;
 
-	v = v_xor(v_clmul_lo(v, by), v_clmul_hi(v, by));
-	half = _mm256_xor_si256(_mm512_castsi512_si256(v), _mm512_extracti64x4_epi64(v, 1));
-	return _mm_xor_si128(_mm_xor_si128(_mm256_castsi256_si128(half), last),
-			     _mm256_extracti128_si256(half, 1));
+	return sum_lanes(v, _mm512_load_si512(to_last));
 }

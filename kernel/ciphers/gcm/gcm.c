@@ -11,6 +11,7 @@
 #include <kiln/unaligned.h>
 
 #include "../list.h"
+#include "../partial.h"
 #include "../modes/modes.h"
 #include "../verdict.h"
 
@@ -93,17 +94,11 @@ static void rfc4106_begin(const void *ctx, void *state, const u8 *iv, size_t aad
 static __always_inline void add_aad(polyval_blocks_t *blocks, const struct gcm_key *key,
 				    struct gcm_state *s, const u8 *aad, size_t len)
 {
-	const size_t kept = s->aadlen % AES_BLOCK_SIZE;
+	u64 kept = s->aadlen % AES_BLOCK_SIZE;
 
 	s->aadlen += len;
 	if (kept) {
-		size_t n = AES_BLOCK_SIZE - kept;
-
-		n = n < len ? n : len;
-		memcpy(s->buffer + kept, aad, n);
-		aad += n;
-		len -= n;
-		if (kept + n < AES_BLOCK_SIZE)
+		if (!fill_block(s->buffer, &kept, AES_BLOCK_SIZE, &aad, &len))
 			return;
 		blocks(&key->h, s->acc, s->buffer, 1, true);
 	}
@@ -145,15 +140,6 @@ static int verdict(bool right, u8 *dst, size_t len)
 		return 0;
 	memzero_explicit(dst, len);
 	return -EBADMSG;
-}
-
-static bool equal(const u8 *a, const u8 *b, size_t n)
-{
-	u8 differ = 0;
-
-	for (; n; n--)
-		differ |= *a++ ^ *b++;
-	return !differ;
 }
 
 /* Pieces; @hash is the tier's polyval. */
@@ -206,7 +192,7 @@ static __always_inline bool open_##name(const struct gcm_key *key, u8 *dst, cons
 	aad_##name(key, &s, aad, aadlen);                                             \
 	decrypt_##name(key, &s, dst, src, len);                                       \
 	end_##name(key, &s, want, tagsize);                                           \
-	right = equal(want, tag, tagsize);                                            \
+	right = !secrets_differ(want, tag, tagsize);                                  \
 	memzero_explicit(want, sizeof(want));                                         \
 	return right;                                                                 \
 }

@@ -7,6 +7,7 @@
 #include <kiln/unaligned.h>
 
 #include "../list.h"
+#include "../partial.h"
 #include "polyval.h"
 
 struct hash_state {
@@ -51,14 +52,7 @@ static __always_inline void update(polyval_blocks_t *blocks, const bool ghash,
 				   const u8 *data, size_t len)
 {
 	if (s->kept) {
-		size_t n = POLYVAL_BLOCK_SIZE - s->kept;
-
-		n = n < len ? n : len;
-		memcpy(s->buffer + s->kept, data, n);
-		s->kept += n;
-		data += n;
-		len -= n;
-		if (s->kept < POLYVAL_BLOCK_SIZE)
+		if (!fill_block(s->buffer, &s->kept, POLYVAL_BLOCK_SIZE, &data, &len))
 			return;
 		blocks(ctx, s->acc, s->buffer, 1, ghash);
 	}

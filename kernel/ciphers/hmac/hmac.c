@@ -27,7 +27,7 @@ static __always_inline void pad_state(const struct md *md, md_blocks_t *blocks, 
 		block[i] = key[i] ^ pad;
 	md_copy_words(md, h, md->iv);
 	blocks(h, (const u8 *)block, 1);
-	md_zero(block, sizeof(block));
+	wipe_words(block, sizeof(block));
 }
 
 static __always_inline int set_key(const struct md *md, md_blocks_t *blocks, md_end_t *end,
@@ -43,7 +43,7 @@ static __always_inline int set_key(const struct md *md, md_blocks_t *blocks, md_
 	}
 	pad_state(md, blocks, ctx->inner, block, 0x3636363636363636);
 	pad_state(md, blocks, ctx->outer, block, 0x5c5c5c5c5c5c5c5c);
-	md_zero(block, sizeof(block));
+	wipe_words(block, sizeof(block));
 	return 0;
 }
 
@@ -63,7 +63,7 @@ static __always_inline void finish(const struct md *md, md_end_t *end,
 
 	end(h, data, len, bytes, inner);
 	end(ctx->outer, inner, md->digest, md->block + md->digest, out);
-	md_zero(inner, sizeof(inner));
+	wipe_words(inner, sizeof(inner));
 }
 
 #define HASH(hash)                                                                    \
@@ -93,7 +93,7 @@ static void hash##_final_##tier(const void *ctx, void *state, u8 *out)          
 										      \
 	finish(&hash##_md, hash##_end_##tier, ctx, s->h, s->buffer,                   \
 	       s->bytes % hash##_md.block, s->bytes, out);                            \
-	md_zero(s, MD_STATE_SIZE(hash##_md.block));                                   \
+	wipe_words(s, MD_STATE_SIZE(hash##_md.block));                                   \
 }                                                                                     \
 static void hash##_digest_##tier(const void *context, const u8 *data, size_t len,     \
 				 u8 *out)                                             \

@@ -6,6 +6,7 @@
 #include <kiln/unaligned.h>
 
 #include "../list.h"
+#include "../partial.h"
 
 /* Sums made before Poly1305 takes them. */
 #define SUMS 16
@@ -37,16 +38,6 @@ static void init(const void *ctx, void *state)
 {
 	(void)ctx;
 	memset(state, 0, sizeof(struct nhpoly1305_state));
-}
-
-static __always_inline void wipe(void *p, size_t bytes)
-{
-	u64 *w = p;
-	size_t i;
-
-	for (i = 0; i < bytes / 8; i++)
-		w[i] = 0;
-	__asm__ volatile("" : : "r"(p) : "memory");
 }
 
 /* Whole units. */
@@ -88,7 +79,7 @@ static __always_inline void hash_units(nh_t *nh, poly1305_blocks_t *blocks,
 		src += NH_UNIT * n;
 		units -= n;
 	}
-	wipe(sums, most * sizeof(*sums));
+	wipe_words(sums, most * sizeof(*sums));
 }
 
 static bool valid(const void *state)
@@ -103,14 +94,7 @@ static __always_inline void update(nh_t *nh, poly1305_blocks_t *blocks,
 				   struct nhpoly1305_state *s, const u8 *data, size_t len)
 {
 	if (s->kept) {
-		size_t n = NH_UNIT - s->kept;
-
-		n = n < len ? n : len;
-		memcpy(s->buffer + s->kept, data, n);
-		s->kept += n;
-		data += n;
-		len -= n;
-		if (s->kept < NH_UNIT)
+		if (!fill_block(s->buffer, &s->kept, NH_UNIT, &data, &len))
 			return;
 		hash_units(nh, blocks, key, s, s->buffer, 1);
 		s->kept = 0;
@@ -137,7 +121,7 @@ static __always_inline void final(nh_t *nh, poly1305_blocks_t *blocks,
 		       sizeof(s->nh) / POLY1305_BLOCK_SIZE);
 	/* With s of zero. */
 	poly1305_emit(&key->poly, &s->sum, out);
-	wipe(s, sizeof(*s));
+	wipe_words(s, sizeof(*s));
 }
 
 #define TIER(name)                                                                    \

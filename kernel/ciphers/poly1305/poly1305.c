@@ -5,6 +5,7 @@
 #include <kiln/string.h>
 
 #include "../list.h"
+#include "../partial.h"
 
 static int setkey(void *ctx, const u8 *key, size_t len)
 {
@@ -37,14 +38,7 @@ static __always_inline void update(poly1305_blocks_t *blocks, const struct poly1
 				   struct poly1305_state *s, const u8 *data, size_t len)
 {
 	if (s->kept) {
-		size_t n = POLY1305_BLOCK_SIZE - s->kept;
-
-		n = n < len ? n : len;
-		memcpy(s->buffer + s->kept, data, n);
-		s->kept += n;
-		data += n;
-		len -= n;
-		if (s->kept < POLY1305_BLOCK_SIZE)
+		if (!fill_block(s->buffer, &s->kept, POLY1305_BLOCK_SIZE, &data, &len))
 			return;
 		poly1305_block(key, &s->sum, s->buffer, 1);
 		s->kept = 0;

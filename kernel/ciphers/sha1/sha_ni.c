@@ -3,9 +3,7 @@
  * SHA-1 with the SHA instructions: SHA1RNDS4 does four rounds, each after the four before,
  * twenty of them a block. The rest stays off that chain.
  */
-#include <kiln/fpu.h>
-
-#include "../merkle_simd.h"
+#include "../merkle_sha_ni.h"
 #include "sha1.h"
 
 /* Rounds 4i to 4i + 3; @w has their words, and in its top word comes e. */
@@ -17,23 +15,8 @@
 	e = before;                                                           \
 } while (0)
 
-/* From w0, the words t - 16 ... t - 13, and those after them: words t ... t + 3, in w0. */
 #define SCHEDULE(w0, w1, w2, w3)                                              \
 	w0 = _mm_sha1msg2_epu32(_mm_xor_si128(_mm_sha1msg1_epu32(w0, w1), w2), w3)
-
-#define FOUR(i) do {                                                          \
-	SCHEDULE(w0, w1, w2, w3);                                             \
-	ROUNDS(i, w0);                                                        \
-	SCHEDULE(w1, w2, w3, w0);                                             \
-	ROUNDS(i + 1, w1);                                                    \
-	SCHEDULE(w2, w3, w0, w1);                                             \
-	ROUNDS(i + 2, w2);                                                    \
-	SCHEDULE(w3, w0, w1, w2);                                             \
-	ROUNDS(i + 3, w3);                                                    \
-} while (0)
-
-#define LOAD(i) _mm_shuffle_epi8(                                             \
-	_mm_loadu_si128((const __m128i *)(data + 16 * (i))), swap)
 
 struct words {
 	/* The first word on top, e in the top word. */
@@ -54,12 +37,8 @@ static __always_inline void run(struct words *s, const u8 *data, size_t blocks, 
 
 	for (; blocks; blocks--, data += SHA1_BLOCK) {
 		const __m128i abcd_in = abcd, e_in = e;
-		__m128i w0 = LOAD(0), w1 = LOAD(1), w2 = LOAD(2), w3 = LOAD(3);
+		FIRST_SIXTEEN;
 
-		ROUNDS(0, w0);
-		ROUNDS(1, w1);
-		ROUNDS(2, w2);
-		ROUNDS(3, w3);
 		FOUR(4);
 		FOUR(8);
 		FOUR(12);
@@ -87,22 +66,11 @@ void sha1_blocks_sha_ni(void *state, const u8 *data, size_t blocks)
 	h[4] = (u32)_mm_extract_epi32(s.e, 3);
 }
 
-void sha1_end_sha_ni(const void *state, const u8 *data, size_t len, u64 bytes, u8 *out)
+/* From the first on top to the first byte first. */
+static __always_inline void put_digest(const struct words *s, u8 *out, __m128i swap)
 {
-	const __m128i swap = swap_bytes();
-	u8 last[2 * MD_MAX_BLOCK] __aligned(64);
-	const size_t rest = len % SHA1_BLOCK;
-	struct words s;
-	size_t more;
-
-	assert_fpu_section();
-	/* Before the rounds, so that it is made beside them. */
-	more = md_pad(&sha1_md, last, data + len - rest, rest, bytes);
-	s = words_in(state);
-	run(&s, data, len / SHA1_BLOCK, swap);
-	run(&s, last, more, swap);
-	/* From the first on top to the first byte first. */
-	_mm_storeu_si128((__m128i *)out, _mm_shuffle_epi8(s.abcd, swap));
-	put_be32((u32)_mm_extract_epi32(s.e, 3), out + 16);
-	md_wipe(&sha1_md, last, more);
+	_mm_storeu_si128((__m128i *)out, _mm_shuffle_epi8(s->abcd, swap));
+	put_be32((u32)_mm_extract_epi32(s->e, 3), out + 16);
 }
+
+MD_END_SHA_NI(sha1)

@@ -52,10 +52,3 @@ static __always_inline word_t ror(word_t v, const int n)
 	st[6] += g;                                                           \
 	st[7] += h;                                                           \
 } while (0)
-
-/* The i-th of @blocks blocks of @size bytes at @data and more at @last. */
-static __always_inline const u8 *block_at(const size_t size, const u8 *data, size_t blocks,
-					  const u8 *last, size_t i)
-{
-	return i < blocks ? data + i * size : last + (i - blocks) * size;
-}

@@ -4,8 +4,10 @@
  *
  * sha2.c			the table; what all tiers share is ../merkle.h's
  * sha256_TIER.c, sha512_TIER.c	blocks
+ * sha2_generic.h		the template of the generic tiers
  * sha512_simd.h		the template of SHA-512's SIMD tiers
- * rounds.h			rounds in general registers, beside vectors
+ * two_blocks.h			what those have in common with SHA-256's: messages by two blocks
+ * rounds.h			rounds in general registers, between those of vectors
  */
 #ifndef KILN_SHA2_H
 #define KILN_SHA2_H

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-only OR MIT
-/* SHA-256's rounds in general registers. Constant-time: no look-up, no branch on data. */
+/* SHA-256 in general registers. */
 #include "sha2.h"
 
 const u32 sha256_k[64] __aligned(64) = {
@@ -16,52 +16,18 @@ const u32 sha256_k[64] __aligned(64) = {
 	0x90befffa, 0xa4506ceb, 0xbef9a3f7, 0xc67178f2,
 };
 
-static __always_inline u32 ror(u32 v, int n)
-{
-	return v >> n | v << (32 - n);
-}
+typedef u32 word_t;
 
-void sha256_blocks_generic(void *state, const u8 *data, size_t blocks)
-{
-	u32 *const h = state;
-	u32 w[16];
+#define ROUNDS 64
+#define SHA2_BLOCKS sha256_blocks_generic
+#define SHA2_MD sha256_md
+#define SHA2_K sha256_k
+#define get_word(p) get_be32(p)
+#define SIGMA0(a) (ror(a, 2) ^ ror(a, 13) ^ ror(a, 22))
+#define SIGMA1(e) (ror(e, 6) ^ ror(e, 11) ^ ror(e, 25))
+#define sigma0(w) (ror(w, 7) ^ ror(w, 18) ^ (w) >> 3)
+#define sigma1(w) (ror(w, 17) ^ ror(w, 19) ^ (w) >> 10)
 
-	for (; blocks; blocks--, data += SHA256_BLOCK) {
-		u32 s[8];
-		int i;
-
-		md_copy_words(&sha256_md, s, h);
-		for (i = 0; i < 16; i++)
-			w[i] = get_be32(data + 4 * i);
-		for (i = 0; i < 64; i++) {
-			const u32 e = s[4], a = s[0];
-			u32 t1, t2;
-
-			if (i >= 16) {
-				const u32 w2 = w[(i - 2) & 15], w15 = w[(i - 15) & 15];
-
-				w[i & 15] += w[(i - 7) & 15] +
-					     (ror(w2, 17) ^ ror(w2, 19) ^ w2 >> 10) +
-					     (ror(w15, 7) ^ ror(w15, 18) ^ w15 >> 3);
-			}
-			t1 = s[7] + (ror(e, 6) ^ ror(e, 11) ^ ror(e, 25)) +
-			     (s[6] ^ (e & (s[5] ^ s[6]))) + sha256_k[i] + w[i & 15];
-			t2 = (ror(a, 2) ^ ror(a, 13) ^ ror(a, 22)) +
-			     ((a & s[1]) | (s[2] & (a | s[1])));
-			s[7] = s[6];
-			s[6] = s[5];
-			s[5] = s[4];
-			s[4] = s[3] + t1;
-			s[3] = s[2];
-			s[2] = s[1];
-			s[1] = s[0];
-			s[0] = t1 + t2;
-		}
-		for (i = 0; i < 8; i++)
-			h[i] += s[i];
-		memzero_explicit(s, sizeof(s));
-	}
-	memzero_explicit(w, sizeof(w));
-}
+#include "sha2_generic.h"
 
 MD_END(sha256_md, sha256, generic)

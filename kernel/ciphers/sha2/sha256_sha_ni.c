@@ -5,9 +5,7 @@
  * SHA256RNDS2 does two rounds in four cycles, each pair of them after the one before: 128
  * cycles a block, and nothing beside them costs anything as long as it stays off that chain.
  */
-#include <kiln/fpu.h>
-
-#include "../merkle_simd.h"
+#include "../merkle_sha_ni.h"
 #include "sha2.h"
 
 /* Rounds 4i to 4i + 3 with the words w[4i..]. */
@@ -19,25 +17,10 @@
 	abef = _mm_sha256rnds2_epu32(abef, cdgh, kw);                         \
 } while (0)
 
-/* From w0, the words t - 16 ... t - 13, and those after them: words t ... t + 3, in w0. */
 #define SCHEDULE(w0, w1, w2, w3)                                              \
 	w0 = _mm_sha256msg2_epu32(                                            \
 		_mm_add_epi32(_mm_sha256msg1_epu32(w0, w1),                   \
 			      _mm_alignr_epi8(w3, w2, 4)), w3)
-
-#define FOUR(i) do {                                                          \
-	SCHEDULE(w0, w1, w2, w3);                                             \
-	ROUNDS(i, w0);                                                        \
-	SCHEDULE(w1, w2, w3, w0);                                             \
-	ROUNDS(i + 1, w1);                                                    \
-	SCHEDULE(w2, w3, w0, w1);                                             \
-	ROUNDS(i + 2, w2);                                                    \
-	SCHEDULE(w3, w0, w1, w2);                                             \
-	ROUNDS(i + 3, w3);                                                    \
-} while (0)
-
-#define LOAD(i) _mm_shuffle_epi8(                                             \
-	_mm_loadu_si128((const __m128i *)(data + 16 * (i))), swap)
 
 struct words {
 	/* a b e f and c d g h, as the instructions want them: the first on top. */
@@ -71,12 +54,8 @@ static __always_inline void run(struct words *s, const u8 *data, size_t blocks,
 
 	for (; blocks; blocks--, data += SHA256_BLOCK) {
 		const __m128i abef_in = abef, cdgh_in = cdgh;
-		__m128i w0 = LOAD(0), w1 = LOAD(1), w2 = LOAD(2), w3 = LOAD(3);
+		FIRST_SIXTEEN;
 
-		ROUNDS(0, w0);
-		ROUNDS(1, w1);
-		ROUNDS(2, w2);
-		ROUNDS(3, w3);
 		FOUR(4);
 		FOUR(8);
 		FOUR(12);
@@ -105,23 +84,13 @@ void sha256_blocks_sha_ni(void *state, const u8 *data, size_t blocks)
 	_mm_storeu_si128(h + 1, efgh);
 }
 
-void sha256_end_sha_ni(const void *state, const u8 *data, size_t len, u64 bytes, u8 *out)
+static __always_inline void put_digest(const struct words *s, u8 *out, __m128i swap)
 {
-	const __m128i swap = swap_bytes();
-	u8 last[2 * MD_MAX_BLOCK] __aligned(64);
-	const size_t rest = len % SHA256_BLOCK;
-	struct words s;
 	__m128i abcd, efgh;
-	size_t more;
 
-	assert_fpu_section();
-	/* Before the rounds, so that it is made beside them. */
-	more = md_pad(&sha256_md, last, data + len - rest, rest, bytes);
-	s = words_in(state);
-	run(&s, data, len / SHA256_BLOCK, swap);
-	run(&s, last, more, swap);
-	words_out(&s, &abcd, &efgh);
+	words_out(s, &abcd, &efgh);
 	_mm_storeu_si128((__m128i *)out, _mm_shuffle_epi8(abcd, swap));
 	_mm_storeu_si128((__m128i *)(out + 16), _mm_shuffle_epi8(efgh, swap));
-	md_wipe(&sha256_md, last, more);
 }
+
+MD_END_SHA_NI(sha256)

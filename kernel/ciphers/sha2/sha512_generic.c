@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-only OR MIT
-/* SHA-512's rounds in general registers. Constant-time: no look-up, no branch on data. */
+/* SHA-512 in general registers. */
 #include "sha2.h"
 
 const u64 sha512_k[80] __aligned(64) = {
@@ -25,52 +25,18 @@ const u64 sha512_k[80] __aligned(64) = {
 	0x4cc5d4becb3e42b6, 0x597f299cfc657e2a, 0x5fcb6fab3ad6faec, 0x6c44198c4a475817,
 };
 
-static __always_inline u64 ror(u64 v, int n)
-{
-	return v >> n | v << (64 - n);
-}
+typedef u64 word_t;
 
-void sha512_blocks_generic(void *state, const u8 *data, size_t blocks)
-{
-	u64 *const h = state;
-	u64 w[16];
+#define ROUNDS 80
+#define SHA2_BLOCKS sha512_blocks_generic
+#define SHA2_MD sha512_md
+#define SHA2_K sha512_k
+#define get_word(p) get_be64(p)
+#define SIGMA0(a) (ror(a, 28) ^ ror(a, 34) ^ ror(a, 39))
+#define SIGMA1(e) (ror(e, 14) ^ ror(e, 18) ^ ror(e, 41))
+#define sigma0(w) (ror(w, 1) ^ ror(w, 8) ^ (w) >> 7)
+#define sigma1(w) (ror(w, 19) ^ ror(w, 61) ^ (w) >> 6)
 
-	for (; blocks; blocks--, data += SHA512_BLOCK) {
-		u64 s[8];
-		int i;
-
-		md_copy_words(&sha512_md, s, h);
-		for (i = 0; i < 16; i++)
-			w[i] = get_be64(data + 8 * i);
-		for (i = 0; i < 80; i++) {
-			const u64 e = s[4], a = s[0];
-			u64 t1, t2;
-
-			if (i >= 16) {
-				const u64 w2 = w[(i - 2) & 15], w15 = w[(i - 15) & 15];
-
-				w[i & 15] += w[(i - 7) & 15] +
-					     (ror(w2, 19) ^ ror(w2, 61) ^ w2 >> 6) +
-					     (ror(w15, 1) ^ ror(w15, 8) ^ w15 >> 7);
-			}
-			t1 = s[7] + (ror(e, 14) ^ ror(e, 18) ^ ror(e, 41)) +
-			     (s[6] ^ (e & (s[5] ^ s[6]))) + sha512_k[i] + w[i & 15];
-			t2 = (ror(a, 28) ^ ror(a, 34) ^ ror(a, 39)) +
-			     ((a & s[1]) | (s[2] & (a | s[1])));
-			s[7] = s[6];
-			s[6] = s[5];
-			s[5] = s[4];
-			s[4] = s[3] + t1;
-			s[3] = s[2];
-			s[2] = s[1];
-			s[1] = s[0];
-			s[0] = t1 + t2;
-		}
-		for (i = 0; i < 8; i++)
-			h[i] += s[i];
-		memzero_explicit(s, sizeof(s));
-	}
-	memzero_explicit(w, sizeof(w));
-}
+#include "sha2_generic.h"
 
 MD_END(sha512_md, sha512, generic)

@@ -1,16 +1,10 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR MIT */
 /*
- * SHA-512: rounds in general registers (RORX), message schedule in vectors. The including
- * file says what a vector is:
+ * SHA-512: rounds in general registers (RORX), message schedule in vectors: two words of
+ * each of two blocks. The including file defines, after simd/two_lanes.h:
  *
- *	SHA512(name)	name of an entry point
- *	vec_t		two words of each of two blocks
- *	v_load_lanes(p, stride)	16 bytes at @p and at @p + @stride: a lane each
- *	v_key(p)	16 bytes at @p in every lane
- *	v_swap(v)	the bytes of each word the other way round
- *	v_add(a, b), v_next(hi, lo)	add; the upper word of @lo, then the lower one of @hi
+ *	MD_NAME(name)	name of an entry point
  *	v_sigma0(v), v_sigma1(v)	FIPS 180-4, 4.1.3
- *	v_zero(), v_end()
  *
  * The schedule is a chain, each two words from the two before: some ten cycles of latency
  * with little to do. So it is made for two blocks at a time, between the rounds of the
@@ -22,7 +16,7 @@
 #include "../merkle_simd.h"
 #include "sha2.h"
 
-#define LANES 2
+#define MD sha512_md
 #define PAIRS 40
 
 /* Words plus constants, in pairs, of all lanes. */
@@ -44,13 +38,16 @@ typedef u64 word_t;
 	ROUND(h, a, b, c, d, e, f, g, KW(pair, 1));                           \
 } while (0)
 
+/* The upper word of @lo, then the lower one of @hi. */
+#define NEXT(hi, lo) _mm256_alignr_epi8(hi, lo, 8)
+
 /* Words 2 * pair and the next from the sixteen before them, which x0 ... x7 are. */
 #define SCHEDULE(x0, x1, x4, x5, x7, pair) do {                               \
-	x0 = v_add(v_add(x0, v_next(x5, x4)),                                 \
-		   v_sigma0(v_next(x1, x0)));                                 \
+	x0 = _mm256_add_epi64(_mm256_add_epi64(x0, NEXT(x5, x4)),                                 \
+		   v_sigma0(NEXT(x1, x0)));                                 \
 	__asm__("" : "+x"(x0));                                               \
-	x0 = v_add(x0, v_sigma1(x7));                                         \
-	*(vec_t *)s->kw[pair] = v_add(x0, v_key(sha512_k + 2 * (pair)));      \
+	x0 = _mm256_add_epi64(x0, v_sigma1(x7));                                         \
+	*(vec_t *)s->kw[pair] = _mm256_add_epi64(x0, v_both(sha512_k + 2 * (pair)));      \
 } while (0)
 
 #define NONE(i)
@@ -75,8 +72,8 @@ static __always_inline void first_block(u64 *st, struct schedule *s, const u8 *d
 
 	STATE_IN;
 #define LOAD(i)                                                               \
-	x##i = v_swap(v_load_lanes(data + 16 * i, lane_stride));              \
-	*(vec_t *)s->kw[i] = v_add(x##i, v_key(sha512_k + 2 * i));
+	x##i = v_swap64(v_load_lanes(data + 16 * i, lane_stride));              \
+	*(vec_t *)s->kw[i] = _mm256_add_epi64(x##i, v_both(sha512_k + 2 * i));
 	LOAD(0) LOAD(1) LOAD(2) LOAD(3) LOAD(4) LOAD(5) LOAD(6) LOAD(7)
 #undef LOAD
 #define MAKE_0 SCHEDULE(x0, x1, x4, x5, x7, pair + 8);
@@ -104,65 +101,4 @@ static __always_inline void other_block(u64 *st, const struct schedule *s, const
 	STATE_OUT;
 }
 
-static __always_inline void run(u64 *st, struct schedule *s, const u8 *data, size_t blocks,
-				const u8 *last, size_t more)
-{
-	size_t i;
-
-	for (i = 0; i + LANES <= blocks + more; i += LANES) {
-		const u8 *const one = block_at(SHA512_BLOCK, data, blocks, last, i);
-		const u8 *const two = block_at(SHA512_BLOCK, data, blocks, last, i + 1);
-
-		first_block(st, s, one, (size_t)(two - one));
-		other_block(st, s, 1);
-	}
-	/* A block alone is in both lanes. */
-	if (i < blocks + more)
-		first_block(st, s, block_at(SHA512_BLOCK, data, blocks, last, i), 0);
-}
-
-/* HMAC's states are as good as its key. */
-static __always_inline void wipe(struct schedule *s, u64 st[8])
-{
-	size_t i;
-
-	for (i = 0; i < PAIRS; i++)
-		*(vec_t *)s->kw[i] = v_zero();
-	for (i = 0; i < 8 * sizeof(*st) / sizeof(__m256i); i++)
-		_mm256_storeu_si256((__m256i *)st + i, _mm256_setzero_si256());
-	__asm__ volatile("" : : "r"(s), "r"(st) : "memory");
-}
-
-void SHA512(blocks)(void *state, const u8 *data, size_t blocks)
-{
-	struct schedule s __aligned(64);
-	u64 st[8];
-
-	assert_fpu_section();
-	__builtin_memcpy(st, state, sizeof(st));
-	run(st, &s, data, blocks, data, 0);
-	__builtin_memcpy(state, st, sizeof(st));
-	wipe(&s, st);
-	v_end();
-}
-
-void SHA512(end)(const void *state, const u8 *data, size_t len, u64 bytes, u8 *out)
-{
-	struct schedule s __aligned(64);
-	u8 last[2 * MD_MAX_BLOCK] __aligned(64);
-	const size_t rest = len % SHA512_BLOCK;
-	size_t more;
-	u64 st[8];
-	u64 h[8];
-
-	assert_fpu_section();
-	more = md_pad(&sha512_md, last, data + len - rest, rest, bytes);
-	__builtin_memcpy(st, state, sizeof(st));
-	run(st, &s, data, len / SHA512_BLOCK, last, more);
-	__builtin_memcpy(h, st, sizeof(st));
-	md_put_digest(&sha512_md, h, out);
-	md_zero(h, sizeof(st));
-	md_wipe(&sha512_md, last, more);
-	wipe(&s, st);
-	v_end();
-}
+#include "two_blocks.h"

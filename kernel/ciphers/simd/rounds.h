@@ -73,6 +73,19 @@ typedef u8 round_key[AES_BLOCK_SIZE];
 #define DECLARE(j) vec_t d##j;
 #define ENC(j) d##j = v_enc(d##j, k);
 #define DEC(j) d##j = v_dec(d##j, k);
+/* Rounds 1 to 9, and STEP(n) to STEP(n + 8) after them. */
+#define NINE_ROUNDS(EACH, STEP, n)              \
+	do {                                    \
+		ROUND(1, EACH); STEP(n);        \
+		ROUND(2, EACH); STEP((n) + 1);  \
+		ROUND(3, EACH); STEP((n) + 2);  \
+		ROUND(4, EACH); STEP((n) + 3);  \
+		ROUND(5, EACH); STEP((n) + 4);  \
+		ROUND(6, EACH); STEP((n) + 5);  \
+		ROUND(7, EACH); STEP((n) + 6);  \
+		ROUND(8, EACH); STEP((n) + 7);  \
+		ROUND(9, EACH); STEP((n) + 8);  \
+	} while (0)
 /*
  * All rounds but the last of d0, d1 ..., and STEP(1) to STEP(11) between them. Counted from its
  * end every key size has the same rounds, so the longer schedules run their additional ones
@@ -95,15 +108,7 @@ typedef u8 round_key[AES_BLOCK_SIZE];
 		if (likely(rounds > 10))        \
 			TWO_MORE(EACH);         \
 		STEP(2);                        \
-		ROUND(1, EACH); STEP(3);        \
-		ROUND(2, EACH); STEP(4);        \
-		ROUND(3, EACH); STEP(5);        \
-		ROUND(4, EACH); STEP(6);        \
-		ROUND(5, EACH); STEP(7);        \
-		ROUND(6, EACH); STEP(8);        \
-		ROUND(7, EACH); STEP(9);        \
-		ROUND(8, EACH); STEP(10);       \
-		ROUND(9, EACH); STEP(11);       \
+		NINE_ROUNDS(EACH, STEP, 3);     \
 	} while (0)
 #define LAST_KEY KEY(10)
 

@@ -23,6 +23,8 @@
 /* Two of sixteen, or one of eight, after each of the first eight rounds. */
 #define STEP(r)                                                  \
 	do {                                                     \
+		if ((r) == 9)                                    \
+			break;                                   \
 		if (MAIN == 16) {                                \
 			NEXT(2 * (r) - 2)                        \
 			NEXT(2 * (r) - 1)                        \
@@ -37,15 +39,7 @@
  */
 #define XTS_ROUNDS(EACH, STEP)                            \
 	do {                                              \
-		ROUND(1, EACH); STEP(1);                  \
-		ROUND(2, EACH); STEP(2);                  \
-		ROUND(3, EACH); STEP(3);                  \
-		ROUND(4, EACH); STEP(4);                  \
-		ROUND(5, EACH); STEP(5);                  \
-		ROUND(6, EACH); STEP(6);                  \
-		ROUND(7, EACH); STEP(7);                  \
-		ROUND(8, EACH); STEP(8);                  \
-		ROUND(9, EACH);                           \
+		NINE_ROUNDS(EACH, STEP, 1);               \
 		if (rounds > 10) {                        \
 			ROUND(10, EACH);                  \
 			ROUND(11, EACH);                  \

@@ -53,7 +53,10 @@ struct fpu_cut {
 	u64 begun, then;	/* TSC at the section's begin, and at the last look */
 };
 
-/* Both directions, encryption first; NULL for what is not of ciphers/list.c. */
+/* More implementations than there are, for tables of all. */
+enum { KILN_MAX_IMPLS = 256 };
+
+/* Both directions, encryption first; NULL if @impl is not in ciphers/list.c. */
 struct fpu_budget *fpu_budget_of(const struct kiln_impl *impl);
 /* Below so many bytes its scalar twin is faster; 0 as long as nothing was measured. */
 u32 *fpu_min_bytes_of(const struct kiln_impl *impl);

@@ -145,6 +145,9 @@ static inline bool kiln_hash_valid(const struct kiln_impl *impl, const void *sta
 	return !impl->hash.valid || impl->hash.valid(state);
 }
 
+/* The implementation of @alg without vector registers that has the highest priority, or NULL. */
+const struct kiln_impl *kiln_best_scalar(const char *alg);
+
 /* The table of one directory. */
 struct kiln_impls {
 	const struct kiln_impl *impl;

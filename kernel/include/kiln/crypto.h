@@ -371,6 +371,21 @@ int simd_register(const struct crypto_alg *inner);
 int impls_register(void);
 
 /* crypto/aead.c, crypto/skcipher.c, crypto/shash.c: an algorithm's functions for its implementation. */
+/*
+ * The operations of a type of algorithm, from its crypt(request, simd, decrypt), which is inlined:
+ * encrypt_simd, encrypt_scalar and their inverses.
+ */
+#define CRYPTO_ENTRY_POINTS(crypt)                                                    \
+	CRYPTO_ENTRY_POINT(encrypt_simd, crypt, true, false)                          \
+	CRYPTO_ENTRY_POINT(decrypt_simd, crypt, true, true)                           \
+	CRYPTO_ENTRY_POINT(encrypt_scalar, crypt, false, false)                       \
+	CRYPTO_ENTRY_POINT(decrypt_scalar, crypt, false, true)
+#define CRYPTO_ENTRY_POINT(name, crypt, simd, decrypt)                                \
+static int name(struct crypto_request *req)                                           \
+{                                                                                     \
+	return crypt(req, simd, decrypt);                                             \
+}
+
 void aead_ops(struct crypto_alg *alg, const struct kiln_impl *impl);
 void skcipher_ops(struct crypto_alg *alg, const struct kiln_impl *impl);
 void shash_ops(struct crypto_alg *alg, const struct kiln_impl *impl);

@@ -34,4 +34,35 @@ static __always_inline void memzero_explicit(void *p, size_t n)
 	__asm__ volatile("" : : "r"(p) : "memory");
 }
 
+/* The same for whole words and few of them: REP STOSB, which memset uses, starts slowly. */
+static __always_inline void wipe_words(void *p, size_t n)
+{
+	u64 *word = p;
+	size_t i;
+
+	for (i = 0; i < n / 8; i++)
+		word[i] = 0;
+	__asm__ volatile("" : : "r"(p) : "memory");
+}
+
+/* The bits in which @n bytes at @a and @b differ, in a time that depends on @n alone. */
+static __always_inline u8 secrets_differ(const u8 *a, const u8 *b, size_t n)
+{
+	u8 differ = 0;
+	size_t i;
+
+	for (i = 0; i < n; i++)
+		differ |= a[i] ^ b[i];
+	return differ;
+}
+
+static inline bool streq(const char *a, const char *b)
+{
+	while (*a && *a == *b) {
+		a++;
+		b++;
+	}
+	return *a == *b;
+}
+
 #endif

@@ -1,0 +1,34 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR MIT */
+/* CRC-32C of one stream with SSE4.2's instruction: for the tiers that combine streams. */
+#include <immintrin.h>
+
+#include <kiln/fpu.h>
+
+#include "crc.h"
+
+/* As 64 bits, so that the compiler does not clear the upper ones each time. */
+static __always_inline u64 crc_8(u64 crc, const u8 *p)
+{
+	return _mm_crc32_u64(crc, get_le64(p));
+}
+
+static __always_inline u32 one_stream(u32 before, const u8 *data, size_t len)
+{
+	u64 wide = before;
+	u32 crc;
+
+	for (; len >= 8; len -= 8, data += 8)
+		wide = crc_8(wide, data);
+	crc = (u32)wide;
+	if (len & 4) {
+		crc = _mm_crc32_u32(crc, get_le32(data));
+		data += 4;
+	}
+	if (len & 2) {
+		crc = _mm_crc32_u16(crc, (u16)(data[0] | data[1] << 8));
+		data += 2;
+	}
+	if (len & 1)
+		crc = _mm_crc32_u8(crc, *data);
+	return crc;
+}

@@ -1,0 +1,26 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR MIT */
+/* Messages in pieces that are not whole blocks. */
+#ifndef KILN_CIPHERS_PARTIAL_H
+#define KILN_CIPHERS_PARTIAL_H
+
+#include <kiln/string.h>
+#include <kiln/types.h>
+
+/*
+ * Fill up @buffer, which holds @kept bytes of a block of @block, from @data, and move @data and
+ * @len on. Returns whether the block is full.
+ */
+static __always_inline bool fill_block(u8 *buffer, u64 *kept, const size_t block,
+				       const u8 **data, size_t *len)
+{
+	size_t n = block - *kept;
+
+	n = n < *len ? n : *len;
+	memcpy(buffer + *kept, *data, n);
+	*kept += n;
+	*data += n;
+	*len -= n;
+	return *kept >= block;
+}
+
+#endif

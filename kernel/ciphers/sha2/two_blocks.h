@@ -1,0 +1,39 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR MIT */
+/*
+ * Messages by two blocks at a time. The including file defines what ../merkle_entry.h needs, but for
+ * these two:
+ *
+ *	first_block(st, s, data, stride)	rounds of the block at @data, and the schedule of the
+ *						one @stride bytes further
+ *	other_block(st, s, lane)	rounds of that one
+ */
+static __always_inline void run(word_t *st, struct schedule *s, const u8 *data, size_t blocks,
+				const u8 *last, size_t more)
+{
+	size_t i;
+
+	for (i = 0; i + LANES <= blocks + more; i += LANES) {
+		const u8 *const one = md_block_at(&MD, data, blocks, last, i);
+		const u8 *const two = md_block_at(&MD, data, blocks, last, i + 1);
+
+		first_block(st, s, one, (size_t)(two - one));
+		other_block(st, s, 1);
+	}
+	/* The last of an odd number of blocks is in both lanes. */
+	if (i < blocks + more)
+		first_block(st, s, md_block_at(&MD, data, blocks, last, i), 0);
+}
+
+/* HMAC's states are as good as its key. */
+static __always_inline void wipe(struct schedule *s, word_t st[8])
+{
+	size_t i;
+
+	for (i = 0; i < ARRAY_SIZE(s->kw); i++)
+		*(vec_t *)s->kw[i] = _mm256_setzero_si256();
+	for (i = 0; i < 8 * sizeof(*st) / sizeof(vec_t); i++)
+		_mm256_storeu_si256((__m256i *)st + i, _mm256_setzero_si256());
+	__asm__ volatile("" : : "r"(s), "r"(st) : "memory");
+}
+
+#include "../merkle_entry.h"
