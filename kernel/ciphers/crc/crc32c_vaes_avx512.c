@@ -10,7 +10,7 @@
  */
 #include <immintrin.h>
 
-#include <kiln/fpu.h>
+#include <kiln/fpu_assert.h>
 
 #include "crc.h"
 

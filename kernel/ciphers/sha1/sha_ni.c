@@ -3,7 +3,7 @@
  * SHA-1 with the SHA instructions: SHA1RNDS4 does four rounds, each after the four before,
  * twenty of them a block. The rest stays off that chain.
  */
-#include <kiln/fpu.h>
+#include <kiln/fpu_assert.h>
 
 #include "../merkle_simd.h"
 #include "sha1.h"

@@ -5,7 +5,7 @@
  * SHA256RNDS2 does two rounds in four cycles, each pair of them after the one before: 128
  * cycles a block, and nothing beside them costs anything as long as it stays off that chain.
  */
-#include <kiln/fpu.h>
+#include <kiln/fpu_assert.h>
 
 #include "../merkle_simd.h"
 #include "sha2.h"

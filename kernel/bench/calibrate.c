@@ -38,6 +38,7 @@ struct room {
 	u8 ctx[KILN_MAX_CTX] __aligned(64);
 	u8 key[KILN_MAX_CTX];
 	u8 iv[KILN_MAX_IV * SHORT_CALLS];
+	u8 iv_room[KILN_MAX_IV * SHORT_CALLS];
 	u8 aad[AAD * SHORT_CALLS];
 	u8 tag[KILN_MAX_DIGEST * SHORT_CALLS];
 	u8 plain[FAR] __aligned(64);
@@ -59,7 +60,6 @@ struct subject {
 };
 
 static struct subject subjects[MAX_IMPLS][2];
-static const struct kiln_impl *fastest[MAX_IMPLS];	/* by the number of an algorithm's first */
 static u64 chain_at_start;
 
 static bool same(const char *a, const char *b)
@@ -111,20 +111,25 @@ static u64 timed(struct kiln_calibration *c, const struct kiln_impl *impl, u32 n
 		 bool decrypt, u32 len, u32 calls)
 {
 	struct room *room = (struct room *)c->memory;
-	struct kiln_series s = {
+	struct kiln_calls all = {
 		.impl = impl,
 		.ctx = room->ctx,
-		.dst = decrypt ? room->plain : room->sealed,
-		.src = decrypt ? room->sealed : room->plain,
-		.iv = room->iv,
+		.m = {
+			.dst = decrypt ? room->plain : room->sealed,
+			.src = decrypt ? room->sealed : room->plain,
+			.iv = room->iv,
+			.iv_room = room->iv_room,
+			.iv_stride = impl->ivsize,
+			.len = len,
+			.tag = impl->digestsize,
+			.count = calls,
+			.calls = calls,
+			.decrypt = decrypt,
+		},
 		.aad = room->aad,
 		.tag = room->tag,
-		.len = len,
 		.aadlen = AAD,
-		.tagsize = impl->digestsize,
-		.count = calls,
-		.calls = calls,
-		.decrypt = decrypt,
+		.aad_stride = AAD,
 		.sections = KILN_SECTION_EACH_UNTIMED,
 	};
 	const u64 stall = c->nr_stalls ? c->stalls[c->runs % c->nr_stalls] : 0;
@@ -134,7 +139,7 @@ static u64 timed(struct kiln_calibration *c, const struct kiln_impl *impl, u32 n
 	if (c->rates)
 		return 64 + (c->rates[number] * len * calls >> 16) + stall;
 	start = rdtsc();
-	kiln_impl_series(&s);
+	kiln_calls_run(&all);
 	return rdtsc() - start + stall;
 }
 
@@ -282,7 +287,7 @@ static void choose(const struct kiln_calibration *c, u32 i)
 	}
 	if (trip(by_priority) - trip(at) < trip(at) / 30)
 		at = by_priority;
-	fastest[i] = kiln_impl(at);
+	fpu_fastest_set(kiln_impl(at));
 }
 
 static u32 first_of(const char *alg)
@@ -294,11 +299,6 @@ static u32 first_of(const char *alg)
 		if (same(impl->alg, alg))
 			return i;
 	return 0;
-}
-
-const struct kiln_impl *fpu_fastest(const char *alg)
-{
-	return fastest[first_of(alg)];
 }
 
 /* Scalar code that may stand in for it; NULL: none, or it leaks. */
