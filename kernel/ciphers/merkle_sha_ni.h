@@ -14,7 +14,7 @@
  *	swap_bytes()	the pattern for it
  *	put_digest(s, out, swap)
  */
-#include <kiln/fpu.h>
+#include <kiln/fpu_assert.h>
 
 #include "merkle_simd.h"
 

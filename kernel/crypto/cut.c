@@ -96,6 +96,7 @@ enum {
 struct entry {
 	struct fpu_budget of[2];	/* encryption, decryption */
 	u32 min_bytes;
+	bool fastest;			/* of its algorithm, by measurement */
 };
 
 static struct entry entries[KILN_MAX_IMPLS];
@@ -126,6 +127,25 @@ u32 *fpu_min_bytes_of(const struct kiln_impl *impl)
 	struct entry *e = entry(impl);
 
 	return e ? &e->min_bytes : NULL;
+}
+
+const struct kiln_impl *fpu_fastest(const char *alg)
+{
+	size_t i;
+
+	for (i = 0; i < kiln_impls() && i < KILN_MAX_IMPLS; i++)
+		if (entries[i].fastest && streq(kiln_impl(i)->alg, alg))
+			return kiln_impl(i);
+	return NULL;
+}
+
+void fpu_fastest_set(const struct kiln_impl *impl)
+{
+	size_t i;
+
+	for (i = 0; i < kiln_impls() && i < KILN_MAX_IMPLS; i++)
+		if (streq(kiln_impl(i)->alg, impl->alg))
+			entries[i].fastest = kiln_impl(i) == impl;
 }
 
 /* Whole blocks, of what pieces are in the crypto API and of what a hash works on. */
@@ -279,7 +299,7 @@ void kiln_budget_get(const struct kiln_impl *impl, struct kiln_budget *out)
 	out->granule = granule(impl);
 	out->posted = posted_bytes(impl);
 	out->min_bytes = e->min_bytes;
-	out->fastest = fpu_fastest(impl->alg) == impl;
+	out->fastest = e->fastest;
 }
 
 u32 kiln_budget_bytes(const struct kiln_impl *impl, bool decrypt, u64 ticks)

@@ -24,20 +24,6 @@
 #include "section.h"
 #include "state.h"
 
-/* <kiln/fpu.h> gives these names to the calls in code that only user land runs. */
-void kiln_fpu_begin(void);
-void kiln_fpu_end(void);
-
-void kiln_fpu_begin(void)
-{
-	kernel_fpu_begin();
-}
-
-void kiln_fpu_end(void)
-{
-	kernel_fpu_end();
-}
-
 #ifdef CONFIG_UML
 
 bool kiln_section_begin(void)

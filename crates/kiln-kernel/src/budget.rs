@@ -9,7 +9,8 @@ use std::sync::{LazyLock, Mutex, PoisonError};
 
 use crate::cipher::{Impl, Op};
 use crate::cpu::{self, Cpu, Histogram};
-use crate::crypto::{Driver, Errno, Series};
+use crate::crypto::{Driver, Errno};
+use crate::messages::{IvRoom, Messages};
 use crate::sys;
 use crate::tier::static_str;
 
@@ -302,10 +303,10 @@ pub struct Parts {
 const OPS: usize = 4096;
 
 impl Run {
-    /// Run `series`, one call an operation, on this CPU.
+    /// Run requests for `messages`, one per operation, on this CPU.
     ///
     /// # Errors
-    /// What the first request that failed came to; no memory for a kthread.
+    /// The first error that a request returned; no memory for a kthread; messages that do not lie in their buffers.
     ///
     /// # Panics
     /// If the driver's implementation opens no sections.
@@ -313,10 +314,11 @@ impl Run {
         &self,
         _cpu: &mut Cpu,
         driver: &mut Driver,
-        series: &mut Series<'_>,
+        messages: &mut Messages<'_>,
     ) -> Result<Parts, Errno> {
         assert!(driver.opens_sections(), "an implementation with SIMD");
-        let mut calls = driver.raw_series(series, 1);
+        let mut single = IvRoom::default();
+        let mut requests = driver.raw_requests(messages, &mut single, 1)?;
         let mut ticks = vec![0u64; 3 * OPS];
         let mut parts: Vec<sys::BudgetPart> = (0..3)
             .map(|i| sys::BudgetPart {
@@ -334,7 +336,7 @@ impl Run {
             })
             .collect();
         let mut raw = sys::BudgetRun {
-            calls: &mut calls,
+            requests: &mut requests,
             part: parts.as_mut_ptr(),
             null_chain: self.null_chain,
             long_ticks: self.long_ticks,

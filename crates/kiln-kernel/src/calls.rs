@@ -1,159 +1,121 @@
-//! Calls of one implementation to be timed: many messages, the loop in `kernel/`.
-
-use std::ffi::c_void;
+//! Calls of one implementation's function: many messages, the loop in `kernel/bench/calls.c`.
 
 use crate::cipher::{Context, Impl, Kind, Op, Sections};
 use crate::cpu;
+use crate::messages::{fits, holds, Messages, Needs, Unfit};
 use crate::sys;
 
-/// Messages and where their results go. Message i is at `i * src_stride` and is followed in its memory by nothing,
-/// or by the tag that an AEAD is to open; an AEAD's result is followed by the tag that it made.
+/// Messages, and how an implementation is called for them.
+#[derive(Default)]
 pub struct Calls<'a> {
-    /// En- or decrypt; nothing to a hash.
-    pub op: Op,
-    /// What goes in: associated data, then the message, then a tag to open.
-    pub src: &'a [u8],
-    /// What comes out: room for the associated data, which is not written, then the result, then the tag made. Of a
-    /// hash the digest.
-    pub dst: &'a mut [u8],
-    /// IVs.
-    pub ivs: &'a [u8],
-    /// As much room as there are IVs: functions leave others than they found.
-    pub work: &'a mut [u8],
-    /// Bytes of a message.
-    pub len: usize,
-    /// From one message to the next.
-    pub src_stride: usize,
-    /// From one result to the next.
-    pub dst_stride: usize,
-    /// From one IV to the next.
-    pub iv_stride: usize,
-    /// Bytes before the message.
-    pub prefix: usize,
-    /// Of them, associated data, from the first on.
+    /// The messages. Associated data are in their prefixes and tags behind the text, unless `aad` or `tags` is given.
+    pub messages: Messages<'a>,
+    /// Associated data of all messages, one after the other.
+    pub aad: Option<&'a [u8]>,
+    /// Bytes of associated data of one message.
     pub aad_len: usize,
-    /// Bytes of a tag.
-    pub tag_size: usize,
-    /// Messages.
-    pub count: usize,
-    /// Each IV is the beginning of the last result.
+    /// Tags of all messages, one after the other.
+    pub tags: Option<&'a mut [u8]>,
+    /// Each IV is the beginning of the last result. Skciphers in one section.
     pub chained: bool,
-    /// Many messages at a time, by the function for that.
+    /// Many messages at a time, by the function for that. Encryption in one section.
     pub many: bool,
-    /// FPU sections; skciphers may have one for each call.
+    /// FPU sections.
     pub sections: Sections,
 }
 
-impl Calls<'_> {
-    fn check(&self, imp: Impl) {
-        let (aead, hash) = (imp.kind() == Kind::Aead, imp.kind() == Kind::Hash);
-        let decrypt = self.op == Op::Decrypt;
-        let tag = |on: bool| if aead && on { self.tag_size } else { 0 };
-        let holds = |bytes: usize, stride: usize, each: usize| {
-            (self.count - 1)
-                .checked_mul(stride)
-                .and_then(|n| n.checked_add(each))
-                .is_some_and(|end| end <= bytes)
-        };
-        let (src, dst) = match hash {
-            true => (self.prefix + self.len, imp.digest_size()),
-            false => (
-                self.prefix + self.len + tag(decrypt),
-                self.prefix + self.len + tag(!decrypt),
-            ),
-        };
-        assert!(self.count > 0, "there are messages");
-        assert!(holds(self.src.len(), self.src_stride, src), "sources");
-        assert!(holds(self.dst.len(), self.dst_stride, dst), "results");
-        assert!(
-            self.count == 1 || self.dst_stride >= dst,
-            "results lie apart"
-        );
-        let iv = imp.iv_size();
-        assert!(iv == 0 || holds(self.ivs.len(), self.iv_stride, iv), "IVs");
-        assert!(
-            self.work.len() >= self.count * self.iv_stride,
-            "room for IVs"
-        );
-        assert!(self.ivs.len() >= self.count * self.iv_stride, "whole IVs");
-        assert!(self.aad_len <= self.prefix, "associated data");
-        assert!(self.len >= imp.shortest(), "long enough");
-        let whole = imp.kind() != Kind::Skcipher || self.len % imp.block_size() == 0;
-        assert!(whole, "whole blocks");
-        let tags = !aead || imp.tag_sizes().contains(&self.tag_size);
-        assert!(tags, "a tag size it takes");
-        let chains = imp.kind() == Kind::Skcipher && self.len >= iv;
-        assert!(!self.chained || chains, "IVs within the results");
-        let many = imp.lanes().is_some() && !decrypt && !self.chained;
-        assert!(!self.many || many, "encrypts many");
-        let apart = imp.kind() == Kind::Skcipher && !self.chained && !self.many;
-        assert!(self.sections == Sections::One || apart, "sections");
+impl<'a> Calls<'a> {
+    /// Calls in one section; prefixes are associated data.
+    pub fn new(messages: Messages<'a>) -> Calls<'a> {
+        Calls {
+            aad_len: messages.prefix,
+            messages,
+            ..Calls::default()
+        }
     }
 
-    /// Make `calls` calls; how many were refused for a wrong tag, or all if the text is longer than
+    /// Whether the implementation takes such messages.
+    fn check(&self, imp: Impl) -> Result<(), Unfit> {
+        let m = &self.messages;
+        let (aead, skcipher) = (imp.kind() == Kind::Aead, imp.kind() == Kind::Skcipher);
+        match self.aad {
+            _ if !aead => {}
+            None => fits(self.aad_len <= m.prefix, "associated data")?,
+            Some(aad) => fits(
+                holds(aad.len(), m.count, self.aad_len, self.aad_len),
+                "associated data",
+            )?,
+        }
+        if let Some(tags) = &self.tags {
+            fits(holds(tags.len(), m.count, m.tag_size, m.tag_size), "tags")?;
+        }
+        fits(m.len >= imp.shortest(), "shorter than the algorithm allows")?;
+        let whole = !skcipher || m.len % imp.block_size() == 0;
+        fits(whole, "not whole blocks")?;
+        let tag_size = match aead {
+            true => imp.tag_sizes().contains(&m.tag_size),
+            false => m.tag_size == 0,
+        };
+        fits(tag_size, "a tag size that the algorithm does not have")?;
+        let chains = skcipher && m.len >= imp.iv_size();
+        fits(!self.chained || chains, "results without room for an IV")?;
+        let many = imp.lanes().is_some() && m.op == Op::Encrypt && !self.chained;
+        fits(!self.many || many, "no function for many messages")?;
+        let plain = !self.chained && !self.many;
+        fits(plain || self.sections == Sections::One, "sections")
+    }
+
+    /// Make `calls` calls. Returns how many were refused for a wrong tag, or all if the text is longer than
     /// [`Impl::longest`].
     ///
-    /// # Panics
-    /// If the buffers are too short, or the tier cannot be used.
-    pub fn run(&mut self, imp: Impl, ctx: &Context, calls: u64) -> u64 {
-        assert!(imp.tier().usable(), "{imp:?} cannot be used here");
-        assert_eq!(ctx.alg(), imp.alg());
-        self.check(imp);
-        let decrypt = self.op == Op::Decrypt;
-        let (src, dst) = (self.src.as_ptr(), self.dst.as_mut_ptr());
-        // SAFETY: `check` saw that source and, but for a hash, destination have so many bytes; a tag that is to be
-        // opened is read only.
-        let (text, result, tag, tag_stride) = unsafe {
-            let text = src.add(self.prefix);
-            match (imp.kind(), decrypt) {
-                (Kind::Hash, _) => (text, dst, dst, self.dst_stride),
-                (_, true) => (
-                    text,
-                    dst.add(self.prefix),
-                    text.add(self.len).cast_mut(),
-                    self.src_stride,
-                ),
-                (_, false) => (
-                    text,
-                    dst.add(self.prefix),
-                    dst.add(self.prefix + self.len),
-                    self.dst_stride,
-                ),
-            }
+    /// # Errors
+    /// The messages do not lie in their buffers, the implementation does not take them, its tier is not usable here,
+    /// or the key is another algorithm's.
+    pub fn run(&mut self, imp: Impl, ctx: &Context, calls: u64) -> Result<u64, Unfit> {
+        fits(imp.tier().usable(), "the tier is not usable on this CPU")?;
+        fits(ctx.alg() == imp.alg(), "the key is another algorithm's")?;
+        self.check(imp)?;
+        let needs = Needs {
+            kind: imp.kind(),
+            iv: imp.iv_size(),
+            digest: imp.digest_size(),
+            tags_apart: self.tags.is_some(),
+            copies_ivs: imp.kind() == Kind::Skcipher,
         };
-        let mut raw = sys::Calls {
-            imp: imp.0,
+        let mut single = Default::default();
+        let m = self.messages.raw(&needs, &mut single, calls)?;
+        let text = (m.prefix + m.len) as usize;
+        let (aad, aad_stride) = match self.aad {
+            Some(aad) => (aad.as_ptr(), self.aad_len as u64),
+            None => (m.src, m.src_stride),
+        };
+        let (tag, tag_stride) = match (&mut self.tags, m.decrypt) {
+            (Some(tags), _) => (tags.as_mut_ptr(), m.tag),
+            (None, true) => (m.src.wrapping_add(text).cast_mut(), m.src_stride),
+            (None, false) => (m.dst.wrapping_add(text), m.dst_stride),
+        };
+        let mut raw = sys::kiln_calls {
+            impl_: imp.0,
             ctx: ctx.as_ptr(),
-            dst: result,
-            src: text,
-            fresh: self.ivs.as_ptr(),
-            aad: src,
-            iv: self.work.as_mut_ptr(),
+            m,
+            aad,
             tag,
-            len: self.len,
-            src_stride: self.src_stride,
-            dst_stride: self.dst_stride,
-            iv_stride: self.iv_stride,
-            aad_stride: self.src_stride,
-            tag_stride,
             aadlen: self.aad_len,
-            tagsize: self.tag_size,
-            count: self.count,
-            calls,
-            decrypt,
+            aad_stride: aad_stride as usize,
+            tag_stride: tag_stride as usize,
             chained: self.chained,
             many: self.many,
             sections: self.sections as u32,
         };
-        // SAFETY: `check` saw that all messages lie in their buffers.
-        unsafe { cpu::gate(sys::kiln_calls_run, (&raw mut raw).cast::<c_void>()) }
+        // SAFETY: all messages lie in their buffers, as was seen above; a tag that is compared is only read.
+        Ok(unsafe { cpu::gate(sys::kiln_calls_run, (&raw mut raw).cast()) })
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::cipher::{Pieces, Series};
+    use crate::cipher::Pieces;
     use crate::cpu::{Config, Cpu};
 
     const COUNT: usize = 5;
@@ -209,28 +171,24 @@ mod tests {
                 chained,
                 ..self.calls(op)
             };
-            all.run(imp, ctx, calls)
+            all.run(imp, ctx, calls).unwrap()
         }
 
         fn calls(&mut self, op: Op) -> Calls<'_> {
-            Calls {
+            Calls::new(Messages {
                 op,
                 src: &self.src,
                 dst: &mut self.dst,
                 ivs: &self.ivs,
-                work: &mut self.work,
-                len: self.len,
+                iv_room: &mut self.work,
                 src_stride: self.stride,
                 dst_stride: self.stride,
                 iv_stride: self.iv_stride,
+                len: self.len,
                 prefix: self.prefix,
-                aad_len: self.prefix,
                 tag_size: self.tag,
                 count: COUNT,
-                chained: false,
-                many: false,
-                sections: Sections::One,
-            }
+            })
         }
     }
 
@@ -241,10 +199,9 @@ mod tests {
     }
 
     #[test]
-    fn skciphers_have_a_section_for_each_call_where_they_are_to() {
+    fn calls_have_a_section_each_where_they_are_to() {
         let mut cpu = Cpu::boot(&Config::default()).unwrap();
-        let all = Impl::all().into_iter();
-        for imp in all.filter(|i| i.kind() == Kind::Skcipher && i.tier().usable()) {
+        for imp in Impl::all().into_iter().filter(|i| i.tier().usable()) {
             let ctx = context(imp);
             let simd = u64::from(imp.tier() != crate::Tier::Generic);
             let mut results = Vec::new();
@@ -260,7 +217,7 @@ mod tests {
                     sections,
                     ..m.calls(Op::Encrypt)
                 };
-                calls.run(imp, &ctx, COUNT as u64);
+                calls.run(imp, &ctx, COUNT as u64).unwrap();
                 assert_eq!(
                     cpu.stats().sections,
                     simd * counted,
@@ -272,35 +229,64 @@ mod tests {
         }
     }
 
-    /// One message by the other way to call an implementation: the text, or the digest, then the tag.
+    /// One message with its tag in another buffer: the text, or the digest, then the tag.
     fn alone(imp: Impl, ctx: &Context, op: Op, m: &Memory, i: usize, iv: &[u8]) -> Vec<u8> {
         let from = &m.src[i * m.stride..];
         let text = &from[m.prefix..m.prefix + m.len];
-        let mut dst = vec![0; m.len];
-        let mut tag = vec![0; imp.digest_size()];
+        let mut tag = vec![0; m.tag.max(imp.digest_size())];
         if op == Op::Decrypt {
             tag[..m.tag].copy_from_slice(&from[m.prefix + m.len..][..m.tag]);
         }
-        let mut series = Series {
-            op,
-            src: text,
-            dst: &mut dst,
-            ivs: iv,
-            aad: &from[..m.prefix],
-            tags: &mut tag,
-            len: m.len,
-            stride: m.len,
-            aad_len: m.prefix,
-            tag_size: m.tag,
-            tag_stride: 0,
-            count: 1,
-            sections: Sections::Each,
-        };
-        assert_eq!(imp.run(ctx, &mut series, 1), 0, "{imp:?}");
-        match imp.kind() {
-            Kind::Hash => tag,
-            _ if op == Op::Encrypt => [dst, tag].concat(),
-            _ => dst,
+        let text = imp.once(op, ctx, iv, &from[..m.prefix], text, &mut tag);
+        let text = text.unwrap().expect("the right tag");
+        match op {
+            Op::Encrypt => [text, tag].concat(),
+            Op::Decrypt => text,
+        }
+    }
+
+    #[test]
+    fn messages_that_do_not_fit_are_errors() {
+        let imp = Impl::of("gcm(aes)")[0];
+        let ctx = context(imp);
+        type Spoil = fn(&mut Calls<'_>);
+        let faults: [(&str, Spoil); 12] = [
+            ("there are none", |c| c.messages.count = 0),
+            ("sources", |c| c.messages.src = &[]),
+            ("sources", |c| c.messages.src_stride = usize::MAX),
+            ("longer than memory", |c| c.messages.len = usize::MAX),
+            ("results", |c| c.messages.dst = &mut []),
+            ("results overlap", |c| c.messages.dst_stride = 1),
+            ("IVs", |c| c.messages.ivs = &[]),
+            ("associated data", |c| c.aad_len += 1),
+            ("associated data", |c| c.aad = Some(&[1])),
+            ("tags", |c| c.tags = Some(&mut [])),
+            ("a tag size that the algorithm does not have", |c| {
+                c.messages.tag_size = 3;
+            }),
+            ("no function for many messages", |c| c.many = true),
+        ];
+        for (fault, spoil) in faults {
+            let mut m = Memory::new(imp, 48);
+            let mut calls = m.calls(Op::Encrypt);
+            spoil(&mut calls);
+            assert_eq!(calls.run(imp, &ctx, 1), Err(Unfit(fault)));
+        }
+        let imp = Impl::of("cbc(aes)")[0];
+        let ctx = context(imp);
+        let faults: [(&str, Spoil); 3] = [
+            ("not whole blocks", |c| c.messages.len = 47),
+            ("room for IVs", |c| c.messages.iv_room = &mut []),
+            ("sections", |c| {
+                c.chained = true;
+                c.sections = Sections::Each;
+            }),
+        ];
+        for (fault, spoil) in faults {
+            let mut m = Memory::new(imp, 48);
+            let mut calls = m.calls(Op::Encrypt);
+            spoil(&mut calls);
+            assert_eq!(calls.run(imp, &ctx, 1), Err(Unfit(fault)));
         }
     }
 

@@ -7,7 +7,9 @@ use std::ptr::NonNull;
 
 use zeroize::Zeroize;
 
+use crate::calls::Calls;
 use crate::cpu;
+use crate::messages::{Messages, Unfit};
 use crate::sys;
 use crate::tier::{static_str, Tier};
 
@@ -15,23 +17,26 @@ use crate::tier::{static_str, Tier};
 pub const BLOCK: usize = 16;
 
 /// Encrypt or decrypt.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub enum Op {
     /// Plaintext in, ciphertext out.
+    #[default]
     Encrypt,
     /// The inverse.
     Decrypt,
 }
 
-/// FPU sections around calls.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+/// FPU sections around calls of implementations that use vector registers: `enum kiln_sections`.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[repr(u32)]
 pub enum Sections {
     /// One around all calls.
-    One,
+    #[default]
+    One = sys::KILN_ONE_SECTION,
     /// One for each call.
-    Each,
+    Each = sys::KILN_SECTION_EACH,
     /// The same without the section timer, to measure what that costs.
-    EachUntimed,
+    EachUntimed = sys::KILN_SECTION_EACH_UNTIMED,
 }
 
 /// What a cipher is for.
@@ -361,133 +366,65 @@ impl Drop for Context {
     }
 }
 
-/// Messages for calls back to back: message i is at `i * stride`, with IV and associated data i, and its
-/// tag or digest at `i * tag_stride`.
-pub struct Series<'a> {
-    /// En- or decrypt; nothing to a hash.
-    pub op: Op,
-    /// What goes in.
-    pub src: &'a [u8],
-    /// What comes out; empty for a hash.
-    pub dst: &'a mut [u8],
-    /// IVs, one after the other.
-    pub ivs: &'a [u8],
-    /// Associated data, one after the other.
-    pub aad: &'a [u8],
-    /// Tags or digests.
-    pub tags: &'a mut [u8],
-    /// Bytes of a message.
-    pub len: usize,
-    /// From one message to the next.
-    pub stride: usize,
-    /// Bytes of the associated data of one.
-    pub aad_len: usize,
-    /// Bytes of a tag.
-    pub tag_size: usize,
-    /// From one tag to the next.
-    pub tag_stride: usize,
-    /// Messages.
-    pub count: usize,
-    /// Sections around the calls.
-    pub sections: Sections,
-}
-
-impl Series<'_> {
-    fn check(&self, imp: Impl) {
-        let holds = |bytes: usize, each: usize, stride: usize| {
-            each == 0 || bytes >= (self.count - 1) * stride + each
-        };
-        assert!(
-            self.count > 0 && self.stride >= self.len,
-            "messages lie apart"
-        );
-        assert!(holds(self.src.len(), self.len, self.stride), "sources");
-        assert!(holds(self.ivs.len(), imp.iv_size(), imp.iv_size()), "IVs");
-        assert!(
-            holds(self.aad.len(), self.aad_len, self.aad_len),
-            "associated data"
-        );
-        if imp.kind() != Kind::Hash {
-            assert!(holds(self.dst.len(), self.len, self.stride), "results");
-        }
-        let tag = match imp.kind() {
-            Kind::Skcipher => 0,
-            Kind::Aead => self.tag_size,
-            Kind::Hash => imp.digest_size(),
-        };
-        assert!(holds(self.tags.len(), tag, self.tag_stride), "tags");
-        assert!(self.len >= imp.shortest(), "long enough");
-        let whole = imp.kind() != Kind::Skcipher || self.len % imp.block_size() == 0;
-        assert!(whole, "whole blocks");
-        let tags = imp.kind() != Kind::Aead || imp.tag_sizes().contains(&self.tag_size);
-        assert!(tags, "a tag size it takes");
-    }
-}
-
 impl Impl {
-    /// Make `calls` calls; how many were refused for a wrong tag, or all if the text is longer than
-    /// [`Impl::longest`].
+    /// Encrypt or decrypt one message of a skcipher, in a section of its own.
     ///
     /// # Panics
-    /// If the buffers are too short, or the tier cannot be used.
-    pub fn run(self, ctx: &Context, series: &mut Series<'_>, calls: u64) -> u64 {
-        assert!(self.tier().usable(), "{self:?} cannot be used here");
-        assert_eq!(ctx.imp.alg(), self.alg());
-        series.check(self);
-        let mut raw = sys::Series {
-            imp: self.0,
-            ctx: ctx.memory.as_ptr().cast(),
-            dst: series.dst.as_mut_ptr(),
-            src: series.src.as_ptr(),
-            iv: series.ivs.as_ptr(),
-            aad: series.aad.as_ptr(),
-            tag: series.tags.as_mut_ptr(),
-            len: series.len,
-            stride: series.stride,
-            aadlen: series.aad_len,
-            tagsize: series.tag_size,
-            tag_stride: series.tag_stride,
-            count: series.count,
-            calls,
-            decrypt: series.op == Op::Decrypt,
-            sections: series.sections as u32,
-            refused: 0,
-        };
-        // SAFETY: `check` saw that all messages lie in their buffers.
-        unsafe { cpu::gate(sys::kiln_impl_series, (&raw mut raw).cast::<c_void>()) };
-        raw.refused
-    }
-
-    /// Encrypt or decrypt one message of a skcipher.
-    ///
-    /// # Panics
-    /// As [`Impl::run`].
+    /// If the implementation does not take such a message, or cannot be used here.
     pub fn crypt(self, op: Op, ctx: &Context, iv: &[u8], src: &[u8], dst: &mut [u8]) {
         assert_eq!(self.kind(), Kind::Skcipher);
         assert_eq!(src.len(), dst.len());
-        let mut series = Series {
-            op,
-            src,
-            dst,
-            ivs: iv,
-            aad: &[],
-            tags: &mut [],
-            len: src.len(),
-            stride: src.len(),
-            aad_len: 0,
-            tag_size: 0,
-            tag_stride: 0,
-            count: 1,
+        let mut calls = Calls {
             sections: Sections::Each,
+            ..Calls::new(Messages::single(op, src, dst, iv))
         };
-        self.run(ctx, &mut series, 1);
+        calls.run(self, ctx, 1).unwrap_or_else(|e| panic!("{e}"));
+    }
+
+    /// One message in a section of its own: the text that it becomes, which is empty for a hash, or nothing if `tag` is
+    /// wrong. To encrypt, `tag` is where the tag or digest goes; to decrypt, it is what to compare with.
+    ///
+    /// # Errors
+    /// The implementation does not take such a message, or cannot be used here.
+    pub fn once(
+        self,
+        op: Op,
+        ctx: &Context,
+        iv: &[u8],
+        aad: &[u8],
+        text: &[u8],
+        tag: &mut [u8],
+    ) -> Result<Option<Vec<u8>>, Unfit> {
+        let mut result = Vec::new();
+        let hash = self.kind() == Kind::Hash;
+        if !hash {
+            result.resize(text.len(), 0);
+        }
+        let (tag_size, dst, tags) = match self.kind() {
+            Kind::Skcipher => (0, &mut result[..], None),
+            Kind::Aead => (tag.len(), &mut result[..], Some(tag)),
+            Kind::Hash => (0, tag, None),
+        };
+        let mut calls = Calls {
+            messages: Messages {
+                tag_size,
+                ..Messages::single(op, text, dst, iv)
+            },
+            aad: Some(aad),
+            aad_len: aad.len(),
+            tags,
+            sections: Sections::Each,
+            ..Calls::default()
+        };
+        let refused = calls.run(self, ctx, 1)?;
+        Ok((refused == 0).then_some(result))
     }
 
     /// One message in pieces; with `other` the two take turns on one state. The tag or digest is
-    /// returned, whether the message is en- or decrypted.
+    /// returned, whether the message is encrypted or decrypted.
     ///
     /// # Panics
-    /// As [`Impl::run`], or if the text is longer than [`Impl::longest`].
+    /// As [`Impl::crypt`], or if the text is longer than [`Impl::longest`].
     pub fn pieces(self, ctx: &Context, message: &mut Pieces<'_>) -> Vec<u8> {
         for imp in [Some(self), message.other].into_iter().flatten() {
             assert!(imp.tier().usable(), "{imp:?} cannot be used here");
@@ -505,8 +442,8 @@ impl Impl {
             .map(|&n| n as u32)
             .collect();
         let mut tag = vec![0; self.digest_size().max(message.tag_size)];
-        let mut raw = sys::Pieces {
-            imp: self.0,
+        let mut raw = sys::kiln_pieces {
+            impl_: self.0,
             other: message.other.map_or(std::ptr::null(), |o| o.0),
             ctx: ctx.memory.as_ptr().cast(),
             dst: message.dst.as_mut_ptr(),
@@ -523,7 +460,7 @@ impl Impl {
             aad_pieces: message.aad_pieces.len() as u32,
         };
         // SAFETY: the pieces are as long as the buffers, as was seen above.
-        let err = unsafe { cpu::gate(sys::kiln_impl_pieces, (&raw mut raw).cast::<c_void>()) };
+        let err = unsafe { cpu::gate(sys::kiln_pieces_run, (&raw mut raw).cast::<c_void>()) };
         assert_eq!(err, 0, "a text that is not too long");
         tag
     }
@@ -587,7 +524,7 @@ mod tests {
     }
 
     #[test]
-    #[should_panic(expected = "long enough")]
+    #[should_panic(expected = "shorter than the algorithm allows")]
     fn a_message_that_is_too_short_is_refused() {
         let imp = Impl::best("xts(aes)").unwrap();
         let ctx = Context::new(imp, &[1; 64]).unwrap();

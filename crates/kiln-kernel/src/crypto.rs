@@ -2,11 +2,11 @@
 
 mod api;
 mod kinds;
-mod series;
+mod requests;
 
 pub use api::Api;
 pub use kinds::{Aead, Shash, Transform};
-pub use series::{Again, Driver, Lens, Series};
+pub use requests::{Driver, Part, Repeat};
 
 use std::alloc::{alloc_zeroed, handle_alloc_error, Layout};
 use std::ffi::{c_void, CString};
@@ -305,29 +305,6 @@ impl Skcipher {
         unsafe { cpu::gate(self.api.request, (&raw mut raw).cast()) };
         (Errno(raw.submitted), Errno(raw.result))
     }
-
-    /// Make `calls` requests, each waited for: see [`Requests`].
-    pub fn run(&mut self, requests: &mut Requests<'_>, calls: u64) -> Result<u64, Errno> {
-        let mut raw = sys::Requests {
-            tfm: self.raw.tfm,
-            dst: requests.dst.as_mut_ptr(),
-            src: requests.src.as_mut_ptr(),
-            iv: requests.ivs.as_mut_ptr().cast(),
-            len: requests.len as u32,
-            stride: requests.stride,
-            count: requests.ivs.len(),
-            calls,
-            decrypt: requests.op == Op::Decrypt,
-            part: requests.part as u32,
-            later: 0,
-            err: 0,
-        };
-        // SAFETY: `Requests::new` checked that as many messages as there are IVs lie in both
-        // buffers.
-        unsafe { cpu::gate(sys::kiln_crypto_requests, (&raw mut raw).cast()) };
-        check(raw.err)?;
-        Ok(raw.later)
-    }
 }
 
 impl Drop for Skcipher {
@@ -403,75 +380,6 @@ impl Drop for Asked {
     fn drop(&mut self) {
         // SAFETY: the function takes this structure.
         unsafe { cpu::gate(sys::kiln_crypto_op_close, (&raw mut *self.raw).cast()) };
-    }
-}
-
-/// What is done for each of [`Requests`]: all of it, or one part of what the simd helper does
-/// beside the cipher.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[repr(u32)]
-pub enum Part {
-    /// The request.
-    Whole,
-    /// Asking whether SIMD is usable and whether anything waits.
-    Checks,
-    /// Copying the request to the sub-request.
-    Copy,
-    /// An indirect call, and back.
-    Call,
-    /// What the user does to make a request.
-    Setup,
-}
-
-/// Requests one after the other: message i is at `i * stride` in one piece, with IV i.
-pub struct Requests<'a> {
-    op: Op,
-    src: &'a mut [u8],
-    dst: &'a mut [u8],
-    ivs: &'a mut [[u8; BLOCK]],
-    len: usize,
-    stride: usize,
-    part: Part,
-}
-
-impl<'a> Requests<'a> {
-    /// `ivs.len()` messages of `len` bytes, `stride` apart in `src` and in `dst`.
-    pub fn new(
-        op: Op,
-        src: &'a mut [u8],
-        dst: &'a mut [u8],
-        ivs: &'a mut [[u8; BLOCK]],
-        len: usize,
-        stride: usize,
-    ) -> Result<Requests<'a>, Errno> {
-        let last = ivs.len().checked_sub(1).ok_or(Errno::INVALID)?;
-        let end = last
-            .checked_mul(stride)
-            .and_then(|n| n.checked_add(len))
-            .ok_or(Errno::INVALID)?;
-        if len > u32::MAX as usize || stride < len || end > src.len() || end > dst.len() {
-            return Err(Errno::INVALID);
-        }
-        Ok(Requests {
-            op,
-            src,
-            dst,
-            ivs,
-            len,
-            stride,
-            part: Part::Whole,
-        })
-    }
-
-    /// Only this part of each.
-    pub fn part(mut self, part: Part) -> Requests<'a> {
-        self.part = part;
-        self
-    }
-
-    /// What the calls wrote.
-    pub fn dst(&self) -> &[u8] {
-        self.dst
     }
 }
 

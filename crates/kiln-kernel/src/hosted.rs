@@ -119,7 +119,7 @@ macro_rules! border {
         /// The functions themselves, as the header has them.
         pub mod border {
             pub use crate::sys::{$($name),*};
-            pub use crate::sys::{kiln_impl_series, Section, Series, Work, Workqueue};
+            pub use crate::sys::{kiln_calls, kiln_calls_run, Section, Work, Workqueue};
         }
 
         /// The functions of the border by name, for whoever links foreign code to them.

@@ -15,6 +15,7 @@ pub mod guest;
 pub mod hosted;
 pub mod irq;
 pub mod load;
+pub mod messages;
 pub mod scene;
 pub mod script;
 pub mod storm;

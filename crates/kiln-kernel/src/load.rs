@@ -102,27 +102,35 @@ impl Messages {
         }))
     }
 
-    /// The argument of `kiln_impl_series` for one message with this key, and no buffers yet.
+    /// The argument of `kiln_calls_run` for one message with this key, and no buffers yet.
     #[doc(hidden)]
-    pub fn series(&self, imp: Impl) -> sys::Series {
-        sys::Series {
-            imp: imp.0,
+    pub fn calls(&self, imp: Impl) -> sys::kiln_calls {
+        sys::kiln_calls {
+            impl_: imp.0,
             ctx: self.ctx.as_ptr(),
-            dst: std::ptr::null_mut(),
-            src: std::ptr::null(),
-            iv: std::ptr::null(),
+            m: sys::kiln_messages {
+                src: std::ptr::null(),
+                dst: std::ptr::null_mut(),
+                iv: std::ptr::null(),
+                iv_room: std::ptr::null_mut(),
+                src_stride: 0,
+                dst_stride: 0,
+                iv_stride: 0,
+                len: 0,
+                prefix: 0,
+                tag: 0,
+                count: 1,
+                calls: 1,
+                decrypt: false,
+            },
             aad: std::ptr::null(),
             tag: std::ptr::null_mut(),
-            len: 0,
-            stride: 0,
             aadlen: 0,
-            tagsize: 0,
+            aad_stride: 0,
             tag_stride: 0,
-            count: 1,
-            calls: 1,
-            decrypt: false,
+            chained: false,
+            many: false,
             sections: Sections::Each as u32,
-            refused: 0,
         }
     }
 

@@ -9,9 +9,10 @@ use std::time::{Duration, Instant};
 use kiln_kernel::budget::{self, Planted, Run, Way};
 use kiln_kernel::cipher::{Impl, Kind, Op};
 use kiln_kernel::cpu::{Config, Cpu};
-use kiln_kernel::crypto::{Driver, Lens, Model, Series};
+use kiln_kernel::crypto::{Driver, Model};
 use kiln_kernel::fpu::Policy;
 use kiln_kernel::irq::{Arrivals, Timer};
+use kiln_kernel::messages::{Lens, Messages};
 use kiln_kernel::Tier;
 
 /// Ways and budgets are the process's.
@@ -92,22 +93,14 @@ fn ask(driver: &mut Driver, imp: Impl, op: Op, src: &[u8], lens: Lens) -> Vec<u8
     if imp.alg() == "ccm(aes)" {
         iv[0] = 3;
     }
-    let mut work = iv.clone();
+    let mut iv_room = iv.clone();
     let end = to.len() - 1;
-    let mut series = Series {
-        op,
-        src: &from[OFF..],
-        dst: &mut to[1..end],
-        ivs: &iv,
-        work: &mut work,
-        src_stride: 0,
-        dst_stride: 0,
-        iv_stride: iv.len(),
-        lens,
-        count: 1,
+    let message = Messages {
+        iv_room: &mut iv_room,
+        ..Messages::single(op, &from[OFF..], &mut to[1..end], &iv)
     };
     let later = driver
-        .series(&mut series, 1)
+        .run(&mut message.with_lens(lens), 1)
         .unwrap_or_else(|e| panic!("{imp:?} {op:?} {lens:?}: {e}"));
     assert_eq!(later, 0);
     assert_eq!(
@@ -117,7 +110,7 @@ fn ask(driver: &mut Driver, imp: Impl, op: Op, src: &[u8], lens: Lens) -> Vec<u8
     );
     // What a cipher leaves in its IV belongs to the answer.
     if imp.kind() == Kind::Skcipher {
-        to.extend(&work);
+        to.extend(&iv_room);
     }
     // Associated data are not written to the destination.
     to[1 + if lens.digest == 0 { lens.assoc } else { 0 }..].to_vec()
@@ -593,19 +586,8 @@ fn disturbed(
     let src = bytes(1 << 20, 4);
     let lens = lens(imp, src.len(), 0);
     let mut dst = vec![0; lens.dst(Op::Encrypt)];
-    let (iv, mut work) = (bytes(imp.iv_size(), 1), bytes(imp.iv_size(), 1));
-    let mut series = Series {
-        op: Op::Encrypt,
-        src: &src,
-        dst: &mut dst,
-        ivs: &iv,
-        work: &mut work,
-        src_stride: 0,
-        dst_stride: 0,
-        iv_stride: iv.len(),
-        lens,
-        count: 1,
-    };
+    let iv = bytes(imp.iv_size(), 1);
+    let mut message = Messages::single(Op::Encrypt, &src, &mut dst, &iv).with_lens(lens);
     let run = Run {
         null_chain: 1000,
         long_ticks,
@@ -617,7 +599,7 @@ fn disturbed(
     let started = Instant::now();
     let part = loop {
         let timer = Timer::start(&mut cpu, Arrivals::Periodic(2000.0)).unwrap();
-        let part = run.run(&mut cpu, &mut of_imp, &mut series).unwrap().judged;
+        let part = run.run(&mut cpu, &mut of_imp, &mut message).unwrap().judged;
         drop(timer);
         if done(&part) {
             break part;

@@ -471,6 +471,12 @@ fn layering_no_room_uses_a_higher_one() {
 }
 
 #[test]
+fn layering_ciphers_open_no_sections() {
+    assert_lawful(layering::sections_in_ciphers(kernel_dir()));
+    assert_lawful(under_every_compiler(plain, layering::ciphers_call_sections));
+}
+
+#[test]
 fn layering_of_crates() {
     let crates = kernel_dir().join("../crates");
     for name in ["kiln-measure", "kiln-kbuild"] {
@@ -551,6 +557,31 @@ fn layering_control_rooms() {
         assert_caught(&names, what);
     }
     assert_eq!(names.len(), 3, "{names:?}");
+}
+
+/// A cipher that includes the sections' header through another, and one that declares what it calls.
+#[test]
+fn layering_control_sections() {
+    let plant = Plant::empty();
+    let header = "void kernel_fpu_begin(void);\n";
+    plant.write("include/kiln/fpu.h", header);
+    plant.write("include/kiln/fpu_assert.h", "\n");
+    plant.write("fpu/section.c", "#include <kiln/fpu.h>\nvoid kernel_fpu_begin(void) {}\n");
+    plant.write("ciphers/a/a.c", "#include <kiln/fpu_assert.h>\nint a;\n");
+    plant.write("bench/calls.c", "#include <kiln/fpu.h>\nint calls;\n");
+    assert_lawful(layering::sections_in_ciphers(&plant.dir));
+    assert_lawful(layering::ciphers_call_sections(&plant.build()));
+
+    plant.write("include/kiln/helper.h", "#include <kiln/fpu.h>\n");
+    plant.write("ciphers/b/b.c", "#include <kiln/helper.h>\nint b;\n");
+    let calls = "void c(void);\nvoid c(void) { kernel_fpu_begin(); }\n";
+    plant.write("ciphers/c/c.c", &format!("{header}{calls}"));
+    let includes = layering::sections_in_ciphers(&plant.dir);
+    assert_caught(&includes, "ciphers/b/b.c");
+    assert_eq!(includes.len(), 1, "{includes:?}");
+    let calls = layering::ciphers_call_sections(&plant.build());
+    assert_caught(&calls, "ciphers/c/c.c uses kernel_fpu_begin");
+    assert_eq!(calls.len(), 1, "{calls:?}");
 }
 
 #[test]

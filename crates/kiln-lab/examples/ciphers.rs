@@ -6,7 +6,9 @@
 use std::cell::RefCell;
 use std::sync::atomic::AtomicBool;
 
-use kiln_kernel::cipher::{Context, Impl, Kind, Op, Sections, Series};
+use kiln_kernel::calls::Calls;
+use kiln_kernel::cipher::{Context, Impl, Kind, Op};
+use kiln_kernel::messages::Messages;
 use kiln_measure::{measure, Plan, SplitMix64, Subject};
 
 const BYTES: usize = 64 << 10;
@@ -64,6 +66,7 @@ struct Run {
     src: Vec<u8>,
     dst: Vec<u8>,
     ivs: Vec<u8>,
+    iv_room: Vec<u8>,
     aad: Vec<u8>,
     tags: Vec<u8>,
 }
@@ -97,6 +100,7 @@ impl Run {
             count,
             src: bytes(stride * count),
             dst: vec![0; stride * count],
+            iv_room: ivs.clone(),
             ivs,
             aad: bytes(aad * count),
             tags: vec![0; 64 * count],
@@ -110,21 +114,29 @@ impl Run {
     }
 
     fn run(&mut self, op: Op, n: u64) {
-        let mut series = Series {
-            op,
-            src: &self.src,
-            dst: &mut self.dst,
-            ivs: &self.ivs,
-            aad: &self.aad,
-            tags: &mut self.tags,
-            len: self.len,
-            stride: self.len.next_multiple_of(64).max(64),
+        let stride = self.len.next_multiple_of(64).max(64);
+        let aead = self.imp.kind() == Kind::Aead;
+        let mut calls = Calls {
+            messages: Messages {
+                op,
+                src: &self.src,
+                dst: &mut self.dst,
+                ivs: &self.ivs,
+                iv_room: &mut self.iv_room,
+                src_stride: stride,
+                dst_stride: stride,
+                iv_stride: self.imp.iv_size(),
+                len: self.len,
+                prefix: 0,
+                tag_size: if aead { self.imp.digest_size() } else { 0 },
+                count: self.count,
+            },
+            aad: Some(&self.aad),
             aad_len: self.aad.len() / self.count,
-            tag_size: self.imp.digest_size(),
-            tag_stride: 64,
-            count: self.count,
-            sections: Sections::One,
+            tags: aead.then_some(&mut self.tags[..]),
+            ..Calls::default()
         };
-        self.imp.run(&self.ctx, &mut series, n);
+        let refused = calls.run(self.imp, &self.ctx, n);
+        refused.expect("right lengths");
     }
 }

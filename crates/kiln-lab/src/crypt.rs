@@ -1,6 +1,6 @@
 //! One message through one implementation.
 
-use kiln_kernel::cipher::{Context, Impl, Kind, Op, Sections, Series};
+use kiln_kernel::cipher::{Context, Impl, Kind, Op};
 use zeroize::Zeroizing;
 
 use crate::algorithm::usable_impl;
@@ -86,32 +86,20 @@ impl<'a> Cipher<'a> {
         }
         self.check_len(text.len())?;
         let hash = self.imp.kind() == Kind::Hash;
-        let mut result = Zeroizing::new(vec![0; if hash { 0 } else { text.len() }]);
-        let refused = {
-            let (tag_size, len) = (tag.len(), text.len());
-            let mut series = Series {
-                op: self.plan.op,
-                src: text,
-                dst: &mut result,
-                ivs: self.plan.iv.unwrap_or_default(),
-                aad: self.plan.aad,
-                tags: &mut tag,
-                len,
-                stride: len,
-                aad_len: self.plan.aad.len(),
-                tag_size,
-                tag_stride: tag_size,
-                count: 1,
-                sections: Sections::Each,
-            };
-            self.imp.run(&self.key, &mut series, 1)
-        };
-        if refused > 0 {
-            return Err(Error::Failed(format!(
+        let iv = self.plan.iv.unwrap_or_default();
+        let ran = self
+            .imp
+            .once(self.plan.op, &self.key, iv, self.plan.aad, text, &mut tag);
+        let result = match ran {
+            Ok(Some(result)) => Zeroizing::new(result),
+            Ok(None) => {
+                return Err(Error::Failed(format!(
                 "{}: the tag is wrong: not this key, IV, associated data or text; nothing is written",
                 self.imp.driver()
-            )));
-        }
+            )))
+            }
+            Err(e) => return Err(Error::Failed(format!("{}: {e}", self.imp.driver()))),
+        };
         if hash || aead && !open {
             // In memory of its size: what grows leaves text behind.
             let mut all = Zeroizing::new(Vec::with_capacity(result.len() + tag.len()));

@@ -1,6 +1,8 @@
 //! Calls of `kernel/`'s primitives, in FPU sections that hold so many bytes at most.
 
-use kiln_kernel::cipher::{Context, Impl, Kind, Op, Pieces, Sections, Series};
+use kiln_kernel::calls::Calls;
+use kiln_kernel::cipher::{Context, Impl, Kind, Op, Pieces, Sections};
+use kiln_kernel::messages::Messages;
 
 use crate::wire::Status;
 
@@ -10,22 +12,16 @@ pub const BYTES: usize = 16 << 10;
 /// Bytes of the longest digest or tag.
 pub const MAX_DIGEST: usize = 64;
 
-fn series<'a>(src: &'a [u8], dst: &'a mut [u8], iv: &'a [u8], tag: &'a mut [u8]) -> Series<'a> {
-    Series {
-        op: Op::Encrypt,
-        len: src.len(),
-        stride: src.len(),
-        src,
-        dst,
-        ivs: iv,
-        aad: &[],
-        tag_size: tag.len(),
-        tag_stride: tag.len(),
-        tags: tag,
-        aad_len: 0,
-        count: 1,
+/// One message in a section of its own; whether its tag, if any, is right.
+fn once(imp: Impl, ctx: &Context, aad: &[u8], message: Messages<'_>) -> bool {
+    let mut calls = Calls {
+        aad: Some(aad),
+        aad_len: aad.len(),
         sections: Sections::EachUntimed,
-    }
+        ..Calls::new(message)
+    };
+    let refused = calls.run(imp, ctx, 1);
+    refused.unwrap_or_else(|e| panic!("{imp:?}: {e}")) == 0
 }
 
 /// Lengths of the pieces of so many bytes.
@@ -40,11 +36,7 @@ fn pieces(len: usize) -> Vec<usize> {
 /// En- or decrypt all of `src` to as many bytes of `dst`. The length must be one that the implementation takes.
 pub fn crypt(imp: Impl, ctx: &Context, op: Op, iv: &[u8], src: &[u8], dst: &mut [u8]) {
     if src.len() <= BYTES {
-        let mut one = Series {
-            op,
-            ..series(src, dst, iv, &mut [])
-        };
-        imp.run(ctx, &mut one, 1);
+        once(imp, ctx, &[], Messages::single(op, src, dst, iv));
         return;
     }
     let mut lens = pieces(src.len());
@@ -77,7 +69,8 @@ pub fn digest(imp: Impl, ctx: &Context, src: &[u8], out: &mut [u8]) {
     let mut whole = [0; MAX_DIGEST];
     let size = imp.digest_size();
     if src.len() <= BYTES {
-        imp.run(ctx, &mut series(src, &mut [], &[], &mut whole[..size]), 1);
+        let message = Messages::single(Op::Encrypt, src, &mut whole[..size], &[]);
+        once(imp, ctx, &[], message);
     } else {
         let lens = pieces(src.len());
         let digest = imp.pieces(
@@ -109,15 +102,14 @@ pub fn seal(
     dst: &mut [u8],
     tag_size: usize,
 ) {
-    let (text, tag) = dst.split_at_mut(src.len());
     if src.len() + aad.len() <= BYTES {
-        let mut one = Series {
-            aad,
-            aad_len: aad.len(),
-            ..series(src, text, iv, &mut tag[..tag_size])
+        let message = Messages {
+            tag_size,
+            ..Messages::single(Op::Encrypt, src, dst, iv)
         };
-        imp.run(ctx, &mut one, 1);
+        once(imp, ctx, aad, message);
     } else {
+        let (text, tag) = dst.split_at_mut(src.len());
         let made = long(imp, ctx, Op::Encrypt, iv, aad, src, text, tag_size);
         tag[..tag_size].copy_from_slice(&made[..tag_size]);
     }
@@ -135,16 +127,12 @@ pub fn open(
 ) -> Result<(), Status> {
     let (text, tag) = src.split_at(src.len() - tag_size);
     let right = if text.len() + aad.len() <= BYTES {
-        let mut copy = [0; MAX_DIGEST];
-        let copy = &mut copy[..tag_size];
-        copy.copy_from_slice(tag);
-        let mut one = Series {
-            op: Op::Decrypt,
-            aad,
-            aad_len: aad.len(),
-            ..series(text, dst, iv, copy)
+        let message = Messages {
+            len: text.len(),
+            tag_size,
+            ..Messages::single(Op::Decrypt, src, dst, iv)
         };
-        imp.run(ctx, &mut one, 1) == 0
+        once(imp, ctx, aad, message)
     } else {
         let made = long(imp, ctx, Op::Decrypt, iv, aad, text, dst, tag_size);
         same(&made[..tag_size], tag)

@@ -5,7 +5,7 @@
 mod common;
 
 use common::{bytes, hex, Case, Driver, FORMS};
-use kiln_kernel::cipher::{Context, Impl, Op, Sections, Series};
+use kiln_kernel::cipher::{Context, Impl, Op};
 use kiln_virtio::wire::algo::{
     aead, akcipher, cipher, hash, mac, CIPHER_THEN_HASH, HASH_THEN_CIPHER, OP_DECRYPT, OP_ENCRYPT,
 };
@@ -255,23 +255,10 @@ fn long_messages() {
 
 fn at_once(name: &str, key: &[u8], iv: &[u8], aad: &[u8], src: &[u8], tag: usize) -> Vec<u8> {
     let imp = Impl::best(name).unwrap();
-    let (mut dst, mut tags) = (vec![0; src.len()], vec![0; tag]);
-    let mut series = Series {
-        op: Op::Encrypt,
-        src,
-        dst: &mut dst,
-        ivs: iv,
-        aad,
-        tags: &mut tags,
-        len: src.len(),
-        stride: src.len(),
-        aad_len: aad.len(),
-        tag_size: tag,
-        tag_stride: tag,
-        count: 1,
-        sections: Sections::One,
-    };
-    imp.run(&Context::new(imp, key).unwrap(), &mut series, 1);
+    let mut tags = vec![0; tag];
+    let ctx = Context::new(imp, key).unwrap();
+    let sealed = imp.once(Op::Encrypt, &ctx, iv, aad, src, &mut tags);
+    let dst = sealed.unwrap().unwrap();
     [dst, tags].concat()
 }
 

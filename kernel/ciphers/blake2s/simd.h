@@ -16,7 +16,7 @@
 
 #include "blake2s.h"
 
-#include <kiln/fpu.h>
+#include <kiln/fpu_assert.h>
 #include <kiln/unaligned.h>
 
 #define HALF(m, r1, r2)                                                       \

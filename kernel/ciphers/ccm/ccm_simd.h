@@ -7,7 +7,7 @@
  * AES units empty most of that time. The counters of a vector are encrypted right before or
  * after its blocks are added; the CPU finds them to do while it waits.
  */
-#include <kiln/fpu.h>
+#include <kiln/fpu_assert.h>
 
 #include "../simd/cbc_chain.h"
 #include "ccm.h"

@@ -35,7 +35,7 @@
 
 #include "chacha_scalar.h"
 
-#include <kiln/fpu.h>
+#include <kiln/fpu_assert.h>
 #include <kiln/string.h>
 #include <kiln/unaligned.h>
 

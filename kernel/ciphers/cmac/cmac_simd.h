@@ -3,7 +3,7 @@
  * CMAC of a whole message: the template every SIMD tier includes once, after its vectors
  * (simd/rounds.h) and CMAC(name), the name of an entry point of this tier.
  */
-#include <kiln/fpu.h>
+#include <kiln/fpu_assert.h>
 
 #include "../simd/cbc_chain.h"
 #include "cmac.h"

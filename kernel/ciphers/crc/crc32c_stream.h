@@ -2,7 +2,7 @@
 /* CRC-32C of one stream with SSE4.2's instruction: for the tiers that combine streams. */
 #include <immintrin.h>
 
-#include <kiln/fpu.h>
+#include <kiln/fpu_assert.h>
 
 #include "crc.h"
 

@@ -18,7 +18,7 @@
  * whole vectors at its beginning, and there is no rest at its end.
  */
 
-#include <kiln/fpu.h>
+#include <kiln/fpu_assert.h>
 
 #include "crc.h"
 

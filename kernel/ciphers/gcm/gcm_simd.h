@@ -9,7 +9,7 @@
  * eight vectors, and any message as short as that, is summed up with the block before it and
  * the block of lengths behind it, and reduced once.
  */
-#include <kiln/fpu.h>
+#include <kiln/fpu_assert.h>
 
 #include "gcm_step.h"
 

@@ -3,7 +3,7 @@
  * The AES modes with vector registers: the template every SIMD tier includes once, after its
  * vectors (simd/rounds.h) and MODES(name), the name of an entry point of this tier.
  */
-#include <kiln/fpu.h>
+#include <kiln/fpu_assert.h>
 #include <kiln/string.h>
 
 #include "../simd/rounds.h"

@@ -18,7 +18,7 @@
 
 #include "nhpoly1305.h"
 
-#include <kiln/fpu.h>
+#include <kiln/fpu_assert.h>
 
 #define PASS(s, m, k) s = v_add64(s, v_mul(v_add32(m, v_load(k))));
 #define STEP(m)                                                               \

@@ -23,7 +23,7 @@
 
 #include "poly1305.h"
 
-#include <kiln/fpu.h>
+#include <kiln/fpu_assert.h>
 #include <kiln/unaligned.h>
 
 #define MASK26 0x3ffffffull

@@ -22,7 +22,7 @@
 
 #include "poly1305_limbs.h"
 
-#include <kiln/fpu.h>
+#include <kiln/fpu_assert.h>
 
 typedef __m512i vec_t;
 

@@ -4,7 +4,7 @@
  * registers, message schedule in vectors, for two blocks at a time. The second one finds its
  * words in memory.
  */
-#include <kiln/fpu.h>
+#include <kiln/fpu_assert.h>
 
 #include "../merkle_simd.h"
 #include "../simd/two_lanes.h"

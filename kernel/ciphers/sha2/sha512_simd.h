@@ -11,7 +11,7 @@
  * first, and the other one finds its own in memory.
  */
 
-#include <kiln/fpu.h>
+#include <kiln/fpu_assert.h>
 
 #include "../merkle_simd.h"
 #include "sha2.h"

@@ -19,7 +19,7 @@
  * 3k + 1; the fourth word is of no account.
  */
 
-#include <kiln/fpu.h>
+#include <kiln/fpu_assert.h>
 
 #include "../merkle_simd.h"
 #include "sm3.h"

@@ -24,7 +24,7 @@
  * paths for short, medium and long messages, and the entry points.
  */
 
-#include <kiln/fpu.h>
+#include <kiln/fpu_assert.h>
 
 #include "../simd/rounds.h"
 #include "xts.h"

@@ -6,9 +6,9 @@
  * crypto/cut.c APIs:
  *	fpu_budget_of, fpu_cut_*	what crypto/ cuts its sections by
  *	kiln_cut_*			which way, for which target
- * crypto/calibrate.c APIs:
+ * bench/calibrate.c APIs:
  *	kiln_calibrate, kiln_calibrate_again
- * load/budget.c APIs:
+ * bench/budget.c APIs:
  *	kiln_budget_run			sections and what they harm, to be measured
  */
 #ifndef KILN_BUDGET_H
@@ -86,6 +86,7 @@ static __always_inline void fpu_cut_spent(struct fpu_cut *cut, u32 n)
 void fpu_budgets_init(void);
 /* The one of its algorithm that takes least, by what was measured; NULL: nothing was. */
 const struct kiln_impl *fpu_fastest(const char *alg);
+void fpu_fastest_set(const struct kiln_impl *impl);
 /* After what was measured changed. */
 void fpu_budgets_settle(void);
 /* The counter's ticks a read-and-write of memory costs, as fpu_budget has its rate. */
@@ -138,7 +139,7 @@ KILN_EXPORT u64 kiln_calibrate(void *calibration);
 KILN_EXPORT u64 kiln_calibrate_again(void *calibration);
 
 /*
- * Messages as struct kiln_api_calls has them, in turns: under the way to be judged, in one
+ * Messages of struct kiln_requests, in turns: under the way to be judged, in one
  * section whatever the length, and in place of them sections of pure arithmetic. Interrupts
  * raise a softirq each, and wake a kthread.
  */
@@ -152,7 +153,7 @@ struct kiln_budget_part {
 };
 
 struct kiln_budget_run {
-	struct kiln_api_calls *calls;	/* calls: 1 */
+	struct kiln_requests *requests;	/* m.calls: 1 */
 	struct kiln_budget_part *part;	/* KILN_NR_PARTS */
 	u64 null_chain;		/* multiplications a null section has */
 	u64 long_ticks;		/* a section from here on is long */

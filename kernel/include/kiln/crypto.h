@@ -370,7 +370,6 @@ int simd_register(const struct crypto_alg *inner);
 /* All of ciphers/list.c. */
 int impls_register(void);
 
-/* crypto/aead.c, crypto/skcipher.c, crypto/shash.c: an algorithm's functions for its implementation. */
 /*
  * The operations of a type of algorithm, from its crypt(request, simd, decrypt), which is inlined:
  * encrypt_simd, encrypt_scalar and their inverses.
@@ -386,6 +385,7 @@ static int name(struct crypto_request *req)                                     
 	return crypt(req, simd, decrypt);                                             \
 }
 
+/* crypto/aead.c, crypto/skcipher.c, crypto/shash.c: an algorithm's functions for its implementation. */
 void aead_ops(struct crypto_alg *alg, const struct kiln_impl *impl);
 void skcipher_ops(struct crypto_alg *alg, const struct kiln_impl *impl);
 void shash_ops(struct crypto_alg *alg, const struct kiln_impl *impl);

@@ -14,6 +14,7 @@
 #define KILN_FPU_H
 
 #include <kiln/cpu.h>
+#include <kiln/fpu_assert.h>
 
 struct fpu_policy {
 	const char *name;
@@ -70,21 +71,5 @@ static __always_inline void fpu_default_mxcsr(void)
 
 	__asm__ volatile("ldmxcsr %0" : : "m"(mxcsr));
 }
-
-/*
- * The first statement of every SIMD entry point. With KILN_CHECKS it traps outside a section
- * (by ud2, as the kernel's BUG() does); without, it compiles to nothing.
- */
-#ifdef KILN_CHECKS
-static __always_inline void assert_fpu_section(void)
-{
-	if (unlikely(!kernel_fpu_in_section()))
-		__builtin_trap();
-}
-#else
-static __always_inline void assert_fpu_section(void)
-{
-}
-#endif
 
 #endif

@@ -6,6 +6,7 @@
 #ifndef KILN_KILN_H
 #define KILN_KILN_H
 
+#include <kiln/abi/bench.h>
 #include <kiln/cipher.h>
 #include <kiln/cpufeature.h>
 #include <kiln/hosted.h>
@@ -15,12 +16,6 @@ struct cpu;
 struct cpu_stats;
 struct task;
 struct histogram;
-
-enum kiln_sections {
-	KILN_ONE_SECTION,	/* around all calls */
-	KILN_SECTION_EACH,	/* one for each call */
-	KILN_SECTION_EACH_UNTIMED,	/* the same without the section clock */
-};
 
 /* Whose rules choose the task that runs: cpu/sched.c. */
 enum kiln_scheduler { KILN_CFS_6_1, KILN_EEVDF_6_12, KILN_EEVDF_7_3 };
@@ -122,77 +117,6 @@ struct kiln_op_slot {
  */
 KILN_EXPORT size_t kiln_impls(void);
 KILN_EXPORT const struct kiln_impl *kiln_impl(size_t i);
-
-/*
- * Calls of one implementation with nothing between them: message i (of @count, round and
- * round) is at src + i * stride, its result goes to dst + i * stride, its IV is iv + i *
- * ivsize, its associated data aad + i * aadlen, its tag or digest tag + i * tag_stride.
- */
-struct kiln_series {
-	const struct kiln_impl *impl;
-	const void *ctx;
-	u8 *dst;
-	const u8 *src, *iv, *aad;
-	u8 *tag;
-	size_t len, stride, aadlen, tagsize, tag_stride;
-	size_t count;
-	u64 calls;
-	bool decrypt;
-	u32 sections;		/* enum kiln_sections */
-	u64 refused;		/* out: tags that were wrong */
-};
-
-/* For kiln_gate(): 0, or how many were refused. */
-KILN_EXPORT u64 kiln_impl_series(void *series);
-
-/*
- * load/calls.c: calls to be timed, in one FPU section, or with @sections, which skciphers
- * have, in a section each. Message i (of @count, then from the
- * start again until @calls are made) is at src + i * src_stride, its result at dst + i *
- * dst_stride, and so on; what an algorithm does not have is not read. IVs are in @fresh and
- * are copied to @iv before they are used, for functions leave others than they found. With
- * @chained, which skciphers have, each IV is the beginning of the last result instead.
- */
-struct kiln_calls {
-	const struct kiln_impl *impl;
-	const void *ctx;
-	u8 *dst;
-	const u8 *src, *fresh, *aad;
-	u8 *iv, *tag;
-	size_t len, src_stride, dst_stride, iv_stride, aad_stride, tag_stride;
-	size_t aadlen, tagsize;
-	size_t count;
-	u64 calls;
-	bool decrypt, chained;
-	bool many;		/* encrypt_many() of up to KILN_QUEUE messages at a time */
-	u32 sections;		/* enum kiln_sections */
-};
-
-/* What a network device's poll hands on at most. */
-enum { KILN_QUEUE = 64 };
-
-/* For kiln_gate(): 0, or how many were refused for a wrong tag. */
-KILN_EXPORT u64 kiln_calls_run(void *calls);
-
-/*
- * One message in pieces. The first @aad_pieces of them are of the associated data. With
- * @other the two implementations take turns, step by step, on one state. The tag is
- * written, whether the message is en- or decrypted.
- */
-struct kiln_pieces {
-	const struct kiln_impl *impl, *other;
-	const void *ctx;
-	u8 *dst;
-	const u8 *src, *iv, *aad;
-	u8 *tag;
-	size_t len, aadlen, tagsize;
-	bool decrypt;
-	const u32 *piece;
-	u32 pieces, aad_pieces;
-};
-
-/* For kiln_gate(). */
-KILN_EXPORT u64 kiln_impl_pieces(void *pieces);
 
 /*
  * A load: a task that encrypts while interrupts come, and what they do.
@@ -442,63 +366,6 @@ struct kiln_request {
 };
 
 KILN_EXPORT u64 kiln_crypto_request(void *request);
-
-/*
- * Requests one after the other, as a user makes them: message i (of @count, round and
- * round) is at src + i * stride in one piece, its answer goes to dst + i * stride, its IV
- * is iv + 16 * i. Each is waited for.
- */
-struct kiln_requests {
-	void *tfm;
-	u8 *dst;
-	u8 *src;
-	u8 *iv;
-	u32 len;
-	size_t stride;
-	size_t count;
-	u64 calls;
-	bool decrypt;
-	u32 part;		/* enum kiln_request_part */
-	u64 later;		/* of them, not answered at once */
-	int err;		/* the first that was not 0 */
-};
-
-/* All of it, or one part of what the simd helper does beside the cipher. */
-enum kiln_request_part {
-	KILN_REQUEST,
-	KILN_REQUEST_CHECKS,	/* is SIMD usable, is anything queued */
-	KILN_REQUEST_COPY,	/* the request to the sub-request */
-	KILN_REQUEST_CALL,	/* an indirect call and return */
-	KILN_REQUEST_SETUP,	/* only what the user does */
-};
-
-KILN_EXPORT u64 kiln_crypto_requests(void *requests);
-
-/*
- * crypto/series.c: requests to be timed, to a transform of any kind, each waited for. Message i
- * (of @count, round and round) is at src + i * src_stride, its answer goes to dst + i *
- * dst_stride, with associated data before and tags behind both as the request has them. IVs are
- * in @fresh, and are copied to @iv before they are used. With @from one request over these
- * pieces is made once and put @calls times; a digest still goes to @dst.
- */
-struct kiln_api_calls {
-	void *tfm;
-	u8 *dst;
-	u8 *src;
-	const u8 *fresh;
-	u8 *iv;
-	size_t src_stride, dst_stride, iv_stride;
-	u32 src_len, dst_len;	/* all of one message and of one answer */
-	u32 assoclen, cryptlen;	/* as in struct kiln_request */
-	size_t count;
-	u64 calls;
-	bool decrypt;
-	struct scatterlist *from, *to;
-	u64 later;		/* out: of them, not answered at once */
-	int err;		/* out: the first that was not 0 */
-};
-
-KILN_EXPORT u64 kiln_crypto_calls(void *calls);
 
 /* One message to a hash, in a context (enum kiln_context): in pieces, or in one call if there are none. */
 struct kiln_digest {

@@ -1,6 +1,6 @@
 //! ESP packets (RFC 4303): how they are framed, and what they are sealed with.
 
-use crate::cipher::{Context, Impl, Op, Sections, Series};
+use crate::cipher::{Context, Impl, Kind, Op};
 use crate::crypto::authenc_key;
 
 /// SPI and sequence number.
@@ -139,25 +139,13 @@ impl Sealer {
 
 /// One message: what it becomes, and its tag or digest.
 fn once(imp: Impl, key: &Context, text: &[u8], iv: &[u8], aad: &[u8]) -> (Vec<u8>, Vec<u8>) {
-    let mut dst = vec![0; text.len()];
-    let mut tags = vec![0; imp.digest_size().max(ICV)];
-    let mut series = Series {
-        op: Op::Encrypt,
-        src: text,
-        dst: &mut dst,
-        ivs: iv,
-        aad,
-        tags: &mut tags,
-        len: text.len(),
-        stride: text.len(),
-        aad_len: aad.len(),
-        tag_size: ICV,
-        tag_stride: 0,
-        count: 1,
-        sections: Sections::One,
+    let size = match imp.kind() {
+        Kind::Hash => imp.digest_size(),
+        _ => ICV,
     };
-    imp.run(key, &mut series, 1);
-    (dst, tags)
+    let mut tag = vec![0; size];
+    let sealed = imp.once(Op::Encrypt, key, iv, aad, text, &mut tag);
+    (sealed.ok().flatten().expect("a text of some length"), tag)
 }
 
 #[cfg(test)]

@@ -2,7 +2,7 @@
 
 use std::ffi::{c_char, c_void};
 
-use super::{ApiCalls, Impl};
+use super::{kiln_requests, Impl};
 use crate::cpu::Histogram;
 
 /// `struct kiln_budget`.
@@ -51,7 +51,7 @@ pub struct BudgetPart {
 /// `struct kiln_budget_run`.
 #[repr(C)]
 pub struct BudgetRun {
-    pub calls: *mut ApiCalls,
+    pub requests: *mut kiln_requests,
     pub part: *mut BudgetPart,
     pub null_chain: u64,
     pub long_ticks: u64,

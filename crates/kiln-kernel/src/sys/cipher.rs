@@ -32,50 +32,37 @@ pub struct Impl {
 /// `KILN_ANY_KEY`: as `key_max`, keys of any length.
 pub const ANY_KEY: u32 = u32::MAX;
 
-/// `struct kiln_series`.
+pub const KILN_ONE_SECTION: u32 = 1;
+pub const KILN_SECTION_EACH: u32 = 2;
+pub const KILN_SECTION_EACH_UNTIMED: u32 = 3;
+
 #[repr(C)]
-pub struct Series {
-    pub imp: *const Impl,
-    pub ctx: *const c_void,
-    pub dst: *mut u8,
+pub struct kiln_messages {
     pub src: *const u8,
+    pub dst: *mut u8,
     pub iv: *const u8,
-    pub aad: *const u8,
-    pub tag: *mut u8,
-    pub len: usize,
-    pub stride: usize,
-    pub aadlen: usize,
-    pub tagsize: usize,
-    pub tag_stride: usize,
-    pub count: usize,
+    pub iv_room: *mut u8,
+    pub src_stride: u64,
+    pub dst_stride: u64,
+    pub iv_stride: u64,
+    pub len: u64,
+    pub prefix: u64,
+    pub tag: u64,
+    pub count: u64,
     pub calls: u64,
     pub decrypt: bool,
-    pub sections: u32,
-    pub refused: u64,
 }
 
-/// `struct kiln_calls`.
 #[repr(C)]
-pub struct Calls {
-    pub imp: *const Impl,
+pub struct kiln_calls {
+    pub impl_: *const Impl,
     pub ctx: *const c_void,
-    pub dst: *mut u8,
-    pub src: *const u8,
-    pub fresh: *const u8,
+    pub m: kiln_messages,
     pub aad: *const u8,
-    pub iv: *mut u8,
     pub tag: *mut u8,
-    pub len: usize,
-    pub src_stride: usize,
-    pub dst_stride: usize,
-    pub iv_stride: usize,
+    pub aadlen: usize,
     pub aad_stride: usize,
     pub tag_stride: usize,
-    pub aadlen: usize,
-    pub tagsize: usize,
-    pub count: usize,
-    pub calls: u64,
-    pub decrypt: bool,
     pub chained: bool,
     pub many: bool,
     pub sections: u32,
@@ -83,8 +70,8 @@ pub struct Calls {
 
 /// `struct kiln_pieces`.
 #[repr(C)]
-pub struct Pieces {
-    pub imp: *const Impl,
+pub struct kiln_pieces {
+    pub impl_: *const Impl,
     pub other: *const Impl,
     pub ctx: *const c_void,
     pub dst: *mut u8,

@@ -47,43 +47,21 @@ pub struct Request {
 }
 
 #[repr(C)]
-pub struct Requests {
+pub struct kiln_requests {
     pub tfm: *mut c_void,
-    pub dst: *mut u8,
-    pub src: *mut u8,
-    pub iv: *mut u8,
-    pub len: u32,
-    pub stride: usize,
-    pub count: usize,
-    pub calls: u64,
-    pub decrypt: bool,
-    pub part: u32,
-    pub later: u64,
-    pub err: i32,
-}
-
-#[repr(C)]
-pub struct ApiCalls {
-    pub tfm: *mut c_void,
-    pub dst: *mut u8,
-    pub src: *mut u8,
-    pub fresh: *const u8,
-    pub iv: *mut u8,
-    pub src_stride: usize,
-    pub dst_stride: usize,
-    pub iv_stride: usize,
-    pub src_len: u32,
-    pub dst_len: u32,
-    pub assoclen: u32,
-    pub cryptlen: u32,
-    pub count: usize,
-    pub calls: u64,
-    pub decrypt: bool,
+    pub m: super::kiln_messages,
     pub from: *mut Scatterlist,
     pub to: *mut Scatterlist,
-    pub later: u64,
+    pub part: u32,
     pub err: i32,
+    pub later: u64,
 }
+
+pub const KILN_REQUEST: u32 = 0;
+pub const KILN_REQUEST_CHECKS: u32 = 1;
+pub const KILN_REQUEST_COPY: u32 = 2;
+pub const KILN_REQUEST_CALL: u32 = 3;
+pub const KILN_REQUEST_SETUP: u32 = 4;
 
 #[repr(C)]
 pub struct CryptoOp {

@@ -1,5 +1,5 @@
 //! `kernel/include/kiln/kiln.h`: its functions here, its structures by subject.
-#![allow(missing_docs)] // the header has it
+#![allow(missing_docs, non_camel_case_types)] // the header has it
 
 mod budget;
 mod cipher;
@@ -32,8 +32,7 @@ extern "C" {
     pub fn kiln_call(call: *mut c_void) -> u64;
     pub fn kiln_guests_attach(guests: *mut c_void) -> u64;
     pub fn kiln_guests_detach(guests: *mut c_void) -> u64;
-    pub fn kiln_impl_series(series: *mut c_void) -> u64;
-    pub fn kiln_impl_pieces(pieces: *mut c_void) -> u64;
+    pub fn kiln_pieces_run(pieces: *mut c_void) -> u64;
     pub fn kiln_calls_run(calls: *mut c_void) -> u64;
 
     pub fn kiln_cpu_size() -> usize;
@@ -66,8 +65,7 @@ extern "C" {
     pub fn kiln_crypto_seed(seed: u64);
     pub fn kiln_crypto_digest(digest: *mut c_void) -> u64;
     pub fn kiln_crypto_request(request: *mut c_void) -> u64;
-    pub fn kiln_crypto_requests(requests: *mut c_void) -> u64;
-    pub fn kiln_crypto_calls(calls: *mut c_void) -> u64;
+    pub fn kiln_requests_run(requests: *mut c_void) -> u64;
     pub fn kiln_crypto_op_open(op: *mut c_void) -> u64;
     pub fn kiln_crypto_op_close(op: *mut c_void) -> u64;
     pub fn kiln_crypto_op_crypt(

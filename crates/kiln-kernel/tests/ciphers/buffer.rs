@@ -1,6 +1,8 @@
 //! Memory around which nothing may be touched, and random numbers.
 
-use kiln_kernel::cipher::{Context, Impl, Kind, Op, Sections, Series};
+use kiln_kernel::calls::Calls;
+use kiln_kernel::cipher::{Context, Impl, Kind, Op, Sections};
+use kiln_kernel::messages::Messages;
 
 const POISON: u8 = 0xa5;
 const AROUND: usize = 64;
@@ -122,26 +124,23 @@ pub fn call(
                 (unsafe { std::slice::from_raw_parts(p, len) }, dst.inside())
             }
         };
-        let mut series = Series {
-            op,
-            src: from,
-            dst: if imp.kind() == Kind::Hash {
-                &mut []
-            } else {
-                to
-            },
-            ivs: &message.iv,
-            aad: &message.aad,
-            tags: out.inside(),
-            len,
-            stride: len,
-            aad_len: message.aad.len(),
-            tag_size: message.tag_size,
-            tag_stride: tag_len,
-            count: 1,
-            sections: Sections::Each,
+        let (dst, tags) = match imp.kind() {
+            Kind::Hash => (out.inside(), None),
+            Kind::Aead => (to, Some(out.inside())),
+            Kind::Skcipher => (to, None),
         };
-        imp.run(ctx, &mut series, 1)
+        let mut calls = Calls {
+            messages: Messages {
+                tag_size: if tags.is_some() { tag_len } else { 0 },
+                ..Messages::single(op, from, dst, &message.iv)
+            },
+            aad: Some(&message.aad),
+            aad_len: message.aad.len(),
+            tags,
+            sections: Sections::Each,
+            ..Calls::default()
+        };
+        calls.run(imp, ctx, 1).expect("right lengths")
     };
     src.untouched(&what);
     dst.untouched(&what);

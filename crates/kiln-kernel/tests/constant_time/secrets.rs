@@ -3,7 +3,8 @@
 use std::hint::black_box;
 
 use kiln_kernel::calls::Calls;
-use kiln_kernel::cipher::{Context, Impl, Kind, Op, Pieces, Sections, Series};
+use kiln_kernel::cipher::{Context, Impl, Kind, Op, Pieces};
+use kiln_kernel::messages::Messages;
 use kiln_kernel::tier::Tier;
 
 use crate::memcheck::{all_secret, errors, public, secret};
@@ -173,26 +174,24 @@ fn many(imp: Impl, key_len: usize) {
     let mut text = bytes(COUNT * LEN, 0xc1);
     let encrypted = |key: &[u8], text: &[u8], many| {
         let ctx = Context::new(imp, key).expect("a size it takes");
-        let mut dst = vec![0; COUNT * LEN];
+        let (mut dst, mut iv_room) = (vec![0; COUNT * LEN], vec![0; ivs.len()]);
         let mut calls = Calls {
-            op: Op::Encrypt,
-            src: text,
-            dst: &mut dst,
-            ivs: &ivs,
-            work: &mut vec![0; ivs.len()],
-            len: LEN,
-            src_stride: LEN,
-            dst_stride: LEN,
-            iv_stride: imp.iv_size(),
-            prefix: 0,
-            aad_len: 0,
-            tag_size: 0,
-            count: COUNT,
-            chained: false,
             many,
-            sections: Sections::One,
+            ..Calls::new(Messages {
+                op: Op::Encrypt,
+                src: text,
+                dst: &mut dst,
+                ivs: &ivs,
+                iv_room: &mut iv_room,
+                src_stride: LEN,
+                dst_stride: LEN,
+                iv_stride: imp.iv_size(),
+                len: LEN,
+                count: COUNT,
+                ..Messages::default()
+            })
         };
-        calls.run(imp, &ctx, COUNT as u64);
+        calls.run(imp, &ctx, COUNT as u64).expect("right lengths");
         Answer {
             text: dst,
             tag: Vec::new(),
@@ -252,34 +251,12 @@ impl Message {
         if open {
             tags.copy_from_slice(tag);
         }
-        let mut dst = vec![
-            0;
-            if imp.kind() == Kind::Hash {
-                0
-            } else {
-                text.len()
-            }
-        ];
-        let mut series = Series {
-            op,
-            src: text,
-            dst: &mut dst,
-            ivs: &self.iv,
-            aad: &self.aad,
-            tags: &mut tags,
-            len: text.len(),
-            stride: text.len(),
-            aad_len: self.aad.len(),
-            tag_size,
-            tag_stride: tag_size,
-            count: 1,
-            sections: Sections::Each,
-        };
-        let refused = imp.run(ctx, &mut series, 1);
+        let answer = imp.once(op, ctx, &self.iv, &self.aad, text, &mut tags);
+        let dst = answer.expect("right lengths");
         Answer {
-            text: dst,
+            refused: u64::from(dst.is_none()),
+            text: dst.unwrap_or_default(),
             tag: if open { Vec::new() } else { tags },
-            refused,
             nothing: text.is_empty() && imp.kind() == Kind::Hash,
         }
     }

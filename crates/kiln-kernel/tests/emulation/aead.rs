@@ -1,7 +1,7 @@
 //! Requests to AEADs and skciphers of all names agree with the implementation they are held
 //! against, however they are divided, wherever they are made, whatever interrupts them.
 
-use kiln_kernel::cipher::{Context as KeyContext, Impl, Kind, Op, Sections, Series, BLOCK};
+use kiln_kernel::cipher::{Context as KeyContext, Impl, Kind, Op, BLOCK};
 use kiln_kernel::crypto::{self, authenc_key, Aead, Errno, Model, Skcipher, ASYNC, INTERNAL};
 use kiln_kernel::fpu::Context;
 use kiln_kernel::irq::{Arrivals, Timer};
@@ -35,29 +35,13 @@ pub fn call(
 ) -> (Vec<u8>, Vec<u8>) {
     let imp = oracle(alg);
     let ctx = KeyContext::new(imp, key).expect("a length it takes");
-    let mut dst = vec![0; text.len()];
-    let mut tag = vec![0; imp.digest_size().max(tag_size)];
-    let stride = text.len();
-    let mut series = Series {
-        op,
-        src: text,
-        dst: &mut dst,
-        ivs: iv,
-        aad,
-        tags: &mut tag,
-        len: text.len(),
-        stride,
-        aad_len: aad.len(),
-        tag_size,
-        tag_stride: 0,
-        count: 1,
-        sections: Sections::One,
+    let size = match imp.kind() {
+        Kind::Hash => imp.digest_size(),
+        _ => tag_size,
     };
-    imp.run(&ctx, &mut series, 1);
-    if imp.kind() == Kind::Aead {
-        tag.truncate(tag_size);
-    }
-    (dst, tag)
+    let mut tag = vec![0; size];
+    let dst = imp.once(op, &ctx, iv, aad, text, &mut tag);
+    (dst.expect("right lengths").unwrap_or_default(), tag)
 }
 
 /// What can be asked, with a key of its own.

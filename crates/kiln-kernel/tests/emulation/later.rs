@@ -9,8 +9,8 @@ use std::sync::Arc;
 use kiln_kernel::cipher::{Impl, Op};
 use kiln_kernel::cpu::Config;
 use kiln_kernel::hosted::border::{
-    kiln_fpu_usable, kiln_impl_series, kiln_local_bh_disable, kiln_local_bh_enable,
-    kiln_queue_work, Series, Work,
+    kiln_calls, kiln_calls_run, kiln_fpu_usable, kiln_local_bh_disable, kiln_local_bh_enable,
+    kiln_queue_work, Work,
 };
 use kiln_kernel::irq::{Arrivals, Timer};
 use kiln_kernel::load::{best_impl, Counts, Load, Messages, Operation, Plan, TaskWork, Worker};
@@ -41,7 +41,7 @@ type Done = unsafe extern "C" fn(*mut c_void, i32);
 /// A request, one for each slot.
 #[repr(C)]
 struct Request {
-    series: Series,
+    calls: kiln_calls,
     done: Option<Done>,
     data: *mut c_void,
 }
@@ -79,7 +79,7 @@ impl Helper {
             },
             requests: (0..slots)
                 .map(|_| Request {
-                    series: messages.series(imp),
+                    calls: messages.calls(imp),
                     done: None,
                     data: ptr::null_mut(),
                 })
@@ -105,9 +105,9 @@ impl Helper {
         let unlucky = self.calls.fetch_add(1, Relaxed) % 16 == 15;
         // SAFETY: kernel mode; a message's buffers.
         unsafe {
-            kiln_impl_series((&raw mut (*request).series).cast());
+            kiln_calls_run((&raw mut (*request).calls).cast());
             if self.fault == Fault::Wrong && unlucky {
-                *(*request).series.dst ^= 1;
+                *(*request).calls.m.dst ^= 1;
             }
         }
         match self.fault == Fault::Fails && unlucky {
@@ -133,11 +133,11 @@ unsafe extern "C" fn crypt(
     unsafe {
         let helper = &*ctx.cast::<Helper>();
         let r = helper.requests.as_ptr().add(slot as usize).cast_mut();
-        (&raw mut (*r).series.dst).write_volatile(dst);
-        (&raw mut (*r).series.src).write_volatile(src);
-        (&raw mut (*r).series.len).write_volatile(len);
-        (&raw mut (*r).series.iv).write_volatile(iv);
-        (&raw mut (*r).series.decrypt).write_volatile(decrypt);
+        (&raw mut (*r).calls.m.dst).write_volatile(dst);
+        (&raw mut (*r).calls.m.src).write_volatile(src);
+        (&raw mut (*r).calls.m.len).write_volatile(len as u64);
+        (&raw mut (*r).calls.m.iv).write_volatile(iv);
+        (&raw mut (*r).calls.m.decrypt).write_volatile(decrypt);
         (&raw mut (*r).done).write_volatile(Some(done));
         (&raw mut (*r).data).write_volatile(data);
         let (head, tail) = (helper.head.load(Relaxed), helper.tail.load(Relaxed));

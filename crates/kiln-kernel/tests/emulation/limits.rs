@@ -4,9 +4,10 @@
 use std::slice;
 
 use kiln_kernel::calls::Calls;
-use kiln_kernel::cipher::{Context as KeyContext, Impl, Kind, Op, Sections, Series, BLOCK};
-use kiln_kernel::crypto::{authenc_key, Aead, Again, Driver, Errno, Lens, Model, Shash};
+use kiln_kernel::cipher::{Context as KeyContext, Impl, Kind, Op, BLOCK};
+use kiln_kernel::crypto::{authenc_key, Aead, Driver, Errno, Model, Repeat, Shash};
 use kiln_kernel::fpu::Context;
+use kiln_kernel::messages::{Lens, Messages};
 
 use crate::aead::{key_for, AUTHENC, RFC4106, SEQIV};
 use crate::machine::{alone, boot, dies};
@@ -121,7 +122,7 @@ fn repeated_requests_refuse_short_pieces() {
             for (text, want) in [(64, Ok(0)), (96, Err(Errno::INVALID))] {
                 let mut bytes = [0u8; 80];
                 let [_, list] = lists(&mut bytes);
-                let mut request = Again {
+                let mut request = Repeat {
                     op: Op::Encrypt,
                     src: &list,
                     dst: &list,
@@ -135,7 +136,7 @@ fn repeated_requests_refuse_short_pieces() {
                     },
                 };
                 // SAFETY: the pieces are the array.
-                let got = unsafe { driver.again(&mut request, 3) };
+                let got = unsafe { driver.repeat(&mut request, 3) };
                 assert_eq!(got, want, "{alg}: {text} bytes of 80");
             }
         }
@@ -188,47 +189,27 @@ fn addresses(len: usize, usable: usize) -> &'static mut [u8] {
     }
 }
 
-/// A text of `len` bytes is sealed and opened, in memory of which nothing may be touched.
+/// Seals and opens a text of `len` bytes, in memory that must not be touched, with tags and associated data behind and
+/// before the text, and elsewhere.
 fn refused(imp: Impl, len: usize) -> [u64; 4] {
     let ctx = KeyContext::new(imp, &vec![5; imp.key_sizes()[0]]).expect("a right key");
     let src = addresses(len + BLOCK, 0);
     let mut answers = Vec::new();
     for op in [Op::Encrypt, Op::Decrypt] {
-        let mut series = Series {
-            op,
-            src: &src[..len],
-            dst: addresses(len, 0),
-            ivs: &[1; BLOCK],
-            aad: &[],
-            tags: &mut [0; BLOCK],
-            len,
-            stride: len,
-            aad_len: 0,
-            tag_size: BLOCK,
-            tag_stride: 0,
-            count: 1,
-            sections: Sections::Each,
-        };
-        answers.push(imp.run(&ctx, &mut series, 1));
-        let mut calls = Calls {
-            op,
-            src,
-            dst: addresses(len + BLOCK, 0),
-            ivs: &[1; BLOCK],
-            work: &mut [0; BLOCK],
-            len,
-            src_stride: len + BLOCK,
-            dst_stride: len + BLOCK,
-            iv_stride: BLOCK,
-            prefix: 0,
-            aad_len: 0,
-            tag_size: BLOCK,
-            count: 1,
-            chained: false,
-            many: false,
-            sections: Sections::One,
-        };
-        answers.push(calls.run(imp, &ctx, 1));
+        for apart in [true, false] {
+            let messages = Messages {
+                len,
+                tag_size: BLOCK,
+                ..Messages::single(op, src, addresses(len + BLOCK, 0), &[1; BLOCK])
+            };
+            let mut tag = [0; BLOCK];
+            let mut calls = Calls {
+                aad: apart.then_some(&[]),
+                tags: apart.then_some(&mut tag),
+                ..Calls::new(messages)
+            };
+            answers.push(calls.run(imp, &ctx, 1).expect("right lengths"));
+        }
     }
     answers.try_into().expect("four")
 }
@@ -274,24 +255,15 @@ fn encrypt_as_many(len: usize) -> bool {
     };
     let ctx = KeyContext::new(imp, &[5; 16]).expect("16 bytes");
     let mut calls = Calls {
-        op: Op::Encrypt,
-        src: addresses(len, 4096),
-        dst: addresses(len, 4096),
-        ivs: &[1; BLOCK],
-        work: &mut [0; BLOCK],
-        len,
-        src_stride: len,
-        dst_stride: len,
-        iv_stride: BLOCK,
-        prefix: 0,
-        aad_len: 0,
-        tag_size: 0,
-        count: 1,
-        chained: false,
         many: true,
-        sections: Sections::One,
+        ..Calls::new(Messages::single(
+            Op::Encrypt,
+            addresses(len, 4096),
+            addresses(len, 4096),
+            &[1; BLOCK],
+        ))
     };
-    calls.run(imp, &ctx, 1);
+    calls.run(imp, &ctx, 1).expect("right lengths");
     true
 }
 

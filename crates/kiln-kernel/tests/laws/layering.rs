@@ -51,14 +51,21 @@ pub fn kernel_includes(kernel_dir: &Path) -> Vec<String> {
 }
 
 /// The rooms of `kernel/`, lowest first. Those of one row may use each other.
-const ROOMS: [&[&str]; 4] = [&["lib", "cpu", "fpu"], &["ciphers"], &["crypto"], &["load"]];
+const ROOMS: [&[&str]; 5] = [
+    &["lib", "cpu", "fpu"],
+    &["ciphers"],
+    &["crypto"],
+    &["bench"],
+    &["load"],
+];
 
 /// The headers of `lib`, `cpu` and `fpu`.
-const LOW_HEADERS: [&str; 14] = [
+const LOW_HEADERS: [&str; 15] = [
     "context.h",
     "cpu.h",
     "cpu_offsets.h",
     "fpu.h",
+    "fpu_assert.h",
     "histogram.h",
     "hosted.h",
     "percpu.h",
@@ -146,6 +153,43 @@ pub fn crypto_in_lowest_rooms(kernel_dir: &Path) -> Vec<String> {
     violations
 }
 
+/// What opens and closes FPU sections, in files of `ciphers/`: their callers do that. `kiln/fpu_assert.h` is allowed.
+pub fn sections_in_ciphers(kernel_dir: &Path) -> Vec<String> {
+    const HEADER: &str = "<kiln/fpu.h>";
+    let mut files = Vec::new();
+    walk(&kernel_dir.join("ciphers"), &mut |path| {
+        files.push(path.to_owned())
+    })
+    .unwrap_or_else(|e| panic!("{e}"));
+    files.sort();
+    let kernel = Tree(fs::canonicalize(kernel_dir).expect("kernel/ exists"));
+    let mut violations = Vec::new();
+    for file in &files {
+        let here = file.strip_prefix(kernel_dir).unwrap_or(file).display();
+        if kernel.reaches(HEADER, file, &mut BTreeSet::new()) {
+            violations.push(format!("{here} has {HEADER}"));
+        }
+    }
+    violations
+}
+
+/// Calls that open or close an FPU section, in objects of `ciphers/`.
+pub fn ciphers_call_sections(built: &Built) -> Vec<String> {
+    let ciphers = built
+        .objects
+        .iter()
+        .filter(|o| room_of(&o.source) == "ciphers");
+    let mut violations = Vec::new();
+    for object in ciphers {
+        let symbols = symbols(&object.path);
+        let names = symbols.iter().filter(|s| !s.defined).map(|s| &s.name);
+        for name in names.filter(|n| n.contains("fpu_begin") || n.contains("fpu_end")) {
+            violations.push(format!("{} uses {name}", object.source.display()));
+        }
+    }
+    violations
+}
+
 enum Found {
     /// A file of `kernel/`.
     Ours(PathBuf),
@@ -183,6 +227,18 @@ impl Tree {
             Ok(_) => Found::Violation("outside kernel/"),
             Err(_) => Found::Violation("no such file"),
         }
+    }
+
+    /// Whether `file` includes this header, itself or through another.
+    fn reaches(&self, header: &str, file: &Path, seen: &mut BTreeSet<PathBuf>) -> bool {
+        seen.insert(file.to_owned())
+            && includes(file).iter().any(|include| {
+                include == header
+                    || match self.resolve(file, include) {
+                        Found::Ours(next) => self.reaches(header, &next, seen),
+                        _ => false,
+                    }
+            })
     }
 
     /// The file that includes the intrinsics, of those that `file` includes.

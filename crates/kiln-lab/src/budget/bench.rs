@@ -3,7 +3,8 @@
 use kiln_kernel::budget::{Part, Parts, Run};
 use kiln_kernel::cipher::{Impl, Kind, Op};
 use kiln_kernel::cpu::Cpu;
-use kiln_kernel::crypto::{Driver, Errno, Lens, Series};
+use kiln_kernel::crypto::{Driver, Errno};
+use kiln_kernel::messages::{Lens, Messages};
 use kiln_measure::SplitMix64;
 
 use crate::{Algorithm, Error};
@@ -30,7 +31,6 @@ pub struct Bench {
     dst: Placed,
     want: Vec<u8>,
     ivs: Vec<u8>,
-    work: Vec<u8>,
     places: SplitMix64,
     right: bool,
 }
@@ -111,7 +111,6 @@ impl Bench {
             src: Placed::new(src.len()),
             dst: Placed::new(lens.dst(Op::Encrypt)),
             want: Vec::new(),
-            work: ivs.clone(),
             message: src,
             ivs,
             places: rng,
@@ -146,27 +145,16 @@ impl Bench {
         self.dst.move_to(to).fill(0);
     }
 
-    fn series(&mut self) -> (&mut Driver, Series<'_>) {
-        let iv_stride = self.ivs.len();
-        let series = Series {
-            op: self.op,
-            src: self.src.bytes(),
-            dst: &mut self.dst.room[self.dst.at..][..self.dst.len],
-            ivs: &self.ivs,
-            work: &mut self.work,
-            src_stride: 0,
-            dst_stride: 0,
-            iv_stride,
-            lens: self.lens,
-            count: 1,
-        };
-        (&mut self.driver, series)
+    fn message(&mut self) -> (&mut Driver, Messages<'_>) {
+        let dst = &mut self.dst.room[self.dst.at..][..self.dst.len];
+        let message = Messages::single(self.op, self.src.bytes(), dst, &self.ivs);
+        (&mut self.driver, message.with_lens(self.lens))
     }
 
     fn ask(&mut self) -> Result<(), Error> {
         let imp = self.imp;
-        let (driver, mut series) = self.series();
-        let asked = driver.series(&mut series, 1);
+        let (driver, mut message) = self.message();
+        let asked = driver.run(&mut message, 1);
         asked
             .map(drop)
             .map_err(|e| fault(imp, "a request fails", e))
@@ -183,8 +171,8 @@ impl Bench {
         let mut all = Parts::default();
         for _ in 0..PLACES {
             self.place();
-            let (driver, mut series) = self.series();
-            let parts = each.run(cpu, driver, &mut series);
+            let (driver, mut message) = self.message();
+            let parts = each.run(cpu, driver, &mut message);
             let parts = parts.map_err(|e| fault(imp, "a request fails", e))?;
             add(&mut all.judged, parts.judged);
             add(&mut all.unbounded, parts.unbounded);

@@ -2,7 +2,9 @@
 
 use std::hint::black_box;
 
-use kiln_kernel::cipher::{Context, Impl, Kind, Op, Sections, Series};
+use kiln_kernel::calls::Calls;
+use kiln_kernel::cipher::{Context, Impl, Kind, Op, Sections};
+use kiln_kernel::messages::Messages;
 use kiln_measure::clock::{tsc_start, tsc_stop};
 use kiln_measure::SplitMix64;
 
@@ -229,29 +231,22 @@ fn input(
 }
 
 fn call(imp: Impl, op: Op, input: &mut Input, dst: &mut [u8]) {
-    let tag_size = input.tag.len();
-    let refused = imp.run(
-        &input.ctx,
-        &mut Series {
-            op,
-            src: &input.text,
-            dst: if imp.kind() == Kind::Hash {
-                &mut []
-            } else {
-                dst
-            },
-            ivs: &input.iv,
-            aad: &input.aad,
-            tags: &mut input.tag,
-            len: input.text.len(),
-            stride: input.text.len(),
-            aad_len: input.aad.len(),
-            tag_size,
-            tag_stride: tag_size,
-            count: 1,
-            sections: Sections::Each,
+    let (dst, tags) = match imp.kind() {
+        Kind::Hash => (&mut input.tag[..], None),
+        Kind::Aead => (dst, Some(&mut input.tag[..])),
+        Kind::Skcipher => (dst, None),
+    };
+    let mut calls = Calls {
+        messages: Messages {
+            tag_size: tags.as_ref().map_or(0, |t| t.len()),
+            ..Messages::single(op, &input.text, dst, &input.iv)
         },
-        1,
-    );
+        aad: Some(&input.aad),
+        aad_len: input.aad.len(),
+        tags,
+        sections: Sections::Each,
+        ..Calls::default()
+    };
+    let refused = calls.run(imp, &input.ctx, 1).expect("right lengths");
     assert_eq!(refused, 0, "{imp:?} opens what it sealed");
 }

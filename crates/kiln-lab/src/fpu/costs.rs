@@ -7,6 +7,7 @@ use kiln_kernel::calls::Calls;
 use kiln_kernel::cipher::{Context, Impl, Op, Sections, BLOCK};
 use kiln_kernel::cpu::Cpu;
 use kiln_kernel::fpu::{pairs, Policy};
+use kiln_kernel::messages::Messages;
 use kiln_measure::{measure, ratio, Plan, Ratio, SplitMix64, Subject};
 
 /// Of one policy, core cycles. None could be measured if the run was stopped.
@@ -82,24 +83,22 @@ pub fn of_clock(imp: Impl, len: usize, seed: u64, stop: &AtomicBool) -> Option<R
             Subject::new("", move |n| {
                 let (dst, work) = &mut *buffers.borrow_mut();
                 let mut calls = Calls {
-                    op: Op::Encrypt,
-                    src,
-                    dst,
-                    ivs,
-                    work,
-                    len,
-                    src_stride: len,
-                    dst_stride: len,
-                    iv_stride: BLOCK,
-                    prefix: 0,
-                    aad_len: 0,
-                    tag_size: 0,
-                    count: COUNT,
-                    chained: false,
-                    many: false,
                     sections,
+                    ..Calls::new(Messages {
+                        op: Op::Encrypt,
+                        src,
+                        dst,
+                        ivs,
+                        iv_room: work,
+                        src_stride: len,
+                        dst_stride: len,
+                        iv_stride: BLOCK,
+                        len,
+                        count: COUNT,
+                        ..Messages::default()
+                    })
                 };
-                calls.run(imp, ctx, n);
+                calls.run(imp, ctx, n).expect("right lengths");
             })
         })
         .collect();

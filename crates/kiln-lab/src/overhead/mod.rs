@@ -14,9 +14,10 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use kiln_kernel::calls::Calls;
 use kiln_kernel::cipher::{Context, Impl, Op, Sections, BLOCK};
 use kiln_kernel::cpu::{Config, Cpu};
-use kiln_kernel::crypto::{Model, Part, Requests, Skcipher, ASYNC, INTERNAL};
+use kiln_kernel::crypto::{Model, Part, Skcipher, ASYNC, INTERNAL};
 use kiln_kernel::fpu::Policy;
 use kiln_kernel::load::{all_impls, best_impl};
+use kiln_kernel::messages::Messages as Batch;
 use kiln_measure::{measure, Estimate, Series, SplitMix64, Subject};
 use serde::{Deserialize, Serialize};
 
@@ -411,46 +412,38 @@ impl Bench<'_> {
 
     fn call(&self, way: &mut Way, messages: &mut Messages, ctx: &Context, n: u64) {
         let stride = self.len.next_multiple_of(64);
+        let mut all = Batch {
+            op: Op::Encrypt,
+            src: &messages.src,
+            dst: &mut messages.dst,
+            ivs: messages.ivs.as_flattened(),
+            iv_room: &mut messages.work,
+            src_stride: stride,
+            dst_stride: stride,
+            iv_stride: BLOCK,
+            len: self.len,
+            count: messages.ivs.len(),
+            ..Batch::default()
+        };
         let Some(tfm) = &mut way.tfm else {
             let sections = match way.path {
                 Path::Library => Sections::Each,
                 _ => Sections::One,
             };
             let mut calls = Calls {
-                op: Op::Encrypt,
-                src: &messages.src,
-                dst: &mut messages.dst,
-                ivs: messages.ivs.as_flattened(),
-                work: &mut messages.work,
-                len: self.len,
-                src_stride: stride,
-                dst_stride: stride,
-                iv_stride: BLOCK,
-                prefix: 0,
-                aad_len: 0,
-                tag_size: 0,
-                count: messages.ivs.len(),
-                chained: false,
-                many: false,
                 sections,
+                ..Calls::new(all)
             };
-            calls.run(self.imp, ctx, n);
+            if let Err(e) = calls.run(self.imp, ctx, n) {
+                way.fault = Some(e.to_string());
+            }
             return;
         };
-        let requests = Requests::new(
-            Op::Encrypt,
-            &mut messages.src,
-            &mut messages.dst,
-            &mut messages.ivs,
-            self.len,
-            stride,
-        );
         let part = match way.path {
             Path::Part(part) => part,
             _ => Part::Whole,
         };
-        let mut requests = requests.expect("buffers of this very size").part(part);
-        match tfm.run(&mut requests, n) {
+        match tfm.run(&mut all, part, n) {
             Ok(later) if part == Part::Whole && (way.path == Path::Cryptd) != (later > 0) => {
                 way.fault = Some(format!("{later} of {n} answered later"));
             }

@@ -4,7 +4,7 @@ use std::cell::RefCell;
 use std::rc::Rc;
 
 use kiln_kernel::calls::Calls;
-use kiln_kernel::cipher::{self, Context, Impl, Sections};
+use kiln_kernel::cipher::{self, Context, Impl};
 
 use super::candidate::{Candidate, Judge, Run, Takes, KILN};
 use super::level::{Layout, Level};
@@ -243,46 +243,57 @@ fn many(imp: Impl, work: &Work, choice: Choice) -> Result<Option<Candidate<'stat
     }))
 }
 
+/// Messages as `kernel/` takes them; `iv_room` is resized to be as long as the IVs.
+pub fn cipher_messages<'a>(
+    op: Op,
+    iv_room: &'a mut Vec<u8>,
+    messages: &'a mut Messages,
+) -> kiln_kernel::messages::Messages<'a> {
+    let (shape, count) = (messages.shape, messages.count());
+    let (src_stride, dst_stride) = (messages.src_stride, messages.dst_stride);
+    let iv_stride = match shape.iv {
+        0 => 0,
+        _ => messages.iv_units() * IV_UNIT,
+    };
+    iv_room.resize(count * iv_stride, 0);
+    let (ivs, src, dst) = messages.parts();
+    kiln_kernel::messages::Messages {
+        op: cipher_op(op),
+        src,
+        dst,
+        ivs: ivs.as_flattened(),
+        iv_room,
+        src_stride,
+        dst_stride,
+        iv_stride,
+        len: shape.len,
+        prefix: shape.prefix,
+        tag_size: shape.tag,
+        count,
+    }
+}
+
 /// The calls of an implementation, in one FPU section; of a queue of messages each, if it is to do `many`.
 pub fn run_impl(imp: Impl, ctx: Rc<Context>, op: Op, many: bool) -> Run<'static> {
-    let op = cipher_op(op);
     let work = RefCell::new(Vec::new());
     Box::new(move |messages: &mut Messages, calls| {
-        let (shape, count, chained) = (messages.shape, messages.count(), messages.chained);
-        let (src_stride, dst_stride) = (messages.src_stride, messages.dst_stride);
-        let iv_stride = match shape.iv {
-            0 => 0,
-            _ => messages.iv_units() * IV_UNIT,
-        };
+        let (shape, chained) = (messages.shape, messages.chained);
         let mut work = work.borrow_mut();
-        work.resize(count * iv_stride, 0);
-        let (ivs, src, dst) = messages.parts();
         // ESP's IV is the end of what a request calls associated data, and is not authenticated (RFC 4106, 5).
         let aad_len = match imp.alg().starts_with("rfc4106(") {
             true => shape.prefix.saturating_sub(shape.iv),
             false => shape.prefix,
         };
         let mut all = Calls {
-            op,
-            src,
-            dst,
-            ivs: ivs.as_flattened(),
-            work: &mut work,
-            len: shape.len,
-            src_stride,
-            dst_stride,
-            iv_stride,
-            prefix: shape.prefix,
             aad_len,
-            tag_size: shape.tag,
-            count,
             chained,
             many,
-            sections: Sections::One,
+            ..Calls::new(cipher_messages(op, &mut work, messages))
         };
         match all.run(imp, &ctx, calls) {
-            0 => Ok(()),
-            n => Err(format!("{n} of {calls} right tags refused")),
+            Ok(0) => Ok(()),
+            Ok(n) => Err(format!("{n} of {calls} right tags refused")),
+            Err(e) => Err(e.to_string()),
         }
     })
 }

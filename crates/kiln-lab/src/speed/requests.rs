@@ -3,12 +3,13 @@
 use std::cell::RefCell;
 
 use kiln_kernel::cipher::Impl;
-use kiln_kernel::crypto::{Again, Driver, Errno, Lens, Series};
+use kiln_kernel::crypto::{Driver, Errno, Repeat};
+use kiln_kernel::messages::Lens;
 
 use super::candidate::{Candidate, Run, KILN};
 use super::level::{Layout, Level};
-use super::messages::{Messages, IV_UNIT};
-use super::own::cipher_op;
+use super::messages::Messages;
+use super::own::{cipher_messages, cipher_op};
 use super::pages::Pages;
 use super::shape::{Kind, Op, Shape};
 use super::source::Work;
@@ -56,27 +57,8 @@ fn each(driver: Driver, op: Op) -> Run<'static> {
     let state = RefCell::new((driver, Vec::new()));
     Box::new(move |messages: &mut Messages, calls| {
         let (driver, work) = &mut *state.borrow_mut();
-        let (shape, count) = (messages.shape, messages.count());
-        let (src_stride, dst_stride) = (messages.src_stride, messages.dst_stride);
-        let iv_stride = match shape.iv {
-            0 => 0,
-            _ => messages.iv_units() * IV_UNIT,
-        };
-        work.resize(count * iv_stride, 0);
-        let (ivs, src, dst) = messages.parts();
-        let mut series = Series {
-            op: cipher_op(op),
-            src,
-            dst,
-            ivs: ivs.as_flattened(),
-            work,
-            src_stride,
-            dst_stride,
-            iv_stride,
-            lens: lens(shape),
-            count,
-        };
-        told(driver.series(&mut series, calls), calls)
+        let mut all = cipher_messages(op, work, messages);
+        told(driver.run(&mut all, calls), calls)
     })
 }
 
@@ -115,7 +97,7 @@ fn again(driver: Driver, op: Op, key: usize) -> Run<'static> {
                 Kind::Hash => &mut messages.parts().2[..shape.digest],
                 _ => &mut [],
             };
-            let mut request = Again {
+            let mut request = Repeat {
                 op: cipher_op(op),
                 src: &src,
                 dst: &dst,
@@ -125,7 +107,7 @@ fn again(driver: Driver, op: Op, key: usize) -> Run<'static> {
             };
             // SAFETY: the pieces lie in `pages` one behind the other; the two lists are one, or have only the
             // associated data in common, at the same place and not written.
-            told(unsafe { driver.again(&mut request, calls) }, calls)?;
+            told(unsafe { driver.repeat(&mut request, calls) }, calls)?;
             if calls == first {
                 pages.answer(messages);
             }

@@ -112,28 +112,28 @@ static void end_part(struct kiln_budget_run *run, struct cpu *cpu, u32 part,
 /* One operation, under the way in force or in one section. */
 static u64 operation(struct kiln_budget_run *run, struct cpu *cpu, u32 part)
 {
-	struct fpu_budget *budget = ((struct crypto_tfm *)run->calls->tfm)->alg->budget;
-	const u32 d = run->calls->decrypt;
+	struct fpu_budget *budget = ((struct crypto_tfm *)run->requests->tfm)->alg->budget;
+	const u32 d = run->requests->m.decrypt;
 	struct kiln_budget_part *p = &run->part[part];
 	const u32 most = budget[d].most;
 	struct cpu_stats before;
 	u64 took;
 
 	if (run->cold) {
-		flush(run->calls->src, run->calls->src_len);
-		flush(run->calls->dst, run->calls->dst_len);
+		flush(run->requests->m.src, kiln_message_size(&run->requests->m));
+		flush(run->requests->m.dst, kiln_result_size(&run->requests->m));
 	}
 	if (part == KILN_PART_UNBOUNDED)
 		budget[d].most = ~0u;
 	begin_part(run, cpu, part, &before);
 	took = rdtsc();
-	kiln_crypto_calls(run->calls);
+	kiln_requests_run(run->requests);
 	took = rdtsc() - took;
 	end_part(run, cpu, part, &before);
 	if (part == KILN_PART_UNBOUNDED)
 		budget[d].most = most;
-	if (run->calls->err && !run->err)
-		run->err = run->calls->err;
+	if (run->requests->err && !run->err)
+		run->err = run->requests->err;
 	if (p->ops < run->max_ops)
 		p->op_ticks[p->ops] = took;
 	p->ops++;

@@ -37,6 +37,7 @@ struct room {
 	u8 ctx[KILN_MAX_CTX] __aligned(64);
 	u8 key[KILN_MAX_CTX];
 	u8 iv[KILN_MAX_IV * SHORT_CALLS];
+	u8 iv_room[KILN_MAX_IV * SHORT_CALLS];
 	u8 aad[AAD * SHORT_CALLS];
 	u8 tag[KILN_MAX_DIGEST * SHORT_CALLS];
 	u8 plain[FAR] __aligned(64);
@@ -58,7 +59,6 @@ struct subject {
 };
 
 static struct subject subjects[KILN_MAX_IMPLS][2];
-static const struct kiln_impl *fastest[KILN_MAX_IMPLS];	/* by the number of an algorithm's first */
 static u64 chain_at_start;
 
 static void keep(struct best *b, u64 took)
@@ -96,28 +96,40 @@ static u64 chain_now(const struct kiln_calibration *c)
 	return c->chain ? c->chain : kiln_budget_chain(CHAIN);
 }
 
-/*
- * Calls back to back, each in a section of its own; the answer of the first is kept. @number is that
- * of the rate which a test may have set.
- */
-static u64 timed(struct kiln_calibration *c, const struct kiln_impl *impl, u32 number,
-		 bool decrypt, u32 len, u32 calls)
+static u32 number_of(const struct kiln_impl *wanted)
+{
+	const struct kiln_impl *impl;
+	u32 i;
+
+	for (i = 0; (impl = kiln_impl(i)) && impl != wanted; i++)
+		;
+	return i;
+}
+
+/* Calls back to back, each in a section of its own; the answer of the first is kept. */
+static u64 timed(struct kiln_calibration *c, const struct kiln_impl *impl, bool decrypt,
+		 u32 len, u32 calls)
 {
 	struct room *room = (struct room *)c->memory;
-	struct kiln_series s = {
+	struct kiln_calls all = {
 		.impl = impl,
 		.ctx = room->ctx,
-		.dst = decrypt ? room->plain : room->sealed,
-		.src = decrypt ? room->sealed : room->plain,
-		.iv = room->iv,
+		.m = {
+			.dst = decrypt ? room->plain : room->sealed,
+			.src = decrypt ? room->sealed : room->plain,
+			.iv = room->iv,
+			.iv_room = room->iv_room,
+			.iv_stride = impl->ivsize,
+			.len = len,
+			.tag = impl->digestsize,
+			.count = calls,
+			.calls = calls,
+			.decrypt = decrypt,
+		},
 		.aad = room->aad,
 		.tag = room->tag,
-		.len = len,
 		.aadlen = AAD,
-		.tagsize = impl->digestsize,
-		.count = calls,
-		.calls = calls,
-		.decrypt = decrypt,
+		.aad_stride = AAD,
 		.sections = KILN_SECTION_EACH_UNTIMED,
 	};
 	const u64 stall = c->nr_stalls ? c->stalls[c->runs % c->nr_stalls] : 0;
@@ -125,9 +137,9 @@ static u64 timed(struct kiln_calibration *c, const struct kiln_impl *impl, u32 n
 
 	c->runs++;
 	if (c->rates)
-		return 64 + (c->rates[number] * len * calls >> 16) + stall;
+		return 64 + (c->rates[number_of(impl)] * len * calls >> 16) + stall;
 	start = rdtsc();
-	kiln_impl_series(&s);
+	kiln_calls_run(&all);
 	return rdtsc() - start + stall;
 }
 
@@ -168,7 +180,7 @@ static void find_far(struct kiln_calibration *c, u32 i, bool decrypt)
 	forget(&s->far);
 	s->rounds = 0;
 	for (s->far_bytes = 8 * near; s->far_bytes <= FAR / 2; s->far_bytes *= 2)
-		if (timed(c, impl, i, decrypt, s->far_bytes, 1) >= c->enough)
+		if (timed(c, impl, decrypt, s->far_bytes, 1) >= c->enough)
 			break;
 }
 
@@ -204,14 +216,14 @@ static void make_run(struct kiln_calibration *c, u32 i, bool decrypt)
 				AAD, room->iv, room->tag, impl->digestsize);
 		kernel_fpu_end_untimed();
 	}
-	keep(&s->far, timed(c, impl, i, decrypt, s->far_bytes, 1));
+	keep(&s->far, timed(c, impl, decrypt, s->far_bytes, 1));
 	if (decrypt && impl->kind == KILN_AEAD && !c->rates) {
 		kernel_fpu_begin_untimed();
 		impl->aead.seal(room->ctx, room->sealed, room->plain, near_bytes(impl),
 				room->aad, AAD, room->iv, room->tag, impl->digestsize);
 		kernel_fpu_end_untimed();
 	}
-	keep(&s->near, timed(c, impl, i, decrypt, near_bytes(impl), 1));
+	keep(&s->near, timed(c, impl, decrypt, near_bytes(impl), 1));
 }
 
 static bool usable(const struct kiln_calibration *c, const struct kiln_impl *impl)
@@ -275,7 +287,7 @@ static void choose(const struct kiln_calibration *c, u32 i)
 	}
 	if (trip(by_priority) - trip(at) < trip(at) / 30)
 		at = by_priority;
-	fastest[i] = kiln_impl(at);
+	fpu_fastest_set(kiln_impl(at));
 }
 
 static u32 first_of(const char *alg)
@@ -287,11 +299,6 @@ static u32 first_of(const char *alg)
 		if (streq(impl->alg, alg))
 			return i;
 	return 0;
-}
-
-const struct kiln_impl *fpu_fastest(const char *alg)
-{
-	return fastest[first_of(alg)];
 }
 
 static void find_min_bytes(struct kiln_calibration *c, u32 i)
@@ -307,9 +314,9 @@ static void find_min_bytes(struct kiln_calibration *c, u32 i)
 		u64 with = ~0ull, without = ~0ull, took;
 
 		for (n = 0; n < SHORT_RUNS; n++) {
-			took = timed(c, impl, i, false, len, SHORT_CALLS);
+			took = timed(c, impl, false, len, SHORT_CALLS);
 			with = took < with ? took : with;
-			took = timed(c, scalar, i, false, len, SHORT_CALLS);
+			took = timed(c, scalar, false, len, SHORT_CALLS);
 			without = took < without ? took : without;
 		}
 		if (with <= without)

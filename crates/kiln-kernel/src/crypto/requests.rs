@@ -1,0 +1,219 @@
+//! Requests that are timed: many messages or one of them repeatedly, the loop in `kernel/bench/requests.c`.
+
+use std::ffi::c_void;
+use std::ptr;
+
+use super::{check, scatterlist, Api, Errno, Skcipher, Transform};
+use crate::cipher::{Impl, Kind, Op};
+use crate::cpu;
+use crate::messages::{IvRoom, Lens, Messages, Needs};
+use crate::sys;
+
+/// What to do for each request: all of it, or one part of what the simd helper does besides calling the cipher.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(u32)]
+pub enum Part {
+    /// The whole request.
+    Whole = sys::KILN_REQUEST,
+    /// Asking whether SIMD is usable and whether anything is queued.
+    Checks = sys::KILN_REQUEST_CHECKS,
+    /// Copying the request to the sub-request.
+    Copy = sys::KILN_REQUEST_COPY,
+    /// An indirect call and return.
+    Call = sys::KILN_REQUEST_CALL,
+    /// What the user does to make a request.
+    Setup = sys::KILN_REQUEST_SETUP,
+}
+
+/// One request over pieces of memory, made repeatedly.
+pub struct Repeat<'a> {
+    /// Ignored by hashes.
+    pub op: Op,
+    /// Associated data, text and, to decrypt, the tag.
+    pub src: &'a [(*mut u8, usize)],
+    /// Where the result goes; the same pieces for a request in place.
+    pub dst: &'a [(*mut u8, usize)],
+    /// The IV of the first call, and afterwards what the last call left.
+    pub iv: &'a mut [u8],
+    /// Where a hash's digest goes.
+    pub digest: &'a mut [u8],
+    /// Sizes of the message's parts.
+    pub lens: Lens,
+}
+
+/// A transform of one implementation's synchronous driver, without the simd helper.
+pub struct Driver {
+    tfm: Skcipher,
+    imp: Impl,
+}
+
+fn raw_requests(tfm: *mut c_void, m: sys::kiln_messages, part: Part) -> sys::kiln_requests {
+    sys::kiln_requests {
+        tfm,
+        m,
+        from: ptr::null_mut(),
+        to: ptr::null_mut(),
+        part: part as u32,
+        err: 0,
+        later: 0,
+    }
+}
+
+/// # Safety
+/// What the structure points to is there.
+unsafe fn run_raw(mut raw: sys::kiln_requests) -> Result<u64, Errno> {
+    // SAFETY: the function takes this structure; the rest is the caller's promise.
+    unsafe { cpu::gate(sys::kiln_requests_run, (&raw mut raw).cast()) };
+    check(raw.err)?;
+    Ok(raw.later)
+}
+
+impl Skcipher {
+    /// Make `calls` requests, or `part` of them. Returns how many were not answered at once.
+    ///
+    /// # Errors
+    /// The first error that a request returned; [`Errno::INVALID`] if the messages do not lie in their buffers.
+    pub fn run(
+        &mut self,
+        messages: &mut Messages<'_>,
+        part: Part,
+        calls: u64,
+    ) -> Result<u64, Errno> {
+        let needs = Needs {
+            kind: Kind::Skcipher,
+            iv: self.raw.ivsize as usize,
+            digest: 0,
+            tags_apart: false,
+            copies_ivs: true,
+        };
+        let plain = messages.prefix == 0 && messages.tag_size == 0;
+        if !plain || u32::try_from(messages.len).is_err() {
+            return Err(Errno::INVALID);
+        }
+        let mut single = IvRoom::default();
+        let m = messages.raw(&needs, &mut single, calls);
+        let m = m.map_err(|_| Errno::INVALID)?;
+        // SAFETY: the messages lie in their buffers; sources that are not also destinations are only read.
+        unsafe { run_raw(raw_requests(self.raw.tfm, m, part)) }
+    }
+}
+
+impl Driver {
+    /// The driver of this implementation.
+    ///
+    /// # Errors
+    /// Its tier cannot be used here.
+    pub fn open(imp: Impl) -> Result<Driver, Errno> {
+        let tfm = Transform::of(Api::own(), imp, false)?.skcipher();
+        Ok(Driver { tfm, imp })
+    }
+
+    /// Whether its code uses vector registers.
+    pub fn opens_sections(&self) -> bool {
+        self.imp.tier() != crate::Tier::Generic
+    }
+
+    /// Expand a key.
+    ///
+    /// # Errors
+    /// The driver does not take it.
+    pub fn set_key(&mut self, key: &[u8]) -> Result<(), Errno> {
+        self.tfm.set_key(key)
+    }
+
+    /// Make `calls` requests; after the last message the first one follows. Returns how many were not answered at once.
+    ///
+    /// # Errors
+    /// The first error that a request returned; [`Errno::INVALID`] if the messages do not lie in their buffers.
+    pub fn run(&mut self, messages: &mut Messages<'_>, calls: u64) -> Result<u64, Errno> {
+        let mut single = IvRoom::default();
+        let raw = self.raw_requests(messages, &mut single, calls)?;
+        // SAFETY: the messages lie in their buffers; sources that are not also destinations are only read.
+        unsafe { run_raw(raw) }
+    }
+
+    /// The requests as C sees them. The messages and `single` are borrowed for as long as the result is used.
+    pub(crate) fn raw_requests(
+        &mut self,
+        messages: &mut Messages<'_>,
+        single: &mut IvRoom,
+        calls: u64,
+    ) -> Result<sys::kiln_requests, Errno> {
+        self.check_sizes(messages.len, messages.prefix, messages.tag_size)?;
+        let m = messages.raw(&self.needs(), single, calls);
+        let m = m.map_err(|_| Errno::INVALID)?;
+        Ok(raw_requests(self.tfm.raw.tfm, m, Part::Whole))
+    }
+
+    /// Make one request `calls` times. Returns how many were not answered at once.
+    ///
+    /// # Errors
+    /// The first error that a request returned: [`Errno::INVALID`] if the pieces are too short.
+    ///
+    /// # Safety
+    /// As [`super::Skcipher::request`].
+    pub unsafe fn repeat(&mut self, repeat: &mut Repeat<'_>, calls: u64) -> Result<u64, Errno> {
+        let lens = repeat.lens;
+        self.check_sizes(lens.text, lens.assoc, lens.tag)?;
+        let needs = self.needs();
+        if repeat.digest.len() < needs.digest || repeat.iv.len() < needs.iv {
+            return Err(Errno::INVALID);
+        }
+        let hash = needs.kind == Kind::Hash;
+        let fresh = repeat.iv.to_vec();
+        let in_place = hash || repeat.src == repeat.dst;
+        let mut from = scatterlist(repeat.src);
+        // A hash has no destination.
+        let mut to = scatterlist(if in_place { repeat.src } else { repeat.dst });
+        let m = sys::kiln_messages {
+            src: ptr::null(),
+            dst: repeat.digest.as_mut_ptr(),
+            iv: fresh.as_ptr(),
+            iv_room: repeat.iv.as_mut_ptr(),
+            src_stride: 0,
+            dst_stride: 0,
+            iv_stride: fresh.len() as u64,
+            len: lens.text as u64,
+            prefix: lens.assoc as u64,
+            tag: lens.tag as u64,
+            count: 1,
+            calls,
+            decrypt: repeat.op == Op::Decrypt && !hash,
+        };
+        let raw = sys::kiln_requests {
+            from: from.as_mut_ptr(),
+            to: match in_place {
+                true => from.as_mut_ptr(),
+                false => to.as_mut_ptr(),
+            },
+            ..raw_requests(self.tfm.raw.tfm, m, Part::Whole)
+        };
+        // SAFETY: the caller's promises; the lists end with a marked piece.
+        unsafe { run_raw(raw) }
+    }
+
+    fn needs(&self) -> Needs {
+        Needs {
+            kind: self.imp.kind(),
+            iv: self.imp.iv_size(),
+            digest: match self.imp.kind() {
+                Kind::Hash => self.imp.digest_size(),
+                _ => 0,
+            },
+            tags_apart: false,
+            copies_ivs: true,
+        }
+    }
+
+    /// Tags have the size that the transform was opened with, and lengths are those of requests.
+    fn check_sizes(&self, len: usize, prefix: usize, tag_size: usize) -> Result<(), Errno> {
+        let aead = self.imp.kind() == Kind::Aead;
+        let tag = if aead { self.imp.digest_size() } else { 0 };
+        let total = len.checked_add(prefix).and_then(|n| n.checked_add(tag));
+        let short = total.is_some_and(|n| u32::try_from(n).is_ok());
+        match tag_size == tag && (prefix == 0 || aead) && short {
+            true => Ok(()),
+            false => Err(Errno::INVALID),
+        }
+    }
+}

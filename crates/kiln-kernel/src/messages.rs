@@ -1,0 +1,206 @@
+//! Messages to be processed in turn, for functions ([`crate::calls`]) and requests ([`crate::crypto`]) alike.
+
+use std::fmt;
+
+use crate::cipher::{Kind, Op};
+use crate::sys;
+
+/// Bytes of the longest IV.
+const MAX_IV: usize = 32;
+
+/// Where messages lie: `struct kiln_messages`.
+///
+/// A message is its prefix (associated data), its text and, when it is decrypted, its tag. A result is room for the
+/// prefix, which is not written, the text and, when it was encrypted, the tag. The result of a hash is the digest.
+#[derive(Default)]
+pub struct Messages<'a> {
+    /// Ignored by hashes.
+    pub op: Op,
+    /// Message i is at `i * src_stride`.
+    pub src: &'a [u8],
+    /// Its result goes to `i * dst_stride`.
+    pub dst: &'a mut [u8],
+    /// Its IV is at `i * iv_stride`.
+    pub ivs: &'a [u8],
+    /// As many bytes as `ivs`, for copies that may be modified. It may be empty for a single message.
+    pub iv_room: &'a mut [u8],
+    /// Bytes from one message to the next.
+    pub src_stride: usize,
+    /// Bytes from one result to the next; 0 if all go to the same place.
+    pub dst_stride: usize,
+    /// Bytes from one IV to the next.
+    pub iv_stride: usize,
+    /// Bytes of the text.
+    pub len: usize,
+    /// Bytes of the prefix.
+    pub prefix: usize,
+    /// Bytes of the tag; 0 if the algorithm has none.
+    pub tag_size: usize,
+    /// Number of messages.
+    pub count: usize,
+}
+
+/// Bytes of the parts of a message.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Lens {
+    /// The prefix: associated data.
+    pub assoc: usize,
+    /// The text.
+    pub text: usize,
+    /// The tag, in the message or in the result.
+    pub tag: usize,
+    /// The digest of a hash.
+    pub digest: usize,
+}
+
+impl Lens {
+    /// Bytes of a whole message.
+    pub fn src(&self, op: Op) -> usize {
+        self.assoc + self.text + if op == Op::Decrypt { self.tag } else { 0 }
+    }
+
+    /// Bytes of a whole result.
+    pub fn dst(&self, op: Op) -> usize {
+        match (self.digest, op) {
+            (0, Op::Encrypt) => self.assoc + self.text + self.tag,
+            (0, Op::Decrypt) => self.assoc + self.text,
+            (digest, _) => digest,
+        }
+    }
+}
+
+/// Messages that do not lie in their buffers, or that the algorithm does not take: what is wrong with them.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Unfit(pub &'static str);
+
+impl fmt::Display for Unfit {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "unfit messages: {}", self.0)
+    }
+}
+
+impl std::error::Error for Unfit {}
+
+/// What an algorithm is given besides the text.
+pub(crate) struct Needs {
+    pub kind: Kind,
+    /// Bytes of an IV.
+    pub iv: usize,
+    /// Bytes of a digest.
+    pub digest: usize,
+    /// Whether tags are in a buffer of their own.
+    pub tags_apart: bool,
+    /// Whether IVs are copied to `iv_room`.
+    pub copies_ivs: bool,
+}
+
+/// Room for the IV of a single message.
+pub(crate) type IvRoom = [u8; MAX_IV];
+
+pub(crate) fn fits(good: bool, what: &'static str) -> Result<(), Unfit> {
+    good.then_some(()).ok_or(Unfit(what))
+}
+
+/// Whether a buffer of `bytes` has `count` parts of `size`, `stride` apart.
+pub(crate) fn holds(bytes: usize, count: usize, stride: usize, size: usize) -> bool {
+    let last = count.checked_sub(1).and_then(|n| n.checked_mul(stride));
+    last.and_then(|n| n.checked_add(size))
+        .is_some_and(|end| end <= bytes)
+}
+
+impl<'a> Messages<'a> {
+    /// One message without prefix and tag.
+    pub fn single(op: Op, src: &'a [u8], dst: &'a mut [u8], iv: &'a [u8]) -> Messages<'a> {
+        Messages {
+            op,
+            len: src.len(),
+            src_stride: src.len(),
+            dst_stride: dst.len(),
+            iv_stride: iv.len(),
+            src,
+            dst,
+            ivs: iv,
+            count: 1,
+            ..Messages::default()
+        }
+    }
+
+    /// The same messages, but with parts of these sizes.
+    pub fn with_lens(self, lens: Lens) -> Messages<'a> {
+        Messages {
+            len: lens.text,
+            prefix: lens.assoc,
+            tag_size: lens.tag,
+            ..self
+        }
+    }
+
+    /// The messages as C sees them, if all of them lie in the buffers. They are borrowed for as long as the result is
+    /// used, and so is `single`, in which the IV of a single message is copied.
+    pub(crate) fn raw(
+        &mut self,
+        needs: &Needs,
+        single: &mut IvRoom,
+        calls: u64,
+    ) -> Result<sys::kiln_messages, Unfit> {
+        let count = self.count;
+        let behind = match needs.tags_apart {
+            true => 0,
+            false => self.tag_size,
+        };
+        let size = |tag: bool| {
+            let text = self.prefix.checked_add(self.len)?;
+            text.checked_add(if tag { behind } else { 0 })
+        };
+        let decrypt = self.op == Op::Decrypt;
+        let sizes = size(decrypt).zip(size(!decrypt));
+        let (src, dst) = sizes.ok_or(Unfit("longer than memory"))?;
+        let dst = match needs.kind {
+            Kind::Hash => needs.digest,
+            _ => dst,
+        };
+        fits(count > 0, "there are none")?;
+        fits(
+            holds(self.src.len(), count, self.src_stride, src),
+            "sources",
+        )?;
+        fits(
+            holds(self.dst.len(), count, self.dst_stride, dst),
+            "results",
+        )?;
+        let apart = count == 1 || self.dst_stride == 0 || self.dst_stride >= dst;
+        fits(apart, "results overlap")?;
+        let iv = needs.iv;
+        fits(
+            iv == 0 || holds(self.ivs.len(), count, self.iv_stride, iv),
+            "IVs",
+        )?;
+        let mut iv_room: &mut [u8] = self.iv_room;
+        if needs.copies_ivs {
+            if count == 1 && iv_room.is_empty() {
+                iv_room = single;
+            }
+            let copied = count.checked_mul(self.iv_stride);
+            let room = copied.is_some_and(|n| n <= self.ivs.len() && n <= iv_room.len());
+            fits(room, "room for IVs")?;
+        }
+        Ok(sys::kiln_messages {
+            src: self.src.as_ptr(),
+            dst: self.dst.as_mut_ptr(),
+            iv: self.ivs.as_ptr(),
+            iv_room: iv_room.as_mut_ptr(),
+            src_stride: self.src_stride as u64,
+            dst_stride: self.dst_stride as u64,
+            iv_stride: self.iv_stride as u64,
+            len: self.len as u64,
+            prefix: self.prefix as u64,
+            tag: match needs.kind {
+                Kind::Hash => needs.digest as u64,
+                _ => self.tag_size as u64,
+            },
+            count: count as u64,
+            calls,
+            decrypt: decrypt && needs.kind != Kind::Hash,
+        })
+    }
+}

@@ -1,0 +1,224 @@
+// SPDX-License-Identifier: GPL-2.0-only OR MIT
+/*
+ * Calls of one implementation back to back, as a caller with a list of messages makes them. The
+ * loop is compiled once for each kind of function and each kind of section, so that there is no
+ * more between two calls than such a caller has.
+ */
+#include <kiln/cipher.h>
+#include <kiln/cpufeature.h>
+#include <kiln/fpu.h>
+#include <kiln/kiln.h>
+#include <kiln/string.h>
+
+enum function { CRYPT, SEAL, OPEN, DIGEST };
+
+/* The parts of one message. */
+struct at {
+	u8 *dst;
+	const u8 *src, *aad;
+	u8 *iv, *tag;
+	size_t i;
+};
+
+static __always_inline void start(const struct kiln_calls *c, struct at *at)
+{
+	at->dst = c->m.dst;
+	at->src = c->m.src;
+	at->aad = c->aad;
+	at->iv = c->m.iv_room;
+	at->tag = c->tag;
+	at->i = 0;
+}
+
+/* Returns whether this is the first message again. */
+static __always_inline bool advance(const struct kiln_calls *c, struct at *at)
+{
+	if (++at->i == c->m.count) {
+		start(c, at);
+		return true;
+	}
+	at->dst += c->m.dst_stride;
+	at->src += c->m.src_stride;
+	at->aad += c->aad_stride;
+	at->iv += c->m.iv_stride;
+	at->tag += c->tag_stride;
+	return false;
+}
+
+/* Whether functions for whole messages do not modify the IV. */
+static bool keeps_iv(const struct kiln_calls *c)
+{
+	return c->impl->kind == KILN_SKCIPHER && c->impl->cipher.first;
+}
+
+static void copy_ivs(const struct kiln_calls *c, u64 calls)
+{
+	const size_t n = calls < c->m.count ? calls : c->m.count;
+
+	if (c->m.iv_stride)
+		memcpy(c->m.iv_room, c->m.iv, n * c->m.iv_stride);
+}
+
+static __always_inline void begin_section(const u32 sections)
+{
+	if (sections == KILN_SECTION_EACH)
+		kernel_fpu_begin();
+	else if (sections == KILN_SECTION_EACH_UNTIMED)
+		kernel_fpu_begin_untimed();
+}
+
+static __always_inline void end_section(const u32 sections)
+{
+	if (sections == KILN_SECTION_EACH)
+		kernel_fpu_end();
+	else if (sections == KILN_SECTION_EACH_UNTIMED)
+		kernel_fpu_end_untimed();
+}
+
+/* @function and @sections are constants. Returns how many were refused. */
+static __always_inline u64 call_function(const struct kiln_calls *c, const enum function function,
+					 const u32 sections)
+{
+	const struct kiln_impl *impl = c->impl;
+	kiln_crypt_t *const crypt = c->m.decrypt ? impl->cipher.decrypt : impl->cipher.encrypt;
+	kiln_seal_t *const seal = impl->aead.seal;
+	kiln_open_t *const open = impl->aead.open;
+	void (*const digest)(const void *, const u8 *, size_t, u8 *) = impl->hash.digest;
+	const bool copies = function == CRYPT && !keeps_iv(c);
+	struct at at;
+	u64 n, refused = 0;
+
+	start(c, &at);
+	if (copies)
+		copy_ivs(c, c->m.calls);
+	for (n = c->m.calls; n; n--) {
+		begin_section(sections);
+		switch (function) {
+		case CRYPT:
+			crypt(c->ctx, at.dst, at.src, c->m.len, at.iv);
+			break;
+		case SEAL:
+			seal(c->ctx, at.dst, at.src, c->m.len, at.aad, c->aadlen, at.iv, at.tag,
+			     c->m.tag);
+			break;
+		case OPEN:
+			refused += open(c->ctx, at.dst, at.src, c->m.len, at.aad, c->aadlen,
+					at.iv, at.tag, c->m.tag) != 0;
+			break;
+		case DIGEST:
+			digest(c->ctx, at.src, c->m.len, at.dst);
+			break;
+		}
+		end_section(sections);
+		if (advance(c, &at) && copies)
+			copy_ivs(c, n - 1);
+	}
+	return refused;
+}
+
+/* Each IV is the beginning of the last result. */
+static void crypt_chained(const struct kiln_calls *c)
+{
+	kiln_crypt_t *const crypt = c->m.decrypt ? c->impl->cipher.decrypt :
+						   c->impl->cipher.encrypt;
+	const bool kept = keeps_iv(c);
+	u8 copy[KILN_MAX_IV] __aligned(16);
+	struct at at;
+	u8 *iv = c->m.iv_room;
+	u64 n;
+
+	start(c, &at);
+	if (!kept)
+		copy_ivs(c, 1);
+	for (n = c->m.calls; n; n--) {
+		crypt(c->ctx, at.dst, at.src, c->m.len, iv);
+		iv = at.dst;
+		if (!kept) {
+			memcpy(copy, at.dst, c->impl->ivsize);
+			iv = copy;
+		}
+		advance(c, &at);
+	}
+}
+
+/* The queue of messages is filled for each call. */
+static void crypt_many(const struct kiln_calls *c)
+{
+	kiln_crypt_many_t *const crypt = c->impl->cipher.encrypt_many;
+	struct kiln_message queue[KILN_QUEUE];
+	struct at at;
+	size_t k = 0;
+	u64 n;
+
+	start(c, &at);
+	copy_ivs(c, c->m.calls);
+	for (n = c->m.calls; n; n--) {
+		bool wrapped;
+
+		queue[k].dst = at.dst;
+		queue[k].src = at.src;
+		queue[k].len = c->m.len;
+		queue[k].iv = at.iv;
+		wrapped = advance(c, &at);
+		if (++k < KILN_QUEUE && !wrapped && n > 1)
+			continue;
+		crypt(c->ctx, queue, k);
+		k = 0;
+		if (wrapped)
+			copy_ivs(c, n - 1);
+	}
+}
+
+static __always_inline u64 call_kind(const struct kiln_calls *c, const u32 sections)
+{
+	switch (c->impl->kind) {
+	case KILN_SKCIPHER:
+		return call_function(c, CRYPT, sections);
+	case KILN_AEAD:
+		return c->m.decrypt ? call_function(c, OPEN, sections) :
+				      call_function(c, SEAL, sections);
+	default:
+		return call_function(c, DIGEST, sections);
+	}
+}
+
+static noinline u64 call_in_sections(const struct kiln_calls *c)
+{
+	return call_kind(c, KILN_SECTION_EACH);
+}
+
+static noinline u64 call_in_untimed_sections(const struct kiln_calls *c)
+{
+	return call_kind(c, KILN_SECTION_EACH_UNTIMED);
+}
+
+u64 kiln_calls_run(void *arg)
+{
+	struct kiln_calls c = *(const struct kiln_calls *)arg;
+	const u32 sections = c.impl->tier == KILN_TIER_GENERIC ? KILN_NO_SECTION : c.sections;
+	u64 refused = 0;
+
+	if (!kiln_text_fits(c.impl, c.m.len))
+		return c.m.calls;
+	c.m.src += c.m.prefix;
+	if (c.impl->kind != KILN_HASH)
+		c.m.dst += c.m.prefix;
+	/* Functions that do not modify the IV can read it in place. */
+	if (c.impl->kind == KILN_AEAD || keeps_iv(&c))
+		c.m.iv_room = (u8 *)c.m.iv;
+	if (sections == KILN_SECTION_EACH)
+		return call_in_sections(&c);
+	if (sections == KILN_SECTION_EACH_UNTIMED)
+		return call_in_untimed_sections(&c);
+	if (sections == KILN_ONE_SECTION)
+		kernel_fpu_begin();
+	if (c.many)
+		crypt_many(&c);
+	else if (c.chained)
+		crypt_chained(&c);
+	else
+		refused = call_kind(&c, KILN_NO_SECTION);
+	if (sections == KILN_ONE_SECTION)
+		kernel_fpu_end();
+	return refused;
+}

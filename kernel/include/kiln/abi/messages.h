@@ -1,0 +1,45 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR MIT */
+/*
+ * Messages to be processed in turn by a timed loop: where they lie and how long they are. Plain
+ * C types, so that hosted trees' objects (tree/) can include it together with their own headers.
+ *
+ * Message i is at src + i * src_stride, its result goes to dst + i * dst_stride, and its IV is
+ * at iv + i * iv_stride. After the last message the first follows, until @calls are made. What
+ * an algorithm does not have is not read.
+ *
+ * In memory a message is the prefix (associated data), the text, and when decrypting the tag.
+ * A result is room for the prefix, which is not written, the text, and when encrypting the tag.
+ * The result of a hash is the digest only.
+ */
+#ifndef KILN_ABI_MESSAGES_H
+#define KILN_ABI_MESSAGES_H
+
+struct kiln_messages {
+	const unsigned char *src;
+	unsigned char *dst;
+	const unsigned char *iv;
+	/*
+	 * count * iv_stride bytes. Functions leave another IV than they found, so they get copies.
+	 * All are copied at once, long before they are read: otherwise each call would wait for
+	 * a load that follows two narrower stores.
+	 */
+	unsigned char *iv_room;
+	unsigned long src_stride, dst_stride, iv_stride;
+	unsigned long len, prefix, tag;
+	unsigned long count;
+	unsigned long calls;
+	_Bool decrypt;
+};
+
+/* Bytes of a whole message, and of a whole result unless it is a digest. */
+static inline unsigned long kiln_message_size(const struct kiln_messages *m)
+{
+	return m->prefix + m->len + (m->decrypt ? m->tag : 0);
+}
+
+static inline unsigned long kiln_result_size(const struct kiln_messages *m)
+{
+	return m->prefix + m->len + (m->decrypt ? 0 : m->tag);
+}
+
+#endif

@@ -1,0 +1,29 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR MIT */
+/*
+ * The check of every SIMD entry point that its caller has opened an FPU section. This is all
+ * that ciphers/ knows about sections: only callers open and close them (<kiln/fpu.h>).
+ */
+#ifndef KILN_FPU_ASSERT_H
+#define KILN_FPU_ASSERT_H
+
+#include <kiln/types.h>
+
+/*
+ * The first statement of every SIMD entry point. With KILN_CHECKS it traps outside a section
+ * (by ud2, as the kernel's BUG() does); without, it compiles to nothing.
+ */
+#ifdef KILN_CHECKS
+#include <kiln/cpu.h>
+
+static __always_inline void assert_fpu_section(void)
+{
+	if (unlikely(this_cpu_read(section_depth) <= this_cpu_read(section_base)))
+		__builtin_trap();
+}
+#else
+static __always_inline void assert_fpu_section(void)
+{
+}
+#endif
+
+#endif
