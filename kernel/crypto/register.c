@@ -3,9 +3,9 @@
  * Every implementation of ciphers/ as an algorithm. Skciphers and AEADs with vector
  * registers are also there as internal ones behind the simd helper.
  */
+#include <kiln/abi/cipher.h>
 #include <kiln/cpufeature.h>
 #include <kiln/crypto.h>
-#include <kiln/kiln.h>
 
 static int add(const struct kiln_impl *impl, const char *prefix, u32 models, u32 flags,
 	       struct crypto_alg **added)

@@ -1,9 +1,12 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR MIT */
-/* What crosses the border for loads of ESP packets. */
-#ifndef KILN_ESP_H
-#define KILN_ESP_H
+/*
+ * The border of load/esp.c and load/replay.c: ESP packets.
+ */
+#ifndef KILN_ABI_ESP_H
+#define KILN_ABI_ESP_H
 
-#include <kiln/kiln.h>
+#include <kiln/abi/crypto.h>
+#include <kiln/types.h>
 
 /* load/replay.c: an anti-replay window (RFC 4303, 3.4.3). Sequence numbers begin with 1. */
 #define KILN_REPLAY_MAX 4096

@@ -1,92 +1,15 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR MIT */
 /*
- * The border: every function that crosses from kernel/ to the world around it.
- * crates/kiln-kernel binds this file, hosted.h, esp.h and nothing else.
+ * The border of load/: workloads for an emulated CPU, and questions about it.
  */
-#ifndef KILN_KILN_H
-#define KILN_KILN_H
+#ifndef KILN_ABI_LOAD_H
+#define KILN_ABI_LOAD_H
 
-#include <kiln/abi/bench.h>
+#include <kiln/abi/context.h>
+#include <kiln/abi/submission.h>
 #include <kiln/cipher.h>
-#include <kiln/cpufeature.h>
-#include <kiln/hosted.h>
+#include <kiln/scene.h>
 #include <kiln/types.h>
-
-struct cpu;
-struct cpu_stats;
-struct task;
-struct histogram;
-
-/* Whose rules choose the task that runs: cpu/sched.c. */
-enum kiln_scheduler { KILN_CFS_6_1, KILN_EEVDF_6_12, KILN_EEVDF_7_3 };
-/* Up to so many tasks share one period of CFS. */
-enum { KILN_CFS_LATENCY_TASKS = 8 };
-
-/* How an emulated CPU is to behave, and what it may use. */
-struct kiln_cpu_config {
-	u32 number;
-	bool preempt_full;	/* else voluntary */
-	u64 ticks_per_us;	/* of the TSC */
-	u32 scheduler;		/* enum kiln_scheduler */
-	u64 tick_us;
-	u64 slice_us;		/* EEVDF: base slice; CFS: minimal granularity */
-	u64 latency_us;		/* CFS: the period that tasks share */
-	u64 wakeup_us;		/* CFS: a woken task so far behind preempts */
-	u64 switch_ns;		/* charged for each switch of tasks */
-	struct task *tasks;	/* kiln_task_size() bytes each, zero, aligned to 64 */
-	u32 nr_tasks;
-	u8 *kstacks;		/* as many stacks, lowest address first */
-	u64 kstack_size, kstack_stride;
-	/*
-	 * A word that the host overwrites when it takes the CPU away, and what to
-	 * write there so that this can be seen; NULL where there is no such word.
-	 */
-	volatile u64 *witness;
-	u64 witness_armed;
-};
-
-enum { KILN_HISTOGRAM_SECTION, KILN_HISTOGRAM_SOFTIRQ_LATENCY };
-
-/*
- * cpu/cpu.c. The host allocates kiln_cpu_size() bytes, aligned to 64, and points the
- * thread's GS base to them after kiln_cpu_init(); then kiln_cpu_start(), in kernel
- * mode, makes the kthreads every CPU has.
- */
-KILN_EXPORT size_t kiln_cpu_size(void);
-KILN_EXPORT size_t kiln_task_size(void);
-KILN_EXPORT void kiln_cpu_init(struct cpu *cpu, const struct kiln_cpu_config *config);
-KILN_EXPORT void kiln_cpu_configure(struct cpu *cpu,
-				    const struct kiln_cpu_config *config);
-KILN_EXPORT void kiln_cpu_start(void);
-/* Before its memory goes; no interrupt comes any more. */
-KILN_EXPORT void kiln_cpu_stop(struct cpu *cpu);
-KILN_EXPORT struct cpu_stats *kiln_cpu_stats(struct cpu *cpu);
-KILN_EXPORT struct histogram *kiln_cpu_histogram(struct cpu *cpu, u32 which);
-KILN_EXPORT void kiln_cpu_reset_stats(struct cpu *cpu);
-/* A control: nested saves of @cpu go to the area of @owner. */
-KILN_EXPORT void kiln_cpu_share_area(struct cpu *cpu, struct cpu *owner);
-
-/* cpu/entry.S: kernel mode, by call and by interrupt; see there */
-KILN_EXPORT u64 kiln_gate(u64 (*fn)(void *arg), void *arg);
-KILN_EXPORT extern const u8 kiln_irq_trampoline[];
-
-/*
- * fpu/section.c: so many policies are Kiln's own, those of hosted trees follow. By
- * number, NULL after the last; set while no section is open.
- */
-KILN_EXPORT u32 kiln_fpu_policies(void);
-KILN_EXPORT const char *kiln_fpu_policy(u32 i);
-KILN_EXPORT void kiln_fpu_policy_set(u32 i);
-/* fpu/xstate.c: bytes a save takes on this CPU */
-KILN_EXPORT u32 kiln_fpstate_size(void);
-/* A control: leave these features (bits of XCR0) out of every save from now on. */
-KILN_EXPORT void kiln_fpstate_forget(u32 features);
-
-/* cpu/feature.c: as the functions of cpufeature.h */
-KILN_EXPORT u32 kiln_tiers_present(void);
-KILN_EXPORT u32 kiln_tiers(void);
-KILN_EXPORT const char *kiln_tier_lacks(u32 tier);
-KILN_EXPORT void kiln_tiers_mask(u32 mask);
 
 /*
  * An operation of other code that may answer later, as a request to the kernel's crypto
@@ -110,13 +33,6 @@ struct kiln_op_slot {
 	u64 seq;
 	u32 message;
 };
-
-/*
- * ciphers/list.c: the implementations of all algorithms (kiln/cipher.h), by number. NULL
- * after the last.
- */
-KILN_EXPORT size_t kiln_impls(void);
-KILN_EXPORT const struct kiln_impl *kiln_impl(size_t i);
 
 /*
  * A load: a task that encrypts while interrupts come, and what they do.
@@ -239,17 +155,6 @@ struct kiln_usable {
 	u32 preempt_after;	/* in the task, when all is over */
 };
 
-enum kiln_context {
-	KILN_TASK,
-	KILN_TASK_BH_OFF,
-	KILN_SOFTIRQ,
-	KILN_HARDIRQ,
-	KILN_HARDIRQ_OVER_BH_OFF,
-	KILN_HARDIRQ_OVER_SOFTIRQ,
-	KILN_NMI,
-	KILN_NR_CONTEXTS
-};
-
 KILN_EXPORT u64 kiln_usable(void *usable);
 
 /* load/scene_cpu.c: a scene (kiln/scene.h), for kiln_gate() */
@@ -290,141 +195,6 @@ struct kiln_wakeup {
 };
 
 KILN_EXPORT u64 kiln_wakeup(void *wakeup);
-
-/* Empty pairs of begin and end, for kiln_gate(). */
-struct kiln_fpu_pairs {
-	u64 pairs;
-	bool timed;	/* with the section clock, as ever, or without */
-};
-
-KILN_EXPORT u64 kiln_fpu_pairs(void *pairs);
-
-/* The registers saved and restored in a section, all in use, for kiln_gate(). */
-struct kiln_fpu_saves {
-	u64 saves;
-};
-
-KILN_EXPORT u64 kiln_fpu_saves(void *saves);
-/* lib/slab.c: memory for transforms; once, before anything of crypto/ is called */
-KILN_EXPORT void kiln_slab_give(void *memory, size_t size);
-
-/* Pieces of memory; the last is marked. A chain is no piece: the next ones are at @addr. */
-struct scatterlist {
-	u8 *addr;
-	u32 length;
-	bool last;
-	bool chain;
-};
-
-/*
- * crypto/border.c: the crypto API (kiln/crypto.h). Functions that take a void pointer are
- * for kiln_gate().
- */
-KILN_EXPORT int kiln_crypto_init(void);
-/* Which algorithms there are: enum crypto_model. */
-KILN_EXPORT void kiln_crypto_model(u32 model);
-KILN_EXPORT size_t kiln_slab_in_use(void);
-
-struct kiln_tfm {
-	const char *name;	/* of the algorithm or of the driver */
-	u32 type, mask;
-	void *tfm;		/* NULL if there is none */
-	const char *driver;	/* that it turned out to be */
-	u32 flags;		/* of its algorithm */
-	int priority;
-	u32 ivsize;
-	int err;
-};
-
-KILN_EXPORT u64 kiln_crypto_open(void *tfm);
-KILN_EXPORT u64 kiln_crypto_close(void *tfm);
-
-struct kiln_setkey {
-	void *tfm;
-	const u8 *key;
-	u32 len;
-	int err;
-};
-
-KILN_EXPORT u64 kiln_crypto_setkey(void *setkey);
-/* The same structure: @len bytes for tags. */
-KILN_EXPORT u64 kiln_crypto_setauthsize(void *setkey);
-/* crypto/seqiv.c: where its salts begin. */
-KILN_EXPORT void kiln_crypto_seed(u64 seed);
-
-/* One request, made in a context (enum kiln_context); the task waits for its answer. */
-struct kiln_request {
-	void *tfm;
-	struct scatterlist *src, *dst;
-	u8 *iv;
-	u32 assoclen;		/* of an AEAD's, at the beginning of the pieces */
-	u32 len;		/* behind that, with the tag when decrypting */
-	bool decrypt;
-	u32 context;
-	int submitted;		/* what the call returned */
-	int result;		/* what it came to */
-};
-
-KILN_EXPORT u64 kiln_crypto_request(void *request);
-
-/* One message to a hash, in a context (enum kiln_context): in pieces, or in one call if there are none. */
-struct kiln_digest {
-	void *tfm;
-	const u8 *data;
-	u32 len;
-	const u32 *piece;	/* their lengths */
-	u32 pieces;
-	bool reimport;		/* export the state after each piece, go on with the import */
-	const u8 *state;	/* NULL, or a state to be imported before the first piece */
-	u8 *out;
-	u32 context;
-	int err;
-};
-
-KILN_EXPORT u64 kiln_crypto_digest(void *digest);
-
-/* A crypto API that can be asked: Kiln's own, or a hosted tree's. */
-struct kiln_submission {
-	u8 *dst, *src, *iv;	/* in one piece */
-	u32 len;		/* of all; when an AEAD seals, the room for the tag included */
-	u32 flags;		/* CRYPTO_TFM_REQ_MAY_SLEEP, CRYPTO_TFM_REQ_MAY_BACKLOG */
-	bool decrypt;
-	void (*complete)(void *data, int err);
-	void *data;
-};
-
-struct kiln_request_ops {
-	void *(*request_alloc)(void *tfm);	/* NULL: no memory */
-	void (*request_free)(void *request);
-	int (*submit)(void *request, const struct kiln_submission *submission);
-	void (*tfm_free)(void *tfm);
-};
-
-KILN_EXPORT extern const struct kiln_request_ops kiln_request_ops;
-
-/* The crypto API as an operation of a load: ctx of kiln_crypto_op_crypt(). */
-struct kiln_crypto_op {
-	void *tfm;
-	u32 slots;
-	void **request;		/* one for each slot; by kiln_crypto_op_open() */
-};
-
-/* For kiln_gate(): requests for the slots, non-zero if there is no memory; and no more. */
-KILN_EXPORT u64 kiln_crypto_op_open(void *op);
-KILN_EXPORT u64 kiln_crypto_op_close(void *op);
-KILN_EXPORT int kiln_crypto_op_crypt(void *op, u32 slot, u8 *dst, const u8 *src,
-				     size_t len, const u8 *iv, bool decrypt,
-				     void (*done)(void *data, int answer), void *data);
-
-/* Controls: rules of cryptd that are broken from now on. */
-enum kiln_cryptd_broken {
-	KILN_CRYPTD_NO_LIMIT = 1,	/* queues without end */
-	KILN_CRYPTD_NO_BACKLOG = 2,	/* nobody may be backlogged */
-	KILN_CRYPTD_UNCOUNTED = 4,	/* requests queued are not known of */
-	KILN_CRYPTD_LATE_FIRST = 8,	/* what came last is served first */
-};
-
-KILN_EXPORT void kiln_cryptd_break(u32 broken);
 
 /*
  * load/script.c: requests made one after the other in given contexts, and what became of
@@ -471,7 +241,5 @@ struct kiln_script {
 };
 
 KILN_EXPORT u64 kiln_script(void *script);
-/* cpu/irq.c: an interrupt here and now, if they are on; else as soon as they are */
-KILN_EXPORT void kiln_irq_self(void);
 
 #endif
