@@ -93,66 +93,66 @@ struct kiln_requests {
 
 KILN_EXPORT u64 kiln_requests_run(void *requests);
 
-/* crypto/cut.c: methods to cut long messages into sections. */
+/* crypto/cut.c: methods that cut long messages into sections. */
 enum kiln_way {
 	KILN_UNBOUNDED,		/* one section, whatever the length */
 	KILN_PAGE,		/* 4 KiB each */
 	KILN_FIXED,		/* the limits posted in 2022: crypto/posted.def */
 	KILN_CLASS,		/* 16, 256 or 512 KiB */
-	KILN_CALIBRATED,	/* what fits the target by what was measured at start */
-	KILN_CLOCKED,		/* the counter is read every so many bytes */
+	KILN_CALIBRATED,	/* as many bytes as fit the target according to the calibration */
+	KILN_CLOCKED,		/* reads the TSC after every few bytes */
 	KILN_ON_DEMAND,		/* until a softirq is pending or a reschedule is wanted */
 	KILN_NR_WAYS
 };
 
-/* By number; NULL after the last. */
+/* The name of a method; NULL after the last. */
 KILN_EXPORT const char *kiln_cut_way(u32 way);
-/* From now on, for the whole process; @target in TSC ticks. */
+/* Applies to the whole process from now on; @target in TSC ticks. */
 KILN_EXPORT void kiln_cut_set(u32 way, u64 target);
 KILN_EXPORT u32 kiln_cut_get(u64 *target);
-/* For tests: sections or steps of so many bytes, whatever was measured; 0: no longer. */
+/* For tests: sections or steps have @bytes whatever was measured; 0 ends this. */
 KILN_EXPORT void kiln_cut_force(u32 bytes);
 
 struct kiln_budget {
-	u32 most[2], start[2];	/* of encryption, of decryption */
+	u32 most[2], start[2];	/* struct fpu_budget; encryption, decryption */
 	u64 rate[2];
 	u64 miss_rate;
 	u32 granule;		/* budgets are multiples of this */
-	u32 posted;		/* bytes of KILN_FIXED; 0: nobody posted a limit */
+	u32 posted;		/* bytes of KILN_FIXED; 0: no limit was posted */
 	u32 min_bytes;
-	bool fastest;		/* of its algorithm, by measurement */
+	bool fastest;		/* implementation of its algorithm, as measured */
 };
 
 KILN_EXPORT void kiln_budget_get(const struct kiln_impl *impl, struct kiln_budget *budget);
-/* What the section of @ticks may hold; 0 if not one granule. */
+/* Bytes that fit in a section of @ticks; 0 if less than one granule. */
 KILN_EXPORT u32 kiln_budget_bytes(const struct kiln_impl *impl, bool decrypt, u64 ticks);
 
-/* The host's memory for measuring, aligned to 64. */
+/* bench/calibrate.c. The host provides this much memory, aligned to 64. */
 enum { KILN_CALIBRATION_BYTES = 512 * 1024 };
 
 struct kiln_calibration {
 	u8 *memory;		/* KILN_CALIBRATION_BYTES */
 	/*
-	 * For tests: if @rates, no run is made. Implementation i takes rates[i] for 65536
-	 * bytes, run n of all stalls[n % nr_stalls] on top of it, the chain @chain.
+	 * For tests: unless @rates is NULL, nothing is run. Implementation i takes rates[i] for
+	 * 65536 bytes, run n takes stalls[n % nr_stalls] more, and the chain takes @chain.
 	 */
 	const u64 *rates, *stalls;
 	u32 nr_stalls;
 	u64 chain;
-	u64 ticks;		/* out: that all took */
+	u64 ticks;		/* out: duration of the calibration */
 	u32 runs;		/* out */
-	u64 enough;		/* while it runs: what a long run takes, ticks */
+	u64 enough;		/* internal: ticks of a long run */
 };
 
-/* For kiln_gate(): measure all implementations that are usable. */
+/* Measures all usable implementations. */
 KILN_EXPORT u64 kiln_calibrate(void *calibration);
-/* For kiln_gate(): the same if the clock speed changed since; whether it did. */
+/* The same, but only if the clock speed has changed since. Returns whether it has. */
 KILN_EXPORT u64 kiln_calibrate_again(void *calibration);
 
 /*
- * Messages of struct kiln_requests, in turns: under the way to be judged, in one
- * section whatever the length, and in place of them sections of pure arithmetic. Interrupts
- * raise a softirq each, and wake a kthread.
+ * bench/budget.c: requests of three kinds in turn: cut by the method to be judged, in one section
+ * whatever the length, and sections of pure arithmetic instead. Each interrupt raises a
+ * softirq and wakes a kthread.
  */
 enum { KILN_PART_JUDGED, KILN_PART_UNBOUNDED, KILN_PART_NULL, KILN_NR_PARTS };
 
@@ -160,21 +160,21 @@ struct kiln_budget_part {
 	struct histogram section, softirq, wake;
 	u64 ops, sections, interrupted, stolen, stalls;
 	u64 long_sections, long_witnessed;
-	u64 *op_ticks;		/* the first max_ops of them */
+	u64 *op_ticks;		/* durations of the first max_ops */
 };
 
 struct kiln_budget_run {
 	struct kiln_requests *requests;	/* m.calls: 1 */
 	struct kiln_budget_part *part;	/* KILN_NR_PARTS */
-	u64 null_chain;		/* multiplications a null section has */
-	u64 long_ticks;		/* a section from here on is long */
+	u64 null_chain;		/* multiplications in a section of arithmetic */
+	u64 long_ticks;		/* sections that take at least this are long */
 	u32 max_ops;		/* room in op_ticks */
-	u64 ticks;		/* to run at least */
+	u64 ticks;		/* minimum duration */
 	u64 min_ops;		/* of each part */
-	bool cold;		/* no data in any cache before an operation */
-	bool quiet;		/* parts without the second and the third */
+	bool cold;		/* flush the data from the caches before each operation */
+	bool quiet;		/* only the first part */
 	int err;
-	/* While it runs: */
+	/* internal */
 	struct task *sleeper;
 	u32 now;
 	u32 raised;
@@ -183,7 +183,7 @@ struct kiln_budget_run {
 };
 
 KILN_EXPORT u64 kiln_budget_run(void *run);
-/* Ticks that @n dependent multiplications take here and now, the best of several. */
+/* Ticks that @n dependent multiplications take, the shortest of several runs. */
 KILN_EXPORT u64 kiln_budget_chain(u64 n);
 
 #endif

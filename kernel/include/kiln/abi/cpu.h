@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR MIT */
 /*
- * The border of cpu/, fpu/ and lib/slab.c: an emulated CPU, what it may do, what it counted.
+ * The border of cpu/, fpu/ and lib/slab.c: emulated CPUs, FPU policies, tiers, memory.
  */
 #ifndef KILN_ABI_CPU_H
 #define KILN_ABI_CPU_H
@@ -12,12 +12,12 @@
 struct cpu;
 struct task;
 
-/* Whose rules choose the task that runs: cpu/sched.c. */
+/* The kernel version whose scheduler is emulated: cpu/sched.c. */
 enum kiln_scheduler { KILN_CFS_6_1, KILN_EEVDF_6_12, KILN_EEVDF_7_3 };
-/* Up to so many tasks share one period of CFS. */
+/* The number of tasks that share one period of CFS at most. */
 enum { KILN_CFS_LATENCY_TASKS = 8 };
 
-/* How an emulated CPU is to behave, and what it may use. */
+/* The behaviour of an emulated CPU, and its memory. */
 struct kiln_cpu_config {
 	u32 number;
 	bool preempt_full;	/* else voluntary */
@@ -26,15 +26,15 @@ struct kiln_cpu_config {
 	u64 tick_us;
 	u64 slice_us;		/* EEVDF: base slice; CFS: minimal granularity */
 	u64 latency_us;		/* CFS: the period that tasks share */
-	u64 wakeup_us;		/* CFS: a woken task so far behind preempts */
+	u64 wakeup_us;		/* CFS: a woken task preempts if it is this far behind */
 	u64 switch_ns;		/* charged for each switch of tasks */
 	struct task *tasks;	/* kiln_task_size() bytes each, zero, aligned to 64 */
 	u32 nr_tasks;
 	u8 *kstacks;		/* as many stacks, lowest address first */
 	u64 kstack_size, kstack_stride;
 	/*
-	 * A word that the host overwrites when it takes the CPU away, and what to
-	 * write there so that this can be seen; NULL where there is no such word.
+	 * A word that the host overwrites when it preempts this thread, and the value to
+	 * write there to detect that; NULL if the host has no such word.
 	 */
 	volatile u64 *witness;
 	u64 witness_armed;
@@ -67,9 +67,9 @@ struct cpu_stats {
 };
 
 /*
- * cpu/cpu.c. The host allocates kiln_cpu_size() bytes, aligned to 64, and points the
- * thread's GS base to them after kiln_cpu_init(); then kiln_cpu_start(), in kernel
- * mode, makes the kthreads every CPU has.
+ * cpu/cpu.c. The host allocates kiln_cpu_size() bytes, aligned to 64, calls kiln_cpu_init(), and
+ * points the thread's GS base to them. Then it calls kiln_cpu_start() in kernel mode, which
+ * creates the kthreads that every CPU has.
  */
 KILN_EXPORT size_t kiln_cpu_size(void);
 KILN_EXPORT size_t kiln_task_size(void);
@@ -77,57 +77,56 @@ KILN_EXPORT void kiln_cpu_init(struct cpu *cpu, const struct kiln_cpu_config *co
 KILN_EXPORT void kiln_cpu_configure(struct cpu *cpu,
 				    const struct kiln_cpu_config *config);
 KILN_EXPORT void kiln_cpu_start(void);
-/* Before its memory goes; no interrupt comes any more. */
+/* Called before its memory is freed, when no more interrupts can occur. */
 KILN_EXPORT void kiln_cpu_stop(struct cpu *cpu);
 KILN_EXPORT struct cpu_stats *kiln_cpu_stats(struct cpu *cpu);
 KILN_EXPORT struct histogram *kiln_cpu_histogram(struct cpu *cpu, u32 which);
 KILN_EXPORT void kiln_cpu_reset_stats(struct cpu *cpu);
-/* A control: nested saves of @cpu go to the area of @owner. */
+/* A control: nested sections of @cpu are saved to the area of @owner. */
 KILN_EXPORT void kiln_cpu_share_area(struct cpu *cpu, struct cpu *owner);
 
-/* cpu/entry.S: kernel mode, by call and by interrupt; see there */
+/* cpu/entry.S: the ways into kernel mode, by call and by interrupt. */
 KILN_EXPORT u64 kiln_gate(u64 (*fn)(void *arg), void *arg);
 KILN_EXPORT extern const u8 kiln_irq_trampoline[];
 
 /*
- * fpu/section.c: so many policies are Kiln's own, those of hosted trees follow. By
- * number, NULL after the last; set while no section is open.
+ * fpu/section.c: the number of Kiln's own policies; those of hosted trees follow. The name of a
+ * policy is NULL after the last one. A policy is set only while no section is open.
  */
 KILN_EXPORT u32 kiln_fpu_policies(void);
 KILN_EXPORT const char *kiln_fpu_policy(u32 i);
 KILN_EXPORT void kiln_fpu_policy_set(u32 i);
-/* fpu/xstate.c: bytes a save takes on this CPU */
+/* fpu/xstate.c: bytes that a save takes on this CPU. */
 KILN_EXPORT u32 kiln_fpstate_size(void);
-/* A control: leave these features (bits of XCR0) out of every save from now on. */
+/* A control: every save from now on omits these features (bits of XCR0). */
 KILN_EXPORT void kiln_fpstate_forget(u32 features);
 
-/* Empty pairs of begin and end, for kiln_gate(). */
+/* For kiln_gate(): opens and closes empty sections. */
 struct kiln_fpu_pairs {
 	u64 pairs;
-	bool timed;	/* with the section clock, as ever, or without */
+	bool timed;	/* with the section timer */
 };
 
 KILN_EXPORT u64 kiln_fpu_pairs(void *pairs);
 
-/* The registers saved and restored in a section, all in use, for kiln_gate(). */
+/* For kiln_gate(): saves and restores the registers, all of them in use, in one section. */
 struct kiln_fpu_saves {
 	u64 saves;
 };
 
 KILN_EXPORT u64 kiln_fpu_saves(void *saves);
 
-/* cpu/feature.c: as the functions of cpufeature.h */
+/* cpu/feature.c: see cpufeature.h. */
 KILN_EXPORT u32 kiln_tiers_present(void);
 KILN_EXPORT u32 kiln_tiers(void);
 KILN_EXPORT const char *kiln_tier_lacks(u32 tier);
 KILN_EXPORT void kiln_tiers_mask(u32 mask);
 
-/* lib/slab.c: memory for transforms; once, before anything of crypto/ is called */
+/* lib/slab.c: memory for transforms. Called once, before anything of crypto/. */
 KILN_EXPORT void kiln_slab_give(void *memory, size_t size);
-
 KILN_EXPORT size_t kiln_slab_in_use(void);
 
-/* cpu/irq.c: an interrupt here and now, if they are on; else as soon as they are */
+/* cpu/irq.c: interrupts this CPU now, or as soon as interrupts are enabled. */
 KILN_EXPORT void kiln_irq_self(void);
 
 #endif

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR MIT */
 /*
- * The border of crypto/.
+ * The border of crypto/ (kiln/crypto.h). Functions with a void pointer are called through kiln_gate().
  */
 #ifndef KILN_ABI_CRYPTO_H
 #define KILN_ABI_CRYPTO_H
@@ -9,7 +9,7 @@
 #include <kiln/abi/submission.h>
 #include <kiln/types.h>
 
-/* Pieces of memory; the last is marked. A chain is no piece: the next ones are at @addr. */
+/* A list of pieces of memory. With @chain, the entry is not a piece: the list continues at @addr. */
 struct scatterlist {
 	u8 *addr;
 	u32 length;
@@ -17,20 +17,17 @@ struct scatterlist {
 	bool chain;
 };
 
-/*
- * crypto/border.c: the crypto API (kiln/crypto.h). Functions that take a void pointer are
- * for kiln_gate().
- */
+/* crypto/border.c */
 KILN_EXPORT int kiln_crypto_init(void);
-/* Which algorithms there are: enum crypto_model. */
+/* Selects the algorithms that exist: enum crypto_model. */
 KILN_EXPORT void kiln_crypto_model(u32 model);
 
 struct kiln_tfm {
 	const char *name;	/* of the algorithm or of the driver */
 	u32 type, mask;
 	void *tfm;		/* NULL if there is none */
-	const char *driver;	/* that it turned out to be */
-	u32 flags;		/* of its algorithm */
+	const char *driver;	/* out: the one that was chosen, and its properties */
+	u32 flags;
 	int priority;
 	u32 ivsize;
 	int err;
@@ -47,9 +44,9 @@ struct kiln_setkey {
 };
 
 KILN_EXPORT u64 kiln_crypto_setkey(void *setkey);
-/* The same structure: @len bytes for tags. */
+/* The same structure: tags have @len bytes. */
 KILN_EXPORT u64 kiln_crypto_setauthsize(void *setkey);
-/* crypto/seqiv.c: where its salts begin. */
+/* crypto/seqiv.c: the seed of the salts of transforms that are opened from now on. */
 KILN_EXPORT void kiln_crypto_seed(u64 seed);
 
 /* One request, made in a context (enum kiln_context); the task waits for its answer. */
@@ -57,25 +54,25 @@ struct kiln_request {
 	void *tfm;
 	struct scatterlist *src, *dst;
 	u8 *iv;
-	u32 assoclen;		/* of an AEAD's, at the beginning of the pieces */
-	u32 len;		/* behind that, with the tag when decrypting */
+	u32 assoclen;		/* bytes of associated data at the beginning of the pieces */
+	u32 len;		/* bytes after them, including the tag when decrypting */
 	bool decrypt;
 	u32 context;
 	int submitted;		/* what the call returned */
-	int result;		/* what it came to */
+	int result;		/* the answer */
 };
 
 KILN_EXPORT u64 kiln_crypto_request(void *request);
 
-/* One message to a hash, in a context (enum kiln_context): in pieces, or in one call if there are none. */
+/* One message to a hash, in a context (enum kiln_context): in one call, or in pieces if there are any. */
 struct kiln_digest {
 	void *tfm;
 	const u8 *data;
 	u32 len;
 	const u32 *piece;	/* their lengths */
 	u32 pieces;
-	bool reimport;		/* export the state after each piece, go on with the import */
-	const u8 *state;	/* NULL, or a state to be imported before the first piece */
+	bool reimport;		/* export the state after each piece and import it again */
+	const u8 *state;	/* imported before the first piece unless NULL */
 	u8 *out;
 	u32 context;
 	int err;
@@ -89,22 +86,22 @@ KILN_EXPORT extern const struct kiln_request_ops kiln_request_ops;
 struct kiln_crypto_op {
 	void *tfm;
 	u32 slots;
-	void **request;		/* one for each slot; by kiln_crypto_op_open() */
+	void **request;		/* one for each slot, from kiln_crypto_op_open() */
 };
 
-/* For kiln_gate(): requests for the slots, non-zero if there is no memory; and no more. */
+/* Allocates the requests (non-zero: no memory) and frees them. */
 KILN_EXPORT u64 kiln_crypto_op_open(void *op);
 KILN_EXPORT u64 kiln_crypto_op_close(void *op);
 KILN_EXPORT int kiln_crypto_op_crypt(void *op, u32 slot, u8 *dst, const u8 *src,
 				     size_t len, const u8 *iv, bool decrypt,
 				     void (*done)(void *data, int answer), void *data);
 
-/* Controls: rules of cryptd that are broken from now on. */
+/* Controls: rules that cryptd breaks from now on. */
 enum kiln_cryptd_broken {
-	KILN_CRYPTD_NO_LIMIT = 1,	/* queues without end */
-	KILN_CRYPTD_NO_BACKLOG = 2,	/* nobody may be backlogged */
-	KILN_CRYPTD_UNCOUNTED = 4,	/* requests queued are not known of */
-	KILN_CRYPTD_LATE_FIRST = 8,	/* what came last is served first */
+	KILN_CRYPTD_NO_LIMIT = 1,	/* queues have no limit */
+	KILN_CRYPTD_NO_BACKLOG = 2,	/* no request may be backlogged */
+	KILN_CRYPTD_UNCOUNTED = 4,	/* queued requests are not counted */
+	KILN_CRYPTD_LATE_FIRST = 8,	/* the last request is served first */
 };
 
 KILN_EXPORT void kiln_cryptd_break(u32 broken);

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR MIT */
 /*
- * The border of load/: workloads for an emulated CPU, and questions about it.
+ * The border of load/: workloads for an emulated CPU, and tests of what it does. Functions with a
+ * void pointer are called through kiln_gate().
  */
 #ifndef KILN_ABI_LOAD_H
 #define KILN_ABI_LOAD_H
@@ -12,11 +13,11 @@
 #include <kiln/types.h>
 
 /*
- * An operation of other code that may answer later, as a request to the kernel's crypto
- * API does: 0 when it is done; -EINPROGRESS, or -EBUSY when it waits for a place in a
- * queue, if @done will be called with the answer (and with -EINPROGRESS before that
- * when it has got a place); another error, -ENOSPC when a queue is full, if it will not.
- * @slot, below the operation's @slots, is not in flight when it is called.
+ * An operation that may be answered later, like a request to the kernel's crypto API. crypt()
+ * returns 0 if the operation is done. It returns -EINPROGRESS, or -EBUSY while the operation waits
+ * for a place in a queue, if @done will be called with the answer; after -EBUSY, @done is
+ * called with -EINPROGRESS first, when the operation has a place. After any other error (-ENOSPC
+ * if a queue is full) @done is not called. @slot is less than @slots and not in flight.
  */
 struct kiln_op {
 	int (*crypt)(void *ctx, u32 slot, u8 *dst, const u8 *src, size_t len,
@@ -26,27 +27,27 @@ struct kiln_op {
 	u32 slots;
 };
 
-/* What a load keeps of an operation in flight; the host provides one for each slot. */
+/* The state of an operation in flight. The host provides one for each slot. */
 struct kiln_op_slot {
 	struct kiln_load_side *side;
-	struct kiln_op_slot *next;	/* of those that are free */
+	struct kiln_op_slot *next;	/* in the list of free slots */
 	u64 seq;
 	u32 message;
 };
 
 /*
- * A load: a task that encrypts while interrupts come, and what they do.
+ * A load: a task encrypts while interrupts occur, whose softirqs encrypt, too.
  *
- * Message i of the task (of @count, round and round) is at src + i * stride; with the
- * right answer at want + i * stride. Softirqs have messages of their own. The answer
- * comes to dst + i * stride; that of an operation in slot i, whatever its message. The
- * algorithm is xts(aes), which does not modify IVs.
+ * Each side has @count messages, which it uses in turn. Message i is at src + i * stride and its
+ * expected result at want + i * stride. The result goes to dst + i * stride; the result of an
+ * operation in slot i goes there whatever its message is. The algorithm is xts(aes), which
+ * does not modify IVs.
  */
 struct kiln_load_side {
-	const struct kiln_impl *impl;	/* of xts(aes); NULL: keep patterns in all registers */
-	const struct kiln_op *op;	/* if not NULL, instead of both */
+	const struct kiln_impl *impl;	/* NULL: keep patterns in all registers */
+	const struct kiln_op *op;	/* replaces both unless NULL */
 	struct kiln_op_slot *slots;
-	u32 depth;		/* a task has so many in flight before it waits */
+	u32 depth;		/* operations that a task has in flight before it waits */
 	const void *ctx;
 	const u8 *src, *want;
 	u8 *dst, *iv;
@@ -54,11 +55,11 @@ struct kiln_load_side {
 	u32 next;
 	bool decrypt;
 	u64 ops, corrupted;
-	/* Of operations that may answer later: */
-	u64 async_punts;	/* they did */
+	/* Operations only: */
+	u64 async_punts;	/* answered later */
 	u64 dropped;		/* a queue was full, or all slots in flight */
-	u64 reordered;		/* answered after one that was put later */
-	u64 errors;		/* any other answer, which counts as corrupted, too */
+	u64 reordered;		/* answered after an operation that was submitted later */
+	u64 errors;		/* any other answer; it also counts as corrupted */
 	struct kiln_op_slot *free;
 	u32 in_flight;
 	u64 put, answered;	/* sequence numbers */
@@ -66,14 +67,14 @@ struct kiln_load_side {
 
 struct kiln_load {
 	struct kiln_load_side task, softirq;
-	struct kiln_load_side second;	/* of a kthread beside the task, if impl */
+	struct kiln_load_side second;	/* a kthread's, if impl is not NULL */
 	bool stop_second, second_stopped;
 	const struct kiln_impl *fallback;	/* where SIMD is not usable */
 	bool empty;		/* the control: interrupts do nothing */
-	bool hardirq_fpu;	/* the hardirq handler uses the FPU, too, where it may */
+	bool hardirq_fpu;	/* the hardirq handler uses the FPU where it is usable */
 	bool step;		/* single-step each of the task's sections ... */
 	bool step_softirq;	/* ... or each of the softirqs' */
-	void (*hardirq_hook)(void);	/* the host's, a control: breaks law 2 */
+	void (*hardirq_hook)(void);	/* a control: a function of the host that breaks law 2 */
 	u64 ops;		/* operations of one kiln_load_run() */
 	u64 spins;		/* how long patterns are kept */
 	const u8 *pattern;
@@ -81,53 +82,50 @@ struct kiln_load {
 	u64 scalar_fallbacks, hardirq_sections;
 };
 
-/* load/load.c: functions for kiln_gate(); arg is the load */
+/* load/load.c */
 KILN_EXPORT u64 kiln_load_attach(void *load);
 KILN_EXPORT u64 kiln_load_run(void *load);
 KILN_EXPORT u64 kiln_load_detach(void *load);
 /*
- * While interrupts do nothing (empty): wait for what is under way; get ready after the
- * host has changed task and softirq.
+ * While @empty is set: drain waits for operations in flight; ready is called after the host has
+ * changed @task and @softirq.
  */
 KILN_EXPORT u64 kiln_load_drain(void *load);
 KILN_EXPORT u64 kiln_load_ready(void *load);
-/* Bytes of a pattern: see load.c */
+/* Bytes of a pattern; see load.c. */
 KILN_EXPORT size_t kiln_pattern_size(void);
 
-/*
- * load/call.c, for kiln_gate(): one call of one function of an implementation, in a context
- * and in a section of its own.
- */
+/* load/call.c: one call of one function of an implementation, in a context and in its own section. */
 struct kiln_call {
 	const void *fn;
-	const void *scalar;	/* in its place where no section may be opened, or NULL */
+	const void *scalar;	/* called instead where no section may be opened, or NULL */
 	u64 arg[9];
-	/* If not NULL, makes the call: a host's look at the registers before and after it. */
+	/* Makes the call unless NULL: the host reads the registers before and after it. */
 	u64 (*through)(void *registers, const void *fn, const u64 *arg);
 	void *registers;
 	u32 context;		/* enum kiln_context */
 	bool section;		/* @fn needs one */
 	bool step;		/* single-step the section */
-	bool done;		/* out: false where there was no way to call it */
+	bool done;		/* out: false if neither function may be called there */
 	bool fell_back;		/* out: @scalar was called */
-	u32 preempt_count;	/* out: there */
+	u32 preempt_count;	/* out: in that context */
 	u64 result;		/* out */
 };
 
 KILN_EXPORT u64 kiln_call(void *call);
 
 /*
- * load/guest.c, for kiln_gate(): from attach to detach each interrupt raises a softirq that
- * serves one of the first @softirqs guests, and itself serves one of the @hardirqs after them.
+ * load/guest.c: between attach and detach, each interrupt raises a softirq that serves one of the
+ * first @softirqs guests, and the hardirq itself serves one of the @hardirqs guests that follow.
  */
 struct kiln_guest {
-	const void *fn, *scalar;	/* as above */
+	const void *fn, *scalar;	/* as in struct kiln_call */
 	u64 arg[9];
 	bool section;
-	u8 *iv;			/* written from @iv_of before each call: functions change it */
+	u8 *iv;			/* copied from @iv_of before each call: functions modify it */
 	const u8 *iv_of;
 	u32 ivsize;
-	u8 *got;		/* the answer, @len bytes, at least one */
+	u8 *got;		/* the result, @len bytes, at least one */
 	const u8 *want;
 	u32 len;
 };
@@ -137,72 +135,74 @@ struct kiln_guests {
 	u32 softirqs, hardirqs;
 	u32 next, next_hardirq;
 	u64 interrupts;
-	u64 into_sections;	/* of them */
+	u64 into_sections;	/* of interrupts: those that interrupted a section */
 	u64 served, sections, scalar_fallbacks, corrupted;
 };
 
 KILN_EXPORT u64 kiln_guests_attach(void *guests);
 KILN_EXPORT u64 kiln_guests_detach(void *guests);
 
-/* load/context.c: what irq_fpu_usable() and begin say in each context, for kiln_gate() */
+/* load/context.c: whether irq_fpu_usable() and kernel_fpu_begin() allow a section in a context */
 struct kiln_usable {
 	u32 context;		/* enum kiln_context */
-	bool in_section;	/* with a section of the context below in progress ... */
-	bool over_section;	/* ... when the question was put */
+	bool in_section;	/* open a section in the interrupted context first */
+	bool over_section;	/* out: that section was open when irq_fpu_usable() was called */
 	bool usable;
-	u64 warnings;		/* of opening one there all the same, if usable or task */
+	u64 warnings;		/* from opening a section there, if usable or in a task */
 	u32 preempt_count;	/* there, before it is opened */
-	u32 preempt_after;	/* in the task, when all is over */
+	u32 preempt_after;	/* in the task, at the end */
 };
 
 KILN_EXPORT u64 kiln_usable(void *usable);
 
-/* load/scene_cpu.c: a scene (kiln/scene.h), for kiln_gate() */
+/* load/scene_cpu.c: plays a struct kiln_scene (kiln/scene.h) */
 KILN_EXPORT u64 kiln_scene(void *scene);
 
 /*
- * load/storm.c, for kiln_gate(): a softirq that raises itself again, and work it queues.
- * Returns when all of it is done, non-zero if there was no task for the bystander.
+ * load/storm.c: a softirq that raises itself repeatedly, and work items that it queues. Returns
+ * when everything is done; non-zero if no task was left for the bystander.
  */
 struct kiln_storm {
-	u32 raises;		/* so many softirqs in all */
-	u32 spin_us;		/* that each takes at least */
-	bool interrupt;		/* a hardirq comes into each of them */
-	bool bystander;		/* another task wants the CPU all the time */
-	bool queue_works;	/* each queues four works, if they are not queued yet */
-	bool raise_in_irq;	/* that hardirq raises the next one, not the softirq */
+	u32 raises;		/* softirqs in total */
+	u32 spin_us;		/* minimum duration of each */
+	bool interrupt;		/* a hardirq interrupts each of them */
+	bool bystander;		/* another task is always runnable */
+	bool queue_works;	/* each softirq queues four work items unless they are queued */
+	bool raise_in_irq;	/* the hardirq raises the next softirq */
+	/* out */
 	u32 served;
-	u32 first_loop;		/* of them, before the task went on */
-	u32 by_ksoftirqd;	/* of them, while ksoftirqd was the task */
+	u32 first_loop;		/* of served: before the interrupted task continued */
+	u32 by_ksoftirqd;	/* of served: in ksoftirqd */
 	u32 works_accepted, works_refused, works_run;
-	u32 works_misplaced;	/* not in the kworker, or in atomic context */
+	u32 works_misplaced;	/* run outside the kworker, or in atomic context */
 	u32 count_before, count_after;	/* preempt counts */
 };
 
 KILN_EXPORT u64 kiln_storm(void *storm);
 
 /*
- * load/wakeup.c, for kiln_gate(): one task sleeps, an interrupt over another wakes it. Use it
- * once per CPU, with full preemption. Returns non-zero if all tasks were in use.
+ * load/wakeup.c: one task sleeps, and an interrupt of another task wakes it. Works once per CPU,
+ * with full preemption. Returns non-zero if all tasks were in use.
  */
 struct kiln_wakeup {
-	u32 wait_us;		/* that the sleeper is runnable before it runs first */
-	u32 busy_us;		/* that it runs before it sleeps */
-	u32 asleep_us;		/* that the other task runs meanwhile */
+	u32 wait_us;		/* the sleeper is runnable for so long before it first runs */
+	u32 busy_us;		/* it runs for so long before it sleeps */
+	u32 asleep_us;		/* the other task runs for so long meanwhile */
+	/* out */
 	bool preempted;		/* the woken task ran before the interrupt returned */
-	u64 busy_for, asleep_for;	/* TSC ticks it took */
-	s64 slice_left;		/* of the other task at the wake-up, TSC ticks */
+	u64 busy_for, asleep_for;	/* actual durations, TSC ticks */
+	s64 slice_left;		/* of the other task's slice at the wake-up, TSC ticks */
 };
 
 KILN_EXPORT u64 kiln_wakeup(void *wakeup);
 
 /*
- * load/script.c: requests made one after the other in given contexts, and what became of
- * each, for kiln_gate(). Every request has memory of its own.
+ * load/script.c: requests made one after the other in given contexts, and the answers to them.
+ * Every request has its own memory.
  */
 enum kiln_step_kind {
 	KILN_STEP_SUBMIT,	/* @count requests on @tfm in @context with @flags */
-	KILN_STEP_RUN,		/* let others run until @count more are answered */
+	KILN_STEP_RUN,		/* let other tasks run until @count more are answered */
 	KILN_STEP_SECTION_BEGIN,
 	KILN_STEP_SECTION_END,
 	KILN_STEP_BH_OFF,
@@ -220,11 +220,11 @@ struct kiln_step {
 
 struct kiln_script_event {
 	u32 request;		/* in the order of submission */
-	bool answer;		/* to the callback; else what the call returned */
-	bool kthread;		/* where */
-	bool wrong;		/* an answer of 0 over the wrong bytes */
+	bool answer;		/* @err was passed to the callback, else returned by the call */
+	bool kthread;		/* in a kthread */
+	bool wrong;		/* @err is 0, but the result is wrong */
 	int err;
-	u32 preempt_count;	/* where */
+	u32 preempt_count;
 };
 
 struct kiln_script {
@@ -233,11 +233,11 @@ struct kiln_script {
 	const struct kiln_step *step;
 	u32 steps;
 	u32 len;		/* of each message */
-	u8 *src, *want, *iv;	/* of every message */
+	u8 *src, *want, *iv;	/* the same for every message */
 	struct kiln_script_event *event;
 	u32 max_events;
-	u32 events;		/* out; more than max_events if there was no room */
-	u32 stuck;		/* out: the step that never ended, from 1 */
+	u32 events;		/* out: may exceed max_events */
+	u32 stuck;		/* out: the step that never ended, counted from 1 */
 };
 
 KILN_EXPORT u64 kiln_script(void *script);
