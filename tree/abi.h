@@ -139,7 +139,7 @@ struct boot {
 	char *arena;		/* memory, zero, aligned to the largest block */
 	unsigned long arena_size;
 	unsigned char *page_class;	/* a byte for each page of the arena, zero */
-	unsigned long vmemmap;	/* address space for the array of struct page */
+	unsigned long struct_pages;	/* address space for the array of struct page */
 	char *areas;		/* the CPUs' areas */
 	unsigned long area_size;
 	unsigned long area_used;	/* of each: where allocations begin */

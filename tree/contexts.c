@@ -77,7 +77,7 @@ static unsigned int kiln_tag(struct kiln_side *s)
 	return s->type == KILN_TYPE_AEAD ? crypto_aead_authsize(s->tfm) : 0;
 }
 
-static unsigned int kiln_result_size(struct kiln_side *s, u32 message)
+static unsigned int kiln_expected_size(struct kiln_side *s, u32 message)
 {
 	switch (s->type) {
 	case KILN_TYPE_SKCIPHER:
@@ -97,7 +97,7 @@ static u8 *kiln_result(struct kiln_side *s)
 static bool kiln_is_right(struct kiln_side *s)
 {
 	return !s->answer && !memcmp(kiln_result(s), kiln_expected[s->message],
-				     kiln_result_size(s, s->message));
+				     kiln_expected_size(s, s->message));
 }
 
 static void kiln_ended(struct kiln_side *s, int answer)
@@ -319,7 +319,7 @@ u64 kiln_glue_contexts(struct kiln_contexts *c)
 		}
 		if (c->generic_error)
 			goto out;
-		memcpy(kiln_expected[i], kiln_result(generic), kiln_result_size(generic, i));
+		memcpy(kiln_expected[i], kiln_result(generic), kiln_expected_size(generic, i));
 	}
 	softirq = kiln_open_side(c->driver, c->type, false);
 	if (IS_ERR(softirq)) {

@@ -95,7 +95,7 @@ AT(struct boot, size, 0);
 AT(struct boot, arena, 8);
 AT(struct boot, arena_size, 16);
 AT(struct boot, page_class, 24);
-AT(struct boot, vmemmap, 32);
+AT(struct boot, struct_pages, 32);
 AT(struct boot, areas, 40);
 AT(struct boot, area_size, 48);
 AT(struct boot, area_used, 56);

@@ -121,7 +121,7 @@ impl Host {
             arena: reserve(ARENA, LARGEST)?.as_ptr().cast(),
             arena_size: ARENA as u64,
             page_class: reserve(ARENA >> 12, 4096)?.as_ptr(),
-            vmemmap: reserve(STRUCT_PAGE << (ADDRESS_BITS - 12), 4096)?.as_ptr() as u64,
+            struct_pages: reserve(STRUCT_PAGE << (ADDRESS_BITS - 12), 4096)?.as_ptr() as u64,
             areas: areas.as_ptr().cast(),
             area_size: AREA as u64,
             area_used: image.percpu_end,

@@ -510,7 +510,7 @@ pub struct Boot {
     pub arena: *mut ::std::os::raw::c_char,
     pub arena_size: ::std::os::raw::c_ulong,
     pub page_class: *mut ::std::os::raw::c_uchar,
-    pub vmemmap: ::std::os::raw::c_ulong,
+    pub struct_pages: ::std::os::raw::c_ulong,
     pub areas: *mut ::std::os::raw::c_char,
     pub area_size: ::std::os::raw::c_ulong,
     pub area_used: ::std::os::raw::c_ulong,
@@ -535,7 +535,9 @@ const _: () = {
     [
         "Offset of field: Boot::page_class",
     ][::std::mem::offset_of!(Boot, page_class) - 24usize];
-    ["Offset of field: Boot::vmemmap"][::std::mem::offset_of!(Boot, vmemmap) - 32usize];
+    [
+        "Offset of field: Boot::struct_pages",
+    ][::std::mem::offset_of!(Boot, struct_pages) - 32usize];
     ["Offset of field: Boot::areas"][::std::mem::offset_of!(Boot, areas) - 40usize];
     [
         "Offset of field: Boot::area_size",
