@@ -16,29 +16,14 @@
 #include <crypto/hash.h>
 #include <crypto/skcipher.h>
 
+#include "kiln/tree.h"
+
 #define KILN_SOFTIRQ 7		/* IRQ_POLL_SOFTIRQ, which nothing here has */
 #define MESSAGES 8
 #define LONGEST 4096
 #define EXTRA 128		/* associated data and tag, or a digest */
 #define AAD 16
 #define POLY1305_KEY 32
-
-enum kiln_where { KILN_IN_TASK, KILN_IN_BH_OFF, KILN_IN_SOFTIRQ, KILN_WHERES };
-enum kiln_type { KILN_SKCIPHER, KILN_AEAD, KILN_HASH };
-
-/* crates/kiln-tree/src/contexts.rs has the same. */
-struct kiln_contexts {
-	const char *driver, *generic;
-	u32 type;
-	u32 rounds;
-	u64 softirqs;	/* at least, if so many come in a hundred times the rounds */
-	u64 seed;
-	/* results */
-	s32 error;		/* the driver's, of opening or setting its key */
-	s32 generic_error;
-	u64 cases[KILN_WHERES], wrong[KILN_WHERES];
-	u64 refused;		/* requests of softirqs for which there was no room */
-};
 
 u64 kiln_glue_contexts(struct kiln_contexts *c);
 void kiln_on_interrupt(void (*handler)(void *cpu));
@@ -72,9 +57,9 @@ static struct kiln_side *kiln_softirq_side;
 static int kiln_setkey(struct kiln_side *s, unsigned int len)
 {
 	switch (s->type) {
-	case KILN_SKCIPHER:
+	case KILN_TYPE_SKCIPHER:
 		return crypto_skcipher_setkey(s->tfm, kiln_key, len);
-	case KILN_AEAD:
+	case KILN_TYPE_AEAD:
 		return crypto_aead_setkey(s->tfm, kiln_key, len);
 	default:
 		return crypto_ahash_setkey(s->tfm, kiln_key, len);
@@ -83,21 +68,21 @@ static int kiln_setkey(struct kiln_side *s, unsigned int len)
 
 static bool kiln_needs_key(struct kiln_side *s)
 {
-	return s->type != KILN_HASH ||
+	return s->type != KILN_TYPE_HASH ||
 	       crypto_ahash_get_flags(s->tfm) & CRYPTO_TFM_NEED_KEY;
 }
 
 static unsigned int kiln_tag(struct kiln_side *s)
 {
-	return s->type == KILN_AEAD ? crypto_aead_authsize(s->tfm) : 0;
+	return s->type == KILN_TYPE_AEAD ? crypto_aead_authsize(s->tfm) : 0;
 }
 
-static unsigned int kiln_result_size(struct kiln_side *s, u32 message)
+static unsigned int kiln_expected_size(struct kiln_side *s, u32 message)
 {
 	switch (s->type) {
-	case KILN_SKCIPHER:
+	case KILN_TYPE_SKCIPHER:
 		return kiln_length[message];
-	case KILN_AEAD:
+	case KILN_TYPE_AEAD:
 		return AAD + kiln_length[message] + kiln_tag(s);
 	default:
 		return crypto_ahash_digestsize(s->tfm);
@@ -106,13 +91,13 @@ static unsigned int kiln_result_size(struct kiln_side *s, u32 message)
 
 static u8 *kiln_result(struct kiln_side *s)
 {
-	return s->type == KILN_HASH ? s->data + LONGEST : s->data;
+	return s->type == KILN_TYPE_HASH ? s->data + LONGEST : s->data;
 }
 
 static bool kiln_is_right(struct kiln_side *s)
 {
 	return !s->answer && !memcmp(kiln_result(s), kiln_expected[s->message],
-				     kiln_result_size(s, s->message));
+				     kiln_expected_size(s, s->message));
 }
 
 static void kiln_ended(struct kiln_side *s, int answer)
@@ -147,9 +132,9 @@ static void kiln_close(struct kiln_side *s)
 	kfree(s->request);
 	kfree(s->data);
 	if (!IS_ERR_OR_NULL(s->tfm)) {
-		if (s->type == KILN_SKCIPHER)
+		if (s->type == KILN_TYPE_SKCIPHER)
 			crypto_free_skcipher(s->tfm);
-		else if (s->type == KILN_AEAD)
+		else if (s->type == KILN_TYPE_AEAD)
 			crypto_free_aead(s->tfm);
 		else
 			crypto_free_ahash(s->tfm);
@@ -190,13 +175,13 @@ static struct kiln_side *kiln_open_side(const char *driver, enum kiln_type type,
 	s->type = type;
 	init_completion(&s->done);
 	s->data = kzalloc(LONGEST + EXTRA, GFP_KERNEL);
-	s->tfm = type == KILN_SKCIPHER ? (void *)crypto_alloc_skcipher(driver, 0, 0) :
-		 type == KILN_AEAD ? (void *)crypto_alloc_aead(driver, 0, 0) :
+	s->tfm = type == KILN_TYPE_SKCIPHER ? (void *)crypto_alloc_skcipher(driver, 0, 0) :
+		 type == KILN_TYPE_AEAD ? (void *)crypto_alloc_aead(driver, 0, 0) :
 		 (void *)crypto_alloc_ahash(driver, 0, 0);
 	error = IS_ERR(s->tfm) ? PTR_ERR(s->tfm) : kiln_find_key(s);
-	if (!error && type == KILN_SKCIPHER)
+	if (!error && type == KILN_TYPE_SKCIPHER)
 		size = sizeof(struct skcipher_request) + crypto_skcipher_reqsize(s->tfm);
-	else if (!error && type == KILN_AEAD)
+	else if (!error && type == KILN_TYPE_AEAD)
 		size = sizeof(struct aead_request) + crypto_aead_reqsize(s->tfm);
 	else if (!error)
 		size = sizeof(struct ahash_request) + crypto_ahash_reqsize(s->tfm);
@@ -208,10 +193,10 @@ static struct kiln_side *kiln_open_side(const char *driver, enum kiln_type type,
 		kiln_close(s);
 		return ERR_PTR(error);
 	}
-	if (type == KILN_SKCIPHER) {
+	if (type == KILN_TYPE_SKCIPHER) {
 		skcipher_request_set_tfm(s->request, s->tfm);
 		skcipher_request_set_callback(s->request, flags, kiln_context_done, s);
-	} else if (type == KILN_AEAD) {
+	} else if (type == KILN_TYPE_AEAD) {
 		aead_request_set_tfm(s->request, s->tfm);
 		aead_request_set_callback(s->request, flags, kiln_context_done, s);
 	} else {
@@ -225,7 +210,7 @@ static struct kiln_side *kiln_open_side(const char *driver, enum kiln_type type,
 static int kiln_put(struct kiln_side *s, u32 message)
 {
 	const unsigned int len = kiln_length[message];
-	const unsigned int all = s->type == KILN_AEAD ? AAD + len : len;
+	const unsigned int all = s->type == KILN_TYPE_AEAD ? AAD + len : len;
 	int result;
 
 	s->message = message;
@@ -233,10 +218,10 @@ static int kiln_put(struct kiln_side *s, u32 message)
 	memcpy(s->iv, kiln_iv, sizeof(s->iv));
 	sg_init_one(&s->sg, s->data, all + kiln_tag(s));
 	reinit_completion(&s->done);
-	if (s->type == KILN_SKCIPHER) {
+	if (s->type == KILN_TYPE_SKCIPHER) {
 		skcipher_request_set_crypt(s->request, &s->sg, &s->sg, len, s->iv);
 		result = crypto_skcipher_encrypt(s->request);
-	} else if (s->type == KILN_AEAD) {
+	} else if (s->type == KILN_TYPE_AEAD) {
 		aead_request_set_crypt(s->request, &s->sg, &s->sg, len, s->iv);
 		aead_request_set_ad(s->request, AAD);
 		result = crypto_aead_encrypt(s->request);
@@ -312,7 +297,7 @@ u64 kiln_glue_contexts(struct kiln_contexts *c)
 	u32 i;
 
 	/* Sixteen fits every cipher; a hash takes what comes. */
-	kiln_draw_messages(c->seed, c->type == KILN_HASH ? 1 : 16);
+	kiln_draw_messages(c->seed, c->type == KILN_TYPE_HASH ? 1 : 16);
 	kiln_key_length = 0;
 	task = kiln_open_side(c->driver, c->type, true);
 	if (IS_ERR(task)) {
@@ -334,7 +319,7 @@ u64 kiln_glue_contexts(struct kiln_contexts *c)
 		}
 		if (c->generic_error)
 			goto out;
-		memcpy(kiln_expected[i], kiln_result(generic), kiln_result_size(generic, i));
+		memcpy(kiln_expected[i], kiln_result(generic), kiln_expected_size(generic, i));
 	}
 	softirq = kiln_open_side(c->driver, c->type, false);
 	if (IS_ERR(softirq)) {

@@ -16,7 +16,7 @@
 #include <asm/fpu/types.h>
 #include <asm/processor.h>
 
-#include "kiln/hosted.h"
+#include "kiln/abi/hosted.h"
 
 #ifndef PF_USER_WORKER
 #define PF_USER_WORKER PF_IO_WORKER

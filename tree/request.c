@@ -3,8 +3,8 @@
  * Requests through the tree's own crypto API, to a driver opened by name. Compiled by
  * the tree's own build, like glue.c.
  *
- * Each function takes one structure, which crates/kiln-tree/src/engine.rs has too, and
- * is called in kernel mode in a task that may sleep.
+ * Each function takes one structure of abi.h and is called in kernel mode in a task that
+ * may sleep.
  */
 #include <linux/err.h>
 #include <linux/kernel.h>
@@ -19,13 +19,13 @@
 #include <crypto/internal/skcipher.h>
 #include <../crypto/internal.h>
 
-enum kiln_kind { KILN_SKCIPHER, KILN_AEAD, KILN_SHASH, KILN_AHASH };
+#include "kiln/tree.h"
 
 #define KILN_PIECES 64
 
 /* A driver with a key and a request, and what its last series of calls was over. */
 struct kiln_engine {
-	enum kiln_kind kind;
+	enum kiln_engine_kind kind;
 	union {
 		struct crypto_tfm *base;
 		struct crypto_skcipher *skcipher;
@@ -43,101 +43,18 @@ struct kiln_engine {
 	struct crypto_wait wait;
 	struct scatterlist from[KILN_PIECES], to[KILN_PIECES];
 	struct scatterlist *sg;		/* of each message: source, destination */
-	u8 *ivs;
 	const u8 *prepared_src;
 	u8 *prepared_dst;
 	u64 prepared_src_len, prepared_dst_len, prepared_count;
 };
 
-/* Which of the drivers of a name are looked at. */
-enum kiln_which { KILN_PUBLIC, KILN_INTERNAL, KILN_SYNCHRONOUS };
-
-struct kiln_open {
-	const char *driver;
-	u32 kind;
-	u32 which;
-	/* results */
-	struct kiln_engine *engine;
-	void *context;		/* the driver's own, where its expanded key is */
-	u32 iv;
-	u32 block;
-	u32 digest;
-	u32 tag;		/* the largest */
-	u32 is_async;
-	u32 keyed;		/* of a hash: does nothing without a key */
-};
-
-struct kiln_key {
-	struct kiln_engine *engine;
-	const u8 *key;
-	u32 len;
-	u32 tag;		/* of an AEAD; 0: as it is */
-};
-
-/* calls of messages in turn, as struct Messages of the lab has them */
-struct kiln_calls {
-	struct kiln_engine *engine;
-	const u8 *src;
-	u8 *dst;
-	const u8 *ivs;
-	u64 src_stride, dst_stride, iv_stride;
-	u64 src_len, dst_len;	/* of one message, all of it */
-	u64 prefix;
-	u64 count;
-	u64 calls;
-	u32 decrypt;
-	u32 unused;
-};
-
-/* one request over pieces */
-struct kiln_piece {
-	u8 *at;
-	u64 len;
-};
-
-struct kiln_pieces {
-	struct kiln_engine *engine;
-	const struct kiln_piece *src, *dst;
-	u8 *iv;
-	u8 *result;		/* of a hash */
-	u64 len;		/* the message without the prefix, a tag on the source included */
-	u64 prefix;
-	u32 src_count, dst_count;
-	u32 decrypt;
-	u32 unused;
-};
-
-/* a hash's state after some data */
-struct kiln_state {
-	struct kiln_engine *engine;
-	const u8 *src;
-	u64 len;
-	u8 *state;
-	u64 size;		/* of the state, at most; what there is, on return */
-};
-
-struct kiln_listed {
-	char name[128];
-	char driver[128];
-	u32 kind;
-	u32 internal;
-	s32 priority;
-	u32 is_async;
-};
-
-struct kiln_list {
-	struct kiln_listed *listed;
-	u64 room;
-	u64 count;		/* all there are, on return */
-};
-
 u64 kiln_glue_list(struct kiln_list *list);
-u64 kiln_glue_open(struct kiln_open *open);
+u64 kiln_glue_open(struct kiln_engine_open *open);
 u64 kiln_glue_close(struct kiln_engine *engine);
-u64 kiln_glue_setkey(struct kiln_key *key);
-u64 kiln_glue_calls(struct kiln_calls *calls);
-u64 kiln_glue_pieces(struct kiln_pieces *pieces);
-u64 kiln_glue_state(struct kiln_state *state);
+u64 kiln_glue_setkey(struct kiln_engine_key *key);
+u64 kiln_glue_requests(struct kiln_engine_requests *requests);
+u64 kiln_glue_request(struct kiln_engine_request *request);
+u64 kiln_glue_state(struct kiln_engine_state *state);
 
 static int kiln_kind(u32 flags)
 {
@@ -202,12 +119,11 @@ u64 kiln_glue_close(struct kiln_engine *engine)
 		break;
 	}
 	kfree(engine->sg);
-	kfree(engine->ivs);
 	kfree(engine);
 	return 0;
 }
 
-static void kiln_open_skcipher(struct kiln_open *o, struct kiln_engine *e, u32 type, u32 mask)
+static void kiln_open_skcipher(struct kiln_engine_open *o, struct kiln_engine *e, u32 type, u32 mask)
 {
 	struct crypto_skcipher *tfm = crypto_alloc_skcipher(o->driver, type, mask);
 
@@ -228,7 +144,7 @@ static void kiln_open_skcipher(struct kiln_open *o, struct kiln_engine *e, u32 t
 		crypto_free_skcipher(tfm);
 }
 
-static void kiln_open_aead(struct kiln_open *o, struct kiln_engine *e, u32 type, u32 mask)
+static void kiln_open_aead(struct kiln_engine_open *o, struct kiln_engine *e, u32 type, u32 mask)
 {
 	struct crypto_aead *tfm = crypto_alloc_aead(o->driver, type, mask);
 
@@ -250,7 +166,7 @@ static void kiln_open_aead(struct kiln_open *o, struct kiln_engine *e, u32 type,
 		crypto_free_aead(tfm);
 }
 
-static void kiln_open_shash(struct kiln_open *o, struct kiln_engine *e, u32 type, u32 mask)
+static void kiln_open_shash(struct kiln_engine_open *o, struct kiln_engine *e, u32 type, u32 mask)
 {
 	struct crypto_shash *tfm = crypto_alloc_shash(o->driver, type, mask);
 
@@ -270,7 +186,7 @@ static void kiln_open_shash(struct kiln_open *o, struct kiln_engine *e, u32 type
 		crypto_free_shash(tfm);
 }
 
-static void kiln_open_ahash(struct kiln_open *o, struct kiln_engine *e, u32 type, u32 mask)
+static void kiln_open_ahash(struct kiln_engine_open *o, struct kiln_engine *e, u32 type, u32 mask)
 {
 	struct crypto_ahash *tfm = crypto_alloc_ahash(o->driver, type, mask);
 
@@ -292,7 +208,7 @@ static void kiln_open_ahash(struct kiln_open *o, struct kiln_engine *e, u32 type
 }
 
 /* Internal drivers are had by whoever asks for them; 0, or an error's number. */
-u64 kiln_glue_open(struct kiln_open *open)
+u64 kiln_glue_open(struct kiln_engine_open *open)
 {
 	const u32 type = open->which == KILN_INTERNAL ? CRYPTO_ALG_INTERNAL : 0;
 	const u32 mask = open->which == KILN_SYNCHRONOUS ? CRYPTO_ALG_ASYNC : type;
@@ -331,7 +247,7 @@ u64 kiln_glue_open(struct kiln_open *open)
 	return 0;
 }
 
-u64 kiln_glue_setkey(struct kiln_key *k)
+u64 kiln_glue_setkey(struct kiln_engine_key *k)
 {
 	struct kiln_engine *e = k->engine;
 	int error;
@@ -356,102 +272,99 @@ u64 kiln_glue_setkey(struct kiln_key *k)
  * Scatterlists for all messages, once for the same ones: whoever sends many requests has
  * them at hand.
  */
-static int kiln_prepare(struct kiln_calls *c)
+static int kiln_prepare(struct kiln_engine *e, const struct kiln_messages *m)
 {
-	struct kiln_engine *e = c->engine;
+	const u64 src_len = kiln_message_size(m), dst_len = kiln_result_size(m);
 	u64 i;
 
-	if (e->sg && e->prepared_src == c->src && e->prepared_dst == c->dst &&
-	    e->prepared_src_len == c->src_len && e->prepared_dst_len == c->dst_len &&
-	    e->prepared_count == c->count)
+	if (e->sg && e->prepared_src == m->src && e->prepared_dst == m->dst &&
+	    e->prepared_src_len == src_len && e->prepared_dst_len == dst_len &&
+	    e->prepared_count == m->count)
 		return 0;
 	kfree(e->sg);
-	kfree(e->ivs);
-	e->sg = kmalloc_array(2 * c->count, sizeof(*e->sg), GFP_KERNEL);
-	e->ivs = kmalloc(c->count * c->iv_stride, GFP_KERNEL);
-	if (!e->sg || !e->ivs)
+	e->sg = kmalloc_array(2 * m->count, sizeof(*e->sg), GFP_KERNEL);
+	if (!e->sg)
 		return -ENOMEM;
-	for (i = 0; i < c->count; i++) {
-		sg_init_one(&e->sg[2 * i], c->src + i * c->src_stride, c->src_len);
-		sg_init_one(&e->sg[2 * i + 1], c->dst + i * c->dst_stride, c->dst_len);
+	for (i = 0; i < m->count; i++) {
+		sg_init_one(&e->sg[2 * i], m->src + i * m->src_stride, src_len);
+		sg_init_one(&e->sg[2 * i + 1], m->dst + i * m->dst_stride, dst_len);
 	}
-	e->prepared_src = c->src;
-	e->prepared_dst = c->dst;
-	e->prepared_src_len = c->src_len;
-	e->prepared_dst_len = c->dst_len;
-	e->prepared_count = c->count;
+	e->prepared_src = m->src;
+	e->prepared_dst = m->dst;
+	e->prepared_src_len = src_len;
+	e->prepared_dst_len = dst_len;
+	e->prepared_count = m->count;
 	return 0;
 }
 
 static int kiln_one_skcipher(struct kiln_engine *e, struct scatterlist *src,
-			     struct scatterlist *dst, u8 *iv, const struct kiln_calls *c)
+			     struct scatterlist *dst, u8 *iv, const struct kiln_messages *m)
 {
 	struct skcipher_request *r = e->request.skcipher;
 
-	skcipher_request_set_crypt(r, src, dst, c->src_len, iv);
-	return crypto_wait_req(c->decrypt ? crypto_skcipher_decrypt(r) :
+	skcipher_request_set_crypt(r, src, dst, kiln_message_size(m), iv);
+	return crypto_wait_req(m->decrypt ? crypto_skcipher_decrypt(r) :
 					    crypto_skcipher_encrypt(r), &e->wait);
 }
 
 static int kiln_one_aead(struct kiln_engine *e, struct scatterlist *src,
-			 struct scatterlist *dst, u8 *iv, const struct kiln_calls *c)
+			 struct scatterlist *dst, u8 *iv, const struct kiln_messages *m)
 {
 	struct aead_request *r = e->request.aead;
 
-	aead_request_set_crypt(r, src, dst, c->src_len - c->prefix, iv);
-	aead_request_set_ad(r, c->prefix);
-	return crypto_wait_req(c->decrypt ? crypto_aead_decrypt(r) : crypto_aead_encrypt(r),
+	aead_request_set_crypt(r, src, dst, kiln_message_size(m) - m->prefix, iv);
+	aead_request_set_ad(r, m->prefix);
+	return crypto_wait_req(m->decrypt ? crypto_aead_decrypt(r) : crypto_aead_encrypt(r),
 			       &e->wait);
 }
 
 static int kiln_one_ahash(struct kiln_engine *e, struct scatterlist *src, u8 *result,
-			  const struct kiln_calls *c)
+			  const struct kiln_messages *m)
 {
 	struct ahash_request *r = e->request.ahash;
 
-	ahash_request_set_crypt(r, src, result, c->src_len);
+	ahash_request_set_crypt(r, src, result, kiln_message_size(m));
 	return crypto_wait_req(crypto_ahash_digest(r), &e->wait);
 }
 
-/*
- * The calls; 0, or an error's number. Drivers write to the IV they are given: they get
- * copies, made long before they are read, so that no load waits for a store.
- */
-u64 kiln_glue_calls(struct kiln_calls *c)
+/* 0, or an error's number. Drivers write to the IV they are given, so they get copies. */
+u64 kiln_glue_requests(struct kiln_engine_requests *requests)
 {
-	struct kiln_engine *e = c->engine;
-	int error = kiln_prepare(c);
+	struct kiln_engine *e = requests->engine;
+	const struct kiln_messages *m = &requests->m;
+	int error = kiln_prepare(e, m);
 	u64 n, i = 0;
 
-	for (n = 0; n < c->calls && !error; n++) {
+	for (n = 0; n < m->calls && !error; n++) {
 		struct scatterlist *sg = &e->sg[2 * i];
-		u8 *iv = e->ivs + i * c->iv_stride;
+		u8 *iv = m->iv_room + i * m->iv_stride;
 
 		if (!i && e->kind <= KILN_AEAD)
-			memcpy(e->ivs, c->ivs, c->count * c->iv_stride);
+			memcpy(m->iv_room, m->iv, m->count * m->iv_stride);
 		switch (e->kind) {
 		case KILN_SKCIPHER:
-			error = kiln_one_skcipher(e, sg, sg + 1, iv, c);
+			error = kiln_one_skcipher(e, sg, sg + 1, iv, m);
 			break;
 		case KILN_AEAD:
-			error = kiln_one_aead(e, sg, sg + 1, iv, c);
+			error = kiln_one_aead(e, sg, sg + 1, iv, m);
 			break;
 		case KILN_SHASH:
 			error = crypto_shash_digest(e->request.shash,
-						    c->src + i * c->src_stride, c->src_len,
-						    c->dst + i * c->dst_stride);
+						    m->src + i * m->src_stride,
+						    kiln_message_size(m),
+						    m->dst + i * m->dst_stride);
 			break;
 		case KILN_AHASH:
-			error = kiln_one_ahash(e, sg, c->dst + i * c->dst_stride, c);
+			error = kiln_one_ahash(e, sg, m->dst + i * m->dst_stride, m);
 			break;
 		}
-		if (++i == c->count)
+		if (++i == m->count)
 			i = 0;
 	}
 	return -error;
 }
 
-static void kiln_gather(struct scatterlist *sg, const struct kiln_piece *pieces, u32 count)
+static void kiln_gather(struct scatterlist *sg, const struct kiln_engine_piece *pieces, u32 count)
 {
 	u32 i;
 
@@ -460,12 +373,13 @@ static void kiln_gather(struct scatterlist *sg, const struct kiln_piece *pieces,
 		sg_set_buf(&sg[i], pieces[i].at, pieces[i].len);
 }
 
-u64 kiln_glue_pieces(struct kiln_pieces *p)
+u64 kiln_glue_request(struct kiln_engine_request *p)
 {
 	struct kiln_engine *e = p->engine;
 	struct scatterlist *src = e->from, *dst = e->to;
-	const struct kiln_calls c = { .src_len = p->prefix + p->len, .prefix = p->prefix,
-				      .decrypt = p->decrypt };
+	/* The length includes the tag. */
+	const struct kiln_messages m = { .len = p->len, .prefix = p->prefix,
+					 .decrypt = p->decrypt };
 	u32 i;
 	int error;
 
@@ -476,11 +390,11 @@ u64 kiln_glue_pieces(struct kiln_pieces *p)
 		kiln_gather(dst, p->dst, p->dst_count);
 	switch (e->kind) {
 	case KILN_SKCIPHER:
-		return -kiln_one_skcipher(e, src, p->dst_count ? dst : src, p->iv, &c);
+		return -kiln_one_skcipher(e, src, p->dst_count ? dst : src, p->iv, &m);
 	case KILN_AEAD:
-		return -kiln_one_aead(e, src, p->dst_count ? dst : src, p->iv, &c);
+		return -kiln_one_aead(e, src, p->dst_count ? dst : src, p->iv, &m);
 	case KILN_AHASH:
-		return -kiln_one_ahash(e, src, p->result, &c);
+		return -kiln_one_ahash(e, src, p->result, &m);
 	case KILN_SHASH:
 		error = crypto_shash_init(e->request.shash);
 		for (i = 0; i < p->src_count && !error; i++)
@@ -491,7 +405,7 @@ u64 kiln_glue_pieces(struct kiln_pieces *p)
 	return EINVAL;
 }
 
-u64 kiln_glue_state(struct kiln_state *s)
+u64 kiln_glue_state(struct kiln_engine_state *s)
 {
 	struct kiln_engine *e = s->engine;
 	unsigned int size;

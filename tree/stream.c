@@ -11,6 +11,9 @@
 #include <linux/version.h>
 #include <crypto/skcipher.h>
 
+#include "kiln/abi/submission.h"
+#include "kiln/tree.h"
+
 struct kiln_slot {
 	struct skcipher_request *request;
 	struct scatterlist src, dst;
@@ -23,27 +26,6 @@ struct kiln_stream {
 	struct crypto_skcipher *tfm;
 	u32 slots;
 	struct kiln_slot slot[];
-};
-
-/* crates/kiln-tree/src/stream.rs has the same. */
-struct kiln_stream_open {
-	const char *driver;	/* or an algorithm: its best driver */
-	const u8 *key;
-	u32 key_len;
-	u32 slots;
-	u32 sleeps;		/* requests come from a task, and may be backlogged */
-	struct kiln_stream *stream;	/* result */
-	char name[128];		/* result: the driver's */
-};
-
-/* kernel/include/kiln/kiln.h has the same. */
-struct kiln_submission {
-	u8 *dst, *src, *iv;
-	u32 len;
-	u32 flags;
-	bool decrypt;
-	void (*complete)(void *data, int err);
-	void *data;
 };
 
 void *kiln_glue_request_alloc(void *stream);

@@ -4,10 +4,11 @@
  * loop is compiled once for each kind of function and each kind of section, so that there is no
  * more between two calls than such a caller has.
  */
+#include <kiln/abi/bench.h>
+#include <kiln/abi/cipher.h>
 #include <kiln/cipher.h>
 #include <kiln/cpufeature.h>
 #include <kiln/fpu.h>
-#include <kiln/kiln.h>
 #include <kiln/string.h>
 
 enum function { CRYPT, SEAL, OPEN, DIGEST };

@@ -2,10 +2,11 @@
 /*
  * One message in pieces, directly to an implementation's functions.
  */
+#include <kiln/abi/bench.h>
+#include <kiln/abi/cipher.h>
 #include <kiln/cipher.h>
 #include <kiln/cpufeature.h>
 #include <kiln/fpu.h>
-#include <kiln/kiln.h>
 #include <kiln/string.h>
 
 static kiln_crypt_t *crypt_function(const struct kiln_impl *impl, bool decrypt)

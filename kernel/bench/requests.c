@@ -4,8 +4,10 @@
  * made repeatedly, as tcrypt does. The loop is compiled for each of the two, and for parts of a
  * request.
  */
+#include <kiln/abi/bench.h>
+#include <kiln/abi/crypto.h>
+#include <kiln/abi/messages.h>
 #include <kiln/crypto.h>
-#include <kiln/kiln.h>
 #include <kiln/preempt.h>
 #include <kiln/slab.h>
 #include <kiln/string.h>

@@ -4,7 +4,7 @@
  */
 #include "list.h"
 
-#include <kiln/kiln.h>
+#include <kiln/abi/cipher.h>
 
 static const struct kiln_impls *const families[] = {
 	&aes_modes_impls,

@@ -2,10 +2,11 @@
 /*
  * Initialises an emulated CPU in memory that the host provides.
  */
+#include <kiln/abi/cpu.h>
+#include <kiln/abi/hosted.h>
 #include <kiln/cpu.h>
 #include <kiln/cpu_offsets.h>
 #include <kiln/fpu.h>
-#include <kiln/kiln.h>
 #include <kiln/preempt.h>
 #include <kiln/sched.h>
 #include <kiln/string.h>

@@ -2,8 +2,8 @@
 /*
  * Detects the tiers that this CPU and its operating system support.
  */
+#include <kiln/abi/cpu.h>
 #include <kiln/cpufeature.h>
-#include <kiln/kiln.h>
 
 struct cpuid {
 	u32 reg[4];	/* eax, ebx, ecx, edx */

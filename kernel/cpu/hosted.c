@@ -3,8 +3,8 @@
  * The functions of hosted.h. A kernel tree aligns its stack to eight bytes only, and Kiln's
  * handlers need sixteen: functions that can lead to a handler realign the stack.
  */
+#include <kiln/abi/hosted.h>
 #include <kiln/cpu.h>
-#include <kiln/kiln.h>
 #include <kiln/preempt.h>
 #include <kiln/sched.h>
 

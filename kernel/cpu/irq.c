@@ -2,9 +2,9 @@
 /*
  * Hardirqs: entry, and on the way out softirqs, the user's FPU state and preemption.
  */
+#include <kiln/abi/cpu.h>
 #include <kiln/cpu.h>
 #include <kiln/fpu.h>
-#include <kiln/kiln.h>
 #include <kiln/preempt.h>
 #include <kiln/sched.h>
 

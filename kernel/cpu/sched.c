@@ -19,9 +19,9 @@
  * check, 6.12 only if the task is no longer eligible. 7.3 also reschedules lazily: the task
  * goes on until it calls cond_resched() or until the next tick.
  */
+#include <kiln/abi/cpu.h>
 #include <kiln/cpu.h>
 #include <kiln/fpu.h>
-#include <kiln/kiln.h>
 #include <kiln/preempt.h>
 #include <kiln/sched.h>
 

@@ -4,7 +4,6 @@
  * local_bh_enable(), and by ksoftirqd when there are too many of them.
  */
 #include <kiln/cpu.h>
-#include <kiln/kiln.h>
 #include <kiln/preempt.h>
 #include <kiln/sched.h>
 

@@ -6,7 +6,7 @@
  * A waiter first enters the table and then checks its condition; a waker first makes the
  * condition true and then searches the table. So no wakeup is lost.
  */
-#include <kiln/kiln.h>
+#include <kiln/abi/hosted.h>
 #include <kiln/preempt.h>
 #include <kiln/sched.h>
 

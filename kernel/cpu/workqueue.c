@@ -2,8 +2,8 @@
 /*
  * Work queues: each has a thread on one CPU, which runs its items in order, one at a time.
  */
+#include <kiln/abi/hosted.h>
 #include <kiln/cpu.h>
-#include <kiln/kiln.h>
 #include <kiln/preempt.h>
 #include <kiln/sched.h>
 

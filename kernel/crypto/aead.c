@@ -2,11 +2,12 @@
 /*
  * Requests to an AEAD of ciphers/.
  */
+#include <kiln/abi/cipher.h>
+#include <kiln/abi/crypto.h>
 #include <kiln/budget.h>
 #include <kiln/cpufeature.h>
 #include <kiln/crypto.h>
 #include <kiln/fpu.h>
-#include <kiln/kiln.h>
 #include <kiln/string.h>
 
 enum { IPSEC_IV = 8, MAX_TAG = 16 };

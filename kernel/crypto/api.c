@@ -2,9 +2,9 @@
 /*
  * Algorithms by name, transforms, requests.
  */
+#include <kiln/abi/cipher.h>
 #include <kiln/cpufeature.h>
 #include <kiln/crypto.h>
-#include <kiln/kiln.h>
 #include <kiln/preempt.h>
 #include <kiln/sched.h>
 #include <kiln/slab.h>

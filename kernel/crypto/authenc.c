@@ -3,8 +3,8 @@
  * authenc(HASH,SKCIPHER): encrypt, then authenticate what the packet has become; compare
  * first, then decrypt. The hash answers at once, the skcipher may answer later.
  */
+#include <kiln/abi/crypto.h>
 #include <kiln/crypto.h>
-#include <kiln/kiln.h>
 #include <kiln/slab.h>
 #include <kiln/string.h>
 #include <kiln/unaligned.h>

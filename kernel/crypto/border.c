@@ -2,10 +2,12 @@
 /*
  * Transforms and requests for those outside.
  */
+#include <kiln/abi/context.h>
+#include <kiln/abi/crypto.h>
+#include <kiln/abi/submission.h>
 #include <kiln/context.h>
 #include <kiln/crypto.h>
 #include <kiln/fpu.h>
-#include <kiln/kiln.h>
 #include <kiln/preempt.h>
 #include <kiln/sched.h>
 #include <kiln/slab.h>

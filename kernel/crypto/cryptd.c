@@ -3,8 +3,9 @@
  * cryptd: requests that cannot be served where they are made wait for a kworker of the
  * same CPU.
  */
+#include <kiln/abi/crypto.h>
+#include <kiln/abi/hosted.h>
 #include <kiln/crypto.h>
-#include <kiln/kiln.h>
 #include <kiln/preempt.h>
 #include <kiln/sched.h>
 #include <kiln/slab.h>

@@ -3,7 +3,6 @@
  * Names of algorithms, and of templates with what they are instantiated with.
  */
 #include <kiln/crypto.h>
-#include <kiln/kiln.h>
 #include <kiln/slab.h>
 #include <kiln/string.h>
 

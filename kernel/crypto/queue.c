@@ -3,7 +3,6 @@
  * A queue of requests with a limit, and a backlog beyond it for those who may wait.
  */
 #include <kiln/crypto.h>
-#include <kiln/kiln.h>
 
 int crypto_enqueue_request(struct crypto_queue *queue, struct crypto_request *req)
 {

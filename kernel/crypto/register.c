@@ -3,10 +3,10 @@
  * Every implementation of ciphers/ as an algorithm. Skciphers and AEADs with vector
  * registers are also there as internal ones behind the simd helper.
  */
+#include <kiln/abi/cipher.h>
 #include <kiln/budget.h>
 #include <kiln/cpufeature.h>
 #include <kiln/crypto.h>
-#include <kiln/kiln.h>
 
 static int setkey(struct crypto_tfm *tfm, const u8 *key, u32 len)
 {

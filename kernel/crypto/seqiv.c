@@ -3,8 +3,8 @@
  * seqiv(AEAD): IVs from a sequence number, which a salt hides. The packet has the IV
  * between associated data and text; the inner AEAD takes it for associated data.
  */
+#include <kiln/abi/crypto.h>
 #include <kiln/crypto.h>
-#include <kiln/kiln.h>
 #include <kiln/slab.h>
 #include <kiln/string.h>
 #include <kiln/unaligned.h>

@@ -3,11 +3,12 @@
  * Hashes of ciphers/: synchronous, in any context. Where SIMD is not usable an
  * implementation without it goes on with the same state.
  */
+#include <kiln/abi/cipher.h>
+#include <kiln/abi/crypto.h>
 #include <kiln/budget.h>
 #include <kiln/cpufeature.h>
 #include <kiln/crypto.h>
 #include <kiln/fpu.h>
-#include <kiln/kiln.h>
 #include <kiln/string.h>
 
 /* Whether a section is worth opening for @len bytes, and may be opened here. */

@@ -5,7 +5,6 @@
  */
 #include <kiln/crypto.h>
 #include <kiln/fpu.h>
-#include <kiln/kiln.h>
 #include <kiln/preempt.h>
 #include <kiln/slab.h>
 #include <kiln/string.h>

@@ -2,11 +2,11 @@
 /*
  * Requests to a skcipher of ciphers/.
  */
+#include <kiln/abi/cipher.h>
 #include <kiln/budget.h>
 #include <kiln/cpufeature.h>
 #include <kiln/crypto.h>
 #include <kiln/fpu.h>
-#include <kiln/kiln.h>
 #include <kiln/string.h>
 
 /*

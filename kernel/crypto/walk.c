@@ -2,8 +2,8 @@
 /*
  * A request's pieces of memory, step by step.
  */
+#include <kiln/abi/crypto.h>
 #include <kiln/crypto.h>
-#include <kiln/kiln.h>
 #include <kiln/string.h>
 
 static u32 smaller(u64 a, u32 b)

@@ -2,8 +2,9 @@
 /*
  * FPU sections: the active policy, and the timer that measures sections.
  */
+#include <kiln/abi/cpu.h>
+#include <kiln/abi/hosted.h>
 #include <kiln/fpu.h>
-#include <kiln/kiln.h>
 #include <kiln/preempt.h>
 #include <kiln/string.h>
 

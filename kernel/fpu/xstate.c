@@ -3,8 +3,8 @@
  * Saves and restores the registers: by XSAVEC if available, else XSAVE, else FXSAVE. A kernel
  * uses XSAVES, which is privileged; XSAVEC writes the same bytes.
  */
+#include <kiln/abi/cpu.h>
 #include <kiln/fpu.h>
-#include <kiln/kiln.h>
 #include <kiln/string.h>
 
 /* XCR0 (Intel SDM volume 1, 13.3). Sections do not use PKRU or AMX. */

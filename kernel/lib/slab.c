@@ -3,7 +3,7 @@
  * Pieces of power-of-two sizes, each with a free list of its own; what was never used is
  * one stretch. Any context may allocate and free.
  */
-#include <kiln/kiln.h>
+#include <kiln/abi/cpu.h>
 #include <kiln/slab.h>
 #include <kiln/spinlock.h>
 #include <kiln/string.h>

@@ -2,9 +2,10 @@
 /*
  * One call of one function, as a test makes it: in a given context, in a section of its own.
  */
+#include <kiln/abi/context.h>
+#include <kiln/abi/load.h>
 #include <kiln/context.h>
 #include <kiln/fpu.h>
-#include <kiln/kiln.h>
 #include <kiln/preempt.h>
 
 #include "patterns.h"

@@ -2,9 +2,11 @@
 /*
  * The question every caller of SIMD code has, put in every context there is.
  */
+#include <kiln/abi/context.h>
+#include <kiln/abi/cpu.h>
+#include <kiln/abi/load.h>
 #include <kiln/cpu.h>
 #include <kiln/fpu.h>
-#include <kiln/kiln.h>
 #include <kiln/preempt.h>
 
 enum { SOFTIRQ_ASK = 4 };

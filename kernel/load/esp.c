@@ -4,9 +4,10 @@
  * decrypt those of one security association and encrypt those of the other, and over it
  * all a task encrypts disk sectors and sends packets of its own by the second.
  */
+#include <kiln/abi/crypto.h>
+#include <kiln/abi/esp.h>
 #include <kiln/cpu.h>
 #include <kiln/crypto.h>
-#include <kiln/esp.h>
 #include <kiln/preempt.h>
 #include <kiln/sched.h>
 #include <kiln/slab.h>

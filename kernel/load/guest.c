@@ -3,9 +3,9 @@
  * Guests: what interrupts do while something else is tested. A softirq calls one function
  * after the other, each a message with a known answer; a hardirq those that may be called there.
  */
+#include <kiln/abi/load.h>
 #include <kiln/cpu.h>
 #include <kiln/fpu.h>
-#include <kiln/kiln.h>
 #include <kiln/preempt.h>
 #include <kiln/string.h>
 

@@ -3,11 +3,12 @@
  * A task that encrypts, softirqs that encrypt over it, and whether both come out
  * right.
  */
+#include <kiln/abi/cipher.h>
+#include <kiln/abi/load.h>
 #include <kiln/cpu.h>
 #include <kiln/cpufeature.h>
 #include <kiln/crypto.h>
 #include <kiln/fpu.h>
-#include <kiln/kiln.h>
 #include <kiln/preempt.h>
 #include <kiln/sched.h>
 #include <kiln/string.h>

@@ -4,8 +4,9 @@
  *
  * One context puts a side's messages; answers come in it or in another of the same CPU.
  */
+#include <kiln/abi/hosted.h>
+#include <kiln/abi/load.h>
 #include <kiln/cpu.h>
-#include <kiln/kiln.h>
 #include <kiln/preempt.h>
 #include <kiln/sched.h>
 

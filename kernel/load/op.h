@@ -3,7 +3,7 @@
 #ifndef KILN_OP_H
 #define KILN_OP_H
 
-#include <kiln/kiln.h>
+#include <kiln/abi/load.h>
 
 /* All slots are free. */
 void op_init(struct kiln_load_side *side);

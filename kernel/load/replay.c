@@ -3,7 +3,7 @@
  * A receiver's anti-replay window (RFC 4303, 3.4.3): of the last so many sequence numbers
  * it knows which have come; what is older cannot be told from a replay.
  */
-#include <kiln/esp.h>
+#include <kiln/abi/esp.h>
 #include <kiln/string.h>
 
 static u32 broken;

@@ -2,8 +2,8 @@
 /*
  * What a section over a section saves and restores, again and again, all registers in use.
  */
+#include <kiln/abi/cpu.h>
 #include <kiln/fpu.h>
-#include <kiln/kiln.h>
 
 #include "patterns.h"
 

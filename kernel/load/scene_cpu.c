@@ -2,10 +2,11 @@
 /*
  * A scene on the emulated CPU.
  */
+#include <kiln/abi/cpu.h>
+#include <kiln/abi/load.h>
 #include <kiln/cpu.h>
 #include <kiln/crypto.h>
 #include <kiln/fpu.h>
-#include <kiln/kiln.h>
 #include <kiln/preempt.h>
 #include <kiln/scene.h>
 #include <kiln/sched.h>

@@ -3,9 +3,10 @@
  * A script of requests, and what became of each: the rules of an asynchronous crypto API
  * as those see them who use it.
  */
+#include <kiln/abi/load.h>
+#include <kiln/abi/submission.h>
 #include <kiln/context.h>
 #include <kiln/fpu.h>
-#include <kiln/kiln.h>
 #include <kiln/preempt.h>
 #include <kiln/sched.h>
 #include <kiln/slab.h>

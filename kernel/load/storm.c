@@ -3,8 +3,10 @@
  * More softirqs than the loop will run, and work for the kworker: who serves them, and
  * whether any is lost.
  */
+#include <kiln/abi/cpu.h>
+#include <kiln/abi/hosted.h>
+#include <kiln/abi/load.h>
 #include <kiln/cpu.h>
-#include <kiln/kiln.h>
 #include <kiln/preempt.h>
 #include <kiln/sched.h>
 

@@ -3,8 +3,9 @@
  * Whether a task that an interrupt wakes preempts the running one. How long each of the two
  * ran before is given, since the rules of every scheduler depend on it.
  */
+#include <kiln/abi/cpu.h>
+#include <kiln/abi/load.h>
 #include <kiln/cpu.h>
-#include <kiln/kiln.h>
 #include <kiln/sched.h>
 
 /* Longer than any base slice in use, so that the next schedule() begins a new one. */

@@ -27,7 +27,7 @@ struct answer {
 
 __printf(2, 3) void answer(struct answer *to, const char *format, ...);
 
-/* As enum kiln_context of kernel/include/kiln/kiln.h. */
+/* As enum kiln_context of kernel/include/kiln/abi/context.h. */
 enum where {
 	WHERE_TASK,
 	WHERE_TASK_BH_OFF,

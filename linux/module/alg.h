@@ -14,8 +14,7 @@
 #include <linux/kernel.h>
 #include <linux/scatterlist.h>
 
-#include <kiln/cipher.h>
-#include <kiln/cpufeature.h>
+#include <kiln/abi/cipher.h>
 
 /* What ciphers/ wants contexts and states aligned to; Linux promises less. */
 #define KILN_ALIGN 64
@@ -37,10 +36,6 @@ struct kiln_alg {
 		struct shash_alg shash;
 	};
 };
-
-/* ciphers/list.c; <kiln/kiln.h>, which has them, has words that mean other things in Linux. */
-size_t kiln_impls(void);
-const struct kiln_impl *kiln_impl(size_t n);
 
 void kiln_skcipher_setup(struct kiln_alg *alg);
 void kiln_aead_setup(struct kiln_alg *alg);

@@ -36,8 +36,8 @@ void memory_init(void)
 {
 	arena = boot.arena;
 	class_of = boot.page_class;
-	SERVICE(vmemmap_base) = boot.vmemmap;
-	SERVICE(__zero_page) = (void *)(boot.vmemmap + ((unsigned long)SERVICE(empty_zero_page) >>
+	SERVICE(vmemmap_base) = boot.struct_pages;
+	SERVICE(__zero_page) = (void *)(boot.struct_pages + ((unsigned long)SERVICE(empty_zero_page) >>
 						     PAGE_SHIFT) * STRUCT_PAGE);
 }
 

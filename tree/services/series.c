@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-only OR MIT
 /*
- * Calls of a tree's assembly functions as its own C code makes them: one loop for each
- * calling convention, all calls in one section. tree/primitives says which function has
- * which; crates/kiln-tree/src/primitive.rs has the structure and the numbers, too.
+ * Calls of a tree's assembly functions as its own C code makes them: one loop, compiled for
+ * each calling convention, all calls in one section. tree/primitives says which function has
+ * which; crates/kiln-tree/src/primitive.rs has the numbers of the conventions, too.
  *
  * IVs, and states to begin from, are copied for all messages at once, long before they
  * are read: a load that waits for two narrower stores would be in every figure.
@@ -19,31 +19,7 @@ enum call {
 	CALL_POLYVAL, CALL_NH, CALL_POLY1305, CALL_X25519,
 };
 
-struct primitive {
-	uint64_t call;
-	uint64_t fn[4];		/* the function, then those beside it */
-	uint8_t *key;		/* expanded, or as it is */
-	uint8_t *key2;		/* of XTS: for the tweak */
-	uint64_t chunk;		/* bytes that a call of the function takes */
-	uint64_t block;		/* of a cipher that is chained outside the function */
-	uint64_t extra;		/* a number that the convention passes on */
-	const uint8_t *start;	/* a state to begin from */
-	uint64_t start_size;
-	uint8_t *states;	/* room for one a message */
-	const uint8_t *src;
-	uint8_t *dst;
-	const uint8_t *ivs;
-	uint8_t *iv_copies;
-	uint64_t src_stride, dst_stride, iv_stride;
-	uint64_t len;		/* of the message, without prefix and tag */
-	uint64_t prefix;
-	uint64_t count;
-	uint64_t calls;
-	uint64_t decrypt;
-	uint64_t digest;	/* bytes of the result */
-};
-
-uint64_t kiln_image_series(struct primitive *p);
+uint64_t kiln_image_series(struct kiln_primitive *p);
 
 typedef uint8_t u8;
 typedef uint32_t u32;
@@ -79,10 +55,10 @@ static inline void store128(u8 *to, const u8 *from)
 	store64(to + 8, load64(from + 8));
 }
 
-/* Each: message @src of p->len bytes to @dst, with an IV that may be written to. */
+/* Each: message @src of p->m.len bytes to @dst, with an IV that may be written to. */
 #define ONE(name) \
 	static inline __attribute__((always_inline)) void \
-	one_##name(const struct primitive *p, const u8 *src, u8 *dst, u8 *iv, u8 *state)
+	one_##name(const struct kiln_primitive *p, const u8 *src, u8 *dst, u8 *iv, u8 *state)
 
 /*
  * ctx, dst, src, and a number that some take: a flag or how many blocks. What is left by
@@ -94,9 +70,9 @@ ONE(blocks)
 	void (*const rest)(void *ctx, u8 *dst, const u8 *src, u64 extra) = (void *)p->fn[1];
 	u64 at;
 
-	for (at = 0; at + p->chunk <= p->len; at += p->chunk)
+	for (at = 0; at + p->chunk <= p->m.len; at += p->chunk)
 		fn(p->key, dst + at, src + at, p->extra);
-	for (; at < p->len; at += p->block)
+	for (; at < p->m.len; at += p->block)
 		rest(p->key, dst + at, src + at, p->extra);
 }
 
@@ -104,7 +80,7 @@ ONE(len)
 {
 	void (*const fn)(void *ctx, u8 *dst, const u8 *src, u32 len) = (void *)p->fn[0];
 
-	fn(p->key, dst, src, (u32)p->len);
+	fn(p->key, dst, src, (u32)p->m.len);
 }
 
 ONE(len_iv)
@@ -112,7 +88,7 @@ ONE(len_iv)
 	void (*const fn)(void *ctx, u8 *dst, const u8 *src, u32 len, u8 *iv) =
 		(void *)p->fn[0];
 
-	fn(p->key, dst, src, (u32)p->len, iv);
+	fn(p->key, dst, src, (u32)p->m.len, iv);
 }
 
 /* The function chains within a chunk; extra is its fourth argument. */
@@ -123,7 +99,7 @@ ONE(cbc_blocks)
 	const u8 *before = iv;
 	u64 at;
 
-	for (at = 0; at < p->len; at += p->chunk) {
+	for (at = 0; at < p->m.len; at += p->chunk) {
 		fn(p->key, dst + at, src + at, p->extra);
 		store64(dst + at, load64(dst + at) ^ load64(before));
 		if (block == 16)
@@ -139,7 +115,7 @@ ONE(stream_blocks)
 	u8 stream[64 * 16] ALIGNED;
 	u64 at;
 
-	for (at = 0; at < p->len; at += p->chunk)
+	for (at = 0; at < p->m.len; at += p->chunk)
 		fn(p->key, dst + at, src + at, stream, iv);
 }
 
@@ -148,7 +124,7 @@ ONE(iv_blocks)
 	void (*const fn)(void *ctx, u8 *dst, const u8 *src, u8 *iv) = (void *)p->fn[0];
 	u64 at;
 
-	for (at = 0; at < p->len; at += p->chunk)
+	for (at = 0; at < p->m.len; at += p->chunk)
 		fn(p->key, dst + at, src + at, iv);
 }
 
@@ -159,7 +135,7 @@ ONE(xts)
 	void (*const begin)(void *ctx, u8 *tweak) = (void *)p->fn[1];
 
 	begin(p->key2, iv);
-	fn(p->key, src, dst, (u32)p->len, iv);
+	fn(p->key, src, dst, (u32)p->m.len, iv);
 }
 
 ONE(xts_aesni)
@@ -169,7 +145,7 @@ ONE(xts_aesni)
 	void (*const begin)(void *ctx, u8 *dst, const u8 *src) = (void *)p->fn[1];
 
 	begin(p->key2, iv, iv);
-	fn(p->key, dst, src, (u32)p->len, iv);
+	fn(p->key, dst, src, (u32)p->m.len, iv);
 }
 
 ONE(ctr_by8)
@@ -177,7 +153,7 @@ ONE(ctr_by8)
 	void (*const fn)(const u8 *src, u8 *iv, void *ctx, u8 *dst, u32 len) =
 		(void *)p->fn[0];
 
-	fn(src, iv, p->key, dst, (u32)p->len);
+	fn(src, iv, p->key, dst, (u32)p->m.len);
 }
 
 ONE(xctr_by8)
@@ -185,7 +161,7 @@ ONE(xctr_by8)
 	void (*const fn)(const u8 *src, u8 *iv, void *ctx, u8 *dst, u32 len, u32 at) =
 		(void *)p->fn[0];
 
-	fn(src, iv, p->key, dst, (u32)p->len, 0);
+	fn(src, iv, p->key, dst, (u32)p->m.len, 0);
 }
 
 /* fn: update, aad, final. */
@@ -197,23 +173,23 @@ ONE(gcm)
 	u32 ctr[4] ALIGNED = { 2, be32(iv + 8), be32(iv + 4), be32(iv) };
 	u8 acc[16] ALIGNED = { 0 };
 
-	src += p->prefix;
-	dst += p->prefix;
-	aad(p->key, acc, src - p->prefix, (int)p->prefix);
-	update(p->key, ctr, acc, src, dst, (int)p->len);
-	if (p->decrypt) {
+	src += p->m.prefix;
+	dst += p->m.prefix;
+	aad(p->key, acc, src - p->m.prefix, (int)p->m.prefix);
+	update(p->key, ctr, acc, src, dst, (int)p->m.len);
+	if (p->m.decrypt) {
 		bool (*const final)(void *key, const u32 *ctr, const u8 *acc, u64 aad, u64 len,
 				    const u8 *tag, int tag_len) = (void *)p->fn[2];
 
 		/* A wrong verdict shows as a wrong result. */
-		if (!final(p->key, ctr, acc, p->prefix, p->len, src + p->len, TAG))
+		if (!final(p->key, ctr, acc, p->m.prefix, p->m.len, src + p->m.len, TAG))
 			dst[0] ^= 0xff;
 	} else {
 		void (*const final)(void *key, const u32 *ctr, u8 *acc, u64 aad, u64 len) =
 			(void *)p->fn[2];
 
-		final(p->key, ctr, acc, p->prefix, p->len);
-		store128(dst + p->len, acc);
+		final(p->key, ctr, acc, p->m.prefix, p->m.len);
+		store128(dst + p->m.len, acc);
 	}
 }
 
@@ -226,16 +202,16 @@ ONE(aegis)
 	void (*const final)(u8 *state, u8 *tag, u32 ad, u32 len) = (void *)p->fn[3];
 	u8 lanes[5 * 16] ALIGNED, tag[16] ALIGNED = { 0 };
 
-	src += p->prefix;
-	dst += p->prefix;
+	src += p->m.prefix;
+	dst += p->m.prefix;
 	init(lanes, p->key, iv);
-	ad(lanes, src - p->prefix, (u32)p->prefix);
-	crypt(lanes, src, dst, (u32)p->len);
-	if (p->decrypt)
-		store128(tag, src + p->len);
-	final(lanes, tag, (u32)p->prefix, (u32)p->len);
-	if (!p->decrypt)
-		store128(dst + p->len, tag);
+	ad(lanes, src - p->m.prefix, (u32)p->m.prefix);
+	crypt(lanes, src, dst, (u32)p->m.len);
+	if (p->m.decrypt)
+		store128(tag, src + p->m.len);
+	final(lanes, tag, (u32)p->m.prefix, (u32)p->m.len);
+	if (!p->m.decrypt)
+		store128(dst + p->m.len, tag);
 	else if (load64(tag) | load64(tag + 8))
 		dst[0] ^= 0xff;
 }
@@ -251,8 +227,8 @@ ONE(chacha)
 	store128((u8 *)&words[4], p->key);
 	store128((u8 *)&words[8], p->key + 16);
 	store128((u8 *)&words[12], iv);
-	for (at = 0; at < p->len; at += p->chunk) {
-		const u64 left = p->len - at;
+	for (at = 0; at < p->m.len; at += p->chunk) {
+		const u64 left = p->m.len - at;
 
 		fn(words, dst + at, src + at, (u32)(left < p->chunk ? left : p->chunk),
 		   (int)p->extra);
@@ -265,7 +241,7 @@ ONE(compress)
 	void (*const fn)(u8 *state, const u8 *src, u64 blocks, u64 extra) = (void *)p->fn[0];
 	u64 i;
 
-	fn(state, src, p->len / p->chunk, p->extra);
+	fn(state, src, p->m.len / p->chunk, p->extra);
 	for (i = 0; i + 8 <= p->digest; i += 8)
 		store64(dst + i, load64(state + i));
 	for (; i < p->digest; i++)
@@ -273,7 +249,7 @@ ONE(compress)
 }
 
 /* extra: the checksum to begin with, which also is what the result is inverted by. */
-static inline void put_crc(const struct primitive *p, u8 *dst, u32 crc)
+static inline void put_crc(const struct kiln_primitive *p, u8 *dst, u32 crc)
 {
 	crc ^= (u32)p->extra;
 	if (p->digest == 4)
@@ -286,14 +262,14 @@ ONE(crc_last)
 {
 	u32 (*const fn)(const u8 *src, u64 len, u32 crc) = (void *)p->fn[0];
 
-	put_crc(p, dst, fn(src, p->len, (u32)p->extra));
+	put_crc(p, dst, fn(src, p->m.len, (u32)p->extra));
 }
 
 ONE(crc_first)
 {
 	u32 (*const fn)(u32 crc, const u8 *src, u64 len) = (void *)p->fn[0];
 
-	put_crc(p, dst, fn((u32)p->extra, src, p->len));
+	put_crc(p, dst, fn((u32)p->extra, src, p->m.len));
 }
 
 ONE(ghash)
@@ -301,7 +277,7 @@ ONE(ghash)
 	void (*const fn)(u8 *acc, const u8 *src, u32 len, void *key) = (void *)p->fn[0];
 	u8 acc[16] ALIGNED = { 0 };
 
-	fn(acc, src, (u32)p->len, p->key);
+	fn(acc, src, (u32)p->m.len, p->key);
 	store128(dst, acc);
 }
 
@@ -310,7 +286,7 @@ ONE(polyval)
 	void (*const fn)(void *key, const u8 *src, u64 blocks, u8 *acc) = (void *)p->fn[0];
 	u8 acc[16] ALIGNED = { 0 };
 
-	fn(p->key, src, p->len / 16, acc);
+	fn(p->key, src, p->m.len / 16, acc);
 	store128(dst, acc);
 }
 
@@ -322,8 +298,8 @@ ONE(nh)
 	u8 hash[32] ALIGNED;
 	int i;
 
-	for (at = 0; at < p->len; at += p->chunk) {
-		const u64 left = p->len - at;
+	for (at = 0; at < p->m.len; at += p->chunk) {
+		const u64 left = p->m.len - at;
 
 		fn(p->key, src + at, left < p->chunk ? left : p->chunk, hash);
 		for (i = 0; i < 4; i++)
@@ -342,7 +318,7 @@ ONE(poly1305)
 	u8 sums[512] ALIGNED;
 
 	init(sums, src);
-	blocks(sums, src + p->prefix, p->len, 1);
+	blocks(sums, src + p->m.prefix, p->m.len, 1);
 	emit(sums, dst, src + 16);
 }
 
@@ -354,35 +330,35 @@ ONE(x25519)
 }
 
 /* Fresh IVs and states for all messages. */
-static void refresh(const struct primitive *p)
+static void refresh(const struct kiln_primitive *p)
 {
 	u64 i;
 
-	copy(p->iv_copies, p->ivs, p->count * p->iv_stride);
-	for (i = 0; p->start_size && i < p->count; i++)
+	copy(p->m.iv_room, p->m.iv, p->m.count * p->m.iv_stride);
+	for (i = 0; p->start_size && i < p->m.count; i++)
 		copy(p->states + i * p->start_size, p->start, p->start_size);
 }
 
 /* Pointers go on by additions: four products a call are two cycles of a short message. */
 #define LOOP(name)                                              \
-	for (n = 0; n < p->calls; n++) {                        \
+	for (n = 0; n < p->m.calls; n++) {                        \
 		if (!left) {                                    \
 			refresh(p);                             \
-			src = p->src, dst = p->dst;             \
-			iv = p->iv_copies, state = p->states;   \
-			left = p->count;                        \
+			src = p->m.src, dst = p->m.dst;             \
+			iv = p->m.iv_room, state = p->states;   \
+			left = p->m.count;                        \
 		}                                               \
 		one_##name(p, src, dst, iv, state);             \
-		src += p->src_stride, dst += p->dst_stride;     \
-		iv += p->iv_stride, state += p->start_size;     \
+		src += p->m.src_stride, dst += p->m.dst_stride;     \
+		iv += p->m.iv_stride, state += p->start_size;     \
 		left--;                                         \
 	}                                                       \
 	break
 
 /* The calls of @given; 0, or -1 for a convention that is not known. */
-uint64_t kiln_image_series(struct primitive *given)
+uint64_t kiln_image_series(struct kiln_primitive *given)
 {
-	const struct primitive here = *given, *const p = &here;
+	const struct kiln_primitive here = *given, *const p = &here;
 	const u8 *src = NULL;
 	u8 *dst = NULL, *iv = NULL, *state = NULL;
 	u64 n, left = 0, result = 0;

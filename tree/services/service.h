@@ -48,7 +48,8 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include <kiln/hosted.h>
+#include <kiln/abi/hosted.h>
+#include <kiln/tree.h>
 
 #define SERVICE(name) svc_##name
 
@@ -60,26 +61,6 @@
 
 /* CPUs that the loader may give. */
 #define CPUS_MOST 64
-
-/* What the loader gives: crates/kiln-tree/src/host.rs has the same. */
-struct boot {
-	uint64_t size;		/* of this structure, so that both sides agree */
-	char *arena;		/* memory, zero, aligned to the largest block */
-	uint64_t arena_size;
-	unsigned char *page_class;	/* a byte for each page of the arena, zero */
-	uint64_t vmemmap;	/* address space for the array of struct page */
-	char *areas;		/* the CPUs' areas */
-	uint64_t area_size;
-	uint64_t area_used;	/* of each: where allocations begin */
-	uint64_t ns_per_tick;	/* of the TSC, times 2^32 */
-	uint64_t seed;
-	const char *const *skipped;	/* drivers whose tests are not run, then NULL */
-	uint32_t cpus;
-	int32_t events;		/* the descriptor of the protocol */
-	uint32_t tests;		/* whether the tree tests itself */
-	uint32_t tiers;		/* a bit for each that the tree may see, enum kiln_tier */
-	uint32_t lonely;	/* nobody but the tree's own tasks ends a wait */
-};
 
 extern struct boot boot;
 extern bool on_cpu;	/* there is a CPU under this thread */

@@ -193,9 +193,7 @@ fn gate(function: cpu::GateFn, planted: Option<&Planted<'_>>) -> (u64, Calibrate
         stalls: planted.map_or(ptr::null(), |p| p.stalls.as_ptr()),
         nr_stalls: planted.map_or(0, |p| p.stalls.len() as u32),
         chain: planted.map_or(0, |p| p.chain),
-        ticks: 0,
-        runs: 0,
-        enough: 0,
+        ..Default::default()
     };
     // SAFETY: the function takes this structure; the memory is of the size it asks for, and nobody else uses it now.
     let answer = unsafe { cpu::gate(function, (&raw mut raw).cast::<c_void>()) };
@@ -322,17 +320,8 @@ impl Run {
         let mut ticks = vec![0u64; 3 * OPS];
         let mut parts: Vec<sys::BudgetPart> = (0..3)
             .map(|i| sys::BudgetPart {
-                section: Histogram::default(),
-                softirq: Histogram::default(),
-                wake: Histogram::default(),
-                ops: 0,
-                sections: 0,
-                interrupted: 0,
-                stolen: 0,
-                stalls: 0,
-                long_sections: 0,
-                long_witnessed: 0,
                 op_ticks: ticks[i * OPS..].as_mut_ptr(),
+                ..Default::default()
             })
             .collect();
         let mut raw = sys::BudgetRun {
@@ -345,13 +334,7 @@ impl Run {
             min_ops: self.min_ops,
             cold: self.cold,
             quiet: self.alone,
-            err: 0,
-            sleeper: ptr::null_mut(),
-            now: 0,
-            raised: 0,
-            woken: 0,
-            stop: false,
-            stopped: false,
+            ..Default::default()
         };
         // SAFETY: the function takes this structure; the messages lie in their buffers, and the parts have the room
         // that it says.
@@ -364,9 +347,9 @@ impl Run {
         }
         let mut taken = parts.into_iter().enumerate().map(|(i, p)| Part {
             op_ticks: ticks[i * OPS..][..OPS.min(p.ops as usize)].to_vec(),
-            section: p.section,
-            softirq: p.softirq,
-            wake: p.wake,
+            section: Histogram::from(&p.section),
+            softirq: Histogram::from(&p.softirq),
+            wake: Histogram::from(&p.wake),
             ops: p.ops,
             sections: p.sections,
             interrupted: p.interrupted,

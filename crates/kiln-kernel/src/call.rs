@@ -90,7 +90,18 @@ impl Function {
 impl Impl {
     /// One of its functions, if it has it.
     pub fn function(self, entry: Entry) -> Option<Function> {
-        let (kind, slot) = match entry {
+        // The address of a function of this kind, if there is one.
+        macro_rules! at {
+            ($kind:expr, $ops:ident, $function:ident) => {
+                match self.kind() {
+                    // SAFETY: this member of the union is the one of this kind.
+                    kind if kind == $kind => unsafe { self.0.__bindgen_anon_1.$ops.$function }
+                        .map(|f| f as *const () as usize),
+                    _ => None,
+                }
+            };
+        }
+        let address = match entry {
             Entry::SetKey => {
                 let address = self.0.setkey? as *const () as usize;
                 return Some(Function {
@@ -98,26 +109,25 @@ impl Impl {
                     section: false,
                 });
             }
-            Entry::Encrypt => (Kind::Skcipher, 0),
-            Entry::Decrypt => (Kind::Skcipher, 1),
-            Entry::First => (Kind::Skcipher, 2),
-            Entry::EncryptPiece => (Kind::Skcipher, 3),
-            Entry::DecryptPiece => (Kind::Skcipher, 4),
-            Entry::EncryptMany => (Kind::Skcipher, 5),
-            Entry::Seal => (Kind::Aead, 0),
-            Entry::Open => (Kind::Aead, 1),
-            Entry::Begin => (Kind::Aead, 2),
-            Entry::Aad => (Kind::Aead, 3),
-            Entry::SealPiece => (Kind::Aead, 4),
-            Entry::OpenPiece => (Kind::Aead, 5),
-            Entry::End => (Kind::Aead, 6),
-            Entry::Init => (Kind::Hash, 0),
-            Entry::Update => (Kind::Hash, 1),
-            Entry::Final => (Kind::Hash, 2),
-            Entry::Digest => (Kind::Hash, 3),
+            Entry::Encrypt => at!(Kind::Skcipher, cipher, encrypt),
+            Entry::Decrypt => at!(Kind::Skcipher, cipher, decrypt),
+            Entry::First => at!(Kind::Skcipher, cipher, first),
+            Entry::EncryptPiece => at!(Kind::Skcipher, cipher, encrypt_piece),
+            Entry::DecryptPiece => at!(Kind::Skcipher, cipher, decrypt_piece),
+            Entry::EncryptMany => at!(Kind::Skcipher, cipher, encrypt_many),
+            Entry::Seal => at!(Kind::Aead, aead, seal),
+            Entry::Open => at!(Kind::Aead, aead, open),
+            Entry::Begin => at!(Kind::Aead, aead, begin),
+            Entry::Aad => at!(Kind::Aead, aead, aad),
+            Entry::SealPiece => at!(Kind::Aead, aead, encrypt),
+            Entry::OpenPiece => at!(Kind::Aead, aead, decrypt),
+            Entry::End => at!(Kind::Aead, aead, end),
+            Entry::Init => at!(Kind::Hash, hash, init),
+            Entry::Update => at!(Kind::Hash, hash, update),
+            Entry::Final => at!(Kind::Hash, hash, final_),
+            Entry::Digest => at!(Kind::Hash, hash, digest),
         };
-        let address = self.0.ops[slot];
-        (self.kind() == kind && address != 0).then_some(Function {
+        address.map(|address| Function {
             address,
             section: self.tier() != Tier::Generic,
         })
@@ -158,9 +168,9 @@ impl Call {
     /// The arguments are what the functions take; its tier is one that the CPU has.
     pub unsafe fn make(&self) -> Option<Returned> {
         let mut raw = sys::Call {
-            function: self.function.address,
-            scalar: self.scalar.map_or(0, |f| f.address),
-            args: self.args,
+            fn_: self.function.address(),
+            scalar: self.scalar.map_or(std::ptr::null(), |f| f.address()),
+            arg: self.args,
             through: self.through.map(|t| t.0),
             registers: self.through.map_or(std::ptr::null_mut(), |t| t.1),
             context: self.context as u32,

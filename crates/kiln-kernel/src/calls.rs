@@ -94,7 +94,7 @@ impl<'a> Calls<'a> {
             (None, true) => (m.src.wrapping_add(text).cast_mut(), m.src_stride),
             (None, false) => (m.dst.wrapping_add(text), m.dst_stride),
         };
-        let mut raw = sys::kiln_calls {
+        let mut raw = sys::Calls {
             impl_: imp.0,
             ctx: ctx.as_ptr(),
             m,

@@ -120,8 +120,8 @@ impl Impl {
     /// What it is for.
     pub fn kind(self) -> Kind {
         match self.0.kind {
-            0 => Kind::Skcipher,
-            1 => Kind::Aead,
+            sys::KILN_SKCIPHER => Kind::Skcipher,
+            sys::KILN_AEAD => Kind::Aead,
             _ => Kind::Hash,
         }
     }
@@ -148,7 +148,7 @@ impl Impl {
             return Vec::new();
         }
         let max = match self.0.key_max {
-            sys::ANY_KEY => LONGEST_LISTED_KEY,
+            sys::KILN_ANY_KEY => LONGEST_LISTED_KEY,
             max => max as usize,
         };
         (self.0.key_min as usize..=max)
@@ -158,7 +158,7 @@ impl Impl {
 
     /// Whether it takes a key of this length.
     pub fn takes_key(self, len: usize) -> bool {
-        self.0.key_max == sys::ANY_KEY || self.key_sizes().contains(&len)
+        self.0.key_max == sys::KILN_ANY_KEY || self.key_sizes().contains(&len)
     }
 
     /// Bytes of an IV.
@@ -168,9 +168,12 @@ impl Impl {
 
     /// How many messages it encrypts side by side, where it has a function for that.
     pub fn lanes(self) -> Option<usize> {
-        let has = self.kind() == Kind::Skcipher && self.0.ops[5] != 0;
-        // A word of 32 bits.
-        has.then_some(self.0.ops[6] as u32 as usize)
+        if self.kind() != Kind::Skcipher {
+            return None;
+        }
+        // SAFETY: this member of the union is the one of this kind.
+        let ops = unsafe { self.0.__bindgen_anon_1.cipher };
+        ops.encrypt_many.map(|_| ops.lanes as usize)
     }
 
     /// Messages have whole blocks of so many bytes; of a hash, what it works on at a time.
@@ -247,8 +250,14 @@ impl Impl {
         let (address, _) = self.function(entry).expect("a function it has").raw();
         let mut copy = *self.0;
         copy.driver = driver.as_ptr();
-        for op in copy.ops.iter_mut().filter(|op| **op == address) {
-            *op = function as usize;
+        let ops = (&raw mut copy.__bindgen_anon_1).cast::<usize>();
+        for i in 0..size_of::<sys::ImplAny>() / size_of::<usize>() {
+            // SAFETY: within the union, which is initialised throughout: whole words, functions but for a number of
+            // lanes.
+            let op = unsafe { &mut *ops.add(i) };
+            if *op == address {
+                *op = function as usize;
+            }
         }
         // As the descriptors of `kernel/`, it is there for good.
         Impl(Box::leak(Box::new(copy)))
@@ -442,7 +451,7 @@ impl Impl {
             .map(|&n| n as u32)
             .collect();
         let mut tag = vec![0; self.digest_size().max(message.tag_size)];
-        let mut raw = sys::kiln_pieces {
+        let mut raw = sys::Pieces {
             impl_: self.0,
             other: message.other.map_or(std::ptr::null(), |o| o.0),
             ctx: ctx.memory.as_ptr().cast(),

@@ -196,14 +196,9 @@ impl Skcipher {
         let name = CString::new(name).map_err(|_| Errno::NOT_THERE)?;
         let mut raw = sys::Tfm {
             name: name.as_ptr(),
-            kind,
+            type_: kind,
             mask,
-            tfm: ptr::null_mut(),
-            driver: ptr::null(),
-            flags: 0,
-            priority: 0,
-            ivsize: 0,
-            err: 0,
+            ..Default::default()
         };
         // SAFETY: the function takes this structure; the name outlives the call.
         unsafe { cpu::gate(api.open, (&raw mut raw).cast()) };
@@ -239,7 +234,7 @@ impl Skcipher {
 
     /// Expand a key.
     pub fn set_key(&mut self, key: &[u8]) -> Result<(), Errno> {
-        let mut raw = sys::SetKey {
+        let mut raw = sys::Setkey {
             tfm: self.raw.tfm,
             key: key.as_ptr(),
             len: key.len() as u32,
@@ -297,8 +292,7 @@ impl Skcipher {
             len: len as u32,
             decrypt: op == Op::Decrypt,
             context: context as u32,
-            submitted: 0,
-            result: 0,
+            ..Default::default()
         };
         // SAFETY: the function takes this structure; the lists end with a marked piece. It
         // returns when the request is answered.

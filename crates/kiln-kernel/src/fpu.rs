@@ -116,11 +116,7 @@ pub fn usable(_cpu: &mut Cpu, context: Context, in_section: bool) -> Answer {
     let mut raw = sys::Usable {
         context: context as u32,
         in_section,
-        over_section: false,
-        usable: false,
-        warnings: 0,
-        preempt_count: 0,
-        preempt_after: 0,
+        ..Default::default()
     };
     // SAFETY: the function takes this structure.
     unsafe { cpu::gate(sys::kiln_usable, (&raw mut raw).cast()) };

@@ -1,5 +1,7 @@
 //! Guests: what interrupts do while something else is tested.
 
+use std::ffi::c_void;
+
 use crate::call::Entry;
 use crate::cipher::{Context, Impl, Kind};
 use crate::cpu::{self, Cpu};
@@ -96,13 +98,13 @@ impl Guest {
         assert_eq!(iv.len(), imp.iv_size());
         Guest {
             raw: sys::Guest {
-                function,
-                scalar,
-                args,
+                fn_: function as *const c_void,
+                scalar: scalar as *const c_void,
+                arg: args,
                 section,
                 iv: iv.as_mut_ptr(),
                 iv_of: iv_of.as_ptr(),
-                iv_size: iv.len() as u32,
+                ivsize: iv.len() as u32,
                 got: got.as_mut_ptr(),
                 want: want.as_ptr(),
                 len: want.len() as u32,

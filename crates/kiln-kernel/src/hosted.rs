@@ -1,5 +1,5 @@
 //! The border for code of a hosted kernel tree that runs on an emulated CPU:
-//! `kernel/include/kiln/hosted.h`.
+//! `kernel/include/kiln/abi/hosted.h`.
 
 use std::ffi::{c_char, c_void};
 use std::ptr;
@@ -37,6 +37,9 @@ pub struct FpuOps {
     pub switch_to: unsafe extern "C" fn(prev: *mut c_void, next: *mut c_void),
 }
 
+sys::assert_layout!(Hooks, sys::Hooks, new_task tick idle);
+sys::assert_layout!(FpuOps, sys::FpuOps, name begin end usable user_restore switch_to);
+
 // SAFETY: functions and a constant string.
 unsafe impl Sync for FpuOps {}
 
@@ -48,7 +51,7 @@ impl Policy {
     /// live as long as the process.
     pub unsafe fn foreign(ops: &'static FpuOps) -> Option<Policy> {
         // SAFETY: a live structure of the type it takes; the rest is the caller's promise.
-        let number = unsafe { sys::kiln_fpu_policy_add(ops) };
+        let number = unsafe { sys::kiln_fpu_policy_add(ptr::from_ref(ops).cast()) };
         u32::try_from(number).ok().map(Policy)
     }
 }
@@ -119,7 +122,7 @@ macro_rules! border {
         /// The functions themselves, as the header has them.
         pub mod border {
             pub use crate::sys::{$($name),*};
-            pub use crate::sys::{kiln_calls, kiln_calls_run, Section, Work, Workqueue};
+            pub use crate::sys::{kiln_calls_run, Calls, Section, Work, Workqueue};
         }
 
         /// The functions of the border by name, for whoever links foreign code to them.

@@ -1,5 +1,5 @@
-//! The one way from Rust into `kernel/`: bindings of `kiln/kiln.h` and the safe
-//! forms of them that the rest of the workspace uses.
+//! The only way from Rust into `kernel/`: bindings of `kernel/include/kiln/abi/`, and safe forms of them that the rest
+//! of the workspace uses.
 
 #![warn(missing_docs)]
 

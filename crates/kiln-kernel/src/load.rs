@@ -104,33 +104,17 @@ impl Messages {
 
     /// The argument of `kiln_calls_run` for one message with this key, and no buffers yet.
     #[doc(hidden)]
-    pub fn calls(&self, imp: Impl) -> sys::kiln_calls {
-        sys::kiln_calls {
+    pub fn calls(&self, imp: Impl) -> sys::Calls {
+        sys::Calls {
             impl_: imp.0,
             ctx: self.ctx.as_ptr(),
-            m: sys::kiln_messages {
-                src: std::ptr::null(),
-                dst: std::ptr::null_mut(),
-                iv: std::ptr::null(),
-                iv_room: std::ptr::null_mut(),
-                src_stride: 0,
-                dst_stride: 0,
-                iv_stride: 0,
-                len: 0,
-                prefix: 0,
-                tag: 0,
+            m: sys::Messages {
                 count: 1,
                 calls: 1,
-                decrypt: false,
+                ..Default::default()
             },
-            aad: std::ptr::null(),
-            tag: std::ptr::null_mut(),
-            aadlen: 0,
-            aad_stride: 0,
-            tag_stride: 0,
-            chained: false,
-            many: false,
             sections: Sections::Each as u32,
+            ..Default::default()
         }
     }
 
@@ -324,17 +308,12 @@ struct Buffers {
 impl Buffers {
     fn new(op: Option<Operation>, messages: &Messages) -> Buffers {
         let slots = op.map_or(0, |o| o.slots as usize);
-        let free = sys::OpSlot {
-            side: std::ptr::null_mut(),
-            next: std::ptr::null_mut(),
-            seq: 0,
-            message: 0,
-        };
+        let free = sys::OpSlot::default();
         Buffers {
             dst: vec![0; messages.stride * slots.max(messages.ivs.len())],
             op: op.map(|o| {
                 Box::new(sys::Op {
-                    crypt: o.crypt,
+                    crypt: Some(o.crypt),
                     ctx: o.ctx,
                     slots: o.slots,
                 })
@@ -351,7 +330,7 @@ fn side(
     buffers: &mut Buffers,
 ) -> sys::LoadSide {
     sys::LoadSide {
-        imp: imp.map_or(std::ptr::null(), |i| i.0),
+        impl_: imp.map_or(std::ptr::null(), |i| i.0),
         op: buffers
             .op
             .as_deref()
@@ -367,18 +346,8 @@ fn side(
         len: messages.len as u32,
         stride: messages.stride as u32,
         count: messages.ivs.len() as u32,
-        next: 0,
         decrypt: messages.op == Op::Decrypt,
-        ops: 0,
-        corrupted: 0,
-        async_punts: 0,
-        dropped: 0,
-        reordered: 0,
-        errors: 0,
-        free: std::ptr::null_mut(),
-        in_flight: 0,
-        put: 0,
-        answered: 0,
+        ..Default::default()
     }
 }
 
@@ -455,20 +424,12 @@ impl<'a> Load<'a> {
             task: sides.task,
             softirq: sides.softirq,
             second: side(second_impl, 0, &second, &mut buffers),
-            stop_second: false,
-            second_stopped: false,
             fallback: plan.fallback.0,
-            empty: false,
             hardirq_fpu: plan.hardirq_fpu,
-            step: false,
-            step_softirq: false,
-            hardirq_hook: None,
-            ops: 0,
             spins: sides.spins,
             pattern: (&raw const pattern.0).cast(),
             found: (&raw mut pattern.1).cast(),
-            scalar_fallbacks: 0,
-            hardirq_sections: 0,
+            ..Default::default()
         });
         // SAFETY: the structure and all it points to live in this Load until `drop` has
         // detached it.

@@ -5,6 +5,8 @@ use std::fmt;
 use crate::cipher::{Kind, Op};
 use crate::sys;
 
+pub use crate::sys::Messages as Raw;
+
 /// Bytes of the longest IV.
 const MAX_IV: usize = 32;
 
@@ -81,8 +83,10 @@ impl fmt::Display for Unfit {
 
 impl std::error::Error for Unfit {}
 
-/// What an algorithm is given besides the text.
-pub(crate) struct Needs {
+/// What an algorithm is given besides the text. For kiln-tree, too.
+#[doc(hidden)]
+pub struct Needs {
+    /// The kind of algorithm.
     pub kind: Kind,
     /// Bytes of an IV.
     pub iv: usize,
@@ -95,7 +99,8 @@ pub(crate) struct Needs {
 }
 
 /// Room for the IV of a single message.
-pub(crate) type IvRoom = [u8; MAX_IV];
+#[doc(hidden)]
+pub type IvRoom = [u8; MAX_IV];
 
 pub(crate) fn fits(good: bool, what: &'static str) -> Result<(), Unfit> {
     good.then_some(()).ok_or(Unfit(what))
@@ -137,12 +142,13 @@ impl<'a> Messages<'a> {
 
     /// The messages as C sees them, if all of them lie in the buffers. They are borrowed for as long as the result is
     /// used, and so is `single`, in which the IV of a single message is copied.
-    pub(crate) fn raw(
+    #[doc(hidden)]
+    pub fn raw(
         &mut self,
         needs: &Needs,
         single: &mut IvRoom,
         calls: u64,
-    ) -> Result<sys::kiln_messages, Unfit> {
+    ) -> Result<sys::Messages, Unfit> {
         let count = self.count;
         let behind = match needs.tags_apart {
             true => 0,
@@ -184,7 +190,7 @@ impl<'a> Messages<'a> {
             let room = copied.is_some_and(|n| n <= self.ivs.len() && n <= iv_room.len());
             fits(room, "room for IVs")?;
         }
-        Ok(sys::kiln_messages {
+        Ok(sys::Messages {
             src: self.src.as_ptr(),
             dst: self.dst.as_mut_ptr(),
             iv: self.ivs.as_ptr(),

@@ -45,7 +45,7 @@ impl Scene {
             played: [0; 4],
             len: 0,
             size: TRACE as u32,
-            trace: trace.as_mut_ptr(),
+            trace: trace.as_mut_ptr().cast(),
         };
         // SAFETY: the function takes this structure; programs and trace outlive the call, and nothing is pending after it.
         unsafe { cpu::gate(sys::kiln_scene, (&raw mut raw).cast()) };

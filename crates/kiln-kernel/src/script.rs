@@ -29,8 +29,8 @@ pub enum Step {
 }
 
 impl Step {
-    fn raw(self) -> sys::ScriptStep {
-        let raw = |kind, tfm, context, flags, count| sys::ScriptStep {
+    fn raw(self) -> sys::Step {
+        let raw = |kind, tfm, context, flags, count| sys::Step {
             kind,
             tfm,
             context,
@@ -212,9 +212,9 @@ fn run_on(
         step: raw_steps.as_ptr(),
         steps: raw_steps.len() as u32,
         len: src.len() as u32,
-        src: src.as_ptr(),
-        want: want.as_ptr(),
-        iv: iv.as_ptr(),
+        src: src.as_ptr().cast_mut(),
+        want: want.as_ptr().cast_mut(),
+        iv: iv.as_ptr().cast_mut(),
         event: events.as_mut_ptr(),
         max_events: events.len() as u32,
         events: 0,

@@ -40,6 +40,9 @@ pub struct Storm {
     pub count_after: u32,
 }
 
+sys::assert_layout!(Storm, sys::Storm, raises spin_us interrupt bystander queue_works raise_in_irq served first_loop
+    by_ksoftirqd works_accepted works_refused works_run works_misplaced count_before count_after);
+
 impl Storm {
     /// Let it come, and wait until all is served.
     pub fn run(mut self, _cpu: &mut Cpu) -> Storm {

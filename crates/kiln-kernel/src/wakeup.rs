@@ -23,6 +23,8 @@ pub struct Wakeup {
     pub slice_left: i64,
 }
 
+sys::assert_layout!(Wakeup, sys::Wakeup, wait_us busy_us asleep_us preempted busy_for asleep_for slice_left);
+
 impl Wakeup {
     /// Run it on a CPU with full preemption that runs nothing else.
     pub fn run(mut self, _cpu: &mut Cpu) -> Wakeup {

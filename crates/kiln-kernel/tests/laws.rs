@@ -566,7 +566,10 @@ fn layering_control_sections() {
     let header = "void kernel_fpu_begin(void);\n";
     plant.write("include/kiln/fpu.h", header);
     plant.write("include/kiln/fpu_assert.h", "\n");
-    plant.write("fpu/section.c", "#include <kiln/fpu.h>\nvoid kernel_fpu_begin(void) {}\n");
+    plant.write(
+        "fpu/section.c",
+        "#include <kiln/fpu.h>\nvoid kernel_fpu_begin(void) {}\n",
+    );
     plant.write("ciphers/a/a.c", "#include <kiln/fpu_assert.h>\nint a;\n");
     plant.write("bench/calls.c", "#include <kiln/fpu.h>\nint calls;\n");
     assert_lawful(layering::sections_in_ciphers(&plant.dir));

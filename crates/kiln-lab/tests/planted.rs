@@ -99,7 +99,7 @@ fn planted(dir: &Path) -> PathBuf {
 
 /// Its implementations and its crypto API.
 fn implementations(library: &Path) -> (Vec<Impl>, &'static Api) {
-    // SAFETY: a library without constructors, which stays loaded; its functions are those of kiln.h.
+    // SAFETY: a library without constructors, which stays loaded; its functions are those of `kernel/include/kiln/abi/`.
     unsafe {
         let library = Box::leak(Box::new(Library::new(library).unwrap()));
         let symbol = |name: &str| *library.get::<*const c_void>(name.as_bytes()).unwrap();

@@ -13,7 +13,7 @@ use serde::{Deserialize, Serialize};
 use crate::child::{self, Order, Watch};
 use crate::event::{Contexts, Event};
 use crate::host::Host;
-use crate::{Error, Row};
+use crate::{raw, Error, Row};
 
 /// What the contexts are called, in the order of the results.
 pub const NAMES: [&str; 3] = ["task", "task, BH off", "softirq"];
@@ -27,22 +27,6 @@ const SOFTIRQS: u64 = 30;
 
 /// Interrupts a second, at random times; each raises a softirq that wants the driver.
 const RATE: f64 = 10_000.0;
-
-/// `struct kiln_contexts`.
-#[repr(C)]
-struct Raw {
-    driver: *const std::ffi::c_char,
-    generic: *const std::ffi::c_char,
-    kind: u32,
-    rounds: u32,
-    softirqs: u64,
-    seed: u64,
-    error: i32,
-    generic_error: i32,
-    cases: [u64; 3],
-    wrong: [u64; 3],
-    refused: u64,
-}
 
 /// A driver to try.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -183,10 +167,10 @@ pub fn measure_with(
 fn one(host: &mut Host, driver: &Driver, generic: &str, seed: u64) -> Result<Contexts, Error> {
     let text = |name: &str| CString::new(name).map_err(|e| Error::Input(e.to_string()));
     let (name, reference) = (text(&driver.name)?, text(generic)?);
-    let mut raw = Raw {
+    let mut raw = raw::Contexts {
         driver: name.as_ptr(),
         generic: reference.as_ptr(),
-        kind: driver.kind,
+        type_: driver.kind,
         rounds: ROUNDS,
         softirqs: SOFTIRQS,
         seed,

@@ -1,13 +1,14 @@
 //! Drivers of a hosted tree, opened by name: requests through the tree's own crypto API (`tree/request.c`).
 
-use std::ffi::{c_void, CStr, CString};
+use std::ffi::{c_char, c_void, CStr, CString};
 use std::fmt;
-use std::ptr;
 use std::rc::Rc;
 
+use kiln_kernel::cipher;
 use kiln_kernel::cpu::{self, GateFn};
+use kiln_kernel::messages::{IvRoom, Messages, Needs};
 
-use crate::{Error, Host};
+use crate::{raw, Error, Host};
 
 /// What a driver is to the crypto API.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -74,8 +75,8 @@ pub struct Calls {
     open: GateFn,
     close: GateFn,
     setkey: GateFn,
-    calls: GateFn,
-    pieces: GateFn,
+    requests: GateFn,
+    request: GateFn,
     state: GateFn,
     series: GateFn,
     testing: unsafe extern "C" fn(*const std::ffi::c_char),
@@ -102,8 +103,8 @@ impl Calls {
             open: function("kiln_glue_open")?,
             close: function("kiln_glue_close")?,
             setkey: function("kiln_glue_setkey")?,
-            calls: function("kiln_glue_calls")?,
-            pieces: function("kiln_glue_pieces")?,
+            requests: function("kiln_glue_requests")?,
+            request: function("kiln_glue_request")?,
             state: function("kiln_glue_state")?,
             series: function("kiln_image_series")?,
             // SAFETY: of this type in `test.c`.
@@ -125,7 +126,7 @@ impl Calls {
     }
 
     /// # Safety
-    /// `primitive` is `struct primitive` of `series.c`, all of its pointers good.
+    /// `primitive` is a [`raw::Primitive`], all of its pointers good.
     pub(crate) unsafe fn series(&self, primitive: *mut c_void) -> u64 {
         // SAFETY: the caller's promise.
         unsafe { self.call(self.series, primitive) }
@@ -133,146 +134,38 @@ impl Calls {
 
     /// The drivers that can be opened, in order of registration.
     pub fn list(&self) -> Vec<Listed> {
-        let mut raw: Vec<RawListed> = Vec::new();
-        let mut list = RawList {
-            listed: ptr::null_mut(),
-            room: 0,
-            count: 0,
-        };
+        let mut raw: Vec<raw::Listed> = Vec::new();
+        let mut list = raw::List::default();
         loop {
             // SAFETY: the list has room for as many as it says.
             unsafe { self.call(self.list, (&raw mut list).cast()) };
             let count = list.count as usize;
             if count <= raw.len() {
                 raw.truncate(count);
-                return raw.iter().map(RawListed::listed).collect();
+                return raw.iter().map(Listed::from_raw).collect();
             }
-            raw.resize_with(count, RawListed::empty);
+            raw.resize_with(count, raw::Listed::default);
             (list.listed, list.room) = (raw.as_mut_ptr(), count as u64);
         }
     }
 }
 
-#[repr(C)]
-struct RawListed {
-    name: [u8; 128],
-    driver: [u8; 128],
-    kind: u32,
-    internal: u32,
-    priority: i32,
-    is_async: u32,
-}
-
-impl RawListed {
-    fn empty() -> RawListed {
-        RawListed {
-            name: [0; 128],
-            driver: [0; 128],
-            kind: 0,
-            internal: 0,
-            priority: 0,
-            is_async: 0,
-        }
-    }
-
-    fn listed(&self) -> Listed {
-        let text = |bytes: &[u8]| {
-            let end = bytes.iter().position(|&b| b == 0).unwrap_or(bytes.len());
-            String::from_utf8_lossy(&bytes[..end]).into_owned()
+impl Listed {
+    fn from_raw(raw: &raw::Listed) -> Listed {
+        let text = |text: &[c_char]| {
+            let bytes = text.iter().map(|&c| c as u8).take_while(|&b| b != 0);
+            String::from_utf8_lossy(&bytes.collect::<Vec<u8>>()).into_owned()
         };
         let kinds = [Kind::Skcipher, Kind::Aead, Kind::Shash, Kind::Ahash];
         Listed {
-            name: text(&self.name),
-            driver: text(&self.driver),
-            kind: kinds[self.kind as usize],
-            internal: self.internal != 0,
-            priority: self.priority,
-            is_async: self.is_async != 0,
+            name: text(&raw.name),
+            driver: text(&raw.driver),
+            kind: kinds[raw.kind as usize],
+            internal: raw.internal != 0,
+            priority: raw.priority,
+            is_async: raw.is_async != 0,
         }
     }
-}
-
-#[repr(C)]
-struct RawList {
-    listed: *mut RawListed,
-    room: u64,
-    count: u64,
-}
-
-/// `enum kiln_which`.
-const PUBLIC: u32 = 0;
-const INTERNAL: u32 = 1;
-const SYNCHRONOUS: u32 = 2;
-
-#[repr(C)]
-struct RawOpen {
-    driver: *const std::ffi::c_char,
-    kind: u32,
-    which: u32,
-    engine: *mut c_void,
-    context: *mut c_void,
-    iv: u32,
-    block: u32,
-    digest: u32,
-    tag: u32,
-    is_async: u32,
-    keyed: u32,
-}
-
-#[repr(C)]
-struct RawKey {
-    engine: *mut c_void,
-    key: *const u8,
-    len: u32,
-    tag: u32,
-}
-
-#[repr(C)]
-struct RawCalls {
-    engine: *mut c_void,
-    src: *const u8,
-    dst: *mut u8,
-    ivs: *const u8,
-    src_stride: u64,
-    dst_stride: u64,
-    iv_stride: u64,
-    src_len: u64,
-    dst_len: u64,
-    prefix: u64,
-    count: u64,
-    calls: u64,
-    decrypt: u32,
-    unused: u32,
-}
-
-#[repr(C)]
-struct RawPiece {
-    at: *mut u8,
-    len: u64,
-}
-
-#[repr(C)]
-struct RawPieces {
-    engine: *mut c_void,
-    src: *const RawPiece,
-    dst: *const RawPiece,
-    iv: *mut u8,
-    result: *mut u8,
-    len: u64,
-    prefix: u64,
-    src_count: u32,
-    dst_count: u32,
-    decrypt: u32,
-    unused: u32,
-}
-
-#[repr(C)]
-struct RawState {
-    engine: *mut c_void,
-    src: *const u8,
-    len: u64,
-    state: *mut u8,
-    size: u64,
 }
 
 /// What a driver says of itself.
@@ -292,43 +185,6 @@ pub struct Sizes {
     pub keyed: bool,
 }
 
-/// Messages in memory, as a series of calls goes over them: message i of `src_len` bytes at `i * src_stride`, and so on.
-pub struct Series<'a> {
-    /// The messages: prefix, data, an AEAD's tag where it is decrypted.
-    pub src: &'a [u8],
-    /// Where the results go.
-    pub dst: &'a mut [u8],
-    /// IVs.
-    pub ivs: &'a [u8],
-    /// Bytes from one to the next.
-    pub src_stride: usize,
-    /// Of results.
-    pub dst_stride: usize,
-    /// Of IVs.
-    pub iv_stride: usize,
-    /// Bytes of a message.
-    pub src_len: usize,
-    /// Bytes of a result.
-    pub dst_len: usize,
-    /// Bytes of a message that come before its data.
-    pub prefix: usize,
-    /// Messages.
-    pub count: usize,
-    /// Whether to decrypt.
-    pub decrypt: bool,
-}
-
-impl Series<'_> {
-    /// Panics unless all messages lie in the buffers.
-    pub(crate) fn check(&self) {
-        let last = |stride: usize, len: usize| (self.count - 1) * stride + len;
-        assert!(self.count > 0 && self.prefix <= self.src_len);
-        assert!(last(self.src_stride, self.src_len) <= self.src.len());
-        assert!(last(self.dst_stride, self.dst_len) <= self.dst.len());
-        assert!(self.count * self.iv_stride <= self.ivs.len());
-    }
-}
-
 /// A request's parts that are no pieces.
 pub struct Request<'a> {
     /// The IV, which the driver may write to.
@@ -344,7 +200,7 @@ pub struct Request<'a> {
 /// A driver that was opened, with a request of its own.
 pub struct Engine {
     calls: Rc<Calls>,
-    raw: *mut c_void,
+    raw: *mut raw::Engine,
     name: CString,
     context: *mut u8,
     /// What it says of itself.
@@ -364,7 +220,10 @@ impl Engine {
         kind: Kind,
         internal: bool,
     ) -> Result<Engine, Refused> {
-        let which = if internal { INTERNAL } else { PUBLIC };
+        let which = match internal {
+            true => raw::KILN_INTERNAL,
+            false => raw::KILN_PUBLIC,
+        };
         Engine::open_which(calls, driver, kind, which)
     }
 
@@ -373,7 +232,7 @@ impl Engine {
     /// # Errors
     /// As there.
     pub fn open_synchronous(calls: &Rc<Calls>, alg: &str, kind: Kind) -> Result<Engine, Refused> {
-        Engine::open_which(calls, alg, kind, SYNCHRONOUS)
+        Engine::open_which(calls, alg, kind, raw::KILN_SYNCHRONOUS)
     }
 
     fn open_which(
@@ -383,21 +242,14 @@ impl Engine {
         which: u32,
     ) -> Result<Engine, Refused> {
         let name = CString::new(driver).map_err(|_| Refused(libc::EINVAL))?;
-        let mut open = RawOpen {
+        let mut open = raw::EngineOpen {
             driver: name.as_ptr(),
             kind: kind as u32,
             which,
-            engine: ptr::null_mut(),
-            context: ptr::null_mut(),
-            iv: 0,
-            block: 0,
-            digest: 0,
-            tag: 0,
-            is_async: 0,
-            keyed: 0,
+            ..Default::default()
         };
         calls.name(&name);
-        // SAFETY: the structure is `struct kiln_open`, the name lives as long as the call.
+        // SAFETY: the structure is the one it takes, the name lives as long as the call.
         told(unsafe { calls.call(calls.open, (&raw mut open).cast()) })?;
         Ok(Engine {
             calls: calls.clone(),
@@ -421,14 +273,14 @@ impl Engine {
     /// # Errors
     /// The driver refuses it.
     pub fn set_key(&self, key: &[u8], tag: usize) -> Result<(), Refused> {
-        let mut raw = RawKey {
+        let mut raw = raw::EngineKey {
             engine: self.raw,
             key: key.as_ptr(),
             len: key.len() as u32,
             tag: tag as u32,
         };
         self.calls.name(&self.name);
-        // SAFETY: the structure is `struct kiln_key`; the engine is open.
+        // SAFETY: the structure is the one it takes; the engine is open.
         told(unsafe { self.calls.call(self.calls.setkey, (&raw mut raw).cast()) })
     }
 
@@ -440,28 +292,29 @@ impl Engine {
     /// Makes `calls` calls on the messages in turn, after the last the first again.
     ///
     /// # Errors
-    /// The first that fails.
-    pub fn run(&self, series: &mut Series, calls: u64) -> Result<(), Refused> {
-        series.check();
-        let mut raw = RawCalls {
+    /// The first that fails; `EINVAL` if the messages do not lie in their buffers.
+    pub fn run(&self, messages: &mut Messages<'_>, calls: u64) -> Result<(), Refused> {
+        let cipher = matches!(self.kind, Kind::Skcipher | Kind::Aead);
+        let needs = Needs {
+            kind: match self.kind {
+                Kind::Skcipher => cipher::Kind::Skcipher,
+                Kind::Aead => cipher::Kind::Aead,
+                Kind::Shash | Kind::Ahash => cipher::Kind::Hash,
+            },
+            iv: self.sizes.iv,
+            digest: self.sizes.digest,
+            tags_apart: false,
+            copies_ivs: cipher,
+        };
+        let mut single = IvRoom::default();
+        let m = messages.raw(&needs, &mut single, calls);
+        let mut raw = raw::EngineRequests {
             engine: self.raw,
-            src: series.src.as_ptr(),
-            dst: series.dst.as_mut_ptr(),
-            ivs: series.ivs.as_ptr(),
-            src_stride: series.src_stride as u64,
-            dst_stride: series.dst_stride as u64,
-            iv_stride: series.iv_stride as u64,
-            src_len: series.src_len as u64,
-            dst_len: series.dst_len as u64,
-            prefix: series.prefix as u64,
-            count: series.count as u64,
-            calls,
-            decrypt: u32::from(series.decrypt),
-            unused: 0,
+            m: m.map_err(|_| Refused(libc::EINVAL))?,
         };
         self.calls.name(&self.name);
-        // SAFETY: the structure is `struct kiln_calls`; all messages lie in the buffers.
-        told(unsafe { self.calls.call(self.calls.calls, (&raw mut raw).cast()) })
+        // SAFETY: the structure is the one it takes; all messages lie in the buffers.
+        told(unsafe { self.calls.call(self.calls.requests, (&raw mut raw).cast()) })
     }
 
     /// One request over pieces of memory; without destinations in place.
@@ -474,8 +327,8 @@ impl Engine {
         dst: &mut [&mut [u8]],
         request: Request,
     ) -> Result<(), Refused> {
-        let raw = |pieces: &mut [&mut [u8]]| -> Vec<RawPiece> {
-            let piece = |p: &mut &mut [u8]| RawPiece {
+        let raw = |pieces: &mut [&mut [u8]]| -> Vec<raw::EnginePiece> {
+            let piece = |p: &mut &mut [u8]| raw::EnginePiece {
                 at: p.as_mut_ptr(),
                 len: p.len() as u64,
             };
@@ -489,7 +342,7 @@ impl Engine {
             return Err(Refused(libc::EINVAL));
         }
         let (from, to) = (raw(src), raw(dst));
-        let mut raw = RawPieces {
+        let mut raw = raw::EngineRequest {
             engine: self.raw,
             src: from.as_ptr(),
             dst: to.as_ptr(),
@@ -500,11 +353,10 @@ impl Engine {
             src_count: from.len() as u32,
             dst_count: to.len() as u32,
             decrypt: u32::from(request.decrypt),
-            unused: 0,
         };
         self.calls.name(&self.name);
-        // SAFETY: the structure is `struct kiln_pieces`; the pieces are borrowed for the call.
-        told(unsafe { self.calls.call(self.calls.pieces, (&raw mut raw).cast()) })
+        // SAFETY: the structure is the one it takes; the pieces are borrowed for the call.
+        told(unsafe { self.calls.call(self.calls.request, (&raw mut raw).cast()) })
     }
 
     /// Of a synchronous hash: its exported state after some data, at most as much as there is room for.
@@ -512,14 +364,14 @@ impl Engine {
     /// # Errors
     /// Of another kind, or without its key.
     pub fn state(&self, data: &[u8], state: &mut [u8]) -> Result<usize, Refused> {
-        let mut raw = RawState {
+        let mut raw = raw::EngineState {
             engine: self.raw,
             src: data.as_ptr(),
             len: data.len() as u64,
             state: state.as_mut_ptr(),
             size: state.len() as u64,
         };
-        // SAFETY: the structure is `struct kiln_state`.
+        // SAFETY: the structure is the one it takes.
         told(unsafe { self.calls.call(self.calls.state, (&raw mut raw).cast()) })?;
         Ok(raw.size as usize)
     }
@@ -528,6 +380,6 @@ impl Engine {
 impl Drop for Engine {
     fn drop(&mut self) {
         // SAFETY: open, and closed once.
-        unsafe { self.calls.call(self.calls.close, self.raw) };
+        unsafe { self.calls.call(self.calls.close, self.raw.cast()) };
     }
 }

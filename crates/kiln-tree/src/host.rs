@@ -16,7 +16,7 @@ use kiln_kernel::Tier;
 use crate::child::Order;
 use crate::crash;
 use crate::image::Image;
-use crate::Error;
+use crate::{raw, Error};
 
 /// Of the tree's memory; only what is touched is there.
 const ARENA: usize = 8 << 30;
@@ -33,27 +33,6 @@ const TASKS: usize = 512;
 
 /// Emulated CPUs that the tree sees.
 pub const CPUS: u32 = 4;
-
-/// `struct boot` of `tree/services/service.h`.
-#[repr(C)]
-struct Boot {
-    size: u64,
-    arena: *mut u8,
-    arena_size: u64,
-    page_class: *mut u8,
-    vmemmap: u64,
-    areas: *mut u8,
-    area_size: u64,
-    area_used: u64,
-    ns_per_tick: u64,
-    seed: u64,
-    skipped: *const *const c_char,
-    cpus: u32,
-    events: i32,
-    tests: u32,
-    tiers: u32,
-    lonely: u32,
-}
 
 /// A tree that has run its initcalls on this thread's CPU.
 pub struct Host {
@@ -137,13 +116,13 @@ impl Host {
         let names: &'static [CString] = names.leak();
         let mut skipped: Vec<*const c_char> = names.iter().map(|n| n.as_ptr()).collect();
         skipped.push(ptr::null());
-        let boot = Boot {
-            size: size_of::<Boot>() as u64,
-            arena: reserve(ARENA, LARGEST)?.as_ptr(),
+        let boot = raw::Boot {
+            size: size_of::<raw::Boot>() as u64,
+            arena: reserve(ARENA, LARGEST)?.as_ptr().cast(),
             arena_size: ARENA as u64,
             page_class: reserve(ARENA >> 12, 4096)?.as_ptr(),
-            vmemmap: reserve(STRUCT_PAGE << (ADDRESS_BITS - 12), 4096)?.as_ptr() as u64,
-            areas: areas.as_ptr(),
+            struct_pages: reserve(STRUCT_PAGE << (ADDRESS_BITS - 12), 4096)?.as_ptr() as u64,
+            areas: areas.as_ptr().cast(),
             area_size: AREA as u64,
             area_used: image.percpu_end,
             ns_per_tick: (1e9 / cpu::kiln_tsc_hz() * 2f64.powi(32) / f64::from(order.slow.max(1)))
@@ -156,7 +135,7 @@ impl Host {
             tiers: seen_tiers(),
             lonely: u32::from(order.lonely),
         };
-        type Setup = unsafe extern "C" fn(*const Boot) -> i32;
+        type Setup = unsafe extern "C" fn(*const raw::Boot) -> i32;
         // SAFETY: the functions have these types in `boot.c`.
         let (setup, attach, start): (Setup, GateFn, GateFn) = unsafe {
             (

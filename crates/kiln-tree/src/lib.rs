@@ -20,6 +20,9 @@ mod library;
 mod link;
 mod make;
 pub mod primitive;
+#[rustfmt::skip]
+#[allow(clippy::all, clippy::undocumented_unsafe_blocks, missing_docs, unused)]
+mod raw;
 mod row;
 mod select;
 mod selftest;

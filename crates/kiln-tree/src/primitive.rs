@@ -6,7 +6,11 @@ use std::fmt;
 use std::ptr;
 use std::rc::Rc;
 
-use crate::engine::{Calls, Series};
+use kiln_kernel::cipher::Kind;
+use kiln_kernel::messages::{IvRoom, Messages, Needs, Unfit};
+
+use crate::engine::Calls;
+use crate::raw;
 use crate::Host;
 
 /// The table as it is compiled in.
@@ -186,33 +190,6 @@ fn row(line: &str) -> Result<Primitive, String> {
     Ok(row)
 }
 
-#[repr(C)]
-struct Raw {
-    call: u64,
-    functions: [u64; 4],
-    key: *mut u8,
-    key2: *mut u8,
-    chunk: u64,
-    block: u64,
-    extra: u64,
-    start: *const u8,
-    start_size: u64,
-    states: *mut u8,
-    src: *const u8,
-    dst: *mut u8,
-    ivs: *const u8,
-    iv_copies: *mut u8,
-    src_stride: u64,
-    dst_stride: u64,
-    iv_stride: u64,
-    len: u64,
-    prefix: u64,
-    count: u64,
-    calls: u64,
-    decrypt: u64,
-    digest: u64,
-}
-
 /// A primitive found in a tree.
 pub struct Bound {
     calls: Rc<Calls>,
@@ -310,7 +287,10 @@ impl Bound {
     }
 
     /// Makes `calls` calls on the messages in turn, in one FPU section of the tree's. `start` is a state to begin from;
-    /// `tag` bytes at the end of what is decrypted are no data.
+    /// `digest` the size of the result if it is not as long as the message.
+    ///
+    /// # Errors
+    /// The messages do not lie in their buffers.
     ///
     /// # Safety
     /// The keys are such as the function takes, and are there; the messages' length is one that it takes.
@@ -318,20 +298,28 @@ impl Bound {
         &self,
         keys: Keys,
         start: &[u8],
-        tag: usize,
-        series: &mut Series,
+        digest: usize,
+        messages: &mut Messages<'_>,
         calls: u64,
-    ) {
-        series.check();
-        let tag = if series.decrypt { tag } else { 0 };
-        let mut iv_copies = vec![[0u64; 2]; (series.count * series.iv_stride).div_ceil(16)];
+    ) -> Result<(), Unfit> {
+        let needs = Needs {
+            kind: match digest {
+                0 => Kind::Aead,
+                _ => Kind::Hash,
+            },
+            iv: 0,
+            digest,
+            tags_apart: false,
+            copies_ivs: true,
+        };
         // Each at the start of a cache line.
         assert!(start.len() % 64 == 0);
-        let mut states = vec![[0u64; 8]; series.count * start.len() / 64 + 1];
+        let mut states = vec![[0u64; 8]; messages.count * start.len() / 64 + 1];
         let room = states.as_mut_ptr().cast::<u8>();
-        let mut raw = Raw {
+        let mut single = IvRoom::default();
+        let mut raw = raw::Primitive {
             call: self.convention as u64,
-            functions: self.functions,
+            fn_: self.functions,
             key: keys.key,
             key2: keys.key2,
             chunk: self.chunk as u64,
@@ -340,24 +328,14 @@ impl Bound {
             start: start.as_ptr(),
             start_size: start.len() as u64,
             states: room.wrapping_add(room.align_offset(64)),
-            src: series.src.as_ptr(),
-            dst: series.dst.as_mut_ptr(),
-            ivs: series.ivs.as_ptr(),
-            iv_copies: iv_copies.as_mut_ptr().cast(),
-            src_stride: series.src_stride as u64,
-            dst_stride: series.dst_stride as u64,
-            iv_stride: series.iv_stride as u64,
-            len: (series.src_len - series.prefix - tag) as u64,
-            prefix: series.prefix as u64,
-            count: series.count as u64,
-            calls,
-            decrypt: u64::from(series.decrypt),
-            digest: series.dst_len as u64,
+            digest: digest as u64,
+            m: messages.raw(&needs, &mut single, calls)?,
         };
         self.calls.name(&self.name);
-        // SAFETY: the structure is `struct primitive`; the buffers hold all messages; the rest the caller promises.
+        // SAFETY: the structure is the one it takes; the buffers hold all messages; the rest the caller promises.
         let result = unsafe { self.calls.series((&raw mut raw).cast()) };
         assert_eq!(result, 0, "series.c knows all conventions");
+        Ok(())
     }
 }
 

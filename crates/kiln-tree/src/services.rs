@@ -14,9 +14,18 @@ use crate::{tools, Error};
 /// The border, which `service.h` and the glue include.
 pub const HEADERS: &[(&str, &str)] = &[
     (
-        "kiln/hosted.h",
-        include_str!("../../../kernel/include/kiln/hosted.h"),
+        "kiln/abi/hosted.h",
+        include_str!("../../../kernel/include/kiln/abi/hosted.h"),
     ),
+    (
+        "kiln/abi/messages.h",
+        include_str!("../../../kernel/include/kiln/abi/messages.h"),
+    ),
+    (
+        "kiln/abi/submission.h",
+        include_str!("../../../kernel/include/kiln/abi/submission.h"),
+    ),
+    ("kiln/tree.h", include_str!("../../../tree/abi.h")),
     (
         "kiln/cpu_offsets.h",
         include_str!("../../../kernel/include/kiln/cpu_offsets.h"),
@@ -32,7 +41,7 @@ macro_rules! sources {
 
 /// The files of `tree/services/`.
 const SOURCES: &[(&str, &str)] = sources!(
-    "boot.c" "completion.c" "cpufeature.c" "format.c" "kthread.c" "locks.c" "memory.c" "names.c" "param.c" "paravirt.c"
+    "boot.c" "completion.c" "cpufeature.c" "format.c" "kthread.c" "layout.c" "locks.c" "memory.c" "names.c" "param.c" "paravirt.c"
     "patch.c" "percpu.c" "printk.c" "random.c" "refused.c" "series.c" "service.h" "softirq.c" "string.c" "tell.c"
     "test.c" "time.c" "wait.c" "warn.c"
     "workqueue.c"

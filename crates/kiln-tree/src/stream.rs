@@ -1,25 +1,12 @@
 //! A cipher of the tree's crypto API as an operation of a load (`tree/stream.c`).
 
-use std::ffi::{c_char, c_void, CStr, CString};
-use std::ptr;
+use std::ffi::{c_void, CStr, CString};
 
 use kiln_kernel::cpu::{self, GateFn};
 use kiln_kernel::load::{OpCrypt, Operation};
 use kiln_kernel::script::RequestOps;
 
-use crate::{Error, Host};
-
-/// `struct kiln_stream_open`.
-#[repr(C)]
-struct Open {
-    driver: *const c_char,
-    key: *const u8,
-    key_len: u32,
-    slots: u32,
-    sleeps: u32,
-    stream: *mut c_void,
-    name: [c_char; 128],
-}
+use crate::{raw, Error, Host};
 
 /// An open cipher with its key, and requests to have in flight.
 pub struct Stream {
@@ -44,14 +31,13 @@ impl Stream {
         sleeps: bool,
     ) -> Result<Stream, Error> {
         let name = CString::new(driver).map_err(|e| Error::Input(e.to_string()))?;
-        let mut open = Open {
+        let mut open = raw::StreamOpen {
             driver: name.as_ptr(),
             key: key.as_ptr(),
             key_len: key.len() as u32,
             slots,
             sleeps: u32::from(sleeps),
-            stream: ptr::null_mut(),
-            name: [0; 128],
+            ..Default::default()
         };
         // SAFETY: the function takes this structure; the others have these types.
         let (result, crypt, close) = unsafe {
@@ -70,7 +56,7 @@ impl Stream {
         // SAFETY: a C string, of which the tree's copy always has an end.
         let driver = unsafe { CStr::from_ptr(open.name.as_ptr()) };
         Ok(Stream {
-            raw: open.stream,
+            raw: open.stream.cast(),
             crypt,
             close,
             slots,
@@ -93,17 +79,15 @@ impl Stream {
     /// # Errors
     /// The image is of another version.
     pub fn requests(host: &Host) -> Result<RequestOps, Error> {
-        let function = |name: &str| {
-            // SAFETY: only its address is taken here.
-            let f: unsafe extern "C" fn() = unsafe { host.image.function(name) }?;
-            Ok::<_, Error>(f as *const c_void)
-        };
-        Ok(RequestOps {
-            request_alloc: function("kiln_glue_request_alloc")?,
-            request_free: function("kiln_glue_request_free")?,
-            submit: function("kiln_glue_request_submit")?,
-            tfm_free: function("kiln_glue_request_tfm_free")?,
-        })
+        // SAFETY: `tree/stream.c` declares them with the types of `struct kiln_request_ops`.
+        unsafe {
+            Ok(RequestOps {
+                request_alloc: Some(host.image.function("kiln_glue_request_alloc")?),
+                request_free: Some(host.image.function("kiln_glue_request_free")?),
+                submit: Some(host.image.function("kiln_glue_request_submit")?),
+                tfm_free: Some(host.image.function("kiln_glue_request_tfm_free")?),
+            })
+        }
     }
 
     /// For a load, which must not outlive this.

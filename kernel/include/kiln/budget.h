@@ -14,19 +14,8 @@
 #ifndef KILN_BUDGET_H
 #define KILN_BUDGET_H
 
-#include <kiln/histogram.h>
-#include <kiln/kiln.h>
-
-enum kiln_way {
-	KILN_UNBOUNDED,		/* one section, whatever the length */
-	KILN_PAGE,		/* 4 KiB each */
-	KILN_FIXED,		/* the limits posted in 2022: crypto/posted.def */
-	KILN_CLASS,		/* 16, 256 or 512 KiB */
-	KILN_CALIBRATED,	/* what fits the target by what was measured at start */
-	KILN_CLOCKED,		/* the counter is read every so many bytes */
-	KILN_ON_DEMAND,		/* until a softirq is pending or a reschedule is wanted */
-	KILN_NR_WAYS
-};
+#include <kiln/abi/bench.h>
+#include <kiln/cipher.h>
 
 /*
  * A constant budget. One of no bytes would never end, and one that is not whole blocks
@@ -93,86 +82,5 @@ void fpu_budgets_settle(void);
 void fpu_miss_rate_set(u64 rate);
 /* Bytes that take @ticks, whole granules; 0 if less than one does or nothing was measured. */
 u32 fpu_bytes_in(const struct kiln_impl *impl, const struct fpu_budget *budget, u64 ticks);
-
-/* By number; NULL after the last. */
-KILN_EXPORT const char *kiln_cut_way(u32 way);
-/* From now on, for the whole process; @target in TSC ticks. */
-KILN_EXPORT void kiln_cut_set(u32 way, u64 target);
-KILN_EXPORT u32 kiln_cut_get(u64 *target);
-/* For tests: sections or steps of so many bytes, whatever was measured; 0: no longer. */
-KILN_EXPORT void kiln_cut_force(u32 bytes);
-
-struct kiln_budget {
-	u32 most[2], start[2];	/* of encryption, of decryption */
-	u64 rate[2];
-	u64 miss_rate;
-	u32 granule;		/* budgets are multiples of this */
-	u32 posted;		/* bytes of KILN_FIXED; 0: nobody posted a limit */
-	u32 min_bytes;
-	bool fastest;		/* of its algorithm, by measurement */
-};
-
-KILN_EXPORT void kiln_budget_get(const struct kiln_impl *impl, struct kiln_budget *budget);
-/* What the section of @ticks may hold; 0 if not one granule. */
-KILN_EXPORT u32 kiln_budget_bytes(const struct kiln_impl *impl, bool decrypt, u64 ticks);
-
-/* The host's memory for measuring, aligned to 64. */
-enum { KILN_CALIBRATION_BYTES = 512 * 1024 };
-
-struct kiln_calibration {
-	u8 *memory;		/* KILN_CALIBRATION_BYTES */
-	/*
-	 * For tests: if @rates, no run is made. Implementation i takes rates[i] for 65536
-	 * bytes, run n of all stalls[n % nr_stalls] on top of it, the chain @chain.
-	 */
-	const u64 *rates, *stalls;
-	u32 nr_stalls;
-	u64 chain;
-	u64 ticks;		/* out: that all took */
-	u32 runs;		/* out */
-	u64 enough;		/* while it runs: what a long run takes, ticks */
-};
-
-/* For kiln_gate(): measure all implementations that are usable. */
-KILN_EXPORT u64 kiln_calibrate(void *calibration);
-/* For kiln_gate(): the same if the clock speed changed since; whether it did. */
-KILN_EXPORT u64 kiln_calibrate_again(void *calibration);
-
-/*
- * Messages of struct kiln_requests, in turns: under the way to be judged, in one
- * section whatever the length, and in place of them sections of pure arithmetic. Interrupts
- * raise a softirq each, and wake a kthread.
- */
-enum { KILN_PART_JUDGED, KILN_PART_UNBOUNDED, KILN_PART_NULL, KILN_NR_PARTS };
-
-struct kiln_budget_part {
-	struct histogram section, softirq, wake;
-	u64 ops, sections, interrupted, stolen, stalls;
-	u64 long_sections, long_witnessed;
-	u64 *op_ticks;		/* the first max_ops of them */
-};
-
-struct kiln_budget_run {
-	struct kiln_requests *requests;	/* m.calls: 1 */
-	struct kiln_budget_part *part;	/* KILN_NR_PARTS */
-	u64 null_chain;		/* multiplications a null section has */
-	u64 long_ticks;		/* a section from here on is long */
-	u32 max_ops;		/* room in op_ticks */
-	u64 ticks;		/* to run at least */
-	u64 min_ops;		/* of each part */
-	bool cold;		/* no data in any cache before an operation */
-	bool quiet;		/* parts without the second and the third */
-	int err;
-	/* While it runs: */
-	struct task *sleeper;
-	u32 now;
-	u32 raised;
-	u64 woken;
-	bool stop, stopped;
-};
-
-KILN_EXPORT u64 kiln_budget_run(void *run);
-/* Ticks that @n dependent multiplications take here and now, the best of several. */
-KILN_EXPORT u64 kiln_budget_chain(u64 n);
 
 #endif

@@ -8,8 +8,8 @@
 #ifndef KILN_CONTEXT_H
 #define KILN_CONTEXT_H
 
+#include <kiln/abi/context.h>
 #include <kiln/cpu.h>
-#include <kiln/kiln.h>
 
 /*
  * Called by a task. Raises an interrupt that leads to the context, and returns after @fn has

@@ -18,8 +18,8 @@
 #ifndef KILN_CPU_H
 #define KILN_CPU_H
 
-#include <kiln/histogram.h>
-#include <kiln/hosted.h>
+#include <kiln/abi/cpu.h>
+#include <kiln/abi/hosted.h>
 #include <kiln/percpu.h>
 
 #define FPSTATE_SIZE 4096	/* at least kiln_fpstate_size() */
@@ -74,30 +74,6 @@ struct task {
 	void *arg;
 	struct fpstate user_fpu;
 	struct fpstate kernel_fpu;	/* of a section; policy preemptible only */
-};
-
-/* Counters of each CPU; always on. */
-struct cpu_stats {
-	u64 irqs;		/* hardirqs taken */
-	u64 irqs_user;		/* of irqs: from user mode */
-	u64 irqs_in_section;	/* of irqs: interrupted a section */
-	u64 softirqs;		/* softirq handlers run */
-	u64 softirqs_deferred;	/* times that the rest was left to ksoftirqd */
-	u64 sections;
-	u64 sections_timed;	/* they represent all sections in the histogram */
-	u64 sections_interrupted;	/* of sections_timed: by an interrupt */
-	u64 sections_stolen;	/* of the others: by the host's scheduler */
-	u64 user_saves, user_restores;
-	u64 nested_saves;
-	u64 task_saves;		/* of a section's registers at a task switch */
-	u64 warnings;		/* WARN_ON() */
-	u64 switches;
-	u64 preemptions;	/* of switches: involuntary */
-	u64 sections_long;	/* of sections_timed: longer than section_limit */
-	u64 sections_long_witnessed;	/* of sections_long: interrupted or stolen */
-	u64 stalls;		/* sections reported by the watchdog */
-	u64 stall_max;		/* TSC ticks of the longest when it was reported */
-	u64 softirqs_behind;	/* raised by a hardirq that interrupted a softirq */
 };
 
 typedef void irq_handler_t(struct cpu *cpu);

@@ -26,15 +26,16 @@
  *	impls_register		all algorithms
  * crypto/cryptd.c, crypto/seqiv.c, crypto/authenc.c APIs:
  *	*_instance		templates
- * crypto/border.c, crypto/series.c	what kiln.h has of all this
+ * crypto/border.c: abi/crypto.h
  */
 #ifndef KILN_CRYPTO_H
 #define KILN_CRYPTO_H
 
+#include <kiln/abi/cipher.h>
+#include <kiln/abi/crypto.h>
 #include <kiln/budget.h>
 #include <kiln/cpu.h>
 #include <kiln/fpu.h>
-#include <kiln/kiln.h>
 
 #define CRYPTO_MAX_ALG_NAME 64
 

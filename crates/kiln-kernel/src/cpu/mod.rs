@@ -140,7 +140,7 @@ impl Cpu {
         let cpu = memory.base().cast::<sys::CpuHead>();
         let raw = sys::CpuConfig {
             number,
-            tasks: tasks.base().as_ptr(),
+            tasks: tasks.base().as_ptr().cast(),
             nr_tasks: nr_tasks as u32,
             kstacks: stacks.base(),
             kstack_size: stacks.size as u64,
@@ -149,7 +149,7 @@ impl Cpu {
         };
         // SAFETY: memory of the sizes asked for, zero where it must be; tasks and stacks are as `raw` describes
         // them and live as long as the CPU.
-        unsafe { sys::kiln_cpu_init(cpu.as_ptr(), &raw) };
+        unsafe { sys::kiln_cpu_init(cpu.as_ptr().cast(), &raw) };
         let mut this = Cpu {
             host: Box::new(Host {
                 cpu,
@@ -163,10 +163,10 @@ impl Cpu {
         set_gs_base(cpu.as_ptr() as u64)?;
         HOST.set(&mut *this.host);
         // SAFETY: GS points to the initialised CPU; making kthreads needs kernel mode.
-        unsafe { sys::kiln_gate(start, ptr::null_mut()) };
+        unsafe { sys::kiln_gate(Some(start), ptr::null_mut()) };
         if let Some(tree) = area::start() {
             // SAFETY: as above; the tree's function is made for the gate.
-            if unsafe { sys::kiln_gate(tree, ptr::null_mut()) } != 0 {
+            if unsafe { sys::kiln_gate(Some(tree), ptr::null_mut()) } != 0 {
                 return Err(std::io::ErrorKind::OutOfMemory.into());
             }
         }
@@ -188,35 +188,35 @@ impl Cpu {
     pub fn configure(&mut self, config: &Config) {
         let raw = raw_config(config);
         // SAFETY: this thread is the CPU and is not in kernel mode now.
-        unsafe { sys::kiln_cpu_configure(self.host.cpu.as_ptr(), &raw) }
+        unsafe { sys::kiln_cpu_configure(self.raw(), &raw) }
     }
 
     /// What it has counted.
     pub fn stats(&self) -> Stats {
         // SAFETY: the pointer is into the CPU's own memory; this thread is its only
         // writer, and interrupts have returned by the time this reads.
-        unsafe { *sys::kiln_cpu_stats(self.host.cpu.as_ptr()) }
+        unsafe { *sys::kiln_cpu_stats(self.raw()).cast() }
     }
 
     /// Lengths of the FPU sections.
     pub fn section_time(&self) -> Histogram {
-        self.histogram(sys::HISTOGRAM_SECTION)
+        self.histogram(sys::KILN_HISTOGRAM_SECTION)
     }
 
     /// From the raise of a softirq to its handler's first action.
     pub fn softirq_latency(&self) -> Histogram {
-        self.histogram(sys::HISTOGRAM_SOFTIRQ_LATENCY)
+        self.histogram(sys::KILN_HISTOGRAM_SOFTIRQ_LATENCY)
     }
 
     fn histogram(&self, which: u32) -> Histogram {
         // SAFETY: as in `stats`; `which` is one that exists.
-        unsafe { (*sys::kiln_cpu_histogram(self.host.cpu.as_ptr(), which)).clone() }
+        unsafe { Histogram::from(&*sys::kiln_cpu_histogram(self.raw(), which)) }
     }
 
     /// Count from zero again.
     pub fn reset_stats(&mut self) {
         // SAFETY: as in `configure`.
-        unsafe { sys::kiln_cpu_reset_stats(self.host.cpu.as_ptr()) }
+        unsafe { sys::kiln_cpu_reset_stats(self.raw()) }
     }
 
     /// The control for a detector: nested saves go to the area of `owner`, which is
@@ -224,13 +224,17 @@ impl Cpu {
     #[doc(hidden)]
     pub fn share_nested_area(&mut self, owner: NestedArea) {
         // SAFETY: the area belongs to a CPU that outlives this test's use of it.
-        unsafe { sys::kiln_cpu_share_area(self.host.cpu.as_ptr(), owner.0) }
+        unsafe { sys::kiln_cpu_share_area(self.raw(), owner.0) }
     }
 
     /// This CPU's nested area, for [`Cpu::share_nested_area`].
     #[doc(hidden)]
     pub fn nested_area(&self) -> NestedArea {
-        NestedArea(self.host.cpu.as_ptr())
+        NestedArea(self.raw())
+    }
+
+    fn raw(&self) -> *mut sys::Cpu {
+        self.host.cpu.as_ptr().cast()
     }
 
     pub(crate) fn host(&mut self) -> &mut Host {
@@ -241,7 +245,7 @@ impl Cpu {
 /// A CPU's nested area, to be shared on purpose.
 #[doc(hidden)]
 #[derive(Clone, Copy)]
-pub struct NestedArea(*mut sys::CpuHead);
+pub struct NestedArea(*mut sys::Cpu);
 
 // SAFETY: only ever handed back to C, which is what the control is about.
 unsafe impl Send for NestedArea {}
@@ -250,7 +254,7 @@ impl Drop for Cpu {
     fn drop(&mut self) {
         self.host.injection.stop();
         // SAFETY: this thread's CPU, in user mode; its kthreads never run again.
-        unsafe { sys::kiln_cpu_stop(self.host.cpu.as_ptr()) };
+        unsafe { sys::kiln_cpu_stop(self.raw()) };
         HOST.set(ptr::null_mut());
         // Nothing reads GS from here on; a failure would leave a pointer nobody uses.
         let _ = set_gs_base(0);
@@ -275,13 +279,9 @@ fn raw_config(config: &Config) -> sys::CpuConfig {
         latency_us: config.latency_us,
         wakeup_us: config.wakeup_us,
         switch_ns: config.switch_ns,
-        tasks: ptr::null_mut(),
-        nr_tasks: 0,
-        kstacks: ptr::null_mut(),
-        kstack_size: 0,
-        kstack_stride: 0,
         witness: witness.map_or(ptr::null_mut(), |w| w.word),
         witness_armed: witness.map_or(0, |w| w.armed),
+        ..Default::default()
     }
 }
 
@@ -317,7 +317,7 @@ fn set_gs_base(address: u64) -> std::io::Result<()> {
 pub unsafe fn gate(f: sys::GateFn, arg: *mut c_void) -> u64 {
     ensure();
     // SAFETY: the thread is a CPU; the rest is the caller's promise.
-    unsafe { sys::kiln_gate(f, arg) }
+    unsafe { sys::kiln_gate(Some(f), arg) }
 }
 
 /// The same from a user program with `want` in its registers; `found` is what is there

@@ -2,6 +2,8 @@
 
 use std::ops::AddAssign;
 
+use crate::sys;
+
 /// Counts since boot or [`crate::cpu::Cpu::reset_stats`].
 #[repr(C)]
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -50,6 +52,10 @@ pub struct Stats {
     pub softirqs_behind: u64,
 }
 
+sys::assert_layout!(Stats, sys::CpuStats, irqs irqs_user irqs_in_section softirqs softirqs_deferred sections
+    sections_timed sections_interrupted sections_stolen user_saves user_restores nested_saves task_saves warnings
+    switches preemptions sections_long sections_long_witnessed stalls stall_max softirqs_behind);
+
 impl AddAssign for Stats {
     fn add_assign(&mut self, other: Stats) {
         self.irqs += other.irqs;
@@ -76,11 +82,9 @@ impl AddAssign for Stats {
     }
 }
 
-const BUCKETS: usize = 640;
+const BUCKETS: usize = sys::HISTOGRAM_BUCKETS as usize;
 
-/// TSC intervals, in buckets a sixteenth of an octave wide: `struct histogram`, or with 64-bit counts the sum of many of
-/// them.
-#[repr(C)]
+/// TSC intervals, in buckets a sixteenth of an octave wide, or with 64-bit counts the sum of many of them.
 #[derive(Clone, Debug)]
 pub struct Histogram<Count = u32> {
     max: u64,
@@ -92,6 +96,15 @@ impl<Count: Copy + Default> Default for Histogram<Count> {
         Histogram {
             max: 0,
             count: [Count::default(); BUCKETS],
+        }
+    }
+}
+
+impl From<&sys::Histogram> for Histogram {
+    fn from(raw: &sys::Histogram) -> Histogram {
+        Histogram {
+            max: raw.max,
+            count: raw.count,
         }
     }
 }

@@ -7,7 +7,7 @@ use super::{init, MEMORY};
 use crate::cpu;
 use crate::sys::{self, GateFn};
 
-/// Its functions, as `kiln.h` has them.
+/// Its functions, as `abi/crypto.h` declares them.
 #[derive(Debug)]
 pub struct Api {
     pub(super) open: GateFn,

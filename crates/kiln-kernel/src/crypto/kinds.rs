@@ -96,7 +96,7 @@ impl Aead {
 
     /// Choose the length of tags; the longest otherwise.
     pub fn set_tag_size(&mut self, bytes: usize) -> Result<(), Errno> {
-        let mut raw = sys::SetKey {
+        let mut raw = sys::Setkey {
             tfm: self.0.raw.tfm,
             key: ptr::null(),
             len: bytes as u32,

@@ -1,7 +1,6 @@
 //! Requests that are timed: many messages or one of them repeatedly, the loop in `kernel/bench/requests.c`.
 
 use std::ffi::c_void;
-use std::ptr;
 
 use super::{check, scatterlist, Api, Errno, Skcipher, Transform};
 use crate::cipher::{Impl, Kind, Op};
@@ -47,21 +46,18 @@ pub struct Driver {
     imp: Impl,
 }
 
-fn raw_requests(tfm: *mut c_void, m: sys::kiln_messages, part: Part) -> sys::kiln_requests {
-    sys::kiln_requests {
+fn raw_requests(tfm: *mut c_void, m: sys::Messages, part: Part) -> sys::Requests {
+    sys::Requests {
         tfm,
         m,
-        from: ptr::null_mut(),
-        to: ptr::null_mut(),
         part: part as u32,
-        err: 0,
-        later: 0,
+        ..Default::default()
     }
 }
 
 /// # Safety
 /// What the structure points to is there.
-unsafe fn run_raw(mut raw: sys::kiln_requests) -> Result<u64, Errno> {
+unsafe fn run_raw(mut raw: sys::Requests) -> Result<u64, Errno> {
     // SAFETY: the function takes this structure; the rest is the caller's promise.
     unsafe { cpu::gate(sys::kiln_requests_run, (&raw mut raw).cast()) };
     check(raw.err)?;
@@ -138,7 +134,7 @@ impl Driver {
         messages: &mut Messages<'_>,
         single: &mut IvRoom,
         calls: u64,
-    ) -> Result<sys::kiln_requests, Errno> {
+    ) -> Result<sys::Requests, Errno> {
         self.check_sizes(messages.len, messages.prefix, messages.tag_size)?;
         let m = messages.raw(&self.needs(), single, calls);
         let m = m.map_err(|_| Errno::INVALID)?;
@@ -165,13 +161,10 @@ impl Driver {
         let mut from = scatterlist(repeat.src);
         // A hash has no destination.
         let mut to = scatterlist(if in_place { repeat.src } else { repeat.dst });
-        let m = sys::kiln_messages {
-            src: ptr::null(),
+        let m = sys::Messages {
             dst: repeat.digest.as_mut_ptr(),
             iv: fresh.as_ptr(),
             iv_room: repeat.iv.as_mut_ptr(),
-            src_stride: 0,
-            dst_stride: 0,
             iv_stride: fresh.len() as u64,
             len: lens.text as u64,
             prefix: lens.assoc as u64,
@@ -179,8 +172,9 @@ impl Driver {
             count: 1,
             calls,
             decrypt: repeat.op == Op::Decrypt && !hash,
+            ..Default::default()
         };
-        let raw = sys::kiln_requests {
+        let raw = sys::Requests {
             from: from.as_mut_ptr(),
             to: match in_place {
                 true => from.as_mut_ptr(),

@@ -5,7 +5,6 @@
 //! sends by flow 1, too. Each has a receiver with an anti-replay window, at its end.
 
 mod packet;
-mod raw;
 pub mod replay;
 
 pub use packet::{Sealer, Transform, HEADER, ICV, MAX_PAYLOAD};
@@ -138,14 +137,14 @@ pub struct Sample {
 
 /// A ring of packets: what goes in and what is to come out.
 struct Ring {
-    raw: Vec<raw::EspPacket>,
+    raw: Vec<sys::EspPacket>,
     _bytes: Vec<(Vec<u8>, Vec<u8>)>,
 }
 
 /// A load, with its transforms and memory.
 pub struct Esp {
     /// Boxed: `kernel/` keeps its address.
-    raw: Box<raw::EspLoad>,
+    raw: Box<sys::EspLoad>,
     driver: String,
     user: Pattern,
     user_found: Pattern,
@@ -153,10 +152,10 @@ pub struct Esp {
     ticks_per_us: f64,
     _tfms: ([Aead; 2], Skcipher),
     _rings: [Ring; 2],
-    _slots: [Vec<raw::EspSlot>; 2],
+    _slots: [Vec<sys::EspSlot>; 2],
     _buffers: [Vec<u8>; 2],
-    arrivals: Vec<raw::EspArrival>,
-    samples: Vec<raw::EspSample>,
+    arrivals: Vec<sys::EspArrival>,
+    samples: Vec<sys::EspSample>,
     log: Vec<u32>,
     _sectors: (Arc<Messages>, Vec<u8>),
 }
@@ -209,8 +208,8 @@ impl Ring {
                 IN => (sealed, plain),
                 _ => (plain, sealed),
             };
-            raw.push(raw::EspPacket {
-                input: input.as_ptr(),
+            raw.push(sys::EspPacket {
+                in_: input.as_ptr(),
                 want: want.as_ptr(),
                 in_len: input.len() as u32,
                 want_len: want.len() as u32,
@@ -223,35 +222,17 @@ impl Ring {
     }
 }
 
-fn flow(plan: &Plan, which: usize) -> raw::EspFlow {
-    raw::EspFlow {
-        tfm: ptr::null_mut(),
+fn flow(plan: &Plan, which: usize) -> sys::EspFlow {
+    sys::EspFlow {
         decrypt: which == IN,
         assoclen: plan.transform.assoc_len() as u32,
-        packet: ptr::null(),
         packets: plan.sizes.len() as u32,
-        next: 0,
-        slot: ptr::null_mut(),
         slots: SLOTS as u32,
-        load: ptr::null_mut(),
-        window: raw::Replay {
+        window: sys::Replay {
             size: plan.window,
-            top: 0,
-            lost: 0,
-            replayed: 0,
-            seen: [0; raw::REPLAY_MAX / 64],
+            ..Default::default()
         },
-        put: 0,
-        done: 0,
-        bytes: [0; 3],
-        corrupted: 0,
-        errors: 0,
-        async_punts: 0,
-        dropped: 0,
-        reordered: 0,
-        free: ptr::null_mut(),
-        in_flight: 0,
-        answered: 0,
+        ..Default::default()
     }
 }
 
@@ -263,8 +244,8 @@ fn sample_every(phase_end: [u64; 3]) -> u64 {
     ticks((phase_end[2] / SAMPLES as u64).max(1_000_000))
 }
 
-fn raw_arrivals(arrivals: &[Arrival]) -> Vec<raw::EspArrival> {
-    let raw = |a: &Arrival| raw::EspArrival {
+fn raw_arrivals(arrivals: &[Arrival]) -> Vec<sys::EspArrival> {
+    let raw = |a: &Arrival| sys::EspArrival {
         when: ticks(a.at),
         packet: a.packet,
         flow: a.flow,
@@ -308,32 +289,24 @@ impl Esp {
         let rings = [IN, OUT].map(|i| Ring::new(plan, &sealers[i], i, salt, random));
         let stride = plan.transform.packet_len(longest).next_multiple_of(64);
         let mut buffers = [0, 1].map(|_| vec![0u8; stride * SLOTS]);
-        let mut slots: [Vec<raw::EspSlot>; 2] = [IN, OUT].map(|i| {
+        let mut slots: [Vec<sys::EspSlot>; 2] = [IN, OUT].map(|i| {
             let base = buffers[i].as_mut_ptr();
-            let slot = |n: usize| raw::EspSlot {
-                flow: ptr::null_mut(),
-                next: ptr::null_mut(),
-                request: ptr::null_mut(),
-                seq: 0,
-                packet: 0,
-                own: false,
+            let slot = |n: usize| sys::EspSlot {
                 sg: sys::Scatterlist {
-                    addr: ptr::null_mut(),
-                    length: 0,
                     last: true,
-                    chain: false,
+                    ..Default::default()
                 },
-                iv: [0; 16],
                 buffer: base.wrapping_add(n * stride),
+                ..Default::default()
             };
             (0..SLOTS).map(slot).collect()
         });
         let arrivals = raw_arrivals(&plan.arrivals);
-        let mut samples = vec![raw::EspSample::default(); SAMPLES];
+        let mut samples = vec![sys::EspSample::default(); SAMPLES];
         let mut log = vec![0u32; plan.log];
         let view = sectors.view();
         let mut dst = vec![0u8; view.len * view.count];
-        let mut raw = Box::new(raw::EspLoad {
+        let mut raw = Box::new(sys::EspLoad {
             flow: [flow(plan, IN), flow(plan, OUT)],
             arrival: arrivals.as_ptr(),
             arrivals: arrivals.len() as u32,
@@ -348,34 +321,16 @@ impl Esp {
             iv: view.ivs,
             sector_len: view.len as u32,
             sector_count: view.count as u32,
-            sector_next: 0,
             own_every: plan.own_every,
-            ops: 0,
-            sector_request: ptr::null_mut(),
-            sectors: 0,
-            sectors_corrupted: 0,
-            own_packets: 0,
             sample: samples.as_mut_ptr(),
             max_samples: SAMPLES as u32,
             sample_every: sample_every(plan.phase_end),
-            samples: 0,
-            started: false,
-            over: false,
-            start: 0,
-            stolen: 0,
-            last_irq: 0,
-            next_arrival: 0,
-            missed: 0,
-            recovered: 0,
-            ring: [0; raw::ESP_RING],
-            ring_head: 0,
-            ring_tail: 0,
             log: match plan.log {
                 0 => ptr::null_mut(),
                 _ => log.as_mut_ptr(),
             },
             max_log: plan.log as u32,
-            logged: 0,
+            ..Default::default()
         });
         for i in [IN, OUT] {
             raw.flow[i].tfm = tfms[i].0.raw.tfm;
@@ -383,7 +338,7 @@ impl Esp {
             raw.flow[i].slot = slots[i].as_mut_ptr();
         }
         // SAFETY: the function takes this structure; all it points to lives in this Esp.
-        if unsafe { cpu::gate(raw::kiln_esp_open, (&raw mut *raw).cast()) } != 0 {
+        if unsafe { cpu::gate(sys::kiln_esp_open, (&raw mut *raw).cast()) } != 0 {
             return Err(Errno(-12));
         }
         Ok(Esp {
@@ -427,7 +382,7 @@ impl Esp {
     pub fn price_ns(&mut self, _: &mut Cpu, packets: u64) -> f64 {
         self.raw.ops = packets;
         // SAFETY: the function takes this structure.
-        let ticks = unsafe { cpu::gate(raw::kiln_esp_price, (&raw mut *self.raw).cast()) };
+        let ticks = unsafe { cpu::gate(sys::kiln_esp_price, (&raw mut *self.raw).cast()) };
         1e3 * ticks as f64 / self.ticks_per_us / packets.max(1) as f64
     }
 
@@ -441,21 +396,21 @@ impl Esp {
             (self.raw.arrivals, self.raw.own_every) = (0, 0);
         }
         self.user_corrupted = 0;
-        let raw: *mut raw::EspLoad = &raw mut *self.raw;
+        let raw: *mut sys::EspLoad = &raw mut *self.raw;
         // SAFETY: the functions take this structure, which lives until they are done with it. The
         // flag is read as interrupts write it.
         unsafe {
-            cpu::gate(raw::kiln_esp_attach, raw.cast());
+            cpu::gate(sys::kiln_esp_attach, raw.cast());
             while !ptr::read_volatile(&raw const (*raw).over) {
                 cpu::gate_with(
                     &self.user,
                     &mut self.user_found,
-                    raw::kiln_esp_run,
+                    sys::kiln_esp_run,
                     raw.cast(),
                 );
                 self.user_corrupted += u64::from(self.user_found != self.user);
             }
-            cpu::gate(raw::kiln_esp_detach, raw.cast());
+            cpu::gate(sys::kiln_esp_detach, raw.cast());
         }
         (self.raw.arrivals, self.raw.own_every) = (arrivals, own_every);
         self.outcome()
@@ -478,7 +433,7 @@ impl Esp {
             }
         });
         let us = |ticks: u64| ticks as f64 / self.ticks_per_us;
-        let sample = |s: &raw::EspSample| Sample {
+        let sample = |s: &sys::EspSample| Sample {
             ms: us(s.when) / 1e3,
             bytes: s.bytes,
             arrived: s.arrived,
@@ -510,6 +465,6 @@ impl Esp {
 impl Drop for Esp {
     fn drop(&mut self) {
         // SAFETY: the function takes this structure; nothing is in flight.
-        unsafe { cpu::gate(raw::kiln_esp_close, (&raw mut *self.raw).cast()) };
+        unsafe { cpu::gate(sys::kiln_esp_close, (&raw mut *self.raw).cast()) };
     }
 }

@@ -1,32 +1,26 @@
 //! The anti-replay window of a receiver (RFC 4303, 3.4.3).
 
-use super::raw;
+use crate::sys;
 
 /// The widest window.
-pub const MAX: u32 = raw::REPLAY_MAX as u32;
+pub const MAX: u32 = sys::KILN_REPLAY_MAX;
 
 /// Which of the last sequence numbers have come.
-pub struct Window(raw::Replay);
+pub struct Window(sys::Replay);
 
 impl Window {
     /// Of so many numbers.
     pub fn new(size: u32) -> Window {
-        let mut raw = raw::Replay {
-            size: 0,
-            top: 0,
-            lost: 0,
-            replayed: 0,
-            seen: [0; raw::REPLAY_MAX / 64],
-        };
+        let mut raw = sys::Replay::default();
         // SAFETY: the function takes this structure.
-        unsafe { raw::kiln_replay_init(&raw mut raw, size) };
+        unsafe { sys::kiln_replay_init(&raw mut raw, size) };
         Window(raw)
     }
 
     /// Whether a packet of this number is taken.
     pub fn accept(&mut self, seq: u64) -> bool {
         // SAFETY: as above.
-        unsafe { raw::kiln_replay_accept(&raw mut self.0, seq) }
+        unsafe { sys::kiln_replay_accept(&raw mut self.0, seq) }
     }
 
     /// Refused because they were older than the window, and because they had come before.
@@ -46,6 +40,6 @@ pub mod broken {
     /// From now on, in the whole process.
     pub fn set(rules: u32) {
         // SAFETY: takes any number.
-        unsafe { crate::esp::raw::kiln_replay_break(rules) }
+        unsafe { crate::sys::kiln_replay_break(rules) }
     }
 }

@@ -189,7 +189,7 @@ impl Frame<'_> {
                 USER_SS,
             ]);
             self.0[libc::REG_RSP as usize] = frame as i64;
-            self.set_rip(sys::kiln_irq_trampoline as *const () as u64);
+            self.set_rip(&raw const sys::kiln_irq_trampoline as u64);
             self.stop_stepping();
         }
         true

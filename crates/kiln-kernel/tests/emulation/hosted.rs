@@ -103,8 +103,11 @@ fn many_tasks_wait_for_each_other() {
             unsafe {
                 let mut made = 0;
                 loop {
-                    let task =
-                        kiln_kthread_create(relay, made as usize as *mut c_void, c"relay".as_ptr());
+                    let task = kiln_kthread_create(
+                        Some(relay),
+                        made as usize as *mut c_void,
+                        c"relay".as_ptr(),
+                    );
                     if task.is_null() {
                         break;
                     }
@@ -149,7 +152,8 @@ fn a_kthread_runs_when_it_is_woken_and_not_before() {
                 unsafe {
                     let mut word: *mut c_void = ptr::null_mut();
                     let own = kiln_task_word(ptr::null_mut());
-                    let task = kiln_kthread_create(body, (&raw mut word).cast(), c"late".as_ptr());
+                    let task =
+                        kiln_kthread_create(Some(body), (&raw mut word).cast(), c"late".as_ptr());
                     word = kiln_task_word(task);
                     for _ in 0..10 {
                         kiln_yield();
@@ -233,7 +237,7 @@ fn works_of_two_queues_wait_for_each_other() {
                 pending: 0,
                 next: ptr::null_mut(),
                 queue: ptr::null_mut(),
-                f,
+                fn_: Some(f),
             };
             let mut queue = Workqueue {
                 head: ptr::null_mut(),
@@ -277,7 +281,7 @@ fn paravirtual_calls_keep_registers() {
             let mut kept = 0;
             // SAFETY: kernel mode; every register of the calls is declared.
             unsafe {
-                kiln_open_softirq(7, served);
+                kiln_open_softirq(7, Some(served));
                 for call in [
                     kiln_pv_irq_disable as *const () as usize,
                     kiln_pv_save_fl as *const () as usize,

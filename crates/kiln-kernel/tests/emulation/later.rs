@@ -9,8 +9,8 @@ use std::sync::Arc;
 use kiln_kernel::cipher::{Impl, Op};
 use kiln_kernel::cpu::Config;
 use kiln_kernel::hosted::border::{
-    kiln_calls, kiln_calls_run, kiln_fpu_usable, kiln_local_bh_disable, kiln_local_bh_enable,
-    kiln_queue_work, Work,
+    kiln_calls_run, kiln_fpu_usable, kiln_local_bh_disable, kiln_local_bh_enable, kiln_queue_work,
+    Calls, Work,
 };
 use kiln_kernel::irq::{Arrivals, Timer};
 use kiln_kernel::load::{best_impl, Counts, Load, Messages, Operation, Plan, TaskWork, Worker};
@@ -41,7 +41,7 @@ type Done = unsafe extern "C" fn(*mut c_void, i32);
 /// A request, one for each slot.
 #[repr(C)]
 struct Request {
-    calls: kiln_calls,
+    calls: Calls,
     done: Option<Done>,
     data: *mut c_void,
 }
@@ -75,7 +75,7 @@ impl Helper {
                 pending: 0,
                 next: ptr::null_mut(),
                 queue: ptr::null_mut(),
-                f: work,
+                fn_: Some(work),
             },
             requests: (0..slots)
                 .map(|_| Request {
@@ -126,7 +126,7 @@ unsafe extern "C" fn crypt(
     len: usize,
     iv: *const u8,
     decrypt: bool,
-    done: Done,
+    done: Option<Done>,
     data: *mut c_void,
 ) -> i32 {
     // SAFETY: called in kernel mode with a slot that is not in use.
@@ -138,7 +138,7 @@ unsafe extern "C" fn crypt(
         (&raw mut (*r).calls.m.len).write_volatile(len as u64);
         (&raw mut (*r).calls.m.iv).write_volatile(iv);
         (&raw mut (*r).calls.m.decrypt).write_volatile(decrypt);
-        (&raw mut (*r).done).write_volatile(Some(done));
+        (&raw mut (*r).done).write_volatile(done);
         (&raw mut (*r).data).write_volatile(data);
         let (head, tail) = (helper.head.load(Relaxed), helper.tail.load(Relaxed));
         let queued = tail.wrapping_sub(head);

@@ -60,14 +60,15 @@ const ROOMS: [&[&str]; 5] = [
 ];
 
 /// The headers of `lib`, `cpu` and `fpu`.
-const LOW_HEADERS: [&str; 15] = [
+const LOW_HEADERS: [&str; 16] = [
+    "abi/cpu.h",
+    "abi/hosted.h",
     "context.h",
     "cpu.h",
     "cpu_offsets.h",
     "fpu.h",
     "fpu_assert.h",
     "histogram.h",
-    "hosted.h",
     "percpu.h",
     "preempt.h",
     "sched.h",
@@ -79,7 +80,16 @@ const LOW_HEADERS: [&str; 15] = [
 ];
 
 /// The headers of higher rooms.
-const HIGH_HEADERS: [&str; 4] = ["budget.h", "cipher.h", "crypto.h", "esp.h"];
+const HIGH_HEADERS: [&str; 8] = [
+    "abi/bench.h",
+    "abi/cipher.h",
+    "abi/crypto.h",
+    "abi/esp.h",
+    "abi/load.h",
+    "budget.h",
+    "cipher.h",
+    "crypto.h",
+];
 
 fn room_of(source: &Path) -> &str {
     let room = source.iter().next().and_then(|room| room.to_str());

@@ -24,9 +24,10 @@
 
 /* glibc defines it too, differently. */
 #undef __always_inline
+#include <kiln/abi/cipher.h>
+#include <kiln/abi/cpu.h>
 #include <kiln/cpu_offsets.h>
 #include <kiln/fpu.h>
-#include <kiln/kiln.h>
 
 #include "../../../../kernel/ciphers/aes/aes.h"
 #include "../../../../kernel/ciphers/chacha/chacha.h"

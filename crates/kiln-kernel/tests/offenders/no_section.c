@@ -16,8 +16,9 @@
 
 /* glibc has one too; kernel/ never meets it, and need not care. */
 #undef __always_inline
+#include <kiln/abi/cipher.h>
+#include <kiln/abi/cpu.h>
 #include <kiln/fpu.h>
-#include <kiln/kiln.h>
 
 /* This thread becomes a CPU; without kernel threads it needs no stacks. */
 static void boot(void)

@@ -31,10 +31,10 @@ static inline u64 rdtsc(void)
 }
 #endif
 
+#include <kiln/abi/cpu.h>
 #include <kiln/cpu.h>
 #include <kiln/cpu_offsets.h>
 #include <kiln/fpu.h>
-#include <kiln/kiln.h>
 #include <kiln/preempt.h>
 #include <kiln/sched.h>
 

@@ -7,10 +7,12 @@
 #define KILN_ABI_BENCH_H
 
 #include <kiln/abi/messages.h>
+#include <kiln/histogram.h>
 #include <kiln/types.h>
 
 struct kiln_impl;
 struct scatterlist;
+struct task;
 
 /* FPU sections around the calls of a function that uses vector registers. */
 enum kiln_sections {
@@ -90,5 +92,98 @@ struct kiln_requests {
 };
 
 KILN_EXPORT u64 kiln_requests_run(void *requests);
+
+/* crypto/cut.c: methods that cut long messages into sections. */
+enum kiln_way {
+	KILN_UNBOUNDED,		/* one section, whatever the length */
+	KILN_PAGE,		/* 4 KiB each */
+	KILN_FIXED,		/* the limits posted in 2022: crypto/posted.def */
+	KILN_CLASS,		/* 16, 256 or 512 KiB */
+	KILN_CALIBRATED,	/* as many bytes as fit the target according to the calibration */
+	KILN_CLOCKED,		/* reads the TSC after every few bytes */
+	KILN_ON_DEMAND,		/* until a softirq is pending or a reschedule is wanted */
+	KILN_NR_WAYS
+};
+
+/* The name of a method; NULL after the last. */
+KILN_EXPORT const char *kiln_cut_way(u32 way);
+/* Applies to the whole process from now on; @target in TSC ticks. */
+KILN_EXPORT void kiln_cut_set(u32 way, u64 target);
+KILN_EXPORT u32 kiln_cut_get(u64 *target);
+/* For tests: sections or steps have @bytes whatever was measured; 0 ends this. */
+KILN_EXPORT void kiln_cut_force(u32 bytes);
+
+struct kiln_budget {
+	u32 most[2], start[2];	/* struct fpu_budget; encryption, decryption */
+	u64 rate[2];
+	u64 miss_rate;
+	u32 granule;		/* budgets are multiples of this */
+	u32 posted;		/* bytes of KILN_FIXED; 0: no limit was posted */
+	u32 min_bytes;
+	bool fastest;		/* implementation of its algorithm, as measured */
+};
+
+KILN_EXPORT void kiln_budget_get(const struct kiln_impl *impl, struct kiln_budget *budget);
+/* Bytes that fit in a section of @ticks; 0 if less than one granule. */
+KILN_EXPORT u32 kiln_budget_bytes(const struct kiln_impl *impl, bool decrypt, u64 ticks);
+
+/* bench/calibrate.c. The host provides this much memory, aligned to 64. */
+enum { KILN_CALIBRATION_BYTES = 512 * 1024 };
+
+struct kiln_calibration {
+	u8 *memory;		/* KILN_CALIBRATION_BYTES */
+	/*
+	 * For tests: unless @rates is NULL, nothing is run. Implementation i takes rates[i] for
+	 * 65536 bytes, run n takes stalls[n % nr_stalls] more, and the chain takes @chain.
+	 */
+	const u64 *rates, *stalls;
+	u32 nr_stalls;
+	u64 chain;
+	u64 ticks;		/* out: duration of the calibration */
+	u32 runs;		/* out */
+	u64 enough;		/* internal: ticks of a long run */
+};
+
+/* Measures all usable implementations. */
+KILN_EXPORT u64 kiln_calibrate(void *calibration);
+/* The same, but only if the clock speed has changed since. Returns whether it has. */
+KILN_EXPORT u64 kiln_calibrate_again(void *calibration);
+
+/*
+ * bench/budget.c: requests of three kinds in turn: cut by the method to be judged, in one section
+ * whatever the length, and sections of pure arithmetic instead. Each interrupt raises a
+ * softirq and wakes a kthread.
+ */
+enum { KILN_PART_JUDGED, KILN_PART_UNBOUNDED, KILN_PART_NULL, KILN_NR_PARTS };
+
+struct kiln_budget_part {
+	struct histogram section, softirq, wake;
+	u64 ops, sections, interrupted, stolen, stalls;
+	u64 long_sections, long_witnessed;
+	u64 *op_ticks;		/* durations of the first max_ops */
+};
+
+struct kiln_budget_run {
+	struct kiln_requests *requests;	/* m.calls: 1 */
+	struct kiln_budget_part *part;	/* KILN_NR_PARTS */
+	u64 null_chain;		/* multiplications in a section of arithmetic */
+	u64 long_ticks;		/* sections that take at least this are long */
+	u32 max_ops;		/* room in op_ticks */
+	u64 ticks;		/* minimum duration */
+	u64 min_ops;		/* of each part */
+	bool cold;		/* flush the data from the caches before each operation */
+	bool quiet;		/* only the first part */
+	int err;
+	/* internal */
+	struct task *sleeper;
+	u32 now;
+	u32 raised;
+	u64 woken;
+	bool stop, stopped;
+};
+
+KILN_EXPORT u64 kiln_budget_run(void *run);
+/* Ticks that @n dependent multiplications take, the shortest of several runs. */
+KILN_EXPORT u64 kiln_budget_chain(u64 n);
 
 #endif

@@ -1,13 +1,15 @@
 //! A tree's functions called directly, as `tree/primitives` says.
 
+use std::cell::RefCell;
 use std::rc::Rc;
 
 use kiln_tree::engine::{self, Engine};
 use kiln_tree::primitive::{Bound, Keys, Primitive};
 
-use super::{series, Tree};
+use super::Tree;
 use crate::speed::candidate::{Candidate, Judge, Run, Takes};
 use crate::speed::level::Level;
+use crate::speed::own::cipher_messages;
 use crate::speed::shape::Op;
 use crate::speed::source::{Choice, Work};
 
@@ -157,10 +159,11 @@ impl Tree {
         let (name, engine) = self.generic(work).ok_or("no generic driver")?;
         let run: Run = Box::new(move |messages, calls| {
             let shape = messages.shape;
-            let series = series(messages, Op::Digest);
-            for i in (0..series.count).take(calls as usize) {
-                let data = &series.src[i * series.src_stride..][..shape.len];
-                let state = &mut series.dst[i * series.dst_stride..][..shape.digest];
+            let mut iv_room = Vec::new();
+            let all = cipher_messages(Op::Digest, &mut iv_room, messages);
+            for i in (0..all.count).take(calls as usize) {
+                let data = &all.src[i * all.src_stride..][..shape.len];
+                let state = &mut all.dst[i * all.dst_stride..][..shape.digest];
                 engine
                     .state(data, state)
                     .map_err(|e| format!("no state: {e}"))?;
@@ -176,9 +179,10 @@ impl Tree {
 
 /// Calls of a function.
 fn direct(bound: Bound, row: Primitive, material: Rc<Material>, work: &Work) -> Run<'static> {
-    let (op, tag) = (work.op, work.spec.tag);
+    let op = work.op;
+    let iv_room = RefCell::new(Vec::new());
     Box::new(move |messages, calls| {
-        let len = messages.shape.len;
+        let (len, digest) = (messages.shape.len, messages.shape.digest);
         let takes = Takes {
             least: row.least,
             most: row.most,
@@ -194,7 +198,11 @@ fn direct(bound: Bound, row: Primitive, material: Rc<Material>, work: &Work) -> 
         };
         // SAFETY: the keys are of the driver that the table names for this function, and live in `material`; the
         // length is one that the table allows.
-        unsafe { bound.run(keys, &material.start, tag, &mut series(messages, op), calls) };
-        Ok(())
+        let ran = unsafe {
+            let mut iv_room = iv_room.borrow_mut();
+            let mut all = cipher_messages(op, &mut iv_room, messages);
+            bound.run(keys, &material.start, digest, &mut all, calls)
+        };
+        ran.map_err(|e| e.to_string())
     })
 }

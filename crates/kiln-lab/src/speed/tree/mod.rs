@@ -4,16 +4,17 @@ mod direct;
 mod generic;
 mod ways;
 
+use std::cell::RefCell;
 use std::rc::Rc;
 
 use kiln_measure::SplitMix64;
-use kiln_tree::engine::{self, Calls, Engine, Listed, Series};
+use kiln_tree::engine::{self, Calls, Engine, Listed};
 use kiln_tree::primitive::Primitive;
 use kiln_tree::Host;
 
 use super::candidate::{Candidate, Judge, Run, Takes};
 use super::level::Level;
-use super::messages::{Messages, IV_UNIT};
+use super::own::cipher_messages;
 use super::shape::{Kind, Op};
 use super::source::{key_bytes, Choice, Source, Spec, Work};
 use crate::Error;
@@ -304,35 +305,15 @@ fn takes(spec: &Spec, block: usize) -> Takes {
 
 /// Calls through the crypto API.
 fn requests(engine: Engine, op: Op) -> Run<'static> {
+    let iv_room = RefCell::new(Vec::new());
     Box::new(move |messages, calls| {
         engine
-            .run(&mut series(messages, op), calls)
+            .run(
+                &mut cipher_messages(op, &mut iv_room.borrow_mut(), messages),
+                calls,
+            )
             .map_err(|e| format!("a request fails: {e}"))
     })
-}
-
-/// The messages as the tree's calls take them.
-fn series(messages: &mut Messages, op: Op) -> Series<'_> {
-    let (shape, count) = (messages.shape, messages.count());
-    let (src_stride, dst_stride) = (messages.src_stride, messages.dst_stride);
-    let iv_stride = match shape.iv {
-        0 => 0,
-        _ => messages.iv_units() * IV_UNIT,
-    };
-    let (ivs, src, dst) = messages.parts();
-    Series {
-        src,
-        dst,
-        ivs: ivs.as_flattened(),
-        src_stride,
-        dst_stride,
-        iv_stride,
-        src_len: shape.src(),
-        dst_len: shape.dst(),
-        prefix: shape.prefix,
-        count,
-        decrypt: op == Op::Decrypt,
-    }
 }
 
 impl Source for Tree {

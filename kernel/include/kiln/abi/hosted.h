@@ -1,16 +1,15 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR MIT */
 /*
  * The border for a hosted kernel tree: the functions of its CPU that its services and its glue
- * call. Part of kiln.h. Uses plain C types only, so that it can be included together with
- * the tree's own headers.
+ * call. Uses plain C types only, so that it can be included together with the tree's own headers.
  *
  * All functions are called in kernel mode (kiln_gate) and act on the calling thread's CPU. Any
  * stack alignment will do. They use general registers only.
  */
-#ifndef KILN_HOSTED_H
-#define KILN_HOSTED_H
+#ifndef KILN_ABI_HOSTED_H
+#define KILN_ABI_HOSTED_H
 
-#include "cpu_offsets.h"
+#include "../cpu_offsets.h"
 
 #pragma GCC visibility push(default)
 

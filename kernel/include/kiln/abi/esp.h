@@ -1,50 +1,53 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR MIT */
-/* What crosses the border for loads of ESP packets. */
-#ifndef KILN_ESP_H
-#define KILN_ESP_H
+/*
+ * The border of load/esp.c and load/replay.c: ESP packets.
+ */
+#ifndef KILN_ABI_ESP_H
+#define KILN_ABI_ESP_H
 
-#include <kiln/kiln.h>
+#include <kiln/abi/crypto.h>
+#include <kiln/types.h>
 
-/* load/replay.c: an anti-replay window (RFC 4303, 3.4.3). Sequence numbers begin with 1. */
+/* load/replay.c: an anti-replay window (RFC 4303, 3.4.3). Sequence numbers start at 1. */
 #define KILN_REPLAY_MAX 4096
 struct kiln_replay {
-	u32 size;		/* so many of the last numbers are known */
-	u64 top;		/* the highest that has come */
-	u64 lost, replayed;	/* refused: older than the window; come before */
+	u32 size;		/* of the window */
+	u64 top;		/* the highest number received */
+	u64 lost, replayed;	/* refused: older than the window; received before */
 	u64 seen[KILN_REPLAY_MAX / 64];
 };
 
 KILN_EXPORT void kiln_replay_init(struct kiln_replay *window, u32 size);
-/* Whether a packet of this number, which is authentic, is taken. */
+/* Whether an authentic packet with this number is accepted. */
 KILN_EXPORT bool kiln_replay_accept(struct kiln_replay *window, u64 seq);
 
-/* Controls: what the window does not refuse from now on. */
+/* Controls: packets that the window accepts from now on. */
 enum kiln_replay_broken {
-	KILN_REPLAY_ENDLESS = 1,	/* what is older than it */
-	KILN_REPLAY_BLIND = 2,		/* what has come before */
+	KILN_REPLAY_ENDLESS = 1,	/* older than the window */
+	KILN_REPLAY_BLIND = 2,		/* received before */
 };
 
 KILN_EXPORT void kiln_replay_break(u32 broken);
 
 /*
- * load/esp.c: ESP packets that softirqs en- and decrypt over a task that encrypts disk
- * sectors. The host gives all memory.
+ * load/esp.c: softirqs encrypt and decrypt ESP packets while a task encrypts disk sectors. The
+ * host provides all memory.
  */
 struct kiln_esp_packet {
 	const u8 *in;		/* header, IV, text; with ICV when decrypting */
-	const u8 *want;		/* what becomes of it */
+	const u8 *want;		/* the expected result */
 	u32 in_len, want_len;
-	u32 payload;		/* bytes that somebody sent */
+	u32 payload;		/* bytes */
 	u8 iv[16];		/* of the request */
 };
 
 struct kiln_esp_slot {
 	struct kiln_esp_flow *flow;
-	struct kiln_esp_slot *next;	/* of those that are free */
+	struct kiln_esp_slot *next;	/* in the list of free slots */
 	void *request;
 	u64 seq;
 	u32 packet;
-	bool own;		/* of the task's */
+	bool own;		/* a packet of the task */
 	struct scatterlist sg;
 	u8 iv[16];
 	u8 *buffer;
@@ -52,7 +55,7 @@ struct kiln_esp_slot {
 
 enum { KILN_ESP_PHASES = 3 };
 
-/* Packets of one security association, one way. */
+/* Packets of one security association in one direction. */
 struct kiln_esp_flow {
 	void *tfm;
 	bool decrypt;
@@ -63,14 +66,14 @@ struct kiln_esp_flow {
 	struct kiln_esp_slot *slot;
 	u32 slots;
 	struct kiln_esp_load *load;
-	struct kiln_replay window;	/* of who receives it */
-	u64 put;			/* sequence numbers given */
+	struct kiln_replay window;	/* the receiver's */
+	u64 put;			/* sequence numbers used */
 	u64 done;			/* answers */
-	u64 bytes[KILN_ESP_PHASES];	/* payload that arrived and was taken by the receiver */
+	u64 bytes[KILN_ESP_PHASES];	/* payload that the receiver accepted */
 	u64 corrupted, errors, async_punts, dropped, reordered;
 	struct kiln_esp_slot *free;
 	u32 in_flight;
-	u64 answered;			/* highest number */
+	u64 answered;			/* highest sequence number */
 };
 
 /* When a packet arrives: ticks of the load's clock. */
@@ -82,9 +85,9 @@ struct kiln_esp_arrival {
 
 struct kiln_esp_sample {
 	u64 when;
-	u64 bytes;		/* payload taken so far */
+	u64 bytes;		/* payload accepted so far */
 	u64 arrived, dropped, lost, sectors;
-	u32 queued;		/* requests that wait for cryptd */
+	u32 queued;		/* requests in cryptd's queue */
 	u32 waiting;		/* packets that wait for a softirq */
 };
 
@@ -95,9 +98,9 @@ struct kiln_esp_load {
 	const struct kiln_esp_arrival *arrival;
 	u32 arrivals;
 	u64 phase_end[KILN_ESP_PHASES];	/* ticks */
-	u64 stack;			/* ticks that each packet takes before it is a request */
-	u64 steal_limit, steal_usual;	/* a longer gap between interrupts is the host's */
-	/* The task: so many sectors a call, and a packet of its own after each so many. */
+	u64 stack;			/* ticks of network stack per packet before its request */
+	u64 steal_limit, steal_usual;	/* longer gaps between interrupts are due to the host */
+	/* The task: sectors per call, and after how many it sends its own packet. */
 	void *sectors_tfm;
 	const u8 *src, *want;
 	u8 *dst;
@@ -116,24 +119,24 @@ struct kiln_esp_load {
 	u64 start, stolen;
 	u64 last_irq;
 	u32 next_arrival;
-	u64 missed;			/* arrived when the ring was full */
-	u64 recovered;			/* ticks after the high phase at which nothing waited; 0: not yet */
+	u64 missed;			/* arrived while the ring was full */
+	u64 recovered;			/* ticks from the high phase until no packet waited; 0: not yet */
 	u32 ring[KILN_ESP_RING];
 	u32 ring_head, ring_tail;
-	u32 *log;			/* numbers of flow 1 in the order of their answers, or NULL */
+	u32 *log;			/* sequence numbers of flow 1 in the order of answers, or NULL */
 	u32 max_log, logged;
 };
 
-/* For kiln_gate(). Non-zero: no memory for requests. */
+/* Called through kiln_gate(). Non-zero: no memory for requests. */
 KILN_EXPORT u64 kiln_esp_open(void *load);
 KILN_EXPORT u64 kiln_esp_close(void *load);
-/* From zero, with the clock at zero at the next interrupt. */
+/* Starts with counts of zero; the clock starts at the next interrupt. */
 KILN_EXPORT u64 kiln_esp_attach(void *load);
-/* @ops sectors of the task. */
+/* The task encrypts @ops sectors. */
 KILN_EXPORT u64 kiln_esp_run(void *load);
-/* No more packets; wait for all answers. */
+/* No more packets arrive; waits for all answers. */
 KILN_EXPORT u64 kiln_esp_detach(void *load);
-/* So many packets (@ops), one after the other, by the task with softirqs off: ticks they took. */
+/* The task processes @ops packets one after the other with softirqs off; returns ticks. */
 KILN_EXPORT u64 kiln_esp_price(void *load);
 
 #endif

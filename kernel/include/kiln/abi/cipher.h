@@ -1,0 +1,19 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR MIT */
+/*
+ * The border of ciphers/.
+ */
+#ifndef KILN_ABI_CIPHER_H
+#define KILN_ABI_CIPHER_H
+
+#include <kiln/cipher.h>
+#include <kiln/cpufeature.h>
+#include <kiln/types.h>
+
+/*
+ * ciphers/list.c: the implementations of all algorithms (kiln/cipher.h), by number. NULL
+ * after the last.
+ */
+KILN_EXPORT size_t kiln_impls(void);
+KILN_EXPORT const struct kiln_impl *kiln_impl(size_t i);
+
+#endif

@@ -1,0 +1,132 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR MIT */
+/*
+ * The border of cpu/, fpu/ and lib/slab.c: emulated CPUs, FPU policies, tiers, memory.
+ */
+#ifndef KILN_ABI_CPU_H
+#define KILN_ABI_CPU_H
+
+#include <kiln/cpu_offsets.h>
+#include <kiln/histogram.h>
+#include <kiln/types.h>
+
+struct cpu;
+struct task;
+
+/* The kernel version whose scheduler is emulated: cpu/sched.c. */
+enum kiln_scheduler { KILN_CFS_6_1, KILN_EEVDF_6_12, KILN_EEVDF_7_3 };
+/* The number of tasks that share one period of CFS at most. */
+enum { KILN_CFS_LATENCY_TASKS = 8 };
+
+/* The behaviour of an emulated CPU, and its memory. */
+struct kiln_cpu_config {
+	u32 number;
+	bool preempt_full;	/* else voluntary */
+	u64 ticks_per_us;	/* of the TSC */
+	u32 scheduler;		/* enum kiln_scheduler */
+	u64 tick_us;
+	u64 slice_us;		/* EEVDF: base slice; CFS: minimal granularity */
+	u64 latency_us;		/* CFS: the period that tasks share */
+	u64 wakeup_us;		/* CFS: a woken task preempts if it is this far behind */
+	u64 switch_ns;		/* charged for each switch of tasks */
+	struct task *tasks;	/* kiln_task_size() bytes each, zero, aligned to 64 */
+	u32 nr_tasks;
+	u8 *kstacks;		/* as many stacks, lowest address first */
+	u64 kstack_size, kstack_stride;
+	/*
+	 * A word that the host overwrites when it preempts this thread, and the value to
+	 * write there to detect that; NULL if the host has no such word.
+	 */
+	volatile u64 *witness;
+	u64 witness_armed;
+};
+
+enum { KILN_HISTOGRAM_SECTION, KILN_HISTOGRAM_SOFTIRQ_LATENCY };
+
+/* Counters of each CPU; always on. */
+struct cpu_stats {
+	u64 irqs;		/* hardirqs taken */
+	u64 irqs_user;		/* of irqs: from user mode */
+	u64 irqs_in_section;	/* of irqs: interrupted a section */
+	u64 softirqs;		/* softirq handlers run */
+	u64 softirqs_deferred;	/* times that the rest was left to ksoftirqd */
+	u64 sections;
+	u64 sections_timed;	/* they represent all sections in the histogram */
+	u64 sections_interrupted;	/* of sections_timed: by an interrupt */
+	u64 sections_stolen;	/* of the others: by the host's scheduler */
+	u64 user_saves, user_restores;
+	u64 nested_saves;
+	u64 task_saves;		/* of a section's registers at a task switch */
+	u64 warnings;		/* WARN_ON() */
+	u64 switches;
+	u64 preemptions;	/* of switches: involuntary */
+	u64 sections_long;	/* of sections_timed: longer than section_limit */
+	u64 sections_long_witnessed;	/* of sections_long: interrupted or stolen */
+	u64 stalls;		/* sections reported by the watchdog */
+	u64 stall_max;		/* TSC ticks of the longest when it was reported */
+	u64 softirqs_behind;	/* raised by a hardirq that interrupted a softirq */
+};
+
+/*
+ * cpu/cpu.c. The host allocates kiln_cpu_size() bytes, aligned to 64, calls kiln_cpu_init(), and
+ * points the thread's GS base to them. Then it calls kiln_cpu_start() in kernel mode, which
+ * creates the kthreads that every CPU has.
+ */
+KILN_EXPORT size_t kiln_cpu_size(void);
+KILN_EXPORT size_t kiln_task_size(void);
+KILN_EXPORT void kiln_cpu_init(struct cpu *cpu, const struct kiln_cpu_config *config);
+KILN_EXPORT void kiln_cpu_configure(struct cpu *cpu,
+				    const struct kiln_cpu_config *config);
+KILN_EXPORT void kiln_cpu_start(void);
+/* Called before its memory is freed, when no more interrupts can occur. */
+KILN_EXPORT void kiln_cpu_stop(struct cpu *cpu);
+KILN_EXPORT struct cpu_stats *kiln_cpu_stats(struct cpu *cpu);
+KILN_EXPORT struct histogram *kiln_cpu_histogram(struct cpu *cpu, u32 which);
+KILN_EXPORT void kiln_cpu_reset_stats(struct cpu *cpu);
+/* A control: nested sections of @cpu are saved to the area of @owner. */
+KILN_EXPORT void kiln_cpu_share_area(struct cpu *cpu, struct cpu *owner);
+
+/* cpu/entry.S: the ways into kernel mode, by call and by interrupt. */
+KILN_EXPORT u64 kiln_gate(u64 (*fn)(void *arg), void *arg);
+KILN_EXPORT extern const u8 kiln_irq_trampoline[];
+
+/*
+ * fpu/section.c: the number of Kiln's own policies; those of hosted trees follow. The name of a
+ * policy is NULL after the last one. A policy is set only while no section is open.
+ */
+KILN_EXPORT u32 kiln_fpu_policies(void);
+KILN_EXPORT const char *kiln_fpu_policy(u32 i);
+KILN_EXPORT void kiln_fpu_policy_set(u32 i);
+/* fpu/xstate.c: bytes that a save takes on this CPU. */
+KILN_EXPORT u32 kiln_fpstate_size(void);
+/* A control: every save from now on omits these features (bits of XCR0). */
+KILN_EXPORT void kiln_fpstate_forget(u32 features);
+
+/* For kiln_gate(): opens and closes empty sections. */
+struct kiln_fpu_pairs {
+	u64 pairs;
+	bool timed;	/* with the section timer */
+};
+
+KILN_EXPORT u64 kiln_fpu_pairs(void *pairs);
+
+/* For kiln_gate(): saves and restores the registers, all of them in use, in one section. */
+struct kiln_fpu_saves {
+	u64 saves;
+};
+
+KILN_EXPORT u64 kiln_fpu_saves(void *saves);
+
+/* cpu/feature.c: see cpufeature.h. */
+KILN_EXPORT u32 kiln_tiers_present(void);
+KILN_EXPORT u32 kiln_tiers(void);
+KILN_EXPORT const char *kiln_tier_lacks(u32 tier);
+KILN_EXPORT void kiln_tiers_mask(u32 mask);
+
+/* lib/slab.c: memory for transforms. Called once, before anything of crypto/. */
+KILN_EXPORT void kiln_slab_give(void *memory, size_t size);
+KILN_EXPORT size_t kiln_slab_in_use(void);
+
+/* cpu/irq.c: interrupts this CPU now, or as soon as interrupts are enabled. */
+KILN_EXPORT void kiln_irq_self(void);
+
+#endif

@@ -1,0 +1,109 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR MIT */
+/*
+ * The border of crypto/ (kiln/crypto.h). Functions with a void pointer are called through kiln_gate().
+ */
+#ifndef KILN_ABI_CRYPTO_H
+#define KILN_ABI_CRYPTO_H
+
+#include <kiln/abi/context.h>
+#include <kiln/abi/submission.h>
+#include <kiln/types.h>
+
+/* A list of pieces of memory. With @chain, the entry is not a piece: the list continues at @addr. */
+struct scatterlist {
+	u8 *addr;
+	u32 length;
+	bool last;
+	bool chain;
+};
+
+/* crypto/border.c */
+KILN_EXPORT int kiln_crypto_init(void);
+/* Selects the algorithms that exist: enum crypto_model. */
+KILN_EXPORT void kiln_crypto_model(u32 model);
+
+struct kiln_tfm {
+	const char *name;	/* of the algorithm or of the driver */
+	u32 type, mask;
+	void *tfm;		/* NULL if there is none */
+	const char *driver;	/* out: the one that was chosen, and its properties */
+	u32 flags;
+	int priority;
+	u32 ivsize;
+	int err;
+};
+
+KILN_EXPORT u64 kiln_crypto_open(void *tfm);
+KILN_EXPORT u64 kiln_crypto_close(void *tfm);
+
+struct kiln_setkey {
+	void *tfm;
+	const u8 *key;
+	u32 len;
+	int err;
+};
+
+KILN_EXPORT u64 kiln_crypto_setkey(void *setkey);
+/* The same structure: tags have @len bytes. */
+KILN_EXPORT u64 kiln_crypto_setauthsize(void *setkey);
+/* crypto/seqiv.c: the seed of the salts of transforms that are opened from now on. */
+KILN_EXPORT void kiln_crypto_seed(u64 seed);
+
+/* One request, made in a context (enum kiln_context); the task waits for its answer. */
+struct kiln_request {
+	void *tfm;
+	struct scatterlist *src, *dst;
+	u8 *iv;
+	u32 assoclen;		/* bytes of associated data at the beginning of the pieces */
+	u32 len;		/* bytes after them, including the tag when decrypting */
+	bool decrypt;
+	u32 context;
+	int submitted;		/* what the call returned */
+	int result;		/* the answer */
+};
+
+KILN_EXPORT u64 kiln_crypto_request(void *request);
+
+/* One message to a hash, in a context (enum kiln_context): in one call, or in pieces if there are any. */
+struct kiln_digest {
+	void *tfm;
+	const u8 *data;
+	u32 len;
+	const u32 *piece;	/* their lengths */
+	u32 pieces;
+	bool reimport;		/* export the state after each piece and import it again */
+	const u8 *state;	/* imported before the first piece unless NULL */
+	u8 *out;
+	u32 context;
+	int err;
+};
+
+KILN_EXPORT u64 kiln_crypto_digest(void *digest);
+
+KILN_EXPORT extern const struct kiln_request_ops kiln_request_ops;
+
+/* The crypto API as an operation of a load: ctx of kiln_crypto_op_crypt(). */
+struct kiln_crypto_op {
+	void *tfm;
+	u32 slots;
+	void **request;		/* one for each slot, from kiln_crypto_op_open() */
+};
+
+/* Allocates the requests (non-zero: no memory) and frees them. */
+KILN_EXPORT u64 kiln_crypto_op_open(void *op);
+KILN_EXPORT u64 kiln_crypto_op_close(void *op);
+KILN_EXPORT int kiln_crypto_op_crypt(void *op, u32 slot, u8 *dst, const u8 *src,
+				     size_t len, const u8 *iv, bool decrypt,
+				     void (*done)(void *data, int answer), void *data);
+
+/* Controls: rules that cryptd breaks from now on. */
+enum kiln_cryptd_broken {
+	KILN_CRYPTD_NO_LIMIT = 1,	/* queues have no limit */
+	KILN_CRYPTD_NO_BACKLOG = 2,	/* no request may be backlogged */
+	KILN_CRYPTD_UNCOUNTED = 4,	/* queued requests are not counted */
+	KILN_CRYPTD_LATE_FIRST = 8,	/* the last request is served first */
+};
+
+KILN_EXPORT void kiln_cryptd_break(u32 broken);
+
+#endif

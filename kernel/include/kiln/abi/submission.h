@@ -1,0 +1,24 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR MIT */
+/*
+ * A request to a crypto API: Kiln's own or a hosted tree's. Plain C types, like messages.h.
+ */
+#ifndef KILN_ABI_SUBMISSION_H
+#define KILN_ABI_SUBMISSION_H
+
+struct kiln_submission {
+	unsigned char *dst, *src, *iv;	/* dst and src in one piece */
+	unsigned int len;	/* of all; when an AEAD seals, including the room for the tag */
+	unsigned int flags;	/* CRYPTO_TFM_REQ_MAY_SLEEP, CRYPTO_TFM_REQ_MAY_BACKLOG */
+	_Bool decrypt;
+	void (*complete)(void *data, int err);
+	void *data;
+};
+
+struct kiln_request_ops {
+	void *(*request_alloc)(void *tfm);	/* NULL: no memory */
+	void (*request_free)(void *request);
+	int (*submit)(void *request, const struct kiln_submission *submission);
+	void (*tfm_free)(void *tfm);
+};
+
+#endif

@@ -1,0 +1,156 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR MIT */
+/*
+ * Structures that crates/kiln-tree passes to tree/'s objects, and what they return in them. Plain
+ * C types, so that it can be included together with the tree's own headers.
+ */
+#ifndef KILN_TREE_ABI_H
+#define KILN_TREE_ABI_H
+
+#include "abi/messages.h"
+
+/* request.c: requests through the tree's own crypto API. */
+
+enum kiln_engine_kind { KILN_SKCIPHER, KILN_AEAD, KILN_SHASH, KILN_AHASH };
+
+/* Which of the drivers of a name are considered. */
+enum kiln_which { KILN_PUBLIC, KILN_INTERNAL, KILN_SYNCHRONOUS };
+
+struct kiln_engine;
+
+struct kiln_engine_open {
+	const char *driver;
+	unsigned int kind;
+	unsigned int which;
+	/* results */
+	struct kiln_engine *engine;
+	void *context;		/* the driver's own, where its expanded key is */
+	unsigned int iv;
+	unsigned int block;
+	unsigned int digest;
+	unsigned int tag;	/* the largest */
+	unsigned int is_async;
+	unsigned int keyed;	/* a hash that needs a key, or a cipher */
+};
+
+struct kiln_engine_key {
+	struct kiln_engine *engine;
+	const unsigned char *key;
+	unsigned int len;
+	unsigned int tag;	/* size of an AEAD's tags; 0: unchanged */
+};
+
+struct kiln_engine_requests {
+	struct kiln_engine *engine;
+	struct kiln_messages m;
+};
+
+struct kiln_engine_piece {
+	unsigned char *at;
+	unsigned long len;
+};
+
+/* One request over pieces. */
+struct kiln_engine_request {
+	struct kiln_engine *engine;
+	const struct kiln_engine_piece *src, *dst;
+	unsigned char *iv;
+	unsigned char *result;	/* of a hash */
+	unsigned long len;	/* without the prefix, with a tag in the source */
+	unsigned long prefix;
+	unsigned int src_count, dst_count;
+	unsigned int decrypt;
+};
+
+/* A hash's state after some data. */
+struct kiln_engine_state {
+	struct kiln_engine *engine;
+	const unsigned char *src;
+	unsigned long len;
+	unsigned char *state;
+	unsigned long size;	/* room for the state; on return, its size */
+};
+
+struct kiln_listed {
+	char name[128];
+	char driver[128];
+	unsigned int kind;
+	unsigned int internal;
+	int priority;
+	unsigned int is_async;
+};
+
+struct kiln_list {
+	struct kiln_listed *listed;
+	unsigned long room;
+	unsigned long count;	/* on return: all there are */
+};
+
+/* contexts.c: a driver in every context that may use it. */
+
+enum kiln_where { KILN_IN_TASK, KILN_IN_BH_OFF, KILN_IN_SOFTIRQ, KILN_WHERES };
+enum kiln_type { KILN_TYPE_SKCIPHER, KILN_TYPE_AEAD, KILN_TYPE_HASH };
+
+struct kiln_contexts {
+	const char *driver, *generic;
+	unsigned int type;
+	unsigned int rounds;
+	unsigned long softirqs;	/* at least, if so many occur in a hundred times the rounds */
+	unsigned long seed;
+	/* results */
+	int error;		/* of opening the driver or setting its key */
+	int generic_error;
+	unsigned long cases[KILN_WHERES], wrong[KILN_WHERES];
+	unsigned long refused;	/* requests of softirqs for which there was no room */
+};
+
+/* stream.c: a cipher of the tree's crypto API as an operation of a load. */
+
+struct kiln_stream;
+
+struct kiln_stream_open {
+	const char *driver;	/* or an algorithm: its best driver */
+	const unsigned char *key;
+	unsigned int key_len;
+	unsigned int slots;
+	unsigned int sleeps;	/* requests come from a task, and may be backlogged */
+	struct kiln_stream *stream;	/* result */
+	char name[128];		/* result: the driver's */
+};
+
+/* services/series.c: calls of the tree's assembly functions. */
+struct kiln_primitive {
+	unsigned long call;	/* the calling convention: enum call */
+	unsigned long fn[4];	/* the function, then those that belong to it */
+	unsigned char *key;	/* expanded, or as it is */
+	unsigned char *key2;	/* of XTS: for the tweak */
+	unsigned long chunk;	/* bytes that a call of the function takes */
+	unsigned long block;	/* of a cipher that is chained outside the function */
+	unsigned long extra;	/* a number that the convention passes on */
+	const unsigned char *start;	/* a state to begin from */
+	unsigned long start_size;
+	unsigned char *states;	/* room for one per message */
+	unsigned long digest;	/* bytes of the result */
+	struct kiln_messages m;
+};
+
+/* services/service.h: what the loader provides. */
+struct boot {
+	unsigned long size;	/* of this structure, so that both sides agree */
+	char *arena;		/* memory, zero, aligned to the largest block */
+	unsigned long arena_size;
+	unsigned char *page_class;	/* a byte for each page of the arena, zero */
+	unsigned long struct_pages;	/* address space for the array of struct page */
+	char *areas;		/* the CPUs' areas */
+	unsigned long area_size;
+	unsigned long area_used;	/* of each: where allocations begin */
+	unsigned long ns_per_tick;	/* of the TSC, times 2^32 */
+	unsigned long seed;
+	const char *const *skipped;	/* drivers whose tests are not run, then NULL */
+	unsigned int cpus;
+	int events;		/* the descriptor of the protocol */
+	unsigned int tests;	/* whether the tree tests itself */
+	unsigned int tiers;	/* a bit for each that the tree may see, enum kiln_tier */
+	unsigned int lonely;	/* nobody but the tree's own tasks ends a wait */
+};
+
+#endif
