@@ -26,10 +26,6 @@ struct cryptd_cpu {
 _Static_assert(sizeof(struct cryptd_cpu) <= sizeof(((struct cpu *)0)->area),
 	       "CPU_AREA_WORDS is too small");
 
-struct cryptd_ctx {
-	struct crypto_tfm *child;
-};
-
 struct cryptd_rctx {
 	bool decrypt;
 	struct crypto_request sub;	/* last: its ctx follows */
@@ -70,11 +66,10 @@ static void hold(const struct crypto_request *req)
 static void serve(struct crypto_request *req)
 {
 	struct crypto_tfm *tfm = req->tfm, *outer = parent(req);
-	struct cryptd_ctx *ctx = crypto_tfm_ctx(tfm);
 	struct crypto_request *sub = &request_ctx(req)->sub;
 	int err;
 
-	sub->tfm = ctx->child;
+	sub->tfm = crypto_tfm_child(tfm);
 	crypto_request_set_callback(sub, CRYPTO_TFM_REQ_MAY_SLEEP, NULL, NULL);
 	crypto_request_set_crypt(sub, req->src, req->dst, req->cryptlen, req->iv);
 	sub->assoclen = req->assoclen;
@@ -169,37 +164,16 @@ static int cryptd_decrypt(struct crypto_request *req)
 	return enqueue(req, true);
 }
 
-static int cryptd_setkey(struct crypto_tfm *tfm, const u8 *key, u32 len)
-{
-	struct cryptd_ctx *ctx = crypto_tfm_ctx(tfm);
-
-	return crypto_setkey(ctx->child, key, len);
-}
-
-static int cryptd_setauthsize(struct crypto_tfm *tfm, u32 authsize)
-{
-	struct cryptd_ctx *ctx = crypto_tfm_ctx(tfm);
-
-	return crypto_aead_setauthsize(ctx->child, authsize);
-}
-
 static int cryptd_init(struct crypto_tfm *tfm)
 {
-	struct cryptd_ctx *ctx = crypto_tfm_ctx(tfm);
+	struct crypto_tfm **const child = crypto_tfm_ctx(tfm);
 	int err;
 
-	ctx->child = crypto_spawn_tfm(tfm->alg->inner[0], &err);
-	if (!ctx->child)
+	*child = crypto_spawn_tfm(tfm->alg->inner[0], &err);
+	if (!*child)
 		return err;
-	tfm->reqsize = sizeof(struct cryptd_rctx) + crypto_tfm_reqsize(ctx->child);
+	tfm->reqsize = sizeof(struct cryptd_rctx) + crypto_tfm_reqsize(*child);
 	return 0;
-}
-
-static void cryptd_exit(struct crypto_tfm *tfm)
-{
-	struct cryptd_ctx *ctx = crypto_tfm_ctx(tfm);
-
-	crypto_free_tfm(ctx->child);
 }
 
 struct crypto_alg *cryptd_instance(const char *name, u32 type, u32 mask, int *err)
@@ -231,13 +205,13 @@ struct crypto_alg *cryptd_instance(const char *name, u32 type, u32 mask, int *er
 		alg->flags = CRYPTO_ALG_ASYNC | (child->alg->flags & kept);
 		alg->models = CRYPTO_MODEL_ALL;
 		alg->priority += 50;
-		alg->ctxsize = sizeof(struct cryptd_ctx);
-		alg->setkey = cryptd_setkey;
-		alg->setauthsize = cryptd_setauthsize;
+		alg->ctxsize = sizeof(struct crypto_tfm *);
+		alg->setkey = crypto_child_setkey;
+		alg->setauthsize = crypto_child_setauthsize;
 		alg->encrypt = cryptd_encrypt;
 		alg->decrypt = cryptd_decrypt;
 		alg->init = cryptd_init;
-		alg->exit = cryptd_exit;
+		alg->exit = crypto_child_exit;
 		if (*err) {
 			kfree(alg);
 			alg = NULL;
@@ -256,13 +230,6 @@ struct crypto_tfm *cryptd_alloc(const char *name, u32 type, u32 mask,
 
 	*err = crypto_name_make(wrapped, "cryptd", name, NULL);
 	return *err ? NULL : crypto_alloc_tfm(wrapped, type, mask, err);
-}
-
-struct crypto_tfm *cryptd_child(struct crypto_tfm *tfm)
-{
-	struct cryptd_ctx *ctx = crypto_tfm_ctx(tfm);
-
-	return ctx->child;
 }
 
 bool cryptd_queued(struct crypto_tfm *tfm)

@@ -181,3 +181,15 @@ void skcipher_walk_done(struct skcipher_walk *walk)
 	}
 	walk->total -= n;
 }
+
+void scatterwalk_copy_pieces(struct scatterlist *dst, struct scatterlist *src, u64 n)
+{
+	u32 offset = 0, step;
+	u64 done;
+	u8 *at;
+
+	for (done = 0; done < n; done += step) {
+		step = scatterwalk_next(&src, &offset, n - done, &at);
+		scatterwalk_copy(at, dst, done, step, true);
+	}
+}

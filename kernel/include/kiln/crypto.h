@@ -14,7 +14,7 @@
  * crypto/queue.c APIs:
  *	crypto_enqueue_request, crypto_dequeue_request, crypto_get_backlog
  * crypto/cryptd.c APIs:
- *	cryptd_alloc, cryptd_child, cryptd_queued, cryptd_queue_length
+ *	cryptd_alloc, cryptd_queued, cryptd_queue_length
  * crypto/simd.c APIs:
  *	simd_register
  * crypto/name.c APIs:
@@ -262,6 +262,8 @@ void skcipher_walk_done(struct skcipher_walk *walk);
 bool scatterwalk_holds(struct scatterlist *sg, u64 n);
 /* Move @n bytes between @buffer and the pieces behind their first @skip bytes. */
 void scatterwalk_copy(u8 *buffer, struct scatterlist *sg, u64 skip, u32 n, bool out);
+/* Copy the first @n bytes of the pieces at @src to those at @dst. */
+void scatterwalk_copy_pieces(struct scatterlist *dst, struct scatterlist *src, u64 n);
 /* Where @n bytes behind the first @skip are, if they are in one piece; else NULL. */
 u8 *scatterwalk_piece(struct scatterlist *sg, u64 skip, u32 n);
 /* The pieces behind their first @skip bytes; @room is for what begins inside of one. */
@@ -287,7 +289,6 @@ enum { CRYPTD_MAX_CPU_QLEN = 1000 };
 u32 cryptd_queue_length(void);
 struct crypto_tfm *cryptd_alloc(const char *name, u32 type, u32 mask,
 					      int *err);
-struct crypto_tfm *cryptd_child(struct crypto_tfm *tfm);
 bool cryptd_queued(struct crypto_tfm *tfm);
 /*
  * For crypto_alloc_tfm(): an instance of a template for this name. NULL, with -ENOENT if
@@ -363,6 +364,19 @@ static __always_inline bool crypto_simd_usable(void)
 {
 	return irq_fpu_usable();
 }
+
+/*
+ * Templates around one algorithm: the context of their transforms begins with the inner transform,
+ * to which these pass everything on.
+ */
+static inline struct crypto_tfm *crypto_tfm_child(const struct crypto_tfm *tfm)
+{
+	return *(struct crypto_tfm *const *)tfm->ctx;
+}
+
+int crypto_child_setkey(struct crypto_tfm *tfm, const u8 *key, u32 len);
+int crypto_child_setauthsize(struct crypto_tfm *tfm, u32 authsize);
+void crypto_child_exit(struct crypto_tfm *tfm);
 
 /* A wrapper for @inner, whose names begin with "__"; it has them without. */
 int simd_register(const struct crypto_alg *inner);
