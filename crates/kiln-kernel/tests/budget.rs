@@ -13,6 +13,7 @@ use kiln_kernel::crypto::{Driver, Lens, Model, Series};
 use kiln_kernel::fpu::Policy;
 use kiln_kernel::irq::{Arrivals, Timer};
 use kiln_kernel::Tier;
+use kiln_measure::SplitMix64;
 
 /// Ways and budgets are the process's.
 fn one_at_a_time() -> MutexGuard<'static, ()> {
@@ -24,14 +25,9 @@ fn one_at_a_time() -> MutexGuard<'static, ()> {
 }
 
 fn bytes(n: usize, seed: u64) -> Vec<u8> {
-    let mut x = seed | 1;
-    let mut next = || {
-        x ^= x << 13;
-        x ^= x >> 7;
-        x ^= x << 17;
-        (x >> 32) as u8
-    };
-    (0..n).map(|_| next()).collect()
+    let mut bytes = vec![0; n];
+    SplitMix64(seed).fill(&mut bytes);
+    bytes
 }
 
 fn judge_of(alg: &str) -> Impl {
