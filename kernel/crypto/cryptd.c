@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only OR MIT
 /*
- * cryptd: requests that cannot be served where they are made wait for a kworker of the
+ * cryptd: requests that cannot be served in their context are deferred to a kworker of the
  * same CPU.
  */
 #include <kiln/crypto.h>
@@ -36,7 +36,7 @@ static struct cryptd_rctx *request_ctx(struct crypto_request *req)
 	return (struct cryptd_rctx *)req->ctx;
 }
 
-static void tell(struct crypto_request *req, int err)
+static void complete_request(struct crypto_request *req, int err)
 {
 	local_bh_disable();
 	req->complete(req->data, err);
@@ -76,7 +76,7 @@ static void serve(struct crypto_request *req)
 	err = request_ctx(req)->decrypt ? crypto_decrypt(sub) :
 					  crypto_encrypt(sub);
 	/* The request, and the memory it is in, may be gone from here on. */
-	tell(req, err);
+	complete_request(req, err);
 	if (broken & KILN_CRYPTD_UNCOUNTED)
 		return;
 	crypto_free_tfm(outer);
@@ -93,7 +93,7 @@ u32 cryptd_queue_length(void)
 	return this_cpu_cryptd()->queue.qlen;
 }
 
-/* One request a run; the work queues itself again while there are more. */
+/* One request per run; the work queues itself again while there are more. */
 static void cryptd_run(struct kiln_work *work)
 {
 	struct crypto_queue *queue = &this_cpu_cryptd()->queue;
@@ -106,7 +106,7 @@ static void cryptd_run(struct kiln_work *work)
 	if (!req)
 		return;
 	if (backlog)
-		tell(backlog, -EINPROGRESS);
+		complete_request(backlog, -EINPROGRESS);
 	serve(req);
 	if (*(volatile u32 *)&queue->qlen)
 		kiln_queue_work(NULL, work);
@@ -118,7 +118,7 @@ static void break_rules(struct crypto_queue *queue, struct crypto_request *req)
 		queue->max_qlen = ~0u;
 	if (broken & KILN_CRYPTD_NO_BACKLOG)
 		req->flags &= ~(u32)CRYPTO_TFM_REQ_MAY_BACKLOG;
-	/* Who was last until now goes to the head. */
+	/* The request that was last goes to the head. */
 	if (broken & KILN_CRYPTD_LATE_FIRST && queue->head != queue->tail) {
 		struct crypto_request *last = queue->tail;
 
@@ -138,7 +138,7 @@ static int enqueue(struct crypto_request *req, bool decrypt)
 
 	request_ctx(req)->decrypt = decrypt;
 	local_bh_disable();
-	/* The CPU's first request. */
+	/* Set up on the first request of the CPU. */
 	if (unlikely(!cryptd->work.fn)) {
 		cryptd->queue.max_qlen = CRYPTD_MAX_CPU_QLEN;
 		cryptd->work.fn = cryptd_run;
@@ -186,13 +186,13 @@ struct crypto_alg *cryptd_instance(const char *name, u32 type, u32 mask, int *er
 	*err = -ENOENT;
 	if (!crypto_name_split(name, "cryptd", inner, NULL))
 		return NULL;
-	/* A caller that excludes what answers later does not get this. */
+	/* The caller may exclude asynchronous algorithms. */
 	if (mask & ~type & CRYPTO_ALG_ASYNC)
 		return NULL;
 	/* Hashes have no requests. */
 	if ((type & CRYPTO_ALG_TYPE_MASK) == CRYPTO_ALG_TYPE_SHASH)
 		return NULL;
-	/* What answers later itself cannot be asked from the kworker. */
+	/* The kworker can only call synchronous algorithms. */
 	child = crypto_alloc_tfm(inner, type & kept, (mask & kept) | CRYPTO_ALG_ASYNC, err);
 	if (!child)
 		return NULL;

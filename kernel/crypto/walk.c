@@ -20,7 +20,7 @@ static void skip_used(struct scatterlist **sg, u32 *offset)
 	}
 }
 
-/* Behind the next @n bytes, which are there. */
+/* Step over the next @n bytes, which exist. */
 static void skip(struct scatterlist **sg, u32 *offset, u64 n)
 {
 	while (n) {

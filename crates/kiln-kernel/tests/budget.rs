@@ -31,14 +31,14 @@ fn bytes(n: usize, seed: u64) -> Vec<u8> {
 }
 
 fn judge_of(alg: &str) -> Impl {
-    let all = Impl::of(alg);
+    let all = Impl::find_all(alg);
     let generic = all.iter().find(|i| i.tier() == Tier::Generic);
     *generic.expect("every algorithm has generic code")
 }
 
 fn simd_of(alg: &str) -> Vec<Impl> {
     let wanted = |i: &Impl| i.tier() != Tier::Generic && i.tier().usable();
-    Impl::of(alg).into_iter().filter(wanted).collect()
+    Impl::find_all(alg).into_iter().filter(wanted).collect()
 }
 
 fn driver(imp: Impl) -> Driver {
@@ -544,7 +544,7 @@ fn what_is_measured_fits_and_one_of_each_is_fastest() {
     let _one = one_at_a_time();
     budget::calibrate();
     for alg in Impl::algorithms() {
-        let all = Impl::of(alg);
+        let all = Impl::find_all(alg);
         assert_eq!(
             all.iter().filter(|i| i.budget().fastest).count(),
             1,

@@ -268,7 +268,7 @@ static __always_inline void crypt(const u8 schedule[][AES_BLOCK_SIZE], u32 round
 	while (blocks) {
 		n = blocks < LANES ? blocks : LANES;
 		for_each_lane(b)
-			/* Fill lanes there is no block for with the first. */
+			/* Lanes without a block get the first one. */
 			load_block(&q[b], &q[b + LANES],
 				   src + (b < n ? b : 0) * AES_BLOCK_SIZE);
 		transpose(q);

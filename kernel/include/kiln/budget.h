@@ -23,7 +23,7 @@ enum kiln_way {
 	KILN_FIXED,		/* the limits posted in 2022: crypto/posted.def */
 	KILN_CLASS,		/* 16, 256 or 512 KiB */
 	KILN_CALIBRATED,	/* what fits the target by what was measured at start */
-	KILN_CLOCKED,		/* the counter is read every so many bytes */
+	KILN_CLOCKED,		/* the counter is read after every step */
 	KILN_ON_DEMAND,		/* until a softirq is pending or a reschedule is wanted */
 	KILN_NR_WAYS
 };
@@ -37,7 +37,7 @@ enum kiln_way {
 
 /* Of one implementation in one direction. */
 struct fpu_budget {
-	u32 most;		/* bytes of one call; who has no more needs no cut */
+	u32 most;		/* bytes of one call; a shorter message is not cut */
 	u32 granule;		/* that are multiples of this, and never none */
 	u32 start;		/* TSC ticks that every call takes, its section with it ... */
 	u64 rate;		/* ... and that 65536 bytes take besides; 0: not measured */
@@ -47,7 +47,7 @@ struct fpu_budget {
 struct fpu_cut {
 	struct fpu_budget *budget;	/* NULL: no section, nothing to cut */
 	u32 way;		/* enum kiln_way */
-	u32 least;		/* less than that is no room */
+	u32 least;		/* a smaller rest does not count as room */
 	u32 step;		/* bytes of a section, or until the first look */
 	u32 given, left;	/* bytes since the last look: all that there was room for, and still is */
 	u64 begun, then;	/* TSC at the section's begin, and at the last look */
@@ -58,7 +58,7 @@ enum { KILN_MAX_IMPLS = 256 };
 
 /* Both directions, encryption first; NULL if @impl is not in ciphers/list.c. */
 struct fpu_budget *fpu_budget_of(const struct kiln_impl *impl);
-/* Below so many bytes its scalar twin is faster; 0 as long as nothing was measured. */
+/* Scalar code is faster for messages shorter than this; 0 before the calibration. */
 u32 *fpu_min_bytes_of(const struct kiln_impl *impl);
 
 /*
@@ -98,7 +98,7 @@ KILN_EXPORT const char *kiln_cut_way(u32 way);
 /* From now on, for the whole process; @target in TSC ticks. */
 KILN_EXPORT void kiln_cut_set(u32 way, u64 target);
 KILN_EXPORT u32 kiln_cut_get(u64 *target);
-/* For tests: sections or steps of so many bytes, whatever was measured; 0: no longer. */
+/* For tests: sections or steps of @bytes bytes, whatever was measured; 0 ends it. */
 KILN_EXPORT void kiln_cut_force(u32 bytes);
 
 struct kiln_budget {
@@ -106,7 +106,7 @@ struct kiln_budget {
 	u64 rate[2];
 	u64 miss_rate;
 	u32 granule;		/* budgets are multiples of this */
-	u32 posted;		/* bytes of KILN_FIXED; 0: nobody posted a limit */
+	u32 posted;		/* bytes of KILN_FIXED; 0: no limit was posted */
 	u32 min_bytes;
 	bool fastest;		/* of its algorithm, by measurement */
 };

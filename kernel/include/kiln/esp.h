@@ -8,7 +8,7 @@
 /* load/replay.c: an anti-replay window (RFC 4303, 3.4.3). Sequence numbers begin with 1. */
 #define KILN_REPLAY_MAX 4096
 struct kiln_replay {
-	u32 size;		/* so many of the last numbers are known */
+	u32 size;		/* numbers in the window */
 	u64 top;		/* the highest that has come */
 	u64 lost, replayed;	/* refused: older than the window; come before */
 	u64 seen[KILN_REPLAY_MAX / 64];
@@ -52,7 +52,7 @@ struct kiln_esp_slot {
 
 enum { KILN_ESP_PHASES = 3 };
 
-/* Packets of one security association, one way. */
+/* Packets of one security association in one direction. */
 struct kiln_esp_flow {
 	void *tfm;
 	bool decrypt;
@@ -63,7 +63,7 @@ struct kiln_esp_flow {
 	struct kiln_esp_slot *slot;
 	u32 slots;
 	struct kiln_esp_load *load;
-	struct kiln_replay window;	/* of who receives it */
+	struct kiln_replay window;	/* the receiver's */
 	u64 put;			/* sequence numbers given */
 	u64 done;			/* answers */
 	u64 bytes[KILN_ESP_PHASES];	/* payload that arrived and was taken by the receiver */

@@ -10,33 +10,30 @@ use crate::sys;
 /// Messages and where their answers go, as [`crate::calls::Calls`] has them. Each is a request with one piece on
 /// either side, made afresh.
 pub struct Series<'a> {
-    /// En- or decrypt; nothing to a hash.
+    /// A hash ignores it.
     pub op: Op,
     /// What goes in: associated data, then the message, then a tag to open. It is not written.
     pub src: &'a [u8],
     /// What comes out: room for the associated data, then the result, then the tag made. Of a hash the digest.
     pub dst: &'a mut [u8],
-    /// IVs.
     pub ivs: &'a [u8],
     /// As much room as there are IVs: drivers leave others than they found.
     pub work: &'a mut [u8],
-    /// From one message to the next.
+    /// Bytes from one message to the next.
     pub src_stride: usize,
     /// From one answer to the next.
     pub dst_stride: usize,
-    /// From one IV to the next.
+    /// Bytes from one IV to the next.
     pub iv_stride: usize,
     /// What a request says of its lengths.
     pub lens: Lens,
-    /// Messages.
     pub count: usize,
 }
 
 /// One request over pieces of memory, put again and again.
 pub struct Again<'a> {
-    /// En- or decrypt; nothing to a hash.
+    /// A hash ignores it.
     pub op: Op,
-    /// What goes in.
     pub src: &'a [(*mut u8, usize)],
     /// What comes out; the same pieces are in place.
     pub dst: &'a [(*mut u8, usize)],
@@ -51,13 +48,11 @@ pub struct Again<'a> {
 /// Bytes of a request's parts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Lens {
-    /// Associated data.
     pub assoc: usize,
     /// The message.
     pub text: usize,
     /// A tag, on one side or the other.
     pub tag: usize,
-    /// Of a hash.
     pub digest: usize,
 }
 
@@ -66,12 +61,10 @@ impl Lens {
         self.text + if op == Op::Decrypt { self.tag } else { 0 }
     }
 
-    /// All of a message.
     pub fn src(&self, op: Op) -> usize {
         self.assoc + self.crypt(op)
     }
 
-    /// All of an answer.
     pub fn dst(&self, op: Op) -> usize {
         match (self.digest, op) {
             (0, Op::Encrypt) => self.assoc + self.text + self.tag,
@@ -118,7 +111,7 @@ impl Driver {
     /// # Errors
     /// Its tier cannot be used here.
     pub fn open(imp: Impl) -> Result<Driver, Errno> {
-        let tfm = Transform::of(Api::own(), imp, false)?.skcipher();
+        let tfm = Transform::open_impl(Api::get_linked(), imp, false)?.skcipher();
         Ok(Driver { tfm, imp })
     }
 

@@ -5,11 +5,11 @@ use super::raw;
 /// The widest window.
 pub const MAX: u32 = raw::REPLAY_MAX as u32;
 
-/// Which of the last sequence numbers have come.
+/// The sequence numbers received recently.
 pub struct Window(raw::Replay);
 
 impl Window {
-    /// Of so many numbers.
+    /// A window of `size` numbers.
     pub fn new(size: u32) -> Window {
         let mut raw = raw::Replay {
             size: 0,
@@ -29,7 +29,7 @@ impl Window {
         unsafe { raw::kiln_replay_accept(&raw mut self.0, seq) }
     }
 
-    /// Refused because they were older than the window, and because they had come before.
+    /// Refused as older than the window, and refused as duplicates.
     pub fn refused(&self) -> (u64, u64) {
         (self.0.lost, self.0.replayed)
     }

@@ -16,9 +16,9 @@ use crate::cpu::Cpu;
 /// When interrupts arrive.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Arrivals {
-    /// So many a second, evenly.
+    /// Interrupts per second, evenly spaced.
     Periodic(f64),
-    /// So many a second on average, independent of each other.
+    /// Interrupts per second on average, independent of each other.
     Poisson(f64, u64),
     /// After these gaps, nanoseconds, round and round.
     Replay(Arc<[u64]>),
@@ -200,7 +200,7 @@ impl Drop for CrossCore {
     }
 }
 
-/// Threads that are no CPU take no interrupts.
+/// Threads that are not CPUs take no interrupts.
 pub fn block_irq_signal() {
     // SAFETY: changes this thread's own signal mask.
     unsafe {

@@ -230,7 +230,7 @@ pub fn key_bytes(imp: Impl) -> usize {
 
 /// An implementation of the algorithm that may answer for `but`: another one, of the lowest tier there is.
 pub fn judge_of(alg: &str, but: &str) -> Option<Impl> {
-    let mut usable: Vec<Impl> = Impl::of(alg)
+    let mut usable: Vec<Impl> = Impl::find_all(alg)
         .into_iter()
         .filter(|i| i.tier().usable())
         .collect();
