@@ -288,13 +288,13 @@ static __always_inline void crypt(const u8 schedule[][AES_BLOCK_SIZE], u32 round
 	memzero_explicit(rk, sizeof(rk));
 }
 
-void aes_fixed_time_encrypt(const struct aes_key *key, u8 *dst, const u8 *src,
+void aes_encrypt_fixed_time(const struct aes_key *key, u8 *dst, const u8 *src,
 			    size_t blocks)
 {
 	crypt(key->enc, key->rounds, dst, src, blocks, false);
 }
 
-void aes_fixed_time_decrypt(const struct aes_key *key, u8 *dst, const u8 *src,
+void aes_decrypt_fixed_time(const struct aes_key *key, u8 *dst, const u8 *src,
 			    size_t blocks)
 {
 	crypt(key->dec, key->rounds, dst, src, blocks, true);

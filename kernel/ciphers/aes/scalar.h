@@ -17,23 +17,23 @@ struct aes_scalar {
 	size_t batch;	/* blocks per call, if there are as many */
 };
 
-static __always_inline void aes_generic_encrypt_blocks(const struct aes_key *key, u8 *dst,
+static __always_inline void aes_encrypt_blocks_generic(const struct aes_key *key, u8 *dst,
 						       const u8 *src, size_t blocks)
 {
 	for (; blocks; blocks--, dst += AES_BLOCK_SIZE, src += AES_BLOCK_SIZE)
-		aes_generic_encrypt(key, dst, src);
+		aes_encrypt_generic(key, dst, src);
 }
 
-static __always_inline void aes_generic_decrypt_blocks(const struct aes_key *key, u8 *dst,
+static __always_inline void aes_decrypt_blocks_generic(const struct aes_key *key, u8 *dst,
 						       const u8 *src, size_t blocks)
 {
 	for (; blocks; blocks--, dst += AES_BLOCK_SIZE, src += AES_BLOCK_SIZE)
-		aes_generic_decrypt(key, dst, src);
+		aes_decrypt_generic(key, dst, src);
 }
 
 static const struct aes_scalar aes_scalar_generic = {
-	.encrypt = aes_generic_encrypt_blocks,
-	.decrypt = aes_generic_decrypt_blocks,
+	.encrypt = aes_encrypt_blocks_generic,
+	.decrypt = aes_decrypt_blocks_generic,
 	.batch = 1,
 };
 
@@ -42,8 +42,8 @@ static const struct aes_scalar aes_scalar_generic = {
  * kernel stack has 512 bytes to spare.
  */
 static const struct aes_scalar aes_scalar_fixed_time = {
-	.encrypt = aes_fixed_time_encrypt,
-	.decrypt = aes_fixed_time_decrypt,
+	.encrypt = aes_encrypt_fixed_time,
+	.decrypt = aes_decrypt_fixed_time,
 	.batch = 32,
 };
 

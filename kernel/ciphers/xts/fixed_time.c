@@ -7,4 +7,4 @@
  */
 #include "xts_scalar.h"
 
-XTS_SCALAR(fixed_time, aes_fixed_time_encrypt, aes_fixed_time_decrypt, 32)
+XTS_SCALAR(fixed_time, aes_encrypt_fixed_time, aes_decrypt_fixed_time, 32)

@@ -424,7 +424,7 @@ static void add_mask(const struct kiln_impl *impl, u32 keylen, u32 tagsize)
 			nonce[0] &= 7;
 			memset(nonce + 15 - nonce[0], 0, nonce[0] + 1);
 		}
-		aes_generic_encrypt(&k, mask, nonce);
+		aes_encrypt_generic(&k, mask, nonce);
 		add_all(secrets, mask, 16, 4, "the mask of the tag");
 		for (i = 0; i < 16; i++)
 			mask[i] ^= tag[i];
@@ -467,7 +467,7 @@ static void add_tweaks(const struct kiln_impl *impl, u32 keylen)
 	if (!has(impl->alg, "xts"))
 		return;
 	aes_expandkey(&k, key + keylen / 2, keylen / 2);
-	aes_generic_encrypt(&k, (u8 *)t, iv);
+	aes_encrypt_generic(&k, (u8 *)t, iv);
 	for (i = 0; i < 640; i++) {
 		add_all(secrets, (u8 *)t, 16, 8, "a tweak");
 		carry = t[1] >> 63;

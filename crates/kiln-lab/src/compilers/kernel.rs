@@ -117,8 +117,8 @@ impl Kernel {
             assembly: file.ends_with(".S"),
         };
         match name {
-            GENERIC => Some(Ok(of_aes("aes_generic_encrypt", "ciphers/aes/generic.c"))),
-            ASSEMBLY => Some(Ok(of_aes("aes_x86_64_encrypt", "ciphers/aes/x86_64.S"))),
+            GENERIC => Some(Ok(of_aes("aes_encrypt_generic", "ciphers/aes/generic.c"))),
+            ASSEMBLY => Some(Ok(of_aes("aes_encrypt_x86_64", "ciphers/aes/x86_64.S"))),
             driver => {
                 let imp = Impl::all().into_iter().find(|i| i.driver() == driver)?;
                 Some(self.driver(imp))
