@@ -3,7 +3,7 @@
  * Long messages of a task, how long their sections last, and whom they keep waiting: a softirq
  * that each interrupt raises, and a kthread that each interrupt wakes.
  *
- * The way of cutting is judged against no cutting and against sections in which nothing but
+ * The strategy is compared with one section per message and with sections in which nothing but
  * arithmetic is done, in turns: what the host does to one it does to the others.
  */
 #include <kiln/budget.h>
@@ -20,7 +20,7 @@ static struct kiln_budget_part *part_of(struct kiln_budget_run *run, u32 part)
 	return part < KILN_NR_PARTS ? &run->part[part] : NULL;
 }
 
-/* Which of the parts is under way may change before the answer comes: it counts for this one. */
+/* The part may change before the answer comes: it counts for the current one. */
 static void budget_hardirq(struct cpu *cpu)
 {
 	struct kiln_budget_run *run = cpu->irq_data;
@@ -109,7 +109,7 @@ static void end_part(struct kiln_budget_run *run, struct cpu *cpu, u32 part,
 			     before->sections_long_witnessed;
 }
 
-/* One operation, under the way in force or in one section. */
+/* One operation, by the strategy in force or in one section. */
 static u64 operation(struct kiln_budget_run *run, struct cpu *cpu, u32 part)
 {
 	struct fpu_budget *budget = ((struct crypto_tfm *)run->requests->tfm)->alg->budget;
@@ -178,7 +178,7 @@ u64 kiln_budget_run(void *arg)
 	cpu->irq_handler = budget_hardirq;
 	local_irq_enable();
 	do {
-		/* Who comes second finds the data nearer: they take turns at that, too. */
+		/* The second one finds the data in nearer caches, so the order alternates. */
 		if (!run->quiet && run->part[0].ops % 2)
 			operation(run, cpu, KILN_PART_UNBOUNDED);
 		took = operation(run, cpu, KILN_PART_JUDGED);

@@ -27,7 +27,7 @@ enum {
 	CHANGED = 20,		/* by this part of it the clock speed has changed */
 	SHORT_CALLS = 4,	/* in a row, to find min_bytes */
 	SHORT_RUNS = 8,
-	SHORT_MOST = 2048,	/* bytes: who is slower here is slower everywhere */
+	SHORT_MOST = 2048,	/* bytes: code that is slower here is always slower */
 	ROUND_TRIP = 4096,	/* bytes by which the fastest is chosen */
 	AAD = 16,
 };
@@ -169,7 +169,7 @@ static void forget(struct best *b)
 	b->first = b->second = ~0ull;
 }
 
-/* Bytes that take long enough to be told from one granule, in whole granules. */
+/* Find whole granules that take clearly longer than one. */
 static void find_far(struct kiln_calibration *c, u32 i, bool decrypt)
 {
 	const struct kiln_impl *impl = kiln_impl(i);
@@ -184,7 +184,7 @@ static void find_far(struct kiln_calibration *c, u32 i, bool decrypt)
 			break;
 }
 
-/* What seemed long enough was a short run and a stall. */
+/* The run seemed long enough because of a stall. */
 static bool was_too_short(const struct kiln_calibration *c, const struct subject *s)
 {
 	return s->rounds >= 2 && s->far.first < c->enough - c->enough / 4 &&
@@ -209,7 +209,7 @@ static void make_run(struct kiln_calibration *c, u32 i, bool decrypt)
 		s->rounds = 0;
 	}
 	s->rounds++;
-	/* What is opened has the right tag. */
+	/* Decryption needs the right tag. */
 	if (decrypt && impl->kind == KILN_AEAD && !c->rates) {
 		kernel_fpu_begin_untimed();
 		impl->aead.seal(room->ctx, room->sealed, room->plain, s->far_bytes, room->aad,
@@ -254,7 +254,7 @@ static void settle(u32 i)
 	}
 }
 
-/* Ticks of a message by which the fastest is chosen. */
+/* The ticks of the message that decides which implementation is the fastest. */
 static u64 trip(u32 i)
 {
 	const struct fpu_budget *b = fpu_budget_of(kiln_impl(i));
@@ -263,8 +263,8 @@ static u64 trip(u32 i)
 }
 
 /*
- * Code that leaks is no match for code that does not: whether the one of highest priority
- * leaks says whether there is anything to keep. Where another is faster by less than a
+ * Code with secret-dependent time never replaces constant-time code: if the implementation of
+ * highest priority is constant-time, so is the choice. If another is faster by less than a
  * thirtieth, priority decides.
  */
 static void choose(const struct kiln_calibration *c, u32 i)
@@ -307,7 +307,7 @@ static void find_min_bytes(struct kiln_calibration *c, u32 i)
 	u32 *const min_bytes = fpu_min_bytes_of(impl);
 	u32 len, n;
 
-	/* Code that leaks may not stand in for code that does not. */
+	/* Code with secret-dependent time may not replace constant-time code. */
 	if (impl->tier == KILN_TIER_GENERIC || !scalar || !scalar->constant_time)
 		return;
 	for (len = impl->blocksize > 16 ? impl->blocksize : 16; len <= SHORT_MOST; len *= 2) {

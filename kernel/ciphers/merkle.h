@@ -5,7 +5,7 @@
  *
  * A hash is a constant struct md, a tier of it a function for whole blocks and one for the
  * end of a message; everything here is inlined for them, and runs in general registers. A
- * message that is there as a whole is one call of the latter.
+ * message in one piece is one call of the latter.
  */
 #ifndef KILN_CIPHERS_MERKLE_H
 #define KILN_CIPHERS_MERKLE_H

@@ -49,7 +49,7 @@ void hash##_end_sha_ni(const void *state, const u8 *data, size_t len, u64 bytes,
 	size_t more;                                                                  \
 										      \
 	assert_fpu_section();                                                         \
-	/* Before the rounds, so that it is made beside them. */                      \
+	/* Before the rounds, so that both overlap. */                                \
 	more = md_pad(&hash##_md, last, data + len - rest, rest, bytes);              \
 	s = words_in(state);                                                          \
 	run(&s, data, len / hash##_md.block, swap);                                   \

@@ -2,7 +2,7 @@
 /* The implementation that stands in where vector registers cannot be used. */
 #include <kiln/cipher.h>
 #include <kiln/cpufeature.h>
-#include <kiln/kiln.h>
+#include <kiln/abi/cipher.h>
 #include <kiln/string.h>
 
 const struct kiln_impl *kiln_best_scalar(const char *alg)

@@ -37,7 +37,7 @@ static void wipe(struct scatterlist *sg, u32 behind, u32 len)
 	}
 }
 
-/* A message in pieces, in as many sections as the way of cutting has it. */
+/* A message in pieces, in as many sections as the budget requires. */
 struct pieces {
 	const struct kiln_impl *impl;
 	const void *ctx;
@@ -90,7 +90,7 @@ static noinline int crypt_pieces(struct crypto_request *req, u32 aadlen, u32 len
 	err = skcipher_walk_text(&walk, req, len, WALK_MAX_BLOCK);
 	if (err)
 		return err;
-	/* Before the text is written: in place it may be next to it. */
+	/* Before the text is written: in place the tag may follow it. */
 	if (decrypt)
 		scatterwalk_copy(want, req->src, (u64)req->assoclen + len, tagsize, false);
 	fpu_cut_open(&p.cut, budget);
@@ -110,7 +110,7 @@ static noinline int crypt_pieces(struct crypto_request *req, u32 aadlen, u32 len
 	return err;
 }
 
-/* What goes into one call, each in one piece on its side; @tag is the text's. */
+/* One call: text, associated data and tag are in one piece each. */
 static __always_inline int crypt_whole(struct crypto_request *req, u8 *dst, const u8 *src,
 				       u32 len, const u8 *aad, u32 aadlen, u8 *tag,
 				       const bool simd, const bool decrypt)
@@ -131,7 +131,7 @@ static __always_inline int crypt_whole(struct crypto_request *req, u8 *dst, cons
 	return err;
 }
 
-/* Usually the text is in one piece, and what is apart is what comes before and behind it. */
+/* Usually the text is in one piece, and the associated data and the tag are elsewhere. */
 static noinline int crypt_apart(struct crypto_request *req, u32 aadlen, u32 len,
 				struct fpu_budget *budget, const bool decrypt)
 {
@@ -182,7 +182,7 @@ static __always_inline bool is_of_form(const struct crypto_request *req, u32 len
 	}
 }
 
-/* One piece on either side is one call, as far as one section may hold it. */
+/* A request with one piece on either side is one call if one section may hold it. */
 static __always_inline int crypt(struct crypto_request *req, const bool simd,
 				 const bool decrypt)
 {

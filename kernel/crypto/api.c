@@ -15,7 +15,7 @@ static struct crypto_alg *algs;
 static struct spinlock algs_lock;
 static u32 model = CRYPTO_MODEL_HELPER;
 
-/* Two drivers of one name are never there under the same model. */
+/* No model has two drivers of one name. */
 static bool is_taken(const struct crypto_alg *wanted)
 {
 	const struct crypto_alg *alg;
@@ -50,7 +50,7 @@ void crypto_model_set(u32 wanted)
 	__atomic_store_n(&model, wanted, __ATOMIC_RELAXED);
 }
 
-/* Of those of its name, by what was measured at start. */
+/* Whether @alg is the fastest of its name by the calibration. */
 static bool is_fastest(const struct crypto_alg *alg)
 {
 	const u32 internal = alg->flags & CRYPTO_ALG_INTERNAL ? 2 : 0;
@@ -91,7 +91,7 @@ static struct crypto_alg *get_alg(const char *name, u32 type, u32 mask, int *err
 	struct crypto_alg *alg;
 	bool off;
 
-	/* Only who speaks of internal algorithms is given one. */
+	/* Return internal algorithms only if the caller asked for them explicitly. */
 	if (!((type | mask) & CRYPTO_ALG_INTERNAL))
 		mask |= CRYPTO_ALG_INTERNAL;
 	off = spin_lock_irqsave(&algs_lock);
@@ -139,7 +139,7 @@ void crypto_instance_free(struct crypto_alg *alg)
 	kfree(alg);
 }
 
-static struct crypto_alg *instance(const char *name, u32 type, u32 mask, int *err)
+static struct crypto_alg *new_instance(const char *name, u32 type, u32 mask, int *err)
 {
 	struct crypto_alg *alg = cryptd_instance(name, type, mask, err);
 
@@ -151,19 +151,19 @@ static struct crypto_alg *instance(const char *name, u32 type, u32 mask, int *er
 }
 
 /*
- * The same, registered and with a user. If it is there already, what was asked for was a
- * mixture of names.
+ * A new instance, registered and with one user. If it exists already, @name mixed algorithm and
+ * driver names.
  */
-static struct crypto_alg *made(const char *name, u32 type, u32 mask, int *err)
+static struct crypto_alg *add_instance(const char *name, u32 type, u32 mask, int *err)
 {
 	enum { TRIES = 16 };
-	struct crypto_alg *alg = instance(name, type, mask, err), *there = NULL;
+	struct crypto_alg *alg = new_instance(name, type, mask, err), *there = NULL;
 	int i;
 
 	if (!alg)
 		return NULL;
 	alg->users = 1;
-	/* Found there and gone when looked up: its last user has just left. */
+	/* It may be found and be gone when it is looked up: its last user has just left. */
 	for (i = 0; i < TRIES && !there; i++) {
 		*err = crypto_register_alg(alg);
 		if (!*err)
@@ -205,9 +205,8 @@ struct crypto_tfm *crypto_alloc_tfm(const char *name, u32 type, u32 mask,
 {
 	struct crypto_alg *alg = get_alg(name, type, mask, err);
 
-	/* What a template can make is made on demand. */
 	if (!alg)
-		alg = made(name, type, mask, err);
+		alg = add_instance(name, type, mask, err);
 	return alg ? alloc_tfm(alg, err) : NULL;
 }
 
@@ -244,6 +243,11 @@ int crypto_setkey(struct crypto_tfm *tfm, const u8 *key, u32 len)
 	return err;
 }
 
+int crypto_child_setkey(struct crypto_tfm *tfm, const u8 *key, u32 len)
+{
+	return crypto_setkey(crypto_tfm_child(tfm), key, len);
+}
+
 int crypto_aead_setauthsize(struct crypto_tfm *tfm, u32 authsize)
 {
 	int err;
@@ -259,8 +263,18 @@ int crypto_aead_setauthsize(struct crypto_tfm *tfm, u32 authsize)
 	return 0;
 }
 
-/* A hardirq may have come into anything, a request of the same transform included. */
-static __always_inline int refused(const struct crypto_request *req)
+int crypto_child_setauthsize(struct crypto_tfm *tfm, u32 authsize)
+{
+	return crypto_aead_setauthsize(crypto_tfm_child(tfm), authsize);
+}
+
+void crypto_child_exit(struct crypto_tfm *tfm)
+{
+	crypto_free_tfm(crypto_tfm_child(tfm));
+}
+
+/* A hardirq may have interrupted anything, a request of the same transform included. */
+static __always_inline int check_request(const struct crypto_request *req)
 {
 	if (WARN_ON(preempt_count() & (NMI_MASK | HARDIRQ_MASK)))
 		return -EDEADLK;
@@ -271,18 +285,18 @@ static __always_inline int refused(const struct crypto_request *req)
 
 int crypto_encrypt(struct crypto_request *req)
 {
-	const int err = refused(req);
+	const int err = check_request(req);
 
 	return unlikely(err) ? err : req->tfm->alg->encrypt(req);
 }
 
 int crypto_decrypt(struct crypto_request *req)
 {
-	const int err = refused(req);
+	const int err = check_request(req);
 
 	if (unlikely(err))
 		return err;
-	/* Not even the tag is there. */
+	/* Shorter than a tag. */
 	if (unlikely(req->cryptlen < req->tfm->authsize))
 		return -EINVAL;
 	return req->tfm->alg->decrypt(req);
@@ -292,7 +306,7 @@ void crypto_req_done(void *data, int err)
 {
 	struct crypto_wait *wait = data;
 
-	/* Only the turn of a backlogged request has come. */
+	/* A backlogged request has entered the queue; its answer follows. */
 	if (err == -EINPROGRESS)
 		return;
 	wait->err = err;

@@ -71,18 +71,6 @@ static void encrypted(void *data, int err)
 	req->complete(req->data, err);
 }
 
-static void copy_aad(struct crypto_request *req)
-{
-	u32 left, done = 0, offset = 0, n;
-	struct scatterlist *sg = req->src;
-	u8 *at;
-
-	for (left = req->assoclen; left; left -= n, done += n) {
-		n = scatterwalk_next(&sg, &offset, left, &at);
-		scatterwalk_copy(at, req->dst, done, n, true);
-	}
-}
-
 static struct crypto_request *sub_request(struct crypto_request *req, u32 len)
 {
 	struct authenc_ctx *ctx = crypto_tfm_ctx(req->tfm);
@@ -108,7 +96,7 @@ static int authenc_encrypt(struct crypto_request *req)
 	    !scatterwalk_holds(req->dst, all + req->tfm->authsize))
 		return -EINVAL;
 	if (req->src != req->dst)
-		copy_aad(req);
+		scatterwalk_copy_pieces(req->dst, req->src, req->assoclen);
 	sub = sub_request(req, req->cryptlen);
 	crypto_request_set_callback(sub, req->flags | CRYPTO_TFM_REQ_HOLD_PARENT, encrypted, req);
 	err = crypto_encrypt(sub);

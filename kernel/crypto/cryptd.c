@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only OR MIT
 /*
- * cryptd: requests that cannot be served where they are made wait for a kworker of the
+ * cryptd: requests that cannot be served in their context are deferred to a kworker of the
  * same CPU.
  */
 #include <kiln/abi/crypto.h>
@@ -27,10 +27,6 @@ struct cryptd_cpu {
 _Static_assert(sizeof(struct cryptd_cpu) <= sizeof(((struct cpu *)0)->area),
 	       "CPU_AREA_WORDS is too small");
 
-struct cryptd_ctx {
-	struct crypto_tfm *child;
-};
-
 struct cryptd_rctx {
 	bool decrypt;
 	struct crypto_request sub;	/* last: its ctx follows */
@@ -41,7 +37,7 @@ static struct cryptd_rctx *request_ctx(struct crypto_request *req)
 	return (struct cryptd_rctx *)req->ctx;
 }
 
-static void tell(struct crypto_request *req, int err)
+static void complete_request(struct crypto_request *req, int err)
 {
 	local_bh_disable();
 	req->complete(req->data, err);
@@ -71,18 +67,17 @@ static void hold(const struct crypto_request *req)
 static void serve(struct crypto_request *req)
 {
 	struct crypto_tfm *tfm = req->tfm, *outer = parent(req);
-	struct cryptd_ctx *ctx = crypto_tfm_ctx(tfm);
 	struct crypto_request *sub = &request_ctx(req)->sub;
 	int err;
 
-	sub->tfm = ctx->child;
+	sub->tfm = crypto_tfm_child(tfm);
 	crypto_request_set_callback(sub, CRYPTO_TFM_REQ_MAY_SLEEP, NULL, NULL);
 	crypto_request_set_crypt(sub, req->src, req->dst, req->cryptlen, req->iv);
 	sub->assoclen = req->assoclen;
 	err = request_ctx(req)->decrypt ? crypto_decrypt(sub) :
 					  crypto_encrypt(sub);
 	/* The request, and the memory it is in, may be gone from here on. */
-	tell(req, err);
+	complete_request(req, err);
 	if (broken & KILN_CRYPTD_UNCOUNTED)
 		return;
 	crypto_free_tfm(outer);
@@ -99,7 +94,7 @@ u32 cryptd_queue_length(void)
 	return this_cpu_cryptd()->queue.qlen;
 }
 
-/* One request a run; the work queues itself again while there are more. */
+/* One request per run; the work queues itself again while there are more. */
 static void cryptd_run(struct kiln_work *work)
 {
 	struct crypto_queue *queue = &this_cpu_cryptd()->queue;
@@ -112,7 +107,7 @@ static void cryptd_run(struct kiln_work *work)
 	if (!req)
 		return;
 	if (backlog)
-		tell(backlog, -EINPROGRESS);
+		complete_request(backlog, -EINPROGRESS);
 	serve(req);
 	if (*(volatile u32 *)&queue->qlen)
 		kiln_queue_work(NULL, work);
@@ -124,7 +119,7 @@ static void break_rules(struct crypto_queue *queue, struct crypto_request *req)
 		queue->max_qlen = ~0u;
 	if (broken & KILN_CRYPTD_NO_BACKLOG)
 		req->flags &= ~(u32)CRYPTO_TFM_REQ_MAY_BACKLOG;
-	/* Who was last until now goes to the head. */
+	/* The request that was last goes to the head. */
 	if (broken & KILN_CRYPTD_LATE_FIRST && queue->head != queue->tail) {
 		struct crypto_request *last = queue->tail;
 
@@ -144,7 +139,7 @@ static int enqueue(struct crypto_request *req, bool decrypt)
 
 	request_ctx(req)->decrypt = decrypt;
 	local_bh_disable();
-	/* The CPU's first request. */
+	/* Set up on the first request of the CPU. */
 	if (unlikely(!cryptd->work.fn)) {
 		cryptd->queue.max_qlen = CRYPTD_MAX_CPU_QLEN;
 		cryptd->work.fn = cryptd_run;
@@ -170,37 +165,16 @@ static int cryptd_decrypt(struct crypto_request *req)
 	return enqueue(req, true);
 }
 
-static int cryptd_setkey(struct crypto_tfm *tfm, const u8 *key, u32 len)
-{
-	struct cryptd_ctx *ctx = crypto_tfm_ctx(tfm);
-
-	return crypto_setkey(ctx->child, key, len);
-}
-
-static int cryptd_setauthsize(struct crypto_tfm *tfm, u32 authsize)
-{
-	struct cryptd_ctx *ctx = crypto_tfm_ctx(tfm);
-
-	return crypto_aead_setauthsize(ctx->child, authsize);
-}
-
 static int cryptd_init(struct crypto_tfm *tfm)
 {
-	struct cryptd_ctx *ctx = crypto_tfm_ctx(tfm);
+	struct crypto_tfm **const child = crypto_tfm_ctx(tfm);
 	int err;
 
-	ctx->child = crypto_spawn_tfm(tfm->alg->inner[0], &err);
-	if (!ctx->child)
+	*child = crypto_spawn_tfm(tfm->alg->inner[0], &err);
+	if (!*child)
 		return err;
-	tfm->reqsize = sizeof(struct cryptd_rctx) + crypto_tfm_reqsize(ctx->child);
+	tfm->reqsize = sizeof(struct cryptd_rctx) + crypto_tfm_reqsize(*child);
 	return 0;
-}
-
-static void cryptd_exit(struct crypto_tfm *tfm)
-{
-	struct cryptd_ctx *ctx = crypto_tfm_ctx(tfm);
-
-	crypto_free_tfm(ctx->child);
 }
 
 struct crypto_alg *cryptd_instance(const char *name, u32 type, u32 mask, int *err)
@@ -213,13 +187,13 @@ struct crypto_alg *cryptd_instance(const char *name, u32 type, u32 mask, int *er
 	*err = -ENOENT;
 	if (!crypto_name_split(name, "cryptd", inner, NULL))
 		return NULL;
-	/* A caller that excludes what answers later does not get this. */
+	/* The caller may exclude asynchronous algorithms. */
 	if (mask & ~type & CRYPTO_ALG_ASYNC)
 		return NULL;
 	/* Hashes have no requests. */
 	if ((type & CRYPTO_ALG_TYPE_MASK) == CRYPTO_ALG_TYPE_SHASH)
 		return NULL;
-	/* What answers later itself cannot be asked from the kworker. */
+	/* The kworker can only call synchronous algorithms. */
 	child = crypto_alloc_tfm(inner, type & kept, (mask & kept) | CRYPTO_ALG_ASYNC, err);
 	if (!child)
 		return NULL;
@@ -232,13 +206,13 @@ struct crypto_alg *cryptd_instance(const char *name, u32 type, u32 mask, int *er
 		alg->flags = CRYPTO_ALG_ASYNC | (child->alg->flags & kept);
 		alg->models = CRYPTO_MODEL_ALL;
 		alg->priority += 50;
-		alg->ctxsize = sizeof(struct cryptd_ctx);
-		alg->setkey = cryptd_setkey;
-		alg->setauthsize = cryptd_setauthsize;
+		alg->ctxsize = sizeof(struct crypto_tfm *);
+		alg->setkey = crypto_child_setkey;
+		alg->setauthsize = crypto_child_setauthsize;
 		alg->encrypt = cryptd_encrypt;
 		alg->decrypt = cryptd_decrypt;
 		alg->init = cryptd_init;
-		alg->exit = cryptd_exit;
+		alg->exit = crypto_child_exit;
 		if (*err) {
 			kfree(alg);
 			alg = NULL;
@@ -257,13 +231,6 @@ struct crypto_tfm *cryptd_alloc(const char *name, u32 type, u32 mask,
 
 	*err = crypto_name_make(wrapped, "cryptd", name, NULL);
 	return *err ? NULL : crypto_alloc_tfm(wrapped, type, mask, err);
-}
-
-struct crypto_tfm *cryptd_child(struct crypto_tfm *tfm)
-{
-	struct cryptd_ctx *ctx = crypto_tfm_ctx(tfm);
-
-	return ctx->child;
 }
 
 bool cryptd_queued(struct crypto_tfm *tfm)

@@ -1,9 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-only OR MIT
 /*
- * Where a long message's FPU section ends and the next begins: seven ways, one pattern.
+ * Where a long message's FPU section ends and the next begins: seven strategies, one pattern.
  *
- * Only requests come here that are longer than one call may be. All others have compared one
- * number and gone on.
+ * Only requests that are too long for one call use this. All others compare one number.
  */
 #include <kiln/budget.h>
 #include <kiln/cpu.h>
@@ -25,7 +24,7 @@ static const char *const names[KILN_NR_WAYS] = {
 
 enum { KIB = 1024, SLOW = 16 * KIB, MEDIUM = 256 * KIB, FAST = 512 * KIB };
 
-/* A limit that was posted: of a driver, for both directions. */
+/* A posted limit of a driver, for both directions. */
 struct posted {
 	const char *driver;	/* NULL: an ISA level that Kiln does not have */
 	u32 bytes;
@@ -87,7 +86,7 @@ enum {
 	 * more than a tenth under its neighbours.
 	 */
 	SPARE = 5,
-	/* No call is longer, whatever the clock says. */
+	/* No call is longer than this. */
 	MAX_STEP = 1 << 20,
 	/* From here on a budget is a multiple of it: all implementations' lanes are full. */
 	LANES = 1024,
@@ -148,7 +147,7 @@ void fpu_fastest_set(const struct kiln_impl *impl)
 			entries[i].fastest = kiln_impl(i) == impl;
 }
 
-/* Whole blocks, of what pieces are in the crypto API and of what a hash works on. */
+/* Pieces are multiples of this: of the crypto API's blocks and of the hash's. */
 static u32 granule(const struct kiln_impl *impl)
 {
 	const u32 least = impl->kind == KILN_HASH ? 16 : WALK_MAX_BLOCK;
@@ -174,7 +173,7 @@ u32 fpu_bytes_in(const struct kiln_impl *impl, const struct fpu_budget *b, u64 t
 	return whole(n, block);
 }
 
-/* 0 if nobody posted a limit for it. */
+/* 0 if no limit was posted. */
 static u32 posted_bytes(const struct kiln_impl *impl)
 {
 	size_t i;
@@ -242,7 +241,7 @@ void fpu_budgets_settle(void)
 
 void fpu_budgets_init(void)
 {
-	/* What the thread aimed at; a first request on any CPU finds it. */
+	/* The target of the thread; it is set before the first request on any CPU. */
 	enum { TARGET_US = 30 };
 
 	if (kiln_impls() > KILN_MAX_IMPLS)
@@ -331,21 +330,21 @@ void fpu_cut_open(struct fpu_cut *cut, struct fpu_budget *budget)
 	cut->least = 0;
 	if (!budget)
 		return;
-	/* No piece leaves less than a block behind: what it keeps back is no piece either. */
+	/* Never leave a remainder smaller than two blocks: it could not form a piece of its own. */
 	cut->least = cut->step < 2 * budget->granule ? cut->step : 2 * budget->granule;
 	begin(cut);
 }
 
 /*
- * A first step takes a quarter to three quarters of the target. Whoever comes next profits;
- * who is interrupted does, too.
+ * A first step should take a quarter to three quarters of the target. Later requests profit, even
+ * if this one is interrupted.
  */
 static void learn(const struct fpu_cut *cut, u64 took)
 {
 	struct fpu_budget *b = cut->budget;
 	const u32 half = cut->step / 2;
 
-	/* Somebody else may have learnt meanwhile. */
+	/* Another request may have changed it meanwhile. */
 	if (forced || cut->step != b->most)
 		return;
 	if (took < target / 4 && cut->step <= MAX_STEP / 2)

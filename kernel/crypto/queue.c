@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only OR MIT
 /*
- * A queue of requests with a limit, and a backlog beyond it for those who may wait.
+ * A queue of requests with a limit, and a backlog beyond it for requests that may wait.
  */
 #include <kiln/crypto.h>
 

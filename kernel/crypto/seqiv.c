@@ -12,7 +12,7 @@
 enum { SEQIV = 8 };
 
 struct seqiv_ctx {
-	struct crypto_tfm *child;
+	struct crypto_tfm *child;	/* first: crypto_tfm_child() */
 	u64 salt;
 };
 
@@ -33,20 +33,6 @@ static u64 new_salt(void)
 	return x ^ x >> 31;
 }
 
-static int seqiv_setkey(struct crypto_tfm *tfm, const u8 *key, u32 len)
-{
-	struct seqiv_ctx *ctx = crypto_tfm_ctx(tfm);
-
-	return crypto_setkey(ctx->child, key, len);
-}
-
-static int seqiv_setauthsize(struct crypto_tfm *tfm, u32 authsize)
-{
-	struct seqiv_ctx *ctx = crypto_tfm_ctx(tfm);
-
-	return crypto_aead_setauthsize(ctx->child, authsize);
-}
-
 /* For what is behind the IV; it answers to whom the request is of. */
 static struct crypto_request *sub_request(struct crypto_request *req)
 {
@@ -58,19 +44,6 @@ static struct crypto_request *sub_request(struct crypto_request *req)
 	crypto_request_set_crypt(sub, req->src, req->dst, req->cryptlen - SEQIV, req->iv);
 	sub->assoclen = req->assoclen + SEQIV;
 	return sub;
-}
-
-static void copy_all(struct crypto_request *req)
-{
-	u64 left = (u64)req->assoclen + req->cryptlen, done = 0;
-	u32 offset = 0, n;
-	struct scatterlist *sg = req->src;
-	u8 *at;
-
-	for (; left; left -= n, done += n) {
-		n = scatterwalk_next(&sg, &offset, left, &at);
-		scatterwalk_copy(at, req->dst, done, n, true);
-	}
 }
 
 /* Whether the associated data of the inner request, which the IV is part of, have a length. */
@@ -89,7 +62,7 @@ static int seqiv_encrypt(struct crypto_request *req)
 	    !scatterwalk_holds(req->dst, all))
 		return -EINVAL;
 	if (req->src != req->dst)
-		copy_all(req);
+		scatterwalk_copy_pieces(req->dst, req->src, all);
 	put_le64(get_le64(req->iv) ^ ctx->salt, req->iv);
 	scatterwalk_copy(req->iv, req->dst, req->assoclen, SEQIV, true);
 	sub = sub_request(req);
@@ -119,13 +92,6 @@ static int seqiv_init(struct crypto_tfm *tfm)
 	return 0;
 }
 
-static void seqiv_exit(struct crypto_tfm *tfm)
-{
-	struct seqiv_ctx *ctx = crypto_tfm_ctx(tfm);
-
-	crypto_free_tfm(ctx->child);
-}
-
 struct crypto_alg *seqiv_instance(const char *name, u32 type, u32 mask, int *err)
 {
 	char inner[CRYPTO_MAX_ALG_NAME];
@@ -147,12 +113,12 @@ struct crypto_alg *seqiv_instance(const char *name, u32 type, u32 mask, int *err
 	if (alg) {
 		alg->flags = child->alg->flags & (CRYPTO_ALG_TYPE_MASK | CRYPTO_ALG_ASYNC);
 		alg->ctxsize = sizeof(struct seqiv_ctx);
-		alg->setkey = seqiv_setkey;
-		alg->setauthsize = seqiv_setauthsize;
+		alg->setkey = crypto_child_setkey;
+		alg->setauthsize = crypto_child_setauthsize;
 		alg->encrypt = seqiv_encrypt;
 		alg->decrypt = seqiv_decrypt;
 		alg->init = seqiv_init;
-		alg->exit = seqiv_exit;
+		alg->exit = crypto_child_exit;
 	}
 	crypto_free_tfm(child);
 	return alg;

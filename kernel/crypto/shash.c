@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only OR MIT
 /*
- * Hashes of ciphers/: synchronous, in any context. Where SIMD is not usable an
- * implementation without it goes on with the same state.
+ * Hashes of ciphers/: synchronous, in any context. Where SIMD is not usable, a scalar
+ * implementation continues with the same state.
  */
 #include <kiln/abi/cipher.h>
 #include <kiln/abi/crypto.h>
@@ -11,13 +11,13 @@
 #include <kiln/fpu.h>
 #include <kiln/string.h>
 
-/* Whether a section is worth opening for @len bytes, and may be opened here. */
+/* Whether a section for @len bytes is worth its cost, and allowed here. */
 static __always_inline bool may_use_simd(const struct crypto_alg *alg, u32 len)
 {
 	return alg->fallback && len >= *alg->min_bytes && crypto_simd_usable();
 }
 
-/* Which code may run here; in a section if that is open when this returns. */
+/* The code to use; if that is SIMD code, in a section that is open on return. */
 static __always_inline const struct kiln_impl *begin(const struct crypto_tfm *tfm, bool simd)
 {
 	if (simd)
@@ -50,7 +50,7 @@ int shash_init(struct shash_desc *desc)
 	return err;
 }
 
-/* In as many sections as the way of cutting has it; @out NULL: more is to come. */
+/* In as many sections as the budget requires; @out is NULL if more updates follow. */
 static noinline void update_pieces(const struct crypto_tfm *tfm, void *state, const u8 *data,
 				   u32 len, u8 *out)
 {
@@ -96,7 +96,7 @@ int shash_final(struct shash_desc *desc, u8 *out)
 
 	if (err)
 		return err;
-	/* It may have a block to do yet, whose length only the state knows. */
+	/* A block may be left; only the state has its length. */
 	simd = may_use_simd(desc->tfm->alg, ~0u);
 	impl = begin(desc->tfm, simd);
 	impl->hash.final(crypto_tfm_ctx(desc->tfm), desc->ctx, out);

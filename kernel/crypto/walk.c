@@ -20,7 +20,7 @@ static void skip_used(struct scatterlist **sg, u32 *offset)
 	}
 }
 
-/* Behind the next @n bytes, which are there. */
+/* Step over the next @n bytes, which exist. */
 static void skip(struct scatterlist **sg, u32 *offset, u64 n)
 {
 	while (n) {
@@ -180,4 +180,16 @@ void skcipher_walk_done(struct skcipher_walk *walk)
 		walk->out_offset += n;
 	}
 	walk->total -= n;
+}
+
+void scatterwalk_copy_pieces(struct scatterlist *dst, struct scatterlist *src, u64 n)
+{
+	u32 offset = 0, step;
+	u64 done;
+	u8 *at;
+
+	for (done = 0; done < n; done += step) {
+		step = scatterwalk_next(&src, &offset, n - done, &at);
+		scatterwalk_copy(at, dst, done, step, true);
+	}
 }

@@ -10,7 +10,7 @@
 
 #include "patterns.h"
 
-/* The longest list of arguments there is; who takes fewer does not look at the rest. */
+/* The longest list of arguments; functions with fewer ignore the rest. */
 typedef u64 nine_t(u64, u64, u64, u64, u64, u64, u64, u64, u64);
 
 u64 call_nine(const void *fn, const u64 *arg)

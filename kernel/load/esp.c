@@ -54,7 +54,7 @@ static u32 in_flight(const struct kiln_esp_load *load)
 	       *(const volatile u32 *)&load->flow[1].in_flight;
 }
 
-/* After the high load: is there anything left of it? */
+/* Whether anything of the high load is left. */
 static void note_recovery(struct kiln_esp_load *load)
 {
 	const u64 t = now(load);
@@ -75,7 +75,7 @@ static void give_back(struct kiln_esp_slot *slot)
 	local_irq_restore(off);
 }
 
-/* It has gone to whoever receives it. */
+/* The packet has been passed to its receiver. */
 static void received(struct kiln_esp_slot *slot)
 {
 	struct kiln_esp_flow *flow = slot->flow;
@@ -252,7 +252,7 @@ static void esp_hardirq(struct cpu *cpu)
 		load->started = true;
 		load->start = load->last_irq = cpu->irq_time;
 	}
-	/* While the host runs others the card of an emulated CPU stands still as it does. */
+	/* While the host runs other processes, the emulated CPU and its card stop. */
 	if (cpu->irq_time - load->last_irq > load->steal_limit)
 		load->stolen += cpu->irq_time - load->last_irq - load->steal_usual;
 	load->last_irq = cpu->irq_time;

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-only OR MIT
 /*
- * Operations in flight: who has a slot, in which order answers come, and who waits.
+ * Operations in flight: their slots, the order of their answers, and the tasks that wait.
  *
- * One context puts a side's messages; answers come in it or in another of the same CPU.
+ * One context submits a side's messages; it gets the answers, or another context of its CPU does.
  */
 #include <kiln/abi/hosted.h>
 #include <kiln/abi/load.h>

@@ -21,7 +21,7 @@ struct pattern {
 #include "../tiers.def"
 
 /*
- * Fill the registers from @want, wait @spins iterations, write what is there to
+ * Fill the registers from @want, wait @spins iterations, write their contents to
  * @found. One for each vector width, to be called inside a section.
  */
 typedef void pattern_keep_t(const struct pattern *want, struct pattern *found,

@@ -12,7 +12,7 @@
 #include <kiln/slab.h>
 #include <kiln/string.h>
 
-/* A step that lets others run gives up after so many turns. */
+/* A step that lets others run gives up after this many turns. */
 enum { PATIENCE = 1 << 20, IV = 16 };
 
 struct run;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only OR MIT
 /*
- * More softirqs than the loop will run, and work for the kworker: who serves them, and
+ * More softirqs than the loop will run, and work for the kworker: what serves them, and
  * whether any is lost.
  */
 #include <kiln/abi/cpu.h>
@@ -59,7 +59,7 @@ static void storm_softirq(struct cpu *cpu)
 		raise_softirq(SOFTIRQ_STORM);
 }
 
-/* The first raises; those that come into softirqs only tick, unless they are to raise, too. */
+/* The first interrupt raises; those that interrupt softirqs only count, unless they raise as well. */
 static void storm_hardirq(struct cpu *cpu)
 {
 	const struct kiln_storm *s = ((struct storm *)cpu->irq_data)->s;
@@ -68,7 +68,7 @@ static void storm_hardirq(struct cpu *cpu)
 		raise_softirq(SOFTIRQ_STORM);
 }
 
-/* Somebody else who wants the CPU. */
+/* Another task that wants the CPU. */
 static void bystander(void *arg)
 {
 	struct storm *storm = arg;

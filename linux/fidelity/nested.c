@@ -100,7 +100,7 @@ static void tasklet_work(struct tasklet_struct *tasklet)
 
 static DECLARE_TASKLET(tasklet, tasklet_work);
 
-static enum hrtimer_restart again(struct hrtimer *timer, u32 ns)
+static enum hrtimer_restart restart_timer(struct hrtimer *timer, u32 ns)
 {
 	u32 more;
 
@@ -114,13 +114,13 @@ static enum hrtimer_restart again(struct hrtimer *timer, u32 ns)
 static enum hrtimer_restart in_softirq_time(struct hrtimer *timer)
 {
 	work(&sides[THREADS], false);
-	return again(timer, TIMER_NS);
+	return restart_timer(timer, TIMER_NS);
 }
 
 static enum hrtimer_restart in_hardirq_time(struct hrtimer *timer)
 {
 	tasklet_schedule(&tasklet);
-	return again(timer, TASKLET_NS);
+	return restart_timer(timer, TASKLET_NS);
 }
 
 static void timer_start(struct hrtimer *timer, enum hrtimer_restart (*fn)(struct hrtimer *),

@@ -24,14 +24,14 @@ struct start {
 static volatile int running;	/* of those that start-up waits for */
 static volatile bool daemons;	/* those left sleep: start-up goes on without them */
 
-static struct thread *of(void *task)
+static struct thread *thread_of(void *task)
 {
 	return (struct thread *)task - 1;
 }
 
 static struct thread *current_thread(void)
 {
-	return of(kiln_task_word(NULL));
+	return thread_of(kiln_task_word(NULL));
 }
 
 struct test *current_test(void)
@@ -60,7 +60,7 @@ void give_cpu(void)
 /* kernel/cpu makes a task, or one in the place of @old, which has ended. */
 void *new_task(void *old, const char *name, _Bool user)
 {
-	struct thread *thread = old ? of(old) : NULL;
+	struct thread *thread = old ? thread_of(old) : NULL;
 
 	if (!thread)
 		thread = memory_alloc(sizeof(*thread) + kiln_glue_task_size(), 0);
@@ -98,13 +98,13 @@ void *SERVICE(kthread_create_on_node)(int (*fn)(void *data), void *data, int nod
 		return (void *)(long)-ENOMEM;
 	}
 	task = kiln_task_word(task);
-	of(task)->fresh = true;
+	thread_of(task)->fresh = true;
 	return task;
 }
 
 int SERVICE(wake_up_process)(void *task)
 {
-	struct thread *thread = of(task);
+	struct thread *thread = thread_of(task);
 
 	if (thread->fresh) {
 		thread->fresh = false;

@@ -28,14 +28,13 @@ pub enum Way {
     Class,
     /// What fits the target by what was measured at start.
     Calibrated,
-    /// The cycle counter is read every so many bytes.
+    /// Read the cycle counter after every piece of a given size.
     Clocked,
     /// Until a softirq is pending or a reschedule is wanted.
     OnDemand,
 }
 
 impl Way {
-    /// All of them.
     pub const ALL: [Way; 7] = [
         Way::Unbounded,
         Way::Page,
@@ -46,7 +45,6 @@ impl Way {
         Way::OnDemand,
     ];
 
-    /// Its name.
     pub fn name(self) -> &'static str {
         // SAFETY: takes any number; returns null or a literal.
         unsafe { static_str(sys::kiln_cut_way(self as u32)) }.unwrap_or("?")
@@ -92,7 +90,7 @@ fn ready() {
     crate::crypto::init();
 }
 
-/// For tests: sections, or steps between two looks, of so many bytes.
+/// For tests: set the bytes of a section, or of a step between two looks at the clock.
 #[doc(hidden)]
 pub fn force(bytes: Option<u32>) {
     ready();
@@ -100,16 +98,16 @@ pub fn force(bytes: Option<u32>) {
     unsafe { sys::kiln_cut_force(bytes.unwrap_or(0)) }
 }
 
-/// What is known of an implementation.
+/// The budget and the measured rates of an implementation.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct Budget {
     /// Bytes of one call under the way in force, encrypting and decrypting.
     pub most: [u32; 2],
     /// TSC ticks that any call takes, its section with it.
     pub start: [u32; 2],
-    /// TSC ticks a byte, the data in the caches; 0 if nothing was measured.
+    /// TSC ticks per byte with the data in the caches; 0 if not measured.
     pub rate: [f64; 2],
-    /// TSC ticks a byte on top of it when the data are not.
+    /// Additional TSC ticks per byte when the data are in memory.
     pub miss_rate: f64,
     /// Budgets are multiples of this, bytes.
     pub granule: u32,
@@ -148,7 +146,7 @@ impl Impl {
     }
 }
 
-/// Of a measuring at start.
+/// The cost of a calibration.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Calibrated {
     /// TSC ticks it took.
@@ -160,7 +158,7 @@ pub struct Calibrated {
 /// As `KILN_CALIBRATION_BYTES`.
 const MEMORY: usize = 512 * 1024;
 
-/// One at a time: the figures are the process's.
+/// One calibration at a time: the results are global.
 static MEASURING: Mutex<()> = Mutex::new(());
 
 struct Memory(*mut u8);
@@ -170,7 +168,7 @@ unsafe impl Send for Memory {}
 // SAFETY: as above.
 unsafe impl Sync for Memory {}
 
-/// Kept, since the clock may change any time.
+/// Never freed: the clock speed may change at any time.
 static ROOM: LazyLock<Memory> = LazyLock::new(|| {
     let layout = Layout::from_size_align(MEMORY, 4096).expect("a small power of two");
     // SAFETY: the size is not zero.
@@ -215,14 +213,14 @@ pub fn calibrate_again() -> Option<Calibrated> {
     (changed != 0).then_some(calibrated)
 }
 
-/// What a test has in place of a clock.
+/// What a test uses instead of a clock.
 #[doc(hidden)]
 pub struct Planted<'a> {
-    /// TSC ticks that 65536 bytes take, of each implementation.
+    /// TSC ticks per 65536 bytes, for each implementation.
     pub rates: &'a [u64],
-    /// TSC ticks on top of the runs, one after the other, round and round.
+    /// TSC ticks added to the runs in turn, from the start again after the last.
     pub stalls: &'a [u64],
-    /// What the chain of multiplications takes.
+    /// TSC ticks of the chain of multiplications.
     pub chain: u64,
 }
 
@@ -237,21 +235,21 @@ pub fn calibrate_planted(planted: &Planted<'_>, again: bool) -> Option<Calibrate
     (!again || answer != 0).then_some(calibrated)
 }
 
-/// TSC ticks of so many dependent multiplications here and now.
+/// TSC ticks of `n` dependent multiplications, measured now.
 pub fn chain(n: u64) -> u64 {
     // SAFETY: arithmetic.
     unsafe { sys::kiln_budget_chain(n) }
 }
 
-/// Long messages, and whom their sections keep waiting.
+/// Long messages, and the delays that their sections cause.
 pub struct Run {
     /// Multiplications of a null section.
     pub null_chain: u64,
-    /// A section from here on is long, TSC ticks.
+    /// A longer section counts as long, TSC ticks.
     pub long_ticks: u64,
-    /// To run at least, TSC ticks.
+    /// The shortest run, TSC ticks.
     pub ticks: u64,
-    /// Operations to make at least.
+    /// The fewest operations.
     pub min_ops: u64,
     /// Data are in no cache before an operation.
     pub cold: bool,
@@ -259,34 +257,32 @@ pub struct Run {
     pub alone: bool,
 }
 
-/// One of the things a run does in turns.
+/// One of the three workloads that a run alternates.
 #[derive(Clone, Debug, Default)]
 pub struct Part {
     /// Lengths of its sections, TSC ticks.
     pub section: Histogram,
-    /// From the raise of a softirq to its handler's first action.
+    /// Delay from the raise of a softirq to its handler's first action.
     pub softirq: Histogram,
-    /// From the interrupt that wakes a kthread to its first action.
+    /// Delay from the interrupt that wakes a kthread to its first action.
     pub wake: Histogram,
-    /// Operations.
     pub ops: u64,
     /// Their sections.
     pub sections: u64,
-    /// Of those the clock timed: an interrupt came.
+    /// Timed sections that were interrupted.
     pub interrupted: u64,
-    /// Of the others: the host took the CPU away.
+    /// Timed sections, not interrupted, during which the host took the CPU away.
     pub stolen: u64,
-    /// What the watchdog found.
+    /// Stalls that the watchdog found.
     pub stalls: u64,
-    /// Of those the clock timed: longer than [`Run::long_ticks`].
+    /// Timed sections longer than [`Run::long_ticks`].
     pub long_sections: u64,
-    /// Of them, interrupted or stolen.
+    /// Long sections that were interrupted or stolen.
     pub long_witnessed: u64,
     /// TSC ticks of the first operations.
     pub op_ticks: Vec<u64>,
 }
 
-/// The parts of a run.
 #[derive(Clone, Debug, Default)]
 pub struct Parts {
     /// Under the way in force.

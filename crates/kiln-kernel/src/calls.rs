@@ -357,7 +357,7 @@ mod tests {
     /// A message in pieces that begin from what first() makes is the message.
     #[test]
     fn pieces_of_xts_are_the_whole() {
-        for imp in Impl::of("xts(aes)")
+        for imp in Impl::find_all("xts(aes)")
             .into_iter()
             .filter(|i| i.tier().usable())
         {

@@ -16,13 +16,10 @@ use crate::tier::{static_str, Tier};
 /// Bytes of an AES block, and of an IV of `xts(aes)`.
 pub const BLOCK: usize = 16;
 
-/// Encrypt or decrypt.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub enum Op {
-    /// Plaintext in, ciphertext out.
     #[default]
     Encrypt,
-    /// The inverse.
     Decrypt,
 }
 
@@ -39,12 +36,9 @@ pub enum Sections {
     EachUntimed = sys::KILN_SECTION_EACH_UNTIMED,
 }
 
-/// What a cipher is for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Kind {
-    /// Encrypts.
     Skcipher,
-    /// Encrypts and authenticates.
     Aead,
     /// Digests, with a key or without.
     Hash,
@@ -82,8 +76,8 @@ impl Impl {
         }
     }
 
-    /// Those of an algorithm, in order of priority.
-    pub fn of(alg: &str) -> Vec<Impl> {
+    /// All implementations of an algorithm, in order of priority.
+    pub fn find_all(alg: &str) -> Vec<Impl> {
         let mut all: Vec<Impl> = Impl::all().into_iter().filter(|i| i.alg() == alg).collect();
         all.sort_by_key(|i| i.0.priority);
         all
@@ -94,7 +88,7 @@ impl Impl {
         Impl::all().into_iter().find(|i| i.driver() == driver)
     }
 
-    /// Names of the algorithms there are, each once.
+    /// The name of each algorithm.
     pub fn algorithms() -> Vec<&'static str> {
         let mut names: Vec<&str> = Vec::new();
         for imp in Impl::all() {
@@ -117,7 +111,6 @@ impl Impl {
         unsafe { static_str(self.0.driver) }.unwrap_or("?")
     }
 
-    /// What it is for.
     pub fn kind(self) -> Kind {
         match self.0.kind {
             sys::KILN_SKCIPHER => Kind::Skcipher,
@@ -126,7 +119,6 @@ impl Impl {
         }
     }
 
-    /// The tier it is written for.
     pub fn tier(self) -> Tier {
         Tier::from_raw(self.0.tier)
     }
@@ -176,7 +168,7 @@ impl Impl {
         ops.encrypt_many.map(|_| ops.lanes as usize)
     }
 
-    /// Messages have whole blocks of so many bytes; of a hash, what it works on at a time.
+    /// Messages are a multiple of this, bytes; for a hash, the input block of its function.
     pub fn block_size(self) -> usize {
         self.0.blocksize as usize
     }
@@ -208,19 +200,19 @@ impl Impl {
         }
     }
 
-    /// Bytes of what `setkey` makes of a key.
+    /// Bytes of an expanded key.
     pub fn context_size(self) -> usize {
         self.0.ctxsize as usize
     }
 
-    /// Bytes of a message in pieces.
+    /// Bytes of the state of a message in pieces.
     pub fn state_size(self) -> usize {
         self.0.statesize as usize
     }
 
-    /// The usable one of an algorithm that is preferred to the others.
+    /// The usable implementation of an algorithm with the highest priority.
     pub fn best(alg: &str) -> Option<Impl> {
-        Impl::of(alg).into_iter().rfind(|i| i.tier().usable())
+        Impl::find_all(alg).into_iter().rfind(|i| i.tier().usable())
     }
 
     /// One of another build of `kernel/` than that which is linked in.
@@ -280,7 +272,6 @@ impl Impl {
         Impl(Box::leak(Box::new(copy)))
     }
 
-    /// Whether it takes a key.
     pub fn is_keyed(self) -> bool {
         self.0.key_max > 0
     }
@@ -293,7 +284,7 @@ pub const LONGEST_LISTED_KEY: usize = 256;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct KeyLength(pub usize);
 
-/// What an algorithm's `setkey` makes of a key; of any tier's for all its tiers. Wiped when dropped.
+/// A key as an algorithm's `setkey` expands it, the same for all its tiers. Wiped when dropped.
 pub struct Context {
     memory: NonNull<u8>,
     layout: Layout,
@@ -306,7 +297,7 @@ unsafe impl Send for Context {}
 unsafe impl Sync for Context {}
 
 impl Context {
-    /// From a key; an empty one for what has none.
+    /// Expand `key`, which is empty for an algorithm without a key.
     pub fn new(imp: Impl, key: &[u8]) -> Result<Context, KeyLength> {
         // Whole words: wiping goes by them.
         let size = (imp.0.ctxsize as usize).max(64).next_multiple_of(8);
@@ -334,7 +325,7 @@ impl Context {
         }
     }
 
-    /// Take over what the setkey of the same algorithm made of another key.
+    /// Replace the key by that of another context of the same algorithm.
     ///
     /// # Panics
     /// If the other is of another algorithm.
@@ -357,7 +348,7 @@ impl Context {
         self.imp.alg()
     }
 
-    /// Its bytes, to see that two tiers make the same of a key.
+    /// Its bytes: two tiers must expand a key alike.
     pub fn bytes(&self) -> &[u8] {
         // SAFETY: allocated with this size and initialised throughout.
         unsafe { std::slice::from_raw_parts(self.memory.as_ptr(), self.layout.size()) }
@@ -477,17 +468,14 @@ impl Impl {
 
 /// One message in pieces.
 pub struct Pieces<'a> {
-    /// En- or decrypt; nothing to a hash.
+    /// A hash ignores it.
     pub op: Op,
     /// Takes turns with the implementation that is asked.
     pub other: Option<Impl>,
-    /// What goes in.
     pub src: &'a [u8],
     /// What comes out; empty for a hash.
     pub dst: &'a mut [u8],
-    /// The IV.
     pub iv: &'a [u8],
-    /// Associated data.
     pub aad: &'a [u8],
     /// Bytes of the tag; nothing to others than AEADs.
     pub tag_size: usize,
@@ -514,7 +502,7 @@ mod tests {
             0x83, 0x8b, 0xfb, 0x18, 0x6f, 0xff, 0x74, 0x80, 0xad, 0xc4, 0x28, 0x93, 0x82, 0xec,
             0xd6, 0xd3, 0x94, 0xf0,
         ];
-        let all = Impl::of("xts(aes)");
+        let all = Impl::find_all("xts(aes)");
         assert!(!all.is_empty());
         for imp in all.into_iter().filter(|i| i.tier().usable()) {
             let ctx = Context::new(imp, &key).unwrap();

@@ -23,9 +23,9 @@ use crate::load::Operation;
 use crate::sys;
 use crate::tier::static_str;
 
-/// May answer later: of an algorithm, and what a caller can exclude.
+/// Flag of an algorithm that may answer later; callers can exclude it.
 pub const ASYNC: u32 = 0x80;
-/// For other algorithms only; who wants one must say so.
+/// Flag of an algorithm for use by others, returned only if asked for explicitly.
 pub const INTERNAL: u32 = 0x2000;
 /// The callback may sleep.
 pub const MAY_SLEEP: u32 = 0x200;
@@ -37,21 +37,18 @@ pub const MAY_BACKLOG: u32 = 0x400;
 pub struct Errno(pub i32);
 
 impl Errno {
-    /// It is queued; the callback will tell.
+    /// The request is queued; the callback gets its result.
     pub const IN_PROGRESS: Errno = Errno(-115);
-    /// The queue is full.
     pub const NO_SPACE: Errno = Errno(-28);
     /// The queue is full, and the request waits for a place in it.
     pub const BUSY: Errno = Errno(-16);
-    /// Nothing of this name.
+    /// No such algorithm.
     pub const NOT_THERE: Errno = Errno(-2);
-    /// Not what the algorithm takes.
+    /// The algorithm does not take these arguments.
     pub const INVALID: Errno = Errno(-22);
-    /// Nobody may ask in this context.
+    /// Requests are not allowed in this context.
     pub const DEADLOCK: Errno = Errno(-35);
-    /// The tag is wrong.
     pub const BAD_MESSAGE: Errno = Errno(-74);
-    /// No key was set.
     pub const NO_KEY: Errno = Errno(-126);
 }
 
@@ -89,7 +86,7 @@ fn check(err: i32) -> Result<(), Errno> {
     }
 }
 
-/// Which algorithms there are.
+/// Which algorithms are registered.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u32)]
 pub enum Model {
@@ -101,7 +98,7 @@ pub enum Model {
 }
 
 impl Model {
-    /// For all transforms opened from now on, in the whole process.
+    /// Applies to all transforms opened from now on, in the whole process.
     pub fn set(self) {
         init();
         // SAFETY: takes one of these numbers.
@@ -109,7 +106,7 @@ impl Model {
     }
 }
 
-/// Bytes for transforms and requests. Scripts of a few thousand requests need some of it.
+/// Bytes for transforms and requests, enough for scripts of a few thousand requests.
 const MEMORY: usize = 16 << 20;
 
 pub(crate) fn init() {
@@ -161,13 +158,13 @@ pub fn memory_in_use() -> usize {
     unsafe { sys::kiln_slab_in_use() }
 }
 
-/// What a transform is of.
+/// Types of algorithms.
 const TYPE_AEAD: u32 = 0x3;
 const TYPE_SKCIPHER: u32 = 0x5;
 const TYPE_SHASH: u32 = 0xe;
 const TYPE_MASK: u32 = 0xf;
 
-/// A transform of a skcipher. It answers on the CPU whose thread asks.
+/// A transform of a skcipher. It answers on the CPU of the calling thread.
 pub struct Skcipher {
     pub(crate) raw: sys::Tfm,
     api: &'static Api,
@@ -182,7 +179,7 @@ impl Skcipher {
     }
 
     fn open_as(what: u32, name: &str, kind: u32, mask: u32) -> Result<Skcipher, Errno> {
-        Skcipher::open_in(Api::own(), what, name, kind, mask)
+        Skcipher::open_in(Api::get_linked(), what, name, kind, mask)
     }
 
     fn open_in(
@@ -211,7 +208,7 @@ impl Skcipher {
         })
     }
 
-    /// What it turned out to be.
+    /// The driver that was chosen.
     pub fn driver(&self) -> &str {
         // SAFETY: the algorithm stays registered while it has transforms.
         unsafe { static_str(self.raw.driver) }.unwrap_or("?")
@@ -232,7 +229,6 @@ impl Skcipher {
         self.raw.priority
     }
 
-    /// Expand a key.
     pub fn set_key(&mut self, key: &[u8]) -> Result<(), Errno> {
         let mut raw = sys::Setkey {
             tfm: self.raw.tfm,
@@ -341,14 +337,14 @@ fn scatterlist(pieces: &[(*mut u8, usize)]) -> Vec<sys::Scatterlist> {
         .collect()
 }
 
-/// A transform as an operation of a load, with requests for as many as may be in flight.
+/// A transform as an operation of a load, with one request for each that may be in flight.
 pub struct Asked {
     raw: Box<sys::CryptoOp>,
     _tfm: Skcipher,
 }
 
 impl Asked {
-    /// Of a transform that has its key.
+    /// `tfm` has its key.
     pub fn new(tfm: Skcipher, slots: u32) -> Result<Asked, Errno> {
         let mut raw = Box::new(sys::CryptoOp {
             tfm: tfm.raw.tfm,
@@ -382,11 +378,11 @@ impl Drop for Asked {
 pub mod broken {
     /// Queues without end.
     pub const NO_LIMIT: u32 = 1;
-    /// Nobody may be backlogged.
+    /// There is no backlog.
     pub const NO_BACKLOG: u32 = 2;
-    /// Nobody knows of the requests that wait.
+    /// Waiting requests do not count as users of their transform.
     pub const UNCOUNTED: u32 = 4;
-    /// What came last is served first.
+    /// The last request is served first.
     pub const LATE_FIRST: u32 = 8;
 
     /// From now on, in the whole process.

@@ -25,12 +25,11 @@ impl Policy {
         unsafe { static_str(sys::kiln_fpu_policy(self.0)) }
     }
 
-    /// Its name.
     pub fn name(self) -> &'static str {
         self.raw_name().unwrap_or("?")
     }
 
-    /// Whether it is the control that saves nothing.
+    /// Whether this is the control that saves nothing.
     pub fn is_broken(self) -> bool {
         self.name() == "none"
     }
@@ -61,7 +60,7 @@ impl FromStr for Policy {
     }
 }
 
-/// Where the question is put: `enum kiln_context`.
+/// The context in which [`usable`] asks: `enum kiln_context`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u32)]
 pub enum Context {
@@ -82,7 +81,6 @@ pub enum Context {
 }
 
 impl Context {
-    /// All of them.
     pub const ALL: [Context; 7] = [
         Context::Task,
         Context::TaskBhOff,
@@ -94,7 +92,7 @@ impl Context {
     ];
 }
 
-/// What a context was told.
+/// The answer of [`usable`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Answer {
     /// `irq_fpu_usable()`.
@@ -106,7 +104,7 @@ pub struct Answer {
     pub over_section: bool,
     /// The preempt count there, in the kernel's layout.
     pub preempt_count: u32,
-    /// And in the task, when all was over.
+    /// The preempt count in the task afterwards.
     pub preempt_after: u32,
 }
 

@@ -27,9 +27,7 @@ struct Memory {
 pub struct Message<'a> {
     /// The key.
     pub key: &'a [u8],
-    /// The IV.
     pub iv: &'a [u8],
-    /// Associated data.
     pub aad: &'a [u8],
     /// The text.
     pub text: &'a [u8],
@@ -122,20 +120,19 @@ impl Guest {
     }
 }
 
-/// What guests have done.
+/// Counts of guests' results.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Counts {
     /// Interrupts that came.
     pub interrupts: u64,
-    /// Of them, into a section.
+    /// Those of them that interrupted a section.
     pub into_sections: u64,
-    /// Messages.
     pub served: u64,
-    /// Of them, in a section.
+    /// Those of them in a section.
     pub sections: u64,
-    /// Of them, by scalar code because none could be opened.
+    /// Those of them by scalar code, as no section could be opened.
     pub scalar_fallbacks: u64,
-    /// Of them, with a wrong answer.
+    /// Those of them with a wrong answer.
     pub corrupted: u64,
 }
 

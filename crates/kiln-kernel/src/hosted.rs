@@ -8,7 +8,7 @@ use crate::cpu::{self, Cpu};
 use crate::fpu::Policy;
 use crate::sys;
 
-/// What a tree is told of the CPU: `struct kiln_hooks`.
+/// Events of the CPU that a tree gets: `struct kiln_hooks`.
 #[repr(C)]
 pub struct Hooks {
     /// Makes the tree's word for a task, or makes `old` new.
@@ -16,7 +16,7 @@ pub struct Hooks {
         unsafe extern "C" fn(old: *mut c_void, name: *const c_char, user: bool) -> *mut c_void,
     /// In hardirq, at each tick.
     pub tick: Option<unsafe extern "C" fn()>,
-    /// No task can run, for so many TSC ticks.
+    /// No task can run for this many TSC ticks.
     pub idle: Option<unsafe extern "C" fn(since: u64)>,
 }
 
@@ -92,7 +92,7 @@ unsafe extern "C" fn do_attach(hooks: *mut c_void) -> u64 {
     u64::from(unsafe { sys::kiln_attach(hooks.cast()) })
 }
 
-/// The CPU has no tree any more.
+/// The CPU's tree is gone.
 pub fn detach(_cpu: &mut Cpu) {
     extern "C" fn f(_: *mut c_void) -> u64 {
         // SAFETY: called through the gate.

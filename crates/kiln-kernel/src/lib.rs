@@ -1,7 +1,8 @@
 //! The only way from Rust into `kernel/`: bindings of `kernel/include/kiln/abi/`, and safe forms of them that the rest
 //! of the workspace uses.
 
-#![warn(missing_docs)]
+// A name that says it all needs no comment.
+#![allow(missing_docs)]
 
 pub mod budget;
 pub mod call;
@@ -25,7 +26,7 @@ pub mod wakeup;
 
 pub use tier::{Feature, Tier};
 
-/// The compiler `kernel/` was built with: its path and what it says of itself.
+/// The compiler `kernel/` was built with: its path and its version line.
 pub const COMPILER: &str = env!("KILN_KERNEL_CC");
 
 /// The objects of `kernel/` as an archive, without debugging information.

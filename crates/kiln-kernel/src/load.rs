@@ -39,7 +39,7 @@ pub const ALG: &str = "xts(aes)";
 
 /// All implementations that can encrypt messages, usable here or not, in order of priority.
 pub fn all_impls() -> Vec<Impl> {
-    Impl::of(ALG)
+    Impl::find_all(ALG)
 }
 
 /// The implementation that a caller gets by default: usable, with the highest priority.
@@ -47,7 +47,7 @@ pub fn best_impl() -> Impl {
     Impl::best(ALG).expect("the generic tier is always usable")
 }
 
-/// Messages with their right answers, and the key.
+/// Messages, the expected results and the key.
 pub struct Messages {
     raw_key: Vec<u8>,
     ctx: Context,
@@ -169,12 +169,12 @@ impl Operation {
     }
 }
 
-/// Who encrypts a softirq's messages.
+/// What encrypts a softirq's messages.
 #[derive(Clone, Copy, Debug)]
 pub enum Worker {
     /// An implementation of Kiln's, a section each; scalar code where none may be opened.
     Impl(Impl),
-    /// Other code, which knows by itself what it may.
+    /// Other code, which checks by itself whether it may use the FPU.
     Op(Operation),
 }
 
@@ -188,9 +188,9 @@ impl From<Impl> for Worker {
 pub enum TaskWork {
     /// Encrypt these with this implementation, a section each.
     Crypt(Impl, Arc<Messages>),
-    /// Have them encrypted by other code, with so many in flight before it waits.
+    /// Let other code encrypt them, with at most this many in flight.
     Ask(Operation, Arc<Messages>, u32),
-    /// Keep a pattern in every register for so many iterations of an empty loop.
+    /// Keep a pattern in every register for this many iterations of an empty loop.
     Keep {
         /// Seed of the pattern.
         seed: u64,
@@ -199,20 +199,20 @@ pub enum TaskWork {
     },
 }
 
-/// How many of what a load has done.
+/// Counts of a load's results.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Counts {
     /// The task's operations.
     pub task_ops: u64,
-    /// Of them, with a wrong result.
+    /// Those of them with a wrong result.
     pub task_corrupted: u64,
     /// The softirqs' operations.
     pub softirq_ops: u64,
-    /// Of them, with a wrong result.
+    /// Those of them with a wrong result.
     pub softirq_corrupted: u64,
     /// The kernel thread's operations.
     pub second_ops: u64,
-    /// Of them, with a wrong result.
+    /// Those of them with a wrong result.
     pub second_corrupted: u64,
     /// Of the softirqs', done by scalar code because SIMD was not usable.
     pub scalar_fallbacks: u64,
@@ -224,7 +224,7 @@ pub struct Counts {
     pub async_punts: u64,
     /// Those that were not accepted because a queue was full.
     pub dropped: u64,
-    /// Those answered after one that was put later by the same context.
+    /// Requests answered after a later one of the same context.
     pub reordered: u64,
     /// Those answered with an error; they are among the corrupted, too.
     pub errors: u64,
@@ -278,7 +278,7 @@ pub struct Plan {
     pub softirq: (Worker, Arc<Messages>),
     /// What softirqs use when SIMD is not usable.
     pub fallback: Impl,
-    /// A kernel thread that encrypts beside the task, a section each.
+    /// A kernel thread that encrypts in competition with the task, one section per message.
     pub second: Option<(Impl, Arc<Messages>)>,
     /// The hardirq handler opens a section of its own, too, where it may.
     pub hardirq_fpu: bool,

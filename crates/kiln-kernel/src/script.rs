@@ -9,12 +9,11 @@ use crate::crypto::{Errno, Skcipher};
 use crate::fpu::Context;
 use crate::sys;
 
-/// One step.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Step {
     /// So many requests on a transform (by its index), with flags, in a context.
     Submit(usize, Context, u32, u32),
-    /// Let others run until so many more are answered.
+    /// Let others run until this many more requests are answered.
     Run(u32),
     /// Open an FPU section.
     SectionBegin,
@@ -51,18 +50,18 @@ impl Step {
     }
 }
 
-/// What became of a request.
+/// An event of a request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Event {
     /// Which, in the order of submission.
     pub request: u32,
-    /// Told to the callback; else what the call returned.
+    /// Whether the callback got it; else the call returned it.
     pub answer: bool,
     /// Where: in a kernel thread.
     pub kthread: bool,
     /// An answer of 0 over wrong bytes.
     pub wrong: bool,
-    /// What was returned or told.
+    /// The result.
     pub err: Errno,
     /// The preempt count there.
     pub preempt_count: u32,
@@ -177,7 +176,7 @@ pub fn scenarios() -> Vec<(&'static str, usize, Vec<Step>)> {
     ]
 }
 
-/// The steps of one of them.
+/// The steps of a scenario.
 ///
 /// # Panics
 /// There is none of this name.

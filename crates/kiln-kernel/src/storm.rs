@@ -12,7 +12,7 @@ pub struct Storm {
     pub raises: u32,
     /// That each takes at least, microseconds.
     pub spin_us: u32,
-    /// A hardirq comes into each of them.
+    /// A hardirq interrupts each of them.
     pub interrupt: bool,
     /// Another task wants the CPU all the time.
     pub bystander: bool,
@@ -22,9 +22,9 @@ pub struct Storm {
     pub raise_in_irq: bool,
     /// Softirqs served.
     pub served: u32,
-    /// Of them, before the interrupted task went on.
+    /// Those before the interrupted task continued.
     pub first_loop: u32,
-    /// Of them, while ksoftirqd was the task.
+    /// Those while ksoftirqd was the current task.
     pub by_ksoftirqd: u32,
     /// Works queued.
     pub works_accepted: u32,

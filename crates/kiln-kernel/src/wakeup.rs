@@ -19,7 +19,7 @@ pub struct Wakeup {
     pub busy_for: u64,
     /// TSC ticks that the other task ran while it slept.
     pub asleep_for: u64,
-    /// What was left of the other task's slice at the wake-up, TSC ticks.
+    /// The remainder of the other task's slice at the wake-up, TSC ticks.
     pub slice_left: i64,
 }
 

@@ -14,6 +14,7 @@ use kiln_kernel::fpu::Policy;
 use kiln_kernel::irq::{Arrivals, Timer};
 use kiln_kernel::messages::{Lens, Messages};
 use kiln_kernel::Tier;
+use kiln_measure::SplitMix64;
 
 /// Ways and budgets are the process's.
 fn one_at_a_time() -> MutexGuard<'static, ()> {
@@ -25,25 +26,20 @@ fn one_at_a_time() -> MutexGuard<'static, ()> {
 }
 
 fn bytes(n: usize, seed: u64) -> Vec<u8> {
-    let mut x = seed | 1;
-    let mut next = || {
-        x ^= x << 13;
-        x ^= x >> 7;
-        x ^= x << 17;
-        (x >> 32) as u8
-    };
-    (0..n).map(|_| next()).collect()
+    let mut bytes = vec![0; n];
+    SplitMix64(seed).fill(&mut bytes);
+    bytes
 }
 
 fn judge_of(alg: &str) -> Impl {
-    let all = Impl::of(alg);
+    let all = Impl::find_all(alg);
     let generic = all.iter().find(|i| i.tier() == Tier::Generic);
     *generic.expect("every algorithm has generic code")
 }
 
 fn simd_of(alg: &str) -> Vec<Impl> {
     let wanted = |i: &Impl| i.tier() != Tier::Generic && i.tier().usable();
-    Impl::of(alg).into_iter().filter(wanted).collect()
+    Impl::find_all(alg).into_iter().filter(wanted).collect()
 }
 
 fn driver(imp: Impl) -> Driver {
@@ -541,7 +537,7 @@ fn what_is_measured_fits_and_one_of_each_is_fastest() {
     let _one = one_at_a_time();
     budget::calibrate();
     for alg in Impl::algorithms() {
-        let all = Impl::of(alg);
+        let all = Impl::find_all(alg);
         assert_eq!(
             all.iter().filter(|i| i.budget().fastest).count(),
             1,

@@ -34,7 +34,7 @@ impl Algorithm {
 
     /// Its implementations, usable here or not, in order of priority.
     pub fn impls(self) -> Vec<Impl> {
-        Impl::of(self.0)
+        Impl::find_all(self.0)
     }
 
     /// The one a caller gets: usable, highest priority.

@@ -26,7 +26,7 @@ fn families() -> Vec<Family> {
     .into_iter()
     .map(|alg| {
         Family::of(
-            Impl::of(alg)
+            Impl::find_all(alg)
                 .into_iter()
                 .filter(|i| i.tier().usable())
                 .collect(),

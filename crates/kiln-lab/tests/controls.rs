@@ -71,7 +71,7 @@ unsafe fn right(
     len: usize,
     iv: *mut u8,
 ) {
-    let function = Impl::of(XTS)[0].function(entry).unwrap();
+    let function = Impl::find_all(XTS)[0].function(entry).unwrap();
     // SAFETY: the function is one of a skcipher; the rest is the caller's promise.
     unsafe {
         let function: Crypt = std::mem::transmute(function.address());
@@ -114,7 +114,7 @@ offenders! {
 
 fn offender(name: &'static CStr, function: Crypt) -> Impl {
     // SAFETY: it takes what it stands for takes.
-    unsafe { Impl::of(XTS)[0].disguised(name, Entry::Encrypt, function as *const c_void) }
+    unsafe { Impl::find_all(XTS)[0].disguised(name, Entry::Encrypt, function as *const c_void) }
 }
 
 #[test]
@@ -205,7 +205,9 @@ mod keys {
     type SetKey = unsafe extern "C" fn(*mut u8, *const u8, usize) -> i32;
 
     fn right() -> SetKey {
-        let function = Impl::of("ctr(aes)")[0].function(Entry::SetKey).unwrap();
+        let function = Impl::find_all("ctr(aes)")[0]
+            .function(Entry::SetKey)
+            .unwrap();
         // SAFETY: it is one.
         unsafe { std::mem::transmute(function.address()) }
     }
@@ -236,8 +238,9 @@ mod keys {
     fn keys_of_other_lengths_must_be_refused_with_nothing_written() {
         let check = |name, function: SetKey| {
             // SAFETY: it takes what it stands for takes.
-            let imp =
-                unsafe { Impl::of("ctr(aes)")[0].disguised_key(name, function as *const c_void) };
+            let imp = unsafe {
+                Impl::find_all("ctr(aes)")[0].disguised_key(name, function as *const c_void)
+            };
             check(imp, Suite::Keys, 0..u64::MAX)
         };
         let tally = check(c"right", right());
@@ -265,7 +268,7 @@ mod tags {
         tag: &[u8],
         bytes: usize,
     ) -> bool {
-        let imp = Impl::of(GCM)[0];
+        let imp = Impl::find_all(GCM)[0];
         let open = imp.function(Entry::Open).unwrap();
         let seal = imp.function(Entry::Seal).unwrap();
         let mut plain = vec![0; len];
@@ -367,8 +370,9 @@ mod tags {
 
     fn tally(name: &'static CStr, function: Open) -> Tally {
         // SAFETY: it takes what it stands for takes.
-        let imp =
-            unsafe { Impl::of(GCM)[0].disguised(name, Entry::Open, function as *const c_void) };
+        let imp = unsafe {
+            Impl::find_all(GCM)[0].disguised(name, Entry::Open, function as *const c_void)
+        };
         check(imp, Suite::Forgeries, 0..20)
     }
 

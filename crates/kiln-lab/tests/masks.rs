@@ -134,7 +134,7 @@ fn what_cannot_run_is_a_skipped_row() {
 fn replays_are_one_case_each() {
     let _alone = ONE_AT_A_TIME.lock().unwrap_or_else(PoisonError::into_inner);
     let plan = Plan {
-        impls: Impl::of("ccm(aes)"),
+        impls: Impl::find_all("ccm(aes)"),
         ..plan(1)
     };
     let (mut rows_told, mut groups) = (0, 0);

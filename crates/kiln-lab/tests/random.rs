@@ -22,7 +22,7 @@ fn threads() -> usize {
 
 fn usable(alg: &str) -> Vec<Impl> {
     let usable = |i: &Impl| i.tier().usable();
-    Impl::of(alg).into_iter().filter(usable).collect()
+    Impl::find_all(alg).into_iter().filter(usable).collect()
 }
 
 fn run(

@@ -312,7 +312,7 @@ mod tests {
     use super::*;
 
     fn driver(n: usize) -> Impl {
-        let xts = Impl::of("xts(aes)");
+        let xts = Impl::find_all("xts(aes)");
         xts[n]
     }
 

@@ -103,7 +103,7 @@ impl Request {
             let templates = if own { mode.templates } else { mode.around };
             return Ok(request(mode.mode, 0, templates));
         }
-        match Impl::of(name).first() {
+        match Impl::find_all(name).first() {
             Some(imp) if imp.kind() == Kind::Hash => {
                 let key = imp.key_sizes().into_iter().min_by_key(|n| n.abs_diff(32));
                 // Linux's Poly1305 takes its key from the message.
@@ -173,7 +173,7 @@ pub fn insert(file: &str) -> Order {
 fn hashes() -> Vec<&'static str> {
     let mut names = Impl::algorithms();
     names.retain(|name| {
-        Impl::of(name)
+        Impl::find_all(name)
             .first()
             .is_some_and(|i| i.kind() == Kind::Hash)
     });

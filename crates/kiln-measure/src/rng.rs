@@ -1,11 +1,14 @@
 //! SplitMix64, for every random choice: a seed must give the same ones with every version of every library.
 
 /// Steele, Lea and Flood, "Fast splittable pseudorandom number generators" (2014).
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Default)]
 pub struct SplitMix64(pub u64);
 
 impl SplitMix64 {
     /// The next 64 bits.
+    // Inlined in unoptimised builds too: a handler of kiln-kernel's that draws an address for a
+    // breakpoint must not execute code that a breakpoint may be in.
+    #[inline(always)]
     pub fn next_u64(&mut self) -> u64 {
         self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
         let mut z = self.0;

@@ -45,7 +45,7 @@ pub struct Services {
 /// The one of highest priority among those whose time tells nothing of keys and data, if there is one.
 fn choose(alg: &str) -> Option<Impl> {
     let usable = |i: &Impl| i.tier().usable();
-    let blind = Impl::of(alg)
+    let blind = Impl::find_all(alg)
         .into_iter()
         .rfind(|i| usable(i) && i.constant_time());
     blind.or_else(|| Impl::best(alg))

@@ -6,11 +6,11 @@
  * key.c APIs:
  *	aes_expandkey		key schedule of both directions, constant-time
  * generic.c APIs:
- *	aes_generic_encrypt	table-based, as kernels have it; NOT constant-time
- *	aes_generic_decrypt
+ *	aes_encrypt_generic	table-based, as kernels have it; NOT constant-time
+ *	aes_decrypt_generic
  * fixed_time.c APIs:
- *	aes_fixed_time_encrypt	bit-sliced, constant-time, up to four blocks at once
- *	aes_fixed_time_decrypt
+ *	aes_encrypt_fixed_time	bit-sliced, constant-time, up to four blocks at once
+ *	aes_decrypt_fixed_time
  */
 #ifndef KILN_AES_H
 #define KILN_AES_H
@@ -41,15 +41,15 @@ struct aes_key {
 int aes_expandkey(struct aes_key *key, const u8 *raw, size_t len);
 
 /* One block. @dst may be @src. Table look-ups at secret addresses. */
-void aes_generic_encrypt(const struct aes_key *key, u8 dst[AES_BLOCK_SIZE],
+void aes_encrypt_generic(const struct aes_key *key, u8 dst[AES_BLOCK_SIZE],
 			 const u8 src[AES_BLOCK_SIZE]);
-void aes_generic_decrypt(const struct aes_key *key, u8 dst[AES_BLOCK_SIZE],
+void aes_decrypt_generic(const struct aes_key *key, u8 dst[AES_BLOCK_SIZE],
 			 const u8 src[AES_BLOCK_SIZE]);
 
 /* @blocks independent blocks (ECB), any number; @dst may be @src. */
-void aes_fixed_time_encrypt(const struct aes_key *key, u8 *dst, const u8 *src,
+void aes_encrypt_fixed_time(const struct aes_key *key, u8 *dst, const u8 *src,
 			    size_t blocks);
-void aes_fixed_time_decrypt(const struct aes_key *key, u8 *dst, const u8 *src,
+void aes_decrypt_fixed_time(const struct aes_key *key, u8 *dst, const u8 *src,
 			    size_t blocks);
 
 #endif

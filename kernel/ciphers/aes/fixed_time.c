@@ -268,7 +268,7 @@ static __always_inline void crypt(const u8 schedule[][AES_BLOCK_SIZE], u32 round
 	while (blocks) {
 		n = blocks < LANES ? blocks : LANES;
 		for_each_lane(b)
-			/* Fill lanes there is no block for with the first. */
+			/* Lanes without a block get the first one. */
 			load_block(&q[b], &q[b + LANES],
 				   src + (b < n ? b : 0) * AES_BLOCK_SIZE);
 		transpose(q);
@@ -288,13 +288,13 @@ static __always_inline void crypt(const u8 schedule[][AES_BLOCK_SIZE], u32 round
 	memzero_explicit(rk, sizeof(rk));
 }
 
-void aes_fixed_time_encrypt(const struct aes_key *key, u8 *dst, const u8 *src,
+void aes_encrypt_fixed_time(const struct aes_key *key, u8 *dst, const u8 *src,
 			    size_t blocks)
 {
 	crypt(key->enc, key->rounds, dst, src, blocks, false);
 }
 
-void aes_fixed_time_decrypt(const struct aes_key *key, u8 *dst, const u8 *src,
+void aes_decrypt_fixed_time(const struct aes_key *key, u8 *dst, const u8 *src,
 			    size_t blocks)
 {
 	crypt(key->dec, key->rounds, dst, src, blocks, true);

@@ -155,13 +155,13 @@ static __always_inline void crypt(const struct tables *t, int step,
 	put_le64(a[2] | (u64)a[3] << 32, dst + 8);
 }
 
-void aes_generic_encrypt(const struct aes_key *key, u8 dst[AES_BLOCK_SIZE],
+void aes_encrypt_generic(const struct aes_key *key, u8 dst[AES_BLOCK_SIZE],
 			 const u8 src[AES_BLOCK_SIZE])
 {
 	crypt(&enc_tables, 1, key->enc[0], key->rounds, dst, src);
 }
 
-void aes_generic_decrypt(const struct aes_key *key, u8 dst[AES_BLOCK_SIZE],
+void aes_decrypt_generic(const struct aes_key *key, u8 dst[AES_BLOCK_SIZE],
 			 const u8 src[AES_BLOCK_SIZE])
 {
 	crypt(&dec_tables, 3, key->dec[0], key->rounds, dst, src);

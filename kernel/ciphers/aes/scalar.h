@@ -14,40 +14,40 @@
 struct aes_scalar {
 	void (*encrypt)(const struct aes_key *key, u8 *dst, const u8 *src, size_t blocks);
 	void (*decrypt)(const struct aes_key *key, u8 *dst, const u8 *src, size_t blocks);
-	size_t batch;	/* blocks that one call should be given, where there are so many */
+	size_t batch;	/* blocks per call, if there are as many */
 };
 
-static __always_inline void aes_generic_encrypt_blocks(const struct aes_key *key, u8 *dst,
+static __always_inline void aes_encrypt_blocks_generic(const struct aes_key *key, u8 *dst,
 						       const u8 *src, size_t blocks)
 {
 	for (; blocks; blocks--, dst += AES_BLOCK_SIZE, src += AES_BLOCK_SIZE)
-		aes_generic_encrypt(key, dst, src);
+		aes_encrypt_generic(key, dst, src);
 }
 
-static __always_inline void aes_generic_decrypt_blocks(const struct aes_key *key, u8 *dst,
+static __always_inline void aes_decrypt_blocks_generic(const struct aes_key *key, u8 *dst,
 						       const u8 *src, size_t blocks)
 {
 	for (; blocks; blocks--, dst += AES_BLOCK_SIZE, src += AES_BLOCK_SIZE)
-		aes_generic_decrypt(key, dst, src);
+		aes_decrypt_generic(key, dst, src);
 }
 
 static const struct aes_scalar aes_scalar_generic = {
-	.encrypt = aes_generic_encrypt_blocks,
-	.decrypt = aes_generic_decrypt_blocks,
+	.encrypt = aes_encrypt_blocks_generic,
+	.decrypt = aes_decrypt_blocks_generic,
 	.batch = 1,
 };
 
 /*
- * Bit-slicing the round keys, once a call, takes a third of the time of four blocks, and a
+ * Bit-slicing the round keys, once per call, takes a third of the time of four blocks, and a
  * kernel stack has 512 bytes to spare.
  */
 static const struct aes_scalar aes_scalar_fixed_time = {
-	.encrypt = aes_fixed_time_encrypt,
-	.decrypt = aes_fixed_time_decrypt,
+	.encrypt = aes_encrypt_fixed_time,
+	.decrypt = aes_decrypt_fixed_time,
 	.batch = 32,
 };
 
-/* dst = a ^ b, a block each; in words of 64 bits. */
+/* dst = a ^ b, one block, in words of 64 bits. */
 static __always_inline void aes_xor_block(u8 *dst, const u8 *a, const u8 *b)
 {
 	const u64 lo = get_le64(a) ^ get_le64(b), hi = get_le64(a + 8) ^ get_le64(b + 8);

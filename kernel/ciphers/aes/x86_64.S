@@ -80,12 +80,12 @@ sub:
 	\column d, %r11d, %r10d, %r9d, %r8d
 .endm
 
-/* void aes_x86_64_encrypt(const struct aes_key *key, u8 *dst, const u8 *src) */
-	.globl aes_x86_64_encrypt
-	.hidden aes_x86_64_encrypt
-	.type aes_x86_64_encrypt, @function
+/* void aes_encrypt_x86_64(const struct aes_key *key, u8 *dst, const u8 *src) */
+	.globl aes_encrypt_x86_64
+	.hidden aes_encrypt_x86_64
+	.type aes_encrypt_x86_64, @function
 	.balign 64
-aes_x86_64_encrypt:
+aes_encrypt_x86_64:
 	pushq %rbx
 	pushq %rbp
 	pushq %r14
@@ -131,4 +131,4 @@ aes_x86_64_encrypt:
 	popq %rbp
 	popq %rbx
 	ret
-	.size aes_x86_64_encrypt, . - aes_x86_64_encrypt
+	.size aes_encrypt_x86_64, . - aes_encrypt_x86_64

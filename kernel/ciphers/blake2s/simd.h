@@ -3,7 +3,7 @@
  * BLAKE2s with a row of the state in each of four 128-bit vectors: the template of the SIMD
  * tiers.
  *
- * The including file says what it has:
+ * The including file defines:
  *
  *	BLOCKS		name of the entry point
  *	v_ror(v, n)	of words, n 16, 12, 8 or 7

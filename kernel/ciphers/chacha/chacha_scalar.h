@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR MIT */
 /*
- * One block of ChaCha20's key stream in general registers, in steps that can stand between
+ * One block of ChaCha20's key stream in general registers, in steps that can be placed between
  * those of vectors. No look-up, no branch on data.
  */
 #ifndef KILN_CHACHA_SCALAR_H

@@ -2,7 +2,7 @@
 /*
  * ChaCha20 with vector registers: the template every SIMD tier includes once.
  *
- * The including file says how wide a vector is and how to use it:
+ * The including file defines vectors and their operations:
  *
  *	CHACHA(name)	name of an entry point of this tier
  *	vec_t		a vector of LANES times 16 bytes; LANES 1, 2 or 4
@@ -180,7 +180,7 @@ static __always_inline void wipe(u8 *p, size_t bytes)
 	__asm__ volatile("" : : "r"(p) : "memory");
 }
 
-/* LANES blocks of key stream to @dst, with @src mixed in if it is there. */
+/* LANES blocks of key stream to @dst, XORed with @src unless that is NULL. */
 static __always_inline void put_blocks(u8 *dst, const u8 *src, vec_t a, vec_t b, vec_t c,
 				       vec_t d)
 {
@@ -379,7 +379,7 @@ static __always_inline void one_block(const struct chacha_key *key, u8 *dst, con
 	 (len) > 2 * ROW_BYTES ? SET_BYTES :                                  \
 	 (len) > ROW_BYTES ? 2 * ROW_BYTES : ROW_BYTES)
 
-/* The end of a message, less than what is worked on at a time. */
+/* The end of a message, less than a main loop takes. */
 static noinline void tail(const struct chacha_key *key, const u8 *iv, u32 more, u8 *dst,
 			  const u8 *src, size_t len)
 {

@@ -3,12 +3,12 @@
  * ChaCha20-Poly1305 (RFC 8439, 2.8): what all tiers share, and the list of implementations.
  *
  * The first blocks of the key stream are made at once, with block 0, which is the key of
- * Poly1305, in general registers beside the others in vectors. The rest is encrypted and hashed in turns that
+ * Poly1305, in general registers while the others are in vectors. The rest is encrypted and hashed in turns that
  * fit the first-level cache. When decrypting, everything is hashed and compared first.
  *
  * Turns of 2048 bytes whose instructions are mixed were measured, too (Zen 5, AVX-512): with
  * a third of ChaCha20's state in memory to make room, one took 850 cycles, against 690 and 195
- * after each other. Both of them are near the limit of four operations a cycle as it is.
+ * after each other. Both are near the limit of four operations per cycle already.
  */
 #include <kiln/string.h>
 #include <kiln/unaligned.h>
@@ -80,7 +80,7 @@ static __always_inline void padded(poly1305_blocks_t *blocks, struct mac *mac, c
 	}
 }
 
-/* With the tier's vectors. */
+/* Wipe with the tier's vectors. */
 static __always_inline void wipe(const struct tier *t, u8 *p, size_t bytes)
 {
 	t->xor(p, p, p, bytes);
@@ -104,7 +104,7 @@ static __always_inline void one_padded(const struct tier *t, struct one *o, cons
 		padded(poly1305_blocks_generic, &o->mac, data, len);
 }
 
-/* With @stream_only the key stream goes to @dst, and there is no @src. */
+/* With @stream_only the key stream goes to @dst, and @src is not used. */
 static __always_inline void one_begin(const struct tier *t, const struct chacha_key *key,
 				      struct one *o, u8 *dst, const u8 *src,
 				      const bool stream_only, size_t len, const u8 *nonce,

@@ -34,7 +34,7 @@ static int setkey(void *ctx, const u8 *raw, size_t len)
 
 	if (aes_expandkey(&key->aes, raw, len))
 		return -EINVAL;
-	aes_fixed_time_encrypt(&key->aes, l, l, 1);
+	aes_encrypt_fixed_time(&key->aes, l, l, 1);
 	doubled(key->sub[0], l);
 	doubled(key->sub[1], key->sub[0]);
 	memzero_explicit(l, sizeof(l));

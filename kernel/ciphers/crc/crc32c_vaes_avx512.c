@@ -98,7 +98,7 @@ static __always_inline __m128i moved(u64 crc, u64 by)
 				    _mm_cvtsi64_si128((long long)by), 0);
 }
 
-/* @crc is what came before, if that is not in @a. */
+/* @crc is that of the bytes before, if @a does not include them. */
 static __always_inline void add_part(struct acc *a, const bool first, u32 crc, const u8 *data,
 				     const struct part *part, const u32 steps)
 {

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR MIT */
 /*
- * CRC-16/T10-DIF by folding: the template of its SIMD tiers. The including file says
+ * CRC-16/T10-DIF by folding: the template of its SIMD tiers. The including file defines
  *
  *	CRC(name)	name of the entry point
- *	CRC_SHORT	who does up to 16 bytes, if another tier does
+ *	CRC_SHORT	the function for up to 16 bytes, if it is another tier's
  *	vec_t, VBYTES	a vector of 16-byte lanes
  *	v_load(p)	the bytes of each lane the other way round: first the highest
  *	v_load_first(p, n)	the same of the n < VBYTES bytes at @p, zeros before them
@@ -83,7 +83,7 @@ u32 CRC(u32 crc, const u8 *data, size_t len)
 		first = VBYTES;
 		v = v_load(data);
 	}
-	/* Most messages are there as a whole. */
+	/* Most messages come in one piece. */
 	if (crc)
 		v = v_xor(v, v_crc(crc, first));
 	data += first;

@@ -22,7 +22,7 @@ static noinline int expand(void *ctx, const u8 *raw, size_t len)
 
 	if (aes_expandkey(&key->aes, raw, len))
 		return -EINVAL;
-	aes_fixed_time_encrypt(&key->aes, h, h, 1);
+	aes_encrypt_fixed_time(&key->aes, h, h, 1);
 	ghash_setkey(&key->h, h);
 	key->salt = 0;
 	memzero_explicit(h, sizeof(h));
@@ -199,13 +199,13 @@ static __always_inline bool open_##name(const struct gcm_key *key, u8 *dst, cons
 
 /* Whole messages of gcm(aes) and rfc4106(gcm(aes)). */
 #define WHOLE(alg, name, seal, open)                                                  \
-static void alg##_seal_##name##_whole(const void *ctx, u8 *dst, const u8 *src, size_t len, \
+static void alg##_seal_whole_##name(const void *ctx, u8 *dst, const u8 *src, size_t len, \
 				      const u8 *aad, size_t aadlen, const u8 *iv,     \
 				      u8 *tag, size_t tagsize)                        \
 {                                                                                     \
 	seal(ctx, dst, src, len, aad, aadlen, alg##_iv(ctx, iv), tag, tagsize);       \
 }                                                                                     \
-static int alg##_open_##name##_whole(const void *ctx, u8 *dst, const u8 *src, size_t len, \
+static int alg##_open_whole_##name(const void *ctx, u8 *dst, const u8 *src, size_t len, \
 				     const u8 *aad, size_t aadlen, const u8 *iv,      \
 				     const u8 *tag, size_t tagsize)                   \
 {                                                                                     \
@@ -235,7 +235,7 @@ SIMD(vaes_avx512)
 	.ctxsize = sizeof(struct gcm_key), .statesize = sizeof(struct gcm_state),     \
 	.longest = GCM_MAX_TEXT,                                                      \
 	.setkey = name##_setkey,                                                      \
-	.aead = { name##_seal_##func##_whole, name##_open_##func##_whole, name##_begin, \
+	.aead = { name##_seal_whole_##func, name##_open_whole_##func, name##_begin, \
 		  aad_##func, encrypt_##func, decrypt_##func, end_##func }
 #define TIER(func, end, tier_name, prio, ct)                                          \
 	{ .alg = "gcm(aes)",                                                          \

@@ -81,17 +81,17 @@ static __always_inline void text_part(const struct gcm_key *key, const bool decr
 
 #define STREAM_BYTES (MAIN == 16 ? SUM_BYTES : 1)
 
-/* How far a message has come. */
+/* The progress of a message. */
 struct progress {
 	u8 *dst;
 	const u8 *src;
 	size_t len;
 	vec_t next;	/* number of the next block, little-endian, in all blocks */
 	__m128i acc;
-	const u8 *cipher;	/* so many blocks before are not in @acc yet */
+	const u8 *cipher;	/* the last @pending blocks, not in @acc yet */
 	size_t pending;
 	u8 *stream;	/* NULL, or STREAM_BYTES for all that is left */
-	bool streams;	/* it is there */
+	bool streams;	/* @stream is filled */
 };
 
 static __always_inline void advance(struct progress *m, size_t bytes)
@@ -102,7 +102,7 @@ static __always_inline void advance(struct progress *m, size_t bytes)
 }
 
 #if MAIN == 16
-/* The same, encrypted by a stream that is there already. It is wiped. */
+/* The same with a key stream that exists already; the stream is wiped. */
 static __always_inline void stream_some(u8 *stream, u8 *dst, const u8 *src, size_t len,
 					struct sums *g, const u8 *p)
 {

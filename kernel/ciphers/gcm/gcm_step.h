@@ -75,7 +75,7 @@ static __always_inline void weave_slot(struct weave *w, const int slot)
 	vec_t *const even = part == 0 ? &w->even.lo : part == 1 ? &w->even.hi : &w->even.mid;
 	vec_t product;
 
-	/* Loads stay where they are here, or more would be under way than there are registers. */
+	/* Keep the loads here: moved up, they would need more registers than there are. */
 	barrier();
 	if (slot < 48) {
 		if (part == 0) {
@@ -126,7 +126,7 @@ static __always_inline void weave_slot(struct weave *w, const int slot)
 		const vec_t k = KEY(r);         \
 		QUARTERS(ENC, SLOT, i)          \
 	} while (0)
-/* What rounds a longer key would have had: then it is 4 or 8 slots without. */
+/* The slots of the rounds that only longer keys have. */
 #define WOVEN_MORE(more, QUARTERS, i)                   \
 	do {                                            \
 		if (more) {                             \

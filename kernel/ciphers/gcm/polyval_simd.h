@@ -120,7 +120,7 @@ static __always_inline __m128i hash_blocks(const struct polyval_key *key, __m128
 	for (; blocks > 8 * VBLOCKS; blocks -= 8 * VBLOCKS, data += 8 * VBYTES) {
 		mul_set_pair(&g, DATA(1), p + VBYTES, DATA(2), p + 2 * VBYTES);
 		PAIR(3, 4) PAIR(5, 6)
-		/* What the step before came to comes last. */
+		/* The result of the step before is added last. */
 		mul_add_pair(&g, DATA(7), p + 7 * VBYTES, v_xor(DATA(0), v_one(acc)), p);
 		acc = reduce(&g);
 	}

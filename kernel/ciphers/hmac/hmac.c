@@ -54,7 +54,7 @@ static __always_inline void init(const struct md *md, const struct hmac_ctx *ctx
 	s->bytes = md->block;
 }
 
-/* The last @len bytes of @bytes, the block of the key among them; @h is what came before. */
+/* The end of @bytes bytes, the block of the key included: the last @len of them, from state @h. */
 static __always_inline void finish(const struct md *md, md_end_t *end,
 				   const struct hmac_ctx *ctx, const u64 *h, const u8 *data,
 				   size_t len, u64 bytes, u8 *out)

@@ -2,7 +2,7 @@
 /*
  * CBC encryption of many messages under one key: the template that modes_simd.h includes.
  *
- * Of one message a block waits for all rounds of the one before, four cycles each, and the AES
+ * In one message a block waits for all rounds of the one before, four cycles each, and the AES
  * unit is idle for seven eighths of the time. Eight vectors keep it busy; every block of them
  * is a lane and has a message of its own. All lanes go on for as many blocks as the shortest
  * has left, then those that have ended take the next messages.

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only OR MIT
 /*
- * AES modes over the table-based AES, a block at a time: as slow, and as far from constant
+ * AES modes over the table-based AES, block by block: as slow, and as far from constant
  * time, as that is (aes/generic.c).
  */
 #include "scalar.h"

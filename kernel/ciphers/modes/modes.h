@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR MIT */
 /*
  * AES in the modes of NIST SP 800-38A: ECB, CBC, CTR. The context of each is a struct aes_key.
- * And what CMAC and CCM stand on.
+ * CMAC and CCM use them too.
  *
  * modes.c		the table
  * scalar.h		the modes in general registers: generic.c, fixed_time.c

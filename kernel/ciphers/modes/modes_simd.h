@@ -79,7 +79,7 @@ CRYPT_FUNC(8, 8, EACH_8, DOWN_8)
 #endif
 CRYPT_FUNC(main, MAIN, EACH_MAIN, DOWN_MAIN)
 
-/* Less than a vector; only CTR ends within a block. */
+/* Less than a vector; only CTR may end within a block. */
 #if VBLOCKS == 4
 static __always_inline void crypt_rest(const struct aes_key *key, const enum mode mode,
 				       u8 *dst, const u8 *src, size_t len, vec_t chain)
@@ -247,7 +247,7 @@ static __always_inline __m128i cbc_load(const u8 *src, const u8 *dst)
 }
 
 /*
- * CBC the serial way: a block waits for all rounds of the one before, and for nothing else.
+ * Serial CBC: a block waits for all rounds of the one before, and for nothing else.
  * The last round's key has the next block and its first key in it, so that what comes out is
  * the next block with its first key added; taken off again it is the ciphertext.
  */

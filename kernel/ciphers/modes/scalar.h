@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR MIT */
 /*
- * Template of the modes in general registers: a file that includes it says MODES_SCALAR()
+ * Template of the modes in general registers: the including file uses MODES_SCALAR()
  * once. What is secret is in @work between steps, not at the destination: that may be memory
  * others can read meanwhile.
  */

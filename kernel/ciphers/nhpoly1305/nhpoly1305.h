@@ -19,7 +19,7 @@
 #define NH_KEY_BYTES (NH_MESSAGE + NH_UNIT * (NH_PASSES - 1))
 #define NHPOLY1305_KEY_SIZE (POLY1305_BLOCK_SIZE + NH_KEY_BYTES)
 
-/* What messages come to; Poly1305 takes it as it is in memory. */
+/* The NH value of a message, in memory as Poly1305 takes it. */
 struct nh_sum {
 	u64 pass[NH_PASSES];
 };

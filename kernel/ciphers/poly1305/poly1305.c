@@ -74,7 +74,7 @@ static void final(const void *ctx, void *state, u8 *out)
 	memzero_explicit(s, sizeof(*s));
 }
 
-/* A sum of 24 bytes is no place for REP STOSB. */
+/* REP STOSB would be too slow for the 24 bytes of a sum. */
 static __always_inline void digest(poly1305_blocks_t *blocks, const struct poly1305_key *key,
 				   const u8 *data, size_t len, u8 *out)
 {

@@ -39,7 +39,7 @@ struct poly1305_state {
 	u64 kept;			/* bytes in it */
 };
 
-/* Whole blocks. Whoever is not generic takes powers from @key. */
+/* Whole blocks. All but the generic tier use the powers in @key. */
 typedef void poly1305_blocks_t(const struct poly1305_key *key, struct poly1305_sum *sum,
 			       const u8 *src, size_t blocks);
 
@@ -48,7 +48,7 @@ poly1305_blocks_t poly1305_blocks_aesni;
 poly1305_blocks_t poly1305_blocks_avx2;
 poly1305_blocks_t poly1305_blocks_vaes_avx512;
 
-/* Powers of r, as many as a message of so many bytes needs. */
+/* The powers of r that a message of @len bytes needs. */
 typedef void poly1305_powers_t(struct poly1305_key *key, size_t len);
 
 /* generic.c: r and s; all powers. */

@@ -3,7 +3,7 @@
  * Poly1305 with 32-bit multiplications: the template of the tiers without IFMA. LANES
  * blocks at a time, in five limbs of 26 bits.
  *
- * The including file says how wide a vector is and how to use it:
+ * The including file defines vectors and their operations:
  *
  *	BLOCKS		name of the entry point
  *	FEW_BLOCKS	up to so many, general registers are as fast

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR MIT */
 /*
- * A round of SHA-2 in general registers. The including file says what a word_t is, and
+ * A round of SHA-2 in general registers. The including file defines word_t, and
  * SIGMA0(a) and SIGMA1(e) in terms of ror(v, n).
  *
  * A round is written so that neither chain is longer than four cycles: e' is (h + kw + d)

@@ -34,7 +34,7 @@ static __always_inline vec_t sigma0(vec_t v)
 	return v_xor(v_xor(ROR(v, 7), ROR(v, 18)), _mm256_srli_epi32(v, 3));
 }
 
-/* Of words that are in both halves of 64 bits, so that shifting is rotating; to the lower. */
+/* The words are in both halves of 64 bits, so that a shift rotates; the result is in the lower. */
 static __always_inline vec_t sigma1(vec_t v)
 {
 	return v_xor(v_xor(_mm256_srli_epi64(v, 17), _mm256_srli_epi64(v, 19)),
@@ -75,7 +75,7 @@ static __always_inline vec_t next_four(vec_t x0, vec_t x1, vec_t x2, vec_t x3)
 	FOUR(e, f, g, h, a, b, c, d, (n) + 1);                                \
 } while (0)
 
-/* Rounds of the first block, with the schedule of both. */
+/* Rounds of the first block, and the schedule of both. */
 static __always_inline void first_block(u32 *st, struct schedule *s, const u8 *data,
 					const size_t stride)
 {

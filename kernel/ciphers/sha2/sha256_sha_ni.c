@@ -3,7 +3,7 @@
  * SHA-256 with the SHA instructions.
  *
  * SHA256RNDS2 does two rounds in four cycles, each pair of them after the one before: 128
- * cycles a block, and nothing beside them costs anything as long as it stays off that chain.
+ * cycles per block. Everything else is free as long as it stays off that chain.
  */
 #include "../merkle_sha_ni.h"
 #include "sha2.h"

@@ -62,7 +62,7 @@ typedef u64 word_t;
 	EACH(7) TWO(c, d, e, f, g, h, a, b, (pair) + 7);                      \
 } while (0)
 
-/* Rounds of the first block, with the schedule of all. */
+/* Rounds of the first block, and the schedule of both. */
 static __always_inline void first_block(u64 *st, struct schedule *s, const u8 *data,
 					const size_t lane_stride)
 {

@@ -4,7 +4,7 @@
  *
  *	vec_xmm.h, vec_ymm.h, vec_zmm.h
  *
- * each of which says how wide a vector is and how to use it:
+ * each of which defines vectors and their operations:
  *
  *	vec_t		a vector of VBLOCKS AES blocks
  *	VBLOCKS		1, 2 or 4
@@ -24,7 +24,7 @@
  *	v_before(prev, v)	the blocks before those of v, which follows prev
  *	v_first(v), v_sum(v)	the first block; XOR of all
  *
- * Why so many vectors are in flight: xts/xts_simd.h.
+ * xts/xts_simd.h explains the number of vectors in flight.
  */
 #ifndef KILN_SIMD_ROUNDS_H
 #define KILN_SIMD_ROUNDS_H

@@ -2,9 +2,9 @@
 /*
  * AES-XTS over the bit-sliced AES, in constant time without vector registers.
  *
- * 32 blocks a call: bit-slicing the round keys, once a call, takes a third of the
+ * 32 blocks per call: bit-slicing the round keys, once per call, takes a third of the
  * time of four blocks, and a kernel stack has 512 bytes to spare.
  */
 #include "xts_scalar.h"
 
-XTS_SCALAR(fixed_time, aes_fixed_time_encrypt, aes_fixed_time_decrypt, 32)
+XTS_SCALAR(fixed_time, aes_encrypt_fixed_time, aes_decrypt_fixed_time, 32)

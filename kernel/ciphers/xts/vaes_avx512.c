@@ -107,7 +107,7 @@ static __always_inline void tweaks_begin(struct tweaks *tk, __m128i first, size_
 		WINDOW(12) WINDOW(13) WINDOW(14) WINDOW(15)
 		return;
 	}
-	/* With few to make, what counts is how soon they are there. */
+	/* For a few tweaks only latency counts. */
 	if (n > 8) {
 		DIRECT(2) DIRECT(3)
 	}

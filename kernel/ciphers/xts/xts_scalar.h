@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR MIT */
 /*
  * Template of AES-XTS in general registers over any AES that takes blocks in
- * memory: a file that includes it says XTS_SCALAR() once. All that differs is
+ * memory: the including file uses XTS_SCALAR() once. All that differs is
  * constant there, so that the compiler sees direct calls.
  */
 #ifndef KILN_XTS_SCALAR_H

@@ -6,7 +6,7 @@
  *
  *	XTS(name)	name of an entry point of this tier
  *
- * Shape. An AES unit that starts two rounds a cycle and takes four cycles for
+ * Shape. An AES unit that starts two rounds per cycle and takes four cycles for
  * each is full with eight vectors in flight, but only just: any other vector
  * operation that is sent to one of its ports then costs a slot for good. With
  * more vectors in flight the slack absorbs them (measured on Zen 5, 16 zmm

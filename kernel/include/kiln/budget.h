@@ -26,7 +26,7 @@
 
 /* Of one implementation in one direction. */
 struct fpu_budget {
-	u32 most;		/* bytes of one call; who has no more needs no cut */
+	u32 most;		/* bytes of one call; a shorter message is not cut */
 	u32 granule;		/* that are multiples of this, and never none */
 	u32 start;		/* TSC ticks that every call takes, its section with it ... */
 	u64 rate;		/* ... and that 65536 bytes take besides; 0: not measured */
@@ -36,7 +36,7 @@ struct fpu_budget {
 struct fpu_cut {
 	struct fpu_budget *budget;	/* NULL: no section, nothing to cut */
 	u32 way;		/* enum kiln_way */
-	u32 least;		/* less than that is no room */
+	u32 least;		/* a smaller rest does not count as room */
 	u32 step;		/* bytes of a section, or until the first look */
 	u32 given, left;	/* bytes since the last look: all that there was room for, and still is */
 	u64 begun, then;	/* TSC at the section's begin, and at the last look */
@@ -47,7 +47,7 @@ enum { KILN_MAX_IMPLS = 256 };
 
 /* Both directions, encryption first; NULL if @impl is not in ciphers/list.c. */
 struct fpu_budget *fpu_budget_of(const struct kiln_impl *impl);
-/* Below so many bytes its scalar twin is faster; 0 as long as nothing was measured. */
+/* Scalar code is faster for messages shorter than this; 0 before the calibration. */
 u32 *fpu_min_bytes_of(const struct kiln_impl *impl);
 
 /*

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR MIT */
 /*
- * One implementation of an algorithm: what it is called, what it takes, and its
- * functions. Each directory of ciphers/ has a table of them; ciphers/list.c has them all.
+ * One implementation of an algorithm: its names, its parameters and its functions. Each
+ * directory of ciphers/ has a table of them; ciphers/list.c has them all.
  *
  * What is common to all functions:
  * - implementations of a SIMD tier are called inside an FPU section; none opens one;
@@ -52,10 +52,10 @@ typedef int kiln_open_t(const void *ctx, u8 *dst, const u8 *src, size_t len,
 			size_t tagsize);
 
 /*
- * Messages under one key, independent of each other, encrypted side by side: for what is serial
- * within a message. Each is whole, its length may be zero and is its own; its IV is left as
- * kiln_crypt_t leaves it. No message overlaps another, but for source and destination of one,
- * which are the same or apart.
+ * Independent messages under one key, encrypted side by side: for modes that are serial within a
+ * message. Each is whole and has its own length, which may be zero; its IV is left as
+ * kiln_crypt_t leaves it. Messages do not overlap each other; source and destination of one are
+ * the same or do not overlap.
  */
 struct kiln_message {
 	u8 *dst;
@@ -67,16 +67,15 @@ struct kiln_message {
 typedef void kiln_crypt_many_t(const void *ctx, const struct kiln_message *m, size_t count);
 
 /*
- * An algorithm whose later pieces cannot be told by an IV (XTS: the tweak has been encrypted)
- * has first(), which makes of the IV what the pieces take and leave in its place, and
- * functions for pieces; its encrypt() and decrypt() take whole messages only and leave the
- * IV as it is. All others have NULL there.
+ * An algorithm whose later pieces cannot be described by an IV (XTS: the tweak has been encrypted)
+ * has first(), which replaces the IV by what functions for pieces take and update; its encrypt()
+ * and decrypt() take whole messages only and do not change the IV. All others have NULL there.
  */
 struct kiln_cipher_ops {
 	kiln_crypt_t *encrypt, *decrypt;
 	void (*first)(const void *ctx, u8 *iv);
 	kiln_crypt_t *encrypt_piece, *decrypt_piece;
-	/* NULL where it is no faster than one after the other; else so many are at a time. */
+	/* NULL where messages one after the other are as fast; else @lanes are encrypted at a time. */
 	kiln_crypt_many_t *encrypt_many;
 	u32 lanes;
 };

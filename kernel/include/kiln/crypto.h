@@ -14,7 +14,7 @@
  * crypto/queue.c APIs:
  *	crypto_enqueue_request, crypto_dequeue_request, crypto_get_backlog
  * crypto/cryptd.c APIs:
- *	cryptd_alloc, cryptd_child, cryptd_queued, cryptd_queue_length
+ *	cryptd_alloc, cryptd_queued, cryptd_queue_length
  * crypto/simd.c APIs:
  *	simd_register
  * crypto/name.c APIs:
@@ -127,7 +127,7 @@ struct crypto_alg {
 	bool instance;			/* of a template: freed with its last user */
 };
 
-/* What an AEAD asks of its requests beside the lengths. */
+/* What an AEAD requires of its requests besides the lengths. */
 enum crypto_form {
 	CRYPTO_FORM_PLAIN,
 	CRYPTO_FORM_IPSEC,	/* 8 or 12 bytes of associated data, then the IV */
@@ -231,7 +231,7 @@ int crypto_wait_req(int err, struct crypto_wait *wait);
 
 /*
  * Steps through a request's pieces: each has @nbytes at @src and @dst, whole blocks but
- * for the last step. What straddles pieces comes in a buffer of the walk's own.
+ * for the last step. Blocks that straddle pieces are copied to the walk's own buffer.
  */
 enum { WALK_BLOCK = 16, WALK_MAX_BLOCK = 64, WALK_PAGE = 4096 };
 
@@ -252,7 +252,7 @@ struct skcipher_walk {
  */
 int skcipher_walk_text(struct skcipher_walk *walk, const struct crypto_request *req,
 		       u32 len, u32 block);
-/* As long as there is @total: a step of @step bytes at most, which is a block at least. */
+/* While @total is not 0: a step of at most @step bytes, and at least a block. */
 void skcipher_walk_next(struct skcipher_walk *walk, u32 step);
 void skcipher_walk_done(struct skcipher_walk *walk);
 
@@ -263,12 +263,14 @@ void skcipher_walk_done(struct skcipher_walk *walk);
 bool scatterwalk_holds(struct scatterlist *sg, u64 n);
 /* Move @n bytes between @buffer and the pieces behind their first @skip bytes. */
 void scatterwalk_copy(u8 *buffer, struct scatterlist *sg, u64 skip, u32 n, bool out);
+/* Copy the first @n bytes of the pieces at @src to those at @dst. */
+void scatterwalk_copy_pieces(struct scatterlist *dst, struct scatterlist *src, u64 n);
 /* Where @n bytes behind the first @skip are, if they are in one piece; else NULL. */
 u8 *scatterwalk_piece(struct scatterlist *sg, u64 skip, u32 n);
 /* The pieces behind their first @skip bytes; @room is for what begins inside of one. */
 struct scatterlist *scatterwalk_ffwd(struct scatterlist room[2], struct scatterlist *sg,
 				     u64 skip);
-/* What of the next @left bytes lies in one stretch, from @at on; and step over it. */
+/* The bytes of the next @left that are contiguous, from @at on; and step over them. */
 u32 scatterwalk_next(struct scatterlist **sg, u32 *offset, u64 left, u8 **at);
 
 /* Requests that wait; beyond @max_qlen only those with CRYPTO_TFM_REQ_MAY_BACKLOG. */
@@ -279,7 +281,7 @@ struct crypto_queue {
 
 int crypto_enqueue_request(struct crypto_queue *queue, struct crypto_request *req);
 struct crypto_request *crypto_dequeue_request(struct crypto_queue *queue);
-/* The first request that is beyond the limit and has not been told of its turn. */
+/* The first request of the backlog that has not got -EINPROGRESS yet. */
 struct crypto_request *crypto_get_backlog(const struct crypto_queue *queue);
 
 enum { CRYPTD_MAX_CPU_QLEN = 1000 };
@@ -288,7 +290,6 @@ enum { CRYPTD_MAX_CPU_QLEN = 1000 };
 u32 cryptd_queue_length(void);
 struct crypto_tfm *cryptd_alloc(const char *name, u32 type, u32 mask,
 					      int *err);
-struct crypto_tfm *cryptd_child(struct crypto_tfm *tfm);
 bool cryptd_queued(struct crypto_tfm *tfm);
 /*
  * For crypto_alloc_tfm(): an instance of a template for this name. NULL, with -ENOENT if
@@ -343,7 +344,7 @@ int shash_digest(struct crypto_tfm *tfm, const u8 *data, u32 len, u8 *out);
 /* The first @len bytes of several pieces. -EINVAL if they have fewer. */
 int shash_digest_pieces(struct crypto_tfm *tfm, struct scatterlist *sg, u64 len, u8 *out);
 
-/* The same; a message in the first piece is one call, as Linux's ahash has it for an shash. */
+/* The same; a message in the first piece is one call, as in Linux's ahash around an shash. */
 static inline int shash_digest_sg(struct crypto_tfm *tfm, struct scatterlist *sg, u64 len,
 				  u8 *out)
 {
@@ -364,6 +365,19 @@ static __always_inline bool crypto_simd_usable(void)
 {
 	return irq_fpu_usable();
 }
+
+/*
+ * Templates around one algorithm: the context of their transforms begins with the inner transform,
+ * to which these pass everything on.
+ */
+static inline struct crypto_tfm *crypto_tfm_child(const struct crypto_tfm *tfm)
+{
+	return *(struct crypto_tfm *const *)tfm->ctx;
+}
+
+int crypto_child_setkey(struct crypto_tfm *tfm, const u8 *key, u32 len);
+int crypto_child_setauthsize(struct crypto_tfm *tfm, u32 authsize);
+void crypto_child_exit(struct crypto_tfm *tfm);
 
 /* A wrapper for @inner, whose names begin with "__"; it has them without. */
 int simd_register(const struct crypto_alg *inner);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR MIT */
 /*
- * A scene: what a task, the hardirqs and softirqs over it do, told in one letter each, and a
+ * A scene: what a task and the hardirqs and softirqs over it do, one letter each, and a
  * trace of it. The same interpreter plays on the emulated CPU (load/scene_cpu.c) and in a
  * real kernel (linux/fidelity/), so that both are asked the same.
  *

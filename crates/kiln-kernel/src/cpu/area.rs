@@ -16,7 +16,7 @@ use crate::sys::{self, GateFn};
 pub struct Areas {
     /// Where the first begins, aligned to 64 bytes.
     pub base: NonNull<u8>,
-    /// Of each, bytes.
+    /// Bytes of each.
     pub size: usize,
     /// At most 64.
     pub count: u32,
@@ -55,7 +55,6 @@ pub(super) fn start() -> Option<GateFn> {
     AREAS.get().map(|a| a.start)
 }
 
-/// The memory of one CPU.
 pub(super) enum Memory {
     Own { map: Mapping, tail: usize },
     Area { areas: Areas, number: u32 },
@@ -77,7 +76,6 @@ impl Memory {
         Ok((Memory::Own { map, tail }, number.unwrap_or(0)))
     }
 
-    /// Its first byte.
     pub fn base(&self) -> NonNull<u8> {
         match self {
             Memory::Own { map, .. } => map.base(),

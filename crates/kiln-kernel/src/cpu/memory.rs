@@ -37,7 +37,6 @@ impl Mapping {
         Mapping::new(len, libc::PROT_READ | libc::PROT_WRITE)
     }
 
-    /// Its first byte.
     pub fn base(&self) -> NonNull<u8> {
         self.at
     }
@@ -53,7 +52,6 @@ impl Drop for Mapping {
 /// Stacks of a CPU's tasks.
 pub struct Stacks {
     map: Mapping,
-    /// Bytes of a stack.
     pub size: usize,
 }
 

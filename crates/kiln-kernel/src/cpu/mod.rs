@@ -55,9 +55,9 @@ pub struct Config {
     pub wakeup_us: u64,
     /// What a switch of tasks is charged, nanoseconds.
     pub switch_ns: u64,
-    /// Tasks it has room for: who enters the kernel, ksoftirqd, the kworker and other kthreads.
+    /// Room for tasks: the one that enters the kernel, ksoftirqd, the kworker and other kthreads.
     pub tasks: usize,
-    /// Bytes of each of their stacks.
+    /// Bytes of a task's stack.
     pub stack_size: usize,
     /// Bytes behind its own data, from [`Cpu::TAIL`] on: per-CPU data of a hosted tree.
     pub tail: usize,
@@ -67,13 +67,13 @@ impl Default for Config {
     /// Linux 6.12 on one CPU at 250 Hz; a switch costs what the hand-over between two host
     /// threads was measured to cost.
     fn default() -> Config {
-        Config::of(Scheduler::Eevdf612, 1)
+        Config::for_scheduler(Scheduler::Eevdf612, 1)
     }
 }
 
 impl Config {
-    /// A kernel's scheduler with the times that it has on a machine of so many CPUs.
-    pub fn of(scheduler: Scheduler, cpus: u32) -> Config {
+    /// The settings of a kernel's scheduler on a machine with `cpus` CPUs.
+    pub fn for_scheduler(scheduler: Scheduler, cpus: u32) -> Config {
         let [slice_us, latency_us, wakeup_us] = scheduler.times_us(cpus);
         Config {
             number: 0,
@@ -91,7 +91,7 @@ impl Config {
     }
 }
 
-/// What the signal handler needs to know of the CPU its thread is.
+/// What the signal handler needs of its thread's CPU.
 pub(crate) struct Host {
     pub cpu: NonNull<sys::CpuHead>,
     pub injection: Injection,
@@ -184,7 +184,7 @@ impl Cpu {
         unsafe { std::slice::from_raw_parts_mut(self.base().add(Cpu::TAIL), self.memory.tail()) }
     }
 
-    /// Change what [`Cpu::boot`] was told, but for the number and the sizes.
+    /// Change the configuration, but for the number and the sizes.
     pub fn configure(&mut self, config: &Config) {
         let raw = raw_config(config);
         // SAFETY: this thread is the CPU and is not in kernel mode now.
@@ -203,7 +203,7 @@ impl Cpu {
         self.histogram(sys::KILN_HISTOGRAM_SECTION)
     }
 
-    /// From the raise of a softirq to its handler's first action.
+    /// Delay from the raise of a softirq to its handler's first action.
     pub fn softirq_latency(&self) -> Histogram {
         self.histogram(sys::KILN_HISTOGRAM_SOFTIRQ_LATENCY)
     }
@@ -285,7 +285,7 @@ fn raw_config(config: &Config) -> sys::CpuConfig {
     }
 }
 
-/// TSC ticks a second, measured once.
+/// TSC ticks per second, measured once.
 pub fn kiln_tsc_hz() -> f64 {
     static HZ: std::sync::OnceLock<f64> = std::sync::OnceLock::new();
     *HZ.get_or_init(|| {

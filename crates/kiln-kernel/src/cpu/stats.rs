@@ -10,9 +10,9 @@ use crate::sys;
 pub struct Stats {
     /// Hardirqs taken.
     pub irqs: u64,
-    /// Of them, from user mode.
+    /// Hardirqs that interrupted user mode.
     pub irqs_user: u64,
-    /// Of them, with an FPU section of the interrupted context in progress.
+    /// Hardirqs that interrupted an FPU section.
     pub irqs_in_section: u64,
     /// Softirq handlers run.
     pub softirqs: u64,
@@ -20,33 +20,33 @@ pub struct Stats {
     pub softirqs_deferred: u64,
     /// FPU sections.
     pub sections: u64,
-    /// Of them, those the section clock timed: the histogram's.
+    /// Sections that the section timer counted in the histogram.
     pub sections_timed: u64,
-    /// Of those timed, the ones an interrupt came into.
+    /// Timed sections that were interrupted.
     pub sections_interrupted: u64,
-    /// Of the other timed ones, those during which the host took the CPU away.
+    /// Timed sections, not interrupted, during which the host took the CPU away.
     pub sections_stolen: u64,
     /// User FPU states saved.
     pub user_saves: u64,
-    /// And loaded again.
+    /// User FPU states restored.
     pub user_restores: u64,
-    /// Sections that saved the one they came into.
+    /// Sections that saved the section they interrupted.
     pub nested_saves: u64,
     /// Sections saved because their task was switched out.
     pub task_saves: u64,
-    /// What a debug kernel would have warned of.
+    /// Warnings that a debug kernel would print.
     pub warnings: u64,
     /// Switches of tasks.
     pub switches: u64,
-    /// Of them, of a task that did not ask for it.
+    /// Involuntary switches.
     pub preemptions: u64,
-    /// Timed sections that were longer than [`crate::budget::Run`] has a long one.
+    /// Timed sections longer than the `long_ticks` of [`crate::budget::Run`].
     pub sections_long: u64,
-    /// Of them, those an interrupt came into or the host took the CPU away in.
+    /// Long sections that were interrupted or lost the CPU to the host.
     pub sections_long_witnessed: u64,
     /// Sections that the watchdog found too long.
     pub stalls: u64,
-    /// How long the longest of them was when it was found, TSC ticks.
+    /// The longest stall when the watchdog found it, TSC ticks.
     pub stall_max: u64,
     /// Raised by a hardirq that interrupted a softirq: they wait until that one is done.
     pub softirqs_behind: u64,

@@ -2,6 +2,8 @@
 
 use std::ffi::c_void;
 
+use kiln_measure::SplitMix64;
+
 use crate::sys;
 use crate::tier::Tier;
 
@@ -51,14 +53,8 @@ impl Pattern {
     /// exceptions masked and unusual rounding.
     pub fn from_seed(seed: u64) -> Pattern {
         let mut p = Pattern::zero();
-        let mut x = seed;
-        let mut next = || {
-            // SplitMix64.
-            x = x.wrapping_add(0x9e37_79b9_7f4a_7c15);
-            let mut z = (x ^ (x >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-            z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-            z ^ (z >> 31)
-        };
+        let mut random = SplitMix64(seed);
+        let mut next = || random.next_u64();
         let bits = Tier::widest_present();
         let registers = if bits == 512 { 32 } else { 16 };
         let bytes = (bits / 8).max(16) as usize;

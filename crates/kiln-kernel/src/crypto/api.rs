@@ -18,7 +18,7 @@ pub struct Api {
     pub(super) digest: GateFn,
 }
 
-static OWN: Api = Api {
+static LINKED: Api = Api {
     open: sys::kiln_crypto_open,
     close: sys::kiln_crypto_close,
     setkey: sys::kiln_crypto_setkey,
@@ -44,13 +44,13 @@ extern "C" fn start(arg: *mut c_void) -> u64 {
 }
 
 impl Api {
-    /// The one linked in, with its algorithms registered.
-    pub fn own() -> &'static Api {
+    /// The API linked into this program, with its algorithms registered.
+    pub fn get_linked() -> &'static Api {
         init();
-        &OWN
+        &LINKED
     }
 
-    /// That of another build, which is given memory for good and registers its algorithms. For tests.
+    /// The API of another build, which gets memory that is never freed and registers its algorithms. For tests.
     ///
     /// # Safety
     /// `symbol` finds the exported functions of a `kernel/` with this one's structures, which stays loaded; it is

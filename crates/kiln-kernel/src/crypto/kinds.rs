@@ -17,7 +17,7 @@ pub(super) fn type_of(kind: Kind) -> u32 {
     }
 }
 
-/// A transform of any kind, for its key's sake.
+/// A transform of any kind.
 pub struct Transform(Skcipher);
 
 impl Transform {
@@ -26,8 +26,8 @@ impl Transform {
         Skcipher::open_as(type_of(kind), driver, 0, 0).map(Transform)
     }
 
-    /// An implementation's driver: behind the simd helper, where it has one, or the synchronous one.
-    pub fn of(api: &'static Api, imp: Impl, helper: bool) -> Result<Transform, Errno> {
+    /// The driver of an implementation: behind the simd helper if `helper` is set, else the synchronous one.
+    pub fn open_impl(api: &'static Api, imp: Impl, helper: bool) -> Result<Transform, Errno> {
         let (what, name) = (type_of(imp.kind()), imp.driver());
         if !helper {
             // Hashes and scalar code have no helper, and so no internal driver.
@@ -39,7 +39,6 @@ impl Transform {
         Skcipher::open_in(api, what, name, 0, 0).map(Transform)
     }
 
-    /// Expand a key.
     pub fn set_key(&mut self, key: &[u8]) -> Result<(), Errno> {
         self.0.set_key(key)
     }
@@ -69,7 +68,7 @@ impl Aead {
         Skcipher::open_as(TYPE_AEAD, name, kind, mask).map(Aead)
     }
 
-    /// What it turned out to be.
+    /// The driver that was chosen.
     pub fn driver(&self) -> &str {
         self.0.driver()
     }
@@ -89,7 +88,6 @@ impl Aead {
         self.0.raw.ivsize as usize
     }
 
-    /// Expand a key.
     pub fn set_key(&mut self, key: &[u8]) -> Result<(), Errno> {
         self.0.set_key(key)
     }
@@ -131,7 +129,7 @@ impl Aead {
     }
 }
 
-/// A transform of a hash: it answers at once, in any context.
+/// A transform of a hash, which is synchronous in any context.
 pub struct Shash(Skcipher);
 
 /// Bytes of the longest digest.
@@ -143,12 +141,11 @@ impl Shash {
         Skcipher::open_as(TYPE_SHASH, name, kind, mask).map(Shash)
     }
 
-    /// What it turned out to be.
+    /// The driver that was chosen.
     pub fn driver(&self) -> &str {
         self.0.driver()
     }
 
-    /// Expand a key.
     pub fn set_key(&mut self, key: &[u8]) -> Result<(), Errno> {
         self.0.set_key(key)
     }

@@ -22,14 +22,13 @@ use crate::sys;
 /// Requests of a flow that may be in flight: more than cryptd's queue takes, so that it is
 /// cryptd that refuses.
 const SLOTS: usize = 1280;
-/// Times the load is looked at.
 const SAMPLES: usize = 4096;
 /// The flow from the tunnel, and that into it.
 pub const IN: usize = 0;
 /// See [`IN`].
 pub const OUT: usize = 1;
 
-/// A packet that arrives.
+/// An arriving packet.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Arrival {
     /// Nanoseconds of the load's clock.
@@ -51,7 +50,7 @@ pub struct Plan {
     pub arrivals: Arc<[Arrival]>,
     /// When low, high and low load end, nanoseconds.
     pub phase_end: [u64; 3],
-    /// Numbers that a receiver's anti-replay window knows.
+    /// Sequence numbers in a receiver's anti-replay window.
     pub window: u32,
     /// Sectors after which the task sends a packet of its own; 0: never.
     pub own_every: u32,
@@ -60,11 +59,11 @@ pub struct Plan {
     /// Nanoseconds that each packet from the card takes before it is a request: the network
     /// stack, which is not modelled.
     pub stack_ns: u64,
-    /// Keep the order in which flow 1 was answered, for so many packets.
+    /// Packets of flow 1 whose order of answers is recorded.
     pub log: usize,
 }
 
-/// What a flow has done.
+/// Counts of a flow's results.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Flow {
     /// Sequence numbers given.
@@ -87,7 +86,7 @@ pub struct Flow {
     pub replay_lost: u64,
 }
 
-/// What a load has done.
+/// Counts of a load's results.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Outcome {
     /// The flows.
@@ -114,7 +113,7 @@ pub struct Outcome {
     pub log: Vec<u32>,
 }
 
-/// A look at a load.
+/// A sample of a load's progress.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct Sample {
     /// Milliseconds of the clock.

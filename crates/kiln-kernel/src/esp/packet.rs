@@ -22,7 +22,7 @@ pub enum Transform {
 }
 
 impl Transform {
-    /// The name that the crypto API knows it by.
+    /// Its name in the crypto API.
     pub fn alg(self) -> &'static str {
         match self {
             Transform::Rfc4106 => "seqiv(rfc4106(gcm(aes)))",
@@ -54,13 +54,13 @@ impl Transform {
         }
     }
 
-    /// Bytes of a packet with so many of payload.
+    /// Bytes of a packet with a given payload.
     pub fn packet_len(self, payload: usize) -> usize {
         HEADER + self.iv_len() + (payload + 2).next_multiple_of(self.unit()) + ICV
     }
 }
 
-/// A key, and the implementations that say what is right.
+/// A key, and the implementations that the results are compared with.
 pub struct Sealer {
     transform: Transform,
     raw: Vec<u8>,
@@ -69,7 +69,7 @@ pub struct Sealer {
 }
 
 fn open(alg: &str, key: &[u8]) -> (Impl, Context) {
-    let scalar = Impl::of(alg)
+    let scalar = Impl::find_all(alg)
         .into_iter()
         .rfind(|i| i.tier() == crate::Tier::Generic);
     let imp = scalar.expect("every algorithm has an implementation without SIMD");

@@ -5,11 +5,11 @@ use crate::sys;
 /// The widest window.
 pub const MAX: u32 = sys::KILN_REPLAY_MAX;
 
-/// Which of the last sequence numbers have come.
+/// The sequence numbers received recently.
 pub struct Window(sys::Replay);
 
 impl Window {
-    /// Of so many numbers.
+    /// A window of `size` numbers.
     pub fn new(size: u32) -> Window {
         let mut raw = sys::Replay::default();
         // SAFETY: the function takes this structure.
@@ -23,7 +23,7 @@ impl Window {
         unsafe { sys::kiln_replay_accept(&raw mut self.0, seq) }
     }
 
-    /// Refused because they were older than the window, and because they had come before.
+    /// Refused as older than the window, and refused as duplicates.
     pub fn refused(&self) -> (u64, u64) {
         (self.0.lost, self.0.replayed)
     }

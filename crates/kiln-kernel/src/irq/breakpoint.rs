@@ -9,7 +9,9 @@ use std::io;
 use std::marker::PhantomData;
 use std::sync::atomic::{AtomicU8, Ordering};
 
-use super::{generator, host, prepare, without_interrupts, Frame, Handling};
+use kiln_measure::SplitMix64;
+
+use super::{host, prepare, without_interrupts, Frame, Handling};
 use crate::cpu::{Cpu, Host};
 
 const INT3: u8 = 0xcc;
@@ -19,7 +21,7 @@ pub(crate) struct State {
     addresses: Vec<u64>,
     original: Vec<u8>,
     armed: Option<usize>,
-    random: u64,
+    random: SplitMix64,
     hits: u64,
     hits_before: u64,
 }
@@ -45,10 +47,7 @@ fn poke(address: u64, value: u8) {
 /// each of these is for [`without_interrupts`].
 impl State {
     fn arm_next(&mut self) {
-        self.random ^= self.random << 13;
-        self.random ^= self.random >> 7;
-        self.random ^= self.random << 17;
-        let i = (self.random % self.addresses.len() as u64) as usize;
+        let i = (self.random.next_u64() % self.addresses.len() as u64) as usize;
         poke(self.addresses[i], INT3);
         self.armed = Some(i);
     }
@@ -103,7 +102,7 @@ impl Breakpoints {
                 addresses,
                 original,
                 armed: None,
-                random: generator(seed),
+                random: SplitMix64(seed),
                 hits: 0,
                 hits_before: 0,
             };

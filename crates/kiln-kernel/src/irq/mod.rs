@@ -58,15 +58,6 @@ fn host() -> Option<&'static mut Host> {
     unsafe { Host::current().as_mut() }
 }
 
-/// A state for xorshift from a seed, never zero, and different for seeds that are near.
-fn generator(seed: u64) -> u64 {
-    // SplitMix64's finaliser.
-    let z = seed.wrapping_add(0x9e37_79b9_7f4a_7c15);
-    let z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-    let z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-    (z ^ (z >> 31)).max(1)
-}
-
 /// The signal that timers and other cores send.
 pub(crate) fn irq_signal() -> i32 {
     libc::SIGRTMIN()

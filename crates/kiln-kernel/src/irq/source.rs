@@ -8,15 +8,17 @@ use std::sync::Arc;
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
-use super::{generator, host, irq_signal, prepare, Handling};
+use kiln_measure::SplitMix64;
+
+use super::{host, irq_signal, prepare, Handling};
 use crate::cpu::Cpu;
 
 /// When interrupts arrive.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Arrivals {
-    /// So many a second, evenly.
+    /// Interrupts per second, evenly spaced.
     Periodic(f64),
-    /// So many a second on average, independent of each other.
+    /// Interrupts per second on average, independent of each other.
     Poisson(f64, u64),
     /// After these gaps, nanoseconds, round and round.
     Replay(Arc<[u64]>),
@@ -36,7 +38,7 @@ impl Arrivals {
 pub(crate) struct State {
     timer: Option<libc::timer_t>,
     arrivals: Option<Arrivals>,
-    random: u64,
+    random: SplitMix64,
     position: usize,
     count: u64,
 }
@@ -54,10 +56,7 @@ impl State {
         match self.arrivals.as_ref()? {
             Arrivals::Periodic(_) => None,
             Arrivals::Poisson(hz, _) => {
-                self.random ^= self.random << 13;
-                self.random ^= self.random >> 7;
-                self.random ^= self.random << 17;
-                let uniform = ((self.random >> 11) + 1) as f64 / (1u64 << 53) as f64;
+                let uniform = ((self.random.next_u64() >> 11) + 1) as f64 / (1u64 << 53) as f64;
                 Some((-uniform.ln() * 1e9 / hz) as u64 + 1)
             }
             Arrivals::Replay(gaps) => {
@@ -122,7 +121,7 @@ impl Timer {
         state.count = 0;
         state.position = 0;
         if let Arrivals::Poisson(_, seed) = arrivals {
-            state.random = generator(seed);
+            state.random = SplitMix64(seed);
         }
         let period = arrivals.period();
         state.arrivals = Some(arrivals);
@@ -201,7 +200,7 @@ impl Drop for CrossCore {
     }
 }
 
-/// Threads that are no CPU take no interrupts.
+/// Threads that are not CPUs take no interrupts.
 pub fn block_irq_signal() {
     // SAFETY: changes this thread's own signal mask.
     unsafe {
@@ -229,7 +228,7 @@ mod tests {
     fn gaps(arrivals: Arrivals, seed: u64) -> Vec<Option<u64>> {
         let mut state = State {
             arrivals: Some(arrivals),
-            random: generator(seed),
+            random: SplitMix64(seed),
             ..State::default()
         };
         (0..10_000).map(|_| state.next_gap()).collect()

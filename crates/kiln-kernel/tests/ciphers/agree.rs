@@ -116,7 +116,7 @@ fn unit(imp: Impl) -> usize {
 #[test]
 fn tiers_agree() {
     for alg in Impl::algorithms() {
-        let impls: Vec<Impl> = Impl::of(alg)
+        let impls: Vec<Impl> = Impl::find_all(alg)
             .into_iter()
             .filter(|i| i.tier().usable())
             .collect();

@@ -17,7 +17,7 @@ fn key(imp: Impl) -> Vec<u8> {
 fn families() -> Vec<Vec<Impl>> {
     Impl::algorithms()
         .into_iter()
-        .map(Impl::of)
+        .map(Impl::find_all)
         .filter(|impls| impls[0].kind() == Kind::Hash)
         .map(|impls| impls.into_iter().filter(|i| i.tier().usable()).collect())
         .collect()
@@ -52,8 +52,8 @@ fn every_length() {
 #[test]
 fn hmac_keys_may_have_any_length() {
     for hash in ["sha1", "sha256", "sha512"] {
-        let plain = Impl::of(hash)[0];
-        let mac = Impl::of(&format!("hmac({hash})"))[0];
+        let plain = Impl::find_all(hash)[0];
+        let mac = Impl::find_all(&format!("hmac({hash})"))[0];
         let digest = |imp: Impl, key: &[u8], text: &[u8]| {
             let ctx = Context::new(imp, key)
                 .unwrap_or_else(|e| panic!("{imp:?}: a key of {} bytes", e.0));

@@ -82,7 +82,7 @@ fn values_of_the_standards() {
     let mut count = 0;
     for entry in fs::read_dir(&dir).expect("the directory of vectors") {
         for case in cases(&entry.expect("an entry").path()) {
-            let impls = Impl::of(&case.alg);
+            let impls = Impl::find_all(&case.alg);
             assert!(
                 !impls.is_empty(),
                 "{}: nobody does {}",

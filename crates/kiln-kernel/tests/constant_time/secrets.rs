@@ -76,7 +76,7 @@ pub fn every_implementation() {
             }
             for key_len in key_lengths(imp) {
                 for &aad_len in aad_lengths(imp) {
-                    one(imp, key_len, aad_len, len);
+                    check_message(imp, key_len, aad_len, len);
                 }
             }
         }
@@ -110,7 +110,7 @@ fn aad_lengths(imp: Impl) -> &'static [usize] {
 
 /// A message there and back, whole and in pieces; what comes out must be what comes out without
 /// memcheck's interest in it, and must be seen to depend on the secrets.
-fn one(imp: Impl, key_len: usize, aad_len: usize, len: usize) {
+fn check_message(imp: Impl, key_len: usize, aad_len: usize, len: usize) {
     let mut key = bytes(key_len, 3);
     let mut iv = bytes(imp.iv_size(), 0x5e);
     if imp.alg().contains("ccm") {

@@ -20,7 +20,7 @@ pub const AUTHENC: &str = "authenc(hmac(sha256),cbc(aes))";
 
 /// The first of an algorithm: no SIMD, no requests.
 pub fn oracle(alg: &str) -> Impl {
-    Impl::of(alg)[0]
+    Impl::find_all(alg)[0]
 }
 
 /// One message through an implementation.
@@ -417,7 +417,9 @@ fn aeads_and_templates_are_found_as_linux_has_them() {
         |_| {
             let _cpu = boot();
             let best = |alg: &str| {
-                let mut usable = Impl::of(alg).into_iter().filter(|i| i.tier().usable());
+                let mut usable = Impl::find_all(alg)
+                    .into_iter()
+                    .filter(|i| i.tier().usable());
                 usable.next_back().expect("generic is there")
             };
             Model::Helper.set();

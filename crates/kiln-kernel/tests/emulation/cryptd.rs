@@ -27,7 +27,12 @@ struct Machine {
     want: Vec<u8>,
 }
 
-const RAW_KEY: [u8; 64] = [0x5e; 64];
+/// The halves of an XTS key must differ.
+const RAW_KEY: [u8; 64] = {
+    let mut raw = [0x5e; 64];
+    raw[0] = 1;
+    raw
+};
 const IV: [u8; BLOCK] = [9; BLOCK];
 
 impl Machine {
@@ -37,20 +42,14 @@ impl Machine {
         Model::Helper.set();
         let src: Vec<u8> = (0..48).collect();
         let mut want = vec![0; src.len()];
-        let mut raw = RAW_KEY;
-        raw[0] = 1;
-        let ctx = Context::new(best_impl(), &raw).expect("64 bytes");
+        let ctx = Context::new(best_impl(), &RAW_KEY).expect("64 bytes");
         best_impl().crypt(Op::Encrypt, &ctx, &IV, &src, &mut want);
         Machine { cpu, src, want }
     }
 
     /// The transform that a user gets.
     fn tfm(&self) -> Skcipher {
-        let mut tfm = Skcipher::open("xts(aes)", 0, 0).expect("it is there");
-        let mut raw = RAW_KEY;
-        raw[0] = 1;
-        tfm.set_key(&raw).expect("64 bytes");
-        tfm
+        open_keyed("xts(aes)")
     }
 
     fn run(&mut self, tfms: &[&Skcipher], steps: &[Step]) -> Outcome {
@@ -59,15 +58,21 @@ impl Machine {
     }
 }
 
-fn returned(events: &[Event]) -> Vec<Errno> {
-    let of = events.iter().filter(|e| !e.answer);
-    of.map(|e| e.err).collect()
+fn open_keyed(name: &str) -> Skcipher {
+    let mut tfm = Skcipher::open(name, 0, 0).expect("it is there");
+    tfm.set_key(&RAW_KEY).expect("64 bytes");
+    tfm
 }
 
-/// Which requests were told what, in that order.
+fn returned(events: &[Event]) -> Vec<Errno> {
+    let returns = events.iter().filter(|e| !e.answer);
+    returns.map(|e| e.err).collect()
+}
+
+/// The requests that were answered and their results, in that order.
 fn answers(events: &[Event]) -> Vec<(u32, Errno)> {
-    let of = events.iter().filter(|e| e.answer);
-    of.map(|e| (e.request, e.err)).collect()
+    let answers = events.iter().filter(|e| e.answer);
+    answers.map(|e| (e.request, e.err)).collect()
 }
 
 /// What every script must show, whatever it is about.
@@ -147,13 +152,7 @@ fn free_while_queued(m: &mut Machine) -> Result<(), String> {
 
 /// The same for a transform of cryptd itself.
 fn free_cryptd_while_queued(m: &mut Machine) -> Result<(), String> {
-    free_with_requests(m, |_| {
-        let mut tfm = Skcipher::open("cryptd(xts-aes-fixed-time)", 0, 0).expect("it is there");
-        let mut raw = RAW_KEY;
-        raw[0] = 1;
-        tfm.set_key(&raw).expect("64 bytes");
-        tfm
-    })
+    free_with_requests(m, |_| open_keyed("cryptd(xts-aes-fixed-time)"))
 }
 
 /// The same for authenc, whose tags are made when the cipher's answers come.
@@ -205,8 +204,8 @@ fn what_finds_the_fpu_taken_is_answered_later_and_right() {
     alone(
         "cryptd::what_finds_the_fpu_taken_is_answered_later_and_right",
         |seed| {
-            if best_impl().tier() == Tier::Generic {
-                return println!("SKIPPED: nothing is asynchronous without SIMD");
+            if is_synchronous() {
+                return;
             }
             let mut m = Machine::boot();
             for full in [false, true] {
@@ -243,12 +242,21 @@ fn what_finds_the_fpu_taken_is_answered_later_and_right() {
     );
 }
 
+/// Whether all requests are answered at once here.
+fn is_synchronous() -> bool {
+    let generic = best_impl().tier() == Tier::Generic;
+    if generic {
+        println!("SKIPPED: nothing is asynchronous without SIMD");
+    }
+    generic
+}
+
 type Rule = fn(&mut Machine) -> Result<(), String>;
 
 fn holds(name: &str, rule: Rule) {
     alone(name, |_| {
-        if best_impl().tier() == Tier::Generic {
-            return println!("SKIPPED: nothing is asynchronous without SIMD");
+        if is_synchronous() {
+            return;
         }
         let mut m = Machine::boot();
         for _ in 0..3 {
@@ -260,8 +268,8 @@ fn holds(name: &str, rule: Rule) {
 /// The control: with these rules of cryptd broken the test of `rule` fails.
 fn fails(name: &str, rules: u32, rule: Rule) {
     alone(name, |_| {
-        if best_impl().tier() == Tier::Generic {
-            return println!("SKIPPED: nothing is asynchronous without SIMD");
+        if is_synchronous() {
+            return;
         }
         let mut m = Machine::boot();
         broken::set(rules);
@@ -337,28 +345,32 @@ fn a_freed_authenc_transform_lives_until_all_is_answered() {
     );
 }
 
-#[test]
-fn an_authenc_transform_freed_at_once_is_seen() {
-    if best_impl().tier() == Tier::Generic {
-        return println!("SKIPPED: nothing is asynchronous without SIMD");
+/// The control of a transform that is freed at once: its memory is used afterwards.
+fn frees_at_once(name: &str, rule: Rule) {
+    if is_synchronous() {
+        return;
     }
-    dies("cryptd::an_authenc_transform_freed_at_once_is_seen", |_| {
+    dies(name, |_| {
         let mut m = Machine::boot();
         broken::set(broken::UNCOUNTED);
-        println!("lived: {:?}", free_authenc_while_queued(&mut m));
+        println!("lived: {:?}", rule(&mut m));
     });
 }
 
 #[test]
+fn an_authenc_transform_freed_at_once_is_seen() {
+    frees_at_once(
+        "cryptd::an_authenc_transform_freed_at_once_is_seen",
+        free_authenc_while_queued,
+    );
+}
+
+#[test]
 fn a_transform_freed_at_once_is_seen() {
-    if best_impl().tier() == Tier::Generic {
-        return println!("SKIPPED: nothing is asynchronous without SIMD");
-    }
-    dies("cryptd::a_transform_freed_at_once_is_seen", |_| {
-        let mut m = Machine::boot();
-        broken::set(broken::UNCOUNTED);
-        println!("lived: {:?}", free_while_queued(&mut m));
-    });
+    frees_at_once(
+        "cryptd::a_transform_freed_at_once_is_seen",
+        free_while_queued,
+    );
 }
 
 #[test]

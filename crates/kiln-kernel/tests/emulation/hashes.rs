@@ -137,7 +137,7 @@ fn states_that_no_message_comes_to_are_refused() {
                 counters.copied().collect::<Vec<_>>()
             };
             for alg in Impl::algorithms() {
-                let impls = Impl::of(alg).into_iter();
+                let impls = Impl::find_all(alg).into_iter();
                 let impls: Vec<Impl> = impls.filter(|i| i.tier().usable()).collect();
                 if impls[0].kind() != Kind::Hash {
                     continue;

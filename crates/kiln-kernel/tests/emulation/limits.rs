@@ -109,7 +109,7 @@ fn repeated_requests_refuse_short_pieces() {
     alone("limits::repeated_requests_refuse_short_pieces", |_| {
         let _cpu = boot();
         for alg in ["sha256", "cbc(aes)", "gcm(aes)"] {
-            let imp = Impl::of(alg)[0];
+            let imp = Impl::find_all(alg)[0];
             let mut driver = Driver::open(imp).expect("a tier of general registers");
             if imp.is_keyed() {
                 driver.set_key(&[1; 16]).expect("16 bytes");
@@ -247,7 +247,7 @@ fn the_longest_text_is_not_refused() {
 
 /// Encrypt one message by a function for many, in memory of one page. Whether there is such a function.
 fn encrypt_as_many(len: usize) -> bool {
-    let all = Impl::of("cbc(aes)").into_iter();
+    let all = Impl::find_all("cbc(aes)").into_iter();
     let many = all.rev().find(|i| i.tier().usable() && i.lanes().is_some());
     let Some(imp) = many else {
         println!("SKIPPED: needs a tier that encrypts many messages");

@@ -12,6 +12,7 @@ use kiln_kernel::cipher::{Impl, Op};
 use kiln_kernel::cpu::{Config, Cpu};
 use kiln_kernel::fpu::Policy;
 use kiln_kernel::load::{best_impl, Counts, Messages, Plan, TaskWork};
+use kiln_measure::SplitMix64;
 
 const CHILD: &str = "KILN_TEST_ALONE";
 const SEED: &str = "KILN_SEED";
@@ -163,17 +164,10 @@ pub fn judge() -> Impl {
     Impl::find("xts-aes-fixed-time").expect("it needs no feature")
 }
 
-/// Random bytes from a seed (xorshift64).
-pub fn random(mut seed: u64) -> impl FnMut(&mut [u8]) {
-    seed |= 1;
-    move |bytes| {
-        for byte in bytes {
-            seed ^= seed << 13;
-            seed ^= seed >> 7;
-            seed ^= seed << 17;
-            *byte = (seed >> 32) as u8;
-        }
-    }
+/// Random bytes from a seed.
+pub fn random(seed: u64) -> impl FnMut(&mut [u8]) {
+    let mut random = SplitMix64(seed);
+    move |bytes| random.fill(bytes)
 }
 
 pub fn messages(seed: u64, op: Op, len: usize, count: usize) -> Arc<Messages> {

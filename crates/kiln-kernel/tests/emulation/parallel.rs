@@ -10,30 +10,42 @@ use kiln_kernel::load::{best_impl, Load, Plan, TaskWork};
 use crate::corruption::{config, interrupt, Rate, SPINS_10_US};
 use crate::machine::{alone, assert_clean, boot, cores, correct, judge, messages, pin, two_cores};
 
+/// Run `body` on two CPUs at once, each with a thread and, if there are two, a core of its own.
+fn on_two_cpus<T: Send>(
+    config: impl Fn() -> Config + Sync,
+    body: impl Fn(&mut Cpu, usize) -> T + Sync,
+) -> [T; 2] {
+    let cores = cores();
+    let run = |number: usize| {
+        pin(cores[number % cores.len()]);
+        let mut cpu = Cpu::boot(&Config {
+            number: number as u32,
+            ..config()
+        })
+        .expect("a CPU boots");
+        body(&mut cpu, number)
+    };
+    let run = &run;
+    std::thread::scope(|s| {
+        let threads = [0, 1].map(|n| s.spawn(move || run(n)));
+        threads.map(|t| t.join().expect("no panic"))
+    })
+}
+
 /// Two CPUs at once, each with its thread, core, timer and state.
 #[test]
 fn two_cpus_do_not_disturb_each_other() {
     alone("parallel::two_cpus_do_not_disturb_each_other", |seed| {
-        let cores = cores();
         if two_cores("two CPUs take turns on it").is_none() {
             println!("(which they do: the test goes on)");
         }
         for p in correct() {
-            let run = |number: usize| {
-                pin(cores[number % cores.len()]);
-                let mut cpu = Cpu::boot(&Config {
-                    number: number as u32,
-                    ..config(true)
-                })
-                .expect("a CPU boots");
-                two_cpu_load(&mut cpu, p, seed + number as u64)
-            };
-            // The policy is everybody's: set before they start.
+            // All CPUs have the same policy: it is set before they start.
             p.set(&mut boot());
-            let rates = std::thread::scope(|s| {
-                let threads = [0, 1].map(|n| s.spawn(move || run(n)));
-                threads.map(|t| t.join().expect("no panic"))
-            });
+            let rates = on_two_cpus(
+                || config(true),
+                |cpu, number| two_cpu_load(cpu, p, seed + number as u64),
+            );
             for (n, rate) in rates.iter().enumerate() {
                 rate.print(&format!("CPU {n} of two, Poisson timer, {p}"));
             }
@@ -62,47 +74,27 @@ fn two_cpu_load(cpu: &mut Cpu, p: Policy, seed: u64) -> Rate {
     rate
 }
 
-/// Whoever of two CPUs makes an instance of a template, both get it, however soon the other lets it go.
+/// Both CPUs get an instance of a template, whichever makes it and however soon the other frees it.
 #[test]
 fn two_cpus_make_and_drop_one_instance() {
     alone("parallel::two_cpus_make_and_drop_one_instance", |_| {
-        let cores = cores();
-        let run = |number: usize| {
-            pin(cores[number % cores.len()]);
-            let _cpu = Cpu::boot(&Config {
-                number: number as u32,
-                ..Config::default()
-            })
-            .expect("a CPU boots");
+        on_two_cpus(Config::default, |_, _| {
             for _ in 0..200_000 {
                 let tfm = Skcipher::open("cryptd(xts-aes-generic)", 0, 0);
                 assert!(tfm.is_ok(), "{:?}", tfm.err());
-            }
-        };
-        std::thread::scope(|s| {
-            let threads = [0, 1].map(|n| s.spawn(move || run(n)));
-            for thread in threads {
-                thread.join().expect("no panic");
             }
         });
     });
 }
 
-/// The same where an instance is made of another, which the other CPU may let go at any moment.
+/// The same for an instance made from another, which the other CPU may free at any moment.
 #[test]
 fn two_cpus_make_and_drop_nested_instances() {
     alone(
         "parallel::two_cpus_make_and_drop_nested_instances",
         |seed| {
-            let cores = cores();
             Model::Direct.set();
-            let run = |number: usize| {
-                pin(cores[number % cores.len()]);
-                let _cpu = Cpu::boot(&Config {
-                    number: number as u32,
-                    ..Config::default()
-                })
-                .expect("a CPU boots");
+            on_two_cpus(Config::default, |_, _| {
                 let open = |name| match Aead::open(name, 0, 0) {
                     Ok(tfm) => tfm,
                     Err(e) => panic!("{name}: {e}"),
@@ -118,12 +110,6 @@ fn two_cpus_make_and_drop_nested_instances() {
                         drop(inner);
                     }
                     drop(open("authenc(hmac(sha256),cryptd(cbc(aes)))"));
-                }
-            };
-            std::thread::scope(|s| {
-                let threads = [0, 1].map(|n| s.spawn(move || run(n)));
-                for thread in threads {
-                    thread.join().expect("no panic");
                 }
             });
         },

@@ -62,7 +62,7 @@ pub const POISON: u8 = 0xa5;
 
 /// One request, held against the primitive; what is wrong with it.
 #[allow(clippy::too_many_arguments)]
-fn one(
+fn check_request(
     draw: &mut Draw<'_>,
     tfm: &mut Skcipher,
     key: &KeyContext,
@@ -205,7 +205,7 @@ fn a_million_requests_agree_with_the_primitive() {
                     let mut later = 0;
                     for i in 0..each {
                         let tfm = &mut tfms[i as usize % count];
-                        let done = one(
+                        let done = check_request(
                             &mut Draw(&mut next),
                             tfm,
                             &key,

@@ -210,7 +210,7 @@ fn wake(config: Config, wakeup: Wakeup) -> Wakeup {
 fn with_slice(scheduler: Scheduler, slice_us: u64) -> Config {
     Config {
         slice_us,
-        ..Config::of(scheduler, 1)
+        ..Config::for_scheduler(scheduler, 1)
     }
 }
 
@@ -249,7 +249,7 @@ fn a_long_sleeper_preempts_under_cfs_and_waits_under_eevdf() {
         "scheduling::a_long_sleeper_preempts_under_cfs_and_waits_under_eevdf",
         |_| {
             pin(cores()[0]);
-            let cfs = Config::of(Scheduler::Cfs61, 1);
+            let cfs = Config::for_scheduler(Scheduler::Cfs61, 1);
             assert!(wake_in_order(&cfs, SPENT).preempted);
             for s in [Scheduler::Eevdf612, Scheduler::Eevdf73] {
                 // RUN_TO_PARITY: not before the running task's slice is over.
@@ -282,7 +282,7 @@ fn a_task_with_lag_preempts_under_eevdf() {
             assert!(!wake_in_order(&config, SPENT).preempted, "{s}");
         }
         // CFS keeps no lag: beyond half the latency period the wait is forgotten.
-        let cfs = Config::of(Scheduler::Cfs61, 1);
+        let cfs = Config::for_scheduler(Scheduler::Cfs61, 1);
         let stingy = Config {
             latency_us: cfs.wakeup_us,
             ..cfs
@@ -303,7 +303,7 @@ fn a_slice_is_scaled_by_cpus() {
         };
         for s in [Scheduler::Eevdf612, Scheduler::Eevdf73] {
             for (cpus, preempts) in [(1, true), (8, false)] {
-                let config = Config::of(s, cpus);
+                let config = Config::for_scheduler(s, cpus);
                 let mut woken = spent;
                 until("an undisturbed wake-up", || {
                     woken = wake_in_order(&config, spent);

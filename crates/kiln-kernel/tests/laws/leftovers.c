@@ -16,28 +16,13 @@
  * Prints one line for each function and kind of secret found, and ends with status 1 if there are
  * any, with 2 if it could not look.
  */
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-#include <sys/syscall.h>
-#include <unistd.h>
+#include "../programs/program.h"
 
-/* glibc defines it too, differently. */
-#undef __always_inline
-#include <kiln/abi/cipher.h>
-#include <kiln/abi/cpu.h>
-#include <kiln/cpu_offsets.h>
-#include <kiln/fpu.h>
+#include <string.h>
 
 #include "../../../../kernel/ciphers/aes/aes.h"
 #include "../../../../kernel/ciphers/chacha/chacha.h"
 #include "../../../../kernel/ciphers/gcm/gcm.h"
-
-/* The C library's, as this is not part of kernel/. */
-#undef memcpy
-#undef memset
-#undef memmove
-#undef memcmp
 
 #define AREA 16384
 #define XSAVE_AREA 4096
@@ -439,7 +424,7 @@ static void add_mask(const struct kiln_impl *impl, u32 keylen, u32 tagsize)
 			nonce[0] &= 7;
 			memset(nonce + 15 - nonce[0], 0, nonce[0] + 1);
 		}
-		aes_generic_encrypt(&k, mask, nonce);
+		aes_encrypt_generic(&k, mask, nonce);
 		add_all(secrets, mask, 16, 4, "the mask of the tag");
 		for (i = 0; i < 16; i++)
 			mask[i] ^= tag[i];
@@ -482,7 +467,7 @@ static void add_tweaks(const struct kiln_impl *impl, u32 keylen)
 	if (!has(impl->alg, "xts"))
 		return;
 	aes_expandkey(&k, key + keylen / 2, keylen / 2);
-	aes_generic_encrypt(&k, (u8 *)t, iv);
+	aes_encrypt_generic(&k, (u8 *)t, iv);
 	for (i = 0; i < 640; i++) {
 		add_all(secrets, (u8 *)t, 16, 8, "a tweak");
 		carry = t[1] >> 63;
@@ -517,6 +502,26 @@ static u64 call_args(struct call *c, const u64 *arg)
 	memcpy(c->arg, arg, sizeof(c->arg));
 	return run(c);
 }
+
+/* A call after which the secrets that are known already are searched for. */
+struct step {
+	const char *function;
+	const void *fn;
+	u64 arg[9];
+};
+
+static void take_steps(const struct kiln_impl *impl, u32 keylen, u32 len,
+		       const struct step *steps, size_t n)
+{
+	for (; n; n--, steps++) {
+		struct call c = call(impl, steps->function, steps->fn, keylen, len);
+
+		call_args(&c, steps->arg);
+		search_all(&c, gate_general);
+	}
+}
+
+#define TAKE_STEPS(steps) take_steps(impl, keylen, len, steps, ARRAY_SIZE(steps))
 
 static u32 usable_length(const struct kiln_impl *impl, u32 len)
 {
@@ -558,21 +563,22 @@ static void try_cipher(const struct kiln_impl *impl, u32 keylen, u32 len, u32 n)
 		search_all(&c, gate_general);
 	}
 	if (impl->cipher.first) {
-		struct call c = call(impl, "first", impl->cipher.first, keylen, len);
-		u8 tweak[KILN_MAX_IV], next[KILN_MAX_IV];
+		u8 tweak[KILN_MAX_IV], next[2][KILN_MAX_IV];
+		const struct step first[] = {
+			{ "first", impl->cipher.first, { ARG(ctx), ARG(tweak) } },
+		};
+		const struct step pieces[] = {
+			{ "encrypt_piece", impl->cipher.encrypt_piece,
+			  { ARG(ctx), ARG(out), ARG(from), len, ARG(next[0]) } },
+			{ "decrypt_piece", impl->cipher.decrypt_piece,
+			  { ARG(ctx), ARG(out), ARG(to), len, ARG(next[1]) } },
+		};
 
 		memcpy(tweak, iv, sizeof(iv));
-		call_args(&c, ARGS(ARG(ctx), ARG(tweak)));
-		search_all(&c, gate_general);
-		for (decrypt = 0; decrypt < 2; decrypt++) {
-			c = call(impl, decrypt ? "decrypt_piece" : "encrypt_piece",
-				 decrypt ? (void *)impl->cipher.decrypt_piece :
-					   (void *)impl->cipher.encrypt_piece, keylen, len);
-			memcpy(next, tweak, sizeof(tweak));
-			call_args(&c, ARGS(ARG(ctx), ARG(out), ARG(decrypt ? to : from), len,
-					   ARG(next)));
-			search_all(&c, gate_general);
-		}
+		TAKE_STEPS(first);
+		memcpy(next[0], tweak, sizeof(tweak));
+		memcpy(next[1], tweak, sizeof(tweak));
+		TAKE_STEPS(pieces);
 	}
 	if (impl->cipher.encrypt_many) {
 		struct call c = call(impl, "encrypt_many", impl->cipher.encrypt_many, keylen,
@@ -706,30 +712,24 @@ static void try_aead(const struct kiln_impl *impl, u32 keylen, u32 len, u32 n)
 	search_all(&c, gate_general);
 
 	for (decrypt = 0; decrypt < 2; decrypt++) {
-		const u32 half = len / 2 / 64 * 64;
+		const u32 half = len / 2 / 64 * 64, aad_half = aadlen / 2;
 		const void *const fn = decrypt ? (void *)ops->decrypt : (void *)ops->encrypt;
 		const u8 *const in = decrypt ? to : from;
 		const char *const name = decrypt ? "decrypt" : "encrypt";
+		const struct step steps[] = {
+			{ "begin", ops->begin,
+			  { ARG(ctx), ARG(state), ARG(iv), aadlen, len, tagsize } },
+			{ "aad", ops->aad, { ARG(ctx), ARG(state), ARG(aad), aad_half } },
+			{ "aad", ops->aad,
+			  { ARG(ctx), ARG(state), ARG(aad + aad_half), aadlen - aad_half } },
+			{ name, fn, { ARG(ctx), ARG(state), ARG(out), ARG(in), half } },
+			{ name, fn, { ARG(ctx), ARG(state), ARG(out + half), ARG(in + half),
+				      len - half } },
+			{ "end", ops->end, { ARG(ctx), ARG(state), ARG(t), tagsize } },
+		};
 
 		memset(state, 0, sizeof(state));
-		c = call(impl, "begin", ops->begin, keylen, len);
-		call_args(&c, ARGS(ARG(ctx), ARG(state), ARG(iv), aadlen, len, tagsize));
-		search_all(&c, gate_general);
-		c = call(impl, "aad", ops->aad, keylen, aadlen);
-		call_args(&c, ARGS(ARG(ctx), ARG(state), ARG(aad), aadlen / 2));
-		search_all(&c, gate_general);
-		call_args(&c, ARGS(ARG(ctx), ARG(state), ARG(aad + aadlen / 2),
-				   aadlen - aadlen / 2));
-		search_all(&c, gate_general);
-		c = call(impl, name, fn, keylen, len);
-		call_args(&c, ARGS(ARG(ctx), ARG(state), ARG(out), ARG(in), half));
-		search_all(&c, gate_general);
-		call_args(&c, ARGS(ARG(ctx), ARG(state), ARG(out + half), ARG(in + half),
-				   len - half));
-		search_all(&c, gate_general);
-		c = call(impl, "end", ops->end, keylen, len);
-		call_args(&c, ARGS(ARG(ctx), ARG(state), ARG(t), tagsize));
-		search_all(&c, gate_general);
+		TAKE_STEPS(steps);
 	}
 }
 
@@ -738,6 +738,13 @@ static void try_hash(const struct kiln_impl *impl, u32 keylen, u32 len, u32 n)
 	const struct kiln_hash_ops *ops = &impl->hash;
 	const u8 *const from = plain_text + n % 16;
 	static u8 state[KILN_MAX_STATE] __aligned(64);
+	const struct step steps[] = {
+		{ "init", ops->init, { ARG(ctx), ARG(state) } },
+		{ "update", ops->update, { ARG(ctx), ARG(state), ARG(from), len / 2 } },
+		{ "update", ops->update,
+		  { ARG(ctx), ARG(state), ARG(from + len / 2), len - len / 2 } },
+		{ "final", ops->final, { ARG(ctx), ARG(state), ARG(tag) } },
+	};
 	struct state_case sc = { .impl = impl, .text = from, .len = len };
 	struct call c = call(impl, "digest", ops->digest, keylen, len);
 
@@ -751,17 +758,7 @@ static void try_hash(const struct kiln_impl *impl, u32 keylen, u32 len, u32 n)
 	search_all(&c, gate_general);
 
 	memset(state, 0, sizeof(state));
-	c = call(impl, "init", ops->init, keylen, len);
-	call_args(&c, ARGS(ARG(ctx), ARG(state)));
-	search_all(&c, gate_general);
-	c = call(impl, "update", ops->update, keylen, len);
-	call_args(&c, ARGS(ARG(ctx), ARG(state), ARG(from), len / 2));
-	search_all(&c, gate_general);
-	call_args(&c, ARGS(ARG(ctx), ARG(state), ARG(from + len / 2), len - len / 2));
-	search_all(&c, gate_general);
-	c = call(impl, "final", ops->final, keylen, len);
-	call_args(&c, ARGS(ARG(ctx), ARG(state), ARG(tag)));
-	search_all(&c, gate_general);
+	TAKE_STEPS(steps);
 }
 
 static void try_key(const struct kiln_impl *impl, u32 keylen)
@@ -806,27 +803,6 @@ static void try_impl(const struct kiln_impl *impl)
 	}
 	for (n = impl->key_min; n <= impl->key_max; n += step)
 		try_key(impl, n);
-}
-
-/* This thread becomes a CPU; without kernel threads it needs no stacks. */
-static void boot(void)
-{
-	enum { ARCH_SET_GS = 0x1001 };
-	const size_t size = (kiln_task_size() + 63) & ~(size_t)63;
-	struct task *task = aligned_alloc(64, size);
-	const struct kiln_cpu_config config = {
-		.ticks_per_us = 1, .tasks = task, .nr_tasks = 1
-	};
-	struct cpu *cpu = aligned_alloc(64, (kiln_cpu_size() + 63) & ~(size_t)63);
-
-	memset(task, 0, size);
-	kiln_cpu_init(cpu, &config);
-	if (syscall(SYS_arch_prctl, ARCH_SET_GS, cpu)) {
-		perror("arch_prctl");
-		exit(2);
-	}
-	init_state[24] = 0x80;
-	init_state[25] = 0x1f;
 }
 
 /* Controls: implementations with one careless function. Each leaves 16 bytes from @planted. */
@@ -884,49 +860,49 @@ static const struct kiln_impl *impl_by_name(const char *driver)
 	size_t i;
 
 	for (i = 0; i < kiln_impls(); i++)
-		if (!strcmp(kiln_impl(i)->driver, driver))
+		if (streq(kiln_impl(i)->driver, driver))
 			return kiln_impl(i);
 	fprintf(stderr, "no %s\n", driver);
 	exit(2);
 }
 
+static const struct {
+	const char *name;
+	const void *planted;
+	void (*leave)(void);	/* NULL: setkey leaves the raw key */
+} controls[] = {
+	{ "round-key", ((struct gcm_key *)ctx)->aes.enc[5], leave_on_stack },
+	{ "hash-power", ctx, leave_on_stack },
+	{ "text", plain_text + 3, leave_on_stack },
+	/* After the associated data: the sum is at its beginning. */
+	{ "state", planted_state, leave_on_stack },
+	{ "deep", ctx, leave_deep },
+	{ "vector-register", ctx, leave_in_register },
+	{ "general-register", NULL, NULL },
+};
+
 static int control(const char *name)
 {
 	struct kiln_impl copy;
+	size_t i;
 
 	honest = impl_by_name("gcm-aes-fixed-time");
 	copy = *honest;
 	copy.driver = "planted";
-	leave = leave_on_stack;
-	if (!strcmp(name, "round-key")) {
-		planted = ((struct gcm_key *)ctx)->aes.enc[5];
-		copy.aead.seal = planted_seal;
-	} else if (!strcmp(name, "hash-power")) {
-		planted = ctx;
-		copy.aead.seal = planted_seal;
-	} else if (!strcmp(name, "text")) {
-		planted = plain_text + 3;
-		copy.aead.seal = planted_seal;
-	} else if (!strcmp(name, "state")) {
-		/* After the associated data: the sum is at its beginning. */
-		planted = planted_state;
-		copy.aead.seal = planted_seal;
-	} else if (!strcmp(name, "deep")) {
-		planted = ctx;
-		leave = leave_deep;
-		copy.aead.seal = planted_seal;
-	} else if (!strcmp(name, "vector-register")) {
-		planted = ctx;
-		leave = leave_in_register;
-		copy.aead.seal = planted_seal;
-	} else if (!strcmp(name, "general-register")) {
-		copy.setkey = planted_setkey;
-	} else {
-		fprintf(stderr, "no control %s\n", name);
-		return 2;
+	for (i = 0; i < ARRAY_SIZE(controls); i++) {
+		if (!streq(controls[i].name, name))
+			continue;
+		planted = controls[i].planted;
+		leave = controls[i].leave;
+		if (leave)
+			copy.aead.seal = planted_seal;
+		else
+			copy.setkey = planted_setkey;
+		try_impl(&copy);
+		return 0;
 	}
-	try_impl(&copy);
-	return 0;
+	fprintf(stderr, "no control %s\n", name);
+	return 2;
 }
 
 /* A text of no bytes may be without an address, and nothing is written for it. */
@@ -983,22 +959,26 @@ static int report(void)
 
 int main(int argc, char **argv)
 {
+	const struct kiln_cpu_config config = { .ticks_per_us = 1 };
 	const char *part;
 	u32 tried = 0;
 	size_t i;
 
-	if (argc > 1 && !strcmp(argv[1], "--call")) {
+	if (argc > 1 && streq(argv[1], "--call")) {
 		after_call = true;
 		argc--;
 		argv++;
 	}
 	part = argc == 2 ? argv[1] : "";
-	boot();
+	boot_cpu(&config);
+	/* MXCSR as it is after a reset. */
+	init_state[24] = 0x80;
+	init_state[25] = 0x1f;
 	fill(plain_text, sizeof(plain_text));
 	fill(aad, sizeof(aad));
-	if (argc == 2 && !strcmp(argv[1], "--empty"))
+	if (argc == 2 && streq(argv[1], "--empty"))
 		return try_empty();
-	if (argc == 3 && !strcmp(argv[1], "--control")) {
+	if (argc == 3 && streq(argv[1], "--control")) {
 		const int status = control(argv[2]);
 
 		return status ? status : report();

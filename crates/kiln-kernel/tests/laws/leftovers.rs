@@ -5,28 +5,11 @@ use std::process::Command;
 
 use kiln_kbuild::Built;
 
-use crate::subjects::{kernel_dir, run};
+use crate::subjects::link_with;
 
-/// Link `leftovers.c` with a build of `kernel/`, by the same compiler.
+/// `leftovers.c`, linked with a build of `kernel/`.
 pub fn link(built: &Built) -> PathBuf {
-    let program = built.archive.with_file_name("leftovers");
-    let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/laws/leftovers.c");
-    run(Command::new(&built.compiler.path)
-        .args([
-            "-std=gnu11",
-            "-O1",
-            "-g",
-            "-Wall",
-            "-Wextra",
-            "-Werror",
-            "-I",
-        ])
-        .arg(kernel_dir().join("include"))
-        .arg(source)
-        .arg(&built.archive)
-        .arg("-o")
-        .arg(&program));
-    program
+    link_with(built, "laws/leftovers.c")
 }
 
 /// What the program reports.

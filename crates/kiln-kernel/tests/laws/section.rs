@@ -7,7 +7,7 @@ use std::process::{Command, ExitStatus};
 use kiln_kbuild::{Built, Object};
 
 use crate::disassembly::functions;
-use crate::subjects::{kernel_dir, loud, offenders, run};
+use crate::subjects::{link_with, loud, run};
 use crate::symbols::symbols;
 
 /// What a trapping check ends in (signal(7)).
@@ -55,25 +55,9 @@ impl Row {
     }
 }
 
-/// Link `no_section.c` with a build of `kernel/`, by the same compiler.
+/// `no_section.c`, linked with a build of `kernel/`.
 pub fn link(built: &Built) -> PathBuf {
-    let program = built.archive.with_file_name("no_section");
-    run(Command::new(&built.compiler.path)
-        .args([
-            "-std=gnu11",
-            "-O1",
-            "-g",
-            "-Wall",
-            "-Wextra",
-            "-Werror",
-            "-I",
-        ])
-        .arg(kernel_dir().join("include"))
-        .arg(offenders().join("no_section.c"))
-        .arg(&built.archive)
-        .arg("-o")
-        .arg(&program));
-    program
+    link_with(built, "offenders/no_section.c")
 }
 
 /// The implementations there are.

@@ -193,6 +193,23 @@ pub fn run(command: &mut Command) -> String {
     String::from_utf8_lossy(&output.stdout).into_owned()
 }
 
+/// Link a program of `tests/` with a build of `kernel/`, by the same compiler.
+pub fn link_with(built: &Built, source: &str) -> PathBuf {
+    let source = Path::new(env!("CARGO_MANIFEST_DIR"))
+        .join("tests")
+        .join(source);
+    let program = built.archive.with_file_name(source.file_stem().unwrap());
+    run(Command::new(&built.compiler.path)
+        .args(["-std=gnu11", "-O1", "-g", "-Wall", "-Wextra", "-Werror"])
+        .arg("-I")
+        .arg(kernel_dir().join("include"))
+        .arg(&source)
+        .arg(&built.archive)
+        .arg("-o")
+        .arg(&program));
+    program
+}
+
 /// Print a line that the test harness does not swallow.
 pub fn loud(line: &str) {
     // Only eprintln! is captured. Nothing depends on the line being seen.

@@ -7,37 +7,9 @@
  *
  * list prints index, driver, tier and what this CPU lacks for it, by tabs.
  */
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
+#include "../programs/program.h"
+
 #include <sys/resource.h>
-#include <sys/syscall.h>
-#include <unistd.h>
-
-/* glibc has one too; kernel/ never meets it, and need not care. */
-#undef __always_inline
-#include <kiln/abi/cipher.h>
-#include <kiln/abi/cpu.h>
-#include <kiln/fpu.h>
-
-/* This thread becomes a CPU; without kernel threads it needs no stacks. */
-static void boot(void)
-{
-	enum { ARCH_SET_GS = 0x1001 };
-	const size_t size = (kiln_task_size() + 63) & ~(size_t)63;
-	struct task *task = aligned_alloc(64, size);
-	const struct kiln_cpu_config config = {
-		.ticks_per_us = 1, .tasks = task, .nr_tasks = 1
-	};
-	struct cpu *cpu = aligned_alloc(64, (kiln_cpu_size() + 63) & ~(size_t)63);
-
-	memset(task, 0, size);
-	kiln_cpu_init(cpu, &config);
-	if (syscall(SYS_arch_prctl, ARCH_SET_GS, cpu)) {
-		perror("arch_prctl");
-		exit(2);
-	}
-}
 
 static int usage(void)
 {
@@ -52,7 +24,7 @@ static int list(void)
 		const struct kiln_impl *impl = kiln_impl(i);
 		const char *lacks = kiln_tier_lacks(impl->tier);
 
-		if (strcmp(impl->alg, "xts(aes)"))
+		if (!streq(impl->alg, "xts(aes)"))
 			continue;
 		printf("%zu\t%s\t%u\t%s\n", i, impl->driver, impl->tier,
 		       lacks ? lacks : "");
@@ -62,6 +34,7 @@ static int list(void)
 
 int main(int argc, char **argv)
 {
+	const struct kiln_cpu_config config = { .ticks_per_us = 1 };
 	/* Dying is expected, and leaves no core file. */
 	const struct rlimit no_core = { 0, 0 };
 	const struct kiln_impl *impl;
@@ -71,16 +44,16 @@ int main(int argc, char **argv)
 	u8 *buf;
 	bool inside;
 
-	if (argc == 2 && !strcmp(argv[1], "list"))
+	if (argc == 2 && streq(argv[1], "list"))
 		return list();
 	if (argc != 5)
 		return usage();
-	boot();
-	inside = !strcmp(argv[1], "inside");
+	boot_cpu(&config);
+	inside = streq(argv[1], "inside");
 	index = strtoul(argv[3], NULL, 10);
 	len = strtoul(argv[4], NULL, 10);
 	impl = kiln_impl(index);
-	if (!impl || strcmp(impl->alg, "xts(aes)") || len < 16)
+	if (!impl || !streq(impl->alg, "xts(aes)") || len < 16)
 		return usage();
 	setrlimit(RLIMIT_CORE, &no_core);
 
@@ -97,7 +70,7 @@ int main(int argc, char **argv)
 
 	if (inside)
 		kernel_fpu_begin();
-	if (!strcmp(argv[2], "decrypt"))
+	if (streq(argv[2], "decrypt"))
 		impl->cipher.decrypt(ctx, buf, buf, len, iv);
 	else
 		impl->cipher.encrypt(ctx, buf, buf, len, iv);

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR MIT */
 /*
- * What the test programs share: an emulated CPU on this thread, single steps, checks.
+ * What the test programs share: an emulated CPU on this thread, single steps, checks. A program
+ * that fails a check ends with status 2.
  *
  * Define FAKE_TSC before this is included to replace the time stamp counter of the kernel
  * sources that are included after it by the variable tsc.
@@ -37,6 +38,7 @@ static inline u64 rdtsc(void)
 #include <kiln/fpu.h>
 #include <kiln/preempt.h>
 #include <kiln/sched.h>
+#include <kiln/string.h>
 
 #define CHECK(condition, ...)                                              \
 	do {                                                               \
@@ -44,7 +46,7 @@ static inline u64 rdtsc(void)
 			fprintf(stderr, "line %d: %s: ", __LINE__, #condition); \
 			fprintf(stderr, __VA_ARGS__);                      \
 			fputc('\n', stderr);                               \
-			exit(1);                                           \
+			exit(2);                                           \
 		}                                                          \
 	} while (0)
 
@@ -104,13 +106,7 @@ static inline int run_case(const struct test_case *cases, size_t n, int argc, ch
 	size_t i;
 
 	for (i = 0; argc == 2 && i < n; i++) {
-		const char *a = cases[i].name, *b = argv[1];
-
-		while (*a && *a == *b) {
-			a++;
-			b++;
-		}
-		if (*a == *b) {
+		if (streq(cases[i].name, argv[1])) {
 			cases[i].run();
 			return 0;
 		}

@@ -349,7 +349,7 @@ impl Case {
             Case::Many(_) if imp.lanes().is_none() => (0, Ok(())),
             Case::Many(many) => (many.messages.len() as u64, bench.many(imp, many, replay)),
             Case::Request { api, request } => {
-                let api = api.unwrap_or_else(|| Api::own());
+                let api = api.unwrap_or_else(|| Api::get_linked());
                 (1, bench.request(api, imp, request, replay))
             }
             Case::Rejection {

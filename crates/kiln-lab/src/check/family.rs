@@ -23,7 +23,7 @@ impl Family {
     /// Of `subjects`, all of one algorithm, with what may be used now.
     pub fn of(subjects: Vec<Impl>) -> Family {
         let alg = subjects.first().expect("somebody to test").alg();
-        let usable: Vec<Impl> = Impl::of(alg)
+        let usable: Vec<Impl> = Impl::find_all(alg)
             .into_iter()
             .filter(|i| i.tier().usable())
             .collect();
@@ -51,7 +51,7 @@ impl Family {
 
 /// The one of the lowest priority that needs no vector registers.
 pub fn judge_of(alg: &str) -> Impl {
-    let mut all = Impl::of(alg).into_iter();
+    let mut all = Impl::find_all(alg).into_iter();
     all.find(|i| i.tier() == Tier::Generic)
         .expect("every algorithm has a scalar implementation")
 }

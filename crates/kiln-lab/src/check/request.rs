@@ -122,7 +122,7 @@ impl Desk {
     /// Ask `imp`'s driver. Says what was wrong first.
     pub fn check(&mut self, api: &'static Api, imp: Impl, request: &Request) -> Result<(), String> {
         let mut rng = Rng::of(request.rng, 0);
-        let opened = Transform::of(api, imp, rng.one_in(3));
+        let opened = Transform::open_impl(api, imp, rng.one_in(3));
         let mut tfm = opened.map_err(|e| format!("no transform: {e}"))?;
         let keyed = !imp.key_sizes().is_empty();
         if keyed && request.twist != Twist::NoKey {

@@ -127,7 +127,7 @@ pub fn check(alg: &str, mask: &[Tier], tiers: &str) -> Tally {
             format!("{alg}: nobody has written down what is to be chosen"),
         ),
     }
-    for imp in Impl::of(alg) {
+    for imp in Impl::find_all(alg) {
         let (usable, allowed) = (imp.tier().usable(), mask.contains(&imp.tier()));
         check(
             usable == allowed,

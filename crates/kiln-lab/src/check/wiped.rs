@@ -94,7 +94,7 @@ mod tests {
     /// Held against what is not freed.
     #[test]
     fn a_key_that_is_left_is_found() {
-        let imp = Impl::of("ctr(aes)")[0];
+        let imp = Impl::find_all("ctr(aes)")[0];
         let key: Vec<u8> = (1..=32).map(|i| i * 7).collect();
         let context = Context::new(imp, &key).unwrap();
         let context = &context.bytes()[..imp.context_size()];

@@ -100,8 +100,8 @@ impl Kernel {
             assembly: file.ends_with(".S"),
         };
         match name {
-            GENERIC => Some(Ok(of_aes("aes_generic_encrypt", "ciphers/aes/generic.c"))),
-            ASSEMBLY => Some(Ok(of_aes("aes_x86_64_encrypt", "ciphers/aes/x86_64.S"))),
+            GENERIC => Some(Ok(of_aes("aes_encrypt_generic", "ciphers/aes/generic.c"))),
+            ASSEMBLY => Some(Ok(of_aes("aes_encrypt_x86_64", "ciphers/aes/x86_64.S"))),
             driver => {
                 let imp = Impl::all().into_iter().find(|i| i.driver() == driver)?;
                 Some(self.driver(imp))
@@ -213,7 +213,7 @@ pub fn key_bytes(imp: Impl) -> usize {
 
 /// An implementation of the algorithm that may answer for `but`: another one, of the lowest tier there is.
 pub fn judge_of(alg: &str, but: &str) -> Option<Impl> {
-    let mut usable: Vec<Impl> = Impl::of(alg)
+    let mut usable: Vec<Impl> = Impl::find_all(alg)
         .into_iter()
         .filter(|i| i.tier().usable())
         .collect();

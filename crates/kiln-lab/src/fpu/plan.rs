@@ -252,7 +252,7 @@ impl Plan {
     pub fn config(&self) -> Config {
         let mut config = Config {
             preempt_full: self.preempt_full,
-            ..Config::of(self.scheduler, self.scheduler_cpus)
+            ..Config::for_scheduler(self.scheduler, self.scheduler_cpus)
         };
         if let Some(us) = self.slice_us {
             config.slice_us = us;

@@ -204,7 +204,10 @@ fn driver(alg: &str, name: &str) -> Result<Option<&'static str>, Error> {
         return Ok(Impl::best(core).map(|i| i.driver()));
     }
     let bare = name.strip_prefix(PREFIX).unwrap_or(name);
-    let Some(imp) = Impl::of(core).into_iter().find(|i| i.driver() == bare) else {
+    let Some(imp) = Impl::find_all(core)
+        .into_iter()
+        .find(|i| i.driver() == bare)
+    else {
         return Ok(None);
     };
     match imp.tier().lacks() {
