@@ -247,7 +247,7 @@ mod tests {
 
     #[test]
     fn messages_that_do_not_fit_are_errors() {
-        let imp = Impl::of("gcm(aes)")[0];
+        let imp = Impl::find_all("gcm(aes)")[0];
         let ctx = context(imp);
         type Spoil = fn(&mut Calls<'_>);
         let faults: [(&str, Spoil); 12] = [
@@ -272,7 +272,7 @@ mod tests {
             spoil(&mut calls);
             assert_eq!(calls.run(imp, &ctx, 1), Err(Unfit(fault)));
         }
-        let imp = Impl::of("cbc(aes)")[0];
+        let imp = Impl::find_all("cbc(aes)")[0];
         let ctx = context(imp);
         let faults: [(&str, Spoil); 3] = [
             ("not whole blocks", |c| c.messages.len = 47),

@@ -100,7 +100,7 @@ impl Driver {
     /// # Errors
     /// Its tier cannot be used here.
     pub fn open(imp: Impl) -> Result<Driver, Errno> {
-        let tfm = Transform::of(Api::own(), imp, false)?.skcipher();
+        let tfm = Transform::open_impl(Api::get_linked(), imp, false)?.skcipher();
         Ok(Driver { tfm, imp })
     }
 
