@@ -23,6 +23,7 @@ pub struct Impl {
     pub tag_step: u32,
     pub ctxsize: u32,
     pub statesize: u32,
+    pub class: u32,
     pub longest: u64,
     pub setkey: Option<KeyFn>,
     /// The largest of the three tables of functions.

@@ -29,6 +29,7 @@ extern "C" {
 
     pub fn kiln_impls() -> usize;
     pub fn kiln_impl(i: usize) -> *const Impl;
+    pub fn kiln_impl_folder(imp: *const Impl) -> *const c_char;
     pub fn kiln_call(call: *mut c_void) -> u64;
     pub fn kiln_guests_attach(guests: *mut c_void) -> u64;
     pub fn kiln_guests_detach(guests: *mut c_void) -> u64;
