@@ -15,6 +15,8 @@
 #include <linux/version.h>
 
 void kiln_glue_count(int n);
+int kiln_glue_uncounted(void);
+void kiln_glue_own_count(int n);
 void *kiln_alloc(size_t size, gfp_t flags);
 void kiln_warn(unsigned long ip, const char *file, unsigned int line);
 
@@ -78,13 +80,34 @@ early_initcall(kiln_allow_fpu);
 /*
  * Since 7.2 the preempt count may be two words with other bits than those of the
  * host's CPU. Then the tree has a count of its own, to which the services add what
- * they add to the host's.
+ * they add to the host's. What inline functions add to it, the host is told when it looks.
  */
 #ifdef CONFIG_HAS_SEPARATE_PREEMPT_RESCHED_BITS
 DEFINE_PER_CPU_CACHE_HOT(unsigned long, __preempt_count) = PREEMPT_ENABLED;
+/* The part of it that the host's count has, too. */
+static DEFINE_PER_CPU(int, counted);
 
-void kiln_glue_count(int n)
+void kiln_glue_own_count(int n)
 {
 	__preempt_count_add(n);
+}
+
+/* In an order in which an interrupt between the two makes the host's count too high, never negative. */
+void kiln_glue_count(int n)
+{
+	if (n > 0)
+		__preempt_count_add(n);
+	raw_cpu_add(counted, n);
+	if (n < 0)
+		__preempt_count_add(n);
+}
+
+/* Preemption and softirqs; the bits above are others than the host's. */
+int kiln_glue_uncounted(void)
+{
+	const int n = (s16)(preempt_count() - raw_cpu_read(counted));
+
+	raw_cpu_add(counted, n);
+	return n;
 }
 #endif

@@ -1,42 +1,46 @@
-//! Lists the sources of `kernel/` that compilers are compared on, so that the program carries them.
+//! What the program carries of `kernel/`: the sources that compilers are compared on, and what is written beside each
+//! cipher for `kiln test`.
 
 use std::env;
-use std::fmt::Write;
-use std::fs;
 use std::path::{Path, PathBuf};
 
-fn main() {
-    let manifest = PathBuf::from(env::var("CARGO_MANIFEST_DIR").expect("cargo sets it"));
-    let kernel = manifest.join("../../kernel");
-    let mut files = Vec::new();
-    for room in ["ciphers", "include", "lib"] {
-        walk(&kernel.join(room), &mut files);
-    }
-    files.push(kernel.join("tiers.def"));
-    files.sort();
-    let mut list = String::from("&[\n");
-    for file in &files {
-        let name = file.strip_prefix(&kernel).expect("it was found there");
-        let file = file.canonicalize().expect("it is there");
-        writeln!(list, "    ({name:?}, include_str!({file:?})),").expect("a string takes it");
-    }
-    list.push_str("]\n");
-    let out = PathBuf::from(env::var("OUT_DIR").expect("cargo sets it"));
-    fs::write(out.join("sources.rs"), list).expect("the output directory can be written");
-    println!("cargo:rerun-if-changed={}", kernel.display());
-}
+use kiln_kbuild::{cipher_folders, is_source, Embedded};
 
-fn walk(dir: &Path, files: &mut Vec<PathBuf>) {
-    for entry in fs::read_dir(dir).expect("kernel/ can be read") {
-        let path = entry.expect("kernel/ can be read").path();
-        let name = path.file_name().unwrap_or_default().to_string_lossy();
-        if name.starts_with('.') {
-            continue;
+/// The files in a cipher's folder that `kiln test` reads: known answers, and the expected choice of implementation.
+const EXPECTATIONS: [(&str, &str); 2] = [
+    ("vectors.txt", "vectors.rs"),
+    ("ranking.txt", "rankings.rs"),
+];
+
+fn main() {
+    let manifest = PathBuf::from(env::var_os("CARGO_MANIFEST_DIR").expect("cargo sets it"));
+    let kernel = manifest.join("../../kernel");
+    let kernel = kernel.canonicalize().expect("the repository");
+    println!("cargo:rerun-if-changed={}", kernel.display());
+    let out = PathBuf::from(env::var_os("OUT_DIR").expect("cargo sets it"));
+    let write = |files: &Embedded, name: &str| {
+        let written = files.write(&out.join(name));
+        written.expect("the output directory can be written");
+    };
+
+    let mut sources = Embedded::default();
+    for room in ["ciphers", "include", "lib"] {
+        let added = sources.add_files(room, &kernel.join(room), is_source);
+        added.expect("kernel/ can be read");
+    }
+    sources.add_file("tiers.def", &kernel.join("tiers.def"));
+    write(&sources, "sources.rs");
+
+    let folders = cipher_folders(&kernel).expect("kernel/ can be read");
+    for (name, table) in EXPECTATIONS {
+        let mut files = Embedded::default();
+        for folder in &folders {
+            let file = Path::new("ciphers").join(folder).join(name);
+            // A cipher without one fails its tests, which say what it lacks.
+            if kernel.join(&file).is_file() {
+                files.add_file(folder, &kernel.join(&file));
+            }
         }
-        if path.is_dir() {
-            walk(&path, files);
-        } else if name.ends_with(".c") || name.ends_with(".h") || name.ends_with(".S") {
-            files.push(path);
-        }
+        write(&files, table);
     }
 }

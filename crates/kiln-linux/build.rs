@@ -1,9 +1,9 @@
 //! The sources of the module, as a table: they go into the program, which needs no checkout to build it.
 
-use std::env;
-use std::fmt::Write;
 use std::fs;
 use std::path::Path;
+
+use kiln_kbuild::{cipher_list, is_source, Embedded, CIPHER_LIST};
 
 /// Directories of the repository, and what they are called in the module's.
 const PLACES: [(&str, &str); 3] = [
@@ -25,19 +25,19 @@ const PATTERNS: (&str, &str) = ("kernel/load", "patterns");
 fn main() {
     let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
     let root = fs::canonicalize(root).expect("the repository");
-    let mut files = Vec::new();
+    let out = std::env::var_os("OUT_DIR").expect("set by cargo");
+    let out = Path::new(&out);
+    let mut sources = Embedded::default();
     for (place, name) in PLACES {
         let dir = root.join(place);
         println!("cargo:rerun-if-changed={}", dir.display());
-        kiln_kbuild::walk(&dir, &mut |path| {
-            let under = path.strip_prefix(&dir).expect("walked from there");
-            files.push((Path::new(name).join(under), path.to_owned()));
-        })
-        .expect("the repository's sources");
+        sources
+            .add_files(name, &dir, is_source)
+            .expect("the repository's sources");
     }
     for name in FILES {
         println!("cargo:rerun-if-changed={}", root.join(name).display());
-        files.push((name.into(), root.join(name)));
+        sources.add_file(name, &root.join(name));
     }
     let (place, start) = PATTERNS;
     println!("cargo:rerun-if-changed={}", root.join(place).display());
@@ -45,15 +45,16 @@ fn main() {
         let entry = entry.expect("the repository's sources");
         let name = entry.file_name().into_string().expect("a name in UTF-8");
         if name.starts_with(start) {
-            files.push((Path::new(place).join(name), entry.path()));
+            sources.add_file(&format!("{place}/{name}"), &entry.path());
         }
     }
-    files.sort();
-    let mut table = String::from("&[\n");
-    for (name, path) in files {
-        writeln!(table, "    ({name:?}, include_str!({path:?})),").expect("a string");
-    }
-    table.push_str("]\n");
-    let out = env::var_os("OUT_DIR").expect("set by cargo");
-    fs::write(Path::new(&out).join("module_sources.rs"), table).expect("OUT_DIR can be written");
+    let list = cipher_list(&root.join("kernel")).expect("the ciphers' folders");
+    fs::write(out.join("ciphers.h"), list).expect("OUT_DIR can be written");
+    sources.add_file(
+        &format!("kernel/include/{CIPHER_LIST}"),
+        &out.join("ciphers.h"),
+    );
+    sources
+        .write(&out.join("module_sources.rs"))
+        .expect("OUT_DIR can be written");
 }

@@ -1,36 +1,31 @@
 // SPDX-License-Identifier: GPL-2.0-only OR MIT
 /*
- * All implementations, by number.
+ * All implementations, by number. Each folder NAME of ciphers/ that has a file NAME.c is a cipher,
+ * whose table is NAME_impls; kiln-kbuild lists the folders at build time.
  */
 #include "list.h"
 
 #include <kiln/abi/cipher.h>
 
-static const struct kiln_impls *const families[] = {
-	&aes_modes_impls,
-	&xts_impls,
-	&ccm_impls,
-	&cmac_impls,
-	&gcm_impls,
-	&polyval_impls,
-	&sha1_impls,
-	&blake2s_impls,
-	&chacha_impls,
-	&chachapoly_impls,
-	&nhpoly1305_impls,
-	&poly1305_impls,
-	&sha2_impls,
-	&hmac_impls,
-	&crc_impls,
-	&sm3_impls,
+#define CIPHER(folder) extern const struct kiln_impls folder##_impls;
+#include <kiln/generated/ciphers.h>
+#undef CIPHER
+
+static const struct {
+	const char *folder;
+	const struct kiln_impls *impls;
+} ciphers[] = {
+#define CIPHER(folder) { #folder, &folder##_impls },
+#include <kiln/generated/ciphers.h>
+#undef CIPHER
 };
 
 size_t kiln_impls(void)
 {
 	size_t n = 0, i;
 
-	for (i = 0; i < ARRAY_SIZE(families); i++)
-		n += families[i]->count;
+	for (i = 0; i < ARRAY_SIZE(ciphers); i++)
+		n += ciphers[i].impls->count;
 	return n;
 }
 
@@ -38,10 +33,23 @@ const struct kiln_impl *kiln_impl(size_t n)
 {
 	size_t i;
 
-	for (i = 0; i < ARRAY_SIZE(families); i++) {
-		if (n < families[i]->count)
-			return &families[i]->impl[n];
-		n -= families[i]->count;
+	for (i = 0; i < ARRAY_SIZE(ciphers); i++) {
+		if (n < ciphers[i].impls->count)
+			return &ciphers[i].impls->impl[n];
+		n -= ciphers[i].impls->count;
+	}
+	return NULL;
+}
+
+const char *kiln_impl_folder(const struct kiln_impl *impl)
+{
+	size_t i;
+
+	for (i = 0; i < ARRAY_SIZE(ciphers); i++) {
+		const struct kiln_impls *impls = ciphers[i].impls;
+
+		if (impl >= impls->impl && impl < impls->impl + impls->count)
+			return ciphers[i].folder;
 	}
 	return NULL;
 }

@@ -173,7 +173,7 @@ static void hash##_init(const void *ctx, void *state)                           
 		.alg = #fn, .driver = driver_name, .kind = KILN_HASH,               \
 		.tier = KILN_TIER_##TIER, .priority = prio, .constant_time = true,    \
 		.digestsize = md##_DIGEST, .blocksize = md##_BLOCK,                   \
-		.statesize = MD_STATE_SIZE(md##_BLOCK),                               \
+		.statesize = MD_STATE_SIZE(md##_BLOCK), .class = KILN_SLOW,           \
 		.hash = { fn##_init, fn##_update_##tier_name,                     \
 			  fn##_final_##tier_name, fn##_digest_##tier_name, NULL },\
 	}

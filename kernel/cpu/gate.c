@@ -10,6 +10,7 @@
 
 void gate_exit(void)
 {
+	settle_count(this_cpu());
 	local_irq_disable();
 	while (need_resched()) {
 		local_irq_enable();

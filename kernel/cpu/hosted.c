@@ -8,6 +8,8 @@
 #include <kiln/preempt.h>
 #include <kiln/sched.h>
 
+#include "cpu_internal.h"
+
 #define BORDER __attribute__((force_align_arg_pointer))
 #define FLAGS_IF 0x200ul
 
@@ -42,6 +44,14 @@ void kiln_detach(void)
 		cpu->task[i].foreign = NULL;
 }
 
+void count_foreign(struct cpu *cpu)
+{
+	const bool off = local_irq_save();
+
+	preempt_count_add(cpu->hooks->uncounted());
+	this_cpu_write(irqs_off, off);
+}
+
 void kiln_local_bh_disable(unsigned int count)
 {
 	preempt_count_add(count);
@@ -50,6 +60,13 @@ void kiln_local_bh_disable(unsigned int count)
 void BORDER kiln_local_bh_enable(unsigned int count)
 {
 	bh_enable(count);
+}
+
+void BORDER kiln_bh_enabled(void)
+{
+	settle_count(this_cpu());
+	preempt_disable();
+	bh_enable(PREEMPT_OFFSET);
 }
 
 unsigned long kiln_local_irq_save(void)
@@ -90,26 +107,31 @@ void kiln_on_interrupt(void (*handler)(void *cpu))
 
 void BORDER kiln_do_softirq(void)
 {
+	settle_count(this_cpu());
 	do_softirq();
 }
 
 void BORDER kiln_preempt_schedule(void)
 {
+	settle_count(this_cpu());
 	preempt_schedule();
 }
 
 void BORDER kiln_schedule(void)
 {
+	settle_count(this_cpu());
 	schedule();
 }
 
 bool BORDER kiln_cond_resched(void)
 {
+	settle_count(this_cpu());
 	return cond_resched();
 }
 
 void BORDER kiln_yield(void)
 {
+	settle_count(this_cpu());
 	yield();
 }
 

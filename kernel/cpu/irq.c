@@ -32,6 +32,7 @@ void irq_entry(u64 from_user)
 	struct cpu *cpu = this_cpu();
 	const u8 base = cpu->section_base;
 
+	settle_count(cpu);
 	cpu->irq_time = rdtsc();
 	this_cpu_write(irq_pending, 0);
 	preempt_count_add(HARDIRQ_OFFSET);

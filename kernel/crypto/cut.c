@@ -22,7 +22,7 @@ static const char *const names[KILN_NR_WAYS] = {
 	[KILN_ON_DEMAND] = "on-demand",
 };
 
-enum { KIB = 1024, SLOW = 16 * KIB, MEDIUM = 256 * KIB, FAST = 512 * KIB };
+enum { KIB = 1024 };
 
 /* A posted limit of a driver, for both directions. */
 struct posted {
@@ -38,43 +38,6 @@ static const struct posted posted[] = {
 };
 
 #undef POSTED
-
-struct class {
-	const char *alg;
-	u32 bytes;
-};
-
-#define CLASS(name, block, class_bytes)                                        \
-	{ .alg = name, .bytes = FPU_BUDGET(class_bytes, block) }
-
-/* The three values that the thread considered, by how fast an algorithm is. */
-static const struct class classes[] = {
-	CLASS("ecb(aes)", 16, MEDIUM),
-	CLASS("cbc(aes)", 16, SLOW),
-	CLASS("ctr(aes)", 16, MEDIUM),
-	CLASS("xts(aes)", 16, MEDIUM),
-	CLASS("ccm(aes)", 16, SLOW),
-	CLASS("cmac(aes)", 16, SLOW),
-	CLASS("gcm(aes)", 16, MEDIUM),
-	CLASS("rfc4106(gcm(aes))", 16, MEDIUM),
-	CLASS("chacha20", 64, MEDIUM),
-	CLASS("rfc7539(chacha20,poly1305)", 64, MEDIUM),
-	CLASS("ghash", 16, MEDIUM),
-	CLASS("polyval", 16, MEDIUM),
-	CLASS("poly1305", 16, MEDIUM),
-	CLASS("nhpoly1305", 1024, MEDIUM),
-	CLASS("blake2s-256", 64, SLOW),
-	CLASS("blake2smac", 64, SLOW),
-	CLASS("sha1", 64, SLOW),
-	CLASS("sha256", 64, SLOW),
-	CLASS("sha512", 128, SLOW),
-	CLASS("hmac(sha1)", 64, SLOW),
-	CLASS("hmac(sha256)", 64, SLOW),
-	CLASS("hmac(sha512)", 128, SLOW),
-	CLASS("sm3", 64, SLOW),
-	CLASS("crct10dif", 16, FAST),
-	CLASS("crc32c", 16, FAST),
-};
 
 enum {
 	/* A section by the clock has its first look after this part of the target ... */
@@ -184,16 +147,6 @@ static u32 posted_bytes(const struct kiln_impl *impl)
 	return 0;
 }
 
-static u32 class_bytes(const struct kiln_impl *impl)
-{
-	size_t i;
-
-	for (i = 0; i < ARRAY_SIZE(classes); i++)
-		if (streq(classes[i].alg, impl->alg))
-			return classes[i].bytes;
-	return WALK_PAGE;
-}
-
 static u32 measured(const struct kiln_impl *impl, const struct fpu_budget *b, u64 ticks)
 {
 	const u32 n = fpu_bytes_in(impl, b, ticks - ticks / SPARE);
@@ -216,7 +169,7 @@ static u32 most(const struct kiln_impl *impl, const struct fpu_budget *b)
 		/* Code without a posted limit is cut by pages, as Linux's walks cut it. */
 		return posted_bytes(impl) ?: WALK_PAGE;
 	case KILN_CLASS:
-		return class_bytes(impl);
+		return impl->class ?: WALK_PAGE;
 	case KILN_CALIBRATED:
 		return measured(impl, b, target);
 	case KILN_CLOCKED:

@@ -37,6 +37,7 @@ uint64_t kiln_image_cpu(void *unused)
 		.new_task = new_task,
 		.tick = time_tick,
 		.idle = time_idle,
+		.uncounted = kiln_glue_uncounted,
 	};
 
 	(void)unused;

@@ -150,6 +150,8 @@ void SERVICE(kthread_exit)(long result) __attribute__((noreturn));
 
 /* Of trees that count preemption in a word of their own: versions.c. */
 void kiln_glue_count(int n) __attribute__((weak));
+void kiln_glue_own_count(int n) __attribute__((weak));
+int kiln_glue_uncounted(void) __attribute__((weak));
 
 static inline void also_count(int n)
 {

@@ -5,6 +5,8 @@
 #include "service.h"
 
 #define SOFTIRQS 10
+/* The preempt count of a task that may be preempted, with no reason for it. */
+#define NOTHING_COUNTED ((int)0x80000000)
 
 static void (*handlers[SOFTIRQS])(void *action);
 
@@ -18,15 +20,24 @@ void SERVICE(__local_bh_disable_ip)(unsigned long ip, unsigned int count)
 void SERVICE(__local_bh_enable_ip)(unsigned long ip, unsigned int count)
 {
 	(void)ip;
-	also_count(-(int)count);
-	kiln_local_bh_enable(count);
+	if (!kiln_glue_own_count) {
+		kiln_local_bh_enable(count);
+		return;
+	}
+	/* Only the tree's count has it, unless an interrupt has come since. */
+	kiln_glue_own_count(-(int)count);
+	if (cpu_read(CPU_PREEMPT_COUNT) != NOTHING_COUNTED ||
+	    (uint16_t)cpu_read(KILN_CPU_SOFTIRQ_PENDING))
+		kiln_bh_enabled();
 }
 
 /* Takes its half off the preempt count and leaves what is pending for later. */
 void SERVICE(_local_bh_enable)(void)
 {
-	also_count(-0x200);
-	cpu_add(CPU_PREEMPT_COUNT, -0x200);
+	if (kiln_glue_own_count)
+		kiln_glue_own_count(-0x200);
+	else
+		cpu_add(CPU_PREEMPT_COUNT, -0x200);
 }
 
 void SERVICE(raise_softirq)(unsigned int nr)

@@ -5,8 +5,10 @@
 //! from the caller, never from the environment: a distribution's `CFLAGS` would
 //! bring back the stack protector or the GOT.
 
+mod ciphers;
 mod compiler;
 mod diagnosis;
+mod embed;
 mod error;
 pub mod recipe;
 pub mod tiers;
@@ -19,8 +21,10 @@ use std::process::Command;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::thread;
 
+pub use ciphers::{cipher_folders, cipher_list, CIPHER_LIST};
 pub use compiler::Compiler;
 pub use diagnosis::{first_error, reason, states_error};
+pub use embed::{is_source, Embedded};
 pub use error::Error;
 pub use tiers::TIERS;
 
@@ -112,9 +116,12 @@ impl Kbuild {
             None => Compiler::from_env()?,
         };
         let sources = self.sources()?;
-        fs::create_dir_all(&self.out_dir).map_err(|e| Error::io(&self.out_dir, e))?;
-        let hidden = self.hidden_header();
-        fs::write(&hidden, recipe::HIDDEN_H).map_err(|e| Error::io(&hidden, e))?;
+        let write = |file: &Path, text: &str| fs::write(file, text).map_err(|e| Error::io(file, e));
+        let list = self.generated_headers().join(CIPHER_LIST);
+        let dir = list.parent().unwrap_or(&list);
+        fs::create_dir_all(dir).map_err(|e| Error::io(dir, e))?;
+        write(&list, &cipher_list(&self.kernel_dir)?)?;
+        write(&self.hidden_header(), recipe::HIDDEN_H)?;
 
         let mut paths = BTreeMap::new();
         let mut objects = Vec::new();
@@ -176,6 +183,7 @@ impl Kbuild {
         cc.args(recipe::COMMON).args(recipe::WARNINGS);
         cc.arg("-isystem").arg(&compiler.headers);
         cc.arg("-I").arg(self.kernel_dir.join("include"));
+        cc.arg("-I").arg(self.generated_headers());
         match recipe::tier_of(source) {
             Some(tier) => cc
                 .args(&tier.flags)
@@ -198,6 +206,10 @@ impl Kbuild {
         cc.arg("-c").arg(self.kernel_dir.join(source));
         cc.arg("-o").arg(object);
         cc
+    }
+
+    fn generated_headers(&self) -> PathBuf {
+        self.out_dir.join("include")
     }
 
     fn hidden_header(&self) -> PathBuf {

@@ -111,6 +111,12 @@ impl Impl {
         unsafe { static_str(self.0.driver) }.unwrap_or("?")
     }
 
+    /// The folder of `kernel/ciphers` that defines it; none for one of another build.
+    pub fn folder(self) -> Option<&'static str> {
+        // SAFETY: the pointer is only compared; the names are string literals.
+        unsafe { static_str(sys::kiln_impl_folder(self.0)) }
+    }
+
     pub fn kind(self) -> Kind {
         match self.0.kind {
             sys::KILN_SKCIPHER => Kind::Skcipher,

@@ -18,6 +18,8 @@ pub struct Hooks {
     pub tick: Option<unsafe extern "C" fn()>,
     /// No task can run for this many TSC ticks.
     pub idle: Option<unsafe extern "C" fn(since: u64)>,
+    /// What the tree's inline functions have added to a preempt count of the tree's own since the last call.
+    pub uncounted: Option<unsafe extern "C" fn() -> i32>,
 }
 
 /// A policy that is a tree's: `struct kiln_fpu_ops`. All are called in kernel mode.
@@ -37,7 +39,7 @@ pub struct FpuOps {
     pub switch_to: unsafe extern "C" fn(prev: *mut c_void, next: *mut c_void),
 }
 
-sys::assert_layout!(Hooks, sys::Hooks, new_task tick idle);
+sys::assert_layout!(Hooks, sys::Hooks, new_task tick idle uncounted);
 sys::assert_layout!(FpuOps, sys::FpuOps, name begin end usable user_restore switch_to);
 
 // SAFETY: functions and a constant string.
@@ -134,7 +136,7 @@ macro_rules! border {
 
 border! {
     kiln_attach kiln_detach
-    kiln_local_bh_disable kiln_local_bh_enable
+    kiln_local_bh_disable kiln_local_bh_enable kiln_bh_enabled
     kiln_local_irq_save kiln_local_irq_restore
     kiln_local_irq_disable kiln_local_irq_enable
     kiln_raise_softirq kiln_open_softirq kiln_on_interrupt kiln_do_softirq

@@ -209,7 +209,8 @@ mod tests {
             .parse::<Algorithm>()
             .unwrap_err()
             .to_string();
-        assert!(far.contains("there are ecb(aes), "), "{far}");
+        let first = Algorithm::all()[0];
+        assert!(far.contains(&format!("there are {first}, ")), "{far}");
         let other = "gcm(camellia)"
             .parse::<Algorithm>()
             .unwrap_err()

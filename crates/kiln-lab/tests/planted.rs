@@ -20,15 +20,15 @@ use libloading::Library;
 const PLANTS: [(&str, &str, &str); 6] = [
     // What is carried into the upper half is lost, in the long loop of one tier.
     (
-        "ciphers/gcm/polyval_simd.h",
+        "ciphers/polyval/polyval_sums.h",
         "\t\tacc = reduce(&g);\n",
         "\t\tacc = reduce(&g);\n#ifdef PLANTED\n\
          \t\tacc = _mm_andnot_si128(_mm_set_epi64x(0, 1ull << 63), acc);\n#endif\n",
     ),
     (
-        "ciphers/gcm/vaes_avx2.c",
-        "#define GCM(name)",
-        "#define PLANTED\n#define GCM(name)",
+        "ciphers/polyval/vaes_avx2.c",
+        "#define POLYVAL(name)",
+        "#define PLANTED\n#define POLYVAL(name)",
     ),
     // A register of the caller's is used and not put back.
     (

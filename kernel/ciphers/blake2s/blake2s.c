@@ -153,7 +153,8 @@ TIER(vaes_avx512)
 #define COMMON(tier_name, prio)                                                       \
 	.kind = KILN_HASH, .tier = KILN_TIER_##tier_name, .priority = prio,           \
 	.constant_time = true, .digestsize = BLAKE2S_DIGEST_SIZE,                     \
-	.blocksize = BLAKE2S_BLOCK_SIZE, .statesize = sizeof(struct blake2s_state)
+	.blocksize = BLAKE2S_BLOCK_SIZE, .statesize = sizeof(struct blake2s_state),   \
+	.class = KILN_SLOW
 #define IMPL(name, tier_name, end, prio)                                              \
 	{                                                                             \
 		.alg = "blake2s-256", .driver = "blake2s-256-" end,                   \

@@ -289,7 +289,8 @@ TIER(vaes_avx512)
 		.key_min = 16, .key_max = 32, .key_step = 8, .ivsize = 16,            \
 		.blocksize = 1, .digestsize = 16, .tag_min = 4, .tag_step = 2,        \
 		.ctxsize = sizeof(struct aes_key),                                    \
-		.statesize = sizeof(struct ccm_state), .setkey = setkey,              \
+		.statesize = sizeof(struct ccm_state), .class = KILN_SLOW,            \
+		.setkey = setkey,                                                     \
 		.aead = { seal_##func, open_##func, begin_##func, aad_##func,         \
 			  encrypt_##func, decrypt_##func, end_##func },               \
 	}

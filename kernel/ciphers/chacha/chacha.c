@@ -35,7 +35,8 @@ TIER(vaes_avx512)
 		.tier = KILN_TIER_##tier_name, .priority = prio,                      \
 		.constant_time = true, .key_min = CHACHA_KEY_SIZE,                    \
 		.key_max = CHACHA_KEY_SIZE, .ivsize = CHACHA_IV_SIZE, .blocksize = 1, \
-		.ctxsize = sizeof(struct chacha_key), .setkey = chacha_setkey,        \
+		.ctxsize = sizeof(struct chacha_key), .class = KILN_MEDIUM,           \
+		.setkey = chacha_setkey,                                              \
 		.cipher.encrypt = crypt_##name, .cipher.decrypt = crypt_##name,                             \
 	}
 

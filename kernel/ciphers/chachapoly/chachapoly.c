@@ -314,7 +314,7 @@ TIER(vaes_avx512, 2048, 159, poly1305_powers_vaes_avx512)
 		.digestsize = TAG_SIZE, .tag_min = TAG_SIZE,                          \
 		.ctxsize = sizeof(struct chacha_key),                                 \
 		.statesize = sizeof(struct state), .longest = MAX_TEXT,               \
-		.setkey = chacha_setkey,                                              \
+		.class = KILN_MEDIUM, .setkey = chacha_setkey,                        \
 		.aead = { seal_##name, open_##name, begin_##name, aad_##name,         \
 			  encrypt_##name, decrypt_##name, end },                      \
 	}

@@ -126,7 +126,8 @@ SIMD(vaes_avx512)
 		.key_min = 16, .key_max = 32, .key_step = 8,                          \
 		.blocksize = AES_BLOCK_SIZE, .digestsize = AES_BLOCK_SIZE,            \
 		.ctxsize = sizeof(struct cmac_key),                                   \
-		.statesize = sizeof(struct cmac_state), .setkey = setkey,             \
+		.statesize = sizeof(struct cmac_state), .class = KILN_SLOW,           \
+		.setkey = setkey,                                                     \
 		.hash = { init, update_##func, final_##func, digest_##func, valid },  \
 	}
 

@@ -91,7 +91,7 @@ TIER(crct10dif, avx512, CRCT10DIF_SEED)
 		.tier = KILN_TIER_##TIER, .priority = prio,                           \
 		.constant_time = ct,                                                  \
 		.digestsize = bytes, .blocksize = 1,                                  \
-		.statesize = sizeof(struct crc_state),                                \
+		.statesize = sizeof(struct crc_state), .class = KILN_FAST,            \
 		.hash = { name##_init, name##_update_##tier_name, name##_final,       \
 			  name##_digest_##tier_name, name##_valid },                  \
 	}

@@ -233,7 +233,7 @@ SIMD(vaes_avx512)
 	.key_max = 32 + more_key, .key_step = 8, .ivsize = iv, .blocksize = 1,        \
 	.digestsize = 16, .tag_min = tag, .tag_step = 4,                              \
 	.ctxsize = sizeof(struct gcm_key), .statesize = sizeof(struct gcm_state),     \
-	.longest = GCM_MAX_TEXT,                                                      \
+	.class = KILN_MEDIUM, .longest = GCM_MAX_TEXT,                                \
 	.setkey = name##_setkey,                                                      \
 	.aead = { name##_seal_whole_##func, name##_open_whole_##func, name##_begin, \
 		  aad_##func, encrypt_##func, decrypt_##func, end_##func }

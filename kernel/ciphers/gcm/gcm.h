@@ -5,13 +5,13 @@
  * gcm.c			keys, messages in pieces, the table
  * generic.c, fixed_time.c	text in general registers, by scalar.h
  * aesni.c, vaes_avx2.c, vaes_avx512.c	text and whole messages with vectors, by gcm_simd.h
- * polyval.h			what authenticates
+ * ../polyval/		what authenticates
  */
 #ifndef KILN_GCM_H
 #define KILN_GCM_H
 
 #include "../aes/aes.h"
-#include "polyval.h"
+#include "../polyval/polyval.h"
 
 /* Bytes of text with one IV: SP 800-38D, 5.2.1.1. */
 #define GCM_MAX_TEXT ((1ull << 36) - 32)

@@ -13,10 +13,6 @@
 
 #include "gcm_step.h"
 
-/* What is reduced once. */
-#define SUM_BLOCKS (8 * VBLOCKS)
-#define SUM_BYTES (8 * VBYTES)
-
 #define COUNT(j)                                           \
 	d##j = v_xor(v_shuffle(*counter, order), k0);      \
 	*counter = v_add64(*counter, v_low64(VBLOCKS));
@@ -231,11 +227,6 @@ static __always_inline void hash_pending(const struct gcm_key *key, struct progr
 	m->pending = 0;
 }
 
-static __always_inline size_t blocks_of(size_t len)
-{
-	return (len + AES_BLOCK_SIZE - 1) / AES_BLOCK_SIZE;
-}
-
 /* The number after @blocks blocks of a message, and the IV above. */
 static __always_inline vec_t number(u64 first, u32 last, u64 blocks)
 {
@@ -374,79 +365,4 @@ bool GCM(open)(const struct gcm_key *key, u8 *dst, const u8 *src, size_t len, co
 	wrong = _mm_cvtsi128_si64(t) | _mm_extract_epi64(t, 1);
 	v_end();
 	return !wrong;
-}
-
-/* A message of up to eight vectors: all of it is one sum, and nothing was before it. */
-static __always_inline __m128i hash_short(const struct polyval_key *key, const u8 *data,
-					  size_t len, const bool ghash)
-{
-	const vec_t order = v_key(reverse);
-	const u8 *p = power(key, blocks_of(len));
-	struct sums g;
-
-#define REVERSED(v) (ghash ? v_shuffle(v, order) : (v))
-	if (len < VBYTES) {
-		mul_set(&g, REVERSED(v_load_part(data, len)), p);
-		return reduce(&g);
-	}
-	mul_set(&g, REVERSED(v_load(data)), p);
-	for (;;) {
-		data += VBYTES;
-		len -= VBYTES;
-		p += VBYTES;
-		if (len < VBYTES)
-			break;
-		mul_add(&g, REVERSED(v_load(data)), p);
-	}
-	if (len)
-		mul_add(&g, REVERSED(v_load_part(data, len)), p);
-#undef REVERSED
-	return reduce(&g);
-}
-
-static __always_inline void digest(const struct polyval_key *key, const u8 *data, size_t len,
-				   u8 *out, const bool ghash)
-{
-	const size_t last = len % AES_BLOCK_SIZE;
-	__m128i a = _mm_setzero_si128();
-
-	if (len > SUM_BYTES) {
-		a = hash_blocks(key, a, data, len / AES_BLOCK_SIZE, ghash);
-		if (last) {
-			__m128i x = load_part(data + (len - last), last);
-			struct sums g;
-
-			x = ghash ? _mm_shuffle_epi8(x, load1(reverse)) : x;
-			mul_set1(&g, _mm_xor_si128(a, x), power(key, 1));
-			a = reduce(&g);
-		}
-	} else if (len) {
-		a = hash_short(key, data, len, ghash);
-	}
-	store1(out, ghash ? _mm_shuffle_epi8(a, load1(reverse)) : a);
-}
-
-void POLYVAL(whole)(const struct polyval_key *key, const u8 *data, size_t len, u8 *out,
-		     bool ghash)
-{
-	assert_fpu_section();
-	if (ghash)
-		digest(key, data, len, out, true);
-	else
-		digest(key, data, len, out, false);
-	v_end();
-}
-
-void POLYVAL(blocks)(const struct polyval_key *key, u64 acc[2], const u8 *data, size_t blocks,
-		     bool ghash)
-{
-	__m128i a = load_halves(acc);
-
-	assert_fpu_section();
-	if (!blocks)
-		return;
-	a = ghash ? hash_blocks(key, a, data, blocks, true) :
-		    hash_blocks(key, a, data, blocks, false);
-	store1(acc, a);
-	v_end();
 }

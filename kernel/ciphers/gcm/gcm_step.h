@@ -9,7 +9,7 @@
 #ifndef KILN_GCM_STEP_H
 #define KILN_GCM_STEP_H
 
-#include "polyval_simd.h"
+#include "../polyval/polyval_sums.h"
 #include "gcm.h"
 
 /*

@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only OR MIT
-/* AES-GCM, GHASH and POLYVAL with VAES and VPCLMULQDQ, 256-bit vectors. */
+/* AES-GCM with VAES and VPCLMULQDQ, 256-bit vectors. */
 #include "../simd/vec_ymm.h"
 
 #define GCM(name) gcm_##name##_vaes_avx2
-#define POLYVAL(name) polyval_##name##_vaes_avx2
 
 #include "gcm_simd.h"

@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only OR MIT
-/* AES-GCM, GHASH and POLYVAL with VAES and VPCLMULQDQ, 512-bit vectors. */
+/* AES-GCM with VAES and VPCLMULQDQ, 512-bit vectors. */
 #include "../simd/vec_zmm.h"
 
 #define GCM(name) gcm_##name##_vaes_avx512
-#define POLYVAL(name) polyval_##name##_vaes_avx512
 
 #include "gcm_simd.h"

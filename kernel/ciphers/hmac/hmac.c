@@ -125,7 +125,8 @@ TIER(sha512, avx512)
 		.constant_time = true, .digestsize = HASH##_DIGEST,                   \
 		.blocksize = HASH##_BLOCK, .statesize = MD_STATE_SIZE(HASH##_BLOCK),  \
 		.key_min = 0, .key_max = KILN_ANY_KEY, .key_step = 1,                 \
-		.ctxsize = sizeof(struct hmac_ctx), .setkey = fn##_setkey,          \
+		.ctxsize = sizeof(struct hmac_ctx), .setkey = fn##_setkey,            \
+		.class = KILN_SLOW,                                                   \
 		.hash = { fn##_init, fn##_update_##tier_name,                     \
 			  fn##_final_##tier_name, fn##_digest_##tier_name, NULL },\
 	}

@@ -155,7 +155,8 @@ TIER(vaes_avx512)
 		.constant_time = true, .key_min = NHPOLY1305_KEY_SIZE,                \
 		.key_max = NHPOLY1305_KEY_SIZE, .digestsize = POLY1305_DIGEST_SIZE,   \
 		.blocksize = NH_UNIT, .ctxsize = sizeof(struct nhpoly1305_key),       \
-		.statesize = sizeof(struct nhpoly1305_state), .setkey = setkey,       \
+		.statesize = sizeof(struct nhpoly1305_state), .class = KILN_MEDIUM,   \
+		.setkey = setkey,                                                     \
 		.hash = { init, update_##name, final_##name, digest_##name, valid },  \
 	}
 

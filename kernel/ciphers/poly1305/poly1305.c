@@ -112,7 +112,8 @@ TIER(vaes_avx512)
 		.key_max = POLY1305_KEY_SIZE, .digestsize = POLY1305_DIGEST_SIZE,     \
 		.blocksize = POLY1305_BLOCK_SIZE,                                     \
 		.ctxsize = sizeof(struct poly1305_key),                               \
-		.statesize = sizeof(struct poly1305_state), .setkey = setkey,         \
+		.statesize = sizeof(struct poly1305_state), .class = KILN_MEDIUM,     \
+		.setkey = setkey,                                                     \
 		.hash = { init, update_##name, final, digest_##name, valid },         \
 	}
 

@@ -94,7 +94,8 @@ static int setkey(void *ctx, const u8 *key, size_t len)
 		.priority = prio, .constant_time = ct,                                 \
 		.key_min = 32, .key_max = 64, .key_step = 16,                          \
 		.ivsize = AES_BLOCK_SIZE, .blocksize = 1, .shortest = AES_BLOCK_SIZE,  \
-		.ctxsize = sizeof(struct xts_key), .setkey = setkey,                   \
+		.ctxsize = sizeof(struct xts_key), .class = KILN_MEDIUM,               \
+		.setkey = setkey,                                                      \
 		.cipher.encrypt = xts_encrypt_##func,                                  \
 		.cipher.decrypt = xts_decrypt_##func,                                  \
 		.cipher.first = xts_first_tweak_##func,                                \

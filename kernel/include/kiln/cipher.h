@@ -109,6 +109,16 @@ struct kiln_hash_ops {
 	bool (*valid)(const void *state);
 };
 
+/*
+ * Bytes of an FPU section by how fast the algorithm is, for the way "class" of crypto/cut.c: the
+ * three values considered in the thread that posted.def there is from. All are whole blocks.
+ */
+enum kiln_class {
+	KILN_SLOW = 16 << 10,
+	KILN_MEDIUM = 256 << 10,
+	KILN_FAST = 512 << 10,
+};
+
 struct kiln_impl {
 	const char *alg;	/* the kernel's name: "ctr(aes)" */
 	const char *driver;	/* "ctr-aes-vaes-avx512" */
@@ -124,6 +134,7 @@ struct kiln_impl {
 	u32 digestsize;		/* of a hash, or the longest tag */
 	u32 tag_min, tag_step;	/* shorter tags: digestsize, digestsize - step ... min */
 	u32 ctxsize, statesize;
+	u32 class;		/* enum kiln_class; 0: sections end at a page */
 	u64 longest;		/* of an AEAD's texts, by its counter; 0: no limit */
 	/* 0, or -EINVAL with the context unchanged. In any context, without a section. */
 	int (*setkey)(void *ctx, const u8 *key, size_t len);

@@ -790,6 +790,10 @@ const _: () = {
         "Offset of field: HashOps::valid",
     ][::std::mem::offset_of!(HashOps, valid) - 32usize];
 };
+pub const KILN_SLOW: Class = 16384;
+pub const KILN_MEDIUM: Class = 262144;
+pub const KILN_FAST: Class = 524288;
+pub type Class = ::std::os::raw::c_uint;
 #[repr(C)]
 #[derive(Copy, Clone)]
 pub struct Impl {
@@ -810,6 +814,7 @@ pub struct Impl {
     pub tag_step: u32_,
     pub ctxsize: u32_,
     pub statesize: u32_,
+    pub class: u32_,
     pub longest: u64_,
     pub setkey: ::std::option::Option<
         unsafe extern "C" fn(
@@ -883,6 +888,7 @@ const _: () = {
     [
         "Offset of field: Impl::statesize",
     ][::std::mem::offset_of!(Impl, statesize) - 72usize];
+    ["Offset of field: Impl::class"][::std::mem::offset_of!(Impl, class) - 76usize];
     ["Offset of field: Impl::longest"][::std::mem::offset_of!(Impl, longest) - 80usize];
     ["Offset of field: Impl::setkey"][::std::mem::offset_of!(Impl, setkey) - 88usize];
 };
@@ -894,6 +900,9 @@ impl Default for Impl {
             s.assume_init()
         }
     }
+}
+unsafe extern "C" {
+    pub fn kiln_best_scalar(alg: *const ::std::os::raw::c_char) -> *const Impl;
 }
 #[repr(C)]
 #[derive(Debug, Copy, Clone)]
@@ -922,6 +931,9 @@ unsafe extern "C" {
 }
 unsafe extern "C" {
     pub fn kiln_impl(i: usize) -> *const Impl;
+}
+unsafe extern "C" {
+    pub fn kiln_impl_folder(impl_: *const Impl) -> *const ::std::os::raw::c_char;
 }
 #[repr(C)]
 #[derive(Debug, Copy, Clone)]
@@ -2073,16 +2085,22 @@ pub struct Hooks {
     pub idle: ::std::option::Option<
         unsafe extern "C" fn(since: ::std::os::raw::c_ulong),
     >,
+    pub uncounted: ::std::option::Option<
+        unsafe extern "C" fn() -> ::std::os::raw::c_int,
+    >,
 }
 #[allow(clippy::unnecessary_operation, clippy::identity_op)]
 const _: () = {
-    ["Size of Hooks"][::std::mem::size_of::<Hooks>() - 24usize];
+    ["Size of Hooks"][::std::mem::size_of::<Hooks>() - 32usize];
     ["Alignment of Hooks"][::std::mem::align_of::<Hooks>() - 8usize];
     [
         "Offset of field: Hooks::new_task",
     ][::std::mem::offset_of!(Hooks, new_task) - 0usize];
     ["Offset of field: Hooks::tick"][::std::mem::offset_of!(Hooks, tick) - 8usize];
     ["Offset of field: Hooks::idle"][::std::mem::offset_of!(Hooks, idle) - 16usize];
+    [
+        "Offset of field: Hooks::uncounted",
+    ][::std::mem::offset_of!(Hooks, uncounted) - 24usize];
 };
 unsafe extern "C" {
     pub fn kiln_attach(hooks: *const Hooks) -> bool;
@@ -2095,6 +2113,9 @@ unsafe extern "C" {
 }
 unsafe extern "C" {
     pub fn kiln_local_bh_enable(count: ::std::os::raw::c_uint);
+}
+unsafe extern "C" {
+    pub fn kiln_bh_enabled();
 }
 unsafe extern "C" {
     pub fn kiln_local_irq_save() -> ::std::os::raw::c_ulong;

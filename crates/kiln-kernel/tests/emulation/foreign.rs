@@ -57,9 +57,10 @@ pub static HOOKS: Hooks = Hooks {
     new_task,
     tick: None,
     idle: None,
+    uncounted: None,
 };
 
-fn count() -> u32 {
+pub fn count() -> u32 {
     let count: u32;
     // SAFETY: a word of the CPU's.
     unsafe { asm!("mov {:e}, gs:[8]", out(reg) count, options(nostack)) };

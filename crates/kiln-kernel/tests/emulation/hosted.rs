@@ -4,7 +4,7 @@
 use std::arch::asm;
 use std::ffi::c_void;
 use std::ptr;
-use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering::SeqCst};
+use std::sync::atomic::{AtomicBool, AtomicI32, AtomicU32, AtomicU64, Ordering::SeqCst};
 
 use kiln_kernel::cpu::{Config, Cpu};
 use kiln_kernel::hosted::border::*;
@@ -396,4 +396,78 @@ fn ticks_and_idleness_are_told() {
         assert!(TICKS.load(SeqCst) >= 5);
         assert!(IDLE.load(SeqCst) > 0);
     });
+}
+
+/// A tree that counts preemption in a word of its own and disables softirqs without a call, as Linux does since 7.2:
+/// softirqs wait until the call that enables them, and the CPU's count is zero afterwards.
+#[test]
+fn a_count_of_the_trees_own_keeps_softirqs_out() {
+    alone(
+        "hosted::a_count_of_the_trees_own_keeps_softirqs_out",
+        |_| {
+            const DISABLED: i32 = 0x200;
+            const SOFTIRQ: u32 = 3;
+            static COUNT: AtomicI32 = AtomicI32::new(0);
+            static COUNTED: AtomicI32 = AtomicI32::new(0);
+            static INTERRUPTS: AtomicU32 = AtomicU32::new(0);
+            static SERVED: AtomicU32 = AtomicU32::new(0);
+            static SERVED_BEFORE: AtomicU32 = AtomicU32::new(0);
+            unsafe extern "C" fn uncounted() -> i32 {
+                let n = COUNT.load(SeqCst) - COUNTED.load(SeqCst);
+                COUNTED.fetch_add(n, SeqCst);
+                n
+            }
+            unsafe extern "C" fn interrupt(_: *mut c_void) {
+                INTERRUPTS.fetch_add(1, SeqCst);
+                // SAFETY: hardirq context.
+                unsafe { kiln_raise_softirq(SOFTIRQ) };
+            }
+            unsafe extern "C" fn serve(_: *mut c_void) {
+                SERVED.fetch_add(1, SeqCst);
+            }
+            unsafe extern "C" fn f(_: *mut c_void) -> u64 {
+                SERVED.store(0, SeqCst);
+                INTERRUPTS.store(0, SeqCst);
+                COUNT.fetch_add(DISABLED, SeqCst);
+                while INTERRUPTS.load(SeqCst) < 20 {
+                    std::hint::spin_loop();
+                }
+                SERVED_BEFORE.store(SERVED.load(SeqCst), SeqCst);
+                COUNT.fetch_sub(DISABLED, SeqCst);
+                // SAFETY: kernel mode.
+                unsafe { kiln_bh_enabled() };
+                u64::from(crate::foreign::count())
+            }
+            for uncounted in [Some(uncounted as unsafe extern "C" fn() -> i32), None] {
+                let hooks = Hooks { uncounted, ..HOOKS };
+                let mut cpu = boot(Config::default());
+                // SAFETY: the functions above use general registers only; the hooks live until the end.
+                unsafe { assert!(attach(&mut cpu, &hooks)) };
+                unsafe extern "C" fn open(_: *mut c_void) -> u64 {
+                    // SAFETY: kernel mode.
+                    unsafe {
+                        kiln_open_softirq(SOFTIRQ, Some(serve));
+                        kiln_on_interrupt(Some(interrupt));
+                    }
+                    0
+                }
+                kernel(&mut cpu, open);
+                let timer = Timer::start(&mut cpu, Arrivals::Periodic(2_000.0)).expect("a timer");
+                let count = kernel(&mut cpu, f);
+                drop(timer);
+                let before = SERVED_BEFORE.load(SeqCst);
+                match uncounted {
+                    Some(_) => {
+                        assert_eq!((count, before), (0, 0));
+                        assert!(
+                            SERVED.load(SeqCst) > 0,
+                            "they are served when softirqs are on"
+                        );
+                    }
+                    // The control: a CPU that does not ask.
+                    None => assert!(before > 0),
+                }
+            }
+        },
+    );
 }

@@ -11,7 +11,8 @@
 //! | `registers.rs` | a call through a look at the registers |
 //! | `bench.rs` | one message on the memory of one thread, every call with every check |
 //! | `rng.rs` | numbers that follow from a seed |
-//! | `vectors.rs`, `ieee1619.txt` | known answers |
+//! | `expectation.rs` | what each cipher's folder says is to be expected |
+//! | `vectors.rs` | known answers |
 //! | `wycheproof.rs` | Project Wycheproof's |
 //! | `scatter.rs` | a request's memory: pieces, with poison between them |
 //! | `request.rs` | a request to the crypto API |
@@ -33,6 +34,7 @@ mod asked;
 mod bench;
 pub mod case;
 pub mod contexts;
+mod expectation;
 pub mod family;
 pub mod fault;
 pub mod guard;

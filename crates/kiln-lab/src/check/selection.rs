@@ -1,102 +1,35 @@
-//! Which implementation is chosen under a mask of tiers.
+//! Which implementation is chosen under a mask of tiers. The expected choice is written down in the cipher's folder
+//! (`kernel/ciphers/*/ranking.txt`) and not derived from the priorities in its table, so that the two can differ.
 
 use kiln_kernel::cipher::Impl;
 use kiln_kernel::Tier;
 
+use super::expectation::{blocks, RANKINGS};
 use super::tally::{Failure, Tally};
 
-/// Algorithms, and for each tier the end of the driver name that is chosen from it on.
-type Ladder = (&'static [&'static str], &'static [(Tier, &'static str)]);
-
-/// The ends of the driver names that must be chosen, lowest tier first. Written down here, and not read from
-/// `kernel/`, so that the two can differ.
-const LADDERS: &[Ladder] = &[
-    (
-        &[
-            "ecb(aes)",
-            "cbc(aes)",
-            "ctr(aes)",
-            "xts(aes)",
-            "cmac(aes)",
-            "ccm(aes)",
-            "gcm(aes)",
-            "rfc4106(gcm(aes))",
-        ],
-        &[
-            (Tier::Generic, "-fixed-time"),
-            (Tier::Aesni, "-aesni"),
-            (Tier::VaesAvx2, "-vaes-avx2"),
-            (Tier::VaesAvx512, "-vaes-avx512"),
-        ],
-    ),
-    (
-        &["ghash", "polyval"],
-        &[
-            (Tier::Generic, "-generic"),
-            (Tier::Aesni, "-aesni"),
-            (Tier::VaesAvx2, "-vaes-avx2"),
-            (Tier::VaesAvx512, "-vaes-avx512"),
-        ],
-    ),
-    (
-        &["chacha20", "rfc7539(chacha20,poly1305)"],
-        &[
-            (Tier::Generic, "-generic"),
-            (Tier::Aesni, "-ssse3"),
-            (Tier::Avx2, "-avx2"),
-            (Tier::VaesAvx512, "-avx512"),
-        ],
-    ),
-    (
-        &["poly1305", "nhpoly1305"],
-        &[
-            (Tier::Generic, "-generic"),
-            (Tier::Aesni, "-sse2"),
-            (Tier::Avx2, "-avx2"),
-            (Tier::VaesAvx512, "-avx512"),
-        ],
-    ),
-    (
-        &["sha1", "hmac(sha1)"],
-        &[(Tier::Generic, "-generic"), (Tier::ShaNi, "-sha-ni")],
-    ),
-    // SHA-NI beats AVX2 where there are both.
-    (
-        &["sha256", "hmac(sha256)"],
-        &[
-            (Tier::Generic, "-generic"),
-            (Tier::Avx2, "-avx2"),
-            (Tier::ShaNi, "-sha-ni"),
-        ],
-    ),
-    (
-        &["sha512", "hmac(sha512)", "sm3"],
-        &[
-            (Tier::Generic, "-generic"),
-            (Tier::Avx2, "-avx2"),
-            (Tier::VaesAvx512, "-avx512"),
-        ],
-    ),
-    // One chain of one message: vectors do not pay.
-    (
-        &["blake2s-256", "blake2smac"],
-        &[(Tier::Generic, "-generic")],
-    ),
-    (
-        &["crc32c", "crct10dif"],
-        &[
-            (Tier::Generic, "-generic"),
-            (Tier::Aesni, "-pclmul-aesni"),
-            (Tier::VaesAvx512, "-vaes-avx512"),
-        ],
-    ),
-];
-
-/// What must be chosen of an algorithm when `mask` is what is allowed; none if nothing is written down.
+/// What must be chosen of an algorithm when `mask` is what is allowed: the end of a driver's name; none if no file says
+/// so.
 pub fn expected(alg: &str, mask: &[Tier]) -> Option<String> {
-    let (_, ladder) = LADDERS.iter().find(|(algs, _)| algs.contains(&alg))?;
-    let (_, end) = ladder.iter().rfind(|(tier, _)| mask.contains(tier))?;
-    Some(end.to_string())
+    let found = |(folder, text): &(&str, &str)| expected_by(folder, text, alg, mask);
+    RANKINGS.iter().find_map(found)
+}
+
+/// The same by one file. A block has lines `alg = NAME` for algorithms that have the same ranking, then lines
+/// `TIER = END`. The last line whose tier is allowed counts: the driver whose name ends in `-END` must be chosen.
+///
+/// # Panics
+/// If the file is malformed.
+pub fn expected_by(file: &str, text: &str, alg: &str, mask: &[Tier]) -> Option<String> {
+    let all = blocks(file, text);
+    let block = all.iter().find(|b| b.fields.contains(&("alg", alg)))?;
+    let steps = block.fields.iter().filter(|(name, _)| *name != "alg");
+    let allowed = |name: &str| {
+        let tier = name.parse();
+        mask.contains(&tier.unwrap_or_else(|e: String| panic!("{file}: {e}")))
+    };
+    // From the first on, so that a wrong name is noticed under any mask.
+    let (_, end) = steps.filter(|(name, _)| allowed(name)).next_back()?;
+    Some(format!("-{end}"))
 }
 
 /// The one chosen is the one expected, and its tier and those of all that could have been are allowed.
@@ -124,7 +57,7 @@ pub fn check(alg: &str, mask: &[Tier], tiers: &str) -> Tally {
         ),
         None => check(
             false,
-            format!("{alg}: nobody has written down what is to be chosen"),
+            format!("{alg}: no ranking.txt says what is to be chosen"),
         ),
     }
     for imp in Impl::find_all(alg) {
@@ -142,13 +75,16 @@ mod tests {
     use super::*;
 
     #[test]
-    fn every_algorithm_is_written_down_once() {
+    fn every_algorithm_is_ranked_once_in_its_own_folder() {
         for alg in Impl::algorithms() {
-            let n = LADDERS
+            let ranked = RANKINGS
                 .iter()
-                .filter(|(algs, _)| algs.contains(&alg))
-                .count();
-            assert_eq!(n, 1, "{alg}");
+                .flat_map(|(folder, text)| {
+                    blocks(folder, text).into_iter().map(move |b| (folder, b))
+                })
+                .filter(|(_, b)| b.fields.contains(&("alg", alg)));
+            let folders: Vec<&str> = ranked.map(|(folder, _)| *folder).collect();
+            assert_eq!(folders, [Impl::find_all(alg)[0].folder().unwrap()], "{alg}");
             assert!(expected(alg, &[Tier::Generic]).is_some());
         }
     }

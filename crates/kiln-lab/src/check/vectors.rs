@@ -1,26 +1,14 @@
 //! Known answers: of RFCs, FIPS, NIST's SP 800-38 series, IEEE 1619, and of what else the files say.
 //!
-//! A file has cases, parted by empty lines; a case has lines `name = hex`. Names: `alg` (the kernel's), `key`, `iv`,
-//! `aad`, `pt`, `ct`, `tag` for what encrypts, `msg` and `md` for hashes. `N * hex` is that many times the bytes,
-//! `"..."` is text; a line of `#` says where a case is from. `kiln-kernel`'s own tests read the same files.
+//! The blocks of `kernel/ciphers/*/vectors.txt` ([`super::expectation`]) are one case each. Names: `alg` (the
+//! kernel's), `key`, `iv`, `aad`, `pt`, `ct`, `tag` for what encrypts, `msg` and `md` for hashes. Values are hex;
+//! `N * hex` repeats the bytes N times, `"..."` is text.
 
 use kiln_kernel::cipher::{Impl, Op};
 
+use super::expectation::{blocks, VECTORS};
 use super::judge::{judge, Judged};
 use super::message::{Answer, Message};
-
-/// The files of `crates/kiln-kernel/tests/ciphers/vectors`.
-macro_rules! files {
-    ($($name:literal)*) => {
-        &[$(($name, include_str!(concat!("../../../kiln-kernel/tests/ciphers/vectors/", $name, ".txt")))),*]
-    };
-}
-
-static FILES: &[(&str, &str)] = files!("blake2s" "blake2smac" "cbc" "ccm" "chacha20" "chachapoly" "cmac" "crc" "ctr" "ecb" "gcm"
-    "ghash" "hmac_sha1" "hmac_sha256" "hmac_sha512" "nhpoly1305" "poly1305" "polyval" "rfc4106" "sha1" "sha256"
-    "sha512" "sm3" "xts");
-
-static IEEE_1619: &str = include_str!("ieee1619.txt");
 
 /// A known answer.
 #[derive(Clone, Debug)]
@@ -58,36 +46,27 @@ impl Vector {
 
 /// All of an algorithm whose text is not longer than `longest`.
 pub fn of(alg: &str, longest: usize) -> Vec<Vector> {
-    let files = FILES.iter().flat_map(|(name, text)| parse(name, text));
-    let ieee = (alg == "xts(aes)").then(ieee1619).unwrap_or_default();
-    files
-        .filter(|v| v.alg == alg)
-        .chain(ieee)
-        .filter(|v| v.message.text.len() <= longest)
+    let all = VECTORS.iter().flat_map(|(folder, text)| read(folder, text));
+    all.filter(|v| v.alg == alg && v.message.text.len() <= longest)
         .collect()
 }
 
-fn parse(file: &str, text: &str) -> Vec<Vector> {
+/// The cases of a file.
+///
+/// # Panics
+/// If it is malformed.
+pub fn read(file: &str, text: &str) -> Vec<Vector> {
     let mut all = Vec::new();
-    for block in text.split("\n\n") {
+    for block in blocks(file, text) {
         let mut vector = Vector {
             alg: String::new(),
-            name: file.to_string(),
+            name: format!("{file}, {}", block.source),
             message: Message::default(),
             cipher: Vec::new(),
             tag: Vec::new(),
         };
-        for line in block.lines().map(str::trim) {
-            if let Some(source) = line.strip_prefix('#') {
-                vector.name = format!("{file}, {}", source.trim());
-                continue;
-            }
-            let Some((name, text)) = line.split_once('=') else {
-                assert!(line.is_empty(), "{file}: {line}");
-                continue;
-            };
-            let text = text.trim();
-            match name.trim() {
+        for (name, text) in block.fields {
+            match name {
                 "alg" => vector.alg = text.to_string(),
                 "key" => vector.message.key = value(text),
                 "iv" => vector.message.iv = value(text),
@@ -102,9 +81,8 @@ fn parse(file: &str, text: &str) -> Vec<Vector> {
                 other => panic!("{file}: {other}"),
             }
         }
-        if !vector.alg.is_empty() {
-            all.push(vector);
-        }
+        assert!(!vector.alg.is_empty(), "{}: no alg", vector.name);
+        all.push(vector);
     }
     all
 }
@@ -119,53 +97,6 @@ fn value(text: &str) -> Vec<u8> {
     }
 }
 
-/// IEEE Std 1619-2018, annex B: all nineteen.
-pub fn ieee1619() -> Vec<Vector> {
-    let mut all: Vec<Vector> = Vec::new();
-    let mut blocks = IEEE_1619.split("\nvector ");
-    blocks.next();
-    for block in blocks {
-        let (name, rest) = block.split_once('\n').expect("a name and its fields");
-        let field = |key: &str| field(rest, key);
-        let name = format!("IEEE 1619, vector {}", name.trim());
-        let plain = match field("plain").as_str() {
-            "count" => (0..512u32).map(|i| i as u8).collect(),
-            other => match other.strip_prefix("vector") {
-                None => hex(other),
-                Some(of) => {
-                    let of = format!("IEEE 1619, vector {of}");
-                    let of = all.iter().find(|v| v.name == of);
-                    of.expect("an earlier vector").cipher.clone()
-                }
-            },
-        };
-        all.push(Vector {
-            alg: "xts(aes)".into(),
-            name,
-            message: Message {
-                key: hex(&field("key")),
-                iv: hex(&field("iv")),
-                text: plain,
-                ..Message::default()
-            },
-            cipher: hex(&field("cipher")),
-            tag: Vec::new(),
-        });
-    }
-    all
-}
-
-/// A field with its continued lines, without blanks.
-fn field(block: &str, key: &str) -> String {
-    let mut lines = block.lines().skip_while(|l| !l.starts_with(key));
-    let first = lines.next().expect("every field is there");
-    let mut value: String = first[key.len()..].split_whitespace().collect();
-    for line in lines.take_while(|l| l.starts_with(' ')) {
-        value.push_str(line.trim());
-    }
-    value
-}
-
 fn hex(text: &str) -> Vec<u8> {
     let digits: String = text.split_whitespace().collect();
     assert!(digits.len() % 2 == 0, "an odd number of digits: {text}");
@@ -177,59 +108,40 @@ fn hex(text: &str) -> Vec<u8> {
 
 #[cfg(test)]
 mod tests {
-    use std::collections::BTreeSet;
-    use std::path::Path;
-
     use super::*;
 
     #[test]
-    fn all_nineteen_are_read() {
-        let all = ieee1619();
-        let names: Vec<&str> = all.iter().map(|v| v.name.as_str()).collect();
-        let want: Vec<String> = (1..=19).map(|n| format!("IEEE 1619, vector {n}")).collect();
-        assert_eq!(names, want);
+    fn every_algorithm_has_vectors_in_its_folder_and_in_no_other() {
+        for (folder, text) in VECTORS {
+            for vector in read(folder, text) {
+                let impls = Impl::find_all(&vector.alg);
+                let first = impls.first();
+                let first = first.unwrap_or_else(|| panic!("{}: {}", vector.name, vector.alg));
+                assert_eq!(first.folder(), Some(*folder), "{}", vector.name);
+            }
+        }
+        for alg in Impl::algorithms() {
+            assert!(!of(alg, usize::MAX).is_empty(), "{alg}");
+        }
+    }
+
+    /// IEEE Std 1619-2018, annex B.
+    #[test]
+    fn all_nineteen_of_xts_are_there() {
+        let all = of("xts(aes)", usize::MAX);
+        assert_eq!(all.len(), 19);
         for (n, v) in (1..).zip(&all) {
+            assert!(v.name.ends_with(&format!(", vector {n}")), "{}", v.name);
             let len = match n {
                 1..=3 => 32,
                 15..=18 => n + 2,
                 _ => 512,
             };
-            assert_eq!(
-                (v.message.text.len(), v.cipher.len()),
-                (len, len),
-                "{}",
-                v.name
-            );
+            assert_eq!((v.message.text.len(), v.cipher.len()), (len, len), "{n}");
             let aes_256 = matches!(n, 10..=14);
-            assert_eq!(
-                v.message.key.len(),
-                if aes_256 { 64 } else { 32 },
-                "{}",
-                v.name
-            );
+            let key = if aes_256 { 64 } else { 32 };
+            assert_eq!(v.message.key.len(), key, "{n}");
         }
         assert_eq!(all[4].message.text, all[3].cipher);
-    }
-
-    #[test]
-    fn every_file_is_embedded_and_every_algorithm_has_some() {
-        let dir =
-            Path::new(env!("CARGO_MANIFEST_DIR")).join("../kiln-kernel/tests/ciphers/vectors");
-        let there: BTreeSet<String> = std::fs::read_dir(dir)
-            .unwrap()
-            .map(|e| {
-                e.unwrap()
-                    .path()
-                    .file_stem()
-                    .unwrap()
-                    .to_string_lossy()
-                    .into_owned()
-            })
-            .collect();
-        let embedded: BTreeSet<String> = FILES.iter().map(|(n, _)| n.to_string()).collect();
-        assert_eq!(embedded, there);
-        for alg in Impl::algorithms() {
-            assert!(!of(alg, usize::MAX).is_empty(), "{alg}");
-        }
     }
 }

@@ -1,8 +1,9 @@
 //! The subjects of `kernel/ciphers`: its own AES, and every implementation by its driver's name.
 
 use std::fs;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
+use kiln_kbuild::recipe;
 use kiln_kernel::cipher::Impl;
 use kiln_kernel::Tier;
 use kiln_tree::cache::hash;
@@ -18,32 +19,6 @@ const SOURCES: &[(&str, &str)] = include!(concat!(env!("OUT_DIR"), "/sources.rs"
 pub const GENERIC: &str = "aes-generic";
 /// The same in assembly, which is the reference of all timing.
 pub const ASSEMBLY: &str = "aes-asm";
-
-/// Drivers by the beginning of their names: the table they are in, their directory, the beginning of its files'
-/// names, and further directories whose file of the same tier they are made of.
-const FAMILIES: [(&str, &str, &str, &[&str]); 21] = [
-    ("ecb-aes-", "aes_modes_impls", "modes/", &["aes/"]),
-    ("cbc-aes-", "aes_modes_impls", "modes/", &["aes/"]),
-    ("ctr-aes-", "aes_modes_impls", "modes/", &["aes/"]),
-    ("xts-aes-", "xts_impls", "xts/", &["aes/"]),
-    ("ccm-aes-", "ccm_impls", "ccm/", &["aes/", "modes/"]),
-    ("cmac-aes-", "cmac_impls", "cmac/", &["aes/", "modes/"]),
-    ("gcm-aes-", "gcm_impls", "gcm/", &["aes/", "modes/"]),
-    ("rfc4106-gcm-aes-", "gcm_impls", "gcm/", &["aes/", "modes/"]),
-    ("ghash-", "polyval_impls", "gcm/", &[]),
-    ("polyval-", "polyval_impls", "gcm/", &[]),
-    ("sha1-", "sha1_impls", "sha1/", &[]),
-    ("blake2s-256-", "blake2s_impls", "blake2s/", &[]),
-    ("blake2smac-", "blake2s_impls", "blake2s/", &[]),
-    ("chacha20-", "chacha_impls", "chacha/", &[]),
-    ("nhpoly1305-", "nhpoly1305_impls", "nhpoly1305/", &[]),
-    ("poly1305-", "poly1305_impls", "poly1305/", &[]),
-    ("sha256-", "sha2_impls", "sha2/sha256_", &[]),
-    ("sha512-", "sha2_impls", "sha2/sha512_", &[]),
-    ("crc32c-", "crc_impls", "crc/crc32c_", &[]),
-    ("crct10dif-", "crc_impls", "crc/crct10dif_", &[]),
-    ("sm3-", "sm3_impls", "sm3/", &[]),
-];
 
 /// Where the sources lie, and the archive of all objects.
 pub struct Kernel {
@@ -112,7 +87,7 @@ impl Kernel {
     /// Names of all subjects, those that this CPU cannot run left out.
     pub fn names(&self) -> Vec<String> {
         let drivers = Impl::all().into_iter().filter(|i| i.tier().usable());
-        let drivers = drivers.filter(|i| self.files(*i).is_some());
+        let drivers = drivers.filter(|i| !files(*i).is_empty());
         [GENERIC, ASSEMBLY]
             .into_iter()
             .chain(drivers.map(Impl::driver))
@@ -127,7 +102,8 @@ impl Kernel {
                 "{driver}: this CPU lacks {lacks}: leave it out"
             )));
         }
-        let Some((table, files)) = self.files(imp) else {
+        let files = files(imp);
+        let Some(folder) = imp.folder().filter(|_| !files.is_empty()) else {
             return Err(Error::input(format!(
                 "{driver} is made of others' functions: name one of {}",
                 self.names().join(", ")
@@ -145,7 +121,7 @@ impl Kernel {
                 name: "kiln",
                 file: "kiln.c",
                 defines: vec![
-                    format!("SUBJECT_IMPLS={table}"),
+                    format!("SUBJECT_IMPLS={folder}_impls"),
                     format!("SUBJECT_DRIVER=\"{driver}\""),
                     format!("SUBJECT_KEY={key}"),
                 ],
@@ -164,25 +140,6 @@ impl Kernel {
         })
     }
 
-    /// The table that an implementation is in, and the files it is made of.
-    fn files(&self, imp: Impl) -> Option<(&'static str, Vec<String>)> {
-        let driver = imp.driver();
-        let (prefix, table, own, others) = FAMILIES
-            .iter()
-            .filter(|f| driver.starts_with(f.0))
-            .max_by_key(|f| f.0.len())?;
-        // A file is named for its tier, one in general registers as its driver.
-        let stem = match imp.tier() {
-            Tier::Generic => &driver[prefix.len()..],
-            tier => tier.name(),
-        };
-        let stem = stem.replace('-', "_");
-        let rooms = [own].into_iter().chain(*others);
-        let mut files: Vec<String> = rooms.map(|r| format!("ciphers/{r}{stem}.c")).collect();
-        files.retain(|file| SOURCES.iter().any(|(name, _)| name == file));
-        (!files.is_empty()).then_some((*table, files))
-    }
-
     fn source(&self, name: &str) -> Source {
         Source {
             path: self.dir.join(name),
@@ -191,6 +148,74 @@ impl Kernel {
             },
         }
     }
+}
+
+/// The files that an implementation is compiled from: those for its tier in its folder and in the folders whose headers
+/// that includes. None if its folder has no file for any tier: then it only calls functions of other ciphers.
+fn files(imp: Impl) -> Vec<String> {
+    let Some(own) = imp.folder() else {
+        return Vec::new();
+    };
+    let in_folder = |imp: Impl, folder: &str| -> Vec<String> {
+        let all = SOURCES.iter().map(|(name, _)| *name);
+        let here = all.filter(|name| folder_of(name) == Some(folder) && is_for(imp, name));
+        here.map(str::to_string).collect()
+    };
+    let siblings = Impl::all().into_iter().filter(|i| i.folder() == Some(own));
+    if siblings.flat_map(|i| in_folder(i, own)).next().is_none() {
+        return Vec::new();
+    }
+    let mut folders = vec![own];
+    folders.extend(included_folders(own));
+    folders.iter().flat_map(|f| in_folder(imp, f)).collect()
+}
+
+/// Whether a file's name ends in the tier of an implementation and begins, if the folder has several algorithms, as its
+/// driver does: `sha256_avx2.c` is for `sha256-avx2`, `fixed_time.c` for `cbc-aes-fixed-time`.
+fn is_for(imp: Impl, file: &str) -> bool {
+    let path = Path::new(file);
+    let stem = path.file_stem().unwrap_or_default().to_string_lossy();
+    if !file.ends_with(".c") {
+        return false;
+    }
+    match (recipe::tier_of(path), imp.tier()) {
+        (None, Tier::Generic) => {
+            let stem = stem.replace('_', "-");
+            imp.driver() == stem || imp.driver().ends_with(&format!("-{stem}"))
+        }
+        (Some(tier), own) => {
+            let algorithm = stem[..stem.len() - tier.suffix.len()].replace('_', "-");
+            tier.name() == own.name() && imp.driver().starts_with(&algorithm)
+        }
+        (None, _) => false,
+    }
+}
+
+/// `modes` of `ciphers/modes/aesni.c`.
+fn folder_of(file: &str) -> Option<&str> {
+    let (folder, _) = file.strip_prefix("ciphers/")?.split_once('/')?;
+    Some(folder)
+}
+
+/// The folders that the sources of `folder` include headers from, themselves or through one of them. Not `simd`, which
+/// has no code of its own.
+fn included_folders(folder: &str) -> Vec<&'static str> {
+    let mut found: Vec<&'static str> = Vec::new();
+    let mut unread = vec![folder];
+    while let Some(folder) = unread.pop() {
+        let here = SOURCES
+            .iter()
+            .filter(|(name, _)| folder_of(name) == Some(folder));
+        let lines = here.flat_map(|(_, text)| text.lines());
+        let other = lines.filter_map(|l| l.strip_prefix("#include \"../")?.split_once('/'));
+        for (other, _) in other {
+            if other != "simd" && !found.contains(&other) {
+                found.push(other);
+                unread.push(other);
+            }
+        }
+    }
+    found
 }
 
 /// The longest key, unless it may be as long as one likes.
@@ -227,14 +252,11 @@ mod tests {
 
     #[test]
     fn every_driver_has_its_files_or_is_made_of_others() {
-        let kernel = Kernel {
-            dir: PathBuf::from("k"),
-        };
         let mut without = Vec::new();
         for imp in Impl::all() {
-            match kernel.files(imp) {
-                Some((_, files)) => assert!(files.len() <= 3, "{}: {files:?}", imp.driver()),
-                None => without.push(imp.driver()),
+            match files(imp).len() {
+                0 => without.push(imp.driver()),
+                n => assert!(n <= 4, "{}: {:?}", imp.driver(), files(imp)),
             }
         }
         // HMACs and the AEAD of ChaCha20 and Poly1305 call the functions of others.
@@ -242,12 +264,26 @@ mod tests {
             let of_others = driver.starts_with("hmac-") || driver.starts_with("rfc7539-");
             assert!(of_others, "{driver} has no file");
         }
-        let generic = |i: &Impl| i.driver() == "cbc-aes-generic";
-        let (table, files) = kernel
-            .files(Impl::all().into_iter().find(generic).unwrap())
-            .unwrap();
-        assert_eq!(table, "aes_modes_impls");
-        assert_eq!(files, ["ciphers/modes/generic.c", "ciphers/aes/generic.c"]);
+        let of = |driver: &str| files(Impl::find(driver).unwrap());
+        assert_eq!(
+            of("cbc-aes-generic"),
+            ["ciphers/modes/generic.c", "ciphers/aes/generic.c"]
+        );
+        assert_eq!(
+            of("gcm-aes-vaes-avx2"),
+            [
+                "ciphers/gcm/vaes_avx2.c",
+                "ciphers/modes/vaes_avx2.c",
+                "ciphers/polyval/vaes_avx2.c"
+            ]
+        );
+        assert_eq!(
+            of("ccm-aes-generic"),
+            ["ciphers/modes/generic.c", "ciphers/aes/generic.c"]
+        );
+        assert_eq!(of("sha256-avx2"), ["ciphers/sha2/sha256_avx2.c"]);
+        assert_eq!(of("crc32c-sse42-aesni"), ["ciphers/crc/crc32c_aesni.c"]);
+        assert_eq!(of("poly1305-sse2"), ["ciphers/poly1305/aesni.c"]);
     }
 
     #[test]

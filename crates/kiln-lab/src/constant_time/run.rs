@@ -284,7 +284,7 @@ mod tests {
             let error = run(&plan, &AtomicBool::new(false), &mut |_, _| ()).unwrap_err();
             let told = error.to_string();
             assert!(told.starts_with("unknown "), "{told}");
-            let names = ["there are ecb(aes)", "kiln list"];
+            let names = ["there are ", "kiln list"];
             assert!(names.iter().any(|n| told.contains(n)), "{told}");
         }
     }

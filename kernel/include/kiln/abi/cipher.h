@@ -15,5 +15,7 @@
  */
 KILN_EXPORT size_t kiln_impls(void);
 KILN_EXPORT const struct kiln_impl *kiln_impl(size_t i);
+/* The folder of ciphers/ whose table @impl is in; NULL if none has it. */
+KILN_EXPORT const char *kiln_impl_folder(const struct kiln_impl *impl);
 
 #endif

@@ -21,11 +21,16 @@
  * A task with @user has user FPU state. The function may not sleep; NULL if it fails.
  * tick is called in hardirq context at each tick. idle is called repeatedly while no task is
  * runnable, with interrupts on; @since is the number of TSC ticks since the CPU became idle.
+ *
+ * uncounted, which may be NULL, is for a tree with a preempt count of its own, which its inline
+ * functions change without a call (local_bh_disable() since 7.2). It returns what they have added
+ * to bits 0 to 15 since it was last called. Called with interrupts off.
  */
 struct kiln_hooks {
 	void *(*new_task)(void *old, const char *name, _Bool user);
 	void (*tick)(void);
 	void (*idle)(unsigned long since);
+	int (*uncounted)(void);
 };
 
 /* False if new_task failed. @hooks must remain valid. */
@@ -35,6 +40,8 @@ void kiln_detach(void);
 /* Softirqs and interrupts. @count is the tree's own addend to the preempt count. */
 void kiln_local_bh_disable(unsigned int count);
 void kiln_local_bh_enable(unsigned int count);
+/* The same for a tree that has taken its addend off its own count: runs what has waited. */
+void kiln_bh_enabled(void);
 unsigned long kiln_local_irq_save(void);	/* 0x200 if they were on, else 0 */
 void kiln_local_irq_restore(unsigned long flags);
 void kiln_local_irq_disable(void);

@@ -112,7 +112,8 @@ BOTH(SIMD, vaes_avx512)
 		.key_max = POLYVAL_BLOCK_SIZE, .key_step = POLYVAL_BLOCK_SIZE,        \
 		.blocksize = POLYVAL_BLOCK_SIZE, .digestsize = POLYVAL_BLOCK_SIZE,    \
 		.ctxsize = sizeof(struct polyval_key),                                \
-		.statesize = sizeof(struct hash_state), .setkey = setkey_##name,      \
+		.statesize = sizeof(struct hash_state), .class = KILN_MEDIUM,         \
+		.setkey = setkey_##name,                                              \
 		.hash = { init, name##_update_##func, name##_final_##func,            \
 			  name##_digest_##func, valid },                              \
 	}

@@ -7,12 +7,9 @@
  * An element is two little-endian words, the lower first. A product is a * b * x^-128 modulo
  * x^128 + x^127 + x^126 + x^121 + 1.
  *
- * polyval.c APIs:
- *	polyval_setkey, ghash_setkey
- * polyval.c, aesni.c, vaes_avx2.c, vaes_avx512.c APIs, each tier:
- *	polyval_blocks_TIER
- * aesni.c, vaes_avx2.c, vaes_avx512.c APIs:
- *	polyval_whole_TIER
+ * polyval.c			messages in pieces, the table
+ * generic.c			keys, and blocks in general registers
+ * aesni.c, vaes_avx2.c, vaes_avx512.c	blocks and whole messages with vectors, by polyval_simd.h
  */
 #ifndef KILN_POLYVAL_H
 #define KILN_POLYVAL_H

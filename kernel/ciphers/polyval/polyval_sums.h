@@ -1,16 +1,26 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR MIT */
 /*
- * POLYVAL with vector registers. Part of gcm_simd.h.
+ * Sums of products in vector registers: what the tiers of POLYVAL (polyval_simd.h) and of
+ * AES-GCM (../gcm/gcm_simd.h) are built from. Included after a vector (../simd/rounds.h).
  *
- * Products are summed up as they are, and the sum is reduced once: of each operation that
- * reduces, and of adding up the blocks of a vector, there is one for many blocks. Karatsuba's
- * way is three multiplications instead of four for two operations more on any port.
+ * Products are added up unreduced, and each sum is reduced once, so that the reduction and the
+ * addition of the blocks within a vector are shared by many blocks. Karatsuba's method replaces
+ * one of four multiplications by two operations that can run on any port.
  */
-#ifndef KILN_POLYVAL_SIMD_H
-#define KILN_POLYVAL_SIMD_H
+#ifndef KILN_POLYVAL_SUMS_H
+#define KILN_POLYVAL_SUMS_H
 
 #include "../simd/rounds.h"
 #include "polyval.h"
+
+/* The longest sum that is reduced once, eight vectors. */
+#define SUM_BLOCKS (8 * VBLOCKS)
+#define SUM_BYTES (8 * VBYTES)
+
+static __always_inline size_t blocks_of(size_t len)
+{
+	return (len + AES_BLOCK_SIZE - 1) / AES_BLOCK_SIZE;
+}
 
 /* Sums of the products of lower halves, of upper halves, and of the sums of both. */
 struct sums {
