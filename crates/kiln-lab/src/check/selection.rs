@@ -22,13 +22,14 @@ pub fn expected(alg: &str, mask: &[Tier]) -> Option<String> {
 pub fn expected_by(file: &str, text: &str, alg: &str, mask: &[Tier]) -> Option<String> {
     let all = blocks(file, text);
     let block = all.iter().find(|b| b.fields.contains(&("alg", alg)))?;
-    let steps = block.fields.iter().filter(|(name, _)| *name != "alg");
-    let allowed = |name: &str| {
-        let tier = name.parse();
-        mask.contains(&tier.unwrap_or_else(|e: String| panic!("{file}: {e}")))
-    };
-    // From the first on, so that a wrong name is noticed under any mask.
-    let (_, end) = steps.filter(|(name, _)| allowed(name)).next_back()?;
+    let tiers = block.fields.iter().filter(|(name, _)| *name != "alg");
+    let steps = tiers.map(|(name, end)| match name.parse() {
+        Ok(tier) => (tier, end),
+        Err(e) => panic!("{file}: {e}"),
+    });
+    // All are parsed, so that a wrong name is noticed under any mask.
+    let steps: Vec<(Tier, &&str)> = steps.collect();
+    let (_, end) = steps.iter().rfind(|(tier, _)| mask.contains(tier))?;
     Some(format!("-{end}"))
 }
 
