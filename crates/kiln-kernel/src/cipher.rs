@@ -524,6 +524,8 @@ mod tests {
     fn a_key_of_another_length_is_refused() {
         let imp = Impl::best("xts(aes)").unwrap();
         assert_eq!(Context::new(imp, &[0; 33]).err(), Some(KeyLength(33)));
+        let unkeyed = Impl::best("sha1").unwrap();
+        assert_eq!(Context::new(unkeyed, &[0; 1]).err(), Some(KeyLength(1)));
     }
 
     #[test]

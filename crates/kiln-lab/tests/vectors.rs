@@ -36,13 +36,18 @@ fn a_wrong_vector_is_noticed() {
     let mut bench = Bench::new().unwrap();
     for family in families() {
         let imp = family.judge;
-        for mut vector in vectors::of(family.alg, 5000) {
+        for mut vector in vectors::of(family.alg) {
             let end = match imp.kind() {
                 Kind::Skcipher => &mut vector.cipher,
                 Kind::Aead | Kind::Hash => &mut vector.tag,
             };
             let Some(last) = end.last_mut() else { continue };
             *last ^= 1;
+            let plainly = vector.check_plainly(imp, Op::Encrypt);
+            assert!(plainly.is_err(), "{imp:?}, {}", vector.name);
+            if vector.message.text.len() > 5000 || vector.message.key.len() > 5000 {
+                continue;
+            }
             let (message, judged) = vector.task(imp, Op::Encrypt).unwrap();
             let layout = Layout::at(Place::End, false);
             let replay = Replay("", 0);

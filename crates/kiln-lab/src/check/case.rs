@@ -19,17 +19,22 @@ use super::suite::Suite;
 use super::vectors::{self, Vector};
 use super::{asked, wiped, wycheproof};
 
-/// Texts of vectors that fit the guarded buffers.
-const LONGEST_VECTOR: usize = 66_000;
-/// Every length up to here is tested.
+/// Texts and keys of vectors that fit the guarded buffers.
+const LONGEST_VECTOR: (usize, usize) = (66_000, 8192);
+/// Every length up to here is tested, ...
 const EVERY_LENGTH: u64 = 520;
+/// ... and for hashes, whose loops are long, up to here.
+const EVERY_LENGTH_OF_HASHES: u64 = 1100;
 /// And so many around each of these, where loops of the tiers take another turn.
 const AROUND: u64 = 18;
-const STEPS: [u64; 14] = [
-    640, 768, 896, 1024, 1280, 1408, 2016, 2048, 4032, 4080, 4928, 8064, 8192, 16384,
+const STEPS: [u64; 17] = [
+    640, 768, 896, 1024, 1280, 1400, 1408, 2016, 2048, 4032, 4080, 4928, 8064, 8160, 8192, 16384,
+    40320,
 ];
-/// Bytes behind the longest key that are tried.
+/// Bytes beyond the longest key that are tried, ...
 const KEYS_BEYOND: u64 = 33;
+/// ... and at least so many in all: lengths that a byte cannot hold are among them.
+const KEYS: u64 = 1200;
 /// Where vectors lie.
 const PLACES: [(Place, bool); 4] = [
     (Place::End, false),
@@ -63,6 +68,13 @@ pub enum Case {
         layout: Layout,
         /// Where it is from, if not drawn.
         source: Option<String>,
+    },
+    /// A known answer that is too long for the guarded memory.
+    Long {
+        /// Which way.
+        op: Op,
+        /// The answer.
+        vector: Box<Vector>,
     },
     /// A key that is to be taken or refused; if taken, it becomes this.
     Key {
@@ -125,7 +137,7 @@ impl Known {
     pub fn of(family: &Family, suite: Suite) -> Known {
         Known {
             vectors: match suite {
-                Suite::Vectors => vectors::of(family.alg, LONGEST_VECTOR),
+                Suite::Vectors => vectors::of(family.alg),
                 _ => Vec::new(),
             },
             wycheproof: match suite {
@@ -154,11 +166,13 @@ pub fn listed(suite: Suite, family: &Family, known: &Known) -> Option<u64> {
         Suite::Vectors => Some((known.vectors.len() * PLACES.len()) as u64 * directions(judge)),
         Suite::Wycheproof => Some(known.wycheproof.len() as u64 * directions(judge)),
         Suite::Keys => Some(match judge.key_sizes().last() {
-            Some(longest) => *longest as u64 + KEYS_BEYOND + 1,
+            Some(longest) => (*longest as u64 + KEYS_BEYOND + 1).max(KEYS),
             None => 0,
         }),
         Suite::Wiped => Some(judge.key_sizes().len().min(2) as u64),
-        Suite::Lengths => Some((EVERY_LENGTH + AROUND * STEPS.len() as u64) * directions(judge)),
+        Suite::Lengths => {
+            Some(short_lengths(judge) + AROUND * STEPS.len() as u64 * directions(judge))
+        }
         Suite::Splits => {
             Some((splits(family) * (family.usable.len() + 1)) as u64 * directions(judge))
         }
@@ -176,7 +190,14 @@ pub fn listed(suite: Suite, family: &Family, known: &Known) -> Option<u64> {
 
 /// Those of the suite of lengths that go through every length, without the long ones.
 pub fn short_lengths(judge: Impl) -> u64 {
-    EVERY_LENGTH * directions(judge)
+    every_length(judge) * directions(judge)
+}
+
+fn every_length(judge: Impl) -> u64 {
+    match judge.kind() {
+        Kind::Hash => EVERY_LENGTH_OF_HASHES,
+        _ => EVERY_LENGTH,
+    }
 }
 
 /// The text of the message that is cut in two, and how often it can be cut.
@@ -262,7 +283,7 @@ impl Case {
                 Ok(Case::Wipe { key, context })
             }
             Suite::Lengths => {
-                let len = length(n / directions(judge));
+                let len = length(judge, n / directions(judge));
                 let message = Message::draw(judge, &mut rng, Some(len as usize));
                 let layout = Layout::draw(&mut rng);
                 message_case(judge, direction(n % directions(judge)), message, layout)
@@ -344,6 +365,7 @@ impl Case {
                 };
                 (1, result)
             }
+            Case::Long { op, vector } => (1, vector.check_plainly(imp, *op)),
             Case::Wipe { key, context } => (1, wiped::check(imp, key, context)),
             // Whoever has no function for it has nothing to show.
             Case::Many(_) if imp.lanes().is_none() => (0, Ok(())),
@@ -381,6 +403,13 @@ fn judge_key(judge: Impl, key: &[u8]) -> Result<Vec<u8>, String> {
 }
 
 fn known_answer(judge: Impl, vector: &Vector, op: Op, layout: Layout) -> Result<Case, String> {
+    let (text, key) = (vector.message.text.len(), vector.message.key.len());
+    if text > LONGEST_VECTOR.0 || key > LONGEST_VECTOR.1 {
+        return Ok(Case::Long {
+            op,
+            vector: Box::new(vector.clone()),
+        });
+    }
     let (message, judged) = vector.task(judge, op)?;
     Ok(Case::Message {
         op,
@@ -415,8 +444,8 @@ fn drawn(family: &Family, rng: &mut Rng, context: Context) -> Result<Case, Strin
     message_case(judge, op, message, layout)
 }
 
-fn length(n: u64) -> u64 {
-    match n.checked_sub(EVERY_LENGTH) {
+fn length(judge: Impl, n: u64) -> u64 {
+    match n.checked_sub(every_length(judge)) {
         None => n,
         Some(i) => STEPS[(i / AROUND) as usize] - AROUND / 2 + i % AROUND,
     }
@@ -525,6 +554,9 @@ impl fmt::Display for Case {
                 };
                 let from = contexts::name(layout.context);
                 write!(f, "{verb} {message}, {layout}, context {from}")
+            }
+            Case::Long { op, vector } => {
+                write!(f, "{}: {op:?} {}", vector.name, vector.message)
             }
             Case::Many(many) => many.fmt(f),
             Case::Request { request, .. } => request.fmt(f),
