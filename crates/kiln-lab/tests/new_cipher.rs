@@ -10,7 +10,9 @@ use std::sync::atomic::AtomicBool;
 use std::time::Instant;
 
 use common::{build_library, copy, load, root};
-use kiln_kernel::cipher::{Context, Impl, Op, Sections, Series};
+use kiln_kernel::calls::Calls;
+use kiln_kernel::cipher::{Context, Impl, Op, Sections};
+use kiln_kernel::messages::Messages;
 use kiln_kernel::Tier;
 use kiln_lab::check::guard::Place;
 use kiln_lab::check::message::Layout;
@@ -105,23 +107,12 @@ fn nanoseconds(imp: Impl) -> f64 {
     const CALLS: u64 = 1000;
     let (src, mut dst) = (vec![1; 4096], vec![0; 4096]);
     let context = Context::new(imp, &[7; 16]).unwrap();
-    let mut series = Series {
-        op: Op::Encrypt,
-        src: &src,
-        dst: &mut dst,
-        ivs: &[],
-        aad: &[],
-        tags: &mut [],
-        len: 4096,
-        stride: 4096,
-        aad_len: 0,
-        tag_size: 0,
-        tag_stride: 0,
-        count: 1,
+    let mut calls = Calls {
         sections: Sections::Each,
+        ..Calls::new(Messages::single(Op::Encrypt, &src, &mut dst, &[]))
     };
     let start = Instant::now();
-    imp.run(&context, &mut series, CALLS);
+    calls.run(imp, &context, CALLS).unwrap();
     let took = start.elapsed().as_nanos() as f64 / CALLS as f64;
     assert_eq!(dst, [8; 4096]);
     took
