@@ -18,6 +18,7 @@
  */
 #include "../programs/program.h"
 
+#include <kiln/abi/cipher.h>
 #include <string.h>
 
 #include "../../../../kernel/ciphers/aes/aes.h"
@@ -821,11 +822,12 @@ static noinline void leave_on_stack(void)
 /* Below what the gate clears. */
 static noinline void leave_deep(void)
 {
-	volatile u8 room[KILN_STACK_CLEARED + 64];
+	u8 room[KILN_STACK_CLEARED + 64];
 
-	room[0] = 0;
+	/* clang would split a volatile array, and keep the two bytes that are used. */
+	__asm__ volatile("" : : "r"(room) : "memory");
 	leave_on_stack();
-	room[1] = room[0];
+	__asm__ volatile("" : : "r"(room) : "memory");
 }
 
 static void leave_in_register(void)

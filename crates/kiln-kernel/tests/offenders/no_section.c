@@ -9,6 +9,8 @@
  */
 #include "../programs/program.h"
 
+#include <kiln/abi/cipher.h>
+
 #include <sys/resource.h>
 
 static int usage(void)
