@@ -19,6 +19,7 @@ enum {
 	ROUNDS = 8,		/* of each at least */
 	MORE_ROUNDS = 24,	/* of one whose runs disagree, at most */
 	ALL_ROUNDS = 40,	/* whatever happens */
+	APART = 32,		/* runs, or the time of as many, that a round takes at least */
 	AGREE = 64,		/* the two shortest differ by this part at most */
 	FAR = 64 * 1024,	/* bytes of a long run at most ... */
 	FAR_NS = 3000,		/* ... and about what it takes */
@@ -60,6 +61,7 @@ struct subject {
 
 static struct subject subjects[KILN_MAX_IMPLS][2];
 static u64 chain_at_start;
+static u32 idle;	/* the runs that fit into the pauses: planted stalls go by the number of runs */
 
 static void keep(struct best *b, u64 took)
 {
@@ -132,7 +134,7 @@ static u64 timed(struct kiln_calibration *c, const struct kiln_impl *impl, bool 
 		.aad_stride = AAD,
 		.sections = KILN_SECTION_EACH_UNTIMED,
 	};
-	const u64 stall = c->nr_stalls ? c->stalls[c->runs % c->nr_stalls] : 0;
+	const u64 stall = c->nr_stalls ? c->stalls[(c->runs + idle) % c->nr_stalls] : 0;
 	u64 start;
 
 	c->runs++;
@@ -374,12 +376,30 @@ static void fill(struct room *room)
 		room->iv[i] = 3;
 }
 
+/*
+ * Few implementations are left in the last rounds. Without a pause between their runs, a stall
+ * that lasts as long as an SMI would hit all of them.
+ */
+static void pause_after_round(struct kiln_calibration *c, u32 first_run)
+{
+	const u32 made = c->runs - first_run;
+	const u64 start = rdtsc();
+
+	if (made >= APART)
+		return;
+	while (!c->rates && rdtsc() - start < (APART - made) * c->enough)
+		__asm__ volatile("pause");
+	idle += APART - made;
+}
+
 static void all_rounds(struct kiln_calibration *c)
 {
 	u32 round, i, d;
 	bool again = true;
 
 	for (round = 0; round < ALL_ROUNDS && again; round++) {
+		const u32 first_run = c->runs;
+
 		again = false;
 		for (i = 0; kiln_impl(i); i++) {
 			const struct kiln_impl *impl = kiln_impl(i);
@@ -397,6 +417,8 @@ static void all_rounds(struct kiln_calibration *c)
 				again |= !is_done(&subjects[i][d]);
 			}
 		}
+		if (again)
+			pause_after_round(c, first_run);
 	}
 }
 
@@ -406,7 +428,7 @@ u64 kiln_calibrate(void *arg)
 	const u64 start = rdtsc();
 	u32 i;
 
-	c->runs = 0;
+	c->runs = idle = 0;
 	c->enough = FAR_NS * this_cpu()->ticks_per_us / 1000;
 	if (kiln_impls() > KILN_MAX_IMPLS)
 		return 1;

@@ -498,7 +498,7 @@ fn planted_stalls_move_no_budget() {
     plant(&[], 700, false);
     let clean = budgets();
     assert!(clean.iter().all(|b| b.is_some_and(|n| n > 0)));
-    for seed in 1..20u64 {
+    for seed in 1..100u64 {
         let draw = bytes(2 * 997, seed);
         let mut stalls: Vec<u64> = draw
             .chunks(2)
