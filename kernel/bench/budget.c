@@ -112,16 +112,19 @@ static void end_part(struct kiln_budget_run *run, struct cpu *cpu, u32 part,
 /* One operation, by the strategy in force or in one section. */
 static u64 operation(struct kiln_budget_run *run, struct cpu *cpu, u32 part)
 {
-	struct fpu_budget *budget = ((struct crypto_tfm *)run->requests->tfm)->alg->budget;
-	const u32 d = run->requests->m.decrypt;
+	const struct crypto_alg *alg = ((struct crypto_tfm *)run->requests->tfm)->alg;
+	const bool hash = (alg->flags & CRYPTO_ALG_TYPE_MASK) == CRYPTO_ALG_TYPE_SHASH;
+	struct fpu_budget *budget = alg->budget;
+	const struct kiln_messages *m = &run->requests->m;
+	const u32 d = m->decrypt;
 	struct kiln_budget_part *p = &run->part[part];
 	const u32 most = budget[d].most;
 	struct cpu_stats before;
 	u64 took;
 
 	if (run->cold) {
-		flush(run->requests->m.src, kiln_message_size(&run->requests->m));
-		flush(run->requests->m.dst, kiln_result_size(&run->requests->m));
+		flush(m->src, kiln_message_size(m));
+		flush(m->dst, hash ? m->tag : kiln_result_size(m));
 	}
 	if (part == KILN_PART_UNBOUNDED)
 		budget[d].most = ~0u;

@@ -61,7 +61,7 @@ struct subject {
 
 static struct subject subjects[KILN_MAX_IMPLS][2];
 static u64 chain_at_start;
-static u32 idle;	/* the runs that fit into the pauses: planted stalls go by the number of runs */
+static u32 idle_runs;	/* that would have fitted into the pauses: planted stalls go by the number of runs */
 
 static void keep(struct best *b, u64 took)
 {
@@ -134,7 +134,7 @@ static u64 timed(struct kiln_calibration *c, const struct kiln_impl *impl, bool 
 		.aad_stride = AAD,
 		.sections = KILN_SECTION_EACH_UNTIMED,
 	};
-	const u64 stall = c->nr_stalls ? c->stalls[(c->runs + idle) % c->nr_stalls] : 0;
+	const u64 stall = c->nr_stalls ? c->stalls[(c->runs + idle_runs) % c->nr_stalls] : 0;
 	u64 start;
 
 	c->runs++;
@@ -389,7 +389,7 @@ static void pause_after_round(struct kiln_calibration *c, u32 first_run)
 		return;
 	while (!c->rates && rdtsc() - start < (APART - made) * c->enough)
 		__asm__ volatile("pause");
-	idle += APART - made;
+	idle_runs += APART - made;
 }
 
 static void all_rounds(struct kiln_calibration *c)
@@ -428,7 +428,7 @@ u64 kiln_calibrate(void *arg)
 	const u64 start = rdtsc();
 	u32 i;
 
-	c->runs = idle = 0;
+	c->runs = idle_runs = 0;
 	c->enough = FAR_NS * this_cpu()->ticks_per_us / 1000;
 	if (kiln_impls() > KILN_MAX_IMPLS)
 		return 1;
