@@ -1,6 +1,7 @@
 //! The spin locks of `tree/services/locks.c`, linked with a program instead of a tree.
 
 use std::ffi::OsStr;
+use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 
@@ -10,12 +11,19 @@ fn link() -> PathBuf {
     let root = Path::new(env!("CARGO_MANIFEST_DIR"));
     let services = root.join("../../tree/services");
     let headers = root.join("../../kernel/include");
-    let program = Path::new(env!("CARGO_TARGET_TMPDIR")).join("spin_locks");
+    let out = Path::new(env!("CARGO_TARGET_TMPDIR"));
+    let program = out.join("spin_locks");
+    // The name that a tree's objects have for this header.
+    let named = out.join("spin_locks_include");
+    fs::create_dir_all(named.join("kiln")).unwrap();
+    fs::copy(root.join("../../tree/abi.h"), named.join("kiln/tree.h")).unwrap();
     let compiler = Compiler::from_env().unwrap_or_else(|e| panic!("{e}"));
     let output = run(Command::new(&compiler.path)
         .args(["-std=gnu11", "-O2", "-fno-strict-aliasing", "-w"])
         .args([OsStr::new("-I"), services.as_os_str()])
         .args([OsStr::new("-I"), headers.as_os_str()])
+        .args([OsStr::new("-I"), headers.join("kiln").as_os_str()])
+        .args([OsStr::new("-I"), named.as_os_str()])
         .arg(root.join("tests/spin_locks.c"))
         .arg("-o")
         .arg(&program));

@@ -3,7 +3,7 @@
  * GHASH and POLYVAL with vector registers: the template every SIMD tier includes once, after its
  * vectors (../simd/rounds.h) and POLYVAL(name), the name of an entry point of this tier.
  */
-#include <kiln/fpu.h>
+#include <kiln/fpu_assert.h>
 
 #include "polyval_sums.h"
 
