@@ -12,7 +12,8 @@ use crate::machine::{
     alone, assert_clean, boot, correct, messages, plan, policy, two_cores, until,
 };
 
-/// Iterations of the empty loop that make a section of about 10 us at 4 GHz.
+/// Iterations of the empty loop that make a section of about 10 us at 4 GHz and one iteration per cycle. Golden Cove does
+/// two.
 pub const SPINS_10_US: u64 = 40_000;
 
 /// What the task does in turn: keep patterns, then encrypt in every tier.
