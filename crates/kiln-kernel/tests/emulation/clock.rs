@@ -46,7 +46,7 @@ fn the_histogram_stands_for_every_section() {
 fn long_sections_are_all_timed() {
     alone("clock::long_sections_are_all_timed", |seed| {
         let mut cpu = boot();
-        let stats = keep(&mut cpu, seed, SPINS_LONG, 4_000);
+        let stats = keep(&mut cpu, seed, 4_000);
         assert!(stats.sections_timed + SKIPS >= stats.sections, "{stats:?}");
         assert!(stats.sections_timed <= stats.sections, "{stats:?}");
         let time = cpu.section_time();
@@ -57,9 +57,10 @@ fn long_sections_are_all_timed() {
     });
 }
 
-/// Sections of so many spins with nothing to interrupt them.
-fn keep(cpu: &mut kiln_kernel::cpu::Cpu, seed: u64, spins: u64, sections: u64) -> Stats {
+/// Long sections with nothing to interrupt them.
+fn keep(cpu: &mut kiln_kernel::cpu::Cpu, seed: u64, sections: u64) -> Stats {
     policy("legacy").set(cpu);
+    let spins = SPINS_LONG;
     let task = TaskWork::Keep { seed, spins };
     let mut load = Load::attach(cpu, plan(task, seed)).expect("usable");
     load.run(100);
@@ -91,7 +92,7 @@ fn sections_the_host_interrupted_are_told_apart() {
         |seed| {
             let mut cpu = boot();
             let before = host_switches();
-            let quiet = keep(&mut cpu, seed, SPINS_10_US, 20_000);
+            let quiet = keep(&mut cpu, seed, 20_000);
             let switches = host_switches() - before;
             println!(
                 "without a competitor: {} of {} sections stolen, {switches} switches by the host",
@@ -115,7 +116,7 @@ fn sections_the_host_interrupted_are_told_apart() {
                 let (mut stolen, mut sections) = (0, 0);
                 let before = host_switches();
                 until("40 stolen sections", || {
-                    let stats = keep(&mut cpu, seed, SPINS_10_US, 5_000);
+                    let stats = keep(&mut cpu, seed, 5_000);
                     stolen += stats.sections_stolen;
                     sections += stats.sections;
                     stolen >= 40
