@@ -352,20 +352,28 @@ void schedule(void)
 		local_irq_enable();
 }
 
+/* Moves the current task behind all others. vruntimes wrap: only their differences mean anything. */
+static void fall_behind(struct cpu *cpu)
+{
+	struct task *curr = cpu->current_task;
+	u64 latest = curr->vruntime;
+	const struct task *t;
+
+	for (t = cpu->runnable; t; t = t->next)
+		if ((s64)(t->vruntime - latest) > 0)
+			latest = t->vruntime;
+	curr->vruntime = latest + 1;
+}
+
 /* Lets every other runnable task run first. Loads need this; no kernel's yield() does it. */
 void yield(void)
 {
 	struct cpu *cpu = this_cpu();
-	u64 latest = cpu->current_task->vruntime;
 	const bool off = local_irq_save();
-	const struct task *t;
 
 	account(cpu, false);
-	for (t = cpu->runnable; t; t = t->next)
-		if (t->vruntime > latest)
-			latest = t->vruntime;
+	fall_behind(cpu);
 	local_irq_restore(off);
-	cpu->current_task->vruntime = latest + 1;
 	schedule();
 }
 

@@ -88,6 +88,11 @@ fn every_gap_is_charged_when_the_limit_is_zero() {
 }
 
 #[test]
+fn a_task_that_yields_runs_after_all_others() {
+    run("scheduler", "yields");
+}
+
+#[test]
 fn sections_of_any_length_are_followed_by_a_proportional_number_of_untimed_ones() {
     run("section", "lengths");
 }

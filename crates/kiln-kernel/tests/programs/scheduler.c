@@ -159,9 +159,30 @@ static void no_limit(void)
 	CHECK(ticks == LONG + 300, "%llu ticks", (unsigned long long)ticks);
 }
 
+/* A task that yields runs after all others, also where its vruntime has wrapped or theirs have. */
+static void yields(void)
+{
+	static const struct { u64 own, other; } at[] = {
+		{ 100, 50 }, { 50, 100 }, { -100ull, 50 }, { 50, -100ull },
+	};
+	size_t i, j;
+
+	for (i = 0; i < ARRAY_SIZE(schedulers); i++) {
+		for (j = 0; j < ARRAY_SIZE(at); j++) {
+			struct cpu *cpu = boot(schedulers[i]);
+			struct task other = { .cpu = cpu, .vruntime = at[j].other };
+
+			current->vruntime = at[j].own;
+			enqueue(cpu, &other);
+			fall_behind(cpu);
+			CHECK(pick(cpu) == &other, "scheduler %u, case %zu", schedulers[i], j);
+		}
+	}
+}
+
 static const struct test_case cases[] = {
 	{ "charged", charged }, { "idle", idle_time }, { "slice", slice },
-	{ "stolen", stolen }, { "no_gap", no_gap }, { "no_limit", no_limit },
+	{ "stolen", stolen }, { "no_gap", no_gap }, { "no_limit", no_limit }, { "yields", yields },
 };
 
 int main(int argc, char **argv)
