@@ -75,6 +75,7 @@ pub fn build(plan: &Plan) -> Result<Built, Error> {
             plan.source.dir.display()
         )));
     }
+    check_register_room(&plan.source.dir)?;
     let compiler = format!("{} {}", plan.compiler.path.display(), plan.compiler.version);
     let dir = root()?
         .join("kiln/linux/um")
@@ -97,6 +98,39 @@ pub fn build(plan: &Plan) -> Result<Built, Error> {
         compiler: plan.compiler.clone(),
         cache,
     })
+}
+
+/// Checks that user mode Linux of this tree can hold the CPU's extended registers. Before 6.13 its buffer for them has a
+/// fixed size, too small for AMX, and its first process dies ("ptrace set fp regs failed, errno = 14").
+///
+/// # Errors
+/// It cannot.
+pub fn check_register_room(tree: &Path) -> Result<(), Error> {
+    match register_room(tree) {
+        Some(room) if room < xsave_bytes() => Err(Error::Lacks(format!(
+            "user mode Linux of '{}' holds {room} bytes of extended registers, this CPU's take {}: name a tree of 6.13 or \
+             newer with --tree",
+            tree.display(),
+            xsave_bytes()
+        ))),
+        _ => Ok(()),
+    }
+}
+
+/// Bytes that user mode Linux of this tree has for extended registers; none if it asks the host.
+fn register_room(tree: &Path) -> Option<u32> {
+    let text = fs::read_to_string(tree.join("arch/x86/um/user-offsets.c")).ok()?;
+    let sizes = text.lines().filter_map(|line| {
+        let size = line.trim().strip_prefix("DEFINE_LONGS(HOST_FP_SIZE, ")?;
+        size.strip_suffix(");")?.parse().ok()
+    });
+    sizes.last()
+}
+
+/// Bytes of XSAVE's standard form with all features that the host has enabled.
+fn xsave_bytes() -> u32 {
+    // SAFETY: any CPU that runs Kiln has CPUID. Without leaf 13 the answer is that of the highest leaf, or 0.
+    unsafe { std::arch::x86_64::__cpuid_count(13, 0) }.ebx
 }
 
 /// One line, then the end of the log.
@@ -151,4 +185,30 @@ fn make(
         stop: plan.stop,
     }
     .run(&arguments, step)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_tree_whose_buffer_is_smaller_than_the_cpus_registers_is_refused() {
+        let tree = tempfile::tempdir().unwrap();
+        let file = tree.path().join("arch/x86/um/user-offsets.c");
+        fs::create_dir_all(file.parent().unwrap()).unwrap();
+        let with = |size: &str| {
+            let text =
+                format!("\tDEFINE_LONGS(HOST_FP_SIZE, sizeof(struct user_fpregs_struct));\n{size}");
+            fs::write(&file, text).unwrap();
+            check_register_room(tree.path())
+        };
+        // From 6.13 on.
+        assert!(with("").is_ok());
+        assert!(with("\tDEFINE_LONGS(HOST_FP_SIZE, 1000000);\n").is_ok());
+        // FXSAVE alone has 512 bytes.
+        let Err(Error::Lacks(message)) = with("\tDEFINE_LONGS(HOST_FP_SIZE, 511);\n") else {
+            panic!("511 bytes are enough")
+        };
+        assert!(message.contains("holds 511 bytes"), "{message}");
+    }
 }

@@ -1,4 +1,4 @@
-//! Real Linux in user mode: skipped, loudly, unless KILN_TEST_TREE names a kernel tree.
+//! Real Linux in user mode: skipped, loudly, unless KILN_TEST_TREE or KILN_TEST_TREE_NEXT names a kernel tree.
 
 use std::env;
 use std::io::Write;
@@ -14,9 +14,15 @@ static NEVER: AtomicBool = AtomicBool::new(false);
 
 /// Where other tests build trees, too.
 fn built() -> Option<uml::Built> {
-    let tree = env::var_os("KILN_TEST_TREE").filter(|v| !v.is_empty());
-    let Some(tree) = tree.map(PathBuf::from) else {
-        let line = "\nSKIPPED: no kernel tree: set KILN_TEST_TREE to an unpacked one\n";
+    let trees = ["KILN_TEST_TREE", "KILN_TEST_TREE_NEXT"].map(env::var_os);
+    let trees = trees.into_iter().flatten().filter(|v| !v.is_empty());
+    // With AMX the registers are more than user mode Linux before 6.13 can hold.
+    let tree = trees
+        .map(PathBuf::from)
+        .find(|tree| uml::check_register_room(tree).is_ok());
+    let Some(tree) = tree else {
+        let line = "\nSKIPPED: no kernel tree whose user mode Linux runs on this CPU: set KILN_TEST_TREE to an unpacked one, \
+                    of 6.13 or newer if the CPU has AMX\n";
         let _ = std::io::stderr().write_all(line.as_bytes());
         return None;
     };
