@@ -31,6 +31,8 @@ struct run {
 	struct kiln_script *script;
 	struct message *messages;
 	u32 submitted, answered;
+	u32 later;		/* of answered: by the callback */
+	u32 awaited;		/* by the steps so far that let others run */
 };
 
 static void note(struct run *run, const struct message *m, bool answer, int err)
@@ -64,6 +66,7 @@ static void __attribute__((force_align_arg_pointer)) answered(void *data, int er
 	if (err != -EINPROGRESS) {
 		m->owned = false;
 		m->run->answered++;
+		m->run->later++;
 	}
 }
 
@@ -118,11 +121,11 @@ static bool submit(struct run *run, const struct kiln_step *step)
 	return run_in_context(step->context, submit_there, &s);
 }
 
-static bool let_run(struct run *run, u32 until)
+static bool let_run(const u32 *answers, u32 until)
 {
 	u32 turns;
 
-	for (turns = 0; *(volatile u32 *)&run->answered < until; turns++) {
+	for (turns = 0; *(volatile const u32 *)answers < until; turns++) {
 		if (turns == PATIENCE)
 			return false;
 		yield();
@@ -141,7 +144,9 @@ static bool take(struct run *run, const struct kiln_step *step)
 				return false;
 		return true;
 	case KILN_STEP_RUN:
-		return let_run(run, run->answered + step->count);
+		/* A tick may have let others run before. */
+		run->awaited += step->count;
+		return let_run(&run->later, run->awaited);
 	case KILN_STEP_SECTION_BEGIN:
 		kernel_fpu_begin();
 		return true;
@@ -173,7 +178,7 @@ u64 kiln_script(void *arg)
 		if (!take(&run, &s->step[i]))
 			s->stuck = i + 1;
 	/* What was never answered keeps its memory: it may be written yet. */
-	if (!let_run(&run, run.submitted) && !s->stuck)
+	if (!let_run(&run.answered, run.submitted) && !s->stuck)
 		s->stuck = s->steps + 1;
 	while (run.messages) {
 		struct message *m = run.messages;

@@ -51,6 +51,8 @@ struct message {
 struct run {
 	struct crypto_skcipher *tfm[TFMS];
 	u32 tfms, submitted, answered, events;
+	u32 later;		/* of answered: by the callback */
+	u32 awaited;		/* by the steps so far that let others run */
 	u32 sections, bh_off;
 	struct message **message;	/* of the whole script, allocated */
 	u32 messages;
@@ -75,8 +77,10 @@ static void note(struct message *m, bool told, int err)
 		e->err = err;
 		e->count = count;
 	}
-	if (err != -EINPROGRESS && err != -EBUSY)
+	if (err != -EINPROGRESS && err != -EBUSY) {
 		run->answered++;
+		run->later += told;
+	}
 	local_irq_restore(flags);
 }
 
@@ -145,12 +149,11 @@ static bool submit(struct run *run, u32 where, u32 count)
 	return true;
 }
 
-static bool let_run(struct run *run, u32 count)
+static bool let_run(const u32 *answers, u32 until)
 {
-	const u32 until = run->answered + count;
 	int ms;
 
-	for (ms = 0; READ_ONCE(run->answered) < until; ms++) {
+	for (ms = 0; READ_ONCE(*answers) < until; ms++) {
 		if (ms == PATIENCE_MS)
 			return false;
 		msleep(1);
@@ -174,7 +177,11 @@ static bool take(struct run *run, const char *step)
 		return is_submission(run, step, &tfm, &where, &flags, &count) &&
 		       run->tfm[tfm] && submit(run, where, count);
 	case 'R':
-		return sscanf(step, "R%u", &count) == 1 && let_run(run, count);
+		if (sscanf(step, "R%u", &count) != 1)
+			return false;
+		/* A tick may have let others run before. */
+		run->awaited += count;
+		return let_run(&run->later, run->awaited);
 	case 'F':
 		if (sscanf(step, "F%u", &tfm) != 1 || tfm >= run->tfms)
 			return false;
@@ -331,7 +338,7 @@ int requests_ask(char *question, struct answer *to)
 	while (run->bh_off)
 		take(run, ")");
 	/* All that was taken is answered before its memory goes; else it stays. */
-	if (!let_run(run, run->submitted - run->answered)) {
+	if (!let_run(&run->answered, run->submitted)) {
 		answer(to, "stuck %u\n", steps);
 		return 0;
 	}

@@ -12,8 +12,8 @@ use super::emulated::Emulated;
 use super::question::{self, Asked, Question};
 use super::row::Row;
 
-/// Of each scene: the tick comes into few of them.
-const TIMES: u32 = 15;
+/// How often each question is put: the tick comes into few of them.
+pub(super) const TIMES: u32 = 15;
 
 /// What came out.
 pub struct Outcome {

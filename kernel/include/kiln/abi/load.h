@@ -202,7 +202,7 @@ KILN_EXPORT u64 kiln_wakeup(void *wakeup);
  */
 enum kiln_step_kind {
 	KILN_STEP_SUBMIT,	/* @count requests on @tfm in @context with @flags */
-	KILN_STEP_RUN,		/* let other tasks run until @count more are answered */
+	KILN_STEP_RUN,		/* let other tasks run until @count more of the callbacks have come */
 	KILN_STEP_SECTION_BEGIN,
 	KILN_STEP_SECTION_END,
 	KILN_STEP_BH_OFF,
