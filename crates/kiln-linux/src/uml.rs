@@ -128,6 +128,8 @@ fn register_room(tree: &Path) -> Option<u32> {
 }
 
 /// Bytes of XSAVE's standard form with all features that the host has enabled.
+// Reading CPUID is safe from Rust 1.94 on.
+#[allow(unused_unsafe)]
 fn xsave_bytes() -> u32 {
     // SAFETY: any CPU that runs Kiln has CPUID. Without leaf 13 the answer is that of the highest leaf, or 0.
     unsafe { std::arch::x86_64::__cpuid_count(13, 0) }.ebx
