@@ -120,15 +120,15 @@ pub fn check_register_room(tree: &Path) -> Result<(), Error> {
 /// Bytes that user mode Linux of this tree has for extended registers; none if it asks the host.
 fn register_room(tree: &Path) -> Option<u32> {
     let text = fs::read_to_string(tree.join("arch/x86/um/user-offsets.c")).ok()?;
-    let sizes = text.lines().filter_map(|line| {
+    let mut sizes = text.lines().filter_map(|line| {
         let size = line.trim().strip_prefix("DEFINE_LONGS(HOST_FP_SIZE, ")?;
         size.strip_suffix(");")?.parse().ok()
     });
-    sizes.last()
+    sizes.next_back()
 }
 
 /// Bytes of XSAVE's standard form with all features that the host has enabled.
-// Reading CPUID is safe from Rust 1.94 on.
+// Newer toolchains declare it safe.
 #[allow(unused_unsafe)]
 fn xsave_bytes() -> u32 {
     // SAFETY: any CPU that runs Kiln has CPUID. Without leaf 13 the answer is that of the highest leaf, or 0.
