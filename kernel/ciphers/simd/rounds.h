@@ -1,29 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR MIT */
 /*
- * Rounds of AES on vectors, and single blocks; after one of
- *
- *	vec_xmm.h, vec_ymm.h, vec_zmm.h
- *
- * each of which defines vectors and their operations:
- *
- *	vec_t		a vector of VBLOCKS AES blocks
- *	VBLOCKS		1, 2 or 4
- *	MAIN		vectors of a main loop: 8 or 16
- *	v_load(p), v_store(p, v)	unaligned
- *	v_all(x), v_one(x), v_pair(x, y)	block x everywhere; first; x and y; and zeros
- *	v_zero(), v_xor(a, b), v_xor3(a, b, c)
- *	v_enc, v_enclast, v_dec, v_declast	one AES round of every block
- *	v_shuffle(v, pattern)	PSHUFB in every block
- *	v_swap(v)		the halves of every block
- *	v_sll(v, bits), v_srl(v, bits)	shifts of 64-bit words
- *	v_bsll(v, bytes), v_bsrl(v, bytes)	shifts of blocks
- *	v_add64(a, b)		of 64-bit words
- *	v_clmul(a, b, halves)	PCLMULQDQ of every block
- *	v_number()		0, 1, 2 ... in the lower halves
- *	v_low64(n)		n in all lower halves
- *	v_before(prev, v)	the blocks before those of v, which follows prev
- *	v_first(v), v_sum(v)	the first block; XOR of all
- *
+ * Rounds of AES on vectors, and single blocks; included after vec_xmm.h, vec_ymm.h or vec_zmm.h.
  * xts/xts_simd.h explains the number of vectors in flight.
  */
 #ifndef KILN_SIMD_ROUNDS_H
@@ -36,8 +13,6 @@
 
 /* Each round key is one block. */
 typedef u8 round_key[AES_BLOCK_SIZE];
-
-#define VBYTES (VBLOCKS * AES_BLOCK_SIZE)
 
 #define EACH_1(F) F(0)
 #define EACH_2(F) EACH_1(F) F(1)
@@ -113,7 +88,8 @@ typedef u8 round_key[AES_BLOCK_SIZE];
 #define LAST_KEY KEY(10)
 
 /*
- * The round keys of a main loop, one vector each in memory. They are wiped with vector stores: REP STOSB takes 20 cycles to begin.
+ * The round keys of a main loop, one vector each in memory. They are wiped with vector stores: REP
+ * STOSB takes 20 cycles to begin.
  */
 struct wide_keys {
 	u8 k[AES_MAX_ROUND_KEYS * VBYTES] __aligned(64);
