@@ -12,7 +12,7 @@
  *	v_all(x), v_one(x), v_pair(x, y)	block x everywhere; first; x and y; and zeros
  *	v_xor3(a, b, c)
  *	v_number()	0, 1, 2 ... in the lower halves
- *	v_low64(n)	n in all lower halves
+ *	v_set64(hi, lo)	in every block
  *	v_before(prev, v)	the blocks before those of v, which follows prev
  *	v_first(v), v_sum(v)	the first block; XOR of all
  *	v_end()		before a function returns
@@ -29,6 +29,7 @@
 /* Unaligned. */
 #define v_load(p) V_WHOLE(loadu)((const vec_t *)(p))
 #define v_store(p, v) V_WHOLE(storeu)((vec_t *)(p), v)
+#define v_low64(n) v_set64(0, n)
 #define v_zero() V_WHOLE(setzero)()
 #define v_xor(a, b) V_WHOLE(xor)(a, b)
 #define v_and(a, b) V_WHOLE(and)(a, b)

@@ -21,7 +21,7 @@ typedef __m128i vec_t;
 #define v_one(x) (x)
 #define v_xor3(a, b, c) v_xor(v_xor(a, b), c)
 #define v_number() v_zero()
-#define v_low64(n) _mm_set_epi64x(0, n)
+#define v_set64(hi, lo) _mm_set_epi64x(hi, lo)
 #define v_before(prev, v) (prev)
 #define v_sum(v) (v)
 #define v_first(v) (v)

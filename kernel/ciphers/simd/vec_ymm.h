@@ -22,7 +22,7 @@ typedef __m256i vec_t;
 #define v_pair(x, y) _mm256_inserti128_si256(_mm256_castsi128_si256(x), y, 1)
 #define v_xor3(a, b, c) v_xor(v_xor(a, b), c)
 #define v_number() _mm256_set_epi64x(0, 1, 0, 0)
-#define v_low64(n) _mm256_set_epi64x(0, n, 0, n)
+#define v_set64(hi, lo) _mm256_set_epi64x(hi, lo, hi, lo)
 #define v_before(prev, v) _mm256_permute2x128_si256(prev, v, 0x21)
 #define v_first(v) _mm256_castsi256_si128(v)
 #define v_sum(v) _mm_xor_si128(v_first(v), _mm256_extracti128_si256(v, 1))

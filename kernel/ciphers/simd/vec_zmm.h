@@ -24,7 +24,7 @@ typedef __m512i vec_t;
 	_mm512_zextsi256_si512(_mm256_inserti128_si256(_mm256_castsi128_si256(x), y, 1))
 #define v_xor3(a, b, c) _mm512_ternarylogic_epi64(a, b, c, 0x96)
 #define v_number() _mm512_set_epi64(0, 3, 0, 2, 0, 1, 0, 0)
-#define v_low64(n) _mm512_set_epi64(0, n, 0, n, 0, n, 0, n)
+#define v_set64(hi, lo) _mm512_set_epi64(hi, lo, hi, lo, hi, lo, hi, lo)
 #define v_before(prev, v) _mm512_alignr_epi64(v, prev, 6)
 #define v_first(v) _mm512_castsi512_si128(v)
 #define v_end() _mm256_zeroupper()
