@@ -14,6 +14,7 @@
 #include <kiln/unaligned.h>
 
 #include "../chacha/chacha.h"
+#include "../entry.h"
 #include "../list.h"
 #include "../partial.h"
 #include "../poly1305/poly1305.h"
@@ -142,7 +143,7 @@ static __always_inline void one_end(const struct tier *t, struct one *o, size_t 
 
 static __always_inline void seal(const struct tier *t, const struct chacha_key *key, u8 *dst,
 				 const u8 *src, size_t len, const u8 *aad, size_t aadlen,
-				 const u8 *nonce, u8 *tag)
+				 const u8 *nonce, u8 *tag, size_t tagsize __maybe_unused)
 {
 	struct one o;
 	size_t at, n;
@@ -166,7 +167,8 @@ static __always_inline void seal(const struct tier *t, const struct chacha_key *
 
 static __always_inline int open(const struct tier *t, const struct chacha_key *key, u8 *dst,
 				const u8 *src, size_t len, const u8 *aad, size_t aadlen,
-				const u8 *nonce, const u8 *tag)
+				const u8 *nonce, const u8 *tag,
+				size_t tagsize __maybe_unused)
 {
 	u8 stream[CHACHA_AHEAD] __aligned(64);
 	struct one o;
@@ -192,8 +194,10 @@ static __always_inline int open(const struct tier *t, const struct chacha_key *k
 	return wrong ? -EBADMSG : 0;
 }
 
-static void begin(const struct chacha_key *key, struct state *s, const u8 *nonce)
+static void begin(const void *key, void *state, const u8 *nonce, size_t aadlen __maybe_unused,
+		  size_t len __maybe_unused, size_t tagsize __maybe_unused)
 {
+	struct state *s = state;
 	u8 block[CHACHA_BLOCK_SIZE];
 
 	memset(s, 0, sizeof(*s));
@@ -206,8 +210,8 @@ static void begin(const struct chacha_key *key, struct state *s, const u8 *nonce
 	memzero_explicit(block, sizeof(block));
 }
 
-static __always_inline void more_aad(const struct tier *t, struct state *s, const u8 *aad,
-				     size_t len)
+static __always_inline void add_aad(const struct tier *t, const void *ctx __maybe_unused,
+				    struct state *s, const u8 *aad, size_t len)
 {
 	u64 kept = s->aadlen % POLY1305_BLOCK_SIZE;
 
@@ -231,9 +235,9 @@ static __always_inline void end_of_aad(struct state *s)
 	s->in_text = 1;
 }
 
-static __always_inline void text(const struct tier *t, const struct chacha_key *key,
-				 struct state *s, u8 *dst, const u8 *src, size_t len,
-				 const bool decrypt)
+static __always_inline void crypt(const struct tier *t, const bool decrypt,
+				  const struct chacha_key *key, struct state *s, u8 *dst,
+				  const u8 *src, size_t len)
 {
 	end_of_aad(s);
 	s->len += len;
@@ -245,12 +249,11 @@ static __always_inline void text(const struct tier *t, const struct chacha_key *
 		padded(t->blocks, &s->mac, dst, len);
 }
 
-static void end(const void *ctx, void *state, u8 *tag, size_t tagsize)
+static void end(const void *ctx __maybe_unused, void *state, u8 *tag,
+		size_t tagsize __maybe_unused)
 {
 	struct state *s = state;
 
-	(void)ctx;
-	(void)tagsize;
 	end_of_aad(s);
 	lengths(&s->mac, s->aadlen, s->len);
 	poly1305_emit(&s->mac.key, &s->mac.sum, tag);
@@ -262,41 +265,11 @@ static const struct tier name = {                                               
 	chacha_crypt_##name, chacha_start_##name, chacha_stream_##name, chacha_xor_##name, \
 	poly1305_blocks_##name, powers, blocks_ahead, few_bytes,                      \
 };                                                                                    \
-static void seal_##name(const void *ctx, u8 *dst, const u8 *src, size_t len,          \
-			const u8 *aad, size_t aadlen, const u8 *iv, u8 *tag,          \
-			size_t tagsize)                                               \
-{                                                                                     \
-	(void)tagsize;                                                                \
-	seal(&name, ctx, dst, src, len, aad, aadlen, iv, tag);                        \
-}                                                                                     \
-static int open_##name(const void *ctx, u8 *dst, const u8 *src, size_t len,           \
-		       const u8 *aad, size_t aadlen, const u8 *iv, const u8 *tag,     \
-		       size_t tagsize)                                                \
-{                                                                                     \
-	(void)tagsize;                                                                \
-	return open(&name, ctx, dst, src, len, aad, aadlen, iv, tag);                 \
-}                                                                                     \
-static void begin_##name(const void *ctx, void *state, const u8 *iv, size_t aadlen,   \
-			 size_t len, size_t tagsize)                                  \
-{                                                                                     \
-	(void)aadlen, (void)len, (void)tagsize;                                       \
-	begin(ctx, state, iv);                                                 \
-}                                                                                     \
-static void aad_##name(const void *ctx, void *state, const u8 *aad, size_t len)       \
-{                                                                                     \
-	(void)ctx;                                                                    \
-	more_aad(&name, state, aad, len);                                             \
-}                                                                                     \
-static void encrypt_##name(const void *ctx, void *state, u8 *dst, const u8 *src,      \
-			   size_t len)                                                \
-{                                                                                     \
-	text(&name, ctx, state, dst, src, len, false);                                \
-}                                                                                     \
-static void decrypt_##name(const void *ctx, void *state, u8 *dst, const u8 *src,      \
-			   size_t len)                                                \
-{                                                                                     \
-	text(&name, ctx, state, dst, src, len, true);                                 \
-}
+AEAD_SEAL(seal_##name, seal, &name)                                                   \
+AEAD_OPEN(open_##name, open, &name)                                                   \
+AEAD_AAD(aad_##name, add_aad, &name)                                                  \
+AEAD_TEXT(encrypt_##name, crypt, &name, false)                                        \
+AEAD_TEXT(decrypt_##name, crypt, &name, true)
 TIER(generic, 64, ~(size_t)0, poly1305_powers)
 TIER(aesni, 256, 207, poly1305_powers)
 TIER(avx2, 512, 207, poly1305_powers)
@@ -305,9 +278,10 @@ TIER(vaes_avx512, 2048, 159, poly1305_powers_vaes_avx512)
 /* RFC 8439, 2.8: the blocks that 32 bits count, but the one that the key of the MAC is from. */
 #define MAX_TEXT (((1ull << 32) - 1) * 64)
 
-#define IMPL(name, tier_name, driver_name, prio)                                      \
+#define IMPL(name, tier_name, end_name, prio)                                         \
 	{                                                                             \
-		.alg = "rfc7539(chacha20,poly1305)", .driver = driver_name,           \
+		.alg = "rfc7539(chacha20,poly1305)",                                  \
+		.driver = "rfc7539-chacha20-poly1305-" end_name,                      \
 		.kind = KILN_AEAD, .tier = KILN_TIER_##tier_name, .priority = prio,   \
 		.constant_time = true, .key_min = CHACHA_KEY_SIZE,                    \
 		.key_max = CHACHA_KEY_SIZE, .ivsize = NONCE_SIZE, .blocksize = 1,     \
@@ -315,15 +289,12 @@ TIER(vaes_avx512, 2048, 159, poly1305_powers_vaes_avx512)
 		.ctxsize = sizeof(struct chacha_key),                                 \
 		.statesize = sizeof(struct state), .longest = MAX_TEXT,               \
 		.class = KILN_MEDIUM, .setkey = chacha_setkey,                        \
-		.aead = { seal_##name, open_##name, begin_##name, aad_##name,         \
+		.aead = { seal_##name, open_##name, begin, aad_##name,                \
 			  encrypt_##name, decrypt_##name, end },                      \
-	}
+	},
 
 static const struct kiln_impl impls[] = {
-	IMPL(generic, GENERIC, "rfc7539-chacha20-poly1305-generic", 100),
-	IMPL(aesni, AESNI, "rfc7539-chacha20-poly1305-ssse3", 400),
-	IMPL(avx2, AVX2, "rfc7539-chacha20-poly1305-avx2", 500),
-	IMPL(vaes_avx512, VAES_AVX512, "rfc7539-chacha20-poly1305-avx512", 700),
+	VECTOR_ALL(IMPL, "ssse3")
 };
 
 KILN_IMPLS(chachapoly_impls, impls);
