@@ -43,6 +43,12 @@ static int name(const void *ctx, u8 *dst, const u8 *src, size_t len, const u8 *a
 {                                                                                     \
 	return fn(__VA_ARGS__, ctx, dst, src, len, aad, aadlen, iv, tag, tagsize);    \
 }
+#define AEAD_BEGIN(name, fn, ...)                                                     \
+static void name(const void *ctx, void *state, const u8 *iv, size_t aadlen, size_t len, \
+		 size_t tagsize)                                                      \
+{                                                                                     \
+	fn(__VA_ARGS__, ctx, state, iv, aadlen, len, tagsize);                        \
+}
 #define AEAD_AAD(name, fn, ...)                                                       \
 static void name(const void *ctx, void *state, const u8 *aad, size_t len)             \
 {                                                                                     \

@@ -5,6 +5,7 @@
 #include <kiln/string.h>
 #include <kiln/unaligned.h>
 
+#include "../entry.h"
 #include "../list.h"
 
 /*
@@ -40,11 +41,10 @@ static int mac_setkey(void *context, const u8 *key, size_t len)
 	return 0;
 }
 
-static void init(const void *ctx, void *state)
+static void init(const void *ctx __maybe_unused, void *state)
 {
 	struct blake2s_state *s = state;
 
-	(void)ctx;
 	start(s->h, 0);
 	s->bytes = 0;
 	s->kept = 0;
@@ -82,8 +82,8 @@ static bool valid(const void *state)
 }
 
 /* The last block of a message, full or not, is compressed differently, so it is kept back. */
-static __always_inline void update(blake2s_blocks_t *blocks, struct blake2s_state *s,
-				   const u8 *data, size_t len)
+static __always_inline void update(blake2s_blocks_t *blocks, const void *ctx __maybe_unused,
+				   struct blake2s_state *s, const u8 *data, size_t len)
 {
 	const size_t room = BLAKE2S_BLOCK_SIZE - s->kept;
 
@@ -111,7 +111,8 @@ static __always_inline void update(blake2s_blocks_t *blocks, struct blake2s_stat
 	s->kept += len;
 }
 
-static __always_inline void final(blake2s_blocks_t *blocks, struct blake2s_state *s, u8 *out)
+static __always_inline void final(blake2s_blocks_t *blocks, const void *ctx __maybe_unused,
+				  struct blake2s_state *s, u8 *out)
 {
 	memset(s->buffer + s->kept, 0, BLAKE2S_BLOCK_SIZE - s->kept);
 	blocks(s->h, s->buffer, 1, s->bytes + s->kept, ~0u);
@@ -119,33 +120,24 @@ static __always_inline void final(blake2s_blocks_t *blocks, struct blake2s_state
 	memzero_explicit(s, sizeof(*s));
 }
 
-#define TIER(name)                                                                    \
-static void update_##name(const void *ctx, void *state, const u8 *data, size_t len)  \
-{                                                                                     \
-	(void)ctx;                                                                    \
-	update(blake2s_blocks_##name, state, data, len);                              \
-}                                                                                     \
-static void final_##name(const void *ctx, void *state, u8 *out)                      \
-{                                                                                     \
-	(void)ctx;                                                                    \
-	final(blake2s_blocks_##name, state, out);                                     \
-}                                                                                     \
-static void digest_##name(const void *ctx, const u8 *data, size_t len, u8 *out)      \
-{                                                                                     \
-	struct blake2s_state s __aligned(64);                                         \
-										      \
-	init(ctx, &s);                                                                \
-	update(blake2s_blocks_##name, &s, data, len);                                 \
-	final(blake2s_blocks_##name, &s, out);                                        \
-}                                                                                     \
-static void mac_digest_##name(const void *ctx, const u8 *data, size_t len, u8 *out)  \
-{                                                                                     \
-	struct blake2s_state s __aligned(64);                                         \
-										      \
-	mac_begin(ctx, &s, len);                                                      \
-	update(blake2s_blocks_##name, &s, data, len);                                 \
-	final(blake2s_blocks_##name, &s, out);                                        \
+static __always_inline void digest(blake2s_blocks_t *blocks, const bool mac, const void *ctx,
+				   const u8 *data, size_t len, u8 *out)
+{
+	struct blake2s_state s __aligned(64);
+
+	if (mac)
+		mac_begin(ctx, &s, len);
+	else
+		init(ctx, &s);
+	update(blocks, ctx, &s, data, len);
+	final(blocks, ctx, &s, out);
 }
+
+#define TIER(name)                                                                    \
+HASH_UPDATE(update_##name, update, blake2s_blocks_##name)                             \
+HASH_FINAL(final_##name, final, blake2s_blocks_##name)                                \
+HASH_DIGEST(digest_##name, digest, blake2s_blocks_##name, false)                      \
+HASH_DIGEST(mac_digest_##name, digest, blake2s_blocks_##name, true)
 TIER(generic)
 TIER(aesni)
 TIER(vaes_avx512)

@@ -19,10 +19,16 @@
 #define SHA512_BLOCK 128
 #define SHA512_DIGEST 64
 
-md_blocks_t sha256_blocks_generic, sha256_blocks_avx2, sha256_blocks_sha_ni;
-md_blocks_t sha512_blocks_generic, sha512_blocks_avx2, sha512_blocks_avx512;
-md_end_t sha256_end_generic, sha256_end_avx2, sha256_end_sha_ni;
-md_end_t sha512_end_generic, sha512_end_avx2, sha512_end_avx512;
+#define SHA256_ALL(F)                                                  \
+	F(SHA256, sha256, generic, GENERIC, "generic", 100)            \
+	F(SHA256, sha256, avx2, AVX2, "avx2", 450)                     \
+	F(SHA256, sha256, sha_ni, SHA_NI, "sha-ni", 500)
+#define SHA512_ALL(F)                                                  \
+	F(SHA512, sha512, generic, GENERIC, "generic", 100)            \
+	F(SHA512, sha512, avx2, AVX2, "avx2", 500)                     \
+	F(SHA512, sha512, avx512, VAES_AVX512, "avx512", 700)
+SHA256_ALL(MD_DECLARE)
+SHA512_ALL(MD_DECLARE)
 
 /* FIPS 180-4, 4.2.2 and 4.2.3 */
 extern const u32 sha256_k[64];

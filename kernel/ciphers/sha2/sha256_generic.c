@@ -30,4 +30,4 @@ typedef u32 word_t;
 
 #include "sha2_generic.h"
 
-MD_END(sha256_md, sha256, generic)
+MD_END(sha256, generic)

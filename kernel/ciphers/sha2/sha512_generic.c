@@ -39,4 +39,4 @@ typedef u64 word_t;
 
 #include "sha2_generic.h"
 
-MD_END(sha512_md, sha512, generic)
+MD_END(sha512, generic)
