@@ -12,8 +12,7 @@
 #include "aes.h"
 
 struct aes_scalar {
-	void (*encrypt)(const struct aes_key *key, u8 *dst, const u8 *src, size_t blocks);
-	void (*decrypt)(const struct aes_key *key, u8 *dst, const u8 *src, size_t blocks);
+	aes_blocks_t *encrypt, *decrypt;
 	size_t batch;	/* blocks per call, if there are as many */
 };
 

@@ -120,24 +120,20 @@ static __always_inline void final(blake2s_blocks_t *blocks, const void *ctx __ma
 	memzero_explicit(s, sizeof(*s));
 }
 
-static __always_inline void digest(blake2s_blocks_t *blocks, const bool mac, const void *ctx,
-				   const u8 *data, size_t len, u8 *out)
-{
-	struct blake2s_state s __aligned(64);
-
-	if (mac)
-		mac_begin(ctx, &s, len);
-	else
-		init(ctx, &s);
-	update(blocks, ctx, &s, data, len);
-	final(blocks, ctx, &s, out);
+#define DIGEST(digest, name, begin)                                                   \
+static void digest##_##name(const void *ctx, const u8 *data, size_t len, u8 *out)     \
+{                                                                                     \
+	struct blake2s_state s __aligned(64);                                         \
+										      \
+	begin;                                                                        \
+	update(blake2s_blocks_##name, ctx, &s, data, len);                            \
+	final(blake2s_blocks_##name, ctx, &s, out);                                   \
 }
-
 #define TIER(name)                                                                    \
 HASH_UPDATE(update_##name, update, blake2s_blocks_##name)                             \
 HASH_FINAL(final_##name, final, blake2s_blocks_##name)                                \
-HASH_DIGEST(digest_##name, digest, blake2s_blocks_##name, false)                      \
-HASH_DIGEST(mac_digest_##name, digest, blake2s_blocks_##name, true)
+DIGEST(digest, name, init(ctx, &s))                                                   \
+DIGEST(mac_digest, name, mac_begin(ctx, &s, len))
 TIER(generic)
 TIER(aesni)
 TIER(vaes_avx512)

@@ -60,18 +60,13 @@ static __always_inline void text(const struct aes_key *key, const bool decryptin
 	store1(acc, cbc_end(&mac));
 }
 
-void CCM(encrypt)(const struct aes_key *key, u8 acc[AES_BLOCK_SIZE], u8 ctr[AES_BLOCK_SIZE],
-		  u8 *dst, const u8 *src, size_t len)
-{
-	assert_fpu_section();
-	text(key, false, acc, ctr, dst, src, len);
-	v_end();
+#define CCM_TEXT(direction, decrypting)                                               \
+void CCM(direction)(const struct aes_key *key, u8 acc[AES_BLOCK_SIZE],                \
+		    u8 ctr[AES_BLOCK_SIZE], u8 *dst, const u8 *src, size_t len)       \
+{                                                                                     \
+	assert_fpu_section();                                                         \
+	text(key, decrypting, acc, ctr, dst, src, len);                               \
+	v_end();                                                                      \
 }
-
-void CCM(decrypt)(const struct aes_key *key, u8 acc[AES_BLOCK_SIZE], u8 ctr[AES_BLOCK_SIZE],
-		  u8 *dst, const u8 *src, size_t len)
-{
-	assert_fpu_section();
-	text(key, true, acc, ctr, dst, src, len);
-	v_end();
-}
+CCM_TEXT(encrypt, false)
+CCM_TEXT(decrypt, true)

@@ -58,7 +58,7 @@ static __always_inline void iv_from(u8 iv[CHACHA_IV_SIZE], const u8 *nonce, u32 
 	put_le32(get_le32(nonce + 8), iv + 12);
 }
 
-static __always_inline void lengths(struct mac *mac, u64 aadlen, u64 len)
+static __always_inline void hash_lengths(struct mac *mac, u64 aadlen, u64 len)
 {
 	const u64 block[2] = { aadlen, len };
 
@@ -66,7 +66,7 @@ static __always_inline void lengths(struct mac *mac, u64 aadlen, u64 len)
 }
 
 /* With zeros up to a whole block. */
-static __always_inline void padded(poly1305_blocks_t *blocks, struct mac *mac, const u8 *data,
+static __always_inline void hash_padded(poly1305_blocks_t *blocks, struct mac *mac, const u8 *data,
 				   size_t len)
 {
 	const size_t whole = len & ~(size_t)(POLY1305_BLOCK_SIZE - 1);
@@ -88,7 +88,7 @@ static __always_inline void wipe(const struct tier *t, u8 *p, size_t bytes)
 	__asm__ volatile("" : : "r"(p) : "memory");
 }
 
-struct one {
+struct whole {
 	struct mac mac;
 	u8 block[CHACHA_BLOCK_SIZE] __aligned(64);
 	size_t ahead;		/* bytes of text there is key stream for */
@@ -96,18 +96,18 @@ struct one {
 	u8 iv[CHACHA_IV_SIZE];	/* what comes after these */
 };
 
-static __always_inline void one_padded(const struct tier *t, struct one *o, const u8 *data,
+static __always_inline void whole_padded(const struct tier *t, struct whole *o, const u8 *data,
 				       size_t len)
 {
 	if (o->powers)
-		padded(t->blocks, &o->mac, data, len);
+		hash_padded(t->blocks, &o->mac, data, len);
 	else
-		padded(poly1305_blocks_generic, &o->mac, data, len);
+		hash_padded(poly1305_blocks_generic, &o->mac, data, len);
 }
 
 /* With @stream_only the key stream goes to @dst, and @src is not used. */
-static __always_inline void one_begin(const struct tier *t, const struct chacha_key *key,
-				      struct one *o, u8 *dst, const u8 *src,
+static __always_inline void whole_begin(const struct tier *t, const struct chacha_key *key,
+				      struct whole *o, u8 *dst, const u8 *src,
 				      const bool stream_only, size_t len, const u8 *nonce,
 				      const u8 *aad, size_t aadlen)
 {
@@ -123,13 +123,13 @@ static __always_inline void one_begin(const struct tier *t, const struct chacha_
 	if (o->powers)
 		t->powers(&o->mac.key, len > aadlen ? len : aadlen);
 	o->mac.sum = (struct poly1305_sum){ { 0 } };
-	one_padded(t, o, aad, aadlen);
+	whole_padded(t, o, aad, aadlen);
 }
 
-static __always_inline void one_end(const struct tier *t, struct one *o, size_t aadlen,
+static __always_inline void whole_end(const struct tier *t, struct whole *o, size_t aadlen,
 				    size_t len, u8 *tag)
 {
-	lengths(&o->mac, aadlen, len);
+	hash_lengths(&o->mac, aadlen, len);
 	poly1305_emit(&o->mac.key, &o->mac.sum, tag);
 	if (o->powers) {
 		wipe(t, (u8 *)&o->mac, sizeof(o->mac));
@@ -145,10 +145,10 @@ static __always_inline void seal(const struct tier *t, const struct chacha_key *
 				 const u8 *src, size_t len, const u8 *aad, size_t aadlen,
 				 const u8 *nonce, u8 *tag, size_t tagsize __maybe_unused)
 {
-	struct one o;
+	struct whole o;
 	size_t at, n;
 
-	one_begin(t, key, &o, dst, src, false, len, nonce, aad, aadlen);
+	whole_begin(t, key, &o, dst, src, false, len, nonce, aad, aadlen);
 	n = o.ahead;
 	if (n < len) {
 		/* All of it is whole blocks. */
@@ -157,12 +157,12 @@ static __always_inline void seal(const struct tier *t, const struct chacha_key *
 			n = len - at < TURN ? len - at : TURN;
 			t->crypt(key, dst + at, src + at, n, o.iv);
 			put_le32(get_le32(o.iv) + TURN / 64, o.iv);
-			padded(t->blocks, &o.mac, dst + at, n);
+			hash_padded(t->blocks, &o.mac, dst + at, n);
 		}
 	} else {
-		one_padded(t, &o, dst, len);
+		whole_padded(t, &o, dst, len);
 	}
-	one_end(t, &o, aadlen, len, tag);
+	whole_end(t, &o, aadlen, len, tag);
 }
 
 static __always_inline int open(const struct tier *t, const struct chacha_key *key, u8 *dst,
@@ -171,13 +171,13 @@ static __always_inline int open(const struct tier *t, const struct chacha_key *k
 				size_t tagsize __maybe_unused)
 {
 	u8 stream[CHACHA_AHEAD] __aligned(64);
-	struct one o;
+	struct whole o;
 	u64 right[2], differ;
 	bool wrong;
 
-	one_begin(t, key, &o, stream, NULL, true, len, nonce, aad, aadlen);
-	one_padded(t, &o, src, len);
-	one_end(t, &o, aadlen, len, (u8 *)right);
+	whole_begin(t, key, &o, stream, NULL, true, len, nonce, aad, aadlen);
+	whole_padded(t, &o, src, len);
+	whole_end(t, &o, aadlen, len, (u8 *)right);
 	differ = (right[0] ^ get_le64(tag)) | (right[1] ^ get_le64(tag + 8));
 	right[0] = right[1] = 0;
 	__asm__ volatile("" : : "r"(right) : "memory");
@@ -228,7 +228,7 @@ static __always_inline void add_aad(const struct tier *t, const void *ctx __mayb
 	       len % POLY1305_BLOCK_SIZE);
 }
 
-static __always_inline void end_of_aad(struct state *s)
+static __always_inline void end_aad(struct state *s)
 {
 	if (!s->in_text && s->aadlen % POLY1305_BLOCK_SIZE)
 		poly1305_block(&s->mac.key, &s->mac.sum, s->kept, 1);
@@ -239,14 +239,14 @@ static __always_inline void crypt(const struct tier *t, const bool decrypt,
 				  const struct chacha_key *key, struct state *s, u8 *dst,
 				  const u8 *src, size_t len)
 {
-	end_of_aad(s);
+	end_aad(s);
 	s->len += len;
 	if (decrypt)
-		padded(t->blocks, &s->mac, src, len);
+		hash_padded(t->blocks, &s->mac, src, len);
 	t->crypt(key, dst, src, len, s->iv);
 	put_le32(get_le32(s->iv) + (u32)((len + 63) / 64), s->iv);
 	if (!decrypt)
-		padded(t->blocks, &s->mac, dst, len);
+		hash_padded(t->blocks, &s->mac, dst, len);
 }
 
 static void end(const void *ctx __maybe_unused, void *state, u8 *tag,
@@ -254,8 +254,8 @@ static void end(const void *ctx __maybe_unused, void *state, u8 *tag,
 {
 	struct state *s = state;
 
-	end_of_aad(s);
-	lengths(&s->mac, s->aadlen, s->len);
+	end_aad(s);
+	hash_lengths(&s->mac, s->aadlen, s->len);
 	poly1305_emit(&s->mac.key, &s->mac.sum, tag);
 	memzero_explicit(s, sizeof(*s));
 }

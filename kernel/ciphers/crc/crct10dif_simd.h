@@ -20,15 +20,12 @@
 #include <kiln/fpu_assert.h>
 
 #include "crc.h"
+#include "fold.h"
 
 /*
- * To move 16 bytes by D: the lower half is multiplied by x^(8D) mod P, the upper one by
+ * struct move: to move 16 bytes by D, the lower half is multiplied by x^(8D) mod P, the upper one by
  * x^(8D + 64).
  */
-struct move {
-	u64 lower, upper;
-};
-
 #define MOVE_16 { 0xa010, 0x1faa }
 #define MOVE_32 { 0x857d, 0x7acc }
 #define MOVE_48 { 0x84da, 0x4a84 }
@@ -41,22 +38,11 @@ struct move {
 #define REVERSE(v) v_shuffle(v, v_all(_mm_set_epi64x(0x0001020304050607, 0x08090a0b0c0d0e0f)))
 #define LOAD(p) REVERSE(v_load(p))
 
-/* The 16 bytes at @m in every lane. */
-static __always_inline vec_t wide(const struct move *m)
-{
-	return v_all(_mm_loadu_si128((const __m128i *)m));
-}
-
 static __always_inline vec_t load_first(const u8 *p, size_t n);
 static __always_inline vec_t put_crc(u32 crc, size_t n);
 #ifndef sum_last
 static __always_inline __m128i sum_last(vec_t v);
 #endif
-
-static __always_inline vec_t fold(vec_t v, vec_t by, vec_t more)
-{
-	return v_xor3(v_clmul(v, by, 0x00), v_clmul(v, by, 0x11), more);
-}
 
 /* x^16 times the 128 bits mod P. */
 static __always_inline u32 reduce(__m128i v)

@@ -3,7 +3,6 @@
  * CRC-16/T10-DIF with VPCLMULQDQ on 512-bit vectors: two multiplications for 64 bytes.
  */
 #include "../simd/vec_zmm.h"
-#include "sum_lanes.h"
 
 #define CRC crct10dif_avx512
 #define CRC_SHORT crct10dif_pclmul

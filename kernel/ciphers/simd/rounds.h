@@ -24,6 +24,13 @@ typedef u8 round_key[AES_BLOCK_SIZE];
 #define DOWN_4(F) F(3) F(2) DOWN_2(F)
 #define DOWN_8(F) F(7) F(6) F(5) F(4) DOWN_4(F)
 #define DOWN_16(F) F(15) F(14) F(13) F(12) F(11) F(10) F(9) F(8) DOWN_8(F)
+#if MAIN == 16
+#define EACH_MAIN EACH_16
+#define DOWN_MAIN DOWN_16
+#else
+#define EACH_MAIN EACH_8
+#define DOWN_MAIN DOWN_8
+#endif
 
 /*
  * Round key r of @rk, which has one vector for each if @wide, else one block. Those that are
