@@ -9,6 +9,7 @@
 #include <kiln/preempt.h>
 #include <kiln/string.h>
 
+#include "common.h"
 #include "patterns.h"
 
 enum { SOFTIRQ_GUEST = 7 };
@@ -42,10 +43,8 @@ static void serve(struct kiln_guests *all, struct kiln_guest *guest)
 static void guest_softirq(struct cpu *cpu)
 {
 	struct kiln_guests *all = cpu->irq_data;
-	const u32 i = all->next;
 
-	all->next = i + 1 == all->softirqs ? 0 : i + 1;
-	serve(all, &all->guest[i]);
+	serve(all, &all->guest[take_turn(&all->next, all->softirqs)]);
 }
 
 static void guest_hardirq(struct cpu *cpu)
@@ -55,33 +54,19 @@ static void guest_hardirq(struct cpu *cpu)
 	all->interrupts++;
 	all->into_sections += cpu->section_depth > 0;
 	raise_softirq(SOFTIRQ_GUEST);
-	if (all->hardirqs) {
-		const u32 i = all->next_hardirq;
-
-		all->next_hardirq = i + 1 == all->hardirqs ? 0 : i + 1;
-		serve(all, &all->guest[all->softirqs + i]);
-	}
+	if (all->hardirqs)
+		serve(all, &all->guest[all->softirqs +
+				       take_turn(&all->next_hardirq, all->hardirqs)]);
 }
 
 u64 kiln_guests_attach(void *arg)
 {
-	struct cpu *cpu = this_cpu();
-
-	local_irq_disable();
-	cpu->irq_data = arg;
-	cpu->softirq_handler[SOFTIRQ_GUEST] = guest_softirq;
-	cpu->irq_handler = guest_hardirq;
-	local_irq_enable();
+	irq_attach(arg, SOFTIRQ_GUEST, guest_softirq, guest_hardirq);
 	return 0;
 }
 
-u64 kiln_guests_detach(void *arg)
+u64 kiln_guests_detach(void *arg __maybe_unused)
 {
-	(void)arg;
-	local_irq_disable();
-	this_cpu()->irq_handler = NULL;
-	local_irq_enable();
-	while (this_cpu_read(softirq_pending))
-		do_softirq();
+	irq_detach();
 	return 0;
 }

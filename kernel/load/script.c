@@ -36,14 +36,11 @@ struct run {
 static void note(struct run *run, const struct message *m, bool answer, int err)
 {
 	struct kiln_script *s = run->script;
-	const bool off = this_cpu_read(irqs_off);
+	const bool off = local_irq_save();
+	const u32 i = s->events++;
 	struct kiln_script_event *event;
-	u32 i;
 
-	local_irq_disable();
-	i = s->events++;
-	if (!off)
-		local_irq_enable();
+	local_irq_restore(off);
 	if (i >= s->max_events)
 		return;
 	event = &s->event[i];
@@ -56,7 +53,7 @@ static void note(struct run *run, const struct message *m, bool answer, int err)
 }
 
 /* A hosted tree calls it, too, whose stack is at eight bytes only. */
-static void __attribute__((force_align_arg_pointer)) answered(void *data, int err)
+static void __attribute__((force_align_arg_pointer)) take_answer(void *data, int err)
 {
 	struct message *m = data;
 
@@ -83,7 +80,7 @@ static void submit_there(void *arg)
 		.iv = s->m->iv,
 		.len = script->len,
 		.flags = s->step->flags,
-		.complete = answered,
+		.complete = take_answer,
 		.data = s->m,
 	};
 	int err;
