@@ -45,7 +45,7 @@ int crypto_register_alg(struct crypto_alg *alg)
 	return err;
 }
 
-void crypto_model_set(u32 wanted)
+void kiln_crypto_model(u32 wanted)
 {
 	__atomic_store_n(&model, wanted, __ATOMIC_RELAXED);
 }

@@ -98,7 +98,8 @@ static int authenc_encrypt(struct crypto_request *req)
 	if (req->src != req->dst)
 		scatterwalk_copy_pieces(req->dst, req->src, req->assoclen);
 	sub = sub_request(req, req->cryptlen);
-	crypto_request_set_callback(sub, req->flags | CRYPTO_TFM_REQ_HOLD_PARENT, finish_encrypt, req);
+	crypto_request_set_callback(sub, req->flags | CRYPTO_TFM_REQ_HOLD_PARENT, finish_encrypt,
+				    req);
 	err = crypto_encrypt(sub);
 	return err ? err : put_icv(req);
 }

@@ -23,11 +23,6 @@ int kiln_crypto_init(void)
 	return impls_register();
 }
 
-void kiln_crypto_model(u32 model)
-{
-	crypto_model_set(model);
-}
-
 u64 kiln_crypto_open(void *arg)
 {
 	struct kiln_tfm *t = arg;
@@ -82,11 +77,6 @@ static void *request_alloc(void *tfm)
 	return crypto_request_alloc(tfm, sizeof(struct plain_request));
 }
 
-static void request_free(void *req)
-{
-	kfree(req);
-}
-
 static int request_submit(void *request, const struct kiln_submission *s)
 {
 	struct crypto_request *req = request;
@@ -110,7 +100,7 @@ static void tfm_free(void *tfm)
 
 const struct kiln_request_ops kiln_request_ops = {
 	.request_alloc = request_alloc,
-	.request_free = request_free,
+	.request_free = kfree,
 	.submit = request_submit,
 	.tfm_free = tfm_free,
 };

@@ -99,7 +99,7 @@ static void cryptd_run(struct kiln_work *work)
 	struct crypto_request *req, *backlog;
 
 	local_bh_disable();
-	backlog = crypto_get_backlog(queue);
+	backlog = queue->backlog;
 	req = crypto_dequeue_request(queue);
 	local_bh_enable();
 	if (!req)

@@ -111,10 +111,7 @@ bool irq_fpu_usable(void)
 	return fpu_policy->usable();
 }
 
-bool kiln_fpu_usable(void)
-{
-	return irq_fpu_usable();
-}
+bool kiln_fpu_usable(void) __attribute__((alias("irq_fpu_usable")));
 
 /* Policies of hosted trees. Their numbers follow Kiln's own. */
 static struct fpu_policy foreign[8];

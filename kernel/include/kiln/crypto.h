@@ -120,7 +120,6 @@ struct crypto_tfm {
 
 /* crypto/api.c */
 int crypto_register_alg(struct crypto_alg *alg);
-void crypto_model_set(u32 model);
 
 /*
  * The algorithm of this driver name, or of the highest priority of those with this name.
@@ -206,8 +205,8 @@ void crypto_req_done(void *data, int err);
 int crypto_wait_req(int err, struct crypto_wait *wait);
 
 /*
- * crypto/walk.c: steps through a request's pieces. Each step has @nbytes at @src and @dst, whole blocks but
- * for the last step. Blocks that straddle pieces are copied to the walk's own buffer.
+ * crypto/walk.c: steps through a request's pieces. Each step has @nbytes at @src and @dst, whole
+ * blocks except for the last step. Blocks that straddle pieces are copied to the walk's own buffer.
  */
 enum { WALK_BLOCK = 16, WALK_MAX_BLOCK = 64, WALK_PAGE = 4096 };
 
@@ -249,17 +248,15 @@ struct scatterlist *scatterwalk_ffwd(struct scatterlist room[2], struct scatterl
 /* The bytes of the next @left that are contiguous, from @at on; and step over them. */
 u32 scatterwalk_next(struct scatterlist **sg, u32 *offset, u64 left, u8 **at);
 
-/* crypto/queue.c: requests that wait; beyond @max_qlen only those with CRYPTO_TFM_REQ_MAY_BACKLOG. */
+/* crypto/queue.c: requests wait; beyond @max_qlen only those with CRYPTO_TFM_REQ_MAY_BACKLOG. */
 struct crypto_queue {
-	struct crypto_request *head, *tail, *backlog;
+	struct crypto_request *head, *tail;
+	struct crypto_request *backlog;	/* the first that has not got -EINPROGRESS yet */
 	u32 qlen, max_qlen;
 };
 
 int crypto_enqueue_request(struct crypto_queue *queue, struct crypto_request *req);
 struct crypto_request *crypto_dequeue_request(struct crypto_queue *queue);
-/* The first request of the backlog that has not got -EINPROGRESS yet. */
-struct crypto_request *crypto_get_backlog(const struct crypto_queue *queue);
-
 /* crypto/cryptd.c */
 enum { CRYPTD_MAX_CPU_QLEN = 1000 };
 
@@ -268,8 +265,8 @@ u32 cryptd_queue_length(void);
 struct crypto_tfm *cryptd_alloc(const char *name, u32 type, u32 mask, int *err);
 bool cryptd_queued(struct crypto_tfm *tfm);
 /*
- * crypto/cryptd.c, seqiv.c, authenc.c: for crypto_alloc_tfm(), an instance of a template for this name. NULL, with -ENOENT if
- * the name is not one of the template's.
+ * crypto/cryptd.c, seqiv.c, authenc.c: for crypto_alloc_tfm(), an instance of a template for this
+ * name. NULL, with -ENOENT if the name is not one of the template's.
  */
 struct crypto_alg *cryptd_instance(const char *name, u32 type, u32 mask, int *err);
 struct crypto_alg *seqiv_instance(const char *name, u32 type, u32 mask, int *err);
@@ -287,8 +284,8 @@ struct crypto_alg *crypto_alg_new(const char *name, const char *driver, const ch
 /* Register it, or free it. */
 int crypto_alg_add(struct crypto_alg *alg);
 /*
- * A template's algorithm with its names, made of @first and, unless NULL, @second, which it is a user
- * of. All else is copied from @first; the template changes what differs.
+ * A template's algorithm with its names, and a user of @first and, unless NULL, @second, which it is
+ * made of. All else is copied from @first; the template changes what differs.
  */
 struct crypto_alg *crypto_instance(struct crypto_alg *first, const char *outer,
 				   struct crypto_alg *second, int *err);
@@ -303,7 +300,7 @@ static inline u32 crypto_inherited_mask(u32 type, u32 mask)
 	return mask & ~type & CRYPTO_ALG_ASYNC;
 }
 
-/* crypto/shash.c: a hash in progress. Its ctx can be copied, and any tier of the algorithm goes on with it. */
+/* crypto/shash.c: a hash in progress. Its ctx can be copied; any tier of the algorithm continues it. */
 struct shash_desc {
 	struct crypto_tfm *tfm;
 	u8 ctx[KILN_MAX_STATE] __aligned(64);
