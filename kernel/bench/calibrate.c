@@ -47,7 +47,7 @@ struct room {
 
 _Static_assert(sizeof(struct room) <= KILN_CALIBRATION_BYTES, "the host's memory is enough");
 
-/* The two shortest of what one thing took. */
+/* The two shortest times of one measurement. */
 struct best {
 	u64 first, second;
 };

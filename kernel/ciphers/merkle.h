@@ -3,9 +3,9 @@
  * What SHA-1, SHA-2 and SM3 have in common: words of big-endian bytes, blocks that a
  * compression function takes in turn, padding by a one bit and the length (FIPS 180-4, 5.1).
  *
- * A hash is a constant struct md, a tier of it a function for whole blocks and one for the
- * end of a message; everything here is inlined for them, and runs in general registers. A
- * message in one piece is one call of the latter.
+ * A hash is a constant struct md. A tier is a function for whole blocks and one for the end of a
+ * message, which also processes a message in one piece. Everything here is inlined for them and runs
+ * in general registers.
  */
 #ifndef KILN_CIPHERS_MERKLE_H
 #define KILN_CIPHERS_MERKLE_H
@@ -31,7 +31,7 @@ struct md_state {
 	u8 buffer[MD_MAX_BLOCK];	/* the last bytes % block of them */
 };
 
-/* As many bytes of it as are used. */
+/* The bytes of it that a hash uses. */
 #define MD_STATE_SIZE(block) (offsetof(struct md_state, buffer) + (block))
 
 /* The compression function over @blocks blocks, at least one. */
@@ -179,7 +179,7 @@ static void hash##_init(const void *ctx __maybe_unused, void *state)            
 	md_begin(&hash##_md, state, hash##_md.iv, 0);                                 \
 }
 
-/* What a hash and its HMAC have alike in the table. */
+/* Fields of the table that a hash and its HMAC have in common. */
 #define MD_FIELDS(HASH, fn, tier_name, TIER, prio)                                    \
 	.kind = KILN_HASH, .tier = KILN_TIER_##TIER, .priority = prio,                \
 	.constant_time = true, .digestsize = HASH##_DIGEST,                           \

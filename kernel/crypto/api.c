@@ -163,7 +163,7 @@ static struct crypto_alg *add_instance(const char *name, u32 type, u32 mask, int
 	if (!alg)
 		return NULL;
 	alg->users = 1;
-	/* It may be found and be gone when it is looked up: its last user has just left. */
+	/* An existing instance may disappear before it is looked up, with its last user. */
 	for (i = 0; i < TRIES && !there; i++) {
 		*err = crypto_register_alg(alg);
 		if (!*err)

@@ -33,7 +33,7 @@ static u64 new_salt(void)
 	return x ^ x >> 31;
 }
 
-/* For what is behind the IV; it answers to whom the request is of. */
+/* The inner request, for what follows the IV; it completes the outer one directly. */
 static struct crypto_request *sub_request(struct crypto_request *req)
 {
 	struct seqiv_ctx *ctx = crypto_tfm_ctx(req->tfm);
@@ -46,7 +46,7 @@ static struct crypto_request *sub_request(struct crypto_request *req)
 	return sub;
 }
 
-/* Whether the associated data of the inner request, which the IV is part of, have a length. */
+/* Whether the length of the inner request's associated data, which include the IV, fits. */
 static bool is_of_form(const struct crypto_request *req)
 {
 	return req->cryptlen >= SEQIV && req->assoclen <= ~0u - SEQIV;

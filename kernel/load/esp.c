@@ -17,9 +17,9 @@
 
 /* As Linux's net_rx_action() has it: more packets than that are left to the next run. */
 enum { SOFTIRQ_NET_RX = 3, BUDGET = 300 };
-/* Which of the phases is the one of high load. */
+/* The phase of high load. */
 enum { HIGH = 1 };
-/* The flow that the task sends by. */
+/* The flow on which the task sends. */
 enum { OUT = 1 };
 
 static u64 now(const struct kiln_esp_load *load)
@@ -122,8 +122,8 @@ static void done(void *data, int answer)
 }
 
 /*
- * The packet is copied, as a card does, and en- or decrypted in place. ESP asks for no
- * backlog: if the queue is full the packet is gone.
+ * The packet is copied, as a card does, and en- or decrypted in place. ESP does not use the backlog:
+ * if the queue is full, the packet is dropped.
  */
 static void put(struct kiln_esp_flow *flow, u32 i, bool own)
 {
@@ -166,7 +166,7 @@ static void put_next(struct kiln_esp_flow *flow, bool own)
 	put(flow, take_turn(&flow->next, flow->packets), own);
 }
 
-/* What the card has put into its ring by now. */
+/* Puts the packets that have arrived by now into the ring. */
 static void card(struct kiln_esp_load *load)
 {
 	const bool off = local_irq_save();
@@ -184,7 +184,7 @@ static void card(struct kiln_esp_load *load)
 	local_irq_restore(off);
 }
 
-/* What the rest of the network stack takes for a packet, which is not modelled. */
+/* Spins for the time that the rest of the network stack takes, which is not modelled. */
 static void route(const struct kiln_esp_load *load)
 {
 	const u64 start = rdtsc();

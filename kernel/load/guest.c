@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-only OR MIT
 /*
- * Guests: what interrupts do while something else is tested. A softirq calls one function
- * after the other, each a message with a known answer; a hardirq those that may be called there.
+ * Guests: the work of interrupts while something else is tested. Each softirq calls the next of a
+ * list of functions with a message whose answer is known; each hardirq the next of those that may be
+ * called there.
  */
 #include <kiln/abi/load.h>
 #include <kiln/cpu.h>

@@ -24,7 +24,7 @@ size_t kiln_pattern_size(void)
 	return sizeof(struct pattern);
 }
 
-/* By what the CPU has, whatever tiers are masked: a guest of a section may use it all. */
+/* By the registers of the CPU, not by the mask of tiers: a guest of a section may use all of them. */
 void clobber_registers(void)
 {
 	switch (cpu_register_bits()) {
@@ -151,7 +151,7 @@ static void load_hardirq(struct cpu *cpu)
 		load->hardirq_sections += clobber_in_section();
 }
 
-/* A kernel thread that does what the task does, for as long as the load lasts. */
+/* A kernel thread that encrypts like the task until the load ends. */
 static void second_task(void *arg)
 {
 	struct kiln_load *load = arg;
@@ -190,7 +190,7 @@ u64 kiln_load_attach(void *arg)
 	return 0;
 }
 
-/* With interrupts that do nothing: what was raised and put has been done. */
+/* Called while interrupts do nothing: waits for pending softirqs and operations in flight. */
 u64 kiln_load_drain(void *arg)
 {
 	struct kiln_load *load = arg;
@@ -263,7 +263,7 @@ u64 kiln_load_run(void *arg)
 			task_keep(load);
 		cond_resched();
 	}
-	/* What the task waits for has been answered when it goes back to its user. */
+	/* No operation is in flight when the task returns to user mode. */
 	op_wait(&load->task, 1);
 	return load->task.corrupted;
 }

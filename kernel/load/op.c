@@ -26,7 +26,7 @@ void op_init(struct kiln_load_side *side)
 	}
 }
 
-/* The one that was used last is the one whose memory is near. */
+/* The memory of the slot that was used last is probably still cached. */
 static struct kiln_op_slot *take(struct kiln_load_side *side)
 {
 	const bool off = local_irq_save();
@@ -76,7 +76,7 @@ static void take_answer(struct kiln_op_slot *slot, int answer)
 
 static void __attribute__((force_align_arg_pointer)) done(void *data, int answer)
 {
-	/* It has got a place in the queue: not an answer yet. */
+	/* The operation has a place in the queue now; its answer follows. */
 	if (answer != -EINPROGRESS)
 		take_answer(data, answer);
 }

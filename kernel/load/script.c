@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only OR MIT
 /*
- * A script of requests, and what became of each: the rules of an asynchronous crypto API
- * as those see them who use it.
+ * A script of requests, and the result of each: the rules of an asynchronous crypto API as its users
+ * see them.
  */
 #include <kiln/abi/load.h>
 #include <kiln/abi/submission.h>
@@ -169,7 +169,7 @@ u64 kiln_script(void *arg)
 	for (i = 0; i < s->steps && !s->stuck; i++)
 		if (!take(&run, &s->step[i]))
 			s->stuck = i + 1;
-	/* What was never answered keeps its memory: it may be written yet. */
+	/* Requests that were never answered keep their memory: it may still be written. */
 	if (!let_run(&run, run.submitted) && !s->stuck)
 		s->stuck = s->steps + 1;
 	while (run.messages) {

@@ -9,15 +9,15 @@
 #include "../list.h"
 
 /*
- * A key is the first block, padded with zeros. What it comes to is kept, for messages that
- * go on behind it; without a message it is the last block too, and takes another way.
+ * The key, padded with zeros, is the first block. @after is the state behind it, from which messages
+ * start. For an empty message the key is also the last block, which is compressed differently.
  */
 struct blake2smac_ctx {
 	u32 start[8], after[8];
 	u8 key[BLAKE2S_BLOCK_SIZE];
 };
 
-/* The parameter block (RFC 7693, 2.5): one leaf, so many bytes of key and of digest. */
+/* The parameter block (RFC 7693, 2.5): one leaf, and the lengths of key and digest. */
 static __always_inline void start(u32 h[8], size_t keylen)
 {
 	static const u32 iv[8] = BLAKE2S_IV;
@@ -61,7 +61,7 @@ static void mac_init(const void *context, void *state)
 	s->kept = BLAKE2S_BLOCK_SIZE;
 }
 
-/* A message whose length is known. */
+/* Begins a message of @len bytes. */
 static __always_inline void mac_begin(const struct blake2smac_ctx *ctx,
 				      struct blake2s_state *s, size_t len)
 {
@@ -158,9 +158,9 @@ TIER(vaes_avx512)
 	}
 
 /*
- * General registers are preferred: the chain of a round is 24 operations long, whatever the
- * registers, and theirs never take more cycles (Zen 5: 4.3 cycles a byte, 8.1 with AVX-512,
- * 10.3 with SSSE3).
+ * General registers are preferred: a round is a chain of 24 operations in any registers, and those of
+ * general registers never take more cycles (Zen 5: 4.3 cycles per byte, 8.1 with AVX-512, 10.3 with
+ * SSSE3).
  *
  * blake2smac is OpenSSL's name; Linux's blake2s-256 takes a key or none.
  */

@@ -11,7 +11,7 @@
 #include "../partial.h"
 #include "../verdict.h"
 
-/* Associated data up to here is put behind the first block, to be one stretch with it. */
+/* Associated data of up to this many bytes is copied behind the first block and hashed with it. */
 #define SHORT_AAD (6 * AES_BLOCK_SIZE - 2)
 
 struct ccm_state {
@@ -29,8 +29,8 @@ struct tier {
 };
 
 /*
- * Blocks are put together in words, as they are read again at once: a load that needs more than
- * one store waits for all of them.
+ * Blocks are written as words because they are read again at once: a load that needs bytes of
+ * several stores waits for all of them.
  */
 static __always_inline void put_block(u8 *p, u64 first, u64 second)
 {
@@ -38,7 +38,7 @@ static __always_inline void put_block(u8 *p, u64 first, u64 second)
 	put_le64(second, p + 8);
 }
 
-/* Which bytes of an IV's second word the length or number takes, at its end. */
+/* The bytes at the end of an IV's second word that hold the length or the number. */
 static __always_inline u64 number_mask(const u8 *iv)
 {
 	return ~0ull << 8 * (7 - (iv[0] & 7));
@@ -81,7 +81,7 @@ static __always_inline u64 word(const u8 *p, size_t len, size_t at)
 	return w;
 }
 
-/* How long the associated data is; the bytes that takes. */
+/* Encodes the length of the associated data; returns the number of bytes. */
 static size_t aad_length(u8 *p, size_t aadlen)
 {
 	size_t n = 0, bytes;
@@ -126,7 +126,7 @@ static __always_inline void add_aad(const struct tier *t, const struct aes_key *
 	memcpy(s->buffer, aad + (len - s->kept), s->kept);
 }
 
-/* No more of it comes. */
+/* Pads the associated data, of which this is the end. */
 static __always_inline void end_aad(const struct tier *t, const struct aes_key *key,
 				    struct ccm_state *s)
 {

@@ -90,8 +90,8 @@ static __always_inline vec_t rol(vec_t v, const int n)
 	F(8) F(9) F(10) F(11) F(12) F(13) F(14) F(15)
 
 /*
- * The first block of all beside the others, if @block is there to take it: general registers
- * have nothing else to do.
+ * Steps of the very first block between those of the others, unless @block is NULL: the general
+ * registers are idle.
  */
 #define BESIDE(step)                                                          \
 	if (block) {                                                          \
@@ -103,8 +103,8 @@ static __always_inline vec_t rol(vec_t v, const int n)
 	STEP1(p##a, p##b, p##d, 16) STEP1(p##c, p##d, p##b, 12)               \
 	STEP1(p##a, p##b, p##d, 8) STEP1(p##c, p##d, p##b, 7)
 /*
- * The other three rows are turned, not b, which is always the last to be ready and the first
- * to be wanted: the turns are off the chain.
+ * Row b is ready last and needed first, so the other three are turned instead: the turns are then
+ * not part of the chain.
  */
 #define ROW_TURN(p) V_TURN(p##a, 0x93) V_TURN(p##d, 0x4e) V_TURN(p##c, 0x39)
 #define ROW_TURN_BACK(p) V_TURN(p##a, 0x39) V_TURN(p##d, 0x4e) V_TURN(p##c, 0x93)
@@ -296,7 +296,7 @@ static __always_inline void columns_2(const struct chacha_key *key, const u8 *iv
 	SET_STATE(y, SET_BLOCKS)
 
 	SET_ROUNDS(SET_ROUND_2)
-	/* Room to work in; initial words are loaded again. */
+	/* Frees registers; the initial words are loaded again. */
 #define KEEP(i) v_store(kept + VBYTES * (i), y##i);
 #define KEPT(i) vec_t z##i = v_load(kept + VBYTES * (i));
 	EACH_16(KEEP)
@@ -367,13 +367,13 @@ static __always_inline void one_block(const struct chacha_key *key, u8 *dst, con
 	wipe(buffer, sizeof(buffer));
 }
 
-/* What is written when @len bytes are asked for. The rest is wiped, too. */
+/* Bytes of key stream written for @len bytes. The excess is wiped as well. */
 #define WRITTEN(len)                                                          \
 	((len) > SET_BYTES ? SETS * SET_BYTES :                               \
 	 (len) > 2 * ROW_BYTES ? SET_BYTES :                                  \
 	 (len) > ROW_BYTES ? 2 * ROW_BYTES : ROW_BYTES)
 
-/* The end of a message, less than a main loop takes. */
+/* The end of a message, less than a step of the main loop. */
 static noinline void tail(const struct chacha_key *key, const u8 *iv, u32 more, u8 *dst,
 			  const u8 *src, size_t len)
 {

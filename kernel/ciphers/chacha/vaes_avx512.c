@@ -10,8 +10,8 @@
 #define v_counts(n) _mm512_maskz_set1_epi32(0x1111, (int)(n))
 
 /*
- * In place, and each in a register of its own: left to itself, gcc keeps a third of two
- * sets in memory, and copies (780 cycles, not 700).
+ * Operations in place, and a register for each word: otherwise gcc keeps a third of the two sets in
+ * memory and copies words (780 cycles instead of 700).
  */
 #define V_VAR_x(i) register vec_t x##i __asm__("zmm" #i)
 #define V_VAR_y(i) register vec_t y##i __asm__(Y_##i)

@@ -2,13 +2,13 @@
 /*
  * ChaCha20-Poly1305 (RFC 8439, 2.8): what all tiers share, and the list of implementations.
  *
- * The first blocks of the key stream are made at once, with block 0, which is the key of
- * Poly1305, in general registers while the others are in vectors. The rest is encrypted and hashed in turns that
- * fit the first-level cache. When decrypting, everything is hashed and compared first.
+ * The first blocks of the key stream are computed together: block 0, which is the key of Poly1305,
+ * in general registers, and the others in vectors meanwhile. The rest is encrypted and hashed in
+ * turns that fit the first-level cache. Decryption hashes and compares everything first.
  *
- * Turns of 2048 bytes whose instructions are mixed were measured, too (Zen 5, AVX-512): with
- * a third of ChaCha20's state in memory to make room, one took 850 cycles, against 690 and 195
- * after each other. Both are near the limit of four operations per cycle already.
+ * Turns of 2048 bytes with mixed instructions were measured as well (Zen 5, AVX-512). With a third
+ * of ChaCha20's state in memory to make room, one took 850 cycles, compared with 690 and 195 one
+ * after the other. Both are near the limit of four operations per cycle already.
  */
 #include <kiln/string.h>
 #include <kiln/unaligned.h>
@@ -23,7 +23,7 @@
 #define NONCE_SIZE 12
 #define TAG_SIZE POLY1305_DIGEST_SIZE
 
-/* Encrypted, then hashed. */
+/* Bytes that are encrypted and then hashed. */
 #define TURN 8192
 
 struct tier {
@@ -33,8 +33,8 @@ struct tier {
 	chacha_xor_t *xor;
 	poly1305_blocks_t *blocks;
 	poly1305_powers_t *powers;
-	size_t ahead;		/* bytes that are encrypted at once, at the most */
-	size_t few;		/* bytes that are hashed without powers */
+	size_t ahead;		/* bytes encrypted together with block 0, at most */
+	size_t few;		/* up to so many bytes are hashed without powers */
 };
 
 struct mac {
@@ -66,8 +66,8 @@ static __always_inline void hash_lengths(struct mac *mac, u64 aadlen, u64 len)
 }
 
 /* With zeros up to a whole block. */
-static __always_inline void hash_padded(poly1305_blocks_t *blocks, struct mac *mac, const u8 *data,
-				   size_t len)
+static __always_inline void hash_padded(poly1305_blocks_t *blocks, struct mac *mac,
+					const u8 *data, size_t len)
 {
 	const size_t whole = len & ~(size_t)(POLY1305_BLOCK_SIZE - 1);
 
@@ -91,13 +91,13 @@ static __always_inline void wipe(const struct tier *t, u8 *p, size_t bytes)
 struct whole {
 	struct mac mac;
 	u8 block[CHACHA_BLOCK_SIZE] __aligned(64);
-	size_t ahead;		/* bytes of text there is key stream for */
+	size_t ahead;		/* bytes of text for which there is key stream */
 	bool powers;
-	u8 iv[CHACHA_IV_SIZE];	/* what comes after these */
+	u8 iv[CHACHA_IV_SIZE];	/* of the blocks after these */
 };
 
 static __always_inline void whole_padded(const struct tier *t, struct whole *o, const u8 *data,
-				       size_t len)
+					 size_t len)
 {
 	if (o->powers)
 		hash_padded(t->blocks, &o->mac, data, len);
@@ -107,9 +107,9 @@ static __always_inline void whole_padded(const struct tier *t, struct whole *o, 
 
 /* With @stream_only the key stream goes to @dst, and @src is not used. */
 static __always_inline void whole_begin(const struct tier *t, const struct chacha_key *key,
-				      struct whole *o, u8 *dst, const u8 *src,
-				      const bool stream_only, size_t len, const u8 *nonce,
-				      const u8 *aad, size_t aadlen)
+					struct whole *o, u8 *dst, const u8 *src,
+					const bool stream_only, size_t len, const u8 *nonce,
+					const u8 *aad, size_t aadlen)
 {
 	o->ahead = len < t->ahead ? len : t->ahead;
 	iv_from(o->iv, nonce, 0);
@@ -127,7 +127,7 @@ static __always_inline void whole_begin(const struct tier *t, const struct chach
 }
 
 static __always_inline void whole_end(const struct tier *t, struct whole *o, size_t aadlen,
-				    size_t len, u8 *tag)
+				      size_t len, u8 *tag)
 {
 	hash_lengths(&o->mac, aadlen, len);
 	poly1305_emit(&o->mac.key, &o->mac.sum, tag);
@@ -189,7 +189,7 @@ static __always_inline int open(const struct tier *t, const struct chacha_key *k
 	} else {
 		memset(dst, 0, len);
 	}
-	/* More is written than asked for, but what nobody asked for is worth nothing. */
+	/* The stream may be longer than @ahead; bytes that encrypt nothing need not be wiped. */
 	wipe(t, stream, o.ahead);
 	return wrong ? -EBADMSG : 0;
 }
@@ -205,7 +205,7 @@ static void begin(const void *key, void *state, const u8 *nonce, size_t aadlen _
 	chacha_block_generic(key, block, s->iv);
 	put_le32(1, s->iv);
 	poly1305_clamp(&s->mac.key, block);
-	/* Whatever the tier that goes on. */
+	/* All powers: any tier may continue. */
 	poly1305_powers(&s->mac.key, ~(size_t)0);
 	memzero_explicit(block, sizeof(block));
 }
@@ -275,7 +275,7 @@ TIER(aesni, 256, 207, poly1305_powers)
 TIER(avx2, 512, 207, poly1305_powers)
 TIER(vaes_avx512, 2048, 159, poly1305_powers_vaes_avx512)
 
-/* RFC 8439, 2.8: the blocks that 32 bits count, but the one that the key of the MAC is from. */
+/* RFC 8439, 2.8: a 32-bit counter, and the first block is the key of the MAC. */
 #define MAX_TEXT (((1ull << 32) - 1) * 64)
 
 #define IMPL(name, tier_name, end_name, prio)                                         \

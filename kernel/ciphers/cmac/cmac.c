@@ -11,7 +11,7 @@
 #include "../modes/modes.h"
 #include "../partial.h"
 
-/* What has come may be all, so the last block is kept, though it be full. */
+/* A block may be the last one, so it is kept even if it is full. */
 struct cmac_state {
 	u8 acc[AES_BLOCK_SIZE];
 	u8 buffer[AES_BLOCK_SIZE];

@@ -6,7 +6,7 @@
 #include "../aes/aes.h"
 #include "../tiers.h"
 
-/* @sub: what is added to a last block that is full, and to one that was filled. */
+/* @sub[0] is added to a last block that is full, @sub[1] to one that was padded. */
 struct cmac_key {
 	struct aes_key aes;
 	u8 sub[2][AES_BLOCK_SIZE] __aligned(16);

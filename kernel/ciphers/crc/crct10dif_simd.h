@@ -70,7 +70,7 @@ u32 CRC(u32 crc, const u8 *data, size_t len)
 	if (len <= 16)
 		return CRC_SHORT(crc, data, len);
 #endif
-	/* One byte has no room for the CRC. */
+	/* The CRC does not fit in one byte. */
 	if (first == 1) {
 		crc = crct10dif_byte(crc, *data++);
 		len--;

@@ -103,7 +103,7 @@ static __always_inline void add_aad(polyval_blocks_t *blocks, const struct gcm_k
 	memcpy(s->buffer, aad + len / AES_BLOCK_SIZE * AES_BLOCK_SIZE, len % AES_BLOCK_SIZE);
 }
 
-/* No more of it comes: what is behind the kept bytes is zero. */
+/* The associated data is complete. Behind the kept bytes there are zeros. */
 static __always_inline void end_aad(polyval_blocks_t *blocks, const struct gcm_key *key,
 				    struct gcm_state *s)
 {

@@ -36,10 +36,10 @@ struct gcm_iv {
 	u32 last;
 };
 
-/* A piece of text: to state->acc and state->len. The associated data is done with. */
+/* Adds a piece of text to state->acc and state->len. The associated data is complete. */
 typedef void gcm_text_t(const struct gcm_key *key, struct gcm_state *state, u8 *dst,
 			const u8 *src, size_t len);
-/* A whole message, as kiln_seal_t and kiln_open_t; but open leaves wiping to the caller. */
+/* A whole message, like kiln_seal_t and kiln_open_t, but the caller of open wipes the text. */
 typedef void gcm_seal_t(const struct gcm_key *key, u8 *dst, const u8 *src, size_t len,
 			const u8 *aad, size_t aadlen, struct gcm_iv iv, u8 *tag,
 			size_t tagsize);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR MIT */
-/* Template of GCM's text in general registers, over AES-CTR of the same name. */
+/* Template of GCM's text in general registers, by the AES-CTR of the same name. */
 #include <kiln/unaligned.h>
 
 #include "../modes/modes.h"

@@ -2,9 +2,9 @@
 /*
  * HMAC (RFC 2104) over the hashes of ../merkle.h.
  *
- * The context has the states of the hash after the block of the key and either pad, so that
- * a message costs the blocks it has itself and one more. Both are made in general registers:
- * setkey has no section.
+ * The context has the states of the hash after the block of the key and each of the two pads, so that
+ * a message costs its own blocks and one more. Both are computed in general registers, since setkey
+ * runs outside of sections.
  */
 #include <kiln/string.h>
 

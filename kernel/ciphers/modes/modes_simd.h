@@ -188,8 +188,8 @@ static __always_inline void crypt_long(const struct aes_key *key, const enum mod
 }
 
 /*
- * One block, which a MAC or a generator of random numbers asks for, takes neither a frame nor
- * wide vectors: what is longer is a function of its own.
+ * A single block, as in a MAC or a random number generator, needs neither a frame nor wide vectors.
+ * Longer messages are processed by a separate function.
  */
 #define ECB(direction, DIRECTION)                                                     \
 static noinline void ecb_##direction##_long(const struct aes_key *key, u8 *dst, const u8 *src, \

@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR MIT */
 /*
- * Template of the modes in general registers: the including file uses MODES_SCALAR()
- * once. What is secret is in @work between steps, not at the destination: that may be memory
- * others can read meanwhile.
+ * Template of the modes in general registers: the including file uses MODES_SCALAR() once. Secrets
+ * are in @work between steps, not at the destination, which may be memory that others can read.
  */
 #ifndef KILN_AES_MODES_SCALAR_H
 #define KILN_AES_MODES_SCALAR_H

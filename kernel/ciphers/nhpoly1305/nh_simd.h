@@ -1,16 +1,16 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR MIT */
 /*
  * NH with vector registers: the template every SIMD tier includes once, after its vectors
- * (../simd/vec_*.h). Beside them it defines:
+ * (../simd/vec_*.h). The tier also defines:
  *
  *	NH		name of the entry point
  *	v_put(sum, s0, s1, s2, s3)	each vector's words summed up, to memory
  *	REST(n)		the last n units of a message, less than a vector
  *	nh_few(key, src, units, sum)	at most FEW units, if FEW is defined
  *
- * Five operations a vector and pass would be four with the message's words in the right
- * order before the key is added: 17 for a vector. Adding and multiplying are on all ports
- * and on two; what remains to be loaded is the key, once for each pass.
+ * A pass takes four operations per vector because the words of the message are put in order before
+ * the key is added, instead of five: 17 per vector in all. Additions can use all ports and
+ * multiplications two. Only the key is loaded once for each pass.
  */
 
 #include "nhpoly1305.h"

@@ -10,9 +10,9 @@
  *	v_at_first(x)	@x for the first block, else 0
  *	v_sum64(v)	of the words
  *
- * Two vectors share one carry, h = h r^(2 LANES) + m0 r^LANES + m1; the lanes are
- * multiplied by the powers that their blocks need at the very end. Blocks that do not fill
- * a vector come first, in general registers.
+ * Two vectors share one carry, h = h r^(2 LANES) + m0 r^LANES + m1. At the very end the lanes are
+ * multiplied by the powers that their blocks need. Blocks that do not fill a vector come first, in
+ * general registers.
  */
 
 #include "poly1305.h"
@@ -20,14 +20,14 @@
 #include <kiln/fpu_assert.h>
 #include <kiln/unaligned.h>
 
-/* Up to here general registers are as fast. */
+/* General registers are as fast for up to this many blocks. */
 #define FEW_BLOCKS 12
 #define MASK26 0x3ffffffull
 #define LANES (2 * VBLOCKS)
 
 #define v_all64(x) V(set1_epi64x)((long long)(x))
 
-/* r, and 5 times its higher limbs, for what is over 2^130. */
+/* r, and 5 times its higher limbs: 2^130 is 5. */
 struct power {
 	vec_t r0, r1, r2, r3, r4, s1, s2, s3, s4;
 };

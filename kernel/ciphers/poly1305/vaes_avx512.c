@@ -21,7 +21,7 @@
 
 #include <kiln/fpu_assert.h>
 
-/* Up to here general registers are as fast. */
+/* General registers are as fast for up to this many blocks. */
 #define FEW_BLOCKS 4
 
 #define MASK44 POLY1305_MASK44
@@ -31,7 +31,7 @@
 #define v_lo(sum, a, b) _mm512_madd52lo_epu64(sum, a, b)
 #define v_hi(sum, a, b) _mm512_madd52hi_epu64(sum, a, b)
 
-/* r, and 20 times its higher limbs, for what is over 2^132. */
+/* r, and 20 times its higher limbs: 2^132 is 20. */
 struct power {
 	vec_t r0, r1, r2, s1, s2;
 };

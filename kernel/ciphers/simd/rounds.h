@@ -134,12 +134,12 @@ static __always_inline void store1(void *p, __m128i v)
 	_mm_storeu_si128(p, v);
 }
 
-/* Two words that were stored as such, which a load of both would have to wait for. */
+/* Two words that were stored separately: a load of both would have to wait for the stores. */
 static __always_inline __m128i load_halves(const void *p)
 {
 	u64 lo = get_le64(p), hi = get_le64((const u8 *)p + 8);
 
-	/* Or the compiler makes one load of them. */
+	/* Otherwise the compiler merges the loads. */
 	__asm__("" : "+r"(lo), "+r"(hi));
 	return _mm_set_epi64x(hi, lo);
 }

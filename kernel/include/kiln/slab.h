@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR MIT */
 /*
- * Memory for transforms and requests, out of one piece that the host gives.
+ * Memory for transforms and requests, from one piece that the host provides.
  */
 #ifndef KILN_SLAB_H
 #define KILN_SLAB_H
