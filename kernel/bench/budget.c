@@ -175,11 +175,7 @@ u64 kiln_budget_run(void *arg)
 	yield();
 	cpu->section_limit = run->long_ticks;
 	cpu->watchdog = run->long_ticks;
-	local_irq_disable();
-	cpu->irq_data = run;
-	cpu->softirq_handler[SOFTIRQ_BUDGET] = budget_softirq;
-	cpu->irq_handler = budget_hardirq;
-	local_irq_enable();
+	irq_attach(run, SOFTIRQ_BUDGET, budget_softirq, budget_hardirq);
 	do {
 		/* The second one finds the data in nearer caches, so the order alternates. */
 		if (!run->quiet && run->part[0].ops % 2)
@@ -192,12 +188,8 @@ u64 kiln_budget_run(void *arg)
 		null_sections(run, cpu, took);
 	} while ((rdtsc() - start < run->ticks || run->part[0].ops < run->min_ops) &&
 		 !run->err);
-	local_irq_disable();
-	cpu->irq_handler = NULL;
+	irq_detach();
 	run->stop = true;
-	local_irq_enable();
-	while (this_cpu_read(softirq_pending))
-		do_softirq();
 	while (!*(volatile bool *)&run->stopped) {
 		wake_up(run->sleeper);
 		yield();

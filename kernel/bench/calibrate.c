@@ -47,7 +47,7 @@ struct room {
 
 _Static_assert(sizeof(struct room) <= KILN_CALIBRATION_BYTES, "the host's memory is enough");
 
-/* The two shortest of what one thing took. */
+/* The two shortest times of one measurement. */
 struct best {
 	u64 first, second;
 };
@@ -109,7 +109,7 @@ static u32 number_of(const struct kiln_impl *wanted)
 }
 
 /* Calls back to back, each in a section of its own; the answer of the first is kept. */
-static u64 timed(struct kiln_calibration *c, const struct kiln_impl *impl, bool decrypt,
+static u64 time_calls(struct kiln_calibration *c, const struct kiln_impl *impl, bool decrypt,
 		 u32 len, u32 calls)
 {
 	struct room *room = (struct room *)c->memory;
@@ -182,7 +182,7 @@ static void find_far(struct kiln_calibration *c, u32 i, bool decrypt)
 	forget(&s->far);
 	s->rounds = 0;
 	for (s->far_bytes = 8 * near; s->far_bytes <= FAR / 2; s->far_bytes *= 2)
-		if (timed(c, impl, decrypt, s->far_bytes, 1) >= c->enough)
+		if (time_calls(c, impl, decrypt, s->far_bytes, 1) >= c->enough)
 			break;
 }
 
@@ -199,11 +199,25 @@ static bool is_done(const struct subject *s)
 	       (s->rounds >= ROUNDS && agree(&s->near) && agree(&s->far));
 }
 
+/* Decryption needs the right tag. */
+static u64 time_with_tag(struct kiln_calibration *c, const struct kiln_impl *impl, bool decrypt,
+			 u32 len)
+{
+	struct room *room = (struct room *)c->memory;
+
+	if (decrypt && impl->kind == KILN_AEAD && !c->rates) {
+		kernel_fpu_begin_untimed();
+		impl->aead.seal(room->ctx, room->sealed, room->plain, len, room->aad, AAD,
+				room->iv, room->tag, impl->digestsize);
+		kernel_fpu_end_untimed();
+	}
+	return time_calls(c, impl, decrypt, len, 1);
+}
+
 static void make_run(struct kiln_calibration *c, u32 i, bool decrypt)
 {
 	const struct kiln_impl *impl = kiln_impl(i);
 	struct subject *s = &subjects[i][decrypt];
-	struct room *room = (struct room *)c->memory;
 
 	if (was_too_short(c, s)) {
 		s->far_bytes *= 2;
@@ -211,21 +225,8 @@ static void make_run(struct kiln_calibration *c, u32 i, bool decrypt)
 		s->rounds = 0;
 	}
 	s->rounds++;
-	/* Decryption needs the right tag. */
-	if (decrypt && impl->kind == KILN_AEAD && !c->rates) {
-		kernel_fpu_begin_untimed();
-		impl->aead.seal(room->ctx, room->sealed, room->plain, s->far_bytes, room->aad,
-				AAD, room->iv, room->tag, impl->digestsize);
-		kernel_fpu_end_untimed();
-	}
-	keep(&s->far, timed(c, impl, decrypt, s->far_bytes, 1));
-	if (decrypt && impl->kind == KILN_AEAD && !c->rates) {
-		kernel_fpu_begin_untimed();
-		impl->aead.seal(room->ctx, room->sealed, room->plain, near_bytes(impl),
-				room->aad, AAD, room->iv, room->tag, impl->digestsize);
-		kernel_fpu_end_untimed();
-	}
-	keep(&s->near, timed(c, impl, decrypt, near_bytes(impl), 1));
+	keep(&s->far, time_with_tag(c, impl, decrypt, s->far_bytes));
+	keep(&s->near, time_with_tag(c, impl, decrypt, near_bytes(impl)));
 }
 
 static bool usable(const struct kiln_calibration *c, const struct kiln_impl *impl)
@@ -316,9 +317,9 @@ static void find_min_bytes(struct kiln_calibration *c, u32 i)
 		u64 with = ~0ull, without = ~0ull, took;
 
 		for (n = 0; n < SHORT_RUNS; n++) {
-			took = timed(c, impl, false, len, SHORT_CALLS);
+			took = time_calls(c, impl, false, len, SHORT_CALLS);
 			with = took < with ? took : with;
-			took = timed(c, scalar, false, len, SHORT_CALLS);
+			took = time_calls(c, scalar, false, len, SHORT_CALLS);
 			without = took < without ? took : without;
 		}
 		if (with <= without)

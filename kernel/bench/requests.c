@@ -153,12 +153,11 @@ u64 kiln_requests_run(void *arg)
 		r->err = -EINVAL;
 		return 1;
 	}
-	req = kmalloc(sizeof(*req) + crypto_tfm_reqsize(tfm));
+	req = crypto_request_alloc(tfm, 0);
 	if (!req) {
 		r->err = -ENOMEM;
 		return 1;
 	}
-	req->tfm = tfm;
 	if (r->from)
 		make_requests(r, req, true, true);
 	else if (r->part == KILN_REQUEST)

@@ -6,6 +6,7 @@
 #include "list.h"
 
 #include <kiln/abi/cipher.h>
+#include <kiln/string.h>
 
 #define CIPHER(folder) extern const struct kiln_impls folder##_impls;
 #include <kiln/generated/ciphers.h>
@@ -52,4 +53,16 @@ const char *kiln_impl_folder(const struct kiln_impl *impl)
 			return ciphers[i].folder;
 	}
 	return NULL;
+}
+
+const struct kiln_impl *kiln_best_scalar(const char *alg)
+{
+	const struct kiln_impl *best = NULL, *impl;
+	size_t i;
+
+	for (i = 0; (impl = kiln_impl(i)); i++)
+		if (impl->tier == KILN_TIER_GENERIC && streq(impl->alg, alg) &&
+		    (!best || impl->priority > best->priority))
+			best = impl;
+	return best;
 }

@@ -3,9 +3,9 @@
  * What SHA-1, SHA-2 and SM3 have in common: words of big-endian bytes, blocks that a
  * compression function takes in turn, padding by a one bit and the length (FIPS 180-4, 5.1).
  *
- * A hash is a constant struct md, a tier of it a function for whole blocks and one for the
- * end of a message; everything here is inlined for them, and runs in general registers. A
- * message in one piece is one call of the latter.
+ * A hash is a constant struct md. A tier is a function for whole blocks and one for the end of a
+ * message, which also processes a message in one piece. Everything here is inlined for them and runs
+ * in general registers.
  */
 #ifndef KILN_CIPHERS_MERKLE_H
 #define KILN_CIPHERS_MERKLE_H
@@ -14,6 +14,7 @@
 #include <kiln/types.h>
 #include <kiln/unaligned.h>
 
+#include "entry.h"
 #include "partial.h"
 
 #define MD_MAX_BLOCK 128
@@ -30,7 +31,7 @@ struct md_state {
 	u8 buffer[MD_MAX_BLOCK];	/* the last bytes % block of them */
 };
 
-/* As many bytes of it as are used. */
+/* The bytes of it that a hash uses. */
 #define MD_STATE_SIZE(block) (offsetof(struct md_state, buffer) + (block))
 
 /* The compression function over @blocks blocks, at least one. */
@@ -86,8 +87,17 @@ static __always_inline void md_put_digest(const struct md *md, const u64 *h, u8 
 	}
 }
 
+/* Begin with the state @h after @bytes bytes, whole blocks. */
+static __always_inline void md_begin(const struct md *md, struct md_state *s, const void *h,
+				     u64 bytes)
+{
+	md_copy_words(md, s->h, h);
+	s->bytes = bytes;
+}
+
 static __always_inline void md_update(const struct md *md, md_blocks_t *blocks,
-				      struct md_state *s, const u8 *data, size_t len)
+				      const void *ctx __maybe_unused, struct md_state *s,
+				      const u8 *data, size_t len)
 {
 	u64 kept = s->bytes % md->block;
 	size_t whole;
@@ -129,53 +139,55 @@ static __always_inline void md_end(const struct md *md, md_blocks_t *blocks, con
 	wipe_words(h, sizeof(h));
 }
 
-/* The functions of a tier of hash @md, named hash_..._tier. */
-#define MD_TIER(md, hash, tier)                                                       \
-static void hash##_update_##tier(const void *ctx, void *state, const u8 *data,        \
-				 size_t len)                                          \
-{                                                                                     \
-	(void)ctx;                                                                    \
-	md_update(&(md), hash##_blocks_##tier, state, data, len);                     \
-}                                                                                     \
-static void hash##_final_##tier(const void *ctx, void *state, u8 *out)                \
-{                                                                                     \
-	struct md_state *s = state;                                                   \
-										      \
-	(void)ctx;                                                                    \
-	hash##_end_##tier(s->h, s->buffer, s->bytes % (md).block, s->bytes, out);     \
-	wipe_words(s, MD_STATE_SIZE((md).block));                                        \
-}                                                                                     \
-static void hash##_digest_##tier(const void *ctx, const u8 *data, size_t len, u8 *out) \
-{                                                                                     \
-	(void)ctx;                                                                    \
-	hash##_end_##tier((md).iv, data, len, len, out);                              \
+static __always_inline void md_final(const struct md *md, md_end_t *end,
+				     const void *ctx __maybe_unused, struct md_state *s,
+				     u8 *out)
+{
+	end(s->h, s->buffer, s->bytes % md->block, s->bytes, out);
+	wipe_words(s, MD_STATE_SIZE(md->block));
 }
+
+static __always_inline void md_digest(const struct md *md, md_end_t *end,
+				      const void *ctx __maybe_unused, const u8 *data,
+				      size_t len, u8 *out)
+{
+	end(md->iv, data, len, len, out);
+}
+
+/*
+ * A hash lists its tiers by a macro: F(prefix of its constants, its name, end of the functions'
+ * names, tier, end of the driver's name, priority) for each.
+ */
+#define MD_DECLARE(HASH, hash, tier, ...)                                             \
+	md_blocks_t hash##_blocks_##tier;                                             \
+	md_end_t hash##_end_##tier;
+#define MD_TIER(HASH, hash, tier, ...)                                                \
+HASH_UPDATE(hash##_update_##tier, md_update, &hash##_md, hash##_blocks_##tier)        \
+HASH_FINAL(hash##_final_##tier, md_final, &hash##_md, hash##_end_##tier)              \
+HASH_DIGEST(hash##_digest_##tier, md_digest, &hash##_md, hash##_end_##tier)
 
 /* A tier's md_end_t from its md_blocks_t. */
-#define MD_END(md, hash, tier)                                                        \
+#define MD_END(hash, tier)                                                            \
 void hash##_end_##tier(const void *h, const u8 *data, size_t len, u64 bytes, u8 *out) \
 {                                                                                     \
-	md_end(&(md), hash##_blocks_##tier, h, data, len, bytes, out);                \
+	md_end(&hash##_md, hash##_blocks_##tier, h, data, len, bytes, out);           \
 }
 
-#define MD_INIT(md, hash)                                                             \
-static void hash##_init(const void *ctx, void *state)                                 \
+#define MD_INIT(hash)                                                                 \
+static void hash##_init(const void *ctx __maybe_unused, void *state)                  \
 {                                                                                     \
-	struct md_state *s = state;                                                   \
-										      \
-	(void)ctx;                                                                    \
-	md_copy_words(&(md), s->h, (md).iv);                                          \
-	s->bytes = 0;                                                                 \
+	md_begin(&hash##_md, state, hash##_md.iv, 0);                                 \
 }
 
-#define MD_IMPL(md, fn, tier_name, TIER, driver_name, prio)                         \
-	{                                                                             \
-		.alg = #fn, .driver = driver_name, .kind = KILN_HASH,               \
-		.tier = KILN_TIER_##TIER, .priority = prio, .constant_time = true,    \
-		.digestsize = md##_DIGEST, .blocksize = md##_BLOCK,                   \
-		.statesize = MD_STATE_SIZE(md##_BLOCK), .class = KILN_SLOW,           \
-		.hash = { fn##_init, fn##_update_##tier_name,                     \
-			  fn##_final_##tier_name, fn##_digest_##tier_name, NULL },\
-	}
+/* Fields of the table that a hash and its HMAC have in common. */
+#define MD_FIELDS(HASH, fn, tier_name, TIER, prio)                                    \
+	.kind = KILN_HASH, .tier = KILN_TIER_##TIER, .priority = prio,                \
+	.constant_time = true, .digestsize = HASH##_DIGEST,                           \
+	.blocksize = HASH##_BLOCK, .statesize = MD_STATE_SIZE(HASH##_BLOCK),          \
+	.class = KILN_SLOW,                                                           \
+	.hash = { fn##_init, fn##_update_##tier_name, fn##_final_##tier_name,         \
+		  fn##_digest_##tier_name, NULL }
+#define MD_IMPL(HASH, fn, tier_name, TIER, end, prio)                                 \
+	{ .alg = #fn, .driver = #fn "-" end, MD_FIELDS(HASH, fn, tier_name, TIER, prio) },
 
 #endif

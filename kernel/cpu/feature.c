@@ -132,22 +132,11 @@ void cpu_tiers_mask(u32 mask)
 	__atomic_store_n(&tiers_mask, mask, __ATOMIC_RELAXED);
 }
 
-u32 kiln_tiers_present(void)
-{
-	return cpu_tiers_present();
-}
-
-u32 kiln_tiers(void)
-{
-	return cpu_tiers();
-}
+u32 kiln_tiers_present(void) __attribute__((alias("cpu_tiers_present")));
+u32 kiln_tiers(void) __attribute__((alias("cpu_tiers")));
+void kiln_tiers_mask(u32 mask) __attribute__((alias("cpu_tiers_mask")));
 
 const char *kiln_tier_lacks(u32 tier)
 {
 	return tier < KILN_NR_TIERS ? cpu_tier_lacks(tier) : "a known tier";
-}
-
-void kiln_tiers_mask(u32 mask)
-{
-	cpu_tiers_mask(mask);
 }

@@ -105,34 +105,22 @@ void kiln_on_interrupt(void (*handler)(void *cpu))
 	this_cpu()->irq_handler = (irq_handler_t *)handler;
 }
 
-void BORDER kiln_do_softirq(void)
-{
-	settle_count(this_cpu());
-	do_softirq();
+/* The function of the same name, once the tree's own changes of the preempt count are known. */
+#define SETTLED(name)             \
+void BORDER kiln_##name(void)     \
+{                                 \
+	settle_count(this_cpu()); \
+	name();                   \
 }
-
-void BORDER kiln_preempt_schedule(void)
-{
-	settle_count(this_cpu());
-	preempt_schedule();
-}
-
-void BORDER kiln_schedule(void)
-{
-	settle_count(this_cpu());
-	schedule();
-}
+SETTLED(do_softirq)
+SETTLED(preempt_schedule)
+SETTLED(schedule)
+SETTLED(yield)
 
 bool BORDER kiln_cond_resched(void)
 {
 	settle_count(this_cpu());
 	return cond_resched();
-}
-
-void BORDER kiln_yield(void)
-{
-	settle_count(this_cpu());
-	yield();
 }
 
 bool kiln_need_resched(void)

@@ -27,6 +27,24 @@ void local_irq_enable(void)
 	}
 }
 
+void irq_attach(void *data, unsigned int nr, irq_handler_t *softirq, irq_handler_t *hardirq)
+{
+	struct cpu *cpu = this_cpu();
+	const bool off = local_irq_save();
+
+	cpu->irq_data = data;
+	cpu->softirq_handler[nr] = softirq;
+	cpu->irq_handler = hardirq;
+	local_irq_restore(off);
+}
+
+void irq_detach(void)
+{
+	this_cpu()->irq_handler = NULL;
+	while (this_cpu_read(softirq_pending))
+		do_softirq();
+}
+
 void irq_entry(u64 from_user)
 {
 	struct cpu *cpu = this_cpu();

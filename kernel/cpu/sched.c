@@ -34,20 +34,12 @@ bool need_resched(void)
 
 static void set_need_resched(void)
 {
-	__asm__ volatile("andl %0, %%gs:%c1"
-			 :
-			 : "i"(~PREEMPT_NEED_RESCHED),
-			   "i"(__builtin_offsetof(struct cpu, preempt_count))
-			 : "memory", "cc");
+	this_cpu_op("andl", "i", ~PREEMPT_NEED_RESCHED, preempt_count);
 }
 
 static void clear_need_resched(void)
 {
-	__asm__ volatile("orl %0, %%gs:%c1"
-			 :
-			 : "i"(PREEMPT_NEED_RESCHED),
-			   "i"(__builtin_offsetof(struct cpu, preempt_count))
-			 : "memory", "cc");
+	this_cpu_op("orl", "i", PREEMPT_NEED_RESCHED, preempt_count);
 }
 
 void enqueue(struct cpu *cpu, struct task *t)
@@ -341,15 +333,13 @@ static void switch_task(struct cpu *cpu, bool preempted)
 void schedule(void)
 {
 	struct cpu *cpu = this_cpu();
-	const bool off = this_cpu_read(irqs_off);
+	const bool off = local_irq_save();
 
 	WARN_ON(in_atomic());
-	local_irq_disable();
 	preempt_count_add(PREEMPT_OFFSET);
 	switch_task(cpu, false);
 	preempt_enable_no_resched();
-	if (!off)
-		local_irq_enable();
+	local_irq_restore(off);
 }
 
 /* Moves the current task behind all others. vruntimes wrap: only their differences mean anything. */

@@ -20,11 +20,7 @@ void raise_softirq(unsigned int nr)
 		cpu->stats.softirqs_behind++;
 	if (!cpu->softirq_pending)
 		cpu->raise_time = in_hardirq() ? cpu->irq_time : rdtsc();
-	__asm__ volatile("orw %0, %%gs:%c1"
-			 :
-			 : "r"((u16)(1u << nr)),
-			   "i"(__builtin_offsetof(struct cpu, softirq_pending))
-			 : "memory", "cc");
+	this_cpu_op("orw", "r", (u16)(1u << nr), softirq_pending);
 	if (!in_interrupt() && cpu->ksoftirqd)
 		wake_up(cpu->ksoftirqd);
 }
@@ -91,9 +87,8 @@ void bh_enable(u32 count)
 	preempt_enable();
 }
 
-static void ksoftirqd(void *arg)
+static void ksoftirqd(void *arg __maybe_unused)
 {
-	(void)arg;
 	for (;;) {
 		local_irq_disable();
 		if (this_cpu_read(softirq_pending)) {

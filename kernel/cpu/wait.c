@@ -9,24 +9,14 @@
 #include <kiln/abi/hosted.h>
 #include <kiln/preempt.h>
 #include <kiln/sched.h>
+#include <kiln/spinlock.h>
 
 #include "cpu_internal.h"
 
 enum { BUCKETS = 64 };
 
 static struct waiter *table[BUCKETS];
-static u32 table_lock;
-
-static void lock(void)
-{
-	while (__atomic_exchange_n(&table_lock, 1, __ATOMIC_ACQUIRE))
-		__asm__ volatile("pause");
-}
-
-static void unlock(void)
-{
-	__atomic_store_n(&table_lock, 0, __ATOMIC_RELEASE);
-}
+static struct spinlock table_lock;
 
 static struct waiter **bucket(const volatile void *on)
 {
@@ -50,7 +40,7 @@ void wait_on(struct task *t, const volatile void *on)
 {
 	struct waiter **at = bucket(on);
 
-	lock();
+	spin_lock(&table_lock);
 	if (t->waits)
 		unlink(t);
 	t->waiter.on = on;
@@ -61,7 +51,7 @@ void wait_on(struct task *t, const volatile void *on)
 	*at = &t->waiter;
 	t->waits = true;
 	t->state = TASK_SLEEPING;
-	unlock();
+	spin_unlock(&table_lock);
 	__atomic_thread_fence(__ATOMIC_SEQ_CST);
 }
 
@@ -79,11 +69,10 @@ void kiln_wait_finish(void)
 	struct task *t = current;
 
 	t->state = TASK_RUNNING;
-	lock();
+	spin_lock(&table_lock);
 	if (t->waits)
 		unlink(t);
-	unlock();
-	local_irq_restore(off);
+	spin_unlock_irqrestore(&table_lock, off);
 }
 
 void kiln_wake(const volatile void *on)
@@ -95,8 +84,7 @@ void kiln_wake(const volatile void *on)
 	__atomic_thread_fence(__ATOMIC_SEQ_CST);
 	if (!__atomic_load_n(at, __ATOMIC_RELAXED))
 		return;
-	off = local_irq_save();
-	lock();
+	off = spin_lock_irqsave(&table_lock);
 	for (w = *at; w; w = next) {
 		struct task *t = waiting(w);
 
@@ -109,8 +97,7 @@ void kiln_wake(const volatile void *on)
 		else
 			wake_up_remote(t);
 	}
-	unlock();
-	local_irq_restore(off);
+	spin_unlock_irqrestore(&table_lock, off);
 }
 
 /* Removes all tasks of a CPU that is going away. */
@@ -118,11 +105,11 @@ void remove_waiters(struct cpu *cpu)
 {
 	u32 i;
 
-	lock();
+	spin_lock(&table_lock);
 	for (i = 0; i < cpu->nr_tasks; i++)
 		if (cpu->task[i].waits)
 			unlink(&cpu->task[i]);
-	unlock();
+	spin_unlock(&table_lock);
 }
 
 /* remote_queued keeps CPUs from queueing a task twice. */

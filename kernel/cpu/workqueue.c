@@ -101,13 +101,7 @@ void kiln_workqueue_stop(struct kiln_workqueue *q)
 {
 	q->stopped = 1;
 	kiln_wake(q);
-	for (;;) {
-		kiln_wait_prepare(&q->running);
-		if (q->stopped == 2)
-			break;
-		schedule();
-	}
-	kiln_wait_finish();
+	wait_until(&q->running, q->stopped == 2);
 }
 
 bool kiln_cancel_work(struct kiln_work *work)
@@ -137,13 +131,7 @@ void kiln_flush_work(struct kiln_workqueue *q, struct kiln_work *work)
 {
 	if (!q)
 		q = &this_cpu()->works;
-	for (;;) {
-		kiln_wait_prepare(&q->running);
-		if (!(work->pending & PENDING) && q->running != work)
-			break;
-		schedule();
-	}
-	kiln_wait_finish();
+	wait_until(&q->running, !(work->pending & PENDING) && q->running != work);
 }
 
 void kworker_start(void)

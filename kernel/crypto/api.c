@@ -45,7 +45,7 @@ int crypto_register_alg(struct crypto_alg *alg)
 	return err;
 }
 
-void crypto_model_set(u32 wanted)
+void kiln_crypto_model(u32 wanted)
 {
 	__atomic_store_n(&model, wanted, __ATOMIC_RELAXED);
 }
@@ -163,7 +163,7 @@ static struct crypto_alg *add_instance(const char *name, u32 type, u32 mask, int
 	if (!alg)
 		return NULL;
 	alg->users = 1;
-	/* It may be found and be gone when it is looked up: its last user has just left. */
+	/* An existing instance may disappear before it is looked up, with its last user. */
 	for (i = 0; i < TRIES && !there; i++) {
 		*err = crypto_register_alg(alg);
 		if (!*err)
@@ -200,8 +200,7 @@ static struct crypto_tfm *alloc_tfm(struct crypto_alg *alg, int *err)
 	return tfm;
 }
 
-struct crypto_tfm *crypto_alloc_tfm(const char *name, u32 type, u32 mask,
-					      int *err)
+struct crypto_tfm *crypto_alloc_tfm(const char *name, u32 type, u32 mask, int *err)
 {
 	struct crypto_alg *alg = get_alg(name, type, mask, err);
 
@@ -243,7 +242,28 @@ int crypto_setkey(struct crypto_tfm *tfm, const u8 *key, u32 len)
 	return err;
 }
 
-int crypto_child_setkey(struct crypto_tfm *tfm, const u8 *key, u32 len)
+struct crypto_request *crypto_request_alloc(struct crypto_tfm *tfm, size_t more)
+{
+	struct crypto_request *req = kmalloc(sizeof(*req) + crypto_tfm_reqsize(tfm) + more);
+
+	if (req)
+		req->tfm = tfm;
+	return req;
+}
+
+int crypto_child_init(struct crypto_tfm *tfm, u32 size)
+{
+	struct crypto_tfm **const child = crypto_tfm_ctx(tfm);
+	int err;
+
+	*child = crypto_spawn_tfm(tfm->alg->inner[0], &err);
+	if (!*child)
+		return err;
+	tfm->reqsize = size + crypto_tfm_reqsize(*child);
+	return 0;
+}
+
+static int child_setkey(struct crypto_tfm *tfm, const u8 *key, u32 len)
 {
 	return crypto_setkey(crypto_tfm_child(tfm), key, len);
 }
@@ -263,14 +283,27 @@ int crypto_aead_setauthsize(struct crypto_tfm *tfm, u32 authsize)
 	return 0;
 }
 
-int crypto_child_setauthsize(struct crypto_tfm *tfm, u32 authsize)
+static int child_setauthsize(struct crypto_tfm *tfm, u32 authsize)
 {
 	return crypto_aead_setauthsize(crypto_tfm_child(tfm), authsize);
 }
 
-void crypto_child_exit(struct crypto_tfm *tfm)
+static void child_exit(struct crypto_tfm *tfm)
 {
 	crypto_free_tfm(crypto_tfm_child(tfm));
+}
+
+void crypto_child_ops(struct crypto_alg *alg, u32 ctxsize, int (*init)(struct crypto_tfm *tfm),
+		      int (*encrypt)(struct crypto_request *req),
+		      int (*decrypt)(struct crypto_request *req))
+{
+	alg->ctxsize = ctxsize;
+	alg->setkey = child_setkey;
+	alg->setauthsize = child_setauthsize;
+	alg->encrypt = encrypt;
+	alg->decrypt = decrypt;
+	alg->init = init;
+	alg->exit = child_exit;
 }
 
 /* A hardirq may have interrupted anything, a request of the same transform included. */
@@ -321,15 +354,13 @@ int crypto_wait_req(int err, struct crypto_wait *wait)
 
 	if (err != -EINPROGRESS && err != -EBUSY)
 		return err;
-	off = this_cpu_read(irqs_off);
-	local_irq_disable();
+	off = local_irq_save();
 	wait->task = current;
 	while (!__atomic_load_n(&wait->done, __ATOMIC_ACQUIRE)) {
 		current->state = TASK_SLEEPING;
 		schedule();
 	}
-	if (!off)
-		local_irq_enable();
+	local_irq_restore(off);
 	wait->done = false;
 	wait->task = NULL;
 	return wait->err;

@@ -62,7 +62,7 @@ static int put_icv(struct crypto_request *req)
 	return err;
 }
 
-static void encrypted(void *data, int err)
+static void finish_encrypt(void *data, int err)
 {
 	struct crypto_request *req = data;
 
@@ -98,7 +98,8 @@ static int authenc_encrypt(struct crypto_request *req)
 	if (req->src != req->dst)
 		scatterwalk_copy_pieces(req->dst, req->src, req->assoclen);
 	sub = sub_request(req, req->cryptlen);
-	crypto_request_set_callback(sub, req->flags | CRYPTO_TFM_REQ_HOLD_PARENT, encrypted, req);
+	crypto_request_set_callback(sub, req->flags | CRYPTO_TFM_REQ_HOLD_PARENT, finish_encrypt,
+				    req);
 	err = crypto_encrypt(sub);
 	return err ? err : put_icv(req);
 }
@@ -161,7 +162,7 @@ static struct crypto_alg *combine(const struct crypto_tfm *auth, const struct cr
 	alg->flags = CRYPTO_ALG_TYPE_AEAD | (enc->alg->flags & CRYPTO_ALG_ASYNC);
 	alg->models = enc->alg->models;
 	alg->priority = 10 * enc->alg->priority + auth->alg->priority;
-	/* Of the two: the cipher's decides, as the hash can do without. */
+	/* The cipher's tier: the hash has a fallback. */
 	alg->tier = enc->alg->tier;
 	alg->ctxsize = sizeof(struct authenc_ctx);
 	alg->ivsize = enc->alg->ivsize;

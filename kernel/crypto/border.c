@@ -23,17 +23,11 @@ int kiln_crypto_init(void)
 	return impls_register();
 }
 
-void kiln_crypto_model(u32 model)
-{
-	crypto_model_set(model);
-}
-
 u64 kiln_crypto_open(void *arg)
 {
 	struct kiln_tfm *t = arg;
-	struct crypto_tfm *tfm;
+	struct crypto_tfm *tfm = crypto_alloc_tfm(t->name, t->type, t->mask, &t->err);
 
-	tfm = crypto_alloc_tfm(t->name, t->type, t->mask, &t->err);
 	t->tfm = tfm;
 	if (tfm) {
 		t->driver = tfm->alg->driver_name;
@@ -78,25 +72,9 @@ struct plain_request {
 	struct scatterlist src, dst;
 };
 
-static struct crypto_request *new_request(struct crypto_tfm *tfm)
-{
-	struct crypto_request *req;
-
-	req = kmalloc(sizeof(*req) + crypto_tfm_reqsize(tfm) +
-		      sizeof(struct plain_request));
-	if (req)
-		req->tfm = tfm;
-	return req;
-}
-
 static void *request_alloc(void *tfm)
 {
-	return new_request(tfm);
-}
-
-static void request_free(void *req)
-{
-	kfree(req);
+	return crypto_request_alloc(tfm, sizeof(struct plain_request));
 }
 
 static int request_submit(void *request, const struct kiln_submission *s)
@@ -122,7 +100,7 @@ static void tfm_free(void *tfm)
 
 const struct kiln_request_ops kiln_request_ops = {
 	.request_alloc = request_alloc,
-	.request_free = request_free,
+	.request_free = kfree,
 	.submit = request_submit,
 	.tfm_free = tfm_free,
 };
@@ -145,13 +123,12 @@ u64 kiln_crypto_request(void *arg)
 	struct crypto_wait wait = { 0 };
 	struct errand e = { .r = r };
 
-	e.req = new_request(r->tfm);
+	e.req = crypto_request_alloc(r->tfm, 0);
 	r->submitted = r->result = -ENOMEM;
 	if (!e.req)
 		return 1;
-	crypto_request_set_callback(e.req, r->context == KILN_TASK ?
-				      CRYPTO_TFM_REQ_MAY_SLEEP : 0,
-				      crypto_req_done, &wait);
+	crypto_request_set_callback(e.req, r->context == KILN_TASK ? CRYPTO_TFM_REQ_MAY_SLEEP : 0,
+				    crypto_req_done, &wait);
 	crypto_request_set_crypt(e.req, r->src, r->dst, r->len, r->iv);
 	e.req->assoclen = r->assoclen;
 	run_in_context(r->context, submit_there, &e);
@@ -216,7 +193,7 @@ u64 kiln_crypto_op_open(void *arg)
 
 	op->request = kmalloc(op->slots * sizeof(*op->request));
 	for (i = 0; op->request && i < op->slots; i++) {
-		op->request[i] = new_request(op->tfm);
+		op->request[i] = request_alloc(op->tfm);
 		if (!op->request[i])
 			kiln_crypto_op_close(op);
 	}

@@ -8,7 +8,6 @@
 #include <kiln/crypto.h>
 #include <kiln/preempt.h>
 #include <kiln/sched.h>
-#include <kiln/slab.h>
 #include <kiln/string.h>
 
 static u32 broken;
@@ -74,8 +73,7 @@ static void serve(struct crypto_request *req)
 	crypto_request_set_callback(sub, CRYPTO_TFM_REQ_MAY_SLEEP, NULL, NULL);
 	crypto_request_set_crypt(sub, req->src, req->dst, req->cryptlen, req->iv);
 	sub->assoclen = req->assoclen;
-	err = request_ctx(req)->decrypt ? crypto_decrypt(sub) :
-					  crypto_encrypt(sub);
+	err = request_ctx(req)->decrypt ? crypto_decrypt(sub) : crypto_encrypt(sub);
 	/* The request, and the memory it is in, may be gone from here on. */
 	complete_request(req, err);
 	if (broken & KILN_CRYPTD_UNCOUNTED)
@@ -101,7 +99,7 @@ static void cryptd_run(struct kiln_work *work)
 	struct crypto_request *req, *backlog;
 
 	local_bh_disable();
-	backlog = crypto_get_backlog(queue);
+	backlog = queue->backlog;
 	req = crypto_dequeue_request(queue);
 	local_bh_enable();
 	if (!req)
@@ -167,14 +165,7 @@ static int cryptd_decrypt(struct crypto_request *req)
 
 static int cryptd_init(struct crypto_tfm *tfm)
 {
-	struct crypto_tfm **const child = crypto_tfm_ctx(tfm);
-	int err;
-
-	*child = crypto_spawn_tfm(tfm->alg->inner[0], &err);
-	if (!*child)
-		return err;
-	tfm->reqsize = sizeof(struct cryptd_rctx) + crypto_tfm_reqsize(*child);
-	return 0;
+	return crypto_child_init(tfm, sizeof(struct cryptd_rctx));
 }
 
 struct crypto_alg *cryptd_instance(const char *name, u32 type, u32 mask, int *err)
@@ -197,35 +188,21 @@ struct crypto_alg *cryptd_instance(const char *name, u32 type, u32 mask, int *er
 	child = crypto_alloc_tfm(inner, type & kept, (mask & kept) | CRYPTO_ALG_ASYNC, err);
 	if (!child)
 		return NULL;
-	alg = kmalloc(sizeof(*alg));
-	*err = -ENOMEM;
+	alg = crypto_instance(child->alg, "cryptd", NULL, err);
 	if (alg) {
-		*alg = *child->alg;
-		*err = crypto_name_make(alg->driver_name, "cryptd",
-					child->alg->driver_name, NULL);
+		/* It is an implementation of the same algorithm. */
+		memcpy(alg->name, child->alg->name, sizeof(alg->name));
 		alg->flags = CRYPTO_ALG_ASYNC | (child->alg->flags & kept);
 		alg->models = CRYPTO_MODEL_ALL;
 		alg->priority += 50;
-		alg->ctxsize = sizeof(struct crypto_tfm *);
-		alg->setkey = crypto_child_setkey;
-		alg->setauthsize = crypto_child_setauthsize;
-		alg->encrypt = cryptd_encrypt;
-		alg->decrypt = cryptd_decrypt;
-		alg->init = cryptd_init;
-		alg->exit = crypto_child_exit;
-		if (*err) {
-			kfree(alg);
-			alg = NULL;
-		} else {
-			crypto_instance_init(alg, child->alg, NULL);
-		}
+		crypto_child_ops(alg, sizeof(struct crypto_tfm *), cryptd_init, cryptd_encrypt,
+				 cryptd_decrypt);
 	}
 	crypto_free_tfm(child);
 	return alg;
 }
 
-struct crypto_tfm *cryptd_alloc(const char *name, u32 type, u32 mask,
-					      int *err)
+struct crypto_tfm *cryptd_alloc(const char *name, u32 type, u32 mask, int *err)
 {
 	char wrapped[CRYPTO_MAX_ALG_NAME];
 

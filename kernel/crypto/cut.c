@@ -147,7 +147,7 @@ static u32 posted_bytes(const struct kiln_impl *impl)
 	return 0;
 }
 
-static u32 measured(const struct kiln_impl *impl, const struct fpu_budget *b, u64 ticks)
+static u32 measured_bytes(const struct kiln_impl *impl, const struct fpu_budget *b, u64 ticks)
 {
 	const u32 n = fpu_bytes_in(impl, b, ticks - ticks / SPARE);
 
@@ -171,11 +171,11 @@ static u32 most(const struct kiln_impl *impl, const struct fpu_budget *b)
 	case KILN_CLASS:
 		return impl->class ?: WALK_PAGE;
 	case KILN_CALIBRATED:
-		return measured(impl, b, target);
+		return measured_bytes(impl, b, target);
 	case KILN_CLOCKED:
-		return measured(impl, b, target / SHARE);
+		return measured_bytes(impl, b, target / SHARE);
 	case KILN_ON_DEMAND:
-		return measured(impl, b, target / LOOKS);
+		return measured_bytes(impl, b, target / LOOKS);
 	default:
 		return WALK_PAGE;
 	}

@@ -89,19 +89,6 @@ int crypto_alg_add(struct crypto_alg *alg)
 	return err;
 }
 
-void crypto_instance_init(struct crypto_alg *alg, struct crypto_alg *first,
-			  struct crypto_alg *second)
-{
-	alg->inner[0] = first;
-	alg->inner[1] = second;
-	crypto_alg_get(first);
-	if (second)
-		crypto_alg_get(second);
-	alg->impl = NULL;
-	alg->users = 0;
-	alg->instance = true;
-}
-
 struct crypto_alg *crypto_instance(struct crypto_alg *first, const char *outer,
 				   struct crypto_alg *second, int *err)
 {
@@ -121,6 +108,13 @@ struct crypto_alg *crypto_instance(struct crypto_alg *first, const char *outer,
 		return NULL;
 	}
 	alg->form = CRYPTO_FORM_PLAIN;
-	crypto_instance_init(alg, first, second);
+	alg->inner[0] = first;
+	alg->inner[1] = second;
+	crypto_alg_get(first);
+	if (second)
+		crypto_alg_get(second);
+	alg->impl = NULL;
+	alg->users = 0;
+	alg->instance = true;
 	return alg;
 }

@@ -43,8 +43,3 @@ struct crypto_request *crypto_dequeue_request(struct crypto_queue *queue)
 		queue->tail = NULL;
 	return req;
 }
-
-struct crypto_request *crypto_get_backlog(const struct crypto_queue *queue)
-{
-	return queue->backlog;
-}

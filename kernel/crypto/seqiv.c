@@ -33,7 +33,7 @@ static u64 new_salt(void)
 	return x ^ x >> 31;
 }
 
-/* For what is behind the IV; it answers to whom the request is of. */
+/* The inner request, for what follows the IV; it completes the outer one directly. */
 static struct crypto_request *sub_request(struct crypto_request *req)
 {
 	struct seqiv_ctx *ctx = crypto_tfm_ctx(req->tfm);
@@ -46,7 +46,7 @@ static struct crypto_request *sub_request(struct crypto_request *req)
 	return sub;
 }
 
-/* Whether the associated data of the inner request, which the IV is part of, have a length. */
+/* Whether the length of the inner request's associated data, which include the IV, fits. */
 static bool is_of_form(const struct crypto_request *req)
 {
 	return req->cryptlen >= SEQIV && req->assoclen <= ~0u - SEQIV;
@@ -82,14 +82,9 @@ static int seqiv_decrypt(struct crypto_request *req)
 static int seqiv_init(struct crypto_tfm *tfm)
 {
 	struct seqiv_ctx *ctx = crypto_tfm_ctx(tfm);
-	int err;
 
 	ctx->salt = new_salt();
-	ctx->child = crypto_spawn_tfm(tfm->alg->inner[0], &err);
-	if (!ctx->child)
-		return err;
-	tfm->reqsize = sizeof(struct crypto_request) + crypto_tfm_reqsize(ctx->child);
-	return 0;
+	return crypto_child_init(tfm, sizeof(struct crypto_request));
 }
 
 struct crypto_alg *seqiv_instance(const char *name, u32 type, u32 mask, int *err)
@@ -112,13 +107,8 @@ struct crypto_alg *seqiv_instance(const char *name, u32 type, u32 mask, int *err
 		alg = crypto_instance(child->alg, "seqiv", NULL, err);
 	if (alg) {
 		alg->flags = child->alg->flags & (CRYPTO_ALG_TYPE_MASK | CRYPTO_ALG_ASYNC);
-		alg->ctxsize = sizeof(struct seqiv_ctx);
-		alg->setkey = crypto_child_setkey;
-		alg->setauthsize = crypto_child_setauthsize;
-		alg->encrypt = seqiv_encrypt;
-		alg->decrypt = seqiv_decrypt;
-		alg->init = seqiv_init;
-		alg->exit = crypto_child_exit;
+		crypto_child_ops(alg, sizeof(struct seqiv_ctx), seqiv_init, seqiv_encrypt,
+				 seqiv_decrypt);
 	}
 	crypto_free_tfm(child);
 	return alg;

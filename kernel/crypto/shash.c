@@ -33,7 +33,7 @@ static __always_inline void end(bool simd)
 		kernel_fpu_end();
 }
 
-static __always_inline int refused(const struct crypto_tfm *tfm)
+static __always_inline int check_key(const struct crypto_tfm *tfm)
 {
 	return unlikely(tfm->flags & CRYPTO_TFM_NEED_KEY) ? -ENOKEY : 0;
 }
@@ -43,7 +43,7 @@ int shash_init(struct shash_desc *desc)
 	const struct crypto_alg *alg = desc->tfm->alg;
 	/* It is the same for all tiers, and short. */
 	const struct kiln_impl *impl = alg->fallback ? alg->fallback : alg->impl;
-	const int err = refused(desc->tfm);
+	const int err = check_key(desc->tfm);
 
 	if (!err)
 		impl->hash.init(crypto_tfm_ctx(desc->tfm), desc->ctx);
@@ -73,7 +73,7 @@ static noinline void update_pieces(const struct crypto_tfm *tfm, void *state, co
 int shash_update(struct shash_desc *desc, const u8 *data, u32 len)
 {
 	const struct crypto_alg *alg = desc->tfm->alg;
-	const int err = refused(desc->tfm);
+	const int err = check_key(desc->tfm);
 	bool simd;
 
 	if (err)
@@ -90,7 +90,7 @@ int shash_update(struct shash_desc *desc, const u8 *data, u32 len)
 
 int shash_final(struct shash_desc *desc, u8 *out)
 {
-	const int err = refused(desc->tfm);
+	const int err = check_key(desc->tfm);
 	const struct kiln_impl *impl;
 	bool simd;
 
@@ -117,7 +117,7 @@ static noinline void digest_sections(struct crypto_tfm *tfm, const u8 *data, u32
 
 int shash_digest(struct crypto_tfm *tfm, const u8 *data, u32 len, u8 *out)
 {
-	const int err = refused(tfm);
+	const int err = check_key(tfm);
 	bool simd;
 
 	if (err)
@@ -159,7 +159,7 @@ int shash_export(const struct shash_desc *desc, void *out)
 int shash_import(struct shash_desc *desc, const void *in)
 {
 	const struct kiln_impl *impl = desc->tfm->alg->impl;
-	const int err = refused(desc->tfm);
+	const int err = check_key(desc->tfm);
 
 	if (err)
 		return err;

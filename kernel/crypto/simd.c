@@ -6,8 +6,6 @@
 #include <kiln/crypto.h>
 #include <kiln/fpu.h>
 #include <kiln/preempt.h>
-#include <kiln/slab.h>
-#include <kiln/string.h>
 
 /*
  * A caller that cannot sleep must not overtake requests that are queued on this transform. One
@@ -60,32 +58,21 @@ static int simd_init(struct crypto_tfm *tfm)
 int simd_register(const struct crypto_alg *inner)
 {
 	struct crypto_alg *alg;
-	int err;
 
 	if (inner->name[0] != '_' || inner->name[1] != '_' ||
 	    inner->driver_name[0] != '_' || inner->driver_name[1] != '_')
 		return -EINVAL;
-	alg = kmalloc(sizeof(*alg));
+	alg = crypto_alg_new(inner->name + 2, inner->driver_name + 2, "");
 	if (!alg)
 		return -ENOMEM;
-	*alg = *inner;
-	memset(alg->name, 0, sizeof(alg->name));
-	memset(alg->driver_name, 0, sizeof(alg->driver_name));
-	memcpy(alg->name, inner->name + 2, sizeof(alg->name) - 2);
-	memcpy(alg->driver_name, inner->driver_name + 2, sizeof(alg->driver_name) - 2);
+	alg->priority = inner->priority;
+	alg->tier = inner->tier;
+	alg->ivsize = inner->ivsize;
+	alg->maxauthsize = inner->maxauthsize;
+	alg->budget = inner->budget;
 	alg->flags = (inner->flags & ~CRYPTO_ALG_INTERNAL) | CRYPTO_ALG_ASYNC;
 	alg->models = CRYPTO_MODEL_HELPER;
-	alg->ctxsize = sizeof(struct crypto_tfm *);
-	alg->setkey = crypto_child_setkey;
-	alg->setauthsize = crypto_child_setauthsize;
-	alg->encrypt = simd_encrypt;
-	alg->decrypt = simd_decrypt;
-	alg->init = simd_init;
-	alg->exit = crypto_child_exit;
+	crypto_child_ops(alg, sizeof(struct crypto_tfm *), simd_init, simd_encrypt, simd_decrypt);
 	alg->impl = inner;
-	alg->users = 0;
-	err = crypto_register_alg(alg);
-	if (err)
-		kfree(alg);
-	return err;
+	return crypto_alg_add(alg);
 }

@@ -11,7 +11,7 @@
 #include <kiln/fpu.h>
 #include <kiln/preempt.h>
 
-static bool nested_usable(void)
+bool nested_usable(void)
 {
 	const u32 count = preempt_count();
 
@@ -37,7 +37,7 @@ static void nested_begin(void)
 	fpu_default_mxcsr();
 }
 
-static void nested_end(void)
+void nested_end(void)
 {
 	if (!in_task() && this_cpu_read(in_kernel_fpu))
 		fpstate_restore(this_cpu_read(nested_area));

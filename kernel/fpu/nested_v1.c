@@ -10,7 +10,7 @@
 static void nested_v1_begin(void)
 {
 	preempt_disable();
-	WARN_ON(!fpu_nested.usable());
+	WARN_ON(!nested_usable());
 	if (this_cpu_read(in_kernel_fpu)) {
 		WARN_ON(in_task());
 		fpstate_save(this_cpu_read(nested_area));
@@ -25,19 +25,9 @@ static void nested_v1_begin(void)
 	fpu_default_mxcsr();
 }
 
-static bool nested_v1_usable(void)
-{
-	return fpu_nested.usable();
-}
-
-static void nested_v1_end(void)
-{
-	fpu_nested.end();
-}
-
 const struct fpu_policy fpu_nested_v1 = {
 	.name = "nested-v1",
 	.begin = nested_v1_begin,
-	.end = nested_v1_end,
-	.usable = nested_v1_usable,
+	.end = nested_end,
+	.usable = nested_usable,
 };

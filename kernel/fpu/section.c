@@ -74,10 +74,7 @@ static __always_inline void clock_stop(struct cpu *cpu)
 
 static __always_inline void this_cpu_depth_add(u8 n)
 {
-	__asm__ volatile("addb %0, %%gs:%c1"
-			 :
-			 : "iq"(n), "i"(__builtin_offsetof(struct cpu, section_depth))
-			 : "memory", "cc");
+	this_cpu_op("addb", "iq", n, section_depth);
 }
 
 void kernel_fpu_begin(void)
@@ -114,10 +111,7 @@ bool irq_fpu_usable(void)
 	return fpu_policy->usable();
 }
 
-bool kiln_fpu_usable(void)
-{
-	return irq_fpu_usable();
-}
+bool kiln_fpu_usable(void) __attribute__((alias("irq_fpu_usable")));
 
 /* Policies of hosted trees. Their numbers follow Kiln's own. */
 static struct fpu_policy foreign[8];

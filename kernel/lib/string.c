@@ -35,30 +35,29 @@ static __always_inline u64 opaque(u64 x)
 	return x;
 }
 
-/* All loads precede all stores, so that any overlap is right. */
+/*
+ * The first and the last word of @n bytes. Both are loaded before either is stored, so that any
+ * overlap is right.
+ */
+#define MOVE_TWO(type, d, s, n)                                                       \
+	do {                                                                          \
+		const size_t last_ = (n) - sizeof(struct type);                       \
+		const u64 a_ = LOAD(type, s), b_ = LOAD(type, (s) + last_);           \
+										      \
+		STORE(type, d, a_);                                                   \
+		STORE(type, (d) + last_, b_);                                         \
+	} while (0)
+
 static __always_inline void move_upto_16(u8 *d, const u8 *s, size_t n)
 {
-	if (n >= 8) {
-		u64 a = LOAD(word64, s);
-		u64 b = LOAD(word64, s + n - 8);
-
-		STORE(word64, d, a);
-		STORE(word64, d + n - 8, b);
-	} else if (n >= 4) {
-		u32 a = LOAD(word32, s);
-		u32 b = LOAD(word32, s + n - 4);
-
-		STORE(word32, d, a);
-		STORE(word32, d + n - 4, b);
-	} else if (n >= 2) {
-		u16 a = LOAD(word16, s);
-		u16 b = LOAD(word16, s + n - 2);
-
-		STORE(word16, d, a);
-		STORE(word16, d + n - 2, b);
-	} else if (n) {
+	if (n >= 8)
+		MOVE_TWO(word64, d, s, n);
+	else if (n >= 4)
+		MOVE_TWO(word32, d, s, n);
+	else if (n >= 2)
+		MOVE_TWO(word16, d, s, n);
+	else if (n)
 		*d = *s;
-	}
 }
 
 /*

@@ -8,6 +8,7 @@
 #include <kiln/fpu.h>
 #include <kiln/preempt.h>
 
+#include "common.h"
 #include "patterns.h"
 
 /* The longest list of arguments; functions with fewer ignore the rest. */
@@ -19,15 +20,7 @@ u64 call_nine(const void *fn, const u64 *arg)
 			      arg[8]);
 }
 
-static void trap_flag(bool on)
-{
-	if (on)
-		__asm__ volatile("pushfq\n\torq $0x100, (%%rsp)\n\tpopfq" : : : "memory", "cc");
-	else
-		__asm__ volatile("pushfq\n\tandq $~0x100, (%%rsp)\n\tpopfq" : : : "memory", "cc");
-}
-
-static u64 checked(const struct kiln_call *call, const void *fn)
+static u64 call_through(const struct kiln_call *call, const void *fn)
 {
 	return call->through ? call->through(call->registers, fn, call->arg) :
 			       call_nine(fn, call->arg);
@@ -50,14 +43,14 @@ static void call_there(void *arg)
 	call->preempt_count = preempt_count();
 	if (section) {
 		if (call->step)
-			trap_flag(true);
+			set_trap_flag(true);
 		kernel_fpu_begin();
-		call->result = checked(call, fn);
+		call->result = call_through(call, fn);
 		kernel_fpu_end();
 		if (call->step)
-			trap_flag(false);
+			set_trap_flag(false);
 	} else {
-		call->result = checked(call, fn);
+		call->result = call_through(call, fn);
 	}
 	call->done = true;
 }

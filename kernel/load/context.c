@@ -79,9 +79,7 @@ u64 kiln_usable(void *arg)
 	const bool bh_off = u->context == KILN_TASK_BH_OFF ||
 			    u->context == KILN_HARDIRQ_OVER_BH_OFF;
 
-	cpu->irq_data = u;
-	cpu->softirq_handler[SOFTIRQ_ASK] = ask_in_softirq;
-	cpu->irq_handler = ask_in_hardirq;
+	irq_attach(u, SOFTIRQ_ASK, ask_in_softirq, ask_in_hardirq);
 	if (bh_off)
 		local_bh_disable();
 	if (u->in_section)

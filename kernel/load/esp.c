@@ -13,11 +13,13 @@
 #include <kiln/slab.h>
 #include <kiln/string.h>
 
+#include "common.h"
+
 /* As Linux's net_rx_action() has it: more packets than that are left to the next run. */
 enum { SOFTIRQ_NET_RX = 3, BUDGET = 300 };
-/* Which of the phases is the one of high load. */
+/* The phase of high load. */
 enum { HIGH = 1 };
-/* The flow that the task sends by. */
+/* The flow on which the task sends. */
 enum { OUT = 1 };
 
 static u64 now(const struct kiln_esp_load *load)
@@ -76,7 +78,7 @@ static void give_back(struct kiln_esp_slot *slot)
 }
 
 /* The packet has been passed to its receiver. */
-static void received(struct kiln_esp_slot *slot)
+static void count_received(struct kiln_esp_slot *slot)
 {
 	struct kiln_esp_flow *flow = slot->flow;
 	struct kiln_esp_load *load = flow->load;
@@ -93,7 +95,7 @@ static void received(struct kiln_esp_slot *slot)
 	local_irq_restore(off);
 }
 
-static void answered(struct kiln_esp_slot *slot, int answer)
+static void take_answer(struct kiln_esp_slot *slot, int answer)
 {
 	struct kiln_esp_flow *flow = slot->flow;
 	const struct kiln_esp_packet *packet = &flow->packet[slot->packet];
@@ -105,7 +107,7 @@ static void answered(struct kiln_esp_slot *slot, int answer)
 	} else {
 		if (memcmp(slot->buffer, packet->want, packet->want_len))
 			flow->corrupted++;
-		received(slot);
+		count_received(slot);
 	}
 	give_back(slot);
 }
@@ -115,13 +117,13 @@ static void done(void *data, int answer)
 	struct kiln_esp_slot *slot = data;
 	struct kiln_esp_load *load = slot->flow->load;
 
-	answered(slot, answer);
+	take_answer(slot, answer);
 	note_recovery(load);
 }
 
 /*
- * The packet is copied, as a card does, and en- or decrypted in place. ESP asks for no
- * backlog: if the queue is full the packet is gone.
+ * The packet is copied, as a card does, and en- or decrypted in place. ESP does not use the backlog:
+ * if the queue is full, the packet is dropped.
  */
 static void put(struct kiln_esp_flow *flow, u32 i, bool own)
 {
@@ -155,19 +157,16 @@ static void put(struct kiln_esp_flow *flow, u32 i, bool own)
 		give_back(slot);
 		break;
 	default:
-		answered(slot, err);
+		take_answer(slot, err);
 	}
 }
 
-static u32 next_packet(struct kiln_esp_flow *flow)
+static void put_next(struct kiln_esp_flow *flow, bool own)
 {
-	const u32 i = flow->next;
-
-	flow->next = i + 1 == flow->packets ? 0 : i + 1;
-	return i;
+	put(flow, take_turn(&flow->next, flow->packets), own);
 }
 
-/* What the card has put into its ring by now. */
+/* Puts the packets that have arrived by now into the ring. */
 static void card(struct kiln_esp_load *load)
 {
 	const bool off = local_irq_save();
@@ -185,7 +184,7 @@ static void card(struct kiln_esp_load *load)
 	local_irq_restore(off);
 }
 
-/* What the rest of the network stack takes for a packet, which is not modelled. */
+/* Spins for the time that the rest of the network stack takes, which is not modelled. */
 static void route(const struct kiln_esp_load *load)
 {
 	const u64 start = rdtsc();
@@ -215,7 +214,7 @@ static void net_rx(struct cpu *cpu)
 	note_recovery(load);
 }
 
-static u64 taken(const struct kiln_esp_flow *flow)
+static u64 accepted_bytes(const struct kiln_esp_flow *flow)
 {
 	u64 sum = 0;
 	u32 i;
@@ -234,7 +233,7 @@ static void sample(struct kiln_esp_load *load, u64 when)
 		return;
 	s = &load->sample[load->samples++];
 	s->when = when;
-	s->bytes = taken(&f[0]) + taken(&f[1]);
+	s->bytes = accepted_bytes(&f[0]) + accepted_bytes(&f[1]);
 	s->arrived = load->next_arrival;
 	s->dropped = f[0].dropped + f[1].dropped;
 	s->lost = f[0].window.lost + f[1].window.lost;
@@ -269,7 +268,7 @@ static void esp_hardirq(struct cpu *cpu)
 
 static void sector(struct kiln_esp_load *load)
 {
-	const u32 i = load->sector_next;
+	const u32 i = take_turn(&load->sector_next, load->sector_count);
 	const size_t offset = (size_t)i * load->sector_len;
 	struct crypto_request *req = load->sector_request;
 	struct crypto_wait wait = { 0 };
@@ -277,7 +276,6 @@ static void sector(struct kiln_esp_load *load)
 	u8 iv[16];
 	int err;
 
-	load->sector_next = i + 1 == load->sector_count ? 0 : i + 1;
 	memcpy(iv, load->iv + 16 * i, sizeof(iv));
 	sg_init_one(&src, (u8 *)load->src + offset, load->sector_len);
 	sg_init_one(&dst, load->dst + offset, load->sector_len);
@@ -300,21 +298,12 @@ u64 kiln_esp_run(void *arg)
 	for (n = 0; n < load->ops; n++) {
 		sector(load);
 		if (load->own_every && load->sectors % load->own_every == 0) {
-			put(&load->flow[OUT], next_packet(&load->flow[OUT]), true);
+			put_next(&load->flow[OUT], true);
 			load->own_packets++;
 		}
 		cond_resched();
 	}
 	return 0;
-}
-
-static void *new_request(void *tfm)
-{
-	struct crypto_request *req = kmalloc(sizeof(*req) + crypto_tfm_reqsize(tfm));
-
-	if (req)
-		req->tfm = tfm;
-	return req;
 }
 
 u64 kiln_esp_close(void *arg)
@@ -339,7 +328,7 @@ u64 kiln_esp_open(void *arg)
 	bool full;
 	u32 f, i;
 
-	load->sector_request = new_request(load->sectors_tfm);
+	load->sector_request = crypto_request_alloc(load->sectors_tfm, 0);
 	full = !load->sector_request;
 	for (f = 0; f < ARRAY_SIZE(load->flow); f++) {
 		struct kiln_esp_flow *flow = &load->flow[f];
@@ -350,7 +339,7 @@ u64 kiln_esp_open(void *arg)
 			struct kiln_esp_slot *slot = &flow->slot[i];
 
 			slot->flow = flow;
-			slot->request = new_request(flow->tfm);
+			slot->request = crypto_request_alloc(flow->tfm, 0);
 			slot->next = flow->free;
 			flow->free = slot;
 			full = !slot->request;
@@ -361,7 +350,7 @@ u64 kiln_esp_open(void *arg)
 	return full;
 }
 
-static void from_zero(struct kiln_esp_load *load)
+static void reset_counts(struct kiln_esp_load *load)
 {
 	u32 f;
 
@@ -386,28 +375,19 @@ u64 kiln_esp_attach(void *arg)
 	struct kiln_esp_load *load = arg;
 	struct cpu *cpu = this_cpu();
 
-	from_zero(load);
-	local_irq_disable();
-	cpu->irq_data = load;
-	cpu->softirq_handler[SOFTIRQ_NET_RX] = net_rx;
+	reset_counts(load);
 	cpu->last_irq = rdtsc();
 	cpu->steal_limit = load->steal_limit;
-	cpu->irq_handler = esp_hardirq;
-	local_irq_enable();
+	irq_attach(load, SOFTIRQ_NET_RX, net_rx, esp_hardirq);
 	return 0;
 }
 
 u64 kiln_esp_detach(void *arg)
 {
 	struct kiln_esp_load *load = arg;
-	struct cpu *cpu = this_cpu();
 
-	local_irq_disable();
-	cpu->irq_handler = NULL;
-	cpu->steal_limit = 0;
-	local_irq_enable();
-	while (this_cpu_read(softirq_pending))
-		do_softirq();
+	this_cpu()->steal_limit = 0;
+	irq_detach();
 	while (in_flight(load))
 		yield();
 	note_recovery(load);
@@ -419,11 +399,11 @@ u64 kiln_esp_price(void *arg)
 	struct kiln_esp_load *load = arg;
 	u64 start, took, n;
 
-	from_zero(load);
+	reset_counts(load);
 	local_bh_disable();
 	start = rdtsc();
 	for (n = 0; n < load->ops; n++)
-		put(&load->flow[n % 2], next_packet(&load->flow[n % 2]), false);
+		put_next(&load->flow[n % 2], false);
 	took = rdtsc() - start;
 	local_bh_enable();
 	return took;

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-only OR MIT
 /*
- * Guests: what interrupts do while something else is tested. A softirq calls one function
- * after the other, each a message with a known answer; a hardirq those that may be called there.
+ * Guests: the work of interrupts while something else is tested. Each softirq calls the next of a
+ * list of functions with a message whose answer is known; each hardirq the next of those that may be
+ * called there.
  */
 #include <kiln/abi/load.h>
 #include <kiln/cpu.h>
@@ -9,6 +10,7 @@
 #include <kiln/preempt.h>
 #include <kiln/string.h>
 
+#include "common.h"
 #include "patterns.h"
 
 enum { SOFTIRQ_GUEST = 7 };
@@ -42,10 +44,8 @@ static void serve(struct kiln_guests *all, struct kiln_guest *guest)
 static void guest_softirq(struct cpu *cpu)
 {
 	struct kiln_guests *all = cpu->irq_data;
-	const u32 i = all->next;
 
-	all->next = i + 1 == all->softirqs ? 0 : i + 1;
-	serve(all, &all->guest[i]);
+	serve(all, &all->guest[take_turn(&all->next, all->softirqs)]);
 }
 
 static void guest_hardirq(struct cpu *cpu)
@@ -55,33 +55,19 @@ static void guest_hardirq(struct cpu *cpu)
 	all->interrupts++;
 	all->into_sections += cpu->section_depth > 0;
 	raise_softirq(SOFTIRQ_GUEST);
-	if (all->hardirqs) {
-		const u32 i = all->next_hardirq;
-
-		all->next_hardirq = i + 1 == all->hardirqs ? 0 : i + 1;
-		serve(all, &all->guest[all->softirqs + i]);
-	}
+	if (all->hardirqs)
+		serve(all, &all->guest[all->softirqs +
+				       take_turn(&all->next_hardirq, all->hardirqs)]);
 }
 
 u64 kiln_guests_attach(void *arg)
 {
-	struct cpu *cpu = this_cpu();
-
-	local_irq_disable();
-	cpu->irq_data = arg;
-	cpu->softirq_handler[SOFTIRQ_GUEST] = guest_softirq;
-	cpu->irq_handler = guest_hardirq;
-	local_irq_enable();
+	irq_attach(arg, SOFTIRQ_GUEST, guest_softirq, guest_hardirq);
 	return 0;
 }
 
-u64 kiln_guests_detach(void *arg)
+u64 kiln_guests_detach(void *arg __maybe_unused)
 {
-	(void)arg;
-	local_irq_disable();
-	this_cpu()->irq_handler = NULL;
-	local_irq_enable();
-	while (this_cpu_read(softirq_pending))
-		do_softirq();
+	irq_detach();
 	return 0;
 }

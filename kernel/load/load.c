@@ -13,6 +13,7 @@
 #include <kiln/sched.h>
 #include <kiln/string.h>
 
+#include "common.h"
 #include "op.h"
 #include "patterns.h"
 
@@ -23,7 +24,7 @@ size_t kiln_pattern_size(void)
 	return sizeof(struct pattern);
 }
 
-/* By what the CPU has, whatever tiers are masked: a guest of a section may use it all. */
+/* By the registers of the CPU, not by the mask of tiers: a guest of a section may use all of them. */
 void clobber_registers(void)
 {
 	switch (cpu_register_bits()) {
@@ -49,21 +50,23 @@ static void keep_pattern(const struct pattern *want, struct pattern *found, u64 
 }
 
 /*
- * From here to step_stop() the host gets a trap after each instruction. All sections are timed
- * meanwhile: otherwise it would depend on the length of earlier ones which instructions there are.
+ * If @step, the host gets a trap after each instruction from here to step_stop(). All sections are
+ * timed meanwhile: otherwise the length of earlier sections would decide which instructions run.
  */
-static __always_inline void step_start(void)
+static __always_inline void step_start(bool step)
 {
-	struct cpu *cpu = this_cpu();
-
-	cpu->section_max_skip = 0;
-	cpu->section_skip = 0;
-	__asm__ volatile("pushfq\n\torq $0x100, (%%rsp)\n\tpopfq" : : : "memory", "cc");
+	if (!step)
+		return;
+	this_cpu()->section_max_skip = 0;
+	this_cpu()->section_skip = 0;
+	set_trap_flag(true);
 }
 
-static __always_inline void step_stop(void)
+static __always_inline void step_stop(bool step)
 {
-	__asm__ volatile("pushfq\n\tandq $~0x100, (%%rsp)\n\tpopfq" : : : "memory", "cc");
+	if (!step)
+		return;
+	set_trap_flag(false);
 	this_cpu()->section_max_skip = SECTION_MAX_SKIP;
 }
 
@@ -78,10 +81,7 @@ static void crypt(const struct kiln_load_side *side, const struct kiln_impl *imp
 
 static u32 next_message(struct kiln_load_side *side)
 {
-	const u32 i = side->next;
-
-	side->next = i + 1 == side->count ? 0 : i + 1;
-	return i;
+	return take_turn(&side->next, side->count);
 }
 
 void check_answer(struct kiln_load_side *side, u32 message, u32 at)
@@ -96,19 +96,15 @@ void check_answer(struct kiln_load_side *side, u32 message, u32 at)
 	dst[0] = ~want[0];
 }
 
-static void check(struct kiln_load_side *side, u32 i)
-{
-	check_answer(side, i, i);
-}
-
-/* Overwrite the registers where it is allowed. */
-static void clobber_in_section(void)
+/* Overwrite the registers if that is allowed here. */
+static bool clobber_in_section(void)
 {
 	if (!irq_fpu_usable())
-		return;
+		return false;
 	kernel_fpu_begin();
 	clobber_registers();
 	kernel_fpu_end();
+	return true;
 }
 
 static void softirq_once(struct kiln_load *load)
@@ -130,20 +126,16 @@ static void softirq_once(struct kiln_load *load)
 		crypt(side, load->fallback, i);
 		load->scalar_fallbacks++;
 	}
-	check(side, i);
+	check_answer(side, i, i);
 }
 
 static void load_softirq(struct cpu *cpu)
 {
 	struct kiln_load *load = cpu->irq_data;
 
-	if (load->step_softirq) {
-		step_start();
-		softirq_once(load);
-		step_stop();
-	} else {
-		softirq_once(load);
-	}
+	step_start(load->step_softirq);
+	softirq_once(load);
+	step_stop(load->step_softirq);
 }
 
 static void load_hardirq(struct cpu *cpu)
@@ -155,15 +147,11 @@ static void load_hardirq(struct cpu *cpu)
 	if (load->hardirq_hook)
 		load->hardirq_hook();
 	raise_softirq(SOFTIRQ_LOAD);
-	if (load->hardirq_fpu && irq_fpu_usable()) {
-		kernel_fpu_begin();
-		clobber_registers();
-		kernel_fpu_end();
-		load->hardirq_sections++;
-	}
+	if (load->hardirq_fpu)
+		load->hardirq_sections += clobber_in_section();
 }
 
-/* A kernel thread that does what the task does, for as long as the load lasts. */
+/* A kernel thread that encrypts like the task until the load ends. */
 static void second_task(void *arg)
 {
 	struct kiln_load *load = arg;
@@ -174,7 +162,7 @@ static void second_task(void *arg)
 		kernel_fpu_begin();
 		crypt(&load->second, load->second.impl, i);
 		kernel_fpu_end();
-		check(&load->second, i);
+		check_answer(&load->second, i, i);
 		cond_resched();
 	}
 	load->second_stopped = true;
@@ -194,20 +182,15 @@ u64 kiln_load_ready(void *arg)
 u64 kiln_load_attach(void *arg)
 {
 	struct kiln_load *load = arg;
-	struct cpu *cpu = this_cpu();
 
 	kiln_load_ready(load);
-	local_irq_disable();
-	cpu->irq_data = load;
-	cpu->softirq_handler[SOFTIRQ_LOAD] = load_softirq;
-	cpu->irq_handler = load_hardirq;
-	local_irq_enable();
+	irq_attach(load, SOFTIRQ_LOAD, load_softirq, load_hardirq);
 	if (load->second.impl)
 		return !kthread_run(second_task, load, "second");
 	return 0;
 }
 
-/* With interrupts that do nothing: what was raised and put has been done. */
+/* Called while interrupts do nothing: waits for pending softirqs and operations in flight. */
 u64 kiln_load_drain(void *arg)
 {
 	struct kiln_load *load = arg;
@@ -222,14 +205,11 @@ u64 kiln_load_drain(void *arg)
 u64 kiln_load_detach(void *arg)
 {
 	struct kiln_load *load = arg;
-	struct cpu *cpu = this_cpu();
 
 	load->stop_second = true;
 	while (load->second.impl && !load->second_stopped)
 		yield();
-	local_irq_disable();
-	cpu->irq_handler = NULL;
-	local_irq_enable();
+	irq_detach();
 	return kiln_load_drain(load);
 }
 
@@ -237,14 +217,12 @@ static void task_crypt(struct kiln_load *load)
 {
 	const u32 i = next_message(&load->task);
 
-	if (load->step)
-		step_start();
+	step_start(load->step);
 	kernel_fpu_begin();
 	crypt(&load->task, load->task.impl, i);
 	kernel_fpu_end();
-	if (load->step)
-		step_stop();
-	check(&load->task, i);
+	step_stop(load->step);
+	check_answer(&load->task, i, i);
 }
 
 static void task_put(struct kiln_load *load)
@@ -252,24 +230,20 @@ static void task_put(struct kiln_load *load)
 	const u32 i = next_message(&load->task);
 
 	op_wait(&load->task, load->task.depth);
-	if (load->step)
-		step_start();
+	step_start(load->step);
 	op_put(&load->task, i);
-	if (load->step)
-		step_stop();
+	step_stop(load->step);
 }
 
 static void task_keep(struct kiln_load *load)
 {
 	struct pattern *found = (struct pattern *)load->found;
 
-	if (load->step)
-		step_start();
+	step_start(load->step);
 	kernel_fpu_begin();
 	keep_pattern((const struct pattern *)load->pattern, found, load->spins);
 	kernel_fpu_end();
-	if (load->step)
-		step_stop();
+	step_stop(load->step);
 	load->task.ops++;
 	if (memcmp(found, load->pattern, sizeof(*found)))
 		load->task.corrupted++;
@@ -289,7 +263,7 @@ u64 kiln_load_run(void *arg)
 			task_keep(load);
 		cond_resched();
 	}
-	/* What the task waits for has been answered when it goes back to its user. */
+	/* No operation is in flight when the task returns to user mode. */
 	op_wait(&load->task, 1);
 	return load->task.corrupted;
 }

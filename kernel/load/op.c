@@ -26,7 +26,7 @@ void op_init(struct kiln_load_side *side)
 	}
 }
 
-/* The one that was used last is the one whose memory is near. */
+/* The memory of the slot that was used last is probably still cached. */
 static struct kiln_op_slot *take(struct kiln_load_side *side)
 {
 	const bool off = local_irq_save();
@@ -53,7 +53,7 @@ static void give_back(struct kiln_op_slot *slot)
 	kiln_wake(side);
 }
 
-static void answered(struct kiln_op_slot *slot, int answer)
+static void take_answer(struct kiln_op_slot *slot, int answer)
 {
 	struct kiln_load_side *side = slot->side;
 	bool off;
@@ -76,9 +76,9 @@ static void answered(struct kiln_op_slot *slot, int answer)
 
 static void __attribute__((force_align_arg_pointer)) done(void *data, int answer)
 {
-	/* It has got a place in the queue: not an answer yet. */
+	/* The operation has a place in the queue now; its answer follows. */
 	if (answer != -EINPROGRESS)
-		answered(data, answer);
+		take_answer(data, answer);
 }
 
 void op_put(struct kiln_load_side *side, u32 i)
@@ -109,19 +109,12 @@ void op_put(struct kiln_load_side *side, u32 i)
 		give_back(slot);
 		break;
 	default:
-		answered(slot, answer);
+		take_answer(slot, answer);
 	}
 }
 
 void op_wait(struct kiln_load_side *side, u32 depth)
 {
-	if (*(volatile u32 *)&side->in_flight < depth)
-		return;
-	for (;;) {
-		kiln_wait_prepare(side);
-		if (*(volatile u32 *)&side->in_flight < depth)
-			break;
-		schedule();
-	}
-	kiln_wait_finish();
+	if (*(volatile u32 *)&side->in_flight >= depth)
+		wait_until(side, *(volatile u32 *)&side->in_flight < depth);
 }

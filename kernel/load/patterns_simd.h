@@ -32,6 +32,11 @@
 #define STORE_MASK(n) "kmovq %%k" #n ", 2048+8*" #n "(%[found])\n\t"
 #define ONES_MASK(n) "kxnorq %%k" #n ", %%k" #n ", %%k" #n "\n\t"
 
+#define FILL ALL(LOAD) MASKS(LOAD_MASK) \
+	"ldmxcsr 2112(%[want])\n\t" "fldcw 2116(%[want])\n\t"
+#define READ ALL(STORE) MASKS(STORE_MASK) \
+	"stmxcsr 2112(%[found])\n\t" "fnstcw 2116(%[found])\n\t" END
+
 _Static_assert(__builtin_offsetof(struct pattern, k) == 2048, "");
 _Static_assert(__builtin_offsetof(struct pattern, mxcsr) == 2112, "");
 _Static_assert(__builtin_offsetof(struct pattern, fcw) == 2116, "");
@@ -40,17 +45,10 @@ void PATTERNS(pattern_keep)(const struct pattern *want, struct pattern *found,
 			    u64 spins)
 {
 	assert_fpu_section();
-	__asm__ volatile(ALL(LOAD)
-			 MASKS(LOAD_MASK)
-			 "ldmxcsr 2112(%[want])\n\t"
-			 "fldcw 2116(%[want])\n\t"
+	__asm__ volatile(FILL
 			 "1: dec %[spins]\n\t"
 			 "jns 1b\n\t"
-			 ALL(STORE)
-			 MASKS(STORE_MASK)
-			 "stmxcsr 2112(%[found])\n\t"
-			 "fnstcw 2116(%[found])\n\t"
-			 END
+			 READ
 			 : [spins] "+r"(spins)
 			 : [want] "r"(want), [found] "r"(found)
 			 : "memory", "cc", CLOBBERS);
@@ -60,10 +58,7 @@ void PATTERNS(pattern_keep)(const struct pattern *want, struct pattern *found,
 void PATTERNS(pattern_fill)(const struct pattern *want)
 {
 	assert_fpu_section();
-	__asm__ volatile(ALL(LOAD)
-			 MASKS(LOAD_MASK)
-			 "ldmxcsr 2112(%[want])\n\t"
-			 "fldcw 2116(%[want])\n\t"
+	__asm__ volatile(FILL
 			 :
 			 : [want] "r"(want)
 			 : "memory", CLOBBERS);
@@ -72,11 +67,7 @@ void PATTERNS(pattern_fill)(const struct pattern *want)
 void PATTERNS(pattern_read)(struct pattern *found)
 {
 	assert_fpu_section();
-	__asm__ volatile(ALL(STORE)
-			 MASKS(STORE_MASK)
-			 "stmxcsr 2112(%[found])\n\t"
-			 "fnstcw 2116(%[found])\n\t"
-			 END
+	__asm__ volatile(READ
 			 :
 			 : [found] "r"(found)
 			 : "memory", CLOBBERS);

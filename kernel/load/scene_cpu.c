@@ -62,9 +62,7 @@ u64 kiln_scene(void *arg)
 	struct cpu *cpu = this_cpu();
 
 	s->ops = &scene_ops;
-	cpu->irq_data = s;
-	cpu->softirq_handler[SOFTIRQ_SCENE] = scene_softirq;
-	cpu->irq_handler = scene_hardirq;
+	irq_attach(s, SOFTIRQ_SCENE, scene_softirq, scene_hardirq);
 	kiln_scene_play(s, KILN_LEVEL_TASK);
 	/* What is still pending belongs to the scene, and to this stack. */
 	make_way();

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only OR MIT
 /*
- * A script of requests, and what became of each: the rules of an asynchronous crypto API
- * as those see them who use it.
+ * A script of requests, and the result of each: the rules of an asynchronous crypto API as its users
+ * see them.
  */
 #include <kiln/abi/load.h>
 #include <kiln/abi/submission.h>
@@ -38,14 +38,11 @@ struct run {
 static void note(struct run *run, const struct message *m, bool answer, int err)
 {
 	struct kiln_script *s = run->script;
-	const bool off = this_cpu_read(irqs_off);
+	const bool off = local_irq_save();
+	const u32 i = s->events++;
 	struct kiln_script_event *event;
-	u32 i;
 
-	local_irq_disable();
-	i = s->events++;
-	if (!off)
-		local_irq_enable();
+	local_irq_restore(off);
 	if (i >= s->max_events)
 		return;
 	event = &s->event[i];
@@ -58,7 +55,7 @@ static void note(struct run *run, const struct message *m, bool answer, int err)
 }
 
 /* A hosted tree calls it, too, whose stack is at eight bytes only. */
-static void __attribute__((force_align_arg_pointer)) answered(void *data, int err)
+static void __attribute__((force_align_arg_pointer)) take_answer(void *data, int err)
 {
 	struct message *m = data;
 
@@ -86,7 +83,7 @@ static void submit_there(void *arg)
 		.iv = s->m->iv,
 		.len = script->len,
 		.flags = s->step->flags,
-		.complete = answered,
+		.complete = take_answer,
 		.data = s->m,
 	};
 	int err;
@@ -177,7 +174,7 @@ u64 kiln_script(void *arg)
 	for (i = 0; i < s->steps && !s->stuck; i++)
 		if (!take(&run, &s->step[i]))
 			s->stuck = i + 1;
-	/* What was never answered keeps its memory: it may be written yet. */
+	/* Requests that were never answered keep their memory: it may still be written. */
 	if (!let_run(&run.answered, run.submitted) && !s->stuck)
 		s->stuck = s->steps + 1;
 	while (run.messages) {

@@ -95,9 +95,7 @@ u64 kiln_storm(void *arg)
 	s->count_before = preempt_count();
 	if (s->bystander && !kthread_run(bystander, &storm, "bystander"))
 		return 1;
-	cpu->irq_data = &storm;
-	cpu->softirq_handler[SOFTIRQ_STORM] = storm_softirq;
-	cpu->irq_handler = storm_hardirq;
+	irq_attach(&storm, SOFTIRQ_STORM, storm_softirq, storm_hardirq);
 	kiln_irq_self();
 	s->first_loop = *(volatile u32 *)&s->served;
 	while (*(volatile u32 *)&s->served < s->raises ||

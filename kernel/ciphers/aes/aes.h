@@ -2,15 +2,6 @@
 /*
  * AES (FIPS 197): the key schedule every tier shares, and the two scalar
  * ciphers.
- *
- * key.c APIs:
- *	aes_expandkey		key schedule of both directions, constant-time
- * generic.c APIs:
- *	aes_encrypt_generic	table-based, as kernels have it; NOT constant-time
- *	aes_decrypt_generic
- * fixed_time.c APIs:
- *	aes_encrypt_fixed_time	bit-sliced, constant-time, up to four blocks at once
- *	aes_decrypt_fixed_time
  */
 #ifndef KILN_AES_H
 #define KILN_AES_H
@@ -34,22 +25,19 @@ struct aes_key {
 };
 
 /*
- * Expand a key of @len bytes (16, 24 or 32), in constant time and in general
+ * key.c: expand a key of @len bytes (16, 24 or 32), in constant time and in general
  * registers, so that it may run in any context. Return 0, or -EINVAL for
  * another length, with @key unchanged.
  */
 int aes_expandkey(struct aes_key *key, const u8 *raw, size_t len);
 
-/* One block. @dst may be @src. Table look-ups at secret addresses. */
-void aes_encrypt_generic(const struct aes_key *key, u8 dst[AES_BLOCK_SIZE],
+/* generic.c: one block. @dst may be @src. Table look-ups at secret addresses. */
+typedef void aes_block_t(const struct aes_key *key, u8 dst[AES_BLOCK_SIZE],
 			 const u8 src[AES_BLOCK_SIZE]);
-void aes_decrypt_generic(const struct aes_key *key, u8 dst[AES_BLOCK_SIZE],
-			 const u8 src[AES_BLOCK_SIZE]);
+aes_block_t aes_encrypt_generic, aes_decrypt_generic;
 
-/* @blocks independent blocks (ECB), any number; @dst may be @src. */
-void aes_encrypt_fixed_time(const struct aes_key *key, u8 *dst, const u8 *src,
-			    size_t blocks);
-void aes_decrypt_fixed_time(const struct aes_key *key, u8 *dst, const u8 *src,
-			    size_t blocks);
+/* fixed_time.c: any number of blocks (ECB), four at a time, in constant time; @dst may be @src. */
+typedef void aes_blocks_t(const struct aes_key *key, u8 *dst, const u8 *src, size_t blocks);
+aes_blocks_t aes_encrypt_fixed_time, aes_decrypt_fixed_time;
 
 #endif

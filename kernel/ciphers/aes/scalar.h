@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR MIT */
 /*
- * The two AES of general registers behind one interface, for modes that are written over
- * either. All that differs is constant where it is used, so that the compiler sees direct
- * calls.
+ * One interface for the two AES implementations in general registers. Modes use it with constants, so
+ * that the compiler sees direct calls.
  */
 #ifndef KILN_AES_SCALAR_H
 #define KILN_AES_SCALAR_H
@@ -12,8 +11,7 @@
 #include "aes.h"
 
 struct aes_scalar {
-	void (*encrypt)(const struct aes_key *key, u8 *dst, const u8 *src, size_t blocks);
-	void (*decrypt)(const struct aes_key *key, u8 *dst, const u8 *src, size_t blocks);
+	aes_blocks_t *encrypt, *decrypt;
 	size_t batch;	/* blocks per call, if there are as many */
 };
 

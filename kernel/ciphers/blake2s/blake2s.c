@@ -5,18 +5,19 @@
 #include <kiln/string.h>
 #include <kiln/unaligned.h>
 
+#include "../entry.h"
 #include "../list.h"
 
 /*
- * A key is the first block, padded with zeros. What it comes to is kept, for messages that
- * go on behind it; without a message it is the last block too, and takes another way.
+ * The key, padded with zeros, is the first block. @after is the state behind it, from which messages
+ * start. For an empty message the key is also the last block, which is compressed differently.
  */
 struct blake2smac_ctx {
 	u32 start[8], after[8];
 	u8 key[BLAKE2S_BLOCK_SIZE];
 };
 
-/* The parameter block (RFC 7693, 2.5): one leaf, so many bytes of key and of digest. */
+/* The parameter block (RFC 7693, 2.5): one leaf, and the lengths of key and digest. */
 static __always_inline void start(u32 h[8], size_t keylen)
 {
 	static const u32 iv[8] = BLAKE2S_IV;
@@ -40,11 +41,10 @@ static int mac_setkey(void *context, const u8 *key, size_t len)
 	return 0;
 }
 
-static void init(const void *ctx, void *state)
+static void init(const void *ctx __maybe_unused, void *state)
 {
 	struct blake2s_state *s = state;
 
-	(void)ctx;
 	start(s->h, 0);
 	s->bytes = 0;
 	s->kept = 0;
@@ -61,7 +61,7 @@ static void mac_init(const void *context, void *state)
 	s->kept = BLAKE2S_BLOCK_SIZE;
 }
 
-/* A message whose length is known. */
+/* Begins a message of @len bytes. */
 static __always_inline void mac_begin(const struct blake2smac_ctx *ctx,
 				      struct blake2s_state *s, size_t len)
 {
@@ -82,8 +82,8 @@ static bool valid(const void *state)
 }
 
 /* The last block of a message, full or not, is compressed differently, so it is kept back. */
-static __always_inline void update(blake2s_blocks_t *blocks, struct blake2s_state *s,
-				   const u8 *data, size_t len)
+static __always_inline void update(blake2s_blocks_t *blocks, const void *ctx __maybe_unused,
+				   struct blake2s_state *s, const u8 *data, size_t len)
 {
 	const size_t room = BLAKE2S_BLOCK_SIZE - s->kept;
 
@@ -111,7 +111,8 @@ static __always_inline void update(blake2s_blocks_t *blocks, struct blake2s_stat
 	s->kept += len;
 }
 
-static __always_inline void final(blake2s_blocks_t *blocks, struct blake2s_state *s, u8 *out)
+static __always_inline void final(blake2s_blocks_t *blocks, const void *ctx __maybe_unused,
+				  struct blake2s_state *s, u8 *out)
 {
 	memset(s->buffer + s->kept, 0, BLAKE2S_BLOCK_SIZE - s->kept);
 	blocks(s->h, s->buffer, 1, s->bytes + s->kept, ~0u);
@@ -119,33 +120,20 @@ static __always_inline void final(blake2s_blocks_t *blocks, struct blake2s_state
 	memzero_explicit(s, sizeof(*s));
 }
 
-#define TIER(name)                                                                    \
-static void update_##name(const void *ctx, void *state, const u8 *data, size_t len)  \
-{                                                                                     \
-	(void)ctx;                                                                    \
-	update(blake2s_blocks_##name, state, data, len);                              \
-}                                                                                     \
-static void final_##name(const void *ctx, void *state, u8 *out)                      \
-{                                                                                     \
-	(void)ctx;                                                                    \
-	final(blake2s_blocks_##name, state, out);                                     \
-}                                                                                     \
-static void digest_##name(const void *ctx, const u8 *data, size_t len, u8 *out)      \
+#define DIGEST(digest, name, begin)                                                   \
+static void digest##_##name(const void *ctx, const u8 *data, size_t len, u8 *out)     \
 {                                                                                     \
 	struct blake2s_state s __aligned(64);                                         \
 										      \
-	init(ctx, &s);                                                                \
-	update(blake2s_blocks_##name, &s, data, len);                                 \
-	final(blake2s_blocks_##name, &s, out);                                        \
-}                                                                                     \
-static void mac_digest_##name(const void *ctx, const u8 *data, size_t len, u8 *out)  \
-{                                                                                     \
-	struct blake2s_state s __aligned(64);                                         \
-										      \
-	mac_begin(ctx, &s, len);                                                      \
-	update(blake2s_blocks_##name, &s, data, len);                                 \
-	final(blake2s_blocks_##name, &s, out);                                        \
+	begin;                                                                        \
+	update(blake2s_blocks_##name, ctx, &s, data, len);                            \
+	final(blake2s_blocks_##name, ctx, &s, out);                                   \
 }
+#define TIER(name)                                                                    \
+HASH_UPDATE(update_##name, update, blake2s_blocks_##name)                             \
+HASH_FINAL(final_##name, final, blake2s_blocks_##name)                                \
+DIGEST(digest, name, init(ctx, &s))                                                   \
+DIGEST(mac_digest, name, mac_begin(ctx, &s, len))
 TIER(generic)
 TIER(aesni)
 TIER(vaes_avx512)
@@ -170,9 +158,9 @@ TIER(vaes_avx512)
 	}
 
 /*
- * General registers are preferred: the chain of a round is 24 operations long, whatever the
- * registers, and theirs never take more cycles (Zen 5: 4.3 cycles a byte, 8.1 with AVX-512,
- * 10.3 with SSSE3).
+ * General registers are preferred: a round is a chain of 24 operations in any registers, and those of
+ * general registers never take more cycles (Zen 5: 4.3 cycles per byte, 8.1 with AVX-512, 10.3 with
+ * SSSE3).
  *
  * blake2smac is OpenSSL's name; Linux's blake2s-256 takes a key or none.
  */

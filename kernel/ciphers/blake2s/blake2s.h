@@ -43,8 +43,6 @@ struct blake2s_state {
  * last block has all bits of @last set. */
 typedef void blake2s_blocks_t(u32 h[8], const u8 *data, size_t blocks, u64 bytes, u32 last);
 
-blake2s_blocks_t blake2s_blocks_generic;
-blake2s_blocks_t blake2s_blocks_aesni;
-blake2s_blocks_t blake2s_blocks_vaes_avx512;
+blake2s_blocks_t blake2s_blocks_generic, blake2s_blocks_aesni, blake2s_blocks_vaes_avx512;
 
 #endif

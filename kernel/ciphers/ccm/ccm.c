@@ -5,12 +5,13 @@
 #include <kiln/string.h>
 #include <kiln/unaligned.h>
 
+#include "../entry.h"
 #include "../list.h"
-#include "../partial.h"
 #include "../modes/modes.h"
+#include "../partial.h"
 #include "../verdict.h"
 
-/* Associated data up to here is put behind the first block, to be one stretch with it. */
+/* Associated data of up to this many bytes is copied behind the first block and hashed with it. */
 #define SHORT_AAD (6 * AES_BLOCK_SIZE - 2)
 
 struct ccm_state {
@@ -21,14 +22,15 @@ struct ccm_state {
 	u64 kept;
 };
 
-static int setkey(void *ctx, const u8 *key, size_t len)
-{
-	return aes_expandkey(ctx, key, len);
-}
+struct tier {
+	aes_mac_t *mac;
+	ccm_text_t *encrypt, *decrypt;
+	kiln_crypt_t *ecb;
+};
 
 /*
- * Blocks are put together in words, as they are read again at once: a load that needs more than
- * one store waits for all of them.
+ * Blocks are written as words because they are read again at once: a load that needs bytes of
+ * several stores waits for all of them.
  */
 static __always_inline void put_block(u8 *p, u64 first, u64 second)
 {
@@ -36,7 +38,7 @@ static __always_inline void put_block(u8 *p, u64 first, u64 second)
 	put_le64(second, p + 8);
 }
 
-/* Which bytes of an IV's second word the length or number takes, at its end. */
+/* The bytes at the end of an IV's second word that hold the length or the number. */
 static __always_inline u64 number_mask(const u8 *iv)
 {
 	return ~0ull << 8 * (7 - (iv[0] & 7));
@@ -79,7 +81,7 @@ static __always_inline u64 word(const u8 *p, size_t len, size_t at)
 	return w;
 }
 
-/* How long the associated data is; the bytes that takes. */
+/* Encodes the length of the associated data; returns the number of bytes. */
 static size_t aad_length(u8 *p, size_t aadlen)
 {
 	size_t n = 0, bytes;
@@ -98,7 +100,7 @@ static size_t aad_length(u8 *p, size_t aadlen)
 	return n;
 }
 
-static __always_inline void begin(aes_mac_t *mac, const struct aes_key *key,
+static __always_inline void begin(const struct tier *t, const struct aes_key *key,
 				  struct ccm_state *s, const u8 *iv, size_t aadlen,
 				  size_t len, size_t tagsize)
 {
@@ -107,40 +109,40 @@ static __always_inline void begin(aes_mac_t *mac, const struct aes_key *key,
 	memset(s, 0, sizeof(*s));
 	counters(s->a0, s->ctr, iv);
 	first_block(b0, iv, aadlen, len, tagsize);
-	mac(key, s->acc, b0, 1);
+	t->mac(key, s->acc, b0, 1);
 	s->kept = aad_length(s->buffer, aadlen);
 }
 
-static __always_inline void add_aad(aes_mac_t *mac, const struct aes_key *key,
+static __always_inline void add_aad(const struct tier *t, const struct aes_key *key,
 				    struct ccm_state *s, const u8 *aad, size_t len)
 {
 	if (s->kept) {
 		if (!fill_block(s->buffer, &s->kept, AES_BLOCK_SIZE, &aad, &len))
 			return;
-		mac(key, s->acc, s->buffer, 1);
+		t->mac(key, s->acc, s->buffer, 1);
 	}
-	mac(key, s->acc, aad, len / AES_BLOCK_SIZE);
+	t->mac(key, s->acc, aad, len / AES_BLOCK_SIZE);
 	s->kept = len % AES_BLOCK_SIZE;
 	memcpy(s->buffer, aad + (len - s->kept), s->kept);
 }
 
-/* No more of it comes. */
-static __always_inline void end_aad(aes_mac_t *mac, const struct aes_key *key,
+/* Pads the associated data, of which this is the end. */
+static __always_inline void end_aad(const struct tier *t, const struct aes_key *key,
 				    struct ccm_state *s)
 {
 	if (!s->kept)
 		return;
 	memset(s->buffer + s->kept, 0, AES_BLOCK_SIZE - s->kept);
-	mac(key, s->acc, s->buffer, 1);
+	t->mac(key, s->acc, s->buffer, 1);
 	s->kept = 0;
 }
 
-static __always_inline void put_tag(kiln_crypt_t *encrypt, const struct aes_key *key,
+static __always_inline void put_tag(const struct tier *t, const struct aes_key *key,
 				    const u8 *acc, const u8 *a0, u8 *tag, size_t tagsize)
 {
 	u8 mask[AES_BLOCK_SIZE] __aligned(16);
 
-	encrypt(key, mask, a0, sizeof(mask), NULL);
+	t->ecb(key, mask, a0, sizeof(mask), NULL);
 	put_le64(get_le64(mask) ^ get_le64(acc), mask);
 	put_le64(get_le64(mask + 8) ^ get_le64(acc + 8), mask + 8);
 	memcpy(tag, mask, tagsize);
@@ -148,7 +150,7 @@ static __always_inline void put_tag(kiln_crypt_t *encrypt, const struct aes_key 
 }
 
 /* A whole message, to @tag. */
-static __always_inline void whole(aes_mac_t *mac, ccm_text_t *text, kiln_crypt_t *encrypt,
+static __always_inline void whole(const struct tier *t, const bool decrypting,
 				  const struct aes_key *key, u8 *dst, const u8 *src,
 				  size_t len, const u8 *aad, size_t aadlen, const u8 *iv,
 				  u8 *tag, size_t tagsize)
@@ -174,14 +176,14 @@ static __always_inline void whole(aes_mac_t *mac, ccm_text_t *text, kiln_crypt_t
 				n += AES_BLOCK_SIZE;
 			}
 		}
-		mac(key, s.acc, head, n / AES_BLOCK_SIZE);
+		t->mac(key, s.acc, head, n / AES_BLOCK_SIZE);
 	} else {
-		begin(mac, key, &s, iv, aadlen, len, tagsize);
-		add_aad(mac, key, &s, aad, aadlen);
-		end_aad(mac, key, &s);
+		begin(t, key, &s, iv, aadlen, len, tagsize);
+		add_aad(t, key, &s, aad, aadlen);
+		end_aad(t, key, &s);
 	}
-	text(key, s.acc, s.ctr, dst, src, len);
-	put_tag(encrypt, key, s.acc, s.a0, tag, tagsize);
+	(decrypting ? t->decrypt : t->encrypt)(key, s.acc, s.ctr, dst, src, len);
+	put_tag(t, key, s.acc, s.a0, tag, tagsize);
 	memzero_explicit(s.acc, sizeof(s.acc));
 }
 
@@ -194,6 +196,32 @@ static int verdict(u8 *have, const u8 *tag, size_t tagsize, u8 *dst, size_t len)
 		return 0;
 	memzero_explicit(dst, len);
 	return -EBADMSG;
+}
+
+static __always_inline int open(const struct tier *t, const struct aes_key *key, u8 *dst,
+				const u8 *src, size_t len, const u8 *aad, size_t aadlen,
+				const u8 *iv, const u8 *tag, size_t tagsize)
+{
+	u8 have[AES_BLOCK_SIZE];
+
+	whole(t, true, key, dst, src, len, aad, aadlen, iv, have, tagsize);
+	return verdict(have, tag, tagsize, dst, len);
+}
+
+static __always_inline void crypt(const struct tier *t, const bool decrypting,
+				  const struct aes_key *key, struct ccm_state *s, u8 *dst,
+				  const u8 *src, size_t len)
+{
+	end_aad(t, key, s);
+	(decrypting ? t->decrypt : t->encrypt)(key, s->acc, s->ctr, dst, src, len);
+}
+
+static __always_inline void end(const struct tier *t, const struct aes_key *key,
+				struct ccm_state *s, u8 *tag, size_t tagsize)
+{
+	end_aad(t, key, s);
+	put_tag(t, key, s->acc, s->a0, tag, tagsize);
+	memzero_explicit(s, sizeof(*s));
 }
 
 /* Text in general registers: MAC and CTR one after the other. */
@@ -211,7 +239,7 @@ static __always_inline void mac_text(aes_mac_t *mac, const struct aes_key *key, 
 	}
 }
 
-#define SCALAR_TEXT(name)                                                             \
+#define SCALAR_TEXT(name, ...)                                                        \
 static void ccm_encrypt_##name(const struct aes_key *key, u8 acc[AES_BLOCK_SIZE],     \
 			       u8 ctr[AES_BLOCK_SIZE], u8 *dst, const u8 *src, size_t len) \
 {                                                                                     \
@@ -224,83 +252,36 @@ static void ccm_decrypt_##name(const struct aes_key *key, u8 acc[AES_BLOCK_SIZE]
 	aes_ctr_##name(key, dst, src, len, ctr);                                      \
 	mac_text(aes_mac_##name, key, acc, dst, len);                                 \
 }
-SCALAR_TEXT(generic)
-SCALAR_TEXT(fixed_time)
+AES_SCALAR(SCALAR_TEXT)
 
-#define TIER(name)                                                                    \
-static void seal_##name(const void *ctx, u8 *dst, const u8 *src, size_t len,          \
-			const u8 *aad, size_t aadlen, const u8 *iv, u8 *tag,          \
-			size_t tagsize)                                               \
-{                                                                                     \
-	whole(aes_mac_##name, ccm_encrypt_##name, aes_ecb_encrypt_##name, ctx, dst,   \
-	      src, len, aad, aadlen, iv, tag, tagsize);                               \
-}                                                                                     \
-static int open_##name(const void *ctx, u8 *dst, const u8 *src, size_t len,           \
-		       const u8 *aad, size_t aadlen, const u8 *iv, const u8 *tag,     \
-		       size_t tagsize)                                                \
-{                                                                                     \
-	u8 have[AES_BLOCK_SIZE];                                                      \
-										      \
-	whole(aes_mac_##name, ccm_decrypt_##name, aes_ecb_encrypt_##name, ctx, dst,   \
-	      src, len, aad, aadlen, iv, have, tagsize);                              \
-	return verdict(have, tag, tagsize, dst, len);                                 \
-}                                                                                     \
-static void begin_##name(const void *ctx, void *state, const u8 *iv, size_t aadlen,   \
-			 size_t len, size_t tagsize)                                  \
-{                                                                                     \
-	begin(aes_mac_##name, ctx, state, iv, aadlen, len, tagsize);                  \
-}                                                                                     \
-static void aad_##name(const void *ctx, void *state, const u8 *aad, size_t len)       \
-{                                                                                     \
-	add_aad(aes_mac_##name, ctx, state, aad, len);                                \
-}                                                                                     \
-static void encrypt_##name(const void *ctx, void *state, u8 *dst, const u8 *src, size_t len) \
-{                                                                                     \
-	struct ccm_state *s = state;                                                  \
-										      \
-	end_aad(aes_mac_##name, ctx, s);                                              \
-	ccm_encrypt_##name(ctx, s->acc, s->ctr, dst, src, len);                       \
-}                                                                                     \
-static void decrypt_##name(const void *ctx, void *state, u8 *dst, const u8 *src, size_t len) \
-{                                                                                     \
-	struct ccm_state *s = state;                                                  \
-										      \
-	end_aad(aes_mac_##name, ctx, s);                                              \
-	ccm_decrypt_##name(ctx, s->acc, s->ctr, dst, src, len);                       \
-}                                                                                     \
-static void end_##name(const void *ctx, void *state, u8 *tag, size_t tagsize)         \
-{                                                                                     \
-	struct ccm_state *s = state;                                                  \
-										      \
-	end_aad(aes_mac_##name, ctx, s);                                              \
-	put_tag(aes_ecb_encrypt_##name, ctx, s->acc, s->a0, tag, tagsize);            \
-	memzero_explicit(s, sizeof(*s));                                              \
-}
-TIER(generic)
-TIER(fixed_time)
-TIER(aesni)
-TIER(vaes_avx2)
-TIER(vaes_avx512)
+#define TIER(name, ...)                                                               \
+static const struct tier name = {                                                     \
+	aes_mac_##name, ccm_encrypt_##name, ccm_decrypt_##name, aes_ecb_encrypt_##name, \
+};                                                                                    \
+AEAD_SEAL(seal_##name, whole, &name, false)                                           \
+AEAD_OPEN(open_##name, open, &name)                                                   \
+AEAD_BEGIN(begin_##name, begin, &name)                                                \
+AEAD_AAD(aad_##name, add_aad, &name)                                                  \
+AEAD_TEXT(encrypt_##name, crypt, &name, false)                                        \
+AEAD_TEXT(decrypt_##name, crypt, &name, true)                                         \
+AEAD_END(end_##name, end, &name)
+AES_ALL(TIER)
 
-#define IMPL(func, end, tier_name, prio, ct)                                          \
+#define IMPL(func, tier_name, end_name, prio, ct)                                     \
 	{                                                                             \
-		.alg = "ccm(aes)", .driver = "ccm-aes-" end, .kind = KILN_AEAD,       \
+		.alg = "ccm(aes)", .driver = "ccm-aes-" end_name, .kind = KILN_AEAD,  \
 		.tier = KILN_TIER_##tier_name, .priority = prio, .constant_time = ct, \
 		.key_min = 16, .key_max = 32, .key_step = 8, .ivsize = 16,            \
 		.blocksize = 1, .digestsize = 16, .tag_min = 4, .tag_step = 2,        \
 		.ctxsize = sizeof(struct aes_key),                                    \
 		.statesize = sizeof(struct ccm_state), .class = KILN_SLOW,            \
-		.setkey = setkey,                                                     \
+		.setkey = aes_setkey,                                                 \
 		.aead = { seal_##func, open_##func, begin_##func, aad_##func,         \
 			  encrypt_##func, decrypt_##func, end_##func },               \
-	}
+	},
 
 static const struct kiln_impl impls[] = {
-	IMPL(generic, "generic", GENERIC, 100, false),
-	IMPL(fixed_time, "fixed-time", GENERIC, 110, true),
-	IMPL(aesni, "aesni", AESNI, 400, true),
-	IMPL(vaes_avx2, "vaes-avx2", VAES_AVX2, 600, true),
-	IMPL(vaes_avx512, "vaes-avx512", VAES_AVX512, 800, true),
+	AES_ALL(IMPL)
 };
 
 KILN_IMPLS(ccm_impls, impls);

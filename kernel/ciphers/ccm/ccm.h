@@ -7,13 +7,13 @@
 #define KILN_CCM_H
 
 #include "../aes/aes.h"
+#include "../tiers.h"
 
 /* Text to the MAC and through CTR, or back: whole blocks unless it is the last piece. */
 typedef void ccm_text_t(const struct aes_key *key, u8 acc[AES_BLOCK_SIZE],
 			u8 ctr[AES_BLOCK_SIZE], u8 *dst, const u8 *src, size_t len);
 
-ccm_text_t ccm_encrypt_aesni, ccm_decrypt_aesni;
-ccm_text_t ccm_encrypt_vaes_avx2, ccm_decrypt_vaes_avx2;
-ccm_text_t ccm_encrypt_vaes_avx512, ccm_decrypt_vaes_avx512;
+#define CCM_DECLARE(name, ...) ccm_text_t ccm_encrypt_##name, ccm_decrypt_##name;
+AES_SIMD(CCM_DECLARE)
 
 #endif

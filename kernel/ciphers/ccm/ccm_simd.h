@@ -3,9 +3,9 @@
  * AES-CCM with vector registers: the template every SIMD tier includes once, after its vectors
  * (simd/rounds.h) and CCM(name), the name of an entry point of this tier.
  *
- * CBC-MAC takes one block after the other, fourteen times four cycles each, and leaves the
- * AES units empty most of that time. The counters of a vector are encrypted right before or
- * after its blocks are added; the CPU finds them to do while it waits.
+ * CBC-MAC processes one block after the other, fourteen times four cycles each, and leaves the AES
+ * units idle most of that time. The counters of a vector are encrypted right before or after its
+ * blocks are added, so that the CPU can do so while it waits.
  */
 #include <kiln/fpu_assert.h>
 
@@ -60,18 +60,13 @@ static __always_inline void text(const struct aes_key *key, const bool decryptin
 	store1(acc, cbc_end(&mac));
 }
 
-void CCM(encrypt)(const struct aes_key *key, u8 acc[AES_BLOCK_SIZE], u8 ctr[AES_BLOCK_SIZE],
-		  u8 *dst, const u8 *src, size_t len)
-{
-	assert_fpu_section();
-	text(key, false, acc, ctr, dst, src, len);
-	v_end();
+#define CCM_TEXT(direction, decrypting)                                               \
+void CCM(direction)(const struct aes_key *key, u8 acc[AES_BLOCK_SIZE],                \
+		    u8 ctr[AES_BLOCK_SIZE], u8 *dst, const u8 *src, size_t len)       \
+{                                                                                     \
+	assert_fpu_section();                                                         \
+	text(key, decrypting, acc, ctr, dst, src, len);                               \
+	v_end();                                                                      \
 }
-
-void CCM(decrypt)(const struct aes_key *key, u8 acc[AES_BLOCK_SIZE], u8 ctr[AES_BLOCK_SIZE],
-		  u8 *dst, const u8 *src, size_t len)
-{
-	assert_fpu_section();
-	text(key, true, acc, ctr, dst, src, len);
-	v_end();
-}
+CCM_TEXT(encrypt, false)
+CCM_TEXT(decrypt, true)

@@ -18,33 +18,27 @@ int chacha_setkey(void *ctx, const u8 *key, size_t len)
 	return 0;
 }
 
-#define TIER(name)                                                                    \
+#define TIER(name, ...)                                                                   \
 static void crypt_##name(const void *ctx, u8 *dst, const u8 *src, size_t len, u8 *iv) \
 {                                                                                     \
 	chacha_crypt_##name(ctx, dst, src, len, iv);                                  \
 	put_le32(get_le32(iv) + (u32)((len + CHACHA_BLOCK_SIZE - 1) / CHACHA_BLOCK_SIZE), iv); \
 }
-TIER(generic)
-TIER(aesni)
-TIER(avx2)
-TIER(vaes_avx512)
+VECTOR_ALL(TIER, )
 
-#define IMPL(name, tier_name, driver_name, prio)                                      \
+#define IMPL(name, tier_name, end, prio)                                              \
 	{                                                                             \
-		.alg = "chacha20", .driver = driver_name, .kind = KILN_SKCIPHER,      \
+		.alg = "chacha20", .driver = "chacha20-" end, .kind = KILN_SKCIPHER,  \
 		.tier = KILN_TIER_##tier_name, .priority = prio,                      \
 		.constant_time = true, .key_min = CHACHA_KEY_SIZE,                    \
 		.key_max = CHACHA_KEY_SIZE, .ivsize = CHACHA_IV_SIZE, .blocksize = 1, \
 		.ctxsize = sizeof(struct chacha_key), .class = KILN_MEDIUM,           \
 		.setkey = chacha_setkey,                                              \
-		.cipher.encrypt = crypt_##name, .cipher.decrypt = crypt_##name,                             \
-	}
+		.cipher.encrypt = crypt_##name, .cipher.decrypt = crypt_##name,       \
+	},
 
 static const struct kiln_impl impls[] = {
-	IMPL(generic, GENERIC, "chacha20-generic", 100),
-	IMPL(aesni, AESNI, "chacha20-ssse3", 400),
-	IMPL(avx2, AVX2, "chacha20-avx2", 500),
-	IMPL(vaes_avx512, VAES_AVX512, "chacha20-avx512", 700),
+	VECTOR_ALL(IMPL, "ssse3")
 };
 
 KILN_IMPLS(chacha_impls, impls);

@@ -13,6 +13,8 @@
 
 #include <kiln/types.h>
 
+#include "../tiers.h"
+
 #define CHACHA_BLOCK_SIZE 64
 #define CHACHA_KEY_SIZE 32
 #define CHACHA_IV_SIZE 16
@@ -40,26 +42,12 @@ typedef void chacha_stream_t(const struct chacha_key *key, u8 block[CHACHA_BLOCK
 			     u8 *dst, size_t len, const u8 iv[CHACHA_IV_SIZE]);
 typedef void chacha_xor_t(u8 *dst, const u8 *src, const u8 *with, size_t len);
 
-
-chacha_crypt_t chacha_crypt_generic;
-chacha_crypt_t chacha_crypt_aesni;
-chacha_crypt_t chacha_crypt_avx2;
-chacha_crypt_t chacha_crypt_vaes_avx512;
-
-chacha_start_t chacha_start_generic;
-chacha_start_t chacha_start_aesni;
-chacha_start_t chacha_start_avx2;
-chacha_start_t chacha_start_vaes_avx512;
-
-chacha_stream_t chacha_stream_generic;
-chacha_stream_t chacha_stream_aesni;
-chacha_stream_t chacha_stream_avx2;
-chacha_stream_t chacha_stream_vaes_avx512;
-
-chacha_xor_t chacha_xor_generic;
-chacha_xor_t chacha_xor_aesni;
-chacha_xor_t chacha_xor_avx2;
-chacha_xor_t chacha_xor_vaes_avx512;
+#define CHACHA_DECLARE(name, ...)         \
+	chacha_crypt_t chacha_crypt_##name;   \
+	chacha_start_t chacha_start_##name;   \
+	chacha_stream_t chacha_stream_##name; \
+	chacha_xor_t chacha_xor_##name;
+VECTOR_ALL(CHACHA_DECLARE, )
 
 /* A block of the key stream. */
 void chacha_block_generic(const struct chacha_key *key, u8 block[CHACHA_BLOCK_SIZE],

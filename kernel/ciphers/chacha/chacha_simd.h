@@ -2,20 +2,19 @@
 /*
  * ChaCha20 with vector registers: the template every SIMD tier includes once.
  *
- * The including file defines vectors and their operations:
+ * The including file includes one of ../simd/vec_*.h first and defines:
  *
  *	CHACHA(name)	name of an entry point of this tier
- *	vec_t		a vector of LANES times 16 bytes; LANES 1, 2 or 4
  *	SETS		1 or 2: sets of columns that are worked on at a time
- *	v_load(p), v_store(p, v)	unaligned
- *	v_all(x)	the word @x everywhere; v_each(p) the 16 bytes at @p in each lane
- *	V_ADD(a, b), V_XOR(a, b)	a += b, a ^= b, words of 32 bits
- *	V_ROL(a, n)	of words
- *	V_TURN(a, imm)	words of each lane moved as PSHUFD does
- *	V_VAR_x(i), V_VAR_y(i)	declares a word of a set
- *	v_lo32, v_hi32, v_lo64, v_hi64	the unpack instructions
+ *	v_counts(n)	the word @n first in each lane, and zeros
  *	v_lanes(a, b, c, d)	blocks from lanes: lane i of the four becomes, in order, the
  *			64 bytes of block i
+ *
+ * and with two sets
+ *
+ *	V_VAR_x(i), V_VAR_y(i)	declares a word of a set
+ *	V_ADD(a, b), V_XOR(a, b)	a += b, a ^= b, words of 32 bits
+ *	V_ROL(a, n)	of words
  *
  * Shape. Two ways to lay out blocks. In rows: a vector has a row of the state of LANES
  * blocks. A step is one chain of dependent operations of 20 times 12, and that is how long
@@ -39,7 +38,7 @@
 #include <kiln/string.h>
 #include <kiln/unaligned.h>
 
-#define VBYTES (16 * LANES)
+#define LANES VBLOCKS
 #define ROW_BLOCKS LANES		/* of one step in rows */
 #define SET_BLOCKS (4 * LANES)		/* of a set of columns */
 #define ROW_BYTES (64 * ROW_BLOCKS)
@@ -57,6 +56,30 @@ static const u32 set_counters[16] __aligned(64) = {
 #undef C
 };
 
+/* The 16 bytes at @p in each lane. */
+#define v_each(p) v_all(_mm_loadu_si128((const __m128i *)(p)))
+#define V_TURN(a, imm) a = v_shuffle32(a, imm);
+
+#if SETS == 1
+#define V_VAR_x(i) vec_t x##i
+#define V_ADD(a, b) a = v_add32(a, b);
+#define V_XOR(a, b) a = v_xor(a, b);
+#define V_ROL(a, n) a = rol(a, n);
+
+/* By whole bytes in one instruction. */
+static __always_inline vec_t rol(vec_t v, const int n)
+{
+	const vec_t by16 = v_set64(0x0d0c0f0e09080b0a, 0x0504070601000302);
+	const vec_t by8 = v_set64(0x0e0d0c0f0a09080b, 0x0605040702010003);
+
+	if (n == 16)
+		return v_shuffle(v, by16);
+	if (n == 8)
+		return v_shuffle(v, by8);
+	return v_or(V(slli_epi32)(v, n), V(srli_epi32)(v, 32 - n));
+}
+#endif
+
 /* a += b; d = (d ^ a) <<< n */
 #define STEP1(a, b, d, n) V_ADD(a, b) V_XOR(d, a) V_ROL(d, n)
 #define STEP2(a, b, d, e, f, h, n)                                            \
@@ -67,8 +90,8 @@ static const u32 set_counters[16] __aligned(64) = {
 	F(8) F(9) F(10) F(11) F(12) F(13) F(14) F(15)
 
 /*
- * The first block of all beside the others, if @block is there to take it: general registers
- * have nothing else to do.
+ * Steps of the very first block between those of the others, unless @block is NULL: the general
+ * registers are idle.
  */
 #define BESIDE(step)                                                          \
 	if (block) {                                                          \
@@ -80,14 +103,14 @@ static const u32 set_counters[16] __aligned(64) = {
 	STEP1(p##a, p##b, p##d, 16) STEP1(p##c, p##d, p##b, 12)               \
 	STEP1(p##a, p##b, p##d, 8) STEP1(p##c, p##d, p##b, 7)
 /*
- * The other three rows are turned, not b, which is always the last to be ready and the first
- * to be wanted: the turns are off the chain.
+ * Row b is ready last and needed first, so the other three are turned instead: the turns are then
+ * not part of the chain.
  */
 #define ROW_TURN(p) V_TURN(p##a, 0x93) V_TURN(p##d, 0x4e) V_TURN(p##c, 0x39)
 #define ROW_TURN_BACK(p) V_TURN(p##a, 0x39) V_TURN(p##d, 0x4e) V_TURN(p##c, 0x93)
 
 #define ROW_STATE(p, n)                                                       \
-	const vec_t p##3 = v_add(row3, v_add(v_load(row_counters), v_first(n))); \
+	const vec_t p##3 = v_add32(row3, v_add32(v_load(row_counters), v_counts(n))); \
 	vec_t p##a = row0, p##b = row1, p##c = row2, p##d = p##3;
 #define ROW_FINAL(p) V_ADD(p##a, row0) V_ADD(p##b, row1) V_ADD(p##c, row2) V_ADD(p##d, p##3)
 
@@ -124,40 +147,21 @@ static const u32 set_counters[16] __aligned(64) = {
 		BESIDE(CHACHA_DIAGONALS)                                      \
 	}                                                                     \
 	BESIDE(CHACHA_PUT(block))
-#define SET_STATE(p, n)                                                       \
-	V_VAR_##p(0) = v_all(constants[0]);                                   \
-	V_VAR_##p(1) = v_all(constants[1]);                                   \
-	V_VAR_##p(2) = v_all(constants[2]);                                   \
-	V_VAR_##p(3) = v_all(constants[3]);                                   \
-	V_VAR_##p(4) = v_all(k[0]);                                           \
-	V_VAR_##p(5) = v_all(k[1]);                                           \
-	V_VAR_##p(6) = v_all(k[2]);                                           \
-	V_VAR_##p(7) = v_all(k[3]);                                           \
-	V_VAR_##p(8) = v_all(k[4]);                                           \
-	V_VAR_##p(9) = v_all(k[5]);                                           \
-	V_VAR_##p(10) = v_all(k[6]);                                          \
-	V_VAR_##p(11) = v_all(k[7]);                                          \
-	V_VAR_##p(12) = v_add(v_all(counter + (n)), v_load(set_counters));    \
-	V_VAR_##p(13) = v_all(nonce[0]);                                      \
-	V_VAR_##p(14) = v_all(nonce[1]);                                      \
-	V_VAR_##p(15) = v_all(nonce[2]);
-#define SET_FINAL_WORD(p, i, x)                                               \
-	do {                                                                  \
-		p##i = v_add(p##i, x);                                        \
-	} while (0);
-#define SET_FINAL(p, n)                                                       \
-	SET_FINAL_WORD(p, 0, v_all(constants[0]))                             \
-	SET_FINAL_WORD(p, 1, v_all(constants[1]))                             \
-	SET_FINAL_WORD(p, 2, v_all(constants[2]))                             \
-	SET_FINAL_WORD(p, 3, v_all(constants[3]))                             \
-	SET_FINAL_WORD(p, 4, v_all(k[0])) SET_FINAL_WORD(p, 5, v_all(k[1]))   \
-	SET_FINAL_WORD(p, 6, v_all(k[2])) SET_FINAL_WORD(p, 7, v_all(k[3]))   \
-	SET_FINAL_WORD(p, 8, v_all(k[4])) SET_FINAL_WORD(p, 9, v_all(k[5]))   \
-	SET_FINAL_WORD(p, 10, v_all(k[6])) SET_FINAL_WORD(p, 11, v_all(k[7])) \
-	SET_FINAL_WORD(p, 12, v_add(v_all(counter + (n)), v_load(set_counters))) \
-	SET_FINAL_WORD(p, 13, v_all(nonce[0]))                                \
-	SET_FINAL_WORD(p, 14, v_all(nonce[1]))                                \
-	SET_FINAL_WORD(p, 15, v_all(nonce[2]))
+/* F(p, i, the initial word i) */
+#define SET_WORDS(F, p, n)                                                    \
+	F(p, 0, v_all32(constants[0])) F(p, 1, v_all32(constants[1]))         \
+	F(p, 2, v_all32(constants[2])) F(p, 3, v_all32(constants[3]))         \
+	F(p, 4, v_all32(k[0])) F(p, 5, v_all32(k[1]))                         \
+	F(p, 6, v_all32(k[2])) F(p, 7, v_all32(k[3]))                         \
+	F(p, 8, v_all32(k[4])) F(p, 9, v_all32(k[5]))                         \
+	F(p, 10, v_all32(k[6])) F(p, 11, v_all32(k[7]))                       \
+	F(p, 12, v_add32(v_all32(counter + (n)), v_load(set_counters)))       \
+	F(p, 13, v_all32(nonce[0])) F(p, 14, v_all32(nonce[1]))               \
+	F(p, 15, v_all32(nonce[2]))
+#define SET_WORD(p, i, x) V_VAR_##p(i) = x;
+#define SET_FINAL_WORD(p, i, x) p##i = v_add32(p##i, x);
+#define SET_STATE(p, n) SET_WORDS(SET_WORD, p, n)
+#define SET_FINAL(p, n) SET_WORDS(SET_FINAL_WORD, p, n)
 
 /* Four words of the state of all blocks become four vectors of rows. */
 #define QUAD(a, b, c, d)                                                      \
@@ -176,7 +180,7 @@ static __always_inline void wipe(u8 *p, size_t bytes)
 	size_t i;
 
 	for (i = 0; i < bytes; i += VBYTES)
-		v_store(p + i, v_all(0));
+		v_store(p + i, v_all32(0));
 	__asm__ volatile("" : : "r"(p) : "memory");
 }
 
@@ -292,7 +296,7 @@ static __always_inline void columns_2(const struct chacha_key *key, const u8 *iv
 	SET_STATE(y, SET_BLOCKS)
 
 	SET_ROUNDS(SET_ROUND_2)
-	/* Room to work in; initial words are loaded again. */
+	/* Frees registers; the initial words are loaded again. */
 #define KEEP(i) v_store(kept + VBYTES * (i), y##i);
 #define KEPT(i) vec_t z##i = v_load(kept + VBYTES * (i));
 	EACH_16(KEEP)
@@ -310,30 +314,20 @@ static __always_inline void columns_2(const struct chacha_key *key, const u8 *iv
 }
 #endif
 
-static noinline void set_1(const struct chacha_key *key, const u8 *iv, u32 more,
-			   u8 *dst, const u8 *src)
-{
-	columns_1(key, iv, more, dst, src, NULL);
+#define SET_FUNC(n)                                                           \
+static noinline void set_##n(const struct chacha_key *key, const u8 *iv, u32 more, \
+			     u8 *dst, const u8 *src)                          \
+{                                                                             \
+	columns_##n(key, iv, more, dst, src, NULL);                           \
+}                                                                             \
+static noinline void set_##n##_start(const struct chacha_key *key, const u8 *iv, u8 *dst, \
+				     const u8 *src, u8 *block)                \
+{                                                                             \
+	columns_##n(key, iv, 1, dst, src, block);                             \
 }
-
-static noinline void set_1_start(const struct chacha_key *key, const u8 *iv, u8 *dst,
-				 const u8 *src, u8 *block)
-{
-	columns_1(key, iv, 1, dst, src, block);
-}
-
+SET_FUNC(1)
 #if SETS == 2
-static noinline void set_2(const struct chacha_key *key, const u8 *iv, u32 more,
-			   u8 *dst, const u8 *src)
-{
-	columns_2(key, iv, more, dst, src, NULL);
-}
-
-static noinline void set_2_start(const struct chacha_key *key, const u8 *iv, u8 *dst,
-				 const u8 *src, u8 *block)
-{
-	columns_2(key, iv, 1, dst, src, block);
-}
+SET_FUNC(2)
 #endif
 
 #ifndef xor_bytes
@@ -373,13 +367,13 @@ static __always_inline void one_block(const struct chacha_key *key, u8 *dst, con
 	wipe(buffer, sizeof(buffer));
 }
 
-/* What is written when @len bytes are asked for. The rest is wiped, too. */
+/* Bytes of key stream written for @len bytes. The excess is wiped as well. */
 #define WRITTEN(len)                                                          \
 	((len) > SET_BYTES ? SETS * SET_BYTES :                               \
 	 (len) > 2 * ROW_BYTES ? SET_BYTES :                                  \
 	 (len) > ROW_BYTES ? 2 * ROW_BYTES : ROW_BYTES)
 
-/* The end of a message, less than a main loop takes. */
+/* The end of a message, less than a step of the main loop. */
 static noinline void tail(const struct chacha_key *key, const u8 *iv, u32 more, u8 *dst,
 			  const u8 *src, size_t len)
 {

@@ -2,32 +2,16 @@
 /*
  * ChaCha20 on 512-bit vectors: rotations in one instruction, and 32 registers.
  */
-#include <immintrin.h>
-
-#include <kiln/types.h>
+#include "../simd/vec_zmm.h"
 
 #define CHACHA(name) chacha_##name##_vaes_avx512
-#define LANES 4
 #define SETS 2
 
-typedef __m512i vec_t;
-
-#define v_load(p) _mm512_loadu_si512(p)
-#define v_store(p, v) _mm512_storeu_si512(p, v)
-#define v_all(x) _mm512_set1_epi32((int)(x))
-#define v_each(p) _mm512_broadcast_i32x4(_mm_loadu_si128((const __m128i *)(p)))
-#define v_first(n) _mm512_maskz_set1_epi32(0x1111, (int)(n))
-#define v_add(a, b) _mm512_add_epi32(a, b)
-#define v_xor(a, b) _mm512_xor_si512(a, b)
-#define v_lo32(a, b) _mm512_unpacklo_epi32(a, b)
-#define v_hi32(a, b) _mm512_unpackhi_epi32(a, b)
-#define v_lo64(a, b) _mm512_unpacklo_epi64(a, b)
-#define v_hi64(a, b) _mm512_unpackhi_epi64(a, b)
-#define v_end() _mm256_zeroupper()
+#define v_counts(n) _mm512_maskz_set1_epi32(0x1111, (int)(n))
 
 /*
- * In place, and each in a register of its own: left to itself, gcc keeps a third of two
- * sets in memory, and copies (780 cycles, not 700).
+ * Operations in place, and a register for each word: otherwise gcc keeps a third of the two sets in
+ * memory and copies words (780 cycles instead of 700).
  */
 #define V_VAR_x(i) register vec_t x##i __asm__("zmm" #i)
 #define V_VAR_y(i) register vec_t y##i __asm__(Y_##i)
@@ -51,7 +35,6 @@ typedef __m512i vec_t;
 #define V_ADD(a, b) __asm__ volatile("vpaddd %1, %0, %0" : "+v"(a) : "v"(b));
 #define V_XOR(a, b) __asm__ volatile("vpxord %1, %0, %0" : "+v"(a) : "v"(b));
 #define V_ROL(a, n) __asm__ volatile("vprold %1, %0, %0" : "+v"(a) : "i"(n));
-#define V_TURN(a, imm) a = _mm512_shuffle_epi32(a, imm);
 
 #define v_lanes(a, b, c, d)                                                   \
 	do {                                                                  \

@@ -2,18 +2,19 @@
 /*
  * ChaCha20-Poly1305 (RFC 8439, 2.8): what all tiers share, and the list of implementations.
  *
- * The first blocks of the key stream are made at once, with block 0, which is the key of
- * Poly1305, in general registers while the others are in vectors. The rest is encrypted and hashed in turns that
- * fit the first-level cache. When decrypting, everything is hashed and compared first.
+ * The first blocks of the key stream are computed together: block 0, which is the key of Poly1305,
+ * in general registers, and the others in vectors meanwhile. The rest is encrypted and hashed in
+ * turns that fit the first-level cache. Decryption hashes and compares everything first.
  *
- * Turns of 2048 bytes whose instructions are mixed were measured, too (Zen 5, AVX-512): with
- * a third of ChaCha20's state in memory to make room, one took 850 cycles, against 690 and 195
- * after each other. Both are near the limit of four operations per cycle already.
+ * Turns of 2048 bytes with mixed instructions were measured as well (Zen 5, AVX-512). With a third
+ * of ChaCha20's state in memory to make room, one took 850 cycles, compared with 690 and 195 one
+ * after the other. Both are near the limit of four operations per cycle already.
  */
 #include <kiln/string.h>
 #include <kiln/unaligned.h>
 
 #include "../chacha/chacha.h"
+#include "../entry.h"
 #include "../list.h"
 #include "../partial.h"
 #include "../poly1305/poly1305.h"
@@ -22,7 +23,7 @@
 #define NONCE_SIZE 12
 #define TAG_SIZE POLY1305_DIGEST_SIZE
 
-/* Encrypted, then hashed. */
+/* Bytes that are encrypted and then hashed. */
 #define TURN 8192
 
 struct tier {
@@ -32,8 +33,8 @@ struct tier {
 	chacha_xor_t *xor;
 	poly1305_blocks_t *blocks;
 	poly1305_powers_t *powers;
-	size_t ahead;		/* bytes that are encrypted at once, at the most */
-	size_t few;		/* bytes that are hashed without powers */
+	size_t ahead;		/* bytes encrypted together with block 0, at most */
+	size_t few;		/* up to so many bytes are hashed without powers */
 };
 
 struct mac {
@@ -57,7 +58,7 @@ static __always_inline void iv_from(u8 iv[CHACHA_IV_SIZE], const u8 *nonce, u32 
 	put_le32(get_le32(nonce + 8), iv + 12);
 }
 
-static __always_inline void lengths(struct mac *mac, u64 aadlen, u64 len)
+static __always_inline void hash_lengths(struct mac *mac, u64 aadlen, u64 len)
 {
 	const u64 block[2] = { aadlen, len };
 
@@ -65,8 +66,8 @@ static __always_inline void lengths(struct mac *mac, u64 aadlen, u64 len)
 }
 
 /* With zeros up to a whole block. */
-static __always_inline void padded(poly1305_blocks_t *blocks, struct mac *mac, const u8 *data,
-				   size_t len)
+static __always_inline void hash_padded(poly1305_blocks_t *blocks, struct mac *mac,
+					const u8 *data, size_t len)
 {
 	const size_t whole = len & ~(size_t)(POLY1305_BLOCK_SIZE - 1);
 
@@ -87,28 +88,28 @@ static __always_inline void wipe(const struct tier *t, u8 *p, size_t bytes)
 	__asm__ volatile("" : : "r"(p) : "memory");
 }
 
-struct one {
+struct whole {
 	struct mac mac;
 	u8 block[CHACHA_BLOCK_SIZE] __aligned(64);
-	size_t ahead;		/* bytes of text there is key stream for */
+	size_t ahead;		/* bytes of text for which there is key stream */
 	bool powers;
-	u8 iv[CHACHA_IV_SIZE];	/* what comes after these */
+	u8 iv[CHACHA_IV_SIZE];	/* of the blocks after these */
 };
 
-static __always_inline void one_padded(const struct tier *t, struct one *o, const u8 *data,
-				       size_t len)
+static __always_inline void whole_padded(const struct tier *t, struct whole *o, const u8 *data,
+					 size_t len)
 {
 	if (o->powers)
-		padded(t->blocks, &o->mac, data, len);
+		hash_padded(t->blocks, &o->mac, data, len);
 	else
-		padded(poly1305_blocks_generic, &o->mac, data, len);
+		hash_padded(poly1305_blocks_generic, &o->mac, data, len);
 }
 
 /* With @stream_only the key stream goes to @dst, and @src is not used. */
-static __always_inline void one_begin(const struct tier *t, const struct chacha_key *key,
-				      struct one *o, u8 *dst, const u8 *src,
-				      const bool stream_only, size_t len, const u8 *nonce,
-				      const u8 *aad, size_t aadlen)
+static __always_inline void whole_begin(const struct tier *t, const struct chacha_key *key,
+					struct whole *o, u8 *dst, const u8 *src,
+					const bool stream_only, size_t len, const u8 *nonce,
+					const u8 *aad, size_t aadlen)
 {
 	o->ahead = len < t->ahead ? len : t->ahead;
 	iv_from(o->iv, nonce, 0);
@@ -122,13 +123,13 @@ static __always_inline void one_begin(const struct tier *t, const struct chacha_
 	if (o->powers)
 		t->powers(&o->mac.key, len > aadlen ? len : aadlen);
 	o->mac.sum = (struct poly1305_sum){ { 0 } };
-	one_padded(t, o, aad, aadlen);
+	whole_padded(t, o, aad, aadlen);
 }
 
-static __always_inline void one_end(const struct tier *t, struct one *o, size_t aadlen,
-				    size_t len, u8 *tag)
+static __always_inline void whole_end(const struct tier *t, struct whole *o, size_t aadlen,
+				      size_t len, u8 *tag)
 {
-	lengths(&o->mac, aadlen, len);
+	hash_lengths(&o->mac, aadlen, len);
 	poly1305_emit(&o->mac.key, &o->mac.sum, tag);
 	if (o->powers) {
 		wipe(t, (u8 *)&o->mac, sizeof(o->mac));
@@ -142,12 +143,12 @@ static __always_inline void one_end(const struct tier *t, struct one *o, size_t 
 
 static __always_inline void seal(const struct tier *t, const struct chacha_key *key, u8 *dst,
 				 const u8 *src, size_t len, const u8 *aad, size_t aadlen,
-				 const u8 *nonce, u8 *tag)
+				 const u8 *nonce, u8 *tag, size_t tagsize __maybe_unused)
 {
-	struct one o;
+	struct whole o;
 	size_t at, n;
 
-	one_begin(t, key, &o, dst, src, false, len, nonce, aad, aadlen);
+	whole_begin(t, key, &o, dst, src, false, len, nonce, aad, aadlen);
 	n = o.ahead;
 	if (n < len) {
 		/* All of it is whole blocks. */
@@ -156,26 +157,27 @@ static __always_inline void seal(const struct tier *t, const struct chacha_key *
 			n = len - at < TURN ? len - at : TURN;
 			t->crypt(key, dst + at, src + at, n, o.iv);
 			put_le32(get_le32(o.iv) + TURN / 64, o.iv);
-			padded(t->blocks, &o.mac, dst + at, n);
+			hash_padded(t->blocks, &o.mac, dst + at, n);
 		}
 	} else {
-		one_padded(t, &o, dst, len);
+		whole_padded(t, &o, dst, len);
 	}
-	one_end(t, &o, aadlen, len, tag);
+	whole_end(t, &o, aadlen, len, tag);
 }
 
 static __always_inline int open(const struct tier *t, const struct chacha_key *key, u8 *dst,
 				const u8 *src, size_t len, const u8 *aad, size_t aadlen,
-				const u8 *nonce, const u8 *tag)
+				const u8 *nonce, const u8 *tag,
+				size_t tagsize __maybe_unused)
 {
 	u8 stream[CHACHA_AHEAD] __aligned(64);
-	struct one o;
+	struct whole o;
 	u64 right[2], differ;
 	bool wrong;
 
-	one_begin(t, key, &o, stream, NULL, true, len, nonce, aad, aadlen);
-	one_padded(t, &o, src, len);
-	one_end(t, &o, aadlen, len, (u8 *)right);
+	whole_begin(t, key, &o, stream, NULL, true, len, nonce, aad, aadlen);
+	whole_padded(t, &o, src, len);
+	whole_end(t, &o, aadlen, len, (u8 *)right);
 	differ = (right[0] ^ get_le64(tag)) | (right[1] ^ get_le64(tag + 8));
 	right[0] = right[1] = 0;
 	__asm__ volatile("" : : "r"(right) : "memory");
@@ -187,13 +189,15 @@ static __always_inline int open(const struct tier *t, const struct chacha_key *k
 	} else {
 		memset(dst, 0, len);
 	}
-	/* More is written than asked for, but what nobody asked for is worth nothing. */
+	/* The stream may be longer than @ahead; bytes that encrypt nothing need not be wiped. */
 	wipe(t, stream, o.ahead);
 	return wrong ? -EBADMSG : 0;
 }
 
-static void begin(const struct chacha_key *key, struct state *s, const u8 *nonce)
+static void begin(const void *key, void *state, const u8 *nonce, size_t aadlen __maybe_unused,
+		  size_t len __maybe_unused, size_t tagsize __maybe_unused)
 {
+	struct state *s = state;
 	u8 block[CHACHA_BLOCK_SIZE];
 
 	memset(s, 0, sizeof(*s));
@@ -201,13 +205,13 @@ static void begin(const struct chacha_key *key, struct state *s, const u8 *nonce
 	chacha_block_generic(key, block, s->iv);
 	put_le32(1, s->iv);
 	poly1305_clamp(&s->mac.key, block);
-	/* Whatever the tier that goes on. */
+	/* All powers: any tier may continue. */
 	poly1305_powers(&s->mac.key, ~(size_t)0);
 	memzero_explicit(block, sizeof(block));
 }
 
-static __always_inline void more_aad(const struct tier *t, struct state *s, const u8 *aad,
-				     size_t len)
+static __always_inline void add_aad(const struct tier *t, const void *ctx __maybe_unused,
+				    struct state *s, const u8 *aad, size_t len)
 {
 	u64 kept = s->aadlen % POLY1305_BLOCK_SIZE;
 
@@ -224,35 +228,34 @@ static __always_inline void more_aad(const struct tier *t, struct state *s, cons
 	       len % POLY1305_BLOCK_SIZE);
 }
 
-static __always_inline void end_of_aad(struct state *s)
+static __always_inline void end_aad(struct state *s)
 {
 	if (!s->in_text && s->aadlen % POLY1305_BLOCK_SIZE)
 		poly1305_block(&s->mac.key, &s->mac.sum, s->kept, 1);
 	s->in_text = 1;
 }
 
-static __always_inline void text(const struct tier *t, const struct chacha_key *key,
-				 struct state *s, u8 *dst, const u8 *src, size_t len,
-				 const bool decrypt)
+static __always_inline void crypt(const struct tier *t, const bool decrypt,
+				  const struct chacha_key *key, struct state *s, u8 *dst,
+				  const u8 *src, size_t len)
 {
-	end_of_aad(s);
+	end_aad(s);
 	s->len += len;
 	if (decrypt)
-		padded(t->blocks, &s->mac, src, len);
+		hash_padded(t->blocks, &s->mac, src, len);
 	t->crypt(key, dst, src, len, s->iv);
 	put_le32(get_le32(s->iv) + (u32)((len + 63) / 64), s->iv);
 	if (!decrypt)
-		padded(t->blocks, &s->mac, dst, len);
+		hash_padded(t->blocks, &s->mac, dst, len);
 }
 
-static void end(const void *ctx, void *state, u8 *tag, size_t tagsize)
+static void end(const void *ctx __maybe_unused, void *state, u8 *tag,
+		size_t tagsize __maybe_unused)
 {
 	struct state *s = state;
 
-	(void)ctx;
-	(void)tagsize;
-	end_of_aad(s);
-	lengths(&s->mac, s->aadlen, s->len);
+	end_aad(s);
+	hash_lengths(&s->mac, s->aadlen, s->len);
 	poly1305_emit(&s->mac.key, &s->mac.sum, tag);
 	memzero_explicit(s, sizeof(*s));
 }
@@ -262,52 +265,23 @@ static const struct tier name = {                                               
 	chacha_crypt_##name, chacha_start_##name, chacha_stream_##name, chacha_xor_##name, \
 	poly1305_blocks_##name, powers, blocks_ahead, few_bytes,                      \
 };                                                                                    \
-static void seal_##name(const void *ctx, u8 *dst, const u8 *src, size_t len,          \
-			const u8 *aad, size_t aadlen, const u8 *iv, u8 *tag,          \
-			size_t tagsize)                                               \
-{                                                                                     \
-	(void)tagsize;                                                                \
-	seal(&name, ctx, dst, src, len, aad, aadlen, iv, tag);                        \
-}                                                                                     \
-static int open_##name(const void *ctx, u8 *dst, const u8 *src, size_t len,           \
-		       const u8 *aad, size_t aadlen, const u8 *iv, const u8 *tag,     \
-		       size_t tagsize)                                                \
-{                                                                                     \
-	(void)tagsize;                                                                \
-	return open(&name, ctx, dst, src, len, aad, aadlen, iv, tag);                 \
-}                                                                                     \
-static void begin_##name(const void *ctx, void *state, const u8 *iv, size_t aadlen,   \
-			 size_t len, size_t tagsize)                                  \
-{                                                                                     \
-	(void)aadlen, (void)len, (void)tagsize;                                       \
-	begin(ctx, state, iv);                                                 \
-}                                                                                     \
-static void aad_##name(const void *ctx, void *state, const u8 *aad, size_t len)       \
-{                                                                                     \
-	(void)ctx;                                                                    \
-	more_aad(&name, state, aad, len);                                             \
-}                                                                                     \
-static void encrypt_##name(const void *ctx, void *state, u8 *dst, const u8 *src,      \
-			   size_t len)                                                \
-{                                                                                     \
-	text(&name, ctx, state, dst, src, len, false);                                \
-}                                                                                     \
-static void decrypt_##name(const void *ctx, void *state, u8 *dst, const u8 *src,      \
-			   size_t len)                                                \
-{                                                                                     \
-	text(&name, ctx, state, dst, src, len, true);                                 \
-}
+AEAD_SEAL(seal_##name, seal, &name)                                                   \
+AEAD_OPEN(open_##name, open, &name)                                                   \
+AEAD_AAD(aad_##name, add_aad, &name)                                                  \
+AEAD_TEXT(encrypt_##name, crypt, &name, false)                                        \
+AEAD_TEXT(decrypt_##name, crypt, &name, true)
 TIER(generic, 64, ~(size_t)0, poly1305_powers)
 TIER(aesni, 256, 207, poly1305_powers)
 TIER(avx2, 512, 207, poly1305_powers)
 TIER(vaes_avx512, 2048, 159, poly1305_powers_vaes_avx512)
 
-/* RFC 8439, 2.8: the blocks that 32 bits count, but the one that the key of the MAC is from. */
+/* RFC 8439, 2.8: a 32-bit counter, and the first block is the key of the MAC. */
 #define MAX_TEXT (((1ull << 32) - 1) * 64)
 
-#define IMPL(name, tier_name, driver_name, prio)                                      \
+#define IMPL(name, tier_name, end_name, prio)                                         \
 	{                                                                             \
-		.alg = "rfc7539(chacha20,poly1305)", .driver = driver_name,           \
+		.alg = "rfc7539(chacha20,poly1305)",                                  \
+		.driver = "rfc7539-chacha20-poly1305-" end_name,                      \
 		.kind = KILN_AEAD, .tier = KILN_TIER_##tier_name, .priority = prio,   \
 		.constant_time = true, .key_min = CHACHA_KEY_SIZE,                    \
 		.key_max = CHACHA_KEY_SIZE, .ivsize = NONCE_SIZE, .blocksize = 1,     \
@@ -315,15 +289,12 @@ TIER(vaes_avx512, 2048, 159, poly1305_powers_vaes_avx512)
 		.ctxsize = sizeof(struct chacha_key),                                 \
 		.statesize = sizeof(struct state), .longest = MAX_TEXT,               \
 		.class = KILN_MEDIUM, .setkey = chacha_setkey,                        \
-		.aead = { seal_##name, open_##name, begin_##name, aad_##name,         \
+		.aead = { seal_##name, open_##name, begin, aad_##name,                \
 			  encrypt_##name, decrypt_##name, end },                      \
-	}
+	},
 
 static const struct kiln_impl impls[] = {
-	IMPL(generic, GENERIC, "rfc7539-chacha20-poly1305-generic", 100),
-	IMPL(aesni, AESNI, "rfc7539-chacha20-poly1305-ssse3", 400),
-	IMPL(avx2, AVX2, "rfc7539-chacha20-poly1305-avx2", 500),
-	IMPL(vaes_avx512, VAES_AVX512, "rfc7539-chacha20-poly1305-avx512", 700),
+	VECTOR_ALL(IMPL, "ssse3")
 };
 
 KILN_IMPLS(chachapoly_impls, impls);

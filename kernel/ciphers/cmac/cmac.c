@@ -6,11 +6,12 @@
 #include <kiln/unaligned.h>
 
 #include "../aes/scalar.h"
+#include "../entry.h"
 #include "../list.h"
-#include "../partial.h"
 #include "../modes/modes.h"
+#include "../partial.h"
 
-/* What has come may be all, so the last block is kept, though it be full. */
+/* A block may be the last one, so it is kept even if it is full. */
 struct cmac_state {
 	u8 acc[AES_BLOCK_SIZE];
 	u8 buffer[AES_BLOCK_SIZE];
@@ -18,7 +19,7 @@ struct cmac_state {
 };
 
 /* dst = src * x, bytes as in memory, most significant first (SP 800-38B, 6.1). */
-static void doubled(u8 *dst, const u8 *src)
+static void put_double(u8 *dst, const u8 *src)
 {
 	const u64 hi = __builtin_bswap64(get_le64(src));
 	const u64 lo = __builtin_bswap64(get_le64(src + 8));
@@ -35,17 +36,13 @@ static int setkey(void *ctx, const u8 *raw, size_t len)
 	if (aes_expandkey(&key->aes, raw, len))
 		return -EINVAL;
 	aes_encrypt_fixed_time(&key->aes, l, l, 1);
-	doubled(key->sub[0], l);
-	doubled(key->sub[1], key->sub[0]);
+	put_double(key->sub[0], l);
+	put_double(key->sub[1], key->sub[0]);
 	memzero_explicit(l, sizeof(l));
 	return 0;
 }
 
-static void init(const void *ctx, void *state)
-{
-	(void)ctx;
-	memset(state, 0, sizeof(struct cmac_state));
-}
+HASH_ZERO(init, struct cmac_state)
 
 static bool valid(const void *state)
 {
@@ -89,37 +86,22 @@ static __always_inline void final(aes_mac_t *mac, const struct cmac_key *key,
 	memzero_explicit(s, sizeof(*s));
 }
 
-#define PIECES(name)                                                                  \
-static void update_##name(const void *ctx, void *state, const u8 *data, size_t len)   \
-{                                                                                     \
-	update(aes_mac_##name, ctx, state, data, len);                                \
-}                                                                                     \
-static void final_##name(const void *ctx, void *state, u8 *out)                       \
-{                                                                                     \
-	final(aes_mac_##name, ctx, state, out);                                       \
-}
-#define SCALAR(name)                                                                  \
-PIECES(name)                                                                          \
-static void digest_##name(const void *ctx, const u8 *data, size_t len, u8 *out)       \
+#define PIECES(name, ...)                                                             \
+HASH_UPDATE(update_##name, update, aes_mac_##name)                                    \
+HASH_FINAL(final_##name, final, aes_mac_##name)
+AES_ALL(PIECES)
+
+#define SCALAR(name, ...)                                                             \
+static void cmac_digest_##name(const void *ctx, const u8 *data, size_t len, u8 *out)  \
 {                                                                                     \
 	struct cmac_state s = { .kept = 0 };                                          \
 										      \
 	update(aes_mac_##name, ctx, &s, data, len);                                   \
 	final(aes_mac_##name, ctx, &s, out);                                          \
 }
-#define SIMD(name)                                                                    \
-PIECES(name)                                                                          \
-static void digest_##name(const void *ctx, const u8 *data, size_t len, u8 *out)       \
-{                                                                                     \
-	cmac_digest_##name(ctx, data, len, out);                                      \
-}
-SCALAR(generic)
-SCALAR(fixed_time)
-SIMD(aesni)
-SIMD(vaes_avx2)
-SIMD(vaes_avx512)
+AES_SCALAR(SCALAR)
 
-#define IMPL(func, end, tier_name, prio, ct)                                          \
+#define IMPL(func, tier_name, end, prio, ct)                                          \
 	{                                                                             \
 		.alg = "cmac(aes)", .driver = "cmac-aes-" end, .kind = KILN_HASH,     \
 		.tier = KILN_TIER_##tier_name, .priority = prio, .constant_time = ct, \
@@ -128,15 +110,11 @@ SIMD(vaes_avx512)
 		.ctxsize = sizeof(struct cmac_key),                                   \
 		.statesize = sizeof(struct cmac_state), .class = KILN_SLOW,           \
 		.setkey = setkey,                                                     \
-		.hash = { init, update_##func, final_##func, digest_##func, valid },  \
-	}
+		.hash = { init, update_##func, final_##func, cmac_digest_##func, valid }, \
+	},
 
 static const struct kiln_impl impls[] = {
-	IMPL(generic, "generic", GENERIC, 100, false),
-	IMPL(fixed_time, "fixed-time", GENERIC, 110, true),
-	IMPL(aesni, "aesni", AESNI, 400, true),
-	IMPL(vaes_avx2, "vaes-avx2", VAES_AVX2, 600, true),
-	IMPL(vaes_avx512, "vaes-avx512", VAES_AVX512, 800, true),
+	AES_ALL(IMPL)
 };
 
 KILN_IMPLS(cmac_impls, impls);

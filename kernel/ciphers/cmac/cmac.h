@@ -4,17 +4,17 @@
 #define KILN_CMAC_H
 
 #include "../aes/aes.h"
+#include "../tiers.h"
 
-/* @sub: what is added to a last block that is full, and to one that was filled. */
+/* @sub[0] is added to a last block that is full, @sub[1] to one that was padded. */
 struct cmac_key {
 	struct aes_key aes;
 	u8 sub[2][AES_BLOCK_SIZE] __aligned(16);
 };
 
-typedef void cmac_digest_t(const struct cmac_key *key, const u8 *data, size_t len, u8 *out);
-
-cmac_digest_t cmac_digest_aesni;
-cmac_digest_t cmac_digest_vaes_avx2;
-cmac_digest_t cmac_digest_vaes_avx512;
+/* A whole message. */
+#define CMAC_DECLARE(name, ...) \
+	void cmac_digest_##name(const void *ctx, const u8 *data, size_t len, u8 *out);
+AES_SIMD(CMAC_DECLARE)
 
 #endif

@@ -11,6 +11,19 @@ struct crc_state {
 	u32 crc;
 };
 
+#define crc32c_seed 0xffffffffu
+#define crct10dif_seed 0u
+
+/* F(name, bytes, tier's function, tier, constant-time, driver, priority) */
+#define CRC_ALL(F)                                                                    \
+	F(crc32c, 4, generic, GENERIC, false, "crc32c-generic", 100)                  \
+	F(crc32c, 4, sse42, AESNI, true, "crc32c-sse42-aesni", 200)                   \
+	F(crc32c, 4, pclmul, AESNI, true, "crc32c-pclmul-aesni", 400)                 \
+	F(crc32c, 4, avx512, VAES_AVX512, true, "crc32c-vaes-avx512", 700)            \
+	F(crct10dif, 2, generic, GENERIC, false, "crct10dif-generic", 100)            \
+	F(crct10dif, 2, pclmul, AESNI, false, "crct10dif-pclmul-aesni", 400)          \
+	F(crct10dif, 2, avx512, VAES_AVX512, false, "crct10dif-vaes-avx512", 700)
+
 static __always_inline void put_crc32c(u32 crc, u8 *out)
 {
 	put_le32(~crc, out);
@@ -22,11 +35,8 @@ static __always_inline void put_crct10dif(u32 crc, u8 *out)
 	out[1] = (u8)(crc >> 8);
 }
 
-static bool crc32c_valid(const void *state)
-{
-	(void)state;
-	return true;
-}
+/* Any 32 bits will do. */
+#define crc32c_valid NULL
 
 /* 16 bits: the upper 8 of them choose a row of a table. */
 static bool crct10dif_valid(const void *state)
@@ -36,50 +46,32 @@ static bool crct10dif_valid(const void *state)
 	return s->crc <= 0xffff;
 }
 
-#define CRC(name, seed)                                                               \
-static void name##_init(const void *ctx, void *state)                                 \
+#define CRC(name)                                                                     \
+static void name##_init(const void *ctx __maybe_unused, void *state)                  \
 {                                                                                     \
-	struct crc_state *s = state;                                                  \
-										      \
-	(void)ctx;                                                                    \
-	s->crc = seed;                                                                \
+	((struct crc_state *)state)->crc = name##_seed;                               \
 }                                                                                     \
-static void name##_final(const void *ctx, void *state, u8 *out)                       \
+static void name##_final(const void *ctx __maybe_unused, void *state, u8 *out)        \
 {                                                                                     \
-	const struct crc_state *s = state;                                            \
-										      \
-	(void)ctx;                                                                    \
-	put_##name(s->crc, out);                                                      \
+	put_##name(((struct crc_state *)state)->crc, out);                            \
 }
+CRC(crc32c)
+CRC(crct10dif)
 
-#define TIER(name, tier, seed)                                                        \
-static void name##_update_##tier(const void *ctx, void *state, const u8 *data,        \
-				 size_t len)                                          \
+#define TIER(name, bytes, tier, ...)                                                  \
+static void name##_update_##tier(const void *ctx __maybe_unused, void *state,         \
+				 const u8 *data, size_t len)                          \
 {                                                                                     \
 	struct crc_state *s = state;                                                  \
 										      \
-	(void)ctx;                                                                    \
 	s->crc = name##_##tier(s->crc, data, len);                                    \
 }                                                                                     \
-static void name##_digest_##tier(const void *ctx, const u8 *data, size_t len, u8 *out) \
+static void name##_digest_##tier(const void *ctx __maybe_unused, const u8 *data,      \
+				 size_t len, u8 *out)                                 \
 {                                                                                     \
-	(void)ctx;                                                                    \
-	put_##name(name##_##tier(seed, data, len), out);                              \
+	put_##name(name##_##tier(name##_seed, data, len), out);                       \
 }
-
-#define CRC32C_SEED 0xffffffffu
-#define CRCT10DIF_SEED 0u
-
-CRC(crc32c, CRC32C_SEED)
-TIER(crc32c, generic, CRC32C_SEED)
-TIER(crc32c, sse42, CRC32C_SEED)
-TIER(crc32c, pclmul, CRC32C_SEED)
-TIER(crc32c, avx512, CRC32C_SEED)
-
-CRC(crct10dif, CRCT10DIF_SEED)
-TIER(crct10dif, generic, CRCT10DIF_SEED)
-TIER(crct10dif, pclmul, CRCT10DIF_SEED)
-TIER(crct10dif, avx512, CRCT10DIF_SEED)
+CRC_ALL(TIER)
 
 /*
  * What depends on the data: the look-ups of the generic ones, and with CRC-T10DIF a message's
@@ -94,16 +86,10 @@ TIER(crct10dif, avx512, CRCT10DIF_SEED)
 		.statesize = sizeof(struct crc_state), .class = KILN_FAST,            \
 		.hash = { name##_init, name##_update_##tier_name, name##_final,       \
 			  name##_digest_##tier_name, name##_valid },                  \
-	}
+	},
 
 static const struct kiln_impl impls[] = {
-	IMPL(crc32c, 4, generic, GENERIC, false, "crc32c-generic", 100),
-	IMPL(crc32c, 4, sse42, AESNI, true, "crc32c-sse42-aesni", 200),
-	IMPL(crc32c, 4, pclmul, AESNI, true, "crc32c-pclmul-aesni", 400),
-	IMPL(crc32c, 4, avx512, VAES_AVX512, true, "crc32c-vaes-avx512", 700),
-	IMPL(crct10dif, 2, generic, GENERIC, false, "crct10dif-generic", 100),
-	IMPL(crct10dif, 2, pclmul, AESNI, false, "crct10dif-pclmul-aesni", 400),
-	IMPL(crct10dif, 2, avx512, VAES_AVX512, false, "crct10dif-vaes-avx512", 700),
+	CRC_ALL(IMPL)
 };
 
 KILN_IMPLS(crc_impls, impls);

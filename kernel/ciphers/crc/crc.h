@@ -10,7 +10,7 @@
  * crc32c_TIER.c, crct10dif_TIER.c	a piece of a message
  * crc32c_stream.h		CRC-32C by its instruction, for the SIMD tiers
  * crct10dif_simd.h		the template of the SIMD tiers of CRC-16/T10-DIF
- * sum_lanes.h			the last folding of 512-bit vectors
+ * fold.h				folding of vectors
  */
 #ifndef KILN_CRC_H
 #define KILN_CRC_H

@@ -45,12 +45,7 @@ static __always_inline u32 six_streams(u32 crc, const u8 *data, const struct par
 	__m128i sum;
 
 	for (i = 0; i < each; i += 8) {
-		c0 = crc_8(c0, data + i);
-		c1 = crc_8(c1, data + each + i);
-		c2 = crc_8(c2, data + 2 * each + i);
-		c3 = crc_8(c3, data + 3 * each + i);
-		c4 = crc_8(c4, data + 4 * each + i);
-		c5 = crc_8(c5, data + 5 * each + i);
+		SIX_STREAMS(data + i, each)
 	}
 	sum = _mm_xor_si128(_mm_xor_si128(move(c0, part->to_end[0]),
 					  move(c1, part->to_end[1])),

@@ -12,6 +12,15 @@ static __always_inline u64 crc_8(u64 crc, const u8 *p)
 	return _mm_crc32_u64(crc, get_le64(p));
 }
 
+/* Eight bytes more of each of six streams, @each bytes apart. */
+#define SIX_STREAMS(data, each)                                               \
+	c0 = crc_8(c0, data);                                                 \
+	c1 = crc_8(c1, (data) + (each));                                      \
+	c2 = crc_8(c2, (data) + 2 * (each));                                  \
+	c3 = crc_8(c3, (data) + 3 * (each));                                  \
+	c4 = crc_8(c4, (data) + 4 * (each));                                  \
+	c5 = crc_8(c5, (data) + 5 * (each));
+
 static __always_inline u32 one_stream(u32 before, const u8 *data, size_t len)
 {
 	u64 wide = before;

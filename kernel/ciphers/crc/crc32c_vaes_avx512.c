@@ -8,18 +8,14 @@
  * for four accumulators, which have been moved over the streams by their first folding. The
  * streams' CRCs are moved to the end of the part and added there.
  */
+#include "../simd/vec_zmm.h"
 #include "crc32c_stream.h"
-#include "sum_lanes.h"
-
-typedef __m512i vec_t;
+#include "fold.h"
 
 /*
- * To move 16 bytes by D: the lower half is multiplied by x^(8D + 63) mod P, the upper one by
- * x^(8D - 1), bits the other way round; products are one bit short.
+ * struct move: to move 16 bytes by D, the lower half is multiplied by x^(8D + 63) mod P, the upper
+ * one by x^(8D - 1), with the bits in reverse order; products are one bit short.
  */
-struct move {
-	u64 lower, upper;
-};
 
 #define MOVE_16 { 0x3743f7bd00000000, 0x3171d43000000000 }
 #define MOVE_32 { 0x33ccbbbc00000000, 0xa2158b3400000000 }
@@ -54,23 +50,6 @@ static const struct part short_part = {
 	  0xb9b0341700000000, 0x75bda45400000000, 0x06d5315100000000 },
 };
 
-static __always_inline vec_t load(const u8 *p)
-{
-	return _mm512_loadu_si512(p);
-}
-
-static __always_inline vec_t wide(const struct move *m)
-{
-	return _mm512_broadcast_i32x4(_mm_loadu_si128((const __m128i *)m));
-}
-
-/* @v moved, and @more. */
-static __always_inline vec_t fold(vec_t v, vec_t by, vec_t more)
-{
-	return _mm512_ternarylogic_epi64(_mm512_clmulepi64_epi128(v, by, 0x00),
-					 _mm512_clmulepi64_epi128(v, by, 0x11), more, 0x96);
-}
-
 static __always_inline u32 reduce(vec_t v)
 {
 	const __m128i sum = sum_lanes(v, _mm512_load_si512(to_last));
@@ -86,13 +65,13 @@ struct acc {
 /* Four vectors more. */
 static __always_inline void fold_256(struct acc *a, vec_t by, const u8 *p)
 {
-	a->v0 = fold(a->v0, by, load(p));
-	a->v1 = fold(a->v1, by, load(p + 64));
-	a->v2 = fold(a->v2, by, load(p + 128));
-	a->v3 = fold(a->v3, by, load(p + 192));
+	a->v0 = fold(a->v0, by, v_load(p));
+	a->v1 = fold(a->v1, by, v_load(p + 64));
+	a->v2 = fold(a->v2, by, v_load(p + 128));
+	a->v3 = fold(a->v3, by, v_load(p + 192));
 }
 
-static __always_inline __m128i moved(u64 crc, u64 by)
+static __always_inline __m128i move_crc(u64 crc, u64 by)
 {
 	return _mm_clmulepi64_si128(_mm_cvtsi64_si128((long long)crc),
 				    _mm_cvtsi64_si128((long long)by), 0);
@@ -109,16 +88,11 @@ static __always_inline void add_part(struct acc *a, const bool first, u32 crc, c
 	u32 i;
 	__m128i sum;
 
-#define STREAMS(i)                                                            \
-	c0 = crc_8(c0, data + (i));                                           \
-	c1 = crc_8(c1, data + each + (i));                                    \
-	c2 = crc_8(c2, data + 2 * each + (i));                                \
-	c3 = crc_8(c3, data + 3 * each + (i));                                \
-	c4 = crc_8(c4, data + 4 * each + (i));                                \
-	c5 = crc_8(c5, data + 5 * each + (i));
-#define STEP STREAMS(0) STREAMS(8) STREAMS(16) STREAMS(24)
+#define STEP                                                                  \
+	SIX_STREAMS(data, each) SIX_STREAMS(data + 8, each)                   \
+	SIX_STREAMS(data + 16, each) SIX_STREAMS(data + 24, each)
 	if (first)
-		*a = (struct acc){ load(v), load(v + 64), load(v + 128), load(v + 192) };
+		*a = (struct acc){ v_load(v), v_load(v + 64), v_load(v + 128), v_load(v + 192) };
 	else
 		fold_256(a, wide(&part->over), v);
 	STEP
@@ -129,13 +103,12 @@ static __always_inline void add_part(struct acc *a, const bool first, u32 crc, c
 		STEP
 	}
 #undef STEP
-#undef STREAMS
-	sum = _mm_xor_si128(_mm_xor_si128(moved(c0, part->to_end[0]),
-					  moved(c1, part->to_end[1])),
-			    _mm_xor_si128(moved(c2, part->to_end[2]),
-					  moved(c3, part->to_end[3])));
-	sum = _mm_xor_si128(sum, _mm_xor_si128(moved(c4, part->to_end[4]),
-					       moved(c5, part->to_end[5])));
+	sum = _mm_xor_si128(_mm_xor_si128(move_crc(c0, part->to_end[0]),
+					  move_crc(c1, part->to_end[1])),
+			    _mm_xor_si128(move_crc(c2, part->to_end[2]),
+					  move_crc(c3, part->to_end[3])));
+	sum = _mm_xor_si128(sum, _mm_xor_si128(move_crc(c4, part->to_end[4]),
+					       move_crc(c5, part->to_end[5])));
 	a->v3 = _mm512_xor_si512(a->v3, _mm512_zextsi128_si512(sum));
 }
 
@@ -159,8 +132,8 @@ static __always_inline u32 long_message(u32 crc, const u8 *data, size_t len)
 		data += PART_BYTES(SHORT_STEPS);
 		len -= PART_BYTES(SHORT_STEPS);
 	} else {
-		a = (struct acc){ load(data), load(data + 64), load(data + 128),
-				  load(data + 192) };
+		a = (struct acc){ v_load(data), v_load(data + 64), v_load(data + 128),
+				  v_load(data + 192) };
 		a.v0 = _mm512_xor_si512(a.v0,
 					_mm512_zextsi128_si512(_mm_cvtsi32_si128((int)crc)));
 		data += 256;
@@ -176,7 +149,7 @@ static __always_inline u32 long_message(u32 crc, const u8 *data, size_t len)
 	v = fold(a.v0, wide(&by_192), fold(a.v1, wide(&by_128), a.v3));
 	v = fold(a.v2, wide(&by_64), v);
 	for (; len >= 64; len -= 64, data += 64)
-		v = fold(v, wide(&by_64), load(data));
+		v = fold(v, wide(&by_64), v_load(data));
 	return one_stream(reduce(v), data, len);
 }
 

@@ -2,30 +2,16 @@
 /*
  * CRC-16/T10-DIF with PCLMULQDQ, in SSE encodings.
  */
-#include <immintrin.h>
-
-#include <kiln/types.h>
-#include <kiln/unaligned.h>
+#include "../simd/vec_xmm.h"
 
 #define CRC crct10dif_pclmul
-#define VBYTES 16
 #define BY_1 MOVE_16
 #define BY_2 MOVE_32
 #define BY_3 MOVE_48
 #define BY_4 MOVE_64
+#define sum_last(v) (v)
 
-typedef __m128i vec_t;
-
-#define v_reverse() _mm_set_epi64x(0x0001020304050607, 0x08090a0b0c0d0e0f)
-#define v_loadu(p) _mm_loadu_si128((const __m128i *)(p))
-#define v_load(p) _mm_shuffle_epi8(v_loadu(p), v_reverse())
-#define v_wide(p) v_loadu(p)
-#define v_clmul_lo(a, b) _mm_clmulepi64_si128(a, b, 0x00)
-#define v_clmul_hi(a, b) _mm_clmulepi64_si128(a, b, 0x11)
-#define v_xor(a, b) _mm_xor_si128(a, b)
-#define v_xor3(a, b, c) v_xor(v_xor(a, b), c)
-#define v_last(v) (v)
-#define v_end() do { } while (0)
+#include "crct10dif_simd.h"
 
 /* At from_top + 16 - n a PSHUFB pattern that moves bytes down by n, to zeros above them. */
 static const u8 from_top[32] __aligned(16) = {
@@ -34,15 +20,15 @@ static const u8 from_top[32] __aligned(16) = {
 	0x80, 0x80, 0x80, 0x80, 0x80, 0x80, 0x80, 0x80,
 };
 
-static inline __attribute__((always_inline)) vec_t v_crc(u32 crc, size_t n)
+static __always_inline vec_t put_crc(u32 crc, size_t n)
 {
 	const vec_t top = _mm_slli_si128(_mm_cvtsi32_si128((int)crc), 14);
 
-	return _mm_shuffle_epi8(top, v_loadu(from_top + 16 - n));
+	return v_shuffle(top, v_load(from_top + 16 - n));
 }
 
 /* Two words that overlap, in general registers. */
-static inline __attribute__((always_inline)) vec_t v_load_first(const u8 *p, size_t n)
+static __always_inline vec_t load_first(const u8 *p, size_t n)
 {
 	u64 hi = 0, lo;
 
@@ -59,5 +45,3 @@ static inline __attribute__((always_inline)) vec_t v_load_first(const u8 *p, siz
 	}
 	return _mm_set_epi64x((long long)hi, (long long)lo);
 }
-
-#include "crct10dif_simd.h"

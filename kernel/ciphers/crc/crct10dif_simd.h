@@ -1,18 +1,17 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR MIT */
 /*
- * CRC-16/T10-DIF by folding: the template of its SIMD tiers. The including file defines
+ * CRC-16/T10-DIF by folding: the template of its SIMD tiers. The including file includes one of
+ * ../simd/vec_*.h first and defines
  *
- *	CRC(name)	name of the entry point
+ *	CRC		name of the entry point
  *	CRC_SHORT	the function for up to 16 bytes, if it is another tier's
- *	vec_t, VBYTES	a vector of 16-byte lanes
- *	v_load(p)	the bytes of each lane the other way round: first the highest
- *	v_load_first(p, n)	the same of the n < VBYTES bytes at @p, zeros before them
- *	v_crc(crc, n)	the CRC where the first two of those bytes are, n > 1
- *	v_wide(p)	the 16 bytes at @p in every lane
- *	v_clmul_lo, v_clmul_hi(a, b)	of the halves of the lanes
- *	v_xor(a, b), v_xor3(a, b, c)
- *	v_last(v)	all lanes moved to the last one, and added
- *	v_end()
+ *	BY_1 ... BY_4	MOVE_n by so many vectors
+ *
+ * and after the template
+ *
+ *	load_first(p, n)	the n < VBYTES bytes at @p, as LOAD(), zeros before them
+ *	put_crc(crc, n)	the CRC where the first two of those bytes are, n > 1
+ *	sum_last(v)	all lanes moved to the last one, and added
  *
  * Zeros before a message change nothing, as the CRC begins with zero: so it is filled up to
  * whole vectors at its beginning, and there is no rest at its end.
@@ -21,15 +20,12 @@
 #include <kiln/fpu_assert.h>
 
 #include "crc.h"
+#include "fold.h"
 
 /*
- * To move 16 bytes by D: the lower half is multiplied by x^(8D) mod P, the upper one by
+ * struct move: to move 16 bytes by D, the lower half is multiplied by x^(8D) mod P, the upper one by
  * x^(8D + 64).
  */
-struct move {
-	u64 lower, upper;
-};
-
 #define MOVE_16 { 0xa010, 0x1faa }
 #define MOVE_32 { 0x857d, 0x7acc }
 #define MOVE_48 { 0x84da, 0x4a84 }
@@ -38,10 +34,15 @@ struct move {
 #define MOVE_192 { 0xb9d2, 0x6086 }
 #define MOVE_256 { 0x22c6, 0x9f16 }
 
-static __always_inline vec_t fold(vec_t v, vec_t by, vec_t more)
-{
-	return v_xor3(v_clmul_lo(v, by), v_clmul_hi(v, by), more);
-}
+/* The bytes of each lane in reverse order: first the highest. */
+#define REVERSE(v) v_shuffle(v, v_all(_mm_set_epi64x(0x0001020304050607, 0x08090a0b0c0d0e0f)))
+#define LOAD(p) REVERSE(v_load(p))
+
+static __always_inline vec_t load_first(const u8 *p, size_t n);
+static __always_inline vec_t put_crc(u32 crc, size_t n);
+#ifndef sum_last
+static __always_inline __m128i sum_last(vec_t v);
+#endif
 
 /* x^16 times the 128 bits mod P. */
 static __always_inline u32 reduce(__m128i v)
@@ -69,7 +70,7 @@ u32 CRC(u32 crc, const u8 *data, size_t len)
 	if (len <= 16)
 		return CRC_SHORT(crc, data, len);
 #endif
-	/* One byte has no room for the CRC. */
+	/* The CRC does not fit in one byte. */
 	if (first == 1) {
 		crc = crct10dif_byte(crc, *data++);
 		len--;
@@ -78,38 +79,38 @@ u32 CRC(u32 crc, const u8 *data, size_t len)
 	if (!len)
 		return crc;
 	if (first) {
-		v = v_load_first(data, first);
+		v = load_first(data, first);
 	} else {
 		first = VBYTES;
-		v = v_load(data);
+		v = LOAD(data);
 	}
 	/* Most messages come in one piece. */
 	if (crc)
-		v = v_xor(v, v_crc(crc, first));
+		v = v_xor(v, put_crc(crc, first));
 	data += first;
 	len -= first;
 
 	if (len >= 7 * VBYTES) {
-		const vec_t by = v_wide(&by_4);
-		vec_t v1 = v_load(data), v2 = v_load(data + VBYTES);
-		vec_t v3 = v_load(data + 2 * VBYTES);
+		const vec_t by = wide(&by_4);
+		vec_t v1 = LOAD(data), v2 = LOAD(data + VBYTES);
+		vec_t v3 = LOAD(data + 2 * VBYTES);
 
 		data += 3 * VBYTES;
 		len -= 3 * VBYTES;
 		do {
-			v = fold(v, by, v_load(data));
-			v1 = fold(v1, by, v_load(data + VBYTES));
-			v2 = fold(v2, by, v_load(data + 2 * VBYTES));
-			v3 = fold(v3, by, v_load(data + 3 * VBYTES));
+			v = fold(v, by, LOAD(data));
+			v1 = fold(v1, by, LOAD(data + VBYTES));
+			v2 = fold(v2, by, LOAD(data + 2 * VBYTES));
+			v3 = fold(v3, by, LOAD(data + 3 * VBYTES));
 			data += 4 * VBYTES;
 			len -= 4 * VBYTES;
 		} while (len >= 4 * VBYTES);
-		v = fold(v, v_wide(&by_3), fold(v1, v_wide(&by_2), v3));
-		v = fold(v2, v_wide(&by_1), v);
+		v = fold(v, wide(&by_3), fold(v1, wide(&by_2), v3));
+		v = fold(v2, wide(&by_1), v);
 	}
 	for (; len; len -= VBYTES, data += VBYTES)
-		v = fold(v, v_wide(&by_1), v_load(data));
-	crc = reduce(v_last(v));
+		v = fold(v, wide(&by_1), LOAD(data));
+	crc = reduce(sum_last(v));
 	v_end();
 	return crc;
 }

@@ -10,9 +10,10 @@
 #include <kiln/string.h>
 #include <kiln/unaligned.h>
 
+#include "../entry.h"
 #include "../list.h"
-#include "../partial.h"
 #include "../modes/modes.h"
+#include "../partial.h"
 #include "../verdict.h"
 
 static noinline int expand(void *ctx, const u8 *raw, size_t len)
@@ -51,9 +52,11 @@ static int rfc4106_setkey(void *ctx, const u8 *raw, size_t len)
 	return result;
 }
 
-static __always_inline struct gcm_iv gcm_iv(const struct gcm_key *key, const u8 *iv)
+typedef struct gcm_iv make_iv_t(const struct gcm_key *key, const u8 *iv);
+
+static __always_inline struct gcm_iv gcm_iv(const struct gcm_key *key __maybe_unused,
+					    const u8 *iv)
 {
-	(void)key;
 	return (struct gcm_iv){ .first = get_le64(iv), .last = get_le32(iv + 8) };
 }
 
@@ -73,23 +76,16 @@ static void start(struct gcm_state *s, struct gcm_iv iv)
 	s->j0[15] = 1;
 }
 
-static void gcm_begin(const void *ctx, void *state, const u8 *iv, size_t aadlen, size_t len,
-		      size_t tagsize)
+static __always_inline void begin(make_iv_t *make_iv, const struct gcm_key *key,
+				  struct gcm_state *s, const u8 *iv,
+				  size_t aadlen __maybe_unused, size_t len __maybe_unused,
+				  size_t tagsize __maybe_unused)
 {
-	(void)aadlen;
-	(void)len;
-	(void)tagsize;
-	start(state, gcm_iv(ctx, iv));
+	start(s, make_iv(key, iv));
 }
 
-static void rfc4106_begin(const void *ctx, void *state, const u8 *iv, size_t aadlen,
-			  size_t len, size_t tagsize)
-{
-	(void)aadlen;
-	(void)len;
-	(void)tagsize;
-	start(state, rfc4106_iv(ctx, iv));
-}
+AEAD_BEGIN(gcm_begin, begin, gcm_iv)
+AEAD_BEGIN(rfc4106_begin, begin, rfc4106_iv)
 
 static __always_inline void add_aad(polyval_blocks_t *blocks, const struct gcm_key *key,
 				    struct gcm_state *s, const u8 *aad, size_t len)
@@ -107,7 +103,7 @@ static __always_inline void add_aad(polyval_blocks_t *blocks, const struct gcm_k
 	memcpy(s->buffer, aad + len / AES_BLOCK_SIZE * AES_BLOCK_SIZE, len % AES_BLOCK_SIZE);
 }
 
-/* No more of it comes: what is behind the kept bytes is zero. */
+/* The associated data is complete. Behind the kept bytes there are zeros. */
 static __always_inline void end_aad(polyval_blocks_t *blocks, const struct gcm_key *key,
 				    struct gcm_state *s)
 {
@@ -134,6 +130,17 @@ static __always_inline void end(polyval_blocks_t *blocks, kiln_crypt_t *encrypt,
 	memzero_explicit(s, sizeof(*s));
 }
 
+/* An empty piece does nothing: end_aad() is due once, before the first byte of text. */
+static __always_inline void crypt(polyval_blocks_t *blocks, gcm_text_t *text,
+				  const struct gcm_key *key, struct gcm_state *s, u8 *dst,
+				  const u8 *src, size_t len)
+{
+	if (!len)
+		return;
+	end_aad(blocks, key, s);
+	text(key, s, dst, src, len);
+}
+
 static int verdict(bool right, u8 *dst, size_t len)
 {
 	if (!tag_is_wrong(!right))
@@ -144,32 +151,14 @@ static int verdict(bool right, u8 *dst, size_t len)
 
 /* Pieces; @hash is the tier's polyval. */
 #define PIECES(name, hash)                                                            \
-static void aad_##name(const void *ctx, void *state, const u8 *aad, size_t len)       \
-{                                                                                     \
-	add_aad(polyval_blocks_##hash, ctx, state, aad, len);                         \
-}                                                                                     \
-static void encrypt_##name(const void *ctx, void *state, u8 *dst, const u8 *src, size_t len) \
-{                                                                                     \
-	if (!len)                                                                     \
-		return;                                                               \
-	end_aad(polyval_blocks_##hash, ctx, state);                                   \
-	gcm_encrypt_##name(ctx, state, dst, src, len);                                \
-}                                                                                     \
-static void decrypt_##name(const void *ctx, void *state, u8 *dst, const u8 *src, size_t len) \
-{                                                                                     \
-	if (!len)                                                                     \
-		return;                                                               \
-	end_aad(polyval_blocks_##hash, ctx, state);                                   \
-	gcm_decrypt_##name(ctx, state, dst, src, len);                                \
-}                                                                                     \
-static void end_##name(const void *ctx, void *state, u8 *tag, size_t tagsize)         \
-{                                                                                     \
-	end(polyval_blocks_##hash, aes_ecb_encrypt_##name, ctx, state, tag, tagsize); \
-}
+AEAD_AAD(aad_##name, add_aad, polyval_blocks_##hash)                                  \
+AEAD_TEXT(encrypt_##name, crypt, polyval_blocks_##hash, gcm_encrypt_##name)           \
+AEAD_TEXT(decrypt_##name, crypt, polyval_blocks_##hash, gcm_decrypt_##name)           \
+AEAD_END(end_##name, end, polyval_blocks_##hash, aes_ecb_encrypt_##name)
 
 /* Whole messages as pieces. */
 #define WHOLE_PIECES(name)                                                            \
-static __always_inline void seal_##name(const struct gcm_key *key, u8 *dst, const u8 *src, \
+static __always_inline void gcm_seal_##name(const struct gcm_key *key, u8 *dst, const u8 *src, \
 					size_t len, const u8 *aad, size_t aadlen,     \
 					struct gcm_iv iv, u8 *tag, size_t tagsize)    \
 {                                                                                     \
@@ -180,7 +169,7 @@ static __always_inline void seal_##name(const struct gcm_key *key, u8 *dst, cons
 	encrypt_##name(key, &s, dst, src, len);                                       \
 	end_##name(key, &s, tag, tagsize);                                            \
 }                                                                                     \
-static __always_inline bool open_##name(const struct gcm_key *key, u8 *dst, const u8 *src, \
+static __always_inline bool gcm_open_##name(const struct gcm_key *key, u8 *dst, const u8 *src, \
 					size_t len, const u8 *aad, size_t aadlen,     \
 					struct gcm_iv iv, const u8 *tag, size_t tagsize) \
 {                                                                                     \
@@ -198,34 +187,35 @@ static __always_inline bool open_##name(const struct gcm_key *key, u8 *dst, cons
 }
 
 /* Whole messages of gcm(aes) and rfc4106(gcm(aes)). */
-#define WHOLE(alg, name, seal, open)                                                  \
-static void alg##_seal_whole_##name(const void *ctx, u8 *dst, const u8 *src, size_t len, \
-				      const u8 *aad, size_t aadlen, const u8 *iv,     \
-				      u8 *tag, size_t tagsize)                        \
-{                                                                                     \
-	seal(ctx, dst, src, len, aad, aadlen, alg##_iv(ctx, iv), tag, tagsize);       \
-}                                                                                     \
-static int alg##_open_whole_##name(const void *ctx, u8 *dst, const u8 *src, size_t len, \
-				     const u8 *aad, size_t aadlen, const u8 *iv,      \
-				     const u8 *tag, size_t tagsize)                   \
-{                                                                                     \
-	return verdict(open(ctx, dst, src, len, aad, aadlen, alg##_iv(ctx, iv), tag,  \
-			    tagsize), dst, len);                                      \
+static __always_inline void seal(make_iv_t *make_iv, gcm_seal_t *fn, const struct gcm_key *key,
+				 u8 *dst, const u8 *src, size_t len, const u8 *aad,
+				 size_t aadlen, const u8 *iv, u8 *tag, size_t tagsize)
+{
+	fn(key, dst, src, len, aad, aadlen, make_iv(key, iv), tag, tagsize);
 }
-#define SCALAR(name)                                                                  \
+
+static __always_inline int open(make_iv_t *make_iv, gcm_open_t *fn, const struct gcm_key *key,
+				u8 *dst, const u8 *src, size_t len, const u8 *aad,
+				size_t aadlen, const u8 *iv, const u8 *tag, size_t tagsize)
+{
+	return verdict(fn(key, dst, src, len, aad, aadlen, make_iv(key, iv), tag, tagsize),
+		       dst, len);
+}
+
+#define WHOLE(alg, name)                                                              \
+AEAD_SEAL(alg##_seal_whole_##name, seal, alg##_iv, gcm_seal_##name)                   \
+AEAD_OPEN(alg##_open_whole_##name, open, alg##_iv, gcm_open_##name)
+#define SCALAR(name, ...)                                                             \
 	PIECES(name, generic)                                                         \
 	WHOLE_PIECES(name)                                                            \
-	WHOLE(gcm, name, seal_##name, open_##name)                                    \
-	WHOLE(rfc4106, name, seal_##name, open_##name)
-#define SIMD(name)                                                                    \
+	WHOLE(gcm, name)                                                              \
+	WHOLE(rfc4106, name)
+#define SIMD(name, ...)                                                               \
 	PIECES(name, name)                                                            \
-	WHOLE(gcm, name, gcm_seal_##name, gcm_open_##name)                            \
-	WHOLE(rfc4106, name, gcm_seal_##name, gcm_open_##name)
-SCALAR(generic)
-SCALAR(fixed_time)
-SIMD(aesni)
-SIMD(vaes_avx2)
-SIMD(vaes_avx512)
+	WHOLE(gcm, name)                                                              \
+	WHOLE(rfc4106, name)
+AES_SCALAR(SCALAR)
+AES_SIMD(SIMD)
 
 #define IMPL(name, func, driver_name, tier_name, prio, ct, more_key, iv, tag)         \
 	.driver = driver_name, .kind = KILN_AEAD, .tier = KILN_TIER_##tier_name,      \
@@ -237,18 +227,14 @@ SIMD(vaes_avx512)
 	.setkey = name##_setkey,                                                      \
 	.aead = { name##_seal_whole_##func, name##_open_whole_##func, name##_begin, \
 		  aad_##func, encrypt_##func, decrypt_##func, end_##func }
-#define TIER(func, end, tier_name, prio, ct)                                          \
+#define BOTH(func, tier_name, end, prio, ct)                                          \
 	{ .alg = "gcm(aes)",                                                          \
 	  IMPL(gcm, func, "gcm-aes-" end, tier_name, prio, ct, 0, 12, 4) },           \
 	{ .alg = "rfc4106(gcm(aes))",                                                 \
-	  IMPL(rfc4106, func, "rfc4106-gcm-aes-" end, tier_name, prio, ct, 4, 8, 8) }
+	  IMPL(rfc4106, func, "rfc4106-gcm-aes-" end, tier_name, prio, ct, 4, 8, 8) },
 
 static const struct kiln_impl impls[] = {
-	TIER(generic, "generic", GENERIC, 100, false),
-	TIER(fixed_time, "fixed-time", GENERIC, 110, true),
-	TIER(aesni, "aesni", AESNI, 400, true),
-	TIER(vaes_avx2, "vaes-avx2", VAES_AVX2, 600, true),
-	TIER(vaes_avx512, "vaes-avx512", VAES_AVX512, 800, true),
+	AES_ALL(BOTH)
 };
 
 KILN_IMPLS(gcm_impls, impls);

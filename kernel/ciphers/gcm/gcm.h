@@ -12,6 +12,7 @@
 
 #include "../aes/aes.h"
 #include "../polyval/polyval.h"
+#include "../tiers.h"
 
 /* Bytes of text with one IV: SP 800-38D, 5.2.1.1. */
 #define GCM_MAX_TEXT ((1ull << 36) - 32)
@@ -35,10 +36,10 @@ struct gcm_iv {
 	u32 last;
 };
 
-/* A piece of text: to state->acc and state->len. The associated data is done with. */
+/* Adds a piece of text to state->acc and state->len. The associated data is complete. */
 typedef void gcm_text_t(const struct gcm_key *key, struct gcm_state *state, u8 *dst,
 			const u8 *src, size_t len);
-/* A whole message, as kiln_seal_t and kiln_open_t; but open leaves wiping to the caller. */
+/* A whole message, like kiln_seal_t and kiln_open_t, but the caller of open wipes the text. */
 typedef void gcm_seal_t(const struct gcm_key *key, u8 *dst, const u8 *src, size_t len,
 			const u8 *aad, size_t aadlen, struct gcm_iv iv, u8 *tag,
 			size_t tagsize);
@@ -46,15 +47,9 @@ typedef bool gcm_open_t(const struct gcm_key *key, u8 *dst, const u8 *src, size_
 			const u8 *aad, size_t aadlen, struct gcm_iv iv, const u8 *tag,
 			size_t tagsize);
 
-gcm_text_t gcm_encrypt_generic, gcm_decrypt_generic;
-gcm_text_t gcm_encrypt_fixed_time, gcm_decrypt_fixed_time;
-#define GCM_TIER(name)                                          \
-	gcm_text_t gcm_encrypt_##name, gcm_decrypt_##name;      \
-	gcm_seal_t gcm_seal_##name;                             \
-	gcm_open_t gcm_open_##name
-GCM_TIER(aesni);
-GCM_TIER(vaes_avx2);
-GCM_TIER(vaes_avx512);
-#undef GCM_TIER
+#define GCM_DECLARE_TEXT(name, ...) gcm_text_t gcm_encrypt_##name, gcm_decrypt_##name;
+#define GCM_DECLARE_WHOLE(name, ...) gcm_seal_t gcm_seal_##name; gcm_open_t gcm_open_##name;
+AES_ALL(GCM_DECLARE_TEXT)
+AES_SIMD(GCM_DECLARE_WHOLE)
 
 #endif

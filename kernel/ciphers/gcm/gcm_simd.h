@@ -320,21 +320,16 @@ static __always_inline __m128i whole(const struct gcm_key *key, const bool decry
 	return _mm_xor_si128(mask, _mm_shuffle_epi8(reduce(&g), load1(reverse)));
 }
 
-void GCM(encrypt)(const struct gcm_key *key, struct gcm_state *state, u8 *dst, const u8 *src,
-		  size_t len)
-{
-	assert_fpu_section();
-	piece(key, state, false, dst, src, len);
-	v_end();
+#define GCM_TEXT(direction, decrypting)                                               \
+void GCM(direction)(const struct gcm_key *key, struct gcm_state *state, u8 *dst,      \
+		    const u8 *src, size_t len)                                        \
+{                                                                                     \
+	assert_fpu_section();                                                         \
+	piece(key, state, decrypting, dst, src, len);                                 \
+	v_end();                                                                      \
 }
-
-void GCM(decrypt)(const struct gcm_key *key, struct gcm_state *state, u8 *dst, const u8 *src,
-		  size_t len)
-{
-	assert_fpu_section();
-	piece(key, state, true, dst, src, len);
-	v_end();
-}
+GCM_TEXT(encrypt, false)
+GCM_TEXT(decrypt, true)
 
 void GCM(seal)(const struct gcm_key *key, u8 *dst, const u8 *src, size_t len, const u8 *aad,
 	       size_t aadlen, struct gcm_iv iv, u8 *tag, size_t tagsize)

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR MIT */
-/* Template of GCM's text in general registers, over AES-CTR of the same name. */
+/* Template of GCM's text in general registers, by the AES-CTR of the same name. */
 #include <kiln/unaligned.h>
 
 #include "../modes/modes.h"
@@ -31,23 +31,17 @@ static void counter(const struct gcm_state *s, u8 ctr[AES_BLOCK_SIZE])
 }
 
 #define GCM_SCALAR(name)                                                              \
-void gcm_encrypt_##name(const struct gcm_key *key, struct gcm_state *s, u8 *dst,      \
-			const u8 *src, size_t len)                                    \
+GCM_SCALAR_TEXT(name, encrypt, , hash(key, s->acc, dst, len))                         \
+GCM_SCALAR_TEXT(name, decrypt, hash(key, s->acc, src, len), )
+#define GCM_SCALAR_TEXT(name, direction, before, after)                               \
+void gcm_##direction##_##name(const struct gcm_key *key, struct gcm_state *s, u8 *dst, \
+			      const u8 *src, size_t len)                              \
 {                                                                                     \
 	u8 ctr[AES_BLOCK_SIZE];                                                       \
 										      \
 	counter(s, ctr);                                                              \
 	s->len += len;                                                                \
+	before;                                                                       \
 	aes_ctr_##name(&key->aes, dst, src, len, ctr);                                \
-	hash(key, s->acc, dst, len);                                                  \
-}                                                                                     \
-void gcm_decrypt_##name(const struct gcm_key *key, struct gcm_state *s, u8 *dst,      \
-			const u8 *src, size_t len)                                    \
-{                                                                                     \
-	u8 ctr[AES_BLOCK_SIZE];                                                       \
-										      \
-	counter(s, ctr);                                                              \
-	s->len += len;                                                                \
-	hash(key, s->acc, src, len);                                                  \
-	aes_ctr_##name(&key->aes, dst, src, len, ctr);                                \
+	after;                                                                        \
 }

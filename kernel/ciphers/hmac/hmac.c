@@ -2,9 +2,9 @@
 /*
  * HMAC (RFC 2104) over the hashes of ../merkle.h.
  *
- * The context has the states of the hash after the block of the key and either pad, so that
- * a message costs the blocks it has itself and one more. Both are made in general registers:
- * setkey has no section.
+ * The context has the states of the hash after the block of the key and each of the two pads, so that
+ * a message costs its own blocks and one more. Both are computed in general registers, since setkey
+ * runs outside of sections.
  */
 #include <kiln/string.h>
 
@@ -30,28 +30,18 @@ static __always_inline void pad_state(const struct md *md, md_blocks_t *blocks, 
 	wipe_words(block, sizeof(block));
 }
 
-static __always_inline int set_key(const struct md *md, md_blocks_t *blocks, md_end_t *end,
-				   void *context, const u8 *key, size_t len)
+static __always_inline void set_key(const struct md *md, md_blocks_t *blocks, md_end_t *end,
+				    struct hmac_ctx *ctx, const u8 *key, size_t len)
 {
-	struct hmac_ctx *const ctx = context;
 	u64 block[MD_MAX_BLOCK / 8] = { 0 };
 
-	if (len > md->block) {
+	if (len > md->block)
 		end(md->iv, key, len, len, (u8 *)block);
-	} else {
+	else
 		memcpy(block, key, len);
-	}
 	pad_state(md, blocks, ctx->inner, block, 0x3636363636363636);
 	pad_state(md, blocks, ctx->outer, block, 0x5c5c5c5c5c5c5c5c);
 	wipe_words(block, sizeof(block));
-	return 0;
-}
-
-static __always_inline void init(const struct md *md, const struct hmac_ctx *ctx,
-				 struct md_state *s)
-{
-	md_copy_words(md, s->h, ctx->inner);
-	s->bytes = md->block;
 }
 
 /* The end of @bytes bytes, the block of the key included: the last @len of them, from state @h. */
@@ -66,80 +56,56 @@ static __always_inline void finish(const struct md *md, md_end_t *end,
 	wipe_words(inner, sizeof(inner));
 }
 
+static __always_inline void final(const struct md *md, md_end_t *end,
+				  const struct hmac_ctx *ctx, struct md_state *s, u8 *out)
+{
+	finish(md, end, ctx, s->h, s->buffer, s->bytes % md->block, s->bytes, out);
+	wipe_words(s, MD_STATE_SIZE(md->block));
+}
+
+static __always_inline void digest(const struct md *md, md_end_t *end,
+				   const struct hmac_ctx *ctx, const u8 *data, size_t len,
+				   u8 *out)
+{
+	finish(md, end, ctx, ctx->inner, data, len, md->block + len, out);
+}
+
 #define HASH(hash)                                                                    \
 static int hash##_setkey(void *ctx, const u8 *key, size_t len)                        \
 {                                                                                     \
-	const int result = set_key(&hash##_md, hash##_blocks_generic,                 \
-				   hash##_end_generic, ctx, key, len);                \
-										      \
+	set_key(&hash##_md, hash##_blocks_generic, hash##_end_generic, ctx, key, len); \
 	kiln_wipe_below();                                                            \
-	return result;                                                                \
+	return 0;                                                                     \
 }                                                                                     \
 static void hash##_init(const void *ctx, void *state)                                 \
 {                                                                                     \
-	init(&hash##_md, ctx, state);                                                 \
+	md_begin(&hash##_md, state, ((const struct hmac_ctx *)ctx)->inner,            \
+		 hash##_md.block);                                                    \
 }
-
-#define TIER(hash, tier)                                                              \
-static void hash##_update_##tier(const void *ctx, void *state, const u8 *data,        \
-				 size_t len)                                          \
-{                                                                                     \
-	(void)ctx;                                                                    \
-	md_update(&hash##_md, hash##_blocks_##tier, state, data, len);                \
-}                                                                                     \
-static void hash##_final_##tier(const void *ctx, void *state, u8 *out)                \
-{                                                                                     \
-	struct md_state *s = state;                                                   \
-										      \
-	finish(&hash##_md, hash##_end_##tier, ctx, s->h, s->buffer,                   \
-	       s->bytes % hash##_md.block, s->bytes, out);                            \
-	wipe_words(s, MD_STATE_SIZE(hash##_md.block));                                   \
-}                                                                                     \
-static void hash##_digest_##tier(const void *context, const u8 *data, size_t len,     \
-				 u8 *out)                                             \
-{                                                                                     \
-	const struct hmac_ctx *ctx = context;                                         \
-										      \
-	finish(&hash##_md, hash##_end_##tier, ctx, ctx->inner, data, len,             \
-	       hash##_md.block + len, out);                                           \
-}
+#define TIER(HASH, hash, tier, ...)                                                   \
+HASH_UPDATE(hash##_update_##tier, md_update, &hash##_md, hash##_blocks_##tier)        \
+HASH_FINAL(hash##_final_##tier, final, &hash##_md, hash##_end_##tier)                 \
+HASH_DIGEST(hash##_digest_##tier, digest, &hash##_md, hash##_end_##tier)
 
 HASH(sha1)
-TIER(sha1, generic)
-TIER(sha1, sha_ni)
-
+SHA1_ALL(TIER)
 HASH(sha256)
-TIER(sha256, generic)
-TIER(sha256, avx2)
-TIER(sha256, sha_ni)
-
+SHA256_ALL(TIER)
 HASH(sha512)
-TIER(sha512, generic)
-TIER(sha512, avx2)
-TIER(sha512, avx512)
+SHA512_ALL(TIER)
 
-#define IMPL(fn, HASH, tier_name, TIER, ending, prio)                               \
+#define IMPL(HASH, fn, tier_name, TIER, end, prio)                                    \
 	{                                                                             \
-		.alg = "hmac(" #fn ")", .driver = "hmac-" #fn "-" ending,         \
-		.kind = KILN_HASH, .tier = KILN_TIER_##TIER, .priority = prio,        \
-		.constant_time = true, .digestsize = HASH##_DIGEST,                   \
-		.blocksize = HASH##_BLOCK, .statesize = MD_STATE_SIZE(HASH##_BLOCK),  \
+		.alg = "hmac(" #fn ")", .driver = "hmac-" #fn "-" end,                \
 		.key_min = 0, .key_max = KILN_ANY_KEY, .key_step = 1,                 \
 		.ctxsize = sizeof(struct hmac_ctx), .setkey = fn##_setkey,            \
-		.class = KILN_SLOW,                                                   \
-		.hash = { fn##_init, fn##_update_##tier_name,                     \
-			  fn##_final_##tier_name, fn##_digest_##tier_name, NULL },\
-	}
+		MD_FIELDS(HASH, fn, tier_name, TIER, prio),                           \
+	},
 
 static const struct kiln_impl impls[] = {
-	IMPL(sha1, SHA1, generic, GENERIC, "generic", 100),
-	IMPL(sha1, SHA1, sha_ni, SHA_NI, "sha-ni", 500),
-	IMPL(sha256, SHA256, generic, GENERIC, "generic", 100),
-	IMPL(sha256, SHA256, avx2, AVX2, "avx2", 450),
-	IMPL(sha256, SHA256, sha_ni, SHA_NI, "sha-ni", 500),
-	IMPL(sha512, SHA512, generic, GENERIC, "generic", 100),
-	IMPL(sha512, SHA512, avx2, AVX2, "avx2", 500),
-	IMPL(sha512, SHA512, avx512, VAES_AVX512, "avx512", 700),
+	SHA1_ALL(IMPL)
+	SHA256_ALL(IMPL)
+	SHA512_ALL(IMPL)
 };
 
 KILN_IMPLS(hmac_impls, impls);

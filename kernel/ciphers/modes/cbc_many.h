@@ -7,7 +7,7 @@
  * is a lane and has a message of its own. All lanes go on for as many blocks as the shortest
  * has left, then those that have ended take the next messages.
  *
- * With one key for all lanes a round key is one vector, whoever's block it is for. That is what
+ * With one key for all lanes a round key is one vector for all blocks. That is what
  * a packet queue of one IPsec SA is, or the sectors of one disk. Lanes with keys of their own
  * would need vectors that are put together of several keys, for each of up to 14 rounds.
  */

@@ -4,55 +4,43 @@
 
 #include "../list.h"
 
-static int setkey(void *ctx, const u8 *key, size_t len)
+int aes_setkey(void *ctx, const u8 *key, size_t len)
 {
 	return aes_expandkey(ctx, key, len);
 }
 
-#define IMPL(alg_name, func, end, tier_name, prio, ct, iv, block, speed, enc, dec) \
+#define IMPL(mode, func, tier_name, end, prio, ct, iv, block, speed, ...)             \
 	{                                                                             \
-		.alg = alg_name "(aes)", .driver = alg_name "-aes-" end,              \
+		.alg = mode "(aes)", .driver = mode "-aes-" end,                      \
 		.kind = KILN_SKCIPHER, .tier = KILN_TIER_##tier_name,                 \
 		.priority = prio, .constant_time = ct,                                \
 		.key_min = 16, .key_max = 32, .key_step = 8,                          \
 		.ivsize = iv, .blocksize = block, .ctxsize = sizeof(struct aes_key),  \
-		.class = speed, .setkey = setkey,                                     \
-		.cipher.encrypt = enc##_##func, .cipher.decrypt = dec##_##func,                             \
-	}
-
-/* Priorities are those of Linux 6.12 where it has an equivalent. */
-#define SCALAR(alg, iv, block, speed, enc, dec)                                       \
-	IMPL(alg, generic, "generic", GENERIC, 100, false, iv, block, speed, enc, dec), \
-	IMPL(alg, fixed_time, "fixed-time", GENERIC, 110, true, iv, block, speed, enc, dec)
-#define MODE(alg, iv, block, speed, enc, dec)                                         \
-	SCALAR(alg, iv, block, speed, enc, dec),                                      \
-	IMPL(alg, aesni, "aesni", AESNI, 400, true, iv, block, speed, enc, dec),      \
-	IMPL(alg, vaes_avx2, "vaes-avx2", VAES_AVX2, 600, true, iv, block, speed, enc, dec), \
-	IMPL(alg, vaes_avx512, "vaes-avx512", VAES_AVX512, 800, true, iv, block, speed, \
-	     enc, dec)
-
-/* Encryption is serial in CBC: what many messages gain is the most there is. */
-#define CBC_TIER(func, end, tier_name, prio, many)                                       \
-	{                                                                             \
-		.alg = "cbc(aes)", .driver = "cbc-aes-" end,                          \
-		.kind = KILN_SKCIPHER, .tier = KILN_TIER_##tier_name,                 \
-		.priority = prio, .constant_time = true,                              \
-		.key_min = 16, .key_max = 32, .key_step = 8,                          \
-		.ivsize = 16, .blocksize = 16, .ctxsize = sizeof(struct aes_key),     \
-		.class = KILN_SLOW, .setkey = setkey,                                 \
-		.cipher.encrypt = aes_cbc_encrypt_##func,                             \
-		.cipher.decrypt = aes_cbc_decrypt_##func,                             \
-		.cipher.encrypt_many = aes_cbc_encrypt_many_##func,                   \
-		.cipher.lanes = many,                                                 \
-	}
+		.class = speed, .setkey = aes_setkey, .cipher = { __VA_ARGS__ },      \
+	},
+#define ECB(func, ...)                                                                \
+	IMPL("ecb", func, __VA_ARGS__, 0, 16, KILN_MEDIUM,                            \
+	     .encrypt = aes_ecb_encrypt_##func, .decrypt = aes_ecb_decrypt_##func)
+#define CTR(func, ...)                                                                \
+	IMPL("ctr", func, __VA_ARGS__, 16, 1, KILN_MEDIUM,                            \
+	     .encrypt = aes_ctr_##func, .decrypt = aes_ctr_##func)
+/* Encryption is serial in CBC: many messages gain the most there. */
+#define CBC_ALONE(func, ...)                                                          \
+	IMPL("cbc", func, __VA_ARGS__, 16, 16, KILN_SLOW,                             \
+	     .encrypt = aes_cbc_encrypt_##func, .decrypt = aes_cbc_decrypt_##func)
+#define LANES_aesni 8
+#define LANES_vaes_avx2 16
+#define LANES_vaes_avx512 32
+#define CBC_MANY(func, ...)                                                           \
+	IMPL("cbc", func, __VA_ARGS__, 16, 16, KILN_SLOW,                             \
+	     .encrypt = aes_cbc_encrypt_##func, .decrypt = aes_cbc_decrypt_##func,    \
+	     .encrypt_many = aes_cbc_encrypt_many_##func, .lanes = LANES_##func)
 
 static const struct kiln_impl impls[] = {
-	MODE("ecb", 0, 16, KILN_MEDIUM, aes_ecb_encrypt, aes_ecb_decrypt),
-	SCALAR("cbc", 16, 16, KILN_SLOW, aes_cbc_encrypt, aes_cbc_decrypt),
-	CBC_TIER(aesni, "aesni", AESNI, 400, 8),
-	CBC_TIER(vaes_avx2, "vaes-avx2", VAES_AVX2, 600, 16),
-	CBC_TIER(vaes_avx512, "vaes-avx512", VAES_AVX512, 800, 32),
-	MODE("ctr", 16, 1, KILN_MEDIUM, aes_ctr, aes_ctr),
+	AES_ALL(ECB)
+	AES_SCALAR(CBC_ALONE)
+	AES_SIMD(CBC_MANY)
+	AES_ALL(CTR)
 };
 
 KILN_IMPLS(modes_impls, impls);

@@ -14,6 +14,7 @@
 #include <kiln/cipher.h>
 
 #include "../aes/aes.h"
+#include "../tiers.h"
 
 /*
  * All blocks of @data through CBC from the block at @acc, which becomes the last block of
@@ -23,18 +24,16 @@ typedef void aes_mac_t(const struct aes_key *key, u8 acc[AES_BLOCK_SIZE], const 
 		       size_t blocks);
 
 /* kiln_crypt_t's. ECB ignores the IV; CTR counts in all 128 bits, both ways alike. */
-#define AES_MODES_TIER(name)                                                     \
-	kiln_crypt_t aes_ecb_encrypt_##name, aes_ecb_decrypt_##name;            \
-	kiln_crypt_t aes_cbc_encrypt_##name, aes_cbc_decrypt_##name;            \
-	kiln_crypt_t aes_ctr_##name;                                             \
-	aes_mac_t aes_mac_##name
-AES_MODES_TIER(generic);
-AES_MODES_TIER(fixed_time);
-AES_MODES_TIER(aesni);
-AES_MODES_TIER(vaes_avx2);
-AES_MODES_TIER(vaes_avx512);
-#undef AES_MODES_TIER
-kiln_crypt_many_t aes_cbc_encrypt_many_aesni, aes_cbc_encrypt_many_vaes_avx2,
-	aes_cbc_encrypt_many_vaes_avx512;
+#define AES_MODES_DECLARE(name, ...)                                   \
+	kiln_crypt_t aes_ecb_encrypt_##name, aes_ecb_decrypt_##name;   \
+	kiln_crypt_t aes_cbc_encrypt_##name, aes_cbc_decrypt_##name;   \
+	kiln_crypt_t aes_ctr_##name;                                   \
+	aes_mac_t aes_mac_##name;
+AES_ALL(AES_MODES_DECLARE)
+#define AES_MANY_DECLARE(name, ...) kiln_crypt_many_t aes_cbc_encrypt_many_##name;
+AES_SIMD(AES_MANY_DECLARE)
+
+/* aes_expandkey() as an implementation's setkey. */
+int aes_setkey(void *ctx, const u8 *key, size_t len);
 
 #endif

@@ -11,14 +11,6 @@
 
 enum mode { ECB_ENCRYPT, ECB_DECRYPT, CBC_DECRYPT, CTR };
 
-#if MAIN == 16
-#define EACH_MAIN EACH_16
-#define DOWN_MAIN DOWN_16
-#else
-#define EACH_MAIN EACH_8
-#define DOWN_MAIN DOWN_8
-#endif
-
 /*
  * crypt_n: n vectors. @chain is, for CTR, the counters of the next vector, each block a
  * little-endian number; for CBC the vector before @src, of which the last block counts.
@@ -196,8 +188,8 @@ static __always_inline void crypt_long(const struct aes_key *key, const enum mod
 }
 
 /*
- * One block, which a MAC or a generator of random numbers asks for, takes neither a frame nor
- * wide vectors: what is longer is a function of its own.
+ * A single block, as in a MAC or a random number generator, needs neither a frame nor wide vectors.
+ * Longer messages are processed by a separate function.
  */
 #define ECB(direction, DIRECTION)                                                     \
 static noinline void ecb_##direction##_long(const struct aes_key *key, u8 *dst, const u8 *src, \
@@ -206,10 +198,9 @@ static noinline void ecb_##direction##_long(const struct aes_key *key, u8 *dst, 
 	crypt_long(key, ECB_##DIRECTION, dst, src, len, v_zero());                    \
 	v_end();                                                                      \
 }                                                                                     \
-void MODES(ecb_##direction)(const void *ctx, u8 *dst, const u8 *src, size_t len, u8 *iv) \
+void MODES(ecb_##direction)(const void *ctx, u8 *dst, const u8 *src, size_t len, u8 *iv __maybe_unused) \
 {                                                                                     \
 	assert_fpu_section();                                                         \
-	(void)iv;                                                                     \
 	if (len == AES_BLOCK_SIZE)                                                    \
 		store1(dst, direction##1(ctx, load1(src)));                           \
 	else                                                                          \

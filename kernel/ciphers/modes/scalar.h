@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR MIT */
 /*
- * Template of the modes in general registers: the including file uses MODES_SCALAR()
- * once. What is secret is in @work between steps, not at the destination: that may be memory
- * others can read meanwhile.
+ * Template of the modes in general registers: the including file uses MODES_SCALAR() once. Secrets
+ * are in @work between steps, not at the destination, which may be memory that others can read.
  */
 #ifndef KILN_AES_MODES_SCALAR_H
 #define KILN_AES_MODES_SCALAR_H
@@ -87,37 +86,27 @@ static __always_inline void scalar_mac(const struct aes_scalar *c, const struct 
 	}
 }
 
+#define SCALAR_MODE(mode, name, blocks)                                               \
+void aes_##mode##_##name(const void *ctx, u8 *dst, const u8 *src, size_t len, u8 *iv) \
+{                                                                                     \
+	u8 work[(blocks) * B] __aligned(16);                                          \
+										      \
+	scalar_##mode(scalar, ctx, dst, src, len, iv, work);                          \
+}
 #define MODES_SCALAR(name, blocks_)                                                   \
 static const struct aes_scalar *const scalar = &aes_scalar_##name;                    \
 										      \
-void aes_ecb_encrypt_##name(const void *ctx, u8 *dst, const u8 *src, size_t len, u8 *iv) \
+void aes_ecb_encrypt_##name(const void *ctx, u8 *dst, const u8 *src, size_t len, u8 *iv __maybe_unused) \
 {                                                                                     \
-	(void)iv;                                                                     \
 	scalar->encrypt(ctx, dst, src, len / B);                                      \
 }                                                                                     \
-void aes_ecb_decrypt_##name(const void *ctx, u8 *dst, const u8 *src, size_t len, u8 *iv) \
+void aes_ecb_decrypt_##name(const void *ctx, u8 *dst, const u8 *src, size_t len, u8 *iv __maybe_unused) \
 {                                                                                     \
-	(void)iv;                                                                     \
 	scalar->decrypt(ctx, dst, src, len / B);                                      \
 }                                                                                     \
-void aes_cbc_encrypt_##name(const void *ctx, u8 *dst, const u8 *src, size_t len, u8 *iv) \
-{                                                                                     \
-	u8 work[B] __aligned(16);                                                     \
-										      \
-	scalar_cbc_encrypt(scalar, ctx, dst, src, len, iv, work);                     \
-}                                                                                     \
-void aes_cbc_decrypt_##name(const void *ctx, u8 *dst, const u8 *src, size_t len, u8 *iv) \
-{                                                                                     \
-	u8 work[(blocks_) * B] __aligned(16);                                         \
-										      \
-	scalar_cbc_decrypt(scalar, ctx, dst, src, len, iv, work);                     \
-}                                                                                     \
-void aes_ctr_##name(const void *ctx, u8 *dst, const u8 *src, size_t len, u8 *iv)      \
-{                                                                                     \
-	u8 work[(blocks_) * B] __aligned(16);                                         \
-										      \
-	scalar_ctr(scalar, ctx, dst, src, len, iv, work);                             \
-}                                                                                     \
+SCALAR_MODE(cbc_encrypt, name, 1)                                                     \
+SCALAR_MODE(cbc_decrypt, name, blocks_)                                               \
+SCALAR_MODE(ctr, name, blocks_)                                                       \
 void aes_mac_##name(const struct aes_key *key, u8 acc[B], const u8 *data, size_t blocks) \
 {                                                                                     \
 	scalar_mac(scalar, key, acc, data, blocks);                                   \

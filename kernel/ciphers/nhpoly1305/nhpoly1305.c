@@ -5,6 +5,7 @@
 #include <kiln/string.h>
 #include <kiln/unaligned.h>
 
+#include "../entry.h"
 #include "../list.h"
 #include "../partial.h"
 
@@ -34,11 +35,7 @@ static int setkey(void *ctx, const u8 *key, size_t len)
 	return 0;
 }
 
-static void init(const void *ctx, void *state)
-{
-	(void)ctx;
-	memset(state, 0, sizeof(struct nhpoly1305_state));
-}
+HASH_ZERO(init, struct nhpoly1305_state)
 
 /* Whole units. */
 static __always_inline void hash_units(nh_t *nh, poly1305_blocks_t *blocks,
@@ -124,33 +121,24 @@ static __always_inline void final(nh_t *nh, poly1305_blocks_t *blocks,
 	wipe_words(s, sizeof(*s));
 }
 
-#define TIER(name)                                                                    \
-static void update_##name(const void *ctx, void *state, const u8 *data, size_t len)  \
-{                                                                                     \
-	update(nh_##name, poly1305_blocks_##name, ctx, state, data, len);             \
-}                                                                                     \
-static void final_##name(const void *ctx, void *state, u8 *out)                      \
-{                                                                                     \
-	final(nh_##name, poly1305_blocks_##name, ctx, state, out);                    \
-}                                                                                     \
+#define TIER(name, ...)                                                               \
+HASH_UPDATE(update_##name, update, nh_##name, poly1305_blocks_##name)                 \
+HASH_FINAL(final_##name, final, nh_##name, poly1305_blocks_##name)                    \
 static void digest_##name(const void *ctx, const u8 *data, size_t len, u8 *out)      \
 {                                                                                     \
 	struct nhpoly1305_state s;                                                    \
-										      \
+									      \
 	s.sum = (struct poly1305_sum){ { 0 } };                                       \
 	s.nh = (struct nh_sum){ { 0 } };                                              \
 	s.begun = s.kept = 0;                                                         \
 	update_##name(ctx, &s, data, len);                                            \
 	final_##name(ctx, &s, out);                                                   \
 }
-TIER(generic)
-TIER(aesni)
-TIER(avx2)
-TIER(vaes_avx512)
+VECTOR_ALL(TIER, )
 
-#define IMPL(name, tier_name, driver_name, prio)                                      \
+#define IMPL(name, tier_name, end, prio)                                              \
 	{                                                                             \
-		.alg = "nhpoly1305", .driver = driver_name, .kind = KILN_HASH,        \
+		.alg = "nhpoly1305", .driver = "nhpoly1305-" end, .kind = KILN_HASH,  \
 		.tier = KILN_TIER_##tier_name, .priority = prio,                      \
 		.constant_time = true, .key_min = NHPOLY1305_KEY_SIZE,                \
 		.key_max = NHPOLY1305_KEY_SIZE, .digestsize = POLY1305_DIGEST_SIZE,   \
@@ -158,13 +146,10 @@ TIER(vaes_avx512)
 		.statesize = sizeof(struct nhpoly1305_state), .class = KILN_MEDIUM,   \
 		.setkey = setkey,                                                     \
 		.hash = { init, update_##name, final_##name, digest_##name, valid },  \
-	}
+	},
 
 static const struct kiln_impl impls[] = {
-	IMPL(generic, GENERIC, "nhpoly1305-generic", 100),
-	IMPL(aesni, AESNI, "nhpoly1305-sse2", 400),
-	IMPL(avx2, AVX2, "nhpoly1305-avx2", 500),
-	IMPL(vaes_avx512, VAES_AVX512, "nhpoly1305-avx512", 700),
+	VECTOR_ALL(IMPL, "sse2")
 };
 
 KILN_IMPLS(nhpoly1305_impls, impls);

@@ -45,9 +45,7 @@ struct nhpoly1305_state {
 /* @units units at @src with the key from @key on, a sum for each 1024 bytes. */
 typedef void nh_t(const u32 *key, const u8 *src, size_t units, struct nh_sum *sums);
 
-nh_t nh_generic;
-nh_t nh_aesni;
-nh_t nh_avx2;
-nh_t nh_vaes_avx512;
+#define NH_DECLARE(name, ...) nh_t nh_##name;
+VECTOR_ALL(NH_DECLARE, )
 
 #endif

@@ -1,33 +1,13 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR MIT */
 /* NH on 512-bit vectors. */
-#include <immintrin.h>
-
-#include <kiln/types.h>
+#include "../simd/vec_zmm.h"
 
 #define NH nh_vaes_avx512
-#define LANES 4
-
-typedef __m512i vec_t;
-
-#define v_load(p) _mm512_loadu_si512(p)
-#define v_add32(a, b) _mm512_add_epi32(a, b)
-#define v_add64(a, b) _mm512_add_epi64(a, b)
-#define v_zero() _mm512_setzero_si512()
-#define v_order(v) _mm512_shuffle_epi32(v, 0xd8)
-#define v_mul(v) mul_halves(v)
-#define v_end() _mm256_zeroupper()
-
-static __always_inline vec_t mul_halves(vec_t v)
-{
-	return _mm512_mul_epu32(v, _mm512_srli_epi64(v, 32));
-}
 
 #define v_put(sum, s0, s1, s2, s3)                                            \
 	do {                                                                  \
-		const vec_t s01 = v_add64(_mm512_unpacklo_epi64(s0, s1),      \
-					  _mm512_unpackhi_epi64(s0, s1));     \
-		const vec_t s23 = v_add64(_mm512_unpacklo_epi64(s2, s3),      \
-					  _mm512_unpackhi_epi64(s2, s3));     \
+		const vec_t s01 = v_add64(v_lo64(s0, s1), v_hi64(s0, s1));    \
+		const vec_t s23 = v_add64(v_lo64(s2, s3), v_hi64(s2, s3));    \
 		const vec_t low = _mm512_shuffle_i32x4(s01, s23, 0x44);       \
 		const vec_t high = _mm512_shuffle_i32x4(s01, s23, 0xee);      \
 		const vec_t s = v_add64(low, high);                           \
@@ -39,23 +19,18 @@ static __always_inline vec_t mul_halves(vec_t v)
 			_mm256_permute2x128_si256(a, b, 0x31)));              \
 	} while (0)
 
-/* Units that are not there must not count: their sums with the key are made zero. */
+/* The sums of absent units with the key are set to zero, so that they do not count. */
 #define REST(n)                                                               \
 	if (n) {                                                              \
 		const __mmask16 mask = (__mmask16)((1u << 4 * n) - 1);        \
 		const vec_t m = v_order(_mm512_maskz_loadu_epi32(mask, src)); \
 									      \
-		REST_PASS(s0, k)                                              \
-		REST_PASS(s1, k + 4)                                          \
-		REST_PASS(s2, k + 8)                                          \
-		REST_PASS(s3, k + 12)                                         \
+		PASSES(REST_SUM, m)                                           \
 		src += NH_UNIT * n;                                           \
 	}
-#define REST_PASS(s, k)                                                       \
-	s = v_add64(s, v_mul(_mm512_maskz_add_epi32(mask, m,                  \
-					_mm512_maskz_loadu_epi32(mask, k))));
+#define REST_SUM(m, k) _mm512_maskz_add_epi32(mask, m, _mm512_maskz_loadu_epi32(mask, k))
 
-/* A message of less than a vector: no masks, whose latency is all there is to see. */
+/* A message of less than a vector, without masks: their latency would dominate. */
 #define FEW 3
 #define nh_few(key, src, units, sum)                                          \
 	do {                                                                  \

@@ -4,6 +4,7 @@
 
 #include <kiln/string.h>
 
+#include "../entry.h"
 #include "../list.h"
 #include "../partial.h"
 
@@ -19,13 +20,7 @@ static int setkey(void *ctx, const u8 *key, size_t len)
 	return 0;
 }
 
-static void init(const void *ctx, void *state)
-{
-	struct poly1305_state *s = state;
-
-	(void)ctx;
-	memset(s, 0, sizeof(*s));
-}
+HASH_ZERO(init, struct poly1305_state)
 
 static bool valid(const void *state)
 {
@@ -90,23 +85,14 @@ static __always_inline void digest(poly1305_blocks_t *blocks, const struct poly1
 	__asm__ volatile("" : : "r"(&sum) : "memory");
 }
 
-#define TIER(name)                                                                    \
-static void update_##name(const void *ctx, void *state, const u8 *data, size_t len)  \
-{                                                                                     \
-	update(poly1305_blocks_##name, ctx, state, data, len);                        \
-}                                                                                     \
-static void digest_##name(const void *ctx, const u8 *data, size_t len, u8 *out)      \
-{                                                                                     \
-	digest(poly1305_blocks_##name, ctx, data, len, out);                          \
-}
-TIER(generic)
-TIER(aesni)
-TIER(avx2)
-TIER(vaes_avx512)
+#define TIER(name, ...)                                                               \
+HASH_UPDATE(update_##name, update, poly1305_blocks_##name)                            \
+HASH_DIGEST(digest_##name, digest, poly1305_blocks_##name)
+VECTOR_ALL(TIER, )
 
-#define IMPL(name, tier_name, driver_name, prio)                                      \
+#define IMPL(name, tier_name, end, prio)                                              \
 	{                                                                             \
-		.alg = "poly1305", .driver = driver_name, .kind = KILN_HASH,          \
+		.alg = "poly1305", .driver = "poly1305-" end, .kind = KILN_HASH,      \
 		.tier = KILN_TIER_##tier_name, .priority = prio,                      \
 		.constant_time = true, .key_min = POLY1305_KEY_SIZE,                  \
 		.key_max = POLY1305_KEY_SIZE, .digestsize = POLY1305_DIGEST_SIZE,     \
@@ -115,13 +101,10 @@ TIER(vaes_avx512)
 		.statesize = sizeof(struct poly1305_state), .class = KILN_MEDIUM,     \
 		.setkey = setkey,                                                     \
 		.hash = { init, update_##name, final, digest_##name, valid },         \
-	}
+	},
 
 static const struct kiln_impl impls[] = {
-	IMPL(generic, GENERIC, "poly1305-generic", 100),
-	IMPL(aesni, AESNI, "poly1305-sse2", 400),
-	IMPL(avx2, AVX2, "poly1305-avx2", 500),
-	IMPL(vaes_avx512, VAES_AVX512, "poly1305-avx512", 700),
+	VECTOR_ALL(IMPL, "sse2")
 };
 
 KILN_IMPLS(poly1305_impls, impls);

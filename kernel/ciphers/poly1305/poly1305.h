@@ -13,6 +13,8 @@
 
 #include <kiln/types.h>
 
+#include "../tiers.h"
+
 #define POLY1305_BLOCK_SIZE 16
 #define POLY1305_KEY_SIZE 32
 #define POLY1305_DIGEST_SIZE 16
@@ -43,10 +45,8 @@ struct poly1305_state {
 typedef void poly1305_blocks_t(const struct poly1305_key *key, struct poly1305_sum *sum,
 			       const u8 *src, size_t blocks);
 
-poly1305_blocks_t poly1305_blocks_generic;
-poly1305_blocks_t poly1305_blocks_aesni;
-poly1305_blocks_t poly1305_blocks_avx2;
-poly1305_blocks_t poly1305_blocks_vaes_avx512;
+#define POLY1305_DECLARE(name, ...) poly1305_blocks_t poly1305_blocks_##name;
+VECTOR_ALL(POLY1305_DECLARE, )
 
 /* The powers of r that a message of @len bytes needs. */
 typedef void poly1305_powers_t(struct poly1305_key *key, size_t len);

@@ -3,22 +3,16 @@
  * Poly1305 with 32-bit multiplications: the template of the tiers without IFMA. LANES
  * blocks at a time, in five limbs of 26 bits.
  *
- * The including file defines vectors and their operations:
+ * The including file includes one of ../simd/vec_*.h first and defines:
  *
  *	BLOCKS		name of the entry point
- *	FEW_BLOCKS	up to so many, general registers are as fast
- *	vec_t, LANES	a vector of 2 or 4 words of 64 bits
- *	v_load(p), v_all(x)
- *	v_add, v_and, v_or, v_sll(a, n), v_srl(a, n)	of words
- *	v_mul(a, b)	of their lower halves
- *	v_lo64, v_hi64	the unpack instructions
  *	v_power(p)	u32 at p, for the blocks in the order unpacking leaves them in
  *	v_at_first(x)	@x for the first block, else 0
- *	v_sum(v)	of the words
+ *	v_sum64(v)	of the words
  *
- * Two vectors share one carry, h = h r^(2 LANES) + m0 r^LANES + m1; the lanes are
- * multiplied by the powers that their blocks need at the very end. Blocks that do not fill
- * a vector come first, in general registers.
+ * Two vectors share one carry, h = h r^(2 LANES) + m0 r^LANES + m1. At the very end the lanes are
+ * multiplied by the powers that their blocks need. Blocks that do not fill a vector come first, in
+ * general registers.
  */
 
 #include "poly1305.h"
@@ -26,9 +20,14 @@
 #include <kiln/fpu_assert.h>
 #include <kiln/unaligned.h>
 
+/* General registers are as fast for up to this many blocks. */
+#define FEW_BLOCKS 12
 #define MASK26 0x3ffffffull
+#define LANES (2 * VBLOCKS)
 
-/* r, and 5 times its higher limbs, for what is over 2^130. */
+#define v_all64(x) V(set1_epi64x)((long long)(x))
+
+/* r, and 5 times its higher limbs: 2^130 is 5. */
 struct power {
 	vec_t r0, r1, r2, r3, r4, s1, s2, s3, s4;
 };
@@ -42,24 +41,24 @@ static __always_inline struct power power_from(vec_t r0, vec_t r1, vec_t r2, vec
 {
 	struct power p = { .r0 = r0, .r1 = r1, .r2 = r2, .r3 = r3, .r4 = r4 };
 
-	p.s1 = v_add(v_sll(r1, 2), r1);
-	p.s2 = v_add(v_sll(r2, 2), r2);
-	p.s3 = v_add(v_sll(r3, 2), r3);
-	p.s4 = v_add(v_sll(r4, 2), r4);
+	p.s1 = v_add64(v_sll(r1, 2), r1);
+	p.s2 = v_add64(v_sll(r2, 2), r2);
+	p.s3 = v_add64(v_sll(r3, 2), r3);
+	p.s4 = v_add64(v_sll(r4, 2), r4);
 	return p;
 }
 
 static __always_inline struct power power(const struct poly1305_key *key, int n)
 {
-	return power_from(v_all(key->low26[0][8 - n]), v_all(key->low26[1][8 - n]),
-			  v_all(key->low26[2][8 - n]), v_all(key->low26[3][8 - n]),
-			  v_all(key->low26[4][8 - n]));
+	return power_from(v_all64(key->low26[0][8 - n]), v_all64(key->low26[1][8 - n]),
+			  v_all64(key->low26[2][8 - n]), v_all64(key->low26[3][8 - n]),
+			  v_all64(key->low26[4][8 - n]));
 }
 
 static __always_inline struct limbs mul_add(struct limbs d, struct limbs m,
 					    const struct power *p)
 {
-#define ADD(to, a, b) d.to = v_add(d.to, v_mul(m.a, p->b));
+#define ADD(to, a, b) d.to = v_add64(d.to, v_mul32(m.a, p->b));
 	ADD(l0, l0, r0) ADD(l1, l0, r1) ADD(l2, l0, r2) ADD(l3, l0, r3) ADD(l4, l0, r4)
 	ADD(l0, l1, s4) ADD(l1, l1, r0) ADD(l2, l1, r1) ADD(l3, l1, r2) ADD(l4, l1, r3)
 	ADD(l0, l2, s3) ADD(l1, l2, s4) ADD(l2, l2, r0) ADD(l3, l2, r1) ADD(l4, l2, r2)
@@ -72,19 +71,19 @@ static __always_inline struct limbs mul_add(struct limbs d, struct limbs m,
 /* In two chains side by side. Afterwards each limb is at most a bit over 26. */
 static __always_inline struct limbs carry(struct limbs d)
 {
-	const vec_t mask = v_all(MASK26);
+	const vec_t mask = v_all64(MASK26);
 	vec_t c;
 
 #define FROM(a, b)                                                            \
 	c = v_srl(d.a, 26);                                                   \
 	d.a = v_and(d.a, mask);                                               \
-	d.b = v_add(d.b, c);
+	d.b = v_add64(d.b, c);
 	FROM(l0, l1)
 	FROM(l3, l4)
 	FROM(l1, l2)
 	c = v_srl(d.l4, 26);
 	d.l4 = v_and(d.l4, mask);
-	d.l0 = v_add(d.l0, v_add(c, v_sll(c, 2)));
+	d.l0 = v_add64(d.l0, v_add64(c, v_sll(c, 2)));
 	FROM(l2, l3)
 	FROM(l0, l1)
 	FROM(l3, l4)
@@ -95,14 +94,14 @@ static __always_inline struct limbs carry(struct limbs d)
 static __always_inline struct limbs load(const u8 *src)
 {
 	const vec_t a = v_load(src), b = v_load(src + 8 * LANES);
-	const vec_t lo = v_lo64(a, b), hi = v_hi64(a, b), mask = v_all(MASK26);
+	const vec_t lo = v_lo64(a, b), hi = v_hi64(a, b), mask = v_all64(MASK26);
 
 	return (struct limbs){
 		.l0 = v_and(lo, mask),
 		.l1 = v_and(v_srl(lo, 26), mask),
 		.l2 = v_and(v_or(v_srl(lo, 52), v_sll(hi, 12)), mask),
 		.l3 = v_and(v_srl(hi, 14), mask),
-		.l4 = v_or(v_srl(hi, 40), v_all(1ull << 24)),
+		.l4 = v_or(v_srl(hi, 40), v_all64(1ull << 24)),
 	};
 }
 
@@ -112,19 +111,19 @@ static __always_inline struct limbs first(const struct poly1305_sum *sum, const 
 	const u64 *h = sum->h;
 	struct limbs m = load(src);
 
-	m.l0 = v_add(m.l0, v_at_first(h[0] & MASK26));
-	m.l1 = v_add(m.l1, v_at_first((h[0] >> 26) & MASK26));
-	m.l2 = v_add(m.l2, v_at_first((h[0] >> 52 | h[1] << 12) & MASK26));
-	m.l3 = v_add(m.l3, v_at_first((h[1] >> 14) & MASK26));
-	m.l4 = v_add(m.l4, v_at_first(h[1] >> 40 | h[2] << 24));
+	m.l0 = v_add64(m.l0, v_at_first(h[0] & MASK26));
+	m.l1 = v_add64(m.l1, v_at_first((h[0] >> 26) & MASK26));
+	m.l2 = v_add64(m.l2, v_at_first((h[0] >> 52 | h[1] << 12) & MASK26));
+	m.l3 = v_add64(m.l3, v_at_first((h[1] >> 14) & MASK26));
+	m.l4 = v_add64(m.l4, v_at_first(h[1] >> 40 | h[2] << 24));
 	return m;
 }
 
 /* The lanes' sum, carried, in words. */
 static __always_inline void put_sum(struct poly1305_sum *sum, struct limbs h)
 {
-	u64 l0 = v_sum(h.l0), l1 = v_sum(h.l1), l2 = v_sum(h.l2), l3 = v_sum(h.l3),
-	    l4 = v_sum(h.l4), low, t;
+	u64 l0 = v_sum64(h.l0), l1 = v_sum64(h.l1), l2 = v_sum64(h.l2), l3 = v_sum64(h.l3),
+	    l4 = v_sum64(h.l4), low, t;
 
 	l1 += l0 >> 26;
 	l2 += l1 >> 26;
@@ -183,7 +182,7 @@ void BLOCKS(const struct poly1305_key *key, struct poly1305_sum *sum, const u8 *
 	p = power_from(v_power(key->low26[0] + 8 - LANES), v_power(key->low26[1] + 8 - LANES),
 		       v_power(key->low26[2] + 8 - LANES), v_power(key->low26[3] + 8 - LANES),
 		       v_power(key->low26[4] + 8 - LANES));
-	zero = v_all(0);
+	zero = v_all64(0);
 	h = mul_add((struct limbs){ zero, zero, zero, zero, zero }, h, &p);
 	put_sum(sum, carry(h));
 	v_end();

@@ -16,31 +16,22 @@
  * Blocks that do not fill a vector are its last, and come first: zeros before the message
  * change nothing as long as they have no 129th bit.
  */
-#include <immintrin.h>
-
-#include <kiln/types.h>
-
+#include "../simd/vec_zmm.h"
 #include "poly1305_limbs.h"
 
 #include <kiln/fpu_assert.h>
 
-typedef __m512i vec_t;
-
-/* Up to here general registers are as fast. */
+/* General registers are as fast for up to this many blocks. */
 #define FEW_BLOCKS 4
 
 #define MASK44 POLY1305_MASK44
 #define MASK42 POLY1305_MASK42
 
-#define v_all(x) _mm512_set1_epi64((long long)(x))
-#define v_add(a, b) _mm512_add_epi64(a, b)
-#define v_and(a, b) _mm512_and_si512(a, b)
-#define v_sll(a, n) _mm512_slli_epi64(a, n)
-#define v_srl(a, n) _mm512_srli_epi64(a, n)
+#define v_all64(x) _mm512_set1_epi64((long long)(x))
 #define v_lo(sum, a, b) _mm512_madd52lo_epu64(sum, a, b)
 #define v_hi(sum, a, b) _mm512_madd52hi_epu64(sum, a, b)
 
-/* r, and 20 times its higher limbs, for what is over 2^132. */
+/* r, and 20 times its higher limbs: 2^132 is 20. */
 struct power {
 	vec_t r0, r1, r2, s1, s2;
 };
@@ -61,74 +52,67 @@ static __always_inline struct power power_from(vec_t r0, vec_t r1, vec_t r2)
 {
 	struct power p = { .r0 = r0, .r1 = r1, .r2 = r2 };
 
-	p.s1 = v_add(v_sll(r1, 4), v_sll(r1, 2));
-	p.s2 = v_add(v_sll(r2, 4), v_sll(r2, 2));
+	p.s1 = v_add64(v_sll(r1, 4), v_sll(r1, 2));
+	p.s2 = v_add64(v_sll(r2, 4), v_sll(r2, 2));
 	return p;
 }
 
 static __always_inline void mul_add(struct sum *d, struct limbs m, const struct power *p)
 {
-	d->lo0 = v_lo(d->lo0, m.l0, p->r0);
-	d->lo1 = v_lo(d->lo1, m.l0, p->r1);
-	d->lo2 = v_lo(d->lo2, m.l0, p->r2);
-	d->hi0 = v_hi(d->hi0, m.l0, p->r0);
-	d->hi1 = v_hi(d->hi1, m.l0, p->r1);
-	d->hi2 = v_hi(d->hi2, m.l0, p->r2);
-	d->lo0 = v_lo(d->lo0, m.l1, p->s2);
-	d->lo1 = v_lo(d->lo1, m.l1, p->r0);
-	d->lo2 = v_lo(d->lo2, m.l1, p->r1);
-	d->hi0 = v_hi(d->hi0, m.l1, p->s2);
-	d->hi1 = v_hi(d->hi1, m.l1, p->r0);
-	d->hi2 = v_hi(d->hi2, m.l1, p->r1);
-	d->lo0 = v_lo(d->lo0, m.l2, p->s1);
-	d->lo1 = v_lo(d->lo1, m.l2, p->s2);
-	d->lo2 = v_lo(d->lo2, m.l2, p->r0);
-	d->hi0 = v_hi(d->hi0, m.l2, p->s1);
-	d->hi1 = v_hi(d->hi1, m.l2, p->s2);
-	d->hi2 = v_hi(d->hi2, m.l2, p->r0);
+#define ADD(a, b0, b1, b2)                                                    \
+	d->lo0 = v_lo(d->lo0, m.a, p->b0);                                    \
+	d->lo1 = v_lo(d->lo1, m.a, p->b1);                                    \
+	d->lo2 = v_lo(d->lo2, m.a, p->b2);                                    \
+	d->hi0 = v_hi(d->hi0, m.a, p->b0);                                    \
+	d->hi1 = v_hi(d->hi1, m.a, p->b1);                                    \
+	d->hi2 = v_hi(d->hi2, m.a, p->b2);
+	ADD(l0, r0, r1, r2)
+	ADD(l1, s2, r0, r1)
+	ADD(l2, s1, s2, r0)
+#undef ADD
 }
 
 static __always_inline struct limbs carry(struct sum d)
 {
-	const vec_t mask44 = v_all(MASK44), mask42 = v_all(MASK42);
+	const vec_t mask44 = v_all64(MASK44), mask42 = v_all64(MASK42);
 	struct limbs h;
 	vec_t c;
 
-	c = v_add(v_srl(d.lo0, 44), v_sll(d.hi0, 8));
+	c = v_add64(v_srl(d.lo0, 44), v_sll(d.hi0, 8));
 	h.l0 = v_and(d.lo0, mask44);
-	d.lo1 = v_add(d.lo1, c);
-	c = v_add(v_srl(d.lo1, 44), v_sll(d.hi1, 8));
+	d.lo1 = v_add64(d.lo1, c);
+	c = v_add64(v_srl(d.lo1, 44), v_sll(d.hi1, 8));
 	h.l1 = v_and(d.lo1, mask44);
-	d.lo2 = v_add(d.lo2, c);
-	c = v_add(v_srl(d.lo2, 42), v_sll(d.hi2, 10));
+	d.lo2 = v_add64(d.lo2, c);
+	c = v_add64(v_srl(d.lo2, 42), v_sll(d.hi2, 10));
 	h.l2 = v_and(d.lo2, mask42);
-	h.l0 = v_add(h.l0, v_add(c, v_sll(c, 2)));
-	h.l1 = v_add(h.l1, v_srl(h.l0, 44));
+	h.l0 = v_add64(h.l0, v_add64(c, v_sll(c, 2)));
+	h.l1 = v_add64(h.l1, v_srl(h.l0, 44));
 	h.l0 = v_and(h.l0, mask44);
 	return h;
 }
 
 static __always_inline struct limbs limbs_from(vec_t a, vec_t b, vec_t bit)
 {
-	const vec_t lo = _mm512_unpacklo_epi64(a, b), hi = _mm512_unpackhi_epi64(a, b);
-	const vec_t mask44 = v_all(MASK44);
+	const vec_t lo = v_lo64(a, b), hi = v_hi64(a, b);
+	const vec_t mask44 = v_all64(MASK44);
 
 	return (struct limbs){
 		.l0 = v_and(lo, mask44),
 		.l1 = v_and(_mm512_shrdi_epi64(lo, hi, 44), mask44),
-		.l2 = _mm512_or_si512(v_srl(hi, 24), bit),
+		.l2 = v_or(v_srl(hi, 24), bit),
 	};
 }
 
 static __always_inline struct limbs load(const u8 *src)
 {
-	return limbs_from(_mm512_loadu_si512(src), _mm512_loadu_si512(src + 64),
-			  v_all(1ull << 40));
+	return limbs_from(v_load(src), v_load(src + 64),
+			  v_all64(1ull << 40));
 }
 
 static __always_inline struct sum sum_of(struct limbs m)
 {
-	const vec_t zero = _mm512_setzero_si512();
+	const vec_t zero = v_zero();
 
 	return (struct sum){ m.l0, m.l1, m.l2, zero, zero, zero };
 }
@@ -140,17 +124,17 @@ static __always_inline struct limbs first(const struct poly1305_sum *sum, const 
 	/* As if a whole vector ended where they do. */
 	const u8 *from = src - 16 * (8 - n);
 	const u32 mask = (0xffffu << 2 * (8 - n)) & 0xffff;
-	const __mmask8 has = _mm512_cmpge_epu64_mask(ORDER, v_all(8 - n));
-	const __mmask8 at = _mm512_cmpeq_epu64_mask(ORDER, v_all(8 - n));
+	const __mmask8 has = _mm512_cmpge_epu64_mask(ORDER, v_all64(8 - n));
+	const __mmask8 at = _mm512_cmpeq_epu64_mask(ORDER, v_all64(8 - n));
 	const u64 *h = sum->h;
 	struct limbs m = limbs_from(_mm512_maskz_loadu_epi64((__mmask8)mask, from),
 				    _mm512_maskz_loadu_epi64((__mmask8)(mask >> 8), from + 64),
 				    _mm512_maskz_set1_epi64(has, 1ll << 40));
 
-	m.l0 = _mm512_mask_add_epi64(m.l0, at, m.l0, v_all(h[0] & MASK44));
+	m.l0 = _mm512_mask_add_epi64(m.l0, at, m.l0, v_all64(h[0] & MASK44));
 	m.l1 = _mm512_mask_add_epi64(m.l1, at, m.l1,
-				     v_all((h[0] >> 44 | h[1] << 20) & MASK44));
-	m.l2 = _mm512_mask_add_epi64(m.l2, at, m.l2, v_all(h[1] >> 24 | h[2] << 40));
+				     v_all64((h[0] >> 44 | h[1] << 20) & MASK44));
+	m.l2 = _mm512_mask_add_epi64(m.l2, at, m.l2, v_all64(h[1] >> 24 | h[2] << 40));
 	return m;
 }
 
@@ -177,10 +161,10 @@ static __always_inline void put_sum(struct poly1305_sum *sum, struct limbs h)
 	sum->h[2] = l2 >> 40;
 }
 
-#define HIGH(n) power_from(v_all(key->high44[0][n]), v_all(key->high44[1][n]), \
-			   v_all(key->high44[2][n]))
-#define EIGHTH power_from(v_all(key->low44[0][0]), v_all(key->low44[1][0]), \
-			  v_all(key->low44[2][0]))
+#define HIGH(n) power_from(v_all64(key->high44[0][n]), v_all64(key->high44[1][n]), \
+			   v_all64(key->high44[2][n]))
+#define EIGHTH power_from(v_all64(key->low44[0][0]), v_all64(key->low44[1][0]), \
+			  v_all64(key->low44[2][0]))
 
 /* Sums rather than arguments of vectors: no array, nothing escapes. */
 static noinline void long_message(const struct poly1305_key *key, struct poly1305_sum *sum,
@@ -224,13 +208,13 @@ static noinline void long_message(const struct poly1305_key *key, struct poly130
 		mul_add(&d, h, &p8);
 		h = carry(d);
 	}
-	p = power_from(_mm512_permutexvar_epi64(order, _mm512_loadu_si512(key->low44[0])),
-		       _mm512_permutexvar_epi64(order, _mm512_loadu_si512(key->low44[1])),
-		       _mm512_permutexvar_epi64(order, _mm512_loadu_si512(key->low44[2])));
+	p = power_from(_mm512_permutexvar_epi64(order, v_load(key->low44[0])),
+		       _mm512_permutexvar_epi64(order, v_load(key->low44[1])),
+		       _mm512_permutexvar_epi64(order, v_load(key->low44[2])));
 	d = (struct sum){ 0 };
 	mul_add(&d, h, &p);
 	put_sum(sum, carry(d));
-	_mm256_zeroupper();
+	v_end();
 }
 
 void poly1305_blocks_vaes_avx512(const struct poly1305_key *key, struct poly1305_sum *sum,
@@ -259,15 +243,15 @@ void poly1305_powers_vaes_avx512(struct poly1305_key *key, size_t len)
 	vec_t zero;
 
 	assert_fpu_section();
-	zero = _mm512_setzero_si512();
+	zero = v_zero();
 	d = (struct sum){ 0 };
 	low = (struct limbs){ FOUR_TWICE(l0), FOUR_TWICE(l1), FOUR_TWICE(l2) };
-	p = power_from(UPPER_FOUR(v_all(1), l0), UPPER_FOUR(zero, l1), UPPER_FOUR(zero, l2));
+	p = power_from(UPPER_FOUR(v_all64(1), l0), UPPER_FOUR(zero, l1), UPPER_FOUR(zero, l2));
 	mul_add(&d, low, &p);
 	low = carry(d);
-	_mm512_storeu_si512(key->low44[0], low.l0);
-	_mm512_storeu_si512(key->low44[1], low.l1);
-	_mm512_storeu_si512(key->low44[2], low.l2);
+	v_store(key->low44[0], low.l0);
+	v_store(key->low44[1], low.l1);
+	v_store(key->low44[2], low.l2);
 	/* r^16 is for two vectors after the first, the others for four. */
 	if (len <= 2 * 128)
 		goto out;
@@ -283,7 +267,7 @@ void poly1305_powers_vaes_avx512(struct poly1305_key *key, size_t len)
 		p = power_from(_mm512_mask_mov_epi64(high.l0, 0x02, p.r0),
 			       _mm512_mask_mov_epi64(high.l1, 0x02, p.r1),
 			       _mm512_mask_mov_epi64(high.l2, 0x02, p.r2));
-		p = power_from(_mm512_mask_mov_epi64(p.r0, 0x01, v_all(1)),
+		p = power_from(_mm512_mask_mov_epi64(p.r0, 0x01, v_all64(1)),
 			       _mm512_maskz_mov_epi64(0xfe, p.r1),
 			       _mm512_maskz_mov_epi64(0xfe, p.r2));
 		d = (struct sum){ 0 };
@@ -294,5 +278,5 @@ void poly1305_powers_vaes_avx512(struct poly1305_key *key, size_t len)
 	_mm256_storeu_si256((__m256i *)key->high44[1], _mm512_castsi512_si256(high.l1));
 	_mm256_storeu_si256((__m256i *)key->high44[2], _mm512_castsi512_si256(high.l2));
 out:
-	_mm256_zeroupper();
+	v_end();
 }

@@ -6,6 +6,7 @@
 #include <kiln/string.h>
 #include <kiln/unaligned.h>
 
+#include "../entry.h"
 #include "../list.h"
 #include "../partial.h"
 #include "polyval.h"
@@ -16,29 +17,19 @@ struct hash_state {
 	u8 buffer[POLYVAL_BLOCK_SIZE];
 };
 
-static int setkey_ghash(void *ctx, const u8 *key, size_t len)
-{
-	if (len != POLYVAL_BLOCK_SIZE)
-		return -EINVAL;
-	ghash_setkey(ctx, key);
-	kiln_wipe_below();
-	return 0;
+#define SETKEY(name)                                                                  \
+static int setkey_##name(void *ctx, const u8 *key, size_t len)                        \
+{                                                                                     \
+	if (len != POLYVAL_BLOCK_SIZE)                                                \
+		return -EINVAL;                                                       \
+	name##_setkey(ctx, key);                                                      \
+	kiln_wipe_below();                                                            \
+	return 0;                                                                     \
 }
+SETKEY(ghash)
+SETKEY(polyval)
 
-static int setkey_polyval(void *ctx, const u8 *key, size_t len)
-{
-	if (len != POLYVAL_BLOCK_SIZE)
-		return -EINVAL;
-	polyval_setkey(ctx, key);
-	kiln_wipe_below();
-	return 0;
-}
-
-static void init(const void *ctx, void *state)
-{
-	(void)ctx;
-	memset(state, 0, sizeof(struct hash_state));
-}
+HASH_ZERO(init, struct hash_state)
 
 static bool valid(const void *state)
 {
@@ -74,17 +65,11 @@ static __always_inline void final(polyval_blocks_t *blocks, const bool ghash,
 	memzero_explicit(s, sizeof(*s));
 }
 
-#define HASH(alg, is_ghash, name)                                                     \
-static void alg##_update_##name(const void *ctx, void *state, const u8 *data, size_t len) \
-{                                                                                     \
-	update(polyval_blocks_##name, is_ghash, ctx, state, data, len);               \
-}                                                                                     \
-static void alg##_final_##name(const void *ctx, void *state, u8 *out)                 \
-{                                                                                     \
-	final(polyval_blocks_##name, is_ghash, ctx, state, out);                      \
-}
+#define PIECES(alg, is_ghash, name)                                                   \
+HASH_UPDATE(alg##_update_##name, update, polyval_blocks_##name, is_ghash)             \
+HASH_FINAL(alg##_final_##name, final, polyval_blocks_##name, is_ghash)
 #define SCALAR(alg, is_ghash, name)                                                   \
-HASH(alg, is_ghash, name)                                                             \
+PIECES(alg, is_ghash, name)                                                           \
 static void alg##_digest_##name(const void *ctx, const u8 *data, size_t len, u8 *out) \
 {                                                                                     \
 	struct hash_state s __aligned(16) = { 0 };                                    \
@@ -93,18 +78,17 @@ static void alg##_digest_##name(const void *ctx, const u8 *data, size_t len, u8 
 	final(polyval_blocks_##name, is_ghash, ctx, &s, out);                         \
 }
 #define SIMD(alg, is_ghash, name)                                                     \
-HASH(alg, is_ghash, name)                                                             \
+PIECES(alg, is_ghash, name)                                                           \
 static void alg##_digest_##name(const void *ctx, const u8 *data, size_t len, u8 *out) \
 {                                                                                     \
-	polyval_whole_##name(ctx, data, len, out, is_ghash);                         \
+	polyval_whole_##name(ctx, data, len, out, is_ghash);                          \
 }
-#define BOTH(KIND, name) KIND(ghash, true, name) KIND(polyval, false, name)
-BOTH(SCALAR, generic)
-BOTH(SIMD, aesni)
-BOTH(SIMD, vaes_avx2)
-BOTH(SIMD, vaes_avx512)
+#define BOTH_SIMD(name, ...) SIMD(ghash, true, name) SIMD(polyval, false, name)
+SCALAR(ghash, true, generic)
+SCALAR(polyval, false, generic)
+AES_SIMD(BOTH_SIMD)
 
-#define IMPL(name, func, end, tier_name, prio)                                        \
+#define IMPL(name, func, tier_name, end, prio)                                        \
 	{                                                                             \
 		.alg = #name, .driver = #name "-" end, .kind = KILN_HASH,             \
 		.tier = KILN_TIER_##tier_name, .priority = prio,                      \
@@ -116,16 +100,15 @@ BOTH(SIMD, vaes_avx512)
 		.setkey = setkey_##name,                                              \
 		.hash = { init, name##_update_##func, name##_final_##func,            \
 			  name##_digest_##func, valid },                              \
-	}
-#define ALG(name)                                                                     \
-	IMPL(name, generic, "generic", GENERIC, 100),                                 \
-	IMPL(name, aesni, "aesni", AESNI, 400),                                       \
-	IMPL(name, vaes_avx2, "vaes-avx2", VAES_AVX2, 600),                           \
-	IMPL(name, vaes_avx512, "vaes-avx512", VAES_AVX512, 800)
+	},
+#define GHASH(func, tier_name, end, prio, ...) IMPL(ghash, func, tier_name, end, prio)
+#define POLYVAL(func, tier_name, end, prio, ...) IMPL(polyval, func, tier_name, end, prio)
 
 static const struct kiln_impl impls[] = {
-	ALG(ghash),
-	ALG(polyval),
+	GHASH(generic, GENERIC, "generic", 100)
+	AES_SIMD(GHASH)
+	POLYVAL(generic, GENERIC, "generic", 100)
+	AES_SIMD(POLYVAL)
 };
 
 KILN_IMPLS(polyval_impls, impls);

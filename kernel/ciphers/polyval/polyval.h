@@ -16,6 +16,8 @@
 
 #include <kiln/types.h>
 
+#include "../tiers.h"
+
 #define POLYVAL_BLOCK_SIZE 16
 
 /* Powers of the key that there are: 16 vectors of four blocks, and a few blocks more. */
@@ -44,17 +46,14 @@ void ghash_setkey(struct polyval_key *key, const u8 raw[POLYVAL_BLOCK_SIZE]);
 typedef void polyval_blocks_t(const struct polyval_key *key, u64 acc[2], const u8 *data,
 			      size_t blocks, bool ghash);
 
-polyval_blocks_t polyval_blocks_generic;
-polyval_blocks_t polyval_blocks_aesni;
-polyval_blocks_t polyval_blocks_vaes_avx2;
-polyval_blocks_t polyval_blocks_vaes_avx512;
-
 /* A whole message, filled up with zeros. */
 typedef void polyval_whole_t(const struct polyval_key *key, const u8 *data, size_t len,
-			      u8 *out, bool ghash);
+			     u8 *out, bool ghash);
 
-polyval_whole_t polyval_whole_aesni;
-polyval_whole_t polyval_whole_vaes_avx2;
-polyval_whole_t polyval_whole_vaes_avx512;
+polyval_blocks_t polyval_blocks_generic;
+#define POLYVAL_DECLARE(name, ...)              \
+	polyval_blocks_t polyval_blocks_##name; \
+	polyval_whole_t polyval_whole_##name;
+AES_SIMD(POLYVAL_DECLARE)
 
 #endif

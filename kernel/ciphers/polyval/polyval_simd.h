@@ -58,7 +58,7 @@ static __always_inline void digest(const struct polyval_key *key, const u8 *data
 }
 
 void POLYVAL(whole)(const struct polyval_key *key, const u8 *data, size_t len, u8 *out,
-		     bool ghash)
+		    bool ghash)
 {
 	assert_fpu_section();
 	if (ghash)

@@ -69,4 +69,4 @@ void sha1_blocks_generic(void *state, const u8 *data, size_t blocks)
 	memzero_explicit(w, sizeof(w));
 }
 
-MD_END(sha1_md, sha1, generic)
+MD_END(sha1, generic)

@@ -5,13 +5,11 @@
 #include "../list.h"
 #include "sha1.h"
 
-MD_INIT(sha1_md, sha1)
-MD_TIER(sha1_md, sha1, generic)
-MD_TIER(sha1_md, sha1, sha_ni)
+MD_INIT(sha1)
+SHA1_ALL(MD_TIER)
 
 static const struct kiln_impl impls[] = {
-	MD_IMPL(SHA1, sha1, generic, GENERIC, "sha1-generic", 100),
-	MD_IMPL(SHA1, sha1, sha_ni, SHA_NI, "sha1-sha-ni", 500),
+	SHA1_ALL(MD_IMPL)
 };
 
 KILN_IMPLS(sha1_impls, impls);

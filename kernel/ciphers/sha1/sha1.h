@@ -13,8 +13,10 @@
 #define SHA1_BLOCK 64
 #define SHA1_DIGEST 20
 
-md_blocks_t sha1_blocks_generic, sha1_blocks_sha_ni;
-md_end_t sha1_end_generic, sha1_end_sha_ni;
+#define SHA1_ALL(F)                                                    \
+	F(SHA1, sha1, generic, GENERIC, "generic", 100)                \
+	F(SHA1, sha1, sha_ni, SHA_NI, "sha-ni", 500)
+SHA1_ALL(MD_DECLARE)
 
 /* FIPS 180-4, 5.3.1 */
 static const u32 sha1_iv[8] = {

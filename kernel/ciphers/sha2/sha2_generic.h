@@ -5,9 +5,7 @@
  *
  *	word_t		u32 or u64
  *	ROUNDS		their number
- *	SHA2_BLOCKS	name of the entry point
- *	SHA2_MD		the struct md
- *	SHA2_K		the round constants
+ *	SHA2(name)	the names of the hash
  *	get_word(p)	the big-endian word at @p
  *	SIGMA0(a), SIGMA1(e), sigma0(w), sigma1(w)	FIPS 180-4, 4.1.2 or 4.1.3, with ror(v, n)
  */
@@ -16,16 +14,16 @@ static __always_inline word_t ror(word_t v, int n)
 	return v >> n | v << (8 * (int)sizeof(v) - n);
 }
 
-void SHA2_BLOCKS(void *state, const u8 *data, size_t blocks)
+void SHA2(blocks_generic)(void *state, const u8 *data, size_t blocks)
 {
 	word_t *const h = state;
 	word_t w[16];
 
-	for (; blocks; blocks--, data += SHA2_MD.block) {
+	for (; blocks; blocks--, data += SHA2(md).block) {
 		word_t s[8];
 		int i;
 
-		md_copy_words(&SHA2_MD, s, h);
+		md_copy_words(&SHA2(md), s, h);
 		for (i = 0; i < 16; i++)
 			w[i] = get_word(data + (int)sizeof(word_t) * i);
 		for (i = 0; i < ROUNDS; i++) {
@@ -37,7 +35,7 @@ void SHA2_BLOCKS(void *state, const u8 *data, size_t blocks)
 
 				w[i & 15] += w[(i - 7) & 15] + sigma1(w2) + sigma0(w15);
 			}
-			t1 = s[7] + SIGMA1(e) + (s[6] ^ (e & (s[5] ^ s[6]))) + SHA2_K[i] +
+			t1 = s[7] + SIGMA1(e) + (s[6] ^ (e & (s[5] ^ s[6]))) + SHA2(k)[i] +
 			     w[i & 15];
 			t2 = SIGMA0(a) + ((a & s[1]) | (s[2] & (a | s[1])));
 			s[7] = s[6];

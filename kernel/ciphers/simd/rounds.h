@@ -1,29 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR MIT */
 /*
- * Rounds of AES on vectors, and single blocks; after one of
- *
- *	vec_xmm.h, vec_ymm.h, vec_zmm.h
- *
- * each of which defines vectors and their operations:
- *
- *	vec_t		a vector of VBLOCKS AES blocks
- *	VBLOCKS		1, 2 or 4
- *	MAIN		vectors of a main loop: 8 or 16
- *	v_load(p), v_store(p, v)	unaligned
- *	v_all(x), v_one(x), v_pair(x, y)	block x everywhere; first; x and y; and zeros
- *	v_zero(), v_xor(a, b), v_xor3(a, b, c)
- *	v_enc, v_enclast, v_dec, v_declast	one AES round of every block
- *	v_shuffle(v, pattern)	PSHUFB in every block
- *	v_swap(v)		the halves of every block
- *	v_sll(v, bits), v_srl(v, bits)	shifts of 64-bit words
- *	v_bsll(v, bytes), v_bsrl(v, bytes)	shifts of blocks
- *	v_add64(a, b)		of 64-bit words
- *	v_clmul(a, b, halves)	PCLMULQDQ of every block
- *	v_number()		0, 1, 2 ... in the lower halves
- *	v_low64(n)		n in all lower halves
- *	v_before(prev, v)	the blocks before those of v, which follows prev
- *	v_first(v), v_sum(v)	the first block; XOR of all
- *
+ * Rounds of AES on vectors, and single blocks; included after vec_xmm.h, vec_ymm.h or vec_zmm.h.
  * xts/xts_simd.h explains the number of vectors in flight.
  */
 #ifndef KILN_SIMD_ROUNDS_H
@@ -37,8 +14,6 @@
 /* Each round key is one block. */
 typedef u8 round_key[AES_BLOCK_SIZE];
 
-#define VBYTES (VBLOCKS * AES_BLOCK_SIZE)
-
 #define EACH_1(F) F(0)
 #define EACH_2(F) EACH_1(F) F(1)
 #define EACH_4(F) EACH_2(F) F(2) F(3)
@@ -49,6 +24,13 @@ typedef u8 round_key[AES_BLOCK_SIZE];
 #define DOWN_4(F) F(3) F(2) DOWN_2(F)
 #define DOWN_8(F) F(7) F(6) F(5) F(4) DOWN_4(F)
 #define DOWN_16(F) F(15) F(14) F(13) F(12) F(11) F(10) F(9) F(8) DOWN_8(F)
+#if MAIN == 16
+#define EACH_MAIN EACH_16
+#define DOWN_MAIN DOWN_16
+#else
+#define EACH_MAIN EACH_8
+#define DOWN_MAIN DOWN_8
+#endif
 
 /*
  * Round key r of @rk, which has one vector for each if @wide, else one block. Those that are
@@ -113,7 +95,8 @@ typedef u8 round_key[AES_BLOCK_SIZE];
 #define LAST_KEY KEY(10)
 
 /*
- * The round keys of a main loop, one vector each in memory. They are wiped with vector stores: REP STOSB takes 20 cycles to begin.
+ * The round keys of a main loop, one vector each in memory. They are wiped with vector stores: REP
+ * STOSB takes 20 cycles to begin.
  */
 struct wide_keys {
 	u8 k[AES_MAX_ROUND_KEYS * VBYTES] __aligned(64);
@@ -151,12 +134,12 @@ static __always_inline void store1(void *p, __m128i v)
 	_mm_storeu_si128(p, v);
 }
 
-/* Two words that were stored as such, which a load of both would have to wait for. */
+/* Two words that were stored separately: a load of both would have to wait for the stores. */
 static __always_inline __m128i load_halves(const void *p)
 {
 	u64 lo = get_le64(p), hi = get_le64((const u8 *)p + 8);
 
-	/* Or the compiler makes one load of them. */
+	/* Otherwise the compiler merges the loads. */
 	__asm__("" : "+r"(lo), "+r"(hi));
 	return _mm_set_epi64x(hi, lo);
 }

@@ -74,4 +74,4 @@ void sm3_blocks_generic(void *state, const u8 *data, size_t blocks)
 	memzero_explicit(w, sizeof(w));
 }
 
-MD_END(sm3_md, sm3, generic)
+MD_END(sm3, generic)

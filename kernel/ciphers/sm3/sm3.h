@@ -14,8 +14,11 @@
 #define SM3_BLOCK 64
 #define SM3_DIGEST 32
 
-md_blocks_t sm3_blocks_generic, sm3_blocks_avx2, sm3_blocks_avx512;
-md_end_t sm3_end_generic, sm3_end_avx2, sm3_end_avx512;
+#define SM3_ALL(F)                                                     \
+	F(SM3, sm3, generic, GENERIC, "generic", 100)                  \
+	F(SM3, sm3, avx2, AVX2, "avx2", 500)                           \
+	F(SM3, sm3, avx512, VAES_AVX512, "avx512", 700)
+SM3_ALL(MD_DECLARE)
 
 /* 4.2: the constant of each round, rotated as the round takes it */
 extern const u32 sm3_t[64];

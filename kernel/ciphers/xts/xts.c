@@ -8,8 +8,14 @@
 
 #include "../list.h"
 
-int xts_setkey(struct xts_key *key, const u8 *raw, size_t len)
+/*
+ * Key1 then Key2, together 32, 48 or 64 bytes (48, AES-192, is outside IEEE 1619 but kernels accept
+ * it).
+ */
+static int setkey(void *ctx, const u8 *raw, size_t len)
 {
+	struct xts_key *key = ctx;
+
 	if (len != 32 && len != 48 && len != 64)
 		return -EINVAL;
 	aes_expandkey(&key->data, raw, len / 2);
@@ -80,11 +86,6 @@ void xts_tweak_advance(u8 tweak[AES_BLOCK_SIZE], size_t blocks)
 		t = times(t, blocks);
 	put_le64(t.lo, tweak);
 	put_le64(t.hi, tweak + 8);
-}
-
-static int setkey(void *ctx, const u8 *key, size_t len)
-{
-	return xts_setkey(ctx, key, len);
 }
 
 #define IMPL(end, func, tier_name, prio, ct)                                           \

@@ -1,25 +1,14 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR MIT */
 /*
- * Template of AES-XTS in general registers over any AES that takes blocks in
- * memory: the including file uses XTS_SCALAR() once. All that differs is
- * constant there, so that the compiler sees direct calls.
+ * Template of AES-XTS in general registers: the including file uses XTS_SCALAR() once.
  */
 #ifndef KILN_XTS_SCALAR_H
 #define KILN_XTS_SCALAR_H
 
 #include <kiln/string.h>
-#include <kiln/unaligned.h>
 
+#include "../aes/scalar.h"
 #include "xts.h"
-
-typedef void xts_ecb_t(const struct aes_key *key, u8 *dst, const u8 *src,
-		       size_t blocks);
-
-struct xts_scalar {
-	xts_ecb_t *encrypt;
-	xts_ecb_t *decrypt;
-	size_t batch;	/* blocks for each call */
-};
 
 /* An element of GF(2^128) as IEEE 1619 writes it: byte 0 holds x^0 to x^7. */
 struct xts_tweak {
@@ -52,7 +41,7 @@ static __always_inline struct xts_tweak xts_load(const u8 *p)
 }
 
 /* The first tweak (IEEE 1619, 5.3.1). */
-static __always_inline struct xts_tweak xts_first(const struct xts_scalar *c,
+static __always_inline struct xts_tweak xts_first(const struct aes_scalar *c,
 						  const struct xts_key *key,
 						  const u8 *iv, u8 *work)
 {
@@ -64,12 +53,12 @@ static __always_inline struct xts_tweak xts_first(const struct xts_scalar *c,
  * Between the two additions of the tweaks blocks are in @work, not at the
  * destination: that may be memory others can read meanwhile.
  */
-static __always_inline void xts_scalar_crypt(const struct xts_scalar *c, bool decrypt,
+static __always_inline void xts_scalar_crypt(const struct aes_scalar *c, bool decrypt,
 					     const struct xts_key *key, u8 *dst,
 					     const u8 *src, size_t len,
 					     struct xts_tweak t, u8 *work)
 {
-	xts_ecb_t *ecb = decrypt ? c->decrypt : c->encrypt;
+	aes_blocks_t *ecb = decrypt ? c->decrypt : c->encrypt;
 	size_t tail = len % AES_BLOCK_SIZE;
 	/* The last whole block takes part in stealing, where there is any. */
 	size_t blocks = len / AES_BLOCK_SIZE - (tail ? 1 : 0);
@@ -123,16 +112,9 @@ static __always_inline void xts_scalar_crypt(const struct xts_scalar *c, bool de
 	memzero_explicit(work, c->batch * AES_BLOCK_SIZE);
 }
 
-/*
- * Define all functions of a tier over two functions of type xts_ecb_t that are given up to
- * @blocks blocks per call.
- */
-#define XTS_SCALAR(name, ecb_encrypt, ecb_decrypt, blocks)		\
-static const struct xts_scalar name##_scalar = {			\
-	.encrypt = ecb_encrypt,						\
-	.decrypt = ecb_decrypt,						\
-	.batch = blocks,						\
-};									\
+/* All functions of a tier over a struct aes_scalar that takes up to @blocks blocks per call. */
+#define XTS_SCALAR(name, over, blocks)					\
+static const struct aes_scalar *const scalar = &over;			\
 									\
 XTS_SCALAR_ENTRY(name, encrypt, false, blocks)				\
 XTS_SCALAR_ENTRY(name, decrypt, true, blocks)				\
@@ -141,7 +123,7 @@ void xts_first_tweak_##name(const void *ctx, u8 *iv)			\
 {									\
 	const struct xts_key *key = ctx;				\
 									\
-	name##_scalar.encrypt(&key->tweak, iv, iv, 1);			\
+	scalar->encrypt(&key->tweak, iv, iv, 1);			\
 }
 
 #define XTS_SCALAR_ENTRY(name, direction, decrypt, blocks)		\
@@ -150,8 +132,8 @@ void xts_##direction##_##name(const void *ctx, u8 *dst,			\
 {									\
 	u8 work[(blocks) * AES_BLOCK_SIZE] __aligned(16);		\
 									\
-	xts_scalar_crypt(&name##_scalar, decrypt, ctx, dst, src, len,	\
-			 xts_first(&name##_scalar, ctx, iv, work), work); \
+	xts_scalar_crypt(scalar, decrypt, ctx, dst, src, len,	\
+			 xts_first(scalar, ctx, iv, work), work); \
 }									\
 									\
 void xts_##direction##_piece_##name(const void *ctx, u8 *dst,		\
@@ -159,7 +141,7 @@ void xts_##direction##_piece_##name(const void *ctx, u8 *dst,		\
 {									\
 	u8 work[(blocks) * AES_BLOCK_SIZE] __aligned(16);		\
 									\
-	xts_scalar_crypt(&name##_scalar, decrypt, ctx, dst, src, len,	\
+	xts_scalar_crypt(scalar, decrypt, ctx, dst, src, len,	\
 			 xts_load(tweak), work);			\
 	xts_tweak_advance(tweak, len / AES_BLOCK_SIZE);			\
 }

@@ -29,12 +29,6 @@
 #include "../simd/rounds.h"
 #include "xts.h"
 
-#if MAIN == 16
-#define EACH_MAIN EACH_16
-#else
-#define EACH_MAIN EACH_8
-#endif
-
 #include "simd_tweaks.h"
 #include "simd_rounds.h"
 

@@ -1,15 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR MIT */
 /*
- * How many bytes an FPU section may hold: ways of cutting long messages, what each of them
- * allows, and the measuring at start that two of them rest on. Part of the border.
- *
- * crypto/cut.c APIs:
- *	fpu_budget_of, fpu_cut_*	what crypto/ cuts its sections by
- *	kiln_cut_*			which way, for which target
- * bench/calibrate.c APIs:
- *	kiln_calibrate, kiln_calibrate_again
- * bench/budget.c APIs:
- *	kiln_budget_run			sections and what they harm, to be measured
+ * How many bytes an FPU section may hold: methods that cut long messages, and the calibration that
+ * two of them depend on. The border is in abi/bench.h.
  */
 #ifndef KILN_BUDGET_H
 #define KILN_BUDGET_H
@@ -51,9 +43,9 @@ struct fpu_budget *fpu_budget_of(const struct kiln_impl *impl);
 u32 *fpu_min_bytes_of(const struct kiln_impl *impl);
 
 /*
- * The one pattern, for all ciphers: open; as long as something is left, take a piece of no
- * more than room() bytes, call, and tell spent() of it; close. room() closes the section
- * and opens another where the way says so. Only a block that straddles may be longer.
+ * crypto/cut.c: the pattern for all ciphers. Open; while something is left, take a piece of at most
+ * room() bytes, call, and pass its length to spent(); close. room() closes the section and opens
+ * another where the method requires it. Only a block that straddles two pieces may be longer.
  */
 void fpu_cut_open(struct fpu_cut *cut, struct fpu_budget *budget);
 void fpu_cut_look(struct fpu_cut *cut);

@@ -1,9 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR MIT */
 /*
- * Runs a function in a given context.
- *
- * cpu/context.c APIs:
- *	run_in_context
+ * cpu/context.c: runs a function in a given context.
  */
 #ifndef KILN_CONTEXT_H
 #define KILN_CONTEXT_H

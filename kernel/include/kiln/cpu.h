@@ -2,18 +2,6 @@
 /*
  * An emulated CPU: all per-CPU data of a kernel, in one structure that the GS base of its host
  * thread points to.
- *
- * cpu.c APIs:
- *	kiln_cpu_size, kiln_cpu_init
- * irq.c APIs:
- *	irq_entry		called by the interrupt trampoline
- *	local_irq_*
- * softirq.c APIs:
- *	raise_softirq, local_bh_*, do_softirq
- * watchdog.c APIs:
- *	watchdog_look		checks the section that an interrupt interrupted
- * context.c APIs: context.h
- * sched.c, kthread.c, workqueue.c APIs: sched.h
  */
 #ifndef KILN_CPU_H
 #define KILN_CPU_H
@@ -151,10 +139,14 @@ struct cpu {
 _Static_assert(__builtin_offsetof(struct cpu, self) == 64, "pcpu_hot is one line");
 _Static_assert(sizeof(struct cpu) <= KILN_CPU_END, "the host uses what follows");
 
-/* Called with interrupts off, which stay off. */
+/* irq.c: called by the interrupt trampoline with interrupts off, which stay off. */
 void irq_entry(u64 from_user);
 void local_irq_disable(void);
 void local_irq_enable(void);
+/* Interrupts are a workload's from now on: @hardirq serves them, @softirq the softirq @nr. */
+void irq_attach(void *data, unsigned int nr, irq_handler_t *softirq, irq_handler_t *hardirq);
+/* Interrupts do nothing any more; pending softirqs are served. */
+void irq_detach(void);
 
 /* Returns whether they were off already. */
 static __always_inline bool local_irq_save(void)
@@ -183,6 +175,7 @@ static __always_inline bool irqs_disabled(void)
 	return this_cpu_read(irqs_off);
 }
 
+/* softirq.c */
 void raise_softirq(unsigned int nr);
 void do_softirq(void);
 void local_bh_enable(void);

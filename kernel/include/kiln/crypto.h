@@ -1,32 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR MIT */
 /*
  * The crypto API: algorithms by name, transforms of them, requests to these. Names, flags
- * and return values are Linux's.
- *
- * crypto/api.c APIs:
- *	crypto_register_alg, crypto_alg_get, crypto_instance_free
- *	crypto_alloc_tfm, crypto_spawn_tfm, crypto_tfm_get, crypto_free_tfm, crypto_setkey
- *	crypto_aead_setauthsize, crypto_encrypt, crypto_decrypt
- *	crypto_wait_req		what a task does with an answer that comes later
- * crypto/walk.c APIs:
- *	skcipher_walk_text, skcipher_walk_next, skcipher_walk_done
- *	scatterwalk_*		pieces one by one
- * crypto/queue.c APIs:
- *	crypto_enqueue_request, crypto_dequeue_request, crypto_get_backlog
- * crypto/cryptd.c APIs:
- *	cryptd_alloc, cryptd_queued, cryptd_queue_length
- * crypto/simd.c APIs:
- *	simd_register
- * crypto/name.c APIs:
- *	crypto_name_make, crypto_name_split
- *	crypto_alg_new, crypto_alg_add, crypto_instance, crypto_instance_init
- * crypto/shash.c APIs:
- *	shash_*			hashes: synchronous, in any context
- * crypto/register.c APIs:
- *	impls_register		all algorithms
- * crypto/cryptd.c, crypto/seqiv.c, crypto/authenc.c APIs:
- *	*_instance		templates
- * crypto/border.c: abi/crypto.h
+ * and return values are Linux's. What crypto/border.c exports is in abi/crypto.h.
  */
 #ifndef KILN_CRYPTO_H
 #define KILN_CRYPTO_H
@@ -143,16 +118,15 @@ struct crypto_tfm {
 	u64 ctx[] __aligned(64);
 };
 
+/* crypto/api.c */
 int crypto_register_alg(struct crypto_alg *alg);
-void crypto_model_set(u32 model);
 
 /*
  * The algorithm of this driver name, or of the highest priority of those with this name.
  * Of the flags in @mask it must have exactly those in @type; internal ones must be asked
  * for. The kind of algorithm is among these flags. NULL and *@err if there is none.
  */
-struct crypto_tfm *crypto_alloc_tfm(const char *name, u32 type, u32 mask,
-					      int *err);
+struct crypto_tfm *crypto_alloc_tfm(const char *name, u32 type, u32 mask, int *err);
 /* Another transform of an algorithm that has a user. */
 struct crypto_tfm *crypto_spawn_tfm(struct crypto_alg *alg, int *err);
 /* The owner's reference. The transform lives until the requests queued on it are answered. */
@@ -184,9 +158,11 @@ static inline u32 crypto_tfm_reqsize(const struct crypto_tfm *tfm)
 	return tfm->reqsize;
 }
 
+/* Memory for a request on @tfm with @more bytes behind its ctx; NULL if there is none. */
+struct crypto_request *crypto_request_alloc(struct crypto_tfm *tfm, size_t more);
+
 static inline void crypto_request_set_callback(struct crypto_request *req, u32 flags,
-						 crypto_completion_t *complete,
-						 void *data)
+					       crypto_completion_t *complete, void *data)
 {
 	req->complete = complete;
 	req->data = data;
@@ -194,9 +170,8 @@ static inline void crypto_request_set_callback(struct crypto_request *req, u32 f
 }
 
 static inline void crypto_request_set_crypt(struct crypto_request *req,
-					      struct scatterlist *src,
-					      struct scatterlist *dst, u32 cryptlen,
-					      u8 *iv)
+					    struct scatterlist *src, struct scatterlist *dst,
+					    u32 cryptlen, u8 *iv)
 {
 	req->src = src;
 	req->dst = dst;
@@ -230,8 +205,8 @@ void crypto_req_done(void *data, int err);
 int crypto_wait_req(int err, struct crypto_wait *wait);
 
 /*
- * Steps through a request's pieces: each has @nbytes at @src and @dst, whole blocks but
- * for the last step. Blocks that straddle pieces are copied to the walk's own buffer.
+ * crypto/walk.c: steps through a request's pieces. Each step has @nbytes at @src and @dst, whole
+ * blocks except for the last step. Blocks that straddle pieces are copied to the walk's own buffer.
  */
 enum { WALK_BLOCK = 16, WALK_MAX_BLOCK = 64, WALK_PAGE = 4096 };
 
@@ -273,33 +248,31 @@ struct scatterlist *scatterwalk_ffwd(struct scatterlist room[2], struct scatterl
 /* The bytes of the next @left that are contiguous, from @at on; and step over them. */
 u32 scatterwalk_next(struct scatterlist **sg, u32 *offset, u64 left, u8 **at);
 
-/* Requests that wait; beyond @max_qlen only those with CRYPTO_TFM_REQ_MAY_BACKLOG. */
+/* crypto/queue.c: requests wait; beyond @max_qlen only those with CRYPTO_TFM_REQ_MAY_BACKLOG. */
 struct crypto_queue {
-	struct crypto_request *head, *tail, *backlog;
+	struct crypto_request *head, *tail;
+	struct crypto_request *backlog;	/* the first that has not got -EINPROGRESS yet */
 	u32 qlen, max_qlen;
 };
 
 int crypto_enqueue_request(struct crypto_queue *queue, struct crypto_request *req);
 struct crypto_request *crypto_dequeue_request(struct crypto_queue *queue);
-/* The first request of the backlog that has not got -EINPROGRESS yet. */
-struct crypto_request *crypto_get_backlog(const struct crypto_queue *queue);
-
+/* crypto/cryptd.c */
 enum { CRYPTD_MAX_CPU_QLEN = 1000 };
 
 /* The number of requests in the calling CPU's queue. */
 u32 cryptd_queue_length(void);
-struct crypto_tfm *cryptd_alloc(const char *name, u32 type, u32 mask,
-					      int *err);
+struct crypto_tfm *cryptd_alloc(const char *name, u32 type, u32 mask, int *err);
 bool cryptd_queued(struct crypto_tfm *tfm);
 /*
- * For crypto_alloc_tfm(): an instance of a template for this name. NULL, with -ENOENT if
- * the name is not one of the template's.
+ * crypto/cryptd.c, seqiv.c, authenc.c: for crypto_alloc_tfm(), an instance of a template for this
+ * name. NULL, with -ENOENT if the name is not one of the template's.
  */
 struct crypto_alg *cryptd_instance(const char *name, u32 type, u32 mask, int *err);
 struct crypto_alg *seqiv_instance(const char *name, u32 type, u32 mask, int *err);
 struct crypto_alg *authenc_instance(const char *name, u32 type, u32 mask, int *err);
 
-/* "@outer(@first)" or "@outer(@first,@second)" to @to; 0, or -ENAMETOOLONG. */
+/* crypto/name.c: "@outer(@first)" or "@outer(@first,@second)" to @to; 0, or -ENAMETOOLONG. */
 int crypto_name_make(char to[CRYPTO_MAX_ALG_NAME], const char *outer, const char *first,
 		     const char *second);
 /* The reverse; false if @name is not of this form. @second NULL: there is to be none. */
@@ -311,14 +284,11 @@ struct crypto_alg *crypto_alg_new(const char *name, const char *driver, const ch
 /* Register it, or free it. */
 int crypto_alg_add(struct crypto_alg *alg);
 /*
- * A template's algorithm with its names, made of @first and, unless NULL, @second. All else is
- * copied from @first; the template changes what differs.
+ * A template's algorithm with its names, and a user of @first and, unless NULL, @second, which it is
+ * made of. All else is copied from @first; the template changes what differs.
  */
 struct crypto_alg *crypto_instance(struct crypto_alg *first, const char *outer,
 				   struct crypto_alg *second, int *err);
-/* Make @alg an instance, which is a user of @first and @second. */
-void crypto_instance_init(struct crypto_alg *alg, struct crypto_alg *first,
-			  struct crypto_alg *second);
 /* Another user of an algorithm that has one. */
 void crypto_alg_get(struct crypto_alg *alg);
 /* Of an instance that is not registered, or no longer. */
@@ -330,7 +300,7 @@ static inline u32 crypto_inherited_mask(u32 type, u32 mask)
 	return mask & ~type & CRYPTO_ALG_ASYNC;
 }
 
-/* A hash in progress. Its ctx can be copied, and any tier of the algorithm goes on with it. */
+/* crypto/shash.c: a hash in progress. Its ctx can be copied; any tier of the algorithm continues it. */
 struct shash_desc {
 	struct crypto_tfm *tfm;
 	u8 ctx[KILN_MAX_STATE] __aligned(64);
@@ -375,14 +345,16 @@ static inline struct crypto_tfm *crypto_tfm_child(const struct crypto_tfm *tfm)
 	return *(struct crypto_tfm *const *)tfm->ctx;
 }
 
-int crypto_child_setkey(struct crypto_tfm *tfm, const u8 *key, u32 len);
-int crypto_child_setauthsize(struct crypto_tfm *tfm, u32 authsize);
-void crypto_child_exit(struct crypto_tfm *tfm);
+/* Spawns the inner transform; a request's ctx holds @size bytes and then the inner request's. */
+int crypto_child_init(struct crypto_tfm *tfm, u32 size);
+void crypto_child_ops(struct crypto_alg *alg, u32 ctxsize, int (*init)(struct crypto_tfm *tfm),
+		      int (*encrypt)(struct crypto_request *req),
+		      int (*decrypt)(struct crypto_request *req));
 
-/* A wrapper for @inner, whose names begin with "__"; it has them without. */
+/* crypto/simd.c: a wrapper for @inner, whose names begin with "__"; it has them without. */
 int simd_register(const struct crypto_alg *inner);
 
-/* All of ciphers/list.c. */
+/* crypto/register.c: all of ciphers/list.c. */
 int impls_register(void);
 
 /*

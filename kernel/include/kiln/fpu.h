@@ -1,14 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR MIT */
 /*
  * FPU sections: where vector registers may be used.
- *
- * section.c APIs:
- *	kernel_fpu_begin, kernel_fpu_end, irq_fpu_usable
- * user.c APIs:
- *	fpu_user_save, fpu_user_restore
- * xstate.c APIs:
- *	fpstate_save, fpstate_restore, fpstate_init, fpstate_reset_mxcsr
- * legacy.c, bh_off.c, nested.c, nested_v1.c, preemptible.c, none.c: one policy each
  */
 #ifndef KILN_FPU_H
 #define KILN_FPU_H
@@ -29,11 +21,15 @@ struct fpu_policy {
 	void (*switch_to)(void *prev, void *next);
 };
 
+/* One file each. */
 extern const struct fpu_policy fpu_legacy, fpu_bh_off, fpu_nested, fpu_nested_v1,
 	fpu_preemptible, fpu_none;
 extern const struct fpu_policy *fpu_policy;
+/* Of fpu_nested and fpu_nested_v1. */
+bool nested_usable(void);
+void nested_end(void);
 
-/* Opens a section. Counts a warning if the policy does not allow one here. */
+/* section.c: opens a section. Counts a warning if the policy does not allow one here. */
 void kernel_fpu_begin(void);
 void kernel_fpu_end(void);
 
@@ -51,13 +47,14 @@ static __always_inline bool kernel_fpu_in_section(void)
 }
 
 /*
- * Saves the current task's user state if it is still in the registers, and marks it to be
+ * user.c: saves the current task's user state if it is still in the registers, and marks it to be
  * restored before the task returns to user mode. Does nothing for a kthread.
  */
 void fpu_user_save(void);
 void fpu_user_restore(void);
 void fpu_switch(struct task *prev, struct task *next);
 
+/* xstate.c */
 void fpstate_save(struct fpstate *state);
 void fpstate_restore(const struct fpstate *state);
 void fpstate_init(struct fpstate *state);

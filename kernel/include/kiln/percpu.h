@@ -24,6 +24,12 @@ struct task;
 				 : "i"(__builtin_offsetof(struct cpu, field))); \
 		v_;                                                          \
 	})
+/* An instruction, without its operands, from a register or constant to a field. */
+#define this_cpu_op(instruction, constraint, value, field)                   \
+	__asm__ volatile(instruction " %0, %%gs:%c1"                         \
+			 :                                                   \
+			 : constraint(value), "i"(__builtin_offsetof(struct cpu, field)) \
+			 : "memory", "cc")
 #define this_cpu_write(field, value)                                         \
 	do {                                                                 \
 		const __typeof__(((struct cpu *)0)->field) v_ = (value);     \
@@ -36,17 +42,9 @@ struct task;
 	do {                                                                 \
 		const __typeof__(((struct cpu *)0)->field) v_ = (value);     \
 		if (sizeof(v_) == 8)                                         \
-			__asm__ volatile("addq %0, %%gs:%c1"                 \
-					 :                                   \
-					 : "er"((u64)v_),                    \
-					   "i"(__builtin_offsetof(struct cpu, field)) \
-					 : "memory", "cc");                  \
+			this_cpu_op("addq", "er", (u64)v_, field);           \
 		else                                                         \
-			__asm__ volatile("addl %0, %%gs:%c1"                 \
-					 :                                   \
-					 : "ir"((u32)v_),                    \
-					   "i"(__builtin_offsetof(struct cpu, field)) \
-					 : "memory", "cc");                  \
+			this_cpu_op("addl", "ir", (u32)v_, field);           \
 	} while (0)
 #define this_cpu_inc(field) this_cpu_add(field, 1)
 

@@ -2,23 +2,13 @@
 /*
  * Tasks of an emulated CPU: contexts with their own stacks on one host thread, scheduled fairly
  * by run time, all of nice 0.
- *
- * sched.c APIs:
- *	schedule, cond_resched, yield, wake_up, sched_tick
- * kthread.c APIs:
- *	kthread_create, kthread_run, kthread_exit
- * wait.c APIs:
- *	wake_up_remote, wakes_of_others
- *	kiln_wait_prepare, kiln_wait_finish, kiln_wake	hosted.h
- * workqueue.c APIs:
- *	kiln_queue_work and others	hosted.h: one item at a time, CPU-intensive
  */
 #ifndef KILN_SCHED_H
 #define KILN_SCHED_H
 
 #include <kiln/cpu.h>
 
-/* Runs the next task. The current one sleeps if its state is TASK_SLEEPING. */
+/* sched.c: runs the next task. The current one sleeps if its state is TASK_SLEEPING. */
 void schedule(void);
 bool cond_resched(void);
 void yield(void);
@@ -26,13 +16,25 @@ void wake_up(struct task *task);
 void sched_tick(struct cpu *cpu);
 bool need_resched(void);
 
-/* Creates a sleeping kthread; NULL if the CPU has no free task. */
+/* wait.c: sleeps until @condition holds; who makes it true wakes @on. */
+#define wait_until(on, condition)            \
+	do {                                 \
+		for (;;) {                   \
+			kiln_wait_prepare(on); \
+			if (condition)       \
+				break;       \
+			schedule();          \
+		}                            \
+		kiln_wait_finish();          \
+	} while (0)
+
+/* kthread.c: creates a sleeping kthread; NULL if the CPU has no free task. */
 struct task *kthread_create(void (*fn)(void *arg), void *arg, const char *name);
 /* Creates a kthread and wakes it up. */
 struct task *kthread_run(void (*fn)(void *arg), void *arg, const char *name);
 void kthread_exit(void);
 
-/* Wakes a task of another CPU, at that CPU's next interrupt or task switch. */
+/* wait.c: wakes a task of another CPU, at that CPU's next interrupt or task switch. */
 void wake_up_remote(struct task *task);
 void wakes_of_others(struct cpu *cpu);
 

@@ -1,10 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR MIT */
 /*
- * Memory for transforms and requests, out of one piece that the host gives.
- *
- * lib/slab.c APIs:
- *	kmalloc		zeroed, aligned to 64; NULL when there is no more
- *	kfree		wiped; NULL is nothing
+ * Memory for transforms and requests, from one piece that the host provides.
  */
 #ifndef KILN_SLAB_H
 #define KILN_SLAB_H
@@ -14,6 +10,7 @@
 #define kmalloc kiln_kmalloc
 #define kfree kiln_kfree
 
+/* Zeroed, aligned to 64; NULL if there is no more. Freed memory is wiped. */
 void *kmalloc(size_t size);
 void kfree(void *p);
 

@@ -11,22 +11,31 @@ struct spinlock {
 	u32 locked;
 };
 
-/* Whether interrupts were off before. */
-static __always_inline bool spin_lock_irqsave(struct spinlock *lock)
+/* With interrupts off. */
+static __always_inline void spin_lock(struct spinlock *lock)
 {
-	const bool off = this_cpu_read(irqs_off);
-
-	local_irq_disable();
 	while (__atomic_exchange_n(&lock->locked, 1, __ATOMIC_ACQUIRE))
 		__asm__ volatile("pause");
+}
+
+static __always_inline void spin_unlock(struct spinlock *lock)
+{
+	__atomic_store_n(&lock->locked, 0, __ATOMIC_RELEASE);
+}
+
+/* Returns whether interrupts were off before. */
+static __always_inline bool spin_lock_irqsave(struct spinlock *lock)
+{
+	const bool off = local_irq_save();
+
+	spin_lock(lock);
 	return off;
 }
 
 static __always_inline void spin_unlock_irqrestore(struct spinlock *lock, bool off)
 {
-	__atomic_store_n(&lock->locked, 0, __ATOMIC_RELEASE);
-	if (!off)
-		local_irq_enable();
+	spin_unlock(lock);
+	local_irq_restore(off);
 }
 
 #endif

@@ -28,6 +28,7 @@ typedef int64_t s64;
 
 #define __always_inline inline __attribute__((always_inline))
 #define noinline __attribute__((noinline))
+#define __maybe_unused __attribute__((unused))
 #define __aligned(n) __attribute__((aligned(n)))
 
 #define likely(x) __builtin_expect(!!(x), 1)

@@ -1,9 +1,25 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR MIT */
-/* The lanes of a 512-bit vector, folded to one. */
-#include <immintrin.h>
+/* Folding, for the CRCs with vectors; included after one of ../simd/vec_*.h. */
+#ifndef KILN_CRC_FOLD_H
+#define KILN_CRC_FOLD_H
 
-#include <kiln/types.h>
+/* Two multipliers that move 16 bytes: of their lower and of their upper half. */
+struct move {
+	u64 lower, upper;
+};
 
+static __always_inline vec_t wide(const struct move *m)
+{
+	return v_all(_mm_loadu_si128((const __m128i *)m));
+}
+
+/* @v moved, and @more. */
+static __always_inline vec_t fold(vec_t v, vec_t by, vec_t more)
+{
+	return v_xor3(v_clmul(v, by, 0x00), v_clmul(v, by, 0x11), more);
+}
+
+#if VBLOCKS == 4
 /*
  * Each lane of @v moved to the place of the last by the multipliers in @by, and all added. Those
  * of the last lane are zero: it stays where it is.
@@ -19,3 +35,6 @@ static __always_inline __m128i sum_lanes(__m512i v, __m512i by)
 	return _mm_xor_si128(_mm_xor_si128(_mm256_castsi256_si128(half), last),
 			     _mm256_extracti128_si256(half, 1));
 }
+#endif
+
+#endif

@@ -1,0 +1,68 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR MIT */
+/*
+ * Functions of kiln/cipher.h over inline ones that a cipher's tiers share. What differs from tier to
+ * tier comes first: @name(its arguments) is fn(the arguments behind fn, its arguments).
+ */
+#ifndef KILN_CIPHERS_ENTRY_H
+#define KILN_CIPHERS_ENTRY_H
+
+#include <kiln/string.h>
+#include <kiln/types.h>
+
+/* A state of zeros. */
+#define HASH_ZERO(name, type)                                                         \
+static void name(const void *ctx __maybe_unused, void *state)                         \
+{                                                                                     \
+	memset(state, 0, sizeof(type));                                               \
+}
+#define HASH_UPDATE(name, fn, ...)                                                    \
+static void name(const void *ctx, void *state, const u8 *data, size_t len)            \
+{                                                                                     \
+	fn(__VA_ARGS__, ctx, state, data, len);                                       \
+}
+#define HASH_FINAL(name, fn, ...)                                                     \
+static void name(const void *ctx, void *state, u8 *out)                               \
+{                                                                                     \
+	fn(__VA_ARGS__, ctx, state, out);                                             \
+}
+#define HASH_DIGEST(name, fn, ...)                                                    \
+static void name(const void *ctx, const u8 *data, size_t len, u8 *out)                \
+{                                                                                     \
+	fn(__VA_ARGS__, ctx, data, len, out);                                         \
+}
+
+#define AEAD_SEAL(name, fn, ...)                                                      \
+static void name(const void *ctx, u8 *dst, const u8 *src, size_t len, const u8 *aad,  \
+		 size_t aadlen, const u8 *iv, u8 *tag, size_t tagsize)                \
+{                                                                                     \
+	fn(__VA_ARGS__, ctx, dst, src, len, aad, aadlen, iv, tag, tagsize);           \
+}
+#define AEAD_OPEN(name, fn, ...)                                                      \
+static int name(const void *ctx, u8 *dst, const u8 *src, size_t len, const u8 *aad,   \
+		size_t aadlen, const u8 *iv, const u8 *tag, size_t tagsize)           \
+{                                                                                     \
+	return fn(__VA_ARGS__, ctx, dst, src, len, aad, aadlen, iv, tag, tagsize);    \
+}
+#define AEAD_BEGIN(name, fn, ...)                                                     \
+static void name(const void *ctx, void *state, const u8 *iv, size_t aadlen, size_t len, \
+		 size_t tagsize)                                                      \
+{                                                                                     \
+	fn(__VA_ARGS__, ctx, state, iv, aadlen, len, tagsize);                        \
+}
+#define AEAD_AAD(name, fn, ...)                                                       \
+static void name(const void *ctx, void *state, const u8 *aad, size_t len)             \
+{                                                                                     \
+	fn(__VA_ARGS__, ctx, state, aad, len);                                        \
+}
+#define AEAD_TEXT(name, fn, ...)                                                      \
+static void name(const void *ctx, void *state, u8 *dst, const u8 *src, size_t len)    \
+{                                                                                     \
+	fn(__VA_ARGS__, ctx, state, dst, src, len);                                   \
+}
+#define AEAD_END(name, fn, ...)                                                       \
+static void name(const void *ctx, void *state, u8 *tag, size_t tagsize)               \
+{                                                                                     \
+	fn(__VA_ARGS__, ctx, state, tag, tagsize);                                    \
+}
+
+#endif

@@ -1,0 +1,61 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR MIT */
+/*
+ * Operations on vectors that are written alike for every width. Part of vec_xmm.h, vec_ymm.h and
+ * vec_zmm.h, which define
+ *
+ *	vec_t		a vector of VBLOCKS blocks of 16 bytes
+ *	VBLOCKS		1, 2 or 4
+ *	MAIN		vectors of a main loop of AES: 8 or 16
+ *	V(op)		the intrinsic whose name ends in @op, such as add_epi32
+ *	V_WHOLE(op)	the one on a whole vector, such as xor
+ *	V_BLOCKS(op)	the one on blocks, such as aesenc
+ *	v_all(x), v_one(x), v_pair(x, y)	block x everywhere; first; x and y; and zeros
+ *	v_xor3(a, b, c)
+ *	v_number()	0, 1, 2 ... in the lower halves
+ *	v_set64(hi, lo)	in every block
+ *	v_before(prev, v)	the blocks before those of v, which follows prev
+ *	v_first(v), v_sum(v)	the first block; XOR of all
+ *	v_end()		before a function returns
+ */
+#ifndef KILN_SIMD_VEC_H
+#define KILN_SIMD_VEC_H
+
+#include <immintrin.h>
+
+#include <kiln/types.h>
+
+#define VBYTES (VBLOCKS * 16)
+
+/* Unaligned. */
+#define v_load(p) V_WHOLE(loadu)((const vec_t *)(p))
+#define v_store(p, v) V_WHOLE(storeu)((vec_t *)(p), v)
+#define v_low64(n) v_set64(0, n)
+#define v_zero() V_WHOLE(setzero)()
+#define v_xor(a, b) V_WHOLE(xor)(a, b)
+#define v_and(a, b) V_WHOLE(and)(a, b)
+#define v_or(a, b) V_WHOLE(or)(a, b)
+/* Words of 32 and 64 bits, and products of the lower halves of words of 64 bits. */
+#define v_all32(x) V(set1_epi32)((int)(x))
+#define v_add32(a, b) V(add_epi32)(a, b)
+#define v_add64(a, b) V(add_epi64)(a, b)
+#define v_mul32(a, b) V(mul_epu32)(a, b)
+#define v_sll(v, bits) V(slli_epi64)(v, bits)
+#define v_srl(v, bits) V(srli_epi64)(v, bits)
+#define v_lo32(a, b) V(unpacklo_epi32)(a, b)
+#define v_hi32(a, b) V(unpackhi_epi32)(a, b)
+#define v_lo64(a, b) V(unpacklo_epi64)(a, b)
+#define v_hi64(a, b) V(unpackhi_epi64)(a, b)
+/* In every block: PSHUFB, PSHUFD, the halves exchanged, shifts by bytes. */
+#define v_shuffle(v, pattern) V(shuffle_epi8)(v, pattern)
+#define v_shuffle32(v, imm) V(shuffle_epi32)(v, imm)
+#define v_swap(v) v_shuffle32(v, 0x4e)
+#define v_bsll(v, bytes) V_BLOCKS(bslli)(v, bytes)
+#define v_bsrl(v, bytes) V_BLOCKS(bsrli)(v, bytes)
+/* One AES round, or PCLMULQDQ, of every block. */
+#define v_enc(v, k) V_BLOCKS(aesenc)(v, k)
+#define v_enclast(v, k) V_BLOCKS(aesenclast)(v, k)
+#define v_dec(v, k) V_BLOCKS(aesdec)(v, k)
+#define v_declast(v, k) V_BLOCKS(aesdeclast)(v, k)
+#define v_clmul(a, b, halves) V_BLOCKS(clmulepi64)(a, b, halves)
+
+#endif

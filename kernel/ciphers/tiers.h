@@ -1,0 +1,26 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR MIT */
+/*
+ * The tiers that several ciphers have, for their declarations, functions and tables:
+ * F(end of the functions' names, tier, end of the driver's name, priority ...) for each.
+ */
+#ifndef KILN_CIPHERS_TIERS_H
+#define KILN_CIPHERS_TIERS_H
+
+/* The AES modes; the last argument is whether it is constant-time. Priorities are Linux 6.12's. */
+#define AES_SCALAR(F)                                                  \
+	F(generic, GENERIC, "generic", 100, false)                     \
+	F(fixed_time, GENERIC, "fixed-time", 110, true)
+#define AES_SIMD(F)                                                    \
+	F(aesni, AESNI, "aesni", 400, true)                            \
+	F(vaes_avx2, VAES_AVX2, "vaes-avx2", 600, true)                \
+	F(vaes_avx512, VAES_AVX512, "vaes-avx512", 800, true)
+#define AES_ALL(F) AES_SCALAR(F) AES_SIMD(F)
+
+/* ChaCha20, Poly1305 and NH; @sse is the extension that the lowest SIMD tier is named by. */
+#define VECTOR_ALL(F, sse)                                             \
+	F(generic, GENERIC, "generic", 100)                            \
+	F(aesni, AESNI, sse, 400)                                      \
+	F(avx2, AVX2, "avx2", 500)                                     \
+	F(vaes_avx512, VAES_AVX512, "avx512", 700)
+
+#endif

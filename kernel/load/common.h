@@ -1,0 +1,26 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR MIT */
+/* What the workloads share. */
+#ifndef KILN_LOAD_COMMON_H
+#define KILN_LOAD_COMMON_H
+
+#include <kiln/types.h>
+
+/* Messages are used in turn. Returns the number of this one of @count. */
+static inline u32 take_turn(u32 *next, u32 count)
+{
+	const u32 i = *next;
+
+	*next = i + 1 == count ? 0 : i + 1;
+	return i;
+}
+
+/* With the trap flag on, the host gets a trap after each instruction. */
+static __always_inline void set_trap_flag(const bool on)
+{
+	if (on)
+		__asm__ volatile("pushfq\n\torq $0x100, (%%rsp)\n\tpopfq" : : : "memory", "cc");
+	else
+		__asm__ volatile("pushfq\n\tandq $~0x100, (%%rsp)\n\tpopfq" : : : "memory", "cc");
+}
+
+#endif
