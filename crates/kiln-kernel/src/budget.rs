@@ -1,20 +1,19 @@
-//! How FPU sections are cut, what was measured for it at start, and how long sections last.
+//! How messages are divided into FPU sections, the rates measured for it at start, and how long sections last.
 
-use std::alloc::{alloc_zeroed, handle_alloc_error, Layout};
 use std::ffi::c_void;
-use std::fmt;
 use std::ptr;
-use std::str::FromStr;
+use std::sync::atomic::AtomicU64;
 use std::sync::{LazyLock, Mutex, PoisonError};
 
 use crate::cipher::{Impl, Op};
 use crate::cpu::{self, Cpu, Histogram};
-use crate::crypto::{Driver, Errno};
+use crate::crypto::{init, Driver, Errno};
+use crate::derive::parse_names;
 use crate::messages::{IvRoom, Messages};
 use crate::sys;
 use crate::tier::static_str;
 
-/// A way of cutting long messages: `enum kiln_way`.
+/// A chunking strategy for long messages: `enum kiln_way`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[repr(u32)]
 pub enum Way {
@@ -26,7 +25,7 @@ pub enum Way {
     Fixed,
     /// 16, 256 or 512 KiB.
     Class,
-    /// What fits the target by what was measured at start.
+    /// As many bytes as fit the target at the rates measured at start.
     Calibrated,
     /// Read the cycle counter after every piece of a given size.
     Clocked,
@@ -50,16 +49,16 @@ impl Way {
         unsafe { static_str(sys::kiln_cut_way(self as u32)) }.unwrap_or("?")
     }
 
-    /// Cut by it from now on, in the whole process, for sections of `target` TSC ticks.
+    /// Use it from now on, in the whole process, for sections of `target` TSC ticks.
     pub fn set(self, target: u64) {
-        ready();
+        init();
         // SAFETY: takes one of these numbers; whoever is cutting a message goes on as it began.
         unsafe { sys::kiln_cut_set(self as u32, target) }
     }
 
     /// The one in force, and its target in TSC ticks.
     pub fn current() -> (Way, u64) {
-        ready();
+        init();
         let mut target = 0;
         // SAFETY: writes one word.
         let way = unsafe { sys::kiln_cut_get(&mut target) };
@@ -67,33 +66,12 @@ impl Way {
     }
 }
 
-impl fmt::Display for Way {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.pad(self.name())
-    }
-}
-
-impl FromStr for Way {
-    type Err = String;
-
-    fn from_str(s: &str) -> Result<Way, String> {
-        let all = Way::ALL.into_iter();
-        all.clone().find(|w| w.name() == s).ok_or_else(|| {
-            let names: Vec<_> = all.map(Way::name).collect();
-            format!("unknown way '{s}'; there are {}", names.join(", "))
-        })
-    }
-}
-
-/// Registers the algorithms: only then are there budgets to set.
-fn ready() {
-    crate::crypto::init();
-}
+parse_names!(Way, "way", Way::ALL);
 
 /// For tests: set the bytes of a section, or of a step between two looks at the clock.
 #[doc(hidden)]
 pub fn force(bytes: Option<u32>) {
-    ready();
+    init();
     // SAFETY: takes any number.
     unsafe { sys::kiln_cut_force(bytes.unwrap_or(0)) }
 }
@@ -120,7 +98,7 @@ pub struct Budget {
 }
 
 impl Impl {
-    /// What is known of it.
+    /// Its budget under the way in force.
     pub fn budget(self) -> Budget {
         let mut raw = sys::Budget::default();
         // SAFETY: a descriptor; the structure is written.
@@ -158,35 +136,18 @@ pub struct Calibrated {
 /// As `KILN_CALIBRATION_BYTES`.
 const MEMORY: usize = 512 * 1024;
 
-/// One calibration at a time: the results are global.
-static MEASURING: Mutex<()> = Mutex::new(());
-
-struct Memory(*mut u8);
-
-// SAFETY: used only with `MEASURING` held.
-unsafe impl Send for Memory {}
-// SAFETY: as above.
-unsafe impl Sync for Memory {}
-
-/// Never freed: the clock speed may change at any time.
-static ROOM: LazyLock<Memory> = LazyLock::new(|| {
-    let layout = Layout::from_size_align(MEMORY, 4096).expect("a small power of two");
-    // SAFETY: the size is not zero.
-    let memory = unsafe { alloc_zeroed(layout) };
-    if memory.is_null() {
-        handle_alloc_error(layout);
-    }
-    Memory(memory)
-});
+/// One calibration at a time, since the results are global. The memory is never freed: the clock speed may change at any
+/// time.
+static ROOM: LazyLock<Mutex<&[AtomicU64]>> = LazyLock::new(|| Mutex::new(cpu::leak_pages(MEMORY)));
 
 fn gate(function: cpu::GateFn, planted: Option<&Planted<'_>>) -> (u64, Calibrated) {
-    ready();
-    let _one = MEASURING.lock().unwrap_or_else(PoisonError::into_inner);
+    init();
+    let room = ROOM.lock().unwrap_or_else(PoisonError::into_inner);
     if let Some(planted) = planted {
         assert!(planted.rates.len() >= Impl::all().len(), "a rate for each");
     }
     let mut raw = sys::Calibration {
-        memory: ROOM.0,
+        memory: room.as_ptr().cast_mut().cast(),
         rates: planted.map_or(ptr::null(), |p| p.rates.as_ptr()),
         stalls: planted.map_or(ptr::null(), |p| p.stalls.as_ptr()),
         nr_stalls: planted.map_or(0, |p| p.stalls.len() as u32),

@@ -19,44 +19,35 @@ pub enum Entry {
     SetKey,
     /// A whole message, or a piece where there is no other function for pieces.
     Encrypt,
-    /// The other way.
     Decrypt,
     /// From an IV to what pieces take.
     First,
-    /// A piece.
     EncryptPiece,
-    /// The other way.
     DecryptPiece,
     /// Whole messages side by side.
     EncryptMany,
     /// A whole message with its tag.
     Seal,
-    /// The other way; refuses wrong tags.
+    /// Refuses wrong tags.
     Open,
-    /// Begins an authenticated message in pieces.
+    /// Begins an authenticated message in pieces; the next four go on with it.
     Begin,
-    /// Associated data of it.
     Aad,
-    /// Text of it.
     SealPiece,
-    /// The other way.
     OpenPiece,
-    /// Its tag.
     End,
-    /// Begins a hash.
+    /// Begins a hash; the next two go on with it.
     Init,
-    /// Data of it.
     Update,
-    /// The digest.
     Final,
-    /// All of it.
+    /// A whole hash.
     Digest,
 }
 
-/// A function: where it is, and whether it needs a section.
+/// A function: where it is, and whether it may only be called in a section.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Function {
-    address: usize,
+    address: *const c_void,
     section: bool,
 }
 
@@ -66,24 +57,15 @@ impl Function {
     /// # Safety
     /// It can be called as the one that it stands for.
     pub unsafe fn new(address: *const c_void, section: bool) -> Function {
-        Function {
-            address: address as usize,
-            section,
-        }
+        Function { address, section }
     }
 
-    /// Where it is.
     pub fn address(self) -> *const c_void {
-        self.address as *const c_void
+        self.address
     }
 
-    /// Whether it may only be called in a section.
     pub fn needs_section(self) -> bool {
         self.section
-    }
-
-    pub(crate) fn raw(self) -> (usize, bool) {
-        (self.address, self.section)
     }
 }
 
@@ -96,19 +78,13 @@ impl Impl {
                 match self.kind() {
                     // SAFETY: this member of the union is the one of this kind.
                     kind if kind == $kind => unsafe { self.0.__bindgen_anon_1.$ops.$function }
-                        .map(|f| f as *const () as usize),
+                        .map(|f| f as *const c_void),
                     _ => None,
                 }
             };
         }
         let address = match entry {
-            Entry::SetKey => {
-                let address = self.0.setkey? as *const () as usize;
-                return Some(Function {
-                    address,
-                    section: false,
-                });
-            }
+            Entry::SetKey => self.0.setkey.map(|f| f as *const c_void),
             Entry::Encrypt => at!(Kind::Skcipher, cipher, encrypt),
             Entry::Decrypt => at!(Kind::Skcipher, cipher, decrypt),
             Entry::First => at!(Kind::Skcipher, cipher, first),
@@ -129,20 +105,18 @@ impl Impl {
         };
         address.map(|address| Function {
             address,
-            section: self.tier() != Tier::Generic,
+            section: entry != Entry::SetKey && self.tier() != Tier::Generic,
         })
     }
 }
 
 /// A call to be made.
 pub struct Call {
-    /// What to call.
     pub function: Function,
-    /// What to call where no section may be opened.
+    /// Called instead where no section may be opened.
     pub scalar: Option<Function>,
     /// Its arguments: pointers and lengths.
     pub args: [u64; 9],
-    /// Where from.
     pub context: Context,
     /// What makes the call, and its memory.
     pub through: Option<(Through, *mut c_void)>,
@@ -150,7 +124,7 @@ pub struct Call {
     pub step: bool,
 }
 
-/// What came of a call.
+/// The result of a call.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Returned {
     /// What the function returned, if it returns something.
@@ -176,10 +150,7 @@ impl Call {
             context: self.context as u32,
             section: self.function.section,
             step: self.step,
-            done: false,
-            fell_back: false,
-            preempt_count: 0,
-            result: 0,
+            ..Default::default()
         };
         // SAFETY: the function takes this structure; what it points to is the caller's promise.
         unsafe { cpu::gate(sys::kiln_call, (&raw mut raw).cast()) };

@@ -142,12 +142,9 @@ mod tests {
     impl Memory {
         fn new(imp: Impl, len: usize) -> Memory {
             let aead = imp.kind() == Kind::Aead;
-            let (prefix, tag) = if aead {
-                (16, imp.digest_size())
-            } else {
-                (0, 0)
-            };
-            let stride = prefix + len + tag.max(imp.digest_size()) + 13;
+            let digest = imp.digest_size();
+            let (prefix, tag) = if aead { (16, digest) } else { (0, 0) };
+            let stride = prefix + len + digest + 13;
             let iv_stride = imp.iv_size().next_multiple_of(16);
             let mut ivs = bytes(COUNT * iv_stride);
             if imp.alg() == "ccm(aes)" {
@@ -192,6 +189,10 @@ mod tests {
         }
     }
 
+    fn usable() -> impl Iterator<Item = Impl> {
+        Impl::all().into_iter().filter(|i| i.tier().usable())
+    }
+
     fn context(imp: Impl) -> Context {
         let sizes = imp.key_sizes();
         let size = sizes.iter().rev().find(|&&n| n <= 64).or(sizes.first());
@@ -201,7 +202,7 @@ mod tests {
     #[test]
     fn calls_have_a_section_each_where_they_are_to() {
         let mut cpu = Cpu::boot(&Config::default()).unwrap();
-        for imp in Impl::all().into_iter().filter(|i| i.tier().usable()) {
+        for imp in usable() {
             let ctx = context(imp);
             let simd = u64::from(imp.tier() != crate::Tier::Generic);
             let mut results = Vec::new();
@@ -218,11 +219,8 @@ mod tests {
                     ..m.calls(Op::Encrypt)
                 };
                 calls.run(imp, &ctx, COUNT as u64).unwrap();
-                assert_eq!(
-                    cpu.stats().sections,
-                    simd * counted,
-                    "{imp:?}, {sections:?}"
-                );
+                let opened = cpu.stats().sections;
+                assert_eq!(opened, simd * counted, "{imp:?}, {sections:?}");
                 results.push(m.dst);
             }
             assert!(results.iter().all(|r| *r == results[0]), "{imp:?}");
@@ -247,10 +245,8 @@ mod tests {
 
     #[test]
     fn messages_that_do_not_fit_are_errors() {
-        let imp = Impl::find_all("gcm(aes)")[0];
-        let ctx = context(imp);
         type Spoil = fn(&mut Calls<'_>);
-        let faults: [(&str, Spoil); 12] = [
+        let of_gcm: [(&str, Spoil); 12] = [
             ("there are none", |c| c.messages.count = 0),
             ("sources", |c| c.messages.src = &[]),
             ("sources", |c| c.messages.src_stride = usize::MAX),
@@ -266,15 +262,7 @@ mod tests {
             }),
             ("no function for many messages", |c| c.many = true),
         ];
-        for (fault, spoil) in faults {
-            let mut m = Memory::new(imp, 48);
-            let mut calls = m.calls(Op::Encrypt);
-            spoil(&mut calls);
-            assert_eq!(calls.run(imp, &ctx, 1), Err(Unfit(fault)));
-        }
-        let imp = Impl::find_all("cbc(aes)")[0];
-        let ctx = context(imp);
-        let faults: [(&str, Spoil); 3] = [
+        let of_cbc: [(&str, Spoil); 3] = [
             ("not whole blocks", |c| c.messages.len = 47),
             ("room for IVs", |c| c.messages.iv_room = &mut []),
             ("sections", |c| {
@@ -282,18 +270,22 @@ mod tests {
                 c.sections = Sections::Each;
             }),
         ];
-        for (fault, spoil) in faults {
-            let mut m = Memory::new(imp, 48);
-            let mut calls = m.calls(Op::Encrypt);
-            spoil(&mut calls);
-            assert_eq!(calls.run(imp, &ctx, 1), Err(Unfit(fault)));
+        for (alg, faults) in [("gcm(aes)", &of_gcm[..]), ("cbc(aes)", &of_cbc)] {
+            let imp = Impl::find_all(alg)[0];
+            let ctx = context(imp);
+            for &(fault, spoil) in faults {
+                let mut m = Memory::new(imp, 48);
+                let mut calls = m.calls(Op::Encrypt);
+                spoil(&mut calls);
+                assert_eq!(calls.run(imp, &ctx, 1), Err(Unfit(fault)));
+            }
         }
     }
 
     /// More calls than messages: each result is what the message gives alone, with its own IV.
     #[test]
     fn results_are_those_of_single_calls() {
-        for imp in Impl::all().into_iter().filter(|i| i.tier().usable()) {
+        for imp in usable() {
             let ctx = context(imp);
             let mut m = Memory::new(imp, 48);
             for calls in [3, 2 * COUNT as u64 + 1] {
@@ -313,10 +305,7 @@ mod tests {
 
     #[test]
     fn right_tags_are_opened_and_wrong_ones_counted() {
-        for imp in Impl::all().into_iter().filter(|i| i.tier().usable()) {
-            if imp.kind() != Kind::Aead {
-                continue;
-            }
+        for imp in usable().filter(|i| i.kind() == Kind::Aead) {
             let ctx = context(imp);
             let mut m = Memory::new(imp, 33);
             assert_eq!(m.run(imp, &ctx, Op::Encrypt, false, COUNT as u64), 0);
@@ -338,10 +327,7 @@ mod tests {
 
     #[test]
     fn chained_calls_take_the_last_result_as_iv() {
-        for imp in Impl::all().into_iter().filter(|i| i.tier().usable()) {
-            if imp.kind() != Kind::Skcipher || imp.iv_size() == 0 {
-                continue;
-            }
+        for imp in usable().filter(|i| i.kind() == Kind::Skcipher && i.iv_size() > 0) {
             let ctx = context(imp);
             let mut m = Memory::new(imp, 32);
             m.run(imp, &ctx, Op::Encrypt, true, COUNT as u64);
@@ -357,10 +343,7 @@ mod tests {
     /// A message in pieces that begin from what first() makes is the message.
     #[test]
     fn pieces_of_xts_are_the_whole() {
-        for imp in Impl::find_all("xts(aes)")
-            .into_iter()
-            .filter(|i| i.tier().usable())
-        {
+        for imp in usable().filter(|i| i.alg() == "xts(aes)") {
             let ctx = context(imp);
             let m = Memory::new(imp, 83);
             let iv = &m.ivs[..16];

@@ -1,16 +1,15 @@
 //! Implementations of all algorithms: what they are, and calls of them.
 
-use std::alloc::{alloc_zeroed, dealloc, handle_alloc_error, Layout};
 use std::ffi::c_void;
 use std::fmt;
-use std::ptr::NonNull;
 
 use zeroize::Zeroize;
 
+use crate::call::Entry;
 use crate::calls::Calls;
 use crate::cpu;
 use crate::messages::{Messages, Unfit};
-use crate::sys;
+use crate::sys::{self, KeyFn};
 use crate::tier::{static_str, Tier};
 
 /// Bytes of an AES block, and of an IV of `xts(aes)`.
@@ -242,39 +241,26 @@ impl Impl {
     pub unsafe fn disguised(
         self,
         driver: &'static std::ffi::CStr,
-        entry: crate::call::Entry,
+        entry: Entry,
         function: *const c_void,
     ) -> Impl {
-        let (address, _) = self.function(entry).expect("a function it has").raw();
+        let replaced = self.function(entry).expect("a function it has").address();
         let mut copy = *self.0;
         copy.driver = driver.as_ptr();
-        let ops = (&raw mut copy.__bindgen_anon_1).cast::<usize>();
+        if entry == Entry::SetKey {
+            // SAFETY: the caller's promise: it is called as one.
+            copy.setkey = Some(unsafe { std::mem::transmute::<*const c_void, KeyFn>(function) });
+        }
+        let ops = (&raw mut copy.__bindgen_anon_1).cast::<*const c_void>();
         for i in 0..size_of::<sys::ImplAny>() / size_of::<usize>() {
             // SAFETY: within the union, which is initialised throughout: whole words, functions but for a number of
             // lanes.
             let op = unsafe { &mut *ops.add(i) };
-            if *op == address {
-                *op = function as usize;
+            if *op == replaced {
+                *op = function;
             }
         }
         // As the descriptors of `kernel/`, it is there for good.
-        Impl(Box::leak(Box::new(copy)))
-    }
-
-    /// The same under another name and with another `setkey`.
-    ///
-    /// # Safety
-    /// As [`Impl::disguised`].
-    #[doc(hidden)]
-    pub unsafe fn disguised_key(
-        self,
-        driver: &'static std::ffi::CStr,
-        setkey: *const c_void,
-    ) -> Impl {
-        let mut copy = *self.0;
-        copy.driver = driver.as_ptr();
-        // SAFETY: the caller's promise: it is called as one.
-        copy.setkey = Some(unsafe { std::mem::transmute::<*const c_void, sys::KeyFn>(setkey) });
         Impl(Box::leak(Box::new(copy)))
     }
 
@@ -290,45 +276,34 @@ pub const LONGEST_LISTED_KEY: usize = 256;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct KeyLength(pub usize);
 
+/// Contexts are aligned to cache lines.
+#[derive(Clone, Copy)]
+#[repr(align(64))]
+struct Line([u64; 8]);
+
 /// A key as an algorithm's `setkey` expands it, the same for all its tiers. Wiped when dropped.
 pub struct Context {
-    memory: NonNull<u8>,
-    layout: Layout,
+    memory: Box<[Line]>,
     imp: Impl,
 }
-
-// SAFETY: after `new` the memory is only read until it is dropped.
-unsafe impl Send for Context {}
-// SAFETY: as above.
-unsafe impl Sync for Context {}
 
 impl Context {
     /// Expand `key`, which is empty for an algorithm without a key.
     pub fn new(imp: Impl, key: &[u8]) -> Result<Context, KeyLength> {
-        // Whole words: wiping goes by them.
-        let size = (imp.0.ctxsize as usize).max(64).next_multiple_of(8);
-        let layout = Layout::from_size_align(size, 64).expect("a small power of two");
-        // SAFETY: the size is not zero.
-        let memory = unsafe { alloc_zeroed(layout) };
-        let Some(memory) = NonNull::new(memory) else {
-            handle_alloc_error(layout)
-        };
-        let ctx = Context {
-            memory,
-            layout,
+        let lines = imp.context_size().div_ceil(64).max(1);
+        let mut ctx = Context {
+            memory: vec![Line([0; 8]); lines].into(),
             imp,
         };
-        match imp.0.setkey {
-            None if key.is_empty() => Ok(ctx),
-            None => Err(KeyLength(key.len())),
+        let set = match imp.0.setkey {
+            None => key.is_empty(),
             Some(setkey) => {
+                let memory = ctx.memory.as_mut_ptr();
                 // SAFETY: the memory has the context's size and alignment.
-                match unsafe { setkey(memory.as_ptr().cast(), key.as_ptr(), key.len()) } {
-                    0 => Ok(ctx),
-                    _ => Err(KeyLength(key.len())),
-                }
+                unsafe { setkey(memory.cast(), key.as_ptr(), key.len()) == 0 }
             }
-        }
+        };
+        set.then_some(ctx).ok_or(KeyLength(key.len()))
     }
 
     /// Replace the key by that of another context of the same algorithm.
@@ -337,11 +312,7 @@ impl Context {
     /// If the other is of another algorithm.
     pub fn copy_from(&mut self, other: &Context) {
         assert_eq!(self.imp.alg(), other.imp.alg());
-        // SAFETY: both have this size, being of one algorithm, and are not the same.
-        unsafe {
-            let (to, from) = (self.memory.as_ptr(), other.memory.as_ptr());
-            std::ptr::copy_nonoverlapping(from, to, self.layout.size());
-        }
+        self.memory.copy_from_slice(&other.memory);
     }
 
     /// For `kernel/`.
@@ -356,19 +327,15 @@ impl Context {
 
     /// Its bytes: two tiers must expand a key alike.
     pub fn bytes(&self) -> &[u8] {
-        // SAFETY: allocated with this size and initialised throughout.
-        unsafe { std::slice::from_raw_parts(self.memory.as_ptr(), self.layout.size()) }
+        let (lines, bytes) = (self.memory.as_ptr(), size_of_val(&*self.memory));
+        // SAFETY: the same memory, which has no padding.
+        unsafe { std::slice::from_raw_parts(lines.cast(), bytes) }
     }
 }
 
 impl Drop for Context {
     fn drop(&mut self) {
-        let words = self.memory.cast::<u64>();
-        // SAFETY: allocated in `new` with this layout, which has whole words, borrowed by nobody any more.
-        unsafe {
-            std::slice::from_raw_parts_mut(words.as_ptr(), self.layout.size() / 8).zeroize();
-            dealloc(self.memory.as_ptr(), self.layout);
-        }
+        self.memory.iter_mut().for_each(|line| line.0.zeroize());
     }
 }
 
@@ -451,7 +418,7 @@ impl Impl {
         let mut raw = sys::Pieces {
             impl_: self.0,
             other: message.other.map_or(std::ptr::null(), |o| o.0),
-            ctx: ctx.memory.as_ptr().cast(),
+            ctx: ctx.as_ptr(),
             dst: message.dst.as_mut_ptr(),
             src: message.src.as_ptr(),
             iv: message.iv.as_ptr(),

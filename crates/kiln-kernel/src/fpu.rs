@@ -1,9 +1,7 @@
 //! FPU policies, and the questions one puts to them.
 
-use std::fmt;
-use std::str::FromStr;
-
 use crate::cpu::{self, Cpu};
+use crate::derive::parse_names;
 use crate::sys;
 use crate::tier::static_str;
 
@@ -20,13 +18,9 @@ impl Policy {
             .collect()
     }
 
-    fn raw_name(self) -> Option<&'static str> {
-        // SAFETY: takes any number; returns null or a literal.
-        unsafe { static_str(sys::kiln_fpu_policy(self.0)) }
-    }
-
     pub fn name(self) -> &'static str {
-        self.raw_name().unwrap_or("?")
+        // SAFETY: takes any number; returns null or a literal.
+        unsafe { static_str(sys::kiln_fpu_policy(self.0)) }.unwrap_or("?")
     }
 
     /// Whether this is the control that saves nothing.
@@ -42,23 +36,7 @@ impl Policy {
     }
 }
 
-impl fmt::Display for Policy {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.pad(self.name())
-    }
-}
-
-impl FromStr for Policy {
-    type Err = String;
-
-    fn from_str(s: &str) -> Result<Policy, String> {
-        let all = Policy::all();
-        all.iter().copied().find(|p| p.name() == s).ok_or_else(|| {
-            let names: Vec<_> = all.iter().map(|p| p.name()).collect();
-            format!("unknown policy '{s}'; there are {}", names.join(", "))
-        })
-    }
-}
+parse_names!(Policy, "policy", Policy::all());
 
 /// The context in which [`usable`] asks: `enum kiln_context`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -93,20 +71,7 @@ impl Context {
 }
 
 /// The answer of [`usable`].
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Answer {
-    /// `irq_fpu_usable()`.
-    pub usable: bool,
-    /// Warnings of a section opened there: by a task whatever the answer was, elsewhere
-    /// if it was yes.
-    pub warnings: u64,
-    /// A section of the context below was in progress when the question was put.
-    pub over_section: bool,
-    /// The preempt count there, in the kernel's layout.
-    pub preempt_count: u32,
-    /// The preempt count in the task afterwards.
-    pub preempt_after: u32,
-}
+pub use crate::sys::Usable as Answer;
 
 /// Ask whether the FPU is usable in `context`, with a section of the task below in
 /// progress or not.
@@ -118,13 +83,7 @@ pub fn usable(_cpu: &mut Cpu, context: Context, in_section: bool) -> Answer {
     };
     // SAFETY: the function takes this structure.
     unsafe { cpu::gate(sys::kiln_usable, (&raw mut raw).cast()) };
-    Answer {
-        usable: raw.usable,
-        warnings: raw.warnings,
-        over_section: raw.over_section,
-        preempt_count: raw.preempt_count,
-        preempt_after: raw.preempt_after,
-    }
+    raw
 }
 
 /// Open and close `pairs` sections with nothing in them, with the section clock, as ever, or

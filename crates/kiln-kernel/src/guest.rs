@@ -1,35 +1,23 @@
 //! Guests: what interrupts do while something else is tested.
 
-use std::ffi::c_void;
-
 use crate::call::Entry;
 use crate::cipher::{Context, Impl, Kind};
 use crate::cpu::{self, Cpu};
+use crate::derive::counts;
 use crate::sys;
 
 /// A whole message with its answer, in memory of its own.
 pub struct Guest {
     raw: sys::Guest,
-    _memory: Memory,
-}
-
-struct Memory {
     _ctx: Context,
-    _src: Box<[u8]>,
-    _iv: Box<[u8]>,
-    _iv_of: Box<[u8]>,
-    _aad: Box<[u8]>,
-    _got: Box<[u8]>,
-    _want: Box<[u8]>,
+    _bytes: [Vec<u8>; 6],
 }
 
-/// What a guest is given.
+/// A guest's message.
 pub struct Message<'a> {
-    /// The key.
     pub key: &'a [u8],
     pub iv: &'a [u8],
     pub aad: &'a [u8],
-    /// The text.
     pub text: &'a [u8],
     /// Ciphertext, or ciphertext and tag, or digest.
     pub want: &'a [u8],
@@ -47,59 +35,48 @@ impl Guest {
             Kind::Aead => Entry::Seal,
             Kind::Hash => Entry::Digest,
         };
-        let (function, section) = imp.function(entry).expect("of its kind").raw();
-        let (scalar, of_scalar) = scalar.function(entry).expect("of its kind").raw();
-        assert!(!of_scalar, "scalar code needs no section");
+        let function = imp.function(entry).expect("of its kind");
+        let scalar = scalar.function(entry).expect("of its kind");
+        assert!(!scalar.needs_section(), "scalar code needs no section");
         let ctx = Context::new(imp, message.key).expect("a key it takes");
-        let boxed = |bytes: &[u8]| bytes.to_vec().into_boxed_slice();
-        let (src, aad) = (boxed(message.text), boxed(message.aad));
-        let (mut iv, iv_of, want) = (boxed(message.iv), boxed(message.iv), boxed(message.want));
-        let mut got = vec![0; want.len()].into_boxed_slice();
+        let &Message {
+            text,
+            aad,
+            iv,
+            want,
+            ..
+        } = message;
+        let [src, aad, mut iv, iv_of, want] = [text, aad, iv, iv, want].map(<[u8]>::to_vec);
+        let mut got = vec![0; want.len()];
         let pointer = |bytes: &[u8]| bytes.as_ptr() as u64;
-        let (len, aad_len) = (src.len(), aad.len());
-        let (context, dst) = (ctx.bytes().as_ptr() as u64, got.as_mut_ptr() as u64);
+        let (len, aad_len) = (src.len(), aad.len() as u64);
+        let (context, dst) = (pointer(ctx.bytes()), got.as_mut_ptr() as u64);
+        let (from, iv_at) = (pointer(&src), iv.as_mut_ptr() as u64);
+        let n = len as u64;
         let args = match imp.kind() {
             Kind::Skcipher => {
                 assert_eq!(want.len(), len);
-                [
-                    context,
-                    dst,
-                    pointer(&src),
-                    len as u64,
-                    iv.as_mut_ptr() as u64,
-                    0,
-                    0,
-                    0,
-                    0,
-                ]
+                [context, dst, from, n, iv_at, 0, 0, 0, 0]
             }
             Kind::Aead => {
-                let tag_size = want.len() - len;
+                let (tag_size, tag) = (want.len() - len, dst + n);
                 assert!(imp.tag_sizes().contains(&tag_size));
-                [
-                    context,
-                    dst,
-                    pointer(&src),
-                    len as u64,
-                    pointer(&aad),
-                    aad_len as u64,
-                    iv.as_mut_ptr() as u64,
-                    dst + len as u64,
-                    tag_size as u64,
-                ]
+                let aad = pointer(&aad);
+                let tag_size = tag_size as u64;
+                [context, dst, from, n, aad, aad_len, iv_at, tag, tag_size]
             }
             Kind::Hash => {
                 assert_eq!(want.len(), imp.digest_size());
-                [context, pointer(&src), len as u64, dst, 0, 0, 0, 0, 0]
+                [context, from, n, dst, 0, 0, 0, 0, 0]
             }
         };
         assert_eq!(iv.len(), imp.iv_size());
         Guest {
             raw: sys::Guest {
-                fn_: function as *const c_void,
-                scalar: scalar as *const c_void,
+                fn_: function.address(),
+                scalar: scalar.address(),
                 arg: args,
-                section,
+                section: function.needs_section(),
                 iv: iv.as_mut_ptr(),
                 iv_of: iv_of.as_ptr(),
                 ivsize: iv.len() as u32,
@@ -107,43 +84,25 @@ impl Guest {
                 want: want.as_ptr(),
                 len: want.len() as u32,
             },
-            _memory: Memory {
-                _ctx: ctx,
-                _src: src,
-                _iv: iv,
-                _iv_of: iv_of,
-                _aad: aad,
-                _got: got,
-                _want: want,
-            },
+            _ctx: ctx,
+            _bytes: [src, aad, iv, iv_of, want, got],
         }
     }
 }
 
-/// Counts of guests' results.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Counts {
-    /// Interrupts that came.
-    pub interrupts: u64,
-    /// Those of them that interrupted a section.
-    pub into_sections: u64,
-    pub served: u64,
-    /// Those of them in a section.
-    pub sections: u64,
-    /// Those of them by scalar code, as no section could be opened.
-    pub scalar_fallbacks: u64,
-    /// Those of them with a wrong answer.
-    pub corrupted: u64,
-}
-
-impl std::ops::AddAssign for Counts {
-    fn add_assign(&mut self, other: Counts) {
-        self.interrupts += other.interrupts;
-        self.into_sections += other.into_sections;
-        self.served += other.served;
-        self.sections += other.sections;
-        self.scalar_fallbacks += other.scalar_fallbacks;
-        self.corrupted += other.corrupted;
+counts! {
+    /// Counts of guests' results.
+    pub struct Counts {
+        interrupts,
+        /// Those of them that interrupted a section.
+        into_sections,
+        served,
+        /// Those of them in a section.
+        sections,
+        /// Those of them by scalar code, as no section could be opened.
+        scalar_fallbacks,
+        /// Those of them with a wrong answer.
+        corrupted,
     }
 }
 
@@ -161,23 +120,12 @@ impl Guests {
         assert!(!softirqs.is_empty(), "a softirq has something to do");
         let counts = (softirqs.len() as u32, hardirqs.len() as u32);
         let guests: Vec<Guest> = softirqs.into_iter().chain(hardirqs).collect();
-        let mut raw_guests: Vec<sys::Guest> = guests
-            .iter()
-            // SAFETY: plain data; what it points to is kept beside it.
-            .map(|g| unsafe { std::ptr::read(&g.raw) })
-            .collect();
+        let mut raw_guests: Vec<sys::Guest> = guests.iter().map(|g| g.raw).collect();
         let mut raw = Box::new(sys::Guests {
             guest: raw_guests.as_mut_ptr(),
             softirqs: counts.0,
             hardirqs: counts.1,
-            next: 0,
-            next_hardirq: 0,
-            interrupts: 0,
-            into_sections: 0,
-            served: 0,
-            sections: 0,
-            scalar_fallbacks: 0,
-            corrupted: 0,
+            ..Default::default()
         });
         // SAFETY: the structure and what it points to live until `drop` has detached it.
         unsafe { cpu::gate(sys::kiln_guests_attach, (&raw mut *raw).cast()) };
@@ -188,7 +136,6 @@ impl Guests {
         }
     }
 
-    /// So far.
     pub fn counts(&self) -> Counts {
         // SAFETY: this thread's own; volatile, since interrupts write it at any moment.
         let raw = unsafe { std::ptr::read_volatile(&*self.raw) };

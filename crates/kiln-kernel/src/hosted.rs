@@ -1,46 +1,15 @@
 //! The border for code of a hosted kernel tree that runs on an emulated CPU:
 //! `kernel/include/kiln/abi/hosted.h`.
 
-use std::ffi::{c_char, c_void};
+use std::ffi::c_void;
 use std::ptr;
 
 use crate::cpu::{self, Cpu};
 use crate::fpu::Policy;
 use crate::sys;
 
-/// Events of the CPU that a tree gets: `struct kiln_hooks`.
-#[repr(C)]
-pub struct Hooks {
-    /// Makes the tree's word for a task, or makes `old` new.
-    pub new_task:
-        unsafe extern "C" fn(old: *mut c_void, name: *const c_char, user: bool) -> *mut c_void,
-    /// In hardirq, at each tick.
-    pub tick: Option<unsafe extern "C" fn()>,
-    /// No task can run for this many TSC ticks.
-    pub idle: Option<unsafe extern "C" fn(since: u64)>,
-    /// What the tree's inline functions have added to a preempt count of the tree's own since the last call.
-    pub uncounted: Option<unsafe extern "C" fn() -> i32>,
-}
-
-/// A policy that is a tree's: `struct kiln_fpu_ops`. All are called in kernel mode.
-#[repr(C)]
-pub struct FpuOps {
-    /// Its name, a C string.
-    pub name: *const c_char,
-    /// Opens a section.
-    pub begin: unsafe extern "C" fn(),
-    /// Ends it.
-    pub end: unsafe extern "C" fn(),
-    /// Whether one may be opened.
-    pub usable: unsafe extern "C" fn() -> bool,
-    /// Loads the current task's user state where it is not in the registers; whether it did.
-    pub user_restore: unsafe extern "C" fn() -> bool,
-    /// From one task to another, by their words.
-    pub switch_to: unsafe extern "C" fn(prev: *mut c_void, next: *mut c_void),
-}
-
-sys::assert_layout!(Hooks, sys::Hooks, new_task tick idle uncounted);
-sys::assert_layout!(FpuOps, sys::FpuOps, name begin end usable user_restore switch_to);
+/// Events of the CPU that a tree gets, and a policy that is a tree's. All are called in kernel mode.
+pub use crate::sys::{FpuOps, Hooks};
 
 // SAFETY: functions and a constant string.
 unsafe impl Sync for FpuOps {}
@@ -49,21 +18,19 @@ impl Policy {
     /// Add a tree's policy to Kiln's own. None when there are too many.
     ///
     /// # Safety
-    /// The functions use general registers only but for what a policy does with the others, and
+    /// All functions are there, use general registers only but for what a policy does with the others, and
     /// live as long as the process.
     pub unsafe fn foreign(ops: &'static FpuOps) -> Option<Policy> {
         // SAFETY: a live structure of the type it takes; the rest is the caller's promise.
-        let number = unsafe { sys::kiln_fpu_policy_add(ptr::from_ref(ops).cast()) };
+        let number = unsafe { sys::kiln_fpu_policy_add(ops) };
         u32::try_from(number).ok().map(Policy)
     }
-}
 
-impl Policy {
-    /// Of the number that `kiln_fpu_policy_add` gave to a tree's code. None of one there is not.
+    /// The policy to which `kiln_fpu_policy_add` gave this number, if there is one.
     ///
     /// # Safety
     /// As [`Policy::foreign`].
-    pub unsafe fn of_tree(number: u64) -> Option<Policy> {
+    pub unsafe fn from_number(number: u64) -> Option<Policy> {
         let policy = Policy(u32::try_from(number).ok()?);
         // SAFETY: takes any number.
         (!unsafe { sys::kiln_fpu_policy(policy.0) }.is_null()).then_some(policy)
@@ -83,7 +50,7 @@ impl Policy {
 /// they could not.
 ///
 /// # Safety
-/// The hooks use general registers only, and live until [`detach`].
+/// `new_task` is there, the hooks use general registers only, and live until [`detach`].
 pub unsafe fn attach(_cpu: &mut Cpu, hooks: &Hooks) -> bool {
     // SAFETY: the function takes such a structure.
     unsafe { cpu::gate(do_attach, ptr::from_ref(hooks).cast_mut().cast()) != 0 }

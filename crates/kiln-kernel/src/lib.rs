@@ -10,6 +10,7 @@ pub mod calls;
 pub mod cipher;
 pub mod cpu;
 pub mod crypto;
+mod derive;
 pub mod esp;
 pub mod fpu;
 pub mod guest;

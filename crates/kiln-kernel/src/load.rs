@@ -2,16 +2,16 @@
 
 use std::ffi::c_void;
 use std::fmt;
-use std::ops::{AddAssign, Sub};
 use std::sync::Arc;
 
 use crate::cipher::{Context, Impl, Op, Sections, BLOCK};
-use crate::cpu::{self, Cpu, Pattern};
+use crate::cpu::{self, Cpu, Pattern, UserProgram};
+use crate::derive::counts;
 use crate::sys;
 pub use crate::sys::OpCrypt;
 use crate::tier::Tier;
 
-/// What a load refuses.
+/// Why a load is refused.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Error {
     /// `xts(aes)` takes keys of 32, 48 or 64 bytes.
@@ -52,11 +52,12 @@ pub struct Messages {
     raw_key: Vec<u8>,
     ctx: Context,
     op: Op,
-    len: usize,
-    stride: usize,
-    src: Vec<u8>,
-    want: Vec<u8>,
-    ivs: Vec<[u8; BLOCK]>,
+    pub(crate) len: usize,
+    /// `len`, rounded up to a multiple of 64.
+    pub(crate) stride: usize,
+    pub(crate) src: Vec<u8>,
+    pub(crate) want: Vec<u8>,
+    pub(crate) ivs: Vec<[u8; BLOCK]>,
 }
 
 impl Messages {
@@ -73,7 +74,7 @@ impl Messages {
         count: usize,
         random: &mut dyn FnMut(&mut [u8]),
     ) -> Result<Arc<Messages>, Error> {
-        usable([judge])?;
+        check_usable([judge])?;
         let ctx = Context::new(judge, raw_key).map_err(|e| Error::KeyLength(e.0))?;
         if len < judge.shortest() {
             return Err(Error::TooShort(len));
@@ -123,49 +124,24 @@ impl Messages {
         &self.raw_key
     }
 
-    /// Where they are; without gaps, if their length is a multiple of 64.
-    pub(crate) fn view(&self) -> View {
-        assert_eq!(self.len, self.stride, "messages without gaps");
-        View {
-            src: self.src.as_ptr(),
-            want: self.want.as_ptr(),
-            ivs: self.ivs.as_ptr().cast(),
-            len: self.len,
-            count: self.ivs.len(),
-        }
-    }
-
-    /// Bytes of one.
     pub fn message_len(&self) -> usize {
         self.len
     }
 }
 
-/// Messages as `kernel/` sees them.
-pub(crate) struct View {
-    pub src: *const u8,
-    pub want: *const u8,
-    pub ivs: *const u8,
-    pub len: usize,
-    pub count: usize,
-}
-
 /// An operation of code outside `kernel/` that may answer later: `struct kiln_op`.
 #[derive(Clone, Copy, Debug)]
-pub struct Operation {
-    crypt: OpCrypt,
-    ctx: *mut c_void,
-    slots: u32,
-}
+pub struct Operation(sys::Op);
 
 impl Operation {
-    /// Of a function, its first argument, which has the key of the messages it is used with, and
-    /// how many may be in flight.
+    /// `ctx`, the first argument of `crypt`, has the key of the messages that this is used with; `slots` of them may be
+    /// in flight.
     ///
     /// # Safety
     /// `crypt` is what `struct kiln_op` asks for with this `ctx`, for as long as a load uses it.
     pub unsafe fn new(crypt: OpCrypt, ctx: *mut c_void, slots: u32) -> Operation {
-        Operation { crypt, ctx, slots }
+        let crypt = Some(crypt);
+        Operation(sys::Op { crypt, ctx, slots })
     }
 }
 
@@ -199,78 +175,39 @@ pub enum TaskWork {
     },
 }
 
-/// Counts of a load's results.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Counts {
-    /// The task's operations.
-    pub task_ops: u64,
-    /// Those of them with a wrong result.
-    pub task_corrupted: u64,
-    /// The softirqs' operations.
-    pub softirq_ops: u64,
-    /// Those of them with a wrong result.
-    pub softirq_corrupted: u64,
-    /// The kernel thread's operations.
-    pub second_ops: u64,
-    /// Those of them with a wrong result.
-    pub second_corrupted: u64,
-    /// Of the softirqs', done by scalar code because SIMD was not usable.
-    pub scalar_fallbacks: u64,
-    /// Sections opened by the hardirq handler.
-    pub hardirq_sections: u64,
-    /// Kernel entries that changed the user's FPU state.
-    pub user_corrupted: u64,
-    /// Operations of other code that answered later: the task's and the softirqs'.
-    pub async_punts: u64,
-    /// Those that were not accepted because a queue was full.
-    pub dropped: u64,
-    /// Requests answered after a later one of the same context.
-    pub reordered: u64,
-    /// Those answered with an error; they are among the corrupted, too.
-    pub errors: u64,
-}
-
-impl AddAssign for Counts {
-    fn add_assign(&mut self, other: Counts) {
-        self.task_ops += other.task_ops;
-        self.task_corrupted += other.task_corrupted;
-        self.softirq_ops += other.softirq_ops;
-        self.softirq_corrupted += other.softirq_corrupted;
-        self.second_ops += other.second_ops;
-        self.second_corrupted += other.second_corrupted;
-        self.scalar_fallbacks += other.scalar_fallbacks;
-        self.hardirq_sections += other.hardirq_sections;
-        self.user_corrupted += other.user_corrupted;
-        self.async_punts += other.async_punts;
-        self.dropped += other.dropped;
-        self.reordered += other.reordered;
-        self.errors += other.errors;
+counts! {
+    /// Counts of a load's results.
+    pub struct Counts {
+        /// The task's operations.
+        task_ops,
+        /// Those of them with a wrong result.
+        task_corrupted,
+        /// The softirqs' operations.
+        softirq_ops,
+        /// Those of them with a wrong result.
+        softirq_corrupted,
+        /// The kernel thread's operations.
+        second_ops,
+        /// Those of them with a wrong result.
+        second_corrupted,
+        /// Softirq operations done by scalar code because SIMD was not usable.
+        scalar_fallbacks,
+        /// Sections opened by the hardirq handler.
+        hardirq_sections,
+        /// Kernel entries that changed the user's FPU state.
+        user_corrupted,
+        /// Operations of other code that answered later: the task's and the softirqs'.
+        async_punts,
+        /// Those that were not accepted because a queue was full.
+        dropped,
+        /// Requests answered after a later one of the same context.
+        reordered,
+        /// Those answered with an error; they are among the corrupted, too.
+        errors,
     }
 }
 
-impl Sub for Counts {
-    type Output = Counts;
-
-    fn sub(self, before: Counts) -> Counts {
-        Counts {
-            task_ops: self.task_ops - before.task_ops,
-            task_corrupted: self.task_corrupted - before.task_corrupted,
-            softirq_ops: self.softirq_ops - before.softirq_ops,
-            softirq_corrupted: self.softirq_corrupted - before.softirq_corrupted,
-            second_ops: self.second_ops - before.second_ops,
-            second_corrupted: self.second_corrupted - before.second_corrupted,
-            scalar_fallbacks: self.scalar_fallbacks - before.scalar_fallbacks,
-            hardirq_sections: self.hardirq_sections - before.hardirq_sections,
-            user_corrupted: self.user_corrupted - before.user_corrupted,
-            async_punts: self.async_punts - before.async_punts,
-            dropped: self.dropped - before.dropped,
-            reordered: self.reordered - before.reordered,
-            errors: self.errors - before.errors,
-        }
-    }
-}
-
-/// What a load is to be.
+/// A load, to be attached.
 pub struct Plan {
     /// The task's part.
     pub task: TaskWork,
@@ -289,16 +226,14 @@ pub struct Load<'a> {
     /// Boxed: `kernel/` keeps its address.
     raw: Box<sys::Load>,
     cpu: &'a mut Cpu,
-    user: Pattern,
-    user_found: Pattern,
-    user_corrupted: u64,
-    /// What the raw pointers of `raw` point to.
+    user: UserProgram,
+    /// The memory that `raw` points to.
     sides: Sides,
     _second: (Arc<Messages>, Buffers),
     _pattern: Box<(Pattern, Pattern)>,
 }
 
-/// What a side needs memory for.
+/// The memory of a side.
 struct Buffers {
     dst: Vec<u8>,
     op: Option<Box<sys::Op>>,
@@ -307,18 +242,11 @@ struct Buffers {
 
 impl Buffers {
     fn new(op: Option<Operation>, messages: &Messages) -> Buffers {
-        let slots = op.map_or(0, |o| o.slots as usize);
-        let free = sys::OpSlot::default();
+        let slots = op.map_or(0, |o| o.0.slots as usize);
         Buffers {
             dst: vec![0; messages.stride * slots.max(messages.ivs.len())],
-            op: op.map(|o| {
-                Box::new(sys::Op {
-                    crypt: Some(o.crypt),
-                    ctx: o.ctx,
-                    slots: o.slots,
-                })
-            }),
-            slots: vec![free; slots],
+            op: op.map(|o| Box::new(o.0)),
+            slots: vec![sys::OpSlot::default(); slots],
         }
     }
 }
@@ -357,26 +285,25 @@ pub struct Sides {
     softirq: sys::LoadSide,
     seed: u64,
     spins: u64,
-    /// What the raw pointers point to.
+    /// The memory that the sides point to.
     _keep: (TaskWork, (Worker, Arc<Messages>)),
     _buffers: [Buffers; 2],
 }
 
 impl Sides {
-    /// Of what the task does and what softirqs do.
     pub fn new(task: TaskWork, softirq: (Worker, Arc<Messages>)) -> Result<Sides, Error> {
         let soft = softirq.1.clone();
         let (soft_impl, soft_op) = match softirq.0 {
             Worker::Impl(imp) => (Some(imp), None),
             Worker::Op(op) => (None, Some(op)),
         };
-        usable(soft_impl.into_iter().chain(task.implementation()))?;
         let (task_impl, task_op, depth, messages, seed, spins) = match &task {
             TaskWork::Crypt(imp, messages) => (Some(*imp), None, 0, messages.clone(), 0, 0),
             TaskWork::Ask(op, messages, depth) => (None, Some(*op), *depth, messages.clone(), 0, 0),
             TaskWork::Keep { seed, spins } => (None, None, 0, soft.clone(), *seed, *spins),
         };
-        assert!(task_op.is_none_or(|op| (1..=op.slots).contains(&depth)));
+        check_usable(soft_impl.into_iter().chain(task_impl))?;
+        assert!(task_op.is_none_or(|op| (1..=op.0.slots).contains(&depth)));
         let mut buffers = [
             Buffers::new(task_op, &messages),
             Buffers::new(soft_op, &soft),
@@ -394,7 +321,7 @@ impl Sides {
 
 /// # Panics
 /// If one is not an implementation of [`ALG`], whose keys messages have.
-fn usable(impls: impl IntoIterator<Item = Impl>) -> Result<(), Error> {
+fn check_usable(impls: impl IntoIterator<Item = Impl>) -> Result<(), Error> {
     for imp in impls {
         assert_eq!(imp.alg(), ALG, "{imp:?}");
         if !imp.tier().usable() {
@@ -409,11 +336,8 @@ impl<'a> Load<'a> {
     /// softirqs that encrypt.
     pub fn attach(cpu: &'a mut Cpu, plan: Plan) -> Result<Load<'a>, Error> {
         let sides = Sides::new(plan.task, plan.softirq)?;
-        usable(
-            [plan.fallback]
-                .into_iter()
-                .chain(plan.second.as_ref().map(|s| s.0)),
-        )?;
+        let second = plan.second.as_ref();
+        check_usable([plan.fallback].into_iter().chain(second.map(|s| s.0)))?;
         let (second_impl, second) = match &plan.second {
             Some((imp, messages)) => (Some(*imp), messages.clone()),
             None => (None, sides._keep.1 .1.clone()),
@@ -437,9 +361,7 @@ impl<'a> Load<'a> {
         Ok(Load {
             raw,
             cpu,
-            user: Pattern::from_seed(!sides.seed),
-            user_found: Pattern::zero(),
-            user_corrupted: 0,
+            user: UserProgram::new(!sides.seed),
             sides,
             _second: (second, buffers),
             _pattern: pattern,
@@ -449,9 +371,7 @@ impl<'a> Load<'a> {
     /// Wait until what softirqs and the task have put is answered. Interrupts do nothing
     /// meanwhile.
     pub fn drain(&mut self) {
-        // SAFETY: a field of this Load; volatile, since interrupts read it at any moment.
-        let empty = unsafe { std::ptr::read_volatile(&raw const self.raw.empty) };
-        self.set_empty(true);
+        let empty = self.set_empty(true);
         // SAFETY: the function takes this structure, attached to this CPU.
         unsafe { cpu::gate(sys::kiln_load_drain, (&raw mut *self.raw).cast()) };
         self.set_empty(empty);
@@ -460,9 +380,7 @@ impl<'a> Load<'a> {
     /// Change what task and softirqs do; `sides` is what they did before. Counts are those of
     /// the sides.
     pub fn exchange(&mut self, sides: &mut Sides) {
-        // SAFETY: as in `drain`.
-        let empty = unsafe { std::ptr::read_volatile(&raw const self.raw.empty) };
-        self.set_empty(true);
+        let empty = self.set_empty(true);
         self.drain();
         self.sides.task = self.raw.task;
         self.sides.softirq = self.raw.softirq;
@@ -480,10 +398,15 @@ impl<'a> Load<'a> {
         self.cpu
     }
 
-    /// With `empty`, interrupts do nothing at all: the control of a measurement.
-    pub fn set_empty(&mut self, empty: bool) {
+    /// With `empty`, interrupts do nothing at all: the control of a measurement. Returns what was set before.
+    pub fn set_empty(&mut self, empty: bool) -> bool {
+        let field = &raw mut self.raw.empty;
         // SAFETY: a field of this Load; volatile, since interrupts read it at any moment.
-        unsafe { std::ptr::write_volatile(&raw mut self.raw.empty, empty) };
+        unsafe {
+            let before = field.read_volatile();
+            field.write_volatile(empty);
+            before
+        }
     }
 
     /// Set the trap flag around the task's sections, or around the softirqs' work.
@@ -504,17 +427,12 @@ impl<'a> Load<'a> {
         self.raw.ops = ops;
         // SAFETY: the function takes this structure, attached to this CPU.
         unsafe {
-            cpu::gate_with(
-                &self.user,
-                &mut self.user_found,
-                sys::kiln_load_run,
-                (&raw mut *self.raw).cast(),
-            )
+            self.user
+                .enter(sys::kiln_load_run, (&raw mut *self.raw).cast())
         };
-        self.user_corrupted += u64::from(self.user_found != self.user);
     }
 
-    /// What has been done since it was attached.
+    /// Counts since it was attached.
     pub fn counts(&self) -> Counts {
         Counts {
             task_ops: self.raw.task.ops,
@@ -525,20 +443,11 @@ impl<'a> Load<'a> {
             second_corrupted: self.raw.second.corrupted,
             scalar_fallbacks: self.raw.scalar_fallbacks,
             hardirq_sections: self.raw.hardirq_sections,
-            user_corrupted: self.user_corrupted,
+            user_corrupted: self.user.corrupted,
             async_punts: self.raw.task.async_punts + self.raw.softirq.async_punts,
             dropped: self.raw.task.dropped + self.raw.softirq.dropped,
             reordered: self.raw.task.reordered + self.raw.softirq.reordered,
             errors: self.raw.task.errors + self.raw.softirq.errors,
-        }
-    }
-}
-
-impl TaskWork {
-    fn implementation(&self) -> Option<Impl> {
-        match self {
-            TaskWork::Crypt(imp, _) => Some(*imp),
-            TaskWork::Ask(..) | TaskWork::Keep { .. } => None,
         }
     }
 }

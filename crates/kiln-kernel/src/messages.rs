@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use crate::cipher::{Kind, Op};
+use crate::cipher::{Impl, Kind, Op};
 use crate::sys;
 
 pub use crate::sys::Messages as Raw;
@@ -10,7 +10,7 @@ pub use crate::sys::Messages as Raw;
 /// Bytes of the longest IV.
 const MAX_IV: usize = 32;
 
-/// Where messages lie: `struct kiln_messages`.
+/// Messages in memory: `struct kiln_messages`.
 ///
 /// A message is its prefix (associated data), its text and, when it is decrypted, its tag. A result is room for the
 /// prefix, which is not written, the text and, when it was encrypted, the tag. The result of a hash is the digest.
@@ -71,7 +71,20 @@ impl Lens {
     }
 }
 
-/// Messages that do not lie in their buffers, or that the algorithm does not take: what is wrong with them.
+impl Impl {
+    /// The parts of its messages with `text` bytes of text and, if they have any, `assoc` bytes of associated data.
+    pub fn lens(self, assoc: usize, text: usize) -> Lens {
+        let (aead, hash) = (self.kind() == Kind::Aead, self.kind() == Kind::Hash);
+        Lens {
+            assoc: if aead { assoc } else { 0 },
+            text,
+            tag: if aead { self.digest_size() } else { 0 },
+            digest: if hash { self.digest_size() } else { 0 },
+        }
+    }
+}
+
+/// Why messages are refused: their buffers do not contain them, or the algorithm does not take them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Unfit(pub &'static str);
 
@@ -140,8 +153,8 @@ impl<'a> Messages<'a> {
         }
     }
 
-    /// The messages as C sees them, if all of them lie in the buffers. They are borrowed for as long as the result is
-    /// used, and so is `single`, in which the IV of a single message is copied.
+    /// The messages as C sees them, if the buffers contain all of them. They are borrowed for as long as the result is
+    /// used, and so is `single`, into which the IV of a single message is copied.
     #[doc(hidden)]
     pub fn raw(
         &mut self,
@@ -166,21 +179,14 @@ impl<'a> Messages<'a> {
             _ => dst,
         };
         fits(count > 0, "there are none")?;
-        fits(
-            holds(self.src.len(), count, self.src_stride, src),
-            "sources",
-        )?;
-        fits(
-            holds(self.dst.len(), count, self.dst_stride, dst),
-            "results",
-        )?;
+        let sources = holds(self.src.len(), count, self.src_stride, src);
+        fits(sources, "sources")?;
+        let results = holds(self.dst.len(), count, self.dst_stride, dst);
+        fits(results, "results")?;
         let apart = count == 1 || self.dst_stride == 0 || self.dst_stride >= dst;
         fits(apart, "results overlap")?;
-        let iv = needs.iv;
-        fits(
-            iv == 0 || holds(self.ivs.len(), count, self.iv_stride, iv),
-            "IVs",
-        )?;
+        let ivs = needs.iv == 0 || holds(self.ivs.len(), count, self.iv_stride, needs.iv);
+        fits(ivs, "IVs")?;
         let mut iv_room: &mut [u8] = self.iv_room;
         if needs.copies_ivs {
             if count == 1 && iv_room.is_empty() {

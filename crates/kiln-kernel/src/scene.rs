@@ -14,13 +14,11 @@ const SLACK: usize = 64;
 /// Programs of the task, a hardirq, a softirq and a hardirq over a softirq, in the letters of `kiln/scene.h`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Scene {
-    /// Where it begins.
     pub task: &'static str,
-    /// What an interrupt of the task does.
+    /// Interrupts the task.
     pub hardirq: &'static str,
-    /// What the softirq does.
     pub softirq: &'static str,
-    /// What an interrupt of the softirq does.
+    /// Interrupts the softirq.
     pub over_softirq: &'static str,
 }
 
@@ -40,12 +38,10 @@ impl Scene {
             .map(|p| CString::new(p).expect("a program has no NUL"));
         let mut trace = vec![0_u8; TRACE + SLACK];
         let mut raw = sys::Scene {
-            ops: std::ptr::null(),
             program: [0, 1, 2, 3].map(|level: usize| programs[level].as_ptr()),
-            played: [0; 4],
-            len: 0,
             size: TRACE as u32,
             trace: trace.as_mut_ptr().cast(),
+            ..Default::default()
         };
         // SAFETY: the function takes this structure; programs and trace outlive the call, and nothing is pending after it.
         unsafe { cpu::gate(sys::kiln_scene, (&raw mut raw).cast()) };

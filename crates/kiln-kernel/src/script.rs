@@ -91,7 +91,7 @@ pub fn run(
 
 pub use crate::sys::RequestOps;
 
-/// The same on another crypto API than Kiln's.
+/// As [`run`], on another crypto API than Kiln's.
 ///
 /// # Safety
 /// The functions are what `struct kiln_request_ops` asks for, with these transforms.
@@ -105,8 +105,9 @@ pub unsafe fn run_foreign(
     run_on(ops, tfms, steps, message)
 }
 
-/// What tells one crypto API's rules from another's: the limit of the queue, its backlog, who may overtake whom, how
-/// long a transform lives, what needs no kworker. Each with so many transforms of `xts(aes)`, policy `legacy`.
+/// Scripts that distinguish the rules of crypto APIs: the limit of the queue, its backlog, which requests may overtake
+/// others, how long a transform lives, which requests need no kworker. Each has its number of transforms of `xts(aes)`;
+/// the policy is `legacy`.
 pub fn scenarios() -> Vec<(&'static str, usize, Vec<Step>)> {
     use Context::{Softirq, Task, TaskBhOff};
     const BACKLOG: u32 = crate::crypto::MAY_BACKLOG;
@@ -203,7 +204,7 @@ fn run_on(
         .filter(|s| s.kind == 0)
         .map(|s| s.count)
         .sum();
-    // Submitted, told of its turn, answered.
+    // For each: it was submitted, its turn came, it was answered.
     let mut events = vec![sys::ScriptEvent::default(); 3 * requests as usize + 8];
     let mut raw = sys::Script {
         ops,
@@ -216,8 +217,7 @@ fn run_on(
         iv: iv.as_ptr().cast_mut(),
         event: events.as_mut_ptr(),
         max_events: events.len() as u32,
-        events: 0,
-        stuck: 0,
+        ..Default::default()
     };
     // SAFETY: the function takes this structure; every index is of a handle.
     unsafe { cpu::gate(sys::kiln_script, (&raw mut raw).cast()) };

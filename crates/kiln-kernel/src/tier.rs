@@ -1,10 +1,9 @@
 //! Tiers: what this CPU can run, in the steps implementations are written for.
 
 use std::ffi::CStr;
-use std::fmt;
-use std::str::FromStr;
 use std::sync::atomic::{AtomicBool, Ordering};
 
+use crate::derive::parse_names;
 use crate::sys;
 
 static MASKED: AtomicBool = AtomicBool::new(false);
@@ -114,25 +113,7 @@ impl Tier {
     }
 }
 
-impl fmt::Display for Tier {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.pad(self.name())
-    }
-}
-
-impl FromStr for Tier {
-    type Err = String;
-
-    fn from_str(s: &str) -> Result<Tier, String> {
-        Tier::ALL
-            .into_iter()
-            .find(|t| t.name() == s)
-            .ok_or_else(|| {
-                let known: Vec<_> = Tier::ALL.iter().map(|t| t.name()).collect();
-                format!("unknown tier '{s}'; there are {}", known.join(", "))
-            })
-    }
-}
+parse_names!(Tier, "tier", Tier::ALL);
 
 /// # Safety
 /// `p` is null or points to a NUL-terminated string that is never freed.

@@ -17,7 +17,7 @@ use kiln_kernel::Tier;
 use kiln_measure::SplitMix64;
 
 /// Ways and budgets are the process's.
-fn one_at_a_time() -> MutexGuard<'static, ()> {
+fn lock_budgets() -> MutexGuard<'static, ()> {
     static ONE: Mutex<()> = Mutex::new(());
     let guard = ONE.lock().unwrap_or_else(PoisonError::into_inner);
     Model::Direct.set();
@@ -42,74 +42,55 @@ fn simd_of(alg: &str) -> Vec<Impl> {
     Impl::find_all(alg).into_iter().filter(wanted).collect()
 }
 
-fn driver(imp: Impl) -> Driver {
-    let mut driver = Driver::open(imp).expect("a usable driver");
-    if imp.is_keyed() {
-        let len = *imp
-            .key_sizes()
-            .iter()
-            .rev()
-            .find(|&&n| n <= 64 || imp.alg() == "nhpoly1305")
-            .unwrap_or(&64);
-        driver.set_key(&bytes(len, 5)).expect("a key size it takes");
-    }
-    driver
-}
+/// An implementation and its driver.
+struct Subject(Impl, Driver);
 
-fn lens(imp: Impl, text: usize, assoc: usize) -> Lens {
-    match imp.kind() {
-        Kind::Skcipher => Lens {
-            assoc: 0,
-            text,
-            tag: 0,
-            digest: 0,
-        },
-        Kind::Aead => Lens {
-            assoc,
-            text,
-            tag: imp.digest_size(),
-            digest: 0,
-        },
-        Kind::Hash => Lens {
-            assoc: 0,
-            text,
-            tag: 0,
-            digest: imp.digest_size(),
-        },
+impl Subject {
+    fn open(imp: Impl) -> Subject {
+        let mut driver = Driver::open(imp).expect("a usable driver");
+        if imp.is_keyed() {
+            let sizes = imp.key_sizes().into_iter();
+            let fits = |&n: &usize| n <= 64 || imp.alg() == "nhpoly1305";
+            let len = sizes.rev().find(fits).unwrap_or(64);
+            driver.set_key(&bytes(len, 5)).expect("a key size it takes");
+        }
+        Subject(imp, driver)
     }
-}
 
-/// The answer to one request whose source and destination lie at odd addresses.
-fn ask(driver: &mut Driver, imp: Impl, op: Op, src: &[u8], lens: Lens) -> Vec<u8> {
-    const OFF: usize = 3;
-    let mut from = vec![0; OFF + src.len()];
-    from[OFF..].copy_from_slice(src);
-    let mut to = vec![0xa5; 1 + lens.dst(op) + 1];
-    let mut iv = bytes(imp.iv_size(), 9);
-    if imp.alg() == "ccm(aes)" {
-        iv[0] = 3;
+    fn seal(&mut self, src: &[u8], lens: Lens) -> Vec<u8> {
+        self.ask(Op::Encrypt, src, lens)
     }
-    let mut iv_room = iv.clone();
-    let end = to.len() - 1;
-    let message = Messages {
-        iv_room: &mut iv_room,
-        ..Messages::single(op, &from[OFF..], &mut to[1..end], &iv)
-    };
-    let later = driver
-        .run(&mut message.with_lens(lens), 1)
-        .unwrap_or_else(|e| panic!("{imp:?} {op:?} {lens:?}: {e}"));
-    assert_eq!(later, 0);
-    assert_eq!(
-        (to[0], to[end]),
-        (0xa5, 0xa5),
-        "{imp:?}: nothing beyond the answer"
-    );
-    // What a cipher leaves in its IV belongs to the answer.
-    if imp.kind() == Kind::Skcipher {
-        to.extend(&iv_room);
+
+    /// The answer to one request whose source and destination lie at odd addresses.
+    fn ask(&mut self, op: Op, src: &[u8], lens: Lens) -> Vec<u8> {
+        const OFF: usize = 3;
+        let Subject(imp, driver) = self;
+        let mut from = vec![0; OFF + src.len()];
+        from[OFF..].copy_from_slice(src);
+        let mut to = vec![0xa5; 1 + lens.dst(op) + 1];
+        let mut iv = bytes(imp.iv_size(), 9);
+        if imp.alg() == "ccm(aes)" {
+            iv[0] = 3;
+        }
+        let mut iv_room = iv.clone();
+        let end = to.len() - 1;
+        let message = Messages {
+            iv_room: &mut iv_room,
+            ..Messages::single(op, &from[OFF..], &mut to[1..end], &iv)
+        };
+        let later = driver
+            .run(&mut message.with_lens(lens), 1)
+            .unwrap_or_else(|e| panic!("{imp:?} {op:?} {lens:?}: {e}"));
+        assert_eq!(later, 0);
+        // Nothing beyond the answer.
+        assert_eq!((to[0], to[end]), (0xa5, 0xa5), "{imp:?}");
+        // What a cipher leaves in its IV belongs to the answer.
+        if imp.kind() == Kind::Skcipher {
+            to.extend(&iv_room);
+        }
+        // Associated data are not written to the destination.
+        to[1 + if lens.digest == 0 { lens.assoc } else { 0 }..].to_vec()
     }
-    // Associated data are not written to the destination.
-    to[1 + if lens.digest == 0 { lens.assoc } else { 0 }..].to_vec()
 }
 
 /// Lengths an implementation may get wrong, for a budget of so many bytes.
@@ -154,18 +135,17 @@ fn sections(imp: Impl, lens: Lens, most: usize) -> (u64, u64) {
 
 #[test]
 fn every_way_answers_what_generic_code_does() {
-    let _one = one_at_a_time();
+    let _one = lock_budgets();
     // No message is so short that scalar code has it.
     plant(&[], 700, false);
     let cpu = Cpu::boot(&Config::default()).unwrap();
     let mut requests = 0;
     for alg in Impl::algorithms() {
-        let judge = judge_of(alg);
-        let mut of_judge = driver(judge);
+        let mut judge = Subject::open(judge_of(alg));
         let mut known: HashMap<(usize, usize, bool), Vec<u8>> = HashMap::new();
         for imp in simd_of(alg) {
             let granule = imp.budget().granule as usize;
-            let mut of_imp = driver(imp);
+            let mut subject = Subject::open(imp);
             for way in Way::ALL {
                 let by_bytes = !matches!(way, Way::Unbounded | Way::Clocked | Way::OnDemand);
                 // Constants as they are; what was measured differs from machine to machine.
@@ -173,16 +153,10 @@ fn every_way_answers_what_generic_code_does() {
                 budget::force((!constant).then_some(4 * granule as u32));
                 way.set(1 << 40);
                 let most = imp.budget().most[0] as usize;
-                let around = if way == Way::Unbounded {
-                    4 * granule
-                } else {
-                    most
-                };
-                assert_eq!(
-                    around % granule.min(imp.block_size().max(16)),
-                    0,
-                    "{imp:?} {way}"
-                );
+                let unbounded = way == Way::Unbounded;
+                let around = if unbounded { 4 * granule } else { most };
+                let unit = granule.min(imp.block_size().max(16));
+                assert_eq!(around % unit, 0, "{imp:?} {way}");
                 for len in lengths(imp, around) {
                     let assocs = match (imp.kind(), alg) {
                         (Kind::Aead, "rfc4106(gcm(aes))") => vec![16],
@@ -190,18 +164,18 @@ fn every_way_answers_what_generic_code_does() {
                         _ => vec![16],
                     };
                     for assoc in assocs {
-                        let lens = lens(imp, len, assoc);
+                        let lens = imp.lens(assoc, len);
                         let src = bytes(lens.src(Op::Encrypt), 1 + len as u64);
                         let want = known
                             .entry((len, lens.assoc, false))
-                            .or_insert_with(|| ask(&mut of_judge, judge, Op::Encrypt, &src, lens));
+                            .or_insert_with(|| judge.seal(&src, lens));
                         let before = cpu.stats().sections;
-                        let got = ask(&mut of_imp, imp, Op::Encrypt, &src, lens);
+                        let got = subject.seal(&src, lens);
                         let opened = cpu.stats().sections - before;
                         assert!(got == *want, "{imp:?} {way}: {len} + {} bytes", lens.assoc);
                         requests += 1;
                         let (least, at_most) = sections(imp, lens, most);
-                        if by_bytes || way == Way::Unbounded {
+                        if by_bytes || unbounded {
                             assert!(
                                 (least..=at_most).contains(&opened),
                                 "{imp:?} {way} {lens:?}: {opened} sections, {least} to {at_most}"
@@ -213,25 +187,17 @@ fn every_way_answers_what_generic_code_does() {
                         if imp.kind() == Kind::Hash {
                             continue;
                         }
-                        let iv = if imp.kind() == Kind::Skcipher {
-                            imp.iv_size()
-                        } else {
-                            0
-                        };
+                        let skcipher = imp.kind() == Kind::Skcipher;
+                        let iv = if skcipher { imp.iv_size() } else { 0 };
                         // Of what came out the poison behind it and the IV are not the message.
                         let sealed = [&src[..lens.assoc], &want[..want.len() - 1 - iv]].concat();
-                        let got = ask(&mut of_imp, imp, Op::Decrypt, &sealed, lens);
-                        assert!(
-                            got[..len] == src[lens.assoc..lens.assoc + len],
-                            "{imp:?} {way}: decrypting {len} bytes"
-                        );
-                        let want = known.entry((len, lens.assoc, true)).or_insert_with(|| {
-                            ask(&mut of_judge, judge, Op::Decrypt, &sealed, lens)
-                        });
-                        assert!(
-                            got == *want,
-                            "{imp:?} {way}: what decrypting {len} bytes leaves"
-                        );
+                        let got = subject.ask(Op::Decrypt, &sealed, lens);
+                        let what = format!("{imp:?} {way}: decrypting {len} bytes");
+                        assert!(got[..len] == src[lens.assoc..lens.assoc + len], "{what}");
+                        let want = known
+                            .entry((len, lens.assoc, true))
+                            .or_insert_with(|| judge.ask(Op::Decrypt, &sealed, lens));
+                        assert!(got == *want, "{what}: what it leaves");
                     }
                 }
             }
@@ -243,18 +209,17 @@ fn every_way_answers_what_generic_code_does() {
 /// From one piece to the next XTS has its tweak advance by so many blocks: in steps of 16384, 2048, 128 and 56.
 #[test]
 fn tweaks_of_long_pieces_are_right() {
-    let _one = one_at_a_time();
+    let _one = lock_budgets();
     let judge = judge_of("xts(aes)");
-    let mut of_judge = driver(judge);
     let src = bytes(700_001, 8);
-    let lens = lens(judge, src.len(), 0);
-    let want = ask(&mut of_judge, judge, Op::Encrypt, &src, lens);
+    let lens = judge.lens(0, src.len());
+    let want = Subject::open(judge).seal(&src, lens);
     for imp in simd_of("xts(aes)") {
-        let mut of_imp = driver(imp);
+        let mut subject = Subject::open(imp);
         for most in [100_032, 340_032, 16 * 127, 16 * 2047] {
             budget::force(Some(most));
             Way::Calibrated.set(1);
-            let got = ask(&mut of_imp, imp, Op::Encrypt, &src, lens);
+            let got = subject.seal(&src, lens);
             assert!(got == want, "{imp:?}: {most} bytes a section");
         }
     }
@@ -263,28 +228,26 @@ fn tweaks_of_long_pieces_are_right() {
 /// Steps that are learnt stay whole blocks, and some, however short the target.
 #[test]
 fn the_clock_halves_no_step_to_nothing() {
-    let _one = one_at_a_time();
+    let _one = lock_budgets();
     for alg in Impl::algorithms() {
-        let judge = judge_of(alg);
+        let mut judge = Subject::open(judge_of(alg));
         for imp in simd_of(alg) {
-            let mut of_imp = driver(imp);
+            let mut subject = Subject::open(imp);
             // Nothing was measured, or it took no time: steps begin long.
             plant(&[], 700, false);
             Way::Clocked.set(1 << 20);
-            let lens = lens(imp, 20_480, 16);
+            let lens = imp.lens(16, 20_480);
             let src = bytes(lens.src(Op::Encrypt), 6);
-            let want = ask(&mut driver(judge), judge, Op::Encrypt, &src, lens);
+            let want = judge.seal(&src, lens);
             for target in [1, 200, 1_000, 5_000, 20_000, 80_000] {
                 Way::Clocked.set(target);
                 for _ in 0..30 {
-                    let got = ask(&mut of_imp, imp, Op::Encrypt, &src, lens);
+                    let got = subject.seal(&src, lens);
                     assert!(got == want, "{imp:?}: a target of {target} ticks");
                     let known = imp.budget();
                     let step = known.most[0];
-                    assert!(
-                        step > 0 && step % known.granule == 0,
-                        "{imp:?}: {step} bytes"
-                    );
+                    let whole = step > 0 && step % known.granule == 0;
+                    assert!(whole, "{imp:?}: {step} bytes");
                 }
             }
         }
@@ -296,17 +259,10 @@ fn the_clock_halves_no_step_to_nothing() {
 #[test]
 fn a_lost_piece_is_seen() {
     let imp = judge_of("sha256");
-    let mut driver = driver(imp);
+    let mut subject = Subject::open(imp);
     let text = bytes(600, 3);
-    let whole = ask(&mut driver, imp, Op::Encrypt, &text, lens(imp, 600, 0));
-    let short = ask(
-        &mut driver,
-        imp,
-        Op::Encrypt,
-        &text[..536],
-        lens(imp, 536, 0),
-    );
-    assert_ne!(whole, short);
+    let mut digest = |n| subject.seal(&text[..n], imp.lens(0, n));
+    assert_ne!(digest(600), digest(536));
 }
 
 /// A line of `kernel/crypto/posted.def`.
@@ -341,10 +297,8 @@ fn parse_posted(text: &str) -> Vec<Posted> {
 /// The implementations whose limit in the kernel side differs from the table's.
 fn unlike_posted(table: &[Posted]) -> Vec<String> {
     let limit = |imp: &Impl| {
-        let mut of = table
-            .iter()
-            .filter(|p| p.driver.as_deref() == Some(imp.driver()));
-        of.next().map(|p| p.bytes)
+        let row = |p: &&Posted| p.driver.as_deref() == Some(imp.driver());
+        table.iter().find(row).map(|p| p.bytes)
     };
     let all = Impl::all().into_iter();
     let unlike = all.filter(|i| i.budget().posted != limit(i));
@@ -355,7 +309,7 @@ const POSTED: &str = include_str!("../../../kernel/crypto/posted.def");
 
 #[test]
 fn fixed_is_what_was_posted_for_the_algorithm_and_the_tier_and_nothing_else() {
-    let _one = one_at_a_time();
+    let _one = lock_budgets();
     let table = parse_posted(POSTED);
     assert_eq!(table.len(), 23);
     assert_eq!(unlike_posted(&table), [""; 0]);
@@ -379,21 +333,19 @@ fn fixed_is_what_was_posted_for_the_algorithm_and_the_tier_and_nothing_else() {
 fn a_posted_limit_is_of_the_same_algorithm_and_isa_level_and_has_a_message_id() {
     for row in parse_posted(POSTED) {
         let (series, patch) = row.id.split_once('-').unwrap();
-        let patch = patch
-            .strip_suffix("-elliott@hpe.com")
-            .expect("a Message-Id");
+        let patch = patch.strip_suffix("-elliott@hpe.com");
+        let patch: u32 = patch.expect("a Message-Id").parse().unwrap();
         let patches = match series {
             "20221103042740.6556" => 17,
             "20221116041342.3841" => 24,
             _ => panic!("{series}: neither version 3 nor 4"),
         };
         // The cover letter is 1.
-        assert!((2..=patches + 1).contains(&patch.parse::<u32>().unwrap()));
+        assert!((2..=patches + 1).contains(&patch));
         let Some(driver) = &row.driver else {
             continue;
         };
-        let of = Impl::all().into_iter().find(|i| i.driver() == driver);
-        let imp = of.unwrap_or_else(|| panic!("Kiln has no {driver}"));
+        let imp = Impl::find(driver).unwrap_or_else(|| panic!("Kiln has no {driver}"));
         assert_eq!(imp.alg(), row.alg);
         let tier = match row.level.as_str() {
             "sse2" | "clmulni" | "pclmul" => "aesni",
@@ -408,24 +360,21 @@ fn a_posted_limit_is_of_the_same_algorithm_and_isa_level_and_has_a_message_id() 
 /// What a request comes to, not what a table says.
 #[test]
 fn requests_are_cut_by_the_posted_limits() {
-    let _one = one_at_a_time();
+    let _one = lock_budgets();
     plant(&[], 700, false);
     let cpu = Cpu::boot(&Config::default()).unwrap();
     Way::Fixed.set(1);
     for row in parse_posted(POSTED) {
-        let all = Impl::all().into_iter();
-        let Some(imp) = all
-            .filter(|i| i.tier().usable())
-            .find(|i| Some(i.driver()) == row.driver.as_deref())
-        else {
+        let imp = row.driver.as_deref().and_then(Impl::find);
+        let Some(imp) = imp.filter(|i| i.tier().usable()) else {
             continue;
         };
-        let mut of_imp = driver(imp);
+        let mut subject = Subject::open(imp);
         for (pieces, len) in [(1, row.bytes), (2, row.bytes + 1), (3, 3 * row.bytes)] {
-            let lens = lens(imp, len as usize, 0);
+            let lens = imp.lens(0, len as usize);
             let src = bytes(lens.src(Op::Encrypt), 3);
             let before = cpu.stats().sections;
-            ask(&mut of_imp, imp, Op::Encrypt, &src, lens);
+            subject.seal(&src, lens);
             let opened = cpu.stats().sections - before;
             assert_eq!(opened, pieces, "{imp:?}: {len} bytes");
         }
@@ -437,13 +386,8 @@ fn compiles(expression: &str) -> bool {
     let include = concat!(env!("CARGO_MANIFEST_DIR"), "/../../kernel/include");
     let text = format!("#include <kiln/budget.h>\nenum {{ BYTES_PER_FPU = {expression} }};\n");
     let mut cc = Command::new("cc")
-        .args([
-            "-std=gnu11",
-            "-ffreestanding",
-            "-mgeneral-regs-only",
-            "-fsyntax-only",
-        ])
-        .args(["-I", include, "-x", "c", "-"])
+        .args(["-std=gnu11", "-ffreestanding", "-mgeneral-regs-only"])
+        .args(["-fsyntax-only", "-I", include, "-x", "c", "-"])
         .stdin(Stdio::piped())
         .stderr(Stdio::null())
         .spawn()
@@ -494,7 +438,7 @@ fn most_moved(a: &[Option<u32>], b: &[Option<u32>]) -> f64 {
 /// Stalls as interrupts, SMIs and hosts make them: some microseconds, hundreds, and several runs in a row.
 #[test]
 fn planted_stalls_move_no_budget() {
-    let _one = one_at_a_time();
+    let _one = lock_budgets();
     plant(&[], 700, false);
     let clean = budgets();
     assert!(clean.iter().all(|b| b.is_some_and(|n| n > 0)));
@@ -522,7 +466,7 @@ fn planted_stalls_move_no_budget() {
 
 #[test]
 fn another_clock_speed_is_noticed() {
-    let _one = one_at_a_time();
+    let _one = lock_budgets();
     plant(&[], 700, false);
     assert!(!plant(&[], 700, true));
     assert!(!plant(&[], 720, true), "less than a twentieth");
@@ -534,31 +478,20 @@ fn another_clock_speed_is_noticed() {
 
 #[test]
 fn what_is_measured_fits_and_one_of_each_is_fastest() {
-    let _one = one_at_a_time();
+    let _one = lock_budgets();
     budget::calibrate();
     for alg in Impl::algorithms() {
         let all = Impl::find_all(alg);
-        assert_eq!(
-            all.iter().filter(|i| i.budget().fastest).count(),
-            1,
-            "{alg}"
-        );
+        let fastest = all.iter().filter(|i| i.budget().fastest);
+        assert_eq!(fastest.count(), 1, "{alg}");
         for imp in all.into_iter().filter(|i| i.tier().usable()) {
             let known = imp.budget();
             assert!(known.rate.iter().all(|&r| r > 0.0), "{imp:?}");
-            assert_eq!(
-                imp.bytes_in(Op::Encrypt, 1),
-                None,
-                "{imp:?}: nothing fits a tick"
-            );
-            let (little, much) = (
-                imp.bytes_in(Op::Encrypt, 100_000),
-                imp.bytes_in(Op::Encrypt, 400_000),
-            );
-            assert!(
-                little <= much && much.unwrap() % known.granule == 0,
-                "{imp:?}"
-            );
+            let [tick, little, much] =
+                [1, 100_000, 400_000].map(|ticks| imp.bytes_in(Op::Encrypt, ticks));
+            assert_eq!(tick, None, "{imp:?}");
+            assert!(little <= much, "{imp:?}");
+            assert_eq!(much.unwrap() % known.granule, 0, "{imp:?}");
         }
     }
 }
@@ -575,12 +508,12 @@ fn disturbed(
         ..Config::default()
     };
     let mut cpu = Cpu::boot(&config).unwrap();
-    let bh_off = Policy::all().into_iter().find(|p| p.name() == "bh-off");
-    bh_off.expect("a policy of this name").set(&mut cpu);
+    let bh_off: Policy = "bh-off".parse().unwrap();
+    bh_off.set(&mut cpu);
     way.set(78_000);
-    let mut of_imp = driver(imp);
+    let Subject(_, mut driver) = Subject::open(imp);
     let src = bytes(1 << 20, 4);
-    let lens = lens(imp, src.len(), 0);
+    let lens = imp.lens(0, src.len());
     let mut dst = vec![0; lens.dst(Op::Encrypt)];
     let iv = bytes(imp.iv_size(), 1);
     let mut message = Messages::single(Op::Encrypt, &src, &mut dst, &iv).with_lens(lens);
@@ -595,7 +528,7 @@ fn disturbed(
     let started = Instant::now();
     let part = loop {
         let timer = Timer::start(&mut cpu, Arrivals::Periodic(2000.0)).unwrap();
-        let part = run.run(&mut cpu, &mut of_imp, &mut message).unwrap().judged;
+        let part = run.run(&mut cpu, &mut driver, &mut message).unwrap().judged;
         drop(timer);
         if done(&part) {
             break part;
@@ -611,7 +544,7 @@ fn disturbed(
 
 #[test]
 fn sections_end_on_demand_and_their_victims_are_served() {
-    let _one = one_at_a_time();
+    let _one = lock_budgets();
     let Some(imp) = simd_of("sha256").pop() else {
         return;
     };
@@ -623,19 +556,9 @@ fn sections_end_on_demand_and_their_victims_are_served() {
     assert_eq!(part.sections, part.ops);
     assert!(part.long_sections >= part.long_witnessed);
     let part = disturbed(imp, Way::OnDemand, u64::MAX, |p| p.softirq.total() > 2);
-    assert!(
-        part.sections > part.ops,
-        "{} sections, {} ops",
-        part.sections,
-        part.ops
-    );
+    assert!(part.sections > part.ops, "{part:?}");
     assert_eq!((part.stalls, part.long_sections), (0, 0));
     // By the clock, whatever happens: 1 MiB are many times the target.
     let part = disturbed(imp, Way::Clocked, u64::MAX, |p| p.ops > 0);
-    assert!(
-        part.sections > 5 * part.ops,
-        "{} sections, {} ops",
-        part.sections,
-        part.ops
-    );
+    assert!(part.sections > 5 * part.ops, "{part:?}");
 }

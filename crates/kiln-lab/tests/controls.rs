@@ -239,7 +239,11 @@ mod keys {
         let check = |name, function: SetKey| {
             // SAFETY: it takes what it stands for takes.
             let imp = unsafe {
-                Impl::find_all("ctr(aes)")[0].disguised_key(name, function as *const c_void)
+                Impl::find_all("ctr(aes)")[0].disguised(
+                    name,
+                    Entry::SetKey,
+                    function as *const c_void,
+                )
             };
             check(imp, Suite::Keys, 0..u64::MAX)
         };

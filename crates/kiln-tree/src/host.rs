@@ -155,7 +155,7 @@ impl Host {
         // SAFETY: the function has this type in `fpu.c`; there is no CPU yet.
         let policy = unsafe {
             let add: GateFn = image.function("kiln_glue_fpu_policy")?;
-            let policy = Policy::of_tree(add(ptr::null_mut()));
+            let policy = Policy::from_number(add(ptr::null_mut()));
             let policy = policy.ok_or_else(|| Error::Lacks("no room for a policy".to_string()))?;
             policy.enforce();
             policy

@@ -2,7 +2,10 @@
 //! stacks, each between two guard pages.
 
 use std::io;
+use std::mem::ManuallyDrop;
 use std::ptr::{self, NonNull};
+use std::slice;
+use std::sync::atomic::AtomicU64;
 
 const PAGE: usize = 4096;
 
@@ -40,6 +43,16 @@ impl Mapping {
     pub fn base(&self) -> NonNull<u8> {
         self.at
     }
+}
+
+/// Zero pages that are never given back, taken when they are touched.
+///
+/// # Panics
+/// If there is no memory.
+pub fn leak_pages(bytes: usize) -> &'static [AtomicU64] {
+    let pages = ManuallyDrop::new(Mapping::data(bytes).expect("memory"));
+    // SAFETY: mapped for good, zeroed, and as long as asked for at least.
+    unsafe { slice::from_raw_parts(pages.at.as_ptr().cast(), bytes / 8) }
 }
 
 impl Drop for Mapping {

@@ -24,8 +24,10 @@ pub use area::{set_areas, Areas};
 pub use scheduler::{Scheduler, HZ};
 pub use stats::{Histogram, Stats};
 pub use user::Pattern;
+pub(crate) use user::UserProgram;
 
 use area::Memory;
+pub(crate) use memory::leak_pages;
 use memory::{Mapping, Stacks};
 
 thread_local! {
@@ -36,7 +38,7 @@ thread_local! {
     static PLAIN: RefCell<Option<Cpu>> = const { RefCell::new(None) };
 }
 
-/// How a CPU is to behave.
+/// The configuration of a CPU.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Config {
     /// Its number, from 0.
@@ -191,7 +193,6 @@ impl Cpu {
         unsafe { sys::kiln_cpu_configure(self.raw(), &raw) }
     }
 
-    /// What it has counted.
     pub fn stats(&self) -> Stats {
         // SAFETY: the pointer is into the CPU's own memory; this thread is its only
         // writer, and interrupts have returned by the time this reads.
@@ -318,22 +319,6 @@ pub unsafe fn gate(f: sys::GateFn, arg: *mut c_void) -> u64 {
     ensure();
     // SAFETY: the thread is a CPU; the rest is the caller's promise.
     unsafe { sys::kiln_gate(Some(f), arg) }
-}
-
-/// The same from a user program with `want` in its registers; `found` is what is there
-/// on return.
-///
-/// # Safety
-/// As [`gate`].
-pub(crate) unsafe fn gate_with(
-    want: &Pattern,
-    found: &mut Pattern,
-    f: sys::GateFn,
-    arg: *mut c_void,
-) -> u64 {
-    ensure();
-    // SAFETY: as above.
-    unsafe { user::call(want, found, f, arg) }
 }
 
 fn ensure() {

@@ -1,86 +1,14 @@
-//! What a CPU counts: `struct cpu_stats` and `struct histogram`, field by field.
+//! What a CPU counts.
 
-use std::ops::AddAssign;
-
+use crate::derive::add_fields;
 use crate::sys;
 
 /// Counts since boot or [`crate::cpu::Cpu::reset_stats`].
-#[repr(C)]
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Stats {
-    /// Hardirqs taken.
-    pub irqs: u64,
-    /// Hardirqs that interrupted user mode.
-    pub irqs_user: u64,
-    /// Hardirqs that interrupted an FPU section.
-    pub irqs_in_section: u64,
-    /// Softirq handlers run.
-    pub softirqs: u64,
-    /// Times the softirq loop left some to ksoftirqd.
-    pub softirqs_deferred: u64,
-    /// FPU sections.
-    pub sections: u64,
-    /// Sections that the section timer counted in the histogram.
-    pub sections_timed: u64,
-    /// Timed sections that were interrupted.
-    pub sections_interrupted: u64,
-    /// Timed sections, not interrupted, during which the host took the CPU away.
-    pub sections_stolen: u64,
-    /// User FPU states saved.
-    pub user_saves: u64,
-    /// User FPU states restored.
-    pub user_restores: u64,
-    /// Sections that saved the section they interrupted.
-    pub nested_saves: u64,
-    /// Sections saved because their task was switched out.
-    pub task_saves: u64,
-    /// Warnings that a debug kernel would print.
-    pub warnings: u64,
-    /// Switches of tasks.
-    pub switches: u64,
-    /// Involuntary switches.
-    pub preemptions: u64,
-    /// Timed sections longer than the `long_ticks` of [`crate::budget::Run`].
-    pub sections_long: u64,
-    /// Long sections that were interrupted or lost the CPU to the host.
-    pub sections_long_witnessed: u64,
-    /// Sections that the watchdog found too long.
-    pub stalls: u64,
-    /// The longest stall when the watchdog found it, TSC ticks.
-    pub stall_max: u64,
-    /// Raised by a hardirq that interrupted a softirq: they wait until that one is done.
-    pub softirqs_behind: u64,
-}
+pub use crate::sys::CpuStats as Stats;
 
-sys::assert_layout!(Stats, sys::CpuStats, irqs irqs_user irqs_in_section softirqs softirqs_deferred sections
-    sections_timed sections_interrupted sections_stolen user_saves user_restores nested_saves task_saves warnings
-    switches preemptions sections_long sections_long_witnessed stalls stall_max softirqs_behind);
-
-impl AddAssign for Stats {
-    fn add_assign(&mut self, other: Stats) {
-        self.irqs += other.irqs;
-        self.irqs_user += other.irqs_user;
-        self.irqs_in_section += other.irqs_in_section;
-        self.softirqs += other.softirqs;
-        self.softirqs_deferred += other.softirqs_deferred;
-        self.softirqs_behind += other.softirqs_behind;
-        self.sections += other.sections;
-        self.sections_timed += other.sections_timed;
-        self.sections_interrupted += other.sections_interrupted;
-        self.sections_stolen += other.sections_stolen;
-        self.user_saves += other.user_saves;
-        self.user_restores += other.user_restores;
-        self.nested_saves += other.nested_saves;
-        self.task_saves += other.task_saves;
-        self.warnings += other.warnings;
-        self.switches += other.switches;
-        self.preemptions += other.preemptions;
-        self.sections_long += other.sections_long;
-        self.sections_long_witnessed += other.sections_long_witnessed;
-        self.stalls += other.stalls;
-        self.stall_max = self.stall_max.max(other.stall_max);
-    }
-}
+add_fields!(Stats, irqs irqs_user irqs_in_section softirqs softirqs_deferred softirqs_behind sections sections_timed
+    sections_interrupted sections_stolen user_saves user_restores nested_saves task_saves warnings switches preemptions
+    sections_long sections_long_witnessed stalls; max stall_max);
 
 const BUCKETS: usize = sys::HISTOGRAM_BUCKETS as usize;
 

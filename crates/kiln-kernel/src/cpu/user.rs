@@ -9,25 +9,13 @@ use crate::tier::Tier;
 
 std::arch::global_asm!(include_str!("user.S"), options(att_syntax));
 
+type Want = *const Pattern;
+type Found = *mut Pattern;
+
 extern "C" {
-    fn kiln_user_call_128(
-        w: *const Pattern,
-        f: *mut Pattern,
-        g: sys::GateFn,
-        a: *mut c_void,
-    ) -> u64;
-    fn kiln_user_call_256(
-        w: *const Pattern,
-        f: *mut Pattern,
-        g: sys::GateFn,
-        a: *mut c_void,
-    ) -> u64;
-    fn kiln_user_call_512(
-        w: *const Pattern,
-        f: *mut Pattern,
-        g: sys::GateFn,
-        a: *mut c_void,
-    ) -> u64;
+    fn kiln_user_call_128(want: Want, found: Found, f: sys::GateFn, arg: *mut c_void) -> u64;
+    fn kiln_user_call_256(want: Want, found: Found, f: sys::GateFn, arg: *mut c_void) -> u64;
+    fn kiln_user_call_512(want: Want, found: Found, f: sys::GateFn, arg: *mut c_void) -> u64;
 }
 
 /// Everything a task has in FPU registers, as `struct pattern` of `kernel/load/patterns.h`.
@@ -83,15 +71,37 @@ const _: () = {
     }
 };
 
-/// # Safety
-/// The thread is a CPU; otherwise as [`crate::cpu::gate`].
-pub unsafe fn call(want: &Pattern, found: &mut Pattern, f: sys::GateFn, arg: *mut c_void) -> u64 {
-    let call = match Tier::widest_present() {
-        512 => kiln_user_call_512,
-        256 => kiln_user_call_256,
-        _ => kiln_user_call_128,
-    };
-    // SAFETY: the width is one the CPU has; the routine keeps what a callee keeps and
-    // leaves MXCSR and the x87 control word at their defaults.
-    unsafe { call(want, found, f, arg) }
+/// A program with a pattern in its registers that enters the kernel again and again.
+pub(crate) struct UserProgram {
+    want: Pattern,
+    found: Pattern,
+    /// Entries after which its registers were not what they had been.
+    pub corrupted: u64,
+}
+
+impl UserProgram {
+    pub fn new(seed: u64) -> UserProgram {
+        UserProgram {
+            want: Pattern::from_seed(seed),
+            found: Pattern::zero(),
+            corrupted: 0,
+        }
+    }
+
+    /// Enters kernel mode and calls `f(arg)` there, as [`super::gate`] does.
+    ///
+    /// # Safety
+    /// As [`super::gate`].
+    pub unsafe fn enter(&mut self, f: sys::GateFn, arg: *mut c_void) {
+        super::ensure();
+        let call = match Tier::widest_present() {
+            512 => kiln_user_call_512,
+            256 => kiln_user_call_256,
+            _ => kiln_user_call_128,
+        };
+        // SAFETY: the thread is a CPU that has this width; the routine keeps what a callee keeps and leaves MXCSR and the
+        // x87 control word at their defaults. The rest is the caller's promise.
+        unsafe { call(&self.want, &mut self.found, f, arg) };
+        self.corrupted += u64::from(self.found != self.want);
+    }
 }

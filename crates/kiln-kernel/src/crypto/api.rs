@@ -1,11 +1,14 @@
 //! Whose crypto API: the one linked in, or another build of `kernel/`.
 
-use std::alloc::{alloc_zeroed, handle_alloc_error, Layout};
 use std::ffi::c_void;
+use std::sync::atomic::AtomicU64;
 
-use super::{init, MEMORY};
+use super::init;
 use crate::cpu;
 use crate::sys::{self, GateFn};
+
+/// Bytes for transforms and requests, enough for scripts of a few thousand requests. Pages are taken when they are used.
+const MEMORY: usize = 16 << 20;
 
 /// Its functions, as `abi/crypto.h` declares them.
 #[derive(Debug)]
@@ -27,20 +30,31 @@ static LINKED: Api = Api {
     digest: sys::kiln_crypto_digest,
 };
 
-/// What starts one.
-struct Start {
-    give: unsafe extern "C" fn(*mut c_void, usize),
-    init: unsafe extern "C" fn() -> i32,
-    memory: *mut c_void,
-}
+type Give = unsafe extern "C" fn(*mut c_void, usize);
+type Init = unsafe extern "C" fn() -> i32;
 
-extern "C" fn start(arg: *mut c_void) -> u64 {
-    // SAFETY: called through the gate with what `foreign` made.
-    unsafe {
-        let start = &*arg.cast::<Start>();
-        (start.give)(start.memory, MEMORY);
-        (start.init)() as u64
+/// Starts an API with memory that is never freed, and registers its algorithms. Returns the memory.
+///
+/// # Safety
+/// These are the functions of one `kernel/`, which was not started.
+///
+/// # Panics
+/// If it does not start.
+pub(super) unsafe fn start(give: Give, init: Init) -> &'static [AtomicU64] {
+    extern "C" fn call_both(arg: *mut c_void) -> u64 {
+        // SAFETY: called through the gate with the tuple below; the memory is there for good.
+        unsafe {
+            let (give, init, memory) = *arg.cast::<(Give, Init, &[AtomicU64])>();
+            give(memory.as_ptr().cast_mut().cast(), size_of_val(memory));
+            init() as u64
+        }
     }
+    let memory = cpu::leak_pages(MEMORY);
+    let mut arg = (give, init, memory);
+    // SAFETY: the function takes this tuple; the calling thread is or becomes a CPU.
+    let err = unsafe { cpu::gate(call_both, (&raw mut arg).cast()) };
+    assert_eq!(err, 0, "the algorithms are registered");
+    memory
 }
 
 impl Api {
@@ -59,29 +73,15 @@ impl Api {
     /// # Panics
     /// If it does not start.
     pub unsafe fn foreign(symbol: &dyn Fn(&str) -> *const c_void) -> &'static Api {
-        let layout = Layout::from_size_align(MEMORY, 64).expect("a small power of two");
-        // SAFETY: the size is not zero.
-        let memory = unsafe { alloc_zeroed(layout) };
-        if memory.is_null() {
-            handle_alloc_error(layout);
-        }
         // SAFETY: the caller's promise.
         let function = |name| unsafe { std::mem::transmute::<*const c_void, GateFn>(symbol(name)) };
         // SAFETY: likewise.
-        let mut starter = unsafe {
-            Start {
-                give: std::mem::transmute::<*const c_void, unsafe extern "C" fn(*mut c_void, usize)>(
-                    symbol("kiln_slab_give"),
-                ),
-                init: std::mem::transmute::<*const c_void, unsafe extern "C" fn() -> i32>(symbol(
-                    "kiln_crypto_init",
-                )),
-                memory: memory.cast(),
-            }
+        unsafe {
+            start(
+                std::mem::transmute::<*const c_void, Give>(symbol("kiln_slab_give")),
+                std::mem::transmute::<*const c_void, Init>(symbol("kiln_crypto_init")),
+            )
         };
-        // SAFETY: the function takes this structure.
-        let err = unsafe { cpu::gate(start, (&raw mut starter).cast()) };
-        assert_eq!(err, 0, "the algorithms are registered");
         Box::leak(Box::new(Api {
             open: function("kiln_crypto_open"),
             close: function("kiln_crypto_close"),

@@ -1,108 +1,240 @@
-//! Transforms of other kinds than skciphers: AEADs and hashes.
+//! Transforms: of any kind, of skciphers, AEADs and hashes.
 
+use std::ffi::CString;
+use std::marker::PhantomData;
+use std::ops::{Deref, DerefMut};
 use std::ptr;
 
-use super::{check, Api, Errno, Skcipher, INTERNAL, TYPE_AEAD, TYPE_SHASH, TYPE_SKCIPHER};
+use super::{check, scatterlist, Api, Errno, ASYNC, INTERNAL};
 use crate::cipher::{Impl, Kind, Op, BLOCK};
 use crate::cpu;
 use crate::fpu::Context;
 use crate::sys;
+use crate::tier::static_str;
+
+/// Bits of an algorithm's flags that are its type.
+const TYPE_MASK: u32 = 0xf;
 
 /// The type that an algorithm of this kind is registered as.
-pub(super) fn type_of(kind: Kind) -> u32 {
+fn type_of(kind: Kind) -> u32 {
     match kind {
-        Kind::Skcipher => TYPE_SKCIPHER,
-        Kind::Aead => TYPE_AEAD,
-        Kind::Hash => TYPE_SHASH,
+        Kind::Aead => 0x3,
+        Kind::Skcipher => 0x5,
+        Kind::Hash => 0xe,
     }
 }
 
-/// A transform of any kind.
-pub struct Transform(Skcipher);
+/// A transform of any kind. It answers on the CPU of the calling thread.
+pub struct Transform {
+    pub(crate) raw: sys::Tfm,
+    api: &'static Api,
+    _here: PhantomData<*mut ()>,
+}
 
 impl Transform {
     /// The algorithm of this driver name.
     pub fn open(kind: Kind, driver: &str) -> Result<Transform, Errno> {
-        Skcipher::open_as(type_of(kind), driver, 0, 0).map(Transform)
+        Transform::open_in(Api::get_linked(), kind, driver, 0, 0)
     }
 
     /// The driver of an implementation: behind the simd helper if `helper` is set, else the synchronous one.
     pub fn open_impl(api: &'static Api, imp: Impl, helper: bool) -> Result<Transform, Errno> {
-        let (what, name) = (type_of(imp.kind()), imp.driver());
+        let (kind, name) = (imp.kind(), imp.driver());
         if !helper {
             // Hashes and scalar code have no helper, and so no internal driver.
             let inner = format!("__{name}");
-            if let Ok(tfm) = Skcipher::open_in(api, what, &inner, INTERNAL, INTERNAL) {
-                return Ok(Transform(tfm));
+            if let Ok(tfm) = Transform::open_in(api, kind, &inner, INTERNAL, INTERNAL) {
+                return Ok(tfm);
             }
         }
-        Skcipher::open_in(api, what, name, 0, 0).map(Transform)
+        Transform::open_in(api, kind, name, 0, 0)
     }
 
-    pub fn set_key(&mut self, key: &[u8]) -> Result<(), Errno> {
-        self.0.set_key(key)
-    }
-
-    /// As a skcipher's.
-    pub fn skcipher(self) -> Skcipher {
-        self.0
-    }
-
-    /// As an AEAD's.
-    pub fn aead(self) -> Aead {
-        Aead(self.0)
-    }
-
-    /// As a hash's.
-    pub fn shash(self) -> Shash {
-        Shash(self.0)
-    }
-}
-
-/// A transform of an AEAD.
-pub struct Aead(pub(crate) Skcipher);
-
-impl Aead {
-    /// As [`Skcipher::open`].
-    pub fn open(name: &str, kind: u32, mask: u32) -> Result<Aead, Errno> {
-        Skcipher::open_as(TYPE_AEAD, name, kind, mask).map(Aead)
+    fn open_in(
+        api: &'static Api,
+        kind: Kind,
+        name: &str,
+        flags: u32,
+        mask: u32,
+    ) -> Result<Transform, Errno> {
+        let name = CString::new(name).map_err(|_| Errno::NOT_THERE)?;
+        let mut raw = sys::Tfm {
+            name: name.as_ptr(),
+            type_: flags | type_of(kind),
+            mask: mask | TYPE_MASK,
+            ..Default::default()
+        };
+        // SAFETY: the function takes this structure; the name outlives the call.
+        unsafe { cpu::gate(api.open, (&raw mut raw).cast()) };
+        raw.name = ptr::null();
+        check(raw.err)?;
+        Ok(Transform {
+            raw,
+            api,
+            _here: PhantomData,
+        })
     }
 
     /// The driver that was chosen.
     pub fn driver(&self) -> &str {
-        self.0.driver()
+        // SAFETY: the algorithm stays registered while it has transforms.
+        unsafe { static_str(self.raw.driver) }.unwrap_or("?")
     }
 
     /// Whether it may answer later.
     pub fn is_async(&self) -> bool {
-        self.0.is_async()
+        self.raw.flags & ASYNC != 0
+    }
+
+    /// Whether it is for other algorithms only.
+    pub fn is_internal(&self) -> bool {
+        self.raw.flags & INTERNAL != 0
     }
 
     /// Higher is preferred.
     pub fn priority(&self) -> i32 {
-        self.0.priority()
-    }
-
-    /// Bytes of an IV.
-    pub fn iv_size(&self) -> usize {
-        self.0.raw.ivsize as usize
+        self.raw.priority
     }
 
     pub fn set_key(&mut self, key: &[u8]) -> Result<(), Errno> {
-        self.0.set_key(key)
+        self.set(self.api.setkey, key.as_ptr(), key.len())
     }
 
-    /// Choose the length of tags; the longest otherwise.
-    pub fn set_tag_size(&mut self, bytes: usize) -> Result<(), Errno> {
+    fn set(&mut self, function: sys::GateFn, key: *const u8, len: usize) -> Result<(), Errno> {
         let mut raw = sys::Setkey {
-            tfm: self.0.raw.tfm,
-            key: ptr::null(),
-            len: bytes as u32,
+            tfm: self.raw.tfm,
+            key,
+            len: len as u32,
             err: 0,
         };
         // SAFETY: the function takes this structure.
-        unsafe { cpu::gate(self.0.api.setauthsize, (&raw mut raw).cast()) };
+        unsafe { cpu::gate(function, (&raw mut raw).cast()) };
         check(raw.err)
+    }
+
+    pub fn skcipher(self) -> Skcipher {
+        Skcipher(self)
+    }
+
+    pub fn aead(self) -> Aead {
+        Aead(self)
+    }
+
+    pub fn shash(self) -> Shash {
+        Shash(self)
+    }
+
+    #[allow(clippy::too_many_arguments)]
+    unsafe fn request(
+        &mut self,
+        op: Op,
+        iv: &mut [u8; BLOCK],
+        assoclen: usize,
+        len: usize,
+        src: &[(*mut u8, usize)],
+        dst: &[(*mut u8, usize)],
+        context: Context,
+    ) -> (Errno, Errno) {
+        // Callers pass the same list twice to ask for a request in place.
+        let in_place = src == dst;
+        let mut src = scatterlist(src);
+        let mut dst = scatterlist(dst);
+        let mut raw = sys::Request {
+            tfm: self.raw.tfm,
+            src: src.as_mut_ptr(),
+            dst: match in_place {
+                true => src.as_mut_ptr(),
+                false => dst.as_mut_ptr(),
+            },
+            iv: iv.as_mut_ptr(),
+            assoclen: assoclen as u32,
+            len: len as u32,
+            decrypt: op == Op::Decrypt,
+            context: context as u32,
+            ..Default::default()
+        };
+        // SAFETY: the function takes this structure; the lists end with a marked piece. It
+        // returns when the request is answered.
+        unsafe { cpu::gate(self.api.request, (&raw mut raw).cast()) };
+        (Errno(raw.submitted), Errno(raw.result))
+    }
+}
+
+impl Drop for Transform {
+    fn drop(&mut self) {
+        if !self.raw.tfm.is_null() {
+            // SAFETY: opened once, closed once.
+            unsafe { cpu::gate(self.api.close, (&raw mut self.raw).cast()) };
+        }
+    }
+}
+
+/// Declares transforms of one kind, which have what all transforms have.
+macro_rules! transforms {
+    ($($(#[$doc:meta])* $name:ident: $kind:expr;)*) => {$(
+        $(#[$doc])*
+        pub struct $name(Transform);
+
+        impl $name {
+            /// The algorithm of this driver name or, by priority, of this name, whose flags in `mask`
+            /// are those in `flags`.
+            pub fn open(name: &str, flags: u32, mask: u32) -> Result<$name, Errno> {
+                Transform::open_in(Api::get_linked(), $kind, name, flags, mask).map($name)
+            }
+        }
+
+        impl Deref for $name {
+            type Target = Transform;
+
+            fn deref(&self) -> &Transform {
+                &self.0
+            }
+        }
+
+        impl DerefMut for $name {
+            fn deref_mut(&mut self) -> &mut Transform {
+                &mut self.0
+            }
+        }
+    )*};
+}
+
+transforms! {
+    /// A transform of a skcipher.
+    Skcipher: Kind::Skcipher;
+    /// A transform of an AEAD.
+    Aead: Kind::Aead;
+    /// A transform of a hash, which is synchronous in any context.
+    Shash: Kind::Hash;
+}
+
+impl Skcipher {
+    /// One request over pieces, made in `context`, and its answer: what the call returned, and
+    /// what the request came to.
+    ///
+    /// # Safety
+    /// The pieces of `src` are readable and those of `dst` writable; those of one list do not
+    /// overlap each other; the two lists are over the same bytes in the same order, or over
+    /// bytes apart.
+    pub unsafe fn request(
+        &mut self,
+        op: Op,
+        iv: &mut [u8; BLOCK],
+        len: usize,
+        src: &[(*mut u8, usize)],
+        dst: &[(*mut u8, usize)],
+        context: Context,
+    ) -> (Errno, Errno) {
+        // SAFETY: the caller's promises.
+        unsafe { self.0.request(op, iv, 0, len, src, dst, context) }
+    }
+}
+
+impl Aead {
+    /// Choose the length of tags; the longest otherwise.
+    pub fn set_tag_size(&mut self, bytes: usize) -> Result<(), Errno> {
+        let function = self.api.setauthsize;
+        self.set(function, ptr::null(), bytes)
     }
 
     /// As [`Skcipher::request`]; the first `assoclen` bytes of the pieces are associated data,
@@ -122,34 +254,14 @@ impl Aead {
         context: Context,
     ) -> (Errno, Errno) {
         // SAFETY: the caller's promises.
-        unsafe {
-            self.0
-                .request_with(op, iv, assoclen, len, src, dst, context)
-        }
+        unsafe { self.0.request(op, iv, assoclen, len, src, dst, context) }
     }
 }
-
-/// A transform of a hash, which is synchronous in any context.
-pub struct Shash(Skcipher);
 
 /// Bytes of the longest digest.
 const MAX_DIGEST: usize = 64;
 
 impl Shash {
-    /// As [`Skcipher::open`].
-    pub fn open(name: &str, kind: u32, mask: u32) -> Result<Shash, Errno> {
-        Skcipher::open_as(TYPE_SHASH, name, kind, mask).map(Shash)
-    }
-
-    /// The driver that was chosen.
-    pub fn driver(&self) -> &str {
-        self.0.driver()
-    }
-
-    pub fn set_key(&mut self, key: &[u8]) -> Result<(), Errno> {
-        self.0.set_key(key)
-    }
-
     /// The digest of a message, in pieces or, if none are named, in one call; with `reimport` the
     /// state is exported and imported after each piece. What is behind the digest's bytes is zero.
     ///
@@ -162,10 +274,10 @@ impl Shash {
         reimport: bool,
         context: Context,
     ) -> Result<[u8; MAX_DIGEST], Errno> {
-        self.digest_of(None, data, pieces, reimport, context)
+        self.digest_from(None, data, pieces, reimport, context)
     }
 
-    /// The same of a message that goes on from an exported state, in one piece.
+    /// The digest of a message that goes on from an exported state, in one piece.
     ///
     /// # Errors
     /// [`Errno::INVALID`] if it is not a state.
@@ -180,10 +292,10 @@ impl Shash {
     ) -> Result<[u8; MAX_DIGEST], Errno> {
         assert!(state.len() >= imp.state_size() && imp.driver() == self.driver());
         let pieces = [data.len() as u32];
-        self.digest_of(Some(state), data, &pieces, false, Context::Task)
+        self.digest_from(Some(state), data, &pieces, false, Context::Task)
     }
 
-    fn digest_of(
+    fn digest_from(
         &mut self,
         state: Option<&[u8]>,
         data: &[u8],

@@ -42,7 +42,7 @@ pub struct Repeat<'a> {
 
 /// A transform of one implementation's synchronous driver, without the simd helper.
 pub struct Driver {
-    tfm: Skcipher,
+    tfm: Transform,
     imp: Impl,
 }
 
@@ -100,7 +100,7 @@ impl Driver {
     /// # Errors
     /// Its tier cannot be used here.
     pub fn open(imp: Impl) -> Result<Driver, Errno> {
-        let tfm = Transform::open_impl(Api::get_linked(), imp, false)?.skcipher();
+        let tfm = Transform::open_impl(Api::get_linked(), imp, false)?;
         Ok(Driver { tfm, imp })
     }
 

@@ -13,7 +13,7 @@ use std::ptr;
 use std::sync::Arc;
 
 use crate::cipher::{Op, BLOCK};
-use crate::cpu::{self, kiln_tsc_hz, Cpu, Pattern};
+use crate::cpu::{self, kiln_tsc_hz, Cpu, UserProgram};
 use crate::crypto::{Aead, Errno, Skcipher};
 use crate::fpu::Context;
 use crate::load::Messages;
@@ -23,9 +23,9 @@ use crate::sys;
 /// cryptd that refuses.
 const SLOTS: usize = 1280;
 const SAMPLES: usize = 4096;
-/// The flow from the tunnel, and that into it.
+/// The flow from the tunnel.
 pub const IN: usize = 0;
-/// See [`IN`].
+/// The flow into the tunnel.
 pub const OUT: usize = 1;
 
 /// An arriving packet.
@@ -39,7 +39,7 @@ pub struct Arrival {
     pub flow: u32,
 }
 
-/// What a load is to be.
+/// A load, to be set up.
 #[derive(Clone)]
 pub struct Plan {
     /// What packets are sealed with.
@@ -74,7 +74,6 @@ pub struct Flow {
     pub bytes: [u64; 3],
     /// Answers that were wrong, errors among them.
     pub corrupted: u64,
-    /// Errors.
     pub errors: u64,
     /// Requests that were answered later.
     pub async_punts: u64,
@@ -89,15 +88,13 @@ pub struct Flow {
 /// Counts of a load's results.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Outcome {
-    /// The flows.
     pub flows: [Flow; 2],
     /// Packets that found the card's ring full.
     pub missed: u64,
     /// Packets that have arrived.
     pub arrived: u64,
-    /// The task's sectors, and those that came out wrong.
+    /// The task's sectors.
     pub sectors: u64,
-    /// See above.
     pub sectors_corrupted: u64,
     /// Packets the task sent.
     pub own_packets: u64,
@@ -105,9 +102,8 @@ pub struct Outcome {
     pub user_corrupted: u64,
     /// Seconds of the clock; what the host took away is not in it.
     pub seconds: f64,
-    /// Microseconds after the high load until nothing of it waited; none if it never came to that.
+    /// Microseconds after the high load until nothing of it waited; none if something always did.
     pub recovery_us: Option<f64>,
-    /// How it went.
     pub samples: Vec<Sample>,
     /// Numbers of flow 1 in the order of their answers.
     pub log: Vec<u32>,
@@ -145,9 +141,7 @@ pub struct Esp {
     /// Boxed: `kernel/` keeps its address.
     raw: Box<sys::EspLoad>,
     driver: String,
-    user: Pattern,
-    user_found: Pattern,
-    user_corrupted: u64,
+    user: UserProgram,
     ticks_per_us: f64,
     _tfms: ([Aead; 2], Skcipher),
     _rings: [Ring; 2],
@@ -256,7 +250,7 @@ impl Esp {
     /// A load with the best drivers of the model that is set. The task encrypts `sectors`.
     ///
     /// # Errors
-    /// What the crypto API says.
+    /// The crypto API refuses a transform or its key.
     ///
     /// # Panics
     /// If arrivals name a size that is not there, or one is longer than [`MAX_PAYLOAD`].
@@ -271,14 +265,13 @@ impl Esp {
         assert!(longest <= MAX_PAYLOAD);
 
         let sealers = [0, 1].map(|_| Sealer::new(plan.transform, random));
-        let mut tfms = [
-            Aead::open(plan.transform.alg(), 0, 0)?,
-            Aead::open(plan.transform.alg(), 0, 0)?,
-        ];
-        for (tfm, sealer) in tfms.iter_mut().zip(&sealers) {
+        let open = |sealer: &Sealer| {
+            let mut tfm = Aead::open(plan.transform.alg(), 0, 0)?;
             tfm.set_key(sealer.key())?;
             tfm.set_tag_size(ICV)?;
-        }
+            Ok(tfm)
+        };
+        let mut tfms = [open(&sealers[IN])?, open(&sealers[OUT])?];
         let salt = match plan.transform {
             Transform::Rfc4106 => salt(&mut tfms[OUT])?,
             Transform::CbcHmac => [0; 8],
@@ -290,21 +283,18 @@ impl Esp {
         let mut buffers = [0, 1].map(|_| vec![0u8; stride * SLOTS]);
         let mut slots: [Vec<sys::EspSlot>; 2] = [IN, OUT].map(|i| {
             let base = buffers[i].as_mut_ptr();
-            let slot = |n: usize| sys::EspSlot {
-                sg: sys::Scatterlist {
-                    last: true,
-                    ..Default::default()
-                },
-                buffer: base.wrapping_add(n * stride),
-                ..Default::default()
-            };
-            (0..SLOTS).map(slot).collect()
+            let mut slots = vec![sys::EspSlot::default(); SLOTS];
+            for (n, slot) in slots.iter_mut().enumerate() {
+                slot.sg.last = true;
+                slot.buffer = base.wrapping_add(n * stride);
+            }
+            slots
         });
         let arrivals = raw_arrivals(&plan.arrivals);
         let mut samples = vec![sys::EspSample::default(); SAMPLES];
         let mut log = vec![0u32; plan.log];
-        let view = sectors.view();
-        let mut dst = vec![0u8; view.len * view.count];
+        assert_eq!(sectors.len, sectors.stride, "sectors without gaps");
+        let mut dst = vec![0u8; sectors.src.len()];
         let mut raw = Box::new(sys::EspLoad {
             flow: [flow(plan, IN), flow(plan, OUT)],
             arrival: arrivals.as_ptr(),
@@ -314,12 +304,12 @@ impl Esp {
             steal_limit: ticks(3 * plan.irq_ns),
             steal_usual: ticks(plan.irq_ns),
             sectors_tfm: disk.raw.tfm,
-            src: view.src,
-            want: view.want,
+            src: sectors.src.as_ptr(),
+            want: sectors.want.as_ptr(),
             dst: dst.as_mut_ptr(),
-            iv: view.ivs,
-            sector_len: view.len as u32,
-            sector_count: view.count as u32,
+            iv: sectors.ivs.as_ptr().cast(),
+            sector_len: sectors.len as u32,
+            sector_count: sectors.ivs.len() as u32,
             own_every: plan.own_every,
             sample: samples.as_mut_ptr(),
             max_samples: SAMPLES as u32,
@@ -332,7 +322,7 @@ impl Esp {
             ..Default::default()
         });
         for i in [IN, OUT] {
-            raw.flow[i].tfm = tfms[i].0.raw.tfm;
+            raw.flow[i].tfm = tfms[i].raw.tfm;
             raw.flow[i].packet = rings[i].raw.as_ptr();
             raw.flow[i].slot = slots[i].as_mut_ptr();
         }
@@ -343,9 +333,7 @@ impl Esp {
         Ok(Esp {
             raw,
             driver: tfms[OUT].driver().to_string(),
-            user: Pattern::from_seed(1),
-            user_found: Pattern::zero(),
-            user_corrupted: 0,
+            user: UserProgram::new(1),
             ticks_per_us: kiln_tsc_hz() / 1e6,
             _tfms: (tfms, disk),
             _rings: rings,
@@ -394,20 +382,14 @@ impl Esp {
         if quiet {
             (self.raw.arrivals, self.raw.own_every) = (0, 0);
         }
-        self.user_corrupted = 0;
+        self.user.corrupted = 0;
         let raw: *mut sys::EspLoad = &raw mut *self.raw;
         // SAFETY: the functions take this structure, which lives until they are done with it. The
         // flag is read as interrupts write it.
         unsafe {
             cpu::gate(sys::kiln_esp_attach, raw.cast());
             while !ptr::read_volatile(&raw const (*raw).over) {
-                cpu::gate_with(
-                    &self.user,
-                    &mut self.user_found,
-                    sys::kiln_esp_run,
-                    raw.cast(),
-                );
-                self.user_corrupted += u64::from(self.user_found != self.user);
+                self.user.enter(sys::kiln_esp_run, raw.cast());
             }
             cpu::gate(sys::kiln_esp_detach, raw.cast());
         }
@@ -449,7 +431,7 @@ impl Esp {
             sectors: raw.sectors,
             sectors_corrupted: raw.sectors_corrupted,
             own_packets: raw.own_packets,
-            user_corrupted: self.user_corrupted,
+            user_corrupted: self.user.corrupted,
             seconds: us(raw.last_irq - raw.start - raw.stolen) / 1e6,
             recovery_us: (raw.recovered > 0).then(|| us(raw.recovered - 1)),
             samples: self.samples[..raw.samples as usize]

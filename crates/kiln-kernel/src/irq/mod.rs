@@ -65,16 +65,23 @@ pub(crate) fn irq_signal() -> i32 {
 
 /// Do `f` with no interrupt coming to this thread meanwhile.
 fn without_interrupts<R>(f: impl FnOnce() -> R) -> R {
-    // SAFETY: plain data filled by the calls; the thread's own mask, put back as it was.
+    let before = block_irq_signal();
+    let result = f();
+    // SAFETY: this thread's own mask, put back as it was.
+    unsafe { libc::pthread_sigmask(libc::SIG_SETMASK, &before, ptr::null_mut()) };
+    result
+}
+
+/// Keeps interrupts from this thread. Its signal mask before.
+fn block_irq_signal() -> libc::sigset_t {
+    // SAFETY: plain data filled by the calls.
     unsafe {
         let mut set: libc::sigset_t = std::mem::zeroed();
         let mut before: libc::sigset_t = std::mem::zeroed();
         libc::sigemptyset(&mut set);
         libc::sigaddset(&mut set, irq_signal());
         libc::pthread_sigmask(libc::SIG_BLOCK, &set, &mut before);
-        let result = f();
-        libc::pthread_sigmask(libc::SIG_SETMASK, &before, ptr::null_mut());
-        result
+        before
     }
 }
 

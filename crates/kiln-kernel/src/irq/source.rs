@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 
 use kiln_measure::SplitMix64;
 
-use super::{host, irq_signal, prepare, Handling};
+use super::{block_irq_signal, host, irq_signal, prepare, Handling};
 use crate::cpu::Cpu;
 
 /// When interrupts arrive.
@@ -158,6 +158,7 @@ impl CrossCore {
         let sender = std::thread::Builder::new()
             .name("kiln-irq".into())
             .spawn(move || {
+                // Threads that are not CPUs take no interrupts.
                 block_irq_signal();
                 if let Some(core) = core {
                     pin_to(core);
@@ -197,17 +198,6 @@ impl Drop for CrossCore {
         if let Some(sender) = self.sender.take() {
             let _ = sender.join();
         }
-    }
-}
-
-/// Threads that are not CPUs take no interrupts.
-pub fn block_irq_signal() {
-    // SAFETY: changes this thread's own signal mask.
-    unsafe {
-        let mut set: libc::sigset_t = std::mem::zeroed();
-        libc::sigemptyset(&mut set);
-        libc::sigaddset(&mut set, irq_signal());
-        libc::pthread_sigmask(libc::SIG_BLOCK, &set, ptr::null_mut());
     }
 }
 

@@ -51,14 +51,3 @@ const _: () = {
     assert!(offset_of!(CpuHead, kernel_mode) == KILN_CPU_KERNEL_MODE as usize);
     assert!(offset_of!(CpuHead, _injecting) == KILN_CPU_INJECTING as usize);
 };
-
-/// Asserts that a structure with documented fields has the layout of a generated one.
-macro_rules! assert_layout {
-    ($safe:ty, $raw:ty, $($field:ident)*) => {
-        const _: () = {
-            assert!(size_of::<$safe>() == size_of::<$raw>());
-            $(assert!(std::mem::offset_of!($safe, $field) == std::mem::offset_of!($raw, $field));)*
-        };
-    };
-}
-pub(crate) use assert_layout;

@@ -4,17 +4,23 @@ use std::collections::BTreeSet;
 use std::time::{Duration, Instant};
 
 use kiln_kernel::cipher::{Impl, Op};
-use kiln_kernel::cpu::Config;
 use kiln_kernel::irq::{Arrivals, Breakpoints, CrossCore, Step, Stepping, Timer};
 use kiln_kernel::load::{all_impls, best_impl, Load, TaskWork};
 
 use crate::machine::{
-    alone, assert_clean, boot, correct, messages, plan, policy, two_cores, until,
+    assert_clean, attach, boot, config, correct_policies, interrupted, messages, plan, policy,
+    repeat_until, run_alone, two_cores,
 };
 
 /// Iterations of the empty loop that make a section of about 10 us at 4 GHz and one iteration per cycle. Golden Cove does
 /// two.
 pub const SPINS_10_US: u64 = 40_000;
+
+/// A task that keeps patterns in registers for about 10 us at a time.
+pub fn keep(seed: u64) -> TaskWork {
+    let spins = SPINS_10_US;
+    TaskWork::Keep { seed, spins }
+}
 
 /// What the task does in turn: keep patterns, then encrypt in every tier.
 fn works(seed: u64, len: usize, spins: u64) -> Vec<(String, TaskWork)> {
@@ -33,19 +39,8 @@ fn works(seed: u64, len: usize, spins: u64) -> Vec<(String, TaskWork)> {
     works
 }
 
-/// Switches often enough that a section is met by them.
-pub fn config(preempt_full: bool) -> Config {
-    Config {
-        preempt_full,
-        tick_us: 50,
-        slice_us: 100,
-        switch_ns: 0,
-        ..Config::default()
-    }
-}
-
 /// The addresses a few operations come by, the interrupt handlers' aside.
-fn trace(load: &mut Load<'_>, operations: u64) -> BTreeSet<u64> {
+pub fn trace(load: &mut Load<'_>, operations: u64) -> BTreeSet<u64> {
     let mut stepping = Stepping::start(load.cpu(), Step::Trace).expect("stepping starts");
     load.set_stepping(true, false);
     load.run(operations);
@@ -106,7 +101,7 @@ pub fn interrupt(
     mut each: impl FnMut(),
 ) {
     let started = (Instant::now(), cpu_time());
-    until("interrupts into sections", || {
+    repeat_until("interrupts into sections", || {
         load.run(ops);
         each();
         load.cpu().stats().irqs_in_section >= wanted
@@ -116,103 +111,95 @@ pub fn interrupt(
 
 #[test]
 fn breakpoints_corrupt_nothing_in_a_million() {
-    alone(
-        "corruption::breakpoints_corrupt_nothing_in_a_million",
-        |seed| {
-            let mut cpu = boot();
-            let mut total = 0;
-            let mut runs = 0;
-            for p in correct() {
-                p.set(&mut cpu);
-                let mut rate = Rate::default();
-                for variant in 0..8 {
-                    let [full, hardirq_fpu, second] = [1, 2, 4].map(|bit| variant & bit != 0);
-                    cpu.configure(&config(full));
-                    for (name, task) in works(seed + variant, 512, 200) {
-                        cpu.reset_stats();
-                        let mut plan = plan(task, seed);
-                        plan.hardirq_fpu = hardirq_fpu;
-                        plan.second =
-                            second.then(|| (best_impl(), messages(seed ^ 5, Op::Decrypt, 512, 8)));
-                        let mut load = Load::attach(&mut cpu, plan).expect("tiers are there");
-                        let addresses = trace(&mut load, 2);
-                        // A second task runs code that none of the addresses is of: without a
-                        // tick it would keep the CPU.
-                        let tick = second.then(|| {
-                            Timer::start(load.cpu(), Arrivals::Periodic(2_000.0)).expect("a timer")
-                        });
-                        let mut breakpoints =
-                            Breakpoints::start(load.cpu(), &addresses, seed + runs).expect("text");
-                        interrupt(&mut load, 20, 8_000, &mut rate, || breakpoints.redraw());
-                        drop(breakpoints);
-                        drop(tick);
-                        assert_clean(
+    run_alone(|seed| {
+        let mut cpu = boot();
+        let mut total = 0;
+        let mut runs = 0;
+        for p in correct_policies() {
+            p.set(&mut cpu);
+            let mut rate = Rate::default();
+            for variant in 0..8 {
+                let [full, hardirq_fpu, second] = [1, 2, 4].map(|bit| variant & bit != 0);
+                cpu.configure(&config(full, 100));
+                for (name, task) in works(seed + variant, 512, 200) {
+                    cpu.reset_stats();
+                    let mut plan = plan(task, seed);
+                    plan.hardirq_fpu = hardirq_fpu;
+                    plan.second =
+                        second.then(|| (best_impl(), messages(seed ^ 5, Op::Decrypt, 512, 8)));
+                    let mut load = attach(&mut cpu, plan);
+                    let addresses = trace(&mut load, 2);
+                    // A second task runs code that none of the addresses is of: without a
+                    // tick it would keep the CPU.
+                    let tick = second.then(|| {
+                        Timer::start(load.cpu(), Arrivals::Periodic(2_000.0)).expect("a timer")
+                    });
+                    let mut breakpoints =
+                        Breakpoints::start(load.cpu(), &addresses, seed + runs).expect("text");
+                    interrupt(&mut load, 20, 8_000, &mut rate, || breakpoints.redraw());
+                    drop(breakpoints);
+                    drop(tick);
+                    assert_clean(
                         &format!("{p}, {name}, full preemption {full}, hardirq FPU {hardirq_fpu}, second {second}"),
                         &load.counts(),
                     );
-                        runs += 1;
-                    }
+                    runs += 1;
                 }
-                rate.print(&format!("breakpoints, {p}"));
-                total += rate.in_section;
             }
-            println!("{total} interrupts into sections, 0 corrupted");
-            let whole = runs == 8 * 4 * 5;
-            assert!(total >= 1_000_000 || !whole, "{total}");
-        },
-    );
+            rate.print(&format!("breakpoints, {p}"));
+            total += rate.in_section;
+        }
+        println!("{total} interrupts into sections, 0 corrupted");
+        let whole = runs == 8 * 4 * 5;
+        assert!(total >= 1_000_000 || !whole, "{total}");
+    });
 }
 
 /// A timer's interrupt may come between any two instructions of setting a breakpoint or
 /// taking it away, and its softirq by the very address.
 #[test]
 fn breakpoints_are_set_while_a_timer_runs() {
-    alone(
-        "corruption::breakpoints_are_set_while_a_timer_runs",
-        |seed| {
-            let mut cpu = boot();
-            policy("nested").set(&mut cpu);
-            cpu.configure(&config(true));
-            let plan = plan(
-                TaskWork::Crypt(best_impl(), messages(seed, Op::Encrypt, 512, 8)),
-                seed,
-            );
-            let mut load = Load::attach(&mut cpu, plan).expect("tiers are there");
-            let addresses = trace(&mut load, 2);
-            let _tick =
-                Timer::start(load.cpu(), Arrivals::Poisson(20_000.0, seed)).expect("a timer");
-            let mut drawn = 0;
-            while load.cpu().stats().irqs < 40_000 {
-                let mut breakpoints =
-                    Breakpoints::start(load.cpu(), &addresses, seed + drawn).expect("text");
-                for _ in 0..1_000 {
-                    breakpoints.redraw();
-                }
-                drawn += 1_000;
+    run_alone(|seed| {
+        let mut cpu = boot();
+        policy("nested").set(&mut cpu);
+        cpu.configure(&config(true, 100));
+        let plan = plan(
+            TaskWork::Crypt(best_impl(), messages(seed, Op::Encrypt, 512, 8)),
+            seed,
+        );
+        let mut load = attach(&mut cpu, plan);
+        let addresses = trace(&mut load, 2);
+        let _tick = Timer::start(load.cpu(), Arrivals::Poisson(20_000.0, seed)).expect("a timer");
+        let mut drawn = 0;
+        while load.cpu().stats().irqs < 40_000 {
+            let mut breakpoints =
+                Breakpoints::start(load.cpu(), &addresses, seed + drawn).expect("text");
+            for _ in 0..1_000 {
+                breakpoints.redraw();
             }
-            println!("{drawn} breakpoints set, {:?}", load.cpu().stats());
-            assert_clean("under a timer", &load.counts());
-        },
-    );
+            drawn += 1_000;
+        }
+        println!("{drawn} breakpoints set, {:?}", load.cpu().stats());
+        assert_clean("under a timer", &load.counts());
+    });
 }
 
-fn timer_run(arrivals: impl Fn(u64) -> Arrivals, name: &str, seed: u64) {
+fn run_timer(arrivals: Arrivals, name: &str, seed: u64) {
     let mut cpu = boot();
-    for p in correct() {
+    for p in correct_policies() {
         p.set(&mut cpu);
         let mut rate = Rate::default();
         for full in [false, true] {
-            cpu.configure(&config(full));
+            cpu.configure(&config(full, 100));
             for (what, task) in works(seed, 16384, SPINS_10_US) {
                 cpu.reset_stats();
                 let mut plan = plan(task, seed);
                 plan.hardirq_fpu = true;
                 plan.second = Some((best_impl(), messages(seed ^ 5, Op::Encrypt, 4096, 8)));
-                let mut load = Load::attach(&mut cpu, plan).expect("tiers are there");
-                let timer = Timer::start(load.cpu(), arrivals(seed)).expect("a timer");
-                interrupt(&mut load, 20, 1_000, &mut rate, || ());
-                drop(timer);
-                assert_clean(&format!("{p}, {what}, full {full}"), &load.counts());
+                let counts = interrupted(&mut cpu, plan, arrivals.clone(), |load| {
+                    interrupt(load, 20, 1_000, &mut rate, || ());
+                });
+                assert_clean(&format!("{p}, {what}, full {full}"), &counts);
             }
         }
         rate.print(&format!("{name}, {p}"));
@@ -221,58 +208,50 @@ fn timer_run(arrivals: impl Fn(u64) -> Arrivals, name: &str, seed: u64) {
 
 #[test]
 fn a_periodic_timer_corrupts_nothing() {
-    alone("corruption::a_periodic_timer_corrupts_nothing", |seed| {
-        timer_run(|_| Arrivals::Periodic(33_000.0), "periodic timer", seed)
-    });
+    run_alone(|seed| run_timer(Arrivals::Periodic(33_000.0), "periodic timer", seed));
 }
 
 #[test]
 fn a_poisson_timer_corrupts_nothing() {
-    alone("corruption::a_poisson_timer_corrupts_nothing", |seed| {
-        timer_run(|s| Arrivals::Poisson(33_000.0, s), "Poisson timer", seed)
-    });
+    run_alone(|seed| run_timer(Arrivals::Poisson(33_000.0, seed), "Poisson timer", seed));
 }
 
 #[test]
 fn signals_of_another_core_corrupt_nothing() {
-    alone(
-        "corruption::signals_of_another_core_corrupt_nothing",
-        |seed| {
-            let Some((_, other)) = two_cores("no signals from another") else {
-                return;
-            };
-            let mut cpu = boot();
-            for p in correct() {
-                p.set(&mut cpu);
-                let mut rate = Rate::default();
-                for (what, task) in works(seed, 16384, SPINS_10_US) {
-                    cpu.configure(&config(true));
-                    cpu.reset_stats();
-                    let mut plan = plan(task, seed);
-                    plan.second = Some((best_impl(), messages(seed ^ 5, Op::Encrypt, 4096, 8)));
-                    let mut load = Load::attach(&mut cpu, plan).expect("tiers are there");
-                    let sender =
-                        CrossCore::start(load.cpu(), 40_000.0, Some(other)).expect("a thread");
-                    interrupt(&mut load, 20, 500, &mut rate, || ());
-                    assert!(sender.sent() > 0);
-                    drop(sender);
-                    assert_clean(&format!("{p}, {what}"), &load.counts());
-                }
-                rate.print(&format!("signals from another core, {p}"));
+    run_alone(|seed| {
+        let Some((_, other)) = two_cores("no signals from another") else {
+            return;
+        };
+        let mut cpu = boot();
+        for p in correct_policies() {
+            p.set(&mut cpu);
+            let mut rate = Rate::default();
+            for (what, task) in works(seed, 16384, SPINS_10_US) {
+                cpu.configure(&config(true, 100));
+                cpu.reset_stats();
+                let mut plan = plan(task, seed);
+                plan.second = Some((best_impl(), messages(seed ^ 5, Op::Encrypt, 4096, 8)));
+                let mut load = attach(&mut cpu, plan);
+                let sender = CrossCore::start(load.cpu(), 40_000.0, Some(other)).expect("a thread");
+                interrupt(&mut load, 20, 500, &mut rate, || ());
+                assert!(sender.sent() > 0);
+                drop(sender);
+                assert_clean(&format!("{p}, {what}"), &load.counts());
             }
-        },
-    );
+            rate.print(&format!("signals from another core, {p}"));
+        }
+    });
 }
 
 /// An interrupt before every instruction of a section, begin and end included, and a hardirq
 /// within the softirq that this starts, at points drawn from all over both.
 #[test]
 fn stepping_corrupts_nothing() {
-    alone("corruption::stepping_corrupts_nothing", |seed| {
+    run_alone(|seed| {
         let mut cpu = boot();
         let mut rate = Rate::default();
         let mut pairs = 0;
-        for p in correct() {
+        for p in correct_policies() {
             p.set(&mut cpu);
             for (what, task) in works(seed, 512, 20) {
                 cpu.reset_stats();
@@ -281,7 +260,7 @@ fn stepping_corrupts_nothing() {
                 // Short, since it is stepped over as well.
                 plan.softirq.1 = messages(!seed, Op::Encrypt, 16, 8);
                 plan.fallback = Impl::find("xts-aes-generic").expect("it needs no feature");
-                let mut load = Load::attach(&mut cpu, plan).expect("tiers are there");
+                let mut load = attach(&mut cpu, plan);
                 load.set_stepping(true, false);
                 let mut stepping = Stepping::start(load.cpu(), Step::Every).expect("stepping");
                 let started = (Instant::now(), cpu_time());
@@ -317,35 +296,30 @@ fn stepping_corrupts_nothing() {
 /// The detector's own control: with nobody saving anything, it must see a great deal.
 #[test]
 fn without_a_policy_more_than_one_section_in_twenty_is_corrupted() {
-    alone(
-        "corruption::without_a_policy_more_than_one_section_in_twenty_is_corrupted",
-        |seed| {
-            let mut cpu = boot();
-            policy("none").set(&mut cpu);
-            for (what, task) in works(seed, 16384, SPINS_10_US) {
-                cpu.reset_stats();
-                let keeping = matches!(task, TaskWork::Keep { .. });
-                let mut load = Load::attach(&mut cpu, plan(task, seed)).expect("tiers are there");
-                let timer =
-                    Timer::start(load.cpu(), Arrivals::Poisson(33_000.0, seed)).expect("a timer");
-                until("20,000 operations", || {
+    run_alone(|seed| {
+        let mut cpu = boot();
+        policy("none").set(&mut cpu);
+        for (what, task) in works(seed, 16384, SPINS_10_US) {
+            cpu.reset_stats();
+            let keeping = matches!(task, TaskWork::Keep { .. });
+            let poisson = Arrivals::Poisson(33_000.0, seed);
+            let counts = interrupted(&mut cpu, plan(task, seed), poisson, |load| {
+                repeat_until("20,000 operations", || {
                     load.run(20);
                     load.counts().task_ops >= 20_000
                 });
-                drop(timer);
-                let counts = load.counts();
-                let share = counts.task_corrupted as f64 / counts.task_ops as f64;
-                println!(
-                    "none, {what}: {} of {} sections corrupted ({:.1} %), user state {} times",
-                    counts.task_corrupted,
-                    counts.task_ops,
-                    100.0 * share,
-                    counts.user_corrupted
-                );
-                assert!(counts.task_corrupted > 0, "{what}");
-                assert!(!keeping || share > 0.05, "{what}: {share}");
-                assert!(counts.user_corrupted > 0, "{what}");
-            }
-        },
-    );
+            });
+            let share = counts.task_corrupted as f64 / counts.task_ops as f64;
+            println!(
+                "none, {what}: {} of {} sections corrupted ({:.1} %), user state {} times",
+                counts.task_corrupted,
+                counts.task_ops,
+                100.0 * share,
+                counts.user_corrupted
+            );
+            assert!(counts.task_corrupted > 0, "{what}");
+            assert!(!keeping || share > 0.05, "{what}: {share}");
+            assert!(counts.user_corrupted > 0, "{what}");
+        }
+    });
 }

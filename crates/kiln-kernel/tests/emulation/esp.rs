@@ -14,7 +14,7 @@ use kiln_kernel::fpu::Policy;
 use kiln_kernel::irq::{Arrivals, Timer};
 use kiln_kernel::load::{best_impl, Messages};
 
-use crate::machine::{alone, boot, correct, judge, messages, policy, random};
+use crate::machine::{boot, correct_policies, judge, messages, policy, random, run_alone};
 
 const IRQ_HZ: f64 = 4000.0;
 const MS: u64 = 1_000_000;
@@ -91,11 +91,11 @@ fn assert_accounted(o: &Outcome, plan: &Plan) {
 
 #[test]
 fn packets_are_right_under_every_policy() {
-    alone("esp::packets_are_right_under_every_policy", |seed| {
+    run_alone(|seed| {
         let mut cpu = boot();
         for transform in [Transform::Rfc4106, Transform::CbcHmac] {
             let plan = plan(transform, [20_000, 150_000, 20_000], [10, 40, 10]);
-            for p in correct() {
+            for p in correct_policies() {
                 let o = run(&mut cpu, p, &plan, seed);
                 println!(
                     "{p}, {transform:?}: {:?} {:?} {:?}",
@@ -117,7 +117,7 @@ fn packets_are_right_under_every_policy() {
 
 #[test]
 fn a_policy_that_saves_nothing_is_caught() {
-    alone("esp::a_policy_that_saves_nothing_is_caught", |seed| {
+    run_alone(|seed| {
         let mut cpu = boot();
         let plan = plan(Transform::Rfc4106, [20_000, 50_000, 20_000], [20, 60, 20]);
         let o = run(&mut cpu, policy("none"), &plan, seed);
@@ -143,19 +143,17 @@ fn cfs(slice_us: u64, wakeup_us: u64) -> Config {
 /// the woken kworker preempts, the slice does not matter.
 #[test]
 fn the_collapse_moves_with_the_slice_unless_wake_ups_preempt() {
-    alone(
-        "esp::the_collapse_moves_with_the_slice_unless_wake_ups_preempt",
-        |seed| {
-            if best_impl().tier() == kiln_kernel::Tier::Generic {
-                return println!("SKIPPED: no SIMD tier here, so nothing goes to cryptd");
-            }
-            let mut cpu = boot();
-            let plan = plan(Transform::Rfc4106, [20_000, 300_000, 20_000], [10, 200, 30]);
-            let mut at = |slice_us, wakeup_us| {
-                cpu.configure(&cfs(slice_us, wakeup_us));
-                let o = run(&mut cpu, policy("legacy"), &plan, seed);
-                let f = o.flows[OUT];
-                println!(
+    run_alone(|seed| {
+        if best_impl().tier() == kiln_kernel::Tier::Generic {
+            return println!("SKIPPED: no SIMD tier here, so nothing goes to cryptd");
+        }
+        let mut cpu = boot();
+        let plan = plan(Transform::Rfc4106, [20_000, 300_000, 20_000], [10, 200, 30]);
+        let mut at = |slice_us, wakeup_us| {
+            cpu.configure(&cfs(slice_us, wakeup_us));
+            let o = run(&mut cpu, policy("legacy"), &plan, seed);
+            let f = o.flows[OUT];
+            println!(
                 "slice {slice_us} us, wake-up {wakeup_us} us: {} dropped, {} reordered, {} lost of {}, queue {:?}",
                 o.flows[IN].dropped + f.dropped,
                 f.reordered,
@@ -163,18 +161,17 @@ fn the_collapse_moves_with_the_slice_unless_wake_ups_preempt() {
                 f.sent,
                 o.samples.iter().map(|s| s.queued).max()
             );
-                assert_eq!(wrong(&o), 0);
-                // Nothing of the tunnel's own overtakes: a caller that cannot sleep waits for its turn.
-                assert_eq!(o.flows[IN].reordered, 0, "{:?}", o.flows[IN]);
-                o.flows[IN].dropped + f.dropped
-            };
-            const NEVER: u64 = 1_000_000;
-            let (short, long) = (at(200, NEVER), at(20_000, NEVER));
-            assert!(long > 2_000 && short < long / 10, "{short}, {long}");
-            let preempting = at(20_000, 0);
-            assert!(preempting < long / 4, "{preempting}, {long}");
-        },
-    );
+            assert_eq!(wrong(&o), 0);
+            // Nothing of the tunnel's own overtakes: a caller that cannot sleep waits for its turn.
+            assert_eq!(o.flows[IN].reordered, 0, "{:?}", o.flows[IN]);
+            o.flows[IN].dropped + f.dropped
+        };
+        const NEVER: u64 = 1_000_000;
+        let (short, long) = (at(200, NEVER), at(20_000, NEVER));
+        assert!(long > 2_000 && short < long / 10, "{short}, {long}");
+        let preempting = at(20_000, 0);
+        assert!(preempting < long / 4, "{preempting}, {long}");
+    });
 }
 
 /// What the far end refuses, from the order in which packets left, by sets and no bits.
@@ -211,17 +208,14 @@ fn losses(seed: u64) -> (u64, u64) {
 
 #[test]
 fn packets_a_task_sends_overtake_and_the_window_refuses_the_rest() {
-    alone(
-        "esp::packets_a_task_sends_overtake_and_the_window_refuses_the_rest",
-        |seed| {
-            if best_impl().tier() == kiln_kernel::Tier::Generic {
-                return println!("SKIPPED: no SIMD tier here, so nothing goes to cryptd");
-            }
-            let (counted, want) = losses(seed);
-            assert_eq!(counted, want);
-            assert!(want > 0, "the task overtakes those that wait");
-        },
-    );
+    run_alone(|seed| {
+        if best_impl().tier() == kiln_kernel::Tier::Generic {
+            return println!("SKIPPED: no SIMD tier here, so nothing goes to cryptd");
+        }
+        let (counted, want) = losses(seed);
+        assert_eq!(counted, want);
+        assert!(want > 0, "the task overtakes those that wait");
+    });
 }
 
 fn draw(next: &mut dyn FnMut(&mut [u8]), n: u64) -> u64 {
@@ -258,7 +252,7 @@ fn a_window_refuses_what_is_old_or_has_come() {
 
 #[test]
 fn a_broken_window_is_noticed() {
-    alone("esp::a_broken_window_is_noticed", |seed| {
+    run_alone(|seed| {
         for rules in [broken::ENDLESS, broken::BLIND] {
             broken::set(rules);
             assert!(disagreements(seed, 64) > 100, "{rules}");

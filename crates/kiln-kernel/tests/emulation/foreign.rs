@@ -3,20 +3,22 @@
 
 use std::arch::asm;
 use std::cell::UnsafeCell;
-use std::ffi::{c_char, c_void};
+use std::ffi::{c_char, c_void, CStr};
 use std::ptr;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering::Relaxed};
 
 use kiln_kernel::cipher::Op;
 use kiln_kernel::cpu::Cpu;
-use kiln_kernel::fpu::{usable, Context, Policy};
+use kiln_kernel::fpu::{usable, Answer, Context, Policy};
 use kiln_kernel::hosted::border::{kiln_preempt_schedule, kiln_warn};
 use kiln_kernel::hosted::{attach, detach, FpuOps, Hooks};
 use kiln_kernel::irq::{Arrivals, Breakpoints, Step, Stepping, Timer};
-use kiln_kernel::load::{best_impl, Load, TaskWork};
+use kiln_kernel::load::{best_impl, TaskWork};
 
-use crate::corruption::{config, interrupt, Rate};
-use crate::machine::{alone, assert_clean, boot, messages, plan, policy, until};
+use crate::corruption::{interrupt, trace, Rate};
+use crate::machine::{
+    self, assert_clean, boot, config, interrupted, messages, plan, policy, repeat_until, run_alone,
+};
 
 /// A task of the tree: what its policy keeps of it.
 #[repr(C, align(64))]
@@ -54,7 +56,7 @@ unsafe extern "C" fn new_task(old: *mut c_void, _: *const c_char, user: bool) ->
 }
 
 pub static HOOKS: Hooks = Hooks {
-    new_task,
+    new_task: Some(new_task),
     tick: None,
     idle: None,
     uncounted: None,
@@ -150,14 +152,18 @@ unsafe extern "C" fn switch_to(prev: *mut c_void, _: *mut c_void) {
     }
 }
 
-pub static LEGACY: FpuOps = FpuOps {
-    name: c"tree".as_ptr(),
-    begin,
-    end,
-    usable: legacy_usable,
-    user_restore,
-    switch_to,
-};
+static LEGACY: FpuOps = ops(c"tree");
+
+const fn ops(name: &'static CStr) -> FpuOps {
+    FpuOps {
+        name: name.as_ptr(),
+        begin: Some(begin),
+        end: Some(end),
+        usable: Some(legacy_usable),
+        user_restore: Some(user_restore),
+        switch_to: Some(switch_to),
+    }
+}
 
 unsafe extern "C" fn always() -> bool {
     true
@@ -165,24 +171,16 @@ unsafe extern "C" fn always() -> bool {
 
 /// The control: softirqs take the FPU from a section and do not put it back.
 static TAKING: FpuOps = FpuOps {
-    usable: always,
-    ..LEGACY_COPY
+    usable: Some(always),
+    ..ops(c"broken")
 };
 /// The control: nobody saves the user's state at a switch.
 static FORGETFUL: FpuOps = FpuOps {
-    switch_to: nothing,
-    ..LEGACY_COPY
-};
-const LEGACY_COPY: FpuOps = FpuOps {
-    name: c"broken".as_ptr(),
-    begin,
-    end,
-    usable: legacy_usable,
-    user_restore,
-    switch_to,
+    switch_to: Some(keep_nothing),
+    ..ops(c"broken")
 };
 
-unsafe extern "C" fn nothing(_: *mut c_void, _: *mut c_void) {}
+unsafe extern "C" fn keep_nothing(_: *mut c_void, _: *mut c_void) {}
 
 /// A CPU with a tree's policy in force.
 fn boot_with(ops: &'static FpuOps) -> (Cpu, Policy) {
@@ -198,54 +196,52 @@ fn boot_with(ops: &'static FpuOps) -> (Cpu, Policy) {
 
 #[test]
 fn a_foreign_policy_answers_for_itself_in_every_context() {
-    alone(
-        "foreign::a_foreign_policy_answers_for_itself_in_every_context",
-        |_| {
-            let (mut cpu, tree) = boot_with(&LEGACY);
-            // SAFETY: as in `boot_with`.
-            let taking = unsafe { Policy::foreign(&TAKING) }.expect("room for one more");
-            assert_eq!(tree.name(), "tree");
-            assert!(!Policy::all().contains(&tree), "Kiln's own only");
-            let mut different = 0;
-            for context in Context::ALL {
-                for in_section in [false, true] {
-                    let mut ask = |p: Policy| {
-                        p.set(&mut cpu);
-                        usable(&mut cpu, context, in_section)
-                    };
-                    let mut want = ask(policy("legacy"));
-                    // Opening one where it may not be is warned of once here, and once by its
-                    // own end in Kiln's.
-                    let mut got = ask(tree);
-                    assert_eq!(got.warnings > 0, want.warnings > 0, "{context:?}");
-                    (got.warnings, want.warnings) = (0, 0);
-                    assert_eq!(got, want, "{context:?}, in a section: {in_section}");
-                    different += usize::from(ask(taking).usable != want.usable);
-                }
+    run_alone(|_| {
+        let (mut cpu, tree) = boot_with(&LEGACY);
+        // SAFETY: as in `boot_with`.
+        let taking = unsafe { Policy::foreign(&TAKING) }.expect("room for one more");
+        assert_eq!(tree.name(), "tree");
+        assert!(!Policy::all().contains(&tree), "Kiln's own only");
+        let mut different = 0;
+        for context in Context::ALL {
+            for in_section in [false, true] {
+                let mut ask = |p: Policy| {
+                    p.set(&mut cpu);
+                    usable(&mut cpu, context, in_section)
+                };
+                let want = ask(policy("legacy"));
+                let got = ask(tree);
+                // Opening one where it may not be is warned of once here, and once by its
+                // own end in Kiln's.
+                let all = |a: Answer| {
+                    let counts = (a.preempt_count, a.preempt_after);
+                    (a.usable, a.over_section, counts, a.warnings > 0)
+                };
+                assert_eq!(
+                    all(got),
+                    all(want),
+                    "{context:?}, in a section: {in_section}"
+                );
+                different += usize::from(ask(taking).usable != want.usable);
             }
-            assert_eq!(different, 10, "the control says yes always");
-            policy("legacy").set(&mut cpu);
-            detach(&mut cpu);
-            assert!(usable(&mut cpu, Context::Task, false).usable);
-        },
-    );
+        }
+        assert_eq!(different, 10, "the control says yes always");
+        policy("legacy").set(&mut cpu);
+        detach(&mut cpu);
+        assert!(usable(&mut cpu, Context::Task, false).usable);
+    });
 }
 
 /// Corrupted results of a run at breakpoints.
 fn breakpoints(ops: &'static FpuOps, seed: u64, task: TaskWork, wanted: u64) -> u64 {
     let (mut cpu, p) = boot_with(ops);
     let mut rate = Rate::default();
-    cpu.configure(&config(true));
+    cpu.configure(&config(true, 100));
     let mut plan = plan(task, seed);
     plan.hardirq_fpu = true;
     plan.second = Some((best_impl(), messages(seed ^ 5, Op::Decrypt, 512, 8)));
-    let mut load = Load::attach(&mut cpu, plan).expect("tiers are there");
-    let mut stepping = Stepping::start(load.cpu(), Step::Trace).expect("stepping starts");
-    load.set_stepping(true, false);
-    load.run(2);
-    load.set_stepping(false, false);
-    let addresses = stepping.addresses(1);
-    drop(stepping);
+    let mut load = machine::attach(&mut cpu, plan);
+    let addresses = trace(&mut load, 2);
     assert!(
         addresses.contains(&(begin as *const () as u64)),
         "the policy's own code is interrupted, too"
@@ -271,89 +267,74 @@ fn breakpoints(ops: &'static FpuOps, seed: u64, task: TaskWork, wanted: u64) -> 
 
 #[test]
 fn breakpoints_corrupt_nothing_of_a_foreign_policy() {
-    alone(
-        "foreign::breakpoints_corrupt_nothing_of_a_foreign_policy",
-        |seed| {
-            let task = TaskWork::Keep { seed, spins: 200 };
-            breakpoints(&LEGACY, seed, task, 20_000);
-        },
-    );
+    run_alone(|seed| {
+        let task = TaskWork::Keep { seed, spins: 200 };
+        breakpoints(&LEGACY, seed, task, 20_000);
+    });
 }
 
 #[test]
 fn a_foreign_policy_that_saves_nothing_is_caught() {
-    alone(
-        "foreign::a_foreign_policy_that_saves_nothing_is_caught",
-        |seed| {
-            let task = TaskWork::Keep { seed, spins: 200 };
-            assert!(breakpoints(&TAKING, seed, task, 2_000) > 100);
-        },
-    );
+    run_alone(|seed| {
+        let task = TaskWork::Keep { seed, spins: 200 };
+        assert!(breakpoints(&TAKING, seed, task, 2_000) > 100);
+    });
 }
 
 #[test]
 fn a_foreign_policy_that_forgets_a_switch_is_caught() {
-    alone(
-        "foreign::a_foreign_policy_that_forgets_a_switch_is_caught",
-        |seed| {
-            let mut lost = [0, 0];
-            for (ops, lost) in [&LEGACY, &FORGETFUL].into_iter().zip(&mut lost) {
-                let (mut cpu, _) = boot_with(ops);
-                cpu.configure(&config(true));
-                let mut plan = plan(TaskWork::Keep { seed, spins: 0 }, seed);
-                plan.second = Some((best_impl(), messages(seed, Op::Encrypt, 512, 8)));
-                let mut load = Load::attach(&mut cpu, plan).expect("tiers are there");
-                // Entries without a section of their own: a switch on the way out finds the
-                // user's state in the registers.
-                let timer =
-                    Timer::start(load.cpu(), Arrivals::Periodic(10_000.0)).expect("a timer");
-                until("switches", || {
+    run_alone(|seed| {
+        let mut lost = [0, 0];
+        for (ops, lost) in [&LEGACY, &FORGETFUL].into_iter().zip(&mut lost) {
+            let (mut cpu, _) = boot_with(ops);
+            cpu.configure(&config(true, 100));
+            let mut plan = plan(TaskWork::Keep { seed, spins: 0 }, seed);
+            plan.second = Some((best_impl(), messages(seed, Op::Encrypt, 512, 8)));
+            // Entries without a section of their own: a switch on the way out finds the
+            // user's state in the registers.
+            let counts = interrupted(&mut cpu, plan, Arrivals::Periodic(10_000.0), |load| {
+                repeat_until("switches", || {
                     load.run(0);
                     load.cpu().stats().switches >= 400
                 });
-                drop(timer);
-                *lost = load.counts().user_corrupted;
-                drop(load);
-            }
-            assert_eq!(lost[0], 0);
-            assert!(lost[1] > 0, "{lost:?}");
-        },
-    );
+            });
+            *lost = counts.user_corrupted;
+        }
+        assert_eq!(lost[0], 0);
+        assert!(lost[1] > 0, "{lost:?}");
+    });
 }
 
 /// Every instruction, those of the policy's own functions included.
 #[test]
 fn stepping_corrupts_nothing_of_a_foreign_policy() {
-    alone(
-        "foreign::stepping_corrupts_nothing_of_a_foreign_policy",
-        |seed| {
-            let mut corrupted = [0, 0];
-            for (i, ops) in [&LEGACY, &TAKING].into_iter().enumerate() {
-                let (mut cpu, p) = boot_with(ops);
-                for keep in [true, false] {
-                    let task = match keep {
-                        true => TaskWork::Keep { seed, spins: 20 },
-                        false => TaskWork::Crypt(best_impl(), messages(seed, Op::Encrypt, 512, 8)),
-                    };
-                    let mut plan = plan(task, seed);
-                    plan.hardirq_fpu = true;
-                    plan.softirq.1 = messages(!seed, Op::Encrypt, 16, 8);
-                    let mut load = Load::attach(&mut cpu, plan).expect("tiers are there");
-                    load.set_stepping(true, false);
-                    let mut stepping =
-                        Stepping::start(load.cpu(), Step::Every).expect("stepping starts");
-                    load.run(4);
-                    let (injected, _) = stepping.injected();
-                    assert_eq!(injected, stepping.instructions().0);
-                    drop(stepping);
-                    load.set_stepping(false, false);
-                    let counts = load.counts();
-                    println!("{p}: {injected} interrupts: {counts:?}");
-                    corrupted[i] += counts.task_corrupted + counts.user_corrupted;
-                }
+    run_alone(|seed| {
+        let mut corrupted = [0, 0];
+        for (i, ops) in [&LEGACY, &TAKING].into_iter().enumerate() {
+            let (mut cpu, p) = boot_with(ops);
+            for keep in [true, false] {
+                let task = match keep {
+                    true => TaskWork::Keep { seed, spins: 20 },
+                    false => TaskWork::Crypt(best_impl(), messages(seed, Op::Encrypt, 512, 8)),
+                };
+                let mut plan = plan(task, seed);
+                plan.hardirq_fpu = true;
+                plan.softirq.1 = messages(!seed, Op::Encrypt, 16, 8);
+                let mut load = machine::attach(&mut cpu, plan);
+                load.set_stepping(true, false);
+                let mut stepping =
+                    Stepping::start(load.cpu(), Step::Every).expect("stepping starts");
+                load.run(4);
+                let (injected, _) = stepping.injected();
+                assert_eq!(injected, stepping.instructions().0);
+                drop(stepping);
+                load.set_stepping(false, false);
+                let counts = load.counts();
+                println!("{p}: {injected} interrupts: {counts:?}");
+                corrupted[i] += counts.task_corrupted + counts.user_corrupted;
             }
-            assert_eq!(corrupted[0], 0);
-            assert!(corrupted[1] > 0, "the control");
-        },
-    );
+        }
+        assert_eq!(corrupted[0], 0);
+        assert!(corrupted[1] > 0, "the control");
+    });
 }

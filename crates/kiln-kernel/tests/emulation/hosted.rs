@@ -12,7 +12,7 @@ use kiln_kernel::hosted::{attach, enter, functions, Hooks};
 use kiln_kernel::irq::{Arrivals, Timer};
 
 use crate::foreign::HOOKS;
-use crate::machine::{alone, cores, pin};
+use crate::machine::{cores, pin, run_alone};
 
 fn boot(config: Config) -> Cpu {
     pin(cores()[0]);
@@ -48,7 +48,7 @@ unsafe fn bump(counter: &AtomicU32) {
 
 #[test]
 fn the_tail_is_behind_the_cpus_own_data() {
-    alone("hosted::the_tail_is_behind_the_cpus_own_data", |_| {
+    run_alone(|_| {
         let mut cpu = boot(Config {
             tail: 8 << 20,
             ..Config::default()
@@ -82,7 +82,7 @@ static DEPTH_REACHED: AtomicU32 = AtomicU32::new(0);
 /// Each of many tasks waits for its turn and starts the next.
 #[test]
 fn many_tasks_wait_for_each_other() {
-    alone("hosted::many_tasks_wait_for_each_other", |_| {
+    run_alone(|_| {
         const TASKS: u32 = 200;
         let mut cpu = boot(Config {
             tasks: TASKS as usize + 3,
@@ -134,42 +134,39 @@ static STARTED: AtomicBool = AtomicBool::new(false);
 
 #[test]
 fn a_kthread_runs_when_it_is_woken_and_not_before() {
-    alone(
-        "hosted::a_kthread_runs_when_it_is_woken_and_not_before",
-        |_| {
-            let mut cpu = boot(Config::default());
-            // SAFETY: the hooks of the foreign policy.
-            unsafe { assert!(attach(&mut cpu, &HOOKS)) };
-            unsafe extern "C" fn body(arg: *mut c_void) {
-                // SAFETY: kernel mode.
-                unsafe {
-                    assert_eq!(kiln_task_word(ptr::null_mut()), *arg.cast::<*mut c_void>());
-                }
-                STARTED.store(true, SeqCst);
+    run_alone(|_| {
+        let mut cpu = boot(Config::default());
+        // SAFETY: the hooks of the foreign policy.
+        unsafe { assert!(attach(&mut cpu, &HOOKS)) };
+        unsafe extern "C" fn body(arg: *mut c_void) {
+            // SAFETY: kernel mode.
+            unsafe {
+                assert_eq!(kiln_task_word(ptr::null_mut()), *arg.cast::<*mut c_void>());
             }
-            unsafe extern "C" fn f(_: *mut c_void) -> u64 {
-                // SAFETY: kernel mode.
-                unsafe {
-                    let mut word: *mut c_void = ptr::null_mut();
-                    let own = kiln_task_word(ptr::null_mut());
-                    let task =
-                        kiln_kthread_create(Some(body), (&raw mut word).cast(), c"late".as_ptr());
-                    word = kiln_task_word(task);
-                    for _ in 0..10 {
-                        kiln_yield();
-                    }
-                    let early = STARTED.load(SeqCst);
-                    kiln_wake(word);
-                    while !STARTED.load(SeqCst) {
-                        kiln_yield();
-                    }
-                    u64::from(!early && !word.is_null() && word != own)
-                        + u64::from(kiln_task_word(ptr::null_mut()) == own)
+            STARTED.store(true, SeqCst);
+        }
+        unsafe extern "C" fn f(_: *mut c_void) -> u64 {
+            // SAFETY: kernel mode.
+            unsafe {
+                let mut word: *mut c_void = ptr::null_mut();
+                let own = kiln_task_word(ptr::null_mut());
+                let task =
+                    kiln_kthread_create(Some(body), (&raw mut word).cast(), c"late".as_ptr());
+                word = kiln_task_word(task);
+                for _ in 0..10 {
+                    kiln_yield();
                 }
+                let early = STARTED.load(SeqCst);
+                kiln_wake(word);
+                while !STARTED.load(SeqCst) {
+                    kiln_yield();
+                }
+                u64::from(!early && !word.is_null() && word != own)
+                    + u64::from(kiln_task_word(ptr::null_mut()) == own)
             }
-            assert_eq!(kernel(&mut cpu, f), 2);
-        },
-    );
+        }
+        assert_eq!(kernel(&mut cpu, f), 2);
+    });
 }
 
 static PING: AtomicU32 = AtomicU32::new(0);
@@ -179,7 +176,7 @@ const ROUNDS: u32 = 2_000;
 /// Two CPUs, each asleep until the other wakes it.
 #[test]
 fn cpus_wake_each_others_tasks() {
-    alone("hosted::cpus_wake_each_others_tasks", |_| {
+    run_alone(|_| {
         unsafe extern "C" fn ping(_: *mut c_void) -> u64 {
             for n in 1..=ROUNDS {
                 // SAFETY: kernel mode.
@@ -219,7 +216,7 @@ static RUN: AtomicU32 = AtomicU32::new(0);
 
 #[test]
 fn works_of_two_queues_wait_for_each_other() {
-    alone("hosted::works_of_two_queues_wait_for_each_other", |_| {
+    run_alone(|_| {
         unsafe extern "C" fn first(_: *mut Work) {
             // Only if the other queue's thread runs meanwhile.
             // SAFETY: kernel mode.
@@ -273,7 +270,7 @@ static SERVED: AtomicU32 = AtomicU32::new(0);
 /// The calls that stand for instructions change no register but RAX.
 #[test]
 fn paravirtual_calls_keep_registers() {
-    alone("hosted::paravirtual_calls_keep_registers", |_| {
+    run_alone(|_| {
         unsafe extern "C" fn served(_: *mut c_void) {
             SERVED.fetch_add(1, SeqCst);
         }
@@ -323,7 +320,7 @@ fn paravirtual_calls_keep_registers() {
 
 #[test]
 fn a_trees_own_sections_are_counted_and_timed() {
-    alone("hosted::a_trees_own_sections_are_counted_and_timed", |_| {
+    run_alone(|_| {
         unsafe extern "C" fn f(_: *mut c_void) -> u64 {
             let mut section = Section {
                 now: 0,
@@ -362,7 +359,7 @@ static IDLE: AtomicU64 = AtomicU64::new(0);
 
 #[test]
 fn ticks_and_idleness_are_told() {
-    alone("hosted::ticks_and_idleness_are_told", |_| {
+    run_alone(|_| {
         unsafe extern "C" fn tick() {
             let count: u32;
             // SAFETY: a word of the CPU's.
@@ -402,72 +399,69 @@ fn ticks_and_idleness_are_told() {
 /// softirqs wait until the call that enables them, and the CPU's count is zero afterwards.
 #[test]
 fn a_count_of_the_trees_own_keeps_softirqs_out() {
-    alone(
-        "hosted::a_count_of_the_trees_own_keeps_softirqs_out",
-        |_| {
-            const DISABLED: i32 = 0x200;
-            const SOFTIRQ: u32 = 3;
-            static COUNT: AtomicI32 = AtomicI32::new(0);
-            static COUNTED: AtomicI32 = AtomicI32::new(0);
-            static INTERRUPTS: AtomicU32 = AtomicU32::new(0);
-            static SERVED: AtomicU32 = AtomicU32::new(0);
-            static SERVED_BEFORE: AtomicU32 = AtomicU32::new(0);
-            unsafe extern "C" fn uncounted() -> i32 {
-                let n = COUNT.load(SeqCst) - COUNTED.load(SeqCst);
-                COUNTED.fetch_add(n, SeqCst);
-                n
+    run_alone(|_| {
+        const DISABLED: i32 = 0x200;
+        const SOFTIRQ: u32 = 3;
+        static COUNT: AtomicI32 = AtomicI32::new(0);
+        static COUNTED: AtomicI32 = AtomicI32::new(0);
+        static INTERRUPTS: AtomicU32 = AtomicU32::new(0);
+        static SERVED: AtomicU32 = AtomicU32::new(0);
+        static SERVED_BEFORE: AtomicU32 = AtomicU32::new(0);
+        unsafe extern "C" fn uncounted() -> i32 {
+            let n = COUNT.load(SeqCst) - COUNTED.load(SeqCst);
+            COUNTED.fetch_add(n, SeqCst);
+            n
+        }
+        unsafe extern "C" fn interrupt(_: *mut c_void) {
+            INTERRUPTS.fetch_add(1, SeqCst);
+            // SAFETY: hardirq context.
+            unsafe { kiln_raise_softirq(SOFTIRQ) };
+        }
+        unsafe extern "C" fn serve(_: *mut c_void) {
+            SERVED.fetch_add(1, SeqCst);
+        }
+        unsafe extern "C" fn f(_: *mut c_void) -> u64 {
+            SERVED.store(0, SeqCst);
+            INTERRUPTS.store(0, SeqCst);
+            COUNT.fetch_add(DISABLED, SeqCst);
+            while INTERRUPTS.load(SeqCst) < 20 {
+                std::hint::spin_loop();
             }
-            unsafe extern "C" fn interrupt(_: *mut c_void) {
-                INTERRUPTS.fetch_add(1, SeqCst);
-                // SAFETY: hardirq context.
-                unsafe { kiln_raise_softirq(SOFTIRQ) };
-            }
-            unsafe extern "C" fn serve(_: *mut c_void) {
-                SERVED.fetch_add(1, SeqCst);
-            }
-            unsafe extern "C" fn f(_: *mut c_void) -> u64 {
-                SERVED.store(0, SeqCst);
-                INTERRUPTS.store(0, SeqCst);
-                COUNT.fetch_add(DISABLED, SeqCst);
-                while INTERRUPTS.load(SeqCst) < 20 {
-                    std::hint::spin_loop();
-                }
-                SERVED_BEFORE.store(SERVED.load(SeqCst), SeqCst);
-                COUNT.fetch_sub(DISABLED, SeqCst);
+            SERVED_BEFORE.store(SERVED.load(SeqCst), SeqCst);
+            COUNT.fetch_sub(DISABLED, SeqCst);
+            // SAFETY: kernel mode.
+            unsafe { kiln_bh_enabled() };
+            u64::from(crate::foreign::count())
+        }
+        for uncounted in [Some(uncounted as unsafe extern "C" fn() -> i32), None] {
+            let hooks = Hooks { uncounted, ..HOOKS };
+            let mut cpu = boot(Config::default());
+            // SAFETY: the functions above use general registers only; the hooks live until the end.
+            unsafe { assert!(attach(&mut cpu, &hooks)) };
+            unsafe extern "C" fn open(_: *mut c_void) -> u64 {
                 // SAFETY: kernel mode.
-                unsafe { kiln_bh_enabled() };
-                u64::from(crate::foreign::count())
-            }
-            for uncounted in [Some(uncounted as unsafe extern "C" fn() -> i32), None] {
-                let hooks = Hooks { uncounted, ..HOOKS };
-                let mut cpu = boot(Config::default());
-                // SAFETY: the functions above use general registers only; the hooks live until the end.
-                unsafe { assert!(attach(&mut cpu, &hooks)) };
-                unsafe extern "C" fn open(_: *mut c_void) -> u64 {
-                    // SAFETY: kernel mode.
-                    unsafe {
-                        kiln_open_softirq(SOFTIRQ, Some(serve));
-                        kiln_on_interrupt(Some(interrupt));
-                    }
-                    0
+                unsafe {
+                    kiln_open_softirq(SOFTIRQ, Some(serve));
+                    kiln_on_interrupt(Some(interrupt));
                 }
-                kernel(&mut cpu, open);
-                let timer = Timer::start(&mut cpu, Arrivals::Periodic(2_000.0)).expect("a timer");
-                let count = kernel(&mut cpu, f);
-                drop(timer);
-                let before = SERVED_BEFORE.load(SeqCst);
-                match uncounted {
-                    Some(_) => {
-                        assert_eq!((count, before), (0, 0));
-                        assert!(
-                            SERVED.load(SeqCst) > 0,
-                            "they are served when softirqs are on"
-                        );
-                    }
-                    // The control: a CPU that does not ask.
-                    None => assert!(before > 0),
-                }
+                0
             }
-        },
-    );
+            kernel(&mut cpu, open);
+            let timer = Timer::start(&mut cpu, Arrivals::Periodic(2_000.0)).expect("a timer");
+            let count = kernel(&mut cpu, f);
+            drop(timer);
+            let before = SERVED_BEFORE.load(SeqCst);
+            match uncounted {
+                Some(_) => {
+                    assert_eq!((count, before), (0, 0));
+                    assert!(
+                        SERVED.load(SeqCst) > 0,
+                        "they are served when softirqs are on"
+                    );
+                }
+                // The control: a CPU that does not ask.
+                None => assert!(before > 0),
+            }
+        }
+    });
 }

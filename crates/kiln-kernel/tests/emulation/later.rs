@@ -4,18 +4,18 @@
 use std::ffi::c_void;
 use std::ptr;
 use std::sync::atomic::{AtomicU32, Ordering::Relaxed};
-use std::sync::Arc;
 
 use kiln_kernel::cipher::{Impl, Op};
-use kiln_kernel::cpu::Config;
 use kiln_kernel::hosted::border::{
     kiln_calls_run, kiln_fpu_usable, kiln_local_bh_disable, kiln_local_bh_enable, kiln_queue_work,
     Calls, Work,
 };
-use kiln_kernel::irq::{Arrivals, Timer};
-use kiln_kernel::load::{best_impl, Counts, Load, Messages, Operation, Plan, TaskWork, Worker};
+use kiln_kernel::irq::Arrivals;
+use kiln_kernel::load::{best_impl, Counts, Messages, Operation, Plan, TaskWork, Worker};
 
-use crate::machine::{alone, assert_clean, boot, judge, messages, policy, until};
+use crate::machine::{
+    assert_clean, boot, config, interrupted, messages, plan, policy, repeat_until, run_alone,
+};
 
 const EINPROGRESS: i32 = 115;
 const EBUSY: i32 = 16;
@@ -72,10 +72,8 @@ impl Helper {
     fn new(imp: Impl, messages: &Messages, slots: u32) -> Box<Helper> {
         Box::new(Helper {
             work: Work {
-                pending: 0,
-                next: ptr::null_mut(),
-                queue: ptr::null_mut(),
                 fn_: Some(work),
+                ..Work::default()
             },
             requests: (0..slots)
                 .map(|_| Request {
@@ -154,10 +152,9 @@ unsafe extern "C" fn crypt(
         helper.tail.store(tail.wrapping_add(1), Relaxed);
         kiln_local_bh_enable(0x200);
         kiln_queue_work(ptr::null_mut(), ctx.cast());
-        if queued >= helper.limit {
-            -EBUSY
-        } else {
-            -EINPROGRESS
+        match queued >= helper.limit {
+            true => -EBUSY,
+            false => -EINPROGRESS,
         }
     }
 }
@@ -193,16 +190,6 @@ unsafe extern "C" fn work(work: *mut Work) {
     }
 }
 
-fn config(preempt_full: bool) -> Config {
-    Config {
-        preempt_full,
-        tick_us: 50,
-        slice_us: 200,
-        switch_ns: 0,
-        ..Config::default()
-    }
-}
-
 /// A helper encrypts the softirqs' messages; interrupts come until `enough`.
 fn softirqs(
     seed: u64,
@@ -214,25 +201,22 @@ fn softirqs(
 ) -> Counts {
     let mut cpu = boot();
     policy(name).set(&mut cpu);
-    cpu.configure(&config(full));
+    cpu.configure(&config(full, 200));
     let packets = messages(!seed, Op::Encrypt, 512, 8);
     let mut helper = Helper::new(best_impl(), &packets, slots);
     make(&mut helper);
+    let task = TaskWork::Crypt(best_impl(), messages(seed, Op::Encrypt, 16384, 8));
     let plan = Plan {
-        task: TaskWork::Crypt(best_impl(), messages(seed, Op::Encrypt, 16384, 8)),
         softirq: (Worker::Op(helper.operation()), packets),
-        fallback: judge(),
-        second: None,
-        hardirq_fpu: false,
+        ..plan(task, seed)
     };
-    let mut load = Load::attach(&mut cpu, plan).expect("tiers are there");
-    let timer = Timer::start(load.cpu(), Arrivals::Poisson(20_000.0, seed)).expect("a timer");
-    until("what is to be counted", || {
-        load.run(20);
-        enough(&load.counts())
+    let poisson = Arrivals::Poisson(20_000.0, seed);
+    let counts = interrupted(&mut cpu, plan, poisson, |load| {
+        repeat_until("what is to be counted", || {
+            load.run(20);
+            enough(&load.counts())
+        });
     });
-    drop(timer);
-    let counts = load.counts();
     println!(
         "{name}, full preemption {full}, {:?}: {counts:?}",
         helper.fault
@@ -246,26 +230,23 @@ fn faulty(fault: Fault) -> impl Fn(&mut Helper) {
 
 #[test]
 fn softirqs_answers_come_later_right_and_in_order() {
-    alone(
-        "later::softirqs_answers_come_later_right_and_in_order",
-        |seed| {
-            for full in [false, true] {
-                let enough = |c: &Counts| c.async_punts >= 1_000 && c.softirq_ops >= 2_000;
-                let counts = softirqs(seed, 64, "legacy", full, |_| (), enough);
-                assert_clean("a helper under legacy", &counts);
-                assert_eq!((counts.reordered, counts.errors), (0, 0));
-                // Where the FPU may be used in a softirq nothing is put off.
-                let counts = softirqs(seed, 64, "nested", full, |_| (), |c| c.softirq_ops >= 2_000);
-                assert_clean("a helper under nested", &counts);
-                assert_eq!((counts.async_punts, counts.dropped), (0, 0));
-            }
-        },
-    );
+    run_alone(|seed| {
+        for full in [false, true] {
+            let enough = |c: &Counts| c.async_punts >= 1_000 && c.softirq_ops >= 2_000;
+            let counts = softirqs(seed, 64, "legacy", full, |_| (), enough);
+            assert_clean("a helper under legacy", &counts);
+            assert_eq!((counts.reordered, counts.errors), (0, 0));
+            // Where the FPU may be used in a softirq nothing is put off.
+            let counts = softirqs(seed, 64, "nested", full, |_| (), |c| c.softirq_ops >= 2_000);
+            assert_clean("a helper under nested", &counts);
+            assert_eq!((counts.async_punts, counts.dropped), (0, 0));
+        }
+    });
 }
 
 #[test]
 fn a_full_queue_drops() {
-    alone("later::a_full_queue_drops", |seed| {
+    run_alone(|seed| {
         let full = |h: &mut Helper| h.limit = 2;
         let counts = softirqs(seed, 64, "legacy", false, full, |c| c.dropped >= 100);
         assert_clean("a full queue", &counts);
@@ -281,7 +262,7 @@ fn a_full_queue_drops() {
 
 #[test]
 fn another_order_is_seen() {
-    alone("later::another_order_is_seen", |seed| {
+    run_alone(|seed| {
         for fault in [Fault::LastInFirstOut, Fault::Overtakes] {
             let enough = |c: &Counts| c.async_punts >= 1_000 && c.reordered >= 50;
             let counts = softirqs(seed, 64, "legacy", false, faulty(fault), enough);
@@ -292,7 +273,7 @@ fn another_order_is_seen() {
 
 #[test]
 fn wrong_answers_and_errors_are_seen() {
-    alone("later::wrong_answers_and_errors_are_seen", |seed| {
+    run_alone(|seed| {
         let enough = |c: &Counts| c.softirq_ops >= 1_000;
         let wrong = softirqs(seed, 64, "legacy", false, faulty(Fault::Wrong), enough);
         assert!(wrong.softirq_corrupted >= 40 && wrong.errors == 0);
@@ -304,11 +285,11 @@ fn wrong_answers_and_errors_are_seen() {
 /// The task sleeps until its answers are there, with one or with several in flight.
 #[test]
 fn a_task_waits_for_its_answers() {
-    alone("later::a_task_waits_for_its_answers", |seed| {
+    run_alone(|seed| {
         let mut cpu = boot();
         policy("legacy").set(&mut cpu);
         for full in [false, true] {
-            cpu.configure(&config(full));
+            cpu.configure(&config(full, 200));
             for (depth, always_later, backlog) in [
                 (1, false, false),
                 (1, true, false),
@@ -318,30 +299,19 @@ fn a_task_waits_for_its_answers() {
                 let work = messages(seed, Op::Decrypt, 512, 8);
                 let mut helper = Helper::new(best_impl(), &work, 8);
                 helper.always_later = always_later;
-                if backlog {
-                    (helper.backlog, helper.limit) = (true, 2);
-                }
-                let plan = Plan {
-                    task: TaskWork::Ask(helper.operation(), Arc::clone(&work), depth),
-                    softirq: (best_impl().into(), messages(!seed, Op::Encrypt, 512, 8)),
-                    fallback: judge(),
-                    second: None,
-                    hardirq_fpu: false,
-                };
-                let mut load = Load::attach(&mut cpu, plan).expect("tiers are there");
-                let timer =
-                    Timer::start(load.cpu(), Arrivals::Poisson(20_000.0, seed)).expect("a timer");
-                for _ in 0..400 {
-                    load.run(40);
-                }
-                drop(timer);
-                let counts = load.counts();
+                helper.backlog = backlog;
+                helper.limit = if backlog { 2 } else { helper.limit };
+                let plan = plan(TaskWork::Ask(helper.operation(), work, depth), seed);
+                let poisson = Arrivals::Poisson(20_000.0, seed);
+                let counts = interrupted(&mut cpu, plan, poisson, |load| {
+                    for _ in 0..400 {
+                        load.run(40);
+                    }
+                });
                 println!("full {full}, {depth} in flight, later {always_later}: {counts:?}");
                 assert_clean("a task that waits", &counts);
-                assert_eq!(
-                    counts.task_ops, 16_000,
-                    "none is left when the task returns"
-                );
+                // None is left when the task returns.
+                assert_eq!(counts.task_ops, 16_000);
                 assert_eq!((counts.dropped, counts.reordered), (0, 0));
                 assert_eq!(counts.async_punts, if always_later { 16_000 } else { 0 });
             }

@@ -7,10 +7,10 @@ use kiln_kernel::calls::Calls;
 use kiln_kernel::cipher::{Context as KeyContext, Impl, Kind, Op, BLOCK};
 use kiln_kernel::crypto::{authenc_key, Aead, Driver, Errno, Model, Repeat, Shash};
 use kiln_kernel::fpu::Context;
-use kiln_kernel::messages::{Lens, Messages};
+use kiln_kernel::messages::Messages;
 
-use crate::aead::{key_for, AUTHENC, RFC4106, SEQIV};
-use crate::machine::{alone, boot, dies};
+use crate::aead::{ask_in_place, open_keyed, AUTHENC, RFC4106, SEQIV};
+use crate::machine::{assert_dies, boot, run_alone};
 
 /// Two lists of the same bytes, the second cut in two.
 fn lists(bytes: &mut [u8]) -> [Vec<(*mut u8, usize)>; 2] {
@@ -23,7 +23,7 @@ fn lists(bytes: &mut [u8]) -> [Vec<(*mut u8, usize)>; 2] {
 
 #[test]
 fn sums_of_lengths_do_not_wrap() {
-    alone("limits::sums_of_lengths_do_not_wrap", |_| {
+    run_alone(|_| {
         let _cpu = boot();
         for model in [Model::Helper, Model::Direct] {
             model.set();
@@ -37,28 +37,19 @@ fn sums_of_lengths_do_not_wrap() {
                 (AUTHENC, AUTHENC),
                 ("authenc(hmac(sha256),cbc-aes-fixed-time)", AUTHENC),
             ] {
-                let mut tfm = Aead::open(name, 0, 0).expect(name);
-                tfm.set_key(&key_for(alg, &[7; 256])).expect("a right key");
+                let mut tfm = open_keyed(name, alg);
                 let mut bytes = [0x5au8; 128];
                 for list in lists(&mut bytes) {
                     for op in [Op::Encrypt, Op::Decrypt] {
                         for assoc in [u32::MAX, u32::MAX - 7, u32::MAX - 15, u32::MAX - 47] {
                             for len in [20, 48, 64, 96, u32::MAX - 15] {
-                                let mut iv = [1; BLOCK];
+                                let (mut iv, task) = ([1; BLOCK], Context::Task);
+                                let (a, n) = (assoc as usize, len as usize);
                                 // SAFETY: the pieces are the array.
-                                let (_, got) = unsafe {
-                                    tfm.request(
-                                        op,
-                                        &mut iv,
-                                        assoc as usize,
-                                        len as usize,
-                                        &list,
-                                        &list,
-                                        Context::Task,
-                                    )
-                                };
+                                let got =
+                                    unsafe { tfm.request(op, &mut iv, a, n, &list, &list, task) };
                                 let what = (name, op, assoc, len, list.len());
-                                assert_eq!(got, Errno::INVALID, "{what:?}");
+                                assert_eq!(got.1, Errno::INVALID, "{what:?}");
                             }
                         }
                     }
@@ -71,7 +62,7 @@ fn sums_of_lengths_do_not_wrap() {
 
 #[test]
 fn ccm_opens_what_it_seals_up_to_the_longest() {
-    alone("limits::ccm_opens_what_it_seals_up_to_the_longest", |_| {
+    run_alone(|_| {
         let _cpu = boot();
         Model::Direct.set();
         let mut tfm = Aead::open("ccm(aes)", 0, 0).expect("it is there");
@@ -80,21 +71,16 @@ fn ccm_opens_what_it_seals_up_to_the_longest() {
         for (width, longest) in [(2, (1 << 16) - 1), (3, (1 << 24) - 1)] {
             for tag in [4, 16] {
                 tfm.set_tag_size(tag).expect("one it takes");
-                for (len, want) in [
-                    (longest - tag, Errno(0)),
-                    (longest - tag + 1, Errno(0)),
-                    (longest, Errno(0)),
-                    (longest + 1, Errno::INVALID),
-                ] {
+                for len in [longest - tag, longest - tag + 1, longest, longest + 1] {
+                    let want = match len > longest {
+                        true => Errno::INVALID,
+                        false => Errno(0),
+                    };
                     bytes[..len].fill(0x5a);
                     for (op, len) in [(Op::Encrypt, len), (Op::Decrypt, len + tag)] {
-                        let list = [(bytes.as_mut_ptr(), bytes.len())];
-                        let mut iv = [9; BLOCK];
+                        let (mut iv, task) = ([9; BLOCK], Context::Task);
                         iv[0] = width - 1;
-                        // SAFETY: the piece is the vector.
-                        let (_, got) = unsafe {
-                            tfm.request(op, &mut iv, 0, len, &list, &list, Context::Task)
-                        };
+                        let got = ask_in_place(&mut tfm, op, iv, 0, len, &mut bytes, task);
                         assert_eq!(got, want, "{op:?}, {len} bytes, a length of {width}");
                     }
                     assert!(bytes[..len].iter().all(|&b| b == 0x5a), "{len} bytes");
@@ -106,7 +92,7 @@ fn ccm_opens_what_it_seals_up_to_the_longest() {
 
 #[test]
 fn repeated_requests_refuse_short_pieces() {
-    alone("limits::repeated_requests_refuse_short_pieces", |_| {
+    run_alone(|_| {
         let _cpu = boot();
         for alg in ["sha256", "cbc(aes)", "gcm(aes)"] {
             let imp = Impl::find_all(alg)[0];
@@ -114,11 +100,6 @@ fn repeated_requests_refuse_short_pieces() {
             if imp.is_keyed() {
                 driver.set_key(&[1; 16]).expect("16 bytes");
             }
-            let (tag, digest) = match alg {
-                "sha256" => (0, 32),
-                "gcm(aes)" => (16, 0),
-                _ => (0, 0),
-            };
             for (text, want) in [(64, Ok(0)), (96, Err(Errno::INVALID))] {
                 let mut bytes = [0u8; 80];
                 let [_, list] = lists(&mut bytes);
@@ -128,12 +109,7 @@ fn repeated_requests_refuse_short_pieces() {
                     dst: &list,
                     iv: &mut [0; BLOCK],
                     digest: &mut [0; 32],
-                    lens: Lens {
-                        assoc: 0,
-                        text,
-                        tag,
-                        digest,
-                    },
+                    lens: imp.lens(0, text),
                 };
                 // SAFETY: the pieces are the array.
                 let got = unsafe { driver.repeat(&mut request, 3) };
@@ -145,7 +121,7 @@ fn repeated_requests_refuse_short_pieces() {
 
 #[test]
 fn hmac_keys_may_have_any_length() {
-    alone("limits::hmac_keys_may_have_any_length", |_| {
+    run_alone(|_| {
         let _cpu = boot();
         let mut mac = Shash::open("hmac(sha256)", 0, 0).expect("it is there");
         let mut sha = Shash::open("sha256", 0, 0).expect("it is there");
@@ -160,12 +136,9 @@ fn hmac_keys_may_have_any_length() {
                 let mut tfm = Aead::open(AUTHENC, 0, 0).expect("it is there");
                 tfm.set_key(&authenc_key(auth, &[2; 16]))
                     .expect("any length");
-                let mut bytes = [0u8; 128];
-                let list = [(bytes.as_mut_ptr(), 128)];
-                let (task, mut iv) = (Context::Task, [3; BLOCK]);
-                // SAFETY: the piece is the array.
-                let got = unsafe { tfm.request(Op::Encrypt, &mut iv, 16, 64, &list, &list, task) };
-                assert_eq!(got.1, Errno(0));
+                let (mut bytes, iv, task) = ([0u8; 128], [3; BLOCK], Context::Task);
+                let got = ask_in_place(&mut tfm, Op::Encrypt, iv, 16, 64, &mut bytes, task);
+                assert_eq!(got, Errno(0));
                 bytes
             });
             assert_eq!(sealed[0], sealed[1], "{len} bytes");
@@ -222,7 +195,7 @@ fn counted() -> impl Iterator<Item = Impl> {
 /// All tiers alike: no text is longer than the blocks that the counter counts.
 #[test]
 fn texts_longer_than_the_counter_are_refused() {
-    alone("limits::texts_longer_than_the_counter_are_refused", |_| {
+    run_alone(|_| {
         let _cpu = boot();
         for imp in counted() {
             let most = match imp.alg() {
@@ -238,7 +211,7 @@ fn texts_longer_than_the_counter_are_refused() {
 /// The control: one byte less is worked on, in memory that is not there.
 #[test]
 fn the_longest_text_is_not_refused() {
-    dies("limits::the_longest_text_is_not_refused", |_| {
+    assert_dies(|_| {
         let _cpu = boot();
         let imp = counted().next().expect("there are AEADs");
         println!("refused: {:?}", refused(imp, imp.longest()));
@@ -267,31 +240,28 @@ fn encrypt_as_many(len: usize) -> bool {
     true
 }
 
-fn goes_on_behind_the_page(name: &str, len: usize) {
-    dies(name, |_| {
-        let _cpu = boot();
-        if !encrypt_as_many(len) {
-            std::process::abort();
-        }
-        println!("{len} bytes: the first page was enough");
-    });
+fn encrypt_beyond_the_page(len: usize) {
+    let _cpu = boot();
+    if !encrypt_as_many(len) {
+        std::process::abort();
+    }
+    println!("{len} bytes: the first page was enough");
 }
 
 #[test]
 fn cbc_encrypts_all_of_64_gib() {
-    goes_on_behind_the_page("limits::cbc_encrypts_all_of_64_gib", 1 << 36);
+    assert_dies(|_| encrypt_beyond_the_page(1 << 36));
 }
 
 #[test]
 fn cbc_encrypts_all_of_64_gib_and_a_bit() {
-    let len = (1 << 36) + 1024;
-    goes_on_behind_the_page("limits::cbc_encrypts_all_of_64_gib_and_a_bit", len);
+    assert_dies(|_| encrypt_beyond_the_page((1 << 36) + 1024));
 }
 
 /// The control of both: what fits in the page ends well.
 #[test]
 fn cbc_encrypts_a_page() {
-    alone("limits::cbc_encrypts_a_page", |_| {
+    run_alone(|_| {
         let _cpu = boot();
         encrypt_as_many(4096);
     });

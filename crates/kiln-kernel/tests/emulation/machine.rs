@@ -11,7 +11,8 @@ use std::time::{Duration, Instant, SystemTime};
 use kiln_kernel::cipher::{Impl, Op};
 use kiln_kernel::cpu::{Config, Cpu};
 use kiln_kernel::fpu::Policy;
-use kiln_kernel::load::{best_impl, Counts, Messages, Plan, TaskWork};
+use kiln_kernel::irq::{Arrivals, Timer};
+use kiln_kernel::load::{best_impl, Counts, Load, Messages, Plan, TaskWork};
 use kiln_measure::SplitMix64;
 
 const CHILD: &str = "KILN_TEST_ALONE";
@@ -21,29 +22,35 @@ const SEED: &str = "KILN_SEED";
 /// machine must not fail.
 const LIMIT: Duration = Duration::from_secs(120);
 
-/// Run `body` in a process of its own: this test binary again, with this test only.
-/// `name` is the test's full name.
-pub fn alone(name: &str, body: impl FnOnce(u64)) {
-    if let Some((status, ran, seed)) = in_child(name, body) {
-        assert!(
-            status.success() && ran,
-            "{name} alone: {status}; {SEED}={seed} repeats it"
-        );
+/// Runs `body` in a process of its own: this test binary again, with only the test that calls this. `body` is given the
+/// seed.
+pub fn run_alone(body: impl FnOnce(u64)) {
+    if let Some((status, ran, repeat)) = run_in_child(body) {
+        assert!(status.success() && ran, "{status}; {repeat} repeats it");
     }
 }
 
 /// The same for a control in which memory is used after it was freed: the process must die.
-pub fn dies(name: &str, body: impl FnOnce(u64)) {
-    if let Some((status, _, seed)) = in_child(name, body) {
+pub fn assert_dies(body: impl FnOnce(u64)) {
+    if let Some((status, _, repeat)) = run_in_child(body) {
         assert!(
             status.signal().is_some(),
-            "{name} alone lived: {status}; {SEED}={seed} repeats it"
+            "it lived: {status}; {repeat} repeats it"
         );
     }
 }
 
-/// How the child ended, whether its test ran to its end, the seed; nothing in the child itself.
-fn in_child(name: &str, body: impl FnOnce(u64)) -> Option<(ExitStatus, bool, String)> {
+/// The full name of the test in which a closure is written. The child runs no test if it is wrong, which its parent
+/// notices.
+fn name_of_test<F>() -> &'static str {
+    let path = std::any::type_name::<F>();
+    let (_, name) = path.split_once("::").expect("a crate and a path");
+    name.split("::{{closure}}").next().expect("it has a part")
+}
+
+/// How the child ended, whether its test ran to its end, and the variable that repeats it; nothing in the child itself.
+fn run_in_child<F: FnOnce(u64)>(body: F) -> Option<(ExitStatus, bool, String)> {
+    let name = name_of_test::<F>();
     if env::var(CHILD).is_ok_and(|child| child == name) {
         // The harness has begun a line.
         println!();
@@ -84,11 +91,12 @@ fn in_child(name: &str, body: impl FnOnce(u64)) -> Option<(ExitStatus, bool, Str
         println!("  {line}");
     }
     print!("{err}");
-    println!("  {SEED}={seed}, {:.1} s", started.elapsed().as_secs_f64());
+    let repeat = format!("{SEED}={seed}");
+    println!("  {repeat}, {:.1} s", started.elapsed().as_secs_f64());
     let Some(status) = status else {
-        panic!("{name} alone: not over after {LIMIT:?}; {SEED}={seed} repeats it");
+        panic!("{name}: not over after {LIMIT:?}; {repeat} repeats it");
     };
-    Some((status, ran, seed))
+    Some((status, ran, repeat))
 }
 
 fn is_harness(line: &str) -> bool {
@@ -152,7 +160,7 @@ pub fn policy(name: &str) -> Policy {
 }
 
 /// All but the broken control.
-pub fn correct() -> Vec<Policy> {
+pub fn correct_policies() -> Vec<Policy> {
     Policy::all()
         .into_iter()
         .filter(|p| !p.is_broken())
@@ -188,8 +196,38 @@ pub fn plan(task: TaskWork, seed: u64) -> Plan {
     }
 }
 
+/// Attaches a load whose implementations this CPU has.
+pub fn attach(cpu: &mut Cpu, plan: Plan) -> Load<'_> {
+    Load::attach(cpu, plan).expect("tiers are there")
+}
+
+/// Runs `body` with a load on `cpu` and a timer that interrupts it. What the load has counted in the end.
+pub fn interrupted(
+    cpu: &mut Cpu,
+    plan: Plan,
+    arrivals: Arrivals,
+    body: impl FnOnce(&mut Load<'_>),
+) -> Counts {
+    let mut load = attach(cpu, plan);
+    let timer = Timer::start(load.cpu(), arrivals).expect("a timer");
+    body(&mut load);
+    drop(timer);
+    load.counts()
+}
+
+/// Tasks are switched every `slice_us` and at no cost, often enough that a switch meets a section.
+pub fn config(preempt_full: bool, slice_us: u64) -> Config {
+    Config {
+        preempt_full,
+        tick_us: 50,
+        slice_us,
+        switch_ns: 0,
+        ..Config::default()
+    }
+}
+
 /// Repeat until `done`; a generous limit says what did not happen.
-pub fn until(what: &str, mut done: impl FnMut() -> bool) {
+pub fn repeat_until(what: &str, mut done: impl FnMut() -> bool) {
     let started = Instant::now();
     while !done() {
         assert!(

@@ -4,11 +4,14 @@ use kiln_kernel::cipher::Op;
 use kiln_kernel::cpu::{Config, Cpu};
 use kiln_kernel::crypto::{Aead, Model, Skcipher};
 use kiln_kernel::fpu::Policy;
-use kiln_kernel::irq::{Arrivals, Timer};
-use kiln_kernel::load::{best_impl, Load, Plan, TaskWork};
+use kiln_kernel::irq::Arrivals;
+use kiln_kernel::load::{best_impl, Plan};
 
-use crate::corruption::{config, interrupt, Rate, SPINS_10_US};
-use crate::machine::{alone, assert_clean, boot, cores, correct, judge, messages, pin, two_cores};
+use crate::corruption::{interrupt, keep, Rate};
+use crate::machine::{
+    assert_clean, boot, config, cores, correct_policies, interrupted, messages, pin, plan,
+    run_alone, two_cores,
+};
 
 /// Run `body` on two CPUs at once, each with a thread and, if there are two, a core of its own.
 fn on_two_cpus<T: Send>(
@@ -35,15 +38,15 @@ fn on_two_cpus<T: Send>(
 /// Two CPUs at once, each with its thread, core, timer and state.
 #[test]
 fn two_cpus_do_not_disturb_each_other() {
-    alone("parallel::two_cpus_do_not_disturb_each_other", |seed| {
+    run_alone(|seed| {
         if two_cores("two CPUs take turns on it").is_none() {
             println!("(which they do: the test goes on)");
         }
-        for p in correct() {
+        for p in correct_policies() {
             // All CPUs have the same policy: it is set before they start.
             p.set(&mut boot());
             let rates = on_two_cpus(
-                || config(true),
+                || config(true, 100),
                 |cpu, number| two_cpu_load(cpu, p, seed + number as u64),
             );
             for (n, rate) in rates.iter().enumerate() {
@@ -55,29 +58,22 @@ fn two_cpus_do_not_disturb_each_other() {
 
 fn two_cpu_load(cpu: &mut Cpu, p: Policy, seed: u64) -> Rate {
     let mut rate = Rate::default();
-    let task = TaskWork::Keep {
-        seed,
-        spins: SPINS_10_US,
-    };
     let plan = Plan {
-        task,
-        softirq: (best_impl().into(), messages(!seed, Op::Encrypt, 512, 8)),
-        fallback: judge(),
         second: Some((best_impl(), messages(seed ^ 5, Op::Encrypt, 512, 8))),
         hardirq_fpu: true,
+        ..plan(keep(seed), seed)
     };
-    let mut load = Load::attach(cpu, plan).expect("tiers are there");
-    let timer = Timer::start(load.cpu(), Arrivals::Poisson(33_000.0, seed)).expect("a timer");
-    interrupt(&mut load, 20, 5_000, &mut rate, || ());
-    drop(timer);
-    assert_clean(&format!("{p}"), &load.counts());
+    let counts = interrupted(cpu, plan, Arrivals::Poisson(33_000.0, seed), |load| {
+        interrupt(load, 20, 5_000, &mut rate, || ());
+    });
+    assert_clean(&format!("{p}"), &counts);
     rate
 }
 
 /// Both CPUs get an instance of a template, whichever makes it and however soon the other frees it.
 #[test]
 fn two_cpus_make_and_drop_one_instance() {
-    alone("parallel::two_cpus_make_and_drop_one_instance", |_| {
+    run_alone(|_| {
         on_two_cpus(Config::default, |_, _| {
             for _ in 0..200_000 {
                 let tfm = Skcipher::open("cryptd(xts-aes-generic)", 0, 0);
@@ -90,28 +86,25 @@ fn two_cpus_make_and_drop_one_instance() {
 /// The same for an instance made from another, which the other CPU may free at any moment.
 #[test]
 fn two_cpus_make_and_drop_nested_instances() {
-    alone(
-        "parallel::two_cpus_make_and_drop_nested_instances",
-        |seed| {
-            Model::Direct.set();
-            on_two_cpus(Config::default, |_, _| {
-                let open = |name| match Aead::open(name, 0, 0) {
-                    Ok(tfm) => tfm,
-                    Err(e) => panic!("{name}: {e}"),
-                };
-                for i in 0..30_000 {
-                    let inner = open("seqiv(rfc4106(gcm(aes)))");
-                    let outer = open("cryptd(seqiv(rfc4106(gcm(aes))))");
-                    if seed >> (i % 64) & 1 == 0 {
-                        drop(inner);
-                        drop(outer);
-                    } else {
-                        drop(outer);
-                        drop(inner);
-                    }
-                    drop(open("authenc(hmac(sha256),cryptd(cbc(aes)))"));
+    run_alone(|seed| {
+        Model::Direct.set();
+        on_two_cpus(Config::default, |_, _| {
+            let open = |name| match Aead::open(name, 0, 0) {
+                Ok(tfm) => tfm,
+                Err(e) => panic!("{name}: {e}"),
+            };
+            for i in 0..30_000 {
+                let inner = open("seqiv(rfc4106(gcm(aes)))");
+                let outer = open("cryptd(seqiv(rfc4106(gcm(aes))))");
+                if seed >> (i % 64) & 1 == 0 {
+                    drop(inner);
+                    drop(outer);
+                } else {
+                    drop(outer);
+                    drop(inner);
                 }
-            });
-        },
-    );
+                drop(open("authenc(hmac(sha256),cryptd(cbc(aes)))"));
+            }
+        });
+    });
 }

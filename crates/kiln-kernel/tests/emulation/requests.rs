@@ -1,25 +1,45 @@
 //! Requests to the crypto API agree with the primitive, however they are divided, wherever
 //! they are made, whatever interrupts them.
 
-use kiln_kernel::cipher::{Context as KeyContext, Op, BLOCK};
+use kiln_kernel::cipher::{Context as KeyContext, Impl, Op, BLOCK};
 use kiln_kernel::crypto::{self, Errno, Model, Skcipher, ASYNC, INTERNAL};
 use kiln_kernel::fpu::Context;
-use kiln_kernel::irq::{Arrivals, Timer};
-use kiln_kernel::load::{all_impls, best_impl, Load, TaskWork};
+use kiln_kernel::irq::Arrivals;
+use kiln_kernel::load::{all_impls, best_impl, Plan, TaskWork};
+use kiln_measure::SplitMix64;
 
-use crate::corruption::config;
-use crate::machine::{alone, assert_clean, boot, correct, judge, messages, plan, random};
+use crate::machine::{
+    assert_clean, boot, config, correct_policies, interrupted, judge, messages, plan, run_alone,
+};
 
 /// Requests of all policies together, in a test that runs alone.
 const REQUESTS: u64 = 1_000_000;
 
-pub struct Draw<'a>(pub &'a mut dyn FnMut(&mut [u8]));
+const ROOM: usize = 16 << 10;
 
-impl Draw<'_> {
+/// What the bytes around the pieces hold and must keep.
+const POISON: u8 = 0xa5;
+
+/// Random choices.
+pub struct Draw(SplitMix64);
+
+impl Draw {
     pub fn below(&mut self, n: usize) -> usize {
-        let mut bytes = [0; 8];
-        (self.0)(&mut bytes);
-        (u64::from_le_bytes(bytes) % n as u64) as usize
+        (self.0.next_u64() % n as u64) as usize
+    }
+
+    pub fn pick<T: Copy>(&mut self, all: &[T]) -> T {
+        all[self.below(all.len())]
+    }
+
+    pub fn bytes(&mut self, len: usize) -> Vec<u8> {
+        let mut bytes = vec![0; len];
+        self.0.fill(&mut bytes);
+        bytes
+    }
+
+    pub fn iv(&mut self) -> [u8; BLOCK] {
+        self.bytes(BLOCK).try_into().expect("a block")
     }
 
     /// Mostly short, now and then some pages.
@@ -34,7 +54,7 @@ impl Draw<'_> {
 
     /// `len` bytes in pieces that lie anywhere in a buffer: offset and length of each, at
     /// most as many as a scatterlist of a network packet has.
-    pub fn pieces(&mut self, len: usize, room: usize) -> Vec<(usize, usize)> {
+    fn pieces(&mut self, len: usize) -> Vec<(usize, usize)> {
         let n = match self.below(4) {
             0 => 1,
             1 => 2,
@@ -48,100 +68,156 @@ impl Draw<'_> {
             .map(|w| {
                 let piece = (at, w[1] - w[0]);
                 at += piece.1 + self.below(40);
-                assert!(at < room);
+                assert!(at < ROOM);
                 piece
             })
             .collect()
     }
 }
 
-pub const ROOM: usize = 16 << 10;
+/// Buffers of a request.
+pub struct Memory([Vec<u8>; 2]);
 
-/// Where the bytes around the pieces are to stay as they are.
-pub const POISON: u8 = 0xa5;
+type List = Vec<(*mut u8, usize)>;
 
-/// One request, held against the primitive; what is wrong with it.
-#[allow(clippy::too_many_arguments)]
-fn check_request(
-    draw: &mut Draw<'_>,
+impl Memory {
+    /// Runs a request over random pieces: `input` goes in, `output` bytes come back, with the result and whether it came
+    /// later. Bytes between and behind the pieces stay as they are.
+    pub fn pass(
+        &mut self,
+        draw: &mut Draw,
+        input: &[u8],
+        output: usize,
+        mut request: impl FnMut(&List, &List, Context) -> (Errno, Errno),
+    ) -> Result<(Vec<u8>, Errno, bool), String> {
+        let context = draw.pick(&[Context::Task, Context::TaskBhOff, Context::Softirq]);
+        let in_place = draw.below(2) == 0;
+        let from = match in_place {
+            true => draw.pieces(input.len().max(output)),
+            false => draw.pieces(input.len()),
+        };
+        let to = match in_place {
+            true => from.clone(),
+            false => draw.pieces(output),
+        };
+        let fault =
+            |why| format!("{why}, in {context:?}, in place {in_place}, from {from:?} to {to:?}");
+        let end = |pieces: &[(usize, usize)]| pieces.last().map_or(0, |&(at, n)| at + n) + 64;
+        let [src, dst] = &mut self.0;
+        src[..end(&from)].fill(POISON);
+        dst[..end(&to)].fill(POISON);
+        let mut rest = input;
+        for &(at, n) in &from {
+            let n = n.min(rest.len());
+            src[at..at + n].copy_from_slice(&rest[..n]);
+            rest = &rest[n..];
+        }
+        let list = |buffer: &mut [u8], pieces: &[(usize, usize)]| -> List {
+            let base = buffer.as_mut_ptr();
+            let pieces = pieces.iter();
+            pieces.map(|&(at, n)| (base.wrapping_add(at), n)).collect()
+        };
+        let src_list = list(src, &from);
+        let dst_list = match in_place {
+            true => src_list.clone(),
+            false => list(dst, &to),
+        };
+        let (submitted, result) = request(&src_list, &dst_list, context);
+        let later = submitted == Errno::IN_PROGRESS;
+        if !later && submitted != result {
+            return Err(fault(format!("{submitted}, then {result}")));
+        }
+        let got = if in_place { src } else { dst };
+        let (mut all, mut behind) = (Vec::new(), 0);
+        for (at, n) in to.iter().copied().chain([(end(&to), 0)]) {
+            if got[behind..at].iter().any(|&b| b != POISON) {
+                return Err(fault(format!(
+                    "byte {behind} to {at}: written around the pieces"
+                )));
+            }
+            all.extend(&got[at..at + n]);
+            behind = at + n;
+        }
+        all.truncate(output);
+        Ok((all, result, later))
+    }
+}
+
+/// One request to a skcipher, compared with what `judge` makes of the message; whether it was answered later.
+pub fn check_cipher(
+    draw: &mut Draw,
+    memory: &mut Memory,
     tfm: &mut Skcipher,
+    judge: Impl,
     key: &KeyContext,
-    data: &[u8],
-    src: &mut [u8],
-    dst: &mut [u8],
-    want: &mut [u8],
-    later: &mut u64,
-) -> Result<(), String> {
-    let len = draw.len();
-    let op = [Op::Encrypt, Op::Decrypt][draw.below(2)];
-    let context = [Context::Task, Context::TaskBhOff, Context::Softirq][draw.below(3)];
-    let in_place = draw.below(3) == 0;
-    let data = &data[draw.below(data.len() - len)..][..len];
-    let mut iv = [0; BLOCK];
-    (draw.0)(&mut iv);
+) -> Result<bool, String> {
+    let len = draw.len().next_multiple_of(judge.block_size());
+    let op = draw.pick(&[Op::Encrypt, Op::Decrypt]);
+    let (text, mut iv, mut want) = (draw.bytes(len), draw.iv(), vec![0; len]);
+    judge.crypt(op, key, &iv, &text, &mut want);
+    let (got, result, later) = memory.pass(draw, &text, len, |src, dst, context| {
+        // SAFETY: the pieces lie in the buffers, apart from each other.
+        unsafe { tfm.request(op, &mut iv, len, src, dst, context) }
+    })?;
+    match (result, got == want) {
+        (Errno(0), true) => Ok(later),
+        (e, _) => Err(format!("{op:?} of {len} bytes: {e}, or wrong bytes")),
+    }
+}
 
-    let from = draw.pieces(len, ROOM);
-    let to = if in_place {
-        from.clone()
-    } else {
-        draw.pieces(len, ROOM)
-    };
-    let mut rest = data;
-    for &(at, n) in &from {
-        src[at..at + n].copy_from_slice(&rest[..n]);
-        rest = &rest[n..];
-    }
-    let end = to.last().map_or(0, |&(at, n)| at + n) + 64;
-    if !in_place {
-        dst[..end].fill(POISON);
-    }
-    let list = |base: *mut u8, pieces: &[(usize, usize)]| -> Vec<(*mut u8, usize)> {
-        pieces
-            .iter()
-            .map(|&(at, n)| (base.wrapping_add(at), n))
-            .collect()
-    };
-    let src_list = list(src.as_mut_ptr(), &from);
-    let dst_list = match in_place {
-        true => src_list.clone(),
-        false => list(dst.as_mut_ptr(), &to),
-    };
-    let before = iv;
-    // SAFETY: the pieces lie in the buffers, apart from each other.
-    let (submitted, result) =
-        unsafe { tfm.request(op, &mut iv, len, &src_list, &dst_list, context) };
-    let what = || {
-        format!(
-            "{}, {op:?} of {len} bytes in {context:?}, in place {in_place}, from {from:?} to {to:?}",
-            tfm.driver()
-        )
-    };
-    if submitted == Errno::IN_PROGRESS {
-        *later += 1;
-    } else if submitted != result {
-        return Err(format!("{}: {submitted}, then {result}", what()));
-    }
-    if result != Errno(0) {
-        return Err(format!("{}: {result}", what()));
-    }
-    best_impl().crypt(op, key, &before, data, &mut want[..len]);
-    let got = if in_place { &*src } else { &*dst };
-    let mut rest = &want[..len];
-    let mut behind = 0;
-    for &(at, n) in &to {
-        if got[at..at + n] != rest[..n] {
-            return Err(format!("{}: wrong bytes", what()));
+/// Asks what `open` opens in turn, `total` times in all, under every policy and preemption model, while interrupts
+/// encrypt, too. `ask` returns whether the answer came later.
+pub fn ask_under_every_policy<T>(
+    seed: u64,
+    total: u64,
+    open: impl Fn(Model, &mut Draw) -> Vec<T>,
+    ask: impl Fn(&mut T, &mut Draw, &mut Memory) -> Result<bool, String>,
+) {
+    let mut cpu = boot();
+    crypto::seed(seed);
+    let each = total / (2 * correct_policies().len() as u64);
+    let mut memory = Memory([vec![0; ROOM], vec![0; ROOM]]);
+    for p in correct_policies() {
+        p.set(&mut cpu);
+        for full in [false, true] {
+            cpu.configure(&config(full, 100));
+            cpu.reset_stats();
+            let model = match (p.name(), full) {
+                ("legacy", _) | (_, true) => Model::Helper,
+                _ => Model::Direct,
+            };
+            model.set();
+            let before = crypto::memory_in_use();
+            // The task's own work is never run.
+            let task = TaskWork::Crypt(judge(), messages(seed, Op::Encrypt, 64, 4));
+            let plan = Plan {
+                hardirq_fpu: true,
+                ..plan(task, seed)
+            };
+            let what = format!("{p}, full preemption {full}");
+            let (mut drivers, mut later) = (0, 0);
+            let counts = interrupted(&mut cpu, plan, Arrivals::Poisson(15_000.0, seed), |_| {
+                let mut draw = Draw(SplitMix64(seed ^ each));
+                let mut all = open(model, &mut draw);
+                drivers = all.len();
+                for i in 0..each {
+                    match ask(&mut all[i as usize % drivers], &mut draw, &mut memory) {
+                        Ok(came_later) => later += u64::from(came_later),
+                        Err(why) => panic!("{what}, request {i}: {why}"),
+                    }
+                }
+            });
+            assert_clean(&what, &counts);
+            let stats = cpu.stats();
+            println!(
+                "{what}, {model:?}: {each} requests to {drivers} drivers, {later} answered later, {} interrupts, {} in \
+                 sections",
+                stats.irqs, stats.irqs_in_section
+            );
+            assert!(stats.irqs_in_section > 0);
+            assert_eq!(crypto::memory_in_use(), before, "all is given back");
         }
-        if !in_place && got[behind..at].iter().any(|&b| b != POISON) {
-            return Err(format!("{}: written between the pieces", what()));
-        }
-        behind = at + n;
-        rest = &rest[n..];
     }
-    if !in_place && got[behind..end].iter().any(|&b| b != POISON) {
-        return Err(format!("{}: written behind the pieces", what()));
-    }
-    Ok(())
 }
 
 /// Every driver of a model, internal ones included.
@@ -163,85 +239,28 @@ fn drivers(model: Model) -> Vec<Skcipher> {
 
 #[test]
 fn a_million_requests_agree_with_the_primitive() {
-    alone(
-        "requests::a_million_requests_agree_with_the_primitive",
-        |seed| {
-            let mut cpu = boot();
-            let policies = correct();
-            let each = REQUESTS / (2 * policies.len() as u64);
-            for p in policies {
-                p.set(&mut cpu);
-                for full in [false, true] {
-                    cpu.configure(&config(full));
-                    cpu.reset_stats();
-                    let model = match (p.name(), full) {
-                        ("legacy", _) | (_, true) => Model::Helper,
-                        _ => Model::Direct,
-                    };
-                    model.set();
-                    let before = crypto::memory_in_use();
-                    let mut tfms = drivers(model);
-                    let mut next = random(seed ^ each);
-                    let mut raw = [0; 64];
-                    next(&mut raw);
-                    let key = KeyContext::new(best_impl(), &raw).expect("64 bytes");
-                    for tfm in &mut tfms {
-                        tfm.set_key(&raw).expect("64 bytes");
-                    }
-                    let mut data = vec![0; ROOM];
-                    next(&mut data);
-                    let (mut src, mut dst) = (vec![0; ROOM], vec![0; ROOM]);
-                    let mut want = vec![0; ROOM];
-                    // What interrupts do meanwhile; the task's own work is never run.
-                    let mut plan = plan(
-                        TaskWork::Crypt(judge(), messages(seed, Op::Encrypt, 64, 4)),
-                        seed,
-                    );
-                    plan.hardirq_fpu = true;
-                    let mut load = Load::attach(&mut cpu, plan).expect("tiers are there");
-                    let timer = Timer::start(load.cpu(), Arrivals::Poisson(15_000.0, seed))
-                        .expect("a timer");
-                    let count = tfms.len();
-                    let mut later = 0;
-                    for i in 0..each {
-                        let tfm = &mut tfms[i as usize % count];
-                        let done = check_request(
-                            &mut Draw(&mut next),
-                            tfm,
-                            &key,
-                            &data,
-                            &mut src,
-                            &mut dst,
-                            &mut want,
-                            &mut later,
-                        );
-                        if let Err(what) = done {
-                            panic!("{p}, full preemption {full}, request {i}: {what}");
-                        }
-                    }
-                    drop(timer);
-                    assert_clean(&format!("{p}, full {full}"), &load.counts());
-                    drop(load);
-                    let stats = cpu.stats();
-                    println!(
-                        "{p}, {model:?}: {each} requests, {later} answered later, \
-                         {} interrupts, {} in sections",
-                        stats.irqs, stats.irqs_in_section
-                    );
-                    assert!(stats.irqs_in_section > 0);
-                    drop(tfms);
-                    assert_eq!(crypto::memory_in_use(), before, "all is given back");
-                }
+    run_alone(|seed| {
+        let raw = Draw(SplitMix64(!seed)).bytes(64);
+        let key = KeyContext::new(best_impl(), &raw).expect("64 bytes");
+        let open = |model, _: &mut Draw| {
+            let mut tfms = drivers(model);
+            for tfm in &mut tfms {
+                tfm.set_key(&raw).expect("64 bytes");
             }
-        },
-    );
+            tfms
+        };
+        ask_under_every_policy(seed, REQUESTS, open, |tfm, draw, memory| {
+            check_cipher(draw, memory, tfm, best_impl(), &key)
+                .map_err(|why| format!("{}: {why}", tfm.driver()))
+        });
+    });
 }
 
 /// The names, the flags and the priorities of Linux, and what a caller who excludes
 /// asynchronous algorithms gets.
 #[test]
 fn algorithms_are_found_as_linux_has_them() {
-    alone("requests::algorithms_are_found_as_linux_has_them", |_| {
+    run_alone(|_| {
         let _cpu = boot();
         let best = best_impl();
         if best.tier() == kiln_kernel::Tier::Generic {
@@ -255,11 +274,6 @@ fn algorithms_are_found_as_linux_has_them() {
         let sync = Skcipher::open("xts(aes)", 0, ASYNC).unwrap();
         assert_eq!(sync.driver(), "xts-aes-fixed-time");
         let inner = format!("__{}", best.driver());
-        assert_eq!(
-            Skcipher::open(&inner, 0, 0).err(),
-            Some(Errno::NOT_THERE),
-            "internal ones must be asked for"
-        );
         let open_inner = |name: &str| Skcipher::open(name, INTERNAL, INTERNAL).unwrap();
         assert!(!open_inner(&inner).is_async());
         // Through the helper's transform there is an instance of cryptd already.
@@ -267,23 +281,22 @@ fn algorithms_are_found_as_linux_has_them() {
         assert_eq!(cryptd.driver(), format!("cryptd({inner})"));
         assert!(cryptd.is_async() && cryptd.is_internal());
         assert_eq!(cryptd.priority(), best.priority() as i32 + 50);
-        for (name, kind, mask) in [
-            (format!("cryptd({})", best.driver()), 0, 0),
-            ("cryptd(cryptd(xts-aes-generic))".into(), 0, 0),
-            ("cryptd(nothing)".into(), 0, 0),
-            ("cryptd()".into(), 0, 0),
-            ("cryptd(xts-aes-generic".into(), 0, 0),
-            ("cryptd(xts-aes-generic)".into(), 0, ASYNC),
-            ("gcm(aes)".into(), 0, 0),
-            ("sha256".into(), 0, 0),
-            ("x".repeat(300), 0, 0),
-            (String::new(), 0, 0),
+        for (name, mask) in [
+            // Internal ones must be asked for.
+            (&*inner, 0),
+            (&format!("cryptd({best:?})"), 0),
+            ("cryptd(cryptd(xts-aes-generic))", 0),
+            ("cryptd(nothing)", 0),
+            ("cryptd()", 0),
+            ("cryptd(xts-aes-generic", 0),
+            ("cryptd(xts-aes-generic)", ASYNC),
+            ("gcm(aes)", 0),
+            ("sha256", 0),
+            (&"x".repeat(300), 0),
+            ("", 0),
         ] {
-            assert_eq!(
-                Skcipher::open(&name, kind, mask).err(),
-                Some(Errno::NOT_THERE),
-                "{name}"
-            );
+            let got = Skcipher::open(name, 0, mask).err();
+            assert_eq!(got, Some(Errno::NOT_THERE), "{name}");
         }
         Model::Direct.set();
         let direct = Skcipher::open("xts(aes)", 0, ASYNC).unwrap();
@@ -294,61 +307,39 @@ fn algorithms_are_found_as_linux_has_them() {
 
 #[test]
 fn bad_requests_are_refused() {
-    alone("requests::bad_requests_are_refused", |_| {
+    run_alone(|_| {
         let cpu = boot();
-        for model in [Model::Helper, Model::Direct] {
-            for mut tfm in drivers(model) {
+        for mut tfm in [Model::Helper, Model::Direct].into_iter().flat_map(drivers) {
+            let what = tfm.driver().to_string();
+            let ask = |tfm: &mut Skcipher, len, have, context| {
                 let mut bytes = [0u8; 64];
-                let base = bytes.as_mut_ptr();
-                let ask = |tfm: &mut Skcipher, len, have, context| {
-                    let mut iv = [0; BLOCK];
-                    let list = [(base, have)];
-                    // SAFETY: the piece is the array, or less.
-                    unsafe { tfm.request(Op::Encrypt, &mut iv, len, &list, &list, context) }.1
-                };
-                let what = tfm.driver().to_string();
-                assert_eq!(
-                    ask(&mut tfm, 16, 64, Context::Task),
-                    Errno::NO_KEY,
-                    "{what}"
-                );
-                for len in [0, 16, 31, 33, 65] {
-                    assert_eq!(tfm.set_key(&vec![1; len]), Err(Errno::INVALID), "{what}");
-                }
-                tfm.set_key(&[7; 64]).unwrap();
-                assert_eq!(ask(&mut tfm, 16, 64, Context::Task), Errno(0), "{what}");
-                assert_eq!(
-                    ask(&mut tfm, 15, 64, Context::Task),
-                    Errno::INVALID,
-                    "{what}"
-                );
-                assert_eq!(
-                    ask(&mut tfm, 0, 64, Context::Task),
-                    Errno::INVALID,
-                    "{what}"
-                );
-                assert_eq!(
-                    ask(&mut tfm, 64, 63, Context::Task),
-                    Errno::INVALID,
-                    "{what}"
-                );
-                assert_eq!(tfm.set_key(&[7; 63]), Err(Errno::INVALID));
-                assert_eq!(
-                    ask(&mut tfm, 16, 64, Context::Task),
-                    Errno::NO_KEY,
-                    "{what}: a key that was refused leaves none"
-                );
-                tfm.set_key(&[7; 64]).unwrap();
-                for context in [
-                    Context::Hardirq,
-                    Context::HardirqOverBhOff,
-                    Context::HardirqOverSoftirq,
-                    Context::Nmi,
-                ] {
-                    let before = cpu.stats().warnings;
-                    assert_eq!(ask(&mut tfm, 16, 64, context), Errno::DEADLOCK, "{what}");
-                    assert_eq!(cpu.stats().warnings, before + 1, "{what}: it is a bug");
-                }
+                let list = [(bytes.as_mut_ptr(), have)];
+                // SAFETY: the piece is the array, or less.
+                unsafe { tfm.request(Op::Encrypt, &mut [0; BLOCK], len, &list, &list, context) }.1
+            };
+            let task = Context::Task;
+            assert_eq!(ask(&mut tfm, 16, 64, task), Errno::NO_KEY, "{what}");
+            for len in [0, 16, 31, 33, 65] {
+                assert_eq!(tfm.set_key(&vec![1; len]), Err(Errno::INVALID), "{what}");
+            }
+            tfm.set_key(&[7; 64]).unwrap();
+            assert_eq!(ask(&mut tfm, 16, 64, task), Errno(0), "{what}");
+            for (len, have) in [(15, 64), (0, 64), (64, 63)] {
+                assert_eq!(ask(&mut tfm, len, have, task), Errno::INVALID, "{what}");
+            }
+            assert_eq!(tfm.set_key(&[7; 63]), Err(Errno::INVALID));
+            // A key that was refused leaves none.
+            assert_eq!(ask(&mut tfm, 16, 64, task), Errno::NO_KEY, "{what}");
+            tfm.set_key(&[7; 64]).unwrap();
+            for context in [
+                Context::Hardirq,
+                Context::HardirqOverBhOff,
+                Context::HardirqOverSoftirq,
+                Context::Nmi,
+            ] {
+                let before = cpu.stats().warnings;
+                assert_eq!(ask(&mut tfm, 16, 64, context), Errno::DEADLOCK, "{what}");
+                assert_eq!(cpu.stats().warnings, before + 1, "{what}: it is a bug");
             }
         }
     });

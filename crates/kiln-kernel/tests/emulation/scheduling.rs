@@ -4,13 +4,14 @@ use std::time::{Duration, Instant};
 
 use kiln_kernel::cipher::Op;
 use kiln_kernel::cpu::{kiln_tsc_hz, Config, Cpu, Scheduler, Stats};
-use kiln_kernel::fpu::{usable, Context, Policy};
-use kiln_kernel::irq::{Arrivals, Timer};
-use kiln_kernel::load::{best_impl, Load, Plan, TaskWork};
+use kiln_kernel::fpu::{usable, Context};
+use kiln_kernel::irq::Arrivals;
+use kiln_kernel::load::{best_impl, Plan, TaskWork};
 use kiln_kernel::wakeup::Wakeup;
 
 use crate::machine::{
-    alone, assert_clean, boot, cores, correct, messages, pin, plan, policy, until,
+    assert_clean, boot, config, cores, correct_policies, interrupted, messages, pin, plan, policy,
+    repeat_until, run_alone,
 };
 
 /// A task and a kthread that both encrypt for as long as they may.
@@ -31,60 +32,48 @@ fn run(
 ) -> (Stats, Duration) {
     cpu.reset_stats();
     let started = Instant::now();
-    let mut load = Load::attach(cpu, two_tasks(seed)).expect("tiers are there");
-    load.set_empty(quiet);
-    let timer = Timer::start(load.cpu(), Arrivals::Periodic(20_000.0)).expect("a timer");
-    until("the scheduler's doings", || {
-        load.run(50);
-        done(&load.cpu().stats())
+    let mut stats = Stats::default();
+    let counts = interrupted(cpu, two_tasks(seed), Arrivals::Periodic(20_000.0), |load| {
+        load.set_empty(quiet);
+        repeat_until("the scheduler's doings", || {
+            load.run(50);
+            stats = load.cpu().stats();
+            done(&stats)
+        });
     });
-    drop(timer);
-    let counts = load.counts();
     assert_clean("two tasks", &counts);
     assert!(counts.second_ops > 0, "the kthread had its share");
-    let stats = load.cpu().stats();
-    drop(load);
-    assert_eq!(
-        usable(cpu, Context::Task, false).preempt_count,
-        0,
-        "the count is back where it was"
-    );
+    let count = usable(cpu, Context::Task, false).preempt_count;
+    assert_eq!(count, 0, "it is back where it was");
     (stats, started.elapsed())
 }
 
-fn config(preempt_full: bool, slice_us: u64) -> Config {
-    Config {
-        preempt_full,
-        tick_us: 50,
-        slice_us,
-        switch_ns: 0,
-        ..Config::default()
-    }
-}
-
 #[test]
-fn only_full_preemption_preempts() {
-    alone("scheduling::only_full_preemption_preempts", |seed| {
+fn only_full_preemption_preempts_and_only_preemptible_saves_at_a_switch() {
+    run_alone(|seed| {
         let mut cpu = boot();
-        for p in correct() {
+        for p in correct_policies() {
             p.set(&mut cpu);
             cpu.configure(&config(false, 100));
             let (voluntary, _) = run(&mut cpu, seed, false, |s| s.switches >= 500);
-            assert_eq!(voluntary.preemptions, 0, "{p}");
+            assert_eq!((voluntary.preemptions, voluntary.task_saves), (0, 0), "{p}");
+            // Only `preemptible` saves sections at a switch.
+            let preemptible = p.name() == "preemptible";
             cpu.configure(&config(true, 100));
-            let (full, _) = run(&mut cpu, seed, false, |s| s.preemptions >= 100);
-            println!(
-                "{p}: {} of {} switches preempted",
-                full.preemptions, full.switches
-            );
-            assert!(full.preemptions <= full.switches);
+            let (full, _) = run(&mut cpu, seed, false, |s| {
+                s.preemptions >= 500 && (!preemptible || s.task_saves >= 50)
+            });
+            let (saves, preemptions) = (full.task_saves, full.preemptions);
+            println!("{p}: {saves} sections saved in {preemptions} preemptions");
+            assert_eq!(saves > 0, preemptible, "{p}");
+            assert!(preemptions <= full.switches);
         }
     });
 }
 
 #[test]
 fn a_longer_slice_means_fewer_switches() {
-    alone("scheduling::a_longer_slice_means_fewer_switches", |seed| {
+    run_alone(|seed| {
         const LONG_MS: u64 = 20;
         let mut cpu = boot();
         policy("legacy").set(&mut cpu);
@@ -102,17 +91,15 @@ fn a_longer_slice_means_fewer_switches() {
             );
             // A switch that nobody asked for comes after a slice; the rest belong to the
             // start and the end of the load.
-            assert!(
-                long.switches <= took.as_millis() as u64 / LONG_MS + 8,
-                "{long:?}"
-            );
+            let most = took.as_millis() as u64 / LONG_MS + 8;
+            assert!(long.switches <= most, "{long:?}");
         }
     });
 }
 
 #[test]
 fn a_switch_is_charged() {
-    alone("scheduling::a_switch_is_charged", |seed| {
+    run_alone(|seed| {
         const NS: u64 = 200_000;
         let mut cpu = boot();
         cpu.configure(&Config {
@@ -120,71 +107,40 @@ fn a_switch_is_charged() {
             ..config(false, 100)
         });
         let (stats, took) = run(&mut cpu, seed, true, |s| s.switches >= 200);
-        assert!(
-            took.as_nanos() as u64 >= stats.switches * NS * 9 / 10,
-            "{took:?}"
-        );
+        let charged = stats.switches * NS * 9 / 10;
+        assert!(took.as_nanos() as u64 >= charged, "{took:?}");
     });
-}
-
-#[test]
-fn only_preemptible_saves_sections_at_a_switch() {
-    alone(
-        "scheduling::only_preemptible_saves_sections_at_a_switch",
-        |seed| {
-            let mut cpu = boot();
-            for p in Policy::all().into_iter().filter(|p| !p.is_broken()) {
-                p.set(&mut cpu);
-                let preemptible = p.name() == "preemptible";
-                cpu.configure(&config(true, 100));
-                let (full, _) = run(&mut cpu, seed, false, |s| {
-                    s.preemptions >= 500 && (!preemptible || s.task_saves >= 50)
-                });
-                println!(
-                    "{p}: {} sections saved in {} preemptions",
-                    full.task_saves, full.preemptions
-                );
-                assert_eq!(full.task_saves > 0, preemptible, "{p}");
-                cpu.configure(&config(false, 100));
-                let (voluntary, _) = run(&mut cpu, seed, false, |s| s.switches >= 500);
-                assert_eq!(voluntary.task_saves, 0, "{p}, voluntary");
-            }
-        },
-    );
 }
 
 /// Libc and Rust may hold a lock out there.
 #[test]
 fn interrupts_outside_the_gate_never_schedule() {
-    alone(
-        "scheduling::interrupts_outside_the_gate_never_schedule",
-        |seed| {
-            let mut cpu = boot();
-            policy("preemptible").set(&mut cpu);
-            cpu.configure(&Config {
-                tick_us: 0,
-                ..config(true, 0)
-            });
-            let mut load = Load::attach(&mut cpu, two_tasks(seed)).expect("tiers are there");
-            let timer = Timer::start(load.cpu(), Arrivals::Periodic(10_000.0)).expect("a timer");
+    run_alone(|seed| {
+        let mut cpu = boot();
+        policy("preemptible").set(&mut cpu);
+        cpu.configure(&Config {
+            tick_us: 0,
+            ..config(true, 0)
+        });
+        let periodic = Arrivals::Periodic(10_000.0);
+        let counts = interrupted(&mut cpu, two_tasks(seed), periodic, |load| {
             load.run(50);
             let before = load.cpu().stats();
-            until("2,000 interrupts in user mode", || {
+            repeat_until("2,000 interrupts in user mode", || {
                 load.cpu().stats().irqs_user >= before.irqs_user + 2_000
             });
             let after = load.cpu().stats();
             assert_eq!(after.switches, before.switches);
-            // The others came into the softirqs of these: a late one meets them.
+            // The others interrupted the softirqs of these: a late one meets them.
             let (all, user) = (after.irqs - before.irqs, after.irqs_user - before.irqs_user);
             assert!(all - user <= all / 10, "{user} of {all} found user mode");
             assert!(after.softirqs >= before.softirqs + 1_000, "softirqs do run");
             // What they wanted is done on the way out of the next entry.
             load.run(1);
             assert!(load.cpu().stats().switches > after.switches);
-            drop(timer);
-            assert_clean("user mode", &load.counts());
-        },
-    );
+        });
+        assert_clean("user mode", &counts);
+    });
 }
 
 /// No tick and no end of a slice comes before this, whatever the host does meanwhile.
@@ -200,10 +156,8 @@ fn wake(config: Config, wakeup: Wakeup) -> Wakeup {
     })
     .expect("a CPU boots");
     let woken = wakeup.run(&mut cpu);
-    println!(
-        "{}, slice {} us: {woken:?}",
-        config.scheduler, config.slice_us
-    );
+    let (scheduler, slice_us) = (config.scheduler, config.slice_us);
+    println!("{scheduler}, slice {slice_us} us: {woken:?}");
     woken
 }
 
@@ -211,6 +165,15 @@ fn with_slice(scheduler: Scheduler, slice_us: u64) -> Config {
     Config {
         slice_us,
         ..Config::for_scheduler(scheduler, 1)
+    }
+}
+
+/// CFS whose latency period is no longer than its wake-up granularity.
+fn short_latency() -> Config {
+    let cfs = Config::for_scheduler(Scheduler::Cfs61, 1);
+    Config {
+        latency_us: cfs.wakeup_us,
+        ..cfs
     }
 }
 
@@ -236,7 +199,7 @@ const WAITED: Wakeup = Wakeup {
 /// Run it until the host has not stretched the sleeper's run beyond the other's.
 fn wake_in_order(config: &Config, wakeup: Wakeup) -> Wakeup {
     let mut woken = wakeup;
-    until("an undisturbed wake-up", || {
+    repeat_until("an undisturbed wake-up", || {
         woken = wake(config.clone(), wakeup);
         woken.busy_for * 2 < woken.asleep_for
     });
@@ -245,34 +208,25 @@ fn wake_in_order(config: &Config, wakeup: Wakeup) -> Wakeup {
 
 #[test]
 fn a_long_sleeper_preempts_under_cfs_and_waits_under_eevdf() {
-    alone(
-        "scheduling::a_long_sleeper_preempts_under_cfs_and_waits_under_eevdf",
-        |_| {
-            pin(cores()[0]);
-            let cfs = Config::for_scheduler(Scheduler::Cfs61, 1);
-            assert!(wake_in_order(&cfs, SPENT).preempted);
-            for s in [Scheduler::Eevdf612, Scheduler::Eevdf73] {
-                // RUN_TO_PARITY: not before the running task's slice is over.
-                assert!(
-                    !wake_in_order(&with_slice(s, NEVER_US), SPENT).preempted,
-                    "{s}"
-                );
-                // The control: a slice that is over by then.
-                assert!(wake_in_order(&with_slice(s, 1_000), SPENT).preempted, "{s}");
-            }
-            // CFS again: what a sleeper gains is limited to half the latency period.
-            let stingy = Config {
-                latency_us: cfs.wakeup_us,
-                ..cfs
-            };
-            assert!(!wake_in_order(&stingy, SPENT).preempted);
-        },
-    );
+    run_alone(|_| {
+        pin(cores()[0]);
+        let cfs = Config::for_scheduler(Scheduler::Cfs61, 1);
+        assert!(wake_in_order(&cfs, SPENT).preempted);
+        for s in [Scheduler::Eevdf612, Scheduler::Eevdf73] {
+            // RUN_TO_PARITY: not before the running task's slice is over.
+            let preempts = |slice| wake_in_order(&with_slice(s, slice), SPENT).preempted;
+            assert!(!preempts(NEVER_US), "{s}");
+            // The control: a slice that is over by then.
+            assert!(preempts(1_000), "{s}");
+        }
+        // CFS again: what a sleeper gains is limited to half the latency period.
+        assert!(!wake_in_order(&short_latency(), SPENT).preempted);
+    });
 }
 
 #[test]
 fn a_task_with_lag_preempts_under_eevdf() {
-    alone("scheduling::a_task_with_lag_preempts_under_eevdf", |_| {
+    run_alone(|_| {
         pin(cores()[0]);
         for s in [Scheduler::Eevdf612, Scheduler::Eevdf73] {
             let config = with_slice(s, NEVER_US);
@@ -282,19 +236,14 @@ fn a_task_with_lag_preempts_under_eevdf() {
             assert!(!wake_in_order(&config, SPENT).preempted, "{s}");
         }
         // CFS keeps no lag: beyond half the latency period the wait is forgotten.
-        let cfs = Config::for_scheduler(Scheduler::Cfs61, 1);
-        let stingy = Config {
-            latency_us: cfs.wakeup_us,
-            ..cfs
-        };
-        assert!(!wake(stingy, WAITED).preempted);
+        assert!(!wake(short_latency(), WAITED).preempted);
     });
 }
 
 /// A wake-up after 1.5 ms is behind the base slice of one CPU and within that of eight.
 #[test]
 fn a_slice_is_scaled_by_cpus() {
-    alone("scheduling::a_slice_is_scaled_by_cpus", |_| {
+    run_alone(|_| {
         pin(cores()[0]);
         let spent = Wakeup {
             busy_us: 100,
@@ -305,7 +254,7 @@ fn a_slice_is_scaled_by_cpus() {
             for (cpus, preempts) in [(1, true), (8, false)] {
                 let config = Config::for_scheduler(s, cpus);
                 let mut woken = spent;
-                until("an undisturbed wake-up", || {
+                repeat_until("an undisturbed wake-up", || {
                     woken = wake_in_order(&config, spent);
                     // The host may have stretched the other's run, too.
                     (woken.asleep_for + woken.busy_for) as f64 <= 2.2e-3 * kiln_tsc_hz()

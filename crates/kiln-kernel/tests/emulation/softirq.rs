@@ -3,7 +3,7 @@
 use kiln_kernel::cpu::{kiln_tsc_hz, Config};
 use kiln_kernel::storm::Storm;
 
-use crate::machine::{alone, boot};
+use crate::machine::{boot, run_alone};
 
 /// All of it is done, by whom it should be.
 #[track_caller]
@@ -16,7 +16,7 @@ fn assert_served(storm: &Storm) {
 
 #[test]
 fn ten_restarts_then_ksoftirqd() {
-    alone("softirq::ten_restarts_then_ksoftirqd", |_| {
+    run_alone(|_| {
         let mut cpu = boot();
         let storm = Storm {
             raises: 5_000,
@@ -39,25 +39,22 @@ fn ten_restarts_then_ksoftirqd() {
 
 #[test]
 fn less_than_the_limits_stays_out_of_ksoftirqd() {
-    alone(
-        "softirq::less_than_the_limits_stays_out_of_ksoftirqd",
-        |_| {
-            let mut cpu = boot();
-            let storm = Storm {
-                raises: 3,
-                ..Storm::default()
-            }
-            .run(&mut cpu);
-            assert_served(&storm);
-            assert_eq!((storm.first_loop, storm.by_ksoftirqd), (3, 0));
-            assert_eq!(cpu.stats().softirqs_deferred, 0);
-        },
-    );
+    run_alone(|_| {
+        let mut cpu = boot();
+        let storm = Storm {
+            raises: 3,
+            ..Storm::default()
+        }
+        .run(&mut cpu);
+        assert_served(&storm);
+        assert_eq!((storm.first_loop, storm.by_ksoftirqd), (3, 0));
+        assert_eq!(cpu.stats().softirqs_deferred, 0);
+    });
 }
 
 #[test]
 fn two_milliseconds_then_ksoftirqd() {
-    alone("softirq::two_milliseconds_then_ksoftirqd", |_| {
+    run_alone(|_| {
         let mut cpu = boot();
         let storm = Storm {
             raises: 40,
@@ -76,7 +73,7 @@ fn two_milliseconds_then_ksoftirqd() {
 /// A tick in a softirq finds the slice over and another task waiting: the loop makes way.
 #[test]
 fn a_wish_to_reschedule_ends_the_loop() {
-    alone("softirq::a_wish_to_reschedule_ends_the_loop", |_| {
+    run_alone(|_| {
         let mut cpu = boot();
         cpu.configure(&Config {
             tick_us: 0,
@@ -108,7 +105,7 @@ fn a_wish_to_reschedule_ends_the_loop() {
 /// Why softirqs start late on a busy core: a raise over a running softirq waits until that one is over.
 #[test]
 fn a_raise_over_a_softirq_waits_for_its_end() {
-    alone("softirq::a_raise_over_a_softirq_waits_for_its_end", |_| {
+    run_alone(|_| {
         const SPIN_US: u32 = 50;
         let mut cpu = boot();
         let storm = Storm {
@@ -154,7 +151,7 @@ fn a_raise_over_a_softirq_waits_for_its_end() {
 
 #[test]
 fn works_run_in_the_kworker_and_none_is_lost() {
-    alone("softirq::works_run_in_the_kworker_and_none_is_lost", |_| {
+    run_alone(|_| {
         let mut cpu = boot();
         for preempt_full in [false, true] {
             cpu.configure(&Config {

@@ -2,65 +2,64 @@
 
 use kiln_kernel::cipher::Op;
 use kiln_kernel::irq::{Step, Stepping};
-use kiln_kernel::load::{all_impls, best_impl, Load, TaskWork};
+use kiln_kernel::load::{all_impls, best_impl, TaskWork};
 use kiln_kernel::Tier;
 
-use crate::machine::{alone, assert_clean, boot, correct, messages, plan, policy};
+use crate::machine::{
+    assert_clean, attach, boot, correct_policies, messages, plan, policy, run_alone,
+};
 
 #[test]
 fn two_traces_of_an_operation_are_the_same() {
-    alone(
-        "stepping::two_traces_of_an_operation_are_the_same",
-        |seed| {
-            let mut cpu = boot();
-            for p in correct() {
-                p.set(&mut cpu);
-                for imp in all_impls() {
-                    if imp.tier() == Tier::Generic || !imp.tier().usable() {
-                        continue;
+    run_alone(|seed| {
+        let mut cpu = boot();
+        for p in correct_policies() {
+            p.set(&mut cpu);
+            for imp in all_impls() {
+                if imp.tier() == Tier::Generic || !imp.tier().usable() {
+                    continue;
+                }
+                for len in [16, 512] {
+                    // One message: each operation is the same.
+                    let task = TaskWork::Crypt(imp, messages(seed, Op::Encrypt, len, 1));
+                    let mut load = attach(&mut cpu, plan(task, seed));
+                    load.set_stepping(true, false);
+                    let mut stepping =
+                        Stepping::start(load.cpu(), Step::Trace).expect("stepping starts");
+                    let mut traces = Vec::new();
+                    for _ in 0..12 {
+                        stepping.restart(Step::Trace);
+                        load.run(1);
+                        traces.push((stepping.instructions(), stepping.addresses(1)));
                     }
-                    for len in [16, 512] {
-                        // One message: each operation is the same.
-                        let task = TaskWork::Crypt(imp, messages(seed, Op::Encrypt, len, 1));
-                        let mut load = Load::attach(&mut cpu, plan(task, seed)).expect("usable");
-                        load.set_stepping(true, false);
-                        let mut stepping =
-                            Stepping::start(load.cpu(), Step::Trace).expect("stepping starts");
-                        let mut traces = Vec::new();
-                        for _ in 0..12 {
-                            stepping.restart(Step::Trace);
-                            load.run(1);
-                            traces.push((stepping.instructions(), stepping.addresses(1)));
-                        }
-                        drop(stepping);
-                        let mut kinds = traces.clone();
-                        kinds.sort();
-                        kinds.dedup();
-                        // A section the clock times, and one that it leaves out, differ.
-                        println!(
-                            "{p}, {}, {len} B: {} instructions, {} addresses, {} kinds",
-                            imp.driver(),
-                            traces[0].0 .0,
-                            traces[0].1.len(),
-                            kinds.len()
-                        );
-                        assert!(kinds.len() <= 4, "{p}, {}, {len} B", imp.driver());
-                        assert!(kinds.iter().all(|k| k.0 .0 > 20 && k.0 .1 == 0));
-                    }
+                    drop(stepping);
+                    let mut kinds = traces.clone();
+                    kinds.sort();
+                    kinds.dedup();
+                    // A section the clock times, and one that it leaves out, differ.
+                    println!(
+                        "{p}, {}, {len} B: {} instructions, {} addresses, {} kinds",
+                        imp.driver(),
+                        traces[0].0 .0,
+                        traces[0].1.len(),
+                        kinds.len()
+                    );
+                    assert!(kinds.len() <= 4, "{p}, {}, {len} B", imp.driver());
+                    assert!(kinds.iter().all(|k| k.0 .0 > 20 && k.0 .1 == 0));
                 }
             }
-        },
-    );
+        }
+    });
 }
 
 #[test]
 fn one_point_is_one_interrupt_there() {
-    alone("stepping::one_point_is_one_interrupt_there", |seed| {
+    run_alone(|seed| {
         let mut cpu = boot();
         for name in ["nested", "legacy"] {
             policy(name).set(&mut cpu);
             let task = TaskWork::Crypt(best_impl(), messages(seed, Op::Encrypt, 512, 1));
-            let mut load = Load::attach(&mut cpu, plan(task, seed)).expect("usable");
+            let mut load = attach(&mut cpu, plan(task, seed));
             load.set_stepping(true, false);
             let mut stepping = Stepping::start(load.cpu(), Step::Trace).expect("stepping starts");
             load.run(1);
@@ -91,11 +90,11 @@ fn one_point_is_one_interrupt_there() {
 /// each time it is put there: a replay flag is worth printing.
 #[test]
 fn a_point_that_corrupts_does_so_again() {
-    alone("stepping::a_point_that_corrupts_does_so_again", |seed| {
+    run_alone(|seed| {
         let mut cpu = boot();
         policy("none").set(&mut cpu);
         let task = TaskWork::Keep { seed, spins: 40 };
-        let mut load = Load::attach(&mut cpu, plan(task, seed)).expect("usable");
+        let mut load = attach(&mut cpu, plan(task, seed));
         load.set_stepping(true, false);
         let mut stepping = Stepping::start(load.cpu(), Step::Trace).expect("stepping starts");
         load.run(1);

@@ -2,7 +2,7 @@
 
 use kiln_kernel::fpu::{usable, Answer, Context, Policy};
 
-use crate::machine::{alone, boot, policy};
+use crate::machine::{boot, policy, run_alone};
 
 /// Rows: contexts. Columns: outside a section / with one in progress below. `W`: and a
 /// section opened there is warned of. `-`: cannot happen, the answer comes after the section.
@@ -34,38 +34,35 @@ fn written(answer: Answer, in_section: bool) -> String {
 
 #[test]
 fn every_policy_and_context_answers_as_the_table() {
-    alone(
-        "usability::every_policy_and_context_answers_as_the_table",
-        |_| {
-            let mut cpu = boot();
-            let mut lines = TABLE.trim().lines();
-            let head = cells(lines.next().expect("a head"));
-            let names: Vec<_> = Policy::all().iter().map(|p| p.name()).collect();
-            assert_eq!(head[1..], names, "the table has every policy");
-            let mut wrong = Vec::new();
-            let mut rows = 0;
-            for (context, line) in Context::ALL.into_iter().zip(lines) {
-                rows += 1;
-                let row = cells(line);
-                for (name, want) in head[1..].iter().zip(&row[1..]) {
-                    policy(name).set(&mut cpu);
-                    let [outside, inside] =
-                        [false, true].map(|s| written(usable(&mut cpu, context, s), s));
-                    let got = format!("{outside} / {inside}");
-                    if got != *want {
-                        wrong.push(format!("{name}, {}: {got}, not {want}", row[0]));
-                    }
+    run_alone(|_| {
+        let mut cpu = boot();
+        let mut lines = TABLE.trim().lines();
+        let head = cells(lines.next().expect("a head"));
+        let names: Vec<_> = Policy::all().iter().map(|p| p.name()).collect();
+        assert_eq!(head[1..], names, "the table has every policy");
+        let mut wrong = Vec::new();
+        let mut rows = 0;
+        for (context, line) in Context::ALL.into_iter().zip(lines) {
+            rows += 1;
+            let row = cells(line);
+            for (name, want) in head[1..].iter().zip(&row[1..]) {
+                policy(name).set(&mut cpu);
+                let [outside, inside] =
+                    [false, true].map(|s| written(usable(&mut cpu, context, s), s));
+                let got = format!("{outside} / {inside}");
+                if got != *want {
+                    wrong.push(format!("{name}, {}: {got}, not {want}", row[0]));
                 }
             }
-            assert_eq!(rows, Context::ALL.len());
-            assert!(wrong.is_empty(), "\n{}\n", wrong.join("\n"));
-        },
-    );
+        }
+        assert_eq!(rows, Context::ALL.len());
+        assert!(wrong.is_empty(), "\n{}\n", wrong.join("\n"));
+    });
 }
 
 #[test]
 fn preempt_counts_have_the_kernels_layout() {
-    alone("usability::preempt_counts_have_the_kernels_layout", |_| {
+    run_alone(|_| {
         let mut cpu = boot();
         // Context, in a section or not, the count of each policy that has one.
         let section = |p: &str| match p {
@@ -104,16 +101,13 @@ fn preempt_counts_have_the_kernels_layout() {
 
 #[test]
 fn only_nested_v1_warns_in_a_hardirq_outside_a_section() {
-    alone(
-        "usability::only_nested_v1_warns_in_a_hardirq_outside_a_section",
-        |_| {
-            let mut cpu = boot();
-            let mut warned = |name| {
-                policy(name).set(&mut cpu);
-                usable(&mut cpu, Context::Hardirq, false).warnings
-            };
-            assert!(warned("nested-v1") > 0, "local_bh_enable() in a hardirq");
-            assert_eq!(warned("nested"), 0);
-        },
-    );
+    run_alone(|_| {
+        let mut cpu = boot();
+        let mut warned = |name| {
+            policy(name).set(&mut cpu);
+            usable(&mut cpu, Context::Hardirq, false).warnings
+        };
+        assert!(warned("nested-v1") > 0, "local_bh_enable() in a hardirq");
+        assert_eq!(warned("nested"), 0);
+    });
 }

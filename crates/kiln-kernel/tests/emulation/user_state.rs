@@ -6,54 +6,51 @@ use std::arch::asm;
 use kiln_kernel::cipher::Op;
 use kiln_kernel::cpu::Cpu;
 use kiln_kernel::fpu::{pairs, Policy};
-use kiln_kernel::irq::{Arrivals, Timer};
-use kiln_kernel::load::{all_impls, Load, TaskWork};
+use kiln_kernel::irq::Arrivals;
+use kiln_kernel::load::{all_impls, TaskWork};
 
-use crate::machine::{alone, assert_clean, boot, correct, messages, plan, policy, until};
+use crate::machine::{
+    assert_clean, attach, boot, correct_policies, interrupted, messages, plan, policy,
+    repeat_until, run_alone,
+};
 
 #[test]
 fn an_entry_saves_and_restores_once_if_it_has_a_section() {
-    alone(
-        "user_state::an_entry_saves_and_restores_once_if_it_has_a_section",
-        |_| {
-            let mut cpu = boot();
-            for p in correct() {
-                p.set(&mut cpu);
-                cpu.reset_stats();
-                for n in 0..1_000 {
-                    pairs(n % 4, n % 2 == 0);
-                }
-                let stats = cpu.stats();
-                // One entry in four has no section.
-                assert_eq!((stats.user_saves, stats.user_restores), (750, 750), "{p}");
-            }
-            policy("none").set(&mut cpu);
+    run_alone(|_| {
+        let mut cpu = boot();
+        for p in correct_policies() {
+            p.set(&mut cpu);
             cpu.reset_stats();
-            pairs(3, true);
-            assert_eq!((cpu.stats().user_saves, cpu.stats().user_restores), (0, 0));
-        },
-    );
+            for n in 0..1_000 {
+                pairs(n % 4, n % 2 == 0);
+            }
+            let stats = cpu.stats();
+            // One entry in four has no section.
+            assert_eq!((stats.user_saves, stats.user_restores), (750, 750), "{p}");
+        }
+        policy("none").set(&mut cpu);
+        cpu.reset_stats();
+        pairs(3, true);
+        assert_eq!((cpu.stats().user_saves, cpu.stats().user_restores), (0, 0));
+    });
 }
 
 #[test]
 fn a_program_finds_its_registers_after_each_entry() {
-    alone(
-        "user_state::a_program_finds_its_registers_after_each_entry",
-        |seed| {
-            let mut cpu = boot();
-            for p in correct() {
-                p.set(&mut cpu);
-                for imp in all_impls().into_iter().filter(|i| i.tier().usable()) {
-                    let task = TaskWork::Crypt(imp, messages(seed, Op::Decrypt, 512, 8));
-                    let mut load = Load::attach(&mut cpu, plan(task, seed)).expect("usable");
-                    for n in 0..2_000 {
-                        load.run(n % 3);
-                    }
-                    assert_clean(&format!("{p}, {}", imp.driver()), &load.counts());
+    run_alone(|seed| {
+        let mut cpu = boot();
+        for p in correct_policies() {
+            p.set(&mut cpu);
+            for imp in all_impls().into_iter().filter(|i| i.tier().usable()) {
+                let task = TaskWork::Crypt(imp, messages(seed, Op::Decrypt, 512, 8));
+                let mut load = attach(&mut cpu, plan(task, seed));
+                for n in 0..2_000 {
+                    load.run(n % 3);
                 }
+                assert_clean(&format!("{p}, {}", imp.driver()), &load.counts());
             }
-        },
-    );
+        }
+    });
 }
 
 /// Keep values in xmm0-15 of user code for a while; whether they are still there.
@@ -90,16 +87,19 @@ fn interrupt_user_code(cpu: &mut Cpu, p: Policy, seed: u64, wanted: u64) -> u64 
     p.set(cpu);
     cpu.reset_stats();
     let task = TaskWork::Keep { seed, spins: 0 };
-    let mut load = Load::attach(cpu, plan(task, seed)).expect("usable");
-    let timer = Timer::start(load.cpu(), Arrivals::Poisson(10_000.0, seed)).expect("a timer");
     let values: [u128; 16] = std::array::from_fn(|i| (u128::from(seed) << 64) | (i as u128 + 1));
     let mut lost = 0;
-    until("interrupts of user mode", || {
-        lost += u64::from(!registers_keep(&values));
-        load.cpu().stats().irqs_user >= wanted
-    });
-    drop(timer);
-    drop(load);
+    interrupted(
+        cpu,
+        plan(task, seed),
+        Arrivals::Poisson(10_000.0, seed),
+        |load| {
+            repeat_until("interrupts of user mode", || {
+                lost += u64::from(!registers_keep(&values));
+                load.cpu().stats().irqs_user >= wanted
+            });
+        },
+    );
     let stats = cpu.stats();
     println!(
         "{p}: {} interrupts of user mode, registers lost {lost} times",
@@ -116,15 +116,12 @@ fn interrupt_user_code(cpu: &mut Cpu, p: Policy, seed: u64, wanted: u64) -> u64 
 
 #[test]
 fn an_interrupt_of_user_mode_leaves_its_registers_alone() {
-    alone(
-        "user_state::an_interrupt_of_user_mode_leaves_its_registers_alone",
-        |seed| {
-            let mut cpu = boot();
-            for p in correct() {
-                assert_eq!(interrupt_user_code(&mut cpu, p, seed, 3_000), 0, "{p}");
-            }
-            let lost = interrupt_user_code(&mut cpu, policy("none"), seed, 3_000);
-            assert!(lost > 0, "the control");
-        },
-    );
+    run_alone(|seed| {
+        let mut cpu = boot();
+        for p in correct_policies() {
+            assert_eq!(interrupt_user_code(&mut cpu, p, seed, 3_000), 0, "{p}");
+        }
+        let lost = interrupt_user_code(&mut cpu, policy("none"), seed, 3_000);
+        assert!(lost > 0, "the control");
+    });
 }

@@ -215,10 +215,14 @@ static void fill(u8 *p, size_t n)
 		*p++ = rnd();
 }
 
+/* What is tried: an implementation, and a key and a text of so many bytes. */
+static const struct kiln_impl *impl;
+static u32 key_len, text_len;
+
 /* What was found: one line for each function and name. */
 struct finding {
 	const char *driver, *function, *where, *name;
-	u32 at, len, keylen;
+	u32 at, text_len, key_len;
 	long below;
 };
 static struct finding findings[4096];
@@ -227,27 +231,30 @@ static u32 nr_findings;
 #define ARG(p) ((u64)(unsigned long)(p))
 
 struct call {
-	const char *driver, *function;
-	const void *fn;
+	const char *function;
+	const void *fn;		/* NULL: the implementation does not have it */
 	u64 arg[9];
-	u32 keylen, len;
-	bool section, answers;
+	bool answers;		/* it returns something: 0 if it succeeds */
+	const u8 *right;	/* what it must write to @out */
 };
+
+#define CALL(name, f, ...) .function = (name), .fn = (f), .arg = { __VA_ARGS__ }
 
 /* Whether to look when the function returns, and not when the gate does. */
 static bool after_call;
 
 u64 call_nine(const void *fn, const u64 *arg);
 
-static u64 inside(void *arg)
+static u64 make(void *arg)
 {
-	struct call *c = arg;
+	const bool section = impl->tier != KILN_TIER_GENERIC;
+	const struct call *c = arg;
 	u64 result;
 
-	if (c->section)
+	if (section)
 		kernel_fpu_begin();
 	result = after_call ? observe(c->fn, c->arg, stack_copy) : call_nine(c->fn, c->arg);
-	if (c->section)
+	if (section)
 		kernel_fpu_end();
 	/* All others leave in the register of the result whatever they like. */
 	return c->answers ? result : 0;
@@ -258,12 +265,12 @@ static void note(const struct call *c, const char *where, const struct secret *s
 	struct finding *f;
 
 	for (f = findings; f < findings + nr_findings; f++)
-		if (f->driver == c->driver && f->function == c->function && f->where == where &&
-		    f->name == s->name)
+		if (f->driver == impl->driver && streq(f->function, c->function) &&
+		    f->where == where && f->name == s->name)
 			return;
 	if (nr_findings < ARRAY_SIZE(findings))
 		findings[nr_findings++] = (struct finding){
-			c->driver, c->function, where, s->name, s->at, c->len, c->keylen, below
+			impl->driver, c->function, where, s->name, s->at, text_len, key_len, below
 		};
 }
 
@@ -287,7 +294,7 @@ static void search_all(const struct call *c, const u64 *general)
 	while (low < AREA && load(stack_copy + low) == PAINT)
 		low += 8;
 	if (low < AREA / 8) {
-		fprintf(stderr, "%s %s: the painted stack is too short\n", c->driver,
+		fprintf(stderr, "%s %s: the painted stack is too short\n", impl->driver,
 			c->function);
 		exit(2);
 	}
@@ -296,13 +303,13 @@ static void search_all(const struct call *c, const u64 *general)
 	search(c, vectors, sizeof(vectors), "vector registers", 0);
 }
 
-/* Through the gate. Secrets of the call are not known yet: they are added, then search_all(). */
-static u64 run(struct call *c)
+/* Through the gate, so that stack and registers can be searched. */
+static u64 make_observed(const struct call *c)
 {
-	const u64 arg[9] = { ARG(inside), ARG(c), ARG(init_state), ARG(vectors) };
+	const u64 arg[9] = { ARG(make), ARG(c), ARG(init_state), ARG(vectors) };
 
 	if (after_call)
-		return gate_and_look(inside, c, init_state, vectors);
+		return gate_and_look(make, (void *)c, init_state, vectors);
 	return observe((void *)gate_and_look, arg, stack_copy);
 }
 
@@ -311,7 +318,26 @@ static u8 ctx[KILN_MAX_CTX] __aligned(64), other_ctx[KILN_MAX_CTX] __aligned(64)
 static u8 key[4096], other_key[4096], iv[KILN_MAX_IV], aad[1024];
 static u8 plain_text[MAX_TEXT + 64], cipher_text[MAX_TEXT + 64], out[MAX_TEXT + 64];
 static u8 stream[MAX_TEXT], tag[64];
-static u8 states[4][KILN_MAX_STATE] __aligned(64), other_states[4][KILN_MAX_STATE] __aligned(64);
+static u8 state[KILN_MAX_STATE] __aligned(64), other_state[KILN_MAX_STATE] __aligned(64);
+
+/* Makes calls, and searches what each leaves behind for the secrets that are known. */
+static void try_calls(const struct call *c, size_t n)
+{
+	int result;
+
+	for (; n; n--, c++) {
+		if (!c->fn)
+			continue;
+		result = make_observed(c);
+		if (c->right && (result || memcmp(out, c->right, text_len))) {
+			fprintf(stderr, "%s: a wrong answer\n", impl->driver);
+			exit(2);
+		}
+		search_all(c, gate_general);
+	}
+}
+
+#define TRY_CALLS(calls) try_calls(calls, ARRAY_SIZE(calls))
 
 static const char *round_name(u32 r, bool dec)
 {
@@ -340,52 +366,52 @@ static bool has(const char *text, const char *part)
 	return strstr(text, part) != NULL;
 }
 
-/* Bytes of each AES key in a key of @keylen bytes. */
-static u32 aes_key_size(const struct kiln_impl *impl, u32 keylen)
+/* Bytes of each AES key in the key. */
+static u32 aes_key_size(void)
 {
 	if (has(impl->alg, "rfc4106"))
-		return keylen - 4;
-	return has(impl->alg, "xts") ? keylen / 2 : keylen;
+		return key_len - 4;
+	return has(impl->alg, "xts") ? key_len / 2 : key_len;
 }
 
 /* The key and what follows from it. */
-static void add_key(const struct kiln_impl *impl, u32 keylen)
+static void add_key(void)
 {
 	if (!impl->setkey)
 		return;
 	if (has(impl->alg, "(aes)")) {
-		const u32 n = aes_key_size(impl, keylen);
+		const u32 n = aes_key_size();
 
 		add_round_keys(key, n);
 		if (has(impl->alg, "xts"))
 			add_round_keys(key + n, n);
 	}
-	add_all(secrets, key, keylen, 1, "the raw key");
+	add_all(secrets, key, key_len, 1, "the raw key");
 	add_differing(ctx, other_ctx, impl->ctxsize, "the context");
 }
 
-static void set_key(const struct kiln_impl *impl, u32 keylen)
+static void set_key(void)
 {
-	struct call c = { .driver = impl->driver, .function = "setkey", .fn = impl->setkey,
-			  .arg = { ARG(ctx), ARG(key), keylen }, .keylen = keylen };
+	const struct call c = { CALL("setkey", impl->setkey, ARG(ctx), ARG(key), key_len) };
 
 	if (!impl->setkey)
 		return;
+	text_len = 0;
 	memset(ctx, 0, sizeof(ctx));
 	memset(other_ctx, 0, sizeof(other_ctx));
-	impl->setkey(other_ctx, other_key, keylen);
+	impl->setkey(other_ctx, other_key, key_len);
 	if (observe(c.fn, c.arg, stack_copy)) {
-		fprintf(stderr, "%s: refuses a key of %u bytes\n", impl->driver, keylen);
+		fprintf(stderr, "%s: refuses a key of %u bytes\n", impl->driver, key_len);
 		exit(2);
 	}
 	round_now++;
 	memset(vectors, 0, sizeof(vectors));
-	add_key(impl, keylen);
+	add_key();
 	search_all(&c, observed_general);
 }
 
 /* What the tag is encrypted with, and Poly1305's key where that is made for each message. */
-static void add_mask(const struct kiln_impl *impl, u32 keylen, u32 tagsize)
+static void add_mask(u32 tagsize)
 {
 	u8 block[64], mask[16], nonce[16] = { 0 };
 	size_t i;
@@ -408,7 +434,7 @@ static void add_mask(const struct kiln_impl *impl, u32 keylen, u32 tagsize)
 		memcpy(mask, &sum, 16);
 	} else {
 		struct aes_key k;
-		const u32 n = aes_key_size(impl, keylen);
+		const u32 n = aes_key_size();
 
 		aes_expandkey(&k, key, n);
 		if (has(impl->alg, "rfc4106")) {
@@ -434,40 +460,14 @@ static void add_mask(const struct kiln_impl *impl, u32 keylen, u32 tagsize)
 		add_all(secrets, mask, 16, 4, "the authenticated sum");
 }
 
-/* All of a message that is not public. */
-static void add_message(const struct kiln_impl *impl, u32 keylen, const u8 *text,
-			const u8 *cipher, size_t len, size_t aadlen, u32 tagsize)
-{
-	size_t i;
-
-	round_now++;
-	add_key(impl, keylen);
-	add_text(secrets, text, len, "the text");
-	add_all(publics, iv, impl->ivsize, 1, "");
-	add_all(publics, aad, aadlen, 1, "");
-	add_all(publics, tag, sizeof(tag), 1, "");
-	if (impl->kind == KILN_HASH)
-		return;
-	add_text(publics, cipher, len, "");
-	if (has(impl->alg, "xts(") || has(impl->alg, "cbc(") || has(impl->alg, "ecb("))
-		return;
-	for (i = 0; i < len; i++)
-		stream[i] = text[i] ^ cipher[i];
-	add_text(secrets, stream, len, "the key stream");
-	if (impl->kind == KILN_AEAD)
-		add_mask(impl, keylen, tagsize);
-}
-
 /* The tweaks of XTS's first blocks. */
-static void add_tweaks(const struct kiln_impl *impl, u32 keylen)
+static void add_tweaks(void)
 {
 	struct aes_key k;
 	u64 t[2], carry;
 	u32 i;
 
-	if (!has(impl->alg, "xts"))
-		return;
-	aes_expandkey(&k, key + keylen / 2, keylen / 2);
+	aes_expandkey(&k, key + key_len / 2, key_len / 2);
 	aes_encrypt_generic(&k, (u8 *)t, iv);
 	for (i = 0; i < 640; i++) {
 		add_all(secrets, (u8 *)t, 16, 8, "a tweak");
@@ -475,6 +475,48 @@ static void add_tweaks(const struct kiln_impl *impl, u32 keylen)
 		t[1] = t[1] << 1 | t[0] >> 63;
 		t[0] = t[0] << 1 ^ (carry ? 0x87 : 0);
 	}
+}
+
+/* All of a message that is not public. */
+static void add_message(const u8 *text, const u8 *cipher, size_t aadlen, u32 tagsize)
+{
+	size_t i;
+
+	round_now++;
+	add_key();
+	add_text(secrets, text, text_len, "the text");
+	add_all(publics, iv, impl->ivsize, 1, "");
+	add_all(publics, aad, aadlen, 1, "");
+	add_all(publics, tag, sizeof(tag), 1, "");
+	if (impl->kind == KILN_HASH)
+		return;
+	add_text(publics, cipher, text_len, "");
+	if (has(impl->alg, "xts("))
+		add_tweaks();
+	if (has(impl->alg, "xts(") || has(impl->alg, "cbc(") || has(impl->alg, "ecb("))
+		return;
+	for (i = 0; i < text_len; i++)
+		stream[i] = text[i] ^ cipher[i];
+	add_text(secrets, stream, text_len, "the key stream");
+	if (impl->kind == KILN_AEAD)
+		add_mask(tagsize);
+}
+
+/* What @state comes to after each call but the last of a message in pieces, as far as it depends on the key. */
+static void add_states(const struct call *calls, size_t n)
+{
+	memset(state, 0, sizeof(state));
+	memset(other_state, 0, sizeof(other_state));
+	for (; n > 1; n--, calls++) {
+		struct call c = *calls;
+
+		make(&c);
+		c.arg[0] = ARG(other_ctx);
+		c.arg[1] = ARG(other_state);
+		make(&c);
+		add_differing(state, other_state, impl->statesize, "a keyed state");
+	}
+	memset(state, 0, sizeof(state));
 }
 
 static const u32 lengths[] = {
@@ -489,321 +531,197 @@ static const u32 lengths[] = {
 };
 static const u32 aad_lengths[] = { 0, 13, 16, 40, 1, 95, 300, 8, 64, 600 };
 
-static struct call call(const struct kiln_impl *impl, const char *function, const void *fn,
-			u32 keylen, u32 len)
-{
-	return (struct call){ .driver = impl->driver, .function = function, .fn = fn,
-			      .keylen = keylen, .len = len,
-			      .section = impl->tier != KILN_TIER_GENERIC };
-}
-
-#define ARGS(...) (u64[9]){ __VA_ARGS__ }
-static u64 call_args(struct call *c, const u64 *arg)
-{
-	memcpy(c->arg, arg, sizeof(c->arg));
-	return run(c);
-}
-
-/* A call after which the secrets that are known already are searched for. */
-struct step {
-	const char *function;
-	const void *fn;
-	u64 arg[9];
-};
-
-static void take_steps(const struct kiln_impl *impl, u32 keylen, u32 len,
-		       const struct step *steps, size_t n)
-{
-	for (; n; n--, steps++) {
-		struct call c = call(impl, steps->function, steps->fn, keylen, len);
-
-		call_args(&c, steps->arg);
-		search_all(&c, gate_general);
-	}
-}
-
-#define TAKE_STEPS(steps) take_steps(impl, keylen, len, steps, ARRAY_SIZE(steps))
-
-static u32 usable_length(const struct kiln_impl *impl, u32 len)
+static u32 usable_length(u32 len)
 {
 	if (len < impl->shortest)
 		len = impl->shortest;
 	return impl->kind == KILN_SKCIPHER ? len - len % impl->blocksize : len;
 }
 
-static void fresh_iv(const struct kiln_impl *impl, u32 len)
+static void fresh_iv(void)
 {
 	fill(iv, sizeof(iv));
 	/* RFC 3610: how many bytes the length has, less one. */
 	if (has(impl->alg, "ccm"))
-		iv[0] = 2 + len % 6;
+		iv[0] = 2 + text_len % 6;
 }
 
-static void try_cipher(const struct kiln_impl *impl, u32 keylen, u32 len, u32 n)
+/* Each function is called once unobserved to know what is secret. */
+static void try_cipher(u32 n)
 {
+	const struct kiln_cipher_ops *ops = &impl->cipher;
 	u8 *const from = plain_text + n % 16, *const to = cipher_text + n % 7;
-	u8 left[KILN_MAX_IV];
-	int decrypt;
+	u8 left[4][KILN_MAX_IV], tweaks[3][KILN_MAX_IV];
+	const struct call calls[] = {
+		{ CALL("encrypt", ops->encrypt, ARG(ctx), ARG(to), ARG(from), text_len,
+		       ARG(left[0])) },
+		{ CALL("decrypt", ops->decrypt, ARG(ctx), ARG(out), ARG(to), text_len,
+		       ARG(left[1])), .right = from },
+		{ CALL("first", ops->first, ARG(ctx), ARG(tweaks[0])) },
+		{ CALL("encrypt_piece", ops->first ? ops->encrypt_piece : NULL, ARG(ctx),
+		       ARG(out), ARG(from), text_len, ARG(tweaks[1])) },
+		{ CALL("decrypt_piece", ops->first ? ops->decrypt_piece : NULL, ARG(ctx),
+		       ARG(out), ARG(to), text_len, ARG(tweaks[2])) },
+	};
+	struct call c;
+	u32 i;
 
-	fresh_iv(impl, len);
-	for (decrypt = 0; decrypt < 2; decrypt++) {
-		struct call c = call(impl, decrypt ? "decrypt" : "encrypt",
-				     decrypt ? (void *)impl->cipher.decrypt :
-					       (void *)impl->cipher.encrypt, keylen, len);
-
-		memcpy(left, iv, sizeof(iv));
-		call_args(&c, ARGS(ARG(ctx), ARG(decrypt ? out : to),
-				   ARG(decrypt ? to : from), len, ARG(left)));
-		if (decrypt && memcmp(out, from, len)) {
-			fprintf(stderr, "%s: a wrong answer\n", impl->driver);
-			exit(2);
-		}
-		add_message(impl, keylen, from, to, len, 0, 0);
-		add_tweaks(impl, keylen);
-		add_all(publics, left, impl->ivsize, 1, "");
-		search_all(&c, gate_general);
+	fresh_iv();
+	for (i = 0; i < 4; i++)
+		memcpy(left[i], iv, sizeof(iv));
+	for (i = 0; i < 2; i++) {
+		c = calls[i];
+		c.arg[4] = ARG(left[2 + i]);
+		make(&c);
 	}
-	if (impl->cipher.first) {
-		u8 tweak[KILN_MAX_IV], next[2][KILN_MAX_IV];
-		const struct step first[] = {
-			{ "first", impl->cipher.first, { ARG(ctx), ARG(tweak) } },
-		};
-		const struct step pieces[] = {
-			{ "encrypt_piece", impl->cipher.encrypt_piece,
-			  { ARG(ctx), ARG(out), ARG(from), len, ARG(next[0]) } },
-			{ "decrypt_piece", impl->cipher.decrypt_piece,
-			  { ARG(ctx), ARG(out), ARG(to), len, ARG(next[1]) } },
-		};
-
-		memcpy(tweak, iv, sizeof(iv));
-		TAKE_STEPS(first);
-		memcpy(next[0], tweak, sizeof(tweak));
-		memcpy(next[1], tweak, sizeof(tweak));
-		TAKE_STEPS(pieces);
+	add_message(from, to, 0, 0);
+	add_all(publics, left[2], impl->ivsize, 1, "");
+	add_all(publics, left[3], impl->ivsize, 1, "");
+	for (i = 0; i < 3; i++) {
+		memcpy(tweaks[i], iv, sizeof(iv));
+		c = calls[2];
+		c.arg[1] = ARG(tweaks[i]);
+		if (i && c.fn)
+			make(&c);
 	}
-	if (impl->cipher.encrypt_many) {
-		struct call c = call(impl, "encrypt_many", impl->cipher.encrypt_many, keylen,
-				     len);
+	TRY_CALLS(calls);
+
+	if (ops->encrypt_many) {
 		enum { MESSAGES = 11 };
 		struct kiln_message m[MESSAGES];
 		u8 ivs[MESSAGES][KILN_MAX_IV];
-		u32 i, each = len / MESSAGES;
+		const u32 each = text_len / MESSAGES / impl->blocksize * impl->blocksize;
+		struct call many = { CALL("encrypt_many", ops->encrypt_many, ARG(ctx), ARG(m),
+					  MESSAGES) };
+		u32 observed;
 
-		each -= each % impl->blocksize;
-		for (i = 0; i < MESSAGES; i++) {
-			memcpy(ivs[i], iv, sizeof(iv));
-			m[i] = (struct kiln_message){ .dst = out + i * each, .iv = ivs[i],
-						      .src = from + i * each, .len = each };
+		for (observed = 0; observed < 2; observed++) {
+			for (i = 0; i < MESSAGES; i++) {
+				memcpy(ivs[i], iv, sizeof(iv));
+				m[i] = (struct kiln_message){ .dst = out + i * each, .iv = ivs[i],
+							      .src = from + i * each,
+							      .len = each };
+			}
+			if (observed) {
+				try_calls(&many, 1);
+			} else {
+				make(&many);
+				add_message(from, out, 0, 0);
+			}
 		}
-		call_args(&c, ARGS(ARG(ctx), ARG(m), MESSAGES));
-		add_message(impl, keylen, from, out, len, 0, 0);
-		search_all(&c, gate_general);
 	}
 }
 
-/* What a message in pieces has come to, after each step; and under another key. */
-static void add_states(const struct kiln_impl *impl)
-{
-	size_t i;
-
-	for (i = 0; i < ARRAY_SIZE(states); i++)
-		add_differing(states[i], other_states[i], impl->statesize, "a keyed state");
-}
-
-static void run_aead(const struct kiln_impl *impl, const void *context, u8 (*state)[KILN_MAX_STATE],
-		     const u8 *text, u32 len, u32 aadlen, u32 tagsize)
-{
-	const struct kiln_aead_ops *ops = &impl->aead;
-	static u8 s[KILN_MAX_STATE] __aligned(64), result[MAX_TEXT], t[64];
-	const u32 half = len / 2 / 64 * 64;
-
-	if (impl->tier != KILN_TIER_GENERIC)
-		kernel_fpu_begin();
-	memset(s, 0, sizeof(s));
-	ops->begin(context, s, iv, aadlen, len, tagsize);
-	memcpy(state[0], s, sizeof(s));
-	ops->aad(context, s, aad, aadlen);
-	memcpy(state[1], s, sizeof(s));
-	ops->encrypt(context, s, result, text, half);
-	memcpy(state[2], s, sizeof(s));
-	ops->encrypt(context, s, result, text + half, len - half);
-	memcpy(state[3], s, sizeof(s));
-	ops->end(context, s, t, tagsize);
-	if (impl->tier != KILN_TIER_GENERIC)
-		kernel_fpu_end();
-}
-
-struct state_case {
-	const struct kiln_impl *impl;
-	const u8 *text;
-	u32 len, aadlen, tagsize;
-};
-
-static void run_hash(const struct kiln_impl *impl, const void *context, u8 (*state)[KILN_MAX_STATE],
-		     const u8 *text, u32 len)
-{
-	const struct kiln_hash_ops *ops = &impl->hash;
-	static u8 s[KILN_MAX_STATE] __aligned(64), t[64];
-	const u32 half = len / 2;
-
-	if (impl->tier != KILN_TIER_GENERIC)
-		kernel_fpu_begin();
-	memset(s, 0, sizeof(s));
-	ops->init(context, s);
-	memcpy(state[0], s, sizeof(s));
-	ops->update(context, s, text, half);
-	memcpy(state[1], s, sizeof(s));
-	ops->update(context, s, text + half, len - half);
-	memcpy(state[2], s, sizeof(s));
-	memset(state[3], 0, sizeof(s));
-	ops->final(context, s, t);
-	if (impl->tier != KILN_TIER_GENERIC)
-		kernel_fpu_end();
-}
-
-static u64 collect_states(void *arg)
-{
-	const struct state_case *c = arg;
-
-	if (c->impl->kind == KILN_AEAD) {
-		run_aead(c->impl, ctx, states, c->text, c->len, c->aadlen, c->tagsize);
-		run_aead(c->impl, other_ctx, other_states, c->text, c->len, c->aadlen,
-			 c->tagsize);
-	} else {
-		run_hash(c->impl, ctx, states, c->text, c->len);
-		run_hash(c->impl, other_ctx, other_states, c->text, c->len);
-	}
-	return 0;
-}
-
-static void try_aead(const struct kiln_impl *impl, u32 keylen, u32 len, u32 n)
+static void try_aead(u32 n)
 {
 	const struct kiln_aead_ops *ops = &impl->aead;
 	u8 *const from = plain_text + n % 16, *const to = cipher_text + n % 7;
 	const u32 aadlen = aad_lengths[n % ARRAY_SIZE(aad_lengths)];
 	const u32 tagsize = n % 7 == 3 ? impl->tag_min : impl->digestsize;
-	static u8 state[KILN_MAX_STATE] __aligned(64), t[64];
-	struct state_case sc = { impl, from, len, aadlen, tagsize };
-	int decrypt;
-	struct call c;
+	const u32 half = text_len / 2 / 64 * 64, aad_half = aadlen / 2;
+	static u8 t[64];
+	struct call whole[] = {
+		{ CALL("seal", ops->seal, ARG(ctx), ARG(to), ARG(from), text_len, ARG(aad), aadlen,
+		       ARG(iv), ARG(tag), tagsize) },
+		{ CALL("open", ops->open, ARG(ctx), ARG(out), ARG(to), text_len, ARG(aad), aadlen,
+		       ARG(iv), ARG(tag), tagsize), .answers = true, .right = from },
+		{ CALL("open of a wrong tag", ops->open, ARG(ctx), ARG(out), ARG(to), text_len,
+		       ARG(aad), aadlen, ARG(iv), ARG(t), tagsize) },
+	};
+	struct call pieces[] = {
+		{ CALL("begin", ops->begin, ARG(ctx), ARG(state), ARG(iv), aadlen, text_len,
+		       tagsize) },
+		{ CALL("aad", ops->aad, ARG(ctx), ARG(state), ARG(aad), aad_half) },
+		{ CALL("aad", ops->aad, ARG(ctx), ARG(state), ARG(aad + aad_half),
+		       aadlen - aad_half) },
+		{ CALL("encrypt", ops->encrypt, ARG(ctx), ARG(state), ARG(out), ARG(from), half) },
+		{ CALL("encrypt", ops->encrypt, ARG(ctx), ARG(state), ARG(out + half),
+		       ARG(from + half), text_len - half) },
+		{ CALL("end", ops->end, ARG(ctx), ARG(state), ARG(t), tagsize) },
+	};
+	u32 i;
 
-	fresh_iv(impl, len);
+	fresh_iv();
 	memset(tag, 0, sizeof(tag));
-	c = call(impl, "seal", ops->seal, keylen, len);
-	call_args(&c, ARGS(ARG(ctx), ARG(to), ARG(from), len, ARG(aad), aadlen, ARG(iv),
-			   ARG(tag), tagsize));
-	collect_states(&sc);
-	add_message(impl, keylen, from, to, len, aadlen, tagsize);
-	add_states(impl);
-	search_all(&c, gate_general);
-
-	c = call(impl, "open", ops->open, keylen, len);
-	c.answers = true;
-	if ((int)call_args(&c, ARGS(ARG(ctx), ARG(out), ARG(to), len, ARG(aad), aadlen, ARG(iv),
-				    ARG(tag), tagsize)) || memcmp(out, from, len)) {
-		fprintf(stderr, "%s: a wrong answer\n", impl->driver);
-		exit(2);
-	}
-	search_all(&c, gate_general);
+	make(&whole[0]);
+	add_message(from, to, aadlen, tagsize);
+	add_states(pieces, ARRAY_SIZE(pieces));
 	memcpy(t, tag, sizeof(t));
 	t[tagsize - 1] ^= 1;
-	c.function = "open of a wrong tag";
-	call_args(&c, ARGS(ARG(ctx), ARG(out), ARG(to), len, ARG(aad), aadlen, ARG(iv), ARG(t),
-			   tagsize));
-	search_all(&c, gate_general);
+	TRY_CALLS(whole);
+	TRY_CALLS(pieces);
 
-	for (decrypt = 0; decrypt < 2; decrypt++) {
-		const u32 half = len / 2 / 64 * 64, aad_half = aadlen / 2;
-		const void *const fn = decrypt ? (void *)ops->decrypt : (void *)ops->encrypt;
-		const u8 *const in = decrypt ? to : from;
-		const char *const name = decrypt ? "decrypt" : "encrypt";
-		const struct step steps[] = {
-			{ "begin", ops->begin,
-			  { ARG(ctx), ARG(state), ARG(iv), aadlen, len, tagsize } },
-			{ "aad", ops->aad, { ARG(ctx), ARG(state), ARG(aad), aad_half } },
-			{ "aad", ops->aad,
-			  { ARG(ctx), ARG(state), ARG(aad + aad_half), aadlen - aad_half } },
-			{ name, fn, { ARG(ctx), ARG(state), ARG(out), ARG(in), half } },
-			{ name, fn, { ARG(ctx), ARG(state), ARG(out + half), ARG(in + half),
-				      len - half } },
-			{ "end", ops->end, { ARG(ctx), ARG(state), ARG(t), tagsize } },
-		};
-
-		memset(state, 0, sizeof(state));
-		TAKE_STEPS(steps);
+	for (i = 3; i < 5; i++) {
+		pieces[i].function = "decrypt";
+		pieces[i].fn = ops->decrypt;
+		pieces[i].arg[3] += to - from;
 	}
+	memset(state, 0, sizeof(state));
+	TRY_CALLS(pieces);
 }
 
-static void try_hash(const struct kiln_impl *impl, u32 keylen, u32 len, u32 n)
+static void try_hash(u32 n)
 {
 	const struct kiln_hash_ops *ops = &impl->hash;
 	const u8 *const from = plain_text + n % 16;
-	static u8 state[KILN_MAX_STATE] __aligned(64);
-	const struct step steps[] = {
-		{ "init", ops->init, { ARG(ctx), ARG(state) } },
-		{ "update", ops->update, { ARG(ctx), ARG(state), ARG(from), len / 2 } },
-		{ "update", ops->update,
-		  { ARG(ctx), ARG(state), ARG(from + len / 2), len - len / 2 } },
-		{ "final", ops->final, { ARG(ctx), ARG(state), ARG(tag) } },
+	const u32 half = text_len / 2;
+	struct call whole = { CALL("digest", ops->digest, ARG(ctx), ARG(from), text_len, ARG(tag)) };
+	const struct call pieces[] = {
+		{ CALL("init", ops->init, ARG(ctx), ARG(state)) },
+		{ CALL("update", ops->update, ARG(ctx), ARG(state), ARG(from), half) },
+		{ CALL("update", ops->update, ARG(ctx), ARG(state), ARG(from + half),
+		       text_len - half) },
+		{ CALL("final", ops->final, ARG(ctx), ARG(state), ARG(tag)) },
 	};
-	struct state_case sc = { .impl = impl, .text = from, .len = len };
-	struct call c = call(impl, "digest", ops->digest, keylen, len);
 
 	memset(tag, 0, sizeof(tag));
-	call_args(&c, ARGS(ARG(ctx), ARG(from), len, ARG(tag)));
+	make(&whole);
+	add_message(from, NULL, 0, 0);
 	if (impl->setkey)
-		collect_states(&sc);
-	add_message(impl, keylen, from, NULL, len, 0, 0);
-	if (impl->setkey)
-		add_states(impl);
-	search_all(&c, gate_general);
-
-	memset(state, 0, sizeof(state));
-	TAKE_STEPS(steps);
+		add_states(pieces, ARRAY_SIZE(pieces));
+	try_calls(&whole, 1);
+	TRY_CALLS(pieces);
 }
 
-static void try_key(const struct kiln_impl *impl, u32 keylen)
+static void try_key(u32 len)
 {
 	u32 n;
 
-	set_key(impl, keylen);
+	key_len = len;
+	set_key();
 	for (n = 0; n < ARRAY_SIZE(lengths); n++) {
-		const u32 len = usable_length(impl, lengths[n]);
-
-		switch (impl->kind) {
-		case KILN_SKCIPHER:
-			try_cipher(impl, keylen, len, n);
-			break;
-		case KILN_AEAD:
-			try_aead(impl, keylen, len, n);
-			break;
-		default:
-			try_hash(impl, keylen, len, n);
-		}
+		text_len = usable_length(lengths[n]);
+		if (impl->kind == KILN_SKCIPHER)
+			try_cipher(n);
+		else if (impl->kind == KILN_AEAD)
+			try_aead(n);
+		else
+			try_hash(n);
 	}
 }
 
-static void try_impl(const struct kiln_impl *impl)
+static void try_impl(const struct kiln_impl *tried)
 {
-	const u32 step = impl->key_step ? impl->key_step : 1;
+	const u32 step = tried->key_step ? tried->key_step : 1;
 	u32 n;
 
+	impl = tried;
 	fill(key, sizeof(key));
 	fill(other_key, sizeof(other_key));
 	if (impl->key_max == KILN_ANY_KEY) {
 		/* Shorter than a block of the hash, and longer. */
-		try_key(impl, 32);
-		try_key(impl, 300);
+		try_key(32);
+		try_key(300);
 		return;
 	}
 	if ((impl->key_max - impl->key_min) / step > 4) {
 		/* Many lengths: a usual one and the longest. */
-		try_key(impl, impl->key_max < 32 ? impl->key_max : 32);
-		try_key(impl, impl->key_max);
+		try_key(impl->key_max < 32 ? impl->key_max : 32);
+		try_key(impl->key_max);
 		return;
 	}
 	for (n = impl->key_min; n <= impl->key_max; n += step)
-		try_key(impl, n);
+		try_key(n);
 }
 
 /* Controls: implementations with one careless function. Each leaves 16 bytes from @planted. */
@@ -915,22 +833,21 @@ static int try_empty(void)
 	int wrong = 0;
 
 	for (i = 0; i < kiln_impls(); i++) {
-		const struct kiln_impl *impl = kiln_impl(i);
-		struct call c = call(impl, "", NULL, 0, 0);
-		const struct kiln_aead_ops *ops = &impl->aead;
+		struct call c = { CALL("", NULL, ARG(ctx), ARG(room), 0, 0, ARG(aad), 13, ARG(iv),
+				       ARG(tag)) };
 
+		impl = kiln_impl(i);
 		if (impl->kind != KILN_AEAD || kiln_tier_lacks(impl->tier))
 			continue;
 		impl->setkey(ctx, key, impl->key_max);
-		fresh_iv(impl, 0);
+		fresh_iv();
 		memset(room, 0x5a, sizeof(room));
-		c.fn = ops->seal;
-		call_args(&c, ARGS(ARG(ctx), ARG(room), 0, 0, ARG(aad), 13, ARG(iv), ARG(tag),
-				   impl->digestsize));
-		c.fn = ops->open;
+		c.arg[8] = impl->digestsize;
+		c.fn = impl->aead.seal;
+		make_observed(&c);
+		c.fn = impl->aead.open;
 		c.answers = true;
-		if ((int)call_args(&c, ARGS(ARG(ctx), ARG(room), 0, 0, ARG(aad), 13, ARG(iv),
-					    ARG(tag), impl->digestsize))) {
+		if ((int)make_observed(&c)) {
 			printf("%s refuses an empty text without an address\n", impl->driver);
 			wrong = 1;
 		}
@@ -951,7 +868,7 @@ static int report(void)
 
 	for (f = findings; f < findings + nr_findings; f++) {
 		printf("%s %s leaves %s in %s: key of %u bytes, text of %u, byte %u of it",
-		       f->driver, f->function, f->name, f->where, f->keylen, f->len, f->at);
+		       f->driver, f->function, f->name, f->where, f->key_len, f->text_len, f->at);
 		if (f->below)
 			printf(", %ld bytes below the call", f->below);
 		putchar('\n');
@@ -986,11 +903,11 @@ int main(int argc, char **argv)
 		return status ? status : report();
 	}
 	for (i = 0; i < kiln_impls(); i++) {
-		const struct kiln_impl *impl = kiln_impl(i);
+		const struct kiln_impl *each = kiln_impl(i);
 
-		if (!has(impl->driver, part) || kiln_tier_lacks(impl->tier))
+		if (!has(each->driver, part) || kiln_tier_lacks(each->tier))
 			continue;
-		try_impl(impl);
+		try_impl(each);
 		tried++;
 	}
 	printf("%u implementations\n", tried);

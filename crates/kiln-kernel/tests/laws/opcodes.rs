@@ -10,7 +10,7 @@ use crate::timing::name;
  * A list of what is allowed, since nobody can list what is not. What is on it is on Intel's list of
  * instructions with data operand independent timing, or has one latency in every table of AMD's
  * (Software Optimization Guides for families 17h to 1Ah), or is a jump, whose operands
- * tests/constant_time.rs looks at.
+ * tests/constant_time/ looks at.
  *
  * Not on it, whatever it is good for:
  * - div, idiv and floating point: dividends and denormals decide;

@@ -88,13 +88,7 @@ impl Bench {
     pub fn new(imp: Impl, op: Op, len: usize, seed: u64) -> Result<Bench, Error> {
         let mut rng = SplitMix64(seed);
         let key = key_of(imp, &mut rng);
-        let (kind, tag) = (imp.kind(), imp.digest_size());
-        let lens = Lens {
-            assoc: if kind == Kind::Aead { ASSOC } else { 0 },
-            text: len,
-            tag: if kind == Kind::Aead { tag } else { 0 },
-            digest: if kind == Kind::Hash { tag } else { 0 },
-        };
+        let lens = imp.lens(ASSOC, len);
         let mut src = vec![0; lens.src(Op::Encrypt)];
         rng.fill(&mut src);
         let mut ivs = vec![0; imp.iv_size()];
@@ -121,7 +115,7 @@ impl Bench {
         let judge = alg.expect("an implementation is of an algorithm").any();
         let own = std::mem::replace(&mut bench.driver, open(judge, &key)?);
         bench.ask()?;
-        if op == Op::Decrypt && kind != Kind::Hash {
+        if op == Op::Decrypt && imp.kind() != Kind::Hash {
             // What came out goes in, behind the associated data that nobody writes.
             let mut sealed = bench.dst.bytes().to_vec();
             sealed[..lens.assoc].copy_from_slice(&bench.message[..lens.assoc]);

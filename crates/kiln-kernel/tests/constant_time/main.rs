@@ -4,9 +4,7 @@
 //! valgrind knows instructions up to AVX2 and SHA-NI, VAES and AVX-512 not at all: see
 //! docs/CONSTANT-TIME.md for what holds there.
 
-#[path = "constant_time/memcheck.rs"]
 mod memcheck;
-#[path = "constant_time/secrets.rs"]
 mod secrets;
 
 use std::collections::BTreeMap;

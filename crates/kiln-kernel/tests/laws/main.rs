@@ -3,23 +3,14 @@
 //! Each check is a function that returns violations as text, and each has a control: a planted
 //! offender that it must report. A check that cannot fail proves nothing.
 
-#[path = "laws/disassembly.rs"]
 mod disassembly;
-#[path = "laws/layering.rs"]
 mod layering;
-#[path = "laws/leftovers.rs"]
 mod leftovers;
-#[path = "laws/names.rs"]
 mod names;
-#[path = "laws/opcodes.rs"]
 mod opcodes;
-#[path = "laws/section.rs"]
 mod section;
-#[path = "laws/subjects.rs"]
 mod subjects;
-#[path = "laws/symbols.rs"]
 mod symbols;
-#[path = "laws/timing.rs"]
 mod timing;
 
 use std::fs;
@@ -393,7 +384,7 @@ fn law_6_no_instruction_with_operand_dependent_time() {
     assert_lawful(under_every_compiler(plain, |built| {
         let jumps: usize = ciphers(built).map(timing::conditional_jumps).sum();
         loud(&format!(
-            "law 6: {}: {jumps} conditional jumps in {} objects; on what, tests/constant_time.rs asks",
+            "law 6: {}: {jumps} conditional jumps in {} objects; on what, tests/constant_time/ asks",
             built.compiler,
             ciphers(built).count()
         ));

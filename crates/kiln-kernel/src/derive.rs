@@ -1,0 +1,59 @@
+//! Implementations of traits that follow from a type's fields or names.
+
+/// Implements `+=` field by field; of those behind `max` the larger is kept.
+macro_rules! add_fields {
+    ($counts:ty, $($sum:ident)* $(; max $($max:ident)*)?) => {
+        impl std::ops::AddAssign for $counts {
+            fn add_assign(&mut self, other: $counts) {
+                $(self.$sum += other.$sum;)*
+                $($(self.$max = self.$max.max(other.$max);)*)?
+            }
+        }
+    };
+}
+
+/// Declares a structure of counts with `+=` and `-`.
+macro_rules! counts {
+    ($(#[$doc:meta])* pub struct $counts:ident { $($(#[$of:meta])* $field:ident,)* }) => {
+        $(#[$doc])*
+        #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+        pub struct $counts {
+            $($(#[$of])* pub $field: u64,)*
+        }
+
+        $crate::derive::add_fields!($counts, $($field)*);
+
+        impl std::ops::Sub for $counts {
+            type Output = $counts;
+
+            fn sub(self, before: $counts) -> $counts {
+                $counts { $($field: self.$field - before.$field),* }
+            }
+        }
+    };
+}
+
+/// Implements `Display` by `name`, and `FromStr` for the names of `all`.
+macro_rules! parse_names {
+    ($type:ty, $what:literal, $all:expr) => {
+        impl std::fmt::Display for $type {
+            fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+                f.pad(self.name())
+            }
+        }
+
+        impl std::str::FromStr for $type {
+            type Err = String;
+
+            fn from_str(s: &str) -> Result<$type, String> {
+                let all = $all;
+                all.iter().copied().find(|t| t.name() == s).ok_or_else(|| {
+                    let names: Vec<_> = all.iter().map(|t| t.name()).collect();
+                    format!("unknown {} '{s}'; there are {}", $what, names.join(", "))
+                })
+            }
+        }
+    };
+}
+
+pub(crate) use {add_fields, counts, parse_names};

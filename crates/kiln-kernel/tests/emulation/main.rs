@@ -1,0 +1,26 @@
+//! Whether the emulated CPU behaves as ring 0 (docs/EMULATION.md), and whether the detectors
+//! that say so detect: each promise has a control, a fault planted on purpose that must be seen.
+//!
+//! Every test is a process of its own, with a time limit: see `machine::run_alone`. What is measured
+//! is printed, what is counted is asserted. `KILN_SEED=N` repeats a run.
+
+mod aead;
+mod clock;
+mod controls;
+mod corruption;
+mod cryptd;
+mod esp;
+mod foreign;
+mod hashes;
+mod hosted;
+mod later;
+mod limits;
+mod machine;
+mod parallel;
+mod requests;
+mod scheduling;
+mod softirq;
+mod stepping;
+mod templates;
+mod usability;
+mod user_state;
