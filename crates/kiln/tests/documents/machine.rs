@@ -7,6 +7,8 @@ use std::path::PathBuf;
 use std::process;
 use std::sync::OnceLock;
 
+use kiln_linux::uml;
+
 use super::command::{unquoted, Command};
 
 /// A program of this name.
@@ -16,10 +18,15 @@ pub fn program(name: &str) -> Option<PathBuf> {
         .find(|path| path.is_file())
 }
 
-/// The kernel tree of the tests.
-pub fn tree() -> Option<PathBuf> {
-    let tree = env::var_os("KILN_TEST_TREE").filter(|v| !v.is_empty())?;
-    Some(fs::canonicalize(tree).expect("KILN_TEST_TREE is there"))
+/// The kernel tree for a command: the tests' own, or for user mode Linux the first that it runs from on this CPU.
+pub fn tree(command: &str) -> Option<PathBuf> {
+    let trees = ["KILN_TEST_TREE", "KILN_TEST_TREE_NEXT"].map(env::var_os);
+    let trees = trees.into_iter().flatten().filter(|v| !v.is_empty());
+    let runs =
+        |tree: &PathBuf| !command.contains("kiln linux") || uml::check_register_room(tree).is_ok();
+    trees
+        .map(|tree| fs::canonicalize(tree).expect("the tests' trees are there"))
+        .find(runs)
 }
 
 /// Peers, by `kiln list`, and whether they are here.
@@ -41,12 +48,11 @@ fn peers() -> &'static BTreeMap<String, bool> {
 }
 
 /// Why this need cannot be met here: a program's name, or one of the words below.
-fn lack(need: &str) -> Option<String> {
+fn lack(command: &str, need: &str) -> Option<String> {
     let there = match need {
         "tree" => {
-            return tree()
-                .is_none()
-                .then(|| "kernel tree (KILN_TEST_TREE)".to_string())
+            let which = "kernel tree (KILN_TEST_TREE), of 6.13 or newer for user mode Linux on a CPU with AMX";
+            return tree(command).is_none().then(|| which.to_string());
         }
         "qemu" => {
             return env::var_os("KILN_TEST_QEMU")
@@ -78,7 +84,10 @@ pub fn lacks(command: &Command, marked: &[String]) -> Option<String> {
     if command.program() != "kiln" {
         said.push(command.program().to_string());
     }
-    marked.iter().chain(&said).find_map(|need| lack(need))
+    marked
+        .iter()
+        .chain(&said)
+        .find_map(|need| lack(&command.text, need))
 }
 
 /// The version of the kernel that runs here.
@@ -163,14 +172,14 @@ mod tests {
         );
         assert!(said("kiln compilers --cc clnag-19").is_empty());
         assert_eq!(said("kiln speed --baseline ipsec-mb"), ["peer ipsec-mb"]);
-        assert!(lack("peer good.json").is_none() && !peers().is_empty());
+        assert!(lack("kiln", "peer good.json").is_none() && !peers().is_empty());
         assert_eq!(said("kiln linux fidelity"), ["qemu"]);
         assert_eq!(
             said("kiln linux boot -- cat /proc/crypto"),
             ["linux-source"]
         );
         assert!(said("kiln speed 'xts(aes)'").is_empty());
-        assert!(lack("sh").is_none());
-        assert_eq!(lack("no-such-program").as_deref(), Some("no-such-program"));
+        assert!(lack("kiln", "sh").is_none());
+        assert_eq!(lack("kiln", "no-such-program").as_deref(), Some("no-such-program"));
     }
 }

@@ -75,11 +75,6 @@ impl Scratch {
                 symlink(&cc, at(name)).unwrap();
             }
         }
-        if let Some(tree) = machine::tree() {
-            for name in TREES {
-                symlink(&tree, at(name)).unwrap();
-            }
-        }
         Scratch { dir }
     }
 
@@ -87,9 +82,16 @@ impl Scratch {
         self.dir.path()
     }
 
-    /// Puts the records there that the command names. What a command before wrote by that name may be half of it, for
-    /// it was interrupted.
+    /// Puts the trees and records there that the command names. A record of that name by an earlier command may be
+    /// incomplete, if that was interrupted.
     pub fn furnish(&self, command: &str) {
+        if let Some(tree) = machine::tree(command) {
+            for name in TREES {
+                let link = self.path().join(name);
+                let _ = fs::remove_file(&link);
+                symlink(&tree, link).unwrap();
+            }
+        }
         let compilers = command.contains("kiln compilers");
         for name in RECORDS {
             if command.contains(name) {
