@@ -6,7 +6,14 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 
 /// What the program is made of. Documents and tests may differ from the commit without a `-dirty`.
-const SOURCES: [&str; 5] = ["Cargo.lock", "Cargo.toml", "kernel", "linux", "tree"];
+const SOURCES: [&str; 6] = [
+    "Cargo.lock",
+    "Cargo.toml",
+    "docs/schema.json",
+    "kernel",
+    "linux",
+    "tree",
+];
 
 fn main() {
     let manifest = PathBuf::from(env::var("CARGO_MANIFEST_DIR").expect("cargo sets it"));

@@ -1,6 +1,8 @@
 //! One message through one implementation.
 
 use kiln_kernel::cipher::{Context, Impl, Kind, Op};
+use schemars::JsonSchema;
+use serde::Serialize;
 use zeroize::Zeroizing;
 
 use crate::algorithm::usable_impl;
@@ -24,6 +26,35 @@ pub struct Plan<'a> {
     pub tag: Option<&'a [u8]>,
     /// Lengths of the pieces the message lies in, in turn and from the start again; empty means one piece.
     pub divide: &'a [usize],
+}
+
+/// One message that was encrypted, decrypted or hashed.
+#[derive(Serialize, JsonSchema)]
+#[schemars(
+    rename = "crypt",
+    title = "Crypt",
+    extend(
+        "x-question" = "What was encrypted or decrypted?",
+        "x-commands" = ["crypt"]
+    )
+)]
+pub struct Row {
+    /// The algorithm.
+    #[schemars(extend("x-role" = "key"))]
+    pub alg: &'static str,
+    /// Driver name.
+    #[serde(rename = "impl")]
+    #[schemars(extend("x-role" = "key"))]
+    pub imp: &'static str,
+    /// `encrypt`, `decrypt` or `digest`.
+    #[schemars(extend("x-role" = "key"))]
+    pub op: &'static str,
+    /// Bytes written.
+    #[schemars(extend("unit" = "bytes", "x-role" = "main"))]
+    pub bytes: usize,
+    /// Pieces of the scatterlist.
+    #[schemars(extend("x-role" = "figure"))]
+    pub pieces: usize,
 }
 
 /// All that `plan` needs, found and checked before any data is read.

@@ -20,7 +20,7 @@
 //! | `survey/` | all questions at once, in the time there is |
 //! | `via/` | ciphers by way of a virtio-crypto device |
 //! | `tiers.rs` | `KILN_TIERS` |
-//! | `record.rs` | the JSON document of a command |
+//! | `facts.rs` | the facts about this machine that every record carries |
 //! | `replace.rs` | files written whole or not at all |
 //! | `error.rs` | what goes wrong, with its exit status |
 
@@ -33,13 +33,13 @@ pub mod constant_time;
 pub mod crypt;
 pub mod ctrlq;
 pub mod error;
+mod facts;
 pub mod fpu;
 pub mod lens;
 pub mod limits;
 pub mod list;
 pub mod overhead;
 pub mod peer;
-pub mod record;
 pub mod replace;
 pub mod speed;
 pub mod survey;
@@ -48,5 +48,5 @@ pub mod via;
 
 pub use algorithm::Algorithm;
 pub use error::Error;
+pub use facts::read_facts;
 pub use limits::Limits;
-pub use record::Record;

@@ -8,62 +8,88 @@ use std::sync::atomic::AtomicBool;
 use kiln_kbuild::Compiler;
 use kiln_kernel::cipher::Impl;
 use kiln_kernel::{budget, Tier};
+use schemars::JsonSchema;
 use serde::Serialize;
 
 use crate::peer;
 use crate::tiers::reason;
 use crate::{Algorithm, Limits};
 
-/// A row of `list`.
-#[derive(Clone, Debug, PartialEq, Serialize)]
+/// Something that is available on this machine, or is not.
+#[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
+#[schemars(
+    rename = "list",
+    title = "What is available",
+    extend(
+        "x-question" = "Which tiers, implementations, libraries and compilers are there, and what are the hardware's limits?",
+        "x-commands" = ["list"]
+    )
+)]
 pub struct Row {
     /// `tier`, `impl`, `feature`, `peer`, `compiler` or `limit`.
+    #[schemars(extend("x-role" = "key"))]
     pub kind: &'static str,
     /// Its name.
+    #[schemars(extend("x-role" = "key"))]
     pub name: String,
-    /// Whether it can be used.
-    pub available: bool,
-    /// Why, or why not.
-    pub reason: String,
-    /// Of an implementation: its algorithm.
+    /// For an implementation: its algorithm.
     #[serde(skip_serializing_if = "Option::is_none")]
+    #[schemars(with = "String", extend("x-role" = "key"))]
     pub alg: Option<&'static str>,
-    /// Of an implementation: its tier.
+    /// For an implementation: its tier.
     #[serde(skip_serializing_if = "Option::is_none")]
+    #[schemars(with = "String", extend("x-role" = "key"))]
     pub tier: Option<&'static str>,
-    /// Of an implementation: its priority.
+    /// Whether it can be used.
+    #[schemars(extend("x-role" = "main"))]
+    pub available: bool,
+    /// For an implementation: its priority.
     #[serde(skip_serializing_if = "Option::is_none")]
+    #[schemars(with = "u32", extend("x-role" = "figure"))]
     pub priority: Option<u32>,
-    /// Of an implementation: whether it is the one a caller gets.
+    /// For an implementation: whether callers that ask for the algorithm get this one.
     #[serde(skip_serializing_if = "Option::is_none")]
+    #[schemars(with = "bool", extend("x-role" = "figure"))]
     pub chosen: Option<bool>,
-    /// Of an implementation: whether its time is independent of keys and data.
+    /// For an implementation: whether its time is independent of keys and data.
     #[serde(skip_serializing_if = "Option::is_none")]
+    #[schemars(with = "bool")]
     pub constant_time: Option<bool>,
-    /// Of an implementation that was measured: core cycles a byte of long messages.
+    /// For an implementation that was measured: cycles per byte of long messages.
     #[serde(skip_serializing_if = "Option::is_none")]
+    #[schemars(with = "f64", extend("unit" = "cycles", "x-role" = "figure", "x-better" = "less"))]
     pub cycles_per_byte: Option<f64>,
-    /// Of one that was measured and opens sections: scalar code is faster for shorter messages.
+    /// For an implementation that was measured and uses SIMD: scalar code is faster for messages shorter than this.
     #[serde(skip_serializing_if = "Option::is_none")]
+    #[schemars(with = "u32", extend("unit" = "bytes", "x-role" = "figure", "x-heading" = "SIMD from, bytes"))]
     pub min_bytes: Option<u32>,
-    /// Of an implementation that encrypts many messages side by side: how many at a time.
+    /// For an implementation that encrypts several messages side by side: how many at a time.
     #[serde(skip_serializing_if = "Option::is_none")]
+    #[schemars(with = "usize")]
     pub lanes: Option<usize>,
-    /// Of a peer or a compiler.
+    /// The version of a library or a compiler.
     #[serde(skip_serializing_if = "Option::is_none")]
+    #[schemars(with = "String")]
     pub version: Option<String>,
-    /// Of a limit: the figure; null if it could not be measured.
+    /// For a limit: its value; null if it could not be measured.
     #[serde(skip_serializing_if = "Option::is_none")]
+    #[schemars(extend("x-role" = "figure", "x-interval" = ["ci_low", "ci_high"]))]
     pub value: Option<Option<f64>>,
-    /// Of a limit: ends of the figure's interval.
+    /// For a limit: lower end of the interval of `value`.
     #[serde(skip_serializing_if = "Option::is_none")]
+    #[schemars(with = "f64")]
     pub ci_low: Option<f64>,
-    /// As `ci_low`.
+    /// Upper end of that interval.
     #[serde(skip_serializing_if = "Option::is_none")]
+    #[schemars(with = "f64")]
     pub ci_high: Option<f64>,
-    /// Of a limit: the figure's unit.
+    /// For a limit: the unit of `value`.
     #[serde(skip_serializing_if = "Option::is_none")]
+    #[schemars(with = "String", extend("x-role" = "figure"))]
     pub unit: Option<&'static str>,
+    /// Why it can be used, or why not.
+    #[schemars(extend("x-role" = "figure"))]
+    pub reason: String,
 }
 
 impl Row {

@@ -93,6 +93,8 @@ fn repository(root: &Path) -> BTreeMap<PathBuf, Vec<u8>> {
         "Cargo.toml",
         "Cargo.lock",
         "crates",
+        // It is built into kiln-record.
+        "docs/schema.json",
         "kernel",
         "linux",
         "tree",

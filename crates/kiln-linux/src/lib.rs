@@ -2,6 +2,7 @@
 //! module (`linux/module/`) that its own testmgr tests and its own tcrypt measures.
 
 pub mod boot;
+pub mod build;
 pub mod console;
 pub mod debian;
 pub mod fidelity;

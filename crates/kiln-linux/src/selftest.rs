@@ -8,6 +8,7 @@ use std::time::Duration;
 use kiln_kernel::cipher::Impl;
 use kiln_tree::event::Event;
 use kiln_tree::seen_tiers;
+use schemars::JsonSchema;
 use serde::Serialize;
 
 use crate::boot::Boot;
@@ -25,19 +26,32 @@ const FULL: &str = "crypto tests enabled";
 /// Rounds in which the module's saving of live registers is tried.
 const LIVE_ROUNDS: u32 = 1000;
 
-/// An implementation before the judge.
-#[derive(Debug, Clone, PartialEq, Serialize)]
+/// An implementation that Linux's testmgr has tested.
+#[derive(Debug, Clone, PartialEq, Serialize, JsonSchema)]
+#[schemars(
+    rename = "linux-selftest",
+    title = "Linux's own self-tests",
+    extend(
+        "x-question" = "Does the testmgr of real Linux accept the implementations?",
+        "x-commands" = ["linux selftest"]
+    )
+)]
 pub struct Row {
     /// The driver's name in Linux.
+    #[schemars(extend("x-role" = "key"))]
     pub driver: String,
-    /// The algorithm's name.
+    /// The algorithm.
+    #[schemars(extend("x-role" = "key"))]
     pub alg: String,
-    /// The tier it is written for.
+    /// The tier that the driver is written for.
+    #[schemars(extend("x-role" = "key"))]
     pub tier: String,
-    /// `passed`, `failed`, `untested` (Linux has no test for the algorithm), `absent` (this CPU cannot run it), or
-    /// `unknown`.
+    /// `passed`, `failed`, `untested` (Linux has no test for the algorithm), `absent` (this CPU cannot run the
+    /// driver) or `unknown`.
+    #[schemars(extend("x-role" = "main", "x-heading" = "self-test"))]
     pub selftest: &'static str,
-    /// Why not `passed`.
+    /// Why it is not `passed`.
+    #[schemars(extend("x-role" = "figure"))]
     pub reason: String,
 }
 

@@ -5,14 +5,15 @@ use std::collections::BTreeMap;
 use std::fs;
 use std::path::Path;
 
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::clock::{tsc_hz, Clock};
 
 /// Where a figure was taken. What could not be read is `None`, never guessed.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Machine {
-    /// Marketing name.
+    /// Marketing name of the processor.
     pub model: String,
     /// CPUID family, extended family added.
     pub family: u32,
@@ -20,34 +21,39 @@ pub struct Machine {
     pub model_number: u32,
     /// CPUID stepping.
     pub stepping: u32,
-    /// Microcode revision as the kernel prints it; a hypervisor may lie here.
+    /// Microcode revision as the kernel prints it; a hypervisor may report a false one.
     pub microcode: Option<String>,
     /// Logical processors online.
     pub cores: u32,
-    /// Whether two logical processors share a core; `None` also where a hypervisor hides it.
+    /// Whether two logical processors share a core; null also where a hypervisor hides this.
     pub smt: Option<bool>,
-    /// Whether CPUID admits to a hypervisor.
+    /// Whether CPUID reports a hypervisor.
     pub hypervisor: bool,
-    /// Its twelve letters, such as `KVMKVMKVM`.
+    /// The hypervisor's twelve-letter signature, such as `KVMKVMKVM`.
     pub hypervisor_vendor: Option<String>,
-    /// `uname -r`.
+    /// Kernel release, as `uname -r` prints it.
     pub kernel: String,
-    /// The kernel's command line; `None` if it cannot be read.
+    /// The kernel's command line; null if it cannot be read.
+    #[schemars(extend("x-since" = 2))]
     pub cmdline: Option<String>,
-    /// The kernel's own words for each CPU vulnerability it knows, such as `Mitigation: Retpolines` for `spectre_v2`;
-    /// `None` if they cannot be read.
+    /// The kernel's report on each CPU vulnerability (`/sys/devices/system/cpu/vulnerabilities`), by name, such as
+    /// `Mitigation: Retpolines` for `spectre_v2`; null if it cannot be read.
+    #[schemars(extend("x-since" = 2))]
     pub mitigations: Option<BTreeMap<String, String>>,
-    /// cpufreq governor of core 0; `None` where the guest does not manage the clock.
+    /// cpufreq governor of core 0; null where the guest does not manage the clock.
     pub governor: Option<String>,
     /// Load averages over 1, 5 and 15 minutes.
     pub load: Option<[f64; 3]>,
-    /// Seconds stolen by the hypervisor since boot, all processors together.
+    /// Time that the hypervisor has taken from the guest since boot, summed over all processors.
+    #[schemars(extend("unit" = "s"))]
     pub stolen_s: Option<f64>,
     /// Whether CPUID promises that the TSC ticks at one rate in all states.
     pub invariant_tsc: bool,
-    /// TSC ticks a second.
+    /// TSC ticks per second.
+    #[schemars(extend("unit" = "Hz"))]
     pub tsc_hz: f64,
-    /// Core cycles a second under a scalar load, at the time of reading.
+    /// Core cycles per second under a scalar load, when the record was made.
+    #[schemars(extend("unit" = "Hz"))]
     pub core_hz: f64,
 }
 

@@ -1,5 +1,6 @@
 //! What this machine can and cannot resolve.
 
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::verdict::FLOOR;
@@ -26,18 +27,31 @@ impl std::fmt::Display for Grade {
     }
 }
 
-/// One check.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+/// One check of the machine.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[schemars(
+    rename = "self-check",
+    title = "How far results can be trusted here",
+    extend(
+        "x-question" = "Which differences can this machine resolve?",
+        "x-commands" = ["self-check"]
+    )
+)]
 pub struct TrustRow {
     /// What was checked.
+    #[schemars(extend("x-role" = "key"))]
     pub check: String,
-    /// The figure.
+    /// The result.
+    #[schemars(extend("x-role" = "main"))]
     pub value: f64,
-    /// Its unit.
+    /// Unit of `value`.
+    #[schemars(extend("x-role" = "figure"))]
     pub unit: String,
-    /// Its grade.
+    /// `ok`, `poor` or `bad`.
+    #[schemars(with = "String", extend("x-role" = "figure"))]
     pub verdict: Grade,
-    /// What the figure says, in a few words.
+    /// What the result means, in a few words.
+    #[schemars(extend("x-role" = "figure"))]
     pub meaning: String,
 }
 

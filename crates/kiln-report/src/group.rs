@@ -1,13 +1,14 @@
-//! The rows of all sides, by kind.
+//! The rows of all sides, by type.
 
-use crate::kind::{Kind, KINDS};
-use crate::record::{self, Row};
+use kiln_record::{row_types, type_of, Row, RowType};
+
+use crate::record;
 use crate::side::Side;
 
-/// Rows of one kind: a list for each side, empty where a side has none.
+/// Rows of one type: a list for each side, empty where a side has none.
 pub struct Group<'a> {
-    /// What they are of.
-    pub kind: &'static Kind,
+    /// Their type.
+    pub kind: &'static RowType,
     /// Of each side.
     pub rows: Vec<Vec<&'a Row>>,
     /// Records they are from: side, and which of its records.
@@ -15,7 +16,7 @@ pub struct Group<'a> {
 }
 
 impl Group<'_> {
-    /// Sides that have rows of this kind.
+    /// Sides that have rows of this type.
     pub fn sides(&self) -> impl Iterator<Item = usize> + '_ {
         (0..self.rows.len()).filter(|&s| !self.rows[s].is_empty())
     }
@@ -23,27 +24,29 @@ impl Group<'_> {
 
 /// All groups that have rows, in the order of the page.
 pub fn groups(sides: &[Side]) -> Vec<Group<'_>> {
-    let mut all: Vec<Group> = KINDS
-        .iter()
-        .map(|kind| Group {
-            kind,
-            rows: vec![Vec::new(); sides.len()],
-            from: Vec::new(),
-        })
-        .collect();
+    let mut all: Vec<Group> = Vec::new();
     for (s, side) in sides.iter().enumerate() {
         for (r, one) in side.records.iter().enumerate() {
-            for row in record::rows(one) {
-                let kind = Kind::of(record::command(one), row);
-                let group = all.iter_mut().find(|g| std::ptr::eq(g.kind, kind));
-                let group = group.expect("every kind has its group");
-                group.rows[s].push(row);
-                if !group.from.contains(&(s, r)) {
-                    group.from.push((s, r));
-                }
+            let kind = type_of(one);
+            let mut rows = record::rows(one).peekable();
+            if rows.peek().is_none() {
+                continue;
             }
+            let found = all.iter().position(|g| g.kind.name == kind.name);
+            let place = found.unwrap_or_else(|| {
+                all.push(Group {
+                    kind,
+                    rows: vec![Vec::new(); sides.len()],
+                    from: Vec::new(),
+                });
+                all.len() - 1
+            });
+            all[place].rows[s].extend(rows);
+            all[place].from.push((s, r));
         }
     }
-    all.retain(|g| !g.from.is_empty());
+    // What is not a known type comes last.
+    let order = |g: &Group| row_types().iter().position(|t| t.name == g.kind.name);
+    all.sort_by_key(|g| order(g).unwrap_or(usize::MAX));
     all
 }

@@ -1,12 +1,11 @@
-//! Records as a page, as tables and as what other tools read. Knows records and nothing else of Kiln: what is in one may
-//! be anybody's.
+//! Records as a page, as tables and as what other tools read. Records may come from anyone, so nothing in them is trusted.
+//! What their fields mean, and how they are shown, is described by `kiln-record`.
 //!
 //! | file | its noun |
 //! |---|---|
 //! | `side.rs` | one column of a report: what one machine or one commit has said; files and pages it is read from |
 //! | `record.rs` | a record as it was read |
-//! | `kind.rs` | what rows are of: which fields name one, and which are its figures |
-//! | `group.rs` | the rows of all sides, by kind |
+//! | `group.rs` | the rows of all sides, by type |
 //! | `table.rs` | tables, before anyone decides how they look |
 //! | `number.rs` | figures as people read them |
 //! | `picture/` | pictures, as SVG: lines, bars, distributions, heat maps, and which a question has |
@@ -19,7 +18,6 @@
 mod error;
 pub mod export;
 mod group;
-mod kind;
 mod number;
 mod page;
 pub mod picture;

@@ -1,9 +1,9 @@
 //! Figures as people read them.
 
+use kiln_record::{Field, Row};
 use serde_json::Value;
 
-use crate::kind::Figure;
-use crate::record::{number, Row};
+use crate::record::number;
 
 /// Three digits that count, more of whole numbers.
 pub fn short(x: f64) -> String {
@@ -66,13 +66,14 @@ pub struct Shown {
 }
 
 /// A row's figure with its interval. Of rows that have another's interval in these fields, the figure is not within.
-pub fn figure(row: &Row, figure: &Figure) -> Shown {
-    let value = number(row, figure.field);
+pub fn figure(row: &Row, figure: &Field) -> Shown {
+    let value = number(row, &figure.name);
     let ends = figure
-        .ends
+        .interval
+        .as_ref()
         .and_then(|(low, high)| number(row, low).zip(number(row, high)));
     Shown {
-        text: row.get(figure.field).map_or("-".to_string(), self::value),
+        text: row.get(&figure.name).map_or("-".to_string(), self::value),
         ends: ends.filter(|(low, high)| value.is_some_and(|x| (*low..=*high).contains(&x))),
         value,
     }

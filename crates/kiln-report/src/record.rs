@@ -1,14 +1,10 @@
 //! A record as it was read: what its fields are, whatever wrote it.
 
-use serde_json::{Map, Value};
+pub use kiln_record::Row;
+use kiln_record::SCHEMA;
+use serde_json::Value;
 
 use crate::error::Error;
-
-/// The schema this version writes. Records from before it had a number count as it.
-pub const SCHEMA: u64 = 1;
-
-/// A row.
-pub type Row = Map<String, Value>;
 
 /// Whether this is a record of a schema that is known here; `of` is what a fault calls it.
 pub fn check(of: &str, document: &Value) -> Result<(), Error> {
@@ -22,7 +18,7 @@ pub fn check(of: &str, document: &Value) -> Result<(), Error> {
     };
     match fields.get("schema") {
         None | Some(Value::Null) => {}
-        Some(schema) if schema.as_u64().is_some_and(|n| n <= SCHEMA) => {}
+        Some(schema) if schema.as_u64().is_some_and(|n| n <= SCHEMA.into()) => {}
         Some(schema) => {
             return Err(Error::new(format!(
                 "'{of}' has schema {}, this kiln knows up to {SCHEMA}: use the version that wrote it ({})",
@@ -38,6 +34,10 @@ pub fn check(of: &str, document: &Value) -> Result<(), Error> {
     }
     if !fields.get("command").is_some_and(Value::is_string) {
         return fault("it names no command");
+    }
+    let schema = fields.get("schema").and_then(Value::as_u64);
+    if schema == Some(SCHEMA.into()) && !fields.get("type").is_some_and(Value::is_string) {
+        return fault("it does not say its type");
     }
     Ok(())
 }
@@ -87,6 +87,16 @@ pub fn number(row: &Row, name: &str) -> Option<f64> {
 /// A row's text, if it has one.
 pub fn word<'a>(row: &'a Row, name: &str) -> Option<&'a str> {
     row.get(name).and_then(Value::as_str)
+}
+
+/// Whether a row is Kiln's own.
+pub fn is_own(row: &Row) -> bool {
+    word(row, "provider") == Some("kiln")
+}
+
+/// Whether a row is of a kernel tree that the user named.
+pub fn is_of_tree(row: &Row) -> bool {
+    word(row, "provider").is_some_and(|p| kiln_record::family(p) == "linux")
 }
 
 /// Whether a row has it and it is true.
@@ -161,10 +171,15 @@ mod tests {
             record[field] = value;
             check("f", &record).map_err(|e| e.to_string())
         };
-        assert_eq!(with("schema", json!(SCHEMA)), Ok(()));
+        assert_eq!(with("type", json!("list")), Ok(()));
+        assert_eq!(with("schema", json!(1)), Ok(()));
         assert_eq!(with("schema", json!(0)), Ok(()));
+        let typed =
+            json!({"kiln": "1", "schema": SCHEMA, "command": "fpu", "type": "fpu-esp", "rows": []});
+        assert_eq!(check("f", &typed), Ok(()));
         for (field, value, why) in [
-            ("schema", json!(2), "has schema 2"),
+            ("schema", json!(3), "has schema 3"),
+            ("schema", json!(2), "does not say its type"),
             ("schema", json!("x\ny"), "has schema xy"),
             ("schema", json!(-1), "has schema -1"),
             ("rows", json!({}), "no rows"),

@@ -4,6 +4,7 @@ use std::fs::{self, File};
 use std::io::Read;
 use std::path::{Path, PathBuf};
 
+use kiln_record::type_of;
 use serde_json::{json, Value};
 
 use crate::error::Error;
@@ -114,9 +115,9 @@ pub fn gather(found: Vec<Side>) -> Vec<Side> {
     sides
 }
 
-/// Whether both are of one command and of one kind of rows.
+/// Whether both are of one command and have rows of one type.
 fn same_question(a: &Value, b: &Value) -> bool {
-    let kind = |r: &Value| record::rows(r).next().map(crate::kind::Kind::shape);
+    let kind = |r: &Value| type_of(r).name.as_str();
     record::command(a) == record::command(b) && kind(a) == kind(b)
 }
 

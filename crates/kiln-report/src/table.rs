@@ -2,12 +2,12 @@
 
 use std::collections::{BTreeMap, BTreeSet, HashSet};
 
+use kiln_record::{Field, Row, RowType};
 use serde_json::Value;
 
 use crate::group::Group;
-use crate::kind::{Figure, Kind};
 use crate::number;
-use crate::record::{self, Row};
+use crate::record;
 
 /// Over a column.
 #[derive(Clone, Debug, PartialEq)]
@@ -39,7 +39,7 @@ impl Cell {
         }
     }
 
-    fn figure(row: &Row, figure: &Figure) -> Cell {
+    fn figure(row: &Row, figure: &Field) -> Cell {
         let shown = number::figure(row, figure);
         Cell {
             text: shown.text,
@@ -146,31 +146,25 @@ pub fn of(group: &Group, names: &[String]) -> Vec<Table> {
     }
 }
 
-fn one(kind: &Kind, rows: &[&Row]) -> Vec<Table> {
-    match kind.name {
-        "speed" => by_length(rows),
+fn one(kind: &RowType, rows: &[&Row]) -> Vec<Table> {
+    match kind.name.as_str() {
+        "speed" => by_length(kind, rows),
         "other" => vec![all_fields(rows)],
         _ => vec![plain(kind, rows)],
     }
 }
 
-/// A row a row.
-fn plain(kind: &Kind, rows: &[&Row]) -> Table {
+/// One table row per row.
+fn plain(kind: &RowType, rows: &[&Row]) -> Table {
     let numeric = |field: &str| {
         let any = rows.iter().filter_map(|r| r.get(field));
         any.filter(|v| !v.is_null()).all(Value::is_number)
     };
     let mut columns: Vec<Column> = Vec::new();
-    for key in kind.keys {
+    for field in kind.keys().chain(kind.figures()) {
         columns.push(Column {
-            head: key.replace('_', " "),
-            numeric: numeric(key),
-        });
-    }
-    for figure in kind.figures {
-        columns.push(Column {
-            head: figure.head.to_string(),
-            numeric: numeric(figure.field),
+            head: field.heading.clone(),
+            numeric: numeric(&field.name),
         });
     }
     let table = Table {
@@ -179,24 +173,26 @@ fn plain(kind: &Kind, rows: &[&Row]) -> Table {
         rows: rows
             .iter()
             .map(|row| {
-                let keys = kind.keys.iter().map(|key| Cell {
-                    text: row.get(*key).map_or("-".to_string(), number::value),
-                    sort: record::number(row, key),
+                let keys = kind.keys().map(|key| Cell {
+                    text: row.get(&key.name).map_or("-".to_string(), number::value),
+                    sort: record::number(row, &key.name),
                     ..Cell::default()
                 });
-                let figures = kind.figures.iter().map(|f| Cell::figure(row, f));
+                let figures = kind.figures().map(|f| Cell::figure(row, f));
                 keys.chain(figures).collect()
             })
             .collect(),
     };
-    table.narrowed(kind.keys.len())
+    table.narrowed(kind.keys().count())
 }
 
 /// Speed: a table for each algorithm, a row for each implementation, lengths across.
-fn by_length(rows: &[&Row]) -> Vec<Table> {
-    let keys = [
-        "op", "key_bits", "level", "layout", "latency", "impl", "provider", "config",
-    ];
+fn by_length(kind: &RowType, rows: &[&Row]) -> Vec<Table> {
+    let keys: Vec<&Field> = kind
+        .keys()
+        .filter(|key| !["alg", "len"].contains(&key.name.as_str()))
+        .collect();
+    let figure = kind.main_figures().next().expect("speed has a main result");
     let mut algs: Vec<&str> = Vec::new();
     for row in rows {
         let alg = record::word(row, "alg").unwrap_or("-");
@@ -216,22 +212,24 @@ fn by_length(rows: &[&Row]) -> Vec<Table> {
         for row in &own {
             let key: Vec<String> = keys
                 .iter()
-                .map(|k| row.get(*k).map_or("-".to_string(), number::value))
+                .map(|k| row.get(&k.name).map_or("-".to_string(), number::value))
                 .collect();
             let Some(len) = row.get("len").and_then(Value::as_u64) else {
                 continue;
             };
             let cell = Cell {
                 hint: hint(row),
-                ..Cell::figure(row, &Kind::of("speed", row).figures[0])
+                ..Cell::figure(row, figure)
             };
             if !lines.contains_key(&key) {
                 order.push(key.clone());
             }
             lines.entry(key).or_default().insert(len, cell);
         }
-        let mut columns: Vec<Column> = keys.iter().map(|k| words(&k.replace('_', " "))).collect();
-        columns[1].numeric = true;
+        let mut columns: Vec<Column> = keys.iter().map(|k| words(&k.heading)).collect();
+        for (column, key) in columns.iter_mut().zip(&keys) {
+            column.numeric = key.unit.is_some();
+        }
         columns.extend(lens.iter().map(|len| figures(format!("{len} B"))));
         let line = |key: &Vec<String>| {
             let cells = key.iter().map(|k| Cell {
@@ -243,7 +241,7 @@ fn by_length(rows: &[&Row]) -> Vec<Table> {
             cells.chain(figures).collect()
         };
         let table = Table {
-            title: format!("{alg}, cycles a message"),
+            title: format!("{alg}, {}", figure.heading),
             rows: order.iter().map(line).collect(),
             columns,
         };
@@ -332,9 +330,14 @@ fn joined(group: &Group, names: &[String]) -> Table {
     };
     for key in &order {
         let sides = &found[key];
-        let main = kind.figures[..kind.main].iter();
-        for figure in main.filter(|f| sides.iter().flatten().any(|r| has(r, f))) {
-            let mut line = vec![Cell::word(key.join(", ")), Cell::word(figure.head)];
+        for figure in kind
+            .main_figures()
+            .filter(|f| sides.iter().flatten().any(|r| has(r, f)))
+        {
+            let mut line = vec![
+                Cell::word(key.join(", ")),
+                Cell::word(figure.heading.clone()),
+            ];
             let cell =
                 |side: &Option<&Row>| side.map_or(Cell::word("-"), |r| Cell::figure(r, figure));
             line.extend(sides.iter().map(cell));
@@ -353,8 +356,8 @@ fn joined(group: &Group, names: &[String]) -> Table {
     table.narrowed(2)
 }
 
-fn has(row: &Row, figure: &Figure) -> bool {
-    row.get(figure.field).is_some_and(|v| !v.is_null())
+fn has(row: &Row, figure: &Field) -> bool {
+    row.get(&figure.name).is_some_and(|v| !v.is_null())
 }
 
 #[cfg(test)]
@@ -390,7 +393,7 @@ mod tests {
         assert_eq!(all.len(), 1);
         assert_eq!(
             all[0].title,
-            "xts(aes), cycles a message: encrypt, key bits 256, kiln"
+            "xts(aes), cycles per message: encrypt, key bits 256, kiln"
         );
         let heads: Vec<&str> = all[0].columns.iter().map(|c| c.head.as_str()).collect();
         assert_eq!(heads, ["impl", "16 B", "64 B"]);

@@ -3,8 +3,9 @@
 //! Each row of a policy says how many results would have been wrong had the policy lost state as often as the control that
 //! saves nothing did in the same run. Missing all of them has a probability below 0.001 from ln 1000 on.
 
-use crate::kind::Kind;
-use crate::record::{is, number, word, Row};
+use kiln_record::{Row, RowType};
+
+use crate::record::{is, number, word};
 
 /// Wrong results on average from which a row has a verdict.
 const ENOUGH: f64 = 6.907_755_278_982_137;
@@ -24,9 +25,9 @@ fn lost(rows: &[&&Row], field: &str) -> f64 {
     rows.iter().filter_map(|r| number(r, field)).sum()
 }
 
-/// What rows of a kind say of lost state; nothing if they are of another kind.
-pub fn lost_state(kind: &Kind, rows: &[&Row]) -> Option<String> {
-    let hit = match kind.name {
+/// What rows of this type say of lost state; nothing if they are of another type.
+pub fn lost_state(kind: &RowType, rows: &[&Row]) -> Option<String> {
+    let hit = match kind.name.as_str() {
         "fpu" => "irqs_in_section",
         "fpu-step" => "injected",
         _ => return None,
@@ -54,7 +55,7 @@ pub fn lost_state(kind: &Kind, rows: &[&Row]) -> Option<String> {
             .filter(|r| word(r, "policy") == Some(policy))
             .collect();
         let sum: f64 = of.iter().filter_map(|r| number(r, "expected_wrong")).sum();
-        let enough = match kind.name {
+        let enough = match kind.name.as_str() {
             "fpu-step" => sum >= ENOUGH,
             _ => of.iter().all(|r| has_power(r)),
         };
@@ -88,9 +89,10 @@ pub fn lost_state(kind: &Kind, rows: &[&Row]) -> Option<String> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use kiln_record::row_type;
     use serde_json::{json, Value};
 
-    fn said(rows: Value) -> String {
+    fn said(kind: &str, rows: Value) -> String {
         let rows: Vec<Row> = rows
             .as_array()
             .unwrap()
@@ -98,7 +100,7 @@ mod tests {
             .map(|r| r.as_object().unwrap().clone())
             .collect();
         let rows: Vec<&Row> = rows.iter().collect();
-        lost_state(Kind::of("fpu", rows[0]), &rows).unwrap()
+        lost_state(row_type(kind).unwrap(), &rows).unwrap()
     }
 
     fn row(policy: &str, hit: u64, wrong: u64, expected: Option<f64>) -> Value {
@@ -109,7 +111,7 @@ mod tests {
     #[test]
     fn a_verdict_needs_the_control() {
         let none = row("none", 100, 50, None);
-        let text = said(json!([row("nested", 1000, 0, Some(500.0)), none]));
+        let text = said("fpu", json!([row("nested", 1000, 0, Some(500.0)), none]));
         assert!(
             text.starts_with("No state was lost: 0 results wrong")
                 && text.contains("nothing: 50 results wrong"),
@@ -117,24 +119,27 @@ mod tests {
         );
         // The control with 0 wrong; not hit; hit, but the policy hardly.
         for (hit, wrong, expected) in [(100, 0, None), (0, 0, None), (100, 50, Some(1.5))] {
-            let text = said(json!([
-                row("nested", 3, 0, expected),
-                row("none", hit, wrong, None)
-            ]));
+            let text = said(
+                "fpu",
+                json!([row("nested", 3, 0, expected), row("none", hit, wrong, None)]),
+            );
             let want = format!("No power, no verdict on lost state: the control that saves nothing lost {wrong} of {hit}");
             assert!(text.starts_with(&want), "{text}");
         }
-        let text = said(json!([row("nested", 1000, 0, None)]));
+        let text = said("fpu", json!([row("nested", 1000, 0, None)]));
         assert!(
             text.starts_with(
                 "No verdict on lost state: the control that saves nothing did not run"
             ),
             "{text}"
         );
-        let text = said(json!([
-            row("nested", 1000, 1, Some(500.0)),
-            row("none", 100, 50, None)
-        ]));
+        let text = said(
+            "fpu",
+            json!([
+                row("nested", 1000, 1, Some(500.0)),
+                row("none", 100, 50, None)
+            ]),
+        );
         assert!(
             text.starts_with("State was lost: 1 results wrong"),
             "{text}"
@@ -145,11 +150,14 @@ mod tests {
     fn empty_interrupts_are_not_judged() {
         let mut empty = row("nested", 1000, 0, None);
         empty["control"] = json!(true);
-        let text = said(json!([
-            row("nested", 10, 0, Some(9.0)),
-            empty,
-            row("none", 10, 9, None)
-        ]));
+        let text = said(
+            "fpu",
+            json!([
+                row("nested", 10, 0, Some(9.0)),
+                empty,
+                row("none", 10, 9, None)
+            ]),
+        );
         assert!(
             text.starts_with("No state was lost: 0 results wrong and 0 user states lost after 10 "),
             "{text}"
@@ -159,7 +167,7 @@ mod tests {
     #[test]
     fn the_rows_of_a_proof_count_together() {
         let part = |expected: f64| json!({"policy": "nested", "instructions": 3, "injected": 10, "corrupted": 0, "user_corrupted": 0, "expected_wrong": expected});
-        assert!(said(json!([part(4.0), part(4.0)])).starts_with("No state was lost"));
-        assert!(said(json!([part(3.0), part(3.0)])).starts_with("No verdict"));
+        assert!(said("fpu-step", json!([part(4.0), part(4.0)])).starts_with("No state was lost"));
+        assert!(said("fpu-step", json!([part(3.0), part(3.0)])).starts_with("No verdict"));
     }
 }

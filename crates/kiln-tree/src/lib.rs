@@ -30,6 +30,7 @@ mod services;
 mod source;
 pub mod stream;
 pub mod tcrypt;
+mod test_row;
 mod tiers;
 mod tools;
 
@@ -51,6 +52,7 @@ pub use make::{Make, Said, WITHOUT_BTF};
 pub use row::Row;
 pub use selftest::{interrupted, interrupted_with, Seen, Trial};
 pub use source::{Source, Version};
+pub use test_row::TestRow;
 pub use tools::{check as check_tools, run as run_tool};
 
 /// What is wanted.

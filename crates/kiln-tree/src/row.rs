@@ -2,6 +2,7 @@
 
 use std::collections::{HashMap, HashSet};
 
+use schemars::JsonSchema;
 use serde::Serialize;
 
 use crate::event::{Alg, Event};
@@ -12,37 +13,56 @@ use crate::selftest::Seen;
 /// A status that makes the command's exit status 1.
 pub const FAILED: &str = "failed";
 
-/// One thing that the tree holds.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+/// An object or an algorithm of a kernel tree.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, JsonSchema)]
+#[schemars(
+    rename = "tree",
+    title = "The kernel tree",
+    extend(
+        "x-question" = "What does the tree contain?",
+        "x-commands" = ["tree"]
+    )
+)]
 pub struct Row {
     /// `object` or `algorithm`.
+    #[schemars(extend("x-role" = "key"))]
     pub kind: &'static str,
     /// The object's path, or the driver's name.
+    #[schemars(extend("x-role" = "key"))]
     pub name: String,
-    /// `built`, `left-out`, `tested`, `untested` or `failed`.
-    pub status: &'static str,
-    /// Why, in a line; empty if there is nothing to say.
-    pub reason: String,
-    /// What the tree was configured as.
-    pub config: String,
-    /// What the driver implements.
+    /// The algorithm that the driver implements.
     #[serde(skip_serializing_if = "Option::is_none")]
+    #[schemars(with = "String", extend("x-role" = "key"))]
     pub alg: Option<String>,
-    /// `skcipher`, `aead`, `shash`, ….
+    /// Kind of algorithm: `skcipher`, `aead`, `shash`, ….
     #[serde(rename = "type", skip_serializing_if = "Option::is_none")]
+    #[schemars(with = "String", extend("x-role" = "key"))]
     pub alg_type: Option<String>,
-    /// The highest of an algorithm's drivers is chosen.
+    /// The configuration that the tree was built with.
+    #[schemars(extend("x-role" = "key"))]
+    pub config: String,
+    /// `built`, `left-out`, `tested`, `untested` or `failed`.
+    #[schemars(extend("x-role" = "main"))]
+    pub status: &'static str,
+    /// The driver's priority; the algorithm's driver with the highest one is chosen.
     #[serde(skip_serializing_if = "Option::is_none")]
+    #[schemars(with = "i32", extend("x-role" = "figure"))]
     pub priority: Option<i32>,
-    /// May complete later.
+    /// Whether the driver may complete a request later.
     #[serde(rename = "async", skip_serializing_if = "Option::is_none")]
+    #[schemars(with = "bool")]
     pub is_async: Option<bool>,
-    /// For the crypto API's own use.
+    /// Whether the driver is for the crypto API's own use.
     #[serde(skip_serializing_if = "Option::is_none")]
+    #[schemars(with = "bool")]
     pub internal: Option<bool>,
-    /// How long its self-test took, in microseconds.
+    /// How long the driver's self-test took.
     #[serde(skip_serializing_if = "Option::is_none")]
+    #[schemars(with = "u64", extend("unit" = "µs", "x-role" = "figure", "x-heading" = "self-test µs"))]
     pub test_us: Option<u64>,
+    /// The reason for the status; empty if there is none to give.
+    #[schemars(extend("x-role" = "figure"))]
+    pub reason: String,
 }
 
 impl Row {

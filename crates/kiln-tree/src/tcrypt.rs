@@ -5,6 +5,7 @@ use std::ptr;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use kiln_kernel::cpu::Config;
+use schemars::JsonSchema;
 use serde::Serialize;
 
 use crate::child::{self, Fault, Order, Watch};
@@ -21,31 +22,50 @@ pub struct Request {
     pub seconds: u32,
 }
 
-/// One measurement, as tcrypt told it.
-#[derive(Debug, Clone, PartialEq, Serialize)]
+/// One measurement of the kernel's own benchmark, as the benchmark printed it.
+#[derive(Debug, Clone, PartialEq, Serialize, JsonSchema)]
+#[schemars(
+    rename = "tcrypt",
+    title = "tcrypt",
+    extend(
+        "x-question" = "What are the results of the kernel's own benchmark?",
+        "x-commands" = ["speed --tcrypt", "linux tcrypt"]
+    )
+)]
 pub struct Row {
-    /// Such as `xts(aes)`.
+    /// The algorithm, such as `xts(aes)`.
+    #[schemars(extend("x-role" = "key"))]
     pub alg: String,
-    /// Such as `xts-aes-vaes-avx2`.
+    /// The driver that was measured, such as `xts-aes-vaes-avx2`.
+    #[schemars(extend("x-role" = "key"))]
     pub driver: String,
-    /// `encryption`, `decryption`, or `digest`.
+    /// `encryption`, `decryption` or `digest`.
+    #[schemars(extend("x-role" = "key"))]
     pub op: String,
-    /// Of a cipher; XTS counts both halves.
+    /// Size of a cipher's key; XTS counts both halves.
+    #[schemars(extend("unit" = "bits", "x-role" = "key"))]
     pub key_bits: Option<u32>,
-    /// Bytes of an operation.
+    /// Size of an operation.
+    #[schemars(extend("unit" = "bytes", "x-role" = "key"))]
     pub len: u64,
-    /// Bytes of one update of a hash.
+    /// Size of one update of a hash.
+    #[schemars(extend("unit" = "bytes", "x-role" = "key"))]
     pub update_len: Option<u64>,
-    /// Operations done.
-    pub ops: Option<u64>,
-    /// In so many seconds.
-    pub seconds: Option<u64>,
-    /// Of the time stamp counter, for one operation.
-    pub cycles: Option<u64>,
-    /// 10^6 bytes a second.
-    pub mb_per_s: Option<f64>,
-    /// What the tree was configured as.
+    /// The configuration that the kernel was built with.
+    #[schemars(extend("x-role" = "key"))]
     pub config: String,
+    /// TSC cycles per operation.
+    #[schemars(extend("unit" = "cycles", "x-role" = "main"))]
+    pub cycles: Option<u64>,
+    /// Throughput.
+    #[schemars(extend("unit" = "10^6 bytes/s", "x-role" = "main", "x-heading" = "MB/s", "x-better" = "more"))]
+    pub mb_per_s: Option<f64>,
+    /// Operations done.
+    #[schemars(extend("x-role" = "figure", "x-heading" = "operations"))]
+    pub ops: Option<u64>,
+    /// Time that these operations took.
+    #[schemars(extend("unit" = "s", "x-role" = "figure"))]
+    pub seconds: Option<u64>,
 }
 
 /// The child's part: boots the tree without its self-tests and lets its tcrypt run.

@@ -8,6 +8,7 @@ mod conform;
 mod hostile;
 mod link;
 mod private;
+mod record;
 mod rings;
 #[cfg(test)]
 mod tests;
@@ -18,6 +19,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 pub use case::{Row, Verdict};
 pub use link::{Fault, Offer};
+pub use record::RecordRow;
 
 use case::Case;
 

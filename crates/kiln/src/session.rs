@@ -2,16 +2,19 @@
 
 use std::collections::hash_map::RandomState;
 use std::env;
+use std::fs;
 use std::hash::{BuildHasher, Hasher};
 use std::io::{stdout, IsTerminal};
+use std::path::Path;
 use std::process::ExitCode;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::Arc;
 
-use kiln_lab::record::{prepare, utc_now, Facts, Record, SCHEMA};
-use kiln_lab::{tiers, Error};
+use kiln_lab::{replace, tiers, Error};
 use kiln_measure::{current_core, pin, warning, CoreList, Warning, Watch};
+use kiln_record::{utc_now, Facts, Record, SCHEMA};
 use kiln_tree::child::Order;
+use schemars::JsonSchema;
 use serde::Serialize;
 use signal_hook::consts::{SIGINT, SIGTERM};
 use signal_hook::flag;
@@ -155,8 +158,8 @@ impl Session {
         warnings
     }
 
-    /// The record of this run.
-    pub fn record<'a, R: Serialize>(
+    /// The record of this run. Its rows' structure says what type they are.
+    pub fn record<'a, R: Serialize + JsonSchema>(
         &'a self,
         command: &'a str,
         facts: &'a Facts,
@@ -170,17 +173,19 @@ impl Session {
             date: &self.date,
             schema: SCHEMA,
             command,
+            row_type: R::schema_name().into_owned(),
             args: &self.args,
             seed: self.seed,
             machine: facts,
             rows,
             notes,
+            records: None,
         }
     }
 
     /// Sends results out: the record to `--out`, then JSON or what `human` makes to stdout. What disturbed the run is
     /// among the record's notes and at the end of what people see.
-    pub fn emit<R: Serialize>(
+    pub fn emit<R: Serialize + JsonSchema>(
         &self,
         command: &str,
         facts: &Facts,
@@ -193,7 +198,8 @@ impl Session {
         let notes = &[notes, &warnings].concat();
         let record = self.record(command, facts, rows, notes);
         if let Some(dir) = &self.global.out {
-            record.write_to(dir)?;
+            let path = dir.join(format!("{command}.json"));
+            replace::write(&path, record.to_json().as_bytes())?;
         }
         if self.global.json {
             print(&record.to_json())
@@ -202,6 +208,16 @@ impl Session {
             print(&(human() + &lines.collect::<String>()))
         }
     }
+}
+
+/// Makes the directory for records, before anything is measured for them.
+pub fn prepare(dir: &Path) -> Result<(), Error> {
+    fs::create_dir_all(dir).map_err(|e| {
+        Error::input(format!(
+            "cannot use '{}' for records: {e}: name a directory you may write to",
+            dir.display()
+        ))
+    })
 }
 
 /// Short enough to be typed again.
@@ -232,6 +248,16 @@ fn without_secrets(args: impl Iterator<Item = String>) -> Vec<String> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_file_in_the_way_is_named() {
+        let dir = tempfile::tempdir().unwrap();
+        let file = dir.path().join("f");
+        fs::write(&file, "").unwrap();
+        let e = prepare(&file.join("sub")).unwrap_err();
+        assert!(e.to_string().contains("for records"), "{e}");
+        assert_eq!(e.exit_code(), 2);
+    }
 
     #[test]
     fn keys_do_not_get_into_records() {

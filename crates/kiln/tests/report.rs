@@ -163,7 +163,7 @@ fn what_is_no_record_is_told_in_a_line() {
     };
     let whole = speed("A", 1.0).to_string();
     let mut newer = speed("A", 1.0);
-    newer["schema"] = json!(2);
+    newer["schema"] = json!(3);
     let good = file("good.json", whole.as_bytes());
     let mut old = speed("A", 1.0);
     old.as_object_mut().unwrap().remove("schema");
@@ -171,7 +171,7 @@ fn what_is_no_record_is_told_in_a_line() {
     for (path, why) in [
         (
             file("newer.json", newer.to_string().as_bytes()),
-            "has schema 2",
+            "has schema 3",
         ),
         (
             file("cut.json", &whole.as_bytes()[..whole.len() / 2]),

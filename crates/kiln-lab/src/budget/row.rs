@@ -1,70 +1,153 @@
 //! What came of one implementation under one way.
 
 use kiln_kernel::cpu::Histogram;
+use schemars::JsonSchema;
 use serde::Serialize;
 
-/// A row of `budget`. Times are microseconds; those of the null sections are of pure arithmetic as long as the target,
-/// made in turns with the operations. A share that could not be formed is null.
-#[derive(Clone, Debug, PartialEq, Serialize)]
-#[allow(missing_docs)] // the names are those of the contract
+/// An implementation under a chunking strategy. Null sections do pure arithmetic for as long as the target, in turns
+/// with the operations. Quantiles and medians of times are upper edges of buckets that are 3 to 6 % wide. The
+/// strategy `fixed` has rows only for the algorithms and tiers for which a limit was posted.
+#[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
+#[schemars(
+    rename = "budget",
+    title = "Bytes for an FPU section",
+    extend(
+        "x-question" = "How many bytes may one FPU section process before it hurts latency?",
+        "x-commands" = ["budget"]
+    )
+)]
 pub struct Row {
+    /// The algorithm.
+    #[schemars(extend("x-role" = "key"))]
     pub alg: &'static str,
+    /// Driver name.
     #[serde(rename = "impl")]
+    #[schemars(extend("x-role" = "key"))]
     pub imp: &'static str,
-    pub tier: &'static str,
+    /// `encrypt`, `decrypt` or `digest`.
+    #[schemars(extend("x-role" = "key"))]
     pub op: &'static str,
+    /// The chunking strategy.
+    #[schemars(extend("x-role" = "key"))]
     pub mode: &'static str,
+    /// Whether the data is in the cache: `warm` or `cold`.
+    #[schemars(extend("x-role" = "key"))]
     pub data: &'static str,
+    /// How long a section may last.
+    #[schemars(extend("unit" = "µs", "x-role" = "key"))]
     pub target_us: f64,
-    /// Of a section: what the way allows, or on average where it does not count bytes.
-    pub bytes: u64,
-    /// Between two looks at the counter or at what is pending; null for ways that do not look.
-    pub step_bytes: Option<u64>,
-    /// What one section of the target's length holds at the rate of whole messages in one section (the 10th percentile of
-    /// their times), without a margin, their data as `data` says; at most `len`.
-    pub holds_bytes: Option<u64>,
-    /// The budget: what the target holds by the rate measured at start, with the safety margin; null if not even one
-    /// block.
-    pub budget_bytes: Option<u64>,
-    pub min_bytes: u64,
-    pub cycles_per_byte: f64,
+    /// Size of a message.
+    #[schemars(extend("unit" = "bytes", "x-role" = "key"))]
     pub len: usize,
-    pub ops: u64,
-    pub sections_per_op: f64,
+    /// The implementation's tier.
+    pub tier: &'static str,
+    /// Bytes per section: what the strategy allows, or the average if it does not count bytes.
+    #[schemars(extend("unit" = "bytes", "x-role" = "main"))]
+    pub bytes: u64,
+    /// Bytes between two checks of the counter, or of what is pending; null for strategies that do not check.
+    #[schemars(extend("unit" = "bytes"))]
+    pub step_bytes: Option<u64>,
+    /// Bytes that a section of the target's length holds without a margin, at the rate of whole messages in one
+    /// section (the 10th percentile of their times), with `data` in the cache or not; `len` at most.
+    #[schemars(extend("unit" = "bytes", "x-role" = "main", "x-heading" = "target holds, bytes"))]
+    pub holds_bytes: Option<u64>,
+    /// The byte budget for the target: at the rate measured at start, less a fifth of the time and an allowance for
+    /// cache misses; null if not even one block fits.
+    #[schemars(extend("unit" = "bytes", "x-role" = "main", "x-heading" = "budget with margin, bytes"))]
+    pub budget_bytes: Option<u64>,
+    /// Length of a section: the median.
+    #[schemars(extend("unit" = "µs", "x-role" = "main", "x-heading" = "section µs p50"))]
     pub section_us_p50: Option<f64>,
+    /// The 95th percentile of that length.
+    #[schemars(extend("unit" = "µs", "x-role" = "main", "x-heading" = "p95"))]
     pub section_us_p95: Option<f64>,
+    /// The 99.9th percentile of that length.
+    #[schemars(extend("unit" = "µs", "x-role" = "main", "x-heading" = "p99.9"))]
     pub section_us_p999: Option<f64>,
+    /// The longest section.
+    #[schemars(extend("unit" = "µs", "x-role" = "main", "x-heading" = "max"))]
     pub section_us_max: Option<f64>,
+    /// Length of a null section: the 95th percentile.
+    #[schemars(extend("unit" = "µs"))]
     pub null_us_p95: Option<f64>,
+    /// The 99.9th percentile of that length.
+    #[schemars(extend("unit" = "µs", "x-role" = "main", "x-heading" = "null p99.9"))]
     pub null_us_p999: Option<f64>,
-    /// Throughput lost against one section, whatever the length, and its 95 % interval.
+    /// Throughput lost, compared with one section for the whole message.
+    #[schemars(extend(
+        "unit" = "%",
+        "x-role" = "main",
+        "x-heading" = "loss %",
+        "x-interval" = ["loss_low", "loss_high"]
+    ))]
     pub loss_pct: Option<f64>,
+    /// Lower end of its 95 % interval.
+    #[schemars(extend("unit" = "%"))]
     pub loss_low: Option<f64>,
+    /// Upper end of that interval.
+    #[schemars(extend("unit" = "%"))]
     pub loss_high: Option<f64>,
-    /// From the raise of a softirq to its handler, the sections being those of this row.
+    /// Time from the raise of a softirq to its handler: the median.
+    #[schemars(extend("unit" = "µs"))]
     pub softirq_us_p50: Option<f64>,
+    /// The 95th percentile of that time.
+    #[schemars(extend("unit" = "µs"))]
     pub softirq_us_p95: Option<f64>,
+    /// The 99.9th percentile of that time.
+    #[schemars(extend("unit" = "µs", "x-role" = "figure", "x-heading" = "softirq µs p99.9"))]
     pub softirq_us_p999: Option<f64>,
+    /// The 95th percentile of that time with null sections.
+    #[schemars(extend("unit" = "µs"))]
     pub null_softirq_us_p95: Option<f64>,
+    /// The 99.9th percentile of that time with null sections.
+    #[schemars(extend("unit" = "µs"))]
     pub null_softirq_us_p999: Option<f64>,
-    /// From the interrupt that wakes a task to its first action.
+    /// Time from the interrupt that wakes a task to the task's first action: the median.
+    #[schemars(extend("unit" = "µs"))]
     pub wake_us_p50: Option<f64>,
+    /// The 95th percentile of that time.
+    #[schemars(extend("unit" = "µs"))]
     pub wake_us_p95: Option<f64>,
+    /// The 99.9th percentile of that time.
+    #[schemars(extend("unit" = "µs", "x-role" = "figure", "x-heading" = "wake µs p99.9"))]
     pub wake_us_p999: Option<f64>,
+    /// The 95th percentile of that time with null sections.
+    #[schemars(extend("unit" = "µs"))]
     pub null_wake_us_p95: Option<f64>,
+    /// The 99.9th percentile of that time with null sections.
+    #[schemars(extend("unit" = "µs"))]
     pub null_wake_us_p999: Option<f64>,
-    pub softirqs: u64,
-    /// Of the timed sections, those an interrupt came into ...
-    pub interrupted_pct: Option<f64>,
-    /// ... and those during which the host took the CPU away.
-    pub stolen_pct: Option<f64>,
-    /// Sections beyond 1.1 times the target, null sections beyond it, and how many of the former have one of the two as
-    /// witness.
-    pub long_pct: Option<f64>,
-    pub null_long_pct: Option<f64>,
-    pub long_witnessed_pct: Option<f64>,
-    /// Sections beyond 1.1 times the target as the watchdog found them: at an interrupt.
+    /// Sections per message.
+    #[schemars(extend("x-role" = "figure", "x-heading" = "sections per message"))]
+    pub sections_per_op: f64,
+    /// Scalar code is faster for messages shorter than this.
+    #[schemars(extend("unit" = "bytes", "x-role" = "figure", "x-heading" = "SIMD from, bytes"))]
+    pub min_bytes: u64,
+    /// Sections longer than 1.1 times the target that the watchdog found, which looks at interrupts.
+    #[schemars(extend("x-role" = "figure"))]
     pub stalls: u64,
+    /// Cycles per byte, as measured at start.
+    #[schemars(extend("unit" = "cycles", "x-better" = "less"))]
+    pub cycles_per_byte: f64,
+    /// Messages.
+    pub ops: u64,
+    /// Softirqs run.
+    pub softirqs: u64,
+    /// Share of the timed sections that were interrupted.
+    #[schemars(extend("unit" = "%"))]
+    pub interrupted_pct: Option<f64>,
+    /// Share of the timed sections during which the host took the CPU away.
+    #[schemars(extend("unit" = "%"))]
+    pub stolen_pct: Option<f64>,
+    /// Share of the sections longer than 1.1 times the target, counted one by one.
+    #[schemars(extend("unit" = "%"))]
+    pub long_pct: Option<f64>,
+    /// Share of the null sections longer than 1.1 times the target.
+    #[schemars(extend("unit" = "%"))]
+    pub null_long_pct: Option<f64>,
+    /// Share of the sections counted in `long_pct` that were interrupted or lost the CPU to the host.
+    #[schemars(extend("unit" = "%"))]
+    pub long_witnessed_pct: Option<f64>,
 }
 
 impl Row {

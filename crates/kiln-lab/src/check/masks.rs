@@ -7,6 +7,7 @@ use std::sync::{Mutex, PoisonError};
 use kiln_kernel::cipher::Impl;
 use kiln_kernel::guest::Counts;
 use kiln_kernel::Tier;
+use schemars::JsonSchema;
 use serde::Serialize;
 
 use super::family::Family;
@@ -43,27 +44,44 @@ pub struct Plan {
     pub threads: usize,
 }
 
-/// A row: how one implementation did in one suite under one mask.
-#[derive(Clone, Debug, Serialize)]
+/// The results of one implementation in one test suite.
+#[derive(Clone, Debug, Serialize, JsonSchema)]
+#[schemars(
+    rename = "test",
+    title = "Tests",
+    extend(
+        "x-question" = "Is every implementation correct, in every context?",
+        "x-commands" = ["test"]
+    )
+)]
 pub struct Outcome {
-    /// Algorithm.
+    /// The algorithm.
+    #[schemars(extend("x-role" = "key"))]
     pub alg: String,
     /// Driver name.
     #[serde(rename = "impl")]
+    #[schemars(extend("x-role" = "key"))]
     pub implementation: String,
     /// `selection`, or a suite's name.
+    #[schemars(extend("x-role" = "key"))]
     pub suite: String,
-    /// Where the calls were made from.
+    /// The context from which the calls were made.
+    #[schemars(extend("x-role" = "key"))]
     pub context: String,
-    /// The mask: the tiers that were allowed, as `KILN_TIERS` takes them.
+    /// The tiers that were allowed, in the form that `KILN_TIERS` takes.
+    #[schemars(extend("x-role" = "key"))]
     pub tiers: String,
-    /// Cases done.
+    /// Test cases done.
+    #[schemars(extend("x-role" = "main"))]
     pub cases: u64,
-    /// Of these, wrong.
+    /// Test cases with a wrong result.
+    #[schemars(extend("x-role" = "main"))]
     pub failed: u64,
     /// 1 if the suite was not run.
+    #[schemars(extend("x-role" = "figure"))]
     pub skipped: u64,
-    /// Why not.
+    /// Why the suite was not run.
+    #[schemars(extend("x-role" = "figure"))]
     pub reason: Option<String>,
     /// The first failures.
     #[serde(skip)]

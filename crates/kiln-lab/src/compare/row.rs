@@ -1,8 +1,9 @@
-//! One key's two figures, their ratio and its verdict. Field names are a promise (`CLI.md`).
+//! The rows of `kiln compare`: two results with the same key, their ratio and its verdict.
 
 use std::collections::BTreeSet;
 use std::fmt;
 
+use schemars::JsonSchema;
 use serde::Serialize;
 
 use kiln_measure::verdict::FLOOR;
@@ -11,30 +12,54 @@ use kiln_measure::{exceeds_by_known, ratio_of_rounds, verdict_by_known, Ratio, V
 use super::side::{Figure, Side};
 use crate::Error;
 
-/// A row of `compare`.
-#[derive(Clone, Debug, PartialEq, Serialize)]
+/// One row of both records.
+#[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
+#[schemars(
+    rename = "compare",
+    title = "Comparison",
+    extend(
+        "x-question" = "What differs between two sides, beyond the noise?",
+        "x-commands" = ["compare"]
+    )
+)]
 pub struct Row {
-    /// What both figures are of.
+    /// What both results are for: the fields that identify a row, joined.
+    #[schemars(extend("x-role" = "key"))]
     pub key: String,
-    /// The field compared.
+    /// The field that is compared.
+    #[schemars(extend("x-role" = "key"))]
     pub unit: &'static str,
-    /// Its value in A; not a number (in JSON: null) if it has none.
+    /// Its value in A; null if A has none.
+    #[schemars(with = "Option<f64>", extend("x-role" = "main", "x-heading" = "A"))]
     pub a: f64,
-    /// In B.
+    /// Its value in B; null if B has none.
+    #[schemars(with = "Option<f64>", extend("x-role" = "main", "x-heading" = "B"))]
     pub b: f64,
-    /// How much more B takes: B over A, of rates A over B. Null if a side has no figure.
+    /// How much more B takes: B divided by A, for rates A divided by B; null if a side has no value.
+    #[schemars(extend(
+        "x-role" = "main",
+        "x-heading" = "how much more B takes",
+        "x-interval" = ["ci_low", "ci_high"]
+    ))]
     pub ratio: Option<f64>,
-    /// Lower end of the ratio's interval; null if a side has none.
+    /// Lower end of the interval of `ratio`; null if a side has no interval.
     pub ci_low: Option<f64>,
-    /// Upper end.
+    /// Upper end of that interval.
     pub ci_high: Option<f64>,
-    /// Of cycles: how much more time B takes. Null if a side has no times.
+    /// For cycles: how much more time B takes; null if a side has no times.
+    #[schemars(extend(
+        "x-role" = "figure",
+        "x-heading" = "how much more time B takes",
+        "x-interval" = ["time_ratio_low", "time_ratio_high"]
+    ))]
     pub time_ratio: Option<f64>,
-    /// Lower end of its interval.
+    /// Lower end of the interval of `time_ratio`.
     pub time_ratio_low: Option<f64>,
-    /// Upper end.
+    /// Upper end of that interval.
     pub time_ratio_high: Option<f64>,
-    /// Of B: `faster` or `slower`, of cycles only if time agrees, `same`, or `disagree`; null without an interval.
+    /// Whether B is `faster` or `slower` (for cycles, only if time agrees), the `same`, or whether cycles and time
+    /// `disagree`; null without an interval.
+    #[schemars(with = "Option<String>", extend("x-role" = "figure"))]
     pub verdict: Option<Verdict>,
 }
 

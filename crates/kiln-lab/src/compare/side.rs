@@ -3,138 +3,11 @@
 use std::collections::btree_map::Entry;
 use std::collections::{BTreeMap, BTreeSet, HashSet};
 
-use serde_json::{Map, Value};
+use kiln_record::{row_type, row_types, type_of, Better, Field, Row, RowType};
+use serde_json::Value;
 
-use crate::speed::{self, family};
+use crate::speed;
 use crate::Error;
-
-/// Fields that say what a row is of, in the order of a key.
-const KEY: [&str; 39] = [
-    "question",
-    "alg",
-    "driver",
-    "subject",
-    "case",
-    "kind",
-    "name",
-    "op",
-    "key_bits",
-    "len",
-    "update_len",
-    "impl",
-    "provider",
-    "config",
-    "level",
-    "latency",
-    "layout",
-    "policy",
-    "path",
-    "fallback",
-    "load",
-    "scheduler",
-    "offered_pps",
-    "inject",
-    "control",
-    "cc",
-    "cc_version",
-    "opt",
-    "variant",
-    "abi",
-    "mode",
-    "session",
-    "data",
-    "target_us",
-    "ctrl",
-    "workers",
-    "queues",
-    "depth",
-    "selftest",
-];
-
-/// A quantity that rows are compared by.
-struct Quantity {
-    /// Its field.
-    field: &'static str,
-    /// Fields of its interval's ends: the first pair that a row has.
-    ends: &'static [(&'static str, &'static str)],
-    /// Whether less is better.
-    less: bool,
-    /// Whether it is compared in addition to a row's first quantity, where it is not null.
-    further: bool,
-    /// Whether the interval is that of the rounds of one process, outside which another process may be.
-    of_rounds: bool,
-    /// The same in nanoseconds, if this is in cycles.
-    time: Option<&'static Quantity>,
-}
-
-const fn cost(field: &'static str, ends: &'static [(&'static str, &'static str)]) -> Quantity {
-    Quantity {
-        field,
-        ends,
-        less: true,
-        further: false,
-        of_rounds: false,
-        time: None,
-    }
-}
-
-/// A number of cycles, with the time that was measured in the same samples.
-const fn cycles(
-    field: &'static str,
-    ends: &'static [(&'static str, &'static str)],
-    time: &'static Quantity,
-) -> Quantity {
-    Quantity {
-        time: Some(time),
-        ..cost(field, ends)
-    }
-}
-
-const fn rate(field: &'static str, ends: &'static [(&'static str, &'static str)]) -> Quantity {
-    Quantity {
-        less: false,
-        of_rounds: true,
-        ..cost(field, ends)
-    }
-}
-
-const fn further(quantity: Quantity) -> Quantity {
-    Quantity {
-        further: true,
-        ..quantity
-    }
-}
-
-const NS: &[(&str, &str)] = &[("ns_low", "ns_high")];
-const NS_PER_OP: Quantity = cost("ns_per_op", NS);
-const NS_PER_BYTE: Quantity = cost("ns_per_byte", NS);
-
-/// Every quantity that is compared, one per line. A row is compared by the first one that it has, and by those that are
-/// `further`.
-const QUANTITIES: [Quantity; 9] = [
-    cycles(
-        "cycles_per_op",
-        &[("cycles_low", "cycles_high"), ("ci_low", "ci_high")],
-        &NS_PER_OP,
-    ),
-    cycles("cycles_per_byte", &[("ci_low", "ci_high")], &NS_PER_BYTE),
-    rate(
-        "task_mb_per_s",
-        &[("task_mb_per_s_low", "task_mb_per_s_high")],
-    ),
-    rate("mb_per_s", &[]),
-    rate("pairs_per_s", &[("pairs_per_s_low", "pairs_per_s_high")]),
-    rate("ops_per_s", &[]),
-    further(rate(
-        "esp_mb_per_s",
-        &[("esp_mb_per_s_low", "esp_mb_per_s_high")],
-    )),
-    further(rate(
-        "delivered_pps",
-        &[("delivered_pps_low", "delivered_pps_high")],
-    )),
-    further(rate("knee_pps", &[("knee_pps_low", "knee_pps_high")])),
-];
 
 /// One figure.
 #[derive(Clone, Debug, PartialEq)]
@@ -171,13 +44,14 @@ pub struct Side {
 impl Side {
     /// The rows of records, all of one side.
     pub fn of_records(name: &str, records: &[Value]) -> Result<Side, Error> {
-        let rows = records
-            .iter()
-            .filter_map(|r| r.get("rows").and_then(Value::as_array));
-        let maps: Vec<&Map<String, Value>> = rows.flatten().filter_map(Value::as_object).collect();
-        let mut side = Side::of(name, &maps);
+        let mut side = Side::from_rows(name, &typed_rows(records));
         if side.figures.is_empty() {
-            let fields: Vec<&str> = QUANTITIES.iter().map(|q| q.field).collect();
+            let mut fields: Vec<&str> = Vec::new();
+            for field in row_types().iter().flat_map(compared) {
+                if !fields.contains(&field.name.as_str()) {
+                    fields.push(&field.name);
+                }
+            }
             return Err(Error::input(format!(
                 "'{name}' has nothing to compare: no row has {}: name records of speed, fpu, compilers or ctrlq",
                 fields.join(" or ")
@@ -195,20 +69,22 @@ impl Side {
             .iter()
             .map(|row| serde_json::to_value(row).expect("a row has string keys only"))
             .collect();
-        let maps: Vec<_> = values.iter().filter_map(Value::as_object).collect();
-        Side::of(name, &maps)
+        let of = row_type("speed").expect("speed has a row type");
+        let rows: Vec<_> = values.iter().filter_map(Value::as_object).collect();
+        let typed: Vec<_> = rows.into_iter().map(|row| (of, row)).collect();
+        Side::from_rows(name, &typed)
     }
 
-    fn of(name: &str, rows: &[&Map<String, Value>]) -> Side {
-        // Versions of trees and peers are what is compared, unless a record holds several of one family.
+    fn from_rows(name: &str, rows: &[TypedRow]) -> Side {
+        // Versions of trees and libraries are what is compared, unless a record holds several of one family.
         let mut seen = HashSet::new();
-        let plain = rows.iter().all(|row| seen.insert(key(row, true)));
+        let plain = rows.iter().all(|(of, row)| seen.insert(of.key(row, true)));
         let mut side = Side {
             name: name.to_string(),
             ..Side::default()
         };
-        for row in rows {
-            for (key, figure) in figures(row, &key(row, plain)) {
+        for (of, row) in rows {
+            for (key, figure) in figures(of, row, &of.key(row, plain).join(", ")) {
                 match side.figures.entry(key) {
                     Entry::Vacant(place) => {
                         place.insert(figure);
@@ -282,42 +158,41 @@ fn arguments(record: &Value) -> Option<String> {
     Some(kept.join(" "))
 }
 
-/// The key fields' values, without providers' versions if `plain`.
-fn key(row: &Map<String, Value>, plain: bool) -> String {
-    let mut words: Vec<String> = Vec::new();
-    for field in KEY {
-        match row.get(field) {
-            Some(Value::String(text)) if field == "provider" && plain => {
-                words.push(family(text).to_string());
-            }
-            Some(Value::String(text)) => words.push(text.clone()),
-            Some(Value::Number(n)) if field == "key_bits" => words.push(format!("{n} bit")),
-            Some(Value::Number(n)) if field == "len" => words.push(format!("{n} B")),
-            Some(Value::Number(n)) => words.push(format!("{field} {n}")),
-            Some(Value::Bool(true)) => words.push(field.to_string()),
-            _ => {}
-        }
+/// A row with its type.
+type TypedRow<'a> = (&'static RowType, &'a Row);
+
+/// The rows of records, each with its record's type.
+fn typed_rows(records: &[Value]) -> Vec<TypedRow<'_>> {
+    let mut typed = Vec::new();
+    for record in records {
+        let of = type_of(record);
+        let rows = record.get("rows").and_then(Value::as_array);
+        let rows = rows.into_iter().flatten().filter_map(Value::as_object);
+        typed.extend(rows.map(|row| (of, row)));
     }
-    words.join(", ")
+    typed
 }
 
-/// The figures of a row: its first quantity under the row's key, even if it is null, since a figure lost is a difference;
-/// and further ones that are not null under the key with their names.
-fn figures(row: &Map<String, Value>, key: &str) -> Vec<(String, Figure)> {
+/// The fields of a type that are compared.
+fn compared(of: &RowType) -> impl Iterator<Item = &Field> {
+    of.fields.iter().filter(|field| field.better.is_some())
+}
+
+/// The figures of a row. The type's first compared field that is always there has the row's key, and is a figure even if it
+/// is null, since losing a result is a difference. The others have their names in the key, and count if they are not null.
+fn figures(of: &'static RowType, row: &Row, key: &str) -> Vec<(String, Figure)> {
     let mut found = Vec::new();
-    let first = QUANTITIES
-        .iter()
-        .find(|q| !q.further && row.contains_key(q.field));
-    let further = QUANTITIES.iter().filter(|q| q.further);
-    for quantity in further {
-        let figure = figure(row, quantity);
+    let first = compared(of).find(|field| field.always);
+    let is_first = |field: &&Field| first.is_some_and(|first| first.name == field.name);
+    for field in compared(of).filter(|field| !is_first(field)) {
+        let figure = figure(of, row, field);
         if !figure.value.is_nan() {
-            found.push((format!("{key}, {}", quantity.field), figure));
+            found.push((format!("{key}, {}", field.name), figure));
         }
     }
-    if let Some(quantity) = first {
-        let figure = figure(row, quantity);
-        // A row that is of something else has only that.
+    if let Some(field) = first.filter(|field| row.contains_key(&field.name)) {
+        let figure = figure(of, row, field);
+        // A row of another result has only that.
         if !figure.value.is_nan() || found.is_empty() {
             found.push((key.to_string(), figure));
         }
@@ -325,22 +200,24 @@ fn figures(row: &Map<String, Value>, key: &str) -> Vec<(String, Figure)> {
     found
 }
 
-fn figure(row: &Map<String, Value>, quantity: &Quantity) -> Figure {
+fn figure(of: &'static RowType, row: &Row, field: &'static Field) -> Figure {
     let number = |name: &str| row.get(name).and_then(Value::as_f64);
-    let value = number(quantity.field).unwrap_or(f64::NAN);
-    let ends = quantity.ends.iter().find(|(low, _)| row.contains_key(*low));
+    let value = number(&field.name).unwrap_or(f64::NAN);
+    let ends = field.interval.as_ref();
     let interval = ends.and_then(|(low, high)| number(low).zip(number(high)));
+    let time = field.time.as_ref().and_then(|name| of.field(name));
+    // Time is a cost, and so is what is measured in cycles.
+    let less = field.better != Some(Better::More);
     Figure {
-        unit: quantity.field,
-        less: quantity.less,
+        unit: &field.name,
+        less,
         value,
-        // In rows of some commands the interval is that of another field.
+        // An interval that does not contain the value is that of something else.
         interval: interval.filter(|(low, high)| (*low..=*high).contains(&value)),
-        of_rounds: quantity.of_rounds,
+        of_rounds: !less,
         turns: Vec::new(),
-        time: quantity
-            .time
-            .map(|time| Box::new(figure(row, time)))
+        time: time
+            .map(|time| Box::new(figure(of, row, time)))
             .filter(|time| time.value.is_finite()),
     }
 }
@@ -350,20 +227,21 @@ mod tests {
     use super::*;
     use serde_json::json;
 
-    fn side(rows: Value) -> Side {
-        let rows = rows.as_array().unwrap();
-        let maps: Vec<_> = rows.iter().filter_map(Value::as_object).collect();
-        Side::of("a", &maps)
+    fn side(of: &str, rows: Value) -> Side {
+        let records = [json!({"type": of, "rows": rows})];
+        Side::from_rows("a", &typed_rows(&records))
     }
 
     #[test]
     fn a_key_is_what_a_row_is_of_and_not_what_it_says() {
-        let side = side(json!([
-            {"alg": "xts(aes)", "impl": "i", "provider": "linux-6.12.1", "level": "api", "op": "encrypt",
-             "key_bits": 256, "len": 16, "latency": false, "cycles_per_op": 50.0, "cycles_per_byte": 3.125,
-             "ci_low": 49.0, "ci_high": 51.0, "limit_cycles": 1.0},
-            {"kind": "object", "name": "a.o", "status": "built"},
-        ]));
+        let side = side(
+            "speed",
+            json!([
+                {"alg": "xts(aes)", "impl": "i", "provider": "linux-6.12.1", "level": "api", "op": "encrypt",
+                 "key_bits": 256, "len": 16, "latency": false, "cycles_per_op": 50.0, "cycles_per_byte": 3.125,
+                 "ci_low": 49.0, "ci_high": 51.0, "limit_cycles": 1.0},
+            ]),
+        );
         let keys: Vec<_> = side.figures.keys().map(String::as_str).collect();
         assert_eq!(keys, ["xts(aes), encrypt, 256 bit, 16 B, i, linux, api"]);
         let figure = &side.figures[keys[0]];
@@ -379,7 +257,7 @@ mod tests {
                 json!({"alg": "a", "cycles_per_op": 40.0, "ci_low": 39.0, "ci_high": 41.0});
             let all = row.as_object_mut().unwrap();
             all.extend(time.as_object().unwrap().clone());
-            side(json!([row])).figures["a"].clone()
+            side("speed", json!([row])).figures["a"].clone()
         };
         let time = row(json!({"ns_per_op": 10.0, "ns_low": 9.0, "ns_high": 11.0}));
         let time = time.time.unwrap();
@@ -391,17 +269,17 @@ mod tests {
         assert_eq!(row(json!({})).time, None);
         assert_eq!(row(json!({"ns_per_op": null})).time, None);
         let compiled = json!([{"cc": "c", "cycles_per_byte": 4.0, "ns_per_byte": 1.0}]);
-        let time = side(compiled).figures["c"].time.clone();
+        let time = side("compilers", compiled).figures["c"].time.clone();
         assert_eq!(time.unwrap().unit, "ns_per_byte");
     }
 
     #[test]
     fn two_versions_in_one_record_are_kept_apart() {
         let row = |provider: &str| json!({"alg": "a", "provider": provider, "cycles_per_op": 1.0});
-        let both = side(json!([row("linux-6.12.1"), row("linux-6.13.0")]));
+        let both = side("speed", json!([row("linux-6.12.1"), row("linux-6.13.0")]));
         assert_eq!(both.figures.len(), 2);
         assert_eq!(
-            side(json!([row("kiln"), row("linux-6.13.0")]))
+            side("speed", json!([row("kiln"), row("linux-6.13.0")]))
                 .figures
                 .len(),
             2
@@ -410,11 +288,14 @@ mod tests {
 
     #[test]
     fn another_fields_interval_is_none() {
-        let side = side(json!([
+        let rows = json!([
             {"policy": "legacy", "cycles_per_op": 500.0, "ratio": 1.1, "ci_low": 1.0, "ci_high": 1.2},
+            {"policy": "bh-off", "cycles_per_op": 500.0, "cycles_low": 1.0, "cycles_high": 1.2},
             {"policy": "nested", "cycles_per_op": null, "ci_low": null, "ci_high": null},
-        ]));
+        ]);
+        let side = side("fpu-overhead", rows);
         assert_eq!(side.figures["legacy"].interval, None);
+        assert_eq!(side.figures["bh-off"].interval, None);
         assert!(side.figures["nested"].value.is_nan());
     }
 
@@ -424,14 +305,21 @@ mod tests {
             json!({"policy": policy, "load": "esp", "task_mb_per_s": task, "task_mb_per_s_low": 90.0, "task_mb_per_s_high": 110.0,
                    "esp_mb_per_s": packets, "esp_mb_per_s_low": 19.0, "esp_mb_per_s_high": 21.0})
         };
-        let side = side(json!([
+        let packets = json!([
             esp("legacy", json!(100.0), json!(20.0)),
             esp("control", json!(100.0), Value::Null),
             {"policy": "legacy", "scheduler": "eevdf-6.12", "knee_pps": 3e5, "knee_pps_low": 2e5, "knee_pps_high": 4e5},
+        ]);
+        let sessions = json!([
             {"mode": "poll", "session": "cipher", "pairs_per_s": 5.0, "pairs_per_s_low": 4.0, "pairs_per_s_high": 6.0,
              "ops_per_s": 10.0},
             {"mode": "poll", "session": "akcipher", "pairs_per_s": null, "ops_per_s": 10.0},
-        ]));
+        ]);
+        let records = [
+            json!({"type": "fpu-esp", "rows": packets}),
+            json!({"type": "ctrlq", "rows": sessions}),
+        ];
+        let side = Side::from_rows("a", &typed_rows(&records));
         let of = |key: &str| {
             let figure = &side.figures[key];
             (figure.unit, figure.interval)
@@ -454,8 +342,8 @@ mod tests {
     #[test]
     fn rows_that_cannot_be_told_apart_are_counted() {
         let row = |cycles: f64| json!({"alg": "a", "cycles_per_op": cycles});
-        assert_eq!(side(json!([row(1.0), row(2.0)])).ambiguous, 1);
-        assert_eq!(side(json!([row(1.0), row(1.0)])).ambiguous, 0);
+        assert_eq!(side("speed", json!([row(1.0), row(2.0)])).ambiguous, 1);
+        assert_eq!(side("speed", json!([row(1.0), row(1.0)])).ambiguous, 0);
     }
 
     #[test]
@@ -486,13 +374,13 @@ mod tests {
 
     #[test]
     fn records_without_figures_are_refused_in_one_line() {
-        let record = |row: Value| json!({"command": "x", "rows": [row]});
-        let e = Side::of_records("r", &[record(json!({"a": 1}))]).unwrap_err();
+        let record = |of: &str, row: Value| json!({"command": "x", "type": of, "rows": [row]});
+        let e = Side::of_records("r", &[record("x", json!({"a": 1}))]).unwrap_err();
         assert!(e.to_string().contains("cycles_per_op or"), "{e}");
         assert_eq!(e.exit_code(), 2);
         let both = [
-            record(json!({"alg": "a", "cycles_per_op": 1.0})),
-            record(json!({"mode": "poll", "ops_per_s": 1.0})),
+            record("speed", json!({"alg": "a", "cycles_per_op": 1.0})),
+            record("ctrlq", json!({"mode": "poll", "pairs_per_s": 1.0})),
         ];
         assert_eq!(Side::of_records("r", &both).unwrap().figures.len(), 2);
     }

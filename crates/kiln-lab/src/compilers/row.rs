@@ -1,5 +1,6 @@
-//! Rows. Field names are a promise (`CLI.md`).
+//! The rows of `kiln compilers`.
 
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use kiln_measure::Verdict;
@@ -10,69 +11,115 @@ use super::cell::{Abi, Cell, Status};
 /// A cell is marked if it takes so many times what the best of its row takes.
 pub const OUTLIER: f64 = 1.5;
 
-/// A row of `compilers`.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+/// A combination of compiler, optimization level, kind of build and subject.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[schemars(
+    rename = "compilers",
+    title = "Compilers",
+    extend(
+        "x-question" = "Which compiler, with which flags, makes which cipher slow?",
+        "x-commands" = ["compilers"]
+    )
+)]
 pub struct Row {
-    /// The compiler, as the user calls it; `-` where none has a part.
+    /// What was compiled.
+    #[schemars(extend("x-role" = "key"))]
+    pub subject: String,
+    /// The algorithm that it computes.
+    #[schemars(extend("x-role" = "key"))]
+    pub alg: String,
+    /// Size of its key.
+    #[schemars(extend("unit" = "bits", "x-role" = "key"))]
+    pub key_bits: Option<u32>,
+    /// The compiler, by the name the user gave; `-` if no compiler is involved.
+    #[schemars(extend("x-role" = "key"))]
     pub cc: String,
-    /// What it says of itself.
+    /// The version that the compiler reports.
+    #[schemars(extend("x-role" = "key"))]
     pub cc_version: String,
-    /// The level, without the dash; `-` where none has a part.
+    /// The optimization level, without the dash; `-` if no compiler is involved.
+    #[schemars(extend("x-role" = "key"))]
     pub opt: String,
     /// The kind of build.
+    #[schemars(extend("x-role" = "key"))]
     pub variant: String,
-    /// Width.
+    /// Width: `64` or `32`.
+    #[schemars(with = "String", extend("x-role" = "key"))]
     pub abi: Abi,
-    /// What was compiled.
-    pub subject: String,
-    /// What it computes.
-    pub alg: String,
-    /// Bits of its key.
-    pub key_bits: Option<u32>,
-    /// Bytes of a message.
+    /// Size of a message.
+    #[schemars(extend("unit" = "bytes", "x-role" = "key"))]
     pub len: usize,
-    /// Core cycles for each byte of the message; null without a figure.
+    /// Core cycles per byte of the message; null without a result.
+    #[schemars(extend(
+        "unit" = "cycles",
+        "x-role" = "main",
+        "x-interval" = ["ci_low", "ci_high"],
+        "x-better" = "less",
+        "x-time" = "ns_per_byte"
+    ))]
     pub cycles_per_byte: Option<f64>,
-    /// Where the figure of a rerun falls.
+    /// Lower end of the interval that contains `cycles_per_byte` of a rerun.
+    #[schemars(extend("unit" = "cycles"))]
     pub ci_low: Option<f64>,
-    /// As above.
+    /// Upper end of that interval.
+    #[schemars(extend("unit" = "cycles"))]
     pub ci_high: Option<f64>,
-    /// Nanoseconds for each byte, from the TSC during the same samples; null without a figure, absent in older records.
+    /// Time per byte, measured by the TSC in the same samples; null without a result.
+    #[schemars(extend("unit" = "ns", "x-role" = "figure", "x-interval" = ["ns_low", "ns_high"]))]
     pub ns_per_byte: Option<f64>,
-    /// Where the time of a rerun falls.
+    /// Lower end of the interval that contains `ns_per_byte` of a rerun.
+    #[schemars(extend("unit" = "ns"))]
     pub ns_low: Option<f64>,
-    /// As above.
+    /// Upper end of that interval.
+    #[schemars(extend("unit" = "ns"))]
     pub ns_high: Option<f64>,
-    /// Bytes of code.
-    pub text_bytes: Option<u64>,
-    /// Stack of the function that takes most; null if the compiler does not tell.
-    pub stack_bytes: Option<u64>,
-    /// Time it took to compile and link; of cells from the cache, when they were built.
-    pub build_ms: Option<f64>,
-    /// What became of it.
-    pub status: Status,
-    /// Why it has no figure; of a sanitizer, what it complained of.
-    pub reason: Option<String>,
-    /// Times the best of the same compiler, level, width and subject.
+    /// `cycles_per_byte` divided by the best result of the same compiler, level, width and subject.
+    #[schemars(extend("x-role" = "figure", "x-heading" = "relative to the best of its row"))]
     pub row_ratio: Option<f64>,
-    /// Whether that is more than 1.5, in cycles and in time.
+    /// Whether the row takes more than 1.5 times as long as that best result, in cycles and in time.
     pub outlier: bool,
-    /// What it was judged against.
-    pub baseline: Option<String>,
-    /// Cycles over the baseline's.
+    /// Cycles divided by the baseline's.
+    #[schemars(extend(
+        "x-role" = "figure",
+        "x-heading" = "cycles, relative to the baseline",
+        "x-interval" = ["ratio_low", "ratio_high"]
+    ))]
     pub ratio: Option<f64>,
-    /// The ratio's interval; of all rows' at once.
+    /// Lower end of the interval of `ratio`; the confidence level holds for all rows together.
     pub ratio_low: Option<f64>,
-    /// As above.
+    /// Upper end of that interval.
     pub ratio_high: Option<f64>,
-    /// Time over the baseline's; null where one of the two has no time.
+    /// Time divided by the baseline's; null if one of the two has no time.
+    #[schemars(extend(
+        "x-role" = "figure",
+        "x-heading" = "time, relative to the baseline",
+        "x-interval" = ["time_ratio_low", "time_ratio_high"]
+    ))]
     pub time_ratio: Option<f64>,
-    /// Its interval, as that of `ratio`.
+    /// Lower end of the interval of `time_ratio`; the confidence level holds for all rows together.
     pub time_ratio_low: Option<f64>,
-    /// As above.
+    /// Upper end of that interval.
     pub time_ratio_high: Option<f64>,
-    /// `faster` or `slower` by cycles and by time, `same`, or `disagree`; null without a baseline.
+    /// Size of the code.
+    #[schemars(extend("unit" = "bytes", "x-role" = "figure", "x-heading" = "code, bytes"))]
+    pub text_bytes: Option<u64>,
+    /// Stack of the function that uses most; null if the compiler does not report it.
+    #[schemars(extend("unit" = "bytes", "x-role" = "figure", "x-heading" = "stack, bytes"))]
+    pub stack_bytes: Option<u64>,
+    /// `ok`, `absent`, `failed`, `wrong`, `crashed` or `hung`.
+    #[schemars(with = "String", extend("x-role" = "figure"))]
+    pub status: Status,
+    /// `faster` or `slower` both by cycles and by time, `same`, or `disagree`; null without a baseline.
+    #[schemars(with = "Option<String>", extend("x-role" = "figure"))]
     pub verdict: Option<Verdict>,
+    /// Why there is no result; for a sanitizer, what it complained about.
+    #[schemars(extend("x-role" = "figure"))]
+    pub reason: Option<String>,
+    /// What the row was compared with.
+    pub baseline: Option<String>,
+    /// Time it took to compile and link; for results from the cache, when they were built.
+    #[schemars(extend("unit" = "ms"))]
+    pub build_ms: Option<f64>,
 }
 
 impl Row {

@@ -5,6 +5,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use kiln_kernel::cipher::{Impl, Kind, Op};
 use kiln_measure::classes::{self, Finding, CROPS};
 use kiln_measure::{Clock, SplitMix64};
+use schemars::JsonSchema;
 use serde::Serialize;
 
 use super::trial::{key_bytes, measure, Subject, LEN};
@@ -24,36 +25,56 @@ pub struct Plan {
     pub seed: u64,
 }
 
-/// One implementation one way, or a control.
-#[derive(Clone, Debug, Serialize)]
+/// One operation of an implementation, or a control.
+#[derive(Clone, Debug, Serialize, JsonSchema)]
+#[schemars(
+    rename = "constant-time",
+    title = "Constant time",
+    extend(
+        "x-question" = "Does the execution time depend on keys and texts?",
+        "x-commands" = ["test --constant-time"]
+    )
+)]
 pub struct Row {
-    /// The kernel's name.
+    /// The algorithm.
+    #[schemars(extend("x-role" = "key"))]
     pub alg: &'static str,
     /// Driver name.
     #[serde(rename = "impl")]
+    #[schemars(extend("x-role" = "key"))]
     pub implementation: &'static str,
-    /// `encrypt`, `decrypt`, `digest`; `control`.
+    /// `encrypt`, `decrypt`, `digest` or `control`.
+    #[schemars(extend("x-role" = "key"))]
     pub op: &'static str,
-    /// Of the key, all of it.
+    /// Size of the whole key.
+    #[schemars(extend("unit" = "bits", "x-role" = "key"))]
     pub key_bits: usize,
-    /// Bytes of the message.
+    /// Size of the message.
+    #[schemars(extend("unit" = "bytes", "x-role" = "key"))]
     pub len: usize,
-    /// What it says of itself; of a control, what it is.
-    pub constant_time: bool,
-    /// Measurements of the first run.
-    pub samples: usize,
-    /// Welch's t where it is greatest.
-    pub t: Option<f64>,
-    /// Of the measurements there: up to this percentile.
-    pub crop_pct: Option<f64>,
-    /// Random inputs less the one that is always the same, there.
-    pub difference_cycles: Option<f64>,
-    /// A smaller difference would not have been seen.
-    pub detectable_cycles: Option<f64>,
-    /// `differs`, `unconfirmed`, `nothing found`.
+    /// `differs`, `unconfirmed` or `nothing found`.
+    #[schemars(extend("x-role" = "main"))]
     pub finding: &'static str,
-    /// Whether that is against what it says of itself.
+    /// Welch's t at the percentile where it is greatest.
+    #[schemars(extend("x-role" = "main"))]
+    pub t: Option<f64>,
+    /// Mean time with random inputs minus the mean time with an input that is always the same.
+    #[schemars(extend("unit" = "cycles", "x-role" = "figure", "x-heading" = "difference, cycles"))]
+    pub difference_cycles: Option<f64>,
+    /// The smallest difference that would have been detected.
+    #[schemars(extend("unit" = "cycles", "x-role" = "figure", "x-heading" = "detectable, cycles"))]
+    pub detectable_cycles: Option<f64>,
+    /// Measurements of the first run.
+    #[schemars(extend("x-role" = "figure"))]
+    pub samples: usize,
+    /// Whether the finding contradicts `constant_time`.
+    #[schemars(extend("x-role" = "figure"))]
     pub failed: bool,
+    /// Whether the implementation claims to be constant-time; for a control, whether it is.
+    pub constant_time: bool,
+    /// The percentile up to which measurements are taken into account for `t`.
+    #[schemars(extend("unit" = "%"))]
+    pub crop_pct: Option<f64>,
 }
 
 /// What came out.

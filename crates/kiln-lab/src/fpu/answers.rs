@@ -1,31 +1,47 @@
 //! Is the FPU usable? Every policy's answer in every context, with a section in progress below or without.
 
 use kiln_kernel::fpu::{usable, Context};
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::bench::Bench;
 use super::plan::Plan;
 
-/// An answer.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+/// Whether a policy allows the FPU to be used in one context.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[schemars(
+    rename = "fpu-answers",
+    title = "Is the FPU usable?",
+    extend(
+        "x-question" = "What does each policy answer in each context?",
+        "x-commands" = ["fpu --usable"]
+    )
+)]
 pub struct AnswerRow {
-    /// Policy.
+    /// FPU policy.
+    #[schemars(extend("x-role" = "key"))]
     pub policy: String,
-    /// Of the tree whose own policy it is.
+    /// For a policy of a kernel tree: the tree's version.
+    #[schemars(extend("x-role" = "condition"))]
     pub version: Option<String>,
-    /// Where the question was put.
+    /// The context in which the question was asked.
+    #[schemars(extend("x-role" = "key"))]
     pub context: String,
-    /// With a section of the task in progress.
+    /// Whether the interrupted task was in an FPU section.
+    #[schemars(extend("x-role" = "key"))]
     pub in_section: bool,
-    /// Whether that section was still in progress then: softirqs may wait for its end.
-    pub over_section: bool,
-    /// The answer.
+    /// Whether the policy allows the FPU to be used there.
+    #[schemars(extend("x-role" = "main"))]
     pub usable: bool,
-    /// Warnings of a section opened there: by a task whatever the answer was, elsewhere if it was yes.
+    /// Whether the task's section was still open at that time; a softirq may have to wait for its end.
+    #[schemars(extend("x-role" = "figure", "x-heading" = "over the section"))]
+    pub over_section: bool,
+    /// Warnings about a section opened there: by a task in any case, elsewhere only if the FPU was usable.
+    #[schemars(extend("x-role" = "figure"))]
     pub warnings: u64,
     /// The preempt count there, in the kernel's layout.
     pub preempt_count: u32,
-    /// And in the task when all was over.
+    /// The task's preempt count after everything had ended.
     pub preempt_after: u32,
 }
 

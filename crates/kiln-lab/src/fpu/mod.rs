@@ -48,7 +48,7 @@ pub use plan::{
     contenders, fallbacks, policies, scheduler, Contender, Entry, Fallback, Plan, TreeName,
     BUSIEST_TABLE,
 };
-pub use row::Row;
+pub use row::{EspRow, Row};
 pub use run::{run, run_on, Outcome};
 pub use step::{prove, prove_on, Proof, StepRow};
 pub use workload::Workload;

@@ -1,9 +1,10 @@
-//! A row of the policy table. Its field names are a promise (`CLI.md`).
+//! The rows of `kiln fpu`.
 
 use std::borrow::Cow;
 
 use kiln_kernel::cpu::Histogram;
 use kiln_measure::Ratio;
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::costs::Costs;
@@ -14,99 +15,221 @@ use super::spread::{Spread, Spreads};
 use super::tally::Tally;
 use super::workload::Workload;
 
-/// A policy under a load, with interrupts that encrypt or, the control, with interrupts that do nothing.
-#[derive(Clone, Debug, Serialize, Deserialize)]
-#[allow(missing_docs)] // the names are those of the contract
+/// An FPU policy under a load, with interrupts that encrypt or, in the control, with interrupts that do nothing.
+#[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
+#[schemars(
+    rename = "fpu",
+    title = "FPU policies under softirq load",
+    extend(
+        "x-question" = "What does each FPU policy cost the task and the softirqs that interrupt it?",
+        "x-commands" = ["fpu"]
+    )
+)]
 pub struct Row {
+    /// FPU policy.
+    #[schemars(extend("x-role" = "key"))]
     pub policy: Cow<'static, str>,
-    /// Of the tree whose own policy it is.
+    /// For a policy of a kernel tree: the tree's version.
+    #[schemars(extend("x-role" = "condition"))]
     pub version: Option<String>,
-    /// What softirqs do where SIMD is not usable: `scalar`, or `own` of a tree, which knows by itself.
+    /// What softirqs do where SIMD is not usable: `scalar`, `cryptd` or `none`; `own` for a tree, which decides for
+    /// itself.
+    #[schemars(extend("x-role" = "key"))]
     pub fallback: Cow<'static, str>,
+    /// What the task and the softirqs encrypt.
+    #[schemars(extend("x-role" = "key"))]
     pub load: Cow<'static, str>,
-    /// Driver of task and softirqs.
+    /// The driver that the task and the softirqs use.
     #[serde(rename = "impl")]
+    #[schemars(extend("x-role" = "key"))]
     pub imp: Cow<'static, str>,
-    /// `timer`, `poisson`, `signal`, `replay` or `breakpoint`.
+    /// Source of the interrupts: `timer`, `poisson`, `signal`, `replay` or `breakpoint`.
+    #[schemars(extend("x-role" = "key"))]
     pub inject: Cow<'static, str>,
-    /// Interrupts do nothing.
+    /// Whether this is the control, whose interrupts do nothing.
+    #[schemars(extend("x-role" = "key"))]
     pub control: bool,
-    /// Time measured: the thread's on its core, without what the host gave to others.
+    /// For packets at one rate, or for a knee.
+    #[serde(flatten)]
+    pub sweep: Option<Sweep>,
+    /// CPU time of the thread that was measured.
+    #[schemars(extend("unit" = "s"))]
     pub seconds: f64,
+    /// FPU sections.
     pub sections: u64,
+    /// Interrupts.
     pub irqs: u64,
-    /// Of `irqs`: a section of what they interrupted was in progress.
+    /// Interrupts that occurred in an FPU section of the interrupted code.
     pub irqs_in_section: u64,
+    /// Softirqs run.
     pub softirqs: u64,
-    /// Median of the rounds.
+    /// The task's throughput: the median of the rounds.
+    #[schemars(extend(
+        "unit" = "10^6 bytes/s",
+        "x-role" = "main",
+        "x-heading" = "task MB/s",
+        "x-interval" = ["task_mb_per_s_low", "task_mb_per_s_high"],
+        "x-better" = "more",
+        "x-only" = "fpu"
+    ))]
     pub task_mb_per_s: Option<f64>,
-    /// Interval of 95 % for that median.
+    /// Lower end of its 95 % interval.
+    #[schemars(extend("unit" = "10^6 bytes/s"))]
     pub task_mb_per_s_low: Option<f64>,
+    /// Upper end of that interval.
+    #[schemars(extend("unit" = "10^6 bytes/s"))]
     pub task_mb_per_s_high: Option<f64>,
-    /// Task throughput over that of its control, from pairs of neighbouring slices.
+    /// The task's throughput divided by that of its control, from pairs of neighbouring time slices.
+    #[schemars(extend(
+        "x-role" = "main",
+        "x-heading" = "relative to its control",
+        "x-interval" = ["of_control_low", "of_control_high"]
+    ))]
     pub of_control: Option<f64>,
+    /// Lower end of its 95 % interval.
     pub of_control_low: Option<f64>,
+    /// Upper end of that interval.
     pub of_control_high: Option<f64>,
-    /// Task throughput over that of the first policy, from pairs of one round.
+    /// The task's throughput divided by that under the first policy, from pairs of one round.
+    #[schemars(extend(
+        "x-role" = "main",
+        "x-heading" = "relative to the first",
+        "x-interval" = ["ratio_low", "ratio_high"],
+        "x-only" = "fpu"
+    ))]
     pub ratio: Option<f64>,
+    /// Lower end of its 95 % interval.
     pub ratio_low: Option<f64>,
+    /// Upper end of that interval.
     pub ratio_high: Option<f64>,
-    pub softirq_mb_per_s: Option<f64>,
+    /// Time from the raise of a softirq to its handler's first action: the median.
+    #[schemars(extend("unit" = "µs", "x-role" = "main", "x-heading" = "softirq µs p50", "x-only" = "fpu"))]
     pub softirq_us_p50: Option<f64>,
+    /// The 99th percentile of that time.
+    #[schemars(extend("unit" = "µs", "x-role" = "main", "x-heading" = "softirq µs p99"))]
     pub softirq_us_p99: Option<f64>,
+    /// The longest such time.
+    #[schemars(extend("unit" = "µs", "x-role" = "main", "x-heading" = "softirq µs max", "x-only" = "fpu"))]
     pub softirq_us_max: Option<f64>,
+    /// Length of an FPU section: the median.
+    #[schemars(extend("unit" = "µs", "x-role" = "figure", "x-heading" = "section µs p50", "x-only" = "fpu"))]
     pub section_us_p50: Option<f64>,
+    /// The 99.9th percentile of that length.
+    #[schemars(extend("unit" = "µs", "x-role" = "figure", "x-heading" = "section µs p99.9", "x-only" = "fpu"))]
     pub section_us_p999: Option<f64>,
+    /// The longest section.
+    #[schemars(extend("unit" = "µs", "x-role" = "figure", "x-heading" = "section µs max", "x-only" = "fpu"))]
     pub section_us_max: Option<f64>,
-    /// Sections the section clock timed; the others stand in its histogram through these.
+    /// Throughput of the softirqs.
+    #[schemars(extend(
+        "unit" = "10^6 bytes/s",
+        "x-role" = "figure",
+        "x-heading" = "softirq MB/s",
+        "x-only" = "fpu"
+    ))]
+    pub softirq_mb_per_s: Option<f64>,
+    /// FPU sections that the section timer measured; its histogram is made of these.
     pub sections_timed: u64,
-    /// Of those timed: the host took the CPU away meanwhile.
+    /// Timed sections during which the host took the CPU away.
     pub sections_stolen: u64,
+    /// Sections that saved the state of an open section.
+    #[schemars(extend("x-role" = "figure"))]
     pub nested_saves: u64,
+    /// Messages that softirqs processed without SIMD.
+    #[schemars(extend("x-role" = "figure", "x-heading" = "scalar", "x-only" = "fpu"))]
     pub scalar_fallbacks: u64,
+    /// Requests that were deferred to cryptd.
+    #[schemars(extend("x-role" = "figure", "x-heading" = "to cryptd"))]
     pub async_punts: Option<u64>,
+    /// Requests that completed in a different order.
+    #[schemars(extend("x-role" = "figure"))]
     pub reordered: Option<u64>,
+    /// Requests that found cryptd's queue full.
+    #[schemars(extend("x-role" = "figure"))]
     pub dropped: Option<u64>,
+    /// Warnings that a debug kernel would have given.
     pub warnings: u64,
+    /// Wrong results.
+    #[schemars(extend("x-role" = "figure", "x-heading" = "wrong"))]
     pub corrupted: u64,
+    /// Kernel entries that changed the user's state.
+    #[schemars(extend("x-role" = "figure", "x-heading" = "user wrong"))]
     pub user_corrupted: u64,
-    /// Wrong results that there would have been if the policy lost state as often as the control that saves nothing.
+    /// Wrong results that would be expected if the policy lost state as often as `none`, the control that saves
+    /// nothing; below 6.9 (ln 1000) there is no verdict; null without a control that lost enough, and for the control
+    /// itself.
+    #[schemars(extend("x-role" = "figure", "x-heading" = "wrong if as bad as the control", "x-only" = "fpu"))]
     pub expected_wrong: Option<f64>,
+    /// How often the task was preempted.
     pub preemptions: u64,
-    /// ESP packets answered; null where the load is none of packets, as the fields below.
+    /// ESP packets answered; null if the load has no packets, as the following fields.
+    #[schemars(extend("x-role" = "figure"))]
     pub packets: Option<u64>,
-    /// Of the packets put, sent by the task.
+    /// Packets that the task itself sent.
     pub own_packets: Option<u64>,
     /// Packets that found the card's ring full.
     pub ring_missed: Option<u64>,
-    /// Payload that arrived in the high phase and was taken by a receiver: the median of the rounds, and its interval.
+    /// Payload of the high phase that a receiver took: the median of the rounds.
+    #[schemars(extend(
+        "unit" = "10^6 bytes/s",
+        "x-role" = "figure",
+        "x-heading" = "ESP MB/s",
+        "x-interval" = ["esp_mb_per_s_low", "esp_mb_per_s_high"],
+        "x-better" = "more"
+    ))]
     pub esp_mb_per_s: Option<f64>,
+    /// Lower end of its 95 % interval.
+    #[schemars(extend("unit" = "10^6 bytes/s"))]
     pub esp_mb_per_s_low: Option<f64>,
+    /// Upper end of that interval.
+    #[schemars(extend("unit" = "10^6 bytes/s"))]
     pub esp_mb_per_s_high: Option<f64>,
-    /// The same over that of the first policy, from pairs of one round.
+    /// `esp_mb_per_s` divided by that under the first policy, from pairs of one round.
+    #[schemars(extend(
+        "x-role" = "figure",
+        "x-heading" = "ESP, relative to the first",
+        "x-interval" = ["esp_ratio_low", "esp_ratio_high"]
+    ))]
     pub esp_ratio: Option<f64>,
+    /// Lower end of its 95 % interval.
     pub esp_ratio_low: Option<f64>,
+    /// Upper end of that interval.
     pub esp_ratio_high: Option<f64>,
     /// Packets that a receiver's anti-replay window refused.
+    #[schemars(extend("x-role" = "figure"))]
     pub replay_lost: Option<u64>,
-    /// From the end of the high phase until no packet waited.
+    /// Time from the end of the high phase until no packet was waiting.
+    #[schemars(extend("unit" = "µs", "x-role" = "figure", "x-heading" = "recovery µs"))]
     pub recovery_us: Option<f64>,
-    /// An empty begin/end pair, user state saved, cycles.
+    /// Cost of an empty `kernel_fpu_begin`/`kernel_fpu_end` pair when the user's state is already saved.
+    #[schemars(extend("unit" = "cycles"))]
     pub pair_cycles: Option<f64>,
-    /// The same without the section clock.
+    /// The same without the section timer.
+    #[schemars(extend("unit" = "cycles"))]
     pub pair_untimed_cycles: Option<f64>,
-    /// What the first section of a kernel entry costs more: the user state's save and restore.
+    /// Additional cost of the first section of a kernel entry, which saves and restores the user's state.
+    #[schemars(extend("unit" = "cycles"))]
     pub first_section_cycles: Option<f64>,
-    /// Of a load of packets: how it went over time.
+    /// For a load of packets: throughput and queue over time.
     #[serde(flatten)]
     pub course: Option<Course>,
-    /// Of packets at one rate, or of a knee.
-    #[serde(flatten)]
-    pub sweep: Option<Sweep>,
-    /// How the times above are spread.
+    /// Histograms of softirq latency and section length.
     #[serde(flatten)]
     pub spreads: Spreads,
 }
+
+/// A row of `fpu` whose load is one of packets. The fields are the same.
+#[derive(Clone, Copy, Debug, Serialize, JsonSchema)]
+#[schemars(
+    rename = "fpu-esp",
+    title = "IPsec under each FPU policy",
+    extend(
+        "x-question" = "Is nested use of the FPU safe and worth it? From which rate does the asynchronous fallback lose IPsec packets?",
+        "x-commands" = ["fpu --load esp"]
+    )
+)]
+#[serde(transparent)]
+pub struct EspRow<'a>(pub &'a Row);
 
 impl Row {
     /// From a tally of a policy of this plan. Latencies and throughput are those of the load's messages; `ticks_per_us` of the TSC.

@@ -1,8 +1,10 @@
 //! How times are spread, as flat fields of a row.
 
+use std::borrow::Cow;
 use std::fmt;
 
 use kiln_kernel::cpu::Histogram;
+use schemars::{json_schema, JsonSchema, Schema, SchemaGenerator};
 use serde::de::{IgnoredAny, MapAccess, Visitor};
 use serde::ser::SerializeMap;
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
@@ -63,6 +65,28 @@ impl Serialize for Spreads {
             map.serialize_entry(&format!("{name}_more"), &spread.more)?;
         }
         map.end()
+    }
+}
+
+impl JsonSchema for Spreads {
+    fn schema_name() -> Cow<'static, str> {
+        "spreads".into()
+    }
+
+    fn json_schema(_: &mut SchemaGenerator) -> Schema {
+        json_schema!({
+            "patternProperties": {
+                "^softirq_hist_ns_(le_[0-9]+|more)$": {
+                    "type": "integer",
+                    "description": "Softirqs whose time from raise to handler is longer than the next smaller bound and \
+                                    not longer than this one, in ns; `more`: longer than all."
+                },
+                "^section_hist_ns_(le_[0-9]+|more)$": {
+                    "type": "integer",
+                    "description": "The same for the lengths of FPU sections."
+                }
+            }
+        })
     }
 }
 

@@ -13,6 +13,7 @@ use kiln_kernel::irq::Step;
 use kiln_kernel::load::all_impls;
 use kiln_kernel::Tier;
 use kiln_tree::stream::Stream;
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::bench::Bench;
@@ -30,45 +31,69 @@ const PAIRS: [u64; 2] = [200, 40];
 /// Replay lines for each policy: finding one takes a bisection.
 const REPLAYS: usize = 3;
 
-/// One policy, task, length and direction.
-#[derive(Clone, Debug, Serialize, Deserialize)]
+/// A proof run: interrupts before every instruction of a section.
+#[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
+#[schemars(
+    rename = "fpu-step",
+    title = "An interrupt before each instruction",
+    extend(
+        "x-question" = "Does a policy lose state, wherever it is interrupted?",
+        "x-commands" = ["fpu --inject step"]
+    )
+)]
 pub struct StepRow {
-    /// Policy.
+    /// FPU policy.
+    #[schemars(extend("x-role" = "key"))]
     pub policy: Cow<'static, str>,
-    /// Driver of task and softirqs, or `pattern`: the task that keeps a pattern in all registers.
+    /// The driver of task and softirqs, or `pattern`: a task that keeps a pattern in all registers.
     #[serde(rename = "impl")]
+    #[schemars(extend("x-role" = "key"))]
     pub imp: Cow<'static, str>,
     /// `encrypt` or `decrypt`; null for the pattern.
+    #[schemars(extend("x-role" = "key"))]
     pub op: Option<Cow<'static, str>>,
-    /// Bytes of the task's message.
+    /// Size of the task's message.
+    #[schemars(extend("unit" = "bytes", "x-role" = "key"))]
     pub len: Option<usize>,
     /// Instructions of the section without interrupts.
+    #[schemars(extend("x-role" = "main"))]
     pub instructions: u64,
-    /// Instructions of the pass without hardirq sections that had an interrupt before them, softirqs run at the
-    /// section's end included.
+    /// Instructions that had an interrupt before them in the pass without hardirq sections; softirqs that run at the
+    /// end of the section count as part of it.
+    #[schemars(extend("x-role" = "main"))]
     pub points: u64,
-    /// Instructions interrupted once more such that the section is as without interrupts up to there: all of them.
+    /// Instructions that were interrupted once more on their own: the section ran undisturbed up to that point.
+    #[schemars(extend("x-role" = "main"))]
     pub singles: u64,
     /// Interrupts of all passes and pairs.
+    #[schemars(extend("x-role" = "figure"))]
     pub injected: u64,
-    /// Of them, those that came while interrupts were off, and were served when they were on.
+    /// Interrupts among these that came while interrupts were off, and were served later.
     pub masked: u64,
     /// Instructions of the softirq that an interrupt in the middle of the section starts.
     pub softirq_instructions: u64,
-    /// Of them, those that had an interrupt before them in the pass for that.
+    /// Instructions of that softirq that had an interrupt before them.
     pub softirq_points: u64,
-    /// Pairs tried: an interrupt, and one in its softirq.
+    /// Pairs tried: an interrupt, and another one in its softirq.
+    #[schemars(extend("x-role" = "figure"))]
     pub pairs: u64,
     /// Wrong results.
+    #[schemars(extend("x-role" = "figure", "x-heading" = "wrong"))]
     pub corrupted: u64,
     /// Kernel entries that changed the user's state.
+    #[schemars(extend("x-role" = "figure", "x-heading" = "user wrong"))]
     pub user_corrupted: u64,
-    /// Wrong results that there would have been if the policy lost state as often as the control that saves nothing.
+    /// Wrong results that would be expected if the policy lost state as often as `none`, the control that saves
+    /// nothing; below 6.9 (ln 1000) there is no verdict; null without a control that lost enough, and for the control
+    /// itself.
     #[serde(default)]
+    #[schemars(extend("x-role" = "figure", "x-heading" = "wrong if as bad as the control"))]
     pub expected_wrong: Option<f64>,
-    /// What a debug kernel would have warned of.
+    /// Warnings that a debug kernel would have given.
+    #[schemars(extend("x-role" = "figure"))]
     pub warnings: u64,
-    /// The command that shows the first loss again.
+    /// The command that reproduces the first loss.
+    #[schemars(extend("x-role" = "figure"))]
     pub replay: Option<String>,
 }
 

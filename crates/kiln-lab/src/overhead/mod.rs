@@ -19,6 +19,7 @@ use kiln_kernel::fpu::Policy;
 use kiln_kernel::load::{all_impls, best_impl};
 use kiln_kernel::messages::Messages as Batch;
 use kiln_measure::{measure, Estimate, Series, SplitMix64, Subject};
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::Error;
@@ -99,54 +100,120 @@ impl Path {
 /// What speedups are against: the method that Linux up to 6.14 offers softirqs.
 const BASELINE: (&str, Path) = ("legacy", Path::SimdHelper);
 
-/// A path at a length under a policy.
-#[derive(Clone, Debug, Default, Serialize, Deserialize)]
-#[allow(missing_docs)] // the names are those of the contract
+/// A method to reach a cipher, at one message length, under one policy. All of Kiln's own methods are measured in one
+/// process, interleaved.
+#[derive(Clone, Debug, Default, Serialize, Deserialize, JsonSchema)]
+#[schemars(
+    rename = "fpu-overhead",
+    title = "Methods to reach a cipher",
+    extend(
+        "x-question" = "How can SIMD crypto be used from softirqs, and what does each method cost?",
+        "x-commands" = ["fpu --overhead"]
+    )
+)]
 pub struct Row {
+    /// The algorithm.
+    #[schemars(extend("x-role" = "key"))]
     pub alg: Cow<'static, str>,
-    /// Driver the path ends at.
-    #[serde(rename = "impl")]
-    pub imp: String,
-    pub provider: String,
-    /// Of a tree: the configuration it was built with.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub config: Option<String>,
+    /// Size of a message.
+    #[schemars(extend("unit" = "bytes", "x-role" = "key"))]
     pub len: usize,
+    /// FPU policy.
+    #[schemars(extend("x-role" = "key"))]
     pub policy: Cow<'static, str>,
+    /// `direct`, `simd-helper`, `cryptd`, `scalar`, `sync-user`, `primitive`, `library`, or a part of what the simd
+    /// helper adds.
+    #[schemars(extend("x-role" = "key"))]
     pub path: Cow<'static, str>,
-    /// The least sample of all rounds.
+    /// The driver at the end of the path.
+    #[serde(rename = "impl")]
+    #[schemars(extend("x-role" = "key"))]
+    pub imp: String,
+    /// `kiln`, or the tree with its version.
+    #[schemars(extend("x-role" = "key"))]
+    pub provider: String,
+    /// For a kernel tree: the configuration it was built with.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(with = "String", extend("x-role" = "key"))]
+    pub config: Option<String>,
+    /// Cycles per message: the smallest sample of all rounds.
+    #[schemars(extend(
+        "unit" = "cycles",
+        "x-role" = "main",
+        "x-heading" = "cycles per message",
+        "x-interval" = ["cycles_low", "cycles_high"],
+        "x-better" = "less",
+        "x-time" = "ns_per_op"
+    ))]
     pub cycles_per_op: Option<f64>,
-    /// Where a rerun of the same length falls.
+    /// Lower end of the interval that contains `cycles_per_op` of a rerun.
+    #[schemars(extend("unit" = "cycles"))]
     pub cycles_low: Option<f64>,
+    /// Upper end of that interval.
+    #[schemars(extend("unit" = "cycles"))]
     pub cycles_high: Option<f64>,
-    /// Nanoseconds, from the TSC during the same samples.
-    #[serde(default)]
-    pub ns_per_op: Option<f64>,
-    #[serde(default)]
-    pub ns_low: Option<f64>,
-    #[serde(default)]
-    pub ns_high: Option<f64>,
-    /// From `ns_per_op`.
-    pub mb_per_s: Option<f64>,
-    /// Cycles over those of `direct` under the same policy.
-    pub ratio: Option<f64>,
-    pub ci_low: Option<f64>,
-    pub ci_high: Option<f64>,
-    /// Policy and path of the method that `speedup` is against; null if it was not measured.
-    pub baseline: Option<String>,
-    /// The baseline's cycles over these: above 1 this method is faster.
+    /// Cycles of the baseline divided by `cycles_per_op`; above 1, this method is faster.
+    #[schemars(extend(
+        "x-role" = "main",
+        "x-heading" = "speed, relative to legacy with the simd helper",
+        "x-interval" = ["speedup_low", "speedup_high"]
+    ))]
     pub speedup: Option<f64>,
+    /// Lower end of its interval, formed like that of `ratio`.
     pub speedup_low: Option<f64>,
+    /// Upper end of that interval.
     pub speedup_high: Option<f64>,
-    /// The baseline's time over this.
+    /// `cycles_per_op` divided by that of `direct` under the same policy.
+    #[schemars(extend(
+        "x-role" = "figure",
+        "x-heading" = "cycles, relative to direct",
+        "x-interval" = ["ci_low", "ci_high"]
+    ))]
+    pub ratio: Option<f64>,
+    /// Lower end of the interval of `ratio`: `cycles_low` divided by the other's `cycles_high`.
+    pub ci_low: Option<f64>,
+    /// Upper end of that interval: `cycles_high` divided by the other's `cycles_low`.
+    pub ci_high: Option<f64>,
+    /// Time per message, measured by the TSC in the same samples.
     #[serde(default)]
+    #[schemars(extend(
+        "unit" = "ns",
+        "x-role" = "figure",
+        "x-heading" = "ns per message",
+        "x-interval" = ["ns_low", "ns_high"],
+        "x-since" = 2
+    ))]
+    pub ns_per_op: Option<f64>,
+    /// Lower end of the interval that contains `ns_per_op` of a rerun.
+    #[serde(default)]
+    #[schemars(extend("unit" = "ns", "x-since" = 2))]
+    pub ns_low: Option<f64>,
+    /// Upper end of that interval.
+    #[serde(default)]
+    #[schemars(extend("unit" = "ns", "x-since" = 2))]
+    pub ns_high: Option<f64>,
+    /// Throughput, from `ns_per_op`.
+    #[schemars(extend("unit" = "10^6 bytes/s", "x-role" = "figure", "x-heading" = "MB/s"))]
+    pub mb_per_s: Option<f64>,
+    /// Policy and path of the method that `speedup` refers to: `legacy/simd-helper`, or for a tree its own helper;
+    /// null if it was not measured.
+    pub baseline: Option<String>,
+    /// Time of the baseline divided by `ns_per_op`; above 1, this method is faster.
+    #[serde(default)]
+    #[schemars(extend("x-since" = 2))]
     pub time_speedup: Option<f64>,
+    /// Lower end of its interval, formed like that of `speedup`.
     #[serde(default)]
+    #[schemars(extend("x-since" = 2))]
     pub time_speedup_low: Option<f64>,
+    /// Upper end of that interval.
     #[serde(default)]
+    #[schemars(extend("x-since" = 2))]
     pub time_speedup_high: Option<f64>,
-    /// The least sample of each round, cycles, in the order they were taken.
+    /// The smallest sample of each round, in the order in which they were taken; empty for a part, and for a tree's
+    /// methods.
     #[serde(default)]
+    #[schemars(extend("unit" = "cycles"))]
     pub rounds: Vec<f64>,
 }
 

@@ -1,6 +1,6 @@
 //! Release years of libraries, so that a comparison with an old one is not taken for one with a new one.
 
-use crate::speed::family;
+use kiln_record::family;
 
 /// The year in which the first release of each series came out, by library and prefix of its version. A patch release
 /// of the series may be younger; its ciphers seldom are. What is not listed has no year here.

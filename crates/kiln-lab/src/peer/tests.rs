@@ -6,7 +6,8 @@ use std::time::Duration;
 
 use super::*;
 use crate::lens::Lens;
-use crate::speed::{family, run, Op, Plan};
+use crate::speed::{run, Op, Plan};
+use kiln_record::family;
 
 #[test]
 fn words() {

@@ -3,84 +3,99 @@
 use kiln_kernel::Tier;
 use kiln_measure::verdict::FLOOR;
 use kiln_measure::{ratio, verdict_by_both, Ratio, Series, Verdict};
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use super::candidate::{family, Candidate, KILN};
+use kiln_record::family;
+
+use super::candidate::{Candidate, KILN};
 use super::level::Level;
 use super::row::Row;
 use crate::peer::release;
 
 /// In the row of Kiln's fastest API call: against the fastest library's, from interleaved pairs.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct BestPeer {
-    /// What the library calls its function.
+    /// In the row of Kiln's fastest API call: the fastest library's function.
     pub best_peer: String,
-    /// The library with its version.
+    /// That library with its version.
     pub best_peer_provider: String,
-    /// Cycles of Kiln's over cycles of the library's: below 1, Kiln's takes fewer.
+    /// Cycles of Kiln's call divided by cycles of the library's.
     pub best_peer_ratio: f64,
-    /// Lower end of its 95 % confidence interval.
+    /// Lower end of the 95 % interval of `best_peer_ratio`.
     pub best_peer_ratio_low: f64,
-    /// Upper end.
+    /// Upper end of that interval.
     pub best_peer_ratio_high: f64,
-    /// Time of Kiln's over time of the library's.
+    /// Time of Kiln's call divided by time of the library's.
     pub best_peer_time_ratio: f64,
-    /// Lower end of its 95 % confidence interval.
+    /// Lower end of the 95 % interval of `best_peer_time_ratio`.
     pub best_peer_time_ratio_low: f64,
-    /// Upper end.
+    /// Upper end of that interval.
     pub best_peer_time_ratio_high: f64,
-    /// Whether Kiln's is `faster` or `slower` by cycles and by time, or the `same`, or whether they `disagree`.
+    /// Whether Kiln's call is `faster` or `slower` both by cycles and by time, the `same`, or whether cycles and time
+    /// `disagree`.
+    #[schemars(with = "String")]
     pub best_peer_verdict: Verdict,
-    /// Where Kiln's fastest uses 512-bit vectors: its fastest that does not. Which vectors a library uses is not known.
+    /// If Kiln's fastest call uses 512-bit vectors: its fastest that does not. Which vectors a library uses is not
+    /// known.
     #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(with = "String")]
     pub best_peer_ymm_impl: Option<String>,
-    /// Time of that one over time of the library's.
+    /// Time of `best_peer_ymm_impl` divided by time of the library's function.
     #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(with = "f64")]
     pub best_peer_ymm_time_ratio: Option<f64>,
-    /// Lower end of its 95 % confidence interval.
+    /// Lower end of the 95 % interval of `best_peer_ymm_time_ratio`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(with = "f64")]
     pub best_peer_ymm_time_ratio_low: Option<f64>,
-    /// Upper end.
+    /// Upper end of that interval.
     #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(with = "f64")]
     pub best_peer_ymm_time_ratio_high: Option<f64>,
 }
 
 /// In the row of Kiln's fastest function: against the fastest function of a kernel tree, from interleaved pairs.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct BestTree {
-    /// The tree's function.
+    /// In the row of Kiln's fastest function: the fastest function of the kernel tree.
     pub best_tree: String,
-    /// The tree with its version.
+    /// That tree with its version.
     pub best_tree_provider: String,
-    /// Cycles of Kiln's over cycles of the tree's: below 1, Kiln's takes fewer.
+    /// Cycles of Kiln's function divided by cycles of the tree's.
     pub best_tree_ratio: f64,
-    /// Lower end of its 95 % confidence interval.
+    /// Lower end of the 95 % interval of `best_tree_ratio`.
     pub best_tree_ratio_low: f64,
-    /// Upper end.
+    /// Upper end of that interval.
     pub best_tree_ratio_high: f64,
-    /// Time of Kiln's over time of the tree's.
+    /// Time of Kiln's function divided by time of the tree's.
     pub best_tree_time_ratio: f64,
-    /// Lower end of its 95 % confidence interval.
+    /// Lower end of the 95 % interval of `best_tree_time_ratio`.
     pub best_tree_time_ratio_low: f64,
-    /// Upper end.
+    /// Upper end of that interval.
     pub best_tree_time_ratio_high: f64,
-    /// Whether Kiln's is `faster` or `slower` by cycles and by time, or the `same`, or whether they `disagree`.
+    /// Whether Kiln's function is `faster` or `slower` both by cycles and by time, the `same`, or whether cycles and
+    /// time `disagree`.
+    #[schemars(with = "String")]
     pub best_tree_verdict: Verdict,
 }
 
 /// In the row of a library's fastest way to work on several messages at a time: Kiln's fastest against it. That is a
 /// function for several messages, too, where Kiln has one for the algorithm, else one for a single message.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct ManyRival {
-    /// Kiln's implementation.
+    /// In the row of a library's fastest function for several messages at a time: Kiln's fastest for several
+    /// messages, or for one if it has none.
     pub kiln_impl: String,
-    /// Time of Kiln's over time of this: below 1, Kiln's is faster.
+    /// Time of `kiln_impl` divided by time of this row's function.
     pub kiln_time_ratio: f64,
-    /// Lower end of its 95 % confidence interval.
+    /// Lower end of the 95 % interval of `kiln_time_ratio`.
     pub kiln_time_ratio_low: f64,
-    /// Upper end.
+    /// Upper end of that interval.
     pub kiln_time_ratio_high: f64,
-    /// Whether Kiln's is `faster` or `slower` by cycles and by time, or the `same`, or whether they `disagree`.
+    /// Whether Kiln's is `faster` or `slower` both by cycles and by time, the `same`, or whether cycles and time
+    /// `disagree`.
+    #[schemars(with = "String")]
     pub kiln_verdict: Verdict,
 }
 

@@ -3,6 +3,8 @@
 use std::borrow::Cow;
 use std::rc::Rc;
 
+use kiln_record::family;
+
 use super::level::Level;
 use super::messages::Messages;
 
@@ -62,13 +64,6 @@ impl<'a> Candidate<'a> {
     pub fn family(&self) -> &str {
         family(&self.provider)
     }
-}
-
-/// A provider without its version.
-pub fn family(provider: &str) -> &str {
-    let digit = |i: usize| provider[i + 1..].starts_with(|c: char| c.is_ascii_digit());
-    let end = provider.match_indices('-').find(|(i, _)| digit(*i));
-    end.map_or(provider, |(i, _)| &provider[..i])
 }
 
 /// Who has the answers.

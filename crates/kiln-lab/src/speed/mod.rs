@@ -22,7 +22,7 @@ mod tests;
 mod tree;
 
 pub use best::{pace, slower, BestPeer, BestTree, Count, ManyRival, Summary, SHORT};
-pub use candidate::{family, Candidate, Judge, Run, Takes, KILN};
+pub use candidate::{Candidate, Judge, Run, Takes, KILN};
 pub use effort::SWEEP;
 pub use level::{Layout, Level};
 pub use messages::{Messages, IV_UNIT, MESSAGES};

@@ -2,7 +2,8 @@
 
 use std::time::Duration;
 
-use super::candidate::family;
+use kiln_record::family;
+
 use super::level::{Layout, Level};
 use super::own::Own;
 use super::shape::Op;

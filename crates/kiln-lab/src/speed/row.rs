@@ -1,7 +1,8 @@
-//! A row of `speed`. Its field names are a promise (`CLI.md`).
+//! The rows of `kiln speed`.
 
 use std::borrow::Cow;
 
+use schemars::JsonSchema;
 use serde::{Deserialize, Deserializer, Serialize};
 
 use kiln_measure::{Series, Verdict};
@@ -9,107 +10,174 @@ use kiln_measure::{Series, Verdict};
 use super::best::{BestPeer, BestTree, ManyRival};
 use super::level::{Layout, Level};
 
-/// One candidate at one length.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+/// One implementation at one message length.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[schemars(
+    rename = "speed",
+    title = "Speed",
+    extend(
+        "x-question" = "How fast is each implementation, and how close is it to the limit of the AES unit?",
+        "x-commands" = ["speed"]
+    )
+)]
 pub struct Row {
-    /// The kernel's name of the algorithm.
+    /// The algorithm, by the kernel's name.
+    #[schemars(extend("x-role" = "key"))]
     pub alg: Cow<'static, str>,
-    /// Driver name, or what the peer calls it, or a function's symbol.
-    #[serde(rename = "impl")]
-    pub imp: String,
-    /// `kiln`, or the peer or the tree with its version.
-    pub provider: String,
-    /// The year in which the library's series came out, where that is known.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub released: Option<u16>,
-    /// Of a tree: the configuration it was built with.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub config: Option<String>,
-    /// The implementation's tier; null for a peer, which chooses for itself.
-    pub tier: Option<Cow<'static, str>>,
-    /// `primitive` or `api`.
-    pub level: Level,
-    /// Where its memory lies; absent where it is `plain`.
-    #[serde(default, skip_serializing_if = "Layout::is_plain")]
-    pub layout: Layout,
     /// `encrypt`, `decrypt` or `digest`.
+    #[schemars(extend("x-role" = "key"))]
     pub op: Cow<'static, str>,
-    /// Bits of the key; of XTS's two keys, one's; 0 without a key.
+    /// Size of the key; for XTS, of one of its two keys; 0 without a key.
+    #[schemars(extend("unit" = "bits", "x-role" = "key"))]
     pub key_bits: u32,
-    /// Bytes of a message.
+    /// Size of a message.
+    #[schemars(extend("unit" = "bytes", "x-role" = "key"))]
     pub len: usize,
-    /// Whether each call depends on the last.
-    pub latency: bool,
-    /// Core cycles of one call. Not a number (in JSON: null) if it could not be measured; so are the next seven.
-    #[serde(deserialize_with = "null_is_nan")]
-    pub cycles_per_op: f64,
-    /// The same for each byte.
-    #[serde(deserialize_with = "null_is_nan")]
-    pub cycles_per_byte: f64,
-    /// 10^6 bytes per second, from `ns_per_op`.
-    #[serde(deserialize_with = "null_is_nan")]
-    pub mb_per_s: f64,
-    /// Lower end of the interval in which `cycles_per_op` of a rerun falls.
-    #[serde(deserialize_with = "null_is_nan")]
-    pub ci_low: f64,
-    /// Its upper end.
-    #[serde(deserialize_with = "null_is_nan")]
-    pub ci_high: f64,
-    /// Nanoseconds of one call, from the TSC during the same samples.
-    #[serde(deserialize_with = "null_is_nan")]
-    pub ns_per_op: f64,
-    /// Lower end of the interval in which `ns_per_op` of a rerun falls.
-    #[serde(deserialize_with = "null_is_nan")]
-    pub ns_low: f64,
-    /// Its upper end.
-    #[serde(deserialize_with = "null_is_nan")]
-    pub ns_high: f64,
-    /// Least cycles of one call in each round, four digits; null for a round without a figure. The n-th round of all rows
-    /// of one algorithm, operation, key and length was measured in the same stretch of time.
-    #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub rounds: Vec<Option<f64>>,
-    /// Least nanoseconds of one call in each round.
-    #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub rounds_ns: Vec<Option<f64>>,
-    /// Cycles the AES unit needs for the AES rounds alone, with this tier's vectors; null where unknown.
-    pub limit_cycles: Option<f64>,
-    /// With `latency`: cycles of the serial chain alone. Contained in `limit_cycles`.
+    /// Driver name, the library's name for it, or a function's symbol.
+    #[serde(rename = "impl")]
+    #[schemars(extend("x-role" = "key"))]
+    pub imp: String,
+    /// `kiln`, or the library or kernel tree with its version.
+    #[schemars(extend("x-role" = "key"))]
+    pub provider: String,
+    /// For a kernel tree: the configuration it was built with.
     #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(with = "String", extend("x-role" = "key"))]
+    pub config: Option<String>,
+    /// `primitive` (the function itself, or a library's public function) or `api` (a request through the crypto API).
+    #[schemars(with = "String", extend("x-role" = "key"))]
+    pub level: Level,
+    /// Where the messages are in memory: `tcrypt`, as in the kernel's benchmark; absent for the plain layout.
+    #[serde(default, skip_serializing_if = "Layout::is_plain")]
+    #[schemars(with = "String", extend("x-role" = "key"))]
+    pub layout: Layout,
+    /// Whether each call depends on the result of the one before.
+    #[schemars(extend("x-role" = "key"))]
+    pub latency: bool,
+    /// The implementation's tier; null for a library, which chooses for itself.
+    pub tier: Option<Cow<'static, str>>,
+    /// For a library: the year in which the first release of its series came out; absent if that is not known.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(with = "u16")]
+    pub released: Option<u16>,
+    /// Core cycles per call; null if it could not be measured.
+    #[serde(deserialize_with = "null_is_nan")]
+    #[schemars(
+        with = "Option<f64>",
+        extend(
+            "unit" = "cycles",
+            "x-role" = "main",
+            "x-heading" = "cycles per message",
+            "x-interval" = ["ci_low", "ci_high"],
+            "x-better" = "less",
+            "x-time" = "ns_per_op"
+        )
+    )]
+    pub cycles_per_op: f64,
+    /// Lower end of the interval that contains `cycles_per_op` of a rerun.
+    #[serde(deserialize_with = "null_is_nan")]
+    #[schemars(with = "Option<f64>", extend("unit" = "cycles"))]
+    pub ci_low: f64,
+    /// Upper end of that interval.
+    #[serde(deserialize_with = "null_is_nan")]
+    #[schemars(with = "Option<f64>", extend("unit" = "cycles"))]
+    pub ci_high: f64,
+    /// Time per call, measured by the TSC in the same samples; null if it could not be measured.
+    #[serde(deserialize_with = "null_is_nan")]
+    #[schemars(
+        with = "Option<f64>",
+        extend(
+            "unit" = "ns",
+            "x-role" = "figure",
+            "x-heading" = "ns per message",
+            "x-interval" = ["ns_low", "ns_high"],
+            "x-since" = 2
+        )
+    )]
+    pub ns_per_op: f64,
+    /// Lower end of the interval that contains `ns_per_op` of a rerun.
+    #[serde(deserialize_with = "null_is_nan")]
+    #[schemars(with = "Option<f64>", extend("unit" = "ns", "x-since" = 2))]
+    pub ns_low: f64,
+    /// Upper end of that interval.
+    #[serde(deserialize_with = "null_is_nan")]
+    #[schemars(with = "Option<f64>", extend("unit" = "ns", "x-since" = 2))]
+    pub ns_high: f64,
+    /// `cycles_per_op` divided by `len`.
+    #[serde(deserialize_with = "null_is_nan")]
+    #[schemars(with = "Option<f64>", extend("unit" = "cycles", "x-role" = "figure"))]
+    pub cycles_per_byte: f64,
+    /// Throughput, from `ns_per_op`.
+    #[serde(deserialize_with = "null_is_nan")]
+    #[schemars(
+        with = "Option<f64>",
+        extend(
+            "unit" = "10^6 bytes/s",
+            "x-role" = "figure",
+            "x-heading" = "MB/s"
+        )
+    )]
+    pub mb_per_s: f64,
+    /// Cycles that the AES unit needs for the AES rounds alone with this tier's vectors, without GCM's hash, tweaks,
+    /// loads and stores; null if unknown.
+    #[schemars(extend("unit" = "cycles", "x-role" = "figure", "x-heading" = "AES rounds alone, cycles"))]
+    pub limit_cycles: Option<f64>,
+    /// With `latency`: cycles of the serial chain alone, which `limit_cycles` includes.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(with = "f64", extend("unit" = "cycles"))]
     pub chain_cycles: Option<f64>,
-    /// With a baseline: against it.
+    /// The fewest cycles per call in each round, rounded to four digits, 64 rounds at most; null for a round without
+    /// a result. The n-th rounds of all rows with the same `alg`, `op`, `key_bits` and `len` were measured during the
+    /// same stretch of time.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    #[schemars(extend("unit" = "cycles"))]
+    pub rounds: Vec<Option<f64>>,
+    /// The least time per call in each round, as `rounds`.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    #[schemars(extend("unit" = "ns"))]
+    pub rounds_ns: Vec<Option<f64>>,
+    /// With a baseline: the comparison with it.
     #[serde(flatten, skip_serializing_if = "Option::is_none")]
     pub against: Option<Against>,
-    /// Whether several messages are worked on at a time, so that one alone would take longer.
+    /// Whether it processes several messages at a time, so that a single one would take longer.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub together: bool,
-    /// Of Kiln's fastest API call, where libraries were measured: against the fastest of these.
+    /// In the row of Kiln's fastest API call, if libraries were measured: the comparison with the fastest library.
     #[serde(flatten, skip_serializing_if = "Option::is_none")]
     pub best_peer: Option<BestPeer>,
-    /// Of Kiln's fastest function, where a tree's were measured: against the fastest of these.
+    /// In the row of Kiln's fastest function, if a kernel tree was measured: the comparison with the tree's fastest.
     #[serde(flatten, skip_serializing_if = "Option::is_none")]
     pub best_tree: Option<BestTree>,
-    /// Of a library's fastest with several messages at a time: Kiln's fastest against it.
+    /// In the row of a library's fastest function for several messages at a time: the comparison with Kiln's fastest.
     #[serde(flatten, skip_serializing_if = "Option::is_none")]
     pub many: Option<ManyRival>,
 }
 
 /// A row's comparison with the baseline's row: cycles of this over cycles of that, from interleaved pairs.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Against {
-    /// Below 1, this is faster. Null where the baseline has no figure or there were too few pairs.
+    /// With a baseline: cycles of this row divided by the baseline's, from interleaved pairs; null if the baseline
+    /// has no result or there were too few pairs.
     #[serde(deserialize_with = "there")]
+    #[schemars(extend(
+        "x-role" = "figure",
+        "x-heading" = "to the baseline",
+        "x-interval" = ["ratio_low", "ratio_high"]
+    ))]
     pub ratio: Option<f64>,
-    /// Lower end of its 95 % confidence interval.
+    /// Lower end of the 95 % interval of `ratio`.
     pub ratio_low: Option<f64>,
-    /// Upper end.
+    /// Upper end of that interval.
     pub ratio_high: Option<f64>,
-    /// Time of this over time of that.
+    /// With a baseline: time of this row divided by the baseline's, from the same pairs.
     pub time_ratio: Option<f64>,
-    /// Lower end of its 95 % confidence interval.
+    /// Lower end of the 95 % interval of `time_ratio`.
     pub time_ratio_low: Option<f64>,
-    /// Upper end.
+    /// Upper end of that interval.
     pub time_ratio_high: Option<f64>,
-    /// `faster` or `slower` by cycles and by time, `same`, or `disagree`.
+    /// `faster` or `slower` than the baseline both by cycles and by time; `disagree` if cycles and time contradict
+    /// each other; otherwise `same`.
+    #[schemars(with = "Option<String>", extend("x-role" = "figure"))]
     pub verdict: Option<Verdict>,
 }
 

@@ -15,10 +15,8 @@
 //! | `headline/` | records in plain language |
 //! | `row.rs` | a row: a headline with its figure |
 //! | `runs.rs` | the records of several processes of one part, and their estimate |
-//! | `bundle.rs` | the record of a survey, with the records it stands on |
 
 mod answer;
-mod bundle;
 pub mod child;
 mod headline;
 mod part;
@@ -28,7 +26,6 @@ mod row;
 mod runs;
 
 pub use answer::{Answer, Ended};
-pub use bundle::Bundle;
 pub use headline::{is_blind, rows};
 pub use part::Part;
 pub use plan::{LeftOut, Plan, Step, Wanted};

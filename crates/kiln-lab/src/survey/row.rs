@@ -1,35 +1,53 @@
-//! A row of the survey: a headline with its figure. Its field names are a promise (`CLI.md`).
+//! The rows of `kiln survey`: headlines with their results.
 
+use schemars::JsonSchema;
 use serde::Serialize;
 
 use super::question::Question;
 use super::runs::Estimate;
 
-/// A sentence, and the figure in it.
-#[derive(Clone, Debug, PartialEq, Serialize)]
+/// The answer to one question, with its headline.
+#[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
+#[schemars(
+    rename = "survey",
+    title = "Survey",
+    extend(
+        "x-question" = "What are the answers to all questions, in a line each?",
+        "x-commands" = ["survey"]
+    )
+)]
 pub struct Row {
-    /// Which question it answers.
+    /// Which question it answers: `softirq-simd`, `nested-fpu`, `fpu-budget`, `compilers`, `ctrlq` or `speed`.
+    #[schemars(extend("x-role" = "key"))]
     pub question: &'static str,
-    /// In plain language; null where the question was left out, and a note says why.
+    /// The answer in plain language; null if the question was left out, and then a note gives the reason.
+    #[schemars(extend("x-role" = "condition"))]
     pub headline: Option<String>,
-    /// The figure, and its unit.
+    /// The result: the median over all processes, or a count summed over them; null if this machine cannot tell.
+    #[schemars(extend("x-role" = "main", "x-interval" = ["low", "high"]))]
     pub value: Option<f64>,
-    /// As above.
+    /// Unit of `value`.
+    #[schemars(extend("x-role" = "figure"))]
     pub unit: Option<&'static str>,
-    /// What was published; null where nothing was.
+    /// The published result; null if there is none.
+    #[schemars(extend("x-role" = "figure", "x-heading" = "published"))]
     pub baseline: Option<f64>,
-    /// The figure over the published one.
+    /// `value` divided by `baseline`.
+    #[schemars(extend("x-role" = "figure"))]
     pub ratio: Option<f64>,
-    /// Where the next process is expected with a probability of 95 %; null for counts and with fewer than five processes.
+    /// Lower end of the interval that contains the result of another process with a probability of 95 %; null for
+    /// counts, and with fewer than five processes.
     pub low: Option<f64>,
-    /// As above.
+    /// Upper end of that interval.
     pub high: Option<f64>,
-    /// What each process measured, in the order they ran; empty for counts over all processes.
+    /// The result of each process, in the order in which they ran; empty for counts.
     pub values: Vec<f64>,
-    /// What digs deeper.
-    pub command: &'static str,
-    /// Where the published figure is from.
+    /// Where the published result is from.
+    #[schemars(extend("x-role" = "figure"))]
     pub source: Option<&'static str>,
+    /// The command that gives the details.
+    #[schemars(extend("x-role" = "figure"))]
+    pub command: &'static str,
 }
 
 impl Row {

@@ -1,6 +1,7 @@
 //! Sections over sections (`linux/module/section.c`), proved in real ring 0: threads encrypt by Linux's own drivers,
 //! a timer and a tasklet by Kiln's, on one CPU.
 
+use schemars::JsonSchema;
 use serde::Serialize;
 
 use crate::module;
@@ -22,30 +23,49 @@ const PARAMETERS: &str = "/sys/module/kiln/parameters";
 /// Fewer prove nothing.
 const ENOUGH: u64 = 1000;
 
-/// What one user of a driver did.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+/// What one user of a driver did in a real kernel.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, JsonSchema)]
+#[schemars(
+    rename = "linux-nested",
+    title = "Nested sections in real Linux",
+    extend(
+        "x-question" = "Is it safe to save an open section in a real kernel?",
+        "x-commands" = ["linux nested"]
+    )
+)]
 pub struct Row {
-    /// As `uname -r`.
+    /// Kernel release, as `uname -r` prints it.
+    #[schemars(extend("x-role" = "key"))]
     pub kernel: String,
-    /// `kvm` or `tcg`.
+    /// What runs the guest: `kvm` or `tcg`.
+    #[schemars(extend("x-role" = "key"))]
     pub accel: String,
-    /// `saved`; `scalar`: nested sections off; `unsaved`: the control.
+    /// `saved`; `scalar`, with nested sections off; or `unsaved`, the control that saves nothing.
+    #[schemars(extend("x-role" = "key"))]
     pub mode: &'static str,
-    /// `thread`, `timer` or `tasklet`.
+    /// Who encrypts: `thread`, `timer` or `tasklet`.
+    #[schemars(extend("x-role" = "key"))]
     pub who: String,
-    /// By what it encrypts.
+    /// The driver that it uses.
+    #[schemars(extend("x-role" = "key"))]
     pub driver: String,
-    /// Messages.
+    /// Messages encrypted.
+    #[schemars(extend("x-role" = "main", "x-heading" = "messages"))]
     pub done: u64,
-    /// Of them with wrong bytes.
+    /// Messages with wrong bytes.
+    #[schemars(extend("x-role" = "main"))]
     pub wrong: u64,
-    /// Answered by an error.
+    /// Messages that were answered by an error.
+    #[schemars(extend("x-role" = "figure"))]
     pub refused: u64,
-    /// Not answered at once.
+    /// Messages that were not answered at once.
+    #[schemars(extend("x-role" = "figure"))]
     pub late: u64,
-    /// Begun where Linux says that the FPU is not usable.
+    /// Messages that were started where Linux says that the FPU is not usable.
+    #[schemars(extend("x-role" = "figure", "x-heading" = "over a section"))]
     pub over: u64,
-    /// Sections over sections of the whole mode.
+    /// Nested sections, summed over all users in this mode.
+    #[schemars(extend("x-role" = "figure"))]
     pub nested_saves: u64,
 }
 

@@ -2,46 +2,68 @@
 
 use std::collections::BTreeSet;
 
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-/// An answer or a cost.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+/// An answer or a cost, on real Linux and on the emulated CPU.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
+#[schemars(
+    rename = "linux-fidelity",
+    title = "Compared with real Linux",
+    extend(
+        "x-question" = "Does the emulated CPU give the answers of real Linux, at the same cost?",
+        "x-commands" = ["linux fidelity"]
+    )
+)]
 pub struct Row {
     /// `answer` or `cost`.
+    #[schemars(extend("x-role" = "key"))]
     pub kind: String,
-    /// As `uname -r`.
+    /// Release of the real kernel, as `uname -r` prints it.
+    #[schemars(extend("x-role" = "key"))]
     pub kernel: String,
-    /// The guest's.
-    pub cpu: String,
-    /// `kvm` or `tcg`.
-    pub accel: String,
-    /// Kiln's policy that is compared.
+    /// Kiln's FPU policy that corresponds to that kernel.
+    #[schemars(extend("x-role" = "key"))]
     pub policy: String,
-    /// Of the question; none of a cost.
-    pub number: Option<u32>,
-    /// The question in words, or what it is that costs.
+    /// The question in words, or what the cost is for.
+    #[schemars(extend("x-role" = "key"))]
     pub question: String,
-    /// The question as it was put.
+    /// Number of the question; null for a cost.
+    pub number: Option<u32>,
+    /// The question as it was given to both sides.
     pub asked: Option<String>,
-    /// The real kernel's answer, or why there is none.
+    /// The real kernel's answer, or why it has none.
+    #[schemars(extend("x-role" = "main"))]
     pub real: Option<String>,
-    /// The emulated CPU's.
+    /// The emulated CPU's answer.
+    #[schemars(extend("x-role" = "main"))]
     pub emulated: Option<String>,
-    /// Whether they are the same; none where one side could not be asked.
+    /// Whether both answers are the same; null if one side could not be asked.
+    #[schemars(extend("x-role" = "main"))]
     pub agree: Option<bool>,
-    /// Of the real kernel: the least, and the median, in cycles of the TSC.
-    pub cycles_min: Option<f64>,
-    /// See there.
+    /// Cost on the real kernel, in TSC cycles: the median.
+    #[schemars(extend("unit" = "cycles", "x-role" = "main", "x-heading" = "real, cycles"))]
     pub cycles: Option<f64>,
-    /// Of the emulated CPU.
+    /// Cost on the real kernel, in TSC cycles: the smallest sample.
+    #[schemars(extend("unit" = "cycles"))]
+    pub cycles_min: Option<f64>,
+    /// Cost on the emulated CPU, in TSC cycles.
+    #[schemars(extend("unit" = "cycles", "x-role" = "figure", "x-heading" = "emulated, cycles"))]
     pub kiln_cycles: Option<f64>,
-    /// Of a row of the simd helper: its median over that of the row without it.
+    /// For a method with the simd helper: its median cost divided by that of the same method without it, on the real
+    /// kernel.
     #[serde(default)]
+    #[schemars(extend("x-role" = "figure", "x-heading" = "real, ratio"))]
     pub ratio: Option<f64>,
-    /// The same of the emulated CPU.
+    /// The same ratio on the emulated CPU.
     #[serde(default)]
+    #[schemars(extend("x-role" = "figure", "x-heading" = "emulated, ratio"))]
     pub kiln_ratio: Option<f64>,
+    /// The guest's CPU.
+    pub cpu: String,
+    /// What runs the guest: `kvm` or `tcg`.
+    pub accel: String,
 }
 
 /// A record, as far as it is read again.

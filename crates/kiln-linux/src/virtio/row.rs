@@ -2,46 +2,70 @@
 
 use std::collections::HashMap;
 
+use schemars::JsonSchema;
 use serde::Serialize;
 
 use super::guest::Guest;
 use super::traffic::{Load, Told};
 
-/// A self-test, or a measurement of traffic.
-#[derive(Clone, Debug, PartialEq, Serialize)]
+/// A self-test of a Linux guest, or a measurement of its traffic.
+#[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
+#[schemars(
+    rename = "linux-virtio",
+    title = "Linux guests on the device",
+    extend(
+        "x-question" = "Does real Linux accept the device, and how fast is the device there?",
+        "x-commands" = ["linux virtio"]
+    )
+)]
 pub struct Row {
     /// What connects to the device: `user-mode` or `qemu`.
+    #[schemars(extend("x-role" = "key"))]
     pub front_end: &'static str,
-    /// The guest's, as `uname -r` has it.
+    /// The guest's kernel release, as `uname -r` prints it.
+    #[schemars(extend("x-role" = "key"))]
     pub kernel: String,
     /// What runs the guest: `native`, `kvm` or `tcg`.
+    #[schemars(extend("x-role" = "key"))]
     pub accel: &'static str,
     /// `selftest`, `cipher-sessions`, `akcipher-sessions` or `cipher-data`.
+    #[schemars(extend("x-role" = "key"))]
     pub kind: &'static str,
     /// The algorithm.
+    #[schemars(extend("x-role" = "key"))]
     pub alg: &'static str,
-    /// Linux's driver of it.
+    /// Linux's driver for it.
+    #[schemars(extend("x-role" = "key"))]
     pub driver: &'static str,
-    /// `passed`, `absent`, or what `/proc/crypto` says.
-    pub selftest: Option<String>,
-    /// Threads of the guest.
+    /// Threads in the guest.
+    #[schemars(extend("x-role" = "key"))]
     pub workers: Option<u32>,
-    /// Bytes of a message.
+    /// Size of a message.
+    #[schemars(extend("unit" = "bytes", "x-role" = "key"))]
     pub len: Option<u32>,
-    /// Sessions created and destroyed, each counted; or messages.
-    pub ops: Option<u64>,
-    /// In so long, by the guest's clock.
-    pub seconds: Option<f64>,
-    /// `ops` a second.
+    /// `passed`, `absent`, or what `/proc/crypto` reports.
+    #[schemars(extend("x-role" = "main", "x-heading" = "self-test"))]
+    pub selftest: Option<String>,
+    /// Operations per second.
+    #[schemars(extend("unit" = "1/s", "x-role" = "main", "x-heading" = "operations per second"))]
     pub ops_per_s: Option<f64>,
-    /// 10^6 bytes a second.
+    /// Throughput.
+    #[schemars(extend("unit" = "10^6 bytes/s", "x-role" = "main", "x-heading" = "MB/s", "x-better" = "more"))]
     pub mb_per_s: Option<f64>,
-    /// The longest call: a key set, which is four or two session operations, or a message.
+    /// The longest call: setting a key, which is two or four session operations, or a message.
+    #[schemars(extend("unit" = "µs", "x-role" = "figure", "x-heading" = "µs max"))]
     pub us_max: Option<f64>,
     /// Calls that were refused.
+    #[schemars(extend("x-role" = "figure"))]
     pub errors: Option<u64>,
     /// Messages with wrong bytes.
+    #[schemars(extend("x-role" = "figure"))]
     pub wrong: Option<u64>,
+    /// Sessions created and destroyed, each counted; or messages.
+    pub ops: Option<u64>,
+    /// Time measured, by the guest's clock.
+    #[schemars(extend("unit" = "s"))]
+    pub seconds: Option<f64>,
 }
 
 impl Row {

@@ -2,11 +2,11 @@
 
 use std::collections::BTreeSet;
 
+use kiln_record::{row_types, Row, RowType};
 use serde_json::Value;
 
 use crate::error::Error;
-use crate::kind::{Kind, KINDS};
-use crate::record::{self, Row};
+use crate::record;
 use crate::side::Side;
 
 /// All rows: the side, the command and the seed, then every field that any row has; empty where a row has none.
@@ -44,9 +44,9 @@ pub fn text(sides: &[Side]) -> Result<String, Error> {
 
 /// What names a row first, then its figures, then the rest by name.
 fn place(name: &str) -> usize {
-    let keys = KINDS.iter().flat_map(|k: &Kind| k.keys.iter().copied());
-    let figures = KINDS.iter().flat_map(|k| k.figures.iter().map(|f| f.field));
-    let found = keys.chain(figures).position(|n| n == name);
+    let keys = row_types().iter().flat_map(RowType::keys);
+    let figures = row_types().iter().flat_map(RowType::figures);
+    let found = keys.chain(figures).position(|f| f.name == name);
     found.unwrap_or(usize::MAX)
 }
 

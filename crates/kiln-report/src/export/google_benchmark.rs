@@ -2,10 +2,10 @@
 //!
 //! The fields are those of its user guide ("Output Formats") and of what its `tools/compare.py` asks for.
 
+use kiln_record::type_of;
 use serde_json::{json, Value};
 
 use crate::error::Error;
-use crate::kind::Kind;
 use crate::record::{self, number, Row};
 use crate::side::Side;
 
@@ -17,8 +17,8 @@ pub fn text(sides: &[Side]) -> Result<String, Error> {
             let hz = record::fact(record, "core_hz").and_then(Value::as_f64);
             for row in record::rows(record) {
                 let Some(ns) = time(row, hz) else { continue };
-                let kind = Kind::of(record::command(record), row);
-                let mut words = vec![kind.name.to_string()];
+                let kind = type_of(record);
+                let mut words = vec![kind.name.clone()];
                 if sides.len() > 1 {
                     words.insert(0, side.name.clone());
                 }

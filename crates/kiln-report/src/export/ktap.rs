@@ -1,7 +1,8 @@
 //! Checks as the kernel's tools take them (Documentation/dev-tools/ktap.rst).
 
+use kiln_record::{type_of, RowType};
+
 use crate::error::Error;
-use crate::kind::Kind;
 use crate::record::{self, is, number, word, Row};
 use crate::side::Side;
 use crate::verdict::{has_power, is_control};
@@ -19,7 +20,7 @@ pub fn text(sides: &[Side]) -> Result<String, Error> {
     for side in sides {
         for record in &side.records {
             for row in record::rows(record) {
-                let kind = Kind::of(record::command(record), row);
+                let kind = type_of(record);
                 let Some(came) = came(kind, row) else {
                     continue;
                 };
@@ -40,13 +41,13 @@ pub fn text(sides: &[Side]) -> Result<String, Error> {
     Ok(plan + &lines.concat())
 }
 
-fn came(kind: &Kind, row: &Row) -> Option<Came> {
+fn came(kind: &RowType, row: &Row) -> Option<Came> {
     let reason = || word(row, "reason").unwrap_or_default().to_string();
     let wrong = |n: f64, what: &str| match n {
         0.0 => Came::Ok,
         n => Came::NotOk(format!("{n} {what}")),
     };
-    Some(match kind.name {
+    Some(match kind.name.as_str() {
         "test" => match (number(row, "failed")?, number(row, "skipped")?) {
             (0.0, 0.0) => Came::Ok,
             (0.0, _) => Came::Skipped(reason()),

@@ -127,7 +127,7 @@ mod tests {
         assert_eq!(
             text,
             "CPU \\<x\\>, Linux 6.12, kiln 1\n\n\
-             **Speed: xts(aes), cycles a message**\n\n\
+             **Speed: xts(aes), cycles per message**\n\n\
              | impl |       16 B |       64 B |\n\
              |------|-----------:|-----------:|\n\
              | a\\|b | 50.0 ±2.0% | 1234 ±2.0% |\n\

@@ -8,8 +8,7 @@ use kiln_kernel::budget as kernel;
 use kiln_kernel::cipher::Op;
 use kiln_lab::algorithm::unknown;
 use kiln_lab::budget::{self, header, parse_ways, Plan};
-use kiln_lab::record::Facts;
-use kiln_lab::{replace, Error};
+use kiln_lab::{read_facts, replace, Error};
 
 use crate::progress::Progress;
 use crate::session::{Exit, Session};
@@ -142,7 +141,7 @@ pub fn run(args: &BudgetArgs, session: &Session) -> Result<Exit, Error> {
         may_write(path)?;
     }
     session.settle();
-    let facts = Facts::read();
+    let facts = read_facts();
     let calibrated = kernel::calibrate();
     let (tsc_hz, core_hz) = (facts.machine.tsc_hz, facts.machine.core_hz);
     plan.check(tsc_hz)?;

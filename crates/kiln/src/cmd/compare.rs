@@ -6,9 +6,8 @@ use std::path::{Path, PathBuf};
 
 use clap::Args;
 use kiln_lab::compare::{self, turns, Gate, Side, Turn};
-use kiln_lab::record::Facts;
 use kiln_lab::speed::Row;
-use kiln_lab::Error;
+use kiln_lab::{read_facts, Error};
 use serde_json::Value;
 
 use super::hosted::{Hosted, Measured};
@@ -144,7 +143,7 @@ pub fn run(args: &CompareArgs, session: &Session) -> Result<Exit, Error> {
     outcome.notes.extend(notes);
     let counts = outcome.tally.to_string();
     let notes = [outcome.notes.clone(), vec![counts.clone()]].concat();
-    session.emit("compare", &Facts::read(), &outcome.rows, &notes, || {
+    session.emit("compare", &read_facts(), &outcome.rows, &notes, || {
         format!(
             "A  {}\nB  {}\n\n{}\n{}{}\n",
             a.name,
@@ -218,7 +217,7 @@ fn one_tree(
     )?;
     let mut side = Side::of_speed(&name(dir, &hosted), &measured.rows);
     // The record beside it may be from another machine.
-    let facts = Facts::read();
+    let facts = read_facts();
     let record = session.record::<Row>("speed", &facts, &[], &[]);
     let mut record: Value = serde_json::from_str(&record.to_json()).expect("what was just written");
     // The arguments are those of compare.

@@ -7,8 +7,7 @@ use clap::Args;
 use kiln_lab::compilers::{
     self, Abi, Baseline, Opt, Outcome, Plan, Subject, Toolchain, Tree, Variant,
 };
-use kiln_lab::record::Facts;
-use kiln_lab::{replace, Error};
+use kiln_lab::{read_facts, replace, Error};
 
 use super::compilers_explain::{self, Question};
 use super::hosted::Hosted;
@@ -216,7 +215,7 @@ fn emit(session: &Session, outcome: &Outcome) -> Result<(), Error> {
         let csv = compilers::picture::csv(&outcome.rows);
         replace::write(&dir.join("compilers.csv"), csv.as_bytes())?;
     }
-    let facts = Facts::read();
+    let facts = read_facts();
     session.emit("compilers", &facts, &outcome.rows, &outcome.notes, || {
         format!(
             "{}\n\n{}{}",

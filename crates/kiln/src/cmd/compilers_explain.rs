@@ -4,8 +4,7 @@ use std::path::PathBuf;
 
 use kiln_lab::compilers::explain::{explain, Explained};
 use kiln_lab::compilers::{reproduce, Cell, Row, Tree};
-use kiln_lab::record::Facts;
-use kiln_lab::Error;
+use kiln_lab::{read_facts, Error};
 
 use crate::output::print;
 use crate::progress::Progress;
@@ -63,7 +62,7 @@ pub fn run(question: &Question, tree: Option<&Tree>, session: &Session) -> Resul
             .map(|()| Exit::Done);
     }
     let rows = rows(&found, question.len);
-    session.emit("compilers", &Facts::read(), &rows, &[], || {
+    session.emit("compilers", &read_facts(), &rows, &[], || {
         format!(
             "{}\n{}",
             table::compilers_explain::all(&found),

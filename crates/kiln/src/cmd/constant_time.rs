@@ -1,8 +1,7 @@
 //! `kiln test --constant-time`.
 
 use kiln_lab::constant_time::{self, Plan};
-use kiln_lab::record::Facts;
-use kiln_lab::Error;
+use kiln_lab::{read_facts, Error};
 
 use super::test::TestArgs;
 use crate::progress::Progress;
@@ -21,7 +20,7 @@ pub fn run(args: &TestArgs, session: &Session) -> Result<Exit, Error> {
         ));
     }
     session.settle();
-    let facts = Facts::read();
+    let facts = read_facts();
     let plan = Plan {
         algs: args.algs.clone(),
         impls: args.impls.clone(),

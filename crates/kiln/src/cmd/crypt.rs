@@ -7,10 +7,8 @@ use std::path::{Path, PathBuf};
 use clap::Args;
 use kiln_kernel::cipher::{Kind, Op};
 use kiln_lab::algorithm::op_name;
-use kiln_lab::crypt::{Cipher, Plan};
-use kiln_lab::record::Facts;
-use kiln_lab::{replace, Algorithm, Error};
-use serde::Serialize;
+use kiln_lab::crypt::{Cipher, Plan, Row};
+use kiln_lab::{read_facts, replace, Algorithm, Error};
 use zeroize::Zeroizing;
 
 use crate::output::print_bytes;
@@ -76,16 +74,6 @@ pub struct CryptArgs {
     divide: Vec<usize>,
 }
 
-#[derive(Serialize)]
-struct Row {
-    alg: &'static str,
-    #[serde(rename = "impl")]
-    imp: &'static str,
-    op: &'static str,
-    bytes: usize,
-    pieces: usize,
-}
-
 /// Runs it.
 pub fn run(args: &CryptArgs, session: &Session) -> Result<Exit, Error> {
     let alg: Algorithm = args.alg.parse()?;
@@ -131,7 +119,7 @@ pub fn run(args: &CryptArgs, session: &Session) -> Result<Exit, Error> {
             bytes: result.len(),
             pieces: pieces.len(),
         };
-        session.emit("crypt", &Facts::read(), &[row], &[], String::new)?;
+        session.emit("crypt", &read_facts(), &[row], &[], String::new)?;
     }
     Ok(Exit::Done)
 }

@@ -4,8 +4,7 @@ use std::path::PathBuf;
 
 use clap::Args;
 use kiln_lab::ctrlq::{self, parse_ctrls, parse_kinds, parse_modes, Plan};
-use kiln_lab::record::Facts;
-use kiln_lab::Error;
+use kiln_lab::{read_facts, Error};
 
 use crate::progress::Progress;
 use crate::session::{Exit, Session};
@@ -106,7 +105,7 @@ impl CtrlqArgs {
 pub fn run(args: &CtrlqArgs, session: &Session) -> Result<Exit, Error> {
     let plan = args.plan(session)?;
     // Before the load: it measures the clock.
-    let facts = Facts::read();
+    let facts = read_facts();
     let progress = Progress::start();
     let outcome = ctrlq::run(&plan, &session.stop, &mut |done, what| {
         progress.report(done, what);

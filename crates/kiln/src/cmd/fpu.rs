@@ -11,8 +11,9 @@ use kiln_lab::fpu::{
     self, AnswerRow, Bench, Contender, Inject, Outcome, Plan, Proof, Steps, Workload,
 };
 use kiln_lab::lens::Lens;
-use kiln_lab::record::Facts;
-use kiln_lab::{overhead, Algorithm, Error};
+use kiln_lab::{overhead, read_facts, Algorithm, Error};
+use kiln_record::Facts;
+use schemars::JsonSchema;
 use serde::Serialize;
 
 use super::fpu_tree;
@@ -420,7 +421,7 @@ pub fn run(args: &FpuArgs, session: &Session) -> Result<Exit, Error> {
     }
     let plan = plan.checked()?;
     session.settle();
-    let facts = Facts::read();
+    let facts = read_facts();
     let mut bench = Bench::own(&plan)?;
     measured(&plan, &mut bench, args.what(), session)?.emit(&facts, session)
 }
@@ -527,7 +528,7 @@ fn prove(proof: &Proof, steps: Steps, facts: &Facts, session: &Session) -> Resul
 }
 
 /// Sends rows out, with the commands that repeat what was lost: as notes, and for people as lines of their own.
-fn emit_with_replays<R: Serialize>(
+fn emit_with_replays<R: Serialize + JsonSchema>(
     text: &str,
     (rows, notes, replays): (&[R], &[String], &[String]),
     facts: &Facts,

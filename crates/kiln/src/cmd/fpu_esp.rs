@@ -1,9 +1,9 @@
 //! `kiln fpu --load esp` and `pcap:FILE`.
 
 use kiln_lab::fpu::esp::{self, EspOutcome, Settings};
-use kiln_lab::fpu::{Bench, Plan};
-use kiln_lab::record::Facts;
-use kiln_lab::{replace, Error};
+use kiln_lab::fpu::{Bench, EspRow, Plan};
+use kiln_lab::{read_facts, replace, Error};
+use kiln_record::Facts;
 
 use super::fpu::ended;
 use crate::progress::Progress;
@@ -13,7 +13,7 @@ use crate::table;
 /// Runs the loads, and draws what came of them.
 pub fn run(plan: &Plan, settings: &Settings, session: &Session) -> Result<Exit, Error> {
     session.settle();
-    let facts = Facts::read();
+    let facts = read_facts();
     let mut bench = Bench::own(plan)?;
     let mut outcome = {
         let progress = Progress::start();
@@ -21,7 +21,8 @@ pub fn run(plan: &Plan, settings: &Settings, session: &Session) -> Result<Exit, 
         esp::run(plan, settings, &mut bench, &session.stop, &mut tell)?
     };
     draw(&mut outcome, &facts, session)?;
-    session.emit("fpu", &facts, &outcome.rows, &outcome.notes, || {
+    let rows: Vec<EspRow> = outcome.rows.iter().map(EspRow).collect();
+    session.emit("fpu", &facts, &rows, &outcome.notes, || {
         format!(
             "{}\n\n{}\n{}",
             table::machine(&facts),

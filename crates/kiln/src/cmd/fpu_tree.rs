@@ -6,8 +6,7 @@ use std::path::Path;
 
 use kiln_kernel::fpu::Policy;
 use kiln_lab::fpu::{AnswerRow, Bench, Contender, Outcome, Plan, Proof, Row, StepRow, TreeName};
-use kiln_lab::record::Facts;
-use kiln_lab::Error;
+use kiln_lab::{read_facts, Error};
 use kiln_tree::child::{self, Order, Watch};
 use kiln_tree::{Host, Source};
 use serde::de::DeserializeOwned;
@@ -54,7 +53,7 @@ pub fn in_child(
             "{VARIABLE} is for kiln's own use: unset it"
         )));
     };
-    let facts = Facts::read();
+    let facts = read_facts();
     let host = Host::boot(order, &plan.config()).map_err(fault)?;
     if !host.sees_contexts() {
         return Err(Error::input(format!(
@@ -162,7 +161,7 @@ pub fn run(
             break;
         }
     }
-    let facts = Facts::read();
+    let facts = read_facts();
     sum.emit(&facts, session)?;
     Ok(worst)
 }

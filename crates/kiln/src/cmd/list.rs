@@ -1,8 +1,7 @@
 //! `kiln list`.
 
 use clap::Args;
-use kiln_lab::record::Facts;
-use kiln_lab::{list, Error};
+use kiln_lab::{list, read_facts, Error};
 
 use crate::session::{Exit, Session};
 use crate::table;
@@ -28,7 +27,7 @@ pub struct ListArgs {}
 /// Runs it.
 pub fn run(_: &ListArgs, session: &Session) -> Result<Exit, Error> {
     session.settle();
-    let facts = Facts::read();
+    let facts = read_facts();
     let rows = list::run(
         session.seed,
         facts.machine.core_hz / facts.machine.tsc_hz,

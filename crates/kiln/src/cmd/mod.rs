@@ -30,8 +30,7 @@ pub mod virtio_check;
 
 use std::time::Duration;
 
-use kiln_lab::record::Facts;
-use kiln_lab::Error;
+use kiln_lab::{read_facts, Error};
 use kiln_measure::CoreList;
 
 use crate::cli::Command;
@@ -103,7 +102,7 @@ fn run_test(args: &test::TestArgs, session: &Session) -> Result<Exit, Error> {
     )?;
     drop(progress);
     if session.global.json || session.global.out.is_some() {
-        session.emit("test", &Facts::read(), &done.rows, &done.notes, String::new)?;
+        session.emit("test", &read_facts(), &done.rows, &done.notes, String::new)?;
     }
     Ok(if done.failed {
         Exit::Failed

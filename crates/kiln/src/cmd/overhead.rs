@@ -5,8 +5,7 @@ use std::ffi::OsString;
 use std::path::PathBuf;
 
 use kiln_lab::overhead::{self, Outcome, Plan, Row};
-use kiln_lab::record::Facts;
-use kiln_lab::Error;
+use kiln_lab::{read_facts, Error};
 use kiln_tree::child::Order;
 
 use super::hosted::{self, Hosted};
@@ -37,7 +36,7 @@ pub fn run(
         }
     }
     session.settle();
-    let facts = Facts::read();
+    let facts = read_facts();
     let mut outcome = match plan.policies.is_empty() {
         true => Outcome::default(),
         false => measure(plan, session)?,
@@ -93,7 +92,7 @@ pub fn in_child(
             "{VARIABLE} is for kiln's own use: unset it"
         )));
     };
-    let facts = Facts::read();
+    let facts = read_facts();
     let mut tree = hosted::boot(order, &["xts(aes)".to_string()])?;
     let progress = Progress::start();
     let outcome = overhead::of_tree(

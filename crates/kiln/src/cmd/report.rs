@@ -3,14 +3,13 @@
 use std::path::{Path, PathBuf};
 
 use clap::Args;
-use kiln_lab::record::prepare;
 use kiln_lab::{replace, Error};
 use kiln_report::export::Format;
 use kiln_report::{gather, Options, Side};
 
 use super::survey::page;
 use crate::output::print;
-use crate::session::{Exit, Session};
+use crate::session::{prepare, Exit, Session};
 
 /// Records of one or several machines as one page, or as what other tools read
 ///

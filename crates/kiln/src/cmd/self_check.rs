@@ -1,8 +1,7 @@
 //! `kiln self-check`.
 
 use clap::Args;
-use kiln_lab::record::Facts;
-use kiln_lab::Error;
+use kiln_lab::{read_facts, Error};
 use kiln_measure::self_check;
 
 use crate::progress::Progress;
@@ -29,7 +28,7 @@ pub struct SelfCheckArgs {}
 /// Runs it.
 pub fn run(_: &SelfCheckArgs, session: &Session) -> Result<Exit, Error> {
     session.settle();
-    let facts = Facts::read();
+    let facts = read_facts();
     let trust = {
         let progress = Progress::start();
         self_check(session.global.quick, &session.stop, &mut |done, total| {

@@ -7,9 +7,8 @@ use std::time::Duration;
 use clap::Args;
 use kiln_lab::lens::Lens;
 use kiln_lab::peer::Wanted;
-use kiln_lab::record::Facts;
 use kiln_lab::speed::{self, Layout, Level, Op, Outcome, Plan, Row};
-use kiln_lab::Error;
+use kiln_lab::{read_facts, Error};
 use kiln_tree::child::Order;
 use kiln_tree::tcrypt::Request;
 
@@ -223,7 +222,7 @@ pub fn run(args: &SpeedArgs, session: &Session) -> Result<Exit, Error> {
         };
     }
     session.settle();
-    let facts = Facts::read();
+    let facts = read_facts();
     let outcome = measure(plan, session)?;
     session.emit("speed", &facts, &outcome.rows, &outcome.notes, || {
         let notes = table::notes(&outcome.notes, session.seed);
@@ -264,7 +263,7 @@ fn of_tree(args: &SpeedArgs, dir: &Path, session: &Session) -> Result<Exit, Erro
             break;
         }
     }
-    let facts = Facts::read();
+    let facts = read_facts();
     session.emit("speed", &facts, &rows, &notes, || {
         let tables = args.tables(&rows, session.tty);
         let notes = table::notes(&notes, session.seed);
@@ -277,7 +276,7 @@ fn of_tree(args: &SpeedArgs, dir: &Path, session: &Session) -> Result<Exit, Erro
 /// The child's part: all are measured beside each other, where the tree is.
 fn in_child(plan: Plan, order: &Order, session: &Session) -> Result<Exit, Error> {
     session.settle();
-    let facts = Facts::read();
+    let facts = read_facts();
     let tree = hosted::boot(order, &plan.algs)?;
     let progress = Progress::start();
     let outcome = speed::run_with(plan, &[&tree], &session.stop, &mut |done, what| {

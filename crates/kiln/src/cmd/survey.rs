@@ -7,9 +7,8 @@ use std::path::PathBuf;
 
 use clap::Args;
 use kiln_lab::compilers::Toolchain;
-use kiln_lab::record::Facts;
 use kiln_lab::survey::{Plan, Question, Wanted};
-use kiln_lab::Error;
+use kiln_lab::{read_facts, Error};
 
 use self::page::Page;
 use self::run::Survey;
@@ -95,7 +94,7 @@ pub fn run(args: &SurveyArgs, session: &Session) -> Result<Exit, Error> {
     };
     let plan = Plan::new(&wanted);
     // The clocks are found before anything is loud.
-    let facts = Facts::read();
+    let facts = read_facts();
     let mut survey = Survey::new(plan, session);
     survey.begin(&facts)?;
     survey.ask()?;

@@ -3,8 +3,7 @@
 use std::io::{self, Write};
 use std::path::Path;
 
-use kiln_lab::record::Facts;
-use kiln_lab::Error;
+use kiln_lab::{read_facts, Error};
 use kiln_tree::tcrypt::{self, Request};
 use kiln_tree::Plan;
 
@@ -80,7 +79,7 @@ pub fn run(
     let mut notes = built.notes.clone();
     notes.push(format!("configuration: {}", built.config));
     if json || session.global.out.is_some() {
-        session.emit("speed", &Facts::read(), &outcome.rows, &notes, String::new)?;
+        session.emit("speed", &read_facts(), &outcome.rows, &notes, String::new)?;
     }
     Ok(Exit::Done)
 }

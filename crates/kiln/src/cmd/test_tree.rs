@@ -3,119 +3,15 @@
 use std::io::{self, ErrorKind, Write};
 use std::path::Path;
 
-use kiln_lab::record::Facts;
-use kiln_lab::Error;
-use kiln_tree::contexts::{self, Tried};
+use kiln_lab::{read_facts, Error};
+use kiln_tree::contexts;
 use kiln_tree::event::Contexts;
-use kiln_tree::Plan;
-use serde::Serialize;
+use kiln_tree::{Plan, TestRow};
 
 use super::test::TestArgs;
 use super::tree::fault;
 use crate::progress::Progress;
 use crate::session::{Exit, Session};
-
-/// A driver's test.
-#[derive(Serialize)]
-struct Row {
-    alg: String,
-    #[serde(rename = "impl")]
-    implementation: String,
-    suite: &'static str,
-    context: String,
-    cases: u64,
-    failed: u64,
-    skipped: u64,
-    reason: Option<String>,
-    test_us: Option<u64>,
-    config: String,
-}
-
-impl Row {
-    fn new(row: kiln_tree::Row) -> Row {
-        let is = |status: &str| u64::from(row.status == status);
-        Row {
-            failed: is("failed"),
-            skipped: is("untested"),
-            cases: is("failed") + is("tested"),
-            // What does not compile, or ends the process, is no algorithm's test.
-            suite: match row.kind {
-                "algorithm" => "testmgr",
-                _ => "build",
-            },
-            context: "task, interrupted".into(),
-            alg: row.alg.unwrap_or_default(),
-            implementation: row.name,
-            reason: Some(row.reason).filter(|r| !r.is_empty()),
-            test_us: row.test_us,
-            config: row.config,
-        }
-    }
-
-    /// One a context, or one that says why there are none.
-    fn contexts((driver, result): &Tried, config: &str) -> Vec<Row> {
-        let row = |context: &str, cases: u64, failed: u64, reason: Option<String>| Row {
-            alg: driver.alg.clone(),
-            implementation: driver.name.clone(),
-            suite: "contexts",
-            context: context.into(),
-            cases,
-            failed,
-            skipped: u64::from(failed == 0 && reason.is_some()),
-            reason,
-            test_us: None,
-            config: config.into(),
-        };
-        let all = contexts::NAMES.join("; ");
-        match result {
-            Err(crash) => vec![row(&all, 1, 1, Some(crash.clone()))],
-            Ok(seen) if seen.generic_error != 0 => {
-                let reason = format!("{} is not to be had: {}", seen.generic, seen.generic_error);
-                vec![row(&all, 0, 0, Some(reason))]
-            }
-            Ok(seen) if seen.error != 0 => {
-                let reason = format!("not opened by name and key: {}", seen.error);
-                vec![row(&all, 0, 0, Some(reason))]
-            }
-            Ok(seen) => (contexts::NAMES.iter().zip(seen.cases).zip(seen.wrong))
-                .map(|((name, cases), wrong)| {
-                    let reason = match (cases, wrong) {
-                        (0, _) => Some("no interrupt came meanwhile".to_string()),
-                        (_, 0) => None,
-                        (_, n) => Some(format!(
-                            "{n} of {cases} answers differ from {}",
-                            seen.generic
-                        )),
-                    };
-                    row(name, cases, wrong, reason)
-                })
-                .collect(),
-        }
-    }
-
-    /// With the number that comes before it.
-    fn ktap(&self, number: usize, out: &mut dyn Write) -> io::Result<()> {
-        let reason = self.reason.as_deref().unwrap_or("");
-        if self.failed > 0 {
-            writeln!(out, "# {}: {reason}", self.implementation)?;
-        }
-        let ok = if self.failed > 0 { "not ok" } else { "ok" };
-        let of = match self.alg.as_str() {
-            "" => String::new(),
-            alg => format!(" {alg}"),
-        };
-        let place = match self.suite {
-            "contexts" => format!(" in {}", self.context),
-            _ => String::new(),
-        };
-        // A number sign begins a directive.
-        let name = format!("{}{of}{place}", self.implementation).replace('#', "_");
-        match self.skipped {
-            0 => writeln!(out, "{ok} {number} {name}"),
-            _ => writeln!(out, "{ok} {number} {name} # SKIP {reason}"),
-        }
-    }
-}
 
 /// Runs it.
 pub fn run(args: &TestArgs, dir: &Path, session: &Session) -> Result<Exit, Error> {
@@ -166,15 +62,15 @@ pub fn run(args: &TestArgs, dir: &Path, session: &Session) -> Result<Exit, Error
         Err(kiln_tree::Error::Interrupted) => return Ok(Exit::Interrupted),
         other => other.map_err(fault)?,
     };
-    let mut rows: Vec<Row> = (outcome.rows.into_iter())
+    let mut rows: Vec<TestRow> = (outcome.rows.into_iter())
         .filter(|row| match row.kind {
             "algorithm" => named(row.alg.as_deref().unwrap_or("")),
             _ => row.status == "failed",
         })
-        .map(Row::new)
+        .map(TestRow::new)
         .collect();
     for tried in &tried {
-        rows.extend(Row::contexts(tried, &outcome.config));
+        rows.extend(TestRow::contexts(tried, &outcome.config));
     }
     if rows.is_empty() {
         return Err(Error::input(format!(
@@ -201,7 +97,7 @@ pub fn run(args: &TestArgs, dir: &Path, session: &Session) -> Result<Exit, Error
         softirqs(|c| c.refused)
     ));
     if session.global.json || session.global.out.is_some() {
-        session.emit("test", &Facts::read(), &rows, &notes, String::new)?;
+        session.emit("test", &read_facts(), &rows, &notes, String::new)?;
     }
     if !session.global.json {
         let mut out = io::stdout().lock();
@@ -221,7 +117,7 @@ pub fn run(args: &TestArgs, dir: &Path, session: &Session) -> Result<Exit, Error
 fn ktap(
     title: &str,
     seed: u64,
-    rows: &[Row],
+    rows: &[TestRow],
     notes: &[String],
     out: &mut dyn Write,
 ) -> io::Result<()> {
@@ -236,7 +132,7 @@ fn ktap(
     for note in notes {
         writeln!(out, "# {note}")?;
     }
-    let sum = |of: fn(&Row) -> bool| rows.iter().filter(|r| of(r)).count() as u64;
+    let sum = |of: fn(&TestRow) -> bool| rows.iter().filter(|r| of(r)).count() as u64;
     let (failed, skipped) = (sum(|r| r.failed > 0), sum(|r| r.skipped > 0));
     let passed = rows.len() as u64 - failed - skipped;
     writeln!(

@@ -3,8 +3,7 @@
 use std::path::PathBuf;
 
 use clap::Args;
-use kiln_lab::record::Facts;
-use kiln_lab::Error;
+use kiln_lab::{read_facts, Error};
 use kiln_tree::Plan;
 
 use crate::progress::Progress;
@@ -76,7 +75,7 @@ pub fn run(args: &TreeArgs, session: &Session) -> Result<Exit, Error> {
     let mut notes = outcome.notes.clone();
     notes.push(format!("configuration: {}", outcome.config));
     notes.push(format!("built in {}", outcome.cache.display()));
-    session.emit("tree", &Facts::read(), &outcome.rows, &notes, || {
+    session.emit("tree", &read_facts(), &outcome.rows, &notes, || {
         format!(
             "{}\n\n{}\n{}",
             table::paragraph(&title),

@@ -4,9 +4,8 @@ use std::path::PathBuf;
 
 use clap::Args;
 use kiln_lab::lens::Lens;
-use kiln_lab::record::Facts;
 use kiln_lab::via::{self, Plan};
-use kiln_lab::Error;
+use kiln_lab::{read_facts, Error};
 
 use crate::progress::Progress;
 use crate::session::{Exit, Session};
@@ -69,7 +68,7 @@ pub fn run(
         plan.lens = len.parse::<Lens>()?.0;
     }
     plan.socket = args.socket.clone();
-    let facts = Facts::read();
+    let facts = read_facts();
     let progress = Progress::start();
     let outcome = via::run(&plan, &session.stop, &mut |done, what| {
         progress.report(done, what)

@@ -4,10 +4,8 @@ use std::io::{self, IsTerminal};
 use std::path::PathBuf;
 
 use clap::Args;
-use kiln_lab::record::Facts;
-use kiln_lab::Error;
-use kiln_virtio_check::{names, offer, run as check, Fault, Offer, Row as Checked, Verdict};
-use serde::Serialize;
+use kiln_lab::{read_facts, Error};
+use kiln_virtio_check::{names, offer, run as check, Fault, Offer, RecordRow, Row, Verdict};
 
 use crate::output::print;
 use crate::session::{Exit, Session};
@@ -41,13 +39,6 @@ pub struct VirtioCheckArgs {
     socket: PathBuf,
 }
 
-#[derive(Serialize)]
-struct Row {
-    case: String,
-    status: &'static str,
-    note: Option<String>,
-}
-
 /// Runs it.
 pub fn run(args: &VirtioCheckArgs, session: &Session) -> Result<Exit, Error> {
     let path = &args.socket;
@@ -79,8 +70,8 @@ pub fn run(args: &VirtioCheckArgs, session: &Session) -> Result<Exit, Error> {
             .for_each(|note| eprintln!("kiln virtio-check: {note}"));
     }
     if json || session.global.out.is_some() {
-        let rows: Vec<Row> = rows.into_iter().map(Row::from).collect();
-        session.emit("virtio-check", &Facts::read(), &rows, &notes, String::new)?;
+        let rows: Vec<RecordRow> = rows.into_iter().map(RecordRow::from).collect();
+        session.emit("virtio-check", &read_facts(), &rows, &notes, String::new)?;
     }
     Ok(match failed {
         _ if session.stopped() => Exit::Interrupted,
@@ -89,21 +80,7 @@ pub fn run(args: &VirtioCheckArgs, session: &Session) -> Result<Exit, Error> {
     })
 }
 
-impl From<Checked> for Row {
-    fn from(row: Checked) -> Row {
-        Row {
-            status: row.status(),
-            case: row.case,
-            note: match row.verdict {
-                Verdict::Pass => None,
-                Verdict::Skip(why) => Some(why),
-                Verdict::Fail(what) => Some(what),
-            },
-        }
-    }
-}
-
-fn note(row: &Checked) -> Option<String> {
+fn note(row: &Row) -> Option<String> {
     match &row.verdict {
         Verdict::Fail(what) => Some(format!("{}: {what}", row.case)),
         _ => None,
@@ -135,21 +112,4 @@ fn head(offer: &Offer, checks: usize) -> String {
         c.max_cipher_key_len,
         c.max_auth_key_len
     )
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn rows_say_why() {
-        let row = Row::from(Checked {
-            case: "a".into(),
-            verdict: Verdict::Fail("it was accepted".into()),
-        });
-        assert_eq!(
-            (row.status, row.note.as_deref()),
-            ("fail", Some("it was accepted"))
-        );
-    }
 }

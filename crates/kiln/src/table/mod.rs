@@ -20,8 +20,8 @@ pub mod tree;
 pub mod via;
 
 use comfy_table::{presets, CellAlignment, ContentArrangement, Table};
-use kiln_lab::record::Facts;
 use kiln_measure::{Grade, Trust};
+use kiln_record::Facts;
 
 /// Columns of a terminal that every table fits.
 pub const WIDTH: usize = 80;

@@ -1,8 +1,9 @@
 //! The tables of `speed`.
 
 use comfy_table::{Attribute, Cell};
-use kiln_lab::speed::{family, Level, Row, KILN, SWEEP};
+use kiln_lab::speed::{Level, Row, KILN, SWEEP};
 use kiln_measure::Verdict;
+use kiln_record::family;
 
 use super::{align, figure, plain, text};
 

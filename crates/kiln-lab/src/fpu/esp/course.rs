@@ -1,7 +1,9 @@
 //! How a load went over time, as flat fields of a row.
 
+use std::borrow::Cow;
 use std::fmt;
 
+use schemars::{json_schema, JsonSchema, Schema, SchemaGenerator};
 use serde::de::{IgnoredAny, MapAccess, Visitor};
 use serde::ser::SerializeMap;
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
@@ -59,6 +61,41 @@ impl Serialize for Course {
             }
         }
         map.end()
+    }
+}
+
+impl JsonSchema for Course {
+    fn schema_name() -> Cow<'static, str> {
+        "course".into()
+    }
+
+    fn json_schema(_: &mut SchemaGenerator) -> Schema {
+        json_schema!({
+            "properties": {
+                "t_ms": {
+                    "type": "number", "unit": "ms",
+                    "description": "For a load of packets: the length of each of the steps into which time is divided."
+                },
+                "t_high_from_ms": {
+                    "type": "number", "unit": "ms",
+                    "description": "When the high phase begins."
+                },
+                "t_high_to_ms": {
+                    "type": "number", "unit": "ms",
+                    "description": "When the high phase ends."
+                }
+            },
+            "patternProperties": {
+                "^t_mb_per_s_[0-9]+$": {
+                    "type": "number", "unit": "10^6 bytes/s",
+                    "description": "Payload received in step 0, 1, …, the mean of the rounds."
+                },
+                "^t_queued_[0-9]+$": {
+                    "type": "number",
+                    "description": "Requests waiting for cryptd in step 0, 1, …, the mean of the rounds."
+                }
+            }
+        })
     }
 }
 

@@ -7,6 +7,7 @@ use std::time::Instant;
 use kiln_kernel::cpu::kiln_tsc_hz;
 use kiln_kernel::crypto::Model;
 use kiln_kernel::esp::Esp;
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::run::{counts_of, entries, label, model, open, work, EspOutcome, Settings};
@@ -35,32 +36,74 @@ const TRIALS: u32 = 3;
 const CONFIRMED: u32 = 9;
 
 /// A curve's fields of a row.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
-#[allow(missing_docs)] // the names are those of the contract
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Sweep {
+    /// For packets: the scheduler that was modelled, `cfs-6.1`, `eevdf-6.12` or `eevdf-7.3`.
+    #[schemars(extend("x-role" = "key"))]
     pub scheduler: String,
+    /// CPUs of the machine that the scheduler's time slices are scaled for.
     pub scheduler_cpus: u32,
+    /// Time between two ticks.
+    #[schemars(extend("unit" = "µs"))]
     pub tick_us: u64,
+    /// The base slice of EEVDF, or the minimal granularity of CFS.
+    #[schemars(extend("unit" = "µs"))]
     pub slice_us: u64,
+    /// Time added per packet for the rest of the network stack.
+    #[schemars(extend("unit" = "ns"))]
     pub stack_ns: u64,
-    /// Null in the row of a knee, and in that of a control, which has no packets.
+    /// Packets offered per second; null in the rows of knees and controls.
+    #[schemars(extend("unit" = "1/s", "x-role" = "key"))]
     pub offered_pps: Option<f64>,
+    /// The same in bits of IP packets.
+    #[schemars(extend("unit" = "10^9 bits/s"))]
     pub offered_gbit_s: Option<f64>,
-    pub delivered_pps: Option<f64>,
-    /// Of the packets offered.
-    pub lost_share: Option<f64>,
-    /// Of the core, taken from the task.
-    pub core_share: Option<f64>,
-    pub trials: Option<u32>,
-    pub softirqs_behind: Option<u64>,
-    /// Null where it is beyond the rates that were tried: then one of its ends is null, too.
+    /// The rate from which more than 0.1 % of the packets are lost, summed over at least nine trials; null if it is
+    /// outside the rates tried.
+    #[schemars(extend(
+        "unit" = "1/s",
+        "x-role" = "main",
+        "x-heading" = "loses from packets/s",
+        "x-interval" = ["knee_pps_low", "knee_pps_high"],
+        "x-better" = "more"
+    ))]
     pub knee_pps: Option<f64>,
+    /// One step (9 %) below the highest rate that lost less, the lowest of all rounds and of their sum; that rate
+    /// itself where `knee_pps` is null; null if even the lowest rate tried loses packets.
+    #[schemars(extend("unit" = "1/s"))]
     pub knee_pps_low: Option<f64>,
+    /// One step (9 %) above the lowest rate that lost more, the highest of all rounds and of their sum; that rate
+    /// itself where `knee_pps` is null; null if no rate tried loses packets.
+    #[schemars(extend("unit" = "1/s"))]
     pub knee_pps_high: Option<f64>,
+    /// The knee in bits of IP packets.
+    #[schemars(extend("unit" = "10^9 bits/s", "x-role" = "main", "x-heading" = "Gbit/s"))]
     pub knee_gbit_s: Option<f64>,
+    /// `core_share` at the knee.
+    #[schemars(extend("x-role" = "main", "x-heading" = "share of the core"))]
     pub knee_core_share: Option<f64>,
-    /// `cryptd`, `core` or `replay`: where most of the first lost packets went.
+    /// Where most of the first lost packets were lost: `cryptd` (its queue), `core` (the card's ring) or `replay` (an
+    /// anti-replay window).
     pub knee_loss: Option<String>,
+    /// Packets per second that a receiver took.
+    #[schemars(extend(
+        "unit" = "1/s",
+        "x-role" = "figure",
+        "x-heading" = "delivered packets/s",
+        "x-better" = "more"
+    ))]
+    pub delivered_pps: Option<f64>,
+    /// Share of the offered packets that were never delivered, from 0 to 1.
+    #[schemars(extend("x-role" = "figure", "x-heading" = "lost"))]
+    pub lost_share: Option<f64>,
+    /// Share of the core that packets take from the task, compared with the same interrupts without packets, from 0
+    /// to 1.
+    #[schemars(extend("x-role" = "figure", "x-heading" = "share of the core at this rate"))]
+    pub core_share: Option<f64>,
+    /// Runs at this rate.
+    pub trials: Option<u32>,
+    /// Softirqs raised by a hardirq that interrupted a softirq; they wait until that one is done.
+    pub softirqs_behind: Option<u64>,
 }
 
 fn rate_of(step: u32) -> f64 {

@@ -14,7 +14,7 @@ use super::part::Part;
 use super::question::Question;
 use super::row::Row;
 use super::runs::Runs;
-use crate::speed::family;
+use kiln_record::family;
 
 /// The sentences that the answers so far carry; none if they carry none.
 pub fn rows(question: Question, answers: &[Answer]) -> Vec<Row> {

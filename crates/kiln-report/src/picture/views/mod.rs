@@ -25,7 +25,7 @@ pub fn of(group: &Group, names: &[String]) -> (Vec<Picture>, &'static str) {
         let sides = group.sides();
         sides.flat_map(|s| draw(&name(s), &group.rows[s])).collect()
     };
-    let (mut pictures, how) = match group.kind.name {
+    let (mut pictures, how) = match group.kind.name.as_str() {
         "speed" => (
             speed::draw(&group.rows, names),
             "Cycles per byte by message length: Kiln's best implementation, the best of each library and of the kernel \

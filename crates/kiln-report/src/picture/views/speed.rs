@@ -1,10 +1,11 @@
 //! Speed by length: a picture for each algorithm.
 
-use crate::kind::{family, of_tree, own};
+use kiln_record::family;
+
 use crate::number::short;
 use crate::picture::canvas::{fit, width, Picture, FONT, WIDTH};
 use crate::picture::lines::{Chart, Line, Point};
-use crate::record::{is, number, word, Row};
+use crate::record::{is, is_of_tree, is_own, number, word, Row};
 
 use super::split;
 
@@ -68,13 +69,13 @@ fn picture(alg: &str, rows: &[&Row], sides: &[Vec<&Row>], names: &[String]) -> O
         let mut providers = split(&rows, |r| {
             family(word(r, "provider").unwrap_or("-")).to_string()
         });
-        providers.sort_by_key(|(_, rows)| (!own(rows[0]), !of_tree(rows[0])));
+        providers.sort_by_key(|(_, rows)| (!is_own(rows[0]), !is_of_tree(rows[0])));
         for (provider, rows) in &mut providers {
             // Several messages at a time are another question, unless there is no other answer.
             if rows.iter().any(|r| !is(r, "together")) {
                 rows.retain(|r| !is(r, "together"));
             }
-            if sides.len() > 1 && !own(rows[0]) && !of_tree(rows[0]) {
+            if sides.len() > 1 && !is_own(rows[0]) && !is_of_tree(rows[0]) {
                 continue;
             }
             let Some((imp, points)) = best(rows) else {
@@ -92,7 +93,7 @@ fn picture(alg: &str, rows: &[&Row], sides: &[Vec<&Row>], names: &[String]) -> O
             let last = points.last().map_or(String::new(), |p| {
                 format!(", {} at {:.0} B", short(p.y), p.x)
             });
-            let provider = match own(rows[0]) {
+            let provider = match is_own(rows[0]) {
                 true => String::new(),
                 false => format!("{provider} "),
             };
@@ -102,7 +103,7 @@ fn picture(alg: &str, rows: &[&Row], sides: &[Vec<&Row>], names: &[String]) -> O
             lines.push(Line {
                 name: fit(&format!("{whose}{provider}{imp}"), room, FONT) + &tail,
                 // A side looks the same in all pictures, whatever the others lack.
-                series: Some(match (sides.len(), own(rows[0])) {
+                series: Some(match (sides.len(), is_own(rows[0])) {
                     (1, _) => series,
                     (_, true) => side,
                     (n, false) => n + side,

@@ -4,9 +4,9 @@ use std::path::{Path, PathBuf};
 use std::time::Instant;
 
 use clap::Args;
-use kiln_lab::record::Facts;
+use kiln_lab::read_facts;
+use kiln_linux::build::Row;
 use kiln_linux::module;
-use serde::Serialize;
 
 use super::{build_module, Fault, KernelArgs};
 use crate::progress::Progress;
@@ -43,17 +43,6 @@ pub struct BuildArgs {
     headers: Option<PathBuf>,
 }
 
-/// What was built.
-#[derive(Serialize)]
-struct Row {
-    what: &'static str,
-    version: String,
-    cc: String,
-    path: String,
-    seconds: f64,
-    warnings: usize,
-}
-
 /// Runs it.
 pub fn run(args: &BuildArgs, session: &Session) -> Result<Exit, Fault> {
     let progress = Progress::start();
@@ -62,7 +51,7 @@ pub fn run(args: &BuildArgs, session: &Session) -> Result<Exit, Fault> {
         None => user(args, session, &progress)?,
     };
     drop(progress);
-    session.emit("linux-build", &Facts::read(), &rows, &warnings, || {
+    session.emit("linux-build", &read_facts(), &rows, &warnings, || {
         let lines = rows.iter().map(|row| {
             format!(
                 "{} {} by {}: {} ({:.1} s)",

@@ -4,10 +4,10 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 use clap::Args;
-use kiln_lab::record::Facts;
-use kiln_lab::Error;
+use kiln_lab::{read_facts, Error};
 use kiln_linux::debian;
 use kiln_linux::fidelity::compare;
+use kiln_record::Facts;
 
 use super::qemu_args::QemuArgs;
 use super::Fault;
@@ -66,7 +66,7 @@ pub fn run(args: &FidelityArgs, session: &Session) -> Result<Exit, Fault> {
     let report = |done: f64, what: &str| progress.report(done, what);
     let outcome = compare::run(&args.qemu.plan(&kernel, &compiler, session, &report))?;
     drop(progress);
-    let facts = Facts::read();
+    let facts = read_facts();
     if let Some(dir) = &args.record {
         write(
             dir,

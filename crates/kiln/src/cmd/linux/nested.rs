@@ -1,7 +1,7 @@
 //! `kiln linux nested`.
 
 use clap::Args;
-use kiln_lab::record::Facts;
+use kiln_lab::read_facts;
 use kiln_linux::fidelity::nested;
 use kiln_linux::module;
 
@@ -58,7 +58,7 @@ pub fn run(args: &NestedArgs, session: &Session) -> Result<Exit, Fault> {
     let mut notes = outcome.findings.clone();
     notes.extend(outcome.notes);
     let rows = &outcome.rows;
-    session.emit("linux-nested", &Facts::read(), rows, &notes, || {
+    session.emit("linux-nested", &read_facts(), rows, &notes, || {
         table::linux_fidelity::nested(rows) + &table::notes(&notes, session.seed)
     })?;
     Ok(match outcome.findings.is_empty() {

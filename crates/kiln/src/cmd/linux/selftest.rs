@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use clap::Args;
 use kiln_lab::algorithm::unknown;
-use kiln_lab::record::Facts;
+use kiln_lab::read_facts;
 use kiln_linux::selftest::{self, Outcome};
 use kiln_linux::{hosted, module};
 
@@ -73,7 +73,7 @@ pub fn run(args: &SelftestArgs, session: &Session) -> Result<Exit, Fault> {
     let notes = &outcome.notes;
     session.emit(
         "linux-selftest",
-        &Facts::read(),
+        &read_facts(),
         &outcome.rows,
         notes,
         || table::linux::selftest(&outcome.rows) + &table::notes(notes, session.seed),

@@ -5,8 +5,7 @@ use std::time::Duration;
 
 use clap::Args;
 use kiln_kernel::cipher::Impl;
-use kiln_lab::record::Facts;
-use kiln_lab::Error;
+use kiln_lab::{read_facts, Error};
 use kiln_linux::module::PREFIX;
 use kiln_linux::tcrypt::{self, Request};
 
@@ -131,7 +130,7 @@ pub fn run(args: &TcryptArgs, session: &Session) -> Result<Exit, Fault> {
     if !args.raw || session.global.out.is_some() {
         session.emit(
             "linux-tcrypt",
-            &Facts::read(),
+            &read_facts(),
             &rows,
             &notes,
             || match args.raw {

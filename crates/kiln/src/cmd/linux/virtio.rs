@@ -4,7 +4,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use clap::Args;
-use kiln_lab::record::Facts;
+use kiln_lab::read_facts;
 use kiln_linux::debian::{self, Kernel};
 use kiln_linux::qemu::{self, Accel};
 use kiln_linux::virtio::{self, Device, Guest, Outcome};
@@ -98,7 +98,7 @@ pub fn run(args: &VirtioArgs, session: &Session) -> Result<Exit, Fault> {
     let mut notes = outcome.findings.clone();
     notes.extend(outcome.notes);
     let rows = &outcome.rows;
-    session.emit("linux-virtio", &Facts::read(), rows, &notes, || {
+    session.emit("linux-virtio", &read_facts(), rows, &notes, || {
         table::linux_virtio::all(rows) + &table::notes(&notes, session.seed)
     })?;
     Ok(match outcome.findings.is_empty() {

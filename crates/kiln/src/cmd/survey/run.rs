@@ -3,13 +3,11 @@
 use std::fs;
 use std::time::{Duration, Instant};
 
-use kiln_lab::record::Facts;
 use kiln_lab::survey::child::{self, Watch};
-use kiln_lab::survey::{
-    self, Answer, Bundle, Ended, LeftOut, Plan, Question, Row, Step, PROCESSES,
-};
+use kiln_lab::survey::{self, Answer, Ended, LeftOut, Plan, Question, Row, Step, PROCESSES};
 use kiln_lab::{replace, Error};
 use kiln_measure::{warning, Warning};
+use kiln_record::{Facts, Record};
 use serde_json::Value;
 
 use super::page::Page;
@@ -244,10 +242,10 @@ impl<'a> Survey<'a> {
             .collect();
         let mut last = String::new();
         if let Some(page) = page {
-            let bundle = Bundle::new(
-                self.session.record("survey", facts, &rows, &notes),
-                &records,
-            );
+            let bundle = Record {
+                records: Some(&records),
+                ..self.session.record("survey", facts, &rows, &notes)
+            };
             last = page.write(&bundle.to_value()).unwrap_or_else(|e| {
                 // The survey is done; that nobody may write there is told.
                 let note = format!("no report: {e}");
@@ -256,11 +254,11 @@ impl<'a> Survey<'a> {
             });
             last = table::paragraph(&last) + "\n";
         }
-        let text = Bundle::new(
-            self.session.record("survey", facts, &rows, &notes),
-            &records,
-        )
-        .to_json();
+        let bundle = Record {
+            records: Some(&records),
+            ..self.session.record("survey", facts, &rows, &notes)
+        };
+        let text = bundle.to_json();
         if let Some(dir) = &self.session.global.out {
             replace::write(&dir.join("survey.json"), text.as_bytes())?;
         }

@@ -1,0 +1,18 @@
+//! The facts about this machine that every record carries.
+
+use kiln_kernel::Tier;
+use kiln_measure::Machine;
+use kiln_record::Facts;
+
+/// Reads them all; takes some 80 ms, for the clocks.
+pub fn read_facts() -> Facts {
+    Facts {
+        machine: Machine::read(),
+        kernel_cc: kiln_kernel::COMPILER.to_string(),
+        tiers: Tier::ALL
+            .into_iter()
+            .filter(|t| t.usable())
+            .map(Tier::name)
+            .collect(),
+    }
+}

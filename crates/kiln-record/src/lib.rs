@@ -1,0 +1,40 @@
+//! Records: what `--json` prints and `--out` writes.
+//!
+//! A record is an envelope ([`Record`]) around flat rows, all of one row type. The row structure that a command
+//! serializes is the only description of its type. Doc comments give the meaning of each field; attributes of schemars
+//! give the rest:
+//!
+//! | attribute of a row structure | |
+//! |---|---|
+//! | `rename` | name of the type, which records give as their `type` |
+//! | `title` | heading of its section in reports |
+//! | `"x-question"` | the question that its rows answer |
+//! | `"x-commands"` | commands that write such rows |
+//!
+//! | attribute of a field | |
+//! |---|---|
+//! | `"unit"` | its unit |
+//! | `"x-role"` | `key`: identifies a row. `condition`: shown with the keys, but rows that differ in nothing else are the same row on another machine or version. `main`: a result by which sides are compared in a report. `figure`: another result that reports show. Without a role, a field is in the record only |
+//! | `"x-heading"` | heading of its column; without it, the field's name in words |
+//! | `"x-interval"` | the fields with the lower and the upper end of its interval |
+//! | `"x-better"` | `less` or `more`: `kiln compare` compares it. The first such field that is always there is compared even if it is null; the others only where both records have a value |
+//! | `"x-time"` | the field that holds the same result as time instead of cycles |
+//! | `"x-since"` | the schema version from which on the field is always there; older records may lack it |
+//! | `"x-only"` | for a structure that describes two types: the type in which the field has its role |
+//!
+//! From these come `docs/schema.json` ([`schema`]) and `docs/RECORDS.md` ([`reference`]); the test `records` of the crate
+//! `kiln` lists the row types and keeps both files up to date. Programs get the descriptions back from the schema
+//! ([`row_types`]), so that neither `kiln-report` nor `kiln compare` lists fields.
+#![forbid(unsafe_code)]
+
+mod facts;
+mod record;
+mod reference;
+mod row_type;
+mod schema;
+
+pub use facts::Facts;
+pub use record::{pretty, utc_now, Record, SCHEMA};
+pub use reference::reference;
+pub use row_type::{family, row_type, row_types, type_of, Better, Field, Role, Row, RowType};
+pub use schema::{describe, schema, Description};

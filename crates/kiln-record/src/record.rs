@@ -1,0 +1,179 @@
+//! The JSON document of a command: what was asked, where, and the results.
+
+use std::time::SystemTime;
+
+use schemars::JsonSchema;
+use serde::Serialize;
+use serde_json::{Map, Value};
+
+use crate::Facts;
+
+/// Version of the records' form. It grows when a field is removed or changes its meaning, not when one is added.
+pub const SCHEMA: u32 = 2;
+
+/// What `--json` prints and `--out` writes. Fields keep their names and units; new ones may come without a new schema
+/// number. A result that could not be measured is null, and a note gives the reason.
+#[derive(Clone, Debug, Serialize, JsonSchema)]
+#[schemars(title = "A record of Kiln")]
+pub struct Record<'a, R> {
+    /// Version of Kiln that wrote it.
+    pub kiln: &'static str,
+    /// The commit it was built from, in the form of `git describe`, with `-dirty` if a source differed; `unknown` outside
+    /// git.
+    #[schemars(extend("x-since" = 2))]
+    pub commit: &'static str,
+    /// The cargo features it was built with.
+    #[schemars(extend("x-since" = 2))]
+    pub features: Vec<&'static str>,
+    /// When the run began: UTC, RFC 3339, to the second.
+    #[schemars(extend("x-since" = 2))]
+    pub date: &'a str,
+    /// Version of this form; records without it are from before it had a number.
+    #[schemars(extend("x-since" = 1))]
+    pub schema: u32,
+    /// The command that wrote it.
+    pub command: &'a str,
+    /// Type of the rows.
+    #[serde(rename = "type")]
+    #[schemars(extend("x-since" = 2))]
+    pub row_type: String,
+    /// The arguments after the program's name, without secrets.
+    pub args: &'a [String],
+    /// All random choices follow from this seed.
+    pub seed: u64,
+    /// The machine it was made on.
+    pub machine: &'a Facts,
+    /// Flat rows, as described below for each type.
+    #[schemars(with = "Vec<Map<String, Value>>")]
+    pub rows: &'a [R],
+    /// What a reader of the rows must know.
+    pub notes: &'a [String],
+    /// In a survey: the complete records that its answers are from.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schemars(with = "Vec<Value>", extend("items" = {"$ref": "#"}))]
+    pub records: Option<&'a [Value]>,
+}
+
+impl<R: Serialize> Record<'_, R> {
+    /// One JSON document, with a newline at its end.
+    pub fn to_json(&self) -> String {
+        pretty(self)
+    }
+
+    /// The same as a value.
+    pub fn to_value(&self) -> Value {
+        serde_json::to_value(self).expect("a record has string keys only")
+    }
+}
+
+/// The time of day in UTC as RFC 3339 has it: `2026-11-22T15:33:07Z`.
+pub fn utc_now() -> String {
+    humantime::format_rfc3339_seconds(SystemTime::now()).to_string()
+}
+
+/// JSON for people: one field per line, and a list of numbers in one line.
+pub fn pretty(document: &impl Serialize) -> String {
+    let text = serde_json::to_string_pretty(document).expect("a record has string keys only");
+    let is_number = |line: &str| {
+        let value = line.trim().trim_end_matches(',');
+        value == "null" || value.parse::<f64>().is_ok()
+    };
+    let mut out = String::with_capacity(text.len());
+    let mut numbers = false;
+    // Strings have no newlines of their own in JSON, so that a line with a number alone is an element of a list.
+    for line in text.lines() {
+        let ends = numbers && line.trim_start().starts_with(']');
+        match (is_number(line), ends) {
+            (true, _) if numbers => out.push(' '),
+            (true, _) | (_, true) => {}
+            _ if out.is_empty() => {}
+            _ => out.push('\n'),
+        }
+        numbers = is_number(line);
+        match numbers || ends {
+            true => out.push_str(line.trim()),
+            false => out.push_str(line),
+        }
+    }
+    out.push('\n');
+    out
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use kiln_measure::Machine;
+
+    #[test]
+    fn a_record_has_the_fields_of_the_contract() {
+        #[derive(Serialize)]
+        struct Row {
+            len: usize,
+            ratio: Option<f64>,
+        }
+        let facts = Facts {
+            machine: Machine::read(),
+            kernel_cc: "gcc (Debian) 14".to_string(),
+            tiers: vec!["generic"],
+        };
+        let record = Record {
+            kiln: "0",
+            commit: "312f00c",
+            features: vec!["peers"],
+            date: &utc_now(),
+            schema: SCHEMA,
+            command: "speed",
+            row_type: "speed".to_string(),
+            args: &["speed".to_string()],
+            seed: u64::MAX,
+            machine: &facts,
+            rows: &[Row {
+                len: 16,
+                ratio: None,
+            }],
+            notes: &[],
+            records: None,
+        };
+        let doc: Value = serde_json::from_str(&record.to_json()).unwrap();
+        let keys: Vec<_> = doc.as_object().unwrap().keys().collect();
+        assert_eq!(
+            keys,
+            [
+                "kiln", "commit", "features", "date", "schema", "command", "type", "args", "seed",
+                "machine", "rows", "notes"
+            ]
+        );
+        assert_eq!(doc["schema"], SCHEMA);
+        assert_eq!(doc["seed"], u64::MAX);
+        assert!(doc["rows"][0]["ratio"].is_null());
+        assert!(doc["machine"]["kernel_cc"].as_str().unwrap().contains('('));
+        assert!(doc["machine"]["core_hz"].as_f64().unwrap() > 1e8);
+        assert_eq!(doc["machine"]["tiers"][0], "generic");
+    }
+
+    #[test]
+    fn lists_of_numbers_take_one_line() {
+        let document = serde_json::json!({"a": [1.5, null, -2e9], "b": [], "c": [[1], {"d": 1}, "7", "]"], "e": [3]});
+        let text = pretty(&document);
+        assert_eq!(
+            serde_json::from_str::<serde_json::Value>(&text).unwrap(),
+            document
+        );
+        assert!(
+            text.contains("\n  \"a\": [1.5, null, -2000000000.0],\n"),
+            "{text}"
+        );
+        assert!(
+            text.contains("\n    [1],\n") && text.contains("\n    \"7\",\n    \"]\"\n  ],\n"),
+            "{text}"
+        );
+        assert!(text.ends_with("\n  \"e\": [3]\n}\n"), "{text}");
+    }
+
+    #[test]
+    fn dates_are_in_utc_to_the_second() {
+        let now = utc_now();
+        assert_eq!(now.len(), "2026-11-22T15:33:07Z".len());
+        assert!(now.as_str() > "2026" && now.ends_with('Z'), "{now}");
+    }
+}

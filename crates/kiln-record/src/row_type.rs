@@ -1,0 +1,324 @@
+//! Row types as programs use them: read back from `docs/schema.json`, which is built in.
+
+use std::sync::OnceLock;
+
+use serde::Deserialize;
+use serde_json::{Map, Value};
+
+use crate::schema::commands_of;
+
+/// A row.
+pub type Row = Map<String, Value>;
+
+/// What a field is for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Role {
+    /// It identifies a row.
+    Key,
+    /// It is shown with the keys, but does not identify a row.
+    Condition,
+    /// A result by which sides are compared in a report.
+    Main,
+    /// Another result that reports show.
+    Figure,
+}
+
+/// Which of two results is better.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Better {
+    /// The smaller one: a cost.
+    Less,
+    /// The greater one: a rate.
+    More,
+}
+
+/// A field of a row type.
+#[derive(Clone, Debug, PartialEq, Deserialize)]
+pub struct Field {
+    /// Its name in records.
+    #[serde(skip)]
+    pub name: String,
+    /// Its meaning.
+    #[serde(rename = "description")]
+    pub meaning: String,
+    /// Its unit.
+    pub unit: Option<String>,
+    /// What it is for; without a role, it is in the record only.
+    #[serde(rename = "x-role")]
+    pub role: Option<Role>,
+    /// Heading of its column.
+    #[serde(rename = "x-heading", default)]
+    pub heading: String,
+    /// The fields with the lower and the upper end of its interval.
+    #[serde(rename = "x-interval")]
+    pub interval: Option<(String, String)>,
+    /// Set if `kiln compare` compares it.
+    #[serde(rename = "x-better")]
+    pub better: Option<Better>,
+    /// The field with the same result as time instead of cycles.
+    #[serde(rename = "x-time")]
+    pub time: Option<String>,
+    /// Whether every row has it.
+    #[serde(skip)]
+    pub always: bool,
+}
+
+/// A row type.
+#[derive(Clone, Debug, PartialEq)]
+pub struct RowType {
+    /// Its name.
+    pub name: String,
+    /// Heading of its section in reports.
+    pub title: String,
+    /// The question that its rows answer.
+    pub question: String,
+    /// Commands that write it.
+    pub commands: Vec<String>,
+    /// Its fields, in the order of the row structure.
+    pub fields: Vec<Field>,
+}
+
+impl RowType {
+    /// The fields that identify a row, and those shown with them.
+    pub fn keys(&self) -> impl Iterator<Item = &Field> {
+        let shown = [Some(Role::Key), Some(Role::Condition)];
+        self.fields.iter().filter(move |f| shown.contains(&f.role))
+    }
+
+    /// Results by which sides are compared.
+    pub fn main_figures(&self) -> impl Iterator<Item = &Field> {
+        self.fields.iter().filter(|f| f.role == Some(Role::Main))
+    }
+
+    /// All results that reports show, the main ones first.
+    pub fn figures(&self) -> impl Iterator<Item = &Field> {
+        let more = self.fields.iter().filter(|f| f.role == Some(Role::Figure));
+        self.main_figures().chain(more)
+    }
+
+    /// The field of this name.
+    pub fn field(&self, name: &str) -> Option<&Field> {
+        self.fields.iter().find(|f| f.name == name)
+    }
+
+    /// The words that identify a row. If `plain`, without conditions and the versions of providers, so that rows of
+    /// another machine or version have the same key.
+    pub fn key(&self, row: &Row, plain: bool) -> Vec<String> {
+        // The fields of an unknown type have no roles: texts are what most likely identifies a row.
+        if self.fields.is_empty() {
+            let texts = row.values().filter_map(Value::as_str);
+            return texts.map(str::to_string).collect();
+        }
+        let mut units: Vec<&str> = Vec::new();
+        let mut words = Vec::new();
+        for field in self.keys() {
+            if plain && field.role == Some(Role::Condition) {
+                continue;
+            }
+            let name = field.name.as_str();
+            match row.get(name) {
+                Some(Value::String(text)) if name == "provider" && plain => {
+                    words.push(family(text).to_string());
+                }
+                Some(Value::String(text)) => words.push(text.clone()),
+                Some(Value::Number(n)) => {
+                    let unit = field.unit.as_deref().unwrap_or_default();
+                    let short = match unit {
+                        "bits" => "bit",
+                        "bytes" => "B",
+                        "µs" => "µs",
+                        _ => "",
+                    };
+                    // A second size needs its name.
+                    words.push(match short.is_empty() || units.contains(&unit) {
+                        true => format!("{name} {n}"),
+                        false => format!("{n} {short}"),
+                    });
+                    units.push(unit);
+                }
+                Some(Value::Bool(true)) => words.push(name.to_string()),
+                _ => {}
+            }
+        }
+        words
+    }
+}
+
+/// A provider without its version.
+pub fn family(provider: &str) -> &str {
+    let digit = |i: usize| provider[i + 1..].starts_with(|c: char| c.is_ascii_digit());
+    let end = provider.match_indices('-').find(|(i, _)| digit(*i));
+    end.map_or(provider, |(i, _)| &provider[..i])
+}
+
+/// All row types, in the order in which reports show them.
+pub fn row_types() -> &'static [RowType] {
+    static TYPES: OnceLock<Vec<RowType>> = OnceLock::new();
+    TYPES.get_or_init(|| read(include_str!("../../../docs/schema.json")))
+}
+
+/// The row type of this name.
+pub fn row_type(name: &str) -> Option<&'static RowType> {
+    row_types().iter().find(|t| t.name == name)
+}
+
+/// The type of a record's rows; for types that this version does not know, one that is called `other` and has no fields.
+pub fn type_of(record: &Value) -> &'static RowType {
+    static OTHER: OnceLock<RowType> = OnceLock::new();
+    let name = record.get("type").and_then(Value::as_str);
+    let found = row_type(name.unwrap_or_else(|| infer(record)));
+    found.unwrap_or_else(|| {
+        OTHER.get_or_init(|| RowType {
+            name: "other".to_string(),
+            title: "More".to_string(),
+            question: "Rows of other commands.".to_string(),
+            commands: Vec::new(),
+            fields: Vec::new(),
+        })
+    })
+}
+
+/// The type of a record from before schema 2, which did not say it: the command's, unless the fields show another of its
+/// types.
+fn infer(record: &Value) -> &str {
+    let command = record.get("command").and_then(Value::as_str);
+    let rows = || record.get("rows").and_then(Value::as_array);
+    let has = |field: &str| {
+        let mut rows = rows().into_iter().flatten();
+        rows.any(|row| row.get(field).is_some_and(|v| !v.is_null()))
+    };
+    match command.unwrap_or_default() {
+        "speed" if has("queues") => "speed-via",
+        "speed" if has("driver") => "tcrypt",
+        "linux-tcrypt" => "tcrypt",
+        fpu if fpu == "fpu" || fpu.starts_with("fpu-") => match () {
+            () if has("path") => "fpu-overhead",
+            () if has("instructions") => "fpu-step",
+            () if has("in_section") => "fpu-answers",
+            () if has("packets") => "fpu-esp",
+            () => "fpu",
+        },
+        "test" if has("finding") => "constant-time",
+        "test" if has("config") => "test-tree",
+        other => other,
+    }
+}
+
+/// Reads the row types of a schema.
+pub(crate) fn read(schema: &str) -> Vec<RowType> {
+    let schema: Value = serde_json::from_str(schema).expect("the schema is JSON");
+    let names = schema["properties"]["type"]["enum"].as_array();
+    let names = names.into_iter().flatten().filter_map(Value::as_str);
+    names
+        .map(|name| read_type(name, &schema["$defs"][name]))
+        .collect()
+}
+
+fn read_type(name: &str, definition: &Value) -> RowType {
+    let text = |word: &str| definition[word].as_str().unwrap_or_default().to_string();
+    let required = definition["required"].as_array();
+    let always = |name: &str| required.is_some_and(|all| all.iter().any(|r| r == name));
+    let fields = definition["properties"].as_object().into_iter().flatten();
+    let read_field = |(name, of): (&String, &Value)| {
+        let field: Field = serde_json::from_value(of.clone()).expect("a field is described");
+        let heading = match field.heading.as_str() {
+            "" => name.replace('_', " "),
+            heading => heading.to_string(),
+        };
+        Field {
+            name: name.clone(),
+            heading,
+            always: always(name),
+            ..field
+        }
+    };
+    RowType {
+        name: name.to_string(),
+        title: text("title"),
+        question: text("x-question"),
+        commands: commands_of(definition),
+        fields: fields.map(read_field).collect(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::json;
+
+    #[test]
+    fn records_say_their_type_and_that_of_old_ones_is_inferred() {
+        let typed = json!({"schema": 2, "command": "fpu", "type": "fpu-step", "rows": [{"path": "direct"}]});
+        assert_eq!(type_of(&typed).name, "fpu-step");
+        let newer = json!({"schema": 2, "command": "fpu", "type": "fpu-of-tomorrow", "rows": []});
+        assert_eq!(type_of(&newer).name, "other");
+        let old = |command: &str, row: Value| {
+            let record = json!({"command": command, "rows": [row]});
+            type_of(&record).name.as_str()
+        };
+        assert_eq!(old("fpu", json!({"path": "direct"})), "fpu-overhead");
+        let policy = |packets: Value| json!({"policy": "legacy", "packets": packets});
+        assert_eq!(old("fpu", policy(Value::Null)), "fpu");
+        assert_eq!(old("fpu", policy(json!(3))), "fpu-esp");
+        assert_eq!(old("fpu", json!({"instructions": 3})), "fpu-step");
+        assert_eq!(old("fpu", json!({"in_section": true})), "fpu-answers");
+        assert_eq!(old("speed", json!({"alg": "a"})), "speed");
+        assert_eq!(old("speed", json!({"queues": 1})), "speed-via");
+        assert_eq!(old("speed", json!({"driver": "d"})), "tcrypt");
+        assert_eq!(old("linux-tcrypt", json!({})), "tcrypt");
+        assert_eq!(old("test", json!({"finding": ""})), "constant-time");
+        assert_eq!(old("test", json!({"config": "tree"})), "test-tree");
+        assert_eq!(old("test", json!({"tiers": "generic"})), "test");
+        assert_eq!(old("no such", json!({})), "other");
+    }
+
+    #[test]
+    fn descriptions_are_consistent() {
+        for (n, of) in row_types().iter().enumerate() {
+            let name = &of.name;
+            assert!(row_types()[..n].iter().all(|t| t.name != *name), "{name}");
+            assert!(
+                !of.title.is_empty() && of.question.ends_with(['?', '.']),
+                "{name}"
+            );
+            assert!(!of.commands.is_empty(), "{name}");
+            assert!(of.keys().any(|f| f.role == Some(Role::Key)), "{name}");
+            assert!(of.main_figures().next().is_some(), "{name}");
+            for field in &of.fields {
+                let what = format!("{name}: {}", field.name);
+                assert!(field.meaning.ends_with(['.', '…']), "{what}");
+                let (low, high) = field.interval.clone().unzip();
+                for partner in [low, high, field.time.clone()].into_iter().flatten() {
+                    assert!(of.field(&partner).is_some(), "{what}: {partner}");
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn a_key_identifies_a_row_on_another_machine_too() {
+        let row = json!({"alg": "xts(aes)", "op": "encrypt", "key_bits": 256, "len": 16, "impl": "i",
+            "provider": "linux-6.12.1", "level": "api", "latency": false, "cycles_per_op": 1.0});
+        let speed = row_type("speed").unwrap();
+        let key = |plain| speed.key(row.as_object().unwrap(), plain).join(", ");
+        assert_eq!(key(true), "xts(aes), encrypt, 256 bit, 16 B, i, linux, api");
+        assert_eq!(
+            key(false),
+            "xts(aes), encrypt, 256 bit, 16 B, i, linux-6.12.1, api"
+        );
+        let row = json!({"mode": "poll", "workers": 4, "session": "cipher", "cores": 2});
+        let ctrlq = row_type("ctrlq").unwrap();
+        let key = |plain| ctrlq.key(row.as_object().unwrap(), plain).join(", ");
+        assert_eq!(key(true), "poll, workers 4, cipher");
+        assert_eq!(key(false), "poll, workers 4, cipher, cores 2");
+    }
+
+    #[test]
+    fn a_provider_has_a_family() {
+        assert_eq!(family("linux-6.12.1"), "linux");
+        assert_eq!(family("aws-lc-1.2"), "aws-lc");
+        assert_eq!(family("kiln"), "kiln");
+    }
+}

@@ -1,0 +1,140 @@
+//! The rows of `kiln test --tree`.
+
+use std::io::{self, Write};
+
+use schemars::JsonSchema;
+use serde::Serialize;
+
+use crate::contexts::{self, Tried};
+use crate::row::Row;
+
+/// The results of one driver of a kernel tree in one test suite.
+#[derive(Serialize, JsonSchema)]
+#[schemars(
+    rename = "test-tree",
+    title = "Tests of a kernel tree",
+    extend(
+        "x-question" = "Does every driver of the tree pass its own tests, in every context?",
+        "x-commands" = ["test --tree"]
+    )
+)]
+pub struct TestRow {
+    /// The algorithm; empty for an object that does not build.
+    #[schemars(extend("x-role" = "key"))]
+    pub alg: String,
+    /// Driver name, or the object's path.
+    #[serde(rename = "impl")]
+    #[schemars(extend("x-role" = "key"))]
+    pub implementation: String,
+    /// `testmgr`, `contexts` or `build`.
+    #[schemars(extend("x-role" = "key"))]
+    pub suite: &'static str,
+    /// The context from which the calls were made.
+    #[schemars(extend("x-role" = "key"))]
+    pub context: String,
+    /// The configuration that the tree was built with.
+    #[schemars(extend("x-role" = "key"))]
+    pub config: String,
+    /// Test cases done.
+    #[schemars(extend("x-role" = "main"))]
+    pub cases: u64,
+    /// Test cases with a wrong result.
+    #[schemars(extend("x-role" = "main"))]
+    pub failed: u64,
+    /// 1 if the suite was not run.
+    #[schemars(extend("x-role" = "figure"))]
+    pub skipped: u64,
+    /// Why the suite was not run, or what is wrong.
+    #[schemars(extend("x-role" = "figure"))]
+    pub reason: Option<String>,
+    /// How long the self-test took.
+    #[schemars(extend("unit" = "µs"))]
+    pub test_us: Option<u64>,
+}
+
+impl TestRow {
+    /// The self-test of a driver, or the build of an object.
+    pub fn new(row: Row) -> TestRow {
+        let is = |status: &str| u64::from(row.status == status);
+        TestRow {
+            failed: is("failed"),
+            skipped: is("untested"),
+            cases: is("failed") + is("tested"),
+            // What does not compile, or ends the process, is no algorithm's test.
+            suite: match row.kind {
+                "algorithm" => "testmgr",
+                _ => "build",
+            },
+            context: "task, interrupted".into(),
+            alg: row.alg.unwrap_or_default(),
+            implementation: row.name,
+            reason: Some(row.reason).filter(|r| !r.is_empty()),
+            test_us: row.test_us,
+            config: row.config,
+        }
+    }
+
+    /// One row per context, or one that says why there are none.
+    pub fn contexts((driver, result): &Tried, config: &str) -> Vec<TestRow> {
+        let row = |context: &str, cases: u64, failed: u64, reason: Option<String>| TestRow {
+            alg: driver.alg.clone(),
+            implementation: driver.name.clone(),
+            suite: "contexts",
+            context: context.into(),
+            cases,
+            failed,
+            skipped: u64::from(failed == 0 && reason.is_some()),
+            reason,
+            test_us: None,
+            config: config.into(),
+        };
+        let all = contexts::NAMES.join("; ");
+        match result {
+            Err(crash) => vec![row(&all, 1, 1, Some(crash.clone()))],
+            Ok(seen) if seen.generic_error != 0 => {
+                let reason = format!("{} is not to be had: {}", seen.generic, seen.generic_error);
+                vec![row(&all, 0, 0, Some(reason))]
+            }
+            Ok(seen) if seen.error != 0 => {
+                let reason = format!("not opened by name and key: {}", seen.error);
+                vec![row(&all, 0, 0, Some(reason))]
+            }
+            Ok(seen) => (contexts::NAMES.iter().zip(seen.cases).zip(seen.wrong))
+                .map(|((name, cases), wrong)| {
+                    let reason = match (cases, wrong) {
+                        (0, _) => Some("no interrupt came meanwhile".to_string()),
+                        (_, 0) => None,
+                        (_, n) => Some(format!(
+                            "{n} of {cases} answers differ from {}",
+                            seen.generic
+                        )),
+                    };
+                    row(name, cases, wrong, reason)
+                })
+                .collect(),
+        }
+    }
+
+    /// Writes the row as a line of KTAP with this number.
+    pub fn ktap(&self, number: usize, out: &mut dyn Write) -> io::Result<()> {
+        let reason = self.reason.as_deref().unwrap_or("");
+        if self.failed > 0 {
+            writeln!(out, "# {}: {reason}", self.implementation)?;
+        }
+        let ok = if self.failed > 0 { "not ok" } else { "ok" };
+        let of = match self.alg.as_str() {
+            "" => String::new(),
+            alg => format!(" {alg}"),
+        };
+        let place = match self.suite {
+            "contexts" => format!(" in {}", self.context),
+            _ => String::new(),
+        };
+        // A number sign begins a directive.
+        let name = format!("{}{of}{place}", self.implementation).replace('#', "_");
+        match self.skipped {
+            0 => writeln!(out, "{ok} {number} {name}"),
+            _ => writeln!(out, "{ok} {number} {name} # SKIP {reason}"),
+        }
+    }
+}
