@@ -180,6 +180,9 @@ mod tests {
         );
         assert!(said("kiln speed 'xts(aes)'").is_empty());
         assert!(lack("kiln", "sh").is_none());
-        assert_eq!(lack("kiln", "no-such-program").as_deref(), Some("no-such-program"));
+        assert_eq!(
+            lack("kiln", "no-such-program").as_deref(),
+            Some("no-such-program")
+        );
     }
 }
