@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: GPL-2.0-only OR MIT
 /*
- * Long messages of a task, how long their sections last, and whom they keep waiting: a softirq
- * that each interrupt raises, and a kthread that each interrupt wakes.
+ * Measures how long the FPU sections of a task's long messages last, and how long they delay a
+ * softirq that each interrupt raises and a kthread that each interrupt wakes.
  *
- * The strategy is compared with one section per message and with sections in which nothing but
- * arithmetic is done, in turns: what the host does to one it does to the others.
+ * The chunking strategy is compared with one section per message and with sections of pure
+ * arithmetic. The three alternate, so that disturbances by the host affect all of them alike.
  */
 #include <kiln/budget.h>
 #include <kiln/cpu.h>
@@ -20,7 +20,7 @@ static struct kiln_budget_part *part_of(struct kiln_budget_run *run, u32 part)
 	return part < KILN_NR_PARTS ? &run->part[part] : NULL;
 }
 
-/* The part may change before the answer comes: it counts for the current one. */
+/* The part may change before the softirq runs, so its delay counts for the part at this time. */
 static void budget_hardirq(struct cpu *cpu)
 {
 	struct kiln_budget_run *run = cpu->irq_data;
@@ -171,13 +171,13 @@ u64 kiln_budget_run(void *arg)
 	if (!run->sleeper)
 		return 1;
 	run->sleeper->urgent = true;
-	/* It sleeps before it can be woken. */
+	/* Let it go to sleep before the first interrupt wakes it. */
 	yield();
 	cpu->section_limit = run->long_ticks;
 	cpu->watchdog = run->long_ticks;
 	irq_attach(run, SOFTIRQ_BUDGET, budget_softirq, budget_hardirq);
 	do {
-		/* The second one finds the data in nearer caches, so the order alternates. */
+		/* The second request finds its data in nearer caches, so the order alternates. */
 		if (!run->quiet && run->part[0].ops % 2)
 			operation(run, cpu, KILN_PART_UNBOUNDED);
 		took = operation(run, cpu, KILN_PART_JUDGED);

@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: GPL-2.0-only OR MIT
 /*
- * Measuring at start: how long each implementation takes, which of an algorithm's is the
- * fastest, and how long a message must be to be worth a section.
+ * Calibration at start: how fast each implementation is, which implementation of an algorithm is
+ * the fastest, and how long a message must be for SIMD code to be worth an FPU section.
  *
- * What disturbs a run (an interrupt, an SMI, time the host took) makes it longer and never
- * shorter, so the shortest of several counts. Runs of one implementation are not made one
- * after the other but a round apart: whatever lasts long hits one run of many, not many of
- * one. Where the two shortest still differ, there are more rounds.
+ * Disturbances (an interrupt, an SMI, time the host took) only ever lengthen a run, so the
+ * shortest of several runs counts. Each round runs every implementation once, so that a long
+ * disturbance hits one run of many implementations instead of many runs of one. Implementations
+ * whose two shortest runs still differ get more rounds.
  */
 #include <kiln/budget.h>
 #include <kiln/cpu.h>
@@ -16,20 +16,20 @@
 #include <kiln/string.h>
 
 enum {
-	ROUNDS = 8,		/* of each at least */
-	MORE_ROUNDS = 24,	/* of one whose runs disagree, at most */
-	ALL_ROUNDS = 40,	/* whatever happens */
-	APART = 32,		/* runs, or the time of as many, that a round takes at least */
-	AGREE = 64,		/* the two shortest differ by this part at most */
-	FAR = 64 * 1024,	/* bytes of a long run at most ... */
-	FAR_NS = 3000,		/* ... and about what it takes */
+	ROUNDS = 8,		/* minimum per implementation */
+	MORE_ROUNDS = 24,	/* maximum for an implementation whose runs disagree */
+	ALL_ROUNDS = 40,	/* maximum in total */
+	APART = 32,		/* minimum length of a round, in runs; shorter ones are padded */
+	AGREE = 64,		/* times that differ by at most 1/AGREE agree */
+	FAR = 64 * 1024,	/* maximum bytes of a long run ... */
+	FAR_NS = 3000,		/* ... and about how long it takes */
 	CHAIN = 400,		/* multiplications */
 	CHAIN_RUNS = 16,
-	CHANGED = 20,		/* by this part of it the clock speed has changed */
-	SHORT_CALLS = 4,	/* in a row, to find min_bytes */
+	CHANGED = 20,		/* the clock speed has changed if it differs by over 1/CHANGED */
+	SHORT_CALLS = 4,	/* calls per run to find min_bytes */
 	SHORT_RUNS = 8,
-	SHORT_MOST = 2048,	/* bytes: code that is slower here is always slower */
-	ROUND_TRIP = 4096,	/* bytes by which the fastest is chosen */
+	SHORT_MOST = 2048,	/* bytes of the longest message that is tried for min_bytes */
+	ROUND_TRIP = 4096,	/* bytes of the message that the fastest is chosen by */
 	AAD = 16,
 };
 
@@ -52,7 +52,7 @@ struct best {
 	u64 first, second;
 };
 
-/* One implementation in one direction: a call of one granule, and a long one. */
+/* Times of one implementation in one direction: a call with one granule, and a long call. */
 struct subject {
 	struct best near, far;
 	u32 far_bytes;
@@ -61,7 +61,8 @@ struct subject {
 
 static struct subject subjects[KILN_MAX_IMPLS][2];
 static u64 chain_at_start;
-static u32 idle_runs;	/* that would have fitted into the pauses: planted stalls go by the number of runs */
+/* Runs that would have fitted into the pauses; they count in the index of planted stalls. */
+static u32 idle_runs;
 
 static void keep(struct best *b, u64 took)
 {
@@ -108,7 +109,7 @@ static u32 number_of(const struct kiln_impl *wanted)
 	return i;
 }
 
-/* Calls back to back, each in a section of its own; the answer of the first is kept. */
+/* Returns the ticks of @calls calls back to back, each in a section of its own. */
 static u64 time_calls(struct kiln_calibration *c, const struct kiln_impl *impl, bool decrypt,
 		 u32 len, u32 calls)
 {
@@ -146,8 +147,8 @@ static u64 time_calls(struct kiln_calibration *c, const struct kiln_impl *impl, 
 }
 
 /*
- * The longest key takes the longest, but for HMAC, where all take the same. The halves of a key
- * of xts(aes) must differ.
+ * Uses the longest key, which makes a cipher slowest. With HMAC the length of the key makes no
+ * difference. The two halves of a key for xts(aes) must differ, so fill() sets random bytes.
  */
 static void set_key(struct kiln_calibration *c, const struct kiln_impl *impl)
 {
@@ -171,7 +172,7 @@ static void forget(struct best *b)
 	b->first = b->second = ~0ull;
 }
 
-/* Find whole granules that take clearly longer than one. */
+/* Find a length in whole granules that takes clearly longer than one granule. */
 static void find_far(struct kiln_calibration *c, u32 i, bool decrypt)
 {
 	const struct kiln_impl *impl = kiln_impl(i);
@@ -186,7 +187,7 @@ static void find_far(struct kiln_calibration *c, u32 i, bool decrypt)
 			break;
 }
 
-/* The run seemed long enough because of a stall. */
+/* Whether find_far() took a length that is too short, because a stall made it seem long enough. */
 static bool was_too_short(const struct kiln_calibration *c, const struct subject *s)
 {
 	return s->rounds >= 2 && s->far.first < c->enough - c->enough / 4 &&
@@ -257,7 +258,7 @@ static void settle(u32 i)
 	}
 }
 
-/* The ticks of the message that decides which implementation is the fastest. */
+/* Estimated ticks of a message of ROUND_TRIP bytes, by which implementations are compared. */
 static u64 trip(u32 i)
 {
 	const struct fpu_budget *b = fpu_budget_of(kiln_impl(i));
@@ -328,7 +329,7 @@ static void find_min_bytes(struct kiln_calibration *c, u32 i)
 	}
 }
 
-/* Ticks of one addition to each line. */
+/* Ticks that it takes to read and write each cache line of @plain once. */
 static u64 touch(struct room *room)
 {
 	const u64 start = rdtsc();
@@ -340,7 +341,7 @@ static u64 touch(struct room *room)
 	return rdtsc() - start;
 }
 
-/* Bytes from memory and back to it, 65536 of them: out of the caches, and in them. */
+/* Additional ticks to read and write 65536 bytes if they are in memory, not in the caches. */
 static u64 miss_rate(struct kiln_calibration *c)
 {
 	struct room *room = (struct room *)c->memory;
@@ -356,7 +357,7 @@ static u64 miss_rate(struct kiln_calibration *c)
 		took = touch(room);
 		warm = took < warm ? took : warm;
 	}
-	/* What is read here is FAR bytes, as is what a cipher reads; it writes as many more. */
+	/* This reads FAR bytes, as many as a cipher reads; a cipher also writes as many. */
 	return cold > warm ? (cold - warm) * (65536 / FAR) : 0;
 }
 
@@ -372,7 +373,7 @@ static void fill(struct room *room)
 		x ^= x << 17;
 		at[i] = x >> 32;
 	}
-	/* CCM's IVs begin with the width of the length. */
+	/* The first byte of a CCM IV encodes the width of the length field. */
 	for (i = 0; i < sizeof(room->iv); i++)
 		room->iv[i] = 3;
 }

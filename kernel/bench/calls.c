@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-only OR MIT
 /*
  * Calls of one implementation back to back, as a caller with a list of messages makes them. The
- * loop is compiled once for each kind of function and each kind of section, so that there is no
- * more between two calls than such a caller has.
+ * loop is compiled once for each kind of function and each kind of section, so that it adds no more
+ * overhead between two calls than such a caller has.
  */
 #include <kiln/abi/bench.h>
 #include <kiln/abi/cipher.h>
@@ -31,7 +31,7 @@ static __always_inline void start(const struct kiln_calls *c, struct at *at)
 	at->i = 0;
 }
 
-/* Returns whether this is the first message again. */
+/* Moves on to the next message; returns true if that is the first one again. */
 static __always_inline bool advance(const struct kiln_calls *c, struct at *at)
 {
 	if (++at->i == c->m.count) {
@@ -46,7 +46,7 @@ static __always_inline bool advance(const struct kiln_calls *c, struct at *at)
 	return false;
 }
 
-/* Whether functions for whole messages do not modify the IV. */
+/* Whether the functions for whole messages leave the IV unchanged. */
 static bool keeps_iv(const struct kiln_calls *c)
 {
 	return c->impl->kind == KILN_SKCIPHER && c->impl->cipher.first;
@@ -76,7 +76,7 @@ static __always_inline void end_section(const u32 sections)
 		kernel_fpu_end_untimed();
 }
 
-/* @function and @sections are constants. Returns how many were refused. */
+/* @function and @sections are constants. Returns how many messages failed authentication. */
 static __always_inline u64 call_function(const struct kiln_calls *c, const enum function function,
 					 const u32 sections)
 {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only OR MIT
 /*
- * One message in pieces, directly to an implementation's functions.
+ * Passes one message in pieces to an implementation's functions, not through the crypto API.
  */
 #include <kiln/abi/bench.h>
 #include <kiln/abi/cipher.h>

@@ -12,7 +12,7 @@
 #include <kiln/slab.h>
 #include <kiln/string.h>
 
-/* Drivers leave another IV than they found. */
+/* Drivers modify the IV, so requests get copies. */
 static void copy_ivs(const struct kiln_messages *m, u64 calls)
 {
 	const size_t n = calls < m->count ? calls : m->count;
@@ -27,7 +27,7 @@ static noinline int call_nothing(struct crypto_request *req)
 	return 0;
 }
 
-/* What one part of the simd helper does, for the same request. */
+/* Does one part of the simd helper's work on @req. */
 static noinline int make_part(u32 part, struct crypto_request *req)
 {
 	static int (*volatile call)(struct crypto_request *req) = call_nothing;
@@ -148,7 +148,7 @@ u64 kiln_requests_run(void *arg)
 			make_digests(r, false);
 		return 0;
 	}
-	/* The request contains a sub-request only if the helper answers it. */
+	/* Only requests to the simd helper have room for a sub-request. */
 	if (r->part == KILN_REQUEST_COPY && crypto_tfm_reqsize(tfm) < sizeof(*req)) {
 		r->err = -EINVAL;
 		return 1;

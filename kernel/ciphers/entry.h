@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR MIT */
 /*
- * Functions of kiln/cipher.h over inline ones that a cipher's tiers share. What differs from tier to
- * tier comes first: @name(its arguments) is fn(the arguments behind fn, its arguments).
+ * Macros that define functions of the types in kiln/cipher.h from inline functions that a cipher's
+ * tiers share. What differs between tiers comes first: @name(args) calls @fn(..., args), where ...
+ * is what follows @fn in the macro call.
  */
 #ifndef KILN_CIPHERS_ENTRY_H
 #define KILN_CIPHERS_ENTRY_H

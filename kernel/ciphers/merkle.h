@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR MIT */
 /*
- * What SHA-1, SHA-2 and SM3 have in common: words of big-endian bytes, blocks that a
- * compression function takes in turn, padding by a one bit and the length (FIPS 180-4, 5.1).
+ * What SHA-1, SHA-2 and SM3 have in common: big-endian words, a compression function that takes one
+ * block after the other, and padding with a one bit and the length (FIPS 180-4, 5.1).
  *
- * A hash is a constant struct md. A tier is a function for whole blocks and one for the end of a
- * message, which also processes a message in one piece. Everything here is inlined for them and runs
- * in general registers.
+ * A hash is described by a constant struct md. Each of its tiers provides a function for whole
+ * blocks (md_blocks_t) and one for the end of a message or for a whole message (md_end_t). The
+ * functions here are inlined into the tiers' functions and use general registers only.
  */
 #ifndef KILN_CIPHERS_MERKLE_H
 #define KILN_CIPHERS_MERKLE_H
@@ -20,24 +20,24 @@
 #define MD_MAX_BLOCK 128
 
 struct md {
-	u32 block;		/* bytes: 64, or 128 and words of 64 bits */
+	u32 block;		/* bytes: 64 (32-bit words) or 128 (64-bit words) */
 	u32 digest;		/* bytes */
-	const void *iv;		/* words, filled up to eight */
+	const void *iv;		/* the initial state, padded to eight words */
 };
 
 struct md_state {
 	u64 h[8];			/* eight words of 32 or 64 bits */
-	u64 bytes;			/* hashed and kept back */
+	u64 bytes;			/* of the message so far, those in buffer included */
 	u8 buffer[MD_MAX_BLOCK];	/* the last bytes % block of them */
 };
 
-/* The bytes of it that a hash uses. */
+/* Bytes of struct md_state that a hash with this block size uses. */
 #define MD_STATE_SIZE(block) (offsetof(struct md_state, buffer) + (block))
 
 /* The compression function over @blocks blocks, at least one. */
 typedef void md_blocks_t(void *h, const u8 *data, size_t blocks);
 
-/* The end of a message of @bytes: the last @len of them, from the state @h, to the digest. */
+/* Ends a message of @bytes: from the state @h, hashes the last @len bytes and writes the digest. */
 typedef void md_end_t(const void *h, const u8 *data, size_t len, u64 bytes, u8 *out);
 
 static __always_inline void put_be32(u32 v, void *p)
@@ -87,7 +87,7 @@ static __always_inline void md_put_digest(const struct md *md, const u64 *h, u8 
 	}
 }
 
-/* Begin with the state @h after @bytes bytes, whole blocks. */
+/* Sets the state to @h, which is the result of @bytes bytes in whole blocks. */
 static __always_inline void md_begin(const struct md *md, struct md_state *s, const void *h,
 				     u64 bytes)
 {
@@ -155,8 +155,8 @@ static __always_inline void md_digest(const struct md *md, md_end_t *end,
 }
 
 /*
- * A hash lists its tiers by a macro: F(prefix of its constants, its name, end of the functions'
- * names, tier, end of the driver's name, priority) for each.
+ * Each hash has a macro that lists its tiers: F(prefix of its constants, its name, suffix of
+ * function names, tier, suffix of the driver's name, priority) for each tier.
  */
 #define MD_DECLARE(HASH, hash, tier, ...)                                             \
 	md_blocks_t hash##_blocks_##tier;                                             \

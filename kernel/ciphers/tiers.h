@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR MIT */
 /*
- * The tiers that several ciphers have, for their declarations, functions and tables:
- * F(end of the functions' names, tier, end of the driver's name, priority ...) for each.
+ * Lists of tiers that several ciphers share, to generate declarations, functions and tables:
+ * F(suffix of function names, tier, suffix of the driver's name, priority ...) for each tier.
  */
 #ifndef KILN_CIPHERS_TIERS_H
 #define KILN_CIPHERS_TIERS_H
@@ -16,7 +16,7 @@
 	F(vaes_avx512, VAES_AVX512, "vaes-avx512", 800, true)
 #define AES_ALL(F) AES_SCALAR(F) AES_SIMD(F)
 
-/* ChaCha20, Poly1305 and NH; @sse is the extension that the lowest SIMD tier is named by. */
+/* ChaCha20, Poly1305 and NH; @sse is what drivers of the lowest SIMD tier are called. */
 #define VECTOR_ALL(F, sse)                                             \
 	F(generic, GENERIC, "generic", 100)                            \
 	F(aesni, AESNI, sse, 400)                                      \

@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0-only OR MIT
 /*
- * Where a long message's FPU section ends and the next begins: seven strategies, one pattern.
+ * Divides long messages into FPU sections: seven chunking strategies behind one interface.
  *
- * Only requests that are too long for one call use this. All others compare one number.
+ * Only requests that are too long for one call get here. For all others, one comparison with the
+ * budget decides that.
  */
 #include <kiln/budget.h>
 #include <kiln/cpu.h>
@@ -40,18 +41,18 @@ static const struct posted posted[] = {
 #undef POSTED
 
 enum {
-	/* A section by the clock has its first look after this part of the target ... */
+	/* "clocked" first reads the TSC after 1/SHARE of the target. */
 	SHARE = 2,
-	/* ... and one on demand each time after this part. */
+	/* "on-demand" checks for pending work after every 1/LOOKS of the target. */
 	LOOKS = 6,
 	/*
-	 * This part of a target stays free where nobody looks: a virtual CPU's clock moves by
-	 * more than a tenth under its neighbours.
+	 * 1/SPARE of the time between two checks is left as a margin: the clock speed of a virtual
+	 * CPU varies by more than a tenth with the load of its neighbours.
 	 */
 	SPARE = 5,
-	/* No call is longer than this. */
+	/* Bytes; no measured budget is larger. */
 	MAX_STEP = 1 << 20,
-	/* From here on a budget is a multiple of it: all implementations' lanes are full. */
+	/* Budgets of 8 * LANES bytes or more are multiples of it, so that vectors are full. */
 	LANES = 1024,
 };
 
@@ -110,7 +111,7 @@ void fpu_fastest_set(const struct kiln_impl *impl)
 			entries[i].fastest = kiln_impl(i) == impl;
 }
 
-/* Pieces are multiples of this: of the crypto API's blocks and of the hash's. */
+/* Pieces are multiples of this: the block size, but at least 16 (hashes) or WALK_MAX_BLOCK. */
 static u32 granule(const struct kiln_impl *impl)
 {
 	const u32 least = impl->kind == KILN_HASH ? 16 : WALK_MAX_BLOCK;
@@ -194,7 +195,7 @@ void fpu_budgets_settle(void)
 
 void fpu_budgets_init(void)
 {
-	/* The target of the thread; it is set before the first request on any CPU. */
+	/* The target in posted.def's mail thread. Set before the first request on any CPU. */
 	enum { TARGET_US = 30 };
 
 	if (kiln_impls() > KILN_MAX_IMPLS)
@@ -289,8 +290,8 @@ void fpu_cut_open(struct fpu_cut *cut, struct fpu_budget *budget)
 }
 
 /*
- * A first step should take a quarter to three quarters of the target. Later requests profit, even
- * if this one is interrupted.
+ * Adapts the budget of later requests, so that the first step of a section takes a quarter to three
+ * quarters of the target. They benefit even if this request is interrupted.
  */
 static void learn(const struct fpu_cut *cut, u64 took)
 {
@@ -307,9 +308,10 @@ static void learn(const struct fpu_cut *cut, u64 took)
 }
 
 /*
- * How many bytes the rest of the section holds, by what the last ones took: on this CPU, at
- * this speed, with these data. So two readings are enough for most sections. What was much
- * shorter than a step, as associated data are, says little: then a step takes its share.
+ * How many bytes fit in the rest of the section, extrapolated from the time that the bytes since
+ * the last reading took. That accounts for this CPU, its clock speed and the caches, so two
+ * readings are enough for most sections. If less than half a step was processed, as with associated
+ * data, that time is not representative; a step is then assumed to take 1/SHARE of the target.
  */
 static u64 rest(const struct fpu_cut *cut, u64 took, u64 left)
 {

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only OR MIT
 /*
- * The simd helper: a SIMD algorithm for callers in any context. Where the FPU is usable
- * the request goes on at once, else to a kworker through cryptd.
+ * The simd helper makes a SIMD algorithm available in every context. If the FPU is usable, it
+ * passes the request straight to the algorithm, otherwise to a kworker through cryptd.
  */
 #include <kiln/crypto.h>
 #include <kiln/fpu.h>

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR MIT */
-/* What the workloads share. */
+/* For the workloads: messages in turn, and single-stepping. */
 #ifndef KILN_LOAD_COMMON_H
 #define KILN_LOAD_COMMON_H
 
 #include <kiln/types.h>
 
-/* Messages are used in turn. Returns the number of this one of @count. */
+/* Round robin: returns the index of the message to use now, and advances @next modulo @count. */
 static inline u32 take_turn(u32 *next, u32 count)
 {
 	const u32 i = *next;

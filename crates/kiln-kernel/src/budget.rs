@@ -21,13 +21,13 @@ pub enum Way {
     Unbounded,
     /// 4 KiB each.
     Page,
-    /// The limits posted in 2022, `kernel/crypto/posted.def`; 4 KiB where nobody posted one.
+    /// The limits posted in 2022, `kernel/crypto/posted.def`; 4 KiB where no limit was posted.
     Fixed,
     /// 16, 256 or 512 KiB.
     Class,
     /// As many bytes as fit the target at the rates measured at start.
     Calibrated,
-    /// Read the cycle counter after every piece of a given size.
+    /// TSC readings between calls decide where a section ends.
     Clocked,
     /// Until a softirq is pending or a reschedule is wanted.
     OnDemand,
@@ -52,11 +52,11 @@ impl Way {
     /// Use it from now on, in the whole process, for sections of `target` TSC ticks.
     pub fn set(self, target: u64) {
         init();
-        // SAFETY: takes one of these numbers; whoever is cutting a message goes on as it began.
+        // SAFETY: takes one of these numbers; requests in progress keep the strategy they began with.
         unsafe { sys::kiln_cut_set(self as u32, target) }
     }
 
-    /// The one in force, and its target in TSC ticks.
+    /// The current strategy, and its target in TSC ticks.
     pub fn current() -> (Way, u64) {
         init();
         let mut target = 0;
@@ -79,9 +79,9 @@ pub fn force(bytes: Option<u32>) {
 /// The budget and the measured rates of an implementation.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct Budget {
-    /// Bytes of one call under the way in force, encrypting and decrypting.
+    /// Bytes of one call under the current strategy, encrypting and decrypting.
     pub most: [u32; 2],
-    /// TSC ticks that any call takes, its section with it.
+    /// TSC ticks that every call takes regardless of length, including its FPU section.
     pub start: [u32; 2],
     /// TSC ticks per byte with the data in the caches; 0 if not measured.
     pub rate: [f64; 2],
@@ -91,14 +91,14 @@ pub struct Budget {
     pub granule: u32,
     /// Bytes of [`Way::Fixed`], if a limit was posted for this algorithm and tier.
     pub posted: Option<u32>,
-    /// Shorter messages are faster by scalar code.
+    /// Scalar code is faster for messages shorter than this many bytes.
     pub min_bytes: u32,
     /// The fastest of its algorithm, by measurement.
     pub fastest: bool,
 }
 
 impl Impl {
-    /// Its budget under the way in force.
+    /// Its budget under the current strategy.
     pub fn budget(self) -> Budget {
         let mut raw = sys::Budget::default();
         // SAFETY: a descriptor; the structure is written.
@@ -115,8 +115,8 @@ impl Impl {
         }
     }
 
-    /// Bytes that a section of so many TSC ticks may hold, its margins kept; none if it is not even one granule, or
-    /// if nothing was measured.
+    /// Bytes that fit in a section of `ticks` TSC ticks with the usual margins. `None` if that is less than one
+    /// granule, or if nothing was measured.
     pub fn bytes_in(self, op: Op, ticks: u64) -> Option<u32> {
         // SAFETY: a descriptor and numbers.
         let n = unsafe { sys::kiln_budget_bytes(self.0, op == Op::Decrypt, ticks) };
@@ -163,29 +163,29 @@ fn gate(function: cpu::GateFn, planted: Option<&Planted<'_>>) -> (u64, Calibrate
     (answer, calibrated)
 }
 
-/// Measure all that is usable, some ten milliseconds.
+/// Measure all usable implementations, which takes some ten milliseconds.
 pub fn calibrate() -> Calibrated {
     gate(sys::kiln_calibrate, None).1
 }
 
-/// The same if the clock speed has changed since, or if there was no first time.
+/// Calibrate if the clock speed has changed since the last calibration or if there was none, else return `None`.
 pub fn calibrate_again() -> Option<Calibrated> {
     let (changed, calibrated) = gate(sys::kiln_calibrate_again, None);
     (changed != 0).then_some(calibrated)
 }
 
-/// What a test uses instead of a clock.
+/// Simulated times, for tests.
 #[doc(hidden)]
 pub struct Planted<'a> {
     /// TSC ticks per 65536 bytes, for each implementation.
     pub rates: &'a [u64],
-    /// TSC ticks added to the runs in turn, from the start again after the last.
+    /// TSC ticks added to the runs in turn; after the last value the first follows.
     pub stalls: &'a [u64],
     /// TSC ticks of the chain of multiplications.
     pub chain: u64,
 }
 
-/// As [`calibrate`], and as [`calibrate_again`] with `again`; nothing is run.
+/// As [`calibrate`], or with `again` as [`calibrate_again`], but with simulated times: no cipher is run.
 #[doc(hidden)]
 pub fn calibrate_planted(planted: &Planted<'_>, again: bool) -> Option<Calibrated> {
     let function = match again {
@@ -202,19 +202,19 @@ pub fn chain(n: u64) -> u64 {
     unsafe { sys::kiln_budget_chain(n) }
 }
 
-/// Long messages, and the delays that their sections cause.
+/// Parameters of a measurement of long messages and of the delays that their sections cause.
 pub struct Run {
     /// Multiplications of a null section.
     pub null_chain: u64,
-    /// A longer section counts as long, TSC ticks.
+    /// Sections that take more TSC ticks than this count as long.
     pub long_ticks: u64,
     /// The shortest run, TSC ticks.
     pub ticks: u64,
     /// The fewest operations.
     pub min_ops: u64,
-    /// Data are in no cache before an operation.
+    /// Flush the data from all caches before each operation.
     pub cold: bool,
-    /// Nothing but the way in force.
+    /// Run the current strategy only, without the other two parts.
     pub alone: bool,
 }
 
@@ -223,12 +223,12 @@ pub struct Run {
 pub struct Part {
     /// Lengths of its sections, TSC ticks.
     pub section: Histogram,
-    /// Delay from the raise of a softirq to its handler's first action.
+    /// Delay from the interrupt that raises a softirq to the softirq's handler.
     pub softirq: Histogram,
     /// Delay from the interrupt that wakes a kthread to its first action.
     pub wake: Histogram,
     pub ops: u64,
-    /// Their sections.
+    /// FPU sections opened by these operations.
     pub sections: u64,
     /// Timed sections that were interrupted.
     pub interrupted: u64,
@@ -254,7 +254,7 @@ pub struct Parts {
     pub null: Part,
 }
 
-/// Operations whose time is kept.
+/// Operations per part whose times are recorded, at most.
 const OPS: usize = 4096;
 
 impl Run {

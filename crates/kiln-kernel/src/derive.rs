@@ -1,6 +1,6 @@
-//! Implementations of traits that follow from a type's fields or names.
+//! Macros that implement traits from a type's fields or names.
 
-/// Implements `+=` field by field; of those behind `max` the larger is kept.
+/// Implements `+=`: adds the fields, except that fields listed after `max` keep the larger value.
 macro_rules! add_fields {
     ($counts:ty, $($sum:ident)* $(; max $($max:ident)*)?) => {
         impl std::ops::AddAssign for $counts {
@@ -33,7 +33,7 @@ macro_rules! counts {
     };
 }
 
-/// Implements `Display` by `name`, and `FromStr` for the names of `all`.
+/// Implements `Display` with `name()`, and `FromStr`, which accepts the name of any value in `all`.
 macro_rules! parse_names {
     ($type:ty, $what:literal, $all:expr) => {
         impl std::fmt::Display for $type {

@@ -1,4 +1,4 @@
-//! Tiers: what this CPU can run, in the steps implementations are written for.
+//! Tiers: the sets of CPU features that implementations are written for, and which of them this CPU supports.
 
 use std::ffi::CStr;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -47,7 +47,7 @@ macro_rules! tiers {
                 }
             }
 
-            /// What a CPU must have for it.
+            /// Features that a CPU needs to run it.
             pub fn features(self) -> &'static [Feature] {
                 match self {
                     $(Tier::$tier => &[$(Feature::$has),*]),*
@@ -79,13 +79,13 @@ impl Tier {
         usable & self.bit() != 0
     }
 
-    /// A feature this CPU lacks for it.
+    /// A feature of the tier that this CPU lacks; `None` if it has all of them.
     pub fn lacks(self) -> Option<&'static str> {
         // SAFETY: takes any number; returns null or a static string.
         unsafe { static_str(sys::kiln_tier_lacks(self as u32)) }
     }
 
-    /// Allow only these (generic always is).
+    /// Allow only these tiers; the generic one is always allowed.
     pub fn mask(tiers: &[Tier]) {
         let mask = tiers.iter().fold(0, |m, t| m | t.bit());
         MASKED.store(true, Ordering::Relaxed);

@@ -3,7 +3,7 @@
 #ifndef KILN_CRC_FOLD_H
 #define KILN_CRC_FOLD_H
 
-/* Two multipliers that move 16 bytes: of their lower and of their upper half. */
+/* Multipliers that move 16 bytes to a later place: for the lower half, and for the upper half. */
 struct move {
 	u64 lower, upper;
 };
@@ -13,7 +13,7 @@ static __always_inline vec_t wide(const struct move *m)
 	return v_all(_mm_loadu_si128((const __m128i *)m));
 }
 
-/* @v moved, and @more. */
+/* Moves each block of @v by the multipliers in @by, and adds (XORs) @more. */
 static __always_inline vec_t fold(vec_t v, vec_t by, vec_t more)
 {
 	return v_xor3(v_clmul(v, by, 0x00), v_clmul(v, by, 0x11), more);
@@ -21,8 +21,8 @@ static __always_inline vec_t fold(vec_t v, vec_t by, vec_t more)
 
 #if VBLOCKS == 4
 /*
- * Each lane of @v moved to the place of the last by the multipliers in @by, and all added. Those
- * of the last lane are zero: it stays where it is.
+ * Moves each lane of @v to the place of the last lane by the multipliers in @by, and adds (XORs)
+ * all lanes. The multipliers of the last lane are zero, since it is already in its place.
  */
 static __always_inline __m128i sum_lanes(__m512i v, __m512i by)
 {

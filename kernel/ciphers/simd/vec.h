@@ -1,21 +1,23 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR MIT */
 /*
- * Operations on vectors that are written alike for every width. Part of vec_xmm.h, vec_ymm.h and
+ * Vector operations that have the same names for every width. Included by vec_xmm.h, vec_ymm.h and
  * vec_zmm.h, which define
  *
  *	vec_t		a vector of VBLOCKS blocks of 16 bytes
  *	VBLOCKS		1, 2 or 4
- *	MAIN		vectors of a main loop of AES: 8 or 16
+ *	MAIN		vectors per iteration of the AES modes' main loop: 8 or 16
  *	V(op)		the intrinsic whose name ends in @op, such as add_epi32
- *	V_WHOLE(op)	the one on a whole vector, such as xor
- *	V_BLOCKS(op)	the one on blocks, such as aesenc
- *	v_all(x), v_one(x), v_pair(x, y)	block x everywhere; first; x and y; and zeros
+ *	V_WHOLE(op)	an intrinsic on the vector as a whole, such as xor
+ *	V_BLOCKS(op)	an intrinsic on each 16-byte block, such as aesenc
+ *	v_all(x)	block x in every place
+ *	v_one(x)	block x in the first place, zeros in the others
+ *	v_pair(x, y)	blocks x and y in the first two places, zeros in the others
  *	v_xor3(a, b, c)
- *	v_number()	0, 1, 2 ... in the lower halves
- *	v_set64(hi, lo)	in every block
- *	v_before(prev, v)	the blocks before those of v, which follows prev
- *	v_first(v), v_sum(v)	the first block; XOR of all
- *	v_end()		before a function returns
+ *	v_number()	0, 1, 2 ... in the lower halves of the blocks
+ *	v_set64(hi, lo)	the block hi:lo in every place
+ *	v_before(prev, v)	the last block of prev, then all blocks of v but the last
+ *	v_first(v), v_sum(v)	the first block; the XOR of all blocks
+ *	v_end()		to be used before a function returns (VZEROUPPER)
  */
 #ifndef KILN_SIMD_VEC_H
 #define KILN_SIMD_VEC_H
@@ -34,7 +36,7 @@
 #define v_xor(a, b) V_WHOLE(xor)(a, b)
 #define v_and(a, b) V_WHOLE(and)(a, b)
 #define v_or(a, b) V_WHOLE(or)(a, b)
-/* Words of 32 and 64 bits, and products of the lower halves of words of 64 bits. */
+/* On 32-bit or 64-bit words. v_mul32() multiplies the lower halves of 64-bit words. */
 #define v_all32(x) V(set1_epi32)((int)(x))
 #define v_add32(a, b) V(add_epi32)(a, b)
 #define v_add64(a, b) V(add_epi64)(a, b)

@@ -4,14 +4,14 @@
  * directory of ciphers/ has a table of them; ciphers/list.c has them all.
  *
  * What is common to all functions:
- * - implementations of a SIMD tier are called inside an FPU section; none opens one;
- * - a context (@ctxsize bytes) holds what setkey made of the key, a state (@statesize)
- *   what a message in pieces has come to. Both are aligned to 64 and are plain memory:
- *   a copy of a state goes on where the original was, and any tier of an algorithm goes on
- *   with the state of any other;
- * - source and destination are the same or do not overlap; no alignment is asked for;
- *   nothing beyond the lengths given is read or written;
- * - a length of zero is a message, where the algorithm has one.
+ * - the caller opens an FPU section around functions of a SIMD tier; they never open one;
+ * - a context (@ctxsize bytes) holds the key as setkey expanded it, a state (@statesize bytes)
+ *   the progress of a message that is processed in pieces. Both are aligned to 64 bytes and
+ *   are plain memory: a copy of a state can continue where the original was, and any tier
+ *   of an algorithm can continue from the state of any other;
+ * - source and destination are the same or do not overlap, and need no alignment;
+ *   nothing beyond the given lengths is read or written;
+ * - a message may have a length of zero if the algorithm allows that.
  */
 #ifndef KILN_CIPHER_H
 #define KILN_CIPHER_H
@@ -30,9 +30,9 @@ enum kiln_kind { KILN_SKCIPHER, KILN_AEAD, KILN_HASH };
 
 /*
  * @len bytes, a multiple of the block size unless this is the last piece of the message.
- * @iv is the IV of the message, @ivsize bytes, and is left as the next piece needs it (for
- * CBC the last block of ciphertext, for a counter mode the next counter), as Linux's
- * skciphers leave it.
+ * @iv is the IV of the message, @ivsize bytes. On return it is the IV of the next piece (for
+ * CBC the last block of ciphertext, for a counter mode the next counter), as with Linux's
+ * skciphers.
  */
 typedef void kiln_crypt_t(const void *ctx, u8 *dst, const u8 *src, size_t len, u8 *iv);
 
@@ -67,23 +67,24 @@ struct kiln_message {
 typedef void kiln_crypt_many_t(const void *ctx, const struct kiln_message *m, size_t count);
 
 /*
- * An algorithm whose later pieces cannot be described by an IV (XTS: the tweak has been encrypted)
- * has first(), which replaces the IV by what functions for pieces take and update; its encrypt()
- * and decrypt() take whole messages only and do not change the IV. All others have NULL there.
+ * In XTS the later pieces of a message cannot be described by an IV, since the tweak has been
+ * encrypted. For such algorithms, first() replaces the IV by the value that encrypt_piece() and
+ * decrypt_piece() take and update; encrypt() and decrypt() take whole messages only and do not
+ * change the IV. For all others, first() and the functions for pieces are NULL.
  */
 struct kiln_cipher_ops {
 	kiln_crypt_t *encrypt, *decrypt;
 	void (*first)(const void *ctx, u8 *iv);
 	kiln_crypt_t *encrypt_piece, *decrypt_piece;
-	/* NULL where messages one after the other are as fast; else @lanes are encrypted at a time. */
+	/* Encrypts @lanes messages in parallel. NULL if one after the other is as fast. */
 	kiln_crypt_many_t *encrypt_many;
 	u32 lanes;
 };
 
 /*
- * In pieces: begin (with the lengths of the whole message, which CCM needs), the
- * associated data in any pieces, then the text in pieces of whole blocks but the last,
- * then the tag of @tagsize bytes. When decrypting the caller compares it.
+ * A message in pieces: begin() with the lengths of the whole message, which CCM needs; aad() for
+ * pieces of any length; encrypt() or decrypt() for pieces of whole blocks, except for the last
+ * one; end() for the tag of @tagsize bytes. When decrypting, the caller compares the tag.
  */
 struct kiln_aead_ops {
 	kiln_seal_t *seal;
@@ -96,22 +97,23 @@ struct kiln_aead_ops {
 	void (*end)(const void *ctx, void *state, u8 *tag, size_t tagsize);
 };
 
-/* @ctx is NULL for hashes without a key. digest() is the three in one. */
+/* @ctx is NULL for hashes without a key. digest() is init(), update() and final() in one call. */
 struct kiln_hash_ops {
 	void (*init)(const void *ctx, void *state);
 	void (*update)(const void *ctx, void *state, const u8 *data, size_t len);
 	void (*final)(const void *ctx, void *state, u8 *out);
 	void (*digest)(const void *ctx, const u8 *data, size_t len, u8 *out);
 	/*
-	 * Whether update() and final() may be given a state that came from outside: bad counters
-	 * would lead them out of its buffer. NULL where any bytes will do.
+	 * Whether an imported state is safe for update() and final(): with a bad counter they
+	 * would access memory beyond its buffer. NULL if any bytes are safe.
 	 */
 	bool (*valid)(const void *state);
 };
 
 /*
- * Bytes of an FPU section by how fast the algorithm is, for the way "class" of crypto/cut.c: the
- * three values considered in the thread that posted.def there is from. All are whole blocks.
+ * Bytes per FPU section, by the speed of the algorithm, for the strategy "class" of crypto/cut.c:
+ * the three values considered in the mail thread that crypto/posted.def is from. All are multiples
+ * of every block size.
  */
 enum kiln_class {
 	KILN_SLOW = 16 << 10,
@@ -126,7 +128,7 @@ struct kiln_impl {
 	u32 tier;		/* enum kiln_tier */
 	u32 priority;		/* the usable one with the highest is chosen */
 	bool constant_time;
-	/* Bytes. Keys from min to max in steps; max 0: no key, KILN_ANY_KEY: no longest one. */
+	/* Key lengths in bytes, min to max in steps. max 0: no key; KILN_ANY_KEY: no maximum. */
 	u32 key_min, key_max, key_step;
 	u32 ivsize;
 	u32 blocksize;		/* of a skcipher's messages, a power of two: 1 for any length */
@@ -135,8 +137,8 @@ struct kiln_impl {
 	u32 tag_min, tag_step;	/* shorter tags: digestsize, digestsize - step ... min */
 	u32 ctxsize, statesize;
 	u32 class;		/* enum kiln_class; 0: sections end at a page */
-	u64 longest;		/* of an AEAD's texts, by its counter; 0: no limit */
-	/* 0, or -EINVAL with the context unchanged. In any context, without a section. */
+	u64 longest;		/* AEAD text in bytes, limited by the block counter; 0: no limit */
+	/* Returns 0, or -EINVAL with @ctx unchanged. Needs no FPU section; callable anywhere. */
 	int (*setkey)(void *ctx, const u8 *key, size_t len);
 	union {
 		struct kiln_cipher_ops cipher;

@@ -1,8 +1,8 @@
-//! A gateway of IPsec on an emulated CPU: ESP packets in softirqs, over a task that encrypts
-//! disk sectors.
+//! An IPsec gateway on an emulated CPU: softirqs process ESP packets while a task encrypts disk
+//! sectors.
 //!
-//! Flow 0 comes from the tunnel and is decrypted, flow 1 goes into it and is encrypted; the task
-//! sends by flow 1, too. Each has a receiver with an anti-replay window, at its end.
+//! Flow 0 comes from the tunnel and is decrypted; flow 1 goes into the tunnel and is encrypted. The
+//! task sends packets on flow 1, too. At the end of each flow is a receiver with an anti-replay window.
 
 mod packet;
 pub mod replay;
@@ -19,8 +19,8 @@ use crate::fpu::Context;
 use crate::load::Messages;
 use crate::sys;
 
-/// Requests of a flow that may be in flight: more than cryptd's queue takes, so that it is
-/// cryptd that refuses.
+/// Requests of a flow that may be in flight. This is more than fit in cryptd's queue, so that a packet
+/// is dropped only because that queue is full.
 const SLOTS: usize = 1280;
 const SAMPLES: usize = 4096;
 /// The flow from the tunnel.
@@ -33,7 +33,7 @@ pub const OUT: usize = 1;
 pub struct Arrival {
     /// Nanoseconds of the load's clock.
     pub at: u64,
-    /// Which of the sizes.
+    /// Index into [`Plan::sizes`].
     pub packet: u32,
     /// [`IN`] or [`OUT`].
     pub flow: u32,
@@ -44,22 +44,22 @@ pub struct Arrival {
 pub struct Plan {
     /// What packets are sealed with.
     pub transform: Transform,
-    /// Payloads' bytes; arrivals name them by their place.
+    /// Payload sizes in bytes; arrivals refer to them by index.
     pub sizes: Vec<u32>,
     /// In order of time.
     pub arrivals: Arc<[Arrival]>,
-    /// When low, high and low load end, nanoseconds.
+    /// Ends of the three phases (low, high, low load), nanoseconds of the load's clock.
     pub phase_end: [u64; 3],
     /// Sequence numbers in a receiver's anti-replay window.
     pub window: u32,
     /// Sectors after which the task sends a packet of its own; 0: never.
     pub own_every: u32,
-    /// Nanoseconds between interrupts: a much longer gap is not the CPU's time.
+    /// Nanoseconds between interrupts. If a gap is over three times as long, the excess is the host's time.
     pub irq_ns: u64,
-    /// Nanoseconds that each packet from the card takes before it is a request: the network
-    /// stack, which is not modelled.
+    /// Nanoseconds of busy-waiting before the request of each packet from the card. They stand for the
+    /// network stack, which is not modelled.
     pub stack_ns: u64,
-    /// Packets of flow 1 whose order of answers is recorded.
+    /// Capacity of [`Outcome::log`].
     pub log: usize,
 }
 
@@ -70,16 +70,16 @@ pub struct Flow {
     pub sent: u64,
     /// Answers.
     pub done: u64,
-    /// Payload that arrived and that the receiver took, in each phase; the task's own is not in it.
+    /// Payload bytes that the receiver accepted, by phase, without those of the task's own packets.
     pub bytes: [u64; 3],
     /// Answers that were wrong, errors among them.
     pub corrupted: u64,
     pub errors: u64,
-    /// Requests that were answered later.
+    /// Requests that completed asynchronously.
     pub async_punts: u64,
     /// Packets that found the queue full.
     pub dropped: u64,
-    /// Answers after one to a later packet.
+    /// Requests that completed after the request of a later packet.
     pub reordered: u64,
     /// Packets the receiver refused: older than its window.
     pub replay_lost: u64,
@@ -100,9 +100,9 @@ pub struct Outcome {
     pub own_packets: u64,
     /// Kernel entries that changed the user's FPU state.
     pub user_corrupted: u64,
-    /// Seconds of the clock; what the host took away is not in it.
+    /// Duration in seconds, without the time that the host took away.
     pub seconds: f64,
-    /// Microseconds after the high load until nothing of it waited; none if something always did.
+    /// Microseconds from the end of the high load until no packet was waiting; `None` if some always were.
     pub recovery_us: Option<f64>,
     pub samples: Vec<Sample>,
     /// Numbers of flow 1 in the order of their answers.
@@ -130,7 +130,7 @@ pub struct Sample {
     pub waiting: u32,
 }
 
-/// A ring of packets: what goes in and what is to come out.
+/// The packets of a flow, used in turn: inputs and expected results.
 struct Ring {
     raw: Vec<sys::EspPacket>,
     _bytes: Vec<(Vec<u8>, Vec<u8>)>,
@@ -153,7 +153,7 @@ pub struct Esp {
     _sectors: (Arc<Messages>, Vec<u8>),
 }
 
-/// The salt that `seqiv` hides sequence numbers with: what it makes of the number zero.
+/// The salt that `seqiv` XORs with sequence numbers: the IV that it generates for the number zero.
 fn salt(tfm: &mut Aead) -> Result<[u8; 8], Errno> {
     let mut iv = [0; BLOCK];
     let mut bytes = [0u8; HEADER + 8 + ICV];
@@ -253,7 +253,7 @@ impl Esp {
     /// The crypto API refuses a transform or its key.
     ///
     /// # Panics
-    /// If arrivals name a size that is not there, or one is longer than [`MAX_PAYLOAD`].
+    /// If an arrival refers to a size that does not exist, or a size exceeds [`MAX_PAYLOAD`].
     pub fn new(
         plan: &Plan,
         sectors: Arc<Messages>,
@@ -346,10 +346,10 @@ impl Esp {
         })
     }
 
-    /// Other arrivals of the same packets, and when the phases end.
+    /// Replace the arrivals and the ends of the phases; the packets stay the same.
     ///
     /// # Panics
-    /// If they name a size that is not there.
+    /// If an arrival refers to a size that does not exist.
     pub fn set_arrivals(&mut self, arrivals: &[Arrival], phase_end: [u64; 3]) {
         let packets = self.raw.flow[IN].packets;
         assert!(arrivals.iter().all(|a| a.packet < packets && a.flow < 2));
@@ -360,12 +360,12 @@ impl Esp {
         self.raw.sample_every = sample_every(phase_end);
     }
 
-    /// The driver that packets go by.
+    /// The driver that encrypts the packets.
     pub fn driver(&self) -> &str {
         &self.driver
     }
 
-    /// Nanoseconds that a packet takes where nothing interrupts.
+    /// Nanoseconds per packet with softirqs disabled, as the mean of `packets` packets.
     pub fn price_ns(&mut self, _: &mut Cpu, packets: u64) -> f64 {
         self.raw.ops = packets;
         // SAFETY: the function takes this structure.
@@ -373,9 +373,9 @@ impl Esp {
         1e3 * ticks as f64 / self.ticks_per_us / packets.max(1) as f64
     }
 
-    /// Run it once, from the first interrupt on, under a source that is there. The task makes
-    /// `entry` sectors in each kernel entry. With `quiet` no packet comes, the control: the
-    /// same interrupts do nothing.
+    /// Run the load once, starting at the first interrupt; an interrupt source must be running. The
+    /// task encrypts `entry` sectors per kernel entry. With `quiet`, which is the control, the same
+    /// interrupts occur, but no packets arrive.
     pub fn run(&mut self, _: &mut Cpu, entry: u64, quiet: bool) -> Outcome {
         self.raw.ops = entry;
         let (arrivals, own_every) = (self.raw.arrivals, self.raw.own_every);

@@ -1,4 +1,4 @@
-//! ESP packets (RFC 4303): how they are framed, and what they are sealed with.
+//! ESP packets (RFC 4303): framing, encryption and authentication.
 
 use crate::cipher::{Context, Impl, Kind, Op};
 use crate::crypto::authenc_key;
@@ -38,7 +38,7 @@ impl Transform {
         }
     }
 
-    /// What text and trailer are padded to.
+    /// Payload and trailer together are padded to a multiple of this many bytes.
     fn unit(self) -> usize {
         match self {
             Transform::Rfc4106 => 4,
@@ -46,7 +46,7 @@ impl Transform {
         }
     }
 
-    /// Bytes in front of what a request calls its text: `seqiv` counts the IV to that.
+    /// Bytes of associated data in a request. For `seqiv` the IV is part of the text instead.
     pub(super) fn assoc_len(self) -> usize {
         match self {
             Transform::Rfc4106 => HEADER,
@@ -60,7 +60,7 @@ impl Transform {
     }
 }
 
-/// A key, and the implementations that the results are compared with.
+/// A key, and the scalar implementations that compute the expected results.
 pub struct Sealer {
     transform: Transform,
     raw: Vec<u8>,
@@ -78,7 +78,7 @@ fn open(alg: &str, key: &[u8]) -> (Impl, Context) {
 }
 
 impl Sealer {
-    /// From random bytes.
+    /// Make a key from random bytes.
     pub fn new(transform: Transform, random: &mut dyn FnMut(&mut [u8])) -> Sealer {
         let mut bytes = [0; 64];
         random(&mut bytes);
@@ -98,12 +98,12 @@ impl Sealer {
         }
     }
 
-    /// As the crypto API takes it.
+    /// The key in the crypto API's format.
     pub fn key(&self) -> &[u8] {
         &self.raw
     }
 
-    /// A packet as it is before: header, IV, payload, padding (1, 2, 3 …), its length, next header.
+    /// A packet before encryption: header, IV, payload, padding (1, 2, 3 …), padding length, next header.
     pub fn plain(&self, spi: u32, seq: u32, iv: &[u8], payload: &[u8]) -> Vec<u8> {
         let unit = self.transform.unit();
         let padding = (payload.len() + 2).next_multiple_of(unit) - payload.len() - 2;
@@ -137,7 +137,7 @@ impl Sealer {
     }
 }
 
-/// One message: what it becomes, and its tag or digest.
+/// Encrypts or hashes one message; returns the resulting text and the tag or digest.
 fn once(imp: Impl, key: &Context, text: &[u8], iv: &[u8], aad: &[u8]) -> (Vec<u8>, Vec<u8>) {
     let size = match imp.kind() {
         Kind::Hash => imp.digest_size(),

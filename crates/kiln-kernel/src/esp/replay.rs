@@ -17,7 +17,7 @@ impl Window {
         Window(raw)
     }
 
-    /// Whether a packet of this number is taken.
+    /// Record the sequence number of a packet; returns whether the packet is accepted.
     pub fn accept(&mut self, seq: u64) -> bool {
         // SAFETY: as above.
         unsafe { sys::kiln_replay_accept(&raw mut self.0, seq) }
@@ -32,12 +32,12 @@ impl Window {
 /// Windows that do not refuse what they should: controls for tests.
 #[doc(hidden)]
 pub mod broken {
-    /// What is older than the window is taken.
+    /// Packets older than the window are accepted.
     pub const ENDLESS: u32 = 1;
-    /// What has come before is taken.
+    /// Packets that were received before are accepted.
     pub const BLIND: u32 = 2;
 
-    /// From now on, in the whole process.
+    /// Break these rules from now on, in the whole process; 0 restores all.
     pub fn set(rules: u32) {
         // SAFETY: takes any number.
         unsafe { crate::sys::kiln_replay_break(rules) }

@@ -1,7 +1,7 @@
-//! Interrupts at random instructions, by `int3`: the cheapest source there is.
+//! Interrupts at random instructions by means of `int3`: the cheapest of all sources.
 //!
-//! Of a list of addresses one is patched at a time, drawn from the seed. When it is hit the
-//! handler puts the instruction back, injects an interrupt before it, and patches the next.
+//! One address of a list is patched at a time, chosen at random from the seed. When it is hit, the
+//! handler restores the instruction, injects an interrupt before it, and patches another address.
 
 use std::arch::asm;
 use std::collections::BTreeSet;
@@ -32,8 +32,8 @@ fn byte(address: u64) -> &'static AtomicU8 {
     unsafe { &*(address as *const AtomicU8) }
 }
 
-/// Not by a function: an unoptimised build may share the core library's with code that a
-/// breakpoint is in, and the handler would trap itself.
+/// Inline assembly instead of a function of the core library: in an unoptimised build, code with a
+/// breakpoint in it may share that function, and the handler would trap on its own breakpoint.
 #[inline(always)]
 fn poke(address: u64, value: u8) {
     // SAFETY: as in `byte`; XCHG is atomic and a full barrier.
@@ -42,9 +42,9 @@ fn poke(address: u64, value: u8) {
     }
 }
 
-/// Text and state change together: an interrupt between the two could come by the address
-/// and find a breakpoint that is nobody's. The handler has all signals blocked; outside of it
-/// each of these is for [`without_interrupts`].
+/// The text and the state must change together: an interrupt between the two changes could execute
+/// the address and hit a breakpoint that the state does not record. The handler runs with all signals
+/// blocked; elsewhere, these methods must be called inside [`without_interrupts`].
 impl State {
     fn arm_next(&mut self) {
         let i = (self.random.next_u64() % self.addresses.len() as u64) as usize;
@@ -62,13 +62,13 @@ impl State {
 
 /// Breakpoints are set until this is dropped.
 pub struct Breakpoints {
-    /// It is this thread's CPU.
+    /// Not `Send`: the breakpoints belong to this thread's CPU.
     _here: PhantomData<*mut ()>,
 }
 
 impl Breakpoints {
-    /// Draw from `addresses`, first bytes of instructions of `kernel/`. One CPU of a process
-    /// at a time: the text is everybody's.
+    /// Choose from `addresses`, which are first bytes of instructions of `kernel/`. Only one CPU of a
+    /// process may do so at a time, since all of them execute the same text.
     pub fn start(cpu: &mut Cpu, addresses: &BTreeSet<u64>, seed: u64) -> io::Result<Breakpoints> {
         if addresses.is_empty() {
             return Err(io::Error::new(
@@ -111,8 +111,8 @@ impl Breakpoints {
         Ok(Breakpoints { _here: PhantomData })
     }
 
-    /// Draw another if the one that is set was not hit since the last call: code need not
-    /// come by all of them each time.
+    /// Choose another address if the breakpoint was not hit since the last call: code need not
+    /// execute every address each time.
     pub fn redraw(&mut self) {
         let Some(host) = host() else { return };
         without_interrupts(|| {
@@ -139,7 +139,7 @@ impl Drop for Breakpoints {
     }
 }
 
-/// Whether the trap was a breakpoint of ours; if so it has been served.
+/// Handles the trap if it comes from the current breakpoint; returns false for any other trap.
 ///
 /// # Safety
 /// Called from the signal handler with the thread's host, or null.

@@ -1,9 +1,10 @@
-//! Interrupts: host signals turned into what ring 0 sees.
+//! Interrupts: host signals, delivered to `kernel/` as a CPU would deliver interrupts to ring 0.
 //!
-//! The handler runs on an alternate stack with the injected signals masked. It pushes the
-//! frame a CPU would push below the red zone of the interrupted stack and diverts the thread to `kiln_irq_trampoline`. When the host returns from the signal
-//! it restores every vector register, so the trampoline finds them live, as an interrupt
-//! handler of a kernel does: whether they survive is the FPU policy's business alone.
+//! The signal handler runs on an alternate stack with all signals blocked. Below the red zone of the
+//! interrupted stack it pushes the frame that a CPU would push, and it diverts the thread to
+//! `kiln_irq_trampoline`. The host restores every vector register when it returns from the signal, so
+//! the trampoline runs with the interrupted code's values in them, as a kernel's interrupt handler
+//! does. Only the FPU policy determines whether these values survive.
 
 use std::io;
 use std::mem::MaybeUninit;
@@ -35,7 +36,7 @@ pub(crate) struct Injection {
 }
 
 impl Injection {
-    /// No more interrupts: the CPU is going away.
+    /// Stop the timer and the breakpoints and release the stack, before the CPU is dropped.
     pub fn stop(&mut self) {
         self.timer.stop();
         self.breakpoints.disarm();
@@ -50,8 +51,7 @@ impl Injection {
     }
 }
 
-/// The calling thread's CPU, for a source that is told to do something; none once the CPU
-/// is gone.
+/// The calling thread's CPU, for methods of interrupt sources; `None` once the CPU is gone.
 fn host() -> Option<&'static mut Host> {
     // SAFETY: null or this thread's own; sources are not Send, and none of their methods
     // keeps the reference.
@@ -63,7 +63,7 @@ pub(crate) fn irq_signal() -> i32 {
     libc::SIGRTMIN()
 }
 
-/// Do `f` with no interrupt coming to this thread meanwhile.
+/// Run `f` while interrupts to this thread are blocked.
 fn without_interrupts<R>(f: impl FnOnce() -> R) -> R {
     let before = block_irq_signal();
     let result = f();
@@ -72,7 +72,7 @@ fn without_interrupts<R>(f: impl FnOnce() -> R) -> R {
     result
 }
 
-/// Keeps interrupts from this thread. Its signal mask before.
+/// Blocks interrupts to this thread and returns its previous signal mask.
 fn block_irq_signal() -> libc::sigset_t {
     // SAFETY: plain data filled by the calls.
     unsafe {
@@ -85,7 +85,7 @@ fn block_irq_signal() -> libc::sigset_t {
     }
 }
 
-/// How signals are handled: the way that works, or one that is known not to.
+/// Which stack signals are handled on.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Handling {
     /// On an alternate stack.
@@ -96,7 +96,7 @@ pub enum Handling {
     OnInterruptedStack,
 }
 
-/// Install the handlers, once a process, and this thread's alternate stack.
+/// Install the handlers, once per process, and this thread's alternate stack.
 pub(crate) fn prepare(cpu: &mut Cpu, handling: Handling) -> io::Result<()> {
     static ONCE: Once = Once::new();
     ONCE.call_once(|| {
@@ -163,7 +163,7 @@ impl Frame<'_> {
         self.0[libc::REG_EFL as usize] &= !TF;
     }
 
-    /// Divert to the trampoline, or leave the interrupt pending if they are off.
+    /// Divert the thread to the trampoline and return true. If interrupts are off, leave this one pending instead.
     ///
     /// # Safety
     /// The interrupted thread is the CPU `head` and its stack has room below the red zone.
@@ -198,7 +198,7 @@ impl Frame<'_> {
 const USER_CS: i64 = 0x33;
 const USER_SS: i64 = 0x2b;
 
-/// What lies below the stack pointer and is in use (System V ABI, 3.2.2).
+/// Bytes below the stack pointer that code may use (System V ABI, 3.2.2).
 const RED_ZONE: u64 = 128;
 
 extern "C" fn on_irq(_: i32, _: *mut libc::siginfo_t, context: *mut libc::c_void) {
@@ -206,9 +206,9 @@ extern "C" fn on_irq(_: i32, _: *mut libc::siginfo_t, context: *mut libc::c_void
     if host.is_null() {
         return;
     }
-    // SAFETY: the host structure is this thread's and outlives its sources; the signal
-    // interrupted code that does not hold a reference to the injection state, since
-    // `kernel/` knows none and Rust takes one only with the source stopped.
+    // SAFETY: the host structure is this thread's and outlives its sources. The interrupted
+    // code holds no reference to the injection state: `kernel/` has no access to it, and Rust
+    // borrows it only while the source is stopped.
     unsafe {
         let mut frame = Frame::new(context);
         (*host).injection.timer.arrived();

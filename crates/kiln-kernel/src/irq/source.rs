@@ -1,4 +1,4 @@
-//! Interrupts that come by the clock: a timer of this CPU, or another core's signals.
+//! Timed interrupts, from a timer of this CPU or by signals from another core.
 
 use std::io;
 use std::marker::PhantomData;
@@ -18,9 +18,9 @@ use crate::cpu::Cpu;
 pub enum Arrivals {
     /// Interrupts per second, evenly spaced.
     Periodic(f64),
-    /// Interrupts per second on average, independent of each other.
+    /// Interrupts per second on average, independent of each other, and the seed.
     Poisson(f64, u64),
-    /// After these gaps, nanoseconds, round and round.
+    /// After these gaps in nanoseconds, which repeat after the last one.
     Replay(Arc<[u64]>),
 }
 
@@ -44,7 +44,7 @@ pub(crate) struct State {
 }
 
 impl State {
-    /// One has come: count it, and set the clock for the next if it has no period.
+    /// Count an interrupt that has arrived and, unless the timer is periodic, arm it for the next one.
     pub fn arrived(&mut self) {
         self.count += 1;
         if let (Some(timer), Some(gap)) = (self.timer, self.next_gap()) {
@@ -91,7 +91,7 @@ fn settime(timer: libc::timer_t, first: u64, period: u64) {
 
 /// A timer that interrupts the CPU until it is dropped.
 pub struct Timer {
-    /// It is this thread's CPU that it interrupts.
+    /// Not `Send`: the timer interrupts this thread's CPU.
     _here: PhantomData<*mut ()>,
 }
 
@@ -101,7 +101,7 @@ impl Timer {
         Timer::start_with(cpu, arrivals, Handling::Faithful)
     }
 
-    /// The same with a choice of handling; the first in a process decides.
+    /// As [`Timer::start`], with a choice of handling, which the first source in a process fixes for all.
     #[doc(hidden)]
     pub fn start_with(cpu: &mut Cpu, arrivals: Arrivals, handling: Handling) -> io::Result<Timer> {
         prepare(cpu, handling)?;
@@ -139,7 +139,7 @@ impl Drop for Timer {
     }
 }
 
-/// Another core that interrupts this CPU, as fast as asked for or as it can.
+/// A thread on another core that interrupts this CPU at a given rate, or as fast as it can if that is slower.
 pub struct CrossCore {
     stop: Arc<AtomicBool>,
     sent: Arc<AtomicU64>,

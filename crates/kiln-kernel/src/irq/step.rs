@@ -1,9 +1,8 @@
 //! Interrupts at exact instructions, by the trap flag.
 //!
-//! `kernel/load` sets the flag around an FPU section; the host then traps after each
-//! instruction, and the handler injects before the next one, or not. The interrupt's own
-//! return (IRET) brings the trap flag back such that the next trap comes after the
-//! interrupted instruction.
+//! `kernel/load` sets the flag around an FPU section. The thread then traps after each instruction,
+//! and the handler may inject an interrupt before the next one. The IRET at the end of the interrupt
+//! restores the trap flag, so that the next trap comes after the interrupted instruction.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::io;
@@ -19,16 +18,16 @@ pub enum Step {
     Trace,
     /// Before every instruction.
     Every,
-    /// Before each of the instructions from the first of these to the one before the second.
+    /// Before each instruction from the first number up to, but not including, the second.
     Range(u64, u64),
     /// Before instruction k (from 0) of those stepped over.
     At(u64),
-    /// Before instruction k1 of the task's section, and before instruction k2 of the
-    /// softirq that this starts; the load must ask for `step_softirq`.
+    /// Before instruction k1 of the task's section, and before instruction k2 of the softirq that
+    /// this interrupt raises; the load must set `step_softirq`.
     Pair(u64, u64),
-    /// Before instruction k1 of the task's section, and before each instruction of the softirq
-    /// that this starts and of what follows it, from this one on to the one before that.
-    /// Stepping ends there.
+    /// `(k1, first, end)`: before instruction k1 of the task's section; then, in the softirq that this
+    /// interrupt raises and in the code after it, before each instruction from `first` up to, but not
+    /// including, `end`. Stepping stops at `end`.
     Nest(u64, u64, u64),
 }
 
@@ -49,7 +48,7 @@ pub(crate) struct State {
 
 /// Stepping is on until it is dropped.
 pub struct Stepping {
-    /// It is this thread's CPU.
+    /// Not `Send`: the stepping belongs to this thread's CPU.
     _here: PhantomData<*mut ()>,
 }
 
@@ -77,8 +76,8 @@ impl Stepping {
             .step
     }
 
-    /// With `brief`, [`Step::At`] and [`Step::Pair`] step no further once they have injected all
-    /// they are to inject: what comes after is neither counted nor slowed.
+    /// With `brief`, [`Step::At`] and [`Step::Pair`] stop stepping after their last injection, so that
+    /// later instructions are neither counted nor slowed down.
     pub fn set_brief(&mut self, brief: bool) {
         self.state().brief = brief;
     }
@@ -98,14 +97,14 @@ impl Stepping {
         (state.outer, state.inner)
     }
 
-    /// Interrupts injected since the start, and those that found interrupts off and came
-    /// as soon as they were on.
+    /// Interrupts injected since the start, and how many of them came while interrupts were off and
+    /// were delayed until they were enabled.
     pub fn injected(&mut self) -> (u64, u64) {
         let state = self.state();
         (state.injected, state.masked)
     }
 
-    /// The addresses that a [`Step::Trace`] came by at least `times` times.
+    /// The addresses that were executed at least `times` times during a [`Step::Trace`].
     pub fn addresses(&mut self, times: usize) -> BTreeSet<u64> {
         let state = self.state();
         let mut seen = BTreeMap::new();
@@ -125,7 +124,7 @@ impl Drop for Stepping {
     }
 }
 
-/// A single-step trap: before the instruction at the frame's RIP.
+/// Handles a single-step trap, which comes before the instruction at the frame's RIP.
 ///
 /// # Safety
 /// Called from the signal handler of the thread whose CPU `host` is.

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR MIT */
 /*
- * The border of bench/: calls of functions and requests that are timed. All functions here are
- * called through kiln_gate(), with a pointer to the structure that each follows.
+ * The host's interface to bench/: timed function calls and timed requests. Functions with a void
+ * pointer are called through kiln_gate() and take the structure that is declared before them.
  */
 #ifndef KILN_ABI_BENCH_H
 #define KILN_ABI_BENCH_H
@@ -25,10 +25,11 @@ enum kiln_sections {
 /*
  * bench/calls.c: calls of one implementation's function for whole messages.
  *
- * @aad of message i is at aad + i * aad_stride and its tag at tag + i * tag_stride; usually they
- * lie in the prefix and behind the text of the messages or results. With @chained, which skciphers
- * have, each IV is the beginning of the last result instead. With @many the function is
- * encrypt_many() for up to KILN_QUEUE messages at a time. Both are called in one section.
+ * The associated data of message i are at aad + i * aad_stride, its tag at tag + i * tag_stride.
+ * Usually the associated data are the prefix of the message, and the tag follows the text. With
+ * @chained (skciphers only), the IV of each message after the first is the beginning of the
+ * previous result. With @many, encrypt_many() encrypts up to KILN_QUEUE messages per call. With
+ * either, @sections is KILN_ONE_SECTION.
  */
 struct kiln_calls {
 	const struct kiln_impl *impl;
@@ -41,10 +42,13 @@ struct kiln_calls {
 	u32 sections;		/* enum kiln_sections */
 };
 
-/* What a network device's poll function passes on at most. */
+/* Messages per call of encrypt_many(): as many packets as one NAPI poll may process. */
 enum { KILN_QUEUE = 64 };
 
-/* How many were refused for a wrong tag; all if the text is longer than the implementation allows. */
+/*
+ * Returns how many messages were rejected for a wrong tag, or m.calls if the text is longer than
+ * the implementation allows.
+ */
 KILN_EXPORT u64 kiln_calls_run(void *calls);
 
 /*
@@ -73,22 +77,22 @@ enum kiln_request_part {
 	KILN_REQUEST_CHECKS,	/* is SIMD usable, is anything queued */
 	KILN_REQUEST_COPY,	/* copies the request to the sub-request */
 	KILN_REQUEST_CALL,	/* an indirect call and return */
-	KILN_REQUEST_SETUP,	/* only what the user does */
+	KILN_REQUEST_SETUP,	/* only the caller's part: filling in the request */
 };
 
 /*
- * bench/requests.c: requests to a transform of any kind. The loop waits for each answer before it
- * makes the next. Each message is in one piece, and its request is filled in anew; with
- * @from, one request over these pieces is filled in once and made m.calls times. A digest
- * goes to m.dst in either case.
+ * bench/requests.c: requests to a transform of any kind. The loop waits until a request is complete
+ * before it submits the next. If @from is NULL, each message is contiguous, and its request is
+ * filled in anew. Otherwise one request, from @from to @to, is filled in once and submitted m.calls
+ * times. Digests are written to m.dst in either case.
  */
 struct kiln_requests {
 	void *tfm;
 	struct kiln_messages m;
 	struct scatterlist *from, *to;
 	u32 part;		/* enum kiln_request_part */
-	int err;		/* out: the first that is not 0 */
-	u64 later;		/* out: how many were not answered at once */
+	int err;		/* out: the first error, or 0 */
+	u64 later;		/* out: requests that did not complete synchronously */
 };
 
 KILN_EXPORT u64 kiln_requests_run(void *requests);
@@ -100,7 +104,7 @@ enum kiln_way {
 	KILN_FIXED,		/* the limits posted in 2022: crypto/posted.def */
 	KILN_CLASS,		/* 16, 256 or 512 KiB */
 	KILN_CALIBRATED,	/* as many bytes as fit the target according to the calibration */
-	KILN_CLOCKED,		/* reads the TSC after every few bytes */
+	KILN_CLOCKED,		/* TSC readings between calls decide where a section ends */
 	KILN_ON_DEMAND,		/* until a softirq is pending or a reschedule is wanted */
 	KILN_NR_WAYS
 };
@@ -110,7 +114,7 @@ KILN_EXPORT const char *kiln_cut_way(u32 way);
 /* Applies to the whole process from now on; @target in TSC ticks. */
 KILN_EXPORT void kiln_cut_set(u32 way, u64 target);
 KILN_EXPORT u32 kiln_cut_get(u64 *target);
-/* For tests: sections or steps have @bytes whatever was measured; 0 ends this. */
+/* For tests: sections, or steps between two checks, have @bytes; 0 restores the normal sizes. */
 KILN_EXPORT void kiln_cut_force(u32 bytes);
 
 struct kiln_budget {
@@ -133,8 +137,9 @@ enum { KILN_CALIBRATION_BYTES = 512 * 1024 };
 struct kiln_calibration {
 	u8 *memory;		/* KILN_CALIBRATION_BYTES */
 	/*
-	 * For tests: unless @rates is NULL, nothing is run. Implementation i takes rates[i] for
-	 * 65536 bytes, run n takes stalls[n % nr_stalls] more, and the chain takes @chain.
+	 * For tests: if @rates is not NULL, nothing is run and all times are simulated.
+	 * Implementation i takes rates[i] ticks per 65536 bytes, run n takes stalls[n % nr_stalls]
+	 * ticks longer, and the chain of multiplications takes @chain ticks.
 	 */
 	const u64 *rates, *stalls;
 	u32 nr_stalls;
@@ -146,13 +151,16 @@ struct kiln_calibration {
 
 /* Measures all usable implementations. */
 KILN_EXPORT u64 kiln_calibrate(void *calibration);
-/* The same, but only if the clock speed has changed since. Returns whether it has. */
+/*
+ * Calibrates again if the clock speed has changed since the last calibration, or if there was none.
+ * Returns whether it did.
+ */
 KILN_EXPORT u64 kiln_calibrate_again(void *calibration);
 
 /*
- * bench/budget.c: requests of three kinds in turn: cut by the method to be judged, in one section
- * whatever the length, and sections of pure arithmetic instead. Each interrupt raises a
- * softirq and wakes a kthread.
+ * bench/budget.c: alternates between three workloads: requests cut by the method under test,
+ * requests in one section whatever the length, and sections of pure arithmetic. Each interrupt
+ * raises a softirq and wakes a kthread.
  */
 enum { KILN_PART_JUDGED, KILN_PART_UNBOUNDED, KILN_PART_NULL, KILN_NR_PARTS };
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR MIT */
 /*
- * The border of ciphers/.
+ * The host's interface to ciphers/: the list of implementations.
  */
 #ifndef KILN_ABI_CIPHER_H
 #define KILN_ABI_CIPHER_H

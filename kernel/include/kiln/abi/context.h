@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR MIT */
-/* Contexts of a CPU in which something is done. */
+/* Execution contexts of a CPU, from task to NMI. */
 #ifndef KILN_ABI_CONTEXT_H
 #define KILN_ABI_CONTEXT_H
 

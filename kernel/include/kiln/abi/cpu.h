@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR MIT */
 /*
- * The border of cpu/, fpu/ and lib/slab.c: emulated CPUs, FPU policies, tiers, memory.
+ * The host's interface to cpu/, fpu/ and lib/slab.c: emulated CPUs, FPU policies, tiers, memory.
  */
 #ifndef KILN_ABI_CPU_H
 #define KILN_ABI_CPU_H
@@ -33,8 +33,8 @@ struct kiln_cpu_config {
 	u8 *kstacks;		/* as many stacks, lowest address first */
 	u64 kstack_size, kstack_stride;
 	/*
-	 * A word that the host overwrites when it preempts this thread, and the value to
-	 * write there to detect that; NULL if the host has no such word.
+	 * A word that the host's kernel overwrites when it preempts this thread (rseq_cs), and
+	 * the value to write there beforehand; NULL if the host has no such word.
 	 */
 	volatile u64 *witness;
 	u64 witness_armed;
@@ -50,12 +50,12 @@ struct cpu_stats {
 	u64 softirqs;		/* softirq handlers run */
 	u64 softirqs_deferred;	/* times that the rest was left to ksoftirqd */
 	u64 sections;
-	u64 sections_timed;	/* they represent all sections in the histogram */
+	u64 sections_timed;	/* a sample; the histogram weights it to represent all sections */
 	u64 sections_interrupted;	/* of sections_timed: by an interrupt */
-	u64 sections_stolen;	/* of the others: by the host's scheduler */
+	u64 sections_stolen;	/* of sections_timed, not interrupted: the host took the CPU away */
 	u64 user_saves, user_restores;
 	u64 nested_saves;
-	u64 task_saves;		/* of a section's registers at a task switch */
+	u64 task_saves;		/* task switches that saved the registers of a section */
 	u64 warnings;		/* WARN_ON() */
 	u64 switches;
 	u64 preemptions;	/* of switches: involuntary */
@@ -82,16 +82,17 @@ KILN_EXPORT void kiln_cpu_stop(struct cpu *cpu);
 KILN_EXPORT struct cpu_stats *kiln_cpu_stats(struct cpu *cpu);
 KILN_EXPORT struct histogram *kiln_cpu_histogram(struct cpu *cpu, u32 which);
 KILN_EXPORT void kiln_cpu_reset_stats(struct cpu *cpu);
-/* A control: nested sections of @cpu are saved to the area of @owner. */
+/* A control: @cpu saves its nested sections to @owner's area instead of its own. */
 KILN_EXPORT void kiln_cpu_share_area(struct cpu *cpu, struct cpu *owner);
 
-/* cpu/entry.S: the ways into kernel mode, by call and by interrupt. */
+/* cpu/entry.S: the two entries into kernel mode, by call and by interrupt. */
 KILN_EXPORT u64 kiln_gate(u64 (*fn)(void *arg), void *arg);
 KILN_EXPORT extern const u8 kiln_irq_trampoline[];
 
 /*
- * fpu/section.c: the number of Kiln's own policies; those of hosted trees follow. The name of a
- * policy is NULL after the last one. A policy is set only while no section is open.
+ * fpu/section.c: policies by number. Kiln's own come first (kiln_fpu_policies() is how many), then
+ * those that hosted trees added. kiln_fpu_policy() returns a policy's name, or NULL after the last.
+ * kiln_fpu_policy_set() must not be called while a section is open.
  */
 KILN_EXPORT u32 kiln_fpu_policies(void);
 KILN_EXPORT const char *kiln_fpu_policy(u32 i);

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR MIT */
 /*
- * The border of crypto/ (kiln/crypto.h). Functions with a void pointer are called through kiln_gate().
+ * The host's interface to crypto/ (kiln/crypto.h). Functions with a void pointer are called through
+ * kiln_gate().
  */
 #ifndef KILN_ABI_CRYPTO_H
 #define KILN_ABI_CRYPTO_H
@@ -9,7 +10,7 @@
 #include <kiln/abi/submission.h>
 #include <kiln/types.h>
 
-/* A list of pieces of memory. With @chain, the entry is not a piece: the list continues at @addr. */
+/* A piece of memory in a list. With @chain, the entry is a link: the list continues at @addr. */
 struct scatterlist {
 	u8 *addr;
 	u32 length;
@@ -19,7 +20,7 @@ struct scatterlist {
 
 /* crypto/border.c */
 KILN_EXPORT int kiln_crypto_init(void);
-/* Selects the algorithms that exist: enum crypto_model. */
+/* Selects the set of algorithms that can be found by name: enum crypto_model. */
 KILN_EXPORT void kiln_crypto_model(u32 model);
 
 struct kiln_tfm {
@@ -44,9 +45,9 @@ struct kiln_setkey {
 };
 
 KILN_EXPORT u64 kiln_crypto_setkey(void *setkey);
-/* The same structure: tags have @len bytes. */
+/* Takes the same structure; @len is the length of tags in bytes. */
 KILN_EXPORT u64 kiln_crypto_setauthsize(void *setkey);
-/* crypto/seqiv.c: the seed of the salts of transforms that are opened from now on. */
+/* crypto/seqiv.c: sets the seed for the salts of transforms that are opened after this call. */
 KILN_EXPORT void kiln_crypto_seed(u64 seed);
 
 /* One request, made in a context (enum kiln_context); the task waits for its answer. */
@@ -64,7 +65,10 @@ struct kiln_request {
 
 KILN_EXPORT u64 kiln_crypto_request(void *request);
 
-/* One message to a hash, in a context (enum kiln_context): in one call, or in pieces if there are any. */
+/*
+ * Hashes one message in a context (enum kiln_context): with one call if @pieces is 0, otherwise
+ * piece by piece.
+ */
 struct kiln_digest {
 	void *tfm;
 	const u8 *data;
@@ -82,14 +86,14 @@ KILN_EXPORT u64 kiln_crypto_digest(void *digest);
 
 KILN_EXPORT extern const struct kiln_request_ops kiln_request_ops;
 
-/* The crypto API as an operation of a load: ctx of kiln_crypto_op_crypt(). */
+/* Requests to the crypto API as operations of a load: @ctx of a struct kiln_op (abi/load.h). */
 struct kiln_crypto_op {
 	void *tfm;
 	u32 slots;
 	void **request;		/* one for each slot, from kiln_crypto_op_open() */
 };
 
-/* Allocates the requests (non-zero: no memory) and frees them. */
+/* Allocate (non-zero: no memory) and free the requests. */
 KILN_EXPORT u64 kiln_crypto_op_open(void *op);
 KILN_EXPORT u64 kiln_crypto_op_close(void *op);
 KILN_EXPORT int kiln_crypto_op_crypt(void *op, u32 slot, u8 *dst, const u8 *src,

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR MIT */
 /*
- * The border of load/esp.c and load/replay.c: ESP packets.
+ * The host's interface to load/esp.c and load/replay.c: ESP packets.
  */
 #ifndef KILN_ABI_ESP_H
 #define KILN_ABI_ESP_H
@@ -18,10 +18,10 @@ struct kiln_replay {
 };
 
 KILN_EXPORT void kiln_replay_init(struct kiln_replay *window, u32 size);
-/* Whether an authentic packet with this number is accepted. */
+/* Records an authentic packet's sequence number; returns whether the packet is accepted. */
 KILN_EXPORT bool kiln_replay_accept(struct kiln_replay *window, u64 seq);
 
-/* Controls: packets that the window accepts from now on. */
+/* Controls: packets that the window wrongly accepts from now on. */
 enum kiln_replay_broken {
 	KILN_REPLAY_ENDLESS = 1,	/* older than the window */
 	KILN_REPLAY_BLIND = 2,		/* received before */
@@ -76,7 +76,7 @@ struct kiln_esp_flow {
 	u64 answered;			/* highest sequence number */
 };
 
-/* When a packet arrives: ticks of the load's clock. */
+/* The arrival of a packet: @when is in ticks of the load's clock. */
 struct kiln_esp_arrival {
 	u64 when;
 	u32 packet;
@@ -98,9 +98,13 @@ struct kiln_esp_load {
 	const struct kiln_esp_arrival *arrival;
 	u32 arrivals;
 	u64 phase_end[KILN_ESP_PHASES];	/* ticks */
-	u64 stack;			/* ticks of network stack per packet before its request */
-	u64 steal_limit, steal_usual;	/* longer gaps between interrupts are due to the host */
-	/* The task: sectors per call, and after how many it sends its own packet. */
+	u64 stack;			/* ticks spent per packet in place of the network stack */
+	/*
+	 * Ticks. If a gap between interrupts is longer than @steal_limit, all but @steal_usual of
+	 * it counts as time that the host took away.
+	 */
+	u64 steal_limit, steal_usual;
+	/* The task encrypts @ops sectors per call; after every @own_every it sends a packet. */
 	void *sectors_tfm;
 	const u8 *src, *want;
 	u8 *dst;
@@ -120,7 +124,8 @@ struct kiln_esp_load {
 	u64 last_irq;
 	u32 next_arrival;
 	u64 missed;			/* arrived while the ring was full */
-	u64 recovered;			/* ticks from the high phase until no packet waited; 0: not yet */
+	/* 1 + ticks from the end of the high phase until no packet was waiting; 0: not yet. */
+	u64 recovered;
 	u32 ring[KILN_ESP_RING];
 	u32 ring_head, ring_tail;
 	u32 *log;			/* sequence numbers of flow 1 in the order of answers, or NULL */
@@ -130,11 +135,11 @@ struct kiln_esp_load {
 /* Called through kiln_gate(). Non-zero: no memory for requests. */
 KILN_EXPORT u64 kiln_esp_open(void *load);
 KILN_EXPORT u64 kiln_esp_close(void *load);
-/* Starts with counts of zero; the clock starts at the next interrupt. */
+/* Resets all counts and attaches the load to interrupts; its clock starts at the next one. */
 KILN_EXPORT u64 kiln_esp_attach(void *load);
 /* The task encrypts @ops sectors. */
 KILN_EXPORT u64 kiln_esp_run(void *load);
-/* No more packets arrive; waits for all answers. */
+/* Stops the arrival of packets and waits until all requests are complete. */
 KILN_EXPORT u64 kiln_esp_detach(void *load);
 /* The task processes @ops packets one after the other with softirqs off; returns ticks. */
 KILN_EXPORT u64 kiln_esp_price(void *load);

@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR MIT */
 /*
- * The border for a hosted kernel tree: the functions of its CPU that its services and its glue
- * call. Uses plain C types only, so that it can be included together with the tree's own headers.
+ * The interface of an emulated CPU to the kernel tree that it hosts, called by the tree's services
+ * and glue code. It uses plain C types only, so that it can be included together with the tree's
+ * own headers.
  *
- * All functions are called in kernel mode (kiln_gate) and act on the calling thread's CPU. Any
- * stack alignment will do. They use general registers only.
+ * All functions are called in kernel mode (kiln_gate) and act on the calling thread's CPU. They do
+ * not depend on the alignment of the stack, and use general registers only.
  */
 #ifndef KILN_ABI_HOSTED_H
 #define KILN_ABI_HOSTED_H
@@ -14,17 +15,18 @@
 #pragma GCC visibility push(default)
 
 /*
- * hosted.c: the tree's hooks. Each CPU that runs the tree's code is attached.
+ * hosted.c: the tree's hooks. Each CPU that runs the tree's code must be attached.
  *
- * new_task returns the tree's own task structure for a new task ("word" below), to which GS:0
- * points while the task runs. @old is that of a task that has ended, to be reused, or NULL.
- * A task with @user has user FPU state. The function may not sleep; NULL if it fails.
+ * new_task returns the tree's own task structure for a new task. Below, its address is called the
+ * task's word. GS:0 points to it while the task runs. @old is NULL, or the structure of a task that
+ * has ended, to be reused. If @user, the task has user FPU state. The function must not sleep, and
+ * returns NULL if it fails.
  * tick is called in hardirq context at each tick. idle is called repeatedly while no task is
  * runnable, with interrupts on; @since is the number of TSC ticks since the CPU became idle.
  *
- * uncounted, which may be NULL, is for a tree with a preempt count of its own, which its inline
- * functions change without a call (local_bh_disable() since 7.2). It returns what they have added
- * to bits 0 to 15 since it was last called. Called with interrupts off.
+ * uncounted may be NULL. It is for a tree that keeps its own preempt count, which its inline
+ * functions change without calling Kiln (local_bh_disable() since 7.2). It returns how much they
+ * have added to bits 0 to 15 since the previous call. It is called with interrupts off.
  */
 struct kiln_hooks {
 	void *(*new_task)(void *old, const char *name, _Bool user);
@@ -37,17 +39,20 @@ struct kiln_hooks {
 _Bool kiln_attach(const struct kiln_hooks *hooks);
 void kiln_detach(void);
 
-/* Softirqs and interrupts. @count is the tree's own addend to the preempt count. */
+/* Softirqs and interrupts. @count is what the tree adds to the preempt count for this. */
 void kiln_local_bh_disable(unsigned int count);
 void kiln_local_bh_enable(unsigned int count);
-/* The same for a tree that has taken its addend off its own count: runs what has waited. */
+/*
+ * kiln_local_bh_enable() for a tree that has already lowered its own preempt count: runs pending
+ * softirqs.
+ */
 void kiln_bh_enabled(void);
 unsigned long kiln_local_irq_save(void);	/* 0x200 if they were on, else 0 */
 void kiln_local_irq_restore(unsigned long flags);
 void kiln_local_irq_disable(void);
 void kiln_local_irq_enable(void);
 void kiln_raise_softirq(unsigned int nr);
-/* 0 to 9, by the kernel's numbers; Kiln's loads use 3 to 5. */
+/* @nr is the kernel's number of the softirq, 0 to 9; Kiln's own workloads use 3 to 7. */
 void kiln_open_softirq(unsigned int nr, void (*handler)(void *cpu));
 /* Called in hardirq context at each interrupt of this CPU, unless NULL. */
 void kiln_on_interrupt(void (*handler)(void *cpu));
@@ -89,9 +94,9 @@ void kiln_wait_finish(void);
 void kiln_wake(const volatile void *on);
 
 /*
- * Creates a kernel thread on this CPU, which waits on its word, or if the CPU is not attached
- * on the returned address, until it is woken. It ends when @fn returns. NULL if the CPU
- * has no free task.
+ * Creates a kernel thread on this CPU. It does not run until it is woken by kiln_wake() on its word
+ * or, if the CPU is not attached, on the returned address. It ends when @fn returns. Returns NULL
+ * if the CPU has no free task.
  */
 void *kiln_kthread_create(void (*fn)(void *arg), void *arg, const char *name);
 /* The word of a task; with NULL, of the current one. */

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR MIT */
 /*
- * The border of load/: workloads for an emulated CPU, and tests of what it does. Functions with a
+ * The host's interface to load/: workloads for an emulated CPU, and tests of it. Functions with a
  * void pointer are called through kiln_gate().
  */
 #ifndef KILN_ABI_LOAD_H
@@ -13,11 +13,16 @@
 #include <kiln/types.h>
 
 /*
- * An operation that may be answered later, like a request to the kernel's crypto API. crypt()
- * returns 0 if the operation is done. It returns -EINPROGRESS, or -EBUSY while the operation waits
- * for a place in a queue, if @done will be called with the answer; after -EBUSY, @done is
- * called with -EINPROGRESS first, when the operation has a place. After any other error (-ENOSPC
- * if a queue is full) @done is not called. @slot is less than @slots and not in flight.
+ * An operation that may complete asynchronously, like a request to the kernel's crypto API. crypt()
+ * returns
+ *
+ *	0		the operation is done
+ *	-EINPROGRESS	@done will be called with the result
+ *	-EBUSY		the operation is backlogged: @done will be called with -EINPROGRESS when it
+ *			enters the queue, and again with the result
+ *	other errors	@done will not be called (-ENOSPC: the queue is full)
+ *
+ * @slot is less than @slots and has no operation in flight.
  */
 struct kiln_op {
 	int (*crypt)(void *ctx, u32 slot, u8 *dst, const u8 *src, size_t len,
@@ -36,16 +41,15 @@ struct kiln_op_slot {
 };
 
 /*
- * A load: a task encrypts while interrupts occur, whose softirqs encrypt, too.
+ * A load: a task encrypts while interrupts raise softirqs that encrypt, too.
  *
  * Each side has @count messages, which it uses in turn. Message i is at src + i * stride and its
- * expected result at want + i * stride. The result goes to dst + i * stride; the result of an
- * operation in slot i goes there whatever its message is. The algorithm is xts(aes), which
- * does not modify IVs.
+ * expected result at want + i * stride. The result goes to dst + i * stride, that of an operation
+ * to dst + slot * stride. The algorithm is xts(aes), which does not modify IVs.
  */
 struct kiln_load_side {
 	const struct kiln_impl *impl;	/* NULL: keep patterns in all registers */
-	const struct kiln_op *op;	/* replaces both unless NULL */
+	const struct kiln_op *op;	/* if not NULL, used instead of @impl and of patterns */
 	struct kiln_op_slot *slots;
 	u32 depth;		/* operations that a task has in flight before it waits */
 	const void *ctx;
@@ -76,7 +80,7 @@ struct kiln_load {
 	bool step_softirq;	/* ... or each of the softirqs' */
 	void (*hardirq_hook)(void);	/* a control: a function of the host that breaks law 2 */
 	u64 ops;		/* operations of one kiln_load_run() */
-	u64 spins;		/* how long patterns are kept */
+	u64 spins;		/* loop iterations for which patterns stay in the registers */
 	const u8 *pattern;
 	u8 *found;
 	u64 scalar_fallbacks, hardirq_sections;
@@ -87,20 +91,23 @@ KILN_EXPORT u64 kiln_load_attach(void *load);
 KILN_EXPORT u64 kiln_load_run(void *load);
 KILN_EXPORT u64 kiln_load_detach(void *load);
 /*
- * While @empty is set: drain waits for operations in flight; ready is called after the host has
- * changed @task and @softirq.
+ * Both are called only while @empty is set. kiln_load_drain() waits for operations in flight;
+ * kiln_load_ready() must be called after the host has changed @task or @softirq.
  */
 KILN_EXPORT u64 kiln_load_drain(void *load);
 KILN_EXPORT u64 kiln_load_ready(void *load);
 /* Bytes of a pattern; see load.c. */
 KILN_EXPORT size_t kiln_pattern_size(void);
 
-/* load/call.c: one call of one function of an implementation, in a context and in its own section. */
+/*
+ * load/call.c: one call of one function of an implementation, in a given context, and in an FPU
+ * section of its own if the function needs one.
+ */
 struct kiln_call {
 	const void *fn;
 	const void *scalar;	/* called instead where no section may be opened, or NULL */
 	u64 arg[9];
-	/* Makes the call unless NULL: the host reads the registers before and after it. */
+	/* If not NULL, this host function makes the call and reads the registers around it. */
 	u64 (*through)(void *registers, const void *fn, const u64 *arg);
 	void *registers;
 	u32 context;		/* enum kiln_context */
@@ -185,9 +192,9 @@ KILN_EXPORT u64 kiln_storm(void *storm);
  * with full preemption. Returns non-zero if all tasks were in use.
  */
 struct kiln_wakeup {
-	u32 wait_us;		/* the sleeper is runnable for so long before it first runs */
-	u32 busy_us;		/* it runs for so long before it sleeps */
-	u32 asleep_us;		/* the other task runs for so long meanwhile */
+	u32 wait_us;		/* time for which the sleeper is runnable before it first runs */
+	u32 busy_us;		/* time for which it then runs before it sleeps */
+	u32 asleep_us;		/* time for which the other task runs while it sleeps */
 	/* out */
 	bool preempted;		/* the woken task ran before the interrupt returned */
 	u64 busy_for, asleep_for;	/* actual durations, TSC ticks */
@@ -202,7 +209,7 @@ KILN_EXPORT u64 kiln_wakeup(void *wakeup);
  */
 enum kiln_step_kind {
 	KILN_STEP_SUBMIT,	/* @count requests on @tfm in @context with @flags */
-	KILN_STEP_RUN,		/* let other tasks run until @count more of the callbacks have come */
+	KILN_STEP_RUN,		/* let other tasks run until there were @count more callbacks */
 	KILN_STEP_SECTION_BEGIN,
 	KILN_STEP_SECTION_END,
 	KILN_STEP_BH_OFF,

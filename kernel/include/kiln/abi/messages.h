@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR MIT */
 /*
- * Messages to be processed in turn by a timed loop: where they lie and how long they are. Plain
- * C types, so that hosted trees' objects (tree/) can include it together with their own headers.
+ * Messages to be processed in turn by a timed loop: their addresses and lengths. Plain C types, so
+ * that hosted trees' objects (tree/) can include this together with their own headers.
  *
  * Message i is at src + i * src_stride, its result goes to dst + i * dst_stride, and its IV is
- * at iv + i * iv_stride. After the last message the first follows, until @calls are made. What
- * an algorithm does not have is not read.
+ * at iv + i * iv_stride. After the last message the loop continues with the first, until it has
+ * made @calls calls. Fields that do not apply to the algorithm are not read.
  *
  * In memory a message is the prefix (associated data), the text, and when decrypting the tag.
  * A result is room for the prefix, which is not written, the text, and when encrypting the tag.
@@ -19,9 +19,9 @@ struct kiln_messages {
 	unsigned char *dst;
 	const unsigned char *iv;
 	/*
-	 * count * iv_stride bytes. Functions leave another IV than they found, so they get copies.
-	 * All are copied at once, long before they are read: otherwise each call would wait for
-	 * a load that follows two narrower stores.
+	 * Room of count * iv_stride bytes for copies of the IVs, since functions modify their IV.
+	 * All are copied at once, long before they are read. A copy made just before each call
+	 * would delay it: store forwarding fails if a load is wider than the stores before it.
 	 */
 	unsigned char *iv_room;
 	unsigned long src_stride, dst_stride, iv_stride;

@@ -6,8 +6,8 @@
 #define KILN_ABI_SUBMISSION_H
 
 struct kiln_submission {
-	unsigned char *dst, *src, *iv;	/* dst and src in one piece */
-	unsigned int len;	/* of all; when an AEAD seals, including the room for the tag */
+	unsigned char *dst, *src, *iv;	/* dst and src are contiguous */
+	unsigned int len;	/* bytes in all; if an AEAD encrypts, with the room for the tag */
 	unsigned int flags;	/* CRYPTO_TFM_REQ_MAY_SLEEP, CRYPTO_TFM_REQ_MAY_BACKLOG */
 	_Bool decrypt;
 	void (*complete)(void *data, int err);
