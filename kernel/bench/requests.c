@@ -81,7 +81,8 @@ static __always_inline void make_requests(struct kiln_requests *r, struct crypto
 						    CRYPTO_TFM_REQ_MAY_BACKLOG,
 						    crypto_req_done, &wait);
 			crypto_request_set_crypt(req, src, dst, src_len - m->prefix, iv);
-			req->assoclen = m->prefix;
+			if (m->prefix)
+				req->assoclen = m->prefix;
 			filled = true;
 		}
 		if (!whole) {
@@ -158,6 +159,11 @@ u64 kiln_requests_run(void *arg)
 		r->err = -ENOMEM;
 		return 1;
 	}
+	/*
+	 * Users of skciphers do not write it with each request. To do so would delay the simd
+	 * helper, which loads it with cryptlen: one load from two stores is not forwarded.
+	 */
+	req->assoclen = 0;
 	if (r->from)
 		make_requests(r, req, true, true);
 	else if (r->part == KILN_REQUEST)
