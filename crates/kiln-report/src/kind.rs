@@ -55,11 +55,11 @@ impl Kind {
     /// The kind of a record's rows, of which this is one.
     pub fn of(command: &str, row: &Row) -> &'static Kind {
         let has = |field: &str| row.contains_key(field);
-        let name = match command {
+        let name = match base_command(command) {
             "speed" if has("queues") => "speed-via",
             "speed" if has("driver") => "tcrypt",
             "linux-tcrypt" => "tcrypt",
-            c if c == "fpu" || c.starts_with("fpu-") => match () {
+            "fpu" => match () {
                 _ if has("path") => "fpu-overhead",
                 _ if has("instructions") => "fpu-step",
                 _ if has("in_section") => "fpu-answers",
@@ -101,6 +101,15 @@ impl Kind {
             _ => None,
         });
         words.collect()
+    }
+}
+
+/// The command that wrote such records in Kiln 0.1, where one `kiln fpu` answered all questions about FPU policies.
+pub fn base_command(command: &str) -> &str {
+    match command {
+        "ipsec" => "fpu",
+        c if c.starts_with("fpu-") => "fpu",
+        other => other,
     }
 }
 
@@ -565,6 +574,18 @@ mod tests {
         );
         assert_eq!(of("fpu", json!({"instructions": 3})), "fpu-step");
         assert_eq!(of("fpu", json!({"in_section": true})), "fpu-answers");
+        // Each of them is a command of its own now.
+        assert_eq!(
+            of("fpu-overhead", json!({"path": "direct"})),
+            "fpu-overhead"
+        );
+        assert_eq!(of("fpu-prove", json!({"instructions": 3})), "fpu-step");
+        assert_eq!(of("fpu-prove", json!({"policy": "legacy"})), "fpu");
+        assert_eq!(of("fpu-usable", json!({"in_section": true})), "fpu-answers");
+        assert_eq!(
+            of("ipsec", json!({"policy": "legacy", "packets": 3})),
+            "fpu-esp"
+        );
         assert_eq!(of("speed", json!({"alg": "a"})), "speed");
         assert_eq!(of("speed", json!({"queues": 1})), "speed-via");
         assert_eq!(of("test", json!({"finding": ""})), "constant-time");

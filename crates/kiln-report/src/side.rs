@@ -7,6 +7,7 @@ use std::path::{Path, PathBuf};
 use serde_json::{json, Value};
 
 use crate::error::Error;
+use crate::kind::{base_command, Kind};
 use crate::record;
 
 /// No file of Kiln's comes near; a device or a disk image does not fill the memory.
@@ -116,8 +117,9 @@ pub fn gather(found: Vec<Side>) -> Vec<Side> {
 
 /// Whether both are of one command and of one kind of rows.
 fn same_question(a: &Value, b: &Value) -> bool {
-    let kind = |r: &Value| record::rows(r).next().map(crate::kind::Kind::shape);
-    record::command(a) == record::command(b) && kind(a) == kind(b)
+    let kind = |r: &Value| record::rows(r).next().map(Kind::shape);
+    let command = |r| base_command(record::command(r));
+    command(a) == command(b) && kind(a) == kind(b)
 }
 
 /// What a directory of both would be called.

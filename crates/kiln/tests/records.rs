@@ -72,7 +72,7 @@ fn records_are_as_the_schema_says() {
         "list".to_string(),
         crypt,
         "test xts(aes) --impl xts-aes-generic --suite vectors".to_string(),
-        "fpu --policy legacy --usable".to_string(),
+        "fpu usable --policy legacy".to_string(),
     ];
     for line in &lines {
         let mut args: Vec<&str> = line.split(' ').collect();
@@ -300,10 +300,17 @@ fn reference(schema: &Value) -> String {
     );
     let defs = &schema["$defs"];
     table(&mut out, &defs["machine"]);
-    for branch in schema["allOf"].as_array().unwrap() {
-        let command = branch["if"]["properties"]["command"]["const"]
-            .as_str()
-            .unwrap();
+    let branches = schema["allOf"].as_array().unwrap();
+    let command_of = |branch: &'_ Value| {
+        let command = &branch["if"]["properties"]["command"]["const"];
+        command.as_str().unwrap().to_string()
+    };
+    let titles: Vec<String> = branches
+        .iter()
+        .map(|b| format!("`{}`", command_of(b)))
+        .collect();
+    for branch in branches {
+        let command = command_of(branch);
         let items = &branch["then"]["properties"]["rows"]["items"];
         let refs: Vec<&Value> = match items["anyOf"].as_array() {
             Some(all) => all.iter().collect(),
@@ -316,6 +323,11 @@ fn reference(schema: &Value) -> String {
             let title = def["title"].as_str().unwrap();
             if command == "linux-tcrypt" {
                 out.push_str("\nRows as of `speed --tcrypt`.\n");
+                continue;
+            }
+            // Rows that have the name of another command are described there.
+            if title != format!("`{command}`") && titles.iter().any(|t| t == title) {
+                let _ = write!(out, "\nSome records have rows as of {title}.\n");
                 continue;
             }
             if title != format!("`{command}`") {

@@ -4,6 +4,7 @@ use kiln_kernel::fpu::{usable, Context};
 use serde::{Deserialize, Serialize};
 
 use super::bench::Bench;
+use super::outcome::Outcome;
 use super::plan::Plan;
 
 /// An answer.
@@ -42,15 +43,15 @@ fn name(context: Context) -> &'static str {
     }
 }
 
-/// All answers of the plan's policies.
-pub fn answers(plan: &Plan, bench: &mut Bench) -> Vec<AnswerRow> {
-    let mut rows = Vec::new();
+/// Asks every policy of the plan in every context.
+pub fn answers(plan: &Plan, bench: &mut Bench) -> Outcome<AnswerRow> {
+    let mut outcome = Outcome::default();
     for &policy in &plan.policies {
         policy.set(bench.cpu());
         for context in Context::ALL {
             for in_section in [false, true] {
                 let answer = usable(bench.cpu(), context, in_section);
-                rows.push(AnswerRow {
+                outcome.rows.push(AnswerRow {
                     policy: plan.name(policy).into_owned(),
                     version: plan.tree_of(policy).map(|t| t.version.clone()),
                     context: name(context).to_string(),
@@ -65,5 +66,5 @@ pub fn answers(plan: &Plan, bench: &mut Bench) -> Vec<AnswerRow> {
         }
     }
     bench.put_back();
-    rows
+    outcome
 }
