@@ -101,7 +101,7 @@ pub enum Command {
     Survey(cmd::survey::SurveyArgs),
     List(cmd::list::ListArgs),
     Speed(cmd::speed::SpeedArgs),
-    Fpu(cmd::fpu::FpuArgs),
+    Fpu(Box<cmd::fpu::FpuArgs>),
     Ipsec(cmd::ipsec::IpsecArgs),
     Budget(cmd::budget::BudgetArgs),
     Test(cmd::test::TestArgs),

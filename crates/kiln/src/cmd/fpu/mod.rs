@@ -85,7 +85,7 @@ pub struct FpuArgs {
 #[derive(Subcommand)]
 enum FpuCommand {
     Overhead(overhead::OverheadArgs),
-    Prove(prove::ProveArgs),
+    Prove(Box<prove::ProveArgs>),
     Usable(usable::UsableArgs),
 }
 
