@@ -215,7 +215,7 @@ fn in_contexts(outcome: &mut Outcome, tried: &[Tried]) {
 /// # Errors
 /// The image cannot be loaded, or is of another version.
 pub fn judge(order: &Order, only: Option<&str>, fuzz: Option<u32>) -> Result<(), Error> {
-    if contexts::asked() {
+    if !order.drivers.is_empty() {
         return contexts::measure_with(order, |host| register(host, only));
     }
     interrupted_with(order, fuzz, |host| {

@@ -10,6 +10,7 @@
 //! | `title` | heading of its section in reports |
 //! | `"x-question"` | the question that its rows answer |
 //! | `"x-commands"` | commands that write such rows |
+//! | `"x-old-commands"` | commands that wrote such rows in earlier versions, whose records are still read |
 //!
 //! | attribute of a field | |
 //! |---|---|
@@ -36,5 +37,7 @@ mod schema;
 pub use facts::Facts;
 pub use record::{pretty, utc_now, Record, SCHEMA};
 pub use reference::reference;
-pub use row_type::{family, row_type, row_types, type_of, Better, Field, Role, Row, RowType};
+pub use row_type::{
+    base_command, family, row_type, row_types, type_of, Better, Field, Role, Row, RowType,
+};
 pub use schema::{describe, schema, Description};

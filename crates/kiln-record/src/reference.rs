@@ -4,7 +4,7 @@ use std::fmt::Write;
 
 use serde_json::{json, Value};
 
-use crate::schema::commands_of;
+use crate::schema::{command_lines, command_name, COMMANDS, OLD_COMMANDS};
 
 /// The page, made of the schema.
 pub fn reference(schema: &Value) -> String {
@@ -36,16 +36,20 @@ pub fn reference(schema: &Value) -> String {
         .collect();
     for (n, name) in types.iter().enumerate() {
         let def = &defs[*name];
-        let lines = def["x-commands"].as_array().into_iter().flatten();
-        let lines: Vec<String> = lines.map(|l| format!("`kiln {}`", text(l))).collect();
-        let commands: Vec<String> = commands_of(def).iter().map(|c| format!("`{c}`")).collect();
+        let (lines, names) = commands_of(def, COMMANDS);
         let _ = write!(
             out,
-            "\n## `{name}`\n\n{} Written by {}; `command` is {}.\n\n",
-            text(&def["description"]),
-            lines.join(" and "),
-            commands.join(" or ")
+            "\n## `{name}`\n\n{} Written by {lines}; `command` is {names}.",
+            text(&def["description"])
         );
+        if def.get(OLD_COMMANDS).is_some() {
+            let (lines, names) = commands_of(def, OLD_COMMANDS);
+            let _ = write!(
+                out,
+                " Earlier versions wrote such rows with {lines}; `command` is {names} in their records."
+            );
+        }
+        out.push_str("\n\n");
         let same = |other: &&&str| {
             let fields = |of: &Value| {
                 of["properties"]
@@ -62,6 +66,15 @@ pub fn reference(schema: &Value) -> String {
         }
     }
     out
+}
+
+/// What people type, and what records say.
+fn commands_of(def: &Value, attribute: &str) -> (String, String) {
+    let lines: Vec<&str> = command_lines(def, attribute).collect();
+    let typed: Vec<String> = lines.iter().map(|l| format!("`kiln {l}`")).collect();
+    let names = lines.iter().map(|l| format!("`{}`", command_name(l)));
+    let names: Vec<String> = names.collect();
+    (typed.join(" and "), names.join(" or "))
 }
 
 fn text(value: &Value) -> String {

@@ -5,7 +5,7 @@ use std::sync::OnceLock;
 use serde::Deserialize;
 use serde_json::{Map, Value};
 
-use crate::schema::commands_of;
+use crate::schema::{command_lines, command_name, COMMANDS};
 
 /// A row.
 pub type Row = Map<String, Value>;
@@ -74,7 +74,7 @@ pub struct RowType {
     pub title: String,
     /// The question that its rows answer.
     pub question: String,
-    /// Commands that write it.
+    /// Records' names of the commands that write it.
     pub commands: Vec<String>,
     /// Its fields, in the order of the row structure.
     pub fields: Vec<Field>,
@@ -180,6 +180,15 @@ pub fn type_of(record: &Value) -> &'static RowType {
     })
 }
 
+/// The command that wrote such records in Kiln 0.1, where one `kiln fpu` answered all questions about FPU policies.
+pub fn base_command(command: &str) -> &str {
+    match command {
+        "ipsec" => "fpu",
+        c if c.starts_with("fpu-") => "fpu",
+        other => other,
+    }
+}
+
 /// The type of a record from before schema 2, which did not say it: the command's, unless the fields show another of its
 /// types.
 fn infer(record: &Value) -> &str {
@@ -189,11 +198,11 @@ fn infer(record: &Value) -> &str {
         let mut rows = rows().into_iter().flatten();
         rows.any(|row| row.get(field).is_some_and(|v| !v.is_null()))
     };
-    match command.unwrap_or_default() {
+    match base_command(command.unwrap_or_default()) {
         "speed" if has("queues") => "speed-via",
         "speed" if has("driver") => "tcrypt",
         "linux-tcrypt" => "tcrypt",
-        fpu if fpu == "fpu" || fpu.starts_with("fpu-") => match () {
+        "fpu" => match () {
             () if has("path") => "fpu-overhead",
             () if has("instructions") => "fpu-step",
             () if has("in_section") => "fpu-answers",
@@ -238,7 +247,9 @@ fn read_type(name: &str, definition: &Value) -> RowType {
         name: name.to_string(),
         title: text("title"),
         question: text("x-question"),
-        commands: commands_of(definition),
+        commands: command_lines(definition, COMMANDS)
+            .map(command_name)
+            .collect(),
         fields: fields.map(read_field).collect(),
     }
 }
@@ -264,6 +275,18 @@ mod tests {
         assert_eq!(old("fpu", policy(json!(3))), "fpu-esp");
         assert_eq!(old("fpu", json!({"instructions": 3})), "fpu-step");
         assert_eq!(old("fpu", json!({"in_section": true})), "fpu-answers");
+        // Each of them is a command of its own now.
+        assert_eq!(
+            old("fpu-overhead", json!({"path": "direct"})),
+            "fpu-overhead"
+        );
+        assert_eq!(old("fpu-prove", json!({"instructions": 3})), "fpu-step");
+        assert_eq!(old("fpu-prove", policy(Value::Null)), "fpu");
+        assert_eq!(
+            old("fpu-usable", json!({"in_section": true})),
+            "fpu-answers"
+        );
+        assert_eq!(old("ipsec", policy(json!(3))), "fpu-esp");
         assert_eq!(old("speed", json!({"alg": "a"})), "speed");
         assert_eq!(old("speed", json!({"queues": 1})), "speed-via");
         assert_eq!(old("speed", json!({"driver": "d"})), "tcrypt");

@@ -4,7 +4,7 @@ use std::fs::{self, File};
 use std::io::Read;
 use std::path::{Path, PathBuf};
 
-use kiln_record::type_of;
+use kiln_record::{base_command, type_of};
 use serde_json::{json, Value};
 
 use crate::error::Error;
@@ -118,7 +118,8 @@ pub fn gather(found: Vec<Side>) -> Vec<Side> {
 /// Whether both are of one command and have rows of one type.
 fn same_question(a: &Value, b: &Value) -> bool {
     let kind = |r: &Value| type_of(r).name.as_str();
-    record::command(a) == record::command(b) && kind(a) == kind(b)
+    let command = |r| base_command(record::command(r));
+    command(a) == command(b) && kind(a) == kind(b)
 }
 
 /// What a directory of both would be called.

@@ -24,7 +24,7 @@ const VARIABLE: &str = "KILN_TREE_CHILD";
 /// After Ctrl-C a child has so long to print what it has.
 const PATIENCE: Duration = Duration::from_secs(10);
 
-/// What a child is told beside its arguments.
+/// What a child needs in addition to its arguments.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Order {
     /// The image to load.
@@ -40,8 +40,36 @@ pub struct Order {
     pub slow: u32,
     /// Drivers whose tests are left out.
     pub skipped: Vec<String>,
+    /// What the image is of.
+    #[serde(default)]
+    pub label: Label,
+    /// The drivers that a child of [`crate::contexts::run`] tries in every context; other children have none.
+    #[serde(default)]
+    pub drivers: Vec<Driver>,
     /// The descriptor for events.
     events: RawFd,
+}
+
+/// What a child cannot read from the image: how its rows name the tree.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+pub struct Label {
+    /// As the user named it, such as `tree:DIR`; empty where rows have no such name.
+    pub name: String,
+    /// Such as `6.12.117`.
+    pub version: String,
+    /// Such as `kiln`, or `cloud.config (retpoline, rethunk, ibt)`.
+    pub config: String,
+}
+
+/// A driver that a child tries in every context.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Driver {
+    /// Its name.
+    pub name: String,
+    /// What it implements.
+    pub alg: String,
+    /// The number of its type in `tree/contexts.c`.
+    pub kind: u32,
 }
 
 impl Order {
@@ -54,6 +82,8 @@ impl Order {
             lonely: false,
             slow: 1,
             skipped: Vec::new(),
+            label: Label::default(),
+            drivers: Vec::new(),
             events: -1,
         }
     }

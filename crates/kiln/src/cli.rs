@@ -2,7 +2,9 @@
 
 use std::path::PathBuf;
 
-use clap::{Args, Parser, Subcommand};
+use clap::error::ErrorKind;
+use clap::parser::ValueSource;
+use clap::{Arg, ArgMatches, Args, CommandFactory, FromArgMatches, Parser, Subcommand};
 
 use crate::{cmd, version};
 
@@ -62,13 +64,45 @@ pub struct Global {
     pub cpu: Option<String>,
 }
 
+impl Cli {
+    /// Reads the arguments of this process.
+    pub fn read() -> Result<Cli, clap::Error> {
+        let mut matches = Cli::command().try_get_matches()?;
+        check_placement(&mut Cli::command(), &matches)?;
+        Cli::from_arg_matches_mut(&mut matches)
+    }
+}
+
+/// Refuses flags of a command before its subcommand, which does not read them: `kiln fpu --policy legacy usable`.
+fn check_placement(command: &mut clap::Command, matches: &ArgMatches) -> Result<(), clap::Error> {
+    let Some((name, inner)) = matches.subcommand() else {
+        return Ok(());
+    };
+    let given = |a: &&Arg| {
+        !a.is_global_set()
+            && matches.value_source(a.get_id().as_str()) == Some(ValueSource::CommandLine)
+    };
+    let flag = command.get_arguments().find(given);
+    let text = flag.and_then(Arg::get_long).map(|flag| {
+        format!("--{flag} is before '{name}', which does not read it: put it after '{name}'\n")
+    });
+    if let Some(text) = text {
+        return Err(command.error(ErrorKind::ArgumentConflict, text));
+    }
+    match command.find_subcommand_mut(name) {
+        Some(sub) => check_placement(sub, inner),
+        None => Ok(()),
+    }
+}
+
 /// What a command is for stands where its arguments are.
 #[derive(Subcommand)]
 pub enum Command {
     Survey(cmd::survey::SurveyArgs),
     List(cmd::list::ListArgs),
     Speed(cmd::speed::SpeedArgs),
-    Fpu(cmd::fpu::FpuArgs),
+    Fpu(Box<cmd::fpu::FpuArgs>),
+    Ipsec(cmd::ipsec::IpsecArgs),
     Budget(cmd::budget::BudgetArgs),
     Test(cmd::test::TestArgs),
     Crypt(cmd::crypt::CryptArgs),
@@ -96,10 +130,32 @@ impl Command {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use clap::CommandFactory;
 
     #[test]
     fn the_arguments_are_consistent() {
         Cli::command().debug_assert();
+    }
+
+    #[test]
+    fn flags_before_a_subcommand_are_those_of_every_command() {
+        let check = |line: &str| {
+            let matches = Cli::command().try_get_matches_from(line.split(' '))?;
+            check_placement(&mut Cli::command(), &matches)
+        };
+        for good in [
+            "kiln fpu usable --policy legacy",
+            "kiln --json fpu --quick prove --seed 1 breakpoint",
+            "kiln linux --json build",
+        ] {
+            assert!(check(good).is_ok(), "{good}");
+        }
+        for (wrong, flag) in [
+            ("kiln fpu --policy legacy usable", "--policy"),
+            ("kiln fpu --irq-rate 5 prove breakpoint", "--irq-rate"),
+            ("kiln fpu prove --hardirq-fpu --at 1 breakpoint", "--at"),
+        ] {
+            let e = check(wrong).unwrap_err().to_string();
+            assert!(e.contains(flag), "{wrong}: {e}");
+        }
     }
 }

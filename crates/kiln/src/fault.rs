@@ -4,7 +4,7 @@ use std::env;
 use std::io::Write;
 use std::process::ExitCode;
 
-use clap::error::ErrorKind;
+use clap::error::{ContextKind, ErrorKind};
 use clap::CommandFactory;
 use kiln_lab::Error;
 
@@ -31,10 +31,35 @@ pub fn of_arguments(e: &clap::Error) -> ExitCode {
         }
         _ => {
             let asked = env::args_os().skip(1).map(|a| a.to_string_lossy().into());
-            line(&one_line(&e.to_string(), &command(asked)));
+            let command = command(asked);
+            line(&match renamed(e, &command) {
+                Some(text) => text,
+                None => one_line(&e.to_string(), &command),
+            });
             ExitCode::from(2)
         }
     }
+}
+
+/// Flags of `kiln fpu` in Kiln 0.1, and the commands that have them now.
+const RENAMED: [(&str, &str); 8] = [
+    ("--overhead", "kiln fpu overhead"),
+    ("--usable", "kiln fpu usable"),
+    ("--interrupts", "kiln fpu prove breakpoint"),
+    ("--hardirq-fpu", "kiln fpu prove"),
+    ("--packet-rate", "kiln ipsec"),
+    ("--stack-ns", "kiln ipsec"),
+    ("--replay-window", "kiln ipsec"),
+    ("--own-every", "kiln ipsec"),
+];
+
+/// Names the new command for an old flag of `kiln fpu`.
+fn renamed(e: &clap::Error, command: &str) -> Option<String> {
+    let flag = e.get(ContextKind::InvalidArg)?.to_string();
+    let known = RENAMED.iter().find(|(old, _)| *old == flag);
+    let (_, new) =
+        known.filter(|_| e.kind() == ErrorKind::UnknownArgument && command == "kiln fpu")?;
+    Some(format!("{flag} is not a flag of 'kiln fpu': use: {new}"))
 }
 
 /// stderr may be closed; then there is nobody to tell.

@@ -3,6 +3,7 @@
 
 mod cli;
 mod cmd;
+mod cpu_args;
 mod fault;
 mod help;
 mod output;
@@ -14,13 +15,11 @@ mod version;
 
 use std::process::ExitCode;
 
-use clap::Parser;
-
 use cli::Cli;
 use session::{Exit, Session};
 
 fn main() -> ExitCode {
-    let cli = match Cli::try_parse() {
+    let cli = match Cli::read() {
         Ok(cli) => cli,
         Err(e) => return fault::of_arguments(&e),
     };

@@ -39,6 +39,17 @@ pub enum Exit {
     Interrupted,
 }
 
+impl Exit {
+    /// A failed check counts for more than an interruption.
+    pub fn from_run(failed: bool, interrupted: bool) -> Exit {
+        match (failed, interrupted) {
+            (true, _) => Exit::Failed,
+            (false, true) => Exit::Interrupted,
+            (false, false) => Exit::Done,
+        }
+    }
+}
+
 impl From<Exit> for ExitCode {
     fn from(exit: Exit) -> ExitCode {
         ExitCode::from(match exit {
@@ -72,9 +83,12 @@ pub struct Session {
 }
 
 /// Commands whose figures suffer from what else a machine does.
-const TIMED: [&str; 8] = [
+const TIMED: [&str; 11] = [
     "speed",
     "fpu",
+    "fpu-overhead",
+    "fpu-prove",
+    "ipsec",
     "budget",
     "compilers",
     "compare",
@@ -83,7 +97,15 @@ const TIMED: [&str; 8] = [
     "survey",
 ];
 /// Those whose figures depend on the tiers there are.
-const OF_TIERS: [&str; 4] = ["speed", "fpu", "budget", "survey"];
+const OF_TIERS: [&str; 7] = [
+    "speed",
+    "fpu",
+    "fpu-overhead",
+    "fpu-prove",
+    "ipsec",
+    "budget",
+    "survey",
+];
 
 impl Session {
     /// Reads flags and environment, takes over Ctrl-C, makes `--out` unless that may be a `file`.

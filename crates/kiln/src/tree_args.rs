@@ -17,7 +17,7 @@ pub struct TreeBuildArgs {
     #[arg(long, value_name = "CC")]
     cc: Option<String>,
     /// A kernel's .config, mitigations included, or 'tree' for the tree's own, or 'kiln' for Kiln's choice. 'speed --tree'
-    /// and 'fpu --overhead' take several, for rows beside each other [default: kiln]
+    /// and 'fpu overhead' take several and compare them [default: kiln]
     #[arg(long, value_name = "FILE|tree|kiln", value_delimiter = ',')]
     config: Vec<String>,
 }
@@ -37,7 +37,7 @@ impl TreeBuildArgs {
             [] => self.configured(dir, CHOICE),
             [one] => self.configured(dir, one),
             _ => Err(Error::input(
-                "--config: one configuration here: only 'kiln speed --tree' and 'kiln fpu --overhead' take several",
+                "--config: one configuration here: only 'kiln speed --tree' and 'kiln fpu overhead' take several",
             )),
         }
     }

@@ -83,7 +83,7 @@ fn the_tree_s_own_sections_lose_nothing_and_a_broken_tree_s_do() {
 
     let policies = format!("{good},{bad}");
     let run = fpu(&[
-        "--inject",
+        "prove",
         "breakpoint",
         "--load",
         "xts-4096",
@@ -99,11 +99,11 @@ fn the_tree_s_own_sections_lose_nothing_and_a_broken_tree_s_do() {
     assert_eq!(wrong(&good), 0);
     assert!(wrong(&bad) > 0);
 
-    let run = fpu(&["--inject", "step", "--len", "16", "--policy", &good]);
+    let run = fpu(&["prove", "--len", "16", "--policy", &good]);
     assert_eq!(run.status, 0, "{}", run.stderr);
     assert!(sum(&rows(&run), &good, "points") > 500);
 
-    let run = fpu(&["--inject", "step", "--len", "16", "--policy", &bad]);
+    let run = fpu(&["prove", "--len", "16", "--policy", &bad]);
     assert_eq!(run.status, 1, "{}", run.stderr);
     let found = rows(&run);
     let line = found.iter().find_map(|r| r["replay"].as_str()).unwrap();
@@ -117,7 +117,7 @@ fn the_tree_s_own_sections_lose_nothing_and_a_broken_tree_s_do() {
 fn the_tree_answers_as_kiln_s_own_policy() {
     let Some(tree) = given_tree() else { return };
     let name = format!("tree:{}", tree.display());
-    let run = fpu(&["--usable", "--policy", &format!("legacy,bh-off,{name}")]);
+    let run = fpu(&["usable", "--policy", &format!("legacy,bh-off,{name}")]);
     assert_eq!(run.status, 0, "{}", run.stderr);
     let rows = rows(&run);
     let of = |policy: &str| -> Vec<Value> {

@@ -79,7 +79,7 @@ fn fpu(arguments: &[&str]) -> (Run, Vec<Value>) {
 fn is_as(tree: &Path, own: &str, edits: &[policies::Edit]) {
     let name = edited(tree, edits);
     let policies = ["legacy", "bh-off", "nested", &name].join(",");
-    let (_, rows) = fpu(&["--usable", "--policy", &policies]);
+    let (_, rows) = fpu(&["usable", "--policy", &policies]);
     let of = |policy: &str| -> Vec<Value> {
         let mut found: Vec<Value> = rows
             .iter()
@@ -99,7 +99,7 @@ fn is_as(tree: &Path, own: &str, edits: &[policies::Edit]) {
         assert_eq!(of(&name) == of(policy), policy == own, "{own} and {policy}");
     }
 
-    let (run, rows) = fpu(&["--inject", "step", "--len", "16,31", "--policy", &name]);
+    let (run, rows) = fpu(&["prove", "--len", "16,31", "--policy", &name]);
     assert_eq!(run.status, 0, "{}", run.stderr);
     let (status, lines) = in_contexts(&name);
     assert_eq!(status, 0, "{lines:?}");
@@ -152,7 +152,7 @@ fn a_tree_that_saves_what_it_finds_is_nested() {
 fn a_tree_that_saves_nothing_is_caught() {
     let Some(tree) = given_tree() else { return };
     let name = edited(&tree, policies::BROKEN);
-    let (run, rows) = fpu(&["--inject", "step", "--len", "16,31", "--policy", &name]);
+    let (run, rows) = fpu(&["prove", "--len", "16,31", "--policy", &name]);
     assert_eq!(run.status, 1, "{}", run.stderr);
     let wrong: u64 = rows.iter().map(|r| r["corrupted"].as_u64().unwrap()).sum();
     assert!(wrong > 0, "{rows:?}");

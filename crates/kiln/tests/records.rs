@@ -125,7 +125,7 @@ fn records_are_as_the_schema_says() {
         "list".to_string(),
         crypt,
         "test xts(aes) --impl xts-aes-generic --suite vectors".to_string(),
-        "fpu --policy legacy --usable".to_string(),
+        "fpu usable --policy legacy".to_string(),
     ];
     for line in &lines {
         let mut args: Vec<&str> = line.split(' ').collect();

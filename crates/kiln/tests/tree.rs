@@ -279,7 +279,7 @@ fn ways_to_a_cipher_beside_the_tree_s() {
     let policy = format!("tree:{}", tree.display());
     let configs = format!("kiln,{}", file.display());
     let both = format!("legacy,{policy}");
-    let fixed = ["fpu", "--overhead", "--json", "--quick", "--seed", "1"];
+    let fixed = ["fpu", "overhead", "--json", "--quick", "--seed", "1"];
     let asked = ["--policy", &both, "--config", &configs, "--len", "16,512"];
     let run = kiln_with(
         &[&fixed[..], &asked].concat(),

@@ -53,7 +53,7 @@ impl Side {
                 }
             }
             return Err(Error::input(format!(
-                "'{name}' has nothing to compare: no row has {}: name records of speed, fpu, compilers or ctrlq",
+                "'{name}' has nothing to compare: no row has {}: name records of speed, fpu, ipsec, compilers or ctrlq",
                 fields.join(" or ")
             )));
         }
@@ -348,8 +348,8 @@ mod tests {
 
     #[test]
     fn conditions_are_what_should_be_the_same() {
-        let record = json!({"command": "fpu", "kiln": "0.1.0", "commit": "abc", "seed": 7,
-                            "args": ["fpu", "--load", "esp", "--seed", "7", "--out=x", "--json", "--slice-us", "200"],
+        let record = json!({"command": "ipsec", "kiln": "0.1.0", "commit": "abc", "seed": 7,
+                            "args": ["ipsec", "--load", "esp", "--seed", "7", "--out=x", "--json", "--slice-us", "200"],
                             "machine": {"model": "M", "family": 1, "model_number": 2, "cores": 2, "kernel": "6.1"},
                             "rows": [{"policy": "legacy", "task_mb_per_s": 1.0}]});
         let side = Side::of_records("r", &[record]).unwrap();
@@ -364,8 +364,8 @@ mod tests {
                 ("CPU", "M (family 1 model 2), 2 cores".to_string()),
                 ("Kiln", "0.1.0 abc".to_string()),
                 (
-                    "arguments of fpu",
-                    "fpu --load esp --slice-us 200".to_string()
+                    "arguments of ipsec",
+                    "ipsec --load esp --slice-us 200".to_string()
                 ),
                 ("kernel", "6.1".to_string()),
             ]

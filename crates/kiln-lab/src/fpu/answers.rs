@@ -5,6 +5,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::bench::Bench;
+use super::outcome::Outcome;
 use super::plan::Plan;
 
 /// Whether a policy allows the FPU to be used in one context.
@@ -14,7 +15,8 @@ use super::plan::Plan;
     title = "Is the FPU usable?",
     extend(
         "x-question" = "What does each policy answer in each context?",
-        "x-commands" = ["fpu --usable"]
+        "x-commands" = ["fpu usable"],
+        "x-old-commands" = ["fpu --usable"]
     )
 )]
 pub struct AnswerRow {
@@ -58,15 +60,15 @@ fn name(context: Context) -> &'static str {
     }
 }
 
-/// All answers of the plan's policies.
-pub fn answers(plan: &Plan, bench: &mut Bench) -> Vec<AnswerRow> {
-    let mut rows = Vec::new();
+/// Asks every policy of the plan in every context.
+pub fn answers(plan: &Plan, bench: &mut Bench) -> Outcome<AnswerRow> {
+    let mut outcome = Outcome::default();
     for &policy in &plan.policies {
         policy.set(bench.cpu());
         for context in Context::ALL {
             for in_section in [false, true] {
                 let answer = usable(bench.cpu(), context, in_section);
-                rows.push(AnswerRow {
+                outcome.rows.push(AnswerRow {
                     policy: plan.name(policy).into_owned(),
                     version: plan.tree_of(policy).map(|t| t.version.clone()),
                     context: name(context).to_string(),
@@ -81,5 +83,5 @@ pub fn answers(plan: &Plan, bench: &mut Bench) -> Vec<AnswerRow> {
         }
     }
     bench.put_back();
-    rows
+    outcome
 }

@@ -13,9 +13,9 @@ use kiln_kernel::load::{best_impl, Load};
 use kiln_measure::SplitMix64;
 
 use super::bench::{idle_load, Bench};
+use super::outcome::Outcome;
 use super::plan::{Entry, Fallback, Plan};
 use super::row::Row;
-use super::run::Outcome;
 use super::tally::{cpu_time, Tally};
 use super::workload::{load_plan, Workload, SHORT_PACKET};
 use super::Progress;
@@ -46,7 +46,7 @@ pub fn run(
     bench: &mut Bench,
     stop: &AtomicBool,
     progress: Progress<'_>,
-) -> Result<Outcome, Error> {
+) -> Result<Outcome<Row>, Error> {
     let mut runs = Vec::new();
     for &work in &plan.loads {
         runs.extend(plan.entries().into_iter().map(|entry| Run {
@@ -208,7 +208,7 @@ fn interrupt(
 ) -> Result<(), Error> {
     let refused = |e| {
         Error::lacks(format!(
-            "this host does not allow breakpoints: {e}: use --inject timer"
+            "this host does not allow breakpoints: {e}: use 'kiln fpu', which needs none"
         ))
     };
     let mut stepping = Stepping::start(load.cpu(), Step::Trace).map_err(refused)?;
@@ -251,7 +251,7 @@ impl Run {
     fn replay(&self, plan: &Plan, seed: u64, size: u64) -> String {
         let Entry { policy, fallback } = self.entry;
         let mut line = format!(
-            "kiln fpu --inject breakpoint --policy {} --load {}",
+            "kiln fpu prove breakpoint --policy {} --load {}",
             plan.name(policy),
             self.work.name
         );

@@ -61,14 +61,11 @@ impl FromStr for Inject {
                 "timer" => Ok(Inject::Timer),
                 "poisson" => Ok(Inject::Poisson),
                 "signal" => Ok(Inject::Signal),
-                "breakpoint" => Ok(Inject::Breakpoint),
-                "step" => Ok(Inject::Step(Steps::All)),
                 "replay" => Err(Error::input(
                     "--inject replay: name the file of gaps: replay:FILE",
                 )),
                 _ => Err(unknown(s)),
             },
-            Some(("step", at)) => steps(at).map(Inject::Step),
             Some(("replay", file)) => Gaps::read(file).map(Inject::Replay),
             Some((name, _)) => Err(unknown(name)),
         }
@@ -76,21 +73,30 @@ impl FromStr for Inject {
 }
 
 fn unknown(name: &str) -> Error {
-    let known = ["timer", "poisson", "signal", "breakpoint", "step", "replay"];
-    crate::algorithm::unknown("source of interrupts", name, &known)
+    let known = ["timer", "poisson", "signal", "replay"];
+    match name {
+        "step" => Error::input("--inject step: use: kiln fpu prove"),
+        "breakpoint" => Error::input("--inject breakpoint: use: kiln fpu prove breakpoint"),
+        _ => crate::algorithm::unknown("source of interrupts", name, &known),
+    }
 }
 
-fn steps(at: &str) -> Result<Steps, Error> {
-    let number = |text: &str| {
-        text.parse::<u64>().map_err(|_| {
-            Error::input(format!(
-                "--inject step:{at}: '{text}' is no number of an instruction: use step, step:K or step:K1,K2"
-            ))
-        })
-    };
-    match at.split_once(',') {
-        None => Ok(Steps::At(number(at)?)),
-        Some((k1, k2)) => Ok(Steps::Pair(number(k1)?, number(k2)?)),
+impl FromStr for Steps {
+    type Err = Error;
+
+    /// `K` or `K1,K2`: one injection to repeat.
+    fn from_str(at: &str) -> Result<Steps, Error> {
+        let number = |text: &str| {
+            text.parse::<u64>().map_err(|_| {
+                Error::input(format!(
+                    "--at {at}: '{text}' is not the number of an instruction: use K or K1,K2, as a replay line has it"
+                ))
+            })
+        };
+        match at.split_once(',') {
+            None => Ok(Steps::At(number(at)?)),
+            Some((k1, k2)) => Ok(Steps::Pair(number(k1)?, number(k2)?)),
+        }
     }
 }
 
@@ -212,7 +218,7 @@ impl Inject {
         };
         Timer::start(cpu, arrivals).map(Source::Timer).map_err(|e| {
             Error::lacks(format!(
-                "this host gives no timer to interrupt with: {e}: --inject step and breakpoint need none"
+                "this host gives no timer to interrupt with: {e}: 'kiln fpu prove' needs none"
             ))
         })
     }
@@ -240,17 +246,28 @@ mod tests {
     fn names() {
         for (text, want) in [
             ("timer", Inject::Timer),
-            ("step", Inject::Step(Steps::All)),
-            ("step:17", Inject::Step(Steps::At(17))),
-            ("step:17,4", Inject::Step(Steps::Pair(17, 4))),
+            ("poisson", Inject::Poisson),
+            ("signal", Inject::Signal),
         ] {
             assert_eq!(text.parse::<Inject>().unwrap(), want, "{text}");
         }
+        for (text, want) in [("17", Steps::At(17)), ("17,4", Steps::Pair(17, 4))] {
+            assert_eq!(text.parse::<Steps>().unwrap(), want, "{text}");
+        }
+        for (text, want) in [
+            ("", "'' is not"),
+            ("1,x", "'x' is not"),
+            ("-1", "'-1' is not"),
+        ] {
+            let e = text.parse::<Steps>().unwrap_err();
+            assert!(e.to_string().contains(want), "{text}: {e}");
+            assert_eq!(e.exit_code(), 2);
+        }
         for (text, want) in [
             ("tmer", "did you mean 'timer'"),
-            ("step:", "'' is no number"),
-            ("step:1,x", "'x' is no number"),
-            ("step:-1", "'-1' is no number"),
+            ("step", "use: kiln fpu prove"),
+            ("step:5", "use: kiln fpu prove"),
+            ("breakpoint", "use: kiln fpu prove breakpoint"),
             ("timer:5", "unknown source"),
             ("replay", "replay:FILE"),
             ("replay:/no/such/file", "cannot read"),

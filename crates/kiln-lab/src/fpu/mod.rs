@@ -7,6 +7,7 @@
 //! | `inject.rs` | where interrupts come from |
 //! | `workload.rs` | what the task and the softirqs encrypt |
 //! | `run.rs` | the policy table: slices of real and of empty interrupts, interleaved |
+//! | `outcome.rs` | rows, notes, and whether a check failed |
 //! | `tally.rs` | what a policy has counted so far |
 //! | `row.rs` | a row of the policy table |
 //! | `spread.rs` | how times are spread, as fields of a row |
@@ -19,7 +20,7 @@
 //! | `single.rs` | proof runs: one interrupt at a time |
 //! | `pairs.rs` | proof runs: one interrupt inside the softirq of another |
 //! | `probe.rs` | one operation under one injection |
-//! | `esp/` | ESP packets in softirqs, through low and high load |
+//! | `esp/` | ESP packets in softirqs, at rising rates or through low and high load |
 
 mod answers;
 mod bench;
@@ -28,6 +29,7 @@ mod costs;
 pub mod esp;
 mod inject;
 mod nest;
+mod outcome;
 mod pairs;
 mod plan;
 pub mod power;
@@ -44,13 +46,14 @@ pub use answers::{answers, AnswerRow};
 pub use bench::Bench;
 pub use costs::Costs;
 pub use inject::{Inject, Source, Steps};
+pub use outcome::Outcome;
 pub use plan::{
     contenders, fallbacks, policies, scheduler, Contender, Entry, Fallback, Plan, TreeName,
     BUSIEST_TABLE,
 };
 pub use row::{EspRow, Row};
-pub use run::{run, run_on, Outcome};
-pub use step::{prove, prove_on, Proof, StepRow};
+pub use run::run;
+pub use step::{prove, StepRow};
 pub use workload::Workload;
 
 /// Told how much of the run is done, from 0 to 1, and what is being measured.

@@ -214,7 +214,7 @@ impl Plan {
             return Ok(());
         };
         Err(Error::input(format!(
-            "--inject step:K replays one injection: it needs {missing}"
+            "--at repeats one injection: it needs {missing}"
         )))
     }
 

@@ -131,7 +131,7 @@ impl Probe {
         load.cpu().reset_stats();
         let mut stepping = Stepping::start(load.cpu(), step).map_err(|e| {
             Error::lacks(format!(
-                "this host lets nobody single-step: {e}: use --inject timer"
+                "this host lets nobody single-step: {e}: use 'kiln fpu', which needs no single steps"
             ))
         })?;
         stepping.set_brief(brief);
@@ -169,7 +169,7 @@ impl Probe {
             Step::At(k) => k.to_string(),
             _ => String::new(),
         };
-        format!("kiln fpu --inject step:{at} {self}")
+        format!("kiln fpu prove --at {at} {self}")
     }
 }
 

@@ -1,4 +1,4 @@
-//! The rows of `kiln fpu`.
+//! The rows of `kiln fpu`, `kiln fpu prove breakpoint` and `kiln ipsec`.
 
 use std::borrow::Cow;
 
@@ -22,7 +22,8 @@ use super::workload::Workload;
     title = "FPU policies under softirq load",
     extend(
         "x-question" = "What does each FPU policy cost the task and the softirqs that interrupt it?",
-        "x-commands" = ["fpu"]
+        "x-commands" = ["fpu", "fpu prove breakpoint"],
+        "x-old-commands" = ["fpu --inject breakpoint"]
     )
 )]
 pub struct Row {
@@ -218,14 +219,15 @@ pub struct Row {
     pub spreads: Spreads,
 }
 
-/// A row of `fpu` whose load is one of packets. The fields are the same.
+/// A row of `ipsec`. The fields are those of `fpu`.
 #[derive(Clone, Copy, Debug, Serialize, JsonSchema)]
 #[schemars(
     rename = "fpu-esp",
     title = "IPsec under each FPU policy",
     extend(
         "x-question" = "Is nested use of the FPU safe and worth it? From which rate does the asynchronous fallback lose IPsec packets?",
-        "x-commands" = ["fpu --load esp"]
+        "x-commands" = ["ipsec"],
+        "x-old-commands" = ["fpu --load esp"]
     )
 )]
 #[serde(transparent)]

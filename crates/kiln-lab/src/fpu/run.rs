@@ -13,6 +13,7 @@ use kiln_measure::Ratio;
 
 use super::bench::Bench;
 use super::inject::{Inject, Source};
+use super::outcome::Outcome;
 use super::plan::{Entry, Fallback, Plan, BUSIEST_TABLE};
 use super::power::{self, is_control, Count, NoVerdict};
 use super::row::Row;
@@ -26,39 +27,16 @@ const SLICE: Duration = Duration::from_millis(20);
 /// Fewer rounds have no interval.
 const ROUNDS: u32 = 6;
 
-/// What came of it.
-#[derive(Debug, Default)]
-pub struct Outcome {
-    /// Each row followed by its control, where there is one.
-    pub rows: Vec<Row>,
-    /// What a reader of the rows must know.
-    pub notes: Vec<String>,
-    /// Commands that show again what was lost.
-    pub replays: Vec<String>,
-    /// A policy lost state that must not, or the control shows that no loss could have been seen.
-    pub failed: bool,
-    /// Stopped before its end.
-    pub interrupted: bool,
-}
-
-/// Runs the policy table, or the corruption run at breakpoints.
-///
-/// # Errors
-/// A host that gives no emulated CPU, timers or second core.
-pub fn run(plan: &Plan, stop: &AtomicBool, progress: Progress<'_>) -> Result<Outcome, Error> {
-    run_on(plan, &mut Bench::own(plan)?, stop, progress)
-}
-
-/// The same on a CPU that is there.
+/// Runs the policy table, or a campaign of interrupts at breakpoints.
 ///
 /// # Errors
 /// A host that gives no timers or second core; a tree without the driver.
-pub fn run_on(
+pub fn run(
     plan: &Plan,
     bench: &mut Bench,
     stop: &AtomicBool,
     progress: Progress<'_>,
-) -> Result<Outcome, Error> {
+) -> Result<Outcome<Row>, Error> {
     let mut outcome = match plan.inject {
         Inject::Breakpoint => breakpoints::run(plan, bench, stop, progress)?,
         _ => table(plan, bench, stop, progress)?,
@@ -75,7 +53,7 @@ fn table(
     bench: &mut Bench,
     stop: &AtomicBool,
     progress: Progress<'_>,
-) -> Result<Outcome, Error> {
+) -> Result<Outcome<Row>, Error> {
     let start = Instant::now();
     let imp = plan.imp.unwrap_or_else(best_impl);
     let rate = plan.inject.rate(plan.irq_rate);
@@ -315,7 +293,7 @@ fn clock_note(imp: Impl, clock: &Ratio) -> String {
     )
 }
 
-fn notes(plan: &Plan, outcome: &mut Outcome) {
+fn notes(plan: &Plan, outcome: &mut Outcome<Row>) {
     let config: Config = plan.config();
     let model = if config.preempt_full {
         "full"
@@ -379,7 +357,7 @@ fn notes(plan: &Plan, outcome: &mut Outcome) {
     }
 }
 
-impl Outcome {
+impl Outcome<Row> {
     /// What the rows say of lost state: a failure, a verdict, or that there is none.
     fn conclude(&mut self) {
         let counts: Vec<Count> = self.rows.iter().filter_map(Row::count).collect();
@@ -443,7 +421,7 @@ mod tests {
         vec![of(false), of(true)]
     }
 
-    fn outcome(rows: Vec<Vec<Row>>) -> Outcome {
+    fn outcome(rows: Vec<Vec<Row>>) -> Outcome<Row> {
         let mut outcome = Outcome {
             rows: rows.concat(),
             ..Outcome::default()

@@ -18,6 +18,7 @@ use serde::{Deserialize, Serialize};
 
 use super::bench::Bench;
 use super::inject::{Inject, Steps};
+use super::outcome::Outcome;
 use super::plan::{Plan, TreeName};
 use super::power::{self, is_control, Count};
 use super::probe::{Found, Probe, Task, PACKET};
@@ -38,7 +39,8 @@ const REPLAYS: usize = 3;
     title = "An interrupt before each instruction",
     extend(
         "x-question" = "Does a policy lose state, wherever it is interrupted?",
-        "x-commands" = ["fpu --inject step"]
+        "x-commands" = ["fpu prove"],
+        "x-old-commands" = ["fpu --inject step"]
     )
 )]
 pub struct StepRow {
@@ -109,20 +111,7 @@ impl StepRow {
     }
 }
 
-/// What a proof run found.
-#[derive(Debug, Default)]
-pub struct Proof {
-    /// A row each.
-    pub rows: Vec<StepRow>,
-    /// What a reader of the rows must know.
-    pub notes: Vec<String>,
-    /// Commands that show what was found again.
-    pub replays: Vec<String>,
-    /// A policy lost state, or the control shows that no loss could have been seen.
-    pub failed: bool,
-    /// Stopped before its end.
-    pub interrupted: bool,
-}
+type Proof = Outcome<StepRow>;
 
 /// A combination under examination.
 pub struct Examined {
@@ -174,21 +163,13 @@ impl Examined {
 /// Runs the proof, or one replay.
 ///
 /// # Errors
-/// A host that gives no emulated CPU or no single steps; a replay of an instruction that is not there.
-pub fn prove(plan: &Plan, stop: &AtomicBool, progress: Progress<'_>) -> Result<Proof, Error> {
-    prove_on(plan, &mut Bench::own(plan)?, stop, progress)
-}
-
-/// The same on a CPU that is there.
-///
-/// # Errors
 /// A host that gives no single steps; a replay of an instruction that is not there; a tree without the driver.
-pub fn prove_on(
+pub fn prove(
     plan: &Plan,
     bench: &mut Bench,
     stop: &AtomicBool,
     progress: Progress<'_>,
-) -> Result<Proof, Error> {
+) -> Result<Outcome<StepRow>, Error> {
     let mut proof = match plan.inject {
         Inject::Step(Steps::At(k)) => replay(plan, bench, Step::At(k))?,
         Inject::Step(Steps::Pair(k1, k2)) => replay(plan, bench, Step::Pair(k1, k2))?,
@@ -416,7 +397,7 @@ fn replay(plan: &Plan, bench: &mut Bench, step: Step) -> Result<Proof, Error> {
     let found = probe.run(cpu, step, true)?;
     if found.injected == 0 {
         return Err(Error::input(format!(
-            "--inject step: there is no such instruction: the section has {count}, from 0"
+            "--at: there is no such instruction: the section has {count}, from 0"
         )));
     }
     let mut examined = Examined::new(&probe, count);

@@ -91,17 +91,11 @@ impl FromStr for Workload {
 
     fn from_str(s: &str) -> Result<Workload, Error> {
         let all = [Workload::XTS[0], Workload::XTS[1], Workload::PATTERN];
-        let known = [
-            "xts-16",
-            "xts-4096",
-            "pattern",
-            "esp",
-            "esp-cbc",
-            "pcap:FILE",
-        ];
-        all.into_iter()
-            .find(|w| w.name == s)
-            .ok_or_else(|| crate::algorithm::unknown("load", s, &known))
+        let found = all.into_iter().find(|w| w.name == s);
+        found.ok_or_else(|| match s.starts_with("esp") || s.starts_with("pcap") {
+            true => Error::input(format!("--load {s}: use: kiln ipsec --load {s}")),
+            false => crate::algorithm::unknown("load", s, &all.map(|w| w.name)),
+        })
     }
 }
 
@@ -159,5 +153,7 @@ mod tests {
         assert_eq!("xts-16".parse::<Workload>().unwrap().len, 16);
         let e = "xts-15".parse::<Workload>().unwrap_err();
         assert!(e.to_string().contains("did you mean"), "{e}");
+        let e = "pcap:x".parse::<Workload>().unwrap_err();
+        assert!(e.to_string().contains("kiln ipsec --load pcap:x"), "{e}");
     }
 }

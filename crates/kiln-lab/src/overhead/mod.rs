@@ -5,6 +5,7 @@
 //! different kernels offer: through the simd helper with `legacy` sections (Linux up to 6.14), directly with `bh-off`
 //! sections (6.15 and later).
 
+mod plan;
 mod tree;
 
 use std::borrow::Cow;
@@ -31,20 +32,6 @@ pub type Progress<'a> = &'a mut dyn FnMut(f64, &str);
 const BYTES: usize = 16 << 10;
 /// And are as many as this at most.
 const COUNT: usize = 256;
-
-/// What is asked for.
-pub struct Plan {
-    /// Each in turn.
-    pub policies: Vec<Policy>,
-    /// Message lengths in bytes.
-    pub lens: Vec<usize>,
-    /// SIMD implementation; the best if none.
-    pub imp: Option<Impl>,
-    /// Key, messages, order.
-    pub seed: u64,
-    /// Fewer rounds.
-    pub quick: bool,
-}
 
 /// A way to reach a cipher, or a part of one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -108,7 +95,8 @@ const BASELINE: (&str, Path) = ("legacy", Path::SimdHelper);
     title = "Methods to reach a cipher",
     extend(
         "x-question" = "How can SIMD crypto be used from softirqs, and what does each method cost?",
-        "x-commands" = ["fpu --overhead"]
+        "x-commands" = ["fpu overhead"],
+        "x-old-commands" = ["fpu --overhead"]
     )
 )]
 pub struct Row {
@@ -277,6 +265,7 @@ fn compare(rows: &mut [Row], baseline: (&str, Path)) {
     }
 }
 
+pub use plan::Plan;
 pub use tree::of_tree;
 
 /// What came of it.

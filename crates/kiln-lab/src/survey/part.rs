@@ -148,7 +148,7 @@ impl Part {
                 words(&args)
             }
             Part::Ways => {
-                let mut args = vec!["fpu", "--overhead", "--policy", "legacy,bh-off,nested"];
+                let mut args = vec!["fpu", "overhead", "--policy", "legacy,bh-off,nested"];
                 args.extend(["--len", "16,512,4096"]);
                 args.extend((seconds < 2.5).then_some("--quick"));
                 words(&args)
@@ -163,7 +163,7 @@ impl Part {
             }
             Part::Breakpoints => words(&[
                 "fpu",
-                "--inject",
+                "prove",
                 "breakpoint",
                 "--load",
                 "xts-16",
@@ -176,7 +176,7 @@ impl Part {
                 } else {
                     "legacy,bh-off,nested"
                 };
-                let mut args = vec!["fpu", "--load", "esp", "--policy", policies];
+                let mut args = vec!["ipsec", "--policy", policies];
                 args.extend(["--seconds", &measuring]);
                 // Phases half as long.
                 args.extend((seconds < 25.0).then_some("--quick"));
@@ -202,7 +202,7 @@ impl Part {
                 let policy = format!("tree:{tree}");
                 words(&[
                     "fpu",
-                    "--overhead",
+                    "overhead",
                     "--policy",
                     &policy,
                     "--len",

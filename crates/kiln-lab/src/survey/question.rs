@@ -82,8 +82,8 @@ impl Question {
     pub fn command(self) -> &'static str {
         match self {
             Question::Speed => "kiln speed",
-            Question::SoftirqSimd => "kiln fpu --overhead",
-            Question::NestedFpu => "kiln fpu --load esp",
+            Question::SoftirqSimd => "kiln fpu overhead",
+            Question::NestedFpu => "kiln ipsec",
             Question::FpuBudget => "kiln budget",
             Question::Compilers => "kiln compilers",
             Question::Ctrlq => "kiln ctrlq",

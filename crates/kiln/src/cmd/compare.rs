@@ -331,5 +331,5 @@ fn measure(
         words.push("--quick".into());
     }
     words.extend(more.iter().cloned());
-    hosted.measure(&words, session)?.map_err(Stop::Exit)
+    hosted.measure("", &words, session)?.map_err(Stop::Exit)
 }

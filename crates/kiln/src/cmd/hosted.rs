@@ -7,7 +7,7 @@ use kiln_kbuild::Compiler;
 use kiln_kernel::cpu;
 use kiln_lab::speed::Tree;
 use kiln_lab::Error;
-use kiln_tree::child::{self, Order, Watch};
+use kiln_tree::child::{self, Label, Order, Watch};
 use kiln_tree::{Built, Config, Host, Plan, Source};
 use serde::de::DeserializeOwned;
 use serde::Deserialize;
@@ -87,16 +87,19 @@ impl Hosted {
     }
 
     /// Runs this program with these arguments in a child, which measures. What crashes is named and left out of the next
-    /// child.
+    /// child. `name`: of the tree in rows, where they have one besides its version and configuration.
     pub fn measure<R: DeserializeOwned>(
         &self,
+        name: &str,
         arguments: &[OsString],
         session: &Session,
     ) -> Result<Result<Measured<R>, Exit>, Error> {
-        // The child tells rows by it.
-        std::env::set_var(VERSION, &self.version);
-        std::env::set_var(CONFIG, &self.built.config);
         let mut order = Order::new(&self.built.image, session.seed);
+        order.label = Label {
+            name: name.to_string(),
+            version: self.version.clone(),
+            config: self.built.config.clone(),
+        };
         let mut crashes: Vec<String> = Vec::new();
         loop {
             let mut watch = Watch {
@@ -164,19 +167,13 @@ pub fn failures(built: &Built) -> Vec<String> {
         .collect()
 }
 
-/// By these variables the child knows the tree's version, and what it was configured as.
-const VERSION: &str = "KILN_TREE_VERSION";
-const CONFIG: &str = "KILN_TREE_CONFIG";
-
 /// The child's side: boots the tree as a source of candidates for the algorithms asked for.
 pub fn boot(order: &Order, asked: &[String]) -> Result<Tree, Error> {
-    let known = |name| std::env::var(name).unwrap_or_else(|_| "unknown".to_string());
-    let (version, config) = (known(VERSION), known(CONFIG));
     let host = Host::boot(order, &cpu::Config::default()).map_err(fault)?;
     Tree::new(
         host,
-        format!("linux-{version}"),
-        config,
+        format!("linux-{}", order.label.version),
+        order.label.config.clone(),
         &order.skipped,
         asked,
         order.seed,

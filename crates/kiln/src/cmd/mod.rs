@@ -1,4 +1,4 @@
-//! One file a command: its arguments, and what it does with them.
+//! One file per command: its arguments, and what it does with them.
 
 pub mod budget;
 pub mod compare;
@@ -9,13 +9,11 @@ mod constant_time;
 pub mod crypt;
 pub mod ctrlq;
 pub mod fpu;
-mod fpu_esp;
-mod fpu_tree;
 pub mod hosted;
+pub mod ipsec;
 pub mod linux;
 pub mod list;
 pub mod man;
-pub mod overhead;
 pub mod report;
 pub mod self_check;
 pub mod serve;
@@ -45,6 +43,7 @@ pub fn run(command: Option<Command>, session: &Session) -> Result<Exit, Error> {
         Some(Command::List(args)) => list::run(&args, session),
         Some(Command::Speed(args)) => speed::run(&args, session),
         Some(Command::Fpu(args)) => fpu::run(&args, session),
+        Some(Command::Ipsec(args)) => ipsec::run(&args, session),
         Some(Command::Budget(args)) => budget::run(&args, session),
         Some(Command::Compare(args)) => compare::run(&args, session),
         Some(Command::Compilers(args)) => compilers::run(&args, session),

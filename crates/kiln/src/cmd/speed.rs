@@ -242,7 +242,7 @@ fn of_tree(args: &SpeedArgs, dir: &Path, session: &Session) -> Result<Exit, Erro
         let Some(hosted) = Hosted::build(configured, session)? else {
             return Ok(Exit::Interrupted);
         };
-        let measured = match hosted.measure::<Row>(&arguments, session)? {
+        let measured = match hosted.measure::<Row>("", &arguments, session)? {
             Ok(measured) => measured,
             Err(exit) => return Ok(exit),
         };

@@ -7,7 +7,7 @@ pub mod compilers_explain;
 pub mod constant_time;
 pub mod ctrlq;
 pub mod fpu;
-pub mod fpu_esp;
+pub mod ipsec;
 pub mod linux;
 pub mod linux_fidelity;
 pub mod linux_virtio;

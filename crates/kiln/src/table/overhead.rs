@@ -1,4 +1,4 @@
-//! The tables of `fpu --overhead`.
+//! The tables of `fpu overhead`.
 
 use kiln_lab::overhead::Row;
 

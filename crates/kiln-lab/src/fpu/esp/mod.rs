@@ -3,6 +3,7 @@
 //!
 //! | file | its noun |
 //! |---|---|
+//! | `plan.rs` | what is asked for, and whether it is valid |
 //! | `traffic.rs` | what arrives, and when |
 //! | `capture.rs` | sizes and times from a capture file |
 //! | `run.rs` | the rounds: policies by turns, each with its control |
@@ -14,6 +15,7 @@
 pub mod capture;
 mod course;
 mod picture;
+mod plan;
 mod run;
 mod sweep;
 mod timeline;
@@ -21,7 +23,8 @@ mod traffic;
 
 pub use course::Course;
 pub use picture::{curve_svg, svg};
-pub use run::{run, EspOutcome, Settings};
+pub use plan::{Settings, IRQ_RATE};
+pub use run::{run, EspOutcome};
 pub use sweep::{Sweep, LOST};
 pub use timeline::Timeline;
 pub use traffic::{EspLoad, Source};

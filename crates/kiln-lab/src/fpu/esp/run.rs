@@ -13,11 +13,11 @@ use kiln_kernel::load::Counts;
 use kiln_measure::{ratio, Round, Series, SplitMix64};
 
 use super::course::Course;
+use super::plan::Settings;
 use super::sweep;
 use super::timeline::Timeline;
 use super::traffic::{self, EspLoad, Source, Traffic};
 use crate::fpu::bench::Bench;
-use crate::fpu::inject::Inject;
 use crate::fpu::plan::{Entry, Fallback, Plan, BUSIEST_TABLE};
 use crate::fpu::row::Row;
 use crate::fpu::tally::Tally;
@@ -35,71 +35,6 @@ pub(super) const ENTRY: u64 = 16;
 const OWN_EVERY: u32 = 64;
 /// Packets whose time is taken before the first round.
 const PRICED: u64 = 20_000;
-
-/// What loads of packets are asked for beside the plan.
-#[derive(Clone, Debug)]
-pub struct Settings {
-    /// The loads.
-    pub loads: Vec<EspLoad>,
-    /// Packets per second: none, a search for the knee; one, that rate; two, low, high and low load.
-    pub rates: Vec<f64>,
-    /// Nanoseconds that the rest of the network stack takes for a packet.
-    pub stack_ns: u64,
-    /// After so many sectors the task sends a packet of its own; 0: never.
-    pub own_every: Option<u32>,
-    /// Numbers that anti-replay windows know.
-    pub window: u32,
-}
-
-impl Settings {
-    /// Whether it can be had.
-    pub fn checked(self, plan: &Plan) -> Result<Settings, Error> {
-        let valid = self
-            .rates
-            .iter()
-            .all(|r| (1.0..=sweep::HIGHEST_PPS).contains(r));
-        if !valid || self.rates.len() > 2 || !self.rates.is_sorted() {
-            let rates: Vec<String> = self.rates.iter().map(f64::to_string).collect();
-            return Err(Error::input(format!(
-                "--packet-rate {}: one rate, or two with the low one first, from 1 to {} packets per second",
-                rates.join(","),
-                sweep::HIGHEST_PPS
-            )));
-        }
-        if self.stack_ns > 100_000 {
-            return Err(Error::input(format!(
-                "--stack-ns {}: 0 to 100000 ns per packet",
-                self.stack_ns
-            )));
-        }
-        let capture = |l: &&EspLoad| matches!(l.source, Source::Capture(_));
-        if let (false, Some(load)) = (self.rates.is_empty(), self.loads.iter().find(capture)) {
-            return Err(Error::input(format!(
-                "--packet-rate does not go with --load {}: a capture has times of its own",
-                load.name
-            )));
-        }
-        if !(1..=esp::replay::MAX).contains(&self.window) {
-            return Err(Error::input(format!(
-                "--replay-window {}: a window knows 1 to {} numbers",
-                self.window,
-                esp::replay::MAX
-            )));
-        }
-        if let Inject::Breakpoint | Inject::Step(_) | Inject::Replay(_) = plan.inject {
-            return Err(Error::input(
-                "--load esp and pcap go with --inject timer, poisson and signal: packets have times of their own",
-            ));
-        }
-        if plan.irq_rate < 500.0 {
-            return Err(Error::input(format!(
-                "--irq-rate {}: packets come with interrupts: 500 a second at least",
-                plan.irq_rate
-            )));
-        }
-        Ok(self)
-    }
-}
 
 /// Packets per second offered and delivered.
 pub type Points = Vec<(f64, f64)>;

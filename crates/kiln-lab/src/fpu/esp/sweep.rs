@@ -10,7 +10,8 @@ use kiln_kernel::esp::Esp;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use super::run::{counts_of, entries, label, model, open, work, EspOutcome, Settings};
+use super::plan::Settings;
+use super::run::{counts_of, entries, label, model, open, work, EspOutcome};
 use super::run::{direct_price_ns, ENTRY};
 use super::traffic::{self, EspLoad, IMIX_BYTES};
 use crate::fpu::bench::Bench;

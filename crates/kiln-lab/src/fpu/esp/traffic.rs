@@ -50,13 +50,6 @@ impl fmt::Debug for Source {
     }
 }
 
-impl EspLoad {
-    /// Whether a load of this name is one of packets.
-    pub fn is_meant(name: &str) -> bool {
-        name.starts_with("esp") || name.starts_with("pcap")
-    }
-}
-
 impl FromStr for EspLoad {
     type Err = Error;
 
@@ -254,7 +247,6 @@ mod tests {
 
     #[test]
     fn names() {
-        assert!(EspLoad::is_meant("esp-cbc") && !EspLoad::is_meant("xts-16"));
         let load: EspLoad = "esp-cbc".parse().unwrap();
         assert_eq!(load.transform, Transform::CbcHmac);
         for (name, want) in [

@@ -224,7 +224,7 @@ pub(super) fn interrupted(runs: &Runs) -> Option<Row> {
             )
         }
     };
-    Some(row.by("kiln fpu --inject breakpoint"))
+    Some(row.by("kiln fpu prove breakpoint"))
 }
 
 #[cfg(test)]

@@ -1,4 +1,4 @@
-//! The tables of `fpu` under loads of packets.
+//! The tables of `ipsec`.
 
 use kiln_lab::fpu::Row;
 

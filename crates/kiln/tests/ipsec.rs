@@ -1,4 +1,4 @@
-//! `kiln fpu --load esp` and `pcap:FILE` as scripts see them.
+//! `kiln ipsec` as scripts see it.
 
 mod common;
 
@@ -10,7 +10,7 @@ use common::{fault, kiln, kiln_with};
 /// Status 2 with one line that contains `want`.
 #[track_caller]
 fn refuses(args: &[&str], want: &str) {
-    fault(&kiln(&[&["fpu"], args].concat()), 2, want);
+    fault(&kiln(&[&["ipsec"], args].concat()), 2, want);
 }
 
 /// A classic capture of Ethernet frames: microseconds and lengths.
@@ -30,49 +30,34 @@ fn capture(path: &Path, frames: &[(u32, u32)]) {
 #[test]
 fn bad_arguments_are_refused_in_one_line() {
     refuses(&["--load", "esp-cbd"], "did you mean 'esp-cbc'");
-    refuses(&["--load", "esp,xts-16"], "other loads");
-    refuses(
-        &["--load", "esp", "--fallback", "scalar"],
-        "--fallback scalar",
-    );
-    refuses(&["--load", "esp", "--impl", "xts-aes-aesni"], "--impl");
-    refuses(&["--load", "esp", "--usable"], "--usable");
-    refuses(
-        &["--load", "esp", "--inject", "breakpoint"],
-        "--inject timer",
-    );
-    refuses(&["--load", "esp", "--irq-rate", "100"], "--irq-rate 100");
-    refuses(
-        &["--load", "esp", "--packet-rate", "0.5"],
-        "one rate, or two",
-    );
-    refuses(
-        &["--load", "esp", "--packet-rate", "1,2,3"],
-        "one rate, or two",
-    );
-    refuses(
-        &["--load", "esp", "--scheduler", "eevdf-6.13"],
-        "did you mean 'eevdf-6.1",
-    );
-    refuses(&["--load", "esp", "--scheduler-cpus", "0"], "1 to 8192");
-    refuses(&["--load", "esp", "--tick-us", "0"], "--tick-us 0");
-    refuses(&["--load", "esp", "--stack-ns", "100001"], "--stack-ns");
-    refuses(&["--stack-ns", "1"], "--load esp");
-    refuses(&["--own-every", "1"], "--load esp");
-    refuses(
-        &["--load", "esp", "--packet-rate", "9,5"],
-        "the low one first",
-    );
-    refuses(&["--load", "esp", "--packet-rate", "-1,5"], "--packet-rate");
-    refuses(&["--load", "esp", "--replay-window", "0"], "1 to 4096");
-    refuses(&["--load", "esp", "--replay-window", "4097"], "1 to 4096");
-    refuses(
-        &["--load", "esp", "--policy", "tree:/no/such"],
-        "own policies",
-    );
-    refuses(&["--replay-window", "64"], "--load esp");
-    refuses(&["--packet-rate", "1,2"], "--load esp");
-    refuses(&["--overhead", "--replay-window", "64"], "--overhead takes");
+    refuses(&["--load", "esp,xts-16"], "unknown load 'xts-16'");
+    refuses(&["--fallback", "scalar"], "--fallback");
+    refuses(&["--impl", "xts-aes-aesni"], "--impl");
+    refuses(&["--inject", "breakpoint"], "timer, poisson, signal");
+    refuses(&["--inject", "replay:x"], "timer, poisson, signal");
+    refuses(&["--interrupts", "1k"], "--interrupts");
+    refuses(&["--irq-rate", "100"], "--irq-rate 100");
+    refuses(&["--packet-rate", "0.5"], "one rate, or two");
+    refuses(&["--packet-rate", "1,2,3"], "one rate, or two");
+    refuses(&["--packet-rate", "9,5"], "the low one first");
+    refuses(&["--packet-rate", "-1,5"], "--packet-rate");
+    refuses(&["--scheduler", "eevdf-6.13"], "did you mean 'eevdf-6.1");
+    refuses(&["--scheduler-cpus", "0"], "1 to 8192");
+    refuses(&["--tick-us", "0"], "--tick-us 0");
+    refuses(&["--stack-ns", "100001"], "--stack-ns");
+    refuses(&["--replay-window", "0"], "1 to 4096");
+    refuses(&["--replay-window", "4097"], "1 to 4096");
+    refuses(&["--policy", "tree:/no/such"], "own policies");
+    refuses(&["--cc", "gcc"], "--cc");
+}
+
+/// Who searches the help for the words of the subject finds the command.
+#[test]
+fn the_help_has_the_words_that_people_search_for() {
+    let help = kiln(&["ipsec", "--help"]).stdout();
+    for word in ["IPsec", "ESP", "xfrm", "cryptd", "WireGuard"] {
+        assert!(help.contains(word), "{word}: {help}");
+    }
 }
 
 #[test]
@@ -108,9 +93,7 @@ fn phases_of_load_have_rows_controls_and_a_picture() {
     let dir = tempfile::tempdir().unwrap();
     let out = dir.path().to_str().unwrap();
     let args = [
-        "fpu",
-        "--load",
-        "esp",
+        "ipsec",
         "--quick",
         "--json",
         "--policy",
@@ -125,6 +108,7 @@ fn phases_of_load_have_rows_controls_and_a_picture() {
     let run = kiln(&args);
     assert_eq!(run.status, 0, "{:?}", run.stderr);
     let doc = run.json();
+    assert_eq!(doc["command"], "ipsec");
     let rows = doc["rows"].as_array().unwrap();
     assert_eq!(rows.len(), 8);
     for row in rows {
@@ -153,16 +137,16 @@ fn phases_of_load_have_rows_controls_and_a_picture() {
         assert_eq!(n("async_punts") > 0, policy == "legacy" && simd, "{row}");
         assert_eq!(row["fallback"] == "cryptd", policy == "legacy", "{row}");
     }
-    let picture = fs::read_to_string(dir.path().join("fpu-esp.svg")).unwrap();
+    let picture = fs::read_to_string(dir.path().join("ipsec-esp.svg")).unwrap();
     assert!(picture.contains(">legacy, cryptd<") && picture.contains("<path d='M"));
-    assert!(dir.path().join("fpu.json").exists());
+    assert!(dir.path().join("ipsec.json").exists());
 }
 
 #[test]
 fn a_search_has_rates_a_knee_and_a_control_for_each_policy() {
     let dir = tempfile::tempdir().unwrap();
     let out = dir.path().to_str().unwrap();
-    let args = "fpu --load esp --quick --json --policy legacy,bh-off --seconds 1 --scheduler cfs-6.1 --scheduler-cpus 2 --out";
+    let args = "ipsec --quick --json --policy legacy,bh-off --seconds 1 --scheduler cfs-6.1 --scheduler-cpus 2 --out";
     let args: Vec<&str> = args.split_whitespace().chain([out]).collect();
     let run = kiln(&args);
     assert_eq!(run.status, 0, "{:?}", run.stderr);
@@ -200,13 +184,13 @@ fn a_search_has_rates_a_knee_and_a_control_for_each_policy() {
         notes.contains("scheduler cfs-6.1 as on 2 CPUs, latency 12000"),
         "{notes}"
     );
-    let picture = fs::read_to_string(dir.path().join("fpu-esp.svg")).unwrap();
+    let picture = fs::read_to_string(dir.path().join("ipsec-esp.svg")).unwrap();
     assert!(picture.contains("packets offered per second") && picture.contains(">legacy, cryptd<"));
 }
 
 /// The knee of `bh-off`: its lower end, its value and its upper end. An end beyond the rates tried is 0 or infinite.
 fn knee(tiers: &str, args: &[&str]) -> [f64; 3] {
-    let all = "fpu --load esp --quick --json --policy bh-off --seconds 2";
+    let all = "ipsec --quick --json --policy bh-off --seconds 2";
     let all: Vec<&str> = all.split(' ').chain(args.iter().copied()).collect();
     let run = match tiers {
         "" => kiln(&all),
@@ -296,7 +280,7 @@ fn a_capture_is_replayed() {
         "times of its own",
     );
     let run = kiln(&[
-        "fpu",
+        "ipsec",
         "--load",
         &name,
         "--quick",
