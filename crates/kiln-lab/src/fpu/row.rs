@@ -219,7 +219,7 @@ pub struct Row {
     pub spreads: Spreads,
 }
 
-/// A row of `ipsec`. The fields are those of `fpu`.
+/// An FPU policy under a load of IPsec packets.
 #[derive(Clone, Copy, Debug, Serialize, JsonSchema)]
 #[schemars(
     rename = "fpu-esp",
