@@ -222,12 +222,16 @@ mod tests {
     #[test]
     fn old_commands_of_a_type_are_known() {
         #[derive(JsonSchema)]
+        #[allow(dead_code)]
         #[schemars(
             rename = "moved",
             title = "Moved",
             extend("x-commands" = ["a new"], "x-old-commands" = ["a --old", "d"])
         )]
-        struct Moved {}
+        struct Moved {
+            /// L.
+            len: usize,
+        }
         let schema = schema(&[describe::<One>(), describe::<Moved>()]);
         assert_eq!(
             schema["properties"]["command"]["enum"],
