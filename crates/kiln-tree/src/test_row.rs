@@ -60,7 +60,7 @@ impl TestRow {
             failed: is("failed"),
             skipped: is("untested"),
             cases: is("failed") + is("tested"),
-            // What does not compile, or ends the process, is no algorithm's test.
+            // A failed build or a dead process is not the test of an algorithm.
             suite: match row.kind {
                 "algorithm" => "testmgr",
                 _ => "build",
@@ -92,7 +92,7 @@ impl TestRow {
         match result {
             Err(crash) => vec![row(&all, 1, 1, Some(crash.clone()))],
             Ok(seen) if seen.generic_error != 0 => {
-                let reason = format!("{} is not to be had: {}", seen.generic, seen.generic_error);
+                let reason = format!("{} is not available: {}", seen.generic, seen.generic_error);
                 vec![row(&all, 0, 0, Some(reason))]
             }
             Ok(seen) if seen.error != 0 => {

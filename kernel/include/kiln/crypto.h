@@ -158,7 +158,7 @@ static inline u32 crypto_tfm_reqsize(const struct crypto_tfm *tfm)
 	return tfm->reqsize;
 }
 
-/* Memory for a request on @tfm with @more bytes behind its ctx; NULL if there is none. */
+/* Allocates a request on @tfm with @more bytes behind its ctx. Returns NULL if memory is exhausted. */
 struct crypto_request *crypto_request_alloc(struct crypto_tfm *tfm, size_t more);
 
 static inline void crypto_request_set_callback(struct crypto_request *req, u32 flags,

@@ -10,7 +10,7 @@
 #define kmalloc kiln_kmalloc
 #define kfree kiln_kfree
 
-/* Zeroed, aligned to 64; NULL if there is no more. Freed memory is wiped. */
+/* The memory is zeroed and aligned to 64. Returns NULL if it is exhausted. Freed memory is wiped. */
 void *kmalloc(size_t size);
 void kfree(void *p);
 

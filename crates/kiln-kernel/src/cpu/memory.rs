@@ -48,7 +48,7 @@ impl Mapping {
 /// Zero pages that are never given back, taken when they are touched.
 ///
 /// # Panics
-/// If there is no memory.
+/// If the host has no memory left.
 pub fn leak_pages(bytes: usize) -> &'static [AtomicU64] {
     let pages = ManuallyDrop::new(Mapping::data(bytes).expect("memory"));
     // SAFETY: mapped for good, zeroed, and as long as asked for at least.

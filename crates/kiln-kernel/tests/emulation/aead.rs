@@ -257,7 +257,10 @@ fn aeads_and_templates_are_found_as_linux_has_them() {
             assert_eq!(tfm.priority(), best(alg).priority() as i32);
             let sync = Aead::open(alg, 0, ASYNC).unwrap();
             assert!(!sync.is_async());
-            assert!(Skcipher::open(alg, 0, 0).is_err(), "{alg} is no skcipher");
+            assert!(
+                Skcipher::open(alg, 0, 0).is_err(),
+                "{alg} is not a skcipher"
+            );
         }
         let (gcm, mac, cbc) = (best(RFC4106), best("hmac(sha256)"), best("cbc(aes)"));
         let seqiv = Aead::open(SEQIV, 0, 0).unwrap();

@@ -242,7 +242,7 @@ fn fail(rules: u32, rule: Rule) {
     let mut m = Machine::boot();
     broken::set(rules);
     println!("seen: {}", rule(&mut m).expect_err("a broken rule is seen"));
-    // Requests may wait that nobody will come back for.
+    // Some requests may still wait, and no caller will come back for them.
     std::mem::forget(m);
 }
 

@@ -236,7 +236,7 @@ fn softirqs_answers_come_later_right_and_in_order() {
             let counts = softirqs(seed, 64, "legacy", full, |_| (), enough);
             assert_clean("a helper under legacy", &counts);
             assert_eq!((counts.reordered, counts.errors), (0, 0));
-            // Where the FPU may be used in a softirq nothing is put off.
+            // A policy that allows the FPU in softirqs defers nothing to cryptd.
             let counts = softirqs(seed, 64, "nested", full, |_| (), |c| c.softirq_ops >= 2_000);
             assert_clean("a helper under nested", &counts);
             assert_eq!((counts.async_punts, counts.dropped), (0, 0));

@@ -168,7 +168,7 @@ fn with_slice(scheduler: Scheduler, slice_us: u64) -> Config {
     }
 }
 
-/// CFS whose latency period is no longer than its wake-up granularity.
+/// CFS with a latency period that does not exceed its wake-up granularity.
 fn short_latency() -> Config {
     let cfs = Config::for_scheduler(Scheduler::Cfs61, 1);
     Config {
