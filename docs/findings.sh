@@ -30,22 +30,22 @@ record() {
 }
 
 # What each way of using SIMD from softirqs costs.
-record overhead fpu --overhead --policy legacy,bh-off,nested,preemptible
+record overhead fpu overhead --policy legacy,bh-off,nested,preemptible
 record policies fpu
 if [ -n "$tree" ]; then
-	record tree-overhead fpu --overhead --policy "legacy,bh-off,tree:$tree" --config "kiln${config:+,$config}"
+	record tree-overhead fpu overhead --policy "legacy,bh-off,tree:$tree" --config "kiln${config:+,$config}"
 fi
 
 # Nested sections, and what the asynchronous fallback does to IPsec.
-record step fpu --inject step --policy legacy,bh-off,nested,nested-v1,preemptible
-record breakpoints fpu --inject breakpoint --load xts-4096
-record esp fpu --load esp
-record esp-cfs fpu --load esp --policy legacy,bh-off --scheduler cfs-6.1
+record step fpu prove --policy legacy,bh-off,nested,nested-v1,preemptible
+record breakpoints fpu prove breakpoint --load xts-4096
+record esp ipsec
+record esp-cfs ipsec --policy legacy,bh-off --scheduler cfs-6.1
 # The published rate: by the cipher alone, and on a core that is nearly full.
 for scheduler in cfs-6.1 eevdf-6.12 eevdf-7.3; do
-	record "esp-220k-$scheduler" fpu --load esp --policy legacy,bh-off --packet-rate 220000 --seconds 10 \
+	record "esp-220k-$scheduler" ipsec --policy legacy,bh-off --packet-rate 220000 --seconds 10 \
 		--scheduler $scheduler
-	record "esp-full-core-$scheduler" fpu --load esp --policy legacy,bh-off --packet-rate 220000 --seconds 10 \
+	record "esp-full-core-$scheduler" ipsec --policy legacy,bh-off --packet-rate 220000 --seconds 10 \
 		--scheduler $scheduler --stack-ns 4000
 done
 

@@ -30,11 +30,11 @@ fuzz_target!(|data: &[u8]| {
         payload.resize(size, 0);
         let message = Message::new(u32::from(request % 45), u32::from(*flags), payload);
         let to = if kind & 1 == 1 {
-            conversation.of_device(message, &control)
+            conversation.handle_device(message, &control)
         } else if conversation.waits() {
             continue;
         } else {
-            match conversation.of_front_end(message, &control) {
+            match conversation.handle_front_end(message, &control) {
                 Ok(to) => to,
                 Err(_) => return,
             }
@@ -42,7 +42,10 @@ fuzz_target!(|data: &[u8]| {
         for to in &to {
             let (To::Device(message) | To::FrontEnd(message)) = to;
             assert!(message.payload.len() <= LONGEST);
-            assert_eq!(message.header()[8..], (message.payload.len() as u32).to_le_bytes());
+            assert_eq!(
+                message.header()[8..],
+                (message.payload.len() as u32).to_le_bytes()
+            );
         }
         assert!(guest.sessions() <= 8);
     }

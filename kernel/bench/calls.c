@@ -11,6 +11,8 @@
 #include <kiln/fpu.h>
 #include <kiln/string.h>
 
+#include "lap.h"
+
 enum function { CRYPT, SEAL, OPEN, DIGEST };
 
 /* The parts of one message. */
@@ -18,46 +20,28 @@ struct at {
 	u8 *dst;
 	const u8 *src, *aad;
 	u8 *iv, *tag;
-	size_t i;
 };
 
-static __always_inline void start(const struct kiln_calls *c, struct at *at)
+static __always_inline struct at first(const struct kiln_calls *c)
 {
-	at->dst = c->m.dst;
-	at->src = c->m.src;
-	at->aad = c->aad;
-	at->iv = c->m.iv_room;
-	at->tag = c->tag;
-	at->i = 0;
+	return (struct at){
+		.dst = c->m.dst, .src = c->m.src, .aad = c->aad, .iv = c->m.iv_room, .tag = c->tag,
+	};
 }
 
-/* Moves on to the next message; returns true if that is the first one again. */
-static __always_inline bool advance(const struct kiln_calls *c, struct at *at)
+static __always_inline void advance(const struct kiln_calls *c, struct at *at)
 {
-	if (++at->i == c->m.count) {
-		start(c, at);
-		return true;
-	}
 	at->dst += c->m.dst_stride;
 	at->src += c->m.src_stride;
 	at->aad += c->aad_stride;
 	at->iv += c->m.iv_stride;
 	at->tag += c->tag_stride;
-	return false;
 }
 
 /* Whether the functions for whole messages leave the IV unchanged. */
 static bool keeps_iv(const struct kiln_calls *c)
 {
 	return c->impl->kind == KILN_SKCIPHER && c->impl->cipher.first;
-}
-
-static void copy_ivs(const struct kiln_calls *c, u64 calls)
-{
-	const size_t n = calls < c->m.count ? calls : c->m.count;
-
-	if (c->m.iv_stride)
-		memcpy(c->m.iv_room, c->m.iv, n * c->m.iv_stride);
 }
 
 static __always_inline void begin_section(const u32 sections)
@@ -86,33 +70,35 @@ static __always_inline u64 call_function(const struct kiln_calls *c, const enum 
 	kiln_open_t *const open = impl->aead.open;
 	void (*const digest)(const void *, const u8 *, size_t, u8 *) = impl->hash.digest;
 	const bool copies = function == CRYPT && !keeps_iv(c);
-	struct at at;
-	u64 n, refused = 0;
+	u64 calls, lap, refused = 0, i;
 
-	start(c, &at);
-	if (copies)
-		copy_ivs(c, c->m.calls);
-	for (n = c->m.calls; n; n--) {
-		begin_section(sections);
-		switch (function) {
-		case CRYPT:
-			crypt(c->ctx, at.dst, at.src, c->m.len, at.iv);
-			break;
-		case SEAL:
-			seal(c->ctx, at.dst, at.src, c->m.len, at.aad, c->aadlen, at.iv, at.tag,
-			     c->m.tag);
-			break;
-		case OPEN:
-			refused += open(c->ctx, at.dst, at.src, c->m.len, at.aad, c->aadlen,
-					at.iv, at.tag, c->m.tag) != 0;
-			break;
-		case DIGEST:
-			digest(c->ctx, at.src, c->m.len, at.dst);
-			break;
+	for (calls = c->m.calls; calls; calls -= lap) {
+		struct at at = first(c);
+
+		lap = count_lap(&c->m, calls);
+		if (copies)
+			copy_ivs(&c->m, lap);
+		for (i = lap; i; i--) {
+			begin_section(sections);
+			switch (function) {
+			case CRYPT:
+				crypt(c->ctx, at.dst, at.src, c->m.len, at.iv);
+				break;
+			case SEAL:
+				seal(c->ctx, at.dst, at.src, c->m.len, at.aad, c->aadlen, at.iv,
+				     at.tag, c->m.tag);
+				break;
+			case OPEN:
+				refused += open(c->ctx, at.dst, at.src, c->m.len, at.aad, c->aadlen,
+						at.iv, at.tag, c->m.tag) != 0;
+				break;
+			case DIGEST:
+				digest(c->ctx, at.src, c->m.len, at.dst);
+				break;
+			}
+			end_section(sections);
+			advance(c, &at);
 		}
-		end_section(sections);
-		if (advance(c, &at) && copies)
-			copy_ivs(c, n - 1);
 	}
 	return refused;
 }
@@ -124,21 +110,24 @@ static void crypt_chained(const struct kiln_calls *c)
 						   c->impl->cipher.encrypt;
 	const bool kept = keeps_iv(c);
 	u8 copy[KILN_MAX_IV] __aligned(16);
-	struct at at;
 	u8 *iv = c->m.iv_room;
-	u64 n;
+	u64 calls, lap, i;
 
-	start(c, &at);
 	if (!kept)
-		copy_ivs(c, 1);
-	for (n = c->m.calls; n; n--) {
-		crypt(c->ctx, at.dst, at.src, c->m.len, iv);
-		iv = at.dst;
-		if (!kept) {
-			memcpy(copy, at.dst, c->impl->ivsize);
-			iv = copy;
+		copy_ivs(&c->m, 1);
+	for (calls = c->m.calls; calls; calls -= lap) {
+		struct at at = first(c);
+
+		lap = count_lap(&c->m, calls);
+		for (i = lap; i; i--) {
+			crypt(c->ctx, at.dst, at.src, c->m.len, iv);
+			iv = at.dst;
+			if (!kept) {
+				memcpy(copy, at.dst, c->impl->ivsize);
+				iv = copy;
+			}
+			advance(c, &at);
 		}
-		advance(c, &at);
 	}
 }
 
@@ -147,26 +136,25 @@ static void crypt_many(const struct kiln_calls *c)
 {
 	kiln_crypt_many_t *const crypt = c->impl->cipher.encrypt_many;
 	struct kiln_message queue[KILN_QUEUE];
-	struct at at;
+	u64 calls, lap, i;
 	size_t k = 0;
-	u64 n;
 
-	start(c, &at);
-	copy_ivs(c, c->m.calls);
-	for (n = c->m.calls; n; n--) {
-		bool wrapped;
+	for (calls = c->m.calls; calls; calls -= lap) {
+		struct at at = first(c);
 
-		queue[k].dst = at.dst;
-		queue[k].src = at.src;
-		queue[k].len = c->m.len;
-		queue[k].iv = at.iv;
-		wrapped = advance(c, &at);
-		if (++k < KILN_QUEUE && !wrapped && n > 1)
-			continue;
-		crypt(c->ctx, queue, k);
-		k = 0;
-		if (wrapped)
-			copy_ivs(c, n - 1);
+		lap = count_lap(&c->m, calls);
+		copy_ivs(&c->m, lap);
+		for (i = lap; i; i--) {
+			queue[k].dst = at.dst;
+			queue[k].src = at.src;
+			queue[k].len = c->m.len;
+			queue[k].iv = at.iv;
+			advance(c, &at);
+			if (++k < KILN_QUEUE && i > 1)
+				continue;
+			crypt(c->ctx, queue, k);
+			k = 0;
+		}
 	}
 }
 

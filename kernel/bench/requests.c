@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-only OR MIT
 /*
  * Requests one after the other, as a user with a list of messages makes them, or one request
- * made repeatedly, as tcrypt does. The loop is compiled for each of the two, and for parts of a
- * request.
+ * made repeatedly, as tcrypt does. The first loop is compiled for whole requests and for parts
+ * of one.
  */
 #include <kiln/abi/bench.h>
 #include <kiln/abi/crypto.h>
@@ -12,14 +12,7 @@
 #include <kiln/slab.h>
 #include <kiln/string.h>
 
-/* Drivers modify the IV, so requests get copies. */
-static void copy_ivs(const struct kiln_messages *m, u64 calls)
-{
-	const size_t n = calls < m->count ? calls : m->count;
-
-	if (m->iv_stride)
-		memcpy(m->iv_room, m->iv, n * m->iv_stride);
-}
+#include "lap.h"
 
 static noinline int call_nothing(struct crypto_request *req)
 {
@@ -27,126 +20,168 @@ static noinline int call_nothing(struct crypto_request *req)
 	return 0;
 }
 
-/* Does one part of the simd helper's work on @req. */
-static noinline int make_part(u32 part, struct crypto_request *req)
+/* Makes @req, or does one part of the simd helper's work on it. @part is a constant. */
+static __always_inline int make(struct crypto_request *req, const u32 part, bool decrypt)
 {
 	static int (*volatile call)(struct crypto_request *req) = call_nothing;
 	struct crypto_request *sub = (struct crypto_request *)req->ctx;
 
 	switch (part) {
+	case KILN_REQUEST:
+		return decrypt ? crypto_decrypt(req) : crypto_encrypt(req);
 	case KILN_REQUEST_CHECKS:
+		barrier();
 		return !crypto_simd_usable() || (in_atomic() && *(volatile u32 *)&req->flags);
 	case KILN_REQUEST_COPY:
+		barrier();
 		*sub = *req;
 		barrier();
 		return 0;
 	case KILN_REQUEST_CALL:
 		return call(req);
 	default:
+		barrier();
 		return 0;
 	}
+}
+
+static __always_inline void note(struct kiln_requests *r, int err)
+{
+	if (unlikely(err) && !r->err)
+		r->err = err;
 }
 
 static noinline void wait_for_answer(struct kiln_requests *r, struct crypto_wait *wait, int err)
 {
 	r->later += err == -EINPROGRESS || err == -EBUSY;
-	err = crypto_wait_req(err, wait);
-	if (err && !r->err)
-		r->err = err;
+	note(r, crypto_wait_req(err, wait));
 }
 
-/* @repeat and @whole are constants. With @repeat the request is filled in once. */
+static __always_inline void wait_for(struct kiln_requests *r, struct crypto_wait *wait, int err)
+{
+	if (unlikely(err))
+		wait_for_answer(r, wait, err);
+}
+
+/*
+ * What all requests of a loop have in common. It is read once: as far as a compiler knows, a
+ * request could change @r.
+ */
+struct common {
+	u32 src_len, dst_len, cryptlen, assoclen;
+	bool decrypt;
+};
+
+/* @aead is a constant: without associated data and tag there is one length. */
+static __always_inline struct common read_common(const struct kiln_messages *m, const bool aead)
+{
+	if (!aead)
+		return (struct common){ m->len, m->len, m->len, 0, m->decrypt };
+	return (struct common){
+		.src_len = kiln_message_size(m),
+		.dst_len = kiln_result_size(m),
+		.cryptlen = kiln_message_size(m) - m->prefix,
+		.assoclen = m->prefix,
+		.decrypt = m->decrypt,
+	};
+}
+
+/*
+ * Users of skciphers do not write assoclen with each request. To do so would delay the simd
+ * helper, which loads it with cryptlen: one load from two stores is not forwarded.
+ */
+static __always_inline void fill(struct crypto_request *req, const struct common *c, const bool aead,
+				 struct scatterlist *src, struct scatterlist *dst, u8 *iv,
+				 struct crypto_wait *wait)
+{
+	crypto_request_set_callback(req, CRYPTO_TFM_REQ_MAY_SLEEP | CRYPTO_TFM_REQ_MAY_BACKLOG,
+				    crypto_req_done, wait);
+	crypto_request_set_crypt(req, src, dst, c->cryptlen, iv);
+	if (aead)
+		req->assoclen = c->assoclen;
+}
+
+/* @part and @aead are constants. */
 static __always_inline void make_requests(struct kiln_requests *r, struct crypto_request *req,
-					  const bool repeat, const bool whole)
+					  const u32 part, const bool aead)
 {
 	const struct kiln_messages *m = &r->m;
+	const struct common c = read_common(m, aead);
 	struct crypto_wait wait = { 0 };
-	struct scatterlist from, to, *src = repeat ? r->from : &from, *dst = repeat ? r->to : &to;
-	u8 *in = (u8 *)m->src, *out = m->dst, *iv = m->iv_room;
-	const u32 src_len = kiln_message_size(m), dst_len = kiln_result_size(m);
-	bool filled = false;
-	size_t i = 0;
-	u64 n;
+	struct scatterlist from, to;
+	u64 calls, lap, i;
 
-	copy_ivs(m, repeat ? 1 : m->calls);
-	for (n = m->calls; n; n--) {
-		int err;
+	for (calls = m->calls; calls; calls -= lap) {
+		u8 *in = (u8 *)m->src, *out = m->dst, *iv = m->iv_room;
 
-		if (!repeat) {
-			sg_init_one(&from, in, src_len);
-			sg_init_one(&to, out, dst_len);
-		}
-		if (!repeat || !filled) {
-			crypto_request_set_callback(req, CRYPTO_TFM_REQ_MAY_SLEEP |
-						    CRYPTO_TFM_REQ_MAY_BACKLOG,
-						    crypto_req_done, &wait);
-			crypto_request_set_crypt(req, src, dst, src_len - m->prefix, iv);
-			if (m->prefix)
-				req->assoclen = m->prefix;
-			filled = true;
-		}
-		if (!whole) {
-			barrier();
-			err = make_part(r->part, req);
-		} else {
-			err = m->decrypt ? crypto_decrypt(req) : crypto_encrypt(req);
-		}
-		if (unlikely(err))
-			wait_for_answer(r, &wait, err);
-		if (repeat)
-			continue;
-		in += m->src_stride;
-		out += m->dst_stride;
-		iv += m->iv_stride;
-		if (++i == m->count) {
-			i = 0;
-			in = (u8 *)m->src;
-			out = m->dst;
-			iv = m->iv_room;
-			copy_ivs(m, n - 1);
+		lap = count_lap(m, calls);
+		copy_ivs(m, lap);
+		for (i = lap; i; i--) {
+			sg_init_one(&from, in, c.src_len);
+			sg_init_one(&to, out, c.dst_len);
+			fill(req, &c, aead, &from, &to, iv, &wait);
+			wait_for(r, &wait, make(req, part, c.decrypt));
+			in += m->src_stride;
+			out += m->dst_stride;
+			iv += m->iv_stride;
 		}
 	}
 }
 
-static __always_inline void make_digests(struct kiln_requests *r, const bool repeat)
+/* One request, filled in once, made repeatedly. */
+static void repeat_request(struct kiln_requests *r, struct crypto_request *req, const bool aead)
 {
-	const struct kiln_messages *m = &r->m;
-	const u8 *in = m->src;
-	u8 *out = m->dst;
-	size_t i = 0;
+	const struct common c = read_common(&r->m, aead);
+	struct crypto_wait wait = { 0 };
 	u64 n;
 
-	for (n = m->calls; n; n--) {
-		const int err = repeat ? shash_digest_sg(r->tfm, r->from, m->len, out) :
-					 shash_digest(r->tfm, in, m->len, out);
+	copy_ivs(&r->m, 1);
+	fill(req, &c, aead, r->from, r->to, r->m.iv_room, &wait);
+	for (n = r->m.calls; n; n--)
+		wait_for(r, &wait, make(req, KILN_REQUEST, c.decrypt));
+}
 
-		if (unlikely(err) && !r->err)
-			r->err = err;
-		if (repeat)
-			continue;
-		in += m->src_stride;
-		out += m->dst_stride;
-		if (++i == m->count) {
-			i = 0;
-			in = m->src;
-			out = m->dst;
+static void make_digests(struct kiln_requests *r)
+{
+	const struct kiln_messages *m = &r->m;
+	u64 calls, lap, i;
+
+	for (calls = m->calls; calls; calls -= lap) {
+		const u8 *in = m->src;
+		u8 *out = m->dst;
+
+		lap = count_lap(m, calls);
+		for (i = lap; i; i--) {
+			note(r, shash_digest(r->tfm, in, m->len, out));
+			in += m->src_stride;
+			out += m->dst_stride;
 		}
 	}
+}
+
+static void repeat_digest(struct kiln_requests *r)
+{
+	u64 n;
+
+	for (n = r->m.calls; n; n--)
+		note(r, shash_digest_sg(r->tfm, r->from, r->m.len, r->m.dst));
 }
 
 u64 kiln_requests_run(void *arg)
 {
 	struct kiln_requests *r = arg;
 	struct crypto_tfm *tfm = r->tfm;
+	const u32 type = tfm->alg->flags & CRYPTO_ALG_TYPE_MASK;
+	const bool aead = type == CRYPTO_ALG_TYPE_AEAD;
 	struct crypto_request *req;
 
 	r->err = 0;
 	r->later = 0;
-	if ((tfm->alg->flags & CRYPTO_ALG_TYPE_MASK) == CRYPTO_ALG_TYPE_SHASH) {
+	if (type == CRYPTO_ALG_TYPE_SHASH) {
 		if (r->from)
-			make_digests(r, true);
+			repeat_digest(r);
 		else
-			make_digests(r, false);
+			make_digests(r);
 		return 0;
 	}
 	/* Only requests to the simd helper have room for a sub-request. */
@@ -159,17 +194,31 @@ u64 kiln_requests_run(void *arg)
 		r->err = -ENOMEM;
 		return 1;
 	}
-	/*
-	 * Users of skciphers do not write it with each request. To do so would delay the simd
-	 * helper, which loads it with cryptlen: one load from two stores is not forwarded.
-	 */
 	req->assoclen = 0;
-	if (r->from)
-		make_requests(r, req, true, true);
-	else if (r->part == KILN_REQUEST)
-		make_requests(r, req, false, true);
-	else
-		make_requests(r, req, false, false);
+	switch (r->part) {
+	case KILN_REQUEST:
+		if (r->from)
+			repeat_request(r, req, aead);
+		else if (aead)
+			make_requests(r, req, KILN_REQUEST, true);
+		else
+			make_requests(r, req, KILN_REQUEST, false);
+		break;
+	case KILN_REQUEST_SETUP:
+		make_requests(r, req, KILN_REQUEST_SETUP, false);
+		break;
+	case KILN_REQUEST_CHECKS:
+		make_requests(r, req, KILN_REQUEST_CHECKS, false);
+		break;
+	case KILN_REQUEST_COPY:
+		make_requests(r, req, KILN_REQUEST_COPY, false);
+		break;
+	case KILN_REQUEST_CALL:
+		make_requests(r, req, KILN_REQUEST_CALL, false);
+		break;
+	default:
+		r->err = -EINVAL;
+	}
 	kfree(req);
 	return 0;
 }

@@ -9,7 +9,6 @@
  *	run PATH [ARGUMENT...]		run a program
  *	print PATH			a file, line by line
  *	write PATH TEXT			into a file that exists
- *	mount TYPE SOURCE TARGET [DATA]	the target is made if it is not there
  * One that begins with a minus may fail: those after it are obeyed all the same.
  */
 #define _GNU_SOURCE
@@ -21,8 +20,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/mount.h>
-#include <sys/stat.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -86,12 +83,6 @@ static int put(char *const *word)
 	return status_of(write(fd, word[2], strlen(word[2])));
 }
 
-static int attach(char *const *word)
-{
-	mkdir(word[3], 0755);
-	return status_of(mount(word[2], word[3], word[1], 0, word[4]));
-}
-
 static int run(char *const *word)
 {
 	static char *const environment[] = { "PATH=/bin", "HOME=/", NULL };
@@ -112,7 +103,6 @@ static const struct verb {
 	{ "run", 2, run },
 	{ "print", 2, print },
 	{ "write", 3, put },
-	{ "mount", 4, attach },
 };
 
 static const struct verb *find(const char *name, int words)

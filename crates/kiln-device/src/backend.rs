@@ -31,7 +31,7 @@ const RING_FEATURES: u64 =
     1 << VIRTIO_F_VERSION_1 | 1 << VIRTIO_RING_F_EVENT_IDX | 1 << VIRTIO_RING_F_INDIRECT_DESC;
 
 /// What the queues of one guest are made of.
-pub struct Queues {
+pub(crate) struct Queues {
     /// Data queues.
     pub data: u16,
     /// Who serves the control queue.
@@ -64,7 +64,7 @@ struct Vring {
 }
 
 /// One guest's device.
-pub struct Backend {
+pub(crate) struct Backend {
     guest: Arc<Guest>,
     queues: Queues,
     memory: Memory,
@@ -85,8 +85,8 @@ fn unsupported<T>(what: &'static str) -> Result<T> {
 }
 
 impl Backend {
-    /// A device that nobody has set up.
-    pub fn new(guest: Arc<Guest>, queues: Queues) -> Backend {
+    /// A device that is not set up yet.
+    pub(crate) fn new(guest: Arc<Guest>, queues: Queues) -> Backend {
         let vrings = (0..=queues.data).map(|_| Vring::default()).collect();
         Backend {
             guest,
@@ -99,7 +99,7 @@ impl Backend {
     }
 
     /// Tells all queues to serve what the guest has made available, and to stop then.
-    pub fn drain(&self) {
+    pub(crate) fn drain(&self) {
         self.vrings
             .iter()
             .filter_map(|vring| vring.runner.as_ref())
@@ -107,14 +107,14 @@ impl Backend {
     }
 
     /// Waits until [`Backend::drain`] is done, or until then.
-    pub fn drained(&mut self, until: Instant) {
+    pub(crate) fn drained(&mut self, until: Instant) {
         for vring in &mut self.vrings {
             vring.stop_by(until);
         }
     }
 
     /// Stops all queues.
-    pub fn stop(&mut self) {
+    pub(crate) fn stop(&mut self) {
         for vring in &mut self.vrings {
             vring.stop();
         }
@@ -150,7 +150,7 @@ impl Backend {
         if let Err(broken) = Areas::find(&map, &vring.place) {
             return Err(refused(format!("queue {index}: {broken}")));
         }
-        // A driver that begins again with a ring that it had used was reset, and its sessions are nobody's. There is
+        // A driver that restarts a ring that it had used was reset, and its sessions are lost. There is
         // no message that would say so (the status protocol feature is not offered).
         if index == control && vring.stopped_at != 0 && vring.place.next_avail == 0 {
             tracing::info!(sessions = self.guest.sessions(), "the driver was reset");

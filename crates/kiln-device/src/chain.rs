@@ -9,14 +9,14 @@ use crate::ring::Ring;
 
 /// The longest chain that is followed. An indirect table may be longer than the ring (2.7.5.3.1 forbids it, drivers do
 /// it); a request has a handful of buffers.
-pub const MAX_DESCRIPTORS: usize = 1024;
+pub(crate) const MAX_DESCRIPTORS: usize = 1024;
 
 /// Bytes of `struct virtq_desc`.
 const DESCRIPTOR: usize = 16;
 
 /// What is wrong with a chain.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub enum Malformed {
+pub(crate) enum Malformed {
     /// `next` is beyond the table.
     Next,
     /// More descriptors than the table has: a loop (CVE-2026-86847), or [`MAX_DESCRIPTORS`] passed.
@@ -52,7 +52,7 @@ struct Span {
 
 /// A chain's buffers. Made once a queue and used again for each request.
 #[derive(Default)]
-pub struct Chain {
+pub(crate) struct Chain {
     spans: Vec<Span>,
     /// Those before are read, from here on they are written.
     first_writable: usize,
@@ -68,7 +68,7 @@ enum Table<'a> {
 
 impl Chain {
     /// An empty chain, with room for the longest.
-    pub fn new() -> Chain {
+    pub(crate) fn new() -> Chain {
         Chain {
             spans: Vec::with_capacity(MAX_DESCRIPTORS),
             ..Chain::default()
@@ -76,17 +76,17 @@ impl Chain {
     }
 
     /// Bytes that the device reads.
-    pub fn readable(&self) -> u64 {
+    pub(crate) fn readable(&self) -> u64 {
         self.readable
     }
 
     /// Bytes that the device may write.
-    pub fn writable(&self) -> u64 {
+    pub(crate) fn writable(&self) -> u64 {
         self.writable
     }
 
     /// Follows the chain from `head`. What was found before a fault stays, so that an error can still be answered.
-    pub fn walk(
+    pub(crate) fn walk(
         &mut self,
         memory: &GuestMemoryMmap,
         ring: &Ring<'_>,
@@ -149,7 +149,7 @@ impl Chain {
     }
 
     /// Copies the readable buffers into `to`, which is as long as they are together or shorter.
-    pub fn read(&self, memory: &GuestMemoryMmap, to: &mut [u8]) -> Result<(), Malformed> {
+    pub(crate) fn read(&self, memory: &GuestMemoryMmap, to: &mut [u8]) -> Result<(), Malformed> {
         let mut rest = to;
         for span in &self.spans[..self.first_writable] {
             let len = rest.len().min(span.len as usize);
@@ -163,7 +163,7 @@ impl Chain {
     }
 
     /// Copies `from` to the writable buffers, beginning with their first byte.
-    pub fn write(&self, memory: &GuestMemoryMmap, from: &[u8]) -> Result<(), Malformed> {
+    pub(crate) fn write(&self, memory: &GuestMemoryMmap, from: &[u8]) -> Result<(), Malformed> {
         let mut rest = from;
         for span in &self.spans[self.first_writable..] {
             if rest.is_empty() {
@@ -179,7 +179,7 @@ impl Chain {
     }
 
     /// Writes the last writable byte, which is where a data request's status lies.
-    pub fn write_last(&self, memory: &GuestMemoryMmap, byte: u8) -> Result<(), Malformed> {
+    pub(crate) fn write_last(&self, memory: &GuestMemoryMmap, byte: u8) -> Result<(), Malformed> {
         let last = self.spans[self.first_writable..]
             .iter()
             .rev()

@@ -1,4 +1,4 @@
-//! What a device is told when it starts.
+//! The settings of a device.
 
 use std::path::PathBuf;
 use std::str::FromStr;
@@ -10,12 +10,12 @@ use crate::error::Error;
 use crate::pace::Rates;
 
 /// Data queues that a device may have.
-pub const MAX_QUEUES: u16 = 16;
+pub(crate) const MAX_QUEUES: u16 = 16;
 
 /// Descriptors that a ring may have.
-pub const MAX_RING: u16 = 1024;
+pub(crate) const MAX_RING: u16 = 1024;
 
-/// Who serves requests of the control queue.
+/// The thread that serves the control queue.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum ControlBy {
     /// The queue's own thread.
@@ -86,7 +86,7 @@ const AROUND: usize = 4096;
 
 impl Config {
     /// The most that all buffers of one request may hold.
-    pub fn max_chain(&self) -> usize {
+    pub(crate) fn max_chain(&self) -> usize {
         let data = self.limits.max_request.saturating_mul(2);
         let keys = self.limits.max_akcipher_key + self.limits.max_key + self.limits.max_auth_key;
         data.max(keys).saturating_add(AROUND)

@@ -8,14 +8,14 @@ use kiln_virtio::{Guest, Worker};
 use zeroize::Zeroize;
 
 /// `VIRTIO_CRYPTO_ERR` (5.9.7).
-pub const STATUS_ERR: u8 = 1;
+pub(crate) const STATUS_ERR: u8 = 1;
 
 /// Serves requests of one kind.
-pub trait Duty {
+pub(crate) trait Duty {
     /// Serves a request; the used length, of which `answer` begins with the result.
     fn serve(&mut self, request: &mut [u8], answer: &mut [u8]) -> usize;
 
-    /// The status in an answer of which [`Duty::serve`] said that it used so many bytes.
+    /// The status in an answer of which [`Duty::serve`] used `used` bytes.
     fn status(&self, answer: &[u8], used: usize) -> u32;
 
     /// Whether the status is the last byte of all the room there is, and not of what was used.
@@ -25,8 +25,7 @@ pub trait Duty {
     fn is_secret(&self) -> bool;
 }
 
-/// A data queue.
-pub struct Data {
+pub(crate) struct Data {
     /// Whose sessions.
     pub guest: Arc<Guest>,
     /// This thread's.
@@ -62,7 +61,7 @@ fn control_status(answer: &[u8]) -> u32 {
 }
 
 /// The control queue, served on its own thread.
-pub struct Control(pub Arc<Guest>);
+pub(crate) struct Control(pub Arc<Guest>);
 
 impl Duty for Control {
     fn serve(&mut self, request: &mut [u8], answer: &mut [u8]) -> usize {
@@ -92,7 +91,7 @@ struct Slip {
 
 /// The control queue, each request handed to another thread and waited for, as QEMU did when the control queue was
 /// measured first (`references/virtio-crypto-ctrlq.txt`).
-pub struct HandedControl {
+pub(crate) struct HandedControl {
     to: Option<SyncSender<Slip>>,
     from: Receiver<Slip>,
     slip: Slip,
@@ -101,7 +100,7 @@ pub struct HandedControl {
 
 impl HandedControl {
     /// Starts the other thread.
-    pub fn new(guest: Arc<Guest>) -> io::Result<HandedControl> {
+    pub(crate) fn new(guest: Arc<Guest>) -> io::Result<HandedControl> {
         let (to, requests) = sync_channel::<Slip>(1);
         let (answers, from) = sync_channel(1);
         let thread = thread::Builder::new()

@@ -13,19 +13,15 @@ pub enum Error {
     InUse(PathBuf),
     /// A file or socket could not be used.
     Io {
-        /// What was to be done.
         what: &'static str,
-        /// With which file or socket.
         path: PathBuf,
-        /// Why not.
         source: io::Error,
     },
     /// The kernel refuses something that the device needs.
     Lacks {
-        /// What was asked for.
         what: &'static str,
         /// Why it was refused, and what to do.
-        reason: String,
+        source: Box<dyn std::error::Error + Send + Sync>,
     },
 }
 
@@ -38,10 +34,13 @@ impl Error {
         }
     }
 
-    pub(crate) fn lacks(what: &'static str, reason: impl fmt::Display) -> Error {
+    pub(crate) fn lacks(
+        what: &'static str,
+        source: impl Into<Box<dyn std::error::Error + Send + Sync>>,
+    ) -> Error {
         Error::Lacks {
             what,
-            reason: reason.to_string(),
+            source: source.into(),
         }
     }
 }
@@ -62,7 +61,7 @@ impl fmt::Display for Error {
                     path.display()
                 )
             }
-            Error::Lacks { what, reason } => write!(f, "{what}: {reason}"),
+            Error::Lacks { what, source } => write!(f, "{what}: {source}"),
         }
     }
 }
@@ -71,6 +70,7 @@ impl std::error::Error for Error {
     fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
         match self {
             Error::Io { source, .. } => Some(source),
+            Error::Lacks { source, .. } => Some(source.as_ref()),
             _ => None,
         }
     }

@@ -14,7 +14,7 @@ use crate::adapter::Adapter;
 use crate::backend::{Backend, Queues};
 
 /// A guest that is connected.
-pub struct Connection {
+pub(crate) struct Connection {
     stream: UnixStream,
     backend: Arc<Mutex<Backend>>,
     thread: JoinHandle<()>,
@@ -22,7 +22,7 @@ pub struct Connection {
 
 impl Connection {
     /// Serves a front end that has just connected, on a thread of its own.
-    pub fn new(
+    pub(crate) fn new(
         stream: UnixStream,
         socket: &Path,
         guest: Arc<Guest>,
@@ -48,7 +48,7 @@ impl Connection {
                 move || {
                     tracing::info!(guest = number, socket = %socket.display(), "connected");
                     let why = serve(stream, &backend);
-                    // Sessions go when nobody is left who could use or make one.
+                    // Sessions are dropped once no thread can use or create one.
                     lock(&backend).stop();
                     let adapter = adapter.join();
                     let sessions = guest.sessions();
@@ -74,17 +74,16 @@ impl Connection {
     }
 
     /// Whether it is gone.
-    pub fn is_over(&self) -> bool {
+    pub(crate) fn is_over(&self) -> bool {
         self.thread.is_finished()
     }
 
     /// The device's side.
-    pub fn backend(&self) -> MutexGuard<'_, Backend> {
+    pub(crate) fn backend(&self) -> MutexGuard<'_, Backend> {
         lock(&self.backend)
     }
 
-    /// Ends it.
-    pub fn end(self) {
+    pub(crate) fn end(self) {
         // An error means that the other side was faster.
         let _ = self.stream.shutdown(Shutdown::Both);
         let _ = self.thread.join();
@@ -96,7 +95,7 @@ fn lock(backend: &Mutex<Backend>) -> MutexGuard<'_, Backend> {
     backend.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// Serves messages until there are no more; why there are none.
+/// Serves messages until the connection ends; returns why it did.
 fn serve(stream: UnixStream, backend: &Arc<Mutex<Backend>>) -> Error {
     let mut handler = BackendReqHandler::from_stream(stream, backend.clone());
     loop {

@@ -347,7 +347,7 @@ fn cve_2026_86846_an_available_index_that_jumps() {
         assert_eq!(broken, Broken::AvailIndex(jump));
         assert_eq!(rig.used(Which::Data), []);
     }
-    // A head that is none breaks the ring, too.
+    // An invalid head breaks the ring, too.
     rig.set_avail_idx(Which::Data, 0);
     rig.offer(Which::Data, &[RING]);
     assert_eq!(rig.serve(Which::Data).err(), Some(Broken::Head(RING)));

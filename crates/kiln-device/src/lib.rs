@@ -4,7 +4,7 @@
 //! a request means is `kiln-virtio`'s to say; here it is copied out of the guest's memory once, and the answer into it.
 //!
 //! The rings are walked here and not by a library: all that is available is served, shown and told of in batches, and
-//! a malformed chain is told apart from a short one.
+//! a malformed chain is distinguished from a short one.
 
 pub mod adapter;
 mod backend;
@@ -31,9 +31,8 @@ mod server;
 mod shrunk;
 mod tally;
 
-pub use config::{Config, ControlBy, MAX_QUEUES, MAX_RING};
+pub use config::{Config, ControlBy};
 pub use error::Error;
 pub use kiln_virtio::Limits;
-pub use metrics::Meter;
 pub use pace::Rates;
 pub use server::{Served, Server};

@@ -22,8 +22,7 @@ const WITHOUT_KICK: Duration = Duration::from_micros(100);
 /// What a queue's thread is to do next.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u8)]
-pub enum Order {
-    /// Serve.
+pub(crate) enum Order {
     Run = 0,
     /// Finish the batch, and stop.
     Stop = 1,
@@ -32,14 +31,14 @@ pub enum Order {
 }
 
 /// Where a thread finds its order.
-pub struct Halt {
+pub(crate) struct Halt {
     order: AtomicU8,
     bell: Bell,
 }
 
 impl Halt {
     /// An order to run.
-    pub fn new() -> std::io::Result<Halt> {
+    pub(crate) fn new() -> std::io::Result<Halt> {
         Ok(Halt {
             order: AtomicU8::new(Order::Run as u8),
             bell: Bell::new()?,
@@ -47,7 +46,7 @@ impl Halt {
     }
 
     /// Gives an order.
-    pub fn set(&self, order: Order) {
+    pub(crate) fn set(&self, order: Order) {
         self.order.store(order as u8, Ordering::Release);
         match order {
             Order::Run => self.bell.clear(),
@@ -56,7 +55,7 @@ impl Halt {
     }
 
     /// Sleeps until there is another order than to run.
-    pub fn wait(&self) {
+    pub(crate) fn wait(&self) {
         while self.order() == Order::Run {
             wait(None, &self.bell, None);
         }
@@ -73,13 +72,14 @@ impl Halt {
 
 /// Copies of a request and of its answer. They grow to what is needed, and stay.
 #[derive(Default)]
-pub struct Scratch {
+pub(crate) struct Scratch {
     request: Vec<u8>,
     answer: Vec<u8>,
 }
 
 impl Scratch {
-    fn of(&mut self, request: usize, answer: usize) -> (&mut [u8], &mut [u8]) {
+    /// Room for a request and an answer.
+    fn reserve(&mut self, request: usize, answer: usize) -> (&mut [u8], &mut [u8]) {
         if self.request.len() < request {
             // A vector that grows leaves its old bytes behind.
             self.request.zeroize();
@@ -94,22 +94,21 @@ impl Scratch {
 
     /// Bytes that both hold.
     #[cfg(any(test, feature = "rig"))]
-    pub fn allocated(&self) -> usize {
+    pub(crate) fn allocated(&self) -> usize {
         self.request.capacity() + self.answer.capacity()
     }
 
     /// Wipes both.
-    pub fn wipe(&mut self) {
+    pub(crate) fn wipe(&mut self) {
         self.request.zeroize();
         self.answer.zeroize();
     }
 }
 
 /// What a queue works with.
-pub struct Line<'a> {
+pub(crate) struct Line<'a> {
     /// The guest's memory.
     pub memory: &'a GuestMemoryMmap,
-    /// The ring in it.
     pub ring: Ring<'a>,
     /// The driver's end.
     pub kick: Option<&'a Kick>,
@@ -123,7 +122,6 @@ pub struct Line<'a> {
     pub chain: &'a mut Chain,
     /// The guest's rates.
     pub pace: &'a Pace,
-    /// Counters.
     pub tally: &'a Tally,
     /// The most that a request and its answer may hold together, bytes.
     pub max_request: usize,
@@ -133,7 +131,7 @@ pub struct Line<'a> {
 
 impl Line<'_> {
     /// Serves until ordered to stop, or until the ring breaks.
-    pub fn run(&mut self, halt: &Halt) -> Result<(), Broken> {
+    pub(crate) fn run(&mut self, halt: &Halt) -> Result<(), Broken> {
         let mut count = Count::default();
         let done = self.until(halt, &mut count);
         self.hand_back(&mut count);
@@ -178,7 +176,11 @@ impl Line<'_> {
     }
 
     /// Serves all there is, in batches. How long the guest must wait, if it is ahead of its rate.
-    pub fn drain(&mut self, halt: &Halt, count: &mut Count) -> Result<Option<Duration>, Broken> {
+    pub(crate) fn drain(
+        &mut self,
+        halt: &Halt,
+        count: &mut Count,
+    ) -> Result<Option<Duration>, Broken> {
         // A drain ends although the driver goes on: with what fits into the ring.
         let mut left = u32::from(self.ring.size());
         loop {
@@ -248,7 +250,7 @@ impl Line<'_> {
         if readable.saturating_add(writable) > self.max_request as u64 {
             return Err(Malformed::Length);
         }
-        let (request, answer) = self.scratch.of(readable as usize, writable as usize);
+        let (request, answer) = self.scratch.reserve(readable as usize, writable as usize);
         self.chain.read(self.memory, request)?;
         let used = self.duty.serve(request, answer).min(answer.len());
         let status = self.duty.status(answer, used);
@@ -271,8 +273,8 @@ impl Line<'_> {
         Ok((used as u32, status))
     }
 
-    /// Shows the driver what is done, and tells it if it wants to be told.
-    pub fn hand_back(&mut self, count: &mut Count) {
+    /// Publishes the used index, and notifies the driver if it asked for that.
+    pub(crate) fn hand_back(&mut self, count: &mut Count) {
         self.ring.publish();
         if self.ring.wants_interrupt() {
             if let Some(call) = self.call {
@@ -292,7 +294,7 @@ impl Line<'_> {
                 }
                 std::hint::spin_loop();
             }
-            // Whoever else wants this core may be the one that is waited for.
+            // The driver may need this core to make its next request.
             std::thread::yield_now();
             if halt.order() != Order::Run || Instant::now() >= end {
                 return Ok(false);

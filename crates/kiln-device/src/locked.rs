@@ -9,7 +9,7 @@ use crate::error::Error;
 
 /// Whether memory is locked.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Locked {
+pub(crate) enum Locked {
     /// All that is touched stays.
     All,
     /// The limit of locked memory would also limit guests' memory, so nothing is locked.
@@ -24,7 +24,7 @@ fn check(done: libc::c_int, what: &'static str) -> Result<(), Error> {
 }
 
 /// Locks what this process has and will have.
-pub fn lock() -> Result<Locked, Error> {
+pub(crate) fn lock() -> Result<Locked, Error> {
     // SAFETY: no pointers.
     let done = unsafe { libc::prctl(libc::PR_SET_DUMPABLE, 0, 0, 0, 0) };
     check(done, "core dumps cannot be turned off")?;
@@ -62,7 +62,7 @@ fn may_lock_all() -> bool {
 }
 
 /// Lets a guest's memory be swapped out again.
-pub fn release(at: *mut u8, len: usize) {
+pub(crate) fn release(at: *mut u8, len: usize) {
     // SAFETY: changes nothing that a program sees; of a range that is not mapped it says so, which does not matter.
     unsafe { libc::munlock(at.cast(), len) };
 }

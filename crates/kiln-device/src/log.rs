@@ -8,10 +8,8 @@ use tracing_subscriber::filter::LevelFilter;
 
 use crate::error::Error;
 
-/// How a line looks.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Form {
-    /// For people.
     #[default]
     Text,
     /// One JSON object a line.
@@ -44,7 +42,7 @@ pub fn start(form: Form, level: &str) -> Result<(), Error> {
         .with_target(false)
         .with_ansi(false)
         .with_writer(stderr)
-        // Who read them may have gone; to say so there would be a panic.
+        // The reader may have gone. Reporting that on the same stream would panic.
         .log_internal_errors(false);
     let done = match form {
         Form::Text => log.try_init(),

@@ -12,13 +12,13 @@ use crate::locked;
 use crate::shrunk::Watch;
 
 /// Regions of one guest. Linux's own limit of memory slots, less three that it keeps.
-pub const MAX_REGIONS: usize = 509;
+pub(crate) const MAX_REGIONS: usize = 509;
 
 struct Region {
     /// In the front end's address space, which ring addresses are given in.
     user: u64,
     mapped: Arc<GuestRegionMmap>,
-    /// Rings stand still while regions go, so that nobody reads one that is no longer watched.
+    /// Stops the rings while it removes regions: a thread must not read a region after its watch has ended.
     _watch: Watch,
 }
 
@@ -32,9 +32,8 @@ impl Region {
     }
 }
 
-/// All regions.
 #[derive(Default)]
-pub struct Memory {
+pub(crate) struct Memory {
     regions: Vec<Region>,
     map: Arc<GuestMemoryMmap>,
 }
@@ -64,12 +63,15 @@ fn map(region: &VhostUserMemoryRegion, file: File) -> Result<Region> {
 
 impl Memory {
     /// What a ring is looked up in. It stays mapped for as long as it is held.
-    pub fn map(&self) -> Arc<GuestMemoryMmap> {
+    pub(crate) fn map(&self) -> Arc<GuestMemoryMmap> {
         self.map.clone()
     }
 
-    /// Replaces all regions.
-    pub fn replace(&mut self, regions: &[VhostUserMemoryRegion], files: Vec<File>) -> Result<()> {
+    pub(crate) fn replace(
+        &mut self,
+        regions: &[VhostUserMemoryRegion],
+        files: Vec<File>,
+    ) -> Result<()> {
         if regions.len() != files.len() || regions.len() > MAX_REGIONS {
             return Err(invalid(
                 "a memory table with a file for each region is expected",
@@ -83,8 +85,7 @@ impl Memory {
         self.install(mapped)
     }
 
-    /// Adds a region.
-    pub fn add(&mut self, region: &VhostUserSingleMemoryRegion, file: File) -> Result<()> {
+    pub(crate) fn add(&mut self, region: &VhostUserSingleMemoryRegion, file: File) -> Result<()> {
         if self.regions.len() >= MAX_REGIONS {
             return Err(invalid("more memory regions than are offered"));
         }
@@ -100,7 +101,7 @@ impl Memory {
     }
 
     /// Takes a region away.
-    pub fn remove(&mut self, region: &VhostUserSingleMemoryRegion) -> Result<()> {
+    pub(crate) fn remove(&mut self, region: &VhostUserSingleMemoryRegion) -> Result<()> {
         let at = self
             .regions
             .iter()
@@ -128,7 +129,7 @@ impl Memory {
     }
 
     /// The guest's address for one of the front end's.
-    pub fn guest_address(&self, user: u64) -> Option<u64> {
+    pub(crate) fn guest_address(&self, user: u64) -> Option<u64> {
         self.regions.iter().find_map(|r| {
             let offset = user.checked_sub(r.user)?;
             (offset < r.len()).then(|| r.guest() + offset)

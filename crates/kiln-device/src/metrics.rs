@@ -16,7 +16,7 @@ use prometheus_client::registry::Registry;
 
 use crate::tally::{Count, Tally, CLASSES, STATUSES};
 
-/// How long whoever asks may take.
+/// How long a client may take.
 const PATIENCE: Duration = Duration::from_secs(1);
 
 /// The longest request that is read.
@@ -28,7 +28,7 @@ const STATUS: [&str; STATUSES] = [
 ];
 
 /// What is measured of a device.
-pub struct Meter {
+pub(crate) struct Meter {
     tallies: Vec<Arc<Tally>>,
     guests: Mutex<Vec<(u64, Weak<Guest>)>>,
     connections: AtomicU64,
@@ -42,8 +42,8 @@ impl fmt::Debug for Meter {
 }
 
 impl Meter {
-    /// Counters for so many data queues and a control queue.
-    pub fn new(data: u16) -> Meter {
+    /// Counters for `data` data queues and a control queue.
+    pub(crate) fn new(data: u16) -> Meter {
         Meter {
             tallies: (0..=data).map(|_| Arc::default()).collect(),
             guests: Mutex::default(),
@@ -53,12 +53,12 @@ impl Meter {
     }
 
     /// Counters of each queue, the control queue's last.
-    pub fn tallies(&self) -> &[Arc<Tally>] {
+    pub(crate) fn tallies(&self) -> &[Arc<Tally>] {
         &self.tallies
     }
 
     /// Counts a guest for as long as it lives.
-    pub fn connected(&self, number: u64, guest: &Arc<Guest>) {
+    pub(crate) fn connected(&self, number: u64, guest: &Arc<Guest>) {
         self.connections.fetch_add(1, Ordering::Relaxed);
         let mut guests = self.guests.lock().unwrap_or_else(PoisonError::into_inner);
         guests.retain(|(_, guest)| guest.strong_count() > 0);
@@ -66,7 +66,7 @@ impl Meter {
     }
 
     /// Counts a guest that was one too many.
-    pub fn refused(&self) {
+    pub(crate) fn refused(&self) {
         self.refused.fetch_add(1, Ordering::Relaxed);
     }
 
@@ -82,7 +82,7 @@ impl Meter {
     }
 
     /// Everything, as Prometheus reads it.
-    pub fn text(self: &Arc<Self>) -> String {
+    pub(crate) fn text(self: &Arc<Self>) -> String {
         let mut registry = Registry::default();
         registry.register_collector(Box::new(self.clone()));
         let mut text = String::new();
@@ -92,7 +92,6 @@ impl Meter {
     }
 }
 
-/// A counter of every queue.
 type OfQueue = (&'static str, &'static str, fn(&Count) -> u64);
 
 const OF_QUEUE: [OfQueue; 6] = [
@@ -211,8 +210,8 @@ fn bound(class: usize) -> f64 {
     }
 }
 
-/// Answers whoever has connected, whatever is asked.
-pub fn answer(mut stream: UnixStream, meter: &Arc<Meter>) -> io::Result<()> {
+/// Answers a client with all metrics, whatever it asks.
+pub(crate) fn answer(mut stream: UnixStream, meter: &Arc<Meter>) -> io::Result<()> {
     let end = Instant::now() + PATIENCE;
     stream.set_write_timeout(Some(PATIENCE))?;
     let mut asked = Vec::new();

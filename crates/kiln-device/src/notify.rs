@@ -11,10 +11,10 @@ use std::time::Duration;
 use vmm_sys_util::eventfd::{EventFd, EFD_CLOEXEC, EFD_NONBLOCK};
 
 /// The driver's end is written by the driver: there is something to do.
-pub struct Kick(File);
+pub(crate) struct Kick(File);
 
 /// The device's end: there is something done.
-pub struct Call(File);
+pub(crate) struct Call(File);
 
 fn unblock(file: &File) -> io::Result<()> {
     // SAFETY: the descriptor is open for as long as `file` is borrowed, and neither command takes a pointer.
@@ -31,13 +31,13 @@ fn unblock(file: &File) -> io::Result<()> {
 
 impl Kick {
     /// Takes the file over.
-    pub fn new(file: File) -> io::Result<Kick> {
+    pub(crate) fn new(file: File) -> io::Result<Kick> {
         unblock(&file)?;
         Ok(Kick(file))
     }
 
-    /// Takes the notification. False if the file is none that notifies: at its end, or faulty.
-    pub fn clear(&self) -> bool {
+    /// Takes the notification. Returns false if the file cannot notify: it is at its end, or faulty.
+    pub(crate) fn clear(&self) -> bool {
         let mut count = [0; 8];
         match (&self.0).read(&mut count) {
             Ok(8) => true,
@@ -52,33 +52,32 @@ impl Kick {
 
 impl Call {
     /// Takes the file over.
-    pub fn new(file: File) -> io::Result<Call> {
+    pub(crate) fn new(file: File) -> io::Result<Call> {
         unblock(&file)?;
         Ok(Call(file))
     }
 
     /// Tells the driver. If its counter is full it has been told.
-    pub fn tell(&self) {
+    pub(crate) fn tell(&self) {
         let _ = (&self.0).write(&1u64.to_ne_bytes());
     }
 }
 
 /// Wakes a thread of this process.
-pub struct Bell(EventFd);
+pub(crate) struct Bell(EventFd);
 
 impl Bell {
     /// A bell that has not rung.
-    pub fn new() -> io::Result<Bell> {
+    pub(crate) fn new() -> io::Result<Bell> {
         EventFd::new(EFD_NONBLOCK | EFD_CLOEXEC).map(Bell)
     }
 
-    /// Rings it.
-    pub fn ring(&self) {
+    pub(crate) fn ring(&self) {
         let _ = self.0.write(1);
     }
 
     /// Silences it.
-    pub fn clear(&self) {
+    pub(crate) fn clear(&self) {
         let _ = self.0.read();
     }
 }
@@ -92,7 +91,7 @@ impl AsFd for Bell {
 
 /// What ended a wait.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Woken {
+pub(crate) struct Woken {
     /// The kick is readable.
     pub kick: bool,
     /// The bell rang.
@@ -100,7 +99,7 @@ pub struct Woken {
 }
 
 /// Sleeps until the driver kicks, the bell rings, or `limit` has passed.
-pub fn wait(kick: Option<&Kick>, bell: &Bell, limit: Option<Duration>) -> Woken {
+pub(crate) fn wait(kick: Option<&Kick>, bell: &Bell, limit: Option<Duration>) -> Woken {
     let watch = |fd| libc::pollfd {
         fd,
         events: libc::POLLIN,

@@ -48,7 +48,7 @@ impl Bucket {
 }
 
 /// One guest's rates, shared by the threads of its queues.
-pub struct Pace {
+pub(crate) struct Pace {
     start: Instant,
     ops: Option<Bucket>,
     bytes: Option<Bucket>,
@@ -56,7 +56,7 @@ pub struct Pace {
 
 impl Pace {
     /// An idle guest with these rates.
-    pub fn new(rates: &Rates) -> Pace {
+    pub(crate) fn new(rates: &Rates) -> Pace {
         Pace {
             start: Instant::now(),
             ops: rates.ops.map(Bucket::new),
@@ -65,12 +65,12 @@ impl Pace {
     }
 
     /// Whether there is any rate to hold.
-    pub fn is_limited(&self) -> bool {
+    pub(crate) fn is_limited(&self) -> bool {
         self.ops.is_some() || self.bytes.is_some()
     }
 
-    /// Counts a request of so many bytes. How long to wait before the next, if the guest is ahead.
-    pub fn take(&self, bytes: u64) -> Option<Duration> {
+    /// Counts a request of `bytes`. Returns how long to wait before the next one, if the guest exceeds its rate.
+    pub(crate) fn take(&self, bytes: u64) -> Option<Duration> {
         let now = self.start.elapsed().as_nanos() as u64;
         let ops = self.ops.as_ref().map_or(0, |b| b.take(1, now));
         let bytes = self.bytes.as_ref().map_or(0, |b| b.take(bytes, now));
@@ -101,7 +101,7 @@ mod tests {
     fn no_amount_overflows_a_bucket() {
         let bucket = Bucket::new(1);
         assert!(bucket.take(u64::MAX, u64::MAX / 2) > 0);
-        // At the end of time there is no later to wait for.
+        // An instant beyond the clock's range: do not wait.
         assert_eq!(bucket.take(u64::MAX, u64::MAX - 1), 0);
     }
 }

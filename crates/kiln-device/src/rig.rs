@@ -32,12 +32,9 @@ pub const WRITE: u16 = 2;
 /// `VIRTQ_DESC_F_INDIRECT`.
 pub const INDIRECT: u16 = 4;
 
-/// Which ring.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Which {
-    /// The control queue.
     Control,
-    /// The data queue.
     Data,
 }
 
@@ -57,7 +54,7 @@ pub struct Rig {
 }
 
 impl Rig {
-    /// With so much allowed.
+    /// A rig with these limits.
     pub fn new(limits: Limits) -> Rig {
         let max_chain = crate::Config {
             limits: limits.clone(),

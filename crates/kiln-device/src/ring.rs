@@ -12,6 +12,8 @@ use vm_memory::{ByteValued, GuestAddress, GuestMemoryBackend, GuestMemoryMmap};
 
 /// Where a ring lies, and where it was left.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+// The rig shows it to fuzzers.
+#[cfg_attr(not(feature = "rig"), allow(unreachable_pub))]
 pub struct Place {
     /// Descriptors: a power of two.
     pub size: u16,
@@ -29,8 +31,10 @@ pub struct Place {
 
 /// Why a ring cannot be served.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+// The rig shows it to fuzzers.
+#[cfg_attr(not(feature = "rig"), allow(unreachable_pub))]
 pub enum Broken {
-    /// The size is none that the specification allows.
+    /// The specification does not allow this size.
     Size(u16),
     /// An area is not aligned.
     Alignment(&'static str),
@@ -61,7 +65,7 @@ impl std::fmt::Display for Broken {
 }
 
 /// A ring's areas, found in the guest's memory.
-pub struct Areas<'a> {
+pub(crate) struct Areas<'a> {
     desc: VolatileSlice<'a>,
     avail: VolatileSlice<'a>,
     used: VolatileSlice<'a>,
@@ -69,7 +73,7 @@ pub struct Areas<'a> {
 
 impl<'a> Areas<'a> {
     /// Looks them up.
-    pub fn find(memory: &'a GuestMemoryMmap, place: &Place) -> Result<Areas<'a>, Broken> {
+    pub(crate) fn find(memory: &'a GuestMemoryMmap, place: &Place) -> Result<Areas<'a>, Broken> {
         let size = place.size;
         if !size.is_power_of_two() || size > 32768 {
             return Err(Broken::Size(size));
@@ -84,7 +88,7 @@ impl<'a> Areas<'a> {
 }
 
 /// A ring that runs.
-pub struct Ring<'a> {
+pub(crate) struct Ring<'a> {
     size: u16,
     event_idx: bool,
     next_avail: u16,
@@ -144,7 +148,7 @@ fn array<'a, T: ByteValued>(
 
 impl<'a> Ring<'a> {
     /// A ring that was left at `place`, in the areas found for it.
-    pub fn new(areas: &'a Areas<'_>, place: &Place) -> Result<Ring<'a>, Broken> {
+    pub(crate) fn new(areas: &'a Areas<'_>, place: &Place) -> Result<Ring<'a>, Broken> {
         let n = usize::from(place.size);
         let [desc, avail, used] = [
             (&areas.desc, 16 * n, DESC),
@@ -177,17 +181,17 @@ impl<'a> Ring<'a> {
     }
 
     /// Descriptors in the table.
-    pub fn size(&self) -> u16 {
+    pub(crate) fn size(&self) -> u16 {
         self.size
     }
 
     /// The next entry to be taken, as `GET_VRING_BASE` reports it.
-    pub fn next_avail(&self) -> u16 {
+    pub(crate) fn next_avail(&self) -> u16 {
         self.next_avail
     }
 
     /// How many heads the driver has made available that were not taken.
-    pub fn available(&self) -> Result<u16, Broken> {
+    pub(crate) fn available(&self) -> Result<u16, Broken> {
         let ahead =
             u16::from_le(self.avail_idx.load(Ordering::Acquire)).wrapping_sub(self.next_avail);
         if ahead > self.size {
@@ -197,7 +201,7 @@ impl<'a> Ring<'a> {
     }
 
     /// Takes the next head; only after [`Ring::available`] has counted it.
-    pub fn take(&mut self) -> Result<u16, Broken> {
+    pub(crate) fn take(&mut self) -> Result<u16, Broken> {
         let slot = usize::from(self.next_avail & (self.size - 1));
         let head = u16::from_le(self.avail.load(slot));
         if head >= self.size {
@@ -208,12 +212,12 @@ impl<'a> Ring<'a> {
     }
 
     /// Copies a descriptor of the table out; `index` is below the size.
-    pub fn descriptor(&self, index: u16) -> Descriptor {
+    pub(crate) fn descriptor(&self, index: u16) -> Descriptor {
         self.desc.load(usize::from(index & (self.size - 1)))
     }
 
     /// Hands a chain back. The driver sees it after [`Ring::publish`].
-    pub fn give(&mut self, head: u16, written: u32) {
+    pub(crate) fn give(&mut self, head: u16, written: u32) {
         let slot = usize::from(self.next_used & (self.size - 1));
         // struct virtq_used_elem: id, then len.
         let elem = u64::from(head) | u64::from(written) << 32;
@@ -222,13 +226,13 @@ impl<'a> Ring<'a> {
     }
 
     /// Lets the driver see what was handed back.
-    pub fn publish(&self) {
+    pub(crate) fn publish(&self) {
         self.used_idx
             .store(self.next_used.to_le(), Ordering::Release);
     }
 
     /// Whether the driver wants to be told of what was published since it was last asked (2.7.7, 2.7.10).
-    pub fn wants_interrupt(&mut self) -> bool {
+    pub(crate) fn wants_interrupt(&mut self) -> bool {
         if self.told == self.next_used {
             return false;
         }
@@ -246,7 +250,7 @@ impl<'a> Ring<'a> {
     }
 
     /// Asks the driver for no notifications while the device looks for itself.
-    pub fn silence(&self) {
+    pub(crate) fn silence(&self) {
         // With event indices silence is the rule: one notification for each index that is asked for.
         if !self.event_idx {
             self.used_flags
@@ -255,7 +259,7 @@ impl<'a> Ring<'a> {
     }
 
     /// Asks for a notification of the next head. True if one came meanwhile, of which there will be none.
-    pub fn listen(&self) -> Result<bool, Broken> {
+    pub(crate) fn listen(&self) -> Result<bool, Broken> {
         // In any case: QEMU's cryptodev agrees on event indices with its guest and does not tell the device of it. Every
         // ring has the word, and a driver that does not look at it loses nothing.
         self.avail_event

@@ -19,7 +19,7 @@ use crate::ring::{Areas, Place, Ring};
 use crate::tally::Tally;
 
 /// What a thread is given to serve a ring, and gives back when it stops.
-pub struct Work {
+pub(crate) struct Work {
     /// Where the ring lies; on return, where it was left.
     pub place: Place,
     /// The memory it lies in.
@@ -34,12 +34,11 @@ pub struct Work {
 
 /// What all queues of a guest share, and what one is for.
 #[derive(Clone)]
-pub struct Post {
+pub(crate) struct Post {
     /// Whose sessions.
     pub guest: Arc<Guest>,
     /// The guest's rates.
     pub pace: Arc<Pace>,
-    /// Counters.
     pub tally: Arc<Tally>,
     /// Who serves the control queue; none for a data queue.
     pub control: Option<ControlBy>,
@@ -47,12 +46,11 @@ pub struct Post {
     pub max_request: usize,
     /// How long to look for more before sleeping.
     pub poll: Duration,
-    /// The thread's name.
     pub name: String,
 }
 
 /// A queue's thread, from outside.
-pub struct Runner {
+pub(crate) struct Runner {
     to: Option<Sender<Work>>,
     back: Receiver<Work>,
     halt: Arc<Halt>,
@@ -62,7 +60,7 @@ pub struct Runner {
 
 impl Runner {
     /// Starts the thread, parked.
-    pub fn new(post: Post) -> io::Result<Runner> {
+    pub(crate) fn new(post: Post) -> io::Result<Runner> {
         let (to, work) = channel::<Work>();
         let (done, back) = channel::<Work>();
         let halt = Arc::new(Halt::new()?);
@@ -116,12 +114,12 @@ impl Runner {
     }
 
     /// Whether a ring is being served.
-    pub fn is_running(&self) -> bool {
+    pub(crate) fn is_running(&self) -> bool {
         self.running
     }
 
     /// Serves a ring until [`Runner::stop`].
-    pub fn start(&mut self, work: Work) {
+    pub(crate) fn start(&mut self, work: Work) {
         self.halt.set(Order::Run);
         if let Some(to) = &self.to {
             self.running = to.send(work).is_ok();
@@ -129,12 +127,12 @@ impl Runner {
     }
 
     /// Gives the order without waiting for it to be carried out.
-    pub fn order(&self, order: Order) {
+    pub(crate) fn order(&self, order: Order) {
         self.halt.set(order);
     }
 
     /// Stops; every request that was taken has been answered. What the ring was served with comes back.
-    pub fn stop(&mut self) -> Option<Work> {
+    pub(crate) fn stop(&mut self) -> Option<Work> {
         if !std::mem::take(&mut self.running) {
             return None;
         }
@@ -143,7 +141,7 @@ impl Runner {
     }
 
     /// Waits for a drain to end, and stops if it has not by then.
-    pub fn stop_by(&mut self, until: Instant) -> Option<Work> {
+    pub(crate) fn stop_by(&mut self, until: Instant) -> Option<Work> {
         if !self.running {
             return None;
         }

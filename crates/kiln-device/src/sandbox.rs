@@ -17,7 +17,7 @@ use crate::error::Error;
 
 /// Calls that are allowed whatever their arguments are.
 const ALLOWED: &[libc::c_long] = &[
-    // Sockets and what comes over them.
+    // Sockets and their messages.
     libc::SYS_accept4,
     libc::SYS_recvmsg,
     libc::SYS_recvfrom,
@@ -73,7 +73,7 @@ const ALLOWED: &[libc::c_long] = &[
     libc::SYS_getrandom,
 ];
 
-/// Calls that are answered with an error: whoever makes them lives without.
+/// Calls that fail with an error: their callers can do without them.
 const REFUSED: &[(libc::c_long, libc::c_int)] = &[
     // The C library then makes threads by clone, whose flags can be looked at.
     (libc::SYS_clone3, libc::ENOSYS),
@@ -98,7 +98,7 @@ const FCNTL: [u64; 6] = [
 
 /// Whether the landlock domain is there in full.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Files {
+pub(crate) enum Files {
     /// No file can be opened.
     Closed,
     /// Some of what is asked for this kernel does not know.
@@ -179,7 +179,7 @@ fn filter(
 }
 
 /// Closes the calling thread in, and with it those that it makes later.
-pub fn close() -> Result<Files, Error> {
+pub(crate) fn close() -> Result<Files, Error> {
     let files = no_files()?;
     let lacks = |e: &dyn std::fmt::Display| {
         Error::lacks(

@@ -31,7 +31,6 @@ pub struct Server {
     meter: Arc<Meter>,
 }
 
-/// What a device did.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Served {
     /// Front ends that connected.
@@ -42,7 +41,7 @@ pub struct Served {
     pub shrunk: usize,
 }
 
-/// Listens at a path. A socket that nobody listens on any more is replaced; anything else there is left alone.
+/// Listens at a path. A stale socket is replaced; anything else there is left alone.
 fn listen(path: &Path) -> Result<UnixListener, Error> {
     let is_socket = |found: fs::Metadata| found.file_type().is_socket();
     if fs::symlink_metadata(path).is_ok_and(is_socket) {
@@ -96,11 +95,6 @@ impl Server {
         })
     }
 
-    /// What is measured.
-    pub fn meter(&self) -> &Arc<Meter> {
-        &self.meter
-    }
-
     /// Serves until `stop` is readable; then what guests have made available, and no more.
     pub fn run(self, stop: BorrowedFd<'_>) -> Result<Served, Error> {
         shrunk::install()?;
@@ -135,8 +129,8 @@ impl Server {
                 break;
             }
             guests.retain(|guest| !guest.is_over());
-            if shrunk::mended() > served.shrunk {
-                served.shrunk = shrunk::mended();
+            if shrunk::count_faults() > served.shrunk {
+                served.shrunk = shrunk::count_faults();
                 tracing::warn!(
                     "a guest's memory was taken away by its front end; it reads zeros now"
                 );
@@ -183,7 +177,7 @@ impl Server {
         Ok(served)
     }
 
-    /// Waits; whether to stop, and which listeners have somebody.
+    /// Waits. Returns whether to stop, and which listeners have a connection.
     fn wait(&self, stop: BorrowedFd<'_>) -> Result<Vec<bool>, Error> {
         let watch = |fd: BorrowedFd<'_>| libc::pollfd {
             fd: fd.as_raw_fd(),
@@ -221,7 +215,7 @@ impl Server {
         Connection::new(stream, socket, guest, queues)
     }
 
-    /// Answers whoever wants metrics, on a thread of its own: it may be slow.
+    /// Answers a request for metrics on a thread of its own, since the client may be slow.
     fn tell(&self, listener: &UnixListener) {
         while let Some(stream) = accept(listener) {
             let meter = self.meter.clone();

@@ -29,15 +29,15 @@ static PLACES: [Place; WATCHED] = [const {
     }
 }; WATCHED];
 
-/// Faults that were mended so far.
+/// Faults handled so far.
 static MENDED: AtomicUsize = AtomicUsize::new(0);
 
 /// A mapping that may go away; watched for as long as this lives, which must not be longer than the mapping.
-pub struct Watch(usize);
+pub(crate) struct Watch(usize);
 
 impl Watch {
-    /// Of `len` bytes from `at` on; none if as many are watched as can be.
-    pub fn new(at: usize, len: usize) -> Option<Watch> {
+    /// Watches `len` bytes from `at` on; `None` if the table is full.
+    pub(crate) fn new(at: usize, len: usize) -> Option<Watch> {
         PLACES.iter().enumerate().find_map(|(i, place)| {
             place
                 .first
@@ -56,8 +56,8 @@ impl Drop for Watch {
     }
 }
 
-/// Faults that were mended so far, of all guests.
-pub fn mended() -> usize {
+/// Faults handled so far, in the memory of all guests.
+pub(crate) fn count_faults() -> usize {
     MENDED.load(Ordering::Relaxed)
 }
 
@@ -98,8 +98,8 @@ extern "C" fn mend(_signal: libc::c_int, info: *mut libc::siginfo_t, _context: *
     unsafe { *libc::__errno_location() = errno };
 }
 
-/// From now on faults in watched memory are mended.
-pub fn install() -> Result<(), Error> {
+/// Installs the handler: from now on a fault in watched memory maps zeros there.
+pub(crate) fn install() -> Result<(), Error> {
     // SAFETY: all-zero is a valid sigaction; the handler calls nothing but system calls.
     let done = unsafe {
         let mut action: libc::sigaction = std::mem::zeroed();

@@ -2,14 +2,16 @@
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
-/// Statuses that are told apart: `VIRTIO_CRYPTO_OK` to `KEY_REJECTED` (5.9.7), and any other.
-pub const STATUSES: usize = 7;
+/// Statuses that are counted separately: `VIRTIO_CRYPTO_OK` to `KEY_REJECTED` (5.9.7), and any other.
+pub(crate) const STATUSES: usize = 7;
 
 /// Latency classes: at most 2^n ns; the last takes all that is slower.
-pub const CLASSES: usize = 32;
+pub(crate) const CLASSES: usize = 32;
 
 /// One queue's counts.
 #[derive(Clone, Debug)]
+// The rig shows it to fuzzers.
+#[cfg_attr(not(feature = "rig"), allow(unreachable_pub))]
 pub struct Count {
     /// Requests by the status they were answered with.
     pub status: [u64; STATUSES],
@@ -52,14 +54,14 @@ impl Default for Count {
 
 impl Count {
     /// Counts a request answered with `status` after `nanos`.
-    pub fn answered(&mut self, status: u32, nanos: u64) {
+    pub(crate) fn answered(&mut self, status: u32, nanos: u64) {
         self.status[(status as usize).min(STATUSES - 1)] += 1;
         self.class[class_of(nanos)] += 1;
         self.nanos += nanos;
     }
 
     /// Requests answered.
-    pub fn requests(&self) -> u64 {
+    pub(crate) fn requests(&self) -> u64 {
         self.status.iter().sum()
     }
 }
@@ -72,7 +74,7 @@ fn class_of(nanos: u64) -> usize {
 
 /// The counts of all queues of one index, whichever guest's.
 #[derive(Default)]
-pub struct Tally {
+pub(crate) struct Tally {
     status: [AtomicU64; STATUSES],
     bytes_in: AtomicU64,
     bytes_out: AtomicU64,
@@ -87,7 +89,7 @@ pub struct Tally {
 
 impl Tally {
     /// Adds a thread's counts and leaves it none.
-    pub fn add(&self, count: &mut Count) {
+    pub(crate) fn add(&self, count: &mut Count) {
         let put = |to: &AtomicU64, from: u64| {
             if from != 0 {
                 to.fetch_add(from, Ordering::Relaxed);
@@ -111,7 +113,7 @@ impl Tally {
     }
 
     /// The counts so far.
-    pub fn read(&self) -> Count {
+    pub(crate) fn read(&self) -> Count {
         let get = |from: &AtomicU64| from.load(Ordering::Relaxed);
         Count {
             status: std::array::from_fn(|i| get(&self.status[i])),

@@ -1,33 +1,30 @@
-//! Requests that are submitted together, and who waits for each.
+//! Requests that are submitted together, and the waiter of each.
 
 use std::sync::{Arc, Weak};
 
 use crate::completion::Completion;
-use crate::control::Shared;
 use crate::error::Error;
 use crate::port::Ask;
-use crate::session::{Entry, Request, Session};
+use crate::session::{Closer, Entry, Request, Session};
 use crate::sleepers::Woken;
 
 type Called = Box<dyn FnOnce(&mut Batch, Result<(), Error>) + Send>;
 
-/// Who waits for a request.
+/// What is notified of a request's result.
 pub(crate) enum Waiter {
     /// A thread that sleeps, or spins.
     Parked(Arc<Completion>),
-    /// A function.
     Called(Called),
-    /// Nobody.
     Nobody,
 }
 
 impl Waiter {
-    /// Whether it is this one.
-    pub(crate) fn is(&self, completion: &Arc<Completion>) -> bool {
+    /// Whether `completion` waits.
+    pub(crate) fn is_parked_on(&self, completion: &Arc<Completion>) -> bool {
         matches!(self, Waiter::Parked(c) if Arc::ptr_eq(c, completion))
     }
 
-    /// False if nobody waited any more. A thread is among those to be woken.
+    /// Returns false if the waiter has given up. A thread is added to `woken`.
     pub(crate) fn tell(
         self,
         batch: &mut Batch,
@@ -48,14 +45,15 @@ impl Waiter {
 /// Requests to be submitted together: under one lock, with one notification.
 pub struct Batch {
     asks: Vec<(Ask, Waiter)>,
-    control: Weak<Shared>,
+    closer: Weak<dyn Closer>,
 }
 
 impl Batch {
-    pub(crate) fn new(control: Weak<Shared>) -> Batch {
+    /// A batch whose sessions `closer` will close.
+    pub(crate) fn new(closer: Weak<dyn Closer>) -> Batch {
         Batch {
             asks: Vec::new(),
-            control,
+            closer,
         }
     }
 
@@ -68,8 +66,8 @@ impl Batch {
         let entry = Entry::new(request);
         let ask = Ask::Create(entry.clone());
         let call = move |batch: &mut Batch, result: Result<(), Error>| {
-            let control = batch.control.clone();
-            done(batch, result.map(|()| Session::new(entry, control)));
+            let closer = batch.closer.clone();
+            done(batch, result.map(|()| Session::new(entry, closer)));
         };
         self.push(ask, Waiter::Called(Box::new(call)));
     }
@@ -89,7 +87,6 @@ impl Batch {
         self.asks.len()
     }
 
-    /// Whether there is none.
     pub fn is_empty(&self) -> bool {
         self.asks.is_empty()
     }

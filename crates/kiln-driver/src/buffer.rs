@@ -6,7 +6,7 @@ use std::sync::Arc;
 use crate::error::Error;
 use crate::memory::{Memory, Span};
 
-/// Bytes of shared memory that belong to whoever has this: the program, or a queue while a request is in flight.
+/// Bytes of shared memory that belong to the owner of this: the program, or a queue while a request is in flight.
 pub struct Buffer {
     memory: Arc<Memory>,
     span: Span,
@@ -25,7 +25,6 @@ impl Buffer {
         self.span.len
     }
 
-    /// Whether it has none.
     pub fn is_empty(&self) -> bool {
         self.span.len == 0
     }

@@ -20,7 +20,7 @@ pub(crate) struct Completion {
 }
 
 impl Completion {
-    /// For one thread, which sleeps among `sleepers`.
+    /// A completion for one thread, which will sleep among `sleepers`.
     pub(crate) fn new(sleepers: &Sleepers) -> Arc<Completion> {
         Arc::new(Completion {
             state: AtomicU8::new(WAITING),

@@ -27,7 +27,7 @@ use crate::ring::Ring;
 /// vhost-user's own bit among the device's features.
 const PROTOCOL_FEATURES: u32 = 30;
 /// Bytes of the configuration space.
-pub const CONFIG_LEN: usize = 56;
+pub(crate) const CONFIG_LEN: usize = 56;
 /// Queues that vhost-user can name.
 const MOST_QUEUES: u64 = 256;
 
@@ -53,8 +53,7 @@ impl Default for Wishes {
 }
 
 /// A queue as the device knows it: its ring, and the two file descriptors by which either side wakes the other.
-pub struct Queue {
-    /// The ring.
+pub(crate) struct Queue {
     pub ring: Ring,
     /// Written to notify the device.
     pub kick: Arc<EventFd>,
@@ -63,7 +62,7 @@ pub struct Queue {
 }
 
 /// A device that answered. Dropped, it closes the socket, and the device forgets this driver.
-pub struct Connection {
+pub(crate) struct Connection {
     frontend: Frontend,
     socket: UnixStream,
     features: u64,
@@ -75,17 +74,14 @@ impl Connection {
     /// Connects to the device at `path` and agrees on features.
     ///
     /// # Errors
-    /// [`Error::Connect`]; [`Error::Protocol`] if it is no virtio-crypto device of virtio 1.
-    pub fn open(path: &Path, wishes: &Wishes) -> Result<Connection, Error> {
+    /// [`Error::Connect`]; [`Error::Protocol`] if it is not a virtio-crypto device of virtio 1.
+    pub(crate) fn open(path: &Path, wishes: &Wishes) -> Result<Connection, Error> {
         let socket = UnixStream::connect(path).map_err(Error::connect)?;
-        Connection::over(socket, wishes)
+        Connection::open_on(socket, wishes)
     }
 
-    /// The same on a socket that is connected.
-    ///
-    /// # Errors
-    /// As [`Connection::open`].
-    pub fn over(socket: UnixStream, wishes: &Wishes) -> Result<Connection, Error> {
+    /// As [`Connection::open`], on a connected socket.
+    pub(crate) fn open_on(socket: UnixStream, wishes: &Wishes) -> Result<Connection, Error> {
         let again = socket.try_clone().map_err(Error::connect)?;
         let frontend = Frontend::from_stream(again, MOST_QUEUES);
         let guard = Guard::start(&socket, wishes.patience)?;
@@ -105,22 +101,22 @@ impl Connection {
     }
 
     /// The configuration space.
-    pub fn config(&self) -> &[u8; CONFIG_LEN] {
+    pub(crate) fn config(&self) -> &[u8; CONFIG_LEN] {
         &self.config
     }
 
     /// Queues that the device has, the control queue included.
-    pub fn queues(&self) -> u64 {
+    pub(crate) fn queues(&self) -> u64 {
         self.queues
     }
 
     /// Whether EVENT_IDX was agreed on.
-    pub fn event_idx(&self) -> bool {
+    pub(crate) fn event_idx(&self) -> bool {
         self.features & 1 << VIRTIO_RING_F_EVENT_IDX != 0
     }
 
     /// Whether indirect descriptors were agreed on.
-    pub fn indirect(&self) -> bool {
+    pub(crate) fn indirect(&self) -> bool {
         self.features & 1 << VIRTIO_RING_F_INDIRECT_DESC != 0
     }
 
@@ -128,7 +124,7 @@ impl Connection {
     ///
     /// # Errors
     /// [`Error::Protocol`]; [`Error::Resource`].
-    pub fn start(
+    pub(crate) fn start(
         &mut self,
         memory: &Memory,
         rings: Vec<(usize, Ring)>,
@@ -191,20 +187,20 @@ impl Connection {
     ///
     /// # Errors
     /// [`Error::Resource`].
-    pub fn watch(&self) -> Result<Watch, Error> {
+    pub(crate) fn watch(&self) -> Result<Watch, Error> {
         let socket = self.socket.try_clone().map_err(Error::resource)?;
         Ok(Watch { socket })
     }
 }
 
 /// Knows whether the device is still there.
-pub struct Watch {
+pub(crate) struct Watch {
     socket: UnixStream,
 }
 
 impl Watch {
     /// Sleeps until the device has gone, or [`Watch::hang_up`] was called on another handle.
-    pub fn until_gone(&self) {
+    pub(crate) fn until_gone(&self) {
         loop {
             let mut fds = [PollFd::new(&self.socket, PollFlags::RDHUP)];
             match poll(&mut fds, None) {
@@ -215,14 +211,13 @@ impl Watch {
         }
     }
 
-    /// Whether it has gone.
-    pub fn is_gone(&self) -> bool {
+    pub(crate) fn is_gone(&self) -> bool {
         let mut fds = [PollFd::new(&self.socket, PollFlags::RDHUP)];
         poll(&mut fds, Some(&Timespec::default())).is_ok_and(|n| n > 0)
     }
 
     /// Ends the conversation from this side.
-    pub fn hang_up(&self) {
+    pub(crate) fn hang_up(&self) {
         // An end that is already closed is as good.
         let _ = self.socket.shutdown(Shutdown::Both);
     }

@@ -1,8 +1,7 @@
 //! A data queue: operations in sessions, many in flight, published together.
 //!
-//! One owner, no lock, no thread: who submits also reaps.
+//! It has one owner, no lock and no thread: the submitter also reaps.
 
-use std::sync::atomic::Ordering;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -12,7 +11,7 @@ use kiln_virtio::wire::{data, Action, Features, Operation, Request, Status};
 use crate::bell::Bell;
 use crate::buffer::Buffer;
 use crate::connection::Queue;
-use crate::driver::Inner;
+use crate::device::Device;
 use crate::error::{Error, Lie};
 use crate::memory::{Memory, Span};
 use crate::ring::{Part, DESCRIPTOR};
@@ -21,13 +20,13 @@ use crate::session::Session;
 /// Header, source, associated data, destination, status.
 const MOST_PARTS: usize = 5;
 const TABLE: usize = 0;
-/// On a line of its own: the device writes it.
+/// In a cache line of its own, since the device writes it.
 const STATUS: usize = 128;
 const HEAD: usize = 192;
 /// Bytes of a request's piece of memory; what the header leaves is for IV and associated data.
 const SLOT: usize = 512;
 
-/// Bytes of shared memory that a data queue of so many requests takes.
+/// Bytes of shared memory that a data queue takes.
 pub(crate) fn bytes(requests: u16) -> usize {
     usize::from(requests) * SLOT
 }
@@ -35,11 +34,9 @@ pub(crate) fn bytes(requests: u16) -> usize {
 /// What is to be done, and in which session.
 #[derive(Clone, Copy, Debug)]
 pub struct Job<'a> {
-    /// Encrypt, decrypt, sign ...
     pub action: Action,
     /// Lengths of everything.
     pub op: Operation,
-    /// The session.
     pub session: &'a Session,
     /// The IV, if there is one.
     pub iv: &'a [u8],
@@ -70,9 +67,7 @@ pub struct Done {
 /// A job that was not taken, and its buffers.
 #[derive(Debug)]
 pub struct Refused {
-    /// Why.
     pub error: Error,
-    /// The buffers.
     pub data: Data,
 }
 
@@ -93,9 +88,8 @@ struct Lane {
     bell: Bell,
 }
 
-/// A data queue.
 pub struct DataQueue {
-    inner: Arc<Inner>,
+    device: Arc<Device>,
     index: usize,
     lane: Option<Lane>,
     scratch: Vec<u8>,
@@ -104,9 +98,9 @@ pub struct DataQueue {
 }
 
 impl DataQueue {
-    pub(crate) fn new(inner: Arc<Inner>, index: usize, linger: Duration) -> DataQueue {
+    pub(crate) fn new(device: Arc<Device>, index: usize, linger: Duration) -> DataQueue {
         DataQueue {
-            inner,
+            device,
             index,
             lane: None,
             scratch: Vec::new(),
@@ -116,12 +110,14 @@ impl DataQueue {
 
     /// Jobs in flight.
     pub fn in_flight(&self) -> usize {
-        self.lane.as_ref().map_or(0, |l| l.queue.ring.held().into())
+        self.lane
+            .as_ref()
+            .map_or(0, |l| l.queue.ring.in_flight().into())
     }
 
     /// A new device has new queues.
     fn lane(&mut self) -> Result<&mut Lane, Error> {
-        let current = self.inner.generation.load(Ordering::Acquire);
+        let current = self.device.generation();
         let stale = |lane: &Lane| lane.generation != current;
         if self.lane.as_ref().is_none_or(stale) {
             if self.in_flight() > 0 {
@@ -129,10 +125,10 @@ impl DataQueue {
                 return Err(Error::Lost);
             }
             self.lane = None;
-            if let Some(error) = self.inner.control.0.failed() {
+            if let Some(error) = self.device.control.0.failed() {
                 return Err(error);
             }
-            let (queue, generation, indirect) = self.inner.take_queue(self.index)?;
+            let (queue, generation, indirect) = self.device.take_queue(self.index)?;
             self.lane = Some(Lane::new(queue, generation, indirect)?);
         }
         Ok(self.lane.as_mut().expect("made above"))
@@ -166,7 +162,7 @@ impl DataQueue {
     /// Takes what is over; returns how many. All that a device had when it went comes back as lost.
     pub fn reap(&mut self, done: &mut Vec<Done>) -> usize {
         let before = done.len();
-        let current = self.inner.generation.load(Ordering::Acquire);
+        let current = self.device.generation();
         let Some(lane) = &mut self.lane else {
             return 0;
         };
@@ -178,7 +174,7 @@ impl DataQueue {
             }
         };
         if let Some(lie) = lied {
-            self.inner.control.0.give_up(lie.into());
+            self.device.control.0.give_up(lie.into());
             lane.lose(&lie.into(), done);
         } else if lane.generation != current {
             lane.lose(&Error::Lost, done);
@@ -196,7 +192,7 @@ impl DataQueue {
         let linger = self.linger;
         let start = Instant::now();
         loop {
-            let current = self.inner.generation.load(Ordering::Acquire);
+            let current = self.device.generation();
             let Some(lane) = &mut self.lane else {
                 return Ok(false);
             };

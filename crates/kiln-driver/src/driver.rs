@@ -1,7 +1,7 @@
 //! A driver with its device, and with the next one if that goes.
 
 use std::path::{Path, PathBuf};
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::thread;
 use std::time::{Duration, Instant};
@@ -15,6 +15,7 @@ use crate::buffer::Buffer;
 use crate::connection::{Connection, Queue, Watch, Wishes};
 use crate::control::{Control, Mode};
 use crate::data::{self, DataQueue};
+use crate::device::Device;
 use crate::error::Error;
 use crate::memory::Memory;
 use crate::port::{self, Ask, Port};
@@ -25,7 +26,6 @@ const MOST_DATA_QUEUES: u32 = 255;
 /// Between two attempts to find the device again.
 const RETRY: Duration = Duration::from_millis(10);
 
-/// How to drive.
 #[derive(Clone, Debug)]
 pub struct Options {
     /// How threads wait on the control queue.
@@ -73,31 +73,14 @@ impl Default for Options {
     }
 }
 
-/// What the driver's parts share.
-pub(crate) struct Inner {
+/// What the driver shares with the thread that watches the connection.
+struct Inner {
     path: PathBuf,
     options: Options,
-    pub(crate) control: Control,
-    /// Counts devices: what belongs to another generation belongs to one that is gone.
-    pub(crate) generation: AtomicU64,
-    lanes: Mutex<Lanes>,
+    device: Arc<Device>,
     closing: AtomicBool,
 }
 
-/// What data queues find when they look.
-#[derive(Default)]
-struct Lanes {
-    /// Not taken yet.
-    queues: Vec<Option<Queue>>,
-    /// To wake whoever sleeps.
-    calls: Vec<Arc<vmm_sys_util::eventfd::EventFd>>,
-    memory: Option<Arc<Memory>>,
-    indirect: bool,
-    config: Option<Config>,
-    taken: Vec<bool>,
-}
-
-/// A driver.
 pub struct Driver {
     inner: Arc<Inner>,
     monitor: Option<thread::JoinHandle<()>>,
@@ -130,9 +113,7 @@ impl Driver {
         let inner = Arc::new(Inner {
             path: path.to_path_buf(),
             options,
-            control,
-            generation: AtomicU64::new(0),
-            lanes: Mutex::default(),
+            device: Arc::new(Device::new(control)),
             closing: AtomicBool::new(false),
         });
         let watch = Arc::new(Mutex::new(None));
@@ -159,29 +140,28 @@ impl Driver {
         })
     }
 
-    /// The control queue.
     pub fn control(&self) -> &Control {
-        &self.inner.control
+        &self.inner.device.control
     }
 
     /// What the device says of itself.
     pub fn config(&self) -> Config {
-        let lanes = self.inner.lanes();
-        lanes.config.expect("set when the device was found")
+        let parts = self.inner.device.lock();
+        parts.config.expect("set when the device was found")
     }
 
-    /// A data queue, which nobody else has.
+    /// Takes a data queue: each can be taken once.
     ///
     /// # Errors
-    /// [`Error::Request`] if it was taken before, or there is none of this number.
+    /// [`Error::Request`] if it was taken before, or does not exist.
     pub fn data_queue(&self, index: usize) -> Result<DataQueue, Error> {
-        let mut lanes = self.inner.lanes();
-        match lanes.taken.get_mut(index) {
+        let mut parts = self.inner.device.lock();
+        match parts.taken.get_mut(index) {
             Some(taken) if !*taken => *taken = true,
             _ => return Err(Error::Request("no such data queue is to be had")),
         }
         let linger = self.inner.options.data_linger;
-        Ok(DataQueue::new(self.inner.clone(), index, linger))
+        Ok(DataQueue::new(self.inner.device.clone(), index, linger))
     }
 
     /// Memory that the device can reach.
@@ -189,7 +169,7 @@ impl Driver {
     /// # Errors
     /// [`Error::Full`] if there is none left of [`Options::heap`]; [`Error::Lost`] if there is no device now.
     pub fn buffer(&self, len: usize) -> Result<Buffer, Error> {
-        let memory = self.inner.lanes().memory.clone();
+        let memory = self.inner.device.lock().memory.clone();
         Buffer::new(&memory.ok_or(Error::Lost)?, len)
     }
 }
@@ -211,18 +191,6 @@ fn lock<T>(mutex: &Mutex<T>) -> std::sync::MutexGuard<'_, T> {
 }
 
 impl Inner {
-    fn lanes(&self) -> std::sync::MutexGuard<'_, Lanes> {
-        lock(&self.lanes)
-    }
-
-    /// The queue as the device of now has it.
-    pub(crate) fn take_queue(&self, index: usize) -> Result<(Queue, u64, bool), Error> {
-        let mut lanes = self.lanes();
-        let queue = lanes.queues.get_mut(index).and_then(Option::take);
-        let generation = self.generation.load(Ordering::Acquire);
-        Ok((queue.ok_or(Error::Lost)?, generation, lanes.indirect))
-    }
-
     /// A device is there: its queues are used from now on.
     fn go_on(
         self: &Arc<Self>,
@@ -234,22 +202,22 @@ impl Inner {
         *lock(watch) = Some(up.connection.watch()?);
         let hang_up = up.connection.watch()?;
         {
-            let mut lanes = self.lanes();
-            lanes.calls = up.queues.iter().map(|q| q.call.clone()).collect();
-            lanes.taken.resize(up.queues.len(), false);
-            lanes.queues = up.queues.into_iter().map(Some).collect();
-            lanes.memory = Some(up.memory);
-            lanes.indirect = up.connection.indirect();
-            lanes.config = Some(up.config);
-            self.generation.fetch_add(1, Ordering::AcqRel);
+            let mut parts = self.device.lock();
+            parts.calls = up.queues.iter().map(|q| q.call.clone()).collect();
+            parts.taken.resize(up.queues.len(), false);
+            parts.queues = up.queues.into_iter().map(Some).collect();
+            parts.memory = Some(up.memory);
+            parts.indirect = up.connection.indirect();
+            parts.config = Some(up.config);
+            self.device.advance(&mut parts);
         }
-        let shared = self.control.0.clone();
+        let shared = self.device.control.0.clone();
         let generation = shared.go_on(up.port, hang_up, again);
         let bell = Bell::new(&call).map_err(Error::resource)?;
         let helper = thread::Builder::new().name("virtio-irq".into());
         let started = match self.options.mode {
             Mode::Wait => helper.spawn(move || {
-                // What was done with before this thread came has asked for nobody.
+                // Requests that were completed before this thread started have not interrupted.
                 while shared.interrupt(generation) {
                     if bell.wait(None).is_err() {
                         return;
@@ -262,32 +230,32 @@ impl Inner {
         Ok(up.connection)
     }
 
-    /// The device went. None if it is not to be found again, or nobody wants it.
+    /// Reconnects after the device disappeared. Returns `None` if it cannot be found or the driver is being dropped.
     fn find_again(self: &Arc<Self>, watch: &Mutex<Option<Watch>>) -> Option<Connection> {
         {
-            let mut lanes = self.lanes();
-            lanes.queues.clear();
-            lanes.memory = None;
-            self.generation.fetch_add(1, Ordering::AcqRel);
-            for call in lanes.calls.drain(..) {
+            let mut parts = self.device.lock();
+            parts.queues.clear();
+            parts.memory = None;
+            self.device.advance(&mut parts);
+            for call in parts.calls.drain(..) {
                 let _ = call.write(1);
             }
         }
-        self.control.0.stop();
+        self.device.control.0.stop();
         let until = Instant::now() + self.options.reconnect;
-        while self.control.0.failed().is_none() && !self.closing.load(Ordering::Acquire) {
+        while self.device.control.0.failed().is_none() && !self.closing.load(Ordering::Acquire) {
             let found = bring_up(&self.path, &self.options).and_then(|mut up| {
                 self.create_again(&mut up)?;
                 self.go_on(up, watch, true)
             });
             match found {
                 Ok(connection) => return Some(connection),
-                Err(Error::Lied(lie)) => self.control.0.give_up(lie.into()),
+                Err(Error::Lied(lie)) => self.device.control.0.give_up(lie.into()),
                 Err(_) if Instant::now() >= until => break,
                 Err(_) => thread::sleep(RETRY),
             }
         }
-        self.control.0.give_up(Error::Lost);
+        self.device.control.0.give_up(Error::Lost);
         None
     }
 
@@ -295,7 +263,7 @@ impl Inner {
     fn create_again(&self, up: &mut Up) -> Result<(), Error> {
         let watch = up.connection.watch()?;
         let port = &mut up.port;
-        let (mut live, generation) = self.control.0.live();
+        let (mut live, generation) = self.device.control.0.live();
         for entry in &live {
             entry.set_id(None, 0);
         }

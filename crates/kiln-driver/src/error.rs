@@ -16,12 +16,7 @@ pub enum Lie {
     /// A used entry names a descriptor that heads no request.
     Id(u32),
     /// A used entry claims more bytes than the device was allowed to write.
-    Length {
-        /// What it claims.
-        claimed: u32,
-        /// What it was allowed.
-        allowed: u32,
-    },
+    Length { claimed: u32, allowed: u32 },
 }
 
 impl fmt::Display for Lie {
@@ -77,7 +72,16 @@ impl fmt::Display for Error {
     }
 }
 
-impl std::error::Error for Error {}
+impl std::error::Error for Lie {}
+
+impl std::error::Error for Error {
+    fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
+        match self {
+            Error::Lied(lie) => Some(lie),
+            _ => None,
+        }
+    }
+}
 
 impl Error {
     /// The socket's fault.

@@ -24,7 +24,6 @@ impl Default for Histogram {
 }
 
 impl Histogram {
-    /// One more.
     pub fn add(&mut self, ns: u64) {
         self.counts[bucket(ns)] += 1;
         self.total += 1;
@@ -40,7 +39,6 @@ impl Histogram {
         self.max = self.max.max(other.max);
     }
 
-    /// How many there are.
     pub fn total(&self) -> u64 {
         self.total
     }

@@ -20,12 +20,13 @@
 //! | file | its noun |
 //! |---|---|
 //! | `driver.rs` | a driver with its device, and with the next one |
+//! | `device.rs` | the device that is connected now |
 //! | `connection.rs` | one conversation over vhost-user |
 //! | `memory.rs` | sealed memory that both sides share |
 //! | `ring.rs` | the driver's side of a split virtqueue |
-//! | `control.rs` | the control queue: polled, waited for, or with functions that are called |
+//! | `control/` | the control queue: polled, waited for, or with functions that are called |
 //! | `port.rs` | the control queue's requests in flight |
-//! | `batch.rs` | requests that are submitted together, and who waits for them |
+//! | `batch.rs` | requests that are submitted together, and their waiters |
 //! | `bell.rs` | what a thread sleeps on until the device interrupts |
 //! | `completion.rs` | a thread that sleeps for one request |
 //! | `sleepers.rs` | such threads, woken many at a time |
@@ -44,6 +45,7 @@ mod completion;
 mod connection;
 mod control;
 mod data;
+mod device;
 mod driver;
 mod error;
 mod histogram;

@@ -15,15 +15,15 @@ use vm_memory::{AtomicAccess, Bytes, FileOffset, MmapRegion, VolatileMemory};
 
 use crate::error::Error;
 
-/// Where the device sees the memory: not at 0, so that an address that nobody wrote is invalid.
-pub const GUEST_BASE: u64 = 1 << 20;
+/// Where the device sees the memory: not at 0, so that an unwritten address is invalid.
+pub(crate) const GUEST_BASE: u64 = 1 << 20;
 /// Pieces begin at cache lines: two requests never share one.
 const LINE: usize = 64;
 
 /// A piece of the memory, by its offset.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Span {
-    /// From the memory's start.
+pub(crate) struct Span {
+    /// Bytes from the start of the memory.
     pub offset: usize,
     /// Bytes.
     pub len: usize,
@@ -31,15 +31,15 @@ pub struct Span {
 
 impl Span {
     /// The device's address of it.
-    pub fn guest(self) -> u64 {
+    pub(crate) fn guest(self) -> u64 {
         GUEST_BASE + self.offset as u64
     }
 
     /// `len` bytes of it from `from`.
     ///
     /// # Panics
-    /// If there are not so many.
-    pub fn part(self, from: usize, len: usize) -> Span {
+    /// If the span is shorter.
+    pub(crate) fn part(self, from: usize, len: usize) -> Span {
         assert!(from <= self.len && len <= self.len - from);
         Span {
             offset: self.offset + from,
@@ -48,7 +48,6 @@ impl Span {
     }
 }
 
-/// What is free of it.
 struct Free {
     /// Nothing was taken from here on.
     next: usize,
@@ -57,7 +56,7 @@ struct Free {
 }
 
 /// A sealed memory file, mapped, handed out in pieces.
-pub struct Memory {
+pub(crate) struct Memory {
     region: MmapRegion,
     file: File,
     free: Mutex<Free>,
@@ -68,7 +67,7 @@ impl Memory {
     ///
     /// # Errors
     /// [`Error::Resource`].
-    pub fn new(len: usize) -> Result<Arc<Memory>, Error> {
+    pub(crate) fn new(len: usize) -> Result<Arc<Memory>, Error> {
         let flags = MemfdFlags::CLOEXEC | MemfdFlags::ALLOW_SEALING;
         let fd = memfd_create("virtio-crypto", flags).map_err(Error::resource)?;
         let len = len.next_multiple_of(4096);
@@ -95,22 +94,22 @@ impl Memory {
     }
 
     /// Its size in bytes.
-    pub fn size(&self) -> usize {
+    pub(crate) fn size(&self) -> usize {
         self.region.size()
     }
 
     /// The file, to be sent to the device.
-    pub fn fd(&self) -> RawFd {
+    pub(crate) fn fd(&self) -> RawFd {
         self.file.as_raw_fd()
     }
 
     /// Where this process has it.
-    pub fn host_base(&self) -> u64 {
+    pub(crate) fn host_base(&self) -> u64 {
         self.region.as_ptr() as u64
     }
 
     /// This process's address of a piece, by which vhost-user names rings.
-    pub fn host(&self, span: Span) -> u64 {
+    pub(crate) fn host(&self, span: Span) -> u64 {
         self.host_base() + span.offset as u64
     }
 
@@ -118,7 +117,7 @@ impl Memory {
     ///
     /// # Errors
     /// [`Error::Full`].
-    pub fn take(&self, len: usize, align: usize) -> Result<Span, Error> {
+    pub(crate) fn take(&self, len: usize, align: usize) -> Result<Span, Error> {
         let mut free = self.free.lock().unwrap_or_else(PoisonError::into_inner);
         let rounded = len.max(1).next_multiple_of(LINE);
         if let Some(list) = free.returned.get_mut(&rounded) {
@@ -136,8 +135,8 @@ impl Memory {
         Ok(Span { offset, len })
     }
 
-    /// Gives a piece back: nobody may use it any more, the device included.
-    pub fn give_back(&self, span: Span) {
+    /// Frees a piece: neither the driver nor the device may use it any more.
+    pub(crate) fn give_back(&self, span: Span) {
         let mut free = self.free.lock().unwrap_or_else(PoisonError::into_inner);
         let rounded = span.len.max(1).next_multiple_of(LINE);
         free.returned.entry(rounded).or_default().push(span.offset);
@@ -147,7 +146,7 @@ impl Memory {
     ///
     /// # Panics
     /// If `bytes` are more than the piece has.
-    pub fn write(&self, span: Span, bytes: &[u8]) {
+    pub(crate) fn write(&self, span: Span, bytes: &[u8]) {
         assert!(bytes.len() <= span.len);
         self.region
             .as_volatile_slice()
@@ -159,7 +158,7 @@ impl Memory {
     ///
     /// # Panics
     /// If `bytes` are more than the piece has.
-    pub fn read(&self, span: Span, bytes: &mut [u8]) {
+    pub(crate) fn read(&self, span: Span, bytes: &mut [u8]) {
         assert!(bytes.len() <= span.len);
         self.region
             .as_volatile_slice()
@@ -168,13 +167,13 @@ impl Memory {
     }
 
     /// One word of the memory.
-    pub fn load<T: AtomicAccess>(&self, offset: usize, order: Ordering) -> T {
+    pub(crate) fn load<T: AtomicAccess>(&self, offset: usize, order: Ordering) -> T {
         let slice = self.region.as_volatile_slice();
         slice.load(offset, order).expect("rings lie inside")
     }
 
     /// Writes one word of the memory.
-    pub fn store<T: AtomicAccess>(&self, offset: usize, value: T, order: Ordering) {
+    pub(crate) fn store<T: AtomicAccess>(&self, offset: usize, value: T, order: Ordering) {
         let slice = self.region.as_volatile_slice();
         slice.store(value, offset, order).expect("rings lie inside");
     }

@@ -28,7 +28,7 @@ pub(crate) enum Ask {
     Destroy(Arc<Entry>),
 }
 
-/// A request in flight, and `W`, whoever waits for it.
+/// A request in flight, and its waiter `W`.
 pub(crate) struct Flight<W> {
     pub(crate) ask: Ask,
     pub(crate) waiter: W,
@@ -37,7 +37,6 @@ pub(crate) struct Flight<W> {
     answer_len: usize,
 }
 
-/// What came of it.
 pub(crate) struct Landed<W> {
     pub(crate) ask: Ask,
     pub(crate) waiter: W,
@@ -57,13 +56,13 @@ pub(crate) struct Port<W> {
     scratch: Vec<u8>,
 }
 
-/// Bytes of shared memory that a port of so many requests takes.
+/// Bytes of shared memory that a port takes.
 pub(crate) fn bytes(requests: u16, max_key: usize) -> usize {
     usize::from(requests) * (REQUEST + FIXED + max_key).next_multiple_of(64)
 }
 
 impl<W> Port<W> {
-    /// For keys of up to `max_key` bytes.
+    /// A port for keys of up to `max_key` bytes.
     pub(crate) fn new(queue: Queue, indirect: bool, max_key: usize) -> Result<Port<W>, Error> {
         let memory = queue.ring.memory().clone();
         let size = usize::from(queue.ring.layout().size);
@@ -202,6 +201,6 @@ impl<W> Port<W> {
 
     /// Whether the queue is wanted to be polled on: something is in flight.
     pub(crate) fn is_busy(&self) -> bool {
-        self.ring.held() > 0
+        self.ring.in_flight() > 0
     }
 }

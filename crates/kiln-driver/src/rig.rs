@@ -92,7 +92,7 @@ pub fn play(script: &[u8]) -> (usize, bool) {
             },
             _ => {}
         }
-        assert_eq!(usize::from(ring.held()), held.len());
+        assert_eq!(usize::from(ring.in_flight()), held.len());
         assert!(ring.room() <= SIZE);
     }
     (back, lied)
@@ -109,21 +109,15 @@ fn complete(memory: &Arc<Memory>, ring: &Ring, used: u16, id: u8, len: u32) {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    /// Numbers that follow from a seed (xorshift, Marsaglia 2003).
-    fn random(state: &mut u64) -> u8 {
-        *state ^= *state << 13;
-        *state ^= *state >> 7;
-        *state ^= *state << 17;
-        (*state >> 24) as u8
-    }
+    use kiln_measure::SplitMix64;
 
     #[test]
     fn scripts_at_random_are_survived() {
-        let mut state = 0x9e37_79b9_7f4a_7c15;
+        let mut random = SplitMix64(1);
         let (mut back, mut lies) = (0, 0);
         for _ in 0..2000 {
-            let script: Vec<u8> = (0..201).map(|_| random(&mut state)).collect();
+            let mut script = [0; 201];
+            random.fill(&mut script);
             let (came, lied) = play(&script);
             back += came;
             lies += usize::from(lied);

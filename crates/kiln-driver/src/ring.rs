@@ -16,13 +16,13 @@ use crate::error::{Error, Lie};
 use crate::memory::{Memory, Span};
 
 /// Bytes of a descriptor.
-pub const DESCRIPTOR: usize = 16;
+pub(crate) const DESCRIPTOR: usize = 16;
 /// Of an available ring: flags and index before its entries, `used_event` after them.
 const AVAIL_HEAD: usize = 4;
 /// Of a used ring: flags and index before its entries of 8 bytes, `avail_event` after them.
 const USED_HEAD: usize = 4;
 /// Bytes of shared memory that a ring takes.
-pub fn bytes(size: u16) -> usize {
+pub(crate) fn bytes(size: u16) -> usize {
     let n = usize::from(size);
     let round = |len: usize| len.next_multiple_of(64);
     round(n * DESCRIPTOR) + round(AVAIL_HEAD + 2 * n + 2) + round(USED_HEAD + 8 * n + 2)
@@ -31,26 +31,25 @@ pub fn bytes(size: u16) -> usize {
 /// No descriptor.
 const NONE: u16 = u16::MAX;
 
-/// One piece of a request, and who writes it.
+/// One piece of a request, and which side writes it.
 #[derive(Clone, Copy, Debug)]
-pub struct Part {
-    /// Where it is.
+pub(crate) struct Part {
     pub span: Span,
     /// The device writes it; else it reads it.
     pub writable: bool,
 }
 
 impl Part {
-    /// For the device to read.
-    pub fn readable(span: Span) -> Part {
+    /// A part that the device reads.
+    pub(crate) fn readable(span: Span) -> Part {
         Part {
             span,
             writable: false,
         }
     }
 
-    /// For the device to write.
-    pub fn writable(span: Span) -> Part {
+    /// A part that the device writes.
+    pub(crate) fn writable(span: Span) -> Part {
         Part {
             span,
             writable: true,
@@ -60,7 +59,7 @@ impl Part {
 
 /// A request that the device has done with.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Used {
+pub(crate) struct Used {
     /// As [`Ring::add`] gave it.
     pub head: u16,
     /// Bytes that the device claims to have written: no more than it was allowed to.
@@ -69,7 +68,7 @@ pub struct Used {
 
 /// Where a ring lies, as vhost-user wants to know it.
 #[derive(Clone, Copy, Debug)]
-pub struct Layout {
+pub(crate) struct Layout {
     /// Entries.
     pub size: u16,
     /// Descriptor table.
@@ -90,11 +89,11 @@ struct Chain {
 }
 
 /// A split virtqueue.
-pub struct Ring {
+pub(crate) struct Ring {
     memory: Arc<Memory>,
     layout: Layout,
     event_idx: bool,
-    /// By descriptor: the next of its chain, or of the free list.
+    /// For each descriptor, the next in its chain or in the free list.
     next: Vec<u16>,
     chains: Vec<Chain>,
     free: u16,
@@ -102,7 +101,7 @@ pub struct Ring {
     held: u16,
     /// Next entry of the available ring, not all of which need be published.
     avail: u16,
-    /// As far as the device was last considered for a notification.
+    /// The index up to which a notification was last considered.
     considered: u16,
     /// Next entry of the used ring.
     used: u16,
@@ -113,8 +112,8 @@ impl Ring {
     /// A ring of `size` entries in `memory`.
     ///
     /// # Errors
-    /// [`Error::Full`] if the memory has no room; a size that is no power of two up to 32768.
-    pub fn new(memory: &Arc<Memory>, size: u16, event_idx: bool) -> Result<Ring, Error> {
+    /// [`Error::Full`] if the memory has no room; [`Error::Request`] unless the size is a power of two up to 32768.
+    pub(crate) fn new(memory: &Arc<Memory>, size: u16, event_idx: bool) -> Result<Ring, Error> {
         if !size.is_power_of_two() {
             return Err(Error::Request("a ring's size is a power of two"));
         }
@@ -150,23 +149,22 @@ impl Ring {
         })
     }
 
-    /// Where it lies.
-    pub fn layout(&self) -> Layout {
+    pub(crate) fn layout(&self) -> Layout {
         self.layout
     }
 
     /// The memory that it lies in.
-    pub fn memory(&self) -> &Arc<Memory> {
+    pub(crate) fn memory(&self) -> &Arc<Memory> {
         &self.memory
     }
 
     /// Requests in the device's hands, or about to be.
-    pub fn held(&self) -> u16 {
+    pub(crate) fn in_flight(&self) -> u16 {
         self.held
     }
 
-    /// Descriptors that nobody uses.
-    pub fn room(&self) -> u16 {
+    /// Free descriptors.
+    pub(crate) fn room(&self) -> u16 {
         self.free_count
     }
 
@@ -175,7 +173,7 @@ impl Ring {
     ///
     /// # Errors
     /// [`Error::Full`]; [`Error::Lied`] if the device lied before.
-    pub fn add(&mut self, parts: &[Part], table: Option<Span>) -> Result<u16, Error> {
+    pub(crate) fn add(&mut self, parts: &[Part], table: Option<Span>) -> Result<u16, Error> {
         if let Some(lie) = self.broken {
             return Err(lie.into());
         }
@@ -245,7 +243,7 @@ impl Ring {
     }
 
     /// Publishes what was added. Returns whether the device wants to be notified.
-    pub fn publish(&mut self) -> bool {
+    pub(crate) fn publish(&mut self) -> bool {
         if self.considered == self.avail {
             return false;
         }
@@ -270,20 +268,20 @@ impl Ring {
     }
 
     /// Whether the used ring has moved.
-    pub fn has_used(&self) -> bool {
+    pub(crate) fn has_used(&self) -> bool {
         let index = self.layout.used.offset + 2;
         u16::from_le(self.memory.load(index, Ordering::Acquire)) != self.used
     }
 
     /// Whether it has moved by `count`, or by all that the device has.
-    pub fn has_used_of(&self, count: u16) -> bool {
+    pub(crate) fn has_used_of(&self, count: u16) -> bool {
         let index = self.layout.used.offset + 2;
         let there = u16::from_le(self.memory.load(index, Ordering::Acquire));
         there.wrapping_sub(self.used) >= count.clamp(1, self.held.max(1))
     }
 
     /// The device is gone: what it has does not come back.
-    pub fn forget(&mut self) {
+    pub(crate) fn forget(&mut self) {
         self.held = 0;
         self.chains.fill(Chain {
             descriptors: 0,
@@ -295,7 +293,7 @@ impl Ring {
     ///
     /// # Errors
     /// A lie; from then on the ring takes nothing and gives nothing.
-    pub fn pop(&mut self) -> Result<Option<Used>, Lie> {
+    pub(crate) fn pop(&mut self) -> Result<Option<Used>, Lie> {
         if let Some(lie) = self.broken {
             return Err(lie);
         }
@@ -355,7 +353,7 @@ impl Ring {
     }
 
     /// Asks for no interrupt. With EVENT_IDX nothing need be done: the index that was asked for is past.
-    pub fn disable_interrupt(&mut self) {
+    pub(crate) fn disable_interrupt(&mut self) {
         if !self.event_idx {
             let flags = VRING_AVAIL_F_NO_INTERRUPT as u16;
             let at = self.layout.avail.offset;
@@ -365,7 +363,7 @@ impl Ring {
 
     /// Asks for an interrupt once `after` more requests are done with (without EVENT_IDX: at the next). Returns false if
     /// that many are already.
-    pub fn enable_interrupt(&mut self, after: u16) -> bool {
+    pub(crate) fn enable_interrupt(&mut self, after: u16) -> bool {
         let after = after.clamp(1, self.held.max(1));
         if self.event_idx {
             let at = self.used.wrapping_add(after - 1);

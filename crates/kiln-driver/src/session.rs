@@ -1,4 +1,4 @@
-//! Sessions as the driver keeps them: enough to make each again on a device that came back.
+//! Sessions as the driver keeps them, with enough to create each again on a device that came back.
 
 use std::fmt;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
@@ -7,15 +7,14 @@ use std::sync::{Arc, Weak};
 use kiln_virtio::wire::{Control, Create, Features, Service};
 use zeroize::Zeroizing;
 
-use crate::control::Shared;
 use crate::error::Error;
 
-/// No session of the device.
+/// The id of a session that the device does not have.
 const NONE: u64 = u64::MAX;
-/// Not among those that live.
+/// The place of an entry that is not in [`Live`].
 const NOWHERE: usize = usize::MAX;
 
-/// What a session is asked for with: kind and keys, as they go over the queue.
+/// A request for a session: its kind and keys, as they go over the queue.
 #[derive(Clone)]
 pub struct Request {
     pub(crate) service: Service,
@@ -28,14 +27,14 @@ impl Request {
         Request::chained(create, key, &[])
     }
 
-    /// The service it is asked of.
+    /// The service that provides it.
     pub fn service(&self) -> Service {
         self.service
     }
 
     /// The same with a second key, which a chain of a cipher and a MAC has.
     pub fn chained(create: Create, key: &[u8], auth_key: &[u8]) -> Request {
-        // All at once: a buffer that grew would leave keys behind in the one before.
+        // A buffer that grew would leave keys behind in the previous one.
         let mut bytes = Zeroizing::new(Vec::with_capacity(72 + key.len() + auth_key.len()));
         let control = Control::Create {
             create,
@@ -50,13 +49,13 @@ impl Request {
     }
 }
 
-/// What the driver knows of a session.
+/// What the driver keeps for each session.
 pub(crate) struct Entry {
     pub(crate) request: Request,
     id: AtomicU64,
-    /// Of the device that has it.
+    /// The generation of the device that has it.
     generation: AtomicU64,
-    /// Among those that live.
+    /// Its index in [`Live`].
     place: AtomicUsize,
 }
 
@@ -81,29 +80,35 @@ impl Entry {
         self.id.store(id.unwrap_or(NONE), Ordering::Release);
     }
 
-    /// Whether the device of that generation has it; another one may have given its name to another session.
+    /// Whether the device of that generation has it. Another device may use the same id for another session.
     pub(crate) fn is_on(&self, generation: u64) -> bool {
         self.generation.load(Ordering::Relaxed) == generation
     }
 }
 
-/// A session of the device. It is closed when this is dropped; [`crate::Control::close`] says how that went.
+/// The control queue as a session needs it, to close itself.
+pub(crate) trait Closer: Send + Sync {
+    /// Closes the session without waiting for the result, unless the queue is polled.
+    fn abandon(self: Arc<Self>, entry: Arc<Entry>);
+}
+
+/// A session of the device. Dropping it closes it; [`crate::Control::close`] also reports whether that succeeded.
 pub struct Session {
-    pub(crate) entry: Arc<Entry>,
-    pub(crate) control: Weak<Shared>,
-    pub(crate) open: bool,
+    entry: Arc<Entry>,
+    closer: Weak<dyn Closer>,
+    open: bool,
 }
 
 impl Session {
-    pub(crate) fn new(entry: Arc<Entry>, control: Weak<Shared>) -> Session {
+    pub(crate) fn new(entry: Arc<Entry>, closer: Weak<dyn Closer>) -> Session {
         Session {
             entry,
-            control,
+            closer,
             open: true,
         }
     }
 
-    /// What the device calls it now: another name after the device came back.
+    /// The device's name for it, which changes when the device comes back.
     ///
     /// # Errors
     /// [`Error::Lost`] if a device that came back would not have it again.
@@ -116,7 +121,7 @@ impl Session {
         self.entry.request.service
     }
 
-    /// What is to be closed. Dropping does nothing from now on.
+    /// Takes the entry out, so that dropping does not close the session.
     pub(crate) fn into_entry(mut self) -> Arc<Entry> {
         self.open = false;
         self.entry.clone()
@@ -128,8 +133,8 @@ impl Drop for Session {
         if !self.open {
             return;
         }
-        if let Some(control) = self.control.upgrade() {
-            control.abandon(self.entry.clone());
+        if let Some(closer) = self.closer.upgrade() {
+            closer.abandon(self.entry.clone());
         }
     }
 }
@@ -143,7 +148,7 @@ impl fmt::Debug for Session {
     }
 }
 
-/// The sessions that live: those that a device that comes back has to have again.
+/// The open sessions, which must be created again on a device that comes back.
 #[derive(Default)]
 pub(crate) struct Live {
     entries: Vec<Option<Arc<Entry>>>,
@@ -168,7 +173,7 @@ impl Live {
         }
     }
 
-    pub(crate) fn all(&self) -> Vec<Arc<Entry>> {
+    pub(crate) fn entries(&self) -> Vec<Arc<Entry>> {
         self.entries.iter().flatten().cloned().collect()
     }
 

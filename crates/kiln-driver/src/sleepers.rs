@@ -13,12 +13,12 @@ use rustix::time::{clock_gettime, ClockId};
 
 /// What they sleep on.
 pub(crate) struct Sleepers {
-    /// Changes before anybody is woken: who was about to sleep looks again.
+    /// Changes before a thread is woken, so that one about to sleep looks again.
     calls: AtomicU32,
     beds: AtomicU32,
 }
 
-/// Who is to be woken together.
+/// Threads to be woken together.
 #[derive(Default)]
 pub(crate) struct Woken(u32);
 
@@ -36,7 +36,7 @@ impl Sleepers {
         }
     }
 
-    /// A bit for one who will sleep.
+    /// A bit for a thread that will sleep.
     pub(crate) fn bed(&self) -> NonZeroU32 {
         let n = self.beds.fetch_add(1, Ordering::Relaxed);
         NonZeroU32::new(1 << (n % 32)).unwrap_or(NonZeroU32::MIN)

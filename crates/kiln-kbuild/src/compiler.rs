@@ -7,7 +7,7 @@ use std::process::Command;
 
 use crate::Error;
 
-/// Tried in this order when nobody names a compiler.
+/// Tried in this order if no compiler is named.
 const DEFAULT: [&str; 3] = ["cc", "gcc", "clang"];
 
 /// A C compiler on this machine.
@@ -78,9 +78,10 @@ fn first_line(compiler: &Path, argument: &str) -> Result<String, Error> {
 }
 
 /// The file that a shell would run for `name`.
-fn which(name: &str) -> Option<PathBuf> {
+pub fn which(name: &str) -> Option<PathBuf> {
     if name.contains('/') {
-        return Some(PathBuf::from(name)).filter(|p| p.is_file());
+        // Symbolic links are kept: the python of a venv is one, and knows its packages by it.
+        return std::path::absolute(name).ok().filter(|p| p.is_file());
     }
     let path = env::var_os("PATH")?;
     env::split_paths(&path)

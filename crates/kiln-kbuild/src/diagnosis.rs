@@ -82,7 +82,7 @@ fn classify(line: &str) -> Kind {
         return Kind::Other;
     }
     if let Some((before, words)) = text.split_once("*** ") {
-        return of_stars(before, words);
+        return classify_stars(before, words);
     }
     let cause = match after_error(text) {
         Some(words) if CONSEQUENCES.iter().any(|c| words.starts_with(c)) => {
@@ -91,8 +91,8 @@ fn classify(line: &str) -> Kind {
         Some(_) => true,
         None => {
             OF_LINKERS.iter().any(|words| text.contains(words))
-                || of_binutils(text)
-                || of_kconfig(text)
+                || is_from_binutils(text)
+                || is_from_kconfig(text)
                 || missing_program(text).is_some()
                 || text.starts_with("FATAL: ")
                 || text.starts_with("Can't locate ")
@@ -127,7 +127,7 @@ fn after_error(text: &str) -> Option<&str> {
 }
 
 /// Of a line with three stars: make gives up, or a script of the kernel's build explains itself.
-fn of_stars(before: &str, words: &str) -> Kind {
+fn classify_stars(before: &str, words: &str) -> Kind {
     match before.is_empty() {
         true if GOOD_NEWS.iter().any(|good| words.starts_with(good)) => Kind::Other,
         true => Kind::Cause,
@@ -137,7 +137,7 @@ fn of_stars(before: &str, words: &str) -> Kind {
     }
 }
 
-fn of_binutils(text: &str) -> bool {
+fn is_from_binutils(text: &str) -> bool {
     let Some((program, words)) = text.split_once(": ") else {
         return false;
     };
@@ -147,7 +147,7 @@ fn of_binutils(text: &str) -> bool {
 }
 
 /// `lib/Kconfig:3: syntax error`, or the same of scripts/Kconfig.include.
-fn of_kconfig(text: &str) -> bool {
+fn is_from_kconfig(text: &str) -> bool {
     let mut parts = text.splitn(3, ':');
     let (file, line) = (parts.next().unwrap_or(""), parts.next().unwrap_or(""));
     let name = file.rsplit('/').next().unwrap_or(file);

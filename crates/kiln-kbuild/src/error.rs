@@ -37,7 +37,6 @@ pub enum Error {
     Io {
         /// The file or directory.
         path: PathBuf,
-        /// Why.
         source: io::Error,
     },
 }

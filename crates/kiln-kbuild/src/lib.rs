@@ -4,6 +4,7 @@
 //! [`Kbuild`], so what is tested is what is linked. Flags come from [`recipe`] and
 //! from the caller, never from the environment: a distribution's `CFLAGS` would
 //! bring back the stack protector or the GOT.
+#![forbid(unsafe_code)]
 
 mod ciphers;
 mod compiler;
@@ -22,7 +23,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::thread;
 
 pub use ciphers::{cipher_folders, cipher_list, CIPHER_LIST};
-pub use compiler::Compiler;
+pub use compiler::{which, Compiler};
 pub use diagnosis::{first_error, reason, states_error};
 pub use embed::{is_source, Embedded};
 pub use error::Error;
@@ -60,7 +61,6 @@ pub struct Built {
     pub archive: PathBuf,
     /// Its objects, in the order of their sources.
     pub objects: Vec<Object>,
-    /// The compiler that made them.
     pub compiler: Compiler,
     /// What the compiler had to say (warnings), source by source.
     pub messages: Vec<String>,
@@ -188,7 +188,7 @@ impl Kbuild {
             Some(tier) => cc
                 .args(&tier.flags)
                 .args(recipe::SIMD)
-                .args(recipe::own(source)),
+                .args(recipe::extra_flags(source)),
             None => cc.args(recipe::GENERAL),
         };
         if source.extension() == Some(OsStr::new("S")) {

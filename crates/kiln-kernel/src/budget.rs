@@ -25,7 +25,7 @@ pub enum Way {
     Fixed,
     /// 16, 256 or 512 KiB.
     Class,
-    /// As many bytes as fit the target at the rates measured at start.
+    /// The number of bytes that fit the target at the rates measured at start.
     Calibrated,
     /// TSC readings between calls decide where a section ends.
     Clocked,
@@ -129,7 +129,6 @@ impl Impl {
 pub struct Calibrated {
     /// TSC ticks it took.
     pub ticks: u64,
-    /// Runs that were made.
     pub runs: u32,
 }
 
@@ -154,7 +153,7 @@ fn gate(function: cpu::GateFn, planted: Option<&Planted<'_>>) -> (u64, Calibrate
         chain: planted.map_or(0, |p| p.chain),
         ..Default::default()
     };
-    // SAFETY: the function takes this structure; the memory is of the size it asks for, and nobody else uses it now.
+    // SAFETY: the function takes this structure; the memory is of the size it asks for, and nothing else uses it now.
     let answer = unsafe { cpu::gate(function, (&raw mut raw).cast::<c_void>()) };
     let calibrated = Calibrated {
         ticks: raw.ticks,
@@ -246,9 +245,9 @@ pub struct Part {
 
 #[derive(Clone, Debug, Default)]
 pub struct Parts {
-    /// Under the way in force.
+    /// Under the current chunking strategy.
     pub judged: Part,
-    /// In one section, whatever the length.
+    /// In one section of any length.
     pub unbounded: Part,
     /// Pure arithmetic.
     pub null: Part,

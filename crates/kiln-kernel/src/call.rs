@@ -1,14 +1,14 @@
-//! One function of an implementation, called in a context of choice.
+//! One function of an implementation, called in a given context.
 
 use std::ffi::c_void;
 
 use crate::cipher::{Impl, Kind};
 use crate::cpu;
 use crate::fpu::Context;
-use crate::sys;
+use crate::sys::{self, KeyFn};
 use crate::tier::Tier;
 
-/// Makes a call of `kernel/`'s and looks at the registers before and after it.
+/// Makes the call and records the registers before and after it.
 pub type Through =
     unsafe extern "C" fn(registers: *mut c_void, function: *const c_void, args: *const u64) -> u64;
 
@@ -20,7 +20,7 @@ pub enum Entry {
     /// A whole message, or a piece where there is no other function for pieces.
     Encrypt,
     Decrypt,
-    /// From an IV to what pieces take.
+    /// Makes the IV that pieces start from.
     First,
     EncryptPiece,
     DecryptPiece,
@@ -52,10 +52,10 @@ pub struct Function {
 }
 
 impl Function {
-    /// Some function, for a test of the tests.
+    /// Any function, for tests of the tests.
     ///
     /// # Safety
-    /// It can be called as the one that it stands for.
+    /// It has the signature of the function that it replaces.
     pub unsafe fn new(address: *const c_void, section: bool) -> Function {
         Function { address, section }
     }
@@ -70,7 +70,7 @@ impl Function {
 }
 
 impl Impl {
-    /// One of its functions, if it has it.
+    /// The function, if the implementation has it.
     pub fn function(self, entry: Entry) -> Option<Function> {
         // The address of a function of this kind, if there is one.
         macro_rules! at {
@@ -108,9 +108,42 @@ impl Impl {
             section: entry != Entry::SetKey && self.tier() != Tier::Generic,
         })
     }
+
+    /// The same implementation under another name with one function replaced, for tests of the tests.
+    ///
+    /// # Panics
+    /// If it has no such function.
+    ///
+    /// # Safety
+    /// `function` is called as the one it replaces.
+    #[doc(hidden)]
+    pub unsafe fn disguised(
+        self,
+        driver: &'static std::ffi::CStr,
+        entry: Entry,
+        function: *const c_void,
+    ) -> Impl {
+        let replaced = self.function(entry).expect("a function it has").address();
+        let mut copy = *self.0;
+        copy.driver = driver.as_ptr();
+        if entry == Entry::SetKey {
+            // SAFETY: the caller's promise: it is called as one.
+            copy.setkey = Some(unsafe { std::mem::transmute::<*const c_void, KeyFn>(function) });
+        }
+        let ops = (&raw mut copy.__bindgen_anon_1).cast::<*const c_void>();
+        for i in 0..size_of::<sys::ImplAny>() / size_of::<usize>() {
+            // SAFETY: within the union, which is initialised throughout: whole words, functions but for a number of
+            // lanes.
+            let op = unsafe { &mut *ops.add(i) };
+            if *op == replaced {
+                *op = function;
+            }
+        }
+        // Descriptors live forever, as those of `kernel/` do.
+        Impl(Box::leak(Box::new(copy)))
+    }
 }
 
-/// A call to be made.
 pub struct Call {
     pub function: Function,
     /// Called instead where no section may be opened.
@@ -131,15 +164,14 @@ pub struct Returned {
     pub result: u64,
     /// The scalar one was called.
     pub fell_back: bool,
-    /// The preempt count there.
     pub preempt_count: u32,
 }
 
 impl Call {
-    /// Make it on the calling thread's CPU. None if there was nothing that may be called there.
+    /// Makes the call on the calling thread's CPU. Returns `None` if no function may be called in that context.
     ///
     /// # Safety
-    /// The arguments are what the functions take; its tier is one that the CPU has.
+    /// The arguments are what the functions take, and the CPU has their tier.
     pub unsafe fn make(&self) -> Option<Returned> {
         let mut raw = sys::Call {
             fn_: self.function.address(),

@@ -112,11 +112,67 @@ impl<'a> Calls<'a> {
     }
 }
 
+impl Impl {
+    /// Encrypt or decrypt one message of a skcipher, in a section of its own.
+    ///
+    /// # Panics
+    /// If the implementation does not take such a message, or cannot be used here.
+    pub fn crypt(self, op: Op, ctx: &Context, iv: &[u8], src: &[u8], dst: &mut [u8]) {
+        assert_eq!(self.kind(), Kind::Skcipher);
+        assert_eq!(src.len(), dst.len());
+        let mut calls = Calls {
+            sections: Sections::Each,
+            ..Calls::new(Messages::single(op, src, dst, iv))
+        };
+        calls.run(self, ctx, 1).unwrap_or_else(|e| panic!("{e}"));
+    }
+
+    /// One message in a section of its own: the text that it becomes, which is empty for a hash, or nothing if `tag` is
+    /// wrong. To encrypt, `tag` is where the tag or digest goes; to decrypt, it is what to compare with.
+    ///
+    /// # Errors
+    /// The implementation does not take such a message, or cannot be used here.
+    pub fn once(
+        self,
+        op: Op,
+        ctx: &Context,
+        iv: &[u8],
+        aad: &[u8],
+        text: &[u8],
+        tag: &mut [u8],
+    ) -> Result<Option<Vec<u8>>, Unfit> {
+        let mut result = Vec::new();
+        let hash = self.kind() == Kind::Hash;
+        if !hash {
+            result.resize(text.len(), 0);
+        }
+        let (tag_size, dst, tags) = match self.kind() {
+            Kind::Skcipher => (0, &mut result[..], None),
+            Kind::Aead => (tag.len(), &mut result[..], Some(tag)),
+            Kind::Hash => (0, tag, None),
+        };
+        let mut calls = Calls {
+            messages: Messages {
+                tag_size,
+                ..Messages::single(op, text, dst, iv)
+            },
+            aad: Some(aad),
+            aad_len: aad.len(),
+            tags,
+            sections: Sections::Each,
+            ..Calls::default()
+        };
+        let refused = calls.run(self, ctx, 1)?;
+        Ok((refused == 0).then_some(result))
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::cipher::Pieces;
+    use crate::cipher::BLOCK;
     use crate::cpu::{Config, Cpu};
+    use crate::pieces::Pieces;
 
     const COUNT: usize = 5;
 
@@ -365,5 +421,38 @@ mod tests {
             );
             assert_eq!(dst, want, "{imp:?}");
         }
+    }
+
+    /// IEEE 1619-2018, annex B, vector 2, with every usable implementation.
+    #[test]
+    fn vector_2_of_ieee_1619() {
+        let mut key = [0x11; 32];
+        key[16..].fill(0x22);
+        let mut iv = [0; BLOCK];
+        iv[..5].fill(0x33);
+        let plain = [0x44; 32];
+        let want = [
+            0xc4, 0x54, 0x18, 0x5e, 0x6a, 0x16, 0x93, 0x6e, 0x39, 0x33, 0x40, 0x38, 0xac, 0xef,
+            0x83, 0x8b, 0xfb, 0x18, 0x6f, 0xff, 0x74, 0x80, 0xad, 0xc4, 0x28, 0x93, 0x82, 0xec,
+            0xd6, 0xd3, 0x94, 0xf0,
+        ];
+        let all = Impl::find_all("xts(aes)");
+        assert!(!all.is_empty());
+        for imp in all.into_iter().filter(|i| i.tier().usable()) {
+            let ctx = Context::new(imp, &key).unwrap();
+            let (mut sealed, mut opened) = ([0; 32], [0; 32]);
+            imp.crypt(Op::Encrypt, &ctx, &iv, &plain, &mut sealed);
+            assert_eq!(sealed, want, "{imp:?}");
+            imp.crypt(Op::Decrypt, &ctx, &iv, &sealed, &mut opened);
+            assert_eq!(opened, plain, "{imp:?}");
+        }
+    }
+
+    #[test]
+    #[should_panic(expected = "shorter than the algorithm allows")]
+    fn a_message_that_is_too_short_is_refused() {
+        let imp = Impl::best("xts(aes)").unwrap();
+        let ctx = Context::new(imp, &[1; 64]).unwrap();
+        imp.crypt(Op::Encrypt, &ctx, &[0; BLOCK], &[0; 15], &mut [0; 15]);
     }
 }

@@ -5,11 +5,7 @@ use std::fmt;
 
 use zeroize::Zeroize;
 
-use crate::call::Entry;
-use crate::calls::Calls;
-use crate::cpu;
-use crate::messages::{Messages, Unfit};
-use crate::sys::{self, KeyFn};
+use crate::sys;
 use crate::tier::{static_str, Tier};
 
 /// Bytes of an AES block, and of an IV of `xts(aes)`.
@@ -230,47 +226,13 @@ impl Impl {
         Impl(unsafe { &*descriptor.cast::<sys::Impl>() })
     }
 
-    /// The same under another name and with another function in the place of one: for tests of the tests.
-    ///
-    /// # Panics
-    /// If it has no such function.
-    ///
-    /// # Safety
-    /// `function` is called as the one it replaces.
-    #[doc(hidden)]
-    pub unsafe fn disguised(
-        self,
-        driver: &'static std::ffi::CStr,
-        entry: Entry,
-        function: *const c_void,
-    ) -> Impl {
-        let replaced = self.function(entry).expect("a function it has").address();
-        let mut copy = *self.0;
-        copy.driver = driver.as_ptr();
-        if entry == Entry::SetKey {
-            // SAFETY: the caller's promise: it is called as one.
-            copy.setkey = Some(unsafe { std::mem::transmute::<*const c_void, KeyFn>(function) });
-        }
-        let ops = (&raw mut copy.__bindgen_anon_1).cast::<*const c_void>();
-        for i in 0..size_of::<sys::ImplAny>() / size_of::<usize>() {
-            // SAFETY: within the union, which is initialised throughout: whole words, functions but for a number of
-            // lanes.
-            let op = unsafe { &mut *ops.add(i) };
-            if *op == replaced {
-                *op = function;
-            }
-        }
-        // As the descriptors of `kernel/`, it is there for good.
-        Impl(Box::leak(Box::new(copy)))
-    }
-
     pub fn is_keyed(self) -> bool {
         self.0.key_max > 0
     }
 }
 
 /// The longest key that [`Impl::key_sizes`] lists for implementations that take keys of any length.
-pub const LONGEST_LISTED_KEY: usize = 256;
+pub(crate) const LONGEST_LISTED_KEY: usize = 256;
 
 /// A key that an implementation does not take.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -315,7 +277,6 @@ impl Context {
         self.memory.copy_from_slice(&other.memory);
     }
 
-    /// For `kernel/`.
     pub(crate) fn as_ptr(&self) -> *const c_void {
         self.memory.as_ptr().cast()
     }
@@ -339,153 +300,9 @@ impl Drop for Context {
     }
 }
 
-impl Impl {
-    /// Encrypt or decrypt one message of a skcipher, in a section of its own.
-    ///
-    /// # Panics
-    /// If the implementation does not take such a message, or cannot be used here.
-    pub fn crypt(self, op: Op, ctx: &Context, iv: &[u8], src: &[u8], dst: &mut [u8]) {
-        assert_eq!(self.kind(), Kind::Skcipher);
-        assert_eq!(src.len(), dst.len());
-        let mut calls = Calls {
-            sections: Sections::Each,
-            ..Calls::new(Messages::single(op, src, dst, iv))
-        };
-        calls.run(self, ctx, 1).unwrap_or_else(|e| panic!("{e}"));
-    }
-
-    /// One message in a section of its own: the text that it becomes, which is empty for a hash, or nothing if `tag` is
-    /// wrong. To encrypt, `tag` is where the tag or digest goes; to decrypt, it is what to compare with.
-    ///
-    /// # Errors
-    /// The implementation does not take such a message, or cannot be used here.
-    pub fn once(
-        self,
-        op: Op,
-        ctx: &Context,
-        iv: &[u8],
-        aad: &[u8],
-        text: &[u8],
-        tag: &mut [u8],
-    ) -> Result<Option<Vec<u8>>, Unfit> {
-        let mut result = Vec::new();
-        let hash = self.kind() == Kind::Hash;
-        if !hash {
-            result.resize(text.len(), 0);
-        }
-        let (tag_size, dst, tags) = match self.kind() {
-            Kind::Skcipher => (0, &mut result[..], None),
-            Kind::Aead => (tag.len(), &mut result[..], Some(tag)),
-            Kind::Hash => (0, tag, None),
-        };
-        let mut calls = Calls {
-            messages: Messages {
-                tag_size,
-                ..Messages::single(op, text, dst, iv)
-            },
-            aad: Some(aad),
-            aad_len: aad.len(),
-            tags,
-            sections: Sections::Each,
-            ..Calls::default()
-        };
-        let refused = calls.run(self, ctx, 1)?;
-        Ok((refused == 0).then_some(result))
-    }
-
-    /// One message in pieces; with `other` the two take turns on one state. The tag or digest is
-    /// returned, whether the message is encrypted or decrypted.
-    ///
-    /// # Panics
-    /// As [`Impl::crypt`], or if the text is longer than [`Impl::longest`].
-    pub fn pieces(self, ctx: &Context, message: &mut Pieces<'_>) -> Vec<u8> {
-        for imp in [Some(self), message.other].into_iter().flatten() {
-            assert!(imp.tier().usable(), "{imp:?} cannot be used here");
-            assert_eq!(ctx.imp.alg(), imp.alg());
-        }
-        let aad: usize = message.aad_pieces.iter().sum();
-        let text: usize = message.pieces.iter().sum();
-        assert_eq!((aad, text), (message.aad.len(), message.src.len()));
-        assert!(message.dst.len() >= text || self.kind() == Kind::Hash);
-        assert!(message.iv.len() >= self.iv_size());
-        let all: Vec<u32> = message
-            .aad_pieces
-            .iter()
-            .chain(message.pieces)
-            .map(|&n| n as u32)
-            .collect();
-        let mut tag = vec![0; self.digest_size().max(message.tag_size)];
-        let mut raw = sys::Pieces {
-            impl_: self.0,
-            other: message.other.map_or(std::ptr::null(), |o| o.0),
-            ctx: ctx.as_ptr(),
-            dst: message.dst.as_mut_ptr(),
-            src: message.src.as_ptr(),
-            iv: message.iv.as_ptr(),
-            aad: message.aad.as_ptr(),
-            tag: tag.as_mut_ptr(),
-            len: text,
-            aadlen: aad,
-            tagsize: message.tag_size,
-            decrypt: message.op == Op::Decrypt,
-            piece: all.as_ptr(),
-            pieces: all.len() as u32,
-            aad_pieces: message.aad_pieces.len() as u32,
-        };
-        // SAFETY: the pieces are as long as the buffers, as was seen above.
-        let err = unsafe { cpu::gate(sys::kiln_pieces_run, (&raw mut raw).cast::<c_void>()) };
-        assert_eq!(err, 0, "a text that is not too long");
-        tag
-    }
-}
-
-/// One message in pieces.
-pub struct Pieces<'a> {
-    /// A hash ignores it.
-    pub op: Op,
-    /// Takes turns with the implementation that is asked.
-    pub other: Option<Impl>,
-    pub src: &'a [u8],
-    /// What comes out; empty for a hash.
-    pub dst: &'a mut [u8],
-    pub iv: &'a [u8],
-    pub aad: &'a [u8],
-    /// Bytes of the tag; nothing to others than AEADs.
-    pub tag_size: usize,
-    /// Lengths of the pieces of the associated data.
-    pub aad_pieces: &'a [usize],
-    /// Lengths of the pieces of the text.
-    pub pieces: &'a [usize],
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    /// IEEE 1619-2018, annex B, vector 2, with every usable implementation.
-    #[test]
-    fn vector_2_of_ieee_1619() {
-        let mut key = [0x11; 32];
-        key[16..].fill(0x22);
-        let mut iv = [0; BLOCK];
-        iv[..5].fill(0x33);
-        let plain = [0x44; 32];
-        let want = [
-            0xc4, 0x54, 0x18, 0x5e, 0x6a, 0x16, 0x93, 0x6e, 0x39, 0x33, 0x40, 0x38, 0xac, 0xef,
-            0x83, 0x8b, 0xfb, 0x18, 0x6f, 0xff, 0x74, 0x80, 0xad, 0xc4, 0x28, 0x93, 0x82, 0xec,
-            0xd6, 0xd3, 0x94, 0xf0,
-        ];
-        let all = Impl::find_all("xts(aes)");
-        assert!(!all.is_empty());
-        for imp in all.into_iter().filter(|i| i.tier().usable()) {
-            let ctx = Context::new(imp, &key).unwrap();
-            let (mut sealed, mut opened) = ([0; 32], [0; 32]);
-            imp.crypt(Op::Encrypt, &ctx, &iv, &plain, &mut sealed);
-            assert_eq!(sealed, want, "{imp:?}");
-            imp.crypt(Op::Decrypt, &ctx, &iv, &sealed, &mut opened);
-            assert_eq!(opened, plain, "{imp:?}");
-        }
-    }
 
     #[test]
     fn a_key_of_another_length_is_refused() {
@@ -493,14 +310,6 @@ mod tests {
         assert_eq!(Context::new(imp, &[0; 33]).err(), Some(KeyLength(33)));
         let unkeyed = Impl::best("sha1").unwrap();
         assert_eq!(Context::new(unkeyed, &[0; 1]).err(), Some(KeyLength(1)));
-    }
-
-    #[test]
-    #[should_panic(expected = "shorter than the algorithm allows")]
-    fn a_message_that_is_too_short_is_refused() {
-        let imp = Impl::best("xts(aes)").unwrap();
-        let ctx = Context::new(imp, &[1; 64]).unwrap();
-        imp.crypt(Op::Encrypt, &ctx, &[0; BLOCK], &[0; 15], &mut [0; 15]);
     }
 
     /// `kernel/crypto/skcipher.c` finds partial blocks by a mask.

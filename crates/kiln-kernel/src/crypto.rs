@@ -4,14 +4,13 @@ mod api;
 mod kinds;
 mod requests;
 
-pub use api::Api;
+pub(crate) use api::init;
+pub use api::{memory_holds, Api};
 pub use kinds::{Aead, Shash, Skcipher, Transform};
 pub use requests::{Driver, Part, Repeat};
 
 use std::fmt;
 use std::ptr;
-use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::OnceLock;
 
 use crate::cpu;
 use crate::load::Operation;
@@ -22,7 +21,7 @@ pub const ASYNC: u32 = 0x80;
 /// Flag of an algorithm for use by others, returned only if asked for explicitly.
 pub const INTERNAL: u32 = 0x2000;
 /// A request may wait for its place in a queue that is full.
-pub const MAY_BACKLOG: u32 = 0x400;
+pub(crate) const MAY_BACKLOG: u32 = 0x400;
 
 /// A negative errno value, as a kernel returns it.
 #[derive(Clone, Copy, PartialEq, Eq, Hash)]
@@ -96,24 +95,6 @@ impl Model {
         // SAFETY: takes one of these numbers.
         unsafe { sys::kiln_crypto_model(self as u32) }
     }
-}
-
-/// The memory of transforms and requests, in use or free. Other threads may use it meanwhile.
-static MEMORY: OnceLock<&[AtomicU64]> = OnceLock::new();
-
-pub(crate) fn init() {
-    // SAFETY: these functions are linked in, and nothing else starts them.
-    MEMORY.get_or_init(|| unsafe { api::start(sys::kiln_slab_give, sys::kiln_crypto_init) });
-}
-
-/// Whether the memory of transforms and requests holds these two words one after the other: to see that keys are wiped.
-pub fn memory_holds(words: [u64; 2]) -> bool {
-    let pairs = MEMORY
-        .get()
-        .into_iter()
-        .flat_map(|memory| memory.windows(2));
-    let mut pairs = pairs.map(|pair| [0, 1].map(|i| pair[i].load(Ordering::Relaxed)));
-    pairs.any(|pair| pair == words)
 }
 
 /// Pieces of memory handed out to transforms and requests and not yet returned.
@@ -194,14 +175,13 @@ impl Drop for Asked {
 pub mod broken {
     /// Queues without end.
     pub const NO_LIMIT: u32 = 1;
-    /// There is no backlog.
     pub const NO_BACKLOG: u32 = 2;
     /// Waiting requests do not count as users of their transform.
     pub const UNCOUNTED: u32 = 4;
     /// The last request is served first.
     pub const LATE_FIRST: u32 = 8;
 
-    /// From now on, in the whole process.
+    /// Breaks these rules from now on, in the whole process.
     pub fn set(rules: u32) {
         // SAFETY: takes any number.
         unsafe { super::sys::kiln_cryptd_break(rules) }

@@ -52,7 +52,6 @@ pub enum Context {
     Hardirq,
     /// A hardirq over a task with softirqs disabled.
     HardirqOverBhOff,
-    /// A hardirq over a softirq.
     HardirqOverSoftirq,
     /// A non-maskable interrupt.
     Nmi,

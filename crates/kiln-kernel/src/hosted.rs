@@ -94,7 +94,7 @@ macro_rules! border {
             pub use crate::sys::{kiln_calls_run, Calls, Section, Work, Workqueue};
         }
 
-        /// The functions of the border by name, for whoever links foreign code to them.
+        /// The functions of the border by name, for linking foreign code to them.
         pub fn functions() -> Vec<(&'static str, usize)> {
             vec![$((stringify!($name), border::$name as *const () as usize)),*]
         }

@@ -1,9 +1,6 @@
 //! The only way from Rust into `kernel/`: bindings of `kernel/include/kiln/abi/`, and safe forms of them that the rest
 //! of the workspace uses.
 
-// A name that says it all needs no comment.
-#![allow(missing_docs)]
-
 pub mod budget;
 pub mod call;
 pub mod calls;
@@ -18,6 +15,7 @@ pub mod hosted;
 pub mod irq;
 pub mod load;
 pub mod messages;
+pub mod pieces;
 pub mod scene;
 pub mod script;
 pub mod storm;

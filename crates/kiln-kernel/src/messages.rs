@@ -24,7 +24,7 @@ pub struct Messages<'a> {
     pub dst: &'a mut [u8],
     /// Its IV is at `i * iv_stride`.
     pub ivs: &'a [u8],
-    /// As many bytes as `ivs`, for copies that may be modified. It may be empty for a single message.
+    /// The same size as `ivs`, for copies that may be modified. It may be empty for a single message.
     pub iv_room: &'a mut [u8],
     /// Bytes from one message to the next.
     pub src_stride: usize,
@@ -47,7 +47,6 @@ pub struct Messages<'a> {
 pub struct Lens {
     /// The prefix: associated data.
     pub assoc: usize,
-    /// The text.
     pub text: usize,
     /// The tag, in the message or in the result.
     pub tag: usize,

@@ -1,5 +1,5 @@
 //! Requests made one after the other in given contexts, and what became of each: the rules of
-//! an asynchronous crypto API, as those see them who use it.
+//! an asynchronous crypto API, as observed by its callers.
 
 use std::ffi::c_void;
 
@@ -11,7 +11,7 @@ use crate::sys;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Step {
-    /// So many requests on a transform (by its index), with flags, in a context.
+    /// A number of requests on a transform (by its index), with flags, in a context.
     Submit(usize, Context, u32, u32),
     /// Let others run until this many more requests are answered.
     Run(u32),
@@ -63,7 +63,6 @@ pub struct Event {
     pub wrong: bool,
     /// The result.
     pub err: Errno,
-    /// The preempt count there.
     pub preempt_count: u32,
 }
 
@@ -180,7 +179,7 @@ pub fn scenarios() -> Vec<(&'static str, usize, Vec<Step>)> {
 /// The steps of a scenario.
 ///
 /// # Panics
-/// There is none of this name.
+/// The name of the scenario is unknown.
 pub fn scenario(name: &str) -> Vec<Step> {
     let all = scenarios().into_iter();
     let mut named = all.filter(|(n, ..)| *n == name).map(|(.., steps)| steps);

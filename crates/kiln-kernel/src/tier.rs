@@ -15,14 +15,12 @@ macro_rules! tiers {
         $($tier:ident $name:literal $bits:literal [$($has:ident)*];)*
     ) => {
         /// A CPU feature.
-        #[allow(missing_docs)]
         #[derive(Clone, Copy, Debug, PartialEq, Eq)]
         pub enum Feature {
             $($feature),*
         }
 
         /// A set of CPU features that implementations are written for.
-        #[allow(missing_docs)]
         #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
         #[repr(u32)]
         pub enum Tier {

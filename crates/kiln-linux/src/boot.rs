@@ -11,6 +11,7 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use crate::console::{self, Line};
+use crate::error::BootEnd;
 use crate::Error;
 
 /// How often it is looked whether someone wants it to end.
@@ -22,7 +23,6 @@ const TAIL: usize = 15;
 /// Bytes of a line; a console that sends no newline must not fill memory.
 const LONGEST: u64 = 1 << 16;
 
-/// What is booted.
 pub struct Boot<'a> {
     /// User mode Linux.
     pub linux: &'a Path,
@@ -32,20 +32,17 @@ pub struct Boot<'a> {
     pub memory: &'a str,
     /// Words of the kernel's command line besides.
     pub arguments: &'a [&'a str],
-    /// It is killed then.
     pub limit: Duration,
     /// Set by Ctrl-C.
     pub stop: &'a AtomicBool,
 }
 
-/// How it went.
 #[derive(Debug)]
 pub struct Outcome {
     /// What init said last, if it came so far: 0 if all its orders went well.
     pub exit: Option<i32>,
     /// From the start of the process to init's first word.
     pub to_init: Option<Duration>,
-    /// The whole.
     pub took: Duration,
     /// The console's last lines.
     pub tail: Vec<String>,
@@ -58,7 +55,7 @@ impl Boot<'_> {
     /// It cannot be started, does not end within the limit, or ends before init has said so.
     pub fn run(&self, line: &mut dyn FnMut(&Line)) -> Result<Outcome, Error> {
         let initramfs = Scratch::new("initramfs")?;
-        fs::write(&initramfs.0, &self.initramfs).map_err(|e| Error::io(&initramfs.0, &e))?;
+        fs::write(&initramfs.0, &self.initramfs).map_err(|e| Error::cache(&initramfs.0, e))?;
         watch(
             self.command(&initramfs.0),
             &Watch {
@@ -78,7 +75,7 @@ impl Boot<'_> {
         command
             .arg(format!("mem={}", self.memory))
             .arg(format!("initrd={}", initramfs.display()))
-            // The first console is this process's output; what comes in is nobody's.
+            // The first console is this process's output; it has no input.
             .args(["con=null", "con0=null,fd:1", "console=tty0"])
             .args(self.arguments)
             // Its last words before the console works go there.
@@ -90,8 +87,7 @@ impl Boot<'_> {
 /// A machine's end in any case.
 pub(crate) struct Watch<'a> {
     /// What it is called in messages.
-    pub name: &'a str,
-    /// It is killed then.
+    pub name: &'static str,
     pub limit: Duration,
     /// Set by Ctrl-C.
     pub stop: &'a AtomicBool,
@@ -109,9 +105,10 @@ pub(crate) fn watch(
         .stdout(Stdio::piped())
         // Its own processes end with it, and a terminal's signals do not reach them one by one.
         .process_group(0);
-    let child = command.spawn().map_err(|e| {
-        let program = Path::new(command.get_program()).display();
-        Error::Lacks(format!("{} {program} cannot be started: {e}", how.name))
+    let child = command.spawn().map_err(|source| Error::NoStart {
+        what: how.name,
+        program: command.get_program().into(),
+        source,
     })?;
     let mut machine = Machine(child);
     let lines = reader(&mut machine.0);
@@ -136,7 +133,7 @@ pub(crate) fn watch(
                 outcome.tail.push(printable(&bytes));
                 if !line(&said) {
                     machine.kill();
-                    return Err(ended(how, "is of no use here", &outcome));
+                    return Err(failed(how, BootEnd::Useless, outcome));
                 }
             }
             Err(RecvTimeoutError::Timeout) => {}
@@ -147,27 +144,28 @@ pub(crate) fn watch(
         }
         if start.elapsed() > how.limit {
             machine.kill();
-            return Err(ended(how, "is killed at its time limit", &outcome));
+            return Err(failed(how, BootEnd::TimeLimit, outcome));
         }
     }
     drop(machine);
     outcome.took = start.elapsed();
     match outcome.exit {
         Some(_) => Ok(outcome),
-        None => Err(ended(how, "ended before Kiln's init was done", &outcome)),
+        None => Err(failed(how, BootEnd::Early, outcome)),
     }
 }
 
-fn ended(how: &Watch, what: &str, outcome: &Outcome) -> Error {
-    let tail = match outcome.tail.is_empty() {
-        true => "nothing".to_owned(),
-        false => outcome.tail.join("\n  "),
-    };
-    Error::Failed(format!(
-        "{} {what} ({} s, see --limit); the end of its console is above\n  {tail}",
-        how.name,
-        how.limit.as_secs_f64()
-    ))
+fn failed(how: &Watch, end: BootEnd, outcome: Outcome) -> Error {
+    let mut tail = outcome.tail;
+    if tail.is_empty() {
+        tail.push("nothing".to_owned());
+    }
+    Error::Boot {
+        name: how.name,
+        end,
+        limit: how.limit,
+        tail,
+    }
 }
 
 /// The process and all it has started.
@@ -176,7 +174,7 @@ struct Machine(Child);
 impl Machine {
     fn kill(&mut self) {
         let group = libc::pid_t::try_from(self.0.id()).expect("a process id");
-        // SAFETY: a system call without memory of ours. The group is the child's, who is not waited for yet.
+        // SAFETY: a system call without memory of ours. The group is that of the child, which was not waited for yet.
         unsafe { libc::kill(-group, libc::SIGKILL) };
     }
 }
@@ -206,7 +204,7 @@ fn reader(child: &mut Child) -> mpsc::Receiver<Vec<u8>> {
     lines
 }
 
-/// For a terminal: nothing of it is a control sequence.
+/// The line without control sequences, safe to print on a terminal.
 fn printable(bytes: &[u8]) -> String {
     let text = String::from_utf8_lossy(bytes);
     text.trim_end()
@@ -224,7 +222,7 @@ impl Scratch {
         use std::sync::atomic::AtomicU32;
         static COUNT: AtomicU32 = AtomicU32::new(0);
         let dir = kiln_tree::root()?.join("kiln/linux/boot");
-        fs::create_dir_all(&dir).map_err(|e| Error::io(&dir, &e))?;
+        fs::create_dir_all(&dir).map_err(|e| Error::cache(&dir, e))?;
         let n = COUNT.fetch_add(1, Ordering::Relaxed);
         Ok(Scratch(
             dir.join(format!("{name}.{}.{n}", std::process::id())),
@@ -268,9 +266,7 @@ mod tests {
     #[test]
     fn one_that_hangs_is_killed_with_all_it_started_and_its_last_lines_are_told() {
         let (dir, linux) = machine("echo $$ >\"$(dirname \"$0\")/pid\"; echo one; printf 'two\\033[2J\\n'; sleep 60 & wait");
-        let Err(Error::Failed(line)) = boot(&linux, 400) else {
-            panic!("it ended");
-        };
+        let line = boot(&linux, 400).unwrap_err().to_string();
         assert!(
             line.contains("time limit") && line.contains("one\n  two.[2J"),
             "{line}"
@@ -282,16 +278,13 @@ mod tests {
     #[test]
     fn one_that_ends_without_a_word_of_init_has_failed() {
         let (_dir, linux) = machine("echo 'Kernel panic - not syncing'; exit 134");
-        let Err(Error::Failed(line)) = boot(&linux, 20_000) else {
-            panic!("it went well");
-        };
+        let line = boot(&linux, 20_000).unwrap_err().to_string();
         assert!(
             line.contains("before Kiln's init") && line.contains("not syncing"),
             "{line}"
         );
-        let Err(Error::Lacks(_)) = boot(Path::new("/nonexistent/linux"), 1000) else {
-            panic!("started");
-        };
+        let absent = boot(Path::new("/nonexistent/linux"), 1000);
+        assert!(matches!(absent, Err(Error::NoStart { .. })));
     }
 
     #[test]

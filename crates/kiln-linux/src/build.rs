@@ -14,22 +14,22 @@ use serde::Serialize;
     )
 )]
 pub struct Row {
-    /// The kernel, or Kiln's module.
+    /// What was built: user-mode Linux, or Kiln's module.
     #[schemars(extend("x-role" = "key"))]
     pub what: &'static str,
-    /// Version of Linux.
+    /// Version of Linux, or the directory of the kernel headers that the module was built for.
     #[schemars(extend("x-role" = "key"))]
     pub version: String,
-    /// The compiler.
+    /// The compiler, with its version.
     #[schemars(extend("x-role" = "key"))]
     pub cc: String,
     /// How long the build took.
     #[schemars(extend("unit" = "s", "x-role" = "main"))]
     pub seconds: f64,
-    /// Warnings of the compiler.
+    /// Compiler warnings in Kiln's module; 0 for a kernel.
     #[schemars(extend("x-role" = "figure"))]
     pub warnings: usize,
-    /// Where the result is.
+    /// Path of the file that was built.
     #[schemars(extend("x-role" = "figure"))]
     pub path: String,
 }

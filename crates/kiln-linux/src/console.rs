@@ -56,12 +56,7 @@ pub enum Line {
     /// Messages of the kernel were lost.
     Lost,
     /// An order ended.
-    End {
-        /// Which.
-        order: u32,
-        /// How.
-        how: End,
-    },
+    End { order: u32, how: End },
     /// All orders are obeyed, or one failed; the machine powers off.
     Exit(i32),
     /// Not of the init: boot messages, firmware, a panic.

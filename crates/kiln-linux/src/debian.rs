@@ -13,7 +13,6 @@ use crate::Error;
 pub struct Kernel {
     /// As `uname -r`.
     pub release: String,
-    /// The bzImage.
     pub image: PathBuf,
     /// A directory for `make -C`.
     pub headers: PathBuf,
@@ -26,25 +25,20 @@ impl Kernel {
     ///
     /// # Errors
     /// They are not what they must be.
-    pub fn of_user(image: &Path, headers: &Path) -> Result<Kernel, Error> {
-        let head =
-            fs::read(image).map_err(|e| Error::Input(format!("{}: {e}", image.display())))?;
+    pub fn from_user(image: &Path, headers: &Path) -> Result<Kernel, Error> {
+        let head = fs::read(image).map_err(|e| Error::read(image, e))?;
         // Documentation/arch/x86/boot.rst: "HdrS" at 0x202.
         if head.get(0x202..0x206) != Some(b"HdrS") {
-            return Err(Error::Input(format!(
-                "'{}' is no bzImage: name one such as arch/x86/boot/bzImage",
-                image.display()
-            )));
+            return Err(Error::NotBzImage(image.to_owned()));
         }
-        let headers = fs::canonicalize(headers)
-            .map_err(|e| Error::Input(format!("--headers {}: {e}", headers.display())))?;
+        let headers = fs::canonicalize(headers).map_err(|source| Error::Headers {
+            path: headers.to_owned(),
+            source,
+        })?;
         let release = fs::read_to_string(headers.join("include/config/kernel.release"))
-            .map_err(|e| {
-                Error::Input(format!(
-                    "'{}' has no include/config/kernel.release ({e}): name a kernel's headers, or its tree after \
-                     make modules_prepare",
-                    headers.display()
-                ))
+            .map_err(|source| Error::NoRelease {
+                headers: headers.clone(),
+                source,
             })?
             .trim()
             .to_owned();
@@ -107,10 +101,7 @@ pub fn find(version: &str, progress: &dyn Fn(&str)) -> Result<Kernel, Error> {
     let releases = known_to_apt(version)?;
     let newest = releases.iter().max_by(|a, b| by_number(a, b));
     let Some(release) = newest else {
-        return Err(Error::Lacks(format!(
-            "apt knows no linux-image-{version}*-amd64: apt-get update (6.12 is in bookworm-security or \
-             bookworm-backports), or name a kernel with --kernel and --headers"
-        )));
+        return Err(Error::NoImage(version.to_owned()));
     };
     download(&cache, release, progress)
 }
@@ -176,22 +167,17 @@ fn run(program: &str, arguments: &[&str], dir: &Path) -> Result<String, Error> {
         .current_dir(dir)
         .env("LC_ALL", "C")
         .output()
-        .map_err(|e| {
-            Error::Lacks(format!(
-                "{program}: {e}: this is no Debian; name a kernel with --kernel BZIMAGE --headers DIR"
-            ))
-        })?;
+        .map_err(|e| Error::NotDebian(program.to_owned(), e))?;
     if !output.status.success() {
         let said = String::from_utf8_lossy(&output.stderr);
         let line = said
             .lines()
             .find(|l| l.starts_with("E:"))
             .or(said.lines().last());
-        return Err(Error::Lacks(format!(
-            "{program} {} failed: {}: apt-get update, and try again",
-            arguments.join(" "),
-            line.unwrap_or("no message")
-        )));
+        return Err(Error::Apt {
+            command: format!("{program} {}", arguments.join(" ")),
+            line: line.unwrap_or("no message").to_owned(),
+        });
     }
     Ok(String::from_utf8_lossy(&output.stdout).into_owned())
 }
@@ -206,7 +192,7 @@ fn known_to_apt(version: &str) -> Result<Vec<String>, Error> {
     Ok(releases(&said, version))
 }
 
-/// Of lines `linux-image-RELEASE - WORDS`.
+/// Parses lines `linux-image-RELEASE - WORDS`.
 fn releases(said: &str, version: &str) -> Vec<String> {
     let names = said.lines().filter_map(|line| line.split(' ').next());
     names
@@ -219,12 +205,12 @@ fn releases(said: &str, version: &str) -> Vec<String> {
 
 fn download(cache: &Path, release: &str, progress: &dyn Fn(&str)) -> Result<Kernel, Error> {
     let dir = cache.join(format!("{release}.{}", std::process::id()));
-    fs::create_dir_all(&dir).map_err(|e| Error::io(&dir, &e))?;
+    fs::create_dir_all(&dir).map_err(|e| Error::cache(&dir, e))?;
     let done = fill(&dir, release, progress).and_then(|()| {
         let place = cache.join(release);
         // What an interrupted one has left, or another kiln has finished meanwhile.
         let _ = fs::remove_dir_all(&place);
-        fs::rename(&dir, &place).map_err(|e| Error::io(&place, &e))?;
+        fs::rename(&dir, &place).map_err(|e| Error::cache(&place, e))?;
         place_headers(&place, release)?;
         kiln_tree::update(&place.join("whole"), "")?;
         Ok(kernel_in(&place, release))
@@ -245,12 +231,14 @@ fn fill(dir: &Path, release: &str, progress: &dyn Fn(&str)) -> Result<(), Error>
         run("apt-get", &["download", package], dir)?;
     }
     progress(&format!("unpacking linux-image-{release}"));
-    let archives = fs::read_dir(dir).map_err(|e| Error::io(dir, &e))?.flatten();
+    let archives = fs::read_dir(dir)
+        .map_err(|e| Error::cache(dir, e))?
+        .flatten();
     for archive in archives.map(|e| e.path()) {
         if archive.extension().is_some_and(|e| e == "deb") {
             let name = archive.to_string_lossy().into_owned();
             run("dpkg-deb", &["-x", &name, "."], dir)?;
-            fs::remove_file(&archive).map_err(|e| Error::io(&archive, &e))?;
+            fs::remove_file(&archive).map_err(|e| Error::cache(&archive, e))?;
         }
     }
     Ok(())
@@ -270,9 +258,9 @@ fn needed(depends: &str) -> Vec<String> {
 /// Their Makefile includes another by its place in an installed system.
 fn place_headers(root: &Path, release: &str) -> Result<(), Error> {
     let path = root.join(format!("usr/src/linux-headers-{release}/Makefile"));
-    let text = fs::read_to_string(&path).map_err(|e| Error::io(&path, &e))?;
+    let text = fs::read_to_string(&path).map_err(|e| Error::cache(&path, e))?;
     let moved = text.replace("/usr/src/", &format!("{}/usr/src/", root.display()));
-    fs::write(&path, moved).map_err(|e| Error::io(&path, &e))
+    fs::write(&path, moved).map_err(|e| Error::cache(&path, e))
 }
 
 #[cfg(test)]
@@ -331,20 +319,20 @@ mod tests {
             (image.clone(), dir.path().to_owned()),
         ] {
             assert!(matches!(
-                Kernel::of_user(&image, &headers),
-                Err(Error::Input(_))
+                Kernel::from_user(&image, &headers),
+                Err(Error::Read { .. } | Error::NotBzImage(_))
             ));
         }
         let mut head = vec![0; 0x300];
         head[0x202..0x206].copy_from_slice(b"HdrS");
         fs::write(&image, head).unwrap();
         assert!(matches!(
-            Kernel::of_user(&image, dir.path()),
-            Err(Error::Input(_))
+            Kernel::from_user(&image, dir.path()),
+            Err(Error::NoRelease { .. })
         ));
         fs::create_dir_all(dir.path().join("include/config")).unwrap();
         fs::write(dir.path().join("include/config/kernel.release"), "6.15.2\n").unwrap();
-        let kernel = Kernel::of_user(&image, dir.path()).unwrap();
+        let kernel = Kernel::from_user(&image, dir.path()).unwrap();
         assert_eq!(
             (kernel.release.as_str(), kernel.policy()),
             ("6.15.2", "bh-off")

@@ -20,7 +20,7 @@ use kiln_tree::{
 };
 
 use crate::module;
-use crate::selftest::{wanted, Heard, Outcome, Row};
+use crate::selftest::{select_impls, Heard, Outcome, Row};
 use crate::Error;
 
 /// The module's object, and its directory in the tree's cache.
@@ -44,7 +44,6 @@ const TESTING: f64 = 0.05;
 
 /// What is tested, and how.
 pub struct Plan<'a> {
-    /// The tree.
     pub source: Source,
     /// What compiles it, and the module.
     pub compiler: Compiler,
@@ -54,7 +53,6 @@ pub struct Plan<'a> {
     pub only: Option<&'a str>,
     /// Rounds of each random test instead of Linux's hundred.
     pub fuzz: Option<u32>,
-    /// From which what the tests draw follows.
     pub seed: u64,
     /// With these arguments this program, run again as a child, calls [`judge`].
     pub arguments: &'a [OsString],
@@ -81,7 +79,7 @@ pub fn run(plan: &Plan) -> Result<Outcome, Error> {
         &tree,
         &Guest {
             name: NAME,
-            compile: &|cache| compile(plan, cache),
+            compile: &|cache| compile(plan, cache).map_err(|e| kiln_tree::Error::Guest(e.into())),
         },
     )?;
     let seen = Trial {
@@ -90,7 +88,7 @@ pub fn run(plan: &Plan) -> Result<Outcome, Error> {
         // The tree's own drivers are another command's.
         tests: false,
         fuzz: plan.fuzz,
-        usual: wanted(plan.only).len() as f64,
+        usual: select_impls(plan.only).len() as f64,
         stop: plan.stop,
         progress: &|done, what| (plan.progress)(BUILDING + TESTING * done, what),
     }
@@ -114,11 +112,10 @@ pub fn run(plan: &Plan) -> Result<Outcome, Error> {
 
 fn outcome(plan: &Plan, seen: &Seen, symbols: &Symbols) -> Result<Outcome, Error> {
     if let Some((what, address)) = &seen.broken {
-        return Err(Error::Failed(format!(
-            "Kiln's module in Linux {}, hosted: {}",
-            plan.source.version,
-            symbols.fault(what, *address)
-        )));
+        return Err(Error::HostedFault {
+            version: plan.source.version.to_string(),
+            fault: symbols.fault(what, *address),
+        });
     }
     let mut heard = Heard::default();
     for (driver, (what, address)) in &seen.faults {
@@ -215,17 +212,19 @@ fn in_contexts(outcome: &mut Outcome, tried: &[Tried]) {
 /// # Errors
 /// The image cannot be loaded, or is of another version.
 pub fn judge(order: &Order, only: Option<&str>, fuzz: Option<u32>) -> Result<(), Error> {
-    if contexts::asked() {
-        return contexts::measure_with(order, |host| register(host, only));
+    if !order.drivers.is_empty() {
+        contexts::measure_with(order, |host| register(host, only))?;
+        return Ok(());
     }
     interrupted_with(order, fuzz, |host| {
         host.tests(true)?;
         register(host, only)?;
         host.tests(false)
-    })
+    })?;
+    Ok(())
 }
 
-fn register(host: &mut Host, only: Option<&str>) -> Result<(), Error> {
+fn register(host: &mut Host, only: Option<&str>) -> Result<(), kiln_tree::Error> {
     // The module keeps the pointer for good.
     let only = only.and_then(|name| CString::new(name).ok());
     let only: *const c_char = only.map_or(ptr::null(), |name| name.into_raw());
@@ -249,13 +248,12 @@ fn register(host: &mut Host, only: Option<&str>) -> Result<(), Error> {
 ///
 /// # Safety
 /// It has this type, and nothing reads it meanwhile.
-unsafe fn set<T>(image: &Image, name: &str, value: T) -> Result<(), Error> {
-    let at = image.symbol(name).ok_or_else(|| {
-        Error::Lacks(format!(
-            "{} has no {name}: remove it, kiln makes it again",
-            image.path.display()
-        ))
-    })?;
+unsafe fn set<T>(image: &Image, name: &str, value: T) -> Result<(), kiln_tree::Error> {
+    let no_symbol = || kiln_tree::Error::NoSymbol {
+        image: image.path.clone(),
+        name: name.to_owned(),
+    };
+    let at = image.symbol(name).ok_or_else(no_symbol)?;
     // SAFETY: the caller's promise; the image is mapped at its addresses.
     unsafe { ptr::write_volatile(at as *mut T, value) };
     Ok(())
@@ -289,23 +287,23 @@ fn compile(plan: &Plan, cache: &Cache) -> Result<(), Error> {
         (plan.progress)(0.8, what.trim_start_matches('/'));
     })?;
     if !said.success {
-        return Err(Error::Input(format!(
-            "Kiln's module does not build against Linux {}{}: the log is {}",
-            plan.source.version,
-            said.cause(),
-            log.display()
-        )));
+        return Err(Error::Module {
+            which: "Kiln's module",
+            against: format!("Linux {}", plan.source.version),
+            cause: said.cause(),
+            log,
+        });
     }
     let mut inputs: Vec<PathBuf> = objects.iter().map(|name| dir.join(name)).collect();
     inputs.push(kbuild);
     let whole = dir.join(format!("{NAME}.o"));
-    match changed(&whole) > inputs.iter().filter_map(|path| changed(path)).max() {
+    match read_mtime(&whole) > inputs.iter().filter_map(|path| read_mtime(path)).max() {
         true => Ok(()),
         false => join(&dir, &objects, &whole),
     }
 }
 
-fn changed(path: &Path) -> Option<SystemTime> {
+fn read_mtime(path: &Path) -> Option<SystemTime> {
     fs::metadata(path).and_then(|meta| meta.modified()).ok()
 }
 
@@ -326,11 +324,9 @@ fn join(dir: &Path, objects: &[String], whole: &Path) -> Result<(), Error> {
     hide.args(["--wildcard", "--keep-global-symbol=kiln_glue_*", all])
         .arg(whole);
     for command in [rename.args([module, named]), &mut link, &mut hide] {
-        run_tool(command.current_dir(dir), "binutils")?.map_err(|why| {
-            let name = command.get_program().to_string_lossy();
-            Error::Input(format!(
-                "Kiln's module does not become one object: {name}: {why}"
-            ))
+        run_tool(command.current_dir(dir), "binutils")?.map_err(|why| Error::OneObject {
+            tool: command.get_program().to_string_lossy().into_owned(),
+            why,
         })?;
     }
     let _ = fs::remove_file(dir.join(all));

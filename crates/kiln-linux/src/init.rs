@@ -65,13 +65,8 @@ impl Order {
         Order::new(&["write", path, text])
     }
 
-    /// Mount a file system.
-    pub fn mount(kind: &str, source: &str, target: &str, data: &str) -> Order {
-        Order::new(&["mount", kind, source, target, data])
-    }
-
-    /// Those after it are obeyed although it fails, and the whole is no failure for it.
-    pub fn may_fail(mut self) -> Order {
+    /// Later orders are carried out even if this one fails, and init still succeeds.
+    pub(crate) fn may_fail(mut self) -> Order {
         self.may_fail = true;
         self
     }
@@ -94,16 +89,14 @@ pub fn orders(orders: &[Order]) -> Result<String, Error> {
         let line = order.to_string();
         let separates = |word: &String| word.contains(['\t', '\n', '\0']);
         if order.words.iter().any(separates) {
-            return Err(Error::Input(format!(
-                "'{}' holds a tab, a newline or a NUL, which Kiln's init cannot be told",
-                line.escape_debug()
-            )));
+            return Err(Error::OrderSeparator(line));
         }
         if line.len() + 1 > LONGEST || order.words.len() >= WORDS {
-            return Err(Error::Input(format!(
-                "'{:.40}...' is too long for Kiln's init: {LONGEST} bytes and {WORDS} words at most",
-                line
-            )));
+            return Err(Error::OrderLength {
+                line,
+                bytes: LONGEST,
+                words: WORDS,
+            });
         }
         file.push_str(&line);
         file.push('\n');
@@ -142,14 +135,12 @@ pub fn program(compiler: &Compiler) -> Result<Vec<u8>, Error> {
                 .filter(|n| n.ends_with(".c")),
         )
         .current_dir(&dir);
-    kiln_tree::run_tool(&mut command, "gcc")?.map_err(|why| {
-        Error::Lacks(format!(
-            "{} does not make Kiln's init, a static program: {why}: apt-get install libc6-dev",
-            compiler.path.display()
-        ))
+    kiln_tree::run_tool(&mut command, "gcc")?.map_err(|why| Error::Init {
+        compiler: compiler.path.clone(),
+        why,
     })?;
-    fs::rename(&unfinished, &path).map_err(|e| Error::io(&path, &e))?;
-    fs::read(&path).map_err(|e| Error::io(&path, &e))
+    fs::rename(&unfinished, &path).map_err(|e| Error::cache(&path, e))?;
+    fs::read(&path).map_err(|e| Error::cache(&path, e))
 }
 
 /// An initramfs with the program and its orders; what they name is to be added.
@@ -190,7 +181,10 @@ mod tests {
             Order::run("/p", &["x"; WORDS]),
         ] {
             let e = orders(&[bad]).unwrap_err();
-            assert!(matches!(e, Error::Input(_)));
+            assert!(matches!(
+                e,
+                Error::OrderSeparator(_) | Error::OrderLength { .. }
+            ));
             assert_eq!(e.to_string().lines().count(), 1, "{e}");
         }
     }

@@ -5,6 +5,7 @@ pub mod boot;
 pub mod build;
 pub mod console;
 pub mod debian;
+mod error;
 pub mod fidelity;
 pub mod hosted;
 pub mod init;
@@ -20,4 +21,4 @@ pub mod tcrypt;
 pub mod uml;
 pub mod virtio;
 
-pub use kiln_tree::Error;
+pub use error::Error;

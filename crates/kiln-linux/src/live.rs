@@ -1,8 +1,8 @@
-//! What the module tells of live registers that it saved, overwrote and restored (`linux/module/live.c`).
+//! What the module reports of live registers that it saved, overwrote and restored (`linux/module/live.c`).
 
 use crate::Error;
 
-/// Before what the module says of it.
+/// Prefix of the module's lines about live registers.
 const SAID: &str = "kiln: live ";
 
 /// One width of registers.
@@ -18,12 +18,11 @@ pub struct Width {
     pub missed: u32,
     /// TSC cycles of a save and a restore, the least.
     pub least: u64,
-    /// The median.
     pub median: u64,
 }
 
 impl Width {
-    /// Of a line of the kernel's log.
+    /// Parses a line of the kernel's log.
     pub fn read(text: &str) -> Option<Width> {
         let (_, said) = text.split_once(SAID)?;
         let words: Vec<&str> = said.split_whitespace().collect();
@@ -44,7 +43,7 @@ impl Width {
         })
     }
 
-    /// For who reads the rows.
+    /// A note for readers of the rows.
     pub fn note(&self) -> String {
         format!(
             "the module saved and restored {} registers {} times, as for a section over a section, and lost none; \
@@ -60,17 +59,17 @@ impl Width {
 /// Registers were lost, the control saw nothing, or the module did not say.
 pub fn judge(widths: &[Width], rounds: u32) -> Result<(), Error> {
     if widths.is_empty() {
-        return Err(Error::Failed(
-            "Kiln's module does not say whether it can save and restore registers".into(),
-        ));
+        return Err(Error::NoWidths);
     }
     let bad = |w: &&Width| w.wrong > 0 || w.missed > 0 || w.rounds != rounds;
     match widths.iter().find(bad) {
         None => Ok(()),
-        Some(w) => Err(Error::Failed(format!(
-            "Kiln's module saves and restores {} registers: wrong in {} of {} rounds; unsaved, {} looked right",
-            w.name, w.wrong, w.rounds, w.missed
-        ))),
+        Some(w) => Err(Error::Width {
+            name: w.name.clone(),
+            wrong: w.wrong,
+            rounds: w.rounds,
+            missed: w.missed,
+        }),
     }
 }
 

@@ -22,7 +22,7 @@ impl Modules {
     ///
     /// # Errors
     /// The directory cannot be read.
-    pub fn under(dir: &Path) -> Result<Modules, Error> {
+    pub fn find(dir: &Path) -> Result<Modules, Error> {
         let mut found = BTreeMap::new();
         kiln_kbuild::walk(dir, &mut |path| {
             let name = path.file_name().and_then(|n| n.to_str()).unwrap_or("");
@@ -32,7 +32,7 @@ impl Modules {
                 }
             }
         })
-        .map_err(|e| Error::Input(e.to_string()))?;
+        .map_err(Error::Walk)?;
         Ok(Modules(found))
     }
 
@@ -53,7 +53,7 @@ impl Modules {
     ///
     /// # Errors
     /// One of them cannot be read.
-    pub fn with_needed(&self, names: &[&str]) -> Result<Vec<(String, Vec<u8>)>, Error> {
+    pub(crate) fn with_needed(&self, names: &[&str]) -> Result<Vec<(String, Vec<u8>)>, Error> {
         let mut done = (BTreeSet::new(), Vec::new());
         for name in names {
             self.add(name, &mut done)?;
@@ -85,19 +85,20 @@ impl Modules {
 
 fn read(path: &Path) -> Result<Vec<u8>, Error> {
     let name = path.to_string_lossy();
-    let Some((_, program, package)) = PACKED.iter().find(|(e, ..)| name.ends_with(e)) else {
-        return fs::read(path).map_err(|e| Error::io(path, &e));
+    let Some(&(_, program, package)) = PACKED.iter().find(|(e, ..)| name.ends_with(e)) else {
+        return fs::read(path).map_err(|e| Error::cache(path, e));
     };
     let output = Command::new(program)
         .arg("-dc")
         .arg(path)
         .stdin(Stdio::null())
         .output()
-        .map_err(|e| Error::Lacks(format!("{program}: {e}: apt-get install {package}")))?;
+        .map_err(|e| kiln_tree::Error::tool(program, package, e))?;
     if !output.status.success() {
-        return Err(Error::Input(format!(
-            "{program} cannot unpack {name}: install the kernel's package again"
-        )));
+        return Err(Error::PackedModule {
+            program,
+            name: name.into_owned(),
+        });
     }
     Ok(output.stdout)
 }
@@ -136,7 +137,7 @@ mod tests {
         write("d.ko", "e");
         write("e.ko", "d");
         write("no.module", "");
-        let modules = Modules::under(dir.path()).unwrap();
+        let modules = Modules::find(dir.path()).unwrap();
         let names =
             |of: Vec<(String, Vec<u8>)>| -> Vec<String> { of.into_iter().map(|m| m.0).collect() };
         assert_eq!(

@@ -15,7 +15,6 @@ use crate::Error;
 pub(crate) const SOURCES: &[(&str, &str)] =
     include!(concat!(env!("OUT_DIR"), "/module_sources.rs"));
 
-/// The module's name.
 pub const NAME: &str = "kiln";
 
 /// The module that hides algorithms from a benchmark.
@@ -35,11 +34,8 @@ pub enum Kernel<'a> {
     Headers(&'a Path),
 }
 
-/// How it is built.
 pub struct Plan<'a> {
-    /// Against what.
     pub kernel: Kernel<'a>,
-    /// By what.
     pub compiler: &'a Compiler,
     /// Where: sources are copied there first.
     pub dir: PathBuf,
@@ -51,10 +47,8 @@ pub struct Plan<'a> {
     pub progress: &'a dyn Fn(&str),
 }
 
-/// A module, built.
 #[derive(Debug)]
 pub struct Module {
-    /// The file.
     pub path: PathBuf,
     /// The module that hides algorithms from a benchmark.
     pub hide: PathBuf,
@@ -62,12 +56,11 @@ pub struct Module {
     pub warnings: Vec<String>,
 }
 
-/// No change.
 pub fn unchanged(_name: &str, text: &'static str) -> String {
     text.to_owned()
 }
 
-/// For a kernel of the distribution, in the cache.
+/// Builds for a kernel of the distribution, in the cache.
 ///
 /// # Errors
 /// There are no headers, and those of [`build`].
@@ -80,11 +73,7 @@ pub fn for_headers(
     let headers = fs::canonicalize(dir).ok();
     let headers = headers.filter(|d| d.join("Makefile").is_file());
     let Some(headers) = headers else {
-        return Err(Error::Lacks(format!(
-            "'{}' has no kernel's headers: apt-get install linux-headers-amd64, and name \
-             /lib/modules/VERSION/build",
-            dir.display()
-        )));
+        return Err(Error::NotHeaders(dir.to_owned()));
     };
     let compiled = format!("{} {}", compiler.path.display(), compiler.version);
     build(&Plan {
@@ -130,12 +119,12 @@ pub fn build(plan: &Plan) -> Result<Module, Error> {
     let said = make.run(&arguments, &mut |what| (plan.progress)(what))?;
     let path = plan.dir.join(format!("{NAME}.ko"));
     if !said.success || !path.is_file() {
-        return Err(Error::Input(format!(
-            "Kiln's module does not build against {}{}: the log is {}",
-            directory.display(),
-            said.cause(),
-            log.display()
-        )));
+        return Err(Error::Module {
+            which: "Kiln's module",
+            against: directory.display().to_string(),
+            cause: said.cause(),
+            log,
+        });
     }
     Ok(Module {
         path,
@@ -152,7 +141,6 @@ fn warnings(text: &str) -> Vec<String> {
     text.lines().filter(told).map(str::to_owned).collect()
 }
 
-/// The sources.
 pub(crate) fn copy(dir: &Path, edit: &dyn Fn(&str, &'static str) -> String) -> Result<(), Error> {
     for (name, text) in SOURCES {
         update(&dir.join(name), &edit(name, text))?;
@@ -160,7 +148,6 @@ pub(crate) fn copy(dir: &Path, edit: &dyn Fn(&str, &'static str) -> String) -> R
     Ok(())
 }
 
-/// Of which objects it is.
 pub(crate) fn objects() -> impl Iterator<Item = String> {
     let compiled = SOURCES.iter().filter_map(|(name, _)| object(name));
     compiled.filter(|object| *object != format!("{HIDE}.o"))
@@ -170,7 +157,7 @@ fn object(source: &str) -> Option<String> {
     source.strip_suffix(".c").map(|stem| format!("{stem}.o"))
 }
 
-/// What Kbuild is told: every source, and its flags.
+/// The Kbuild file: every source, and its flags.
 fn kbuild() -> String {
     let mut text = format!("obj-m := {NAME}.o {HIDE}.o\n{NAME}-y :=");
     for object in objects() {
@@ -180,7 +167,7 @@ fn kbuild() -> String {
     text + &all_flags()
 }
 
-/// What Kbuild is told of flags.
+/// The flags in the Kbuild file.
 pub(crate) fn all_flags() -> String {
     let mut text = String::from("ccflags-y := -I$(src)/include -I$(src)/kernel/include\n\n");
     text.extend(SOURCES.iter().map(|(name, _)| flags(name)));
@@ -199,7 +186,7 @@ pub(crate) fn flags(name: &str) -> String {
     if let Some(tier) = recipe::tier_of(Path::new(name)) {
         flags.extend(&tier.flags);
         flags.extend(recipe::SIMD);
-        flags.extend(recipe::own(Path::new(name)));
+        flags.extend(recipe::extra_flags(Path::new(name)));
         // Linux allows no headers but its own; intrinsics are the compiler's.
         flags.push("-isystem $(shell $(CC) -print-file-name=include)");
     }
@@ -278,12 +265,10 @@ mod tests {
             .map(|_| ())
         };
         let optional = headers_with("ifdef CONFIG_DEBUG_INFO_BTF_MODULES");
-        assert_eq!(build_against(optional.path()), Ok(()));
+        build_against(optional.path()).unwrap();
         // The control: headers that ask for the program in any case.
         let always = headers_with("ifdef MAKE");
-        let Err(Error::Input(line)) = build_against(always.path()) else {
-            panic!("built without the program");
-        };
+        let line = build_against(always.path()).unwrap_err().to_string();
         assert!(line.contains("kiln-no-pahole: "), "{line}");
         assert!(
             line.contains("not found") && !line.contains("***"),

@@ -1,6 +1,5 @@
 //! A program of the host in an initramfs: the file, and what it is linked to.
 
-use std::env;
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -16,7 +15,7 @@ pub fn path(name: &str) -> Result<String, Error> {
     find(name).and_then(|path| Ok(format!("/{}", inside(&path)?)))
 }
 
-/// Puts it there.
+/// Puts a program and its libraries into the archive.
 ///
 /// # Errors
 /// There is no such program, or it is not one that Linux runs by itself.
@@ -24,10 +23,7 @@ pub fn add(archive: &mut Initramfs, name: &str) -> Result<(), Error> {
     let path = find(name)?;
     let bytes = read(&path)?;
     if !bytes.starts_with(b"\x7fELF") {
-        return Err(Error::Input(format!(
-            "'{}' is no ELF program, and there is no shell in the booted system to run it",
-            path.display()
-        )));
+        return Err(Error::NotElf(path));
     }
     for library in libraries(&path)? {
         archive.file(inside(&library)?, &read(&library)?);
@@ -36,30 +32,21 @@ pub fn add(archive: &mut Initramfs, name: &str) -> Result<(), Error> {
     Ok(())
 }
 
-/// As a shell finds it.
+/// Finds a program as a shell does.
 fn find(name: &str) -> Result<PathBuf, Error> {
-    let places: Vec<PathBuf> = match name.contains('/') {
-        true => vec![PathBuf::from(name)],
-        false => env::var_os("PATH")
-            .iter()
-            .flat_map(|path| env::split_paths(path).map(|dir| dir.join(name)))
-            .collect(),
-    };
-    places
-        .iter()
-        .find(|path| path.is_file())
+    kiln_kbuild::which(name)
         .and_then(|path| fs::canonicalize(path).ok())
-        .ok_or_else(|| Error::Input(format!("there is no program '{name}': name its file")))
+        .ok_or_else(|| Error::NoProgram(name.to_owned()))
 }
 
 fn read(path: &Path) -> Result<Vec<u8>, Error> {
-    fs::read(path).map_err(|e| Error::Input(format!("{}: {e}", path.display())))
+    fs::read(path).map_err(|e| Error::read(path, e))
 }
 
 fn inside(path: &Path) -> Result<&str, Error> {
     path.to_str()
         .and_then(|p| p.strip_prefix('/'))
-        .ok_or_else(|| Error::Input(format!("'{}' is not text", path.display())))
+        .ok_or_else(|| Error::NotText(path.to_owned()))
 }
 
 /// Those that ldd(1) names by their paths; a static program has none.
@@ -68,15 +55,18 @@ fn libraries(path: &Path) -> Result<Vec<PathBuf>, Error> {
         .arg(path)
         .env("LC_ALL", "C")
         .output()
-        .map_err(|e| Error::Lacks(format!("cannot run ldd: {e}: apt-get install libc-bin")))?;
+        .map_err(|e| kiln_tree::Error::tool("cannot run ldd", "libc-bin", e))?;
     let said = String::from_utf8_lossy(&output.stdout).into_owned();
     if let Some(line) = said.lines().find(|l| l.contains("not found")) {
-        return Err(Error::Input(format!("{}: {}", path.display(), line.trim())));
+        return Err(Error::Libraries {
+            program: path.to_owned(),
+            line: line.trim().to_owned(),
+        });
     }
     Ok(paths(&said))
 }
 
-/// Of lines `NAME => PATH (ADDRESS)` and `PATH (ADDRESS)`.
+/// Parses lines `NAME => PATH (ADDRESS)` and `PATH (ADDRESS)`.
 fn paths(said: &str) -> Vec<PathBuf> {
     said.lines()
         .filter_map(|line| line.trim().rsplit_once(" (")?.0.split(" => ").last())
@@ -113,9 +103,7 @@ mod tests {
             "kiln-no-such-program",
             "/nonexistent/x",
         ] {
-            let Err(Error::Input(line)) = add(&mut Initramfs::new(), name) else {
-                panic!("{name} was added");
-            };
+            let line = add(&mut Initramfs::new(), name).unwrap_err().to_string();
             assert_eq!(line.lines().count(), 1);
         }
     }

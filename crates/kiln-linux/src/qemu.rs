@@ -8,6 +8,7 @@ use std::time::Duration;
 
 use crate::boot::{watch, Outcome, Scratch, Watch};
 use crate::console::Line;
+use crate::error::BootEnd;
 use crate::Error;
 
 const PROGRAM: &str = "qemu-system-x86_64";
@@ -18,7 +19,6 @@ const PROBE: Duration = Duration::from_secs(20);
 /// What runs the guest's instructions.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Accel {
-    /// The hardware.
     Kvm,
     /// QEMU's translator: the same answers, but no costs.
     Tcg,
@@ -36,15 +36,12 @@ impl Accel {
 
 /// A machine with one CPU.
 pub struct Qemu<'a> {
-    /// The bzImage.
     pub image: &'a Path,
     /// With Kiln's init and its orders.
     pub initramfs: &'a [u8],
-    /// By what.
     pub accel: Accel,
     /// QEMU's own besides, such as devices.
     pub arguments: &'a [String],
-    /// It is killed then.
     pub limit: Duration,
     /// Set by Ctrl-C.
     pub stop: &'a AtomicBool,
@@ -58,7 +55,7 @@ impl Qemu<'_> {
     pub fn run(&self, line: &mut dyn FnMut(&Line)) -> Result<Outcome, Error> {
         let program = program()?;
         let initramfs = Scratch::new("initramfs")?;
-        fs::write(&initramfs.0, self.initramfs).map_err(|e| Error::io(&initramfs.0, &e))?;
+        fs::write(&initramfs.0, self.initramfs).map_err(|e| Error::cache(&initramfs.0, e))?;
         // In one stream: what QEMU has to say of a guest that it cannot run comes by the other one.
         let mut command = Command::new("sh");
         command
@@ -72,7 +69,7 @@ impl Qemu<'_> {
             .arg(self.image)
             .arg("-initrd")
             .arg(&initramfs.0)
-            // A kernel that would preempt the scripts of requests is told not to.
+            // Full preemption would disturb the scripts of requests.
             .args(["-append", "console=ttyS0 quiet panic=-1 preempt=voluntary"]);
         let mut fault = None;
         let ended = watch(
@@ -91,16 +88,16 @@ impl Qemu<'_> {
             },
         );
         match fault {
-            Some(said) => Err(Error::Failed(format!(
-                "{} does not run this kernel ({said}): --accel tcg gives the answers, without costs",
-                kvm(Path::new("/sys/module"))
-            ))),
+            Some(said) => Err(Error::Kvm {
+                kvm: kvm(Path::new("/sys/module")),
+                said,
+            }),
             None => ended,
         }
     }
 }
 
-/// What QEMU says when the guest stands still for good.
+/// What QEMU prints when the guest is stuck.
 fn is_fault(line: &str) -> bool {
     line.contains("KVM internal error") || line.contains("KVM: entry failed")
 }
@@ -125,7 +122,7 @@ fn cpu(accel: Accel) -> &'static str {
     }
 }
 
-/// Before anything is downloaded or built for it.
+/// Checks for QEMU before anything is downloaded or built for it.
 ///
 /// # Errors
 /// There is no QEMU.
@@ -134,15 +131,7 @@ pub fn check() -> Result<(), Error> {
 }
 
 fn program() -> Result<PathBuf, Error> {
-    let path = std::env::var_os("PATH").unwrap_or_default();
-    std::env::split_paths(&path)
-        .map(|dir| dir.join(PROGRAM))
-        .find(|p| p.is_file())
-        .ok_or_else(|| {
-            Error::Lacks(format!(
-                "{PROGRAM} is not there: apt-get install qemu-system-x86"
-            ))
-        })
+    kiln_kbuild::which(PROGRAM).ok_or(Error::NoQemu(PROGRAM))
 }
 
 /// Hardware virtualisation where this kernel runs by it, else translation with the reason why.
@@ -174,7 +163,10 @@ pub fn choose(image: &Path, initramfs: &[u8], stop: &AtomicBool) -> Result<(Acce
     match probe.run(&mut |_| ()) {
         Ok(_) => Ok((Accel::Kvm, String::new())),
         Err(Error::Interrupted) => Err(Error::Interrupted),
-        Err(Error::Failed(said)) if said.contains("time limit") => {
+        Err(Error::Boot {
+            end: BootEnd::TimeLimit,
+            ..
+        }) => {
             let secs = PROBE.as_secs();
             let kvm = kvm(Path::new("/sys/module"));
             Ok((

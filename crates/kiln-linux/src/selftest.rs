@@ -26,38 +26,38 @@ const FULL: &str = "crypto tests enabled";
 /// Rounds in which the module's saving of live registers is tried.
 const LIVE_ROUNDS: u32 = 1000;
 
-/// An implementation that Linux's testmgr has tested.
+/// The verdict of Linux's testmgr on one of Kiln's implementations.
 #[derive(Debug, Clone, PartialEq, Serialize, JsonSchema)]
 #[schemars(
     rename = "linux-selftest",
     title = "Linux's own self-tests",
     extend(
         "x-question" = "Does the testmgr of real Linux accept the implementations?",
-        "x-commands" = ["linux selftest"]
+        "x-commands" = ["linux selftest"],
+        "x-view" = {"check": {"fail": ["selftest=failed"], "skip": ["selftest!=passed"], "why": "reason"}}
     )
 )]
 pub struct Row {
     /// The driver's name in Linux.
     #[schemars(extend("x-role" = "key"))]
     pub driver: String,
-    /// The algorithm.
+    /// Algorithm, by its name in the kernel's crypto API, such as `xts(aes)`.
     #[schemars(extend("x-role" = "key"))]
     pub alg: String,
-    /// The tier that the driver is written for.
+    /// ISA tier of the implementation.
     #[schemars(extend("x-role" = "key"))]
     pub tier: String,
-    /// `passed`, `failed`, `untested` (Linux has no test for the algorithm), `absent` (this CPU cannot run the
-    /// driver) or `unknown`.
+    /// `passed`, `failed`, `untested` (no test of Linux reached the driver), `absent` (the CPU or `KILN_TIERS`
+    /// excludes it) or `unknown`.
     #[schemars(extend("x-role" = "main", "x-heading" = "self-test"))]
     pub selftest: &'static str,
-    /// Why it is not `passed`.
+    /// Why the result is not `passed`; empty if it is.
     #[schemars(extend("x-role" = "figure"))]
     pub reason: String,
 }
 
 /// What is tested, and how.
 pub struct Plan<'a> {
-    /// The kernel.
     pub built: &'a Built,
     /// Kiln's module, built against it.
     pub module: &'a Module,
@@ -73,7 +73,6 @@ pub struct Plan<'a> {
     pub progress: &'a dyn Fn(f64, &str),
 }
 
-/// What came of it.
 #[derive(Debug)]
 pub struct Outcome {
     /// One for each implementation that was asked for.
@@ -107,7 +106,8 @@ pub fn run(plan: &Plan) -> Result<Outcome, Error> {
     for (path, module) in &templates {
         archive.file(path, module);
     }
-    let module = std::fs::read(&plan.module.path).map_err(|e| Error::io(&plan.module.path, &e))?;
+    let module =
+        std::fs::read(&plan.module.path).map_err(|e| Error::cache(&plan.module.path, e))?;
     archive.file("kiln.ko", &module);
     let fuzz = plan.fuzz.map(|n| format!("cryptomgr.fuzz_iterations={n}"));
     let arguments: Vec<&str> = fuzz.iter().map(String::as_str).collect();
@@ -123,18 +123,18 @@ pub fn run(plan: &Plan) -> Result<Outcome, Error> {
     }
     .run(&mut |line| heard.line(line))?;
     if outcome.exit != Some(0) {
-        return Err(Error::Failed(format!(
-            "Kiln's module cannot be loaded into Linux {}; the end of its console is above\n  {}",
-            plan.built.version,
-            outcome.tail.join("\n  ")
-        )));
+        let version = &plan.built.version;
+        return Err(Error::Console {
+            what: format!("Kiln's module cannot be loaded into Linux {version}"),
+            tail: outcome.tail,
+        });
     }
     live::judge(&heard.live, LIVE_ROUNDS)?;
     heard.outcome(&plan.built.version, plan.only)
 }
 
 /// Those that were asked for.
-pub(crate) fn wanted(only: Option<&str>) -> Vec<Impl> {
+pub(crate) fn select_impls(only: Option<&str>) -> Vec<Impl> {
     let mut all = Impl::all();
     all.retain(|i| only.is_none_or(|name| name == i.alg() || name == i.driver()));
     all
@@ -147,7 +147,7 @@ pub(crate) struct Heard {
     /// Status by driver, of /proc/crypto.
     listed: HashMap<String, String>,
     driver: Option<String>,
-    /// Of drivers that failed: the first line that names them.
+    /// For drivers that failed, the first line that names them.
     failed: HashMap<String, String>,
     /// Drivers that no test has proven, and why.
     untested: HashMap<String, &'static str>,
@@ -166,11 +166,12 @@ impl Heard {
     /// This kernel did not run its full tests.
     pub(crate) fn outcome(&self, version: &str, only: Option<&str>) -> Result<Outcome, Error> {
         if !self.full {
-            return Err(Error::Failed(format!(
-                "Linux {version} did not run its full tests: whatever it says passed is not believed"
-            )));
+            return Err(Error::TestsCut(version.to_owned()));
         }
-        let mut rows: Vec<Row> = wanted(only).into_iter().map(|i| self.row(i)).collect();
+        let mut rows: Vec<Row> = select_impls(only)
+            .into_iter()
+            .map(|i| self.row(i))
+            .collect();
         rows.sort_by(|a, b| (&a.alg, &a.driver).cmp(&(&b.alg, &b.driver)));
         let mut notes = notes(&rows, &self.skipped);
         notes.extend(self.live.iter().map(live::Width::note));

@@ -14,10 +14,10 @@ const PACKAGES: &str = "/usr/src";
 /// The tree in `dir`, or the newest that Debian's packages `linux-source-*` have brought, unpacked into the cache.
 ///
 /// # Errors
-/// It is no kernel tree, or there is none.
+/// The directory is missing, or is not a kernel tree.
 pub fn find(dir: Option<&Path>, progress: &dyn Fn(f64, &str)) -> Result<Source, Error> {
     match dir {
-        Some(dir) => Source::open(dir),
+        Some(dir) => Ok(Source::open(dir)?),
         None => packaged(Path::new(PACKAGES), progress),
     }
 }
@@ -31,14 +31,10 @@ fn packaged(packages: &Path, progress: &dyn Fn(f64, &str)) -> Result<Source, Err
         })
         .max();
     let Some((version, archive)) = newest else {
-        return Err(Error::Lacks(format!(
-            "there is no kernel source: name a tree with --tree DIR, or apt-get install linux-source (looked for \
-             {}/linux-source-*.tar.xz)",
-            packages.display()
-        )));
+        return Err(Error::NoSource(packages.to_owned()));
     };
     progress(0.0, "unpacking Debian's kernel source");
-    Source::open(&unpacked(&archive, version)?)
+    Ok(Source::open(&unpacked(&archive, version)?)?)
 }
 
 /// Of `linux-source-6.12.tar.xz`.
@@ -52,7 +48,7 @@ fn version(name: &str) -> Option<(u32, u32)> {
 
 /// One directory for each archive; another version of the package has another size or time.
 fn unpacked(archive: &Path, version: (u32, u32)) -> Result<PathBuf, Error> {
-    let io = |e| Error::io(archive, &e);
+    let io = |e| Error::cache(archive, e);
     let meta = fs::metadata(archive).map_err(io)?;
     let time = meta.modified().map_err(io)?;
     let of = kiln_tree::hash(&[
@@ -67,7 +63,7 @@ fn unpacked(archive: &Path, version: (u32, u32)) -> Result<PathBuf, Error> {
     }
     // Not in place: half a tree must not look like one.
     let half = places.join(format!("half.{}", std::process::id()));
-    fs::create_dir_all(&half).map_err(|e| Error::io(&half, &e))?;
+    fs::create_dir_all(&half).map_err(|e| Error::cache(&half, e))?;
     let output = Command::new("tar")
         .args(["-x", "-J", "--strip-components", "1", "-C"])
         .arg(&half)
@@ -75,17 +71,17 @@ fn unpacked(archive: &Path, version: (u32, u32)) -> Result<PathBuf, Error> {
         .arg(archive)
         .env("LC_ALL", "C")
         .output()
-        .map_err(|e| Error::Lacks(format!("cannot run tar: {e}: apt-get install tar xz-utils")))?;
+        .map_err(|e| kiln_tree::Error::tool("cannot run tar", "tar xz-utils", e))?;
     let done = match output.status.success() {
-        true => fs::rename(&half, &tree).map_err(|e| Error::io(&tree, &e)),
+        true => fs::rename(&half, &tree).map_err(|e| Error::cache(&tree, e)),
         false => {
             let said = String::from_utf8_lossy(&output.stderr);
             let line = said.lines().next().unwrap_or("tar says nothing").to_owned();
-            Err(Error::Lacks(format!(
-                "{} cannot be unpacked into {}: {line}: free 2 GB there, or apt-get install xz-utils",
-                archive.display(),
-                places.display()
-            )))
+            Err(Error::Unpack {
+                archive: archive.to_owned(),
+                place: places.to_owned(),
+                line,
+            })
         }
     };
     if done.is_err() {
@@ -121,9 +117,7 @@ mod tests {
     fn no_source_is_told_with_the_remedy() {
         let empty = tempfile::tempdir().unwrap();
         for dir in [empty.path(), &empty.path().join("none")] {
-            let Err(Error::Lacks(line)) = packaged(dir, &|_, _| ()) else {
-                panic!("found one");
-            };
+            let line = packaged(dir, &|_, _| ()).unwrap_err().to_string();
             assert!(line.contains("apt-get install linux-source"), "{line}");
         }
     }
@@ -133,9 +127,7 @@ mod tests {
         let dir = tempfile::tempdir().unwrap();
         let archive = dir.path().join("linux-source-6.12.tar.xz");
         fs::write(&archive, "no archive").unwrap();
-        let Err(Error::Lacks(line)) = unpacked(&archive, (6, 12)) else {
-            panic!("unpacked");
-        };
+        let line = unpacked(&archive, (6, 12)).unwrap_err().to_string();
         assert!(line.contains("linux-source-6.12.tar.xz"), "{line}");
         assert_eq!(line.lines().count(), 1);
     }

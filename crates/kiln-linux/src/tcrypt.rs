@@ -58,7 +58,7 @@ const MODES: [Mode; 10] = [
     mode("chacha20", 214, &[]),
 ];
 
-/// What mode 200 measures. Those that nothing asked for stands on are hidden from it.
+/// What mode 200 measures. Algorithms that the requested ones do not depend on are hidden from it.
 const AES: [&str; 7] = [
     "ecb(aes)",
     "cbc(aes)",
@@ -72,7 +72,6 @@ const AES: [&str; 7] = [
 /// Any hash by its name.
 const HASHES: u32 = 300;
 
-/// What is measured.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Request {
     /// tcrypt's number.
@@ -81,7 +80,7 @@ pub struct Request {
     pub seconds: u32,
     /// The algorithm, if one was asked for: rows of others are left out.
     pub alg: Option<String>,
-    /// Of a hash: bytes of its key.
+    /// Bytes of a hash's key.
     key: u32,
     templates: Vec<&'static str>,
 }
@@ -113,15 +112,15 @@ impl Request {
             _ => {
                 let mut known: Vec<&str> = MODES.iter().map(|m| m.alg).collect();
                 known.extend(hashes());
-                Err(Error::Input(format!(
-                    "tcrypt cannot be told to measure '{name}': name one of {}, or a --mode of its own",
-                    known.join(", ")
-                )))
+                Err(Error::NoMode {
+                    name: name.to_owned(),
+                    known: known.join(", "),
+                })
             }
         }
     }
 
-    /// By tcrypt's number, with all that Linux has.
+    /// A request by tcrypt's number of a mode, with all of Linux's algorithms.
     pub fn mode(mode: u32, seconds: u32) -> Request {
         Request {
             mode,
@@ -182,9 +181,7 @@ fn hashes() -> Vec<&'static str> {
 
 /// How it is measured.
 pub struct Plan<'a> {
-    /// The kernel.
     pub built: &'a Built,
-    /// What.
     pub request: &'a Request,
     /// Kiln's module, and the one that hides.
     pub module: &'a Module,
@@ -203,7 +200,7 @@ pub struct Plan<'a> {
 /// # Errors
 /// The boot fails, or a module cannot be loaded.
 pub fn run(plan: &Plan, line: &mut dyn FnMut(&str)) -> Result<Vec<Row>, Error> {
-    let read = |path: &Path| fs::read(path).map_err(|e| Error::io(path, &e));
+    let read = |path: &Path| fs::read(path).map_err(|e| Error::cache(path, e));
     let mut orders = Vec::new();
     if let Some(driver) = plan.driver {
         let name = driver.strip_prefix(PREFIX).unwrap_or(driver);
@@ -246,12 +243,14 @@ pub fn run(plan: &Plan, line: &mut dyn FnMut(&str)) -> Result<Vec<Row>, Error> {
     let cut = plan.enough.is_some_and(|enough| begun.elapsed() >= enough);
     match ended {
         Ok(outcome) if outcome.exit == Some(0) => Ok(rows),
-        Ok(outcome) => Err(Error::Failed(format!(
-            "a module cannot be loaded into Linux {}; the end of its console is above\n  {}",
-            plan.built.version,
-            outcome.tail.join("\n  ")
-        ))),
-        Err(Error::Failed(_)) if cut && !rows.is_empty() => Ok(rows),
+        Ok(outcome) => Err(Error::Console {
+            what: format!(
+                "a module cannot be loaded into Linux {}",
+                plan.built.version
+            ),
+            tail: outcome.tail,
+        }),
+        Err(Error::Boot { .. }) if cut && !rows.is_empty() => Ok(rows),
         // What was measured before Ctrl-C.
         Err(Error::Interrupted) if !rows.is_empty() => Ok(rows),
         Err(e) => Err(e),
@@ -287,9 +286,9 @@ mod tests {
             hash.benchmark().to_string(),
             "-module\t/tcrypt.ko\tmode=300 sec=2 alg=hmac(sha256) klen=32"
         );
-        let Err(Error::Input(line)) = Request::algorithm("rot(13)", 1, true) else {
-            panic!("measured");
-        };
+        let line = Request::algorithm("rot(13)", 1, true)
+            .unwrap_err()
+            .to_string();
         assert!(
             line.contains("xts(aes)") && line.contains("sha256"),
             "{line}"

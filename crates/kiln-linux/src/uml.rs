@@ -9,7 +9,7 @@ use kiln_tree::{check_tools, hash, key, root, update, Cache, Make, Said, Source}
 
 use crate::Error;
 
-/// On top of `allnoconfig`.
+/// Options that are set on top of `allnoconfig`.
 const CONFIG: &str = include_str!("../../../linux/um.config");
 
 /// Objects compiled in a cold build of 6.12, for the bar only.
@@ -18,11 +18,9 @@ const USUAL_STEPS: f64 = 1130.0;
 /// Lines of a build's log that are shown when it fails.
 const TAIL: usize = 12;
 
-/// What is wanted.
 pub struct Plan<'a> {
     /// The tree. Nothing is written into it.
     pub source: Source,
-    /// What compiles it.
     pub compiler: Compiler,
     /// Set by Ctrl-C.
     pub stop: &'a AtomicBool,
@@ -30,21 +28,18 @@ pub struct Plan<'a> {
     pub progress: &'a dyn Fn(f64, &str),
 }
 
-/// A kernel, built.
 pub struct Built {
-    /// The program.
     pub linux: PathBuf,
     /// As its Makefile has it, such as 6.12.57.
     pub version: String,
-    /// What compiled it.
     pub compiler: Compiler,
-    /// Nobody else builds there as long as this lives.
+    /// The lock is held as long as this lives.
     pub cache: Cache,
 }
 
 impl Built {
     /// One that may be built in instead.
-    pub fn module_if_any(&self, path: &str) -> Option<Vec<u8>> {
+    pub(crate) fn module_if_any(&self, path: &str) -> Option<Vec<u8>> {
         fs::read(self.cache.objects.join(path)).ok()
     }
 
@@ -53,11 +48,10 @@ impl Built {
     /// # Errors
     /// The tree has no such module.
     pub fn module(&self, path: &str) -> Result<Vec<u8>, Error> {
-        fs::read(self.cache.objects.join(path)).map_err(|e| {
-            Error::Input(format!(
-                "Linux {} has no module {path} as Kiln configures it: {e}",
-                self.version
-            ))
+        fs::read(self.cache.objects.join(path)).map_err(|source| Error::NoModule {
+            version: self.version.clone(),
+            path: path.to_owned(),
+            source,
         })
     }
 }
@@ -70,17 +64,14 @@ impl Built {
 pub fn build(plan: &Plan) -> Result<Built, Error> {
     check_tools(&plan.compiler)?;
     if !plan.source.dir.join("arch/um").is_dir() {
-        return Err(Error::Input(format!(
-            "'{}' has no arch/um: user mode Linux cannot be built of it",
-            plan.source.dir.display()
-        )));
+        return Err(Error::NoUserMode(plan.source.dir.clone()));
     }
     check_register_room(&plan.source.dir)?;
     let compiler = format!("{} {}", plan.compiler.path.display(), plan.compiler.version);
     let dir = root()?
         .join("kiln/linux/um")
         .join(key(&plan.source.dir, &compiler, 0));
-    let cache = Cache::at(dir, &plan.source, plan.stop, plan.progress)?;
+    let cache = Cache::open(dir, &plan.source, plan.stop, plan.progress)?;
     let _ = fs::remove_file(&cache.log);
     configure(plan, &cache)?;
     let mut count = 0.0;
@@ -102,17 +93,13 @@ pub fn build(plan: &Plan) -> Result<Built, Error> {
 
 /// Checks that user mode Linux of this tree can hold the CPU's extended registers. Before 6.13 its buffer for them has a
 /// fixed size, too small for AMX, and its first process dies ("ptrace set fp regs failed, errno = 14").
-///
-/// # Errors
-/// It cannot.
 pub fn check_register_room(tree: &Path) -> Result<(), Error> {
     match register_room(tree) {
-        Some(room) if room < xsave_bytes() => Err(Error::Lacks(format!(
-            "user mode Linux of '{}' holds {room} bytes of extended registers, this CPU's take {}: name a tree of 6.13 or \
-             newer with --tree",
-            tree.display(),
-            xsave_bytes()
-        ))),
+        Some(room) if room < xsave_bytes() => Err(Error::RegisterRoom {
+            tree: tree.to_owned(),
+            room,
+            needed: xsave_bytes(),
+        }),
         _ => Ok(()),
     }
 }
@@ -136,16 +123,15 @@ fn xsave_bytes() -> u32 {
 }
 
 /// One line, then the end of the log.
-fn failed(plan: &Plan, how: &str, said: &Said, log: &Path) -> Error {
+fn failed(plan: &Plan, how: &'static str, said: &Said, log: &Path) -> Error {
     let lines: Vec<&str> = said.text.lines().collect();
     let tail = lines[lines.len().saturating_sub(TAIL)..].join("\n  ");
-    Error::Input(format!(
-        "Linux {} {how} with {}{}: the log is {}, its end is above\n  {tail}",
-        plan.source.version,
-        plan.compiler,
-        said.cause(),
-        log.display()
-    ))
+    Error::Build {
+        what: format!("Linux {} {how} with {}", plan.source.version, plan.compiler),
+        cause: said.cause(),
+        log: log.to_owned(),
+        tail,
+    }
 }
 
 /// Again only when something of it changed: every object asks for the configuration's time.
@@ -168,7 +154,8 @@ fn configure(plan: &Plan, cache: &Cache) -> Result<(), Error> {
     if !said.success {
         return Err(failed(plan, "cannot be configured", &said, &cache.log));
     }
-    update(&stamp, &wanted).map(|_| ())
+    update(&stamp, &wanted)?;
+    Ok(())
 }
 
 fn make(
@@ -176,7 +163,7 @@ fn make(
     cache: &Cache,
     targets: &[&str],
     step: &mut dyn FnMut(&str),
-) -> Result<Said, Error> {
+) -> Result<Said, kiln_tree::Error> {
     let objects = format!("O={}", cache.objects.display());
     let mut arguments = vec![objects.as_str(), "ARCH=um"];
     arguments.extend(targets);
@@ -208,9 +195,9 @@ mod tests {
         assert!(with("").is_ok());
         assert!(with("\tDEFINE_LONGS(HOST_FP_SIZE, 1000000);\n").is_ok());
         // FXSAVE alone has 512 bytes.
-        let Err(Error::Lacks(message)) = with("\tDEFINE_LONGS(HOST_FP_SIZE, 511);\n") else {
-            panic!("511 bytes are enough")
-        };
+        let message = with("\tDEFINE_LONGS(HOST_FP_SIZE, 511);\n")
+            .unwrap_err()
+            .to_string();
         assert!(message.contains("holds 511 bytes"), "{message}");
     }
 }

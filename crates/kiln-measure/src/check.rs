@@ -226,7 +226,7 @@ impl Rows {
             ("A/A 256 KiB", &known.same_cache),
         ] {
             let alarm = 100.0 - share(list, Verdict::Same);
-            let mut ends: Vec<f64> = list.iter().map(reach_of).collect();
+            let mut ends: Vec<f64> = list.iter().map(measure_reach).collect();
             ends.sort_unstable_by(f64::total_cmp);
             let (usual, widest) = (
                 *ends.get((ends.len().max(1) - 1) * 95 / 100)?,
@@ -285,7 +285,7 @@ impl Rows {
 }
 
 /// Distance in per cent from 1 of the end of the interval that is farther off.
-fn reach_of(r: &Ratio) -> f64 {
+fn measure_reach(r: &Ratio) -> f64 {
     100.0 * (r.high - 1.0).abs().max((1.0 - r.low).abs())
 }
 

@@ -8,7 +8,7 @@
 /// Percentiles up to which measurements are kept.
 pub const CROPS: [f64; 7] = [100.0, 99.0, 95.0, 90.0, 75.0, 50.0, 25.0];
 
-/// From here on a difference is none of chance's.
+/// From here on a difference is not due to chance.
 pub const LIMIT: f64 = 5.0;
 
 /// Fewer measurements in a class say nothing.
@@ -23,7 +23,7 @@ struct Moments {
 }
 
 impl Moments {
-    fn of(values: impl Iterator<Item = f64>) -> Moments {
+    fn from_values(values: impl Iterator<Item = f64>) -> Moments {
         let mut m = Moments::default();
         for v in values {
             m.n += 1.0;
@@ -34,7 +34,7 @@ impl Moments {
         m
     }
 
-    /// Of its mean, squared.
+    /// The squared standard error of the mean.
     fn error2(&self) -> f64 {
         self.squares / (self.n - 1.0) / self.n
     }
@@ -61,7 +61,7 @@ pub fn difference(classes: [&[u32]; 2], crop: usize) -> Option<Difference> {
     let (_, &mut most, _) = all.select_nth_unstable(rank);
     let [a, b] = classes.map(|class| {
         let kept = class.iter().filter(|&&v| v <= most);
-        Moments::of(kept.map(|&v| f64::from(v)))
+        Moments::from_values(kept.map(|&v| f64::from(v)))
     });
     if a.n < FEWEST || b.n < FEWEST {
         return None;
@@ -102,7 +102,7 @@ pub enum Finding {
     Differs,
     /// The first found one that the second did not.
     Unconfirmed,
-    /// None was found. That is not to say that there is none.
+    /// No difference was found. A smaller one may exist.
     Nothing,
 }
 
@@ -136,7 +136,7 @@ mod tests {
         [0.0, by].map(|by| (0..n).map(|_| measured(rng, 400.0 + by)).collect())
     }
 
-    fn most([a, b]: &[Vec<u32>; 2]) -> Difference {
+    fn compare([a, b]: &[Vec<u32>; 2]) -> Difference {
         most_different([a, b]).unwrap()
     }
 
@@ -166,12 +166,12 @@ mod tests {
     fn one_distribution_is_rarely_two() {
         let mut rng = SplitMix64(5);
         let beyond = (0..300)
-            .filter(|_| most(&classes(&mut rng, 2000, 0.0)).t.abs() >= LIMIT)
+            .filter(|_| compare(&classes(&mut rng, 2000, 0.0)).t.abs() >= LIMIT)
             .count();
         assert_eq!(beyond, 0);
         // The limit means something: half of it is passed now and then.
         let half = (0..300)
-            .filter(|_| most(&classes(&mut rng, 2000, 0.0)).t.abs() >= LIMIT / 2.0)
+            .filter(|_| compare(&classes(&mut rng, 2000, 0.0)).t.abs() >= LIMIT / 2.0)
             .count();
         assert!((1..60).contains(&half), "{half}");
     }
@@ -181,13 +181,13 @@ mod tests {
         // Three ticks with a clock that steps by 26, which the interrupts hide from the mean of all.
         let mut rng = SplitMix64(6);
         let found = classes(&mut rng, 40_000, 3.0);
-        let d = most(&found);
+        let d = compare(&found);
         assert!(d.t >= LIMIT && d.crop > 0, "{d:?}");
         let uncropped = difference([&found[0], &found[1]], 0).unwrap();
         assert!(uncropped.t < LIMIT, "{uncropped:?}");
         // And what it says it can see, it sees.
         let by = 3.0 * detectable([&found[0], &found[1]]).unwrap();
-        assert!(most(&classes(&mut rng, 40_000, by)).t >= LIMIT);
+        assert!(compare(&classes(&mut rng, 40_000, by)).t >= LIMIT);
     }
 
     #[test]

@@ -10,7 +10,7 @@ use std::sync::OnceLock;
 use std::time::Duration;
 
 /// Core cycles of one link of [`chain`].
-pub const IMUL_CYCLES: f64 = 3.0;
+pub(crate) const IMUL_CYCLES: f64 = 3.0;
 
 /// Links of the chains that calibrate. Long enough (36864 cycles, about 9 us) that a TSC which advances in steps
 /// of 26 ticks, as Zen 5's does, is read to 0.1 %; short enough that most chains meet no interrupt.
@@ -91,7 +91,7 @@ pub fn chain(n: u32) -> u64 {
 ///
 /// The mean of the lower nine tenths of 10000: a TSC that advances in steps shows one step or two for what takes
 /// one and a half, and only the mean gets that right. The upper tenth is left to interrupts.
-pub fn read_cost() -> u64 {
+pub(crate) fn read_cost() -> u64 {
     static COST: OnceLock<u64> = OnceLock::new();
     *COST.get_or_init(|| {
         let mut reads: Vec<u64> = (0..10_000).map(|_| empty_read()).collect();

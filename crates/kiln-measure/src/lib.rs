@@ -56,9 +56,9 @@ pub use pin::{pin, CoreList, PinError};
 pub use rng::SplitMix64;
 pub use sample::{measure, measure_with, Plan, Subject};
 pub use series::{Round, Series};
-pub use source::{TimeSource, Tsc};
+pub use source::TimeSource;
 pub use stats::{
-    median_of_rounds, ratio, ratio_among, ratio_of_rounds, rounds_for, Estimate, Ratio,
+    median, median_of_rounds, ratio, ratio_among, ratio_of_rounds, rounds_for, Estimate, Ratio,
 };
 pub use trust::{Grade, Trust, TrustRow};
 pub use verdict::{exceeds_by_known, verdict, verdict_by_both, verdict_by_known, Verdict};

@@ -14,46 +14,57 @@ use crate::clock::{tsc_hz, Clock};
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Machine {
     /// Marketing name of the processor.
+    #[schemars(extend("x-role" = "condition", "x-heading" = "processor"))]
     pub model: String,
-    /// CPUID family, extended family added.
+    /// CPUID family, including the extended family.
     pub family: u32,
-    /// CPUID model, extended model included.
+    /// CPUID model, including the extended model.
     pub model_number: u32,
     /// CPUID stepping.
     pub stepping: u32,
-    /// Microcode revision as the kernel prints it; a hypervisor may report a false one.
+    /// Microcode revision from `/proc/cpuinfo`, which a hypervisor may fake; null if it is not listed there.
+    #[schemars(extend("x-role" = "condition", "x-heading" = "microcode"))]
     pub microcode: Option<String>,
-    /// Logical processors online.
+    /// Number of logical processors online.
+    #[schemars(extend("x-role" = "condition", "x-heading" = "logical processors"))]
     pub cores: u32,
-    /// Whether two logical processors share a core; null also where a hypervisor hides this.
+    /// Whether SMT is active, so that two logical processors share a core. A hypervisor may hide it; null if the
+    /// kernel does not report it.
+    #[schemars(extend("x-role" = "condition", "x-heading" = "two to a core"))]
     pub smt: Option<bool>,
     /// Whether CPUID reports a hypervisor.
     pub hypervisor: bool,
-    /// The hypervisor's twelve-letter signature, such as `KVMKVMKVM`.
+    /// The hypervisor's CPUID signature, such as `KVMKVMKVM`; null if CPUID reports no hypervisor or an empty
+    /// signature.
+    #[schemars(extend("x-role" = "condition", "x-heading" = "hypervisor"))]
     pub hypervisor_vendor: Option<String>,
     /// Kernel release, as `uname -r` prints it.
+    #[schemars(extend("x-role" = "condition", "x-heading" = "Linux"))]
     pub kernel: String,
     /// The kernel's command line; null if it cannot be read.
-    #[schemars(extend("x-since" = 2))]
+    #[schemars(extend("x-since" = 2, "x-role" = "condition", "x-heading" = "kernel command line"))]
     pub cmdline: Option<String>,
-    /// The kernel's report on each CPU vulnerability (`/sys/devices/system/cpu/vulnerabilities`), by name, such as
-    /// `Mitigation: Retpolines` for `spectre_v2`; null if it cannot be read.
-    #[schemars(extend("x-since" = 2))]
+    /// Status of each CPU vulnerability in `/sys/devices/system/cpu/vulnerabilities`, such as `Mitigation: Retpolines`
+    /// for `spectre_v2`; null if the directory cannot be read.
+    #[schemars(extend("x-since" = 2, "x-role" = "condition", "x-heading" = "CPU mitigations"))]
     pub mitigations: Option<BTreeMap<String, String>>,
-    /// cpufreq governor of core 0; null where the guest does not manage the clock.
+    /// cpufreq governor of CPU 0; null if this kernel does not control the clock frequency, as in most guests.
+    #[schemars(extend("x-role" = "condition", "x-heading" = "governor"))]
     pub governor: Option<String>,
-    /// Load averages over 1, 5 and 15 minutes.
+    /// Load averages over 1, 5 and 15 minutes; null if they cannot be read.
+    #[schemars(extend("x-role" = "condition", "x-heading" = "load"))]
     pub load: Option<[f64; 3]>,
-    /// Time that the hypervisor has taken from the guest since boot, summed over all processors.
-    #[schemars(extend("unit" = "s"))]
+    /// CPU time that the hypervisor has taken from this machine since boot (steal time), summed over all processors;
+    /// null if it cannot be read.
+    #[schemars(extend("unit" = "s", "x-role" = "condition", "x-heading" = "stolen since boot"))]
     pub stolen_s: Option<f64>,
-    /// Whether CPUID promises that the TSC ticks at one rate in all states.
+    /// Whether CPUID promises that the TSC runs at a constant rate in all power states.
     pub invariant_tsc: bool,
     /// TSC ticks per second.
     #[schemars(extend("unit" = "Hz"))]
     pub tsc_hz: f64,
-    /// Core cycles per second under a scalar load, when the record was made.
-    #[schemars(extend("unit" = "Hz"))]
+    /// Core clock frequency under a scalar load, measured when the record was made.
+    #[schemars(extend("unit" = "Hz", "x-role" = "condition", "x-heading" = "clock"))]
     pub core_hz: f64,
 }
 

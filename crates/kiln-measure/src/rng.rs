@@ -5,6 +5,13 @@
 pub struct SplitMix64(pub u64);
 
 impl SplitMix64 {
+    /// The stream of item `number` of `seed`. Each is a stretch of 2^32 or so of the one period, from a place that a full
+    /// mix of both numbers gives.
+    pub fn stream(seed: u64, number: u64) -> SplitMix64 {
+        let seed = SplitMix64(seed).next_u64();
+        SplitMix64(SplitMix64(seed ^ number).next_u64())
+    }
+
     /// The next 64 bits.
     // Inlined in unoptimised builds too: a handler of kiln-kernel's that draws an address for a
     // breakpoint must not execute code that a breakpoint may be in.
@@ -15,6 +22,16 @@ impl SplitMix64 {
         z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
         z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
         z ^ (z >> 31)
+    }
+
+    /// A number below `n`, which is not zero; biased by less than n / 2^64.
+    pub fn below(&mut self, n: usize) -> usize {
+        ((u128::from(self.next_u64()) * n as u128) >> 64) as usize
+    }
+
+    /// Whether this is one of `n` times.
+    pub fn one_in(&mut self, n: usize) -> bool {
+        self.below(n) == 0
     }
 
     /// Fills `bytes`.
@@ -41,6 +58,26 @@ mod tests {
         let mut rng = SplitMix64(0);
         assert_eq!(rng.next_u64(), 0xe220_a839_7b1d_cdaf);
         assert_eq!(rng.next_u64(), 0x6e78_9e6a_a1b9_65f4);
+    }
+
+    #[test]
+    fn streams_differ_and_repeat() {
+        let first = |seed, number| SplitMix64::stream(seed, number).next_u64();
+        assert_eq!(first(1, 2), first(1, 2));
+        let mut all: Vec<u64> = (0..100)
+            .flat_map(|s| (0..100).map(move |n| first(s, n)))
+            .collect();
+        all.sort_unstable();
+        all.dedup();
+        assert_eq!(all.len(), 10_000);
+    }
+
+    #[test]
+    fn below_reaches_both_ends_and_no_further() {
+        let mut rng = SplitMix64::stream(0, 0);
+        let drawn: Vec<usize> = (0..1000).map(|_| rng.below(7)).collect();
+        assert_eq!(drawn.iter().max(), Some(&6));
+        assert_eq!(drawn.iter().min(), Some(&0));
     }
 
     #[test]

@@ -23,7 +23,6 @@ const CLEARLY_LONG: f64 = 0.05;
 /// End of the search when a subject takes no time at all.
 const MAX_ITERS: u64 = 1 << 40;
 
-/// A thing to time.
 pub struct Subject<'a> {
     /// Carried into the series.
     pub name: String,
@@ -33,7 +32,7 @@ pub struct Subject<'a> {
 }
 
 impl<'a> Subject<'a> {
-    /// A subject from a closure that performs its operation as often as it is told.
+    /// A subject from a closure that performs its operation a given number of times.
     pub fn new(name: impl Into<String>, run: impl FnMut(u64) + 'a) -> Self {
         Subject {
             name: name.into(),

@@ -2,8 +2,6 @@
 
 use serde::{Deserialize, Serialize};
 
-use crate::stats::{self, Estimate};
-
 /// One subject's share of one round.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Round {
@@ -12,7 +10,7 @@ pub struct Round {
     /// Cycles per operation of every kept sample, in the order taken.
     pub samples: Vec<f64>,
     /// Whether the round ran to its end for all subjects. Only such rounds are compared: the best of five
-    /// samples against the best of one is no fair pair.
+    /// samples against the best of one is not a fair pair.
     pub complete: bool,
 }
 
@@ -41,11 +39,6 @@ pub struct Series {
 }
 
 impl Series {
-    /// The figure with its prediction interval; `None` if no sample was kept.
-    pub fn estimate(&self) -> Option<Estimate> {
-        stats::estimate(self)
-    }
-
     /// The same series in nanoseconds, so that an estimate or a ratio of it is one of time. Code that makes the core
     /// lower its clock takes fewer cycles than it should; its time shows that.
     pub fn in_ns(&self) -> Series {

@@ -24,7 +24,7 @@ pub trait TimeSource {
 
 /// The real clock.
 #[derive(Clone, Copy, Debug, Default)]
-pub struct Tsc;
+pub(crate) struct Tsc;
 
 impl TimeSource for Tsc {
     fn chain(&mut self) -> u64 {

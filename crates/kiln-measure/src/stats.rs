@@ -5,7 +5,7 @@ use serde::{Deserialize, Serialize};
 use crate::series::Series;
 
 /// Relative uncertainty of the conversion from ticks to cycles; no interval of an estimate is tighter.
-pub const CALIBRATION: f64 = 0.001;
+pub(crate) const CALIBRATION: f64 = 0.001;
 /// Chance that the interval of a [`Ratio`] misses the true median, at most.
 const MISS: f64 = 0.05;
 /// Which round-best bounds an estimate from above.
@@ -15,7 +15,7 @@ const RANK: usize = 5;
 ///
 /// `best` is the least sample of all rounds: on a shared machine disturbance only adds, so the least is the
 /// steadiest figure and the nearest to the undisturbed one. `low..high` predicts where the `best` of a *rerun*
-/// of the same length on the same machine falls. It is no confidence interval for a "true" time.
+/// of the same length on the same machine falls. It is not a confidence interval for a "true" time.
 ///
 /// *Upper end*: let x1 <= x2 <= .. be the n round-bests. The rerun's best lies above xj only if the j least of
 /// the 2n pooled round-bests all fell into this run. If rounds are exchangeable that has probability
@@ -32,7 +32,6 @@ const RANK: usize = 5;
 /// the last round-best and the chance of a miss is 2^-rounds.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Estimate {
-    /// The figure.
     pub best: f64,
     /// Lower end of the prediction interval.
     pub low: f64,
@@ -61,29 +60,28 @@ pub struct Ratio {
     pub pairs: usize,
 }
 
-pub(crate) fn estimate(series: &Series) -> Option<Estimate> {
-    let mut bests: Vec<f64> = series
-        .rounds
-        .iter()
-        .filter_map(|round| round.best)
-        .collect();
-    let mut samples: Vec<f64> = series
-        .rounds
-        .iter()
-        .flat_map(|round| &round.samples)
-        .copied()
-        .collect();
-    bests.sort_unstable_by(f64::total_cmp);
-    samples.sort_unstable_by(f64::total_cmp);
-    let best = *bests.first()?;
-    let reach = (bests[bests.len().min(RANK) - 1] - best).max(best * CALIBRATION);
-    Some(Estimate {
-        best,
-        low: (best - reach).max(0.0),
-        high: best + reach,
-        median: median(&samples)?,
-        rounds: bests.len(),
-    })
+impl Series {
+    /// The estimate with its prediction interval; `None` if no sample was kept.
+    pub fn estimate(&self) -> Option<Estimate> {
+        let mut bests: Vec<f64> = self.rounds.iter().filter_map(|round| round.best).collect();
+        let mut samples: Vec<f64> = self
+            .rounds
+            .iter()
+            .flat_map(|round| &round.samples)
+            .copied()
+            .collect();
+        bests.sort_unstable_by(f64::total_cmp);
+        samples.sort_unstable_by(f64::total_cmp);
+        let best = *bests.first()?;
+        let reach = (bests[bests.len().min(RANK) - 1] - best).max(best * CALIBRATION);
+        Some(Estimate {
+            best,
+            low: (best - reach).max(0.0),
+            high: best + reach,
+            median: median(&samples)?,
+            rounds: bests.len(),
+        })
+    }
 }
 
 /// Compares two series of one call of `measure`; `None` with fewer than six common rounds, for which no 95 %
@@ -129,7 +127,7 @@ fn middle(mut values: Vec<f64>, comparisons: usize) -> Option<Ratio> {
 }
 
 /// Median of a sorted list.
-pub(crate) fn median(sorted: &[f64]) -> Option<f64> {
+pub fn median(sorted: &[f64]) -> Option<f64> {
     let n = sorted.len();
     Some((sorted.get(n / 2)? + sorted[(n - 1) / 2]) / 2.0)
 }

@@ -9,7 +9,7 @@ use crate::verdict::FLOOR;
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Grade {
-    /// As on a quiet machine.
+    /// As good as on a quiet machine.
     Ok,
     /// Figures stay right, intervals grow.
     Poor,
@@ -41,16 +41,17 @@ pub struct TrustRow {
     /// What was checked.
     #[schemars(extend("x-role" = "key"))]
     pub check: String,
-    /// The result.
+    /// The measured value.
     #[schemars(extend("x-role" = "main"))]
     pub value: f64,
     /// Unit of `value`.
     #[schemars(extend("x-role" = "figure"))]
     pub unit: String,
-    /// `ok`, `poor` or `bad`.
+    /// `ok` (as on a quiet machine), `poor` (results are right, but their intervals are wider) or `bad` (do not
+    /// compare small differences here).
     #[schemars(with = "String", extend("x-role" = "figure"))]
     pub verdict: Grade,
-    /// What the result means, in a few words.
+    /// What the value means for measurements, in a few words.
     #[schemars(extend("x-role" = "figure"))]
     pub meaning: String,
 }

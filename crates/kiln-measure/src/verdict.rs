@@ -82,7 +82,7 @@ pub fn exceeds_by_known(cycles: &Ratio, time: Option<&Ratio>, limit: f64) -> Opt
 mod tests {
     use super::*;
 
-    fn of(low: f64, high: f64) -> Verdict {
+    fn judge(low: f64, high: f64) -> Verdict {
         verdict(
             &Ratio {
                 ratio: (low + high) / 2.0,
@@ -96,12 +96,12 @@ mod tests {
 
     #[test]
     fn the_whole_interval_must_lie_beyond_the_floor() {
-        assert_eq!(of(0.98, 0.99), Verdict::Faster);
-        assert_eq!(of(0.98, 0.996), Verdict::Same);
-        assert_eq!(of(0.90, 1.10), Verdict::Same);
-        assert_eq!(of(1.004, 1.2), Verdict::Same);
-        assert_eq!(of(1.006, 1.2), Verdict::Slower);
-        assert_eq!(of(f64::NAN, f64::NAN), Verdict::Same);
+        assert_eq!(judge(0.98, 0.99), Verdict::Faster);
+        assert_eq!(judge(0.98, 0.996), Verdict::Same);
+        assert_eq!(judge(0.90, 1.10), Verdict::Same);
+        assert_eq!(judge(1.004, 1.2), Verdict::Same);
+        assert_eq!(judge(1.006, 1.2), Verdict::Slower);
+        assert_eq!(judge(f64::NAN, f64::NAN), Verdict::Same);
     }
 
     #[test]

@@ -15,9 +15,9 @@ const OTHERS: f64 = 0.05;
 const OTHERS_CPU: f64 = 0.10;
 /// Of one processor, stolen by the hypervisor; as in the self-check.
 const STOLEN: f64 = 0.01;
-/// By so much the core's clock may move; a calibration repeats to 1 %.
+/// How far the core's clock may move; calibrations agree to 1 %.
 const CLOCK: f64 = 0.03;
-/// Of the time of the thread that measures, without a core.
+/// The share of its time that the measuring thread may wait for a core.
 const WAITED: f64 = 0.02;
 /// The thread that measures is the one that asks if it was on a core, or wanted one, for this share of the run.
 const MEASURES: f64 = 0.5;
@@ -27,7 +27,6 @@ const MOVES: u64 = 5;
 /// Of the time, in which the sibling of the core may be busy with others' work.
 const SIBLING: f64 = 0.05;
 
-/// What disturbs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum Kind {
     /// Other programs ran.
@@ -49,7 +48,6 @@ pub enum Kind {
 }
 
 impl Kind {
-    /// In a few words.
     pub fn name(self) -> &'static str {
         match self {
             Kind::Busy => "busy machine",
@@ -64,13 +62,12 @@ impl Kind {
     }
 }
 
-/// With this every warning begins, so that it is known among notes.
+/// Every warning begins with this, which distinguishes it from notes.
 pub const PREFIX: &str = "warning: ";
 
 /// A warning; prints as a line that begins with [`PREFIX`] and the kind's name.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Warning {
-    /// What disturbs.
     pub kind: Kind,
     /// How much, what it means, what to do.
     pub text: String,
@@ -120,7 +117,7 @@ struct Run<'a> {
 
 impl Run<'_> {
     /// Time of a processor in this run.
-    fn busy_of(&self, core: usize) -> Option<f64> {
+    fn busy_time(&self, core: usize) -> Option<f64> {
         let of = |r: &Reading| r.busy_s.iter().find(|b| b.0 == core).map(|b| b.1);
         Some(of(self.after)? - of(self.before)?)
     }
@@ -131,7 +128,7 @@ impl Run<'_> {
             .after
             .busy_s
             .iter()
-            .map(|b| self.busy_of(b.0))
+            .map(|b| self.busy_time(b.0))
             .collect();
         let all: f64 = all?.iter().sum();
         let own = self.after.own_s - self.before.own_s;
@@ -214,7 +211,7 @@ impl Run<'_> {
         let sibling = *self.after.siblings.first()?;
         // What else of this process runs may be there.
         let own = (self.after.own_s - self.before.own_s - ran).max(0.0);
-        let others = (self.busy_of(sibling)? - own) / self.seconds;
+        let others = (self.busy_time(sibling)? - own) / self.seconds;
         (others > SIBLING).then(|| {
             format!(
                 "CPU {sibling}, the other half of core {core}, was busy for {:.0} % of the time: figures are too large: leave it \

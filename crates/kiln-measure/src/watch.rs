@@ -33,12 +33,12 @@ pub struct Reading {
     pub core_hz: Option<f64>,
 }
 
-/// Of a thread, by the scheduler's account (proc(5), schedstat).
+/// A thread's times as the scheduler accounts for them (proc(5), schedstat).
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct ThreadTime {
-    /// On a core.
+    /// Seconds on a core.
     pub ran_s: f64,
-    /// Runnable, without one.
+    /// Seconds runnable without a core.
     pub waited_s: f64,
 }
 
@@ -51,7 +51,6 @@ pub struct Watch {
 }
 
 impl Watch {
-    /// From now on.
     pub fn start() -> Watch {
         let since = Instant::now();
         Watch {
@@ -166,7 +165,7 @@ fn siblings(core: usize) -> Vec<usize> {
     all.into_iter().filter(|c| *c != core).collect()
 }
 
-/// Of Intel's driver and of all others.
+/// From Intel's driver, else from the general file.
 fn turbo(no_turbo: &str, boost: &str) -> Option<bool> {
     match (no_turbo.trim(), boost.trim()) {
         ("0", _) => Some(true),

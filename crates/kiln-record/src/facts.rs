@@ -11,8 +11,10 @@ pub struct Facts {
     /// Hardware and host.
     #[serde(flatten)]
     pub machine: Machine,
-    /// The compiler that built `kernel/`.
+    /// The compiler that built Kiln's kernel code (`kernel/`), with its version.
+    #[schemars(extend("x-role" = "condition", "x-heading" = "compiler of the ciphers"))]
     pub kernel_cc: String,
-    /// The tiers that were usable; `KILN_TIERS` may have excluded others.
+    /// The ISA tiers that this run could use: those that the CPU supports and `KILN_TIERS` does not exclude.
+    #[schemars(extend("x-role" = "condition"))]
     pub tiers: Vec<&'static str>,
 }

@@ -10,6 +10,8 @@
 //! | `title` | heading of its section in reports |
 //! | `"x-question"` | the question that its rows answer |
 //! | `"x-commands"` | commands that write such rows |
+//! | `"x-old-commands"` | commands that wrote such rows in earlier versions, whose records are still read |
+//! | `"x-view"` | what reports show besides tables of the fields: pictures, headlines, checks ([`view::View`]) |
 //!
 //! | attribute of a field | |
 //! |---|---|
@@ -19,22 +21,28 @@
 //! | `"x-interval"` | the fields with the lower and the upper end of its interval |
 //! | `"x-better"` | `less` or `more`: `kiln compare` compares it. The first such field that is always there is compared even if it is null; the others only where both records have a value |
 //! | `"x-time"` | the field that holds the same result as time instead of cycles |
+//! | `"x-benchmark"` | what google-benchmark calls it: `real_time`, `threads`, `iterations` or `bytes_per_second`; and `real_time_per_byte` |
 //! | `"x-since"` | the schema version from which on the field is always there; older records may lack it |
 //! | `"x-only"` | for a structure that describes two types: the type in which the field has its role |
 //!
-//! From these come `docs/schema.json` ([`schema`]) and `docs/RECORDS.md` ([`reference`]); the test `records` of the crate
-//! `kiln` lists the row types and keeps both files up to date. Programs get the descriptions back from the schema
+//! From these come `docs/schema.json` ([`schema`]) and `docs/RECORDS.md` ([`reference`]); the crate
+//! `kiln-questions` lists the row types, and the test `records` of the crate `kiln` keeps both files up to date. Programs get the descriptions back from the schema
 //! ([`row_types`]), so that neither `kiln-report` nor `kiln compare` lists fields.
 #![forbid(unsafe_code)]
 
 mod facts;
+pub mod read;
 mod record;
 mod reference;
 mod row_type;
 mod schema;
+pub mod view;
 
 pub use facts::Facts;
-pub use record::{pretty, utc_now, Record, SCHEMA};
+pub use record::{utc_now, Record, SCHEMA};
 pub use reference::reference;
-pub use row_type::{family, row_type, row_types, type_of, Better, Field, Role, Row, RowType};
+pub use row_type::{
+    base_command, family, machine_facts, row_type, row_types, type_of, Better, Field, Role, Row,
+    RowType,
+};
 pub use schema::{describe, schema, Description};

@@ -16,39 +16,40 @@ pub const SCHEMA: u32 = 2;
 #[derive(Clone, Debug, Serialize, JsonSchema)]
 #[schemars(title = "A record of Kiln")]
 pub struct Record<'a, R> {
-    /// Version of Kiln that wrote it.
+    /// Version of Kiln that wrote the record.
     pub kiln: &'static str,
-    /// The commit it was built from, in the form of `git describe`, with `-dirty` if a source differed; `unknown` outside
-    /// git.
+    /// The commit that Kiln was built from, as `git describe --always` prints it, with `-dirty` if a source file
+    /// differed from the commit; `unknown` outside git.
     #[schemars(extend("x-since" = 2))]
     pub commit: &'static str,
-    /// The cargo features it was built with.
+    /// The cargo features that Kiln was built with.
     #[schemars(extend("x-since" = 2))]
     pub features: Vec<&'static str>,
-    /// When the run began: UTC, RFC 3339, to the second.
+    /// When the run began, in UTC, to the second (RFC 3339).
     #[schemars(extend("x-since" = 2))]
     pub date: &'a str,
-    /// Version of this form; records without it are from before it had a number.
+    /// Version of the record format; absent if the record was written before the format had a version.
     #[schemars(extend("x-since" = 1))]
     pub schema: u32,
-    /// The command that wrote it.
+    /// The command that wrote the record, its first words joined by a dash, such as `linux-tcrypt` for
+    /// `kiln linux tcrypt`.
     pub command: &'a str,
-    /// Type of the rows.
+    /// Type of the rows: the name of the section below that describes them.
     #[serde(rename = "type")]
     #[schemars(extend("x-since" = 2))]
     pub row_type: String,
-    /// The arguments after the program's name, without secrets.
+    /// Command-line arguments without the program's name. A key given with `--key` is replaced by three dots.
     pub args: &'a [String],
-    /// All random choices follow from this seed.
+    /// The seed from which all random choices of the run follow.
     pub seed: u64,
-    /// The machine it was made on.
+    /// The machine on which the record was made.
     pub machine: &'a Facts,
-    /// Flat rows, as described below for each type.
+    /// The results: flat objects, whose fields are described below for each type.
     #[schemars(with = "Vec<Map<String, Value>>")]
     pub rows: &'a [R],
-    /// What a reader of the rows must know.
+    /// Remarks needed to interpret the rows: conditions of the run, disturbances, and why a result is null.
     pub notes: &'a [String],
-    /// In a survey: the complete records that its answers are from.
+    /// In a survey: the complete records from which the answers were derived.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(with = "Vec<Value>", extend("items" = {"$ref": "#"}))]
     pub records: Option<&'a [Value]>,
@@ -72,7 +73,7 @@ pub fn utc_now() -> String {
 }
 
 /// JSON for people: one field per line, and a list of numbers in one line.
-pub fn pretty(document: &impl Serialize) -> String {
+pub(crate) fn pretty(document: &impl Serialize) -> String {
     let text = serde_json::to_string_pretty(document).expect("a record has string keys only");
     let is_number = |line: &str| {
         let value = line.trim().trim_end_matches(',');

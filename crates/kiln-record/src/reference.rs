@@ -4,14 +4,14 @@ use std::fmt::Write;
 
 use serde_json::{json, Value};
 
-use crate::schema::commands_of;
+use crate::schema::{command_lines, command_name, COMMANDS, OLD_COMMANDS};
 
 /// The page, made of the schema.
 pub fn reference(schema: &Value) -> String {
     let mut out = String::from(
         "# Records\n\n\
-         What `--json` prints and `--out DIR` writes as `DIR/COMMAND.json`. The form is [schema.json](schema.json) (JSON\n\
-         Schema, draft 2020-12). Both files are generated from the row structures in `crates/`. Fields keep their names and\n\
+         What `--json` prints and `--out DIR` writes as `DIR/COMMAND.json`. Their JSON Schema (draft 2020-12) is\n\
+         [schema.json](schema.json). Both files are generated from the row structures in `crates/`. Fields keep their names and\n\
          units; new ones may be added without a new schema number, so readers should ignore fields they do not know. A\n\
          result that could not be measured is null, and a note gives the reason. Rows are flat; raw rounds are lists of\n\
          numbers.\n\n",
@@ -19,7 +19,7 @@ pub fn reference(schema: &Value) -> String {
     write_table(&mut out, schema);
     out.push_str(
         "\n`kiln report` and `kiln compare` read records, bundles (a record of `survey`, whose `records` are those that its\n\
-         answers are from), directories of records, and reports (HTML), which contain the records they were made of. A\n\
+         answers come from), directories of records, and reports (HTML), which contain the records they were made of. A\n\
          record from before schema 2 has no `type`; it is inferred from the command and the fields. Exports of all rows:\n\
          `kiln report A --format csv|markdown|google-benchmark|ktap`.\n\n\
          The last column says what a field is for. A *key* identifies a row: `kiln compare` and reports of several sides\n\
@@ -36,16 +36,21 @@ pub fn reference(schema: &Value) -> String {
         .collect();
     for (n, name) in types.iter().enumerate() {
         let def = &defs[*name];
-        let lines = def["x-commands"].as_array().into_iter().flatten();
-        let lines: Vec<String> = lines.map(|l| format!("`kiln {}`", text(l))).collect();
-        let commands: Vec<String> = commands_of(def).iter().map(|c| format!("`{c}`")).collect();
+        let (lines, names) = commands_of(def, COMMANDS, "kiln ");
         let _ = write!(
             out,
-            "\n## `{name}`\n\n{} Written by {}; `command` is {}.\n\n",
-            text(&def["description"]),
-            lines.join(" and "),
-            commands.join(" or ")
+            "\n## `{name}`\n\n{} Written by {lines}; `command` is {names}.",
+            text(&def["description"])
         );
+        if def.get(OLD_COMMANDS).is_some() {
+            // Without the program's name: these can no longer be typed.
+            let (lines, names) = commands_of(def, OLD_COMMANDS, "");
+            let _ = write!(
+                out,
+                " In earlier versions the command was {lines}, and `command` is {names} in their records."
+            );
+        }
+        out.push_str("\n\n");
         let same = |other: &&&str| {
             let fields = |of: &Value| {
                 of["properties"]
@@ -62,6 +67,15 @@ pub fn reference(schema: &Value) -> String {
         }
     }
     out
+}
+
+/// What people type after `program`, and what records say.
+fn commands_of(def: &Value, attribute: &str, program: &str) -> (String, String) {
+    let lines: Vec<&str> = command_lines(def, attribute).collect();
+    let typed: Vec<String> = lines.iter().map(|l| format!("`{program}{l}`")).collect();
+    let names = lines.iter().map(|l| format!("`{}`", command_name(l)));
+    let names: Vec<String> = names.collect();
+    (typed.join(" and "), names.join(" or "))
 }
 
 fn text(value: &Value) -> String {
@@ -93,7 +107,7 @@ fn write_field(out: &mut String, field: &str, of: &Value, always: bool) {
     let absent = match (always, &of["x-since"]) {
         (true, _) => String::new(),
         (false, Value::Null) => " May be absent.".to_string(),
-        (false, version) => format!(" Always there since schema {version}."),
+        (false, version) => format!(" Absent before schema {version}."),
     };
     let role = match of["x-role"].as_str() {
         Some("figure") => "result",

@@ -5,9 +5,9 @@ use std::sync::OnceLock;
 use serde::Deserialize;
 use serde_json::{Map, Value};
 
-use crate::schema::commands_of;
+use crate::schema::{command_lines, command_name, COMMANDS};
+use crate::view::{Term, View};
 
-/// A row.
 pub type Row = Map<String, Value>;
 
 /// What a field is for.
@@ -40,10 +40,8 @@ pub struct Field {
     /// Its name in records.
     #[serde(skip)]
     pub name: String,
-    /// Its meaning.
     #[serde(rename = "description")]
     pub meaning: String,
-    /// Its unit.
     pub unit: Option<String>,
     /// What it is for; without a role, it is in the record only.
     #[serde(rename = "x-role")]
@@ -60,24 +58,28 @@ pub struct Field {
     /// The field with the same result as time instead of cycles.
     #[serde(rename = "x-time")]
     pub time: Option<String>,
+    /// What google-benchmark calls it: `real_time`, `threads`, `iterations` or `bytes_per_second`; and
+    /// `real_time_per_byte`.
+    #[serde(rename = "x-benchmark")]
+    pub benchmark: Option<String>,
     /// Whether every row has it.
     #[serde(skip)]
     pub always: bool,
 }
 
-/// A row type.
 #[derive(Clone, Debug, PartialEq)]
 pub struct RowType {
-    /// Its name.
     pub name: String,
     /// Heading of its section in reports.
     pub title: String,
     /// The question that its rows answer.
     pub question: String,
-    /// Commands that write it.
+    /// Records' names of the commands that write it.
     pub commands: Vec<String>,
     /// Its fields, in the order of the row structure.
     pub fields: Vec<Field>,
+    /// What reports show of it besides.
+    pub view: View,
 }
 
 impl RowType {
@@ -98,7 +100,6 @@ impl RowType {
         self.main_figures().chain(more)
     }
 
-    /// The field of this name.
     pub fn field(&self, name: &str) -> Option<&Field> {
         self.fields.iter().find(|f| f.name == name)
     }
@@ -111,19 +112,35 @@ impl RowType {
             let texts = row.values().filter_map(Value::as_str);
             return texts.map(str::to_string).collect();
         }
+        let wanted = |field: &&Field| !plain || field.role != Some(Role::Condition);
+        self.words(self.keys().filter(wanted), row, plain)
+    }
+
+    /// The fields of a row for which these conditions hold, in words.
+    pub fn describe(&self, row: &Row, terms: &[Term]) -> Vec<String> {
+        let terms = terms.iter().filter(|term| term.holds(row));
+        self.words(terms.filter_map(|t| self.field(&t.field)), row, false)
+    }
+
+    /// These fields of a row in words; if `plain`, without the versions of providers.
+    pub fn words<'a>(
+        &self,
+        fields: impl Iterator<Item = &'a Field>,
+        row: &Row,
+        plain: bool,
+    ) -> Vec<String> {
         let mut units: Vec<&str> = Vec::new();
         let mut words = Vec::new();
-        for field in self.keys() {
-            if plain && field.role == Some(Role::Condition) {
-                continue;
-            }
+        for field in fields {
             let name = field.name.as_str();
             match row.get(name) {
-                Some(Value::String(text)) if name == "provider" && plain => {
+                Some(Value::String(text)) if name == PROVIDER && plain => {
                     words.push(family(text).to_string());
                 }
                 Some(Value::String(text)) => words.push(text.clone()),
                 Some(Value::Number(n)) => {
+                    let n = n.to_string();
+                    let n = n.strip_suffix(".0").unwrap_or(&n);
                     let unit = field.unit.as_deref().unwrap_or_default();
                     let short = match unit {
                         "bits" => "bit",
@@ -146,6 +163,9 @@ impl RowType {
     }
 }
 
+/// The field with the provider of an implementation, whose version does not identify it.
+const PROVIDER: &str = "provider";
+
 /// A provider without its version.
 pub fn family(provider: &str) -> &str {
     let digit = |i: usize| provider[i + 1..].starts_with(|c: char| c.is_ascii_digit());
@@ -153,10 +173,12 @@ pub fn family(provider: &str) -> &str {
     end.map_or(provider, |(i, _)| &provider[..i])
 }
 
+const SCHEMA: &str = include_str!("../../../docs/schema.json");
+
 /// All row types, in the order in which reports show them.
 pub fn row_types() -> &'static [RowType] {
     static TYPES: OnceLock<Vec<RowType>> = OnceLock::new();
-    TYPES.get_or_init(|| read(include_str!("../../../docs/schema.json")))
+    TYPES.get_or_init(|| read(SCHEMA))
 }
 
 /// The row type of this name.
@@ -176,8 +198,18 @@ pub fn type_of(record: &Value) -> &'static RowType {
             question: "Rows of other commands.".to_string(),
             commands: Vec::new(),
             fields: Vec::new(),
+            view: View::default(),
         })
     })
+}
+
+/// The command that wrote such records in Kiln 0.1, where one `kiln fpu` answered all questions about FPU policies.
+pub fn base_command(command: &str) -> &str {
+    match command {
+        "ipsec" => "fpu",
+        c if c.starts_with("fpu-") => "fpu",
+        other => other,
+    }
 }
 
 /// The type of a record from before schema 2, which did not say it: the command's, unless the fields show another of its
@@ -189,11 +221,11 @@ fn infer(record: &Value) -> &str {
         let mut rows = rows().into_iter().flatten();
         rows.any(|row| row.get(field).is_some_and(|v| !v.is_null()))
     };
-    match command.unwrap_or_default() {
+    match base_command(command.unwrap_or_default()) {
         "speed" if has("queues") => "speed-via",
         "speed" if has("driver") => "tcrypt",
         "linux-tcrypt" => "tcrypt",
-        fpu if fpu == "fpu" || fpu.starts_with("fpu-") => match () {
+        "fpu" => match () {
             () if has("path") => "fpu-overhead",
             () if has("instructions") => "fpu-step",
             () if has("in_section") => "fpu-answers",
@@ -218,6 +250,33 @@ pub(crate) fn read(schema: &str) -> Vec<RowType> {
 
 fn read_type(name: &str, definition: &Value) -> RowType {
     let text = |word: &str| definition[word].as_str().unwrap_or_default().to_string();
+    let view = definition.get("x-view").cloned();
+    RowType {
+        name: name.to_string(),
+        title: text("title"),
+        question: text("x-question"),
+        commands: command_lines(definition, COMMANDS)
+            .map(command_name)
+            .collect(),
+        fields: read_fields(definition),
+        view: view.map_or(View::default(), |view| {
+            serde_json::from_value(view).expect("a view is described")
+        }),
+    }
+}
+
+/// The facts about a machine that reports show.
+pub fn machine_facts() -> &'static [Field] {
+    static FACTS: OnceLock<Vec<Field>> = OnceLock::new();
+    FACTS.get_or_init(|| {
+        let schema: Value = serde_json::from_str(SCHEMA).expect("the schema is JSON");
+        let mut facts = read_fields(&schema["$defs"]["machine"]);
+        facts.retain(|fact| fact.role == Some(Role::Condition));
+        facts
+    })
+}
+
+fn read_fields(definition: &Value) -> Vec<Field> {
     let required = definition["required"].as_array();
     let always = |name: &str| required.is_some_and(|all| all.iter().any(|r| r == name));
     let fields = definition["properties"].as_object().into_iter().flatten();
@@ -234,13 +293,7 @@ fn read_type(name: &str, definition: &Value) -> RowType {
             ..field
         }
     };
-    RowType {
-        name: name.to_string(),
-        title: text("title"),
-        question: text("x-question"),
-        commands: commands_of(definition),
-        fields: fields.map(read_field).collect(),
-    }
+    fields.map(read_field).collect()
 }
 
 #[cfg(test)]
@@ -264,6 +317,18 @@ mod tests {
         assert_eq!(old("fpu", policy(json!(3))), "fpu-esp");
         assert_eq!(old("fpu", json!({"instructions": 3})), "fpu-step");
         assert_eq!(old("fpu", json!({"in_section": true})), "fpu-answers");
+        // Each of them is a command of its own now.
+        assert_eq!(
+            old("fpu-overhead", json!({"path": "direct"})),
+            "fpu-overhead"
+        );
+        assert_eq!(old("fpu-prove", json!({"instructions": 3})), "fpu-step");
+        assert_eq!(old("fpu-prove", policy(Value::Null)), "fpu");
+        assert_eq!(
+            old("fpu-usable", json!({"in_section": true})),
+            "fpu-answers"
+        );
+        assert_eq!(old("ipsec", policy(json!(3))), "fpu-esp");
         assert_eq!(old("speed", json!({"alg": "a"})), "speed");
         assert_eq!(old("speed", json!({"queues": 1})), "speed-via");
         assert_eq!(old("speed", json!({"driver": "d"})), "tcrypt");
@@ -295,6 +360,47 @@ mod tests {
                 }
             }
         }
+    }
+
+    /// The strings of a view that are not what a picture says.
+    fn names<'a>(key: &str, value: &'a Value, all: &mut Vec<&'a str>) {
+        const WORDS: [&str; 9] = [
+            "form",
+            "how",
+            "title",
+            "unit",
+            "along",
+            "upwards",
+            "limit_name",
+            "histogram",
+            "prefix",
+        ];
+        match value {
+            Value::Object(fields) => fields.iter().for_each(|(key, of)| names(key, of, all)),
+            Value::Array(list) if ["tail", "beside", "shade"].contains(&key) => {
+                all.extend(list[..list.len() - 1].iter().filter_map(Value::as_str));
+            }
+            Value::Array(list) => list.iter().for_each(|of| names("", of, all)),
+            Value::String(text) if !WORDS.contains(&key) => all.push(text),
+            _ => {}
+        }
+    }
+
+    #[test]
+    fn views_name_fields_that_there_are() {
+        let schema: Value = serde_json::from_str(SCHEMA).unwrap();
+        let mut seen = 0;
+        for of in row_types() {
+            let mut all = Vec::new();
+            names("", &schema["$defs"][&of.name]["x-view"], &mut all);
+            seen += all.len();
+            for name in all {
+                let field = Term::from(name.to_string()).field;
+                assert!(of.field(&field).is_some(), "{}: {name}", of.name);
+            }
+        }
+        assert!(seen > 50, "{seen}");
+        assert!(machine_facts().len() > 10);
     }
 
     #[test]

@@ -7,6 +7,11 @@ use serde_json::{json, Map, Value};
 
 use crate::record::{Record, SCHEMA};
 
+/// The attribute with the commands that write a row type.
+pub(crate) const COMMANDS: &str = "x-commands";
+/// That with the commands that wrote it in earlier versions.
+pub(crate) const OLD_COMMANDS: &str = "x-old-commands";
+
 /// A row type's name and its definition in the schema.
 #[derive(Clone, Debug)]
 pub struct Description {
@@ -48,8 +53,12 @@ pub fn schema(types: &[Description]) -> Value {
     require_what_was_always_there(&mut root["$defs"]["machine"]);
     let mut commands: Vec<(String, Vec<&str>)> = Vec::new();
     for one in types {
-        for command in commands_of(&one.definition) {
+        let now = command_lines(&one.definition, COMMANDS);
+        let old = command_lines(&one.definition, OLD_COMMANDS);
+        for line in now.chain(old) {
+            let command = command_name(line);
             match commands.iter_mut().find(|(name, _)| *name == command) {
+                Some((_, types)) if types.contains(&one.name.as_str()) => {}
                 Some((_, types)) => types.push(&one.name),
                 None => commands.push((command, vec![&one.name])),
             }
@@ -90,14 +99,20 @@ pub fn schema(types: &[Description]) -> Value {
     root
 }
 
-/// Records' names of the commands that write a type: `linux-tcrypt` for `linux tcrypt`, `speed` for `speed --tcrypt`.
-pub(crate) fn commands_of(definition: &Value) -> Vec<String> {
-    let lines = definition["x-commands"].as_array().into_iter().flatten();
-    let name = |line: &str| -> String {
-        let words = line.split(' ').take_while(|word| !word.starts_with('-'));
-        words.collect::<Vec<_>>().join("-")
-    };
-    lines.filter_map(Value::as_str).map(name).collect()
+/// The commands that such an attribute of a row type lists.
+pub(crate) fn command_lines<'a>(
+    definition: &'a Value,
+    attribute: &str,
+) -> impl Iterator<Item = &'a str> {
+    let lines = definition[attribute].as_array().into_iter().flatten();
+    lines.filter_map(Value::as_str)
+}
+
+/// The name of a command in records: `speed` for `speed --tcrypt`, `linux-tcrypt` for `linux tcrypt`. It has two words at
+/// most: `fpu-prove` for `fpu prove breakpoint`.
+pub(crate) fn command_name(line: &str) -> String {
+    let words = line.split(' ').take_while(|word| !word.starts_with('-'));
+    words.take(2).collect::<Vec<_>>().join("-")
 }
 
 /// Fields that came with a later version are not required, since older records lack them.
@@ -164,7 +179,10 @@ mod tests {
             })
         );
         assert_eq!(one.definition["required"], json!(["len", "result"]));
-        assert_eq!(commands_of(&one.definition), ["a-b", "d"]);
+        let lines = command_lines(&one.definition, COMMANDS);
+        let names: Vec<String> = lines.map(command_name).collect();
+        assert_eq!(names, ["a-b", "d"]);
+        assert_eq!(command_name("a b c --d"), "a-b");
     }
 
     /// `One` with one field more, which is described in one place.
@@ -199,6 +217,34 @@ mod tests {
                 assert!(figure.always && figure.better == Some(crate::Better::Less));
             }
         }
+    }
+
+    #[test]
+    fn old_commands_of_a_type_are_known() {
+        #[derive(JsonSchema)]
+        #[allow(dead_code)]
+        #[schemars(
+            rename = "moved",
+            title = "Moved",
+            extend("x-commands" = ["a new"], "x-old-commands" = ["a --old", "d"])
+        )]
+        struct Moved {
+            /// L.
+            len: usize,
+        }
+        let schema = schema(&[describe::<One>(), describe::<Moved>()]);
+        assert_eq!(
+            schema["properties"]["command"]["enum"],
+            json!(["a-b", "d", "a-new", "a"])
+        );
+        let page = crate::reference(&schema);
+        for line in [
+            "Written by `kiln a new`; `command` is `a-new`.",
+            "In earlier versions the command was `a --old` and `d`, and `command` is `a` or `d` in their records.",
+        ] {
+            assert!(page.contains(line), "{page}");
+        }
+        assert_eq!(page.matches("In earlier versions").count(), 1, "{page}");
     }
 
     #[test]

@@ -6,7 +6,7 @@ use crate::record;
 use crate::side::Side;
 
 /// Rows of one type: a list for each side, empty where a side has none.
-pub struct Group<'a> {
+pub(crate) struct Group<'a> {
     /// Their type.
     pub kind: &'static RowType,
     /// Of each side.
@@ -17,13 +17,13 @@ pub struct Group<'a> {
 
 impl Group<'_> {
     /// Sides that have rows of this type.
-    pub fn sides(&self) -> impl Iterator<Item = usize> + '_ {
+    pub(crate) fn sides(&self) -> impl Iterator<Item = usize> + '_ {
         (0..self.rows.len()).filter(|&s| !self.rows[s].is_empty())
     }
 }
 
 /// All groups that have rows, in the order of the page.
-pub fn groups(sides: &[Side]) -> Vec<Group<'_>> {
+pub(crate) fn groups(sides: &[Side]) -> Vec<Group<'_>> {
     let mut all: Vec<Group> = Vec::new();
     for (s, side) in sides.iter().enumerate() {
         for (r, one) in side.records.iter().enumerate() {
@@ -49,4 +49,20 @@ pub fn groups(sides: &[Side]) -> Vec<Group<'_>> {
     let order = |g: &Group| row_types().iter().position(|t| t.name == g.kind.name);
     all.sort_by_key(|g| order(g).unwrap_or(usize::MAX));
     all
+}
+
+/// Rows by what `key` makes of them, in the order they come.
+pub(crate) fn split<'a>(
+    rows: &[&'a Row],
+    key: impl Fn(&Row) -> String,
+) -> Vec<(String, Vec<&'a Row>)> {
+    let mut parts: Vec<(String, Vec<&Row>)> = Vec::new();
+    for row in rows {
+        let name = key(row);
+        match parts.iter_mut().find(|p| p.0 == name) {
+            Some(part) => part.1.push(row),
+            None => parts.push((name, vec![row])),
+        }
+    }
+    parts
 }

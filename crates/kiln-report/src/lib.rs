@@ -4,11 +4,11 @@
 //! | file | its noun |
 //! |---|---|
 //! | `side.rs` | one column of a report: what one machine or one commit has said; files and pages it is read from |
-//! | `record.rs` | a record as it was read |
 //! | `group.rs` | the rows of all sides, by type |
 //! | `table.rs` | tables, before anyone decides how they look |
 //! | `number.rs` | figures as people read them |
 //! | `picture/` | pictures, as SVG: lines, bars, distributions, heat maps, and which a question has |
+//! | `ktap.rs` | the writer of KTAP, for `export/` and for commands that are tests |
 //! | `export/` | what other tools read: CSV, Markdown, google-benchmark's JSON, KTAP |
 //! | `page/` | the page: one file that needs nothing else |
 //! | `verdict.rs` | whether interrupted FPU sections carry a verdict on lost state |
@@ -18,10 +18,10 @@
 mod error;
 pub mod export;
 mod group;
+pub mod ktap;
 mod number;
 mod page;
 pub mod picture;
-pub mod record;
 mod side;
 mod table;
 mod verdict;
@@ -29,3 +29,5 @@ mod verdict;
 pub use error::Error;
 pub use page::{html, Options};
 pub use side::{gather, Side};
+
+use kiln_record::read as record;

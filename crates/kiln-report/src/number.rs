@@ -6,7 +6,7 @@ use serde_json::Value;
 use crate::record::number;
 
 /// Three digits that count, more of whole numbers.
-pub fn short(x: f64) -> String {
+pub(crate) fn short(x: f64) -> String {
     match x.abs() {
         _ if !x.is_finite() => "-".to_string(),
         0.0 => "0".to_string(),
@@ -20,13 +20,22 @@ pub fn short(x: f64) -> String {
 }
 
 /// With a unit of time that keeps it short.
-pub fn micros(us: f64) -> String {
+pub(crate) fn micros(us: f64) -> String {
     match us {
         0.0 => "0".to_string(),
         us if us >= 999_999.5 => format!("{} s", trim(us / 1e6)),
         us if us >= 999.95 => format!("{} ms", trim(us / 1e3)),
         us if us >= 0.9995 => format!("{} µs", trim(us)),
         us => format!("{} ns", trim(us * 1e3)),
+    }
+}
+
+/// A large number with a prefix that keeps it short.
+pub(crate) fn scaled(x: f64) -> String {
+    match x {
+        x if x >= 999_999.5 => format!("{} M", trim(x / 1e6)),
+        x if x >= 9_999.5 => format!("{} k", trim(x / 1e3)),
+        x => short(x),
     }
 }
 
@@ -39,7 +48,7 @@ fn trim(x: f64) -> String {
 }
 
 /// A value of whatever type.
-pub fn value(value: &Value) -> String {
+pub(crate) fn value(value: &Value) -> String {
     match value {
         Value::Null => "-".to_string(),
         Value::Bool(true) => "yes".to_string(),
@@ -56,7 +65,7 @@ pub fn value(value: &Value) -> String {
 
 /// A row's figure.
 #[derive(Clone, Debug, Default, PartialEq)]
-pub struct Shown {
+pub(crate) struct Shown {
     /// What it says.
     pub text: String,
     /// Its interval's ends.
@@ -66,7 +75,7 @@ pub struct Shown {
 }
 
 /// A row's figure with its interval. Of rows that have another's interval in these fields, the figure is not within.
-pub fn figure(row: &Row, figure: &Field) -> Shown {
+pub(crate) fn figure(row: &Row, figure: &Field) -> Shown {
     let value = number(row, &figure.name);
     let ends = figure
         .interval
@@ -108,6 +117,14 @@ mod tests {
             (2.5e6, "2.5 s"),
         ] {
             assert_eq!(micros(us), text);
+        }
+        for (x, text) in [
+            (50.0, "50.0"),
+            (2e4, "20 k"),
+            (5e5, "500 k"),
+            (1.5e6, "1.5 M"),
+        ] {
+            assert_eq!(scaled(x), text);
         }
     }
 }

@@ -4,7 +4,7 @@ use std::fs::{self, File};
 use std::io::Read;
 use std::path::{Path, PathBuf};
 
-use kiln_record::type_of;
+use kiln_record::{base_command, type_of};
 use serde_json::{json, Value};
 
 use crate::error::Error;
@@ -42,7 +42,7 @@ impl Side {
     pub fn parse(name: &str, text: &str) -> Result<Side, Error> {
         let document: Value = serde_json::from_str(text).map_err(|e| {
             Error::new(format!(
-                "'{name}' is no record of Kiln's: {e}: name a file that --json or --out wrote"
+                "'{name}' is not a record of Kiln: {e}: name a file that --json or --out wrote"
             ))
         })?;
         Side::of(name, document)
@@ -50,7 +50,7 @@ impl Side {
 
     /// A record, or all of a bundle.
     pub fn of(name: &str, mut document: Value) -> Result<Side, Error> {
-        record::check(name, &document)?;
+        record::check(name, &document).map_err(Error::new)?;
         let fields = document.as_object_mut().expect("checked");
         let inner = match fields.remove("records") {
             Some(Value::Array(inner)) => inner,
@@ -62,7 +62,7 @@ impl Side {
             }
         };
         for one in &inner {
-            record::check(name, one)?;
+            record::check(name, one).map_err(Error::new)?;
         }
         let mut records = vec![document];
         records.extend(inner);
@@ -80,12 +80,9 @@ impl Side {
     /// What the machine is, in a word that two machines do not share by accident.
     fn machine(&self) -> Option<(String, String, String)> {
         let record = self.records.first()?;
-        let fact = |name| record::fact(record, name).map(Value::to_string);
-        Some((
-            fact("model")?,
-            fact("kernel")?,
-            record::text(record, "kiln")?.to_string(),
-        ))
+        let host = record::host(record);
+        let version = record::version(record).to_string();
+        Some((host.model?, host.kernel?, version))
     }
 }
 
@@ -118,7 +115,8 @@ pub fn gather(found: Vec<Side>) -> Vec<Side> {
 /// Whether both are of one command and have rows of one type.
 fn same_question(a: &Value, b: &Value) -> bool {
     let kind = |r: &Value| type_of(r).name.as_str();
-    record::command(a) == record::command(b) && kind(a) == kind(b)
+    let command = |r| base_command(record::command(r));
+    command(a) == command(b) && kind(a) == kind(b)
 }
 
 /// What a directory of both would be called.
@@ -240,11 +238,11 @@ fn of_page(name: &str, text: &str) -> Result<Vec<Side>, Error> {
     let sides = sides.ok_or_else(|| fault("it holds no records"))?;
     let mut found = Vec::new();
     for side in sides {
-        let called = record::text(side, "name").unwrap_or(name);
+        let called = side.get("name").and_then(Value::as_str).unwrap_or(name);
         let records = side.get("records").and_then(Value::as_array);
         let records = records.ok_or_else(|| fault("a side has no records"))?;
         for one in records {
-            record::check(name, one)?;
+            record::check(name, one).map_err(Error::new)?;
         }
         found.push(Side {
             name: called.to_string(),

@@ -2,16 +2,17 @@
 
 use std::collections::{BTreeMap, BTreeSet, HashSet};
 
+use kiln_record::view::Across;
 use kiln_record::{Field, Row, RowType};
 use serde_json::Value;
 
-use crate::group::Group;
+use crate::group::{split, Group};
 use crate::number;
 use crate::record;
 
 /// Over a column.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Column {
+pub(crate) struct Column {
     /// What it says.
     pub head: String,
     /// Whether what is below are figures.
@@ -20,7 +21,7 @@ pub struct Column {
 
 /// One figure or word.
 #[derive(Clone, Debug, Default, PartialEq)]
-pub struct Cell {
+pub(crate) struct Cell {
     /// What it says.
     pub text: String,
     /// Its interval.
@@ -54,13 +55,13 @@ impl Cell {
     }
 
     /// Its interval in words.
-    pub fn between(&self) -> Option<String> {
+    pub(crate) fn between(&self) -> Option<String> {
         let (low, high) = self.ends?;
         Some(format!("{} to {}", number::short(low), number::short(high)))
     }
 
     /// With half its interval's width in per cent, where there is room for no more.
-    pub fn brief(&self) -> String {
+    pub(crate) fn brief(&self) -> String {
         let half = self
             .ends
             .zip(self.sort)
@@ -74,7 +75,7 @@ impl Cell {
 
 /// A table.
 #[derive(Clone, Debug, Default, PartialEq)]
-pub struct Table {
+pub(crate) struct Table {
     /// What all its rows have in common.
     pub title: String,
     /// Over it.
@@ -138,7 +139,7 @@ impl Table {
 }
 
 /// A group's tables: one side in full, several with a column each.
-pub fn of(group: &Group, names: &[String]) -> Vec<Table> {
+pub(crate) fn of(group: &Group, names: &[String]) -> Vec<Table> {
     let sides: Vec<usize> = group.sides().collect();
     match sides[..] {
         [only] if names.len() == 1 => one(group.kind, &group.rows[only]),
@@ -147,10 +148,10 @@ pub fn of(group: &Group, names: &[String]) -> Vec<Table> {
 }
 
 fn one(kind: &RowType, rows: &[&Row]) -> Vec<Table> {
-    match kind.name.as_str() {
-        "speed" => by_length(kind, rows),
-        "other" => vec![all_fields(rows)],
-        _ => vec![plain(kind, rows)],
+    match &kind.view.across {
+        Some(across) => spread(kind, across, rows),
+        None if kind.fields.is_empty() => vec![all_fields(rows)],
+        None => vec![plain(kind, rows)],
     }
 }
 
@@ -186,84 +187,72 @@ fn plain(kind: &RowType, rows: &[&Row]) -> Table {
     table.narrowed(kind.keys().count())
 }
 
-/// Speed: a table for each algorithm, a row for each implementation, lengths across.
-fn by_length(kind: &RowType, rows: &[&Row]) -> Vec<Table> {
-    let keys: Vec<&Field> = kind
-        .keys()
-        .filter(|key| !["alg", "len"].contains(&key.name.as_str()))
-        .collect();
-    let figure = kind.main_figures().next().expect("speed has a main result");
-    let mut algs: Vec<&str> = Vec::new();
-    for row in rows {
-        let alg = record::word(row, "alg").unwrap_or("-");
-        if !algs.contains(&alg) {
-            algs.push(alg);
-        }
-    }
-    let of_alg = |alg: &str| -> Table {
-        let of = |row: &&&Row| record::word(row, "alg").unwrap_or("-") == alg;
-        let own: Vec<&Row> = rows.iter().filter(of).copied().collect();
-        let lens: BTreeSet<u64> = own
-            .iter()
-            .filter_map(|r| r.get("len").and_then(Value::as_u64))
-            .collect();
+/// A table for each value of one field, the values of another across.
+fn spread(kind: &RowType, across: &Across, rows: &[&Row]) -> Vec<Table> {
+    let outside = |key: &&Field| key.name != across.each && key.name != across.by;
+    let keys: Vec<&Field> = kind.keys().filter(outside).collect();
+    let figure = kind
+        .main_figures()
+        .next()
+        .expect("a type has a main result");
+    let each = |row: &Row| record::word(row, &across.each).unwrap_or("-").to_string();
+    let table = |(name, rows): (String, Vec<&Row>)| {
+        let mut stops: BTreeMap<u64, String> = BTreeMap::new();
         let mut order: Vec<Vec<String>> = Vec::new();
         let mut lines: BTreeMap<Vec<String>, BTreeMap<u64, Cell>> = BTreeMap::new();
-        for row in &own {
-            let key: Vec<String> = keys
-                .iter()
-                .map(|k| row.get(&k.name).map_or("-".to_string(), number::value))
-                .collect();
-            let Some(len) = row.get("len").and_then(Value::as_u64) else {
+        for row in rows {
+            let Some(stop) = row.get(&across.by).and_then(Value::as_u64) else {
                 continue;
             };
+            let by = kind.field(&across.by).into_iter();
+            stops.insert(stop, kind.words(by, row, false).concat());
+            let word = |key: &&Field| row.get(&key.name).map_or("-".to_string(), number::value);
+            let line: Vec<String> = keys.iter().map(word).collect();
             let cell = Cell {
-                hint: hint(row),
+                hint: hint(kind, across, row),
                 ..Cell::figure(row, figure)
             };
-            if !lines.contains_key(&key) {
-                order.push(key.clone());
+            if !lines.contains_key(&line) {
+                order.push(line.clone());
             }
-            lines.entry(key).or_default().insert(len, cell);
+            lines.entry(line).or_default().insert(stop, cell);
         }
         let mut columns: Vec<Column> = keys.iter().map(|k| words(&k.heading)).collect();
         for (column, key) in columns.iter_mut().zip(&keys) {
             column.numeric = key.unit.is_some();
         }
-        columns.extend(lens.iter().map(|len| figures(format!("{len} B"))));
+        columns.extend(stops.values().map(figures));
         let line = |key: &Vec<String>| {
             let cells = key.iter().map(|k| Cell {
                 sort: k.parse().ok(),
                 ..Cell::word(k.clone())
             });
-            let at = |len| lines[key].get(len).cloned();
-            let figures = lens.iter().map(|l| at(l).unwrap_or(Cell::word("-")));
+            let at = |stop| lines[key].get(stop).cloned();
+            let figures = stops.keys().map(|s| at(s).unwrap_or(Cell::word("-")));
             cells.chain(figures).collect()
         };
         let table = Table {
-            title: format!("{alg}, {}", figure.heading),
+            title: format!("{name}, {}", figure.heading),
             rows: order.iter().map(line).collect(),
             columns,
         };
         table.narrowed(keys.len())
     };
-    algs.into_iter().map(of_alg).collect()
+    split(rows, each).into_iter().map(table).collect()
 }
 
-/// What a cell of `by_length` leaves out.
-fn hint(row: &Row) -> Option<String> {
-    let mut hint = format!(
-        "{} cycles per byte, {} MB/s",
-        number::short(record::number(row, "cycles_per_byte")?),
-        number::short(record::number(row, "mb_per_s")?)
-    );
-    if let Some(limit) = record::number(row, "limit_cycles") {
-        hint.push_str(&format!(
-            "; the AES unit needs {} cycles for the AES rounds alone",
-            number::short(limit)
-        ));
-    }
-    Some(hint)
+/// What a cell leaves out.
+fn hint(kind: &RowType, across: &Across, row: &Row) -> Option<String> {
+    let fields = across.hint.iter().filter_map(|name| kind.field(name));
+    let one = |f: &Field| {
+        Some(format!(
+            "{}: {}",
+            f.heading,
+            number::short(record::number(row, &f.name)?)
+        ))
+    };
+    let all: Vec<String> = fields.filter_map(one).collect();
+    (!all.is_empty()).then(|| all.join(", "))
 }
 
 /// Rows whose kind is unknown: all their fields.

@@ -3,61 +3,47 @@
 //! Each row of a policy says how many results would have been wrong had the policy lost state as often as the control that
 //! saves nothing did in the same run. Missing all of them has a probability below 0.001 from ln 1000 on.
 
+use kiln_record::view::{all_hold, Loss};
 use kiln_record::{Row, RowType};
 
-use crate::record::{is, number, word};
+use crate::record::{number, word};
 
 /// Wrong results on average from which a row has a verdict.
 const ENOUGH: f64 = 6.907_755_278_982_137;
 
-/// Whether it is of the control that saves nothing.
-pub fn is_control(row: &Row) -> bool {
-    word(row, "policy") == Some("none")
-}
-
 /// Whether a loss would have been seen in what this row counts.
-pub fn has_power(row: &Row) -> bool {
-    number(row, "expected_wrong").is_some_and(|n| n >= ENOUGH)
+pub(crate) fn has_power(loss: &Loss, row: &Row) -> bool {
+    number(row, &loss.expected).is_some_and(|n| n >= ENOUGH)
 }
 
-/// Results wrong and user states lost.
-fn lost(rows: &[&&Row], field: &str) -> f64 {
-    rows.iter().filter_map(|r| number(r, field)).sum()
+fn sum<'a>(rows: impl IntoIterator<Item = &'a &'a Row>, field: &str) -> f64 {
+    rows.into_iter().filter_map(|r| number(r, field)).sum()
 }
 
 /// What rows of this type say of lost state; nothing if they are of another type.
-pub fn lost_state(kind: &RowType, rows: &[&Row]) -> Option<String> {
-    let hit = match kind.name.as_str() {
-        "fpu" => "irqs_in_section",
-        "fpu-step" => "injected",
-        _ => return None,
-    };
-    // Empty interrupts have nothing to lose.
-    let real = rows.iter().filter(|r| !is(r, "control"));
-    let (control, judged): (Vec<&&Row>, Vec<&&Row>) = real.partition(|r| is_control(r));
+pub(crate) fn lost_state(kind: &RowType, rows: &[&Row]) -> Option<String> {
+    let loss = kind.view.loss.as_ref()?;
+    let (results, users) = &loss.wrong;
+    let real = rows.iter().copied().filter(|r| all_hold(&loss.only, r));
+    let (control, judged): (Vec<&Row>, Vec<&Row>) = real.partition(|r| loss.control.holds(r));
     if judged.is_empty() {
         return None;
     }
-    let count = |rows: &[&&Row]| {
+    let count = |rows: &[&Row]| {
         format!(
             "{} results wrong and {} user states lost after {} interrupts into sections",
-            lost(rows, "corrupted"),
-            lost(rows, "user_corrupted"),
-            lost(rows, hit)
+            sum(rows, results),
+            sum(rows, users),
+            sum(rows, &loss.hit)
         )
     };
-    let wrong = lost(&judged, "corrupted") + lost(&judged, "user_corrupted") > 0.0;
+    let wrong = sum(&judged, results) + sum(&judged, users) > 0.0;
     let mut weak: Vec<&str> = Vec::new();
-    for policy in judged.iter().filter_map(|r| word(r, "policy")) {
-        // Rows of a proof are parts of one examination.
-        let of: Vec<&&&Row> = judged
-            .iter()
-            .filter(|r| word(r, "policy") == Some(policy))
-            .collect();
-        let sum: f64 = of.iter().filter_map(|r| number(r, "expected_wrong")).sum();
-        let enough = match kind.name.as_str() {
-            "fpu-step" => sum >= ENOUGH,
-            _ => of.iter().all(|r| has_power(r)),
+    for policy in judged.iter().filter_map(|r| word(r, &loss.of)) {
+        let mut of = judged.iter().filter(|r| word(r, &loss.of) == Some(policy));
+        let enough = match loss.together {
+            true => sum(of, &loss.expected) >= ENOUGH,
+            false => of.all(|r| has_power(loss, r)),
         };
         if !enough && !weak.contains(&policy) {
             weak.push(policy);
@@ -74,8 +60,8 @@ pub fn lost_state(kind: &RowType, rows: &[&Row]) -> Option<String> {
         (false, false) => format!(
             "No power, no verdict on lost state: the control that saves nothing lost {} of {}, too little or not often enough \
              for a loss under {} to be seen: ",
-            lost(&control, "corrupted"),
-            lost(&control, hit),
+            sum(&control, results),
+            sum(&control, &loss.hit),
             weak.join(", ")
         ),
     };

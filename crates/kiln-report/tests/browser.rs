@@ -181,10 +181,10 @@ fn the_page_is_legible_and_alone() {
         "esp: waiting for cryptd",
         "esp: payload of the high phase",
         "xts-aes-vaes-avx512, encrypt, warm, 30 µs",
-        "aes-generic (aes)",
-        "sha256-generic (aes)",
-        "1 worker, cipher, device: inline, 2 cores",
-        "16 workers, cipher, device: inline, 2 cores",
+        "aes-generic, aes",
+        "sha256-generic, aes",
+        "workers 1, cipher, inline, cores 2",
+        "workers 16, cipher, inline, cores 2",
     ] {
         assert!(titles.contains(&title), "no '{title}' among {titles:#?}");
     }

@@ -10,7 +10,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 use std::time::Duration;
 
-use crate::{farm, Error, Plan, Source};
+use crate::{farm, Error, Source};
 
 /// A directory of the cache, locked while it is used.
 pub struct Cache {
@@ -64,26 +64,11 @@ pub fn hash(parts: &[&[u8]]) -> u64 {
 }
 
 impl Cache {
-    /// A tree's directory for hosting it.
-    pub(crate) fn open(plan: &Plan) -> Result<Cache, Error> {
-        let Plan {
-            source,
-            compiler,
-            config,
-            ..
-        } = plan;
-        let compiler = format!("{} {}", compiler.path.display(), compiler.version);
-        let dir = root()?
-            .join("kiln/tree")
-            .join(key(&source.dir, &compiler, config.key()));
-        Cache::at(dir, source, plan.stop, plan.progress)
-    }
-
     /// Makes and locks it; waits while another process uses it, and says so.
     ///
     /// # Errors
     /// It cannot be written, or Ctrl-C while waiting.
-    pub fn at(
+    pub fn open(
         dir: PathBuf,
         source: &Source,
         stop: &AtomicBool,
@@ -91,12 +76,12 @@ impl Cache {
     ) -> Result<Cache, Error> {
         let (objects, host) = (dir.join("build"), dir.join("host"));
         for d in [&objects, &host] {
-            fs::create_dir_all(d).map_err(|e| Error::io(d, &e))?;
+            fs::create_dir_all(d).map_err(|e| Error::cache(d, e))?;
         }
         let path = dir.join("lock");
-        let lock = File::create(&path).map_err(|e| Error::io(&path, &e))?;
+        let lock = File::create(&path).map_err(|e| Error::cache(&path, e))?;
         let mut waiting = false;
-        while !taken(&lock).map_err(|e| Error::io(&path, &e))? {
+        while !try_lock(&lock).map_err(|e| Error::cache(&path, e))? {
             if stop.load(Ordering::Relaxed) {
                 return Err(Error::Interrupted);
             }
@@ -107,7 +92,7 @@ impl Cache {
             thread::sleep(Duration::from_millis(100));
         }
         Ok(Cache {
-            source: farm::source(source, &dir)?,
+            source: farm::source(&source.dir, source.kind, &dir)?,
             objects,
             host,
             log: dir.join("log"),
@@ -118,7 +103,7 @@ impl Cache {
 }
 
 /// Whether the lock is ours now.
-fn taken(lock: &File) -> io::Result<bool> {
+fn try_lock(lock: &File) -> io::Result<bool> {
     // SAFETY: the descriptor is open, since `lock` is borrowed; flock touches no memory of ours.
     if unsafe { libc::flock(lock.as_raw_fd(), libc::LOCK_EX | libc::LOCK_NB) } == 0 {
         return Ok(true);
@@ -139,7 +124,7 @@ pub fn root() -> Result<PathBuf, Error> {
     };
     absolute("XDG_CACHE_HOME")
         .or_else(|| absolute("HOME").map(|home| home.join(".cache")))
-        .ok_or_else(|| Error::Lacks("no place for a cache: set XDG_CACHE_HOME or HOME".into()))
+        .ok_or(Error::NoCache)
 }
 
 /// Writes the file unless it has this content already, so that make sees no change; whether it wrote.
@@ -148,9 +133,9 @@ pub fn update(path: &Path, content: &str) -> Result<bool, Error> {
         return Ok(false);
     }
     if let Some(parent) = path.parent() {
-        fs::create_dir_all(parent).map_err(|e| Error::io(parent, &e))?;
+        fs::create_dir_all(parent).map_err(|e| Error::cache(parent, e))?;
     }
-    fs::write(path, content).map_err(|e| Error::io(path, &e))?;
+    fs::write(path, content).map_err(|e| Error::cache(path, e))?;
     Ok(true)
 }
 
@@ -186,7 +171,7 @@ mod tests {
         let never = AtomicBool::new(false);
         let open = |source: &Source| {
             let dir = root.path().join("cache").join(key(&source.dir, "gcc", 1));
-            Cache::at(dir, source, &never, &|_, _| ()).unwrap()
+            Cache::open(dir, source, &never, &|_, _| ()).unwrap()
         };
         let (old, new) = (tree("6.12"), tree("7.3"));
         // Both at once: neither waits for the other.

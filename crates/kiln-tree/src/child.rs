@@ -21,10 +21,10 @@ use crate::Error;
 /// The environment variable by which the child knows what it is.
 const VARIABLE: &str = "KILN_TREE_CHILD";
 
-/// After Ctrl-C a child has so long to print what it has.
+/// How long a child may take after Ctrl-C to print what it has.
 const PATIENCE: Duration = Duration::from_secs(10);
 
-/// What a child is told beside its arguments.
+/// What a child needs in addition to its arguments.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Order {
     /// The image to load.
@@ -33,19 +33,46 @@ pub struct Order {
     pub seed: u64,
     /// Whether the tree tests itself while its initcalls run.
     pub tests: bool,
-    /// Whether nobody but the tree's own tasks ends a wait: one that lasts is told as a deadlock.
+    /// Whether only the tree's own tasks can end a wait: one that lasts is reported as a deadlock.
     pub lonely: bool,
-    /// So many times slower than the host's the tree's clock goes: its patience is for as much work as it expects.
+    /// How many times slower than the host's clock the tree's clock runs, so that its timeouts fit the slower work.
     #[serde(default)]
     pub slow: u32,
     /// Drivers whose tests are left out.
     pub skipped: Vec<String>,
+    /// What the image is of.
+    #[serde(default)]
+    pub label: Label,
+    /// The drivers that a child of [`crate::contexts::run`] tries in every context; other children have none.
+    #[serde(default)]
+    pub drivers: Vec<Driver>,
     /// The descriptor for events.
     events: RawFd,
 }
 
+/// What a child cannot read from the image: how its rows name the tree.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+pub struct Label {
+    /// As the user named it, such as `tree:DIR`; empty where rows have no such name.
+    pub name: String,
+    /// Such as `6.12.117`.
+    pub version: String,
+    /// Such as `kiln`, or `cloud.config (retpoline, rethunk, ibt)`.
+    pub config: String,
+}
+
+/// A driver that a child tries in every context.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Driver {
+    pub name: String,
+    /// What it implements.
+    pub alg: String,
+    /// The number of its type in `tree/contexts.c`.
+    pub kind: u32,
+}
+
 impl Order {
-    /// For this image, without self-tests.
+    /// An order to load this image, without self-tests.
     pub fn new(image: &Path, seed: u64) -> Order {
         Order {
             image: image.to_owned(),
@@ -54,6 +81,8 @@ impl Order {
             lonely: false,
             slow: 1,
             skipped: Vec::new(),
+            label: Label::default(),
+            drivers: Vec::new(),
             events: -1,
         }
     }
@@ -72,9 +101,7 @@ impl Order {
         let open = |fd: RawFd| unsafe { libc::fcntl(fd, libc::F_SETFD, libc::FD_CLOEXEC) } == 0;
         match order {
             Some(order) if order.events > 2 && open(order.events) => Ok(Some(order)),
-            _ => Err(Error::Input(format!(
-                "{VARIABLE} is for kiln's own use: unset it"
-            ))),
+            _ => Err(Error::Variable(VARIABLE)),
         }
     }
 
@@ -100,9 +127,8 @@ pub struct Ended {
 /// A crash of a tree's code.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Fault {
-    /// What happened.
     pub what: String,
-    /// Where; 0 if nobody knows.
+    /// Where; 0 if unknown.
     pub address: u64,
     /// Whose test ran; empty: none.
     pub driver: String,
@@ -133,8 +159,7 @@ pub struct Watch<'a> {
 /// # Errors
 /// It cannot be started.
 pub fn run(order: &Order, args: &[OsString], watch: &mut Watch) -> Result<Ended, Error> {
-    let lacks = |what: &str, e: io::Error| Error::Lacks(format!("{what}: {e}"));
-    let (events, told) = pipe().map_err(|e| lacks("cannot make a pipe", e))?;
+    let (events, told) = pipe().map_err(|e| Error::host("cannot make a pipe", e))?;
     let told_fd = told.as_raw_fd();
     let order = Order {
         events: told_fd,
@@ -165,7 +190,7 @@ pub fn run(order: &Order, args: &[OsString], watch: &mut Watch) -> Result<Ended,
     }
     let mut child = command
         .spawn()
-        .map_err(|e| lacks("cannot start kiln again", e))?;
+        .map_err(|e| Error::host("cannot start kiln again", e))?;
     drop(told);
     let mut stdout = child.stdout.take().expect("it is piped");
     let output = thread::spawn(move || {
@@ -211,7 +236,9 @@ pub fn run(order: &Order, args: &[OsString], watch: &mut Watch) -> Result<Ended,
             break;
         }
     }
-    let status = child.wait().map_err(|e| lacks("the tree's process", e))?;
+    let status = child
+        .wait()
+        .map_err(|e| Error::host("the tree's process", e))?;
     let _ = reader.join();
     let output = output.join().unwrap_or_default();
     let fault = fault(&events, status, hangs.then_some(watch.silence).flatten());
@@ -253,7 +280,7 @@ fn fault(events: &[Event], status: ExitStatus, silent: Option<Duration>) -> Opti
 /// A pipe whose ends no other child gets: where to read, where to write.
 fn pipe() -> io::Result<(OwnedFd, OwnedFd)> {
     let mut ends = [0; 2];
-    // SAFETY: room for two descriptors; on success they are nobody else's.
+    // SAFETY: room for two descriptors; on success nothing else owns them.
     unsafe {
         if libc::pipe2(ends.as_mut_ptr(), libc::O_CLOEXEC) != 0 {
             return Err(io::Error::last_os_error());

@@ -47,11 +47,7 @@ impl Config {
             "tree" => {
                 let path = source.dir.join(".config");
                 if !path.is_file() {
-                    return Err(Error::Input(format!(
-                        "{} has no .config: if the tree was configured elsewhere (make O=DIR), name that \
-                         file: --config DIR/.config",
-                        source.dir.display()
-                    )));
+                    return Err(Error::NoConfig(source.dir.clone()));
                 }
                 (path, "tree".to_string())
             }
@@ -77,8 +73,10 @@ impl Config {
 }
 
 fn read(path: &Path) -> Result<String, Error> {
-    let shown = path.display();
-    let fail = |e: &str| Error::Input(format!("--config {shown}: {e}: name a kernel's .config"));
+    let fail = |why: &str| Error::Config {
+        path: path.to_owned(),
+        why: why.to_owned(),
+    };
     let (unpack, package) = match path.extension().and_then(|e| e.to_str()) {
         Some("gz") => ("gzip", "gzip"),
         Some("xz") => ("xz", "xz-utils"),
@@ -91,7 +89,7 @@ fn read(path: &Path) -> Result<String, Error> {
         .arg("-dc")
         .arg(path)
         .output()
-        .map_err(|e| Error::Lacks(format!("{unpack}: {e}: apt-get install {package}")))?;
+        .map_err(|e| Error::tool(unpack, package, e))?;
     if !output.status.success() {
         let said = String::from_utf8_lossy(&output.stderr);
         return Err(fail(said.lines().next().unwrap_or("cannot be unpacked")));
@@ -100,12 +98,11 @@ fn read(path: &Path) -> Result<String, Error> {
 }
 
 fn checked(path: &Path, text: String) -> Result<String, Error> {
-    let shown = path.display();
+    let path = path.to_owned();
     let sets = |line: &str| line.starts_with("CONFIG_") && line.contains('=');
     if !text.lines().any(sets) {
-        return Err(Error::Input(format!(
-            "--config {shown}: no line of it sets an option: name a kernel's .config"
-        )));
+        let why = "no line of it sets an option".to_owned();
+        return Err(Error::Config { path, why });
     }
     // Kconfig's own headline; a savedefconfig has none, and takes the architecture that is asked for.
     let other = text
@@ -114,21 +111,19 @@ fn checked(path: &Path, text: String) -> Result<String, Error> {
         .filter_map(|l| l.strip_prefix("# Linux/")?.split_whitespace().next())
         .find(|arch| *arch != "x86" && *arch != "x86_64");
     if let Some(arch) = other {
-        return Err(Error::Input(format!(
-            "--config {shown}: it configures {arch}: Kiln hosts x86-64 trees only"
-        )));
+        let arch = arch.to_owned();
+        return Err(Error::ConfigArch { path, arch });
     }
     if text.lines().any(|l| l == "CONFIG_X86_32=y") {
-        return Err(Error::Input(format!(
-            "--config {shown}: it configures 32-bit x86: Kiln hosts x86-64 trees only"
-        )));
+        let arch = "32-bit x86".to_owned();
+        return Err(Error::ConfigArch { path, arch });
     }
     Ok(text)
 }
 
 /// What Kconfig made of it.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct Taken {
+pub(crate) struct Taken {
     /// Mitigations and hardening that are compiled in.
     pub mitigations: Vec<&'static str>,
     /// What a reader must know.
@@ -154,7 +149,7 @@ const MITIGATIONS: [(&[&str], &str); 9] = [
 ];
 
 /// What rows call a configuration: its name, and what it compiles in.
-pub fn label(name: &str, mitigations: &[&str]) -> String {
+pub(crate) fn label(name: &str, mitigations: &[&str]) -> String {
     match mitigations {
         [] => name.to_string(),
         list => format!("{name} ({})", list.join(", ")),
@@ -162,7 +157,7 @@ pub fn label(name: &str, mitigations: &[&str]) -> String {
 }
 
 /// Compares what was asked for with the tree's final `.config`.
-pub fn taken(config: &Config, last: &str) -> Taken {
+pub(crate) fn compare(config: &Config, last: &str) -> Taken {
     let has = |text: &str, name: &str| value(text, name) == Some("y");
     let mut notes = Vec::new();
     let mitigations = MITIGATIONS
@@ -172,8 +167,8 @@ pub fn taken(config: &Config, last: &str) -> Taken {
         .collect();
     match &config.base {
         None => {
-            // What this tree's Kconfig does not know at all is no news.
-            let refused: Vec<&str> = wanted(&config.fragment)
+            // Options that this tree's Kconfig does not know are not worth a note.
+            let refused: Vec<&str> = parse_options(&config.fragment)
                 .filter(|(name, v)| *v == "y" && value(last, name) == Some("n"))
                 .map(|(name, _)| name)
                 .collect();
@@ -185,7 +180,7 @@ pub fn taken(config: &Config, last: &str) -> Taken {
             }
         }
         Some(base) => {
-            let mut forced: Vec<String> = wanted(HOSTING)
+            let mut forced: Vec<String> = parse_options(HOSTING)
                 .filter_map(|(name, _)| {
                     let (was, is) = (value(base, name)?, value(last, name).unwrap_or("n"));
                     (was != is && !(was == "m" && is == "y"))
@@ -203,7 +198,7 @@ pub fn taken(config: &Config, last: &str) -> Taken {
                 .flat_map(|(names, _)| names.iter())
                 .copied()
                 .filter(|n| has(base, n) && !has(last, n))
-                .filter(|n| wanted(HOSTING).all(|(name, _)| name != *n))
+                .filter(|n| parse_options(HOSTING).all(|(name, _)| name != *n))
                 .collect();
             if !lost.is_empty() {
                 notes.push(format!(
@@ -221,7 +216,7 @@ pub fn taken(config: &Config, last: &str) -> Taken {
 }
 
 /// Options that a fragment sets, with `y` or `n`.
-fn wanted(fragment: &str) -> impl Iterator<Item = (&str, &str)> {
+fn parse_options(fragment: &str) -> impl Iterator<Item = (&str, &str)> {
     fragment.lines().filter_map(|line| {
         if let Some(rest) = line.strip_prefix("# CONFIG_") {
             return Some((rest.strip_suffix(" is not set")?, "n"));
@@ -251,7 +246,8 @@ mod tests {
 
     fn refusal(text: &str) -> String {
         match checked(Path::new("/c/x.config"), text.into()) {
-            Err(Error::Input(line)) => {
+            Err(e @ (Error::Config { .. } | Error::ConfigArch { .. })) => {
+                let line = e.to_string();
                 assert!(line.contains("/c/x.config"), "{line}");
                 line
             }
@@ -290,7 +286,7 @@ mod tests {
         };
         let last = "# CONFIG_MODULES is not set\nCONFIG_MITIGATION_RETPOLINE=y\nCONFIG_XEN=y\n\
                     CONFIG_PREEMPT_COUNT=y\n# CONFIG_STACKPROTECTOR is not set\n";
-        let taken = taken(&config, last);
+        let taken = compare(&config, last);
         assert_eq!(taken.mitigations, ["retpoline"]);
         assert_eq!(taken.again, None);
         assert_eq!(taken.notes.len(), 2, "{taken:?}");
@@ -310,7 +306,7 @@ mod tests {
             base: Some("CONFIG_PREEMPT_NONE=y\n".into()),
             fragment: HOSTING.into(),
         };
-        assert!(taken(&config, "CONFIG_PREEMPT_NONE=y\n").again.is_some());
+        assert!(compare(&config, "CONFIG_PREEMPT_NONE=y\n").again.is_some());
     }
 
     #[test]

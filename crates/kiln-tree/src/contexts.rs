@@ -1,6 +1,5 @@
 //! Drivers in every context that may use them, each answer compared with the generic driver's (`tree/contexts.c`).
 
-use std::env;
 use std::ffi::{CString, OsString};
 use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -8,8 +7,8 @@ use std::time::Duration;
 
 use kiln_kernel::cpu::{Config, Cpu};
 use kiln_kernel::irq::{Arrivals, Timer};
-use serde::{Deserialize, Serialize};
 
+pub use crate::child::Driver;
 use crate::child::{self, Order, Watch};
 use crate::event::{Contexts, Event};
 use crate::host::Host;
@@ -18,26 +17,12 @@ use crate::{raw, Error, Row};
 /// What the contexts are called, in the order of the results.
 pub const NAMES: [&str; 3] = ["task", "task, BH off", "softirq"];
 
-/// By this variable the child knows which drivers it is to try.
-const VARIABLE: &str = "KILN_TREE_DRIVERS";
-
 /// Messages in each of the first two contexts, and in softirqs at least.
 const ROUNDS: u32 = 300;
 const SOFTIRQS: u64 = 30;
 
 /// Interrupts a second, at random times; each raises a softirq that wants the driver.
 const RATE: f64 = 10_000.0;
-
-/// A driver to try.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Driver {
-    /// Its name.
-    pub name: String,
-    /// What it implements.
-    pub alg: String,
-    /// By its number in `contexts.c`.
-    pub kind: u32,
-}
 
 /// Those that can be tried at all: what callers may ask for, of the three kinds, and passed its own test.
 pub fn drivers(rows: &[Row]) -> Vec<Driver> {
@@ -113,11 +98,6 @@ fn suffixed(alg: &str) -> String {
     out
 }
 
-/// Whether this child is one of [`run`]'s.
-pub fn asked() -> bool {
-    env::var_os(VARIABLE).is_some()
-}
-
 /// The child's part.
 ///
 /// # Errors
@@ -134,22 +114,19 @@ pub fn measure_with(
     order: &Order,
     register: impl FnOnce(&mut Host) -> Result<(), Error>,
 ) -> Result<(), Error> {
-    let text = env::var(VARIABLE).unwrap_or_default();
-    let drivers: Vec<Driver> = serde_json::from_str(&text)
-        .map_err(|_| Error::Input(format!("{VARIABLE} is for kiln's own use: unset it")))?;
     let loaded = Host::load(order)?;
-    let cpu = Cpu::boot(&Config::default()).map_err(|e| Error::Lacks(e.to_string()))?;
+    let cpu = Cpu::boot(&Config::default()).map_err(Error::Cpu)?;
     let mut host = loaded.start(cpu);
     register(&mut host)?;
     let interrupts = Timer::start(&mut host.cpu, Arrivals::Poisson(RATE, order.seed))
-        .map_err(|e| Error::Lacks(format!("a timer for interrupts: {e}")))?;
-    for driver in &drivers {
+        .map_err(|e| Error::host("a timer for interrupts", e))?;
+    for driver in &order.drivers {
         let reference = generic(&driver.alg);
-        let mut seen = one(&mut host, driver, &reference, order.seed)?;
+        let mut seen = compare(&mut host, driver, &reference, order.seed)?;
         if seen.generic_error != 0 {
             // Since 7.0 generic code is the library's, and is called so.
             let library = reference.replace("-generic", "-lib");
-            let again = one(&mut host, driver, &library, order.seed)?;
+            let again = compare(&mut host, driver, &library, order.seed)?;
             if again.generic_error == 0 {
                 seen = again;
             }
@@ -164,9 +141,8 @@ pub fn measure_with(
 }
 
 /// Tries one driver against another's answers.
-fn one(host: &mut Host, driver: &Driver, generic: &str, seed: u64) -> Result<Contexts, Error> {
-    let text = |name: &str| CString::new(name).map_err(|e| Error::Input(e.to_string()));
-    let (name, reference) = (text(&driver.name)?, text(generic)?);
+fn compare(host: &mut Host, driver: &Driver, generic: &str, seed: u64) -> Result<Contexts, Error> {
+    let (name, reference) = (CString::new(driver.name.as_str())?, CString::new(generic)?);
     let mut raw = raw::Contexts {
         driver: name.as_ptr(),
         generic: reference.as_ptr(),
@@ -193,7 +169,7 @@ fn one(host: &mut Host, driver: &Driver, generic: &str, seed: u64) -> Result<Con
     })
 }
 
-/// What came of one driver: its contexts, or how it crashed.
+/// The result of one driver: its contexts, or how it crashed.
 pub type Tried = (Driver, Result<Contexts, String>);
 
 /// The parent's part: `args` make this program call [`measure`]. A driver that crashes is named; the rest goes on.
@@ -211,10 +187,6 @@ pub fn run(
     let all = drivers.len().max(1) as f64;
     let mut tried: Vec<Tried> = Vec::new();
     while !drivers.is_empty() {
-        env::set_var(
-            VARIABLE,
-            serde_json::to_string(&drivers).expect("plain values"),
-        );
         let before = tried.len();
         let mut seen = Vec::new();
         let mut watch = Watch {
@@ -227,8 +199,9 @@ pub fn run(
                 }
             },
         };
-        let ended = child::run(&Order::new(image, seed), args, &mut watch)?;
-        env::remove_var(VARIABLE);
+        let mut order = Order::new(image, seed);
+        order.drivers.clone_from(&drivers);
+        let ended = child::run(&order, args, &mut watch)?;
         if stop.load(Ordering::Relaxed) {
             return Err(Error::Interrupted);
         }

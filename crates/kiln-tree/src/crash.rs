@@ -25,7 +25,7 @@ struct Watched {
 static WATCHED: OnceLock<Watched> = OnceLock::new();
 
 /// Installs the handlers, and an alternate stack for this thread.
-pub fn watch(image: &Image, events: i32) -> Result<(), Error> {
+pub(crate) fn watch(image: &Image, events: i32) -> Result<(), Error> {
     // SAFETY: the functions have these types in `warn.c` and `test.c`.
     let (bug, test) = unsafe {
         (
@@ -123,7 +123,7 @@ fn signal_name(number: i32) -> &'static str {
 
 extern "C" fn on_signal(number: i32, info: *mut libc::siginfo_t, context: *mut c_void) {
     let Some(watched) = WATCHED.get() else { return };
-    // SAFETY: what the kernel gives a handler; nobody else holds it.
+    // SAFETY: what the kernel gives a handler; nothing else holds it.
     let registers = unsafe { &mut (*context.cast::<libc::ucontext_t>()).uc_mcontext.gregs };
     let ip = registers[libc::REG_RIP as usize] as u64;
     let mut line = Line::new();

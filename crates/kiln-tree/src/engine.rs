@@ -31,7 +31,6 @@ pub struct Listed {
     pub name: String,
     /// Such as `xts-aes-aesni`.
     pub driver: String,
-    /// What it is.
     pub kind: Kind,
     /// For the crypto API's own use.
     pub internal: bool,
@@ -61,7 +60,7 @@ impl fmt::Display for Refused {
     }
 }
 
-fn told(result: u64) -> Result<(), Refused> {
+fn check(result: u64) -> Result<(), Refused> {
     match result as i32 {
         0 => Ok(()),
         n => Err(Refused(n)),
@@ -83,17 +82,17 @@ pub struct Calls {
 }
 
 impl Calls {
-    /// Of a booted tree.
+    /// Looks them up in a booted tree.
     ///
     /// # Errors
     /// The tree could not compile `tree/request.c`.
-    pub fn of(host: &Host) -> Result<Rc<Calls>, Error> {
+    pub fn find(host: &Host) -> Result<Rc<Calls>, Error> {
         let function = |name: &str| {
             if host.image.symbol(name).is_none() {
-                return Err(Error::Input(format!(
-                    "this tree does not take kiln's calls ({name} is not in {}): 'kiln tree' says what does not build",
-                    host.image.path.display()
-                )));
+                return Err(Error::NoCall {
+                    name: name.to_owned(),
+                    image: host.image.path.clone(),
+                });
             }
             // SAFETY: in `request.c` and `series.c` all of these take a pointer and return 64 bits.
             unsafe { host.image.function::<GateFn>(name) }
@@ -119,7 +118,7 @@ impl Calls {
         unsafe { cpu::gate(function, argument) }
     }
 
-    /// Names what is called next: whoever reports a crash tells it.
+    /// Names what is called next, for the report of a crash.
     pub(crate) fn name(&self, name: &CStr) {
         // SAFETY: copies a string; needs no CPU.
         unsafe { (self.testing)(name.as_ptr()) }
@@ -185,15 +184,14 @@ pub struct Sizes {
     pub keyed: bool,
 }
 
-/// A request's parts that are no pieces.
+/// A request's parts that are not pieces.
 pub struct Request<'a> {
     /// The IV, which the driver may write to.
     pub iv: &'a mut [u8],
-    /// Of a hash: where the digest goes.
+    /// Where the digest of a hash goes.
     pub result: &'a mut [u8],
     /// Bytes of the source's pieces that are a prefix (associated data).
     pub prefix: usize,
-    /// Whether to decrypt.
     pub decrypt: bool,
 }
 
@@ -227,10 +225,7 @@ impl Engine {
         Engine::open_which(calls, driver, kind, which)
     }
 
-    /// Opens what a caller gets for an algorithm's name who cannot wait for an answer.
-    ///
-    /// # Errors
-    /// As there.
+    /// Opens the transform that a caller gets for an algorithm's name if it cannot wait for an answer.
     pub fn open_synchronous(calls: &Rc<Calls>, alg: &str, kind: Kind) -> Result<Engine, Refused> {
         Engine::open_which(calls, alg, kind, raw::KILN_SYNCHRONOUS)
     }
@@ -250,7 +245,7 @@ impl Engine {
         };
         calls.name(&name);
         // SAFETY: the structure is the one it takes, the name lives as long as the call.
-        told(unsafe { calls.call(calls.open, (&raw mut open).cast()) })?;
+        check(unsafe { calls.call(calls.open, (&raw mut open).cast()) })?;
         Ok(Engine {
             calls: calls.clone(),
             raw: open.engine,
@@ -281,7 +276,7 @@ impl Engine {
         };
         self.calls.name(&self.name);
         // SAFETY: the structure is the one it takes; the engine is open.
-        told(unsafe { self.calls.call(self.calls.setkey, (&raw mut raw).cast()) })
+        check(unsafe { self.calls.call(self.calls.setkey, (&raw mut raw).cast()) })
     }
 
     /// The driver's context, where its expanded key is; null for what has none of its own.
@@ -314,7 +309,7 @@ impl Engine {
         };
         self.calls.name(&self.name);
         // SAFETY: the structure is the one it takes; all messages lie in the buffers.
-        told(unsafe { self.calls.call(self.calls.requests, (&raw mut raw).cast()) })
+        check(unsafe { self.calls.call(self.calls.requests, (&raw mut raw).cast()) })
     }
 
     /// One request over pieces of memory; without destinations in place.
@@ -356,13 +351,13 @@ impl Engine {
         };
         self.calls.name(&self.name);
         // SAFETY: the structure is the one it takes; the pieces are borrowed for the call.
-        told(unsafe { self.calls.call(self.calls.request, (&raw mut raw).cast()) })
+        check(unsafe { self.calls.call(self.calls.request, (&raw mut raw).cast()) })
     }
 
     /// Of a synchronous hash: its exported state after some data, at most as much as there is room for.
     ///
     /// # Errors
-    /// Of another kind, or without its key.
+    /// The driver is of another kind, or has no key.
     pub fn state(&self, data: &[u8], state: &mut [u8]) -> Result<usize, Refused> {
         let mut raw = raw::EngineState {
             engine: self.raw,
@@ -372,7 +367,7 @@ impl Engine {
             size: state.len() as u64,
         };
         // SAFETY: the structure is the one it takes.
-        told(unsafe { self.calls.call(self.calls.state, (&raw mut raw).cast()) })?;
+        check(unsafe { self.calls.call(self.calls.state, (&raw mut raw).cast()) })?;
         Ok(raw.size as usize)
     }
 }

@@ -1,50 +1,205 @@
 //! Why there is no result, each in one line for the person who asked.
 
-use std::fmt;
+use std::ffi::NulError;
 use std::io;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
-/// What went wrong.
-#[derive(Debug, Clone, PartialEq, Eq)]
+/// The messages say what most variants mean.
+#[derive(Debug, thiserror::Error)]
 pub enum Error {
-    /// The tree, or another input, is not what it must be.
-    Input(String),
-    /// The machine lacks something.
-    Lacks(String),
-    /// What was tried did not go well.
-    Failed(String),
+    /// The user has no directory for a cache.
+    #[error("no place for a cache: set XDG_CACHE_HOME or HOME")]
+    NoCache,
+    /// A file of the cache cannot be used.
+    #[error("{}", describe_cache_fault(path, source))]
+    Cache { path: PathBuf, source: io::Error },
+    /// A file of the tree cannot be read.
+    #[error("{}: {source}", path.display())]
+    Read { path: PathBuf, source: io::Error },
+    /// A program cannot be run; Debian has it in this package.
+    #[error("{name}: {source}: apt-get install {package}")]
+    Tool {
+        name: String,
+        package: String,
+        source: io::Error,
+    },
+    /// Programs and headers that are not installed, each with its package.
+    #[error("building a kernel tree needs {}: apt-get install {}", list_tools(.0), list_packages(.0))]
+    MissingTools(Vec<(&'static str, &'static str)>),
+    /// The host refuses a process, a pipe, a timer or the like.
+    #[error("{what}: {source}")]
+    Host {
+        what: &'static str,
+        source: io::Error,
+    },
+    /// No memory for an emulated CPU, or no GS base.
+    #[error("{0}")]
+    Cpu(#[source] io::Error),
+    /// The host has no such range of addresses to give.
+    #[error(
+        "no {gib} GiB of address space for the tree: allow overcommit (sysctl vm.overcommit_memory=1), or raise \
+         ulimit -v"
+    )]
+    AddressSpace { gib: usize },
+    /// All numbers of FPU policies are in use.
+    #[error("no room for a policy")]
+    NoPolicy,
+    /// The environment has a variable by which kiln passes orders to its own children.
+    #[error("{0} is for kiln's own use: unset it")]
+    Variable(&'static str),
+
+    #[error("'{}' is not a Linux source tree ({why}): name the directory that holds its top Makefile", dir.display())]
+    NotATree { dir: PathBuf, why: String },
+    #[error("'{}' has no arch/x86/crypto: Kiln hosts x86-64 trees only", .0.display())]
+    NotX86(PathBuf),
+    /// Something was built among the sources; `trace` shows it.
+    #[error(
+        "'{}' was built in place ({trace}) and git does not tell its sources from the rest: run 'make mrproper' there, \
+         or name a clean copy",
+        dir.display()
+    )]
+    BuiltInPlace { dir: PathBuf, trace: &'static str },
+    #[error("'{}': the kernel's build allows no blanks and no colons in a path: move or link the tree", .0.display())]
+    UnusablePath(PathBuf),
+    #[error("git no longer lists {}", .0.display())]
+    NotListed(PathBuf),
+    /// The tree was not configured in place.
+    #[error(
+        "{} has no .config: if the tree was configured elsewhere (make O=DIR), name that file: --config DIR/.config",
+        .0.display()
+    )]
+    NoConfig(PathBuf),
+    #[error("--config {}: {why}: name a kernel's .config", path.display())]
+    Config { path: PathBuf, why: String },
+    #[error("--config {}: it configures {arch}: Kiln hosts x86-64 trees only", path.display())]
+    ConfigArch { path: PathBuf, arch: String },
+
+    /// The tree's own build fails; `cause` is its first error, if one was found.
+    #[error("Linux {version} {what}{cause}: the log is {}", log.display())]
+    Build {
+        version: String,
+        what: &'static str,
+        cause: String,
+        log: PathBuf,
+    },
+    #[error(
+        "Linux {0} cannot be configured so that preempt_disable() counts: its Kconfig refuses DEBUG_ATOMIC_SLEEP"
+    )]
+    PreemptUncounted(String),
+    #[error("the tree's crypto/tcrypt.o cannot be used: {0}")]
+    UnusableTcrypt(String),
+    #[error("the tree's crypto/tcrypt.c does not build")]
+    NoTcrypt,
+    #[error("{} does not compile Kiln's services: {why}", compiler.display())]
+    Services { compiler: PathBuf, why: String },
+    #[error("the tree's objects cannot be linked: {tool}: {why}")]
+    Link { tool: String, why: String },
+    #[error(
+        "Kiln's {object} cannot be linked into Linux {version}, which does not have, as configured: {}",
+        missing.join(", ")
+    )]
+    GuestUnlinked {
+        object: String,
+        version: String,
+        missing: Vec<String>,
+    },
+    #[error(
+        "Linux {version} cannot be hosted as configured: its crypto core needs what nothing provides, of {}",
+        missing.join(", ")
+    )]
+    Unhostable {
+        version: String,
+        missing: Vec<String>,
+    },
+
+    #[error("{} is damaged ({what}): remove it, kiln makes it again", path.display())]
+    DamagedImage { path: PathBuf, what: String },
+    #[error("{} is damaged: remove it", .0.display())]
+    BadSegment(PathBuf),
+    #[error("{} is of another version of kiln: remove it", .0.display())]
+    OtherVersion(PathBuf),
+    /// The image lacks a symbol of the glue.
+    #[error("{} has no {name}: remove it, kiln makes it again", image.display())]
+    NoSymbol { image: PathBuf, name: String },
+    /// The image calls a function that this `kernel/` does not export.
+    #[error("{} wants {name}, which this kiln does not have: remove it", image.display())]
+    NoFunction { image: PathBuf, name: String },
+    #[error("the tree's code cannot be loaded at {start:#x}, where it was linked for: {why}")]
+    Load { start: u64, why: String },
+    /// The part of the glue that makes requests was left out of the image.
+    #[error(
+        "this tree does not take kiln's calls ({name} is not in {}): 'kiln tree' says what does not build",
+        image.display()
+    )]
+    NoCall { name: String, image: PathBuf },
+    #[error("--fuzz: this tree's testmgr has no fuzz_iterations")]
+    NoFuzz,
+    #[error("the tree does not open '{driver}': {source}")]
+    Refused { driver: String, source: io::Error },
+    /// What compiles a [`crate::Guest`] failed.
+    #[error(transparent)]
+    Guest(Box<dyn std::error::Error + Send + Sync>),
+    /// A name that C cannot be given.
+    #[error(transparent)]
+    Nul(#[from] NulError),
+
     /// Ctrl-C.
+    #[error("interrupted")]
     Interrupted,
 }
 
 impl Error {
-    /// What a file of the cache could not be used for.
-    pub fn io(path: &Path, e: &io::Error) -> Error {
-        let path = path.display();
-        match e.raw_os_error() {
-            Some(libc::ENOSPC | libc::EDQUOT) => Error::Lacks(format!(
+    /// A file of the cache cannot be used.
+    pub fn cache(path: &Path, source: io::Error) -> Error {
+        let path = path.to_owned();
+        Error::Cache { path, source }
+    }
+
+    pub(crate) fn read(path: &Path, source: io::Error) -> Error {
+        let path = path.to_owned();
+        Error::Read { path, source }
+    }
+
+    /// A program cannot be run.
+    pub fn tool(name: &str, package: &str, source: io::Error) -> Error {
+        Error::Tool {
+            name: name.to_owned(),
+            package: package.to_owned(),
+            source,
+        }
+    }
+
+    pub(crate) fn host(what: &'static str, source: io::Error) -> Error {
+        Error::Host { what, source }
+    }
+}
+
+fn describe_cache_fault(path: &Path, e: &io::Error) -> String {
+    let path = path.display();
+    match e.raw_os_error() {
+        Some(libc::ENOSPC | libc::EDQUOT) => {
+            format!(
                 "no space for {path}: free about 200 MB, or name another place in XDG_CACHE_HOME"
-            )),
-            Some(libc::EROFS | libc::EACCES | libc::ENOTDIR | libc::ENOENT | libc::EPERM) => {
-                Error::Lacks(format!(
-                    "cannot write {path}: {e}: name a place you may write to in XDG_CACHE_HOME"
-                ))
-            }
-            _ => Error::Lacks(format!("{path}: {e}")),
+            )
         }
+        Some(libc::EROFS | libc::EACCES | libc::ENOTDIR | libc::ENOENT | libc::EPERM) => {
+            format!("cannot write {path}: {e}: name a place you may write to in XDG_CACHE_HOME")
+        }
+        _ => format!("{path}: {e}"),
     }
 }
 
-impl fmt::Display for Error {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Error::Input(line) | Error::Lacks(line) | Error::Failed(line) => f.write_str(line),
-            Error::Interrupted => f.write_str("interrupted"),
-        }
-    }
+fn list_tools(missing: &[(&str, &str)]) -> String {
+    let names: Vec<&str> = missing.iter().map(|(name, _)| *name).collect();
+    names.join(", ")
 }
 
-impl std::error::Error for Error {}
+fn list_packages(missing: &[(&str, &str)]) -> String {
+    let mut packages: Vec<&str> = missing.iter().map(|(_, package)| *package).collect();
+    packages.sort_unstable();
+    packages.dedup();
+    packages.join(" ")
+}
 
 #[cfg(test)]
 mod tests {
@@ -53,8 +208,7 @@ mod tests {
     #[test]
     fn a_cache_that_cannot_be_used_is_named_with_the_remedy() {
         for code in [libc::ENOSPC, libc::EROFS, libc::EACCES, libc::ENOTDIR] {
-            let e = Error::io(Path::new("/c/kiln"), &io::Error::from_raw_os_error(code));
-            assert!(matches!(e, Error::Lacks(_)));
+            let e = Error::cache(Path::new("/c/kiln"), io::Error::from_raw_os_error(code));
             let line = e.to_string();
             assert!(
                 line.contains("/c/kiln") && line.contains("XDG_CACHE_HOME"),

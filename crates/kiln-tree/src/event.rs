@@ -8,21 +8,18 @@ use serde::{Deserialize, Serialize};
 pub enum Event {
     /// The tree's alternatives were applied.
     Alternatives {
-        /// So many.
         applied: u32,
         /// Those that a process cannot have.
         left: u32,
     },
     /// An initcall failed.
     Initcall {
-        /// Of the function.
         address: u64,
         /// What it returned.
         result: i32,
     },
     /// A test ended.
     Test {
-        /// What was tested.
         driver: String,
         /// What it implements.
         alg: String,
@@ -40,20 +37,17 @@ pub enum Event {
     },
     /// The tree warned.
     Warn {
-        /// Of the warning's instruction.
+        /// The instruction that warns.
         address: u64,
         /// Where in the source.
         file: String,
-        /// Its line.
         line: u32,
     },
     /// An algorithm is registered.
     Alg(Alg),
     /// The process ended early.
     Fault {
-        /// What happened.
         what: String,
-        /// Where.
         address: u64,
         /// Whose test ran; empty: none.
         driver: String,
@@ -62,26 +56,20 @@ pub enum Event {
     Started,
     /// What the CPU met while the tree tested itself.
     Interrupts {
-        /// Hardirqs.
         irqs: u64,
-        /// Of them, with a section in progress.
+        /// Interrupts that came during a section.
         in_section: u64,
-        /// Sections.
         sections: u64,
     },
     /// A driver was tried in all contexts.
     Contexts(Contexts),
     /// It came to the end.
-    Done {
-        /// How many ran.
-        initcalls: u64,
-    },
+    Done { initcalls: u64 },
 }
 
 /// How a driver did in a task, in a task with softirqs off, and in softirqs.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Contexts {
-    /// Its name.
     pub driver: String,
     /// What computed the right answers.
     pub generic: String,
@@ -89,9 +77,8 @@ pub struct Contexts {
     pub error: i32,
     /// Why there are no right answers, or 0.
     pub generic_error: i32,
-    /// Requests.
     pub cases: [u64; 3],
-    /// Of them, answered wrongly.
+    /// Wrong answers among them.
     pub wrong: [u64; 3],
     /// Requests of softirqs for which there was no room.
     pub refused: u64,
@@ -114,7 +101,7 @@ pub struct Alg {
     pub is_async: bool,
     /// For the crypto API's own use.
     pub internal: bool,
-    /// By the tree's own mark.
+    /// Whether the tree marks it as tested.
     pub tested: bool,
 }
 

@@ -8,7 +8,7 @@ use std::os::unix::fs::symlink;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use crate::{Error, Source};
+use crate::Error;
 
 /// Traces that make the kernel's build refuse to build elsewhere.
 const TRACES: [&str; 4] = [
@@ -18,9 +18,9 @@ const TRACES: [&str; 4] = [
     "arch/um/include/generated",
 ];
 
-/// How the sources of a tree are told from what was built among them.
+/// How the sources of a tree are distinguished from what was built among them.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Kind {
+pub(crate) enum Kind {
     /// Nothing was built there.
     Clean,
     /// Only a `.config` is in the way.
@@ -29,8 +29,8 @@ pub enum Kind {
     Git,
 }
 
-/// Which it is; the trace that is in the way if nobody can tell.
-pub fn kind(tree: &Path) -> Result<Kind, &'static str> {
+/// Finds out; the error is the trace of a build that git cannot separate from the sources.
+pub(crate) fn kind(tree: &Path) -> Result<Kind, &'static str> {
     let mut traces = TRACES.into_iter().filter(|t| tree.join(t).exists());
     match (traces.next(), traces.next()) {
         (None, _) => Ok(Kind::Clean),
@@ -41,13 +41,11 @@ pub fn kind(tree: &Path) -> Result<Kind, &'static str> {
 }
 
 /// The directory to build from.
-pub fn source(source: &Source, cache: &Path) -> Result<PathBuf, Error> {
-    let tree = &source.dir;
-    let names = match source.kind {
-        Kind::Clean => return Ok(tree.clone()),
+pub(crate) fn source(tree: &Path, kind: Kind, cache: &Path) -> Result<PathBuf, Error> {
+    let names = match kind {
+        Kind::Clean => return Ok(tree.to_owned()),
         Kind::Configured => top(tree)?,
-        Kind::Git => listed(tree)
-            .ok_or_else(|| Error::Input(format!("git no longer lists {}", tree.display())))?,
+        Kind::Git => listed(tree).ok_or_else(|| Error::NotListed(tree.to_owned()))?,
     };
     let (farm, list) = (cache.join("source"), cache.join("sources"));
     if farm.is_dir() && fs::read(&list).is_ok_and(|old| old == names) {
@@ -55,9 +53,9 @@ pub fn source(source: &Source, cache: &Path) -> Result<PathBuf, Error> {
     }
     let _ = fs::remove_file(&list);
     if farm.exists() {
-        fs::remove_dir_all(&farm).map_err(|e| Error::io(&farm, &e))?;
+        fs::remove_dir_all(&farm).map_err(|e| Error::cache(&farm, e))?;
     }
-    fs::create_dir_all(&farm).map_err(|e| Error::io(&farm, &e))?;
+    fs::create_dir_all(&farm).map_err(|e| Error::cache(&farm, e))?;
     let mut parent = PathBuf::new();
     for name in names.split(|b| *b == 0).filter(|n| !n.is_empty()) {
         let name = Path::new(OsStr::from_bytes(name));
@@ -67,19 +65,18 @@ pub fn source(source: &Source, cache: &Path) -> Result<PathBuf, Error> {
             continue;
         }
         if let Some(dir) = to.parent().filter(|dir| *dir != parent) {
-            fs::create_dir_all(dir).map_err(|e| Error::io(dir, &e))?;
+            fs::create_dir_all(dir).map_err(|e| Error::cache(dir, e))?;
             parent = dir.to_owned();
         }
-        symlink(&from, &to).map_err(|e| Error::io(&to, &e))?;
+        symlink(&from, &to).map_err(|e| Error::cache(&to, e))?;
     }
-    fs::write(&list, &names).map_err(|e| Error::io(&list, &e))?;
+    fs::write(&list, &names).map_err(|e| Error::cache(&list, e))?;
     Ok(farm)
 }
 
 /// What lies in it, but for its configuration.
 fn top(tree: &Path) -> Result<Vec<u8>, Error> {
-    let entries =
-        fs::read_dir(tree).map_err(|e| Error::Input(format!("{}: {e}", tree.display())))?;
+    let entries = fs::read_dir(tree).map_err(|e| Error::read(tree, e))?;
     let mut names: Vec<_> = entries
         .flatten()
         .map(|e| e.file_name())
@@ -94,7 +91,7 @@ fn top(tree: &Path) -> Result<Vec<u8>, Error> {
     Ok(out)
 }
 
-/// Files that git follows or would; none if it is no checkout.
+/// Files that git tracks or would track; `None` if the directory is not a checkout.
 fn listed(tree: &Path) -> Option<Vec<u8>> {
     if !tree.join(".git").exists() {
         return None;
@@ -121,7 +118,6 @@ fn listed(tree: &Path) -> Option<Vec<u8>> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::Version;
 
     fn tree(files: &[&str]) -> tempfile::TempDir {
         let dir = tempfile::tempdir().unwrap();
@@ -134,12 +130,7 @@ mod tests {
     }
 
     fn built_from(dir: &Path, cache: &Path) -> PathBuf {
-        let made = Source {
-            dir: dir.to_owned(),
-            version: Version::parse("VERSION = 6\nPATCHLEVEL = 12\n").unwrap(),
-            kind: kind(dir).unwrap(),
-        };
-        source(&made, cache).unwrap()
+        source(dir, kind(dir).unwrap(), cache).unwrap()
     }
 
     #[test]

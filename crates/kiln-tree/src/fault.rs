@@ -13,7 +13,6 @@ pub struct Symbols {
 }
 
 impl Symbols {
-    /// Of this image.
     pub fn lazily(image: &Path) -> Symbols {
         Symbols {
             image: image.to_owned(),
@@ -21,8 +20,8 @@ impl Symbols {
         }
     }
 
-    /// Of an image that was read.
-    pub fn of(symbols: &[Symbol]) -> Symbols {
+    /// Names the addresses of an image that was already read.
+    pub(crate) fn from_symbols(symbols: &[Symbol]) -> Symbols {
         let known = Symbols::lazily(Path::new(""));
         let _ = known.sorted.set(sort(symbols));
         known
@@ -70,7 +69,7 @@ mod tests {
 
     #[test]
     fn faults_name_the_function() {
-        let symbols = Symbols::of(&[
+        let symbols = Symbols::from_symbols(&[
             symbol(0x401080, "local", false, false),
             symbol(0x401080, "_xts", true, false),
             symbol(0x401000, "aes_enc", false, false),

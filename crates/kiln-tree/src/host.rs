@@ -18,11 +18,11 @@ use crate::crash;
 use crate::image::Image;
 use crate::{raw, Error};
 
-/// Of the tree's memory; only what is touched is there.
+/// Bytes of the tree's memory; pages exist once they are touched.
 const ARENA: usize = 8 << 30;
 /// Its largest block, to which it is aligned.
 const LARGEST: usize = 1 << 27;
-/// Of a CPU's area.
+/// Bytes of a CPU's area.
 const AREA: usize = 64 << 20;
 /// The tree's `struct page`, and the addresses there can be (`memory.c`).
 const STRUCT_PAGE: usize = 64;
@@ -32,16 +32,14 @@ const ADDRESS_BITS: u32 = 47;
 const TASKS: usize = 512;
 
 /// Emulated CPUs that the tree sees.
-pub const CPUS: u32 = 4;
+pub(crate) const CPUS: u32 = 4;
 
 /// A tree that has run its initcalls on this thread's CPU.
 pub struct Host {
-    /// Its code.
     pub image: Image,
     /// The CPU it was booted on, number 0. Others are booted by threads of their own, or by this one when this is
     /// dropped: each CPU of this process is the tree's.
     pub cpu: Cpu,
-    /// How many initcalls there were.
     pub initcalls: u64,
     /// Its own code as an FPU policy. It is in force, and must be whenever the tree's code runs.
     pub policy: Policy,
@@ -50,7 +48,6 @@ pub struct Host {
 
 /// A tree that is in memory: CPUs may be booted, initcalls have not run.
 pub struct Loaded {
-    /// Its code.
     pub image: Image,
     policy: Policy,
     start: GateFn,
@@ -87,7 +84,7 @@ impl Host {
     pub fn boot(order: &Order, config: &Config) -> Result<Host, Error> {
         let loaded = Host::load(order)?;
         let cpu = Cpu::boot(config);
-        let cpu = cpu.map_err(|e| Error::Lacks(format!("no CPU for the tree: {e}")))?;
+        let cpu = cpu.map_err(|e| Error::host("no CPU for the tree", e))?;
         Ok(loaded.start(cpu))
     }
 
@@ -102,7 +99,7 @@ impl Host {
             for (at, bytes) in &image.percpu {
                 let at = AREA * n + *at as usize;
                 assert!(at + bytes.len() < AREA * (n + 1), "per-CPU data fit");
-                // SAFETY: inside the mapping, as asserted; nobody else knows it yet.
+                // SAFETY: inside the mapping, as asserted; nothing else knows it yet.
                 unsafe {
                     let to = areas.as_ptr().add(at);
                     ptr::copy_nonoverlapping(bytes.as_ptr(), to, bytes.len());
@@ -147,16 +144,13 @@ impl Host {
         crash::watch(&image, order.events())?;
         // SAFETY: all that the structure points to lives as long as the process.
         if unsafe { setup(&boot) } != 0 {
-            return Err(Error::Lacks(format!(
-                "{} is of another version of kiln: remove it",
-                image.path.display()
-            )));
+            return Err(Error::OtherVersion(image.path.clone()));
         }
         // SAFETY: the function has this type in `fpu.c`; there is no CPU yet.
         let policy = unsafe {
             let add: GateFn = image.function("kiln_glue_fpu_policy")?;
             let policy = Policy::from_number(add(ptr::null_mut()));
-            let policy = policy.ok_or_else(|| Error::Lacks("no room for a policy".to_string()))?;
+            let policy = policy.ok_or(Error::NoPolicy)?;
             policy.enforce();
             policy
         };
@@ -199,7 +193,7 @@ impl Host {
     /// The image is of another version.
     pub fn tests(&mut self, wanted: bool) -> Result<(), Error> {
         let wanted = ptr::without_provenance_mut(usize::from(wanted));
-        // SAFETY: a function of `boot.c`; its argument is no address.
+        // SAFETY: a function of `boot.c`; its argument is not an address.
         unsafe { self.call("kiln_image_tests", wanted)? };
         Ok(())
     }
@@ -235,7 +229,7 @@ impl Host {
         let mut events = std::mem::ManuallyDrop::new(events);
         events
             .write_all(line.as_bytes())
-            .map_err(|e| Error::Lacks(format!("the parent does not listen: {e}")))
+            .map_err(|e| Error::host("the parent does not listen", e))
     }
 }
 
@@ -308,10 +302,9 @@ fn reserve(size: usize, align: usize) -> Result<NonNull<u8>, Error> {
         )
     };
     if at == libc::MAP_FAILED {
-        return Err(Error::Lacks(format!(
-            "no {} GiB of address space for the tree: allow overcommit (sysctl vm.overcommit_memory=1), or raise ulimit -v",
-            (size + align) >> 30
-        )));
+        return Err(Error::AddressSpace {
+            gib: (size + align) >> 30,
+        });
     }
     let aligned = (at as usize).next_multiple_of(align) as *mut u8;
     Ok(NonNull::new(aligned).expect("a mapping is not at 0"))

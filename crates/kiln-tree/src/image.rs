@@ -10,7 +10,7 @@ use crate::fault::Symbols;
 use crate::Error;
 
 /// What begins the name of a slot (`link.rs`): a pointer through which the image calls a function of `kernel/`.
-pub const SLOT: &str = "__kiln_slot_";
+pub(crate) const SLOT: &str = "__kiln_slot_";
 
 const PAGE: u64 = 4096;
 
@@ -20,7 +20,6 @@ const PERCPU: &str = ".data..percpu";
 /// A loaded image. It stays loaded for as long as the process lives.
 #[derive(Debug)]
 pub struct Image {
-    /// Its file.
     pub path: PathBuf,
     /// Where its code is.
     pub text: Range<u64>,
@@ -55,8 +54,7 @@ impl Image {
         let mut percpu_end = 0;
         for s in elf.sections.iter().filter(|s| s.name.starts_with(PERCPU)) {
             percpu_end = percpu_end.max(s.address + s.size);
-            if s.in_file {
-                let bytes = &elf.bytes[s.offset as usize..][..s.size as usize];
+            if let Some(bytes) = elf.section(s) {
                 percpu.push((s.address, bytes.to_vec()));
             }
         }
@@ -68,7 +66,7 @@ impl Image {
                 false => found.local.push(symbol.value),
             }
         }
-        let code = elf.segments.iter().filter(|s| s.flags & 1 != 0);
+        let code = elf.segments.iter().filter(|s| s.executable);
         Ok(Image {
             path: path.to_owned(),
             text: code
@@ -80,7 +78,7 @@ impl Image {
             percpu,
             percpu_end,
             symbols,
-            names: Symbols::of(&elf.symbols),
+            names: Symbols::from_symbols(&elf.symbols),
         })
     }
 
@@ -101,7 +99,6 @@ impl Image {
         })
     }
 
-    /// All names.
     pub fn names(&self) -> impl Iterator<Item = &str> {
         self.symbols.keys().map(String::as_str)
     }
@@ -120,11 +117,9 @@ impl Image {
     /// `F` is a function pointer of the function's own type.
     pub unsafe fn function<F: Copy>(&self, name: &str) -> Result<F, Error> {
         const { assert!(mem::size_of::<F>() == mem::size_of::<usize>()) };
-        let address = self.symbol(name).ok_or_else(|| {
-            Error::Lacks(format!(
-                "{} has no {name}: remove it, kiln makes it again",
-                self.path.display()
-            ))
+        let address = self.symbol(name).ok_or_else(|| Error::NoSymbol {
+            image: self.path.clone(),
+            name: name.to_owned(),
         })?;
         // SAFETY: the size is that of a pointer; the caller promises the type.
         Ok(unsafe { mem::transmute_copy(&address) })
@@ -137,12 +132,11 @@ fn map(path: &Path, elf: &Elf, segment: &Segment) -> Result<(), Error> {
         .address
         .checked_add(segment.size)
         .and_then(|e| e.checked_next_multiple_of(PAGE))
-        .ok_or_else(|| Error::Lacks(format!("{} is damaged: remove it", path.display())))?;
+        .ok_or_else(|| Error::BadSegment(path.to_owned()))?;
     let len = (end - start) as usize;
-    let fail = |why: &str| {
-        Error::Lacks(format!(
-            "the tree's code cannot be loaded at {start:#x}, where it was linked for: {why}"
-        ))
+    let fail = |why: &str| Error::Load {
+        start,
+        why: why.to_owned(),
     };
     // SAFETY: a new anonymous mapping where there is none, or none at all.
     let got = unsafe {
@@ -167,7 +161,7 @@ fn map(path: &Path, elf: &Elf, segment: &Segment) -> Result<(), Error> {
         return Err(fail("the addresses are in use"));
     }
     let contents = elf.contents(segment);
-    // SAFETY: inside the mapping made above, which nobody else knows yet.
+    // SAFETY: inside the mapping made above, which nothing else knows yet.
     unsafe {
         std::ptr::copy_nonoverlapping(
             contents.as_ptr(),
@@ -176,7 +170,7 @@ fn map(path: &Path, elf: &Elf, segment: &Segment) -> Result<(), Error> {
         );
     }
     // Read-only data are left writable: the tree changes what a kernel marks read-only after its initcalls.
-    if segment.flags & 1 != 0 {
+    if segment.executable {
         let all = libc::PROT_READ | libc::PROT_WRITE | libc::PROT_EXEC;
         // SAFETY: the mapping made above.
         if unsafe { libc::mprotect(start as *mut libc::c_void, len, all) } != 0 {
@@ -194,11 +188,9 @@ fn fill_slots(path: &Path, elf: &Elf) -> Result<(), Error> {
         let Some(name) = symbol.name.strip_prefix(SLOT) else {
             continue;
         };
-        let function = *functions.get(name).ok_or_else(|| {
-            Error::Lacks(format!(
-                "{} wants {name}, which this kiln does not have: remove it",
-                path.display()
-            ))
+        let function = *functions.get(name).ok_or_else(|| Error::NoFunction {
+            image: path.to_owned(),
+            name: name.to_owned(),
         })?;
         // SAFETY: the link made an aligned word of this symbol, in a segment that was mapped writable.
         unsafe { (symbol.value as *mut u64).write(function as u64) };

@@ -19,9 +19,10 @@ mod image;
 mod library;
 mod link;
 mod make;
+mod plan;
 pub mod primitive;
 #[rustfmt::skip]
-#[allow(clippy::all, clippy::undocumented_unsafe_blocks, missing_docs, unused)]
+#[allow(clippy::all, clippy::undocumented_unsafe_blocks, unreachable_pub, unused)]
 mod raw;
 mod row;
 mod select;
@@ -29,6 +30,7 @@ mod selftest;
 mod services;
 mod source;
 pub mod stream;
+mod symbols;
 pub mod tcrypt;
 mod test_row;
 mod tiers;
@@ -38,43 +40,23 @@ use std::collections::BTreeSet;
 use std::ffi::OsString;
 use std::fs;
 use std::path::PathBuf;
-use std::sync::atomic::AtomicBool;
-
-use kiln_kbuild::Compiler;
 
 pub use cache::{hash, key, root, update, Cache};
 pub use config::Config;
 pub use error::Error;
 pub use fault::Symbols;
-pub use host::{seen_tiers, Clock, Host, Loaded, CPUS};
+pub use host::{seen_tiers, Clock, Host, Loaded};
 pub use image::Image;
 pub use make::{Make, Said, WITHOUT_BTF};
+pub use plan::Plan;
 pub use row::Row;
 pub use selftest::{interrupted, interrupted_with, Seen, Trial};
 pub use source::{Source, Version};
 pub use test_row::TestRow;
 pub use tools::{check as check_tools, run as run_tool};
 
-/// What is wanted.
-pub struct Plan<'a> {
-    /// The tree.
-    pub source: Source,
-    /// What compiles it.
-    pub compiler: Compiler,
-    /// What it is configured as.
-    pub config: Config,
-    /// From which what the self-tests draw follows.
-    pub seed: u64,
-    /// Set by Ctrl-C.
-    pub stop: &'a AtomicBool,
-    /// Called with the share that is done and what is being done.
-    pub progress: &'a dyn Fn(f64, &str),
-}
-
-/// What came out.
 #[derive(Debug)]
 pub struct Outcome {
-    /// The image's file.
     pub image: PathBuf,
     /// Objects first, then algorithms.
     pub rows: Vec<Row>,
@@ -95,7 +77,6 @@ impl Outcome {
 
 /// A tree as an image, ready to be loaded.
 pub struct Built {
-    /// The image's file.
     pub image: PathBuf,
     /// Such as `kiln`, or `cloud.config (retpoline, rethunk, ibt)`.
     pub config: String,
@@ -103,15 +84,15 @@ pub struct Built {
     pub rows: Vec<Row>,
     /// What a reader of the rows must know.
     pub notes: Vec<String>,
-    /// Where it was built. Nobody else builds there as long as this lives.
+    /// Where it was built. It is locked as long as this lives.
     pub cache: PathBuf,
     _lock: cache::Cache,
 }
 
-/// Code that is no tree's, in an image of its own with a tree's. It calls the tree as the tree's own code does; only
-/// its names that begin with `kiln_glue_` are seen.
+/// Code that is linked with a tree into an image of its own. It calls the tree as the tree's own code does; only its
+/// names that begin with `kiln_glue_` are visible.
 pub struct Guest<'a> {
-    /// Of its directory in the cache, and of its object there, which is all of it.
+    /// Names its directory in the cache and its only object there.
     pub name: &'a str,
     /// Compiles it by the tree's own build, which has been there.
     pub compile: &'a dyn Fn(&Cache) -> Result<(), Error>,
@@ -145,7 +126,7 @@ pub fn build_with(plan: &Plan, guest: &Guest) -> Result<Built, Error> {
 
 fn build_all(plan: &Plan, guest: Option<&Guest>) -> Result<Built, Error> {
     tools::check(&plan.compiler)?;
-    let cache = cache::Cache::open(plan)?;
+    let cache = plan.open_cache()?;
     let services = services::compile(&plan.compiler, &cache)?;
     let (built, selection) = objects(plan, &cache, &services, guest)?;
     let place = match guest {
@@ -177,9 +158,6 @@ pub fn run(plan: &Plan, args: &[OsString]) -> Result<Outcome, Error> {
 }
 
 /// The same with another number of random tests; `args` make this program call [`interrupted`] in the child.
-///
-/// # Errors
-/// As there.
 pub fn test(plan: &Plan, args: &[OsString], fuzz: Option<u32>) -> Result<Outcome, Error> {
     let built = build(plan)?;
     (plan.progress)(0.97, "the tree's self-tests");
@@ -259,18 +237,15 @@ fn hosted(plan: &Plan, selection: &select::Selection, guest: Option<&Guest>) -> 
         let mut left_out = selection.left_out.iter();
         return match left_out.find(|(path, _)| Some(path) == object.as_ref()) {
             None => Ok(()),
-            Some((path, missing)) => Err(Error::Input(format!(
-                "Kiln's {} cannot be linked into Linux {}, which does not have, as configured: {}",
-                path.rsplit('/').next().unwrap_or(path),
-                plan.source.version,
-                missing.join(", ")
-            ))),
+            Some((path, missing)) => Err(Error::GuestUnlinked {
+                object: path.rsplit('/').next().unwrap_or(path).to_owned(),
+                version: plan.source.version.to_string(),
+                missing: missing.clone(),
+            }),
         };
     }
-    let unmet: Vec<&str> = selection.unmet.iter().map(String::as_str).collect();
-    Err(Error::Input(format!(
-        "Linux {} cannot be hosted as configured: its crypto core needs what nothing provides, of {}",
-        plan.source.version,
-        unmet.join(", ")
-    )))
+    Err(Error::Unhostable {
+        version: plan.source.version.to_string(),
+        missing: selection.unmet.iter().cloned().collect(),
+    })
 }

@@ -6,7 +6,7 @@ use std::fs;
 use std::path::Path;
 
 /// Objects that every version so far needed, as far as a tree has them.
-pub const USUAL: [&str; 45] = [
+pub(crate) const USUAL: [&str; 45] = [
     "arch/x86/kernel/cpu/match",
     "arch/x86/lib/clear_page_64",
     "arch/x86/lib/copy_page_64",
@@ -54,7 +54,7 @@ pub const USUAL: [&str; 45] = [
     "lib/xxhash",
 ];
 
-/// Directories of which every file stands on little else.
+/// Directories whose files depend on little else.
 const DIRS: [&str; 3] = ["lib", "arch/x86/lib", "arch/x86/entry"];
 
 /// Below them: what is built anyway, tests, user space, and what times itself against a clock when it starts.
@@ -66,12 +66,12 @@ const NOT: [&str; 5] = [
     "lib/raid6",
 ];
 
-/// Finding all there is to find takes so many rounds: what is found needs others.
-pub const ROUNDS: usize = 5;
+/// Rounds until nothing more is found: files that are found need others.
+pub(crate) const ROUNDS: usize = 5;
 
 /// Objects, without `.o`, that define one of these symbols, and directories, with a slash behind: a part of `lib` that
 /// has a directory to itself is built as a whole, since its files need each other.
-pub fn find(tree: &Path, symbols: &BTreeSet<String>) -> BTreeSet<String> {
+pub(crate) fn find(tree: &Path, symbols: &BTreeSet<String>) -> BTreeSet<String> {
     if symbols.is_empty() {
         return BTreeSet::new();
     }

@@ -11,8 +11,9 @@ use kiln_kbuild::Compiler;
 
 use crate::cache::{hash, update, Cache};
 use crate::image::SLOT;
-use crate::select::{symbols, Selection, CPU_WORDS, WRAPPED};
+use crate::select::Selection;
 use crate::services::{Services, PREFIX};
+use crate::symbols::{border, read_tables, CPU_WORDS, WRAPPED};
 use crate::{tools, Error};
 
 const SCRIPT: &str = include_str!("../../../tree/host.ld");
@@ -24,14 +25,14 @@ const ADDRESS: &str = "0x10000000";
 const GLUE: &str = "kiln_glue_";
 
 /// Links in a directory, unless nothing has changed since the last time.
-pub fn link(
+pub(crate) fn link(
     compiler: &Compiler,
     cache: &Cache,
     place: &Path,
     selection: &Selection,
     services: &Services,
 ) -> Result<PathBuf, Error> {
-    fs::create_dir_all(place).map_err(|e| Error::io(place, &e))?;
+    fs::create_dir_all(place).map_err(|e| Error::cache(place, e))?;
     let image = place.join("image");
     let stamp_file = place.join("linked");
     let stamp = stamp(cache, selection, services);
@@ -48,7 +49,7 @@ pub fn link(
         .args(&selection.linked))?;
 
     // Two passes: objcopy localises by the names before renaming.
-    let tables = symbols(place, &["all.o"])?;
+    let tables = read_tables(place, &["all.o"])?;
     let table = tables.get("all.o").cloned().unwrap_or_default();
     let rename: String = table
         .needed
@@ -85,19 +86,13 @@ pub fn link(
         }
     }
     run(&mut ld)?;
-    // Whoever has the old one loaded keeps it.
-    fs::rename(&new, &image).map_err(|e| Error::io(&image, &e))?;
+    // A process that has loaded the old one keeps it.
+    fs::rename(&new, &image).map_err(|e| Error::cache(&image, e))?;
     for file in [&all, &named] {
         let _ = fs::remove_file(file);
     }
     update(&stamp_file, &stamp)?;
     Ok(image)
-}
-
-/// Names of the functions of `kernel/` that a tree may call.
-pub fn border() -> BTreeSet<&'static str> {
-    let functions = kiln_kernel::hosted::functions();
-    functions.into_iter().map(|(name, _)| name).collect()
 }
 
 /// A jump through a slot for each function of `kernel/` that the tree's objects or the services call.
@@ -106,7 +101,7 @@ fn stubs(compiler: &Compiler, place: &Path, services: &Services) -> Result<PathB
     objects.push(place.join("tree.o"));
     let mut text = String::from("\t.section .note.GNU-stack,\"\",@progbits\n");
     let border = border();
-    let needed: BTreeSet<String> = symbols(place, &objects)?
+    let needed: BTreeSet<String> = read_tables(place, &objects)?
         .into_values()
         .flat_map(|t| t.needed)
         .filter(|name| border.contains(name.as_str()))
@@ -150,10 +145,8 @@ fn stamp(cache: &Cache, selection: &Selection, services: &Services) -> String {
 }
 
 fn run(command: &mut Command) -> Result<(), Error> {
-    tools::run(command, "binutils")?.map_err(|why| {
-        let name = command.get_program().to_string_lossy();
-        Error::Input(format!(
-            "the tree's objects cannot be linked: {name}: {why}"
-        ))
+    tools::run(command, "binutils")?.map_err(|why| Error::Link {
+        tool: command.get_program().to_string_lossy().into_owned(),
+        why,
     })
 }

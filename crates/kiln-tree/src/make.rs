@@ -16,7 +16,7 @@ use crate::services::HEADERS;
 use crate::{library, tiers, tools, Error, Plan};
 
 /// Compiled by the tree, against its headers, so that no layout and no signature is guessed.
-pub const GLUE: [(&str, &str); 7] = [
+pub(crate) const GLUE: [(&str, &str); 7] = [
     ("kiln_glue", include_str!("../../../tree/glue.c")),
     ("kiln_contexts", include_str!("../../../tree/contexts.c")),
     ("kiln_cpu", include_str!("../../../tree/cpu.c")),
@@ -27,7 +27,7 @@ pub const GLUE: [(&str, &str); 7] = [
 ];
 
 /// Directories whose objects are the stack, in the order of a kernel's link.
-pub const STACK: [&str; 4] = [
+pub(crate) const STACK: [&str; 4] = [
     "arch/x86/kernel/fpu",
     "crypto",
     "arch/x86/crypto",
@@ -35,7 +35,7 @@ pub const STACK: [&str; 4] = [
 ];
 
 /// Where a tree keeps the SIMD code of its library, if it is not in one of the others.
-pub const LIBRARY_DIRS: [&str; 5] = [
+pub(crate) const LIBRARY_DIRS: [&str; 5] = [
     "arch/x86/lib/crypto",
     "lib/crc",
     "lib/lzo",
@@ -49,7 +49,7 @@ const BENCHMARK: &str = "crypto/kiln_tcrypt.o";
 
 /// An object of the tree.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Object {
+pub(crate) struct Object {
     /// Relative to the build directory.
     pub path: String,
     /// Whether it is there for others only.
@@ -57,7 +57,7 @@ pub struct Object {
 }
 
 /// What the build left.
-pub struct Built {
+pub(crate) struct Built {
     /// In the order of linking.
     pub objects: Vec<Object>,
     /// Objects that do not compile, with the compiler's first error.
@@ -88,8 +88,8 @@ const IGNORED_ENV: [&str; 14] = [
 ];
 
 /// Builds what is not up to date: the stack, and of the library what is usual and these.
-pub fn build(plan: &Plan, cache: &Cache, more: &BTreeSet<String>) -> Result<Built, Error> {
-    File::create(&cache.log).map_err(|e| Error::io(&cache.log, &e))?;
+pub(crate) fn build(plan: &Plan, cache: &Cache, more: &BTreeSet<String>) -> Result<Built, Error> {
+    File::create(&cache.log).map_err(|e| Error::cache(&cache.log, e))?;
     let taken = configure(plan, cache)?;
     let has = |path: &str| cache.source.join(path).exists();
     for (name, text) in GLUE {
@@ -126,20 +126,18 @@ pub fn build(plan: &Plan, cache: &Cache, more: &BTreeSet<String>) -> Result<Buil
     })?;
     let failures = failures(&said.text);
     benchmark(cache)?;
-    let objects = objects_of(cache, &library)?;
+    let objects = list_objects(cache, &library)?;
     for (name, _) in GLUE {
         if cache.objects.join(format!("lib/{name}.o")).is_file() {
             continue;
         }
-        return Err(Error::Input(format!(
-            "Linux {} does not build{}: the log is {}",
-            plan.source.version,
-            failures.first().map_or_else(
-                || said.cause(),
-                |(object, why)| format!(": {object}: {why}")
-            ),
-            cache.log.display()
-        )));
+        let why = |(object, why): &(String, String)| format!(": {object}: {why}");
+        return Err(Error::Build {
+            version: plan.source.version.to_string(),
+            what: "does not build",
+            cause: failures.first().map_or_else(|| said.cause(), why),
+            log: cache.log.clone(),
+        });
     }
     Ok(Built {
         objects,
@@ -175,21 +173,19 @@ fn benchmark(cache: &Cache) -> Result<(), Error> {
     command
         .args(["--wildcard", "--remove-section=.initcall*"])
         .args([&from, &to]);
-    tools::run(&mut command, "binutils")?
-        .map_err(|why| Error::Input(format!("the tree's {TCRYPT} cannot be used: {why}")))
+    tools::run(&mut command, "binutils")?.map_err(Error::UnusableTcrypt)
 }
 
 fn configure(plan: &Plan, cache: &Cache) -> Result<Taken, Error> {
     let path = cache.objects.join(".config");
-    let read = || fs::read_to_string(&path).map_err(|e| Error::io(&path, &e));
+    let read = || fs::read_to_string(&path).map_err(|e| Error::cache(&path, e));
     let stamp = cache.dir.join("configured");
     let config = &plan.config;
     let arch = cache.source.join("arch/x86/configs/x86_64_defconfig");
-    let defconfig =
-        fs::read(&arch).map_err(|e| Error::Input(format!("{}: {e}", arch.display())))?;
+    let defconfig = fs::read(&arch).map_err(|e| Error::read(&arch, e))?;
     let wanted = format!("{:016x}", hash(&[&defconfig, &config.key().to_le_bytes()]));
     if path.is_file() && fs::read_to_string(&stamp).is_ok_and(|s| s == wanted) {
-        return Ok(config::taken(config, &read()?));
+        return Ok(config::compare(config, &read()?));
     }
     let step = |targets: &[&str]| {
         (plan.progress)(0.02, "configuration");
@@ -197,38 +193,34 @@ fn configure(plan: &Plan, cache: &Cache) -> Result<Taken, Error> {
         if said.success {
             return Ok(());
         }
-        Err(Error::Input(format!(
-            "Linux {} cannot be configured{}: the log is {}",
-            plan.source.version,
-            said.cause(),
-            cache.log.display()
-        )))
+        Err(Error::Build {
+            version: plan.source.version.to_string(),
+            what: "cannot be configured",
+            cause: said.cause(),
+            log: cache.log.clone(),
+        })
     };
     let append = |text: &str| {
         let mut file = OpenOptions::new()
             .append(true)
             .open(&path)
-            .map_err(|e| Error::io(&path, &e))?;
+            .map_err(|e| Error::cache(&path, e))?;
         file.write_all(text.as_bytes())
-            .map_err(|e| Error::io(&path, &e))
+            .map_err(|e| Error::cache(&path, e))
     };
     match &config.base {
-        Some(base) => fs::write(&path, base).map_err(|e| Error::io(&path, &e))?,
+        Some(base) => fs::write(&path, base).map_err(|e| Error::cache(&path, e))?,
         None => step(&["x86_64_defconfig"])?,
     }
     append(&format!("\n{}", config.fragment))?;
     step(&["olddefconfig"])?;
-    let mut taken = config::taken(config, &read()?);
+    let mut taken = config::compare(config, &read()?);
     if let Some(more) = taken.again {
         append(more)?;
         step(&["olddefconfig"])?;
-        taken = config::taken(config, &read()?);
+        taken = config::compare(config, &read()?);
         if taken.again.is_some() {
-            return Err(Error::Input(format!(
-                "Linux {} cannot be configured so that preempt_disable() counts: its Kconfig refuses \
-                 DEBUG_ATOMIC_SLEEP",
-                plan.source.version
-            )));
+            return Err(Error::PreemptUncounted(plan.source.version.to_string()));
         }
     }
     update(&stamp, &wanted).map(|_| taken)
@@ -274,7 +266,6 @@ pub const WITHOUT_BTF: &str = "CONFIG_DEBUG_INFO_BTF_MODULES=";
 pub struct Make<'a> {
     /// Where its Makefile is.
     pub directory: &'a Path,
-    /// What compiles.
     pub compiler: &'a Compiler,
     /// Where what it says is kept.
     pub log: &'a Path,
@@ -307,10 +298,10 @@ impl Make<'_> {
             .create(true)
             .append(true)
             .open(self.log)
-            .map_err(|e| Error::io(self.log, &e))?;
+            .map_err(|e| Error::cache(self.log, e))?;
         let mut child = command
             .spawn()
-            .map_err(|e| Error::Lacks(format!("cannot run make: {e}: apt-get install make")))?;
+            .map_err(|e| Error::tool("cannot run make", "make", e))?;
         let mut text = String::new();
         let mut output = BufReader::new(child.stdout.take().expect("it is piped"));
         let mut line = Vec::new();
@@ -324,9 +315,7 @@ impl Make<'_> {
             text.push_str(&said);
             line.clear();
         }
-        let status = child
-            .wait()
-            .map_err(|e| Error::Lacks(format!("make: {e}")))?;
+        let status = child.wait().map_err(|e| Error::host("make", e))?;
         if self.stop.load(Ordering::Relaxed) {
             return Err(Error::Interrupted);
         }
@@ -337,7 +326,7 @@ impl Make<'_> {
         ] {
             if !status.success() && text.contains(needle) {
                 let place = self.log.parent().unwrap_or(self.log);
-                return Err(Error::io(place, &std::io::Error::from_raw_os_error(lack)));
+                return Err(Error::cache(place, std::io::Error::from_raw_os_error(lack)));
             }
         }
         Ok(Said {
@@ -373,7 +362,7 @@ fn failures(text: &str) -> Vec<(String, String)> {
         else {
             continue;
         };
-        // With several jobs the errors of others may stand between.
+        // With several jobs, errors of other files may be in between.
         let stem = object.trim_end_matches(".o");
         let why = errors
             .iter()
@@ -388,7 +377,7 @@ fn failures(text: &str) -> Vec<(String, String)> {
 }
 
 /// Members of the directories' archives in their order, then the library's objects.
-fn objects_of(cache: &Cache, library: &BTreeSet<&str>) -> Result<Vec<Object>, Error> {
+fn list_objects(cache: &Cache, library: &BTreeSet<&str>) -> Result<Vec<Object>, Error> {
     let stack = |path: String| Object {
         path,
         library: false,
@@ -433,7 +422,7 @@ fn members(cache: &Cache, dir: &str) -> Result<Vec<String>, Error> {
             .args(["t", &archive])
             .current_dir(&cache.objects)
             .output()
-            .map_err(|e| Error::Lacks(format!("ar: {e}: apt-get install binutils")))?;
+            .map_err(|e| Error::tool("ar", "binutils", e))?;
         members.extend(
             String::from_utf8_lossy(&output.stdout)
                 .lines()

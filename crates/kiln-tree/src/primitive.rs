@@ -44,7 +44,6 @@ const CONVENTIONS: [&str; 21] = [
 /// A row of the table.
 #[derive(Clone, Debug, PartialEq, Eq, Default)]
 pub struct Primitive {
-    /// The function.
     pub symbol: String,
     /// How it is called: an index of the conventions.
     convention: usize,
@@ -76,9 +75,8 @@ pub struct Primitive {
     pub block: usize,
     /// Shortest message.
     pub least: usize,
-    /// Longest.
     pub most: usize,
-    /// All are multiples of this.
+    /// Messages are multiples of this.
     pub multiple: usize,
     /// Alignment of source and destination.
     pub align: usize,
@@ -241,7 +239,6 @@ impl Keys {
         }
     }
 
-    /// As they are.
     pub fn raw(key: &[u8]) -> Keys {
         Keys {
             // The functions only read it.
@@ -250,7 +247,7 @@ impl Keys {
         }
     }
 
-    /// For functions that take none.
+    /// The keys of functions that take none.
     pub fn none() -> Keys {
         Keys::raw(&[])
     }

@@ -11,10 +11,10 @@ use crate::select::Selection;
 use crate::selftest::Seen;
 
 /// A status that makes the command's exit status 1.
-pub const FAILED: &str = "failed";
+pub(crate) const FAILED: &str = "failed";
 
-/// An object or an algorithm of a kernel tree.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, JsonSchema)]
+/// One object file or one algorithm of a kernel tree.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, JsonSchema)]
 #[schemars(
     rename = "tree",
     title = "The kernel tree",
@@ -30,7 +30,7 @@ pub struct Row {
     /// The object's path, or the driver's name.
     #[schemars(extend("x-role" = "key"))]
     pub name: String,
-    /// The algorithm that the driver implements.
+    /// Algorithm, by its name in the kernel's crypto API, such as `xts(aes)`.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(with = "String", extend("x-role" = "key"))]
     pub alg: Option<String>,
@@ -41,18 +41,18 @@ pub struct Row {
     /// The configuration that the tree was built with.
     #[schemars(extend("x-role" = "key"))]
     pub config: String,
-    /// `built`, `left-out`, `tested`, `untested` or `failed`.
+    /// `built` or `left-out` (objects), `tested` or `untested` (algorithms), or `failed`.
     #[schemars(extend("x-role" = "main"))]
     pub status: &'static str,
-    /// The driver's priority; the algorithm's driver with the highest one is chosen.
+    /// The driver's priority. If several drivers implement an algorithm, the one with the highest priority is chosen.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(with = "i32", extend("x-role" = "figure"))]
     pub priority: Option<i32>,
-    /// Whether the driver may complete a request later.
+    /// Whether the driver is asynchronous: it may complete a request after the call returned.
     #[serde(rename = "async", skip_serializing_if = "Option::is_none")]
     #[schemars(with = "bool")]
     pub is_async: Option<bool>,
-    /// Whether the driver is for the crypto API's own use.
+    /// Whether the driver is internal: only other drivers of the crypto API may use it.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(with = "bool")]
     pub internal: Option<bool>,
@@ -60,7 +60,7 @@ pub struct Row {
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(with = "u64", extend("unit" = "µs", "x-role" = "figure", "x-heading" = "self-test µs"))]
     pub test_us: Option<u64>,
-    /// The reason for the status; empty if there is none to give.
+    /// Why the status is `left-out`, `untested` or `failed`; empty otherwise.
     #[schemars(extend("x-role" = "figure"))]
     pub reason: String,
 }
@@ -72,19 +72,12 @@ impl Row {
             name: name.to_string(),
             status,
             reason,
-            config: String::new(),
-            alg: None,
-            alg_type: None,
-            priority: None,
-            is_async: None,
-            internal: None,
-            test_us: None,
+            ..Row::default()
         }
     }
 }
 
-/// Rows of the objects.
-pub fn objects(selection: &Selection, failures: &[(String, String)]) -> Vec<Row> {
+pub(crate) fn objects(selection: &Selection, failures: &[(String, String)]) -> Vec<Row> {
     let failed = failures
         .iter()
         .map(|(name, why)| Row::object(name, FAILED, why.clone()));
@@ -103,7 +96,12 @@ pub fn objects(selection: &Selection, failures: &[(String, String)]) -> Vec<Row>
 }
 
 /// Rows of the algorithms; what else was seen becomes notes.
-pub fn algorithms(seen: &Seen, symbols: &Symbols, rows: &mut Vec<Row>, notes: &mut Vec<String>) {
+pub(crate) fn algorithms(
+    seen: &Seen,
+    symbols: &Symbols,
+    rows: &mut Vec<Row>,
+    notes: &mut Vec<String>,
+) {
     let mut tests: HashMap<&str, (i32, u64, bool)> = HashMap::new();
     let mut without: HashSet<&str> = HashSet::new();
     let mut said: HashMap<&str, &str> = HashMap::new();
@@ -175,7 +173,7 @@ pub fn algorithms(seen: &Seen, symbols: &Symbols, rows: &mut Vec<Row>, notes: &m
             nothing_to_drive.join(", ")
         ));
     }
-    // One is told after its test and again in the list of the end, unless it was replaced meanwhile.
+    // A driver is reported after its test and again in the final list, unless it was replaced meanwhile.
     let mut told: HashSet<&str> = HashSet::new();
     let mut algs: Vec<&Alg> = Vec::new();
     for event in seen.events.iter().rev() {
@@ -285,7 +283,7 @@ mod tests {
             broken: None,
         };
         let (mut rows, mut notes) = (Vec::new(), Vec::new());
-        algorithms(&seen, &Symbols::of(&[]), &mut rows, &mut notes);
+        algorithms(&seen, &Symbols::from_symbols(&[]), &mut rows, &mut notes);
         let told: Vec<_> = rows.iter().map(|r| (r.name.as_str(), r.status)).collect();
         assert_eq!(
             told,

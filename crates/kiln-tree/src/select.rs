@@ -1,68 +1,33 @@
 //! Which objects can be linked: those whose every need is met, by another object or by a service.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
-use std::path::Path;
-use std::process::Command;
 
 use crate::cache::Cache;
 use crate::make::Object;
 use crate::services::Services;
+use crate::symbols::{border, read_tables, Table, CPU_WORDS, WRAPPED};
 use crate::Error;
 
-/// Global symbols of an object.
-#[derive(Debug, Default, Clone)]
-pub struct Table {
-    /// Those it has.
-    pub defined: BTreeSet<String>,
-    /// Those it needs; weak ones it can do without.
-    pub needed: BTreeSet<String>,
-}
-
-/// Words of this CPU that the tree addresses by symbol, and where they lie (`tree/services/percpu.c`). `struct cpu`
-/// begins as 6.12's `struct pcpu_hot`, with the tree's own current task; other trees name the words one by one.
-pub const CPU_WORDS: &[(&str, u32)] = &[
-    ("pcpu_hot", 0),
-    ("const_pcpu_hot", 0),
-    ("current_task", 0),
-    ("const_current_task", 0),
-    ("__preempt_count", 8),
-    ("cpu_number", 12),
-    ("const_cpu_number", 12),
-    ("__x86_call_depth", 16),
-    ("cpu_current_top_of_stack", 24),
-    ("const_cpu_current_top_of_stack", 24),
-    ("hardirq_stack_ptr", 32),
-    ("__softirq_pending", 40),
-    ("this_cpu_off", 0xf0000),
-    ("numa_node", 0xf0008),
-];
-
-/// Functions of the tree that the glue stands before: calls from other objects go through it.
-pub const WRAPPED: [&str; 6] = [
-    "alg_test",
-    "crypto_alloc_tfm_node",
-    "crypto_alloc_base",
-    "cpu_has_xfeatures",
-    "kernel_fpu_begin_mask",
-    "kernel_fpu_end",
-];
-
 /// What is linked, and what is not.
-pub struct Selection {
+pub(crate) struct Selection {
     /// Objects to link, in order.
     pub linked: Vec<String>,
     /// Objects of the stack that cannot be linked, with the symbols nothing provides.
     pub left_out: Vec<(String, Vec<String>)>,
-    /// Symbols that are in nobody's table.
+    /// Symbols that no table defines.
     pub unmet: BTreeSet<String>,
 }
 
 /// Reads the tables and selects.
-pub fn select(cache: &Cache, objects: &[Object], services: &Services) -> Result<Selection, Error> {
+pub(crate) fn select(
+    cache: &Cache,
+    objects: &[Object],
+    services: &Services,
+) -> Result<Selection, Error> {
     let paths: Vec<&str> = objects.iter().map(|o| o.path.as_str()).collect();
-    let tables = symbols(&cache.objects, &paths)?;
+    let tables = read_tables(&cache.objects, &paths)?;
     let mut provided = services.provided.clone();
-    provided.extend(crate::link::border().into_iter().map(String::from));
+    provided.extend(border().into_iter().map(String::from));
     Ok(choose(objects, &tables, &provided))
 }
 
@@ -146,47 +111,10 @@ fn unwrapped(name: &str) -> &str {
         .unwrap_or(name)
 }
 
-/// The tables of objects, by the names given; `dir` is where relative names start.
-pub fn symbols<P: AsRef<Path>>(dir: &Path, objects: &[P]) -> Result<HashMap<String, Table>, Error> {
-    let output = Command::new("nm")
-        .arg("-A")
-        .args(objects.iter().map(AsRef::as_ref))
-        .current_dir(dir)
-        .env("LC_ALL", "C")
-        .output()
-        .map_err(|e| Error::Lacks(format!("nm: {e}: apt-get install binutils")))?;
-    Ok(parse(&String::from_utf8_lossy(&output.stdout)))
-}
-
-fn parse(text: &str) -> HashMap<String, Table> {
-    let mut tables: HashMap<String, Table> = HashMap::new();
-    for line in text.lines() {
-        // file:[address] letter name
-        let Some((file, rest)) = line.split_once(':') else {
-            continue;
-        };
-        let words: Vec<&str> = rest.split_whitespace().collect();
-        let [.., letter, name] = words[..] else {
-            continue;
-        };
-        let table = tables.entry(file.to_string()).or_default();
-        match letter {
-            "U" => {
-                table.needed.insert(name.to_string());
-            }
-            "w" | "v" => {}
-            l if l.starts_with(|c: char| c.is_ascii_uppercase()) => {
-                table.defined.insert(name.to_string());
-            }
-            _ => {}
-        }
-    }
-    tables
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::symbols::parse;
 
     fn object(path: &str, library: bool) -> Object {
         Object {

@@ -18,7 +18,7 @@ use crate::Error;
 /// A child that says nothing for so long hangs: the slowest test takes a tenth of a second.
 const SILENCE: Duration = Duration::from_secs(60);
 
-/// After so many crashes the rest is not tried.
+/// After this many crashes the rest is not tried.
 const CRASHES: usize = 16;
 
 /// Rounds of a random test, unless told otherwise.
@@ -49,15 +49,14 @@ pub fn interrupted_with(
 ) -> Result<(), Error> {
     let loaded = Host::load(order)?;
     if let Some(n) = fuzz {
-        let at = loaded.image.symbol("fuzz_iterations").ok_or_else(|| {
-            Error::Input("--fuzz: this tree's testmgr has no fuzz_iterations".into())
-        })?;
+        let at = loaded.image.symbol("fuzz_iterations");
+        let at = at.ok_or(Error::NoFuzz)?;
         // SAFETY: an int of the image, in `testmgr.c`; nothing of it runs yet.
         unsafe { ptr::write_volatile(at as *mut u32, n) };
     }
-    let mut cpu = Cpu::boot(&Config::default()).map_err(|e| Error::Lacks(e.to_string()))?;
+    let mut cpu = Cpu::boot(&Config::default()).map_err(Error::Cpu)?;
     let interrupts = Timer::start(&mut cpu, Arrivals::Poisson(RATE, order.seed))
-        .map_err(|e| Error::Lacks(format!("a timer for interrupts: {e}")))?;
+        .map_err(|e| Error::host("a timer for interrupts", e))?;
     let mut host = loaded.start(cpu);
     besides(&mut host)?;
     host.list_with(|host| {
@@ -70,7 +69,6 @@ pub fn interrupted_with(
     })
 }
 
-/// All that was seen.
 #[derive(Debug, Default)]
 pub struct Seen {
     /// Events of the last run.
@@ -83,9 +81,8 @@ pub struct Seen {
 
 /// Self-tests in children.
 pub struct Trial<'a> {
-    /// The image.
     pub image: &'a Path,
-    /// From which what the tests draw follows.
+    /// Seed of the tests.
     pub seed: u64,
     /// Whether the tree's own drivers are tested as its initcalls register them.
     pub tests: bool,

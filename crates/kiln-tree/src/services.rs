@@ -8,11 +8,11 @@ use std::process::Command;
 use kiln_kbuild::Compiler;
 
 use crate::cache::{hash, update, Cache};
-use crate::select::symbols;
+use crate::symbols::read_tables;
 use crate::{tools, Error};
 
 /// The border, which `service.h` and the glue include.
-pub const HEADERS: &[(&str, &str)] = &[
+pub(crate) const HEADERS: &[(&str, &str)] = &[
     (
         "kiln/abi/hosted.h",
         include_str!("../../../kernel/include/kiln/abi/hosted.h"),
@@ -33,7 +33,7 @@ pub const HEADERS: &[(&str, &str)] = &[
 ];
 
 /// A service is named so in `tree/services/`.
-pub const PREFIX: &str = "svc_";
+pub(crate) const PREFIX: &str = "svc_";
 
 macro_rules! sources {
     ($($name:literal)*) => { &[$(($name, include_str!(concat!("../../../tree/services/", $name)))),*] };
@@ -66,9 +66,7 @@ const FLAGS: &[&str] = &[
     "-w",
 ];
 
-/// Compiled services.
-pub struct Services {
-    /// Their objects.
+pub(crate) struct Services {
     pub objects: Vec<PathBuf>,
     /// What they provide, without the prefix.
     pub provided: BTreeSet<String>,
@@ -77,7 +75,7 @@ pub struct Services {
 }
 
 /// Compiles them, unless the cache has these from this compiler.
-pub fn compile(compiler: &Compiler, cache: &Cache) -> Result<Services, Error> {
+pub(crate) fn compile(compiler: &Compiler, cache: &Cache) -> Result<Services, Error> {
     let dir = &cache.host;
     let mut parts: Vec<&[u8]> = vec![compiler.version.as_bytes()];
     parts.extend(FLAGS.iter().map(|f| f.as_bytes()));
@@ -104,16 +102,14 @@ pub fn compile(compiler: &Compiler, cache: &Cache) -> Result<Services, Error> {
             .args(["-I.", "-c"])
             .args(&c_files)
             .current_dir(dir);
-        tools::run(&mut command, "gcc")?.map_err(|why| {
-            Error::Lacks(format!(
-                "{} does not compile Kiln's services: {why}",
-                compiler.path.display()
-            ))
+        tools::run(&mut command, "gcc")?.map_err(|why| Error::Services {
+            compiler: compiler.path.clone(),
+            why,
         })?;
         update(&stamp_file, &format!("{stamp:016x}"))?;
     }
     let mut provided = BTreeSet::new();
-    for object in symbols(dir, &objects)?.values() {
+    for object in read_tables(dir, &objects)?.values() {
         provided.extend(
             object
                 .defined

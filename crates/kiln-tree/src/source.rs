@@ -56,7 +56,7 @@ pub struct Source {
     pub dir: PathBuf,
     /// What its Makefile says.
     pub version: Version,
-    /// How its sources are told from what was built among them.
+    /// How its sources are distinguished from what was built among them.
     pub(crate) kind: farm::Kind,
 }
 
@@ -64,13 +64,12 @@ impl Source {
     /// The tree in this directory.
     ///
     /// # Errors
-    /// It is no kernel tree, has no x86 code, or was built in place without git to tell what belongs to it.
+    /// It is not a kernel tree, has no x86 code, or was built in place without git to tell what belongs to it.
     pub fn open(dir: &Path) -> Result<Source, Error> {
-        let shown = dir.display();
-        let not = |why: &str| {
-            Error::Input(format!(
-                "'{shown}' is not a Linux source tree ({why}): name the directory that holds its top Makefile"
-            ))
+        let shown = dir.to_owned();
+        let not = |why: &str| Error::NotATree {
+            dir: shown.clone(),
+            why: why.to_owned(),
         };
         let dir = fs::canonicalize(dir).map_err(|e| not(&e.to_string()))?;
         if !dir.is_dir() {
@@ -83,22 +82,16 @@ impl Source {
             return Err(not("no Kbuild file"));
         }
         if !dir.join("arch/x86/crypto").is_dir() {
-            return Err(Error::Input(format!(
-                "'{shown}' has no arch/x86/crypto: Kiln hosts x86-64 trees only"
-            )));
+            return Err(Error::NotX86(shown));
         }
-        let kind = farm::kind(&dir).map_err(|trace| {
-            Error::Input(format!(
-                "'{shown}' was built in place ({trace}) and git does not tell its sources from the rest: run 'make \
-                 mrproper' there, or name a clean copy"
-            ))
+        let kind = farm::kind(&dir).map_err(|trace| Error::BuiltInPlace {
+            dir: shown.clone(),
+            trace,
         })?;
         // The kernel's Makefile cannot be built from or into such a path.
         let path = dir.to_string_lossy();
         if path.contains([' ', ':', '\n']) {
-            return Err(Error::Input(format!(
-                "'{shown}': the kernel's build allows no blanks and no colons in a path: move or link the tree"
-            )));
+            return Err(Error::UnusablePath(shown));
         }
         Ok(Source { dir, version, kind })
     }
@@ -123,13 +116,9 @@ mod tests {
     }
 
     fn refusal(dir: &Path) -> String {
-        match Source::open(dir) {
-            Err(Error::Input(line)) => {
-                assert_eq!(line.lines().count(), 1, "{line}");
-                line
-            }
-            other => panic!("{other:?}"),
-        }
+        let line = Source::open(dir).unwrap_err().to_string();
+        assert_eq!(line.lines().count(), 1, "{line}");
+        line
     }
 
     #[test]

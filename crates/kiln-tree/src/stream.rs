@@ -30,7 +30,7 @@ impl Stream {
         slots: u32,
         sleeps: bool,
     ) -> Result<Stream, Error> {
-        let name = CString::new(driver).map_err(|e| Error::Input(e.to_string()))?;
+        let name = CString::new(driver)?;
         let mut open = raw::StreamOpen {
             driver: name.as_ptr(),
             key: key.as_ptr(),
@@ -48,10 +48,10 @@ impl Stream {
             )
         };
         if result != 0 {
-            let e = std::io::Error::from_raw_os_error(-(result as i64) as i32);
-            return Err(Error::Input(format!(
-                "the tree does not open '{driver}': {e}"
-            )));
+            return Err(Error::Refused {
+                driver: driver.to_owned(),
+                source: std::io::Error::from_raw_os_error(-(result as i64) as i32),
+            });
         }
         // SAFETY: a C string, of which the tree's copy always has an end.
         let driver = unsafe { CStr::from_ptr(open.name.as_ptr()) };
@@ -90,7 +90,7 @@ impl Stream {
         }
     }
 
-    /// For a load, which must not outlive this.
+    /// The stream as an operation of a load, which must not outlive it.
     pub fn operation(&self) -> Operation {
         // SAFETY: what `struct kiln_op` asks for, by the tree's own code.
         unsafe { Operation::new(self.crypt, self.raw, self.slots) }

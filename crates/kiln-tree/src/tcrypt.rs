@@ -18,11 +18,11 @@ use crate::{Built, Error};
 pub struct Request {
     /// Which benchmark, by tcrypt's number.
     pub mode: u32,
-    /// For so long each; 0: a few operations, in cycles.
+    /// Seconds per measurement; 0 for a few operations, in cycles.
     pub seconds: u32,
 }
 
-/// One measurement of the kernel's own benchmark, as the benchmark printed it.
+/// One measurement by tcrypt, the kernel's own benchmark, as tcrypt printed it.
 #[derive(Debug, Clone, PartialEq, Serialize, JsonSchema)]
 #[schemars(
     rename = "tcrypt",
@@ -33,7 +33,7 @@ pub struct Request {
     )
 )]
 pub struct Row {
-    /// The algorithm, such as `xts(aes)`.
+    /// Algorithm, by its name in the kernel's crypto API, such as `xts(aes)`.
     #[schemars(extend("x-role" = "key"))]
     pub alg: String,
     /// The driver that was measured, such as `xts-aes-vaes-avx2`.
@@ -42,28 +42,28 @@ pub struct Row {
     /// `encryption`, `decryption` or `digest`.
     #[schemars(extend("x-role" = "key"))]
     pub op: String,
-    /// Size of a cipher's key; XTS counts both halves.
+    /// Size of a cipher's key, for XTS of both its keys together; null for a hash.
     #[schemars(extend("unit" = "bits", "x-role" = "key"))]
     pub key_bits: Option<u32>,
-    /// Size of an operation.
+    /// Size of the data of one operation.
     #[schemars(extend("unit" = "bytes", "x-role" = "key"))]
     pub len: u64,
-    /// Size of one update of a hash.
+    /// For a hash: size of the data of one update call; null for a cipher.
     #[schemars(extend("unit" = "bytes", "x-role" = "key"))]
     pub update_len: Option<u64>,
     /// The configuration that the kernel was built with.
     #[schemars(extend("x-role" = "key"))]
     pub config: String,
-    /// TSC cycles per operation.
+    /// TSC cycles per operation; null if tcrypt measured throughput.
     #[schemars(extend("unit" = "cycles", "x-role" = "main"))]
     pub cycles: Option<u64>,
-    /// Throughput.
+    /// Throughput; null if tcrypt measured cycles.
     #[schemars(extend("unit" = "10^6 bytes/s", "x-role" = "main", "x-heading" = "MB/s", "x-better" = "more"))]
     pub mb_per_s: Option<f64>,
-    /// Operations done.
+    /// Operations done in `seconds`; null if tcrypt measured cycles.
     #[schemars(extend("x-role" = "figure", "x-heading" = "operations"))]
     pub ops: Option<u64>,
-    /// Time that these operations took.
+    /// Duration of the measurement; null if tcrypt measured cycles.
     #[schemars(extend("unit" = "s", "x-role" = "figure"))]
     pub seconds: Option<u64>,
 }
@@ -80,11 +80,8 @@ pub fn measure(order: &Order, request: Request) -> Result<(), Error> {
         ("kiln_glue_tcrypt_mode", request.mode),
         ("kiln_glue_tcrypt_sec", request.seconds),
     ] {
-        let at = host
-            .image
-            .symbol(name)
-            .ok_or_else(|| Error::Input("the tree's crypto/tcrypt.c does not build".into()))?;
-        // SAFETY: a word of the image, of that size in `tcrypt.c`; nobody else reads it yet.
+        let at = host.image.symbol(name).ok_or(Error::NoTcrypt)?;
+        // SAFETY: a word of the image, of that size in `tcrypt.c`; nothing else reads it yet.
         unsafe { ptr::write_volatile(at as *mut u32, value) };
     }
     host.tell("{\"event\":\"started\"}\n")?;
@@ -94,10 +91,8 @@ pub fn measure(order: &Order, request: Request) -> Result<(), Error> {
     host.tell(&done)
 }
 
-/// What came of it.
 #[derive(Debug)]
 pub struct Outcome {
-    /// From its lines.
     pub rows: Vec<Row>,
     /// How the tree's code crashed, if it did.
     pub fault: Option<Fault>,

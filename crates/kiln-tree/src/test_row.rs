@@ -1,7 +1,5 @@
 //! The rows of `kiln test --tree`.
 
-use std::io::{self, Write};
-
 use schemars::JsonSchema;
 use serde::Serialize;
 
@@ -15,18 +13,19 @@ use crate::row::Row;
     title = "Tests of a kernel tree",
     extend(
         "x-question" = "Does every driver of the tree pass its own tests, in every context?",
-        "x-commands" = ["test --tree"]
+        "x-commands" = ["test --tree"],
+        "x-view" = {"check": {"fail": ["failed"], "skip": ["skipped"], "why": "reason"}}
     )
 )]
 pub struct TestRow {
-    /// The algorithm; empty for an object that does not build.
+    /// Algorithm, by its name in the kernel's crypto API, such as `xts(aes)`; empty for an object that does not build.
     #[schemars(extend("x-role" = "key"))]
     pub alg: String,
-    /// Driver name, or the object's path.
+    /// Driver name, or the path of an object that does not build.
     #[serde(rename = "impl")]
     #[schemars(extend("x-role" = "key"))]
     pub implementation: String,
-    /// `testmgr`, `contexts` or `build`.
+    /// `testmgr` (the tree's own test), `contexts` (calls from several contexts) or `build`.
     #[schemars(extend("x-role" = "key"))]
     pub suite: &'static str,
     /// The context from which the calls were made.
@@ -35,19 +34,19 @@ pub struct TestRow {
     /// The configuration that the tree was built with.
     #[schemars(extend("x-role" = "key"))]
     pub config: String,
-    /// Test cases done.
+    /// Number of test cases run.
     #[schemars(extend("x-role" = "main"))]
     pub cases: u64,
-    /// Test cases with a wrong result.
+    /// Number of test cases with a wrong result.
     #[schemars(extend("x-role" = "main"))]
     pub failed: u64,
-    /// 1 if the suite was not run.
+    /// 1 if the suite was skipped, otherwise 0.
     #[schemars(extend("x-role" = "figure"))]
     pub skipped: u64,
-    /// Why the suite was not run, or what is wrong.
+    /// Why the suite was skipped or failed; null if it passed.
     #[schemars(extend("x-role" = "figure"))]
     pub reason: Option<String>,
-    /// How long the self-test took.
+    /// How long the driver's self-test took; null if no self-test ran.
     #[schemars(extend("unit" = "µs"))]
     pub test_us: Option<u64>,
 }
@@ -74,7 +73,7 @@ impl TestRow {
         }
     }
 
-    /// One row per context, or one that says why there are none.
+    /// One row per context, or one row that says why there are none.
     pub fn contexts((driver, result): &Tried, config: &str) -> Vec<TestRow> {
         let row = |context: &str, cases: u64, failed: u64, reason: Option<String>| TestRow {
             alg: driver.alg.clone(),
@@ -115,13 +114,8 @@ impl TestRow {
         }
     }
 
-    /// Writes the row as a line of KTAP with this number.
-    pub fn ktap(&self, number: usize, out: &mut dyn Write) -> io::Result<()> {
-        let reason = self.reason.as_deref().unwrap_or("");
-        if self.failed > 0 {
-            writeln!(out, "# {}: {reason}", self.implementation)?;
-        }
-        let ok = if self.failed > 0 { "not ok" } else { "ok" };
+    /// The driver, and what was tested of it.
+    pub fn name(&self) -> String {
         let of = match self.alg.as_str() {
             "" => String::new(),
             alg => format!(" {alg}"),
@@ -130,11 +124,6 @@ impl TestRow {
             "contexts" => format!(" in {}", self.context),
             _ => String::new(),
         };
-        // A number sign begins a directive.
-        let name = format!("{}{of}{place}", self.implementation).replace('#', "_");
-        match self.skipped {
-            0 => writeln!(out, "{ok} {number} {name}"),
-            _ => writeln!(out, "{ok} {number} {name} # SKIP {reason}"),
-        }
+        format!("{}{of}{place}", self.implementation)
     }
 }

@@ -12,7 +12,7 @@ fn tiers_with(feature: &str) -> u32 {
 
 /// For `tree/cpu.c`: Linux's features and states, each with the tiers that have it. A feature that a tree does not
 /// know cannot be asked for there.
-pub fn header() -> String {
+pub(crate) fn header() -> String {
     let mut text = "/* Generated from kernel/tiers.def. */\n\
                     static const struct { u32 tiers; u16 feature; } kiln_tier_features[] = {\n"
         .to_string();

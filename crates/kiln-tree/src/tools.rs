@@ -1,10 +1,9 @@
 //! What a kernel's build needs of the machine; all that is missing is named at once. Running one of them.
 
-use std::env;
 use std::path::Path;
 use std::process::{Command, Stdio};
 
-use kiln_kbuild::{reason, Compiler};
+use kiln_kbuild::{reason, which, Compiler};
 
 use crate::Error;
 
@@ -26,15 +25,14 @@ const PROGRAMS: [(&str, &str); 10] = [
 /// Headers that the kernel's own tools include, likewise.
 const HEADERS: [(&str, &str); 2] = [("gelf.h", "libelf-dev"), ("stdlib.h", "libc6-dev")];
 
-/// Checks for all of them.
 pub fn check(compiler: &Compiler) -> Result<(), Error> {
-    let missing = missing(&|program| on_path(program), &|header| {
+    let missing = missing(&|program| which(program).is_some(), &|header| {
         has_header(&compiler.path, header)
     });
-    if missing.is_empty() {
-        return Ok(());
+    match missing.is_empty() {
+        true => Ok(()),
+        false => Err(Error::MissingTools(missing)),
     }
-    Err(Error::Lacks(complaint(&missing)))
 }
 
 /// Runs a compiler or a tool of binutils to its end. If it refuses: the line in which it says why.
@@ -46,7 +44,7 @@ pub fn run(command: &mut Command, package: &str) -> Result<Result<(), String>, E
     let output = command
         .env("LC_ALL", "C")
         .output()
-        .map_err(|e| Error::Lacks(format!("{name}: {e}: apt-get install {package}")))?;
+        .map_err(|e| Error::tool(&name, package, e))?;
     if output.status.success() {
         return Ok(Ok(()));
     }
@@ -60,23 +58,6 @@ fn missing(
     let programs = PROGRAMS.iter().filter(|(name, _)| !program(name));
     let headers = HEADERS.iter().filter(|(name, _)| !header(name));
     programs.chain(headers).copied().collect()
-}
-
-fn complaint(missing: &[(&str, &str)]) -> String {
-    let names: Vec<&str> = missing.iter().map(|(name, _)| *name).collect();
-    let mut packages: Vec<&str> = missing.iter().map(|(_, package)| *package).collect();
-    packages.sort_unstable();
-    packages.dedup();
-    format!(
-        "building a kernel tree needs {}: apt-get install {}",
-        names.join(", "),
-        packages.join(" ")
-    )
-}
-
-fn on_path(program: &str) -> bool {
-    env::var_os("PATH")
-        .is_some_and(|path| env::split_paths(&path).any(|dir| dir.join(program).is_file()))
 }
 
 fn has_header(compiler: &Path, header: &str) -> bool {
@@ -108,7 +89,7 @@ mod tests {
             &|_| false,
         );
         assert_eq!(
-            complaint(&found),
+            Error::MissingTools(found).to_string(),
             "building a kernel tree needs flex, bc, ar, nm, gelf.h, stdlib.h: \
              apt-get install bc binutils flex libc6-dev libelf-dev"
         );

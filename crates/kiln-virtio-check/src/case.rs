@@ -5,34 +5,20 @@ use std::path::Path;
 /// What a check came to.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Verdict {
-    /// As it should be.
     Pass,
     /// Not asked, since the device does not offer it.
     Skip(String),
-    /// What was seen.
     Fail(String),
 }
 
 /// A check and its verdict.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Row {
-    /// Its name.
     pub case: String,
-    /// What it came to.
     pub verdict: Verdict,
 }
 
 impl Row {
-    /// As KTAP, its number being `n`.
-    pub fn ktap(&self, n: usize) -> String {
-        let case = &self.case;
-        match &self.verdict {
-            Verdict::Pass => format!("ok {n} {case}"),
-            Verdict::Skip(why) => format!("ok {n} {case} # SKIP {why}"),
-            Verdict::Fail(what) => format!("# {what}\nnot ok {n} {case}"),
-        }
-    }
-
     /// `pass`, `skip` or `fail`.
     pub fn status(&self) -> &'static str {
         match self.verdict {
@@ -46,13 +32,13 @@ impl Row {
 type Check = Box<dyn FnOnce(&Path) -> Result<(), String>>;
 
 /// A check to be made.
-pub struct Case {
+pub(crate) struct Case {
     pub name: String,
     check: Result<Check, String>,
 }
 
 impl Case {
-    pub fn new(
+    pub(crate) fn new(
         name: impl Into<String>,
         check: impl FnOnce(&Path) -> Result<(), String> + 'static,
     ) -> Case {
@@ -63,14 +49,14 @@ impl Case {
     }
 
     /// One that is not made, and why.
-    pub fn skip(name: impl Into<String>, why: impl Into<String>) -> Case {
+    pub(crate) fn skip(name: impl Into<String>, why: impl Into<String>) -> Case {
         Case {
             name: name.into(),
             check: Err(why.into()),
         }
     }
 
-    pub fn run(self, path: &Path) -> Row {
+    pub(crate) fn run(self, path: &Path) -> Row {
         let verdict = match self.check {
             Err(why) => Verdict::Skip(why),
             Ok(check) => match check(path) {
@@ -90,14 +76,12 @@ mod tests {
     use super::*;
 
     #[test]
-    fn ktap() {
-        let line = |case: Case, n| case.run(Path::new("/")).ktap(n);
-        assert_eq!(line(Case::new("a", |_| Ok(())), 1), "ok 1 a");
+    fn checks_become_verdicts() {
+        let verdict = |case: Case| case.run(Path::new("/")).verdict;
+        assert_eq!(verdict(Case::new("a", |_| Ok(()))), Verdict::Pass);
         let wrong = Case::new("b", |_| Err("what was seen".into()));
-        assert_eq!(line(wrong, 2), "# what was seen\nnot ok 2 b");
-        assert_eq!(
-            line(Case::skip("c", "not offered"), 3),
-            "ok 3 c # SKIP not offered"
-        );
+        assert_eq!(verdict(wrong), Verdict::Fail("what was seen".into()));
+        let skipped = Case::skip("c", "not offered");
+        assert_eq!(verdict(skipped), Verdict::Skip("not offered".into()));
     }
 }

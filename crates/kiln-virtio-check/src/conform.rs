@@ -16,7 +16,7 @@ const FORMS: [(&str, u64); 3] = [
     ("stateless", feature::ALL),
 ];
 
-pub fn cases(offer: &Offer) -> Vec<Case> {
+pub(crate) fn cases(offer: &Offer) -> Vec<Case> {
     let (features, config) = (offer.features, offer.config);
     let mut cases = vec![
         Case::new("configuration", move |_| configuration(&config)),
@@ -61,12 +61,12 @@ pub fn cases(offer: &Offer) -> Vec<Case> {
 
 type Check = fn(&mut Link, &Vector) -> Result<(), String>;
 
-pub fn open(path: &std::path::Path, wanted: u64) -> Result<Link, String> {
+pub(crate) fn open(path: &std::path::Path, wanted: u64) -> Result<Link, String> {
     Link::open(path, wanted).map_err(|e| e.to_string())
 }
 
 /// A vector of something that the device offers: AES-CBC, if it does.
-pub fn usable(offer: &Offer) -> Option<Vector> {
+pub(crate) fn usable(offer: &Offer) -> Option<Vector> {
     let offered = |v: &Vector| offer.config.offers(v.create.service(), v.create.algo());
     let mut offered: Vec<Vector> = all().into_iter().filter(offered).collect();
     let cbc = |v: &Vector| v.name == "aes-cbc";
@@ -116,7 +116,7 @@ fn expect(got: Result<Vec<u8>, Status>, want: &[u8]) -> Result<(), String> {
     }
 }
 
-pub fn create(link: &mut Link, vector: &Vector) -> Result<u64, String> {
+pub(crate) fn create(link: &mut Link, vector: &Vector) -> Result<u64, String> {
     let control = Control::Create {
         create: vector.create,
         key: &vector.key,
@@ -126,14 +126,14 @@ pub fn create(link: &mut Link, vector: &Vector) -> Result<u64, String> {
     link.control(&control)?.map_err(refused)
 }
 
-pub fn destroy(link: &mut Link, vector: &Vector, session: u64) -> Result<Status, String> {
+pub(crate) fn destroy(link: &mut Link, vector: &Vector, session: u64) -> Result<Status, String> {
     let service = vector.create.service();
     let done = link.control(&Control::Destroy { service, session })?;
     Ok(done.err().unwrap_or(Status::Ok))
 }
 
 /// A session, its vector, no session.
-pub fn in_session(link: &mut Link, vector: &Vector) -> Result<(), String> {
+pub(crate) fn in_session(link: &mut Link, vector: &Vector) -> Result<(), String> {
     let session = create(link, vector)?;
     let got = link.request(&vector.request(Mode::Session(session)))?;
     expect(got, &vector.want)?;
@@ -320,7 +320,7 @@ fn indirect(link: &mut Link, vector: &Vector) -> Result<(), String> {
 }
 
 /// Descriptors one after the other: offset, length, flags.
-pub fn describe(link: &Link, table: usize, pieces: &[(usize, usize, u16)]) {
+pub(crate) fn describe(link: &Link, table: usize, pieces: &[(usize, usize, u16)]) {
     for (i, &(offset, len, flags)) in pieces.iter().enumerate() {
         let last = i + 1 == pieces.len();
         let piece = Descriptor {
@@ -356,13 +356,13 @@ fn collect(
     }
 }
 
-/// For checks that need sessions of two kinds.
-pub fn small_hash() -> Vector {
+/// A vector for checks that need sessions of two kinds.
+pub(crate) fn small_hash() -> Vector {
     let hash = |v: &Vector| matches!(v.op, Operation::Hash(data::Digest { .. }));
     all().into_iter().find(hash).expect("there are hashes")
 }
 
 /// Whether AES-CBC, which hostile requests are made of, is there.
-pub fn has_cbc(offer: &Offer) -> bool {
+pub(crate) fn has_cbc(offer: &Offer) -> bool {
     offer.config.offers(Service::Cipher, cipher::AES_CBC)
 }

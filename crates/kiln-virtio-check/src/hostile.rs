@@ -18,7 +18,7 @@ use crate::vectors::{all, Vector};
 /// A status, or the reason why there is none.
 type Answered = Result<Status, String>;
 
-pub fn cases(offer: &Offer) -> Vec<Case> {
+pub(crate) fn cases(offer: &Offer) -> Vec<Case> {
     let Some(vector) = usable(offer).filter(|_| has_cbc(offer)) else {
         return vec![Case::skip("hostile requests", "no AES-CBC to make them of")];
     };
@@ -142,7 +142,7 @@ pub fn cases(offer: &Offer) -> Vec<Case> {
 }
 
 /// A request that is to be refused, and the device after it.
-pub fn refused(
+pub(crate) fn refused(
     name: impl Into<String>,
     vector: &Vector,
     act: impl FnOnce(&mut Link, &Vector) -> Answered + 'static,
@@ -163,7 +163,7 @@ pub fn refused(
 }
 
 /// The next driver finds all as it should be.
-pub fn next_driver(path: &Path, vector: &Vector) -> Result<(), String> {
+pub(crate) fn next_driver(path: &Path, vector: &Vector) -> Result<(), String> {
     let serve = || in_session(&mut open(path, 0)?, vector);
     serve().map_err(|e| format!("the next driver: {e}"))
 }
@@ -326,7 +326,7 @@ fn another_guest(path: &Path, vector: &Vector) -> Result<(), String> {
     }
 }
 
-/// What a driver left behind serves nobody.
+/// What a driver left behind cannot be used by the next one.
 fn outlived(path: &Path, vector: &Vector) -> Result<(), String> {
     let name = create(&mut open(path, 0)?, vector)?;
     match named(&mut open(path, 0)?, vector, name)? {

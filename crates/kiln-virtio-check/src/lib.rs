@@ -1,7 +1,7 @@
 //! Is a virtio-crypto device right, and safe? Requests of every kind to any vhost-user socket, well made and ill made,
-//! each on a connection of its own, and what came of them.
+//! each on a connection of its own, and their results.
 
-#![warn(missing_docs)]
+#![forbid(unsafe_code)]
 
 mod case;
 mod conform;
@@ -26,7 +26,7 @@ use case::Case;
 /// What the device says it has, before any check.
 ///
 /// # Errors
-/// It cannot be reached, or is none.
+/// It cannot be reached, or is not a virtio-crypto device.
 pub fn offer(path: &Path) -> Result<Offer, Fault> {
     link::Link::open(path, 0).map(|link| link.offer)
 }
@@ -36,7 +36,7 @@ pub fn names(offer: &Offer) -> Vec<String> {
     cases(offer).into_iter().map(|case| case.name).collect()
 }
 
-/// Run all checks; each row is told as it comes. A check that fails does not end the run.
+/// Runs all checks and reports each row as it comes. A check that fails does not end the run.
 pub fn run(path: &Path, offer: &Offer, stop: &AtomicBool, tell: &mut dyn FnMut(&Row)) -> Vec<Row> {
     let mut rows = Vec::new();
     for case in cases(offer) {

@@ -3,7 +3,7 @@
 
 use std::fmt;
 use std::fs::File;
-use std::os::fd::{AsRawFd, FromRawFd};
+use std::os::fd::AsRawFd;
 use std::os::unix::net::UnixStream;
 use std::path::Path;
 use std::sync::atomic::Ordering;
@@ -13,6 +13,9 @@ use std::time::{Duration, Instant};
 
 use kiln_virtio::wire::control::Created;
 use kiln_virtio::wire::{config, feature, Config, Control, Features, Request, Status};
+use rustix::fs::{memfd_create, MemfdFlags};
+use rustix::io::Errno;
+use rustix::net::{recv, RecvFlags};
 use vhost::vhost_user::message::{
     VhostUserConfigFlags, VhostUserProtocolFeatures, VhostUserVirtioFeatures,
 };
@@ -23,26 +26,26 @@ use vm_memory::{Bytes, FileOffset, MmapRegion, VolatileMemory};
 use vmm_sys_util::eventfd::EventFd;
 
 /// Bytes of shared memory: two rings, then room for requests.
-pub const MEMORY: usize = 4 << 20;
-/// Where the device sees it: not at 0, so that an address that nobody wrote is invalid.
-pub const BASE: u64 = 1 << 24;
+pub(crate) const MEMORY: usize = 4 << 20;
+/// Where the device sees it: not at 0, so that an unwritten address is invalid.
+pub(crate) const BASE: u64 = 1 << 24;
 /// Where the room for requests begins.
-pub const ROOM: usize = 0x10000;
+pub(crate) const ROOM: usize = 0x10000;
 /// Entries of a ring.
-pub const RING: u16 = 64;
+pub(crate) const RING: u16 = 64;
 
 const EVENT_IDX: u64 = 1 << 29;
 const INDIRECT: u64 = 1 << 28;
 const VERSION_1: u64 = 1 << 32;
 
 /// `VIRTQ_DESC_F_*`.
-pub const NEXT: u16 = 1;
-pub const WRITE: u16 = 2;
-pub const TABLE: u16 = 4;
+pub(crate) const NEXT: u16 = 1;
+pub(crate) const WRITE: u16 = 2;
+pub(crate) const TABLE: u16 = 4;
 
 /// Why there is no answer.
-pub const GONE: &str = "it closed the connection";
-pub const SILENT: &str = "no answer came";
+pub(crate) const GONE: &str = "it closed the connection";
+pub(crate) const SILENT: &str = "no answer came";
 
 /// How long a device may take for an answer.
 const PATIENCE: Duration = Duration::from_secs(5);
@@ -52,16 +55,15 @@ const PATIENCE: Duration = Duration::from_secs(5);
 pub struct Offer {
     /// All its feature bits.
     pub features: u64,
-    /// Its configuration.
     pub config: Config,
 }
 
 /// The device cannot be reached, or does not behave as one.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Fault {
-    /// Nobody is at the socket.
+    /// Nothing listens on the socket.
     Connect(String),
-    /// Somebody is, and it is no virtio-crypto device.
+    /// Something answers on the socket, but it is not a virtio-crypto device.
     Device(String),
 }
 
@@ -78,14 +80,14 @@ impl std::error::Error for Fault {}
 
 /// The queues that are used.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Queue {
+pub(crate) enum Queue {
     Data = 0,
     Control = 1,
 }
 
 /// One descriptor, as it is written.
 #[derive(Clone, Copy, Debug)]
-pub struct Descriptor {
+pub(crate) struct Descriptor {
     pub address: u64,
     pub len: u32,
     pub flags: u16,
@@ -102,18 +104,18 @@ struct Ring {
 
 /// Memory that is shared with the device.
 #[derive(Clone)]
-pub struct Shared(Arc<MmapRegion>);
+pub(crate) struct Shared(Arc<MmapRegion>);
 
 impl Shared {
     /// Bytes into it.
-    pub fn write(&self, offset: usize, bytes: &[u8]) {
+    pub(crate) fn write(&self, offset: usize, bytes: &[u8]) {
         let slice = self.0.as_volatile_slice();
         slice.write_slice(bytes, offset).expect("inside the memory");
     }
 }
 
 /// A connection.
-pub struct Link {
+pub(crate) struct Link {
     pub offer: Offer,
     pub features: Features,
     rings: [Ring; 2],
@@ -125,21 +127,20 @@ pub struct Link {
 
 /// What a device answered.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Answer {
+pub(crate) struct Answer {
     /// Bytes it says it has written.
     pub used: u32,
     /// What was made writable, all of it.
     pub bytes: Vec<u8>,
 }
 
-/// What came of descriptors.
+/// What the device did with descriptors.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Came {
+pub(crate) enum Came {
     /// A used entry: the head and the length.
     Used(u32, u32),
     /// The device closed the connection.
     Gone,
-    /// Nothing.
     Silence,
 }
 
@@ -156,7 +157,7 @@ impl Link {
     ///
     /// # Errors
     /// It cannot be reached, or does not agree.
-    pub fn open(path: &Path, wanted: u64) -> Result<Link, Fault> {
+    pub(crate) fn open(path: &Path, wanted: u64) -> Result<Link, Fault> {
         let socket = UnixStream::connect(path).map_err(|e| Fault::Connect(e.to_string()))?;
         let connect = |e: std::io::Error| Fault::Connect(e.to_string());
         socket.set_read_timeout(Some(PATIENCE)).map_err(connect)?;
@@ -251,17 +252,17 @@ impl Link {
     }
 
     /// Bytes into the memory.
-    pub fn write(&self, offset: usize, bytes: &[u8]) {
+    pub(crate) fn write(&self, offset: usize, bytes: &[u8]) {
         self.memory.write(offset, bytes);
     }
 
     /// The memory, for a thread that changes it meanwhile.
-    pub fn shared(&self) -> Shared {
+    pub(crate) fn shared(&self) -> Shared {
         self.memory.clone()
     }
 
     /// Bytes from the memory.
-    pub fn read(&self, offset: usize, len: usize) -> Vec<u8> {
+    pub(crate) fn read(&self, offset: usize, len: usize) -> Vec<u8> {
         let mut bytes = vec![0; len];
         let slice = self.memory.0.as_volatile_slice();
         slice
@@ -271,7 +272,7 @@ impl Link {
     }
 
     /// One descriptor of a table that lies at `table`.
-    pub fn describe(&self, table: usize, index: u16, d: Descriptor) {
+    pub(crate) fn describe(&self, table: usize, index: u16, d: Descriptor) {
         let mut bytes = d.address.to_le_bytes().to_vec();
         bytes.extend(d.len.to_le_bytes());
         bytes.extend(d.flags.to_le_bytes());
@@ -280,13 +281,13 @@ impl Link {
     }
 
     /// Where a queue's descriptors, available ring and used ring are.
-    pub fn layout(&self, queue: Queue) -> [usize; 3] {
+    pub(crate) fn layout(&self, queue: Queue) -> [usize; 3] {
         let base = self.rings[queue as usize].base;
         [base, offset_of_avail(base), offset_of_used(base)]
     }
 
     /// Make a head available, move the index by `by` and notify.
-    pub fn publish(&mut self, queue: Queue, head: u16, by: u16) {
+    pub(crate) fn publish(&mut self, queue: Queue, head: u16, by: u16) {
         let ring = &self.rings[queue as usize];
         let avail = offset_of_avail(ring.base);
         let slot = usize::from(ring.avail % RING);
@@ -298,12 +299,12 @@ impl Link {
             .expect("inside the memory");
         let ring = &mut self.rings[queue as usize];
         ring.avail = index;
-        // Who is not there any more need not be told.
+        // A device that is gone need not be notified.
         let _ = ring.kick.write(1);
     }
 
     /// The next used entry, if there is one within `patience`.
-    pub fn wait(&mut self, queue: Queue, patience: Duration) -> Came {
+    pub(crate) fn wait(&mut self, queue: Queue, patience: Duration) -> Came {
         let ring = &mut self.rings[queue as usize];
         let used = offset_of_used(ring.base);
         let until = Instant::now() + patience;
@@ -339,7 +340,12 @@ impl Link {
     ///
     /// # Errors
     /// There was none.
-    pub fn ask(&mut self, queue: Queue, readable: &[u8], room: usize) -> Result<Answer, String> {
+    pub(crate) fn ask(
+        &mut self,
+        queue: Queue,
+        readable: &[u8],
+        room: usize,
+    ) -> Result<Answer, String> {
         let (request, answer) = (ROOM, ROOM + readable.len().next_multiple_of(64) + 64);
         self.write(request, readable);
         self.write(answer, &vec![0xa5; room + 64]);
@@ -383,7 +389,7 @@ impl Link {
     ///
     /// # Errors
     /// There was no answer.
-    pub fn control(&mut self, control: &Control<'_>) -> Result<Result<u64, Status>, String> {
+    pub(crate) fn control(&mut self, control: &Control<'_>) -> Result<Result<u64, Status>, String> {
         let mut bytes = Vec::new();
         control.emit(self.features, &mut bytes);
         let answer = self.ask(Queue::Control, &bytes, control.answer_len())?;
@@ -406,7 +412,11 @@ impl Link {
     ///
     /// # Errors
     /// There was no answer.
-    pub fn raw(&mut self, bytes: &[u8], room: usize) -> Result<Result<Vec<u8>, Status>, String> {
+    pub(crate) fn raw(
+        &mut self,
+        bytes: &[u8],
+        room: usize,
+    ) -> Result<Result<Vec<u8>, Status>, String> {
         let answer = self.ask(Queue::Data, bytes, room)?;
         let (status, dst) = answer
             .bytes
@@ -426,7 +436,10 @@ impl Link {
     ///
     /// # Errors
     /// There was no answer.
-    pub fn request(&mut self, request: &Request<'_>) -> Result<Result<Vec<u8>, Status>, String> {
+    pub(crate) fn request(
+        &mut self,
+        request: &Request<'_>,
+    ) -> Result<Result<Vec<u8>, Status>, String> {
         let mut bytes = Vec::new();
         request.emit(self.features, &mut bytes);
         self.raw(&bytes, request.answer_len())
@@ -434,13 +447,7 @@ impl Link {
 }
 
 fn shared() -> std::io::Result<(File, MmapRegion)> {
-    // SAFETY: a name and a flag; the descriptor is this function's own.
-    let file = unsafe {
-        match libc::memfd_create(c"kiln-virtio-check".as_ptr(), libc::MFD_CLOEXEC) {
-            -1 => return Err(std::io::Error::last_os_error()),
-            fd => File::from_raw_fd(fd),
-        }
-    };
+    let file = File::from(memfd_create("kiln-virtio-check", MemfdFlags::CLOEXEC)?);
     file.set_len(MEMORY as u64)?;
     let memory = MmapRegionBuilder::new(MEMORY)
         .with_file_offset(FileOffset::new(file.try_clone()?, 0))
@@ -452,15 +459,9 @@ fn shared() -> std::io::Result<(File, MmapRegion)> {
 }
 
 fn hung_up(socket: &UnixStream) -> bool {
-    let mut byte = 0_u8;
-    // SAFETY: one byte of this function's, which is only looked at.
-    let n = unsafe {
-        libc::recv(
-            socket.as_raw_fd(),
-            (&raw mut byte).cast(),
-            1,
-            libc::MSG_PEEK | libc::MSG_DONTWAIT,
-        )
-    };
-    n == 0 || (n < 0 && std::io::Error::last_os_error().kind() != std::io::ErrorKind::WouldBlock)
+    let flags = RecvFlags::PEEK | RecvFlags::DONTWAIT;
+    match recv(socket, &mut [0_u8; 1], flags) {
+        Ok((_, n)) => n == 0,
+        Err(e) => e != Errno::WOULDBLOCK,
+    }
 }

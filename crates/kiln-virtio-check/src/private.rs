@@ -56,7 +56,7 @@ impl<'a> Key<'a> {
         })
     }
 
-    fn made(&mut self, action: Action, src: &[u8], room: usize) -> Result<Vec<u8>, String> {
+    fn run(&mut self, action: Action, src: &[u8], room: usize) -> Result<Vec<u8>, String> {
         let what = format!("{action:?}").to_lowercase();
         self.ask(action, src, &[], room)?
             .map_err(|status| format!("{what}: status {}", status.name()))
@@ -64,7 +64,7 @@ impl<'a> Key<'a> {
 
     /// Signs, and has both the signature and a wrong one checked.
     fn signs(&mut self, room: usize) -> Result<(), String> {
-        let signature = self.made(Action::Sign, &DIGEST, room)?;
+        let signature = self.run(Action::Sign, &DIGEST, room)?;
         let mut other = DIGEST;
         other[31] ^= 1;
         if let Err(status) = self.ask(Action::Verify, &signature, &DIGEST, DIGEST.len())? {
@@ -94,8 +94,8 @@ fn rsa_there_and_back(link: &mut Link) -> Result<(), String> {
     let mut key = Key::new(link, akcipher::RSA, [akcipher::RAW_PADDING, 0], sample::RSA)?;
     let mut message = [0x5a; 64];
     message[0] = 0;
-    let there = key.made(Action::Encrypt, &message, 64)?;
-    let back = key.made(Action::Decrypt, &there, 64)?;
+    let there = key.run(Action::Encrypt, &message, 64)?;
+    let back = key.run(Action::Decrypt, &there, 64)?;
     if back != message || there == message {
         return Err("what was encrypted does not come back".into());
     }
@@ -120,7 +120,7 @@ fn ecdsa_signs(link: &mut Link) -> Result<(), String> {
 /// A name, the algorithm, the check.
 type Check = (&'static str, u32, fn(&mut Link) -> Result<(), String>);
 
-pub fn cases(offer: &Offer) -> Vec<Case> {
+pub(crate) fn cases(offer: &Offer) -> Vec<Case> {
     let checks: [Check; 3] = [
         (
             "private key: rsa raw, there and back",

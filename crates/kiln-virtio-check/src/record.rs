@@ -12,7 +12,8 @@ use crate::case::{Row, Verdict};
     title = "The device's checks",
     extend(
         "x-question" = "Is a virtio-crypto device correct and safe?",
-        "x-commands" = ["virtio-check"]
+        "x-commands" = ["virtio-check"],
+        "x-view" = {"check": {"fail": ["status!=pass|skip"], "skip": ["status=skip"], "why": "note"}}
     )
 )]
 pub struct RecordRow {
@@ -22,7 +23,7 @@ pub struct RecordRow {
     /// `pass`, `skip` or `fail`.
     #[schemars(extend("x-role" = "main"))]
     status: &'static str,
-    /// Why it was skipped, or what is wrong.
+    /// Why the check was skipped, or what is wrong; null for `pass`.
     #[schemars(extend("x-role" = "figure"))]
     note: Option<String>,
 }

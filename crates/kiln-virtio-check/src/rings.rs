@@ -17,12 +17,12 @@ use crate::vectors::Vector;
 /// How long a device is watched after a ring that it may ignore.
 const WATCHED: Duration = Duration::from_millis(200);
 /// What must not be written: behind all that requests use.
-pub const CANARY: usize = ROOM + 0x100000;
+pub(crate) const CANARY: usize = ROOM + 0x100000;
 const CANARY_LEN: usize = 0x10000;
 
-pub type Act = fn(&mut Link, &[u8]);
+pub(crate) type Act = fn(&mut Link, &[u8]);
 
-pub fn cases() -> Vec<Case> {
+pub(crate) fn cases() -> Vec<Case> {
     let acts: [(&str, Act); 17] = [
         (
             "CVE-2020-14376: writable memory that is not the guest's",
@@ -159,9 +159,14 @@ fn request(link: &mut Link, vector: &Vector) -> Result<Vec<u8>, String> {
     Ok(bytes)
 }
 
-pub fn hostile(path: &Path, link: &mut Link, vector: &Vector, act: Act) -> Result<(), String> {
+pub(crate) fn hostile(
+    path: &Path,
+    link: &mut Link,
+    vector: &Vector,
+    act: Act,
+) -> Result<(), String> {
     let bytes = request(link, vector)?;
-    // A device that serves one driver at a time has nobody else to harm meanwhile.
+    // A device that serves one driver at a time has no other driver to harm meanwhile.
     let mut other = Link::open(path, 0).ok();
     link.write(CANARY, &[0x5c; CANARY_LEN]);
     act(link, &bytes);

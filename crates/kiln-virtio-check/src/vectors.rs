@@ -7,7 +7,7 @@ use kiln_virtio::wire::{session, Action, Create, Operation, Request};
 
 /// A session, a request to it, and the answer.
 #[derive(Clone)]
-pub struct Vector {
+pub(crate) struct Vector {
     pub name: &'static str,
     pub create: Create,
     pub key: Vec<u8>,
@@ -20,7 +20,7 @@ pub struct Vector {
 }
 
 impl Vector {
-    pub fn request<'a>(&'a self, mode: Mode<'a>) -> Request<'a> {
+    pub(crate) fn request<'a>(&'a self, mode: Mode<'a>) -> Request<'a> {
         Request {
             action: self.action,
             mode,
@@ -32,7 +32,7 @@ impl Vector {
     }
 
     /// Without a session.
-    pub fn stateless(&self) -> Mode<'_> {
+    pub(crate) fn stateless(&self) -> Mode<'_> {
         Mode::Stateless {
             create: self.create,
             key: &self.key,
@@ -136,7 +136,7 @@ fn sealed(name: &'static str, algo: u32, [key, iv, aad, src, want]: [&str; 5]) -
 }
 
 /// The other way; none of what has no other.
-pub fn inverse(vector: &Vector) -> Option<Vector> {
+pub(crate) fn inverse(vector: &Vector) -> Option<Vector> {
     let (src, want) = (vector.want.clone(), vector.src.clone());
     let (src_len, dst_len) = (src.len() as u32, want.len() as u32);
     let (create, op) = match (vector.create, vector.op) {
@@ -237,7 +237,7 @@ fn rsa() -> Vector {
 }
 
 /// One for each algorithm that has a number here.
-pub fn all() -> Vec<Vector> {
+pub(crate) fn all() -> Vec<Vector> {
     const TEXT: &str = "6bc1bee22e409f96e93d7e117393172aae2d8a571e03ac9c9eb76fac45af8e51";
     const KEY: &str = "603deb1015ca71be2b73aef0857d77811f352c073b6108d72d9810a30914dff4";
     let hmac_text = b"what do ya want for nothing?";

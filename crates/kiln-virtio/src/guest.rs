@@ -154,7 +154,6 @@ impl Guest {
         }
     }
 
-    /// Sessions there are.
     pub fn sessions(&self) -> usize {
         self.sessions.len()
     }

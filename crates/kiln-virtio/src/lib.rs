@@ -15,8 +15,6 @@
 //! assert_eq!(guest.data(&mut worker, &mut [], &mut answer[..1]), 1);
 //! ```
 
-#![warn(missing_docs)]
-
 mod akcipher;
 mod guest;
 mod limits;

@@ -5,7 +5,7 @@ use crate::wire::Status;
 /// Caps of one guest.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Limits {
-    /// Sessions at a time; at most [`Limits::MOST_SESSIONS`] count.
+    /// Sessions at a time, up to the 2^20 that a name has room for.
     pub max_sessions: usize,
     /// Bytes of a data request's variable-length parameters together.
     pub max_request: usize,
@@ -22,9 +22,6 @@ pub struct Limits {
 }
 
 impl Limits {
-    /// As many as a session's name has room for.
-    pub const MOST_SESSIONS: usize = 1 << 20;
-
     pub(crate) fn keys(&self, lens: [usize; 2], akcipher: bool) -> Result<(), Status> {
         let [key, auth_key] = lens;
         let most = if akcipher {

@@ -1,4 +1,4 @@
-//! Private keys that protect nothing, for whoever tries what works, in DER (PKCS #1, SEC 1).
+//! Private keys that protect nothing, for trials and tests, in DER (PKCS #1, SEC 1).
 
 /// An RSA key of 512 bits.
 pub const RSA: &[u8] = b"\

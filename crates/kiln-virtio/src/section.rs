@@ -1,16 +1,17 @@
-//! Calls of `kernel/`'s primitives, in FPU sections that hold so many bytes at most.
+//! Calls of `kernel/`'s primitives, in FPU sections of limited length.
 
 use kiln_kernel::calls::Calls;
-use kiln_kernel::cipher::{Context, Impl, Kind, Op, Pieces, Sections};
+use kiln_kernel::cipher::{Context, Impl, Kind, Op, Sections};
 use kiln_kernel::messages::Messages;
+use kiln_kernel::pieces::Pieces;
 
 use crate::wire::Status;
 
 /// Bytes of one section: what the slowest of the services, AES-256-CBC encryption, takes about 15 us for.
-pub const BYTES: usize = 16 << 10;
+pub(crate) const BYTES: usize = 16 << 10;
 
 /// Bytes of the longest digest or tag.
-pub const MAX_DIGEST: usize = 64;
+pub(crate) const MAX_DIGEST: usize = 64;
 
 /// One message in a section of its own; whether its tag, if any, is right.
 fn once(imp: Impl, ctx: &Context, aad: &[u8], message: Messages<'_>) -> bool {
@@ -24,7 +25,7 @@ fn once(imp: Impl, ctx: &Context, aad: &[u8], message: Messages<'_>) -> bool {
     refused.unwrap_or_else(|e| panic!("{imp:?}: {e}")) == 0
 }
 
-/// Lengths of the pieces of so many bytes.
+/// Lengths of the pieces of `len` bytes.
 fn pieces(len: usize) -> Vec<usize> {
     let mut pieces = vec![BYTES; len / BYTES];
     if len % BYTES > 0 {
@@ -33,8 +34,8 @@ fn pieces(len: usize) -> Vec<usize> {
     pieces
 }
 
-/// En- or decrypt all of `src` to as many bytes of `dst`. The length must be one that the implementation takes.
-pub fn crypt(imp: Impl, ctx: &Context, op: Op, iv: &[u8], src: &[u8], dst: &mut [u8]) {
+/// Encrypts or decrypts all of `src` to `dst`. The length must be one that the implementation takes.
+pub(crate) fn crypt(imp: Impl, ctx: &Context, op: Op, iv: &[u8], src: &[u8], dst: &mut [u8]) {
     if src.len() <= BYTES {
         once(imp, ctx, &[], Messages::single(op, src, dst, iv));
         return;
@@ -63,8 +64,8 @@ pub fn crypt(imp: Impl, ctx: &Context, op: Op, iv: &[u8], src: &[u8], dst: &mut 
     );
 }
 
-/// The digest or code of all of `src`: as many bytes of it as `out` has.
-pub fn digest(imp: Impl, ctx: &Context, src: &[u8], out: &mut [u8]) {
+/// Writes the digest or MAC of `src`, truncated to the length of `out`.
+pub(crate) fn digest(imp: Impl, ctx: &Context, src: &[u8], out: &mut [u8]) {
     debug_assert_eq!(imp.kind(), Kind::Hash);
     let mut whole = [0; MAX_DIGEST];
     let size = imp.digest_size();
@@ -93,7 +94,7 @@ pub fn digest(imp: Impl, ctx: &Context, src: &[u8], out: &mut [u8]) {
 }
 
 /// Encrypt `src` and put the tag behind it: `dst` has room for both.
-pub fn seal(
+pub(crate) fn seal(
     imp: Impl,
     ctx: &Context,
     iv: &[u8],
@@ -116,7 +117,7 @@ pub fn seal(
 }
 
 /// Decrypt what is before the tag in `src`, if the tag is right; otherwise `dst` is wiped.
-pub fn open(
+pub(crate) fn open(
     imp: Impl,
     ctx: &Context,
     iv: &[u8],
@@ -171,7 +172,7 @@ fn long(
     )
 }
 
-/// In a time that does not tell where they differ.
+/// Compares in constant time.
 fn same(a: &[u8], b: &[u8]) -> bool {
     let differ = a.iter().zip(b).fold(0, |d, (x, y)| d | (x ^ y));
     a.len() == b.len() && std::hint::black_box(differ) == 0

@@ -8,7 +8,7 @@ use crate::wire::{data, Action, Operation, Request, Status};
 use crate::Worker;
 
 /// Serve a request whose answer `dst` has the room that it announces; how many bytes of it are the result.
-pub fn serve(
+pub(crate) fn serve(
     session: &Session,
     worker: &mut Worker,
     request: &Request<'_>,

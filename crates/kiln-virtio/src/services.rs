@@ -42,7 +42,7 @@ pub struct Services {
     pub(crate) library: Option<Library>,
 }
 
-/// The one of highest priority among those whose time tells nothing of keys and data, if there is one.
+/// The implementation of highest priority among those that run in constant time, if there is one.
 fn choose(alg: &str) -> Option<Impl> {
     let usable = |i: &Impl| i.tier().usable();
     let blind = Impl::find_all(alg)
@@ -55,7 +55,7 @@ impl Services {
     /// What there is on this machine: RSA and ECDSA only if there is a libcrypto.
     pub fn detect() -> Services {
         Services {
-            library: Library::load(),
+            library: crate::akcipher::load(),
             ..Services::symmetric()
         }
     }
@@ -72,7 +72,6 @@ impl Services {
         }
     }
 
-    /// The implementation of one algorithm.
     pub(crate) fn find(&self, service: Service, algo: u32) -> Option<Impl> {
         let of = self.all.get(service as usize)?;
         of.iter().find(|(n, _)| *n == algo).map(|&(_, imp)| imp)

@@ -8,26 +8,25 @@ use crate::wire::{algo, session as wire, Create, Service, Status};
 use crate::{Limits, Services};
 
 /// An implementation with an expanded key.
-pub struct Keyed {
+pub(crate) struct Keyed {
     pub imp: Impl,
     pub ctx: Context,
 }
 
 /// A hash or a MAC, and how much of its result is wanted.
-pub struct Digest {
+pub(crate) struct Digest {
     pub keyed: Keyed,
     pub result_len: usize,
 }
 
 /// What comes first in a chain.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Order {
+pub(crate) enum Order {
     HashThenCipher,
     CipherThenHash,
 }
 
-/// One session.
-pub enum Session {
+pub(crate) enum Session {
     Cipher {
         keyed: Keyed,
         op: Op,
@@ -86,8 +85,8 @@ fn direction(op: u32) -> Result<Op, Status> {
 }
 
 impl Session {
-    /// From parameters and keys, as they were parsed.
-    pub fn new(
+    /// Creates a session from parsed parameters and keys.
+    pub(crate) fn new(
         services: &Services,
         limits: &Limits,
         create: &Create,
@@ -137,7 +136,7 @@ impl Session {
     }
 
     /// The service it was created for.
-    pub fn service(&self) -> Service {
+    pub(crate) fn service(&self) -> Service {
         match self {
             Session::Cipher { .. } | Session::Chain { .. } => Service::Cipher,
             Session::Hash(_) => Service::Hash,

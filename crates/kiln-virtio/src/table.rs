@@ -1,5 +1,5 @@
 //! Sessions by name. A name has the number of a slot and, above it, how often the slot was used: what a guest kept of
-//! a session that is gone names nothing, whoever is in the slot now.
+//! a session that is gone names nothing, even if another is in the slot now.
 //!
 //! Whoever looks one up holds it while it is used, so that it may be taken out at any time; what it holds goes with
 //! the last user.
@@ -27,7 +27,7 @@ struct Free {
     fresh: usize,
 }
 
-/// At most so many, by name.
+/// A bounded number of values, by name.
 pub struct Table<T> {
     chunks: Box<[Chunk<T>]>,
     free: Mutex<Free>,
@@ -44,7 +44,7 @@ impl<T> Table<T> {
     /// The largest there can be.
     pub const MOST: usize = 1 << SLOT_BITS;
 
-    /// Room for so many, [`Table::MOST`] at most; taken as it is needed.
+    /// Room for `capacity` values, [`Table::MOST`] at most; memory is taken as it is needed.
     pub fn new(capacity: usize) -> Table<T> {
         let capacity = capacity.min(Table::<T>::MOST);
         Table {
@@ -60,17 +60,15 @@ impl<T> Table<T> {
         }
     }
 
-    /// How many there are.
     pub fn len(&self) -> usize {
         self.len.load(Ordering::Relaxed)
     }
 
-    /// Whether there are none.
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }
 
-    /// Whether there is no room for one more. Another thread may change that at once.
+    /// Whether there is no room for another value. Another thread may change that at once.
     pub fn is_full(&self) -> bool {
         self.len() >= self.capacity
     }
@@ -110,7 +108,6 @@ impl<T> Table<T> {
         Some(slot.generation << SLOT_BITS | index as u64)
     }
 
-    /// The one of this name.
     pub fn get(&self, name: u64) -> Option<Arc<T>> {
         let (index, generation) = split(name);
         let slot = lock(self.slot(index)?);

@@ -1,8 +1,6 @@
 //! What went wrong in other devices, each by its number: requests that a hostile driver makes, and what it gets.
 //! Those of rings and of guest memory are where rings and guest memory are.
 
-#![allow(missing_docs)]
-
 mod common;
 
 use common::{bytes, hex, Case, Driver, FORMS};

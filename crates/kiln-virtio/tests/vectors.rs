@@ -1,7 +1,5 @@
 //! Published vectors of every service, in both forms of requests, with sessions and without.
 
-#![allow(missing_docs)]
-
 mod common;
 
 use common::{bytes, hex, Case, Driver, FORMS};

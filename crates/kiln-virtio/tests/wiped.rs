@@ -1,7 +1,5 @@
 //! No memory is given back with a key in it: an allocator that looks at what it is given back.
 
-#![allow(missing_docs)]
-
 mod common;
 
 use std::alloc::{GlobalAlloc, Layout, System};

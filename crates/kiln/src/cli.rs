@@ -1,10 +1,14 @@
-//! The arguments: flags that every command has, and the list of commands.
+//! The command line: the questions, and the commands that are about all of them.
 
-use std::path::PathBuf;
+use clap::error::ErrorKind;
+use clap::parser::ValueSource;
+use clap::{Arg, ArgMatches, CommandFactory, FromArgMatches, Parser, Subcommand};
+use kiln_question::{Error, Exit, Global, Question, Session};
 
-use clap::{Args, Parser, Subcommand};
-
-use crate::{cmd, version};
+use crate::completions::{self, CompletionsArgs};
+use crate::man::{self, ManArgs};
+use crate::survey::SurveyArgs;
+use crate::version;
 
 /// Kernel crypto in user land: how fast, how right, and what it costs.
 #[derive(Parser)]
@@ -41,65 +45,95 @@ pub struct Cli {
     pub command: Option<Command>,
 }
 
-/// Flags of every command.
-#[derive(Args, Clone, Debug, Default)]
-#[command(next_help_heading = "Everywhere")]
-pub struct Global {
-    /// One JSON document on stdout, nothing else there
-    #[arg(long, global = true)]
-    pub json: bool,
-    /// At most about 20 s, with wider intervals or none
-    #[arg(long, global = true)]
-    pub quick: bool,
-    /// All random choices follow from it; it is printed and recorded
-    #[arg(long, global = true, value_name = "N")]
-    pub seed: Option<u64>,
-    /// Also write the record DIR/COMMAND.json
-    #[arg(long, global = true, value_name = "DIR")]
-    pub out: Option<PathBuf>,
-    /// Host cores to use, such as 0 or 0,2-3; measurements run on the first
-    #[arg(long, global = true, value_name = "LIST")]
-    pub cpu: Option<String>,
+impl Cli {
+    /// Reads the arguments of this process.
+    pub fn read() -> Result<Cli, clap::Error> {
+        let mut matches = Cli::command().try_get_matches()?;
+        check_placement(&mut Cli::command(), &matches)?;
+        Cli::from_arg_matches_mut(&mut matches)
+    }
 }
 
-/// What a command is for stands where its arguments are.
+/// Refuses flags of a command before its subcommand, which does not read them: `kiln fpu --policy legacy usable`.
+fn check_placement(command: &mut clap::Command, matches: &ArgMatches) -> Result<(), clap::Error> {
+    let Some((name, inner)) = matches.subcommand() else {
+        return Ok(());
+    };
+    let given = |a: &&Arg| {
+        !a.is_global_set()
+            && matches.value_source(a.get_id().as_str()) == Some(ValueSource::CommandLine)
+    };
+    let flag = command.get_arguments().find(given);
+    let text = flag.and_then(Arg::get_long).map(|flag| {
+        format!("--{flag} is before '{name}', which does not read it: put it after '{name}'\n")
+    });
+    if let Some(text) = text {
+        return Err(command.error(ErrorKind::ArgumentConflict, text));
+    }
+    match command.find_subcommand_mut(name) {
+        Some(sub) => check_placement(sub, inner),
+        None => Ok(()),
+    }
+}
+
+/// What a command is for is the comment of its arguments.
 #[derive(Subcommand)]
 pub enum Command {
-    Survey(cmd::survey::SurveyArgs),
-    List(cmd::list::ListArgs),
-    Speed(cmd::speed::SpeedArgs),
-    Fpu(cmd::fpu::FpuArgs),
-    Budget(cmd::budget::BudgetArgs),
-    Test(cmd::test::TestArgs),
-    Crypt(cmd::crypt::CryptArgs),
-    Compare(cmd::compare::CompareArgs),
-    Report(cmd::report::ReportArgs),
-    Compilers(cmd::compilers::CompilersArgs),
-    Tree(cmd::tree::TreeArgs),
-    Serve(cmd::serve::ServeArgs),
-    VirtioCheck(cmd::virtio_check::VirtioCheckArgs),
-    Ctrlq(cmd::ctrlq::CtrlqArgs),
-    Linux(cmd::linux::LinuxArgs),
-    SelfCheck(cmd::self_check::SelfCheckArgs),
-    Completions(cmd::completions::CompletionsArgs),
+    Survey(SurveyArgs),
+    #[command(flatten)]
+    Question(kiln_questions::Command),
+    Completions(CompletionsArgs),
     #[command(hide = true)]
-    Man(cmd::man::ManArgs),
+    Man(ManArgs),
 }
 
 impl Command {
     /// Whether `--out` may name a file.
     pub fn writes_a_file(&self) -> bool {
-        matches!(self, Command::Report(_))
+        matches!(self, Command::Question(question) if question.writes_a_file())
+    }
+}
+
+/// Runs the command; without one, the survey.
+pub fn run(command: Option<Command>, session: &Session) -> Result<Exit, Error> {
+    match command {
+        None => SurveyArgs::default().run(session),
+        Some(Command::Survey(args)) => args.run(session),
+        Some(Command::Question(question)) => question.run(session),
+        Some(Command::Completions(args)) => completions::run(&args),
+        Some(Command::Man(args)) => man::run(&args),
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use clap::CommandFactory;
 
     #[test]
     fn the_arguments_are_consistent() {
         Cli::command().debug_assert();
+    }
+
+    #[test]
+    fn flags_before_a_subcommand_are_those_of_every_command() {
+        let check = |line: &str| {
+            let matches = Cli::command().try_get_matches_from(line.split(' '))?;
+            check_placement(&mut Cli::command(), &matches)
+        };
+        for good in [
+            "kiln fpu usable --policy legacy",
+            "kiln --json fpu --quick prove --seed 1 breakpoint",
+            "kiln linux --json build",
+        ] {
+            assert!(check(good).is_ok(), "{good}");
+        }
+        for (wrong, flag) in [
+            ("kiln fpu --policy legacy usable", "--policy"),
+            ("kiln fpu --irq-rate 5 prove breakpoint", "--irq-rate"),
+            ("kiln fpu prove --hardirq-fpu --at 1 breakpoint", "--at"),
+        ] {
+            let e = check(wrong).unwrap_err().to_string();
+            assert!(e.contains(flag), "{wrong}: {e}");
+        }
     }
 }

@@ -1,24 +1,18 @@
 //! Faults on stderr: one line each.
 
 use std::env;
-use std::io::Write;
 use std::process::ExitCode;
 
-use clap::error::ErrorKind;
+use clap::error::{ContextKind, ErrorKind};
 use clap::CommandFactory;
-use kiln_lab::Error;
+use kiln_question::{print_error, print_fault, Error};
 
 use crate::cli::Cli;
 
 /// Prints the fault and gives its exit status.
 pub fn report(e: &Error) -> ExitCode {
-    tell(e);
+    print_error(e);
     ExitCode::from(e.exit_code())
-}
-
-/// Prints the fault.
-pub fn tell(e: &Error) {
-    line(&e.to_string());
 }
 
 /// What clap has to say: help and version as they are, a fault in one line.
@@ -31,27 +25,35 @@ pub fn of_arguments(e: &clap::Error) -> ExitCode {
         }
         _ => {
             let asked = env::args_os().skip(1).map(|a| a.to_string_lossy().into());
-            line(&one_line(&e.to_string(), &command(asked)));
+            let command = command(asked);
+            print_fault(&match renamed(e, &command) {
+                Some(text) => text,
+                None => one_line(&e.to_string(), &command),
+            });
             ExitCode::from(2)
         }
     }
 }
 
-/// stderr may be closed; then there is nobody to tell.
-fn line(text: &str) {
-    let _ = writeln!(std::io::stderr(), "kiln: {}", in_words(text));
-}
+/// Flags of `kiln fpu` in Kiln 0.1, and the commands that have them now.
+const RENAMED: [(&str, &str); 8] = [
+    ("--overhead", "kiln fpu overhead"),
+    ("--usable", "kiln fpu usable"),
+    ("--interrupts", "kiln fpu prove breakpoint"),
+    ("--hardirq-fpu", "kiln fpu prove"),
+    ("--packet-rate", "kiln ipsec"),
+    ("--stack-ns", "kiln ipsec"),
+    ("--replay-window", "kiln ipsec"),
+    ("--own-every", "kiln ipsec"),
+];
 
-/// Without the numbers that the standard library puts behind the host's own words.
-fn in_words(text: &str) -> String {
-    const NUMBER: &str = " (os error ";
-    let mut words = String::new();
-    let mut rest = text;
-    while let Some((before, after)) = rest.split_once(NUMBER) {
-        words.push_str(before);
-        rest = after.split_once(')').map_or("", |(_, behind)| behind);
-    }
-    words + rest
+/// Names the new command for an old flag of `kiln fpu`.
+fn renamed(e: &clap::Error, command: &str) -> Option<String> {
+    let flag = e.get(ContextKind::InvalidArg)?.to_string();
+    let known = RENAMED.iter().find(|(old, _)| *old == flag);
+    let (_, new) =
+        known.filter(|_| e.kind() == ErrorKind::UnknownArgument && command == "kiln fpu")?;
+    Some(format!("{flag} is not a flag of 'kiln fpu': use: {new}"))
 }
 
 /// The command that these arguments are for, in words.
@@ -102,14 +104,6 @@ mod tests {
         let of = |args: &[&str]| command(args.iter().map(|a| a.to_string()));
         assert_eq!(of(&["--json", "linux", "boot", "--"]), "kiln linux boot");
         assert_eq!(of(&["--bogus"]), "kiln");
-    }
-
-    #[test]
-    fn the_hosts_numbers_are_left_out() {
-        let text = "cannot read 'x': No such file or directory (os error 2): name a file";
-        let words = "cannot read 'x': No such file or directory: name a file";
-        assert_eq!(in_words(text), words);
-        assert_eq!(in_words(words), words);
     }
 
     #[test]

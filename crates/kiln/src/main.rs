@@ -2,31 +2,27 @@
 #![forbid(unsafe_code)]
 
 mod cli;
-mod cmd;
+mod completions;
 mod fault;
 mod help;
-mod output;
-mod progress;
-mod session;
-mod table;
-mod tree_args;
+mod man;
+mod survey;
 mod version;
 
 use std::process::ExitCode;
 
-use clap::Parser;
-
 use cli::Cli;
-use session::{Exit, Session};
+use kiln_question::{Exit, Session};
 
 fn main() -> ExitCode {
-    let cli = match Cli::try_parse() {
+    let cli = match Cli::read() {
         Ok(cli) => cli,
         Err(e) => return fault::of_arguments(&e),
     };
     let file = cli.command.as_ref().is_some_and(|c| c.writes_a_file());
-    let done = Session::start(&cli.global, file).and_then(|session| {
-        let done = cmd::run(cli.command, &session);
+    let started = Session::start(version::program(), &cli.global, file);
+    let done = started.and_then(|session| {
+        let done = cli::run(cli.command, &session);
         // A terminal's Ctrl-C reaches the children, too: that a compiler or a guest ended by it is no fault, and no
         // commit that git bisect is to leave out.
         match done {

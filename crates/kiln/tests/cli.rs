@@ -119,7 +119,7 @@ fn kiln_tiers_masks() {
     let doc = kiln_with(&["list", "--json"], &[("KILN_TIERS", "generic")]).json();
     let rows = doc["rows"].as_array().unwrap();
     let chosen: Vec<_> = rows.iter().filter(|r| r["chosen"] == true).collect();
-    let algs = kiln_lab::Algorithm::all();
+    let algs = kiln_question::Algorithm::all();
     assert_eq!(chosen.len(), algs.len());
     assert!(chosen.iter().all(|row| row["tier"] == "generic"));
     for row in rows.iter().filter(|r| r["kind"] == "tier") {
@@ -391,7 +391,7 @@ fn speed_has_every_algorithm_and_tier() {
     let masked = kiln_with(&args, &[("KILN_TIERS", "generic")]);
     assert_eq!(masked.status, 0, "{}", masked.stderr);
     let table = kiln(&args).stdout();
-    for alg in kiln_lab::Algorithm::all() {
+    for alg in kiln_question::Algorithm::all() {
         assert!(table.contains(&format!("\n{alg} ")), "{alg}: {table}");
     }
 }
@@ -449,7 +449,7 @@ fn kiln_as_baseline_is_the_chosen_tier() {
     let run = kiln(&args);
     assert_eq!(run.status, 0, "{}", run.stderr);
     let doc = run.json();
-    let best: kiln_lab::Algorithm = "crc32c".parse().unwrap();
+    let best: kiln_question::Algorithm = "crc32c".parse().unwrap();
     for row in doc["rows"].as_array().unwrap() {
         let ratio = row["ratio"].as_f64().unwrap();
         let same = row["impl"] == best.best().driver();

@@ -223,8 +223,8 @@ fn conditions_that_differ_are_noted_and_packets_compared() {
         let row = json!({"policy": "legacy", "load": "esp", "task_mb_per_s": 9000.0, "task_mb_per_s_low": 8900.0,
                          "task_mb_per_s_high": 9100.0, "esp_mb_per_s": packets, "esp_mb_per_s_low": packets * 0.98,
                          "esp_mb_per_s_high": packets * 1.02});
-        let document = json!({"kiln": "0.1.0", "command": "fpu", "seed": 1,
-                              "args": ["fpu", "--load", "esp", "--slice-us", slice, "--out", name],
+        let document = json!({"kiln": "0.1.0", "command": "ipsec", "seed": 1,
+                              "args": ["ipsec", "--slice-us", slice, "--out", name],
                               "machine": {"model": model, "family": 6, "model_number": 1, "cores": 2, "kernel": "6.1"}, "rows": [row]});
         write(dir.path(), name, &document)
     };
@@ -253,7 +253,7 @@ fn conditions_that_differ_are_noted_and_packets_compared() {
         differs,
         [
             &"differs: CPU: A EPYC (family 6 model 1), 2 cores; B Xeon (family 6 model 1), 2 cores",
-            &"differs: arguments of fpu: A fpu --load esp --slice-us 3000; B fpu --load esp --slice-us 200"
+            &"differs: arguments of ipsec: A ipsec --slice-us 3000; B ipsec --slice-us 200"
         ]
     );
     // Control: the same record.
@@ -306,7 +306,7 @@ fn bad_input_is_one_line_and_125_for_bisect() {
     let bad = dir.path().join("bad.json");
     fs::write(&bad, "[1,2]").unwrap();
     let none = dir.path().join("none.json");
-    fault(&compare(&good, &bad, &[]), 2, "no record");
+    fault(&compare(&good, &bad, &[]), 2, "not a record");
     fault(&compare(&none, &good, &[]), 2, "cannot read");
     fault(
         &compare(&good, &good, &["--max-regression", "-1"]),
@@ -314,7 +314,7 @@ fn bad_input_is_one_line_and_125_for_bisect() {
         "--max-regression",
     );
     fault(&kiln(&["compare", good.to_str().unwrap()]), 2, "<B>");
-    fault(&compare(&good, &bad, &["--bisect"]), 125, "no record");
+    fault(&compare(&good, &bad, &["--bisect"]), 125, "not a record");
     // Whoever bisects must not be told that a regression is there because a figure is not.
     assert_eq!(
         compare(&good, &good, &["--bisect", "--max-regression", "5"]).status,

@@ -360,7 +360,7 @@ fn control_code_in_the_text() {
 fn control_links_and_files() {
     let wrong = page(
         "# Here\n\n[a](GONE.md) and [b](../README.md#no-such-part)\n\n[c](#here), [d](../README.md)\n\n\
-         `kernel/fpu/lazy.c`, `crates/kiln-lab/src/nothing.rs`\n\n`kernel/fpu/legacy.c`, `legacy.c`, `kernel/fpu/`\n",
+         `kernel/fpu/lazy.c`, `crates/questions/src/nothing.rs`\n\n`kernel/fpu/legacy.c`, `legacy.c`, `kernel/fpu/`\n",
     );
     let readme = pages().into_iter().find(|p| p.name == "README.md").unwrap();
     let faults = link::faults(&[wrong, readme], &file::tracked(&root()));

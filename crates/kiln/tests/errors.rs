@@ -30,6 +30,8 @@ const CASES: &[Case] = &[
     (&["crypt", "--alg", "ctr(ase)"], 2, "'ctr(ase)'", "did you mean 'ctr(aes)'"),
     (&["fpu", "--policy", "nestd"], 2, "'nestd'", "did you mean 'nested'"),
     (&["fpu", "--inject", "tmier"], 2, "'tmier'", "did you mean 'timer'"),
+    (&["fpu", "--overhead"], 2, "'kiln fpu'", "use: kiln fpu overhead"),
+    (&["fpu", "--policy", "legacy", "prove"], 2, "--policy", "put it after 'prove'"),
     (&["fpu", "--fallback", "scaler"], 2, "'scaler'", "did you mean 'scalar'"),
     (&["budget", "--mode", "clokced"], 2, "'clokced'", "did you mean 'clocked'"),
     (&["ctrlq", "--mode", "wiat"], 2, "'wiat'", "did you mean 'wait'"),
@@ -37,7 +39,7 @@ const CASES: &[Case] = &[
     // Numbers: what they may be.
     (&["speed", "xts(aes)", "--len", "15"], 2, "length 15", "16"),
     (&["speed", "gcm(aes)", "--key-bits", "512"], 2, "key size 512", "256"),
-    (&["fpu", "--load", "esp", "--packet-rate", "9,1"], 2, "--packet-rate", "the low one first"),
+    (&["ipsec", "--packet-rate", "9,1"], 2, "--packet-rate", "the low one first"),
     (&["budget", "--seconds", "0"], 2, "--seconds 0", "0.001 to 60"),
     (&["ctrlq", "--workers", "0"], 2, "--workers 0", "from 1 to 256"),
     (&["ctrlq", "--rounds", "5"], 2, "--rounds 5", "from 6"),

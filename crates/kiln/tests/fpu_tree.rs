@@ -4,40 +4,15 @@
 mod common;
 mod edited;
 
-use std::env;
-use std::fs;
-use std::io::Write;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
-use common::{fault, kiln_with, Run};
+use common::tree::{given_tree, kiln_keeping};
+use common::{fault, Run};
 use edited::Edited;
 use serde_json::Value;
 
-/// Where this test builds, kept between runs.
-fn place(name: &str) -> PathBuf {
-    let dir = Path::new(env!("CARGO_TARGET_TMPDIR")).join(name);
-    fs::create_dir_all(&dir).unwrap();
-    dir
-}
-
-fn given_tree() -> Option<PathBuf> {
-    let tree = env::var_os("KILN_TEST_TREE").filter(|v| !v.is_empty());
-    if tree.is_none() {
-        // Not by a macro, whose output a passing test keeps to itself.
-        let line =
-            "\nSKIPPED: no kernel tree: set KILN_TEST_TREE to an unpacked, unconfigured one\n";
-        let _ = std::io::stderr().write_all(line.as_bytes());
-    }
-    tree.map(PathBuf::from)
-}
-
-fn kiln_here(arguments: &[&str]) -> Run {
-    let cache = place("tree-cache");
-    kiln_with(arguments, &[("XDG_CACHE_HOME", cache.to_str().unwrap())])
-}
-
 fn fpu(arguments: &[&str]) -> Run {
-    kiln_here(&[&["fpu", "--json", "--quick", "--seed", "1"], arguments].concat())
+    kiln_keeping(&[&["fpu", "--json", "--quick", "--seed", "1"], arguments].concat())
 }
 
 fn rows(run: &Run) -> Vec<Value> {
@@ -83,7 +58,7 @@ fn the_tree_s_own_sections_lose_nothing_and_a_broken_tree_s_do() {
 
     let policies = format!("{good},{bad}");
     let run = fpu(&[
-        "--inject",
+        "prove",
         "breakpoint",
         "--load",
         "xts-4096",
@@ -99,16 +74,16 @@ fn the_tree_s_own_sections_lose_nothing_and_a_broken_tree_s_do() {
     assert_eq!(wrong(&good), 0);
     assert!(wrong(&bad) > 0);
 
-    let run = fpu(&["--inject", "step", "--len", "16", "--policy", &good]);
+    let run = fpu(&["prove", "--len", "16", "--policy", &good]);
     assert_eq!(run.status, 0, "{}", run.stderr);
     assert!(sum(&rows(&run), &good, "points") > 500);
 
-    let run = fpu(&["--inject", "step", "--len", "16", "--policy", &bad]);
+    let run = fpu(&["prove", "--len", "16", "--policy", &bad]);
     assert_eq!(run.status, 1, "{}", run.stderr);
     let found = rows(&run);
     let line = found.iter().find_map(|r| r["replay"].as_str()).unwrap();
     let words: Vec<&str> = line.split(' ').skip(1).collect();
-    let again = kiln_here(&words);
+    let again = kiln_keeping(&words);
     assert_eq!(again.status, 1, "{line}: {}", again.stderr);
 }
 
@@ -117,7 +92,7 @@ fn the_tree_s_own_sections_lose_nothing_and_a_broken_tree_s_do() {
 fn the_tree_answers_as_kiln_s_own_policy() {
     let Some(tree) = given_tree() else { return };
     let name = format!("tree:{}", tree.display());
-    let run = fpu(&["--usable", "--policy", &format!("legacy,bh-off,{name}")]);
+    let run = fpu(&["usable", "--policy", &format!("legacy,bh-off,{name}")]);
     assert_eq!(run.status, 0, "{}", run.stderr);
     let rows = rows(&run);
     let of = |policy: &str| -> Vec<Value> {

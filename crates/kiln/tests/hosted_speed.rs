@@ -3,37 +3,13 @@
 mod common;
 mod edited;
 
-use std::env;
-use std::fs;
 use std::io::Write;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
-use common::{fault, kiln, kiln_with, Run};
+use common::tree::{given_tree, kiln_keeping};
+use common::{fault, kiln, Run};
 use edited::Edited;
 use serde_json::Value;
-
-/// Where this test builds, kept between runs.
-fn place(name: &str) -> PathBuf {
-    let dir = Path::new(env!("CARGO_TARGET_TMPDIR")).join(name);
-    fs::create_dir_all(&dir).unwrap();
-    dir
-}
-
-fn given_tree() -> Option<PathBuf> {
-    let tree = env::var_os("KILN_TEST_TREE").filter(|v| !v.is_empty());
-    if tree.is_none() {
-        // Not by a macro, whose output a passing test keeps to itself.
-        let line =
-            "\nSKIPPED: no kernel tree: set KILN_TEST_TREE to an unpacked, unconfigured one\n";
-        let _ = std::io::stderr().write_all(line.as_bytes());
-    }
-    tree.map(|tree| fs::canonicalize(tree).unwrap())
-}
-
-fn hosted(args: &[&str]) -> Run {
-    let cache = place("tree-cache");
-    kiln_with(args, &[("XDG_CACHE_HOME", cache.to_str().unwrap())])
-}
 
 fn rows(run: &Run) -> Vec<Value> {
     run.json()["rows"].as_array().unwrap().clone()
@@ -55,7 +31,7 @@ fn vaes() -> bool {
 fn all_that_a_tree_has_is_measured_and_right() {
     let Some(tree) = given_tree() else { return };
     // A turn of compare's: short samples, and no end before all is done.
-    let run = hosted(&[
+    let run = kiln_keeping(&[
         "speed",
         "--tree",
         tree.to_str().unwrap(),
@@ -94,7 +70,7 @@ fn all_that_a_tree_has_is_measured_and_right() {
     assert!(functions.len() >= 60, "{} functions", functions.len());
     // Every cipher, AEAD and hash that the tree registers for this CPU, as `kiln tree` lists them. Those with
     // parentheses are made of templates, for whoever asks: there by the self-tests.
-    let listed = hosted(&["tree", tree.to_str().unwrap(), "--json", "--seed", "1"]).json();
+    let listed = kiln_keeping(&["tree", tree.to_str().unwrap(), "--json", "--seed", "1"]).json();
     let kinds = ["skcipher", "lskcipher", "aead", "shash", "ahash"];
     for row in listed["rows"].as_array().unwrap() {
         let (name, kind) = (
@@ -114,7 +90,7 @@ fn all_that_a_tree_has_is_measured_and_right() {
 #[test]
 fn kilns_own_and_a_trees_are_in_one_table() {
     let Some(tree) = given_tree() else { return };
-    let run = hosted(&[
+    let run = kiln_keeping(&[
         "speed",
         "xts(aes)",
         "--tree",
@@ -144,7 +120,7 @@ fn kilns_own_and_a_trees_are_in_one_table() {
             "{row}"
         );
     }
-    let level = hosted(&[
+    let level = kiln_keeping(&[
         "speed",
         "xts(aes)",
         "--tree",
@@ -167,7 +143,7 @@ fn kilns_own_and_a_trees_are_in_one_table() {
     let unknown = |args: &[&str], why: &str| {
         let mut all = vec!["speed", "--tree", tree.to_str().unwrap()];
         all.extend(args);
-        fault(&hosted(&all), 2, why);
+        fault(&kiln_keeping(&all), 2, why);
     };
     unknown(&["xts(ase)"], "did you mean 'xts(aes)'");
     unknown(
@@ -200,7 +176,7 @@ fn wrong_and_wild(overlay: &Edited) {
     );
     let start = "SYM_TYPED_FUNC_START(sha256_transform_rorx)";
     overlay.replace(SHA256, start, &format!("{start}\n\tmovl\t$0, 8"));
-    let run = hosted(&[
+    let run = kiln_keeping(&[
         "speed", "xts(aes)", "sha256", "--tree", overlay.path(), "--quick", "--json", "--len", "64,4096", "--peers",
         "none", "--impl",
         "aes_xts_encrypt_vaes_avx2,xts-aes-vaes-avx2,aesni_xts_enc,sha256_transform_rorx,sha256_transform_avx",
@@ -242,7 +218,7 @@ fn slow(tree: &Path, overlay: &Edited) {
         &format!("{head}\t.rept 20\n\timul $3, %r11, %r11\n\t.endr\n"),
     );
     let compare = |a: &str, b: &str| {
-        hosted(&[
+        kiln_keeping(&[
             "compare",
             a,
             b,
@@ -287,7 +263,7 @@ fn broken(tree: &Path, overlay: &Edited) {
         ".Lmain_loop\\@:\n\tno_such_instruction\n",
     );
     let a = tree.to_str().unwrap();
-    let run = hosted(&[
+    let run = kiln_keeping(&[
         "compare",
         a,
         overlay.path(),

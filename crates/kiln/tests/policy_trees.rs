@@ -5,23 +5,12 @@ mod common;
 mod edited;
 mod policies;
 
-use std::env;
-use std::io::Write;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
-use common::{kiln_with, Run};
+use common::tree::{given_tree, kiln_keeping};
+use common::Run;
 use edited::Edited;
 use serde_json::Value;
-
-fn given_tree() -> Option<PathBuf> {
-    let tree = env::var_os("KILN_TEST_TREE").filter(|v| !v.is_empty());
-    if tree.is_none() {
-        let line =
-            "\nSKIPPED: no kernel tree: set KILN_TEST_TREE to an unpacked, unconfigured one\n";
-        let _ = std::io::stderr().write_all(line.as_bytes());
-    }
-    tree.map(PathBuf::from)
-}
 
 #[test]
 fn edits_are_found_and_nothing_else_is_changed() {
@@ -64,11 +53,7 @@ fn edited(tree: &Path, edits: &[policies::Edit]) -> String {
 }
 
 fn fpu(arguments: &[&str]) -> (Run, Vec<Value>) {
-    let cache = Path::new(env!("CARGO_TARGET_TMPDIR")).join("tree-cache");
-    let run = kiln_with(
-        &[&["fpu", "--quick", "--seed", "1", "--json"], arguments].concat(),
-        &[("XDG_CACHE_HOME", cache.to_str().unwrap())],
-    );
+    let run = kiln_keeping(&[&["fpu", "--quick", "--seed", "1", "--json"], arguments].concat());
     assert!(run.status <= 1, "{}", run.stderr);
     let rows = run.json()["rows"].as_array().unwrap().clone();
     (run, rows)
@@ -79,7 +64,7 @@ fn fpu(arguments: &[&str]) -> (Run, Vec<Value>) {
 fn is_as(tree: &Path, own: &str, edits: &[policies::Edit]) {
     let name = edited(tree, edits);
     let policies = ["legacy", "bh-off", "nested", &name].join(",");
-    let (_, rows) = fpu(&["--usable", "--policy", &policies]);
+    let (_, rows) = fpu(&["usable", "--policy", &policies]);
     let of = |policy: &str| -> Vec<Value> {
         let mut found: Vec<Value> = rows
             .iter()
@@ -99,7 +84,7 @@ fn is_as(tree: &Path, own: &str, edits: &[policies::Edit]) {
         assert_eq!(of(&name) == of(policy), policy == own, "{own} and {policy}");
     }
 
-    let (run, rows) = fpu(&["--inject", "step", "--len", "16,31", "--policy", &name]);
+    let (run, rows) = fpu(&["prove", "--len", "16,31", "--policy", &name]);
     assert_eq!(run.status, 0, "{}", run.stderr);
     let (status, lines) = in_contexts(&name);
     assert_eq!(status, 0, "{lines:?}");
@@ -120,12 +105,8 @@ fn is_as(tree: &Path, own: &str, edits: &[policies::Edit]) {
 
 /// Lines of `kiln test --tree` about the drivers of XTS in Kiln's contexts.
 fn in_contexts(name: &str) -> (i32, Vec<String>) {
-    let cache = Path::new(env!("CARGO_TARGET_TMPDIR")).join("tree-cache");
     let dir = name.trim_start_matches("tree:");
-    let run = kiln_with(
-        &["test", "--tree", dir, "xts(aes)", "--seed", "1"],
-        &[("XDG_CACHE_HOME", cache.to_str().unwrap())],
-    );
+    let run = kiln_keeping(&["test", "--tree", dir, "xts(aes)", "--seed", "1"]);
     let text = run.stdout();
     let lines = text
         .lines()
@@ -152,7 +133,7 @@ fn a_tree_that_saves_what_it_finds_is_nested() {
 fn a_tree_that_saves_nothing_is_caught() {
     let Some(tree) = given_tree() else { return };
     let name = edited(&tree, policies::BROKEN);
-    let (run, rows) = fpu(&["--inject", "step", "--len", "16,31", "--policy", &name]);
+    let (run, rows) = fpu(&["prove", "--len", "16,31", "--policy", &name]);
     assert_eq!(run.status, 1, "{}", run.stderr);
     let wrong: u64 = rows.iter().map(|r| r["corrupted"].as_u64().unwrap()).sum();
     assert!(wrong > 0, "{rows:?}");

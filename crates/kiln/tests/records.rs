@@ -8,48 +8,12 @@ use std::path::Path;
 
 use common::kiln;
 use common::schema::{defs, faults, field, read as schema};
-use kiln_lab::{
-    budget, check, compare, compilers, constant_time, crypt, ctrlq, fpu, list, overhead, speed,
-    survey, via,
-};
-use kiln_linux::{build, fidelity, selftest, virtio};
-use kiln_record::{describe, reference, Description};
+use kiln_questions::row_types;
+use kiln_record::reference;
 use serde_json::{json, Value};
 
 /// Set to write the two files instead of comparing them.
 const BLESS: &str = "KILN_BLESS";
-
-/// All row types, in the order in which reports show them.
-fn row_types() -> Vec<Description> {
-    vec![
-        describe::<survey::Row>(),
-        describe::<speed::Row>(),
-        describe::<via::Row>(),
-        describe::<kiln_tree::tcrypt::Row>(),
-        describe::<overhead::Row>(),
-        describe::<fpu::Row>(),
-        describe::<fpu::EspRow>(),
-        describe::<fpu::StepRow>(),
-        describe::<fpu::AnswerRow>(),
-        describe::<budget::Row>(),
-        describe::<compilers::Row>(),
-        describe::<ctrlq::Row>(),
-        describe::<fidelity::row::Row>(),
-        describe::<fidelity::nested::Row>(),
-        describe::<virtio::Row>(),
-        describe::<selftest::Row>(),
-        describe::<build::Row>(),
-        describe::<check::Outcome>(),
-        describe::<kiln_tree::TestRow>(),
-        describe::<constant_time::Row>(),
-        describe::<kiln_virtio_check::RecordRow>(),
-        describe::<kiln_measure::TrustRow>(),
-        describe::<kiln_tree::Row>(),
-        describe::<list::Row>(),
-        describe::<compare::Row>(),
-        describe::<crypt::Row>(),
-    ]
-}
 
 #[test]
 fn the_schema_and_its_reference_are_those_of_the_row_structures() {
@@ -125,7 +89,7 @@ fn records_are_as_the_schema_says() {
         "list".to_string(),
         crypt,
         "test xts(aes) --impl xts-aes-generic --suite vectors".to_string(),
-        "fpu --policy legacy --usable".to_string(),
+        "fpu usable --policy legacy".to_string(),
     ];
     for line in &lines {
         let mut args: Vec<&str> = line.split(' ').collect();

@@ -4,38 +4,15 @@
 mod common;
 mod edited;
 
-use std::env;
 use std::fs;
-use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
+use common::tree::{given_tree, kiln_keeping, place, tree_of};
 use common::{fault, kiln, kiln_with, Run};
 use edited::Edited;
 use kiln_kernel::Tier;
 use serde_json::Value;
-
-/// Where this test builds, kept between runs.
-fn place(name: &str) -> PathBuf {
-    let dir = Path::new(env!("CARGO_TARGET_TMPDIR")).join(name);
-    fs::create_dir_all(&dir).unwrap();
-    dir
-}
-
-fn given_tree() -> Option<PathBuf> {
-    tree_of("KILN_TEST_TREE", "kernel tree")
-}
-
-fn tree_of(variable: &str, what: &str) -> Option<PathBuf> {
-    let tree = env::var_os(variable).filter(|v| !v.is_empty());
-    if tree.is_none() {
-        // Not by a macro, whose output a passing test keeps to itself.
-        let line =
-            format!("\nSKIPPED: no {what}: set {variable} to an unpacked, unconfigured one\n");
-        let _ = std::io::stderr().write_all(line.as_bytes());
-    }
-    tree.map(PathBuf::from)
-}
 
 fn tree_json(dir: &Path) -> (Run, Vec<Value>) {
     tree_json_with(dir, "")
@@ -217,7 +194,7 @@ fn a_current_kernel_is_hosted_measured_and_tested() {
     let speed = [
         "speed", "--tree", dir, "--quick", "--peers", "none", "--json",
     ];
-    let run = tree_command(&[&speed[..], &["--len", "512", "xts(aes)"]].concat());
+    let run = kiln_keeping(&[&speed[..], &["--len", "512", "xts(aes)"]].concat());
     assert_eq!(run.status, 0, "{}", run.stderr);
     let rows = run.json()["rows"].as_array().unwrap().clone();
     let measured = |level: &str, name: &str| {
@@ -234,7 +211,7 @@ fn a_current_kernel_is_hosted_measured_and_tested() {
         assert!(measured("primitive", "aesni_xts_enc"), "{rows:#?}");
     }
 
-    let run = tree_command(&["test", "--tree", dir, "xts(aes)"]);
+    let run = kiln_keeping(&["test", "--tree", dir, "xts(aes)"]);
     assert_eq!(run.status, 0, "{}", run.stderr);
     let text = run.stdout();
     for name in expected.iter().filter(|name| name.starts_with("xts-")) {
@@ -275,16 +252,13 @@ fn ways_to_a_cipher_beside_the_tree_s() {
     if !Tier::Aesni.usable() {
         return;
     }
-    let (file, cache) = (mitigated(), place("tree-cache"));
+    let file = mitigated();
     let policy = format!("tree:{}", tree.display());
     let configs = format!("kiln,{}", file.display());
     let both = format!("legacy,{policy}");
-    let fixed = ["fpu", "--overhead", "--json", "--quick", "--seed", "1"];
+    let fixed = ["fpu", "overhead", "--json", "--quick", "--seed", "1"];
     let asked = ["--policy", &both, "--config", &configs, "--len", "16,512"];
-    let run = kiln_with(
-        &[&fixed[..], &asked].concat(),
-        &[("XDG_CACHE_HOME", cache.to_str().unwrap())],
-    );
+    let run = kiln_keeping(&[&fixed[..], &asked].concat());
     assert_eq!(run.status, 0, "{}", run.stderr);
     let json = run.json();
     let rows = json["rows"].as_array().unwrap();
@@ -338,12 +312,8 @@ fn ways_to_a_cipher_beside_the_tree_s() {
 fn a_configuration_of_ones_own_keeps_its_mitigations() {
     let Some(tree) = given_tree() else { return };
     let file = mitigated();
-    let cache = place("tree-cache");
     let (dir, file) = (tree.to_str().unwrap(), file.to_str().unwrap());
-    let run = kiln_with(
-        &["tree", dir, "--config", file, "--json", "--seed", "1"],
-        &[("XDG_CACHE_HOME", cache.to_str().unwrap())],
-    );
+    let run = kiln_keeping(&["tree", dir, "--config", file, "--json", "--seed", "1"]);
     assert_eq!(run.status, 0, "{}", run.stderr);
     let json = run.json();
     let rows = json["rows"].as_array().unwrap();
@@ -415,17 +385,11 @@ fn the_tier_mask_reaches_the_tree() {
     }
 }
 
-/// A command with the tests' cache.
-fn tree_command(arguments: &[&str]) -> Run {
-    let cache = place("tree-cache");
-    kiln_with(arguments, &[("XDG_CACHE_HOME", cache.to_str().unwrap())])
-}
-
 #[test]
 fn self_tests_are_lines_and_none_is_left_out_silently() {
     let Some(tree) = given_tree() else { return };
     let dir = tree.to_str().unwrap();
-    let run = tree_command(&["test", "--tree", dir]);
+    let run = kiln_keeping(&["test", "--tree", dir]);
     assert_eq!(run.status, 0, "{}", run.stderr);
     let text = run.stdout();
     assert!(text.starts_with("KTAP version 1\n"), "{text}");
@@ -444,7 +408,7 @@ fn self_tests_are_lines_and_none_is_left_out_silently() {
 
     // Fewer rounds need fewer sections; interrupts come into them.
     let numbers = |fuzz: &str| -> Vec<u64> {
-        let run = tree_command(&["test", "--tree", dir, "--fuzz", fuzz, "--json"]);
+        let run = kiln_keeping(&["test", "--tree", dir, "--fuzz", fuzz, "--json"]);
         assert_eq!(run.status, 0, "{}", run.stderr);
         let json = run.json();
         let notes = json["notes"].as_array().unwrap();
@@ -466,14 +430,14 @@ fn self_tests_are_lines_and_none_is_left_out_silently() {
 fn tcrypt_runs_when_asked_and_only_then() {
     let Some(tree) = given_tree() else { return };
     let dir = tree.to_str().unwrap();
-    let run = tree_command(&["speed", "--tree", dir, "--tcrypt", "200"]);
+    let run = kiln_keeping(&["speed", "--tree", dir, "--tcrypt", "200"]);
     assert_eq!(run.status, 0, "{}", run.stderr);
     let text = run.stdout();
     let heads = text
         .lines()
         .filter(|l| l.starts_with("tcrypt: testing speed of "));
     assert!(heads.count() >= 4, "{text}");
-    let rows = tree_command(&["speed", "--tree", dir, "--tcrypt", "200", "--json"]);
+    let rows = kiln_keeping(&["speed", "--tree", dir, "--tcrypt", "200", "--json"]);
     let rows = rows.json()["rows"].as_array().unwrap().clone();
     let lines = text.lines().filter(|l| l.starts_with("tcrypt: test "));
     assert_eq!(rows.len(), lines.count());
@@ -485,7 +449,7 @@ fn tcrypt_runs_when_asked_and_only_then() {
         assert!(row["driver"].as_str().unwrap().contains("aes"), "{row}");
     }
     fault(
-        &tree_command(&["speed", "--tree", dir, "--tcrypt", "99999"]),
+        &kiln_keeping(&["speed", "--tree", dir, "--tcrypt", "99999"]),
         2,
         "says nothing to this number",
     );
@@ -493,7 +457,7 @@ fn tcrypt_runs_when_asked_and_only_then() {
     fault(&kiln(&["speed", "--config", "x"]), 2, "--tree DIR");
     fault(&kiln(&["test", "--fuzz", "1"]), 2, "--tree");
     // kiln tree lists, and measures nothing.
-    let listed = tree_command(&["tree", dir]).stdout();
+    let listed = kiln_keeping(&["tree", dir]).stdout();
     assert!(!listed.contains("testing speed"), "{listed}");
 }
 
@@ -533,7 +497,7 @@ fn broken_code_is_found_and_fails_nothing_else() {
     assert_eq!(failed.len(), 3, "{failed:?}");
 
     // The same to those who read KTAP.
-    let run = tree_command(&["test", "--tree", overlay.path(), "sm3"]);
+    let run = kiln_keeping(&["test", "--tree", overlay.path(), "sm3"]);
     assert_eq!(run.status, 1, "{}", run.stderr);
     let text = run.stdout();
     let wrong = text

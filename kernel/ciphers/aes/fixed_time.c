@@ -14,6 +14,7 @@
  * Neither a branch nor an address depends on anything but the number of rounds
  * and of blocks.
  */
+#include <kiln/bitops.h>
 #include <kiln/string.h>
 #include <kiln/unaligned.h>
 
@@ -29,11 +30,6 @@
 	for (i = 0; i < (end); i += (step))
 #define for_each_plane(i) for_each_step(i, PLANES, 1)
 #define for_each_lane(b) for_each_step(b, LANES, 1)
-
-static __always_inline u64 ror64(u64 x, int n)
-{
-	return x >> n | x << (64 - n);
-}
 
 /* The bytes of @x at the even bytes of the result, and back. */
 static __always_inline u64 spread(u32 x)

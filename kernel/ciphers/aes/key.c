@@ -3,6 +3,7 @@
  * The AES key schedule (FIPS 197, 5.2) in constant time: keys are secret even
  * where the cipher that uses them, aes_generic, leaks data.
  */
+#include <kiln/bitops.h>
 #include <kiln/string.h>
 #include <kiln/unaligned.h>
 
@@ -30,11 +31,6 @@ static u32 sub_word(u32 w)
 	for (i = 0; i < 8; i++)
 		s |= ((u32)q[i] & BYTES(0x01)) << i;
 	return s ^ BYTES(AES_SBOX_AFFINE);
-}
-
-static __always_inline u32 ror32(u32 w, int n)
-{
-	return w >> n | w << (32 - n);
 }
 
 /* Each byte times x in GF(2^8). */

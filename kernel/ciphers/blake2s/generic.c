@@ -1,21 +1,17 @@
 // SPDX-License-Identifier: GPL-2.0-only OR MIT
 /* BLAKE2s in general registers. Constant-time: no look-up, no branch on data. */
+#include <kiln/bitops.h>
 #include <kiln/unaligned.h>
 
 #include "blake2s.h"
-
-static __always_inline u32 ror(u32 v, int n)
-{
-	return v >> n | v << (32 - n);
-}
 
 /* Two of RFC 7693's G side by side, for the columns or diagonals are independent. */
 #define HALF(a, b, c, d, m, r1, r2)                                           \
 	v##a += get_le32(data + 4 * (m));                                     \
 	v##a += v##b;                                                         \
-	v##d = ror(v##d ^ v##a, r1);                                          \
+	v##d = ror32(v##d ^ v##a, r1);                                          \
 	v##c += v##d;                                                         \
-	v##b = ror(v##b ^ v##c, r2);
+	v##b = ror32(v##b ^ v##c, r2);
 #define G2(a, b, c, d, m0, m1, e, f, g, h, n0, n1)                            \
 	HALF(a, b, c, d, m0, 16, 12)                                          \
 	HALF(e, f, g, h, n0, 16, 12)                                          \

@@ -24,7 +24,7 @@
 	d = v_ror(_mm_xor_si128(d, a), r1);                                   \
 	c = _mm_add_epi32(c, d);                                              \
 	b = v_ror(_mm_xor_si128(b, c), r2);
-/* Not b is turned into the diagonals, which is always the last to be ready. */
+/* The other rows are turned into the diagonals, not b, which is always ready last. */
 #define ROUND(m0, m1, m2, m3, m4, m5, m6, m7, m8, m9, ma, mb, mc, md, me, mf) \
 	HALF(v_pick(m0, m2, m4, m6), 16, 12)                                  \
 	HALF(v_pick(m1, m3, m5, m7), 8, 7)                                    \

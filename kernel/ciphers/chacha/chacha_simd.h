@@ -38,6 +38,8 @@
 #include <kiln/string.h>
 #include <kiln/unaligned.h>
 
+#include "../simd/rotate.h"
+
 #define LANES VBLOCKS
 #define ROW_BLOCKS LANES		/* of one step in rows */
 #define SET_BLOCKS (4 * LANES)		/* of a set of columns */
@@ -64,20 +66,7 @@ static const u32 set_counters[16] __aligned(64) = {
 #define V_VAR_x(i) vec_t x##i
 #define V_ADD(a, b) a = v_add32(a, b);
 #define V_XOR(a, b) a = v_xor(a, b);
-#define V_ROL(a, n) a = rol(a, n);
-
-/* By whole bytes in one instruction. */
-static __always_inline vec_t rol(vec_t v, const int n)
-{
-	const vec_t by16 = v_set64(0x0d0c0f0e09080b0a, 0x0504070601000302);
-	const vec_t by8 = v_set64(0x0e0d0c0f0a09080b, 0x0605040702010003);
-
-	if (n == 16)
-		return v_shuffle(v, by16);
-	if (n == 8)
-		return v_shuffle(v, by8);
-	return v_or(V(slli_epi32)(v, n), V(srli_epi32)(v, 32 - n));
-}
+#define V_ROL(a, n) a = v_rol32(a, n);
 #endif
 
 /* a += b; d = (d ^ a) <<< n */

@@ -1,11 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-only OR MIT
 /* SHA-1's rounds in general registers. Constant-time: no look-up, no branch on data. */
-#include "sha1.h"
+#include <kiln/bitops.h>
 
-static __always_inline u32 rol(u32 v, int n)
-{
-	return v << n | v >> (32 - n);
-}
+#include "sha1.h"
 
 struct words {
 	u32 a, b, c, d, e;
@@ -13,11 +10,11 @@ struct words {
 
 static __always_inline void round(struct words *s, u32 f, u32 k, u32 w)
 {
-	const u32 a = rol(s->a, 5) + f + s->e + k + w;
+	const u32 a = rol32(s->a, 5) + f + s->e + k + w;
 
 	s->e = s->d;
 	s->d = s->c;
-	s->c = rol(s->b, 30);
+	s->c = rol32(s->b, 30);
 	s->b = s->a;
 	s->a = a;
 }
@@ -25,7 +22,7 @@ static __always_inline void round(struct words *s, u32 f, u32 k, u32 w)
 static __always_inline u32 word(u32 w[16], int i)
 {
 	if (i >= 16)
-		w[i & 15] = rol(w[(i - 3) & 15] ^ w[(i - 8) & 15] ^ w[(i - 14) & 15] ^
+		w[i & 15] = rol32(w[(i - 3) & 15] ^ w[(i - 8) & 15] ^ w[(i - 14) & 15] ^
 				w[i & 15], 1);
 	return w[i & 15];
 }

@@ -1,5 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only OR MIT
 /* SM3's rounds in general registers. Constant-time: no look-up, no branch on data. */
+#include <kiln/bitops.h>
+
 #include "sm3.h"
 
 #define T(t, n) ((t) << (n) | (u32)(t) >> (32 - (n)))
@@ -16,34 +18,29 @@ const u32 sm3_t[64] __aligned(64) = {
 	FOUR(T_HIGH, 16), FOUR(T_HIGH, 20), FOUR(T_HIGH, 24), FOUR(T_HIGH, 28),
 };
 
-static __always_inline u32 rol(u32 v, int n)
-{
-	return v << n | v >> (32 - n);
-}
-
 static __always_inline u32 p0(u32 x)
 {
-	return x ^ rol(x, 9) ^ rol(x, 17);
+	return x ^ rol32(x, 9) ^ rol32(x, 17);
 }
 
 static __always_inline u32 p1(u32 x)
 {
-	return x ^ rol(x, 15) ^ rol(x, 23);
+	return x ^ rol32(x, 15) ^ rol32(x, 23);
 }
 
 static __always_inline void round(u32 s[8], u32 ff, u32 gg, u32 t, u32 w, u32 w4)
 {
-	const u32 a12 = rol(s[0], 12);
-	const u32 ss1 = rol(a12 + s[4] + t, 7);
+	const u32 a12 = rol32(s[0], 12);
+	const u32 ss1 = rol32(a12 + s[4] + t, 7);
 	const u32 tt1 = ff + s[3] + (ss1 ^ a12) + (w ^ w4);
 	const u32 tt2 = gg + s[7] + ss1 + w;
 
 	s[3] = s[2];
-	s[2] = rol(s[1], 9);
+	s[2] = rol32(s[1], 9);
 	s[1] = s[0];
 	s[0] = tt1;
 	s[7] = s[6];
-	s[6] = rol(s[5], 19);
+	s[6] = rol32(s[5], 19);
 	s[5] = s[4];
 	s[4] = p0(tt2);
 }
@@ -59,8 +56,8 @@ void sm3_blocks_generic(void *state, const u8 *data, size_t blocks)
 		for (i = 0; i < 16; i++)
 			w[i] = get_be32(data + 4 * i);
 		for (; i < 68; i++)
-			w[i] = p1(w[i - 16] ^ w[i - 9] ^ rol(w[i - 3], 15)) ^
-			       rol(w[i - 13], 7) ^ w[i - 6];
+			w[i] = p1(w[i - 16] ^ w[i - 9] ^ rol32(w[i - 3], 15)) ^
+			       rol32(w[i - 13], 7) ^ w[i - 6];
 		for (i = 0; i < 16; i++)
 			round(s, s[0] ^ s[1] ^ s[2], s[4] ^ s[5] ^ s[6], sm3_t[i], w[i],
 			      w[i + 4]);

@@ -6,7 +6,7 @@
  *	MD_NAME(name)	name of an entry point
  *	v_xor3(a, b, c)
  *	v_rol(v, n)	of words
- *	v_p1(x)		x ^ rol(x, 15) ^ rol(x, 23)
+ *	v_p1(x)		x ^ rol32(x, 15) ^ rol32(x, 23)
  *	v_zero_64(p)	64 bytes of zero
  *
  * A round waits for the one before: e goes through an addition, a rotation by 7, another
@@ -19,6 +19,7 @@
  * 3k + 1; the fourth word is of no account.
  */
 
+#include <kiln/bitops.h>
 #include <kiln/fpu_assert.h>
 
 #include "../merkle_simd.h"
@@ -45,11 +46,6 @@ struct vectors {
 
 typedef u32 word_t;
 
-static __always_inline u32 rol(u32 v, const int n)
-{
-	return v << n | v >> (32 - n);
-}
-
 /* The compiler is not to add in another order. */
 #define IN_ORDER(v) __asm__("" : "+r"(v))
 
@@ -61,11 +57,11 @@ static __always_inline u32 rol(u32 v, const int n)
 
 /* @gg is this round's when it begins, the next one's when it ends. */
 #define ROUND(a, b, c, d, e, f, g, h, j, FF, GG) do {                         \
-	const u32 a12 = rol(a, 12);                                           \
+	const u32 a12 = rol32(a, 12);                                           \
 	u32 ss1 = a12 + sm3_t[j], y, z;                                       \
 										      \
 	IN_ORDER(ss1);                                                        \
-	ss1 = rol(ss1 + e, 7);                                                \
+	ss1 = rol32(ss1 + e, 7);                                                \
 	h += s->lane[lane].w[j];                                              \
 	d += s->lane[lane].x[j];                                              \
 	IN_ORDER(h);                                                          \
@@ -75,10 +71,10 @@ static __always_inline u32 rol(u32 v, const int n)
 	IN_ORDER(d);                                                          \
 	h += ss1;                                                             \
 	d += ss1 ^ a12;                                                       \
-	b = rol(b, 9);                                                        \
-	f = rol(f, 19);                                                       \
-	z = rol(h, 17);                                                       \
-	y = rol(h, 9) ^ h;                                                    \
+	b = rol32(b, 9);                                                        \
+	f = rol32(f, 19);                                                       \
+	z = rol32(h, 17);                                                       \
+	y = rol32(h, 9) ^ h;                                                    \
 	gg = GG(y, z, e, f);                                                  \
 	IN_ORDER(gg);                                                         \
 	h = y ^ z;                                                            \

@@ -1,13 +1,13 @@
-//! What becomes of each message: passed on, mended, or answered here. No socket is touched, so that all of it can be
-//! tried with any bytes.
+//! What happens to each message: it is passed on, corrected, or answered here. No socket is touched, so that tests and
+//! fuzzers can try any bytes.
 
 use kiln_virtio::wire::Features;
 use zeroize::Zeroize;
 
+use super::error::Error;
 use super::memory;
 use super::message::{request, Message, CRYPTO_SESSION, NEED_REPLY, VERSION};
 use super::session::{self, Sessions};
-use super::Error;
 
 /// The number of a queue in SET_VRING_KICK; the bit above says that there is no descriptor.
 const QUEUE: u64 = 0xff;
@@ -15,9 +15,7 @@ const QUEUE: u64 = 0xff;
 /// Where a message goes.
 #[derive(Debug)]
 pub enum To {
-    /// To the device.
     Device(Message),
-    /// To the front end.
     FrontEnd(Message),
 }
 
@@ -32,7 +30,7 @@ pub struct Conversation {
     unseen: bool,
     /// Of the front end's own GET_FEATURES, those without an answer yet.
     asked: u32,
-    /// One that waits until the device has seen what came before.
+    /// A message that waits until the device has seen everything before it.
     held: Option<Message>,
 }
 
@@ -46,7 +44,7 @@ impl Conversation {
     ///
     /// # Errors
     /// It is one about sessions, which were not agreed on.
-    pub fn of_front_end(
+    pub fn handle_front_end(
         &mut self,
         mut message: Message,
         sessions: &Sessions,
@@ -78,8 +76,7 @@ impl Conversation {
         Ok([To::Device(message)].into_iter().chain(more).collect())
     }
 
-    /// A message of the device.
-    pub fn of_device(&mut self, message: Message, sessions: &Sessions) -> Vec<To> {
+    pub fn handle_device(&mut self, message: Message, sessions: &Sessions) -> Vec<To> {
         match (message.request, message.number()) {
             (request::GET_PROTOCOL_FEATURES, Some(features)) => {
                 vec![To::FrontEnd(message.with_number(features | CRYPTO_SESSION))]
@@ -170,7 +167,7 @@ mod tests {
     fn qemu() -> Conversation {
         let mut conversation = Conversation::default();
         let taken = number(request::SET_PROTOCOL_FEATURES, CRYPTO_SESSION | 9);
-        let to = conversation.of_front_end(taken, &five).unwrap();
+        let to = conversation.handle_front_end(taken, &five).unwrap();
         let To::Device(message) = &to[0] else {
             panic!("{to:?}");
         };
@@ -187,7 +184,7 @@ mod tests {
     #[test]
     fn the_feature_is_offered_with_those_of_the_device() {
         let offered = reply(request::GET_PROTOCOL_FEATURES, 0x229);
-        let to = Conversation::default().of_device(offered, &five);
+        let to = Conversation::default().handle_device(offered, &five);
         let [To::FrontEnd(message)] = &to[..] else {
             panic!("{to:?}");
         };
@@ -198,35 +195,37 @@ mod tests {
     #[test]
     fn qemus_queue_is_switched_on_behind_its_kick_and_nobody_elses() {
         let kick = || number(request::SET_VRING_KICK, 0x101);
-        let to = qemu().of_front_end(kick(), &five).unwrap();
+        let to = qemu().handle_front_end(kick(), &five).unwrap();
         assert_eq!(codes(&to), [12, 18]);
         let To::Device(enable) = &to[1] else {
             panic!("{to:?}");
         };
         assert_eq!(enable.payload, [1, 0, 0, 0, 1, 0, 0, 0]);
         assert_eq!(enable.flags, VERSION, "no answer comes back");
-        let to = Conversation::default().of_front_end(kick(), &five).unwrap();
+        let to = Conversation::default()
+            .handle_front_end(kick(), &five)
+            .unwrap();
         assert_eq!(codes(&to), [12]);
     }
 
     #[test]
     fn a_session_waits_until_the_device_has_seen_what_came_before() {
         let mut conversation = qemu();
-        let to = conversation.of_front_end(session(), &five).unwrap();
+        let to = conversation.handle_front_end(session(), &five).unwrap();
         assert_eq!(codes(&to), [1]);
         assert!(conversation.waits());
         // An acknowledgement that was under way.
-        let to = conversation.of_device(reply(request::SET_MEM_TABLE, 0), &five);
+        let to = conversation.handle_device(reply(request::SET_MEM_TABLE, 0), &five);
         assert_eq!(codes(&to), [-5]);
         assert!(conversation.waits());
-        let to = conversation.of_device(reply(request::GET_FEATURES, 1), &five);
+        let to = conversation.handle_device(reply(request::GET_FEATURES, 1), &five);
         assert_eq!(codes(&to), [-26]);
         let To::FrontEnd(answer) = &to[0] else {
             panic!("{to:?}");
         };
         assert_eq!(answer.payload[..8], 5u64.to_le_bytes());
         // Nothing has gone to the device since.
-        let to = conversation.of_front_end(session(), &five).unwrap();
+        let to = conversation.handle_front_end(session(), &five).unwrap();
         assert_eq!(codes(&to), [-26]);
     }
 
@@ -234,12 +233,12 @@ mod tests {
     fn the_front_ends_own_question_is_answered_first() {
         let mut conversation = qemu();
         let question = Message::new(request::GET_FEATURES, VERSION, vec![]);
-        conversation.of_front_end(question, &five).unwrap();
-        conversation.of_front_end(session(), &five).unwrap();
-        let to = conversation.of_device(reply(request::GET_FEATURES, 1), &five);
+        conversation.handle_front_end(question, &five).unwrap();
+        conversation.handle_front_end(session(), &five).unwrap();
+        let to = conversation.handle_device(reply(request::GET_FEATURES, 1), &five);
         assert_eq!(codes(&to), [-1]);
         assert!(conversation.waits());
-        let to = conversation.of_device(reply(request::GET_FEATURES, 1), &five);
+        let to = conversation.handle_device(reply(request::GET_FEATURES, 1), &five);
         assert_eq!(codes(&to), [-26]);
     }
 
@@ -248,10 +247,13 @@ mod tests {
         let mut conversation = qemu();
         conversation.unseen = false;
         let mut close = number(request::CLOSE_CRYPTO_SESSION, 5);
-        assert!(conversation.of_front_end(close, &five).unwrap().is_empty());
+        assert!(conversation
+            .handle_front_end(close, &five)
+            .unwrap()
+            .is_empty());
         close = number(request::CLOSE_CRYPTO_SESSION, 5);
         close.flags |= NEED_REPLY;
-        let to = conversation.of_front_end(close, &five).unwrap();
+        let to = conversation.handle_front_end(close, &five).unwrap();
         let [To::FrontEnd(answer)] = &to[..] else {
             panic!("{to:?}");
         };
@@ -260,7 +262,7 @@ mod tests {
 
     #[test]
     fn who_did_not_agree_has_no_sessions() {
-        let to = Conversation::default().of_front_end(session(), &five);
+        let to = Conversation::default().handle_front_end(session(), &five);
         assert!(matches!(to, Err(Error::NotAgreed(26))));
     }
 
@@ -273,11 +275,11 @@ mod tests {
             };
             let mut conversation = qemu();
             let taken = number(request::SET_FEATURES, features | 1 << 30);
-            conversation.of_front_end(taken, &whole).unwrap();
+            conversation.handle_front_end(taken, &whole).unwrap();
             conversation.unseen = false;
             let mut close = number(request::CLOSE_CRYPTO_SESSION, 5);
             close.flags |= NEED_REPLY;
-            let to = conversation.of_front_end(close, &whole).unwrap();
+            let to = conversation.handle_front_end(close, &whole).unwrap();
             let [To::FrontEnd(answer)] = &to[..] else {
                 panic!("{to:?}");
             };
@@ -303,13 +305,13 @@ mod tests {
             )
         ) {
             let mut conversation = Conversation::default();
-            for (of_device, request, flags, payload) in messages {
+            for (from_device, request, flags, payload) in messages {
                 let len = payload.len();
                 let message = Message::new(request, flags, payload);
-                let to = match of_device {
-                    true => conversation.of_device(message, &five),
+                let to = match from_device {
+                    true => conversation.handle_device(message, &five),
                     false if conversation.waits() => continue,
-                    false => match conversation.of_front_end(message, &five) {
+                    false => match conversation.handle_front_end(message, &five) {
                         Ok(to) => to,
                         Err(_) => {
                             prop_assert!(!conversation.sessions && (request == 26 || request == 27));

@@ -9,8 +9,8 @@ const HEAD: usize = 8;
 const REGION: usize = 32;
 
 /// Cuts off what is behind the last region. Anything that is too short, or counts more than it holds, stays as it is:
-/// who gets it refuses it.
-pub fn trim(payload: &mut Vec<u8>) {
+/// the receiver refuses it.
+pub(super) fn trim(payload: &mut Vec<u8>) {
     let Some(regions) = word(payload, 0) else {
         return;
     };

@@ -9,41 +9,39 @@ pub const HEADER: usize = 12;
 pub const LONGEST: usize = 4096;
 
 /// More descriptors than any message has.
-pub const MOST_FDS: usize = 32;
+pub(super) const MOST_FDS: usize = 32;
 
 /// Requests that the adapter looks at.
-pub mod request {
+pub(super) mod request {
     /// Feature bits of the device.
-    pub const GET_FEATURES: u32 = 1;
+    pub(crate) const GET_FEATURES: u32 = 1;
     /// Those that the front end takes.
-    pub const SET_FEATURES: u32 = 2;
-    /// Guest memory.
-    pub const SET_MEM_TABLE: u32 = 5;
-    /// From when on a queue is served.
-    pub const SET_VRING_KICK: u32 = 12;
+    pub(crate) const SET_FEATURES: u32 = 2;
+    pub(crate) const SET_MEM_TABLE: u32 = 5;
+    /// Starts a queue.
+    pub(crate) const SET_VRING_KICK: u32 = 12;
     /// Features of the conversation itself.
-    pub const GET_PROTOCOL_FEATURES: u32 = 15;
+    pub(crate) const GET_PROTOCOL_FEATURES: u32 = 15;
     /// Those that the front end takes.
-    pub const SET_PROTOCOL_FEATURES: u32 = 16;
+    pub(crate) const SET_PROTOCOL_FEATURES: u32 = 16;
     /// Switches a queue on or off.
-    pub const SET_VRING_ENABLE: u32 = 18;
+    pub(crate) const SET_VRING_ENABLE: u32 = 18;
     /// QEMU's cryptodev: a session of its guest's.
-    pub const CREATE_CRYPTO_SESSION: u32 = 26;
+    pub(crate) const CREATE_CRYPTO_SESSION: u32 = 26;
     /// The end of one.
-    pub const CLOSE_CRYPTO_SESSION: u32 = 27;
+    pub(crate) const CLOSE_CRYPTO_SESSION: u32 = 27;
 }
 
 /// The version, in the lowest two of the flags.
-pub const VERSION: u32 = 1;
+pub(super) const VERSION: u32 = 1;
 /// A flag: this is an answer.
-pub const REPLY: u32 = 1 << 2;
+pub(super) const REPLY: u32 = 1 << 2;
 /// A flag: tell me how it went.
-pub const NEED_REPLY: u32 = 1 << 3;
+pub(super) const NEED_REPLY: u32 = 1 << 3;
 
 /// A protocol feature: the two messages about sessions.
-pub const CRYPTO_SESSION: u64 = 1 << 7;
+pub(super) const CRYPTO_SESSION: u64 = 1 << 7;
 
-/// One message.
 #[derive(Debug)]
 pub struct Message {
     /// What it asks, or what it answers.
@@ -67,7 +65,6 @@ impl Message {
         }
     }
 
-    /// The answer to one.
     pub fn answer(request: u32, payload: Vec<u8>) -> Message {
         Message::new(request, VERSION | REPLY, payload)
     }
@@ -78,7 +75,7 @@ impl Message {
     }
 
     /// The same message with another number.
-    pub fn with_number(mut self, number: u64) -> Message {
+    pub(crate) fn with_number(mut self, number: u64) -> Message {
         self.payload = number.to_le_bytes().to_vec();
         self
     }
@@ -95,7 +92,7 @@ impl Message {
 }
 
 /// The number at a place of a payload, if it has that many bytes.
-pub fn word(payload: &[u8], at: usize) -> Option<u32> {
+pub(super) fn word(payload: &[u8], at: usize) -> Option<u32> {
     let bytes = payload.get(at..at.checked_add(4)?)?;
     Some(u32::from_le_bytes(bytes.try_into().expect("four bytes")))
 }

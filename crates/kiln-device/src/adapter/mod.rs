@@ -1,5 +1,5 @@
-//! The socket adapter: stands between a front end and the vhost crate, for two front ends that the crate does not
-//! understand. It reads whole messages with their descriptors, passes them on, and mends what has to be mended:
+//! The socket adapter: sits between a front end and the vhost crate, for two front ends that the crate does not
+//! understand. It reads whole messages with their descriptors, passes them on, and corrects what has to be corrected:
 //!
 //! - user mode Linux's SET_MEM_TABLE (`memory`);
 //! - QEMU's `cryptodev-vhost-user`, which sends sessions as messages (`session`) and leaves its queue off
@@ -8,12 +8,12 @@
 //! Whatever a front end sends, the worst is the end of its own connection. Room for one message is all that it takes.
 
 mod conversation;
+mod error;
 mod memory;
 mod message;
 mod session;
 mod socket;
 
-use std::fmt;
 use std::io;
 use std::os::unix::net::UnixStream;
 
@@ -21,71 +21,16 @@ use rustix::event::{poll, PollFd, PollFlags};
 use rustix::io::Errno;
 
 pub use conversation::{Conversation, To};
+pub use error::Error;
 pub use message::{Message, HEADER, LONGEST};
 pub use session::Sessions;
 
 use socket::Socket;
 
-/// Why a connection ends that neither side has closed.
-#[derive(Debug)]
-pub enum Error {
-    /// A socket failed.
-    Io(io::Error),
-    /// A payload longer than any.
-    TooLong {
-        /// Of which message.
-        request: u32,
-        /// Its bytes.
-        len: usize,
-    },
-    /// More descriptors than any message has.
-    TooManyFds,
-    /// The end came within a message.
-    CutShort,
-    /// A message about sessions, without the protocol feature for it.
-    NotAgreed(u32),
-}
-
-impl fmt::Display for Error {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Error::Io(e) => write!(f, "the vhost-user socket failed: {e}"),
-            Error::TooLong { request, len } => write!(
-                f,
-                "vhost-user message {request} has {len} bytes: {LONGEST} at most"
-            ),
-            Error::TooManyFds => write!(
-                f,
-                "a vhost-user message has more than {} file descriptors",
-                message::MOST_FDS
-            ),
-            Error::CutShort => write!(f, "the connection ended within a vhost-user message"),
-            Error::NotAgreed(request) => write!(
-                f,
-                "vhost-user message {request} without the protocol feature CRYPTO_SESSION"
-            ),
-        }
-    }
-}
-
-impl std::error::Error for Error {}
-
 /// One connection's.
 pub struct Adapter {
     front_end: Socket,
     device: Socket,
-}
-
-/// Ends an adapter from another thread.
-pub struct Stop([UnixStream; 2]);
-
-impl Stop {
-    /// Both its sockets are shut down; the adapter's `run` returns, whatever it waits for.
-    pub fn stop(&self) {
-        for stream in &self.0 {
-            let _ = stream.shutdown(std::net::Shutdown::Both);
-        }
-    }
 }
 
 impl Adapter {
@@ -101,14 +46,6 @@ impl Adapter {
             device: Socket::new(ours),
         };
         Ok((adapter, device))
-    }
-
-    /// To end it by.
-    ///
-    /// # Errors
-    /// No descriptor is left.
-    pub fn stopper(&self) -> io::Result<Stop> {
-        Ok(Stop([self.front_end.again()?, self.device.again()?]))
     }
 
     /// Passes messages until one side is gone; then the other's connection ends, too.
@@ -130,13 +67,13 @@ impl Adapter {
                 let Some(message) = self.device.receive()? else {
                     return Ok(());
                 };
-                self.send(conversation.of_device(message, sessions))?;
+                self.send(conversation.handle_device(message, sessions))?;
             }
             if front_end && !conversation.waits() {
                 let Some(message) = self.front_end.receive()? else {
                     return Ok(());
                 };
-                self.send(conversation.of_front_end(message, sessions)?)?;
+                self.send(conversation.handle_front_end(message, sessions)?)?;
             }
         }
     }
@@ -161,7 +98,7 @@ impl Adapter {
                 Err(e) => return Err(Error::Io(e.into())),
             }
             let [device, front_end] = [0, 1].map(|i| fds[i].revents());
-            // That it is gone is told even if nothing was asked.
+            // poll reports a hang-up even if no event was asked for.
             if !front_end_too && !front_end.is_empty() {
                 return Err(Error::CutShort);
             }
@@ -248,7 +185,7 @@ mod tests {
     fn a_message_may_come_byte_by_byte() {
         let (front_end, device, thread) = running();
         let message = Message::new(request::SET_VRING_KICK, VERSION, vec![1; 8]);
-        let mut stream = front_end.again().unwrap();
+        let mut stream = front_end.try_clone().unwrap();
         for byte in [&message.header()[..], &message.payload].concat() {
             stream.write_all(&[byte]).unwrap();
         }
@@ -263,7 +200,7 @@ mod tests {
     fn what_no_front_end_sends_ends_its_connection() {
         let ends = |bytes: &[u8]| {
             let (front_end, device, thread) = running();
-            let mut stream = front_end.again().unwrap();
+            let mut stream = front_end.try_clone().unwrap();
             stream.write_all(bytes).unwrap();
             stream.shutdown(std::net::Shutdown::Write).unwrap();
             let done = thread.join().unwrap();
@@ -297,7 +234,7 @@ mod tests {
     #[test]
     fn more_descriptors_than_a_message_has_end_the_connection() {
         let (front_end, device, thread) = running();
-        let mut stream = front_end.again().unwrap();
+        let mut stream = front_end.try_clone().unwrap();
         let fd = || OwnedFd::from(File::open("/dev/null").unwrap());
         let mut message = Message::new(request::SET_MEM_TABLE, VERSION, vec![0; 8]);
         message.fds = (0..MOST_FDS).map(|_| fd()).collect();
@@ -326,7 +263,7 @@ mod tests {
         assert!(matches!(done, Err(Error::TooManyFds)), "{done:?}");
     }
 
-    /// Bytes that are no message.
+    /// Bytes that are not a message.
     fn send_bytes(socket: &Socket, bytes: &[u8], fds: &[OwnedFd]) {
         use rustix::net::{SendAncillaryBuffer, SendAncillaryMessage, SendFlags};
         use std::os::fd::AsFd;
@@ -344,11 +281,11 @@ mod tests {
         for wait in 0..4 {
             let (front_end, theirs) = UnixStream::pair().unwrap();
             let (adapter, device) = Adapter::new(theirs).unwrap();
-            let stop = adapter.stopper().unwrap();
+            let sockets = [&adapter.front_end, &adapter.device].map(|s| s.try_clone().unwrap());
             let thread = thread::spawn(move || adapter.run(&none));
             let (front_end, device) = (Socket::new(front_end), Socket::new(device));
             match wait {
-                1 => front_end.again().unwrap().write_all(&[1; 5]).unwrap(),
+                1 => front_end.try_clone().unwrap().write_all(&[1; 5]).unwrap(),
                 2 => {
                     let taken = CRYPTO_SESSION.to_le_bytes().to_vec();
                     let taken = Message::new(request::SET_PROTOCOL_FEATURES, VERSION, taken);
@@ -361,11 +298,11 @@ mod tests {
                     }
                 }
                 3 => {
-                    let full = device.again().unwrap();
+                    let full = device.try_clone().unwrap();
                     full.set_nonblocking(true).unwrap();
                     let message = Message::new(99, VERSION, vec![0; LONGEST]);
                     let mut full = &full;
-                    // Until both buffers hold no more: the adapter stands in a send.
+                    // Until both buffers are full: the adapter blocks in a send.
                     for _ in 0..10_000 {
                         let bytes = [&message.header()[..], &message.payload].concat();
                         if full.write_all(&bytes).is_err() {
@@ -375,7 +312,9 @@ mod tests {
                 }
                 _ => {}
             }
-            stop.stop();
+            for socket in sockets {
+                let _ = socket.shutdown(std::net::Shutdown::Both);
+            }
             let _ = thread.join().unwrap();
         }
     }

@@ -29,7 +29,6 @@ const NEW: usize = 1072;
 struct Layout {
     /// The operation, which the old one does not have.
     operation: Option<usize>,
-    /// Parameters.
     parameters: usize,
     /// The session, where the answer has it.
     session: usize,
@@ -68,7 +67,7 @@ pub type Sessions<'a> = dyn Fn(&[u8], &mut [u8]) -> usize + 'a;
 /// Creates one; the payload of the answer, as long as the question's, which is what QEMU demands. A session that is not
 /// made is -1. One of an unknown layout is -1 wherever its number may be. `features` are those that the front end took:
 /// they choose the form of control requests.
-pub fn create(payload: &[u8], features: Features, sessions: &Sessions) -> Vec<u8> {
+pub(super) fn create(payload: &[u8], features: Features, sessions: &Sessions) -> Vec<u8> {
     let Some((len, layout)) = LAYOUTS.iter().find(|(len, _)| *len == payload.len()) else {
         return vec![0xff; payload.len()];
     };
@@ -89,7 +88,7 @@ pub fn create(payload: &[u8], features: Features, sessions: &Sessions) -> Vec<u8
 }
 
 /// Closes one: whether there was one. QEMU does not say of which kind.
-pub fn close(session: u64, features: Features, sessions: &Sessions) -> bool {
+pub(super) fn close(session: u64, features: Features, sessions: &Sessions) -> bool {
     [Service::Cipher, Service::Akcipher]
         .into_iter()
         .any(|service| {
@@ -110,7 +109,7 @@ fn emit(request: &Control, features: Features) -> Zeroizing<Vec<u8>> {
 fn request<'a>(payload: &'a [u8], layout: &Layout) -> Option<Control<'a>> {
     let operation = match layout.operation {
         None => Service::Cipher.create(),
-        // In eight bytes, although it has four.
+        // Eight bytes hold it, although it has four.
         Some(at) if word(payload, at + 4)? == 0 => word(payload, at)?,
         Some(_) => return None,
     };
@@ -186,7 +185,7 @@ fn asymmetric(given: &[u8]) -> Option<Control<'_>> {
     })
 }
 
-/// The first `len` bytes of a field of so many.
+/// The first `len` bytes of a field.
 fn part(given: &[u8], at: usize, room: usize, len: u32) -> Option<&[u8]> {
     given.get(at..at + room)?.get(..usize::try_from(len).ok()?)
 }

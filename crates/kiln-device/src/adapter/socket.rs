@@ -1,6 +1,6 @@
 //! Whole messages over a Unix socket, their descriptors with them.
 
-use std::io::{self, IoSlice, IoSliceMut};
+use std::io::{IoSlice, IoSliceMut};
 use std::mem::MaybeUninit;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::os::unix::net::UnixStream;
@@ -11,15 +11,13 @@ use rustix::net::{
     SendAncillaryBuffer, SendAncillaryMessage, SendFlags,
 };
 
+use super::error::Error;
 use super::message::{word, Message, HEADER, LONGEST, MOST_FDS};
-use super::Error;
 
-/// One end.
-pub struct Socket(UnixStream);
+pub(super) struct Socket(UnixStream);
 
 impl Socket {
-    /// Of a connected stream.
-    pub fn new(stream: UnixStream) -> Socket {
+    pub(super) fn new(stream: UnixStream) -> Socket {
         Socket(stream)
     }
 
@@ -27,7 +25,7 @@ impl Socket {
     ///
     /// # Errors
     /// It is longer or has more descriptors than any message, or it is cut short.
-    pub fn receive(&self) -> Result<Option<Message>, Error> {
+    pub(super) fn receive(&self) -> Result<Option<Message>, Error> {
         let (mut header, mut fds) = ([0; HEADER], Vec::new());
         if !self.fill(&mut header, &mut fds, true)? {
             return Ok(None);
@@ -50,7 +48,7 @@ impl Socket {
         }))
     }
 
-    /// Reads so many bytes. False: the other side had gone before the first of them, which only `may_end` allows.
+    /// Fills `bytes`. Returns false if the other side closed before the first byte, which only `may_end` allows.
     fn fill(
         &self,
         mut bytes: &mut [u8],
@@ -91,7 +89,7 @@ impl Socket {
     ///
     /// # Errors
     /// The other side is gone.
-    pub fn send(&self, message: &Message) -> Result<(), Error> {
+    pub(super) fn send(&self, message: &Message) -> Result<(), Error> {
         let header = message.header();
         let total = HEADER + message.payload.len();
         let fds: Vec<BorrowedFd> = message.fds.iter().map(|fd| fd.as_fd()).collect();
@@ -115,16 +113,13 @@ impl Socket {
         Ok(())
     }
 
-    /// Both directions: whoever waits on it, on either side, goes on.
-    pub fn shut(&self) {
+    /// Both directions, so that waiters on either side return.
+    pub(super) fn shut(&self) {
         let _ = self.0.shutdown(std::net::Shutdown::Both);
     }
 
-    /// Another handle to it.
-    ///
-    /// # Errors
-    /// No descriptor is left.
-    pub fn again(&self) -> io::Result<UnixStream> {
+    #[cfg(test)]
+    pub(super) fn try_clone(&self) -> std::io::Result<UnixStream> {
         self.0.try_clone()
     }
 }

@@ -1,4 +1,4 @@
-//! Of a control queue: its device comes, goes, and comes again.
+//! What a control queue does when its device connects, disappears, and connects again.
 
 use std::sync::atomic::Ordering;
 use std::sync::Arc;
@@ -33,7 +33,7 @@ impl Shared {
 
     /// The device is gone; another may come. Unanswered requests are kept for it.
     pub(crate) fn stop(self: &Arc<Self>) {
-        // First of all: somebody may hold the lock and watch.
+        // Before taking the lock: a poller may hold it and watch the ring.
         self.gone.store(true, Ordering::Relaxed);
         let mut closed = Vec::new();
         let mut held = self.lock();
@@ -45,7 +45,7 @@ impl Shared {
             }
             let _ = call.write(1);
         }
-        // By its going.
+        // A device that goes closes its sessions.
         let asks = std::mem::take(&mut held.backlog);
         for (ask, waiter) in asks {
             match ask {
@@ -76,6 +76,6 @@ impl Shared {
     /// The sessions that a new device has to have, and the number that it will have.
     pub(crate) fn live(&self) -> (Vec<Arc<Entry>>, u64) {
         let held = self.lock();
-        (held.live.all(), held.generation + 1)
+        (held.live.entries(), held.generation + 1)
     }
 }

@@ -1,4 +1,4 @@
-//! Of a control queue: what its interrupt does, and what is done for pollers when it is too late for them to do it.
+//! What a control queue's interrupt does, and the cleanup for pollers whose device disappeared.
 
 use std::sync::atomic::Ordering;
 use std::sync::Arc;
@@ -15,7 +15,7 @@ impl Shared {
     /// What the interrupt does. False once the device of that generation is gone.
     pub(crate) fn interrupt(self: &Arc<Self>, generation: u64) -> bool {
         self.interrupts.fetch_add(1, Ordering::Relaxed);
-        let mut batch = Batch::new(Arc::downgrade(self));
+        let mut batch = Batch::new(self.closer());
         let mut landed = Vec::new();
         let mut quiet_since = None;
         loop {
@@ -79,7 +79,7 @@ impl Shared {
         port.ring.enable_interrupt(1)
     }
 
-    /// Those who were polling when the device went do not watch the ring any more: this does it for them.
+    /// Watches the ring for threads that were polling when the device went: they no longer do.
     pub(crate) fn catch_up(self: &Arc<Self>, generation: u64) {
         loop {
             let mut over = Vec::new();

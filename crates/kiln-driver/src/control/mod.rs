@@ -24,7 +24,7 @@ use crate::completion::Completion;
 use crate::error::Error;
 use crate::histogram::Histogram;
 use crate::port::{Ask, Landed};
-use crate::session::{Entry, Live, Request, Session};
+use crate::session::{Closer, Entry, Live, Request, Session};
 use crate::sleepers::{Sleepers, Woken};
 
 use state::{Held, State};
@@ -58,7 +58,7 @@ pub struct Counts {
 #[derive(Clone)]
 pub struct Control(pub(crate) Arc<Shared>);
 
-/// What all who use the queue share.
+/// What all handles of the queue share.
 pub(crate) struct Shared {
     state: Mutex<State>,
     pub(crate) mode: Mode,
@@ -67,7 +67,7 @@ pub(crate) struct Shared {
     linger: Duration,
     /// Attempts before a waiter on the lock yields its core.
     spins: u32,
-    /// For those who watch the ring and hold the lock.
+    /// For pollers, which hold the lock while they watch the ring.
     gone: AtomicBool,
     interrupts: AtomicU64,
     yields: AtomicU64,
@@ -112,7 +112,7 @@ impl Control {
     pub fn create(&self, request: Request) -> Result<Session, Error> {
         let entry = Entry::new(request);
         self.0.ask(Ask::Create(entry.clone()))?;
-        Ok(Session::new(entry, Arc::downgrade(&self.0)))
+        Ok(Session::new(entry, self.0.closer()))
     }
 
     /// Closes a session and returns once the device has answered.
@@ -125,7 +125,7 @@ impl Control {
 
     /// A batch for this queue, to be filled.
     pub fn batch(&self) -> Batch {
-        Batch::new(Arc::downgrade(&self.0))
+        Batch::new(self.0.closer())
     }
 
     /// Submits a batch and returns at once. Its functions are called by the interrupt's thread, and may fill a further
@@ -146,7 +146,6 @@ impl Control {
         self.0.lock().live.len()
     }
 
-    /// What was counted.
     pub fn counts(&self) -> Counts {
         let held = self.0.lock();
         Counts {
@@ -166,14 +165,14 @@ impl Control {
 }
 
 impl Shared {
-    fn held<'a>(&self, state: MutexGuard<'a, State>) -> Held<'a> {
+    fn measure_hold<'a>(&self, state: MutexGuard<'a, State>) -> Held<'a> {
         let since = state.holds.is_some().then(Instant::now);
         Held { state, since }
     }
 
     fn lock(&self) -> Held<'_> {
         let state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
-        self.held(state)
+        self.measure_hold(state)
     }
 
     /// As a spin lock of a paravirtual guest: it spins, and after a while lets others have the core.
@@ -181,8 +180,8 @@ impl Shared {
         loop {
             for _ in 0..self.spins {
                 match self.state.try_lock() {
-                    Ok(state) => return self.held(state),
-                    Err(TryLockError::Poisoned(e)) => return self.held(e.into_inner()),
+                    Ok(state) => return self.measure_hold(state),
+                    Err(TryLockError::Poisoned(e)) => return self.measure_hold(e.into_inner()),
                     Err(TryLockError::WouldBlock) => std::hint::spin_loop(),
                 }
             }
@@ -222,14 +221,9 @@ impl Shared {
         self.finish_all(refused);
     }
 
-    /// Nobody wants to know how it goes.
-    pub(crate) fn abandon(self: &Arc<Self>, entry: Arc<Entry>) {
-        match self.mode {
-            Mode::Wait => self.submit([(Ask::Destroy(entry), Waiter::Nobody)]),
-            Mode::Poll => {
-                let _ = self.ask(Ask::Destroy(entry));
-            }
-        }
+    /// What closes this queue's sessions.
+    fn closer(self: &Arc<Self>) -> Weak<dyn Closer> {
+        Arc::<Shared>::downgrade(self)
     }
 
     /// One lock from submission to answer, the used ring watched in between.
@@ -248,9 +242,9 @@ impl Shared {
         let mut looks = 0_u32;
         while over.is_empty() {
             match held.land() {
-                // Of somebody who gave up: it is no longer this thread's business alone.
-                Ok(Some(landed)) if !landed.waiter.is(completion) => {
-                    let (mut batch, mut woken) = (Batch::new(Weak::new()), Woken::default());
+                // The answer to a request whose waiter gave up.
+                Ok(Some(landed)) if !landed.waiter.is_parked_on(completion) => {
+                    let (mut batch, mut woken) = (Batch::new(self.closer()), Woken::default());
                     finish(landed, &mut batch, &mut woken);
                     self.sleepers.wake(&woken);
                     for (ask, waiter) in batch.take() {
@@ -265,7 +259,7 @@ impl Shared {
                     if looks % LOOKS == 0 && deadline.is_some_and(|d| d <= Instant::now()) {
                         return completion.give_up();
                     }
-                    // Whoever finds it again will ask again.
+                    // The monitor submits the request again when it has found the device.
                     if self.gone.load(Ordering::Relaxed) {
                         drop(held);
                         return completion.wait(&self.sleepers, deadline);
@@ -279,12 +273,12 @@ impl Shared {
         completion.wait(&self.sleepers, deadline)
     }
 
-    /// Calls or wakes whoever waits, and submits what that brings.
+    /// Calls or wakes the waiters, and submits the requests that the calls add.
     fn finish_all(self: &Arc<Self>, landed: Vec<Landed<Waiter>>) {
         if landed.is_empty() {
             return;
         }
-        let (mut batch, mut woken) = (Batch::new(Arc::downgrade(self)), Woken::default());
+        let (mut batch, mut woken) = (Batch::new(self.closer()), Woken::default());
         for one in landed {
             finish(one, &mut batch, &mut woken);
         }
@@ -296,7 +290,18 @@ impl Shared {
     }
 }
 
-/// Tells whoever waits. A session that nobody waits for any more is closed again.
+impl Closer for Shared {
+    fn abandon(self: Arc<Self>, entry: Arc<Entry>) {
+        match self.mode {
+            Mode::Wait => self.submit([(Ask::Destroy(entry), Waiter::Nobody)]),
+            Mode::Poll => {
+                let _ = self.ask(Ask::Destroy(entry));
+            }
+        }
+    }
+}
+
+/// Reports the result to the waiter. A session whose waiter has given up is closed again.
 fn finish(landed: Landed<Waiter>, batch: &mut Batch, woken: &mut Woken) {
     let Landed {
         ask,

@@ -1,4 +1,4 @@
-//! What the lock of a control queue protects: who waits for what, and on which device.
+//! What the lock of a control queue protects: the waiters, their requests, and the device.
 
 use std::collections::VecDeque;
 use std::ops::{Deref, DerefMut};
@@ -27,7 +27,7 @@ pub(super) struct State {
     pub(super) recoveries: u64,
 }
 
-/// The lock, held; how long is noted if somebody wants to know.
+/// The lock, held. The holding time is recorded if the driver observes.
 pub(super) struct Held<'a> {
     pub(super) state: MutexGuard<'a, State>,
     pub(super) since: Option<Instant>,
@@ -137,7 +137,7 @@ impl State {
         Ok(landed)
     }
 
-    /// For good: whatever waits is told so, and whoever comes.
+    /// Fails for good: all waiting requests, and those that come later, get this error.
     pub(super) fn fail(&mut self, error: Error) -> Vec<Landed<Waiter>> {
         let flights = self.port.take().map(Port::into_flights).unwrap_or_default();
         let waiting = flights.into_iter().chain(self.backlog.drain(..));

@@ -12,7 +12,7 @@ use crate::{cipher, options};
 const IV: [u8; 16] = [9; 16];
 
 /// A cipher's operation on so many bytes.
-pub fn xts(len: u32) -> Operation {
+pub(crate) fn xts(len: u32) -> Operation {
     Operation::Cipher(Cipher {
         iv_len: 16,
         src_len: len,
@@ -21,7 +21,7 @@ pub fn xts(len: u32) -> Operation {
 }
 
 /// Encrypts.
-pub fn job<'a>(session: &'a Session, op: &Operation) -> Job<'a> {
+pub(crate) fn job<'a>(session: &'a Session, op: &Operation) -> Job<'a> {
     Job {
         action: Action::Encrypt,
         op: *op,

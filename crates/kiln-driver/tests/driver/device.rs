@@ -21,7 +21,7 @@ use vmm_sys_util::event::{
 
 /// What it does with what it is asked.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Conduct {
+pub(crate) enum Conduct {
     Honest,
     /// Answers, but the entry names another descriptor.
     Id(u32),
@@ -250,7 +250,7 @@ impl VhostUserBackend for Backend {
 }
 
 /// A device that serves one driver after another, each time with the next conduct; the last one stays.
-pub struct Device {
+pub(crate) struct Device {
     path: PathBuf,
     pub lies: Arc<AtomicU32>,
     current: Arc<Mutex<Option<ShutdownHandle>>>,
@@ -260,17 +260,17 @@ pub struct Device {
 }
 
 impl Device {
-    pub fn start(conducts: &[Conduct]) -> Device {
+    pub(crate) fn start(conducts: &[Conduct]) -> Device {
         Device::with(conducts, false, |_| {})
     }
 
     /// One that is honest about sessions.
-    pub fn lying_about_data(conduct: Conduct) -> Device {
+    pub(crate) fn lying_about_data(conduct: Conduct) -> Device {
         Device::with(&[conduct], true, |_| {})
     }
 
     /// An honest one with a configuration space that was tampered with.
-    pub fn with_config(tamper: fn(&mut Vec<u8>)) -> Device {
+    pub(crate) fn with_config(tamper: fn(&mut Vec<u8>)) -> Device {
         Device::with(&[Conduct::Honest], false, tamper)
     }
 
@@ -306,19 +306,19 @@ impl Device {
         }
     }
 
-    pub fn path(&self) -> &Path {
+    pub(crate) fn path(&self) -> &Path {
         &self.path
     }
 
     /// Hangs up on the driver of now.
-    pub fn kill(&self) {
+    pub(crate) fn kill(&self) {
         if let Some(handle) = &*self.current.lock().unwrap() {
             handle.shutdown();
         }
     }
 
     /// Sessions of the driver that came at this turn.
-    pub fn sessions(&self, turn: usize) -> usize {
+    pub(crate) fn sessions(&self, turn: usize) -> usize {
         self.guests.lock().unwrap()[turn].guest.sessions()
     }
 }

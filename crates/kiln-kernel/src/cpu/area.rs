@@ -8,8 +8,10 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::OnceLock;
 
 use super::memory::Mapping;
-use super::Cpu;
 use crate::sys::{self, GateFn};
+
+/// [`super::Cpu::TAIL`].
+pub(super) const TAIL: usize = 0x10_0000;
 
 /// Areas of the same size one behind the other, the first for CPU 0.
 #[derive(Clone, Copy, Debug)]
@@ -26,7 +28,7 @@ pub struct Areas {
     pub start: GateFn,
 }
 
-// SAFETY: addresses; who may use which area `TAKEN` decides.
+// SAFETY: addresses; `TAKEN` decides which CPU may use which area.
 unsafe impl Send for Areas {}
 // SAFETY: as above.
 unsafe impl Sync for Areas {}
@@ -41,9 +43,9 @@ static TAKEN: AtomicU64 = AtomicU64::new(0);
 ///
 /// # Safety
 /// The areas are readable and writable for as long as the process lives, and what lies before
-/// [`Cpu::TAIL`] in each is the CPU's; `start` is made for the gate.
+/// [`super::Cpu::TAIL`] in each is the CPU's; `start` is made for the gate.
 pub unsafe fn set_areas(areas: Areas) {
-    assert!(areas.size > Cpu::TAIL && (1..=64).contains(&areas.count));
+    assert!(areas.size > TAIL && (1..=64).contains(&areas.count));
     assert!(AREAS.set(areas).is_ok(), "there are areas already");
 }
 
@@ -63,7 +65,7 @@ pub(super) enum Memory {
 impl Memory {
     /// For the CPU of this number, with so much behind its own data; without areas a number
     /// may be any, and used twice. None: whichever is free.
-    pub fn new(number: Option<u32>, tail: usize) -> io::Result<(Memory, u32)> {
+    pub(super) fn new(number: Option<u32>, tail: usize) -> io::Result<(Memory, u32)> {
         if let Some(areas) = AREAS.get() {
             return areas.take(number);
         }
@@ -71,12 +73,12 @@ impl Memory {
         let size = unsafe { sys::kiln_cpu_size() };
         let map = match tail {
             0 => Mapping::data(size)?,
-            tail => Mapping::data(Cpu::TAIL + tail)?,
+            tail => Mapping::data(TAIL + tail)?,
         };
         Ok((Memory::Own { map, tail }, number.unwrap_or(0)))
     }
 
-    pub fn base(&self) -> NonNull<u8> {
+    pub(super) fn base(&self) -> NonNull<u8> {
         match self {
             Memory::Own { map, .. } => map.base(),
             // SAFETY: inside the areas, as `set_areas` was promised.
@@ -86,11 +88,11 @@ impl Memory {
         }
     }
 
-    /// Bytes from [`Cpu::TAIL`] on.
-    pub fn tail(&self) -> usize {
+    /// Bytes from [`super::Cpu::TAIL`] on.
+    pub(super) fn tail(&self) -> usize {
         match self {
             Memory::Own { tail, .. } => *tail,
-            Memory::Area { areas, .. } => areas.size - Cpu::TAIL,
+            Memory::Area { areas, .. } => areas.size - TAIL,
         }
     }
 }

@@ -10,7 +10,7 @@ use std::sync::atomic::AtomicU64;
 const PAGE: usize = 4096;
 
 /// Zero pages of its own, taken when they are touched.
-pub struct Mapping {
+pub(super) struct Mapping {
     at: NonNull<u8>,
     len: usize,
 }
@@ -35,12 +35,12 @@ impl Mapping {
         }
     }
 
-    /// To be read and written.
-    pub fn data(len: usize) -> io::Result<Mapping> {
+    /// Readable and writable memory.
+    pub(super) fn data(len: usize) -> io::Result<Mapping> {
         Mapping::new(len, libc::PROT_READ | libc::PROT_WRITE)
     }
 
-    pub fn base(&self) -> NonNull<u8> {
+    pub(super) fn base(&self) -> NonNull<u8> {
         self.at
     }
 }
@@ -49,7 +49,7 @@ impl Mapping {
 ///
 /// # Panics
 /// If the host has no memory left.
-pub fn leak_pages(bytes: usize) -> &'static [AtomicU64] {
+pub(crate) fn leak_pages(bytes: usize) -> &'static [AtomicU64] {
     let pages = ManuallyDrop::new(Mapping::data(bytes).expect("memory"));
     // SAFETY: mapped for good, zeroed, and as long as asked for at least.
     unsafe { slice::from_raw_parts(pages.at.as_ptr().cast(), bytes / 8) }
@@ -63,14 +63,14 @@ impl Drop for Mapping {
 }
 
 /// Stacks of a CPU's tasks.
-pub struct Stacks {
+pub(super) struct Stacks {
     map: Mapping,
     pub size: usize,
 }
 
 impl Stacks {
     /// `count` stacks of `size` bytes, rounded up to whole pages.
-    pub fn new(count: usize, size: usize) -> io::Result<Stacks> {
+    pub(super) fn new(count: usize, size: usize) -> io::Result<Stacks> {
         let size = size.next_multiple_of(PAGE);
         let map = Mapping::new(count * (size + PAGE) + PAGE, libc::PROT_NONE)?;
         let stacks = Stacks { map, size };
@@ -91,13 +91,13 @@ impl Stacks {
     }
 
     /// The first stack's lowest byte.
-    pub fn base(&self) -> *mut u8 {
+    pub(super) fn base(&self) -> *mut u8 {
         // SAFETY: the first guard page is inside the mapping.
         unsafe { self.map.base().as_ptr().add(PAGE) }
     }
 
-    /// From one to the next.
-    pub fn stride(&self) -> usize {
+    /// Bytes from one stack to the next.
+    pub(super) fn stride(&self) -> usize {
         self.size + PAGE
     }
 }

@@ -34,7 +34,7 @@ thread_local! {
     /// The CPU this thread is. Const-initialised and without a destructor, so that the
     /// signal handler may read it at any point of the thread's life.
     static HOST: Cell<*mut Host> = const { Cell::new(ptr::null_mut()) };
-    /// For a thread that is a CPU only because it called into `kernel/`.
+    /// The CPU of a thread that became one only because it called into `kernel/`.
     static PLAIN: RefCell<Option<Cpu>> = const { RefCell::new(None) };
 }
 
@@ -101,7 +101,7 @@ pub(crate) struct Host {
 
 impl Host {
     /// The CPU of the calling thread, or null.
-    pub fn current() -> *mut Host {
+    pub(crate) fn current() -> *mut Host {
         HOST.get()
     }
 }
@@ -118,7 +118,7 @@ pub struct Cpu {
 
 impl Cpu {
     /// Where its tail begins, bytes from the GS base.
-    pub const TAIL: usize = 0x10_0000;
+    pub const TAIL: usize = area::TAIL;
 
     /// Make the calling thread a CPU. It must not be one by an earlier call.
     pub fn boot(config: &Config) -> std::io::Result<Cpu> {
@@ -182,7 +182,7 @@ impl Cpu {
 
     /// The memory behind its own data: [`Config::tail`] bytes, [`Cpu::TAIL`] from the base.
     pub fn tail(&mut self) -> &mut [u8] {
-        // SAFETY: mapped in `boot` with so many bytes behind the CPU's own.
+        // SAFETY: mapped in `boot` with this many bytes after the CPU's own.
         unsafe { std::slice::from_raw_parts_mut(self.base().add(Cpu::TAIL), self.memory.tail()) }
     }
 
@@ -257,7 +257,7 @@ impl Drop for Cpu {
         // SAFETY: this thread's CPU, in user mode; its kthreads never run again.
         unsafe { sys::kiln_cpu_stop(self.raw()) };
         HOST.set(ptr::null_mut());
-        // Nothing reads GS from here on; a failure would leave a pointer nobody uses.
+        // Nothing reads GS from here on; a failure would leave an unused pointer.
         let _ = set_gs_base(0);
     }
 }

@@ -20,7 +20,7 @@ impl Scheduler {
     /// In the order of `enum kiln_scheduler`.
     pub const ALL: [Scheduler; 3] = [Scheduler::Cfs61, Scheduler::Eevdf612, Scheduler::Eevdf73];
 
-    /// As flags and records have it.
+    /// The name in flags and records.
     pub fn name(self) -> &'static str {
         match self {
             Scheduler::Cfs61 => "cfs-6.1",
@@ -31,7 +31,7 @@ impl Scheduler {
 
     /// Base slice (CFS: minimal granularity), latency and wake-up granularity in microseconds, on
     /// a machine of so many CPUs: Linux scales them with the logarithm, up to eight CPUs.
-    pub fn times_us(self, cpus: u32) -> [u64; 3] {
+    pub(crate) fn times_us(self, cpus: u32) -> [u64; 3] {
         let factor = u64::from(1 + cpus.clamp(1, 8).ilog2());
         let times = match self {
             Scheduler::Cfs61 => [750, 6000, 1000],

@@ -39,7 +39,7 @@ impl Pattern {
 
     /// Different bytes everywhere, from a seed; MXCSR and the x87 control word with
     /// exceptions masked and unusual rounding.
-    pub fn from_seed(seed: u64) -> Pattern {
+    pub(crate) fn from_seed(seed: u64) -> Pattern {
         let mut p = Pattern::zero();
         let mut random = SplitMix64(seed);
         let mut next = || random.next_u64();
@@ -80,7 +80,7 @@ pub(crate) struct UserProgram {
 }
 
 impl UserProgram {
-    pub fn new(seed: u64) -> UserProgram {
+    pub(crate) fn new(seed: u64) -> UserProgram {
         UserProgram {
             want: Pattern::from_seed(seed),
             found: Pattern::zero(),
@@ -92,7 +92,7 @@ impl UserProgram {
     ///
     /// # Safety
     /// As [`super::gate`].
-    pub unsafe fn enter(&mut self, f: sys::GateFn, arg: *mut c_void) {
+    pub(crate) unsafe fn enter(&mut self, f: sys::GateFn, arg: *mut c_void) {
         super::ensure();
         let call = match Tier::widest_present() {
             512 => kiln_user_call_512,

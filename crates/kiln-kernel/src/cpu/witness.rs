@@ -7,7 +7,7 @@
 use std::ffi::c_void;
 
 #[derive(Clone, Copy)]
-pub struct Witness {
+pub(super) struct Witness {
     /// The word the host clears.
     pub word: *mut u64,
     /// What to write there before.
@@ -19,7 +19,7 @@ extern "C" {
 }
 
 /// The calling thread's, if its C library has registered it for rseq.
-pub fn word() -> Option<Witness> {
+pub(super) fn word() -> Option<Witness> {
     const RSEQ_CS: isize = 8;
     // SAFETY: dlsym with a literal; both symbols are glibc's (2.35 and later), constant
     // after start-up: a ptrdiff_t and an unsigned int.

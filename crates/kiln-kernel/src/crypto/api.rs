@@ -1,9 +1,9 @@
 //! Whose crypto API: the one linked in, or another build of `kernel/`.
 
 use std::ffi::c_void;
-use std::sync::atomic::AtomicU64;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::OnceLock;
 
-use super::init;
 use crate::cpu;
 use crate::sys::{self, GateFn};
 
@@ -40,7 +40,7 @@ type Init = unsafe extern "C" fn() -> i32;
 ///
 /// # Panics
 /// If it does not start.
-pub(super) unsafe fn start(give: Give, init: Init) -> &'static [AtomicU64] {
+unsafe fn start(give: Give, init: Init) -> &'static [AtomicU64] {
     extern "C" fn call_both(arg: *mut c_void) -> u64 {
         // SAFETY: called through the gate with the tuple below; the memory is there for good.
         unsafe {
@@ -55,6 +55,21 @@ pub(super) unsafe fn start(give: Give, init: Init) -> &'static [AtomicU64] {
     let err = unsafe { cpu::gate(call_both, (&raw mut arg).cast()) };
     assert_eq!(err, 0, "the algorithms are registered");
     memory
+}
+
+/// The memory of transforms and requests, in use or free. Other threads may use it meanwhile.
+static SLAB: OnceLock<&[AtomicU64]> = OnceLock::new();
+
+pub(crate) fn init() {
+    // SAFETY: these functions are linked in, and nothing else starts them.
+    SLAB.get_or_init(|| unsafe { start(sys::kiln_slab_give, sys::kiln_crypto_init) });
+}
+
+/// Whether the memory of transforms and requests holds these two words one after the other: to see that keys are wiped.
+pub fn memory_holds(words: [u64; 2]) -> bool {
+    let pairs = SLAB.get().into_iter().flat_map(|memory| memory.windows(2));
+    let mut pairs = pairs.map(|pair| [0, 1].map(|i| pair[i].load(Ordering::Relaxed)));
+    pairs.any(|pair| pair == words)
 }
 
 impl Api {

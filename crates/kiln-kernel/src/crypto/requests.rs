@@ -12,7 +12,6 @@ use crate::sys;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u32)]
 pub enum Part {
-    /// The whole request.
     Whole = sys::KILN_REQUEST,
     /// Asking whether SIMD is usable and whether anything is queued.
     Checks = sys::KILN_REQUEST_CHECKS,
@@ -105,7 +104,7 @@ impl Driver {
     }
 
     /// Whether its code uses vector registers.
-    pub fn opens_sections(&self) -> bool {
+    pub(crate) fn opens_sections(&self) -> bool {
         self.imp.tier() != crate::Tier::Generic
     }
 

@@ -7,7 +7,8 @@
 mod packet;
 pub mod replay;
 
-pub use packet::{Sealer, Transform, HEADER, ICV, MAX_PAYLOAD};
+use packet::ICV;
+pub use packet::{Sealer, Transform, HEADER, MAX_PAYLOAD};
 
 use std::ptr;
 use std::sync::Arc;

@@ -6,7 +6,7 @@ use crate::crypto::authenc_key;
 /// SPI and sequence number.
 pub const HEADER: usize = 8;
 /// Bytes of the integrity check value: a whole tag, or half of HMAC-SHA-256 (RFC 4868).
-pub const ICV: usize = 16;
+pub(crate) const ICV: usize = 16;
 /// What is in the tunnel: IPv4.
 const NEXT_HEADER: u8 = 4;
 /// The largest payload: a jumbo frame's.
@@ -55,7 +55,7 @@ impl Transform {
     }
 
     /// Bytes of a packet with a given payload.
-    pub fn packet_len(self, payload: usize) -> usize {
+    pub(crate) fn packet_len(self, payload: usize) -> usize {
         HEADER + self.iv_len() + (payload + 2).next_multiple_of(self.unit()) + ICV
     }
 }

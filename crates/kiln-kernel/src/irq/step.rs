@@ -8,43 +8,9 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::io;
 use std::marker::PhantomData;
 
-use super::{host, prepare, Frame, Handling};
-use crate::cpu::{Cpu, Host};
-
-/// Where to inject.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Step {
-    /// Nowhere: count the instructions, and note their addresses.
-    Trace,
-    /// Before every instruction.
-    Every,
-    /// Before each instruction from the first number up to, but not including, the second.
-    Range(u64, u64),
-    /// Before instruction k (from 0) of those stepped over.
-    At(u64),
-    /// Before instruction k1 of the task's section, and before instruction k2 of the softirq that
-    /// this interrupt raises; the load must set `step_softirq`.
-    Pair(u64, u64),
-    /// `(k1, first, end)`: before instruction k1 of the task's section; then, in the softirq that this
-    /// interrupt raises and in the code after it, before each instruction from `first` up to, but not
-    /// including, `end`. Stepping stops at `end`.
-    Nest(u64, u64, u64),
-}
-
-#[derive(Default)]
-pub(crate) struct State {
-    mode: Option<Step>,
-    /// Instructions seen, of the outer code and of the softirq.
-    outer: u64,
-    inner: u64,
-    in_softirq: bool,
-    /// Step no further than the last injection.
-    brief: bool,
-    injected: u64,
-    masked: u64,
-    trace: Vec<u64>,
-    trace_len: usize,
-}
+use super::handler::{host, prepare, Handling};
+use super::injection::{Step, StepState};
+use crate::cpu::Cpu;
 
 /// Stepping is on until it is dropped.
 pub struct Stepping {
@@ -56,20 +22,11 @@ impl Stepping {
     /// Step the calling thread's CPU wherever the load sets the trap flag.
     pub fn start(cpu: &mut Cpu, mode: Step) -> io::Result<Stepping> {
         prepare(cpu, Handling::Faithful)?;
-        cpu.host().injection.step = State {
-            mode: Some(mode),
-            // The handler must not allocate.
-            trace: if mode == Step::Trace {
-                vec![0; 1 << 20]
-            } else {
-                Vec::new()
-            },
-            ..State::default()
-        };
+        cpu.host().injection.step = StepState::new(mode);
         Ok(Stepping { _here: PhantomData })
     }
 
-    fn state(&mut self) -> &mut State {
+    fn state(&mut self) -> &mut StepState {
         &mut host()
             .expect("the CPU outlives its stepping")
             .injection
@@ -121,63 +78,5 @@ impl Drop for Stepping {
         if let Some(host) = host() {
             host.injection.step.mode = None;
         }
-    }
-}
-
-/// Handles a single-step trap, which comes before the instruction at the frame's RIP.
-///
-/// # Safety
-/// Called from the signal handler of the thread whose CPU `host` is.
-pub(super) unsafe fn trapped(host: &mut Host, frame: &mut Frame<'_>) {
-    let state = &mut host.injection.step;
-    let Some(mode) = state.mode else {
-        frame.stop_stepping();
-        return;
-    };
-    let k = if state.in_softirq {
-        &mut state.inner
-    } else {
-        &mut state.outer
-    };
-    let here = *k;
-    *k += 1;
-    let inject = match mode {
-        Step::Trace => {
-            if state.trace_len < state.trace.len() {
-                state.trace[state.trace_len] = frame.rip();
-                state.trace_len += 1;
-            }
-            false
-        }
-        Step::Every => true,
-        Step::Range(first, end) => (first..end).contains(&here),
-        Step::At(k) => here == k,
-        Step::Pair(k1, _) | Step::Nest(k1, ..) if !state.in_softirq => here == k1,
-        Step::Pair(_, k2) => here == k2,
-        Step::Nest(_, first, end) => (first..end).contains(&here),
-    };
-    if matches!(mode, Step::Nest(.., end) if state.in_softirq && here + 1 >= end) {
-        state.mode = None;
-    }
-    if !inject {
-        return;
-    }
-    state.injected += 1;
-    let last = match mode {
-        Step::At(_) => true,
-        Step::Pair(..) => state.in_softirq,
-        _ => false,
-    };
-    if state.brief && last {
-        // The next trap takes the flag away.
-        state.mode = None;
-    }
-    // SAFETY: the thread is this CPU, stopped at an instruction of `kernel/`.
-    if unsafe { frame.interrupt(host.cpu.as_ptr()) } {
-        if matches!(mode, Step::Pair(..) | Step::Nest(..)) {
-            state.in_softirq = true;
-        }
-    } else {
-        state.masked += 1;
     }
 }

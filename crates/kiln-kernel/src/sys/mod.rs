@@ -1,9 +1,8 @@
 //! The raw border: what bindgen makes of `kernel/include/kiln/abi/` (`crates/kiln-kbuild/tests/border.rs`), and what C
 //! has no name for. It uses nothing of the safe layer.
-#![allow(missing_docs)] // the headers have it
 
 #[rustfmt::skip]
-#[allow(clippy::all, clippy::undocumented_unsafe_blocks, non_camel_case_types, unused_imports, dead_code, unused)]
+#[allow(clippy::all, clippy::undocumented_unsafe_blocks, non_camel_case_types, unreachable_pub, unused)]
 mod generated;
 
 use std::ffi::c_void;
@@ -15,10 +14,10 @@ pub use generated::*;
 pub type GateFn = unsafe extern "C" fn(*mut c_void) -> u64;
 
 /// `setkey` of an implementation.
-pub type KeyFn = unsafe extern "C" fn(ctx: *mut c_void, key: *const u8, len: usize) -> i32;
+pub(crate) type KeyFn = unsafe extern "C" fn(ctx: *mut c_void, key: *const u8, len: usize) -> i32;
 
 /// Called with the answer of an operation.
-pub type OpDone = unsafe extern "C" fn(data: *mut c_void, answer: i32);
+pub(crate) type OpDone = unsafe extern "C" fn(data: *mut c_void, answer: i32);
 
 /// `crypt` of an operation.
 pub type OpCrypt = unsafe extern "C" fn(
@@ -35,7 +34,7 @@ pub type OpCrypt = unsafe extern "C" fn(
 
 /// The start of `struct cpu`, as far as the signal handler uses it.
 #[repr(C)]
-pub struct CpuHead {
+pub(crate) struct CpuHead {
     _pcpu_hot: [u8; 64],
     _self: u64,
     pub irqs_off: u32,

@@ -35,27 +35,27 @@ fn request(code: u64, arguments: [u64; 3]) -> u64 {
 }
 
 /// Whether valgrind runs this.
-pub fn running() -> bool {
+pub(crate) fn running() -> bool {
     request(RUNNING_ON_VALGRIND, [0; 3]) > 0
 }
 
 /// Errors until now, suppressed ones left out.
-pub fn errors() -> u64 {
+pub(crate) fn errors() -> u64 {
     request(COUNT_ERRORS, [0; 3])
 }
 
 /// From now on these bytes, and all that is computed from them, are secret.
-pub fn secret(bytes: &mut [u8]) {
+pub(crate) fn secret(bytes: &mut [u8]) {
     request(MAKE_MEM_UNDEFINED, span(bytes));
 }
 
 /// From now on these bytes are not secret.
-pub fn public(bytes: &mut [u8]) {
+pub(crate) fn public(bytes: &mut [u8]) {
     request(MAKE_MEM_DEFINED, span(bytes));
 }
 
 /// Whether every byte depends on a secret.
-pub fn all_secret(bytes: &[u8]) -> bool {
+pub(crate) fn all_secret(bytes: &[u8]) -> bool {
     let mut bits = vec![0u8; bytes.len()];
     let arguments = [
         bytes.as_ptr() as u64,

@@ -3,8 +3,9 @@
 use std::hint::black_box;
 
 use kiln_kernel::calls::Calls;
-use kiln_kernel::cipher::{Context, Impl, Kind, Op, Pieces};
+use kiln_kernel::cipher::{Context, Impl, Kind, Op};
 use kiln_kernel::messages::Messages;
+use kiln_kernel::pieces::Pieces;
 use kiln_kernel::tier::Tier;
 
 use crate::memcheck::{all_secret, errors, public, secret};
@@ -16,7 +17,7 @@ const LENGTHS: [usize; 20] = [
 
 /// What came of one call.
 #[derive(Debug)]
-pub struct Found {
+pub(crate) struct Found {
     pub name: String,
     pub what: String,
     /// Jumps and addresses that depended on a secret.
@@ -29,7 +30,7 @@ impl Found {
     }
 
     /// From a line that was told.
-    pub fn read(line: &str) -> Option<Found> {
+    pub(crate) fn read(line: &str) -> Option<Found> {
         match *line.split('\t').collect::<Vec<_>>() {
             ["found", name, what, errors] => Some(Found {
                 name: name.to_owned(),
@@ -42,7 +43,7 @@ impl Found {
 }
 
 /// Name, tier, and whether it says it is constant-time.
-pub fn all() -> Vec<(&'static str, Tier, bool)> {
+pub(crate) fn all() -> Vec<(&'static str, Tier, bool)> {
     let all = Impl::all().into_iter();
     all.map(|i| (i.driver(), i.tier(), i.constant_time()))
         .collect()
@@ -64,7 +65,7 @@ fn bytes(n: usize, from: u8) -> Vec<u8> {
     (0..n).map(|i| (i as u8).wrapping_mul(151) ^ from).collect()
 }
 
-pub fn every_implementation() {
+pub(crate) fn every_implementation() {
     for imp in Impl::all().into_iter().filter(|i| i.tier().usable()) {
         for &len in &LENGTHS {
             let len = match imp.kind() {
@@ -308,7 +309,7 @@ impl Message {
 }
 
 /// What a careless programmer writes, and what a careful one does.
-pub fn every_offender() {
+pub(crate) fn every_offender() {
     let mut a = bytes(16, 1);
     let b = bytes(16, 1);
     secret(&mut a);

@@ -12,17 +12,17 @@ use crate::requests::{ask_under_every_policy, check_cipher, Draw, Memory};
 /// Requests of all policies together, in a test that runs alone.
 const REQUESTS: u64 = 120_000;
 
-pub const RFC4106: &str = "rfc4106(gcm(aes))";
-pub const SEQIV: &str = "seqiv(rfc4106(gcm(aes)))";
-pub const AUTHENC: &str = "authenc(hmac(sha256),cbc(aes))";
+pub(crate) const RFC4106: &str = "rfc4106(gcm(aes))";
+pub(crate) const SEQIV: &str = "seqiv(rfc4106(gcm(aes)))";
+pub(crate) const AUTHENC: &str = "authenc(hmac(sha256),cbc(aes))";
 
 /// The first of an algorithm: no SIMD, no requests.
-pub fn oracle(alg: &str) -> Impl {
+pub(crate) fn oracle(alg: &str) -> Impl {
     Impl::find_all(alg)[0]
 }
 
 /// What the oracle makes of a message: the text that it becomes, and its tag or digest.
-pub fn seal(
+pub(crate) fn seal(
     alg: &str,
     key: &[u8],
     iv: &[u8],
@@ -50,7 +50,7 @@ enum Subject {
 }
 
 /// A key of the right length from random bytes.
-pub fn key_for(alg: &str, bytes: &[u8]) -> Vec<u8> {
+pub(crate) fn key_for(alg: &str, bytes: &[u8]) -> Vec<u8> {
     match alg {
         SEQIV => bytes[..36].to_vec(),
         AUTHENC => authenc_key(&bytes[..32], &bytes[32..64]),
@@ -62,14 +62,14 @@ pub fn key_for(alg: &str, bytes: &[u8]) -> Vec<u8> {
 }
 
 /// A transform of this name with a key for this algorithm.
-pub fn open_keyed(name: &str, alg: &str) -> Aead {
+pub(crate) fn open_keyed(name: &str, alg: &str) -> Aead {
     let mut tfm = Aead::open(name, 0, 0).expect(name);
     tfm.set_key(&key_for(alg, &[7; 256])).expect("a right key");
     tfm
 }
 
 /// A request over all of `bytes`, in place; what it came to.
-pub fn ask_in_place(
+pub(crate) fn ask_in_place(
     tfm: &mut Aead,
     op: Op,
     mut iv: [u8; BLOCK],

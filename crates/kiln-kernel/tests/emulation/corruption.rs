@@ -14,10 +14,10 @@ use crate::machine::{
 
 /// Iterations of the empty loop that make a section of about 10 us at 4 GHz and one iteration per cycle. Golden Cove does
 /// two.
-pub const SPINS_10_US: u64 = 40_000;
+pub(crate) const SPINS_10_US: u64 = 40_000;
 
 /// A task that keeps patterns in registers for about 10 us at a time.
-pub fn keep(seed: u64) -> TaskWork {
+pub(crate) fn keep(seed: u64) -> TaskWork {
     let spins = SPINS_10_US;
     TaskWork::Keep { seed, spins }
 }
@@ -40,7 +40,7 @@ fn works(seed: u64, len: usize, spins: u64) -> Vec<(String, TaskWork)> {
 }
 
 /// The addresses a few operations come by, the interrupt handlers' aside.
-pub fn trace(load: &mut Load<'_>, operations: u64) -> BTreeSet<u64> {
+pub(crate) fn trace(load: &mut Load<'_>, operations: u64) -> BTreeSet<u64> {
     let mut stepping = Stepping::start(load.cpu(), Step::Trace).expect("stepping starts");
     load.set_stepping(true, false);
     load.run(operations);
@@ -64,7 +64,7 @@ fn since((wall, cpu): (Instant, Duration)) -> (Duration, Duration) {
 
 /// Interrupts in sections, in all, and time, added up over several runs.
 #[derive(Default)]
-pub struct Rate {
+pub(crate) struct Rate {
     in_section: u64,
     all: u64,
     time: Duration,
@@ -80,7 +80,7 @@ impl Rate {
         self.cpu_time += cpu_time;
     }
 
-    pub fn print(&self, source: &str) {
+    pub(crate) fn print(&self, source: &str) {
         let per = |n: u64, time: Duration| n as f64 / time.as_secs_f64();
         println!(
             "{source}: {} interrupts, {} in sections, {:.0}/s into sections ({:.0} a second of CPU time)",
@@ -93,7 +93,7 @@ impl Rate {
 }
 
 /// Under a started source: run until `wanted` interrupts came into sections.
-pub fn interrupt(
+pub(crate) fn interrupt(
     load: &mut Load<'_>,
     ops: u64,
     wanted: u64,

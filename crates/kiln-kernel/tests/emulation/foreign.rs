@@ -22,7 +22,7 @@ use crate::machine::{
 
 /// A task of the tree: what its policy keeps of it.
 #[repr(C, align(64))]
-pub struct Word {
+pub(crate) struct Word {
     state: UnsafeCell<[u8; 16384]>,
     user: AtomicBool,
     need_load: AtomicBool,
@@ -55,14 +55,14 @@ unsafe extern "C" fn new_task(old: *mut c_void, _: *const c_char, user: bool) ->
     word.cast_mut().cast()
 }
 
-pub static HOOKS: Hooks = Hooks {
+pub(crate) static HOOKS: Hooks = Hooks {
     new_task: Some(new_task),
     tick: None,
     idle: None,
     uncounted: None,
 };
 
-pub fn count() -> u32 {
+pub(crate) fn count() -> u32 {
     let count: u32;
     // SAFETY: a word of the CPU's.
     unsafe { asm!("mov {:e}, gs:[8]", out(reg) count, options(nostack)) };

@@ -24,14 +24,14 @@ const LIMIT: Duration = Duration::from_secs(120);
 
 /// Runs `body` in a process of its own: this test binary again, with only the test that calls this. `body` is given the
 /// seed.
-pub fn run_alone(body: impl FnOnce(u64)) {
+pub(crate) fn run_alone(body: impl FnOnce(u64)) {
     if let Some((status, ran, repeat)) = run_in_child(body) {
         assert!(status.success() && ran, "{status}; {repeat} repeats it");
     }
 }
 
 /// The same for a control in which memory is used after it was freed: the process must die.
-pub fn assert_dies(body: impl FnOnce(u64)) {
+pub(crate) fn assert_dies(body: impl FnOnce(u64)) {
     if let Some((status, _, repeat)) = run_in_child(body) {
         assert!(
             status.signal().is_some(),
@@ -112,7 +112,7 @@ fn read_all(mut from: impl Read + Send + 'static) -> thread::JoinHandle<String> 
 }
 
 /// The cores this process may use: those it was given, before any thread was pinned.
-pub fn cores() -> Vec<usize> {
+pub(crate) fn cores() -> Vec<usize> {
     static CORES: OnceLock<Vec<usize>> = OnceLock::new();
     CORES.get_or_init(affinity).clone()
 }
@@ -129,7 +129,7 @@ fn affinity() -> Vec<usize> {
 }
 
 /// The first core and another, or a loud reason to do without.
-pub fn two_cores(without: &str) -> Option<(usize, usize)> {
+pub(crate) fn two_cores(without: &str) -> Option<(usize, usize)> {
     match cores()[..] {
         [a, b, ..] => Some((a, b)),
         _ => {
@@ -140,7 +140,7 @@ pub fn two_cores(without: &str) -> Option<(usize, usize)> {
 }
 
 /// Keep the calling thread on a core.
-pub fn pin(core: usize) {
+pub(crate) fn pin(core: usize) {
     // SAFETY: sets this thread's own affinity.
     unsafe {
         let mut set: libc::cpu_set_t = std::mem::zeroed();
@@ -150,17 +150,17 @@ pub fn pin(core: usize) {
 }
 
 /// The calling thread, pinned to the first core, as a CPU.
-pub fn boot() -> Cpu {
+pub(crate) fn boot() -> Cpu {
     pin(cores()[0]);
     Cpu::boot(&Config::default()).expect("a CPU boots")
 }
 
-pub fn policy(name: &str) -> Policy {
+pub(crate) fn policy(name: &str) -> Policy {
     name.parse().expect("a policy of this name")
 }
 
 /// All but the broken control.
-pub fn correct_policies() -> Vec<Policy> {
+pub(crate) fn correct_policies() -> Vec<Policy> {
     Policy::all()
         .into_iter()
         .filter(|p| !p.is_broken())
@@ -168,17 +168,17 @@ pub fn correct_policies() -> Vec<Policy> {
 }
 
 /// The scalar implementation that says what is right.
-pub fn judge() -> Impl {
+pub(crate) fn judge() -> Impl {
     Impl::find("xts-aes-fixed-time").expect("it needs no feature")
 }
 
 /// Random bytes from a seed.
-pub fn random(seed: u64) -> impl FnMut(&mut [u8]) {
+pub(crate) fn random(seed: u64) -> impl FnMut(&mut [u8]) {
     let mut random = SplitMix64(seed);
     move |bytes| random.fill(bytes)
 }
 
-pub fn messages(seed: u64, op: Op, len: usize, count: usize) -> Arc<Messages> {
+pub(crate) fn messages(seed: u64, op: Op, len: usize, count: usize) -> Arc<Messages> {
     let mut random = random(seed ^ 0x6b69_6c6e);
     let mut key = [0; 64];
     random(&mut key);
@@ -186,7 +186,7 @@ pub fn messages(seed: u64, op: Op, len: usize, count: usize) -> Arc<Messages> {
 }
 
 /// A load with nothing special: softirqs encrypt 512 bytes with the best implementation.
-pub fn plan(task: TaskWork, seed: u64) -> Plan {
+pub(crate) fn plan(task: TaskWork, seed: u64) -> Plan {
     Plan {
         task,
         softirq: (best_impl().into(), messages(!seed, Op::Encrypt, 512, 8)),
@@ -197,12 +197,12 @@ pub fn plan(task: TaskWork, seed: u64) -> Plan {
 }
 
 /// Attaches a load whose implementations this CPU has.
-pub fn attach(cpu: &mut Cpu, plan: Plan) -> Load<'_> {
+pub(crate) fn attach(cpu: &mut Cpu, plan: Plan) -> Load<'_> {
     Load::attach(cpu, plan).expect("tiers are there")
 }
 
 /// Runs `body` with a load on `cpu` and a timer that interrupts it. What the load has counted in the end.
-pub fn interrupted(
+pub(crate) fn interrupted(
     cpu: &mut Cpu,
     plan: Plan,
     arrivals: Arrivals,
@@ -216,7 +216,7 @@ pub fn interrupted(
 }
 
 /// Tasks are switched every `slice_us` and at no cost, often enough that a switch meets a section.
-pub fn config(preempt_full: bool, slice_us: u64) -> Config {
+pub(crate) fn config(preempt_full: bool, slice_us: u64) -> Config {
     Config {
         preempt_full,
         tick_us: 50,
@@ -227,7 +227,7 @@ pub fn config(preempt_full: bool, slice_us: u64) -> Config {
 }
 
 /// Repeat until `done`; a generous limit says what did not happen.
-pub fn repeat_until(what: &str, mut done: impl FnMut() -> bool) {
+pub(crate) fn repeat_until(what: &str, mut done: impl FnMut() -> bool) {
     let started = Instant::now();
     while !done() {
         assert!(
@@ -238,7 +238,7 @@ pub fn repeat_until(what: &str, mut done: impl FnMut() -> bool) {
 }
 
 #[track_caller]
-pub fn assert_clean(what: &str, counts: &Counts) {
+pub(crate) fn assert_clean(what: &str, counts: &Counts) {
     let Counts {
         task_corrupted,
         softirq_corrupted,

@@ -21,29 +21,29 @@ const ROOM: usize = 16 << 10;
 const POISON: u8 = 0xa5;
 
 /// Random choices.
-pub struct Draw(SplitMix64);
+pub(crate) struct Draw(SplitMix64);
 
 impl Draw {
-    pub fn below(&mut self, n: usize) -> usize {
+    pub(crate) fn below(&mut self, n: usize) -> usize {
         (self.0.next_u64() % n as u64) as usize
     }
 
-    pub fn pick<T: Copy>(&mut self, all: &[T]) -> T {
+    pub(crate) fn pick<T: Copy>(&mut self, all: &[T]) -> T {
         all[self.below(all.len())]
     }
 
-    pub fn bytes(&mut self, len: usize) -> Vec<u8> {
+    pub(crate) fn bytes(&mut self, len: usize) -> Vec<u8> {
         let mut bytes = vec![0; len];
         self.0.fill(&mut bytes);
         bytes
     }
 
-    pub fn iv(&mut self) -> [u8; BLOCK] {
+    pub(crate) fn iv(&mut self) -> [u8; BLOCK] {
         self.bytes(BLOCK).try_into().expect("a block")
     }
 
     /// Mostly short, now and then some pages.
-    pub fn len(&mut self) -> usize {
+    pub(crate) fn len(&mut self) -> usize {
         BLOCK
             + match self.below(8) {
                 0 => self.below(9_000),
@@ -76,14 +76,14 @@ impl Draw {
 }
 
 /// Buffers of a request.
-pub struct Memory([Vec<u8>; 2]);
+pub(crate) struct Memory([Vec<u8>; 2]);
 
 type List = Vec<(*mut u8, usize)>;
 
 impl Memory {
     /// Runs a request over random pieces: `input` goes in, `output` bytes come back, with the result and whether it came
     /// later. Bytes between and behind the pieces stay as they are.
-    pub fn pass(
+    pub(crate) fn pass(
         &mut self,
         draw: &mut Draw,
         input: &[u8],
@@ -144,7 +144,7 @@ impl Memory {
 }
 
 /// One request to a skcipher, compared with what `judge` makes of the message; whether it was answered later.
-pub fn check_cipher(
+pub(crate) fn check_cipher(
     draw: &mut Draw,
     memory: &mut Memory,
     tfm: &mut Skcipher,
@@ -167,7 +167,7 @@ pub fn check_cipher(
 
 /// Asks what `open` opens in turn, `total` times in all, under every policy and preemption model, while interrupts
 /// encrypt, too. `ask` returns whether the answer came later.
-pub fn ask_under_every_policy<T>(
+pub(crate) fn ask_under_every_policy<T>(
     seed: u64,
     total: u64,
     open: impl Fn(Model, &mut Draw) -> Vec<T>,

@@ -17,13 +17,13 @@ const PREFIXES: [&str; 16] = [
 ];
 
 /// A function and its instructions, each as objdump prints it.
-pub struct Function {
+pub(crate) struct Function {
     pub name: String,
     pub instructions: Vec<String>,
 }
 
 /// The functions of an object.
-pub fn functions(object: &Path) -> Vec<Function> {
+pub(crate) fn functions(object: &Path) -> Vec<Function> {
     let text = run(Command::new("objdump")
         .args(["-d", "--no-show-raw-insn", "-M", "att"])
         .arg(object));
@@ -45,7 +45,7 @@ pub fn functions(object: &Path) -> Vec<Function> {
 }
 
 /// Uses of vector registers or of x87, MMX or SSE state in an object meant to have none.
-pub fn vector_use(object: &Object) -> Vec<String> {
+pub(crate) fn vector_use(object: &Object) -> Vec<String> {
     let room = object.source.iter().next();
     let in_state_room = STATE_ROOMS.iter().any(|r| room == Some(r.as_ref()));
     report(object, |text| names_vector_state(text, in_state_room))
@@ -53,7 +53,7 @@ pub fn vector_use(object: &Object) -> Vec<String> {
 
 /// Whether an instruction names a vector, mask, MMX or x87 register, or touches such state
 /// without naming one. `state_room` allows those that save, restore or reset it.
-pub fn names_vector_state(instruction: &str, state_room: bool) -> bool {
+pub(crate) fn names_vector_state(instruction: &str, state_room: bool) -> bool {
     let (mnemonic, operands) = parse(instruction);
     let registers = operands.split('%').skip(1).map(|after| {
         let end = after.find(|c: char| !c.is_ascii_alphanumeric());
@@ -85,7 +85,7 @@ fn is_vector_register(name: &str) -> bool {
 }
 
 /// Accesses below the stack pointer: an interrupt on the same stack overwrites them.
-pub fn red_zone_use(object: &Object) -> Vec<String> {
+pub(crate) fn red_zone_use(object: &Object) -> Vec<String> {
     report(object, |text| {
         let (mnemonic, operands) = parse(text);
         // With an index register the sum may be above it; lea reads nothing.

@@ -17,7 +17,7 @@ const INTRINSICS: &str = "immintrin.h";
 
 /// Includes in `kernel_dir` that reach out of it, and intrinsics that a file of no SIMD tier
 /// includes, itself or through a header.
-pub fn kernel_includes(kernel_dir: &Path) -> Vec<String> {
+pub(crate) fn kernel_includes(kernel_dir: &Path) -> Vec<String> {
     let kernel = Tree(fs::canonicalize(kernel_dir).expect("kernel/ exists"));
     let mut files = Vec::new();
     walk(&kernel.0, &mut |path| {
@@ -97,7 +97,7 @@ fn room_of(source: &Path) -> &str {
 }
 
 /// Symbols that an object takes from a higher room.
-pub fn calls_upwards(built: &Built) -> Vec<String> {
+pub(crate) fn calls_upwards(built: &Built) -> Vec<String> {
     let row = |room: &str| ROOMS.iter().position(|rooms| rooms.contains(&room));
     let objects: Vec<_> = built
         .objects
@@ -130,7 +130,7 @@ pub fn calls_upwards(built: &Built) -> Vec<String> {
 }
 
 /// Identifiers and headers of the crypto API in the files of the lowest rooms.
-pub fn crypto_in_lowest_rooms(kernel_dir: &Path) -> Vec<String> {
+pub(crate) fn crypto_in_lowest_rooms(kernel_dir: &Path) -> Vec<String> {
     let mut files = Vec::new();
     for room in ROOMS[0] {
         let dir = kernel_dir.join(room);
@@ -164,7 +164,7 @@ pub fn crypto_in_lowest_rooms(kernel_dir: &Path) -> Vec<String> {
 }
 
 /// What opens and closes FPU sections, in files of `ciphers/`: their callers do that. `kiln/fpu_assert.h` is allowed.
-pub fn sections_in_ciphers(kernel_dir: &Path) -> Vec<String> {
+pub(crate) fn sections_in_ciphers(kernel_dir: &Path) -> Vec<String> {
     const HEADER: &str = "<kiln/fpu.h>";
     let mut files = Vec::new();
     walk(&kernel_dir.join("ciphers"), &mut |path| {
@@ -184,7 +184,7 @@ pub fn sections_in_ciphers(kernel_dir: &Path) -> Vec<String> {
 }
 
 /// Calls that open or close an FPU section, in objects of `ciphers/`.
-pub fn ciphers_call_sections(built: &Built) -> Vec<String> {
+pub(crate) fn ciphers_call_sections(built: &Built) -> Vec<String> {
     let ciphers = built
         .objects
         .iter()
@@ -287,7 +287,7 @@ fn includes(file: &Path) -> Vec<String> {
 }
 
 /// Dependencies on crates of this workspace in the manifest of `name`.
-pub fn kiln_dependencies(name: &str, manifest: &str) -> Vec<String> {
+pub(crate) fn kiln_dependencies(name: &str, manifest: &str) -> Vec<String> {
     let mut violations = Vec::new();
     let mut in_dependencies = false;
     for line in manifest.lines().map(str::trim) {

@@ -8,7 +8,7 @@ use kiln_kbuild::Built;
 use crate::subjects::link_with;
 
 /// `leftovers.c`, linked with a build of `kernel/`.
-pub fn link(built: &Built) -> PathBuf {
+pub(crate) fn link(built: &Built) -> PathBuf {
     link_with(built, "laws/leftovers.c")
 }
 
@@ -16,7 +16,7 @@ pub fn link(built: &Built) -> PathBuf {
 ///
 /// # Panics
 /// If it could not look.
-pub fn violations(program: &Path, arguments: &[&str]) -> Vec<String> {
+pub(crate) fn violations(program: &Path, arguments: &[&str]) -> Vec<String> {
     let output = Command::new(program)
         .args(arguments)
         .output()

@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 
 /// Names that do not follow the kernel's convention, ALGORITHM-...-TIER, or name another tier
 /// than theirs. Tier 0 is general registers, and may end in anything but a tier.
-pub fn driver_violations(drivers: &[(&str, usize)], tiers: &[String]) -> Vec<String> {
+pub(crate) fn driver_violations(drivers: &[(&str, usize)], tiers: &[String]) -> Vec<String> {
     let mut violations = Vec::new();
     let mut seen = BTreeSet::new();
     for &(name, tier) in drivers {

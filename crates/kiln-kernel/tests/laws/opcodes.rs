@@ -69,7 +69,7 @@ const VECTOR: &str = "
 const MASK: &str = "kadd kand kandn kmov knot kor kortest kshiftl kshiftr ktest kunpck kxnor kxor";
 
 /// Whether an instruction takes the same time whatever its operands are.
-pub fn takes_constant_time(mnemonic: Mnemonic) -> bool {
+pub(crate) fn takes_constant_time(mnemonic: Mnemonic) -> bool {
     let name = name(mnemonic);
     let within = |list: &str, name: &str| list.split_whitespace().any(|m| m == name);
     let condition = |of: &str| name.strip_prefix(of).is_some_and(is_condition);
@@ -101,7 +101,7 @@ const BASE: &[CpuidFeature] = &[
 ];
 
 /// Whether a CPU of a tier (a suffix of source files) has this: `kernel/tiers.def` uses the disassembler's names.
-pub fn has_feature(suffix: Option<&str>, feature: CpuidFeature) -> bool {
+pub(crate) fn has_feature(suffix: Option<&str>, feature: CpuidFeature) -> bool {
     let tier = suffix.map(|suffix| {
         let found = TIERS.tiers.iter().find(|t| t.suffix == suffix);
         found.unwrap_or_else(|| panic!("{suffix} is not a tier"))

@@ -18,7 +18,7 @@ const LENGTHS: [&str; 4] = ["16", "17", "100", "4096"];
 
 /// Global functions of a SIMD object without a trap in them. In a build with checks each begins
 /// with one.
-pub fn unchecked_entry_points(object: &Object) -> Vec<String> {
+pub(crate) fn unchecked_entry_points(object: &Object) -> Vec<String> {
     let functions = functions(&object.path);
     let traps = |name: &str| {
         // gcc moves unlikely code into a function of its own.
@@ -40,7 +40,7 @@ pub fn unchecked_entry_points(object: &Object) -> Vec<String> {
 }
 
 /// An implementation, as `no_section.c` lists it.
-pub struct Row {
+pub(crate) struct Row {
     pub index: String,
     pub driver: String,
     pub tier: usize,
@@ -50,18 +50,18 @@ pub struct Row {
 
 impl Row {
     /// Whether it is SIMD and runs here.
-    pub fn testable(&self) -> bool {
+    pub(crate) fn testable(&self) -> bool {
         self.tier != 0 && self.lacks.is_none()
     }
 }
 
 /// `no_section.c`, linked with a build of `kernel/`.
-pub fn link(built: &Built) -> PathBuf {
+pub(crate) fn link(built: &Built) -> PathBuf {
     link_with(built, "offenders/no_section.c")
 }
 
 /// The implementations there are.
-pub fn list(program: &Path) -> Vec<Row> {
+pub(crate) fn list(program: &Path) -> Vec<Row> {
     let text = run(Command::new(program).arg("list"));
     text.lines()
         .map(|line| match *line.split('\t').collect::<Vec<_>>() {
@@ -78,7 +78,7 @@ pub fn list(program: &Path) -> Vec<Row> {
 
 /// Call every SIMD implementation that this CPU can run outside a section, where it must die of
 /// SIGILL, and inside one, where it must return. `tell` prints what was skipped.
-pub fn violations(program: &Path, tell: bool) -> Vec<String> {
+pub(crate) fn violations(program: &Path, tell: bool) -> Vec<String> {
     let mut violations = Vec::new();
     let rows = list(program);
     for row in rows.iter().filter(|r| r.tier != 0) {

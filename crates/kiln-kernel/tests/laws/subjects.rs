@@ -22,7 +22,7 @@ fn compiler_names() -> Vec<String> {
 
 /// `kernel/` as one compiler built it. Warnings are law 4's to judge, and no reason for the other
 /// checks to go without.
-pub struct Build {
+pub(crate) struct Build {
     /// The compiler's name.
     pub name: String,
     /// What it says of itself.
@@ -64,19 +64,19 @@ static BUILDS: LazyLock<Vec<Build>> = LazyLock::new(|| {
 });
 
 /// One build for each compiler on this machine.
-pub fn builds() -> &'static [Build] {
+pub(crate) fn builds() -> &'static [Build] {
     &BUILDS
 }
 
 /// The compilers of law 4 that this machine does not have.
-pub fn not_found() -> Vec<String> {
+pub(crate) fn not_found() -> Vec<String> {
     let mut names = compiler_names();
     names.retain(|name| Compiler::find(name).is_err());
     names
 }
 
 /// What a compiler had to say against a build: its errors, or its warnings.
-pub fn complaints(result: &Result<Built, Error>) -> Vec<String> {
+pub(crate) fn complaints(result: &Result<Built, Error>) -> Vec<String> {
     match result {
         Ok(built) => built.messages.clone(),
         Err(error) => vec![error.to_string()],
@@ -84,14 +84,14 @@ pub fn complaints(result: &Result<Built, Error>) -> Vec<String> {
 }
 
 /// The compiler that the build script used, and that offenders are compiled with.
-pub fn default_compiler() -> &'static Compiler {
+pub(crate) fn default_compiler() -> &'static Compiler {
     static DEFAULT: LazyLock<Compiler> =
         LazyLock::new(|| Compiler::from_env().unwrap_or_else(|e| panic!("{e}")));
     &DEFAULT
 }
 
 /// The real `kernel/`.
-pub fn kernel_dir() -> &'static Path {
+pub(crate) fn kernel_dir() -> &'static Path {
     static DIR: LazyLock<PathBuf> = LazyLock::new(|| {
         let dir = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../kernel");
         fs::canonicalize(&dir).unwrap_or_else(|e| panic!("{}: {e}", dir.display()))
@@ -100,7 +100,7 @@ pub fn kernel_dir() -> &'static Path {
 }
 
 /// A directory of this process. Those of finished processes are removed.
-pub fn scratch() -> &'static Path {
+pub(crate) fn scratch() -> &'static Path {
     static DIR: LazyLock<PathBuf> = LazyLock::new(|| {
         let all = Path::new(env!("CARGO_TARGET_TMPDIR")).join("laws");
         for entry in fs::read_dir(&all).into_iter().flatten().flatten() {
@@ -117,14 +117,14 @@ pub fn scratch() -> &'static Path {
 }
 
 /// A small `kernel/` with an offender in it.
-pub struct Plant {
+pub(crate) struct Plant {
     /// Its directory.
     pub dir: PathBuf,
 }
 
 impl Plant {
     /// One without files.
-    pub fn empty() -> Self {
+    pub(crate) fn empty() -> Self {
         static NEXT: AtomicUsize = AtomicUsize::new(0);
         let n = NEXT.fetch_add(1, Ordering::Relaxed);
         let dir = scratch().join(format!("plant-{n}/kernel"));
@@ -133,7 +133,7 @@ impl Plant {
     }
 
     /// One with the file `offender` of `tests/offenders/` at `at`.
-    pub fn new(offender: &str, at: &str) -> Self {
+    pub(crate) fn new(offender: &str, at: &str) -> Self {
         let plant = Self::empty();
         let source = offenders().join(offender);
         let text =
@@ -143,30 +143,30 @@ impl Plant {
     }
 
     /// Add or replace a file.
-    pub fn write(&self, at: &str, text: &str) {
+    pub(crate) fn write(&self, at: &str, text: &str) {
         let path = self.dir.join(at);
         fs::create_dir_all(path.parent().unwrap()).unwrap();
         fs::write(path, text).unwrap();
     }
 
     /// Its build, to be configured.
-    pub fn kbuild(&self) -> Kbuild {
+    pub(crate) fn kbuild(&self) -> Kbuild {
         let compiler = default_compiler().path.to_str().unwrap();
         Kbuild::new(&self.dir, self.dir.join("../out")).cc(compiler)
     }
 
     /// Build it as users do.
-    pub fn build(&self) -> Built {
+    pub(crate) fn build(&self) -> Built {
         self.with(|k| k)
     }
 
     /// Build it differently.
-    pub fn with(&self, how: impl FnOnce(Kbuild) -> Kbuild) -> Built {
+    pub(crate) fn with(&self, how: impl FnOnce(Kbuild) -> Kbuild) -> Built {
         how(self.kbuild()).build().unwrap_or_else(|e| panic!("{e}"))
     }
 
     /// Compile its only source and leave out what follows compilation.
-    pub fn compile_only(&self) -> PathBuf {
+    pub(crate) fn compile_only(&self) -> PathBuf {
         let built = self.build();
         let object = self.dir.join("../compiled.o");
         let source = &built.objects[0].source;
@@ -177,12 +177,12 @@ impl Plant {
 }
 
 /// `tests/offenders`.
-pub fn offenders() -> PathBuf {
+pub(crate) fn offenders() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/offenders")
 }
 
 /// What a command that must succeed writes to stdout.
-pub fn run(command: &mut Command) -> String {
+pub(crate) fn run(command: &mut Command) -> String {
     let name = command.get_program().to_string_lossy().into_owned();
     let output = command
         .env("LC_ALL", "C")
@@ -194,7 +194,7 @@ pub fn run(command: &mut Command) -> String {
 }
 
 /// Link a program of `tests/` with a build of `kernel/`, by the same compiler.
-pub fn link_with(built: &Built, source: &str) -> PathBuf {
+pub(crate) fn link_with(built: &Built, source: &str) -> PathBuf {
     let source = Path::new(env!("CARGO_MANIFEST_DIR"))
         .join("tests")
         .join(source);
@@ -211,7 +211,7 @@ pub fn link_with(built: &Built, source: &str) -> PathBuf {
 }
 
 /// Print a line that the test harness does not swallow.
-pub fn loud(line: &str) {
+pub(crate) fn loud(line: &str) {
     // Only eprintln! is captured. Nothing depends on the line being seen.
     let _ = writeln!(stderr(), "{line}");
 }

@@ -10,7 +10,7 @@ use kiln_kbuild::Built;
 use crate::subjects::run;
 
 /// A line of `readelf --syms`.
-pub struct Symbol {
+pub(crate) struct Symbol {
     pub name: String,
     pub function: bool,
     pub global: bool,
@@ -19,7 +19,7 @@ pub struct Symbol {
 }
 
 /// The symbols of an object.
-pub fn symbols(object: &Path) -> Vec<Symbol> {
+pub(crate) fn symbols(object: &Path) -> Vec<Symbol> {
     let text = run(Command::new("readelf").arg("--syms").arg("-W").arg(object));
     // Num: Value Size Type Bind Vis Ndx Name
     text.lines()
@@ -47,12 +47,12 @@ fn relocatable(built: &Built) -> PathBuf {
 }
 
 /// Undefined symbols of the whole: what the host does is handed over at run time, by address.
-pub fn undefined(built: &Built) -> Vec<String> {
+pub(crate) fn undefined(built: &Built) -> Vec<String> {
     undefined_in(&relocatable(built))
 }
 
 /// Undefined symbols of one object.
-pub fn undefined_in(object: &Path) -> Vec<String> {
+pub(crate) fn undefined_in(object: &Path) -> Vec<String> {
     let text = run(Command::new("nm").arg("-u").arg(object));
     text.lines()
         .filter_map(|line| line.split_whitespace().last())
@@ -62,7 +62,7 @@ pub fn undefined_in(object: &Path) -> Vec<String> {
 
 /// Relocations through the GOT. That of initial-exec thread-local variables is no matter: the
 /// final link turns it into a constant.
-pub fn got_relocations(built: &Built) -> Vec<String> {
+pub(crate) fn got_relocations(built: &Built) -> Vec<String> {
     let text = run(Command::new("readelf").arg("-rW").arg(relocatable(built)));
     text.lines()
         .filter(|line| line.contains("_GOT") && !line.contains("_GOTTPOFF"))
@@ -73,7 +73,7 @@ pub fn got_relocations(built: &Built) -> Vec<String> {
 
 /// Functions of the `memcpy` family that call the family from the file that defines them: a
 /// loop in `kiln_memset` that the compiler replaces by `memset` never returns.
-pub fn calls_itself(object: &Path) -> Vec<String> {
+pub(crate) fn calls_itself(object: &Path) -> Vec<String> {
     let family: BTreeSet<_> = IMPLICIT_CALLS.concat().iter().map(|(_, to)| *to).collect();
     let symbols = symbols(object);
     family
@@ -88,7 +88,7 @@ pub fn calls_itself(object: &Path) -> Vec<String> {
 }
 
 /// Exported symbols without Kiln's prefix.
-pub fn misnamed_exports(built: &Built) -> Vec<String> {
+pub(crate) fn misnamed_exports(built: &Built) -> Vec<String> {
     symbols(&relocatable(built))
         .into_iter()
         .filter(|s| s.global && s.defined && !s.hidden && !s.name.starts_with("kiln_"))

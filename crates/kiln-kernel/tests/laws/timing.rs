@@ -12,14 +12,14 @@ use object::{Object as _, ObjectSection, ObjectSymbol, SectionKind, SymbolKind};
 use crate::opcodes::{has_feature, takes_constant_time};
 
 /// An instruction and where it is.
-pub struct Place {
+pub(crate) struct Place {
     /// `FUNCTION+OFFSET`
     pub at: String,
     pub instruction: Instruction,
 }
 
 /// All instructions of an object.
-pub fn instructions(object: &Object) -> Vec<Place> {
+pub(crate) fn instructions(object: &Object) -> Vec<Place> {
     let bytes = fs::read(&object.path).unwrap_or_else(|e| panic!("{}: {e}", object.path.display()));
     let file = object::File::parse(&*bytes).expect("an ELF object");
     let mut all = Vec::new();
@@ -46,7 +46,7 @@ pub fn instructions(object: &Object) -> Vec<Place> {
 }
 
 /// Instructions whose time may depend on their operands, or that are not known not to.
-pub fn operand_time(object: &Object) -> Vec<String> {
+pub(crate) fn operand_time(object: &Object) -> Vec<String> {
     report(object, |i| {
         let known = takes_constant_time(i.mnemonic());
         (!known).then(|| "is not known to take the same time whatever its operands".to_owned())
@@ -54,7 +54,7 @@ pub fn operand_time(object: &Object) -> Vec<String> {
 }
 
 /// Instructions that a CPU with the object's tier, and nothing more, need not have.
-pub fn beyond_tier(object: &Object) -> Vec<String> {
+pub(crate) fn beyond_tier(object: &Object) -> Vec<String> {
     let tier = object.simd.unwrap_or("general registers");
     report(object, |i| {
         let lacks: Vec<&CpuidFeature> = i
@@ -67,7 +67,7 @@ pub fn beyond_tier(object: &Object) -> Vec<String> {
 }
 
 /// How many conditional jumps an object has: whether on secrets, nobody sees here.
-pub fn conditional_jumps(object: &Object) -> usize {
+pub(crate) fn conditional_jumps(object: &Object) -> usize {
     let all = instructions(object);
     let jumps = |p: &&Place| p.instruction.flow_control() == FlowControl::ConditionalBranch;
     all.iter().filter(jumps).count()
@@ -86,6 +86,6 @@ fn report(object: &Object, offends: impl Fn(&Instruction) -> Option<String>) -> 
 }
 
 /// As manuals write it.
-pub fn name(mnemonic: Mnemonic) -> String {
+pub(crate) fn name(mnemonic: Mnemonic) -> String {
     format!("{mnemonic:?}").to_lowercase()
 }

@@ -16,7 +16,7 @@ static void on_interrupt(struct cpu *c)
 	served++;
 }
 
-/* As crates/kiln-kernel/src/irq/mod.rs diverts a thread. */
+/* As crates/kiln-kernel/src/irq/frame.rs diverts a thread. */
 static void interrupt(greg_t *g)
 {
 	u64 *sp = (u64 *)((g[REG_RSP] - 128) & ~15ul);

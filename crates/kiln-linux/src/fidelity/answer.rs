@@ -1,4 +1,4 @@
-//! Answers: as the module tells them, and in the one form in which they are compared.
+//! Answers: as the module prints them, and in the form in which they are compared.
 
 use kiln_kernel::crypto::Errno;
 use kiln_kernel::script::{Event, Outcome};
@@ -45,7 +45,7 @@ fn written(runs: &[Run], stuck: Option<usize>) -> String {
 }
 
 /// What became of a script on the emulated CPU.
-pub fn of_outcome(outcome: &Outcome) -> String {
+pub(crate) fn describe_outcome(outcome: &Outcome) -> String {
     let mut runs: Vec<Run> = Vec::new();
     for e in &outcome.events {
         let Event {
@@ -85,7 +85,7 @@ pub struct Script {
     pub driver: String,
     /// What it made of the message, in hexadecimal.
     pub right: String,
-    /// As [`of_outcome`] has it.
+    /// As [`describe_outcome`] has it.
     pub answer: String,
 }
 
@@ -205,7 +205,7 @@ mod tests {
             events,
             stuck: Some(4),
         };
-        let text = of_outcome(&outcome);
+        let text = describe_outcome(&outcome);
         assert_eq!(
             text,
             "0-2 returned -EINPROGRESS at 102; 3 returned -ENOSPC at 102; \

@@ -51,19 +51,14 @@ const DRIVERS: [&str; 3] = ["aesni_intel", "xts", "chacha_x86_64"];
 /// Which accelerator is wanted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Wanted {
-    /// Hardware if it can.
     Auto,
-    /// This one.
     Only(Accel),
 }
 
 /// How it is asked.
 pub struct Plan<'a> {
-    /// Who.
     pub kernel: &'a Kernel,
-    /// By what the module and init are built.
     pub compiler: &'a Compiler,
-    /// By what the guest runs.
     pub accel: Wanted,
     /// A boot is killed then.
     pub limit: Duration,
@@ -83,7 +78,7 @@ pub enum Step<'a> {
     Write(&'a str, &'a str),
 }
 
-/// What came of a step that wanted an answer.
+/// The answer to a step that asks a question, or the reason why it was not answered.
 pub type Told = Result<Vec<String>, String>;
 
 /// What a boot told.
@@ -109,7 +104,7 @@ impl Plan<'_> {
     pub fn ask(&self, steps: &[Step], besides: Option<(&str, &[u8])>) -> Result<Answers, Error> {
         (self.progress)(0.1, "building the module that asks");
         let asker = self.build()?;
-        let modules = Modules::under(&self.kernel.modules)?;
+        let modules = Modules::find(&self.kernel.modules)?;
         let mut load = modules.with_needed(&DRIVERS)?;
         if let Some((name, content)) = besides {
             for (needed, content) in modules.needed(content)? {
@@ -186,11 +181,11 @@ impl Plan<'_> {
             );
         })?;
         if outcome.exit != Some(0) {
-            return Err(Error::Failed(format!(
-                "what was to be done in Linux {} failed; the end of its console is above\n  {}",
-                self.kernel.release,
-                outcome.tail.join("\n  ")
-            )));
+            let release = &self.kernel.release;
+            return Err(Error::Console {
+                what: format!("what was to be done in Linux {release} failed"),
+                tail: outcome.tail,
+            });
         }
         let told = wants
             .iter()
@@ -207,11 +202,10 @@ impl Plan<'_> {
     fn build(&self) -> Result<Vec<u8>, Error> {
         let headers = &self.kernel.headers;
         if !headers.join("Makefile").is_file() {
-            return Err(Error::Lacks(format!(
-                "'{}' has no kernel's headers: apt-get install linux-headers-{}",
-                headers.display(),
-                self.kernel.release
-            )));
+            return Err(Error::NoHeaders {
+                dir: headers.clone(),
+                release: self.kernel.release.clone(),
+            });
         }
         let compiled = format!("{} {}", self.compiler.path.display(), self.compiler.version);
         let dir = root()?
@@ -245,19 +239,19 @@ impl Plan<'_> {
         let said = make.run(&[&external, WITHOUT_BTF, "modules"], &mut |_| ())?;
         let path = dir.join(format!("{NAME}.ko"));
         if !said.success || !path.is_file() {
-            return Err(Error::Input(format!(
-                "the module does not build against {}{}: the log is {}",
-                headers.display(),
-                said.cause(),
-                log.display()
-            )));
+            return Err(Error::Module {
+                which: "the module",
+                against: headers.display().to_string(),
+                cause: said.cause(),
+                log,
+            });
         }
         read(&path)
     }
 }
 
 fn read(path: &Path) -> Result<Vec<u8>, Error> {
-    fs::read(path).map_err(|e| Error::io(path, &e))
+    fs::read(path).map_err(|e| Error::cache(path, e))
 }
 
 fn model(cpuinfo: &[String]) -> String {

@@ -9,13 +9,9 @@ use super::answer;
 use super::asker::{Answers, Plan, Step, Told};
 use super::costs::{self, COSTS};
 use super::emulated::Emulated;
-use super::question::{self, Asked, Question};
+use super::question::{self, Asked, Question, TIMES};
 use super::row::Row;
 
-/// How often each question is put: the tick comes into few of them.
-pub(super) const TIMES: u32 = 15;
-
-/// What came out.
 pub struct Outcome {
     /// Answers, then costs.
     pub rows: Vec<Row>,
@@ -53,17 +49,7 @@ pub fn run(plan: &Plan) -> Result<Outcome, Error> {
         cpu: answers.cpu.clone(),
         accel: answers.accel.name().into(),
         policy: policy.into(),
-        number: None,
-        question: String::new(),
-        asked: None,
-        real: None,
-        emulated: None,
-        agree: None,
-        cycles_min: None,
-        cycles: None,
-        kiln_cycles: None,
-        ratio: None,
-        kiln_ratio: None,
+        ..Row::default()
     };
     let mut notes = notes(&answers);
     let mut rows = Vec::new();
@@ -93,7 +79,7 @@ pub fn run(plan: &Plan) -> Result<Outcome, Error> {
     let own = |name: &str| emulated.costs.iter().find(|c| c.0 == name)?.1;
     for (name, words) in COSTS {
         let cost = real(name);
-        let direct = costs::direct_of(name);
+        let direct = costs::name_direct(name);
         let over = |all: Option<f64>, of: &dyn Fn(&str) -> Option<f64>| {
             let direct = of(direct.as_ref()?)?;
             Some(all? / direct).filter(|ratio| ratio.is_finite())
@@ -162,11 +148,10 @@ struct EmulatedAnswer {
 
 struct EmulatedAnswers {
     answers: Vec<EmulatedAnswer>,
-    /// By name.
     costs: Vec<(&'static str, Option<f64>)>,
 }
 
-/// On a thread of its own, which becomes the CPU.
+/// Asks the emulated CPU, which a thread of its own becomes.
 fn emulated_answers(policy: &str, questions: &[Question]) -> Result<EmulatedAnswers, Error> {
     let asked = || -> Result<EmulatedAnswers, String> {
         let mut cpu = Emulated::boot(policy)?;
@@ -186,7 +171,7 @@ fn emulated_answers(policy: &str, questions: &[Question]) -> Result<EmulatedAnsw
     };
     let done = thread::scope(|s| s.spawn(asked).join());
     match done {
-        Ok(answers) => answers.map_err(|e| Error::Lacks(format!("the emulated CPU: {e}"))),
-        Err(_) => Err(Error::Failed("the emulated CPU panicked".into())),
+        Ok(answers) => answers.map_err(Error::EmulatedCpu),
+        Err(_) => Err(Error::EmulatedCpuPanicked),
     }
 }

@@ -8,7 +8,7 @@ use kiln_kernel::messages::Messages;
 use kiln_kernel::Tier;
 
 /// Names in `costs.c`, and what they are.
-pub const COSTS: &[(&str, &str)] = &[
+pub(crate) const COSTS: &[(&str, &str)] = &[
     ("pair", "begin and end, nothing to save"),
     ("begin", "begin, nothing to save"),
     (
@@ -34,7 +34,7 @@ pub const COSTS: &[(&str, &str)] = &[
 ];
 
 /// The row that a row of the simd helper is divided by.
-pub fn direct_of(name: &str) -> Option<String> {
+pub(crate) fn name_direct(name: &str) -> Option<String> {
     name.strip_prefix("helper-")
         .map(|len| format!("direct-{len}"))
 }
@@ -109,7 +109,7 @@ fn requests(name: &str, kind: u32, len: usize) -> Result<f64, Errno> {
     }
 }
 
-/// Of many series of `n`, for one.
+/// The fewest cycles per operation of many series of `n` operations.
 fn least(n: u64, mut series: impl FnMut(u64)) -> f64 {
     let cycles = (0..200).map(|_| {
         // SAFETY: reading the time-stamp counter touches no memory.
@@ -141,7 +141,7 @@ mod tests {
     #[test]
     fn every_helper_has_its_direct_twin() {
         let names: Vec<&str> = COSTS.iter().map(|(name, _)| *name).collect();
-        let twins: Vec<String> = names.iter().filter_map(|n| direct_of(n)).collect();
+        let twins: Vec<String> = names.iter().filter_map(|n| name_direct(n)).collect();
         assert_eq!(twins.len(), 3);
         assert!(twins.iter().all(|t| names.contains(&t.as_str())));
     }

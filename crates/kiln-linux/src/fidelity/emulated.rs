@@ -10,8 +10,8 @@ use kiln_kernel::load::best_impl;
 use kiln_kernel::script::{self, Step};
 use kiln_kernel::Tier;
 
-use super::answer::of_outcome;
-use super::compare::TIMES;
+use super::answer::describe_outcome;
+use super::question::TIMES;
 use super::question::{Asked, Question};
 
 /// The message of every request, as in `linux/fidelity/requests.c`.
@@ -87,6 +87,6 @@ impl Emulated {
                 script::give_up(tfm);
             }
         }
-        of_outcome(&outcome)
+        describe_outcome(&outcome)
     }
 }

@@ -9,7 +9,7 @@ use crate::Error;
 
 use super::asker::{Plan, Step, Told};
 
-/// Who encrypts by what: threads, the timer, the tasklet. The second mix has the upper halves of AVX registers live.
+/// What encrypts with what: threads, the timer, the tasklet. The second mix has the upper halves of AVX registers live.
 const MIXES: [&str; 2] = [
     "xts-aes-aesni kiln-xts-aes-aesni kiln-ctr-aes-aesni",
     "chacha20-simd kiln-chacha20-avx2 kiln-xts-aes-aesni",
@@ -23,7 +23,7 @@ const PARAMETERS: &str = "/sys/module/kiln/parameters";
 /// Fewer prove nothing.
 const ENOUGH: u64 = 1000;
 
-/// What one user of a driver did in a real kernel.
+/// The results of one user of a driver, in a test of nested FPU sections in a real kernel.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, JsonSchema)]
 #[schemars(
     rename = "linux-nested",
@@ -37,16 +37,17 @@ pub struct Row {
     /// Kernel release, as `uname -r` prints it.
     #[schemars(extend("x-role" = "key"))]
     pub kernel: String,
-    /// What runs the guest: `kvm` or `tcg`.
+    /// What runs the guest: `kvm`, or `tcg` (software emulation).
     #[schemars(extend("x-role" = "key"))]
     pub accel: String,
-    /// `saved`; `scalar`, with nested sections off; or `unsaved`, the control that saves nothing.
+    /// `saved`: nested sections save the open section's registers; `scalar`: nested sections are off; `unsaved`: the
+    /// control, nested sections that save nothing.
     #[schemars(extend("x-role" = "key"))]
     pub mode: &'static str,
     /// Who encrypts: `thread`, `timer` or `tasklet`.
     #[schemars(extend("x-role" = "key"))]
     pub who: String,
-    /// The driver that it uses.
+    /// Name of the driver that encrypts.
     #[schemars(extend("x-role" = "key"))]
     pub driver: String,
     /// Messages encrypted.
@@ -55,23 +56,23 @@ pub struct Row {
     /// Messages with wrong bytes.
     #[schemars(extend("x-role" = "main"))]
     pub wrong: u64,
-    /// Messages that were answered by an error.
+    /// Messages that ended with an error.
     #[schemars(extend("x-role" = "figure"))]
     pub refused: u64,
-    /// Messages that were not answered at once.
+    /// Messages that the driver did not complete before it returned (`-EINPROGRESS`).
     #[schemars(extend("x-role" = "figure"))]
     pub late: u64,
-    /// Messages that were started where Linux says that the FPU is not usable.
+    /// Messages that began where `irq_fpu_usable()` returned false.
     #[schemars(extend("x-role" = "figure", "x-heading" = "over a section"))]
     pub over: u64,
-    /// Nested sections, summed over all users in this mode.
+    /// FPU sections that began inside an open section, summed over the thread, timer and tasklet that ran together;
+    /// all their rows have the same number.
     #[schemars(extend("x-role" = "figure"))]
     pub nested_saves: u64,
 }
 
-/// What came out.
 pub struct Outcome {
-    /// Of each mode, each user.
+    /// One for each mode and user.
     pub rows: Vec<Row>,
     /// What does not hold.
     pub findings: Vec<String>,
@@ -79,12 +80,12 @@ pub struct Outcome {
     pub notes: Vec<String>,
 }
 
-/// Boots once, and has each mode for so many milliseconds. `module` is Kiln's, built for this kernel.
+/// Boots once and runs each mode for `ms` milliseconds. `module` is Kiln's, built for this kernel.
 ///
 /// # Errors
 /// It cannot be asked.
 pub fn run(plan: &Plan, module: &module::Module, ms: u32) -> Result<Outcome, Error> {
-    let content = std::fs::read(&module.path).map_err(|e| Error::io(&module.path, &e))?;
+    let content = std::fs::read(&module.path).map_err(|e| Error::cache(&module.path, e))?;
     let saves = format!("{PARAMETERS}/nested_saves");
     let nested = format!("{PARAMETERS}/nested");
     let unsaved = format!("{PARAMETERS}/nested_unsaved");
@@ -108,14 +109,14 @@ pub fn run(plan: &Plan, module: &module::Module, ms: u32) -> Result<Outcome, Err
     let modes = MODES.into_iter().flat_map(|mode| [mode; MIXES.len()]);
     for (mode, told) in modes.zip(answers.told.chunks(2)) {
         let [users, saves] = told else {
-            return Err(Error::Failed("an answer is missing".into()));
+            return Err(Error::Answer("an answer is missing".into()));
         };
-        let total = number(saves).map_err(Error::Failed)?;
+        let total = number(saves).map_err(Error::Answer)?;
         let users = users
             .as_ref()
-            .map_err(|e| Error::Failed(format!("{mode}: {e}")))?;
+            .map_err(|e| Error::Answer(format!("{mode}: {e}")))?;
         for line in users {
-            let mut row = user(line).map_err(Error::Failed)?;
+            let mut row = user(line).map_err(Error::Answer)?;
             row.kernel = plan.kernel.release.clone();
             row.accel = answers.accel.name().into();
             row.mode = mode;
@@ -159,7 +160,7 @@ fn findings(rows: &[Row], policy: &str) -> Vec<String> {
             found.push(format!("{}, {}: did nothing", row.mode, row.who));
         }
     }
-    // From 6.15 on no softirq comes over a section: nothing to save, nothing to lose.
+    // From 6.15 on no softirq interrupts a section: nothing is saved, and nothing can be lost.
     if policy != "legacy" {
         return found;
     }
@@ -199,7 +200,7 @@ fn number(told: &Told) -> Result<u64, String> {
         .map_err(|_| format!("'{}' is no number", line.escape_debug()))
 }
 
-/// Of `WHO DRIVER done N wrong N refused N late N over N`.
+/// Parses `USER DRIVER done N wrong N refused N late N over N`.
 fn user(line: &str) -> Result<Row, String> {
     let bad = || format!("'{}' is no count of messages", line.escape_debug());
     let words: Vec<&str> = line.split(' ').collect();

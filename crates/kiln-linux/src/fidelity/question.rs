@@ -3,23 +3,23 @@
 use kiln_kernel::scene::Scene;
 use kiln_kernel::script::{self, Step};
 
-/// What is asked.
+/// How often each question is asked: a timer tick disturbs only a few of the answers.
+pub(super) const TIMES: u32 = 15;
+
 #[derive(Clone, Debug, PartialEq)]
 pub enum Asked {
     /// What a task, interrupts and softirqs see (`kiln/scene.h`).
     Scene(Scene),
-    /// Requests to the crypto API, on so many transforms.
+    /// Requests to the crypto API, on this number of transforms.
     Requests(usize, Vec<Step>),
 }
 
-/// A question.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Question {
     /// From 1; not reused.
     pub number: u32,
-    /// In words.
     pub text: &'static str,
-    /// In the words of the players.
+    /// The programs that both sides run.
     pub asked: Asked,
 }
 

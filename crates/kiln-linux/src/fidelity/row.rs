@@ -5,15 +5,16 @@ use std::collections::BTreeSet;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-/// An answer or a cost, on real Linux and on the emulated CPU.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+/// One answer or one cost, on real Linux and on the emulated CPU.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 #[schemars(
     rename = "linux-fidelity",
     title = "Compared with real Linux",
     extend(
         "x-question" = "Does the emulated CPU give the answers of real Linux, at the same cost?",
-        "x-commands" = ["linux fidelity"]
+        "x-commands" = ["linux fidelity"],
+        "x-view" = {"check": {"fail": ["agree=false"], "skip": ["agree="]}}
     )
 )]
 pub struct Row {
@@ -26,33 +27,34 @@ pub struct Row {
     /// Kiln's FPU policy that corresponds to that kernel.
     #[schemars(extend("x-role" = "key"))]
     pub policy: String,
-    /// The question in words, or what the cost is for.
+    /// The question in words, or what was timed.
     #[schemars(extend("x-role" = "key"))]
     pub question: String,
-    /// Number of the question; null for a cost.
+    /// Number of the question, which never changes; null for a cost.
     pub number: Option<u32>,
-    /// The question as it was given to both sides.
+    /// The question in the notation in which both sides were asked it; for a cost, its short name.
     pub asked: Option<String>,
-    /// The real kernel's answer, or why it has none.
+    /// The real kernel's answer, or `none:` and the reason why it did not answer; null for a cost.
     #[schemars(extend("x-role" = "main"))]
     pub real: Option<String>,
-    /// The emulated CPU's answer.
+    /// The emulated CPU's answer; null for a cost, or if the question could not be asked.
     #[schemars(extend("x-role" = "main"))]
     pub emulated: Option<String>,
-    /// Whether both answers are the same; null if one side could not be asked.
+    /// Whether both answers are the same; false if the real kernel gave none; null for a cost, or if the emulated CPU
+    /// could not be asked.
     #[schemars(extend("x-role" = "main"))]
     pub agree: Option<bool>,
-    /// Cost on the real kernel, in TSC cycles: the median.
+    /// Cost on the real kernel, in TSC cycles: the median; null for an answer, and under software emulation.
     #[schemars(extend("unit" = "cycles", "x-role" = "main", "x-heading" = "real, cycles"))]
     pub cycles: Option<f64>,
-    /// Cost on the real kernel, in TSC cycles: the smallest sample.
+    /// The same cost, in TSC cycles: the smallest sample.
     #[schemars(extend("unit" = "cycles"))]
     pub cycles_min: Option<f64>,
-    /// Cost on the emulated CPU, in TSC cycles.
+    /// Cost on the emulated CPU, in TSC cycles; null for an answer.
     #[schemars(extend("unit" = "cycles", "x-role" = "figure", "x-heading" = "emulated, cycles"))]
     pub kiln_cycles: Option<f64>,
-    /// For a method with the simd helper: its median cost divided by that of the same method without it, on the real
-    /// kernel.
+    /// For a method with the simd helper: its cost divided by the cost of the same method without the helper, both
+    /// medians on the real kernel.
     #[serde(default)]
     #[schemars(extend("x-role" = "figure", "x-heading" = "real, ratio"))]
     pub ratio: Option<f64>,
@@ -60,9 +62,9 @@ pub struct Row {
     #[serde(default)]
     #[schemars(extend("x-role" = "figure", "x-heading" = "emulated, ratio"))]
     pub kiln_ratio: Option<f64>,
-    /// The guest's CPU.
+    /// CPU model that the guest sees.
     pub cpu: String,
-    /// What runs the guest: `kvm` or `tcg`.
+    /// What runs the guest: `kvm`, or `tcg` (software emulation).
     pub accel: String,
 }
 
@@ -71,7 +73,6 @@ pub struct Row {
 pub struct Record {
     /// The command that wrote it.
     pub command: String,
-    /// Its rows.
     pub rows: Vec<Row>,
 }
 
@@ -130,7 +131,6 @@ impl Record {
         Ok(record)
     }
 
-    /// The answers.
     pub fn answers(&self) -> impl Iterator<Item = &Row> {
         self.rows.iter().filter(|r| r.kind == "answer")
     }

@@ -14,7 +14,6 @@ const READY: Duration = Duration::from_secs(10);
 const DRAINED: Duration = Duration::from_secs(5);
 const LOOK: Duration = Duration::from_millis(10);
 
-/// Running.
 pub struct Device {
     child: Child,
     socket: Scratch,
@@ -28,7 +27,7 @@ impl Device {
     /// It does not come to have its socket; what it said is in the message.
     pub fn start(program: &Path, arguments: &[String]) -> Result<Device, Error> {
         let (socket, log) = (Scratch::new("virtio.sock")?, Scratch::new("serve.log")?);
-        let to = fs::File::create(&log.0).map_err(|e| Error::io(&log.0, &e))?;
+        let to = fs::File::create(&log.0).map_err(|e| Error::cache(&log.0, e))?;
         let child = Command::new(program)
             .arg("serve")
             .arg("--socket")
@@ -38,11 +37,9 @@ impl Device {
             .stdout(Stdio::null())
             .stderr(to)
             .spawn()
-            .map_err(|e| {
-                Error::Lacks(format!(
-                    "{} serve cannot be started: {e}",
-                    program.display()
-                ))
+            .map_err(|source| Error::NoServe {
+                program: program.to_owned(),
+                source,
             })?;
         let mut device = Device { child, socket, log };
         let start = Instant::now();
@@ -64,7 +61,7 @@ impl Device {
     }
 
     /// What it has said so far.
-    pub fn said(&self) -> String {
+    pub fn read_log(&self) -> String {
         fs::read_to_string(&self.log.0).unwrap_or_default()
     }
 
@@ -92,12 +89,13 @@ impl Device {
     }
 
     fn fault(&self, how: &str) -> Error {
-        let said = self.said();
+        let said = self.read_log();
         let lines: Vec<&str> = said.lines().collect();
         let tail = lines[lines.len().saturating_sub(10)..].join("\n  ");
-        Error::Failed(format!(
-            "kiln serve {how}; the end of its log is above\n  {tail}"
-        ))
+        Error::Serve {
+            how: how.to_owned(),
+            tail,
+        }
     }
 }
 

@@ -1,8 +1,9 @@
 //! A guest with virtio_crypto: user mode Linux, or a stock kernel under QEMU.
 
 use std::path::Path;
+use std::sync::atomic::AtomicBool;
+use std::time::Duration;
 
-use super::Plan;
 use crate::boot::{Boot, Outcome};
 use crate::console::Line;
 use crate::debian::Kernel;
@@ -14,17 +15,13 @@ use crate::Error;
 /// The number of virtio-crypto among devices (virtio 1.2, 5).
 const DEVICE_ID: u32 = 20;
 
-/// Of user mode Linux, and of the machine under QEMU.
+/// Memory of user mode Linux and of the machine under QEMU.
 const MEMORY: &str = "256M";
 const QEMU_MEMORY: &str = "512M";
 
-/// Which.
 pub enum Guest<'a> {
     /// User mode Linux, whose virtio_uml speaks vhost-user itself.
-    User {
-        /// Built here.
-        built: &'a Built,
-    },
+    User { built: &'a Built },
     /// Under QEMU, by its `cryptodev-vhost-user`.
     Qemu {
         /// A distribution's.
@@ -69,20 +66,20 @@ impl Guest<'_> {
             Guest::User { built } => built.cache.objects.as_path(),
             Guest::Qemu { kernel, .. } => kernel.modules.as_path(),
         };
-        let modules = Modules::under(dir)?.with_needed(names)?;
+        let modules = Modules::find(dir)?.with_needed(names)?;
         if !modules.iter().any(|(name, _)| name == "virtio_crypto") {
-            return Err(Error::Input(format!(
-                "{} has no module virtio_crypto",
-                self.name()
-            )));
+            return Err(Error::NoVirtioCrypto(self.name()));
         }
         Ok(modules)
     }
 
+    /// Boots until the guest ends, the limit is reached or `stop` is set.
     pub(super) fn boot(
         &self,
-        plan: &Plan,
+        socket: &Path,
         initramfs: Vec<u8>,
+        limit: Duration,
+        stop: &AtomicBool,
         line: &mut dyn FnMut(&Line),
     ) -> Result<Outcome, Error> {
         match self {
@@ -90,18 +87,18 @@ impl Guest<'_> {
                 linux: &built.linux,
                 initramfs,
                 memory: MEMORY,
-                arguments: &[&user_mode(plan.socket)?],
-                limit: plan.limit,
-                stop: plan.stop,
+                arguments: &[&user_mode(socket)?],
+                limit,
+                stop,
             }
             .run(line),
             Guest::Qemu { kernel, accel, .. } => Qemu {
                 image: &kernel.image,
                 initramfs: &initramfs,
                 accel: *accel,
-                arguments: &qemu(plan.socket)?,
-                limit: plan.limit,
-                stop: plan.stop,
+                arguments: &qemu(socket)?,
+                limit,
+                stop,
             }
             .run(line),
         }
@@ -136,12 +133,7 @@ fn qemu(socket: &Path) -> Result<Vec<String>, Error> {
 /// A path that neither command line takes apart.
 fn text(socket: &Path, apart: [char; 3]) -> Result<&str, Error> {
     let path = socket.to_str().filter(|path| !path.contains(apart));
-    path.ok_or_else(|| {
-        Error::Input(format!(
-            "--socket '{}': a path without blanks, colons, commas and quotes",
-            socket.display()
-        ))
-    })
+    path.ok_or_else(|| Error::SocketPath(socket.to_owned()))
 }
 
 #[cfg(test)]

@@ -22,25 +22,17 @@ pub use row::Row;
 pub use traffic::Kind;
 
 use row::Listing;
-use traffic::Load;
+use traffic::{Load, DRIVERS};
 
 /// Linux's driver, and what its answers are compared with.
 const MODULES: [&str; 3] = ["aes_generic", "cbc", "virtio_crypto"];
 
-/// What it registers, and which traffic goes through that.
-pub const DRIVERS: [(&str, &str); 2] = [
-    ("cbc(aes)", "virtio_crypto_aes_cbc"),
-    ("rsa", "virtio-crypto-rsa"),
-];
-
 /// In messages of the kernel that say that something is wrong; under them are the stack's.
 const COMPLAINTS: [&str; 4] = ["alg: ", "BUG:", "WARNING:", "vring"];
 
-/// What is wanted.
 pub struct Plan<'a> {
     /// Which kernel, and how it comes to the device.
     pub guest: Guest<'a>,
-    /// By what the module and init are built.
     pub compiler: &'a Compiler,
     /// The device's vhost-user socket.
     pub socket: &'a Path,
@@ -58,7 +50,6 @@ pub struct Plan<'a> {
     pub progress: &'a dyn Fn(f64, &str),
 }
 
-/// What came out.
 pub struct Outcome {
     /// Self-tests, then traffic.
     pub rows: Vec<Row>,
@@ -97,16 +88,24 @@ pub fn run(plan: &Plan) -> Result<Outcome, Error> {
     let mut heard = Heard::default();
     let share = |order: u32| f64::from(order) / orders.len() as f64;
     (plan.progress)(0.1, "booting");
-    let outcome = plan.guest.boot(plan, archive.finish(), &mut |line| {
+    let mut hear = |line: &Line| {
         heard.line(line);
         (plan.progress)(0.1 + 0.9 * share(heard.order), "traffic of the guest");
-    })?;
+    };
+    let guest = &plan.guest;
+    let outcome = guest.boot(
+        plan.socket,
+        archive.finish(),
+        plan.limit,
+        plan.stop,
+        &mut hear,
+    )?;
     if outcome.exit != Some(0) {
-        return Err(Error::Failed(format!(
-            "Linux's virtio_crypto cannot be loaded into {}; the end of its console is above\n  {}",
-            plan.guest.name(),
-            outcome.tail.join("\n  ")
-        )));
+        let name = plan.guest.name();
+        return Err(Error::Console {
+            what: format!("Linux's virtio_crypto cannot be loaded into {name}"),
+            tail: outcome.tail,
+        });
     }
     Ok(judge(plan, &loads, before, &heard))
 }
@@ -188,7 +187,7 @@ fn judge(plan: &Plan, loads: &[Load], before: usize, heard: &Heard) -> Outcome {
         }
         let order = (before + 2 * i + 1) as u32;
         let mut lines = heard.told.iter().filter(|(n, _)| *n == order);
-        match lines.find_map(|(_, line)| load.told(line)) {
+        match lines.find_map(|(_, line)| load.parse_result(line)) {
             Some(told) => {
                 if told.errors > 0 || told.wrong > 0 || told.operations == 0 {
                     findings.push(format!(

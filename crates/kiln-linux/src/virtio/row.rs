@@ -8,14 +8,15 @@ use serde::Serialize;
 use super::guest::Guest;
 use super::traffic::{Load, Told};
 
-/// A self-test of a Linux guest, or a measurement of its traffic.
-#[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
+/// One self-test of a Linux guest, or one measurement of the guest's traffic.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, JsonSchema)]
 #[schemars(
     rename = "linux-virtio",
     title = "Linux guests on the device",
     extend(
         "x-question" = "Does real Linux accept the device, and how fast is the device there?",
-        "x-commands" = ["linux virtio"]
+        "x-commands" = ["linux virtio"],
+        "x-view" = {"check": {"only": ["selftest"], "fail": ["selftest=failed"], "skip": ["selftest!=passed"]}}
     )
 )]
 pub struct Row {
@@ -25,45 +26,48 @@ pub struct Row {
     /// The guest's kernel release, as `uname -r` prints it.
     #[schemars(extend("x-role" = "key"))]
     pub kernel: String,
-    /// What runs the guest: `native`, `kvm` or `tcg`.
+    /// What runs the guest: `native`, `kvm`, or `tcg` (software emulation).
     #[schemars(extend("x-role" = "key"))]
     pub accel: &'static str,
     /// `selftest`, `cipher-sessions`, `akcipher-sessions` or `cipher-data`.
     #[schemars(extend("x-role" = "key"))]
     pub kind: &'static str,
-    /// The algorithm.
+    /// Algorithm, by its name in the kernel's crypto API, such as `xts(aes)`.
     #[schemars(extend("x-role" = "key"))]
     pub alg: &'static str,
-    /// Linux's driver for it.
+    /// Name of the Linux driver for the algorithm.
     #[schemars(extend("x-role" = "key"))]
     pub driver: &'static str,
-    /// Threads in the guest.
+    /// Threads in the guest; null for a self-test.
     #[schemars(extend("x-role" = "key"))]
     pub workers: Option<u32>,
-    /// Size of a message.
+    /// Size of a message; null unless `kind` is `cipher-data`.
     #[schemars(extend("unit" = "bytes", "x-role" = "key"))]
     pub len: Option<u32>,
-    /// `passed`, `absent`, or what `/proc/crypto` reports.
+    /// Result of the driver's self-test as `/proc/crypto` reports it, such as `passed`; `absent` if the driver is not
+    /// listed; null for a measurement.
     #[schemars(extend("x-role" = "main", "x-heading" = "self-test"))]
     pub selftest: Option<String>,
-    /// Operations per second.
+    /// `ops` divided by `seconds`; null for a self-test.
     #[schemars(extend("unit" = "1/s", "x-role" = "main", "x-heading" = "operations per second"))]
     pub ops_per_s: Option<f64>,
-    /// Throughput.
+    /// Throughput; null unless `kind` is `cipher-data`.
     #[schemars(extend("unit" = "10^6 bytes/s", "x-role" = "main", "x-heading" = "MB/s", "x-better" = "more"))]
     pub mb_per_s: Option<f64>,
-    /// The longest call: setting a key, which is two or four session operations, or a message.
+    /// Duration of the longest call, which encrypts a message or sets a key (two or four session operations); null for
+    /// a self-test.
     #[schemars(extend("unit" = "µs", "x-role" = "figure", "x-heading" = "µs max"))]
     pub us_max: Option<f64>,
-    /// Calls that were refused.
+    /// Calls that ended with an error other than wrong bytes; null for a self-test.
     #[schemars(extend("x-role" = "figure"))]
     pub errors: Option<u64>,
-    /// Messages with wrong bytes.
+    /// Messages with wrong bytes; null for a self-test.
     #[schemars(extend("x-role" = "figure"))]
     pub wrong: Option<u64>,
-    /// Sessions created and destroyed, each counted; or messages.
+    /// For sessions: creations and destructions, each counted as one; for `cipher-data`: messages. Null for a
+    /// self-test.
     pub ops: Option<u64>,
-    /// Time measured, by the guest's clock.
+    /// Time measured by the guest's clock; null for a self-test.
     #[schemars(extend("unit" = "s"))]
     pub seconds: Option<f64>,
 }
@@ -77,16 +81,7 @@ impl Row {
             kind: "selftest",
             alg: "",
             driver: "",
-            selftest: None,
-            workers: None,
-            len: None,
-            ops: None,
-            seconds: None,
-            ops_per_s: None,
-            mb_per_s: None,
-            us_max: None,
-            errors: None,
-            wrong: None,
+            ..Row::default()
         }
     }
 

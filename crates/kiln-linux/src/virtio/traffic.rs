@@ -1,4 +1,4 @@
-//! The module that makes traffic in a guest (`linux/virtio/`), and the line in which it tells what came of it.
+//! The module that makes traffic in a guest (`linux/virtio/`), and the line in which it reports the result.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -9,8 +9,13 @@ use kiln_kbuild::Compiler;
 use kiln_tree::{key, root, update, Make, WITHOUT_BTF};
 
 use super::guest::Guest;
-use super::DRIVERS;
 use crate::Error;
+
+/// The algorithms that Linux's driver registers, and the drivers' names; the traffic goes through them.
+pub(super) const DRIVERS: [(&str, &str); 2] = [
+    ("cbc(aes)", "virtio_crypto_aes_cbc"),
+    ("rsa", "virtio-crypto-rsa"),
+];
 
 /// Names in the module's directory, and contents.
 const SOURCES: [(&str, &str); 5] = [
@@ -30,10 +35,9 @@ const SOURCES: [(&str, &str); 5] = [
     ),
 ];
 
-/// The module's name.
 pub(super) const NAME: &str = "kiln_traffic";
 
-/// Before its line.
+/// Prefix of the module's line.
 pub(super) const PREFIX: &str = "kiln_traffic: ";
 
 /// What the threads of a guest do.
@@ -55,7 +59,7 @@ impl Kind {
         Kind::CipherData,
     ];
 
-    /// As rows have it.
+    /// The name in rows.
     pub fn name(self) -> &'static str {
         match self {
             Kind::CipherSessions => "cipher-sessions",
@@ -83,7 +87,6 @@ pub(super) struct Load {
     pub(super) len: u32,
 }
 
-/// What came of one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Told {
     pub(super) ms: u64,
@@ -94,7 +97,6 @@ pub(super) struct Told {
 }
 
 impl Load {
-    /// The module's.
     pub(super) fn parameters(&self) -> String {
         format!(
             "kind={} driver={} workers={} ms={} len={}",
@@ -106,8 +108,8 @@ impl Load {
         )
     }
 
-    /// Of its line, the prefix taken away.
-    pub(super) fn told(&self, line: &str) -> Option<Told> {
+    /// Parses the module's line, without the prefix, if it is about this measurement.
+    pub(super) fn parse_result(&self, line: &str) -> Option<Told> {
         let words: Vec<&str> = line.split(' ').collect();
         let number = |at: usize, name: &str| -> Option<u64> {
             (*words.get(at)? == name).then_some(())?;
@@ -161,25 +163,24 @@ pub(super) fn build(
     let said = make.run(&arguments, &mut |_| ())?;
     let path = dir.join(format!("{NAME}.ko"));
     if !said.success || !path.is_file() {
-        return Err(Error::Input(format!(
-            "the module that makes traffic does not build against {}{}: the log is {}",
-            directory.display(),
-            said.cause(),
-            log.display()
-        )));
+        return Err(Error::Module {
+            which: "the module that makes traffic",
+            against: directory.display().to_string(),
+            cause: said.cause(),
+            log,
+        });
     }
-    fs::read(&path).map_err(|e| Error::io(&path, &e))
+    fs::read(&path).map_err(|e| Error::cache(&path, e))
 }
 
 fn place(guest: &Guest, compiler: &Compiler) -> Result<PathBuf, Error> {
     let compiled = format!("{} {}", compiler.path.display(), compiler.version);
     let of = |headers: &Path| -> Result<PathBuf, Error> {
         if !headers.join("Makefile").is_file() {
-            return Err(Error::Lacks(format!(
-                "'{}' has no kernel's headers: apt-get install linux-headers-{}",
-                headers.display(),
-                guest.release()
-            )));
+            return Err(Error::NoHeaders {
+                dir: headers.to_owned(),
+                release: guest.release(),
+            });
         }
         Ok(root()?
             .join("kiln/linux/virtio")
@@ -214,7 +215,7 @@ mod tests {
             wrong: 0,
             max_ns: 83000,
         };
-        assert_eq!(LOAD.told(line), Some(wanted));
+        assert_eq!(LOAD.parse_result(line), Some(wanted));
         for (from, to) in [
             ("workers 8", "workers 1"),
             ("cipher-sessions", "cipher-data"),
@@ -223,7 +224,7 @@ mod tests {
             (" max_ns 83000", ""),
             ("40000", "-1"),
         ] {
-            assert_eq!(LOAD.told(&line.replace(from, to)), None, "{from}");
+            assert_eq!(LOAD.parse_result(&line.replace(from, to)), None, "{from}");
         }
     }
 

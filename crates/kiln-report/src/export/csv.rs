@@ -10,7 +10,7 @@ use crate::record;
 use crate::side::Side;
 
 /// All rows: the side, the command and the seed, then every field that any row has; empty where a row has none.
-pub fn text(sides: &[Side]) -> Result<String, Error> {
+pub(super) fn text(sides: &[Side]) -> Result<String, Error> {
     let all = || {
         sides.iter().flat_map(|side| {
             let records = side.records.iter();
@@ -22,24 +22,24 @@ pub fn text(sides: &[Side]) -> Result<String, Error> {
         .collect();
     let mut names: Vec<&str> = names.into_iter().collect();
     names.sort_by_cached_key(|name| (place(name), number_last(name)));
-    let mut out = String::new();
-    let head = ["side", "command", "seed"]
-        .into_iter()
-        .chain(names.iter().copied());
-    line(&mut out, head.map(quoted));
+    let mut out = csv::WriterBuilder::new()
+        .terminator(csv::Terminator::CRLF)
+        .from_writer(Vec::new());
+    let mut write = |line: Vec<String>| out.write_record(line).expect("lines have one length");
+    let head = ["side", "command", "seed"].into_iter();
+    write(
+        head.chain(names.iter().copied())
+            .map(str::to_string)
+            .collect(),
+    );
     for (side, record, row) in all() {
-        let seed = record.get("seed").map(Value::to_string).unwrap_or_default();
-        let first = [
-            quoted(&side.name),
-            quoted(record::command(record)),
-            quoted(&seed),
-        ];
-        line(
-            &mut out,
-            first.into_iter().chain(names.iter().map(|n| field(row, n))),
-        );
+        let seed = record::seed(record).map_or(String::new(), |n| n.to_string());
+        let mut line = vec![side.name.clone(), record::command(record).to_string(), seed];
+        line.extend(names.iter().map(|name| field(row, name)));
+        write(line);
     }
-    Ok(out)
+    let bytes = out.into_inner().expect("a vector takes all bytes");
+    Ok(String::from_utf8(bytes).expect("lines are texts"))
 }
 
 /// What names a row first, then its figures, then the rest by name.
@@ -61,23 +61,11 @@ fn number_last(name: &str) -> (String, u64) {
     }
 }
 
-fn line(out: &mut String, fields: impl Iterator<Item = String>) {
-    out.push_str(&fields.collect::<Vec<_>>().join(","));
-    out.push_str("\r\n");
-}
-
 fn field(row: &Row, name: &str) -> String {
     match row.get(name) {
         None | Some(Value::Null) => String::new(),
-        Some(Value::String(text)) => quoted(text),
-        Some(other) => quoted(&other.to_string()),
-    }
-}
-
-fn quoted(text: &str) -> String {
-    match text.contains([',', '"', '\n', '\r']) {
-        true => format!("\"{}\"", text.replace('"', "\"\"")),
-        false => text.to_string(),
+        Some(Value::String(text)) => text.clone(),
+        Some(other) => other.to_string(),
     }
 }
 

@@ -2,7 +2,7 @@
 //!
 //! The fields are those of its user guide ("Output Formats") and of what its `tools/compare.py` asks for.
 
-use kiln_record::type_of;
+use kiln_record::{type_of, Field, RowType};
 use serde_json::{json, Value};
 
 use crate::error::Error;
@@ -10,14 +10,16 @@ use crate::record::{self, number, Row};
 use crate::side::Side;
 
 /// Rows that are a time, in nanoseconds; of several sides the name begins with the side's.
-pub fn text(sides: &[Side]) -> Result<String, Error> {
+pub(super) fn text(sides: &[Side]) -> Result<String, Error> {
     let mut benchmarks: Vec<Value> = Vec::new();
     for side in sides {
         for record in &side.records {
-            let hz = record::fact(record, "core_hz").and_then(Value::as_f64);
+            let hz = record::host(record).core_hz.filter(|hz| *hz > 0.0);
+            let kind = type_of(record);
             for row in record::rows(record) {
-                let Some(ns) = time(row, hz) else { continue };
-                let kind = type_of(record);
+                let Some(ns) = time(kind, row, hz) else {
+                    continue;
+                };
                 let mut words = vec![kind.name.clone()];
                 if sides.len() > 1 {
                     words.insert(0, side.name.clone());
@@ -25,7 +27,7 @@ pub fn text(sides: &[Side]) -> Result<String, Error> {
                 words.extend(kind.key(row, false));
                 // A slash parts what google-benchmark calls arguments.
                 let words: Vec<String> = words.iter().map(|w| w.replace('/', ":")).collect();
-                benchmarks.push(benchmark(&words.join("/"), benchmarks.len(), ns, row));
+                benchmarks.push(benchmark(&words.join("/"), benchmarks.len(), ns, kind, row));
             }
         }
     }
@@ -48,24 +50,23 @@ pub fn text(sides: &[Side]) -> Result<String, Error> {
 
 /// Where it was measured. What a record does not say is left out or, where readers insist, empty.
 fn context(record: &Value) -> Value {
-    let fact = |name| record::fact(record, name);
-    let hz = fact("core_hz").and_then(Value::as_f64).unwrap_or(0.0);
+    let host = record::host(record);
     json!({
-        "date": record::text(record, "date").unwrap_or_default(),
-        "host_name": fact("model"),
+        "date": record::date(record).unwrap_or_default(),
+        "host_name": host.model,
         "executable": record::again(record),
-        "num_cpus": fact("cores"),
-        "mhz_per_cpu": (hz / 1e6).round() as u64,
-        "cpu_scaling_enabled": fact("governor").is_some_and(|g| g != "performance"),
+        "num_cpus": host.cores,
+        "mhz_per_cpu": (host.core_hz.unwrap_or(0.0) / 1e6).round() as u64,
+        "cpu_scaling_enabled": host.governor.is_some_and(|g| g != "performance"),
         "caches": [],
-        "load_avg": fact("load").cloned().unwrap_or(json!([])),
-        "library_version": format!("kiln {}", record::text(record, "kiln").unwrap_or("-")),
+        "load_avg": host.load.unwrap_or_default(),
+        "library_version": format!("kiln {}", record::version(record)),
         "library_build_type": "release",
         "json_schema_version": 1,
     })
 }
 
-fn benchmark(name: &str, index: usize, ns: f64, row: &Row) -> Value {
+fn benchmark(name: &str, index: usize, ns: f64, kind: &RowType, row: &Row) -> Value {
     let mut of = json!({
         "name": name,
         "family_index": index,
@@ -74,33 +75,51 @@ fn benchmark(name: &str, index: usize, ns: f64, row: &Row) -> Value {
         "run_type": "iteration",
         "repetitions": 1,
         "repetition_index": 0,
-        "threads": number(row, "workers").unwrap_or(1.0) as u64,
-        "iterations": number(row, "ops").map_or(1, |n| n as u64).max(1),
+        "threads": 1,
+        "iterations": 1,
         "real_time": ns,
         "cpu_time": ns,
         "time_unit": "ns",
     });
-    if let Some(mb) = number(row, "mb_per_s") {
-        of["bytes_per_second"] = json!(mb * 1e6);
+    for what in ["threads", "iterations"] {
+        if let Some(n) = called(kind, what).and_then(|f| number(row, &f.name)) {
+            of[what] = json!((n as u64).max(1));
+        }
+    }
+    let rate = "bytes_per_second";
+    if let Some(mb) = called(kind, rate).and_then(|f| number(row, &f.name)) {
+        of[rate] = json!(mb * 1e6);
     }
     of
 }
 
-/// Nanoseconds of one operation: as measured, cycles at the core's clock, or the median of what was timed one by one.
-fn time(row: &Row, hz: Option<f64>) -> Option<f64> {
-    if let Some(ns) = number(row, "ns_per_op") {
-        return Some(ns);
-    }
-    let cycles = number(row, "cycles_per_op").or_else(|| {
-        Some(number(row, "cycles_per_byte")? * number(row, "len")?)
-            .filter(|_| row.contains_key("cc"))
-    });
-    if let (Some(cycles), Some(hz)) = (cycles, hz.filter(|hz| *hz > 0.0)) {
-        return Some(cycles / hz * 1e9);
-    }
-    let of = ["lat_us_p50", "section_us_p50", "softirq_us_p50"];
-    let us = of.into_iter().find_map(|field| number(row, field))?;
-    Some(us * 1e3)
+/// The field that google-benchmark calls so.
+fn called<'a>(kind: &'a RowType, what: &str) -> Option<&'a Field> {
+    let is = |f: &&Field| f.benchmark.as_deref() == Some(what);
+    kind.fields.iter().find(is)
+}
+
+/// Nanoseconds of one operation: as measured, or cycles at the core's clock.
+fn time(kind: &RowType, row: &Row, hz: Option<f64>) -> Option<f64> {
+    let bytes = || kind.keys().find(|f| f.unit.as_deref() == Some("bytes"));
+    let (field, times) = match called(kind, "real_time") {
+        Some(field) => (field, 1.0),
+        None => {
+            let field = called(kind, "real_time_per_byte")?;
+            (field, number(row, &bytes()?.name)?)
+        }
+    };
+    let ns = |field: &Field| {
+        let scale = match field.unit.as_deref()? {
+            "ns" => 1.0,
+            "µs" => 1e3,
+            "cycles" => 1e9 / hz?,
+            _ => return None,
+        };
+        Some(number(row, &field.name)? * scale * times)
+    };
+    let measured = field.time.as_ref().and_then(|time| kind.field(time));
+    measured.and_then(ns).or_else(|| ns(field))
 }
 
 #[cfg(test)]

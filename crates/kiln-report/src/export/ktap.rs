@@ -1,34 +1,32 @@
-//! Checks as the kernel's tools take them (Documentation/dev-tools/ktap.rst).
+//! Checks as the kernel's tools take them.
 
+use kiln_record::view::{all_hold, Check, Term};
 use kiln_record::{type_of, RowType};
+use serde_json::Value;
 
 use crate::error::Error;
-use crate::record::{self, is, number, word, Row};
+use crate::ktap::{Ktap, Verdict};
+use crate::number::value;
+use crate::record::{self, word, Row};
 use crate::side::Side;
-use crate::verdict::{has_power, is_control};
+use crate::verdict::has_power;
 
-/// How a row came out.
-enum Came {
-    Ok,
-    NotOk(String),
-    Skipped(String),
-}
-
-/// All rows that are checks: a version line, a plan, a line for each.
-pub fn text(sides: &[Side]) -> Result<String, Error> {
-    let mut lines: Vec<String> = Vec::new();
+/// All rows that are checks.
+pub(super) fn text(sides: &[Side]) -> Result<String, Error> {
+    let mut lines: Vec<(String, Verdict, String)> = Vec::new();
     for side in sides {
         for record in &side.records {
-            for row in record::rows(record) {
-                let kind = type_of(record);
-                let Some(came) = came(kind, row) else {
-                    continue;
-                };
+            let kind = type_of(record);
+            let Some(check) = &kind.view.check else {
+                continue;
+            };
+            for row in record::rows(record).filter(|row| all_hold(&check.only, row)) {
                 let mut name = kind.key(row, false).join(", ");
                 if sides.len() > 1 {
                     name = format!("{}: {name}", side.name);
                 }
-                lines.push(line(lines.len() + 1, &name, came));
+                let (verdict, why) = judge(kind, check, row);
+                lines.push((name, verdict, why));
             }
         }
     }
@@ -37,86 +35,60 @@ pub fn text(sides: &[Side]) -> Result<String, Error> {
             "no row there is a check: ktap wants records of test, fpu, compilers, compare, virtio-check or linux selftest",
         ));
     }
-    let plan = format!("KTAP version 1\n1..{}\n", lines.len());
-    Ok(plan + &lines.concat())
-}
-
-fn came(kind: &RowType, row: &Row) -> Option<Came> {
-    let reason = || word(row, "reason").unwrap_or_default().to_string();
-    let wrong = |n: f64, what: &str| match n {
-        0.0 => Came::Ok,
-        n => Came::NotOk(format!("{n} {what}")),
-    };
-    Some(match kind.name.as_str() {
-        "test" => match (number(row, "failed")?, number(row, "skipped")?) {
-            (0.0, 0.0) => Came::Ok,
-            (0.0, _) => Came::Skipped(reason()),
-            (n, _) => Came::NotOk(format!("{n} cases failed")),
-        },
-        "constant-time" => match is(row, "failed") {
-            true => Came::NotOk(word(row, "finding")?.to_string()),
-            false => Came::Ok,
-        },
-        "virtio-check" => match word(row, "status")? {
-            "pass" => Came::Ok,
-            "skip" => Came::Skipped(word(row, "note").unwrap_or_default().to_string()),
-            _ => Came::NotOk(word(row, "note").unwrap_or("failed").to_string()),
-        },
-        "linux-selftest" | "linux-virtio" => match word(row, "selftest")? {
-            "passed" => Came::Ok,
-            "failed" => Came::NotOk(reason()),
-            other => Came::Skipped(other.to_string()),
-        },
-        "linux-fidelity" => match row.get("agree")?.as_bool() {
-            Some(true) => Came::Ok,
-            Some(false) => Came::NotOk("the answers differ".to_string()),
-            None => Came::Skipped("not asked".to_string()),
-        },
-        // The control that saves nothing is there to be wrong.
-        "fpu" | "fpu-esp" | "fpu-step" if !is_control(row) => {
-            let came = wrong(
-                number(row, "corrupted")? + number(row, "user_corrupted")?,
-                "wrong",
-            );
-            // The control that saves nothing vouches for rows of its own load; empty interrupts have nothing to lose.
-            let judged = kind.name == "fpu" && !is(row, "control");
-            match came {
-                Came::Ok if judged && !has_power(row) => {
-                    Came::Skipped("no power: a loss would not have been seen".to_string())
-                }
-                came => came,
-            }
+    let mut out = Vec::new();
+    let mut ktap = Ktap::new(&mut out, lines.len(), &[]);
+    for (name, verdict, why) in lines {
+        if verdict == Verdict::NotOk {
+            ktap.comment(&why);
         }
-        "compilers" => match word(row, "status")? {
-            "ok" => Came::Ok,
-            "absent" => Came::Skipped(reason()),
-            other => Came::NotOk(format!("{other} {}", reason())),
-        },
-        "compare" => match word(row, "verdict") {
-            Some("slower") => Came::NotOk("slower".to_string()),
-            Some("disagree") => Came::Skipped("cycles and time disagree".to_string()),
-            Some(_) => Came::Ok,
-            None => Came::Skipped("no interval".to_string()),
-        },
-        _ => return None,
-    })
+        ktap.result(&name, verdict);
+    }
+    ktap.finish().expect("a vector takes all bytes");
+    Ok(String::from_utf8(out).expect("lines are texts"))
 }
 
-fn line(n: usize, name: &str, came: Came) -> String {
-    // A line ends a line. A hash begins a directive, and the kernel's parser knows no escape: a name has none.
-    let plain = |text: &str| text.replace(char::is_control, " ");
-    let name = plain(name).replace('#', "_");
-    match came {
-        Came::Ok => format!("ok {n} - {name}\n"),
-        Came::NotOk(why) => format!("# {}\nnot ok {n} - {name}\n", plain(why.trim())),
-        Came::Skipped(why) => format!("ok {n} - {name} # SKIP {}\n", plain(&why)),
+/// The verdict, and what failed.
+fn judge(kind: &RowType, check: &Check, row: &Row) -> (Verdict, String) {
+    let holding = |terms: &[Term]| -> Vec<String> {
+        let holding = terms.iter().filter(|term| term.holds(row));
+        holding.map(|term| say(kind, &term.field, row)).collect()
+    };
+    let why = word(row, &check.why);
+    let failed = holding(&check.fail);
+    if !failed.is_empty() {
+        let why = why.map(|w| format!(": {w}")).unwrap_or_default();
+        return (Verdict::NotOk, failed.join(", ") + &why);
+    }
+    let skipped = holding(&check.skip);
+    if !skipped.is_empty() {
+        let why = why.map_or_else(|| skipped.join(", "), str::to_string);
+        return (Verdict::Skip(why), String::new());
+    }
+    // Rows with nothing to lose need no power.
+    let loss = kind.view.loss.as_ref();
+    let loss = loss.filter(|loss| !loss.together && all_hold(&loss.only, row));
+    let verdict = match loss.is_some_and(|loss| !has_power(loss, row)) {
+        true => Verdict::Skip("no power: a loss would not have been seen".to_string()),
+        false => Verdict::Ok,
+    };
+    (verdict, String::new())
+}
+
+/// `2 failed`, `status crashed`.
+fn say(kind: &RowType, name: &str, row: &Row) -> String {
+    let heading = kind.field(name).map_or(name, |f| &f.heading);
+    match row.get(name).unwrap_or(&Value::Null) {
+        Value::Null => format!("{heading} unknown"),
+        Value::Bool(true) => heading.to_string(),
+        Value::Number(n) => format!("{n} {heading}"),
+        other => format!("{heading} {}", value(other)),
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use serde_json::{json, Value};
+    use serde_json::json;
 
     fn of(command: &str, rows: Value) -> Result<String, Error> {
         text(&[Side::of("s", json!({"command": command, "rows": rows})).unwrap()])
@@ -133,10 +105,10 @@ mod tests {
         assert_eq!(
             of("test", rows).unwrap(),
             "KTAP version 1\n1..3\n\
-             ok 1 - xts(aes), a, vectors, task\n\
-             # 2 cases failed\n\
-             not ok 2 - xts(aes), b_c, vectors, task\n\
-             ok 3 - xts(aes), d, vectors, task # SKIP no tier\n"
+             ok 1 xts(aes), a, vectors, task\n\
+             # 2 failed\n\
+             not ok 2 xts(aes), b_c, vectors, task\n\
+             ok 3 xts(aes), d, vectors, task # SKIP no tier\n"
         );
     }
 
@@ -154,11 +126,11 @@ mod tests {
         )
         .unwrap();
         assert!(
-            text.contains("ok 1 - a, xts-16\nok 2 - b, xts-16 # SKIP no power"),
+            text.contains("ok 1 a, xts-16\nok 2 b, xts-16 # SKIP no power"),
             "{text}"
         );
-        assert!(text.contains("ok 3 - c, xts-16 # SKIP no power"), "{text}");
-        assert!(text.contains("not ok 4 - d"), "{text}");
+        assert!(text.contains("ok 3 c, xts-16 # SKIP no power"), "{text}");
+        assert!(text.contains("not ok 4 d"), "{text}");
     }
 
     #[test]
@@ -170,9 +142,9 @@ mod tests {
         )
         .unwrap();
         for line in [
-            "ok 1 - disagree, cycles_per_op # SKIP cycles and time disagree",
-            "not ok 2 - slower",
-            "ok 3 - same, cycles_per_op\n",
+            "ok 1 disagree, cycles_per_op # SKIP verdict disagree",
+            "# verdict slower\nnot ok 2 slower",
+            "ok 3 same, cycles_per_op\n",
         ] {
             assert!(text.contains(line), "{line}: {text}");
         }
@@ -187,7 +159,7 @@ mod tests {
         )
         .unwrap();
         assert!(
-            text.contains("1..2") && text.contains("not ok 2 - nested"),
+            text.contains("1..2") && text.contains("not ok 2 nested"),
             "{text}"
         );
         let e = of("list", json!([{"kind": "tier", "name": "x"}])).unwrap_err();

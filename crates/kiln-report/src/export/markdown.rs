@@ -8,21 +8,25 @@ use crate::table::{self, Cell, Table};
 
 /// Each side's machine, then each kind's tables, then the commands. No line begins with `#`, which git takes for a
 /// comment.
-pub fn text(sides: &[Side]) -> Result<String, Error> {
+pub(super) fn text(sides: &[Side]) -> Result<String, Error> {
     let names: Vec<String> = sides.iter().map(|s| s.name.clone()).collect();
     let mut out = String::new();
     for side in sides {
         let Some(first) = side.records.first() else {
             continue;
         };
-        let fact = |name| record::fact(first, name).map(crate::number::value);
+        let host = record::host(first);
         let whose = match sides.len() {
             1 => String::new(),
             _ => format!("**{}**: ", escaped(&side.name)),
         };
-        let model = fact("model").unwrap_or_else(|| "an unknown machine".to_string());
-        let kernel = fact("kernel").map_or(String::new(), |k| format!(", Linux {k}"));
-        let version = record::text(first, "kiln").unwrap_or("-");
+        let model = host
+            .model
+            .unwrap_or_else(|| "an unknown machine".to_string());
+        let kernel = host
+            .kernel
+            .map_or(String::new(), |k| format!(", Linux {k}"));
+        let version = record::version(first);
         out.push_str(&format!(
             "{whose}{}{}, kiln {}\n",
             escaped(&model),

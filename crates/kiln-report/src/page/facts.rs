@@ -1,5 +1,6 @@
 //! What is over and under the figures: machines, headlines, notes, the records themselves.
 
+use kiln_record::{machine_facts, Field};
 use maud::{html, Markup};
 use serde_json::Value;
 
@@ -8,38 +9,22 @@ use crate::number::{short, value};
 use crate::record::{self, number, word, Row};
 use crate::side::Side;
 
-/// The facts that figures depend on, and what they are called.
-const FACTS: [(&str, &str); 14] = [
-    ("model", "processor"),
-    ("core_hz", "clock"),
-    ("cores", "logical processors"),
-    ("smt", "two to a core"),
-    ("hypervisor_vendor", "hypervisor"),
-    ("kernel", "Linux"),
-    ("cmdline", "kernel command line"),
-    ("mitigations", "CPU mitigations"),
-    ("microcode", "microcode"),
-    ("governor", "governor"),
-    ("tiers", "tiers"),
-    ("kernel_cc", "compiler of the ciphers"),
-    ("load", "load"),
-    ("stolen_s", "stolen since boot"),
-];
-
 /// A column of facts for each side.
-pub fn machines(sides: &[Side]) -> Markup {
+pub(super) fn machines(sides: &[Side]) -> Markup {
     let first = |side: &Side| side.records.first().cloned().unwrap_or_default();
     let records: Vec<Value> = sides.iter().map(first).collect();
-    let told = |name: &str| records.iter().any(|r| record::fact(r, name).is_some());
-    let date = |r: &Value| record::text(r, "date").unwrap_or("-").to_string();
+    let known = |fact: &&Field| {
+        let mut all = records.iter();
+        all.any(|r| record::fact(r, &fact.name).is_some())
+    };
+    let facts: Vec<&Field> = machine_facts().iter().filter(known).collect();
+    let date = |r: &Value| record::date(r).unwrap_or("-").to_string();
     if let [one] = &records[..] {
         return html! {
             dl.facts {
                 div { dt { "date (UTC)" } dd { (date(one)) } }
-                @for (name, called) in FACTS.iter().filter(|(n, _)| told(n)) {
-                    div { dt { (called) } dd { (fact(name, record::fact(one, name))) } }
-                }
-                div { dt { "Kiln" } dd { (version(one)) } }
+                @for fact in &facts { div { dt { (fact.heading) } dd { (show(fact, one)) } } }
+                div { dt { "Kiln" } dd { (record::build(one)) } }
             }
         };
     }
@@ -49,51 +34,35 @@ pub fn machines(sides: &[Side]) -> Markup {
                 thead { tr { td {} @for side in sides { th scope="col" { (side.name) } } } }
                 tbody {
                     tr { th scope="row" { "date (UTC)" } @for r in &records { td { (date(r)) } } }
-                    @for (name, called) in FACTS.iter().filter(|(n, _)| told(n)) {
-                        tr {
-                            th scope="row" { (called) }
-                            @for r in &records { td { (fact(name, record::fact(r, name))) } }
-                        }
+                    @for fact in &facts {
+                        tr { th scope="row" { (fact.heading) } @for r in &records { td { (show(fact, r)) } } }
                     }
-                    tr { th scope="row" { "Kiln" } @for r in &records { td { (version(r)) } } }
+                    tr { th scope="row" { "Kiln" } @for r in &records { td { (record::build(r)) } } }
                 }
             }
         }
     }
 }
 
-/// The version with the commit and the features, as `kiln --version` prints them. Older records have the version alone.
-fn version(record: &Value) -> String {
-    let version = record::text(record, "kiln").unwrap_or("-");
-    let Some(commit) = record::text(record, "commit") else {
-        return version.to_string();
-    };
-    let features = record.get("features").and_then(Value::as_array);
-    let features: Vec<String> = features.into_iter().flatten().map(value).collect();
-    match features.is_empty() {
-        true => format!("{version} ({commit})"),
-        false => format!("{version} ({commit}, features: {})", features.join(", ")),
-    }
-}
-
-fn fact(name: &str, of: Option<&Value>) -> String {
-    match (name, of) {
-        (_, None) => "-".to_string(),
-        ("core_hz", Some(v)) => v
+/// A fact as people read it.
+fn show(fact: &Field, record: &Value) -> String {
+    match (record::fact(record, &fact.name), fact.unit.as_deref()) {
+        (None, _) => "-".to_string(),
+        (Some(v), Some("Hz")) => v
             .as_f64()
             .map_or("-".to_string(), |hz| format!("{} GHz", short(hz / 1e9))),
-        ("stolen_s", Some(v)) => format!("{} s", value(v)),
+        (Some(v), Some(unit)) => format!("{} {unit}", value(v)),
         // What a CPU is not affected by costs nothing.
-        ("mitigations", Some(Value::Object(all))) => {
+        (Some(Value::Object(all)), None) => {
             let on = all.iter().filter(|(_, v)| value(v) != "Not affected");
             let on: Vec<String> = on.map(|(k, v)| format!("{k}: {}", value(v))).collect();
             on.join("; ")
         }
-        (_, Some(Value::Array(list))) => {
+        (Some(Value::Array(list)), None) => {
             let all: Vec<String> = list.iter().map(value).collect();
             all.join(", ")
         }
-        (_, Some(v)) => value(v),
+        (Some(v), None) => value(v),
     }
 }
 
@@ -101,7 +70,7 @@ fn fact(name: &str, of: Option<&Value>) -> String {
 const WARNING: &str = "warning: ";
 
 /// What disturbed the figures, each kind once for a side, before anyone reads them. All of them stand with the records.
-pub fn warnings(sides: &[Side]) -> Markup {
+pub(super) fn warnings(sides: &[Side]) -> Markup {
     let mut all: Vec<String> = Vec::new();
     for side in sides {
         let mut kinds: Vec<&str> = Vec::new();
@@ -129,34 +98,41 @@ pub fn warnings(sides: &[Side]) -> Markup {
 }
 
 /// The survey's, where there is one: the answers before anything else.
-pub fn headlines(groups: &[Group], names: &[String]) -> Markup {
-    let survey = groups.iter().find(|g| g.kind.name == "survey");
-    let Some(survey) = survey else {
+pub(super) fn headlines(groups: &[Group], names: &[String]) -> Markup {
+    let survey = groups
+        .iter()
+        .find_map(|g| Some((g, g.kind.view.cards.as_ref()?)));
+    let Some((survey, cards)) = survey else {
         return html! {};
     };
+    let interval = survey
+        .kind
+        .field(&cards.value)
+        .and_then(|f| f.interval.as_ref());
+    let ends = |row: &Row| interval.and_then(|(l, h)| number(row, l).zip(number(row, h)));
     html! {
-        section #survey {
+        section id=(survey.kind.name) {
             h2 { "In short" }
             @for side in survey.sides() {
                 @if names.len() > 1 { h3 { (names[side]) } }
                 div.cards {
                     @for row in &survey.rows[side] {
                         article.card {
-                            @match word(row, "headline") {
+                            @match word(row, &cards.headline) {
                                 Some(headline) => p.headline { (headline) },
-                                None => p.headline { (word(row, "question").unwrap_or("-")) ": left out, the notes say why" },
+                                None => p.headline { (word(row, &cards.question).unwrap_or("-")) ": left out, the notes say why" },
                             }
                             p.small {
-                                @if let Some(v) = number(row, "value") {
-                                    b { (short(v)) " " (unit(row)) }
-                                    @if let (Some(low), Some(high)) = (number(row, "low"), number(row, "high")) {
+                                @if let Some(v) = number(row, &cards.value) {
+                                    b { (short(v)) " " (unit(word(row, &cards.unit).unwrap_or_default())) }
+                                    @if let Some((low, high)) = ends(row) {
                                         " (" (short(low)) " to " (short(high)) ")"
                                     }
                                 }
-                                @if let Some(v) = number(row, "baseline") { "; published " (short(v)) }
-                                @if let Some(source) = word(row, "source") { ", " (source) }
+                                @if let Some(v) = number(row, &cards.published) { "; published " (short(v)) }
+                                @if let Some(source) = word(row, &cards.source) { ", " (source) }
                             }
-                            @if let Some(command) = word(row, "command") { p.small { code { (command) } } }
+                            @if let Some(command) = word(row, &cards.command) { p.small { code { (command) } } }
                         }
                     }
                 }
@@ -165,9 +141,9 @@ pub fn headlines(groups: &[Group], names: &[String]) -> Markup {
     }
 }
 
-/// As people write it.
-fn unit(row: &Row) -> &str {
-    match word(row, "unit").unwrap_or_default() {
+/// A unit of a field's name as people write it.
+fn unit(name: &str) -> &str {
+    match name {
         "mb_per_s" => "MB/s",
         "us" => "µs",
         other => other,
@@ -175,7 +151,7 @@ fn unit(row: &Row) -> &str {
 }
 
 /// Each record: the command that repeats it, its notes, and the record itself.
-pub fn records(sides: &[Side], left: &[(usize, usize)]) -> Markup {
+pub(super) fn records(sides: &[Side], left: &[(usize, usize)]) -> Markup {
     html! {
         section #records {
             h2 { "Records" }

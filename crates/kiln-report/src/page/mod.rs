@@ -13,7 +13,7 @@ use crate::group::groups;
 use crate::side::{embedded, Side};
 
 /// What a page may have at most.
-pub const MOST_BYTES: usize = 2 << 20;
+pub(crate) const MOST_BYTES: usize = 2 << 20;
 
 const STYLE: &str = include_str!("style.css");
 const SCRIPT: &str = include_str!("script.js");
@@ -72,7 +72,10 @@ fn page(sides: &[Side], kept: &[Side], left: &[(usize, usize)], options: &Option
         only(STYLE)
     );
     let groups = groups(sides);
-    let shown: Vec<_> = groups.iter().filter(|g| g.kind.name != "survey").collect();
+    let shown: Vec<_> = groups
+        .iter()
+        .filter(|g| g.kind.view.cards.is_none())
+        .collect();
     html! {
         (DOCTYPE)
         html lang="en" {

@@ -14,14 +14,17 @@ const LONG: usize = 24;
 /// And what is beyond this is in the record only.
 const MOST_ROWS: usize = 1200;
 
+/// Pictures of a side; more would not be looked at.
+const MOST_PICTURES: usize = 24;
 /// Pictures that everybody sees.
 const FIRST: usize = 12;
 
 /// The section of a group.
-pub fn of(group: &Group, sides: &[Side], names: &[String]) -> Markup {
+pub(super) fn of(group: &Group, sides: &[Side], names: &[String]) -> Markup {
     let kind = group.kind;
     let tables = table::of(group, names);
-    let (pictures, how) = picture::of(group, names);
+    let mut pictures = picture::of(group, names);
+    pictures.truncate(MOST_PICTURES * names.len().max(1));
     let commands: Vec<String> = group
         .from
         .iter()
@@ -38,7 +41,7 @@ pub fn of(group: &Group, sides: &[Side], names: &[String]) -> Markup {
                 }
             }
             @if !pictures.is_empty() {
-                p.small { (how) }
+                p.small { (kind.view.how) }
                 (drawn(&pictures[..pictures.len().min(FIRST)]))
                 @if pictures.len() > FIRST {
                     details {

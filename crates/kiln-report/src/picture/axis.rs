@@ -4,7 +4,7 @@ use super::canvas::{width, FONT};
 
 /// A scale along one direction of a picture.
 #[derive(Clone, Copy, Debug)]
-pub struct Axis {
+pub(super) struct Axis {
     low: f64,
     high: f64,
     from: f64,
@@ -14,7 +14,7 @@ pub struct Axis {
 
 impl Axis {
     /// From nothing to `most`, or to the round figure above it.
-    pub fn linear(most: f64, from: f64, to: f64) -> Axis {
+    pub(super) fn linear(most: f64, from: f64, to: f64) -> Axis {
         let most = if most > 0.0 && most.is_finite() {
             most
         } else {
@@ -31,7 +31,7 @@ impl Axis {
     }
 
     /// By logarithms, from `low` to `high`.
-    pub fn log(low: f64, high: f64, from: f64, to: f64) -> Axis {
+    pub(super) fn log(low: f64, high: f64, from: f64, to: f64) -> Axis {
         let good = low > 0.0 && high.is_finite() && high >= low;
         let (low, high) = if good { (low, high) } else { (1.0, 10.0) };
         // A single value lies in the middle of something.
@@ -49,7 +49,7 @@ impl Axis {
     }
 
     /// Where a value is; one beyond the ends is at the end.
-    pub fn at(&self, value: f64) -> f64 {
+    pub(super) fn at(&self, value: f64) -> f64 {
         let share = match self.log {
             true if value <= 0.0 => 0.0,
             true => (value / self.low).ln() / (self.high / self.low).ln(),
@@ -59,7 +59,7 @@ impl Axis {
     }
 
     /// Round values at least `gap` apart.
-    pub fn ticks(&self, gap: f64) -> Vec<f64> {
+    pub(super) fn ticks(&self, gap: f64) -> Vec<f64> {
         if !self.log {
             let step = step(self.high);
             let all: Vec<f64> = (0..=(self.high / step + 1e-6) as usize)
@@ -114,7 +114,7 @@ impl Axis {
 
     /// Of these values, with their words, those whose words do not touch: the first, and then each that fits; nothing
     /// beyond `end`.
-    pub fn worded(
+    pub(super) fn worded(
         &self,
         values: &[f64],
         word: impl Fn(f64) -> String,

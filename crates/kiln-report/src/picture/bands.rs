@@ -68,21 +68,23 @@ impl Bands<'_> {
         let least = values.iter().copied().fold(f64::INFINITY, f64::min);
         let most = values.iter().copied().fold(0.0, f64::max);
         let mut picture = Picture::new(&self.title);
-        let said = shown.iter().map(|b| {
-            let figure = |v: Option<f64>| v.map_or("-".to_string(), micros);
-            format!(
+        let said = shown.iter().map(|b| match b.p50.zip(b.tail) {
+            Some((p50, tail)) => format!(
                 "{}: median {}, {} {}",
                 b.name,
-                figure(b.p50),
+                micros(p50),
                 self.tail,
-                figure(b.tail)
-            )
+                micros(tail)
+            ),
+            None => b.name.clone(),
         });
         picture.about = format!("{}. {}.", self.unit, said.collect::<Vec<_>>().join("; "));
         let head = self.tail;
+        // Histograms alone have no column of figures.
+        let none = if head.is_empty() { "" } else { "-" };
         let figures: Vec<String> = shown
             .iter()
-            .map(|b| b.tail.map_or("-".to_string(), micros))
+            .map(|b| b.tail.map_or(none.to_string(), micros))
             .collect();
         let widest = figures.iter().map(|f| width(f, FONT)).fold(0.0, f64::max);
         let right = WIDTH - 10.0 - widest;
@@ -132,17 +134,21 @@ impl Bands<'_> {
             picture.label(WIDTH - 2.0, base - 8.0, "end", figure);
         }
         picture.height = bottom + 17.0;
-        let mut key = format!("● median, bar to {}, + longest", self.tail);
+        let mut key = self.unit.to_string();
+        if shown.iter().any(|b| b.p50.is_some()) {
+            key.push_str(&format!(": ● median, bar to {}, + longest", self.tail));
+        }
         if shown.iter().any(|b| b.beside.is_some()) {
             key.push_str(&format!(", ◆ {}", self.beside));
         }
-        picture.note(&format!("{}: {key}", self.unit));
+        picture.note(&key);
         picture.height += 4.0;
         Some(picture)
     }
 
     fn band(&self, picture: &mut Picture, band: &Band, x: &Axis, base: f64, left: f64) {
-        let middle = base - 12.0;
+        // Without quantiles there is only the histogram above.
+        let middle = base - if band.p50.is_some() { 12.0 } else { 24.0 };
         picture.fitted(left - 4.0, middle + 4.0, "end", &band.name, left - 6.0);
         let tallest = band.counts.iter().map(|c| c.2).fold(0.0, f64::max);
         for &(from, to, count) in band.counts.iter().filter(|c| c.2 > 0.0) {
@@ -209,6 +215,7 @@ impl Bands<'_> {
 
 #[cfg(test)]
 mod tests {
+    use super::super::sheet;
     use super::*;
 
     #[test]
@@ -238,7 +245,7 @@ mod tests {
                 },
             ],
         };
-        let file = bands.draw().unwrap().file();
+        let file = sheet(&[bands.draw().unwrap()], "");
         assert!(file.contains("&lt;a&gt;") && !file.contains("NaN") && !file.contains("nothing"));
         assert!(
             file.contains("target 30") && file.contains("var(--s1)"),

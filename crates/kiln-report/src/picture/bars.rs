@@ -8,7 +8,7 @@ const ROW: f64 = 21.0;
 
 /// One figure.
 #[derive(Clone, Debug)]
-pub struct Bar {
+pub(super) struct Bar {
     /// What it is of.
     pub name: String,
     /// How much.
@@ -20,7 +20,7 @@ pub struct Bar {
 }
 
 /// Draws them in the order given. None without a figure.
-pub fn draw(title: &str, unit: &str, log: bool, bars: &[Bar]) -> Option<Picture> {
+pub(super) fn draw(title: &str, unit: &str, log: bool, bars: &[Bar]) -> Option<Picture> {
     let bars: Vec<&Bar> = bars
         .iter()
         .filter(|b| b.value.is_finite() && (!log || b.value > 0.0))
@@ -102,6 +102,7 @@ pub fn draw(title: &str, unit: &str, log: bool, bars: &[Bar]) -> Option<Picture>
 
 #[cfg(test)]
 mod tests {
+    use super::super::sheet;
     use super::*;
 
     #[test]
@@ -114,7 +115,7 @@ mod tests {
         };
         let bars = [bar("a", 10.0), bar("b", 20.0), bar("c", f64::NAN)];
         for log in [false, true] {
-            let file = draw("t", "MB/s", log, &bars).unwrap().file();
+            let file = sheet(&[draw("t", "MB/s", log, &bars).unwrap()], "");
             assert!(
                 !file.contains("NaN") && file.contains(">a</text>") && !file.contains(">c</text>")
             );

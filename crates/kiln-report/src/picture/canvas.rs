@@ -3,16 +3,19 @@
 use maud::{html, Markup, PreEscaped};
 
 /// Of every picture, in its own units: what a phone has.
-pub const WIDTH: f64 = 360.0;
+pub(super) const WIDTH: f64 = 360.0;
 /// Of all but titles.
-pub const FONT: f64 = 11.0;
+pub(super) const FONT: f64 = 11.0;
 /// Of titles.
 const TITLE: f64 = 12.5;
 /// The widest that a usual typeface draws a usual character, in parts of its size; and a wide one.
 const EM: f64 = 0.64;
 const WIDE: f64 = 1.02;
+/// Beside each other in a file.
+const MOST_COLUMNS: usize = 3;
+const FAMILY: &str = "system-ui, 'Noto Sans', 'DejaVu Sans', sans-serif";
 /// Between lines of text.
-pub const LEADING: f64 = 15.0;
+pub(super) const LEADING: f64 = 15.0;
 
 /// Colours where no page sets them: paper.
 const COLOURS: &str = ":root{--page:#fff;--ink:#1b1b1a;--soft:#595955;--line:#d8d8d2;--grid:#e6e6e0;--shade:#efe9d9;\
@@ -80,7 +83,7 @@ impl Picture {
     }
 
     /// A word that is cut to fit; who points at it sees all of it.
-    pub fn fitted(&mut self, x: f64, y: f64, anchor: &str, text: &str, room: f64) {
+    pub(crate) fn fitted(&mut self, x: f64, y: f64, anchor: &str, text: &str, room: f64) {
         let cut = fit(text, room, FONT);
         let whole = (cut != text).then_some(text);
         self.body.push(html! {
@@ -109,7 +112,14 @@ impl Picture {
     }
 
     /// A rectangle; who points at it reads `hint`.
-    pub fn rect(&mut self, at: (f64, f64), size: (f64, f64), fill: &str, opacity: f64, hint: &str) {
+    pub(crate) fn rect(
+        &mut self,
+        at: (f64, f64),
+        size: (f64, f64),
+        fill: &str,
+        opacity: f64,
+        hint: &str,
+    ) {
         self.body.push(html! {
             rect x=(n(at.0)) y=(n(at.1)) width=(n(size.0.max(0.0))) height=(n(size.1.max(0.0))) fill=(fill)
                 fill-opacity=[(opacity < 1.0).then_some(n2(opacity))] {
@@ -129,34 +139,58 @@ impl Picture {
 
     /// For a page.
     pub fn inline(&self) -> Markup {
-        self.svg(false)
-    }
-
-    /// For a file.
-    pub fn file(&self) -> String {
-        self.svg(true).into_string() + "\n"
-    }
-
-    fn svg(&self, alone: bool) -> Markup {
         let view = format!("0 0 {WIDTH} {}", n(self.height));
         html! {
-            svg xmlns=[alone.then_some("http://www.w3.org/2000/svg")] viewBox=(view) role="img" aria-label=(self.title)
-                font-family="system-ui, 'Noto Sans', 'DejaVu Sans', sans-serif" font-size=(FONT)
-                width=[alone.then_some(2.0 * WIDTH)] height=[alone.then_some(2.0 * self.height)] {
-                title { (self.title) }
-                desc { (self.about) }
-                @if alone {
-                    style { (PreEscaped(COLOURS)) }
-                    rect width="100%" height="100%" fill="var(--page)" {}
-                }
-                @for part in &self.body { (part) }
-            }
+            svg viewBox=(view) role="img" aria-label=(self.title) font-family=(FAMILY) font-size=(FONT) { (self.content()) }
+        }
+    }
+
+    fn content(&self) -> Markup {
+        html! {
+            title { (self.title) }
+            desc { (self.about) }
+            @for part in &self.body { (part) }
         }
     }
 }
 
+/// Pictures in a file of their own, beside and below each other, with a note at the end.
+pub fn sheet(pictures: &[Picture], note: &str) -> String {
+    let columns = (1..MOST_COLUMNS).find(|c| c * c >= pictures.len());
+    let columns = columns.unwrap_or(MOST_COLUMNS);
+    let full = WIDTH * columns as f64;
+    let mut all = Picture::new("");
+    let mut top = 0.0;
+    for row in pictures.chunks(columns) {
+        for (column, one) in row.iter().enumerate() {
+            let (x, y, high) = (n(WIDTH * column as f64), n(top), n(one.height));
+            all.body.push(html! {
+                svg x=(x) y=(y) width=(WIDTH) height=(high) { (one.content()) }
+            });
+        }
+        top += row.iter().map(|p| p.height).fold(0.0, f64::max) + LEADING;
+    }
+    all.height = top;
+    for line in wrapped(note, full - 4.0, FONT) {
+        all.height += LEADING;
+        let y = all.height - 3.0;
+        all.soft(2.0, y, "start", &line);
+    }
+    let high = all.height + 4.0;
+    let scale = if columns == 1 { 2.0 } else { 1.5 };
+    let svg = html! {
+        svg xmlns="http://www.w3.org/2000/svg" viewBox=(format!("0 0 {full} {}", n(high))) width=(scale * full)
+            height=(n(scale * high)) font-family=(FAMILY) font-size=(FONT) {
+            style { (PreEscaped(COLOURS)) }
+            rect width="100%" height="100%" fill="var(--page)" {}
+            @for part in &all.body { (part) }
+        }
+    };
+    svg.into_string() + "\n"
+}
+
 /// A coordinate.
-pub fn n(x: f64) -> String {
+pub(super) fn n(x: f64) -> String {
     let text = format!("{x:.1}");
     match text.strip_suffix(".0") {
         Some(whole) => whole.to_string(),
@@ -169,7 +203,7 @@ fn n2(x: f64) -> String {
 }
 
 /// How wide a text is at most.
-pub fn width(text: &str, size: f64) -> f64 {
+pub(super) fn width(text: &str, size: f64) -> f64 {
     text.chars().map(wide).sum::<f64>() * size
 }
 
@@ -182,7 +216,7 @@ fn wide(c: char) -> f64 {
 }
 
 /// Cut to fit, in the middle: names begin with what and end with how.
-pub fn fit(text: &str, room: f64, size: f64) -> String {
+pub(super) fn fit(text: &str, room: f64, size: f64) -> String {
     if width(text, size) <= room + 0.01 {
         return text.to_string();
     }
@@ -211,7 +245,7 @@ pub fn fit(text: &str, room: f64, size: f64) -> String {
 }
 
 /// Lines that fit.
-pub fn wrapped(text: &str, room: f64, size: f64) -> Vec<String> {
+pub(super) fn wrapped(text: &str, room: f64, size: f64) -> Vec<String> {
     let mut lines: Vec<String> = Vec::new();
     for word in text.split_whitespace() {
         let word = fit(word, room, size);
@@ -227,12 +261,12 @@ pub fn wrapped(text: &str, room: f64, size: f64) -> Vec<String> {
 }
 
 /// Of a series.
-pub fn colour(series: usize) -> String {
+pub(super) fn colour(series: usize) -> String {
     format!("var(--s{})", series % 8)
 }
 
 /// Of a series.
-pub fn dash(series: usize) -> &'static str {
+pub(super) fn dash(series: usize) -> &'static str {
     DASHES[series % DASHES.len()]
 }
 
@@ -303,9 +337,10 @@ mod tests {
     fn a_file_has_colours_and_escapes_what_it_is_told() {
         let mut picture = Picture::new("<b>&\"");
         picture.rect((0.0, 0.0), (1.0, 1.0), "red", 0.5, "<i>");
-        let file = picture.file();
+        let file = sheet(&[picture.clone(), picture.clone()], "<u>");
         assert!(file.starts_with("<svg xmlns=") && file.contains("--ink:"));
-        assert!(!file.contains("<b>") && !file.contains("<i>"));
+        assert!(["<b>", "<i>", "<u>"].iter().all(|tag| !file.contains(tag)));
+        assert!(file.contains("x=\"360\"") && file.ends_with("</svg>\n"));
         assert!(!picture.inline().into_string().contains("<style"));
     }
 }

@@ -5,13 +5,13 @@ use crate::number::short;
 
 const ROW: f64 = 19.0;
 /// Beside each other at most.
-pub const COLUMNS: usize = 5;
+pub(super) const COLUMNS: usize = 5;
 /// A cell is marked from so many times the best of its line on.
 const OUTLIER: f64 = 1.5;
 
 /// One cell.
 #[derive(Clone, Debug)]
-pub struct Spot {
+pub(super) struct Spot {
     /// Which line, by its name.
     pub line: String,
     /// Which column.
@@ -25,7 +25,7 @@ pub struct Spot {
 }
 
 /// Draws a map, or several below each other's columns where there are many. Empty without a cell.
-pub fn draw(title: &str, unit: &str, spots: &[Spot]) -> Vec<Picture> {
+pub(super) fn draw(title: &str, unit: &str, spots: &[Spot]) -> Vec<Picture> {
     let mut columns: Vec<&str> = Vec::new();
     for spot in spots {
         if !columns.contains(&spot.column.as_str()) {
@@ -125,6 +125,7 @@ fn map(title: &str, unit: &str, columns: &[&str], spots: &[Spot], best: f64) -> 
 
 #[cfg(test)]
 mod tests {
+    use super::super::sheet;
     use super::*;
 
     fn spot(line: &str, column: &str, value: Option<f64>) -> Spot {
@@ -146,7 +147,7 @@ mod tests {
         ];
         let maps = draw("t", "cycles a byte", &spots);
         assert_eq!(maps.len(), 1);
-        let file = maps[0].file();
+        let file = sheet(&maps, "");
         assert!(
             file.contains(">95.0<") && file.contains("&lt;ubsan&gt;") && file.contains(">failed<"),
             "{file}"

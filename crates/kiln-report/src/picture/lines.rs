@@ -2,13 +2,14 @@
 
 use super::axis::Axis;
 use super::canvas::{colour, dash, n, width, Picture, FONT, LEADING, WIDTH};
+use crate::number::short;
 
 const RIGHT: f64 = WIDTH - 8.0;
 const TALL: f64 = 180.0;
 
 /// A point, and the ends of its interval.
 #[derive(Clone, Copy, Debug)]
-pub struct Point {
+pub(super) struct Point {
     /// From left to right.
     pub x: f64,
     /// Upwards.
@@ -17,9 +18,16 @@ pub struct Point {
     pub ends: Option<(f64, f64)>,
 }
 
+impl Point {
+    /// Without an interval.
+    pub(super) fn new(x: f64, y: f64) -> Point {
+        Point { x, y, ends: None }
+    }
+}
+
 /// A line.
 #[derive(Clone, Debug)]
-pub struct Line {
+pub(super) struct Line {
     /// What it is called.
     pub name: String,
     /// Which look it has; the same series looks the same in all pictures of a question. None: a limit, drawn so.
@@ -28,8 +36,19 @@ pub struct Line {
     pub points: Vec<Point>,
 }
 
+impl Line {
+    /// A series.
+    pub(super) fn new(name: String, series: usize, points: Vec<Point>) -> Line {
+        Line {
+            name,
+            series: Some(series),
+            points,
+        }
+    }
+}
+
 /// What is drawn.
-pub struct Chart<'a> {
+pub(super) struct Chart<'a> {
     /// Over it.
     pub title: String,
     /// What is upwards.
@@ -52,9 +71,25 @@ pub struct Chart<'a> {
     pub marked: bool,
 }
 
-impl Chart<'_> {
+impl<'a> Chart<'a> {
+    /// Without lines, on linear scales.
+    pub(super) fn new(title: String, along: &'a str, upwards: &'a str) -> Chart<'a> {
+        Chart {
+            title,
+            upwards,
+            along,
+            log: (false, false),
+            lines: Vec::new(),
+            stops: None,
+            words: (&short, &short),
+            shade: None,
+            steps: false,
+            marked: false,
+        }
+    }
+
     /// Draws it. None without two values to draw.
-    pub fn draw(&self) -> Option<Picture> {
+    pub(super) fn draw(&self) -> Option<Picture> {
         let all = || self.lines.iter().flat_map(|l| &l.points);
         let good = |v: f64, log: bool| v.is_finite() && (!log || v > 0.0);
         let xs: Vec<f64> = all()
@@ -217,6 +252,7 @@ impl Chart<'_> {
 
 #[cfg(test)]
 mod tests {
+    use super::super::sheet;
     use super::*;
 
     fn chart(points: &[(f64, f64)], log: (bool, bool)) -> Option<Picture> {
@@ -225,21 +261,13 @@ mod tests {
             y,
             ends: Some((y * 0.9, y * 1.1)),
         };
+        let points = points.iter().map(point).collect();
         Chart {
-            title: "a title".to_string(),
-            upwards: "cycles",
-            along: "bytes",
             log,
-            lines: vec![Line {
-                name: "<b>".to_string(),
-                series: Some(0),
-                points: points.iter().map(point).collect(),
-            }],
-            stops: None,
-            words: (&|v| format!("{v}"), &|v| format!("{v}")),
+            lines: vec![Line::new("<b>".to_string(), 0, points)],
             shade: Some((2.0, 3.0, "high")),
-            steps: false,
             marked: true,
+            ..Chart::new("a title".to_string(), "bytes", "cycles")
         }
         .draw()
     }
@@ -253,7 +281,7 @@ mod tests {
             &[(1.0, f64::NAN), (2.0, 3.0)],
         ] {
             for log in [(true, true), (false, false)] {
-                let file = chart(points, log).unwrap().file();
+                let file = sheet(&[chart(points, log).unwrap()], "");
                 assert!(!file.contains("NaN") && !file.contains("inf"), "{file}");
                 assert!(file.contains("&lt;b&gt;"));
             }

@@ -10,11 +10,11 @@ const SEQUENCE: u8 = 0x30;
 const CONTEXT_1: u8 = 0xa1;
 
 /// What is left of a value.
-pub struct Der<'a>(&'a [u8]);
+pub(super) struct Der<'a>(&'a [u8]);
 
 impl<'a> Der<'a> {
     /// All of a sequence, with nothing behind it.
-    pub fn sequence(bytes: &'a [u8]) -> Result<Der<'a>, Status> {
+    pub(super) fn sequence(bytes: &'a [u8]) -> Result<Der<'a>, Status> {
         let mut outer = Der(bytes);
         let inner = outer.expect(SEQUENCE)?;
         match outer.0 {
@@ -23,11 +23,11 @@ impl<'a> Der<'a> {
         }
     }
 
-    pub fn is_empty(&self) -> bool {
+    pub(super) fn is_empty(&self) -> bool {
         self.0.is_empty()
     }
 
-    fn next(&mut self) -> Option<(u8, &'a [u8])> {
+    fn read_value(&mut self) -> Option<(u8, &'a [u8])> {
         let (&[tag, len], rest) = self.0.split_first_chunk()?;
         let (len, rest) = match len {
             0..=0x7f => (usize::from(len), rest),
@@ -44,7 +44,7 @@ impl<'a> Der<'a> {
     }
 
     fn expect(&mut self, wanted: u8) -> Result<&'a [u8], Status> {
-        match self.next() {
+        match self.read_value() {
             Some((tag, value)) if tag == wanted => Ok(value),
             _ => Err(Status::Err),
         }
@@ -52,7 +52,7 @@ impl<'a> Der<'a> {
 
     /// A number of a key, which is never negative: its bytes without leading zeros, the first the highest. Some who
     /// write keys leave out the zero before a high bit, among them the author of a test of Linux's.
-    pub fn number(&mut self) -> Result<&'a [u8], Status> {
+    pub(super) fn number(&mut self) -> Result<&'a [u8], Status> {
         let value = self.expect(INTEGER)?;
         if value.is_empty() {
             return Err(Status::Err);
@@ -61,14 +61,14 @@ impl<'a> Der<'a> {
         Ok(&value[zeros..])
     }
 
-    pub fn octets(&mut self) -> Result<&'a [u8], Status> {
+    pub(super) fn octets(&mut self) -> Result<&'a [u8], Status> {
         self.expect(OCTET_STRING)
     }
 
     /// The bytes of the bit string in `[1]`, if it is among what is left.
-    pub fn tagged_bits(&mut self) -> Result<Option<&'a [u8]>, Status> {
+    pub(super) fn tagged_bits(&mut self) -> Result<Option<&'a [u8]>, Status> {
         while !self.0.is_empty() {
-            let (tag, value) = self.next().ok_or(Status::Err)?;
+            let (tag, value) = self.read_value().ok_or(Status::Err)?;
             if tag == CONTEXT_1 {
                 let bits = Der(value).expect(BIT_STRING)?;
                 // Whole bytes: none of the bits is unused.

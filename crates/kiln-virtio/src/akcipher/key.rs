@@ -10,7 +10,7 @@ const LEAST_MODULUS: usize = 512;
 
 /// What is to be done around a modular power.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Padding {
+pub(super) enum Padding {
     /// Nothing; the number is as long as the modulus.
     Raw,
     /// PKCS #1 v1.5; signatures with this digest's `DigestInfo`, or with what there is.
@@ -19,7 +19,7 @@ pub enum Padding {
 
 /// Digests that signatures may name.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Hash {
+pub(super) enum Hash {
     Md5,
     Sha1,
     Sha224,
@@ -30,7 +30,7 @@ pub enum Hash {
 
 /// Curves of NIST.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Curve {
+pub(super) enum Curve {
     P192,
     P224,
     P256,
@@ -40,7 +40,7 @@ pub enum Curve {
 
 impl Curve {
     /// Bytes of a coordinate.
-    pub fn bytes(self) -> usize {
+    pub(super) fn bytes(self) -> usize {
         match self {
             Curve::P192 => 24,
             Curve::P224 => 28,
@@ -51,29 +51,29 @@ impl Curve {
     }
 }
 
-/// What a session is told of its algorithm.
+/// What a session's parameters say about its algorithm.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Scheme {
+pub(super) enum Scheme {
     Rsa(Padding),
     Ecdsa(Curve),
 }
 
 /// Numbers of an RSA key, the highest byte first.
-pub struct Rsa<'a> {
+pub(super) struct Rsa<'a> {
     pub n: &'a [u8],
     pub e: &'a [u8],
     pub private: Option<Private<'a>>,
 }
 
 /// Those that only its owner knows.
-pub struct Private<'a> {
+pub(super) struct Private<'a> {
     pub d: &'a [u8],
     /// p, q, d mod p-1, d mod q-1, 1/q mod p; writers that do not use them put zeros there.
     pub crt: Option<[&'a [u8]; 5]>,
 }
 
 /// Parts of an EC key.
-pub struct Ec<'a> {
+pub(super) struct Ec<'a> {
     pub curve: Curve,
     /// A number, the highest byte first.
     pub private: Option<&'a [u8]>,
@@ -82,13 +82,13 @@ pub struct Ec<'a> {
 }
 
 /// A key's contents.
-pub enum Parts<'a> {
+pub(super) enum Parts<'a> {
     Rsa(Rsa<'a>),
     Ec(Ec<'a>),
 }
 
 impl Scheme {
-    pub fn new(create: &session::Akcipher) -> Result<Scheme, Status> {
+    pub(super) fn new(create: &session::Akcipher) -> Result<Scheme, Status> {
         let [para, hash] = create.para;
         match create.algo {
             algo::RSA => Ok(Scheme::Rsa(match para {
@@ -120,7 +120,7 @@ impl Scheme {
 
 impl<'a> Parts<'a> {
     /// From its encoding (section 5.9.7.2.1.6): RSA by PKCS #1, ECDSA by RFC 5915 or, of a public key, a bare point.
-    pub fn parse(
+    pub(super) fn parse(
         scheme: Scheme,
         private: bool,
         key: &'a [u8],
@@ -137,7 +137,7 @@ impl<'a> Rsa<'a> {
     fn parse(private: bool, key: &'a [u8], limits: &Limits) -> Result<Rsa<'a>, Status> {
         let mut der = Der::sequence(key)?;
         if private && !der.number()?.is_empty() {
-            // Of more than two primes.
+            // It has more than two primes.
             return Err(Status::NotSupp);
         }
         let (n, e) = (der.number()?, der.number()?);

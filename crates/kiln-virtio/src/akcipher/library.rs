@@ -3,17 +3,16 @@
 use std::env;
 use std::ffi::{c_char, c_int, c_uint, c_void, CStr};
 use std::ptr::{null, null_mut};
+use std::sync::Arc;
 
-use libloading::Library;
-
-pub type Ctx = *mut c_void;
-pub type Pkey = *mut c_void;
+pub(super) type Ctx = *mut c_void;
+pub(super) type Pkey = *mut c_void;
 type Start = unsafe extern "C" fn(Ctx) -> c_int;
 type Crypt = unsafe extern "C" fn(Ctx, *mut u8, *mut usize, *const u8, usize) -> c_int;
 
 /// `OSSL_PARAM` of core.h.
 #[repr(C)]
-pub struct Param {
+pub(super) struct Param {
     key: *const c_char,
     kind: c_uint,
     data: *mut c_void,
@@ -22,7 +21,7 @@ pub struct Param {
 }
 
 impl Param {
-    pub const END: Param = Param {
+    pub(super) const END: Param = Param {
         key: null(),
         kind: 0,
         data: null_mut(),
@@ -42,21 +41,21 @@ impl Param {
     }
 
     /// A number, in the order of this machine: the lowest byte first.
-    pub fn number(key: &'static CStr, data: &[u8]) -> Param {
+    pub(super) fn number(key: &'static CStr, data: &[u8]) -> Param {
         Param::new(key, 2, data)
     }
 
-    pub fn text(key: &'static CStr, value: &'static CStr) -> Param {
+    pub(super) fn text(key: &'static CStr, value: &'static CStr) -> Param {
         Param::new(key, 4, value.to_bytes())
     }
 
-    pub fn octets(key: &'static CStr, data: &[u8]) -> Param {
+    pub(super) fn octets(key: &'static CStr, data: &[u8]) -> Param {
         Param::new(key, 5, data)
     }
 }
 
 /// The functions, in a library that is never closed: its threads' data are freed by its own hooks.
-pub struct Functions {
+pub(super) struct Functions {
     pub ctx_from_name: unsafe extern "C" fn(*mut c_void, *const c_char, *const c_char) -> Ctx,
     pub ctx_from_pkey: unsafe extern "C" fn(*mut c_void, Pkey, *const c_char) -> Ctx,
     pub ctx_free: unsafe extern "C" fn(Ctx),
@@ -77,24 +76,30 @@ pub struct Functions {
     pub clear_errors: unsafe extern "C" fn(),
 }
 
-impl Functions {
-    /// None if there is no libcrypto 3. `KILN_OPENSSL` names another than the system's.
-    pub fn load() -> Option<Functions> {
+/// libcrypto, loaded.
+#[derive(Clone)]
+pub(crate) struct Library(pub(super) Arc<Functions>);
+
+impl Library {
+    /// `None` if there is no libcrypto 3. `KILN_OPENSSL` names another file than the system's.
+    pub(super) fn load() -> Option<Library> {
         let named = env::var("KILN_OPENSSL")
             .ok()
             .filter(|name| !name.is_empty());
         let name = named.as_deref().unwrap_or("libcrypto.so.3");
-        // SAFETY: its constructors set up its own memory only; whoever names another file answers for it.
-        let library = unsafe { Library::new(name) }.ok()?;
+        // SAFETY: its constructors set up its own memory only; a user who names another file answers for it.
+        let library = unsafe { libloading::Library::new(name) }.ok()?;
         let found = Functions::find(&library);
         std::mem::forget(library);
-        found
+        Some(Library(Arc::new(found?)))
     }
+}
 
-    fn find(library: &Library) -> Option<Functions> {
+impl Functions {
+    fn find(library: &libloading::Library) -> Option<Functions> {
         /// # Safety
         /// `T` is the symbol's type in the headers.
-        unsafe fn get<T: Copy>(library: &Library, symbol: &str) -> Option<T> {
+        unsafe fn get<T: Copy>(library: &libloading::Library, symbol: &str) -> Option<T> {
             // SAFETY: the caller's promise; the library stays where it is.
             unsafe { library.get::<T>(symbol.as_bytes()) }
                 .ok()

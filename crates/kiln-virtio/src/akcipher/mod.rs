@@ -7,7 +7,7 @@ mod library;
 mod pkey;
 mod trial;
 
-use std::sync::{Arc, OnceLock};
+use std::sync::OnceLock;
 
 use zeroize::Zeroizing;
 
@@ -15,29 +15,13 @@ use crate::wire::algo::akcipher as algo;
 use crate::wire::{session, Action, Status};
 use crate::Limits;
 use key::{Parts, Scheme};
-use library::Functions;
+pub(crate) use library::Library;
 use pkey::Pkey;
-
-/// The library, loaded and tried.
-#[derive(Clone)]
-pub struct Library(Arc<Functions>);
-
-impl Library {
-    /// None if it is not there, or is wrong. Trying it takes a millisecond, and everything it reads and sets up at
-    /// first use is there when a sandbox closes.
-    pub fn load() -> Option<Library> {
-        static LOADED: OnceLock<Option<Library>> = OnceLock::new();
-        let load = || {
-            let library = Library(Arc::new(Functions::load()?));
-            trial::works(&library).then_some(library)
-        };
-        LOADED.get_or_init(load).clone()
-    }
-}
+pub(crate) use trial::load;
 
 /// A session's key. What it encodes has been looked at; libcrypto takes it over at first use, so that sessions that
 /// come and go cost nothing.
-pub struct Key {
+pub(crate) struct Key {
     library: Library,
     scheme: Scheme,
     private: bool,
@@ -47,8 +31,7 @@ pub struct Key {
 }
 
 impl Key {
-    /// From a session's parameters.
-    pub fn new(
+    pub(crate) fn new(
         library: &Library,
         limits: &Limits,
         create: &session::Akcipher,
@@ -81,7 +64,7 @@ impl Key {
 
     /// Serve a request; how many bytes of `dst` are the result. `src` is the signature if `action` is to verify, and
     /// `signed` what was signed.
-    pub fn serve(
+    pub(crate) fn serve(
         &self,
         action: Action,
         src: &[u8],

@@ -6,8 +6,7 @@ use std::ptr::{null, null_mut};
 use zeroize::Zeroizing;
 
 use super::key::{Curve, Ec, Hash, Padding, Parts, Rsa, Scheme};
-use super::library::{Ctx, Functions, Param};
-use super::Library;
+use super::library::{Ctx, Functions, Library, Param};
 use crate::wire::{Action, Status};
 
 /// `EVP_PKEY_PUBLIC_KEY` and `EVP_PKEY_KEYPAIR`.
@@ -19,10 +18,10 @@ const PKCS1_PADDING: c_int = 1;
 const NO_PADDING: c_int = 3;
 
 /// An `EVP_PKEY`. libcrypto wipes it when it is freed.
-pub struct Pkey {
+pub(super) struct Pkey {
     library: Library,
     raw: *mut std::ffi::c_void,
-    /// Of RSA: bytes of the modulus.
+    /// Bytes of an RSA modulus.
     modulus: usize,
 }
 
@@ -40,7 +39,7 @@ struct Operation<'a> {
 
 impl Drop for Operation<'_> {
     fn drop(&mut self) {
-        // SAFETY: made by `start` or `Pkey::new`, freed once. The errors of this thread are nobody's.
+        // SAFETY: made by `start` or `Pkey::new`, freed once. Nothing reads this thread's errors.
         unsafe {
             (self.f.ctx_free)(self.ctx);
             (self.f.clear_errors)();
@@ -49,7 +48,7 @@ impl Drop for Operation<'_> {
 }
 
 /// The lowest byte first, as this machine has numbers.
-fn turned(number: &[u8]) -> Zeroizing<Vec<u8>> {
+fn reverse(number: &[u8]) -> Zeroizing<Vec<u8>> {
     // libcrypto takes no number of no bytes.
     let mut bytes = Zeroizing::new(vec![0; number.len().max(1)]);
     bytes
@@ -86,7 +85,7 @@ impl Curve {
 
 impl Pkey {
     /// Take over a key.
-    pub fn new(library: &Library, parts: &Parts<'_>) -> Result<Pkey, Status> {
+    pub(super) fn new(library: &Library, parts: &Parts<'_>) -> Result<Pkey, Status> {
         match parts {
             Parts::Rsa(rsa) => Pkey::rsa(library, rsa),
             Parts::Ec(ec) => Pkey::ec(library, ec),
@@ -101,11 +100,11 @@ impl Pkey {
             c"rsa-exponent2",
             c"rsa-coefficient1",
         ];
-        let mut numbers = vec![(c"n", turned(rsa.n)), (c"e", turned(rsa.e))];
+        let mut numbers = vec![(c"n", reverse(rsa.n)), (c"e", reverse(rsa.e))];
         if let Some(private) = &rsa.private {
-            numbers.push((c"d", turned(private.d)));
+            numbers.push((c"d", reverse(private.d)));
             let crt = private.crt.iter().flatten();
-            numbers.extend(CRT.into_iter().zip(crt.map(|n| turned(n))));
+            numbers.extend(CRT.into_iter().zip(crt.map(|n| reverse(n))));
         }
         let mut params: Vec<Param> = numbers.iter().map(|(k, n)| Param::number(k, n)).collect();
         params.push(Param::END);
@@ -118,7 +117,7 @@ impl Pkey {
     }
 
     fn ec(library: &Library, ec: &Ec<'_>) -> Result<Pkey, Status> {
-        let number = ec.private.map(turned);
+        let number = ec.private.map(reverse);
         let mut params = vec![Param::text(c"group", ec.curve.name())];
         params.extend(number.iter().map(|n| Param::number(c"priv", n)));
         params.extend(ec.public.iter().map(|p| Param::octets(c"pub", p)));
@@ -184,7 +183,7 @@ impl Pkey {
     }
 
     /// RSA; `src` shorter than the modulus is a number with zeros before it.
-    pub fn crypt(
+    pub(super) fn crypt(
         &self,
         padding: Padding,
         action: Action,
@@ -210,7 +209,7 @@ impl Pkey {
     }
 
     /// Sign a digest.
-    pub fn sign(&self, scheme: Scheme, src: &[u8], dst: &mut [u8]) -> Result<usize, Status> {
+    pub(super) fn sign(&self, scheme: Scheme, src: &[u8], dst: &mut [u8]) -> Result<usize, Status> {
         let f = &*self.library.0;
         let op = self.start(f.sign_init, scheme, true)?;
         let most = match scheme {
@@ -222,7 +221,12 @@ impl Pkey {
     }
 
     /// Whether a signature is that of a digest.
-    pub fn verify(&self, scheme: Scheme, signature: &[u8], signed: &[u8]) -> Result<(), Status> {
+    pub(super) fn verify(
+        &self,
+        scheme: Scheme,
+        signature: &[u8],
+        signed: &[u8],
+    ) -> Result<(), Status> {
         let f = &*self.library.0;
         let op = self.start(f.verify_init, scheme, true)?;
         let (s, d) = (signature, signed);

@@ -1,14 +1,27 @@
 //! Whether the library does what it should, tried once with keys that protect nothing.
 
+use std::sync::OnceLock;
+
 use super::key::{Curve, Padding, Scheme};
-use super::{Key, Library};
+use super::library::Library;
+use super::Key;
 use crate::sample::{P256, RSA};
 use crate::wire::algo::akcipher as algo;
 use crate::wire::{session, Action, Status};
 use crate::Limits;
 
-/// There and back, and a wrong signature is one.
-pub fn works(library: &Library) -> bool {
+/// Loads the library and tries it once; `None` if it is not installed or computes something wrong.
+///
+/// This takes a millisecond. Everything that the library reads or sets up at first use is there afterwards, before a
+/// sandbox closes.
+pub(crate) fn load() -> Option<Library> {
+    static LOADED: OnceLock<Option<Library>> = OnceLock::new();
+    let load = || Library::load().filter(works);
+    LOADED.get_or_init(load).clone()
+}
+
+/// Decrypting reverses encrypting, and a wrong signature is rejected.
+fn works(library: &Library) -> bool {
     rsa(library).is_ok_and(|right| right) && ecdsa(library).is_ok_and(|right| right)
 }
 

@@ -2,43 +2,24 @@
 
 /// `VIRTIO_CRYPTO_CIPHER_*`.
 pub mod cipher {
-    /// AES-ECB.
     pub const AES_ECB: u32 = 2;
-    /// AES-CBC.
     pub const AES_CBC: u32 = 3;
-    /// AES-CTR.
     pub const AES_CTR: u32 = 4;
-    /// AES-XTS.
     pub const AES_XTS: u32 = 13;
 }
 
 /// `VIRTIO_CRYPTO_HASH_*`.
 pub mod hash {
-    /// SHA-1.
     pub const SHA1: u32 = 2;
-    /// SHA-224.
-    pub const SHA_224: u32 = 3;
-    /// SHA-256.
     pub const SHA_256: u32 = 4;
-    /// SHA-384.
-    pub const SHA_384: u32 = 5;
-    /// SHA-512.
     pub const SHA_512: u32 = 6;
 }
 
 /// `VIRTIO_CRYPTO_MAC_*`.
 pub mod mac {
-    /// HMAC-SHA-1.
     pub const HMAC_SHA1: u32 = 2;
-    /// HMAC-SHA-224.
-    pub const HMAC_SHA_224: u32 = 3;
-    /// HMAC-SHA-256.
     pub const HMAC_SHA_256: u32 = 4;
-    /// HMAC-SHA-384.
-    pub const HMAC_SHA_384: u32 = 5;
-    /// HMAC-SHA-512.
     pub const HMAC_SHA_512: u32 = 6;
-    /// CMAC-AES.
     pub const CMAC_AES: u32 = 26;
 }
 
@@ -54,7 +35,6 @@ pub mod aead {
 
 /// `VIRTIO_CRYPTO_AKCIPHER_*`, paddings, hashes and curves.
 pub mod akcipher {
-    /// RSA.
     pub const RSA: u32 = 1;
     /// ECDSA, as the specification has it.
     pub const ECDSA: u32 = 2;
@@ -77,28 +57,28 @@ pub mod akcipher {
     /// `VIRTIO_CRYPTO_RSA_NO_HASH`.
     pub const RSA_NO_HASH: u32 = 0;
     /// `VIRTIO_CRYPTO_RSA_MD5`.
-    pub const RSA_MD5: u32 = 4;
+    pub(crate) const RSA_MD5: u32 = 4;
     /// `VIRTIO_CRYPTO_RSA_SHA1`.
-    pub const RSA_SHA1: u32 = 5;
+    pub(crate) const RSA_SHA1: u32 = 5;
     /// `VIRTIO_CRYPTO_RSA_SHA256`.
     pub const RSA_SHA256: u32 = 6;
     /// `VIRTIO_CRYPTO_RSA_SHA384`.
-    pub const RSA_SHA384: u32 = 7;
+    pub(crate) const RSA_SHA384: u32 = 7;
     /// `VIRTIO_CRYPTO_RSA_SHA512`.
-    pub const RSA_SHA512: u32 = 8;
+    pub(crate) const RSA_SHA512: u32 = 8;
     /// `VIRTIO_CRYPTO_RSA_SHA224`.
-    pub const RSA_SHA224: u32 = 9;
+    pub(crate) const RSA_SHA224: u32 = 9;
 
     /// `VIRTIO_CRYPTO_CURVE_NIST_P192`.
-    pub const P192: u32 = 1;
+    pub(crate) const P192: u32 = 1;
     /// `VIRTIO_CRYPTO_CURVE_NIST_P224`.
-    pub const P224: u32 = 2;
+    pub(crate) const P224: u32 = 2;
     /// `VIRTIO_CRYPTO_CURVE_NIST_P256`.
     pub const P256: u32 = 3;
     /// `VIRTIO_CRYPTO_CURVE_NIST_P384`.
-    pub const P384: u32 = 4;
+    pub(crate) const P384: u32 = 4;
     /// `VIRTIO_CRYPTO_CURVE_NIST_P521`.
-    pub const P521: u32 = 5;
+    pub(crate) const P521: u32 = 5;
 }
 
 /// `VIRTIO_CRYPTO_OP_ENCRYPT`.

@@ -3,34 +3,34 @@
 use super::Fault;
 
 /// What is left to be read.
-pub struct Reader<'a>(pub &'a [u8]);
+pub(super) struct Reader<'a>(pub &'a [u8]);
 
 impl<'a> Reader<'a> {
-    pub fn take(&mut self, n: usize) -> Result<&'a [u8], Fault> {
+    pub(super) fn take(&mut self, n: usize) -> Result<&'a [u8], Fault> {
         let (head, tail) = self.0.split_at_checked(n).ok_or(Fault::Short)?;
         self.0 = tail;
         Ok(head)
     }
 
-    /// As [`Reader::take`], of a length that the other side named.
-    pub fn field(&mut self, n: u32) -> Result<&'a [u8], Fault> {
+    /// As [`Reader::take`], with a length that the other side chose.
+    pub(super) fn field(&mut self, n: u32) -> Result<&'a [u8], Fault> {
         self.take(usize::try_from(n).map_err(|_| Fault::Short)?)
     }
 
-    pub fn u32(&mut self) -> Result<u32, Fault> {
+    pub(super) fn u32(&mut self) -> Result<u32, Fault> {
         let (head, tail) = self.0.split_first_chunk().ok_or(Fault::Short)?;
         self.0 = tail;
         Ok(u32::from_le_bytes(*head))
     }
 
-    pub fn u64(&mut self) -> Result<u64, Fault> {
+    pub(super) fn u64(&mut self) -> Result<u64, Fault> {
         let (head, tail) = self.0.split_first_chunk().ok_or(Fault::Short)?;
         self.0 = tail;
         Ok(u64::from_le_bytes(*head))
     }
 
     /// The next `n` numbers of 32 bits.
-    pub fn words<const N: usize>(&mut self) -> Result<[u32; N], Fault> {
+    pub(super) fn words<const N: usize>(&mut self) -> Result<[u32; N], Fault> {
         let mut words = [0; N];
         for word in &mut words {
             *word = self.u32()?;
@@ -40,7 +40,7 @@ impl<'a> Reader<'a> {
 }
 
 /// Appends numbers.
-pub trait Put {
+pub(super) trait Put {
     fn words(&mut self, words: &[u32]);
     fn u64(&mut self, n: u64);
     /// Zeros up to a length counted from `start`.

@@ -53,7 +53,6 @@ impl Config {
         out.try_into().expect("the words above are so many bytes")
     }
 
-    /// The inverse.
     pub fn parse(bytes: &[u8]) -> Result<Config, Fault> {
         let mut r = Reader(bytes);
         Ok(Config {

@@ -21,7 +21,7 @@ pub enum Control<'a> {
         create: Create,
         /// The cipher's key, or the only one.
         key: &'a [u8],
-        /// Of a chain with a MAC: the MAC's.
+        /// The key of a chain's MAC.
         auth_key: &'a [u8],
     },
     /// Forget one.
@@ -39,7 +39,7 @@ impl<'a> Control<'a> {
         let mut r = Reader(bytes);
         // The header says the algorithm again, and legacy drivers a queue.
         let [opcode, _algo, _flag, _queue] = r.words()?;
-        let (service, op) = Service::of_opcode(opcode).ok_or(Fault::Opcode(opcode))?;
+        let (service, op) = Service::from_opcode(opcode).ok_or(Fault::Opcode(opcode))?;
         let opcode = service.opcode(op);
         let mut padded = match features.revision_1() {
             true => None,
@@ -118,7 +118,6 @@ impl Created {
         out
     }
 
-    /// The inverse.
     pub fn parse(bytes: &[u8]) -> Result<Created, Fault> {
         let mut r = Reader(bytes);
         Ok(Created {

@@ -1,102 +1,16 @@
 //! Data requests (sections 5.9.7.3 to 5.9.7.8).
 
-use super::algo::{SYM_OP_CHAIN, SYM_OP_CIPHER};
 use super::bytes::{Put, Reader};
-use super::{stateless, Action, Create, Fault, Features, Service};
+use super::{stateless, Action, Create, Fault, Features};
+
+pub use super::operation::{Aead, Akcipher, Chain, Cipher, Digest, Operation};
 
 /// Bytes of `struct virtio_crypto_op_header`.
 pub const HEADER: usize = 24;
 /// `VIRTIO_CRYPTO_DATAQ_OP_SPEC_HDR_LEGACY`: what fixed parts are padded to without REVISION_1.
 pub const LEGACY: usize = 48;
 /// `VIRTIO_CRYPTO_FLAG_SESSION_MODE`; counts only under REVISION_1.
-pub const SESSION_MODE: u32 = 1;
-/// `VIRTIO_CRYPTO_SYM_DATA_REQ_HDR_SIZE`: what a symmetric request has before its `op_type`.
-pub(super) const SYM: usize = 40;
-
-/// `struct virtio_crypto_cipher_data_flf`.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Cipher {
-    /// Bytes of the IV.
-    pub iv_len: u32,
-    /// Bytes that go in.
-    pub src_len: u32,
-    /// Bytes that come out.
-    pub dst_len: u32,
-}
-
-/// `struct virtio_crypto_alg_chain_data_flf`.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Chain {
-    /// Bytes of the IV.
-    pub iv_len: u32,
-    /// Bytes that go in.
-    pub src_len: u32,
-    /// Bytes that come out, without the hash.
-    pub dst_len: u32,
-    /// Where in the source the cipher begins.
-    pub cipher_start: u32,
-    /// Bytes it takes.
-    pub cipher_len: u32,
-    /// Where the hash begins.
-    pub hash_start: u32,
-    /// Bytes it takes, after the associated data.
-    pub hash_len: u32,
-    /// Bytes of associated data, which are hashed first.
-    pub aad_len: u32,
-    /// Bytes of the hash that are wanted.
-    pub result_len: u32,
-}
-
-/// `struct virtio_crypto_hash_data_flf`, of a MAC, too.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Digest {
-    /// Bytes that go in.
-    pub src_len: u32,
-    /// Bytes that come out.
-    pub result_len: u32,
-}
-
-/// `struct virtio_crypto_aead_data_flf`.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Aead {
-    /// Bytes of the IV.
-    pub iv_len: u32,
-    /// Bytes of associated data.
-    pub aad_len: u32,
-    /// Bytes that go in; when decrypting, with the tag behind the text.
-    pub src_len: u32,
-    /// Room for what comes out; when encrypting, with the tag.
-    pub dst_len: u32,
-    /// Bytes of the tag. In the old form 0 is the session's, since Linux's header does not have this field.
-    pub tag_len: u32,
-}
-
-/// `struct virtio_crypto_akcipher_data_flf`.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Akcipher {
-    /// Bytes that go in; of a verification, bytes of the signature.
-    pub src_len: u32,
-    /// Room for what comes out; of a verification, bytes of what was signed, which lies behind the signature.
-    pub dst_len: u32,
-}
-
-/// The fixed part of a data request.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Operation {
-    /// A cipher alone.
-    Cipher(Cipher),
-    /// A cipher and a hash.
-    Chain(Chain),
-    /// A hash.
-    Hash(Digest),
-    /// A MAC.
-    Mac(Digest),
-    /// An AEAD.
-    Aead(Aead),
-    /// RSA or ECDSA.
-    Akcipher(Akcipher),
-}
-
+pub(crate) const SESSION_MODE: u32 = 1;
 /// What a request is made in the context of.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Mode<'a> {
@@ -108,7 +22,7 @@ pub enum Mode<'a> {
         create: Create,
         /// The cipher's key, or the only one.
         key: &'a [u8],
-        /// Of a chain with a MAC: the MAC's.
+        /// The key of a chain's MAC.
         auth_key: &'a [u8],
     },
 }
@@ -116,9 +30,7 @@ pub enum Mode<'a> {
 /// A data request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Request<'a> {
-    /// What is asked.
     pub action: Action,
-    /// With what.
     pub mode: Mode<'a>,
     /// About what: lengths.
     pub op: Operation,
@@ -130,154 +42,6 @@ pub struct Request<'a> {
     pub aad: &'a [u8],
 }
 
-impl Operation {
-    /// The service it is asked of.
-    pub fn service(&self) -> Service {
-        match self {
-            Operation::Cipher(_) | Operation::Chain(_) => Service::Cipher,
-            Operation::Hash(_) => Service::Hash,
-            Operation::Mac(_) => Service::Mac,
-            Operation::Aead(_) => Service::Aead,
-            Operation::Akcipher(_) => Service::Akcipher,
-        }
-    }
-
-    /// Bytes of IV, source and associated data.
-    fn lens(&self, action: Action) -> [u32; 3] {
-        match *self {
-            Operation::Cipher(c) => [c.iv_len, c.src_len, 0],
-            Operation::Chain(c) => [c.iv_len, c.src_len, c.aad_len],
-            Operation::Hash(d) | Operation::Mac(d) => [0, d.src_len, 0],
-            Operation::Aead(a) => [a.iv_len, a.src_len, a.aad_len],
-            Operation::Akcipher(a) if action == Action::Verify => [0, a.src_len, a.dst_len],
-            Operation::Akcipher(a) => [0, a.src_len, 0],
-        }
-    }
-
-    /// Bytes that the device is given room for, the status not counted.
-    pub fn room(&self, action: Action) -> u64 {
-        match *self {
-            Operation::Cipher(c) => c.dst_len.into(),
-            Operation::Chain(c) => u64::from(c.dst_len) + u64::from(c.result_len),
-            Operation::Hash(d) | Operation::Mac(d) => d.result_len.into(),
-            Operation::Aead(a) => a.dst_len.into(),
-            Operation::Akcipher(_) if action == Action::Verify => 0,
-            Operation::Akcipher(a) => a.dst_len.into(),
-        }
-    }
-
-    fn parse(service: Service, r: &mut Reader<'_>) -> Result<Operation, Fault> {
-        Ok(match service {
-            Service::Cipher => {
-                let mut body = Reader(r.take(SYM)?);
-                let [op_type, _] = r.words()?;
-                match op_type {
-                    SYM_OP_CIPHER => Operation::Cipher(Cipher::parse(&mut body)?),
-                    SYM_OP_CHAIN => Operation::Chain(Chain::parse(&mut body)?),
-                    n => return Err(Fault::OpType(n)),
-                }
-            }
-            Service::Hash => Operation::Hash(Digest::parse(r)?),
-            Service::Mac => Operation::Mac(Digest::parse(r)?),
-            Service::Aead => {
-                let [iv_len, aad_len, src_len, dst_len, tag_len, _] = r.words()?;
-                Operation::Aead(Aead {
-                    iv_len,
-                    aad_len,
-                    src_len,
-                    dst_len,
-                    tag_len,
-                })
-            }
-            Service::Akcipher => Operation::Akcipher(Akcipher::parse(r)?),
-        })
-    }
-
-    fn emit(&self, out: &mut Vec<u8>) {
-        let start = out.len();
-        match *self {
-            Operation::Cipher(c) => {
-                out.words(&c.words());
-                out.pad(start, SYM);
-                out.words(&[SYM_OP_CIPHER, 0]);
-            }
-            Operation::Chain(c) => {
-                out.words(&c.words());
-                out.words(&[0, SYM_OP_CHAIN, 0]);
-            }
-            Operation::Hash(d) | Operation::Mac(d) => out.words(&[d.src_len, d.result_len]),
-            Operation::Aead(a) => {
-                out.words(&[a.iv_len, a.aad_len, a.src_len, a.dst_len, a.tag_len, 0]);
-            }
-            Operation::Akcipher(a) => out.words(&[a.src_len, a.dst_len]),
-        }
-    }
-}
-
-impl Cipher {
-    pub(super) fn parse(r: &mut Reader<'_>) -> Result<Cipher, Fault> {
-        let [iv_len, src_len, dst_len] = r.words()?;
-        Ok(Cipher {
-            iv_len,
-            src_len,
-            dst_len,
-        })
-    }
-
-    pub(super) fn words(self) -> [u32; 3] {
-        [self.iv_len, self.src_len, self.dst_len]
-    }
-}
-
-impl Chain {
-    pub(super) fn parse(r: &mut Reader<'_>) -> Result<Chain, Fault> {
-        let [iv_len, src_len, dst_len, cipher_start, cipher_len, hash_start, hash_len, aad_len, result_len] =
-            r.words()?;
-        Ok(Chain {
-            iv_len,
-            src_len,
-            dst_len,
-            cipher_start,
-            cipher_len,
-            hash_start,
-            hash_len,
-            aad_len,
-            result_len,
-        })
-    }
-
-    pub(super) fn words(self) -> [u32; 9] {
-        [
-            self.iv_len,
-            self.src_len,
-            self.dst_len,
-            self.cipher_start,
-            self.cipher_len,
-            self.hash_start,
-            self.hash_len,
-            self.aad_len,
-            self.result_len,
-        ]
-    }
-}
-
-impl Digest {
-    fn parse(r: &mut Reader<'_>) -> Result<Digest, Fault> {
-        let [src_len, result_len] = r.words()?;
-        Ok(Digest {
-            src_len,
-            result_len,
-        })
-    }
-}
-
-impl Akcipher {
-    pub(super) fn parse(r: &mut Reader<'_>) -> Result<Akcipher, Fault> {
-        let [src_len, dst_len] = r.words()?;
-        Ok(Akcipher { src_len, dst_len })
-    }
-}
-
 impl<'a> Request<'a> {
     /// From all bytes that the driver made readable; there may be more of them than it needs.
     pub fn parse(bytes: &'a [u8], features: Features) -> Result<Request<'a>, Fault> {
@@ -285,7 +49,7 @@ impl<'a> Request<'a> {
         let [opcode, _algo] = r.words()?;
         let session = r.u64()?;
         let [flag, _] = r.words()?;
-        let (service, action) = Action::of_opcode(opcode).ok_or(Fault::Opcode(opcode))?;
+        let (service, action) = Action::from_opcode(opcode).ok_or(Fault::Opcode(opcode))?;
         let in_session = !features.revision_1() || flag & SESSION_MODE != 0;
         let mut create = None;
         let op = if features.stateless(service) {
@@ -347,7 +111,11 @@ impl<'a> Request<'a> {
         out.words(&[if features.revision_1() { flag } else { 0 }, 0]);
         let start = out.len();
         if features.stateless(service) {
-            stateless::emit(self, out);
+            let create = match &self.mode {
+                Mode::Stateless { create, .. } => Some(create),
+                Mode::Session(_) => None,
+            };
+            stateless::emit(&self.op, create, out);
         } else {
             self.op.emit(out);
             if !features.revision_1() {

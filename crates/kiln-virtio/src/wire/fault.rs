@@ -13,16 +13,16 @@ pub enum Fault {
     Length,
     /// No such operation.
     Opcode(u32),
-    /// Of a symmetric request: neither cipher nor chain.
+    /// A symmetric request is neither a cipher nor a chain.
     OpType(u32),
-    /// Of a chain: none of the three hash modes.
+    /// A chain has none of the three hash modes.
     HashMode(u32),
     /// Not in session mode, where that is the only one negotiated.
     Stateless,
 }
 
 impl Fault {
-    /// What the driver is told.
+    /// The status for the driver.
     pub fn status(self) -> Status {
         match self {
             Fault::Short | Fault::Length => Status::Err,

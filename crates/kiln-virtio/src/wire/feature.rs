@@ -14,7 +14,7 @@ pub const ALL: u64 = 0x3f;
 pub struct Features(u64);
 
 impl Features {
-    /// From feature bits; those of transports and rings are ignored.
+    /// Reads feature bits; those of transports and rings are ignored.
     pub fn new(bits: u64) -> Features {
         match bits & REVISION_1 {
             0 => Features(0),
@@ -22,13 +22,12 @@ impl Features {
         }
     }
 
-    /// As bits.
     pub fn bits(self) -> u64 {
         self.0
     }
 
     /// Whether fixed parts are as long as their structures.
-    pub fn revision_1(self) -> bool {
+    pub(crate) fn revision_1(self) -> bool {
         self.0 & REVISION_1 != 0
     }
 

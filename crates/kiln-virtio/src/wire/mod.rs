@@ -12,6 +12,7 @@ pub mod data;
 mod fault;
 pub mod feature;
 pub mod opcode;
+mod operation;
 pub mod session;
 mod stateless;
 pub mod status;

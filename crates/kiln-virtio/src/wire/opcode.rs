@@ -6,7 +6,6 @@
 pub enum Service {
     /// Ciphers, and chains of a cipher and a hash or MAC.
     Cipher = 0,
-    /// Hashes.
     Hash = 1,
     /// Message authentication codes.
     Mac = 2,
@@ -61,7 +60,7 @@ impl Service {
     }
 
     /// A service and the operation's number in it.
-    pub fn of_opcode(opcode: u32) -> Option<(Service, u32)> {
+    pub(crate) fn from_opcode(opcode: u32) -> Option<(Service, u32)> {
         Some((Service::from_raw(opcode >> 8)?, opcode & 0xff))
     }
 }
@@ -71,9 +70,7 @@ impl Service {
 pub enum Action {
     /// Cipher, AEAD, RSA.
     Encrypt,
-    /// The inverse.
     Decrypt,
-    /// A hash or a MAC.
     Digest,
     /// Akcipher.
     Sign,
@@ -96,8 +93,8 @@ impl Action {
     }
 
     /// The inverse of [`Action::opcode`].
-    pub fn of_opcode(opcode: u32) -> Option<(Service, Action)> {
-        let (service, op) = Service::of_opcode(opcode)?;
+    pub(crate) fn from_opcode(opcode: u32) -> Option<(Service, Action)> {
+        let (service, op) = Service::from_opcode(opcode)?;
         let digest = matches!(service, Service::Hash | Service::Mac);
         let action = match op {
             0 if digest => Action::Digest,
@@ -128,7 +125,7 @@ mod tests {
     fn there_and_back() {
         let mut known = 0;
         for opcode in 0..0x700 {
-            if let Some((service, action)) = Action::of_opcode(opcode) {
+            if let Some((service, action)) = Action::from_opcode(opcode) {
                 assert_eq!(action.opcode(service), Some(opcode));
                 known += 1;
             }

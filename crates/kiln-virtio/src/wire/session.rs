@@ -40,7 +40,6 @@ pub struct Mac {
 pub struct Chain {
     /// [`super::algo::HASH_THEN_CIPHER`] or [`super::algo::CIPHER_THEN_HASH`].
     pub order: u32,
-    /// The cipher.
     pub cipher: Cipher,
     /// And what goes with it.
     pub hash: ChainHash,
@@ -81,7 +80,7 @@ pub struct Akcipher {
     pub key_type: u32,
     /// Bytes of the key.
     pub key_len: u32,
-    /// Of RSA padding and hash; of ECDSA the curve, and nothing.
+    /// RSA: padding and hash. ECDSA: the curve, and unused.
     pub para: [u32; 2],
 }
 
@@ -92,11 +91,8 @@ pub enum Create {
     Cipher(Cipher),
     /// A cipher chained with a hash or MAC.
     Chain(Chain),
-    /// A hash.
     Hash(Hash),
-    /// A MAC.
     Mac(Mac),
-    /// An AEAD.
     Aead(Aead),
     /// RSA or ECDSA.
     Akcipher(Akcipher),
@@ -165,7 +161,7 @@ impl Create {
     }
 
     /// Bytes of its keys: the first, and the second that a chain with a MAC has.
-    pub fn key_lens(&self) -> [u32; 2] {
+    pub(crate) fn key_lens(&self) -> [u32; 2] {
         match self {
             Create::Cipher(c) => [c.key_len, 0],
             Create::Chain(c) => [c.cipher.key_len, c.hash.words()[3]],

@@ -6,7 +6,7 @@
 
 use super::algo::{HASH_MODE_AUTH, SYM_OP_CHAIN, SYM_OP_CIPHER};
 use super::bytes::{Put, Reader};
-use super::data::{self, Mode, Operation, Request};
+use super::operation::{self, Operation};
 use super::session::{self, ChainHash};
 use super::{Create, Fault, Service};
 
@@ -14,7 +14,7 @@ use super::{Create, Fault, Service};
 const SYM: usize = 72;
 
 /// The lengths, and the session parameters as they are there, whether they count or not.
-pub fn parse(
+pub(super) fn parse(
     service: Service,
     in_session: bool,
     r: &mut Reader<'_>,
@@ -26,7 +26,7 @@ pub fn parse(
                 SYM_OP_CIPHER => {
                     let [algo, key_len, op] = body.words()?;
                     let create = session::Cipher { algo, key_len, op };
-                    let op = data::Cipher::parse(&mut body)?;
+                    let op = operation::Cipher::parse(&mut body)?;
                     (Operation::Cipher(op), Create::Cipher(create))
                 }
                 SYM_OP_CHAIN => chain(in_session, &mut body)?,
@@ -36,7 +36,7 @@ pub fn parse(
         Service::Hash => {
             let [algo, src_len, result_len, _] = r.words()?;
             (
-                Operation::Hash(data::Digest {
+                Operation::Hash(operation::Digest {
                     src_len,
                     result_len,
                 }),
@@ -46,7 +46,7 @@ pub fn parse(
         Service::Mac => {
             let [algo, key_len, src_len, result_len] = r.words()?;
             (
-                Operation::Mac(data::Digest {
+                Operation::Mac(operation::Digest {
                     src_len,
                     result_len,
                 }),
@@ -60,7 +60,7 @@ pub fn parse(
         Service::Aead => {
             let [algo, key_len, op, iv_len, tag_len, aad_len, src_len, dst_len] = r.words()?;
             (
-                Operation::Aead(data::Aead {
+                Operation::Aead(operation::Aead {
                     iv_len,
                     aad_len,
                     src_len,
@@ -78,7 +78,7 @@ pub fn parse(
         }
         Service::Akcipher => {
             let [algo, key_type, key_len, para, more] = r.words()?;
-            let op = data::Akcipher::parse(r)?;
+            let op = operation::Akcipher::parse(r)?;
             let create = session::Akcipher {
                 algo,
                 key_type,
@@ -96,7 +96,7 @@ fn chain(in_session: bool, body: &mut Reader<'_>) -> Result<(Operation, Create),
     if in_session {
         hash_mode = HASH_MODE_AUTH;
     }
-    let data = data::Chain::parse(body)?;
+    let data = operation::Chain::parse(body)?;
     let create = session::Chain {
         order,
         cipher: session::Cipher { algo, key_len, op },
@@ -106,14 +106,10 @@ fn chain(in_session: bool, body: &mut Reader<'_>) -> Result<(Operation, Create),
     Ok((Operation::Chain(data), Create::Chain(create)))
 }
 
-/// The words of the session parameters; in session mode zeros.
-pub fn emit(request: &Request<'_>, out: &mut Vec<u8>) {
-    let create = match &request.mode {
-        Mode::Stateless { create, .. } => Some(create),
-        Mode::Session(_) => None,
-    };
+/// The lengths, with the session parameters, which are zeros in session mode (`create` is `None`).
+pub(super) fn emit(op: &Operation, create: Option<&Create>, out: &mut Vec<u8>) {
     let start = out.len();
-    match request.op {
+    match *op {
         Operation::Cipher(op) => {
             out.words(&match create {
                 Some(Create::Cipher(c)) => [c.algo, c.key_len, c.op],

@@ -4,7 +4,6 @@
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[repr(u8)]
 pub enum Status {
-    /// Done.
     Ok = 0,
     /// Any failure that has no number of its own.
     Err = 1,

@@ -1,6 +1,7 @@
 //! A driver without queues: requests as bytes, answers as bytes.
 #![allow(dead_code)]
 
+use kiln_measure::SplitMix64;
 use kiln_virtio::wire::algo::akcipher;
 use kiln_virtio::wire::control::Created;
 use kiln_virtio::wire::data::{self, Mode};
@@ -10,9 +11,9 @@ use kiln_virtio::wire::{
 use kiln_virtio::{Guest, Limits, Services, Worker};
 
 /// What a driver may negotiate: the old form, the new one, and the new one with all stateless modes.
-pub const FORMS: [u64; 3] = [0, feature::REVISION_1, feature::ALL];
+pub(crate) const FORMS: [u64; 3] = [0, feature::REVISION_1, feature::ALL];
 
-pub struct Driver {
+pub(crate) struct Driver {
     pub guest: Guest,
     pub worker: Worker,
     pub features: Features,
@@ -20,7 +21,7 @@ pub struct Driver {
 
 /// A session and a request to it.
 #[derive(Clone)]
-pub struct Case {
+pub(crate) struct Case {
     pub create: Create,
     pub key: Vec<u8>,
     pub auth_key: Vec<u8>,
@@ -32,11 +33,11 @@ pub struct Case {
 }
 
 impl Driver {
-    pub fn new(features: u64) -> Driver {
+    pub(crate) fn new(features: u64) -> Driver {
         Driver::with(features, Limits::default())
     }
 
-    pub fn with(features: u64, limits: Limits) -> Driver {
+    pub(crate) fn with(features: u64, limits: Limits) -> Driver {
         let guest = Guest::new(limits, &Services::detect());
         guest.negotiate(features);
         Driver {
@@ -46,7 +47,7 @@ impl Driver {
         }
     }
 
-    pub fn control(&self, control: &Control<'_>) -> Vec<u8> {
+    pub(crate) fn control(&self, control: &Control<'_>) -> Vec<u8> {
         let mut request = Vec::new();
         control.emit(self.features, &mut request);
         let mut answer = vec![0xa5; control.answer_len()];
@@ -55,7 +56,12 @@ impl Driver {
         answer
     }
 
-    pub fn create(&self, create: Create, key: &[u8], auth_key: &[u8]) -> Result<u64, Status> {
+    pub(crate) fn create(
+        &self,
+        create: Create,
+        key: &[u8],
+        auth_key: &[u8],
+    ) -> Result<u64, Status> {
         let answer = self.control(&Control::Create {
             create,
             key,
@@ -64,20 +70,20 @@ impl Driver {
         Created::parse(&answer).unwrap().result()
     }
 
-    pub fn destroy(&self, service: Service, session: u64) -> Status {
+    pub(crate) fn destroy(&self, service: Service, session: u64) -> Status {
         let answer = self.control(&Control::Destroy { service, session });
         Status::from_raw(answer[0]).unwrap()
     }
 
     /// The result of a request, or its status.
-    pub fn request(&mut self, request: &Request<'_>) -> Result<Vec<u8>, Status> {
+    pub(crate) fn request(&mut self, request: &Request<'_>) -> Result<Vec<u8>, Status> {
         let mut bytes = Vec::new();
         request.emit(self.features, &mut bytes);
         self.bytes(&mut bytes, request.answer_len())
     }
 
     /// As [`Driver::request`], of raw bytes and with room for so many.
-    pub fn bytes(&mut self, bytes: &mut [u8], room: usize) -> Result<Vec<u8>, Status> {
+    pub(crate) fn bytes(&mut self, bytes: &mut [u8], room: usize) -> Result<Vec<u8>, Status> {
         let mut answer = vec![0xa5; room];
         let used = self.guest.data(&mut self.worker, bytes, &mut answer);
         let (status, dst) = answer.split_last().unwrap();
@@ -95,7 +101,7 @@ impl Driver {
     }
 
     /// A case in a session of its own.
-    pub fn run(&mut self, case: &Case) -> Result<Vec<u8>, Status> {
+    pub(crate) fn run(&mut self, case: &Case) -> Result<Vec<u8>, Status> {
         let session = self.create(case.create, &case.key, &case.auth_key)?;
         let result = self.request(&case.request(Mode::Session(session)));
         assert_eq!(self.destroy(case.create.service(), session), Status::Ok);
@@ -103,7 +109,7 @@ impl Driver {
     }
 
     /// The same without one.
-    pub fn run_stateless(&mut self, case: &Case) -> Result<Vec<u8>, Status> {
+    pub(crate) fn run_stateless(&mut self, case: &Case) -> Result<Vec<u8>, Status> {
         self.request(&case.request(Mode::Stateless {
             create: case.create,
             key: &case.key,
@@ -113,7 +119,7 @@ impl Driver {
 }
 
 impl Case {
-    pub fn request<'a>(&'a self, mode: Mode<'a>) -> Request<'a> {
+    pub(crate) fn request<'a>(&'a self, mode: Mode<'a>) -> Request<'a> {
         Request {
             action: self.action,
             mode,
@@ -124,7 +130,7 @@ impl Case {
         }
     }
 
-    pub fn cipher(algo: u32, op: u32, key: &[u8], iv: &[u8], src: &[u8]) -> Case {
+    pub(crate) fn cipher(algo: u32, op: u32, key: &[u8], iv: &[u8], src: &[u8]) -> Case {
         let len = src.len() as u32;
         Case {
             create: Create::Cipher(session::Cipher {
@@ -146,7 +152,7 @@ impl Case {
         }
     }
 
-    pub fn hash(algo: u32, result_len: u32, src: &[u8]) -> Case {
+    pub(crate) fn hash(algo: u32, result_len: u32, src: &[u8]) -> Case {
         Case {
             create: Create::Hash(session::Hash { algo, result_len }),
             key: vec![],
@@ -162,7 +168,7 @@ impl Case {
         }
     }
 
-    pub fn mac(algo: u32, result_len: u32, key: &[u8], src: &[u8]) -> Case {
+    pub(crate) fn mac(algo: u32, result_len: u32, key: &[u8], src: &[u8]) -> Case {
         Case {
             create: Create::Mac(session::Mac {
                 algo,
@@ -178,7 +184,7 @@ impl Case {
         }
     }
 
-    pub fn aead(
+    pub(crate) fn aead(
         algo: u32,
         op: u32,
         tag_len: u32,
@@ -212,7 +218,7 @@ impl Case {
         }
     }
 
-    pub fn akcipher(
+    pub(crate) fn akcipher(
         action: Action,
         algo: u32,
         private: bool,
@@ -253,7 +259,7 @@ fn action(op: u32) -> Action {
     }
 }
 
-pub fn hex(text: &str) -> Vec<u8> {
+pub(crate) fn hex(text: &str) -> Vec<u8> {
     let digits: Vec<u8> = text
         .bytes()
         .filter(|b| !b.is_ascii_whitespace())
@@ -263,19 +269,8 @@ pub fn hex(text: &str) -> Vec<u8> {
 }
 
 /// Bytes from a seed.
-pub fn bytes(seed: u64, len: usize) -> Vec<u8> {
-    let mut random = Random(seed);
-    (0..len).map(|_| random.below(256) as u8).collect()
-}
-
-/// xorshift64*.
-pub struct Random(pub u64);
-
-impl Random {
-    pub fn below(&mut self, n: u64) -> u64 {
-        self.0 ^= self.0 >> 12;
-        self.0 ^= self.0 << 25;
-        self.0 ^= self.0 >> 27;
-        (self.0.wrapping_mul(0x2545_f491_4f6c_dd1d) >> 16) % n
-    }
+pub(crate) fn bytes(seed: u64, len: usize) -> Vec<u8> {
+    let mut bytes = vec![0; len];
+    SplitMix64(seed).fill(&mut bytes);
+    bytes
 }

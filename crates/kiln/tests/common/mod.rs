@@ -2,6 +2,7 @@
 #![allow(dead_code)] // each test binary uses its part
 
 pub mod schema;
+pub mod tree;
 
 use std::io::Write;
 use std::process::{Child, Command, Stdio};

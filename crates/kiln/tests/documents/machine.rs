@@ -161,7 +161,7 @@ mod tests {
             ["tree", "/boot/config-6.12"]
         );
         assert_eq!(
-            said("kiln fpu --overhead --config kiln,/boot/config-6.12"),
+            said("kiln fpu overhead --config kiln,/boot/config-6.12"),
             ["/boot/config-6.12"]
         );
         assert_eq!(

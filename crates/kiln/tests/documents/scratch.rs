@@ -6,6 +6,7 @@ use std::os::unix::fs::symlink;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::sync::OnceLock;
+use std::thread;
 
 use tempfile::TempDir;
 
@@ -87,9 +88,13 @@ impl Scratch {
     pub fn furnish(&self, command: &str) {
         if let Some(tree) = machine::tree(command) {
             for name in TREES {
-                let link = self.path().join(name);
-                let _ = fs::remove_file(&link);
-                symlink(&tree, link).unwrap();
+                // By renaming, since commands run side by side in this directory.
+                let new = self
+                    .path()
+                    .join(format!("{name}-{:?}", thread::current().id()));
+                let _ = fs::remove_file(&new);
+                symlink(&tree, &new).unwrap();
+                fs::rename(&new, self.path().join(name)).unwrap();
             }
         }
         let compilers = command.contains("kiln compilers");

@@ -1,0 +1,538 @@
+//! Two rules about the files of a crate, checked on their tokens: no circle of files, and no public item that nothing
+//! outside the crate names. rustc finds the rest: `unreachable_pub` what cannot be named from outside, `dead_code` what
+//! has no user at all.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use proc_macro2::{Delimiter, TokenStream, TokenTree};
+
+/// Crates that still have circles.
+const CIRCLES_LEFT: [&str; 4] = ["kiln", "kiln-question", "kiln-record", "questions"];
+
+/// Crates whose public items still have too few users.
+const PUBLIC_LEFT: [&str; 1] = ["questions"];
+
+/// Files that bindgen writes.
+const GENERATED: [&str; 2] = ["sys/generated.rs", "raw.rs"];
+
+/// Keywords that a name of an item follows.
+const ITEMS: [&str; 8] = [
+    "const", "enum", "fn", "static", "struct", "trait", "type", "union",
+];
+
+/// The tokens of a source. Groups are flattened, literals left out; `::` and lifetimes are one token each.
+fn tokens(text: &str) -> Vec<String> {
+    fn flatten(stream: TokenStream, out: &mut Vec<String>) {
+        for tree in stream {
+            match tree {
+                TokenTree::Group(group) => {
+                    let (open, close) = match group.delimiter() {
+                        Delimiter::Parenthesis => ("(", ")"),
+                        Delimiter::Bracket => ("[", "]"),
+                        Delimiter::Brace | Delimiter::None => ("{", "}"),
+                    };
+                    out.push(open.to_owned());
+                    flatten(group.stream(), out);
+                    out.push(close.to_owned());
+                }
+                TokenTree::Ident(ident) => match out.last_mut() {
+                    Some(last) if last == "'" => last.push_str(&ident.to_string()),
+                    _ => out.push(ident.to_string()),
+                },
+                TokenTree::Punct(punct) => match out.last_mut() {
+                    Some(last) if last == ":" && punct.as_char() == ':' => last.push(':'),
+                    _ => out.push(punct.to_string()),
+                },
+                TokenTree::Literal(_) => {}
+            }
+        }
+    }
+    let mut out = Vec::new();
+    flatten(text.parse().expect("Rust"), &mut out);
+    out
+}
+
+/// Without items that are there for tests only.
+fn without_tests(all: &[String]) -> Vec<String> {
+    let (mut out, mut rest) = (Vec::new(), all);
+    while let Some(first) = rest.first() {
+        let attribute: Vec<&str> = rest.iter().take(7).map(String::as_str).collect();
+        if let ["#", "[", "cfg", "(", "test", ..] | ["#", "[", "cfg", "(", "any", "(", "test"] =
+            attribute[..]
+        {
+            rest = &rest[item_len(rest)..];
+        } else {
+            out.push(first.clone());
+            rest = &rest[1..];
+        }
+    }
+    out
+}
+
+/// Tokens of an item, attributes included: to its semicolon or the end of its braces.
+fn item_len(tokens: &[String]) -> usize {
+    let mut depth = 0_i32;
+    for (i, token) in tokens.iter().enumerate() {
+        match token.as_str() {
+            "{" | "(" | "[" => depth += 1,
+            "}" | ")" | "]" => depth -= 1,
+            _ => {}
+        }
+        if depth == 0 && (token == ";" || token == "}") {
+            return i + 1;
+        }
+    }
+    tokens.len()
+}
+
+fn is_name(token: &str) -> bool {
+    token.starts_with(|c: char| c.is_alphabetic() || c == '_')
+}
+
+type Module = Vec<String>;
+
+/// A `use`: the path and the name by which it is known in its file, `*` for all names.
+struct Use {
+    path: Module,
+    name: String,
+    reexport: Reexport,
+}
+
+#[derive(Clone, Copy, PartialEq)]
+enum Reexport {
+    No,
+    /// `pub(crate) use` and the like.
+    Inside,
+    Public,
+}
+
+/// The paths of a `use` tree that starts at `i`, which ends behind it.
+fn parse_use(
+    tokens: &[String],
+    i: &mut usize,
+    prefix: &[String],
+    reexport: Reexport,
+    out: &mut Vec<Use>,
+) {
+    let mut path = prefix.to_vec();
+    while let Some(token) = tokens.get(*i) {
+        *i += 1;
+        match token.as_str() {
+            "::" => {}
+            "{" => {
+                while tokens.get(*i).is_some_and(|t| t != "}") {
+                    parse_use(tokens, i, &path, reexport, out);
+                    *i += usize::from(tokens.get(*i).is_some_and(|t| t == ","));
+                }
+                *i += 1;
+                return;
+            }
+            name => {
+                let mut name = name.to_owned();
+                match name.as_str() {
+                    "self" if !path.is_empty() => name = path[path.len() - 1].clone(),
+                    "*" => {}
+                    _ => path.push(name.clone()),
+                }
+                match tokens.get(*i).map(String::as_str) {
+                    Some("::") => continue,
+                    Some("as") => {
+                        name.clone_from(&tokens[*i + 1]);
+                        *i += 2;
+                    }
+                    _ => {}
+                }
+                out.push(Use {
+                    path,
+                    name,
+                    reexport,
+                });
+                return;
+            }
+        }
+    }
+}
+
+/// A file of a crate, without its tests.
+#[derive(Default)]
+struct Source {
+    generated: bool,
+    tokens: Vec<String>,
+    uses: Vec<Use>,
+    /// Paths such as `a::b`, those of `use` left out.
+    paths: Vec<Module>,
+}
+
+impl Source {
+    fn new(text: &str) -> Source {
+        let tokens = without_tests(&tokens(text));
+        let (mut uses, mut paths) = (Vec::new(), Vec::new());
+        let mut i = 0;
+        while i < tokens.len() {
+            let before = i.checked_sub(1).map_or("", |i| tokens[i].as_str());
+            if tokens[i] == "use" {
+                let reexport = match before {
+                    "pub" => Reexport::Public,
+                    ")" => Reexport::Inside,
+                    _ => Reexport::No,
+                };
+                i += 1;
+                parse_use(&tokens, &mut i, &[], reexport, &mut uses);
+            } else if is_name(&tokens[i]) && before != "::" && before != "." {
+                let mut path = vec![tokens[i].clone()];
+                while tokens.get(i + 1).is_some_and(|t| t == "::")
+                    && tokens.get(i + 2).is_some_and(|t| is_name(t))
+                {
+                    path.push(tokens[i + 2].clone());
+                    i += 2;
+                }
+                if path.len() > 1 {
+                    paths.push(path);
+                }
+                i += 1;
+            } else {
+                i += 1;
+            }
+        }
+        Source {
+            tokens,
+            uses,
+            paths,
+            ..Source::default()
+        }
+    }
+
+    fn defines(&self, name: &str) -> bool {
+        let item = |pair: &[String]| {
+            let keyword = ITEMS.contains(&pair[0].as_str()) || pair[0] == "!";
+            keyword && pair[1] == name
+        };
+        self.tokens.windows(2).any(item)
+    }
+}
+
+/// The files of a crate by the paths of their modules.
+struct Crate(BTreeMap<Module, Source>);
+
+impl Crate {
+    fn read(src: &Path) -> Crate {
+        let mut files = BTreeMap::new();
+        for path in rust_files(src) {
+            let inside = path.strip_prefix(src).expect("below it").with_extension("");
+            let parts = inside
+                .iter()
+                .map(|part| part.to_string_lossy().into_owned());
+            let mut module: Module = parts.collect();
+            let root = module.len() == 1 && ["lib", "main"].contains(&module[0].as_str());
+            if root || module.last().is_some_and(|name| name == "mod") {
+                module.pop();
+            }
+            let mut source = Source::new(&fs::read_to_string(&path).unwrap());
+            source.generated = is_generated(&path);
+            files.insert(module, source);
+        }
+        Crate(files)
+    }
+
+    /// The path from the crate's root; `None` if it leads to another crate.
+    fn absolute(&self, module: &Module, path: &[String], file: Option<&Source>) -> Option<Module> {
+        let (first, rest) = path.split_first()?;
+        let mut start = module.clone();
+        match first.as_str() {
+            "crate" => return Some(rest.to_vec()),
+            "self" => {}
+            "super" => {
+                start.pop()?;
+                let above = rest.iter().take_while(|name| *name == "super").count();
+                start.truncate(start.len().checked_sub(above)?);
+                start.extend_from_slice(&rest[above..]);
+                return Some(start);
+            }
+            name => {
+                let known = file.and_then(|f| f.uses.iter().find(|u| u.name == name));
+                if let Some(known) = known {
+                    start = self.absolute(module, &known.path, None)?;
+                } else {
+                    start.push(name.to_owned());
+                    self.0.get(&start)?;
+                }
+            }
+        }
+        start.extend_from_slice(rest);
+        Some(start)
+    }
+
+    /// The file in which the last name of a path is defined; `None` if that is a module.
+    fn definition(&self, path: &[String], depth: usize) -> Option<Module> {
+        let mut module = Module::new();
+        for (i, name) in path.iter().enumerate() {
+            module.push(name.clone());
+            if self.0.contains_key(&module) {
+                continue;
+            }
+            module.pop();
+            let file = self.0.get(&module)?;
+            if file.defines(name) || depth == 0 {
+                return Some(module);
+            }
+            for u in file
+                .uses
+                .iter()
+                .filter(|u| u.name == *name || u.name == "*")
+            {
+                let Some(mut target) = self.absolute(&module, &u.path, None) else {
+                    continue;
+                };
+                let skipped = usize::from(u.name != "*");
+                target.extend_from_slice(&path[i + skipped..]);
+                let found = self.definition(&target, depth - 1);
+                let real = |f: &Module| u.name != "*" || self.0[f].defines(name);
+                if let Some(found) = found.filter(real) {
+                    return Some(found);
+                }
+            }
+            return Some(module);
+        }
+        None
+    }
+
+    /// For each file, those that define what it names.
+    fn graph(&self) -> BTreeMap<&Module, BTreeSet<Module>> {
+        let needs = |(module, file): &(&Module, &Source)| {
+            let used = file.uses.iter().filter(|u| u.reexport == Reexport::No);
+            let used = used.map(|u| &u.path);
+            let used = used.filter_map(|path| self.absolute(module, path, None));
+            let named = file.paths.iter();
+            let named = named.filter_map(|path| self.absolute(module, path, Some(file)));
+            let all = used.chain(named);
+            let mut needs: BTreeSet<Module> =
+                all.filter_map(|path| self.definition(&path, 8)).collect();
+            needs.remove(*module);
+            needs
+        };
+        let files = self.0.iter();
+        files.map(|file| (file.0, needs(&file))).collect()
+    }
+
+    /// Sets of files each of which leads to all others of its set.
+    fn circles(&self) -> Vec<String> {
+        let graph = self.graph();
+        let reach = |from: &Module| {
+            let (mut seen, mut queue) = (BTreeSet::new(), vec![from.clone()]);
+            while let Some(module) = queue.pop() {
+                for next in &graph[&module] {
+                    if seen.insert(next.clone()) {
+                        queue.push(next.clone());
+                    }
+                }
+            }
+            seen
+        };
+        let reach: BTreeMap<&Module, BTreeSet<Module>> =
+            graph.keys().map(|m| (*m, reach(m))).collect();
+        let mut circles = BTreeSet::new();
+        for (module, reached) in &reach {
+            let back = |other: &&Module| reach[other].contains(*module);
+            let circle: BTreeSet<&Module> = reached.iter().filter(back).collect();
+            if !circle.is_empty() {
+                circles.insert(circle);
+            }
+        }
+        let name = |m: &&Module| match m.as_slice() {
+            [] => "lib".to_owned(),
+            names => names.join("::"),
+        };
+        let line =
+            |circle: BTreeSet<&Module>| circle.iter().map(name).collect::<Vec<_>>().join(", ");
+        circles.into_iter().map(line).collect()
+    }
+
+    /// Public items that neither `outside` names nor, for types, a public item of the crate.
+    fn unused_items(&self, outside: &BTreeSet<String>) -> Vec<String> {
+        let (mut items, mut signatures) = (Vec::new(), BTreeSet::new());
+        for (module, file) in self.0.iter().filter(|(_, file)| !file.generated) {
+            let public = |u: &&Use| u.reexport == Reexport::Public && u.name != "*";
+            let public = file.uses.iter().filter(public);
+            let foreign = public.filter(|u| self.absolute(module, &u.path, None).is_none());
+            items.extend(foreign.map(|u| (module, false, u.name.clone())));
+            for (i, _) in file.tokens.iter().enumerate().filter(|(_, t)| *t == "pub") {
+                let rest = &file.tokens[i + 1..];
+                let Some(at) = rest
+                    .iter()
+                    .take(4)
+                    .position(|t| ITEMS.contains(&t.as_str()))
+                else {
+                    continue;
+                };
+                let modifiers = ["async", "extern", "unsafe"];
+                if !rest[..at].iter().all(|t| modifiers.contains(&t.as_str())) {
+                    continue;
+                }
+                // `const fn`, and the like.
+                let at = at + usize::from(ITEMS.contains(&rest[at + 1].as_str()));
+                let item = &rest[at..at + item_len(&rest[at..])];
+                let is_fn = item[0] == "fn";
+                items.push((module, !is_fn, item[1].clone()));
+                let body = match item[0].as_str() {
+                    "fn" => "{",
+                    "const" | "static" => "=",
+                    _ => "",
+                };
+                let head = item.iter().skip(2).take_while(|t| *t != body);
+                signatures.extend(head.cloned());
+            }
+        }
+        let unused = |(module, is_type, name): (&Module, bool, String)| {
+            let used = outside.contains(&name) || is_type && signatures.contains(&name);
+            (!used).then(|| format!("{}::{name}", module.join("::")))
+        };
+        items.into_iter().filter_map(unused).collect()
+    }
+}
+
+fn rust_files(dir: &Path) -> Vec<PathBuf> {
+    let mut files = Vec::new();
+    kiln_kbuild::walk(dir, &mut |path| {
+        if path.extension().is_some_and(|e| e == "rs") {
+            files.push(path.to_owned());
+        }
+    })
+    .unwrap_or_else(|e| panic!("{e}"));
+    files
+}
+
+fn is_generated(path: &Path) -> bool {
+    GENERATED.iter().any(|name| path.ends_with(name))
+}
+
+fn workspace() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("../..")
+}
+
+/// Directories of the workspace's crates, those in `crates/questions` included.
+fn crates() -> Vec<PathBuf> {
+    let mut found = Vec::new();
+    for dir in ["crates", "crates/questions"] {
+        let entries = fs::read_dir(workspace().join(dir));
+        let dirs = entries.into_iter().flatten().map(|e| e.unwrap().path());
+        found.extend(dirs.filter(|dir| dir.join("Cargo.toml").is_file()));
+    }
+    found.sort();
+    assert!(found.len() > 10, "{found:?}");
+    found
+}
+
+fn name(dir: &Path) -> &str {
+    dir.file_name().and_then(|n| n.to_str()).expect("text")
+}
+
+#[test]
+fn no_crate_has_a_circle_of_files() {
+    let mut wrong = Vec::new();
+    for dir in crates() {
+        let circles = Crate::read(&dir.join("src")).circles();
+        match CIRCLES_LEFT.contains(&name(&dir)) {
+            true if circles.is_empty() => wrong.push(format!("{}: none is left", name(&dir))),
+            true => {}
+            false => wrong.extend(circles.iter().map(|c| format!("{}: {c}", name(&dir)))),
+        }
+    }
+    assert_eq!(wrong, [""; 0]);
+}
+
+#[test]
+fn every_public_item_has_a_user_outside_its_crate() {
+    let mut words: Vec<(PathBuf, BTreeSet<String>)> = Vec::new();
+    for dir in ["crates", "fuzz"] {
+        let files = rust_files(&workspace().join(dir)).into_iter();
+        for path in files.filter(|path| !is_generated(path)) {
+            let text = fs::read_to_string(&path).unwrap();
+            let path = fs::canonicalize(path).unwrap();
+            words.push((path, tokens(&text).into_iter().collect()));
+        }
+    }
+    let mut wrong = Vec::new();
+    for dir in crates() {
+        let src = fs::canonicalize(dir.join("src")).unwrap();
+        if PUBLIC_LEFT.contains(&name(&dir)) || !src.join("lib.rs").is_file() {
+            continue;
+        }
+        let others = words.iter().filter(|(path, _)| !path.starts_with(&src));
+        let outside = others
+            .flat_map(|(_, words)| words.iter().cloned())
+            .collect();
+        let unused = Crate::read(&src).unused_items(&outside);
+        wrong.extend(unused.iter().map(|item| format!("{}: {item}", name(&dir))));
+    }
+    assert_eq!(wrong, [""; 0]);
+}
+
+/// A crate of these files.
+fn planted(files: &[(&str, &str)]) -> Crate {
+    let module = |path: &str| path.split_terminator("::").map(str::to_owned).collect();
+    let file = |(path, text): &(&str, &str)| (module(path), Source::new(text));
+    Crate(files.iter().map(file).collect())
+}
+
+#[test]
+fn planted_circles_are_found() {
+    let straight = planted(&[
+        ("", "mod a; mod b; mod c; pub use a::A;"),
+        ("a", "use crate::b::B; pub struct A(B);"),
+        (
+            "b",
+            "mod deep; pub struct B; #[cfg(test)] mod tests { use crate::a::A; }",
+        ),
+        ("b::deep", "impl super::B {}"),
+        ("c", "fn f(a: &crate::A) { let text = \"crate::c::X\"; }"),
+    ]);
+    assert_eq!(straight.circles(), [""; 0]);
+    for (file, text, circle) in [
+        // Directly, by a re-export, by the name of a module, from below, through a third.
+        ("b", "use crate::a::A; pub struct B;", "a, b"),
+        ("b", "use crate::A; pub struct B;", "a, b"),
+        ("b", "use crate::a; pub struct B(a::A);", "a, b"),
+        ("b", "mod deep; pub struct B(deep::Deep);", "b, b::deep"),
+        (
+            "b",
+            "use super::c::{self as other}; pub struct B(other::C);",
+            "a, b, c",
+        ),
+    ] {
+        let mut crooked = planted(&[
+            ("", "mod a; mod b; mod c; pub use a::A;"),
+            ("a", "use crate::b::B; pub struct A(B);"),
+            ("b::deep", "pub struct Deep; impl super::B {}"),
+            ("c", "pub struct C; fn f(a: &crate::A) {}"),
+        ]);
+        crooked.0.insert(vec![file.to_owned()], Source::new(text));
+        assert_eq!(crooked.circles(), [circle], "{text}");
+    }
+}
+
+#[test]
+fn planted_public_items_are_found() {
+    let library = planted(&[
+        ("", "pub mod a; pub use other::Foreign; pub(crate) use a::X; #[cfg(test)] pub fn test() {}"),
+        (
+            "a",
+            "pub struct Named; pub struct Returned { pub field: Inside } pub struct Inside; pub const fn used() -> \
+             Returned { Lonely } pub struct Lonely; pub unsafe fn unused() {} pub(crate) fn hidden() {} fn private() \
+             {} impl Named { pub fn method(&'static self) {} } pub const ALONE: u8 = 1;",
+        ),
+    ]);
+    let outside = ["used", "Named"].map(str::to_owned).into();
+    let unused = library.unused_items(&outside);
+    assert_eq!(
+        unused,
+        [
+            "::Foreign",
+            "a::Lonely",
+            "a::unused",
+            "a::method",
+            "a::ALONE"
+        ]
+    );
+}

@@ -1,0 +1,69 @@
+//! The frame of a signal handler: the interrupted thread's registers, and its diversion to the trampoline.
+
+use std::ptr;
+
+use crate::sys;
+
+/// The trap flag (EFLAGS bit 8).
+const TF: i64 = 1 << 8;
+
+/// Linux's selectors of 64-bit user mode.
+const USER_CS: i64 = 0x33;
+const USER_SS: i64 = 0x2b;
+
+/// Bytes below the stack pointer that code may use (System V ABI, 3.2.2).
+const RED_ZONE: u64 = 128;
+
+/// The registers of the interrupted thread.
+pub(super) struct Frame<'a>(&'a mut [i64; 23]);
+
+impl Frame<'_> {
+    /// # Safety
+    /// `context` is what the kernel gave a signal handler.
+    pub(super) unsafe fn new<'a>(context: *mut libc::c_void) -> Frame<'a> {
+        // SAFETY: the caller's promise; this is the only reference to the frame.
+        Frame(unsafe { &mut (*context.cast::<libc::ucontext_t>()).uc_mcontext.gregs })
+    }
+
+    pub(super) fn rip(&self) -> u64 {
+        self.0[libc::REG_RIP as usize] as u64
+    }
+
+    pub(super) fn set_rip(&mut self, rip: u64) {
+        self.0[libc::REG_RIP as usize] = rip as i64;
+    }
+
+    pub(super) fn stop_stepping(&mut self) {
+        self.0[libc::REG_EFL as usize] &= !TF;
+    }
+
+    /// Divert the thread to the trampoline and return true. If interrupts are off, leave this one pending instead.
+    ///
+    /// # Safety
+    /// The interrupted thread is the CPU `head` and its stack has room below the red zone.
+    pub(super) unsafe fn interrupt(&mut self, head: *mut sys::CpuHead) -> bool {
+        // SAFETY: the CPU is this thread's own; volatile, since the code that was
+        // interrupted reads and writes the same words.
+        unsafe {
+            if ptr::read_volatile(&raw const (*head).irqs_off) != 0 {
+                ptr::write_volatile(&raw mut (*head).irq_pending, 1);
+                return false;
+            }
+            ptr::write_volatile(&raw mut (*head).irqs_off, 1);
+            let rsp = self.0[libc::REG_RSP as usize];
+            let frame = ((rsp as u64 - RED_ZONE) & !15) as *mut [i64; 5];
+            let frame = frame.sub(1);
+            frame.write([
+                self.rip() as i64,
+                USER_CS,
+                self.0[libc::REG_EFL as usize],
+                rsp,
+                USER_SS,
+            ]);
+            self.0[libc::REG_RSP as usize] = frame as i64;
+            self.set_rip(&raw const sys::kiln_irq_trampoline as u64);
+            self.stop_stepping();
+        }
+        true
+    }
+}

@@ -1,0 +1,128 @@
+//! The signal handlers, and what every source of interrupts needs before it starts.
+
+use std::io;
+use std::mem::MaybeUninit;
+use std::ptr;
+use std::sync::Once;
+
+use super::frame::Frame;
+use crate::cpu::{Cpu, Host};
+
+/// The calling thread's CPU, for methods of interrupt sources; `None` once the CPU is gone.
+pub(super) fn host() -> Option<&'static mut Host> {
+    // SAFETY: null or this thread's own; sources are not Send, and none of their methods
+    // keeps the reference.
+    unsafe { Host::current().as_mut() }
+}
+
+/// The signal that timers and other cores send.
+pub(super) fn irq_signal() -> i32 {
+    libc::SIGRTMIN()
+}
+
+/// Run `f` while interrupts to this thread are blocked.
+pub(super) fn without_interrupts<R>(f: impl FnOnce() -> R) -> R {
+    let before = block_irq_signal();
+    let result = f();
+    // SAFETY: this thread's own mask, put back as it was.
+    unsafe { libc::pthread_sigmask(libc::SIG_SETMASK, &before, ptr::null_mut()) };
+    result
+}
+
+/// Blocks interrupts to this thread and returns its previous signal mask.
+pub(super) fn block_irq_signal() -> libc::sigset_t {
+    // SAFETY: plain data filled by the calls.
+    unsafe {
+        let mut set: libc::sigset_t = std::mem::zeroed();
+        let mut before: libc::sigset_t = std::mem::zeroed();
+        libc::sigemptyset(&mut set);
+        libc::sigaddset(&mut set, irq_signal());
+        libc::pthread_sigmask(libc::SIG_BLOCK, &set, &mut before);
+        before
+    }
+}
+
+/// Which stack signals are handled on.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Handling {
+    /// On an alternate stack.
+    #[default]
+    Faithful,
+    /// On the interrupted stack, where the pushed frame overwrites the end of the host's
+    /// signal frame and with it part of the vector state: a control for tests.
+    OnInterruptedStack,
+}
+
+/// Install the handlers, once per process, and this thread's alternate stack.
+pub(super) fn prepare(cpu: &mut Cpu, handling: Handling) -> io::Result<()> {
+    static ONCE: Once = Once::new();
+    ONCE.call_once(|| {
+        let flags = libc::SA_SIGINFO
+            | libc::SA_RESTART
+            | match handling {
+                Handling::Faithful => libc::SA_ONSTACK,
+                Handling::OnInterruptedStack => 0,
+            };
+        for (signal, handler) in [
+            (irq_signal(), on_irq as *const () as usize),
+            (libc::SIGTRAP, on_trap as *const () as usize),
+        ] {
+            // SAFETY: the handlers are async-signal-safe: they touch this thread's Host,
+            // its CPU and the signal frame, and call nothing but timer_settime.
+            unsafe {
+                let mut action: libc::sigaction = std::mem::zeroed();
+                action.sa_sigaction = handler;
+                action.sa_flags = flags;
+                libc::sigfillset(&mut action.sa_mask);
+                libc::sigaction(signal, &action, ptr::null_mut());
+            }
+        }
+    });
+    if cpu.host().injection.stack.is_none() {
+        // The frame alone takes 3.5 KiB with AVX-512 state, 11 KiB with AMX.
+        let mut stack = vec![0u8; 128 * 1024].into_boxed_slice();
+        let mut alt = MaybeUninit::<libc::stack_t>::zeroed();
+        // SAFETY: the memory is kept in the injection state until `stop` disables it.
+        let ret = unsafe {
+            let alt = alt.assume_init_mut();
+            alt.ss_sp = stack.as_mut_ptr().cast();
+            alt.ss_size = stack.len();
+            libc::sigaltstack(alt, ptr::null_mut())
+        };
+        if ret != 0 {
+            return Err(io::Error::last_os_error());
+        }
+        cpu.host().injection.stack = Some(stack);
+    }
+    Ok(())
+}
+
+extern "C" fn on_irq(_: i32, _: *mut libc::siginfo_t, context: *mut libc::c_void) {
+    let host = Host::current();
+    if host.is_null() {
+        return;
+    }
+    // SAFETY: the host structure is this thread's and outlives its sources. The interrupted
+    // code holds no reference to the injection state: `kernel/` has no access to it, and Rust
+    // borrows it only while the source is stopped.
+    unsafe {
+        let mut frame = Frame::new(context);
+        (*host).injection.timer.arm_next();
+        frame.interrupt((*host).cpu.as_ptr());
+    }
+}
+
+extern "C" fn on_trap(_: i32, _: *mut libc::siginfo_t, context: *mut libc::c_void) {
+    // SAFETY: as in `on_irq`; the thread is this CPU, stopped at an instruction of `kernel/`.
+    unsafe {
+        let mut frame = Frame::new(context);
+        let Some(host) = Host::current().as_mut() else {
+            frame.stop_stepping();
+            return;
+        };
+        let cpu = host.cpu.as_ptr();
+        if !host.injection.breakpoints.handle_trap(&mut frame, cpu) {
+            host.injection.step.handle_trap(&mut frame, cpu);
+        }
+    }
+}

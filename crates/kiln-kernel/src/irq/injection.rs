@@ -1,0 +1,340 @@
+//! What the signal handler keeps for each source of interrupts. It does not know the CPU that it belongs to.
+
+use std::arch::asm;
+use std::collections::BTreeSet;
+use std::ptr;
+use std::sync::atomic::{AtomicU8, Ordering};
+use std::sync::Arc;
+
+use kiln_measure::SplitMix64;
+
+use super::frame::Frame;
+use crate::sys;
+
+/// What the signal handler is to do on this CPU, and what it has done.
+#[derive(Default)]
+pub(crate) struct Injection {
+    /// Memory of the alternate stack; `None` before the first source.
+    pub(super) stack: Option<Box<[u8]>>,
+    pub(super) timer: TimerState,
+    pub(super) step: StepState,
+    pub(super) breakpoints: BreakpointState,
+}
+
+impl Injection {
+    /// Stop the timer and the breakpoints and release the stack, before the CPU is dropped.
+    pub(crate) fn stop(&mut self) {
+        self.timer.stop();
+        self.breakpoints.disarm();
+        if self.stack.take().is_some() {
+            // SAFETY: disables the alternate stack before its memory goes.
+            unsafe {
+                let mut off: libc::stack_t = std::mem::zeroed();
+                off.ss_flags = libc::SS_DISABLE;
+                libc::sigaltstack(&off, ptr::null_mut());
+            }
+        }
+    }
+}
+
+/// When interrupts arrive.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Arrivals {
+    /// Interrupts per second, evenly spaced.
+    Periodic(f64),
+    /// Interrupts per second on average, independent of each other, and the seed.
+    Poisson(f64, u64),
+    /// After these gaps in nanoseconds, which repeat after the last one.
+    Replay(Arc<[u64]>),
+}
+
+impl Arrivals {
+    fn period(&self) -> Option<u64> {
+        match self {
+            Arrivals::Periodic(hz) => Some((1e9 / hz) as u64),
+            _ => None,
+        }
+    }
+}
+
+/// The timer's arrivals.
+#[derive(Default)]
+pub(super) struct TimerState {
+    timer: Option<libc::timer_t>,
+    arrivals: Option<Arrivals>,
+    random: SplitMix64,
+    position: usize,
+}
+
+impl TimerState {
+    pub(super) fn start(&mut self, timer: libc::timer_t, arrivals: Arrivals) {
+        if let Arrivals::Poisson(_, seed) = arrivals {
+            self.random = SplitMix64(seed);
+        }
+        let period = arrivals.period();
+        self.timer = Some(timer);
+        self.arrivals = Some(arrivals);
+        self.position = 0;
+        let first = period.or_else(|| self.next_gap()).unwrap_or(1);
+        settime(timer, first, period.unwrap_or(0));
+    }
+
+    /// Arms the timer for the next interrupt, unless it is periodic.
+    pub(super) fn arm_next(&mut self) {
+        if let (Some(timer), Some(gap)) = (self.timer, self.next_gap()) {
+            settime(timer, gap, 0);
+        }
+    }
+
+    fn next_gap(&mut self) -> Option<u64> {
+        match self.arrivals.as_ref()? {
+            Arrivals::Periodic(_) => None,
+            Arrivals::Poisson(hz, _) => {
+                let uniform = ((self.random.next_u64() >> 11) + 1) as f64 / (1u64 << 53) as f64;
+                Some((-uniform.ln() * 1e9 / hz) as u64 + 1)
+            }
+            Arrivals::Replay(gaps) => {
+                let gap = gaps[self.position % gaps.len()];
+                self.position += 1;
+                Some(gap.max(1))
+            }
+        }
+    }
+
+    pub(super) fn stop(&mut self) {
+        if let Some(timer) = self.timer.take() {
+            // SAFETY: made by `Timer::start` and deleted once.
+            unsafe { libc::timer_delete(timer) };
+        }
+        self.arrivals = None;
+    }
+}
+
+fn settime(timer: libc::timer_t, first: u64, period: u64) {
+    let spec = |ns: u64| libc::timespec {
+        tv_sec: (ns / 1_000_000_000) as i64,
+        tv_nsec: (ns % 1_000_000_000) as i64,
+    };
+    let value = libc::itimerspec {
+        it_interval: spec(period),
+        it_value: spec(first),
+    };
+    // SAFETY: a live timer of this process; async-signal-safe (POSIX 2.4.3).
+    unsafe { libc::timer_settime(timer, 0, &value, ptr::null_mut()) };
+}
+
+const INT3: u8 = 0xcc;
+
+/// The breakpoint that is set, and those that may be.
+#[derive(Default)]
+pub(super) struct BreakpointState {
+    addresses: Vec<u64>,
+    original: Vec<u8>,
+    armed: Option<usize>,
+    random: SplitMix64,
+    pub(super) hits: u64,
+    pub(super) hits_before: u64,
+}
+
+fn byte(address: u64) -> &'static AtomicU8 {
+    // SAFETY: an instruction's first byte in text that was made writable and stays mapped
+    // for as long as the process lives.
+    unsafe { &*(address as *const AtomicU8) }
+}
+
+/// Inline assembly instead of a function of the core library: in an unoptimised build, code with a
+/// breakpoint in it may share that function, and the handler would trap on its own breakpoint.
+#[inline(always)]
+fn poke(address: u64, value: u8) {
+    // SAFETY: as in `byte`; XCHG is atomic and a full barrier.
+    unsafe {
+        asm!("xchg [{}], {}", in(reg) address, inout(reg_byte) value => _, options(nostack));
+    }
+}
+
+/// The text and the state must change together: an interrupt between the two changes could execute
+/// the address and hit a breakpoint that the state does not record. The handler runs with all signals
+/// blocked; elsewhere, these methods must be called inside [`super::handler::without_interrupts`].
+impl BreakpointState {
+    /// None is set yet.
+    pub(super) fn new(addresses: &BTreeSet<u64>, seed: u64) -> BreakpointState {
+        let original = |&a: &u64| byte(a).load(Ordering::SeqCst);
+        BreakpointState {
+            addresses: addresses.iter().copied().collect(),
+            original: addresses.iter().map(original).collect(),
+            random: SplitMix64(seed),
+            ..BreakpointState::default()
+        }
+    }
+
+    pub(super) fn arm_next(&mut self) {
+        let i = (self.random.next_u64() % self.addresses.len() as u64) as usize;
+        poke(self.addresses[i], INT3);
+        self.armed = Some(i);
+    }
+
+    /// Put the instruction back.
+    pub(super) fn disarm(&mut self) {
+        if let Some(i) = self.armed.take() {
+            poke(self.addresses[i], self.original[i]);
+        }
+    }
+
+    /// Handles the trap if it comes from the current breakpoint; returns false for any other trap.
+    ///
+    /// # Safety
+    /// `cpu` is the CPU of the interrupted thread, whose registers `frame` has.
+    pub(super) unsafe fn handle_trap(
+        &mut self,
+        frame: &mut Frame<'_>,
+        cpu: *mut sys::CpuHead,
+    ) -> bool {
+        let Some(i) = self.armed else { return false };
+        let address = self.addresses[i];
+        if frame.rip() != address + 1 {
+            return false;
+        }
+        self.disarm();
+        self.hits += 1;
+        frame.set_rip(address);
+        // SAFETY: the caller's promise.
+        unsafe { frame.interrupt(cpu) };
+        self.arm_next();
+        true
+    }
+}
+
+/// Where to inject.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Step {
+    /// Nowhere: count the instructions, and note their addresses.
+    Trace,
+    /// Before every instruction.
+    Every,
+    /// Before each instruction from the first number up to, but not including, the second.
+    Range(u64, u64),
+    /// Before instruction k (from 0) of those stepped over.
+    At(u64),
+    /// Before instruction k1 of the task's section, and before instruction k2 of the softirq that
+    /// this interrupt raises; the load must set `step_softirq`.
+    Pair(u64, u64),
+    /// `(k1, first, end)`: before instruction k1 of the task's section; then, in the softirq that this
+    /// interrupt raises and in the code after it, before each instruction from `first` up to, but not
+    /// including, `end`. Stepping stops at `end`.
+    Nest(u64, u64, u64),
+}
+
+#[derive(Default)]
+pub(super) struct StepState {
+    pub(super) mode: Option<Step>,
+    /// Instructions seen, of the outer code and of the softirq.
+    pub(super) outer: u64,
+    pub(super) inner: u64,
+    pub(super) in_softirq: bool,
+    /// Step no further than the last injection.
+    pub(super) brief: bool,
+    pub(super) injected: u64,
+    pub(super) masked: u64,
+    pub(super) trace: Vec<u64>,
+    pub(super) trace_len: usize,
+}
+
+impl StepState {
+    pub(super) fn new(mode: Step) -> StepState {
+        StepState {
+            mode: Some(mode),
+            // The handler must not allocate.
+            trace: match mode {
+                Step::Trace => vec![0; 1 << 20],
+                _ => Vec::new(),
+            },
+            ..StepState::default()
+        }
+    }
+
+    /// Handles a single-step trap, which comes before the instruction at the frame's RIP.
+    ///
+    /// # Safety
+    /// `cpu` is the CPU of the interrupted thread, whose registers `frame` has.
+    pub(super) unsafe fn handle_trap(&mut self, frame: &mut Frame<'_>, cpu: *mut sys::CpuHead) {
+        let Some(mode) = self.mode else {
+            frame.stop_stepping();
+            return;
+        };
+        let k = if self.in_softirq {
+            &mut self.inner
+        } else {
+            &mut self.outer
+        };
+        let here = *k;
+        *k += 1;
+        let inject = match mode {
+            Step::Trace => {
+                if self.trace_len < self.trace.len() {
+                    self.trace[self.trace_len] = frame.rip();
+                    self.trace_len += 1;
+                }
+                false
+            }
+            Step::Every => true,
+            Step::Range(first, end) => (first..end).contains(&here),
+            Step::At(k) => here == k,
+            Step::Pair(k1, _) | Step::Nest(k1, ..) if !self.in_softirq => here == k1,
+            Step::Pair(_, k2) => here == k2,
+            Step::Nest(_, first, end) => (first..end).contains(&here),
+        };
+        if matches!(mode, Step::Nest(.., end) if self.in_softirq && here + 1 >= end) {
+            self.mode = None;
+        }
+        if !inject {
+            return;
+        }
+        self.injected += 1;
+        let last = match mode {
+            Step::At(_) => true,
+            Step::Pair(..) => self.in_softirq,
+            _ => false,
+        };
+        if self.brief && last {
+            // The next trap takes the flag away.
+            self.mode = None;
+        }
+        // SAFETY: the caller's promise.
+        if unsafe { frame.interrupt(cpu) } {
+            if matches!(mode, Step::Pair(..) | Step::Nest(..)) {
+                self.in_softirq = true;
+            }
+        } else {
+            self.masked += 1;
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn gaps(arrivals: Arrivals, seed: u64) -> Vec<Option<u64>> {
+        let mut state = TimerState {
+            arrivals: Some(arrivals),
+            random: SplitMix64(seed),
+            ..TimerState::default()
+        };
+        (0..10_000).map(|_| state.next_gap()).collect()
+    }
+
+    #[test]
+    fn a_seed_fixes_the_gaps() {
+        let draw = |seed| gaps(Arrivals::Poisson(10_000.0, seed), seed);
+        assert_eq!(draw(7), draw(7));
+        assert_ne!(draw(7), draw(9));
+        let mean = draw(7).iter().flatten().sum::<u64>() as f64 / 10_000.0;
+        assert!((95_000.0..105_000.0).contains(&mean), "{mean} ns");
+    }
+
+    #[test]
+    fn a_trace_is_replayed_round_and_round() {
+        let got = gaps(Arrivals::Replay(Arc::new([5, 0, 9])), 1);
+        assert_eq!(got[..4], [Some(5), Some(1), Some(9), Some(5)]);
+    }
+}

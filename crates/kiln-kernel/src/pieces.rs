@@ -1,0 +1,71 @@
+//! One message in several calls of an implementation, which keeps a state between them.
+
+use crate::cipher::{Context, Impl, Kind, Op};
+use crate::cpu;
+use crate::sys;
+
+/// The message, and where its pieces end.
+pub struct Pieces<'a> {
+    /// A hash ignores it.
+    pub op: Op,
+    /// Takes turns with the implementation that is asked.
+    pub other: Option<Impl>,
+    pub src: &'a [u8],
+    /// What comes out; empty for a hash.
+    pub dst: &'a mut [u8],
+    pub iv: &'a [u8],
+    pub aad: &'a [u8],
+    /// Bytes of the tag, if the algorithm is an AEAD.
+    pub tag_size: usize,
+    /// Lengths of the pieces of the associated data.
+    pub aad_pieces: &'a [usize],
+    /// Lengths of the pieces of the text.
+    pub pieces: &'a [usize],
+}
+
+impl Impl {
+    /// Processes one message in pieces; with `other`, the two implementations take turns on one state. Returns the tag or
+    /// digest, whether the message is encrypted or decrypted.
+    ///
+    /// # Panics
+    /// As [`Impl::crypt`], or if the text is longer than [`Impl::longest`].
+    pub fn pieces(self, ctx: &Context, message: &mut Pieces<'_>) -> Vec<u8> {
+        for imp in [Some(self), message.other].into_iter().flatten() {
+            assert!(imp.tier().usable(), "{imp:?} cannot be used here");
+            assert_eq!(ctx.alg(), imp.alg());
+        }
+        let aad: usize = message.aad_pieces.iter().sum();
+        let text: usize = message.pieces.iter().sum();
+        assert_eq!((aad, text), (message.aad.len(), message.src.len()));
+        assert!(message.dst.len() >= text || self.kind() == Kind::Hash);
+        assert!(message.iv.len() >= self.iv_size());
+        let all: Vec<u32> = message
+            .aad_pieces
+            .iter()
+            .chain(message.pieces)
+            .map(|&n| n as u32)
+            .collect();
+        let mut tag = vec![0; self.digest_size().max(message.tag_size)];
+        let mut raw = sys::Pieces {
+            impl_: self.0,
+            other: message.other.map_or(std::ptr::null(), |o| o.0),
+            ctx: ctx.as_ptr(),
+            dst: message.dst.as_mut_ptr(),
+            src: message.src.as_ptr(),
+            iv: message.iv.as_ptr(),
+            aad: message.aad.as_ptr(),
+            tag: tag.as_mut_ptr(),
+            len: text,
+            aadlen: aad,
+            tagsize: message.tag_size,
+            decrypt: message.op == Op::Decrypt,
+            piece: all.as_ptr(),
+            pieces: all.len() as u32,
+            aad_pieces: message.aad_pieces.len() as u32,
+        };
+        // SAFETY: the pieces are as long as the buffers, as was seen above.
+        let err = unsafe { cpu::gate(sys::kiln_pieces_run, (&raw mut raw).cast()) };
+        assert_eq!(err, 0, "a text that is not too long");
+        tag
+    }
+}

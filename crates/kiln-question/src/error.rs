@@ -1,0 +1,168 @@
+//! What goes wrong, with its exit status.
+
+use std::fmt;
+
+/// A fault in one line: what, where, what to do.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Error {
+    /// A check failed.
+    Failed(String),
+    /// The input or the arguments are wrong.
+    Input(String),
+    /// This machine lacks something, which the text names with what would provide it.
+    Lacks(String),
+}
+
+impl Error {
+    /// The process's exit status (`CLI.md`).
+    pub fn exit_code(&self) -> u8 {
+        match self {
+            Error::Failed(_) => 1,
+            Error::Input(_) => 2,
+            Error::Lacks(_) => 3,
+        }
+    }
+
+    /// Wrong input.
+    pub fn input(line: impl Into<String>) -> Error {
+        Error::Input(line.into())
+    }
+
+    /// Something this machine lacks.
+    pub fn lacks(line: impl Into<String>) -> Error {
+        Error::Lacks(line.into())
+    }
+}
+
+impl fmt::Display for Error {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let (Error::Failed(line) | Error::Input(line) | Error::Lacks(line)) = self;
+        // One line, whatever a file's name or a library's text contains.
+        for c in line.chars() {
+            match c {
+                c if c.is_control() => write!(f, "{}", c.escape_default())?,
+                c => write!(f, "{c}")?,
+            }
+        }
+        Ok(())
+    }
+}
+
+impl std::error::Error for Error {}
+
+/// A kernel tree's fault. An interruption has no line of its own: the program ends with its status whatever the fault is.
+impl From<kiln_tree::Error> for Error {
+    fn from(e: kiln_tree::Error) -> Error {
+        use kiln_tree::Error as E;
+        let line = e.to_string();
+        match e {
+            E::NoCache
+            | E::Cache { .. }
+            | E::Tool { .. }
+            | E::MissingTools(_)
+            | E::Host { .. }
+            | E::Cpu(_)
+            | E::AddressSpace { .. }
+            | E::NoPolicy
+            | E::Services { .. }
+            | E::DamagedImage { .. }
+            | E::BadSegment(_)
+            | E::OtherVersion(_)
+            | E::NoSymbol { .. }
+            | E::NoFunction { .. }
+            | E::Load { .. }
+            | E::Interrupted => Error::Lacks(line),
+            E::Read { .. }
+            | E::Variable(_)
+            | E::NotATree { .. }
+            | E::NotX86(_)
+            | E::BuiltInPlace { .. }
+            | E::UnusablePath(_)
+            | E::NotListed(_)
+            | E::NoConfig(_)
+            | E::Config { .. }
+            | E::ConfigArch { .. }
+            | E::Build { .. }
+            | E::PreemptUncounted(_)
+            | E::UnusableTcrypt(_)
+            | E::NoTcrypt
+            | E::Link { .. }
+            | E::GuestUnlinked { .. }
+            | E::Unhostable { .. }
+            | E::NoCall { .. }
+            | E::NoFuzz
+            | E::Refused { .. }
+            | E::Guest(_)
+            | E::Nul(_) => Error::Input(line),
+        }
+    }
+}
+
+/// A fault of building or booting Linux. Behind the first line there may be the end of a log.
+impl From<kiln_linux::Error> for Error {
+    fn from(e: kiln_linux::Error) -> Error {
+        use kiln_linux::Error as E;
+        let line = e.to_string();
+        match e {
+            E::Tree(e) => e.into(),
+            E::Compiler(_)
+            | E::NoSource(_)
+            | E::Unpack { .. }
+            | E::RegisterRoom { .. }
+            | E::NoImage(_)
+            | E::NotDebian(..)
+            | E::Apt { .. }
+            | E::NoHeaders { .. }
+            | E::NotHeaders(_)
+            | E::Init { .. }
+            | E::NoQemu(_)
+            | E::NoStart { .. }
+            | E::EmulatedCpu(_)
+            | E::NoServe { .. }
+            | E::Interrupted => Error::Lacks(line),
+            E::Kvm { .. }
+            | E::Boot { .. }
+            | E::Console { .. }
+            | E::HostedFault { .. }
+            | E::NoWidths
+            | E::Width { .. }
+            | E::TestsCut(_)
+            | E::Answer(_)
+            | E::EmulatedCpuPanicked
+            | E::Serve { .. } => Error::Failed(line),
+            E::Read { .. }
+            | E::Walk(_)
+            | E::NoUserMode(_)
+            | E::Build { .. }
+            | E::NoModule { .. }
+            | E::NotBzImage(_)
+            | E::Headers { .. }
+            | E::NoRelease { .. }
+            | E::PackedModule { .. }
+            | E::Module { .. }
+            | E::OneObject { .. }
+            | E::OrderSeparator(_)
+            | E::OrderLength { .. }
+            | E::NoProgram(_)
+            | E::NotElf(_)
+            | E::NotText(_)
+            | E::Libraries { .. }
+            | E::NoMode { .. }
+            | E::NoVirtioCrypto(_)
+            | E::SocketPath(_) => Error::Input(line),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_fault_is_one_line() {
+        let e = Error::input("no file 'a\nb'");
+        assert_eq!(e.to_string(), "no file 'a\\nb'");
+        assert_eq!(e.exit_code(), 2);
+        assert_eq!(Error::lacks("").exit_code(), 3);
+    }
+}

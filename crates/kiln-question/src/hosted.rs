@@ -1,0 +1,184 @@
+//! A kernel tree that a command measures: built here, hosted and measured by a child.
+
+use std::ffi::OsString;
+use std::path::PathBuf;
+
+use kiln_kbuild::Compiler;
+use kiln_tree::child::{self, Label, Order, Watch};
+use kiln_tree::{Built, Config, Plan, Source};
+use serde::de::DeserializeOwned;
+use serde::Deserialize;
+
+use crate::{Error, Exit, Progress, Session};
+
+/// After so many crashes the rest is not tried.
+const CRASHES: usize = 16;
+
+/// A tree as an image.
+pub struct Hosted {
+    /// Version and compiler, for people.
+    pub title: String,
+    /// Objects that do not compile, each with the compiler's first error.
+    pub failures: Vec<String>,
+    pub version: String,
+    pub built: Built,
+}
+
+/// What a child measured.
+pub struct Measured<R> {
+    /// The child's rows.
+    pub rows: Vec<R>,
+    /// Crashes, objects that do not compile, the child's notes, and where the tree was built.
+    pub notes: Vec<String>,
+    /// How the child ended.
+    pub exit: Exit,
+}
+
+/// The child's document, as far as it is read.
+#[derive(Deserialize)]
+struct Document<R> {
+    rows: Vec<R>,
+    notes: Vec<String>,
+}
+
+/// Builds and links a tree, with a progress bar.
+///
+/// # Errors
+/// Those of [`kiln_tree::build`].
+pub fn build(
+    (source, compiler, config): (Source, Compiler, Config),
+    session: &Session,
+) -> Result<Built, kiln_tree::Error> {
+    let progress = Progress::start();
+    kiln_tree::build(&Plan {
+        source,
+        compiler,
+        config,
+        seed: session.seed,
+        stop: &session.stop,
+        progress: &|done, what| progress.report(done, what),
+    })
+}
+
+impl Hosted {
+    /// Builds and links a tree; nothing if interrupted.
+    pub fn build(
+        what: (Source, Compiler, Config),
+        session: &Session,
+    ) -> Result<Option<Hosted>, Error> {
+        let title = format!("Linux {}, built by {}", what.0.version, what.1);
+        let version = what.0.version.to_string();
+        let built = build(what, session);
+        match built {
+            Ok(built) => Ok(Some(Hosted {
+                title,
+                failures: failures(&built),
+                version,
+                built,
+            })),
+            Err(kiln_tree::Error::Interrupted) => Ok(None),
+            Err(e) => Err(e.into()),
+        }
+    }
+
+    /// Where its objects are, each beside the command that made it.
+    pub fn objects(&self) -> PathBuf {
+        self.built.cache.join("build")
+    }
+
+    /// Such as `linux-6.12.1`.
+    pub fn name(&self) -> String {
+        format!("linux-{}", self.version)
+    }
+
+    /// What a child is to measure.
+    pub fn order(&self, name: &str, session: &Session) -> Order {
+        let mut order = Order::new(&self.built.image, session.seed);
+        order.label = Label {
+            name: name.to_string(),
+            version: self.version.clone(),
+            config: self.built.config.clone(),
+        };
+        order
+    }
+
+    fn place(&self) -> String {
+        format!("built in {}", self.built.cache.display())
+    }
+
+    /// Runs this program with these arguments in a child, which measures. What crashes is named and left out of the next
+    /// child. `name`: of the tree in rows, where they have one besides its version and configuration.
+    pub fn measure<R: DeserializeOwned>(
+        &self,
+        name: &str,
+        arguments: &[OsString],
+        session: &Session,
+    ) -> Result<Result<Measured<R>, Exit>, Error> {
+        let mut order = self.order(name, session);
+        let mut crashes: Vec<String> = Vec::new();
+        loop {
+            let mut watch = Watch {
+                stop: &session.stop,
+                silence: None,
+                event: &mut |_| (),
+            };
+            let ended = child::run(&order, arguments, &mut watch)?;
+            if let Some(crash) = &ended.fault {
+                let line = crash.line(&self.built.image);
+                let again = !crash.driver.is_empty()
+                    && !order.skipped.contains(&crash.driver)
+                    && order.skipped.len() < CRASHES
+                    && !session.stopped();
+                if !again {
+                    return Err(Error::Failed(format!("the tree's code crashed: {line}")));
+                }
+                crashes.push(format!("CRASH: {}: {line}: no figures", crash.driver));
+                order.skipped.push(crash.driver.clone());
+                continue;
+            }
+            let document = serde_json::from_slice::<Document<R>>(&ended.output);
+            let status = ended.status.code().and_then(|c| u8::try_from(c).ok());
+            let (Ok(document), Some(status)) = (document, status) else {
+                // It has told why on stderr.
+                return match ended.status.code() {
+                    Some(code @ (1..=3 | 130)) => {
+                        // What it misses may be what does not build.
+                        for failure in &self.failures {
+                            eprintln!("kiln: {failure}");
+                        }
+                        Ok(Err(Exit::Refused(code as u8)))
+                    }
+                    _ => Err(Error::Failed(format!(
+                        "the tree's process ended early: {}",
+                        ended.status
+                    ))),
+                };
+            };
+            let exit = match status {
+                0 if crashes.is_empty() && self.failures.is_empty() => Exit::Done,
+                0 | 1 => Exit::Failed,
+                130 => Exit::Interrupted,
+                other => Exit::Refused(other),
+            };
+            return Ok(Ok(Measured {
+                rows: document.rows,
+                notes: [
+                    crashes,
+                    self.failures.clone(),
+                    document.notes,
+                    vec![self.place()],
+                ]
+                .concat(),
+                exit,
+            }));
+        }
+    }
+}
+
+/// What of a tree does not compile, each with the compiler's first error.
+fn failures(built: &Built) -> Vec<String> {
+    let failed = built.rows.iter().filter(|r| r.status == "failed");
+    failed
+        .map(|r| format!("{} does not build: {}", r.name, r.reason))
+        .collect()
+}

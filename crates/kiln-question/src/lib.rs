@@ -1,0 +1,54 @@
+//! What all commands of Kiln share. Each command is a [`Question`]: arguments, and a run that ends with an [`Exit`]. A
+//! [`Session`] has the flags that every command takes, and sends results out.
+//!
+//! | file | contents |
+//! |---|---|
+//! | `question.rs` | the trait `Question`, and the outcome of a run |
+//! | `session.rs` | one run of the program: seed, Ctrl-C, records, exit status |
+//! | `global.rs` | the flags of every command |
+//! | `error.rs` | what goes wrong, with its exit status |
+//! | `unknown.rs` | the error for a name that does not exist, with the nearest one that does |
+//! | `algorithm.rs` | algorithms and implementations by name |
+//! | `lens.rs` | lists and ranges of lengths |
+//! | `duration.rs` | the flag `--seconds` |
+//! | `tiers.rs` | `KILN_TIERS` |
+//! | `facts.rs` | the facts about this machine that every record carries |
+//! | `progress.rs` | the progress bar |
+//! | `output.rs` | stdout, and faults on stderr |
+//! | `replace.rs` | files written whole or not at all |
+//! | `table.rs` | tables and paragraphs for people |
+//! | `tree_args.rs` | the flags that build a kernel tree |
+//! | `hosted.rs` | a kernel tree that is built here, and hosted and measured by a child |
+//! | `child.rs` | a command of this program as a process of its own |
+//! | `survey/` | what a question adds to the survey: parts, and headlines made of their records |
+
+pub mod algorithm;
+pub mod child;
+mod duration;
+mod error;
+mod facts;
+mod global;
+pub mod hosted;
+pub mod lens;
+mod output;
+mod progress;
+mod question;
+pub mod replace;
+mod session;
+pub mod survey;
+pub mod table;
+pub mod tiers;
+mod tree_args;
+mod unknown;
+
+pub use algorithm::Algorithm;
+pub use duration::parse_seconds;
+pub use error::Error;
+pub use facts::read_facts;
+pub use global::Global;
+pub use output::{check, print, print_bytes, print_error, print_fault};
+pub use progress::{Progress, Report};
+pub use question::{Outcome, Question, RowType};
+pub use session::{prepare, Exit, Program, Session};
+pub use tree_args::TreeBuildArgs;
+pub use unknown::unknown;

@@ -1,0 +1,357 @@
+//! One run of the program: flags, seed, the stop flag, and how results are sent out.
+
+use std::collections::hash_map::RandomState;
+use std::env;
+use std::fs;
+use std::hash::{BuildHasher, Hasher};
+use std::io::{stdout, IsTerminal};
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::Arc;
+
+use kiln_measure::{current_core, pin, warning, CoreList, Warning, Watch};
+use kiln_record::{utc_now, Facts, Record, SCHEMA};
+use kiln_report::picture::{sheet, Picture};
+use kiln_tree::child::Order;
+use schemars::JsonSchema;
+use serde::Serialize;
+use signal_hook::consts::{SIGINT, SIGTERM};
+use signal_hook::flag;
+
+use crate::table::{self, paragraph};
+use crate::{
+    print, read_facts, replace, tiers, Error, Global, Outcome, Progress, Question, Report,
+};
+
+/// How a command ended that met no fault.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Exit {
+    /// Done.
+    Done,
+    /// A check failed.
+    Failed,
+    /// With `--bisect`: what was to be judged cannot be built or tried.
+    Untried,
+    /// A child has said why not, with this status.
+    Refused(u8),
+    /// Interrupted; what there was is printed.
+    Interrupted,
+}
+
+impl Exit {
+    /// A failed check counts for more than an interruption.
+    pub fn from_run(failed: bool, interrupted: bool) -> Exit {
+        match (failed, interrupted) {
+            (true, _) => Exit::Failed,
+            (false, true) => Exit::Interrupted,
+            (false, false) => Exit::Done,
+        }
+    }
+}
+
+impl From<Exit> for ExitCode {
+    fn from(exit: Exit) -> ExitCode {
+        ExitCode::from(match exit {
+            Exit::Done => 0,
+            Exit::Failed => 1,
+            Exit::Untried => 125,
+            Exit::Refused(status) => status,
+            Exit::Interrupted => 130,
+        })
+    }
+}
+
+/// The program that runs, as `--version` and records name it.
+#[derive(Clone, Debug)]
+pub struct Program {
+    /// The version of the release.
+    pub version: &'static str,
+    /// The commit it was built from.
+    pub commit: &'static str,
+    /// The cargo features it was built with.
+    pub features: Vec<&'static str>,
+}
+
+/// One run of the program.
+pub struct Session {
+    program: Program,
+    /// The flags of every command.
+    pub global: Global,
+    /// From which every random choice follows.
+    pub seed: u64,
+    /// When it began, UTC.
+    date: String,
+    /// Set by Ctrl-C.
+    pub stop: Arc<AtomicBool>,
+    /// Arguments after the program's name, secrets struck out.
+    pub args: Vec<String>,
+    /// Whether stdout is a terminal.
+    pub tty: bool,
+    /// Set if this is a child that holds a kernel tree: it prints JSON for its parent.
+    pub child: Option<Order>,
+    /// What else went on meanwhile.
+    watch: Watch,
+}
+
+impl Session {
+    /// Reads flags and environment, takes over Ctrl-C, makes `--out` unless that may be a `file`.
+    pub fn start(program: Program, global: &Global, file: bool) -> Result<Session, Error> {
+        let child = Order::from_env().map_err(|e| Error::input(e.to_string()))?;
+        let stop = Arc::new(AtomicBool::new(false));
+        for signal in [SIGINT, SIGTERM] {
+            // The second Ctrl-C ends at once: whoever presses twice does not want to wait.
+            flag::register_conditional_shutdown(signal, 130, stop.clone())
+                .and_then(|_| flag::register(signal, stop.clone()))
+                .map_err(|e| Error::lacks(format!("cannot catch Ctrl-C: {e}")))?;
+        }
+        match env::var(tiers::VARIABLE) {
+            Ok(list) => tiers::mask(&list)?,
+            Err(env::VarError::NotPresent) => {}
+            Err(e) => return Err(Error::input(format!("{}: {e}", tiers::VARIABLE))),
+        }
+        if let Some(list) = &global.cpu {
+            // The whole list, so that what runs on several cores has them; measuring takes the first.
+            let list: CoreList = list
+                .parse()
+                .map_err(|e| Error::input(format!("--cpu: {e}")))?;
+            pin(&list).map_err(|e| Error::lacks(format!("--cpu: {e}: name some of those")))?;
+        }
+        let mut global = global.clone();
+        if let Some(order) = &child {
+            // The record is the parent's to write.
+            (global.json, global.out, global.seed) = (true, None, Some(order.seed));
+        }
+        if let Some(dir) = global.out.as_ref().filter(|_| !file) {
+            prepare(dir)?;
+        }
+        Ok(Session {
+            program,
+            seed: global.seed.unwrap_or_else(random_seed),
+            global,
+            date: utc_now(),
+            stop,
+            child,
+            args: without_secrets(env::args_os().skip(1).map(|a| a.to_string_lossy().into())),
+            tty: stdout().is_terminal(),
+            watch: Watch::start(),
+        })
+    }
+
+    /// Confines this thread to one core: the first of `--cpu`, or the one it runs on. Without the right to do so the
+    /// figures are noisier, no less true.
+    pub fn settle(&self) -> &Session {
+        let core = match &self.global.cpu {
+            Some(list) => list.parse::<CoreList>().ok().map(|l| l.cores()[0]),
+            None => current_core(),
+        };
+        if let Some(one) = core.and_then(|core| core.to_string().parse().ok()) {
+            let _ = pin(&one);
+        }
+        self
+    }
+
+    /// Whether Ctrl-C was pressed.
+    pub fn stopped(&self) -> bool {
+        self.stop.load(Ordering::Relaxed)
+    }
+
+    /// What disturbed this run so far. A child's parent watches over it.
+    pub fn warnings<Q: Question>(&self, facts: &Facts) -> Vec<Warning> {
+        if self.child.is_some() || !Q::TIMED {
+            return Vec::new();
+        }
+        let (before, after) = self.watch.readings(facts.machine.core_hz);
+        let mut warnings = warning::judge(&before, &after);
+        if Q::OF_TIERS {
+            warnings.extend(tiers::warning());
+        }
+        warnings
+    }
+
+    /// The record of this run. Its rows' structure says what type they are.
+    pub fn record<'a, Q: Question, R: Serialize + JsonSchema>(
+        &'a self,
+        facts: &'a Facts,
+        rows: &'a [R],
+        notes: &'a [String],
+    ) -> Record<'a, R> {
+        Record {
+            kiln: self.program.version,
+            commit: self.program.commit,
+            features: self.program.features.clone(),
+            date: &self.date,
+            schema: SCHEMA,
+            command: Q::NAME,
+            row_type: R::schema_name().into_owned(),
+            args: &self.args,
+            seed: self.seed,
+            machine: facts,
+            rows,
+            notes,
+            records: None,
+        }
+    }
+
+    /// Runs a question from its first look at the machine to its exit status: reads the facts, measures with a progress
+    /// bar, sends the results out. `view` makes the tables for people.
+    pub fn answer<Q: Question, R: Serialize + JsonSchema>(
+        &self,
+        measure: impl FnOnce(&Facts, Report<'_>) -> Result<Outcome<R>, Error>,
+        view: impl FnOnce(&[R]) -> String,
+    ) -> Result<Exit, Error> {
+        let facts = read_facts();
+        let progress = Progress::start();
+        let outcome = measure(&facts, &mut |done, what| progress.report(done, what))?;
+        drop(progress);
+        self.show::<Q, R>(&facts, &outcome, view)
+    }
+
+    /// Sends an outcome out. People see the machine, the tables that `view` makes, notes and seed.
+    pub fn show<Q: Question, R: Serialize + JsonSchema>(
+        &self,
+        facts: &Facts,
+        outcome: &Outcome<R>,
+        view: impl FnOnce(&[R]) -> String,
+    ) -> Result<Exit, Error> {
+        self.emit::<Q, R>(facts, &outcome.rows, &outcome.notes, || {
+            format!(
+                "{}\n\n{}\n{}",
+                table::machine(facts),
+                view(&outcome.rows),
+                table::notes(&outcome.notes, self.seed)
+            )
+        })?;
+        Ok(outcome.exit())
+    }
+
+    /// Writes an outcome's record where it was asked for, and nothing for people.
+    pub fn save<Q: Question, R: Serialize + JsonSchema>(
+        &self,
+        outcome: &Outcome<R>,
+    ) -> Result<(), Error> {
+        match self.global.json || self.global.out.is_some() {
+            true => self.emit::<Q, R>(&read_facts(), &outcome.rows, &outcome.notes, String::new),
+            false => Ok(()),
+        }
+    }
+
+    /// Draws pictures into this file of `--out`, with a note below them. Gives its path if there was something to draw.
+    pub fn draw(
+        &self,
+        file: &str,
+        pictures: &[Picture],
+        note: &str,
+    ) -> Result<Option<PathBuf>, Error> {
+        let dir = self.global.out.as_ref().filter(|_| !pictures.is_empty());
+        let Some(dir) = dir else {
+            return Ok(None);
+        };
+        let path = dir.join(file);
+        replace::write(&path, sheet(pictures, note).as_bytes())?;
+        Ok(Some(path))
+    }
+
+    /// Sends results out: the record to `--out`, then JSON or what `human` makes to stdout. What disturbed the run is
+    /// among the record's notes and at the end of what people see.
+    pub fn emit<Q: Question, R: Serialize + JsonSchema>(
+        &self,
+        facts: &Facts,
+        rows: &[R],
+        notes: &[String],
+        human: impl FnOnce() -> String,
+    ) -> Result<(), Error> {
+        let warnings = self.warnings::<Q>(facts);
+        let warnings: Vec<String> = warnings.iter().map(Warning::to_string).collect();
+        let notes = &[notes, &warnings].concat();
+        let record = self.record::<Q, R>(facts, rows, notes);
+        if let Some(dir) = &self.global.out {
+            let path = dir.join(format!("{}.json", Q::NAME));
+            replace::write(&path, record.to_json().as_bytes())?;
+        }
+        if self.global.json {
+            print(&record.to_json())
+        } else {
+            let lines = warnings.iter().map(|w| paragraph(w) + "\n");
+            print(&(human() + &lines.collect::<String>()))
+        }
+    }
+}
+
+/// Makes the directory for records, before anything is measured for them.
+pub fn prepare(dir: &Path) -> Result<(), Error> {
+    fs::create_dir_all(dir).map_err(|e| {
+        Error::input(format!(
+            "cannot use '{}' for records: {e}: name a directory you may write to",
+            dir.display()
+        ))
+    })
+}
+
+/// Short enough to be typed again.
+fn random_seed() -> u64 {
+    RandomState::new().build_hasher().finish() & 0xffff_ffff
+}
+
+/// The value of `--key` becomes three dots, unless it names a file.
+fn without_secrets(args: impl Iterator<Item = String>) -> Vec<String> {
+    let strike = |value: &str| match value.starts_with('@') {
+        true => value.to_string(),
+        false => "...".to_string(),
+    };
+    let mut next_is_key = false;
+    args.map(|arg| {
+        if std::mem::take(&mut next_is_key) {
+            return strike(&arg);
+        }
+        next_is_key = arg == "--key";
+        match arg.strip_prefix("--key=") {
+            Some(value) => format!("--key={}", strike(value)),
+            None => arg,
+        }
+    })
+    .collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_file_in_the_way_is_named() {
+        let dir = tempfile::tempdir().unwrap();
+        let file = dir.path().join("f");
+        fs::write(&file, "").unwrap();
+        let e = prepare(&file.join("sub")).unwrap_err();
+        assert!(e.to_string().contains("for records"), "{e}");
+        assert_eq!(e.exit_code(), 2);
+    }
+
+    #[test]
+    fn keys_do_not_get_into_records() {
+        let args = [
+            "crypt",
+            "--key",
+            "0011",
+            "--key=2233",
+            "--key",
+            "@file",
+            "--iv",
+            "44",
+        ];
+        let struck = without_secrets(args.iter().map(|a| a.to_string()));
+        assert_eq!(
+            struck,
+            [
+                "crypt",
+                "--key",
+                "...",
+                "--key=...",
+                "--key",
+                "@file",
+                "--iv",
+                "44"
+            ]
+        );
+    }
+}

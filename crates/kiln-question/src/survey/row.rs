@@ -1,0 +1,120 @@
+//! The rows of `kiln survey`: headlines with their results.
+
+use schemars::JsonSchema;
+use serde::Serialize;
+
+use super::part::Topic;
+use super::runs::Estimate;
+
+/// The answer to one question of the survey, as a sentence and as a number.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, JsonSchema)]
+#[schemars(
+    rename = "survey",
+    title = "Survey",
+    extend(
+        "x-question" = "What are the answers to all questions, in a line each?",
+        "x-commands" = ["survey"],
+        "x-view" = {
+            "cards": {
+                "question": "question",
+                "headline": "headline",
+                "value": "value",
+                "unit": "unit",
+                "published": "baseline",
+                "source": "source",
+                "command": "command"
+            }
+        }
+    )
+)]
+pub struct Row {
+    /// The question: `softirq-simd`, `nested-fpu`, `fpu-budget`, `compilers`, `ctrlq` or `speed`.
+    #[schemars(extend("x-role" = "key"))]
+    pub question: &'static str,
+    /// The answer in plain language; null if the question was skipped, for which a note gives the reason.
+    #[schemars(extend("x-role" = "condition"))]
+    pub headline: Option<String>,
+    /// The answer as a number: the median over all processes, or a count over all of them; null if this machine cannot
+    /// answer the question.
+    #[schemars(extend("x-role" = "main", "x-interval" = ["low", "high"]))]
+    pub value: Option<f64>,
+    /// Unit of `value`.
+    #[schemars(extend("x-role" = "figure"))]
+    pub unit: Option<&'static str>,
+    /// The published result that `value` is compared with; null if nothing comparable was published.
+    #[schemars(extend("x-role" = "figure", "x-heading" = "published"))]
+    pub baseline: Option<f64>,
+    /// `value` divided by `baseline`; null without a baseline.
+    #[schemars(extend("x-role" = "figure"))]
+    pub ratio: Option<f64>,
+    /// Lower end of the 95 % prediction interval, in which the result of one more process is expected; null for counts
+    /// and unless exactly five processes have a result. If `value` is an IPsec packet rate at the edge of the rates
+    /// tried, only the end that is known is set.
+    pub low: Option<f64>,
+    /// Upper end of that interval.
+    pub high: Option<f64>,
+    /// The result of each process, in the order in which the processes ran; empty for counts.
+    pub values: Vec<f64>,
+    /// Where the published result that the answer refers to is from; null if it refers to none.
+    #[schemars(extend("x-role" = "figure"))]
+    pub source: Option<&'static str>,
+    /// The command that shows the details.
+    #[schemars(extend("x-role" = "figure"))]
+    pub command: &'static str,
+}
+
+impl Row {
+    /// An answer.
+    pub fn new(topic: &Topic, value: f64, unit: &'static str, headline: String) -> Row {
+        Row {
+            headline: Some(headline),
+            value: Some(value),
+            unit: Some(unit),
+            ..Row::none(topic)
+        }
+    }
+
+    /// An answer from several processes.
+    pub fn estimate(
+        topic: &Topic,
+        estimate: &Estimate,
+        unit: &'static str,
+        headline: String,
+    ) -> Row {
+        Row {
+            low: estimate.low,
+            high: estimate.high,
+            values: estimate.values.clone(),
+            ..Row::new(topic, estimate.value, unit, headline)
+        }
+    }
+
+    /// A question without an answer.
+    pub fn none(topic: &Topic) -> Row {
+        Row {
+            question: topic.name,
+            command: topic.command,
+            ..Row::default()
+        }
+    }
+
+    /// Beside what was published.
+    pub fn beside(mut self, topic: &Topic, published: f64) -> Row {
+        self.baseline = Some(published);
+        self.ratio = self.value.map(|v| v / published);
+        self.source = topic.source;
+        self
+    }
+
+    /// Where another command than the question's digs deeper.
+    pub fn by(mut self, command: &'static str) -> Row {
+        self.command = command;
+        self
+    }
+
+    /// With its interval.
+    pub fn within(mut self, low: Option<f64>, high: Option<f64>) -> Row {
+        (self.low, self.high) = (low, high);
+        self
+    }
+}

@@ -1,0 +1,266 @@
+//! The records of several processes of one part, and the estimate that they make together.
+//!
+//! Rounds inside one process share its memory layout, its clock and the state of the host, so their spread says nothing
+//! about the next process. A headline therefore comes from [`PROCESSES`] processes that run minutes or seconds apart, and its
+//! interval is a 95 % prediction interval: where the next process is expected to fall.
+
+use kiln_measure::median;
+use serde_json::Value;
+
+use super::answer::Answer;
+use super::part::Part;
+
+/// Processes behind each headline; any other number gives no interval.
+pub const PROCESSES: usize = 5;
+/// The 97.5 % quantile of Student's t with `PROCESSES - 1` degrees of freedom.
+const T: f64 = 2.776;
+
+/// Rows, grouped by the process that measured them.
+#[derive(Clone, Debug)]
+pub struct Runs<'a>(Vec<Vec<&'a Value>>);
+
+impl<'a> Runs<'a> {
+    /// Run `k` joins, for each of these parts, the rows of the `k`-th process that left any.
+    pub fn of(answers: &'a [Answer], parts: &[&Part]) -> Runs<'a> {
+        let mut runs: Vec<Vec<&Value>> = Vec::new();
+        for part in parts {
+            let of_part = answers.iter().filter(|a| a.part == *part);
+            let with_rows = of_part.filter(|a| !a.rows().is_empty());
+            for (k, answer) in with_rows.enumerate() {
+                if runs.len() <= k {
+                    runs.push(Vec::new());
+                }
+                runs[k].extend(answer.rows());
+            }
+        }
+        Runs(runs)
+    }
+
+    /// How many processes there are.
+    pub fn len(&self) -> usize {
+        self.0.len()
+    }
+
+    /// Whether no process left a row.
+    pub fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+
+    /// The rows of the first process: for names and conditions, which all processes share.
+    pub fn first(&self) -> &[&'a Value] {
+        self.0.first().map_or(&[], Vec::as_slice)
+    }
+
+    /// The rows of all processes: for counts.
+    pub fn all(&self) -> impl Iterator<Item = &'a Value> + '_ {
+        self.0.iter().flatten().copied()
+    }
+
+    /// One number per process, reduced to an estimate. Processes without the number are left out.
+    pub fn estimate(&self, number: impl Fn(&[&'a Value]) -> Option<f64>) -> Option<Estimate> {
+        Estimate::from_values(self.0.iter().filter_map(|run| number(run)).collect())
+    }
+}
+
+/// How an estimate compares with a number.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Against {
+    /// Its whole interval is below.
+    Below,
+    /// Its interval contains the number.
+    Equal,
+    /// Its whole interval is above.
+    Above,
+    /// It has no interval.
+    CannotTell,
+}
+
+/// The median over processes and the interval in which the next process is expected.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Estimate {
+    /// The median.
+    pub value: f64,
+    /// Lower end of the interval; `None` without [`PROCESSES`] values.
+    pub low: Option<f64>,
+    /// Upper end.
+    pub high: Option<f64>,
+    /// The number of each process, in the order they ran.
+    pub values: Vec<f64>,
+}
+
+impl Estimate {
+    /// From one number per process. Positive numbers are treated on a logarithmic scale, since ratios and times
+    /// scatter by factors.
+    pub fn from_values(values: Vec<f64>) -> Option<Estimate> {
+        let mut sorted: Vec<f64> = values.iter().copied().filter(|v| v.is_finite()).collect();
+        sorted.sort_by(f64::total_cmp);
+        let n = sorted.len();
+        let value = median(&sorted)?;
+        // The quantile is that of exactly so many values.
+        let (low, high) = match n != PROCESSES {
+            true => (None, None),
+            false if sorted[0] > 0.0 => {
+                let logs: Vec<f64> = sorted.iter().map(|v| v.ln()).collect();
+                let (low, high) = predict(&logs);
+                (Some(low.exp()), Some(high.exp()))
+            }
+            false => {
+                let (low, high) = predict(&sorted);
+                (Some(low), Some(high))
+            }
+        };
+        // Rounding of the exponential must not put what was seen outside.
+        Some(Estimate {
+            value,
+            low: low.map(|l| l.min(sorted[0])),
+            high: high.map(|h| h.max(sorted[n - 1])),
+            values,
+        })
+    }
+
+    /// The same with each value `v` replaced by `1 / v`.
+    pub fn inverse(&self) -> Estimate {
+        Estimate {
+            value: 1.0 / self.value,
+            low: self.high.map(|h| 1.0 / h),
+            high: self.low.map(|l| 1.0 / l),
+            values: self.values.iter().map(|v| 1.0 / v).collect(),
+        }
+    }
+
+    /// Where the interval is, seen from `x`.
+    pub fn against(&self, x: f64) -> Against {
+        match (self.low, self.high) {
+            (Some(_), Some(high)) if high < x => Against::Below,
+            (Some(low), Some(_)) if low > x => Against::Above,
+            (Some(_), Some(_)) => Against::Equal,
+            _ => Against::CannotTell,
+        }
+    }
+
+    /// How cycles and time together compare with `x`: above or below only if both are. `None` if they contradict each
+    /// other, which is what a core whose clock depends on its code does. Without times cycles decide.
+    pub fn against_by_both(&self, time: Option<&Estimate>, x: f64) -> Option<Against> {
+        let cycles = self.against(x);
+        let Some(time) = time else {
+            return Some(cycles);
+        };
+        let over = |a: &Estimate, b: &Estimate| a.low.zip(b.high).is_some_and(|(a, b)| a > b);
+        match (cycles, time.against(x)) {
+            (Against::CannotTell, _) | (_, Against::CannotTell) => Some(Against::CannotTell),
+            (one, other) if one == other => Some(one),
+            _ if over(self, time) || over(time, self) => None,
+            _ => Some(Against::Equal),
+        }
+    }
+
+    /// ` (LOW to HIGH)` with both ends printed by `show`, or nothing without an interval.
+    pub fn interval(&self, show: impl Fn(f64) -> String) -> String {
+        match (self.low, self.high) {
+            (Some(low), Some(high)) => format!(" ({} to {})", show(low), show(high)),
+            _ => String::new(),
+        }
+    }
+}
+
+/// Mean -+ t s sqrt(1 + 1/n): it contains every value that it is made from, as t sqrt(1 + 1/n) > (n - 1) / sqrt(n).
+fn predict(values: &[f64]) -> (f64, f64) {
+    let n = values.len() as f64;
+    let mean = values.iter().sum::<f64>() / n;
+    let squares: f64 = values.iter().map(|v| (v - mean).powi(2)).sum();
+    let half = T * (squares / (n - 1.0)).sqrt() * (1.0 + 1.0 / n).sqrt();
+    (mean - half, mean + half)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn estimate(values: &[f64]) -> Estimate {
+        Estimate::from_values(values.to_vec()).unwrap()
+    }
+
+    #[test]
+    fn four_processes_give_no_interval_and_no_verdict() {
+        let of = estimate(&[1.0, 1.1, 1.2, 1.3]);
+        assert_eq!((of.low, of.high), (None, None));
+        assert!((of.value - 1.15).abs() < 1e-12);
+        assert_eq!(of.against(9.0), Against::CannotTell);
+        assert_eq!(of.interval(|x| x.to_string()), "");
+        assert_eq!(Estimate::from_values(vec![]), None);
+        assert_eq!(Estimate::from_values(vec![f64::NAN]), None);
+    }
+
+    #[test]
+    fn the_interval_contains_what_was_seen_and_is_wider_than_it() {
+        for values in [
+            [1.0, 1.0, 1.0, 1.0, 1.0],
+            [1.0, 1.0, 1.0, 1.0, 100.0],
+            [3.0, 1.0, 2.0, 5.0, 4.0],
+            [-1.0, 0.0, 1.0, 2.0, 3.0],
+        ] {
+            let of = estimate(&values);
+            let (low, high) = (of.low.unwrap(), of.high.unwrap());
+            assert!(values.iter().all(|v| (low..=high).contains(v)), "{of:?}");
+            assert!((low..=high).contains(&of.value));
+        }
+        let of = estimate(&[1.40, 1.42, 1.41, 1.43, 1.39]);
+        // By hand: logarithms have a deviation of 0.01121; 3.041 of it on either side of 1.40993.
+        assert!((of.low.unwrap() - 1.3627).abs() < 5e-4, "{of:?}");
+        assert!((of.high.unwrap() - 1.4588).abs() < 5e-4, "{of:?}");
+    }
+
+    /// Coverage by simulation with a fixed generator: of 2,000 made-up surveys the sixth process falls into the interval of
+    /// five in about 95 %. The control, the range of the five, holds about two thirds.
+    #[test]
+    fn the_next_process_falls_into_the_interval_in_95_of_100() {
+        let mut rng = kiln_measure::SplitMix64(7);
+        let mut unit = || (rng.next_u64() >> 11) as f64 / (1u64 << 53) as f64;
+        // Twelve uniform numbers have a variance of 1 and are close enough to normal.
+        let mut normal = || (0..12).map(|_| unit()).sum::<f64>() - 6.0;
+        let (mut inside, mut in_range) = (0, 0);
+        for _ in 0..2000 {
+            let five: Vec<f64> = (0..5).map(|_| (0.02 * normal()).exp()).collect();
+            let next = (0.02 * normal()).exp();
+            let of = estimate(&five);
+            inside += usize::from((of.low.unwrap()..=of.high.unwrap()).contains(&next));
+            let least = five.iter().copied().fold(f64::MAX, f64::min);
+            let most = five.iter().copied().fold(0.0, f64::max);
+            in_range += usize::from((least..=most).contains(&next));
+        }
+        assert!((1860..=1940).contains(&inside), "{inside}");
+        assert!((1230..=1430).contains(&in_range), "{in_range}");
+    }
+
+    #[test]
+    fn a_verdict_needs_cycles_and_time() {
+        let around = |x: f64| estimate(&[0.99, 1.0, 1.01, 1.0, 0.99].map(|noise| x * noise));
+        let both = |cycles, time| around(cycles).against_by_both(Some(&around(time)), 1.0);
+        assert_eq!(both(1.2, 0.8), None);
+        assert_eq!(both(0.8, 1.2), None);
+        assert_eq!(both(1.2, 1.0), None);
+        assert_eq!(both(1.2, 1.15), Some(Against::Above));
+        assert_eq!(both(0.8, 0.8), Some(Against::Below));
+        assert_eq!(both(1.0, 1.01), Some(Against::Equal));
+        // Beyond in one unit only, and not far from the other.
+        assert_eq!(both(1.04, 1.02), Some(Against::Equal));
+        assert_eq!(around(1.2).against_by_both(None, 1.0), Some(Against::Above));
+        let once = estimate(&[0.8]);
+        assert_eq!(
+            around(1.2).against_by_both(Some(&once), 1.0),
+            Some(Against::CannotTell)
+        );
+    }
+
+    #[test]
+    fn verdicts_follow_the_interval() {
+        let of = estimate(&[1.40, 1.42, 1.41, 1.43, 1.39]);
+        assert_eq!(of.against(1.0), Against::Above);
+        assert_eq!(of.against(1.45), Against::Equal);
+        assert_eq!(of.against(2.0), Against::Below);
+        let inverse = of.inverse();
+        assert_eq!(inverse.against(1.0), Against::Below);
+        assert!(inverse.low.unwrap() < inverse.value && inverse.value < inverse.high.unwrap());
+        assert_eq!(of.interval(|x| format!("{x:.2}")), " (1.36 to 1.46)");
+    }
+}

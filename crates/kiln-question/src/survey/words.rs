@@ -1,0 +1,67 @@
+//! Fields of records, and figures in sentences.
+
+use kiln_record::family;
+use serde_json::Value;
+
+/// The words in a field; none if it is not text.
+pub fn word<'a>(row: &'a Value, field: &str) -> &'a str {
+    row[field].as_str().unwrap_or_default()
+}
+
+/// The number in a field.
+pub fn number(row: &Value, field: &str) -> Option<f64> {
+    row[field].as_f64().filter(|x| x.is_finite())
+}
+
+/// Whether fields have these words.
+pub fn has(row: &Value, wanted: &[(&str, &str)]) -> bool {
+    wanted.iter().all(|(field, w)| word(row, field) == *w)
+}
+
+/// Three digits.
+pub fn figure(x: f64) -> String {
+    match x.abs() {
+        a if a < 9.995 => format!("{x:.2}"),
+        a if a < 99.95 => format!("{x:.1}"),
+        _ => thousands(x),
+    }
+}
+
+/// A whole number with commas.
+pub fn thousands(x: f64) -> String {
+    let digits = format!("{:.0}", x.abs());
+    let mut text = String::new();
+    for (i, c) in digits.chars().enumerate() {
+        if i > 0 && (digits.len() - i) % 3 == 0 {
+            text.push(',');
+        }
+        text.push(c);
+    }
+    if x < 0.0 {
+        format!("-{text}")
+    } else {
+        text
+    }
+}
+
+/// Name and version as a sentence has them: `openssl-3.0.19` is openssl 3.0.19.
+pub fn library(provider: &str) -> String {
+    let family = family(provider);
+    let version = provider[family.len()..].trim_start_matches('-');
+    format!("{family} {version}").trim().to_string()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn figures() {
+        assert_eq!(figure(1.294), "1.29");
+        assert_eq!(figure(-1234.5), "-1,234");
+        assert_eq!(thousands(999.0), "999");
+        assert_eq!(thousands(1_234_567.0), "1,234,567");
+        assert_eq!(library("openssl-3.0.19"), "openssl 3.0.19");
+        assert_eq!(library("libgcrypt-1.10.1"), "libgcrypt 1.10.1");
+    }
+}

@@ -1,0 +1,92 @@
+//! `KILN_TIERS`: restricting the CPU's tiers from outside.
+
+use kiln_kernel::Tier;
+use kiln_measure::warning::{Kind, Warning};
+
+use crate::Error;
+
+/// Name of the environment variable.
+pub const VARIABLE: &str = "KILN_TIERS";
+
+/// Applies `list`, a value of `KILN_TIERS` such as `generic,aesni`. An empty one masks nothing.
+///
+/// # Errors
+/// A name that is no tier (status 2), or a tier this CPU lacks (status 3): a mask that silently allowed less than
+/// it says would make a test of that tier a test of another.
+pub fn mask(list: &str) -> Result<(), Error> {
+    if list.trim().is_empty() {
+        return Ok(());
+    }
+    let mut tiers = Vec::new();
+    for name in list.split(',').map(str::trim) {
+        let tier: Tier = name.parse().map_err(|_| {
+            let known: Vec<_> = Tier::ALL.iter().map(|t| t.name()).collect();
+            let e = crate::unknown("tier", name, &known);
+            Error::input(format!("{VARIABLE}: {e}"))
+        })?;
+        if let Some(feature) = tier.lacks() {
+            return Err(Error::lacks(format!(
+                "{VARIABLE}: tier {tier}: this CPU lacks {feature}: leave {tier} out"
+            )));
+        }
+        tiers.push(tier);
+    }
+    Tier::mask(&tiers);
+    Ok(())
+}
+
+/// Why a tier is not usable, or that it is.
+pub fn reason(tier: Tier) -> String {
+    match tier.lacks() {
+        Some(feature) => format!("the CPU lacks {feature}"),
+        None if !tier.usable() => format!("masked by {VARIABLE}"),
+        None => "present".to_string(),
+    }
+}
+
+/// What it means that there are not all of them.
+pub fn warning() -> Option<Warning> {
+    let missing: Vec<Tier> = Tier::ALL.into_iter().filter(|t| !t.usable()).collect();
+    let best = Tier::ALL.into_iter().rfind(|t| t.usable())?;
+    // Those with one reason stand together.
+    let names: Vec<(&str, String)> = missing.iter().map(|&t| (t.name(), reason(t))).collect();
+    let groups = names.chunk_by(|a, b| a.1 == b.1).map(|group| {
+        let tiers: Vec<&str> = group.iter().map(|n| n.0).collect();
+        format!("{} ({})", tiers.join(", "), group[0].1)
+    });
+    let groups: Vec<String> = groups.collect();
+    let cure = match missing.iter().any(|t| t.lacks().is_none()) {
+        true => format!("unset {VARIABLE}"),
+        false => "another CPU has them".to_string(),
+    };
+    (!missing.is_empty()).then(|| Warning {
+        kind: Kind::Missing,
+        text: format!(
+            "tiers {}: the best figures are those of {best}: {cure}",
+            groups.join(", ")
+        ),
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn tiers_that_are_not_there_are_named() {
+        let missing = Tier::ALL.into_iter().filter(|t| !t.usable());
+        let names: Vec<&str> = missing.map(Tier::name).collect();
+        let Some(warning) = warning() else {
+            return assert!(names.is_empty(), "{names:?}");
+        };
+        assert!(names.iter().all(|n| warning.text.contains(n)), "{warning}");
+    }
+
+    #[test]
+    fn unknown_tiers_are_refused_and_named() {
+        let e = mask("generic,aes-ni").unwrap_err();
+        assert_eq!(e.exit_code(), 2);
+        assert!(e.to_string().contains("did you mean 'aesni'"), "{e}");
+        assert_eq!(mask(""), Ok(()));
+    }
+}

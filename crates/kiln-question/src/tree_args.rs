@@ -1,0 +1,73 @@
+//! How commands that take a kernel tree are told what to build.
+
+use std::path::Path;
+
+use clap::Args;
+use kiln_kbuild::Compiler;
+use kiln_tree::{Config, Source};
+
+use crate::Error;
+
+/// Kiln's own configuration.
+const CHOICE: &str = "kiln";
+
+/// The same for each of them.
+#[derive(Args, Clone, Debug, Default)]
+pub struct TreeBuildArgs {
+    /// The compiler that builds the tree [default: KILN_CC, or cc, gcc, clang]
+    #[arg(long, value_name = "CC")]
+    cc: Option<String>,
+    /// A kernel's .config, mitigations included, or 'tree' for the tree's own, or 'kiln' for Kiln's choice. 'speed --tree'
+    /// and 'fpu overhead' take several and compare them [default: kiln]
+    #[arg(long, value_name = "FILE|tree|kiln", value_delimiter = ',')]
+    config: Vec<String>,
+}
+
+impl TreeBuildArgs {
+    /// Whether one of them was given.
+    pub fn given(&self) -> bool {
+        self.cc.is_some() || !self.config.is_empty()
+    }
+
+    /// The tree, what compiles it, and what it is configured as.
+    ///
+    /// # Errors
+    /// Each of them can be something else than it must be.
+    pub fn resolve(&self, dir: &Path) -> Result<(Source, Compiler, Config), Error> {
+        match self.config.as_slice() {
+            [] => self.configured(dir, CHOICE),
+            [one] => self.configured(dir, one),
+            _ => Err(Error::input(
+                "--config: one configuration here: only 'kiln speed --tree' and 'kiln fpu overhead' take several",
+            )),
+        }
+    }
+
+    /// The same for each configuration.
+    ///
+    /// # Errors
+    /// As there.
+    pub fn resolve_all(&self, dir: &Path) -> Result<Vec<(Source, Compiler, Config)>, Error> {
+        match self.config.as_slice() {
+            [] => Ok(vec![self.configured(dir, CHOICE)?]),
+            several => several
+                .iter()
+                .map(|which| self.configured(dir, which))
+                .collect(),
+        }
+    }
+
+    fn configured(&self, dir: &Path, which: &str) -> Result<(Source, Compiler, Config), Error> {
+        let source = Source::open(dir)?;
+        let config = match which {
+            CHOICE => Config::default(),
+            which => Config::find(which, &source)?,
+        };
+        let compiler = match &self.cc {
+            Some(name) => Compiler::find(name),
+            None => Compiler::from_env(),
+        };
+        let compiler = compiler.map_err(|e| Error::lacks(e.to_string()))?;
+        Ok((source, compiler, config))
+    }
+}

@@ -1,0 +1,238 @@
+//! A record as it was read, whatever wrote it.
+
+use serde::Deserialize;
+use serde_json::Value;
+
+pub use crate::Row;
+use crate::SCHEMA;
+
+/// Whether this is a record of a schema that is known here; otherwise what is wrong with it, in one line that calls it
+/// `name`.
+pub fn check(name: &str, document: &Value) -> Result<(), String> {
+    let fault = |why: &str| {
+        Err(format!(
+            "'{name}' is not a record of Kiln: {why}: name a file that --json or --out wrote"
+        ))
+    };
+    let Some(fields) = document.as_object() else {
+        return fault("it is no JSON object");
+    };
+    match fields.get("schema") {
+        None | Some(Value::Null) => {}
+        Some(schema) if schema.as_u64().is_some_and(|n| n <= SCHEMA.into()) => {}
+        Some(schema) => {
+            return Err(format!(
+                "'{name}' has schema {}, this kiln knows up to {SCHEMA}: use the version that wrote it ({})",
+                short(schema),
+                fields.get("kiln").map_or("unknown".to_string(), short)
+            ))
+        }
+    }
+    match fields.get("rows").and_then(Value::as_array) {
+        None => return fault("it has no rows"),
+        Some(rows) if !rows.iter().all(Value::is_object) => return fault("a row is no object"),
+        Some(_) => {}
+    }
+    if !fields.get("command").is_some_and(Value::is_string) {
+        return fault("it names no command");
+    }
+    let schema = fields.get("schema").and_then(Value::as_u64);
+    if schema == Some(SCHEMA.into()) && !fields.get("type").is_some_and(Value::is_string) {
+        return fault("it does not say its type");
+    }
+    Ok(())
+}
+
+/// A value of any type, cut.
+fn short(value: &Value) -> String {
+    let text = value
+        .as_str()
+        .map_or_else(|| value.to_string(), str::to_string);
+    text.chars().filter(|c| !c.is_control()).take(40).collect()
+}
+
+/// The version of Kiln that wrote it.
+pub fn version(record: &Value) -> &str {
+    text(record, "kiln").unwrap_or("-")
+}
+
+/// The version with the commit and the features, as `kiln --version` prints them. Older records have the version alone.
+pub fn build(record: &Value) -> String {
+    let version = version(record);
+    let Some(commit) = text(record, "commit") else {
+        return version.to_string();
+    };
+    let features = record.get("features").and_then(Value::as_array);
+    let features: Vec<&str> = features
+        .into_iter()
+        .flatten()
+        .filter_map(Value::as_str)
+        .collect();
+    match features.is_empty() {
+        true => format!("{version} ({commit})"),
+        false => format!("{version} ({commit}, features: {})", features.join(", ")),
+    }
+}
+
+/// When the run began.
+pub fn date(record: &Value) -> Option<&str> {
+    text(record, "date")
+}
+
+/// The seed of its random choices.
+pub fn seed(record: &Value) -> Option<u64> {
+    record.get("seed").and_then(Value::as_u64)
+}
+
+/// What exports say of the machine. Old records may lack all of it.
+#[derive(Clone, Debug, Default, PartialEq, Deserialize)]
+#[serde(default)]
+pub struct Host {
+    /// Marketing name of the processor.
+    pub model: Option<String>,
+    /// Release of the kernel.
+    pub kernel: Option<String>,
+    /// Logical processors.
+    pub cores: Option<u64>,
+    /// Core cycles per second.
+    pub core_hz: Option<f64>,
+    /// cpufreq governor.
+    pub governor: Option<String>,
+    /// Load averages.
+    pub load: Option<Vec<f64>>,
+}
+
+/// The machine that it is from.
+pub fn host(record: &Value) -> Host {
+    let machine = record.get("machine").cloned().unwrap_or_default();
+    serde_json::from_value(machine).unwrap_or_default()
+}
+
+/// Which command wrote it.
+pub fn command(record: &Value) -> &str {
+    text(record, "command").unwrap_or_default()
+}
+
+/// Its rows.
+pub fn rows(record: &Value) -> impl Iterator<Item = &Row> {
+    let rows = record.get("rows").and_then(Value::as_array);
+    rows.into_iter().flatten().filter_map(Value::as_object)
+}
+
+/// What a reader of the rows must know.
+pub fn notes(record: &Value) -> impl Iterator<Item = &str> {
+    let notes = record.get("notes").and_then(Value::as_array);
+    notes.into_iter().flatten().filter_map(Value::as_str)
+}
+
+/// A field of the machine's facts.
+pub fn fact<'a>(record: &'a Value, name: &str) -> Option<&'a Value> {
+    record.get("machine")?.get(name).filter(|v| !v.is_null())
+}
+
+/// A text field.
+fn text<'a>(record: &'a Value, name: &str) -> Option<&'a str> {
+    record.get(name).and_then(Value::as_str)
+}
+
+/// A row's number, if it has one.
+pub fn number(row: &Row, name: &str) -> Option<f64> {
+    row.get(name)
+        .and_then(Value::as_f64)
+        .filter(|x| x.is_finite())
+}
+
+/// A row's text, if it has one.
+pub fn word<'a>(row: &'a Row, name: &str) -> Option<&'a str> {
+    row.get(name).and_then(Value::as_str)
+}
+
+/// The line that repeats it: its arguments without where results went, and with its seed.
+pub fn again(record: &Value) -> String {
+    let args = record.get("args").and_then(Value::as_array);
+    let mut line = String::from("kiln");
+    let (mut skip, mut seeded, mut any) = (false, false, false);
+    for arg in args.into_iter().flatten().filter_map(Value::as_str) {
+        if std::mem::take(&mut skip) || arg == "--json" || arg.starts_with("--out=") {
+            continue;
+        }
+        if arg == "--out" {
+            skip = true;
+            continue;
+        }
+        seeded |= arg == "--seed" || arg.starts_with("--seed=");
+        any = true;
+        line.push(' ');
+        line.push_str(&quoted(arg));
+    }
+    if !any {
+        line.push(' ');
+        line.push_str(command(record));
+    }
+    match seed(record) {
+        Some(seed) if !seeded => format!("{line} --seed {seed}"),
+        _ => line,
+    }
+}
+
+/// The argument as a shell takes it for one word.
+fn quoted(arg: &str) -> String {
+    let plain = |c: char| c.is_ascii_alphanumeric() || "-_./,:=+@%".contains(c);
+    match !arg.is_empty() && arg.chars().all(plain) {
+        true => arg.to_string(),
+        false => format!("'{}'", arg.replace('\'', r"'\''")),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::json;
+
+    #[test]
+    fn the_line_that_repeats_it() {
+        let record = json!({"command": "speed", "seed": 7,
+            "args": ["speed", "xts(aes)", "--json", "--out", "d", "--impl", "it's"]});
+        assert_eq!(
+            again(&record),
+            r"kiln speed 'xts(aes)' --impl 'it'\''s' --seed 7"
+        );
+        let seeded = json!({"command": "survey", "seed": 7, "args": ["--seed=7", "--out=x"]});
+        assert_eq!(again(&seeded), "kiln --seed=7");
+        assert_eq!(
+            again(&json!({"command": "list", "seed": 1})),
+            "kiln list --seed 1"
+        );
+    }
+
+    #[test]
+    fn other_schemas_and_other_programs_are_refused() {
+        let good = json!({"kiln": "0.1.0", "command": "list", "rows": []});
+        assert_eq!(check("f", &good), Ok(()));
+        let with = |field: &str, value: Value| {
+            let mut record = good.clone();
+            record[field] = value;
+            check("f", &record)
+        };
+        assert_eq!(with("type", json!("list")), Ok(()));
+        assert_eq!(with("schema", json!(1)), Ok(()));
+        assert_eq!(with("schema", json!(0)), Ok(()));
+        let typed =
+            json!({"kiln": "1", "schema": SCHEMA, "command": "fpu", "type": "fpu-esp", "rows": []});
+        assert_eq!(check("f", &typed), Ok(()));
+        for (field, value, why) in [
+            ("schema", json!(3), "has schema 3"),
+            ("schema", json!(2), "does not say its type"),
+            ("schema", json!("x\ny"), "has schema xy"),
+            ("schema", json!(-1), "has schema -1"),
+            ("rows", json!({}), "no rows"),
+            ("rows", json!([1]), "a row is no object"),
+            ("command", json!(1), "no command"),
+        ] {
+            let e = with(field, value).unwrap_err();
+            assert!(e.contains(why) && !e.contains('\n'), "{e}");
+        }
+        assert!(check("f", &json!([])).is_err());
+        assert!(check("f", &json!({"context": {}, "benchmarks": []})).is_err());
+    }
+}

@@ -1,0 +1,150 @@
+//! The kernel's test anything protocol, version 1 (Linux, Documentation/dev-tools/ktap.rst).
+
+use std::io::{self, Write};
+
+/// The result of a test.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Verdict {
+    /// It passed.
+    Ok,
+    /// It failed; comments say why.
+    NotOk,
+    /// It was not run, and why.
+    Skip(String),
+}
+
+/// Writes results as they come. An error is kept for [`Ktap::finish`]: tests go on without a listener.
+pub struct Ktap<W> {
+    out: W,
+    number: usize,
+    /// The open group: its name, its tests so far, whether one failed.
+    group: Option<(String, usize, bool)>,
+    error: Option<io::Error>,
+}
+
+impl<W: Write> Ktap<W> {
+    /// Writes the head of a document with this many tests or groups, and the comments.
+    pub fn new(out: W, tests: usize, comments: &[String]) -> Ktap<W> {
+        let mut ktap = Ktap {
+            out,
+            number: 0,
+            group: None,
+            error: None,
+        };
+        ktap.line("KTAP version 1");
+        comments.iter().for_each(|text| ktap.comment(text));
+        ktap.line(&format!("1..{tests}"));
+        ktap
+    }
+
+    /// Begins a group of this many tests, which is itself a test.
+    pub fn begin(&mut self, name: &str, tests: usize) {
+        self.group = Some((name.to_string(), 0, false));
+        self.line("KTAP version 1");
+        self.line(&format!("# Subtest: {}", plain(name)));
+        self.line(&format!("1..{tests}"));
+    }
+
+    /// Ends the group. It failed if one of its tests did.
+    pub fn end(&mut self) {
+        if let Some((name, _, failed)) = self.group.take() {
+            self.result(&name, if failed { Verdict::NotOk } else { Verdict::Ok });
+        }
+    }
+
+    /// Writes a line that is not a result.
+    pub fn comment(&mut self, text: &str) {
+        self.line(&format!("# {}", plain(text)));
+    }
+
+    /// Writes the result of a test.
+    pub fn result(&mut self, name: &str, verdict: Verdict) {
+        let number = match &mut self.group {
+            Some((_, number, failed)) => {
+                *failed |= verdict == Verdict::NotOk;
+                number
+            }
+            None => &mut self.number,
+        };
+        *number += 1;
+        let number = *number;
+        // A number sign begins a directive, and the kernel's parser knows no escape.
+        let name = plain(name).replace('#', "_");
+        self.line(&match verdict {
+            Verdict::Ok => format!("ok {number} {name}"),
+            Verdict::NotOk => format!("not ok {number} {name}"),
+            Verdict::Skip(why) => format!("ok {number} {name} # SKIP {}", plain(&why)),
+        });
+    }
+
+    /// The first error of writing, if there was one.
+    pub fn finish(self) -> io::Result<()> {
+        self.error.map_or(Ok(()), Err)
+    }
+
+    fn line(&mut self, text: &str) {
+        let indent = if self.group.is_some() { "    " } else { "" };
+        if self.error.is_none() {
+            let written = writeln!(self.out, "{indent}{text}").and_then(|()| self.out.flush());
+            self.error = written.err();
+        }
+    }
+}
+
+/// A line ends a line.
+fn plain(text: &str) -> String {
+    text.trim().replace(char::is_control, " ")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn groups_fail_with_their_tests_and_names_are_no_directives() {
+        let mut text = Vec::new();
+        let mut ktap = Ktap::new(&mut text, 2, &["seed 3".into()]);
+        ktap.begin("xts(aes) generic", 3);
+        ktap.comment("7 cases, 0 failed");
+        ktap.result("a random", Verdict::Ok);
+        ktap.comment("output: byte 3");
+        ktap.result("b#c random", Verdict::NotOk);
+        ktap.result("c random", Verdict::Skip("this CPU\nlacks VAES".into()));
+        ktap.end();
+        ktap.result("alone", Verdict::Ok);
+        ktap.finish().unwrap();
+        let want = "\
+KTAP version 1
+# seed 3
+1..2
+    KTAP version 1
+    # Subtest: xts(aes) generic
+    1..3
+    # 7 cases, 0 failed
+    ok 1 a random
+    # output: byte 3
+    not ok 2 b_c random
+    ok 3 c random # SKIP this CPU lacks VAES
+not ok 1 xts(aes) generic
+ok 2 alone
+";
+        assert_eq!(String::from_utf8(text).unwrap(), want);
+    }
+
+    #[test]
+    fn an_error_of_writing_is_kept() {
+        struct Full;
+        impl Write for Full {
+            fn write(&mut self, _: &[u8]) -> io::Result<usize> {
+                Err(io::ErrorKind::StorageFull.into())
+            }
+            fn flush(&mut self) -> io::Result<()> {
+                Ok(())
+            }
+        }
+        let mut ktap = Ktap::new(Full, 1, &[]);
+        ktap.result("a", Verdict::Ok);
+        let e = ktap.finish().unwrap_err();
+        assert_eq!(e.kind(), io::ErrorKind::StorageFull);
+    }
+}

@@ -1,0 +1,161 @@
+//! The fastest series of each provider, by message length.
+
+use kiln_record::view::{Fastest, Term};
+use kiln_record::{family, RowType};
+
+use super::canvas::{fit, width, Picture, FONT, WIDTH};
+use super::lines::{Chart, Line, Point};
+use crate::group::split;
+use crate::number::short;
+use crate::record::{number, word, Row};
+
+/// Whose an implementation is; the first is drawn first.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+enum Origin {
+    Kiln,
+    Tree,
+    Library,
+}
+
+fn origin(provider: &str) -> Origin {
+    match provider {
+        "kiln" => Origin::Kiln,
+        "linux" => Origin::Tree,
+        _ => Origin::Library,
+    }
+}
+
+/// How well a row fits a picture: the greatest is shown.
+fn rank(prefer: &[Term], row: &Row) -> Vec<u64> {
+    let rank = |term: &Term| match number(row, &term.field) {
+        Some(n) => n as u64,
+        None => term.holds(row).into(),
+    };
+    prefer.iter().map(rank).collect()
+}
+
+/// One picture: the best of each provider on each side, of those `rows` that are most wanted.
+pub(super) fn draw(
+    kind: &RowType,
+    view: &Fastest,
+    rows: &[&Row],
+    sides: &[Vec<&Row>],
+    names: &[String],
+) -> Option<Picture> {
+    // Of several with one rank, the first.
+    let best = rows.iter().rev().max_by_key(|r| rank(&view.prefer, r))?;
+    let shared = kind.view.each.iter().chain(&view.prefer);
+    let shared: Vec<&str> = shared.map(|term| term.field.as_str()).collect();
+    let fits = |row: &Row| {
+        shared
+            .iter()
+            .all(|field| row.get(*field) == best.get(*field))
+    };
+    let mut lines: Vec<Line> = Vec::new();
+    let mut limit: Vec<(f64, f64)> = Vec::new();
+    for (side, rows) in sides.iter().enumerate() {
+        let rows: Vec<&Row> = rows.iter().copied().filter(|r| fits(r)).collect();
+        for row in &rows {
+            if let (Some(x), Some(y)) = (number(row, &view.x), number(row, &view.limit)) {
+                match limit.iter_mut().find(|l| l.0 == x) {
+                    Some(l) => l.1 = l.1.min(y / x),
+                    None => limit.push((x, y / x)),
+                }
+            }
+        }
+        // Kiln first, then trees, then libraries; of several machines the libraries would be too much.
+        let mut providers = split(&rows, |r| {
+            family(word(r, &view.provider).unwrap_or("-")).to_string()
+        });
+        providers.sort_by_key(|(name, _)| origin(name));
+        for (provider, mut rows) in providers {
+            // Functions for several messages at a time are shown only for providers that have no others.
+            let aside = rows.iter().all(|r| view.aside.holds(r));
+            rows.retain(|r| view.aside.holds(r) == aside);
+            let whose = origin(&provider);
+            if sides.len() > 1 && whose == Origin::Library {
+                continue;
+            }
+            let Some((imp, points)) = fastest(kind, view, &rows) else {
+                continue;
+            };
+            let last = points.last().map_or(String::new(), |p| {
+                format!(", {} at {:.0} B", short(p.y), p.x)
+            });
+            let words = kind.describe(rows[0], std::slice::from_ref(&view.aside));
+            // The figure is not what is cut.
+            let tail = [vec![last], words].concat().join(", ");
+            let mut name = match sides.len() {
+                1 => String::new(),
+                _ => format!("{}: ", names[side]),
+            };
+            if whose != Origin::Kiln {
+                name.push_str(&format!("{provider} "));
+            }
+            let room = WIDTH - 40.0 - width(&tail, FONT);
+            // A side looks the same in all pictures, whatever the others lack.
+            let series = match (sides.len(), whose) {
+                (1, _) => lines.len(),
+                (_, Origin::Kiln) => side,
+                (n, _) => n + side,
+            };
+            let name = fit(&format!("{name}{imp}"), room, FONT) + &tail;
+            lines.push(Line::new(name, series, points));
+        }
+    }
+    limit.sort_by(|a, b| a.0.total_cmp(&b.0));
+    if limit.len() > 1 {
+        lines.push(Line {
+            name: view.limit_name.clone(),
+            series: None,
+            points: limit.iter().map(|&(x, y)| Point::new(x, y)).collect(),
+        });
+    }
+    let mut stops: Vec<f64> = lines
+        .iter()
+        .flat_map(|l| l.points.iter().map(|p| p.x))
+        .collect();
+    stops.sort_by(f64::total_cmp);
+    stops.dedup();
+    Chart {
+        log: (true, true),
+        lines,
+        stops: Some(stops),
+        words: (&|v| format!("{v:.0}"), &short),
+        marked: true,
+        ..Chart::new(
+            kind.describe(best, &view.title).join(", "),
+            &view.along,
+            &view.upwards,
+        )
+    }
+    .draw()
+}
+
+/// The series that is fastest with long messages, by its name, and its line.
+fn fastest(kind: &RowType, view: &Fastest, rows: &[&Row]) -> Option<(String, Vec<Point>)> {
+    let interval = kind.field(&view.y).and_then(|f| f.interval.as_ref());
+    let series = split(rows, |r| kind.describe(r, &kind.view.name).join(", "));
+    let lines = series.into_iter().map(|(imp, rows)| {
+        let point = |r: &&Row| {
+            let x = number(r, &view.x).filter(|x| *x > 0.0)?;
+            let y = number(r, &view.y)?;
+            let ends = interval.and_then(|(l, h)| number(r, l).zip(number(r, h)));
+            Some(Point {
+                x,
+                y: y / x,
+                ends: ends.map(|(low, high)| (low / x, high / x)),
+            })
+        };
+        let mut points: Vec<Point> = rows.iter().filter_map(point).collect();
+        points.sort_by(|a, b| a.x.total_cmp(&b.x));
+        points.dedup_by(|a, b| a.x == b.x);
+        (imp, points)
+    });
+    let last = |points: &[Point]| points.last().map(|p| (p.x, p.y));
+    let lines = lines.filter(|(_, points)| !points.is_empty());
+    lines.min_by(|(_, a), (_, b)| {
+        let (a, b) = (last(a).unwrap_or_default(), last(b).unwrap_or_default());
+        b.0.total_cmp(&a.0).then(a.1.total_cmp(&b.1))
+    })
+}

@@ -1,0 +1,91 @@
+//! Symbols: those of objects, as `nm` lists them, and those that Kiln gives a meaning.
+
+use std::collections::{BTreeSet, HashMap};
+use std::path::Path;
+use std::process::Command;
+
+use crate::Error;
+
+/// Global symbols of an object.
+#[derive(Debug, Default, Clone)]
+pub(crate) struct Table {
+    pub defined: BTreeSet<String>,
+    /// Those it needs; weak ones it can do without.
+    pub needed: BTreeSet<String>,
+}
+
+/// Words of this CPU that the tree addresses by symbol, and where they lie (`tree/services/percpu.c`). `struct cpu`
+/// begins as 6.12's `struct pcpu_hot`, with the tree's own current task; other trees name the words one by one.
+pub(crate) const CPU_WORDS: &[(&str, u32)] = &[
+    ("pcpu_hot", 0),
+    ("const_pcpu_hot", 0),
+    ("current_task", 0),
+    ("const_current_task", 0),
+    ("__preempt_count", 8),
+    ("cpu_number", 12),
+    ("const_cpu_number", 12),
+    ("__x86_call_depth", 16),
+    ("cpu_current_top_of_stack", 24),
+    ("const_cpu_current_top_of_stack", 24),
+    ("hardirq_stack_ptr", 32),
+    ("__softirq_pending", 40),
+    ("this_cpu_off", 0xf0000),
+    ("numa_node", 0xf0008),
+];
+
+/// Functions of the tree that the glue wraps: calls from other objects go through it.
+pub(crate) const WRAPPED: [&str; 6] = [
+    "alg_test",
+    "crypto_alloc_tfm_node",
+    "crypto_alloc_base",
+    "cpu_has_xfeatures",
+    "kernel_fpu_begin_mask",
+    "kernel_fpu_end",
+];
+
+/// Names of the functions of `kernel/` that a tree may call.
+pub(crate) fn border() -> BTreeSet<&'static str> {
+    let functions = kiln_kernel::hosted::functions();
+    functions.into_iter().map(|(name, _)| name).collect()
+}
+
+/// The tables of objects, by the names given; `dir` is where relative names start.
+pub(crate) fn read_tables<P: AsRef<Path>>(
+    dir: &Path,
+    objects: &[P],
+) -> Result<HashMap<String, Table>, Error> {
+    let output = Command::new("nm")
+        .arg("-A")
+        .args(objects.iter().map(AsRef::as_ref))
+        .current_dir(dir)
+        .env("LC_ALL", "C")
+        .output()
+        .map_err(|e| Error::tool("nm", "binutils", e))?;
+    Ok(parse(&String::from_utf8_lossy(&output.stdout)))
+}
+
+pub(crate) fn parse(text: &str) -> HashMap<String, Table> {
+    let mut tables: HashMap<String, Table> = HashMap::new();
+    for line in text.lines() {
+        // file:[address] letter name
+        let Some((file, rest)) = line.split_once(':') else {
+            continue;
+        };
+        let words: Vec<&str> = rest.split_whitespace().collect();
+        let [.., letter, name] = words[..] else {
+            continue;
+        };
+        let table = tables.entry(file.to_string()).or_default();
+        match letter {
+            "U" => {
+                table.needed.insert(name.to_string());
+            }
+            "w" | "v" => {}
+            l if l.starts_with(|c: char| c.is_ascii_uppercase()) => {
+                table.defined.insert(name.to_string());
+            }
+            _ => {}
+        }
+    }
+    tables
+}

@@ -1,0 +1,41 @@
+//! `kiln completions`.
+
+use clap::{Args, CommandFactory, ValueEnum};
+use clap_complete::{generate, Shell as Form};
+use kiln_question::{print_bytes, Error, Exit};
+
+use crate::cli::Cli;
+
+/// Completions of commands and flags for a shell, on stdout
+///
+/// For a kiln that was built from source: the Debian package brings them.
+#[derive(Args)]
+#[command(after_long_help = "\
+Examples:
+  kiln completions bash > ~/.local/share/bash-completion/completions/kiln
+  kiln completions fish > ~/.config/fish/completions/kiln.fish
+  kiln completions zsh > /usr/local/share/zsh/site-functions/_kiln")]
+pub struct CompletionsArgs {
+    /// Which shell's
+    #[arg(value_enum, value_name = "SHELL")]
+    shell: Shell,
+}
+
+#[derive(Clone, Copy, ValueEnum)]
+enum Shell {
+    Bash,
+    Zsh,
+    Fish,
+}
+
+/// Runs it.
+pub fn run(args: &CompletionsArgs) -> Result<Exit, Error> {
+    let form = match args.shell {
+        Shell::Bash => Form::Bash,
+        Shell::Zsh => Form::Zsh,
+        Shell::Fish => Form::Fish,
+    };
+    let mut script = Vec::new();
+    generate(form, &mut Cli::command(), "kiln", &mut script);
+    print_bytes(&script).map(|()| Exit::Done)
+}

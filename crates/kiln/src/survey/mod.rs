@@ -1,0 +1,122 @@
+//! `kiln survey`, and `kiln` alone: all questions for this machine, in the time there is.
+//!
+//! Each part of the survey is this program's own command in a process of its own, with bounds on what it may take. What
+//! becomes a headline runs in five processes, spread over the survey: pass 1 runs every part once, then pass 2 begins. So
+//! what the survey shows is what the command would show, its record is the command's own record, there is one emulated
+//! CPU to a process as everywhere else, and a part that dies or hangs is a note and not the survey's end. What that costs
+//! is the start of a process for each, 0.2 s with finding its clock.
+//!
+//! | file | contents |
+//! |---|---|
+//! | `plan.rs` | which part gets how much time, and what is left out |
+//! | `run.rs` | pass after pass over the parts, and what they say together |
+//! | `view.rs` | what people see |
+
+mod plan;
+mod run;
+mod view;
+
+use std::path::PathBuf;
+
+use clap::Args;
+use kiln_question::survey::Means;
+use kiln_question::{read_facts, Error, Exit, Question, Session};
+use kiln_questions::compilers::Toolchain;
+use kiln_questions::report::page::Page;
+
+use plan::{find_topic, Plan, Wanted};
+use run::Survey;
+
+/// All questions in about a minute; what kiln does without a command
+///
+/// Takes about 70 s, with --quick 20 s, with --minutes as long as you say. Each question is answered by its own command.
+/// What becomes a headline is measured in five processes spread over the survey, and its interval is where the next process
+/// is expected with a probability of 95 %. With --quick there is one process each, so there are no intervals and no verdicts.
+/// What was left out is listed with the command that adds it. The last step writes a page that you can mail:
+/// kiln-report.html, or DIR/report.html with --out DIR. DIR also receives the records: one per command (speed.json, fpu.json,
+/// ...), those of the repeated processes in DIR/reruns, and survey.json, which contains the first of each.
+#[derive(Args, Default)]
+#[command(after_long_help = "\
+Questions:
+  speed, softirq-simd, nested-fpu, fpu-budget, compilers, ctrlq
+
+Row fields (--json):
+  question, headline, value, unit, baseline (the published figure), ratio
+  (value over baseline), low, high, values (one per process), command, source.
+  The field records has the commands' records, of one process each.
+
+Exit status:
+  1 if a check failed: a wrong answer, a lost register, or a control that lost
+  too little to show that losses are seen (\"no power\")
+
+Examples:
+  kiln
+  kiln survey --minutes 5 --out results
+  kiln survey --minutes 3 --tree ~/linux        with a kernel tree's own code
+  kiln survey --question speed,ctrlq --quick
+  kiln survey --report /tmp/here.html
+  KILN_TIERS=generic,aesni kiln                 as if the CPU had no VAES
+
+See also:
+  docs/FINDINGS.md, docs/METHODOLOGY.md")]
+pub struct SurveyArgs {
+    /// Minutes it may take [default: 1.2]
+    #[arg(long, value_name = "N", allow_hyphen_values = true)]
+    minutes: Option<f64>,
+    /// Questions to ask [default: all]
+    #[arg(long, value_delimiter = ',', value_name = "NAME,…")]
+    question: Vec<String>,
+    /// A Linux source tree, built and hosted; needs --minutes 3
+    #[arg(long, value_name = "DIR")]
+    tree: Option<PathBuf>,
+    /// Where the page goes [default: kiln-report.html, or DIR/report.html]
+    #[arg(long, value_name = "FILE", conflicts_with = "no_report")]
+    report: Option<PathBuf>,
+    /// No page
+    #[arg(long)]
+    no_report: bool,
+}
+
+impl SurveyArgs {
+    fn wanted(&self, session: &Session) -> Result<Wanted, Error> {
+        let topics = self.question.iter().map(|name| find_topic(name));
+        let tree = match &self.tree {
+            Some(dir) if !dir.join("Kconfig").is_file() => {
+                return Err(Error::input(format!(
+                    "--tree {}: no kernel source tree: name the directory its Makefile and Kconfig are in",
+                    dir.display()
+                )))
+            }
+            tree => tree.as_ref().map(|d| d.display().to_string()),
+        };
+        Ok(Wanted {
+            seconds: Wanted::time(self.minutes, session.global.quick)?,
+            topics: topics.collect::<Result<_, _>>()?,
+            means: Means {
+                compilers: Toolchain::names(),
+                tree,
+            },
+        })
+    }
+}
+
+impl Question for SurveyArgs {
+    const NAME: &'static str = "survey";
+    const TIMED: bool = true;
+    const OF_TIERS: bool = true;
+
+    fn run(&self, session: &Session) -> Result<Exit, Error> {
+        let wanted = self.wanted(session)?;
+        let page = match self.no_report {
+            true => None,
+            false => Some(Page::place(self.report.as_deref(), session)?),
+        };
+        let plan = Plan::new(&wanted);
+        // The clocks are found before anything is loud.
+        let facts = read_facts();
+        let mut survey = Survey::new(plan, session);
+        survey.begin(&facts)?;
+        survey.ask()?;
+        survey.end(&facts, page.as_ref())
+    }
+}

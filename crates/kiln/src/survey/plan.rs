@@ -1,0 +1,410 @@
+//! Which part gets how much time, and what is left out.
+
+use kiln_question::survey::{Means, Part, Slot, Topic, PROCESSES};
+use kiln_question::{unknown, Error};
+
+/// For what is asked beside the parts: reading the machine, writing the page.
+const ASIDE_S: f64 = 0.8;
+/// As `--minutes` has it: the least that has a figure, and a day.
+const LEAST_MINUTES: f64 = 0.08;
+const MOST_MINUTES: f64 = 1440.0;
+/// Of `--quick`.
+pub const QUICK_S: f64 = 20.0;
+/// Without either.
+pub const USUAL_S: f64 = 70.0;
+
+/// What the survey can answer, in the order in which people read it.
+pub fn topics() -> Vec<&'static Topic> {
+    let mut all: Vec<&'static Topic> = Vec::new();
+    for contribution in kiln_questions::survey() {
+        if !all.contains(&contribution.topic) {
+            all.push(contribution.topic);
+        }
+    }
+    all
+}
+
+/// The topic of this name.
+pub fn find_topic(name: &str) -> Result<&'static Topic, Error> {
+    let all = topics();
+    let names: Vec<&str> = all.iter().map(|t| t.name).collect();
+    let found = all.iter().copied().find(|t| t.name == name);
+    found.ok_or_else(|| unknown("question", name, &names))
+}
+
+/// A part, and the topic that it measures for.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Item {
+    pub topic: &'static Topic,
+    pub part: &'static Part,
+}
+
+/// All parts, in the order in which each pass runs them.
+fn items() -> Vec<Item> {
+    let all = kiln_questions::survey().into_iter();
+    let items = all.flat_map(|c| {
+        let item = move |&part| Item {
+            topic: c.topic,
+            part,
+        };
+        c.parts.iter().map(item)
+    });
+    items.collect()
+}
+
+/// How many processes a survey with time for repetition runs of it.
+fn processes(part: &Part, repeats: bool) -> usize {
+    match part.repeats && repeats {
+        true => PROCESSES,
+        false => 1,
+    }
+}
+
+/// What is asked for, and what there is.
+#[derive(Clone, Debug, Default)]
+pub struct Wanted {
+    /// For all of it.
+    pub seconds: f64,
+    /// Those asked; none: all.
+    pub topics: Vec<&'static Topic>,
+    /// What there is.
+    pub means: Means,
+}
+
+impl Wanted {
+    /// The time from the flags.
+    ///
+    /// # Errors
+    /// A number that is no time.
+    pub fn time(minutes: Option<f64>, quick: bool) -> Result<f64, Error> {
+        match minutes {
+            None if quick => Ok(QUICK_S),
+            None => Ok(USUAL_S),
+            Some(_) if quick => Err(Error::input(
+                "--minutes and --quick both set the duration: use only one",
+            )),
+            Some(m) if !(LEAST_MINUTES..=MOST_MINUTES).contains(&m) => Err(Error::input(format!(
+                "--minutes {m}: a survey takes from {LEAST_MINUTES} to {MOST_MINUTES}"
+            ))),
+            Some(m) => Ok(60.0 * m),
+        }
+    }
+
+    fn asks(&self, topic: &Topic) -> bool {
+        self.topics.is_empty() || self.topics.contains(&topic)
+    }
+
+    /// Whether it is asked for and there is what it needs.
+    fn may(&self, item: &Item) -> bool {
+        self.asks(item.topic) && (item.part.can_run)(&self.means)
+    }
+}
+
+/// A part with its time.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Step {
+    /// Which.
+    pub item: Item,
+    /// Of each process, from start to end, about.
+    pub seconds: f64,
+    /// How many processes.
+    pub processes: usize,
+    /// Of this program.
+    pub args: Vec<String>,
+}
+
+/// What the survey does not do.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct LeftOut {
+    /// What it would have been for.
+    pub topic: &'static Topic,
+    /// What, and why.
+    pub what: String,
+    /// What would add it.
+    pub add: String,
+}
+
+/// What is done, and what is not.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Plan {
+    /// In the order they are done.
+    pub steps: Vec<Step>,
+    /// With reasons.
+    pub left_out: Vec<LeftOut>,
+}
+
+impl Plan {
+    /// For what is there.
+    pub fn new(wanted: &Wanted) -> Plan {
+        let mut plan = Plan::default();
+        let mut left = wanted.seconds - ASIDE_S;
+        let mut taken: Vec<Item> = Vec::new();
+        let repeats = least(wanted, true) <= left;
+        // If time is short, parts are left out from the end.
+        let mut by_importance = items();
+        by_importance.sort_by_key(|item| item.part.importance);
+        for item in &by_importance {
+            let part = item.part;
+            let least_s = part.least_s * processes(part, repeats) as f64;
+            if !wanted.may(item) {
+                continue;
+            }
+            if wanted.seconds >= part.from_s && least_s <= left {
+                left -= least_s;
+                taken.push(*item);
+            } else {
+                plan.left_out.extend(no_time(item, wanted));
+            }
+        }
+        plan.left_out.extend(not_here(&by_importance, wanted));
+        let shares: f64 = taken.iter().map(|item| item.part.share).sum();
+        for item in items().into_iter().filter(|item| taken.contains(item)) {
+            let part = item.part;
+            let more = match shares > 0.0 {
+                true => left * part.share / shares,
+                false => 0.0,
+            };
+            let processes = processes(part, repeats);
+            let slot = Slot {
+                seconds: part.least_s + more / processes as f64,
+                processes,
+                means: &wanted.means,
+            };
+            plan.steps.push(Step {
+                item,
+                seconds: slot.seconds,
+                processes,
+                args: (part.args)(&slot),
+            });
+            let less = (part.left_out)(&slot).map(|what| LeftOut {
+                topic: item.topic,
+                what,
+                add: minutes(2.5 * wanted.seconds),
+            });
+            plan.left_out.extend(less);
+        }
+        plan
+    }
+
+    /// Seconds of all parts.
+    pub fn seconds(&self) -> f64 {
+        let all = self.steps.iter();
+        all.map(|s| s.seconds * s.processes as f64).sum()
+    }
+
+    /// Every process in the order they run, with its pass: each pass runs every part that has processes left, so that the
+    /// processes of one part are spread over the survey.
+    pub fn runs(&self) -> Vec<(usize, &Step)> {
+        let passes = self.steps.iter().map(|s| s.processes).max().unwrap_or(0);
+        (0..passes)
+            .flat_map(|pass| {
+                let has_it = move |s: &&Step| pass < s.processes;
+                self.steps.iter().filter(has_it).map(move |s| (pass, s))
+            })
+            .collect()
+    }
+
+    /// Whether something is measured for a topic.
+    pub fn asks(&self, topic: &Topic) -> bool {
+        self.steps.iter().any(|s| s.item.topic == topic)
+    }
+}
+
+/// What the parts that every survey has take at least, of those that are asked for.
+fn least(wanted: &Wanted, repeats: bool) -> f64 {
+    let asked = items().into_iter().filter(|item| wanted.may(item));
+    let usual = asked.map(|item| item.part).filter(|p| p.from_s == 0.0);
+    usual
+        .map(|p| p.least_s * processes(p, repeats) as f64)
+        .sum()
+}
+
+/// More time, in whole minutes.
+fn minutes(seconds: f64) -> String {
+    format!("kiln survey --minutes {}", (seconds / 60.0).ceil())
+}
+
+fn no_time(item: &Item, wanted: &Wanted) -> Option<LeftOut> {
+    let enough = item
+        .part
+        .from_s
+        .max(ASIDE_S + least(wanted, false))
+        .max(wanted.seconds + 1.0);
+    (!item.part.follows).then(|| LeftOut {
+        topic: item.topic,
+        what: format!("{}, for lack of time", item.part.what),
+        add: minutes(enough),
+    })
+}
+
+/// What would make the parts better that are asked for.
+fn not_here(items: &[Item], wanted: &Wanted) -> Vec<LeftOut> {
+    let asked = items.iter().filter(|item| wanted.asks(item.topic));
+    let missing = asked.filter_map(|item| Some((item.topic, (item.part.missing)(&wanted.means)?)));
+    let left_out = missing.map(|(topic, (what, add))| LeftOut {
+        topic,
+        what: what.to_string(),
+        add: add.to_string(),
+    });
+    left_out.collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn wanted(seconds: f64, compilers: usize) -> Wanted {
+        let names = [
+            "gcc-12", "clang-19", "gcc-13", "clang-14", "gcc-11", "zig cc",
+        ];
+        Wanted {
+            seconds,
+            means: Means {
+                compilers: names[..compilers].iter().map(|n| n.to_string()).collect(),
+                tree: None,
+            },
+            ..Wanted::default()
+        }
+    }
+
+    /// The same with a kernel tree.
+    fn with_tree(seconds: f64, compilers: usize) -> Wanted {
+        let mut wanted = wanted(seconds, compilers);
+        wanted.means.tree = Some("/t".to_string());
+        wanted
+    }
+
+    fn parts(plan: &Plan) -> Vec<&str> {
+        plan.steps.iter().map(|s| s.item.part.name).collect()
+    }
+
+    fn adds(plan: &Plan) -> String {
+        let all = plan.left_out.iter();
+        all.map(|l| format!("{} ({})\n", l.what, l.add)).collect()
+    }
+
+    #[test]
+    fn the_usual_survey_asks_all_questions_and_begins_with_a_figure() {
+        let plan = Plan::new(&wanted(USUAL_S, 2));
+        assert!(topics().iter().all(|t| plan.asks(t)));
+        assert_eq!(parts(&plan)[0], "speed");
+        assert!(plan.steps[0].seconds < 2.5);
+        // What becomes a headline with an interval runs five times, with passes over all parts.
+        let repeated = |s: &&Step| s.processes == 5;
+        assert!(plan.steps.iter().filter(repeated).count() >= 6);
+        let runs: Vec<&str> = plan.runs().iter().map(|r| r.1.item.part.name).collect();
+        assert_eq!(runs[..2], ["speed", "speed-more"]);
+        assert_eq!(runs.iter().filter(|p| **p == "speed").count(), 5);
+        assert_eq!(runs.last(), Some(&"ctrlq"));
+        assert!(!adds(&plan).contains("compilers"), "{}", adds(&plan));
+        assert!(adds(&plan).contains("--tree DIR"));
+        let quick = Plan::new(&wanted(QUICK_S, 1));
+        assert!(topics().iter().all(|t| quick.asks(t)));
+        assert!(adds(&quick).contains("no second one is here (apt-get install clang)"));
+        assert!(
+            adds(&quick).contains("12 more ciphers, for lack of time (kiln survey --minutes 1)")
+                && quick.steps.iter().all(|s| s.processes == 1)
+        );
+    }
+
+    #[test]
+    fn whatever_the_time_it_is_kept_and_nothing_is_left_out_in_silence() {
+        for tenths in 48..6000 {
+            let seconds = f64::from(tenths) / 10.0;
+            for wanted in [
+                wanted(seconds, 0),
+                with_tree(seconds, 1),
+                with_tree(seconds, 6),
+            ] {
+                let plan = Plan::new(&wanted);
+                assert!(plan.seconds() + ASIDE_S <= seconds + 1e-6, "{seconds}");
+                assert!(plan
+                    .steps
+                    .iter()
+                    .all(|s| s.seconds > 0.0 && !s.args.is_empty()));
+                for topic in topics() {
+                    let told = plan.left_out.iter().any(|l| l.topic == topic);
+                    assert!(plan.asks(topic) || told, "{topic:?} at {seconds}");
+                }
+                let has_tree = parts(&plan).contains(&"speed-tree");
+                assert!(has_tree || adds(&plan).contains("tree"));
+            }
+        }
+    }
+
+    #[test]
+    fn more_time_is_more_work() {
+        let long = Plan::new(&wanted(420.0, 6));
+        let usual = Plan::new(&wanted(USUAL_S, 6));
+        for step in &usual.steps[1..] {
+            let same = long.steps.iter().find(|s| s.item == step.item).unwrap();
+            // Counts of wrong results have a time of their own.
+            let fixed = !step.item.part.repeats;
+            assert!(fixed || same.seconds > step.seconds, "{:?}", step.item);
+        }
+        assert!(
+            adds(&usual).contains("compilers, for lack of time"),
+            "{}",
+            adds(&usual)
+        );
+        assert!(!adds(&long).contains("time"), "{}", adds(&long));
+    }
+
+    #[test]
+    fn a_tree_is_in_it_when_there_is_time_to_build_it() {
+        let with = |seconds| Plan::new(&with_tree(seconds, 1));
+        let long = with(180.0);
+        assert!(parts(&long).contains(&"speed-tree"));
+        let step = &long.steps[parts(&long)
+            .iter()
+            .position(|p| *p == "fpu-overhead-tree")
+            .unwrap()];
+        assert!(step.args.contains(&"tree:/t".to_string()));
+        let usual = with(USUAL_S);
+        assert!(!parts(&usual).contains(&"speed-tree"));
+        assert!(
+            adds(&usual).contains("the kernel tree, for lack of time (kiln survey --minutes 3)")
+        );
+    }
+
+    #[test]
+    fn questions_that_nobody_asked_are_not_answered() {
+        let plan = Plan::new(&Wanted {
+            topics: vec![find_topic("ctrlq").unwrap()],
+            ..wanted(USUAL_S, 2)
+        });
+        assert_eq!(parts(&plan), ["ctrlq"]);
+        assert_eq!(plan.left_out, []);
+        // Its alone is the time.
+        assert!(plan.seconds() > 50.0);
+    }
+
+    #[test]
+    fn processes_are_repeated_whenever_all_that_is_asked_for_fits_five_times() {
+        let of = |seconds, topic: Option<&str>| {
+            let plan = Plan::new(&Wanted {
+                topics: topic.into_iter().map(|t| find_topic(t).unwrap()).collect(),
+                ..wanted(seconds, 2)
+            });
+            plan.steps[0].processes
+        };
+        assert_eq!(of(USUAL_S, None), 5);
+        assert_eq!(of(QUICK_S, None), 1);
+        assert_eq!(of(QUICK_S, Some("speed")), 5);
+        assert_eq!(of(6.0, Some("speed")), 1);
+    }
+
+    #[test]
+    fn times() {
+        assert_eq!(Wanted::time(None, false), Ok(USUAL_S));
+        assert_eq!(Wanted::time(None, true), Ok(20.0));
+        assert_eq!(Wanted::time(Some(2.5), false), Ok(150.0));
+        for (minutes, quick) in [
+            (Some(0.0), false),
+            (Some(f64::NAN), false),
+            (Some(1.0), true),
+        ] {
+            assert_eq!(Wanted::time(minutes, quick).unwrap_err().exit_code(), 2);
+        }
+    }
+}

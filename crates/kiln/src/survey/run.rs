@@ -1,0 +1,333 @@
+//! The run of a survey: pass after pass over its parts, and what they say together.
+
+use std::fs;
+use std::time::{Duration, Instant};
+
+use kiln_measure::{warning, Warning};
+use kiln_question::child::{self, Watch};
+use kiln_question::survey::{Answer, Ended, Row, Topic, PROCESSES};
+use kiln_question::{print, replace, table, Error, Exit, Progress, Session};
+use kiln_questions::headlines;
+use kiln_questions::report::page::Page;
+use kiln_record::{Facts, Record};
+use serde_json::Value;
+
+use super::plan::{topics, LeftOut, Plan, Step};
+use super::{view, SurveyArgs};
+
+/// A part that takes so many times what it was given, and these seconds, hangs.
+const PATIENCE: f64 = 3.0;
+const PATIENCE_S: f64 = 10.0;
+/// In place of these where a tree may have to be built first, on a machine that has other work.
+const BUILDING_S: f64 = 900.0;
+
+/// A survey under way.
+pub struct Survey<'a> {
+    plan: Plan,
+    session: &'a Session,
+    answers: Vec<Answer>,
+    left_out: Vec<LeftOut>,
+    notes: Vec<String>,
+}
+
+impl<'a> Survey<'a> {
+    pub fn new(plan: Plan, session: &'a Session) -> Survey<'a> {
+        Survey {
+            left_out: plan.left_out.clone(),
+            plan,
+            session,
+            answers: Vec::new(),
+            notes: Vec::new(),
+        }
+    }
+
+    /// Says where.
+    pub fn begin(&self, facts: &Facts) -> Result<(), Error> {
+        self.say(&format!("{}\n\n", table::machine(facts)))
+    }
+
+    /// Runs all passes.
+    pub fn ask(&mut self) -> Result<(), Error> {
+        let progress = Progress::start();
+        let (start, whole) = (Instant::now(), self.plan.seconds());
+        let mut planned = 0.0;
+        let plan = self.plan.clone();
+        for (pass, step) in plan.runs() {
+            if self.session.stopped() {
+                break;
+            }
+            let what = format!(
+                "pass {}: {}{}",
+                pass + 1,
+                step.item.topic.name,
+                self.first_result()
+            );
+            let began = Instant::now();
+            let answer = self.run_process(pass, step, &mut || {
+                // By the plan: one process does not know of the others.
+                let part = began.elapsed().as_secs_f64().min(step.seconds);
+                progress.report((planned + part) / whole, &what);
+            })?;
+            planned += step.seconds;
+            self.judge(step.item.topic, &answer);
+            self.save_record(pass, &answer)?;
+            self.answers.push(answer);
+        }
+        drop(progress);
+        for topic in topics() {
+            self.print_block(topic)?;
+        }
+        let took = start.elapsed().as_secs_f64();
+        if took > 1.25 * whole && !self.session.stopped() {
+            self.notes.push(format!(
+                "the survey took {took:.0} s instead of {whole:.0}: this machine is slower or busier than the plan assumes"
+            ));
+        }
+        if self.plan.steps.iter().all(|s| s.processes < PROCESSES) && !self.answers.is_empty() {
+            self.notes.push(format!(
+                "each measurement ran in one process, so there are no intervals or verdicts; without --quick, {PROCESSES} processes run \
+                 and both are given"
+            ));
+        }
+        Ok(())
+    }
+
+    /// One process. Each pass has a seed of its own, so that the intervals cover the choice of the seed.
+    fn run_process(
+        &self,
+        pass: usize,
+        step: &Step,
+        tick: &mut dyn FnMut(),
+    ) -> Result<Answer, Error> {
+        let mut args = step.args.clone();
+        let seed = self.session.seed.wrapping_add(pass as u64).to_string();
+        args.extend(["--json", "--seed", &seed].map(String::from));
+        if let Some(list) = &self.session.global.cpu {
+            args.extend(["--cpu".to_string(), list.clone()]);
+        }
+        let aside = match step.item.part.builds {
+            true => BUILDING_S,
+            false => PATIENCE_S,
+        };
+        let patience = PATIENCE * step.seconds + aside;
+        let left = child::run(
+            "/proc/self/exe",
+            &args,
+            &mut Watch {
+                stop: &self.session.stop,
+                patience: Duration::from_secs_f64(patience),
+                tick,
+            },
+        )?;
+        Ok(Answer::of(step.item.part, left))
+    }
+
+    /// What an end means for the survey.
+    fn judge(&mut self, topic: &'static Topic, answer: &Answer) {
+        let name = answer.part.name;
+        match &answer.ended {
+            Ended::Lacks(why) => {
+                // Such lines end with what would help.
+                let (what, add) = why.rsplit_once(": ").unwrap_or((why, topic.command));
+                let what = format!("{name}: {what}");
+                self.leave_out(topic, what, add);
+            }
+            Ended::Died(why) => self.note(format!(
+                "{name}: {why}: a process without results; run it alone: {}",
+                topic.command
+            )),
+            Ended::Failed => self.note(format!(
+                "{name}: A CHECK FAILED: run {} for details",
+                topic.command
+            )),
+            Ended::Done | Ended::Interrupted => {}
+        }
+        for (peer, add) in answer.peers_left_out() {
+            self.leave_out(topic, format!("peer {peer}: not here"), add);
+        }
+    }
+
+    /// Once, whichever process found it first.
+    fn leave_out(&mut self, topic: &'static Topic, what: String, add: &str) {
+        if !self.left_out.iter().any(|l| l.what == what) {
+            self.left_out.push(LeftOut {
+                topic,
+                what,
+                add: add.to_string(),
+            });
+        }
+    }
+
+    fn note(&mut self, note: String) {
+        if !self.notes.contains(&note) {
+            self.notes.push(note);
+        }
+    }
+
+    /// Prints the block of a topic that has an answer.
+    fn print_block(&self, topic: &Topic) -> Result<(), Error> {
+        let rows = headlines(topic, &self.answers);
+        if rows.is_empty() {
+            return Ok(());
+        }
+        self.say(&(view::block(topic, &rows, self.session.tty) + "\n"))
+    }
+
+    /// To people alone.
+    fn say(&self, text: &str) -> Result<(), Error> {
+        match self.session.global.json {
+            true => Ok(()),
+            false => print(text),
+        }
+    }
+
+    /// All rows; a question without an answer has one of nulls, and a note, which people know from what was left out.
+    fn rows(&self) -> (Vec<Row>, Vec<String>) {
+        let (mut all, mut notes) = (Vec::new(), Vec::new());
+        for topic in topics() {
+            let rows = headlines(topic, &self.answers);
+            if rows.is_empty() {
+                let told = self.left_out.iter().filter(|l| l.topic == topic);
+                let why: Vec<String> = told.map(|l| format!("{}: {}", l.what, l.add)).collect();
+                let why = match why.as_slice() {
+                    _ if self.session.stopped() => "interrupted".to_string(),
+                    [] if !self.plan.asks(topic) => "not asked".to_string(),
+                    [] => "no figure came of it".to_string(),
+                    why => why.join("; "),
+                };
+                notes.push(format!("{}: left out: {why}", topic.name));
+                all.push(Row::none(topic));
+            }
+            all.extend(rows);
+        }
+        (all, notes)
+    }
+
+    /// What disturbed the survey; and what a part alone saw, with its name.
+    fn warnings(&self, facts: &Facts) -> Vec<String> {
+        let own = self.session.warnings::<SurveyArgs>(facts);
+        let mut kinds: Vec<&str> = own.iter().map(|w| w.kind.name()).collect();
+        let mut lines: Vec<String> = own.iter().map(Warning::to_string).collect();
+        for answer in &self.answers {
+            for line in answer.warnings() {
+                let rest = &line[warning::PREFIX.len()..];
+                let kind = rest.split(':').next().unwrap_or_default();
+                if !kinds.contains(&kind) {
+                    kinds.push(kind);
+                    lines.push(format!("{line} (in {})", answer.part.name));
+                }
+            }
+        }
+        lines
+    }
+
+    /// Records, page and the last lines.
+    pub fn end(&self, facts: &Facts, page: Option<&Page>) -> Result<Exit, Error> {
+        let warnings = self.warnings(facts);
+        let (rows, without) = self.rows();
+        let left = self
+            .left_out
+            .iter()
+            .map(|l| format!("left out: {}: {}", l.what, l.add));
+        let mut notes = [self.notes.clone(), without].concat();
+        notes.extend(left);
+        notes.extend(warnings.iter().cloned());
+        // The page shows one process of each part; the survey's rows have the values of all.
+        let records: Vec<Value> = self
+            .first_answers()
+            .filter_map(|a| a.record.clone())
+            .collect();
+        let mut last = String::new();
+        if let Some(page) = page {
+            let bundle = Record {
+                records: Some(&records),
+                ..self.session.record::<SurveyArgs, _>(facts, &rows, &notes)
+            };
+            last = page.write(&bundle.to_value()).unwrap_or_else(|e| {
+                // The survey is done; that nobody may write there is told.
+                let note = format!("no report: {e}");
+                notes.push(note.clone());
+                note
+            });
+            last = table::paragraph(&last) + "\n";
+        }
+        let bundle = Record {
+            records: Some(&records),
+            ..self.session.record::<SurveyArgs, _>(facts, &rows, &notes)
+        };
+        let text = bundle.to_json();
+        if let Some(dir) = &self.session.global.out {
+            replace::write(&dir.join("survey.json"), text.as_bytes())?;
+        }
+        if self.session.global.json {
+            print(&text)?;
+        } else {
+            let told: String = self
+                .notes
+                .iter()
+                .chain(&warnings)
+                .map(|n| table::paragraph(n) + "\n")
+                .collect();
+            let seed = table::notes(&[], self.session.seed);
+            let left = view::left_out(&self.left_out);
+            let gap = if left.is_empty() { "" } else { "\n" };
+            print(&format!("{left}{gap}{told}{seed}{last}"))?;
+        }
+        let mut contributions = kiln_questions::survey().into_iter();
+        let blind = !self.session.stopped() && contributions.any(|c| (c.failed)(&self.answers));
+        let failed = blind || self.answers.iter().any(|a| a.ended == Ended::Failed);
+        Ok(match failed {
+            true => Exit::Failed,
+            false if self.session.stopped() => Exit::Interrupted,
+            false => Exit::Done,
+        })
+    }
+
+    /// The first process of each part.
+    fn first_answers(&self) -> impl Iterator<Item = &Answer> {
+        let all = self.answers.iter().enumerate();
+        all.filter(|(i, a)| self.answers[..*i].iter().all(|b| b.part != a.part))
+            .map(|(_, a)| a)
+    }
+
+    /// The throughput measured so far, for the progress line: blocks are printed after the last pass.
+    fn first_result(&self) -> String {
+        let first = self.plan.steps.first();
+        let rows = first.map(|step| headlines(step.item.topic, &self.answers));
+        match rows.unwrap_or_default().first() {
+            Some(Row {
+                value: Some(mb),
+                unit: Some("mb_per_s"),
+                ..
+            }) => format!("; {:.1} GB/s", mb / 1e3),
+            _ => String::new(),
+        }
+    }
+
+    /// Writes the record of a process as soon as it is there: DIR/NAME.json for the first of a part, DIR/reruns/NAME-2.json
+    /// and so on for the others, which `kiln report DIR` does not read.
+    fn save_record(&self, pass: usize, answer: &Answer) -> Result<(), Error> {
+        let Some(dir) = &self.session.global.out else {
+            return Ok(());
+        };
+        let name = answer.part.name;
+        let path = match pass {
+            0 => dir.join(format!("{name}.json")),
+            _ => {
+                let reruns = dir.join("reruns");
+                fs::create_dir_all(&reruns).map_err(|e| {
+                    Error::input(format!("cannot create '{}': {e}", reruns.display()))
+                })?;
+                reruns.join(format!("{name}-{}.json", pass + 1))
+            }
+        };
+        match &answer.text {
+            Some(text) => replace::write(&path, text.as_bytes()),
+            None => {
+                // The record of an earlier survey would pass for this one's.
+                drop(fs::remove_file(&path));
+                Ok(())
+            }
+        }
+    }
+}

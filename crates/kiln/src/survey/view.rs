@@ -1,0 +1,93 @@
+//! What a survey says, block by block.
+
+use kiln_question::survey::{Row, Topic};
+use kiln_question::table::{paragraph, WIDTH};
+
+use super::plan::LeftOut;
+
+/// A topic with the command that digs deeper, and what came of it.
+pub fn block(topic: &Topic, rows: &[Row], tty: bool) -> String {
+    let (title, command) = (topic.title, topic.command);
+    let gap = WIDTH.saturating_sub(title.chars().count() + command.len());
+    let title = match tty {
+        true => format!("\x1b[1m{title}\x1b[0m"),
+        false => title.to_string(),
+    };
+    format!("{title}{}{command}\n{}", " ".repeat(gap), sentences(rows))
+}
+
+/// The headlines of a topic whose title has been printed.
+fn sentences(rows: &[Row]) -> String {
+    let headlines = rows.iter().filter_map(|r| r.headline.as_deref());
+    headlines
+        .map(|h| paragraph(&format!("  {h}.")) + "\n")
+        .collect()
+}
+
+/// What was left out, and what would add it.
+pub fn left_out(all: &[LeftOut]) -> String {
+    if all.is_empty() {
+        return String::new();
+    }
+    // What one command adds is told together.
+    let mut adds: Vec<(&str, Vec<&str>)> = Vec::new();
+    for left in all {
+        match adds.iter_mut().find(|(add, _)| *add == left.add) {
+            Some((_, whats)) => whats.push(&left.what),
+            None => adds.push((&left.add, vec![&left.what])),
+        }
+    }
+    let mut text = "Left out:\n".to_string();
+    for (add, whats) in adds {
+        text.push_str(&paragraph(&format!("  {}: {add}", whats.join("; "))));
+        text.push('\n');
+    }
+    text
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::survey::plan::topics;
+
+    #[test]
+    fn blocks_fit_80_columns_and_name_the_command() {
+        let rows = [Row::new(
+            topics()[0],
+            3.0,
+            "times",
+            "a sentence that is long enough to be broken "
+                .repeat(3)
+                .trim()
+                .to_string(),
+        )];
+        for topic in topics() {
+            let text = block(topic, &rows, false);
+            let first = text.lines().next().unwrap();
+            assert_eq!(first.chars().count(), WIDTH, "{first}");
+            assert!(first.ends_with(topic.command));
+            assert!(text.lines().all(|l| l.chars().count() <= WIDTH), "{text}");
+            assert!(block(topic, &rows, true).starts_with("\x1b[1m"));
+        }
+        assert_eq!(sentences(&[Row::none(topics()[0])]), "");
+    }
+
+    #[test]
+    fn what_one_command_adds_is_told_once() {
+        let left = |what: &str, add: &str| LeftOut {
+            topic: topics()[0],
+            what: what.to_string(),
+            add: add.to_string(),
+        };
+        let all = [
+            left("a: time", "kiln survey --minutes 3"),
+            left("b", "apt-get install b"),
+            left("c: time", "kiln survey --minutes 3"),
+        ];
+        assert_eq!(
+            left_out(&all),
+            "Left out:\n  a: time; c: time: kiln survey --minutes 3\n  b: apt-get install b\n"
+        );
+        assert_eq!(left_out(&[]), "");
+    }
+}

@@ -1,0 +1,37 @@
+//! Kernel trees for tests, and where they are built.
+
+use std::env;
+use std::fs;
+use std::io::Write;
+use std::path::{Path, PathBuf};
+
+use super::{kiln_with, Run};
+
+/// Where tests build, kept between runs.
+pub fn place(name: &str) -> PathBuf {
+    let dir = Path::new(env!("CARGO_TARGET_TMPDIR")).join(name);
+    fs::create_dir_all(&dir).unwrap();
+    dir
+}
+
+pub fn given_tree() -> Option<PathBuf> {
+    tree_of("KILN_TEST_TREE", "kernel tree")
+}
+
+/// The tree that this variable names. Without one the test is skipped.
+pub fn tree_of(variable: &str, what: &str) -> Option<PathBuf> {
+    let tree = env::var_os(variable).filter(|v| !v.is_empty());
+    if tree.is_none() {
+        // Not by a macro, whose output a passing test keeps to itself.
+        let line =
+            format!("\nSKIPPED: no {what}: set {variable} to an unpacked, unconfigured one\n");
+        let _ = std::io::stderr().write_all(line.as_bytes());
+    }
+    tree.map(|tree| fs::canonicalize(tree).unwrap())
+}
+
+/// A run whose builds are kept.
+pub fn kiln_keeping(args: &[&str]) -> Run {
+    let cache = place("tree-cache");
+    kiln_with(args, &[("XDG_CACHE_HOME", cache.to_str().unwrap())])
+}

@@ -1,0 +1,213 @@
+//! `kiln budget`.
+
+use std::fs::OpenOptions;
+use std::path::{Path, PathBuf};
+
+use clap::Args;
+use kiln_kernel::budget as kernel;
+use kiln_kernel::cipher::Op;
+use kiln_question::{replace, unknown, Error, Exit, Question, RowType, Session};
+use kiln_report::picture::{of_rows, Band, Bands, Picture};
+
+use super::row::{Lengths, Row};
+use super::{header, run, view};
+use super::{parse_ways, Plan};
+
+/// Bytes for an FPU section that holds a latency target
+///
+/// How long FPU sections last under each way of cutting messages into sections, and what the cutting costs. Every
+/// implementation is measured first, as a kernel would at its start. Then a task asks the crypto API for 1 MiB at a time
+/// on an emulated CPU, while interrupts raise softirqs and wake a task.
+#[derive(Args)]
+#[command(after_long_help = "\
+Ways of cutting (--mode):
+  unbounded    one section, whatever the length
+  page         4 KiB each
+  fixed        the byte limits posted in 2022 and never merged; no row where
+               no limit was posted for the algorithm and tier
+  class        16, 256 or 512 KiB, by kind of algorithm
+  calibrated   what fits the target, by what was measured
+  clocked      the cycle counter is read every so many bytes
+  on-demand    until a softirq is pending or a reschedule is wanted
+
+Row fields (--json):
+  alg, impl, op, mode, data, bytes, step_bytes, target_us
+  holds_bytes (what the target holds at the measured rate, without a margin),
+  budget_bytes (the budget for it, with Kiln's safety margin)
+  section_us_p50, _p95, _p999, _max (upper edges of buckets 3 to 6 % wide)
+  null_us_p95, _p999 (sections of pure arithmetic as long as the target, in
+  turns with the others)
+  loss_pct (throughput, against unbounded), sections_per_op, min_bytes
+  (shorter messages are faster by scalar code)
+  softirq_us_*, wake_us_*, interrupted_pct, stolen_pct, stalls
+  long_pct, null_long_pct (sections and null sections beyond 1.1 times the
+  target, counted), long_witnessed_pct
+
+Environment:
+  KILN_TIERS=generic,aesni   restricts the tiers
+
+Examples:
+  kiln budget --quick
+  kiln budget sha256 'gcm(aes)' --target-us 5,30,100 --mode calibrated,clocked
+  kiln budget --header kiln_budget.h --target-us 30
+  kiln budget sm3 --data cold --irq-rate 2000 --seconds 2
+  kiln budget --quick --json --out DIR    pictures in DIR/budget.svg
+
+See also:
+  docs/BUDGETS.md")]
+pub struct BudgetArgs {
+    /// Algorithms, by the kernel's names [default: all]
+    #[arg(value_name = "ALG")]
+    algs: Vec<String>,
+    /// How long a section may last [default: 30]
+    #[arg(
+        long,
+        value_delimiter = ',',
+        value_name = "N,…",
+        allow_hyphen_values = true
+    )]
+    target_us: Vec<f64>,
+    /// Ways of cutting [default: all; with --header: calibrated]
+    #[arg(long, value_delimiter = ',', value_name = "NAME,…")]
+    mode: Vec<String>,
+    /// encrypt, decrypt [default: encrypt]
+    #[arg(long, value_delimiter = ',', value_name = "OP,…")]
+    op: Vec<String>,
+    /// Where an operation finds its data: warm, cold [default: warm]
+    #[arg(long, value_delimiter = ',', value_name = "NAME,…")]
+    data: Vec<String>,
+    /// Interrupts per second [default: 250]
+    #[arg(long, value_name = "HZ", allow_hyphen_values = true)]
+    irq_rate: Option<f64>,
+    /// Seconds per row [default: 0.25; with --quick 0.06]
+    #[arg(long, value_name = "N", allow_hyphen_values = true)]
+    seconds: Option<f64>,
+    /// Write the constants that fit here as a C header
+    #[arg(long, value_name = "FILE")]
+    header: Option<PathBuf>,
+}
+
+impl BudgetArgs {
+    fn plan(&self, session: &Session) -> Result<Plan, Error> {
+        let usual = Plan::new(&self.algs, session.seed, session.global.quick)?;
+        let mut ops = Vec::new();
+        for name in &self.op {
+            ops.push(match name.as_str() {
+                "encrypt" => Op::Encrypt,
+                "decrypt" => Op::Decrypt,
+                _ => return Err(unknown("operation", name, &["encrypt", "decrypt"])),
+            });
+        }
+        let data = self.data.iter().map(|name| name.parse());
+        let data: Vec<_> = data.collect::<Result<_, _>>()?;
+        Ok(Plan {
+            ops: if ops.is_empty() { usual.ops } else { ops },
+            ways: match (&self.header, self.mode.as_slice()) {
+                (Some(_), []) => vec![kernel::Way::Calibrated],
+                (_, names) => parse_ways(names)?,
+            },
+            targets_us: match self.target_us.as_slice() {
+                [] => usual.targets_us,
+                targets => targets.to_vec(),
+            },
+            data: if data.is_empty() { usual.data } else { data },
+            irq_rate: self.irq_rate.unwrap_or(usual.irq_rate),
+            seconds: self.seconds.unwrap_or(usual.seconds),
+            ..usual
+        })
+    }
+}
+
+/// Before anything is measured for it.
+fn may_write(path: &Path) -> Result<(), Error> {
+    let there = path.exists();
+    let opened = OpenOptions::new().append(true).create(true).open(path);
+    if !there && opened.is_ok() {
+        let _ = std::fs::remove_file(path);
+    }
+    opened.map(drop).map_err(|e| {
+        Error::input(format!(
+            "--header: cannot write '{}': {e}: name a file in a directory you may write to",
+            path.display()
+        ))
+    })
+}
+
+impl Question for BudgetArgs {
+    const NAME: &'static str = "budget";
+    const TIMED: bool = true;
+    const OF_TIERS: bool = true;
+
+    fn row_types() -> Vec<RowType> {
+        vec![RowType::at::<Row>(40)]
+    }
+
+    fn run(&self, session: &Session) -> Result<Exit, Error> {
+        let plan = self.plan(session)?;
+        if let Some(path) = &self.header {
+            may_write(path)?;
+        }
+        session.settle().answer::<Self, _>(
+            |facts, progress| {
+                let calibrated = kernel::calibrate();
+                let (tsc_hz, core_hz) = (facts.machine.tsc_hz, facts.machine.core_hz);
+                plan.check(tsc_hz)?;
+                let mut written = Vec::new();
+                if let Some(path) = &self.header {
+                    let facts = header::Facts {
+                        model: &facts.machine.model,
+                        tsc_hz,
+                        core_hz,
+                        target_us: plan.targets_us[0],
+                    };
+                    replace::write(path, header::text(&plan.impls, &facts).as_bytes())?;
+                    written.push(format!(
+                        "constants for {} µs: {}",
+                        plan.targets_us[0],
+                        path.display()
+                    ));
+                }
+                let (mut outcome, lengths) = run::run(
+                    &plan,
+                    calibrated,
+                    (tsc_hz, core_hz),
+                    &session.stop,
+                    progress,
+                )?;
+                outcome.notes.extend(written);
+                let note = format!(
+                    "{} implementations, seed {}; {}",
+                    plan.impls.len(),
+                    session.seed,
+                    facts.machine.model
+                );
+                let pictures = pictures(&outcome.rows, &lengths, plan.targets_us[0]);
+                let path = session.draw("budget.svg", &pictures, &note)?;
+                outcome
+                    .notes
+                    .extend(path.map(|path| format!("picture: {}", path.display())));
+                Ok(outcome)
+            },
+            view::all,
+        )
+    }
+}
+
+/// All sections by strategy, then those of each implementation.
+fn pictures(rows: &[Row], lengths: &[Lengths], target_us: f64) -> Vec<Picture> {
+    let band = |lengths: &Lengths| Band {
+        name: lengths.mode.to_string(),
+        counts: lengths.by_time(),
+        ..Band::default()
+    };
+    let all = Bands {
+        title: "FPU sections by length: where their time goes".to_string(),
+        unit: "length of a section; upwards: their share of the time",
+        tail: "",
+        beside: "",
+        target: Some((target_us, format!("target {target_us} µs"))),
+        bands: lengths.iter().map(band).collect(),
+    };
+    let each = of_rows("budget", rows);
+    all.draw().into_iter().chain(each).collect()
+}

@@ -1,0 +1,372 @@
+//! What an FPU section may hold, in sentences.
+
+use kiln_question::survey::words::{number, thousands, word};
+use kiln_question::survey::{Estimate, Row, Runs, Topic};
+use serde_json::Value;
+
+use super::row::keeps_target;
+
+pub(super) static TOPIC: Topic = Topic {
+    name: "fpu-budget",
+    title: "How many bytes may one FPU section hold?",
+    command: "kiln budget",
+    source: Some("crypto: x86 - limit FPU preemption, Elliott, 2022; Cascade Lake"),
+};
+
+/// The three kinds of hashes in the thread of 2022, slowest first, by Kiln's algorithms.
+const CLASSES: [&[&str]; 3] = [
+    &["sha1", "sha256", "sha512", "sm3"],
+    &["poly1305", "polyval", "nhpoly1305", "ghash"],
+    &["crc32c", "crct10dif"],
+];
+
+const KIB: f64 = 1024.0;
+
+/// An algorithm and the KiB that a field of its rows has.
+struct Size<'a> {
+    alg: &'a str,
+    kib: Estimate,
+}
+
+/// The largest over the implementations of an algorithm, each at the median of its rows: what the fastest one has.
+fn largest(rows: &[&Value], alg: &str, field: &str) -> Option<f64> {
+    let of_alg: Vec<&&Value> = rows.iter().filter(|r| word(r, "alg") == alg).collect();
+    let median = |imp: &str| {
+        let of_imp = of_alg.iter().filter(|r| word(r, "impl") == imp);
+        let mut all: Vec<f64> = of_imp.filter_map(|r| number(r, field)).collect();
+        all.sort_by(f64::total_cmp);
+        all.get(all.len() / 2).copied()
+    };
+    let sizes = of_alg.iter().filter_map(|r| median(word(r, "impl")));
+    sizes.reduce(f64::max).map(|bytes| bytes / KIB)
+}
+
+/// The algorithms of a class that were measured, the smallest size first.
+fn sizes<'a>(runs: &Runs<'_>, algs: &[&'a str], field: &str) -> Vec<Size<'a>> {
+    let size = |alg: &'a str| {
+        let kib = runs.estimate(|rows| largest(rows, alg, field))?;
+        Some(Size { alg, kib })
+    };
+    let mut sizes: Vec<Size> = algs.iter().filter_map(|alg| size(alg)).collect();
+    sizes.sort_by(|a, b| a.kib.value.total_cmp(&b.kib.value));
+    sizes
+}
+
+/// KiB with three digits.
+fn kib(x: f64) -> String {
+    match x {
+        x if x < 99.95 => format!("{x:.1}"),
+        x => thousands(x),
+    }
+}
+
+/// The smallest and the largest size of each class, and the smallest of all.
+fn ranges<'a>(runs: &Runs<'a>, field: &str) -> Option<(String, Estimate)> {
+    // A message that ended before the target did shows no more than its own length.
+    let len = runs.all().find_map(|r| number(r, "len"))? / KIB;
+    let say = |size: &Size| match size.kib.value {
+        v if v >= len => format!("all of a {} KiB message of {}", kib(len), size.alg),
+        v => {
+            let interval = size.kib.interval(|x| kib(x.min(len)));
+            format!("{} KiB{interval} of {}", kib(v), size.alg)
+        }
+    };
+    let mut classes = Vec::new();
+    let mut smallest: Option<Estimate> = None;
+    for algs in CLASSES {
+        let sizes = sizes(runs, algs, field);
+        classes.push(match sizes.as_slice() {
+            [] => continue,
+            [one] => say(one),
+            // Then all others are held, too.
+            [first, rest @ ..] if first.kib.value >= len => {
+                let rest = rest.iter().map(|size| format!(" and {}", size.alg));
+                say(first) + &rest.collect::<String>()
+            }
+            [first, .., last] => format!("{} to {}", say(first), say(last)),
+        });
+        let first = sizes.into_iter().next().map(|s| s.kib);
+        smallest = [smallest, first]
+            .into_iter()
+            .flatten()
+            .min_by(|a, b| a.value.total_cmp(&b.value));
+    }
+    Some((classes.join("; "), smallest?))
+}
+
+fn target(runs: &Runs) -> Option<f64> {
+    runs.all().find_map(|r| number(r, "target_us"))
+}
+
+fn once(estimate: &Estimate) -> &'static str {
+    match estimate.low {
+        Some(_) => "",
+        None => ", measured once",
+    }
+}
+
+/// What the target holds, as measured.
+pub(super) fn held(runs: &Runs) -> Option<Row> {
+    let (ranges, smallest) = ranges(runs, "holds_bytes")?;
+    let text = format!(
+        "On this CPU one section of {:.0} µs processes {ranges} (messages of 1,024 KiB, warm caches, the fastest implementation of \
+         each{})",
+        target(runs)?,
+        once(&smallest)
+    );
+    Some(Row::estimate(&TOPIC, &smallest, "KiB", text))
+}
+
+/// What Kiln would allow, with its margin.
+pub(super) fn budgets(runs: &Runs) -> Option<Row> {
+    let (ranges, smallest) = ranges(runs, "budget_bytes")?;
+    let text = format!(
+        "Kiln's budgets for {:.0} µs keep a fifth of the time in reserve and assume that no data is cached: {ranges}{}",
+        target(runs)?,
+        once(&smallest)
+    );
+    Some(Row::estimate(&TOPIC, &smallest, "KiB", text))
+}
+
+/// Whether an implementation kept the target under a way of cutting: none if the processes disagree, or if most of them
+/// cannot tell.
+fn verdict(runs: &Runs, imp: &str, mode: &str) -> Option<bool> {
+    let of = |r: &&Value| word(r, "impl") == imp && word(r, "mode") == mode;
+    let asked: Vec<Option<bool>> = runs
+        .all()
+        .filter(of)
+        .map(|r| {
+            let over = number(r, "bytes")? / number(r, "holds_bytes")?;
+            let over = r["step_bytes"].is_null().then_some(over);
+            keeps_target(number(r, "long_pct")?, number(r, "null_long_pct")?, over)
+        })
+        .collect();
+    let told: Vec<bool> = asked.iter().flatten().copied().collect();
+    let first = *told.first()?;
+    (told.len() * 2 > asked.len() && told.iter().all(|v| *v == first)).then_some(first)
+}
+
+/// Implementations by verdict.
+#[derive(Default)]
+struct Count<'a> {
+    kept: usize,
+    missed: Vec<&'a str>,
+    unknown: Vec<&'a str>,
+}
+
+impl<'a> Count<'a> {
+    fn from_verdicts(runs: &Runs, imps: &[&'a str], mode: &str) -> Count<'a> {
+        let mut count = Count::default();
+        for imp in imps {
+            match verdict(runs, imp, mode) {
+                Some(true) => count.kept += 1,
+                Some(false) => count.missed.push(imp),
+                None => count.unknown.push(imp),
+            }
+        }
+        count
+    }
+
+    /// The implementations that missed the target, and those without a verdict.
+    fn exceptions(&self) -> String {
+        let mut parts = Vec::new();
+        if !self.missed.is_empty() {
+            parts.push(format!("not {}", self.missed.join(", ")));
+        }
+        if !self.unknown.is_empty() {
+            parts.push(format!("cannot tell for {}", self.unknown.join(", ")));
+        }
+        match parts.is_empty() {
+            true => String::new(),
+            false => format!(" ({})", parts.join("; ")),
+        }
+    }
+}
+
+/// Posted limits against a section timer, over the same implementations: those that a limit was posted for.
+pub(super) fn posted(runs: &Runs) -> Option<Row> {
+    let topic = &TOPIC;
+    let mut imps: Vec<&str> = Vec::new();
+    for row in runs.all().filter(|r| word(r, "mode") == "fixed") {
+        let timed = |r: &Value| word(r, "mode") == "clocked" && r["impl"] == row["impl"];
+        if !imps.contains(&word(row, "impl")) && runs.all().any(timed) {
+            imps.push(word(row, "impl"));
+        }
+    }
+    let target = target(runs).filter(|_| !imps.is_empty())?;
+    let fixed = Count::from_verdicts(runs, &imps, "fixed");
+    let timed = Count::from_verdicts(runs, &imps, "clocked");
+    let of = imps.len();
+    let once = if runs.len() < 2 {
+        ", measured once"
+    } else {
+        ""
+    };
+    let text = format!(
+        "With the byte limits posted in 2022, chosen on a 2.2 GHz Cascade Lake, 95 % of sections end within {:.0} µs (the target \
+         and 10 %) for {} of {of} implementations{}; with a section timer, for {} of the same {of}{}{once}",
+        1.1 * target,
+        fixed.kept,
+        fixed.exceptions(),
+        timed.kept,
+        timed.exceptions()
+    );
+    let value = fixed.kept as f64;
+    Some(Row {
+        source: topic.source,
+        ..Row::new(topic, value, "implementations", text)
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::survey::BUDGET;
+    use super::*;
+    use crate::testing::{answer, sentences};
+    use kiln_question::survey::Answer;
+    use kiln_question::survey::PROCESSES;
+    use serde_json::json;
+
+    /// Algorithm, implementation, KiB held, KiB of the budget, per cent of long sections: fixed (none: no limit posted)
+    /// and clocked.
+    type Given = (&'static str, &'static str, f64, f64, Option<f64>, f64);
+
+    const USUAL: [Given; 7] = [
+        ("sm3", "sm3-avx2", 16.0, 10.0, Some(0.2), 1.0),
+        ("sm3", "sm3-avx512", 17.0, 11.0, None, 1.0),
+        ("sha1", "sha1-sha-ni", 55.0, 42.0, Some(0.2), 1.0),
+        ("polyval", "polyval-aesni", 260.0, 167.0, Some(90.0), 1.0),
+        ("ghash", "ghash-aesni", 256.0, 164.0, Some(0.1), 1.0),
+        ("crc32c", "crc32c-vaes-avx512", 1024.0, 540.0, None, 1.0),
+        (
+            "crct10dif",
+            "crct10dif-vaes-avx512",
+            1030.0,
+            530.0,
+            None,
+            1.0,
+        ),
+    ];
+
+    fn process(given: &[Given], scale: f64, arithmetic: f64) -> Answer {
+        let mut rows = Vec::new();
+        for &(alg, imp, holds, budget, fixed, clocked) in given {
+            let row = |mode: &str, long: f64| {
+                // What takes a tenth longer than it may even without disturbance misses.
+                let over = if long > 50.0 { 1.5 } else { 0.9 };
+                let step = (mode == "clocked").then_some(4096);
+                json!({"bytes": 1024.0 * holds * scale * over, "step_bytes": step, "alg": alg, "impl": imp, "mode": mode, "target_us": 30.0, "len": 1 << 20,
+                       "holds_bytes": (1024.0 * holds * scale).min(1048576.0), "budget_bytes": 1024.0 * budget,
+                       "long_pct": long, "null_long_pct": arithmetic})
+            };
+            rows.extend(fixed.map(|long| row("fixed", long)));
+            rows.push(row("clocked", clocked));
+        }
+        answer(&BUDGET, Value::Array(rows))
+    }
+
+    fn five(given: &[Given], arithmetic: f64) -> Vec<Answer> {
+        let scale = |k: usize| 1.0 + 0.01 * k as f64 - 0.02;
+        let each = (0..PROCESSES).map(|k| process(given, scale(k), arithmetic));
+        each.collect()
+    }
+
+    fn told(answers: &[Answer]) -> Vec<String> {
+        sentences(&TOPIC, answers)
+    }
+
+    #[test]
+    fn what_is_held_and_the_budget_are_two_sentences() {
+        let all = told(&five(&USUAL, 0.5));
+        assert_eq!(all.len(), 3, "{all:?}");
+        assert_eq!(
+            all[0],
+            "On this CPU one section of 30 µs processes 17.0 KiB (16.2 to 17.8) of sm3 to 55.0 KiB (52.4 to 57.7) of sha1; 256 KiB (244 to 269) of \
+             ghash to 260 KiB (248 to 273) of polyval; all of a 1,024 KiB message of crc32c and crct10dif (messages of 1,024 KiB, warm \
+             caches, the fastest implementation of each)"
+        );
+        assert!(
+            all[1].starts_with("Kiln's budgets for 30 µs keep a fifth")
+                && all[1].contains("11.0 KiB (11.0 to 11.0) of sm3 to 42.0 KiB"),
+            "{all:?}"
+        );
+        assert!(!all[0].contains("2022") && !all[0].contains("published"));
+        // A machine half as fast has another sentence, and no budget's number is in the first.
+        let slow: Vec<Answer> = (0..PROCESSES).map(|_| process(&USUAL, 0.5, 0.5)).collect();
+        let slow = told(&slow);
+        assert!(slow[0].contains("8.5 KiB (8.5 to 8.5) of sm3"), "{slow:?}");
+        assert!(
+            slow[0].contains("512 KiB (512 to 512) of crc32c"),
+            "{slow:?}"
+        );
+        assert_eq!(slow[1], all[1]);
+    }
+
+    #[test]
+    fn one_process_has_no_interval_and_says_so() {
+        let all = told(&[process(&USUAL, 1.0, 0.5)]);
+        assert!(
+            all[0].contains("17.0 KiB of sm3") && all[0].contains("measured once"),
+            "{all:?}"
+        );
+        assert!(all
+            .iter()
+            .all(|s| s.ends_with("measured once)") || s.ends_with("measured once")));
+    }
+
+    #[test]
+    fn posted_limits_and_the_timer_are_counted_over_the_same_implementations() {
+        let text = &told(&five(&USUAL, 0.5))[2];
+        assert_eq!(
+            text,
+            "With the byte limits posted in 2022, chosen on a 2.2 GHz Cascade Lake, 95 % of sections end within 33 µs (the target \
+             and 10 %) for 3 of 4 implementations (not polyval-aesni); with a section timer, for 4 of the same 4"
+        );
+        let mut other = USUAL;
+        for row in &mut other {
+            (row.4, row.5) = (row.4.map(|_| 0.0), 30.0);
+        }
+        let text = &told(&five(&other, 0.5))[2];
+        assert!(
+            text.contains("for 4 of 4 implementations; with a section timer"),
+            "{text}"
+        );
+        assert!(
+            text.ends_with(
+                "for 0 of the same 4 (not sm3-avx2, sha1-sha-ni, polyval-aesni, ghash-aesni)"
+            ),
+            "{text}"
+        );
+    }
+
+    #[test]
+    fn processes_that_disagree_and_machines_that_disturb_cannot_tell() {
+        let mut answers = five(&USUAL, 0.5);
+        let mut close = USUAL;
+        close[0].4 = Some(60.0);
+        answers[3] = process(&close, 1.0, 0.5);
+        let text = &told(&answers)[2];
+        assert!(
+            text.contains(
+                "for 2 of 4 implementations (not polyval-aesni; cannot tell for sm3-avx2)"
+            ),
+            "{text}"
+        );
+        let text = &told(&five(&USUAL, 40.0))[2];
+        assert!(text.contains("(cannot tell for polyval-aesni)"), "{text}");
+        // Bytes that would have kept the target undisturbed.
+        let mut disturbed = USUAL;
+        disturbed[3].4 = Some(40.0);
+        let text = &told(&five(&disturbed, 0.5))[2];
+        assert!(text.contains("(cannot tell for polyval-aesni)"), "{text}");
+    }
+
+    #[test]
+    fn without_posted_limits_there_is_nothing_to_compare() {
+        let mut none = USUAL;
+        none.iter_mut().for_each(|row| row.4 = None);
+        let all = told(&five(&none, 0.5));
+        assert_eq!(all.len(), 2, "{all:?}");
+        assert!(all.iter().all(|s| !s.contains("2022")));
+    }
+}

@@ -1,0 +1,266 @@
+//! What is asked for, and whether it can be had.
+
+use std::str::FromStr;
+
+use kiln_kernel::budget::Way;
+use kiln_kernel::cipher::{Impl, Kind, Op};
+use kiln_kernel::Tier;
+use kiln_question::{unknown, Algorithm, Error};
+
+/// Longest target: a tick of the slowest kernel there is.
+const LONGEST_US: f64 = 10_000.0;
+/// More interrupts are mostly the host's signals.
+const BUSIEST: f64 = 10_000.0;
+
+/// Where an operation finds its data.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Data {
+    /// Where the last operation left them: 1 MiB in and 1 MiB out.
+    Warm,
+    /// In memory, no line of them in any cache.
+    Cold,
+}
+
+impl Data {
+    /// As rows and flags have it.
+    pub(super) fn name(self) -> &'static str {
+        match self {
+            Data::Warm => "warm",
+            Data::Cold => "cold",
+        }
+    }
+}
+
+impl FromStr for Data {
+    type Err = Error;
+
+    fn from_str(name: &str) -> Result<Data, Error> {
+        match name {
+            "warm" => Ok(Data::Warm),
+            "cold" => Ok(Data::Cold),
+            _ => Err(unknown("kind of data", name, &["warm", "cold"])),
+        }
+    }
+}
+
+/// What to run.
+#[derive(Clone, Debug)]
+pub(super) struct Plan {
+    /// Implementations that open sections.
+    pub impls: Vec<Impl>,
+    /// En- or decrypt; hashes are asked once.
+    pub ops: Vec<Op>,
+    /// Ways of cutting.
+    pub ways: Vec<Way>,
+    /// How long a section may last, microseconds.
+    pub targets_us: Vec<f64>,
+    /// Where data are.
+    pub data: Vec<Data>,
+    /// Interrupts a second.
+    pub irq_rate: f64,
+    /// Of one row.
+    pub seconds: f64,
+    /// Bytes of a message.
+    pub len: usize,
+    /// Every random choice follows from it.
+    pub seed: u64,
+}
+
+impl Plan {
+    /// All algorithms, or those named; with `quick` the best implementation of each.
+    ///
+    /// # Errors
+    /// A name that is not there; nothing that opens a section.
+    pub(super) fn new(names: &[String], seed: u64, quick: bool) -> Result<Plan, Error> {
+        let algs = match names {
+            [] => Algorithm::all(),
+            names => names
+                .iter()
+                .map(|n| n.parse())
+                .collect::<Result<Vec<Algorithm>, _>>()?,
+        };
+        let mut impls = Vec::new();
+        for alg in algs {
+            let simd = |i: &Impl| i.tier() != Tier::Generic && i.tier().usable();
+            let mut of: Vec<Impl> = alg.impls().into_iter().filter(simd).collect();
+            if quick {
+                of = of.pop().into_iter().collect();
+            }
+            impls.extend(
+                of.into_iter()
+                    .filter(|i| !impls.contains(i))
+                    .collect::<Vec<_>>(),
+            );
+        }
+        if impls.is_empty() {
+            return Err(Error::lacks(
+                "no implementation here opens an FPU section: lift KILN_TIERS, or use a CPU with AES-NI",
+            ));
+        }
+        Ok(Plan {
+            impls,
+            ops: vec![Op::Encrypt],
+            ways: Way::ALL.to_vec(),
+            targets_us: vec![30.0],
+            data: vec![Data::Warm],
+            irq_rate: 250.0,
+            seconds: if quick { 0.06 } else { 0.25 },
+            len: 1 << 20,
+            seed,
+        })
+    }
+
+    /// Whether it can be run, once everything has been measured.
+    ///
+    /// # Errors
+    /// A target that no section can hold, a rate or a time out of range.
+    pub(super) fn check(&self, tsc_hz: f64) -> Result<(), Error> {
+        let rate = self.irq_rate;
+        if !(0.0..=BUSIEST).contains(&rate) {
+            return Err(Error::input(format!(
+                "--irq-rate {rate}: interrupts a second are from 0 to {BUSIEST}"
+            )));
+        }
+        if !(0.001..=60.0).contains(&self.seconds) {
+            return Err(Error::input(format!(
+                "--seconds {}: a row takes from 0.001 to 60",
+                self.seconds
+            )));
+        }
+        for &us in &self.targets_us {
+            if !(us > 0.0 && us <= LONGEST_US) {
+                return Err(Error::input(format!(
+                    "--target-us {us}: a target is more than 0 and at most {LONGEST_US} µs"
+                )));
+            }
+            let slowest = self
+                .impls
+                .iter()
+                .map(|&i| (smallest_us(i, tsc_hz), i.driver()))
+                .max_by(|a, b| a.0.total_cmp(&b.0));
+            if let Some((least, driver)) = slowest.filter(|s| us < s.0) {
+                // Upwards, so that what is named will do.
+                let least = (least * 100.0).ceil() / 100.0;
+                return Err(Error::input(format!(
+                    "--target-us {us}: one block of {driver} takes longer: the smallest possible is {least:.2}"
+                )));
+            }
+        }
+        if self.impls.iter().all(|&i| self.ways_of(i).is_empty()) {
+            let drivers: Vec<&str> = self.impls.iter().map(|i| i.driver()).collect();
+            return Err(Error::input(format!(
+                "--mode fixed: no byte limit was posted for {}: choose another mode, or leave out --quick to try all tiers",
+                drivers.join(", ")
+            )));
+        }
+        Ok(())
+    }
+
+    /// The ways an implementation can be cut: `fixed` only if a limit was posted for it.
+    pub(super) fn ways_of(&self, imp: Impl) -> Vec<Way> {
+        let posted = imp.budget().posted.is_some();
+        let ways = self.ways.iter().copied();
+        ways.filter(|&w| w != Way::Fixed || posted).collect()
+    }
+
+    /// The operations of an implementation.
+    pub(super) fn ops_of(&self, imp: Impl) -> &[Op] {
+        match imp.kind() {
+            Kind::Hash => &self.ops[..1],
+            _ => &self.ops,
+        }
+    }
+}
+
+/// Microseconds that a section of one granule takes, with the margin that budgets keep.
+fn smallest_us(imp: Impl, tsc_hz: f64) -> f64 {
+    let known = imp.budget();
+    let of = |d: usize| {
+        let bytes = f64::from(known.granule) * (known.rate[d] + known.miss_rate);
+        (f64::from(known.start[d]) + bytes + 2.0) / 0.9
+    };
+    of(0).max(of(1)) / tsc_hz * 1e6
+}
+
+/// Ways by name; all if there is none.
+///
+/// # Errors
+/// A name that is not there.
+pub(super) fn parse_ways(names: &[String]) -> Result<Vec<Way>, Error> {
+    let known: Vec<&str> = Way::ALL.iter().map(|w| w.name()).collect();
+    let mut ways = Vec::new();
+    for name in names {
+        let way = Way::ALL.into_iter().find(|w| w.name() == name);
+        let way = way.ok_or_else(|| unknown("way of cutting", name, &known))?;
+        if !ways.contains(&way) {
+            ways.push(way);
+        }
+    }
+    Ok(match ways.is_empty() {
+        true => Way::ALL.to_vec(),
+        false => ways,
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn unknown_names_are_told_the_nearest() {
+        let e = Plan::new(&["sha265".into()], 1, false).unwrap_err();
+        assert!(e.to_string().contains("did you mean 'sha256'"), "{e}");
+        let e = parse_ways(&["clock".into()]).unwrap_err();
+        assert!(e.to_string().contains("'clocked'"), "{e}");
+        assert_eq!(parse_ways(&[]).unwrap().len(), 7);
+        assert!("hot".parse::<Data>().is_err());
+    }
+
+    #[test]
+    fn only_code_with_a_posted_limit_is_cut_by_it() {
+        // Without it a driver that was not registered yet would have no limit, either.
+        kiln_kernel::budget::calibrate();
+        let mut plan = Plan::new(&[], 1, false).unwrap();
+        let all = Way::ALL.len();
+        for &imp in &plan.impls {
+            let ways = plan.ways_of(imp);
+            match imp.driver() {
+                "sha256-sha-ni" | "ghash-aesni" => assert_eq!(ways.len(), all),
+                "sm3-avx512" | "gcm-aes-aesni" | "poly1305-sse2" => {
+                    assert_eq!(ways.len(), all - 1);
+                    assert!(!ways.contains(&Way::Fixed));
+                }
+                _ => {}
+            }
+        }
+        plan.ways = vec![Way::Fixed];
+        plan.check(2.5e9).unwrap();
+        plan.impls.retain(|i| i.alg() == "xts(aes)");
+        let e = plan.check(2.5e9).unwrap_err().to_string();
+        assert!(e.contains("no byte limit was posted for xts-aes-"), "{e}");
+    }
+
+    #[test]
+    fn a_target_that_is_not_positive_is_called_that() {
+        let mut plan = Plan::new(&["sm3".into()], 1, true).unwrap();
+        for us in [-5.0, 0.0, f64::NAN, 1e9] {
+            plan.targets_us = vec![us];
+            let e = plan.check(2.5e9).unwrap_err().to_string();
+            assert!(
+                e.contains("a target is more than 0 and at most 10000 µs"),
+                "{e}"
+            );
+        }
+    }
+
+    #[test]
+    fn the_smallest_target_that_is_named_will_do() {
+        kiln_kernel::budget::calibrate();
+        let mut plan = Plan::new(&["sm3".into()], 1, true).unwrap();
+        plan.targets_us = vec![0.01];
+        let e = plan.check(2.5e9).unwrap_err().to_string();
+        let least = e.rsplit(' ').next().unwrap().parse().unwrap();
+        plan.targets_us = vec![least];
+        plan.check(2.5e9).unwrap();
+    }
+}

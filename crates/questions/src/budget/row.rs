@@ -1,0 +1,318 @@
+//! What came of one implementation under one way.
+
+use std::collections::BTreeMap;
+
+use kiln_kernel::cpu::Histogram;
+use kiln_measure::median_of_rounds;
+use schemars::JsonSchema;
+use serde::Serialize;
+
+/// One implementation under one chunking strategy. For comparison, null sections do pure arithmetic for as long as the
+/// target, in turns with the operations. Percentiles of times are upper edges of histogram buckets that are 3 to 6 %
+/// wide. The strategy `fixed` has rows only for implementations for which a byte limit was posted in 2022 ("crypto:
+/// x86 - limit FPU preemption").
+#[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
+#[schemars(
+    rename = "budget",
+    title = "Bytes for an FPU section",
+    extend(
+        "x-question" = "How many bytes may one FPU section process before it hurts latency?",
+        "x-commands" = ["budget"],
+        "x-view" = {
+            "how": "How long sections last by chunking strategy, and the target they have to hold. A diamond marks what the \
+                    same share of sections of pure arithmetic, as long as the target, does not exceed: what the machine \
+                    itself adds.",
+            "each": ["impl", "op", "data", "target_us"],
+            "name": ["mode"],
+            "pictures": [{
+                "form": "bands",
+                "unit": "length of a section",
+                "histogram": "section_hist_ns",
+                "p50": "section_us_p50",
+                "tail": ["section_us_p999", "p99.9"],
+                "max": "section_us_max",
+                "beside": ["null_us_p999", "pure arithmetic's"],
+                "target": "target_us"
+            }]
+        }
+    )
+)]
+pub(super) struct Row {
+    /// Algorithm, by its name in the kernel's crypto API, such as `xts(aes)`.
+    #[schemars(extend("x-role" = "key"))]
+    pub alg: &'static str,
+    /// Driver name of the implementation, such as `xts-aes-aesni`.
+    #[serde(rename = "impl")]
+    #[schemars(extend("x-role" = "key"))]
+    pub imp: &'static str,
+    /// `encrypt`, `decrypt` or `digest`.
+    #[schemars(extend("x-role" = "key"))]
+    pub op: &'static str,
+    /// The chunking strategy: `unbounded`, `page`, `fixed`, `class`, `calibrated`, `clocked` or `on-demand`.
+    #[schemars(extend("x-role" = "key"))]
+    pub mode: &'static str,
+    /// Whether the data is in the cache (`warm`) or not (`cold`).
+    #[schemars(extend("x-role" = "key"))]
+    pub data: &'static str,
+    /// The target: how long a section may last.
+    #[schemars(extend("unit" = "µs", "x-role" = "key"))]
+    pub target_us: f64,
+    /// Size of a message.
+    #[schemars(extend("unit" = "bytes", "x-role" = "key"))]
+    pub len: usize,
+    /// ISA tier of the implementation.
+    pub tier: &'static str,
+    /// Bytes per section: the limit that the strategy sets, `len` at most; or the average if the strategy does not
+    /// count bytes.
+    #[schemars(extend("unit" = "bytes", "x-role" = "main"))]
+    pub bytes: u64,
+    /// Bytes between two checks whether the section should end, which `clocked` and `on-demand` make; null for the
+    /// other strategies.
+    #[schemars(extend("unit" = "bytes"))]
+    pub step_bytes: Option<u64>,
+    /// Bytes that a section of the target's length could process without any margin, `len` at most. The rate is that
+    /// of whole messages in one section (10th percentile of their times), with `data` as in this row.
+    #[schemars(extend("unit" = "bytes", "x-role" = "main", "x-heading" = "target holds, bytes"))]
+    pub holds_bytes: Option<u64>,
+    /// The byte budget for the target, from the rate measured at start: a fifth of the target stays free, and every
+    /// byte is counted as a cache miss. Null if not even one block fits.
+    #[schemars(extend("unit" = "bytes", "x-role" = "main", "x-heading" = "budget with margin, bytes"))]
+    pub budget_bytes: Option<u64>,
+    /// Length of an FPU section: the median.
+    #[schemars(extend(
+        "unit" = "µs",
+        "x-role" = "main",
+        "x-heading" = "section µs p50",
+        "x-benchmark" = "real_time"
+    ))]
+    pub section_us_p50: Option<f64>,
+    /// The 95th percentile of that length.
+    #[schemars(extend("unit" = "µs", "x-role" = "main", "x-heading" = "p95"))]
+    pub section_us_p95: Option<f64>,
+    /// The 99.9th percentile of that length.
+    #[schemars(extend("unit" = "µs", "x-role" = "main", "x-heading" = "p99.9"))]
+    pub section_us_p999: Option<f64>,
+    /// The maximum of that length.
+    #[schemars(extend("unit" = "µs", "x-role" = "main", "x-heading" = "max"))]
+    pub section_us_max: Option<f64>,
+    /// Length of a null section: the 95th percentile.
+    #[schemars(extend("unit" = "µs"))]
+    pub null_us_p95: Option<f64>,
+    /// The 99.9th percentile of that length.
+    #[schemars(extend("unit" = "µs", "x-role" = "main", "x-heading" = "null p99.9"))]
+    pub null_us_p999: Option<f64>,
+    /// Throughput lost, compared with one section for the whole message.
+    #[schemars(extend(
+        "unit" = "%",
+        "x-role" = "main",
+        "x-heading" = "loss %",
+        "x-interval" = ["loss_low", "loss_high"]
+    ))]
+    pub loss_pct: Option<f64>,
+    /// Lower end of the 95 % interval of `loss_pct`.
+    #[schemars(extend("unit" = "%"))]
+    pub loss_low: Option<f64>,
+    /// Upper end of that interval.
+    #[schemars(extend("unit" = "%"))]
+    pub loss_high: Option<f64>,
+    /// Time from the raise of a softirq to its handler's first action: the median.
+    #[schemars(extend("unit" = "µs"))]
+    pub softirq_us_p50: Option<f64>,
+    /// The 95th percentile of that time.
+    #[schemars(extend("unit" = "µs"))]
+    pub softirq_us_p95: Option<f64>,
+    /// The 99.9th percentile of that time.
+    #[schemars(extend("unit" = "µs", "x-role" = "figure", "x-heading" = "softirq µs p99.9"))]
+    pub softirq_us_p999: Option<f64>,
+    /// The 95th percentile of that time with null sections.
+    #[schemars(extend("unit" = "µs"))]
+    pub null_softirq_us_p95: Option<f64>,
+    /// The 99.9th percentile of that time with null sections.
+    #[schemars(extend("unit" = "µs"))]
+    pub null_softirq_us_p999: Option<f64>,
+    /// Time from the interrupt that wakes a task to the task's first action: the median.
+    #[schemars(extend("unit" = "µs"))]
+    pub wake_us_p50: Option<f64>,
+    /// The 95th percentile of that time.
+    #[schemars(extend("unit" = "µs"))]
+    pub wake_us_p95: Option<f64>,
+    /// The 99.9th percentile of that time.
+    #[schemars(extend("unit" = "µs", "x-role" = "figure", "x-heading" = "wake µs p99.9"))]
+    pub wake_us_p999: Option<f64>,
+    /// The 95th percentile of that time with null sections.
+    #[schemars(extend("unit" = "µs"))]
+    pub null_wake_us_p95: Option<f64>,
+    /// The 99.9th percentile of that time with null sections.
+    #[schemars(extend("unit" = "µs"))]
+    pub null_wake_us_p999: Option<f64>,
+    /// Sections per message.
+    #[schemars(extend("x-role" = "figure", "x-heading" = "sections per message"))]
+    pub sections_per_op: f64,
+    /// Scalar code is faster for messages shorter than this.
+    #[schemars(extend("unit" = "bytes", "x-role" = "figure", "x-heading" = "SIMD from, bytes"))]
+    pub min_bytes: u64,
+    /// Sections longer than 1.1 times the target that the watchdog found. It checks only when an interrupt occurs.
+    #[schemars(extend("x-role" = "figure"))]
+    pub stalls: u64,
+    /// Core cycles per byte, measured at start.
+    #[schemars(extend("unit" = "cycles", "x-better" = "less"))]
+    pub cycles_per_byte: f64,
+    /// Messages processed.
+    pub ops: u64,
+    /// Softirqs run.
+    pub softirqs: u64,
+    /// Share of the timed sections that were interrupted.
+    #[schemars(extend("unit" = "%"))]
+    pub interrupted_pct: Option<f64>,
+    /// Share of the timed sections during which the host took the CPU away.
+    #[schemars(extend("unit" = "%"))]
+    pub stolen_pct: Option<f64>,
+    /// Share of the sections that were longer than 1.1 times the target, each compared individually.
+    #[schemars(extend("unit" = "%"))]
+    pub long_pct: Option<f64>,
+    /// Share of the null sections that were longer than 1.1 times the target.
+    #[schemars(extend("unit" = "%"))]
+    pub null_long_pct: Option<f64>,
+    /// Share of those long sections that were interrupted, or during which the host took the CPU away.
+    #[schemars(extend("unit" = "%"))]
+    pub long_witnessed_pct: Option<f64>,
+}
+
+impl Row {
+    /// Whether 95 % of the sections ended within 1.1 times the target; see [`keeps_target()`].
+    pub(super) fn keeps_target(&self) -> Option<bool> {
+        let by_bytes = self.step_bytes.is_none();
+        let over = by_bytes.then_some(self.bytes as f64 / self.holds_bytes? as f64);
+        keeps_target(self.long_pct?, self.null_long_pct?, over)
+    }
+}
+
+/// The same by the shares of long sections and null sections, per cent: counted, not read from a histogram's buckets. `over`
+/// is for sections of so many bytes: these bytes over those that the target holds undisturbed.
+///
+/// None if the sections missed the target and the machine may be the cause: null sections missed it as well, or the bytes
+/// would have kept it undisturbed (a lower clock and a busy SMT sibling leave null sections alone). A timer has no such
+/// excuse: it is there to notice.
+pub(super) fn keeps_target(long_pct: f64, null_long_pct: f64, over: Option<f64>) -> Option<bool> {
+    const MISSED_PCT: f64 = 5.0;
+    const LONG: f64 = 1.1;
+    if long_pct <= MISSED_PCT {
+        return Some(true);
+    }
+    (null_long_pct <= MISSED_PCT && over.is_none_or(|x| x > LONG)).then_some(false)
+}
+
+/// Section lengths of a row, for the picture: microseconds and how many.
+#[derive(Clone, Debug)]
+pub(super) struct Lengths {
+    /// The way's name.
+    pub mode: &'static str,
+    /// Upper end of each bucket in microseconds, and how many.
+    pub buckets: Vec<(f64, u64)>,
+}
+
+impl Lengths {
+    /// Eighths of octaves, from and to, with the time that sections of such lengths take together: few long sections are
+    /// not lost among many short ones.
+    pub(super) fn by_time(&self) -> Vec<(f64, f64, f64)> {
+        const BARS: f64 = 8.0;
+        let mut bars: BTreeMap<i32, f64> = BTreeMap::new();
+        for &(us, n) in self.buckets.iter().filter(|b| b.0 > 0.0) {
+            *bars.entry((us.log2() * BARS).floor() as i32).or_default() += us * n as f64;
+        }
+        let end = |bar: i32| (f64::from(bar) / BARS).exp2();
+        let bars = bars.into_iter();
+        bars.map(|(bar, time)| (end(bar), end(bar + 1), time))
+            .collect()
+    }
+}
+
+/// A quantile in microseconds.
+pub(super) fn us(h: &Histogram, q: f64, tsc_hz: f64) -> Option<f64> {
+    h.quantile(q).map(|ticks| ticks as f64 / tsc_hz * 1e6)
+}
+
+/// Per cent; none of nothing.
+pub(super) fn pct(part: u64, of: u64) -> Option<f64> {
+    (of > 0).then(|| 100.0 * part as f64 / of as f64)
+}
+
+/// Bytes of `ticks` at the rate of an undisturbed message of `len` bytes, which is the 10th percentile of what they took: the
+/// machine makes some of them longer and none shorter. At most one message.
+pub(super) fn holds(messages: &[u64], len: usize, ticks: u64) -> Option<u64> {
+    let mut took = messages.to_vec();
+    took.sort_unstable();
+    let undisturbed = *took.get(took.len() / 10)?;
+    Some((len as u64 * ticks / undisturbed.max(1)).min(len as u64))
+}
+
+/// Per cent lost by `judged` against `free`, pair by pair: the median and its 95 % interval.
+pub(super) fn loss(judged: &[u64], free: &[u64]) -> Option<(f64, f64, f64)> {
+    let pairs = judged.iter().zip(free);
+    let pairs = pairs.filter(|(&a, &b)| a > 0 && b > 0);
+    let lost: Vec<f64> = pairs
+        .map(|(&a, &b)| 100.0 * (1.0 - b as f64 / a as f64))
+        .collect();
+    median_of_rounds(&lost).map(|lost| (lost.ratio, lost.low, lost.high))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn losses_are_medians_of_pairs() {
+        let free = [100; 40];
+        let judged: Vec<u64> = (0..40)
+            .map(|i| if i == 7 { 900 } else { 100 + i % 3 })
+            .collect();
+        let (median, low, high) = loss(&judged, &free).unwrap();
+        assert!((0.9..1.1).contains(&median), "{median}");
+        assert!(low <= median && median <= high);
+        assert_eq!(loss(&[1; 5], &[1; 5]), None);
+        // A way that is faster loses less than nothing.
+        assert!(loss(&[99; 9], &[110; 9]).unwrap().0 < 0.0);
+    }
+
+    #[test]
+    fn a_target_holds_what_undisturbed_messages_give_and_no_more_than_was_run() {
+        // 1 MiB in 600 µs of a TSC of 1 GHz: 30 µs hold a twentieth, whatever most of the messages met.
+        let took = [9_000_000, 600_000, 9_000_000, 1_200_000];
+        assert_eq!(holds(&took, 1 << 20, 30_000), Some((1 << 20) / 20));
+        // One of many that is too short to be true is not believed.
+        let mut many = [300_000; 40];
+        many[7] = 1_000;
+        assert_eq!(holds(&many, 1 << 20, 30_000), Some((1 << 20) / 10));
+        assert_eq!(holds(&[10_000; 3], 1 << 20, 30_000), Some(1 << 20));
+        assert_eq!(holds(&[], 1 << 20, 30_000), None);
+    }
+
+    #[test]
+    fn a_target_is_missed_only_where_the_machine_is_not_the_cause() {
+        assert_eq!(keeps_target(5.0, 0.1, Some(2.0)), Some(true));
+        assert_eq!(keeps_target(5.1, 0.1, Some(1.11)), Some(false));
+        assert_eq!(keeps_target(5.1, 0.1, Some(1.09)), None);
+        assert_eq!(keeps_target(5.1, 5.1, Some(2.0)), None);
+        assert_eq!(keeps_target(0.0, 60.0, Some(2.0)), Some(true));
+        // A timer.
+        assert_eq!(keeps_target(5.1, 0.1, None), Some(false));
+    }
+
+    #[test]
+    fn bars_have_the_time() {
+        let lengths = Lengths {
+            mode: "clocked",
+            buckets: vec![(10.0, 10), (40.0, 5), (40.1, 0)],
+        };
+        let bars = lengths.by_time();
+        assert_eq!(bars.len(), 2);
+        assert!(bars[0].0 <= 10.0 && 10.0 < bars[0].1, "{bars:?}");
+        assert_eq!((bars[0].2, bars[1].2), (100.0, 200.0));
+    }
+
+    #[test]
+    fn shares_of_nothing_are_none() {
+        assert_eq!(pct(1, 0), None);
+        assert_eq!(pct(1, 4), Some(25.0));
+    }
+}

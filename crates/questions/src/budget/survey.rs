@@ -1,0 +1,72 @@
+//! What `kiln budget` adds to the survey.
+
+use kiln_question::survey::{args, Contribution, Part, Runs, Slot};
+
+use super::headline::{self, TOPIC};
+
+pub(crate) static SURVEY: &[Contribution] = &[Contribution {
+    topic: &TOPIC,
+    parts: &[&BUDGET],
+    rows: |answers| {
+        let all = Runs::of(answers, &[&BUDGET]);
+        let rows = [
+            headline::held(&all),
+            headline::budgets(&all),
+            headline::posted(&all),
+        ];
+        rows.into_iter().flatten().collect()
+    },
+    failed: |_| false,
+}];
+
+/// Section lengths.
+pub(super) static BUDGET: Part = Part {
+    name: "budget",
+    what: "section lengths",
+    importance: 5,
+    least_s: 1.8,
+    share: 0.18,
+    args: budget_args,
+    ..Part::USUAL
+};
+
+/// All implementations of the hashes that byte limits were posted for: with less time one algorithm of each kind, with more
+/// time further ways of cutting.
+fn budget_args(slot: &Slot) -> Vec<String> {
+    let few = ["sha256", "sm3", "poly1305", "polyval", "crc32c"];
+    let more = ["sha1", "sha512", "ghash", "nhpoly1305", "crct10dif"];
+    // Rows on a CPU that has every tier, and what they take however short a row is: messages of the slowest, and the
+    // generic code's answers.
+    let (algs, ways, rows, least) = match slot.seconds {
+        s if s < 1.7 => (few.to_vec(), "fixed,clocked", 20.0, 0.3),
+        s if s < 12.0 => ([few, more].concat(), "fixed,clocked", 37.0, 0.5),
+        _ => (
+            [few, more].concat(),
+            "unbounded,fixed,calibrated,clocked",
+            85.0,
+            1.2,
+        ),
+    };
+    let row = (0.8 * (slot.seconds - Part::START_S - least) / rows).clamp(0.01, 1.0);
+    let mut words = vec!["budget"];
+    words.extend(&algs);
+    let row = format!("{row:.3}");
+    words.extend(["--mode", ways, "--seconds", &row]);
+    args(&words)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::testing::slot_seconds;
+
+    #[test]
+    fn what_is_measured_fits_its_time() {
+        for seconds in [2.5, 5.0, 12.0, 60.0] {
+            let (args, row) = slot_seconds(&BUDGET, seconds);
+            let algs = args.iter().position(|a| a == "--mode").unwrap() - 1;
+            let ways = args[algs + 2].split(',').count();
+            assert!(row * (algs * ways) as f64 <= seconds, "{args:?}");
+        }
+    }
+}

@@ -1,0 +1,342 @@
+//! `kiln compare`.
+
+use std::ffi::OsString;
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use clap::Args;
+use kiln_question::hosted::{Hosted, Measured};
+use kiln_question::{
+    print_error, read_facts, table, Error, Exit, Progress, Question, RowType, Session,
+    TreeBuildArgs,
+};
+use serde_json::Value;
+
+use super::row::{compare, Gate, Row};
+use super::side::Side;
+use super::turns::{turns, Turn};
+use super::view;
+use crate::speed::{self, SpeedArgs};
+
+/// Turns of each of two trees: nine or more leave room for one that was disturbed.
+const TURNS: usize = 10;
+/// What all turns may take, with --quick and without.
+const QUICK_MS: u64 = 14_000;
+const USUAL_MS: u64 = 600_000;
+
+/// What changed between two records or two kernel trees, beyond the noise
+///
+/// For reviewers of a patch. A record is what --json printed or --out wrote, of one command or of a whole survey; a
+/// directory of records and a report (HTML) work as well. Rows are matched by what they measure (algorithm, implementation,
+/// length, ...). A kernel tree is built and measured; two trees are measured in turns, so that changes of the machine affect
+/// both. The worst rows come first. The last line counts the rows that are faster, slower and equal, and those that could not
+/// be judged.
+#[derive(Args)]
+#[command(after_long_help = "\
+Row fields (--json):
+  key, unit, a, b, ratio (of costs, B over A: above 1, B is slower), ci_low,
+  ci_high, time_ratio (where unit is cycles), time_ratio_low,
+  time_ratio_high, verdict (of cycles: faster or slower only if time agrees)
+
+Exit status:
+  1 if B has no figure where A has one
+  1 with --max-regression, if B is slower by more than PCT over the whole
+  interval; also, unless --allow-unjudged is given, if rows cannot be judged
+  (no interval, no number in A, only in A, only in B, or slower by more than
+  PCT in only one of cycles and time)
+  2 if A and B have no row in common (125 with --bisect)
+  125 with --bisect, if a side cannot be built or tried, or if rows cannot
+  be judged and none is slower
+
+Examples:
+  kiln compare before.json after.json --max-regression 5
+  kiln compare monday/survey.json friday/survey.json
+  kiln compare ~/linux-a ~/linux-b --alg 'xts(aes)' --len 512,4096
+  git bisect run kiln compare good.json . --alg 'xts(aes)' \\
+      --max-regression 5 --bisect
+
+See also:
+  docs/TREES.md")]
+pub struct CompareArgs {
+    /// The baseline: a record, a survey's record, a directory of records, a report or a kernel tree
+    #[arg(value_name = "A")]
+    a: PathBuf,
+    /// What is compared with A: any of the same kinds
+    #[arg(value_name = "B")]
+    b: PathBuf,
+    /// Exit status 1 if B is slower by more than this, beyond the noise, or if a row cannot be judged
+    #[arg(long, value_name = "PCT", allow_negative_numbers = true)]
+    max_regression: Option<f64>,
+    /// With --max-regression: let rows pass that cannot be judged
+    #[arg(long, requires = "max_regression")]
+    allow_unjudged: bool,
+    /// Exit status 125 if a side cannot be built, tried or judged
+    #[arg(long)]
+    bisect: bool,
+    /// Of trees: algorithms [default: all]
+    #[arg(long = "alg", value_delimiter = ';', value_name = "ALG;…")]
+    algs: Vec<String>,
+    /// Of trees: implementations, by driver names or symbols [default: all]
+    #[arg(long = "impl", value_name = "NAME,…")]
+    impls: Option<String>,
+    /// Of trees: operations
+    #[arg(long, value_name = "OP,…")]
+    op: Option<String>,
+    /// Of trees: lengths in bytes
+    #[arg(long, value_name = "LIST")]
+    len: Option<String>,
+    /// Of trees: bits of the cipher's key
+    #[arg(long, value_name = "N,…")]
+    key_bits: Option<String>,
+    /// Of trees: primitive or api
+    #[arg(long, value_name = "LEVEL")]
+    level: Option<String>,
+    #[command(flatten)]
+    build: TreeBuildArgs,
+}
+
+/// Why there is nothing to compare.
+enum Stop {
+    Fault(Error),
+    Exit(Exit),
+}
+
+impl From<Error> for Stop {
+    fn from(e: Error) -> Stop {
+        Stop::Fault(e)
+    }
+}
+
+impl Question for CompareArgs {
+    const NAME: &'static str = "compare";
+    const TIMED: bool = true;
+
+    fn row_types() -> Vec<RowType> {
+        vec![RowType::at::<Row>(130)]
+    }
+
+    fn run(&self, session: &Session) -> Result<Exit, Error> {
+        if let Some(percent) = self.max_regression {
+            if !(0.0..=10_000.0).contains(&percent) {
+                return Err(Error::input(format!(
+                    "--max-regression {percent}: per cent, 0 or more"
+                )));
+            }
+        }
+        let (a, b, notes) = match sides(self, session) {
+            Ok(sides) => sides,
+            Err(Stop::Exit(Exit::Interrupted)) => return Ok(Exit::Interrupted),
+            Err(stop) if self.bisect => {
+                if let Stop::Fault(e) = stop {
+                    print_error(&e);
+                }
+                return Ok(Exit::Untried);
+            }
+            Err(Stop::Fault(e)) => return Err(e),
+            Err(Stop::Exit(exit)) => return Ok(exit),
+        };
+        let gate = Gate {
+            max_regression: self.max_regression,
+            allow_unjudged: self.allow_unjudged,
+        };
+        let mut found = match compare(&a, &b, gate) {
+            Ok(found) => found,
+            Err(_) if session.stopped() => return Ok(Exit::Interrupted),
+            Err(e) if self.bisect => {
+                print_error(&e);
+                return Ok(Exit::Untried);
+            }
+            Err(e) => return Err(e),
+        };
+        found.notes.extend(notes);
+        let counts = found.tally.to_string();
+        let notes = [found.notes.clone(), vec![counts.clone()]].concat();
+        session.emit::<Self, _>(&read_facts(), &found.rows, &notes, || {
+            format!(
+                "A  {}\nB  {}\n\n{}\n{}{}\n",
+                a.name,
+                b.name,
+                view::rows(&found.rows, false),
+                table::notes(&found.notes, session.seed),
+                table::paragraph(&counts)
+            )
+        })?;
+        Ok(match found.regressed {
+            true => Exit::Failed,
+            // A commit that could not be judged is neither good nor bad.
+            false if self.bisect && (found.unjudged || found.rows.is_empty()) => Exit::Untried,
+            false => Exit::from_run(found.failed(), session.stopped()),
+        })
+    }
+}
+
+/// A directory is a tree, or is told why it is none; unless it is one of records.
+fn is_tree(path: &Path) -> bool {
+    let record = |e: fs::DirEntry| e.path().extension().is_some_and(|e| e == "json");
+    path.is_dir()
+        && (path.join("Makefile").exists()
+            || !fs::read_dir(path).is_ok_and(|mut all| all.any(|e| e.is_ok_and(record))))
+}
+
+/// A record, or all that a bundle, a report or a directory holds of one side.
+fn record(path: &Path) -> Result<Side, Error> {
+    let name = path.display().to_string();
+    let found = kiln_report::Side::read(path).map_err(|e| Error::input(e.to_string()))?;
+    match &found[..] {
+        [one] => Side::of_records(&name, &one.records),
+        several => Err(Error::input(format!(
+            "'{name}' holds {} sides: compare wants one: name their records",
+            several.len()
+        ))),
+    }
+}
+
+fn sides(args: &CompareArgs, session: &Session) -> Result<(Side, Side, Vec<String>), Stop> {
+    match (is_tree(&args.a), is_tree(&args.b)) {
+        (false, false) => Ok((record(&args.a)?, record(&args.b)?, Vec::new())),
+        (true, true) => two_trees(args, session),
+        (true, false) => {
+            let b = record(&args.b)?;
+            let (a, notes) = one_tree(args, &args.a, session)?;
+            Ok((a, b, notes))
+        }
+        (false, true) => {
+            let a = record(&args.a)?;
+            let (b, notes) = one_tree(args, &args.b, session)?;
+            Ok((a, b, notes))
+        }
+    }
+}
+
+/// A tree beside a record: measured once, as `speed` does.
+fn one_tree(
+    args: &CompareArgs,
+    dir: &Path,
+    session: &Session,
+) -> Result<(Side, Vec<String>), Stop> {
+    let hosted = build(args, dir, session)?;
+    let measured = measure(
+        &hosted,
+        args,
+        dir,
+        session,
+        &["--peers".into(), "auto".into()],
+    )?;
+    let mut side = Side::of_speed(&name(dir, &hosted), &measured.rows);
+    // The record beside it may be from another machine.
+    let facts = read_facts();
+    let record = session.record::<SpeedArgs, speed::Row>(&facts, &[], &[]);
+    let mut record: Value = serde_json::from_str(&record.to_json()).expect("what was just written");
+    // The arguments are those of compare.
+    record["args"] = Value::Null;
+    side.measured_under(&record);
+    Ok((side, measured.notes))
+}
+
+fn two_trees(args: &CompareArgs, session: &Session) -> Result<(Side, Side, Vec<String>), Stop> {
+    let a = build(args, &args.a, session)?;
+    // A tree beside itself is a control; it is built once.
+    let same = fs::canonicalize(&args.a).ok() == fs::canonicalize(&args.b).ok();
+    let b = match same {
+        true => None,
+        false => Some(build(args, &args.b, session)?),
+    };
+    let b = b.as_ref().unwrap_or(&a);
+    let total = if session.global.quick {
+        QUICK_MS
+    } else {
+        USUAL_MS
+    };
+    let turn = (total / (2 * TURNS as u64)).to_string();
+    let progress = Progress::start();
+    let mut notes: Vec<String> = Vec::new();
+    let mut done = 0;
+    let mut exit = None;
+    let measured = turns(TURNS, &|| session.stopped(), &mut |turn_of, round| {
+        progress.report(done as f64 / (2 * TURNS) as f64, "turns");
+        done += 1;
+        let (hosted, dir) = match turn_of {
+            Turn::A => (&a, &args.a),
+            Turn::B => (b, &args.b),
+        };
+        let more = ["--peers", "none", "--turn-ms", &turn].map(OsString::from);
+        match measure(hosted, args, dir, session, &more) {
+            Ok(measured) => {
+                // Each turn has the same to say.
+                if round == 0 {
+                    notes.extend(
+                        measured
+                            .notes
+                            .iter()
+                            .filter(|n| !n.starts_with('±'))
+                            .cloned(),
+                    );
+                }
+                Ok(Side::of_speed(&name(dir, hosted), &measured.rows))
+            }
+            Err(Stop::Fault(e)) => Err(e),
+            Err(Stop::Exit(why)) => {
+                exit = Some(why);
+                Err(Error::Failed("the child has told why".to_string()))
+            }
+        }
+    });
+    drop(progress);
+    match (measured, exit) {
+        (_, Some(exit)) => Err(Stop::Exit(exit)),
+        (measured, None) => {
+            let (a, b) = measured?;
+            notes.push(format!(
+                "{TURNS} turns of each tree in alternation; a and b: the best of them; the interval: of the turns' ratios"
+            ));
+            let mut said = std::collections::HashSet::new();
+            notes.retain(|note| said.insert(note.clone()));
+            Ok((a, b, notes))
+        }
+    }
+}
+
+fn name(dir: &Path, hosted: &Hosted) -> String {
+    format!("{} ({})", dir.display(), hosted.title)
+}
+
+fn build(args: &CompareArgs, dir: &Path, session: &Session) -> Result<Hosted, Stop> {
+    let hosted = Hosted::build(args.build.resolve(dir)?, session)?;
+    let hosted = hosted.ok_or(Stop::Exit(Exit::Interrupted))?;
+    match hosted.failures.first() {
+        // What does not build is not to be called slow, nor fast.
+        Some(why) if args.bisect => Err(Error::input(format!("{}: {why}", dir.display())).into()),
+        _ => Ok(hosted),
+    }
+}
+
+/// One child that measures the tree.
+fn measure(
+    hosted: &Hosted,
+    args: &CompareArgs,
+    dir: &Path,
+    session: &Session,
+    more: &[OsString],
+) -> Result<Measured<speed::Row>, Stop> {
+    let mut words: Vec<OsString> = vec!["speed".into()];
+    words.extend(args.algs.iter().map(OsString::from));
+    words.extend(["--tree".into(), dir.as_os_str().to_owned()]);
+    let flags = [
+        ("--impl", &args.impls),
+        ("--op", &args.op),
+        ("--len", &args.len),
+        ("--key-bits", &args.key_bits),
+        ("--level", &args.level),
+        ("--cpu", &session.global.cpu),
+    ];
+    for (flag, value) in flags {
+        if let Some(value) = value {
+            words.extend([flag.into(), value.into()]);
+        }
+    }
+    if session.global.quick {
+        words.push("--quick".into());
+    }
+    words.extend(more.iter().cloned());
+    hosted.measure("", &words, session)?.map_err(Stop::Exit)
+}

@@ -1,0 +1,17 @@
+//! What changed between two records, or between two things measured in turn, beyond the noise.
+//!
+//! | file | its noun |
+//! |---|---|
+//! | `args.rs` | the command |
+//! | `side.rs` | the figures of one side, by key |
+//! | `row.rs` | one key's two figures, their ratio and its verdict; how many of them there are |
+//! | `turns.rs` | two sides measured in alternation |
+//! | `view.rs` | the table for people |
+
+mod args;
+mod row;
+mod side;
+mod turns;
+mod view;
+
+pub(crate) use args::CompareArgs;

@@ -1,0 +1,384 @@
+//! The figures of one side, by key.
+
+use std::collections::btree_map::Entry;
+use std::collections::{BTreeMap, BTreeSet, HashSet};
+
+use kiln_question::Error;
+use kiln_record::{read, row_type, row_types, type_of, Better, Field, Row, RowType};
+use serde_json::Value;
+
+use crate::speed;
+
+/// One figure.
+#[derive(Clone, Debug, PartialEq)]
+pub(super) struct Figure {
+    /// The field it is from.
+    pub unit: &'static str,
+    /// Whether less is better.
+    pub less: bool,
+    /// Not a number if it could not be measured.
+    pub value: f64,
+    /// Its interval, if the row has one.
+    pub interval: Option<(f64, f64)>,
+    /// Whether that is of the rounds of one process, and not where the figure of a rerun falls.
+    pub of_rounds: bool,
+    /// Figures of single turns, each beside one of the other side's.
+    pub turns: Vec<f64>,
+    /// Of a number of cycles: the same in nanoseconds. Records made before times were kept have none.
+    pub time: Option<Box<Figure>>,
+}
+
+/// Figures by key, and under which conditions they were measured.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub(super) struct Side {
+    /// What people call it.
+    pub name: String,
+    /// Each key once.
+    pub figures: BTreeMap<String, Figure>,
+    /// Figures whose key another row has already: which of them to compare cannot be known.
+    pub ambiguous: usize,
+    /// What should be the same on both sides: what it is, and its values here.
+    pub conditions: BTreeMap<String, BTreeSet<String>>,
+}
+
+impl Side {
+    /// The rows of records, all of one side.
+    pub(super) fn of_records(name: &str, records: &[Value]) -> Result<Side, Error> {
+        let mut side = Side::from_rows(name, &typed_rows(records));
+        if side.figures.is_empty() {
+            let mut fields: Vec<&str> = Vec::new();
+            for field in row_types().iter().flat_map(compared) {
+                if !fields.contains(&field.name.as_str()) {
+                    fields.push(&field.name);
+                }
+            }
+            return Err(Error::input(format!(
+                "'{name}' has nothing to compare: no row has {}: name records of speed, fpu, ipsec, compilers or ctrlq",
+                fields.join(" or ")
+            )));
+        }
+        for record in records {
+            side.measured_under(record);
+        }
+        Ok(side)
+    }
+
+    /// The rows of a run of `speed`.
+    pub(super) fn of_speed(name: &str, rows: &[speed::Row]) -> Side {
+        let values: Vec<Value> = rows
+            .iter()
+            .map(|row| serde_json::to_value(row).expect("a row has string keys only"))
+            .collect();
+        let of = row_type("speed").expect("speed has a row type");
+        let rows: Vec<_> = values.iter().filter_map(Value::as_object).collect();
+        let typed: Vec<_> = rows.into_iter().map(|row| (of, row)).collect();
+        Side::from_rows(name, &typed)
+    }
+
+    fn from_rows(name: &str, rows: &[TypedRow]) -> Side {
+        // Versions of trees and libraries are what is compared, unless a record holds several of one family.
+        let mut seen = HashSet::new();
+        let plain = rows.iter().all(|(of, row)| seen.insert(of.key(row, true)));
+        let mut side = Side {
+            name: name.to_string(),
+            ..Side::default()
+        };
+        for (of, row) in rows {
+            for (key, figure) in figures(of, row, &of.key(row, plain).join(", ")) {
+                match side.figures.entry(key) {
+                    Entry::Vacant(place) => {
+                        place.insert(figure);
+                    }
+                    // The same row in two records is one.
+                    Entry::Occupied(place) if *place.get() == figure => {}
+                    Entry::Occupied(_) => side.ambiguous += 1,
+                }
+            }
+        }
+        side
+    }
+
+    /// Takes over the conditions of a record: the machine, the program and the arguments. Seeds differ on purpose, and where
+    /// output goes changes no figure.
+    pub(super) fn measured_under(&mut self, record: &Value) {
+        let text = |v: &Value| match v {
+            Value::String(text) => text.clone(),
+            Value::Null => String::new(),
+            other => other.to_string(),
+        };
+        let machine = &record["machine"];
+        let cpu = match &machine["model"] {
+            Value::Null => String::new(),
+            model => format!(
+                "{} (family {} model {}), {} cores",
+                text(model),
+                text(&machine["family"]),
+                text(&machine["model_number"]),
+                text(&machine["cores"])
+            ),
+        };
+        let build = ["kiln", "commit"].map(|field| text(&record[field]));
+        let command = text(&record["command"]);
+        // A survey's arguments decide those of its parts, which are compared themselves.
+        let arguments = (command != "survey").then(|| arguments(record)).flatten();
+        for (what, value) in [
+            ("CPU".to_string(), cpu),
+            ("kernel".to_string(), text(&machine["kernel"])),
+            ("Kiln".to_string(), build.join(" ").trim().to_string()),
+            (
+                "compiler of kernel/".to_string(),
+                text(&machine["kernel_cc"]),
+            ),
+            (
+                format!("arguments of {command}"),
+                arguments.unwrap_or_default(),
+            ),
+        ] {
+            if !value.is_empty() {
+                self.conditions.entry(what).or_default().insert(value);
+            }
+        }
+    }
+}
+
+/// What a record's command was asked to measure; nothing if the record does not have it.
+fn arguments(record: &Value) -> Option<String> {
+    let mut kept = Vec::new();
+    let mut words = record["args"].as_array()?.iter().filter_map(Value::as_str);
+    while let Some(word) = words.next() {
+        match word {
+            "--json" | "--no-report" => {}
+            "--seed" | "--out" => {
+                words.next();
+            }
+            word if word.starts_with("--seed=") || word.starts_with("--out=") => {}
+            word => kept.push(word),
+        }
+    }
+    Some(kept.join(" "))
+}
+
+/// A row with its type.
+type TypedRow<'a> = (&'static RowType, &'a Row);
+
+/// The rows of records, each with its record's type.
+fn typed_rows(records: &[Value]) -> Vec<TypedRow<'_>> {
+    let rows = |record| {
+        let of = type_of(record);
+        read::rows(record).map(move |row| (of, row))
+    };
+    records.iter().flat_map(rows).collect()
+}
+
+/// The fields of a type that are compared.
+fn compared(of: &RowType) -> impl Iterator<Item = &Field> {
+    of.fields.iter().filter(|field| field.better.is_some())
+}
+
+/// The figures of a row. The type's first compared field that is always there has the row's key, and is a figure even if it
+/// is null, since losing a result is a difference. The others have their names in the key, and count if they are not null.
+fn figures(of: &'static RowType, row: &Row, key: &str) -> Vec<(String, Figure)> {
+    let mut found = Vec::new();
+    let first = compared(of).find(|field| field.always);
+    let is_first = |field: &&Field| first.is_some_and(|first| first.name == field.name);
+    for field in compared(of).filter(|field| !is_first(field)) {
+        let figure = figure(of, row, field);
+        if !figure.value.is_nan() {
+            found.push((format!("{key}, {}", field.name), figure));
+        }
+    }
+    if let Some(field) = first.filter(|field| row.contains_key(&field.name)) {
+        let figure = figure(of, row, field);
+        // A row of another result has only that.
+        if !figure.value.is_nan() || found.is_empty() {
+            found.push((key.to_string(), figure));
+        }
+    }
+    found
+}
+
+fn figure(of: &'static RowType, row: &Row, field: &'static Field) -> Figure {
+    let number = |name: &str| read::number(row, name);
+    let value = number(&field.name).unwrap_or(f64::NAN);
+    let ends = field.interval.as_ref();
+    let interval = ends.and_then(|(low, high)| number(low).zip(number(high)));
+    let time = field.time.as_ref().and_then(|name| of.field(name));
+    // Time is a cost, and so is what is measured in cycles.
+    let less = field.better != Some(Better::More);
+    Figure {
+        unit: &field.name,
+        less,
+        value,
+        // An interval that does not contain the value is that of something else.
+        interval: interval.filter(|(low, high)| (*low..=*high).contains(&value)),
+        of_rounds: !less,
+        turns: Vec::new(),
+        time: time
+            .map(|time| Box::new(figure(of, row, time)))
+            .filter(|time| time.value.is_finite()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::json;
+
+    fn side(of: &str, rows: Value) -> Side {
+        let records = [json!({"type": of, "rows": rows})];
+        Side::from_rows("a", &typed_rows(&records))
+    }
+
+    #[test]
+    fn a_key_is_what_a_row_is_of_and_not_what_it_says() {
+        let side = side(
+            "speed",
+            json!([
+                {"alg": "xts(aes)", "impl": "i", "provider": "linux-6.12.1", "level": "api", "op": "encrypt",
+                 "key_bits": 256, "len": 16, "latency": false, "cycles_per_op": 50.0, "cycles_per_byte": 3.125,
+                 "ci_low": 49.0, "ci_high": 51.0, "limit_cycles": 1.0},
+            ]),
+        );
+        let keys: Vec<_> = side.figures.keys().map(String::as_str).collect();
+        assert_eq!(keys, ["xts(aes), encrypt, 256 bit, 16 B, i, linux, api"]);
+        let figure = &side.figures[keys[0]];
+        assert_eq!((figure.unit, figure.value), ("cycles_per_op", 50.0));
+        assert_eq!(figure.interval, Some((49.0, 51.0)));
+        assert_eq!((side.figures.len(), side.ambiguous), (1, 0));
+    }
+
+    #[test]
+    fn cycles_are_compared_with_their_time() {
+        let row = |time: Value| {
+            let mut row =
+                json!({"alg": "a", "cycles_per_op": 40.0, "ci_low": 39.0, "ci_high": 41.0});
+            let all = row.as_object_mut().unwrap();
+            all.extend(time.as_object().unwrap().clone());
+            side("speed", json!([row])).figures["a"].clone()
+        };
+        let time = row(json!({"ns_per_op": 10.0, "ns_low": 9.0, "ns_high": 11.0}));
+        let time = time.time.unwrap();
+        assert_eq!(
+            (time.unit, time.value, time.interval),
+            ("ns_per_op", 10.0, Some((9.0, 11.0)))
+        );
+        // Records before times were kept, and rows without a figure.
+        assert_eq!(row(json!({})).time, None);
+        assert_eq!(row(json!({"ns_per_op": null})).time, None);
+        let compiled = json!([{"cc": "c", "cycles_per_byte": 4.0, "ns_per_byte": 1.0}]);
+        let time = side("compilers", compiled).figures["c"].time.clone();
+        assert_eq!(time.unwrap().unit, "ns_per_byte");
+    }
+
+    #[test]
+    fn two_versions_in_one_record_are_kept_apart() {
+        let row = |provider: &str| json!({"alg": "a", "provider": provider, "cycles_per_op": 1.0});
+        let both = side("speed", json!([row("linux-6.12.1"), row("linux-6.13.0")]));
+        assert_eq!(both.figures.len(), 2);
+        assert_eq!(
+            side("speed", json!([row("kiln"), row("linux-6.13.0")]))
+                .figures
+                .len(),
+            2
+        );
+    }
+
+    #[test]
+    fn another_fields_interval_is_none() {
+        let rows = json!([
+            {"policy": "legacy", "cycles_per_op": 500.0, "ratio": 1.1, "ci_low": 1.0, "ci_high": 1.2},
+            {"policy": "bh-off", "cycles_per_op": 500.0, "cycles_low": 1.0, "cycles_high": 1.2},
+            {"policy": "nested", "cycles_per_op": null, "ci_low": null, "ci_high": null},
+        ]);
+        let side = side("fpu-overhead", rows);
+        assert_eq!(side.figures["legacy"].interval, None);
+        assert_eq!(side.figures["bh-off"].interval, None);
+        assert!(side.figures["nested"].value.is_nan());
+    }
+
+    #[test]
+    fn rates_have_their_own_intervals_and_packets_are_compared_beside_the_task() {
+        let esp = |policy: &str, task: Value, packets: Value| {
+            json!({"policy": policy, "load": "esp", "task_mb_per_s": task, "task_mb_per_s_low": 90.0, "task_mb_per_s_high": 110.0,
+                   "esp_mb_per_s": packets, "esp_mb_per_s_low": 19.0, "esp_mb_per_s_high": 21.0})
+        };
+        let packets = json!([
+            esp("legacy", json!(100.0), json!(20.0)),
+            esp("control", json!(100.0), Value::Null),
+            {"policy": "legacy", "scheduler": "eevdf-6.12", "knee_pps": 3e5, "knee_pps_low": 2e5, "knee_pps_high": 4e5},
+        ]);
+        let sessions = json!([
+            {"mode": "poll", "session": "cipher", "pairs_per_s": 5.0, "pairs_per_s_low": 4.0, "pairs_per_s_high": 6.0,
+             "ops_per_s": 10.0},
+            {"mode": "poll", "session": "akcipher", "pairs_per_s": null, "ops_per_s": 10.0},
+        ]);
+        let records = [
+            json!({"type": "fpu-esp", "rows": packets}),
+            json!({"type": "ctrlq", "rows": sessions}),
+        ];
+        let side = Side::from_rows("a", &typed_rows(&records));
+        let of = |key: &str| {
+            let figure = &side.figures[key];
+            (figure.unit, figure.interval)
+        };
+        assert_eq!(of("legacy, esp"), ("task_mb_per_s", Some((90.0, 110.0))));
+        assert_eq!(
+            of("legacy, esp, esp_mb_per_s"),
+            ("esp_mb_per_s", Some((19.0, 21.0)))
+        );
+        assert_eq!(
+            of("legacy, eevdf-6.12, knee_pps"),
+            ("knee_pps", Some((2e5, 4e5)))
+        );
+        assert_eq!(of("poll, cipher"), ("pairs_per_s", Some((4.0, 6.0))));
+        assert!(side.figures["poll, akcipher"].value.is_nan());
+        // Six of five rows: no packets are lost where a control has none.
+        assert_eq!(side.figures.len(), 6);
+    }
+
+    #[test]
+    fn rows_that_cannot_be_told_apart_are_counted() {
+        let row = |cycles: f64| json!({"alg": "a", "cycles_per_op": cycles});
+        assert_eq!(side("speed", json!([row(1.0), row(2.0)])).ambiguous, 1);
+        assert_eq!(side("speed", json!([row(1.0), row(1.0)])).ambiguous, 0);
+    }
+
+    #[test]
+    fn conditions_are_what_should_be_the_same() {
+        let record = json!({"command": "ipsec", "kiln": "0.1.0", "commit": "abc", "seed": 7,
+                            "args": ["ipsec", "--load", "esp", "--seed", "7", "--out=x", "--json", "--slice-us", "200"],
+                            "machine": {"model": "M", "family": 1, "model_number": 2, "cores": 2, "kernel": "6.1"},
+                            "rows": [{"policy": "legacy", "task_mb_per_s": 1.0}]});
+        let side = Side::of_records("r", &[record]).unwrap();
+        let said: Vec<(&str, String)> = side
+            .conditions
+            .iter()
+            .map(|(what, all)| (what.as_str(), all.iter().cloned().collect()))
+            .collect();
+        assert_eq!(
+            said,
+            [
+                ("CPU", "M (family 1 model 2), 2 cores".to_string()),
+                ("Kiln", "0.1.0 abc".to_string()),
+                (
+                    "arguments of ipsec",
+                    "ipsec --load esp --slice-us 200".to_string()
+                ),
+                ("kernel", "6.1".to_string()),
+            ]
+        );
+    }
+
+    #[test]
+    fn records_without_figures_are_refused_in_one_line() {
+        let record = |of: &str, row: Value| json!({"command": "x", "type": of, "rows": [row]});
+        let e = Side::of_records("r", &[record("x", json!({"a": 1}))]).unwrap_err();
+        assert!(e.to_string().contains("cycles_per_op or"), "{e}");
+        assert_eq!(e.exit_code(), 2);
+        let both = [
+            record("speed", json!({"alg": "a", "cycles_per_op": 1.0})),
+            record("ctrlq", json!({"mode": "poll", "pairs_per_s": 1.0})),
+        ];
+        assert_eq!(Side::of_records("r", &both).unwrap().figures.len(), 2);
+    }
+}

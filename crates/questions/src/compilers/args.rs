@@ -1,0 +1,322 @@
+//! `kiln compilers`.
+
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use clap::Args;
+use kiln_question::hosted::Hosted;
+use kiln_question::{
+    parse_seconds, print, print_error, read_facts, replace, table, Error, Exit, Outcome, Progress,
+    Question, RowType, Session, TreeBuildArgs,
+};
+use kiln_report::export::Format;
+use kiln_report::picture::of_rows;
+use kiln_report::Side;
+
+use super::baseline::Baseline;
+use super::cell::{Abi, Opt};
+use super::explain_run::{self, CellQuestion};
+use super::row::Row;
+use super::run::{run, Plan};
+use super::subject::{self, Subject};
+use super::toolchain::Toolchain;
+use super::tree::Tree;
+use super::variant::Variant;
+use super::view;
+
+/// Longest message.
+const LONGEST: usize = 1 << 20;
+
+/// Which compiler, at which flags, ruins which cipher
+///
+/// For whoever builds compilers or distributions. A cell is one subject, built by one compiler at one level in one
+/// variant: an executable of its own, kept in the cache by content, whose answers are checked before it is timed.
+#[derive(Args)]
+#[command(after_long_help = "\
+Variants are default, patched (-fno-tree-pre -fno-tree-sra), ubsan,
+ubsan-tree, asan, no-object-flags, and several with + between. Their flags,
+and the conventions by which a file of yours is called, are in
+docs/COMPILERS.md.
+
+Row fields (--json):
+  cc, cc_version, opt, variant, abi, subject, alg, key_bits, len,
+  cycles_per_byte, ci_low, ci_high, ns_per_byte, ns_low, ns_high, text_bytes,
+  stack_bytes, build_ms, status, reason, row_ratio, outlier
+  with --baseline: baseline, ratio, time_ratio, each with _low and _high,
+  verdict (faster or slower only by cycles and by time, same, or disagree)
+
+Exit status:
+  1 if a cell gives wrong answers, or is slower than the baseline by more than
+  --max-regression allows, beyond the noise, in cycles or in time. A
+  compiler that is both in --cc and the baseline has its variants judged
+  against its default at that level
+  2 for --bisect without --max-regression
+  125 with --bisect, if a cell that was to be judged cannot be built or
+  tried, gives wrong answers, or is slower in only one of cycles and time,
+  and no other cell is slower; also without --baseline
+
+Examples:
+  kiln compilers
+  kiln compilers --cc gcc-12,clang-19 --opt O2 --variant default,asan
+  kiln compilers --cc ./gcc/xgcc --baseline gcc-12 --max-regression 5
+  kiln compilers --subject my.c:crc:checksum32 --opt O2,O3
+  kiln compilers --explain gcc-12/O3/aes-generic/ubsan
+  kiln compilers --reproduce gcc-12/O3/aes-generic/ubsan --out DIR
+  git bisect run kiln compilers --cc ./cc --baseline good.json --opt O2 \\
+      --variant default --max-regression 5 --bisect
+
+See also:
+  docs/COMPILERS.md")]
+pub struct CompilersArgs {
+    /// Compilers, by names or paths; auto: gcc-*, clang-* and zig on PATH
+    #[arg(
+        long,
+        value_delimiter = ',',
+        value_name = "CC,…",
+        default_value = "auto"
+    )]
+    cc: Vec<String>,
+    /// Levels of optimisation
+    #[arg(
+        long,
+        value_delimiter = ',',
+        value_name = "O,…",
+        default_value = "O1,O2,O3,Os"
+    )]
+    opt: Vec<String>,
+    /// Kinds of build
+    #[arg(
+        long,
+        value_delimiter = ',',
+        value_name = "NAME,…",
+        default_value = "default,patched,ubsan,patched+ubsan"
+    )]
+    variant: Vec<String>,
+    /// Flags that make a further variant; may be given several times
+    #[arg(long, value_name = "FLAGS", allow_hyphen_values = true)]
+    cflags: Vec<String>,
+    /// Widths: 32 is -m32
+    #[arg(
+        long,
+        value_delimiter = ',',
+        value_name = "BITS,…",
+        default_value = "64"
+    )]
+    abi: Vec<String>,
+    /// What is compiled: names of --list, FILE.c, FILE.c:FUNCTION:CONVENTION
+    #[arg(
+        long,
+        value_delimiter = ',',
+        value_name = "NAME,…",
+        default_value = "aes-generic"
+    )]
+    subject: Vec<String>,
+    /// A kernel tree; subjects may then be its files, such as crypto/aes_generic.c
+    #[arg(long, value_name = "DIR")]
+    tree: Option<PathBuf>,
+    /// Directories of headers for a file of yours; may be given several times
+    #[arg(long, value_name = "DIR")]
+    include: Vec<PathBuf>,
+    /// Bytes of a message
+    #[arg(long, value_name = "N", default_value_t = 4096)]
+    len: usize,
+    /// Time all cells for about so long, with wider intervals; building comes on top [default: by how many there are]
+    #[arg(long, value_name = "N", allow_hyphen_values = true)]
+    seconds: Option<f64>,
+    /// Baseline to compare against: a compiler, or a record (NAME.json) that --out wrote
+    #[arg(long, value_name = "CC|RECORD.json")]
+    baseline: Option<String>,
+    /// Exit status 1 if a cell is slower than its baseline by more than this, beyond the noise
+    #[arg(long, value_name = "PCT", allow_negative_numbers = true)]
+    max_regression: Option<f64>,
+    /// Exit status 125 if a cell that was to be judged cannot be built or tried; needs --max-regression
+    #[arg(long)]
+    bisect: bool,
+    /// What makes a cell slow or fast: CC/LEVEL/SUBJECT/VARIANT beside its neighbours
+    #[arg(long, value_name = "CELL", conflicts_with_all = ["baseline", "reproduce"])]
+    explain: Option<String>,
+    /// Write a directory for a compiler's bug tracker: --out names it
+    #[arg(long, value_name = "CELL", conflicts_with = "baseline")]
+    reproduce: Option<String>,
+    /// Of --explain and --reproduce: the cell it is compared with [default: the fastest neighbour]
+    #[arg(long, value_name = "CELL")]
+    against: Option<String>,
+    /// Build everything again
+    #[arg(long)]
+    no_cache: bool,
+    /// The names of all subjects, and nothing else
+    #[arg(long)]
+    list: bool,
+}
+
+impl Question for CompilersArgs {
+    const NAME: &'static str = "compilers";
+    const TIMED: bool = true;
+
+    fn row_types() -> Vec<RowType> {
+        vec![RowType::at::<Row>(50)]
+    }
+
+    fn run(&self, session: &Session) -> Result<Exit, Error> {
+        // Without a limit every commit would be good, however slow.
+        if self.bisect && self.max_regression.is_none() {
+            return Err(Error::input(
+                "--bisect: nothing decides between good and bad: add --baseline CC or RECORD.json, and --max-regression PCT",
+            ));
+        }
+        if self.list {
+            let names = subject::names()?;
+            return print(&(names.join("\n") + "\n")).map(|()| Exit::Done);
+        }
+        match measure(self, session) {
+            Err(e) if self.bisect => {
+                print_error(&e);
+                Ok(Exit::Untried)
+            }
+            other => other,
+        }
+    }
+}
+
+fn measure(args: &CompilersArgs, session: &Session) -> Result<Exit, Error> {
+    let mut hosted = None;
+    if let Some(dir) = &args.tree {
+        let what = TreeBuildArgs::default().resolve(dir)?;
+        let source = what.0.dir.clone();
+        match Hosted::build(what, session)? {
+            Some(built) => hosted = Some((built, source)),
+            None => return Ok(Exit::Interrupted),
+        }
+    }
+    let tree = hosted.as_ref().map(|(h, dir)| Tree {
+        source: dir.clone(),
+        build: h.objects(),
+        name: h.name(),
+    });
+    if let Some(cell) = args.explain.as_ref().or(args.reproduce.as_ref()) {
+        check_len(args.len)?;
+        let question = CellQuestion {
+            cell,
+            against: args.against.as_deref(),
+            reproduce: args.reproduce.is_some(),
+            len: args.len,
+            include: &args.include,
+        };
+        return explain_run::run(&question, tree.as_ref(), session);
+    }
+    let progress = Progress::start();
+    let settle = || {
+        session.settle();
+    };
+    let report = |done: f64, what: &str| progress.report(done, what);
+    let plan = plan(args, session, &settle, &report, tree.as_ref())?;
+    let (mut outcome, untried) = run(&plan)?;
+    drop(progress);
+    outcome.interrupted = session.stopped();
+    if outcome.interrupted {
+        outcome.notes.push("interrupted".to_string());
+    }
+    emit(session, &outcome)?;
+    Ok(match &outcome {
+        o if o.interrupted => Exit::Interrupted,
+        _ if args.bisect && untried => Exit::Untried,
+        o => o.exit(),
+    })
+}
+
+fn emit(session: &Session, outcome: &Outcome<Row>) -> Result<(), Error> {
+    let facts = read_facts();
+    session.draw("compilers.svg", &of_rows("compilers", &outcome.rows), "")?;
+    if let Some(dir) = &session.global.out {
+        let record = session.record::<CompilersArgs, _>(&facts, &outcome.rows, &outcome.notes);
+        let side = Side::of("compilers", record.to_value());
+        let csv = side.and_then(|side| Format::Csv.text(&[side]));
+        let csv = csv.map_err(|e| Error::input(e.to_string()))?;
+        replace::write(&dir.join("compilers.csv"), csv.as_bytes())?;
+    }
+    session.emit::<CompilersArgs, _>(&facts, &outcome.rows, &outcome.notes, || {
+        format!(
+            "{}\n\n{}{}",
+            table::machine(&facts),
+            view::all(&outcome.rows),
+            table::notes(&outcome.notes, session.seed)
+        )
+    })
+}
+
+fn plan<'a>(
+    args: &CompilersArgs,
+    session: &'a Session,
+    settle: &'a dyn Fn(),
+    progress: &'a (dyn Fn(f64, &str) + Sync),
+    tree: Option<&Tree>,
+) -> Result<Plan<'a>, Error> {
+    if let Some(percent) = args.max_regression {
+        if !(0.0..=10_000.0).contains(&percent) {
+            return Err(Error::input(format!(
+                "--max-regression {percent}: per cent, 0 or more"
+            )));
+        }
+        if args.baseline.is_none() {
+            return Err(Error::input(
+                "--max-regression: slower than what? add --baseline CC or --baseline RECORD.json",
+            ));
+        }
+    }
+    check_len(args.len)?;
+    let baseline = args.baseline.as_deref().map(Baseline::find).transpose()?;
+    let opts = args.opt.iter().map(|o| Opt::parse(o));
+    let opts = opts.collect::<Result<Vec<_>, _>>()?;
+    let abis = args.abi.iter().map(|a| Abi::parse(a));
+    let abis = abis.collect::<Result<Vec<_>, _>>()?;
+    let mut variants = Vec::new();
+    for name in &args.variant {
+        variants.push(Variant::parse(name)?);
+    }
+    for flags in &args.cflags {
+        variants.push(Variant::of_flags(flags));
+    }
+    let mut subjects: Vec<Arc<Subject>> = Vec::new();
+    for name in &args.subject {
+        let subject = Subject::find(name, tree, &args.include)?;
+        subjects.push(Arc::new(subject));
+    }
+    let mut ccs: Vec<Arc<Toolchain>> = Vec::new();
+    for name in &args.cc {
+        let found = match name.as_str() {
+            "auto" => Toolchain::all()?,
+            name => vec![Toolchain::find(name)?],
+        };
+        for cc in found {
+            if ccs.iter().all(|c| c.identity() != cc.identity()) {
+                ccs.push(Arc::new(cc));
+            }
+        }
+    }
+    Ok(Plan {
+        ccs,
+        opts,
+        variants,
+        abis,
+        subjects,
+        len: args.len,
+        seed: session.seed,
+        quick: session.global.quick,
+        within: parse_seconds(args.seconds, 0.1)?,
+        anew: args.no_cache,
+        baseline,
+        max_regression: args.max_regression,
+        stop: &session.stop,
+        settle,
+        progress,
+    })
+}
+
+fn check_len(len: usize) -> Result<(), Error> {
+    match len > 0 && len <= LONGEST && len % 16 == 0 {
+        true => Ok(()),
+        false => Err(Error::input(format!(
+            "--len {len}: a multiple of 16, at most {LONGEST}"
+        ))),
+    }
+}

@@ -1,0 +1,314 @@
+//! What cells are judged against: another compiler in the same run, or a record of an earlier one.
+
+use std::fs;
+use std::path::Path;
+use std::sync::Arc;
+
+use kiln_question::Error;
+use serde_json::Value;
+
+use kiln_measure::{exceeds_by_known, ratio_among, verdict_by_known, Ratio, Series};
+
+use super::cell::Status;
+use super::row::Row;
+use super::toolchain::Toolchain;
+
+/// Differences of this size are not worth a word between builds timed side by side…
+const FLOOR: f64 = 0.005;
+/// …and between two runs, in which caches and pages lie elsewhere.
+const FLOOR_OF_RECORDS: f64 = 0.02;
+
+/// What cells are judged against.
+#[derive(Clone, Debug)]
+pub(super) enum Baseline {
+    /// A compiler, whose cells are timed beside the others.
+    Compiler(Arc<Toolchain>),
+    /// Rows of an earlier run.
+    Record {
+        /// The file.
+        name: String,
+        /// Its rows.
+        rows: Vec<Row>,
+    },
+}
+
+impl Baseline {
+    /// A file is a record, anything else a compiler.
+    pub(super) fn find(name: &str) -> Result<Baseline, Error> {
+        match name.ends_with(".json") {
+            true => Baseline::read(Path::new(name)),
+            false => Ok(Baseline::Compiler(Arc::new(Toolchain::find(name)?))),
+        }
+    }
+
+    /// Reads a record.
+    pub(super) fn read(path: &Path) -> Result<Baseline, Error> {
+        let shown = path.display();
+        let fault = |why: String| {
+            Error::input(format!(
+                "'{shown}' is no record to judge by: {why}: name one that 'kiln compilers --out' of this version wrote"
+            ))
+        };
+        let text = fs::read_to_string(path).map_err(|e| fault(e.to_string()))?;
+        let document: Value = serde_json::from_str(&text).map_err(|e| fault(e.to_string()))?;
+        let command = document.get("command").and_then(Value::as_str);
+        if command != Some("compilers") {
+            return Err(fault(format!(
+                "it is of '{}'",
+                command.unwrap_or("no command")
+            )));
+        }
+        let rows = document.get("rows").cloned().unwrap_or(Value::Null);
+        let rows: Vec<Row> = serde_json::from_value(rows).map_err(|e| {
+            let version = document.get("kiln").and_then(Value::as_str).unwrap_or("?");
+            fault(format!("its rows are another version's ({version}): {e}"))
+        })?;
+        Ok(Baseline::Record {
+            name: shown.to_string(),
+            rows,
+        })
+    }
+
+    /// What people call it.
+    pub(super) fn name(&self) -> &str {
+        match self {
+            Baseline::Compiler(cc) => &cc.name,
+            Baseline::Record { name, .. } => name,
+        }
+    }
+}
+
+/// The row of a record that this one is to be judged by: of the same compiler, or of the only one it has.
+pub(super) fn of_record<'a>(rows: &'a [Row], row: &Row) -> Option<&'a Row> {
+    let mut same = rows.iter().filter(|r| r.place() == row.place());
+    let all: Vec<&Row> = same.by_ref().collect();
+    match all.as_slice() {
+        [one] => Some(one),
+        several => several.iter().find(|r| r.cc == row.cc).copied(),
+    }
+}
+
+/// What a cell takes over what its baseline takes.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(super) struct Ratios {
+    /// In core cycles.
+    pub cycles: Ratio,
+    /// In nanoseconds; nothing if one of the two has no times.
+    pub time: Option<Ratio>,
+}
+
+impl Ratios {
+    /// From rounds timed side by side, `comparisons` of them judged together.
+    pub(super) fn of_series(own: &Series, baseline: &Series, comparisons: usize) -> Option<Ratios> {
+        Some(Ratios {
+            cycles: ratio_among(own, baseline, comparisons)?,
+            time: ratio_among(&own.in_ns(), &baseline.in_ns(), comparisons),
+        })
+    }
+
+    /// From two rows: their intervals say where a rerun's figure falls, so that the extremes enclose the ratio of two
+    /// reruns.
+    pub(super) fn of_rows(row: &Row, old: &Row) -> Option<Ratios> {
+        let cycles = |r: &Row| Some((r.cycles_per_byte?, r.ci_low?, r.ci_high?));
+        let time = |r: &Row| Some((r.ns_per_byte?, r.ns_low?, r.ns_high?));
+        Some(Ratios {
+            cycles: quotient(cycles(row)?, cycles(old)?),
+            time: time(row).zip(time(old)).map(|(a, b)| quotient(a, b)),
+        })
+    }
+
+    /// Those of a judged row.
+    fn in_row(row: &Row) -> Option<Ratios> {
+        let ratio = |(ratio, low, high)| Ratio {
+            ratio,
+            low,
+            high,
+            pairs: 1,
+        };
+        let time = || Some((row.time_ratio?, row.time_ratio_low?, row.time_ratio_high?));
+        Some(Ratios {
+            cycles: ratio((row.ratio?, row.ratio_low?, row.ratio_high?)),
+            time: time().map(ratio),
+        })
+    }
+}
+
+/// The quotient of two figures, each with the ends of its interval.
+fn quotient(a: (f64, f64, f64), b: (f64, f64, f64)) -> Ratio {
+    Ratio {
+        ratio: a.0 / b.0,
+        low: a.1 / b.2,
+        high: a.2 / b.1,
+        pairs: 1,
+    }
+}
+
+/// Puts the ratios into their row, and the verdict.
+pub(super) fn judge(row: &mut Row, by: &str, ratios: Option<Ratios>, of_record: bool) {
+    row.baseline = Some(by.to_string());
+    let Some(r) = ratios else { return };
+    row.ratio = Some(r.cycles.ratio);
+    row.ratio_low = Some(r.cycles.low);
+    row.ratio_high = Some(r.cycles.high);
+    row.time_ratio = r.time.map(|t| t.ratio);
+    row.time_ratio_low = r.time.map(|t| t.low);
+    row.time_ratio_high = r.time.map(|t| t.high);
+    let floor = if of_record { FLOOR_OF_RECORDS } else { FLOOR };
+    row.verdict = Some(verdict_by_known(&r.cycles, r.time.as_ref(), floor));
+}
+
+/// What is worse than allowed, or may be.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub(super) struct Regressions {
+    /// Rows slower by more than allowed, beyond the noise, by cycles and by time.
+    pub slower: Vec<usize>,
+    /// Rows without a figure where the baseline has one.
+    pub lost: Vec<usize>,
+    /// Rows that cannot be judged: they are slower by more than allowed in only one of cycles and time.
+    pub unjudged: Vec<usize>,
+}
+
+/// Rows that are worse than their baseline by more than so many per cent. `had` says of a row whether the baseline has
+/// a figure.
+pub(super) fn regressions(rows: &[Row], percent: f64, had: &dyn Fn(&Row) -> bool) -> Regressions {
+    let mut found = Regressions::default();
+    for (i, row) in rows.iter().enumerate() {
+        if let Some(ratios) = Ratios::in_row(row) {
+            match exceeds_by_known(&ratios.cycles, ratios.time.as_ref(), percent / 100.0) {
+                Some(true) => found.slower.push(i),
+                None => found.unjudged.push(i),
+                Some(false) => {}
+            }
+        } else if row.baseline.is_some() && row.status != Status::Ok && had(row) {
+            found.lost.push(i);
+        }
+    }
+    found
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::row::tests::row;
+    use super::*;
+    use kiln_measure::Verdict;
+
+    #[test]
+    fn a_planted_slowdown_is_found_and_the_same_again_is_not() {
+        let old = row("a", "default", Some(10.0));
+        let judged = |figure| {
+            let mut new = row("b", "default", Some(figure));
+            let r = Ratios::of_rows(&new, &old);
+            judge(&mut new, "a", r, true);
+            new
+        };
+        assert_eq!(judged(10.0).verdict, Some(Verdict::Same));
+        assert_eq!(judged(10.1).verdict, Some(Verdict::Same));
+        assert_eq!(judged(10.3).verdict, Some(Verdict::Slower));
+        assert_eq!(judged(9.0).verdict, Some(Verdict::Faster));
+        let rows = [judged(10.0), judged(11.0)];
+        let found = regressions(&rows, 5.0, &|_| true);
+        assert_eq!(found.slower, [1]);
+        assert_eq!(regressions(&rows, 20.0, &|_| true), Regressions::default());
+    }
+
+    #[test]
+    fn a_verdict_needs_cycles_and_time() {
+        let old = row("a", "default", Some(10.0));
+        let judged = |new: Row, old: &Row| {
+            let mut new = new;
+            let r = Ratios::of_rows(&new, old);
+            judge(&mut new, "a", r, true);
+            let found = regressions(&[new.clone()], 5.0, &|_| true);
+            (new.verdict.unwrap(), found)
+        };
+        let none = Regressions::default();
+        let slower = Regressions {
+            slower: vec![0],
+            ..none.clone()
+        };
+        let unjudged = Regressions {
+            unjudged: vec![0],
+            ..none.clone()
+        };
+        let new = |cycles: f64, clock: f64| row("a", "default", Some(cycles)).at_clock(clock);
+        // Wide vectors: nine tenths of the cycles, at three quarters of the clock. And the reverse.
+        assert_eq!(
+            judged(new(9.0, 1.33), &old),
+            (Verdict::Disagree, unjudged.clone())
+        );
+        assert_eq!(
+            judged(new(11.0, 0.75), &old),
+            (Verdict::Disagree, unjudged.clone())
+        );
+        // One unit alone is beyond.
+        assert_eq!(
+            judged(new(11.0, 1.0 / 1.1), &old),
+            (Verdict::Disagree, unjudged.clone())
+        );
+        assert_eq!(judged(new(10.0, 1.1), &old), (Verdict::Disagree, unjudged));
+        // Fewer cycles in the same time: whatever that is, it is not slower.
+        assert_eq!(
+            judged(new(9.0, 1.0 / 0.9), &old),
+            (Verdict::Disagree, none.clone())
+        );
+        // A clock that moved by less than the gate allows stops no gate.
+        assert_eq!(
+            judged(new(10.0, 1.04), &old),
+            (Verdict::Disagree, none.clone())
+        );
+        // Controls: both agree.
+        assert_eq!(
+            judged(new(11.0, 1.0), &old),
+            (Verdict::Slower, slower.clone())
+        );
+        assert_eq!(judged(new(9.0, 1.0), &old), (Verdict::Faster, none.clone()));
+        assert_eq!(judged(new(10.0, 1.0), &old), (Verdict::Same, none));
+        // A record without times: cycles alone.
+        let before = old.clone().without_time();
+        assert_eq!(judged(new(11.0, 0.75), &before), (Verdict::Slower, slower));
+    }
+
+    #[test]
+    fn a_figure_lost_is_a_regression() {
+        let mut lost = row("b", "default", None);
+        judge(&mut lost, "a", None, true);
+        assert_eq!(regressions(&[lost.clone()], 5.0, &|_| true).lost, [0]);
+        assert_eq!(
+            regressions(&[lost], 5.0, &|_| false),
+            Regressions::default()
+        );
+    }
+
+    #[test]
+    fn a_record_is_matched_by_place_and_then_by_compiler() {
+        let rows = [
+            row("a", "default", Some(1.0)),
+            row("a", "ubsan", Some(2.0)),
+            row("b", "ubsan", Some(3.0)),
+        ];
+        let of =
+            |cc, variant| of_record(&rows, &row(cc, variant, None)).and_then(|r| r.cycles_per_byte);
+        assert_eq!(of("new", "default"), Some(1.0));
+        assert_eq!(of("b", "ubsan"), Some(3.0));
+        assert_eq!(of("new", "ubsan"), None);
+    }
+
+    #[test]
+    fn what_is_no_record_is_refused_in_one_line() {
+        let dir = tempfile::tempdir().unwrap();
+        let file = dir.path().join("r.json");
+        for (text, want) in [
+            ("{", "no record"),
+            ("{\"command\": \"speed\", \"rows\": []}", "'speed'"),
+            (
+                "{\"kiln\": \"9\", \"command\": \"compilers\", \"rows\": [{\"cc\": 1}]}",
+                "another version's (9)",
+            ),
+        ] {
+            fs::write(&file, text).unwrap();
+            let e = Baseline::read(&file).unwrap_err();
+            assert!(e.to_string().contains(want), "{e}");
+            assert_eq!(e.exit_code(), 2);
+        }
+    }
+}

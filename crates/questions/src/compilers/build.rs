@@ -1,0 +1,469 @@
+//! Cells into executables, on all cores.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex};
+use std::thread;
+use std::time::Instant;
+
+use kiln_kbuild::{reason, recipe, rename_implicit_calls};
+use kiln_question::Error;
+use kiln_tree::cache::hash;
+use serde::{Deserialize, Serialize};
+
+use super::cell::{Abi, Cell, Opt, Status};
+use super::object;
+use super::store::{fault, Store};
+use super::subject::{Flags, Source, Subject, HARNESS};
+use super::toolchain::Toolchain;
+use super::variant::Variant;
+
+/// Name of the executable in its directory.
+const EXECUTABLE: &str = "cell";
+/// What is told of it, beside it.
+const FACTS: &str = "facts.json";
+
+/// A cell's executable and what it has told so far.
+#[derive(Clone, Debug)]
+pub(super) struct Built {
+    /// The executable.
+    pub executable: PathBuf,
+    /// The objects under test.
+    pub objects: Vec<PathBuf>,
+    /// What is told of it.
+    pub facts: Facts,
+}
+
+/// What a build tells.
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
+pub(super) struct Facts {
+    /// Bytes of code of the objects under test.
+    pub text_bytes: Option<u64>,
+    /// Stack of the function that takes most; none if the compiler does not tell.
+    pub stack_bytes: Option<u64>,
+    /// Time it took to compile and link.
+    pub build_ms: f64,
+}
+
+/// Why a cell has no executable.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Refused {
+    /// `absent` or `failed`.
+    pub status: Status,
+    /// In a line.
+    pub reason: String,
+}
+
+impl From<Error> for Refused {
+    fn from(e: Error) -> Refused {
+        failed(e.to_string())
+    }
+}
+
+pub(super) fn failed(reason: impl Into<String>) -> Refused {
+    Refused {
+        status: Status::Failed,
+        reason: reason.into(),
+    }
+}
+
+fn absent(reason: impl Into<String>) -> Refused {
+    Refused {
+        status: Status::Absent,
+        reason: reason.into(),
+    }
+}
+
+/// What all cells are built with.
+pub(super) struct Builder<'a> {
+    store: &'a Store,
+    /// Compiles what is not under test.
+    helper: Arc<Toolchain>,
+    /// Whether what is there already is built again.
+    pub anew: bool,
+}
+
+impl<'a> Builder<'a> {
+    /// With a compiler for what is not under test: the machine's own, else the first there is.
+    pub(super) fn new(store: &'a Store, others: &[Arc<Toolchain>]) -> Result<Builder<'a>, Error> {
+        let own = ["cc", "gcc", "clang"]
+            .iter()
+            .find_map(|n| Toolchain::find(n).ok());
+        let helper = own.map(Arc::new).or_else(|| others.first().cloned());
+        Ok(Builder {
+            store,
+            helper: helper.ok_or_else(|| {
+                Error::lacks("no C compiler for the harness: apt-get install gcc libc6-dev")
+            })?,
+            anew: false,
+        })
+    }
+
+    /// The compiler of what is not under test.
+    pub(super) fn helper(&self) -> &Arc<Toolchain> {
+        &self.helper
+    }
+
+    /// Builds them all, in any order; what came of each, in theirs. Those that were not tried when `stop` was set are
+    /// refused.
+    pub(super) fn all(
+        &self,
+        cells: &[Cell],
+        stop: &AtomicBool,
+        progress: &(dyn Fn(usize, &str) + Sync),
+    ) -> Vec<Result<Built, Refused>> {
+        // Once for all cells of a subject, before they ask for it at a time.
+        let mut prepared: Vec<(*const Subject, Abi)> = Vec::new();
+        for cell in cells {
+            let key = (Arc::as_ptr(&cell.subject), cell.abi);
+            if !prepared.contains(&key) && !stop.load(Ordering::Relaxed) {
+                prepared.push(key);
+                let _ = self.support(&cell.subject, cell.abi);
+            }
+        }
+        let results: Vec<Mutex<Option<Result<Built, Refused>>>> =
+            cells.iter().map(|_| Mutex::new(None)).collect();
+        let (next, done) = (AtomicUsize::new(0), AtomicUsize::new(0));
+        let work = || loop {
+            let i = next.fetch_add(1, Ordering::Relaxed);
+            let Some(cell) = cells.get(i).filter(|_| !stop.load(Ordering::Relaxed)) else {
+                return;
+            };
+            let built = self.cell(cell);
+            *results[i].lock().expect("no thread panics") = Some(built);
+            progress(done.fetch_add(1, Ordering::Relaxed) + 1, &cell.to_string());
+        };
+        let threads = thread::available_parallelism().map_or(2, usize::from);
+        thread::scope(|scope| {
+            for _ in 0..threads.min(cells.len()).max(1) {
+                scope.spawn(work);
+            }
+        });
+        let of = |slot: Mutex<Option<_>>| slot.into_inner().expect("no thread panics");
+        results
+            .into_iter()
+            .map(|slot| of(slot).unwrap_or_else(|| Err(absent("interrupted"))))
+            .collect()
+    }
+
+    /// Builds one, or finds it built.
+    pub(super) fn cell(&self, cell: &Cell) -> Result<Built, Refused> {
+        let (cc, subject) = (&cell.cc, &cell.subject);
+        if cell.abi == Abi::Bits32 {
+            self.narrow(cell)?;
+        }
+        let flags = cell.variant.flags(cc).map_err(absent)?;
+        let has_own = |s: &Source| matches!(&s.flags, Flags::Tree { own, .. } if !own.is_empty());
+        if cell.variant.drops_object_flags() && !subject.sources.iter().any(has_own) {
+            return Err(absent(format!("{} has no flags of its own", subject.name)));
+        }
+        let support = self.support(subject, cell.abi)?;
+        let lines: Vec<Vec<String>> = subject
+            .sources
+            .iter()
+            .map(|s| s.arguments(cc, &cell.opt, cell.abi, &cell.variant, &flags))
+            .collect();
+        let mut parts: Vec<Vec<u8>> = vec![cc.identity().to_le_bytes().to_vec()];
+        for (source, line) in subject.sources.iter().zip(&lines) {
+            parts.push(line.join("\0").into_bytes());
+            parts.push(source.path.display().to_string().into_bytes());
+            parts.push(self.content(cc, source, line)?);
+        }
+        let of_support = support.iter().map(|p| p.display().to_string().into_bytes());
+        parts.extend(of_support);
+        let parts: Vec<&[u8]> = parts.iter().map(Vec::as_slice).collect();
+        let mut key = hash(&parts);
+        if self.anew {
+            key ^= hash(&[&std::process::id().to_le_bytes()]);
+        }
+        let dir = self.store.entry(key, |dir| {
+            let start = Instant::now();
+            let mut facts = Facts {
+                text_bytes: Some(0),
+                ..Facts::default()
+            };
+            let mut objects = Vec::new();
+            for (n, (source, line)) in subject.sources.iter().zip(&lines).enumerate() {
+                let object = dir.join(format!("{n}.o"));
+                compile(cc, source, line, &object)?;
+                facts.text_bytes = facts
+                    .text_bytes
+                    .zip(object::text_bytes(&object))
+                    .map(|(a, b)| a + b);
+                facts.stack_bytes = facts
+                    .stack_bytes
+                    .max(object::stack_bytes(&object.with_extension("su")));
+                objects.push(object);
+            }
+            self.called(subject, &objects)?;
+            let mut others = support.clone();
+            others.extend(self.unmet(subject, &objects, &support, dir)?);
+            link(cell, &flags, &objects, &others, &dir.join(EXECUTABLE))?;
+            facts.build_ms = start.elapsed().as_secs_f64() * 1e3;
+            let text = serde_json::to_string(&facts).expect("facts have string keys");
+            let path = dir.join(FACTS);
+            fs::write(&path, text).map_err(|e| Refused::from(fault(&path, &e)))
+        })?;
+        let facts = fs::read_to_string(dir.join(FACTS)).unwrap_or_default();
+        Ok(Built {
+            executable: dir.join(EXECUTABLE),
+            objects: (0..subject.sources.len())
+                .map(|n| dir.join(format!("{n}.o")))
+                .collect(),
+            facts: serde_json::from_str(&facts).unwrap_or_default(),
+        })
+    }
+
+    /// A function that only its own file can call is made one that the harness can, unless it is not there.
+    fn called(&self, subject: &Subject, objects: &[PathBuf]) -> Result<(), Refused> {
+        let of_kernel = |s: &Source| matches!(s.flags, Flags::Kernel { .. });
+        if subject.sources.iter().all(of_kernel) {
+            return Ok(());
+        }
+        let c = &subject.convention;
+        let wanted = c.defines.iter().filter_map(|d| {
+            d.strip_prefix("SUBJECT_FUNCTION=")
+                .or_else(|| d.strip_prefix("SUBJECT_SETKEY="))
+        });
+        let mut wanted: Vec<&str> = wanted.collect();
+        if wanted.is_empty() {
+            wanted.push(&c.function);
+        }
+        for name in wanted {
+            let Some(object) = objects.iter().find(|o| object::defines(o, name)) else {
+                let file = subject.sources[0].path.display();
+                return Err(failed(format!(
+                    "{file} does not define '{name}', which convention {} calls: name another function \
+                     (FILE:FUNCTION:CONVENTION)",
+                    c.name
+                )));
+            };
+            let done = Command::new("objcopy")
+                .arg(format!("--globalize-symbol={name}"))
+                .arg(object)
+                .output();
+            match done {
+                Ok(o) if o.status.success() => {}
+                Ok(o) => return Err(failed(reason(&String::from_utf8_lossy(&o.stderr)))),
+                Err(e) => return Err(failed(format!("objcopy: {e}: apt-get install binutils"))),
+            }
+        }
+        Ok(())
+    }
+
+    /// What a tree's object names and nothing here has, as functions that trap: a subject does not register itself, nor
+    /// print.
+    fn unmet(
+        &self,
+        subject: &Subject,
+        objects: &[PathBuf],
+        support: &[PathBuf],
+        dir: &Path,
+    ) -> Result<Option<PathBuf>, Refused> {
+        let of_tree = |s: &Source| matches!(s.flags, Flags::Tree { .. });
+        if !subject.sources.iter().any(of_tree) {
+            return Ok(None);
+        }
+        let mut names: Vec<String> = Vec::new();
+        let tree = objects.iter().chain(&subject.objects);
+        for name in tree.flat_map(|o| object::undefined(o)) {
+            // A compiler's run time and libc's functions are linked in.
+            let linked = name.starts_with("__ubsan_")
+                || name.starts_with("__asan_")
+                || ["mem", "str", "bcmp"].iter().any(|p| name.starts_with(p));
+            let met = |o: &PathBuf| object::exports(o, &name);
+            if !linked && !names.contains(&name) && !objects.iter().chain(support).any(met) {
+                names.push(name);
+            }
+        }
+        let mut text = String::from("\t.text\n");
+        for name in &names {
+            text.push_str(&format!("\t.globl {name}\n{name}:\n"));
+        }
+        text.push_str("\tud2\n\t.section .note.GNU-stack,\"\",@progbits\n");
+        let (source, object) = (dir.join("unmet.s"), dir.join("unmet.o"));
+        fs::write(&source, text).map_err(|e| Refused::from(fault(&source, &e)))?;
+        let mut cc = self.helper.command();
+        cc.arg("-c").arg(&source).arg("-o").arg(&object);
+        output(&mut cc)?;
+        Ok(Some(object))
+    }
+
+    /// What a source says, of files that may include anything: what is left when the preprocessor is done.
+    fn content(
+        &self,
+        cc: &Toolchain,
+        source: &Source,
+        line: &[String],
+    ) -> Result<Vec<u8>, Refused> {
+        if matches!(source.flags, Flags::Kernel { .. }) {
+            // In a directory named by its content.
+            return Ok(Vec::new());
+        }
+        preprocess(cc, source, line)
+    }
+
+    /// The harness, the convention and what else a subject needs, compiled by the helper.
+    pub(super) fn support(&self, subject: &Subject, abi: Abi) -> Result<Vec<PathBuf>, Refused> {
+        let c = &subject.convention;
+        let (opt, variant) = (
+            Opt::parse("O2").expect("a level"),
+            Variant::parse("default").expect("a variant"),
+        );
+        let mut parts: Vec<Vec<u8>> = vec![self.helper.identity().to_le_bytes().to_vec()];
+        parts.extend(HARNESS.iter().map(|(_, text)| text.as_bytes().to_vec()));
+        parts.extend(c.defines.iter().map(|d| d.clone().into_bytes()));
+        parts.push(format!("{} {}", c.file, abi.name()).into_bytes());
+        let of_support = subject.support.iter();
+        parts.extend(of_support.map(|s| s.path.display().to_string().into_bytes()));
+        let parts: Vec<&[u8]> = parts.iter().map(Vec::as_slice).collect();
+        let dir = self.store.entry(hash(&parts), |dir| {
+            for (name, text) in HARNESS {
+                let path = dir.join(name);
+                fs::write(&path, text).map_err(|e| Refused::from(fault(&path, &e)))?;
+            }
+            for name in harness_files(subject) {
+                let (file, adapter) = (dir.join(name), name == c.file);
+                let mut cc = self.helper.command();
+                cc.args(["-O2", "-fno-pie", "-fno-stack-protector"])
+                    .args(abi.flags());
+                if adapter {
+                    // Chaining through vector registers would stall on what the cipher stored in words.
+                    cc.arg("-mgeneral-regs-only");
+                    cc.args(c.defines.iter().map(|d| format!("-D{d}")));
+                    let kernel = subject.sources.iter().find_map(|s| match &s.flags {
+                        Flags::Kernel { dir } => Some(dir.join("include")),
+                        _ => None,
+                    });
+                    if let Some(include) = kernel.filter(|_| c.name == "kiln") {
+                        cc.arg("-ffreestanding").arg("-I").arg(include);
+                    }
+                }
+                cc.arg("-c")
+                    .arg(&file)
+                    .arg("-o")
+                    .arg(file.with_extension("o"));
+                output(&mut cc)?;
+            }
+            for (n, source) in subject.support.iter().enumerate() {
+                let line = source.arguments(&self.helper, &opt, abi, &variant, &[]);
+                compile(
+                    &self.helper,
+                    source,
+                    &line,
+                    &dir.join(format!("support{n}.o")),
+                )?;
+            }
+            Ok::<(), Refused>(())
+        })?;
+        let own = harness_files(subject);
+        let own = own.iter().map(|name| dir.join(name).with_extension("o"));
+        let mut objects: Vec<PathBuf> = own.collect();
+        objects.extend((0..subject.support.len()).map(|n| dir.join(format!("support{n}.o"))));
+        objects.extend(subject.objects.iter().cloned());
+        Ok(objects)
+    }
+
+    /// Whether there can be a 32-bit cell.
+    fn narrow(&self, cell: &Cell) -> Result<(), Refused> {
+        if !cell.subject.narrow {
+            let name = &cell.subject.name;
+            return Err(absent(format!("{name} is for 64 bits only")));
+        }
+        let dir = self.store.scratch()?;
+        let mut cc = cell.cc.command();
+        let empty = dir.join("empty.c");
+        fs::write(&empty, "int main(void) { return 0; }\n")
+            .map_err(|e| Refused::from(fault(&empty, &e)))?;
+        cc.arg("-m32").arg(&empty).arg("-o").arg(dir.join("empty"));
+        let done = cc.output();
+        let _ = fs::remove_dir_all(&dir);
+        match done {
+            Ok(o) if o.status.success() => Ok(()),
+            _ => Err(absent(format!(
+                "{} links nothing for 32 bits here: apt-get install gcc-multilib",
+                cell.cc.name
+            ))),
+        }
+    }
+}
+
+/// The files of the harness that a subject needs.
+pub(super) fn harness_files(subject: &Subject) -> Vec<&'static str> {
+    let mut files = vec!["harness.c", subject.convention.file];
+    if !subject.support.is_empty() {
+        files.push("memory.c");
+    }
+    files
+}
+
+/// Compiles a source; of `kernel/` with its implicit calls renamed.
+pub(super) fn compile(
+    cc: &Toolchain,
+    source: &Source,
+    line: &[String],
+    object: &Path,
+) -> Result<(), Refused> {
+    let mut command = cc.command();
+    if let Flags::Tree { dir, .. } = &source.flags {
+        command.current_dir(dir);
+    }
+    command.args(line).args(cc.known(&["-fstack-usage"]));
+    command.arg("-c").arg(&source.path).arg("-o").arg(object);
+    output(&mut command)?;
+    if matches!(source.flags, Flags::Kernel { .. }) {
+        rename_implicit_calls(object).map_err(|e| failed(e.to_string()))?;
+    }
+    Ok(())
+}
+
+/// The source as the compiler proper sees it.
+pub(super) fn preprocess(
+    cc: &Toolchain,
+    source: &Source,
+    line: &[String],
+) -> Result<Vec<u8>, Refused> {
+    let mut command = cc.command();
+    if let Flags::Tree { dir, .. } = &source.flags {
+        command.current_dir(dir);
+    }
+    command.args(line).args(["-E", "-P"]).arg(&source.path);
+    output(&mut command)
+}
+
+fn link(
+    cell: &Cell,
+    flags: &[String],
+    objects: &[PathBuf],
+    support: &[PathBuf],
+    executable: &Path,
+) -> Result<(), Refused> {
+    let mut command = cell.cc.command();
+    command
+        .args(cell.abi.flags())
+        .args(Variant::link_flags(flags));
+    command.args(cell.cc.known(&["-no-pie"]));
+    command.arg("-Wl,-z,noexecstack");
+    command
+        .args(objects)
+        .args(support)
+        .arg("-o")
+        .arg(executable);
+    output(&mut command).map(|_| ())
+}
+
+/// What it printed, or its first complaint.
+fn output(command: &mut Command) -> Result<Vec<u8>, Refused> {
+    for variable in recipe::IGNORED_ENV {
+        command.env_remove(variable);
+    }
+    let output = command
+        .output()
+        .map_err(|e| failed(format!("{}: {e}", command.get_program().to_string_lossy())))?;
+    match output.status.success() {
+        true => Ok(output.stdout),
+        false => Err(failed(reason(&String::from_utf8_lossy(&output.stderr)))),
+    }
+}

@@ -1,0 +1,336 @@
+//! A cell beside its neighbours: other levels, the plain build, the flag that makes the difference.
+
+use std::path::PathBuf;
+use std::sync::atomic::AtomicBool;
+use std::sync::Arc;
+
+use kiln_question::Error;
+
+use super::bench::{self, Effort, Entry, Messages, Place, Timed};
+use super::build::{Builder, Built, Refused};
+use super::cell::{Abi, Cell, Opt};
+use super::code::{self, Code};
+use super::culprit::{self, Culprit};
+use super::row::Row;
+use super::store::Store;
+use super::subject::Subject;
+use super::toolchain::Toolchain;
+use super::tree::Tree;
+use super::variant::Variant;
+
+/// Levels a cell is compared with.
+const LEVELS: [&str; 4] = ["O1", "O2", "O3", "Os"];
+/// Below this ratio two cells are alike, and there is nothing to look for.
+const ALIKE: f64 = 1.02;
+/// Rounds of a question, and how long each is.
+const EFFORT: Effort = Effort {
+    rounds: 8,
+    round_ms: 12,
+};
+
+/// A cell with its figure and its code.
+pub(super) struct Seen {
+    /// The cell.
+    pub cell: Cell,
+    /// Where it is.
+    pub built: Built,
+    /// Core cycles a byte.
+    pub cycles_per_byte: f64,
+    /// Its hot stretch.
+    pub code: Option<Code>,
+}
+
+/// What is told of a cell.
+pub(super) struct Explained {
+    /// The cell asked for.
+    pub own: Seen,
+    /// What it is compared with: the cell given, the fastest other level, or the plain build of the same.
+    pub other: Seen,
+    /// The others that were looked at.
+    pub more: Vec<Seen>,
+    /// The flag that makes the difference; none if the two are not one compiler's levels.
+    pub culprit: Option<Culprit>,
+    /// With that flag, cycles a byte of the slower one.
+    pub cured: Option<f64>,
+}
+
+impl Cell {
+    /// Of `CC/LEVEL/SUBJECT/VARIANT`, with `/32` behind it for that width. A compiler or a subject may be a path: level
+    /// is the first word that is one.
+    pub(super) fn parse(
+        text: &str,
+        tree: Option<&Tree>,
+        include: &[PathBuf],
+    ) -> Result<Cell, Error> {
+        let fault = |why: &str| {
+            Error::input(format!(
+                "'{text}' is no cell: {why}: CC/LEVEL/SUBJECT/VARIANT, such as gcc-12/O2/aes-generic/ubsan"
+            ))
+        };
+        let (text, abi) = match text.strip_suffix("/32") {
+            Some(rest) => (rest, Abi::Bits32),
+            None => (text, Abi::Bits64),
+        };
+        let words: Vec<&str> = text.split('/').collect();
+        let level = words
+            .iter()
+            .position(|w| Opt::NAMES.contains(w))
+            .ok_or_else(|| fault("it has no level"))?;
+        if level == 0 || words.len() < level + 3 {
+            return Err(fault("it has not all its parts"));
+        }
+        let last = words.len() - 1;
+        let variant = words[last];
+        let variant = match variant.starts_with('-') {
+            true => Variant::of_flags(variant),
+            false => Variant::parse(variant)?,
+        };
+        Ok(Cell {
+            cc: Arc::new(Toolchain::find(&words[..level].join("/"))?),
+            opt: Opt::parse(words[level])?,
+            subject: Arc::new(Subject::find(
+                &words[level + 1..last].join("/"),
+                tree,
+                include,
+            )?),
+            variant,
+            abi,
+        })
+    }
+}
+
+impl Seen {
+    /// As a row of the matrix.
+    pub(super) fn row(&self, len: usize) -> Row {
+        let mut row = Row::of(&self.cell, len, &self.built.facts);
+        row.cycles_per_byte = Some(self.cycles_per_byte);
+        row
+    }
+}
+
+/// Measures cells beside each other; one that cannot be built or run is left out, and why is told for the first.
+struct Lens<'a> {
+    store: &'a Store,
+    builder: Builder<'a>,
+    messages: Messages,
+    seed: u64,
+    stop: &'a AtomicBool,
+}
+
+impl Lens<'_> {
+    fn see(&self, cells: Vec<Cell>) -> Result<Vec<Seen>, Error> {
+        let built: Vec<Result<Built, Refused>> = self.builder.all(&cells, self.stop, &|_, _| ());
+        let places: Vec<(usize, &Built)> = built
+            .iter()
+            .enumerate()
+            .filter_map(|(i, b)| Some((i, b.as_ref().ok()?)))
+            .collect();
+        let entries: Vec<Entry> = places
+            .iter()
+            .map(|(i, b)| Entry {
+                name: cells[*i].to_string(),
+                executable: &b.executable,
+                messages: self.messages,
+                group: 0,
+            })
+            .collect();
+        let scratch = self.store.scratch()?;
+        let (timed, _) = bench::time(
+            &entries,
+            None,
+            &EFFORT,
+            self.seed,
+            &Place {
+                scratch: &scratch,
+                stop: self.stop,
+            },
+            &mut |_, _| (),
+        );
+        let _ = std::fs::remove_dir_all(&scratch);
+        let mut seen = Vec::new();
+        for ((i, b), t) in places.iter().zip(&timed) {
+            let Some(figure) = self.figure(t) else {
+                continue;
+            };
+            let cell = cells[*i].clone();
+            let object: Option<&PathBuf> = b.objects.first();
+            seen.push(Seen {
+                code: object.and_then(|o| code::read(o, &cell.subject.convention.function)),
+                built: (*b).clone(),
+                cycles_per_byte: figure,
+                cell,
+            });
+        }
+        // Without the first there is nothing to explain.
+        if seen
+            .first()
+            .is_none_or(|s| s.cell.to_string() != cells[0].to_string())
+        {
+            let why = match &built[0] {
+                Err(refused) => refused.reason.clone(),
+                Ok(_) => match timed.first().and_then(|t| t.fault.clone()) {
+                    Some((_, why)) => why,
+                    None => "it was not timed".to_string(),
+                },
+            };
+            return Err(Error::input(format!(
+                "'{}' has no figure: {why}: name another cell",
+                cells[0]
+            )));
+        }
+        Ok(seen)
+    }
+
+    fn figure(&self, timed: &Timed) -> Option<f64> {
+        let working = timed.fault.is_none();
+        let best = timed.series.estimate().filter(|_| working)?.best;
+        Some(best / self.messages.len.max(1) as f64)
+    }
+}
+
+/// Explains a cell by another one, or by the best of its neighbours.
+pub(super) fn explain(
+    own: &Cell,
+    against: Option<&Cell>,
+    len: usize,
+    seed: u64,
+    stop: &AtomicBool,
+    progress: &dyn Fn(f64, &str),
+) -> Result<Explained, Error> {
+    let store = Store::open()?;
+    let lens = Lens {
+        store: &store,
+        builder: Builder::new(&store, std::slice::from_ref(&own.cc))?,
+        messages: Messages::new(seed, len),
+        seed,
+        stop,
+    };
+    progress(0.1, "the cell and its neighbours");
+    let mut cells = vec![own.clone()];
+    match against {
+        Some(other) => cells.push(other.clone()),
+        None => cells.extend(neighbours(own)),
+    }
+    let mut seen = lens.see(cells)?;
+    let first = seen.remove(0);
+    let other = choose(&first, &seen).ok_or_else(|| {
+        Error::input(format!(
+            "'{own}': nothing beside it can be built and timed: name a cell with --against"
+        ))
+    })?;
+    let other = seen.remove(other);
+    let mut done = Explained {
+        own: first,
+        other,
+        more: seen,
+        culprit: None,
+        cured: None,
+    };
+    look_for_culprit(&lens, &mut done, progress)?;
+    Ok(done)
+}
+
+fn neighbours(own: &Cell) -> Vec<Cell> {
+    let mut cells: Vec<Cell> = Vec::new();
+    for level in LEVELS.iter().filter(|l| **l != own.opt.name()) {
+        cells.push(Cell {
+            opt: Opt::parse(level).expect("a level"),
+            ..own.clone()
+        });
+    }
+    if own.variant.name() != "default" {
+        cells.push(Cell {
+            variant: Variant::parse("default").expect("a variant"),
+            ..own.clone()
+        });
+    }
+    cells
+}
+
+/// A level that is faster, the fastest; else the plain build if that is; else the level that is slowest.
+fn choose(own: &Seen, others: &[Seen]) -> Option<usize> {
+    let ratio = |i: &usize| own.cycles_per_byte / others[*i].cycles_per_byte;
+    let by_ratio = |a: &usize, b: &usize| ratio(a).total_cmp(&ratio(b));
+    let levels = (0..others.len()).filter(|i| others[*i].cell.opt != own.cell.opt);
+    let faster = levels.clone().max_by(by_ratio).filter(|i| ratio(i) > ALIKE);
+    let plain = (0..others.len())
+        .find(|i| others[*i].cell.opt == own.cell.opt)
+        .filter(|i| ratio(i) > ALIKE);
+    faster
+        .or(plain)
+        .or_else(|| levels.min_by(by_ratio))
+        .or_else(|| (!others.is_empty()).then_some(0))
+}
+
+/// Where both are one compiler's and differ in level: the switches that lead from the slower to the faster.
+fn look_for_culprit(
+    lens: &Lens,
+    done: &mut Explained,
+    progress: &dyn Fn(f64, &str),
+) -> Result<(), Error> {
+    let (own, other) = (&done.own, &done.other);
+    let one_compiler = own.cell.cc.identity() == other.cell.cc.identity()
+        && own.cell.variant == other.cell.variant
+        && own.cell.abi == other.cell.abi;
+    if !one_compiler || own.cell.opt == other.cell.opt {
+        return Ok(());
+    }
+    let (slow, fast) = match own.cycles_per_byte >= other.cycles_per_byte {
+        true => (own, other),
+        false => (other, own),
+    };
+    if slow.cycles_per_byte < fast.cycles_per_byte * ALIKE {
+        return Ok(());
+    }
+    let switches = culprit::switches(&slow.cell.cc, &slow.cell.opt.flag(), &fast.cell.opt.flag());
+    // Three quarters of the way.
+    let enough = fast.cycles_per_byte + (slow.cycles_per_byte - fast.cycles_per_byte) / 4.0;
+    let with = |set: &[String]| Cell {
+        variant: slow.cell.variant.with(set),
+        ..slow.cell.clone()
+    };
+    let mut asked = 0.0;
+    let mut last = None;
+    let found = culprit::search(&switches, &mut |set| {
+        asked += 1.0;
+        progress(0.3 + 0.07 * asked, &format!("{} switches", set.len()));
+        let seen = lens.see(vec![with(set)])?;
+        let figure = seen[0].cycles_per_byte;
+        last = Some(figure);
+        Ok::<bool, Error>(figure <= enough)
+    })?;
+    done.cured = match &found {
+        Culprit::Alone(_) => last,
+        _ => None,
+    };
+    done.culprit = Some(found);
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn cells_are_read_as_they_are_written() {
+        if Toolchain::find("gcc").is_err() {
+            eprintln!("SKIPPED: no gcc here");
+            return;
+        }
+        for text in [
+            "gcc/O2/aes-generic/patched+ubsan",
+            "gcc/Os/sha256-generic/default",
+            "gcc/O2/aes-generic/asan/32",
+        ] {
+            assert_eq!(Cell::parse(text, None, &[]).unwrap().to_string(), text);
+        }
+        for (text, want) in [
+            ("gcc/aes-generic/default", "no level"),
+            ("gcc/O2", "all its parts"),
+            ("gcc/O2/aes-generic/ubsna", "unknown variant"),
+        ] {
+            let e = Cell::parse(text, None, &[]).unwrap_err();
+            assert!(e.to_string().contains(want), "{e}");
+        }
+    }
+}

@@ -1,0 +1,81 @@
+//! `kiln compilers --explain` and `--reproduce`: one cell.
+
+use std::path::PathBuf;
+
+use kiln_question::{print, read_facts, table, Error, Exit, Progress, Session};
+
+use super::cell::Cell;
+use super::explain::{explain, Explained};
+use super::row::Row;
+use super::tree::Tree;
+use super::{explain_view, reproduce, CompilersArgs};
+
+/// What is asked of a cell.
+pub(super) struct CellQuestion<'a> {
+    /// `CC/LEVEL/SUBJECT/VARIANT`.
+    pub cell: &'a str,
+    /// The cell beside it; chosen if there is none.
+    pub against: Option<&'a str>,
+    /// Whether a directory is to be written.
+    pub reproduce: bool,
+    /// Bytes of a message.
+    pub len: usize,
+    /// Directories of headers.
+    pub include: &'a [PathBuf],
+}
+
+/// Runs it.
+pub(super) fn run(
+    question: &CellQuestion,
+    tree: Option<&Tree>,
+    session: &Session,
+) -> Result<Exit, Error> {
+    let out = match (&session.global.out, question.reproduce) {
+        (None, true) => {
+            return Err(Error::input(
+                "--reproduce: where to? add --out DIR, the directory that is written",
+            ))
+        }
+        (out, _) => out.clone(),
+    };
+    let cell = Cell::parse(question.cell, tree, question.include)?;
+    let against = question
+        .against
+        .map(|text| Cell::parse(text, tree, question.include))
+        .transpose()?;
+    let progress = Progress::start();
+    let found = explain(
+        &cell,
+        against.as_ref(),
+        question.len,
+        session.seed,
+        &session.stop,
+        &|done, what| progress.report(done, what),
+    );
+    drop(progress);
+    if session.stopped() {
+        return Ok(Exit::Interrupted);
+    }
+    let found = found?;
+    if let (Some(dir), true) = (&out, question.reproduce) {
+        let names = reproduce::write(dir, &found, question.len, session.seed)?;
+        let text = format!("{}: {}\n", dir.display(), names.join(" "));
+        return print(&table::paragraph(text.trim_end()))
+            .and_then(|()| print("\n"))
+            .map(|()| Exit::Done);
+    }
+    let rows = rows(&found, question.len);
+    session.emit::<CompilersArgs, _>(&read_facts(), &rows, &[], || {
+        format!(
+            "{}\n{}",
+            explain_view::all(&found),
+            table::notes(&[], session.seed)
+        )
+    })?;
+    Ok(Exit::Done)
+}
+
+fn rows(found: &Explained, len: usize) -> Vec<Row> {
+    let seen = [&found.own, &found.other].into_iter().chain(&found.more);
+    seen.map(|s| s.row(len)).collect()
+}

@@ -1,0 +1,98 @@
+//! What an object file and the compiler's notes beside it tell.
+
+use std::fs;
+use std::path::Path;
+
+use object::{Object, ObjectSection, ObjectSymbol, SectionKind};
+
+/// Bytes of code in an object.
+pub(super) fn text_bytes(object: &Path) -> Option<u64> {
+    let bytes = fs::read(object).ok()?;
+    let file = object::File::parse(&*bytes).ok()?;
+    let text = file.sections().filter(|s| s.kind() == SectionKind::Text);
+    Some(text.map(|s| s.size()).sum())
+}
+
+/// Bytes of stack of the function that takes most, from what `-fstack-usage` wrote; none if it wrote nothing.
+pub(super) fn stack_bytes(notes: &Path) -> Option<u64> {
+    let text = fs::read_to_string(notes).ok()?;
+    text.lines().filter_map(usage).max()
+}
+
+/// `FILE:LINE:COLUMN:FUNCTION<tab>BYTES<tab>KIND`.
+fn usage(line: &str) -> Option<u64> {
+    line.split('\t').nth(1)?.trim().parse().ok()
+}
+
+/// Whether the object defines a function of this name, for others or for itself alone.
+pub(super) fn defines(object: &Path, function: &str) -> bool {
+    symbols(object, |s| s.is_definition())
+        .iter()
+        .any(|name| name == function)
+}
+
+/// Whether others can call it.
+pub(super) fn exports(object: &Path, function: &str) -> bool {
+    symbols(object, |s| s.is_definition() && s.is_global())
+        .iter()
+        .any(|name| name == function)
+}
+
+/// What others have to define for it.
+pub(super) fn undefined(object: &Path) -> Vec<String> {
+    symbols(object, |s| s.is_undefined())
+}
+
+fn symbols(object: &Path, which: impl Fn(&object::Symbol) -> bool) -> Vec<String> {
+    let Ok(bytes) = fs::read(object) else {
+        return Vec::new();
+    };
+    let Ok(file) = object::File::parse(&*bytes) else {
+        return Vec::new();
+    };
+    let names = file.symbols().filter(|s| which(s));
+    let names = names.filter_map(|s| s.name().ok().map(str::to_string));
+    names.filter(|n| !n.is_empty()).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_worst_function_counts() {
+        let dir = tempfile::tempdir().unwrap();
+        let su = dir.path().join("a.su");
+        fs::write(
+            &su,
+            "a.c:3:5:f\t48\tstatic\na.c:9:6:g\t320\tdynamic,bounded\n",
+        )
+        .unwrap();
+        assert_eq!(stack_bytes(&su), Some(320));
+        assert_eq!(stack_bytes(&dir.path().join("none")), None);
+        assert_eq!(text_bytes(&su), None);
+    }
+
+    #[test]
+    fn an_object_tells_its_code_and_its_functions() {
+        let dir = tempfile::tempdir().unwrap();
+        let (c, o) = (dir.path().join("a.c"), dir.path().join("a.o"));
+        fs::write(
+            &c,
+            "static int f(int x) { return x * 3; }\nint (*g)(int) = f;\n",
+        )
+        .unwrap();
+        let done = std::process::Command::new("cc")
+            .args(["-O1", "-c"])
+            .arg(&c)
+            .arg("-o")
+            .arg(&o)
+            .status();
+        if !done.is_ok_and(|s| s.success()) {
+            eprintln!("SKIPPED: no cc here");
+            return;
+        }
+        assert!((4..64).contains(&text_bytes(&o).unwrap()));
+        assert!(defines(&o, "f") && !defines(&o, "h"));
+    }
+}

@@ -1,0 +1,320 @@
+//! The rows of `kiln compilers`.
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+use kiln_measure::Verdict;
+
+use super::build::Facts;
+use super::cell::{Abi, Cell, Status};
+
+/// A cell is marked if it takes so many times what the best of its row takes.
+pub(super) const OUTLIER: f64 = 1.5;
+
+/// One subject, built by one compiler, at one optimization level, as one kind of build.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[schemars(
+    rename = "compilers",
+    title = "Compilers",
+    extend(
+        "x-question" = "Which compiler, with which flags, makes which cipher slow?",
+        "x-commands" = ["compilers"],
+        "x-view" = {
+            "how": "One map for each cipher: compilers and levels down, kinds of build across.",
+            "only": ["cc!=-"],
+            "each": ["subject", "alg", "abi=32"],
+            "name": ["cc", "opt"],
+            "pictures": [{
+                "form": "map",
+                "value": "cycles_per_byte",
+                "unit": "cycles per byte",
+                "column": ["variant"],
+                "status": "status=ok",
+                "hint": ["cc_version", "opt", "variant", "reason"]
+            }],
+            "check": {"fail": ["status!=ok|absent"], "skip": ["status=absent"], "why": "reason"}
+        }
+    )
+)]
+pub(super) struct Row {
+    /// Name of the code that was compiled.
+    #[schemars(extend("x-role" = "key"))]
+    pub subject: String,
+    /// The algorithm that the code computes, such as `cbc(aes)`.
+    #[schemars(extend("x-role" = "key"))]
+    pub alg: String,
+    /// Size of the key; null if the algorithm takes no key.
+    #[schemars(extend("unit" = "bits", "x-role" = "key"))]
+    pub key_bits: Option<u32>,
+    /// Name of the compiler, as the user gave it; `-` for assembly, which needs no compiler.
+    #[schemars(extend("x-role" = "key"))]
+    pub cc: String,
+    /// Version that the compiler reports; `-` for assembly.
+    #[schemars(extend("x-role" = "key"))]
+    pub cc_version: String,
+    /// Optimization level without the dash, such as `O2`; `-` for assembly.
+    #[schemars(extend("x-role" = "key"))]
+    pub opt: String,
+    /// Kind of build: `default`, `patched`, `ubsan`, `ubsan-tree`, `asan`, `no-object-flags`, several of these joined
+    /// by `+`, or the user's own flags; `-` for assembly.
+    #[schemars(extend("x-role" = "key"))]
+    pub variant: String,
+    /// Width of the code in bits: `64` (x86-64) or `32` (i386).
+    #[schemars(with = "String", extend("x-role" = "key"))]
+    pub abi: Abi,
+    /// Size of a message.
+    #[schemars(extend("unit" = "bytes", "x-role" = "key"))]
+    pub len: usize,
+    /// Core cycles per byte of the message; null unless `status` is `ok`.
+    #[schemars(extend(
+        "unit" = "cycles",
+        "x-role" = "main",
+        "x-interval" = ["ci_low", "ci_high"],
+        "x-better" = "less",
+        "x-time" = "ns_per_byte",
+        "x-benchmark" = "real_time_per_byte"
+    ))]
+    pub cycles_per_byte: Option<f64>,
+    /// Lower end of the prediction interval of `cycles_per_byte`: where the result of a rerun is expected.
+    #[schemars(extend("unit" = "cycles"))]
+    pub ci_low: Option<f64>,
+    /// Upper end of that interval.
+    #[schemars(extend("unit" = "cycles"))]
+    pub ci_high: Option<f64>,
+    /// Time per byte of the message, measured by the TSC in the same samples; null unless `status` is `ok`.
+    #[schemars(extend("unit" = "ns", "x-role" = "figure", "x-interval" = ["ns_low", "ns_high"]))]
+    pub ns_per_byte: Option<f64>,
+    /// Lower end of the prediction interval of `ns_per_byte`: where the result of a rerun is expected.
+    #[schemars(extend("unit" = "ns"))]
+    pub ns_low: Option<f64>,
+    /// Upper end of that interval.
+    #[schemars(extend("unit" = "ns"))]
+    pub ns_high: Option<f64>,
+    /// `cycles_per_byte` divided by the best value of all kinds of build with the same subject, compiler, level and
+    /// width.
+    #[schemars(extend("x-role" = "figure", "x-heading" = "relative to the best of its row"))]
+    pub row_ratio: Option<f64>,
+    /// Whether the row takes more than 1.5 times the best of these kinds of build, both in cycles and in time.
+    pub outlier: bool,
+    /// Cycles of this row divided by cycles of the baseline; null without a baseline.
+    #[schemars(extend(
+        "x-role" = "figure",
+        "x-heading" = "cycles, relative to the baseline",
+        "x-interval" = ["ratio_low", "ratio_high"]
+    ))]
+    pub ratio: Option<f64>,
+    /// Lower end of the interval of `ratio`. If the baseline is a compiler, the 95 % confidence level holds for all
+    /// rows together; if it is a record, the interval follows from those of the two rows.
+    pub ratio_low: Option<f64>,
+    /// Upper end of that interval.
+    pub ratio_high: Option<f64>,
+    /// Time of this row divided by time of the baseline; null without a baseline, or if one of the two rows has no
+    /// time.
+    #[schemars(extend(
+        "x-role" = "figure",
+        "x-heading" = "time, relative to the baseline",
+        "x-interval" = ["time_ratio_low", "time_ratio_high"]
+    ))]
+    pub time_ratio: Option<f64>,
+    /// Lower end of the interval of `time_ratio`, formed like that of `ratio`.
+    pub time_ratio_low: Option<f64>,
+    /// Upper end of that interval.
+    pub time_ratio_high: Option<f64>,
+    /// Size of the compiled machine code.
+    #[schemars(extend("unit" = "bytes", "x-role" = "figure", "x-heading" = "code, bytes"))]
+    pub text_bytes: Option<u64>,
+    /// Stack usage of the function that uses most; null if the compiler does not report it.
+    #[schemars(extend("unit" = "bytes", "x-role" = "figure", "x-heading" = "stack, bytes"))]
+    pub stack_bytes: Option<u64>,
+    /// `ok`; `absent` (not available, or not measured); `failed` (does not build); `wrong` (wrong result); `crashed`;
+    /// or `hung`.
+    #[schemars(with = "String", extend("x-role" = "figure"))]
+    pub status: Status,
+    /// `faster` or `slower` than the baseline both by cycles and by time; `disagree` if cycles and time contradict
+    /// each other; otherwise `same`; null without a ratio.
+    #[schemars(with = "Option<String>", extend("x-role" = "figure"))]
+    pub verdict: Option<Verdict>,
+    /// Why there is no result. If `status` is `ok`: the first line that the program printed to stderr, such as a
+    /// sanitizer's report; null if it printed none.
+    #[schemars(extend("x-role" = "figure"))]
+    pub reason: Option<String>,
+    /// Name of the compiler or record that the row was compared with; null if it was not compared.
+    pub baseline: Option<String>,
+    /// Time that compiling and linking took when the program was built, even if it now comes from the cache; null if
+    /// it was not built.
+    #[schemars(extend("unit" = "ms"))]
+    pub build_ms: Option<f64>,
+}
+
+impl Row {
+    /// Of a cell, without figures.
+    pub(super) fn of(cell: &Cell, len: usize, facts: &Facts) -> Row {
+        Row {
+            cc: cell.cc.name.clone(),
+            cc_version: cell.cc.version.clone(),
+            opt: cell.opt.name().to_string(),
+            variant: cell.variant.name().to_string(),
+            abi: cell.abi,
+            subject: cell.subject.name.clone(),
+            alg: cell.subject.alg.clone(),
+            key_bits: cell.subject.key_bits,
+            len,
+            text_bytes: facts.text_bytes,
+            stack_bytes: facts.stack_bytes,
+            build_ms: Some(facts.build_ms),
+            ..Row::default()
+        }
+    }
+
+    /// What two rows have in common that can be compared: all but the compiler.
+    pub(super) fn place(&self) -> (&str, &str, &str, Abi, usize) {
+        (&self.subject, &self.opt, &self.variant, self.abi, self.len)
+    }
+}
+
+/// Marks what is far off the best of its row, in cycles and, where there are times, in time.
+pub(super) fn mark(rows: &mut [Row]) {
+    let ratios = |figure: fn(&Row) -> Option<f64>| -> Vec<Option<f64>> {
+        let to_best = |row: &Row| {
+            let same = rows.iter().filter(|r| line(r) == line(row));
+            let best = same.filter_map(figure).min_by(f64::total_cmp);
+            Some(figure(row)? / best?)
+        };
+        rows.iter().map(to_best).collect()
+    };
+    let (cycles, times) = (ratios(|r| r.cycles_per_byte), ratios(|r| r.ns_per_byte));
+    for (row, (cycles, time)) in rows.iter_mut().zip(cycles.into_iter().zip(times)) {
+        row.row_ratio = cycles;
+        row.outlier = cycles.is_some_and(|r| r > OUTLIER) && time.is_none_or(|r| r > OUTLIER);
+    }
+}
+
+/// A line of the table.
+fn line(row: &Row) -> (&str, &str, Abi, &str) {
+    (&row.cc, &row.opt, row.abi, &row.subject)
+}
+
+#[cfg(test)]
+pub(crate) mod tests {
+    use super::*;
+
+    /// The clock at which the rows of tests are measured unless they say otherwise.
+    const GHZ: f64 = 4.0;
+
+    impl Row {
+        /// The same cycles, measured while the clock was `slower` times slower.
+        pub(crate) fn at_clock(self, slower: f64) -> Row {
+            let times = |ns: Option<f64>| ns.map(|ns| ns * slower);
+            Row {
+                ns_per_byte: times(self.ns_per_byte),
+                ns_low: times(self.ns_low),
+                ns_high: times(self.ns_high),
+                ..self
+            }
+        }
+
+        /// The row as it is in a record made before times were kept.
+        pub(crate) fn without_time(self) -> Row {
+            Row {
+                ns_per_byte: None,
+                ns_low: None,
+                ns_high: None,
+                ..self
+            }
+        }
+    }
+
+    pub(crate) fn row(cc: &str, variant: &str, figure: Option<f64>) -> Row {
+        Row {
+            cc: cc.into(),
+            cc_version: "1".into(),
+            opt: "O2".into(),
+            variant: variant.into(),
+            abi: Abi::Bits64,
+            subject: "s".into(),
+            alg: "a".into(),
+            len: 4096,
+            cycles_per_byte: figure,
+            ci_low: figure.map(|f| f * 0.999),
+            ci_high: figure.map(|f| f * 1.001),
+            ns_per_byte: figure.map(|f| f / GHZ),
+            ns_low: figure.map(|f| f / GHZ * 0.999),
+            ns_high: figure.map(|f| f / GHZ * 1.001),
+            text_bytes: Some(1),
+            status: if figure.is_some() {
+                Status::Ok
+            } else {
+                Status::Failed
+            },
+            ..Row::default()
+        }
+    }
+
+    #[test]
+    fn what_is_far_off_the_best_of_its_row_is_marked() {
+        let mut rows = [
+            row("a", "default", Some(10.0)),
+            row("a", "ubsan", Some(15.1)),
+            row("a", "patched", Some(15.0)),
+            row("b", "ubsan", Some(40.0)),
+            row("b", "default", None),
+        ];
+        mark(&mut rows);
+        let marked: Vec<bool> = rows.iter().map(|r| r.outlier).collect();
+        assert_eq!(marked, [false, true, false, false, false]);
+        assert_eq!(rows[1].row_ratio, Some(1.51));
+        assert_eq!(rows[4].row_ratio, None);
+    }
+
+    #[test]
+    fn a_mark_needs_cycles_and_time() {
+        let marked = |slow: Row| {
+            let mut rows = [row("a", "default", Some(10.0)), slow];
+            mark(&mut rows);
+            rows[1].outlier
+        };
+        let slow = || row("a", "ubsan", Some(16.0));
+        assert!(marked(slow()) && marked(slow().without_time()));
+        assert!(!marked(slow().at_clock(0.9)));
+        assert!(!marked(row("a", "ubsan", Some(14.0)).at_clock(1.5)));
+    }
+
+    #[test]
+    fn a_record_without_times_is_read() {
+        let mut json = serde_json::to_value(row("a", "default", Some(10.0))).unwrap();
+        for field in ["ns_per_byte", "ns_low", "ns_high", "time_ratio"] {
+            assert!(json.as_object_mut().unwrap().remove(field).is_some());
+        }
+        let old: Row = serde_json::from_value(json).unwrap();
+        assert_eq!(old, row("a", "default", Some(10.0)).without_time());
+    }
+
+    #[test]
+    fn a_row_survives_json_with_the_fields_of_the_contract() {
+        let one = row("a", "default", Some(10.0));
+        let json = serde_json::to_value(&one).unwrap();
+        for field in [
+            "cc",
+            "cc_version",
+            "opt",
+            "variant",
+            "subject",
+            "alg",
+            "key_bits",
+            "len",
+            "cycles_per_byte",
+            "ci_low",
+            "ci_high",
+            "ns_per_byte",
+            "time_ratio",
+            "text_bytes",
+            "stack_bytes",
+            "status",
+            "verdict",
+        ] {
+            assert!(json.get(field).is_some(), "{field}");
+        }
+        assert_eq!(json["abi"], "64");
+        assert_eq!(serde_json::from_value::<Row>(json).unwrap(), one);
+    }
+}

@@ -1,0 +1,408 @@
+//! A C compiler on this machine, and the flags it knows.
+
+use std::collections::{BTreeMap, HashMap};
+use std::env;
+use std::fs;
+use std::os::unix::fs::MetadataExt;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::Mutex;
+
+use kiln_kbuild::{recipe, which};
+use kiln_question::Error;
+use kiln_tree::cache::hash;
+
+/// A driver no longer than this is a script, and its text is looked at.
+const SCRIPT: u64 = 1 << 16;
+
+/// A C compiler.
+#[derive(Debug)]
+pub struct Toolchain {
+    /// What the user calls it: `gcc-12`, `zig cc`, a path.
+    pub name: String,
+    /// First line of `--version`.
+    pub version: String,
+    /// Directory of its own headers; none if it does not tell.
+    pub headers: Option<PathBuf>,
+    program: PathBuf,
+    words: Vec<String>,
+    identity: u64,
+    known: Mutex<HashMap<String, bool>>,
+}
+
+impl Toolchain {
+    /// The compiler of this name or path; words behind a blank are its first arguments (`zig cc`).
+    ///
+    /// # Errors
+    /// It is not there (3), or does not answer as a compiler does (2).
+    pub fn find(name: &str) -> Result<Toolchain, Error> {
+        let mut words: Vec<String> = match Path::new(name).is_file() {
+            true => vec![name.to_string()],
+            false => name.split_whitespace().map(str::to_string).collect(),
+        };
+        if words.is_empty() {
+            return Err(Error::input(
+                "--cc: an empty name: name a compiler, such as gcc-12",
+            ));
+        }
+        let program = which(&words.remove(0))
+            .ok_or_else(|| Error::lacks(not_found(name, &Toolchain::names())))?;
+        // Its wheel is started by Python: `python -m ziglang cc`.
+        if program.file_stem().is_some_and(|p| p == "zig") || words.iter().any(|w| w == "ziglang") {
+            // Else it makes code for this very machine, with vectors whatever is said of them.
+            words.push("-mcpu=baseline".to_string());
+        }
+        let ask = |argument: &str| -> Option<String> {
+            let output = plain(&program).args(&words).arg(argument).output().ok()?;
+            let text = String::from_utf8_lossy(&output.stdout).into_owned();
+            let line = text.lines().find(|l| !l.trim().is_empty())?.to_string();
+            output.status.success().then_some(line)
+        };
+        let not = |why: &str| {
+            Error::input(format!(
+                "'{name}' is not a C compiler: {why}: name one that takes gcc's or clang's arguments"
+            ))
+        };
+        let version = ask("--version").ok_or_else(|| not("it does not answer --version"))?;
+        let mut toolchain = Toolchain {
+            name: name.to_string(),
+            headers: None,
+            identity: 0,
+            program,
+            words,
+            version,
+            known: Mutex::default(),
+        };
+        if !toolchain.writes_assembly() {
+            return Err(not("it does not compile an empty file"));
+        }
+        toolchain.headers = toolchain.find_headers();
+        toolchain.identity = toolchain.identify();
+        Ok(toolchain)
+    }
+
+    /// Names on PATH: gcc and clang with a version, `zig cc`, and those without a version that are none of these. None of
+    /// them is run.
+    pub fn names() -> Vec<String> {
+        let names = compilers_on_path();
+        let mut found: Vec<String> = Vec::new();
+        let mut programs = Vec::new();
+        // Those with a version first: `gcc` is one of them as a rule.
+        let (plain, versioned): (Vec<_>, Vec<_>) = names.into_iter().partition(|(k, _)| k.1 == 0);
+        for (key, name) in versioned.into_iter().chain(plain) {
+            match which(&name).and_then(|p| fs::canonicalize(p).ok()) {
+                Some(program) if !programs.contains(&program) => programs.push(program),
+                _ => continue,
+            }
+            found.push(match key.0.as_str() {
+                "zig" => "zig cc".to_string(),
+                _ => name,
+            });
+        }
+        found
+    }
+
+    /// All on PATH that work. What does not is not offered; who names it is told why.
+    pub fn all() -> Result<Vec<Toolchain>, Error> {
+        let names = Toolchain::names().into_iter();
+        let found: Vec<Toolchain> = names.filter_map(|n| Toolchain::find(&n).ok()).collect();
+        match found.is_empty() {
+            true => Err(Error::lacks(format!(
+                "no C compiler found on PATH: {}",
+                provide_any()
+            ))),
+            false => Ok(found),
+        }
+    }
+
+    /// A command of it without arguments, the environment's flags left out.
+    pub fn command(&self) -> Command {
+        let mut command = plain(&self.program);
+        command.args(&self.words);
+        command
+    }
+
+    /// Its program with the words before all arguments.
+    pub fn words(&self) -> Vec<String> {
+        let mut words = vec![self.program.display().to_string()];
+        words.extend(self.words.iter().cloned());
+        words
+    }
+
+    /// The same as long as the compiler is.
+    pub fn identity(&self) -> u64 {
+        self.identity
+    }
+
+    /// Whether it takes the flag without a word against it.
+    pub fn knows(&self, flag: &str) -> bool {
+        if let Some(known) = self.known.lock().expect("no thread panics").get(flag) {
+            return *known;
+        }
+        let known = self.compiles(&strictly(&[flag.to_string()]));
+        self.remember(flag, known);
+        known
+    }
+
+    /// Those of the flags that it knows.
+    pub fn known<S: AsRef<str>>(&self, flags: &[S]) -> Vec<String> {
+        let words: Vec<String> = flags.iter().map(|f| f.as_ref().to_string()).collect();
+        let unknown = {
+            let known = self.known.lock().expect("no thread panics");
+            words.iter().any(|f| !known.contains_key(f))
+        };
+        // As a rule it knows all, and one question does.
+        if unknown && self.compiles(&strictly(&words)) {
+            words.iter().for_each(|f| self.remember(f, true));
+        }
+        words.into_iter().filter(|f| self.knows(f)).collect()
+    }
+
+    fn remember(&self, flag: &str, known: bool) {
+        let mut map = self.known.lock().expect("no thread panics");
+        map.insert(flag.to_string(), known);
+    }
+
+    /// Whether it turns an empty file into assembly: `true` accepts any arguments and writes nothing.
+    fn writes_assembly(&self) -> bool {
+        self.assemble(&[])
+            .is_some_and(|assembly| assembly.contains("\t."))
+    }
+
+    fn compiles(&self, flags: &[String]) -> bool {
+        self.assemble(flags).is_some()
+    }
+
+    /// The assembly of an empty file, written in a directory of its own: some flags make compilers write further files
+    /// where they are started, and zig takes `-o -` for the name of a file.
+    fn assemble(&self, flags: &[String]) -> Option<String> {
+        static NEXT: AtomicUsize = AtomicUsize::new(0);
+        let n = NEXT.fetch_add(1, Ordering::Relaxed);
+        let dir = env::temp_dir().join(format!("kiln-cc-{}-{n}", std::process::id()));
+        fs::create_dir_all(&dir).ok()?;
+        let mut command = self.command();
+        command.current_dir(&dir).args(flags);
+        command.args(["-x", "c", "-S", "-o", "out.s", "/dev/null"]);
+        let done = command.output().is_ok_and(|o| o.status.success());
+        let assembly = done.then(|| fs::read_to_string(dir.join("out.s")).unwrap_or_default());
+        let _ = fs::remove_dir_all(&dir);
+        assembly
+    }
+
+    /// The directory in which it finds `stddef.h`, as its preprocessor names it. Not all answer -print-file-name with
+    /// headers of their own: zig names those of gcc.
+    fn find_headers(&self) -> Option<PathBuf> {
+        let mut command = self.command();
+        command.args(["-E", "-x", "c", "-include", "stddef.h", "/dev/null"]);
+        let output = command.current_dir(env::temp_dir()).output().ok()?;
+        let text = String::from_utf8_lossy(&output.stdout).into_owned();
+        let quoted = text
+            .lines()
+            .filter(|line| line.starts_with('#'))
+            .filter_map(|line| line.split('"').nth(1));
+        let mut headers = quoted.map(Path::new).filter(|p| p.ends_with("stddef.h"));
+        let dir = headers.find(|p| p.is_absolute() && p.is_file())?.parent()?;
+        Some(dir.to_owned())
+    }
+
+    /// What says that it is another one now: its driver and the compiler proper behind it, which is what changes when
+    /// somebody builds gcc again.
+    fn identify(&self) -> u64 {
+        let mut parts: Vec<Vec<u8>> =
+            vec![self.words().join(" ").into(), self.version.clone().into()];
+        let proper = self.command().arg("-print-prog-name=cc1").output();
+        let proper = proper.map(|o| String::from_utf8_lossy(&o.stdout).trim().to_string());
+        let files = [
+            Some(self.program.clone()),
+            proper.ok().filter(|p| p.contains('/')).map(PathBuf::from),
+        ];
+        for file in files.into_iter().flatten() {
+            let Ok(meta) = fs::metadata(&file) else {
+                continue;
+            };
+            parts.push(file.display().to_string().into());
+            parts.push(
+                format!("{} {}.{}", meta.len(), meta.mtime(), meta.mtime_nsec()).into_bytes(),
+            );
+            if meta.len() <= SCRIPT {
+                parts.push(fs::read(&file).unwrap_or_default());
+            }
+        }
+        let parts: Vec<&[u8]> = parts.iter().map(Vec::as_slice).collect();
+        hash(&parts)
+    }
+}
+
+/// So that what a compiler only warns of is a fault; flags of linking, which clang finds unused here, are none.
+fn strictly(flags: &[String]) -> Vec<String> {
+    let mut all = vec![
+        "-Werror".to_string(),
+        "-Wno-unused-command-line-argument".to_string(),
+    ];
+    all.extend(flags.iter().cloned());
+    all
+}
+
+/// That no compiler has this name, and what to do.
+fn not_found(name: &str, found: &[String]) -> String {
+    let missing = format!("no compiler '{name}' here");
+    if found.is_empty() {
+        return format!("{missing}: {}", provide_any());
+    }
+    // Packages are called like their programs, but a distribution has few versions.
+    let package = match family(name) {
+        Some((family, version)) if version > 0 => {
+            format!("apt-get install {family}-{version} if your distribution has it, or ")
+        }
+        _ => String::new(),
+    };
+    let found = found.join(", ");
+    format!("{missing}: {package}name another with --cc (found: {found})")
+}
+
+fn provide_any() -> &'static str {
+    "apt-get install gcc, or name one with --cc"
+}
+
+fn plain(program: &Path) -> Command {
+    let mut command = Command::new(program);
+    for variable in recipe::IGNORED_ENV {
+        command.env_remove(variable);
+    }
+    command.env("LC_ALL", "C");
+    command
+}
+
+/// The names on PATH that C compilers have, by family and version.
+pub(crate) fn compilers_on_path() -> BTreeMap<(String, u32), String> {
+    let mut names = BTreeMap::new();
+    let path = env::var_os("PATH").unwrap_or_default();
+    for dir in env::split_paths(&path) {
+        for entry in fs::read_dir(&dir).into_iter().flatten().flatten() {
+            let name = entry.file_name().to_string_lossy().into_owned();
+            if let Some(key) = family(&name) {
+                names.entry(key).or_insert(name);
+            }
+        }
+    }
+    names
+}
+
+/// Family and version of a name that a C compiler may have.
+fn family(name: &str) -> Option<(String, u32)> {
+    let (family, version) = match name.split_once('-') {
+        Some((family, version)) => (family, version.parse().ok().filter(|v| *v > 0)?),
+        None => (name, 0),
+    };
+    let known = match family {
+        "gcc" | "clang" => true,
+        "cc" | "zig" => version == 0,
+        _ => false,
+    };
+    known.then(|| (family.to_string(), version))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_that_compilers_have() {
+        assert_eq!(family("gcc-12"), Some(("gcc".into(), 12)));
+        assert_eq!(family("clang"), Some(("clang".into(), 0)));
+        assert_eq!(family("zig"), Some(("zig".into(), 0)));
+        for other in [
+            "gcc-ar",
+            "gcc-ar-12",
+            "c99",
+            "clang++",
+            "clang-cpp-14",
+            "clang-format-14",
+            "gcc-ranlib",
+            "g++",
+            "cc-1",
+            "clang-tidy",
+        ] {
+            assert_eq!(family(other), None, "{other}");
+        }
+    }
+
+    #[test]
+    fn what_is_no_compiler_is_refused_in_one_line() {
+        for (name, status, want) in [
+            ("kiln-no-such-cc", 3, "name another with --cc"),
+            ("/bin/true", 2, "not a C compiler"),
+            ("/bin/echo", 2, "not a C compiler"),
+            ("/bin/ls", 2, "empty file"),
+            (" ", 2, "empty name"),
+        ] {
+            let e = Toolchain::find(name).unwrap_err();
+            assert_eq!(e.exit_code(), status, "{e}");
+            assert!(e.to_string().contains(want), "{e}");
+        }
+    }
+
+    #[test]
+    fn a_compiler_that_is_not_here_is_missed_by_its_own_name() {
+        let found = ["gcc-12".to_string(), "clang-14".to_string()];
+        assert_eq!(
+            not_found("gcc-99", &found),
+            "no compiler 'gcc-99' here: apt-get install gcc-99 if your distribution has it, or name another with --cc \
+             (found: gcc-12, clang-14)"
+        );
+        assert_eq!(
+            not_found("mycc", &found),
+            "no compiler 'mycc' here: name another with --cc (found: gcc-12, clang-14)"
+        );
+        assert!(not_found("gcc-99", &[]).ends_with("apt-get install gcc, or name one with --cc"));
+    }
+
+    /// As `zig cc` does, this one takes `-o -` for the name of a file, and names the headers of another compiler.
+    #[test]
+    fn a_compiler_without_a_standard_output_is_found_and_leaves_no_file() {
+        let Ok(gcc) = Toolchain::find("gcc") else {
+            eprintln!("SKIPPED: no gcc here");
+            return;
+        };
+        let dir = tempfile::tempdir().unwrap();
+        let program = dir.path().join("cc");
+        let script = format!(
+            "#!/bin/sh\ncase \"$*\" in\n*'-o - '*) echo >./-; exit 0 ;;\n\
+             *-print-file-name*) echo /usr/include; exit 0 ;;\nesac\nexec {} \"$@\"\n",
+            gcc.program.display()
+        );
+        fs::write(&program, script).unwrap();
+        let executable = std::os::unix::fs::PermissionsExt::from_mode(0o755);
+        fs::set_permissions(&program, executable).unwrap();
+        // The control: it is such a compiler.
+        let mut asked = Command::new(&program);
+        asked.args(["-x", "c", "-S", "-o", "-", "/dev/null"]);
+        let output = asked.current_dir(dir.path()).output().unwrap();
+        assert!(output.stdout.is_empty() && dir.path().join("-").is_file());
+
+        let cc = Toolchain::find(program.to_str().unwrap()).unwrap();
+        assert!(!Path::new("-").exists());
+        let headers = |cc: &Toolchain| cc.headers.as_ref().and_then(|d| d.canonicalize().ok());
+        assert!(headers(&cc).is_some());
+        assert_eq!(headers(&cc), headers(&gcc));
+        assert!(cc.knows("-fno-tree-pre") && !cc.knows("-fno-such-flag"));
+
+        // A program may behave by the name it is called by.
+        let link = dir.path().join("other");
+        std::os::unix::fs::symlink(&program, &link).unwrap();
+        let linked = Toolchain::find(link.to_str().unwrap()).unwrap();
+        assert_eq!(linked.words(), [link.to_str().unwrap()]);
+    }
+
+    #[test]
+    fn a_flag_it_does_not_know_is_told_from_one_it_does() {
+        let Ok(cc) = Toolchain::find("gcc") else {
+            eprintln!("SKIPPED: no gcc here");
+            return;
+        };
+        assert!(cc.knows("-fno-tree-pre") && !cc.knows("-fno-such-flag"));
+        let known = cc.known(&["-fno-tree-sra", "-fno-such-flag", "-O2"]);
+        assert_eq!(known, ["-fno-tree-sra", "-O2"]);
+    }
+}

@@ -1,0 +1,185 @@
+//! A kind of build: what is added to the flags of a level.
+
+use std::fmt;
+
+use kiln_question::Error;
+
+use super::toolchain::Toolchain;
+
+/// `-ftree-pre` and `-ftree-sra` switched off: the patch of gcc's bug 83651.
+const PATCHED: [&str; 2] = ["-fno-tree-pre", "-fno-tree-sra"];
+
+/// The checks of Linux 4.15 with `UBSAN`, `UBSAN_NULL` and `UBSAN_ALIGNMENT`: what a kernel of the bug's time was built with.
+const UBSAN: [&str; 12] = [
+    "-fsanitize=shift",
+    "-fsanitize=integer-divide-by-zero",
+    "-fsanitize=unreachable",
+    "-fsanitize=vla-bound",
+    "-fsanitize=null",
+    "-fsanitize=signed-integer-overflow",
+    "-fsanitize=bounds",
+    "-fsanitize=object-size",
+    "-fsanitize=returns-nonnull-attribute",
+    "-fsanitize=bool",
+    "-fsanitize=enum",
+    "-fsanitize=alignment",
+];
+
+/// The checks that `CONFIG_UBSAN` alone brings in Linux 6.12: bounds by the way the compiler has, shifts, bool, enum.
+const UBSAN_TREE: [&str; 3] = ["-fsanitize=shift", "-fsanitize=bool", "-fsanitize=enum"];
+const BOUNDS_TREE: [&str; 2] = ["-fsanitize=bounds-strict", "-fsanitize=array-bounds"];
+
+/// The names that a variant's parts may have.
+pub(super) const NAMES: [&str; 6] = [
+    "default",
+    "patched",
+    "ubsan",
+    "ubsan-tree",
+    "asan",
+    "no-object-flags",
+];
+
+/// A part of a variant.
+#[derive(Clone, Debug, PartialEq, Eq)]
+enum Part {
+    Patched,
+    Ubsan,
+    UbsanTree,
+    Asan,
+    /// Without the flags that a tree has for this object alone.
+    NoObjectFlags,
+    /// The user's.
+    Flags(Vec<String>),
+}
+
+/// A kind of build.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Variant {
+    name: String,
+    parts: Vec<Part>,
+}
+
+impl fmt::Display for Variant {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.pad(&self.name)
+    }
+}
+
+impl Variant {
+    /// Of its name: one of [`NAMES`], or several with `+` between them.
+    pub(super) fn parse(name: &str) -> Result<Variant, Error> {
+        let mut parts = Vec::new();
+        for word in name.split('+') {
+            parts.push(match word {
+                "default" => continue,
+                "patched" => Part::Patched,
+                "ubsan" => Part::Ubsan,
+                "ubsan-tree" => Part::UbsanTree,
+                "asan" => Part::Asan,
+                "no-object-flags" => Part::NoObjectFlags,
+                _ => {
+                    return Err(Error::input(format!(
+                        "unknown variant '{word}': there are {}, and --cflags for others",
+                        NAMES.join(", ")
+                    )))
+                }
+            });
+        }
+        Ok(Variant {
+            name: name.to_string(),
+            parts,
+        })
+    }
+
+    /// Of flags of the user's, parted by blanks.
+    pub(super) fn of_flags(flags: &str) -> Variant {
+        Variant {
+            name: flags.trim().to_string(),
+            parts: vec![Part::Flags(
+                flags.split_whitespace().map(str::to_string).collect(),
+            )],
+        }
+    }
+
+    /// The same with further flags.
+    pub(super) fn with(&self, flags: &[String]) -> Variant {
+        let mut more = self.clone();
+        more.parts.push(Part::Flags(flags.to_vec()));
+        more
+    }
+
+    /// Its name.
+    pub(super) fn name(&self) -> &str {
+        &self.name
+    }
+
+    /// Whether an object's own flags are left out.
+    pub(super) fn drops_object_flags(&self) -> bool {
+        self.parts.contains(&Part::NoObjectFlags)
+    }
+
+    /// The flags of a compilation, or why this compiler has none.
+    pub(super) fn flags(&self, cc: &Toolchain) -> Result<Vec<String>, String> {
+        let mut flags = Vec::new();
+        for part in &self.parts {
+            let some = match part {
+                Part::Patched => cc.known(&PATCHED),
+                Part::Ubsan => cc.known(&UBSAN),
+                Part::UbsanTree => {
+                    let bounds = cc.known(&BOUNDS_TREE);
+                    let bounds = bounds.into_iter().take(1);
+                    bounds.chain(cc.known(&UBSAN_TREE)).collect()
+                }
+                Part::Asan => cc.known(&["-fsanitize=address"]),
+                Part::Flags(flags) => flags.clone(),
+                Part::NoObjectFlags => continue,
+            };
+            if some.is_empty() {
+                return Err(match part {
+                    Part::Patched => format!("{} has no -ftree-pre and no -ftree-sra", cc.name),
+                    _ => format!("{} has no such checks", cc.name),
+                });
+            }
+            flags.extend(some);
+        }
+        Ok(flags)
+    }
+
+    /// Those that linking needs as well: what brings a run time along.
+    pub(super) fn link_flags(flags: &[String]) -> Vec<String> {
+        let brings = |f: &&String| f.starts_with("-fsanitize") || f.starts_with("-flto");
+        flags.iter().filter(brings).cloned().collect()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_are_parts_with_a_plus_between() {
+        let v = Variant::parse("patched+ubsan").unwrap();
+        assert_eq!(v.parts, [Part::Patched, Part::Ubsan]);
+        assert_eq!(v.to_string(), "patched+ubsan");
+        assert!(Variant::parse("default").unwrap().parts.is_empty());
+        let e = Variant::parse("ubsna").unwrap_err();
+        assert_eq!(e.exit_code(), 2);
+        assert!(e.to_string().contains("ubsan-tree"), "{e}");
+    }
+
+    #[test]
+    fn a_compiler_without_the_flags_says_so() {
+        for (name, has) in [("gcc", true), ("clang-14", false)] {
+            let Ok(cc) = Toolchain::find(name) else {
+                eprintln!("SKIPPED: no {name} here");
+                continue;
+            };
+            let flags = Variant::parse("patched").unwrap().flags(&cc);
+            assert_eq!(flags.is_ok(), has, "{name}: {flags:?}");
+            let ubsan = Variant::parse("ubsan").unwrap().flags(&cc).unwrap();
+            assert_eq!(ubsan.len(), UBSAN.len(), "{name}: {ubsan:?}");
+            let tree = Variant::parse("ubsan-tree").unwrap().flags(&cc).unwrap();
+            assert_eq!(tree.len(), 4, "{name}: {tree:?}");
+        }
+    }
+}

@@ -1,0 +1,119 @@
+//! `kiln ctrlq`.
+
+use std::path::PathBuf;
+
+use clap::Args;
+use kiln_question::{Error, Exit, Question, RowType, Session};
+
+use super::plan::{parse_ctrls, parse_kinds, parse_modes, Plan};
+use super::row::Row;
+use super::{run, view};
+
+/// A virtio-crypto control queue: busy polling against waiting
+///
+/// For authors of drivers and devices. Driver and device are two processes; the device is this program's own (kiln
+/// serve). Workers create a session, close it and begin again; creating and closing one session is a pair. All rows are
+/// measured in alternating rounds, each over a new connection.
+#[derive(Args)]
+#[command(after_long_help = "\
+Ways of waiting (--mode):
+  poll    one lock, held while the used ring is watched (Linux before 5.19)
+  wait    submitted under the lock; the thread sleeps until it is completed
+  async   submitted with a function that is called; --depth in flight
+
+Row fields (--json):
+  mode, workers, session, ctrl, depth, cores, cores_needed, seconds, ops,
+  ops_per_s (creates and closes, each counted, of all rounds together),
+  pairs_per_s, _low, _high (median of the rounds, 95 % interval),
+  rounds_pairs_per_s (of each round)
+  cpu_pct, driver_cpu_pct, device_cpu_pct, cpu_us_per_op
+  lat_us_p50, _p99, _p999, _p9999, _max (of all operations)
+  hold_us_p50, _p99, _p999, _max (how long the lock was held)
+  kicks, interrupts, yields
+  ops_ratio_to_wait, _low, _high (median of the rounds' ratios, 95 %
+  interval), cpu_ratio_to_wait
+  hist_us_le_1 … _16384, _more (closes, each counted once),
+  hold_hist_us_le_1 … _16384, _more
+
+Examples:
+  kiln ctrlq --quick
+  kiln ctrlq --mode wait --workers 8 --session cipher --seconds 10
+  kiln ctrlq --mode poll --session akcipher --ctrl thread --seconds 5
+  kiln ctrlq --socket /run/kiln.sock    a device that is there already
+
+See also:
+  docs/CTRLQ.md")]
+pub struct CtrlqArgs {
+    /// Ways of waiting: poll, wait, async [default: all]
+    #[arg(long, value_delimiter = ',', value_name = "NAME,…")]
+    mode: Vec<String>,
+    /// Threads that create and close sessions [default: 1,2,8]
+    #[arg(long, value_delimiter = ',', value_name = "N,…")]
+    workers: Vec<usize>,
+    /// Sessions: cipher (AES-128-CBC), akcipher (RSA-2048) [default: both]
+    #[arg(long, value_delimiter = ',', value_name = "KIND,…")]
+    session: Vec<String>,
+    /// The device serves on the queue's thread (inline) or on another (thread) [default: both]
+    #[arg(long, value_delimiter = ',', value_name = "HOW,…")]
+    ctrl: Vec<String>,
+    /// In flight under async [default: 128]
+    #[arg(long, value_name = "N")]
+    depth: Option<usize>,
+    /// Measured time of each row, shared by its rounds [default: 2; with --quick 0.4]
+    #[arg(long, value_name = "N", allow_hyphen_values = true)]
+    seconds: Option<f64>,
+    /// Rounds, in each of which every row is measured once; at least 6 [default: 9; with --quick 6]
+    #[arg(long, value_name = "N")]
+    rounds: Option<usize>,
+    /// A device that is there already
+    #[arg(long, value_name = "PATH", conflicts_with_all = ["ctrl", "poll_us"])]
+    socket: Option<PathBuf>,
+    /// Microseconds for which the device keeps polling before it sleeps [default: as in kiln serve]
+    #[arg(long, value_name = "US")]
+    poll_us: Option<u64>,
+    /// Attempts of a poller on the lock before it yields its core [default: 256]
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
+    spins: Option<u32>,
+}
+
+impl CtrlqArgs {
+    fn plan(&self, session: &Session) -> Result<Plan, Error> {
+        let usual = Plan::new(session.seed, session.global.quick);
+        let plan = Plan {
+            ways: parse_modes(&self.mode)?,
+            workers: match self.workers.as_slice() {
+                [] => usual.workers,
+                workers => workers.to_vec(),
+            },
+            ctrls: parse_ctrls(&self.ctrl)?,
+            kinds: parse_kinds(&self.session)?,
+            depth: self.depth.unwrap_or(usual.depth),
+            seconds: self.seconds.unwrap_or(usual.seconds),
+            rounds: self.rounds.unwrap_or(usual.rounds),
+            socket: self.socket.clone(),
+            poll_us: self.poll_us,
+            spins: self.spins,
+            seed: session.seed,
+        };
+        plan.check()?;
+        Ok(plan)
+    }
+}
+
+impl Question for CtrlqArgs {
+    const NAME: &'static str = "ctrlq";
+    const TIMED: bool = true;
+
+    fn row_types() -> Vec<RowType> {
+        vec![RowType::at::<Row>(60)]
+    }
+
+    /// Driver and device have threads of their own: none is confined to a core.
+    fn run(&self, session: &Session) -> Result<Exit, Error> {
+        let plan = self.plan(session)?;
+        session.answer::<Self, _>(
+            |_, progress| run::run(&plan, &session.stop, progress),
+            view::all,
+        )
+    }
+}

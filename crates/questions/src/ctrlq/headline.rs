@@ -1,0 +1,285 @@
+//! How a control queue should wait, in plain language.
+
+use kiln_question::survey::words::{figure, has, number, thousands};
+use kiln_question::survey::{Against, Estimate, Row, Runs, Topic};
+use serde_json::Value;
+
+use super::paper;
+
+pub(super) static TOPIC: Topic = Topic {
+    name: "ctrlq",
+    title: "How should a control queue wait?",
+    command: "kiln ctrlq",
+    source: Some("Linux 977231e8d4, Pi, 2022; Platinum 8260"),
+};
+
+/// Workers of the published measurement.
+const WORKERS: f64 = 8.0;
+
+/// A device: the value of `ctrl`, what it does, and whether it is the published one.
+const DEVICES: [(&str, &str, bool); 2] = [
+    (
+        "thread",
+        "a device that hands requests to a second thread",
+        true,
+    ),
+    (
+        "inline",
+        "a device that serves requests on the queue's thread",
+        false,
+    ),
+];
+
+/// Sessions as published, which are of RSA. The published device hands each request to another thread; one that serves requests
+/// on the queue's own thread is a second answer.
+pub(super) fn waiting(runs: &Runs) -> Vec<Option<Row>> {
+    let cores = |field: &str| -> Option<f64> {
+        let all = runs.all().filter(|r| is_asked_for(r));
+        all.filter_map(|r| number(r, field)).reduce(f64::max)
+    };
+    let (Some(needed), Some(there)) = (cores("cores_needed"), cores("cores")) else {
+        return Vec::new();
+    };
+    match there < needed {
+        true => vec![undecided(runs, needed, there)],
+        false => DEVICES.map(|device| decided(runs, device)).to_vec(),
+    }
+}
+
+fn is_asked_for(row: &Value) -> bool {
+    let modes = ["wait", "poll"].iter().any(|m| has(row, &[("mode", m)]));
+    modes && has(row, &[("session", "akcipher")]) && number(row, "workers") == Some(WORKERS)
+}
+
+/// A field of one method with one device, in every process.
+fn estimate(runs: &Runs, mode: &str, ctrl: &str, field: &str) -> Option<Estimate> {
+    let wanted = [("mode", mode), ("ctrl", ctrl)];
+    runs.estimate(|rows| {
+        let row = rows.iter().find(|r| is_asked_for(r) && has(r, &wanted))?;
+        number(row, field)
+    })
+}
+
+/// Both rates with one device.
+fn rates(runs: &Runs, ctrl: &str) -> Option<String> {
+    let said = |x: f64| match x < 1e3 {
+        true => thousands(x),
+        false => format!("{} K", figure(x / 1e3)),
+    };
+    let rate = |mode| {
+        let rate = estimate(runs, mode, ctrl, "pairs_per_s")?;
+        Some(format!("{}{}", said(rate.value), rate.interval(said)))
+    };
+    Some(format!(
+        "{} pairs/s waiting and {} pairs/s polling",
+        rate("wait")?,
+        rate("poll")?
+    ))
+}
+
+/// Threads that take turns on too few cores measure the scheduler: there is no ratio, and nothing to compare it with.
+fn undecided(runs: &Runs, needed: f64, there: f64) -> Option<Row> {
+    let said: Vec<String> = DEVICES
+        .iter()
+        .filter_map(|(ctrl, device, _)| Some(format!("{} with {device}", rates(runs, ctrl)?)))
+        .collect();
+    let text = format!(
+        "Cannot tell on {there} cores: eight workers, the interrupt thread and the device's threads need {needed}, so the host's \
+         scheduler determines these rates. Pairs of create and close of RSA sessions: {}",
+        said.join("; ")
+    );
+    (!said.is_empty()).then(|| Row {
+        headline: Some(text),
+        ..Row::none(&TOPIC)
+    })
+}
+
+fn decided(runs: &Runs, (ctrl, device, published): (&str, &str, bool)) -> Option<Row> {
+    let topic = &TOPIC;
+    let ratio = estimate(runs, "poll", ctrl, "ops_ratio_to_wait")?;
+    let times = format!("{} times{}", figure(ratio.value), ratio.interval(figure));
+    let verdict = match ratio.against(1.0) {
+        Against::Above => format!("Polling is faster: {times} as many pairs as waiting"),
+        Against::Below => format!("Waiting is faster: polling completes {times} as many pairs"),
+        Against::Equal => {
+            format!("No difference was found: polling completes {times} as many pairs as waiting")
+        }
+        Against::CannotTell => {
+            format!(
+                "Measured once, so no verdict: polling completes {times} as many pairs as waiting"
+            )
+        }
+    };
+    let tail = |mode| {
+        let tail = estimate(runs, mode, ctrl, "lat_us_p999")?;
+        Some(figure(tail.value / 1e3))
+    };
+    let mut text = format!(
+        "{verdict} (eight workers, RSA sessions, {device}: {}); p99.9 of an operation is {} ms waiting, {} ms polling",
+        rates(runs, ctrl)?,
+        tail("wait")?,
+        tail("poll")?
+    );
+    if !published {
+        return Some(Row::estimate(topic, &ratio, "times", text));
+    }
+    let baseline = paper::POLL_PAIRS_PER_S[1].1 / paper::WAIT_PAIRS_PER_S;
+    text += &format!(
+        "; published {} times (40 K and 200 K; Pi, 2022, Platinum 8260)",
+        figure(baseline)
+    );
+    Some(Row::estimate(topic, &ratio, "times", text).beside(topic, baseline))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::survey::CTRLQ;
+    use super::*;
+    use kiln_question::child::Left;
+    use kiln_question::survey::Answer;
+    use serde_json::json;
+
+    /// A row whose rate and ratio are those of process `k` of five, a few per cent apart.
+    fn row(mode: &str, ctrl: &str, rate: f64, ratio: f64, p999: f64, k: usize) -> Value {
+        let by = [1.0, 0.98, 1.02, 0.99, 1.01][k];
+        json!({"mode": mode, "ctrl": ctrl, "session": "akcipher", "workers": 8, "cores": 16, "cores_needed": 11,
+               "ops_per_s": 2.0 * rate * by, "pairs_per_s": rate * by, "ops_ratio_to_wait": ratio * by, "lat_us_p999": p999})
+    }
+
+    /// The sentences about a device with a second thread and one without, polling `ratio` times as fast as waiting.
+    fn told(processes: usize, ratio: f64, change: impl Fn(&mut Value)) -> Vec<Row> {
+        let answer = |k| {
+            let mut rows = [
+                row("wait", "thread", 20_000.0, 1.0, 1_020.0, k),
+                row("poll", "thread", 20_000.0 * ratio, ratio, 52_400.0, k),
+                row("wait", "inline", 100_000.0, 1.0, 300.0, k),
+                row("poll", "inline", 100_000.0 * ratio, ratio, 44_000.0, k),
+            ];
+            rows.iter_mut().for_each(&change);
+            let record = json!({"command": "ctrlq", "rows": rows, "notes": []});
+            let left = Left {
+                status: Ok(0),
+                output: record.to_string().into_bytes(),
+                said: None,
+            };
+            Answer::of(&CTRLQ, left)
+        };
+        let answers: Vec<Answer> = (0..processes).map(answer).collect();
+        let rows = waiting(&Runs::of(&answers, &[&CTRLQ]));
+        rows.into_iter().flatten().collect()
+    }
+
+    fn text(row: &Row) -> &str {
+        row.headline.as_deref().unwrap()
+    }
+
+    #[test]
+    fn waiting_is_faster() {
+        let rows = told(5, 0.5, |_| ());
+        assert_eq!(
+            text(&rows[0]),
+            "Waiting is faster: polling completes 0.50 times (0.48 to 0.52) as many pairs (eight workers, RSA sessions, a \
+             device that hands requests to a second thread: 20.0 K (19.1 K to 21.0 K) pairs/s waiting and 10.0 K (9.53 K to \
+             10.5 K) pairs/s polling); p99.9 of an operation is 1.02 ms waiting, 52.4 ms polling; published 0.20 times (40 K and \
+             200 K; Pi, 2022, Platinum 8260)"
+        );
+        assert_eq!((rows[0].value, rows[0].baseline), (Some(0.5), Some(0.2)));
+        assert_eq!(rows[0].values.len(), 5);
+    }
+
+    #[test]
+    fn polling_is_faster() {
+        let rows = told(5, 2.0, |_| ());
+        let said = text(&rows[0]);
+        assert!(
+            said.starts_with("Polling is faster: 2.00 times (1.9"),
+            "{said}"
+        );
+    }
+
+    #[test]
+    fn an_interval_that_contains_one_shows_no_difference() {
+        for ratio in [0.99, 1.0, 1.03] {
+            let rows = told(5, ratio, |_| ());
+            assert!(
+                text(&rows[0]).starts_with("No difference was found"),
+                "{rows:?}"
+            );
+        }
+    }
+
+    #[test]
+    fn one_process_has_no_verdict() {
+        for ratio in [0.2, 5.0] {
+            let rows = told(1, ratio, |_| ());
+            assert!(
+                text(&rows[0]).starts_with("Measured once, so no verdict"),
+                "{rows:?}"
+            );
+            assert!(!text(&rows[0]).contains("faster"), "{rows:?}");
+        }
+    }
+
+    #[test]
+    fn each_device_has_its_own_tail_and_only_the_published_one_a_baseline() {
+        let rows = told(5, 0.5, |_| ());
+        assert_eq!(rows.len(), 2);
+        assert!(
+            text(&rows[1]).ends_with("0.30 ms waiting, 44.0 ms polling"),
+            "{rows:?}"
+        );
+        assert_eq!((rows[1].baseline, rows[1].source), (None, None));
+    }
+
+    #[test]
+    fn too_few_cores_decide_nothing_and_are_not_compared() {
+        for ratio in [0.5, 2.0] {
+            let rows = told(5, ratio, |r| r["cores"] = json!(2));
+            assert_eq!(rows.len(), 1);
+            let said = text(&rows[0]);
+            assert!(said.starts_with("Cannot tell on 2 cores"), "{said}");
+            assert!(
+                said.contains("need 11") && said.contains("scheduler"),
+                "{said}"
+            );
+            assert!(
+                !said.contains("published") && !said.contains("faster"),
+                "{said}"
+            );
+            assert!(
+                said.contains("; 100 K (95.3 K to 105 K) pairs/s waiting"),
+                "{said}"
+            );
+            assert_eq!((rows[0].value, rows[0].baseline), (None, None));
+        }
+        // One core less than needed is too few; as many as needed are enough.
+        assert!(text(&told(5, 1.0, |r| r["cores"] = json!(10))[0]).starts_with("Cannot"));
+        assert!(text(&told(5, 1.0, |r| r["cores"] = json!(11))[0]).contains("published"));
+    }
+
+    #[test]
+    fn without_a_method_its_device_has_no_sentence() {
+        for mode in ["wait", "poll"] {
+            let rows = told(5, 0.5, |r| {
+                if r["mode"] == mode && r["ctrl"] == "thread" {
+                    r["mode"] = json!("async");
+                }
+            });
+            assert_eq!(rows.len(), 1);
+            let said = text(&rows[0]);
+            assert!(
+                said.contains("queue's thread") && !said.contains("published"),
+                "{said}"
+            );
+        }
+        assert_eq!(told(5, 1.0, |r| r["mode"] = json!("async")), []);
+        // Other sessions are another question, and a record of fewer than six rounds has no rate.
+        assert_eq!(told(5, 1.0, |r| r["session"] = json!("cipher")), []);
+        assert_eq!(told(5, 1.0, |r| r["pairs_per_s"] = Value::Null), []);
+        let few_cores = |r: &mut Value| {
+            r["pairs_per_s"] = Value::Null;
+            r["cores"] = json!(2);
+        };
+        assert_eq!(told(5, 1.0, few_cores), []);
+    }
+}

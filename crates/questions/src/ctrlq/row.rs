@@ -1,0 +1,240 @@
+//! What came of one way of waiting.
+
+use kiln_driver::Histogram;
+use schemars::JsonSchema;
+use serde::{Serialize, Serializer};
+
+/// Powers of two, in microseconds, to which times are counted: up to 1, 2, 4 ... 16384.
+const BOUNDS: usize = 15;
+
+/// How many took longer than half of each power of two, and not longer than it; and how many took longer than all.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Octaves {
+    prefix: &'static str,
+    counts: Vec<u64>,
+    more: u64,
+}
+
+impl Octaves {
+    pub(super) fn of(prefix: &'static str, h: &Histogram) -> Octaves {
+        let bounds: Vec<u64> = (0..BOUNDS).map(|i| 1000 << i).collect();
+        let mut counts = h.counted_to(&bounds);
+        let more = counts.pop().unwrap_or(0);
+        Octaves {
+            prefix,
+            counts,
+            more,
+        }
+    }
+}
+
+impl Serialize for Octaves {
+    /// Flat: `PREFIX_1`, `PREFIX_2` and so on.
+    fn serialize<S: Serializer>(&self, s: S) -> Result<S::Ok, S::Error> {
+        use serde::ser::SerializeMap;
+        let mut map = s.serialize_map(Some(BOUNDS + 1))?;
+        for (i, count) in self.counts.iter().enumerate() {
+            map.serialize_entry(&format!("{}_le_{}", self.prefix, 1_u64 << i), count)?;
+        }
+        map.serialize_entry(&format!("{}_more", self.prefix), &self.more)?;
+        map.end()
+    }
+}
+
+/// One method of waiting for the device. Latencies are those of session creates and closes.
+#[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
+#[schemars(
+    rename = "ctrlq",
+    title = "A virtio-crypto control queue",
+    extend(
+        "x-question" = "How should a control queue wait, and how fast can it get?",
+        "x-commands" = ["ctrlq"],
+        "x-view" = {
+            "how": "How long closing a session takes, by method of waiting, as the share of all closes.",
+            "each": ["workers", "session", "ctrl", "cores"],
+            "name": ["mode", "depth"],
+            "pictures": [{
+                "form": "octaves",
+                "histogram": "hist_us",
+                "also": ["pairs_per_s", "lat_us_p999"],
+                "along": "time of a close",
+                "upwards": "% of closes, by octave"
+            }]
+        },
+        "patternProperties" = {
+            "^hist_us_(le_[0-9]+|more)$": {
+                "type": "integer",
+                "description": "Closes that took longer than half this many µs and not longer than it; `more`: longer than all."
+            },
+            "^hold_hist_us_(le_[0-9]+|more)$": {
+                "type": "integer",
+                "description": "The same for how long the lock was held."
+            }
+        }
+    )
+)]
+pub(super) struct Row {
+    /// How the driver waits: `poll`, `wait` or `async`.
+    #[schemars(extend("x-role" = "key"))]
+    pub mode: &'static str,
+    /// Driver threads that create and close sessions.
+    #[schemars(extend("x-role" = "key", "x-benchmark" = "threads"))]
+    pub workers: usize,
+    /// Kind of session: `cipher` or `akcipher`.
+    #[schemars(extend("x-role" = "key"))]
+    pub session: &'static str,
+    /// How the device serves control requests: `inline`, or by a `thread` of its own; null for a device that was
+    /// already running.
+    #[schemars(extend("x-role" = "key"))]
+    pub ctrl: Option<&'static str>,
+    /// Maximum number of requests in flight.
+    #[schemars(extend("x-role" = "key"))]
+    pub depth: usize,
+    /// Host cores that driver and device share.
+    #[schemars(extend("x-role" = "condition"))]
+    pub cores: usize,
+    /// Pairs per second, each a create and the close of its session (the unit of the published results): the median of
+    /// the rounds; null with fewer than six rounds.
+    #[schemars(extend(
+        "unit" = "1/s",
+        "x-role" = "main",
+        "x-heading" = "pairs per second",
+        "x-interval" = ["pairs_per_s_low", "pairs_per_s_high"],
+        "x-better" = "more"
+    ))]
+    pub pairs_per_s: Option<f64>,
+    /// Lower end of the 95 % interval of `pairs_per_s` over the rounds (sign test).
+    #[schemars(extend("unit" = "1/s"))]
+    pub pairs_per_s_low: Option<f64>,
+    /// Upper end of that interval.
+    #[schemars(extend("unit" = "1/s"))]
+    pub pairs_per_s_high: Option<f64>,
+    /// Number of threads that have work at the same time and so need a core each: workers, interrupt thread, threads
+    /// of the device. If `cores` is smaller, the result depends on the host's scheduler.
+    #[schemars(extend("x-role" = "main"))]
+    pub cores_needed: usize,
+    /// CPU time of driver and device together, in percent of the measured time, 100 being one core; null for a device
+    /// that was already running.
+    #[schemars(extend("unit" = "%", "x-role" = "main", "x-heading" = "CPU %"))]
+    pub cpu_pct: Option<f64>,
+    /// CPU time of the driver's process, in percent of the measured time.
+    #[schemars(extend("unit" = "%"))]
+    pub driver_cpu_pct: Option<f64>,
+    /// CPU time of the device's process, in percent of the measured time; null for a device that was already running.
+    #[schemars(extend("unit" = "%"))]
+    pub device_cpu_pct: Option<f64>,
+    /// CPU time of driver and device per create or close; null for a device that was already running.
+    #[schemars(extend("unit" = "µs", "x-role" = "main", "x-heading" = "CPU µs per operation"))]
+    pub cpu_us_per_op: Option<f64>,
+    /// Latency of creates and closes: the median.
+    #[schemars(extend(
+        "unit" = "µs",
+        "x-role" = "main",
+        "x-heading" = "latency µs p50",
+        "x-benchmark" = "real_time"
+    ))]
+    pub lat_us_p50: Option<f64>,
+    /// The 99th percentile of that latency.
+    #[schemars(extend("unit" = "µs", "x-role" = "main", "x-heading" = "p99"))]
+    pub lat_us_p99: Option<f64>,
+    /// The 99.9th percentile of that latency.
+    #[schemars(extend("unit" = "µs", "x-role" = "figure", "x-heading" = "p99.9"))]
+    pub lat_us_p999: Option<f64>,
+    /// The 99.99th percentile of that latency.
+    #[schemars(extend("unit" = "µs", "x-role" = "figure", "x-heading" = "p99.99"))]
+    pub lat_us_p9999: Option<f64>,
+    /// The maximum of that latency.
+    #[schemars(extend("unit" = "µs", "x-role" = "figure", "x-heading" = "max"))]
+    pub lat_us_max: Option<f64>,
+    /// How long the queue's lock was held: the median.
+    #[schemars(extend("unit" = "µs", "x-role" = "figure", "x-heading" = "lock held µs p50"))]
+    pub hold_us_p50: Option<f64>,
+    /// The 99th percentile of that time.
+    #[schemars(extend("unit" = "µs", "x-role" = "figure", "x-heading" = "lock held µs p99"))]
+    pub hold_us_p99: Option<f64>,
+    /// The 99.9th percentile of that time.
+    #[schemars(extend("unit" = "µs"))]
+    pub hold_us_p999: Option<f64>,
+    /// The maximum of that time.
+    #[schemars(extend("unit" = "µs"))]
+    pub hold_us_max: Option<f64>,
+    /// `pairs_per_s` divided by that of `wait` with the same device, kind of session and number of workers: the median
+    /// of the rounds' ratios; null with fewer than six rounds, or if `wait` was not measured.
+    #[schemars(extend(
+        "x-role" = "figure",
+        "x-heading" = "pairs, relative to wait",
+        "x-interval" = ["ops_ratio_to_wait_low", "ops_ratio_to_wait_high"]
+    ))]
+    pub ops_ratio_to_wait: Option<f64>,
+    /// Lower end of the 95 % interval of `ops_ratio_to_wait` over the rounds (sign test).
+    pub ops_ratio_to_wait_low: Option<f64>,
+    /// Upper end of that interval.
+    pub ops_ratio_to_wait_high: Option<f64>,
+    /// `cpu_us_per_op` divided by that of the same row of `wait`.
+    #[schemars(extend("x-role" = "figure", "x-heading" = "CPU, relative to wait"))]
+    pub cpu_ratio_to_wait: Option<f64>,
+    /// Time measured, summed over all rounds.
+    #[schemars(extend("unit" = "s"))]
+    pub seconds: f64,
+    /// Creates and closes, each counted as one, summed over all rounds.
+    #[schemars(extend("x-benchmark" = "iterations"))]
+    pub ops: u64,
+    /// `ops` divided by `seconds`: creates and closes per second.
+    #[schemars(extend("unit" = "1/s"))]
+    pub ops_per_s: f64,
+    /// Pairs per second in each round, in the order of measurement. All rows were measured once before the next round
+    /// began.
+    #[schemars(extend("unit" = "1/s"))]
+    pub rounds_pairs_per_s: Vec<f64>,
+    /// Notifications (kicks) from the driver to the device.
+    pub kicks: u64,
+    /// Interrupts from the device.
+    pub interrupts: u64,
+    /// How often a thread yielded its core because the lock was still held by another.
+    pub yields: u64,
+    /// Histogram of closes.
+    #[serde(flatten)]
+    #[schemars(skip)]
+    pub closes: Octaves,
+    /// Histogram of how long the lock was held.
+    #[serde(flatten)]
+    #[schemars(skip)]
+    pub holds: Octaves,
+    /// Closes in the paper's octaves of whole microseconds, for its picture.
+    #[serde(skip)]
+    pub closes_bcc: Vec<u64>,
+    /// The same of how long the lock was held.
+    #[serde(skip)]
+    pub holds_bcc: Vec<u64>,
+}
+
+/// A quantile in microseconds.
+pub(super) fn us(h: &Histogram, q: f64) -> Option<f64> {
+    h.quantile(q).map(|ns| ns as f64 / 1e3)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn octaves_are_flat_and_complete() {
+        let mut h = Histogram::default();
+        for ns in [1, 900, 1_500, 3_000, 16_000_000, 99_000_000] {
+            h.add(ns);
+        }
+        let octaves = Octaves::of("hist_us", &h);
+        assert_eq!(octaves.counts.iter().sum::<u64>() + octaves.more, 6);
+        let json = serde_json::to_value(&octaves).unwrap();
+        for (name, n) in [
+            ("le_1", 2),
+            ("le_2", 1),
+            ("le_4", 1),
+            ("le_16384", 1),
+            ("more", 1),
+        ] {
+            assert_eq!(json[format!("hist_us_{name}")], n, "{name}");
+        }
+        assert_eq!(json.as_object().unwrap().len(), 16);
+    }
+}

@@ -1,0 +1,547 @@
+//! Every way of waiting with every device, in rounds.
+
+use std::collections::HashMap;
+use std::path::Path;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::Arc;
+use std::thread;
+use std::time::{Duration, Instant};
+
+use kiln_driver::{Counts, Driver, Histogram, Mode, Options};
+use kiln_measure::{median_of_rounds, ratio_of_rounds, CoreList};
+use kiln_question::{Error, Outcome, Report};
+
+use super::load::{chains, threads, Clock, Tally};
+use super::paper;
+use super::plan::{Kind, Plan, Way};
+use super::row::{us, Octaves, Row};
+use crate::device::{cpu_time, Device};
+
+/// Share of a round's time that passes before it counts, and its least, in seconds.
+const WARM: f64 = 0.1;
+const LEAST_WARM: f64 = 0.005;
+/// Between two looks at Ctrl-C.
+const LOOK: Duration = Duration::from_millis(20);
+/// No device takes so long to answer.
+const TIMEOUT: Duration = Duration::from_secs(30);
+
+/// One row's place in the whole.
+#[derive(Clone, Copy)]
+struct Cell {
+    ctrl: Option<&'static str>,
+    kind: Kind,
+    way: Way,
+    workers: usize,
+}
+
+/// One round of a cell.
+struct Sample {
+    tally: Tally,
+    holds: Histogram,
+    elapsed: Duration,
+    /// CPU time of the driver's process and of the device's.
+    cpu: [Option<Duration>; 2],
+    kicks: u64,
+    interrupts: u64,
+    yields: u64,
+}
+
+/// All rounds of a cell so far.
+#[derive(Default)]
+struct Sum {
+    samples: Vec<Sample>,
+    /// The device has no such sessions.
+    absent: bool,
+}
+
+/// Runs it: every cell once per round, so that what changes on the machine meanwhile falls on all of them, and the cells
+/// that are compared with each other one directly after the other.
+///
+/// # Errors
+/// No device, or one that refuses sessions or offers none of those asked for.
+pub(super) fn run(
+    plan: &Plan,
+    stop: &AtomicBool,
+    progress: Report<'_>,
+) -> Result<Outcome<Row>, Error> {
+    let cores = CoreList::allowed().map_or(1, |list| list.cores().len());
+    let mut outcome = Outcome::default();
+    let cells = cells(plan);
+    let mut sums: Vec<Sum> = cells.iter().map(|_| Sum::default()).collect();
+    let mut devices = HashMap::new();
+    let order = side_by_side(&cells);
+    let total = (plan.rounds * order.len()).max(1) as f64;
+    'rounds: for round in 0..plan.rounds {
+        for (place, &i) in order.iter().enumerate() {
+            if stop.load(Ordering::Relaxed) {
+                outcome.interrupted = true;
+                break 'rounds;
+            }
+            if sums[i].absent {
+                continue;
+            }
+            let cell = &cells[i];
+            let name = format!("{} {}, {}", cell.way.name(), cell.workers, cell.kind.name());
+            let done = (round * order.len() + place) as f64 / total;
+            progress(
+                done,
+                &format!("round {} of {}, {name}", round + 1, plan.rounds),
+            );
+            match cell.measure(plan, &mut devices, stop) {
+                // Its last round was cut short: it is not one.
+                Ok(Some(_)) | Err(_) if stop.load(Ordering::Relaxed) => {
+                    // A terminal's Ctrl-C ends the device as well, hence the errors.
+                    outcome.interrupted = true;
+                    break 'rounds;
+                }
+                Ok(Some(sample)) => sums[i].samples.push(sample),
+                Ok(None) => sums[i].absent = true,
+                Err(e) => return Err(e),
+            }
+        }
+    }
+    for (cell, sum) in cells.iter().zip(&sums) {
+        if sum.absent {
+            outcome.notes.push(format!(
+                "{} sessions: the device does not offer them; RSA needs libcrypto: apt-get install libssl3",
+                cell.kind.name()
+            ));
+        } else if !sum.samples.is_empty() {
+            outcome.rows.push(cell.row(plan, cores, &sum.samples));
+        }
+    }
+    outcome.notes.dedup();
+    if outcome.rows.is_empty() && !outcome.interrupted {
+        return Err(Error::lacks(outcome.notes.join("; ")));
+    }
+    compare(&mut outcome.rows);
+    outcome.notes.extend(notes(plan, cores, &outcome.rows));
+    Ok(outcome)
+}
+
+fn cells(plan: &Plan) -> Vec<Cell> {
+    let ctrls: Vec<_> = match plan.socket {
+        Some(_) => vec![None],
+        None => plan.ctrls.iter().copied().map(Some).collect(),
+    };
+    let mut cells = Vec::new();
+    for &ctrl in &ctrls {
+        for &kind in &plan.kinds {
+            for &way in &plan.ways {
+                let workers = match way {
+                    Way::Async => &[1][..],
+                    _ => &plan.workers,
+                };
+                cells.extend(workers.iter().map(|&workers| Cell {
+                    ctrl,
+                    kind,
+                    way,
+                    workers,
+                }));
+            }
+        }
+    }
+    cells
+}
+
+/// The order in which the cells of a round are measured: the methods with the same device, sessions and workers in
+/// sequence (poll, wait, poll, wait, …), since their ratio is what is asked for.
+fn side_by_side(cells: &[Cell]) -> Vec<usize> {
+    let question = |c: &Cell| (c.ctrl, c.kind.name(), c.workers);
+    let mut order: Vec<usize> = (0..cells.len()).collect();
+    order.sort_by_key(|&i| {
+        cells
+            .iter()
+            .position(|c| question(c) == question(&cells[i]))
+    });
+    order
+}
+
+impl Cell {
+    /// None if the device has no such sessions.
+    fn measure(
+        &self,
+        plan: &Plan,
+        devices: &mut HashMap<&'static str, Device>,
+        stop: &AtomicBool,
+    ) -> Result<Option<Sample>, Error> {
+        // One device serves all rounds: each has a connection, rings and memory of its own.
+        let device = match (&plan.socket, self.ctrl) {
+            (None, Some(ctrl)) => {
+                if !devices.contains_key(ctrl) {
+                    devices.insert(ctrl, Device::start(ctrl, 1, plan.poll_us)?);
+                }
+                devices.get(ctrl)
+            }
+            _ => None,
+        };
+        let own = device.map(Device::socket);
+        let socket = plan
+            .socket
+            .as_ref()
+            .or(own.as_ref())
+            .expect("one of the two");
+        let options = Options {
+            mode: match self.way {
+                Way::Poll => Mode::Poll,
+                Way::Wait | Way::Async => Mode::Wait,
+            },
+            timeout: Some(TIMEOUT),
+            reconnect: Duration::ZERO,
+            observe: true,
+            ..Options::default()
+        };
+        let options = Options {
+            spins: plan.spins.unwrap_or(options.spins),
+            ..options
+        };
+        let fault = |e: kiln_driver::Error| {
+            Error::lacks(format!(
+                "{}: {e}: start kiln serve --socket there, or leave --socket out",
+                socket.display()
+            ))
+        };
+        let driver = Driver::connect(socket, options).map_err(fault)?;
+        let request = self.kind.request(plan.seed);
+        if !driver.config().has(request.service()) {
+            return Ok(None);
+        }
+        let pids = [Some(std::process::id()), device.map(Device::pid)];
+        self.sample(plan, &driver, pids, socket, stop).map(Some)
+    }
+
+    fn sample(
+        &self,
+        plan: &Plan,
+        driver: &Driver,
+        pids: [Option<u32>; 2],
+        socket: &Path,
+        stop: &AtomicBool,
+    ) -> Result<Sample, Error> {
+        let request = self.kind.request(plan.seed);
+        let seconds = plan.seconds / plan.rounds as f64;
+        let read = || pids.map(|pid| pid.and_then(cpu_time));
+        let clock = Arc::new(Clock::new());
+        let mut times = (Duration::ZERO, [None; 2], [None; 2]);
+        let mut counts = (Counts::default(), Counts::default());
+        let control = driver.control();
+        let meanwhile = || {
+            pause((seconds * WARM).max(LEAST_WARM), stop);
+            control.take_holds();
+            let before = control.counts();
+            times.1 = read();
+            let start = Instant::now();
+            clock.begin();
+            pause(seconds, stop);
+            clock.end();
+            times.0 = start.elapsed();
+            times.2 = read();
+            counts = (before, control.counts());
+        };
+        let tally = match self.way {
+            Way::Async => chains(control, &request, plan.depth, &clock, meanwhile),
+            _ => threads(control, &request, self.workers, &clock, meanwhile),
+        };
+        let tally = tally.map_err(|e| {
+            Error::Failed(format!(
+                "{}: {e}: the device did not serve {} sessions",
+                socket.display(),
+                self.kind.name()
+            ))
+        })?;
+        let took = |i: usize| Some(times.2[i]?.saturating_sub(times.1[i]?));
+        Ok(Sample {
+            tally,
+            holds: control.take_holds().unwrap_or_default(),
+            elapsed: times.0,
+            cpu: [took(0), took(1)],
+            kicks: counts.1.kicks - counts.0.kicks,
+            interrupts: counts.1.interrupts - counts.0.interrupts,
+            yields: counts.1.yields - counts.0.yields,
+        })
+    }
+
+    /// Threads that have work at the same time. A device that was there already has one at least.
+    fn cores_needed(&self) -> usize {
+        let device = match self.ctrl {
+            Some("thread") => 2,
+            _ => 1,
+        };
+        match self.way {
+            Way::Poll => self.workers + device,
+            Way::Wait => self.workers + 1 + device,
+            // The interrupt's thread submits what comes next; the worker only began it.
+            Way::Async => 1 + device,
+        }
+    }
+
+    fn row(&self, plan: &Plan, cores: usize, samples: &[Sample]) -> Row {
+        let mut tally = Tally::default();
+        let mut holds = Histogram::default();
+        for sample in samples {
+            tally.merge(&sample.tally);
+            holds.merge(&sample.holds);
+        }
+        let seconds: f64 = samples.iter().map(|s| s.elapsed.as_secs_f64()).sum();
+        let sum = |of: fn(&Sample) -> u64| samples.iter().map(of).sum();
+        let took = |i: usize| -> Option<f64> {
+            let all: Option<Vec<f64>> = samples
+                .iter()
+                .map(|s| s.cpu[i].map(|t| t.as_secs_f64()))
+                .collect();
+            Some(all?.iter().sum())
+        };
+        let pct = |s: f64| 100.0 * s / seconds;
+        let both = took(0).and_then(|a| Some(a + took(1)?));
+        let ops = tally.all.total();
+        let all = |q| us(&tally.all, q);
+        let rates: Vec<f64> = samples
+            .iter()
+            .map(|s| s.tally.closes.total() as f64 / s.elapsed.as_secs_f64())
+            .collect();
+        let rate = median_of_rounds(&rates);
+        Row {
+            mode: self.way.name(),
+            workers: self.workers,
+            session: self.kind.name(),
+            ctrl: self.ctrl,
+            depth: match self.way {
+                Way::Poll => 1,
+                Way::Wait => self.workers,
+                Way::Async => plan.depth,
+            },
+            cores,
+            cores_needed: self.cores_needed(),
+            seconds,
+            ops,
+            ops_per_s: ops as f64 / seconds,
+            pairs_per_s: rate.map(|r| r.ratio),
+            pairs_per_s_low: rate.map(|r| r.low),
+            pairs_per_s_high: rate.map(|r| r.high),
+            rounds_pairs_per_s: rates,
+            cpu_pct: both.map(pct),
+            driver_cpu_pct: took(0).map(pct),
+            device_cpu_pct: took(1).map(pct),
+            cpu_us_per_op: both.filter(|_| ops > 0).map(|s| s * 1e6 / ops as f64),
+            lat_us_p50: all(0.5),
+            lat_us_p99: all(0.99),
+            lat_us_p999: all(0.999),
+            lat_us_p9999: all(0.9999),
+            lat_us_max: all(1.0),
+            hold_us_p50: us(&holds, 0.5),
+            hold_us_p99: us(&holds, 0.99),
+            hold_us_p999: us(&holds, 0.999),
+            hold_us_max: us(&holds, 1.0),
+            kicks: sum(|s| s.kicks),
+            interrupts: sum(|s| s.interrupts),
+            yields: sum(|s| s.yields),
+            ops_ratio_to_wait: None,
+            ops_ratio_to_wait_low: None,
+            ops_ratio_to_wait_high: None,
+            cpu_ratio_to_wait: None,
+            closes: Octaves::of("hist_us", &tally.closes),
+            holds: Octaves::of("hold_hist_us", &holds),
+            closes_bcc: tally.closes.microseconds(paper::CLOSES.len()),
+            holds_bcc: holds.microseconds(paper::CLOSES.len()),
+        }
+    }
+}
+
+/// Sleeps, but not through Ctrl-C.
+fn pause(seconds: f64, stop: &AtomicBool) {
+    let until = Instant::now() + Duration::from_secs_f64(seconds);
+    while !stop.load(Ordering::Relaxed) {
+        let left = until.saturating_duration_since(Instant::now());
+        if left.is_zero() {
+            return;
+        }
+        thread::sleep(left.min(LOOK));
+    }
+}
+
+/// Sets every row against `wait`, round by round: both were measured within the same second.
+fn compare(rows: &mut [Row]) {
+    let waits: Vec<Row> = rows.iter().filter(|r| r.mode == "wait").cloned().collect();
+    for row in rows.iter_mut() {
+        let same =
+            |w: &&Row| (w.workers, w.session, w.ctrl) == (row.workers, row.session, row.ctrl);
+        let Some(wait) = waits.iter().find(same) else {
+            continue;
+        };
+        let ratio = ratio_of_rounds(&row.rounds_pairs_per_s, &wait.rounds_pairs_per_s);
+        row.ops_ratio_to_wait = ratio.map(|r| r.ratio);
+        row.ops_ratio_to_wait_low = ratio.map(|r| r.low);
+        row.ops_ratio_to_wait_high = ratio.map(|r| r.high);
+        row.cpu_ratio_to_wait = row
+            .cpu_us_per_op
+            .zip(wait.cpu_us_per_op)
+            .map(|(a, b)| a / b);
+    }
+}
+
+fn notes(plan: &Plan, cores: usize, rows: &[Row]) -> Vec<String> {
+    let mut notes = Vec::new();
+    let needed = rows.iter().map(|r| r.cores_needed).max().unwrap_or(0);
+    if needed > cores {
+        notes.push(format!(
+            "* needs more cores than the {cores} here (field cores_needed, up to {needed}: workers, interrupt thread, threads \
+             of the device): the host's scheduler decides which of them runs, so this is its result, and not comparable with \
+             results from enough cores"
+        ));
+    }
+    notes.push(format!(
+        "{cores} cores for driver and device, which are two processes; {} rounds of {:.3} s, in each of which every row is \
+         measured once; poll: one lock, held while the used ring is watched; waiters on it spin {} times and yield; wait: a \
+         thread sleeps until its request's interrupt wakes it; async: {} in flight, a function called for each",
+        plan.rounds,
+        plan.seconds / plan.rounds as f64,
+        plan.spins.unwrap_or(Options::default().spins),
+        plan.depth
+    ));
+    let published = |r: &Row| r.session == "akcipher" && r.ctrl != Some("inline");
+    if needed <= cores && rows.iter().any(published) {
+        notes.push(format!(
+            "published (Linux 977231e8d4, Pi, 2022, Platinum 8260, pairs of akcipher sessions): poll {:.0} per second with 1 \
+             worker, {:.0} with 8 at {:.0} % CPU; wait {:.0} at {:.0} %",
+            paper::POLL_PAIRS_PER_S[0].1,
+            paper::POLL_PAIRS_PER_S[1].1,
+            paper::POLL_CPU_PCT,
+            paper::WAIT_PAIRS_PER_S,
+            paper::WAIT_CPU_PCT
+        ));
+    }
+    notes
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn cell(ctrl: &'static str, way: Way, workers: usize) -> Cell {
+        Cell {
+            ctrl: Some(ctrl),
+            kind: Kind::Akcipher,
+            way,
+            workers,
+        }
+    }
+
+    /// A row of one sample per rate; each sample took a second.
+    fn row(way: Way, workers: usize, rates: &[u64]) -> Row {
+        let sample = |&pairs: &u64| {
+            let mut tally = Tally::default();
+            for _ in 0..pairs {
+                tally.all.add(1000);
+                tally.all.add(1000);
+                tally.closes.add(1000);
+            }
+            Sample {
+                tally,
+                holds: Histogram::default(),
+                elapsed: Duration::from_secs(1),
+                cpu: [Some(Duration::from_millis(500)), None],
+                kicks: 2,
+                interrupts: 1,
+                yields: 0,
+            }
+        };
+        let samples: Vec<Sample> = rates.iter().map(sample).collect();
+        cell("thread", way, workers).row(&Plan::new(1, true), 2, &samples)
+    }
+
+    #[test]
+    fn a_round_measures_the_methods_one_after_the_other() {
+        let plan = Plan {
+            workers: vec![1, 8],
+            ..Plan::new(1, true)
+        };
+        let cells = cells(&plan);
+        let order = side_by_side(&cells);
+        let first: Vec<_> = order[..5]
+            .iter()
+            .map(|&i| (cells[i].way.name(), cells[i].workers))
+            .collect();
+        assert_eq!(
+            first,
+            [
+                ("poll", 1),
+                ("wait", 1),
+                ("async", 1),
+                ("poll", 8),
+                ("wait", 8)
+            ]
+        );
+        let mut all = order.clone();
+        all.sort();
+        assert_eq!(all, (0..cells.len()).collect::<Vec<_>>());
+    }
+
+    #[test]
+    fn a_row_has_the_median_pair_rate_of_its_rounds_and_its_interval() {
+        let row = row(Way::Poll, 8, &[30, 10, 20, 60, 40, 50]);
+        assert_eq!(
+            (row.pairs_per_s, row.pairs_per_s_low, row.pairs_per_s_high),
+            (Some(35.0), Some(10.0), Some(60.0))
+        );
+        assert_eq!(row.rounds_pairs_per_s, [30.0, 10.0, 20.0, 60.0, 40.0, 50.0]);
+        // Single operations, all rounds together.
+        assert_eq!((row.ops, row.ops_per_s, row.seconds), (420, 70.0, 6.0));
+        assert_eq!((row.kicks, row.interrupts), (12, 6));
+        assert_eq!((row.driver_cpu_pct, row.cpu_pct), (Some(50.0), None));
+    }
+
+    #[test]
+    fn the_ratio_is_of_the_same_round_and_fewer_than_six_have_none() {
+        // The machine gets slower from round to round; in each, polling gets half as much.
+        let rates = [100, 80, 60, 40, 20, 10];
+        let half = rates.map(|r| r / 2);
+        let mut rows = [row(Way::Poll, 8, &half), row(Way::Wait, 8, &rates)];
+        compare(&mut rows);
+        assert_eq!(
+            (
+                rows[0].ops_ratio_to_wait,
+                rows[0].ops_ratio_to_wait_low,
+                rows[0].ops_ratio_to_wait_high
+            ),
+            (Some(0.5), Some(0.5), Some(0.5))
+        );
+        // Control: the rates themselves overlap widely.
+        assert!(rows[0].pairs_per_s_high > rows[1].pairs_per_s_low);
+        let mut few = [
+            row(Way::Poll, 8, &half[..5]),
+            row(Way::Wait, 8, &rates[..5]),
+        ];
+        compare(&mut few);
+        assert_eq!((few[0].ops_ratio_to_wait, few[0].pairs_per_s), (None, None));
+        let mut other = [row(Way::Poll, 8, &half), row(Way::Wait, 1, &rates)];
+        compare(&mut other);
+        assert_eq!(other[0].ops_ratio_to_wait, None);
+    }
+
+    #[test]
+    fn cores_are_counted_by_threads_that_work() {
+        for (ctrl, way, workers, cores) in [
+            ("thread", Way::Wait, 8, 11),
+            ("thread", Way::Poll, 8, 10),
+            ("inline", Way::Wait, 8, 10),
+            ("inline", Way::Poll, 1, 2),
+            ("inline", Way::Async, 1, 2),
+        ] {
+            assert_eq!(cell(ctrl, way, workers).cores_needed(), cores);
+        }
+    }
+
+    #[test]
+    fn published_results_are_named_only_with_enough_cores_and_the_same_sessions() {
+        let plan = Plan::new(1, true);
+        let rows = [row(Way::Poll, 8, &[1; 6]), row(Way::Wait, 8, &[1; 6])];
+        let said = |cores, rows: &[Row]| notes(&plan, cores, rows).join("\n");
+        assert!(said(11, &rows).contains("published") && !said(11, &rows).contains('*'));
+        assert!(!said(10, &rows).contains("published") && said(10, &rows).contains("scheduler"));
+        let cipher = rows.map(|r| Row {
+            session: "cipher",
+            ..r
+        });
+        assert!(!said(11, &cipher).contains("published"));
+    }
+}

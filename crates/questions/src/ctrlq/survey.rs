@@ -1,0 +1,76 @@
+//! What `kiln ctrlq` adds to the survey.
+
+use kiln_question::survey::{args, Contribution, Part, Runs, Slot};
+
+use super::headline::{self, TOPIC};
+
+pub(crate) static SURVEY: &[Contribution] = &[Contribution {
+    topic: &TOPIC,
+    parts: &[&CTRLQ],
+    rows: |answers| {
+        let rows = headline::waiting(&Runs::of(answers, &[&CTRLQ]));
+        rows.into_iter().flatten().collect()
+    },
+    failed: |_| false,
+}];
+
+/// The control queue.
+pub(super) static CTRLQ: Part = Part {
+    name: "ctrlq",
+    what: "the control queue",
+    importance: 4,
+    least_s: 2.2,
+    share: 0.18,
+    args: ctrlq_args,
+    ..Part::USUAL
+};
+
+/// Rounds, and what starting the devices and a round take.
+const ROUNDS: f64 = 6.0;
+const DEVICES_S: f64 = 0.1;
+const CONNECT_S: f64 = 0.01;
+
+/// Sessions and workers as published, by both devices, in as many rounds as give an interval; with more time one worker and
+/// functions that are called.
+fn ctrlq_args(slot: &Slot) -> Vec<String> {
+    let (modes, workers, rows) = match slot.seconds {
+        s if s < 9.0 => ("wait,poll", "8", 4.0),
+        _ => ("wait,poll,async", "1,8", 10.0),
+    };
+    // Two devices are started, and before each round a tenth of its time passes, or 5 ms.
+    let row = (((slot.seconds - Part::START_S - DEVICES_S) / rows - ROUNDS * CONNECT_S) / 1.1)
+        .clamp(0.1, 10.0);
+    let row = format!("{row:.2}");
+    let rounds = format!("{ROUNDS}");
+    args(&[
+        "ctrlq",
+        "--mode",
+        modes,
+        "--workers",
+        workers,
+        "--session",
+        "akcipher",
+        "--rounds",
+        &rounds,
+        "--seconds",
+        &row,
+    ])
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::testing::slot_seconds;
+
+    #[test]
+    fn what_is_measured_fits_its_time() {
+        for seconds in [2.5, 5.0, 12.0, 60.0] {
+            let (args, row) = slot_seconds(&CTRLQ, seconds);
+            let rows = match args.contains(&"1,8".to_string()) {
+                true => 10.0,
+                false => 4.0,
+            };
+            assert!(row * rows * 1.1 < seconds, "{args:?}");
+        }
+    }
+}

@@ -1,0 +1,125 @@
+//! A device in a process of its own, and what CPU time processes take.
+
+use std::env;
+use std::fs;
+use std::io::Read;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use kiln_question::child::end_with_parent;
+use kiln_question::Error;
+
+/// For its socket to appear.
+const PATIENCE: Duration = Duration::from_secs(20);
+
+/// A device, ended when this is dropped.
+pub(crate) struct Device {
+    child: Child,
+    dir: PathBuf,
+}
+
+impl Device {
+    /// Starts this program's own device.
+    ///
+    /// # Errors
+    /// A program that does not start, or says why not.
+    pub(crate) fn start(ctrl: &str, queues: usize, poll_us: Option<u64>) -> Result<Device, Error> {
+        let program = env::current_exe()
+            .map_err(|e| Error::lacks(format!("cannot find this program: {e}: mount /proc")))?;
+        let dir = env::temp_dir().join(format!("kiln-device-{}-{ctrl}", std::process::id()));
+        fs::create_dir_all(&dir).map_err(|e| {
+            Error::lacks(format!(
+                "{}: {e}: set TMPDIR to a directory of yours",
+                dir.display()
+            ))
+        })?;
+        let socket = dir.join("device.sock");
+        let mut command = Command::new(program);
+        command
+            .arg("serve")
+            .arg("--socket")
+            .arg(&socket)
+            .args(["--queues", &queues.to_string(), "--ctrl", ctrl])
+            .args(["--log-level", "error"]);
+        if let Some(us) = poll_us {
+            command.args(["--poll-us", &us.to_string()]);
+        }
+        command
+            .stdin(Stdio::null())
+            .stdout(Stdio::null())
+            .stderr(Stdio::piped());
+        end_with_parent(&mut command);
+        let child = command
+            .spawn()
+            .map_err(|e| Error::lacks(format!("cannot start the device: {e}")))?;
+        let mut device = Device { child, dir };
+        let until = Instant::now() + PATIENCE;
+        while !socket.exists() {
+            if let Ok(Some(status)) = device.child.try_wait() {
+                let mut said = String::new();
+                if let Some(mut stderr) = device.child.stderr.take() {
+                    let _ = stderr.read_to_string(&mut said);
+                }
+                let said = said.lines().next().unwrap_or("it said nothing").to_string();
+                return Err(Error::lacks(format!("the device ended ({status}): {said}")));
+            }
+            if Instant::now() > until {
+                return Err(Error::lacks(
+                    "the device opens no socket: try kiln serve by hand, and --socket",
+                ));
+            }
+            thread::sleep(Duration::from_millis(2));
+        }
+        Ok(device)
+    }
+
+    /// Where it listens.
+    pub(crate) fn socket(&self) -> PathBuf {
+        self.dir.join("device.sock")
+    }
+
+    /// Its process.
+    pub(crate) fn pid(&self) -> u32 {
+        self.child.id()
+    }
+}
+
+impl Drop for Device {
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+        let _ = fs::remove_dir_all(&self.dir);
+    }
+}
+
+/// CPU time that a process's threads have had so far (proc(5), schedstat). Threads that ended are not in it.
+pub(crate) fn cpu_time(pid: u32) -> Option<Duration> {
+    let tasks = fs::read_dir(Path::new("/proc").join(pid.to_string()).join("task")).ok()?;
+    let mut ns = 0;
+    for task in tasks.flatten() {
+        let Ok(stat) = fs::read_to_string(task.path().join("schedstat")) else {
+            continue;
+        };
+        ns += stat.split_whitespace().next()?.parse::<u64>().ok()?;
+    }
+    Some(Duration::from_nanos(ns))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn time_that_is_spent_is_seen() {
+        let me = std::process::id();
+        let before = cpu_time(me).unwrap();
+        let start = Instant::now();
+        while start.elapsed() < Duration::from_millis(30) {
+            std::hint::spin_loop();
+        }
+        assert!(cpu_time(me).unwrap() > before);
+        assert_eq!(cpu_time(u32::MAX), None);
+    }
+}

@@ -1,0 +1,88 @@
+//! Is the FPU usable? Every policy's answer in every context, with a section in progress below or without.
+
+use kiln_kernel::fpu::{usable, Context};
+use kiln_question::Outcome;
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+use super::bench::Bench;
+use super::plan::Plan;
+
+/// Whether one policy allows use of the FPU in one context.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[schemars(
+    rename = "fpu-answers",
+    title = "Is the FPU usable?",
+    extend(
+        "x-question" = "What does each policy answer in each context?",
+        "x-commands" = ["fpu usable"],
+        "x-old-commands" = ["fpu --usable"]
+    )
+)]
+pub(crate) struct AnswerRow {
+    /// FPU policy, such as `legacy` or `bh-off`, or the name of the kernel tree whose own code was used.
+    #[schemars(extend("x-role" = "key"))]
+    pub policy: String,
+    /// For a kernel tree: its version; null for Kiln's policies.
+    #[schemars(extend("x-role" = "condition"))]
+    pub version: Option<String>,
+    /// The context in which the FPU would be used, such as `softirq` or `hardirq over BH off`.
+    #[schemars(extend("x-role" = "key"))]
+    pub context: String,
+    /// Whether the task had opened an FPU section before.
+    #[schemars(extend("x-role" = "key"))]
+    pub in_section: bool,
+    /// Whether `irq_fpu_usable()` returned true in that context.
+    #[schemars(extend("x-role" = "main"))]
+    pub usable: bool,
+    /// Whether the task's section was still open in that context. Some policies make a softirq wait until it ends.
+    #[schemars(extend("x-role" = "figure", "x-heading" = "over the section"))]
+    pub over_section: bool,
+    /// Warnings that a debug kernel would have printed when an FPU section was opened in that context. A task opens
+    /// one in any case, a softirq or hardirq only if the FPU is usable, an NMI never.
+    #[schemars(extend("x-role" = "figure"))]
+    pub warnings: u64,
+    /// Value of `preempt_count()` in that context, in the kernel's bit layout.
+    pub preempt_count: u32,
+    /// Value of the task's `preempt_count()` after all contexts and sections had ended.
+    pub preempt_after: u32,
+}
+
+/// A context's name, as in `docs/EMULATION.md`.
+fn name(context: Context) -> &'static str {
+    match context {
+        Context::Task => "task",
+        Context::TaskBhOff => "task, BH off",
+        Context::Softirq => "softirq",
+        Context::Hardirq => "hardirq",
+        Context::HardirqOverBhOff => "hardirq over BH off",
+        Context::HardirqOverSoftirq => "hardirq over softirq",
+        Context::Nmi => "NMI",
+    }
+}
+
+/// Asks every policy of the plan in every context.
+pub(super) fn answers(plan: &Plan, bench: &mut Bench) -> Outcome<AnswerRow> {
+    let mut outcome = Outcome::default();
+    for &policy in &plan.policies {
+        policy.set(bench.cpu());
+        for context in Context::ALL {
+            for in_section in [false, true] {
+                let answer = usable(bench.cpu(), context, in_section);
+                outcome.rows.push(AnswerRow {
+                    policy: plan.name(policy).into_owned(),
+                    version: plan.tree_of(policy).map(|t| t.version.clone()),
+                    context: name(context).to_string(),
+                    in_section,
+                    over_section: answer.over_section,
+                    usable: answer.usable,
+                    warnings: answer.warnings,
+                    preempt_count: answer.preempt_count,
+                    preempt_after: answer.preempt_after,
+                });
+            }
+        }
+    }
+    bench.put_back();
+    outcome
+}

@@ -1,0 +1,171 @@
+//! `kiln fpu`: the policy table. The other questions about FPU policies are its subcommands.
+
+use clap::{Args, Subcommand};
+use kiln_kernel::cipher::Impl;
+use kiln_kernel::fpu::Policy;
+use kiln_question::algorithm::usable_impl;
+use kiln_question::{parse_seconds, Algorithm, Error, Exit, Question, RowType, Session};
+
+use super::ask::Ask;
+use super::cpu_args::CpuArgs;
+use super::inject::Inject;
+use super::overhead::OverheadArgs;
+use super::plan::{fallbacks, Fallback, Plan};
+use super::policy_args::PolicyArgs;
+use super::prove_args::ProveArgs;
+use super::row::Row;
+use super::usable_args::UsableArgs;
+use super::workload::Workload;
+use super::{run, view};
+
+/// What each FPU policy costs under softirq load, and whether it loses state
+///
+/// For anyone choosing how to use SIMD in softirqs. A task encrypts on an emulated CPU; interrupts raise softirqs that
+/// interrupt it and encrypt, too. Every row has a baseline run in which the same interrupts do nothing; all results and the
+/// user's registers are checked.
+#[derive(Args)]
+#[command(after_long_help = "\
+Sources of interrupts (--inject):
+  timer, poisson, signal   by the clock; signal: from another core
+  replay:FILE              gaps in ns, one per line
+
+Row fields (--json):
+  policy, version, fallback, load, impl, inject, control, seconds, sections,
+  irqs, irqs_in_section, softirqs, task_mb_per_s, of_control (task over
+  control), ratio (policy over the first), softirq_mb_per_s, softirq_us_*,
+  section_us_*, sections_timed, sections_stolen, nested_saves,
+  scalar_fallbacks, async_punts, reordered, dropped, warnings, corrupted,
+  user_corrupted, expected_wrong (had the policy lost state as often as the
+  control), preemptions, pair_cycles, first_section_cycles
+
+Exit status:
+  1 if state was lost under any policy other than \"none\" (the control, which
+  saves nothing); also if a loss could not have been seen (\"no power\"),
+  because that control lost too little or a policy was interrupted too rarely.
+  A table without the control has no verdict on lost state.
+
+Environment:
+  KILN_TIERS=generic,aesni   restricts the tiers
+
+Examples:
+  kiln fpu
+  kiln fpu --policy legacy,bh-off --load xts-16 --irq-rate 4000
+  kiln fpu --policy legacy,bh-off --fallback scalar,cryptd
+  kiln fpu --policy legacy,tree:DIR    compare a kernel tree's own code
+
+See also:
+  docs/EMULATION.md, docs/TREES.md")]
+pub struct FpuArgs {
+    #[command(subcommand)]
+    command: Option<FpuCommand>,
+    #[command(flatten)]
+    policies: PolicyArgs,
+    #[command(flatten)]
+    load: LoadArgs,
+    /// Interrupts per second [default: 2000]
+    #[arg(long, value_name = "HZ", allow_hyphen_values = true)]
+    irq_rate: Option<f64>,
+    /// Where interrupts come from
+    #[arg(long, default_value = "timer", value_name = "SOURCE")]
+    inject: String,
+    /// Implementation of task and softirqs [default: the best]
+    #[arg(long = "impl", value_name = "NAME")]
+    imp: Option<String>,
+    /// Measure for about so long, all loads together [default: 48, with --quick 12]
+    #[arg(long, value_name = "N", allow_hyphen_values = true)]
+    seconds: Option<f64>,
+    #[command(flatten)]
+    cpu: CpuArgs,
+}
+
+#[derive(Subcommand)]
+enum FpuCommand {
+    Overhead(OverheadArgs),
+    Prove(Box<ProveArgs>),
+    Usable(UsableArgs),
+}
+
+/// What the task and its softirqs do.
+#[derive(Args)]
+pub(super) struct LoadArgs {
+    /// What the task does: xts-16, xts-4096 [default: both], pattern
+    #[arg(long, value_delimiter = ',', value_name = "NAME,…")]
+    load: Vec<String>,
+    /// What softirqs do under legacy where SIMD is not usable: scalar, cryptd [default: scalar]
+    #[arg(long, value_delimiter = ',', value_name = "NAME,…")]
+    fallback: Vec<String>,
+}
+
+impl LoadArgs {
+    pub(super) fn loads(&self, usual: Vec<Workload>) -> Result<Vec<Workload>, Error> {
+        match self.load.as_slice() {
+            [] => Ok(usual),
+            names => names.iter().map(|name| name.parse()).collect(),
+        }
+    }
+
+    pub(super) fn fallbacks(&self, usual: Vec<Fallback>) -> Result<Vec<Fallback>, Error> {
+        match self.fallback.as_slice() {
+            [] => Ok(usual),
+            names => fallbacks(names),
+        }
+    }
+}
+
+impl FpuArgs {
+    fn plan(&self, session: &Session) -> Result<Plan, Error> {
+        let usual = self.cpu.plan(session)?;
+        let inject: Inject = self.inject.parse()?;
+        let policies = self.policies.own()?;
+        Ok(Plan {
+            imp: implementation(self.imp.as_deref(), &policies)?,
+            policies,
+            fallbacks: self.load.fallbacks(usual.fallbacks)?,
+            loads: self.load.loads(usual.loads)?,
+            inject,
+            irq_rate: self.irq_rate.unwrap_or(usual.irq_rate),
+            budget: parse_seconds(self.seconds, 0.1)?.unwrap_or(usual.budget),
+            ..usual
+        })
+    }
+}
+
+/// The implementation of this name for Kiln's own policies. A tree has drivers with names of its own.
+pub(super) fn implementation(name: Option<&str>, own: &[Policy]) -> Result<Option<Impl>, Error> {
+    match name {
+        Some(name) if !own.is_empty() => usable_impl(Algorithm::XTS_AES, name).map(Some),
+        _ => Ok(None),
+    }
+}
+
+impl Question for FpuArgs {
+    const NAME: &'static str = "fpu";
+    const TIMED: bool = true;
+    const OF_TIERS: bool = true;
+
+    fn row_types() -> Vec<RowType> {
+        let mut all = vec![RowType::at::<Row>(31)];
+        all.extend(OverheadArgs::row_types());
+        all.extend(ProveArgs::row_types());
+        all.extend(UsableArgs::row_types());
+        all
+    }
+
+    fn run(&self, session: &Session) -> Result<Exit, Error> {
+        match &self.command {
+            Some(FpuCommand::Overhead(args)) => args.run(session),
+            Some(FpuCommand::Prove(args)) => args.run(session),
+            Some(FpuCommand::Usable(args)) => args.run(session),
+            None => {
+                let ask = Ask::<Row> {
+                    measure: run::run,
+                    view: view::tables,
+                    measures: true,
+                    policy: |row| &row.policy,
+                };
+                let plan = self.plan(session)?;
+                ask.run::<Self>(plan, &self.policies, self.imp.as_deref(), session)
+            }
+        }
+    }
+}

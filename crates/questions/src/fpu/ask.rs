@@ -1,0 +1,98 @@
+//! A question that is asked of FPU policies, Kiln's own and those of kernel trees, and how its answer is sent out.
+
+use std::sync::atomic::AtomicBool;
+
+use kiln_question::{read_facts, table, Error, Exit, Outcome, Progress, Question, Report, Session};
+use kiln_record::Facts;
+use schemars::JsonSchema;
+use serde::de::DeserializeOwned;
+use serde::Serialize;
+
+use super::bench::Bench;
+use super::plan::Plan;
+use super::policy_args::PolicyArgs;
+use super::{tree, REPLAY};
+
+/// Asks all policies of the plan on this CPU.
+type Measure<R> = fn(&Plan, &mut Bench, &AtomicBool, Report<'_>) -> Result<Outcome<R>, Error>;
+
+/// What is asked of policies, and how the rows are shown.
+pub(super) struct Ask<R> {
+    pub measure: Measure<R>,
+    /// The table for people.
+    pub view: fn(&[R]) -> String,
+    /// Whether the machine and the seed are printed for people: answers that depend on neither leave them out.
+    pub measures: bool,
+    /// The policy that a row is of.
+    pub policy: fn(&R) -> &str,
+}
+
+impl<R: Serialize + DeserializeOwned + JsonSchema> Ask<R> {
+    /// Asks Kiln's own policies in this process. Each tree is asked by a child, together with Kiln's own, so that it is measured
+    /// under the same conditions. `driver`: of a tree's tasks and softirqs.
+    pub(super) fn run<Q: Question>(
+        &self,
+        plan: Plan,
+        policies: &PolicyArgs,
+        driver: Option<&str>,
+        session: &Session,
+    ) -> Result<Exit, Error> {
+        if let Some(order) = &session.child {
+            return tree::in_child::<Q, R>(self, plan, driver, order, session);
+        }
+        let trees = policies.trees()?;
+        if !trees.is_empty() {
+            tree::check(&plan, &trees, driver)?;
+            return tree::run::<Q, R>(self, &trees, &policies.build, session);
+        }
+        let plan = plan.checked()?;
+        session.settle();
+        let facts = read_facts();
+        self.run_on::<Q>(&plan, &mut Bench::own(&plan)?, &facts, session)
+    }
+
+    /// Asks on this CPU, with a progress bar, and sends the answer out.
+    pub(super) fn run_on<Q: Question>(
+        &self,
+        plan: &Plan,
+        bench: &mut Bench,
+        facts: &Facts,
+        session: &Session,
+    ) -> Result<Exit, Error> {
+        let progress = Progress::start();
+        let outcome = (self.measure)(plan, bench, &session.stop, &mut |done, what| {
+            progress.report(done, what)
+        })?;
+        drop(progress);
+        let exit = outcome.exit();
+        self.emit::<Q>(outcome, facts, session)?;
+        Ok(exit)
+    }
+
+    /// Sends rows out. The commands that repeat what was lost are the last notes; people see them as lines of their own.
+    pub(super) fn emit<Q: Question>(
+        &self,
+        outcome: Outcome<R>,
+        facts: &Facts,
+        session: &Session,
+    ) -> Result<(), Error> {
+        let is_replay = |note: &String| note.starts_with(REPLAY);
+        let (replays, notes): (Vec<String>, Vec<String>) =
+            outcome.notes.into_iter().partition(is_replay);
+        let all = [&notes[..], &replays].concat();
+        session.emit::<Q, R>(facts, &outcome.rows, &all, || {
+            let text = (self.view)(&outcome.rows);
+            if !self.measures {
+                let notes = notes.iter().map(|n| table::paragraph(n) + "\n");
+                return text + &notes.collect::<String>();
+            }
+            // A replay line is copied whole, so it is not broken.
+            let lines: String = replays.iter().map(|l| format!("{l}\n")).collect();
+            format!(
+                "{}\n\n{text}\n{lines}{}",
+                table::machine(facts),
+                table::notes(&notes, session.seed)
+            )
+        })
+    }
+}

@@ -1,0 +1,194 @@
+//! The emulated CPU that all runs on, and who encrypts there: Kiln's own or a hosted tree.
+
+use std::rc::Rc;
+
+use kiln_kernel::cipher::Impl;
+use kiln_kernel::cpu::Cpu;
+use kiln_kernel::crypto::{Asked, Model, Skcipher};
+use kiln_kernel::fpu::Policy;
+use kiln_kernel::load::{self, Messages, TaskWork, Worker};
+use kiln_question::Error;
+use kiln_tree::stream::Stream;
+use kiln_tree::Host;
+
+use super::plan::{Plan, TreeName};
+use super::workload::{load_plan, messages, scalar, softirq_messages, Workload};
+
+/// Requests in flight of softirqs: more than cryptd's queue takes, so that it is cryptd that refuses.
+const SLOTS: u32 = 1280;
+/// What a tree's driver is asked for by: the best one.
+const ALGORITHM: &str = "xts(aes)";
+
+/// The calling thread as a CPU.
+pub(crate) enum Bench {
+    /// Kiln's own.
+    Own(Cpu),
+    /// A tree's, whose policy is in force when its code runs.
+    Tree(Box<Host>),
+}
+
+impl Bench {
+    /// Boots a CPU of Kiln's own.
+    pub(crate) fn own(plan: &Plan) -> Result<Bench, Error> {
+        Cpu::boot(&plan.config()).map(Bench::Own).map_err(|e| {
+            Error::lacks(format!(
+                "cannot make an emulated CPU: {e}: free some memory, and allow arch_prctl"
+            ))
+        })
+    }
+
+    /// The CPU.
+    pub(crate) fn cpu(&mut self) -> &mut Cpu {
+        match self {
+            Bench::Own(cpu) => cpu,
+            Bench::Tree(host) => &mut host.cpu,
+        }
+    }
+
+    /// What runs in this process after us finds the policy it expects.
+    pub(crate) fn put_back(&mut self) {
+        let policy = match self {
+            Bench::Own(_) => Policy::all()[0],
+            Bench::Tree(host) => host.policy,
+        };
+        policy.set(self.cpu());
+    }
+
+    /// Opens a tree's cipher with the key of these messages.
+    fn stream(
+        &mut self,
+        plan: &Plan,
+        tree: &TreeName,
+        messages: &Messages,
+        slots: u32,
+        sleeps: bool,
+    ) -> Result<Rc<Stream>, Error> {
+        let Bench::Tree(host) = self else {
+            return Err(Error::lacks("there is no tree in this process"));
+        };
+        let mut open = |name| Stream::open(host, name, messages.raw_key(), slots, sleeps);
+        let opened = match tree.driver.as_deref() {
+            None => open(ALGORITHM),
+            // A name may be meant for Kiln's own policies only.
+            Some(name) => open(name).or_else(|e| match plan.policies.len() {
+                1 => Err(e),
+                _ => open(ALGORITHM),
+            }),
+        };
+        opened.map(Rc::new).map_err(|e| Error::input(e.to_string()))
+    }
+
+    /// For softirqs, with messages of `packet` bytes.
+    pub(crate) fn softirq_stream(
+        &mut self,
+        plan: &Plan,
+        tree: &TreeName,
+        packet: usize,
+    ) -> Result<Rc<Stream>, Error> {
+        self.stream(
+            plan,
+            tree,
+            &*softirq_messages(plan.seed, packet)?,
+            SLOTS,
+            false,
+        )
+    }
+
+    /// For a task that waits for each answer.
+    pub(crate) fn task_stream(
+        &mut self,
+        plan: &Plan,
+        tree: &TreeName,
+        messages: &Messages,
+    ) -> Result<Rc<Stream>, Error> {
+        self.stream(plan, tree, messages, 1, true)
+    }
+
+    /// What a task of the tree and its softirqs do under a load of the table. The streams must outlive the sides.
+    pub(crate) fn tree_sides(
+        &mut self,
+        plan: &Plan,
+        tree: &TreeName,
+        work: Workload,
+        packet: usize,
+    ) -> Result<(load::Sides, TreeStreams), Error> {
+        let softirq = self.softirq_stream(plan, tree, packet)?;
+        let mut streams = TreeStreams {
+            softirq,
+            task: None,
+        };
+        let task = match work.task_messages(plan.seed)? {
+            None => work.keep(plan.seed),
+            Some(messages) => {
+                let stream = self.task_stream(plan, tree, &messages)?;
+                let task = TaskWork::Ask(stream.operation(), messages, 1);
+                streams.task = Some(stream);
+                task
+            }
+        };
+        let worker = Worker::Op(streams.softirq.operation());
+        let sides = load::Sides::new(task, (worker, softirq_messages(plan.seed, packet)?))
+            .map_err(|e| Error::lacks(e.to_string()))?;
+        Ok((sides, streams))
+    }
+
+    /// What a task and softirqs do that ask Kiln's own crypto API by the simd helper. The transforms must outlive the
+    /// sides.
+    pub(crate) fn asking_sides(
+        &mut self,
+        plan: &Plan,
+        imp: Impl,
+        work: Workload,
+        packet: usize,
+    ) -> Result<(load::Sides, Vec<Asked>), Error> {
+        Model::Helper.set();
+        let open = |messages: &Messages, slots| {
+            let mut tfm = Skcipher::open(imp.driver(), 0, 0)?;
+            tfm.set_key(messages.raw_key())?;
+            Asked::new(tfm, slots)
+        };
+        let refused = |e| Error::lacks(format!("{}: the crypto API says {e}", imp.driver()));
+        let messages = softirq_messages(plan.seed, packet)?;
+        let mut softirq = open(&messages, SLOTS).map_err(refused)?;
+        let worker = Worker::Op(softirq.operation());
+        let mut asked = vec![softirq];
+        let task = match work.task_messages(plan.seed)? {
+            None => work.keep(plan.seed),
+            Some(messages) => {
+                let mut of_task = open(&messages, 1).map_err(refused)?;
+                let task = TaskWork::Ask(of_task.operation(), messages, 1);
+                asked.push(of_task);
+                task
+            }
+        };
+        let sides = load::Sides::new(task, (worker, messages));
+        Ok((sides.map_err(|e| Error::lacks(e.to_string()))?, asked))
+    }
+}
+
+/// A tree's open ciphers, of the softirqs and of the task.
+pub(crate) struct TreeStreams {
+    pub softirq: Rc<Stream>,
+    pub task: Option<Rc<Stream>>,
+}
+
+impl TreeStreams {
+    /// The driver's name.
+    pub(crate) fn driver(&self) -> String {
+        self.softirq.driver().to_string()
+    }
+}
+
+/// A load of nobody in particular, whose sides a run exchanges for others.
+pub(crate) fn idle_load(plan: &Plan) -> Result<load::Plan, Error> {
+    load_plan(
+        plan.seed,
+        TaskWork::Crypt(
+            scalar()?,
+            messages(plan.seed, 1, kiln_kernel::cipher::Op::Encrypt, 16, 1)?,
+        ),
+        scalar()?.into(),
+        16,
+        false,
+    )
+}

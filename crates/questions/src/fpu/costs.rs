@@ -1,0 +1,116 @@
+//! What sections, their saves and their clock cost while nothing interrupts.
+
+use std::cell::RefCell;
+use std::sync::atomic::AtomicBool;
+
+use kiln_kernel::calls::Calls;
+use kiln_kernel::cipher::{Context, Impl, Op, Sections, BLOCK};
+use kiln_kernel::cpu::Cpu;
+use kiln_kernel::fpu::{pairs, Policy};
+use kiln_kernel::messages::Messages;
+use kiln_measure::{measure, ratio, Plan, Ratio, SplitMix64, Subject};
+
+/// Of one policy, core cycles. None could be measured if the run was stopped.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Costs {
+    /// An empty begin/end pair, the user state saved before.
+    pub pair: Option<f64>,
+    /// The same without the section clock.
+    pub pair_untimed: Option<f64>,
+    /// What the first section of a kernel entry costs more.
+    pub first_section: Option<f64>,
+}
+
+fn plan(seed: u64) -> Plan {
+    Plan {
+        rounds: 12,
+        samples: 4,
+        sample_us: 50.0,
+        seed,
+        deadline: None,
+    }
+}
+
+/// One for each of `policies`.
+pub(super) fn of_policies(
+    cpu: &mut Cpu,
+    policies: &[Policy],
+    seed: u64,
+    stop: &AtomicBool,
+) -> Vec<Costs> {
+    let cpu = RefCell::new(cpu);
+    let mut subjects: Vec<Subject> = Vec::new();
+    for &policy in policies {
+        let cpu = &cpu;
+        for timed in [true, false] {
+            subjects.push(Subject::new(policy.name(), move |n| {
+                policy.set(&mut cpu.borrow_mut());
+                pairs(n, timed);
+            }));
+        }
+        subjects.push(Subject::new(policy.name(), move |n| {
+            policy.set(&mut cpu.borrow_mut());
+            (0..n).for_each(|_| pairs(1, false));
+        }));
+    }
+    subjects.push(Subject::new("entry", |n| {
+        (0..n).for_each(|_| pairs(0, false))
+    }));
+    let best: Vec<Option<f64>> = measure(&mut subjects, &plan(seed), stop, &mut |_, _| {})
+        .iter()
+        .map(|s| s.estimate().map(|e| e.best))
+        .collect();
+    let entry = best[best.len() - 1];
+    best.chunks_exact(3)
+        .map(|b| Costs {
+            pair: b[0],
+            pair_untimed: b[1],
+            first_section: (|| Some(b[2]? - entry? - b[1]?))(),
+        })
+        .collect()
+}
+
+/// Cycles with the section clock over those without, a section a message.
+pub(super) fn of_clock(imp: Impl, len: usize, seed: u64, stop: &AtomicBool) -> Option<Ratio> {
+    const COUNT: usize = 16;
+    let mut rng = SplitMix64(seed);
+    let mut bytes = vec![0; 64 + len * COUNT];
+    rng.fill(&mut bytes);
+    let (key, src) = bytes.split_at(64);
+    let ctx = Context::new(imp, key).ok()?;
+    let ivs = [7; COUNT * BLOCK];
+    // The same for both: where a buffer lies can cost more than the clock.
+    let buffers = RefCell::new((vec![0; len * COUNT], vec![0; ivs.len()]));
+    let mut subjects: Vec<Subject> = [Sections::Each, Sections::EachUntimed]
+        .into_iter()
+        .map(|sections| {
+            let (ctx, buffers, ivs) = (&ctx, &buffers, &ivs);
+            Subject::new("", move |n| {
+                let (dst, work) = &mut *buffers.borrow_mut();
+                let mut calls = Calls {
+                    sections,
+                    ..Calls::new(Messages {
+                        op: Op::Encrypt,
+                        src,
+                        dst,
+                        ivs,
+                        iv_room: work,
+                        src_stride: len,
+                        dst_stride: len,
+                        iv_stride: BLOCK,
+                        len,
+                        count: COUNT,
+                        ..Messages::default()
+                    })
+                };
+                calls.run(imp, ctx, n).expect("right lengths");
+            })
+        })
+        .collect();
+    let plan = Plan {
+        rounds: 30,
+        ..plan(seed)
+    };
+    let series = measure(&mut subjects, &plan, stop, &mut |_, _| {});
+    ratio(&series[0], &series[1])
+}

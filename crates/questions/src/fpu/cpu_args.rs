@@ -1,0 +1,47 @@
+//! The emulated CPU that a command asks for: how it preempts, and its scheduler.
+
+use clap::{Args, ValueEnum};
+use kiln_question::{Error, Session};
+
+use super::plan::{scheduler, Plan};
+
+#[derive(Args)]
+#[command(next_help_heading = "Emulated CPU")]
+pub(crate) struct CpuArgs {
+    /// When tasks are preempted
+    #[arg(long, value_enum, default_value_t)]
+    preempt: Preempt,
+    /// Whose scheduler: cfs-6.1, eevdf-6.12, eevdf-7.3
+    #[arg(long, default_value = "eevdf-6.12", value_name = "NAME")]
+    scheduler: String,
+    /// CPUs of the machine that its times are scaled for
+    #[arg(long, value_name = "N", default_value_t = 1)]
+    scheduler_cpus: u32,
+    /// Microseconds a task runs while another waits [default: the scheduler's]
+    #[arg(long, value_name = "N")]
+    slice_us: Option<u64>,
+    /// Microseconds between two ticks [default: 4000, 250 Hz]
+    #[arg(long, value_name = "N")]
+    tick_us: Option<u64>,
+}
+
+#[derive(Clone, Copy, Default, PartialEq, ValueEnum)]
+enum Preempt {
+    #[default]
+    Voluntary,
+    Full,
+}
+
+impl CpuArgs {
+    /// The usual plan on this CPU.
+    pub(crate) fn plan(&self, session: &Session) -> Result<Plan, Error> {
+        Ok(Plan {
+            preempt_full: self.preempt == Preempt::Full,
+            scheduler: scheduler(&self.scheduler)?,
+            scheduler_cpus: self.scheduler_cpus,
+            slice_us: self.slice_us,
+            tick_us: self.tick_us,
+            ..Plan::new(session.seed, session.global.quick)
+        })
+    }
+}

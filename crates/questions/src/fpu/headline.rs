@@ -1,0 +1,513 @@
+//! What SIMD in softirqs costs, and what nested sections lose, in plain language.
+
+use kiln_question::survey::words::{figure, library, number, thousands, word};
+use kiln_question::survey::{Against, Estimate, Row, Runs, Topic};
+use serde_json::Value;
+
+use super::power::{self, is_control, Count, NoVerdict};
+
+pub(super) static SOFTIRQ_SIMD: Topic = Topic {
+    name: "softirq-simd",
+    title: "What does SIMD crypto in softirqs cost?",
+    command: "kiln fpu overhead",
+    source: Some(
+        "Biggers, 2025, Ryzen 9 9950X: 384 and 487 MB/s in Linux commit d02198550423, 461 and 480 MB/s in mail \
+         20250305203018.GB19889",
+    ),
+};
+
+/// `kiln ipsec` contributes to it, too.
+pub(crate) static NESTED_FPU: Topic = Topic {
+    name: "nested-fpu",
+    title: "Is nested use of the FPU safe, and worth it?",
+    command: "kiln ipsec",
+    source: Some("x86/fpu: nested in-kernel use, Liang, 2024"),
+};
+
+/// AES-XTS with messages of 16 bytes on a Ryzen 9 9950X, MB/s. In Linux commit d02198550423: through the simd helper and
+/// directly, both with `legacy` sections.
+const HELPER_LEGACY: f64 = 384.0;
+/// As above.
+const DIRECT_LEGACY: f64 = 487.0;
+/// In mail 20250305203018.GB19889 of its thread: directly, with softirqs off as merged, and with nested sections that save
+/// into a per-CPU buffer.
+const DIRECT_BH_OFF: f64 = 461.0;
+/// As above.
+const DIRECT_NESTED: f64 = 480.0;
+
+/// The length of the published figures, and others to set beside it.
+const SHORT: f64 = 16.0;
+const LONGER: [f64; 2] = [512.0, 4096.0];
+
+/// How often as fast as the baseline of its rows a method is: `baseline` in rows.
+struct Speedup {
+    cycles: Estimate,
+    /// Records made before times were kept have none.
+    time: Option<Estimate>,
+}
+
+fn speedup(runs: &Runs, policy: &dyn Fn(&str) -> bool, path: &str, len: f64) -> Option<Speedup> {
+    let estimate = |field: &str| {
+        runs.estimate(|rows| {
+            let wanted = |r: &&&Value| {
+                policy(word(r, "policy"))
+                    && word(r, "path") == path
+                    && number(r, "len") == Some(len)
+            };
+            number(rows.iter().find(wanted)?, field)
+        })
+    };
+    Some(Speedup {
+        cycles: estimate("speedup")?,
+        time: estimate("time_speedup"),
+    })
+}
+
+/// A speedup in words, with the verdict that its intervals give.
+fn times(speedup: &Speedup) -> String {
+    let shown = |e: &Estimate| format!("{} times{}", figure(e.value), e.interval(figure));
+    let (cycles, time) = (&speedup.cycles, speedup.time.as_ref());
+    let times = shown(cycles);
+    match cycles.against_by_both(time, 1.0) {
+        Some(Against::Above) => times,
+        Some(Against::Below) => format!("{times}, slower"),
+        Some(Against::Equal) => format!("{times}, no difference found"),
+        Some(Against::CannotTell) => format!("{times}, measured once"),
+        None => format!(
+            "{times} by cycles but {} by time, no verdict because the core's clock was not the same,",
+            time.map(shown).unwrap_or_default()
+        ),
+    }
+}
+
+/// The methods that kernels offer: directly in Linux 6.15 and later, through the simd helper before.
+pub(super) fn direct_to_helper(runs: &Runs) -> Option<Row> {
+    let topic = &SOFTIRQ_SIMD;
+    let of = |len| speedup(runs, &|p| p == "bh-off", "direct", len);
+    let short = of(SHORT)?;
+    let mut parts = vec![format!("{} at 16 bytes", times(&short))];
+    parts.extend(
+        LONGER
+            .iter()
+            .filter_map(|&len| Some(format!("{} at {} bytes", times(&of(len)?), thousands(len)))),
+    );
+    let published = DIRECT_BH_OFF / HELPER_LEGACY;
+    let text = format!(
+        "Speed of AES-XTS by direct calls with bh-off sections (Linux 6.15 and later), compared with calls through the simd \
+         helper with legacy sections (up to 6.14), Kiln's code on an emulated CPU: {}. Published at 16 bytes, on a Ryzen 9 \
+         9950X (Biggers, 2025): {} times, {} MB/s (mail 20250305203018.GB19889) against {} MB/s (commit d02198550423)",
+        parts.join("; "),
+        figure(published),
+        DIRECT_BH_OFF,
+        HELPER_LEGACY
+    );
+    let row = Row::estimate(topic, &short.cycles, "times", text);
+    Some(row.beside(topic, published))
+}
+
+/// Direct calls with other sections, against the same baseline.
+pub(super) fn other_sections(runs: &Runs) -> Option<Row> {
+    let topic = &SOFTIRQ_SIMD;
+    let of = |policy: &'static str| speedup(runs, &|p| p == policy, "direct", SHORT);
+    let legacy = of("legacy")?;
+    let published = |mb: f64| figure(mb / HELPER_LEGACY);
+    let mut text = format!(
+        "Against the same baseline at 16 bytes, direct calls have {} with legacy sections (published {} times: {} MB/s, \
+         commit d02198550423)",
+        times(&legacy),
+        published(DIRECT_LEGACY),
+        DIRECT_LEGACY
+    );
+    if let Some(nested) = of("nested") {
+        text.push_str(&format!(
+            " and {} with nested sections (published {} times: {} MB/s with a per-CPU save, mail 20250305203018.GB19889)",
+            times(&nested),
+            published(DIRECT_NESTED),
+            DIRECT_NESTED
+        ));
+    }
+    let row = Row::estimate(topic, &legacy.cycles, "times", text);
+    Some(row.beside(topic, DIRECT_LEGACY / HELPER_LEGACY))
+}
+
+pub(super) fn detour_of_tree(runs: &Runs) -> Option<Row> {
+    let topic = &SOFTIRQ_SIMD;
+    let direct = speedup(runs, &|p| p.starts_with("tree:"), "direct", SHORT)?;
+    let of_tree = |r: &&&Value| word(r, "policy").starts_with("tree:");
+    let provider = word(runs.first().iter().find(of_tree)?, "provider");
+    let mut text = format!(
+        "{}, its own code at 16 bytes, direct calls compared with calls through its simd helper: {}",
+        library(provider),
+        times(&direct)
+    );
+    // The published pair has the sections of Linux up to 6.14 on both sides.
+    let version = provider.rsplit('-').next().unwrap_or_default();
+    let mut numbers = version.split('.').map(|n| n.parse::<u32>().unwrap_or(0));
+    let legacy = (numbers.next()?, numbers.next()?) < (6, 15);
+    let published = DIRECT_LEGACY / HELPER_LEGACY;
+    if legacy {
+        text.push_str(&format!(
+            "; published {} times, {} over {} MB/s (commit d02198550423; Biggers, 2025, Ryzen 9 9950X)",
+            figure(published),
+            DIRECT_LEGACY,
+            HELPER_LEGACY
+        ));
+    }
+    let row = Row::estimate(topic, &direct.cycles, "times", text);
+    Some(match legacy {
+        true => row.beside(topic, published),
+        false => row,
+    })
+}
+
+/// What interrupts into sections did, by policy and by load.
+struct LostState {
+    /// Policy, load and source of interrupts; interrupts into sections, wrong results, lost user states.
+    counts: Vec<(String, String, [u64; 3])>,
+}
+
+impl LostState {
+    fn from_runs(runs: &Runs) -> LostState {
+        let counts = runs.all().filter(|r| r["control"] == false).map(|r| {
+            let count = |field| r[field].as_u64().unwrap_or(0);
+            (
+                word(r, "policy").to_string(),
+                format!("{} ({})", word(r, "load"), word(r, "inject")),
+                ["irqs_in_section", "corrupted", "user_corrupted"].map(count),
+            )
+        });
+        LostState {
+            counts: counts.collect(),
+        }
+    }
+
+    fn judge(&self) -> Result<(), NoVerdict> {
+        let counts = self.counts.iter();
+        let counts = counts.map(|(policy, load, [hit, wrong, _])| Count {
+            policy,
+            load,
+            hit: *hit,
+            wrong: *wrong,
+        });
+        power::judge(&counts.collect::<Vec<_>>())
+    }
+
+    /// Of the control or of all others: interrupts into sections, wrong results, lost user states.
+    fn sum(&self, control: bool) -> [u64; 3] {
+        let of = self.counts.iter().filter(|c| is_control(&c.0) == control);
+        of.fold([0; 3], |sum, c| std::array::from_fn(|i| sum[i] + c.2[i]))
+    }
+
+    fn policies(&self) -> usize {
+        let mut names: Vec<&str> = self.counts.iter().map(|c| c.0.as_str()).collect();
+        names.retain(|p| !is_control(p));
+        names.sort_unstable();
+        names.dedup();
+        names.len()
+    }
+}
+
+/// Whether interrupts were counted that can carry no verdict: the survey failed, then.
+pub(super) fn is_blind(runs: &Runs) -> bool {
+    let lost = LostState::from_runs(runs);
+    lost.sum(false)[0] > 0 && lost.judge().is_err()
+}
+
+pub(super) fn interrupted(runs: &Runs) -> Option<Row> {
+    let lost = LostState::from_runs(runs);
+    let show = |n: u64| thousands(n as f64);
+    let ([hit, wrong, user], [of_control, control_wrong, control_user]) =
+        (lost.sum(false), lost.sum(true));
+    if hit == 0 {
+        return None;
+    }
+    let counted = format!(
+        "{} interrupts into FPU sections under {} policies caused {} wrong results and {} lost user states; under the control, \
+         which saves nothing, {} interrupts caused {} and {}",
+        show(hit),
+        lost.policies(),
+        show(wrong),
+        show(user),
+        show(of_control),
+        show(control_wrong),
+        show(control_user)
+    );
+    let row = match lost.judge() {
+        Ok(()) => Row::new(&NESTED_FPU, (wrong + user) as f64, "lost", counted),
+        // A loss is a loss, whatever the control did.
+        Err(why) if wrong + user > 0 => {
+            let text = format!("{counted}; {why}");
+            Row::new(&NESTED_FPU, (wrong + user) as f64, "lost", text)
+        }
+        Err(why) => {
+            let why = why.to_string();
+            let (first, rest) = why.split_at(1);
+            let text = format!("{}{rest}; {counted}", first.to_uppercase());
+            Row::new(
+                &NESTED_FPU,
+                control_wrong as f64,
+                "lost by the control",
+                text,
+            )
+        }
+    };
+    Some(row.by("kiln fpu prove breakpoint"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::survey::{BREAKPOINTS, POLICIES, TREE_WAYS, WAYS};
+    use super::*;
+    use crate::testing::{answer, fails, one, sentences};
+    use kiln_question::survey::Answer;
+    use serde_json::json;
+
+    fn way(policy: &str, path: &str, len: u32, speedup: f64) -> Value {
+        json!({"policy": policy, "path": path, "len": len, "speedup": speedup, "provider": "linux-6.12.117",
+               "baseline": "legacy/simd-helper"})
+    }
+
+    /// Five processes with these speedups of direct calls under bh-off at 16 and 4096 bytes, legacy and nested.
+    fn ways(bh_off: [f64; 5], long: [f64; 5], legacy: [f64; 5], nested: [f64; 5]) -> Vec<Answer> {
+        let process = |i: usize| {
+            let rows = json!([
+                way("legacy", "simd-helper", 16, 1.0),
+                way("bh-off", "simd-helper", 16, 9.0),
+                way("bh-off", "direct", 16, bh_off[i]),
+                way("bh-off", "direct", 4096, long[i]),
+                way("legacy", "direct", 16, legacy[i]),
+                way("nested", "direct", 16, nested[i])
+            ]);
+            answer(&WAYS, rows)
+        };
+        (0..5).map(process).collect()
+    }
+
+    const FASTER: [f64; 5] = [1.20, 1.21, 1.22, 1.21, 1.20];
+    const SLOWER: [f64; 5] = [0.80, 0.81, 0.80, 0.79, 0.80];
+    const EQUAL: [f64; 5] = [1.01, 0.99, 1.00, 1.01, 0.99];
+
+    #[test]
+    fn the_methods_of_two_kernels_are_set_beside_the_published_pair() {
+        let answers = ways(FASTER, EQUAL, FASTER, FASTER);
+        let rows = crate::headlines(&SOFTIRQ_SIMD, &answers);
+        let row = &rows[0];
+        let text = row.headline.as_deref().unwrap();
+        assert!(
+            text.contains("1.21 times (1.18 to 1.23) at 16 bytes; 1.00 times"),
+            "{text}"
+        );
+        assert!(text.contains("1.20 times, 461 MB/s (mail 20250305203018.GB19889) against 384 MB/s (commit d02198550423"), "{text}");
+        assert_eq!(row.value, Some(1.21));
+        assert_eq!(row.baseline, Some(461.0 / 384.0));
+        assert_eq!(row.values, FASTER);
+        assert!(row.source.unwrap().contains("Ryzen"));
+        let text = rows[1].headline.as_deref().unwrap();
+        assert!(
+            text.contains(
+                "1.21 times (1.18 to 1.23) with legacy sections (published 1.27 times: 487 MB/s"
+            ),
+            "{text}"
+        );
+        assert!(
+            text.contains(
+                "1.21 times (1.18 to 1.23) with nested sections (published 1.25 times: 480 MB/s"
+            ),
+            "{text}"
+        );
+    }
+
+    #[test]
+    fn a_faster_helper_and_equal_methods_are_said_to_be_so() {
+        let said = sentences(&SOFTIRQ_SIMD, &ways(SLOWER, SLOWER, EQUAL, SLOWER));
+        assert!(
+            said[0].contains(
+                "0.80 times (0.78 to 0.82), slower at 16 bytes; 0.80 times (0.78 to 0.82), slower at 4,096 bytes"
+            ),
+            "{}",
+            said[0]
+        );
+        assert!(
+            said[1].contains("1.00 times (0.97 to 1.03), no difference found with legacy sections"),
+            "{}",
+            said[1]
+        );
+        assert!(
+            said[1].contains("0.80 times (0.78 to 0.82), slower with nested sections"),
+            "{}",
+            said[1]
+        );
+        let said = sentences(&SOFTIRQ_SIMD, &ways(EQUAL, FASTER, FASTER, EQUAL));
+        assert!(
+            said[0].contains("1.00 times (0.97 to 1.03), no difference found at 16 bytes"),
+            "{}",
+            said[0]
+        );
+        assert!(
+            said[0].contains("1.21 times (1.18 to 1.23) at 4,096 bytes"),
+            "{}",
+            said[0]
+        );
+    }
+
+    #[test]
+    fn a_speedup_that_only_cycles_show_is_not_called_one() {
+        let said = |cycles, time: [f64; 5]| {
+            let mut answers = Vec::new();
+            for i in 0..5 {
+                let speedups: [f64; 5] = cycles;
+                let mut row = way("bh-off", "direct", 16, speedups[i]);
+                row["time_speedup"] = json!(time[i]);
+                answers.push(answer(&WAYS, json!([row])));
+            }
+            one(&SOFTIRQ_SIMD, &answers).headline.unwrap()
+        };
+        let text = said(FASTER, SLOWER);
+        let want = "1.21 times (1.18 to 1.23) by cycles but 0.80 times (0.78 to 0.82) by time, no verdict because the core's \
+                    clock was not the same, at 16 bytes";
+        assert!(text.contains(want), "{text}");
+        assert!(said(SLOWER, FASTER)
+            .contains("by cycles but 1.21 times (1.18 to 1.23) by time, no verdict"));
+        // Controls: both units agree.
+        assert!(said(FASTER, FASTER).contains(": 1.21 times (1.18 to 1.23) at 16 bytes"));
+        assert!(said(SLOWER, SLOWER).contains("(0.78 to 0.82), slower at 16 bytes"));
+        assert!(said(EQUAL, EQUAL).contains("no difference found at 16 bytes"));
+    }
+
+    #[test]
+    fn one_process_gives_no_verdict() {
+        let one_of = &ways(FASTER, EQUAL, FASTER, FASTER)[..1];
+        let said = sentences(&SOFTIRQ_SIMD, one_of);
+        assert!(
+            said[0].contains("1.20 times, measured once at 16 bytes"),
+            "{}",
+            said[0]
+        );
+    }
+
+    #[test]
+    fn a_tree_is_compared_with_its_own_helper() {
+        let tree = |version: &str, speedups: [f64; 5]| {
+            let answers = speedups.map(|s| {
+                let mut row = way("tree:/t", "direct", 16, s);
+                row["provider"] = json!(format!("linux-{version}"));
+                answer(&TREE_WAYS, json!([row]))
+            });
+            one(&SOFTIRQ_SIMD, &answers)
+        };
+        let row = tree("6.12.117", FASTER);
+        let text = row.headline.unwrap();
+        assert!(
+            text.starts_with("linux 6.12.117, its own code")
+                && text.contains("1.21 times (1.18 to 1.23)"),
+            "{text}"
+        );
+        assert!(text.contains("published 1.27 times") && row.baseline == Some(487.0 / 384.0));
+        assert!(tree("6.12.117", SLOWER)
+            .headline
+            .unwrap()
+            .contains("helper: 0.80 times (0.78 to 0.82), slower"));
+        assert!(tree("6.14", EQUAL)
+            .headline
+            .unwrap()
+            .contains("no difference found"));
+        // Other sections on both sides: nothing was published for those.
+        let row = tree("6.15.1", FASTER);
+        assert!(!row.headline.unwrap().contains("published") && row.baseline.is_none());
+    }
+
+    fn counted(policy: &str, control: bool, hit: u64, wrong: u64, user: u64) -> Value {
+        json!({"policy": policy, "control": control, "load": "xts-16", "inject": "timer", "irqs_in_section": hit,
+               "corrupted": wrong, "user_corrupted": user})
+    }
+
+    fn of_breakpoints(rows: &[Value]) -> (Row, bool) {
+        let mut rows = rows.to_vec();
+        rows.iter_mut()
+            .for_each(|r| r["inject"] = json!("breakpoint"));
+        let answers = [answer(&BREAKPOINTS, json!(rows))];
+        let blind = fails(&answers);
+        (one(&NESTED_FPU, &answers), blind)
+    }
+
+    #[test]
+    fn wrong_results_are_counted_where_none_are_allowed() {
+        let told = |wrong, user| {
+            let table = json!([
+                counted("legacy", false, 500, 0, 0),
+                counted("legacy", true, 900, 0, 0),
+                counted("none", false, 100, 40, 7)
+            ]);
+            let mut random = json!([
+                counted("nested", false, 1_000_000, wrong, user),
+                counted("none", false, 2000, 900, 3)
+            ]);
+            for row in random.as_array_mut().unwrap() {
+                row["inject"] = json!("breakpoint");
+            }
+            let answers = [answer(&POLICIES, table), answer(&BREAKPOINTS, random)];
+            assert!(!fails(&answers));
+            one(&NESTED_FPU, &answers)
+        };
+        let row = told(0, 0);
+        assert_eq!(
+            row.headline.unwrap(),
+            "1,000,500 interrupts into FPU sections under 2 policies caused 0 wrong results and 0 lost user states; under the \
+             control, which saves nothing, 2,100 interrupts caused 940 and 10"
+        );
+        assert_eq!((row.value, row.unit), (Some(0.0), Some("lost")));
+        assert_eq!(told(7, 0).value, Some(7.0));
+        assert_eq!(told(0, 2).value, Some(2.0));
+    }
+
+    #[test]
+    fn a_control_without_power_gives_no_verdict() {
+        let nested = counted("nested", false, 1000, 0, 0);
+        for (hit, wrong) in [(500, 0), (0, 0), (500, 2)] {
+            let (row, blind) =
+                of_breakpoints(&[nested.clone(), counted("none", false, hit, wrong, 5)]);
+            let text = row.headline.unwrap();
+            let want = format!("No power: the control that saves nothing lost {wrong} of {hit}");
+            assert!(blind && text.starts_with(&want), "{text}");
+            assert_eq!(row.unit, Some("lost by the control"));
+        }
+        let (row, blind) = of_breakpoints(std::slice::from_ref(&nested));
+        assert!(
+            blind
+                && row
+                    .headline
+                    .unwrap()
+                    .starts_with("No verdict on lost state: none, the control")
+        );
+        let rare = counted("nested", false, 3, 0, 0);
+        let (row, blind) = of_breakpoints(&[rare, counted("none", false, 500, 250, 5)]);
+        assert!(
+            blind
+                && row
+                    .headline
+                    .unwrap()
+                    .starts_with("No power: nested was hit 3 times")
+        );
+        // A loss is said first.
+        let lost = counted("nested", false, 1000, 4, 0);
+        let (row, blind) = of_breakpoints(&[lost, counted("none", false, 0, 0, 0)]);
+        let text = row.headline.unwrap();
+        assert!(
+            blind && text.starts_with("1,000 interrupts") && text.contains("no power"),
+            "{text}"
+        );
+        assert_eq!(row.value, Some(4.0));
+    }
+
+    #[test]
+    fn a_control_under_another_load_or_source_does_not_count() {
+        let table = json!([counted("none", false, 1000, 900, 0)]);
+        let mut nested = counted("nested", false, 1000, 0, 0);
+        nested["inject"] = json!("breakpoint");
+        let answers = [
+            answer(&POLICIES, table),
+            answer(&BREAKPOINTS, json!([nested])),
+        ];
+        assert!(fails(&answers));
+    }
+}

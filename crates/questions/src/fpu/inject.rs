@@ -1,0 +1,297 @@
+//! Where interrupts come from.
+
+use std::fs;
+use std::str::FromStr;
+use std::sync::Arc;
+
+use kiln_kernel::cpu::Cpu;
+use kiln_kernel::irq::{Arrivals, CrossCore, Timer};
+use kiln_measure::CoreList;
+use kiln_question::Error;
+
+/// Shortest gap that is replayed, nanoseconds: a host that takes longer than that to deliver a timer's signal would
+/// do nothing else.
+const SHORTEST_GAP: u64 = 50_000;
+/// Longest gap: more than a slice without an interrupt measures nothing.
+const LONGEST_GAP: u64 = 1_000_000_000;
+
+/// A source of interrupts.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) enum Inject {
+    /// A timer, evenly.
+    Timer,
+    /// A timer, at random.
+    Poisson,
+    /// Another core.
+    Signal,
+    /// A timer, after these gaps.
+    Replay(Gaps),
+    /// Breakpoints at random instructions.
+    Breakpoint,
+    /// Single steps.
+    Step(Steps),
+}
+
+/// Gaps between interrupts, as read from a file.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) struct Gaps {
+    gaps: Arc<[u64]>,
+    /// How many were shorter than can be replayed.
+    stretched: usize,
+}
+
+/// Where single steps inject.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Steps {
+    /// Everywhere: the proof.
+    All,
+    /// Before this instruction: a replay.
+    At(u64),
+    /// Before this one, and before that one of the softirq.
+    Pair(u64, u64),
+}
+
+impl FromStr for Inject {
+    type Err = Error;
+
+    fn from_str(s: &str) -> Result<Inject, Error> {
+        match s.split_once(':') {
+            None => match s {
+                "timer" => Ok(Inject::Timer),
+                "poisson" => Ok(Inject::Poisson),
+                "signal" => Ok(Inject::Signal),
+                "replay" => Err(Error::input(
+                    "--inject replay: name the file of gaps: replay:FILE",
+                )),
+                _ => Err(unknown(s)),
+            },
+            Some(("replay", file)) => Gaps::read(file).map(Inject::Replay),
+            Some((name, _)) => Err(unknown(name)),
+        }
+    }
+}
+
+fn unknown(name: &str) -> Error {
+    let known = ["timer", "poisson", "signal", "replay"];
+    match name {
+        "step" => Error::input("--inject step: use: kiln fpu prove"),
+        "breakpoint" => Error::input("--inject breakpoint: use: kiln fpu prove breakpoint"),
+        _ => kiln_question::unknown("source of interrupts", name, &known),
+    }
+}
+
+impl FromStr for Steps {
+    type Err = Error;
+
+    /// `K` or `K1,K2`: one injection to repeat.
+    fn from_str(at: &str) -> Result<Steps, Error> {
+        let number = |text: &str| {
+            text.parse::<u64>().map_err(|_| {
+                Error::input(format!(
+                    "--at {at}: '{text}' is not the number of an instruction: use K or K1,K2, as a replay line has it"
+                ))
+            })
+        };
+        match at.split_once(',') {
+            None => Ok(Steps::At(number(at)?)),
+            Some((k1, k2)) => Ok(Steps::Pair(number(k1)?, number(k2)?)),
+        }
+    }
+}
+
+impl Gaps {
+    /// From a file with a number of nanoseconds on each line; blank lines and what follows a # do not count.
+    pub(crate) fn read(file: &str) -> Result<Gaps, Error> {
+        let text = fs::read_to_string(file).map_err(|e| {
+            Error::input(format!("--inject replay: cannot read '{file}': {e}: name a text file with a gap in ns a line"))
+        })?;
+        Gaps::parse(&text).map_err(|why| Error::input(format!("--inject replay: '{file}': {why}")))
+    }
+
+    fn parse(text: &str) -> Result<Gaps, String> {
+        let mut gaps = Vec::new();
+        let mut stretched = 0;
+        for (i, line) in text.lines().enumerate() {
+            let line = line.split('#').next().unwrap_or_default().trim();
+            if line.is_empty() {
+                continue;
+            }
+            let gap: u64 = line.parse().map_err(|_| {
+                let shown: String = line.chars().take(40).collect();
+                format!(
+                    "line {}: '{shown}' is no whole number of nanoseconds",
+                    i + 1
+                )
+            })?;
+            if gap > LONGEST_GAP {
+                return Err(format!("line {}: a gap of more than a second", i + 1));
+            }
+            stretched += usize::from(gap < SHORTEST_GAP);
+            gaps.push(gap.max(SHORTEST_GAP));
+        }
+        if gaps.is_empty() {
+            return Err("no gaps: put a number of nanoseconds on each line".to_string());
+        }
+        Ok(Gaps {
+            gaps: gaps.into(),
+            stretched,
+        })
+    }
+
+    /// How often interrupts come on average.
+    fn rate(&self) -> f64 {
+        1e9 * self.gaps.len() as f64 / self.gaps.iter().sum::<u64>() as f64
+    }
+}
+
+/// A source at work, until dropped.
+pub(crate) enum Source {
+    /// Of this CPU.
+    Timer(Timer),
+    /// Another core, which stops when this is dropped.
+    CrossCore(#[allow(dead_code)] CrossCore),
+}
+
+impl Inject {
+    /// Its name, as in the flag and in rows.
+    pub(crate) fn name(&self) -> &'static str {
+        match self {
+            Inject::Timer => "timer",
+            Inject::Poisson => "poisson",
+            Inject::Signal => "signal",
+            Inject::Replay(_) => "replay",
+            Inject::Breakpoint => "breakpoint",
+            Inject::Step(_) => "step",
+        }
+    }
+
+    /// The rate it can do at most, a second.
+    pub(crate) fn ceiling(&self) -> f64 {
+        match self {
+            Inject::Signal => 60_000.0,
+            _ => 33_000.0,
+        }
+    }
+
+    /// The rate it will have when `asked` for that.
+    pub(crate) fn rate(&self, asked: f64) -> f64 {
+        match self {
+            Inject::Replay(gaps) => gaps.rate(),
+            _ => asked,
+        }
+    }
+
+    /// What a reader must know of it.
+    pub(crate) fn notes(&self, asked: f64) -> Vec<String> {
+        let how = match self {
+            Inject::Timer => format!("a timer, {asked} a second, evenly"),
+            Inject::Poisson => format!("a timer, {asked} a second on average, Poisson"),
+            Inject::Signal => format!("another core's signals, {asked} a second at most"),
+            Inject::Replay(gaps) => format!(
+                "{} gaps from a file, round and round, {:.0} a second; {} of them were shorter than {} µs and stretched to it",
+                gaps.gaps.len(),
+                gaps.rate(),
+                gaps.stretched,
+                SHORTEST_GAP / 1000
+            ),
+            Inject::Breakpoint | Inject::Step(_) => return Vec::new(),
+        };
+        vec![format!("interrupts: {how}")]
+    }
+
+    /// Start interrupting `cpu`, the calling thread's.
+    pub(crate) fn start(&self, cpu: &mut Cpu, hz: f64, seed: u64) -> Result<Source, Error> {
+        let arrivals = match self {
+            Inject::Poisson => Arrivals::Poisson(hz, seed),
+            Inject::Replay(gaps) => Arrivals::Replay(gaps.gaps.clone()),
+            Inject::Signal => {
+                return CrossCore::start(cpu, hz, Some(other_core()?))
+                    .map(Source::CrossCore)
+                    .map_err(|e| {
+                        Error::lacks(format!(
+                            "cannot start a thread that interrupts: {e}: use --inject timer"
+                        ))
+                    })
+            }
+            _ => Arrivals::Periodic(hz),
+        };
+        Timer::start(cpu, arrivals).map(Source::Timer).map_err(|e| {
+            Error::lacks(format!(
+                "this host gives no timer to interrupt with: {e}: 'kiln fpu prove' needs none"
+            ))
+        })
+    }
+}
+
+/// A core that is not this thread's.
+fn other_core() -> Result<usize, Error> {
+    let mine = CoreList::allowed().map_err(|e| Error::lacks(e.to_string()))?;
+    let all = fs::read_to_string("/sys/devices/system/cpu/online").unwrap_or_default();
+    let all: CoreList = all
+        .trim()
+        .parse()
+        .map_err(|_| Error::lacks("cannot read the list of cores: use --inject timer"))?;
+    let other = all.cores().iter().find(|c| !mine.cores().contains(c));
+    other.copied().ok_or_else(|| {
+        Error::lacks("--inject signal needs a second core and there is none: use --inject timer")
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names() {
+        for (text, want) in [
+            ("timer", Inject::Timer),
+            ("poisson", Inject::Poisson),
+            ("signal", Inject::Signal),
+        ] {
+            assert_eq!(text.parse::<Inject>().unwrap(), want, "{text}");
+        }
+        for (text, want) in [("17", Steps::At(17)), ("17,4", Steps::Pair(17, 4))] {
+            assert_eq!(text.parse::<Steps>().unwrap(), want, "{text}");
+        }
+        for (text, want) in [
+            ("", "'' is not"),
+            ("1,x", "'x' is not"),
+            ("-1", "'-1' is not"),
+        ] {
+            let e = text.parse::<Steps>().unwrap_err();
+            assert!(e.to_string().contains(want), "{text}: {e}");
+            assert_eq!(e.exit_code(), 2);
+        }
+        for (text, want) in [
+            ("tmer", "did you mean 'timer'"),
+            ("step", "use: kiln fpu prove"),
+            ("step:5", "use: kiln fpu prove"),
+            ("breakpoint", "use: kiln fpu prove breakpoint"),
+            ("timer:5", "unknown source"),
+            ("replay", "replay:FILE"),
+            ("replay:/no/such/file", "cannot read"),
+        ] {
+            let e = text.parse::<Inject>().unwrap_err();
+            assert!(e.to_string().contains(want), "{text}: {e}");
+            assert_eq!(e.exit_code(), 2);
+        }
+    }
+
+    #[test]
+    fn gaps() {
+        let gaps = Gaps::parse("# a trace\n250000\n\n 750000 # late\n").unwrap();
+        assert_eq!(*gaps.gaps, [250_000, 750_000]);
+        assert_eq!((gaps.rate(), gaps.stretched), (2000.0, 0));
+        assert_eq!(Gaps::parse("0\n").unwrap().stretched, 1);
+        for (text, want) in [
+            ("1000\nx\n", "line 2: 'x'"),
+            ("-5\n", "line 1"),
+            ("1.5\n", "line 1"),
+            ("99999999999999999999999\n", "line 1"),
+            ("2000000000\n", "more than a second"),
+            ("# nothing\n", "no gaps"),
+        ] {
+            assert!(Gaps::parse(text).unwrap_err().contains(want), "{text}");
+        }
+    }
+}

@@ -1,0 +1,70 @@
+//! What each FPU policy costs under softirq load, and whether it loses state.
+//!
+//! | file | its noun |
+//! |---|---|
+//! | `bench.rs` | the CPU, and a tree on it |
+//! | `plan.rs` | what is asked for, and whether it can be had |
+//! | `inject.rs` | where interrupts come from |
+//! | `workload.rs` | what the task and the softirqs encrypt |
+//! | `run.rs` | the policy table: slices of real and of empty interrupts, interleaved |
+//! | `tally.rs` | what a policy has counted so far |
+//! | `row.rs` | a row of the policy table |
+//! | `spread.rs` | how times are spread, as fields of a row |
+//! | `costs.rs` | what sections, their saves and their clock cost without interrupts |
+//! | `answers.rs` | whether the FPU is usable, in every context |
+//! | `breakpoints.rs` | campaigns: interrupts at random instructions |
+//! | `power.rs` | whether a run could have seen a loss |
+//! | `step.rs` | proof runs: an interrupt before every instruction |
+//! | `nest.rs` | proof runs: interrupts before every instruction of a softirq |
+//! | `single.rs` | proof runs: one interrupt at a time |
+//! | `pairs.rs` | proof runs: one interrupt inside the softirq of another |
+//! | `probe.rs` | one operation under one injection |
+//! | `packets.rs`, `course.rs`, `timeline.rs` | what `kiln ipsec` adds to a row |
+//! | `ask.rs`, `tree.rs` | a question to policies: Kiln's own here, those of kernel trees by children |
+//! | `args.rs`, `prove_args.rs`, `breakpoint_args.rs`, `usable_args.rs` | the commands |
+//! | `policy_args.rs`, `cpu_args.rs` | flags that several commands have |
+//! | `overhead/` | what the methods to reach a cipher cost: `kiln fpu overhead` |
+//! | `view.rs` | the tables for people |
+//! | `survey.rs`, `headline.rs` | its parts of the survey, and the headlines made of their records |
+
+mod answers;
+mod args;
+mod ask;
+pub(crate) mod bench;
+mod breakpoint_args;
+mod breakpoints;
+mod costs;
+pub(crate) mod course;
+mod cpu_args;
+mod headline;
+pub(crate) mod inject;
+mod nest;
+mod overhead;
+pub(crate) mod packets;
+mod pairs;
+pub(crate) mod plan;
+mod policy_args;
+mod power;
+mod probe;
+mod prove_args;
+pub(crate) mod row;
+mod run;
+mod single;
+mod spread;
+mod step;
+mod survey;
+pub(crate) mod tally;
+pub(crate) mod timeline;
+mod tree;
+mod usable_args;
+pub(crate) mod view;
+pub(crate) mod workload;
+
+pub(crate) use args::FpuArgs;
+pub(crate) use cpu_args::CpuArgs;
+pub(crate) use headline::NESTED_FPU;
+pub(crate) use row::Row;
+pub(crate) use survey::SURVEY;
+
+/// Begins the notes that are commands which show again what was lost.
+const REPLAY: &str = "replay: ";

@@ -1,0 +1,41 @@
+//! A softirq with an interrupt before each of its instructions, and before each of the rest of the section that it
+//! came into: where a policy has it wait for the section's end, it runs after that rest.
+
+use kiln_kernel::cpu::Cpu;
+use kiln_kernel::irq::Step;
+use kiln_question::Error;
+
+use super::probe::Probe;
+use super::step::Examined;
+
+/// Instructions by which two runs may differ: the section clock's own branches.
+const SLACK: u64 = 8;
+
+/// One pass, from an interrupt in the middle of the section.
+pub(super) fn pass(probe: &Probe, cpu: &mut Cpu, examined: &mut Examined) -> Result<(), Error> {
+    let probe = Probe {
+        hardirq_fpu: true,
+        ..probe.clone()
+    };
+    let n = examined.row.instructions.max(1);
+    let k1 = n / 2;
+    // What is counted after the interrupt: the softirq and the rest of the section, in either order.
+    let end = probe.run(cpu, Step::Pair(k1, u64::MAX), false)?.inner;
+    let softirq = end.saturating_sub(n - k1);
+    examined.row.softirq_instructions = softirq;
+    let found = probe.run(cpu, Step::Nest(k1, 0, end), false)?;
+    examined.add(&found);
+    if found.inner + SLACK >= end {
+        examined.row.softirq_points = softirq;
+    }
+    if probe.lost(&found) && !probe.policy.is_broken() {
+        for k2 in 0..end {
+            let step = Step::Pair(k1, k2);
+            if probe.lost(&probe.run(cpu, step, true)?) {
+                examined.finding(&probe, step);
+                break;
+            }
+        }
+    }
+    Ok(())
+}

@@ -1,0 +1,65 @@
+//! What is asked for, and whether it is valid.
+
+use kiln_kernel::cipher::Impl;
+use kiln_kernel::fpu::Policy;
+use kiln_question::Error;
+
+/// What to measure.
+pub(super) struct Plan {
+    /// Kiln's own policies; none where only a tree is measured.
+    pub policies: Vec<Policy>,
+    /// Message lengths in bytes.
+    pub lens: Vec<usize>,
+    /// SIMD implementation; the best if none.
+    pub imp: Option<Impl>,
+    /// Key, messages, order.
+    pub seed: u64,
+    /// Fewer rounds.
+    pub quick: bool,
+}
+
+impl Plan {
+    /// The usual lengths, under the policies of Linux up to 6.14 and from 6.15 on.
+    pub(super) fn new(seed: u64, quick: bool) -> Plan {
+        let usual = |p: &Policy| ["legacy", "bh-off"].contains(&p.name());
+        Plan {
+            policies: Policy::all().into_iter().filter(usual).collect(),
+            lens: vec![16, 512, 4096],
+            imp: None,
+            seed,
+            quick,
+        }
+    }
+
+    /// Checks the lengths.
+    ///
+    /// # Errors
+    /// A length that XTS is not measured at.
+    pub(super) fn checked(self) -> Result<Plan, Error> {
+        match self.lens.iter().find(|l| !(16..=65536).contains(*l)) {
+            Some(len) => Err(Error::input(format!(
+                "--len {len}: xts(aes) is measured at 16 to 65536 bytes"
+            ))),
+            None => Ok(self),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_usual_plan_is_valid_and_a_short_length_is_not() {
+        let plan = Plan::new(1, true).checked().unwrap();
+        let names: Vec<&str> = plan.policies.iter().map(|p| p.name()).collect();
+        assert_eq!(names, ["legacy", "bh-off"]);
+        let short = Plan {
+            lens: vec![16, 15],
+            ..plan
+        };
+        let e = short.checked().err().unwrap();
+        assert!(e.to_string().contains("--len 15"), "{e}");
+        assert_eq!(e.exit_code(), 2);
+    }
+}

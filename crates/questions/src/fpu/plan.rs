@@ -1,0 +1,413 @@
+//! What is asked for, and whether it can be had.
+
+use std::borrow::Cow;
+use std::path::PathBuf;
+use std::str::FromStr;
+use std::time::Duration;
+
+use kiln_kernel::cipher::{Impl, Op};
+use kiln_kernel::cpu::{Config, Scheduler};
+use kiln_kernel::fpu::Policy;
+use kiln_question::{unknown, Error};
+
+use super::inject::{Inject, Steps};
+use super::workload::Workload;
+
+/// Interrupts a second up to which throughput is a figure; above it the host's signals are most of what is measured.
+pub(crate) const BUSIEST_TABLE: f64 = 4000.0;
+
+/// A policy as asked for.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) enum Contender {
+    /// Kiln's own.
+    Own(Policy),
+    /// `tree:DIR`: a kernel tree's.
+    Tree(PathBuf),
+}
+
+/// What softirqs do where they find the FPU taken, and so how they and the task reach the cipher.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Fallback {
+    /// They call it, and scalar code where SIMD is not usable.
+    Scalar,
+    /// They ask the crypto API for it, by the simd helper, and a kworker does what they cannot.
+    Cryptd,
+}
+
+impl Fallback {
+    /// Its name.
+    pub(crate) fn name(self) -> &'static str {
+        match self {
+            Fallback::Scalar => "scalar",
+            Fallback::Cryptd => "cryptd",
+        }
+    }
+}
+
+impl FromStr for Fallback {
+    type Err = Error;
+
+    fn from_str(name: &str) -> Result<Fallback, Error> {
+        match name {
+            "scalar" => Ok(Fallback::Scalar),
+            "cryptd" => Ok(Fallback::Cryptd),
+            _ => Err(unknown("fallback", name, &["scalar", "cryptd"])),
+        }
+    }
+}
+
+/// A policy with a fallback: what has a row.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(crate) struct Entry {
+    /// The policy.
+    pub policy: Policy,
+    /// Of softirqs that find the FPU taken.
+    pub fallback: Fallback,
+}
+
+/// The tree in this process, for rows.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) struct TreeName {
+    /// As asked for: `tree:DIR`.
+    pub name: String,
+    /// Such as `6.12.117`.
+    pub version: String,
+    /// Its policy.
+    pub policy: Policy,
+    /// The driver of its tasks and softirqs; none: the best.
+    pub driver: Option<String>,
+}
+
+/// What to run.
+#[derive(Clone, Debug)]
+pub(crate) struct Plan {
+    /// Policies, each once; the first is the one others are compared with.
+    pub policies: Vec<Policy>,
+    /// Of the policy under which softirqs find the FPU taken; each once.
+    pub fallbacks: Vec<Fallback>,
+    /// The tree that one of them is of.
+    pub tree: Option<TreeName>,
+    /// Loads of the table.
+    pub loads: Vec<Workload>,
+    /// Source of interrupts.
+    pub inject: Inject,
+    /// Interrupts a second.
+    pub irq_rate: f64,
+    /// Implementation of task and softirqs; none: the best, in proof runs all that use SIMD.
+    pub imp: Option<Impl>,
+    /// Proof runs: the pattern-keeping task instead of an implementation.
+    pub pattern: bool,
+    /// Proof runs: lengths; none: 16, 31, 512 and 4096.
+    pub lens: Vec<usize>,
+    /// Proof runs: operations; none: both.
+    pub ops: Vec<Op>,
+    /// Replays: hardirq handlers open sections, too.
+    pub hardirq_fpu: bool,
+    /// Full preemption instead of voluntary.
+    pub preempt_full: bool,
+    /// Whose rules choose the task that runs, and on how many CPUs its times are scaled.
+    pub scheduler: Scheduler,
+    /// As above.
+    pub scheduler_cpus: u32,
+    /// Instead of the scheduler's own: microseconds a task runs while another waits.
+    pub slice_us: Option<u64>,
+    /// Instead of 250 Hz: microseconds between ticks.
+    pub tick_us: Option<u64>,
+    /// Every random choice follows from it.
+    pub seed: u64,
+    /// Fewer of everything.
+    pub quick: bool,
+    /// How long it may take; a campaign with `interrupts` may have no end in time.
+    pub budget: Duration,
+    /// Campaigns: interrupts into sections of all policies together, the control's left out; none: as many as the time
+    /// allows.
+    pub interrupts: Option<u64>,
+    /// The control that saves nothing was not asked for: it is there for the verdict alone.
+    pub added_control: bool,
+}
+
+impl Plan {
+    /// The whole table.
+    pub(crate) fn new(seed: u64, quick: bool) -> Plan {
+        Plan {
+            policies: Policy::all(),
+            fallbacks: vec![Fallback::Scalar],
+            tree: None,
+            loads: Workload::XTS.to_vec(),
+            inject: Inject::Timer,
+            irq_rate: 2000.0,
+            imp: None,
+            pattern: false,
+            lens: Vec::new(),
+            ops: Vec::new(),
+            hardirq_fpu: false,
+            preempt_full: false,
+            scheduler: Config::default().scheduler,
+            scheduler_cpus: 1,
+            slice_us: None,
+            tick_us: None,
+            seed,
+            quick,
+            budget: Duration::from_secs(if quick { 12 } else { 48 }),
+            interrupts: None,
+            added_control: false,
+        }
+    }
+
+    /// Whether all that is asked for can be had.
+    pub(crate) fn checked(mut self) -> Result<Plan, Error> {
+        let (rate, ceiling) = (self.irq_rate, self.inject.ceiling());
+        if !(1.0..=ceiling).contains(&rate) {
+            return Err(Error::input(format!(
+                "--irq-rate {rate}: this source does 1 to {ceiling} a second; throughput is a figure up to {BUSIEST_TABLE}"
+            )));
+        }
+        for (flag, us) in [("--slice-us", self.slice_us), ("--tick-us", self.tick_us)] {
+            if let Some(us) = us.filter(|us| !(1..=1_000_000).contains(us)) {
+                return Err(Error::input(format!("{flag} {us}: 1 to 1000000 µs")));
+            }
+        }
+        if !(1..=8192).contains(&self.scheduler_cpus) {
+            return Err(Error::input(format!(
+                "--scheduler-cpus {}: 1 to 8192 CPUs",
+                self.scheduler_cpus
+            )));
+        }
+        for &len in &self.lens {
+            if !(16..=65536).contains(&len) {
+                return Err(Error::input(format!(
+                    "--len {len}: single steps take messages of 16 to 65536 bytes"
+                )));
+            }
+        }
+        if let Inject::Step(Steps::At(_) | Steps::Pair(..)) = self.inject {
+            self.check_replay()?;
+        }
+        if self.lens.is_empty() {
+            self.lens = vec![16, 31, 512, 4096];
+        }
+        if self.ops.is_empty() {
+            self.ops = vec![Op::Encrypt, Op::Decrypt];
+        }
+        // These rows only carry a verdict, which needs the control.
+        let verdict = matches!(self.inject, Inject::Breakpoint | Inject::Step(Steps::All));
+        if verdict && !self.policies.iter().any(|p| p.is_broken()) {
+            let all = Policy::all();
+            self.policies.extend(all.iter().filter(|p| p.is_broken()));
+            self.added_control = true;
+        }
+        Ok(self)
+    }
+
+    fn check_replay(&self) -> Result<(), Error> {
+        let message = !self.pattern;
+        let missing = if self.policies.len() != 1 {
+            "--policy with one policy"
+        } else if message && self.imp.is_none() && !self.tree_has_driver() {
+            "--impl"
+        } else if message && self.lens.len() != 1 {
+            "--len with one length"
+        } else if message && self.ops.len() != 1 {
+            "--op with one operation"
+        } else {
+            return Ok(());
+        };
+        Err(Error::input(format!(
+            "--at repeats one injection: it needs {missing}"
+        )))
+    }
+
+    fn tree_has_driver(&self) -> bool {
+        self.tree.as_ref().is_some_and(|t| t.driver.is_some())
+    }
+
+    /// What a policy is called.
+    pub(crate) fn name(&self, policy: Policy) -> Cow<'static, str> {
+        match &self.tree {
+            Some(tree) if tree.policy == policy => tree.name.clone().into(),
+            _ => policy.name().into(),
+        }
+    }
+
+    /// What has a row in the table. Only under legacy does a softirq find the FPU taken.
+    pub(crate) fn entries(&self) -> Vec<Entry> {
+        let mut entries = Vec::new();
+        for &policy in &self.policies {
+            let fallbacks = match policy.name() {
+                "legacy" if self.tree_of(policy).is_none() => &self.fallbacks[..],
+                _ => &[Fallback::Scalar],
+            };
+            entries.extend(fallbacks.iter().map(|&fallback| Entry { policy, fallback }));
+        }
+        entries
+    }
+
+    /// The tree, if it is its policy.
+    pub(crate) fn tree_of(&self, policy: Policy) -> Option<&TreeName> {
+        self.tree.as_ref().filter(|t| t.policy == policy)
+    }
+
+    /// The CPU as asked for.
+    pub(crate) fn config(&self) -> Config {
+        let mut config = Config {
+            preempt_full: self.preempt_full,
+            ..Config::for_scheduler(self.scheduler, self.scheduler_cpus)
+        };
+        if let Some(us) = self.slice_us {
+            config.slice_us = us;
+            // Two tasks share one period of CFS.
+            config.latency_us = 2 * us;
+        }
+        if let Some(us) = self.tick_us {
+            config.tick_us = us;
+        }
+        config
+    }
+
+    /// The scheduler and its times, as notes have them; what was set by hand is named.
+    pub(crate) fn scheduler_note(&self) -> String {
+        let c = self.config();
+        let by_hand = |set: bool| if set { " (by hand)" } else { "" };
+        let slice = match c.scheduler {
+            Scheduler::Cfs61 => format!(
+                "latency {} µs, wake-up granularity {} µs",
+                c.latency_us, c.wakeup_us
+            ),
+            _ => format!("base slice {} µs", c.slice_us),
+        };
+        format!(
+            "scheduler {} as on {} CPU{}, {slice}{}, tick {} µs{}",
+            c.scheduler,
+            self.scheduler_cpus,
+            if self.scheduler_cpus == 1 { "" } else { "s" },
+            by_hand(self.slice_us.is_some()),
+            c.tick_us,
+            by_hand(self.tick_us.is_some())
+        )
+    }
+}
+
+/// A scheduler from its name.
+pub(crate) fn scheduler(name: &str) -> Result<Scheduler, Error> {
+    let found = Scheduler::ALL.into_iter().find(|s| s.name() == name);
+    found.ok_or_else(|| unknown("scheduler", name, &Scheduler::ALL.map(Scheduler::name)))
+}
+
+/// Policies from their names, each once; none: all of Kiln's own.
+pub(crate) fn contenders(names: &[String]) -> Result<Vec<Contender>, Error> {
+    if names.is_empty() {
+        return Ok(Policy::all().into_iter().map(Contender::Own).collect());
+    }
+    let mut list = Vec::new();
+    for name in names {
+        let contender = match name.strip_prefix("tree:") {
+            Some("") => {
+                return Err(Error::input(
+                    "--policy tree: name a Linux source tree: tree:DIR",
+                ))
+            }
+            Some(dir) => Contender::Tree(dir.into()),
+            None => Contender::Own(name.parse().map_err(|_| {
+                let all = Policy::all();
+                let mut known: Vec<_> = all.iter().map(|p| p.name()).collect();
+                known.push("tree:DIR");
+                unknown("policy", name, &known)
+            })?),
+        };
+        if !list.contains(&contender) {
+            list.push(contender);
+        }
+    }
+    Ok(list)
+}
+
+/// The same where only Kiln's own will do.
+pub(crate) fn policies(names: &[String]) -> Result<Vec<Policy>, Error> {
+    let own = |c| match c {
+        Contender::Own(policy) => Ok(policy),
+        Contender::Tree(dir) => Err(Error::input(format!(
+            "--policy tree:{}: this takes Kiln's own policies only",
+            dir.display()
+        ))),
+    };
+    contenders(names)?.into_iter().map(own).collect()
+}
+
+/// Fallbacks from their names, each once.
+pub(crate) fn fallbacks(names: &[String]) -> Result<Vec<Fallback>, Error> {
+    let mut list = Vec::new();
+    for name in names {
+        let fallback = name.parse()?;
+        if !list.contains(&fallback) {
+            list.push(fallback);
+        }
+    }
+    Ok(list)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn fault(change: impl FnOnce(&mut Plan)) -> String {
+        let mut plan = Plan::new(1, true);
+        change(&mut plan);
+        let e = plan.checked().unwrap_err();
+        assert_eq!(e.exit_code(), 2);
+        e.to_string()
+    }
+
+    #[test]
+    fn what_cannot_be_had() {
+        assert!(fault(|p| p.irq_rate = 0.0).contains("--irq-rate 0"));
+        assert!(fault(|p| p.irq_rate = 1e6).contains("33000"));
+        assert!(fault(|p| p.irq_rate = f64::NAN).contains("--irq-rate"));
+        assert!(fault(|p| p.slice_us = Some(0)).contains("--slice-us"));
+        assert!(fault(|p| p.lens = vec![15]).contains("--len 15"));
+        assert!(fault(|p| p.inject = Inject::Step(Steps::At(1))).contains("one policy"));
+    }
+
+    #[test]
+    fn what_gives_a_verdict_has_the_control() {
+        for inject in [Inject::Breakpoint, Inject::Step(Steps::All)] {
+            let checked = |policies: Vec<Policy>| {
+                let plan = Plan {
+                    inject: inject.clone(),
+                    policies,
+                    ..Plan::new(1, true)
+                };
+                plan.checked().unwrap()
+            };
+            let some = checked(vec!["nested".parse().unwrap()]);
+            assert!(some.added_control && some.policies[1].is_broken());
+            let all = checked(Policy::all());
+            assert!(!all.added_control && all.policies == Policy::all());
+        }
+        let timer = Plan {
+            policies: vec!["nested".parse().unwrap()],
+            ..Plan::new(1, true)
+        };
+        assert_eq!(timer.checked().unwrap().policies.len(), 1);
+    }
+
+    #[test]
+    fn names() {
+        let list = |s: &str| policies(&s.split(',').map(String::from).collect::<Vec<_>>());
+        assert_eq!(list("nested,bh-off,nested").unwrap().len(), 2);
+        assert!(list("tree:/x")
+            .unwrap_err()
+            .to_string()
+            .contains("own policies"));
+        let trees = contenders(&["tree:/x".into(), "legacy".into(), "tree:/x".into()]).unwrap();
+        assert_eq!(trees[0], Contender::Tree("/x".into()));
+        assert_eq!(trees.len(), 2);
+        assert!(contenders(&["tree:".into()]).is_err());
+        assert!(list("bh_off").unwrap_err().to_string().contains("'bh-off'"));
+        let both = ["cryptd", "scalar", "cryptd"].map(String::from);
+        assert_eq!(fallbacks(&both).unwrap().len(), 2);
+        assert!(fallbacks(&["slow".to_string()]).is_err());
+        let mut plan = Plan::new(1, true);
+        plan.fallbacks = fallbacks(&both).unwrap();
+        assert_eq!(plan.entries().len(), plan.policies.len() + 1);
+    }
+}

@@ -1,0 +1,60 @@
+//! Which policies a command asks: Kiln's own, and those of kernel trees.
+
+use std::path::PathBuf;
+
+use clap::Args;
+use kiln_kernel::fpu::Policy;
+use kiln_question::{Error, TreeBuildArgs};
+
+use super::plan::{contenders, Contender};
+
+#[derive(Args)]
+pub(super) struct PolicyArgs {
+    /// legacy, bh-off, nested, nested-v1, preemptible, none [default: these], tree:DIR: a Linux source tree's own code, built
+    /// and hosted
+    #[arg(long, value_delimiter = ',', value_name = "NAME,…")]
+    policy: Vec<String>,
+    #[command(flatten)]
+    pub build: TreeBuildArgs,
+}
+
+impl PolicyArgs {
+    /// Kiln's own policies among them.
+    pub(super) fn own(&self) -> Result<Vec<Policy>, Error> {
+        own(&self.policy)
+    }
+
+    /// The trees among them.
+    pub(super) fn trees(&self) -> Result<Vec<PathBuf>, Error> {
+        trees(&self.policy, &self.build)
+    }
+}
+
+/// Kiln's own policies among those named.
+pub(super) fn own(names: &[String]) -> Result<Vec<Policy>, Error> {
+    let contenders = contenders(names)?.into_iter();
+    let own = contenders.filter_map(|c| match c {
+        Contender::Own(policy) => Some(policy),
+        Contender::Tree(_) => None,
+    });
+    Ok(own.collect())
+}
+
+/// The trees among the policies named.
+///
+/// # Errors
+/// `--cc` or `--config` without a tree to build.
+pub(super) fn trees(names: &[String], build: &TreeBuildArgs) -> Result<Vec<PathBuf>, Error> {
+    let contenders = contenders(names)?.into_iter();
+    let trees = contenders.filter_map(|c| match c {
+        Contender::Own(_) => None,
+        Contender::Tree(dir) => Some(dir),
+    });
+    let trees: Vec<PathBuf> = trees.collect();
+    match trees.is_empty() && build.given() {
+        true => Err(Error::input(
+            "--cc and --config build a tree: name it with --policy tree:DIR",
+        )),
+        false => Ok(trees),
+    }
+}

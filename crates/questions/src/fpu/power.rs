@@ -1,0 +1,222 @@
+//! Whether a run could have seen a policy lose state: a verdict needs a control that does lose it, and enough interrupts.
+//!
+//! The control saves nothing. Let it have `w` wrong results after `m` interrupts into sections: an interrupt spoils a
+//! result with probability `w / m`. A policy as bad as the control, hit `n` times, has `n * w / m` wrong results on
+//! average, and none at all with probability `exp(-n * w / m)`. A verdict needs that to be below 0.001, so at least
+//! `ln 1000 = 6.9` on average, for the control itself and for each policy that is judged.
+//!
+//! Lost user states do not count for power: the control loses the user's registers in every entry of the kernel,
+//! interrupted or not.
+
+use std::fmt;
+
+/// Wrong results on average from which missing all of them has a probability below 0.001: ln 1000.
+pub(super) const ENOUGH: f64 = 6.907_755_278_982_137;
+
+/// What a policy counted under a load.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Count<'a> {
+    /// The policy.
+    pub policy: &'a str,
+    /// A control stands for policies of the same load only.
+    pub load: &'a str,
+    /// Interrupts into sections.
+    pub hit: u64,
+    /// Results that came out wrong.
+    pub wrong: u64,
+}
+
+/// Why there is no verdict on lost state.
+#[derive(Clone, Debug, PartialEq)]
+pub(super) enum NoVerdict {
+    /// The policy that saves nothing did not run.
+    NoControl,
+    /// The control lost nothing or too little, or a policy was hit too rarely.
+    NoPower(String),
+}
+
+impl fmt::Display for NoVerdict {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            NoVerdict::NoControl => f.write_str(
+                "no verdict on lost state: none, the control that saves nothing, did not run under every load: add none \
+                 to --policy",
+            ),
+            NoVerdict::NoPower(why) => write!(f, "no power: {why}: no verdict on lost state"),
+        }
+    }
+}
+
+/// Whether it is the control that saves nothing.
+pub(super) fn is_control(policy: &str) -> bool {
+    policy == "none"
+}
+
+/// Wrong results that a policy as bad as the control would have had on average; none without a control that lost enough
+/// to know.
+pub(super) fn expected(count: &Count, all: &[Count]) -> Option<f64> {
+    let control = control_of(count.load, all)?;
+    enough(&control).then(|| count.hit as f64 * loss(&control))
+}
+
+/// Wrong results for each interrupt into a section.
+fn loss(control: &Count) -> f64 {
+    (control.wrong as f64 / control.hit as f64).min(1.0)
+}
+
+/// What was never hit was not spoilt by an interrupt.
+fn enough(control: &Count) -> bool {
+    control.hit > 0 && control.wrong as f64 >= ENOUGH
+}
+
+/// All of the control under a load; none if it did not run.
+fn control_of<'a>(load: &'a str, all: &[Count]) -> Option<Count<'a>> {
+    let mut controls = all
+        .iter()
+        .filter(|c| is_control(c.policy) && c.load == load)
+        .peekable();
+    controls.peek()?;
+    let (mut hit, mut wrong) = (0, 0);
+    for control in controls {
+        hit += control.hit;
+        wrong += control.wrong;
+    }
+    Some(Count {
+        policy: "none",
+        load,
+        hit,
+        wrong,
+    })
+}
+
+/// Whether the counts of all loads together may carry a verdict.
+pub(super) fn judge(all: &[Count]) -> Result<(), NoVerdict> {
+    if !all.iter().any(|c| !is_control(c.policy)) {
+        // The control alone: there is nothing to judge but itself.
+        for control in all {
+            judge_control(&control_of(control.load, all).expect("it is among them"))?;
+        }
+        return Ok(());
+    }
+    for count in all.iter().filter(|c| !is_control(c.policy)) {
+        let Some(control) = control_of(count.load, all) else {
+            return Err(NoVerdict::NoControl);
+        };
+        judge_control(&control)?;
+        let same = |c: &&Count| c.policy == count.policy && c.load == count.load;
+        let hit: u64 = all.iter().filter(same).map(|c| c.hit).sum();
+        let expected = hit as f64 * loss(&control);
+        if expected < ENOUGH {
+            return Err(NoVerdict::NoPower(format!(
+                "{} was hit {hit} times under {}, where the control that saves nothing lost {} of {}: as bad as that it \
+                 would have {expected:.1} wrong results on average, and a verdict needs {ENOUGH:.1}",
+                count.policy, count.load, control.wrong, control.hit
+            )));
+        }
+    }
+    Ok(())
+}
+
+fn judge_control(control: &Count) -> Result<(), NoVerdict> {
+    if enough(control) {
+        return Ok(());
+    }
+    Err(NoVerdict::NoPower(format!(
+        "the control that saves nothing lost {} of {} interrupted sections under {}, and a verdict needs {:.0}",
+        control.wrong,
+        control.hit,
+        control.load,
+        ENOUGH.ceil()
+    )))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn count<'a>(policy: &'a str, load: &'a str, hit: u64, wrong: u64) -> Count<'a> {
+        Count {
+            policy,
+            load,
+            hit,
+            wrong,
+        }
+    }
+
+    #[track_caller]
+    fn refused(all: &[Count]) -> String {
+        judge(all).unwrap_err().to_string()
+    }
+
+    #[test]
+    fn a_control_that_loses_gives_a_verdict() {
+        let all = [count("nested", "a", 1000, 0), count("none", "a", 500, 100)];
+        assert_eq!(judge(&all), Ok(()));
+        assert_eq!(expected(&all[0], &all), Some(200.0));
+        // A wrong result is a verdict as well; it is not for this to judge.
+        assert_eq!(judge(&[count("nested", "a", 1000, 3), all[1]]), Ok(()));
+        assert_eq!(judge(&all[1..]), Ok(()));
+    }
+
+    #[test]
+    fn a_control_that_loses_nothing_gives_none() {
+        for wrong in [0, 6] {
+            let all = [
+                count("nested", "a", 1_000_000, 0),
+                count("none", "a", 1_000_000, wrong),
+            ];
+            let why = refused(&all);
+            assert!(
+                why.starts_with("no power: the control that saves nothing lost"),
+                "{why}"
+            );
+            assert!(why.contains(&format!("lost {wrong} of 1000000")), "{why}");
+            assert_eq!(expected(&all[0], &all), None);
+            assert!(refused(&all[1..]).contains("no power"));
+        }
+    }
+
+    #[test]
+    fn a_control_that_was_not_hit_gives_none() {
+        let all = [count("nested", "a", 1000, 0), count("none", "a", 0, 0)];
+        assert!(refused(&all).contains("lost 0 of 0"));
+        // Wrong without an interrupt: that is not what interrupts do.
+        let all = [count("nested", "a", 1000, 0), count("none", "a", 0, 50)];
+        assert!(refused(&all).contains("lost 50 of 0"));
+    }
+
+    #[test]
+    fn without_the_control_under_the_same_load_there_is_none() {
+        let alone = [count("nested", "a", 1000, 0)];
+        assert_eq!(judge(&alone), Err(NoVerdict::NoControl));
+        let elsewhere = [alone[0], count("none", "b", 1000, 500)];
+        assert_eq!(judge(&elsewhere), Err(NoVerdict::NoControl));
+        assert!(refused(&alone).contains("add none to --policy"));
+    }
+
+    #[test]
+    fn a_policy_that_was_hit_too_rarely_is_not_judged() {
+        let control = count("none", "a", 1000, 100);
+        let rare = |hit| judge(&[count("nested", "a", hit, 0), control]);
+        assert!(rare(70).is_ok());
+        let NoVerdict::NoPower(why) = rare(69).unwrap_err() else {
+            panic!()
+        };
+        assert!(
+            why.contains("nested was hit 69 times") && why.contains("6.9"),
+            "{why}"
+        );
+        // Several rows of one policy are hit together.
+        let parts = [
+            count("nested", "a", 35, 0),
+            count("nested", "a", 35, 0),
+            control,
+        ];
+        assert_eq!(judge(&parts), Ok(()));
+    }
+
+    #[test]
+    fn enough_is_a_thousandth() {
+        assert!(((-ENOUGH).exp() - 0.001).abs() < 1e-12);
+    }
+}

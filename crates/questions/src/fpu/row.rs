@@ -1,0 +1,414 @@
+//! The rows of `kiln fpu`, `kiln fpu prove breakpoint` and `kiln ipsec`.
+
+use std::borrow::Cow;
+
+use kiln_kernel::cpu::Histogram;
+use kiln_measure::Ratio;
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+use super::costs::Costs;
+use super::course::Course;
+use super::packets::Sweep;
+use super::plan::{Entry, Fallback, Plan};
+use super::power::{is_control, Count};
+use super::spread::{Spread, Spreads};
+use super::tally::Tally;
+use super::workload::Workload;
+
+/// One FPU policy under one load. Interrupts raise softirqs that encrypt; in the control, the interrupts do nothing.
+#[derive(Clone, Debug, Default, Serialize, Deserialize, JsonSchema)]
+#[schemars(
+    rename = "fpu",
+    title = "FPU policies under softirq load",
+    extend(
+        "x-question" = "What does each FPU policy cost the task and the softirqs that interrupt it?",
+        "x-commands" = ["fpu", "fpu prove breakpoint"],
+        "x-old-commands" = ["fpu --inject breakpoint"],
+        "x-view" = {
+            "how": "Each policy under the same interrupts: what the task keeps of its throughput, and how long softirqs and \
+                    sections last. Heights of the distributions are square roots of counts.",
+            "only": ["!control"],
+            "each": ["load", "inject!=timer"],
+            "name": ["policy", "fallback!=none|own|scalar"],
+            "pictures": [
+                {
+                    "form": "bars",
+                    "title": "what the task encrypts",
+                    "value": "task_mb_per_s",
+                    "unit": "MB/s"
+                },
+                {
+                    "form": "bands",
+                    "title": "from raise to softirq",
+                    "unit": "time",
+                    "histogram": "softirq_hist_ns",
+                    "p50": "softirq_us_p50",
+                    "tail": ["softirq_us_p99", "p99"],
+                    "max": "softirq_us_max"
+                },
+                {
+                    "form": "bands",
+                    "title": "FPU sections",
+                    "unit": "time",
+                    "histogram": "section_hist_ns",
+                    "p50": "section_us_p50",
+                    "tail": ["section_us_p999", "p99.9"],
+                    "max": "section_us_max"
+                }
+            ],
+            "check": {"only": ["policy!=none"], "fail": ["corrupted", "user_corrupted"]},
+            "loss": {
+                "only": ["!control"],
+                "of": "policy",
+                "control": "policy=none",
+                "wrong": ["corrupted", "user_corrupted"],
+                "hit": "irqs_in_section",
+                "expected": "expected_wrong"
+            }
+        }
+    )
+)]
+pub(crate) struct Row {
+    /// FPU policy, such as `legacy` or `bh-off`, or the name of the kernel tree whose own code was used.
+    #[schemars(extend("x-role" = "key"))]
+    pub policy: Cow<'static, str>,
+    /// For a kernel tree: its version; null for Kiln's policies.
+    #[schemars(extend("x-role" = "condition"))]
+    pub version: Option<String>,
+    /// What softirqs use if SIMD is not usable: `scalar` code, `cryptd`, or `none`; `own` for a kernel tree, which
+    /// decides for itself.
+    #[schemars(extend("x-role" = "key"))]
+    pub fallback: Cow<'static, str>,
+    /// Name of the load that the task and the softirqs process, such as `xts-4096`.
+    #[schemars(extend("x-role" = "key"))]
+    pub load: Cow<'static, str>,
+    /// Driver that processes the messages or packets.
+    #[serde(rename = "impl")]
+    #[schemars(extend("x-role" = "key"))]
+    pub imp: Cow<'static, str>,
+    /// Source of the interrupts: `timer`, `poisson`, `signal`, `replay` or `breakpoint`.
+    #[schemars(extend("x-role" = "key"))]
+    pub inject: Cow<'static, str>,
+    /// Whether this row is the control of its policy, in which interrupts do nothing.
+    #[schemars(extend("x-role" = "key"))]
+    pub control: bool,
+    /// For packets at one rate, or for a knee.
+    #[serde(flatten)]
+    pub sweep: Option<Sweep>,
+    /// Duration of the measurement, without the time that the host gave to other work.
+    #[schemars(extend("unit" = "s"))]
+    pub seconds: f64,
+    /// FPU sections opened.
+    pub sections: u64,
+    /// Hardware interrupts that occurred.
+    pub irqs: u64,
+    /// Hardware interrupts that interrupted an FPU section.
+    pub irqs_in_section: u64,
+    /// Softirqs run.
+    pub softirqs: u64,
+    /// The task's throughput: the median of the rounds. Null for the load `pattern`, with fewer than six rounds, and
+    /// where interrupts take most of the time (`inject` is `breakpoint`, or more than 4000 interrupts per second).
+    #[schemars(extend(
+        "unit" = "10^6 bytes/s",
+        "x-role" = "main",
+        "x-heading" = "task MB/s",
+        "x-interval" = ["task_mb_per_s_low", "task_mb_per_s_high"],
+        "x-better" = "more",
+        "x-only" = "fpu"
+    ))]
+    pub task_mb_per_s: Option<f64>,
+    /// Lower end of the 95 % interval of `task_mb_per_s`.
+    #[schemars(extend("unit" = "10^6 bytes/s"))]
+    pub task_mb_per_s_low: Option<f64>,
+    /// Upper end of that interval.
+    #[schemars(extend("unit" = "10^6 bytes/s"))]
+    pub task_mb_per_s_high: Option<f64>,
+    /// The task's throughput divided by its throughput in the control, from pairs of neighbouring time slices; null
+    /// for controls and in packet-rate sweeps.
+    #[schemars(extend(
+        "x-role" = "main",
+        "x-heading" = "relative to its control",
+        "x-interval" = ["of_control_low", "of_control_high"]
+    ))]
+    pub of_control: Option<f64>,
+    /// Lower end of the 95 % interval of `of_control`.
+    pub of_control_low: Option<f64>,
+    /// Upper end of that interval.
+    pub of_control_high: Option<f64>,
+    /// The task's throughput divided by its throughput under the first policy, paired round by round; in a control,
+    /// the first policy's control.
+    #[schemars(extend(
+        "x-role" = "main",
+        "x-heading" = "relative to the first",
+        "x-interval" = ["ratio_low", "ratio_high"],
+        "x-only" = "fpu"
+    ))]
+    pub ratio: Option<f64>,
+    /// Lower end of the 95 % interval of `ratio`.
+    pub ratio_low: Option<f64>,
+    /// Upper end of that interval.
+    pub ratio_high: Option<f64>,
+    /// Time from the raise of a softirq to its handler's first action: the median.
+    #[schemars(extend("unit" = "µs", "x-role" = "main", "x-heading" = "softirq µs p50", "x-only" = "fpu"))]
+    pub softirq_us_p50: Option<f64>,
+    /// The 99th percentile of that time.
+    #[schemars(extend("unit" = "µs", "x-role" = "main", "x-heading" = "softirq µs p99"))]
+    pub softirq_us_p99: Option<f64>,
+    /// The maximum of that time.
+    #[schemars(extend("unit" = "µs", "x-role" = "main", "x-heading" = "softirq µs max", "x-only" = "fpu"))]
+    pub softirq_us_max: Option<f64>,
+    /// Length of an FPU section: the median.
+    #[schemars(extend(
+        "unit" = "µs",
+        "x-role" = "figure",
+        "x-heading" = "section µs p50",
+        "x-benchmark" = "real_time",
+        "x-only" = "fpu"
+    ))]
+    pub section_us_p50: Option<f64>,
+    /// The 99.9th percentile of that length.
+    #[schemars(extend("unit" = "µs", "x-role" = "figure", "x-heading" = "section µs p99.9", "x-only" = "fpu"))]
+    pub section_us_p999: Option<f64>,
+    /// The maximum of that length.
+    #[schemars(extend("unit" = "µs", "x-role" = "figure", "x-heading" = "section µs max", "x-only" = "fpu"))]
+    pub section_us_max: Option<f64>,
+    /// Throughput of all softirqs together; null in packet-rate sweeps (`delivered_pps` is their rate), and where
+    /// interrupts take most of the time.
+    #[schemars(extend(
+        "unit" = "10^6 bytes/s",
+        "x-role" = "figure",
+        "x-heading" = "softirq MB/s",
+        "x-only" = "fpu"
+    ))]
+    pub softirq_mb_per_s: Option<f64>,
+    /// FPU sections whose length the section timer measured. The fields `section_us_*` are computed from these.
+    pub sections_timed: u64,
+    /// Timed sections during which the host took the CPU away.
+    pub sections_stolen: u64,
+    /// FPU sections that began inside an open section and saved its registers first.
+    #[schemars(extend("x-role" = "figure"))]
+    pub nested_saves: u64,
+    /// Messages that softirqs processed without SIMD.
+    #[schemars(extend("x-role" = "figure", "x-heading" = "scalar", "x-only" = "fpu"))]
+    pub scalar_fallbacks: u64,
+    /// Requests that were deferred to cryptd; null if messages are processed by direct calls, without requests.
+    #[schemars(extend("x-role" = "figure", "x-heading" = "to cryptd"))]
+    pub async_punts: Option<u64>,
+    /// Requests that completed in a different order than they were submitted; null without requests.
+    #[schemars(extend("x-role" = "figure"))]
+    pub reordered: Option<u64>,
+    /// Requests that were rejected because cryptd's queue was full; null without requests.
+    #[schemars(extend("x-role" = "figure"))]
+    pub dropped: Option<u64>,
+    /// Warnings that a debug kernel would have printed.
+    pub warnings: u64,
+    /// Wrong results of the task and of the softirqs.
+    #[schemars(extend("x-role" = "figure", "x-heading" = "wrong"))]
+    pub corrupted: u64,
+    /// Kernel entries after which the FPU state of user space had changed.
+    #[schemars(extend("x-role" = "figure", "x-heading" = "user wrong"))]
+    pub user_corrupted: u64,
+    /// Wrong results to expect if the policy lost state as often as `none`, the control that saves nothing. A verdict
+    /// on the policy needs 6.9 (ln 1000) or more, summed over its rows with the same load. Null for controls, and if
+    /// `none` did not run or lost too little.
+    #[schemars(extend("x-role" = "figure", "x-heading" = "wrong if as bad as the control", "x-only" = "fpu"))]
+    pub expected_wrong: Option<f64>,
+    /// How often the task was preempted.
+    pub preemptions: u64,
+    /// ESP packets processed; null if the load has no packets.
+    #[schemars(extend("x-role" = "figure"))]
+    pub packets: Option<u64>,
+    /// Packets that the task itself sent; null if the load has no packets.
+    pub own_packets: Option<u64>,
+    /// Packets lost because the network card's receive ring was full; null if the load has no packets.
+    pub ring_missed: Option<u64>,
+    /// Payload that the receivers accepted per second of the high phase: the median of the rounds; null without
+    /// packets, for controls and in packet-rate sweeps.
+    #[schemars(extend(
+        "unit" = "10^6 bytes/s",
+        "x-role" = "figure",
+        "x-heading" = "ESP MB/s",
+        "x-interval" = ["esp_mb_per_s_low", "esp_mb_per_s_high"],
+        "x-better" = "more"
+    ))]
+    pub esp_mb_per_s: Option<f64>,
+    /// Lower end of the 95 % interval of `esp_mb_per_s`.
+    #[schemars(extend("unit" = "10^6 bytes/s"))]
+    pub esp_mb_per_s_low: Option<f64>,
+    /// Upper end of that interval.
+    #[schemars(extend("unit" = "10^6 bytes/s"))]
+    pub esp_mb_per_s_high: Option<f64>,
+    /// `esp_mb_per_s` divided by its value under the first policy, paired round by round.
+    #[schemars(extend(
+        "x-role" = "figure",
+        "x-heading" = "ESP, relative to the first",
+        "x-interval" = ["esp_ratio_low", "esp_ratio_high"]
+    ))]
+    pub esp_ratio: Option<f64>,
+    /// Lower end of the 95 % interval of `esp_ratio`.
+    pub esp_ratio_low: Option<f64>,
+    /// Upper end of that interval.
+    pub esp_ratio_high: Option<f64>,
+    /// Packets that a receiver's anti-replay window rejected; null if the load has no packets.
+    #[schemars(extend("x-role" = "figure"))]
+    pub replay_lost: Option<u64>,
+    /// Time from the end of the high phase until no packet was waiting: the median of the rounds; null like
+    /// `esp_mb_per_s`, and if packets were still waiting at the end of most rounds.
+    #[schemars(extend("unit" = "µs", "x-role" = "figure", "x-heading" = "recovery µs"))]
+    pub recovery_us: Option<f64>,
+    /// Cost of an empty `kernel_fpu_begin`/`kernel_fpu_end` pair when the user's state is already saved.
+    #[schemars(extend("unit" = "cycles"))]
+    pub pair_cycles: Option<f64>,
+    /// `pair_cycles` without the section timer.
+    #[schemars(extend("unit" = "cycles"))]
+    pub pair_untimed_cycles: Option<f64>,
+    /// Additional cost of the first FPU section of a kernel entry, which saves the user's state and causes it to be
+    /// restored.
+    #[schemars(extend("unit" = "cycles"))]
+    pub first_section_cycles: Option<f64>,
+    /// For a load of packets: throughput and queue over time.
+    #[serde(flatten)]
+    pub course: Option<Course>,
+    /// Histograms of softirq latency and section length.
+    #[serde(flatten)]
+    pub spreads: Spreads,
+}
+
+impl Row {
+    /// From a tally of a policy of this plan. Latencies and throughput are those of the load's messages; `ticks_per_us` of the TSC.
+    pub(crate) fn new(
+        plan: &Plan,
+        entry: Entry,
+        work: Workload,
+        packet: usize,
+        tally: &Tally,
+        control: bool,
+        ticks_per_us: f64,
+    ) -> Row {
+        let us = |h: &Option<Histogram<u64>>, q: f64| {
+            h.as_ref()
+                .and_then(|h| h.quantile(q))
+                .map(|t| t as f64 / ticks_per_us)
+        };
+        let max = |h: &Option<Histogram<u64>>| {
+            let h = h.as_ref().filter(|h| h.total() > 0)?;
+            Some(h.max() as f64 / ticks_per_us)
+        };
+        let spread = |h: &Option<Histogram<u64>>| {
+            let h = h.as_ref().filter(|h| h.total() > 0)?;
+            Some(Spread::of(h, ticks_per_us))
+        };
+        let (s, c) = (&tally.stats, &tally.counts);
+        // Patterns have no bytes.
+        let rate = tally.rate().filter(|_| work.len > 0);
+        let mb = |per_s: f64| per_s * work.len as f64 / 1e6;
+        let Entry { policy, fallback } = entry;
+        let tree = plan.tree_of(policy);
+        let asks = tree.is_some() || fallback == Fallback::Cryptd;
+        let later = |n: u64| asks.then_some(n);
+        Row {
+            policy: plan.name(policy),
+            version: tree.map(|t| t.version.clone()),
+            fallback: tree.map_or(fallback.name(), |_| "own").into(),
+            load: work.name.into(),
+            inject: plan.inject.name().into(),
+            control,
+            seconds: tally.seconds,
+            sections: s.sections,
+            irqs: s.irqs,
+            irqs_in_section: s.irqs_in_section,
+            softirqs: s.softirqs,
+            task_mb_per_s: rate.map(|r| mb(r.ratio)),
+            task_mb_per_s_low: rate.map(|r| mb(r.low)),
+            task_mb_per_s_high: rate.map(|r| mb(r.high)),
+            softirq_mb_per_s: (tally.seconds > 0.0)
+                .then(|| c.softirq_ops as f64 * packet as f64 / tally.seconds / 1e6),
+            softirq_us_p50: us(&tally.latency, 0.5),
+            softirq_us_p99: us(&tally.latency, 0.99),
+            softirq_us_max: max(&tally.latency),
+            section_us_p50: us(&tally.section, 0.5),
+            section_us_p999: us(&tally.section, 0.999),
+            section_us_max: max(&tally.section),
+            sections_timed: s.sections_timed,
+            sections_stolen: s.sections_stolen,
+            nested_saves: s.nested_saves,
+            scalar_fallbacks: c.scalar_fallbacks,
+            async_punts: later(c.async_punts),
+            reordered: later(c.reordered),
+            dropped: later(c.dropped),
+            warnings: s.warnings,
+            corrupted: tally.corrupted(),
+            user_corrupted: c.user_corrupted,
+            preemptions: s.preemptions,
+            spreads: Spreads {
+                softirq: spread(&tally.latency),
+                section: spread(&tally.section),
+            },
+            ..Row::default()
+        }
+    }
+
+    /// Against its control.
+    pub(crate) fn set_of_control(&mut self, r: Option<Ratio>) {
+        self.of_control = r.map(|r| r.ratio);
+        self.of_control_low = r.map(|r| r.low);
+        self.of_control_high = r.map(|r| r.high);
+    }
+
+    /// Against the first policy.
+    pub(crate) fn set_ratio(&mut self, r: Option<Ratio>) {
+        self.ratio = r.map(|r| r.ratio);
+        self.ratio_low = r.map(|r| r.low);
+        self.ratio_high = r.map(|r| r.high);
+    }
+
+    /// Packets' throughput, and that against the first policy's.
+    pub(crate) fn set_esp(&mut self, rate: Option<Ratio>, to_first: Option<Ratio>) {
+        self.esp_mb_per_s = rate.map(|r| r.ratio);
+        self.esp_mb_per_s_low = rate.map(|r| r.low);
+        self.esp_mb_per_s_high = rate.map(|r| r.high);
+        self.esp_ratio = to_first.map(|r| r.ratio);
+        self.esp_ratio_low = to_first.map(|r| r.low);
+        self.esp_ratio_high = to_first.map(|r| r.high);
+    }
+
+    /// What the policy's sections cost without interrupts.
+    pub(crate) fn set_costs(&mut self, costs: &Costs) {
+        self.pair_cycles = costs.pair;
+        self.pair_untimed_cycles = costs.pair_untimed;
+        self.first_section_cycles = costs.first_section;
+    }
+
+    /// No figure of a rate or a throughput: the interrupts were most of what ran.
+    pub(crate) fn without_throughput(&mut self) {
+        self.task_mb_per_s = None;
+        self.task_mb_per_s_low = None;
+        self.task_mb_per_s_high = None;
+        self.softirq_mb_per_s = None;
+        self.set_esp(None, None);
+        self.set_of_control(None);
+        self.set_ratio(None);
+    }
+
+    /// Half the interval's width in per cent of the figure.
+    pub(crate) fn plus_minus_pct(&self) -> Option<f64> {
+        let width = self.task_mb_per_s_high? - self.task_mb_per_s_low?;
+        Some(50.0 * width / self.task_mb_per_s?)
+    }
+
+    /// A wrong result or a wrong user state, where none is allowed.
+    pub(crate) fn fails(&self) -> bool {
+        !is_control(&self.policy) && self.corrupted + self.user_corrupted > 0
+    }
+
+    /// What it counted, for the question whether a loss could have been seen. Empty interrupts have nothing to lose.
+    pub(crate) fn count(&self) -> Option<Count<'_>> {
+        (!self.control).then_some(Count {
+            policy: &self.policy,
+            load: &self.load,
+            hit: self.irqs_in_section,
+            wrong: self.corrupted,
+        })
+    }
+}

@@ -1,0 +1,474 @@
+//! Proof runs: an interrupt before every instruction of a section, from the first of `kernel_fpu_begin` to the return
+//! of `kernel_fpu_end`, under every policy, tier, length and direction; and replays of what they find.
+
+use std::borrow::Cow;
+use std::rc::Rc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::{Duration, Instant};
+
+use kiln_kernel::cipher::Impl;
+use kiln_kernel::cpu::Cpu;
+use kiln_kernel::fpu::Policy;
+use kiln_kernel::irq::Step;
+use kiln_kernel::load::all_impls;
+use kiln_kernel::Tier;
+use kiln_question::algorithm::op_name;
+use kiln_question::{Error, Outcome, Report};
+use kiln_tree::stream::Stream;
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+use super::bench::Bench;
+use super::inject::{Inject, Steps};
+use super::plan::{Plan, TreeName};
+use super::power::{self, is_control, Count};
+use super::probe::{Found, Probe, Task, PACKET};
+use super::workload::messages;
+use super::{nest, pairs, single, REPLAY};
+
+/// Pairs of a combination, and with --quick.
+const PAIRS: [u64; 2] = [200, 40];
+/// Replay lines for each policy: finding one takes a bisection.
+const REPLAYS: usize = 3;
+
+/// A proof run: interrupts are injected before every instruction of an FPU section.
+#[derive(Clone, Debug, Default, Serialize, Deserialize, JsonSchema)]
+#[schemars(
+    rename = "fpu-step",
+    title = "An interrupt before each instruction",
+    extend(
+        "x-question" = "Does a policy lose state, wherever it is interrupted?",
+        "x-commands" = ["fpu prove"],
+        "x-old-commands" = ["fpu --inject step"],
+        "x-view" = {
+            "check": {"only": ["policy!=none"], "fail": ["corrupted", "user_corrupted"]},
+            "loss": {
+                "of": "policy",
+                "control": "policy=none",
+                "wrong": ["corrupted", "user_corrupted"],
+                "hit": "injected",
+                "expected": "expected_wrong",
+                "together": true
+            }
+        }
+    )
+)]
+pub(crate) struct StepRow {
+    /// FPU policy, such as `legacy` or `bh-off`, or the name of the kernel tree whose own code was used.
+    #[schemars(extend("x-role" = "key"))]
+    pub policy: Cow<'static, str>,
+    /// Driver of the task and of the softirqs, or `pattern`: the task keeps a pattern in all registers.
+    #[serde(rename = "impl")]
+    #[schemars(extend("x-role" = "key"))]
+    pub imp: Cow<'static, str>,
+    /// `encrypt` or `decrypt`; null for `pattern`.
+    #[schemars(extend("x-role" = "key"))]
+    pub op: Option<Cow<'static, str>>,
+    /// Size of the task's message; null for `pattern`.
+    #[schemars(extend("unit" = "bytes", "x-role" = "key"))]
+    pub len: Option<usize>,
+    /// Instructions that the section executes if nothing interrupts it.
+    #[schemars(extend("x-role" = "main"))]
+    pub instructions: u64,
+    /// Instructions that were preceded by an interrupt in the first pass, in which hardirqs open no FPU sections.
+    /// Softirqs that run at the end of the section count as part of it.
+    #[schemars(extend("x-role" = "main"))]
+    pub points: u64,
+    /// Instructions that were interrupted a second time, each in a run of its own. In sections of more than 800
+    /// instructions this is done for the first 160; all later ones share one run, which `none` does not have.
+    #[schemars(extend("x-role" = "main"))]
+    pub singles: u64,
+    /// Interrupts injected, summed over all runs of this row.
+    #[schemars(extend("x-role" = "figure"))]
+    pub injected: u64,
+    /// How many of these interrupts arrived while interrupts were disabled and were served later.
+    pub masked: u64,
+    /// Instructions of the softirq that an interrupt in the middle of the section raises.
+    pub softirq_instructions: u64,
+    /// Instructions of that softirq that were preceded by an interrupt.
+    pub softirq_points: u64,
+    /// Pairs of interrupts tried: one in the section, and one in the softirq that the first one raises.
+    #[schemars(extend("x-role" = "figure"))]
+    pub pairs: u64,
+    /// Wrong results of the task and of the softirqs.
+    #[schemars(extend("x-role" = "figure", "x-heading" = "wrong"))]
+    pub corrupted: u64,
+    /// Kernel entries after which the FPU state of user space had changed.
+    #[schemars(extend("x-role" = "figure", "x-heading" = "user wrong"))]
+    pub user_corrupted: u64,
+    /// Wrong results to expect if the policy lost state as often as `none`, the control that saves nothing. A verdict
+    /// on the policy needs 6.9 (ln 1000) or more, summed over its rows with the same load. Null for controls, and if
+    /// `none` did not run or lost too little.
+    #[serde(default)]
+    #[schemars(extend("x-role" = "figure", "x-heading" = "wrong if as bad as the control"))]
+    pub expected_wrong: Option<f64>,
+    /// Warnings that a debug kernel would have printed.
+    #[schemars(extend("x-role" = "figure"))]
+    pub warnings: u64,
+    /// The command that reproduces the first loss of state; null if no loss was found that can be reproduced.
+    #[schemars(extend("x-role" = "figure"))]
+    pub replay: Option<String>,
+}
+
+impl StepRow {
+    /// What it counted, for the question whether a loss could have been seen.
+    fn count(&self) -> Count<'_> {
+        Count {
+            policy: &self.policy,
+            load: "single steps",
+            hit: self.injected,
+            wrong: self.corrupted,
+        }
+    }
+}
+
+type Proof = Outcome<StepRow>;
+
+/// A combination under examination.
+pub(super) struct Examined {
+    pub row: StepRow,
+    findings: Vec<(Probe, Step)>,
+}
+
+impl Examined {
+    fn new(probe: &Probe, instructions: u64) -> Examined {
+        Examined {
+            row: StepRow {
+                policy: probe.name.clone(),
+                imp: probe.task.imp(),
+                op: probe.task.op().map(Cow::Borrowed),
+                len: probe.task.len(),
+                instructions,
+                ..StepRow::default()
+            },
+            findings: Vec::new(),
+        }
+    }
+
+    /// Take over what a probe found.
+    pub(super) fn add(&mut self, found: &Found) {
+        self.row.injected += found.injected;
+        self.row.masked += found.masked;
+        self.row.corrupted += found.corrupted;
+        self.row.user_corrupted += found.user_corrupted;
+        self.row.warnings += found.warnings;
+    }
+
+    /// Remember where state was lost.
+    pub(super) fn finding(&mut self, probe: &Probe, step: Step) {
+        self.findings.push((probe.clone(), step));
+    }
+}
+
+/// Runs the proof, or one replay.
+///
+/// # Errors
+/// A host that gives no single steps; a replay of an instruction that is not there; a tree without the driver.
+pub(super) fn prove(
+    plan: &Plan,
+    bench: &mut Bench,
+    stop: &AtomicBool,
+    progress: Report<'_>,
+) -> Result<Outcome<StepRow>, Error> {
+    let mut proof = match plan.inject {
+        Inject::Step(Steps::At(k)) => replay(plan, bench, Step::At(k))?,
+        Inject::Step(Steps::Pair(k1, k2)) => replay(plan, bench, Step::Pair(k1, k2))?,
+        _ => all(plan, bench, stop, progress)?,
+    };
+    bench.put_back();
+    proof.interrupted = stop.load(Ordering::Relaxed);
+    conclude(plan, &mut proof);
+    Ok(proof)
+}
+
+fn probe(
+    plan: &Plan,
+    policy: Policy,
+    task: &Task,
+    softirq: Option<Rc<Stream>>,
+    hardirq_fpu: bool,
+) -> Probe {
+    Probe {
+        policy,
+        name: plan.name(policy),
+        task: task.clone(),
+        softirq,
+        hardirq_fpu,
+        preempt_full: plan.preempt_full,
+        seed: plan.seed,
+    }
+}
+
+/// The pattern, and each implementation at each length in each direction.
+fn tasks(plan: &Plan) -> Result<Vec<Task>, Error> {
+    let mut tasks = Vec::new();
+    if plan.pattern || plan.imp.is_none() {
+        tasks.push(Task::Keep);
+    }
+    let impls: Vec<Impl> = match plan.imp {
+        _ if plan.pattern => Vec::new(),
+        Some(imp) => vec![imp],
+        None => all_impls()
+            .into_iter()
+            .filter(|i| i.tier().usable() && i.tier() != Tier::Generic)
+            .collect(),
+    };
+    for imp in impls {
+        for &len in &plan.lens {
+            for &op in &plan.ops {
+                tasks.push(Task::crypt(plan.seed, imp, op, len)?);
+            }
+        }
+    }
+    Ok(tasks)
+}
+
+/// The same through a tree's crypto API, and the softirqs' requests.
+fn tree_tasks(
+    plan: &Plan,
+    bench: &mut Bench,
+    tree: &TreeName,
+) -> Result<(Vec<Task>, Rc<Stream>), Error> {
+    bench.put_back();
+    let softirq = bench.softirq_stream(plan, tree, PACKET)?;
+    let mut tasks = Vec::new();
+    if plan.pattern || plan.imp.is_none() && tree.driver.is_none() {
+        tasks.push(Task::Keep);
+    }
+    if !plan.pattern {
+        for &len in &plan.lens {
+            for &op in &plan.ops {
+                let messages = messages(plan.seed, 1, op, len, 1)?;
+                let stream = bench.task_stream(plan, tree, &messages)?;
+                tasks.push(Task::Ask(stream, op, messages));
+            }
+        }
+    }
+    Ok((tasks, softirq))
+}
+
+/// What there is to examine under each policy.
+fn probes(plan: &Plan, bench: &mut Bench, hardirq_fpu: bool) -> Result<Vec<Probe>, Error> {
+    let own = tasks(plan)?;
+    let mut probes = Vec::new();
+    for &policy in &plan.policies {
+        match plan.tree_of(policy) {
+            None => {
+                let of = |task| probe(plan, policy, task, None, hardirq_fpu);
+                // One message of each implementation is enough to see whether losses are seen.
+                let few = plan.added_control && policy.is_broken();
+                let (op, len) = (
+                    plan.ops.first().copied().map(op_name),
+                    plan.lens.first().copied(),
+                );
+                let wanted = |t: &&Task| !few || t.op().is_none() || t.op() == op && t.len() == len;
+                probes.extend(own.iter().filter(wanted).map(of));
+            }
+            Some(tree) => {
+                let (tasks, softirq) = tree_tasks(plan, bench, tree)?;
+                let of = |task| probe(plan, policy, task, Some(softirq.clone()), hardirq_fpu);
+                probes.extend(tasks.iter().map(of));
+            }
+        }
+    }
+    Ok(probes)
+}
+
+fn all(
+    plan: &Plan,
+    bench: &mut Bench,
+    stop: &AtomicBool,
+    progress: Report<'_>,
+) -> Result<Proof, Error> {
+    let start = Instant::now();
+    let stopped = || stop.load(Ordering::Relaxed);
+    let probes = probes(plan, bench, false)?;
+    let cpu = bench.cpu();
+    let total = probes.len() as f64;
+    let mut done: Vec<(Probe, Examined)> = Vec::new();
+    for &policy in &plan.policies {
+        let mut replays = match plan.added_control && policy.is_broken() {
+            true => 0,
+            false => REPLAYS,
+        };
+        for probe in probes.iter().filter(|p| p.policy == policy) {
+            if stopped() {
+                break;
+            }
+            progress(0.5 * done.len() as f64 / total, &probe.name);
+            let probe = probe.clone();
+            let mut examined = passes(&probe, cpu, &mut replays)?;
+            nest::pass(&probe, cpu, &mut examined)?;
+            single::pass(&probe, cpu, &mut examined, plan.quick, &stopped)?;
+            if !plan.quick {
+                single::waiting(&probe, cpu, &mut examined, &stopped)?;
+            }
+            done.push((probe, examined));
+        }
+    }
+    let count = PAIRS[usize::from(plan.quick)];
+    let left = done.len();
+    for (i, (probe, examined)) in done.iter_mut().enumerate() {
+        if stopped() {
+            break;
+        }
+        if !examined.findings.is_empty() || probe.policy.is_broken() {
+            continue;
+        }
+        progress(0.5 + 0.5 * i as f64 / total, "pairs");
+        let time = plan.budget.saturating_sub(start.elapsed()) / (left - i) as u32;
+        // Every other pair's hardirqs open sections of their own.
+        for hardirq_fpu in [false, true] {
+            probe.hardirq_fpu = hardirq_fpu;
+            let share: Duration = time / 2;
+            pairs::sample(probe, cpu, examined, count / 2, share, &stopped)?;
+        }
+    }
+    let mut proof = Proof::default();
+    for (_, mut examined) in done {
+        // Only what shows twice is told: a replay must work.
+        for (probe, step) in &examined.findings {
+            if probe.lost(&probe.run(cpu, *step, true)?) {
+                let line = probe.replay(*step);
+                examined.row.replay.get_or_insert_with(|| line.clone());
+                proof.notes.push(format!("{REPLAY}{line}"));
+            }
+        }
+        proof.rows.push(examined.row);
+    }
+    Ok(proof)
+}
+
+/// An interrupt before every instruction, without sections of hardirqs and with them.
+fn passes(probe: &Probe, cpu: &mut Cpu, replays: &mut usize) -> Result<Examined, Error> {
+    let quiet = probe.count(cpu)?;
+    if probe.lost(&quiet) {
+        return Err(Error::Failed(format!(
+            "{probe}: wrong without any interrupt: run 'kiln test'"
+        )));
+    }
+    let mut examined = Examined::new(probe, quiet.outer);
+    for hardirq_fpu in [false, true] {
+        let probe = Probe {
+            hardirq_fpu,
+            ..probe.clone()
+        };
+        let found = probe.run(cpu, Step::Every, false)?;
+        examined.add(&found);
+        if !hardirq_fpu {
+            examined.row.points = found.outer;
+        }
+        if probe.lost(&found) && *replays > 0 {
+            if let Some(k) = bisect(&probe, cpu, 0, found.outer)? {
+                examined.finding(&probe, Step::At(k));
+                *replays -= 1;
+            }
+        }
+    }
+    Ok(examined)
+}
+
+/// An instruction of these before which an interrupt alone loses state; none if it takes several.
+pub(super) fn bisect(
+    probe: &Probe,
+    cpu: &mut Cpu,
+    mut first: u64,
+    mut end: u64,
+) -> Result<Option<u64>, Error> {
+    while end - first > 1 {
+        let middle = first + (end - first) / 2;
+        if probe.lost(&probe.run(cpu, Step::Range(first, middle), false)?) {
+            end = middle;
+        } else if probe.lost(&probe.run(cpu, Step::Range(middle, end), false)?) {
+            first = middle;
+        } else {
+            return Ok(None);
+        }
+    }
+    let found = probe.run(cpu, Step::At(first), true)?;
+    Ok(probe.lost(&found).then_some(first))
+}
+
+/// The one injection.
+fn replay(plan: &Plan, bench: &mut Bench, step: Step) -> Result<Proof, Error> {
+    let probe = probes(plan, bench, plan.hardirq_fpu)?.swap_remove(0);
+    let cpu = bench.cpu();
+    let count = probe.count(cpu)?.outer;
+    let found = probe.run(cpu, step, true)?;
+    if found.injected == 0 {
+        return Err(Error::input(format!(
+            "--at: there is no such instruction: the section has {count}, from 0"
+        )));
+    }
+    let mut examined = Examined::new(&probe, count);
+    examined.add(&found);
+    examined.row.points = 1;
+    examined.row.pairs = u64::from(matches!(step, Step::Pair(..)) && found.injected == 2);
+    let mut proof = Proof::default();
+    if probe.lost(&found) {
+        examined.row.replay = Some(probe.replay(step));
+    }
+    proof.rows.push(examined.row);
+    Ok(proof)
+}
+
+fn conclude(plan: &Plan, proof: &mut Proof) {
+    let broken = |r: &&StepRow| is_control(&r.policy);
+    let wrong = |r: &StepRow| r.corrupted + r.user_corrupted;
+    let lost: u64 = proof.rows.iter().filter(|r| !broken(r)).map(wrong).sum();
+    let sum = |f: fn(&StepRow) -> u64| proof.rows.iter().filter(|r| !broken(r)).map(f).sum::<u64>();
+    if proof.rows.iter().any(|r| !broken(&r)) {
+        proof.notes.push(format!(
+            "{} instructions, {} of softirqs, {} one at a time, {} interrupts and {} pairs of them: {} results wrong and {} \
+             user states lost",
+            sum(|r| r.points),
+            sum(|r| r.softirq_points),
+            sum(|r| r.singles),
+            sum(|r| r.injected),
+            sum(|r| r.pairs),
+            sum(|r| r.corrupted),
+            sum(|r| r.user_corrupted)
+        ));
+    }
+    let of_control = |f: fn(&StepRow) -> u64| proof.rows.iter().filter(broken).map(f).sum::<u64>();
+    if proof.rows.iter().any(|r| broken(&r)) {
+        proof.notes.push(format!(
+            "none, the control that saves nothing: {} results wrong and {} user states lost after {} interrupts",
+            of_control(|r| r.corrupted),
+            of_control(|r| r.user_corrupted),
+            of_control(|r| r.injected)
+        ));
+    }
+    let blind = match plan.inject {
+        Inject::Step(Steps::All) => {
+            let counts: Vec<Count> = proof.rows.iter().map(StepRow::count).collect();
+            let blind = power::judge(&counts).err().map(|why| why.to_string());
+            let expected: Vec<Option<f64>> =
+                counts.iter().map(|c| power::expected(c, &counts)).collect();
+            for (row, expected) in proof.rows.iter_mut().zip(expected) {
+                row.expected_wrong = expected.filter(|_| !is_control(&row.policy));
+            }
+            blind
+        }
+        // A replay of what the control lost loses it again.
+        _ => (of_control(wrong) == 0 && proof.rows.iter().any(|r| broken(&r)))
+            .then(|| "nothing was lost under the control that saves nothing: this is not a replay of a loss".to_string()),
+    };
+    let blind = blind.filter(|_| !proof.rows.is_empty());
+    proof.notes.extend(blind.clone());
+    if matches!(plan.inject, Inject::Step(Steps::All)) {
+        proof.notes.push(
+            "points: instructions from the first of kernel_fpu_begin to the return of kernel_fpu_end with an interrupt before \
+             each; a second pass has hardirqs open sections, too; a third interrupts every instruction of a softirq; singles: every instruction once \
+             more, short sections and the beginning of long ones one at a time, since the first of many softirqs saves the user's state in the section's stead; pairs: an interrupt, and one in its softirq, at random \
+             and as many as the time allows; after each the results of task and softirq and the user's state are checked"
+                .to_string(),
+        );
+    }
+    if proof.interrupted {
+        proof
+            .notes
+            .push("interrupted: what was examined until then".to_string());
+    }
+    proof.failed = lost > 0 || blind.is_some() && !proof.interrupted;
+}

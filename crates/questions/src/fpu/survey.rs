@@ -1,0 +1,124 @@
+//! What `kiln fpu` and its subcommands add to the survey.
+
+use kiln_question::survey::{args, Answer, Contribution, Part, Row, Runs};
+
+use super::headline::{self, NESTED_FPU, SOFTIRQ_SIMD};
+
+pub(crate) static SURVEY: &[Contribution] = &[
+    Contribution {
+        topic: &SOFTIRQ_SIMD,
+        parts: &[&WAYS, &TREE_WAYS],
+        rows: |answers| {
+            let ways = Runs::of(answers, &[&WAYS]);
+            let rows = [
+                headline::direct_to_helper(&ways),
+                headline::other_sections(&ways),
+                headline::detour_of_tree(&Runs::of(answers, &[&TREE_WAYS])),
+            ];
+            rows.into_iter().flatten().collect()
+        },
+        failed: |_| false,
+    },
+    Contribution {
+        topic: &NESTED_FPU,
+        parts: &[&POLICIES, &BREAKPOINTS],
+        rows: |answers| {
+            let row: Option<Row> = headline::interrupted(&interrupted(answers));
+            row.into_iter().collect()
+        },
+        // Interrupts into sections were counted without the power to see a loss.
+        failed: |answers| headline::is_blind(&interrupted(answers)),
+    },
+];
+
+fn interrupted(answers: &[Answer]) -> Runs<'_> {
+    Runs::of(answers, &[&POLICIES, &BREAKPOINTS])
+}
+
+/// The methods to reach a cipher.
+pub(super) static WAYS: Part = Part {
+    name: "fpu-overhead",
+    what: "the methods to reach a cipher",
+    importance: 2,
+    least_s: 1.1,
+    share: 0.06,
+    args: |slot| {
+        let mut words = vec!["fpu", "overhead", "--policy", "legacy,bh-off,nested"];
+        words.extend(["--len", LENS]);
+        words.extend((slot.seconds < 2.5).then_some("--quick"));
+        args(&words)
+    },
+    ..Part::USUAL
+};
+
+/// The same in a kernel tree.
+pub(super) static TREE_WAYS: Part = Part {
+    name: "fpu-overhead-tree",
+    what: "the methods to reach a cipher in the kernel tree",
+    importance: 11,
+    from_s: 150.0,
+    least_s: 3.0,
+    builds: true,
+    // The tree's part of `kiln speed`.
+    follows: true,
+    can_run: |means| means.tree.is_some(),
+    args: |slot| {
+        let policy = format!("tree:{}", slot.tree());
+        args(&["fpu", "overhead", "--policy", &policy, "--len", LENS])
+    },
+    ..Part::USUAL
+};
+
+/// The policy table.
+pub(super) static POLICIES: Part = Part {
+    name: "fpu",
+    what: "the table of FPU policies",
+    importance: 8,
+    from_s: 40.0,
+    least_s: 1.6,
+    repeats: false,
+    args: |slot| {
+        let loads = match slot.seconds < 4.0 {
+            true => "xts-16",
+            false => "xts-16,xts-4096",
+        };
+        args(&["fpu", "--load", loads, "--seconds", &slot.measuring()])
+    },
+    ..Part::USUAL
+};
+
+/// The verdict on lost state: it interrupts sections a thousand times as often as a timer does.
+pub(super) static BREAKPOINTS: Part = Part {
+    name: "fpu-breakpoint",
+    what: "interrupts at random instructions",
+    importance: 3,
+    least_s: 1.5,
+    repeats: false,
+    args: |slot| {
+        args(&[
+            "fpu",
+            "prove",
+            "breakpoint",
+            "--load",
+            "xts-16",
+            "--seconds",
+            &slot.measuring(),
+        ])
+    },
+    ..Part::USUAL
+};
+
+const LENS: &str = "16,512,4096";
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::testing::slot_seconds;
+
+    #[test]
+    fn what_is_measured_fits_its_time() {
+        for seconds in [2.5, 5.0, 12.0, 60.0] {
+            assert!(slot_seconds(&POLICIES, seconds).1 < seconds);
+        }
+    }
+}

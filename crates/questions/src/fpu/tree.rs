@@ -1,0 +1,160 @@
+//! The policies of kernel trees: each tree is built here, and measured by a child together with Kiln's own policies.
+
+use std::ffi::OsString;
+use std::path::{Path, PathBuf};
+
+use kiln_kernel::fpu::Policy;
+use kiln_question::hosted::Hosted;
+use kiln_question::{read_facts, Error, Exit, Outcome, Question, Session, TreeBuildArgs};
+use kiln_tree::child::{self, Label, Order, Watch};
+use kiln_tree::{Host, Source};
+use schemars::JsonSchema;
+use serde::de::DeserializeOwned;
+use serde::{Deserialize, Serialize};
+
+use super::ask::Ask;
+use super::bench::Bench;
+use super::plan::{Plan, TreeName};
+
+/// The child's document, as far as it is read.
+#[derive(Deserialize)]
+struct Document<R> {
+    rows: Vec<R>,
+    notes: Vec<String>,
+}
+
+/// The child's part: boots the tree and asks its policy among the others.
+pub(super) fn in_child<Q: Question, R: Serialize + DeserializeOwned + JsonSchema>(
+    ask: &Ask<R>,
+    plan: Plan,
+    driver: Option<&str>,
+    order: &Order,
+    session: &Session,
+) -> Result<Exit, Error> {
+    session.settle();
+    let facts = read_facts();
+    let host = Host::boot(order, &plan.config())?;
+    let Label { name, version, .. } = &order.label;
+    if !host.sees_contexts() {
+        return Err(Error::input(format!(
+            "{name}: Linux {version} counts contexts in a layout that Kiln's CPU does not have, and would not see its \
+             interrupts: 'kiln fpu --policy' takes trees up to 7.1; speed, test and fpu overhead take this one"
+        )));
+    }
+    let plan = with_tree(plan, name, version, host.policy, driver).checked()?;
+    let mut bench = Bench::Tree(Box::new(host));
+    ask.run_on::<Q>(&plan, &mut bench, &facts, session)
+}
+
+/// Checks the arguments before a tree is built. Which policy a tree has is known once it runs.
+pub(super) fn check(plan: &Plan, trees: &[PathBuf], driver: Option<&str>) -> Result<(), Error> {
+    let mut plan = plan.clone();
+    for dir in trees {
+        Source::open(dir)?;
+        plan = with_tree(plan, "", "", Policy::all()[0], driver);
+    }
+    plan.checked().map(|_| ())
+}
+
+fn with_tree(
+    mut plan: Plan,
+    name: &str,
+    version: &str,
+    policy: Policy,
+    driver: Option<&str>,
+) -> Plan {
+    plan.policies.push(policy);
+    plan.tree = Some(TreeName {
+        name: name.to_string(),
+        version: version.to_string(),
+        policy,
+        driver: driver.map(String::from),
+    });
+    plan
+}
+
+/// The parent's part.
+pub(super) fn run<Q: Question, R: Serialize + DeserializeOwned + JsonSchema>(
+    ask: &Ask<R>,
+    trees: &[PathBuf],
+    build: &TreeBuildArgs,
+    session: &Session,
+) -> Result<Exit, Error> {
+    let mut sum = Outcome::default();
+    let mut worst = Exit::Done;
+    for (i, dir) in trees.iter().enumerate() {
+        let name = format!("tree:{}", dir.display());
+        let Some(ended) = in_tree(dir, &name, build, session)? else {
+            return Ok(Exit::Interrupted);
+        };
+        if let Some(code @ 2..=3) = ended.status {
+            // It has told why on stderr.
+            return Ok(Exit::Refused(code));
+        }
+        let document = read::<R>(&ended.output);
+        // Every child measures Kiln's own policies; one set of their rows is enough.
+        let wanted = |row: &R| i == 0 || (ask.policy)(row) == name;
+        sum.rows.extend(document.rows.into_iter().filter(wanted));
+        sum.add_notes(document.notes);
+        match (&ended.crash, ended.status) {
+            (None, Some(0)) if ended.failures.is_empty() => {}
+            (None, Some(130)) => worst = Exit::Interrupted,
+            _ => worst = Exit::Failed,
+        }
+        sum.notes.extend(ended.crash);
+        sum.notes.extend(ended.failures);
+        if worst == Exit::Interrupted {
+            break;
+        }
+    }
+    ask.emit::<Q>(sum, &read_facts(), session)?;
+    Ok(worst)
+}
+
+/// What there is of a child's document; nothing if it crashed before it had one.
+fn read<R: DeserializeOwned>(output: &[u8]) -> Document<R> {
+    serde_json::from_slice(output).unwrap_or(Document {
+        rows: Vec::new(),
+        notes: Vec::new(),
+    })
+}
+
+/// How a child ended.
+struct Ended {
+    /// Objects of the tree that do not compile.
+    failures: Vec<String>,
+    output: Vec<u8>,
+    status: Option<u8>,
+    crash: Option<String>,
+}
+
+/// Builds a tree and has a child measure it; nothing if interrupted.
+fn in_tree(
+    dir: &Path,
+    name: &str,
+    build: &TreeBuildArgs,
+    session: &Session,
+) -> Result<Option<Ended>, Error> {
+    let Some(hosted) = Hosted::build(build.resolve(dir)?, session)? else {
+        return Ok(None);
+    };
+    let order = hosted.order(name, session);
+    let arguments: Vec<OsString> = std::env::args_os().skip(1).collect();
+    let mut watch = Watch {
+        stop: &session.stop,
+        silence: None,
+        event: &mut |_| (),
+    };
+    let ended = child::run(&order, &arguments, &mut watch)?;
+    let crash = match &ended.fault {
+        Some(f) => Some(f.line(&hosted.built.image)),
+        None if ended.status.code().is_none() => Some(ended.status.to_string()),
+        None => None,
+    };
+    Ok(Some(Ended {
+        failures: hosted.failures,
+        output: ended.output,
+        status: ended.status.code().and_then(|c| u8::try_from(c).ok()),
+        crash: crash.map(|line| format!("{name}: the tree's code crashed: {line}")),
+    }))
+}

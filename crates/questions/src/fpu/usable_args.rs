@@ -1,0 +1,53 @@
+//! `kiln fpu usable`.
+
+use clap::Args;
+use kiln_question::{Error, Exit, Question, RowType, Session};
+
+use super::answers::{answers, AnswerRow};
+use super::ask::Ask;
+use super::plan::Plan;
+use super::policy_args::PolicyArgs;
+use super::view;
+
+/// May SIMD be used here? Each FPU policy's answer in every context
+///
+/// In a task, in softirqs, in hardirqs and in an NMI, with an FPU section in progress below and without. Kiln opens a section
+/// where the answer was yes and counts what a debug kernel would warn of.
+#[derive(Args)]
+#[command(after_long_help = "\
+Row fields (--json):
+  policy, version, context, in_section, over_section, usable, warnings,
+  preempt_count, preempt_after
+
+Examples:
+  kiln fpu usable
+  kiln fpu usable --policy legacy,tree:DIR    compare a kernel tree's answers
+
+See also:
+  docs/EMULATION.md, docs/TREES.md")]
+pub(super) struct UsableArgs {
+    #[command(flatten)]
+    policies: PolicyArgs,
+}
+
+impl Question for UsableArgs {
+    const NAME: &'static str = "fpu-usable";
+
+    fn row_types() -> Vec<RowType> {
+        vec![RowType::at::<AnswerRow>(34)]
+    }
+
+    fn run(&self, session: &Session) -> Result<Exit, Error> {
+        let ask = Ask::<AnswerRow> {
+            measure: |plan, bench, _, _| Ok(answers(plan, bench)),
+            view: view::answers,
+            measures: false,
+            policy: |row| &row.policy,
+        };
+        let plan = Plan {
+            policies: self.policies.own()?,
+            ..Plan::new(session.seed, session.global.quick)
+        };
+        ask.run::<Self>(plan, &self.policies, None, session)
+    }
+}

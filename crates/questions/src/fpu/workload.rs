@@ -1,0 +1,158 @@
+//! What the task and the softirqs encrypt.
+
+use std::fmt;
+use std::str::FromStr;
+use std::sync::Arc;
+
+use kiln_kernel::cipher::{Impl, Op};
+use kiln_kernel::load::{self, Messages, TaskWork, Worker};
+use kiln_measure::SplitMix64;
+use kiln_question::Error;
+
+/// Bytes of a softirq's message in the policy table: what a full packet of IPsec holds.
+pub(crate) const PACKET: usize = 1420;
+/// Bytes of it in proof and corruption runs, where short softirqs leave time for more of them.
+pub(crate) const SHORT_PACKET: usize = 128;
+
+/// Iterations of the empty loop that the pattern is kept for: about ten microseconds.
+const SPINS: u64 = 40_000;
+
+/// A load of the policy table.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Workload {
+    /// Bytes of the task's messages; 0 for the task that keeps a pattern in all registers.
+    pub len: usize,
+    /// Bytes of the softirqs' messages.
+    pub packet: usize,
+    /// Its name.
+    pub name: &'static str,
+    /// Messages of one kernel entry: about 20 µs of them.
+    pub entry: u64,
+}
+
+impl Workload {
+    /// The default ones.
+    pub(crate) const XTS: [Workload; 2] = [
+        Workload {
+            len: 16,
+            packet: PACKET,
+            name: "xts-16",
+            entry: 512,
+        },
+        Workload {
+            len: 4096,
+            packet: PACKET,
+            name: "xts-4096",
+            entry: 24,
+        },
+    ];
+    /// The detector as a load: long sections and short softirqs, so that nearly every interrupt comes into a section.
+    pub(crate) const PATTERN: Workload = Workload {
+        len: 0,
+        packet: 64,
+        name: "pattern",
+        entry: 20,
+    };
+
+    /// What the task does.
+    pub(crate) fn task(self, imp: Impl, seed: u64) -> Result<TaskWork, Error> {
+        Ok(match self.task_messages(seed)? {
+            None => self.keep(seed),
+            Some(messages) => TaskWork::Crypt(imp, messages),
+        })
+    }
+
+    /// The task's messages, if it has any.
+    pub(crate) fn task_messages(self, seed: u64) -> Result<Option<Arc<Messages>>, Error> {
+        match self.len {
+            0 => Ok(None),
+            len => messages(seed, 1, Op::Encrypt, len, 16).map(Some),
+        }
+    }
+
+    /// The pattern's task.
+    pub(crate) fn keep(self, seed: u64) -> TaskWork {
+        TaskWork::Keep { seed, spins: SPINS }
+    }
+}
+
+impl fmt::Display for Workload {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.len {
+            0 => write!(f, "{} patterns kept about 10 µs", self.entry),
+            len => write!(f, "{} messages of {len} B", self.entry),
+        }
+    }
+}
+
+impl FromStr for Workload {
+    type Err = Error;
+
+    fn from_str(s: &str) -> Result<Workload, Error> {
+        let all = [Workload::XTS[0], Workload::XTS[1], Workload::PATTERN];
+        let found = all.into_iter().find(|w| w.name == s);
+        found.ok_or_else(|| match s.starts_with("esp") || s.starts_with("pcap") {
+            true => Error::input(format!("--load {s}: use: kiln ipsec --load {s}")),
+            false => kiln_question::unknown("load", s, &all.map(|w| w.name)),
+        })
+    }
+}
+
+/// The implementation softirqs use when SIMD is not usable, and whose answers are held to be right.
+pub(crate) fn scalar() -> Result<Impl, Error> {
+    Impl::find("xts-aes-fixed-time")
+        .ok_or_else(|| Error::lacks("this build has no scalar xts-aes-fixed-time: rebuild it"))
+}
+
+/// Messages that follow from the seed, and from nothing that ran before. `stream` tells apart those of one load.
+pub(crate) fn messages(
+    seed: u64,
+    stream: u64,
+    op: Op,
+    len: usize,
+    count: usize,
+) -> Result<Arc<Messages>, Error> {
+    let mut rng = SplitMix64(seed ^ (stream << 32) ^ len as u64);
+    let mut key = [0; 64];
+    rng.fill(&mut key);
+    Messages::new(scalar()?, &key, op, len, count, &mut |bytes| {
+        rng.fill(bytes)
+    })
+    .map_err(|e| Error::input(e.to_string()))
+}
+
+/// The softirqs' messages.
+pub(crate) fn softirq_messages(seed: u64, packet: usize) -> Result<Arc<Messages>, Error> {
+    messages(seed, 2, Op::Encrypt, packet, 16)
+}
+
+/// A load of a task and softirqs, the softirqs with messages of `packet` bytes.
+pub(crate) fn load_plan(
+    seed: u64,
+    task: TaskWork,
+    worker: Worker,
+    packet: usize,
+    hardirq_fpu: bool,
+) -> Result<load::Plan, Error> {
+    Ok(load::Plan {
+        task,
+        softirq: (worker, softirq_messages(seed, packet)?),
+        fallback: scalar()?,
+        second: None,
+        hardirq_fpu,
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names() {
+        assert_eq!("xts-16".parse::<Workload>().unwrap().len, 16);
+        let e = "xts-15".parse::<Workload>().unwrap_err();
+        assert!(e.to_string().contains("did you mean"), "{e}");
+        let e = "pcap:x".parse::<Workload>().unwrap_err();
+        assert!(e.to_string().contains("kiln ipsec --load pcap:x"), "{e}");
+    }
+}

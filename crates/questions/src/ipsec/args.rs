@@ -1,0 +1,191 @@
+//! `kiln ipsec`.
+
+use clap::{Args, ValueEnum};
+use kiln_question::{parse_seconds, Error, Exit, Outcome, Question, RowType, Session};
+use kiln_record::Facts;
+use kiln_report::picture::of_rows;
+
+use super::plan::{Settings, IRQ_RATE};
+use super::row::EspRow;
+use super::run::run;
+use super::traffic::EspLoad;
+use super::view;
+use crate::fpu::bench::Bench;
+use crate::fpu::inject::Inject;
+use crate::fpu::plan::{policies, Plan};
+use crate::fpu::CpuArgs;
+
+/// From which rate does an IPsec gateway lose packets, under each FPU policy?
+///
+/// Softirqs on an emulated CPU encrypt and decrypt ESP packets, as Linux's xfrm does, while a task encrypts disk sectors: it
+/// stands for dm-crypt, WireGuard or whatever else uses the FPU on that CPU. Under legacy, packets that find the FPU taken wait
+/// for cryptd, whose queue drops packets once it is full; under other policies softirqs call the cipher directly.
+#[derive(Args)]
+#[command(after_long_help = "\
+Loads (--load):
+  esp                   AES-GCM (rfc4106), IMIX packet sizes
+  esp-cbc               the same with AES-CBC and HMAC-SHA256
+  pcap:FILE             AES-GCM, sizes and times from a capture file
+  pcap-cbc:FILE         the same with AES-CBC and HMAC-SHA256
+
+Row fields (--json):
+  those of 'kiln fpu', and packets, own_packets, ring_missed, replay_lost; at
+  one rate: scheduler, offered_pps, delivered_pps, lost_share, core_share; of
+  the rate from which packets are lost: knee_pps, knee_pps_low, knee_pps_high,
+  knee_gbit_s, knee_core_share, knee_loss; in phases: esp_mb_per_s, esp_ratio,
+  recovery_us
+
+Exit status:
+  1 if state was lost under any policy other than \"none\" (the control, which
+  saves nothing)
+
+Environment:
+  KILN_TIERS=generic,aesni   restricts the tiers
+
+Examples:
+  kiln ipsec --out DIR        from which rate are packets lost? with a picture
+  kiln ipsec --policy legacy,bh-off --packet-rate 220000 --scheduler cfs-6.1
+  kiln ipsec --packet-rate 20000,300000    low, high and low load
+  kiln ipsec --load pcap:traffic.pcap
+
+See also:
+  docs/EMULATION.md, docs/tutorials/network.md")]
+pub struct IpsecArgs {
+    /// legacy, bh-off, nested, nested-v1, preemptible, none [default: these]
+    #[arg(long, value_delimiter = ',', value_name = "NAME,…")]
+    policy: Vec<String>,
+    /// Packets: esp, esp-cbc, pcap:FILE, pcap-cbc:FILE
+    #[arg(
+        long,
+        value_delimiter = ',',
+        value_name = "NAME,…",
+        default_value = "esp"
+    )]
+    load: Vec<String>,
+    /// Packets per second. One rate, or low and high for phases [default: a search for the rate from which packets are lost]
+    #[arg(
+        long,
+        value_delimiter = ',',
+        num_args = 1,
+        value_name = "N[,HIGH]",
+        allow_hyphen_values = true
+    )]
+    packet_rate: Vec<f64>,
+    /// Numbers that an anti-replay window knows
+    #[arg(long, value_name = "N", default_value_t = 64)]
+    replay_window: u32,
+    /// ns that the network stack takes per packet
+    #[arg(long, value_name = "N", default_value_t = 0)]
+    stack_ns: u64,
+    /// Sectors after which the task sends a packet of its own, 0: never [default: 0; with phases and captures 64]
+    #[arg(long, value_name = "N")]
+    own_every: Option<u32>,
+    /// Interrupts per second
+    #[arg(
+        long,
+        value_name = "HZ",
+        allow_hyphen_values = true,
+        default_value_t = IRQ_RATE
+    )]
+    irq_rate: f64,
+    /// Where interrupts come from; signal: from another core
+    #[arg(long, value_enum, default_value_t, value_name = "SOURCE")]
+    inject: Source,
+    /// Measure for about so long, all loads together [default: 48, with --quick 12]
+    #[arg(long, value_name = "N", allow_hyphen_values = true)]
+    seconds: Option<f64>,
+    #[command(flatten)]
+    cpu: CpuArgs,
+}
+
+/// Interrupts by the clock: packets have times of their own.
+#[derive(Clone, Copy, Default, ValueEnum)]
+enum Source {
+    #[default]
+    Timer,
+    Poisson,
+    Signal,
+}
+
+impl IpsecArgs {
+    fn plan(&self, session: &Session) -> Result<(Plan, Settings), Error> {
+        let usual = self.cpu.plan(session)?;
+        let plan = Plan {
+            policies: policies(&self.policy)?,
+            inject: match self.inject {
+                Source::Timer => Inject::Timer,
+                Source::Poisson => Inject::Poisson,
+                Source::Signal => Inject::Signal,
+            },
+            irq_rate: self.irq_rate,
+            budget: parse_seconds(self.seconds, 0.1)?.unwrap_or(usual.budget),
+            ..usual
+        };
+        let loads = self.load.iter().map(|name| name.parse());
+        let settings = Settings {
+            loads: loads.collect::<Result<Vec<EspLoad>, _>>()?,
+            rates: self.packet_rate.clone(),
+            stack_ns: self.stack_ns,
+            own_every: self.own_every,
+            window: self.replay_window,
+        };
+        let plan = plan.checked()?;
+        let settings = settings.checked(&plan)?;
+        Ok((plan, settings))
+    }
+}
+
+impl Question for IpsecArgs {
+    const NAME: &'static str = "ipsec";
+    const TIMED: bool = true;
+    const OF_TIERS: bool = true;
+
+    fn row_types() -> Vec<RowType> {
+        vec![RowType::at::<EspRow>(32)]
+    }
+
+    /// Runs the loads and, with `--out`, draws the results.
+    fn run(&self, session: &Session) -> Result<Exit, Error> {
+        let (plan, settings) = self.plan(session)?;
+        session.settle().answer::<Self, _>(
+            |facts, progress| {
+                let mut bench = Bench::own(&plan)?;
+                let found = run(&plan, &settings, &mut bench, &session.stop, progress)?;
+                let mut outcome = Outcome {
+                    rows: found.rows.into_iter().map(EspRow).collect(),
+                    notes: found.notes,
+                    failed: found.failed,
+                    interrupted: found.interrupted,
+                };
+                draw(&mut outcome, facts, session)?;
+                Ok(outcome)
+            },
+            view::tables,
+        )
+    }
+}
+
+/// `DIR/ipsec-LOAD.svg`, with `--out`.
+fn draw(outcome: &mut Outcome<EspRow>, facts: &Facts, session: &Session) -> Result<(), Error> {
+    let scheduler = outcome.rows.iter().find_map(|r| r.0.sweep.as_ref());
+    let scheduler = scheduler.map_or(String::new(), |s| format!("{}, ", s.scheduler));
+    let note = format!("{}, {scheduler}seed {}", facts.machine.model, session.seed);
+    let mut loads: Vec<&str> = outcome.rows.iter().map(|r| &*r.0.load).collect();
+    loads.dedup();
+    let kinds: Vec<&str> = loads.iter().filter_map(|l| l.split(':').next()).collect();
+    for (n, (load, kind)) in loads.iter().zip(&kinds).enumerate() {
+        // Two captures are two pictures.
+        let number = match kinds[..n].contains(kind) {
+            true => format!("-{}", n + 1),
+            false => String::new(),
+        };
+        let rows = outcome.rows.iter().filter(|r| r.0.load == *load);
+        let rows: Vec<&EspRow> = rows.collect();
+        let file = format!("ipsec-{kind}{number}.svg");
+        if let Some(path) = session.draw(&file, &of_rows("fpu-esp", &rows), &note)? {
+            let line = format!("{load}: picture in {}", path.display());
+            outcome.notes.push(line);
+        }
+    }
+    Ok(())
+}

@@ -1,0 +1,319 @@
+//! Sizes and times from a capture file: classic pcap and pcapng, as far as these two need it.
+//!
+//! Formats: draft-ietf-opsawg-pcap, draft-ietf-opsawg-pcapng.
+
+use std::path::Path;
+
+use kiln_question::Error;
+use pcap_parser::pcap::{parse_pcap_frame, parse_pcap_frame_be, parse_pcap_header};
+use pcap_parser::pcapng::{parse_block_be, parse_block_le, Block};
+use pcap_parser::{Linktype, PcapHeader};
+
+/// A packet of a capture.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Packet {
+    /// Nanoseconds after the first one.
+    pub at: u64,
+    /// Bytes without the link layer's header.
+    pub len: u32,
+}
+
+/// Nanoseconds in a second.
+const NS: u64 = 1_000_000_000;
+/// How a pcapng file, and each section in it, begins.
+const SECTION: [u8; 4] = [0x0a, 0x0d, 0x0d, 0x0a];
+
+/// Larger files are read no further: that is hours of packets.
+const LARGEST: u64 = 1 << 30;
+
+/// What is wrong, and where in the file.
+#[derive(Debug, PartialEq, Eq)]
+struct Fault {
+    offset: usize,
+    why: String,
+}
+
+fn fault<T>(offset: usize, why: impl Into<String>) -> Result<T, Fault> {
+    Err(Fault {
+        offset,
+        why: why.into(),
+    })
+}
+
+/// All packets of a file, in order of time.
+pub(super) fn read(path: &Path) -> Result<Vec<Packet>, Error> {
+    let name = path.display();
+    let cannot = |why: String| {
+        Error::input(format!(
+            "--load pcap: cannot read '{name}': {why}: name a pcap or pcapng file"
+        ))
+    };
+    let size = std::fs::metadata(path).map_err(|e| cannot(e.to_string()))?;
+    if size.is_dir() {
+        return Err(cannot("it is a directory".into()));
+    }
+    if size.len() > LARGEST {
+        return Err(cannot(format!(
+            "it has {} bytes, and 2^30 are the most; cut it with editcap -c",
+            size.len()
+        )));
+    }
+    let bytes = std::fs::read(path).map_err(|e| cannot(e.to_string()))?;
+    parse(&bytes).map_err(|f| {
+        Error::input(format!(
+            "--load pcap: '{name}' at offset {}: {}: capture it again, or mend it with tcpdump -r … -w …",
+            f.offset, f.why
+        ))
+    })
+}
+
+fn parse(bytes: &[u8]) -> Result<Vec<Packet>, Fault> {
+    let mut packets = match parse_pcap_header(bytes) {
+        _ if bytes.starts_with(&SECTION) => blocks(bytes)?,
+        Ok((records, header)) if !header.is_modified_format() => classic(bytes, records, &header)?,
+        Err(e) if e.is_incomplete() => return fault(bytes.len(), "the file ends in its header"),
+        _ => return fault(0, "it begins neither a pcap nor a pcapng file"),
+    };
+    if packets.is_empty() {
+        return fault(bytes.len(), "the file ends without a packet");
+    }
+    packets.sort_by_key(|p| p.at);
+    let first = packets[0].at;
+    for p in &mut packets {
+        p.at -= first;
+    }
+    Ok(packets)
+}
+
+/// Bytes of a link layer's header.
+fn link_header(at: usize, kind: Linktype) -> Result<u32, Fault> {
+    match kind.0 & 0xffff {
+        // NULL, Ethernet, raw IP by its various numbers, Linux's cooked ones.
+        0 | 108 => Ok(4),
+        1 => Ok(14),
+        12 | 14 | 101 | 228 | 229 => Ok(0),
+        113 => Ok(16),
+        276 => Ok(20),
+        kind => fault(
+            at,
+            format!(
+                "link type {kind}: Ethernet, raw IP, loopback and Linux cooked captures are known"
+            ),
+        ),
+    }
+}
+
+/// The longest record that is believed: a snapshot's limit in all tools.
+const LONGEST_RECORD: u32 = 262_144;
+
+fn classic(bytes: &[u8], mut rest: &[u8], header: &PcapHeader) -> Result<Vec<Packet>, Fault> {
+    let link = link_header(20, header.network)?;
+    let unit_ns = if header.is_nanosecond_precision() {
+        1
+    } else {
+        1000
+    };
+    let frame = match header.is_bigendian() {
+        true => parse_pcap_frame_be,
+        false => parse_pcap_frame,
+    };
+    let mut packets = Vec::new();
+    while !rest.is_empty() {
+        let at = bytes.len() - rest.len();
+        let Ok((after, record)) = frame(rest) else {
+            return fault(
+                at,
+                "the file ends in a record, or the record has a false length",
+            );
+        };
+        let part = u64::from(record.ts_usec) * unit_ns;
+        if part >= NS {
+            return fault(
+                at + 4,
+                "a time with more than a second of parts of a second",
+            );
+        }
+        let (kept, len) = (record.caplen, record.origlen);
+        if kept > LONGEST_RECORD || kept > len {
+            return fault(
+                at + 8,
+                format!("a record of {kept} bytes, of a packet of {len}"),
+            );
+        }
+        packets.push(Packet {
+            at: u64::from(record.ts_sec) * NS + part,
+            len: len.saturating_sub(link).max(1),
+        });
+        rest = after;
+    }
+    Ok(packets)
+}
+
+fn blocks(bytes: &[u8]) -> Result<Vec<Packet>, Fault> {
+    let mut packets = Vec::new();
+    // Bytes of the link layer's header, and units of time in a second.
+    let mut interfaces: Vec<(u32, u64)> = Vec::new();
+    let mut big = false;
+    let mut rest = bytes;
+    while !rest.is_empty() {
+        let at = bytes.len() - rest.len();
+        let parsed = match big && !rest.starts_with(&SECTION) {
+            true => parse_block_be(rest),
+            false => parse_block_le(rest),
+        };
+        let block = match parsed {
+            Ok((after, block)) => {
+                rest = after;
+                block
+            }
+            Err(e) if e.is_incomplete() => {
+                return fault(
+                    at,
+                    "the file ends in a block, or the block has a false length",
+                )
+            }
+            Err(_) => return fault(at, "a block that is not as its type demands"),
+        };
+        match block {
+            Block::SectionHeader(section) => {
+                big = section.big_endian();
+                interfaces.clear();
+            }
+            Block::InterfaceDescription(interface) => {
+                let Some(units) = interface.ts_resolution().filter(|units| *units > 0) else {
+                    return fault(at, "a unit of time that no clock has");
+                };
+                interfaces.push((link_header(at + 8, interface.linktype)?, units));
+            }
+            Block::EnhancedPacket(packet) => {
+                let Some((link, units)) = interfaces.get(packet.if_id as usize) else {
+                    let id = packet.if_id;
+                    return fault(
+                        at + 8,
+                        format!("a packet of interface {id}, which was not described"),
+                    );
+                };
+                let time = u128::from(packet.ts_high) << 32 | u128::from(packet.ts_low);
+                packets.push(Packet {
+                    at: (time * u128::from(NS) / u128::from(*units)) as u64,
+                    len: packet.origlen.saturating_sub(*link).max(1),
+                });
+            }
+            // Without times they cannot be put on a line.
+            Block::SimplePacket(_) => return fault(at, "a simple packet block, which has no time"),
+            _ => {}
+        }
+    }
+    Ok(packets)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn put(bytes: &mut Vec<u8>, big: bool, words: &[u32]) {
+        for w in words {
+            bytes.extend(if big {
+                w.to_be_bytes()
+            } else {
+                w.to_le_bytes()
+            });
+        }
+    }
+
+    fn pcap(big: bool, magic: u32) -> Vec<u8> {
+        let mut b = Vec::new();
+        put(&mut b, big, &[magic, 0x0004_0002, 0, 0, 65535, 1]);
+        // The second is earlier: files of several interfaces are like that.
+        put(&mut b, big, &[10, 500, 20, 1514]);
+        b.extend([7; 20]);
+        put(&mut b, big, &[10, 100, 0, 54]);
+        b
+    }
+
+    fn pcapng(big: bool) -> Vec<u8> {
+        let mut b = Vec::new();
+        put(&mut b, big, &[0x0a0d_0d0a, 28, 0x1a2b_3c4d, 1, !0, !0, 28]);
+        let (link, option) = match big {
+            true => (101 << 16, 9 << 16 | 1),
+            false => (101, 1 << 16 | 9),
+        };
+        let nanoseconds = if big { 9 << 24 } else { 9 };
+        put(&mut b, big, &[1, 32, link, 0, option, nanoseconds, 0, 32]);
+        put(&mut b, big, &[0x99, 12, 12]);
+        for (time, len) in [(1_000, 40), (251_000, 1500)] {
+            put(&mut b, big, &[6, 36, 0, 0, time, 4, len, 0xabcd, 36]);
+        }
+        b
+    }
+
+    #[test]
+    fn files_in_all_forms() {
+        for big in [false, true] {
+            for (magic, unit) in [(0xa1b2_c3d4, 1000), (0xa1b2_3c4d, 1)] {
+                let got = parse(&pcap(big, magic)).unwrap();
+                let want = [(0, 40), (400 * unit, 1500)].map(|(at, len)| Packet { at, len });
+                assert_eq!(got, want, "{big} {magic:x}");
+            }
+            let want = [(0, 40), (250_000, 1500)].map(|(at, len)| Packet { at, len });
+            assert_eq!(parse(&pcapng(big)).unwrap(), want, "{big}");
+        }
+    }
+
+    #[test]
+    fn a_cut_file_is_refused_where_it_ends() {
+        for file in [pcap(false, 0xa1b2_c3d4), pcapng(false), pcapng(true)] {
+            let mut whole = 0;
+            for n in 0..file.len() {
+                match parse(&file[..n]) {
+                    // Between two records nothing is missing.
+                    Ok(_) => whole += 1,
+                    Err(f) => assert!(f.offset <= n, "{n}: {f:?}"),
+                }
+            }
+            assert!(whole <= 1, "{whole}");
+            assert!(parse(&file).is_ok());
+        }
+    }
+
+    #[test]
+    fn no_bytes_bring_it_down() {
+        let mut x = 1u64;
+        for file in [pcap(false, 0xa1b2_c3d4), pcapng(false), pcapng(true)] {
+            for _ in 0..20_000 {
+                let mut bad = file.clone();
+                for _ in 0..3 {
+                    x = x.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
+                    let at = (x >> 33) as usize % bad.len();
+                    bad[at] = (x >> 20) as u8;
+                }
+                if let Err(f) = parse(&bad) {
+                    assert!(f.offset <= bad.len() && !f.why.is_empty());
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn faults_say_what_and_where() {
+        let f = |bytes: &[u8]| parse(bytes).unwrap_err();
+        assert_eq!(f(b"GIF89a..").offset, 0);
+        assert!(f(b"").why.contains("ends in"));
+        let mut bad = pcap(false, 0xa1b2_c3d4);
+        bad[20] = 147;
+        assert_eq!(f(&bad).offset, 20);
+        assert!(f(&bad).why.contains("link type 147"));
+        let mut bad = pcap(false, 0xa1b2_c3d4);
+        bad[35] = 0x7f;
+        assert_eq!(f(&bad).offset, 24);
+        let mut bad = pcap(false, 0xa1b2_c3d4);
+        bad[36..38].copy_from_slice(&[19, 0]);
+        assert!(f(&bad).offset == 32 && f(&bad).why.contains("a packet of 19"));
+        let mut bad = pcapng(false);
+        let end = bad.len() - 4;
+        bad[end] = 40;
+        assert_eq!(f(&bad).offset, end - 32);
+        let only_header = &pcap(false, 0xa1b2_c3d4)[..24];
+        assert!(f(only_header).why.contains("without a packet"));
+    }
+}

@@ -1,0 +1,234 @@
+//! From which rate an IPsec gateway loses packets, in a sentence.
+
+use kiln_question::survey::words::{figure, number, word};
+use kiln_question::survey::{Estimate, Row, Runs};
+use serde_json::Value;
+
+use crate::fpu::NESTED_FPU;
+
+/// The row of a policy's knee.
+fn knee<'a>(rows: &[&'a Value], policy: &str) -> Option<&'a Value> {
+    let ends = |r: &Value| number(r, "knee_pps_low").or(number(r, "knee_pps_high"));
+    let wanted = |r: &&&Value| word(r, "policy") == policy && ends(r).is_some();
+    rows.iter().find(wanted).copied()
+}
+
+/// Packets per second: `250 k`, `1.23 M`.
+fn packets(pps: f64) -> String {
+    match pps {
+        p if p >= 999_500.0 => format!("{} M", figure(p / 1e6)),
+        p => format!("{:.0} k", p / 1e3),
+    }
+}
+
+fn interval(e: &Estimate) -> String {
+    match (e.low, e.high) {
+        (Some(low), Some(high)) => format!(" ({} to {})", packets(low), packets(high)),
+        _ => String::new(),
+    }
+}
+
+/// What is known of a policy's knee.
+enum Knee {
+    At(Estimate),
+    /// Nothing was lost at this rate, the highest that was tried in every process.
+    Above(f64),
+    /// The lowest rate that was tried lost packets.
+    Below(f64),
+}
+
+impl Knee {
+    /// A rate that some processes reached and others did not is cut to what all have shown.
+    fn of(runs: &Runs, policy: &str) -> Option<Knee> {
+        let field = |name: &'static str| {
+            runs.estimate(|rows| knee(rows, policy).and_then(|r| number(r, name)))
+        };
+        let (value, low, high) = (
+            field("knee_pps"),
+            field("knee_pps_low"),
+            field("knee_pps_high"),
+        );
+        let with = runs.estimate(|rows| knee(rows, policy).map(|_| 1.0))?;
+        let least = |e: &Estimate| e.values.iter().copied().fold(f64::INFINITY, f64::min);
+        let most = |e: &Estimate| e.values.iter().copied().fold(0.0, f64::max);
+        match (value, low, high) {
+            (Some(value), low, high) if value.values.len() == with.values.len() => {
+                // Rates are steps of 9 %: five equal knees are not known better than each of them.
+                Some(Knee::At(Estimate {
+                    low: value
+                        .low
+                        .map(|v| low.as_ref().map_or(v, |seen| v.min(least(seen)))),
+                    high: value
+                        .high
+                        .map(|v| high.as_ref().map_or(v, |seen| v.max(most(seen)))),
+                    ..value
+                }))
+            }
+            (_, Some(low), _) if low.values.len() == with.values.len() => {
+                Some(Knee::Above(least(&low)))
+            }
+            (_, _, Some(high)) => Some(Knee::Below(most(&high))),
+            _ => None,
+        }
+    }
+
+    /// What a gateway does, with the rate.
+    fn sentence(&self, row: Option<&Value>) -> String {
+        match self {
+            Knee::Above(rate) => format!("loses none up to {} packets/s", packets(*rate)),
+            Knee::Below(rate) => format!("loses packets even at {} packets/s", packets(*rate)),
+            Knee::At(e) => {
+                let of = |name| row.and_then(|r| number(r, name));
+                let core = of("knee_core_share").map_or(String::new(), |share| {
+                    format!(", {:.0} % of the core used", 100.0 * share.clamp(0.0, 1.0))
+                });
+                let per_packet = of("knee_gbit_s").zip(of("knee_pps")).map(|(g, p)| g / p);
+                let gbit = per_packet.map_or(String::new(), |g| {
+                    format!(" ({} Gbit/s{core})", figure(e.value * g))
+                });
+                format!(
+                    "starts to lose packets at {}{} packets/s{gbit}",
+                    packets(e.value),
+                    interval(e)
+                )
+            }
+        }
+    }
+
+    /// The rates it may have.
+    fn ends(&self) -> Option<(f64, f64)> {
+        match self {
+            Knee::At(e) => e.low.zip(e.high),
+            Knee::Above(rate) => Some((*rate, f64::INFINITY)),
+            Knee::Below(rate) => Some((0.0, *rate)),
+        }
+    }
+}
+
+pub(super) fn knees(runs: &Runs) -> Option<Row> {
+    let (legacy, direct) = (Knee::of(runs, "legacy")?, Knee::of(runs, "bh-off")?);
+    let rows = runs.first();
+    let (first, second) = (knee(rows, "legacy"), knee(rows, "bh-off"));
+    let conditions = first?;
+    let verdict = match (legacy.ends(), direct.ends()) {
+        (Some((_, high)), Some((low, _))) if high < low => "legacy loses earlier",
+        (Some((low, _)), Some((_, high))) if low > high => "bh-off loses earlier",
+        (Some(_), Some(_)) => "no difference was found",
+        _ => "too few processes to compare them",
+    };
+    let text = format!(
+        "An IPsec gateway on one core {} with FPU sections as in Linux up to 6.14 (legacy: falling back to cryptd, whose queue \
+         overflows while its worker waits for the CPU), and {} with softirqs disabled in sections, as in 6.15 (bh-off): \
+         {verdict}. Emulated CPU, {}, scheduler {} as on {} CPU{}, IMIX, the cipher alone without the network stack",
+        legacy.sentence(first),
+        direct.sentence(second),
+        word(conditions, "impl"),
+        word(conditions, "scheduler"),
+        number(conditions, "scheduler_cpus")?,
+        if number(conditions, "scheduler_cpus") == Some(1.0) { "" } else { "s" },
+    );
+    Some(match &legacy {
+        Knee::At(e) => Row::estimate(&NESTED_FPU, e, "packets/s", text),
+        Knee::Above(rate) => {
+            Row::new(&NESTED_FPU, *rate, "packets/s", text).within(Some(*rate), None)
+        }
+        Knee::Below(rate) => {
+            Row::new(&NESTED_FPU, *rate, "packets/s", text).within(None, Some(*rate))
+        }
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::survey::ESP;
+    use super::*;
+    use crate::testing::{answer, sentences};
+    use kiln_question::survey::Answer;
+    use serde_json::json;
+
+    fn row(policy: &str, knee: Option<f64>, low: Option<f64>, high: Option<f64>) -> Value {
+        json!({"policy": policy, "control": false, "impl": "gcm", "scheduler": "eevdf-6.12", "scheduler_cpus": 1,
+               "knee_pps": knee, "knee_pps_low": low, "knee_pps_high": high,
+               "knee_gbit_s": knee.map(|k| k * 2.7e-6), "knee_core_share": 0.25})
+    }
+
+    fn at(policy: &str, pps: f64) -> Value {
+        row(policy, Some(pps), Some(pps * 0.95), Some(pps * 1.05))
+    }
+
+    /// Five processes whose knees differ by a few per cent.
+    fn sentence(legacy: impl Fn(f64) -> Value, direct: impl Fn(f64) -> Value) -> String {
+        let answers: Vec<Answer> = (0..5)
+            .map(|i| 1.0 + 0.01 * f64::from(i))
+            .map(|x| answer(&ESP, json!([legacy(x), direct(x)])))
+            .collect();
+        let all = sentences(&NESTED_FPU, &answers);
+        assert_eq!(all.len(), 1);
+        all.into_iter().next().unwrap()
+    }
+
+    #[test]
+    fn legacy_loses_earlier() {
+        let text = sentence(|x| at("legacy", 250e3 * x), |x| at("bh-off", 5e6 * x));
+        assert!(
+            text.contains("An IPsec gateway on one core starts to lose packets at 255 k ("),
+            "{text}"
+        );
+        assert!(
+            text.contains("Gbit/s, 25 % of the core used)") && text.contains("at 5.10 M ("),
+            "{text}"
+        );
+        assert!(
+            text.contains(
+                ": legacy loses earlier. Emulated CPU, gcm, scheduler eevdf-6.12 as on 1 CPU, IMIX"
+            ),
+            "{text}"
+        );
+    }
+
+    #[test]
+    fn the_contrary_is_said() {
+        let text = sentence(|x| at("legacy", 5e6 * x), |x| at("bh-off", 250e3 * x));
+        assert!(text.contains(": bh-off loses earlier"), "{text}");
+        let text = sentence(|x| at("legacy", 5e6 * x), |x| at("bh-off", 5.01e6 / x));
+        assert!(text.contains(": no difference was found"), "{text}");
+    }
+
+    #[test]
+    fn a_knee_that_was_not_reached_is_a_bound() {
+        let text = sentence(
+            |x| at("legacy", 250e3 * x),
+            |_| row("bh-off", None, Some(9e6), None),
+        );
+        assert!(
+            text.contains("and loses none up to 9.00 M packets/s with")
+                && text.contains(": legacy loses earlier"),
+            "{text}"
+        );
+        let text = sentence(
+            |_| row("legacy", None, None, Some(32e3)),
+            |x| at("bh-off", 5e6 * x),
+        );
+        assert!(
+            text.contains("loses packets even at 32 k packets/s"),
+            "{text}"
+        );
+        let text = sentence(
+            |_| row("legacy", None, Some(9e6), None),
+            |_| row("bh-off", None, Some(9e6), None),
+        );
+        assert!(text.contains(": no difference was found"), "{text}");
+    }
+
+    #[test]
+    fn one_process_has_no_verdict_and_one_policy_no_sentence() {
+        let one = answer(&ESP, json!([at("legacy", 2e5), at("bh-off", 5e6)]));
+        let all = sentences(&NESTED_FPU, &[one]);
+        assert!(
+            all[0].contains("at 200 k packets/s") && all[0].contains(": too few processes"),
+            "{all:?}"
+        );
+        let half = answer(&ESP, json!([at("legacy", 2e5)]));
+        assert!(sentences(&NESTED_FPU, &[half]).is_empty());
+    }
+}

@@ -1,0 +1,70 @@
+//! What loads of packets are asked for in addition to the plan of all loads.
+
+use kiln_kernel::esp;
+use kiln_question::Error;
+
+use super::sweep::HIGHEST_PPS;
+use super::traffic::{EspLoad, Source};
+use crate::fpu::plan::Plan;
+
+/// Interrupts per second, unless others are asked for.
+pub(super) const IRQ_RATE: f64 = 4000.0;
+
+/// The packets, and what receives them.
+#[derive(Clone, Debug)]
+pub(super) struct Settings {
+    /// The loads.
+    pub loads: Vec<EspLoad>,
+    /// Packets per second: none, a search for the knee; one, that rate; two, low, high and low load.
+    pub rates: Vec<f64>,
+    /// Nanoseconds that the rest of the network stack takes for a packet.
+    pub stack_ns: u64,
+    /// After so many sectors the task sends a packet of its own; 0: never.
+    pub own_every: Option<u32>,
+    /// Numbers that anti-replay windows know.
+    pub window: u32,
+}
+
+impl Settings {
+    /// Checks the settings, and that the plan suits packets.
+    ///
+    /// # Errors
+    /// A rate, time, number or window out of range; a rate for a capture, which has times of its own.
+    pub(super) fn checked(self, plan: &Plan) -> Result<Settings, Error> {
+        let valid = self.rates.iter().all(|r| (1.0..=HIGHEST_PPS).contains(r));
+        if !valid || self.rates.len() > 2 || !self.rates.is_sorted() {
+            let rates: Vec<String> = self.rates.iter().map(f64::to_string).collect();
+            return Err(Error::input(format!(
+                "--packet-rate {}: one rate, or two with the low one first, from 1 to {HIGHEST_PPS} packets per second",
+                rates.join(",")
+            )));
+        }
+        if self.stack_ns > 100_000 {
+            return Err(Error::input(format!(
+                "--stack-ns {}: 0 to 100000 ns per packet",
+                self.stack_ns
+            )));
+        }
+        let capture = |l: &&EspLoad| matches!(l.source, Source::Capture(_));
+        if let (false, Some(load)) = (self.rates.is_empty(), self.loads.iter().find(capture)) {
+            return Err(Error::input(format!(
+                "--packet-rate with --load {}: a capture has times of its own: leave --packet-rate out",
+                load.name
+            )));
+        }
+        if !(1..=esp::replay::MAX).contains(&self.window) {
+            return Err(Error::input(format!(
+                "--replay-window {}: a window knows 1 to {} numbers",
+                self.window,
+                esp::replay::MAX
+            )));
+        }
+        if plan.irq_rate < 500.0 {
+            return Err(Error::input(format!(
+                "--irq-rate {}: packets come with interrupts: 500 a second at least",
+                plan.irq_rate
+            )));
+        }
+        Ok(self)
+    }
+}

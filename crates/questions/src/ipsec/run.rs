@@ -1,0 +1,496 @@
+//! The rounds: each runs every policy through the whole load, and through its control.
+
+use std::borrow::Cow;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::{Duration, Instant};
+
+use kiln_kernel::cipher::Op;
+use kiln_kernel::cpu::kiln_tsc_hz;
+use kiln_kernel::crypto::{self, Model};
+use kiln_kernel::esp::{self, Esp, Flow};
+use kiln_kernel::fpu::Policy;
+use kiln_kernel::load::Counts;
+use kiln_measure::{ratio, Round, Series, SplitMix64};
+use kiln_question::{Error, Outcome, Report};
+
+use super::plan::Settings;
+use super::sweep;
+use super::traffic::{self, EspLoad, Source, Traffic};
+use crate::fpu::bench::Bench;
+use crate::fpu::course::Course;
+use crate::fpu::plan::{Entry, Fallback, Plan, BUSIEST_TABLE};
+use crate::fpu::row::Row;
+use crate::fpu::tally::Tally;
+use crate::fpu::timeline::Timeline;
+use crate::fpu::workload::{messages, Workload};
+
+/// Fewer rounds have no interval.
+const ROUNDS: u32 = 6;
+/// The task's sectors.
+const SECTOR: usize = 4096;
+const SECTORS: usize = 16;
+/// Sectors of one kernel entry, and after how many the task sends a packet of its own.
+pub(super) const ENTRY: u64 = 16;
+const OWN_EVERY: u32 = 64;
+/// Packets whose time is taken before the first round.
+const PRICED: u64 = 20_000;
+
+/// What a policy has counted so far.
+#[derive(Default)]
+struct Sum {
+    tally: Tally,
+    flows: [Flow; 2],
+    /// Payload of the high phase a second, MB, a round each.
+    rate: Series,
+    recovery_us: Vec<f64>,
+    never: u32,
+    missed: u64,
+    own: u64,
+}
+
+/// Runs the loads on a CPU of Kiln's own. Each row is followed by its control. The run has failed if a policy lost state
+/// that must not.
+///
+/// # Errors
+/// A host that gives no timers or second core.
+pub(super) fn run(
+    plan: &Plan,
+    settings: &Settings,
+    bench: &mut Bench,
+    stop: &AtomicBool,
+    progress: Report<'_>,
+) -> Result<Outcome<Row>, Error> {
+    let mut outcome = Outcome::default();
+    outcome.notes.extend(plan.inject.notes(plan.irq_rate));
+    let part = 1.0 / settings.loads.len() as f64;
+    for (i, load) in settings.loads.iter().enumerate() {
+        if stop.load(Ordering::Relaxed) {
+            break;
+        }
+        let mut tell = |done: f64| progress((i as f64 + done) * part, &load.name);
+        let phases = settings.rates.len() == 2 || load.source != Source::Imix;
+        let run = if phases { one } else { sweep::run };
+        run(plan, settings, load, bench, stop, &mut tell, &mut outcome)?;
+    }
+    bench.put_back();
+    outcome.failed = outcome.rows.iter().any(Row::fails);
+    outcome.interrupted = stop.load(Ordering::Relaxed);
+    notes(plan, settings, &mut outcome);
+    Ok(outcome)
+}
+
+/// Only under legacy do softirqs find the FPU taken: there the drivers are behind the simd helper.
+pub(super) fn model(policy: Policy) -> Model {
+    match policy.name() {
+        "legacy" => Model::Helper,
+        _ => Model::Direct,
+    }
+}
+
+pub(super) fn entries(plan: &Plan) -> Vec<Entry> {
+    let of = |&policy: &Policy| Entry {
+        policy,
+        fallback: match model(policy) {
+            Model::Helper => Fallback::Cryptd,
+            Model::Direct => Fallback::Scalar,
+        },
+    };
+    plan.policies.iter().map(of).collect()
+}
+
+pub(super) fn esp_plan(
+    plan: &Plan,
+    settings: &Settings,
+    load: &EspLoad,
+    traffic: &Traffic,
+) -> esp::Plan {
+    esp::Plan {
+        transform: load.transform,
+        sizes: traffic.sizes.clone(),
+        arrivals: traffic.arrivals.clone(),
+        phase_end: traffic.phase_end,
+        window: settings.window,
+        own_every: settings.own_every.unwrap_or(match settings.rates.len() {
+            // The curve is of packets that are forwarded.
+            0 | 1 if load.source == Source::Imix => 0,
+            _ => OWN_EVERY,
+        }),
+        stack_ns: settings.stack_ns,
+        irq_ns: (1e9 / plan.irq_rate) as u64,
+        log: 0,
+    }
+}
+
+/// A load with the drivers of a model. The same seed makes the same keys and packets.
+pub(super) fn open(plan: &Plan, load: &esp::Plan, model: Model) -> Result<Esp, Error> {
+    model.set();
+    crypto::seed(plan.seed);
+    let sectors = messages(plan.seed, 3, Op::Encrypt, SECTOR, SECTORS)?;
+    let mut rng = SplitMix64(plan.seed ^ 0x6573_7000);
+    Esp::new(load, sectors, &mut |bytes| rng.fill(bytes)).map_err(|e| {
+        Error::lacks(format!(
+            "{}: the crypto API says {e}: allow the tiers it needs in KILN_TIERS",
+            load.transform.alg()
+        ))
+    })
+}
+
+/// What arrives, by what a packet takes where nothing interrupts.
+fn traffic_of(
+    plan: &Plan,
+    settings: &Settings,
+    load: &EspLoad,
+    bench: &mut Bench,
+    notes: &mut Vec<String>,
+) -> Result<Traffic, Error> {
+    if let Source::Capture(packets) = &load.source {
+        let runs = 2 * ROUNDS * entries(plan).len() as u32 * settings.loads.len() as u32;
+        let longest = (plan.budget / runs).saturating_sub(Duration::from_millis(60));
+        return Ok(traffic::replay(
+            packets,
+            longest.max(Duration::from_millis(20)),
+        ));
+    }
+    let [low, high] = settings.rates[..] else {
+        return Err(Error::input("--packet-rate LOW,HIGH: two rates"));
+    };
+    let price = direct_price_ns(plan, settings, load, bench)?;
+    notes.push(format!(
+        "{}: a packet takes {:.0} ns where nothing interrupts, so the high load is {:.0} % of a core by the direct way",
+        load.name,
+        price,
+        100.0 * high * price / 1e9
+    ));
+    let config = plan.config();
+    let slice_us = config.slice_us.max(config.tick_us);
+    Ok(traffic::imix(plan.seed, (low, high), slice_us, plan.quick))
+}
+
+/// Nanoseconds that a packet takes where nothing interrupts and the FPU is usable.
+pub(super) fn direct_price_ns(
+    plan: &Plan,
+    settings: &Settings,
+    load: &EspLoad,
+    bench: &mut Bench,
+) -> Result<f64, Error> {
+    let few = traffic::constant(plan.seed, 1000.0, true);
+    let sample = esp_plan(plan, settings, load, &few);
+    let direct = bh_off().unwrap_or(plan.policies[0]);
+    direct.set(bench.cpu());
+    let mut esp = open(plan, &sample, Model::Direct)?;
+    esp.price_ns(bench.cpu(), PRICED / 10);
+    // Short ones, so that one at least is not stretched by the host.
+    let prices = (0..40).map(|_| esp.price_ns(bench.cpu(), PRICED / 40));
+    Ok(prices.fold(f64::INFINITY, f64::min))
+}
+
+fn bh_off() -> Option<Policy> {
+    Policy::all().into_iter().find(|p| p.name() == "bh-off")
+}
+
+#[allow(clippy::too_many_arguments)]
+fn one(
+    plan: &Plan,
+    settings: &Settings,
+    load: &EspLoad,
+    bench: &mut Bench,
+    stop: &AtomicBool,
+    tell: &mut dyn FnMut(f64),
+    outcome: &mut Outcome<Row>,
+) -> Result<(), Error> {
+    let traffic = traffic_of(plan, settings, load, bench, &mut outcome.notes)?;
+    outcome
+        .notes
+        .push(format!("{}: {}", load.name, traffic.note));
+    let esp_plan = esp_plan(plan, settings, load, &traffic);
+    let entries = entries(plan);
+    let mut loads: Vec<(Model, Esp)> = Vec::new();
+    for e in &entries {
+        let m = model(e.policy);
+        if loads.iter().all(|(have, _)| *have != m) {
+            loads.push((m, open(plan, &esp_plan, m)?));
+        }
+    }
+    let mut sums: Vec<[Sum; 2]> = Vec::new();
+    sums.resize_with(entries.len(), Default::default);
+    let mut lines = vec![Timeline::default(); entries.len()];
+    let high_s = (traffic.phase_end[1] - traffic.phase_end[0]) as f64 / 1e9;
+    let share = plan.budget / settings.loads.len() as u32;
+    let (start, mut rounds) = (Instant::now(), 0u32);
+    let stopped = || stop.load(Ordering::Relaxed);
+    while !stopped() && (rounds < ROUNDS || start.elapsed() < share) {
+        for turn in 0..entries.len() {
+            // No policy always follows the same one.
+            let n = entries.len();
+            let i = (turn * if rounds % 2 == 0 { 1 } else { n - 1 } + rounds as usize) % n;
+            for half in 0..2 {
+                let quiet = (half + rounds) % 2 == 1;
+                let m = model(entries[i].policy);
+                let Some((_, esp)) = loads.iter_mut().find(|(have, _)| *have == m) else {
+                    continue;
+                };
+                let went = sums[i][usize::from(quiet)].run(plan, bench, entries[i], esp, quiet)?;
+                if !quiet {
+                    sums[i][0].rate.rounds.push(round(high_mb(&went) / high_s));
+                    lines[i].add(&went);
+                }
+            }
+            tell(start.elapsed().as_secs_f64() / share.as_secs_f64());
+            if stopped() {
+                break;
+            }
+        }
+        rounds += 1;
+    }
+    outcome
+        .notes
+        .push(format!("{}: {rounds} rounds", load.name));
+    let before = outcome.rows.len();
+    rows(plan, load, &entries, &sums, &loads, outcome);
+    let phases = traffic.phase_end.map(|ns| ns as f64 / 1e6);
+    let real = outcome.rows[before..].iter_mut().filter(|r| !r.control);
+    for (row, line) in real.zip(&lines) {
+        row.course = Some(Course::of(line, phases));
+    }
+    Ok(())
+}
+
+fn high_mb(o: &esp::Outcome) -> f64 {
+    o.flows.iter().map(|f| f.bytes[1]).sum::<u64>() as f64 / 1e6
+}
+
+fn round(rate: f64) -> Round {
+    Round {
+        best: Some(rate),
+        samples: vec![rate],
+        complete: true,
+    }
+}
+
+/// What a run counted, as tallies have it.
+pub(super) fn counts_of(o: &esp::Outcome) -> Counts {
+    let flows = |f: fn(&Flow) -> u64| o.flows.iter().map(f).sum::<u64>();
+    Counts {
+        task_ops: o.sectors,
+        task_corrupted: o.sectors_corrupted,
+        softirq_ops: flows(|f| f.done),
+        softirq_corrupted: flows(|f| f.corrupted),
+        user_corrupted: o.user_corrupted,
+        async_punts: flows(|f| f.async_punts),
+        dropped: flows(|f| f.dropped),
+        reordered: flows(|f| f.reordered),
+        errors: flows(|f| f.errors),
+        ..Counts::default()
+    }
+}
+
+/// The task's.
+pub(super) fn work() -> Workload {
+    Workload {
+        len: SECTOR,
+        packet: 0,
+        name: "esp",
+        entry: ENTRY,
+    }
+}
+
+impl Sum {
+    fn run(
+        &mut self,
+        plan: &Plan,
+        bench: &mut Bench,
+        entry: Entry,
+        esp: &mut Esp,
+        quiet: bool,
+    ) -> Result<esp::Outcome, Error> {
+        let cpu = bench.cpu();
+        entry.policy.set(cpu);
+        model(entry.policy).set();
+        cpu.reset_stats();
+        let source = plan.inject.start(cpu, plan.irq_rate, plan.seed)?;
+        let o = esp.run(cpu, ENTRY, quiet);
+        drop(source);
+        self.tally.take(cpu, counts_of(&o), o.seconds);
+        for (sum, f) in self.flows.iter_mut().zip(&o.flows) {
+            sum.replay_lost += f.replay_lost;
+            sum.dropped += f.dropped;
+            sum.reordered += f.reordered;
+            for (sum, bytes) in sum.bytes.iter_mut().zip(f.bytes) {
+                *sum += bytes;
+            }
+        }
+        match o.recovery_us {
+            Some(us) => self.recovery_us.push(us),
+            None => self.never += 1,
+        }
+        self.missed += o.missed;
+        self.own += o.own_packets;
+        Ok(o)
+    }
+
+    /// The middle one; none if most never recovered.
+    fn recovery(&self) -> Option<f64> {
+        let mut all = self.recovery_us.clone();
+        all.resize(all.len() + self.never as usize, f64::INFINITY);
+        all.sort_unstable_by(f64::total_cmp);
+        all.get(all.len() / 2).copied().filter(|us| us.is_finite())
+    }
+}
+
+fn rows(
+    plan: &Plan,
+    load: &EspLoad,
+    entries: &[Entry],
+    sums: &[[Sum; 2]],
+    loads: &[(Model, Esp)],
+    outcome: &mut Outcome<Row>,
+) {
+    for (entry, pair) in entries.iter().zip(sums) {
+        for (control, sum) in [false, true].into_iter().zip(pair) {
+            let first = &sums[0][usize::from(control)];
+            let mut row = Row::new(
+                plan,
+                *entry,
+                work(),
+                0,
+                &sum.tally,
+                control,
+                kiln_tsc_hz() / 1e6,
+            );
+            row.load = load.name.clone().into();
+            let driver = loads.iter().find(|(m, _)| *m == model(entry.policy));
+            row.imp = driver.map_or("".into(), |(_, esp)| esp.driver().to_string().into());
+            if entry.fallback == Fallback::Scalar {
+                row.fallback = Cow::Borrowed("none");
+            }
+            row.set_ratio(sum.tally.ratio(&first.tally));
+            if !control {
+                row.set_of_control(pair[0].tally.ratio(&pair[1].tally));
+            }
+            let c = &sum.tally.counts;
+            row.async_punts = Some(c.async_punts);
+            row.reordered = Some(c.reordered);
+            row.dropped = Some(c.dropped);
+            row.packets = Some(c.softirq_ops);
+            row.own_packets = Some(sum.own);
+            row.ring_missed = Some(sum.missed);
+            row.replay_lost = Some(sum.flows.iter().map(|f| f.replay_lost).sum());
+            let bytes: u64 = sum.flows.iter().flat_map(|f| f.bytes).sum();
+            row.softirq_mb_per_s =
+                (sum.tally.seconds > 0.0).then(|| bytes as f64 / sum.tally.seconds / 1e6);
+            if !control {
+                let one = Series {
+                    rounds: vec![round(1.0); sum.rate.rounds.len()],
+                    ..Series::default()
+                };
+                row.set_esp(ratio(&sum.rate, &one), ratio(&sum.rate, &first.rate));
+                row.recovery_us = sum.recovery();
+            }
+            if plan.irq_rate > BUSIEST_TABLE {
+                row.without_throughput();
+            }
+            outcome.rows.push(row);
+        }
+    }
+}
+
+fn notes(plan: &Plan, settings: &Settings, outcome: &mut Outcome<Row>) {
+    let config = plan.config();
+    let model = if config.preempt_full {
+        "full"
+    } else {
+        "voluntary"
+    };
+    outcome.notes.push(format!(
+        "emulated CPU: preemption {model}, {}, a switch of tasks is charged {:.1} µs",
+        plan.scheduler_note(),
+        config.switch_ns as f64 / 1e3
+    ));
+    let phases = outcome.rows.iter().any(|r| r.course.is_some());
+    let own = match settings.own_every.unwrap_or(if phases { OWN_EVERY } else { 0 }) {
+        0 => "sends none itself".to_string(),
+        n => format!(
+            "after each {n} sends a packet of its own on the association of the packets that go into the tunnel"
+        ),
+    };
+    outcome.notes.push(format!(
+        "the task encrypts sectors of {SECTOR} B by the crypto API, {ENTRY} per kernel entry, and {own}; all sectors and packets \
+         are compared with what implementations without SIMD made before; a receiver's window knows {} numbers",
+        settings.window
+    ));
+    if phases {
+        outcome.notes.push(
+            "esp: payload that arrived in the high phase and that a receiver took, per second, the median of the rounds; \
+             recovery: from the end of the high phase until no packet waited (median)"
+                .to_string(),
+        );
+    }
+    if outcome.rows.iter().any(|r| r.sweep.is_some()) {
+        outcome.notes.push(format!(
+            "lost: dropped by cryptd's queue, by the card's ring of 4096 because the core is full, or refused by an anti-replay \
+             window; a rate loses packets if more than {} % of those of all its trials are lost, or if after most trials the core has not caught up \
+             10 ms after the last packet; the knee is between the lowest such rate and the rate below it, 9 % apart; low and high \
+             cover all rounds and one more rate on either side; Gbit/s are of IP packets \
+             without ESP; core: what packets take from the task, compared with the same interrupts without packets",
+            100.0 * sweep::LOST
+        ));
+    }
+    outcome.notes.push(
+        "legacy: drivers behind the simd helper, and packets that find the FPU taken, or others of theirs waiting, go to cryptd, \
+         whose queue takes 1000 (dropped: ESP asks for no backlog); the other policies call the drivers directly"
+            .to_string(),
+    );
+    let reordered_in = outcome
+        .rows
+        .iter()
+        .any(|r| r.policy == "legacy" && r.replay_lost > Some(0));
+    if reordered_in {
+        outcome.notes.push(
+            "reordered: the task's own packets overtake those that wait for cryptd, as it may: it can sleep; packets of softirqs \
+             keep their order"
+                .to_string(),
+        );
+    }
+    for r in outcome
+        .rows
+        .iter()
+        .filter(|r| !r.control && r.policy == "legacy")
+    {
+        if r.sweep.is_none() && r.async_punts > Some(0) && r.dropped == Some(0) {
+            let more = match r.load.starts_with("pcap") {
+                true => "--scheduler has others",
+                false => "raise the rate",
+            };
+            outcome.notes.push(format!(
+                "{}: cryptd carried the high load: nothing was dropped; {more}",
+                r.load
+            ));
+        }
+    }
+    let missed = outcome
+        .rows
+        .iter()
+        .filter(|r| r.sweep.is_none())
+        .filter_map(|r| r.ring_missed)
+        .sum::<u64>();
+    if missed > 0 {
+        outcome.notes.push(format!(
+            "{missed} packets found the card's ring of 4096 full and never became requests (ring_missed)"
+        ));
+    }
+    let none = outcome
+        .rows
+        .iter()
+        .filter(|r| r.policy == "none" && !r.control);
+    let wrong: u64 = none.map(|r| r.corrupted).sum();
+    if wrong > 0 {
+        outcome.notes.push(format!(
+            "none, the broken control, saves nothing: {wrong} results were wrong"
+        ));
+    }
+    if outcome.interrupted {
+        outcome
+            .notes
+            .push("interrupted: figures of the rounds until then".to_string());
+    }
+}

@@ -1,0 +1,50 @@
+//! What `kiln ipsec` adds to the survey.
+
+use kiln_question::survey::{args, Contribution, Part, Runs};
+
+use super::headline;
+use crate::fpu::NESTED_FPU;
+
+pub(crate) static SURVEY: &[Contribution] = &[Contribution {
+    topic: &NESTED_FPU,
+    parts: &[&ESP],
+    rows: |answers| {
+        let row = headline::knees(&Runs::of(answers, &[&ESP]));
+        row.into_iter().collect()
+    },
+    failed: |_| false,
+}];
+
+/// The rate from which packets are lost.
+pub(super) static ESP: Part = Part {
+    name: "fpu-esp",
+    what: "IPsec under load",
+    importance: 6,
+    least_s: 2.2,
+    share: 0.20,
+    args: |slot| {
+        let policies = match slot.seconds < 6.5 {
+            true => "legacy,bh-off",
+            false => "legacy,bh-off,nested",
+        };
+        let seconds = slot.measuring();
+        let mut words = vec!["ipsec", "--policy", policies, "--seconds", &seconds];
+        // Phases half as long.
+        words.extend((slot.seconds < 25.0).then_some("--quick"));
+        args(&words)
+    },
+    ..Part::USUAL
+};
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::testing::slot_seconds;
+
+    #[test]
+    fn what_is_measured_fits_its_time() {
+        for seconds in [2.5, 5.0, 12.0, 60.0] {
+            assert!(slot_seconds(&ESP, seconds).1 < seconds);
+        }
+    }
+}

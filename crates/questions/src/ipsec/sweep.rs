@@ -1,0 +1,738 @@
+//! The curve: packets delivered against packets offered, and its knee, the rate from which packets are lost.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Instant;
+
+use kiln_kernel::cpu::kiln_tsc_hz;
+use kiln_kernel::crypto::Model;
+use kiln_kernel::esp::Esp;
+use kiln_question::{Error, Outcome};
+
+use super::plan::Settings;
+use super::run::{counts_of, entries, model, open, work};
+use super::run::{direct_price_ns, ENTRY};
+use super::traffic::{self, EspLoad, IMIX_BYTES};
+use crate::fpu::bench::Bench;
+use crate::fpu::packets::Sweep;
+use crate::fpu::plan::{Entry, Fallback, Plan};
+use crate::fpu::row::Row;
+use crate::fpu::tally::Tally;
+
+/// A rate loses packets if more than this share of the offered ones never arrives.
+pub(super) const LOST: f64 = 0.001;
+/// Rates are 1000 packets per second times two to the power of so many parts of an octave.
+const PER_OCTAVE: u32 = 8;
+/// The lowest rate of a search: 32 K packets per second.
+const LOWEST: u32 = 5 * PER_OCTAVE;
+/// The highest rate, in packets per second. It does not come from the measured price of a packet: a price taken while the host was
+/// busy would end the search below the knee.
+pub(super) const HIGHEST_PPS: f64 = 20e6;
+/// Searches per policy; they differ by what a rerun in the same process differs by.
+const ROUNDS: u32 = 4;
+/// Losses come in bursts that one trial can miss: a rate is judged by the sum of so many trials.
+const TRIALS: u32 = 3;
+/// And a rate that decides the knee by so many, so that one hiccup of the host does not.
+const CONFIRMED: u32 = 9;
+
+fn rate_of(step: u32) -> f64 {
+    1000.0 * 2f64.powf(f64::from(step) / f64::from(PER_OCTAVE))
+}
+
+fn step_below(rate: f64) -> u32 {
+    ((rate / 1000.0).log2() * f64::from(PER_OCTAVE)) as u32
+}
+
+fn gbit(pps: f64) -> f64 {
+    pps * IMIX_BYTES * 8.0 / 1e9
+}
+
+/// Where a search ended: the highest rate that lost nothing and the lowest above it that did.
+#[derive(Clone, Copy, Debug, PartialEq)]
+struct Bracket {
+    clean: Option<u32>,
+    lossy: Option<u32>,
+}
+
+/// Ascend by octaves to the first rate that loses, then halve. `around` is where an earlier search ended.
+fn search(
+    around: Option<Bracket>,
+    highest: u32,
+    loses: &mut dyn FnMut(u32) -> Result<bool, Error>,
+) -> Result<Bracket, Error> {
+    let near = around.and_then(|b| Some((b.clean?, b.lossy?)));
+    let mut at = near.map_or(LOWEST, |(clean, _)| {
+        clean.saturating_sub(PER_OCTAVE / 2).max(LOWEST)
+    });
+    let mut clean = None;
+    // A guess that was too high.
+    while loses(at)? {
+        if at == LOWEST {
+            return Ok(Bracket {
+                clean: None,
+                lossy: Some(at),
+            });
+        }
+        at = at.saturating_sub(PER_OCTAVE).max(LOWEST);
+    }
+    let mut lossy = None;
+    while lossy.is_none() {
+        clean = Some(at);
+        if at == highest {
+            return Ok(Bracket { clean, lossy });
+        }
+        let up = match near {
+            Some((_, lossy)) if at < lossy => lossy + PER_OCTAVE / 2,
+            _ => at + PER_OCTAVE,
+        };
+        at = up.min(highest);
+        if loses(at)? {
+            lossy = Some(at);
+        }
+    }
+    if let (Some(mut low), Some(mut high)) = (clean, lossy) {
+        while high - low > 1 {
+            let middle = low + (high - low) / 2;
+            match loses(middle)? {
+                true => high = middle,
+                false => low = middle,
+            }
+        }
+        (clean, lossy) = (Some(low), Some(high));
+    }
+    Ok(Bracket { clean, lossy })
+}
+
+/// Find the lowest rate that loses packets by all trials of all rounds, and the rate below it. `loses` tops a rate up to so
+/// many trials and judges their sum. A round cannot see losses below the rates that it tried, or bursts that missed it.
+fn settle(
+    mut tried: BTreeSet<u32>,
+    loses: &mut dyn FnMut(u32, u32) -> Result<bool, Error>,
+) -> Result<Bracket, Error> {
+    loop {
+        let (mut clean, mut lossy) = (None, None);
+        for &step in &tried {
+            if loses(step, TRIALS)? && loses(step, CONFIRMED)? {
+                lossy = Some(step);
+                break;
+            }
+            clean = Some(step);
+        }
+        match (clean, lossy) {
+            (Some(low), Some(high)) if high - low > 1 => tried.insert(low + (high - low) / 2),
+            _ => return Ok(Bracket { clean, lossy }),
+        };
+    }
+}
+
+/// The knee by all trials, and an interval that covers every round and one more step on either side: two processes with
+/// the same knee can end at neighbouring steps. A knee beyond the rates that were tried has no value and one end, which is
+/// the last rate tried.
+fn knee_of(settled: Bracket, rounds: &[Bracket]) -> (Option<f64>, Option<f64>, Option<f64>) {
+    let all = || rounds.iter().chain([&settled]);
+    let value = match (settled.clean, settled.lossy) {
+        (Some(a), Some(b)) => Some((rate_of(a) * rate_of(b)).sqrt()),
+        _ => None,
+    };
+    let margin = u32::from(value.is_some());
+    // A missing clean end is below all, a missing lossy end above all.
+    let low = all().map(|b| b.clean).min().flatten();
+    let high = match all().all(|b| b.lossy.is_some()) {
+        true => all().filter_map(|b| b.lossy).max(),
+        false => None,
+    };
+    (
+        value,
+        low.map(|step| rate_of(step - margin)),
+        high.map(|step| rate_of(step + margin)),
+    )
+}
+
+/// What trials at one rate lost.
+#[derive(Clone, Copy, Debug, Default)]
+struct Losses {
+    trials: u32,
+    /// Trials after which the core had not caught up.
+    late: u32,
+    offered: u64,
+    delivered: u64,
+}
+
+impl Losses {
+    fn share(&self) -> f64 {
+        match self.offered {
+            0 => 0.0,
+            offered => 1.0 - self.delivered as f64 / offered as f64,
+        }
+    }
+
+    /// More than the share that counts, or a core that is full in most trials. A backlog that fits the ring is a full core, too.
+    fn matter(&self) -> bool {
+        self.share() > LOST || 2 * self.late > self.trials
+    }
+
+    /// Whether so many trials will lose what matters even if those still to run lose nothing: the rest can be spared. A
+    /// margin allows for trials that offer different numbers of packets.
+    fn decided(&self, trials: u32) -> bool {
+        let least = self.offered as f64 / f64::from(self.trials.max(1)) * f64::from(trials);
+        (self.offered - self.delivered) as f64 > 1.2 * LOST * least.max(1.0)
+            || 2 * self.late > trials
+    }
+
+    fn since(&self, earlier: Losses) -> Losses {
+        Losses {
+            trials: self.trials - earlier.trials,
+            late: self.late - earlier.late,
+            offered: self.offered - earlier.offered,
+            delivered: self.delivered - earlier.delivered,
+        }
+    }
+}
+
+/// All trials of a policy at one rate.
+#[derive(Default)]
+struct Point {
+    tally: Tally,
+    losses: Losses,
+    dropped: u64,
+    missed: u64,
+    replay_lost: u64,
+    own: u64,
+}
+
+impl Point {
+    /// Task operations per second.
+    fn task_rate(&self) -> f64 {
+        self.tally.counts.task_ops as f64 / self.tally.seconds.max(1e-9)
+    }
+
+    fn main_loss(&self) -> &'static str {
+        let losses = [
+            (self.dropped, "cryptd"),
+            (self.replay_lost, "replay"),
+            (self.missed, "core"),
+        ];
+        losses.iter().max_by_key(|l| l.0).map_or("core", |l| l.1)
+    }
+}
+
+/// A policy's search.
+struct Search {
+    entry: Entry,
+    points: BTreeMap<u32, Point>,
+    control: Point,
+    rounds: Vec<Bracket>,
+    settled: Option<Bracket>,
+}
+
+/// What runs one trial.
+struct Bank<'a> {
+    plan: &'a Plan,
+    settings: &'a Settings,
+    bench: &'a mut Bench,
+    stop: &'a AtomicBool,
+    esps: Vec<(Model, Esp)>,
+    /// Trials of all policies and rates.
+    ran: u64,
+}
+
+impl Bank<'_> {
+    /// Top the point of a rate up to `least` trials more than it had in `before`, or until those decide.
+    fn trials(
+        &mut self,
+        entry: Entry,
+        step: u32,
+        (before, least): (Losses, u32),
+        into: &mut Point,
+    ) -> Result<(), Error> {
+        while into.losses.trials - before.trials < least
+            && !into.losses.since(before).decided(least)
+            && !self.stop.load(Ordering::Relaxed)
+        {
+            self.trial(entry, Some(rate_of(step)), into)?;
+        }
+        Ok(())
+    }
+
+    /// One rate once; none: no packets, the control.
+    fn trial(&mut self, entry: Entry, rate: Option<f64>, into: &mut Point) -> Result<(), Error> {
+        let m = model(entry.policy);
+        let Some((_, esp)) = self.esps.iter_mut().find(|(have, _)| *have == m) else {
+            return Ok(());
+        };
+        // Each trial has its own times; the seed decides all of them.
+        self.ran += 1;
+        let seed = self.plan.seed ^ self.ran << 40;
+        let traffic = traffic::constant(seed, rate.unwrap_or(1000.0), self.plan.quick);
+        esp.set_arrivals(&traffic.arrivals, traffic.phase_end);
+        let cpu = self.bench.cpu();
+        entry.policy.set(cpu);
+        m.set();
+        cpu.reset_stats();
+        let source = self
+            .plan
+            .inject
+            .start(cpu, self.plan.irq_rate, self.plan.seed)?;
+        let o = esp.run(cpu, ENTRY, rate.is_none());
+        drop(source);
+        into.tally.take(cpu, counts_of(&o), o.seconds);
+        let sum = |f: fn(&kiln_kernel::esp::Flow) -> u64| o.flows.iter().map(f).sum::<u64>();
+        let (dropped, replay_lost) = (sum(|f| f.dropped), sum(|f| f.replay_lost));
+        let offered = traffic.arrivals.len() as u64;
+        let lost = dropped + replay_lost + o.missed + sum(|f| f.errors);
+        into.losses.trials += 1;
+        into.own += o.own_packets;
+        into.dropped += dropped;
+        into.missed += o.missed;
+        into.replay_lost += replay_lost;
+        if rate.is_some() {
+            into.losses.offered += offered;
+            into.losses.delivered += offered.saturating_sub(lost);
+        }
+        let late = o
+            .recovery_us
+            .is_none_or(|us| us > traffic::DRAIN_NS as f64 / 1e3);
+        into.losses.late += u32::from(late && rate.is_some());
+        Ok(())
+    }
+}
+
+/// Runs the searches, or with `--packet-rate N` the one rate.
+pub(super) fn run(
+    plan: &Plan,
+    settings: &Settings,
+    load: &EspLoad,
+    bench: &mut Bench,
+    stop: &AtomicBool,
+    tell: &mut dyn FnMut(f64),
+    outcome: &mut Outcome<Row>,
+) -> Result<(), Error> {
+    let price = direct_price_ns(plan, settings, load, bench)? + settings.stack_ns as f64;
+    let highest = step_below(HIGHEST_PPS);
+    let first = traffic::constant(plan.seed, 1000.0, true);
+    let esp_plan = super::run::esp_plan(plan, settings, load, &first);
+    let mut searches: Vec<Search> = Vec::new();
+    let mut bank = Bank {
+        plan,
+        settings,
+        bench,
+        stop,
+        esps: Vec::new(),
+        ran: 0,
+    };
+    for entry in entries(plan) {
+        let m = model(entry.policy);
+        if bank.esps.iter().all(|(have, _)| *have != m) {
+            bank.esps.push((m, open(plan, &esp_plan, m)?));
+        }
+        searches.push(Search {
+            entry,
+            points: BTreeMap::new(),
+            control: Point::default(),
+            rounds: Vec::new(),
+            settled: None,
+        });
+    }
+    let share = plan.budget / settings.loads.len() as u32;
+    let least = if plan.quick { 1 } else { ROUNDS };
+    let (start, mut rounds) = (Instant::now(), 0u32);
+    let stopped = || stop.load(Ordering::Relaxed);
+    while !stopped()
+        && (rounds < least || start.elapsed().as_secs_f64() < 0.8 * share.as_secs_f64())
+    {
+        let n = searches.len();
+        for turn in 0..n {
+            // No policy always follows the same one.
+            let i = (turn * if rounds % 2 == 0 { 1 } else { n - 1 } + rounds as usize) % n;
+            let Search {
+                entry,
+                points,
+                control,
+                rounds: done,
+                ..
+            } = &mut searches[i];
+            bank.trial(*entry, None, control)?;
+            let mut loses = |step: u32| -> Result<bool, Error> {
+                // A round has its own verdict, so that rounds can differ.
+                let point = points.entry(step).or_default();
+                let before = point.losses;
+                bank.trials(*entry, step, (before, TRIALS), point)?;
+                Ok(point.losses.since(before).matter())
+            };
+            match settings.rates.as_slice() {
+                [rate] => {
+                    bank.trial(*entry, Some(*rate), points.entry(0).or_default())?;
+                }
+                _ => {
+                    let bracket = search(done.last().copied(), highest, &mut loses)?;
+                    if !stopped() {
+                        done.push(bracket);
+                    }
+                }
+            }
+            tell(start.elapsed().as_secs_f64() / share.as_secs_f64());
+            if stopped() {
+                break;
+            }
+        }
+        rounds += 1;
+    }
+    if settings.rates.is_empty() {
+        if !plan.quick {
+            fill(&mut bank, &mut searches, highest)?;
+        }
+        for s in &mut searches {
+            let (entry, points) = (s.entry, &mut s.points);
+            let tried = points.keys().copied().collect();
+            s.settled = Some(settle(tried, &mut |step, least| {
+                let point = points.entry(step).or_default();
+                bank.trials(entry, step, (Losses::default(), least), point)?;
+                Ok(point.losses.matter())
+            })?);
+        }
+    }
+    outcome.notes.push(format!(
+        "{}: a packet takes {price:.0} ns where nothing interrupts; {rounds} rounds; packets of 40, 576 and 1500 B, exactly \
+         7:4:1, Poisson times; by turns they come from the tunnel (decrypted) and go into it (encrypted)",
+        load.name
+    ));
+    for s in &searches {
+        rows(&bank, load, s, &searches[0], outcome);
+    }
+    Ok(())
+}
+
+/// Rates between, so that all policies have the same curve.
+fn fill(bank: &mut Bank<'_>, searches: &mut [Search], highest: u32) -> Result<(), Error> {
+    let tops = searches
+        .iter()
+        .flat_map(|s| s.rounds.iter().filter_map(|b| b.lossy));
+    let top = tops
+        .max()
+        .map_or(highest, |t| (t + PER_OCTAVE).min(highest));
+    for s in searches {
+        for step in (LOWEST..=top).step_by(PER_OCTAVE as usize / 2) {
+            let point = s.points.entry(step).or_default();
+            bank.trials(s.entry, step, (Losses::default(), 1), point)?;
+        }
+    }
+    Ok(())
+}
+
+fn rows(bank: &Bank<'_>, load: &EspLoad, s: &Search, first: &Search, outcome: &mut Outcome<Row>) {
+    let (plan, settings) = (bank.plan, bank.settings);
+    let config = plan.config();
+    let base = Sweep {
+        scheduler: config.scheduler.name().to_string(),
+        scheduler_cpus: plan.scheduler_cpus,
+        tick_us: config.tick_us,
+        slice_us: config.slice_us,
+        stack_ns: settings.stack_ns,
+        ..Sweep::default()
+    };
+    let driver = bank
+        .esps
+        .iter()
+        .find(|(m, _)| *m == model(s.entry.policy))
+        .map_or("", |(_, esp)| esp.driver());
+    let row = |point: &Point, control: bool| {
+        let mut row = Row::new(
+            plan,
+            s.entry,
+            work(),
+            0,
+            &point.tally,
+            control,
+            kiln_tsc_hz() / 1e6,
+        );
+        row.load = load.name.clone().into();
+        row.imp = driver.to_string().into();
+        if s.entry.fallback == Fallback::Scalar {
+            row.fallback = "none".into();
+        }
+        let c = &point.tally.counts;
+        row.async_punts = Some(c.async_punts);
+        row.reordered = Some(c.reordered);
+        row.dropped = Some(point.dropped);
+        row.packets = Some(c.softirq_ops);
+        row.own_packets = Some(point.own);
+        row.ring_missed = Some(point.missed);
+        row.replay_lost = Some(point.replay_lost);
+        // Packets have several sizes: `delivered_pps` says what softirqs did.
+        row.softirq_mb_per_s = None;
+        row
+    };
+    let free = s.control.task_rate();
+    let core = |p: &Point| (free > 0.0).then(|| 1.0 - p.task_rate() / free);
+    for (&step, point) in s.points.iter().filter(|(_, p)| p.losses.trials > 0) {
+        let mut row = row(point, false);
+        let rate = match settings.rates.as_slice() {
+            [rate] => *rate,
+            _ => rate_of(step),
+        };
+        row.set_ratio(
+            first
+                .points
+                .get(&step)
+                .and_then(|f| point.tally.ratio(&f.tally)),
+        );
+        row.sweep = Some(Sweep {
+            offered_pps: Some(rate),
+            offered_gbit_s: Some(gbit(rate)),
+            delivered_pps: Some(rate * (1.0 - point.losses.share())),
+            lost_share: Some(point.losses.share()),
+            core_share: core(point),
+            trials: Some(point.losses.trials),
+            softirqs_behind: Some(point.tally.stats.softirqs_behind),
+            ..base.clone()
+        });
+        outcome.rows.push(row);
+    }
+    let mut control = row(&s.control, true);
+    control.sweep = Some(base.clone());
+    outcome.rows.push(control);
+    if let (Some(settled), false) = (s.settled, s.rounds.is_empty()) {
+        // The knee has no counts of its own.
+        let mut knee = row(&Point::default(), false);
+        let (value, low, high) = knee_of(settled, &s.rounds);
+        let near = |rate: Option<f64>| {
+            let at = |p: &&u32| Some(rate_of(**p)) <= rate;
+            s.points.keys().rfind(at).and_then(|p| s.points.get(p))
+        };
+        let above = |rate: Option<f64>| {
+            let at = |p: &(&u32, &Point)| Some(rate_of(*p.0)) >= rate && p.1.losses.matter();
+            s.points.iter().find(at).map(|(_, p)| p)
+        };
+        knee.sweep = Some(Sweep {
+            knee_pps: value,
+            knee_pps_low: low,
+            knee_pps_high: high,
+            knee_gbit_s: value.map(gbit),
+            knee_core_share: near(value.or(low)).and_then(core),
+            knee_loss: high.map(|_| above(value).map_or("core", Point::main_loss).to_string()),
+            ..base
+        });
+        outcome.rows.push(knee);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A gateway that loses from this step on, and how often it was asked.
+    fn found(knee: u32, highest: u32, around: Option<Bracket>) -> (Bracket, u32) {
+        let mut asked = 0;
+        let bracket = search(around, highest, &mut |step| {
+            asked += 1;
+            assert!((LOWEST..=highest).contains(&step));
+            Ok(step >= knee)
+        });
+        (bracket.unwrap(), asked)
+    }
+
+    #[test]
+    fn a_search_ends_at_two_neighbouring_rates() {
+        for knee in LOWEST + 1..100 {
+            let (b, _) = found(knee, 100, None);
+            let want = Bracket {
+                clean: Some(knee - 1),
+                lossy: Some(knee),
+            };
+            assert_eq!(b, want);
+            // From a guess: as right, and in fewer trials, wherever the guess was.
+            for guess in LOWEST..100 {
+                let guess = Bracket {
+                    clean: Some(guess),
+                    lossy: Some(guess + 1),
+                };
+                assert_eq!(found(knee, 100, Some(guess)).0, want);
+            }
+            assert!(found(knee, 100, Some(want)).1 <= 6);
+        }
+    }
+
+    /// A knee whose rounds and trials agree.
+    fn knee(b: Bracket) -> (Option<f64>, Option<f64>, Option<f64>) {
+        knee_of(b, &[b])
+    }
+
+    #[test]
+    fn a_knee_beyond_the_rates_has_one_end() {
+        let above = found(200, 90, None).0;
+        assert_eq!((above.clean, above.lossy), (Some(90), None));
+        assert_eq!(knee(above), (None, Some(rate_of(90)), None));
+        let below = found(0, 90, None).0;
+        assert_eq!((below.clean, below.lossy), (None, Some(LOWEST)));
+        assert_eq!(knee(below), (None, None, Some(rate_of(LOWEST))));
+    }
+
+    fn pair(clean: u32) -> Bracket {
+        Bracket {
+            clean: Some(clean),
+            lossy: Some(clean + 1),
+        }
+    }
+
+    #[test]
+    fn the_interval_covers_all_rounds_and_a_step_more() {
+        let (value, low, high) = knee_of(pair(61), &[pair(60), pair(62), pair(61)]);
+        assert_eq!((low, high), (Some(rate_of(59)), Some(rate_of(64))));
+        assert!((value.unwrap() / rate_of(61) - 2f64.powf(1.0 / 16.0)).abs() < 1e-9);
+        // Losses that the rounds did not see are in it, too.
+        let (value, low, high) = knee_of(pair(45), &[pair(60), pair(62)]);
+        assert_eq!((low, high), (Some(rate_of(44)), Some(rate_of(64))));
+        assert!(value < Some(rate_of(46)));
+    }
+
+    /// A gateway made up: from `full` on it loses a tenth of every trial; from `bursts` on it loses 2 % of one trial in five.
+    struct Gateway {
+        bursts: u32,
+        full: u32,
+        ran: u32,
+        points: BTreeMap<u32, Losses>,
+    }
+
+    impl Gateway {
+        fn new(bursts: u32, full: u32) -> Gateway {
+            Gateway {
+                bursts,
+                full,
+                ran: 0,
+                points: BTreeMap::new(),
+            }
+        }
+
+        fn top_up(&mut self, step: u32, before: Losses, least: u32) -> Losses {
+            let at = self.points.entry(step).or_default();
+            while at.trials - before.trials < least && !at.since(before).decided(least) {
+                let lost = match step {
+                    step if step >= self.full => 1000,
+                    step if step >= self.bursts && at.trials % 5 == 2 => 200,
+                    _ => 0,
+                };
+                self.ran += 1;
+                at.trials += 1;
+                at.offered += 10_000;
+                at.delivered += 10_000 - lost;
+            }
+            *at
+        }
+
+        /// Search as `run` does, with a verdict that takes so many trials in a row that lose.
+        fn search_by_repeats(&mut self, repeats: u32) -> Bracket {
+            let repeated = |g: &mut Gateway, step: u32| {
+                (0..repeats).all(|_| {
+                    let before = g.points.get(&step).copied().unwrap_or_default();
+                    g.top_up(step, before, 1).since(before).matter()
+                })
+            };
+            search(None, 100, &mut |step| Ok(repeated(self, step))).unwrap()
+        }
+
+        fn search(&mut self) -> Bracket {
+            let mut loses = |step: u32| {
+                let before = self.points.get(&step).copied().unwrap_or_default();
+                let now = self.top_up(step, before, TRIALS);
+                Ok(now.since(before).matter())
+            };
+            search(None, 100, &mut loses).unwrap()
+        }
+
+        fn settle(&mut self) -> Bracket {
+            let tried = self.points.keys().copied().collect();
+            settle(tried, &mut |step, least| {
+                Ok(self.top_up(step, Losses::default(), least).matter())
+            })
+            .unwrap()
+        }
+
+        /// The share lost at a rate, by many trials.
+        fn truth(&mut self, step: u32) -> f64 {
+            self.top_up(step, Losses::default(), 100).share()
+        }
+    }
+
+    #[test]
+    fn a_knee_is_not_above_a_rate_that_loses_in_bursts() {
+        for (bursts, full) in [(60, 80), (58, 90), (66, 67), (41, 97)] {
+            let mut g = Gateway::new(bursts, full);
+            assert!(g.truth(bursts) > LOST && g.truth(bursts - 1) == 0.0);
+            g.points.clear();
+            let round = g.search();
+            let settled = g.settle();
+            assert_eq!(settled, pair(bursts - 1), "{bursts} {full}");
+            let (value, ..) = knee_of(settled, &[round]);
+            assert!(value < Some(rate_of(bursts)));
+            // The control: two lossy trials in a row never meet a burst, and the knee is where every trial loses.
+            let mut g = Gateway::new(bursts, full);
+            assert_eq!(g.search_by_repeats(2), pair(full - 1));
+        }
+    }
+
+    #[test]
+    fn losses_that_a_round_missed_are_found_below_its_knee() {
+        let mut g = Gateway::new(60, 80);
+        // As if each visit of a round had missed the bursts.
+        let round = g.search_by_repeats(2);
+        assert_eq!(round, pair(79));
+        assert_eq!(g.settle(), pair(59));
+        // The control: without bursts the round's knee stays.
+        let mut g = Gateway::new(80, 80);
+        assert_eq!((g.search_by_repeats(2), g.settle()), (pair(79), pair(79)));
+    }
+
+    #[test]
+    fn trials_are_spared_only_where_they_could_not_change_the_verdict() {
+        let one = |lost: u64, late: u32| Losses {
+            trials: 1,
+            late,
+            offered: 10_000,
+            delivered: 10_000 - lost,
+        };
+        let clean = Losses {
+            trials: 8,
+            late: 0,
+            offered: 80_000,
+            delivered: 80_000,
+        };
+        for (lost, late, decided) in [(100, 0, false), (109, 0, true), (0, 1, false)] {
+            let first = one(lost, late);
+            assert_eq!(first.decided(CONFIRMED), decided, "{lost} {late}");
+            let all = Losses {
+                trials: first.trials + clean.trials,
+                late: first.late + clean.late,
+                offered: first.offered + clean.offered,
+                delivered: first.delivered + clean.delivered,
+            };
+            assert!(all.matter() || !decided, "{lost} {late}");
+        }
+        // In a lossy round: one trial instead of three.
+        let mut g = Gateway::new(80, 80);
+        assert_eq!(g.top_up(80, Losses::default(), TRIALS).trials, 1);
+        assert_eq!(g.top_up(79, Losses::default(), TRIALS).trials, TRIALS);
+    }
+
+    #[test]
+    fn one_hiccup_of_the_host_does_not_move_the_knee() {
+        let mut g = Gateway::new(80, 80);
+        g.search();
+        let hiccup = |g: &mut Gateway, lost: u64| {
+            let at = g.points.get_mut(&(LOWEST + 16)).unwrap();
+            at.delivered -= lost;
+        };
+        hiccup(&mut g, 80);
+        assert!(g.points[&(LOWEST + 16)].matter());
+        assert_eq!(g.settle(), pair(79));
+        // The control: as many losses as matter over all trials.
+        hiccup(&mut g, 80);
+        assert_eq!(g.settle(), pair(LOWEST + 15));
+    }
+
+    #[test]
+    fn rates_are_the_same_in_every_run() {
+        assert_eq!(rate_of(LOWEST), 32_000.0);
+        assert!(rate_of(step_below(1e6)) <= 1e6);
+        assert!((gbit(220_000.0) - 0.599).abs() < 0.001);
+    }
+}

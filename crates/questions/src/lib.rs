@@ -1,0 +1,141 @@
+//! The commands of Kiln, one folder for each: its arguments, plan, run, rows, tables, and part of the survey.
+//!
+//! The list below is the only place outside a command's folder that names it. What it lists becomes a command with its
+//! help, completions and manual page; its types of rows become part of the records' schema; and what it contributes to
+//! the survey is asked there.
+//!
+//! Commands share these modules, which know none of them:
+//!
+//! | module | contents |
+//! |---|---|
+//! | `timing/` | what is timed: shapes, messages, candidates, and the bench that checks and times them |
+//! | `peer/` | other libraries, loaded at run time |
+//! | `limits/` | what the hardware could do at most, measured |
+//! | `device.rs` | a virtio-crypto device in a process of its own |
+
+mod device;
+mod limits;
+mod peer;
+#[cfg(test)]
+mod testing;
+mod timing;
+
+use kiln_question::survey::{self, Answer, Contribution, Topic};
+use kiln_question::{Error, Exit, Question, RowType, Session};
+use kiln_record::Description;
+
+/// Makes of the list of questions: their modules, the commands, the types of rows, and the survey.
+macro_rules! questions {
+    ($($visibility:vis $module:ident: $command:ident($args:ident) $(+ $survey:ident)?;)*) => {
+        $($visibility mod $module;)*
+
+        /// The commands, in the order of the help text.
+        #[derive(clap::Subcommand)]
+        // What a command is for is the comment of its arguments.
+        #[allow(missing_docs)]
+        pub enum Command {
+            $($command(Box<$module::$args>),)*
+        }
+
+        impl Command {
+            /// Runs it.
+            ///
+            /// # Errors
+            /// Those of the command.
+            pub fn run(&self, session: &Session) -> Result<Exit, Error> {
+                match self {
+                    $(Command::$command(args) => args.run(session),)*
+                }
+            }
+
+            /// Whether `--out` may name a file.
+            pub fn writes_a_file(&self) -> bool {
+                match self {
+                    $(Command::$command(_) => <$module::$args as Question>::WRITES_A_FILE,)*
+                }
+            }
+        }
+
+        fn all_row_types() -> Vec<RowType> {
+            let mut all = Vec::new();
+            $(all.extend(<$module::$args as Question>::row_types());)*
+            all
+        }
+
+        /// What the questions contribute to the survey, in the order in which it runs them.
+        pub fn survey() -> Vec<&'static Contribution> {
+            let mut all: Vec<&'static Contribution> = Vec::new();
+            $($(all.extend($module::$survey);)?)*
+            all
+        }
+    };
+}
+
+questions! {
+    pub list: List(ListArgs);
+    pub speed: Speed(SpeedArgs) + SURVEY;
+    fpu: Fpu(FpuArgs) + SURVEY;
+    ipsec: Ipsec(IpsecArgs) + SURVEY;
+    budget: Budget(BudgetArgs) + SURVEY;
+    pub test: Test(TestArgs);
+    crypt: Crypt(CryptArgs);
+    compare: Compare(CompareArgs);
+    pub report: Report(ReportArgs);
+    pub compilers: Compilers(CompilersArgs) + SURVEY;
+    tree: Tree(TreeArgs);
+    serve: Serve(ServeArgs);
+    virtio_check: VirtioCheck(VirtioCheckArgs);
+    ctrlq: Ctrlq(CtrlqArgs) + SURVEY;
+    linux: Linux(LinuxArgs);
+    self_check: SelfCheck(SelfCheckArgs);
+}
+
+/// All types of rows, in the order in which reports show them.
+pub fn row_types() -> Vec<Description> {
+    let mut all = all_row_types();
+    all.push(RowType::at::<survey::Row>(10));
+    all.sort_by_key(|row_type| row_type.place);
+    all.into_iter().map(|r| r.description).collect()
+}
+
+/// The sentences about a topic that the answers so far carry.
+pub fn headlines(topic: &Topic, answers: &[Answer]) -> Vec<survey::Row> {
+    let contributions = survey().into_iter().filter(|c| c.topic == topic);
+    contributions.flat_map(|c| (c.rows)(answers)).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::json;
+
+    #[test]
+    fn no_records_no_headlines() {
+        let parts = || survey().into_iter().flat_map(|c| c.parts.iter().copied());
+        assert_eq!(parts().count(), 11);
+        for contribution in survey() {
+            assert_eq!((contribution.rows)(&[]), []);
+            let empty = |part| testing::answer(part, json!([{"policy": "legacy"}, {}]));
+            let empty: Vec<Answer> = parts().map(empty).collect();
+            let topic = contribution.topic.name;
+            assert_eq!((contribution.rows)(&empty), [], "{topic}");
+        }
+    }
+
+    #[test]
+    fn parts_and_types_of_rows_have_names_and_places_of_their_own() {
+        let mut names: Vec<&str> = survey()
+            .iter()
+            .flat_map(|c| c.parts.iter().map(|p| p.name))
+            .collect();
+        names.sort_unstable();
+        assert!(names.windows(2).all(|pair| pair[0] != pair[1]), "{names:?}");
+        let mut places: Vec<u32> = all_row_types().iter().map(|r| r.place).collect();
+        places.sort_unstable();
+        assert!(
+            places.windows(2).all(|pair| pair[0] != pair[1]),
+            "{places:?}"
+        );
+        assert!(places[0] > 10, "the survey comes first");
+    }
+}

@@ -1,0 +1,97 @@
+//! Loops of one instruction each. Call them only on a CPU that has it, with `n` of at least 1.
+
+use std::arch::asm;
+
+/// Instructions in each loop's body: enough that its counter and branch hide behind them.
+pub(super) const IN_LOOP: u32 = 96;
+
+/// A loop of `n` rounds over 96 instructions: eight times the twelve that `$op` makes of registers 0 to 11. Twelve
+/// are in flight at once: more than latency × rate on any core so far (4 × 2 on Zen 5).
+macro_rules! independent {
+    ($(#[$doc:meta])* $name:ident, $op:literal, $after:literal) => {
+        $(#[$doc])*
+        pub(super) fn $name(n: u64) {
+            // SAFETY: the caller checked CPUID for the instruction. Registers only; all that are written are
+            // operands or among those the C convention leaves to the callee. The counter starts at 1 or more.
+            unsafe {
+                asm!(
+                    "2:",
+                    ".rept 8",
+                    ".irp r,0,1,2,3,4,5,6,7,8,9,10,11",
+                    $op,
+                    ".endr",
+                    ".endr",
+                    "dec rcx",
+                    "jnz 2b",
+                    $after,
+                    inout("rcx") n.max(1) => _,
+                    clobber_abi("sysv64"),
+                    options(nomem, nostack),
+                )
+            };
+        }
+    };
+}
+
+independent!(
+    /// AESENC, 16 bytes.
+    aesenc_xmm,
+    "aesenc xmm\\r, xmm15",
+    ""
+);
+independent!(
+    /// VAESENC, 32 bytes.
+    vaesenc_ymm,
+    "vaesenc ymm\\r, ymm\\r, ymm15",
+    "vzeroupper"
+);
+independent!(
+    /// VAESENC, 64 bytes.
+    vaesenc_zmm,
+    "vaesenc zmm\\r, zmm\\r, zmm15",
+    "vzeroupper"
+);
+independent!(
+    /// VPCLMULQDQ, 64 bytes.
+    vpclmulqdq_zmm,
+    "vpclmulqdq zmm\\r, zmm\\r, zmm15, 0",
+    "vzeroupper"
+);
+
+/// AESENC, each on the last one's result.
+pub(super) fn aesenc_chain(n: u64) {
+    // SAFETY: as in `independent`.
+    unsafe {
+        asm!(
+            "2:",
+            ".rept 96",
+            "aesenc xmm0, xmm15",
+            ".endr",
+            "dec rcx",
+            "jnz 2b",
+            inout("rcx") n.max(1) => _,
+            clobber_abi("sysv64"),
+            options(nomem, nostack),
+        )
+    };
+}
+
+/// RDTSC, nothing between.
+pub(super) fn rdtsc(n: u64) {
+    // SAFETY: baseline on x86-64 (a process that gave it up by PR_TSC_SIGSEGV gets a signal); writes eax and edx,
+    // which are declared.
+    unsafe {
+        asm!(
+            "2:",
+            ".rept 96",
+            "rdtsc",
+            ".endr",
+            "dec {n}",
+            "jnz 2b",
+            n = inout(reg) n.max(1) => _,
+            out("eax") _,
+            out("edx") _,
+            options(nomem, nostack),
+        )
+    };
+}

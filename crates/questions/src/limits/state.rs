@@ -1,0 +1,155 @@
+//! Saving and restoring the vector state, as a kernel must before it may use vector registers.
+
+use std::arch::asm;
+use std::arch::x86_64::{__cpuid, __cpuid_count};
+
+/// XCR0 bits that a section of a kernel's FPU does not save: PKRU (9) and AMX (17, 18).
+const NOT_SAVED: u64 = 1 << 9 | 3 << 17;
+/// XCR0 bits of the AVX-512 registers.
+const AVX512: u64 = 7 << 5;
+/// XCR0 bit of the upper halves of ymm.
+const AVX: u64 = 1 << 2;
+
+/// A place for the state, and which state.
+pub(super) struct SaveArea {
+    memory: Vec<u8>,
+    offset: usize,
+    mask: u64,
+    compacts: bool,
+}
+
+impl SaveArea {
+    /// `None` if CPU or operating system lack XSAVE.
+    pub(super) fn new() -> Option<SaveArea> {
+        #[allow(unused_unsafe)]
+        // SAFETY: every x86-64 processor has cpuid; __cpuid is declared safe by newer toolchains only.
+        let features = unsafe { __cpuid(1) }.ecx;
+        if features >> 27 & 1 == 0 {
+            return None;
+        }
+        #[allow(unused_unsafe)]
+        // SAFETY: as above; leaf 0xD exists wherever OSXSAVE is set.
+        let (plain, compact) = unsafe { (__cpuid_count(0xd, 0), __cpuid_count(0xd, 1)) };
+        // Bytes for all that XCR0 enables, standard form; compacted with all of XCR0 | IA32_XSS.
+        let size = plain.ebx.max(compact.ebx).max(576) as usize;
+        let memory = vec![0; size + 64];
+        let offset = memory.as_ptr().align_offset(64);
+        Some(SaveArea {
+            memory,
+            offset,
+            mask: xcr0() & !NOT_SAVED,
+            compacts: compact.eax >> 1 & 1 != 0,
+        })
+    }
+
+    /// In words, what one operation is.
+    pub(super) fn what(&self) -> &'static str {
+        match (self.compacts, self.mask & AVX512 == AVX512) {
+            (true, true) => "XSAVEC and XRSTOR, AVX-512 state dirty",
+            (true, false) => "XSAVEC and XRSTOR, vector state dirty",
+            (false, true) => "XSAVE and XRSTOR, AVX-512 state dirty",
+            (false, false) => "XSAVE and XRSTOR, vector state dirty",
+        }
+    }
+
+    /// Dirties all vector registers there are, then saves and restores `n` times. The processor skips what is in its
+    /// initial state; a kernel cannot count on that, since user code left the registers as it liked.
+    pub(super) fn save_restore(&mut self, n: u64) {
+        let area = self.memory[self.offset..].as_mut_ptr();
+        dirty(self.mask);
+        if self.compacts {
+            // SAFETY: as for the other branch; CPUID leaf 0xD admits to XSAVEC.
+            unsafe {
+                asm!(
+                    "2:", "xsavec64 [rdi]", "xrstor64 [rdi]", "dec rcx", "jnz 2b",
+                    in("rdi") area,
+                    inout("rcx") n.max(1) => _,
+                    in("eax") self.mask as u32,
+                    in("edx") (self.mask >> 32) as u32,
+                    clobber_abi("sysv64"),
+                    options(nostack),
+                )
+            };
+        } else {
+            // SAFETY: OSXSAVE was checked, the mask is a part of XCR0, and the area is 64-byte aligned with the
+            // bytes CPUID asks for, its header zero at first and later as XSAVE left it. XRSTOR puts back what
+            // was just saved, so no register changes; those of the C convention are declared anyway.
+            unsafe {
+                asm!(
+                    "2:", "xsave64 [rdi]", "xrstor64 [rdi]", "dec rcx", "jnz 2b",
+                    in("rdi") area,
+                    inout("rcx") n.max(1) => _,
+                    in("eax") self.mask as u32,
+                    in("edx") (self.mask >> 32) as u32,
+                    clobber_abi("sysv64"),
+                    options(nostack),
+                )
+            };
+        }
+        clean(self.mask);
+    }
+}
+
+/// What the operating system enabled.
+fn xcr0() -> u64 {
+    let (low, high): (u32, u32);
+    // SAFETY: only called where CPUID says OSXSAVE; reads a register of the CPU.
+    unsafe {
+        asm!("xgetbv", in("ecx") 0, out("eax") low, out("edx") high, options(nomem, nostack, preserves_flags))
+    };
+    u64::from(high) << 32 | u64::from(low)
+}
+
+fn dirty(mask: u64) {
+    if mask & AVX512 == AVX512 {
+        // SAFETY: XCR0 enables AVX-512, which only a CPU with AVX-512F lets it; registers that a C callee may
+        // clobber, and declared.
+        unsafe {
+            asm!(
+                ".irp r,0,1,2,3,4,5,6,7,8,9,10,11,12,13,14,15,16,17,18,19,20,21,22,23,24,25,26,27,28,29,30,31",
+                "vpternlogd zmm\\r, zmm\\r, zmm\\r, 255",
+                ".endr",
+                ".irp r,0,1,2,3,4,5,6,7",
+                "kxnorw k\\r, k\\r, k\\r",
+                ".endr",
+                clobber_abi("sysv64"),
+                options(nomem, nostack),
+            )
+        };
+    } else if mask & AVX != 0 {
+        // SAFETY: XCR0 enables AVX; otherwise as above.
+        unsafe {
+            asm!(
+                "vcmpps ymm0, ymm0, ymm0, 15",
+                ".irp r,1,2,3,4,5,6,7,8,9,10,11,12,13,14,15",
+                "vmovaps ymm\\r, ymm0",
+                ".endr",
+                clobber_abi("sysv64"),
+                options(nomem, nostack),
+            )
+        };
+    }
+}
+
+/// Back to the initial state, so that whatever runs next pays for nothing.
+fn clean(mask: u64) {
+    if mask & AVX512 == AVX512 {
+        // SAFETY: as in `dirty`.
+        unsafe {
+            asm!(
+                ".irp r,16,17,18,19,20,21,22,23,24,25,26,27,28,29,30,31",
+                "vpxord zmm\\r, zmm\\r, zmm\\r",
+                ".endr",
+                ".irp r,0,1,2,3,4,5,6,7",
+                "kxorw k\\r, k\\r, k\\r",
+                ".endr",
+                clobber_abi("sysv64"),
+                options(nomem, nostack),
+            )
+        };
+    }
+    if mask & AVX != 0 {
+        // SAFETY: XCR0 enables AVX; otherwise as in `dirty`.
+        unsafe { asm!("vzeroall", clobber_abi("sysv64"), options(nomem, nostack)) };
+    }
+}

@@ -1,0 +1,152 @@
+//! `kiln linux boot`.
+
+use std::io::{self, Write};
+use std::time::Duration;
+
+use clap::Args;
+use kiln_linux::boot::Boot;
+use kiln_linux::console::{End, Line};
+use kiln_linux::init::{initramfs, Order};
+use kiln_linux::program;
+use kiln_question::{Error, Exit, Progress, Question, Session};
+
+use super::KernelArgs;
+
+/// Boot user mode Linux, and run a program in it
+///
+/// Its console goes to stdout. With a program, that is run there, and its exit status is the command's.
+#[derive(Args)]
+#[command(after_long_help = "\
+The program is one of this machine, copied into the booted system with the
+libraries it is linked to; /proc, /sys, /dev and /tmp are there, files of this
+machine are not. A boot that has not ended at its limit is killed. Without a
+program the time to init is told on stderr.
+
+Examples:
+  kiln linux boot --tree ~/linux
+  kiln linux boot -- cat /proc/crypto
+  kiln linux boot --module -- cat /proc/crypto
+
+See also:
+  docs/LINUX.md")]
+pub(super) struct BootArgs {
+    #[command(flatten)]
+    kernel: KernelArgs,
+    /// Kill it after so many seconds
+    #[arg(long, value_name = "SECONDS", default_value_t = 60.0, value_parser = super::seconds)]
+    limit: f64,
+    /// Memory of the booted system
+    #[arg(long, value_name = "SIZE", default_value = "256M", value_parser = memory)]
+    memory: String,
+    /// Load Kiln's module first
+    #[arg(long)]
+    module: bool,
+    /// Words for the kernel's command line
+    #[arg(long, value_name = "WORD", num_args = 1)]
+    append: Vec<String>,
+    /// A program to run in it, and its arguments
+    #[arg(last = true, value_name = "PROGRAM")]
+    program: Vec<String>,
+}
+
+/// Such as 256M; anything else would go on the kernel's command line as it is.
+fn memory(text: &str) -> Result<String, String> {
+    let digits = text.trim_end_matches(['K', 'M', 'G']);
+    let well = text.len() <= digits.len() + 1 && digits.parse::<u32>().is_ok_and(|n| n > 0);
+    match well {
+        true => Ok(text.to_owned()),
+        false => Err("a number and K, M or G, such as 256M".into()),
+    }
+}
+
+impl Question for BootArgs {
+    const NAME: &'static str = "linux-boot";
+
+    fn run(&self, session: &Session) -> Result<Exit, Error> {
+        if session.global.json {
+            return Err(Error::input("--json: a boot has a console and no rows"));
+        }
+        let progress = Progress::start();
+        let built = self.kernel.build(session, &progress)?;
+        let module = match self.module {
+            true => Some(super::build_module(&built, session, &progress)?),
+            false => None,
+        };
+        drop(progress);
+        let mut orders = Vec::new();
+        if module.is_some() {
+            orders.push(Order::module("/kiln.ko", "wait=1"));
+        }
+        let mut number = 0;
+        if let Some((name, rest)) = self.program.split_first() {
+            let path = program::path(name)?;
+            let rest: Vec<&str> = rest.iter().map(String::as_str).collect();
+            orders.push(Order::run(&path, &rest));
+            number = orders.len() as u32;
+        }
+        let mut archive = initramfs(&built.compiler, &orders)?;
+        if let Some(module) = &module {
+            let bytes = std::fs::read(&module.path)
+                .map_err(|e| kiln_linux::Error::cache(&module.path, e))?;
+            archive.file("kiln.ko", &bytes);
+        }
+        if let Some(name) = self.program.first() {
+            program::add(&mut archive, name)?;
+        }
+        let arguments: Vec<&str> = self.append.iter().map(String::as_str).collect();
+        let quiet = !self.program.is_empty();
+        let (mut ended, mut out) = (None, io::stdout());
+        let outcome = Boot {
+            linux: &built.linux,
+            initramfs: archive.finish(),
+            memory: &self.memory,
+            arguments: &arguments,
+            limit: Duration::from_secs_f64(self.limit),
+            stop: &session.stop,
+        }
+        .run(&mut |line| {
+            // Who no longer listens sees the exit status.
+            let _ = match line {
+                Line::Out(text) => writeln!(out, "{text}"),
+                Line::Err(text) => writeln!(io::stderr(), "{text}"),
+                Line::Noise(text) if !quiet => writeln!(out, "{text}"),
+                Line::Log { seconds, text, .. } if !quiet => {
+                    writeln!(out, "[{seconds:12.6}] {text}")
+                }
+                _ => Ok(()),
+            };
+            if let Line::End { order, how } = line {
+                if *order == number {
+                    ended = Some(*how);
+                }
+            }
+        })?;
+        if let (false, Some(to_init)) = (quiet, outcome.to_init) {
+            eprintln!(
+                "kiln: init ran {:.3} s after the start, all was over after {:.3} s",
+                to_init.as_secs_f64(),
+                outcome.took.as_secs_f64()
+            );
+        }
+        Ok(match (ended, outcome.exit) {
+            (Some(End::Exit(status)), _) => exit(status),
+            // As a shell has it.
+            (Some(End::Signal(signal)), _) => exit(128 + signal),
+            (None, Some(0)) if number == 0 => Exit::Done,
+            _ => {
+                return Err(Error::Failed(format!(
+                    "what was to be done in user mode Linux failed; the end of its console is above\n  {}",
+                    outcome.tail.join("\n  ")
+                )))
+            }
+        })
+    }
+}
+
+fn exit(status: i32) -> Exit {
+    match u8::try_from(status) {
+        Ok(0) => Exit::Done,
+        Ok(status) => Exit::Refused(status),
+        Err(_) => Exit::Failed,
+    }
+}

@@ -1,0 +1,122 @@
+//! `kiln linux build`.
+
+use std::path::{Path, PathBuf};
+use std::time::Instant;
+
+use clap::Args;
+use kiln_linux::build::Row;
+use kiln_linux::module;
+use kiln_question::{read_facts, table, Error, Exit, Progress, Question, RowType, Session};
+
+use super::{build_module, KernelArgs};
+
+/// Build user mode Linux and Kiln's module
+///
+/// Out of tree, into the cache. Nothing is written into the tree.
+#[derive(Args)]
+#[command(after_long_help = "\
+Everything goes to XDG_CACHE_HOME or ~/.cache, under kiln/linux; the first
+time takes minutes, later ones seconds. With --headers Kiln's module alone is
+built, for a kernel of the distribution.
+
+Row fields (--json):
+  what, version, cc, path, seconds, warnings
+
+Exit status:
+  1 if the compiler, modpost or objtool had a warning for the module
+
+Examples:
+  kiln linux build --tree ~/linux
+  kiln linux build --tree ~/linux --cc clang-19
+  kiln linux build --headers /lib/modules/$(uname -r)/build
+
+See also:
+  docs/LINUX.md")]
+pub(super) struct BuildArgs {
+    #[command(flatten)]
+    kernel: KernelArgs,
+    /// Only Kiln's module, against a kernel's headers
+    #[arg(long, value_name = "DIR", conflicts_with = "tree")]
+    headers: Option<PathBuf>,
+}
+
+impl Question for BuildArgs {
+    const NAME: &'static str = "linux-build";
+
+    fn row_types() -> Vec<RowType> {
+        vec![RowType::at::<Row>(74)]
+    }
+
+    fn run(&self, session: &Session) -> Result<Exit, Error> {
+        let progress = Progress::start();
+        let (rows, warnings) = match &self.headers {
+            Some(dir) => headers(self, dir, session, &progress)?,
+            None => user(self, session, &progress)?,
+        };
+        drop(progress);
+        session.emit::<BuildArgs, _>(&read_facts(), &rows, &warnings, || {
+            let lines = rows.iter().map(|row| {
+                format!(
+                    "{} {} by {}: {} ({:.1} s)",
+                    row.what, row.version, row.cc, row.path, row.seconds
+                )
+            });
+            let mut text: String = lines.map(|l| table::paragraph(&l) + "\n").collect();
+            text.push_str(&table::notes(&warnings, session.seed));
+            text
+        })?;
+        Ok(Exit::from_run(!warnings.is_empty(), false))
+    }
+}
+
+fn user(
+    args: &BuildArgs,
+    session: &Session,
+    progress: &Progress,
+) -> Result<(Vec<Row>, Vec<String>), Error> {
+    let start = Instant::now();
+    let built = args.kernel.build(session, progress)?;
+    let kernel = start.elapsed().as_secs_f64();
+    let start = Instant::now();
+    let made = build_module(&built, session, progress)?;
+    let row = |what, path: &Path, seconds, warnings| Row {
+        what,
+        version: built.version.clone(),
+        cc: built.compiler.to_string(),
+        path: path.display().to_string(),
+        seconds,
+        warnings,
+    };
+    let rows = vec![
+        row("user mode Linux", &built.linux, kernel, 0),
+        row(
+            "Kiln's module for it",
+            &made.path,
+            start.elapsed().as_secs_f64(),
+            made.warnings.len(),
+        ),
+    ];
+    Ok((rows, made.warnings))
+}
+
+fn headers(
+    args: &BuildArgs,
+    dir: &Path,
+    session: &Session,
+    progress: &Progress,
+) -> Result<(Vec<Row>, Vec<String>), Error> {
+    let start = Instant::now();
+    let compiler = args.kernel.compiler()?;
+    let made = module::for_headers(dir, &compiler, &session.stop, &|what| {
+        progress.report(0.5, what)
+    })?;
+    let row = Row {
+        what: "Kiln's module for",
+        version: dir.display().to_string(),
+        cc: compiler.to_string(),
+        path: made.path.display().to_string(),
+        seconds: start.elapsed().as_secs_f64(),
+        warnings: made.warnings.len(),
+    };
+    Ok((vec![row], made.warnings))
+}

@@ -1,0 +1,106 @@
+//! `kiln linux fidelity`.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use clap::Args;
+use kiln_linux::debian;
+use kiln_linux::fidelity::compare;
+use kiln_linux::fidelity::row::Row;
+use kiln_question::{read_facts, table, Error, Exit, Progress, Question, RowType, Session};
+use kiln_record::Facts;
+
+use super::fidelity_view;
+use super::qemu_args::QemuArgs;
+
+/// Where records are, from the top of a checkout.
+const RECORDS: &str = "linux/records";
+
+/// The emulated CPU compared with a real kernel's ring 0, question by question
+///
+/// Boots a stock x86-64 kernel under QEMU, puts questions to its ring 0 and the same ones to the emulated CPU, and
+/// compares the answers one by one.
+#[derive(Args)]
+#[command(after_long_help = "\
+Asked: where the FPU is usable, when softirqs run, what cryptd and the simd
+helper answer and in what order. Kernels before 6.15 are compared with the
+policy legacy, later ones with bh-off.
+
+Row fields (--json):
+  kind (answer, cost), kernel, cpu, accel, policy, number, question, asked,
+  real, emulated, agree, cycles_min, cycles, kiln_cycles, ratio and kiln_ratio
+  (helper over direct)
+
+Exit status:
+  1 if an answer differs
+
+Examples:
+  kiln linux fidelity
+  kiln linux fidelity --debian 6.1 --accel tcg
+  kiln linux fidelity --kernel arch/x86/boot/bzImage --headers .
+  kiln linux fidelity --record    renew linux/records/6.12.json
+
+See also:
+  docs/LINUX.md, docs/EMULATION.md")]
+pub(super) struct FidelityArgs {
+    #[command(flatten)]
+    qemu: QemuArgs,
+    /// Write the record VERSION.json, to which the tests hold the emulated CPU
+    #[arg(long, value_name = "DIR", num_args = 0..=1, default_missing_value = RECORDS)]
+    record: Option<PathBuf>,
+}
+
+impl Question for FidelityArgs {
+    const NAME: &'static str = "linux-fidelity";
+
+    fn row_types() -> Vec<RowType> {
+        vec![RowType::at::<Row>(70)]
+    }
+
+    fn run(&self, session: &Session) -> Result<Exit, Error> {
+        if let Some(dir) = self.record.as_deref().filter(|d| !d.is_dir()) {
+            return Err(Error::input(format!(
+                "--record: '{}' is no directory: run it at the top of Kiln's checkout, or name one",
+                dir.display()
+            )));
+        }
+        let progress = Progress::start();
+        let (kernel, compiler) = self.qemu.find(&progress)?;
+        let report = |done: f64, what: &str| progress.report(done, what);
+        let outcome = compare::run(&self.qemu.plan(&kernel, &compiler, session, &report))?;
+        drop(progress);
+        let facts = read_facts();
+        if let Some(dir) = &self.record {
+            write(
+                dir,
+                &debian::version(&kernel.release),
+                session,
+                &facts,
+                &outcome,
+            )?;
+        }
+        let (rows, notes) = (&outcome.rows, &outcome.notes);
+        session.emit::<FidelityArgs, _>(&facts, rows, notes, || {
+            fidelity_view::all(rows) + &table::notes(notes, session.seed)
+        })?;
+        let differs = rows.iter().any(|r| r.agree == Some(false));
+        Ok(Exit::from_run(differs, false))
+    }
+}
+
+fn write(
+    dir: &Path,
+    version: &str,
+    session: &Session,
+    facts: &Facts,
+    outcome: &compare::Outcome,
+) -> Result<(), Error> {
+    let record = session.record::<FidelityArgs, _>(facts, &outcome.rows, &outcome.notes);
+    let path = dir.join(format!("{version}.json"));
+    fs::write(&path, record.to_json()).map_err(|e| {
+        Error::input(format!(
+            "--record: cannot write '{}': {e}: name a directory you may write to",
+            path.display()
+        ))
+    })
+}

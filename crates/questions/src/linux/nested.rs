@@ -1,0 +1,69 @@
+//! `kiln linux nested`.
+
+use clap::Args;
+use kiln_linux::fidelity::nested;
+use kiln_linux::module;
+use kiln_question::{read_facts, table, Error, Exit, Progress, Question, RowType, Session};
+
+use super::fidelity_view;
+use super::qemu_args::QemuArgs;
+
+/// Kiln's drivers in softirqs over other code's sections, in real ring 0
+///
+/// Boots a stock x86-64 kernel under QEMU with Kiln's module, whose drivers save the registers of a section that they
+/// come over, and proves that nothing is lost.
+#[derive(Args)]
+#[command(after_long_help = "\
+Threads encrypt by Linux's own AES-NI driver, a timer's softirq and a tasklet
+by Kiln's drivers, all on one CPU; every result is compared. There are three
+modes: saved; scalar, without sections over sections; unsaved, the control, in
+which results must come out wrong.
+
+Row fields (--json):
+  kernel, accel, mode, who, driver, done, wrong, refused, late, over (begun
+  where Linux says that the FPU is not usable), nested_saves
+
+Exit status:
+  1 if anything was lost, too little was tried or the control found nothing
+
+Examples:
+  kiln linux nested
+  kiln linux nested --debian 6.1 --seconds 60
+
+See also:
+  docs/LINUX.md")]
+pub(super) struct NestedArgs {
+    #[command(flatten)]
+    qemu: QemuArgs,
+    /// Of each mode
+    #[arg(long, value_name = "SECONDS", default_value_t = 3, value_parser = clap::value_parser!(u32).range(1..=120))]
+    seconds: u32,
+}
+
+impl Question for NestedArgs {
+    const NAME: &'static str = "linux-nested";
+
+    fn row_types() -> Vec<RowType> {
+        vec![RowType::at::<nested::Row>(71)]
+    }
+
+    fn run(&self, session: &Session) -> Result<Exit, Error> {
+        let progress = Progress::start();
+        let (kernel, compiler) = self.qemu.find(&progress)?;
+        let module = module::for_headers(&kernel.headers, &compiler, &session.stop, &|what| {
+            progress.report(0.05, what);
+        })?;
+        let report = |done: f64, what: &str| progress.report(done, what);
+        let mut plan = self.qemu.plan(&kernel, &compiler, session, &report);
+        plan.limit += std::time::Duration::from_secs(3 * u64::from(self.seconds));
+        let outcome = nested::run(&plan, &module, self.seconds * 1000)?;
+        drop(progress);
+        let mut notes = outcome.findings.clone();
+        notes.extend(outcome.notes);
+        let rows = &outcome.rows;
+        session.emit::<NestedArgs, _>(&read_facts(), rows, &notes, || {
+            fidelity_view::nested(rows) + &table::notes(&notes, session.seed)
+        })?;
+        Ok(Exit::from_run(!outcome.findings.is_empty(), false))
+    }
+}

@@ -1,0 +1,103 @@
+//! Arguments of the commands that boot a kernel under QEMU.
+
+use std::path::PathBuf;
+use std::time::Duration;
+
+use clap::{Args, ValueEnum};
+use kiln_kbuild::Compiler;
+use kiln_linux::debian::{self, Kernel};
+use kiln_linux::fidelity::asker::{Plan, Wanted};
+use kiln_linux::qemu::{self, Accel};
+use kiln_question::{Error, Progress, Session};
+
+/// Which kernel, and by what it runs.
+#[derive(Args, Clone, Debug)]
+pub(super) struct QemuArgs {
+    /// A stock kernel of Debian's of this version: installed, or downloaded by apt-get into the cache
+    #[arg(long, value_name = "VERSION", default_value = "6.12", value_parser = version, conflicts_with = "kernel")]
+    debian: String,
+    /// A kernel of your own, such as arch/x86/boot/bzImage
+    #[arg(long, value_name = "BZIMAGE", requires = "headers")]
+    kernel: Option<PathBuf>,
+    /// Its headers, or the tree that it was built in
+    #[arg(long, value_name = "DIR", requires = "kernel")]
+    headers: Option<PathBuf>,
+    /// By hardware virtualisation or QEMU's translator, which gives answers but no costs
+    #[arg(long, value_enum, default_value = "auto")]
+    accel: AccelArg,
+    /// The compiler of the module [default: KILN_CC, or cc, gcc, clang]
+    #[arg(long, value_name = "CC")]
+    cc: Option<String>,
+    /// Kill the boot after so many seconds
+    #[arg(long, value_name = "SECONDS", default_value_t = 120.0, value_parser = super::seconds)]
+    limit: f64,
+}
+
+#[derive(Clone, Copy, Debug, ValueEnum)]
+enum AccelArg {
+    Auto,
+    Kvm,
+    Tcg,
+}
+
+/// Such as 6.12; it goes into a search of apt's.
+pub(super) fn version(text: &str) -> Result<String, String> {
+    let numbers: Vec<&str> = text.split('.').collect();
+    let number = |n: &&str| !n.is_empty() && n.len() < 6 && n.bytes().all(|b| b.is_ascii_digit());
+    match numbers.len() == 2 && numbers.iter().all(number) {
+        true => Ok(text.to_owned()),
+        false => Err("two numbers, such as 6.12".into()),
+    }
+}
+
+impl QemuArgs {
+    /// The kernel and the compiler.
+    pub(super) fn find(&self, progress: &Progress) -> Result<(Kernel, Compiler), Error> {
+        qemu::check()?;
+        let compiler = match &self.cc {
+            Some(name) => Compiler::find(name),
+            None => Compiler::from_env(),
+        };
+        let compiler = compiler.map_err(kiln_linux::Error::Compiler)?;
+        let kernel = match (&self.kernel, &self.headers) {
+            (Some(image), Some(headers)) => Kernel::from_user(image, headers)?,
+            _ => debian::find(&self.debian, &|what| progress.report(0.05, what))?,
+        };
+        Ok((kernel, compiler))
+    }
+
+    /// How it is asked.
+    pub(super) fn plan<'a>(
+        &self,
+        kernel: &'a Kernel,
+        compiler: &'a Compiler,
+        session: &'a Session,
+        progress: &'a dyn Fn(f64, &str),
+    ) -> Plan<'a> {
+        Plan {
+            kernel,
+            compiler,
+            accel: match self.accel {
+                AccelArg::Auto => Wanted::Auto,
+                AccelArg::Kvm => Wanted::Only(Accel::Kvm),
+                AccelArg::Tcg => Wanted::Only(Accel::Tcg),
+            },
+            limit: Duration::from_secs_f64(self.limit),
+            stop: &session.stop,
+            progress,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn versions_are_two_numbers() {
+        assert!(version("6.12").is_ok());
+        for bad in ["6", "6.", "6.12.1", "6.*", "", "v6.1", "6.123456"] {
+            assert!(version(bad).is_err(), "{bad}");
+        }
+    }
+}

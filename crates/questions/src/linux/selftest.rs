@@ -1,0 +1,139 @@
+//! `kiln linux selftest`, with a boot and without.
+
+use std::time::Duration;
+
+use clap::Args;
+use kiln_linux::selftest::{self, Outcome};
+use kiln_linux::{hosted, module};
+use kiln_question::{
+    read_facts, table, unknown, Error, Exit, Progress, Question, RowType, Session,
+};
+
+use super::{build_module, view, KernelArgs};
+
+/// Every cipher of Kiln's before Linux's own testmgr, all its random tests on
+///
+/// Boots user mode Linux and loads Kiln's module: every implementation becomes a driver of the real crypto API, and the
+/// real testmgr tests it: all vectors, random layouts, and random messages against Linux's own generic code. With
+/// --hosted the same without a boot: tree and drivers in a child, on the emulated CPU.
+#[derive(Args)]
+#[command(after_long_help = "\
+--hosted links the drivers with the tree's crypto API, testmgr and FPU core
+(x86's, where user mode Linux has none) and tests them there while interrupts
+come: no kernel is built or booted. Drivers that passed are then tried in
+softirqs over their own sections in a task. One that crashes fails, the rest
+goes on. What stands in for the rest of the kernel is Kiln's: a boot is the
+better proof of modules and memory, this the better one of FPU sections.
+
+Row fields (--json):
+  driver, alg, tier, selftest (passed, failed, unknown; untested: Linux has no
+  test for it; absent: this CPU cannot run it), reason
+
+Exit status:
+  1 if a driver failed or nobody knows
+
+Examples:
+  kiln linux selftest --tree ~/linux
+  kiln linux selftest 'gcm(aes)' --fuzz 5000
+  kiln linux selftest --hosted --tree ~/linux
+  kiln linux selftest xts-aes-vaes-avx512 --json | jq '.rows[].selftest'
+
+See also:
+  docs/LINUX.md")]
+pub(super) struct SelftestArgs {
+    #[command(flatten)]
+    kernel: KernelArgs,
+    /// Only this: an algorithm, such as 'xts(aes)', or an implementation, such as xts-aes-aesni
+    #[arg(value_name = "NAME")]
+    name: Option<String>,
+    /// Rounds of each random test [default: Linux's own, 100]
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=1_000_000))]
+    fuzz: Option<u32>,
+    /// Without a boot: in a child, on the emulated CPU
+    #[arg(long, conflicts_with = "limit")]
+    hosted: bool,
+    /// Kill the boot after so many seconds
+    #[arg(long, value_name = "SECONDS", default_value_t = 170.0, value_parser = super::seconds)]
+    limit: f64,
+}
+
+impl Question for SelftestArgs {
+    const NAME: &'static str = "linux-selftest";
+
+    fn row_types() -> Vec<RowType> {
+        vec![RowType::at::<selftest::Row>(73)]
+    }
+
+    fn run(&self, session: &Session) -> Result<Exit, Error> {
+        let only = self.name.as_deref().map(known).transpose()?;
+        if let Some(order) = &session.child {
+            hosted::judge(order, only, self.fuzz)?;
+            return Ok(Exit::Done);
+        }
+        let outcome = match self.hosted {
+            true => without_boot(self, only, session)?,
+            false => with_boot(self, only, session)?,
+        };
+        let notes = &outcome.notes;
+        session.emit::<SelftestArgs, _>(&read_facts(), &outcome.rows, notes, || {
+            view::selftest(&outcome.rows) + &table::notes(notes, session.seed)
+        })?;
+        Ok(Exit::from_run(outcome.failed(), false))
+    }
+}
+
+fn with_boot(args: &SelftestArgs, only: Option<&str>, session: &Session) -> Result<Outcome, Error> {
+    let progress = Progress::start();
+    let built = args.kernel.build(session, &progress)?;
+    let module = build_module(&built, session, &progress)?;
+    let mut outcome = selftest::run(&selftest::Plan {
+        built: &built,
+        module: &module,
+        only,
+        fuzz: args.fuzz,
+        limit: Duration::from_secs_f64(args.limit),
+        stop: &session.stop,
+        progress: &|done, what| progress.report(0.95 + done * 0.05, what),
+    })?;
+    let title = format!("Linux {} by {}", built.version, built.compiler);
+    outcome.notes.push(title);
+    Ok(outcome)
+}
+
+fn without_boot(
+    args: &SelftestArgs,
+    only: Option<&str>,
+    session: &Session,
+) -> Result<Outcome, Error> {
+    let progress = Progress::start();
+    let progress = |done: f64, what: &str| progress.report(done, what);
+    let (source, compiler) = args.kernel.resolve(&progress)?;
+    let title = format!("Linux {}, hosted, by {compiler}", source.version);
+    let arguments: Vec<_> = std::env::args_os().skip(1).collect();
+    let mut outcome = hosted::run(&hosted::Plan {
+        source,
+        compiler,
+        edit: &module::unchanged,
+        only,
+        fuzz: args.fuzz,
+        seed: session.seed,
+        arguments: &arguments,
+        stop: &session.stop,
+        progress: &progress,
+    })?;
+    outcome.notes.push(title);
+    Ok(outcome)
+}
+
+/// With or without the prefix it has in Linux.
+fn known(name: &str) -> Result<&str, Error> {
+    let name = name
+        .strip_prefix(kiln_linux::module::PREFIX)
+        .unwrap_or(name);
+    let all = kiln_kernel::cipher::Impl::all();
+    let known: Vec<&str> = all.iter().flat_map(|i| [i.alg(), i.driver()]).collect();
+    match known.contains(&name) {
+        true => Ok(name),
+        false => Err(unknown("algorithm or implementation", name, &known)),
+    }
+}

@@ -1,0 +1,169 @@
+//! `kiln linux virtio`.
+
+use std::path::PathBuf;
+use std::time::Duration;
+
+use clap::Args;
+use kiln_linux::debian::{self, Kernel};
+use kiln_linux::qemu::{self, Accel};
+use kiln_linux::virtio::{self, Device, Guest, Outcome, Row};
+use kiln_question::{read_facts, table, Error, Exit, Progress, Question, RowType, Session};
+
+use super::{virtio_view, KernelArgs};
+
+/// Linux's own virtio_crypto driver with Kiln's device, or another
+///
+/// Boots Linux with its own virtio_crypto driver and a device on a vhost-user socket: its self-tests through the device,
+/// then sessions created and destroyed, and messages, at a measured rate.
+#[derive(Args)]
+#[command(after_long_help = "\
+Without --socket a kiln serve of its own is started. The guest is user mode
+Linux, built of a tree; with --qemu a stock kernel of Debian's under QEMU, by
+its cryptodev-vhost-user. Traffic is made by threads in the guest: new keys of
+cbc(aes) (each destroys and creates two sessions), new keys of rsa (one of
+each), and messages of cbc(aes), each compared with Linux's generic code.
+
+Row fields (--json):
+  front_end, kernel, accel, kind (selftest, cipher-sessions,
+  akcipher-sessions, cipher-data), alg, driver, selftest, workers, len, ops,
+  seconds, ops_per_s, mb_per_s, us_max, errors, wrong
+
+Exit status:
+  1 if the driver is not there, a self-test did not pass, a call failed or
+  bytes are wrong
+
+Examples:
+  kiln linux virtio --tree ~/linux
+  kiln linux virtio --workers 1,2,8 --seconds 5
+  kiln linux virtio --qemu
+  kiln linux virtio --socket /run/kiln.sock --json | jq '.rows[].ops_per_s'
+
+See also:
+  docs/VIRTIO-GUESTS.md")]
+pub(super) struct VirtioArgs {
+    #[command(flatten)]
+    kernel: KernelArgs,
+    /// A device's vhost-user socket [default: one of a 'kiln serve' that is started for it]
+    #[arg(long, value_name = "PATH")]
+    socket: Option<PathBuf>,
+    /// An argument for the 'kiln serve' that is started, such as --serve=--ctrl=thread
+    #[arg(long, value_name = "ARG", conflicts_with = "socket")]
+    serve: Vec<String>,
+    /// A stock kernel under QEMU instead of user mode Linux
+    #[arg(long, conflicts_with = "tree")]
+    qemu: bool,
+    /// Which of Debian's kernels that is
+    #[arg(long, value_name = "VERSION", default_value = "6.12", requires = "qemu", value_parser = super::qemu_args::version)]
+    debian: String,
+    /// By hardware virtualisation rather than QEMU's translator
+    #[arg(long, requires = "qemu")]
+    kvm: bool,
+    /// Threads in the guest
+    #[arg(long, value_name = "LIST", default_value = "1,8", value_delimiter = ',', value_parser = clap::value_parser!(u32).range(1..=64))]
+    workers: Vec<u32>,
+    /// Of each measurement
+    #[arg(long, value_name = "SECONDS", default_value_t = 1.0, value_parser = super::seconds)]
+    seconds: f64,
+    /// Bytes of a message: a multiple of 16, at most 65536
+    #[arg(long, value_name = "BYTES", default_value_t = 4096, value_parser = len)]
+    len: u32,
+    /// Kill the boot after so many seconds
+    #[arg(long, value_name = "SECONDS", default_value_t = 170.0, value_parser = super::seconds)]
+    limit: f64,
+}
+
+fn len(text: &str) -> Result<u32, String> {
+    match text.parse::<u32>() {
+        Ok(n) if (16..=65536).contains(&n) && n % 16 == 0 => Ok(n),
+        _ => Err("a multiple of 16, 65536 at most".into()),
+    }
+}
+
+impl Question for VirtioArgs {
+    const NAME: &'static str = "linux-virtio";
+
+    fn row_types() -> Vec<RowType> {
+        vec![RowType::at::<Row>(72)]
+    }
+
+    fn run(&self, session: &Session) -> Result<Exit, Error> {
+        let progress = Progress::start();
+        let outcome = match self.qemu {
+            true => under_qemu(self, session, &progress)?,
+            false => {
+                let built = self.kernel.build(session, &progress)?;
+                let compiler = built.compiler.clone();
+                let guest = Guest::User { built: &built };
+                with(self, session, &progress, guest, &compiler)?
+            }
+        };
+        drop(progress);
+        let mut notes = outcome.findings.clone();
+        notes.extend(outcome.notes);
+        let rows = &outcome.rows;
+        session.emit::<VirtioArgs, _>(&read_facts(), rows, &notes, || {
+            virtio_view::all(rows) + &table::notes(&notes, session.seed)
+        })?;
+        Ok(Exit::from_run(!outcome.findings.is_empty(), false))
+    }
+}
+
+fn under_qemu(args: &VirtioArgs, session: &Session, progress: &Progress) -> Result<Outcome, Error> {
+    qemu::check()?;
+    let compiler = args.kernel.compiler()?;
+    let kernel: Kernel = debian::find(&args.debian, &|what| progress.report(0.05, what))?;
+    let accel = if args.kvm { Accel::Kvm } else { Accel::Tcg };
+    let guest = Guest::Qemu {
+        kernel: &kernel,
+        accel,
+    };
+    with(args, session, progress, guest, &compiler)
+}
+
+fn with(
+    args: &VirtioArgs,
+    session: &Session,
+    progress: &Progress,
+    guest: Guest,
+    compiler: &kiln_kbuild::Compiler,
+) -> Result<Outcome, Error> {
+    let own = match &args.socket {
+        Some(_) => None,
+        None => {
+            let program = std::env::current_exe()
+                .map_err(|e| Error::lacks(format!("kiln cannot find itself: {e}")))?;
+            Some(Device::start(&program, &args.serve)?)
+        }
+    };
+    let socket = match (&args.socket, &own) {
+        (Some(path), _) => path.as_path(),
+        (None, Some(device)) => device.socket(),
+        (None, None) => unreachable!("one of them is there"),
+    };
+    let outcome = virtio::run(&virtio::Plan {
+        guest,
+        compiler,
+        socket,
+        workers: &args.workers,
+        each: Duration::from_secs_f64(args.seconds),
+        len: args.len,
+        limit: Duration::from_secs_f64(args.limit),
+        stop: &session.stop,
+        progress: &|done, what| progress.report(done, what),
+    });
+    match (outcome, own) {
+        (Ok(outcome), Some(device)) => {
+            device.stop()?;
+            Ok(outcome)
+        }
+        (Ok(outcome), None) => Ok(outcome),
+        (Err(e), Some(device)) => {
+            let said = device.read_log();
+            if !said.is_empty() {
+                eprintln!("{}", said.trim_end());
+            }
+            Err(e.into())
+        }
+        (Err(e), None) => Err(e.into()),
+    }
+}

@@ -1,0 +1,47 @@
+//! `kiln list`.
+
+use clap::Args;
+use kiln_question::{Error, Exit, Outcome, Question, RowType, Session};
+
+use super::row::{self, Row};
+use super::view;
+
+/// What is here: tiers, implementations, peers, compilers, hardware limits
+///
+/// The first command on a new machine: what can be measured there, what cannot, and why. All usable implementations are
+/// measured: of each algorithm the fastest is chosen, of equals the one of highest priority.
+#[derive(Args)]
+#[command(after_long_help = "\
+Row fields (--json):
+  kind (tier, impl, feature, peer, compiler or limit), name, available, reason
+
+Environment:
+  KILN_TIERS=generic,aesni   restricts the tiers
+
+Examples:
+  kiln list
+  kiln list --json | jq '.rows[] | select(.chosen)'
+  KILN_TIERS=generic kiln list    what would be chosen without SIMD")]
+pub struct ListArgs {}
+
+impl Question for ListArgs {
+    const NAME: &'static str = "list";
+
+    fn row_types() -> Vec<RowType> {
+        vec![RowType::at::<Row>(120)]
+    }
+
+    fn run(&self, session: &Session) -> Result<Exit, Error> {
+        session.settle().answer::<Self, _>(
+            |facts, _| {
+                let ratio = facts.machine.core_hz / facts.machine.tsc_hz;
+                Ok(Outcome {
+                    rows: row::run(session.seed, ratio, &session.stop),
+                    interrupted: session.stopped(),
+                    ..Outcome::default()
+                })
+            },
+            view::all,
+        )
+    }
+}

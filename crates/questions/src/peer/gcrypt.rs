@@ -1,0 +1,349 @@
+//! libgcrypt as a peer, called as its manual tells a user to call it.
+//!
+//! A handle is opened once and given its key (Working with cipher handles); for each message the IV is set, which begins
+//! a new one (`gcry_cipher_setiv`, of CTR `gcry_cipher_setctr`), then one `gcry_cipher_encrypt`. AEADs: IV, of CCM the
+//! lengths (`GCRYCTL_SET_CCM_LENGTHS`), `gcry_cipher_authenticate`, the text, then `gcry_cipher_gettag` or
+//! `gcry_cipher_checktag`. Digests of data that is in one buffer: `gcry_md_hash_buffer`, which the manual calls the
+//! fastest. MACs: a handle with the key, and `gcry_mac_reset` before each message.
+
+use std::ffi::{c_char, c_int, c_uint, c_void, CStr};
+use std::ptr::{null, null_mut};
+use std::sync::Arc;
+
+use super::each::{ccm_nonce, each};
+use super::library::{Find, Opened};
+use super::Peer;
+use crate::timing::{Candidate, Messages, Op, Run, Work};
+
+const FIND: Find = Find {
+    peer: "libgcrypt",
+    variable: "KILN_LIBGCRYPT",
+    names: &["libgcrypt.so.20"],
+    package: "libgcrypt20",
+};
+
+/// The oldest version that has all that is called: ChaCha20-Poly1305, GCM, CCM, XTS and MACs.
+const OLDEST: &CStr = c"1.8.0";
+
+// Of gcrypt.h: enum gcry_ctl_cmds, gcry_cipher_modes, gcry_cipher_algos, gcry_md_algos, gcry_mac_algos.
+const CTL_RESET: c_int = 4;
+const CTL_DISABLE_SECMEM: c_int = 37;
+const CTL_INITIALIZATION_FINISHED: c_int = 38;
+const CTL_INITIALIZATION_FINISHED_P: c_int = 39;
+const CTL_SET_CCM_LENGTHS: c_int = 69;
+const MODE_ECB: c_int = 1;
+const MODE_CBC: c_int = 3;
+const MODE_STREAM: c_int = 4;
+const MODE_CTR: c_int = 6;
+const MODE_CCM: c_int = 8;
+const MODE_GCM: c_int = 9;
+const MODE_POLY1305: c_int = 10;
+const MODE_XTS: c_int = 13;
+const CHACHA20: c_int = 316;
+
+type Handle = *mut c_void;
+type Error = c_uint;
+type Crypt = unsafe extern "C" fn(Handle, *mut u8, usize, *const u8, usize) -> Error;
+type Bytes = unsafe extern "C" fn(Handle, *const u8, usize) -> Error;
+type Ctl = unsafe extern "C" fn(Handle, c_int, *mut c_void, usize) -> Error;
+
+struct Functions {
+    version: String,
+    open: unsafe extern "C" fn(*mut Handle, c_int, c_int, c_uint) -> Error,
+    close: unsafe extern "C" fn(Handle),
+    setkey: Bytes,
+    setiv: Bytes,
+    setctr: Bytes,
+    ctl: Ctl,
+    encrypt: Crypt,
+    decrypt: Crypt,
+    authenticate: Bytes,
+    gettag: unsafe extern "C" fn(Handle, *mut u8, usize) -> Error,
+    checktag: Bytes,
+    hash_buffer: unsafe extern "C" fn(c_int, *mut u8, *const u8, usize),
+    test_algo: unsafe extern "C" fn(c_int, c_int, *mut c_void, *mut usize) -> Error,
+    mac_open: unsafe extern "C" fn(*mut Handle, c_int, c_uint, *mut c_void) -> Error,
+    mac_close: unsafe extern "C" fn(Handle),
+    mac_setkey: Bytes,
+    mac_ctl: Ctl,
+    mac_write: Bytes,
+    mac_read: unsafe extern "C" fn(Handle, *mut u8, *mut usize) -> Error,
+    /// Last, so that it goes last.
+    opened: Opened,
+}
+
+/// The library, its functions looked up.
+#[derive(Clone)]
+pub(super) struct Gcrypt(Arc<Functions>);
+
+impl Gcrypt {
+    /// Loads and initialises it.
+    ///
+    /// # Errors
+    /// A line that says why not, and what would help.
+    pub(super) fn load() -> Result<Gcrypt, String> {
+        FIND.load(Functions::load).map(|f| Gcrypt(Arc::new(f)))
+    }
+}
+
+impl Functions {
+    fn load(o: &Opened) -> Result<Functions, String> {
+        // SAFETY: the types are those of gcrypt.h; the library stays open in `opened`. The manual's initialisation:
+        // the version check first, no secure memory, finished; only if nobody of this process has done it.
+        unsafe {
+            let check: unsafe extern "C" fn(*const c_char) -> *const c_char =
+                o.get("gcry_check_version")?;
+            let control: unsafe extern "C" fn(c_int, ...) -> Error = o.get("gcry_control")?;
+            let version = check(null());
+            if version.is_null() || check(OLDEST.as_ptr()).is_null() {
+                let version = match version.is_null() {
+                    true => "?".into(),
+                    false => CStr::from_ptr(version).to_string_lossy(),
+                };
+                return Err(format!("{} is too old: {version}", o.file));
+            }
+            if control(CTL_INITIALIZATION_FINISHED_P) == 0 {
+                control(CTL_DISABLE_SECMEM, 0 as c_int);
+                control(CTL_INITIALIZATION_FINISHED, 0 as c_int);
+            }
+            Ok(Functions {
+                version: CStr::from_ptr(version).to_string_lossy().into_owned(),
+                open: o.get("gcry_cipher_open")?,
+                close: o.get("gcry_cipher_close")?,
+                setkey: o.get("gcry_cipher_setkey")?,
+                setiv: o.get("gcry_cipher_setiv")?,
+                setctr: o.get("gcry_cipher_setctr")?,
+                ctl: o.get("gcry_cipher_ctl")?,
+                encrypt: o.get("gcry_cipher_encrypt")?,
+                decrypt: o.get("gcry_cipher_decrypt")?,
+                authenticate: o.get("gcry_cipher_authenticate")?,
+                gettag: o.get("gcry_cipher_gettag")?,
+                checktag: o.get("gcry_cipher_checktag")?,
+                hash_buffer: o.get("gcry_md_hash_buffer")?,
+                test_algo: o.get("gcry_md_algo_info")?,
+                mac_open: o.get("gcry_mac_open")?,
+                mac_close: o.get("gcry_mac_close")?,
+                mac_setkey: o.get("gcry_mac_setkey")?,
+                mac_ctl: o.get("gcry_mac_ctl")?,
+                mac_write: o.get("gcry_mac_write")?,
+                mac_read: o.get("gcry_mac_read")?,
+                opened: o.clone(),
+            })
+        }
+    }
+}
+
+impl Peer for Gcrypt {
+    fn name(&self) -> &'static str {
+        FIND.peer
+    }
+
+    fn version(&self) -> &str {
+        &self.0.version
+    }
+
+    fn file(&self) -> &str {
+        &self.0.opened.file
+    }
+
+    fn candidates(&self, work: &Work) -> Result<Vec<Candidate<'static>>, String> {
+        let bits = work.key_bits;
+        let alg: &str = &work.spec.name;
+        let aes = match bits {
+            128 => 7,
+            192 => 8,
+            _ => 9,
+        };
+        let (name, run): (String, Run<'static>) = match alg {
+            "xts(aes)" if bits == 192 => {
+                return Err(format!("{} has no AES-192-XTS", self.provider()))
+            }
+            "ecb(aes)" => (aes_name(bits, "ECB"), self.skcipher(aes, MODE_ECB, work)?),
+            "cbc(aes)" => (aes_name(bits, "CBC"), self.skcipher(aes, MODE_CBC, work)?),
+            "ctr(aes)" => (aes_name(bits, "CTR"), self.skcipher(aes, MODE_CTR, work)?),
+            "xts(aes)" => (aes_name(bits, "XTS"), self.skcipher(aes, MODE_XTS, work)?),
+            "chacha20" => (
+                "CHACHA20".into(),
+                self.skcipher(CHACHA20, MODE_STREAM, work)?,
+            ),
+            "gcm(aes)" => (aes_name(bits, "GCM"), self.aead(aes, MODE_GCM, work)?),
+            "ccm(aes)" => (aes_name(bits, "CCM"), self.aead(aes, MODE_CCM, work)?),
+            "rfc7539(chacha20,poly1305)" => (
+                "CHACHA20_POLY1305".into(),
+                self.aead(CHACHA20, MODE_POLY1305, work)?,
+            ),
+            "sha1" => ("MD_SHA1".into(), self.digest(2, "SHA1")?),
+            "sha256" => ("MD_SHA256".into(), self.digest(8, "SHA256")?),
+            "sha512" => ("MD_SHA512".into(), self.digest(10, "SHA512")?),
+            "blake2s-256" => ("MD_BLAKE2S_256".into(), self.digest(322, "BLAKE2S_256")?),
+            "sm3" => ("MD_SM3".into(), self.digest(326, "SM3")?),
+            "hmac(sha256)" => ("MAC_HMAC_SHA256".into(), self.mac(101, work)?),
+            "hmac(sha512)" => ("MAC_HMAC_SHA512".into(), self.mac(103, work)?),
+            "hmac(sha1)" => ("MAC_HMAC_SHA1".into(), self.mac(105, work)?),
+            "cmac(aes)" => ("MAC_CMAC_AES".into(), self.mac(201, work)?),
+            "poly1305" => ("MAC_POLY1305".into(), self.mac(501, work)?),
+            _ => return Ok(Vec::new()),
+        };
+        Ok(vec![Candidate::primitive(
+            format!("GCRY_{name}"),
+            self.provider(),
+            None,
+            run,
+        )])
+    }
+}
+
+fn aes_name(bits: u32, mode: &str) -> String {
+    format!("CIPHER_AES{bits}_{mode}")
+}
+
+impl Gcrypt {
+    fn cipher(&self, algo: c_int, mode: c_int, work: &Work) -> Result<Cipher, String> {
+        let f = &*self.0;
+        let mut handle = null_mut();
+        // SAFETY: a place for the handle.
+        let error = unsafe { (f.open)(&mut handle, algo, mode, 0) };
+        if error != 0 || handle.is_null() {
+            return Err(format!("{} has no {}", self.provider(), work.spec.name));
+        }
+        let cipher = Cipher {
+            library: self.clone(),
+            handle,
+        };
+        // SAFETY: an open handle, the key as a slice.
+        let error = unsafe { (f.setkey)(handle, work.key.as_ptr(), work.key.len()) };
+        match error {
+            0 => Ok(cipher),
+            _ => Err(format!(
+                "{} refuses the key of {}",
+                self.provider(),
+                work.spec.name
+            )),
+        }
+    }
+
+    fn skcipher(&self, algo: c_int, mode: c_int, work: &Work) -> Result<Run<'static>, String> {
+        let cipher = self.cipher(algo, mode, work)?;
+        let decrypt = work.op == Op::Decrypt;
+        Ok(Box::new(move |m: &mut Messages, calls| {
+            let (f, h, len, iv) = (&*cipher.library.0, cipher.handle, m.shape.len, m.shape.iv);
+            let crypt = if decrypt { f.decrypt } else { f.encrypt };
+            let set = if mode == MODE_CTR { f.setctr } else { f.setiv };
+            each(m, calls, |c| {
+                // SAFETY: the handle has its key and is this thread's; the pointers are good for the lengths.
+                unsafe {
+                    (iv == 0 || set(h, c.iv, iv) == 0) && crypt(h, c.dst, len, c.src, len) == 0
+                }
+            })
+        }))
+    }
+
+    fn aead(&self, algo: c_int, mode: c_int, work: &Work) -> Result<Run<'static>, String> {
+        let cipher = self.cipher(algo, mode, work)?;
+        let decrypt = work.op == Op::Decrypt;
+        Ok(Box::new(move |m: &mut Messages, calls| {
+            let (f, h, shape) = (&*cipher.library.0, cipher.handle, m.shape);
+            let (len, tag) = (shape.len, shape.tag);
+            let crypt = if decrypt { f.decrypt } else { f.encrypt };
+            let ccm = mode == MODE_CCM;
+            let (skip, iv) = match ccm {
+                true => (1, ccm_nonce(&shape)),
+                false => (0, shape.iv),
+            };
+            let mut lengths = [len as u64, shape.prefix as u64, tag as u64];
+            let size = size_of_val(&lengths);
+            each(m, calls, |c| {
+                // SAFETY: as in `skcipher`; a CCM nonce begins at the IV's second byte; tags are where `each` says.
+                unsafe {
+                    (f.setiv)(h, c.iv.add(skip), iv) == 0
+                        && (!ccm
+                            || (f.ctl)(h, CTL_SET_CCM_LENGTHS, lengths.as_mut_ptr().cast(), size)
+                                == 0)
+                        && (f.authenticate)(h, c.aad, shape.prefix) == 0
+                        && crypt(h, c.dst, len, c.src, len) == 0
+                        && match decrypt {
+                            true => (f.checktag)(h, c.tag_to_open(len), tag) == 0,
+                            false => (f.gettag)(h, c.tag_made(len), tag) == 0,
+                        }
+                }
+            })
+        }))
+    }
+
+    fn digest(&self, algo: c_int, name: &str) -> Result<Run<'static>, String> {
+        /// `GCRYCTL_TEST_ALGO`.
+        const TEST: c_int = 8;
+        let f = self.0.clone();
+        // SAFETY: a question about an algorithm. An unknown one would end the process when it is used.
+        if unsafe { (f.test_algo)(algo, TEST, null_mut(), null_mut()) } != 0 {
+            return Err(format!("{} has no {name}", self.provider()));
+        }
+        Ok(Box::new(move |m: &mut Messages, calls| {
+            let len = m.shape.len;
+            each(m, calls, |c| {
+                // SAFETY: results have room for the digest.
+                unsafe { (f.hash_buffer)(algo, c.dst, c.src, len) };
+                true
+            })
+        }))
+    }
+
+    fn mac(&self, algo: c_int, work: &Work) -> Result<Run<'static>, String> {
+        let f = &*self.0;
+        let mut handle = null_mut();
+        // SAFETY: a place for the handle.
+        let error = unsafe { (f.mac_open)(&mut handle, algo, 0, null_mut()) };
+        if error != 0 || handle.is_null() {
+            return Err(format!("{} has no {}", self.provider(), work.spec.name));
+        }
+        let mac = Mac {
+            library: self.clone(),
+            handle,
+        };
+        // SAFETY: an open handle, the key as a slice.
+        if unsafe { (f.mac_setkey)(handle, work.key.as_ptr(), work.key.len()) } != 0 {
+            return Err(format!(
+                "{} refuses the key of {}",
+                self.provider(),
+                work.spec.name
+            ));
+        }
+        Ok(Box::new(move |m: &mut Messages, calls| {
+            let (f, h) = (&*mac.library.0, mac.handle);
+            let (len, size) = (m.shape.len, m.shape.digest);
+            each(m, calls, |c| {
+                let mut out = size;
+                // SAFETY: the handle has its key and is this thread's; results have room for `size` bytes.
+                unsafe {
+                    (f.mac_ctl)(h, CTL_RESET, null_mut(), 0) == 0
+                        && (f.mac_write)(h, c.src, len) == 0
+                        && (f.mac_read)(h, c.dst, &mut out) == 0
+                }
+            })
+        }))
+    }
+}
+
+struct Cipher {
+    library: Gcrypt,
+    handle: Handle,
+}
+
+impl Drop for Cipher {
+    fn drop(&mut self) {
+        // SAFETY: from gcry_cipher_open, closed once; it wipes the key.
+        unsafe { (self.library.0.close)(self.handle) };
+    }
+}
+
+struct Mac {
+    library: Gcrypt,
+    handle: Handle,
+}
+
+impl Drop for Mac {
+    fn drop(&mut self) {
+        // SAFETY: from gcry_mac_open, closed once; it wipes the key.
+        unsafe { (self.library.0.mac_close)(self.handle) };
+    }
+}

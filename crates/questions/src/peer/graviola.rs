@@ -1,0 +1,165 @@
+//! Graviola as a peer, compiled in by the cargo feature `peers`, called as its documentation tells a user to call it.
+//!
+//! An AEAD's value is made with the key once; `encrypt` and `decrypt` take a whole message in place, with its nonce and
+//! associated data, and the tag apart. The texts here have a place of their own to go to, as for all peers: copying
+//! them there is in the figures. Hashes in one call; HMAC's value with its key is cloned for each message.
+
+use std::slice::{from_raw_parts, from_raw_parts_mut};
+
+use graviola::aead::{AesGcm, ChaCha20Poly1305};
+use graviola::hashing::hmac::Hmac;
+use graviola::hashing::{Hash, Sha256, Sha512};
+
+use super::each::{each, Call};
+use super::Peer;
+use crate::timing::{Candidate, Messages, Op, Run, Shape, Work};
+
+/// Its name among the peers.
+pub const NAME: &str = "graviola";
+
+/// The library.
+pub struct Graviola;
+
+impl Graviola {
+    /// It is there, being part of the program; but it runs on some processors only, and ends the program on others.
+    ///
+    /// # Errors
+    /// A line that says what the processor lacks.
+    pub fn load() -> Result<Graviola, String> {
+        let has = [
+            ("aes", is_x86_feature_detected!("aes")),
+            ("ssse3", is_x86_feature_detected!("ssse3")),
+            ("pclmulqdq", is_x86_feature_detected!("pclmulqdq")),
+            ("avx2", is_x86_feature_detected!("avx2")),
+            ("bmi1", is_x86_feature_detected!("bmi1")),
+            ("bmi2", is_x86_feature_detected!("bmi2")),
+            ("adx", is_x86_feature_detected!("adx")),
+        ];
+        match has.iter().find(|(_, has)| !has) {
+            Some((feature, _)) => Err(format!("{NAME} does not run on a CPU without {feature}")),
+            None => Ok(Graviola),
+        }
+    }
+}
+
+impl Peer for Graviola {
+    fn name(&self) -> &'static str {
+        NAME
+    }
+
+    fn version(&self) -> &str {
+        // The one that Cargo.toml asks for: the crate does not tell.
+        "0.4.4"
+    }
+
+    fn file(&self) -> &str {
+        "this program (--features peers)"
+    }
+
+    fn candidates(&self, work: &Work) -> Result<Vec<Candidate<'static>>, String> {
+        let alg: &str = &work.spec.name;
+        let (name, run) = match alg {
+            "gcm(aes)" if work.key_bits == 192 => {
+                return Err(format!("{} has no {alg} with AES-192", self.provider()))
+            }
+            "gcm(aes)" => ("AesGcm", gcm(work)),
+            "rfc7539(chacha20,poly1305)" => ("ChaCha20Poly1305", chachapoly(work)?),
+            "sha256" => ("Sha256", hash::<Sha256>()),
+            "sha512" => ("Sha512", hash::<Sha512>()),
+            "hmac(sha256)" => ("Hmac<Sha256>", hmac::<Sha256>(work)),
+            "hmac(sha512)" => ("Hmac<Sha512>", hmac::<Sha512>(work)),
+            _ => return Ok(Vec::new()),
+        };
+        Ok(vec![Candidate::primitive(name, self.provider(), None, run)])
+    }
+}
+
+/// One message of an AEAD's, at its destination.
+struct Parts<'a> {
+    nonce: &'a [u8; 12],
+    aad: &'a [u8],
+    text: &'a mut [u8],
+}
+
+/// # Safety
+/// The call is of this shape, of an AEAD with a nonce of 12 bytes.
+#[inline(always)]
+unsafe fn parts<'a>(c: &Call, shape: &Shape) -> Parts<'a> {
+    // SAFETY: the caller's promise; the source does not overlap with the destination.
+    unsafe {
+        c.dst.copy_from_nonoverlapping(c.src, shape.len);
+        Parts {
+            nonce: &*c.iv.cast(),
+            aad: from_raw_parts(c.aad, shape.prefix),
+            text: from_raw_parts_mut(c.dst, shape.len),
+        }
+    }
+}
+
+macro_rules! aead {
+    ($aead:expr, $work:expr) => {{
+        let (aead, decrypt) = ($aead, $work.op == Op::Decrypt);
+        Box::new(move |m: &mut Messages, calls| {
+            let (aead, shape) = (&aead, m.shape);
+            if shape.iv != 12 || shape.tag != 16 {
+                return Err("takes nonces of 12 bytes and tags of 16 only".to_string());
+            }
+            each(m, calls, |c| {
+                // SAFETY: checked above; tags lie behind texts.
+                unsafe {
+                    let p = parts(&c, &shape);
+                    if decrypt {
+                        let tag = from_raw_parts(c.tag_to_open(shape.len), 16);
+                        aead.decrypt(p.nonce, p.aad, p.text, tag).is_ok()
+                    } else {
+                        let tag = &mut *c.tag_made(shape.len).cast::<[u8; 16]>();
+                        aead.encrypt(p.nonce, p.aad, p.text, tag);
+                        true
+                    }
+                }
+            })
+        })
+    }};
+}
+
+fn gcm(work: &Work) -> Run<'static> {
+    aead!(AesGcm::new(&work.key), work)
+}
+
+fn chachapoly(work: &Work) -> Result<Run<'static>, String> {
+    let key = <[u8; 32]>::try_from(&work.key[..]).map_err(|_| format!("{NAME}: a key's length"))?;
+    Ok(aead!(ChaCha20Poly1305::new(key), work))
+}
+
+fn hash<H: Hash>() -> Run<'static> {
+    Box::new(move |m: &mut Messages, calls| {
+        let (len, size) = (m.shape.len, m.shape.digest);
+        each(m, calls, |c| {
+            // SAFETY: the message is there, results have room.
+            unsafe {
+                let digest = H::hash(from_raw_parts(c.src, len));
+                from_raw_parts_mut(c.dst, size).copy_from_slice(digest.as_ref());
+            }
+            true
+        })
+    })
+}
+
+fn hmac<H: Hash + Clone + 'static>(work: &Work) -> Run<'static>
+where
+    H::Context: Clone,
+{
+    let keyed = Hmac::<H>::new(&work.key);
+    Box::new(move |m: &mut Messages, calls| {
+        let (keyed, len, size) = (&keyed, m.shape.len, m.shape.digest);
+        each(m, calls, |c| {
+            let mut mac = keyed.clone();
+            // SAFETY: the message is there, results have room.
+            unsafe {
+                mac.update(from_raw_parts(c.src, len));
+                from_raw_parts_mut(c.dst, size).copy_from_slice(mac.finish().as_ref());
+            }
+            true
+        })
+    })
+}

@@ -1,0 +1,305 @@
+//! Intel's Multi-Buffer Crypto for IPsec as a peer, called as its README and its header's comments tell a user to call it.
+//!
+//! A manager is allocated and initialised for the best instructions this CPU has (`alloc_mb_mgr`, `init_mb_mgr_auto`).
+//! AES-GCM, GHASH and hashes of one buffer have functions of the manager's that work at once (`IMB_AES256_GCM_ENC`,
+//! `IMB_SHA256`): a key's precomputed data is made once. All else goes through jobs: `IMB_GET_NEXT_JOB`, its fields,
+//! `IMB_SUBMIT_JOB`, until there are no more messages, then `IMB_FLUSH_JOB` until nothing is left. The library works on
+//! the jobs of several messages at a time where one alone cannot fill the CPU (CBC encryption, CMAC, CCM, hashes, HMAC):
+//! such rows are marked, for they say what a stream of messages gets, and not what one does.
+//!
+//! Hashes have a row of each.
+
+mod jobs;
+mod layout;
+
+use std::ffi::{c_char, c_int, c_uint, CStr};
+use std::sync::Arc;
+
+use super::each::{each, same_tag, Memory};
+use super::library::{Find, Opened};
+use super::Peer;
+use crate::timing::{Candidate, Messages, Op, Run, Work};
+use layout::*;
+
+const FIND: Find = Find {
+    peer: "ipsec-mb",
+    variable: "KILN_IPSEC_MB",
+    names: &["libIPSec_MB.so.1"],
+    package: "libipsec-mb1",
+};
+
+/// `IMB_VERSION` of the header whose structures are known: this and all of its patches.
+const KNOWN: c_uint = 0x1_0300;
+
+struct Functions {
+    version: String,
+    alloc: unsafe extern "C" fn(u64) -> Mgr,
+    free: unsafe extern "C" fn(Mgr),
+    init: unsafe extern "C" fn(Mgr, *mut c_uint),
+    /// Last, so that it goes last.
+    opened: Opened,
+}
+
+/// The library, its functions looked up.
+#[derive(Clone)]
+pub(super) struct IpsecMb(Arc<Functions>);
+
+/// A manager.
+struct Manager {
+    library: IpsecMb,
+    at: Mgr,
+}
+
+impl IpsecMb {
+    /// Loads it.
+    ///
+    /// # Errors
+    /// A line that says why not, and what would help.
+    pub(super) fn load() -> Result<IpsecMb, String> {
+        let found = FIND.load(Functions::load).map(|f| IpsecMb(Arc::new(f)))?;
+        // Whether its managers are what they should be.
+        found.manager()?;
+        Ok(found)
+    }
+
+    fn manager(&self) -> Result<Manager, String> {
+        let f = &*self.0;
+        let mut arch = 0;
+        // SAFETY: as the header says.
+        let at = unsafe { (f.alloc)(0) };
+        if at.is_null() {
+            return Err(format!("{} has no memory for a manager", self.provider()));
+        }
+        let manager = Manager {
+            library: self.clone(),
+            at,
+        };
+        // SAFETY: a new manager; its errno is where version 1.3 has it.
+        let error: c_int = unsafe {
+            (f.init)(at, &mut arch);
+            at.cast::<u8>().add(ERRNO).cast::<c_int>().read()
+        };
+        if arch == 0 || error != 0 {
+            return Err(format!(
+                "{} does not run on this CPU, or its self-test fails",
+                self.provider()
+            ));
+        }
+        manager.check()?;
+        Ok(manager)
+    }
+}
+
+impl Functions {
+    fn load(o: &Opened) -> Result<Functions, String> {
+        // SAFETY: the types are those of intel-ipsec-mb.h; the library stays open in `opened`.
+        unsafe {
+            let number: unsafe extern "C" fn() -> c_uint = o.get("imb_get_version")?;
+            let text: unsafe extern "C" fn() -> *const c_char = o.get("imb_get_version_str")?;
+            let text = CStr::from_ptr(text()).to_string_lossy().into_owned();
+            if number() & !0xff != KNOWN {
+                return Err(format!(
+                    "{} is {text}: the structures known are those of 1.3",
+                    o.file
+                ));
+            }
+            Ok(Functions {
+                version: text,
+                alloc: o.get("alloc_mb_mgr")?,
+                free: o.get("free_mb_mgr")?,
+                init: o.get("init_mb_mgr_auto")?,
+                opened: o.clone(),
+            })
+        }
+    }
+}
+
+impl Manager {
+    /// The function at an offset.
+    ///
+    /// # Safety
+    /// `T` is its type.
+    unsafe fn function<T: Copy>(&self, offset: usize) -> Result<T, String> {
+        // SAFETY: within the manager, which has about a thousand bytes before its jobs.
+        unsafe {
+            let at = self.at.cast::<u8>().add(offset);
+            if at.cast::<usize>().read() == 0 {
+                return Err(format!("{} lacks a function", self.library.provider()));
+            }
+            Ok(at.cast::<T>().read())
+        }
+    }
+
+    /// Some functions have symbols as well: they are where they should be, or the manager is another one.
+    fn check(&self) -> Result<(), String> {
+        let known = [
+            (SHA256, "sha256_", ["sse", "avx", "avx2", "avx512"]),
+            (SHA512, "sha512_", ["sse", "avx", "avx2", "avx512"]),
+            (
+                GHASH,
+                "ghash_",
+                ["sse", "avx_gen2", "avx512", "vaes_avx512"],
+            ),
+            (
+                GHASH_PRE,
+                "ghash_pre_",
+                ["sse", "avx_gen2", "avx_gen2", "vaes_avx512"],
+            ),
+        ];
+        for (offset, name, ends) in known {
+            // SAFETY: read as an address, not called.
+            let here: usize = unsafe { self.function(offset)? };
+            let one_of = ends.iter().any(|end| {
+                // SAFETY: as above.
+                let symbol = unsafe { self.library.0.opened.get::<usize>(&format!("{name}{end}")) };
+                symbol == Ok(here)
+            });
+            if !one_of {
+                return Err(format!(
+                    "{}: its manager is not laid out as version 1.3's",
+                    self.library.provider()
+                ));
+            }
+        }
+        Ok(())
+    }
+}
+
+impl Drop for Manager {
+    fn drop(&mut self) {
+        // SAFETY: from alloc_mb_mgr, freed once.
+        unsafe { (self.library.0.free)(self.at) };
+    }
+}
+
+impl Peer for IpsecMb {
+    fn name(&self) -> &'static str {
+        FIND.peer
+    }
+
+    fn version(&self) -> &str {
+        &self.0.version
+    }
+
+    fn file(&self) -> &str {
+        &self.0.opened.file
+    }
+
+    fn candidates(&self, work: &Work) -> Result<Vec<Candidate<'static>>, String> {
+        let bits = work.key_bits;
+        let alg: &str = &work.spec.name;
+        let one = |name: String, run: Run<'static>| {
+            Candidate::primitive(name, self.provider(), None, run)
+        };
+        let many = |name: String, run: Run<'static>| Candidate {
+            together: true,
+            ..one(name, run)
+        };
+        let lacks = || Err(format!("{} has no {alg} with AES-{bits}", self.provider()));
+        Ok(match alg {
+            "gcm(aes)" => vec![one(format!("IMB_AES{bits}_GCM"), self.gcm(work)?)],
+            "ghash" => vec![one("IMB_GHASH".into(), self.ghash(work)?)],
+            "ecb(aes)" => vec![one(format!("IMB_CIPHER_ECB_{bits}"), self.jobs(work)?)],
+            "ctr(aes)" => vec![one(format!("IMB_CIPHER_CNTR_{bits}"), self.jobs(work)?)],
+            "cbc(aes)" if work.op == Op::Encrypt => {
+                vec![many(format!("IMB_CIPHER_CBC_{bits}"), self.jobs(work)?)]
+            }
+            "cbc(aes)" => vec![one(format!("IMB_CIPHER_CBC_{bits}"), self.jobs(work)?)],
+            "rfc7539(chacha20,poly1305)" => {
+                vec![one("IMB_CIPHER_CHACHA20_POLY1305".into(), self.jobs(work)?)]
+            }
+            "ccm(aes)" | "cmac(aes)" if bits == 192 => return lacks(),
+            "ccm(aes)" => vec![many(format!("IMB_CIPHER_CCM_{bits}"), self.jobs(work)?)],
+            "cmac(aes)" => vec![many(format!("IMB_AUTH_AES_CMAC_{bits}"), self.jobs(work)?)],
+            "hmac(sha1)" => vec![many("IMB_AUTH_HMAC_SHA_1".into(), self.jobs(work)?)],
+            "hmac(sha256)" => vec![many("IMB_AUTH_HMAC_SHA_256".into(), self.jobs(work)?)],
+            "hmac(sha512)" => vec![many("IMB_AUTH_HMAC_SHA_512".into(), self.jobs(work)?)],
+            "sha1" => vec![
+                one("IMB_SHA1".into(), self.hash(SHA1)?),
+                many("IMB_AUTH_SHA_1".into(), self.jobs(work)?),
+            ],
+            "sha256" => vec![
+                one("IMB_SHA256".into(), self.hash(SHA256)?),
+                many("IMB_AUTH_SHA_256".into(), self.jobs(work)?),
+            ],
+            "sha512" => vec![
+                one("IMB_SHA512".into(), self.hash(SHA512)?),
+                many("IMB_AUTH_SHA_512".into(), self.jobs(work)?),
+            ],
+            _ => Vec::new(),
+        })
+    }
+}
+
+impl IpsecMb {
+    fn gcm(&self, work: &Work) -> Result<Run<'static>, String> {
+        let manager = self.manager()?;
+        let which = (work.key.len() - 16) / 8 * 8;
+        let decrypt = work.op == Op::Decrypt;
+        let (key, state) = (Memory::new(GCM_KEY), Memory::new(GCM_CTX));
+        // SAFETY: the types at these offsets; the key has the size of the function chosen by it.
+        let gcm: Gcm = unsafe {
+            let pre: GcmPre = manager.function(GCM_PRE + which)?;
+            pre(work.key.as_ptr(), key.at());
+            manager.function(if decrypt { GCM_DEC } else { GCM_ENC } + which)?
+        };
+        Ok(Box::new(move |m: &mut Messages, calls| {
+            let (_, shape) = (&manager, m.shape);
+            let (len, aad, tag) = (shape.len, shape.prefix as u64, shape.tag);
+            let (key, state) = (key.at(), state.at());
+            each(m, calls, |c| {
+                let mut made = [0u8; 16];
+                // SAFETY: key and context are this manager's; tags have 16 bytes at most. When decrypting the caller
+                // compares them.
+                unsafe {
+                    let to = if decrypt {
+                        made.as_mut_ptr()
+                    } else {
+                        c.tag_made(len)
+                    };
+                    let tag = tag.min(16);
+                    gcm(
+                        key, state, c.dst, c.src, len as u64, c.iv, c.aad, aad, to, tag as u64,
+                    );
+                    !decrypt || same_tag(made.as_ptr(), c.tag_to_open(len), tag)
+                }
+            })
+        }))
+    }
+
+    fn ghash(&self, work: &Work) -> Result<Run<'static>, String> {
+        let manager = self.manager()?;
+        let key = Memory::new(GCM_KEY);
+        // SAFETY: the types at these offsets; the key has a block.
+        let ghash: Ghash = unsafe {
+            let pre: GcmPre = manager.function(GHASH_PRE)?;
+            pre(work.key.as_ptr(), key.at());
+            manager.function(GHASH)?
+        };
+        Ok(Box::new(move |m: &mut Messages, calls| {
+            let (_, len, key) = (&manager, m.shape.len as u64, key.at());
+            each(m, calls, |c| {
+                // SAFETY: the tag is the hash so far, of which there is none, and then the result.
+                unsafe {
+                    c.dst.cast::<[u8; 16]>().write([0; 16]);
+                    ghash(key, c.src, len, c.dst, 16);
+                }
+                true
+            })
+        }))
+    }
+
+    fn hash(&self, offset: usize) -> Result<Run<'static>, String> {
+        let manager = self.manager()?;
+        // SAFETY: the type at these offsets.
+        let hash: HashFn = unsafe { manager.function(offset)? };
+        Ok(Box::new(move |m: &mut Messages, calls| {
+            let (_, len) = (&manager, m.shape.len as u64);
+            each(m, calls, |c| {
+                // SAFETY: results have room for the digest.
+                unsafe { hash(c.src, len, c.dst) };
+                true
+            })
+        }))
+    }
+}

@@ -1,0 +1,260 @@
+//! ipsec-mb's jobs: what their keys are made of, how they are filled in, and the calls of them.
+
+use std::ffi::c_void;
+use std::ptr::{null, null_mut};
+
+use super::layout::*;
+use super::{IpsecMb, Manager};
+use crate::peer::each::{ccm_nonce, each, same_tag, Call, Memory};
+use crate::peer::Peer;
+use crate::timing::{Messages, Op, Run, Shape, Work};
+
+impl IpsecMb {
+    /// Jobs, which are submitted until there are no more messages and then flushed.
+    pub(super) fn jobs(&self, work: &Work) -> Result<Run<'static>, String> {
+        let manager = self.manager()?;
+        let keys = Keys::new(&manager, work)?;
+        // SAFETY: the types at these offsets.
+        let (next, submit, flush) = unsafe {
+            let next: GetJob = manager.function(GET_NEXT_JOB)?;
+            let submit: GetJob = manager.function(SUBMIT_JOB)?;
+            let flush: GetJob = manager.function(FLUSH_JOB)?;
+            (next, submit, flush)
+        };
+        let template = template(work, &keys)?;
+        let aead = work.spec.tag > 0;
+        let open = aead && work.op == Op::Decrypt;
+        Ok(Box::new(move |m: &mut Messages, calls| {
+            // The whole manager: a closure would keep a copy of its address alone.
+            let (_, manager, shape) = (&keys, &manager, m.shape);
+            let at = manager.at;
+            let mut made = [[0u8; 16]; 256];
+            let mut turn = 0;
+            let mut right = true;
+            // What comes back is done, and of an AEAD its tag compared by whoever submitted it.
+            let mut done = |job: *mut Job| {
+                if job.is_null() {
+                    return;
+                }
+                // SAFETY: a job of the manager's that has come back.
+                unsafe {
+                    right &= (*job).status == STATUS_COMPLETED;
+                    if open {
+                        let tag = (*job).user_data.cast_const().cast();
+                        right &= same_tag((*job).tag, tag, shape.tag.min(16));
+                    }
+                }
+            };
+            let told = each(m, calls, |c| {
+                // SAFETY: a job of the manager's to be filled in; its pointers are good until it comes back. No more
+                // jobs are in flight than the manager has, which is as many as there are tags.
+                unsafe {
+                    let job = next(at);
+                    *job = template;
+                    place(&mut *job, &c, &shape);
+                    if open {
+                        (*job).tag = made[turn % made.len()].as_mut_ptr();
+                        (*job).user_data = c.tag_to_open(shape.len).cast_mut().cast();
+                        turn += 1;
+                    }
+                    done(submit(at));
+                }
+                true
+            });
+            loop {
+                // SAFETY: an initialised manager; null when nothing is left.
+                let job = unsafe { flush(at) };
+                if job.is_null() {
+                    break;
+                }
+                done(job);
+            }
+            told?;
+            match right {
+                true => Ok(()),
+                false => Err("a job fails, or refuses a right tag".to_string()),
+            }
+        }))
+    }
+}
+
+/// Fills in where a job's message is.
+///
+/// # Safety
+/// `call` is of this shape.
+#[inline(always)]
+unsafe fn place(job: &mut Job, call: &Call, shape: &Shape) {
+    job.src = call.src;
+    job.dst = call.dst;
+    job.cipher_len = if job.cipher_mode == CIPHER_NULL {
+        0
+    } else {
+        shape.len as u64
+    };
+    job.hash_len = if job.hash_alg == AUTH_NULL {
+        0
+    } else {
+        shape.len as u64
+    };
+    job.iv = call.iv;
+    if shape.tag > 0 {
+        job.u[0] = call.aad.cast();
+        // SAFETY: sealed text has room for its tag.
+        job.tag = unsafe { call.tag_made(shape.len) };
+    } else if job.hash_alg != AUTH_NULL {
+        job.tag = call.dst;
+    }
+    if job.cipher_mode == CIPHER_CCM {
+        // SAFETY: the nonce begins at the second of 16 bytes.
+        job.iv = unsafe { call.iv.add(1) };
+    }
+}
+
+/// What the keys of jobs are made of; kept as long as they are used.
+struct Keys {
+    enc: Memory,
+    dec: Memory,
+    more: [Memory; 2],
+    raw: Memory,
+}
+
+impl Keys {
+    fn new(manager: &Manager, work: &Work) -> Result<Keys, String> {
+        let keys = Keys {
+            enc: Memory::new(AES_KEY),
+            dec: Memory::new(AES_KEY),
+            more: [Memory::new(128), Memory::new(128)],
+            raw: Memory::new(work.key.len().max(64)),
+        };
+        let alg: &str = &work.spec.name;
+        // SAFETY: memory of the key's size.
+        unsafe {
+            keys.raw
+                .at::<u8>()
+                .copy_from_nonoverlapping(work.key.as_ptr(), work.key.len());
+        }
+        if alg.contains("(aes)") {
+            // SAFETY: the types at these offsets; the key's size chooses the function; room for all round keys.
+            unsafe {
+                let expand: KeyExp = manager.function(KEYEXP_128 + (work.key.len() - 16))?;
+                expand(work.key.as_ptr(), keys.enc.at(), keys.dec.at());
+                if alg.starts_with("cmac(") {
+                    let offset = match work.key.len() {
+                        16 => CMAC_SUBKEY_GEN_128,
+                        _ => CMAC_SUBKEY_GEN_256,
+                    };
+                    let subkeys: Subkeys = manager.function(offset)?;
+                    subkeys(keys.enc.at(), keys.more[0].at(), keys.more[1].at());
+                }
+            }
+        }
+        let (offset, block) = match alg {
+            "hmac(sha1)" => (SHA1_ONE_BLOCK, 64),
+            "hmac(sha256)" => (SHA256_ONE_BLOCK, 64),
+            "hmac(sha512)" => (SHA512_ONE_BLOCK, 128),
+            _ => return Ok(keys),
+        };
+        if work.key.len() > block {
+            return Err(format!(
+                "{}: a key of {} bytes must be hashed first",
+                manager.library.provider(),
+                work.key.len()
+            ));
+        }
+        for (pad, half) in [0x36, 0x5c].into_iter().zip(&keys.more) {
+            let mut padded = zeroize::Zeroizing::new(vec![pad; block]);
+            padded.iter_mut().zip(&*work.key).for_each(|(p, k)| *p ^= k);
+            // SAFETY: one block in, a state out, for which there is room.
+            unsafe {
+                let one_block: OneBlock = manager.function(offset)?;
+                one_block(padded.as_ptr(), half.at());
+            }
+        }
+        Ok(keys)
+    }
+}
+
+/// What all jobs of a work have in common.
+fn template(work: &Work, keys: &Keys) -> Result<Job, String> {
+    let encrypt = work.op != Op::Decrypt;
+    let mut job = Job {
+        enc_keys: keys.enc.at(),
+        dec_keys: keys.dec.at(),
+        key_len: work.key.len() as u64,
+        src: null(),
+        dst: null_mut(),
+        cipher_start: 0,
+        cipher_len: 0,
+        hash_start: 0,
+        hash_len: 0,
+        iv: null(),
+        iv_len: work.spec.iv as u64,
+        tag: null_mut(),
+        tag_len: work.spec.tag.max(work.spec.digest) as u64,
+        u: [null(); 3],
+        status: 0,
+        cipher_mode: CIPHER_NULL,
+        direction: if encrypt { DIR_ENCRYPT } else { DIR_DECRYPT },
+        hash_alg: AUTH_NULL,
+        // The library wants the hash of ciphertext after encryption and before decryption.
+        chain_order: if encrypt {
+            ORDER_CIPHER_HASH
+        } else {
+            ORDER_HASH_CIPHER
+        },
+        user_data: null_mut(),
+        user_data2: null_mut(),
+        cipher_func: null(),
+        hash_func: null(),
+        sgl_state: 0,
+        cipher_fields: null_mut(),
+    };
+    let aad = work.spec.prefix as *const c_void;
+    match &*work.spec.name {
+        "ecb(aes)" => job.cipher_mode = CIPHER_ECB,
+        "cbc(aes)" => job.cipher_mode = CIPHER_CBC,
+        "ctr(aes)" => job.cipher_mode = CIPHER_CNTR,
+        "rfc7539(chacha20,poly1305)" => {
+            job.cipher_mode = CIPHER_CHACHA20_POLY1305;
+            job.hash_alg = AUTH_CHACHA20_POLY1305;
+            job.enc_keys = keys.raw.at::<c_void>();
+            job.dec_keys = job.enc_keys;
+            job.u[1] = aad;
+        }
+        "ccm(aes)" => {
+            job.cipher_mode = CIPHER_CCM;
+            job.hash_alg = AUTH_AES_CCM;
+            // A counter mode: there is one direction of AES. CCM's MAC is of the plaintext.
+            job.dec_keys = job.enc_keys;
+            job.iv_len = ccm_nonce(&work.shape(16)) as u64;
+            job.chain_order = if encrypt {
+                ORDER_HASH_CIPHER
+            } else {
+                ORDER_CIPHER_HASH
+            };
+            job.u[1] = aad;
+        }
+        "cmac(aes)" => {
+            job.hash_alg = match work.key.len() {
+                16 => AUTH_AES_CMAC,
+                _ => AUTH_AES_CMAC_256,
+            };
+            let more = [keys.more[0].at::<c_void>(), keys.more[1].at()];
+            job.u = [keys.enc.at::<c_void>().cast_const(), more[0], more[1]];
+        }
+        "sha1" => job.hash_alg = AUTH_SHA_1,
+        "sha256" => job.hash_alg = AUTH_SHA_256,
+        "sha512" => job.hash_alg = AUTH_SHA_512,
+        hmac => {
+            job.hash_alg = match hmac {
+                "hmac(sha1)" => AUTH_HMAC_SHA_1,
+                "hmac(sha256)" => AUTH_HMAC_SHA_256,
+                "hmac(sha512)" => AUTH_HMAC_SHA_512,
+                other => return Err(format!("no jobs for {other}")),
+            };
+            job.u[0] = keys.more[0].at::<c_void>();
+            job.u[1] = keys.more[1].at::<c_void>();
+        }
+    }
+    Ok(job)
+}

@@ -1,0 +1,191 @@
+//! Other libraries, loaded at run time where there are any, to be measured beside Kiln. Two are compiled in, if the
+//! cargo feature `peers` asks for them.
+
+#[cfg(feature = "peers")]
+mod aws_lc;
+mod each;
+mod gcrypt;
+#[cfg(feature = "peers")]
+mod graviola;
+mod ipsec_mb;
+mod library;
+mod nettle;
+mod openssl;
+pub(crate) mod release;
+
+use kiln_question::{unknown, Error};
+
+use crate::timing::{Candidate, Choice, Judge, Kind, Level, Source, Spec, Work};
+
+/// Names that `--peers` takes, beside `auto` and `none`.
+#[cfg(not(feature = "peers"))]
+pub(crate) const NAMES: [&str; 4] = ["openssl", "libgcrypt", "nettle", "ipsec-mb"];
+/// Names that `--peers` takes, beside `auto` and `none`.
+#[cfg(feature = "peers")]
+pub const NAMES: [&str; 6] = [
+    "openssl",
+    "libgcrypt",
+    "nettle",
+    "ipsec-mb",
+    aws_lc::NAME,
+    graviola::NAME,
+];
+
+/// A library that was found.
+pub(crate) trait Peer {
+    /// One of [`NAMES`].
+    fn name(&self) -> &'static str;
+
+    /// Such as `3.0.17`.
+    fn version(&self) -> &str;
+
+    /// The library's file, as it was asked for.
+    fn file(&self) -> &str;
+
+    /// As rows name it: `openssl-3.0.17`.
+    fn provider(&self) -> String {
+        format!("{}-{}", self.name(), self.version())
+    }
+
+    /// The ways it has to do a work; none if it does not know the algorithm.
+    ///
+    /// # Errors
+    /// If it knows it and will not do it.
+    fn candidates(&self, work: &Work) -> Result<Vec<Candidate<'static>>, String>;
+}
+
+/// Loads the peer of this name, one of [`NAMES`].
+///
+/// # Errors
+/// A line that says why not, and what would help.
+pub(crate) fn load(name: &str) -> Result<Box<dyn Peer>, String> {
+    match name {
+        "openssl" => openssl::OpenSsl::load().map(|p| Box::new(p) as Box<dyn Peer>),
+        "libgcrypt" => gcrypt::Gcrypt::load().map(|p| Box::new(p) as Box<dyn Peer>),
+        "nettle" => nettle::Nettle::load().map(|p| Box::new(p) as Box<dyn Peer>),
+        "ipsec-mb" => ipsec_mb::IpsecMb::load().map(|p| Box::new(p) as Box<dyn Peer>),
+        #[cfg(feature = "peers")]
+        aws_lc::NAME => Ok(Box::new(aws_lc::AwsLc::new())),
+        #[cfg(feature = "peers")]
+        graviola::NAME => graviola::Graviola::load().map(|p| Box::new(p) as Box<dyn Peer>),
+        other => Err(format!("peer {other} is not known")),
+    }
+}
+
+/// Which peers to look for.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub enum Wanted {
+    /// Those there are.
+    #[default]
+    Auto,
+    /// None.
+    None,
+    /// These, or it is a fault.
+    Named(Vec<String>),
+}
+
+impl Wanted {
+    /// From the words of `--peers`.
+    pub fn parse(words: &[String]) -> Result<Wanted, Error> {
+        match words {
+            [] => Ok(Wanted::Auto),
+            [word] if word == "auto" => Ok(Wanted::Auto),
+            [word] if word == "none" => Ok(Wanted::None),
+            _ => {
+                for word in words {
+                    if word == "auto" || word == "none" {
+                        return Err(Error::input(format!(
+                            "--peers: '{word}' stands alone: leave the others out"
+                        )));
+                    }
+                    if !NAMES.contains(&word.as_str()) {
+                        let known: Vec<_> = ["auto", "none"].into_iter().chain(NAMES).collect();
+                        return Err(unknown("peer", word, &known));
+                    }
+                }
+                Ok(Wanted::Named(words.to_vec()))
+            }
+        }
+    }
+
+    /// Whether the peer was asked for by name.
+    pub fn names(&self, peer: &str) -> bool {
+        matches!(self, Wanted::Named(names) if names.iter().any(|n| n == peer))
+    }
+}
+
+/// The peers found.
+#[derive(Default)]
+pub(crate) struct Peers {
+    all: Vec<Box<dyn Peer>>,
+}
+
+impl Peers {
+    /// Loads those wanted; with a baseline that is a peer, that one must be there. Of a peer that nobody named, a fault
+    /// is a note.
+    pub(crate) fn load(
+        wanted: &Wanted,
+        baseline: Option<&str>,
+        notes: &mut Vec<String>,
+    ) -> Result<Peers, Error> {
+        let mut peers = Peers::default();
+        for name in NAMES {
+            let named = wanted.names(name) || baseline == Some(name);
+            let tried = named || *wanted == Wanted::Auto;
+            if !tried {
+                continue;
+            }
+            match load(name) {
+                Ok(peer) => peers.all.push(peer),
+                Err(why) if named => return Err(Error::lacks(why)),
+                Err(why) => notes.push(why),
+            }
+        }
+        Ok(peers)
+    }
+
+    /// How many.
+    pub(crate) fn count(&self) -> usize {
+        self.all.len()
+    }
+}
+
+/// Peers are measured beside what others have: they bring no algorithms and no answers.
+impl Source for Peers {
+    fn algorithms(&self) -> Vec<Spec> {
+        Vec::new()
+    }
+
+    fn names(&self, _: &str) -> Vec<(String, Level)> {
+        Vec::new()
+    }
+
+    fn candidates(
+        &self,
+        work: &Work,
+        choice: Choice,
+        notes: &mut Vec<String>,
+    ) -> Result<Vec<Candidate<'_>>, Error> {
+        let mut found = Vec::new();
+        // A hash whose key comes with each message is a kernel's alone.
+        if work.spec.kind == Kind::Hash && work.spec.prefix > 0 {
+            return Ok(found);
+        }
+        for peer in &self.all {
+            match peer.candidates(work) {
+                Ok(mut all) => {
+                    all.retain(|c| !(choice.latency && c.together));
+                    // What is common to all of this algorithm is so to peers.
+                    all.iter_mut().for_each(|c| c.takes = work.spec.takes);
+                    found.extend(all);
+                }
+                Err(why) => notes.push(format!("{why}: no rows of it")),
+            }
+        }
+        Ok(found)
+    }
+
+    fn judge(&self, _: &Work) -> Result<Option<Judge<'_>>, Error> {
+        Ok(None)
+    }
+}

@@ -1,0 +1,436 @@
+//! Nettle as a peer, called as its manual tells a user to call it.
+//!
+//! Contexts are the caller's memory. A key is set once; a mode's function takes the context and the IV, which it leaves
+//! as the next piece would need it, so that each message has a copy (Cipher modes). AEADs (Authenticated encryption):
+//! the nonce is set, associated data given, the text en- or decrypted, the digest taken, and when decrypting compared
+//! by the caller; CCM has functions for whole messages, which the manual prefers. A hash's digest function leaves its
+//! context ready for the next message (Hash functions), and so does a MAC's with the same key (Keyed hash functions).
+//!
+//! How large a context is, is told by the library's own descriptions (nettle-meta.h) where it has them; others have
+//! more room than any header of nettle's asks for.
+
+use std::ffi::{c_char, c_int, c_uint, c_void, CStr};
+use std::sync::Arc;
+
+use super::each::{ccm_nonce, each, same_tag, Memory};
+use super::library::{Find, Opened};
+use super::Peer;
+use crate::timing::{Candidate, Messages, Op, Run, Work};
+
+const FIND: Find = Find {
+    peer: "nettle",
+    variable: "KILN_NETTLE",
+    names: &["libnettle.so.8"],
+    package: "libnettle8",
+};
+
+/// Bytes for contexts whose size the library does not tell; the largest, GCM's, has about 4.4 KiB.
+const ROOM: usize = 16 << 10;
+/// The oldest minor version of 3 whose types are these.
+const OLDEST: c_int = 6;
+
+type Ctx = *mut c_void;
+type SetKey = unsafe extern "C" fn(Ctx, *const u8);
+type Crypt = unsafe extern "C" fn(Ctx, usize, *mut u8, *const u8);
+type Update = unsafe extern "C" fn(Ctx, usize, *const u8);
+type Digest = unsafe extern "C" fn(Ctx, usize, *mut u8);
+/// `cbc_decrypt`, `ctr_crypt`.
+type Mode = unsafe extern "C" fn(Ctx, Crypt, usize, *mut u8, usize, *mut u8, *const u8);
+type CbcEncrypt = unsafe extern "C" fn(Ctx, *mut u8, usize, *mut u8, *const u8);
+type XtsCrypt = unsafe extern "C" fn(Ctx, *const u8, usize, *mut u8, *const u8);
+type CcmCrypt = unsafe extern "C" fn(
+    Ctx,
+    usize,
+    *const u8,
+    usize,
+    *const u8,
+    usize,
+    usize,
+    *mut u8,
+    *const u8,
+) -> c_int;
+
+/// `struct nettle_hash` of nettle-meta.h.
+#[repr(C)]
+#[derive(Clone, Copy)]
+struct HashMeta {
+    name: *const c_char,
+    context_size: c_uint,
+    digest_size: c_uint,
+    block_size: c_uint,
+    init: unsafe extern "C" fn(Ctx),
+    update: Update,
+    digest: Digest,
+}
+
+/// The library.
+#[derive(Clone)]
+pub(super) struct Nettle {
+    opened: Arc<Opened>,
+    version: String,
+}
+
+impl Nettle {
+    /// Loads it.
+    ///
+    /// # Errors
+    /// A line that says why not, and what would help.
+    pub(super) fn load() -> Result<Nettle, String> {
+        FIND.load(|o| {
+            // SAFETY: the types are those of version.h.
+            let (major, minor) = unsafe {
+                let major: unsafe extern "C" fn() -> c_int = o.get("nettle_version_major")?;
+                let minor: unsafe extern "C" fn() -> c_int = o.get("nettle_version_minor")?;
+                (major(), minor())
+            };
+            let version = format!("{major}.{minor}");
+            // Version 4 has other types under the same names.
+            if major != 3 || minor < OLDEST {
+                return Err(format!(
+                    "{} is {version}: its functions are known from 3.{OLDEST} to 3.99",
+                    o.file
+                ));
+            }
+            Ok(Nettle {
+                opened: Arc::new(o.clone()),
+                version,
+            })
+        })
+    }
+
+    /// # Safety
+    /// `T` is the type of this function.
+    unsafe fn get<T: Copy>(&self, name: &str) -> Result<T, String> {
+        // SAFETY: the caller's promise; whoever uses the value keeps `self`.
+        unsafe { self.opened.get(&format!("nettle_{name}")) }
+    }
+
+    fn keyed(&self, set_key: &str, key: &[u8]) -> Result<Memory, String> {
+        let ctx = Memory::new(ROOM);
+        // SAFETY: all functions so named by the callers below take a context and a key of the size they are named for.
+        unsafe {
+            let set: SetKey = self.get(set_key)?;
+            set(ctx.at(), key.as_ptr());
+        }
+        Ok(ctx)
+    }
+}
+
+impl Peer for Nettle {
+    fn name(&self) -> &'static str {
+        FIND.peer
+    }
+
+    fn version(&self) -> &str {
+        &self.version
+    }
+
+    fn file(&self) -> &str {
+        &self.opened.file
+    }
+
+    fn candidates(&self, work: &Work) -> Result<Vec<Candidate<'static>>, String> {
+        let bits = work.key_bits;
+        let alg: &str = &work.spec.name;
+        let aes = format!("aes{bits}");
+        let (name, run) = match alg {
+            "xts(aes)" | "cmac(aes)" if bits == 192 => {
+                return Err(format!("{} has no {alg} with AES-192", self.provider()))
+            }
+            "ecb(aes)" => (aes.clone(), self.ecb(&aes, work)?),
+            "cbc(aes)" => (format!("cbc_{aes}"), self.cbc(&aes, work)?),
+            "ctr(aes)" => (format!("ctr_crypt_{aes}"), self.ctr(&aes, work)?),
+            "xts(aes)" => (format!("xts_{aes}"), self.xts(&aes, work)?),
+            "chacha20" => ("chacha_crypt32".to_string(), self.chacha(work)?),
+            "gcm(aes)" => {
+                let of = format!("gcm_{aes}");
+                (of.clone(), self.aead(&of, "iv", work)?)
+            }
+            "rfc7539(chacha20,poly1305)" => {
+                let of = "chacha_poly1305".to_string();
+                (of.clone(), self.aead(&of, "nonce", work)?)
+            }
+            "ccm(aes)" => (format!("ccm_{aes}"), self.ccm(&aes, work)?),
+            "sha1" | "sha256" | "sha512" | "sm3" => (alg.to_string(), self.hash(alg)?),
+            "hmac(sha1)" => ("hmac_sha1".to_string(), self.mac("hmac_sha1", work)?),
+            "hmac(sha256)" => ("hmac_sha256".to_string(), self.mac("hmac_sha256", work)?),
+            "hmac(sha512)" => ("hmac_sha512".to_string(), self.mac("hmac_sha512", work)?),
+            "cmac(aes)" => {
+                let of = format!("cmac_{aes}");
+                (of.clone(), self.mac(&of, work)?)
+            }
+            _ => return Ok(Vec::new()),
+        };
+        Ok(vec![Candidate::primitive(
+            format!("nettle_{name}"),
+            self.provider(),
+            None,
+            run,
+        )])
+    }
+}
+
+/// A copy of an IV that a function may change.
+///
+/// # Safety
+/// `iv` is readable for 16 bytes.
+#[inline(always)]
+unsafe fn copy(iv: *const u8) -> [u8; 16] {
+    // SAFETY: the caller's promise; an array needs no alignment.
+    unsafe { iv.cast::<[u8; 16]>().read() }
+}
+
+impl Nettle {
+    fn direction(work: &Work) -> &'static str {
+        match work.op {
+            Op::Decrypt => "decrypt",
+            _ => "encrypt",
+        }
+    }
+
+    fn ecb(&self, aes: &str, work: &Work) -> Result<Run<'static>, String> {
+        let direction = Nettle::direction(work);
+        let ctx = self.keyed(&format!("{aes}_set_{direction}_key"), &work.key)?;
+        // SAFETY: the type of aes.h.
+        let crypt: Crypt = unsafe { self.get(&format!("{aes}_{direction}"))? };
+        let keep = self.clone();
+        Ok(Box::new(move |m: &mut Messages, calls| {
+            let (_, ctx, len) = (&keep, ctx.at(), m.shape.len);
+            each(m, calls, |c| {
+                // SAFETY: the context has a key for this direction; whole blocks.
+                unsafe { crypt(ctx, len, c.dst, c.src) };
+                true
+            })
+        }))
+    }
+
+    fn cbc(&self, aes: &str, work: &Work) -> Result<Run<'static>, String> {
+        let direction = Nettle::direction(work);
+        let ctx = self.keyed(&format!("{aes}_set_{direction}_key"), &work.key)?;
+        let keep = self.clone();
+        if work.op == Op::Encrypt {
+            // SAFETY: the type of cbc.h, since 3.8; before that there is only the general function, of the other type.
+            let whole = unsafe { self.get::<CbcEncrypt>(&format!("cbc_{aes}_encrypt")) };
+            if let Ok(encrypt) = whole {
+                return Ok(Box::new(move |m: &mut Messages, calls| {
+                    let (_, ctx, len) = (&keep, ctx.at(), m.shape.len);
+                    each(m, calls, |c| {
+                        // SAFETY: the context has its key; whole blocks; the IV is a copy.
+                        unsafe {
+                            encrypt(ctx, copy(c.iv).as_mut_ptr(), len, c.dst, c.src);
+                        }
+                        true
+                    })
+                }));
+            }
+        }
+        // SAFETY: the types of aes.h and cbc.h.
+        let (block, mode) = unsafe {
+            let block: Crypt = self.get(&format!("{aes}_{direction}"))?;
+            let mode: Mode = self.get(&format!("cbc_{direction}"))?;
+            (block, mode)
+        };
+        Ok(self.mode(ctx, block, mode))
+    }
+
+    fn ctr(&self, aes: &str, work: &Work) -> Result<Run<'static>, String> {
+        let ctx = self.keyed(&format!("{aes}_set_encrypt_key"), &work.key)?;
+        // SAFETY: the types of aes.h and ctr.h.
+        let (block, mode) = unsafe {
+            let block: Crypt = self.get(&format!("{aes}_encrypt"))?;
+            let mode: Mode = self.get("ctr_crypt")?;
+            (block, mode)
+        };
+        Ok(self.mode(ctx, block, mode))
+    }
+
+    fn mode(&self, ctx: Memory, block: Crypt, mode: Mode) -> Run<'static> {
+        let keep = self.clone();
+        Box::new(move |m: &mut Messages, calls| {
+            let (_, ctx, len) = (&keep, ctx.at(), m.shape.len);
+            each(m, calls, |c| {
+                // SAFETY: the context has its key; lengths are those the mode takes; the IV is a copy.
+                unsafe { mode(ctx, block, 16, copy(c.iv).as_mut_ptr(), len, c.dst, c.src) };
+                true
+            })
+        })
+    }
+
+    fn xts(&self, aes: &str, work: &Work) -> Result<Run<'static>, String> {
+        let direction = Nettle::direction(work);
+        let ctx = self.keyed(&format!("xts_{aes}_set_{direction}_key"), &work.key)?;
+        // SAFETY: the type of xts.h.
+        let crypt: XtsCrypt = unsafe { self.get(&format!("xts_{aes}_{direction}_message"))? };
+        let keep = self.clone();
+        Ok(Box::new(move |m: &mut Messages, calls| {
+            let (_, ctx, len) = (&keep, ctx.at(), m.shape.len);
+            each(m, calls, |c| {
+                // SAFETY: the context has both keys; at least a block.
+                unsafe { crypt(ctx, c.iv, len, c.dst, c.src) };
+                true
+            })
+        }))
+    }
+
+    fn chacha(&self, work: &Work) -> Result<Run<'static>, String> {
+        let ctx = self.keyed("chacha_set_key", &work.key)?;
+        // SAFETY: the types of chacha.h.
+        let (nonce, counter, crypt) = unsafe {
+            let nonce: SetKey = self.get("chacha_set_nonce96")?;
+            let counter: SetKey = self.get("chacha_set_counter32")?;
+            let crypt: Crypt = self.get("chacha_crypt32")?;
+            (nonce, counter, crypt)
+        };
+        let keep = self.clone();
+        Ok(Box::new(move |m: &mut Messages, calls| {
+            let (_, ctx, len) = (&keep, ctx.at(), m.shape.len);
+            each(m, calls, |c| {
+                // SAFETY: the context has its key; the IV is the block's number, then the nonce.
+                unsafe {
+                    nonce(ctx, c.iv.add(4));
+                    counter(ctx, c.iv);
+                    crypt(ctx, len, c.dst, c.src);
+                }
+                true
+            })
+        }))
+    }
+
+    fn aead(&self, of: &str, nonce: &str, work: &Work) -> Result<Run<'static>, String> {
+        let ctx = self.keyed(&format!("{of}_set_key"), &work.key)?;
+        let decrypt = work.op == Op::Decrypt;
+        // GCM's IV has any length, which is told; ChaCha's nonce has one.
+        let gcm = nonce == "iv";
+        // SAFETY: the types of gcm.h and chacha-poly1305.h.
+        let (set_iv, set_nonce, update, crypt, digest) = unsafe {
+            let set_iv: Option<Update> = match gcm {
+                true => Some(self.get(&format!("{of}_set_iv"))?),
+                false => None,
+            };
+            let set_nonce: Option<SetKey> = match gcm {
+                true => None,
+                false => Some(self.get(&format!("{of}_set_nonce"))?),
+            };
+            let update: Update = self.get(&format!("{of}_update"))?;
+            let crypt: Crypt = self.get(&format!("{of}_{}", Nettle::direction(work)))?;
+            let digest: Digest = self.get(&format!("{of}_digest"))?;
+            (set_iv, set_nonce, update, crypt, digest)
+        };
+        let keep = self.clone();
+        Ok(Box::new(move |m: &mut Messages, calls| {
+            let (_, ctx, shape) = (&keep, ctx.at(), m.shape);
+            let (len, tag) = (shape.len, shape.tag);
+            each(m, calls, |c| {
+                let mut made = [0u8; 16];
+                // SAFETY: the context has its key; tags are of 16 bytes at most and where `each` says.
+                unsafe {
+                    match (set_iv, set_nonce) {
+                        (Some(set), _) => set(ctx, shape.iv, c.iv),
+                        (_, Some(set)) => set(ctx, c.iv),
+                        _ => return false,
+                    }
+                    update(ctx, shape.prefix, c.aad);
+                    crypt(ctx, len, c.dst, c.src);
+                    if decrypt {
+                        digest(ctx, tag.min(16), made.as_mut_ptr());
+                        same_tag(made.as_ptr(), c.tag_to_open(len), tag.min(16))
+                    } else {
+                        digest(ctx, tag.min(16), c.tag_made(len));
+                        true
+                    }
+                }
+            })
+        }))
+    }
+
+    fn ccm(&self, aes: &str, work: &Work) -> Result<Run<'static>, String> {
+        // The cipher's context, which is what the functions for whole messages take.
+        let ctx = self.keyed(&format!("ccm_{aes}_set_key"), &work.key)?;
+        let direction = Nettle::direction(work);
+        // SAFETY: the type of ccm.h; encryption returns nothing, and what it returns is not looked at.
+        let crypt: CcmCrypt = unsafe { self.get(&format!("ccm_{aes}_{direction}_message"))? };
+        let decrypt = work.op == Op::Decrypt;
+        let keep = self.clone();
+        Ok(Box::new(move |m: &mut Messages, calls| {
+            let (_, ctx, shape) = (&keep, ctx.at(), m.shape);
+            let nonce = ccm_nonce(&shape);
+            let out = shape.len + if decrypt { 0 } else { shape.tag };
+            each(m, calls, |c| {
+                // SAFETY: the context has its key; ciphertexts have the tag behind them, as here; the nonce begins at
+                // the IV's second byte.
+                let right = unsafe {
+                    crypt(
+                        ctx,
+                        nonce,
+                        c.iv.add(1),
+                        shape.prefix,
+                        c.aad,
+                        shape.tag,
+                        out,
+                        c.dst,
+                        c.src,
+                    )
+                };
+                !decrypt || right == 1
+            })
+        }))
+    }
+
+    fn hash(&self, name: &str) -> Result<Run<'static>, String> {
+        // SAFETY: `struct nettle_hash` of nettle-meta.h, a constant of the library's, which says its own name.
+        let meta = unsafe {
+            let meta: *const HashMeta = self.get(name)?;
+            *meta
+        };
+        // SAFETY: its name is a string.
+        let says = unsafe { CStr::from_ptr(meta.name) };
+        if says.to_bytes() != name.as_bytes() || meta.context_size as usize > ROOM {
+            return Err(format!("{} describes {name} otherwise", self.provider()));
+        }
+        let ctx = Memory::new(meta.context_size as usize);
+        // SAFETY: memory of the context's size.
+        unsafe { (meta.init)(ctx.at()) };
+        let keep = self.clone();
+        Ok(Box::new(move |m: &mut Messages, calls| {
+            let (_, ctx, len, size) = (&keep, ctx.at(), m.shape.len, m.shape.digest);
+            each(m, calls, |c| {
+                // SAFETY: an initialised context, which digest() leaves initialised; results have room.
+                unsafe {
+                    (meta.update)(ctx, len, c.src);
+                    (meta.digest)(ctx, size, c.dst);
+                }
+                true
+            })
+        }))
+    }
+
+    fn mac(&self, of: &str, work: &Work) -> Result<Run<'static>, String> {
+        let ctx = Memory::new(ROOM);
+        // SAFETY: the types of hmac.h, whose keys have any length, and of cmac.h, whose keys have one.
+        let (update, digest) = unsafe {
+            let set_key = format!("{of}_set_key");
+            if of.starts_with("hmac") {
+                let set: Update = self.get(&set_key)?;
+                set(ctx.at(), work.key.len(), work.key.as_ptr());
+            } else {
+                let set: SetKey = self.get(&set_key)?;
+                set(ctx.at(), work.key.as_ptr());
+            }
+            let update: Update = self.get(&format!("{of}_update"))?;
+            let digest: Digest = self.get(&format!("{of}_digest"))?;
+            (update, digest)
+        };
+        let keep = self.clone();
+        Ok(Box::new(move |m: &mut Messages, calls| {
+            let (_, ctx, len, size) = (&keep, ctx.at(), m.shape.len, m.shape.digest);
+            each(m, calls, |c| {
+                // SAFETY: the context has its key, and digest() leaves it so; results have room.
+                unsafe {
+                    update(ctx, len, c.src);
+                    digest(ctx, size, c.dst);
+                }
+                true
+            })
+        }))
+    }
+}

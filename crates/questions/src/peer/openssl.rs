@@ -1,0 +1,391 @@
+//! OpenSSL's libcrypto as a peer, called as its documentation tells a user to call it.
+//!
+//! A user with one key and many messages keeps one `EVP_CIPHER_CTX`, gives it cipher and key once, and for each
+//! message only the IV: `EVP_CipherInit_ex(ctx, NULL, NULL, NULL, iv, -1)`, then one `EVP_CipherUpdate`
+//! (EVP_EncryptInit(3): a context may be reused so, and parameters that stay the same are given as NULL). One update
+//! has the whole message; without padding there is nothing to finalise but for AEADs, whose order is that of the same
+//! page (AEAD interface): IV, associated data, text, final, tag. CCM is told the length first.
+//!
+//! Digests: one `EVP_MD_CTX`, the algorithm fetched once (crypto(7), on performance), then init, update and final for
+//! each message. MACs: one `EVP_MAC_CTX` with the key; `EVP_MAC_init` without a key begins the next message with the
+//! same one (EVP_MAC(3)). Poly1305 refuses that, its keys being of one time: it is given the key with each message.
+
+mod functions;
+
+use std::ffi::{c_int, c_void, CString};
+use std::ptr::{null, null_mut, NonNull};
+use std::sync::Arc;
+
+use super::each::{ccm_nonce, each};
+use super::Peer;
+use crate::timing::{Candidate, Messages, Op, Run, Work};
+use functions::{Functions, Param};
+
+/// `EVP_CTRL_AEAD_SET_IVLEN` and the like, of evp.h.
+const SET_IVLEN: c_int = 0x9;
+const GET_TAG: c_int = 0x10;
+const SET_TAG: c_int = 0x11;
+
+/// The library, its functions looked up.
+#[derive(Clone)]
+pub(super) struct OpenSsl(Arc<Functions>);
+
+impl OpenSsl {
+    /// Loads it.
+    ///
+    /// # Errors
+    /// A line that says why not, and what would help.
+    pub(super) fn load() -> Result<OpenSsl, String> {
+        functions::FIND
+            .load(Functions::load)
+            .map(|f| OpenSsl(Arc::new(f)))
+    }
+
+    fn cipher(&self, name: &str, work: &Work) -> Result<Cipher, String> {
+        let f = &*self.0;
+        let lacks = || format!("{} has no {name}", self.provider());
+        let c_name = CString::new(name).map_err(|_| lacks())?;
+        // SAFETY: a name; the cipher is a static of the library's, or null.
+        let cipher = unsafe { (f.cipher_by_name)(c_name.as_ptr()) };
+        if cipher.is_null() {
+            return Err(lacks());
+        }
+        // SAFETY: takes nothing; returns a new context or null.
+        let ctx = NonNull::new(unsafe { (f.ctx_new)() })
+            .ok_or_else(|| format!("{} has no memory for a context", self.provider()))?;
+        let own = Cipher {
+            library: self.clone(),
+            ctx,
+        };
+        let encrypt = c_int::from(work.op != Op::Decrypt);
+        let ctx = ctx.as_ptr();
+        let ccm = work.spec.name.starts_with("ccm(");
+        // SAFETY: the context is fresh; first the cipher alone, for CCM's sizes come before the key; the key is as long
+        // as the cipher takes; a null IV says that it comes later.
+        let ok = unsafe {
+            (f.init)(ctx, cipher, null_mut(), null(), null(), encrypt) == 1
+                && (!ccm || {
+                    let nonce = ccm_nonce(&work.shape(16)) as c_int;
+                    let tag = work.spec.tag as c_int;
+                    (f.ctrl)(ctx, SET_IVLEN, nonce, null_mut()) == 1
+                        && (f.ctrl)(ctx, SET_TAG, tag, null_mut()) == 1
+                })
+                && (f.init)(ctx, null(), null_mut(), work.key.as_ptr(), null(), -1) == 1
+                && (f.set_padding)(ctx, 0) == 1
+        };
+        match ok {
+            true => Ok(own),
+            false => Err(format!(
+                "{} refuses the key of {name} (XTS: it does when both halves are equal)",
+                self.provider()
+            )),
+        }
+    }
+
+    fn digest(&self, name: &str) -> Result<Digest, String> {
+        let f = &*self.0;
+        let lacks = || format!("{} has no {name}", self.provider());
+        let c_name = CString::new(name).map_err(|_| lacks())?;
+        // SAFETY: a name; the digest is fetched for good, or a static of the library's, or null.
+        let md = unsafe {
+            match f.md_fetch {
+                Some(fetch) => fetch(null_mut(), c_name.as_ptr(), null()),
+                None => (f.md_by_name)(c_name.as_ptr()),
+            }
+        };
+        if md.is_null() {
+            return Err(lacks());
+        }
+        // SAFETY: takes nothing; returns a new context or null.
+        let ctx = NonNull::new(unsafe { (f.md_ctx_new)() })
+            .ok_or_else(|| format!("{} has no memory for a context", self.provider()))?;
+        Ok(Digest {
+            library: self.clone(),
+            ctx,
+            md,
+        })
+    }
+
+    fn mac(&self, name: &str, of: Option<(&str, &str)>, work: &Work) -> Result<MacCtx, String> {
+        let f = &*self.0;
+        let lacks = || format!("{} has no EVP_MAC {name}", self.provider());
+        let mac = f.mac.as_ref().ok_or_else(lacks)?;
+        let c_name = CString::new(name).map_err(|_| lacks())?;
+        let (key, value) = of.unwrap_or_default();
+        let key = CString::new(key).map_err(|_| lacks())?;
+        let value = CString::new(value).map_err(|_| lacks())?;
+        let params = [
+            match of {
+                Some(_) => Param::text(&key, &value),
+                None => Param::END,
+            },
+            Param::END,
+        ];
+        // SAFETY: names and a list of parameters that ends; the context is new and keeps the algorithm.
+        let ctx = unsafe {
+            let algorithm = (mac.fetch)(null_mut(), c_name.as_ptr(), null());
+            if algorithm.is_null() {
+                return Err(lacks());
+            }
+            let ctx = (mac.ctx_new)(algorithm);
+            (mac.free)(algorithm);
+            ctx
+        };
+        let ctx = NonNull::new(ctx)
+            .ok_or_else(|| format!("{} has no memory for a context", self.provider()))?;
+        let own = MacCtx {
+            library: self.clone(),
+            ctx,
+            size: work.spec.digest,
+            key: match name {
+                "POLY1305" => Some(work.key.to_vec()),
+                _ => None,
+            },
+        };
+        // SAFETY: the context is new, the key and the parameters are borrowed for the call.
+        let ok = unsafe {
+            (mac.init)(
+                ctx.as_ptr(),
+                work.key.as_ptr(),
+                work.key.len(),
+                params.as_ptr(),
+            )
+        };
+        match ok {
+            1 => Ok(own),
+            _ => Err(format!("{} refuses the key of {name}", self.provider())),
+        }
+    }
+}
+
+impl Peer for OpenSsl {
+    fn name(&self) -> &'static str {
+        functions::FIND.peer
+    }
+
+    fn version(&self) -> &str {
+        &self.0.version
+    }
+
+    fn file(&self) -> &str {
+        &self.0.opened.file
+    }
+
+    fn candidates(&self, work: &Work) -> Result<Vec<Candidate<'static>>, String> {
+        let bits = work.key_bits;
+        let op = work.op;
+        let cipher = |mode: &str| -> Result<(String, Cipher), String> {
+            let name = match mode.split_once(':') {
+                Some((_, whole)) => whole.to_string(),
+                None => format!("aes-{bits}-{mode}"),
+            };
+            Ok((
+                format!("EVP_{}", name.replace('-', "_")),
+                self.cipher(&name, work)?,
+            ))
+        };
+        let hmac = |of: &str| self.mac("HMAC", Some(("digest", of)), work);
+        let alg: &str = &work.spec.name;
+        let (name, run): (String, Run<'static>) = match alg {
+            "xts(aes)" if bits == 192 => {
+                return Err(format!("{} has no AES-192-XTS", self.provider()))
+            }
+            "ecb(aes)" | "cbc(aes)" | "ctr(aes)" | "xts(aes)" => {
+                let (name, cipher) = cipher(&alg[..3])?;
+                (name, skcipher(cipher))
+            }
+            "chacha20" => {
+                let (name, cipher) = cipher(":chacha20")?;
+                (name, skcipher(cipher))
+            }
+            "gcm(aes)" => {
+                let (name, cipher) = cipher("gcm")?;
+                (name, aead(cipher, op))
+            }
+            "ccm(aes)" => {
+                let (name, cipher) = cipher("ccm")?;
+                (name, ccm(cipher, op))
+            }
+            "rfc7539(chacha20,poly1305)" => {
+                let (name, cipher) = cipher(":chacha20-poly1305")?;
+                (name, aead(cipher, op))
+            }
+            "sha1" | "sha256" | "sha512" | "sm3" => {
+                (format!("EVP_{alg}"), digest(self.digest(alg)?))
+            }
+            "blake2s-256" => ("EVP_blake2s256".into(), digest(self.digest("blake2s256")?)),
+            "hmac(sha1)" => ("EVP_MAC_hmac_sha1".into(), mac(hmac("SHA1")?)),
+            "hmac(sha256)" => ("EVP_MAC_hmac_sha256".into(), mac(hmac("SHA256")?)),
+            "hmac(sha512)" => ("EVP_MAC_hmac_sha512".into(), mac(hmac("SHA512")?)),
+            "cmac(aes)" => {
+                let of = format!("AES-{bits}-CBC");
+                let ctx = self.mac("CMAC", Some(("cipher", &of)), work)?;
+                (format!("EVP_MAC_cmac_aes_{bits}"), mac(ctx))
+            }
+            "poly1305" => {
+                let ctx = self.mac("POLY1305", None, work)?;
+                ("EVP_MAC_poly1305".into(), mac(ctx))
+            }
+            _ => return Ok(Vec::new()),
+        };
+        Ok(vec![Candidate::primitive(name, self.provider(), None, run)])
+    }
+}
+
+/// Any length that a C `int` can tell.
+fn int(len: usize) -> Result<c_int, String> {
+    c_int::try_from(len).map_err(|_| format!("a message of {len} bytes"))
+}
+
+fn skcipher(cipher: Cipher) -> Run<'static> {
+    let run = move |m: &mut Messages, calls| {
+        let (f, ctx, len) = (&*cipher.library.0, cipher.ctx.as_ptr(), int(m.shape.len)?);
+        let has_iv = m.shape.iv > 0;
+        each(m, calls, |c| {
+            let mut out = 0;
+            // SAFETY: the context has cipher and key and is this thread's; the pointers are good for the message's
+            // length; without padding as many bytes are written as are read.
+            unsafe {
+                (!has_iv || (f.init)(ctx, null(), null_mut(), null(), c.iv, -1) == 1)
+                    && (f.update)(ctx, c.dst, &mut out, c.src, len) == 1
+                    && out == len
+            }
+        })
+    };
+    Box::new(run)
+}
+
+fn aead(cipher: Cipher, op: Op) -> Run<'static> {
+    let run = move |m: &mut Messages, calls| {
+        let (f, ctx, shape) = (&*cipher.library.0, cipher.ctx.as_ptr(), m.shape);
+        let (len, aad, tag) = (int(shape.len)?, int(shape.prefix)?, int(shape.tag)?);
+        let seal = op == Op::Encrypt;
+        each(m, calls, |c| {
+            let (mut out, mut rest) = (0, 0);
+            // SAFETY: as in `skcipher`; final writes nothing for these modes, and has a place for it.
+            unsafe {
+                (f.init)(ctx, null(), null_mut(), null(), c.iv, -1) == 1
+                    && (f.update)(ctx, null_mut(), &mut out, c.aad, aad) == 1
+                    && (f.update)(ctx, c.dst, &mut out, c.src, len) == 1
+                    && out == len
+                    && (seal || {
+                        let tag_at = c.tag_to_open(shape.len).cast_mut();
+                        (f.ctrl)(ctx, SET_TAG, tag, tag_at.cast()) == 1
+                    })
+                    && (f.finish)(ctx, [0u8; 32].as_mut_ptr(), &mut rest) == 1
+                    && (!seal || {
+                        let tag_at = c.tag_made(shape.len);
+                        (f.ctrl)(ctx, GET_TAG, tag, tag_at.cast()) == 1
+                    })
+            }
+        })
+    };
+    Box::new(run)
+}
+
+/// CCM: the tag to open comes first, then the length; the update of the text says whether the tag is right.
+fn ccm(cipher: Cipher, op: Op) -> Run<'static> {
+    let run = move |m: &mut Messages, calls| {
+        let (f, ctx, shape) = (&*cipher.library.0, cipher.ctx.as_ptr(), m.shape);
+        let (len, aad, tag) = (int(shape.len)?, int(shape.prefix)?, int(shape.tag)?);
+        let seal = op == Op::Encrypt;
+        each(m, calls, |c| {
+            let mut out = 0;
+            // SAFETY: as in `skcipher`; the nonce begins at the IV's second byte.
+            unsafe {
+                (seal || {
+                    let tag_at = c.tag_to_open(shape.len).cast_mut();
+                    (f.ctrl)(ctx, SET_TAG, tag, tag_at.cast()) == 1
+                }) && (f.init)(ctx, null(), null_mut(), null(), c.iv.add(1), -1) == 1
+                    && (f.update)(ctx, null_mut(), &mut out, null(), len) == 1
+                    && (f.update)(ctx, null_mut(), &mut out, c.aad, aad) == 1
+                    && (f.update)(ctx, c.dst, &mut out, c.src, len) == 1
+                    && out == len
+                    && (!seal || {
+                        let tag_at = c.tag_made(shape.len);
+                        (f.ctrl)(ctx, GET_TAG, tag, tag_at.cast()) == 1
+                    })
+            }
+        })
+    };
+    Box::new(run)
+}
+
+fn digest(digest: Digest) -> Run<'static> {
+    let run = move |m: &mut Messages, calls| {
+        let (f, ctx, len) = (&*digest.library.0, digest.ctx.as_ptr(), m.shape.len);
+        each(m, calls, |c| {
+            // SAFETY: the context is this thread's, the digest lives as long as the library; results have room for it.
+            unsafe {
+                (f.md_init)(ctx, digest.md, null_mut()) == 1
+                    && (f.md_update)(ctx, c.src.cast(), len) == 1
+                    && (f.md_final)(ctx, c.dst, null_mut()) == 1
+            }
+        })
+    };
+    Box::new(run)
+}
+
+fn mac(ctx: MacCtx) -> Run<'static> {
+    let run = move |m: &mut Messages, calls| {
+        let len = m.shape.len;
+        let Some(f) = &ctx.library.0.mac else {
+            return Err("has no EVP_MAC".to_string());
+        };
+        let (at, key) = (ctx.ctx.as_ptr(), ctx.key.as_deref());
+        let (key, key_len) = key.map_or((null(), 0), |k| (k.as_ptr(), k.len()));
+        each(m, calls, |c| {
+            let mut out = 0;
+            // SAFETY: the context has algorithm and key and is this thread's; results have room for `size` bytes.
+            unsafe {
+                (f.init)(at, key, key_len, null()) == 1
+                    && (f.update)(at, c.src, len) == 1
+                    && (f.finish)(at, c.dst, &mut out, ctx.size) == 1
+            }
+        })
+    };
+    Box::new(run)
+}
+
+/// One context, with a key.
+struct Cipher {
+    library: OpenSsl,
+    ctx: NonNull<c_void>,
+}
+
+impl Drop for Cipher {
+    fn drop(&mut self) {
+        // SAFETY: from EVP_CIPHER_CTX_new, freed once; it wipes the key.
+        unsafe { (self.library.0.ctx_free)(self.ctx.as_ptr()) };
+    }
+}
+
+struct Digest {
+    library: OpenSsl,
+    ctx: NonNull<c_void>,
+    md: *const c_void,
+}
+
+impl Drop for Digest {
+    fn drop(&mut self) {
+        // SAFETY: from EVP_MD_CTX_new, freed once.
+        unsafe { (self.library.0.md_ctx_free)(self.ctx.as_ptr()) };
+    }
+}
+
+struct MacCtx {
+    library: OpenSsl,
+    ctx: NonNull<c_void>,
+    size: usize,
+    /// If it must be given with each message.
+    key: Option<Vec<u8>>,
+}
+
+impl Drop for MacCtx {
+    fn drop(&mut self) {
+        if let Some(mac) = &self.library.0.mac {
+            // SAFETY: from EVP_MAC_CTX_new, freed once; it wipes the key.
+            unsafe { (mac.ctx_free)(self.ctx.as_ptr()) };
+        }
+    }
+}

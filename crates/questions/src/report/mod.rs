@@ -1,0 +1,113 @@
+//! Records as one page, or in the formats of other tools.
+
+pub mod page;
+
+use std::path::{Path, PathBuf};
+
+use clap::Args;
+use kiln_question::{prepare, print, replace, Error, Exit, Question, Session};
+use kiln_report::export::Format;
+use kiln_report::{gather, Options, Side};
+
+/// Records of one or several machines as one page, or as what other tools read
+///
+/// For a mail, a patch or a bug report. A record is what --json printed or --out wrote. Records of several commands on one
+/// machine make one column; the same command twice, or another machine, makes a column each, and figures of one thing
+/// stand in one row. The page is one file that loads nothing: pictures, tables with intervals, the commands that repeat
+/// it, and the records, which report, compare and --format read back out of it. Without --out it is ./kiln-report.html;
+/// --out takes a directory or FILE.html. What is there is written over if it is a report, and nothing else is.
+#[derive(Args)]
+#[command(after_long_help = "\
+Formats, on stdout:
+  csv               every field of every row (RFC 4180)
+  markdown          the page's tables, for a mail or a commit message
+  google-benchmark  rows that are a time, as --benchmark_out writes them
+  ktap              rows that are a check
+
+Examples:
+  kiln report speed.json
+  kiln report results --out page.html         all records of a directory
+  kiln report zen5/survey.json zen2/survey.json --title 'Zen 5 and Zen 2'
+  kiln report speed.json --format markdown >> commit-message
+
+See also:
+  docs/RECORDS.md")]
+pub struct ReportArgs {
+    /// Records, bundles, reports (HTML), directories of records
+    #[arg(required = true, value_name = "A")]
+    files: Vec<PathBuf>,
+    /// Over the page
+    #[arg(long, value_name = "TEXT", conflicts_with = "format")]
+    title: Option<String>,
+    /// csv, markdown, google-benchmark or ktap on stdout, and no page
+    #[arg(long, value_name = "FORMAT")]
+    format: Option<String>,
+}
+
+impl Question for ReportArgs {
+    const NAME: &'static str = "report";
+    const WRITES_A_FILE: bool = true;
+
+    fn run(&self, session: &Session) -> Result<Exit, Error> {
+        let input = |e: kiln_report::Error| Error::input(e.to_string());
+        if session.global.json {
+            return Err(Error::input(
+                "--json: a report is made of records, it is none: see --format for what programs read",
+            ));
+        }
+        let format: Option<Format> = self
+            .format
+            .as_deref()
+            .map(|f| f.parse().map_err(input))
+            .transpose()?;
+        if let (Some(_), Some(out)) = (format, &session.global.out) {
+            return Err(Error::input(format!(
+                "--out {}: --format writes on stdout: redirect that",
+                out.display()
+            )));
+        }
+        let mut found: Vec<Side> = Vec::new();
+        for file in &self.files {
+            found.extend(Side::read(file).map_err(input)?);
+        }
+        let sides = gather(found);
+        if let Some(format) = format {
+            print(&format.text(&sides).map_err(input)?)?;
+            return Ok(Exit::Done);
+        }
+        let options = Options {
+            title: self.title.clone(),
+        };
+        let page = kiln_report::html(&sides, &options).map_err(input)?;
+        let path = place(session.global.out.as_deref())?;
+        replace::write(&path, page.as_bytes())?;
+        let records: usize = sides.iter().map(|s| s.records.len()).sum();
+        print(&format!(
+            "{}: {records} records, {} kB\n",
+            path.display(),
+            page.len().div_ceil(1000)
+        ))?;
+        Ok(Exit::Done)
+    }
+}
+
+/// Where the page goes.
+fn place(out: Option<&Path>) -> Result<PathBuf, Error> {
+    let path = match out {
+        None => PathBuf::from(page::NAME),
+        Some(file) if file.extension().is_some_and(|e| e == "html") && !file.is_dir() => {
+            file.to_path_buf()
+        }
+        Some(dir) => {
+            prepare(dir)?;
+            dir.join(page::NAME_OUT)
+        }
+    };
+    match page::foreign(&path) {
+        true => Err(Error::input(format!(
+            "'{}' is there and is no report of kiln's: name another with --out",
+            path.display()
+        ))),
+        false => Ok(path),
+    }
+}

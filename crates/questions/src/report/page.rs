@@ -1,0 +1,95 @@
+//! The page that a survey leaves.
+
+use std::fs::{self, File};
+use std::io::{ErrorKind, Read};
+use std::path::{Path, PathBuf};
+
+use kiln_question::{replace, Error, Session};
+use kiln_report::{Options, Side};
+use serde_json::Value;
+
+/// What it is called where nobody says.
+pub const NAME: &str = "kiln-report.html";
+/// And in the directory of records.
+pub const NAME_OUT: &str = "report.html";
+/// By this a page of Kiln's is known, near its beginning.
+const MARK: &str = "name=\"generator\" content=\"kiln";
+const NEAR: u64 = 4096;
+
+/// Where it goes.
+pub struct Page(PathBuf);
+
+impl Page {
+    /// Looks where it may go, before anything is measured for it.
+    ///
+    /// # Errors
+    /// There is a file that Kiln did not make.
+    pub fn place(named: Option<&Path>, session: &Session) -> Result<Page, Error> {
+        let path = match (named, &session.global.out) {
+            (Some(path), _) => path.to_owned(),
+            (None, Some(dir)) => dir.join(NAME_OUT),
+            (None, None) => PathBuf::from(NAME),
+        };
+        match foreign(&path) {
+            true => Err(Error::input(format!(
+                "'{}' is there and is no report of kiln's: name another with --report, or leave it out with --no-report",
+                path.display()
+            ))),
+            false => Ok(Page(path)),
+        }
+    }
+
+    /// Writes it; the line that says so.
+    ///
+    /// # Errors
+    /// Nobody may write there, or there is nothing to show.
+    pub fn write(&self, bundle: &Value) -> Result<String, Error> {
+        let fault = |e: kiln_report::Error| Error::input(e.to_string());
+        let side = Side::parse("this machine", &bundle.to_string()).map_err(fault)?;
+        let page = kiln_report::html(&[side], &Options::default()).map_err(fault)?;
+        replace::write(&self.0, page.as_bytes())?;
+        Ok(format!(
+            "report: {} ({:.0} KB)",
+            self.0.display(),
+            (page.len() as f64 / 1e3).ceil()
+        ))
+    }
+}
+
+/// Whether there is something that is not to be written over.
+pub fn foreign(path: &Path) -> bool {
+    let mut text = Vec::new();
+    match File::open(path) {
+        // What is no file, such as a pipe, keeps nothing.
+        Ok(file) if fs::metadata(path).is_ok_and(|m| m.is_file()) => {
+            let _ = file.take(NEAR).read_to_end(&mut text);
+            !text.is_empty() && !String::from_utf8_lossy(&text).contains(MARK)
+        }
+        Ok(_) => false,
+        Err(e) => e.kind() == ErrorKind::PermissionDenied && path.exists(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_what_kiln_made_is_written_over() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("x.html");
+        assert!(!foreign(&path));
+        for (text, is) in [
+            ("", false),
+            (
+                "<!doctype html><meta name=\"generator\" content=\"kiln 0.1.0\">",
+                false,
+            ),
+            ("<!doctype html><p>a thesis</p>", true),
+        ] {
+            fs::write(&path, text).unwrap();
+            assert_eq!(foreign(&path), is, "{text}");
+        }
+        assert!(!foreign(Path::new("/dev/null")));
+    }
+}

@@ -1,0 +1,69 @@
+//! `kiln self-check`.
+
+use clap::Args;
+use kiln_measure::{self_check, Grade, Trust, TrustRow};
+use kiln_question::table::{self, align, paragraph, plain, text};
+use kiln_question::{read_facts, Error, Exit, Progress, Question, RowType, Session};
+
+/// How far measurements can be trusted on this machine
+///
+/// Before figures are believed: measures the clock, the machine's quiet and the method itself, and says which differences
+/// can be trusted. Takes about 10 s, with --quick 4 s.
+#[derive(Args)]
+#[command(after_long_help = "\
+Row fields (--json):
+  check, value, unit, verdict (ok, poor or bad), meaning
+
+Examples:
+  kiln self-check --cpu 0
+  kiln self-check --json | jq -r '.notes[]'
+
+See also:
+  docs/METHODOLOGY.md")]
+pub struct SelfCheckArgs {}
+
+impl Question for SelfCheckArgs {
+    const NAME: &'static str = "self-check";
+
+    fn row_types() -> Vec<RowType> {
+        vec![RowType::at::<TrustRow>(100)]
+    }
+
+    fn run(&self, session: &Session) -> Result<Exit, Error> {
+        session.settle();
+        let facts = read_facts();
+        let trust = {
+            let progress = Progress::start();
+            self_check(session.global.quick, &session.stop, &mut |done, total| {
+                progress.report(done as f64 / total as f64, "self-check");
+            })
+        };
+        let notes = [trust.sentence.clone()];
+        session.emit::<Self, _>(&facts, &trust.rows, &notes, || {
+            format!("{}\n\n{}", table::machine(&facts), view(&trust))
+        })?;
+        Ok(Exit::from_run(false, session.stopped()))
+    }
+}
+
+/// The checks, and the sentence that they come down to.
+fn view(trust: &Trust) -> String {
+    let mut table = plain();
+    for row in &trust.rows {
+        table.add_row([
+            row.check.clone(),
+            format!("{:.2}", row.value),
+            row.unit.clone(),
+            row.verdict.to_string(),
+        ]);
+    }
+    align(&mut table, [1]);
+    let told: String = trust
+        .rows
+        .iter()
+        .filter(|row| row.verdict != Grade::Ok)
+        .map(|row| paragraph(&format!("{}: {}: {}", row.verdict, row.check, row.meaning)) + "\n")
+        .collect();
+    let gap = if told.is_empty() { "" } else { "\n" };
+    format!("{}\n{told}{gap}{}\n", text(&table), trust.sentence)
+}

@@ -1,0 +1,93 @@
+//! The largest steps of a sweep, measured again.
+
+use kiln_question::Error;
+
+use super::run::Run;
+use super::set::Table;
+use super::steps;
+use crate::timing::{bench, Candidate, Entry, Reference};
+
+impl Run<'_> {
+    /// After a sweep: measures the worst steps again, both lengths interleaved and longer, until the worst that is
+    /// left has been so confirmed. A disturbance of a few milliseconds is no cliff.
+    pub(super) fn look_again(&mut self, table: &Table, first: usize) -> Result<(), Error> {
+        let mut again: Vec<usize> = Vec::new();
+        let patient = kiln_measure::Plan {
+            deadline: self.effort.deadline,
+            ..kiln_measure::Plan::quick(self.plan.seed)
+        };
+        for _ in 0..24 {
+            // Rows, and the candidates they are of.
+            let mut pairs: Vec<(usize, usize)> = Vec::new();
+            for step in steps::worst(&self.outcome.rows[first..]) {
+                let pair = [first + step.row, first + step.neighbour];
+                if pair.iter().all(|row| again.contains(row)) {
+                    continue;
+                }
+                for row in pair {
+                    let of = &self.outcome.rows[row];
+                    let by = |c: &Candidate| {
+                        c.name == of.imp && c.provider == of.provider && c.level == of.level
+                    };
+                    pairs.extend(table.candidates.iter().position(by).map(|c| (row, c)));
+                }
+            }
+            if pairs.is_empty() || self.stopped() || self.late() {
+                break;
+            }
+            let sets = pairs
+                .iter()
+                .map(|(row, c)| {
+                    let mut sets = table.sets(self.outcome.rows[*row].len, &[*c])?;
+                    sets.pop().ok_or_else(|| "no such length".to_string())
+                })
+                .collect::<Result<Vec<_>, String>>()
+                .map_err(Error::Failed)?;
+            let entries = pairs
+                .iter()
+                .zip(&sets)
+                .map(|((_, c), set)| Entry::new(&table.candidates[*c], &set.messages))
+                .collect();
+            let fraction = self.done as f64 / self.groups as f64;
+            let tell = &mut self.progress;
+            let references: Vec<Vec<&Reference>> = sets
+                .iter()
+                .map(|set| set.references.iter().collect())
+                .collect();
+            let timed = bench(entries, &references, &patient, self.stop, &mut |_, _| {
+                tell(fraction, "the largest steps again");
+            });
+            for ((row, c), timed) in pairs.into_iter().zip(timed) {
+                match timed {
+                    Ok(series) => self.outcome.rows[row].set(&series),
+                    Err(why) => {
+                        let what = table.work.what(self.outcome.rows[row].len);
+                        self.wrong(&what, &table.candidates[c], &why);
+                    }
+                }
+                again.push(row);
+            }
+        }
+        let rows = &self.outcome.rows[first..];
+        for step in steps::worst(rows) {
+            let (long, short) = (&rows[step.row], &rows[step.neighbour]);
+            let work = &table.work;
+            let what = format!("{} {}", work.spec.title(work.key_bits), work.op);
+            let confirmed = [step.row, step.neighbour]
+                .iter()
+                .all(|r| again.contains(&(first + r)));
+            self.outcome.notes.push(format!(
+                "largest step between neighbouring lengths, {what}, {}: {} B takes {:.2} times {} B \
+                 ({:.1} and {:.1} cycles{})",
+                long.imp,
+                long.len,
+                step.ratio,
+                short.len,
+                long.cycles_per_op,
+                short.cycles_per_op,
+                if confirmed { ", measured twice" } else { "" }
+            ));
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,292 @@
+//! `kiln speed`.
+
+use std::ffi::OsString;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use clap::Args;
+use kiln_question::hosted::Hosted;
+use kiln_question::lens::Lens;
+use kiln_question::{
+    parse_seconds, read_facts, table, Error, Exit, Outcome, Question, RowType, Session,
+    TreeBuildArgs,
+};
+use kiln_tree::child::Order;
+use kiln_tree::tcrypt::Request;
+
+use super::best::slower;
+use super::plan::Plan;
+use super::row::Row;
+use super::run::{run, run_with};
+use super::via::{self, ViaArgs};
+use super::{tcrypt, view, view_all};
+use crate::peer::Wanted;
+use crate::timing::{Layout, Level, Op, Tree};
+
+/// Cycles per byte by implementation, key size and length
+///
+/// Compares implementations, libraries and kernel trees: all are measured in turn, and each result has an interval.
+#[derive(Args)]
+#[command(after_long_help = "\
+Without ALG all algorithms are measured in all operations, which takes two or
+three minutes (--quick 20 s), and a compact table has Kiln's best tier and
+each library's best; --rows and --json have every implementation. With ALG
+each implementation has a column.
+
+Where libraries are measured, Kiln's own crypto API is measured as well (api):
+a library's call is compared with a call of that API, never with Kiln's bare
+function. A bare function is compared with the functions of a kernel tree.
+Faster and slower are verdicts that cycles and time share; else it is the same
+or, if the two contradict each other, disagree.
+
+Every result is checked against the generic implementation's before and after
+timing; an implementation that errs has no result. AEADs have 16 bytes of
+associated data. If --len is not given, lengths that are not whole blocks of
+a mode are rounded up.
+
+Row fields (--json), docs/RECORDS.md explains them:
+  alg, impl, provider, released, tier, level, op, key_bits, len, latency,
+  cycles_per_op, cycles_per_byte, ci_low, ci_high (of cycles_per_op),
+  ns_per_op, ns_low, ns_high, mb_per_s, rounds, rounds_ns, limit_cycles,
+  together (several messages at a time)
+  with --layout tcrypt: layout; with --latency: chain_cycles
+  with --baseline: ratio, time_ratio, each with _low and _high, verdict
+  Kiln's fastest API call, with libraries: best_peer, best_peer_provider,
+  best_peer_ratio, _time_ratio, _verdict, _ymm_impl, _ymm_time_ratio
+  Kiln's fastest function, with --tree: best_tree, and the same fields
+  a library's fastest with several messages: kiln_impl, kiln_time_ratio,
+  kiln_verdict
+
+Exit status:
+  1 if a result is wrong (a peer's: only if that peer was named)
+
+Environment:
+  KILN_TIERS=generic,aesni   restricts the tiers
+  KILN_OPENSSL=FILE          the libcrypto to use; likewise KILN_LIBGCRYPT,
+                             KILN_NETTLE and KILN_IPSEC_MB
+
+Examples:
+  kiln speed --quick
+  kiln speed 'xts(aes)' --op encrypt,decrypt --key-bits 128,256 --len 512
+  kiln speed --len 16..4112 --impl xts-aes-aesni    every length
+  kiln speed --baseline openssl --json > speed.json
+  kiln speed 'gcm(aes)' --tree ~/linux    a kernel tree's own beside them
+  kiln speed 'xts(aes)' --level api --layout tcrypt    as tcrypt asks for it
+  kiln speed 'xts(aes)' --via virtio --len 4096 --depth 64
+  kiln speed 'xts(aes)' --len 16 --latency    each call waits for the last
+
+See also:
+  docs/METHODOLOGY.md, docs/TREES.md")]
+pub struct SpeedArgs {
+    /// Algorithms, by the kernel's names [default: all]
+    #[arg(value_name = "ALG")]
+    algs: Vec<String>,
+    /// Operations: encrypt, decrypt, digest [default: encrypt, of hashes digest; all if no ALG is named]
+    #[arg(long, value_delimiter = ',', value_name = "OP,…")]
+    op: Vec<String>,
+    /// Lengths in bytes: 16,64 or 16..4112 or 16..4112/16 [default: 16,64,256,512,1024,1420,4096,16384]
+    #[arg(long, value_name = "LIST")]
+    len: Option<String>,
+    /// Bits of the cipher's key (XTS takes two): 128, 192, 256 [default: 256]
+    #[arg(long, value_delimiter = ',', value_name = "N,…")]
+    key_bits: Vec<u32>,
+    /// Implementations, by driver names [default: all that run here]
+    #[arg(long = "impl", value_delimiter = ',', value_name = "NAME,…")]
+    impls: Vec<String>,
+    /// Other libraries: auto, none, or names (openssl, libgcrypt, nettle, ipsec-mb)
+    #[arg(
+        long,
+        value_delimiter = ',',
+        default_value = "auto",
+        value_name = "NAME,…"
+    )]
+    peers: Vec<String>,
+    /// A Linux source tree, built and hosted: its implementations become rows
+    #[arg(long, value_name = "DIR")]
+    tree: Option<PathBuf>,
+    /// Run the tree's own tcrypt with this mode and print what it prints
+    #[arg(long, value_name = "MODE", requires = "tree", conflicts_with_all = ["algs", "impls", "len", "baseline"])]
+    tcrypt: Option<u32>,
+    /// With --tcrypt: seconds for each test; 0 counts cycles of a few operations
+    #[arg(long, value_name = "N", default_value_t = 0)]
+    sec: u32,
+    #[command(flatten)]
+    build: TreeBuildArgs,
+    /// Compare all with this implementation or provider
+    #[arg(long, value_name = "IMPL|PROVIDER")]
+    baseline: Option<String>,
+    /// primitive: the function; api: a request through the crypto API, to the best driver or those named [default:
+    /// primitive, of a tree both]
+    #[arg(long, value_name = "LEVEL")]
+    level: Option<Level>,
+    /// Where requests' buffers lie: plain (as a user stores them), or tcrypt (its pages, its one request)
+    #[arg(long, default_value = "plain", value_name = "LAYOUT")]
+    layout: Layout,
+    /// Dependent calls: each IV is the last result's first block
+    #[arg(long)]
+    latency: bool,
+    /// Measure for so long at most, with wider intervals [default: by how much there is]
+    #[arg(long, value_name = "N", allow_hyphen_values = true)]
+    seconds: Option<f64>,
+    /// One of the turns of 'kiln compare', for so many milliseconds
+    #[arg(long, hide = true, value_name = "MS")]
+    turn_ms: Option<u64>,
+    /// One line a row instead of the table
+    #[arg(long)]
+    rows: bool,
+    #[command(flatten)]
+    via: ViaArgs,
+}
+
+impl SpeedArgs {
+    /// For people. What a tree has are many ways to each algorithm, by name.
+    fn tables(&self, rows: &[Row], tty: bool) -> String {
+        let named = !self.algs.is_empty() || !self.impls.is_empty() || self.tree.is_some();
+        if self.rows {
+            view::rows(rows)
+        } else if named || self.baseline.is_some() {
+            view::tables(rows, tty)
+        } else {
+            let slower = slower(rows);
+            let mut text = view_all::compact(rows, tty);
+            if rows.iter().any(|r| r.together) {
+                text.push_str("* several messages at a time\n");
+            }
+            if !slower.is_empty() {
+                text.push_str("\nKiln's fastest is slower than the fastest other in\n");
+                for line in slower {
+                    text.push_str(&format!("{}\n", table::paragraph(&format!("  {line}"))));
+                }
+            }
+            text
+        }
+    }
+
+    fn plan(&self, session: &Session) -> Result<Plan, Error> {
+        if self.layout == Layout::Tcrypt && self.tree.is_some() {
+            return Err(Error::input(
+                "--layout tcrypt: a tree lays buffers out so itself: use --tree DIR --tcrypt MODE, or leave --tree out",
+            ));
+        }
+        let ops = self.op.iter().map(|name| Op::parse(name));
+        let plan = Plan {
+            ops: ops.collect::<Result<_, _>>()?,
+            algs: self.algs.clone(),
+            impls: self.impls.clone(),
+            lens: self
+                .len
+                .as_deref()
+                .map_or(Ok(Lens::default()), str::parse)?,
+            key_bits: self.key_bits.clone(),
+            latency: self.latency,
+            peers: Wanted::parse(&self.peers)?,
+            baseline: self.baseline.clone(),
+            level: self.level,
+            layout: self.layout,
+            turn: self.turn_ms.map(Duration::from_millis),
+            quick: session.global.quick,
+            within: parse_seconds(self.seconds, 0.1)?,
+            ..Plan::new(session.seed)
+        };
+        match self.tree {
+            // What a tree has is known when it runs.
+            Some(_) => Ok(plan),
+            None => plan.checked(),
+        }
+    }
+}
+
+impl Question for SpeedArgs {
+    const NAME: &'static str = "speed";
+    const TIMED: bool = true;
+    const OF_TIERS: bool = true;
+
+    fn row_types() -> Vec<RowType> {
+        vec![
+            RowType::at::<Row>(20),
+            RowType::at::<via::Row>(21),
+            RowType::at::<kiln_tree::tcrypt::Row>(22),
+        ]
+    }
+
+    fn run(&self, session: &Session) -> Result<Exit, Error> {
+        if let (Some(mode), Some(dir)) = (self.tcrypt, &self.tree) {
+            let seconds = self.sec;
+            return tcrypt::ask(Request { mode, seconds }, dir, &self.build, session);
+        }
+        if self.tree.is_none() && self.build.given() {
+            return Err(Error::input(
+                "--cc and --config build a tree: name it with --tree DIR",
+            ));
+        }
+        if self.via.given() {
+            return via::ask(
+                &self.via,
+                &self.algs,
+                &self.key_bits,
+                self.len.as_deref(),
+                session,
+            );
+        }
+        let plan = self.plan(session)?;
+        if let Some(dir) = &self.tree {
+            return match &session.child {
+                Some(order) => in_child(plan, order, session),
+                None => ask_tree(self, dir, session),
+            };
+        }
+        session.settle().answer::<Self, _>(
+            |_, progress| run(plan, &session.stop, progress),
+            |rows| self.tables(rows, session.tty),
+        )
+    }
+}
+
+/// The parent's part: builds the tree as each configuration says, has a child measure it, prints.
+fn ask_tree(args: &SpeedArgs, dir: &Path, session: &Session) -> Result<Exit, Error> {
+    let arguments: Vec<OsString> = std::env::args_os().skip(1).collect();
+    let mut title = String::new();
+    let mut sum: Outcome<Row> = Outcome::default();
+    let mut exit = Exit::Done;
+    for configured in args.build.resolve_all(dir)? {
+        let Some(hosted) = Hosted::build(configured, session)? else {
+            return Ok(Exit::Interrupted);
+        };
+        let measured = match hosted.measure::<Row>("", &arguments, session)? {
+            Ok(measured) => measured,
+            Err(exit) => return Ok(exit),
+        };
+        // Kiln's own and the libraries' are the same beside each.
+        let first = sum.rows.is_empty();
+        let more = measured.rows.into_iter();
+        sum.rows
+            .extend(more.filter(|r| first || r.config.is_some()));
+        sum.add_notes(measured.notes);
+        title = hosted.title;
+        if measured.exit != Exit::Done {
+            exit = measured.exit;
+        }
+        if exit == Exit::Interrupted {
+            break;
+        }
+    }
+    let facts = read_facts();
+    session.emit::<SpeedArgs, _>(&facts, &sum.rows, &sum.notes, || {
+        let tables = args.tables(&sum.rows, session.tty);
+        let notes = table::notes(&sum.notes, session.seed);
+        let title = table::paragraph(&title);
+        format!("{}\n{title}\n\n{tables}\n{notes}", table::machine(&facts))
+    })?;
+    Ok(exit)
+}
+
+/// The child's part: all are measured beside each other, where the tree is.
+fn in_child(plan: Plan, order: &Order, session: &Session) -> Result<Exit, Error> {
+    session.settle().answer::<SpeedArgs, _>(
+        |_, progress| {
+            let tree = Tree::boot(order, &plan.algs)?;
+            run_with(plan, &[&tree], &session.stop, progress)
+        },
+        |_| String::new(),
+    )
+}

@@ -1,0 +1,622 @@
+//! Kiln's best against the best of all others, row by row and altogether.
+
+use kiln_kernel::Tier;
+use kiln_measure::verdict::FLOOR;
+use kiln_measure::{ratio, verdict_by_both, Ratio, Series, Verdict};
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+use kiln_record::family;
+
+use super::row::Row;
+use crate::peer::release;
+use crate::timing::{Candidate, Level, KILN};
+
+/// In the row of Kiln's fastest API call: against the fastest library's, from interleaved pairs.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct BestPeer {
+    /// In the row of Kiln's fastest API call: name of the fastest library function. The fields `best_peer_*` compare
+    /// the call with it.
+    pub best_peer: String,
+    /// The library that has this function, with its version.
+    pub best_peer_provider: String,
+    /// Cycles of Kiln's call divided by cycles of the library's function.
+    pub best_peer_ratio: f64,
+    /// Lower end of the 95 % interval of `best_peer_ratio`.
+    pub best_peer_ratio_low: f64,
+    /// Upper end of that interval.
+    pub best_peer_ratio_high: f64,
+    /// Time of Kiln's call divided by time of the library's function.
+    pub best_peer_time_ratio: f64,
+    /// Lower end of the 95 % interval of `best_peer_time_ratio`.
+    pub best_peer_time_ratio_low: f64,
+    /// Upper end of that interval.
+    pub best_peer_time_ratio_high: f64,
+    /// Whether Kiln's call is `faster` or `slower` both by cycles and by time; `disagree` if cycles and time
+    /// contradict each other; otherwise `same`.
+    #[schemars(with = "String")]
+    pub best_peer_verdict: Verdict,
+    /// If Kiln's fastest call uses 512-bit vectors: the driver of its fastest call without them. Which vectors a
+    /// library uses is not known.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(with = "String")]
+    pub best_peer_ymm_impl: Option<String>,
+    /// Time of the call of `best_peer_ymm_impl` divided by time of the library's function.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(with = "f64")]
+    pub best_peer_ymm_time_ratio: Option<f64>,
+    /// Lower end of the 95 % interval of `best_peer_ymm_time_ratio`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(with = "f64")]
+    pub best_peer_ymm_time_ratio_low: Option<f64>,
+    /// Upper end of that interval.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(with = "f64")]
+    pub best_peer_ymm_time_ratio_high: Option<f64>,
+}
+
+/// In the row of Kiln's fastest function: against the fastest function of a kernel tree, from interleaved pairs.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct BestTree {
+    /// In the row of Kiln's fastest function: symbol of the kernel tree's fastest function. The fields `best_tree_*`
+    /// compare the two.
+    pub best_tree: String,
+    /// The kernel tree that has this function, with its version.
+    pub best_tree_provider: String,
+    /// Cycles of Kiln's function divided by cycles of the tree's function.
+    pub best_tree_ratio: f64,
+    /// Lower end of the 95 % interval of `best_tree_ratio`.
+    pub best_tree_ratio_low: f64,
+    /// Upper end of that interval.
+    pub best_tree_ratio_high: f64,
+    /// Time of Kiln's function divided by time of the tree's function.
+    pub best_tree_time_ratio: f64,
+    /// Lower end of the 95 % interval of `best_tree_time_ratio`.
+    pub best_tree_time_ratio_low: f64,
+    /// Upper end of that interval.
+    pub best_tree_time_ratio_high: f64,
+    /// Whether Kiln's function is `faster` or `slower` both by cycles and by time; `disagree` if cycles and time
+    /// contradict each other; otherwise `same`.
+    #[schemars(with = "String")]
+    pub best_tree_verdict: Verdict,
+}
+
+/// In the row of a library's fastest way to work on several messages at a time: Kiln's fastest against it. That is a
+/// function for several messages, too, where Kiln has one for the algorithm, else one for a single message.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct ManyRival {
+    /// In the row of the fastest library function that processes several messages at once: Kiln's fastest function
+    /// that does so too, or its fastest for a single message if it has none.
+    pub kiln_impl: String,
+    /// Time of `kiln_impl` divided by time of this row's function.
+    pub kiln_time_ratio: f64,
+    /// Lower end of the 95 % interval of `kiln_time_ratio`.
+    pub kiln_time_ratio_low: f64,
+    /// Upper end of that interval.
+    pub kiln_time_ratio_high: f64,
+    /// Whether `kiln_impl` is `faster` or `slower` both by cycles and by time; `disagree` if cycles and time
+    /// contradict each other; otherwise `same`.
+    #[schemars(with = "String")]
+    pub kiln_verdict: Verdict,
+}
+
+/// Ratios of cycles and of time with the verdict that both support.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(super) struct Compared {
+    /// Of cycles.
+    pub cycles: Ratio,
+    /// Of time.
+    pub time: Ratio,
+    /// Of both.
+    pub verdict: Verdict,
+}
+
+/// Compares two series of one bench; nothing with too few common rounds.
+pub(super) fn compare(a: &Series, b: &Series) -> Option<Compared> {
+    let (cycles, time) = (ratio(a, b)?, ratio(&a.in_ns(), &b.in_ns())?);
+    let verdict = verdict_by_both(&cycles, &time, FLOOR);
+    Some(Compared {
+        cycles,
+        time,
+        verdict,
+    })
+}
+
+/// The comparisons of one length, each with the index of the row it belongs to.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub(super) struct Best {
+    /// With the libraries.
+    pub peer: Option<(usize, BestPeer)>,
+    /// With a kernel tree.
+    pub tree: Option<(usize, BestTree)>,
+    /// With a library's several messages at a time.
+    pub many: Option<(usize, ManyRival)>,
+}
+
+fn is_tree(c: &Candidate) -> bool {
+    c.family() == "linux"
+}
+
+fn is_own(c: &Candidate) -> bool {
+    c.provider == KILN
+}
+
+/// A function that does one whole message.
+fn is_function(c: &Candidate) -> bool {
+    c.level == Level::Primitive && !c.together && c.digest.is_none()
+}
+
+/// Compares like with like: a call of Kiln's crypto API with a call of a library, a function of Kiln's with a function
+/// of a tree, several messages with several. Fastest is whatever usually takes the least time: a least figure
+/// may be one lucky round. A block function, which leaves a digest unfinished, is not compared.
+pub(super) fn of(timed: &[(&Candidate, Option<&Series>)]) -> Best {
+    let fastest = |wanted: &dyn Fn(&Candidate) -> bool| {
+        let all = timed.iter().enumerate().filter(|(_, (c, _))| wanted(c));
+        let with = all.filter_map(|(i, (c, s))| {
+            let median = (*s)?.in_ns().estimate()?.median;
+            Some((median, i, *c, (*s)?))
+        });
+        let least = with.min_by(|a, b| a.0.total_cmp(&b.0));
+        least.map(|(_, i, c, s)| (i, c, s))
+    };
+    let is_wide = |c: &Candidate| {
+        let tier = c.tier.as_deref().and_then(|t| t.parse::<Tier>().ok());
+        tier.is_some_and(|t| t.bits() == 512)
+    };
+    let is_call = |c: &Candidate| is_own(c) && c.level == Level::Api;
+    let peer = || {
+        let (i, own, series) = fastest(&is_call)?;
+        let (_, other, others) = fastest(&|c| !is_own(c) && !is_tree(c) && is_function(c))?;
+        let of = compare(series, others)?;
+        let narrow = match is_wide(own) {
+            true => fastest(&|c| is_call(c) && !is_wide(c)),
+            false => None,
+        };
+        let narrow = narrow.and_then(|(_, c, s)| Some((c, compare(s, others)?.time)));
+        let best = BestPeer {
+            best_peer: other.name.to_string(),
+            best_peer_provider: other.provider.clone(),
+            best_peer_ratio: of.cycles.ratio,
+            best_peer_ratio_low: of.cycles.low,
+            best_peer_ratio_high: of.cycles.high,
+            best_peer_time_ratio: of.time.ratio,
+            best_peer_time_ratio_low: of.time.low,
+            best_peer_time_ratio_high: of.time.high,
+            best_peer_verdict: of.verdict,
+            best_peer_ymm_impl: narrow.map(|(c, _)| c.name.to_string()),
+            best_peer_ymm_time_ratio: narrow.map(|(_, t)| t.ratio),
+            best_peer_ymm_time_ratio_low: narrow.map(|(_, t)| t.low),
+            best_peer_ymm_time_ratio_high: narrow.map(|(_, t)| t.high),
+        };
+        Some((i, best))
+    };
+    let tree = || {
+        let (i, _, series) = fastest(&|c| is_own(c) && is_function(c))?;
+        let (_, other, others) = fastest(&|c| is_tree(c) && is_function(c))?;
+        let of = compare(series, others)?;
+        let best = BestTree {
+            best_tree: other.name.to_string(),
+            best_tree_provider: other.provider.clone(),
+            best_tree_ratio: of.cycles.ratio,
+            best_tree_ratio_low: of.cycles.low,
+            best_tree_ratio_high: of.cycles.high,
+            best_tree_time_ratio: of.time.ratio,
+            best_tree_time_ratio_low: of.time.low,
+            best_tree_time_ratio_high: of.time.high,
+            best_tree_verdict: of.verdict,
+        };
+        Some((i, best))
+    };
+    let many = || {
+        let (i, _, others) = fastest(&|c| !is_own(c) && c.together)?;
+        let own = fastest(&|c| is_own(c) && c.together);
+        let (_, own, series) = own.or_else(|| fastest(&|c| is_own(c) && is_function(c)))?;
+        let of = compare(series, others)?;
+        let rival = ManyRival {
+            kiln_impl: own.name.to_string(),
+            kiln_time_ratio: of.time.ratio,
+            kiln_time_ratio_low: of.time.low,
+            kiln_time_ratio_high: of.time.high,
+            kiln_verdict: of.verdict,
+        };
+        Some((i, rival))
+    };
+    Best {
+        peer: peer(),
+        tree: tree(),
+        many: many(),
+    }
+}
+
+/// Messages with fewer bytes are short: what surrounds a cipher takes as long as the cipher does.
+pub(super) const SHORT: usize = 256;
+
+/// How often Kiln's is faster, equal and slower, and by how much.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub(super) struct Count {
+    /// Rows in which Kiln's is faster.
+    pub faster: usize,
+    /// Those in which no difference was shown, and those in which cycles and time disagree.
+    pub equal: usize,
+    /// The latter alone.
+    pub disagree: usize,
+    /// Rows in which Kiln's is slower.
+    pub slower: usize,
+    /// Geometric mean of how many times as fast Kiln's is, by time, with short messages.
+    pub short: Option<f64>,
+    /// The same with all others.
+    pub long: Option<f64>,
+}
+
+impl Count {
+    /// From length, ratio of times and verdict of each row; nothing without rows.
+    fn of(rows: &[(usize, f64, Verdict)]) -> Option<Count> {
+        let number = |wanted| rows.iter().filter(|(.., v)| *v == wanted).count();
+        let disagree = number(Verdict::Disagree);
+        let mean = |wanted: &dyn Fn(usize) -> bool| {
+            let of = rows.iter().filter(|(len, ..)| wanted(*len));
+            mean(of.map(|(_, ratio, _)| *ratio))
+        };
+        (!rows.is_empty()).then(|| Count {
+            faster: number(Verdict::Faster),
+            equal: number(Verdict::Same) + disagree,
+            disagree,
+            slower: number(Verdict::Slower),
+            short: mean(&|len| len < SHORT),
+            long: mean(&|len| len >= SHORT),
+        })
+    }
+
+    /// `faster in 56, equal in 6, slower in 0 of 62`, and what disagrees.
+    pub(super) fn sentence(&self) -> String {
+        let all = self.faster + self.equal + self.slower;
+        let disagree = match self.disagree {
+            0 => String::new(),
+            n => format!(" (in {n} of them cycles and time disagree)"),
+        };
+        format!(
+            "faster in {}, equal in {}{disagree}, slower in {} of {all}",
+            self.faster, self.equal, self.slower
+        )
+    }
+
+    /// The geometric means in words, each behind a semicolon.
+    fn means(&self) -> String {
+        let with = [
+            (self.short, format!("below {SHORT} B")),
+            (self.long, format!("from {SHORT} B on")),
+        ];
+        let words = with
+            .into_iter()
+            .filter_map(|(mean, lens)| Some(format!("{lens} it {}", pace(mean?))));
+        let words: Vec<String> = words.collect();
+        match words.is_empty() {
+            true => String::new(),
+            false => format!("; geometric means: {}", words.join(", ")),
+        }
+    }
+}
+
+/// Geometric mean of how many times as fast something is that takes these parts of another's time.
+fn mean(ratios: impl Iterator<Item = f64>) -> Option<f64> {
+    let logs: Vec<f64> = ratios.map(|ratio| -ratio.ln()).collect();
+    (!logs.is_empty()).then(|| (logs.iter().sum::<f64>() / logs.len() as f64).exp())
+}
+
+/// A speed in words: `is 1.41 times as fast`, `takes 1.25 times as long`, `is as fast`.
+pub(super) fn pace(times: f64) -> String {
+    let (fast, long) = (format!("{times:.2}"), format!("{:.2}", 1.0 / times));
+    match (fast.as_str(), long.as_str()) {
+        ("1.00", _) | (_, "1.00") => "is as fast".to_string(),
+        _ if times > 1.0 => format!("is {fast} times as fast"),
+        _ => format!("takes {long} times as long"),
+    }
+}
+
+/// Several messages at a time: where a library has that.
+#[derive(Clone, Debug, PartialEq)]
+pub(super) struct Many {
+    /// The libraries.
+    pub who: Vec<String>,
+    /// Rows in which the library is faster.
+    pub ahead: usize,
+    /// Rows in which Kiln is.
+    pub behind: usize,
+    /// Rows compared.
+    pub rows: usize,
+    /// How many times as fast the library is where it is furthest ahead.
+    pub most: f64,
+}
+
+impl Many {
+    /// As a note has it.
+    pub(super) fn sentence(&self) -> String {
+        let most = match self.ahead {
+            0 => String::new(),
+            _ => format!(", up to {:.1} times as fast", self.most),
+        };
+        format!(
+            "several messages at a time: {} ahead in {} of {} rows{most}; Kiln in {}",
+            self.who.join(", "),
+            self.ahead,
+            self.rows,
+            self.behind
+        )
+    }
+}
+
+/// How Kiln's best does against the best of the others, over rows that were compared.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub(super) struct Summary {
+    /// Trees, and Kiln's functions against theirs.
+    pub tree: Option<(Vec<String>, Count)>,
+    /// Libraries, and a call of Kiln's crypto API against one of the fastest.
+    pub peer: Option<(Vec<String>, Count)>,
+    /// Geometric mean over the rows in which Kiln's is 512-bit code: how many times as fast its 256-bit code is as the
+    /// fastest library, from [`SHORT`] on.
+    pub ymm: Option<f64>,
+    /// Libraries that work on several messages at a time.
+    pub many: Option<Many>,
+}
+
+impl Summary {
+    /// Of these rows.
+    pub(super) fn of(rows: &[Row]) -> Summary {
+        let who = |wanted: &dyn Fn(&Row) -> bool| {
+            let mut all: Vec<String> = Vec::new();
+            for row in rows.iter().filter(|r| wanted(r)) {
+                let name = release::describe(&row.provider);
+                if !all.contains(&name) {
+                    all.push(name);
+                }
+            }
+            all
+        };
+        let of_tree = |r: &Row| family(&r.provider) == "linux";
+        let of_peer = |r: &Row| r.provider != KILN && !of_tree(r);
+        let trees = rows.iter().filter_map(|r| {
+            let b = r.best_tree.as_ref()?;
+            Some((r.len, b.best_tree_time_ratio, b.best_tree_verdict))
+        });
+        let peers = || {
+            rows.iter()
+                .filter_map(|r| Some((r.len, r.best_peer.as_ref()?)))
+        };
+        let against = peers().map(|(len, b)| (len, b.best_peer_time_ratio, b.best_peer_verdict));
+        let narrow = peers().filter(|(len, _)| *len >= SHORT);
+        let rivals: Vec<&ManyRival> = rows.iter().filter_map(|r| r.many.as_ref()).collect();
+        let number = |v| rivals.iter().filter(|r| r.kiln_verdict == v).count();
+        let ratios = rivals.iter().map(|r| r.kiln_time_ratio);
+        Summary {
+            tree: Count::of(&trees.collect::<Vec<_>>()).map(|c| (who(&of_tree), c)),
+            peer: Count::of(&against.collect::<Vec<_>>())
+                .map(|c| (who(&|r| of_peer(r) && !r.together), c)),
+            ymm: mean(narrow.filter_map(|(_, b)| b.best_peer_ymm_time_ratio)),
+            many: ratios.reduce(f64::max).map(|most| Many {
+                who: who(&|r| of_peer(r) && r.many.is_some()),
+                ahead: number(Verdict::Slower),
+                behind: number(Verdict::Faster),
+                rows: rivals.len(),
+                most,
+            }),
+        }
+    }
+
+    /// As notes have it, the kernel's own first.
+    pub(super) fn sentences(&self) -> Vec<String> {
+        let mut all = Vec::new();
+        if let Some((who, count)) = &self.tree {
+            all.push(format!(
+                "Kiln's fastest function against the fastest of {}: {}{}",
+                who.join(", "),
+                count.sentence(),
+                count.means()
+            ));
+        }
+        if let Some((who, count)) = &self.peer {
+            let ymm = self
+                .ymm
+                .map(|ymm| format!("; Kiln's own 256-bit code from {SHORT} B on {}", pace(ymm)));
+            all.push(format!(
+                "a call of Kiln's crypto API (api) against a call of the fastest library here ({}): {}{}{}",
+                who.join(", "),
+                count.sentence(),
+                count.means(),
+                ymm.unwrap_or_default()
+            ));
+        }
+        all.extend(self.many.as_ref().map(Many::sentence));
+        all
+    }
+}
+
+/// The rows in which Kiln's is slower than a tree's or a library's, the slowest first, a line each.
+pub(super) fn slower(rows: &[Row]) -> Vec<String> {
+    let mut all: Vec<(f64, String)> = Vec::new();
+    for row in rows {
+        let tree = row.best_tree.as_ref().map(|b| {
+            (
+                b.best_tree_verdict,
+                [
+                    b.best_tree_time_ratio,
+                    b.best_tree_time_ratio_low,
+                    b.best_tree_time_ratio_high,
+                ],
+                format!("{}'s {}", b.best_tree_provider, b.best_tree),
+            )
+        });
+        let peer = row.best_peer.as_ref().map(|b| {
+            (
+                b.best_peer_verdict,
+                [
+                    b.best_peer_time_ratio,
+                    b.best_peer_time_ratio_low,
+                    b.best_peer_time_ratio_high,
+                ],
+                format!("{}'s {}", b.best_peer_provider, b.best_peer),
+            )
+        });
+        let call = match row.level {
+            Level::Api => " (api)",
+            Level::Primitive => "",
+        };
+        for (verdict, [ratio, low, high], other) in tree.into_iter().chain(peer) {
+            if verdict == Verdict::Slower {
+                let line = format!(
+                    "{} {} {} B: {}{call} takes {ratio:.3} times ({low:.3} to {high:.3}) as long as {other}",
+                    row.alg, row.op, row.len, row.imp
+                );
+                all.push((ratio, line));
+            }
+        }
+    }
+    all.sort_by(|a, b| b.0.total_cmp(&a.0));
+    all.into_iter().map(|(_, line)| line).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::row::example;
+    use super::*;
+
+    fn row(len: usize, ratio: f64, verdict: Verdict) -> Row {
+        Row {
+            level: Level::Api,
+            best_peer: Some(BestPeer {
+                best_peer: "x".into(),
+                best_peer_provider: "openssl-3.0.19".into(),
+                best_peer_ratio: ratio,
+                best_peer_ratio_low: 0.99 * ratio,
+                best_peer_ratio_high: 1.01 * ratio,
+                best_peer_time_ratio: ratio,
+                best_peer_time_ratio_low: 0.99 * ratio,
+                best_peer_time_ratio_high: 1.01 * ratio,
+                best_peer_verdict: verdict,
+                best_peer_ymm_impl: Some("b".into()),
+                best_peer_ymm_time_ratio: Some(2.0 * ratio),
+                best_peer_ymm_time_ratio_low: Some(2.0 * ratio),
+                best_peer_ymm_time_ratio_high: Some(2.0 * ratio),
+            }),
+            ..example("a", len, 100.0)
+        }
+    }
+
+    fn library(provider: &str) -> Row {
+        Row {
+            provider: provider.into(),
+            ..example("EVP", 64, 1.0)
+        }
+    }
+
+    #[test]
+    fn ties_are_ties_and_means_are_geometric() {
+        let rows = [
+            row(16, 0.5, Verdict::Faster),
+            row(64, 0.125, Verdict::Faster),
+            row(256, 3.0, Verdict::Slower),
+            row(512, 1.25, Verdict::Slower),
+            row(16384, 0.8, Verdict::Disagree),
+            row(16384, 1.0 / 3.0, Verdict::Same),
+            library("openssl-3.0.19"),
+            library("libgcrypt-9.0"),
+        ];
+        let all = Summary::of(&rows);
+        let (who, count) = all.peer.clone().unwrap();
+        assert_eq!(
+            who,
+            ["openssl 3.0.19 (release series of 2021)", "libgcrypt 9.0"]
+        );
+        assert_eq!((count.faster, count.equal, count.slower), (2, 2, 2));
+        assert!((count.short.unwrap() - 4.0).abs() < 1e-9);
+        assert!((count.long.unwrap() - 1.0).abs() < 1e-9);
+        let told = all.sentences();
+        assert_eq!(told.len(), 1);
+        for part in [
+            "faster in 2, equal in 2 (in 1 of them cycles and time disagree), slower in 2 of 6",
+            "below 256 B it is 4.00 times as fast, from 256 B on it is as fast",
+            "Kiln's own 256-bit code from 256 B on takes 2.00 times as long",
+        ] {
+            assert!(told[0].contains(part), "{part}: {}", told[0]);
+        }
+        assert_eq!(Summary::of(&rows[6..]), Summary::default());
+        let lines = slower(&rows);
+        assert_eq!(lines.len(), 2);
+        assert!(
+            lines[0].contains("256 B: a (api) takes 3.000 times"),
+            "{}",
+            lines[0]
+        );
+        let (_, alone) = Summary::of(&rows[2..3]).peer.unwrap();
+        assert_eq!((alone.short, alone.equal, alone.slower), (None, 0, 1));
+    }
+
+    #[test]
+    fn the_kernels_own_come_first_and_several_messages_are_a_line() {
+        let mut rows = vec![row(64, 2.0, Verdict::Slower), library("openssl-3.0.19")];
+        rows.push(Row {
+            best_tree: Some(BestTree {
+                best_tree: "f".into(),
+                best_tree_provider: "linux-6.12.1".into(),
+                best_tree_ratio: 0.9,
+                best_tree_ratio_low: 0.9,
+                best_tree_ratio_high: 0.9,
+                best_tree_time_ratio: 0.8,
+                best_tree_time_ratio_low: 0.8,
+                best_tree_time_ratio_high: 0.8,
+                best_tree_verdict: Verdict::Faster,
+            }),
+            ..example("a", 4096, 1.0)
+        });
+        rows.push(library("linux-6.12.1"));
+        let many = |ratio, verdict| Row {
+            together: true,
+            many: Some(ManyRival {
+                kiln_impl: "a-many".into(),
+                kiln_time_ratio: ratio,
+                kiln_time_ratio_low: ratio,
+                kiln_time_ratio_high: ratio,
+                kiln_verdict: verdict,
+            }),
+            ..library("ipsec-mb-1.3.0")
+        };
+        rows.extend([
+            many(12.0, Verdict::Slower),
+            many(0.5, Verdict::Faster),
+            many(1.0, Verdict::Same),
+        ]);
+        let told = Summary::of(&rows).sentences();
+        assert_eq!(told.len(), 3);
+        assert!(told[0].starts_with(
+            "Kiln's fastest function against the fastest of linux 6.12.1: faster in 1"
+        ));
+        assert!(
+            told[0].ends_with("from 256 B on it is 1.25 times as fast"),
+            "{}",
+            told[0]
+        );
+        assert!(
+            told[1].contains("below 256 B it takes 2.00 times as long"),
+            "{}",
+            told[1]
+        );
+        assert_eq!(
+            told[2],
+            "several messages at a time: ipsec-mb 1.3.0 (release series of 2022) ahead in 1 of 3 rows, up to 12.0 times as \
+             fast; Kiln in 1"
+        );
+        // A library that is nowhere ahead is not said to be.
+        let none = Summary::of(&[many(0.5, Verdict::Faster)]).sentences();
+        assert!(
+            none[0].contains("ahead in 0 of 1 rows; Kiln in 1"),
+            "{none:?}"
+        );
+    }
+
+    #[test]
+    fn a_pace_has_a_direction() {
+        assert_eq!(pace(1.414), "is 1.41 times as fast");
+        assert_eq!(pace(0.8), "takes 1.25 times as long");
+        assert_eq!(pace(1.004), "is as fast");
+        assert_eq!(pace(0.996), "is as fast");
+    }
+}

@@ -1,0 +1,123 @@
+//! How long each figure may take.
+
+use std::time::{Duration, Instant};
+
+use kiln_measure::Plan;
+
+/// More lengths than this are a sweep: little time for each.
+pub(super) const SWEEP: usize = 64;
+/// More figures than this are the whole table: less time for each, so that it takes minutes and not many.
+const WHOLE: usize = 500;
+/// What `--quick` leaves for measuring of its 20 s.
+const QUICK: Duration = Duration::from_secs(17);
+/// The share of a time that samples may take.
+const SAMPLING: f64 = 0.75;
+/// What a sample costs beside itself: the six chains around it, in microseconds.
+const CHAINS_US: f64 = 60.0;
+
+/// The plan for each length, of `figures` in all.
+pub(super) fn plan(lens: usize, figures: usize, quick: bool, seed: u64) -> Plan {
+    let plan = match (lens > SWEEP, quick) {
+        (false, false) if figures > WHOLE => Plan {
+            rounds: 25,
+            samples: 8,
+            ..Plan::standard(seed)
+        },
+        (false, false) => Plan::standard(seed),
+        (false, true) => Plan::quick(seed),
+        (true, _) => Plan {
+            rounds: 8,
+            samples: 2,
+            sample_us: 40.0,
+            seed,
+            deadline: None,
+        },
+    };
+    if !quick {
+        return plan;
+    }
+    let plan = shrunk(plan, QUICK.as_micros() as f64 / figures.max(1) as f64);
+    Plan {
+        deadline: Some(Instant::now() + QUICK),
+        ..plan
+    }
+}
+
+/// The plan of `figures` that are all to be there within `budget`, checking the answers and finding how long samples are
+/// to be included.
+pub(super) fn within(figures: usize, budget: Duration, seed: u64) -> Plan {
+    let us = SAMPLING * budget.as_secs_f64() * 1e6;
+    Plan {
+        deadline: Some(Instant::now() + budget),
+        ..shrunk(Plan::standard(seed), us / figures.max(1) as f64)
+    }
+}
+
+/// The plan of one turn of many, for all figures in at most about `budget`.
+pub(super) fn turn(figures: usize, budget: Duration, seed: u64) -> Plan {
+    let us = budget.as_secs_f64() * 1e6;
+    shrunk(Plan::quick(seed), us / figures.max(1) as f64)
+}
+
+/// At most `us` microseconds a figure: shorter samples first, then fewer rounds, but six for an interval of a ratio.
+fn shrunk(mut plan: Plan, us: f64) -> Plan {
+    while cost_us(&plan) > us && plan.samples > 1 {
+        plan.samples /= 2;
+    }
+    while cost_us(&plan) > us && plan.rounds > 6 {
+        plan.rounds = (plan.rounds / 2).max(6);
+    }
+    if cost_us(&plan) > us {
+        plan.sample_us = plan.sample_us.min(20.0);
+    }
+    plan
+}
+
+/// Microseconds one figure takes.
+fn cost_us(plan: &Plan) -> f64 {
+    f64::from(plan.rounds * plan.samples) * (plan.sample_us * 17.0 / 16.0 + CHAINS_US)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn quick_is_bounded_and_keeps_six_rounds() {
+        for figures in [1, 48, 500, 5000, 100_000] {
+            let plan = plan(8, figures, true, 1);
+            assert!(plan.rounds >= 6 && plan.samples >= 1);
+            assert!(plan.deadline.is_some());
+            let bound = 17e6 / figures as f64;
+            assert!(cost_us(&plan) <= bound.max(500.0), "{figures}");
+        }
+        assert!(plan(8, 48, false, 1).deadline.is_none());
+    }
+
+    #[test]
+    fn what_is_to_be_there_within_a_time_is_measured_as_well_as_that_allows() {
+        for (figures, ms) in [(1, 100), (48, 1500), (400, 1500), (48, 60_000)] {
+            let budget = Duration::from_millis(ms);
+            let plan = within(figures, budget, 1);
+            let bound = ms as f64 * 1e3 / figures as f64;
+            assert!(plan.rounds >= 6 && cost_us(&plan) <= bound.max(500.0));
+            assert!(plan.deadline.unwrap() <= Instant::now() + budget);
+        }
+        let long = within(48, Duration::from_secs(60), 1);
+        assert_eq!(cost_us(&long), cost_us(&Plan::standard(1)));
+    }
+
+    #[test]
+    fn the_whole_table_takes_minutes() {
+        let whole = plan(8, 2000, false, 1);
+        assert!(cost_us(&whole) * 2000.0 < 100e6 && whole.rounds >= 20);
+        assert!(cost_us(&plan(8, 48, false, 1)) > 3.0 * cost_us(&whole));
+    }
+
+    #[test]
+    fn a_sweep_takes_milliseconds_a_figure() {
+        let sweep = plan(4097, 4097, false, 1);
+        assert!(cost_us(&sweep) < 4000.0 && sweep.rounds >= 6);
+        assert!(cost_us(&plan(64, 64, false, 1)) > 50_000.0);
+    }
+}

@@ -1,0 +1,42 @@
+//! How many cycles an algorithm takes, by implementation, operation, key size and length.
+//!
+//! | file | contents |
+//! |---|---|
+//! | `args.rs` | the command |
+//! | `plan.rs` | what is asked for, and whether it can be had |
+//! | `set.rs` | the candidates of one table, and their messages |
+//! | `effort.rs` | how long each is timed |
+//! | `run.rs`, `again.rs` | the run; the largest steps of a sweep, measured again |
+//! | `steps.rs` | steps between neighbouring lengths |
+//! | `row.rs`, `best.rs` | rows; Kiln's best against the best of all others |
+//! | `view.rs`, `view_all.rs` | the tables for people: of named algorithms, and of all |
+//! | `tcrypt.rs` | the tree's own benchmark (`--tcrypt`) |
+//! | `via/` | ciphers by way of a virtio-crypto device (`--via`) |
+//! | `survey.rs`, `headline.rs` | its parts of the survey, and the headlines made of their records |
+
+mod again;
+mod args;
+mod best;
+mod effort;
+mod headline;
+#[cfg(test)]
+mod peer_tests;
+mod plan;
+mod row;
+mod run;
+mod set;
+mod steps;
+mod survey;
+mod tcrypt;
+#[cfg(test)]
+mod tests;
+mod via;
+mod view;
+mod view_all;
+
+pub use args::SpeedArgs;
+pub use plan::Plan;
+pub use row::Row;
+pub use run::run;
+pub(crate) use run::run_with;
+pub(crate) use survey::SURVEY;

@@ -1,0 +1,86 @@
+//! The peers of this machine, and such as nobody should have.
+
+use std::collections::BTreeSet;
+use std::sync::atomic::AtomicBool;
+use std::time::Duration;
+
+use kiln_question::lens::Lens;
+use kiln_record::family;
+
+use super::{run, Plan};
+use crate::peer::{load, Wanted, NAMES};
+use crate::timing::Op;
+
+#[test]
+fn words() {
+    let parse =
+        |words: &[&str]| Wanted::parse(&words.iter().map(|w| w.to_string()).collect::<Vec<_>>());
+    assert_eq!(parse(&[]), Ok(Wanted::Auto));
+    assert_eq!(parse(&["none"]), Ok(Wanted::None));
+    assert!(parse(&["openssl"]).unwrap().names("openssl"));
+    assert!(!Wanted::Auto.names("openssl"));
+    let fault = |words| parse(words).unwrap_err().to_string();
+    assert!(fault(&["opensll"]).contains("did you mean 'openssl'"));
+    assert!(fault(&["none", "openssl"]).contains("stands alone"));
+}
+
+/// Every peer here gives Kiln's answers, for every algorithm it has, in both directions, at lengths that end in all
+/// kinds of ways.
+#[test]
+fn peers_agree_with_kiln() {
+    let plan = Plan {
+        ops: vec![Op::Encrypt, Op::Decrypt, Op::Digest],
+        lens: Lens(vec![16, 48, 337, 1424]),
+        turn: Some(Duration::from_millis(400)),
+        ..Plan::new(3)
+    };
+    let outcome = run(plan, &AtomicBool::new(false), &mut |_, _| {}).unwrap();
+    let wrong: Vec<_> = outcome
+        .notes
+        .iter()
+        .filter(|n| n.contains("WRONG"))
+        .collect();
+    assert!(wrong.is_empty(), "{wrong:#?}");
+    for name in NAMES {
+        let of = outcome.rows.iter().filter(|r| family(&r.provider) == name);
+        let algs: BTreeSet<&str> = of.map(|r| &*r.alg).collect();
+        match load(name) {
+            // Graviola has what TLS needs.
+            Ok(_) if name == "graviola" => assert!(algs.len() >= 6, "{name}: {algs:?}"),
+            Ok(_) => assert!(algs.len() >= 10, "{name}: {algs:?}"),
+            Err(why) => println!("SKIPPED {name}: {why}"),
+        }
+        println!("{name}: {algs:?}");
+    }
+}
+
+/// All key sizes that a peer has.
+#[test]
+fn peers_agree_with_all_keys() {
+    let plan = Plan {
+        algs: [
+            "xts(aes)",
+            "gcm(aes)",
+            "ccm(aes)",
+            "cbc(aes)",
+            "cmac(aes)",
+            "hmac(sha512)",
+        ]
+        .map(String::from)
+        .to_vec(),
+        ops: vec![Op::Encrypt, Op::Decrypt, Op::Digest],
+        lens: Lens(vec![16, 64]),
+        key_bits: Vec::new(),
+        turn: Some(Duration::from_millis(200)),
+        ..Plan::new(4)
+    };
+    for bits in [128, 192, 512] {
+        let mut plan = plan.clone();
+        plan.algs
+            .retain(|alg| alg.starts_with("hmac(") == (bits == 512));
+        plan.key_bits = vec![bits];
+        let outcome = run(plan, &AtomicBool::new(false), &mut |_, _| {}).unwrap();
+        let wrong = outcome.notes.iter().filter(|n| n.contains("WRONG"));
+        assert_eq!(wrong.count(), 0, "{:#?}", outcome.notes);
+    }
+}

@@ -1,0 +1,544 @@
+//! What is asked of `speed`.
+
+use std::time::Duration;
+
+use kiln_question::lens::{Lens, LONGEST};
+use kiln_question::{unknown, Algorithm, Error};
+use kiln_record::family;
+
+use crate::peer::{self, Wanted};
+use crate::timing::{Choice, Layout, Level, Op, Own, Source, Spec, KILN};
+
+/// What to measure. Empty lists mean the usual.
+#[derive(Clone, Debug)]
+pub struct Plan {
+    /// Algorithms, by the kernel's names; all.
+    pub algs: Vec<String>,
+    /// Driver names and symbols; all that can run here.
+    pub impls: Vec<String>,
+    /// Operations; the first that an algorithm has, or all if no algorithm is named.
+    pub ops: Vec<Op>,
+    /// Lengths.
+    pub lens: Lens,
+    /// Bits of the key; 256, or the largest an algorithm has.
+    pub key_bits: Vec<u32>,
+    /// Level; of Kiln's own the functions, of a tree both.
+    pub level: Option<Level>,
+    /// Where requests' buffers lie.
+    pub layout: Layout,
+    /// Dependent calls: each IV is the last call's result.
+    pub latency: bool,
+    /// Other libraries.
+    pub peers: Wanted,
+    /// An implementation or a provider that all rows are compared with.
+    pub baseline: Option<String>,
+    /// Keys, data and order of samples.
+    pub seed: u64,
+    /// Done in about 20 s.
+    pub quick: bool,
+    /// Measuring is over by then, with wider intervals.
+    pub within: Option<Duration>,
+    /// One of many turns, for at most about so long; Kiln's own and limits are not measured.
+    pub turn: Option<Duration>,
+    /// Whether Kiln's own are candidates.
+    pub own: bool,
+}
+
+impl Plan {
+    /// The usual table.
+    pub fn new(seed: u64) -> Plan {
+        Plan {
+            algs: Vec::new(),
+            impls: Vec::new(),
+            ops: Vec::new(),
+            lens: Lens::default(),
+            key_bits: Vec::new(),
+            level: None,
+            layout: Layout::Plain,
+            latency: false,
+            peers: Wanted::Auto,
+            baseline: None,
+            seed,
+            quick: false,
+            within: None,
+            turn: None,
+            own: true,
+        }
+    }
+
+    /// Looks whether all that is asked for can be had of Kiln's own.
+    pub fn checked(self) -> Result<Plan, Error> {
+        let own = self.own_source();
+        self.checked_with(&[&own]).map(|(plan, _)| plan)
+    }
+
+    /// What is wanted of Kiln's own. Requests have to be asked for.
+    pub fn own_source(&self) -> Own {
+        match self.level {
+            Some(Level::Api) => Own::Requests(self.layout),
+            _ => Own::Functions,
+        }
+    }
+
+    /// Which candidates are wanted.
+    pub fn choice(&self) -> Choice<'_> {
+        Choice {
+            impls: &self.impls,
+            level: self.level,
+            latency: self.latency,
+        }
+    }
+
+    /// Looks whether all that is asked for can be had of these, and what algorithms that makes.
+    pub fn checked_with(mut self, sources: &[&dyn Source]) -> Result<(Plan, Vec<Spec>), Error> {
+        dedup(&mut self.algs);
+        dedup(&mut self.ops);
+        dedup(&mut self.key_bits);
+        dedup(&mut self.impls);
+        self.check_level()?;
+        let specs = self.specs(sources)?;
+        self.check_lens()?;
+        for name in &self.impls {
+            check_impl(name, &specs, sources)?;
+        }
+        for spec in &specs {
+            self.check_keys(spec)?;
+        }
+        self.check_ops(&specs)?;
+        self.check_baseline(&specs, sources)?;
+        Ok((self, specs))
+    }
+
+    /// Only who has a crypto API takes requests, and only requests are laid out.
+    fn check_level(&mut self) -> Result<(), Error> {
+        if self.level != Some(Level::Api) {
+            return match self.layout {
+                Layout::Plain => Ok(()),
+                Layout::Tcrypt => Err(Error::input(
+                    "--layout tcrypt: functions take one piece of memory: add --level api",
+                )),
+            };
+        }
+        if let (Wanted::Named(_), _) | (_, Some(_)) = (&self.peers, self.baseline_peer()) {
+            return Err(Error::input(
+                "--level api: libraries have functions only: name none of them, or leave --level api out",
+            ));
+        }
+        self.peers = Wanted::None;
+        Ok(())
+    }
+
+    /// The algorithms asked for, or all; those of earlier sources first.
+    fn specs(&self, sources: &[&dyn Source]) -> Result<Vec<Spec>, Error> {
+        let mut all: Vec<Spec> = Vec::new();
+        for spec in sources.iter().flat_map(|s| s.algorithms()) {
+            // Poly1305 has two shapes: with a key, and in a kernel with the key before each message.
+            let same = |s: &Spec| s.name == spec.name && s.prefix == spec.prefix;
+            if !all.iter().any(same) {
+                all.push(spec);
+            }
+        }
+        let names: Vec<&str> = all.iter().map(|s| s.name.as_ref()).collect();
+        if !self.algs.is_empty() {
+            let mut asked = Vec::new();
+            for name in &self.algs {
+                let before = asked.len();
+                asked.extend(all.iter().filter(|s| s.name == *name).cloned());
+                if asked.len() == before {
+                    return Err(unknown("algorithm", name, &names));
+                }
+            }
+            return Ok(asked);
+        }
+        // Without names: the algorithms of the implementations named.
+        let named = |spec: &Spec| {
+            let of = |s: &&dyn Source| s.names(&spec.name);
+            let mut names = sources.iter().flat_map(of);
+            names.any(|(name, _)| self.impls.contains(&name))
+        };
+        if self.impls.is_empty() || !all.iter().any(named) {
+            return Ok(all);
+        }
+        Ok(all.iter().filter(|s| named(s)).cloned().collect())
+    }
+
+    fn check_keys(&self, spec: &Spec) -> Result<(), Error> {
+        for bits in &self.key_bits {
+            let own = !self.algs.is_empty() && Algorithm::named(&spec.name).is_some();
+            if own && spec.key_bits != [0] && !spec.key_bits.contains(bits) {
+                let sizes: Vec<_> = spec.key_bits.iter().map(u32::to_string).collect();
+                let two = match spec.name.starts_with("xts(") {
+                    true => " (XTS takes two of them)",
+                    false => "",
+                };
+                return Err(Error::input(format!(
+                    "key size {bits}: keys of {} have {} bits{two}",
+                    spec.name,
+                    sizes.join(", ")
+                )));
+            }
+        }
+        Ok(())
+    }
+
+    /// Each algorithm named has one of the operations; without names, any algorithm.
+    fn check_ops(&self, specs: &[Spec]) -> Result<(), Error> {
+        let lacks = |spec: &&Spec| self.ops.iter().all(|op| !spec.kind.ops().contains(op));
+        let lacking = match (self.ops.is_empty(), self.algs.is_empty()) {
+            (true, _) => None,
+            (false, false) => specs.iter().find(lacks),
+            (false, true) if specs.iter().all(|s| lacks(&s)) => specs.first(),
+            (false, true) => None,
+        };
+        let Some(spec) = lacking else { return Ok(()) };
+        let names: Vec<_> = spec.kind.ops().iter().map(|op| op.name()).collect();
+        Err(Error::input(format!(
+            "operation '{}': {} has none: use --op {}",
+            self.ops[0],
+            spec.name,
+            names.join(",")
+        )))
+    }
+
+    /// Whether everything there is is measured: no algorithm or implementation was named.
+    pub fn whole(&self) -> bool {
+        self.algs.is_empty() && self.impls.is_empty()
+    }
+
+    /// The operations to be measured of an algorithm.
+    pub fn ops_of(&self, spec: &Spec) -> Vec<Op> {
+        let has = spec.kind.ops();
+        match self.ops.is_empty() {
+            true if self.whole() => has.to_vec(),
+            true => has[..1].to_vec(),
+            false => self
+                .ops
+                .iter()
+                .copied()
+                .filter(|op| has.contains(op))
+                .collect(),
+        }
+    }
+
+    /// The key sizes to be measured of an algorithm.
+    pub fn keys_of(&self, spec: &Spec) -> Vec<u32> {
+        if self.key_bits.is_empty() || spec.key_bits == [0] {
+            return vec![spec.usual_key()];
+        }
+        let has = |bits: &u32| spec.key_bits.contains(bits);
+        self.key_bits.iter().copied().filter(has).collect()
+    }
+
+    /// What Kiln has of the algorithms named is told beforehand; of all others, those that do not take a length are
+    /// left out.
+    fn check_lens(&self) -> Result<(), Error> {
+        let lens = &self.lens.0;
+        let (Some(&first), Some(&last)) = (lens.first(), lens.last()) else {
+            return Err(Error::input("no lengths: name one with --len"));
+        };
+        if last > LONGEST {
+            return Err(Error::input(format!(
+                "length {last}: no more than {LONGEST} bytes are measured"
+            )));
+        }
+        for alg in self.algs.iter().filter_map(|name| Algorithm::named(name)) {
+            if first < alg.shortest() {
+                return Err(Error::input(format!(
+                    "length {first}: {alg} takes at least {} bytes",
+                    alg.shortest()
+                )));
+            }
+            let part = lens.iter().find(|len| *len % alg.block() != 0);
+            if let Some(len) = part.filter(|_| !self.usual_lens()) {
+                return Err(Error::input(format!(
+                    "length {len}: {alg} takes whole blocks of {} bytes",
+                    alg.block()
+                )));
+            }
+        }
+        Ok(())
+    }
+
+    /// Whether nobody asked for other lengths.
+    fn usual_lens(&self) -> bool {
+        self.lens == Lens::default()
+    }
+
+    /// The lengths to be measured of an algorithm. Of the usual ones, those that are no whole blocks are made such, as
+    /// tcrypt does.
+    pub fn lens_of(&self, spec: &Spec) -> Vec<usize> {
+        let fit = |len: usize| match self.usual_lens() {
+            true => len.next_multiple_of(spec.takes.multiple.max(1)),
+            false => len,
+        };
+        let lens = self.lens.0.iter().map(|&len| fit(len));
+        lens.filter(|&len| spec.takes.len(len)).collect()
+    }
+
+    fn check_baseline(&mut self, specs: &[Spec], sources: &[&dyn Source]) -> Result<(), Error> {
+        let Some(name) = self.baseline.clone() else {
+            return Ok(());
+        };
+        if name == KILN {
+            // The best of each algorithm: see `is_baseline`.
+            if !self.impls.is_empty() {
+                let algs = specs.iter().filter_map(|s| Algorithm::named(&s.name));
+                let best = algs.map(|a| a.best().driver().to_string());
+                self.impls.extend(best.collect::<Vec<_>>());
+                dedup(&mut self.impls);
+            }
+            return Ok(());
+        }
+        let mut names: Vec<String> = Vec::new();
+        for spec in specs {
+            for source in sources {
+                let known = source.names(&spec.name);
+                if known.iter().any(|(n, _)| *n == name) {
+                    source.usable(&spec.name, &name)?;
+                    return self.take_part(name);
+                }
+                names.extend(known.into_iter().map(|(n, _)| n));
+            }
+        }
+        if let Some(peer) = peer::NAMES.into_iter().find(|p| *p == family(&name)) {
+            return match &mut self.peers {
+                Wanted::None => Err(Error::input(format!(
+                    "--baseline {name} and --peers none contradict each other: leave one out"
+                ))),
+                Wanted::Auto => Ok(()),
+                Wanted::Named(names) => {
+                    if !names.iter().any(|n| n == peer) {
+                        names.push(peer.to_string());
+                    }
+                    Ok(())
+                }
+            };
+        }
+        if sources.len() > 1 && family(&name) == "linux" {
+            return Ok(());
+        }
+        let known: Vec<&str> = [KILN]
+            .into_iter()
+            .chain(names.iter().map(String::as_str))
+            .chain(peer::NAMES)
+            .collect();
+        Err(unknown("baseline", &name, &known))
+    }
+
+    /// A baseline is measured even if it was not asked for.
+    fn take_part(&mut self, name: String) -> Result<(), Error> {
+        if !self.impls.is_empty() && !self.impls.contains(&name) {
+            self.impls.push(name.clone());
+        }
+        self.baseline = Some(name);
+        Ok(())
+    }
+
+    /// The peer that is the baseline: it must be there.
+    pub fn baseline_peer(&self) -> Option<&'static str> {
+        let name = family(self.baseline.as_deref()?);
+        peer::NAMES.into_iter().find(|p| *p == name)
+    }
+
+    /// Whether a row of this candidate is what others are compared with.
+    pub fn is_baseline(&self, imp: &str, provider: &str) -> bool {
+        let Some(name) = self.baseline.as_deref() else {
+            return false;
+        };
+        if name == KILN {
+            return provider == KILN && Algorithm::all().iter().any(|a| a.best().driver() == imp);
+        }
+        imp == name || provider == name || family(provider) == name
+    }
+}
+
+/// Refuses a name that nobody has, or that cannot run here.
+fn check_impl(name: &str, specs: &[Spec], sources: &[&dyn Source]) -> Result<(), Error> {
+    let mut known: Vec<String> = Vec::new();
+    for spec in specs {
+        for source in sources {
+            let names = source.names(&spec.name);
+            if names.iter().any(|(n, _)| n == name) {
+                return source.usable(&spec.name, name);
+            }
+            known.extend(names.into_iter().map(|(n, _)| n));
+        }
+    }
+    let known: Vec<&str> = known.iter().map(String::as_str).collect();
+    Err(unknown("implementation", name, &known))
+}
+
+/// Keeps the first of each.
+fn dedup<T: PartialEq + Clone>(list: &mut Vec<T>) {
+    let mut once: Vec<T> = Vec::new();
+    for item in list.iter() {
+        if !once.contains(item) {
+            once.push(item.clone());
+        }
+    }
+    *list = once;
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::timing::{Candidate, Judge, Kind, Takes, Work};
+
+    fn fault(change: impl FnOnce(&mut Plan)) -> String {
+        let mut plan = Plan::new(1);
+        change(&mut plan);
+        let e = plan.checked().unwrap_err();
+        assert_eq!(e.exit_code(), 2, "{e}");
+        e.to_string()
+    }
+
+    #[test]
+    fn requests_are_kilns_own() {
+        let api = |plan: &mut Plan| plan.level = Some(Level::Api);
+        let told = fault(|p| p.layout = Layout::Tcrypt);
+        assert!(told.contains("add --level api"), "{told}");
+        let told = fault(|p| {
+            api(p);
+            p.baseline = Some("openssl".into());
+        });
+        assert!(told.contains("libraries have functions only"), "{told}");
+        let mut plan = Plan::new(1);
+        api(&mut plan);
+        assert_eq!(plan.checked().unwrap().peers, Wanted::None);
+    }
+
+    #[test]
+    fn the_usual() {
+        let (plan, specs) = Plan::new(1).checked_with(&[&Own::Functions]).unwrap();
+        assert_eq!(specs.len(), Algorithm::all().len());
+        let ecb = specs.iter().find(|s| s.name == "ecb(aes)").unwrap();
+        assert_eq!(plan.ops_of(ecb), [Op::Encrypt, Op::Decrypt]);
+        assert_eq!(plan.keys_of(ecb), [256]);
+        assert_eq!(plan.lens.0.len(), 8);
+    }
+
+    #[test]
+    fn what_cannot_be_had() {
+        assert!(fault(|p| p.algs = vec!["xts(ase)".into()]).contains("did you mean 'xts(aes)'"));
+        let digest = fault(|p| {
+            p.algs = vec!["xts(aes)".into()];
+            p.ops = vec![Op::Digest];
+        });
+        assert!(digest.contains("use --op encrypt,decrypt"), "{digest}");
+        let of = |alg: &str, lens: &[usize]| {
+            fault(|p| {
+                p.algs = vec![alg.into()];
+                p.lens = Lens(lens.to_vec());
+            })
+        };
+        assert!(of("xts(aes)", &[15, 64]).contains("length 15"));
+        assert!(of("cbc(aes)", &[64, 1420]).contains("length 1420"));
+        assert!(fault(|p| p.lens = Lens(vec![16, 1 << 30])).contains("no more than"));
+        let size = fault(|p| {
+            p.algs = vec!["gcm(aes)".into()];
+            p.key_bits = vec![512];
+        });
+        assert!(size.contains("key size 512"), "{size}");
+        assert!(fault(|p| p.impls = vec!["xts-aes-genric".into()]).contains("xts-aes-generic"));
+        assert!(fault(|p| p.baseline = Some("opnssl".into())).contains("openssl"));
+        let contradiction = fault(|p| {
+            p.baseline = Some("openssl".into());
+            p.peers = Wanted::None;
+        });
+        assert!(contradiction.contains("contradict"), "{contradiction}");
+    }
+
+    #[test]
+    fn a_baseline_takes_part_even_if_not_asked_for() {
+        let mut plan = Plan::new(1);
+        plan.impls = vec!["xts-aes-fixed-time".into()];
+        plan.baseline = Some("xts-aes-generic".into());
+        let plan = plan.checked().unwrap();
+        assert_eq!(plan.impls.len(), 2);
+        assert!(plan.is_baseline("xts-aes-generic", "kiln"));
+        assert!(!plan.is_baseline("xts-aes-fixed-time", "kiln"));
+    }
+
+    #[test]
+    fn a_peer_as_baseline_by_family_or_version() {
+        let mut plan = Plan::new(1);
+        plan.baseline = Some("openssl".into());
+        let mut plan = plan.checked().unwrap();
+        assert_eq!(plan.baseline_peer(), Some("openssl"));
+        assert!(plan.is_baseline("EVP_aes_256_xts", "openssl-3.0.17"));
+        plan.baseline = Some("openssl-3.5.0".into());
+        assert!(!plan.is_baseline("EVP_aes_256_xts", "openssl-3.0.17"));
+    }
+
+    /// A source with a hash and a cipher, beside Kiln's own.
+    struct Foreign;
+
+    impl Source for Foreign {
+        fn algorithms(&self) -> Vec<Spec> {
+            let spec = |name: &'static str, kind, key_bits| Spec {
+                name: name.into(),
+                kind,
+                key_bits,
+                iv: 16,
+                prefix: 0,
+                tag: 0,
+                digest: 32,
+                takes: Takes::default(),
+            };
+            vec![
+                spec("sha256", Kind::Hash, vec![0]),
+                spec("xts(aes)", Kind::Skcipher, vec![256]),
+                spec("cbc(des)", Kind::Skcipher, vec![64]),
+            ]
+        }
+
+        fn names(&self, alg: &str) -> Vec<(String, Level)> {
+            vec![(format!("foreign-{alg}"), Level::Api)]
+        }
+
+        fn candidates(
+            &self,
+            _: &Work,
+            _: Choice,
+            _: &mut Vec<String>,
+        ) -> Result<Vec<Candidate<'_>>, Error> {
+            Ok(Vec::new())
+        }
+
+        fn judge(&self, _: &Work) -> Result<Option<Judge<'_>>, Error> {
+            Ok(None)
+        }
+    }
+
+    #[test]
+    fn sources_add_their_algorithms_and_names() {
+        let sources: [&dyn Source; 2] = [&Own::Functions, &Foreign];
+        let (plan, specs) = Plan::new(1).checked_with(&sources).unwrap();
+        let names: Vec<_> = specs.iter().map(|s| s.name.as_ref()).collect();
+        let own = Algorithm::all().len();
+        assert_eq!((names.len(), names[own]), (own + 1, "cbc(des)"));
+        let of = |name: &str| specs.iter().find(|s| s.name == name).unwrap();
+        // Kiln's own description of what both have.
+        assert_eq!(of("xts(aes)").key_bits, [128, 192, 256]);
+        assert_eq!(plan.ops_of(of("sha256")), [Op::Digest]);
+        assert_eq!(plan.keys_of(of("sha256")), [0]);
+        assert_eq!(plan.keys_of(of("cbc(des)")), [64]);
+        assert_eq!(plan.keys_of(of("nhpoly1305")), [8704]);
+        assert_eq!(plan.keys_of(of("rfc4106(gcm(aes))")), [256]);
+        assert_eq!(plan.lens_of(of("cbc(aes)"))[5], 1424);
+        assert_eq!(
+            Plan::new(1).checked_with(&sources[..1]).unwrap().1.len(),
+            own
+        );
+
+        let mut plan = Plan::new(1);
+        plan.impls = vec!["foreign-sha256".into()];
+        plan.baseline = Some("linux".into());
+        let (plan, specs) = plan.checked_with(&sources).unwrap();
+        assert_eq!(specs.len(), 1);
+        assert!(plan.is_baseline("x", "linux-6.12.1"));
+        let mut plan = Plan::new(1);
+        plan.baseline = Some("linux".into());
+        assert!(plan.checked().is_err(), "without a tree there is no linux");
+    }
+}

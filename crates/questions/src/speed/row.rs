@@ -1,0 +1,396 @@
+//! The rows of `kiln speed`.
+
+use std::borrow::Cow;
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Deserializer, Serialize};
+
+use kiln_measure::{Series, Verdict};
+
+use super::best::{BestPeer, BestTree, ManyRival};
+use crate::timing::{Layout, Level};
+
+/// The speed of one implementation at one message length.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[schemars(
+    rename = "speed",
+    title = "Speed",
+    extend(
+        "x-question" = "How fast is each implementation, and how close is it to the limit of the AES unit?",
+        "x-commands" = ["speed"],
+        "x-view" = {
+            "how": "Cycles per byte by message length: Kiln's best implementation, the best of each library and of the \
+                    kernel tree, and for AES what the AES unit needs for the AES rounds alone (GCM's hash, tweaks, loads \
+                    and stores left out). Lower is better.",
+            "only": ["!latency"],
+            "each": ["alg"],
+            "name": ["impl"],
+            "pictures": [{
+                "form": "fastest",
+                "provider": "provider",
+                "x": "len",
+                "y": "cycles_per_op",
+                "limit": "limit_cycles",
+                "limit_name": "the AES unit's limit: AES rounds alone",
+                "prefer": ["op=encrypt", "op=digest", "level!=api", "key_bits"],
+                "title": ["alg", "op", "key_bits", "level=api"],
+                "aside": "together",
+                "along": "bytes of a message",
+                "upwards": "cycles per byte"
+            }],
+            "across": {"each": "alg", "by": "len", "hint": ["cycles_per_byte", "mb_per_s", "limit_cycles"]}
+        }
+    )
+)]
+pub struct Row {
+    /// Algorithm, by its name in the kernel's crypto API, such as `xts(aes)`.
+    #[schemars(extend("x-role" = "key"))]
+    pub alg: Cow<'static, str>,
+    /// `encrypt`, `decrypt`, `digest`, or `derive` (a key agreement).
+    #[schemars(extend("x-role" = "key"))]
+    pub op: Cow<'static, str>,
+    /// Size of the key; for XTS, of one of its two keys; 0 if the algorithm takes no key.
+    #[schemars(extend("unit" = "bits", "x-role" = "key"))]
+    pub key_bits: u32,
+    /// Size of a message.
+    #[schemars(extend("unit" = "bytes", "x-role" = "key"))]
+    pub len: usize,
+    /// What was measured: a driver by its name, a library's function, or a kernel tree's function by its symbol.
+    #[serde(rename = "impl")]
+    #[schemars(extend("x-role" = "key"))]
+    pub imp: String,
+    /// Whose code it is: `kiln`, or a library or kernel tree with its version, such as `openssl-3.0.19`.
+    #[schemars(extend("x-role" = "key"))]
+    pub provider: String,
+    /// For a kernel tree: the configuration that it was built with.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(with = "String", extend("x-role" = "key"))]
+    pub config: Option<String>,
+    /// `primitive`: direct calls of the function, or of a library's public function; `api`: requests through the
+    /// crypto API.
+    #[schemars(with = "String", extend("x-role" = "key"))]
+    pub level: Level,
+    /// Memory layout of the messages: `tcrypt` for that of the kernel's benchmark; absent for the plain layout.
+    #[serde(default, skip_serializing_if = "Layout::is_plain")]
+    #[schemars(with = "String", extend("x-role" = "key"))]
+    pub layout: Layout,
+    /// Whether each call depends on the result of the previous one, so that calls cannot overlap.
+    #[schemars(extend("x-role" = "key"))]
+    pub latency: bool,
+    /// ISA tier of the implementation; null if unknown, as for libraries, which select their code themselves.
+    pub tier: Option<Cow<'static, str>>,
+    /// For a library: the year in which its release series first came out; absent if that is not known.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(with = "u16")]
+    pub released: Option<u16>,
+    /// Core cycles per call: the smallest sample of all rounds; null if it could not be measured.
+    #[serde(deserialize_with = "null_is_nan")]
+    #[schemars(
+        with = "Option<f64>",
+        extend(
+            "unit" = "cycles",
+            "x-role" = "main",
+            "x-heading" = "cycles per message",
+            "x-interval" = ["ci_low", "ci_high"],
+            "x-better" = "less",
+            "x-time" = "ns_per_op",
+            "x-benchmark" = "real_time"
+        )
+    )]
+    pub cycles_per_op: f64,
+    /// Lower end of the prediction interval of `cycles_per_op`: where the result of a rerun is expected.
+    #[serde(deserialize_with = "null_is_nan")]
+    #[schemars(with = "Option<f64>", extend("unit" = "cycles"))]
+    pub ci_low: f64,
+    /// Upper end of that interval.
+    #[serde(deserialize_with = "null_is_nan")]
+    #[schemars(with = "Option<f64>", extend("unit" = "cycles"))]
+    pub ci_high: f64,
+    /// Time per call, measured by the TSC in the same samples: the smallest sample; null if it could not be measured.
+    #[serde(deserialize_with = "null_is_nan")]
+    #[schemars(
+        with = "Option<f64>",
+        extend(
+            "unit" = "ns",
+            "x-role" = "figure",
+            "x-heading" = "ns per message",
+            "x-interval" = ["ns_low", "ns_high"],
+            "x-since" = 2
+        )
+    )]
+    pub ns_per_op: f64,
+    /// Lower end of the prediction interval of `ns_per_op`: where the result of a rerun is expected.
+    #[serde(deserialize_with = "null_is_nan")]
+    #[schemars(with = "Option<f64>", extend("unit" = "ns", "x-since" = 2))]
+    pub ns_low: f64,
+    /// Upper end of that interval.
+    #[serde(deserialize_with = "null_is_nan")]
+    #[schemars(with = "Option<f64>", extend("unit" = "ns", "x-since" = 2))]
+    pub ns_high: f64,
+    /// `cycles_per_op` divided by `len`.
+    #[serde(deserialize_with = "null_is_nan")]
+    #[schemars(with = "Option<f64>", extend("unit" = "cycles", "x-role" = "figure"))]
+    pub cycles_per_byte: f64,
+    /// Throughput: `len` divided by `ns_per_op`.
+    #[serde(deserialize_with = "null_is_nan")]
+    #[schemars(
+        with = "Option<f64>",
+        extend(
+            "unit" = "10^6 bytes/s",
+            "x-role" = "figure",
+            "x-heading" = "MB/s",
+            "x-benchmark" = "bytes_per_second"
+        )
+    )]
+    pub mb_per_s: f64,
+    /// Lower bound: cycles that the AES rounds alone take with this tier's vectors, without GHASH, XTS tweaks, loads
+    /// and stores; null if no such bound is known for the row.
+    #[schemars(extend("unit" = "cycles", "x-role" = "figure", "x-heading" = "AES rounds alone, cycles"))]
+    pub limit_cycles: Option<f64>,
+    /// With `latency`: cycles of the chain of dependent AES rounds alone; `limit_cycles` is at least this.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(with = "f64", extend("unit" = "cycles"))]
+    pub chain_cycles: Option<f64>,
+    /// Cycles per call, the smallest sample of each round, to four significant digits; null for a round without a
+    /// result. At most the first 64 rounds. The n-th rounds of all rows with the same `alg`, `op`, `key_bits` and
+    /// `len` were measured during the same period.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    #[schemars(extend("unit" = "cycles"))]
+    pub rounds: Vec<Option<f64>>,
+    /// Time per call, the smallest sample of each round, in the same form as `rounds`.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    #[schemars(extend("unit" = "ns"))]
+    pub rounds_ns: Vec<Option<f64>>,
+    /// With a baseline: the comparison with it.
+    #[serde(flatten, skip_serializing_if = "Option::is_none")]
+    pub against: Option<Against>,
+    /// Whether each call processes several messages at once; a message processed alone would take longer than the row
+    /// says.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub together: bool,
+    /// In the row of Kiln's fastest API call, if libraries were measured: the comparison with the fastest library.
+    #[serde(flatten, skip_serializing_if = "Option::is_none")]
+    pub best_peer: Option<BestPeer>,
+    /// In the row of Kiln's fastest function, if a kernel tree was measured: the comparison with the tree's fastest.
+    #[serde(flatten, skip_serializing_if = "Option::is_none")]
+    pub best_tree: Option<BestTree>,
+    /// In the row of a library's fastest function for several messages at a time: the comparison with Kiln's fastest.
+    #[serde(flatten, skip_serializing_if = "Option::is_none")]
+    pub many: Option<ManyRival>,
+}
+
+/// A row's comparison with the baseline's row: cycles of this over cycles of that, from interleaved pairs.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct Against {
+    /// With a baseline: cycles of this row divided by cycles of the baseline, the median over rounds measured in
+    /// turns; null if the baseline has no result or the two have fewer than six rounds in common.
+    #[serde(deserialize_with = "there")]
+    #[schemars(extend(
+        "x-role" = "figure",
+        "x-heading" = "to the baseline",
+        "x-interval" = ["ratio_low", "ratio_high"]
+    ))]
+    pub ratio: Option<f64>,
+    /// Lower end of the 95 % interval of `ratio`.
+    pub ratio_low: Option<f64>,
+    /// Upper end of that interval.
+    pub ratio_high: Option<f64>,
+    /// With a baseline: time of this row divided by time of the baseline, from the same rounds as `ratio`.
+    pub time_ratio: Option<f64>,
+    /// Lower end of the 95 % interval of `time_ratio`.
+    pub time_ratio_low: Option<f64>,
+    /// Upper end of that interval.
+    pub time_ratio_high: Option<f64>,
+    /// `faster` or `slower` than the baseline both by cycles and by time; `disagree` if cycles and time contradict
+    /// each other; otherwise `same`; null without a ratio.
+    #[schemars(with = "Option<String>", extend("x-role" = "figure"))]
+    pub verdict: Option<Verdict>,
+}
+
+/// More rounds than this are not recorded.
+const ROUNDS: usize = 64;
+
+/// A figure with four significant digits.
+fn four_digits(x: f64) -> f64 {
+    format!("{x:.3e}").parse().unwrap_or(x)
+}
+
+/// JSON has no way to write what is not a number but null.
+fn null_is_nan<'de, D: Deserializer<'de>>(d: D) -> Result<f64, D::Error> {
+    Ok(Option::deserialize(d)?.unwrap_or(f64::NAN))
+}
+
+/// May be null, but not absent: by this a row with a comparison is known.
+fn there<'de, D: Deserializer<'de>>(d: D) -> Result<Option<f64>, D::Error> {
+    Option::deserialize(d)
+}
+
+impl Row {
+    /// Takes over the figures of a series, if it has any.
+    pub fn set(&mut self, series: &Series) {
+        let ns = series.in_ns();
+        let Some((cycles, time)) = series.estimate().zip(ns.estimate()) else {
+            return;
+        };
+        self.cycles_per_op = cycles.best;
+        self.cycles_per_byte = cycles.best / self.len as f64;
+        self.ci_low = cycles.low;
+        self.ci_high = cycles.high;
+        self.ns_per_op = time.best;
+        self.ns_low = time.low;
+        self.ns_high = time.high;
+        self.mb_per_s = self.len as f64 / time.best * 1e3;
+        let rounds = |of: &Series| of.bests(ROUNDS).into_iter().map(|x| x.map(four_digits));
+        self.rounds = rounds(series).collect();
+        self.rounds_ns = rounds(&ns).collect();
+    }
+
+    /// Whether it has a figure.
+    pub fn measured(&self) -> bool {
+        self.cycles_per_op.is_finite()
+    }
+
+    /// Half the interval's width in per cent of the figure.
+    pub fn plus_minus_pct(&self) -> f64 {
+        50.0 * (self.ci_high - self.ci_low) / self.cycles_per_op
+    }
+
+    /// Whether both are of one candidate doing one thing, at whatever length.
+    pub fn same_curve(&self, other: &Row) -> bool {
+        self.imp == other.imp
+            && self.alg == other.alg
+            && self.op == other.op
+            && (self.key_bits, self.level, self.layout, self.latency)
+                == (other.key_bits, other.level, other.layout, other.latency)
+            && (&self.provider, &self.config) == (&other.provider, &other.config)
+    }
+}
+
+#[cfg(test)]
+pub(crate) fn example(imp: &str, len: usize, cycles: f64) -> Row {
+    let mut row = Row {
+        alg: "xts(aes)".into(),
+        imp: imp.to_string(),
+        provider: "kiln".to_string(),
+        tier: Some("generic".into()),
+        op: "encrypt".into(),
+        key_bits: 256,
+        len,
+        ..Row::default()
+    };
+    row.set(&steady(cycles));
+    row
+}
+
+/// Nine rounds, the fifth best 1 % above the best, at 4 GHz; the last was stopped.
+#[cfg(test)]
+pub(crate) fn steady(cycles: f64) -> Series {
+    use kiln_measure::Round;
+    let round = |n: u32, unit: f64| {
+        let figure = cycles / unit * (1.0 + 0.01 * f64::from(n) / 4.0);
+        Round {
+            best: Some(figure),
+            samples: vec![figure],
+            complete: n < 8,
+        }
+    };
+    Series {
+        rounds: (0..9).map(|n| round(n, 1.0)).collect(),
+        rounds_ns: (0..9).map(|n| round(n, 4.0)).collect(),
+        ..Series::default()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn units() {
+        let row = example("a", 1000, 500.0);
+        assert_eq!(row.cycles_per_byte, 0.5);
+        assert!((row.mb_per_s - 8000.0).abs() < 1e-9);
+        assert!((row.ns_per_op - 125.0).abs() < 1e-9);
+        assert!((row.ns_high - 1.01 * row.ns_per_op).abs() < 1e-9);
+        assert!((row.plus_minus_pct() - 1.0).abs() < 1e-9);
+    }
+
+    #[test]
+    fn rounds_are_recorded_with_four_digits_and_only_whole_ones() {
+        let row = example("a", 16, 123.456);
+        assert_eq!(row.rounds.len(), 8);
+        assert_eq!(row.rounds[..2], [Some(123.5), Some(123.8)]);
+        assert_eq!(row.rounds_ns[0], Some(30.86));
+        let mut many = steady(1.0);
+        many.rounds = vec![many.rounds[0].clone(); 1000];
+        many.rounds_ns = vec![many.rounds_ns[0].clone(); 1000];
+        many.rounds[3].best = None;
+        let mut row = row;
+        row.set(&many);
+        assert_eq!((row.rounds.len(), row.rounds_ns.len()), (ROUNDS, ROUNDS));
+        assert_eq!(row.rounds[3], None);
+        // Nothing measured, nothing said.
+        let before = row.clone();
+        row.set(&Series::default());
+        assert_eq!(row, before);
+    }
+
+    #[test]
+    fn fields_of_the_contract() {
+        let mut row = example("a", 16, 50.0);
+        let json = |row: &Row| serde_json::to_value(row).unwrap();
+        for field in "alg impl provider level op key_bits len cycles_per_op cycles_per_byte mb_per_s ci_low ci_high \
+                      ns_per_op ns_low ns_high rounds rounds_ns \
+                      limit_cycles tier"
+            .split_whitespace()
+        {
+            assert!(json(&row).get(field).is_some(), "{field}");
+        }
+        assert!(json(&row).get("ratio").is_none());
+        row.against = Some(Against::default());
+        for field in ["ratio", "ratio_low", "ratio_high", "verdict"] {
+            assert!(json(&row)[field].is_null(), "{field}");
+        }
+        assert!(json(&row).get("against").is_none());
+        row.cycles_per_op = f64::NAN;
+        assert!(json(&row)["cycles_per_op"].is_null() && !row.measured());
+    }
+
+    #[test]
+    fn a_row_comes_back_as_it_went() {
+        let mut row = example("a", 16, 50.0);
+        let back = |row: &Row| -> Row {
+            serde_json::from_str(&serde_json::to_string(row).unwrap()).unwrap()
+        };
+        assert_eq!(back(&row), row);
+        row.config = Some("tree".to_string());
+        row.chain_cycles = Some(3.0);
+        row.against = Some(Against {
+            ratio: Some(1.5),
+            ..Against::default()
+        });
+        assert_eq!(back(&row), row);
+        row.against = Some(Against::default());
+        assert_eq!(back(&row).against, row.against);
+        row.together = true;
+        row.best_peer = Some(BestPeer {
+            best_peer: "EVP_x".into(),
+            best_peer_provider: "openssl-3".into(),
+            best_peer_ratio: 0.5,
+            best_peer_ratio_low: 0.4,
+            best_peer_ratio_high: 0.6,
+            best_peer_time_ratio: 0.5,
+            best_peer_time_ratio_low: 0.4,
+            best_peer_time_ratio_high: 0.6,
+            best_peer_verdict: Verdict::Disagree,
+            best_peer_ymm_impl: None,
+            best_peer_ymm_time_ratio: None,
+            best_peer_ymm_time_ratio_low: None,
+            best_peer_ymm_time_ratio_high: None,
+        });
+        row.released = Some(2021);
+        assert_eq!(back(&row), row);
+        row.cycles_per_op = f64::NAN;
+        assert!(back(&row).cycles_per_op.is_nan());
+    }
+}

@@ -1,0 +1,428 @@
+//! The run: tables of candidates, one for each algorithm, operation and key size.
+
+use std::collections::HashSet;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Instant;
+
+use kiln_kernel::Tier;
+use kiln_measure::{Series, SplitMix64};
+use kiln_question::{Algorithm, Error, Outcome, Report};
+use zeroize::Zeroizing;
+
+use super::best;
+use super::effort;
+use super::plan::Plan;
+use super::row::{Against, Row};
+use super::set::Table;
+use crate::limits::{serial_cycles, xts_cycles, Limits};
+use crate::peer::{release, Peers};
+use crate::timing::{
+    bench, Candidate, Entry, Layout, Level, Op, Own, Reference, Source, Spec, Work,
+};
+
+/// Measures Kiln's own and its peers.
+pub fn run(plan: Plan, stop: &AtomicBool, progress: Report<'_>) -> Result<Outcome<Row>, Error> {
+    run_with(plan, &[], stop, progress)
+}
+
+/// Measures Kiln's own, its peers and those of other sources.
+pub(crate) fn run_with(
+    plan: Plan,
+    others: &[&dyn Source],
+    stop: &AtomicBool,
+    progress: Report<'_>,
+) -> Result<Outcome<Row>, Error> {
+    let mut sources: Vec<&dyn Source> = Vec::new();
+    let own = plan.own_source();
+    if plan.own {
+        sources.push(&own);
+    }
+    sources.extend(others);
+    let (plan, specs) = plan.checked_with(&sources)?;
+    let mut outcome = Outcome::default();
+    let peers = Peers::load(&plan.peers, plan.baseline_peer(), &mut outcome.notes)?;
+    sources.insert(usize::from(plan.own), &peers);
+    // What a library's call is compared with.
+    let calls = Own::Calls;
+    let functions = plan.own && plan.level.is_none() && plan.turn.is_none();
+    if functions && !plan.latency && peers.count() > 0 && plan.lens.0.len() <= effort::SWEEP {
+        sources.insert(1, &calls);
+    }
+    progress(0.0, "limits");
+    let limits = match plan.turn {
+        None => Limits::measure(plan.seed, stop),
+        Some(_) => Limits::default(),
+    };
+    let tables: Vec<Work> = specs.iter().flat_map(|spec| works(&plan, spec)).collect();
+    let lens = plan.lens.0.len();
+    let groups: usize = tables.iter().map(|w| plan.lens_of(&w.spec).len()).sum();
+    let figures = tables
+        .iter()
+        .map(|w| (candidates(&plan, &sources, w) + peers.count()) * plan.lens_of(&w.spec).len())
+        .sum();
+    let mut run = Run {
+        effort: match (plan.turn, plan.within) {
+            (Some(budget), _) => effort::turn(figures, budget, plan.seed),
+            (None, Some(budget)) => effort::within(figures, budget, plan.seed),
+            (None, None) => effort::plan(lens, figures, plan.quick, plan.seed),
+        },
+        plan: &plan,
+        stop,
+        progress,
+        outcome,
+        limits,
+        left_out: 0,
+        done: 0,
+        groups,
+    };
+    for work in tables {
+        run.table(work, &sources)?;
+    }
+    Ok(run.finish())
+}
+
+/// The tables asked for of an algorithm.
+fn works(plan: &Plan, spec: &Spec) -> Vec<Work> {
+    let mut works = Vec::new();
+    for op in plan.ops_of(spec) {
+        for key_bits in plan.keys_of(spec) {
+            let mut rng = SplitMix64(plan.seed ^ u64::from(key_bits) << 32);
+            let mut key = Zeroizing::new(vec![0; spec.key_bytes(key_bits)]);
+            rng.fill(&mut key);
+            works.push(Work {
+                spec: spec.clone(),
+                op,
+                key_bits,
+                key,
+            });
+        }
+    }
+    works
+}
+
+/// About how many candidates a table will have.
+fn candidates(plan: &Plan, sources: &[&dyn Source], work: &Work) -> usize {
+    let choice = plan.choice();
+    let names = sources.iter().flat_map(|s| s.names(&work.spec.name));
+    let wanted = names.filter(|(name, level)| choice.wants(name, *level));
+    wanted.count()
+}
+
+pub(super) struct Run<'a> {
+    pub plan: &'a Plan,
+    pub effort: kiln_measure::Plan,
+    pub stop: &'a AtomicBool,
+    pub progress: Report<'a>,
+    pub outcome: Outcome<Row>,
+    /// The limits that rows are held against.
+    limits: Limits,
+    pub left_out: usize,
+    pub done: usize,
+    pub groups: usize,
+}
+
+impl Run<'_> {
+    pub(super) fn stopped(&self) -> bool {
+        self.stop.load(Ordering::Relaxed)
+    }
+
+    pub(super) fn late(&self) -> bool {
+        self.effort
+            .deadline
+            .is_some_and(|end| Instant::now() >= end)
+    }
+
+    /// All lengths of one table.
+    fn table(&mut self, work: Work, sources: &[&dyn Source]) -> Result<(), Error> {
+        let lens = self.plan.lens_of(&work.spec);
+        if self.stopped() || self.late() {
+            self.left_out += lens.len();
+            self.done += lens.len();
+            return Ok(());
+        }
+        if lens != self.plan.lens.0 {
+            self.outcome.notes.push(format!(
+                "{}: takes whole blocks of {} bytes, {} at least: lengths are {}",
+                work.spec.name,
+                work.spec.takes.multiple,
+                work.spec.takes.least,
+                self.lens_told(&lens)
+            ));
+        }
+        let table = Table::new(self.plan, work, sources, &mut self.outcome.notes)?;
+        let title = table.work.spec.title(table.work.key_bits);
+        if !table.judged() {
+            self.outcome.notes.push(format!(
+                "{title}: nobody knows the right answers: no figures"
+            ));
+            self.done += lens.len();
+            return Ok(());
+        }
+        if let Some(name) = &self.plan.baseline {
+            let is_here = |c: &Candidate| self.plan.is_baseline(&c.name, &c.provider);
+            if !table.candidates.iter().any(is_here) {
+                self.outcome.notes.push(format!(
+                    "no ratios for {title}: baseline {name} is not among what was measured"
+                ));
+            }
+        }
+        let first = self.outcome.rows.len();
+        for &len in &lens {
+            if self.stopped() || self.late() {
+                self.left_out += 1;
+            } else if self.plan.latency && !table.work.shape(len).chains() {
+                self.outcome.notes.push(format!(
+                    "{title}: calls cannot be made to depend on each other by their IVs: no figures with --latency"
+                ));
+            } else {
+                self.group(&table, len)?;
+            }
+            self.done += 1;
+        }
+        if lens.len() > effort::SWEEP {
+            self.look_again(&table, first)?;
+        }
+        Ok(())
+    }
+
+    fn lens_told(&self, lens: &[usize]) -> String {
+        match lens.len() {
+            0 => "none of those asked for".to_string(),
+            n if n > effort::SWEEP => format!("{n} of {}", self.plan.lens.0.len()),
+            _ => lens
+                .iter()
+                .map(usize::to_string)
+                .collect::<Vec<_>>()
+                .join(", "),
+        }
+    }
+
+    /// One length: all candidates that take it, interleaved.
+    fn group(&mut self, table: &Table, len: usize) -> Result<(), Error> {
+        let all: Vec<usize> = (0..table.candidates.len()).collect();
+        let what = table.work.what(len);
+        let sets = match table.sets(len, &all) {
+            Ok(sets) => sets,
+            Err(why) => {
+                self.outcome.failed = true;
+                let note = format!("no right answers for {what}: {why}: no figures");
+                self.outcome.notes.push(note);
+                return Ok(());
+            }
+        };
+        let mut entries = Vec::new();
+        let mut references: Vec<Vec<&Reference>> = Vec::new();
+        let mut present: Vec<&Candidate> = Vec::new();
+        for (i, candidate) in table.candidates.iter().enumerate() {
+            let Some(set) = sets.iter().find(|s| s.candidates.contains(&i)) else {
+                continue;
+            };
+            entries.push(Entry::new(candidate, &set.messages));
+            references.push(set.references.iter().collect());
+            present.push(candidate);
+        }
+        let (done, groups) = (self.done as f64, self.groups as f64);
+        let tell = &mut self.progress;
+        let timed = bench(
+            entries,
+            &references,
+            &self.effort,
+            self.stop,
+            &mut |n, of| {
+                tell((done + n as f64 / of as f64) / groups, &what);
+            },
+        );
+        let baseline = present
+            .iter()
+            .position(|c| self.plan.is_baseline(&c.name, &c.provider));
+        let baseline = baseline.and_then(|i| timed[i].as_ref().ok());
+        let both = present.iter().zip(&timed);
+        let both: Vec<_> = both.map(|(c, t)| (*c, t.as_ref().ok())).collect();
+        let best = best::of(&both);
+        for (i, (candidate, timed)) in present.into_iter().zip(&timed).enumerate() {
+            let mut row = self.row(&table.work, len, candidate, timed.as_ref().ok(), baseline);
+            row.best_peer = here(&best.peer, i);
+            row.best_tree = here(&best.tree, i);
+            row.many = here(&best.many, i);
+            match timed {
+                Ok(_) if row.measured() => self.outcome.rows.push(row),
+                Ok(_) if !self.stopped() && !self.late() => {
+                    self.outcome.notes.push(format!(
+                        "no figure for {}, {what}: every sample was disturbed",
+                        candidate.name
+                    ));
+                    self.outcome.rows.push(row);
+                }
+                Ok(_) => {}
+                Err(why) => {
+                    self.wrong(&what, candidate, why);
+                    // Of a peer there is nothing to be said but that.
+                    if !is_peer(candidate) {
+                        self.outcome.rows.push(row);
+                    }
+                }
+            }
+        }
+        Ok(())
+    }
+
+    fn row(
+        &self,
+        work: &Work,
+        len: usize,
+        candidate: &Candidate,
+        series: Option<&Series>,
+        baseline: Option<&Series>,
+    ) -> Row {
+        let (limit, chain) = self.limit(work, len, candidate);
+        let mut row = Row {
+            alg: work.spec.name.clone(),
+            imp: candidate.name.to_string(),
+            provider: candidate.provider.clone(),
+            released: release::year(&candidate.provider),
+            config: candidate.config.clone(),
+            tier: candidate.tier.clone(),
+            level: candidate.level,
+            layout: self.plan.layout,
+            op: work.op.name().into(),
+            key_bits: work.key_bits,
+            len,
+            latency: self.plan.latency,
+            cycles_per_op: f64::NAN,
+            cycles_per_byte: f64::NAN,
+            mb_per_s: f64::NAN,
+            ci_low: f64::NAN,
+            ci_high: f64::NAN,
+            ns_per_op: f64::NAN,
+            ns_low: f64::NAN,
+            ns_high: f64::NAN,
+            limit_cycles: limit,
+            chain_cycles: chain,
+            against: self
+                .plan
+                .baseline
+                .as_ref()
+                .map(|_| against(series, baseline)),
+            together: candidate.together,
+            ..Row::default()
+        };
+        if let Some(series) = series {
+            row.set(series);
+        }
+        row
+    }
+
+    /// Cycles of the AES rounds alone with this tier's vectors, and the serial chain of dependent calls.
+    fn limit(&self, work: &Work, len: usize, candidate: &Candidate) -> (Option<f64>, Option<f64>) {
+        let limits = &self.limits;
+        let tier = candidate.tier.as_ref();
+        let tier = tier.and_then(|name| name.parse::<Tier>().ok());
+        let Some(tier) = tier else {
+            return (None, None);
+        };
+        let xts = work.spec.name == Algorithm::XTS_AES.name();
+        let parallel = match &*work.spec.name {
+            "xts(aes)" | "ecb(aes)" | "ctr(aes)" | "gcm(aes)" | "rfc4106(gcm(aes))" => true,
+            "cbc(aes)" => work.op == Op::Decrypt,
+            _ => false,
+        };
+        if !parallel {
+            return (None, None);
+        }
+        let throughput = xts_cycles(limits, tier, work.key_bits, len);
+        let chain = match self.plan.latency && xts {
+            true => serial_cycles(limits, tier, work.key_bits),
+            false => None,
+        };
+        let limit = throughput.map(|t| chain.map_or(t, |c| c.max(t)));
+        (limit, chain)
+    }
+
+    pub(super) fn wrong(&mut self, what: &str, candidate: &Candidate, why: &str) {
+        let Candidate { name, provider, .. } = candidate;
+        let family = candidate.family();
+        // A peer that nobody asked for by name has no part in this command's success.
+        let named = self.plan.peers.names(family) || self.plan.baseline_peer() == Some(family);
+        self.outcome.failed |= !is_peer(candidate) || named;
+        self.outcome.notes.push(format!(
+            "WRONG ANSWER: {provider} {name}, {what}: {why}: no figure"
+        ));
+    }
+
+    fn finish(self) -> Outcome<Row> {
+        let mut outcome = self.outcome;
+        outcome.interrupted = self.stop.load(Ordering::Relaxed);
+        let notes = &mut outcome.notes;
+        // Encryption and decryption may have the same to say.
+        let mut said = HashSet::new();
+        notes.retain(|note| said.insert(note.clone()));
+        notes.extend(best::Summary::of(&outcome.rows).sentences());
+        if outcome.rows.iter().any(|r| r.together) {
+            notes.push(
+                "rows of several messages at a time (together) show what a stream of messages gets; one message alone \
+                 takes longer"
+                    .to_string(),
+            );
+        }
+        if self.left_out > 0 {
+            let why = if outcome.interrupted {
+                "interrupted"
+            } else if self.plan.within.is_some() {
+                "the time of --seconds was over: ask for fewer, or give it more"
+            } else {
+                "the time of --quick was over: ask for fewer, or leave --quick out"
+            };
+            notes.push(format!(
+                "{} of {} lengths not measured: {why}",
+                self.left_out, self.groups
+            ));
+        }
+        if self.plan.own && self.plan.level == Some(Level::Api) {
+            notes.push(match self.plan.layout {
+                Layout::Plain => {
+                    "api: a request for each message, one piece on either side, to Kiln's synchronous driver".to_string()
+                }
+                Layout::Tcrypt => "api, laid out as by tcrypt: one request in pages, put again and again, to Kiln's \
+                     synchronous driver; ciphers in place, behind the key's bytes in the first page"
+                    .to_string(),
+            });
+        }
+        if self.plan.latency {
+            notes.push(
+                "dependent calls: each IV is the last result's first block; the limit includes the serial chain"
+                    .to_string(),
+            );
+        }
+        notes.push(
+            "±, ci_low, ci_high: where the figure of a rerun falls; limit: what the AES unit needs for the AES rounds \
+             alone, at the fastest tier's rate (without GCM's hash)"
+                .to_string(),
+        );
+        outcome
+    }
+}
+
+/// The comparison, in the row it belongs to.
+fn here<T: Clone>(best: &Option<(usize, T)>, row: usize) -> Option<T> {
+    let found = best.as_ref().filter(|(of, _)| *of == row);
+    found.map(|(_, comparison)| comparison.clone())
+}
+
+fn is_peer(candidate: &Candidate) -> bool {
+    crate::peer::NAMES.contains(&candidate.family())
+}
+
+fn against(series: Option<&Series>, baseline: Option<&Series>) -> Against {
+    match series.zip(baseline).and_then(|(s, b)| best::compare(s, b)) {
+        Some(of) => Against {
+            ratio: Some(of.cycles.ratio),
+            ratio_low: Some(of.cycles.low),
+            ratio_high: Some(of.cycles.high),
+            time_ratio: Some(of.time.ratio),
+            time_ratio_low: Some(of.time.low),
+            time_ratio_high: Some(of.time.high),
+            verdict: Some(of.verdict),
+        },
+        None => Against::default(),
+    }
+}

@@ -1,0 +1,68 @@
+//! `kiln speed --tcrypt`: the tree's own benchmark, its own lines.
+
+use std::io::{self, Write};
+use std::path::Path;
+
+use kiln_question::hosted::Hosted;
+use kiln_question::{Error, Exit, Outcome, Session, TreeBuildArgs};
+use kiln_tree::tcrypt::{self, Request};
+
+use super::SpeedArgs;
+
+/// Has the tree in this directory run a mode of its tcrypt.
+pub(super) fn ask(
+    request: Request,
+    dir: &Path,
+    build: &TreeBuildArgs,
+    session: &Session,
+) -> Result<Exit, Error> {
+    if let Some(order) = &session.child {
+        session.settle();
+        tcrypt::measure(order, request)?;
+        return Ok(Exit::Done);
+    }
+    let Some(hosted) = Hosted::build(build.resolve(dir)?, session)? else {
+        return Ok(Exit::Interrupted);
+    };
+    let Hosted { built, version, .. } = hosted;
+    let arguments: Vec<_> = std::env::args_os().skip(1).collect();
+    let (json, mut lines) = (session.global.json, 0u64);
+    let mut out = io::stdout();
+    let outcome = tcrypt::run(
+        &built,
+        session.seed,
+        &arguments,
+        &session.stop,
+        &mut |line| {
+            lines += 1;
+            if !json {
+                // Who no longer listens sees the exit status.
+                let _ = writeln!(out, "{line}");
+            }
+        },
+    )?;
+    if let Some(crash) = &outcome.fault {
+        return Err(Error::Failed(format!(
+            "the tree's tcrypt crashed: {}",
+            crash.line(&built.image)
+        )));
+    }
+    if let Some(status) = outcome.refused {
+        // It has told why on stderr.
+        return Ok(Exit::Refused(status));
+    }
+    if lines == 0 {
+        return Err(Error::input(format!(
+            "--tcrypt {}: the tcrypt of Linux {version} says nothing to this number: its do_test() has the list",
+            request.mode
+        )));
+    }
+    let mut notes = built.notes.clone();
+    notes.push(format!("configuration: {}", built.config));
+    session.save::<SpeedArgs, _>(&Outcome {
+        rows: outcome.rows,
+        notes,
+        ..Outcome::default()
+    })?;
+    Ok(Exit::Done)
+}

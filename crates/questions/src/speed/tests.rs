@@ -1,0 +1,340 @@
+//! A source of another kind than Kiln's own, run from end to end.
+
+use std::sync::atomic::AtomicBool;
+use std::time::Duration;
+
+use kiln_kernel::Tier;
+use kiln_measure::{Round, Series, Verdict};
+use kiln_question::lens::Lens;
+use kiln_question::{Error, Outcome};
+
+use super::best;
+use super::plan::Plan;
+use super::row::Row;
+use super::run::run_with;
+use crate::peer::Wanted;
+use crate::timing::{
+    Candidate, Choice, Judge, Kind, Level, Messages, Op, Run, Source, Spec, Takes, Work, KILN,
+};
+
+/// A toy AEAD and a toy hash, each twice: right, and with one fault.
+struct Toys;
+
+/// Ciphertext: XOR with the IV's first byte; tag: sums of associated data and plaintext, seven times over.
+fn aead(op: Op, faulty: bool) -> Run<'static> {
+    Box::new(move |m: &mut Messages, calls| {
+        let (shape, count) = (m.shape, m.count() as u64);
+        for call in 0..calls.min(2 * count) {
+            let i = (call % count) as usize;
+            let (iv, src) = m.one_mut(i);
+            let pad = iv[0];
+            let (prefix, data) = src.split_at(shape.prefix);
+            let text: Vec<u8> = data[..shape.len].iter().map(|b| b ^ pad).collect();
+            let plain = if op == Op::Encrypt {
+                &data[..shape.len]
+            } else {
+                &text
+            };
+            let sum = |bytes: &[u8]| {
+                bytes
+                    .iter()
+                    .fold(7u8, |s, b| s.wrapping_mul(31).wrapping_add(*b))
+            };
+            let tag = sum(prefix) ^ sum(plain) ^ u8::from(faulty);
+            if op == Op::Decrypt && data[shape.len..] != [tag; 4] {
+                return Err("a tag is wrong".to_string());
+            }
+            let at = i * m.dst_stride + shape.prefix;
+            let dst = m.parts().2;
+            dst[at..at + shape.len].copy_from_slice(&text);
+            if op == Op::Encrypt {
+                dst[at + shape.len..at + shape.len + 4].fill(tag);
+            }
+        }
+        Ok(())
+    })
+}
+
+fn hash(faulty: bool) -> Run<'static> {
+    Box::new(move |m: &mut Messages, calls| {
+        let count = m.count() as u64;
+        for call in 0..calls.min(2 * count) {
+            let i = (call % count) as usize;
+            let sum: u8 = m.one_mut(i).1.iter().fold(0, |s, b| s ^ b);
+            let at = i * m.dst_stride;
+            let digest = m.shape.digest;
+            m.parts().2[at..at + digest].fill(sum ^ u8::from(faulty && call == 3));
+        }
+        Ok(())
+    })
+}
+
+impl Source for Toys {
+    fn algorithms(&self) -> Vec<Spec> {
+        let spec = |name: &'static str, kind| Spec {
+            name: name.into(),
+            kind,
+            key_bits: vec![0],
+            iv: if kind == Kind::Aead { 12 } else { 0 },
+            prefix: if kind == Kind::Aead { 16 } else { 0 },
+            tag: 4,
+            digest: 8,
+            takes: Takes::default(),
+        };
+        vec![spec("toy-aead", Kind::Aead), spec("toy-hash", Kind::Hash)]
+    }
+
+    fn names(&self, alg: &str) -> Vec<(String, Level)> {
+        let names = ["good", "faulty"].map(|n| (format!("{alg}-{n}"), Level::Api));
+        names.to_vec()
+    }
+
+    fn candidates(
+        &self,
+        work: &Work,
+        choice: Choice,
+        _: &mut Vec<String>,
+    ) -> Result<Vec<Candidate<'_>>, Error> {
+        let mut found = Vec::new();
+        for faulty in [false, true] {
+            let name = format!(
+                "{}-{}",
+                work.spec.name,
+                if faulty { "faulty" } else { "good" }
+            );
+            let run = match &*work.spec.name {
+                "toy-aead" => aead(work.op, faulty),
+                "toy-hash" => hash(faulty),
+                _ => continue,
+            };
+            if choice.wants(&name, Level::Api) {
+                found.push(Candidate {
+                    level: Level::Api,
+                    takes: Takes {
+                        multiple: 8,
+                        ..Takes::default()
+                    },
+                    ..Candidate::primitive(name, "toys-1", None, run)
+                });
+            }
+        }
+        Ok(found)
+    }
+
+    fn judge(&self, work: &Work) -> Result<Option<Judge<'_>>, Error> {
+        let run = match &*work.spec.name {
+            "toy-aead" => aead(work.op, false),
+            "toy-hash" => hash(false),
+            _ => return Ok(None),
+        };
+        let name = "toy judge".to_string();
+        Ok(Some(Judge { name, run }))
+    }
+}
+
+fn outcome(change: impl FnOnce(&mut Plan)) -> Outcome<Row> {
+    let mut plan = Plan {
+        lens: Lens(vec![24, 30, 64]),
+        peers: Wanted::None,
+        turn: Some(Duration::from_millis(50)),
+        ops: vec![Op::Encrypt, Op::Decrypt, Op::Digest],
+        ..Plan::new(1)
+    };
+    change(&mut plan);
+    let stop = AtomicBool::new(false);
+    run_with(plan, &[&Toys], &stop, &mut |_, _| {}).unwrap()
+}
+
+#[test]
+fn aeads_and_hashes_are_timed_and_faulty_ones_have_no_figure() {
+    let outcome = outcome(|plan| plan.algs = vec!["toy-aead".into(), "toy-hash".into()]);
+    assert!(outcome.failed);
+    // 30 bytes is no multiple of 8.
+    assert_eq!(outcome.rows.len(), 3 * 2 * 2, "{:?}", outcome.rows);
+    for row in &outcome.rows {
+        assert_eq!(row.measured(), row.imp.ends_with("good"), "{row:?}");
+        assert_eq!((row.level, row.key_bits), (Level::Api, 0));
+        assert_eq!(row.provider, "toys-1");
+    }
+    let ops: Vec<&str> = outcome.rows.iter().map(|r| &*r.op).collect();
+    for op in ["encrypt", "decrypt", "digest"] {
+        assert_eq!(ops.iter().filter(|o| **o == op).count(), 4);
+    }
+    let wrong = outcome.notes.iter().filter(|n| n.contains("WRONG ANSWER"));
+    assert_eq!(wrong.count(), 6, "{:?}", outcome.notes);
+    let told = |what: &str| outcome.notes.iter().any(|n| n.contains(what));
+    assert!(
+        told("message 3 differs from toy judge's at byte 0"),
+        "{:?}",
+        outcome.notes
+    );
+    assert!(told("a tag is wrong"), "{:?}", outcome.notes);
+}
+
+#[test]
+fn names_levels_and_latency_choose() {
+    let one = outcome(|plan| plan.impls = vec!["toy-hash-good".into()]);
+    assert!(!one.failed && one.rows.len() == 2, "{:?}", one.rows);
+    let none = outcome(|plan| {
+        plan.algs = vec!["toy-hash".into()];
+        plan.level = Some(Level::Primitive);
+    });
+    assert!(none.rows.is_empty());
+    let chained = outcome(|plan| {
+        plan.algs = vec!["toy-hash".into()];
+        plan.latency = true;
+    });
+    assert!(chained.rows.is_empty());
+    assert!(
+        chained.notes.iter().any(|n| n.contains("--latency")),
+        "{:?}",
+        chained.notes
+    );
+}
+
+/// A series whose rounds take so many cycles, at so many nanoseconds per cycle.
+fn series(figures: [f64; 8], ns: f64) -> Series {
+    let rounds = |unit: f64| {
+        let round = |figure: &f64| Round {
+            best: Some(figure * unit),
+            samples: vec![figure * unit],
+            complete: true,
+        };
+        figures.iter().map(round).collect()
+    };
+    Series {
+        rounds: rounds(1.0),
+        rounds_ns: rounds(ns),
+        ..Series::default()
+    }
+}
+
+fn function(name: &'static str, provider: &str) -> Candidate<'static> {
+    Candidate::primitive(name, provider, None, hash(false))
+}
+
+fn call(name: &'static str, tier: Tier) -> Candidate<'static> {
+    Candidate {
+        level: Level::Api,
+        tier: Some(tier.name().into()),
+        ..function(name, KILN)
+    }
+}
+
+/// Calls are compared with calls, functions with a tree's functions, and several messages with several.
+#[test]
+fn like_is_compared_with_like() {
+    let together = |c: Candidate<'static>| Candidate {
+        together: true,
+        ..c
+    };
+    let all = [
+        (function("own", KILN), 40.0),
+        (call("wide", Tier::VaesAvx512), 80.0),
+        (call("narrow", Tier::VaesAvx2), 90.0),
+        (function("EVP", "openssl-3.0.19"), 100.0),
+        (function("slow", "nettle-3.8"), 200.0),
+        (function("asm", "linux-6.12.1"), 50.0),
+        (together(function("jobs", "ipsec-mb-1.3.0")), 4.0),
+        (together(function("many", KILN)), 8.0),
+        // A hash's block function does less, a request to a tree is laid out beforehand.
+        (
+            Candidate {
+                digest: Some(40),
+                ..function("block", "linux-6.12.1")
+            },
+            5.0,
+        ),
+        (
+            Candidate {
+                level: Level::Api,
+                ..function("request", "linux-6.12.1")
+            },
+            5.0,
+        ),
+    ];
+    let times: Vec<Series> = all.iter().map(|(_, c)| series([*c; 8], 0.25)).collect();
+    let mut timed: Vec<(&Candidate, Option<&Series>)> = all
+        .iter()
+        .map(|(c, _)| c)
+        .zip(times.iter().map(Some))
+        .collect();
+    let best = best::of(&timed);
+    let (i, peer) = best.peer.unwrap();
+    assert_eq!(
+        (i, &*peer.best_peer, &*peer.best_peer_provider),
+        (1, "EVP", "openssl-3.0.19")
+    );
+    assert_eq!(
+        (peer.best_peer_ratio, peer.best_peer_time_ratio),
+        (0.8, 0.8)
+    );
+    assert_eq!(peer.best_peer_verdict, Verdict::Faster);
+    assert_eq!(peer.best_peer_ymm_impl.as_deref(), Some("narrow"));
+    assert_eq!(peer.best_peer_ymm_time_ratio, Some(0.9));
+    let (i, tree) = best.tree.unwrap();
+    assert_eq!((i, &*tree.best_tree, tree.best_tree_ratio), (0, "asm", 0.8));
+    let (i, many) = best.many.unwrap();
+    assert_eq!(
+        (i, &*many.kiln_impl, many.kiln_time_ratio),
+        (6, "many", 2.0)
+    );
+    assert_eq!(many.kiln_verdict, Verdict::Slower);
+    // Without a function for several messages, the one for one message is what Kiln has.
+    timed.remove(7);
+    let (_, many) = best::of(&timed).many.unwrap();
+    assert_eq!((&*many.kiln_impl, many.kiln_time_ratio), ("own", 10.0));
+    // Without a call of the API a library is compared with nothing.
+    timed.drain(1..3);
+    let best = best::of(&timed);
+    assert!(best.peer.is_none() && best.tree.is_some());
+    // Narrow code that is the fastest anyway has no second ratio.
+    let two = [(&all[2].0, Some(&times[2])), (&all[3].0, Some(&times[3]))];
+    assert_eq!(best::of(&two).peer.unwrap().1.best_peer_ymm_impl, None);
+}
+
+/// 512-bit code that takes fewer cycles and more time is not the faster one, neither of Kiln's nor against others.
+#[test]
+fn time_decides_where_the_clock_is_lowered() {
+    let all = [
+        call("wide", Tier::VaesAvx512),
+        call("narrow", Tier::VaesAvx2),
+        function("EVP", "openssl-3.0.19"),
+    ];
+    let (wide, narrow) = (series([80.0; 8], 0.4), series([90.0; 8], 0.25));
+    let other = series([100.0; 8], 0.25);
+    let timed = [
+        (&all[0], Some(&wide)),
+        (&all[1], Some(&narrow)),
+        (&all[2], Some(&other)),
+    ];
+    let (i, peer) = best::of(&timed).peer.unwrap();
+    assert_eq!((i, peer.best_peer_verdict), (1, Verdict::Faster));
+    // Where there is wide code alone, its cycles and its time contradict each other.
+    let timed = [timed[0], timed[2]];
+    let (_, peer) = best::of(&timed).peer.unwrap();
+    assert_eq!(peer.best_peer_verdict, Verdict::Disagree);
+    assert!(peer.best_peer_ratio < 1.0 && peer.best_peer_time_ratio > 1.0);
+}
+
+/// One lucky round makes nobody the fastest.
+#[test]
+fn the_best_is_what_usually_takes_least() {
+    let lucky = series(
+        [50.0, 110.0, 111.0, 112.0, 111.0, 110.0, 112.0, 111.0],
+        0.25,
+    );
+    let (steady, other) = (series([90.0; 8], 0.25), series([100.0; 8], 0.25));
+    let all = [
+        call("lucky", Tier::Aesni),
+        call("steady", Tier::Aesni),
+        function("function", "nettle-3.8"),
+    ];
+    let timed = [
+        (&all[0], Some(&lucky)),
+        (&all[1], Some(&steady)),
+        (&all[2], Some(&other)),
+    ];
+    let (i, best) = best::of(&timed).peer.unwrap();
+    assert_eq!((i, best.best_peer_ratio), (1, 0.9));
+}

@@ -1,0 +1,74 @@
+//! `kiln speed --via virtio`.
+
+use std::path::PathBuf;
+
+use clap::Args;
+use kiln_question::lens::Lens;
+use kiln_question::{Error, Exit, Session};
+
+use super::plan::Plan;
+use super::{run, view};
+use crate::speed::SpeedArgs;
+
+/// Through what a message goes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
+pub(super) enum Via {
+    /// A virtio-crypto device in another process.
+    Virtio,
+}
+
+#[derive(Args)]
+#[command(next_help_heading = "Through a device")]
+pub(crate) struct ViaArgs {
+    /// Ciphers by way of a device in another process, against the same in this one
+    #[arg(long, value_name = "WHAT", conflicts_with_all = ["tree", "impls", "baseline", "level", "latency"])]
+    via: Option<Via>,
+    /// With --via virtio: data queues, each with a thread on either side [default: 1,2]
+    #[arg(long, value_delimiter = ',', value_name = "N,…", requires = "via")]
+    queues: Vec<usize>,
+    /// With --via virtio: messages in flight on each [default: 1,64]
+    #[arg(long, value_delimiter = ',', value_name = "N,…", requires = "via")]
+    depth: Vec<usize>,
+    /// With --via virtio: a device that is there already
+    #[arg(long, value_name = "PATH", requires = "via")]
+    socket: Option<PathBuf>,
+}
+
+impl ViaArgs {
+    /// Whether it was asked for.
+    pub(crate) fn given(&self) -> bool {
+        self.via.is_some()
+    }
+}
+
+/// Asks for these ciphers, sizes of keys and lengths. Threads of their own have the queues: none is confined to a core.
+pub(crate) fn ask(
+    args: &ViaArgs,
+    algs: &[String],
+    key_bits: &[u32],
+    len: Option<&str>,
+    session: &Session,
+) -> Result<Exit, Error> {
+    let mut plan = Plan::new(session.seed, session.global.quick);
+    let given = |list: &[usize], usual: &mut Vec<usize>| {
+        if !list.is_empty() {
+            *usual = list.to_vec();
+        }
+    };
+    given(&args.queues, &mut plan.queues);
+    given(&args.depth, &mut plan.depths);
+    if !algs.is_empty() {
+        plan.algs = algs.to_vec();
+    }
+    if !key_bits.is_empty() {
+        plan.key_bits = key_bits.to_vec();
+    }
+    if let Some(len) = len {
+        plan.lens = len.parse::<Lens>()?.0;
+    }
+    plan.socket = args.socket.clone();
+    session.answer::<SpeedArgs, _>(
+        |_, progress| run::run(&plan, &session.stop, progress),
+        view::all,
+    )
+}

@@ -1,0 +1,87 @@
+//! What came of it.
+
+use schemars::JsonSchema;
+use serde::Serialize;
+
+/// The speed of a cipher when it is used through a virtio-crypto device.
+#[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
+#[schemars(
+    rename = "speed-via",
+    title = "Speed through a virtio-crypto device",
+    extend(
+        "x-question" = "What does the path through a device cost?",
+        "x-commands" = ["speed --via virtio"]
+    )
+)]
+pub(crate) struct Row {
+    /// Algorithm, by its name in the kernel's crypto API, such as `xts(aes)`.
+    #[schemars(extend("x-role" = "key"))]
+    pub alg: &'static str,
+    /// `encrypt`.
+    #[schemars(extend("x-role" = "key"))]
+    pub op: &'static str,
+    /// Size of the AES key; for XTS, of one of its two keys.
+    #[schemars(extend("unit" = "bits", "x-role" = "key"))]
+    pub key_bits: u32,
+    /// Size of a message.
+    #[schemars(extend("unit" = "bytes", "x-role" = "key"))]
+    pub len: usize,
+    /// Always `virtio-crypto`.
+    #[serde(rename = "impl")]
+    #[schemars(extend("x-role" = "key"))]
+    pub imp: &'static str,
+    /// Always `device`.
+    #[schemars(extend("x-role" = "key"))]
+    pub provider: &'static str,
+    /// Always `virtio`.
+    #[schemars(extend("x-role" = "key"))]
+    pub level: &'static str,
+    /// Data queues, each served by one thread on either side.
+    #[schemars(extend("x-role" = "key"))]
+    pub queues: usize,
+    /// Maximum number of requests in flight on each data queue.
+    #[schemars(extend("x-role" = "key"))]
+    pub depth: usize,
+    /// Host cores that driver and device share.
+    #[schemars(extend("x-role" = "condition"))]
+    pub cores: usize,
+    /// Messages processed in the measured time.
+    #[schemars(extend("x-benchmark" = "iterations"))]
+    pub ops: u64,
+    /// Throughput.
+    #[schemars(extend(
+        "unit" = "10^6 bytes/s",
+        "x-role" = "main",
+        "x-heading" = "MB/s",
+        "x-better" = "more",
+        "x-benchmark" = "bytes_per_second"
+    ))]
+    pub mb_per_s: f64,
+    /// Messages per second.
+    #[schemars(extend("unit" = "1/s", "x-role" = "main", "x-heading" = "messages per second"))]
+    pub ops_per_s: f64,
+    /// Time from the submission of a message to its return: the median.
+    #[schemars(extend(
+        "unit" = "µs",
+        "x-role" = "figure",
+        "x-heading" = "latency µs p50",
+        "x-benchmark" = "real_time"
+    ))]
+    pub lat_us_p50: Option<f64>,
+    /// The 99th percentile of that time.
+    #[schemars(extend("unit" = "µs", "x-role" = "figure", "x-heading" = "p99"))]
+    pub lat_us_p99: Option<f64>,
+    /// The 99.9th percentile of that time.
+    #[schemars(extend("unit" = "µs", "x-role" = "figure", "x-heading" = "p99.9"))]
+    pub lat_us_p999: Option<f64>,
+    /// The maximum of that time.
+    #[schemars(extend("unit" = "µs", "x-role" = "figure", "x-heading" = "max"))]
+    pub lat_us_max: Option<f64>,
+    /// Throughput of Kiln's fastest implementation of the same cipher, called directly by one thread; null if it could
+    /// not be measured.
+    #[schemars(extend("unit" = "10^6 bytes/s", "x-role" = "figure", "x-heading" = "direct MB/s"))]
+    pub direct_mb_per_s: Option<f64>,
+    /// `mb_per_s` divided by `direct_mb_per_s`.
+    #[schemars(extend("x-role" = "figure", "x-heading" = "share of direct"))]
+    pub ratio_to_direct: Option<f64>,
+}

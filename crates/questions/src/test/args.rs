@@ -1,0 +1,403 @@
+//! `kiln test`: is every implementation right?
+
+use std::io::{self, ErrorKind, IsTerminal, Write};
+use std::path::PathBuf;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use clap::Args;
+use kiln_kernel::cipher::Impl;
+use kiln_measure::CoreList;
+use kiln_question::algorithm::usable_impl;
+use kiln_question::{
+    unknown, Algorithm, Error, Exit, Outcome, Progress, Question, RowType, Session, TreeBuildArgs,
+};
+use kiln_report::ktap::{Ktap, Verdict};
+use kiln_tree::TestRow;
+
+use super::masks::{self, Event, Plan, Row};
+use super::{constant_time, fault, tree, Suite};
+
+/// How much is drawn unless told otherwise: random cases and requests of all implementations under all masks, those in contexts
+/// under all policies (by the clock, and at random instructions), and forged messages of each algorithm under each mask.
+struct Amount {
+    random: u64,
+    requests: u64,
+    in_contexts: u64,
+    interrupted: u64,
+    forgeries: u64,
+    many: u64,
+}
+
+const FULL: Amount = Amount {
+    random: 12_000_000,
+    requests: 1_200_000,
+    in_contexts: 3_000_000,
+    interrupted: 1_000_000,
+    forgeries: 80,
+    many: 3_000,
+};
+const QUICK: Amount = Amount {
+    random: 600_000,
+    requests: 40_000,
+    in_contexts: 200_000,
+    interrupted: 80_000,
+    forgeries: 6,
+    many: 200,
+};
+
+/// Is every implementation right? KTAP on stdout
+///
+/// For whoever changed a cipher, or wants to trust one: known answers and random cases, in every context in which a
+/// kernel calls it. What fails is printed with the command that replays it.
+#[derive(Args, Clone, Debug, Default)]
+#[command(after_long_help = "\
+Each mask of tiers (generic, generic + aesni, ...) is one group of rows for
+each algorithm: is the right implementation chosen, then the suites. Every
+buffer lies between guard pages and poison, every call goes through a look at
+the registers.
+
+Suites (--suite):
+  vectors        known answers
+  wycheproof     Project Wycheproof's
+  keys           every length, good and bad
+  lengths        every length of a message
+  splits         a message cut in two anywhere, carried on by another tier
+  forgeries      every bit of a tag
+  requests       to the crypto API, over memory divided anywhere
+  refusals       requests of every form, good and bad
+  many           messages encrypted side by side, where there is such code
+  wiped          keys in memory after free
+  random         compared with the plainest implementation
+  contexts:POLICY     from a task, with softirqs off, in softirqs and
+                      hardirqs, on all cores, while interrupts come by the
+                      clock
+  interrupted:POLICY  the same, with interrupts before random instructions
+
+Row fields (--json):
+  alg, impl, suite, context, tiers, cases, failed, skipped
+
+Exit status:
+  1 if a case failed
+
+Environment:
+  KILN_TIERS=generic,aesni   as if the CPU had no more
+
+Examples:
+  kiln test --quick
+  kiln test 'gcm(aes)' ghash --suite forgeries,random
+  kiln test 'xts(aes)' --impl xts-aes-aesni --cases 100000
+  kiln test sha256 --suite contexts:nested
+  kiln test 'ccm(aes)' --seed 7 --suite random --case 4711    one case again
+  kiln test --constant-time --quick
+  kiln test --tree ~/linux --fuzz 1000    a kernel tree's own testmgr
+
+See also:
+  docs/TESTING.md, docs/CONSTANT-TIME.md")]
+pub struct TestArgs {
+    /// Algorithms, such as 'xts(aes)' [default: all]
+    #[arg(value_name = "ALG")]
+    pub(super) algs: Vec<String>,
+    /// Implementations, by driver name [default: all]
+    #[arg(long = "impl", value_name = "LIST", value_delimiter = ',')]
+    pub(super) impls: Vec<String>,
+    /// Suites [default: all; with --case: random]
+    #[arg(long = "suite", value_name = "LIST", value_delimiter = ',')]
+    pub(super) suites: Vec<String>,
+    /// Replay this case of the suite and --seed, and nothing else
+    #[arg(long, value_name = "N", conflicts_with = "cases")]
+    pub(super) case: Option<u64>,
+    /// Random cases of an algorithm under each mask, and in contexts under each policy [default: about 10
+    /// million for all together, half a million with --quick]
+    #[arg(long, value_name = "N")]
+    pub(super) cases: Option<u64>,
+    /// A Linux source tree: its own self-tests, all of them, while interrupts land in its sections
+    #[arg(long, value_name = "DIR")]
+    pub(super) tree: Option<PathBuf>,
+    /// With --tree: repeat each random test so often [default: the tree's own number, 100]
+    #[arg(long, value_name = "N", requires = "tree")]
+    pub(super) fuzz: Option<u32>,
+    /// Instead: does the time of what has a key depend on key or text?
+    #[arg(long, conflicts_with_all = ["case", "cases", "tree"])]
+    pub(super) constant_time: bool,
+    #[command(flatten)]
+    pub(super) build: TreeBuildArgs,
+}
+
+impl Question for TestArgs {
+    const NAME: &'static str = "test";
+
+    fn row_types() -> Vec<RowType> {
+        vec![
+            RowType::at::<Row>(80),
+            RowType::at::<TestRow>(81),
+            RowType::at::<constant_time::Row>(82),
+        ]
+    }
+
+    fn run(&self, session: &Session) -> Result<Exit, Error> {
+        if self.constant_time {
+            return constant_time::ask(self, session);
+        }
+        if let Some(dir) = &self.tree {
+            return tree::ask(self, dir, session);
+        }
+        if self.build.given() {
+            return Err(Error::input(
+                "--cc and --config build a tree: name it with --tree DIR",
+            ));
+        }
+        let outcome = self.check_all(session)?;
+        session.save::<Self, _>(&outcome)?;
+        Ok(outcome.exit())
+    }
+}
+
+impl TestArgs {
+    /// Runs the checks on all cores there are for it. KTAP goes to standard output as it comes, unless rows are wanted.
+    ///
+    /// # Errors
+    /// An unknown algorithm or implementation, or one that cannot run here; standard output that cannot be written.
+    fn check_all(&self, session: &Session) -> Result<Outcome<Row>, Error> {
+        let json = session.global.json;
+        let plan = self.plan(session)?;
+        let absent = |n: &u64| masks::replayed_groups(&plan, *n) == 0;
+        if let Some(number) = self.case.filter(absent) {
+            return Err(Error::input(format!(
+                "--case {number}: there is no such case: name its suite with --suite"
+            )));
+        }
+        fault::bail_out_on_stdout(!json);
+        // KTAP lines and a bar on one terminal would run into each other.
+        let progress = match session.tty && !json {
+            true => Progress::none(),
+            false => Progress::start(),
+        };
+        let rows = if json {
+            self.check(&plan, session, &progress, &mut |_| ())?
+        } else {
+            let groups = match self.case {
+                Some(number) => masks::replayed_groups(&plan, number),
+                None => masks::groups(&plan),
+            };
+            let comments = [format!("seed {}", session.seed)];
+            let mut ktap = Ktap::new(io::stdout().lock(), groups, &comments);
+            let rows = self.check(&plan, session, &progress, &mut |event| {
+                write(&mut ktap, &event)
+            })?;
+            // The exit status still tells how the checks went.
+            kiln_question::check(ktap.finish())?;
+            rows
+        };
+        drop(progress);
+        let mut outcome = Outcome {
+            failed: rows.iter().any(|row| row.failed > 0),
+            interrupted: session.stopped(),
+            notes: notes(&rows),
+            rows,
+        };
+        if outcome.interrupted {
+            let note = "interrupted: not all was checked";
+            outcome.notes.push(note.into());
+        }
+        // KTAP has told it already, but whoever sees the terminal may not see standard output.
+        if json || !io::stdout().is_terminal() {
+            for note in &outcome.notes {
+                eprintln!("kiln test: {note}");
+            }
+        }
+        Ok(outcome)
+    }
+
+    fn check(
+        &self,
+        plan: &Plan,
+        session: &Session,
+        progress: &Progress,
+        tell: &mut dyn FnMut(Event<'_>),
+    ) -> Result<Vec<Row>, Error> {
+        let rows = match self.case {
+            Some(number) => masks::replay(plan, number, tell),
+            None => {
+                let (done, total) = (AtomicU64::new(0), masks::total(plan));
+                let report = |n| {
+                    let done = done.fetch_add(n, Ordering::Relaxed) + n;
+                    progress.report(done as f64 / total.max(1) as f64, "test");
+                };
+                masks::run(plan, &session.stop, &report, tell)
+            }
+        };
+        rows.map_err(|e| match e.kind() {
+            ErrorKind::Other => Error::lacks(e.to_string()),
+            _ => Error::lacks(format!("cannot map guarded memory: {e}: free some memory")),
+        })
+    }
+
+    fn plan(&self, session: &Session) -> Result<Plan, Error> {
+        let quick = session.global.quick;
+        let amount = if quick { QUICK } else { FULL };
+        let impls = self.impls()?;
+        let suites = match (self.suites.is_empty(), self.case) {
+            (false, _) => self
+                .suites
+                .iter()
+                .map(|s| s.parse())
+                .collect::<Result<Vec<Suite>, Error>>()?,
+            (true, Some(_)) => vec![Suite::Random],
+            (true, None) => Suite::OF_MASKS
+                .into_iter()
+                .chain(Suite::of_policies())
+                .collect(),
+        };
+        // What the implementations get together is shared by all there are, under all masks they run under.
+        let masks = masks::masks();
+        let runs = |mask: &[_]| impls.iter().filter(|i| mask.contains(&i.tier())).count() as u64;
+        let of_masks: u64 = masks.iter().map(|m| runs(m)).sum();
+        let policies = Suite::of_policies().len() as u64 / 2;
+        let of_policies = masks.last().map_or(0, |m| runs(m)) * policies;
+        let share = |all: u64, among: u64| self.cases.unwrap_or(all / among.max(1));
+        Ok(Plan {
+            seed: session.seed,
+            cases: share(amount.random, of_masks),
+            requests: share(amount.requests, of_masks),
+            in_contexts: share(amount.in_contexts, of_policies),
+            interrupted: share(amount.interrupted, of_policies),
+            many: amount.many.min(self.cases.unwrap_or(u64::MAX)),
+            forgeries: amount.forgeries.min(self.cases.unwrap_or(u64::MAX)),
+            longest: !quick,
+            // The result does not depend on how many threads share the random cases.
+            threads: CoreList::allowed().map_or(1, |list| list.cores().len()),
+            impls,
+            suites,
+        })
+    }
+
+    /// Those asked for, each once. One asked for by name must be able to run; without names, one that cannot is a
+    /// skipped row.
+    fn impls(&self) -> Result<Vec<Impl>, Error> {
+        let mut algs: Vec<Algorithm> = Vec::new();
+        for name in &self.algs {
+            let alg = name.parse()?;
+            if !algs.contains(&alg) {
+                algs.push(alg);
+            }
+        }
+        if algs.is_empty() {
+            algs = Algorithm::all();
+        }
+        if self.impls.is_empty() {
+            return Ok(algs.into_iter().flat_map(Algorithm::impls).collect());
+        }
+        let mut impls: Vec<Impl> = Vec::new();
+        for driver in &self.impls {
+            let has = |a: &&Algorithm| a.impls().iter().any(|i| i.driver() == driver);
+            let Some(alg) = algs.iter().find(has) else {
+                let all: Vec<Impl> = algs.iter().flat_map(|a| a.impls()).collect();
+                let names: Vec<&str> = all.iter().map(|i| i.driver()).collect();
+                return Err(unknown("implementation", driver, &names));
+            };
+            let imp = usable_impl(*alg, driver)?;
+            if !impls.contains(&imp) {
+                impls.push(imp);
+            }
+        }
+        // Implementations of an algorithm are tested side by side.
+        let place = |i: &Impl| algs.iter().position(|a| a.name() == i.alg());
+        impls.sort_by_key(place);
+        Ok(impls)
+    }
+}
+
+fn notes(rows: &[Row]) -> Vec<String> {
+    let mut notes = Vec::new();
+    for row in rows {
+        if let Some(reason) = &row.reason {
+            notes.push(format!("SKIPPED {}: {reason}", row.implementation));
+        }
+        for failure in &row.failures {
+            notes.push(format!(
+                "FAILED {}: {}; replay: {}",
+                row.name(),
+                failure.what,
+                failure.replay
+            ));
+        }
+    }
+    notes
+}
+
+/// Writes an event: groups are tests, their rows the subtests.
+fn write(ktap: &mut Ktap<impl Write>, event: &Event<'_>) {
+    match event {
+        Event::Group { name, rows } => ktap.begin(name, *rows),
+        Event::Row(row) => {
+            if let Some(reason) = &row.reason {
+                return ktap.result(&row.name(), Verdict::Skip(reason.clone()));
+            }
+            for failure in &row.failures {
+                ktap.comment(&failure.what);
+                ktap.comment(&format!("replay: {}", failure.replay));
+            }
+            ktap.comment(&format!("{} cases, {} failed", row.cases, row.failed));
+            let failed = row.failed > 0;
+            ktap.result(
+                &row.name(),
+                if failed { Verdict::NotOk } else { Verdict::Ok },
+            );
+        }
+        Event::End => ktap.end(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::test::tally::Failure;
+
+    #[test]
+    fn a_failure_and_a_skip() {
+        let row = |implementation: &str, failed: u64, reason: Option<&str>| Row {
+            alg: "xts(aes)".into(),
+            implementation: implementation.into(),
+            suite: "random".into(),
+            context: "task".into(),
+            tiers: "generic".into(),
+            cases: 7,
+            failed,
+            skipped: reason.is_some().into(),
+            reason: reason.map(str::to_string),
+            failures: (0..failed)
+                .map(|_| Failure {
+                    what: "output: byte 3".into(),
+                    replay: "kiln test --case 5".into(),
+                })
+                .collect(),
+        };
+        let mut text = Vec::new();
+        let mut ktap = Ktap::new(&mut text, 1, &["seed 3".into()]);
+        let name = "xts(aes) generic";
+        write(&mut ktap, &Event::Group { name, rows: 3 });
+        write(&mut ktap, &Event::Row(&row("a", 0, None)));
+        write(&mut ktap, &Event::Row(&row("b", 1, None)));
+        let skipped = row("c", 0, Some("this CPU lacks VAES"));
+        write(&mut ktap, &Event::Row(&skipped));
+        write(&mut ktap, &Event::End);
+        ktap.finish().unwrap();
+        let want = "\
+KTAP version 1
+# seed 3
+1..1
+    KTAP version 1
+    # Subtest: xts(aes) generic
+    1..3
+    # 7 cases, 0 failed
+    ok 1 a random
+    # output: byte 3
+    # replay: kiln test --case 5
+    # 7 cases, 1 failed
+    not ok 2 b random
+    ok 3 c random # SKIP this CPU lacks VAES
+not ok 1 xts(aes) generic
+";
+        assert_eq!(String::from_utf8(text).unwrap(), want);
+    }
+}

@@ -1,0 +1,576 @@
+//! The suites' cases: each follows from (suite, seed, number) alone, so that it can be replayed alone.
+
+use std::fmt;
+
+use kiln_kernel::cipher::{Impl, Kind, Op};
+use kiln_kernel::crypto::Api;
+use kiln_kernel::fpu::Context;
+use kiln_measure::SplitMix64;
+
+use super::bench::{Bench, Replay, Verdict};
+use super::contexts;
+use super::family::Family;
+use super::guard::Place;
+use super::judge::{task, Judged};
+use super::many::Many;
+use super::message::{bytes, unit, whole, Cut, Layout, Message};
+use super::request::Request;
+use super::suite::Suite;
+use super::vectors::{self, Vector};
+use super::{asked, wiped, wycheproof};
+
+/// Texts and keys of vectors that fit the guarded buffers.
+const LONGEST_VECTOR: (usize, usize) = (66_000, 8192);
+/// Every length up to here is tested, ...
+const EVERY_LENGTH: u64 = 520;
+/// ... and for hashes, whose loops are long, up to here.
+const EVERY_LENGTH_OF_HASHES: u64 = 1100;
+/// And so many around each of these, where loops of the tiers take another turn.
+const AROUND: u64 = 18;
+const STEPS: [u64; 17] = [
+    640, 768, 896, 1024, 1280, 1400, 1408, 2016, 2048, 4032, 4080, 4928, 8064, 8160, 8192, 16384,
+    40320,
+];
+/// Bytes beyond the longest key that are tried, ...
+const KEYS_BEYOND: u64 = 33;
+/// ... and at least so many in all: lengths that a byte cannot hold are among them.
+const KEYS: u64 = 1200;
+/// Where vectors lie.
+const PLACES: [(Place, bool); 4] = [
+    (Place::End, false),
+    (Place::At(0), true),
+    (Place::At(1), false),
+    (Place::End, true),
+];
+/// Whole pieces of the message that is cut in two.
+const UNITS: usize = 20;
+
+/// The contexts that cases are called from in turn.
+pub const CONTEXTS: [Context; 4] = [
+    Context::Task,
+    Context::TaskBhOff,
+    Context::Softirq,
+    Context::Hardirq,
+];
+
+/// What is done with an implementation, and what must come of it.
+#[derive(Clone, Debug)]
+pub enum Case {
+    /// A message and its answer.
+    Message {
+        /// Which way.
+        op: Op,
+        /// What goes in.
+        message: Box<Message>,
+        /// What comes out.
+        judged: Box<Judged>,
+        /// Where it lies.
+        layout: Layout,
+        /// Where it is from, if not drawn.
+        source: Option<String>,
+    },
+    /// A known answer that is too long for the guarded memory.
+    Long {
+        /// Which way.
+        op: Op,
+        /// The answer.
+        vector: Box<Vector>,
+    },
+    /// A key that is to be taken or refused; if taken, it becomes this.
+    Key {
+        /// The key.
+        key: Vec<u8>,
+        /// The context, if it is taken.
+        becomes: Option<Vec<u8>>,
+        /// Where it lies.
+        layout: Layout,
+    },
+    /// A sealed message: as it is, it must be accepted; changed anywhere, refused.
+    Forgery {
+        /// The text is ciphertext.
+        message: Box<Message>,
+        /// Its tag.
+        tag: Vec<u8>,
+        /// Where it lies.
+        layout: Layout,
+        /// Draws what is changed beside the tag.
+        rng: u64,
+    },
+    /// A key that must be nowhere after its transform has been freed.
+    Wipe {
+        /// The key.
+        key: Vec<u8>,
+        /// What it becomes.
+        context: Vec<u8>,
+    },
+    /// A request to the crypto API.
+    Request {
+        /// Whose.
+        api: Option<&'static Api>,
+        /// What is asked.
+        request: Box<Request>,
+    },
+    /// Messages side by side.
+    Many(Box<Many>),
+    /// A message that is not authentic as it is.
+    Rejection {
+        /// The text is ciphertext.
+        message: Box<Message>,
+        /// The tag that is wrong for it.
+        tag: Vec<u8>,
+        /// Where it lies.
+        layout: Layout,
+        /// Where it is from.
+        source: String,
+    },
+}
+
+/// The known answers of a family, read once.
+#[derive(Clone, Debug, Default)]
+pub struct Known {
+    vectors: Vec<Vector>,
+    wycheproof: Vec<wycheproof::Test>,
+}
+
+impl Known {
+    /// For the suites that need them.
+    pub fn of(family: &Family, suite: Suite) -> Known {
+        Known {
+            vectors: match suite {
+                Suite::Vectors => vectors::of(family.alg),
+                _ => Vec::new(),
+            },
+            wycheproof: match suite {
+                Suite::Wycheproof => wycheproof::of(family.judge),
+                _ => Vec::new(),
+            },
+        }
+    }
+}
+
+fn directions(imp: Impl) -> u64 {
+    match imp.kind() {
+        Kind::Hash => 1,
+        _ => 2,
+    }
+}
+
+fn direction(n: u64) -> Op {
+    [Op::Encrypt, Op::Decrypt][(n % 2) as usize]
+}
+
+/// Cases of a suite that lists what it tests; none of those that draw without end.
+pub fn listed(suite: Suite, family: &Family, known: &Known) -> Option<u64> {
+    let judge = family.judge;
+    match suite {
+        Suite::Vectors => Some((known.vectors.len() * PLACES.len()) as u64 * directions(judge)),
+        Suite::Wycheproof => Some(known.wycheproof.len() as u64 * directions(judge)),
+        Suite::Keys => Some(match judge.key_sizes().last() {
+            Some(longest) => (*longest as u64 + KEYS_BEYOND + 1).max(KEYS),
+            None => 0,
+        }),
+        Suite::Wiped => Some(judge.key_sizes().len().min(2) as u64),
+        Suite::Lengths => {
+            Some(short_lengths(judge) + AROUND * STEPS.len() as u64 * directions(judge))
+        }
+        Suite::Splits => {
+            Some((splits(family) * (family.usable.len() + 1)) as u64 * directions(judge))
+        }
+        Suite::Refusals => Some(asked::refusals(judge)),
+        Suite::Forgeries if judge.kind() != Kind::Aead => Some(0),
+        Suite::Many if !family.subjects.iter().any(|i| suite.fits(*i)) => Some(0),
+        Suite::Many
+        | Suite::Requests
+        | Suite::Forgeries
+        | Suite::Random
+        | Suite::Contexts(_)
+        | Suite::Interrupted(_) => None,
+    }
+}
+
+/// Those of the suite of lengths that go through every length, without the long ones.
+pub fn short_lengths(judge: Impl) -> u64 {
+    every_length(judge) * directions(judge)
+}
+
+fn every_length(judge: Impl) -> u64 {
+    match judge.kind() {
+        Kind::Hash => EVERY_LENGTH_OF_HASHES,
+        _ => EVERY_LENGTH,
+    }
+}
+
+/// The text of the message that is cut in two, and how often it can be cut.
+fn halves(judge: Impl) -> usize {
+    match judge.kind() {
+        Kind::Hash => judge.block_size().max(64) * 3 + 3,
+        _ => whole(judge, unit(judge) * UNITS + 11),
+    }
+}
+
+fn splits(family: &Family) -> usize {
+    match family.judge.kind() {
+        Kind::Hash => halves(family.judge) + 1,
+        _ => UNITS + 1,
+    }
+}
+
+impl Case {
+    /// Case `n` of a suite.
+    pub fn draw(
+        suite: Suite,
+        family: &Family,
+        known: &Known,
+        seed: u64,
+        n: u64,
+    ) -> Result<Case, String> {
+        let judge = family.judge;
+        let mut rng = SplitMix64::stream(seed ^ suite.salt(), n);
+        match suite {
+            Suite::Vectors => {
+                let each = PLACES.len() as u64 * directions(judge);
+                let vector = &known.vectors[(n / each) as usize];
+                let (place, in_place) = PLACES[(n % PLACES.len() as u64) as usize];
+                let op = direction(n % each / PLACES.len() as u64);
+                known_answer(judge, vector, op, Layout::at(place, in_place))
+            }
+            Suite::Wycheproof => {
+                let test = &known.wycheproof[(n / directions(judge)) as usize];
+                let (vector, layout) = (&test.vector, Layout::draw(&mut rng));
+                let op = direction(n % directions(judge));
+                if test.valid {
+                    return known_answer(judge, vector, op, layout);
+                }
+                Ok(Case::Rejection {
+                    message: Box::new(Message {
+                        text: vector.cipher.clone(),
+                        ..vector.message.clone()
+                    }),
+                    tag: vector.tag.clone(),
+                    layout,
+                    source: vector.name.clone(),
+                })
+            }
+            Suite::Keys => {
+                let key = bytes(&mut rng, n as usize);
+                let becomes = kiln_kernel::cipher::Context::new(judge, &key)
+                    .ok()
+                    .map(|c| c.bytes()[..judge.context_size()].to_vec());
+                // Whether the length is one is for the list to say, not for `setkey`.
+                if becomes.is_some() != judge.takes_key(key.len()) {
+                    return Err(format!(
+                        "{} and its list differ about a key of {n} bytes",
+                        judge.driver()
+                    ));
+                }
+                Ok(Case::Key {
+                    key,
+                    becomes,
+                    layout: Layout::draw(&mut rng),
+                })
+            }
+            Suite::Wiped => {
+                let sizes = judge.key_sizes();
+                // The longest, and one in the middle.
+                let size = [sizes.len() - 1, sizes.len() / 2][n as usize];
+                // No two algorithms have the same at the same time.
+                let alg = family
+                    .alg
+                    .bytes()
+                    .fold(0, |h: u64, b| h.rotate_left(7) ^ u64::from(b));
+                let key = bytes(&mut SplitMix64::stream(rng.next_u64(), alg), sizes[size]);
+                let context = judge_key(judge, &key)?;
+                Ok(Case::Wipe { key, context })
+            }
+            Suite::Lengths => {
+                let len = length(judge, n / directions(judge));
+                let message = Message::draw(judge, &mut rng, Some(len as usize));
+                let layout = Layout::draw(&mut rng);
+                message_case(judge, direction(n % directions(judge)), message, layout)
+            }
+            Suite::Splits => {
+                let mut message = Message::draw(judge, &mut rng, Some(halves(judge)));
+                let mut layout = Layout::draw(&mut rng);
+                let at = n / directions(judge);
+                let (who, at) = (at as usize / splits(family), at as usize % splits(family));
+                let first = at * unit(judge);
+                message.aad.truncate(40);
+                let aad_first = at % (message.aad.len() + 1);
+                let mut cut = Cut {
+                    aad: match message.aad.len() {
+                        0 => Vec::new(),
+                        len => vec![aad_first, len - aad_first],
+                    },
+                    text: vec![first, message.text.len() - first],
+                    other: who.checked_sub(1).map(|i| family.usable[i]),
+                    moves: u64::MAX,
+                };
+                cut.settle(judge);
+                layout.cut = Some(cut);
+                message_case(judge, direction(n % directions(judge)), message, layout)
+            }
+            Suite::Forgeries => {
+                let len = rng.below(200);
+                let message = Message::draw(judge, &mut rng, Some(len));
+                let layout = Layout::draw(&mut rng);
+                let (sealed, judged) = task(judge, Op::Decrypt, message)?;
+                Ok(Case::Forgery {
+                    message: Box::new(sealed),
+                    tag: judged.answer.tag,
+                    layout,
+                    rng: rng.next_u64(),
+                })
+            }
+            Suite::Many => Ok(Case::Many(Box::new(Many::draw(judge, &mut rng)?))),
+            Suite::Requests | Suite::Refusals => {
+                let request = match suite {
+                    Suite::Requests => asked::random(judge, &mut rng, n)?,
+                    _ => asked::refusal(judge, &mut rng, n)?,
+                };
+                Ok(Case::Request {
+                    api: family.api,
+                    request: Box::new(request),
+                })
+            }
+            Suite::Random => drawn(family, &mut rng, Context::Task),
+            Suite::Contexts(_) | Suite::Interrupted(_) => {
+                drawn(family, &mut rng, CONTEXTS[n as usize % CONTEXTS.len()])
+            }
+        }
+    }
+
+    /// Have `imp` do it; how many checks that were, and what was wrong first.
+    pub fn check(
+        &self,
+        bench: &mut Bench,
+        imp: Impl,
+        replay: Replay<'_>,
+    ) -> (u64, Result<(), String>) {
+        match self {
+            Case::Message {
+                op,
+                message,
+                judged,
+                layout,
+                ..
+            } => (1, bench.check(imp, *op, message, judged, layout, replay)),
+            Case::Key {
+                key,
+                becomes,
+                layout,
+            } => {
+                let result = match becomes {
+                    Some(context) => bench.takes_key(imp, key, context, layout, replay),
+                    None => bench.refuses_key(imp, key, layout, replay),
+                };
+                (1, result)
+            }
+            Case::Long { op, vector } => (1, vector.check_plainly(imp, *op)),
+            Case::Wipe { key, context } => (1, wiped::check(imp, key, context)),
+            // Whoever has no function for it has nothing to show.
+            Case::Many(_) if imp.lanes().is_none() => (0, Ok(())),
+            Case::Many(many) => (many.messages.len() as u64, bench.many(imp, many, replay)),
+            Case::Request { api, request } => {
+                let api = api.unwrap_or_else(|| Api::get_linked());
+                (1, bench.request(api, imp, request, replay))
+            }
+            Case::Rejection {
+                message,
+                tag,
+                layout,
+                ..
+            } => {
+                let result = match bench.open(imp, message, tag, layout, replay) {
+                    Ok(Verdict::Accepted) => Err("accepted a message that is not authentic".into()),
+                    other => other.map(|_| ()),
+                };
+                (1, result)
+            }
+            Case::Forgery {
+                message,
+                tag,
+                layout,
+                rng,
+            } => forge(bench, imp, message, tag, layout, *rng, replay),
+        }
+    }
+}
+
+fn judge_key(judge: Impl, key: &[u8]) -> Result<Vec<u8>, String> {
+    let context = kiln_kernel::cipher::Context::new(judge, key)
+        .map_err(|_| format!("the judge refuses a key of {} bytes", key.len()))?;
+    Ok(context.bytes()[..judge.context_size()].to_vec())
+}
+
+fn known_answer(judge: Impl, vector: &Vector, op: Op, layout: Layout) -> Result<Case, String> {
+    let (text, key) = (vector.message.text.len(), vector.message.key.len());
+    if text > LONGEST_VECTOR.0 || key > LONGEST_VECTOR.1 {
+        return Ok(Case::Long {
+            op,
+            vector: Box::new(vector.clone()),
+        });
+    }
+    let (message, judged) = vector.task(judge, op)?;
+    Ok(Case::Message {
+        op,
+        message: Box::new(message),
+        judged: Box::new(judged),
+        layout,
+        source: Some(vector.name.clone()),
+    })
+}
+
+fn message_case(judge: Impl, op: Op, message: Message, layout: Layout) -> Result<Case, String> {
+    let (message, judged) = task(judge, op, message)?;
+    Ok(Case::Message {
+        op,
+        message: Box::new(message),
+        judged: Box::new(judged),
+        layout,
+        source: None,
+    })
+}
+
+/// A message of any kind, whole or, one in three, in pieces.
+fn drawn(family: &Family, rng: &mut SplitMix64, context: Context) -> Result<Case, String> {
+    let judge = family.judge;
+    let message = Message::draw(judge, rng, None);
+    let mut layout = Layout::draw(rng);
+    layout.context = context;
+    let op = direction(rng.next_u64());
+    if rng.one_in(3) {
+        layout.cut = Some(Cut::draw(judge, &message, &family.usable, rng));
+    }
+    message_case(judge, op, message, layout)
+}
+
+fn length(judge: Impl, n: u64) -> u64 {
+    match n.checked_sub(every_length(judge)) {
+        None => n,
+        Some(i) => STEPS[(i / AROUND) as usize] - AROUND / 2 + i % AROUND,
+    }
+}
+
+/// Every bit of the tag, and some of everything else, flipped one at a time; the message as it is last.
+fn forge(
+    bench: &mut Bench,
+    imp: Impl,
+    message: &Message,
+    tag: &[u8],
+    layout: &Layout,
+    rng: u64,
+    replay: Replay<'_>,
+) -> (u64, Result<(), String>) {
+    let mut checks = 0;
+    let mut refused = |message: &Message, tag: &[u8], what: String| {
+        checks += 1;
+        match bench.open(imp, message, tag, layout, replay) {
+            Ok(Verdict::Refused) => Ok(()),
+            Ok(Verdict::Accepted) => Err(format!("accepted a message with {what} changed")),
+            Err(e) => Err(format!("{what} changed: {e}")),
+        }
+    };
+    let mut all = || {
+        for bit in 0..8 * tag.len() {
+            let mut wrong = tag.to_vec();
+            wrong[bit / 8] ^= 1 << (bit % 8);
+            refused(
+                message,
+                &wrong,
+                format!("bit {} of byte {} of the tag", bit % 8, bit / 8),
+            )?;
+        }
+        let mut rng = SplitMix64::stream(rng, 0);
+        for _ in 0..8 {
+            let mut wrong = message.clone();
+            if let Some((i, bit)) = flip(&mut wrong.text, &mut rng) {
+                refused(&wrong, tag, format!("bit {bit} of byte {i} of the text"))?;
+            }
+            let mut wrong = message.clone();
+            if let Some((i, bit)) = flip(&mut wrong.aad, &mut rng) {
+                refused(
+                    &wrong,
+                    tag,
+                    format!("bit {bit} of byte {i} of the associated data"),
+                )?;
+            }
+            let mut wrong = message.clone();
+            // CCM's first byte is not of the nonce, and its last ones are the counter's.
+            let nonce = match imp.alg().contains("ccm(") && wrong.iv.len() == 16 {
+                true => 1..15 - wrong.iv[0] as usize,
+                false => 0..wrong.iv.len(),
+            };
+            if let Some((i, bit)) = flip(&mut wrong.iv[nonce], &mut rng) {
+                refused(&wrong, tag, format!("bit {bit} of byte {i} of the nonce"))?;
+            }
+        }
+        let mut wrong = message.clone();
+        wrong.aad.push(0);
+        refused(&wrong, tag, "a byte more of the associated data".into())?;
+        if wrong.aad.len() > 1 {
+            wrong.aad.truncate(message.aad.len() - 1);
+            refused(&wrong, tag, "a byte less of the associated data".into())?;
+        }
+        Ok(())
+    };
+    if let Err(e) = all() {
+        return (checks, Err(e));
+    }
+    checks += 1;
+    let result = match bench.open(imp, message, tag, layout, replay) {
+        Ok(Verdict::Accepted) => Ok(()),
+        Ok(Verdict::Refused) => Err("refused the right tag".into()),
+        Err(e) => Err(e),
+    };
+    (checks, result)
+}
+
+/// Which bit of which byte was flipped.
+fn flip(bytes: &mut [u8], rng: &mut SplitMix64) -> Option<(usize, usize)> {
+    if bytes.is_empty() {
+        return None;
+    }
+    let (i, bit) = (rng.below(bytes.len()), rng.below(8));
+    bytes[i] ^= 1 << bit;
+    Some((i, bit))
+}
+
+impl fmt::Display for Case {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Case::Message {
+                op,
+                message,
+                layout,
+                source,
+                ..
+            } => {
+                if let Some(source) = source {
+                    write!(f, "{source}: ")?;
+                }
+                let verb = match op {
+                    Op::Encrypt => "encrypt or digest",
+                    Op::Decrypt => "decrypt",
+                };
+                let from = contexts::name(layout.context);
+                write!(f, "{verb} {message}, {layout}, context {from}")
+            }
+            Case::Long { op, vector } => {
+                write!(f, "{}: {op:?} {}", vector.name, vector.message)
+            }
+            Case::Many(many) => many.fmt(f),
+            Case::Request { request, .. } => request.fmt(f),
+            Case::Wipe { key, .. } => write!(f, "a key of {} bytes in a transform", key.len()),
+            Case::Key { key, .. } => write!(f, "a key of {} bytes", key.len()),
+            Case::Forgery {
+                message, layout, ..
+            } => write!(f, "forge {message}, {layout}"),
+            Case::Rejection {
+                message,
+                layout,
+                source,
+                ..
+            } => write!(f, "{source}: refuse {message}, {layout}"),
+        }
+    }
+}

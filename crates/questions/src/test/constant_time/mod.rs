@@ -1,0 +1,17 @@
+//! Does the time of an implementation depend on its key or text? Short measurements of two classes of inputs,
+//! one always the same and one random, compared by [`kiln_measure::classes`].
+//!
+//! | file | its noun |
+//! |---|---|
+//! | `args.rs` | the flag |
+//! | `trial.rs` | one implementation, or a control, to be measured with inputs of either class |
+//! | `run.rs` | the plan, all trials, rows |
+//! | `view.rs` | the table for people |
+
+mod args;
+mod run;
+mod trial;
+mod view;
+
+pub(super) use args::ask;
+pub(super) use run::Row;

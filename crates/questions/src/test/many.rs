@@ -1,0 +1,69 @@
+//! Messages that are encrypted side by side: which, and what must come of them.
+
+use std::fmt;
+
+use kiln_kernel::cipher::{Impl, Op};
+use kiln_measure::SplitMix64;
+
+use super::judge::{judge, Judged};
+use super::message::{bytes, Message};
+
+/// Most of them: more than two rounds of the widest lanes.
+const MOST: usize = 80;
+
+/// Messages under one key with their answers, and where they lie.
+#[derive(Clone, Debug)]
+pub struct Many {
+    /// All have the first one's key.
+    pub messages: Vec<Message>,
+    /// Of each.
+    pub judged: Vec<Judged>,
+    /// Answers overwrite the messages.
+    pub in_place: bool,
+    /// Draws places.
+    pub rng: u64,
+}
+
+impl Many {
+    /// Random ones: of one length, or of any; some of none.
+    pub(crate) fn draw(with: Impl, rng: &mut SplitMix64) -> Result<Many, String> {
+        let count = match rng.below(3) {
+            0 => 1 + rng.below(8),
+            _ => 1 + rng.below(MOST),
+        };
+        let most = [1, 5, 20, 50][rng.below(4)];
+        let alike = rng.one_in(3).then(|| rng.below(most + 1));
+        let first = Message::draw(with, rng, Some(0));
+        let mut messages = Vec::new();
+        let mut judged = Vec::new();
+        for _ in 0..count {
+            let blocks = alike.unwrap_or_else(|| rng.below(most + 1));
+            let message = Message {
+                iv: bytes(rng, with.iv_size()),
+                text: bytes(rng, blocks * with.block_size()),
+                ..first.clone()
+            };
+            judged.push(judge(with, Op::Encrypt, &message, &[])?);
+            messages.push(message);
+        }
+        Ok(Many {
+            messages,
+            judged,
+            in_place: rng.one_in(2),
+            rng: rng.next_u64(),
+        })
+    }
+}
+
+impl fmt::Display for Many {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let lens = self.messages.iter().map(|m| m.text.len());
+        let most = lens.max().unwrap_or(0);
+        let place = if self.in_place { ", in place" } else { "" };
+        write!(
+            f,
+            "encrypt {} messages of up to {most} bytes{place}",
+            self.messages.len()
+        )
+    }
+}

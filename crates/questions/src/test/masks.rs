@@ -1,0 +1,560 @@
+//! Everything under each mask of tiers, then in every context under each policy, as rows.
+
+use std::io;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Mutex, PoisonError};
+
+use kiln_kernel::cipher::Impl;
+use kiln_kernel::guest::Counts;
+use kiln_kernel::Tier;
+use schemars::JsonSchema;
+use serde::Serialize;
+
+use super::family::Family;
+use super::run::{self, Job, Part};
+use super::selection;
+use super::suite::Suite;
+use super::tally::{Failure, Tally};
+use super::{case, contexts};
+
+/// What to check, and how long.
+#[derive(Clone, Debug)]
+pub struct Plan {
+    /// These implementations.
+    pub impls: Vec<Impl>,
+    /// These suites.
+    pub suites: Vec<Suite>,
+    /// Of the random cases.
+    pub seed: u64,
+    /// Random cases of each algorithm under each mask.
+    pub cases: u64,
+    /// Requests to each algorithm's drivers under each mask.
+    pub requests: u64,
+    /// Queues of messages for each algorithm under each mask that has somebody for them.
+    pub many: u64,
+    /// Cases of each algorithm under each policy.
+    pub in_contexts: u64,
+    /// The same with interrupts before random instructions.
+    pub interrupted: u64,
+    /// Messages of each algorithm that are forged under each mask.
+    pub forgeries: u64,
+    /// Long messages under every mask, too, and not under the last alone.
+    pub longest: bool,
+    /// Threads that share them.
+    pub threads: usize,
+}
+
+/// The results of one implementation in one test suite.
+#[derive(Clone, Debug, Serialize, JsonSchema)]
+#[schemars(
+    rename = "test",
+    title = "Tests",
+    extend(
+        "x-question" = "Is every implementation correct, in every context?",
+        "x-commands" = ["test"],
+        "x-view" = {"check": {"fail": ["failed"], "skip": ["skipped"], "why": "reason"}}
+    )
+)]
+pub struct Row {
+    /// Algorithm, by its name in the kernel's crypto API, such as `xts(aes)`; `all` for messages processed in
+    /// interrupts.
+    #[schemars(extend("x-role" = "key"))]
+    pub alg: String,
+    /// Driver name of the implementation; `interrupts` for messages processed in interrupts.
+    #[serde(rename = "impl")]
+    #[schemars(extend("x-role" = "key"))]
+    pub implementation: String,
+    /// Name of the test suite, as `--suite` takes it; `selection` for the test that the right driver is chosen; `all`
+    /// if every suite was skipped.
+    #[schemars(extend("x-role" = "key"))]
+    pub suite: String,
+    /// The context from which the calls were made.
+    #[schemars(extend("x-role" = "key"))]
+    pub context: String,
+    /// The ISA tiers that were allowed, in the form that `KILN_TIERS` takes.
+    #[schemars(extend("x-role" = "key"))]
+    pub tiers: String,
+    /// Number of test cases run.
+    #[schemars(extend("x-role" = "main"))]
+    pub cases: u64,
+    /// Number of test cases with a wrong result.
+    #[schemars(extend("x-role" = "main"))]
+    pub failed: u64,
+    /// 1 if the suite was skipped, otherwise 0.
+    #[schemars(extend("x-role" = "figure"))]
+    pub skipped: u64,
+    /// Why the suite was skipped; null if it was not.
+    #[schemars(extend("x-role" = "figure"))]
+    pub reason: Option<String>,
+    /// The first failures.
+    #[serde(skip)]
+    pub failures: Vec<Failure>,
+}
+
+impl Row {
+    /// Name within its group.
+    pub fn name(&self) -> String {
+        match self.suite.contains(':') {
+            true => format!("{} {} {}", self.implementation, self.suite, self.context),
+            false => format!("{} {}", self.implementation, self.suite),
+        }
+    }
+}
+
+/// What `run` tells as it goes.
+pub enum Event<'a> {
+    /// A group of rows begins: an algorithm under a mask or a policy.
+    Group {
+        /// Algorithm and tiers, or policy.
+        name: &'a str,
+        /// How many rows will follow.
+        rows: usize,
+    },
+    /// A row is done.
+    Row(&'a Row),
+    /// The group's rows are done.
+    End,
+}
+
+/// Who hears of it.
+pub type Tell<'a> = dyn FnMut(Event<'_>) + 'a;
+
+/// The mask is one for the whole process: two runs at once would see each other's.
+static MASK: Mutex<()> = Mutex::new(());
+
+/// The masks of a run: generic alone, then a tier more each, up to all that may be used now.
+pub fn masks() -> Vec<Vec<Tier>> {
+    let usable: Vec<Tier> = Tier::ALL.into_iter().filter(|t| t.usable()).collect();
+    (1..=usable.len()).map(|n| usable[..n].to_vec()).collect()
+}
+
+/// How many groups `run` will tell of.
+pub fn groups(plan: &Plan) -> usize {
+    let masks = masks();
+    let of_masks: usize = match plan.of_masks().is_empty() {
+        true => 0,
+        false => masks.iter().map(|m| families_under(plan, m)).sum(),
+    };
+    // And one each for whom the interrupts serve.
+    let of_policy = masks.last().map_or(0, |m| families_under(plan, m)) + 1;
+    of_masks + of_policy * plan.policies().len()
+}
+
+/// How many groups `replay` will tell of; none if no suite of the plan has such a case.
+pub fn replayed_groups(plan: &Plan, number: u64) -> usize {
+    let mask = masks().pop().unwrap_or_default();
+    let phase = Phase::alone(plan, &mask);
+    let of = |suite: &Suite| match phase.replayed(*suite, number).len() {
+        0 => 0,
+        n => n + usize::from(suite.policy().is_some()),
+    };
+    plan.suites.iter().map(of).sum()
+}
+
+/// Algorithms of the plan that have somebody to test under `mask`.
+fn families_under(plan: &Plan, mask: &[Tier]) -> usize {
+    let some = |family: &Vec<Impl>| family.iter().any(|i| mask.contains(&i.tier()));
+    Family::split(&plan.impls)
+        .iter()
+        .filter(|f| some(f))
+        .count()
+}
+
+impl Plan {
+    fn of_masks(&self) -> Vec<Suite> {
+        let of = |s: &Suite| s.policy().is_none();
+        self.suites.iter().copied().filter(of).collect()
+    }
+
+    fn policies(&self) -> Vec<Suite> {
+        let of = |s: &Suite| s.policy().is_some();
+        self.suites.iter().copied().filter(of).collect()
+    }
+
+    /// The cases of a suite that draws without end.
+    fn drawn(&self, suite: Suite) -> Option<u64> {
+        match suite {
+            Suite::Random => Some(self.cases),
+            Suite::Requests => Some(self.requests),
+            Suite::Many => Some(self.many),
+            Suite::Forgeries => Some(self.forgeries),
+            Suite::Contexts(_) => Some(self.in_contexts),
+            Suite::Interrupted(_) => Some(self.interrupted),
+            _ => None,
+        }
+    }
+}
+
+/// Run `plan` until done or `stop`. `progress` is called with the cases just done, from any thread, and with how many
+/// there will be in all; `tell` in order, from this one.
+pub fn run(
+    plan: &Plan,
+    stop: &AtomicBool,
+    progress: &(dyn Fn(u64) + Sync),
+    tell: &mut Tell<'_>,
+) -> io::Result<Vec<Row>> {
+    let _alone = MASK.lock().unwrap_or_else(PoisonError::into_inner);
+    let masks = masks();
+    let _restore = Restore(masks.last().cloned().unwrap_or_default());
+    let mut rows = Vec::new();
+    if !plan.of_masks().is_empty() {
+        for (i, mask) in masks.iter().enumerate() {
+            if stop.load(Ordering::Relaxed) {
+                return Ok(rows);
+            }
+            Tier::mask(mask);
+            // The last mask has every tier: it gets the cases from 0 on.
+            let turn = (masks.len() - 1 - i) as u64;
+            let phase = Phase {
+                plan,
+                mask,
+                last: turn == 0,
+                turn,
+            };
+            phase.masked(stop, progress, &mut rows, tell)?;
+        }
+    }
+    let Some(mask) = masks.last() else {
+        return Ok(rows);
+    };
+    for suite in plan.policies() {
+        if stop.load(Ordering::Relaxed) {
+            return Ok(rows);
+        }
+        let phase = Phase {
+            plan,
+            mask,
+            last: true,
+            turn: 0,
+        };
+        phase.in_contexts(suite, stop, progress, &mut rows, tell)?;
+    }
+    Ok(rows)
+}
+
+/// Run case `number` of each suite of the plan alone, on each implementation of the plan that is usable.
+pub fn replay(plan: &Plan, number: u64, tell: &mut Tell<'_>) -> io::Result<Vec<Row>> {
+    let _alone = MASK.lock().unwrap_or_else(PoisonError::into_inner);
+    let mask = masks().pop().unwrap_or_default();
+    let stop = AtomicBool::new(false);
+    let phase = Phase::alone(plan, &mask);
+    let mut rows = Vec::new();
+    for suite in &plan.suites {
+        let jobs = phase.replayed(*suite, number);
+        if jobs.is_empty() {
+            continue;
+        }
+        phase.jobs_as_rows(*suite, &jobs, 1, &stop, &|_| (), &mut rows, tell)?;
+    }
+    Ok(rows)
+}
+
+/// The cases of a whole run of `plan`: what `progress` adds up to.
+pub fn total(plan: &Plan) -> u64 {
+    let masks = masks();
+    let mut sum = 0;
+    for (i, mask) in masks.iter().enumerate() {
+        let phase = Phase {
+            plan,
+            mask,
+            last: i + 1 == masks.len(),
+            turn: (masks.len() - 1 - i) as u64,
+        };
+        sum += phase.sizes(&plan.of_masks());
+        if phase.last {
+            sum += phase.sizes(&plan.policies());
+        }
+    }
+    sum
+}
+
+struct Restore(Vec<Tier>);
+
+impl Drop for Restore {
+    fn drop(&mut self) {
+        Tier::mask(&self.0);
+    }
+}
+
+struct Phase<'a> {
+    plan: &'a Plan,
+    mask: &'a [Tier],
+    /// Whether it is the one with every tier.
+    last: bool,
+    /// Which stretch of the drawn cases.
+    turn: u64,
+}
+
+impl<'a> Phase<'a> {
+    /// With every tier.
+    fn alone(plan: &'a Plan, mask: &'a [Tier]) -> Phase<'a> {
+        Phase {
+            plan,
+            mask,
+            last: true,
+            turn: 0,
+        }
+    }
+
+    /// Of those that have this case.
+    fn replayed(&self, suite: Suite, number: u64) -> Vec<Job> {
+        let mut jobs = self.jobs(&[suite], Some(number..number.saturating_add(1)));
+        jobs.retain(|job| job.size() > 0);
+        jobs
+    }
+
+    /// A job for each family and suite.
+    fn jobs(&self, suites: &[Suite], cases: Option<std::ops::Range<u64>>) -> Vec<Job> {
+        let mut jobs = Vec::new();
+        for impls in Family::split(&self.plan.impls) {
+            let (usable, _) = self.split(&impls);
+            if usable.is_empty() {
+                continue;
+            }
+            let family = Family::of(usable);
+            for suite in suites {
+                let cases = cases.clone().or_else(|| {
+                    if *suite == Suite::Lengths && !self.plan.longest && !self.last {
+                        return Some(0..case::short_lengths(family.judge));
+                    }
+                    // The crypto API has its algorithms for good.
+                    if matches!(suite, Suite::Wiped | Suite::Refusals) && !self.last {
+                        return Some(0..0);
+                    }
+                    let n = self.plan.drawn(*suite)?;
+                    let first = self.turn.saturating_mul(n);
+                    Some(first..first.saturating_add(n))
+                });
+                jobs.push(Job::new(
+                    family.clone(),
+                    *suite,
+                    self.plan.seed,
+                    cases,
+                    &self.tiers_before(),
+                ));
+            }
+        }
+        jobs
+    }
+
+    fn sizes(&self, suites: &[Suite]) -> u64 {
+        // What may be used under the mask does not matter here but for the number of turns in splits.
+        self.jobs(suites, None).iter().map(Job::size).sum()
+    }
+
+    fn masked(
+        &self,
+        stop: &AtomicBool,
+        progress: &(dyn Fn(u64) + Sync),
+        rows: &mut Vec<Row>,
+        tell: &mut Tell<'_>,
+    ) -> io::Result<()> {
+        let suites = self.plan.of_masks();
+        let jobs = self.jobs(&suites, None);
+        let mut told = Groups::new(self, rows, tell);
+        let threads = self.plan.threads;
+        run::run(
+            &jobs,
+            threads,
+            stop,
+            progress,
+            &run::plain,
+            &mut |job, parts| {
+                let first = suites.first() == Some(&job.suite());
+                if first {
+                    let more: usize = jobs
+                        .iter()
+                        .filter(|j| j.family().alg == job.family().alg)
+                        .map(Job::rows)
+                        .sum();
+                    let name = format!("{} {}", job.family().alg, self.tiers());
+                    told.begin(job.family().alg, &name, 1 + more);
+                    let tally = selection::check(job.family().alg, self.mask, &self.tiers());
+                    told.selection(job.family(), tally);
+                }
+                told.job(job, parts);
+                if suites.last() == Some(&job.suite()) {
+                    told.end(job.family().alg);
+                }
+            },
+        )
+    }
+
+    fn in_contexts(
+        &self,
+        suite: Suite,
+        stop: &AtomicBool,
+        progress: &(dyn Fn(u64) + Sync),
+        rows: &mut Vec<Row>,
+        tell: &mut Tell<'_>,
+    ) -> io::Result<()> {
+        let jobs = self.jobs(&[suite], None);
+        self.jobs_as_rows(suite, &jobs, self.plan.threads, stop, progress, rows, tell)
+    }
+
+    /// A group each.
+    #[allow(clippy::too_many_arguments)]
+    fn jobs_as_rows(
+        &self,
+        suite: Suite,
+        jobs: &[Job],
+        threads: usize,
+        stop: &AtomicBool,
+        progress: &(dyn Fn(u64) + Sync),
+        rows: &mut Vec<Row>,
+        tell: &mut Tell<'_>,
+    ) -> io::Result<()> {
+        let mut told = Groups::new(self, rows, tell);
+        let mut tell_job = |job: &Job, parts: Vec<Part>| {
+            let name = format!("{} {}", job.family().alg, suite);
+            told.begin(job.family().alg, &name, job.rows());
+            told.job(job, parts);
+            told.end(job.family().alg);
+        };
+        let Some(policy) = suite.policy() else {
+            return run::run(jobs, threads, stop, progress, &run::plain, &mut tell_job);
+        };
+        let how = (policy, matches!(suite, Suite::Interrupted(_)));
+        let seed = self.plan.seed;
+        let seen = contexts::run(how, seed, jobs, threads, stop, progress, &mut tell_job)?;
+        told.guests(suite, seed, seen);
+        Ok(())
+    }
+
+    /// Those to run under this mask, and those to report as skipped: once, under the last one.
+    fn split(&self, impls: &[Impl]) -> (Vec<Impl>, Vec<Impl>) {
+        let (usable, not): (Vec<Impl>, Vec<Impl>) =
+            impls.iter().partition(|i| self.mask.contains(&i.tier()));
+        (usable, if self.last { not } else { Vec::new() })
+    }
+
+    fn tiers(&self) -> String {
+        let names: Vec<&str> = self.mask.iter().map(|t| t.name()).collect();
+        names.join(",")
+    }
+
+    /// What a command needs before it to run under this mask.
+    fn tiers_before(&self) -> String {
+        let all = Tier::ALL.into_iter().filter(|t| t.present()).count();
+        match self.mask.len() == all {
+            true => String::new(),
+            false => format!("KILN_TIERS={} ", self.tiers()),
+        }
+    }
+}
+
+/// Rows, as they are told.
+struct Groups<'a, 'b> {
+    phase: &'a Phase<'a>,
+    rows: &'a mut Vec<Row>,
+    tell: &'a mut Tell<'b>,
+}
+
+impl<'a, 'b> Groups<'a, 'b> {
+    fn new(phase: &'a Phase<'a>, rows: &'a mut Vec<Row>, tell: &'a mut Tell<'b>) -> Groups<'a, 'b> {
+        Groups { phase, rows, tell }
+    }
+
+    fn skipped(&self, alg: &str) -> Vec<Impl> {
+        let impls: Vec<Impl> = self
+            .phase
+            .plan
+            .impls
+            .iter()
+            .copied()
+            .filter(|i| i.alg() == alg)
+            .collect();
+        self.phase.split(&impls).1
+    }
+
+    fn begin(&mut self, alg: &str, name: &str, rows: usize) {
+        let rows = rows + self.skipped(alg).len();
+        (self.tell)(Event::Group { name, rows });
+    }
+
+    fn end(&mut self, alg: &str) {
+        for imp in self.skipped(alg) {
+            let reason = match imp.tier().lacks() {
+                Some(feature) => format!("this CPU lacks {feature}"),
+                None => "masked".into(),
+            };
+            let row = self.row(imp, "all".into(), "task", Tally::default());
+            self.done(Row {
+                skipped: 1,
+                reason: Some(reason),
+                ..row
+            });
+        }
+        (self.tell)(Event::End);
+    }
+
+    fn selection(&mut self, family: &Family, tally: Tally) {
+        let best = Impl::best(family.alg).unwrap_or(family.judge);
+        let row = self.row(best, "selection".into(), "task", tally);
+        self.done(row);
+    }
+
+    fn job(&mut self, job: &Job, parts: Vec<Part>) {
+        for part in parts {
+            let imp = job.family().subjects[part.subject];
+            if !job.suite().fits(imp) {
+                continue;
+            }
+            let context = contexts::name(part.context);
+            let row = self.row(imp, job.suite().name(), context, part.tally);
+            self.done(row);
+        }
+    }
+
+    /// Who was served by the interrupts.
+    fn guests(&mut self, suite: Suite, seed: u64, seen: Counts) {
+        let name = format!("interrupts {suite}");
+        (self.tell)(Event::Group {
+            name: &name,
+            rows: 1,
+        });
+        let failure = Failure {
+            what: format!(
+                "{} of {} messages came out wrong",
+                seen.corrupted, seen.served
+            ),
+            replay: format!("kiln test --suite {suite} --seed {seed}"),
+        };
+        self.done(Row {
+            alg: "all".into(),
+            implementation: "interrupts".into(),
+            suite: suite.name(),
+            context: "softirq, hardirq".into(),
+            tiers: self.phase.tiers(),
+            cases: seen.served,
+            failed: seen.corrupted,
+            skipped: 0,
+            reason: None,
+            failures: (seen.corrupted > 0)
+                .then_some(failure)
+                .into_iter()
+                .collect(),
+        });
+        (self.tell)(Event::End);
+    }
+
+    fn done(&mut self, row: Row) {
+        (self.tell)(Event::Row(&row));
+        self.rows.push(row);
+    }
+
+    fn row(&self, imp: Impl, suite: String, context: &str, tally: Tally) -> Row {
+        Row {
+            alg: imp.alg().into(),
+            implementation: imp.driver().into(),
+            suite,
+            context: context.into(),
+            tiers: self.phase.tiers(),
+            cases: tally.cases,
+            failed: tally.failed,
+            skipped: 0,
+            reason: None,
+            failures: tally.failures,
+        }
+    }
+}

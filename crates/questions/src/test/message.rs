@@ -1,0 +1,295 @@
+//! One message and its answer, and where it lies in memory.
+
+use std::fmt;
+
+use kiln_kernel::cipher::{Impl, Kind};
+use kiln_kernel::fpu::Context;
+use kiln_measure::SplitMix64;
+
+use super::guard::{Place, PAGE};
+
+/// The longest text drawn.
+const LONGEST: usize = 66_000;
+
+/// What a function is given.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Message {
+    /// The key; empty where there is none.
+    pub key: Vec<u8>,
+    /// The IV.
+    pub iv: Vec<u8>,
+    /// Associated data.
+    pub aad: Vec<u8>,
+    /// What is en- or decrypted, or digested.
+    pub text: Vec<u8>,
+    /// Bytes of the tag; nothing to others than AEADs.
+    pub tag_size: usize,
+}
+
+/// What comes of it.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Answer {
+    /// En- or decrypted; empty for a hash.
+    pub text: Vec<u8>,
+    /// The tag or digest.
+    pub tag: Vec<u8>,
+    /// What is left in the place of the IV, where that may change.
+    pub iv: Vec<u8>,
+}
+
+/// How a message is cut, and who does the pieces.
+#[derive(Clone, Debug, Default)]
+pub struct Cut {
+    /// Lengths of the pieces of the associated data.
+    pub aad: Vec<usize>,
+    /// Lengths of the pieces of the text.
+    pub text: Vec<usize>,
+    /// Takes turns with the implementation that is asked.
+    pub other: Option<Impl>,
+    /// The state is carried to other memory after each step whose bit is set.
+    pub moves: u64,
+}
+
+/// Where everything lies, and where the call is made from.
+#[derive(Clone, Debug)]
+pub struct Layout {
+    /// Source and destination are one.
+    pub in_place: bool,
+    /// Of the source.
+    pub src: Place,
+    /// Of the destination; in place, of both.
+    pub dst: Place,
+    /// Of the IV.
+    pub iv: Place,
+    /// Of the associated data.
+    pub aad: Place,
+    /// Of the tag or digest.
+    pub tag: Place,
+    /// Of the key.
+    pub key: Place,
+    /// The context of every call.
+    pub context: Context,
+    /// In pieces, or whole.
+    pub cut: Option<Cut>,
+}
+
+impl Layout {
+    /// Whole, everything at `place`, from a task.
+    pub fn at(place: Place, in_place: bool) -> Layout {
+        Layout {
+            in_place,
+            src: place,
+            dst: place,
+            iv: place,
+            aad: place,
+            tag: place,
+            key: place,
+            context: Context::Task,
+            cut: None,
+        }
+    }
+
+    /// Drawn; whole, from a task.
+    pub(crate) fn draw(rng: &mut SplitMix64) -> Layout {
+        Layout {
+            in_place: rng.one_in(2),
+            src: place(rng),
+            dst: place(rng),
+            iv: place(rng),
+            aad: place(rng),
+            tag: place(rng),
+            key: place(rng),
+            context: Context::Task,
+            cut: None,
+        }
+    }
+}
+
+impl Message {
+    /// One that `imp` takes, with a text of `len` bytes if given.
+    pub(crate) fn draw(imp: Impl, rng: &mut SplitMix64, len: Option<usize>) -> Message {
+        let len = whole(imp, len.unwrap_or_else(|| length(rng)));
+        let key = match imp.key_sizes() {
+            sizes if sizes.is_empty() => 0,
+            sizes => sizes[rng.below(sizes.len())],
+        };
+        let aad = match (imp.kind(), rng.below(6)) {
+            (Kind::Aead, 0) => 0,
+            (Kind::Aead, 1) => rng.below(700),
+            (Kind::Aead, _) => rng.below(40),
+            _ => 0,
+        };
+        let tag_size = match imp.kind() {
+            Kind::Aead => imp.tag_sizes()[rng.below(imp.tag_sizes().len())],
+            _ => 0,
+        };
+        let mut message = Message {
+            key: bytes(rng, key),
+            iv: bytes(rng, imp.iv_size()),
+            aad: bytes(rng, aad),
+            text: bytes(rng, len),
+            tag_size,
+        };
+        message.settle_iv(imp, rng);
+        message
+    }
+
+    /// Counters that carry now and then; and an IV that the algorithm takes.
+    fn settle_iv(&mut self, imp: Impl, rng: &mut SplitMix64) {
+        let iv = &mut self.iv;
+        if rng.one_in(4) {
+            let from = rng.below(iv.len() + 1);
+            iv[from..].fill(0xff);
+            // At once, or within a few hundred blocks.
+            if let Some(last) = iv.last_mut().filter(|_| rng.one_in(2)) {
+                *last = rng.below(256) as u8;
+            }
+        }
+        // ChaCha20's counter is the first four bytes, little-endian, and wraps within the message.
+        if imp.alg() == "chacha20" && rng.one_in(4) {
+            iv[1..4].fill(0xff);
+        }
+        // RFC 3610: the first byte says how long the length is.
+        if imp.alg().contains("ccm(") && imp.iv_size() == 16 {
+            let least =
+                1 + usize::from(self.text.len() > 255) + usize::from(self.text.len() > 65_535);
+            iv[0] = (least + rng.below(8 - least)) as u8;
+        }
+    }
+}
+
+impl Cut {
+    /// An algorithm with a shortest message takes no shorter piece at the end: it goes with the one before.
+    pub(crate) fn settle(&mut self, imp: Impl) {
+        while let [.., before, last] = self.text[..] {
+            if last >= imp.shortest() {
+                break;
+            }
+            self.text.pop();
+            if let Some(end) = self.text.last_mut() {
+                *end = before + last;
+            }
+        }
+    }
+
+    /// `message` in pieces.
+    pub(crate) fn draw(imp: Impl, message: &Message, usable: &[Impl], rng: &mut SplitMix64) -> Cut {
+        let mut cut = Cut {
+            aad: pieces(message.aad.len(), 1, rng),
+            text: pieces(message.text.len(), unit(imp), rng),
+            other: rng.one_in(2).then(|| usable[rng.below(usable.len())]),
+            moves: rng.next_u64(),
+        };
+        cut.settle(imp);
+        cut
+    }
+}
+
+/// What pieces of a text have a multiple of, but for the last.
+pub(crate) fn unit(imp: Impl) -> usize {
+    match imp.kind() {
+        Kind::Hash => 1,
+        _ if imp.alg().contains("chacha") => 64,
+        _ => imp.block_size().max(16),
+    }
+}
+
+/// A length that `imp` takes, not shorter than `len`.
+pub(crate) fn whole(imp: Impl, len: usize) -> usize {
+    let len = len.max(imp.shortest());
+    match imp.kind() {
+        Kind::Skcipher => len.next_multiple_of(imp.block_size()),
+        _ => len,
+    }
+}
+
+pub(crate) fn bytes(rng: &mut SplitMix64, len: usize) -> Vec<u8> {
+    let mut bytes = vec![0; len];
+    rng.fill(&mut bytes);
+    bytes
+}
+
+/// Dense where paths branch, thin where they repeat: short ones mostly.
+fn length(rng: &mut SplitMix64) -> usize {
+    if rng.one_in(4096) {
+        return 4200 + rng.below(LONGEST - 4200 + 1);
+    }
+    match rng.below(64) {
+        0..=23 => rng.below(65),
+        24..=47 => rng.below(300),
+        48..=57 => rng.below(1100),
+        58..=61 => {
+            let unit = [64, 128, 256, 512, 1024][rng.below(5)];
+            (unit * (1 + rng.below(4200 / unit)) + rng.below(41)).saturating_sub(20)
+        }
+        _ => rng.below(4200),
+    }
+}
+
+fn pieces(len: usize, unit: usize, rng: &mut SplitMix64) -> Vec<usize> {
+    let mut pieces = Vec::new();
+    let mut left = len;
+    while left > 0 {
+        let most = [40, 300, 2000][rng.below(3)];
+        let n = (rng.below(most) / unit * unit).min(left);
+        // A piece of nothing is a piece.
+        pieces.push(n);
+        left -= n;
+        if left < unit || rng.one_in(8) {
+            pieces.push(left);
+            left = 0;
+        }
+    }
+    pieces
+}
+
+/// As the kernel's testmgr draws offsets: the last bytes of a page in a quarter, below 32 in three eighths,
+/// anywhere in the rest; and half of all at the guard pages, of these one in four at the lower one, which its
+/// two-page buffers have not.
+fn place(rng: &mut SplitMix64) -> Place {
+    if rng.one_in(2) {
+        return match rng.below(4) {
+            0 => Place::At(0),
+            _ => Place::End,
+        };
+    }
+    Place::At(match rng.below(8) {
+        0..=1 => PAGE - 1 - rng.below(128),
+        2..=4 => rng.below(32),
+        _ => rng.below(PAGE),
+    })
+}
+
+impl fmt::Display for Message {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} bytes", self.text.len())?;
+        if !self.key.is_empty() {
+            write!(f, ", {}-bit key", 8 * self.key.len())?;
+        }
+        if self.tag_size > 0 {
+            write!(
+                f,
+                ", {} associated, tag of {}",
+                self.aad.len(),
+                self.tag_size
+            )?;
+        }
+        Ok(())
+    }
+}
+
+impl fmt::Display for Layout {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.in_place {
+            true => write!(f, "in place ({})", self.dst)?,
+            false => write!(f, "source {}, destination {}", self.src, self.dst)?,
+        }
+        if let Some(cut) = &self.cut {
+            write!(f, ", in {} pieces", cut.aad.len() + cut.text.len())?;
+            if let Some(other) = cut.other {
+                write!(f, " in turn with {}", other.driver())?;
+            }
+        }
+        Ok(())
+    }
+}

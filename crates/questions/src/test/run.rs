@@ -1,0 +1,258 @@
+//! The suites' cases on many threads, with the same result for any number of threads.
+
+use std::io;
+use std::ops::Range;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::mpsc::{channel, Sender};
+use std::thread;
+
+use kiln_kernel::fpu::Context;
+
+use super::bench::{Bench, Replay};
+use super::case::{Case, Known, CONTEXTS};
+use super::family::Family;
+use super::suite::Suite;
+use super::tally::{Found, Tally};
+
+/// Cases a thread takes at a time.
+const CHUNK: u64 = 16;
+
+/// Cases of a suite on a family.
+pub struct Job {
+    family: Family,
+    suite: Suite,
+    known: Known,
+    seed: u64,
+    cases: Range<u64>,
+    /// The commands that repeat a case of each subject, but for ` --case N`.
+    replays: Vec<String>,
+    next: AtomicU64,
+}
+
+/// A job's result for one subject in one context.
+#[derive(Clone, Debug)]
+pub struct Part {
+    /// Which of the family's subjects.
+    pub subject: usize,
+    /// Where the calls were made from.
+    pub context: Context,
+    /// What was found.
+    pub tally: Tally,
+}
+
+impl Job {
+    /// The cases `cases` of `suite`; those of a suite that lists its cases are all of them. `tiers` goes before the
+    /// commands.
+    pub fn new(
+        family: Family,
+        suite: Suite,
+        seed: u64,
+        cases: Option<Range<u64>>,
+        tiers: &str,
+    ) -> Job {
+        let known = Known::of(&family, suite);
+        let listed = super::case::listed(suite, &family, &known);
+        let cases = cases.unwrap_or(0..listed.unwrap_or(0));
+        // A number beyond the list is nobody's case.
+        let cases = match listed {
+            Some(n) => cases.start.min(n)..cases.end.min(n),
+            None => cases,
+        };
+        let replays = family.subjects.iter().map(|s| {
+            format!(
+                "{tiers}kiln test '{}' --impl {} --suite {suite} --seed {seed}",
+                family.alg,
+                s.driver()
+            )
+        });
+        Job {
+            replays: replays.collect(),
+            next: AtomicU64::new(cases.start),
+            family,
+            suite,
+            known,
+            seed,
+            cases,
+        }
+    }
+
+    /// The suite.
+    pub fn suite(&self) -> Suite {
+        self.suite
+    }
+
+    /// Whose.
+    pub fn family(&self) -> &Family {
+        &self.family
+    }
+
+    /// Checks that it will report, about: what a bar goes by.
+    pub fn size(&self) -> u64 {
+        (self.cases.end - self.cases.start) * self.family.subjects.len() as u64
+    }
+
+    /// Where its calls are made from, in turn.
+    fn contexts(&self) -> &'static [Context] {
+        match self.suite.policy() {
+            Some(_) => &CONTEXTS,
+            None => &CONTEXTS[..1],
+        }
+    }
+
+    /// Rows it gives.
+    pub fn rows(&self) -> usize {
+        match self.size() {
+            0 => 0,
+            _ => {
+                let fit = self.family.subjects.iter().filter(|i| self.suite.fits(**i));
+                fit.count() * self.contexts().len()
+            }
+        }
+    }
+
+    /// Case `number`, for whoever replays it.
+    pub fn describe(&self, number: u64) -> String {
+        match Case::draw(self.suite, &self.family, &self.known, self.seed, number) {
+            Ok(case) => format!("case {number}: {case}"),
+            Err(e) => format!("case {number}: {e}"),
+        }
+    }
+
+    /// Do some of it, until there is nothing left or `stop`; `between` the cases.
+    pub(crate) fn work(
+        &self,
+        bench: &mut Bench,
+        stop: &AtomicBool,
+        progress: &(dyn Fn(u64) + Sync),
+        between: &mut dyn FnMut(),
+    ) -> Vec<Found> {
+        let contexts = self.contexts().len() as u64;
+        let subjects = match self.size() {
+            0 => 0,
+            _ => self.family.subjects.len(),
+        };
+        let mut found = vec![Found::default(); subjects * contexts as usize];
+        while !stop.load(Ordering::Relaxed) {
+            let start = self.next.fetch_add(CHUNK, Ordering::Relaxed);
+            if start >= self.cases.end {
+                break;
+            }
+            let end = self.cases.end.min(start + CHUNK);
+            for n in start..end {
+                between();
+                let case = Case::draw(self.suite, &self.family, &self.known, self.seed, n);
+                for (i, subject) in self.family.subjects.iter().enumerate() {
+                    let found = &mut found[i * contexts as usize + (n % contexts) as usize];
+                    let (checks, result) = match &case {
+                        Ok(case) => case.check(bench, *subject, Replay(&self.replays[i], n)),
+                        Err(e) => (1, Err(e.clone())),
+                    };
+                    found.cases += checks;
+                    if let Err(what) = result {
+                        let told = match (&case, found.tells(n)) {
+                            (Ok(case), true) => format!("{what} (case {n}: {case})"),
+                            _ => what,
+                        };
+                        found.fail(n, told);
+                    }
+                }
+            }
+            progress((end - start) * self.family.subjects.len() as u64);
+        }
+        found
+    }
+
+    fn parts(&self, found: Vec<Found>) -> Vec<Part> {
+        let contexts = self.contexts();
+        let of = |(i, found): (usize, Found)| {
+            let subject = i / contexts.len();
+            Part {
+                subject,
+                context: contexts[i % contexts.len()],
+                tally: found.tally(&self.replays[subject]),
+            }
+        };
+        found.into_iter().enumerate().map(of).collect()
+    }
+}
+
+/// A share of all jobs: with a bench of its own, each in order.
+pub(crate) struct Share<'a> {
+    pub jobs: &'a [Job],
+    done: Sender<(usize, Vec<Found>)>,
+    stop: &'a AtomicBool,
+    progress: &'a (dyn Fn(u64) + Sync),
+}
+
+impl Share<'_> {
+    /// Do job `i`.
+    pub(crate) fn job(&self, i: usize, bench: &mut Bench, between: &mut dyn FnMut()) {
+        let found = self.jobs[i].work(bench, self.stop, self.progress, between);
+        // Nobody listens once the run has ended with an error.
+        let _ = self.done.send((i, found));
+    }
+}
+
+/// Run `jobs` on `threads` threads, each thread by `worker`, which must do every job of its share once and in order.
+/// `tell` has each job's parts in order, from this thread.
+pub(crate) fn run(
+    jobs: &[Job],
+    threads: usize,
+    stop: &AtomicBool,
+    progress: &(dyn Fn(u64) + Sync),
+    worker: &(dyn Fn(usize, &Share<'_>) -> io::Result<()> + Sync),
+    tell: &mut dyn FnMut(&Job, Vec<Part>),
+) -> io::Result<()> {
+    let threads = threads.max(1);
+    let (done, results) = channel();
+    thread::scope(|scope| {
+        let spawned: Vec<_> = (0..threads)
+            .map(|i| {
+                let share = Share {
+                    jobs,
+                    done: done.clone(),
+                    stop,
+                    progress,
+                };
+                scope.spawn(move || worker(i, &share))
+            })
+            .collect();
+        drop(done);
+        let mut sums: Vec<(usize, Vec<Found>)> = vec![(0, Vec::new()); jobs.len()];
+        let mut told = 0;
+        for (i, found) in results {
+            let (parts, sum) = &mut sums[i];
+            *parts += 1;
+            if sum.is_empty() {
+                *sum = found;
+            } else {
+                sum.iter_mut().zip(found).for_each(|(s, f)| s.add(f));
+            }
+            while let Some((parts, sum)) = sums.get_mut(told).filter(|s| s.0 == threads) {
+                debug_assert_eq!(*parts, threads);
+                tell(&jobs[told], jobs[told].parts(std::mem::take(sum)));
+                told += 1;
+            }
+        }
+        spawned.into_iter().try_for_each(|t| {
+            t.join()
+                .unwrap_or_else(|panic| std::panic::resume_unwind(panic))
+        })
+    })
+}
+
+/// A worker that does nothing but the jobs.
+pub(crate) fn plain(_: usize, share: &Share<'_>) -> io::Result<()> {
+    let mut bench = Bench::new()?;
+    (0..share.jobs.len()).for_each(|i| share.job(i, &mut bench, &mut || ()));
+    Ok(())
+}
+
+/// One job alone: a part for each of its subjects and contexts.
+pub fn one(job: Job, threads: usize, stop: &AtomicBool) -> io::Result<Vec<Part>> {
+    let mut all = Vec::new();
+    run(&[job], threads, stop, &|_| (), &plain, &mut |_, parts| {
+        all = parts
+    })?;
+    Ok(all)
+}

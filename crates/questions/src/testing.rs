@@ -1,0 +1,51 @@
+//! Records for the tests of headlines, and times for those of the survey's parts.
+
+use kiln_question::child::Left;
+use kiln_question::survey::{Answer, Means, Part, Row, Slot, Topic};
+use serde_json::{json, Value};
+
+/// The answer of a process that left these rows.
+pub(crate) fn answer(part: &'static Part, rows: Value) -> Answer {
+    let record = json!({"command": "x", "rows": rows, "notes": []});
+    let left = Left {
+        status: Ok(0),
+        output: record.to_string().into_bytes(),
+        said: None,
+    };
+    Answer::of(part, left)
+}
+
+/// The headlines about a topic.
+pub(crate) fn sentences(topic: &Topic, answers: &[Answer]) -> Vec<String> {
+    let rows = crate::headlines(topic, answers).into_iter();
+    rows.map(|r| r.headline.unwrap()).collect()
+}
+
+/// The only row about a topic.
+pub(crate) fn one(topic: &Topic, answers: &[Answer]) -> Row {
+    let rows = crate::headlines(topic, answers);
+    assert_eq!(rows.len(), 1, "{rows:?}");
+    rows.into_iter().next().unwrap()
+}
+
+/// Whether all answers together show a failed check.
+pub(crate) fn fails(answers: &[Answer]) -> bool {
+    let mut all = crate::survey().into_iter();
+    all.any(|contribution| (contribution.failed)(answers))
+}
+
+/// The arguments of a part that has so many seconds, and the value of their `--seconds`.
+pub(crate) fn slot_seconds(part: &Part, seconds: f64) -> (Vec<String>, f64) {
+    let means = Means {
+        compilers: vec!["gcc-12".to_string()],
+        tree: None,
+    };
+    let args = (part.args)(&Slot {
+        seconds,
+        processes: 1,
+        means: &means,
+    });
+    let at = args.iter().position(|a| a == "--seconds").unwrap();
+    let seconds = args[at + 1].parse().unwrap();
+    (args, seconds)
+}

@@ -1,0 +1,285 @@
+//! What a candidate is called with: messages, IVs and room for the results, stored as a user stores them.
+
+use kiln_measure::SplitMix64;
+
+use super::shape::Shape;
+
+/// Distinct messages of a set, where they are short.
+pub(super) const MESSAGES: usize = 256;
+/// Bytes of all messages of a set, where they are long.
+const BYTES: usize = 256 << 10;
+/// Fewest messages of a set, however long.
+const FEWEST: usize = 8;
+/// Cache line.
+const LINE: usize = 64;
+/// Page; also the distance at which processors mistake a store for a load's.
+pub(super) const PAGE: usize = 4096;
+/// What the space between results holds, to see whether it was written to.
+const CANARY: u8 = 0xa5;
+/// IVs are stored in units of this many bytes.
+pub(crate) const IV_UNIT: usize = 16;
+
+/// Bytes whose first lies at a chosen place in its page.
+#[derive(Debug)]
+pub(super) struct Placed {
+    memory: Vec<u8>,
+    offset: usize,
+    len: usize,
+}
+
+impl Placed {
+    pub(super) fn new(len: usize, in_page: usize, fill: u8) -> Placed {
+        let memory = vec![fill; len + PAGE + in_page];
+        let offset = memory.as_ptr().align_offset(PAGE) + in_page;
+        Placed {
+            memory,
+            offset,
+            len,
+        }
+    }
+
+    pub(super) fn bytes(&self) -> &[u8] {
+        &self.memory[self.offset..self.offset + self.len]
+    }
+
+    pub(super) fn bytes_mut(&mut self) -> &mut [u8] {
+        &mut self.memory[self.offset..self.offset + self.len]
+    }
+}
+
+/// Messages of one shape with their IVs, and where their results go (out of place).
+///
+/// Message i is at `i * src_stride`, its result at `i * dst_stride`; strides are odd numbers of cache lines, so that
+/// the messages spread over all sets of a cache. Destinations start half a page after sources, modulo a page: a load
+/// never lies a multiple of 4 KiB from a recent store, which some processors would take for a dependency. The same
+/// for all candidates.
+#[derive(Debug)]
+pub struct Messages {
+    /// What each looks like, and what is to be done with it.
+    pub shape: Shape,
+    /// Each call's IV is the first bytes of the last one's result.
+    pub chained: bool,
+    /// Bytes from one source to the next.
+    pub src_stride: usize,
+    /// Bytes from one destination to the next.
+    pub dst_stride: usize,
+    count: usize,
+    ivs: Vec<[u8; IV_UNIT]>,
+    src: Placed,
+    dst: Placed,
+}
+
+/// Where a result is not what it should be.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Wrong {
+    /// Which message.
+    pub message: usize,
+    /// Which byte of its result; from the result's end on, of the space after it.
+    pub byte: usize,
+}
+
+fn stride(len: usize) -> usize {
+    (len.div_ceil(LINE) | 1) * LINE
+}
+
+/// Units of one IV; one even where there is none, so that every message has an entry.
+fn iv_units(iv: usize) -> usize {
+    iv.div_ceil(IV_UNIT).max(1)
+}
+
+impl Messages {
+    /// Random ones.
+    pub fn random(shape: Shape, chained: bool, rng: &mut SplitMix64) -> Messages {
+        let count = (BYTES / shape.len.max(1)).clamp(FEWEST, MESSAGES);
+        Messages::so_many(count, shape, chained, rng)
+    }
+
+    /// So many random ones.
+    pub fn so_many(count: usize, shape: Shape, chained: bool, rng: &mut SplitMix64) -> Messages {
+        let mut ivs = vec![[0; IV_UNIT]; count * iv_units(shape.iv)];
+        ivs.iter_mut().for_each(|iv| rng.fill(iv));
+        let (src_stride, dst_stride) = (stride(shape.src()), stride(shape.dst()));
+        let mut src = Placed::new(count * src_stride, 0, 0);
+        rng.fill(src.bytes_mut());
+        Messages {
+            shape,
+            chained,
+            src_stride,
+            dst_stride,
+            count,
+            ivs,
+            src,
+            dst: Placed::new(count * dst_stride, PAGE / 2, CANARY),
+        }
+    }
+
+    /// The same messages in memory of their own, nothing in the results.
+    pub fn afresh(&self) -> Messages {
+        let mut src = Placed::new(self.src.len, 0, 0);
+        src.bytes_mut().copy_from_slice(self.src.bytes());
+        Messages {
+            ivs: self.ivs.clone(),
+            src,
+            dst: Placed::new(self.dst.len, PAGE / 2, CANARY),
+            ..*self
+        }
+    }
+
+    /// How many.
+    pub fn count(&self) -> usize {
+        self.count
+    }
+
+    /// Units of [`IV_UNIT`] bytes from one IV to the next.
+    pub fn iv_units(&self) -> usize {
+        iv_units(self.shape.iv)
+    }
+
+    /// IVs, sources, destinations.
+    pub fn parts(&mut self) -> (&[[u8; IV_UNIT]], &[u8], &mut [u8]) {
+        (&self.ivs, self.src.bytes(), self.dst.bytes_mut())
+    }
+
+    /// The IVs, to be made such as an algorithm takes.
+    pub fn ivs_mut(&mut self) -> impl Iterator<Item = &mut [u8]> {
+        let (units, len) = (self.iv_units(), self.shape.iv);
+        self.ivs
+            .chunks_mut(units)
+            .map(move |iv| &mut iv.as_flattened_mut()[..len])
+    }
+
+    /// Source i, all of it, its IV and its result, to be changed.
+    pub fn one_mut(&mut self, i: usize) -> (&[u8], &mut [u8]) {
+        let units = self.iv_units();
+        let at = i * self.src_stride;
+        (
+            &self.ivs[i * units..][..units].as_flattened()[..self.shape.iv],
+            &mut self.src.bytes_mut()[at..at + self.shape.src()],
+        )
+    }
+
+    /// Source i, all of it.
+    pub fn source(&self, i: usize) -> &[u8] {
+        &self.src.bytes()[i * self.src_stride..][..self.shape.src()]
+    }
+
+    /// Result i, all of it.
+    pub fn result(&self, i: usize) -> &[u8] {
+        let at = i * self.dst_stride;
+        &self.dst.bytes()[at..at + self.shape.dst()]
+    }
+
+    /// Forgets the results.
+    pub fn wipe(&mut self) {
+        self.dst.bytes_mut().fill(CANARY);
+    }
+
+    /// Whether the first `calls` results are those of `right`, and nothing was written between them.
+    pub fn compare(&self, right: &Messages, calls: u64) -> Result<(), Wrong> {
+        let calls = usize::try_from(calls).unwrap_or(usize::MAX);
+        let (got, want) = (self.dst.bytes(), right.dst.bytes());
+        let (first, len) = (self.shape.unsaid(), self.shape.dst());
+        for message in 0..self.count().min(calls) {
+            let at = message * self.dst_stride;
+            let fault = |byte| Err(Wrong { message, byte });
+            if let Some(byte) = (first..len).find(|b| got[at + b] != want[at + b]) {
+                return fault(byte);
+            }
+            let between = &got[at + len..at + self.dst_stride];
+            if let Some(byte) = between.iter().position(|&b| b != CANARY) {
+                return fault(len + byte);
+            }
+        }
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::shape::{Kind, Op};
+    use super::*;
+
+    fn some(len: usize) -> Messages {
+        let shape = Shape::skcipher(Op::Encrypt, len, 16);
+        Messages::random(shape, false, &mut SplitMix64(1))
+    }
+
+    #[test]
+    fn as_many_as_there_should_be_and_apart() {
+        for (len, count, stride) in [
+            (16, 256, 64),
+            (64, 256, 64),
+            (65, 256, 192),
+            (128, 256, 192),
+            (1024, 256, 1088),
+            (1420, 184, 1472),
+            (16384, 16, 16448),
+            (1 << 20, 8, (1 << 20) + 64),
+        ] {
+            let m = some(len);
+            assert_eq!((m.count(), m.src_stride), (count, stride), "{len}");
+            assert_eq!(m.src_stride, m.dst_stride);
+            assert_eq!(m.src_stride / LINE % 2, 1, "{len}");
+        }
+    }
+
+    #[test]
+    fn placed_as_promised_and_equal_afresh() {
+        let mut m = some(100);
+        let mut again = m.afresh();
+        assert_eq!(m.one_mut(7), again.one_mut(7));
+        let other = again.one_mut(8).1.to_vec();
+        assert_ne!(m.one_mut(7).1, other);
+        let (ivs, src, dst) = m.parts();
+        assert_eq!(src.as_ptr() as usize % PAGE, 0);
+        assert_eq!(dst.as_ptr() as usize % PAGE, PAGE / 2);
+        assert!(ivs.windows(2).all(|w| w[0] != w[1]));
+    }
+
+    #[test]
+    fn ivs_have_their_length() {
+        for (iv, units) in [(0, 1), (8, 1), (16, 1), (24, 2), (32, 2)] {
+            let shape = Shape::skcipher(Op::Encrypt, 64, iv);
+            let mut m = Messages::random(shape, false, &mut SplitMix64(1));
+            assert_eq!(m.iv_units(), units);
+            assert_eq!(m.parts().0.len(), 256 * units);
+            assert!(m.ivs_mut().all(|x| x.len() == iv));
+            assert_eq!(m.one_mut(255).0.len(), iv);
+        }
+    }
+
+    #[test]
+    fn one_wrong_bit_or_one_byte_beyond_is_found() {
+        let mut right = some(100);
+        right.parts().2.fill(CANARY);
+        let mut m = right.afresh();
+        assert_eq!(m.compare(&right, 256), Ok(()));
+        let stride = m.dst_stride;
+        m.parts().2[3 * stride + 99] ^= 0x10;
+        let wrong = |message, byte| Err(Wrong { message, byte });
+        assert_eq!(m.compare(&right, 256), wrong(3, 99));
+        assert_eq!(m.compare(&right, 3), Ok(()));
+        m.wipe();
+        m.parts().2[3 * stride + 100] ^= 0x10;
+        assert_eq!(m.compare(&right, 256), wrong(3, 100));
+    }
+
+    #[test]
+    fn room_for_associated_data_need_not_be_written() {
+        let shape = Shape {
+            kind: Kind::Aead,
+            prefix: 16,
+            tag: 16,
+            ..Shape::skcipher(Op::Encrypt, 64, 12)
+        };
+        let right = Messages::random(shape, false, &mut SplitMix64(1));
+        let mut m = right.afresh();
+        m.parts().2[15] ^= 1;
+        assert_eq!(m.compare(&right, 256), Ok(()));
+        m.parts().2[16] ^= 1;
+        assert!(m.compare(&right, 256).is_err());
+        m.wipe();
+        m.parts().2[16 + 64 + 15] ^= 1;
+        assert_eq!(m.compare(&right, 1).unwrap_err().byte, 95);
+    }
+}

@@ -1,0 +1,36 @@
+//! What several questions time: Kiln's implementations, libraries and kernel trees, all on the same messages, with answers
+//! checked before and after.
+//!
+//! | file | contents |
+//! |---|---|
+//! | `shape.rs` | what one call looks like |
+//! | `level.rs` | whether functions or requests are called, and where the buffers of requests are |
+//! | `messages.rs`, `pages.rs` | the messages of a shape, and their memory |
+//! | `candidate.rs` | something that can be timed, and the judge of its answers |
+//! | `source.rs` | where candidates come from: the trait `Source` |
+//! | `own.rs`, `requests.rs` | Kiln's own implementations: functions, and requests to the crypto API |
+//! | `tree/` | a hosted kernel tree |
+//! | `bench.rs` | candidates timed in turns, and their answers checked |
+
+mod bench;
+mod candidate;
+mod level;
+mod messages;
+mod own;
+mod pages;
+pub(crate) mod requests;
+mod shape;
+mod source;
+mod tree;
+
+pub(crate) use bench::{bench, Entry, Reference};
+#[cfg(test)]
+pub(crate) use candidate::Takes;
+pub(crate) use candidate::{Candidate, Judge, Run, KILN};
+pub(crate) use level::{Layout, Level};
+pub(crate) use messages::{Messages, IV_UNIT};
+pub(crate) use own::Own;
+pub(crate) use shape::Op;
+pub(crate) use shape::{Kind, Shape};
+pub(crate) use source::{Choice, Source, Spec, Work};
+pub(crate) use tree::Tree;

@@ -1,0 +1,290 @@
+//! Kiln's own implementations as candidates.
+
+use std::cell::RefCell;
+use std::rc::Rc;
+
+use kiln_kernel::calls::Calls;
+use kiln_kernel::cipher::{self, Context, Impl};
+use kiln_question::algorithm::usable_impl;
+use kiln_question::{Algorithm, Error};
+
+use super::candidate::{Candidate, Judge, Run, Takes, KILN};
+use super::level::{Layout, Level};
+use super::messages::{Messages, IV_UNIT};
+use super::requests;
+use super::shape::{Kind, Op};
+use super::source::{key_bytes, Choice, Source, Spec, Work};
+
+/// All of `kernel/`: its functions, or the drivers that its crypto API has of them.
+pub enum Own {
+    /// Called directly.
+    Functions,
+    /// Asked by requests, with memory laid out so.
+    Requests(Layout),
+    /// Those requests that libraries' calls are compared with, beside the functions.
+    Calls,
+}
+
+impl Own {
+    fn level(&self) -> Level {
+        match self {
+            Own::Functions => Level::Primitive,
+            Own::Requests(_) | Own::Calls => Level::Api,
+        }
+    }
+
+    fn candidate(&self, imp: Impl, work: &Work) -> Result<Candidate<'static>, Error> {
+        match self {
+            Own::Functions => {
+                let run = run_impl(imp, context(imp, work)?, work.op, false);
+                Ok(Candidate {
+                    takes: work.spec.takes,
+                    ..Candidate::primitive(imp.driver(), KILN, Some(imp.tier().name()), run)
+                })
+            }
+            Own::Requests(layout) => requests::candidate(imp, work, *layout),
+            Own::Calls => requests::candidate(imp, work, Layout::Plain),
+        }
+    }
+}
+
+/// Bytes of associated data, as in IPsec and in tcrypt.
+const AAD: usize = 16;
+/// Bytes of the keys of what takes any key.
+const ANY_KEY: [usize; 5] = [16, 20, 32, 48, 64];
+
+impl Source for Own {
+    fn algorithms(&self) -> Vec<Spec> {
+        if matches!(self, Own::Calls) {
+            return Vec::new();
+        }
+        Algorithm::all().into_iter().map(spec).collect()
+    }
+
+    fn names(&self, alg: &str) -> Vec<(String, Level)> {
+        let impls = Algorithm::named(alg).map_or_else(Vec::new, Algorithm::impls);
+        let many = impls.iter().filter(|i| i.lanes().is_some());
+        let many = many.map(|i| (many_name(*i), Level::Primitive));
+        let names = impls.iter().map(|i| (i.driver().to_string(), self.level()));
+        match self {
+            Own::Functions => names.chain(many).collect(),
+            Own::Requests(_) => names.collect(),
+            // As many as will be measured.
+            Own::Calls => names.rev().take(2).collect(),
+        }
+    }
+
+    fn usable(&self, alg: &str, name: &str) -> Result<(), Error> {
+        match Algorithm::named(alg) {
+            Some(alg) => {
+                let impls = alg.impls();
+                let is = |i: &&Impl| i.driver() == name || many_name(**i) == name;
+                match impls.iter().find(is) {
+                    Some(imp) => usable_impl(alg, imp.driver()).map(|_| ()),
+                    None => Ok(()),
+                }
+            }
+            None => Ok(()),
+        }
+    }
+
+    fn candidates(
+        &self,
+        work: &Work,
+        choice: Choice,
+        notes: &mut Vec<String>,
+    ) -> Result<Vec<Candidate<'_>>, Error> {
+        let Some(alg) = named(work) else {
+            return Ok(Vec::new());
+        };
+        let requests = self.level() == Level::Api;
+        if requests && choice.latency {
+            notes.push(
+                "requests are not made to depend on each other: no figures with --latency".into(),
+            );
+            return Ok(Vec::new());
+        }
+        // Who asks the crypto API for an algorithm gets the best.
+        let impls = match (self, choice.impls.is_empty()) {
+            (Own::Requests(_), true) => vec![alg.best()],
+            (Own::Calls, true) => called(alg),
+            _ => alg.impls(),
+        };
+        let mut found = Vec::new();
+        for imp in impls {
+            if self.level() == Level::Primitive {
+                found.extend(many(imp, work, choice)?);
+            }
+            if !choice.wants(imp.driver(), self.level()) {
+                continue;
+            }
+            if imp.tier().usable() {
+                found.push(self.candidate(imp, work)?);
+            } else if choice.impls.is_empty() {
+                let why = kiln_question::tiers::reason(imp.tier());
+                notes.push(format!("tier {}: {why}: no rows of it", imp.tier()));
+            }
+        }
+        Ok(found)
+    }
+
+    fn judge(&self, work: &Work) -> Result<Option<Judge<'_>>, Error> {
+        let Some(alg) = named(work).filter(|_| !matches!(self, Own::Calls)) else {
+            return Ok(None);
+        };
+        let imp = alg.any();
+        Ok(Some(Judge {
+            name: imp.driver().to_string(),
+            run: run_impl(imp, context(imp, work)?, work.op, false),
+        }))
+    }
+}
+
+/// The algorithm, unless it is asked for in a shape that others have.
+fn named(work: &Work) -> Option<Algorithm> {
+    Algorithm::named(&work.spec.name).filter(|alg| spec(*alg).prefix == work.spec.prefix)
+}
+
+fn spec(alg: Algorithm) -> Spec {
+    let imp = alg.any();
+    let kind = match imp.kind() {
+        cipher::Kind::Skcipher => Kind::Skcipher,
+        cipher::Kind::Aead => Kind::Aead,
+        cipher::Kind::Hash => Kind::Hash,
+    };
+    let aead = kind == Kind::Aead;
+    Spec {
+        name: alg.name().into(),
+        kind,
+        key_bits: key_bits(alg),
+        iv: imp.iv_size(),
+        prefix: if aead { AAD } else { 0 },
+        tag: if aead { imp.digest_size() } else { 0 },
+        digest: match kind {
+            Kind::Hash => imp.digest_size(),
+            _ => 0,
+        },
+        takes: Takes {
+            least: alg.shortest(),
+            multiple: alg.block(),
+            ..Takes::default()
+        },
+    }
+}
+
+/// Sizes of its keys as rows have them.
+fn key_bits(alg: Algorithm) -> Vec<u32> {
+    let mut sizes = alg.any().key_sizes();
+    if sizes.is_empty() {
+        return vec![0];
+    }
+    if sizes.len() > ANY_KEY.len() {
+        sizes.retain(|size| ANY_KEY.contains(size));
+    }
+    let bits_of = |size: usize| (1..=size as u32).find(|n| key_bytes(alg.name(), 8 * n) == size);
+    sizes
+        .into_iter()
+        .filter_map(bits_of)
+        .map(|n| 8 * n)
+        .collect()
+}
+
+fn context(imp: Impl, work: &Work) -> Result<Rc<Context>, Error> {
+    Context::new(imp, &work.key)
+        .map(Rc::new)
+        .map_err(|e| Error::Failed(format!("{}: a key of {} bytes", imp.driver(), e.0)))
+}
+
+/// `kernel/`'s word for the operation.
+pub(super) fn cipher_op(op: Op) -> cipher::Op {
+    match op {
+        Op::Decrypt => cipher::Op::Decrypt,
+        _ => cipher::Op::Encrypt,
+    }
+}
+
+/// The best driver, and if that uses 512-bit vectors, the best of those that do not.
+fn called(alg: Algorithm) -> Vec<Impl> {
+    let best = alg.best();
+    let narrow = |i: &Impl| i.tier().usable() && i.tier().bits() < 512;
+    let mut all = vec![best];
+    if best.tier().bits() == 512 {
+        all.extend(alg.impls().into_iter().rfind(narrow));
+    }
+    all
+}
+
+/// What an implementation's function for many messages is called.
+fn many_name(imp: Impl) -> String {
+    format!("{}-many", imp.driver())
+}
+
+/// That function as a candidate, if it has one and it is for this.
+fn many(imp: Impl, work: &Work, choice: Choice) -> Result<Option<Candidate<'static>>, Error> {
+    let wanted = choice.wants(&many_name(imp), Level::Primitive) && !choice.latency;
+    let has = imp.lanes().is_some() && imp.tier().usable() && work.op == Op::Encrypt;
+    if !(wanted && has) {
+        return Ok(None);
+    }
+    let run = run_impl(imp, context(imp, work)?, work.op, true);
+    Ok(Some(Candidate {
+        takes: work.spec.takes,
+        together: true,
+        ..Candidate::primitive(many_name(imp), KILN, Some(imp.tier().name()), run)
+    }))
+}
+
+/// Messages as `kernel/` takes them; `iv_room` is resized to be as long as the IVs.
+pub(super) fn cipher_messages<'a>(
+    op: Op,
+    iv_room: &'a mut Vec<u8>,
+    messages: &'a mut Messages,
+) -> kiln_kernel::messages::Messages<'a> {
+    let (shape, count) = (messages.shape, messages.count());
+    let (src_stride, dst_stride) = (messages.src_stride, messages.dst_stride);
+    let iv_stride = match shape.iv {
+        0 => 0,
+        _ => messages.iv_units() * IV_UNIT,
+    };
+    iv_room.resize(count * iv_stride, 0);
+    let (ivs, src, dst) = messages.parts();
+    kiln_kernel::messages::Messages {
+        op: cipher_op(op),
+        src,
+        dst,
+        ivs: ivs.as_flattened(),
+        iv_room,
+        src_stride,
+        dst_stride,
+        iv_stride,
+        len: shape.len,
+        prefix: shape.prefix,
+        tag_size: shape.tag,
+        count,
+    }
+}
+
+/// The calls of an implementation, in one FPU section; of a queue of messages each, if it is to do `many`.
+pub(super) fn run_impl(imp: Impl, ctx: Rc<Context>, op: Op, many: bool) -> Run<'static> {
+    let work = RefCell::new(Vec::new());
+    Box::new(move |messages: &mut Messages, calls| {
+        let (shape, chained) = (messages.shape, messages.chained);
+        let mut work = work.borrow_mut();
+        // ESP's IV is the end of what a request calls associated data, and is not authenticated (RFC 4106, 5).
+        let aad_len = match imp.alg().starts_with("rfc4106(") {
+            true => shape.prefix.saturating_sub(shape.iv),
+            false => shape.prefix,
+        };
+        let mut all = Calls {
+            aad_len,
+            chained,
+            many,
+            ..Calls::new(cipher_messages(op, &mut work, messages))
+        };
+        match all.run(imp, &ctx, calls) {
+            Ok(0) => Ok(()),
+            Ok(n) => Err(format!("{n} of {calls} right tags refused")),
+            Err(e) => Err(e.to_string()),
+        }
+    })
+}

@@ -1,0 +1,121 @@
+//! Kiln's own implementations asked through Kiln's crypto API.
+
+use std::cell::RefCell;
+
+use kiln_kernel::cipher::Impl;
+use kiln_kernel::crypto::{Driver, Errno, Repeat};
+use kiln_kernel::messages::Lens;
+use kiln_question::Error;
+
+use super::candidate::{Candidate, Run, KILN};
+use super::level::{Layout, Level};
+use super::messages::Messages;
+use super::own::{cipher_messages, cipher_op};
+use super::pages::Pages;
+use super::shape::{Kind, Op, Shape};
+use super::source::Work;
+
+/// An implementation's driver as a candidate.
+pub(crate) fn candidate(
+    imp: Impl,
+    work: &Work,
+    layout: Layout,
+) -> Result<Candidate<'static>, Error> {
+    let fault = |what: &str, e| Error::Failed(format!("{}: {what}: {e}", imp.driver()));
+    let mut driver = Driver::open(imp).map_err(|e| fault("the crypto API has none", e))?;
+    if !work.key.is_empty() {
+        let set = driver.set_key(&work.key);
+        set.map_err(|e| fault("a key is refused", e))?;
+    }
+    let run = match layout {
+        Layout::Plain => each(driver, work.op),
+        Layout::Tcrypt => again(driver, work.op, work.key.len()),
+    };
+    Ok(Candidate {
+        level: Level::Api,
+        takes: work.spec.takes,
+        ..Candidate::primitive(imp.driver(), KILN, Some(imp.tier().name()), run)
+    })
+}
+
+fn lens(shape: Shape) -> Lens {
+    Lens {
+        assoc: shape.prefix,
+        text: shape.len,
+        tag: shape.tag,
+        digest: shape.digest,
+    }
+}
+
+/// What went wrong; nothing may be put off, for what was timed would not be the driver.
+fn told(answer: Result<u64, Errno>, calls: u64) -> Result<(), String> {
+    match answer {
+        Ok(0) => Ok(()),
+        Ok(later) => Err(format!("{later} of {calls} requests answered later")),
+        Err(e) => Err(format!("a request fails: {e}")),
+    }
+}
+
+/// A request for each message, made afresh.
+fn each(driver: Driver, op: Op) -> Run<'static> {
+    let state = RefCell::new((driver, Vec::new()));
+    Box::new(move |messages: &mut Messages, calls| {
+        let (driver, work) = &mut *state.borrow_mut();
+        let mut all = cipher_messages(op, work, messages);
+        told(driver.run(&mut all, calls), calls)
+    })
+}
+
+/// What is asked again and again: the driver, its memory, an IV.
+struct Repeated {
+    driver: Driver,
+    pages: Option<Pages>,
+    iv: Vec<u8>,
+}
+
+/// One request over pages. In place, the answer of the first call is the one that is looked at.
+fn again(driver: Driver, op: Op, key: usize) -> Run<'static> {
+    let state = RefCell::new(Repeated {
+        driver,
+        pages: None,
+        iv: Vec::new(),
+    });
+    Box::new(move |messages: &mut Messages, calls| {
+        let Repeated { driver, pages, iv } = &mut *state.borrow_mut();
+        let shape = messages.shape;
+        if pages.as_ref().is_none_or(|p| p.shape() != shape) {
+            *pages = Some(Pages::new(shape, key));
+        }
+        let pages = pages.as_mut().expect("made just now");
+        pages.fill(messages);
+        iv.clear();
+        iv.extend(&messages.parts().0.as_flattened()[..shape.iv]);
+        let first = if pages.in_place() {
+            calls.min(1)
+        } else {
+            calls
+        };
+        for calls in [first, calls - first] {
+            let (src, dst) = pages.pieces();
+            let digest = match shape.kind {
+                Kind::Hash => &mut messages.parts().2[..shape.digest],
+                _ => &mut [],
+            };
+            let mut request = Repeat {
+                op: cipher_op(op),
+                src: &src,
+                dst: &dst,
+                iv,
+                digest,
+                lens: lens(shape),
+            };
+            // SAFETY: the pieces lie in `pages` one behind the other; the two lists are one, or have only the
+            // associated data in common, at the same place and not written.
+            told(unsafe { driver.repeat(&mut request, calls) }, calls)?;
+            if calls == first {
+                pages.answer(messages);
+            }
+        }
+        Ok(())
+    })
+}

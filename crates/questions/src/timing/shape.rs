@@ -1,0 +1,182 @@
+//! What one call takes and gives: its kind, its operation, and how many bytes of what.
+
+use std::fmt;
+
+use kiln_question::{unknown, Error};
+
+/// Kinds of algorithms that can be timed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Kind {
+    /// A cipher: as many bytes out as in.
+    Skcipher,
+    /// A cipher with associated data and a tag.
+    Aead,
+    /// A hash, a MAC or a checksum: a digest of fixed size.
+    Hash,
+    /// A key agreement: a secret of fixed size.
+    Kpp,
+}
+
+impl Kind {
+    /// The operations it has, the usual one first.
+    pub fn ops(self) -> &'static [Op] {
+        match self {
+            Kind::Skcipher | Kind::Aead => &[Op::Encrypt, Op::Decrypt],
+            Kind::Hash => &[Op::Digest],
+            Kind::Kpp => &[Op::Derive],
+        }
+    }
+}
+
+/// What is done with a message.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Op {
+    /// Plaintext in, ciphertext out.
+    Encrypt,
+    /// The inverse.
+    Decrypt,
+    /// Message in, digest out.
+    Digest,
+    /// Public value in, secret out.
+    Derive,
+}
+
+impl Op {
+    /// As rows and flags have it.
+    pub fn name(self) -> &'static str {
+        match self {
+            Op::Encrypt => "encrypt",
+            Op::Decrypt => "decrypt",
+            Op::Digest => "digest",
+            Op::Derive => "derive",
+        }
+    }
+
+    /// The operation of this name.
+    pub fn parse(name: &str) -> Result<Op, Error> {
+        let all = [Op::Encrypt, Op::Decrypt, Op::Digest, Op::Derive];
+        all.into_iter()
+            .find(|op| op.name() == name)
+            .ok_or_else(|| unknown("operation", name, &all.map(Op::name)))
+    }
+}
+
+impl fmt::Display for Op {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.pad(self.name())
+    }
+}
+
+/// One call's bytes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct Shape {
+    /// What it is.
+    pub kind: Kind,
+    /// What is done.
+    pub op: Op,
+    /// Bytes of the message: what a row's length is.
+    pub len: usize,
+    /// Bytes of an IV; 0 if there is none.
+    pub iv: usize,
+    /// Bytes before the message in the source: an AEAD's associated data, a MAC's key of one time.
+    pub prefix: usize,
+    /// Bytes of an AEAD's tag, behind the ciphertext.
+    pub tag: usize,
+    /// Bytes of a digest or a secret.
+    pub digest: usize,
+}
+
+impl Shape {
+    /// A cipher's message.
+    pub fn skcipher(op: Op, len: usize, iv: usize) -> Shape {
+        Shape {
+            kind: Kind::Skcipher,
+            op,
+            len,
+            iv,
+            prefix: 0,
+            tag: 0,
+            digest: 0,
+        }
+    }
+
+    /// Bytes of the source.
+    pub fn src(&self) -> usize {
+        let tag = match (self.kind, self.op) {
+            (Kind::Aead, Op::Decrypt) => self.tag,
+            _ => 0,
+        };
+        self.prefix + self.len + tag
+    }
+
+    /// Bytes of the destination. An AEAD's begins with room for the associated data, which need not be written.
+    pub fn dst(&self) -> usize {
+        match (self.kind, self.op) {
+            (Kind::Skcipher, _) => self.len,
+            (Kind::Aead, Op::Encrypt) => self.prefix + self.len + self.tag,
+            (Kind::Aead, _) => self.prefix + self.len,
+            (Kind::Hash | Kind::Kpp, _) => self.digest,
+        }
+    }
+
+    /// Bytes at the start of the destination that say nothing.
+    pub fn unsaid(&self) -> usize {
+        match self.kind {
+            Kind::Aead => self.prefix,
+            _ => 0,
+        }
+    }
+
+    /// Whether calls can depend on each other by their IVs: each IV the first bytes of the last result.
+    pub fn chains(&self) -> bool {
+        self.kind == Kind::Skcipher && self.iv > 0 && self.len >= self.iv
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_aead_has_its_tag_on_one_side() {
+        let seal = Shape {
+            kind: Kind::Aead,
+            op: Op::Encrypt,
+            len: 100,
+            iv: 12,
+            prefix: 16,
+            tag: 16,
+            digest: 0,
+        };
+        assert_eq!((seal.src(), seal.dst(), seal.unsaid()), (116, 132, 16));
+        let open = Shape {
+            op: Op::Decrypt,
+            ..seal
+        };
+        assert_eq!((open.src(), open.dst()), (132, 116));
+        assert!(!seal.chains());
+    }
+
+    #[test]
+    fn a_hash_gives_its_digest_only() {
+        let hash = Shape {
+            kind: Kind::Hash,
+            op: Op::Digest,
+            digest: 32,
+            ..Shape::skcipher(Op::Digest, 64, 0)
+        };
+        assert_eq!((hash.src(), hash.dst(), hash.unsaid()), (64, 32, 0));
+    }
+
+    #[test]
+    fn operations_have_names() {
+        for op in [Op::Encrypt, Op::Decrypt, Op::Digest, Op::Derive] {
+            assert_eq!(Op::parse(op.name()), Ok(op));
+        }
+        let e = Op::parse("sign").unwrap_err().to_string();
+        assert!(
+            e.contains("there are encrypt, decrypt, digest, derive"),
+            "{e}"
+        );
+    }
+}

@@ -1,0 +1,385 @@
+//! A hosted kernel tree as a source: its drivers through its own crypto API, its functions called directly.
+
+mod direct;
+mod generic;
+mod ways;
+
+use std::cell::RefCell;
+use std::rc::Rc;
+
+use kiln_kernel::cpu;
+use kiln_measure::SplitMix64;
+use kiln_question::Error;
+use kiln_tree::child::Order;
+use kiln_tree::engine::{self, Calls, Engine, Listed};
+use kiln_tree::primitive::Primitive;
+use kiln_tree::Host;
+
+use super::candidate::{Candidate, Judge, Run, Takes};
+use super::level::Level;
+use super::own::cipher_messages;
+use super::shape::{Kind, Op};
+use super::source::{key_bytes, Choice, Source, Spec, Work};
+
+/// Sizes of keys that are tried, in bits; the last is NHPoly1305's.
+const KEY_BITS: [u32; 9] = [64, 128, 160, 192, 256, 320, 384, 448, 8704];
+/// Made of parts, and not registered before somebody asks for them: what the kernel's own users ask for.
+const TEMPLATES: [&str; 14] = [
+    "ccm(aes)",
+    "rfc4309(ccm(aes))",
+    "rfc4543(gcm(aes))",
+    "rfc7539(chacha20,poly1305)",
+    "rfc7539esp(chacha20,poly1305)",
+    "adiantum(xchacha12,aes)",
+    "hctr2(aes)",
+    "essiv(cbc(aes),sha256)",
+    "lrw(aes)",
+    "xts(camellia)",
+    "xts(serpent)",
+    "xts(twofish)",
+    "cmac(aes)",
+    "hmac(sha256)",
+];
+/// Bytes of associated data, as in IPsec.
+const AAD: usize = 16;
+/// Bytes of a tag.
+const TAG: usize = 16;
+
+/// A booted tree.
+pub(crate) struct Tree {
+    host: Host,
+    calls: Rc<Calls>,
+    listed: Vec<Listed>,
+    primitives: Vec<Primitive>,
+    specs: Vec<Spec>,
+    provider: String,
+    config: String,
+    skipped: Vec<String>,
+    /// Whether cryptd's instances are measured, which answer from another context.
+    cryptd: bool,
+    seed: u64,
+}
+
+impl Tree {
+    /// Boots the tree of this order on this thread. Algorithms `asked` for are made if they are not there; the usual ones
+    /// if none is.
+    pub(crate) fn boot(order: &Order, asked: &[String]) -> Result<Tree, Error> {
+        let host = Host::boot(order, &cpu::Config::default())?;
+        let calls = Calls::find(&host).map_err(|e| Error::input(e.to_string()))?;
+        let mut tree = Tree {
+            listed: calls.list(),
+            primitives: Primitive::all(),
+            specs: Vec::new(),
+            host,
+            calls,
+            provider: format!("linux-{}", order.label.version),
+            config: order.label.config.clone(),
+            skipped: order.skipped.clone(),
+            cryptd: false,
+            seed: order.seed,
+        };
+        match asked.is_empty() {
+            true => TEMPLATES.iter().for_each(|name| tree.make(name)),
+            false => asked.iter().for_each(|name| tree.make(name)),
+        }
+        tree.listed = tree.calls.list();
+        tree.specs = tree.describe();
+        Ok(tree)
+    }
+
+    /// Lets the crypto API make an algorithm of its templates, if it is not registered and can be made.
+    fn make(&self, name: &str) {
+        use engine::Kind::{Aead, Ahash, Shash, Skcipher};
+        if name.contains('(') && self.drivers(name).next().is_none() {
+            let kinds = [Skcipher, Aead, Shash, Ahash];
+            kinds
+                .into_iter()
+                .find(|&kind| self.open(name, kind, false).is_some());
+        }
+    }
+
+    /// All algorithms whose drivers can be had and take a key of a known size; then those of which there are functions
+    /// only.
+    fn describe(&self) -> Vec<Spec> {
+        let mut specs: Vec<Spec> = Vec::new();
+        for listed in self.listed.iter().filter(|l| measured(l)) {
+            let name = plain(&listed.name);
+            if specs.iter().all(|s| s.name != name) {
+                specs.extend(self.spec(name));
+            }
+        }
+        for primitive in &self.primitives {
+            let digest = match (&primitive.judge, primitive.state) {
+                (Some(_), Some(state)) => state,
+                _ => continue,
+            };
+            let name = &primitive.alg;
+            let there = self.host.image.symbol(&primitive.symbol).is_some();
+            if there && specs.iter().all(|s| s.name != *name) {
+                specs.push(Spec {
+                    name: name.clone().into(),
+                    kind: match primitive.op.as_str() {
+                        "derive" => Kind::Kpp,
+                        _ => Kind::Hash,
+                    },
+                    key_bits: vec![0],
+                    iv: 0,
+                    prefix: 0,
+                    tag: 0,
+                    digest,
+                    takes: Takes::default(),
+                });
+            }
+        }
+        specs
+    }
+
+    /// Sizes from the first driver that can be opened; keys from trying.
+    fn spec(&self, name: &str) -> Option<Spec> {
+        let drivers = self.drivers(name);
+        let (listed, engine) = drivers
+            .filter_map(|l| Some((l, self.open(&l.driver, l.kind, l.internal)?)))
+            .next()?;
+        let sizes = engine.sizes;
+        let takes = |bits: &u32| {
+            let key = self.key(key_bytes(name, *bits));
+            engine.set_key(&key, 0).is_ok()
+        };
+        let mut key_bits = vec![0];
+        if sizes.keyed {
+            key_bits = KEY_BITS.into_iter().filter(takes).collect();
+            // The null cipher.
+            if key_bits.is_empty() && engine.set_key(&[], 0).is_ok() {
+                key_bits.push(0);
+            }
+        }
+        // A key in a format of its own (authenc) is not drawn at random.
+        if key_bits.is_empty() {
+            return None;
+        }
+        let kind = match listed.kind {
+            engine::Kind::Skcipher => Kind::Skcipher,
+            engine::Kind::Aead => Kind::Aead,
+            engine::Kind::Shash | engine::Kind::Ahash => Kind::Hash,
+        };
+        Some(Spec {
+            name: name.to_string().into(),
+            kind,
+            key_bits,
+            iv: sizes.iv,
+            // Poly1305's key of one time is the message's beginning.
+            prefix: match (kind, name) {
+                (Kind::Aead, _) => AAD,
+                (_, "poly1305") => 32,
+                _ => 0,
+            },
+            tag: sizes.tag.min(TAG),
+            digest: sizes.digest,
+            takes: Takes::default(),
+        })
+    }
+
+    /// The algorithm as this tree has it, unless it is asked for in another shape: Poly1305's key is set once in one
+    /// world and begins each message in the other.
+    fn shaped(&self, work: &Work) -> Option<&Spec> {
+        let same = |s: &&Spec| s.name == work.spec.name && s.prefix == work.spec.prefix;
+        self.specs.iter().find(same)
+    }
+
+    fn drivers<'a>(&'a self, alg: &'a str) -> impl Iterator<Item = &'a Listed> {
+        let all = self.listed.iter();
+        let wanted = |l: &Listed| measured(l) || self.cryptd && cryptd(l);
+        all.filter(move |l| wanted(l) && plain(&l.name) == alg && !self.skips(&l.driver))
+    }
+
+    /// Whether it is left out because it crashes.
+    fn skips(&self, name: &str) -> bool {
+        self.skipped.iter().any(|s| s == name)
+    }
+
+    fn key(&self, bytes: usize) -> Vec<u8> {
+        let mut key = vec![0; bytes];
+        SplitMix64(self.seed ^ 0x6b65_7973).fill(&mut key);
+        key
+    }
+
+    fn open(&self, driver: &str, kind: engine::Kind, internal: bool) -> Option<Engine> {
+        Engine::open(&self.calls, driver, kind, internal).ok()
+    }
+
+    /// A driver by its name, internal or not; of both names the internal one, which does the work.
+    fn find(&self, driver: &str) -> Option<&Listed> {
+        let internal = format!("__{driver}");
+        let by = |name: &str| self.listed.iter().find(|l| l.driver == name);
+        by(&internal).or_else(|| by(driver))
+    }
+
+    /// A driver with the key set.
+    fn keyed(
+        &self,
+        driver: &str,
+        kind: engine::Kind,
+        internal: bool,
+        work: &Work,
+    ) -> Result<Engine, String> {
+        let engine = Engine::open(&self.calls, driver, kind, internal)
+            .map_err(|e| format!("cannot be opened: {e}"))?;
+        if work.key_bits > 0 {
+            engine
+                .set_key(&work.key, work.spec.tag)
+                .map_err(|e| format!("refuses the key: {e}"))?;
+        }
+        Ok(engine)
+    }
+
+    /// The tree's generic driver for an algorithm, with the key set, and its name.
+    fn generic(&self, work: &Work) -> Option<(String, Engine)> {
+        let alg: &str = &work.spec.name;
+        let kinds: &[engine::Kind] = match work.spec.kind {
+            Kind::Skcipher => &[engine::Kind::Skcipher],
+            Kind::Aead => &[engine::Kind::Aead],
+            Kind::Hash => &[engine::Kind::Shash, engine::Kind::Ahash],
+            Kind::Kpp => &[],
+        };
+        let listed = self
+            .listed
+            .iter()
+            .filter(|l| l.name == alg && !l.internal && measured(l));
+        let least = listed.min_by_key(|l| l.priority).map(|l| l.driver.clone());
+        for name in generic::names(alg).into_iter().chain(least) {
+            for &kind in kinds {
+                if let Ok(engine) = self.keyed(&name, kind, false, work) {
+                    return Some((name, engine));
+                }
+            }
+        }
+        None
+    }
+
+    fn api(&self, name: String, engine: Engine, work: &Work) -> Candidate<'_> {
+        Candidate {
+            level: Level::Api,
+            config: Some(self.config.clone()),
+            takes: takes(&work.spec, engine.sizes.block),
+            ..Candidate::primitive(name, self.provider.clone(), None, requests(engine, work.op))
+        }
+    }
+}
+
+/// Whether it is a driver to be measured beside the others.
+fn measured(listed: &Listed) -> bool {
+    !listed.driver.contains("cryptd(") && !listed.driver.starts_with("pcrypt(")
+}
+
+/// Whether it hands requests of one driver to a kworker.
+fn cryptd(listed: &Listed) -> bool {
+    listed.driver.starts_with("cryptd(")
+}
+
+/// An internal algorithm's name without what marks it.
+fn plain(name: &str) -> &str {
+    name.strip_prefix("__").unwrap_or(name)
+}
+
+/// Lengths that a driver takes: whole blocks, unless its mode steals from the last but one.
+fn takes(spec: &Spec, block: usize) -> Takes {
+    let stealing = ["xts(", "cts(", "adiantum(", "hctr2("];
+    match spec.kind {
+        Kind::Skcipher if stealing.iter().any(|t| spec.name.starts_with(t)) => Takes {
+            least: block.max(16),
+            ..Takes::default()
+        },
+        Kind::Skcipher => Takes {
+            least: block,
+            multiple: block.max(1),
+            ..Takes::default()
+        },
+        _ => Takes::default(),
+    }
+}
+
+/// Calls through the crypto API.
+fn requests(engine: Engine, op: Op) -> Run<'static> {
+    let iv_room = RefCell::new(Vec::new());
+    Box::new(move |messages, calls| {
+        engine
+            .run(
+                &mut cipher_messages(op, &mut iv_room.borrow_mut(), messages),
+                calls,
+            )
+            .map_err(|e| format!("a request fails: {e}"))
+    })
+}
+
+impl Source for Tree {
+    fn algorithms(&self) -> Vec<Spec> {
+        self.specs.clone()
+    }
+
+    fn names(&self, alg: &str) -> Vec<(String, Level)> {
+        let drivers = self.drivers(alg);
+        let mut names: Vec<_> = drivers.map(|l| (l.driver.clone(), Level::Api)).collect();
+        let generic = generic::names(alg).into_iter().next();
+        names.extend(generic.map(|name| (name, Level::Api)));
+        names.dedup();
+        let functions = self.primitives.iter().filter(|p| p.alg == alg);
+        let there = functions.filter(|p| self.host.image.symbol(&p.symbol).is_some());
+        names.extend(there.map(|p| (p.symbol.clone(), Level::Primitive)));
+        // Those that were asked for stay known.
+        names.extend(self.skipped.iter().map(|name| (name.clone(), Level::Api)));
+        names
+    }
+
+    fn candidates(
+        &self,
+        work: &Work,
+        choice: Choice,
+        notes: &mut Vec<String>,
+    ) -> Result<Vec<Candidate<'_>>, Error> {
+        let alg: &str = &work.spec.name;
+        let Some(own) = self.shaped(work) else {
+            return Ok(Vec::new());
+        };
+        if !own.is_like(&work.spec) {
+            notes.push(format!(
+                "{}: {alg} takes its key or IV in another way than is measured: no rows of it",
+                self.provider
+            ));
+            return Ok(Vec::new());
+        }
+        if choice.latency {
+            notes.push(format!("{}: no figures with --latency", self.provider));
+            return Ok(Vec::new());
+        }
+        let mut found = self.functions(work, choice, notes);
+        let drivers = self.drivers(alg);
+        for listed in drivers.filter(|l| choice.wants(&l.driver, Level::Api)) {
+            match self.keyed(&listed.driver, listed.kind, listed.internal, work) {
+                Ok(engine) => found.push(self.api(listed.driver.clone(), engine, work)),
+                Err(why) => notes.push(format!("{} {}: {why}", self.provider, listed.driver)),
+            }
+        }
+        // Made of generic parts, and not registered before somebody asks for it.
+        let wanted = |name: &str| choice.wants(name, Level::Api);
+        if let Some((name, engine)) = self.generic(work).filter(|(name, _)| wanted(name)) {
+            if found.iter().all(|c| c.name != name) {
+                found.push(self.api(name, engine, work));
+            }
+        }
+        Ok(found)
+    }
+
+    fn judge(&self, work: &Work) -> Result<Option<Judge<'_>>, Error> {
+        let alike = |s: &&Spec| s.name == work.spec.name && s.is_like(&work.spec);
+        if !self.specs.iter().any(|s| alike(&s)) {
+            return Ok(None);
+        }
+        if self.shaped(work).is_none() {
+            return Ok(None);
+        }
+        Ok(self.generic(work).map(|(name, engine)| Judge {
+            name: format!("{} {name}", self.provider),
+            run: requests(engine, work.op),
+        }))
+    }
+}

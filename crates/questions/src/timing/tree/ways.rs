@@ -1,0 +1,87 @@
+//! The ways to a cipher that a tree has: by which drivers its users can reach one function.
+
+use kiln_question::{unknown, Error};
+use kiln_tree::engine::{self, Engine, Listed};
+
+use super::{generic, measured, plain, Tree};
+
+/// Names of drivers, and of the function they end at. Trees without a simd helper have one driver only.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Ways {
+    /// The function.
+    pub primitive: Option<String>,
+    /// The driver that calls it, in whose context the request is.
+    pub direct: String,
+    /// The one before it that asks whether SIMD may be used.
+    pub helper: Option<String>,
+    /// The one that lets a kworker do it.
+    pub cryptd: Option<String>,
+    /// All generic C.
+    pub scalar: Option<String>,
+    /// What a caller gets who asks for a synchronous one.
+    pub synchronous: Option<String>,
+}
+
+impl Tree {
+    /// The ways to an algorithm's best driver, or to `driver`. Those that nobody asked for yet are made.
+    ///
+    /// # Errors
+    /// The tree has no such driver.
+    pub(crate) fn ways(&mut self, alg: &str, driver: Option<&str>) -> Result<Ways, Error> {
+        let kind = engine::Kind::Skcipher;
+        let public = |l: &&Listed| !l.internal && l.name == alg && measured(l);
+        let best = match driver {
+            Some(name) => self
+                .listed
+                .iter()
+                .filter(public)
+                .find(|l| l.driver == name)
+                .ok_or_else(|| {
+                    let known = self.listed.iter().filter(public);
+                    let known: Vec<&str> = known.map(|l| l.driver.as_str()).collect();
+                    unknown("driver", name, &known)
+                })?,
+            None => self
+                .listed
+                .iter()
+                .filter(public)
+                .max_by_key(|l| l.priority)
+                .ok_or_else(|| Error::input(format!("{} has no {alg}", self.provider)))?,
+        }
+        .driver
+        .clone();
+        let inner = format!("__{best}");
+        let mut ways = Ways {
+            primitive: self
+                .primitives
+                .iter()
+                .filter(|p| p.alg == alg && p.op == "encrypt")
+                .find(|p| p.needs.as_deref() == Some(&best))
+                .map(|p| p.symbol.clone()),
+            ..Ways::default()
+        };
+        match self.listed.iter().any(|l| l.driver == inner) {
+            true => {
+                let later = format!("cryptd({inner})");
+                ways.cryptd = self.open(&later, kind, true).map(|_| later);
+                ways.direct = inner;
+                ways.helper = Some(best);
+            }
+            false => ways.direct = best,
+        }
+        // Before the generic one, which would be taken once it is there. What was taken then is what would be taken now.
+        if Engine::open_synchronous(&self.calls, alg, kind).is_ok() {
+            let listed = self.calls.list();
+            let synchronous = listed
+                .iter()
+                .filter(|l| !l.internal && !l.is_async && plain(&l.name) == alg)
+                .max_by_key(|l| l.priority);
+            ways.synchronous = synchronous.map(|l| l.driver.clone());
+        }
+        let mut generic = generic::names(alg).into_iter();
+        ways.scalar = generic.find(|n| self.open(n, kind, false).is_some());
+        self.listed = self.calls.list();
+        self.cryptd = true;
+        Ok(ways)
+    }
+}

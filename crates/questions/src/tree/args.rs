@@ -1,0 +1,90 @@
+//! `kiln tree`.
+
+use std::path::PathBuf;
+
+use clap::Args;
+use kiln_question::{
+    read_facts, table, Error, Exit, Progress, Question, RowType, Session, TreeBuildArgs,
+};
+use kiln_tree::{Plan, Row};
+
+use super::view;
+
+/// What a kernel tree holds: built, linked, tested by its own self-tests
+///
+/// For whoever works on a tree's crypto code. The tree's own Kbuild builds it; its objects are linked unmodified with Kiln's
+/// services into a child process, and tested there by the tree's own self-tests.
+#[derive(Args)]
+#[command(after_long_help = "\
+Nothing is written into the tree: it is built in XDG_CACHE_HOME or ~/.cache,
+under kiln/tree. The first time takes a minute, later ones seconds.
+
+Row fields (--json):
+  kind (object, algorithm), name, status (built, left-out, tested, untested,
+  failed), reason, config; of algorithms also alg, type, priority, async,
+  internal, test_us
+
+Exit status:
+  1 if something failed
+
+Environment:
+  KILN_CC=CC           the compiler, as --cc
+  XDG_CACHE_HOME=DIR   where it is built
+
+Examples:
+  kiln tree ~/linux
+  kiln tree ~/linux --cc clang-19
+  kiln tree ~/linux --config /boot/config-6.12.0-amd64
+  kiln tree ~/linux --json | jq '.rows[] | select(.status == \"failed\")'
+
+See also:
+  docs/TREES.md")]
+pub struct TreeArgs {
+    /// A Linux source tree
+    #[arg(value_name = "DIR")]
+    dir: PathBuf,
+    #[command(flatten)]
+    build: TreeBuildArgs,
+}
+
+impl Question for TreeArgs {
+    const NAME: &'static str = "tree";
+
+    fn row_types() -> Vec<RowType> {
+        vec![RowType::at::<Row>(110)]
+    }
+
+    fn run(&self, session: &Session) -> Result<Exit, Error> {
+        if let Some(order) = &session.child {
+            kiln_tree::list(order)?;
+            return Ok(Exit::Done);
+        }
+        let (source, compiler, config) = self.build.resolve(&self.dir)?;
+        let title = format!("Linux {}, built by {compiler}", source.version);
+        let progress = Progress::start();
+        let plan = Plan {
+            source,
+            compiler,
+            config,
+            seed: session.seed,
+            stop: &session.stop,
+            progress: &|done, what| progress.report(done, what),
+        };
+        let arguments: Vec<_> = std::env::args_os().skip(1).collect();
+        let outcome = kiln_tree::run(&plan, &arguments);
+        drop(progress);
+        let outcome = outcome?;
+        let mut notes = outcome.notes.clone();
+        notes.push(format!("configuration: {}", outcome.config));
+        notes.push(format!("built in {}", outcome.cache.display()));
+        session.emit::<Self, _>(&read_facts(), &outcome.rows, &notes, || {
+            format!(
+                "{}\n\n{}\n{}",
+                table::paragraph(&title),
+                view::all(&outcome.rows),
+                table::notes(&notes, session.seed)
+            )
+        })?;
+        Ok(Exit::from_run(outcome.failed(), false))
+    }
+}

@@ -1,0 +1,54 @@
+//! The table of `tree`.
+
+use kiln_question::table::{align, paragraph, plain, text};
+use kiln_tree::Row;
+
+/// Algorithms first, then the objects that there is something to say of, then the counts.
+pub(super) fn all(rows: &[Row]) -> String {
+    let mut table = plain();
+    for row in rows.iter().filter(|r| r.kind == "algorithm") {
+        let priority = row.priority.map_or_else(String::new, |p| p.to_string());
+        table.add_row([
+            row.alg.clone().unwrap_or_default(),
+            row.name.clone(),
+            priority,
+            format!("{}{}", row.status, marks(row)),
+        ]);
+    }
+    align(&mut table, [2]);
+    let mut out = format!("{}\n", text(&table));
+    for row in rows
+        .iter()
+        .filter(|r| !r.reason.is_empty() && r.internal != Some(true))
+    {
+        let line = format!("{} {}: {}", row.status, row.name, row.reason);
+        out.push_str(&(paragraph(&line) + "\n"));
+    }
+    out + &counts(rows) + "\n"
+}
+
+fn marks(row: &Row) -> &'static str {
+    match (row.is_async, row.internal) {
+        (Some(true), Some(true)) => ", async, internal",
+        (Some(true), _) => ", async",
+        (_, Some(true)) => ", internal",
+        _ => "",
+    }
+}
+
+fn counts(rows: &[Row]) -> String {
+    let of = |kind: &str, status: &str| {
+        rows.iter()
+            .filter(|r| r.kind == kind && r.status == status)
+            .count()
+    };
+    format!(
+        "{} objects linked, {} left out, {} failed; {} algorithms tested, {} untested, {} failed",
+        of("object", "built"),
+        of("object", "left-out"),
+        of("object", "failed"),
+        of("algorithm", "tested"),
+        of("algorithm", "untested"),
+        of("algorithm", "failed"),
+    )
+}

@@ -1,0 +1,118 @@
+//! `kiln virtio-check`.
+
+use std::io::{self, IsTerminal, Write};
+use std::path::PathBuf;
+
+use clap::Args;
+use kiln_question::{Error, Exit, Outcome, Question, RowType, Session};
+use kiln_report::ktap::{self, Ktap};
+use kiln_virtio_check::{names, offer, run as check, Fault, Offer, RecordRow, Row, Verdict};
+
+/// Is a virtio-crypto device right, and safe? KTAP on stdout
+///
+/// For whoever writes or runs a device: any vhost-user backend's. Checks what the device serves of what it offers, in both
+/// forms of requests and stateless, against published vectors; then what it does with requests and rings that a hostile
+/// driver makes.
+#[derive(Args)]
+#[command(after_long_help = "\
+Each check has a connection of its own. What is not offered is skipped. The
+device must serve its control queue on the socket, and connections one after
+the other; if it serves several at a time, one watches the others.
+
+Row fields (--json):
+  case, status (pass, skip, fail), note
+
+Exit status:
+  1 if a check failed
+
+Examples:
+  kiln serve --socket kiln.sock &
+  kiln virtio-check --socket kiln.sock
+
+See also:
+  docs/VIRTIO.md")]
+pub struct VirtioCheckArgs {
+    /// The device's socket
+    #[arg(long, value_name = "PATH")]
+    socket: PathBuf,
+}
+
+impl Question for VirtioCheckArgs {
+    const NAME: &'static str = "virtio-check";
+
+    fn row_types() -> Vec<RowType> {
+        vec![RowType::at::<RecordRow>(90)]
+    }
+
+    fn run(&self, session: &Session) -> Result<Exit, Error> {
+        let path = &self.socket;
+        let offer = offer(path).map_err(|e| {
+            let what = format!("--socket {}: {e}", path.display());
+            match e {
+                Fault::Connect(_) => Error::input(what),
+                Fault::Device(_) => Error::lacks(format!("{what}: name one's vhost-user socket")),
+            }
+        })?;
+        let json = session.global.json;
+        let out: Box<dyn Write> = match json {
+            true => Box::new(io::sink()),
+            false => Box::new(io::stdout()),
+        };
+        let mut ktap = Ktap::new(out, names(&offer).len(), &head(&offer));
+        let rows = check(path, &offer, &session.stop, &mut |row| {
+            let verdict = match &row.verdict {
+                Verdict::Pass => ktap::Verdict::Ok,
+                Verdict::Skip(why) => ktap::Verdict::Skip(why.clone()),
+                Verdict::Fail(what) => {
+                    ktap.comment(what);
+                    ktap::Verdict::NotOk
+                }
+            };
+            ktap.result(&row.case, verdict);
+        });
+        kiln_question::check(ktap.finish())?;
+        let failed = rows.iter().any(|row| row.status() == "fail");
+        let notes: Vec<String> = rows.iter().filter_map(note).collect();
+        if json || !io::stdout().is_terminal() {
+            notes
+                .iter()
+                .for_each(|note| eprintln!("kiln virtio-check: {note}"));
+        }
+        session.save::<Self, _>(&Outcome {
+            rows: rows.into_iter().map(RecordRow::from).collect(),
+            notes,
+            ..Outcome::default()
+        })?;
+        // Not all checks of an interrupted run were made, and the last may have failed for that.
+        Ok(match session.stopped() {
+            true => Exit::Interrupted,
+            false => Exit::from_run(failed, false),
+        })
+    }
+}
+
+fn note(row: &Row) -> Option<String> {
+    match &row.verdict {
+        Verdict::Fail(what) => Some(format!("{}: {what}", row.case)),
+        _ => None,
+    }
+}
+
+/// What is offered.
+fn head(offer: &Offer) -> [String; 3] {
+    let c = &offer.config;
+    [
+        format!(
+            "features {:#x}, services {:#x}, data queues {}",
+            offer.features, c.crypto_services, c.max_dataqueues
+        ),
+        format!(
+            "ciphers {:#x}, hashes {:#x}, macs {:#x}, aeads {:#x}, akciphers {:#x}",
+            c.cipher_algo, c.hash_algo, c.mac_algo, c.aead_algo, c.akcipher_algo
+        ),
+        format!(
+            "at most {} bytes a request, {} a cipher key, {} a mac key",
+            c.max_size, c.max_cipher_key_len, c.max_auth_key_len
+        ),
+    ]
+}

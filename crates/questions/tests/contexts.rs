@@ -1,0 +1,132 @@
+//! The contexts' suites find what they are for: registers that a policy does not save.
+
+use std::process::Command;
+use std::sync::{Mutex, PoisonError};
+
+use kiln_kernel::cipher::Impl;
+use kiln_kernel::fpu::Policy;
+use kiln_questions::test::contexts;
+use kiln_questions::test::run::{Job, Part};
+use kiln_questions::test::{Family, Suite};
+
+/// Policies and breakpoints are the whole process's.
+static ONE_AT_A_TIME: Mutex<()> = Mutex::new(());
+
+const SEED: u64 = 5;
+
+fn families() -> Vec<Family> {
+    [
+        "ctr(aes)",
+        "gcm(aes)",
+        "rfc7539(chacha20,poly1305)",
+        "sha256",
+        "sm3",
+        "crc32c",
+    ]
+    .into_iter()
+    .map(|alg| {
+        Family::of(
+            Impl::find_all(alg)
+                .into_iter()
+                .filter(|i| i.tier().usable())
+                .collect(),
+        )
+    })
+    .collect()
+}
+
+fn policy(name: &str) -> Policy {
+    name.parse().unwrap()
+}
+
+fn failed(parts: &[Part]) -> u64 {
+    parts.iter().map(|p| p.tally.failed).sum()
+}
+
+/// Interrupts into sections, and what came out wrong.
+fn interrupted(policy: Policy) -> (u64, u64) {
+    let (mut into, mut wrong) = (0, 0);
+    for family in families() {
+        let job = Job::new(family, Suite::Interrupted(policy), SEED, Some(0..200), "");
+        let (parts, seen) = contexts::one(job, SEED, 2).unwrap();
+        into += seen.into_sections;
+        wrong += failed(&parts) + seen.corrupted;
+        for part in parts.iter().filter(|p| p.tally.failed > 0) {
+            println!("{:#?}", part.tally.failures[0]);
+        }
+    }
+    println!("{policy}: {into} interrupts into sections, {wrong} wrong");
+    (into, wrong)
+}
+
+#[test]
+fn interrupts_before_instructions_of_sections_change_nothing() {
+    let _alone = ONE_AT_A_TIME.lock().unwrap_or_else(PoisonError::into_inner);
+    for policy in Policy::all().into_iter().filter(|p| !p.is_broken()) {
+        let (into, wrong) = interrupted(policy);
+        assert!(into > 200, "{policy}: {into} interrupts into sections");
+        assert_eq!(wrong, 0, "{policy}");
+    }
+}
+
+/// The control. A function whose registers are changed may do anything, so it has a process of its own. It never ends
+/// well: with wrong answers and how to see them again, or, if the heap was hit before the answers were compared, by a
+/// signal.
+#[test]
+fn without_a_policy_that_saves_they_are_found_to() {
+    for _ in 0..24 {
+        let out = Command::new(std::env::current_exe().unwrap())
+            .args(["--exact", "child", "--ignored", "--nocapture"])
+            .env(CHILD, "none")
+            .output()
+            .unwrap();
+        assert_ne!(out.status.code(), Some(0), "nothing was found");
+        let text = String::from_utf8_lossy(&out.stdout).into_owned()
+            + &String::from_utf8_lossy(&out.stderr);
+        println!("{text}{:?}", out.status);
+        if out.status.code() == Some(1)
+            && text.contains(" --suite interrupted:none --seed 5 --case ")
+        {
+            return;
+        }
+    }
+    panic!("never told which case");
+}
+
+const CHILD: &str = "KILN_TEST_POLICY";
+
+/// Not a test: what the one above runs.
+#[test]
+#[ignore = "a helper of the test above, which starts it"]
+fn child() {
+    if let Ok(name) = std::env::var(CHILD) {
+        let (_, wrong) = interrupted(policy(&name));
+        std::process::exit((wrong > 0).into());
+    }
+}
+
+#[test]
+fn two_cpus_with_timers_do_not_disturb_each_other() {
+    let _alone = ONE_AT_A_TIME.lock().unwrap_or_else(PoisonError::into_inner);
+    for policy in Policy::all().into_iter().filter(|p| !p.is_broken()) {
+        for family in families() {
+            let job = Job::new(family, Suite::Contexts(policy), SEED, Some(0..400), "");
+            let (parts, seen) = contexts::one(job, SEED, 2).unwrap();
+            assert_eq!(
+                failed(&parts) + seen.corrupted,
+                0,
+                "{policy}: {seen:?} {parts:#?}"
+            );
+            assert!(seen.served > 0);
+        }
+    }
+}
+
+/// Under `preemptible` a hardirq may open no section: scalar code runs there, and nowhere else.
+#[test]
+fn the_scalar_code_of_hardirqs_is_expected_where_the_table_says_so() {
+    for p in Policy::all() {
+        let refused = contexts::refused_in(p);
+        assert_eq!(!refused.is_empty(), p == policy("preemptible"), "{p}");
+    }
+}

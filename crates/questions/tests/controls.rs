@@ -1,0 +1,510 @@
+//! Tests of the tests: implementations that are wrong in one way each, and how each is caught.
+
+use std::ffi::{c_void, CStr};
+use std::ops::Range;
+use std::process::{Command, Output};
+use std::sync::atomic::AtomicBool;
+
+use kiln_kernel::call::Entry;
+use kiln_kernel::cipher::Impl;
+use kiln_questions::test::run::{self, Job};
+use kiln_questions::test::{Family, Suite, Tally};
+
+const SEED: u64 = 77;
+const CASES: Range<u64> = 5_000..9_000;
+
+fn check(imp: Impl, suite: Suite, cases: Range<u64>) -> Tally {
+    let job = Job::new(Family::of(vec![imp]), suite, SEED, Some(cases), "");
+    let mut parts = run::one(job, 2, &AtomicBool::new(false)).unwrap();
+    parts.remove(0).tally
+}
+
+fn random(imp: Impl) -> Tally {
+    check(imp, Suite::Random, CASES)
+}
+
+/// The case number in a replay line, which is checked word by word.
+fn case_of(replay: &str, alg: &str, name: &str, suite: Suite) -> u64 {
+    let prefix = format!("kiln test '{alg}' --impl {name} --suite {suite} --seed {SEED} --case ");
+    let number = replay.strip_prefix(&prefix);
+    number
+        .unwrap_or_else(|| panic!("{replay}"))
+        .parse()
+        .unwrap()
+}
+
+type Crypt = unsafe extern "C" fn(*const c_void, *mut u8, *mut u8, usize, *mut u8);
+type Seal = unsafe extern "C" fn(
+    *const c_void,
+    *mut u8,
+    *const u8,
+    usize,
+    *const u8,
+    usize,
+    *const u8,
+    *mut u8,
+    usize,
+);
+type Open = unsafe extern "C" fn(
+    *const c_void,
+    *mut u8,
+    *const u8,
+    usize,
+    *const u8,
+    usize,
+    *const u8,
+    *const u8,
+    usize,
+) -> i32;
+
+const XTS: &str = "xts(aes)";
+
+/// Encrypt or decrypt as the scalar code does.
+///
+/// # Safety
+/// As the function.
+unsafe fn right(
+    entry: Entry,
+    ctx: *const c_void,
+    dst: *mut u8,
+    src: *mut u8,
+    len: usize,
+    iv: *mut u8,
+) {
+    let function = Impl::find_all(XTS)[0].function(entry).unwrap();
+    // SAFETY: the function is one of a skcipher; the rest is the caller's promise.
+    unsafe {
+        let function: Crypt = std::mem::transmute(function.address());
+        function(ctx, dst, src, len, iv);
+    }
+}
+
+/// Offenders that do the right thing, and something more.
+macro_rules! offenders {
+    ($($name:ident: |$dst:ident, $src:ident, $len:ident, $iv:ident| $then:block)*) => {$(
+        unsafe extern "C" fn $name(ctx: *const c_void, $dst: *mut u8, $src: *mut u8, $len: usize, $iv: *mut u8) {
+            // SAFETY: as the function it stands for; what it does beside is wrong on purpose, and in memory of
+            // the bench or where a fault is what is asked for.
+            unsafe {
+                right(Entry::Encrypt, ctx, $dst, $src, $len, $iv);
+                $then
+            }
+            let _ = ($dst, $src, $len, $iv);
+        }
+    )*};
+}
+
+offenders! {
+    nothing: |dst, src, len, iv| {}
+    flip: |dst, src, len, iv| { if len == 267 { *dst.add(266) ^= 0x10 } }
+    flip_at_77: |dst, src, len, iv| { if len == 77 { *dst ^= 1 } }
+    change_iv: |dst, src, len, iv| { *iv.add(15) ^= 1 }
+    change_source: |dst, src, len, iv| { if src != dst { *src ^= 1 } }
+    // Where there is room behind the destination, poison catches it. (Where there is none, the guard page does:
+    // below.) The address tells the two apart.
+    write_past: |dst, src, len, iv| { if (dst as usize + len) % 4096 != 0 { *dst.add(len) = 0 } }
+    write_before: |dst, src, len, iv| { if dst as usize % 4096 != 0 { *dst.sub(1) = 0 } }
+    direction: |dst, src, len, iv| { std::arch::asm!("std") }
+    read_past_source: |dst, src, len, iv| { if src != dst { src.add(len).read_volatile(); } }
+    read_before_source: |dst, src, len, iv| { if src != dst { src.sub(1).read_volatile(); } }
+    write_past_destination: |dst, src, len, iv| { dst.add(len).write_volatile(dst.add(len).read_volatile()) }
+    read_past_iv: |dst, src, len, iv| { iv.add(16).read_volatile(); }
+    invalid: |dst, src, len, iv| { std::arch::asm!("ud2") }
+}
+
+fn offender(name: &'static CStr, function: Crypt) -> Impl {
+    // SAFETY: it takes what it stands for takes.
+    unsafe { Impl::find_all(XTS)[0].disguised(name, Entry::Encrypt, function as *const c_void) }
+}
+
+#[test]
+fn the_right_one_passes() {
+    let tally = random(offender(c"right", nothing));
+    assert_eq!((tally.cases, tally.failed), (4_000, 0), "{tally:#?}");
+}
+
+/// One bit of the output, at one length, in one direction.
+#[test]
+fn a_flipped_bit_at_a_rare_length_is_caught_and_replayed() {
+    let bad = || offender(c"flip", flip);
+    let tally = check(bad(), Suite::Random, 0..40_000);
+    assert!(tally.failed > 0);
+    println!(
+        "{} of {} cases: {:#?}",
+        tally.failed, tally.cases, tally.failures
+    );
+    for failure in &tally.failures {
+        assert!(failure.what.contains("byte 266 of 267"), "{failure:?}");
+        let n = case_of(&failure.replay, XTS, "flip", Suite::Random);
+        let again = check(bad(), Suite::Random, n..n + 1);
+        assert_eq!((again.cases, again.failed), (1, 1));
+        assert_eq!(again.failures.first(), Some(failure));
+        assert_eq!(
+            check(offender(c"right", nothing), Suite::Random, n..n + 1).failed,
+            0
+        );
+    }
+}
+
+/// In the suite of lengths it takes no luck at all.
+#[test]
+fn a_flipped_bit_at_one_length_is_caught_by_the_lengths() {
+    let tally = check(offender(c"flip", flip_at_77), Suite::Lengths, 0..u64::MAX);
+    assert_eq!(tally.failed, 1, "{tally:#?}");
+    assert!(tally.failures[0].what.contains("byte 0 of 77"));
+}
+
+#[test]
+fn a_changed_iv_is_caught() {
+    let tally = check(offender(c"iv", change_iv), Suite::Vectors, 0..u64::MAX);
+    // Of two directions one is the offender's.
+    assert_eq!(2 * tally.failed, tally.cases);
+    let what = &tally.failures[0].what;
+    assert!(what.contains("IV afterwards: byte 15"), "{what}");
+}
+
+#[test]
+fn a_changed_source_is_caught() {
+    let tally = random(offender(c"source", change_source));
+    assert!((500..1500).contains(&tally.failed), "{}", tally.failed);
+    assert!(tally.failures[0].what.contains("changed the source"));
+}
+
+#[test]
+fn a_byte_past_the_destination_is_caught_by_poison() {
+    let tally = random(offender(c"write-past", write_past));
+    assert!(tally.failed > 500, "{}", tally.failed);
+    let what = &tally.failures[0].what;
+    assert!(
+        what.contains("wrote 1 byte(s) past the end of the destination"),
+        "{what}"
+    );
+}
+
+#[test]
+fn a_byte_before_the_destination_is_caught_by_poison() {
+    let tally = random(offender(c"write-before", write_before));
+    assert!(tally.failed > 500, "{}", tally.failed);
+    let what = &tally.failures[0].what;
+    assert!(
+        what.contains("before the start of the destination"),
+        "{what}"
+    );
+}
+
+#[test]
+fn a_set_direction_flag_is_caught() {
+    let tally = random(offender(c"std", direction));
+    assert!(tally.failed > 1000, "{}", tally.failed);
+    assert!(tally.failures[0].what.contains("direction flag"));
+}
+
+mod keys {
+    use super::*;
+
+    type SetKey = unsafe extern "C" fn(*mut u8, *const u8, usize) -> i32;
+
+    fn right() -> SetKey {
+        let function = Impl::find_all("ctr(aes)")[0]
+            .function(Entry::SetKey)
+            .unwrap();
+        // SAFETY: it is one.
+        unsafe { std::mem::transmute(function.address()) }
+    }
+
+    /// Takes what is too short, as if it ended in zeros.
+    unsafe extern "C" fn lax(ctx: *mut u8, key: *const u8, len: usize) -> i32 {
+        let mut padded = [0; 16];
+        // SAFETY: as the function it stands for.
+        unsafe {
+            if len >= 16 {
+                return right()(ctx, key, len);
+            }
+            std::ptr::copy_nonoverlapping(key, padded.as_mut_ptr(), len);
+            right()(ctx, padded.as_ptr(), 16)
+        }
+    }
+
+    /// Refuses, but not before it has written.
+    unsafe extern "C" fn eager(ctx: *mut u8, key: *const u8, len: usize) -> i32 {
+        // SAFETY: as above.
+        unsafe {
+            *ctx = 0;
+            right()(ctx, key, len)
+        }
+    }
+
+    #[test]
+    fn keys_of_other_lengths_must_be_refused_with_nothing_written() {
+        let check = |name, function: SetKey| {
+            // SAFETY: it takes what it stands for takes.
+            let imp = unsafe {
+                Impl::find_all("ctr(aes)")[0].disguised(
+                    name,
+                    Entry::SetKey,
+                    function as *const c_void,
+                )
+            };
+            check(imp, Suite::Keys, 0..u64::MAX)
+        };
+        let tally = check(c"right", right());
+        assert_eq!(tally.failed, 0, "{tally:#?}");
+        let tally = check(c"lax", lax);
+        assert_eq!(tally.failed, 16);
+        assert!(tally.failures[0].what.contains("returned 0"), "{tally:#?}");
+        let tally = check(c"eager", eager);
+        assert_eq!(tally.failed, tally.cases - 3);
+        assert!(
+            tally.failures[0].what.contains("wrote the context"),
+            "{tally:#?}"
+        );
+    }
+}
+
+mod tags {
+    use super::*;
+
+    const GCM: &str = "gcm(aes)";
+
+    fn seal_and_compare(
+        (ctx, dst, src, len): (*const c_void, *mut u8, *const u8, usize),
+        (aad, aad_len, iv): (*const u8, usize, *const u8),
+        tag: &[u8],
+        bytes: usize,
+    ) -> bool {
+        let imp = Impl::find_all(GCM)[0];
+        let open = imp.function(Entry::Open).unwrap();
+        let seal = imp.function(Entry::Seal).unwrap();
+        let mut plain = vec![0; len];
+        let mut again = vec![0; len];
+        let mut right = [0; 16];
+        // SAFETY: the arguments of an `open`; what is decrypted is the same for any tag, so it is sealed anew to
+        // see which tag is right. CTR is its own inverse: sealing the ciphertext gives the text.
+        unsafe {
+            let seal: Seal = std::mem::transmute(seal.address());
+            let open: Open = std::mem::transmute(open.address());
+            seal(
+                ctx,
+                plain.as_mut_ptr(),
+                src,
+                len,
+                aad,
+                aad_len,
+                iv,
+                right.as_mut_ptr(),
+                16,
+            );
+            seal(
+                ctx,
+                again.as_mut_ptr(),
+                plain.as_ptr(),
+                len,
+                aad,
+                aad_len,
+                iv,
+                right.as_mut_ptr(),
+                16,
+            );
+            let matches = right[..bytes] == tag[..bytes];
+            if matches {
+                std::ptr::copy_nonoverlapping(plain.as_ptr(), dst, len);
+            } else {
+                open(
+                    ctx,
+                    dst,
+                    src,
+                    len,
+                    aad,
+                    aad_len,
+                    iv,
+                    tag.as_ptr(),
+                    tag.len(),
+                );
+            }
+            matches
+        }
+    }
+
+    /// Compares all of the tag but its last byte.
+    #[allow(clippy::too_many_arguments)]
+    unsafe extern "C" fn all_but_the_last(
+        ctx: *const c_void,
+        dst: *mut u8,
+        src: *const u8,
+        len: usize,
+        aad: *const u8,
+        aad_len: usize,
+        iv: *const u8,
+        tag: *const u8,
+        size: usize,
+    ) -> i32 {
+        // SAFETY: a tag of that size.
+        let tag = unsafe { std::slice::from_raw_parts(tag, size) };
+        match seal_and_compare((ctx, dst, src, len), (aad, aad_len, iv), tag, size - 1) {
+            true => 0,
+            false => -74,
+        }
+    }
+
+    /// Refuses, but leaves what it decrypted.
+    #[allow(clippy::too_many_arguments)]
+    unsafe extern "C" fn unwiped(
+        ctx: *const c_void,
+        dst: *mut u8,
+        src: *const u8,
+        len: usize,
+        aad: *const u8,
+        aad_len: usize,
+        iv: *const u8,
+        tag: *const u8,
+        size: usize,
+    ) -> i32 {
+        // SAFETY: as above; the destination has `len` bytes.
+        unsafe {
+            let tag = std::slice::from_raw_parts(tag, size);
+            if seal_and_compare((ctx, dst, src, len), (aad, aad_len, iv), tag, size) {
+                return 0;
+            }
+            if len > 0 {
+                *dst.add(len - 1) = 0x80;
+            }
+        }
+        -74
+    }
+
+    fn tally(name: &'static CStr, function: Open) -> Tally {
+        // SAFETY: it takes what it stands for takes.
+        let imp = unsafe {
+            Impl::find_all(GCM)[0].disguised(name, Entry::Open, function as *const c_void)
+        };
+        check(imp, Suite::Forgeries, 0..20)
+    }
+
+    #[test]
+    fn a_comparison_that_leaves_out_the_last_byte_is_caught() {
+        let tally = tally(c"last", all_but_the_last);
+        assert_eq!(tally.failed, 20, "{tally:#?}");
+        let what = &tally.failures[0].what;
+        assert!(
+            what.contains("accepted a message with bit 0 of byte"),
+            "{what}"
+        );
+    }
+
+    #[test]
+    fn a_destination_that_is_not_wiped_is_caught() {
+        let tally = tally(c"unwiped", unwiped);
+        assert!(tally.failed >= 18, "{tally:#?}");
+        assert!(tally.failures[0]
+            .what
+            .contains("did not wipe the destination"));
+    }
+}
+
+const OFFENDER: &str = "KILN_TEST_OFFENDER";
+
+/// Run the offender of this name in a process of its own.
+fn in_a_child(name: &str) -> Output {
+    Command::new(std::env::current_exe().unwrap())
+        .args([
+            "--exact",
+            "child",
+            "--ignored",
+            "--nocapture",
+            "--test-threads=1",
+        ])
+        .env(OFFENDER, name)
+        .output()
+        .unwrap()
+}
+
+/// Not a test: what `in_a_child` runs.
+#[test]
+#[ignore = "a helper of the tests below, which start it"]
+fn child() {
+    let imp = match std::env::var(OFFENDER).as_deref() {
+        Ok("read-past") => offender(c"read-past", read_past_source),
+        Ok("read-before") => offender(c"read-before", read_before_source),
+        Ok("write-past") => offender(c"write-past", write_past_destination),
+        Ok("iv-past") => offender(c"iv-past", read_past_iv),
+        Ok("ud2") => offender(c"ud2", invalid),
+        _ => return,
+    };
+    let tally = random(imp);
+    println!("survived: {} of {} failed", tally.failed, tally.cases);
+}
+
+/// Exit status 1 and one line that replays it: that case alone ends in the same way.
+fn dies_of(name: &str, why: &str) {
+    let out = in_a_child(name);
+    let err = String::from_utf8_lossy(&out.stderr).into_owned();
+    assert_eq!(out.status.code(), Some(1), "{name}: {out:?}");
+    let line = err
+        .lines()
+        .find(|l| l.starts_with("FAILED: "))
+        .unwrap_or_else(|| panic!("{name}: {err}"));
+    println!("{line}");
+    assert!(line.contains(why), "{line}");
+    let (_, replay) = line.split_once("; replay: ").unwrap();
+    assert!(CASES.contains(&case_of(replay, XTS, name, Suite::Random)));
+}
+
+#[test]
+fn a_byte_read_past_the_source_is_caught_by_the_guard_page() {
+    dies_of(
+        "read-past",
+        "SIGSEGV in the guard page after the source, byte 1;",
+    );
+}
+
+#[test]
+fn a_byte_read_before_the_source_is_caught_by_the_guard_page() {
+    dies_of(
+        "read-before",
+        "SIGSEGV in the guard page before the source, byte 1;",
+    );
+}
+
+/// It leaves the poison as it was: the guard page alone catches it.
+#[test]
+fn a_byte_written_past_the_destination_is_caught_by_the_guard_page() {
+    dies_of(
+        "write-past",
+        "SIGSEGV in the guard page after the destination, byte 1;",
+    );
+}
+
+#[test]
+fn a_byte_read_past_the_iv_is_caught_by_the_guard_page() {
+    dies_of("iv-past", "SIGSEGV in the guard page after the IV, byte 1");
+}
+
+#[test]
+fn an_invalid_instruction_is_a_failing_case() {
+    dies_of("ud2", "SIGILL at address 0x");
+}
+
+/// Outside a call under test a fault is what it always was.
+#[test]
+fn a_fault_elsewhere_is_not_swallowed() {
+    use std::os::unix::process::ExitStatusExt;
+    let out = Command::new(std::env::current_exe().unwrap())
+        .args(["--exact", "child_elsewhere", "--ignored", "--nocapture"])
+        .env(OFFENDER, "elsewhere")
+        .output()
+        .unwrap();
+    assert_eq!(out.status.signal(), Some(11), "{out:?}");
+}
+
+/// Not a test: what `a_fault_elsewhere_is_not_swallowed` runs.
+#[test]
+#[ignore = "a helper of the test above, which starts it"]
+fn child_elsewhere() {
+    if std::env::var(OFFENDER).as_deref() == Ok("elsewhere") {
+        let bench = kiln_questions::test::Bench::new().unwrap();
+        let nowhere = std::hint::black_box(16 as *const u8);
+        // SAFETY: none: it reads what it may not, on purpose.
+        unsafe { nowhere.read_volatile() };
+        drop(bench);
+    }
+}

@@ -1,0 +1,36 @@
+//! Copies of the repository, in which tests add something.
+
+use std::fs;
+use std::path::Path;
+use std::process::Command;
+
+/// Copies what git lists; `edit` gives the text of files that differ in the copy. What an earlier copy has already is left
+/// alone, for cargo's sake.
+pub(crate) fn copy_repository(to: &Path, edit: impl Fn(&Path, &str) -> Option<String>) {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
+    let listed = Command::new("git")
+        .args(["ls-files", "-z"])
+        .current_dir(&root)
+        .output()
+        .unwrap();
+    assert!(listed.status.success(), "not a checkout");
+    for name in String::from_utf8(listed.stdout)
+        .unwrap()
+        .split_terminator('\0')
+    {
+        let bytes = fs::read(root.join(name)).unwrap_or_else(|e| panic!("{name}: {e}"));
+        let text = std::str::from_utf8(&bytes).ok();
+        let edited = text.and_then(|text| edit(Path::new(name), text));
+        let bytes = edited.map_or(bytes, String::into_bytes);
+        put(&bytes, &to.join(name));
+    }
+}
+
+/// Writes a file if that changes it.
+pub(crate) fn put(bytes: &[u8], to: &Path) {
+    if fs::read(to).is_ok_and(|there| there == bytes) {
+        return;
+    }
+    fs::create_dir_all(to.parent().unwrap()).unwrap();
+    fs::write(to, bytes).unwrap();
+}

@@ -1,0 +1,210 @@
+//! A tier is one row of `kernel/tiers.def`: in a copy of the repository a tier is added there, and an implementation
+//! that uses it. Nothing else is edited, and the tier is built, listed, tested and timed.
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::sync::atomic::AtomicBool;
+use std::time::Duration;
+
+use kiln_kbuild::recipe::{tier_of, HIDDEN_H};
+use kiln_kbuild::{walk, Compiler, Kbuild};
+use kiln_kernel::cipher::Impl;
+use kiln_kernel::Tier;
+use kiln_questions::test::{masks, Plan, Suite};
+use kiln_questions::{list, speed};
+
+/// A feature that no tier has, and a tier before others, whose numbers change.
+const TIER: &str = r#"
+FEATURE(MOVBE, LEAF_1, ECX, BIT(22), "MOVBE", "-mmovbe", MOVBE)
+TIER(AVX2_MOVBE, 256, ALL_OF(AVX2) | HAS(MOVBE))
+"#;
+const NAME: &str = "avx2-movbe";
+const DRIVER: &str = "xts-aes-avx2-movbe";
+
+const IMPLEMENTATION: &str = r#"
+#include "../simd/vec_xmm.h"
+#define XTS(name) xts_##name##_avx2_movbe
+#include "xts_simd.h"
+"#;
+const DECLARATIONS: &str = "
+kiln_crypt_t xts_encrypt_avx2_movbe, xts_decrypt_avx2_movbe;
+kiln_crypt_t xts_encrypt_piece_avx2_movbe, xts_decrypt_piece_avx2_movbe;
+void xts_first_tweak_avx2_movbe(const void *ctx, u8 *iv);
+";
+/// It is never chosen, so that nothing about the choice has to be written down.
+const ROW: &str = "IMPL(\"avx2-movbe\", avx2_movbe, AVX2_MOVBE, 1, true),\n\t";
+
+#[test]
+fn a_tier_is_added_in_one_file() {
+    let here = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
+    let here = fs::canonicalize(here).unwrap();
+    let copy = Path::new(env!("CARGO_TARGET_TMPDIR")).join("trial");
+    let mut files = repository(&here);
+    insert(&mut files, "kernel/tiers.def", TIER, "TIER(VAES_AVX2,");
+    let xts = "kernel/ciphers/xts/xts.c";
+    insert(&mut files, xts, DECLARATIONS, "/* Priorities are");
+    insert(&mut files, xts, ROW, "IMPL(\"aesni\"");
+    let implementation = "kernel/ciphers/xts/avx2_movbe.c".into();
+    files.insert(implementation, IMPLEMENTATION.into());
+    write(&files, &copy);
+
+    // The control: with the table as it was, the same file does not compile.
+    let xts = copy.join(xts);
+    assert!(compiles(&copy.join("kernel"), &xts), "with the tier");
+    assert!(!compiles(&here.join("kernel"), &xts), "without the tier");
+
+    let mut cargo = Command::new(env!("CARGO"));
+    cargo.current_dir(&copy).args(["test", "--offline"]);
+    // All of the workspace, so that other crates have the features that the run of all tests gave them.
+    cargo.args(["--workspace", "--test", "trial"]);
+    if !cfg!(debug_assertions) {
+        cargo.arg("--release");
+    }
+    // Other crates are there already, built for this test itself.
+    let target = Path::new(env!("CARGO_TARGET_TMPDIR")).parent().unwrap();
+    cargo.env("CARGO_TARGET_DIR", target);
+    // Quickly built rather than quick.
+    for member in fs::read_dir(copy.join("crates")).unwrap() {
+        let manifest = fs::read_to_string(member.unwrap().path().join("Cargo.toml")).unwrap();
+        let name = manifest.split('"').nth(1).unwrap();
+        cargo.args([
+            "--config",
+            &format!("profile.release.package.{name}.opt-level=0"),
+        ]);
+    }
+    cargo.args([
+        "--",
+        "--exact",
+        "--ignored",
+        "the_added_tier",
+        "--nocapture",
+    ]);
+    let output = cargo.output().unwrap();
+    let said = String::from_utf8_lossy(&output.stdout) + String::from_utf8_lossy(&output.stderr);
+    assert!(output.status.success(), "{said}");
+    assert!(said.contains("1 passed"), "{said}");
+}
+
+/// What is needed to build, by names relative to the repository.
+fn repository(root: &Path) -> BTreeMap<PathBuf, Vec<u8>> {
+    let mut files = BTreeMap::new();
+    for place in [
+        "Cargo.toml",
+        "Cargo.lock",
+        "crates",
+        // It is built into kiln-record.
+        "docs/schema.json",
+        "kernel",
+        "linux",
+        "tree",
+    ] {
+        let place = root.join(place);
+        let mut take = |path: &Path| {
+            let name = path.strip_prefix(root).unwrap().to_path_buf();
+            files.insert(name, fs::read(path).unwrap());
+        };
+        match place.is_dir() {
+            true => walk(&place, &mut take).unwrap(),
+            false => take(&place),
+        }
+    }
+    files
+}
+
+fn insert(files: &mut BTreeMap<PathBuf, Vec<u8>>, name: &str, what: &str, before: &str) {
+    let file = files.get_mut(Path::new(name)).expect(name);
+    let text = std::str::from_utf8(file).expect(name);
+    let (head, tail) = text.split_once(before).expect(before);
+    *file = format!("{head}{what}{before}{tail}").into_bytes();
+}
+
+/// What an earlier copy has already is left alone: cargo would build it again.
+fn write(files: &BTreeMap<PathBuf, Vec<u8>>, to: &Path) {
+    for (name, bytes) in files {
+        let path = to.join(name);
+        if !fs::read(&path).is_ok_and(|old| old == *bytes) {
+            fs::create_dir_all(path.parent().unwrap()).unwrap();
+            fs::write(&path, bytes).unwrap();
+        }
+    }
+    let mut remove_others = |path: &Path| {
+        if !files.contains_key(path.strip_prefix(to).unwrap()) {
+            fs::remove_file(path).unwrap();
+        }
+    };
+    walk(to, &mut remove_others).unwrap();
+    // Cargo takes each directory there for a crate, also one of which no file is left.
+    for member in fs::read_dir(to.join("crates")).unwrap() {
+        let path = member.unwrap().path();
+        if !path.join("Cargo.toml").is_file() {
+            fs::remove_dir_all(path).unwrap();
+        }
+    }
+}
+
+/// Whether a source compiles with the headers of this `kernel/`.
+fn compiles(kernel: &Path, source: &Path) -> bool {
+    let out = Path::new(env!("CARGO_TARGET_TMPDIR")).join("trial-object");
+    fs::create_dir_all(&out).unwrap();
+    fs::write(out.join("hidden.h"), HIDDEN_H).unwrap();
+    let compiler = Compiler::from_env().unwrap();
+    let kbuild = Kbuild::new(kernel, &out);
+    let mut command = kbuild.compile_command(&compiler, source, &out.join("xts.o"));
+    command.output().unwrap().status.success()
+}
+
+#[test]
+#[ignore = "runs in the copy, started by a_tier_is_added_in_one_file"]
+fn the_added_tier() {
+    let tier: Tier = NAME.parse().unwrap();
+    assert!(Tier::Avx2 < tier && tier < Tier::VaesAvx2);
+    let listed = list::tiers().into_iter().find(|r| r.name == NAME).unwrap();
+    let imp = list::impls()
+        .into_iter()
+        .find(|r| r.name == DRIVER)
+        .unwrap();
+    assert_eq!(imp.tier, Some(NAME));
+    assert_eq!(imp.chosen, Some(false));
+    let flags = &tier_of(Path::new("avx2_movbe.c")).unwrap().flags;
+    assert!(flags.contains(&"-mmovbe") && flags.contains(&"-mavx2"));
+    if !listed.available {
+        println!("SKIPPED: {}", listed.reason);
+        return;
+    }
+
+    let plan = Plan {
+        impls: Impl::all()
+            .into_iter()
+            .filter(|i| i.driver() == DRIVER)
+            .collect(),
+        suites: Suite::OF_MASKS.to_vec(),
+        seed: 1,
+        cases: 20,
+        requests: 5,
+        many: 1,
+        in_contexts: 0,
+        interrupted: 0,
+        forgeries: 1,
+        longest: false,
+        threads: 2,
+    };
+    let never = AtomicBool::new(false);
+    let rows = masks::run(&plan, &never, &|_| (), &mut |_| ()).unwrap();
+    let tested: u64 = rows.iter().map(|r| r.cases).sum();
+    assert!(tested > 100, "{rows:#?}");
+    assert!(rows.iter().all(|r| r.failed == 0), "{rows:#?}");
+
+    let plan = speed::Plan {
+        impls: vec![DRIVER.to_string()],
+        lens: "4096".parse().unwrap(),
+        quick: true,
+        within: Some(Duration::from_secs(1)),
+        ..speed::Plan::new(1)
+    };
+    let timed = speed::run(plan.checked().unwrap(), &never, &mut |_, _| ()).unwrap();
+    let row = timed.rows.iter().find(|r| r.imp == DRIVER).unwrap();
+    assert_eq!(row.tier.as_deref(), Some(NAME));
+    assert!(row.cycles_per_op > 0.0 && row.limit_cycles.is_some());
+}

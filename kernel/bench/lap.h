@@ -1,0 +1,27 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR MIT */
+/*
+ * A timed loop uses its messages again and again. A lap is one pass over them; the last one may be
+ * shorter. Within a lap a loop only counts down and moves its pointers, since calls can be as short
+ * as 12 cycles.
+ */
+#ifndef KILN_BENCH_LAP_H
+#define KILN_BENCH_LAP_H
+
+#include <kiln/abi/messages.h>
+#include <kiln/string.h>
+#include <kiln/types.h>
+
+/* Calls of the next lap, of @calls that are left. */
+static __always_inline u64 count_lap(const struct kiln_messages *m, u64 calls)
+{
+	return calls < m->count ? calls : m->count;
+}
+
+/* Functions and drivers modify the IV, so each lap gets copies. */
+static inline void copy_ivs(const struct kiln_messages *m, u64 n)
+{
+	if (m->iv_stride)
+		memcpy(m->iv_room, m->iv, n * m->iv_stride);
+}
+
+#endif
