@@ -5,7 +5,7 @@ use std::sync::OnceLock;
 use serde::Deserialize;
 use serde_json::{Map, Value};
 
-use crate::schema::{command_lines, command_name, COMMANDS};
+use crate::schema::{command_lines, COMMANDS};
 use crate::view::{Term, View};
 
 pub type Row = Map<String, Value>;
@@ -74,7 +74,7 @@ pub struct RowType {
     pub title: String,
     /// The question that its rows answer.
     pub question: String,
-    /// Records' names of the commands that write it.
+    /// The commands that write it, as they are typed: `speed --via virtio`.
     pub commands: Vec<String>,
     /// Its fields, in the order of the row structure.
     pub fields: Vec<Field>,
@@ -256,7 +256,7 @@ fn read_type(name: &str, definition: &Value) -> RowType {
         title: text("title"),
         question: text("x-question"),
         commands: command_lines(definition, COMMANDS)
-            .map(command_name)
+            .map(str::to_string)
             .collect(),
         fields: read_fields(definition),
         view: view.map_or(View::default(), |view| {

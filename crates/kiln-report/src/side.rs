@@ -356,8 +356,8 @@ mod tests {
         let dir = tempfile::tempdir().unwrap();
         let file = dir.path().join("r.json");
         for (bytes, why) in [
-            (&b"{"[..], "no record"),
-            (b"", "no record"),
+            (&b"{"[..], "not a record"),
+            (b"", "not a record"),
             (b"[]", "no JSON object"),
             (b"\xff\xfe\0", "no text"),
             (b"{\"context\": {}, \"benchmarks\": []}", "no rows"),

@@ -6,6 +6,7 @@ use clap::{Arg, ArgMatches, CommandFactory, FromArgMatches, Parser, Subcommand};
 use kiln_question::{Error, Exit, Global, Question, Session};
 
 use crate::completions::{self, CompletionsArgs};
+use crate::fields::add_fields;
 use crate::man::{self, ManArgs};
 use crate::survey::SurveyArgs;
 use crate::version;
@@ -48,9 +49,20 @@ pub struct Cli {
 impl Cli {
     /// Reads the arguments of this process.
     pub fn read() -> Result<Cli, clap::Error> {
-        let mut matches = Cli::command().try_get_matches()?;
+        let mut matches = Cli::command()
+            .try_get_matches()
+            .or_else(|e| match e.kind() {
+                ErrorKind::DisplayHelp => Cli::described().try_get_matches(),
+                _ => Err(e),
+            })?;
         check_placement(&mut Cli::command(), &matches)?;
         Cli::from_arg_matches_mut(&mut matches)
+    }
+
+    /// The commands with everything that their help shows. The row fields are read from the schema, which takes longer than
+    /// some commands run.
+    pub fn described() -> clap::Command {
+        add_fields(Cli::command())
     }
 }
 

@@ -2,6 +2,8 @@
 
 use clap::Command;
 
+use crate::fields::HEADING;
+
 /// The text of one command, taken apart.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub struct Help {
@@ -10,6 +12,15 @@ pub struct Help {
     /// Heading without its colon, and its lines without their indentation.
     pub sections: Vec<(String, Vec<String>)>,
 }
+
+/// The order of the headings that several commands have; others come before them.
+pub const ORDER: [&str; 5] = [
+    HEADING,
+    "Exit status",
+    "Environment",
+    "Examples",
+    "See also",
+];
 
 /// How far lines stand in below a heading.
 const INDENT: &str = "  ";
@@ -40,19 +51,8 @@ impl Help {
 
 #[cfg(test)]
 mod tests {
-    use clap::CommandFactory;
-
     use super::*;
     use crate::cli::Cli;
-
-    /// The order of the headings that several commands have; others come before them.
-    const ORDER: [&str; 5] = [
-        "Row fields (--json)",
-        "Exit status",
-        "Environment",
-        "Examples",
-        "See also",
-    ];
 
     /// Every command with its words, but those for packagers.
     fn commands() -> Vec<(String, Command)> {
@@ -63,7 +63,7 @@ mod tests {
             }
         }
         let mut all = Vec::new();
-        walk("kiln", &Cli::command(), &mut all);
+        walk("kiln", &Cli::described(), &mut all);
         all
     }
 

@@ -4,6 +4,7 @@
 mod cli;
 mod completions;
 mod fault;
+mod fields;
 mod help;
 mod man;
 mod survey;

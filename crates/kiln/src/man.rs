@@ -4,7 +4,7 @@ use std::fs;
 use std::io;
 use std::path::PathBuf;
 
-use clap::{Args, Command, CommandFactory};
+use clap::{Args, Command};
 use clap_mangen::roff::{roman, Roff};
 use clap_mangen::Man;
 use kiln_question::{replace, Error, Exit};
@@ -31,7 +31,7 @@ pub fn run(args: &ManArgs) -> Result<Exit, Error> {
             args.dir.display()
         ))
     })?;
-    let mut root = Cli::command().disable_help_subcommand(true);
+    let mut root = Cli::described().disable_help_subcommand(true);
     root.build();
     for (name, text) in pages(&root) {
         replace::write(&args.dir.join(name), &text)?;
@@ -134,7 +134,7 @@ mod tests {
     use super::*;
 
     fn manual() -> (Command, Vec<(String, String)>) {
-        let mut root = Cli::command().disable_help_subcommand(true);
+        let mut root = Cli::described().disable_help_subcommand(true);
         root.build();
         let text = |(name, text)| (name, String::from_utf8(text).unwrap());
         let pages = pages(&root).into_iter().map(text).collect();

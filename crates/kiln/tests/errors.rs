@@ -53,7 +53,7 @@ const CASES: &[Case] = &[
     (&["crypt", "--alg", "cbc(aes)", "--key", "@/no/key"], 2, "'/no/key'", "name a file you may read"),
     (&["crypt", "--alg", "sha256", "--in", "/no/file"], 2, "'/no/file'", "name a file you may read"),
     (&["compare", "/no/a.json", "/no/b.json"], 2, "'/no/a.json'", "name a record"),
-    (&["compare", "Cargo.toml", "Cargo.toml"], 2, "'Cargo.toml' is no record", "--json or --out"),
+    (&["compare", "Cargo.toml", "Cargo.toml"], 2, "'Cargo.toml' is not a record", "--json or --out"),
     (&["tree", "/no/tree"], 2, "'/no/tree' is not a Linux source tree", "name the directory"),
     (&["linux", "build", "--tree", "/no/tree"], 2, "'/no/tree'", "name the directory"),
     (&["fpu", "--policy", "tree:/no/tree"], 2, "'/no/tree'", "name the directory"),

@@ -11,9 +11,6 @@ use kiln_question::{read_facts, Error, Exit, Progress, Question, RowType, Sessio
 /// can be trusted. Takes about 10 s, with --quick 4 s.
 #[derive(Args)]
 #[command(after_long_help = "\
-Row fields (--json):
-  check, value, unit, verdict (ok, poor or bad), meaning
-
 Examples:
   kiln self-check --cpu 0
   kiln self-check --json | jq -r '.notes[]'

@@ -19,9 +19,6 @@ Each check has a connection of its own. What is not offered is skipped. The
 device must serve its control queue on the socket, and connections one after
 the other; if it serves several at a time, one watches the others.
 
-Row fields (--json):
-  case, status (pass, skip, fail), note
-
 Exit status:
   1 if a check failed
 

@@ -1,5 +1,6 @@
 //! A question is added to a copy of the repository: its folder, `tests/parity`, and one line. The program is built, and
-//! has the command, its help, completions, manual page and records.
+//! has the command, its help, completions, manual page and records. A field is added to its rows, and everything that
+//! shows rows has it.
 
 mod repository;
 
@@ -14,6 +15,15 @@ const LIST: &str = "crates/questions/src/lib.rs";
 /// The last line of the list, and the one that is added.
 const LAST: &str = "    self_check: SelfCheck(SelfCheckArgs);\n";
 const LINE: &str = "    parity: Parity(ParityArgs);\n";
+/// A field of the new rows, and one that is added behind it; the same where rows are made.
+const FIELD: &str = "    even: bool,\n";
+const NEW_FIELD: &str = r#"
+    /// Half the number.
+    #[schemars(extend("unit" = "cycles", "x-role" = "main", "x-better" = "less"))]
+    half: f64,
+"#;
+const FILLED: &str = "            even: number % 2 == 0,\n";
+const NEW_FILLED: &str = "            half: f64::from(number) / 2.0,\n";
 
 fn home() -> PathBuf {
     Path::new(env!("CARGO_TARGET_TMPDIR")).join("new-question")
@@ -42,11 +52,9 @@ fn kiln(arguments: &[&str]) -> String {
     output(Command::new(home().join("target/debug/kiln")).args(arguments))
 }
 
-/// Minutes, or seconds when nothing has changed since the last time.
-/// `cargo test -p kiln-questions --test new_question -- --ignored`
+/// Builds the whole program once more: a minute, or seconds if nothing has changed since the last time.
 #[test]
-#[ignore = "builds the whole program once more"]
-fn a_folder_and_a_line_make_a_question() {
+fn a_folder_and_a_line_make_a_question_and_one_edit_a_field() {
     let tree = home().join("tree");
     let folder = Path::new("crates/questions/src/parity/mod.rs");
     copy_repository(&tree, |name, text| match name == Path::new(LIST) {
@@ -54,7 +62,7 @@ fn a_folder_and_a_line_make_a_question() {
         false => None,
     });
     let module = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/parity/mod.rs");
-    put(&fs::read(module).unwrap(), &tree.join(folder));
+    put(&fs::read(&module).unwrap(), &tree.join(folder));
     output(&mut cargo(&["build"]));
 
     assert!(kiln(&["--help"]).contains("  parity        Which numbers are even?"));
@@ -70,15 +78,44 @@ fn a_folder_and_a_line_make_a_question() {
     assert_eq!(record["type"], "parity");
     assert_eq!(record["rows"][1]["even"], true);
 
-    // The control: the schema of the repository does not have it before it is written anew.
-    let schema = tree.join("docs/schema.json");
-    let types = || {
-        let schema: Value = serde_json::from_slice(&fs::read(&schema).unwrap()).unwrap();
-        schema["$defs"].as_object().unwrap().contains_key("parity")
+    // The control: the documents of the repository do not have it before they are written anew.
+    let described = |what: &str| {
+        let read = |name| fs::read_to_string(tree.join(name)).unwrap();
+        let schema: Value = serde_json::from_str(&read("docs/schema.json")).unwrap();
+        let field = &schema["$defs"]["parity"]["properties"][what];
+        (
+            !field.is_null(),
+            read("docs/RECORDS.md").contains(&format!("`{what}`")),
+        )
     };
-    assert!(!types());
-    let test = "the_schema_and_its_reference_are_those_of_the_row_structures";
-    let mut bless = cargo(&["test", "--test", "records"]);
-    output(bless.env("KILN_BLESS", "1").args(["--", "--exact", test]));
-    assert!(types());
+    let write_documents = || {
+        let test = "the_schema_and_its_reference_are_those_of_the_row_structures";
+        let mut bless = cargo(&["test", "--test", "records"]);
+        output(bless.env("KILN_BLESS", "1").args(["--", "--exact", test]));
+    };
+    assert_eq!(described("even"), (false, false));
+    write_documents();
+    assert_eq!(described("even"), (true, true));
+
+    let text = fs::read_to_string(&module).unwrap();
+    assert!(text.contains(FIELD) && text.contains(FILLED));
+    let text = text
+        .replace(FIELD, &format!("{FIELD}{NEW_FIELD}"))
+        .replace(FILLED, &format!("{FILLED}{NEW_FILLED}"));
+    put(text.as_bytes(), &tree.join(folder));
+    assert_eq!(described("half"), (false, false));
+    write_documents();
+    assert_eq!(described("half"), (true, true));
+    output(&mut cargo(&["build"]));
+    assert!(kiln(&["parity", "--help"]).contains("\n  number, even, half\n"));
+    let side = |name: &str, number: &str| {
+        let file = home().join(name);
+        fs::write(&file, kiln(&["parity", number, "--json"])).unwrap();
+        file.to_str().unwrap().to_string()
+    };
+    let (a, b) = (side("a.json", "4"), side("b.json", "4"));
+    // The page, an export, and what is compared have it as well.
+    assert!(kiln(&["report", &a, "--format", "csv"]).contains("half"));
+    let compared: Value = serde_json::from_str(&kiln(&["compare", &a, &b, "--json"])).unwrap();
+    assert_eq!(compared["rows"][0]["unit"], "half", "{compared}");
 }

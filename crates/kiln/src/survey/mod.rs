@@ -40,11 +40,6 @@ use run::Survey;
 Questions:
   speed, softirq-simd, nested-fpu, fpu-budget, compilers, ctrlq
 
-Row fields (--json):
-  question, headline, value, unit, baseline (the published figure), ratio
-  (value over baseline), low, high, values (one per process), command, source.
-  The field records has the commands' records, of one process each.
-
 Exit status:
   1 if a check failed: a wrong answer, a lost register, or a control that lost
   too little to show that losses are seen (\"no power\")

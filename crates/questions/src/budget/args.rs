@@ -30,19 +30,6 @@ Ways of cutting (--mode):
   clocked      the cycle counter is read every so many bytes
   on-demand    until a softirq is pending or a reschedule is wanted
 
-Row fields (--json):
-  alg, impl, op, mode, data, bytes, step_bytes, target_us
-  holds_bytes (what the target holds at the measured rate, without a margin),
-  budget_bytes (the budget for it, with Kiln's safety margin)
-  section_us_p50, _p95, _p999, _max (upper edges of buckets 3 to 6 % wide)
-  null_us_p95, _p999 (sections of pure arithmetic as long as the target, in
-  turns with the others)
-  loss_pct (throughput, against unbounded), sections_per_op, min_bytes
-  (shorter messages are faster by scalar code)
-  softirq_us_*, wake_us_*, interrupted_pct, stolen_pct, stalls
-  long_pct, null_long_pct (sections and null sections beyond 1.1 times the
-  target, counted), long_witnessed_pct
-
 Environment:
   KILN_TIERS=generic,aesni   restricts the tiers
 

@@ -33,11 +33,6 @@ const USUAL_MS: u64 = 600_000;
 /// be judged.
 #[derive(Args)]
 #[command(after_long_help = "\
-Row fields (--json):
-  key, unit, a, b, ratio (of costs, B over A: above 1, B is slower), ci_low,
-  ci_high, time_ratio (where unit is cycles), time_ratio_low,
-  time_ratio_high, verdict (of cycles: faster or slower only if time agrees)
-
 Exit status:
   1 if B has no figure where A has one
   1 with --max-regression, if B is slower by more than PCT over the whole

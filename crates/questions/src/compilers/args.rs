@@ -38,13 +38,6 @@ ubsan-tree, asan, no-object-flags, and several with + between. Their flags,
 and the conventions by which a file of yours is called, are in
 docs/COMPILERS.md.
 
-Row fields (--json):
-  cc, cc_version, opt, variant, abi, subject, alg, key_bits, len,
-  cycles_per_byte, ci_low, ci_high, ns_per_byte, ns_low, ns_high, text_bytes,
-  stack_bytes, build_ms, status, reason, row_ratio, outlier
-  with --baseline: baseline, ratio, time_ratio, each with _low and _high,
-  verdict (faster or slower only by cycles and by time, same, or disagree)
-
 Exit status:
   1 if a cell gives wrong answers, or is slower than the baseline by more than
   --max-regression allows, beyond the noise, in cycles or in time. A

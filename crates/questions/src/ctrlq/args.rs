@@ -21,20 +21,6 @@ Ways of waiting (--mode):
   wait    submitted under the lock; the thread sleeps until it is completed
   async   submitted with a function that is called; --depth in flight
 
-Row fields (--json):
-  mode, workers, session, ctrl, depth, cores, cores_needed, seconds, ops,
-  ops_per_s (creates and closes, each counted, of all rounds together),
-  pairs_per_s, _low, _high (median of the rounds, 95 % interval),
-  rounds_pairs_per_s (of each round)
-  cpu_pct, driver_cpu_pct, device_cpu_pct, cpu_us_per_op
-  lat_us_p50, _p99, _p999, _p9999, _max (of all operations)
-  hold_us_p50, _p99, _p999, _max (how long the lock was held)
-  kicks, interrupts, yields
-  ops_ratio_to_wait, _low, _high (median of the rounds' ratios, 95 %
-  interval), cpu_ratio_to_wait
-  hist_us_le_1 … _16384, _more (closes, each counted once),
-  hold_hist_us_le_1 … _16384, _more
-
 Examples:
   kiln ctrlq --quick
   kiln ctrlq --mode wait --workers 8 --session cipher --seconds 10

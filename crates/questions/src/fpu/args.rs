@@ -29,15 +29,6 @@ Sources of interrupts (--inject):
   timer, poisson, signal   by the clock; signal: from another core
   replay:FILE              gaps in ns, one per line
 
-Row fields (--json):
-  policy, version, fallback, load, impl, inject, control, seconds, sections,
-  irqs, irqs_in_section, softirqs, task_mb_per_s, of_control (task over
-  control), ratio (policy over the first), softirq_mb_per_s, softirq_us_*,
-  section_us_*, sections_timed, sections_stolen, nested_saves,
-  scalar_fallbacks, async_punts, reordered, dropped, warnings, corrupted,
-  user_corrupted, expected_wrong (had the policy lost state as often as the
-  control), preemptions, pair_cycles, first_section_cycles
-
 Exit status:
   1 if state was lost under any policy other than \"none\" (the control, which
   saves nothing); also if a loss could not have been seen (\"no power\"),

@@ -20,9 +20,6 @@ use super::{run, view};
 /// and the user's registers are checked. The control that saves nothing is added and must lose state.
 #[derive(Args)]
 #[command(after_long_help = "\
-Row fields (--json):
-  those of 'kiln fpu'; throughput is null
-
 Exit status:
   1 if state was lost under any policy other than \"none\" (the control, which
   saves nothing); also if a loss could not have been seen (\"no power\"),

@@ -25,11 +25,6 @@ const PATTERN: &str = "pattern";
 /// saves nothing is added and must lose state. For random instructions of millions of sections: kiln fpu prove breakpoint.
 #[derive(Args)]
 #[command(after_long_help = "\
-Row fields (--json):
-  policy, impl, op, len, instructions, points, singles, injected, masked,
-  softirq_instructions, softirq_points, pairs, corrupted, user_corrupted,
-  expected_wrong, warnings, replay (the command that repeats the first loss)
-
 Exit status:
   1 if state was lost under any policy other than \"none\" (the control, which
   saves nothing); also if a loss could not have been seen (\"no power\"),

@@ -15,10 +15,6 @@ use super::view;
 /// where the answer was yes and counts what a debug kernel would warn of.
 #[derive(Args)]
 #[command(after_long_help = "\
-Row fields (--json):
-  policy, version, context, in_section, over_section, usable, warnings,
-  preempt_count, preempt_after
-
 Examples:
   kiln fpu usable
   kiln fpu usable --policy legacy,tree:DIR    compare a kernel tree's answers

@@ -28,13 +28,6 @@ Loads (--load):
   pcap:FILE             AES-GCM, sizes and times from a capture file
   pcap-cbc:FILE         the same with AES-CBC and HMAC-SHA256
 
-Row fields (--json):
-  those of 'kiln fpu', and packets, own_packets, ring_missed, replay_lost; at
-  one rate: scheduler, offered_pps, delivered_pps, lost_share, core_share; of
-  the rate from which packets are lost: knee_pps, knee_pps_low, knee_pps_high,
-  knee_gbit_s, knee_core_share, knee_loss; in phases: esp_mb_per_s, esp_ratio,
-  recovery_us
-
 Exit status:
   1 if state was lost under any policy other than \"none\" (the control, which
   saves nothing)

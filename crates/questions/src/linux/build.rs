@@ -19,9 +19,6 @@ Everything goes to XDG_CACHE_HOME or ~/.cache, under kiln/linux; the first
 time takes minutes, later ones seconds. With --headers Kiln's module alone is
 built, for a kernel of the distribution.
 
-Row fields (--json):
-  what, version, cc, path, seconds, warnings
-
 Exit status:
   1 if the compiler, modpost or objtool had a warning for the module
 

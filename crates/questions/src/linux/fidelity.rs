@@ -26,11 +26,6 @@ Asked: where the FPU is usable, when softirqs run, what cryptd and the simd
 helper answer and in what order. Kernels before 6.15 are compared with the
 policy legacy, later ones with bh-off.
 
-Row fields (--json):
-  kind (answer, cost), kernel, cpu, accel, policy, number, question, asked,
-  real, emulated, agree, cycles_min, cycles, kiln_cycles, ratio and kiln_ratio
-  (helper over direct)
-
 Exit status:
   1 if an answer differs
 

@@ -19,10 +19,6 @@ by Kiln's drivers, all on one CPU; every result is compared. There are three
 modes: saved; scalar, without sections over sections; unsaved, the control, in
 which results must come out wrong.
 
-Row fields (--json):
-  kernel, accel, mode, who, driver, done, wrong, refused, late, over (begun
-  where Linux says that the FPU is not usable), nested_saves
-
 Exit status:
   1 if anything was lost, too little was tried or the control found nothing
 

@@ -25,10 +25,6 @@ softirqs over their own sections in a task. One that crashes fails, the rest
 goes on. What stands in for the rest of the kernel is Kiln's: a boot is the
 better proof of modules and memory, this the better one of FPU sections.
 
-Row fields (--json):
-  driver, alg, tier, selftest (passed, failed, unknown; untested: Linux has no
-  test for it; absent: this CPU cannot run it), reason
-
 Exit status:
   1 if a driver failed or nobody knows
 

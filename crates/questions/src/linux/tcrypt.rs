@@ -23,9 +23,6 @@ tcrypt takes a second for each row, or as many as --sec says; an algorithm
 with three key sizes has 42 rows. User mode Linux has no cycle counter: there
 is no --sec 0.
 
-Row fields (--json):
-  alg, driver, op, key_bits, len, update_len, ops, seconds, mb_per_s
-
 Examples:
   kiln linux tcrypt 'cbc(aes)' --tree ~/linux
   kiln linux tcrypt 'xts(aes)' --impl best,xts-aes-aesni

@@ -23,11 +23,6 @@ its cryptodev-vhost-user. Traffic is made by threads in the guest: new keys of
 cbc(aes) (each destroys and creates two sessions), new keys of rsa (one of
 each), and messages of cbc(aes), each compared with Linux's generic code.
 
-Row fields (--json):
-  front_end, kernel, accel, kind (selftest, cipher-sessions,
-  akcipher-sessions, cipher-data), alg, driver, selftest, workers, len, ops,
-  seconds, ops_per_s, mb_per_s, us_max, errors, wrong
-
 Exit status:
   1 if the driver is not there, a self-test did not pass, a call failed or
   bytes are wrong

@@ -12,9 +12,6 @@ use super::view;
 /// measured: of each algorithm the fastest is chosen, of equals the one of highest priority.
 #[derive(Args)]
 #[command(after_long_help = "\
-Row fields (--json):
-  kind (tier, impl, feature, peer, compiler or limit), name, available, reason
-
 Environment:
   KILN_TIERS=generic,aesni   restricts the tiers
 

@@ -44,19 +44,6 @@ timing; an implementation that errs has no result. AEADs have 16 bytes of
 associated data. If --len is not given, lengths that are not whole blocks of
 a mode are rounded up.
 
-Row fields (--json), docs/RECORDS.md explains them:
-  alg, impl, provider, released, tier, level, op, key_bits, len, latency,
-  cycles_per_op, cycles_per_byte, ci_low, ci_high (of cycles_per_op),
-  ns_per_op, ns_low, ns_high, mb_per_s, rounds, rounds_ns, limit_cycles,
-  together (several messages at a time)
-  with --layout tcrypt: layout; with --latency: chain_cycles
-  with --baseline: ratio, time_ratio, each with _low and _high, verdict
-  Kiln's fastest API call, with libraries: best_peer, best_peer_provider,
-  best_peer_ratio, _time_ratio, _verdict, _ymm_impl, _ymm_time_ratio
-  Kiln's fastest function, with --tree: best_tree, and the same fields
-  a library's fastest with several messages: kiln_impl, kiln_time_ratio,
-  kiln_verdict
-
 Exit status:
   1 if a result is wrong (a peer's: only if that peer was named)
 

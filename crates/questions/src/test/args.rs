@@ -73,9 +73,6 @@ Suites (--suite):
                       clock
   interrupted:POLICY  the same, with interrupts before random instructions
 
-Row fields (--json):
-  alg, impl, suite, context, tiers, cases, failed, skipped
-
 Exit status:
   1 if a case failed
 

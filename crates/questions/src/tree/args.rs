@@ -19,11 +19,6 @@ use super::view;
 Nothing is written into the tree: it is built in XDG_CACHE_HOME or ~/.cache,
 under kiln/tree. The first time takes a minute, later ones seconds.
 
-Row fields (--json):
-  kind (object, algorithm), name, status (built, left-out, tested, untested,
-  failed), reason, config; of algorithms also alg, type, priority, async,
-  internal, test_us
-
 Exit status:
   1 if something failed
 

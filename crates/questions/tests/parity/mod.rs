@@ -27,9 +27,6 @@ struct Row {
 /// For nobody.
 #[derive(Args)]
 #[command(after_long_help = "\
-Row fields (--json):
-  number, even
-
 Examples:
   kiln parity 3 4")]
 pub struct ParityArgs {

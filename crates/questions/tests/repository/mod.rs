@@ -4,12 +4,18 @@ use std::fs;
 use std::path::Path;
 use std::process::Command;
 
-/// Copies what git lists; `edit` gives the text of files that differ in the copy. What an earlier copy has already is left
+/// Copies what git lists, new files included; `edit` gives the text of files that differ in the copy. What an earlier copy has already is left
 /// alone, for cargo's sake.
 pub(crate) fn copy_repository(to: &Path, edit: impl Fn(&Path, &str) -> Option<String>) {
     let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
     let listed = Command::new("git")
-        .args(["ls-files", "-z"])
+        .args([
+            "ls-files",
+            "-z",
+            "--cached",
+            "--others",
+            "--exclude-standard",
+        ])
         .current_dir(&root)
         .output()
         .unwrap();
@@ -18,7 +24,10 @@ pub(crate) fn copy_repository(to: &Path, edit: impl Fn(&Path, &str) -> Option<St
         .unwrap()
         .split_terminator('\0')
     {
-        let bytes = fs::read(root.join(name)).unwrap_or_else(|e| panic!("{name}: {e}"));
+        let Ok(bytes) = fs::read(root.join(name)) else {
+            // Removed, which git learns with the next commit.
+            continue;
+        };
         let text = std::str::from_utf8(&bytes).ok();
         let edited = text.and_then(|text| edit(Path::new(name), text));
         let bytes = edited.map_or(bytes, String::into_bytes);

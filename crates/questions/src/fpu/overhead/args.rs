@@ -24,12 +24,6 @@ use crate::timing::Tree;
 /// is what Linux up to 6.14 offers softirqs. A kernel tree's own methods go through its own crypto API.
 #[derive(Args)]
 #[command(after_long_help = "\
-Row fields (--json):
-  alg, impl, provider, config, len, policy, path, cycles_per_op, ns_per_op,
-  mb_per_s, ratio (cycles over direct), ci_low, ci_high, baseline, speedup
-  (the baseline's cycles over these), time_speedup, each with _low and _high,
-  rounds
-
 Environment:
   KILN_TIERS=generic,aesni   restricts the tiers
 

@@ -1,0 +1,174 @@
+//! The list of row fields in the text of `--help`, made of the row types.
+
+use clap::Command;
+use kiln_record::{row_types, RowType};
+
+use crate::help::ORDER;
+
+/// The heading of the list.
+pub const HEADING: &str = "Row fields (--json), explained in docs/RECORDS.md";
+/// Columns of the list, its indentation included.
+const WIDTH: usize = 78;
+
+/// Adds the list to the help of this command and of those below it.
+pub fn add_fields(command: Command) -> Command {
+    add(command, "")
+}
+
+/// `words` are those that a user types after `kiln`.
+fn add(command: Command, words: &str) -> Command {
+    let list = list_fields(words);
+    let command = match (list.is_empty(), command.get_after_long_help()) {
+        (true, _) => command,
+        (false, text) => {
+            let text = insert(&text.map(ToString::to_string).unwrap_or_default(), &list);
+            command.after_long_help(text)
+        }
+    };
+    let name = |command: &Command| format!("{words} {}", command.get_name());
+    command.mut_subcommands(|sub| {
+        let words = name(&sub);
+        add(sub, words.trim_start())
+    })
+}
+
+/// The fields of all rows that this command writes, a paragraph for each type.
+fn list_fields(words: &str) -> String {
+    let written = |t: &'static RowType| {
+        let lines = t.commands.iter();
+        let flags = lines.filter_map(|line| match line.strip_prefix(words)? {
+            "" => Some(""),
+            rest => rest
+                .strip_prefix(' ')
+                .filter(|flags| flags.starts_with("--")),
+        });
+        flags.map(move |flags| (flags, t)).next()
+    };
+    let paragraph = |(flags, t): (&str, &RowType)| {
+        let names: Vec<&str> = t.fields.iter().map(|f| f.name.as_str()).collect();
+        let names = shorten(&names).join(", ");
+        match flags {
+            "" => wrap(&names),
+            flags => wrap(&format!("with {flags}: {names}")),
+        }
+    };
+    match words {
+        "" => String::new(),
+        _ => row_types()
+            .iter()
+            .filter_map(written)
+            .map(paragraph)
+            .collect(),
+    }
+}
+
+/// Of statistics of one quantity, all but the first are told by their endings: `lat_us_p50, _p99, _max`, and of the buckets
+/// of a histogram by the last one's: `hist_us_le_1, … _16384`.
+fn shorten(names: &[&str]) -> Vec<String> {
+    let mut short: Vec<String> = Vec::new();
+    let mut last = "";
+    for name in names {
+        let (stem, ending) = name.rsplit_once('_').unwrap_or((name, ""));
+        let follows = is_statistic(ending)
+            && (last == stem
+                || last
+                    .rsplit_once('_')
+                    .is_some_and(|(s, e)| s == stem && is_statistic(e)));
+        short.push(match follows {
+            true => format!("_{ending}"),
+            false => name.to_string(),
+        });
+        last = name;
+    }
+    let bucket = |name: &str| {
+        let digits = name.strip_prefix('_').unwrap_or_default();
+        !digits.is_empty() && digits.bytes().all(|b| b.is_ascii_digit())
+    };
+    short.dedup_by(|next, last| {
+        let both = bucket(next) && (bucket(last) || last.starts_with('…'));
+        if both {
+            *last = format!("… {next}");
+        }
+        both
+    });
+    short
+}
+
+fn is_statistic(ending: &str) -> bool {
+    let digits = ending.strip_prefix('p').unwrap_or(ending);
+    let number = !digits.is_empty() && digits.bytes().all(|b| b.is_ascii_digit());
+    number || matches!(ending, "low" | "high" | "max" | "more")
+}
+
+/// Indented lines.
+fn wrap(text: &str) -> String {
+    let mut lines = String::new();
+    let mut line = String::from(" ");
+    for word in text.split(' ') {
+        if line.chars().count() + 1 + word.chars().count() >= WIDTH {
+            lines.push_str(&line);
+            lines.push('\n');
+            line = String::from(" ");
+        }
+        line.push(' ');
+        line.push_str(word);
+    }
+    lines + &line + "\n"
+}
+
+/// Before the first heading that comes after the list.
+fn insert(text: &str, list: &str) -> String {
+    let section = format!("{HEADING}:\n{list}");
+    let after = ORDER.iter().skip_while(|h| **h != HEADING).skip(1);
+    let place = after.filter_map(|h| text.find(&format!("{h}:\n"))).min();
+    match place {
+        Some(at) => format!("{}{section}\n{}", &text[..at], &text[at..]),
+        None if text.is_empty() => section.trim_end().to_string(),
+        None => format!("{text}\n\n{}", section.trim_end()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_that_begin_alike_are_shortened() {
+        let names = [
+            "cc",
+            "cc_version",
+            "len",
+            "us_p50",
+            "us_p99",
+            "us",
+            "us_max",
+            "low",
+        ];
+        assert_eq!(
+            shorten(&names).join(", "),
+            "cc, cc_version, len, us_p50, _p99, us, _max, low"
+        );
+        let buckets = ["us_le_1", "us_le_2", "us_le_4", "us_le_8"];
+        assert_eq!(shorten(&buckets).join(", "), "us_le_1, … _8");
+    }
+
+    #[test]
+    fn the_list_comes_before_the_examples() {
+        let text = "Words.\n\nQuestions:\n  one\n\nExamples:\n  kiln";
+        assert_eq!(
+            insert(text, "  a, b\n"),
+            format!("Words.\n\nQuestions:\n  one\n\n{HEADING}:\n  a, b\n\nExamples:\n  kiln")
+        );
+        assert_eq!(insert("", "  a\n"), format!("{HEADING}:\n  a"));
+    }
+
+    #[test]
+    fn what_a_flag_adds_is_told_with_the_flag() {
+        let list = list_fields("speed");
+        assert!(list.starts_with("  alg, op,"), "{list}");
+        assert!(list.contains("  with --via virtio: "), "{list}");
+        assert!(list_fields("fpu prove breakpoint").contains("irqs"));
+        assert!(!list_fields("fpu prove").contains("irqs"));
+        assert_eq!(list_fields(""), "");
+    }
+}
