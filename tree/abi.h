@@ -153,4 +153,11 @@ struct boot {
 	unsigned int lonely;	/* nobody but the tree's own tasks ends a wait */
 };
 
+/* kunit.c: one of the tree's KUnit suites. */
+struct kiln_kunit_order {
+	const char *suite;
+	const char *cases;	/* a pattern with * and ?; NULL: all */
+	unsigned long bench;	/* its benchmarks, too */
+};
+
 #endif

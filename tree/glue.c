@@ -7,6 +7,7 @@
  * kernel/cpu.
  */
 #include <linux/bug.h>
+#include <linux/completion.h>
 #include <linux/kernel.h>
 #include <linux/list.h>
 #include <linux/sched.h>
@@ -255,13 +256,21 @@ void kiln_glue_fpu_task(struct task_struct *task);	/* fpu.c */
 bool kiln_glue_task_sleeps(const void *task);
 void kiln_glue_task_runs(void *task);
 void kiln_glue_task_state(void *task, int state);
+void kiln_glue_task_ends(void *task);
+bool kiln_glue_task_held(const void *task);
 
 const unsigned int kiln_glue_hz = HZ;
 
 /* The FPU state a task ends in is as large as the CPU says. */
 size_t kiln_glue_task_size(void)
 {
-	return sizeof(struct task_struct) + 16384;
+	return sizeof(struct task_struct) + 16384 + sizeof(struct completion);
+}
+
+/* Whoever waits for the end of a kernel thread looks for this in the thread's structure. */
+static struct completion *kiln_task_end(void *memory)
+{
+	return memory + kiln_glue_task_size() - sizeof(struct completion);
 }
 
 void kiln_glue_new_task(void *memory, const char *name, bool user)
@@ -274,6 +283,20 @@ void kiln_glue_new_task(void *memory, const char *name, bool user)
 	if (user)
 		kiln_glue_fpu_task(task);
 	strscpy(task->comm, name, sizeof(task->comm));
+	refcount_set(&task->usage, 1);
+	init_completion(kiln_task_end(task));
+	task->vfork_done = kiln_task_end(task);
+}
+
+void kiln_glue_task_ends(void *task)
+{
+	complete_all(kiln_task_end(task));
+}
+
+/* Whether somebody besides the thread itself holds its structure. */
+bool kiln_glue_task_held(const void *task)
+{
+	return refcount_read(&((const struct task_struct *)task)->usage) > 1;
 }
 
 bool kiln_glue_task_sleeps(const void *task)

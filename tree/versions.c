@@ -16,6 +16,7 @@
 
 void kiln_glue_count(int n);
 int kiln_glue_uncounted(void);
+void kiln_glue_context(int n);
 void kiln_glue_own_count(int n);
 void *kiln_alloc(size_t size, gfp_t flags);
 void kiln_warn(unsigned long ip, const char *file, unsigned int line);
@@ -109,5 +110,26 @@ int kiln_glue_uncounted(void)
 
 	raw_cpu_add(counted, n);
 	return n;
+}
+
+/* The host's CPU enters a context, or leaves it: 0x10000 is a hardirq, 0x100000 an NMI, less softirqs. */
+void kiln_glue_context(int n)
+{
+	switch (n) {
+	case 0x10000:
+		__preempt_count_add(HARDIRQ_OFFSET);
+		break;
+	case -0x10000:
+		__preempt_count_sub(HARDIRQ_OFFSET);
+		break;
+	case 0x100000:
+		__preempt_count_add(NMI_OFFSET);
+		break;
+	case -0x100000:
+		__preempt_count_sub(NMI_OFFSET);
+		break;
+	default:
+		kiln_glue_count(n);
+	}
 }
 #endif

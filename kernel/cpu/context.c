@@ -62,9 +62,9 @@ static void errand_hardirq(struct cpu *cpu)
 		break;
 	case KILN_NMI:
 		/* NMIs are not emulated as entries: only the preempt count is that of an NMI. */
-		preempt_count_add(NMI_OFFSET);
+		enter_context(cpu, NMI_OFFSET);
 		run(e);
-		preempt_count_sub(NMI_OFFSET);
+		leave_context(cpu, NMI_OFFSET);
 		break;
 	default:
 		run(e);
@@ -72,6 +72,18 @@ static void errand_hardirq(struct cpu *cpu)
 	/* A real interrupt may have been merged with this one: let its handler run. */
 	if (e->handler)
 		e->handler(cpu);
+}
+
+void context_bh_disable(void)
+{
+	local_bh_disable();
+	tell_context(this_cpu(), SOFTIRQ_DISABLE_OFFSET);
+}
+
+void context_bh_enable(void)
+{
+	tell_context(this_cpu(), -(s32)SOFTIRQ_DISABLE_OFFSET);
+	local_bh_enable();
 }
 
 bool run_in_context(enum kiln_context context, void (*fn)(void *arg), void *arg)
@@ -82,7 +94,7 @@ bool run_in_context(enum kiln_context context, void (*fn)(void *arg), void *arg)
 			    context == KILN_HARDIRQ_OVER_BH_OFF;
 
 	if (bh_off)
-		local_bh_disable();
+		context_bh_disable();
 	if (context <= KILN_TASK_BH_OFF) {
 		run(&e);
 	} else {
@@ -98,6 +110,6 @@ bool run_in_context(enum kiln_context context, void (*fn)(void *arg), void *arg)
 		preempt_enable();
 	}
 	if (bh_off)
-		local_bh_enable();
+		context_bh_enable();
 	return e.done;
 }

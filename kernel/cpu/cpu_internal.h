@@ -33,16 +33,6 @@ void kworker_start(void);
 /* gate.c: called by entry.S on the way to user mode; returns with interrupts off. */
 void gate_exit(void);
 
-/* hosted.c: add to the preempt count what a tree's inline functions changed. */
-void count_foreign(struct cpu *cpu);
-
-/* Before the preempt count of a CPU that may have run a tree's code decides anything. */
-static __always_inline void settle_count(struct cpu *cpu)
-{
-	if (unlikely(cpu->hooks) && cpu->hooks->uncounted)
-		count_foreign(cpu);
-}
-
 /* sched.c: called at the entry of an interrupt, if steal_limit is not zero. */
 void forgive_steal(struct cpu *cpu);
 

@@ -2,6 +2,7 @@
 /*
  * Work before a task returns to user mode.
  */
+#include <kiln/context.h>
 #include <kiln/cpu.h>
 #include <kiln/fpu.h>
 #include <kiln/sched.h>

@@ -4,6 +4,7 @@
  * handlers need sixteen: functions that can lead to a handler realign the stack.
  */
 #include <kiln/abi/hosted.h>
+#include <kiln/context.h>
 #include <kiln/cpu.h>
 #include <kiln/preempt.h>
 #include <kiln/sched.h>

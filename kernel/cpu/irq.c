@@ -3,6 +3,7 @@
  * Hardirqs: entry, and on the way out softirqs, the user's FPU state and preemption.
  */
 #include <kiln/abi/cpu.h>
+#include <kiln/context.h>
 #include <kiln/cpu.h>
 #include <kiln/fpu.h>
 #include <kiln/preempt.h>
@@ -53,7 +54,7 @@ void irq_entry(u64 from_user)
 	settle_count(cpu);
 	cpu->irq_time = rdtsc();
 	this_cpu_write(irq_pending, 0);
-	preempt_count_add(HARDIRQ_OFFSET);
+	enter_context(cpu, HARDIRQ_OFFSET);
 
 	cpu->stats.irqs++;
 	cpu->stats.irqs_user += from_user;
@@ -71,7 +72,7 @@ void irq_entry(u64 from_user)
 	if (cpu->irq_handler)
 		cpu->irq_handler(cpu);
 
-	preempt_count_sub(HARDIRQ_OFFSET);
+	leave_context(cpu, HARDIRQ_OFFSET);
 	if (cpu->softirq_pending && !in_interrupt())
 		do_softirq_irqs_off();
 	cpu->section_base = base;

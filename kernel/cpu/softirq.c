@@ -3,6 +3,7 @@
  * Softirqs: raised in hardirqs, run on the way out of one or by the outermost
  * local_bh_enable(), and by ksoftirqd when there are too many of them.
  */
+#include <kiln/context.h>
 #include <kiln/cpu.h>
 #include <kiln/preempt.h>
 #include <kiln/sched.h>
@@ -31,7 +32,7 @@ void do_softirq_irqs_off(void)
 	const u64 end = rdtsc() + MAX_SOFTIRQ_US * cpu->ticks_per_us;
 	int restart = MAX_SOFTIRQ_RESTART;
 
-	preempt_count_add(SOFTIRQ_OFFSET);
+	enter_context(cpu, SOFTIRQ_OFFSET);
 	do {
 		u32 pending = cpu->softirq_pending;
 		const u64 raised = cpu->raise_time;
@@ -54,7 +55,7 @@ void do_softirq_irqs_off(void)
 		cpu->stats.softirqs_deferred++;
 		wake_up(cpu->ksoftirqd);
 	}
-	preempt_count_sub(SOFTIRQ_OFFSET);
+	leave_context(cpu, SOFTIRQ_OFFSET);
 }
 
 void do_softirq(void)

@@ -5,6 +5,7 @@
 #include <kiln/abi/context.h>
 #include <kiln/abi/cpu.h>
 #include <kiln/abi/load.h>
+#include <kiln/context.h>
 #include <kiln/cpu.h>
 #include <kiln/fpu.h>
 #include <kiln/preempt.h>
@@ -18,6 +19,7 @@ static void ask(struct kiln_usable *u)
 
 	u->over_section = cpu->section_base || (u->context <= KILN_TASK_BH_OFF &&
 						cpu->section_depth);
+	settle_count(cpu);
 	u->preempt_count = preempt_count();
 	u->usable = irq_fpu_usable();
 	before = cpu->stats.warnings;
@@ -61,11 +63,11 @@ static void ask_in_hardirq(struct cpu *cpu)
 		break;
 	case KILN_NMI:
 		/* A state, not an entry: NMIs nest in anything. */
-		preempt_count_add(NMI_OFFSET);
+		enter_context(cpu, NMI_OFFSET);
 		u->over_section = cpu->section_base;
 		u->preempt_count = preempt_count();
 		u->usable = irq_fpu_usable();
-		preempt_count_sub(NMI_OFFSET);
+		leave_context(cpu, NMI_OFFSET);
 		break;
 	default:
 		raise_softirq(SOFTIRQ_ASK);
@@ -81,7 +83,7 @@ u64 kiln_usable(void *arg)
 
 	irq_attach(u, SOFTIRQ_ASK, ask_in_softirq, ask_in_hardirq);
 	if (bh_off)
-		local_bh_disable();
+		context_bh_disable();
 	if (u->in_section)
 		kernel_fpu_begin();
 
@@ -93,8 +95,9 @@ u64 kiln_usable(void *arg)
 	if (u->in_section)
 		kernel_fpu_end();
 	if (bh_off)
-		local_bh_enable();
+		context_bh_enable();
 	cpu->irq_handler = NULL;
+	settle_count(cpu);
 	u->preempt_after = preempt_count();
 	return 0;
 }

@@ -38,6 +38,7 @@ uint64_t kiln_image_cpu(void *unused)
 		.tick = time_tick,
 		.idle = time_idle,
 		.uncounted = kiln_glue_uncounted,
+		.context = kiln_glue_context,
 	};
 
 	(void)unused;

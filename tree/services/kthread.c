@@ -62,6 +62,9 @@ void *new_task(void *old, const char *name, _Bool user)
 {
 	struct thread *thread = old ? thread_of(old) : NULL;
 
+	/* Somebody still looks at it: kthread_stop(), or who waits for its end. */
+	if (thread && kiln_glue_task_held(thread + 1))
+		thread = NULL;
 	if (!thread)
 		thread = memory_alloc(sizeof(*thread) + kiln_glue_task_size(), 0);
 	if (!thread)
@@ -124,6 +127,7 @@ void SERVICE(kthread_exit)(long result)
 	if (!thread->counted)
 		give_up("kthread_exit outside a kthread");
 	thread->counted = false;
+	kiln_glue_task_ends(thread + 1);
 	__atomic_fetch_sub(&running, 1, __ATOMIC_RELEASE);
 	kiln_wake(&running);
 	kiln_kthread_exit();
@@ -150,6 +154,13 @@ void threads_idle(uint64_t ns)
 		return;
 	daemons = true;
 	kiln_wake(&running);
+}
+
+/* KUnit's, of a case that takes too long. */
+int SERVICE(kthread_stop)(void *task)
+{
+	(void)task;
+	give_up("a kernel thread does not end in time");
 }
 
 bool SERVICE(kthread_should_stop)(void)

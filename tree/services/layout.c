@@ -107,3 +107,7 @@ AT(struct boot, events, 92);
 AT(struct boot, tests, 96);
 AT(struct boot, tiers, 100);
 AT(struct boot, lonely, 104);
+SIZE(struct kiln_kunit_order, 24);
+AT(struct kiln_kunit_order, suite, 0);
+AT(struct kiln_kunit_order, cases, 8);
+AT(struct kiln_kunit_order, bench, 16);

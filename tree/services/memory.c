@@ -6,6 +6,9 @@
  * Physical addresses equal virtual ones (page_offset_base and phys_base are 0), and
  * the array of struct page is a reservation as large as the address space needs: it
  * costs memory only where it is touched, and virt_to_page is plain arithmetic.
+ *
+ * vmalloc'ed blocks have a page in front that says how long they are, and one behind that
+ * is not mapped.
  */
 #include "service.h"
 
@@ -14,6 +17,9 @@
 #define SMALLEST 6	/* 64 bytes */
 #define LARGEST 27
 #define STRUCT_PAGE 64
+#define VMALLOCED 0x80	/* of a page: the block with a guard begins a page before */
+#define SYS_MPROTECT 10
+#define PROT_RW 3
 
 struct block {
 	struct block *next;
@@ -82,6 +88,8 @@ void *memory_alloc(size_t size, unsigned int gfp)
 	return p;
 }
 
+static void vmalloc_free(char *p);
+
 static unsigned int block_class(const void *p)
 {
 	const unsigned long at = (unsigned long)p - (unsigned long)arena;
@@ -89,6 +97,44 @@ static unsigned int block_class(const void *p)
 	if (at >= boot.arena_size)
 		give_up("freed memory that was never allocated");
 	return class_of[at >> PAGE_SHIFT];
+}
+
+static unsigned long block_size(const void *p)
+{
+	const unsigned int class = block_class(p);
+
+	return class & VMALLOCED ? *(unsigned long *)((char *)p - PAGE_SIZE) : 1ul << class;
+}
+
+static void protect(void *at, unsigned long flags)
+{
+	if (syscall3(SYS_MPROTECT, (long)at, PAGE_SIZE, (long)flags))
+		give_up("no room for a guard page");
+}
+
+void *vmalloc_alloc(size_t size, unsigned int gfp)
+{
+	const unsigned long pages = (size + PAGE_SIZE - 1) & ~(PAGE_SIZE - 1);
+	char *block = memory_alloc(pages + 2 * PAGE_SIZE, gfp & ~GFP_ZERO);
+	char *p = block + PAGE_SIZE;
+
+	if (!block)
+		return NULL;
+	*(unsigned long *)block = pages;
+	class_of[(unsigned long)(p - arena) >> PAGE_SHIFT] = VMALLOCED;
+	protect(p + pages, 0);
+	if (gfp & GFP_ZERO)
+		clear(p, pages);
+	return p;
+}
+
+static void vmalloc_free(char *p)
+{
+	char *block = p - PAGE_SIZE;
+
+	protect(p + *(unsigned long *)block, PROT_RW);
+	class_of[(unsigned long)(p - arena) >> PAGE_SHIFT] = 0;
+	memory_free(block);
 }
 
 void memory_free(const void *p)
@@ -101,6 +147,10 @@ void memory_free(const void *p)
 	if ((unsigned long)p <= 16)
 		return;
 	class = block_class(p);
+	if (class & VMALLOCED) {
+		vmalloc_free((char *)p);
+		return;
+	}
 	flags = lock_irq(&lock);
 	b->next = freed[class];
 	freed[class] = b;
@@ -108,6 +158,11 @@ void memory_free(const void *p)
 }
 
 void *SERVICE(__kmalloc_noprof)(size_t size, unsigned int gfp)
+{
+	return memory_alloc(size, gfp);
+}
+
+void *SERVICE(__kmalloc_large_noprof)(size_t size, unsigned int gfp)
 {
 	return memory_alloc(size, gfp);
 }
@@ -120,7 +175,7 @@ void *SERVICE(__kmalloc_cache_noprof)(void *cache, unsigned int gfp, size_t size
 
 void *SERVICE(vmalloc_noprof)(unsigned long size)
 {
-	return memory_alloc(size < PAGE_SIZE ? PAGE_SIZE : size, 0);
+	return vmalloc_alloc(size, 0);
 }
 
 void *SERVICE(vmalloc_node_noprof)(unsigned long size, int node)
@@ -131,7 +186,7 @@ void *SERVICE(vmalloc_node_noprof)(unsigned long size, int node)
 
 void *SERVICE(vzalloc_noprof)(unsigned long size)
 {
-	return memory_alloc(size < PAGE_SIZE ? PAGE_SIZE : size, GFP_ZERO);
+	return vmalloc_alloc(size, GFP_ZERO);
 }
 
 void SERVICE(kfree)(const void *p)
@@ -143,7 +198,7 @@ void SERVICE(kfree_sensitive)(const void *p)
 {
 	if ((unsigned long)p <= 16)
 		return;
-	clear((void *)p, 1ul << block_class(p));
+	clear((void *)p, block_size(p));
 	memory_free(p);
 }
 

@@ -5,8 +5,6 @@
  */
 #include "service.h"
 
-#define PAGE_SIZE 4096ul
-
 void *SERVICE(alloc_pages_noprof)(unsigned int gfp, unsigned int order);
 unsigned long SERVICE(get_free_pages_noprof)(unsigned int gfp, unsigned int order);
 void *SERVICE(kmemdup_noprof)(const void *from, size_t size, unsigned int gfp);
@@ -53,7 +51,7 @@ void *SERVICE(kvmalloc_node)(size_t size, unsigned int gfp, int node)
 
 void *SERVICE(vmalloc)(unsigned long size)
 {
-	return memory_alloc(size < PAGE_SIZE ? PAGE_SIZE : size, 0);
+	return vmalloc_alloc(size, 0);
 }
 
 void *SERVICE(vmalloc_node)(unsigned long size, int node)
@@ -64,7 +62,7 @@ void *SERVICE(vmalloc_node)(unsigned long size, int node)
 
 void *SERVICE(vzalloc)(unsigned long size)
 {
-	return memory_alloc(size < PAGE_SIZE ? PAGE_SIZE : size, GFP_ZERO);
+	return vmalloc_alloc(size, GFP_ZERO);
 }
 
 void *SERVICE(kmemdup)(const void *from, size_t size, unsigned int gfp)

@@ -101,3 +101,15 @@ REFUSE(warn_thunk_thunk)
 
 /* Names of 7.x. */
 REFUSE(init_srcu_struct_generic)
+
+/* Text buffers that end in a file. */
+REFUSE(d_path)
+REFUSE(seq_mangle_path)
+REFUSE(seq_write)
+
+/* KUnit may end a virtual machine. */
+REFUSE(kernel_halt)
+REFUSE(kernel_power_off)
+REFUSE(kernel_restart)
+/* The last reference to a task is the task's own. */
+REFUSE(__put_task_struct_rcu_cb)

@@ -12,6 +12,7 @@
  * tell.c APIs:
  *	tell, tell_text		one line of the protocol
  *	refused, give_up, give_up_in	end: the tree cannot go on
+ *	syscall3		of the host
  * format.c APIs:
  *	format, format_args	a small snprintf
  * string.c APIs:
@@ -35,6 +36,7 @@
  *	lock_irq, unlock_irq
  * memory.c APIs:
  *	memory_init, memory_alloc, memory_free
+ *	vmalloc_alloc		with an unmapped page behind it
  * time.c APIs:
  *	now_ns
  *	deadline_*		waits that end by time
@@ -67,6 +69,7 @@ extern bool on_cpu;	/* there is a CPU under this thread */
 
 void tell(const char *format, ...) __attribute__((format(printf, 1, 2)));
 void tell_text(const char *event, const char *text);
+long syscall3(long number, long a, long b, long c);
 const char *quoted(const char *text, char *to, size_t size);
 _Noreturn void refused(const char *name);
 _Noreturn void give_up(const char *why);
@@ -87,6 +90,7 @@ void alternatives_init(void);
 void memory_init(void);
 void *memory_alloc(size_t size, unsigned int gfp);
 void memory_free(const void *p);
+void *vmalloc_alloc(size_t size, unsigned int gfp);
 void wait_for_work(void);
 void workqueue_cpu_starts(void);
 void softirq_cpu_starts(void);
@@ -132,6 +136,7 @@ void threads_idle(uint64_t ns);
 struct test *current_test(void);
 uint64_t thread_us(void);
 int SERVICE(wake_up_process)(void *task);
+void SERVICE(open_softirq)(int nr, void (*handler)(void *action));
 void SERVICE(kthread_exit)(long result) __attribute__((noreturn));
 
 /* Words of this CPU: struct cpu begins as 6.12's struct pcpu_hot does. */
@@ -152,6 +157,7 @@ void SERVICE(kthread_exit)(long result) __attribute__((noreturn));
 void kiln_glue_count(int n) __attribute__((weak));
 void kiln_glue_own_count(int n) __attribute__((weak));
 int kiln_glue_uncounted(void) __attribute__((weak));
+void kiln_glue_context(int n) __attribute__((weak));
 
 static inline void also_count(int n)
 {
@@ -169,6 +175,8 @@ void kiln_glue_new_task(void *task, const char *name, bool user);
 bool kiln_glue_task_sleeps(const void *task);
 void kiln_glue_task_runs(void *task);
 void kiln_glue_task_state(void *task, int state);
+void kiln_glue_task_ends(void *task);
+bool kiln_glue_task_held(const void *task);
 int kiln_glue_vsnprintf(char *text, size_t size, const char *format, va_list args);
 int kiln_glue_bug(unsigned long ip, const void *start, const void *stop,
 		  const char **file, unsigned int *line);

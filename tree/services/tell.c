@@ -6,6 +6,7 @@
  *	{"event":"alternatives","applied":N,"left":N}	before all else
  *	{"event":"initcall","address":A,"result":R}	of those that failed
  *	{"event":"test","driver":D,"alg":N,"result":R,"us":T,"reached":B}
+ *	{"event":"suite","name":N,"cases":C}	a KUnit suite that there is
  *	{"event":"log","text":T}		what the tree printed
  *	{"event":"warn","address":A,"file":F,"line":N}
  *	{"event":"alg",...}			one for each algorithm registered
@@ -22,7 +23,7 @@
 #define EINTR 4
 #define EXIT_FAULT 70
 
-static long syscall3(long number, long a, long b, long c)
+long syscall3(long number, long a, long b, long c)
 {
 	long result;
 

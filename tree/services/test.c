@@ -97,6 +97,13 @@ void SERVICE(kiln_test_reached)(const char *name)
 		test->reached = true;
 }
 
+void SERVICE(kiln_tell_suite)(const char *name, unsigned int cases)
+{
+	char a[256];
+
+	tell("{\"event\":\"suite\",\"name\":\"%s\",\"cases\":%u}", quoted(name, a, sizeof(a)), cases);
+}
+
 /* 0: run it. Otherwise what it is to return. */
 int SERVICE(kiln_test_skipped)(const char *name, bool *skipped)
 {

@@ -163,3 +163,35 @@ void SERVICE(msleep)(unsigned int ms)
 {
 	SERVICE(msleep_interruptible)(ms);
 }
+
+/* As the tree's struct timespec64. */
+struct timespec {
+	int64_t seconds;
+	long ns;
+};
+
+static struct timespec split(int64_t seconds, int64_t ns)
+{
+	seconds += ns / 1000000000;
+	ns %= 1000000000;
+	if (ns < 0) {
+		ns += 1000000000;
+		seconds--;
+	}
+	return (struct timespec){ seconds, ns };
+}
+
+struct timespec SERVICE(ns_to_timespec64)(int64_t ns)
+{
+	return split(0, ns);
+}
+
+void SERVICE(set_normalized_timespec64)(struct timespec *time, int64_t seconds, int64_t ns)
+{
+	*time = split(seconds, ns);
+}
+
+void SERVICE(ktime_get_ts64)(struct timespec *time)
+{
+	*time = split(0, (int64_t)now_ns());
+}

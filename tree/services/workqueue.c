@@ -4,6 +4,9 @@
  * one may wait for work of another. Its thread is started on its CPU when the first work
  * comes there, which may be in a softirq.
  *
+ * The queue system_bh_wq has no thread: its work runs in a softirq of the CPU that
+ * queued it.
+ *
  * Work for another CPU goes to this one's thread: nothing here sends interrupts to
  * others. cryptd names the CPU that it is on.
  */
@@ -18,11 +21,19 @@ struct workqueue {
 	volatile unsigned char started[CPUS_MOST];
 };
 
+/* The kernel's HI_SOFTIRQ. */
+#define BH_SOFTIRQ 0
+
+static struct workqueue bh;
+static struct kiln_work *bh_first[CPUS_MOST], **bh_last[CPUS_MOST];
+static struct kiln_work *volatile bh_running[CPUS_MOST];
+
 static struct workqueue queues[MOST] = { { .used = 1, .name = "events" } };
 
 /* The tree's pointers to a struct workqueue_struct point to the first. */
 void *SERVICE(system_wq) = queues, *SERVICE(system_percpu_wq) = queues;
 void *SERVICE(system_long_wq) = queues, *SERVICE(system_unbound_wq) = queues;
+void *SERVICE(system_bh_wq) = &bh;
 void *SERVICE(system_dfl_wq) = queues, *SERVICE(system_highpri_wq) = queues;
 
 void *SERVICE(alloc_workqueue)(const char *name, unsigned int flags, int most, ...)
@@ -58,10 +69,50 @@ static struct kiln_workqueue *part(struct workqueue *wq)
 	return &wq->on[cpu];
 }
 
+/* Interrupts are off. */
+static bool queue_bh(struct kiln_work *work)
+{
+	const unsigned int cpu = cpu_read(CPU_NUMBER);
+
+	if (work->pending & 1)
+		return false;
+	work->pending |= 1;
+	work->next = NULL;
+	work->queue = NULL;
+	*bh_last[cpu] = work;
+	bh_last[cpu] = &work->next;
+	kiln_raise_softirq(BH_SOFTIRQ);
+	return true;
+}
+
+static void run_bh(void *unused)
+{
+	const unsigned int cpu = cpu_read(CPU_NUMBER);
+	struct kiln_work *work;
+	unsigned long flags;
+
+	(void)unused;
+	for (;;) {
+		flags = kiln_local_irq_save();
+		work = bh_first[cpu];
+		if (work) {
+			bh_first[cpu] = work->next;
+			if (!work->next)
+				bh_last[cpu] = &bh_first[cpu];
+			work->pending &= ~1ul;
+		}
+		bh_running[cpu] = work;
+		kiln_local_irq_restore(flags);
+		if (!work)
+			return;
+		work->fn(work);
+	}
+}
+
 bool SERVICE(queue_work_on)(int cpu, struct workqueue *wq, struct kiln_work *work)
 {
 	const unsigned long flags = kiln_local_irq_save();
-	const bool added = kiln_queue_work(part(wq), work);
+	const bool added = wq == &bh ? queue_bh(work) : kiln_queue_work(part(wq), work);
 
 	(void)cpu;
 	kiln_local_irq_restore(flags);
@@ -79,6 +130,11 @@ bool SERVICE(cancel_work_sync)(struct kiln_work *work)
 
 bool SERVICE(flush_work)(struct kiln_work *work)
 {
+	const unsigned int cpu = cpu_read(CPU_NUMBER);
+
+	/* Of system_bh_wq: softirqs of this CPU are run by whoever waits for one. */
+	while (!work->queue && ((work->pending & 1) || bh_running[cpu] == work))
+		kiln_do_softirq();
 	if (!work->queue)
 		return false;
 	kiln_flush_work(work->queue, work);
@@ -133,4 +189,6 @@ void workqueue_cpu_starts(void)
 
 	for (i = 0; i < MOST; i++)
 		queues[i].started[cpu] = 0;
+	bh_last[cpu] = &bh_first[cpu];
+	SERVICE(open_softirq)(BH_SOFTIRQ, run_bh);
 }

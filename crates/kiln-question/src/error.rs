@@ -90,6 +90,7 @@ impl From<kiln_tree::Error> for Error {
             | E::GuestUnlinked { .. }
             | E::Unhostable { .. }
             | E::NoCall { .. }
+            | E::Suites(_)
             | E::NoFuzz
             | E::Refused { .. }
             | E::Guest(_)

@@ -46,6 +46,9 @@ pub struct Order {
     /// The drivers that a child of [`crate::contexts::run`] tries in every context; other children have none.
     #[serde(default)]
     pub drivers: Vec<Driver>,
+    /// The KUnit suite that a child of [`crate::kunit::run`] runs; other children have none.
+    #[serde(default)]
+    pub kunit: Option<KunitOrder>,
     /// The descriptor for events.
     events: RawFd,
 }
@@ -71,6 +74,17 @@ pub struct Driver {
     pub kind: u32,
 }
 
+/// What a child is to run; without a suite, it lists those that there are.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct KunitOrder {
+    pub suite: Option<String>,
+    /// A pattern of its cases; none: all.
+    pub cases: Option<String>,
+    pub bench: bool,
+    /// The tiers that the tree may see; none: whatever the CPU has.
+    pub tiers: Option<Vec<String>>,
+}
+
 impl Order {
     /// An order to load this image, without self-tests.
     pub fn new(image: &Path, seed: u64) -> Order {
@@ -83,6 +97,7 @@ impl Order {
             skipped: Vec::new(),
             label: Label::default(),
             drivers: Vec::new(),
+            kunit: None,
             events: -1,
         }
     }

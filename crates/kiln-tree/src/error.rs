@@ -132,6 +132,8 @@ pub enum Error {
         image.display()
     )]
     NoCall { name: String, image: PathBuf },
+    #[error("the tree's KUnit suites cannot be listed: {0}")]
+    Suites(String),
     #[error("--fuzz: this tree's testmgr has no fuzz_iterations")]
     NoFuzz,
     #[error("the tree does not open '{driver}': {source}")]

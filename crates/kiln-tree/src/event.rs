@@ -30,6 +30,8 @@ pub enum Event {
         /// Whether the test got hold of the driver.
         reached: bool,
     },
+    /// There is a KUnit suite.
+    Suite { name: String, cases: u32 },
     /// The tree printed something.
     Log {
         /// What it printed.

@@ -70,12 +70,6 @@ impl Loaded {
 }
 
 impl Host {
-    /// Whether the tree's code reads the CPU's own preempt count, and so sees softirqs and hardirqs. Since 7.2 it may
-    /// have one of its own, of another layout.
-    pub fn sees_contexts(&self) -> bool {
-        self.image.symbol("kiln_glue_count").is_none()
-    }
-
     /// Loads the image and boots it on the calling thread, which must not be a CPU yet. What the tree says meanwhile
     /// goes to the parent.
     ///

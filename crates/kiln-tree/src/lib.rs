@@ -16,6 +16,7 @@ mod farm;
 mod fault;
 mod host;
 mod image;
+pub mod kunit;
 mod library;
 mod link;
 mod make;
@@ -87,6 +88,19 @@ pub struct Built {
     /// Where it was built. It is locked as long as this lives.
     pub cache: PathBuf,
     _lock: cache::Cache,
+}
+
+impl Built {
+    /// What is known without running anything of the tree.
+    pub fn untested(self) -> Outcome {
+        Outcome {
+            image: self.image,
+            rows: self.rows,
+            config: self.config,
+            notes: self.notes,
+            cache: self.cache,
+        }
+    }
 }
 
 /// Code that is linked with a tree into an image of its own. It calls the tree as the tree's own code does; only its

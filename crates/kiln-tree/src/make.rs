@@ -16,13 +16,14 @@ use crate::services::HEADERS;
 use crate::{library, tiers, tools, Error, Plan};
 
 /// Compiled by the tree, against its headers, so that no layout and no signature is guessed.
-pub(crate) const GLUE: [(&str, &str); 7] = [
+pub(crate) const GLUE: [(&str, &str); 8] = [
     ("kiln_glue", include_str!("../../../tree/glue.c")),
     ("kiln_contexts", include_str!("../../../tree/contexts.c")),
     ("kiln_cpu", include_str!("../../../tree/cpu.c")),
     ("kiln_versions", include_str!("../../../tree/versions.c")),
     ("kiln_fpu", include_str!("../../../tree/fpu.c")),
     ("kiln_request", include_str!("../../../tree/request.c")),
+    ("kiln_kunit", include_str!("../../../tree/kunit.c")),
     ("kiln_stream", include_str!("../../../tree/stream.c")),
 ];
 
@@ -35,13 +36,18 @@ pub(crate) const STACK: [&str; 4] = [
 ];
 
 /// Where a tree keeps the SIMD code of its library, if it is not in one of the others.
-pub(crate) const LIBRARY_DIRS: [&str; 5] = [
+pub(crate) const LIBRARY_DIRS: [&str; 7] = [
     "arch/x86/lib/crypto",
     "lib/crc",
+    "lib/kunit",
     "lib/lzo",
     "lib/math",
     "lib/mpi",
+    "lib/raid",
 ];
+
+/// Those of them whose KUnit suites are linked.
+const SUITES: [&str; 2] = ["lib/crc", "lib/raid"];
 
 /// The tree's benchmark, and what is linked of it.
 const TCRYPT: &str = "crypto/tcrypt.o";
@@ -389,6 +395,8 @@ fn list_objects(cache: &Cache, library: &BTreeSet<&str>) -> Result<Vec<Object>, 
     for (dirs, library) in [(&STACK[..], false), (&LIBRARY_DIRS[..], true)] {
         for dir in dirs {
             for path in members(cache, dir)? {
+                // A suite that nothing asks for is there all the same.
+                let library = library && !(SUITES.contains(dir) && path.ends_with("_kunit.o"));
                 objects.push(Object { path, library });
             }
         }

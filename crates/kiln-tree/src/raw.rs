@@ -565,3 +565,33 @@ impl Default for Boot {
         }
     }
 }
+#[repr(C)]
+#[derive(Debug, Copy, Clone)]
+pub struct KunitOrder {
+    pub suite: *const ::std::os::raw::c_char,
+    pub cases: *const ::std::os::raw::c_char,
+    pub bench: ::std::os::raw::c_ulong,
+}
+#[allow(clippy::unnecessary_operation, clippy::identity_op)]
+const _: () = {
+    ["Size of KunitOrder"][::std::mem::size_of::<KunitOrder>() - 24usize];
+    ["Alignment of KunitOrder"][::std::mem::align_of::<KunitOrder>() - 8usize];
+    [
+        "Offset of field: KunitOrder::suite",
+    ][::std::mem::offset_of!(KunitOrder, suite) - 0usize];
+    [
+        "Offset of field: KunitOrder::cases",
+    ][::std::mem::offset_of!(KunitOrder, cases) - 8usize];
+    [
+        "Offset of field: KunitOrder::bench",
+    ][::std::mem::offset_of!(KunitOrder, bench) - 16usize];
+};
+impl Default for KunitOrder {
+    fn default() -> Self {
+        let mut s = ::std::mem::MaybeUninit::<Self>::uninit();
+        unsafe {
+            ::std::ptr::write_bytes(s.as_mut_ptr(), 0, 1);
+            s.assume_init()
+        }
+    }
+}

@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet, HashMap};
 use crate::cache::Cache;
 use crate::make::Object;
 use crate::services::Services;
-use crate::symbols::{border, read_tables, Table, CPU_WORDS, WRAPPED};
+use crate::symbols::{border, read_tables, Table, CPU_WORDS, LINKER, WRAPPED};
 use crate::Error;
 
 /// What is linked, and what is not.
@@ -42,6 +42,7 @@ fn choose(
     loop {
         let mut defined: BTreeSet<&str> = services.iter().map(String::as_str).collect();
         defined.extend(CPU_WORDS.iter().map(|(name, _)| *name));
+        defined.extend(LINKER);
         for o in objects.iter().filter(|o| !missing.contains_key(&o.path)) {
             defined.extend(table(o).defined.iter().map(String::as_str));
         }

@@ -41,7 +41,7 @@ macro_rules! sources {
 
 /// The files of `tree/services/`.
 const SOURCES: &[(&str, &str)] = sources!(
-    "boot.c" "completion.c" "cpufeature.c" "format.c" "kthread.c" "layout.c" "locks.c" "memory.c" "names.c" "param.c" "paravirt.c"
+    "boot.c" "completion.c" "cpufeature.c" "format.c" "kthread.c" "kunit.c" "layout.c" "locks.c" "memory.c" "names.c" "param.c" "paravirt.c"
     "patch.c" "percpu.c" "printk.c" "random.c" "refused.c" "series.c" "service.h" "softirq.c" "string.c" "tell.c"
     "test.c" "time.c" "wait.c" "warn.c"
     "workqueue.c"

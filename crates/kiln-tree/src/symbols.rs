@@ -33,6 +33,14 @@ pub(crate) const CPU_WORDS: &[(&str, u32)] = &[
     ("numa_node", 0xf0008),
 ];
 
+/// What the linker script (`tree/host.ld`) defines for objects of the tree.
+pub(crate) const LINKER: [&str; 4] = [
+    "__kunit_suites_start",
+    "__kunit_suites_end",
+    "__kunit_init_suites_start",
+    "__kunit_init_suites_end",
+];
+
 /// Functions of the tree that the glue wraps: calls from other objects go through it.
 pub(crate) const WRAPPED: [&str; 6] = [
     "alg_test",

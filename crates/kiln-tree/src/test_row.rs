@@ -4,6 +4,7 @@ use schemars::JsonSchema;
 use serde::Serialize;
 
 use crate::contexts::{self, Tried};
+use crate::kunit::{self, Verdict};
 use crate::row::Row;
 
 /// The results of one driver of a kernel tree in one test suite.
@@ -25,12 +26,17 @@ pub struct TestRow {
     #[serde(rename = "impl")]
     #[schemars(extend("x-role" = "key"))]
     pub implementation: String,
-    /// `testmgr` (the tree's own test), `contexts` (calls from several contexts) or `build`.
+    /// `testmgr` (the tree's own test), `contexts` (calls from several contexts), `kunit` (a case of a KUnit suite, whose
+    /// names are `impl` and `alg`) or `build`.
     #[schemars(extend("x-role" = "key"))]
     pub suite: &'static str,
     /// The context from which the calls were made.
     #[schemars(extend("x-role" = "key"))]
     pub context: String,
+    /// For a case of a KUnit suite: the highest ISA tier that the tree saw.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schemars(with = "String", extend("x-role" = "key"))]
+    pub tier: Option<&'static str>,
     /// The configuration that the tree was built with.
     #[schemars(extend("x-role" = "key"))]
     pub config: String,
@@ -46,7 +52,7 @@ pub struct TestRow {
     /// Why the suite was skipped or failed; null if it passed.
     #[schemars(extend("x-role" = "figure"))]
     pub reason: Option<String>,
-    /// How long the driver's self-test took; null if no self-test ran.
+    /// How long the driver's self-test or the case took; null if there was none.
     #[schemars(extend("unit" = "µs"))]
     pub test_us: Option<u64>,
 }
@@ -65,6 +71,7 @@ impl TestRow {
                 _ => "build",
             },
             context: "task, interrupted".into(),
+            tier: None,
             alg: row.alg.unwrap_or_default(),
             implementation: row.name,
             reason: Some(row.reason).filter(|r| !r.is_empty()),
@@ -80,6 +87,7 @@ impl TestRow {
             implementation: driver.name.clone(),
             suite: "contexts",
             context: context.into(),
+            tier: None,
             cases,
             failed,
             skipped: u64::from(failed == 0 && reason.is_some()),
@@ -114,8 +122,43 @@ impl TestRow {
         }
     }
 
+    /// A row for each case of a suite, and one for its crash.
+    pub fn kunit(ran: &kunit::Ran, config: &str) -> Vec<TestRow> {
+        let row = |case: &str, failed: bool, skipped: Option<&String>, why: String, us| TestRow {
+            alg: ran.suite.clone(),
+            implementation: case.to_owned(),
+            suite: "kunit",
+            context: "task, interrupted".into(),
+            tier: Some(ran.tier.name()),
+            config: config.into(),
+            cases: u64::from(skipped.is_none()),
+            failed: u64::from(failed),
+            skipped: u64::from(skipped.is_some()),
+            reason: skipped.cloned().or(Some(why).filter(|why| !why.is_empty())),
+            test_us: us,
+        };
+        let case = |case: &kunit::Case| {
+            let (failed, skipped) = match &case.verdict {
+                Verdict::Passed => (false, None),
+                Verdict::Failed => (true, None),
+                Verdict::Skipped(why) => (false, Some(why)),
+            };
+            let why = match failed {
+                true => case.said.join("; "),
+                false => String::new(),
+            };
+            row(&case.name, failed, skipped, why, Some(case.us))
+        };
+        let crash = |why: &String| row("(crash)", true, None, why.clone(), None);
+        let cases = ran.cases.iter().map(case);
+        cases.chain(ran.fault.iter().map(crash)).collect()
+    }
+
     /// The driver, and what was tested of it.
     pub fn name(&self) -> String {
+        if let Some(tier) = self.tier {
+            return format!("{}.{} {tier}", self.alg, self.implementation);
+        }
         let of = match self.alg.as_str() {
             "" => String::new(),
             alg => format!(" {alg}"),

@@ -1,12 +1,21 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR MIT */
 /*
- * cpu/context.c: runs a function in a given context.
+ * Contexts, and what a tree that keeps a preempt count of its own is told of them.
+ *
+ * cpu/context.c APIs:
+ *	run_in_context		runs a function in a given context
+ *	context_bh_disable	local_bh_disable(), told to the tree
+ *	context_bh_enable	the counterpart
+ * cpu/hosted.c APIs:
+ *	count_foreign		adds to the preempt count what the tree's inline functions changed
  */
 #ifndef KILN_CONTEXT_H
 #define KILN_CONTEXT_H
 
 #include <kiln/abi/context.h>
+#include <kiln/abi/hosted.h>
 #include <kiln/cpu.h>
+#include <kiln/preempt.h>
 
 /*
  * Called by a task. Raises an interrupt that leads to the context, and returns after @fn has
@@ -14,5 +23,36 @@
  * while softirqs are disabled.
  */
 bool run_in_context(enum kiln_context context, void (*fn)(void *arg), void *arg);
+
+void context_bh_disable(void);
+void context_bh_enable(void);
+
+void count_foreign(struct cpu *cpu);
+
+/* Before the preempt count of a CPU that may have run a tree's code decides anything. */
+static __always_inline void settle_count(struct cpu *cpu)
+{
+	if (unlikely(cpu->hooks) && cpu->hooks->uncounted)
+		count_foreign(cpu);
+}
+
+static __always_inline void tell_context(struct cpu *cpu, s32 n)
+{
+	if (unlikely(cpu->hooks) && cpu->hooks->context)
+		cpu->hooks->context(n);
+}
+
+/* @n is what the context adds to the preempt count: HARDIRQ_OFFSET, SOFTIRQ_OFFSET, NMI_OFFSET. */
+static __always_inline void enter_context(struct cpu *cpu, u32 n)
+{
+	preempt_count_add(n);
+	tell_context(cpu, (s32)n);
+}
+
+static __always_inline void leave_context(struct cpu *cpu, u32 n)
+{
+	tell_context(cpu, -(s32)n);
+	preempt_count_sub(n);
+}
 
 #endif

@@ -2088,10 +2088,11 @@ pub struct Hooks {
     pub uncounted: ::std::option::Option<
         unsafe extern "C" fn() -> ::std::os::raw::c_int,
     >,
+    pub context: ::std::option::Option<unsafe extern "C" fn(n: ::std::os::raw::c_int)>,
 }
 #[allow(clippy::unnecessary_operation, clippy::identity_op)]
 const _: () = {
-    ["Size of Hooks"][::std::mem::size_of::<Hooks>() - 32usize];
+    ["Size of Hooks"][::std::mem::size_of::<Hooks>() - 40usize];
     ["Alignment of Hooks"][::std::mem::align_of::<Hooks>() - 8usize];
     [
         "Offset of field: Hooks::new_task",
@@ -2101,6 +2102,9 @@ const _: () = {
     [
         "Offset of field: Hooks::uncounted",
     ][::std::mem::offset_of!(Hooks, uncounted) - 24usize];
+    [
+        "Offset of field: Hooks::context",
+    ][::std::mem::offset_of!(Hooks, context) - 32usize];
 };
 unsafe extern "C" {
     pub fn kiln_attach(hooks: *const Hooks) -> bool;

@@ -35,12 +35,6 @@ pub(super) fn in_child<Q: Question, R: Serialize + DeserializeOwned + JsonSchema
     let facts = read_facts();
     let host = Host::boot(order, &plan.config())?;
     let Label { name, version, .. } = &order.label;
-    if !host.sees_contexts() {
-        return Err(Error::input(format!(
-            "{name}: Linux {version} counts contexts in a layout that Kiln's CPU does not have, and would not see its \
-             interrupts: 'kiln fpu --policy' takes trees up to 7.1; speed, test and fpu overhead take this one"
-        )));
-    }
     let plan = with_tree(plan, name, version, host.policy, driver).checked()?;
     let mut bench = Bench::Tree(Box::new(host));
     ask.run_on::<Q>(&plan, &mut bench, &facts, session)

@@ -86,7 +86,8 @@ Examples:
   kiln test sha256 --suite contexts:nested
   kiln test 'ccm(aes)' --seed 7 --suite random --case 4711    one case again
   kiln test --constant-time --quick
-  kiln test --tree ~/linux --fuzz 1000    a kernel tree's own testmgr
+  kiln test --tree ~/linux --fuzz 1000    a kernel tree's own tests
+  kiln test --tree ~/linux --suite 'sha256.*irq*'    some KUnit cases
 
 See also:
   docs/TESTING.md, docs/CONSTANT-TIME.md")]
@@ -97,7 +98,8 @@ pub struct TestArgs {
     /// Implementations, by driver name [default: all]
     #[arg(long = "impl", value_name = "LIST", value_delimiter = ',')]
     pub(super) impls: Vec<String>,
-    /// Suites [default: all; with --case: random]
+    /// Suites [default: all; with --case: random]; with --tree testmgr, contexts, and the tree's KUnit suites, such as sha256
+    /// or 'sha*.test_hash_*'
     #[arg(long = "suite", value_name = "LIST", value_delimiter = ',')]
     pub(super) suites: Vec<String>,
     /// Replay this case of the suite and --seed, and nothing else
@@ -113,6 +115,9 @@ pub struct TestArgs {
     /// With --tree: repeat each random test so often [default: the tree's own number, 100]
     #[arg(long, value_name = "N", requires = "tree")]
     pub(super) fuzz: Option<u32>,
+    /// With --tree: the benchmarks of the tree's KUnit suites, too
+    #[arg(long, requires = "tree")]
+    pub(super) bench: bool,
     /// Instead: does the time of what has a key depend on key or text?
     #[arg(long, conflicts_with_all = ["case", "cases", "tree"])]
     pub(super) constant_time: bool,

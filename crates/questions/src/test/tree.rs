@@ -1,26 +1,32 @@
 //! `kiln test --tree`: the tree's own self-tests, as KTAP.
 
+use std::collections::BTreeSet;
 use std::io::{self, Write};
 use std::path::Path;
 
+use kiln_kernel::Tier;
 use kiln_question::{Error, Exit, Outcome, Progress, Session};
 use kiln_report::ktap::{Ktap, Verdict};
 use kiln_tree::contexts;
 use kiln_tree::event::Contexts;
+use kiln_tree::kunit::{self, Ran};
 use kiln_tree::{Plan, TestRow};
 
+use super::masks::masks;
 use super::TestArgs;
 
 /// Tests the tree that is in this directory.
 pub(super) fn ask(args: &TestArgs, dir: &Path, session: &Session) -> Result<Exit, Error> {
     if let Some(order) = &session.child {
-        // One child for the tree's own tests, another for the contexts.
-        match order.tests {
-            true => kiln_tree::interrupted(order, args.fuzz),
-            false => contexts::measure(order),
+        // One child for testmgr's tests, another for the contexts, one for each KUnit suite.
+        match &order.kunit {
+            Some(wanted) => kunit::measure(order, wanted),
+            None if order.tests => kiln_tree::interrupted(order, args.fuzz),
+            None => contexts::measure(order),
         }?;
         return Ok(Exit::Done);
     }
+    let kinds = Kinds::new(args);
     if !args.impls.is_empty() || args.case.is_some() || args.cases.is_some() {
         return Err(Error::input(
             "--impl, --case and --cases are Kiln's own tests': with --tree use --fuzz N and names of algorithms",
@@ -38,10 +44,14 @@ pub(super) fn ask(args: &TestArgs, dir: &Path, session: &Session) -> Result<Exit
         progress: &|done, what| progress.report(done, what),
     };
     let arguments: Vec<_> = std::env::args_os().skip(1).collect();
-    let outcome = kiln_tree::test(&plan, &arguments, args.fuzz)?;
+    // Without its drivers there is only the list of objects.
+    let outcome = match kinds.testmgr || kinds.contexts {
+        true => kiln_tree::test(&plan, &arguments, args.fuzz)?,
+        false => kiln_tree::build(&plan)?.untested(),
+    };
     let named = |alg: &str| args.algs.is_empty() || args.algs.iter().any(|a| a == alg);
     let mut drivers = contexts::drivers(&outcome.rows);
-    drivers.retain(|driver| named(&driver.alg));
+    drivers.retain(|driver| kinds.contexts && named(&driver.alg));
     let tried = contexts::run(
         &outcome.image,
         session.seed,
@@ -50,11 +60,26 @@ pub(super) fn ask(args: &TestArgs, dir: &Path, session: &Session) -> Result<Exit
         &session.stop,
         &|done, what| progress.report(done, what),
     );
-    drop(progress);
     let tried = tried?;
+    let ran = match &kinds.kunit {
+        Some(patterns) => kunit::run(
+            &outcome.image,
+            session.seed,
+            &arguments,
+            &kunit::Wanted {
+                patterns: patterns.clone(),
+                bench: args.bench,
+                masks: masks(),
+            },
+            &session.stop,
+            &|done, what| progress.report(done, what),
+        )?,
+        None => Vec::new(),
+    };
+    drop(progress);
     let mut rows: Vec<TestRow> = (outcome.rows.into_iter())
         .filter(|row| match row.kind {
-            "algorithm" => named(row.alg.as_deref().unwrap_or("")),
+            "algorithm" => kinds.testmgr && named(row.alg.as_deref().unwrap_or("")),
             _ => row.status == "failed",
         })
         .map(TestRow::new)
@@ -62,10 +87,19 @@ pub(super) fn ask(args: &TestArgs, dir: &Path, session: &Session) -> Result<Exit
     for tried in &tried {
         rows.extend(TestRow::contexts(tried, &outcome.config));
     }
+    for ran in &ran {
+        rows.extend(TestRow::kunit(ran, &outcome.config));
+    }
     if rows.is_empty() {
+        let asked: Vec<&str> = args
+            .algs
+            .iter()
+            .chain(&args.suites)
+            .map(String::as_str)
+            .collect();
         return Err(Error::input(format!(
-            "the tree registers no {}: kiln tree {} lists what there is",
-            args.algs.join(", "),
+            "the tree has no test of {}: kiln tree {} lists its algorithms; KUnit suites come with Linux 6.16",
+            asked.join(", "),
             dir.display()
         )));
     }
@@ -73,6 +107,7 @@ pub(super) fn ask(args: &TestArgs, dir: &Path, session: &Session) -> Result<Exit
     notes.push(format!("configuration: {}", outcome.config));
     notes.push(format!("built in {}", outcome.cache.display()));
     let failed = rows.iter().any(|row| row.failed > 0);
+    notes.extend(kunit_note(&ran));
     let softirqs = |what: fn(&Contexts) -> u64| -> u64 {
         tried
             .iter()
@@ -80,12 +115,13 @@ pub(super) fn ask(args: &TestArgs, dir: &Path, session: &Session) -> Result<Exit
             .map(what)
             .sum()
     };
-    notes.push(format!(
+    let contexts = format!(
         "contexts: {} answers compared, {} of them of softirqs; {} requests of softirqs had no room",
         softirqs(|c| c.cases.iter().sum()),
         softirqs(|c| c.cases[2]),
         softirqs(|c| c.refused)
-    ));
+    );
+    notes.extend((!tried.is_empty()).then_some(contexts));
     let outcome = Outcome {
         rows,
         notes,
@@ -104,6 +140,54 @@ pub(super) fn ask(args: &TestArgs, dir: &Path, session: &Session) -> Result<Exit
         ))?;
     }
     Ok(outcome.exit())
+}
+
+/// Which kinds of tests are wanted.
+struct Kinds {
+    testmgr: bool,
+    contexts: bool,
+    /// The patterns of KUnit suites.
+    kunit: Option<Vec<String>>,
+}
+
+impl Kinds {
+    fn new(args: &TestArgs) -> Kinds {
+        let (named, suites): (Vec<&String>, Vec<&String>) = args
+            .suites
+            .iter()
+            .partition(|s| ["testmgr", "contexts"].contains(&s.as_str()));
+        let is = |kind: &str| args.suites.is_empty() || named.iter().any(|n| *n == kind);
+        // Whoever names algorithms means the suites of the same name.
+        let patterns = suites
+            .into_iter()
+            .chain(&args.algs)
+            .cloned()
+            .collect::<Vec<_>>();
+        Kinds {
+            testmgr: is("testmgr"),
+            contexts: is("contexts"),
+            kunit: (args.suites.len() > named.len() || args.suites.is_empty()).then_some(patterns),
+        }
+    }
+}
+
+/// How much of KUnit ran.
+fn kunit_note(ran: &[Ran]) -> Option<String> {
+    let cases = || ran.iter().flat_map(|r| &r.cases);
+    let skipped = cases()
+        .filter(|c| matches!(c.verdict, kunit::Verdict::Skipped(_)))
+        .count();
+    let suites: BTreeSet<&str> = ran.iter().map(|r| r.suite.as_str()).collect();
+    let tiers: BTreeSet<Tier> = ran.iter().map(|r| r.tier).collect();
+    let tiers: Vec<&str> = tiers.iter().map(|t| t.name()).collect();
+    (!ran.is_empty()).then(|| {
+        format!(
+            "KUnit: {} cases of {} suites, each with the CPU as if its highest tier were {}; {skipped} skipped",
+            cases().count(),
+            suites.len(),
+            tiers.join(", ")
+        )
+    })
 }
 
 fn ktap(

@@ -27,12 +27,17 @@
  * uncounted may be NULL. It is for a tree that keeps its own preempt count, which its inline
  * functions change without calling Kiln (local_bh_disable() since 7.2). It returns how much they
  * have added to bits 0 to 15 since the previous call. It is called with interrupts off.
+ *
+ * context is for the same trees and may be NULL. It is called when the CPU enters a hardirq, a softirq,
+ * an NMI, or an errand with softirqs off, with what that adds to Kiln's preempt count
+ * (<kiln/preempt.h>), and on the way out with the same number negated.
  */
 struct kiln_hooks {
 	void *(*new_task)(void *old, const char *name, _Bool user);
 	void (*tick)(void);
 	void (*idle)(unsigned long since);
 	int (*uncounted)(void);
+	void (*context)(int n);
 };
 
 /* False if new_task failed. @hooks must remain valid. */

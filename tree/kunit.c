@@ -1,0 +1,157 @@
+// SPDX-License-Identifier: GPL-2.0-only OR MIT
+/*
+ * The tree's KUnit suites, run one at a time by its own runner. What the suites print is
+ * the tree's KTAP; services/printk.c sends it to the parent.
+ *
+ * Also the high-resolution timers that bring the suites' functions into hardirqs. A timer
+ * that is due fires at the CPU's next interrupt.
+ */
+#include <linux/glob.h>
+#include <linux/hrtimer.h>
+#include <linux/kconfig.h>
+#include <linux/string.h>
+#include <linux/version.h>
+
+/* The first suites of lib/crypto came with 6.16. */
+#if IS_ENABLED(CONFIG_KUNIT) && LINUX_VERSION_CODE >= KERNEL_VERSION(6, 16, 0)
+#include <kunit/test.h>
+#include <kiln/tree.h>
+
+extern struct kunit_suite *const __kunit_suites_start[], *const __kunit_suites_end[];
+
+void kiln_on_interrupt(void (*handler)(void *cpu));
+unsigned long kiln_local_irq_save(void);
+void kiln_local_irq_restore(unsigned long flags);
+void kiln_tell_suite(const char *name, unsigned int cases);
+
+u64 kiln_glue_kunit_list(void *unused);
+u64 kiln_glue_kunit_run(const struct kiln_kunit_order *order);
+
+/* Names every suite to the parent. */
+u64 kiln_glue_kunit_list(void *unused)
+{
+	struct kunit_suite *const *suite;
+	struct kunit_case *c;
+
+	for (suite = __kunit_suites_start; suite < __kunit_suites_end; suite++) {
+		unsigned int cases = 0;
+
+		kunit_suite_for_each_test_case((*suite), c)
+			cases++;
+		kiln_tell_suite((*suite)->name, cases);
+	}
+	return __kunit_suites_end - __kunit_suites_start;
+}
+
+static void kiln_skip_benchmark(struct kunit *test)
+{
+	kunit_skip(test, "a benchmark; --bench runs it");
+}
+
+/*
+ * Runs a suite's cases that match the pattern; all, if that is NULL. Returns how many
+ * there were, or a negative error.
+ */
+u64 kiln_glue_kunit_run(const struct kiln_kunit_order *order)
+{
+	struct kunit_suite_set all = { __kunit_suites_start, __kunit_suites_end };
+	struct kunit_suite_set set;
+	struct kunit_case *c;
+	char pattern[256];
+	long cases = 0;
+	int err = 0;
+
+	snprintf(pattern, sizeof(pattern), "%s.%s", order->suite, order->cases ?: "*");
+	set = kunit_filter_suites(&all, pattern, NULL, NULL, &err);
+	if (err)
+		return err;
+	/* They are copies of the tree's suites. */
+	if (set.start < set.end)
+		kunit_suite_for_each_test_case((*set.start), c) {
+			if (!order->bench && strstr(c->name, "benchmark"))
+				c->run_case = kiln_skip_benchmark;
+			cases++;
+		}
+	if (cases)
+		kunit_run_tests(*set.start);
+	kunit_free_suite_set(set);
+	return cases;
+}
+
+/* Armed timers: one is all that a suite has. Its CPU's interrupts are off where it changes. */
+static struct hrtimer *kiln_armed;
+static bool kiln_in_timer;
+
+static enum hrtimer_restart (*kiln_function(struct hrtimer *timer))(struct hrtimer *)
+{
+	return ACCESS_PRIVATE(timer, function);
+}
+
+static void kiln_timer_interrupt(void *cpu)
+{
+	struct hrtimer *timer = kiln_armed;
+
+	if (!timer || ktime_get() < hrtimer_get_expires(timer))
+		return;
+	kiln_in_timer = true;
+	if (kiln_function(timer)(timer) == HRTIMER_NORESTART)
+		kiln_armed = NULL;
+	kiln_in_timer = false;
+}
+
+void hrtimer_setup_on_stack(struct hrtimer *timer,
+			    enum hrtimer_restart (*function)(struct hrtimer *),
+			    clockid_t clock, enum hrtimer_mode mode)
+{
+	memset(timer, 0, sizeof(*timer));
+	ACCESS_PRIVATE(timer, function) = function;
+}
+
+void hrtimer_start_range_ns(struct hrtimer *timer, ktime_t at, u64 range,
+			    const enum hrtimer_mode mode)
+{
+	const unsigned long flags = kiln_local_irq_save();
+
+	if (mode & HRTIMER_MODE_REL)
+		at = ktime_add(ktime_get(), at);
+	hrtimer_set_expires(timer, at);
+	WARN_ON(kiln_armed && kiln_armed != timer);
+	kiln_armed = timer;
+	kiln_on_interrupt(kiln_timer_interrupt);
+	kiln_local_irq_restore(flags);
+}
+
+/* Its function runs on this CPU, in an interrupt: not now, unless it is the caller. */
+int hrtimer_cancel(struct hrtimer *timer)
+{
+	const unsigned long flags = kiln_local_irq_save();
+	const int was = kiln_armed == timer;
+
+	if (was && !kiln_in_timer) {
+		kiln_armed = NULL;
+		kiln_on_interrupt(NULL);
+	}
+	kiln_local_irq_restore(flags);
+	return was;
+}
+
+u64 hrtimer_forward(struct hrtimer *timer, ktime_t now, ktime_t interval)
+{
+	ktime_t late = ktime_sub(now, hrtimer_get_expires(timer));
+	u64 n;
+
+	if (late < 0)
+		return 0;
+	n = late / interval + 1;
+	hrtimer_set_expires(timer, hrtimer_get_expires(timer) + n * interval);
+	return n;
+}
+
+/* Until 6.17 an inline function that asks the timer's base. */
+#if LINUX_VERSION_CODE >= KERNEL_VERSION(6, 18, 0)
+ktime_t hrtimer_cb_get_time(const struct hrtimer *timer)
+{
+	return ktime_get();
+}
+#endif
+#endif
