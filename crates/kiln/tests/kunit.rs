@@ -1,0 +1,159 @@
+//! KUnit suites of a current kernel (KILN_TEST_TREE_NEXT), run by `kiln test --tree`.
+
+mod common;
+mod edited;
+
+use std::collections::BTreeSet;
+use std::fs;
+use std::path::Path;
+use std::process::Command;
+
+use common::tree::{kiln_keeping, tree_of};
+use edited::Edited;
+use serde_json::Value;
+
+fn next_tree() -> Option<std::path::PathBuf> {
+    tree_of("KILN_TEST_TREE_NEXT", "tree of a current kernel")
+}
+
+/// The rows of KUnit cases in a record.
+fn cases(record: &str) -> Vec<Value> {
+    let record: Value = serde_json::from_str(record).expect("JSON");
+    let rows = record["rows"].as_array().expect("rows").clone();
+    rows.into_iter().filter(|r| r["suite"] == "kunit").collect()
+}
+
+#[test]
+fn the_suites_of_a_current_kernel_pass_and_its_own_parser_agrees() {
+    let Some(tree) = next_tree() else { return };
+    let out = tempfile::tempdir().unwrap();
+    let run = kiln_keeping(&[
+        "test",
+        "--tree",
+        tree.to_str().unwrap(),
+        "--suite",
+        "*",
+        "--out",
+        out.path().to_str().unwrap(),
+    ]);
+    assert_eq!(run.status, 0, "{}", run.stderr);
+    let rows = cases(&fs::read_to_string(out.path().join("test.json")).unwrap());
+    assert!(rows.iter().all(|r| r["failed"] == 0), "{rows:?}");
+    let tiers: BTreeSet<&str> = rows.iter().filter_map(|r| r["tier"].as_str()).collect();
+    let of_tier = |tier: &str| rows.iter().filter(|r| r["tier"] == tier).count();
+    for tier in &tiers {
+        assert!(of_tier(tier) >= 230, "{tier}: {}", of_tier(tier));
+    }
+    // Every case ran, except the benchmarks.
+    let left_out = rows.iter().filter(|r| r["skipped"] != 0);
+    for row in left_out {
+        assert!(row["impl"].as_str().unwrap().contains("benchmark"), "{row}");
+    }
+
+    let ktap = out.path().join("ktap");
+    fs::write(&ktap, &run.stdout()).unwrap();
+    let parser = tree.join("tools/testing/kunit/kunit.py");
+    let parsed = Command::new("python3")
+        .arg(&parser)
+        .args(["parse", ktap.to_str().unwrap()])
+        .output();
+    let Ok(parsed) = parsed else {
+        eprintln!("SKIPPED: the tree's parser needs python3");
+        return;
+    };
+    let text = String::from_utf8_lossy(&parsed.stdout);
+    let skipped = rows.iter().filter(|r| r["skipped"] != 0).count();
+    let counted = format!(
+        "Ran {} tests: passed: {}, skipped: {skipped}",
+        rows.len(),
+        rows.len() - skipped
+    );
+    assert!(text.contains(&counted), "{counted}\n{text}");
+}
+
+#[test]
+fn cases_are_chosen_by_name_and_benchmarks_run_when_asked() {
+    let Some(tree) = next_tree() else { return };
+    let run = |more: &[&str]| {
+        let mut args = vec!["test", "--tree", tree.to_str().unwrap(), "--json"];
+        args.extend(more);
+        kiln_keeping(&args)
+    };
+    let some = run(&["--suite", "sha256.*vectors,poly1305.*irq*"]);
+    assert_eq!(some.status, 0, "{}", some.stderr);
+    let names: BTreeSet<String> = cases(&some.stdout())
+        .iter()
+        .map(|r| {
+            format!(
+                "{}.{}",
+                r["alg"].as_str().unwrap(),
+                r["impl"].as_str().unwrap()
+            )
+        })
+        .collect();
+    assert!(names.contains("sha256.test_hash_test_vectors"), "{names:?}");
+    assert!(
+        names
+            .iter()
+            .all(|n| n.starts_with("sha256.") || n.contains("irq")),
+        "{names:?}"
+    );
+
+    let bench = run(&["--suite", "nh,ghash.*benchmark*", "--bench"]);
+    assert_eq!(bench.status, 0, "{}", bench.stderr);
+    assert!(cases(&bench.stdout()).iter().all(|r| r["skipped"] == 0));
+
+    let none = run(&["--suite", "no_such_suite"]);
+    assert_eq!(none.status, 2, "{}", none.stderr);
+    assert!(none.stderr.contains("no_such_suite"), "{}", none.stderr);
+}
+
+/// Faults that only one kind of check can see, each in another suite; the rest of the suites is the control.
+#[test]
+fn planted_faults_are_found_in_the_suites_that_test_them() {
+    let Some(tree) = next_tree() else { return };
+    let at = Path::new(env!("CARGO_TARGET_TMPDIR")).join("edited-next/linux");
+    let tree = Edited::at(&tree, &at);
+    // A section that nobody asked for: in an interrupt of a section, registers are lost.
+    tree.replace(
+        "lib/crypto/x86/sha256.h",
+        "likely(irq_fpu_usable())",
+        "true",
+    );
+    // The code for when the FPU is in use does nothing.
+    tree.replace(
+        "lib/crypto/x86/sha512.h",
+        "sha512_blocks_generic(state, data, nblocks);",
+        "",
+    );
+    // A byte behind the message is read.
+    tree.edit("lib/crypto/sha1.c", |text| {
+        let head = "void sha1_update(struct sha1_ctx *ctx, const u8 *data, size_t len)\n{\n";
+        assert!(text.contains(head));
+        text.replace(head, &format!("{head}\t(void)READ_ONCE(data[len]);\n"))
+    });
+    let run = kiln_keeping(&["test", "--tree", tree.path(), "--suite", "sha*", "--json"]);
+    assert_eq!(run.status, 1, "{}", run.stderr);
+    let rows = cases(&run.stdout());
+    let failed = |suite: &str| -> BTreeSet<&str> {
+        let of = rows
+            .iter()
+            .filter(|r| r["alg"] == suite && r["failed"] != 0);
+        of.filter_map(|r| r["impl"].as_str()).collect()
+    };
+    for suite in ["sha224", "sha256", "sha384", "sha512"] {
+        let failed = failed(suite);
+        assert!(!failed.is_empty(), "{suite}");
+        assert!(
+            failed.iter().all(|case| case.contains("interrupt")),
+            "{suite}: {failed:?}"
+        );
+    }
+    assert_eq!(failed("sha1"), BTreeSet::from(["(crash)"]));
+    let crash = rows.iter().find(|r| r["impl"] == "(crash)").unwrap();
+    assert!(
+        crash["reason"].as_str().unwrap().contains("sha1_update"),
+        "{crash}"
+    );
+    assert_eq!(failed("sha3"), BTreeSet::new());
+}
