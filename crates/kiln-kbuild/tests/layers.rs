@@ -9,7 +9,7 @@ use std::path::{Path, PathBuf};
 use proc_macro2::{Delimiter, TokenStream, TokenTree};
 
 /// Crates that still have circles.
-const CIRCLES_LEFT: [&str; 2] = ["kiln-question", "questions"];
+const CIRCLES_LEFT: [&str; 1] = ["questions"];
 
 /// Crates whose public items still have too few users.
 const PUBLIC_LEFT: [&str; 1] = ["questions"];
