@@ -11,7 +11,7 @@ use std::ptr::{null, null_mut};
 use aws_lc_sys as lc;
 
 use super::each::each;
-use super::Peer;
+use super::interface::Peer;
 use crate::timing::{Candidate, Messages, Op, Run, Work};
 
 /// Its name among the peers.

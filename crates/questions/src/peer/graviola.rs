@@ -11,7 +11,7 @@ use graviola::hashing::hmac::Hmac;
 use graviola::hashing::{Hash, Sha256, Sha512};
 
 use super::each::{each, Call};
-use super::Peer;
+use super::interface::Peer;
 use crate::timing::{Candidate, Messages, Op, Run, Shape, Work};
 
 /// Its name among the peers.
