@@ -1,8 +1,9 @@
 //! What a candidate is called with: messages, IVs and room for the results, stored as a user stores them.
 
+use kiln_kernel::cipher;
 use kiln_measure::SplitMix64;
 
-use super::shape::Shape;
+use super::shape::{Op, Shape};
 
 /// Distinct messages of a set, where they are short.
 pub(super) const MESSAGES: usize = 256;
@@ -194,9 +195,47 @@ impl Messages {
     }
 }
 
+/// `kernel/`'s word for the operation.
+pub(super) fn cipher_op(op: Op) -> cipher::Op {
+    match op {
+        Op::Decrypt => cipher::Op::Decrypt,
+        _ => cipher::Op::Encrypt,
+    }
+}
+
+/// Messages as `kernel/` takes them; `iv_room` is resized to be as long as the IVs.
+pub(super) fn cipher_messages<'a>(
+    op: Op,
+    iv_room: &'a mut Vec<u8>,
+    messages: &'a mut Messages,
+) -> kiln_kernel::messages::Messages<'a> {
+    let (shape, count) = (messages.shape, messages.count());
+    let (src_stride, dst_stride) = (messages.src_stride, messages.dst_stride);
+    let iv_stride = match shape.iv {
+        0 => 0,
+        _ => messages.iv_units() * IV_UNIT,
+    };
+    iv_room.resize(count * iv_stride, 0);
+    let (ivs, src, dst) = messages.parts();
+    kiln_kernel::messages::Messages {
+        op: cipher_op(op),
+        src,
+        dst,
+        ivs: ivs.as_flattened(),
+        iv_room,
+        src_stride,
+        dst_stride,
+        iv_stride,
+        len: shape.len,
+        prefix: shape.prefix,
+        tag_size: shape.tag,
+        count,
+    }
+}
+
 #[cfg(test)]
 mod tests {
-    use super::super::shape::{Kind, Op};
+    use super::super::shape::Kind;
     use super::*;
 
     fn some(len: usize) -> Messages {
