@@ -7,7 +7,7 @@ use serde::{Deserialize, Deserializer, Serialize};
 
 use kiln_measure::{Series, Verdict};
 
-use super::best::{BestPeer, BestTree, ManyRival};
+use super::rival::{BestPeer, BestTree, ManyRival};
 use crate::timing::{Layout, Level};
 
 /// The speed of one implementation at one message length.
