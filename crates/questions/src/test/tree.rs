@@ -3,30 +3,29 @@
 use std::io::{self, Write};
 use std::path::Path;
 
-use kiln_question::{Error, Exit, Outcome, Progress, Session};
+use kiln_question::{Error, Exit, Outcome, Progress, Question, Session, TreeBuildArgs};
 use kiln_report::ktap::{Ktap, Verdict};
 use kiln_tree::contexts;
 use kiln_tree::event::Contexts;
 use kiln_tree::{Plan, TestRow};
 
-use super::TestArgs;
-
-/// Tests the tree that is in this directory.
-pub(super) fn ask(args: &TestArgs, dir: &Path, session: &Session) -> Result<Exit, Error> {
+/// Runs the self-tests of these algorithms, or of all, in the tree at `dir`; random tests `fuzz` times each.
+pub(super) fn ask<Q: Question>(
+    dir: &Path,
+    build: &TreeBuildArgs,
+    algs: &[String],
+    fuzz: Option<u32>,
+    session: &Session,
+) -> Result<Exit, Error> {
     if let Some(order) = &session.child {
         // One child for the tree's own tests, another for the contexts.
         match order.tests {
-            true => kiln_tree::interrupted(order, args.fuzz),
+            true => kiln_tree::interrupted(order, fuzz),
             false => contexts::measure(order),
         }?;
         return Ok(Exit::Done);
     }
-    if !args.impls.is_empty() || args.case.is_some() || args.cases.is_some() {
-        return Err(Error::input(
-            "--impl, --case and --cases are Kiln's own tests': with --tree use --fuzz N and names of algorithms",
-        ));
-    }
-    let (source, compiler, config) = args.build.resolve(dir)?;
+    let (source, compiler, config) = build.resolve(dir)?;
     let title = format!("Linux {}, built by {compiler}", source.version);
     let progress = Progress::start();
     let plan = Plan {
@@ -38,8 +37,8 @@ pub(super) fn ask(args: &TestArgs, dir: &Path, session: &Session) -> Result<Exit
         progress: &|done, what| progress.report(done, what),
     };
     let arguments: Vec<_> = std::env::args_os().skip(1).collect();
-    let outcome = kiln_tree::test(&plan, &arguments, args.fuzz)?;
-    let named = |alg: &str| args.algs.is_empty() || args.algs.iter().any(|a| a == alg);
+    let outcome = kiln_tree::test(&plan, &arguments, fuzz)?;
+    let named = |alg: &str| algs.is_empty() || algs.iter().any(|a| a == alg);
     let mut drivers = contexts::drivers(&outcome.rows);
     drivers.retain(|driver| named(&driver.alg));
     let tried = contexts::run(
@@ -65,7 +64,7 @@ pub(super) fn ask(args: &TestArgs, dir: &Path, session: &Session) -> Result<Exit
     if rows.is_empty() {
         return Err(Error::input(format!(
             "the tree registers no {}: kiln tree {} lists what there is",
-            args.algs.join(", "),
+            algs.join(", "),
             dir.display()
         )));
     }
@@ -92,7 +91,7 @@ pub(super) fn ask(args: &TestArgs, dir: &Path, session: &Session) -> Result<Exit
         failed,
         ..Outcome::default()
     };
-    session.save::<TestArgs, _>(&outcome)?;
+    session.save::<Q, _>(&outcome)?;
     if !session.global.json {
         let out = io::stdout().lock();
         kiln_question::check(ktap(

@@ -3,8 +3,9 @@
 use kiln_kernel::call::Entry;
 use kiln_kernel::cipher::Impl;
 
-use super::{same, Bench, Replay};
+use super::{Bench, Replay};
 use crate::test::arena::Role;
+use crate::test::judge::same;
 use crate::test::message::Layout;
 
 /// Linux's number for a key of a wrong length.
