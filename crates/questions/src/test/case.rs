@@ -181,7 +181,7 @@ pub fn listed(suite: Suite, family: &Family, known: &Known) -> Option<u64> {
 }
 
 /// Those of the suite of lengths that go through every length, without the long ones.
-pub fn short_lengths(judge: Impl) -> u64 {
+pub(super) fn short_lengths(judge: Impl) -> u64 {
     every_length(judge) * directions(judge)
 }
 

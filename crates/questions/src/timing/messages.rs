@@ -55,7 +55,7 @@ impl Placed {
 /// never lies a multiple of 4 KiB from a recent store, which some processors would take for a dependency. The same
 /// for all candidates.
 #[derive(Debug)]
-pub struct Messages {
+pub(crate) struct Messages {
     /// What each looks like, and what is to be done with it.
     pub shape: Shape,
     /// Each call's IV is the first bytes of the last one's result.
@@ -72,7 +72,7 @@ pub struct Messages {
 
 /// Where a result is not what it should be.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Wrong {
+pub(crate) struct Wrong {
     /// Which message.
     pub message: usize,
     /// Which byte of its result; from the result's end on, of the space after it.
@@ -90,13 +90,18 @@ fn iv_units(iv: usize) -> usize {
 
 impl Messages {
     /// Random ones.
-    pub fn random(shape: Shape, chained: bool, rng: &mut SplitMix64) -> Messages {
+    pub(crate) fn random(shape: Shape, chained: bool, rng: &mut SplitMix64) -> Messages {
         let count = (BYTES / shape.len.max(1)).clamp(FEWEST, MESSAGES);
         Messages::so_many(count, shape, chained, rng)
     }
 
     /// So many random ones.
-    pub fn so_many(count: usize, shape: Shape, chained: bool, rng: &mut SplitMix64) -> Messages {
+    pub(crate) fn so_many(
+        count: usize,
+        shape: Shape,
+        chained: bool,
+        rng: &mut SplitMix64,
+    ) -> Messages {
         let mut ivs = vec![[0; IV_UNIT]; count * iv_units(shape.iv)];
         ivs.iter_mut().for_each(|iv| rng.fill(iv));
         let (src_stride, dst_stride) = (stride(shape.src()), stride(shape.dst()));
@@ -115,7 +120,7 @@ impl Messages {
     }
 
     /// The same messages in memory of their own, nothing in the results.
-    pub fn afresh(&self) -> Messages {
+    pub(crate) fn afresh(&self) -> Messages {
         let mut src = Placed::new(self.src.len, 0, 0);
         src.bytes_mut().copy_from_slice(self.src.bytes());
         Messages {
@@ -127,22 +132,22 @@ impl Messages {
     }
 
     /// How many.
-    pub fn count(&self) -> usize {
+    pub(crate) fn count(&self) -> usize {
         self.count
     }
 
     /// Units of [`IV_UNIT`] bytes from one IV to the next.
-    pub fn iv_units(&self) -> usize {
+    pub(crate) fn iv_units(&self) -> usize {
         iv_units(self.shape.iv)
     }
 
     /// IVs, sources, destinations.
-    pub fn parts(&mut self) -> (&[[u8; IV_UNIT]], &[u8], &mut [u8]) {
+    pub(crate) fn parts(&mut self) -> (&[[u8; IV_UNIT]], &[u8], &mut [u8]) {
         (&self.ivs, self.src.bytes(), self.dst.bytes_mut())
     }
 
     /// The IVs, to be made such as an algorithm takes.
-    pub fn ivs_mut(&mut self) -> impl Iterator<Item = &mut [u8]> {
+    pub(crate) fn ivs_mut(&mut self) -> impl Iterator<Item = &mut [u8]> {
         let (units, len) = (self.iv_units(), self.shape.iv);
         self.ivs
             .chunks_mut(units)
@@ -150,7 +155,7 @@ impl Messages {
     }
 
     /// Source i, all of it, its IV and its result, to be changed.
-    pub fn one_mut(&mut self, i: usize) -> (&[u8], &mut [u8]) {
+    pub(crate) fn one_mut(&mut self, i: usize) -> (&[u8], &mut [u8]) {
         let units = self.iv_units();
         let at = i * self.src_stride;
         (
@@ -160,23 +165,23 @@ impl Messages {
     }
 
     /// Source i, all of it.
-    pub fn source(&self, i: usize) -> &[u8] {
+    pub(crate) fn source(&self, i: usize) -> &[u8] {
         &self.src.bytes()[i * self.src_stride..][..self.shape.src()]
     }
 
     /// Result i, all of it.
-    pub fn result(&self, i: usize) -> &[u8] {
+    pub(crate) fn result(&self, i: usize) -> &[u8] {
         let at = i * self.dst_stride;
         &self.dst.bytes()[at..at + self.shape.dst()]
     }
 
     /// Forgets the results.
-    pub fn wipe(&mut self) {
+    pub(crate) fn wipe(&mut self) {
         self.dst.bytes_mut().fill(CANARY);
     }
 
     /// Whether the first `calls` results are those of `right`, and nothing was written between them.
-    pub fn compare(&self, right: &Messages, calls: u64) -> Result<(), Wrong> {
+    pub(crate) fn compare(&self, right: &Messages, calls: u64) -> Result<(), Wrong> {
         let calls = usize::try_from(calls).unwrap_or(usize::MAX);
         let (got, want) = (self.dst.bytes(), right.dst.bytes());
         let (first, len) = (self.shape.unsaid(), self.shape.dst());

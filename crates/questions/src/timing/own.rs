@@ -16,7 +16,7 @@ use super::shape::{Kind, Op};
 use super::source::{key_bytes, Choice, Source, Spec, Work};
 
 /// All of `kernel/`: its functions, or the drivers that its crypto API has of them.
-pub enum Own {
+pub(crate) enum Own {
     /// Called directly.
     Functions,
     /// Asked by requests, with memory laid out so.

@@ -55,7 +55,7 @@ impl Bench {
     }
 
     /// Whether a key of a length it does not take is refused and nothing is written.
-    pub fn refuses_key(
+    pub(crate) fn refuses_key(
         &mut self,
         imp: Impl,
         key: &[u8],

@@ -86,7 +86,7 @@ impl Bench {
     }
 
     /// Single-step every section from now on.
-    pub fn set_step(&mut self, step: bool) {
+    pub(crate) fn set_step(&mut self, step: bool) {
         self.step = step;
     }
 
