@@ -3,8 +3,10 @@
 //!
 //! | file | contents |
 //! |---|---|
-//! | `question.rs` | the trait `Question`, and the outcome of a run |
-//! | `session.rs` | one run of the program: seed, Ctrl-C, records, exit status |
+//! | `question.rs` | the trait `Question` |
+//! | `session.rs` | one run of the program: flags, seed, Ctrl-C |
+//! | `outcome.rs` | what came of a run, with its exit status |
+//! | `results.rs` | how results are sent out: records, and text for people |
 //! | `global.rs` | the flags of every command |
 //! | `error.rs` | what goes wrong, with its exit status |
 //! | `unknown.rs` | the error for a name that does not exist, with the nearest one that does |
@@ -30,10 +32,12 @@ mod facts;
 mod global;
 pub mod hosted;
 pub mod lens;
+mod outcome;
 mod output;
 mod progress;
 mod question;
 pub mod replace;
+mod results;
 mod session;
 pub mod survey;
 pub mod table;
@@ -46,9 +50,10 @@ pub use duration::parse_seconds;
 pub use error::Error;
 pub use facts::read_facts;
 pub use global::Global;
+pub use outcome::{Exit, Outcome};
 pub use output::{check, print, print_bytes, print_error, print_fault};
 pub use progress::{Progress, Report};
-pub use question::{Outcome, Question, RowType};
-pub use session::{prepare, Exit, Program, Session};
+pub use question::{Question, RowType};
+pub use session::{prepare, Program, Session};
 pub use tree_args::TreeBuildArgs;
 pub use unknown::unknown;

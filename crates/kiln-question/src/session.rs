@@ -1,4 +1,4 @@
-//! One run of the program: flags, seed, the stop flag, and how results are sent out.
+//! One run of the program: flags, seed, and the stop flag.
 
 use std::collections::hash_map::RandomState;
 use std::env;
@@ -6,61 +6,17 @@ use std::fs;
 use std::hash::{BuildHasher, Hasher};
 use std::io::{stdout, IsTerminal};
 use std::path::{Path, PathBuf};
-use std::process::ExitCode;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::Arc;
 
-use kiln_measure::{current_core, pin, warning, CoreList, Warning, Watch};
-use kiln_record::{utc_now, Facts, Record, SCHEMA};
+use kiln_measure::{current_core, pin, CoreList, Watch};
+use kiln_record::utc_now;
 use kiln_report::picture::{sheet, Picture};
 use kiln_tree::child::Order;
-use schemars::JsonSchema;
-use serde::Serialize;
 use signal_hook::consts::{SIGINT, SIGTERM};
 use signal_hook::flag;
 
-use crate::table::{self, paragraph};
-use crate::{
-    print, read_facts, replace, tiers, Error, Global, Outcome, Progress, Question, Report,
-};
-
-/// How a command ended that met no fault.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Exit {
-    /// Done.
-    Done,
-    /// A check failed.
-    Failed,
-    /// With `--bisect`: what was to be judged cannot be built or tried.
-    Untried,
-    /// A child has said why not, with this status.
-    Refused(u8),
-    /// Interrupted; what there was is printed.
-    Interrupted,
-}
-
-impl Exit {
-    /// A failed check counts for more than an interruption.
-    pub fn from_run(failed: bool, interrupted: bool) -> Exit {
-        match (failed, interrupted) {
-            (true, _) => Exit::Failed,
-            (false, true) => Exit::Interrupted,
-            (false, false) => Exit::Done,
-        }
-    }
-}
-
-impl From<Exit> for ExitCode {
-    fn from(exit: Exit) -> ExitCode {
-        ExitCode::from(match exit {
-            Exit::Done => 0,
-            Exit::Failed => 1,
-            Exit::Untried => 125,
-            Exit::Refused(status) => status,
-            Exit::Interrupted => 130,
-        })
-    }
-}
+use crate::{replace, tiers, Error, Global};
 
 /// The program that runs, as `--version` and records name it.
 #[derive(Clone, Debug)]
@@ -75,13 +31,13 @@ pub struct Program {
 
 /// One run of the program.
 pub struct Session {
-    program: Program,
+    pub(crate) program: Program,
     /// The flags of every command.
     pub global: Global,
     /// From which every random choice follows.
     pub seed: u64,
     /// When it began, UTC.
-    date: String,
+    pub(crate) date: String,
     /// Set by Ctrl-C.
     pub stop: Arc<AtomicBool>,
     /// Arguments after the program's name, secrets struck out.
@@ -91,7 +47,7 @@ pub struct Session {
     /// Set if this is a child that holds a kernel tree: it prints JSON for its parent.
     pub child: Option<Order>,
     /// What else went on meanwhile.
-    watch: Watch,
+    pub(crate) watch: Watch,
 }
 
 impl Session {
@@ -156,86 +112,6 @@ impl Session {
         self.stop.load(Ordering::Relaxed)
     }
 
-    /// What disturbed this run so far. A child's parent watches over it.
-    pub fn warnings<Q: Question>(&self, facts: &Facts) -> Vec<Warning> {
-        if self.child.is_some() || !Q::TIMED {
-            return Vec::new();
-        }
-        let (before, after) = self.watch.readings(facts.machine.core_hz);
-        let mut warnings = warning::judge(&before, &after);
-        if Q::OF_TIERS {
-            warnings.extend(tiers::warning());
-        }
-        warnings
-    }
-
-    /// The record of this run. Its rows' structure says what type they are.
-    pub fn record<'a, Q: Question, R: Serialize + JsonSchema>(
-        &'a self,
-        facts: &'a Facts,
-        rows: &'a [R],
-        notes: &'a [String],
-    ) -> Record<'a, R> {
-        Record {
-            kiln: self.program.version,
-            commit: self.program.commit,
-            features: self.program.features.clone(),
-            date: &self.date,
-            schema: SCHEMA,
-            command: Q::NAME,
-            row_type: R::schema_name().into_owned(),
-            args: &self.args,
-            seed: self.seed,
-            machine: facts,
-            rows,
-            notes,
-            records: None,
-        }
-    }
-
-    /// Runs a question from its first look at the machine to its exit status: reads the facts, measures with a progress
-    /// bar, sends the results out. `view` makes the tables for people.
-    pub fn answer<Q: Question, R: Serialize + JsonSchema>(
-        &self,
-        measure: impl FnOnce(&Facts, Report<'_>) -> Result<Outcome<R>, Error>,
-        view: impl FnOnce(&[R]) -> String,
-    ) -> Result<Exit, Error> {
-        let facts = read_facts();
-        let progress = Progress::start();
-        let outcome = measure(&facts, &mut |done, what| progress.report(done, what))?;
-        drop(progress);
-        self.show::<Q, R>(&facts, &outcome, view)
-    }
-
-    /// Sends an outcome out. People see the machine, the tables that `view` makes, notes and seed.
-    pub fn show<Q: Question, R: Serialize + JsonSchema>(
-        &self,
-        facts: &Facts,
-        outcome: &Outcome<R>,
-        view: impl FnOnce(&[R]) -> String,
-    ) -> Result<Exit, Error> {
-        self.emit::<Q, R>(facts, &outcome.rows, &outcome.notes, || {
-            format!(
-                "{}\n\n{}\n{}",
-                table::machine(facts),
-                view(&outcome.rows),
-                table::notes(&outcome.notes, self.seed)
-            )
-        })?;
-        Ok(outcome.exit())
-    }
-
-    /// Writes an outcome's record where it was asked for, and nothing for people.
-    pub fn save<Q: Question, R: Serialize + JsonSchema>(
-        &self,
-        outcome: &Outcome<R>,
-    ) -> Result<(), Error> {
-        match self.global.json || self.global.out.is_some() {
-            true => self.emit::<Q, R>(&read_facts(), &outcome.rows, &outcome.notes, String::new),
-            false => Ok(()),
-        }
-    }
-
     /// Draws pictures into this file of `--out`, with a note below them. Gives its path if there was something to draw.
     pub fn draw(
         &self,
@@ -250,31 +126,6 @@ impl Session {
         let path = dir.join(file);
         replace::write(&path, sheet(pictures, note).as_bytes())?;
         Ok(Some(path))
-    }
-
-    /// Sends results out: the record to `--out`, then JSON or what `human` makes to stdout. What disturbed the run is
-    /// among the record's notes and at the end of what people see.
-    pub fn emit<Q: Question, R: Serialize + JsonSchema>(
-        &self,
-        facts: &Facts,
-        rows: &[R],
-        notes: &[String],
-        human: impl FnOnce() -> String,
-    ) -> Result<(), Error> {
-        let warnings = self.warnings::<Q>(facts);
-        let warnings: Vec<String> = warnings.iter().map(Warning::to_string).collect();
-        let notes = &[notes, &warnings].concat();
-        let record = self.record::<Q, R>(facts, rows, notes);
-        if let Some(dir) = &self.global.out {
-            let path = dir.join(format!("{}.json", Q::NAME));
-            replace::write(&path, record.to_json().as_bytes())?;
-        }
-        if self.global.json {
-            print(&record.to_json())
-        } else {
-            let lines = warnings.iter().map(|w| paragraph(w) + "\n");
-            print(&(human() + &lines.collect::<String>()))
-        }
     }
 }
 

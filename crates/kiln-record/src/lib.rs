@@ -39,10 +39,9 @@ mod schema;
 pub mod view;
 
 pub use facts::Facts;
-pub use record::{utc_now, Record, SCHEMA};
+pub use record::{utc_now, Record, Row, SCHEMA};
 pub use reference::reference;
 pub use row_type::{
-    base_command, family, machine_facts, row_type, row_types, type_of, Better, Field, Role, Row,
-    RowType,
+    base_command, family, machine_facts, row_type, row_types, type_of, Better, Field, Role, RowType,
 };
 pub use schema::{describe, schema, Description};

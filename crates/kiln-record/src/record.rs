@@ -11,6 +11,9 @@ use crate::Facts;
 /// Version of the records' form. It grows when a field is removed or changes its meaning, not when one is added.
 pub const SCHEMA: u32 = 2;
 
+/// A row as programs read it.
+pub type Row = Map<String, Value>;
+
 /// What `--json` prints and `--out` writes. Fields keep their names and units; new ones may come without a new schema
 /// number. A result that could not be measured is null, and a note gives the reason.
 #[derive(Clone, Debug, Serialize, JsonSchema)]
@@ -45,7 +48,7 @@ pub struct Record<'a, R> {
     /// The machine on which the record was made.
     pub machine: &'a Facts,
     /// The results: flat objects, whose fields are described below for each type.
-    #[schemars(with = "Vec<Map<String, Value>>")]
+    #[schemars(with = "Vec<Row>")]
     pub rows: &'a [R],
     /// Remarks needed to interpret the rows: conditions of the run, disturbances, and why a result is null.
     pub notes: &'a [String],

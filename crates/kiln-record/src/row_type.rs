@@ -3,12 +3,11 @@
 use std::sync::OnceLock;
 
 use serde::Deserialize;
-use serde_json::{Map, Value};
+use serde_json::Value;
 
+use crate::record::Row;
 use crate::schema::{command_lines, COMMANDS};
 use crate::view::{Term, View};
-
-pub type Row = Map<String, Value>;
 
 /// What a field is for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]

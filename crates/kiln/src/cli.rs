@@ -112,8 +112,8 @@ pub fn run(command: Option<Command>, session: &Session) -> Result<Exit, Error> {
         None => SurveyArgs::default().run(session),
         Some(Command::Survey(args)) => args.run(session),
         Some(Command::Question(question)) => question.run(session),
-        Some(Command::Completions(args)) => completions::run(&args),
-        Some(Command::Man(args)) => man::run(&args),
+        Some(Command::Completions(args)) => completions::run(&args, Cli::command()),
+        Some(Command::Man(args)) => man::run(&args, Cli::described()),
     }
 }
 

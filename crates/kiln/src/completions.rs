@@ -1,10 +1,8 @@
 //! `kiln completions`.
 
-use clap::{Args, CommandFactory, ValueEnum};
+use clap::{Args, Command, ValueEnum};
 use clap_complete::{generate, Shell as Form};
 use kiln_question::{print_bytes, Error, Exit};
-
-use crate::cli::Cli;
 
 /// Completions of commands and flags for a shell, on stdout
 ///
@@ -28,14 +26,14 @@ enum Shell {
     Fish,
 }
 
-/// Runs it.
-pub fn run(args: &CompletionsArgs) -> Result<Exit, Error> {
+/// Prints the completions of `program`.
+pub fn run(args: &CompletionsArgs, mut program: Command) -> Result<Exit, Error> {
     let form = match args.shell {
         Shell::Bash => Form::Bash,
         Shell::Zsh => Form::Zsh,
         Shell::Fish => Form::Fish,
     };
     let mut script = Vec::new();
-    generate(form, &mut Cli::command(), "kiln", &mut script);
+    generate(form, &mut program, "kiln", &mut script);
     print_bytes(&script).map(|()| Exit::Done)
 }

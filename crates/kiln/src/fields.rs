@@ -3,10 +3,8 @@
 use clap::Command;
 use kiln_record::{row_types, RowType};
 
-use crate::help::ORDER;
+use crate::help::{ORDER, ROW_FIELDS};
 
-/// The heading of the list.
-pub const HEADING: &str = "Row fields (--json), explained in docs/RECORDS.md";
 /// Columns of the list, its indentation included.
 const WIDTH: usize = 78;
 
@@ -118,8 +116,8 @@ fn wrap(text: &str) -> String {
 
 /// Before the first heading that comes after the list.
 fn insert(text: &str, list: &str) -> String {
-    let section = format!("{HEADING}:\n{list}");
-    let after = ORDER.iter().skip_while(|h| **h != HEADING).skip(1);
+    let section = format!("{ROW_FIELDS}:\n{list}");
+    let after = ORDER.iter().skip_while(|h| **h != ROW_FIELDS).skip(1);
     let place = after.filter_map(|h| text.find(&format!("{h}:\n"))).min();
     match place {
         Some(at) => format!("{}{section}\n{}", &text[..at], &text[at..]),
@@ -157,9 +155,9 @@ mod tests {
         let text = "Words.\n\nQuestions:\n  one\n\nExamples:\n  kiln";
         assert_eq!(
             insert(text, "  a, b\n"),
-            format!("Words.\n\nQuestions:\n  one\n\n{HEADING}:\n  a, b\n\nExamples:\n  kiln")
+            format!("Words.\n\nQuestions:\n  one\n\n{ROW_FIELDS}:\n  a, b\n\nExamples:\n  kiln")
         );
-        assert_eq!(insert("", "  a\n"), format!("{HEADING}:\n  a"));
+        assert_eq!(insert("", "  a\n"), format!("{ROW_FIELDS}:\n  a"));
     }
 
     #[test]

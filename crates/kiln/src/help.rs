@@ -2,8 +2,6 @@
 
 use clap::Command;
 
-use crate::fields::HEADING;
-
 /// The text of one command, taken apart.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub struct Help {
@@ -13,9 +11,12 @@ pub struct Help {
     pub sections: Vec<(String, Vec<String>)>,
 }
 
+/// The heading of the list of row fields.
+pub const ROW_FIELDS: &str = "Row fields (--json), explained in docs/RECORDS.md";
+
 /// The order of the headings that several commands have; others come before them.
 pub const ORDER: [&str; 5] = [
-    HEADING,
+    ROW_FIELDS,
     "Exit status",
     "Environment",
     "Examples",

@@ -9,7 +9,6 @@ use clap_mangen::roff::{roman, Roff};
 use clap_mangen::Man;
 use kiln_question::{replace, Error, Exit};
 
-use crate::cli::Cli;
 use crate::help::Help;
 
 /// Where a package has what the texts call docs/.
@@ -23,15 +22,15 @@ pub struct ManArgs {
     dir: PathBuf,
 }
 
-/// Runs it.
-pub fn run(args: &ManArgs) -> Result<Exit, Error> {
+/// Writes the pages of `program` and of the commands below it.
+pub fn run(args: &ManArgs, program: Command) -> Result<Exit, Error> {
     fs::create_dir_all(&args.dir).map_err(|e| {
         Error::input(format!(
             "cannot use '{}' for the manual: {e}: name a directory you may write to",
             args.dir.display()
         ))
     })?;
-    let mut root = Cli::described().disable_help_subcommand(true);
+    let mut root = program.disable_help_subcommand(true);
     root.build();
     for (name, text) in pages(&root) {
         replace::write(&args.dir.join(name), &text)?;
@@ -132,6 +131,7 @@ fn installed(line: &str) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::cli::Cli;
 
     fn manual() -> (Command, Vec<(String, String)>) {
         let mut root = Cli::described().disable_help_subcommand(true);

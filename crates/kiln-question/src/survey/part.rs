@@ -1,7 +1,4 @@
-//! What a question adds to the survey: its parts, and the headlines that are made of their records.
-
-use super::answer::Answer;
-use super::row::Row;
+//! The topics of the survey, and the parts that measure for them.
 
 /// What the survey answers. Several questions may contribute to one topic.
 #[derive(Debug)]
@@ -125,16 +122,4 @@ impl Slot<'_> {
 /// Arguments of this program.
 pub fn args(words: &[&str]) -> Vec<String> {
     words.iter().map(|word| word.to_string()).collect()
-}
-
-/// What a question adds to a topic of the survey.
-pub struct Contribution {
-    /// To this topic.
-    pub topic: &'static Topic,
-    /// In the order in which each pass runs them.
-    pub parts: &'static [&'static Part],
-    /// The sentences that the answers so far carry; none if they carry none.
-    pub rows: fn(&[Answer]) -> Vec<Row>,
-    /// Whether all answers together show a failed check that none of them reports.
-    pub failed: fn(&[Answer]) -> bool,
 }

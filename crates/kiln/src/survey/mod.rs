@@ -112,6 +112,6 @@ impl Question for SurveyArgs {
         let mut survey = Survey::new(plan, session);
         survey.begin(&facts)?;
         survey.ask()?;
-        survey.end(&facts, page.as_ref())
+        survey.end::<Self>(&facts, page.as_ref())
     }
 }

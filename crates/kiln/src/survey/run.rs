@@ -6,14 +6,14 @@ use std::time::{Duration, Instant};
 use kiln_measure::{warning, Warning};
 use kiln_question::child::{self, Watch};
 use kiln_question::survey::{Answer, Ended, Row, Topic, PROCESSES};
-use kiln_question::{print, replace, table, Error, Exit, Progress, Session};
+use kiln_question::{print, replace, table, Error, Exit, Progress, Question, Session};
 use kiln_questions::headlines;
 use kiln_questions::report::page::Page;
 use kiln_record::{Facts, Record};
 use serde_json::Value;
 
 use super::plan::{topics, LeftOut, Plan, Step};
-use super::{view, SurveyArgs};
+use super::view;
 
 /// A part that takes so many times what it was given, and these seconds, hangs.
 const PATIENCE: f64 = 3.0;
@@ -204,8 +204,8 @@ impl<'a> Survey<'a> {
     }
 
     /// What disturbed the survey; and what a part alone saw, with its name.
-    fn warnings(&self, facts: &Facts) -> Vec<String> {
-        let own = self.session.warnings::<SurveyArgs>(facts);
+    fn warnings<Q: Question>(&self, facts: &Facts) -> Vec<String> {
+        let own = self.session.warnings::<Q>(facts);
         let mut kinds: Vec<&str> = own.iter().map(|w| w.kind.name()).collect();
         let mut lines: Vec<String> = own.iter().map(Warning::to_string).collect();
         for answer in &self.answers {
@@ -222,8 +222,8 @@ impl<'a> Survey<'a> {
     }
 
     /// Records, page and the last lines.
-    pub fn end(&self, facts: &Facts, page: Option<&Page>) -> Result<Exit, Error> {
-        let warnings = self.warnings(facts);
+    pub fn end<Q: Question>(&self, facts: &Facts, page: Option<&Page>) -> Result<Exit, Error> {
+        let warnings = self.warnings::<Q>(facts);
         let (rows, without) = self.rows();
         let left = self
             .left_out
@@ -241,7 +241,7 @@ impl<'a> Survey<'a> {
         if let Some(page) = page {
             let bundle = Record {
                 records: Some(&records),
-                ..self.session.record::<SurveyArgs, _>(facts, &rows, &notes)
+                ..self.session.record::<Q, _>(facts, &rows, &notes)
             };
             last = page.write(&bundle.to_value()).unwrap_or_else(|e| {
                 // The survey is done; that nobody may write there is told.
@@ -253,7 +253,7 @@ impl<'a> Survey<'a> {
         }
         let bundle = Record {
             records: Some(&records),
-            ..self.session.record::<SurveyArgs, _>(facts, &rows, &notes)
+            ..self.session.record::<Q, _>(facts, &rows, &notes)
         };
         let text = bundle.to_json();
         if let Some(dir) = &self.session.global.out {

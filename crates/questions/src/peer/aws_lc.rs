@@ -11,20 +11,20 @@ use std::ptr::{null, null_mut};
 use aws_lc_sys as lc;
 
 use super::each::each;
-use super::Peer;
+use super::interface::Peer;
 use crate::timing::{Candidate, Messages, Op, Run, Work};
 
 /// Its name among the peers.
-pub const NAME: &str = "aws-lc";
+pub(super) const NAME: &str = "aws-lc";
 
 /// The library.
-pub struct AwsLc {
+pub(super) struct AwsLc {
     version: String,
 }
 
 impl AwsLc {
     /// It is there, being part of the program.
-    pub fn new() -> AwsLc {
+    pub(super) fn new() -> AwsLc {
         let version = lc::AWSLC_VERSION_NUMBER_STRING;
         AwsLc {
             version: String::from_utf8_lossy(&version[..version.len() - 1]).into_owned(),

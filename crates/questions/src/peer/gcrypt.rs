@@ -11,8 +11,8 @@ use std::ptr::{null, null_mut};
 use std::sync::Arc;
 
 use super::each::{ccm_nonce, each};
+use super::interface::Peer;
 use super::library::{Find, Opened};
-use super::Peer;
 use crate::timing::{Candidate, Messages, Op, Run, Work};
 
 const FIND: Find = Find {

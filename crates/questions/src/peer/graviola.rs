@@ -11,21 +11,21 @@ use graviola::hashing::hmac::Hmac;
 use graviola::hashing::{Hash, Sha256, Sha512};
 
 use super::each::{each, Call};
-use super::Peer;
+use super::interface::Peer;
 use crate::timing::{Candidate, Messages, Op, Run, Shape, Work};
 
 /// Its name among the peers.
-pub const NAME: &str = "graviola";
+pub(super) const NAME: &str = "graviola";
 
 /// The library.
-pub struct Graviola;
+pub(super) struct Graviola;
 
 impl Graviola {
     /// It is there, being part of the program; but it runs on some processors only, and ends the program on others.
     ///
     /// # Errors
     /// A line that says what the processor lacks.
-    pub fn load() -> Result<Graviola, String> {
+    pub(super) fn load() -> Result<Graviola, String> {
         let has = [
             ("aes", is_x86_feature_detected!("aes")),
             ("ssse3", is_x86_feature_detected!("ssse3")),

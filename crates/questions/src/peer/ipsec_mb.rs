@@ -16,8 +16,8 @@ use std::ffi::{c_char, c_int, c_uint, CStr};
 use std::sync::Arc;
 
 use super::each::{each, same_tag, Memory};
+use super::interface::Peer;
 use super::library::{Find, Opened};
-use super::Peer;
 use crate::timing::{Candidate, Messages, Op, Run, Work};
 use layout::*;
 

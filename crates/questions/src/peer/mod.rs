@@ -7,6 +7,7 @@ mod each;
 mod gcrypt;
 #[cfg(feature = "peers")]
 mod graviola;
+mod interface;
 mod ipsec_mb;
 mod library;
 mod nettle;
@@ -16,13 +17,14 @@ pub(crate) mod release;
 use kiln_question::{unknown, Error};
 
 use crate::timing::{Candidate, Choice, Judge, Kind, Level, Source, Spec, Work};
+use interface::Peer;
 
 /// Names that `--peers` takes, beside `auto` and `none`.
 #[cfg(not(feature = "peers"))]
 pub(crate) const NAMES: [&str; 4] = ["openssl", "libgcrypt", "nettle", "ipsec-mb"];
 /// Names that `--peers` takes, beside `auto` and `none`.
 #[cfg(feature = "peers")]
-pub const NAMES: [&str; 6] = [
+pub(crate) const NAMES: [&str; 6] = [
     "openssl",
     "libgcrypt",
     "nettle",
@@ -30,29 +32,6 @@ pub const NAMES: [&str; 6] = [
     aws_lc::NAME,
     graviola::NAME,
 ];
-
-/// A library that was found.
-pub(crate) trait Peer {
-    /// One of [`NAMES`].
-    fn name(&self) -> &'static str;
-
-    /// Such as `3.0.17`.
-    fn version(&self) -> &str;
-
-    /// The library's file, as it was asked for.
-    fn file(&self) -> &str;
-
-    /// As rows name it: `openssl-3.0.17`.
-    fn provider(&self) -> String {
-        format!("{}-{}", self.name(), self.version())
-    }
-
-    /// The ways it has to do a work; none if it does not know the algorithm.
-    ///
-    /// # Errors
-    /// If it knows it and will not do it.
-    fn candidates(&self, work: &Work) -> Result<Vec<Candidate<'static>>, String>;
-}
 
 /// Loads the peer of this name, one of [`NAMES`].
 ///

@@ -13,8 +13,8 @@ use std::ffi::{c_char, c_int, c_uint, c_void, CStr};
 use std::sync::Arc;
 
 use super::each::{ccm_nonce, each, same_tag, Memory};
+use super::interface::Peer;
 use super::library::{Find, Opened};
-use super::Peer;
 use crate::timing::{Candidate, Messages, Op, Run, Work};
 
 const FIND: Find = Find {

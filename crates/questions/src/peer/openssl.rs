@@ -17,7 +17,7 @@ use std::ptr::{null, null_mut, NonNull};
 use std::sync::Arc;
 
 use super::each::{ccm_nonce, each};
-use super::Peer;
+use super::interface::Peer;
 use crate::timing::{Candidate, Messages, Op, Run, Work};
 use functions::{Functions, Param};
 

@@ -11,7 +11,7 @@ use serde_json::Value;
 /// What it is called where nobody says.
 pub const NAME: &str = "kiln-report.html";
 /// And in the directory of records.
-pub const NAME_OUT: &str = "report.html";
+pub(super) const NAME_OUT: &str = "report.html";
 /// By this a page of Kiln's is known, near its beginning.
 const MARK: &str = "name=\"generator\" content=\"kiln";
 const NEAR: u64 = 4096;

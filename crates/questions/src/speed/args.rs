@@ -199,7 +199,7 @@ impl Question for SpeedArgs {
     fn run(&self, session: &Session) -> Result<Exit, Error> {
         if let (Some(mode), Some(dir)) = (self.tcrypt, &self.tree) {
             let seconds = self.sec;
-            return tcrypt::ask(Request { mode, seconds }, dir, &self.build, session);
+            return tcrypt::ask::<Self>(Request { mode, seconds }, dir, &self.build, session);
         }
         if self.tree.is_none() && self.build.given() {
             return Err(Error::input(
@@ -207,7 +207,7 @@ impl Question for SpeedArgs {
             ));
         }
         if self.via.given() {
-            return via::ask(
+            return via::ask::<Self>(
                 &self.via,
                 &self.algs,
                 &self.key_bits,

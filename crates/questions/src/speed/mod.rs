@@ -8,7 +8,8 @@
 //! | `effort.rs` | how long each is timed |
 //! | `run.rs`, `again.rs` | the run; the largest steps of a sweep, measured again |
 //! | `steps.rs` | steps between neighbouring lengths |
-//! | `row.rs`, `best.rs` | rows; Kiln's best against the best of all others |
+//! | `row.rs`, `rival.rs` | rows; their fields that compare them with the best of others |
+//! | `best.rs` | Kiln's best against the best of all others |
 //! | `view.rs`, `view_all.rs` | the tables for people: of named algorithms, and of all |
 //! | `tcrypt.rs` | the tree's own benchmark (`--tcrypt`) |
 //! | `via/` | ciphers by way of a virtio-crypto device (`--via`) |
@@ -22,6 +23,7 @@ mod headline;
 #[cfg(test)]
 mod peer_tests;
 mod plan;
+mod rival;
 mod row;
 mod run;
 mod set;

@@ -73,7 +73,7 @@ impl Plan {
     }
 
     /// What is wanted of Kiln's own. Requests have to be asked for.
-    pub fn own_source(&self) -> Own {
+    pub(super) fn own_source(&self) -> Own {
         match self.level {
             Some(Level::Api) => Own::Requests(self.layout),
             _ => Own::Functions,
@@ -81,7 +81,7 @@ impl Plan {
     }
 
     /// Which candidates are wanted.
-    pub fn choice(&self) -> Choice<'_> {
+    pub(super) fn choice(&self) -> Choice<'_> {
         Choice {
             impls: &self.impls,
             level: self.level,
@@ -90,7 +90,10 @@ impl Plan {
     }
 
     /// Looks whether all that is asked for can be had of these, and what algorithms that makes.
-    pub fn checked_with(mut self, sources: &[&dyn Source]) -> Result<(Plan, Vec<Spec>), Error> {
+    pub(super) fn checked_with(
+        mut self,
+        sources: &[&dyn Source],
+    ) -> Result<(Plan, Vec<Spec>), Error> {
         dedup(&mut self.algs);
         dedup(&mut self.ops);
         dedup(&mut self.key_bits);
@@ -206,7 +209,7 @@ impl Plan {
     }
 
     /// The operations to be measured of an algorithm.
-    pub fn ops_of(&self, spec: &Spec) -> Vec<Op> {
+    pub(super) fn ops_of(&self, spec: &Spec) -> Vec<Op> {
         let has = spec.kind.ops();
         match self.ops.is_empty() {
             true if self.whole() => has.to_vec(),
@@ -221,7 +224,7 @@ impl Plan {
     }
 
     /// The key sizes to be measured of an algorithm.
-    pub fn keys_of(&self, spec: &Spec) -> Vec<u32> {
+    pub(super) fn keys_of(&self, spec: &Spec) -> Vec<u32> {
         if self.key_bits.is_empty() || spec.key_bits == [0] {
             return vec![spec.usual_key()];
         }
@@ -266,7 +269,7 @@ impl Plan {
 
     /// The lengths to be measured of an algorithm. Of the usual ones, those that are no whole blocks are made such, as
     /// tcrypt does.
-    pub fn lens_of(&self, spec: &Spec) -> Vec<usize> {
+    pub(super) fn lens_of(&self, spec: &Spec) -> Vec<usize> {
         let fit = |len: usize| match self.usual_lens() {
             true => len.next_multiple_of(spec.takes.multiple.max(1)),
             false => len,
@@ -335,13 +338,13 @@ impl Plan {
     }
 
     /// The peer that is the baseline: it must be there.
-    pub fn baseline_peer(&self) -> Option<&'static str> {
+    pub(super) fn baseline_peer(&self) -> Option<&'static str> {
         let name = family(self.baseline.as_deref()?);
         peer::NAMES.into_iter().find(|p| *p == name)
     }
 
     /// Whether a row of this candidate is what others are compared with.
-    pub fn is_baseline(&self, imp: &str, provider: &str) -> bool {
+    pub(super) fn is_baseline(&self, imp: &str, provider: &str) -> bool {
         let Some(name) = self.baseline.as_deref() else {
             return false;
         };

@@ -7,7 +7,7 @@ use serde::{Deserialize, Deserializer, Serialize};
 
 use kiln_measure::{Series, Verdict};
 
-use super::best::{BestPeer, BestTree, ManyRival};
+use super::rival::{BestPeer, BestTree, ManyRival};
 use crate::timing::{Layout, Level};
 
 /// The speed of one implementation at one message length.
@@ -251,12 +251,12 @@ impl Row {
     }
 
     /// Half the interval's width in per cent of the figure.
-    pub fn plus_minus_pct(&self) -> f64 {
+    pub(super) fn plus_minus_pct(&self) -> f64 {
         50.0 * (self.ci_high - self.ci_low) / self.cycles_per_op
     }
 
     /// Whether both are of one candidate doing one thing, at whatever length.
-    pub fn same_curve(&self, other: &Row) -> bool {
+    pub(super) fn same_curve(&self, other: &Row) -> bool {
         self.imp == other.imp
             && self.alg == other.alg
             && self.op == other.op

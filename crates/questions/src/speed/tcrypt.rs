@@ -4,13 +4,11 @@ use std::io::{self, Write};
 use std::path::Path;
 
 use kiln_question::hosted::Hosted;
-use kiln_question::{Error, Exit, Outcome, Session, TreeBuildArgs};
+use kiln_question::{Error, Exit, Outcome, Question, Session, TreeBuildArgs};
 use kiln_tree::tcrypt::{self, Request};
 
-use super::SpeedArgs;
-
 /// Has the tree in this directory run a mode of its tcrypt.
-pub(super) fn ask(
+pub(super) fn ask<Q: Question>(
     request: Request,
     dir: &Path,
     build: &TreeBuildArgs,
@@ -59,7 +57,7 @@ pub(super) fn ask(
     }
     let mut notes = built.notes.clone();
     notes.push(format!("configuration: {}", built.config));
-    session.save::<SpeedArgs, _>(&Outcome {
+    session.save::<Q, _>(&Outcome {
         rows: outcome.rows,
         notes,
         ..Outcome::default()

@@ -94,35 +94,35 @@ See also:
 pub struct TestArgs {
     /// Algorithms, such as 'xts(aes)' [default: all]
     #[arg(value_name = "ALG")]
-    pub(super) algs: Vec<String>,
+    algs: Vec<String>,
     /// Implementations, by driver name [default: all]
     #[arg(long = "impl", value_name = "LIST", value_delimiter = ',')]
-    pub(super) impls: Vec<String>,
+    impls: Vec<String>,
     /// Suites [default: all; with --case: random]; with --tree testmgr, contexts, and the tree's KUnit suites, such as sha256
     /// or 'sha*.test_hash_*'
     #[arg(long = "suite", value_name = "LIST", value_delimiter = ',')]
-    pub(super) suites: Vec<String>,
+    suites: Vec<String>,
     /// Replay this case of the suite and --seed, and nothing else
     #[arg(long, value_name = "N", conflicts_with = "cases")]
-    pub(super) case: Option<u64>,
+    case: Option<u64>,
     /// Random cases of an algorithm under each mask, and in contexts under each policy [default: about 10
     /// million for all together, half a million with --quick]
     #[arg(long, value_name = "N")]
-    pub(super) cases: Option<u64>,
+    cases: Option<u64>,
     /// A Linux source tree: its own self-tests, all of them, while interrupts land in its sections
     #[arg(long, value_name = "DIR")]
-    pub(super) tree: Option<PathBuf>,
+    tree: Option<PathBuf>,
     /// With --tree: repeat each random test so often [default: the tree's own number, 100]
     #[arg(long, value_name = "N", requires = "tree")]
-    pub(super) fuzz: Option<u32>,
+    fuzz: Option<u32>,
     /// With --tree: the benchmarks of the tree's KUnit suites, too
     #[arg(long, requires = "tree")]
-    pub(super) bench: bool,
+    bench: bool,
     /// Instead: does the time of what has a key depend on key or text?
     #[arg(long, conflicts_with_all = ["case", "cases", "tree"])]
-    pub(super) constant_time: bool,
+    constant_time: bool,
     #[command(flatten)]
-    pub(super) build: TreeBuildArgs,
+    build: TreeBuildArgs,
 }
 
 impl Question for TestArgs {
@@ -138,10 +138,27 @@ impl Question for TestArgs {
 
     fn run(&self, session: &Session) -> Result<Exit, Error> {
         if self.constant_time {
-            return constant_time::ask(self, session);
+            if self.build.given() {
+                return Err(Error::input(
+                    "--cc and --config build a tree, and --constant-time tries Kiln's own: leave them out",
+                ));
+            }
+            return constant_time::ask::<Self>(&self.algs, &self.impls, session);
         }
         if let Some(dir) = &self.tree {
-            return tree::ask(self, dir, session);
+            if !self.impls.is_empty() || self.case.is_some() || self.cases.is_some() {
+                return Err(Error::input(
+                    "--impl, --case and --cases are Kiln's own tests': with --tree use --fuzz N and names of algorithms",
+                ));
+            }
+            let asked = tree::Asked {
+                build: &self.build,
+                algs: &self.algs,
+                suites: &self.suites,
+                fuzz: self.fuzz,
+                bench: self.bench,
+            };
+            return tree::ask::<Self>(&asked, dir, session);
         }
         if self.build.given() {
             return Err(Error::input(

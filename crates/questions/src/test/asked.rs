@@ -4,7 +4,7 @@ use kiln_kernel::cipher::{Impl, Kind, Op};
 use kiln_kernel::fpu::Context;
 use kiln_measure::SplitMix64;
 
-use super::case::CONTEXTS;
+use super::caller::CONTEXTS;
 use super::judge::task;
 use super::message::{bytes, whole, Message};
 use super::request::{Request, Twist};

@@ -8,7 +8,7 @@ use kiln_kernel::fpu::Context;
 use kiln_measure::SplitMix64;
 
 use super::bench::{Bench, Replay, Verdict};
-use super::contexts;
+use super::caller::{self, CONTEXTS};
 use super::family::Family;
 use super::guard::Place;
 use super::judge::{task, Judged};
@@ -44,14 +44,6 @@ const PLACES: [(Place, bool); 4] = [
 ];
 /// Whole pieces of the message that is cut in two.
 const UNITS: usize = 20;
-
-/// The contexts that cases are called from in turn.
-pub const CONTEXTS: [Context; 4] = [
-    Context::Task,
-    Context::TaskBhOff,
-    Context::Softirq,
-    Context::Hardirq,
-];
 
 /// What is done with an implementation, and what must come of it.
 #[derive(Clone, Debug)]
@@ -189,7 +181,7 @@ pub fn listed(suite: Suite, family: &Family, known: &Known) -> Option<u64> {
 }
 
 /// Those of the suite of lengths that go through every length, without the long ones.
-pub fn short_lengths(judge: Impl) -> u64 {
+pub(super) fn short_lengths(judge: Impl) -> u64 {
     every_length(judge) * directions(judge)
 }
 
@@ -552,7 +544,7 @@ impl fmt::Display for Case {
                     Op::Encrypt => "encrypt or digest",
                     Op::Decrypt => "decrypt",
                 };
-                let from = contexts::name(layout.context);
+                let from = caller::name(layout.context);
                 write!(f, "{verb} {message}, {layout}, context {from}")
             }
             Case::Long { op, vector } => {

@@ -39,19 +39,6 @@ const TRACED_MESSAGES: [(usize, Op); 4] = [
 /// Bytes of a guest's message.
 const GUEST_LEN: usize = 96;
 
-/// As rows have it.
-pub fn name(context: Context) -> &'static str {
-    match context {
-        Context::Task => "task",
-        Context::TaskBhOff => "bh-off",
-        Context::Softirq => "softirq",
-        Context::Hardirq => "hardirq",
-        Context::HardirqOverBhOff => "hardirq-over-bh-off",
-        Context::HardirqOverSoftirq => "hardirq-over-softirq",
-        Context::Nmi => "nmi",
-    }
-}
-
 /// The contexts in which a policy allows no section though none is in progress, as `docs/EMULATION.md` has it.
 pub fn refused_in(policy: Policy) -> Vec<Context> {
     match policy.name() {

@@ -56,7 +56,7 @@ static OLD: [AtomicPtr<libc::sigaction>; 4] = [const { AtomicPtr::new(ptr::null_
 static INSTALL: Once = Once::new();
 
 /// Whether a crash also prints TAP's `Bail out!` line on standard output.
-pub fn bail_out_on_stdout(on: bool) {
+pub(super) fn bail_out_on_stdout(on: bool) {
     BAIL_OUT.store(on, Ordering::Relaxed);
 }
 

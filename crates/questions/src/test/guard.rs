@@ -148,11 +148,6 @@ impl Guarded {
         unsafe { std::slice::from_raw_parts(self.ptr(span), span.len) }
     }
 
-    /// Whether the data itself is still poison.
-    pub fn is_poison(&self, span: Span) -> bool {
-        self.bytes(span).iter().all(|b| *b == POISON)
-    }
-
     /// Verify the poison on both sides.
     pub fn check(&self, span: Span) -> Result<(), Stray> {
         let end = span.offset + span.len;

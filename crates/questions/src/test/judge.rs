@@ -99,3 +99,24 @@ pub fn task(with: Impl, op: Op, message: Message) -> Result<(Message, Judged), S
         false => Err(format!("{} does not invert itself", with.driver())),
     }
 }
+
+/// Whether these are the right bytes; if not, where they differ first.
+pub(super) fn same(what: &str, got: &[u8], want: &[u8]) -> Result<(), String> {
+    if got == want {
+        return Ok(());
+    }
+    if got.len() != want.len() {
+        return Err(format!(
+            "{what}: {} bytes and not {}",
+            got.len(),
+            want.len()
+        ));
+    }
+    let at = got.iter().zip(want).position(|(g, w)| g != w).unwrap_or(0);
+    Err(format!(
+        "{what}: byte {at} of {} is {:02x} and should be {:02x}",
+        want.len(),
+        got[at],
+        want[at]
+    ))
+}

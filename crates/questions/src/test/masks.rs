@@ -15,7 +15,7 @@ use super::run::{self, Job, Part};
 use super::selection;
 use super::suite::Suite;
 use super::tally::{Failure, Tally};
-use super::{case, contexts};
+use super::{caller, case, contexts};
 
 /// What to check, and how long.
 #[derive(Clone, Debug)]
@@ -500,7 +500,7 @@ impl<'a, 'b> Groups<'a, 'b> {
             if !job.suite().fits(imp) {
                 continue;
             }
-            let context = contexts::name(part.context);
+            let context = caller::name(part.context);
             let row = self.row(imp, job.suite().name(), context, part.tally);
             self.done(row);
         }

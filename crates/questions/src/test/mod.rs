@@ -14,6 +14,7 @@
 //! | `registers.rs` | a call through a look at the registers |
 //! | `bench.rs` | one message on the memory of one thread, every call with every check |
 //! | `expectation.rs` | what each cipher's folder says is to be expected |
+//! | `caller.rs` | the contexts that cases are called from |
 //! | `vectors.rs` | known answers |
 //! | `wycheproof.rs` | Project Wycheproof's |
 //! | `scatter.rs` | a request's memory: pieces, with poison between them |
@@ -34,6 +35,7 @@ mod arena;
 mod args;
 mod asked;
 mod bench;
+mod caller;
 pub mod case;
 mod constant_time;
 pub mod contexts;

@@ -8,7 +8,7 @@ use kiln_kernel::crypto::{Api, Errno, Transform};
 use kiln_kernel::fpu::Context;
 use kiln_measure::SplitMix64;
 
-use super::contexts;
+use super::caller;
 use super::judge::Judged;
 use super::many::Many;
 use super::message::Message;
@@ -362,7 +362,7 @@ impl fmt::Display for Request {
             Op::Encrypt => "encrypt or digest",
             Op::Decrypt => "decrypt",
         };
-        let from = contexts::name(self.context);
+        let from = caller::name(self.context);
         write!(f, "request to {verb} {}, context {from}", self.message)?;
         match self.twist {
             Twist::None => Ok(()),

@@ -9,7 +9,8 @@ use std::thread;
 use kiln_kernel::fpu::Context;
 
 use super::bench::{Bench, Replay};
-use super::case::{Case, Known, CONTEXTS};
+use super::caller::CONTEXTS;
+use super::case::{Case, Known};
 use super::family::Family;
 use super::suite::Suite;
 use super::tally::{Found, Tally};

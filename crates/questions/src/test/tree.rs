@@ -5,7 +5,7 @@ use std::io::{self, Write};
 use std::path::Path;
 
 use kiln_kernel::Tier;
-use kiln_question::{Error, Exit, Outcome, Progress, Session};
+use kiln_question::{Error, Exit, Outcome, Progress, Question, Session, TreeBuildArgs};
 use kiln_report::ktap::{Ktap, Verdict};
 use kiln_tree::contexts;
 use kiln_tree::event::Contexts;
@@ -13,10 +13,22 @@ use kiln_tree::kunit::{self, Ran};
 use kiln_tree::{Plan, TestRow};
 
 use super::masks::masks;
-use super::TestArgs;
+
+/// What is asked of a tree.
+pub(super) struct Asked<'a> {
+    pub build: &'a TreeBuildArgs,
+    /// Names of algorithms; none: all.
+    pub algs: &'a [String],
+    /// `testmgr`, `contexts`, and patterns of KUnit suites; none: all.
+    pub suites: &'a [String],
+    /// How often random tests are repeated.
+    pub fuzz: Option<u32>,
+    /// The benchmarks of KUnit suites, too.
+    pub bench: bool,
+}
 
 /// Tests the tree that is in this directory.
-pub(super) fn ask(args: &TestArgs, dir: &Path, session: &Session) -> Result<Exit, Error> {
+pub(super) fn ask<Q: Question>(args: &Asked, dir: &Path, session: &Session) -> Result<Exit, Error> {
     if let Some(order) = &session.child {
         // One child for testmgr's tests, another for the contexts, one for each KUnit suite.
         match &order.kunit {
@@ -27,11 +39,6 @@ pub(super) fn ask(args: &TestArgs, dir: &Path, session: &Session) -> Result<Exit
         return Ok(Exit::Done);
     }
     let kinds = Kinds::new(args);
-    if !args.impls.is_empty() || args.case.is_some() || args.cases.is_some() {
-        return Err(Error::input(
-            "--impl, --case and --cases are Kiln's own tests': with --tree use --fuzz N and names of algorithms",
-        ));
-    }
     let (source, compiler, config) = args.build.resolve(dir)?;
     let title = format!("Linux {}, built by {compiler}", source.version);
     let progress = Progress::start();
@@ -94,7 +101,7 @@ pub(super) fn ask(args: &TestArgs, dir: &Path, session: &Session) -> Result<Exit
         let asked: Vec<&str> = args
             .algs
             .iter()
-            .chain(&args.suites)
+            .chain(args.suites)
             .map(String::as_str)
             .collect();
         return Err(Error::input(format!(
@@ -128,7 +135,7 @@ pub(super) fn ask(args: &TestArgs, dir: &Path, session: &Session) -> Result<Exit
         failed,
         ..Outcome::default()
     };
-    session.save::<TestArgs, _>(&outcome)?;
+    session.save::<Q, _>(&outcome)?;
     if !session.global.json {
         let out = io::stdout().lock();
         kiln_question::check(ktap(
@@ -151,7 +158,7 @@ struct Kinds {
 }
 
 impl Kinds {
-    fn new(args: &TestArgs) -> Kinds {
+    fn new(args: &Asked) -> Kinds {
         let (named, suites): (Vec<&String>, Vec<&String>) = args
             .suites
             .iter()
@@ -160,7 +167,7 @@ impl Kinds {
         // Whoever names algorithms means the suites of the same name.
         let patterns = suites
             .into_iter()
-            .chain(&args.algs)
+            .chain(args.algs)
             .cloned()
             .collect::<Vec<_>>();
         Kinds {

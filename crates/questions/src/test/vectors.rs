@@ -6,9 +6,8 @@
 
 use kiln_kernel::cipher::{Impl, Op};
 
-use super::bench::same;
 use super::expectation::{blocks, VECTORS};
-use super::judge::{judge, Judged};
+use super::judge::{judge, same, Judged};
 use super::message::{Answer, Message};
 
 /// A known answer.

@@ -15,7 +15,7 @@ pub(crate) type Run<'a> = Box<dyn Fn(&mut Messages, u64) -> Result<(), String> +
 pub(crate) const KILN: &str = "kiln";
 
 /// One of those compared.
-pub struct Candidate<'a> {
+pub(crate) struct Candidate<'a> {
     /// Driver name, or what the peer calls it, or a function's symbol.
     pub name: Cow<'static, str>,
     /// `kiln`, or the peer or the tree with its version.
@@ -40,7 +40,7 @@ pub struct Candidate<'a> {
 
 impl<'a> Candidate<'a> {
     /// A function of Kiln's or a peer's that takes any length.
-    pub fn primitive(
+    pub(crate) fn primitive(
         name: impl Into<Cow<'static, str>>,
         provider: impl Into<String>,
         tier: Option<&'static str>,
@@ -61,13 +61,13 @@ impl<'a> Candidate<'a> {
     }
 
     /// The provider without its version.
-    pub fn family(&self) -> &str {
+    pub(crate) fn family(&self) -> &str {
         family(&self.provider)
     }
 }
 
 /// Who has the answers.
-pub struct Judge<'a> {
+pub(crate) struct Judge<'a> {
     /// As messages name it.
     pub name: String,
     /// The calls.
@@ -76,7 +76,7 @@ pub struct Judge<'a> {
 
 /// Which lengths somebody takes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Takes {
+pub(crate) struct Takes {
     /// The least.
     pub least: usize,
     /// The most.
@@ -97,7 +97,7 @@ impl Default for Takes {
 
 impl Takes {
     /// Whether it takes this one.
-    pub fn len(&self, len: usize) -> bool {
+    pub(crate) fn len(&self, len: usize) -> bool {
         (self.least..=self.most).contains(&len) && len % self.multiple.max(1) == 0
     }
 }

@@ -66,7 +66,7 @@ impl Layout {
     }
 
     /// What most rows have, and so is not said.
-    pub fn is_plain(&self) -> bool {
+    pub(crate) fn is_plain(&self) -> bool {
         *self == Layout::Plain
     }
 }

@@ -1,8 +1,9 @@
 //! What a candidate is called with: messages, IVs and room for the results, stored as a user stores them.
 
+use kiln_kernel::cipher;
 use kiln_measure::SplitMix64;
 
-use super::shape::Shape;
+use super::shape::{Op, Shape};
 
 /// Distinct messages of a set, where they are short.
 pub(super) const MESSAGES: usize = 256;
@@ -54,7 +55,7 @@ impl Placed {
 /// never lies a multiple of 4 KiB from a recent store, which some processors would take for a dependency. The same
 /// for all candidates.
 #[derive(Debug)]
-pub struct Messages {
+pub(crate) struct Messages {
     /// What each looks like, and what is to be done with it.
     pub shape: Shape,
     /// Each call's IV is the first bytes of the last one's result.
@@ -71,7 +72,7 @@ pub struct Messages {
 
 /// Where a result is not what it should be.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Wrong {
+pub(crate) struct Wrong {
     /// Which message.
     pub message: usize,
     /// Which byte of its result; from the result's end on, of the space after it.
@@ -89,13 +90,18 @@ fn iv_units(iv: usize) -> usize {
 
 impl Messages {
     /// Random ones.
-    pub fn random(shape: Shape, chained: bool, rng: &mut SplitMix64) -> Messages {
+    pub(crate) fn random(shape: Shape, chained: bool, rng: &mut SplitMix64) -> Messages {
         let count = (BYTES / shape.len.max(1)).clamp(FEWEST, MESSAGES);
         Messages::so_many(count, shape, chained, rng)
     }
 
     /// So many random ones.
-    pub fn so_many(count: usize, shape: Shape, chained: bool, rng: &mut SplitMix64) -> Messages {
+    pub(crate) fn so_many(
+        count: usize,
+        shape: Shape,
+        chained: bool,
+        rng: &mut SplitMix64,
+    ) -> Messages {
         let mut ivs = vec![[0; IV_UNIT]; count * iv_units(shape.iv)];
         ivs.iter_mut().for_each(|iv| rng.fill(iv));
         let (src_stride, dst_stride) = (stride(shape.src()), stride(shape.dst()));
@@ -114,7 +120,7 @@ impl Messages {
     }
 
     /// The same messages in memory of their own, nothing in the results.
-    pub fn afresh(&self) -> Messages {
+    pub(crate) fn afresh(&self) -> Messages {
         let mut src = Placed::new(self.src.len, 0, 0);
         src.bytes_mut().copy_from_slice(self.src.bytes());
         Messages {
@@ -126,22 +132,22 @@ impl Messages {
     }
 
     /// How many.
-    pub fn count(&self) -> usize {
+    pub(crate) fn count(&self) -> usize {
         self.count
     }
 
     /// Units of [`IV_UNIT`] bytes from one IV to the next.
-    pub fn iv_units(&self) -> usize {
+    pub(crate) fn iv_units(&self) -> usize {
         iv_units(self.shape.iv)
     }
 
     /// IVs, sources, destinations.
-    pub fn parts(&mut self) -> (&[[u8; IV_UNIT]], &[u8], &mut [u8]) {
+    pub(crate) fn parts(&mut self) -> (&[[u8; IV_UNIT]], &[u8], &mut [u8]) {
         (&self.ivs, self.src.bytes(), self.dst.bytes_mut())
     }
 
     /// The IVs, to be made such as an algorithm takes.
-    pub fn ivs_mut(&mut self) -> impl Iterator<Item = &mut [u8]> {
+    pub(crate) fn ivs_mut(&mut self) -> impl Iterator<Item = &mut [u8]> {
         let (units, len) = (self.iv_units(), self.shape.iv);
         self.ivs
             .chunks_mut(units)
@@ -149,7 +155,7 @@ impl Messages {
     }
 
     /// Source i, all of it, its IV and its result, to be changed.
-    pub fn one_mut(&mut self, i: usize) -> (&[u8], &mut [u8]) {
+    pub(crate) fn one_mut(&mut self, i: usize) -> (&[u8], &mut [u8]) {
         let units = self.iv_units();
         let at = i * self.src_stride;
         (
@@ -159,23 +165,23 @@ impl Messages {
     }
 
     /// Source i, all of it.
-    pub fn source(&self, i: usize) -> &[u8] {
+    pub(crate) fn source(&self, i: usize) -> &[u8] {
         &self.src.bytes()[i * self.src_stride..][..self.shape.src()]
     }
 
     /// Result i, all of it.
-    pub fn result(&self, i: usize) -> &[u8] {
+    pub(crate) fn result(&self, i: usize) -> &[u8] {
         let at = i * self.dst_stride;
         &self.dst.bytes()[at..at + self.shape.dst()]
     }
 
     /// Forgets the results.
-    pub fn wipe(&mut self) {
+    pub(crate) fn wipe(&mut self) {
         self.dst.bytes_mut().fill(CANARY);
     }
 
     /// Whether the first `calls` results are those of `right`, and nothing was written between them.
-    pub fn compare(&self, right: &Messages, calls: u64) -> Result<(), Wrong> {
+    pub(crate) fn compare(&self, right: &Messages, calls: u64) -> Result<(), Wrong> {
         let calls = usize::try_from(calls).unwrap_or(usize::MAX);
         let (got, want) = (self.dst.bytes(), right.dst.bytes());
         let (first, len) = (self.shape.unsaid(), self.shape.dst());
@@ -194,9 +200,47 @@ impl Messages {
     }
 }
 
+/// `kernel/`'s word for the operation.
+pub(super) fn cipher_op(op: Op) -> cipher::Op {
+    match op {
+        Op::Decrypt => cipher::Op::Decrypt,
+        _ => cipher::Op::Encrypt,
+    }
+}
+
+/// Messages as `kernel/` takes them; `iv_room` is resized to be as long as the IVs.
+pub(super) fn cipher_messages<'a>(
+    op: Op,
+    iv_room: &'a mut Vec<u8>,
+    messages: &'a mut Messages,
+) -> kiln_kernel::messages::Messages<'a> {
+    let (shape, count) = (messages.shape, messages.count());
+    let (src_stride, dst_stride) = (messages.src_stride, messages.dst_stride);
+    let iv_stride = match shape.iv {
+        0 => 0,
+        _ => messages.iv_units() * IV_UNIT,
+    };
+    iv_room.resize(count * iv_stride, 0);
+    let (ivs, src, dst) = messages.parts();
+    kiln_kernel::messages::Messages {
+        op: cipher_op(op),
+        src,
+        dst,
+        ivs: ivs.as_flattened(),
+        iv_room,
+        src_stride,
+        dst_stride,
+        iv_stride,
+        len: shape.len,
+        prefix: shape.prefix,
+        tag_size: shape.tag,
+        count,
+    }
+}
+
 #[cfg(test)]
 mod tests {
-    use super::super::shape::{Kind, Op};
+    use super::super::shape::Kind;
     use super::*;
 
     fn some(len: usize) -> Messages {

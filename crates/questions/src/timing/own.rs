@@ -10,13 +10,13 @@ use kiln_question::{Algorithm, Error};
 
 use super::candidate::{Candidate, Judge, Run, Takes, KILN};
 use super::level::{Layout, Level};
-use super::messages::{Messages, IV_UNIT};
+use super::messages::{cipher_messages, Messages};
 use super::requests;
 use super::shape::{Kind, Op};
 use super::source::{key_bytes, Choice, Source, Spec, Work};
 
 /// All of `kernel/`: its functions, or the drivers that its crypto API has of them.
-pub enum Own {
+pub(crate) enum Own {
     /// Called directly.
     Functions,
     /// Asked by requests, with memory laid out so.
@@ -195,14 +195,6 @@ fn context(imp: Impl, work: &Work) -> Result<Rc<Context>, Error> {
         .map_err(|e| Error::Failed(format!("{}: a key of {} bytes", imp.driver(), e.0)))
 }
 
-/// `kernel/`'s word for the operation.
-pub(super) fn cipher_op(op: Op) -> cipher::Op {
-    match op {
-        Op::Decrypt => cipher::Op::Decrypt,
-        _ => cipher::Op::Encrypt,
-    }
-}
-
 /// The best driver, and if that uses 512-bit vectors, the best of those that do not.
 fn called(alg: Algorithm) -> Vec<Impl> {
     let best = alg.best();
@@ -232,36 +224,6 @@ fn many(imp: Impl, work: &Work, choice: Choice) -> Result<Option<Candidate<'stat
         together: true,
         ..Candidate::primitive(many_name(imp), KILN, Some(imp.tier().name()), run)
     }))
-}
-
-/// Messages as `kernel/` takes them; `iv_room` is resized to be as long as the IVs.
-pub(super) fn cipher_messages<'a>(
-    op: Op,
-    iv_room: &'a mut Vec<u8>,
-    messages: &'a mut Messages,
-) -> kiln_kernel::messages::Messages<'a> {
-    let (shape, count) = (messages.shape, messages.count());
-    let (src_stride, dst_stride) = (messages.src_stride, messages.dst_stride);
-    let iv_stride = match shape.iv {
-        0 => 0,
-        _ => messages.iv_units() * IV_UNIT,
-    };
-    iv_room.resize(count * iv_stride, 0);
-    let (ivs, src, dst) = messages.parts();
-    kiln_kernel::messages::Messages {
-        op: cipher_op(op),
-        src,
-        dst,
-        ivs: ivs.as_flattened(),
-        iv_room,
-        src_stride,
-        dst_stride,
-        iv_stride,
-        len: shape.len,
-        prefix: shape.prefix,
-        tag_size: shape.tag,
-        count,
-    }
 }
 
 /// The calls of an implementation, in one FPU section; of a queue of messages each, if it is to do `many`.

@@ -9,8 +9,7 @@ use kiln_question::Error;
 
 use super::candidate::{Candidate, Run, KILN};
 use super::level::{Layout, Level};
-use super::messages::Messages;
-use super::own::{cipher_messages, cipher_op};
+use super::messages::{cipher_messages, cipher_op, Messages};
 use super::pages::Pages;
 use super::shape::{Kind, Op, Shape};
 use super::source::Work;

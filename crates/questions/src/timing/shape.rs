@@ -6,7 +6,7 @@ use kiln_question::{unknown, Error};
 
 /// Kinds of algorithms that can be timed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum Kind {
+pub(crate) enum Kind {
     /// A cipher: as many bytes out as in.
     Skcipher,
     /// A cipher with associated data and a tag.
@@ -19,7 +19,7 @@ pub enum Kind {
 
 impl Kind {
     /// The operations it has, the usual one first.
-    pub fn ops(self) -> &'static [Op] {
+    pub(crate) fn ops(self) -> &'static [Op] {
         match self {
             Kind::Skcipher | Kind::Aead => &[Op::Encrypt, Op::Decrypt],
             Kind::Hash => &[Op::Digest],
@@ -69,7 +69,7 @@ impl fmt::Display for Op {
 
 /// One call's bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub struct Shape {
+pub(crate) struct Shape {
     /// What it is.
     pub kind: Kind,
     /// What is done.
@@ -88,7 +88,8 @@ pub struct Shape {
 
 impl Shape {
     /// A cipher's message.
-    pub fn skcipher(op: Op, len: usize, iv: usize) -> Shape {
+    #[cfg(test)]
+    pub(crate) fn skcipher(op: Op, len: usize, iv: usize) -> Shape {
         Shape {
             kind: Kind::Skcipher,
             op,
@@ -101,7 +102,7 @@ impl Shape {
     }
 
     /// Bytes of the source.
-    pub fn src(&self) -> usize {
+    pub(crate) fn src(&self) -> usize {
         let tag = match (self.kind, self.op) {
             (Kind::Aead, Op::Decrypt) => self.tag,
             _ => 0,
@@ -110,7 +111,7 @@ impl Shape {
     }
 
     /// Bytes of the destination. An AEAD's begins with room for the associated data, which need not be written.
-    pub fn dst(&self) -> usize {
+    pub(crate) fn dst(&self) -> usize {
         match (self.kind, self.op) {
             (Kind::Skcipher, _) => self.len,
             (Kind::Aead, Op::Encrypt) => self.prefix + self.len + self.tag,
@@ -120,7 +121,7 @@ impl Shape {
     }
 
     /// Bytes at the start of the destination that say nothing.
-    pub fn unsaid(&self) -> usize {
+    pub(crate) fn unsaid(&self) -> usize {
         match self.kind {
             Kind::Aead => self.prefix,
             _ => 0,
@@ -128,7 +129,7 @@ impl Shape {
     }
 
     /// Whether calls can depend on each other by their IVs: each IV the first bytes of the last result.
-    pub fn chains(&self) -> bool {
+    pub(crate) fn chains(&self) -> bool {
         self.kind == Kind::Skcipher && self.iv > 0 && self.len >= self.iv
     }
 }

@@ -11,7 +11,7 @@ use super::shape::{Kind, Op, Shape};
 
 /// An algorithm as it is timed.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Spec {
+pub(crate) struct Spec {
     /// The kernel's name.
     pub name: Cow<'static, str>,
     /// What it is.
@@ -32,7 +32,7 @@ pub struct Spec {
 
 impl Spec {
     /// What one call looks like.
-    pub fn shape(&self, op: Op, len: usize) -> Shape {
+    pub(crate) fn shape(&self, op: Op, len: usize) -> Shape {
         Shape {
             kind: self.kind,
             op,
@@ -45,7 +45,7 @@ impl Spec {
     }
 
     /// Whether both take and give the same bytes.
-    pub fn is_like(&self, other: &Spec) -> bool {
+    pub(crate) fn is_like(&self, other: &Spec) -> bool {
         let keyed = |s: &Spec| s.key_bits != [0];
         keyed(self) == keyed(other)
             && (self.kind, self.iv, self.prefix, self.tag, self.digest)
@@ -53,12 +53,12 @@ impl Spec {
     }
 
     /// Bytes of a whole key of this size: [`key_bytes`].
-    pub fn key_bytes(&self, bits: u32) -> usize {
+    pub(crate) fn key_bytes(&self, bits: u32) -> usize {
         key_bytes(&self.name, bits)
     }
 
     /// The size of key that is measured when nobody asks for another: 256 bits, or the largest there is.
-    pub fn usual_key(&self) -> u32 {
+    pub(crate) fn usual_key(&self) -> u32 {
         match self.key_bits.contains(&256) {
             true => 256,
             false => self.key_bits.last().copied().unwrap_or(0),
@@ -66,7 +66,7 @@ impl Spec {
     }
 
     /// What a table may be headed with: `AES-256-XTS` or `sha256`.
-    pub fn title(&self, key_bits: u32) -> String {
+    pub(crate) fn title(&self, key_bits: u32) -> String {
         title(&self.name, key_bits)
     }
 }
@@ -96,7 +96,7 @@ pub(super) fn title(alg: &str, key_bits: u32) -> String {
 }
 
 /// What all candidates of a table do.
-pub struct Work {
+pub(crate) struct Work {
     /// The algorithm.
     pub spec: Spec,
     /// The operation.
@@ -109,17 +109,17 @@ pub struct Work {
 
 impl Work {
     /// What one call looks like.
-    pub fn shape(&self, len: usize) -> Shape {
+    pub(crate) fn shape(&self, len: usize) -> Shape {
         self.spec.shape(self.op, len)
     }
 
     /// For notes.
-    pub fn what(&self, len: usize) -> String {
+    pub(crate) fn what(&self, len: usize) -> String {
         format!("{} {}, {len} B", self.spec.title(self.key_bits), self.op)
     }
 
     /// The same with another operation.
-    pub fn with_op(&self, op: Op) -> Work {
+    pub(crate) fn with_op(&self, op: Op) -> Work {
         Work {
             spec: self.spec.clone(),
             op,
@@ -131,7 +131,7 @@ impl Work {
 
 /// Which candidates are wanted.
 #[derive(Clone, Copy)]
-pub struct Choice<'a> {
+pub(crate) struct Choice<'a> {
     /// Names; all if empty.
     pub impls: &'a [String],
     /// At this level; at all if none.
@@ -142,14 +142,14 @@ pub struct Choice<'a> {
 
 impl Choice<'_> {
     /// Whether this one is.
-    pub fn wants(&self, name: &str, level: Level) -> bool {
+    pub(crate) fn wants(&self, name: &str, level: Level) -> bool {
         let named = self.impls.is_empty() || self.impls.iter().any(|n| n == name);
         named && self.level.is_none_or(|l| l == level)
     }
 }
 
 /// A source of candidates.
-pub trait Source {
+pub(crate) trait Source {
     /// Algorithms it has.
     fn algorithms(&self) -> Vec<Spec>;
 

@@ -6,7 +6,7 @@ use std::ptr::{null, null_mut};
 use super::layout::*;
 use super::{IpsecMb, Manager};
 use crate::peer::each::{ccm_nonce, each, same_tag, Call, Memory};
-use crate::peer::Peer;
+use crate::peer::interface::Peer;
 use crate::timing::{Messages, Op, Run, Shape, Work};
 
 impl IpsecMb {

@@ -4,11 +4,10 @@ use std::path::PathBuf;
 
 use clap::Args;
 use kiln_question::lens::Lens;
-use kiln_question::{Error, Exit, Session};
+use kiln_question::{Error, Exit, Question, Session};
 
 use super::plan::Plan;
 use super::{run, view};
-use crate::speed::SpeedArgs;
 
 /// Through what a message goes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
@@ -42,7 +41,7 @@ impl ViaArgs {
 }
 
 /// Asks for these ciphers, sizes of keys and lengths. Threads of their own have the queues: none is confined to a core.
-pub(crate) fn ask(
+pub(crate) fn ask<Q: Question>(
     args: &ViaArgs,
     algs: &[String],
     key_bits: &[u32],
@@ -67,7 +66,7 @@ pub(crate) fn ask(
         plan.lens = len.parse::<Lens>()?.0;
     }
     plan.socket = args.socket.clone();
-    session.answer::<SpeedArgs, _>(
+    session.answer::<Q, _>(
         |_, progress| run::run(&plan, &session.stop, progress),
         view::all,
     )

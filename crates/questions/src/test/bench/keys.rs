@@ -3,8 +3,9 @@
 use kiln_kernel::call::Entry;
 use kiln_kernel::cipher::Impl;
 
-use super::{same, Bench, Replay};
+use super::{Bench, Replay};
 use crate::test::arena::Role;
+use crate::test::judge::same;
 use crate::test::message::Layout;
 
 /// Linux's number for a key of a wrong length.
@@ -54,7 +55,7 @@ impl Bench {
     }
 
     /// Whether a key of a length it does not take is refused and nothing is written.
-    pub fn refuses_key(
+    pub(crate) fn refuses_key(
         &mut self,
         imp: Impl,
         key: &[u8],

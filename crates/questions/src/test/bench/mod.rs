@@ -13,7 +13,7 @@ use kiln_kernel::fpu::Context;
 use super::arena::{Arena, Role};
 use super::fault::Watch;
 use super::guard::Place;
-use super::judge::Judged;
+use super::judge::{same, Judged};
 use super::many::Many;
 use super::message::{Answer, Layout, Message};
 use super::registers::Registers;
@@ -86,7 +86,7 @@ impl Bench {
     }
 
     /// Single-step every section from now on.
-    pub fn set_step(&mut self, step: bool) {
+    pub(crate) fn set_step(&mut self, step: bool) {
         self.step = step;
     }
 
@@ -410,24 +410,4 @@ impl Bench {
             _ => same("IV", self.arena.bytes(Role::Iv), &message.iv).map_err(changed),
         }
     }
-}
-
-pub(crate) fn same(what: &str, got: &[u8], want: &[u8]) -> Result<(), String> {
-    if got == want {
-        return Ok(());
-    }
-    if got.len() != want.len() {
-        return Err(format!(
-            "{what}: {} bytes and not {}",
-            got.len(),
-            want.len()
-        ));
-    }
-    let at = got.iter().zip(want).position(|(g, w)| g != w).unwrap_or(0);
-    Err(format!(
-        "{what}: byte {at} of {} is {:02x} and should be {:02x}",
-        want.len(),
-        got[at],
-        want[at]
-    ))
 }

@@ -9,7 +9,7 @@ use kiln_tree::primitive::{Bound, Keys, Primitive};
 use super::Tree;
 use crate::timing::candidate::{Candidate, Judge, Run, Takes};
 use crate::timing::level::Level;
-use crate::timing::own::cipher_messages;
+use crate::timing::messages::cipher_messages;
 use crate::timing::shape::Op;
 use crate::timing::source::{Choice, Work};
 

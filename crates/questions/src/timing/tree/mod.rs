@@ -17,7 +17,7 @@ use kiln_tree::Host;
 
 use super::candidate::{Candidate, Judge, Run, Takes};
 use super::level::Level;
-use super::own::cipher_messages;
+use super::messages::cipher_messages;
 use super::shape::{Kind, Op};
 use super::source::{key_bytes, Choice, Source, Spec, Work};
 

@@ -1,0 +1,118 @@
+//! How results are sent out: as records, and as text for people.
+
+use kiln_measure::{warning, Warning};
+use kiln_record::{Facts, Record, SCHEMA};
+use schemars::JsonSchema;
+use serde::Serialize;
+
+use crate::table::{self, paragraph};
+use crate::{
+    print, read_facts, replace, tiers, Error, Exit, Outcome, Progress, Question, Report, Session,
+};
+
+impl Session {
+    /// What disturbed this run so far. A child's parent watches over it.
+    pub fn warnings<Q: Question>(&self, facts: &Facts) -> Vec<Warning> {
+        if self.child.is_some() || !Q::TIMED {
+            return Vec::new();
+        }
+        let (before, after) = self.watch.readings(facts.machine.core_hz);
+        let mut warnings = warning::judge(&before, &after);
+        if Q::OF_TIERS {
+            warnings.extend(tiers::warning());
+        }
+        warnings
+    }
+
+    /// The record of this run. Its rows' structure says what type they are.
+    pub fn record<'a, Q: Question, R: Serialize + JsonSchema>(
+        &'a self,
+        facts: &'a Facts,
+        rows: &'a [R],
+        notes: &'a [String],
+    ) -> Record<'a, R> {
+        Record {
+            kiln: self.program.version,
+            commit: self.program.commit,
+            features: self.program.features.clone(),
+            date: &self.date,
+            schema: SCHEMA,
+            command: Q::NAME,
+            row_type: R::schema_name().into_owned(),
+            args: &self.args,
+            seed: self.seed,
+            machine: facts,
+            rows,
+            notes,
+            records: None,
+        }
+    }
+
+    /// Runs a question from its first look at the machine to its exit status: reads the facts, measures with a progress
+    /// bar, sends the results out. `view` makes the tables for people.
+    pub fn answer<Q: Question, R: Serialize + JsonSchema>(
+        &self,
+        measure: impl FnOnce(&Facts, Report<'_>) -> Result<Outcome<R>, Error>,
+        view: impl FnOnce(&[R]) -> String,
+    ) -> Result<Exit, Error> {
+        let facts = read_facts();
+        let progress = Progress::start();
+        let outcome = measure(&facts, &mut |done, what| progress.report(done, what))?;
+        drop(progress);
+        self.show::<Q, R>(&facts, &outcome, view)
+    }
+
+    /// Sends an outcome out. People see the machine, the tables that `view` makes, notes and seed.
+    pub fn show<Q: Question, R: Serialize + JsonSchema>(
+        &self,
+        facts: &Facts,
+        outcome: &Outcome<R>,
+        view: impl FnOnce(&[R]) -> String,
+    ) -> Result<Exit, Error> {
+        self.emit::<Q, R>(facts, &outcome.rows, &outcome.notes, || {
+            format!(
+                "{}\n\n{}\n{}",
+                table::machine(facts),
+                view(&outcome.rows),
+                table::notes(&outcome.notes, self.seed)
+            )
+        })?;
+        Ok(outcome.exit())
+    }
+
+    /// Writes an outcome's record where it was asked for, and nothing for people.
+    pub fn save<Q: Question, R: Serialize + JsonSchema>(
+        &self,
+        outcome: &Outcome<R>,
+    ) -> Result<(), Error> {
+        match self.global.json || self.global.out.is_some() {
+            true => self.emit::<Q, R>(&read_facts(), &outcome.rows, &outcome.notes, String::new),
+            false => Ok(()),
+        }
+    }
+
+    /// Sends results out: the record to `--out`, then JSON or what `human` makes to stdout. What disturbed the run is
+    /// among the record's notes and at the end of what people see.
+    pub fn emit<Q: Question, R: Serialize + JsonSchema>(
+        &self,
+        facts: &Facts,
+        rows: &[R],
+        notes: &[String],
+        human: impl FnOnce() -> String,
+    ) -> Result<(), Error> {
+        let warnings = self.warnings::<Q>(facts);
+        let warnings: Vec<String> = warnings.iter().map(Warning::to_string).collect();
+        let notes = &[notes, &warnings].concat();
+        let record = self.record::<Q, R>(facts, rows, notes);
+        if let Some(dir) = &self.global.out {
+            let path = dir.join(format!("{}.json", Q::NAME));
+            replace::write(&path, record.to_json().as_bytes())?;
+        }
+        if self.global.json {
+            print(&record.to_json())
+        } else {
+            let lines = warnings.iter().map(|w| paragraph(w) + "\n");
+            print(&(human() + &lines.collect::<String>()))
+        }
+    }
+}

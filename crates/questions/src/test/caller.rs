@@ -1,0 +1,24 @@
+//! The contexts that cases are called from.
+
+use kiln_kernel::fpu::Context;
+
+/// Those that cases are called from in turn.
+pub(super) const CONTEXTS: [Context; 4] = [
+    Context::Task,
+    Context::TaskBhOff,
+    Context::Softirq,
+    Context::Hardirq,
+];
+
+/// As rows have it.
+pub(super) fn name(context: Context) -> &'static str {
+    match context {
+        Context::Task => "task",
+        Context::TaskBhOff => "bh-off",
+        Context::Softirq => "softirq",
+        Context::Hardirq => "hardirq",
+        Context::HardirqOverBhOff => "hardirq-over-bh-off",
+        Context::HardirqOverSoftirq => "hardirq-over-softirq",
+        Context::Nmi => "nmi",
+    }
+}
