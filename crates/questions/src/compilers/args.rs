@@ -196,7 +196,7 @@ fn measure(args: &CompilersArgs, session: &Session) -> Result<Exit, Error> {
             len: args.len,
             include: &args.include,
         };
-        return explain_run::run(&question, tree.as_ref(), session);
+        return explain_run::run::<CompilersArgs>(&question, tree.as_ref(), session);
     }
     let progress = Progress::start();
     let settle = || {
