@@ -11,7 +11,8 @@ use serde::Serialize;
 use super::bench::Bench;
 use super::plan::Plan;
 use super::policy_args::PolicyArgs;
-use super::{tree, REPLAY};
+use super::replay::REPLAY;
+use super::tree;
 
 /// Asks all policies of the plan on this CPU.
 type Measure<R> = fn(&Plan, &mut Bench, &AtomicBool, Report<'_>) -> Result<Outcome<R>, Error>;
