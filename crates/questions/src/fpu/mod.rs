@@ -24,7 +24,7 @@
 //! | `replay.rs` | notes that are commands which show again what was lost |
 //! | `ask.rs`, `tree.rs` | a question to policies: Kiln's own here, those of kernel trees by children |
 //! | `args.rs`, `prove_args.rs`, `breakpoint_args.rs`, `usable_args.rs` | the commands |
-//! | `policy_args.rs`, `cpu_args.rs` | flags that several commands have |
+//! | `policy_args.rs`, `load_args.rs`, `cpu_args.rs` | flags that several commands have |
 //! | `overhead/` | what the methods to reach a cipher cost: `kiln fpu overhead` |
 //! | `view.rs` | the tables for people |
 //! | `survey.rs`, `headline.rs` | its parts of the survey, and the headlines made of their records |
@@ -41,6 +41,7 @@ mod cpu_args;
 mod examined;
 mod headline;
 pub(crate) mod inject;
+mod load_args;
 mod nest;
 mod overhead;
 pub(crate) mod packets;
