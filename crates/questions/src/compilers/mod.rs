@@ -56,7 +56,7 @@ mod tree;
 mod variant;
 mod view;
 
-pub use args::CompilersArgs;
+pub(crate) use args::CompilersArgs;
 pub(crate) use survey::SURVEY;
 pub(crate) use toolchain::compilers_on_path;
 pub use toolchain::Toolchain;
