@@ -14,11 +14,12 @@ use kiln_report::picture::of_rows;
 use kiln_report::Side;
 
 use super::baseline::Baseline;
+use super::catalogue::{find_subject, list_names};
 use super::cell::{Abi, Opt};
 use super::explain_run::{self, CellQuestion};
 use super::row::Row;
 use super::run::{run, Plan};
-use super::subject::{self, Subject};
+use super::subject::Subject;
 use super::toolchain::Toolchain;
 use super::tree::Tree;
 use super::variant::Variant;
@@ -158,7 +159,7 @@ impl Question for CompilersArgs {
             ));
         }
         if self.list {
-            let names = subject::names()?;
+            let names = list_names()?;
             return print(&(names.join("\n") + "\n")).map(|()| Exit::Done);
         }
         match measure(self, session) {
@@ -195,7 +196,7 @@ fn measure(args: &CompilersArgs, session: &Session) -> Result<Exit, Error> {
             len: args.len,
             include: &args.include,
         };
-        return explain_run::run(&question, tree.as_ref(), session);
+        return explain_run::run::<CompilersArgs>(&question, tree.as_ref(), session);
     }
     let progress = Progress::start();
     let settle = || {
@@ -271,7 +272,7 @@ fn plan<'a>(
     }
     let mut subjects: Vec<Arc<Subject>> = Vec::new();
     for name in &args.subject {
-        let subject = Subject::find(name, tree, &args.include)?;
+        let subject = find_subject(name, tree, &args.include)?;
         subjects.push(Arc::new(subject));
     }
     let mut ccs: Vec<Arc<Toolchain>> = Vec::new();

@@ -8,12 +8,12 @@ use kiln_question::Error;
 
 use super::bench::{self, Effort, Entry, Messages, Place, Timed};
 use super::build::{Builder, Built, Refused};
+use super::catalogue::find_subject;
 use super::cell::{Abi, Cell, Opt};
 use super::code::{self, Code};
 use super::culprit::{self, Culprit};
 use super::row::Row;
 use super::store::Store;
-use super::subject::Subject;
 use super::toolchain::Toolchain;
 use super::tree::Tree;
 use super::variant::Variant;
@@ -88,7 +88,7 @@ impl Cell {
         Ok(Cell {
             cc: Arc::new(Toolchain::find(&words[..level].join("/"))?),
             opt: Opt::parse(words[level])?,
-            subject: Arc::new(Subject::find(
+            subject: Arc::new(find_subject(
                 &words[level + 1..last].join("/"),
                 tree,
                 include,

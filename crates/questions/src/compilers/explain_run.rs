@@ -2,13 +2,13 @@
 
 use std::path::PathBuf;
 
-use kiln_question::{print, read_facts, table, Error, Exit, Progress, Session};
+use kiln_question::{print, read_facts, table, Error, Exit, Progress, Question, Session};
 
 use super::cell::Cell;
 use super::explain::{explain, Explained};
 use super::row::Row;
 use super::tree::Tree;
-use super::{explain_view, reproduce, CompilersArgs};
+use super::{explain_view, reproduce};
 
 /// What is asked of a cell.
 pub(super) struct CellQuestion<'a> {
@@ -24,8 +24,8 @@ pub(super) struct CellQuestion<'a> {
     pub include: &'a [PathBuf],
 }
 
-/// Runs it.
-pub(super) fn run(
+/// Runs it as a part of the command `Q`.
+pub(super) fn run<Q: Question>(
     question: &CellQuestion,
     tree: Option<&Tree>,
     session: &Session,
@@ -65,7 +65,7 @@ pub(super) fn run(
             .map(|()| Exit::Done);
     }
     let rows = rows(&found, question.len);
-    session.emit::<CompilersArgs, _>(&read_facts(), &rows, &[], || {
+    session.emit::<Q, _>(&read_facts(), &rows, &[], || {
         format!(
             "{}\n{}",
             explain_view::all(&found),

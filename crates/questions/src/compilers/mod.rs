@@ -6,10 +6,12 @@
 //! | `toolchain.rs` | a compiler on this machine, and the flags it knows |
 //! | `variant.rs` | a kind of build: sanitizers, flags |
 //! | `subject.rs` | what is compiled, and how it is called |
+//! | `catalogue.rs` | subjects by their names |
 //! | `kernel.rs` | the subjects of `kernel/ciphers` |
 //! | `file.rs` | subjects that are files of the user's |
 //! | `tree.rs` | subjects that are files of a kernel tree |
 //! | `cell.rs` | one subject by one compiler at one level in one variant, and what became of it |
+//! | `arguments.rs` | what a source is compiled with |
 //! | `build.rs` | cells into executables, on all cores |
 //! | `store.rs` | where executables are kept, by content |
 //! | `object.rs` | what an object file tells: bytes of code, stack |
@@ -28,9 +30,11 @@
 
 mod answer;
 mod args;
+mod arguments;
 mod baseline;
 mod bench;
 mod build;
+mod catalogue;
 mod cell;
 mod code;
 mod culprit;
@@ -52,7 +56,7 @@ mod tree;
 mod variant;
 mod view;
 
-pub use args::CompilersArgs;
+pub(crate) use args::CompilersArgs;
 pub(crate) use survey::SURVEY;
 pub(crate) use toolchain::compilers_on_path;
 pub use toolchain::Toolchain;

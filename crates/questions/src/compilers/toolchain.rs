@@ -20,11 +20,11 @@ const SCRIPT: u64 = 1 << 16;
 #[derive(Debug)]
 pub struct Toolchain {
     /// What the user calls it: `gcc-12`, `zig cc`, a path.
-    pub name: String,
+    pub(super) name: String,
     /// First line of `--version`.
-    pub version: String,
+    pub(super) version: String,
     /// Directory of its own headers; none if it does not tell.
-    pub headers: Option<PathBuf>,
+    pub(super) headers: Option<PathBuf>,
     program: PathBuf,
     words: Vec<String>,
     identity: u64,
@@ -36,7 +36,7 @@ impl Toolchain {
     ///
     /// # Errors
     /// It is not there (3), or does not answer as a compiler does (2).
-    pub fn find(name: &str) -> Result<Toolchain, Error> {
+    pub(super) fn find(name: &str) -> Result<Toolchain, Error> {
         let mut words: Vec<String> = match Path::new(name).is_file() {
             true => vec![name.to_string()],
             false => name.split_whitespace().map(str::to_string).collect(),
@@ -104,7 +104,7 @@ impl Toolchain {
     }
 
     /// All on PATH that work. What does not is not offered; who names it is told why.
-    pub fn all() -> Result<Vec<Toolchain>, Error> {
+    pub(super) fn all() -> Result<Vec<Toolchain>, Error> {
         let names = Toolchain::names().into_iter();
         let found: Vec<Toolchain> = names.filter_map(|n| Toolchain::find(&n).ok()).collect();
         match found.is_empty() {
@@ -117,26 +117,26 @@ impl Toolchain {
     }
 
     /// A command of it without arguments, the environment's flags left out.
-    pub fn command(&self) -> Command {
+    pub(super) fn command(&self) -> Command {
         let mut command = plain(&self.program);
         command.args(&self.words);
         command
     }
 
     /// Its program with the words before all arguments.
-    pub fn words(&self) -> Vec<String> {
+    pub(super) fn words(&self) -> Vec<String> {
         let mut words = vec![self.program.display().to_string()];
         words.extend(self.words.iter().cloned());
         words
     }
 
     /// The same as long as the compiler is.
-    pub fn identity(&self) -> u64 {
+    pub(super) fn identity(&self) -> u64 {
         self.identity
     }
 
     /// Whether it takes the flag without a word against it.
-    pub fn knows(&self, flag: &str) -> bool {
+    pub(super) fn knows(&self, flag: &str) -> bool {
         if let Some(known) = self.known.lock().expect("no thread panics").get(flag) {
             return *known;
         }
@@ -146,7 +146,7 @@ impl Toolchain {
     }
 
     /// Those of the flags that it knows.
-    pub fn known<S: AsRef<str>>(&self, flags: &[S]) -> Vec<String> {
+    pub(super) fn known<S: AsRef<str>>(&self, flags: &[S]) -> Vec<String> {
         let words: Vec<String> = flags.iter().map(|f| f.as_ref().to_string()).collect();
         let unknown = {
             let known = self.known.lock().expect("no thread panics");

@@ -1,21 +1,18 @@
 //! `kiln fpu`: the policy table. The other questions about FPU policies are its subcommands.
 
 use clap::{Args, Subcommand};
-use kiln_kernel::cipher::Impl;
-use kiln_kernel::fpu::Policy;
-use kiln_question::algorithm::usable_impl;
-use kiln_question::{parse_seconds, Algorithm, Error, Exit, Question, RowType, Session};
+use kiln_question::{parse_seconds, Error, Exit, Question, RowType, Session};
 
 use super::ask::Ask;
 use super::cpu_args::CpuArgs;
 use super::inject::Inject;
+use super::load_args::LoadArgs;
 use super::overhead::OverheadArgs;
-use super::plan::{fallbacks, Fallback, Plan};
+use super::plan::{implementation, Plan};
 use super::policy_args::PolicyArgs;
 use super::prove_args::ProveArgs;
 use super::row::Row;
 use super::usable_args::UsableArgs;
-use super::workload::Workload;
 use super::{run, view};
 
 /// What each FPU policy costs under softirq load, and whether it loses state
@@ -76,33 +73,6 @@ enum FpuCommand {
     Usable(UsableArgs),
 }
 
-/// What the task and its softirqs do.
-#[derive(Args)]
-pub(super) struct LoadArgs {
-    /// What the task does: xts-16, xts-4096 [default: both], pattern
-    #[arg(long, value_delimiter = ',', value_name = "NAME,…")]
-    load: Vec<String>,
-    /// What softirqs do under legacy where SIMD is not usable: scalar, cryptd [default: scalar]
-    #[arg(long, value_delimiter = ',', value_name = "NAME,…")]
-    fallback: Vec<String>,
-}
-
-impl LoadArgs {
-    pub(super) fn loads(&self, usual: Vec<Workload>) -> Result<Vec<Workload>, Error> {
-        match self.load.as_slice() {
-            [] => Ok(usual),
-            names => names.iter().map(|name| name.parse()).collect(),
-        }
-    }
-
-    pub(super) fn fallbacks(&self, usual: Vec<Fallback>) -> Result<Vec<Fallback>, Error> {
-        match self.fallback.as_slice() {
-            [] => Ok(usual),
-            names => fallbacks(names),
-        }
-    }
-}
-
 impl FpuArgs {
     fn plan(&self, session: &Session) -> Result<Plan, Error> {
         let usual = self.cpu.plan(session)?;
@@ -118,14 +88,6 @@ impl FpuArgs {
             budget: parse_seconds(self.seconds, 0.1)?.unwrap_or(usual.budget),
             ..usual
         })
-    }
-}
-
-/// The implementation of this name for Kiln's own policies. A tree has drivers with names of its own.
-pub(super) fn implementation(name: Option<&str>, own: &[Policy]) -> Result<Option<Impl>, Error> {
-    match name {
-        Some(name) if !own.is_empty() => usable_impl(Algorithm::XTS_AES, name).map(Some),
-        _ => Ok(None),
     }
 }
 

@@ -11,7 +11,8 @@ use serde::Serialize;
 use super::bench::Bench;
 use super::plan::Plan;
 use super::policy_args::PolicyArgs;
-use super::{tree, REPLAY};
+use super::replay::REPLAY;
+use super::tree;
 
 /// Asks all policies of the plan on this CPU.
 type Measure<R> = fn(&Plan, &mut Bench, &AtomicBool, Report<'_>) -> Result<Outcome<R>, Error>;
@@ -38,12 +39,19 @@ impl<R: Serialize + DeserializeOwned + JsonSchema> Ask<R> {
         session: &Session,
     ) -> Result<Exit, Error> {
         if let Some(order) = &session.child {
-            return tree::in_child::<Q, R>(self, plan, driver, order, session);
+            session.settle();
+            let facts = read_facts();
+            let (plan, mut bench) = tree::boot(plan, driver, order)?;
+            return self.run_on::<Q>(&plan, &mut bench, &facts, session);
         }
         let trees = policies.trees()?;
         if !trees.is_empty() {
             tree::check(&plan, &trees, driver)?;
-            return tree::run::<Q, R>(self, &trees, &policies.build, session);
+            let (outcome, exit) = tree::run(&trees, &policies.build, self.policy, session)?;
+            if let Some(outcome) = outcome {
+                self.emit::<Q>(outcome, &read_facts(), session)?;
+            }
+            return Ok(exit);
         }
         let plan = plan.checked()?;
         session.settle();
@@ -52,7 +60,7 @@ impl<R: Serialize + DeserializeOwned + JsonSchema> Ask<R> {
     }
 
     /// Asks on this CPU, with a progress bar, and sends the answer out.
-    pub(super) fn run_on<Q: Question>(
+    fn run_on<Q: Question>(
         &self,
         plan: &Plan,
         bench: &mut Bench,
@@ -70,7 +78,7 @@ impl<R: Serialize + DeserializeOwned + JsonSchema> Ask<R> {
     }
 
     /// Sends rows out. The commands that repeat what was lost are the last notes; people see them as lines of their own.
-    pub(super) fn emit<Q: Question>(
+    fn emit<Q: Question>(
         &self,
         outcome: Outcome<R>,
         facts: &Facts,

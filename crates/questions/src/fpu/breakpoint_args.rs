@@ -5,11 +5,11 @@ use std::time::Duration;
 use clap::Args;
 use kiln_question::{parse_seconds, Error, Exit, Question, Session};
 
-use super::args::{implementation, LoadArgs};
 use super::ask::Ask;
 use super::cpu_args::CpuArgs;
 use super::inject::Inject;
-use super::plan::Plan;
+use super::load_args::LoadArgs;
+use super::plan::{implementation, Plan};
 use super::policy_args::PolicyArgs;
 use super::row::Row;
 use super::{run, view};

@@ -15,10 +15,10 @@ use kiln_question::{Error, Outcome, Report};
 
 use super::bench::{idle_load, Bench};
 use super::plan::{Entry, Fallback, Plan};
+use super::replay::REPLAY;
 use super::row::Row;
 use super::tally::{cpu_time, Tally};
 use super::workload::{load_plan, Workload, SHORT_PACKET};
-use super::REPLAY;
 
 /// Interrupts into sections of one slice: some 50 ms.
 const SLICE: u64 = 16_384;

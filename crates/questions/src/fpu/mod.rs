@@ -19,10 +19,12 @@
 //! | `single.rs` | proof runs: one interrupt at a time |
 //! | `pairs.rs` | proof runs: one interrupt inside the softirq of another |
 //! | `probe.rs` | one operation under one injection |
+//! | `examined.rs`, `step_row.rs` | what proof runs found about one combination, and its row |
 //! | `packets.rs`, `course.rs`, `timeline.rs` | what `kiln ipsec` adds to a row |
+//! | `replay.rs` | notes that are commands which show again what was lost |
 //! | `ask.rs`, `tree.rs` | a question to policies: Kiln's own here, those of kernel trees by children |
 //! | `args.rs`, `prove_args.rs`, `breakpoint_args.rs`, `usable_args.rs` | the commands |
-//! | `policy_args.rs`, `cpu_args.rs` | flags that several commands have |
+//! | `policy_args.rs`, `load_args.rs`, `cpu_args.rs` | flags that several commands have |
 //! | `overhead/` | what the methods to reach a cipher cost: `kiln fpu overhead` |
 //! | `view.rs` | the tables for people |
 //! | `survey.rs`, `headline.rs` | its parts of the survey, and the headlines made of their records |
@@ -36,8 +38,10 @@ mod breakpoints;
 mod costs;
 pub(crate) mod course;
 mod cpu_args;
+mod examined;
 mod headline;
 pub(crate) mod inject;
+mod load_args;
 mod nest;
 mod overhead;
 pub(crate) mod packets;
@@ -47,11 +51,13 @@ mod policy_args;
 mod power;
 mod probe;
 mod prove_args;
+mod replay;
 pub(crate) mod row;
 mod run;
 mod single;
 mod spread;
 mod step;
+mod step_row;
 mod survey;
 pub(crate) mod tally;
 pub(crate) mod timeline;
@@ -65,6 +71,3 @@ pub(crate) use cpu_args::CpuArgs;
 pub(crate) use headline::NESTED_FPU;
 pub(crate) use row::Row;
 pub(crate) use survey::SURVEY;
-
-/// Begins the notes that are commands which show again what was lost.
-const REPLAY: &str = "replay: ";

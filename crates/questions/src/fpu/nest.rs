@@ -5,8 +5,8 @@ use kiln_kernel::cpu::Cpu;
 use kiln_kernel::irq::Step;
 use kiln_question::Error;
 
+use super::examined::Examined;
 use super::probe::Probe;
-use super::step::Examined;
 
 /// Instructions by which two runs may differ: the section clock's own branches.
 const SLACK: u64 = 8;

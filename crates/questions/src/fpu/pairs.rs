@@ -7,8 +7,8 @@ use kiln_kernel::irq::Step;
 use kiln_measure::SplitMix64;
 use kiln_question::Error;
 
+use super::examined::Examined;
 use super::probe::Probe;
-use super::step::Examined;
 
 /// Instructions at either end of a section that are drawn more often: there the policy's own code is.
 const EDGE: u64 = 128;

@@ -8,7 +8,8 @@ use std::time::Duration;
 use kiln_kernel::cipher::{Impl, Op};
 use kiln_kernel::cpu::{Config, Scheduler};
 use kiln_kernel::fpu::Policy;
-use kiln_question::{unknown, Error};
+use kiln_question::algorithm::usable_impl;
+use kiln_question::{unknown, Algorithm, Error};
 
 use super::inject::{Inject, Steps};
 use super::workload::Workload;
@@ -343,6 +344,14 @@ pub(crate) fn fallbacks(names: &[String]) -> Result<Vec<Fallback>, Error> {
         }
     }
     Ok(list)
+}
+
+/// The implementation of this name for Kiln's own policies. A tree has drivers with names of its own.
+pub(super) fn implementation(name: Option<&str>, own: &[Policy]) -> Result<Option<Impl>, Error> {
+    match name {
+        Some(name) if !own.is_empty() => usable_impl(Algorithm::XTS_AES, name).map(Some),
+        _ => Ok(None),
+    }
 }
 
 #[cfg(test)]

@@ -162,6 +162,27 @@ impl Probe {
         }
     }
 
+    /// An instruction of these before which an interrupt alone loses state; none if it takes several.
+    pub(super) fn bisect(
+        &self,
+        cpu: &mut Cpu,
+        mut first: u64,
+        mut end: u64,
+    ) -> Result<Option<u64>, Error> {
+        while end - first > 1 {
+            let middle = first + (end - first) / 2;
+            if self.lost(&self.run(cpu, Step::Range(first, middle), false)?) {
+                end = middle;
+            } else if self.lost(&self.run(cpu, Step::Range(middle, end), false)?) {
+                first = middle;
+            } else {
+                return Ok(None);
+            }
+        }
+        let found = self.run(cpu, Step::At(first), true)?;
+        Ok(self.lost(&found).then_some(first))
+    }
+
     /// The command that runs it again with the same injection.
     pub(super) fn replay(&self, step: Step) -> String {
         let at = match step {

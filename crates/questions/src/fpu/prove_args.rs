@@ -5,18 +5,16 @@ use kiln_question::algorithm::parse_op;
 use kiln_question::lens::Lens;
 use kiln_question::{Algorithm, Error, Exit, Question, RowType, Session};
 
-use super::args::implementation;
 use super::ask::Ask;
 use super::breakpoint_args::BreakpointArgs;
 use super::cpu_args::CpuArgs;
 use super::inject::{Inject, Steps};
-use super::plan::Plan;
+use super::plan::{implementation, Plan};
 use super::policy_args::PolicyArgs;
-use super::step::{prove, StepRow};
+use super::probe::PATTERN;
+use super::step::prove;
+use super::step_row::StepRow;
 use super::view;
-
-/// The task that keeps a pattern in all registers, as `--impl` names it.
-const PATTERN: &str = "pattern";
 
 /// Does an FPU policy lose state? An interrupt before every instruction of a section
 ///

@@ -8,8 +8,8 @@ use kiln_kernel::fpu::{usable, Context};
 use kiln_kernel::irq::Step;
 use kiln_question::Error;
 
+use super::examined::Examined;
 use super::probe::{Probe, Task};
-use super::step::Examined;
 
 /// Longest section, instructions, all of which are worth it: each single one is stepped up to where it is interrupted.
 const LONGEST: u64 = 800;
@@ -49,7 +49,7 @@ pub(super) fn pass(
         examined.add(&found);
         examined.row.singles += found.injected;
         if probe.lost(&found) {
-            if let Some(k) = super::step::bisect(probe, cpu, BEGINNING, found.outer)? {
+            if let Some(k) = probe.bisect(cpu, BEGINNING, found.outer)? {
                 examined.finding(probe, Step::At(k));
             }
             return Ok(());

@@ -1,7 +1,6 @@
 //! Proof runs: an interrupt before every instruction of a section, from the first of `kernel_fpu_begin` to the return
 //! of `kernel_fpu_end`, under every policy, tier, length and direction; and replays of what they find.
 
-use std::borrow::Cow;
 use std::rc::Rc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
@@ -15,150 +14,24 @@ use kiln_kernel::Tier;
 use kiln_question::algorithm::op_name;
 use kiln_question::{Error, Outcome, Report};
 use kiln_tree::stream::Stream;
-use schemars::JsonSchema;
-use serde::{Deserialize, Serialize};
 
 use super::bench::Bench;
+use super::examined::Examined;
 use super::inject::{Inject, Steps};
 use super::plan::{Plan, TreeName};
 use super::power::{self, is_control, Count};
-use super::probe::{Found, Probe, Task, PACKET};
+use super::probe::{Probe, Task, PACKET};
+use super::replay::REPLAY;
+use super::step_row::StepRow;
 use super::workload::messages;
-use super::{nest, pairs, single, REPLAY};
+use super::{nest, pairs, single};
 
 /// Pairs of a combination, and with --quick.
 const PAIRS: [u64; 2] = [200, 40];
 /// Replay lines for each policy: finding one takes a bisection.
 const REPLAYS: usize = 3;
 
-/// A proof run: interrupts are injected before every instruction of an FPU section.
-#[derive(Clone, Debug, Default, Serialize, Deserialize, JsonSchema)]
-#[schemars(
-    rename = "fpu-step",
-    title = "An interrupt before each instruction",
-    extend(
-        "x-question" = "Does a policy lose state, wherever it is interrupted?",
-        "x-commands" = ["fpu prove"],
-        "x-old-commands" = ["fpu --inject step"],
-        "x-view" = {
-            "check": {"only": ["policy!=none"], "fail": ["corrupted", "user_corrupted"]},
-            "loss": {
-                "of": "policy",
-                "control": "policy=none",
-                "wrong": ["corrupted", "user_corrupted"],
-                "hit": "injected",
-                "expected": "expected_wrong",
-                "together": true
-            }
-        }
-    )
-)]
-pub(crate) struct StepRow {
-    /// FPU policy, such as `legacy` or `bh-off`, or the name of the kernel tree whose own code was used.
-    #[schemars(extend("x-role" = "key"))]
-    pub policy: Cow<'static, str>,
-    /// Driver of the task and of the softirqs, or `pattern`: the task keeps a pattern in all registers.
-    #[serde(rename = "impl")]
-    #[schemars(extend("x-role" = "key"))]
-    pub imp: Cow<'static, str>,
-    /// `encrypt` or `decrypt`; null for `pattern`.
-    #[schemars(extend("x-role" = "key"))]
-    pub op: Option<Cow<'static, str>>,
-    /// Size of the task's message; null for `pattern`.
-    #[schemars(extend("unit" = "bytes", "x-role" = "key"))]
-    pub len: Option<usize>,
-    /// Instructions that the section executes if nothing interrupts it.
-    #[schemars(extend("x-role" = "main"))]
-    pub instructions: u64,
-    /// Instructions that were preceded by an interrupt in the first pass, in which hardirqs open no FPU sections.
-    /// Softirqs that run at the end of the section count as part of it.
-    #[schemars(extend("x-role" = "main"))]
-    pub points: u64,
-    /// Instructions that were interrupted a second time, each in a run of its own. In sections of more than 800
-    /// instructions this is done for the first 160; all later ones share one run, which `none` does not have.
-    #[schemars(extend("x-role" = "main"))]
-    pub singles: u64,
-    /// Interrupts injected, summed over all runs of this row.
-    #[schemars(extend("x-role" = "figure"))]
-    pub injected: u64,
-    /// How many of these interrupts arrived while interrupts were disabled and were served later.
-    pub masked: u64,
-    /// Instructions of the softirq that an interrupt in the middle of the section raises.
-    pub softirq_instructions: u64,
-    /// Instructions of that softirq that were preceded by an interrupt.
-    pub softirq_points: u64,
-    /// Pairs of interrupts tried: one in the section, and one in the softirq that the first one raises.
-    #[schemars(extend("x-role" = "figure"))]
-    pub pairs: u64,
-    /// Wrong results of the task and of the softirqs.
-    #[schemars(extend("x-role" = "figure", "x-heading" = "wrong"))]
-    pub corrupted: u64,
-    /// Kernel entries after which the FPU state of user space had changed.
-    #[schemars(extend("x-role" = "figure", "x-heading" = "user wrong"))]
-    pub user_corrupted: u64,
-    /// Wrong results to expect if the policy lost state as often as `none`, the control that saves nothing. A verdict
-    /// on the policy needs 6.9 (ln 1000) or more, summed over its rows with the same load. Null for controls, and if
-    /// `none` did not run or lost too little.
-    #[serde(default)]
-    #[schemars(extend("x-role" = "figure", "x-heading" = "wrong if as bad as the control"))]
-    pub expected_wrong: Option<f64>,
-    /// Warnings that a debug kernel would have printed.
-    #[schemars(extend("x-role" = "figure"))]
-    pub warnings: u64,
-    /// The command that reproduces the first loss of state; null if no loss was found that can be reproduced.
-    #[schemars(extend("x-role" = "figure"))]
-    pub replay: Option<String>,
-}
-
-impl StepRow {
-    /// What it counted, for the question whether a loss could have been seen.
-    fn count(&self) -> Count<'_> {
-        Count {
-            policy: &self.policy,
-            load: "single steps",
-            hit: self.injected,
-            wrong: self.corrupted,
-        }
-    }
-}
-
 type Proof = Outcome<StepRow>;
-
-/// A combination under examination.
-pub(super) struct Examined {
-    pub row: StepRow,
-    findings: Vec<(Probe, Step)>,
-}
-
-impl Examined {
-    fn new(probe: &Probe, instructions: u64) -> Examined {
-        Examined {
-            row: StepRow {
-                policy: probe.name.clone(),
-                imp: probe.task.imp(),
-                op: probe.task.op().map(Cow::Borrowed),
-                len: probe.task.len(),
-                instructions,
-                ..StepRow::default()
-            },
-            findings: Vec::new(),
-        }
-    }
-
-    /// Take over what a probe found.
-    pub(super) fn add(&mut self, found: &Found) {
-        self.row.injected += found.injected;
-        self.row.masked += found.masked;
-        self.row.corrupted += found.corrupted;
-        self.row.user_corrupted += found.user_corrupted;
-        self.row.warnings += found.warnings;
-    }
-
-    /// Remember where state was lost.
-    pub(super) fn finding(&mut self, probe: &Probe, step: Step) {
-        self.findings.push((probe.clone(), step));
-    }
-}
 
 /// Runs the proof, or one replay.
 ///
@@ -359,34 +232,13 @@ fn passes(probe: &Probe, cpu: &mut Cpu, replays: &mut usize) -> Result<Examined,
             examined.row.points = found.outer;
         }
         if probe.lost(&found) && *replays > 0 {
-            if let Some(k) = bisect(&probe, cpu, 0, found.outer)? {
+            if let Some(k) = probe.bisect(cpu, 0, found.outer)? {
                 examined.finding(&probe, Step::At(k));
                 *replays -= 1;
             }
         }
     }
     Ok(examined)
-}
-
-/// An instruction of these before which an interrupt alone loses state; none if it takes several.
-pub(super) fn bisect(
-    probe: &Probe,
-    cpu: &mut Cpu,
-    mut first: u64,
-    mut end: u64,
-) -> Result<Option<u64>, Error> {
-    while end - first > 1 {
-        let middle = first + (end - first) / 2;
-        if probe.lost(&probe.run(cpu, Step::Range(first, middle), false)?) {
-            end = middle;
-        } else if probe.lost(&probe.run(cpu, Step::Range(middle, end), false)?) {
-            first = middle;
-        } else {
-            return Ok(None);
-        }
-    }
-    let found = probe.run(cpu, Step::At(first), true)?;
-    Ok(probe.lost(&found).then_some(first))
 }
 
 /// The one injection.

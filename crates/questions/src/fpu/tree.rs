@@ -5,14 +5,12 @@ use std::path::{Path, PathBuf};
 
 use kiln_kernel::fpu::Policy;
 use kiln_question::hosted::Hosted;
-use kiln_question::{read_facts, Error, Exit, Outcome, Question, Session, TreeBuildArgs};
+use kiln_question::{Error, Exit, Outcome, Session, TreeBuildArgs};
 use kiln_tree::child::{self, Label, Order, Watch};
 use kiln_tree::{Host, Source};
-use schemars::JsonSchema;
 use serde::de::DeserializeOwned;
-use serde::{Deserialize, Serialize};
+use serde::Deserialize;
 
-use super::ask::Ask;
 use super::bench::Bench;
 use super::plan::{Plan, TreeName};
 
@@ -23,21 +21,16 @@ struct Document<R> {
     notes: Vec<String>,
 }
 
-/// The child's part: boots the tree and asks its policy among the others.
-pub(super) fn in_child<Q: Question, R: Serialize + DeserializeOwned + JsonSchema>(
-    ask: &Ask<R>,
+/// The child's part: boots the tree and adds its policy to the others.
+pub(super) fn boot(
     plan: Plan,
     driver: Option<&str>,
     order: &Order,
-    session: &Session,
-) -> Result<Exit, Error> {
-    session.settle();
-    let facts = read_facts();
+) -> Result<(Plan, Bench), Error> {
     let host = Host::boot(order, &plan.config())?;
     let Label { name, version, .. } = &order.label;
     let plan = with_tree(plan, name, version, host.policy, driver).checked()?;
-    let mut bench = Bench::Tree(Box::new(host));
-    ask.run_on::<Q>(&plan, &mut bench, &facts, session)
+    Ok((plan, Bench::Tree(Box::new(host))))
 }
 
 /// Checks the arguments before a tree is built. Which policy a tree has is known once it runs.
@@ -67,27 +60,28 @@ fn with_tree(
     plan
 }
 
-/// The parent's part.
-pub(super) fn run<Q: Question, R: Serialize + DeserializeOwned + JsonSchema>(
-    ask: &Ask<R>,
+/// The parent's part: builds each tree and has a child measure it. There is no outcome if building was interrupted, or if a
+/// child has refused. `policy`: the policy that a row is of.
+pub(super) fn run<R: DeserializeOwned>(
     trees: &[PathBuf],
     build: &TreeBuildArgs,
+    policy: fn(&R) -> &str,
     session: &Session,
-) -> Result<Exit, Error> {
+) -> Result<(Option<Outcome<R>>, Exit), Error> {
     let mut sum = Outcome::default();
     let mut worst = Exit::Done;
     for (i, dir) in trees.iter().enumerate() {
         let name = format!("tree:{}", dir.display());
         let Some(ended) = in_tree(dir, &name, build, session)? else {
-            return Ok(Exit::Interrupted);
+            return Ok((None, Exit::Interrupted));
         };
         if let Some(code @ 2..=3) = ended.status {
             // It has told why on stderr.
-            return Ok(Exit::Refused(code));
+            return Ok((None, Exit::Refused(code)));
         }
         let document = read::<R>(&ended.output);
         // Every child measures Kiln's own policies; one set of their rows is enough.
-        let wanted = |row: &R| i == 0 || (ask.policy)(row) == name;
+        let wanted = |row: &R| i == 0 || policy(row) == name;
         sum.rows.extend(document.rows.into_iter().filter(wanted));
         sum.add_notes(document.notes);
         match (&ended.crash, ended.status) {
@@ -101,8 +95,7 @@ pub(super) fn run<Q: Question, R: Serialize + DeserializeOwned + JsonSchema>(
             break;
         }
     }
-    ask.emit::<Q>(sum, &read_facts(), session)?;
-    Ok(worst)
+    Ok((Some(sum), worst))
 }
 
 /// What there is of a child's document; nothing if it crashed before it had one.

@@ -6,7 +6,7 @@ use kiln_question::table::{align, figure, plain, text};
 
 use super::answers::AnswerRow;
 use super::row::Row;
-use super::step::StepRow;
+use super::step_row::StepRow;
 
 pub(crate) fn or_dash(x: Option<f64>) -> String {
     x.map_or("-".to_string(), figure)

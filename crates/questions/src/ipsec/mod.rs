@@ -7,6 +7,7 @@
 //! | `plan.rs` | what is asked for, and whether it is valid |
 //! | `traffic.rs` | what arrives, and when |
 //! | `capture.rs` | sizes and times from a capture file |
+//! | `gateway.rs` | what forwards the packets, and the task that it interrupts |
 //! | `run.rs` | the rounds: policies by turns, each with its control |
 //! | `sweep.rs` | the curve: packets delivered against packets offered, and its knee |
 //! | `row.rs` | a row |
@@ -15,6 +16,7 @@
 
 mod args;
 mod capture;
+mod gateway;
 mod headline;
 mod plan;
 mod row;

@@ -4,15 +4,13 @@ use std::borrow::Cow;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
-use kiln_kernel::cipher::Op;
 use kiln_kernel::cpu::kiln_tsc_hz;
-use kiln_kernel::crypto::{self, Model};
-use kiln_kernel::esp::{self, Esp, Flow};
+use kiln_kernel::esp::{self, Flow};
 use kiln_kernel::fpu::Policy;
-use kiln_kernel::load::Counts;
-use kiln_measure::{ratio, Round, Series, SplitMix64};
+use kiln_measure::{ratio, Round, Series};
 use kiln_question::{Error, Outcome, Report};
 
+use super::gateway::{direct_price_ns, entries, esp_plan, Gateway, ENTRY, OWN_EVERY, SECTOR, WORK};
 use super::plan::Settings;
 use super::sweep;
 use super::traffic::{self, EspLoad, Source, Traffic};
@@ -22,18 +20,9 @@ use crate::fpu::plan::{Entry, Fallback, Plan, BUSIEST_TABLE};
 use crate::fpu::row::Row;
 use crate::fpu::tally::Tally;
 use crate::fpu::timeline::Timeline;
-use crate::fpu::workload::{messages, Workload};
 
 /// Fewer rounds have no interval.
 const ROUNDS: u32 = 6;
-/// The task's sectors.
-const SECTOR: usize = 4096;
-const SECTORS: usize = 16;
-/// Sectors of one kernel entry, and after how many the task sends a packet of its own.
-pub(super) const ENTRY: u64 = 16;
-const OWN_EVERY: u32 = 64;
-/// Packets whose time is taken before the first round.
-const PRICED: u64 = 20_000;
 
 /// What a policy has counted so far.
 #[derive(Default)]
@@ -79,62 +68,6 @@ pub(super) fn run(
     Ok(outcome)
 }
 
-/// Only under legacy do softirqs find the FPU taken: there the drivers are behind the simd helper.
-pub(super) fn model(policy: Policy) -> Model {
-    match policy.name() {
-        "legacy" => Model::Helper,
-        _ => Model::Direct,
-    }
-}
-
-pub(super) fn entries(plan: &Plan) -> Vec<Entry> {
-    let of = |&policy: &Policy| Entry {
-        policy,
-        fallback: match model(policy) {
-            Model::Helper => Fallback::Cryptd,
-            Model::Direct => Fallback::Scalar,
-        },
-    };
-    plan.policies.iter().map(of).collect()
-}
-
-pub(super) fn esp_plan(
-    plan: &Plan,
-    settings: &Settings,
-    load: &EspLoad,
-    traffic: &Traffic,
-) -> esp::Plan {
-    esp::Plan {
-        transform: load.transform,
-        sizes: traffic.sizes.clone(),
-        arrivals: traffic.arrivals.clone(),
-        phase_end: traffic.phase_end,
-        window: settings.window,
-        own_every: settings.own_every.unwrap_or(match settings.rates.len() {
-            // The curve is of packets that are forwarded.
-            0 | 1 if load.source == Source::Imix => 0,
-            _ => OWN_EVERY,
-        }),
-        stack_ns: settings.stack_ns,
-        irq_ns: (1e9 / plan.irq_rate) as u64,
-        log: 0,
-    }
-}
-
-/// A load with the drivers of a model. The same seed makes the same keys and packets.
-pub(super) fn open(plan: &Plan, load: &esp::Plan, model: Model) -> Result<Esp, Error> {
-    model.set();
-    crypto::seed(plan.seed);
-    let sectors = messages(plan.seed, 3, Op::Encrypt, SECTOR, SECTORS)?;
-    let mut rng = SplitMix64(plan.seed ^ 0x6573_7000);
-    Esp::new(load, sectors, &mut |bytes| rng.fill(bytes)).map_err(|e| {
-        Error::lacks(format!(
-            "{}: the crypto API says {e}: allow the tiers it needs in KILN_TIERS",
-            load.transform.alg()
-        ))
-    })
-}
-
 /// What arrives, by what a packet takes where nothing interrupts.
 fn traffic_of(
     plan: &Plan,
@@ -166,28 +99,6 @@ fn traffic_of(
     Ok(traffic::imix(plan.seed, (low, high), slice_us, plan.quick))
 }
 
-/// Nanoseconds that a packet takes where nothing interrupts and the FPU is usable.
-pub(super) fn direct_price_ns(
-    plan: &Plan,
-    settings: &Settings,
-    load: &EspLoad,
-    bench: &mut Bench,
-) -> Result<f64, Error> {
-    let few = traffic::constant(plan.seed, 1000.0, true);
-    let sample = esp_plan(plan, settings, load, &few);
-    let direct = bh_off().unwrap_or(plan.policies[0]);
-    direct.set(bench.cpu());
-    let mut esp = open(plan, &sample, Model::Direct)?;
-    esp.price_ns(bench.cpu(), PRICED / 10);
-    // Short ones, so that one at least is not stretched by the host.
-    let prices = (0..40).map(|_| esp.price_ns(bench.cpu(), PRICED / 40));
-    Ok(prices.fold(f64::INFINITY, f64::min))
-}
-
-fn bh_off() -> Option<Policy> {
-    Policy::all().into_iter().find(|p| p.name() == "bh-off")
-}
-
 #[allow(clippy::too_many_arguments)]
 fn one(
     plan: &Plan,
@@ -202,15 +113,8 @@ fn one(
     outcome
         .notes
         .push(format!("{}: {}", load.name, traffic.note));
-    let esp_plan = esp_plan(plan, settings, load, &traffic);
+    let mut gateway = Gateway::open(plan, &esp_plan(plan, settings, load, &traffic))?;
     let entries = entries(plan);
-    let mut loads: Vec<(Model, Esp)> = Vec::new();
-    for e in &entries {
-        let m = model(e.policy);
-        if loads.iter().all(|(have, _)| *have != m) {
-            loads.push((m, open(plan, &esp_plan, m)?));
-        }
-    }
     let mut sums: Vec<[Sum; 2]> = Vec::new();
     sums.resize_with(entries.len(), Default::default);
     let mut lines = vec![Timeline::default(); entries.len()];
@@ -225,11 +129,8 @@ fn one(
             let i = (turn * if rounds % 2 == 0 { 1 } else { n - 1 } + rounds as usize) % n;
             for half in 0..2 {
                 let quiet = (half + rounds) % 2 == 1;
-                let m = model(entries[i].policy);
-                let Some((_, esp)) = loads.iter_mut().find(|(have, _)| *have == m) else {
-                    continue;
-                };
-                let went = sums[i][usize::from(quiet)].run(plan, bench, entries[i], esp, quiet)?;
+                let (policy, sum) = (entries[i].policy, &mut sums[i][usize::from(quiet)]);
+                let went = sum.run(plan, bench, policy, &mut gateway, quiet)?;
                 if !quiet {
                     sums[i][0].rate.rounds.push(round(high_mb(&went) / high_s));
                     lines[i].add(&went);
@@ -246,7 +147,7 @@ fn one(
         .notes
         .push(format!("{}: {rounds} rounds", load.name));
     let before = outcome.rows.len();
-    rows(plan, load, &entries, &sums, &loads, outcome);
+    rows(plan, load, &entries, &sums, &gateway, outcome);
     let phases = traffic.phase_end.map(|ns| ns as f64 / 1e6);
     let real = outcome.rows[before..].iter_mut().filter(|r| !r.control);
     for (row, line) in real.zip(&lines) {
@@ -267,50 +168,16 @@ fn round(rate: f64) -> Round {
     }
 }
 
-/// What a run counted, as tallies have it.
-pub(super) fn counts_of(o: &esp::Outcome) -> Counts {
-    let flows = |f: fn(&Flow) -> u64| o.flows.iter().map(f).sum::<u64>();
-    Counts {
-        task_ops: o.sectors,
-        task_corrupted: o.sectors_corrupted,
-        softirq_ops: flows(|f| f.done),
-        softirq_corrupted: flows(|f| f.corrupted),
-        user_corrupted: o.user_corrupted,
-        async_punts: flows(|f| f.async_punts),
-        dropped: flows(|f| f.dropped),
-        reordered: flows(|f| f.reordered),
-        errors: flows(|f| f.errors),
-        ..Counts::default()
-    }
-}
-
-/// The task's.
-pub(super) fn work() -> Workload {
-    Workload {
-        len: SECTOR,
-        packet: 0,
-        name: "esp",
-        entry: ENTRY,
-    }
-}
-
 impl Sum {
     fn run(
         &mut self,
         plan: &Plan,
         bench: &mut Bench,
-        entry: Entry,
-        esp: &mut Esp,
+        policy: Policy,
+        gateway: &mut Gateway,
         quiet: bool,
     ) -> Result<esp::Outcome, Error> {
-        let cpu = bench.cpu();
-        entry.policy.set(cpu);
-        model(entry.policy).set();
-        cpu.reset_stats();
-        let source = plan.inject.start(cpu, plan.irq_rate, plan.seed)?;
-        let o = esp.run(cpu, ENTRY, quiet);
-        drop(source);
-        self.tally.take(cpu, counts_of(&o), o.seconds);
+        let o = gateway.run(plan, bench, policy, quiet, &mut self.tally)?;
         for (sum, f) in self.flows.iter_mut().zip(&o.flows) {
             sum.replay_lost += f.replay_lost;
             sum.dropped += f.dropped;
@@ -342,7 +209,7 @@ fn rows(
     load: &EspLoad,
     entries: &[Entry],
     sums: &[[Sum; 2]],
-    loads: &[(Model, Esp)],
+    gateway: &Gateway,
     outcome: &mut Outcome<Row>,
 ) {
     for (entry, pair) in entries.iter().zip(sums) {
@@ -351,15 +218,14 @@ fn rows(
             let mut row = Row::new(
                 plan,
                 *entry,
-                work(),
+                WORK,
                 0,
                 &sum.tally,
                 control,
                 kiln_tsc_hz() / 1e6,
             );
             row.load = load.name.clone().into();
-            let driver = loads.iter().find(|(m, _)| *m == model(entry.policy));
-            row.imp = driver.map_or("".into(), |(_, esp)| esp.driver().to_string().into());
+            row.imp = gateway.driver(entry.policy).to_string().into();
             if entry.fallback == Fallback::Scalar {
                 row.fallback = Cow::Borrowed("none");
             }

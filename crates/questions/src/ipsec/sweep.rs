@@ -5,13 +5,10 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Instant;
 
 use kiln_kernel::cpu::kiln_tsc_hz;
-use kiln_kernel::crypto::Model;
-use kiln_kernel::esp::Esp;
 use kiln_question::{Error, Outcome};
 
-use super::plan::Settings;
-use super::run::{counts_of, entries, model, open, work};
-use super::run::{direct_price_ns, ENTRY};
+use super::gateway::{direct_price_ns, entries, esp_plan, Gateway, WORK};
+use super::plan::{Settings, HIGHEST_PPS};
 use super::traffic::{self, EspLoad, IMIX_BYTES};
 use crate::fpu::bench::Bench;
 use crate::fpu::packets::Sweep;
@@ -25,9 +22,6 @@ pub(super) const LOST: f64 = 0.001;
 const PER_OCTAVE: u32 = 8;
 /// The lowest rate of a search: 32 K packets per second.
 const LOWEST: u32 = 5 * PER_OCTAVE;
-/// The highest rate, in packets per second. It does not come from the measured price of a packet: a price taken while the host was
-/// busy would end the search below the knee.
-pub(super) const HIGHEST_PPS: f64 = 20e6;
 /// Searches per policy; they differ by what a rerun in the same process differs by.
 const ROUNDS: u32 = 4;
 /// Losses come in bursts that one trial can miss: a rate is judged by the sum of so many trials.
@@ -231,7 +225,7 @@ struct Bank<'a> {
     settings: &'a Settings,
     bench: &'a mut Bench,
     stop: &'a AtomicBool,
-    esps: Vec<(Model, Esp)>,
+    gateway: Gateway,
     /// Trials of all policies and rates.
     ran: u64,
 }
@@ -256,26 +250,17 @@ impl Bank<'_> {
 
     /// One rate once; none: no packets, the control.
     fn trial(&mut self, entry: Entry, rate: Option<f64>, into: &mut Point) -> Result<(), Error> {
-        let m = model(entry.policy);
-        let Some((_, esp)) = self.esps.iter_mut().find(|(have, _)| *have == m) else {
-            return Ok(());
-        };
         // Each trial has its own times; the seed decides all of them.
         self.ran += 1;
         let seed = self.plan.seed ^ self.ran << 40;
         let traffic = traffic::constant(seed, rate.unwrap_or(1000.0), self.plan.quick);
+        let (policy, quiet) = (entry.policy, rate.is_none());
+        let esp = self.gateway.esp(policy);
         esp.set_arrivals(&traffic.arrivals, traffic.phase_end);
-        let cpu = self.bench.cpu();
-        entry.policy.set(cpu);
-        m.set();
-        cpu.reset_stats();
-        let source = self
-            .plan
-            .inject
-            .start(cpu, self.plan.irq_rate, self.plan.seed)?;
-        let o = esp.run(cpu, ENTRY, rate.is_none());
-        drop(source);
-        into.tally.take(cpu, counts_of(&o), o.seconds);
+        let tally = &mut into.tally;
+        let o = self
+            .gateway
+            .run(self.plan, self.bench, policy, quiet, tally)?;
         let sum = |f: fn(&kiln_kernel::esp::Flow) -> u64| o.flows.iter().map(f).sum::<u64>();
         let (dropped, replay_lost) = (sum(|f| f.dropped), sum(|f| f.replay_lost));
         let offered = traffic.arrivals.len() as u64;
@@ -310,29 +295,23 @@ pub(super) fn run(
     let price = direct_price_ns(plan, settings, load, bench)? + settings.stack_ns as f64;
     let highest = step_below(HIGHEST_PPS);
     let first = traffic::constant(plan.seed, 1000.0, true);
-    let esp_plan = super::run::esp_plan(plan, settings, load, &first);
-    let mut searches: Vec<Search> = Vec::new();
+    let gateway = Gateway::open(plan, &esp_plan(plan, settings, load, &first))?;
     let mut bank = Bank {
         plan,
         settings,
         bench,
         stop,
-        esps: Vec::new(),
+        gateway,
         ran: 0,
     };
-    for entry in entries(plan) {
-        let m = model(entry.policy);
-        if bank.esps.iter().all(|(have, _)| *have != m) {
-            bank.esps.push((m, open(plan, &esp_plan, m)?));
-        }
-        searches.push(Search {
-            entry,
-            points: BTreeMap::new(),
-            control: Point::default(),
-            rounds: Vec::new(),
-            settled: None,
-        });
-    }
+    let begin = |entry| Search {
+        entry,
+        points: BTreeMap::new(),
+        control: Point::default(),
+        rounds: Vec::new(),
+        settled: None,
+    };
+    let mut searches: Vec<Search> = entries(plan).into_iter().map(begin).collect();
     let share = plan.budget / settings.loads.len() as u32;
     let least = if plan.quick { 1 } else { ROUNDS };
     let (start, mut rounds) = (Instant::now(), 0u32);
@@ -430,16 +409,12 @@ fn rows(bank: &Bank<'_>, load: &EspLoad, s: &Search, first: &Search, outcome: &m
         stack_ns: settings.stack_ns,
         ..Sweep::default()
     };
-    let driver = bank
-        .esps
-        .iter()
-        .find(|(m, _)| *m == model(s.entry.policy))
-        .map_or("", |(_, esp)| esp.driver());
+    let driver = bank.gateway.driver(s.entry.policy);
     let row = |point: &Point, control: bool| {
         let mut row = Row::new(
             plan,
             s.entry,
-            work(),
+            WORK,
             0,
             &point.tally,
             control,

@@ -10,7 +10,8 @@ use kiln_linux::init::{initramfs, Order};
 use kiln_linux::program;
 use kiln_question::{Error, Exit, Progress, Question, Session};
 
-use super::KernelArgs;
+use super::kernel_args::{build_module, KernelArgs};
+use super::seconds::seconds;
 
 /// Boot user mode Linux, and run a program in it
 ///
@@ -33,7 +34,7 @@ pub(super) struct BootArgs {
     #[command(flatten)]
     kernel: KernelArgs,
     /// Kill it after so many seconds
-    #[arg(long, value_name = "SECONDS", default_value_t = 60.0, value_parser = super::seconds)]
+    #[arg(long, value_name = "SECONDS", default_value_t = 60.0, value_parser = seconds)]
     limit: f64,
     /// Memory of the booted system
     #[arg(long, value_name = "SIZE", default_value = "256M", value_parser = memory)]
@@ -69,7 +70,7 @@ impl Question for BootArgs {
         let progress = Progress::start();
         let built = self.kernel.build(session, &progress)?;
         let module = match self.module {
-            true => Some(super::build_module(&built, session, &progress)?),
+            true => Some(build_module(&built, session, &progress)?),
             false => None,
         };
         drop(progress);

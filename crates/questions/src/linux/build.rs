@@ -8,7 +8,7 @@ use kiln_linux::build::Row;
 use kiln_linux::module;
 use kiln_question::{read_facts, table, Error, Exit, Progress, Question, RowType, Session};
 
-use super::{build_module, KernelArgs};
+use super::kernel_args::{build_module, KernelArgs};
 
 /// Build user mode Linux and Kiln's module
 ///

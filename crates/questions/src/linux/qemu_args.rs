@@ -10,6 +10,8 @@ use kiln_linux::fidelity::asker::{Plan, Wanted};
 use kiln_linux::qemu::{self, Accel};
 use kiln_question::{Error, Progress, Session};
 
+use super::seconds::seconds;
+
 /// Which kernel, and by what it runs.
 #[derive(Args, Clone, Debug)]
 pub(super) struct QemuArgs {
@@ -29,7 +31,7 @@ pub(super) struct QemuArgs {
     #[arg(long, value_name = "CC")]
     cc: Option<String>,
     /// Kill the boot after so many seconds
-    #[arg(long, value_name = "SECONDS", default_value_t = 120.0, value_parser = super::seconds)]
+    #[arg(long, value_name = "SECONDS", default_value_t = 120.0, value_parser = seconds)]
     limit: f64,
 }
 

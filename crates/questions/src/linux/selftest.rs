@@ -9,7 +9,9 @@ use kiln_question::{
     read_facts, table, unknown, Error, Exit, Progress, Question, RowType, Session,
 };
 
-use super::{build_module, view, KernelArgs};
+use super::kernel_args::{build_module, KernelArgs};
+use super::seconds::seconds;
+use super::view;
 
 /// Every cipher of Kiln's before Linux's own testmgr, all its random tests on
 ///
@@ -49,7 +51,7 @@ pub(super) struct SelftestArgs {
     #[arg(long, conflicts_with = "limit")]
     hosted: bool,
     /// Kill the boot after so many seconds
-    #[arg(long, value_name = "SECONDS", default_value_t = 170.0, value_parser = super::seconds)]
+    #[arg(long, value_name = "SECONDS", default_value_t = 170.0, value_parser = seconds)]
     limit: f64,
 }
 

@@ -9,7 +9,9 @@ use kiln_linux::module::PREFIX;
 use kiln_linux::tcrypt::{self, Request};
 use kiln_question::{read_facts, table, Error, Exit, Progress, Question, Session};
 
-use super::{build_module, view, KernelArgs};
+use super::kernel_args::{build_module, KernelArgs};
+use super::seconds::seconds;
+use super::view;
 
 /// With --quick a measurement ends after so long, with the rows there are.
 const QUICK: Duration = Duration::from_secs(18);
@@ -54,7 +56,7 @@ pub(super) struct TcryptArgs {
     #[arg(long, conflicts_with = "json")]
     raw: bool,
     /// Kill a boot after so many seconds
-    #[arg(long, value_name = "SECONDS", default_value_t = 1800.0, value_parser = super::seconds)]
+    #[arg(long, value_name = "SECONDS", default_value_t = 1800.0, value_parser = seconds)]
     limit: f64,
 }
 

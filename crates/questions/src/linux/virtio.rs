@@ -9,7 +9,9 @@ use kiln_linux::qemu::{self, Accel};
 use kiln_linux::virtio::{self, Device, Guest, Outcome, Row};
 use kiln_question::{read_facts, table, Error, Exit, Progress, Question, RowType, Session};
 
-use super::{virtio_view, KernelArgs};
+use super::kernel_args::KernelArgs;
+use super::seconds::seconds;
+use super::{qemu_args, virtio_view};
 
 /// Linux's own virtio_crypto driver with Kiln's device, or another
 ///
@@ -48,7 +50,7 @@ pub(super) struct VirtioArgs {
     #[arg(long, conflicts_with = "tree")]
     qemu: bool,
     /// Which of Debian's kernels that is
-    #[arg(long, value_name = "VERSION", default_value = "6.12", requires = "qemu", value_parser = super::qemu_args::version)]
+    #[arg(long, value_name = "VERSION", default_value = "6.12", requires = "qemu", value_parser = qemu_args::version)]
     debian: String,
     /// By hardware virtualisation rather than QEMU's translator
     #[arg(long, requires = "qemu")]
@@ -57,13 +59,13 @@ pub(super) struct VirtioArgs {
     #[arg(long, value_name = "LIST", default_value = "1,8", value_delimiter = ',', value_parser = clap::value_parser!(u32).range(1..=64))]
     workers: Vec<u32>,
     /// Of each measurement
-    #[arg(long, value_name = "SECONDS", default_value_t = 1.0, value_parser = super::seconds)]
+    #[arg(long, value_name = "SECONDS", default_value_t = 1.0, value_parser = seconds)]
     seconds: f64,
     /// Bytes of a message: a multiple of 16, at most 65536
     #[arg(long, value_name = "BYTES", default_value_t = 4096, value_parser = len)]
     len: u32,
     /// Kill the boot after so many seconds
-    #[arg(long, value_name = "SECONDS", default_value_t = 170.0, value_parser = super::seconds)]
+    #[arg(long, value_name = "SECONDS", default_value_t = 170.0, value_parser = seconds)]
     limit: f64,
 }
 

@@ -14,7 +14,7 @@ use super::plan::Plan;
 use super::run::{run, Row};
 use super::tree::run_tree;
 use super::view;
-use crate::fpu::args::implementation;
+use crate::fpu::plan::implementation;
 use crate::fpu::policy_args;
 use crate::timing::Tree;
 

@@ -1,0 +1,31 @@
+//! Subjects by their names.
+
+use std::path::PathBuf;
+
+use kiln_question::Error;
+
+use super::file;
+use super::kernel::Kernel;
+use super::store::Store;
+use super::subject::Subject;
+use super::tree::Tree;
+
+/// The subject of this name, or a file of a tree's or of the user's, whose headers are in these directories.
+pub(super) fn find_subject(
+    name: &str,
+    tree: Option<&Tree>,
+    include: &[PathBuf],
+) -> Result<Subject, Error> {
+    if let Some(subject) = tree.and_then(|t| t.subject(name)) {
+        return subject;
+    }
+    let kernel = Kernel::open(&Store::open()?)?;
+    kernel
+        .subject(name)
+        .unwrap_or_else(|| file::subject(name, include))
+}
+
+/// Names of the subjects that are no files.
+pub(super) fn list_names() -> Result<Vec<String>, Error> {
+    Ok(Kernel::open(&Store::open()?)?.names())
+}

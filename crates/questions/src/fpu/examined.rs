@@ -1,0 +1,44 @@
+//! What proof runs have found about one combination so far.
+
+use std::borrow::Cow;
+
+use kiln_kernel::irq::Step;
+
+use super::probe::{Found, Probe};
+use super::step_row::StepRow;
+
+/// A combination under examination.
+pub(super) struct Examined {
+    pub row: StepRow,
+    pub findings: Vec<(Probe, Step)>,
+}
+
+impl Examined {
+    pub(super) fn new(probe: &Probe, instructions: u64) -> Examined {
+        Examined {
+            row: StepRow {
+                policy: probe.name.clone(),
+                imp: probe.task.imp(),
+                op: probe.task.op().map(Cow::Borrowed),
+                len: probe.task.len(),
+                instructions,
+                ..StepRow::default()
+            },
+            findings: Vec::new(),
+        }
+    }
+
+    /// Take over what a probe found.
+    pub(super) fn add(&mut self, found: &Found) {
+        self.row.injected += found.injected;
+        self.row.masked += found.masked;
+        self.row.corrupted += found.corrupted;
+        self.row.user_corrupted += found.user_corrupted;
+        self.row.warnings += found.warnings;
+    }
+
+    /// Remember where state was lost.
+    pub(super) fn finding(&mut self, probe: &Probe, step: Step) {
+        self.findings.push((probe.clone(), step));
+    }
+}

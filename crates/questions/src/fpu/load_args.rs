@@ -1,0 +1,34 @@
+//! Which loads a command puts on the CPU.
+
+use clap::Args;
+use kiln_question::Error;
+
+use super::plan::{fallbacks, Fallback};
+use super::workload::Workload;
+
+/// What the task and its softirqs do.
+#[derive(Args)]
+pub(super) struct LoadArgs {
+    /// What the task does: xts-16, xts-4096 [default: both], pattern
+    #[arg(long, value_delimiter = ',', value_name = "NAME,…")]
+    load: Vec<String>,
+    /// What softirqs do under legacy where SIMD is not usable: scalar, cryptd [default: scalar]
+    #[arg(long, value_delimiter = ',', value_name = "NAME,…")]
+    fallback: Vec<String>,
+}
+
+impl LoadArgs {
+    pub(super) fn loads(&self, usual: Vec<Workload>) -> Result<Vec<Workload>, Error> {
+        match self.load.as_slice() {
+            [] => Ok(usual),
+            names => names.iter().map(|name| name.parse()).collect(),
+        }
+    }
+
+    pub(super) fn fallbacks(&self, usual: Vec<Fallback>) -> Result<Vec<Fallback>, Error> {
+        match self.fallback.as_slice() {
+            [] => Ok(usual),
+            names => fallbacks(names),
+        }
+    }
+}

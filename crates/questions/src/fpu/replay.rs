@@ -1,0 +1,4 @@
+//! Notes that are commands: each shows again what was lost.
+
+/// Begins them.
+pub(super) const REPLAY: &str = "replay: ";

@@ -1,0 +1,99 @@
+//! A row of a proof run.
+
+use std::borrow::Cow;
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+use super::power::Count;
+
+/// A proof run: interrupts are injected before every instruction of an FPU section.
+#[derive(Clone, Debug, Default, Serialize, Deserialize, JsonSchema)]
+#[schemars(
+    rename = "fpu-step",
+    title = "An interrupt before each instruction",
+    extend(
+        "x-question" = "Does a policy lose state, wherever it is interrupted?",
+        "x-commands" = ["fpu prove"],
+        "x-old-commands" = ["fpu --inject step"],
+        "x-view" = {
+            "check": {"only": ["policy!=none"], "fail": ["corrupted", "user_corrupted"]},
+            "loss": {
+                "of": "policy",
+                "control": "policy=none",
+                "wrong": ["corrupted", "user_corrupted"],
+                "hit": "injected",
+                "expected": "expected_wrong",
+                "together": true
+            }
+        }
+    )
+)]
+pub(crate) struct StepRow {
+    /// FPU policy, such as `legacy` or `bh-off`, or the name of the kernel tree whose own code was used.
+    #[schemars(extend("x-role" = "key"))]
+    pub policy: Cow<'static, str>,
+    /// Driver of the task and of the softirqs, or `pattern`: the task keeps a pattern in all registers.
+    #[serde(rename = "impl")]
+    #[schemars(extend("x-role" = "key"))]
+    pub imp: Cow<'static, str>,
+    /// `encrypt` or `decrypt`; null for `pattern`.
+    #[schemars(extend("x-role" = "key"))]
+    pub op: Option<Cow<'static, str>>,
+    /// Size of the task's message; null for `pattern`.
+    #[schemars(extend("unit" = "bytes", "x-role" = "key"))]
+    pub len: Option<usize>,
+    /// Instructions that the section executes if nothing interrupts it.
+    #[schemars(extend("x-role" = "main"))]
+    pub instructions: u64,
+    /// Instructions that were preceded by an interrupt in the first pass, in which hardirqs open no FPU sections.
+    /// Softirqs that run at the end of the section count as part of it.
+    #[schemars(extend("x-role" = "main"))]
+    pub points: u64,
+    /// Instructions that were interrupted a second time, each in a run of its own. In sections of more than 800
+    /// instructions this is done for the first 160; all later ones share one run, which `none` does not have.
+    #[schemars(extend("x-role" = "main"))]
+    pub singles: u64,
+    /// Interrupts injected, summed over all runs of this row.
+    #[schemars(extend("x-role" = "figure"))]
+    pub injected: u64,
+    /// How many of these interrupts arrived while interrupts were disabled and were served later.
+    pub masked: u64,
+    /// Instructions of the softirq that an interrupt in the middle of the section raises.
+    pub softirq_instructions: u64,
+    /// Instructions of that softirq that were preceded by an interrupt.
+    pub softirq_points: u64,
+    /// Pairs of interrupts tried: one in the section, and one in the softirq that the first one raises.
+    #[schemars(extend("x-role" = "figure"))]
+    pub pairs: u64,
+    /// Wrong results of the task and of the softirqs.
+    #[schemars(extend("x-role" = "figure", "x-heading" = "wrong"))]
+    pub corrupted: u64,
+    /// Kernel entries after which the FPU state of user space had changed.
+    #[schemars(extend("x-role" = "figure", "x-heading" = "user wrong"))]
+    pub user_corrupted: u64,
+    /// Wrong results to expect if the policy lost state as often as `none`, the control that saves nothing. A verdict
+    /// on the policy needs 6.9 (ln 1000) or more, summed over its rows with the same load. Null for controls, and if
+    /// `none` did not run or lost too little.
+    #[serde(default)]
+    #[schemars(extend("x-role" = "figure", "x-heading" = "wrong if as bad as the control"))]
+    pub expected_wrong: Option<f64>,
+    /// Warnings that a debug kernel would have printed.
+    #[schemars(extend("x-role" = "figure"))]
+    pub warnings: u64,
+    /// The command that reproduces the first loss of state; null if no loss was found that can be reproduced.
+    #[schemars(extend("x-role" = "figure"))]
+    pub replay: Option<String>,
+}
+
+impl StepRow {
+    /// What it counted, for the question whether a loss could have been seen.
+    pub(super) fn count(&self) -> Count<'_> {
+        Count {
+            policy: &self.policy,
+            load: "single steps",
+            hit: self.injected,
+            wrong: self.corrupted,
+        }
+    }
+}

@@ -1,0 +1,74 @@
+//! `kiln linux`.
+
+use clap::{Args, Subcommand};
+use kiln_question::{Error, Exit, Question, RowType, Session};
+
+use super::boot::BootArgs;
+use super::build::BuildArgs;
+use super::fidelity::FidelityArgs;
+use super::nested::NestedArgs;
+use super::selftest::SelftestArgs;
+use super::tcrypt::TcryptArgs;
+use super::virtio::VirtioArgs;
+
+/// The same in real Linux, built and booted in user land
+///
+/// Real Linux as the judge, no VM and no root. Its own testmgr tests Kiln's ciphers, its own tcrypt measures them.
+#[derive(Args)]
+pub struct LinuxArgs {
+    #[command(subcommand)]
+    command: LinuxCommand,
+}
+
+#[derive(Subcommand)]
+enum LinuxCommand {
+    Build(BuildArgs),
+    Boot(BootArgs),
+    Tcrypt(TcryptArgs),
+    Selftest(SelftestArgs),
+    Fidelity(FidelityArgs),
+    Nested(NestedArgs),
+    Virtio(VirtioArgs),
+}
+
+impl Question for LinuxArgs {
+    const NAME: &'static str = "linux";
+
+    fn row_types() -> Vec<RowType> {
+        let mut all = FidelityArgs::row_types();
+        all.extend(NestedArgs::row_types());
+        all.extend(VirtioArgs::row_types());
+        all.extend(SelftestArgs::row_types());
+        all.extend(BuildArgs::row_types());
+        all
+    }
+
+    fn run(&self, session: &Session) -> Result<Exit, Error> {
+        let done = match &self.command {
+            LinuxCommand::Build(args) => args.run(session),
+            LinuxCommand::Boot(args) => args.run(session),
+            LinuxCommand::Tcrypt(args) => args.run(session),
+            LinuxCommand::Selftest(args) => args.run(session),
+            LinuxCommand::Fidelity(args) => args.run(session),
+            LinuxCommand::Nested(args) => args.run(session),
+            LinuxCommand::Virtio(args) => args.run(session),
+        };
+        done.map_err(without_log)
+    }
+}
+
+/// The error of a build or a boot has the end of a log behind its first line: prints that to stderr and keeps the line.
+fn without_log(e: Error) -> Error {
+    let split = |text: String| {
+        let (line, log) = text.split_once('\n').unwrap_or((&text, ""));
+        if !log.is_empty() {
+            eprintln!("{log}");
+        }
+        line.to_owned()
+    };
+    match e {
+        Error::Input(text) => Error::Input(split(text)),
+        Error::Lacks(text) => Error::Lacks(split(text)),
+        Error::Failed(text) => Error::Failed(split(text)),
+    }
+}

@@ -1,0 +1,71 @@
+//! Arguments of the commands that build user mode Linux, and what they build.
+
+use std::path::PathBuf;
+
+use clap::Args;
+use kiln_kbuild::Compiler;
+use kiln_linux::{module, source, uml};
+use kiln_question::{Error, Progress, Session};
+use kiln_tree::Source;
+
+/// Which kernel, and by what it is built.
+#[derive(Args, Clone, Debug)]
+pub(super) struct KernelArgs {
+    /// A Linux source tree [default: the newest of Debian's packages linux-source-*]
+    #[arg(long, value_name = "DIR")]
+    tree: Option<PathBuf>,
+    /// The compiler of the kernel and the module, each with a build directory of its own [default: KILN_CC, or cc, gcc,
+    /// clang]
+    #[arg(long, value_name = "CC")]
+    cc: Option<String>,
+}
+
+impl KernelArgs {
+    pub(super) fn compiler(&self) -> Result<Compiler, Error> {
+        let compiler = match &self.cc {
+            Some(name) => Compiler::find(name),
+            None => Compiler::from_env(),
+        };
+        Ok(compiler.map_err(kiln_linux::Error::Compiler)?)
+    }
+
+    pub(super) fn resolve(
+        &self,
+        progress: &dyn Fn(f64, &str),
+    ) -> Result<(Source, Compiler), Error> {
+        let compiler = self.compiler()?;
+        Ok((source::find(self.tree.as_deref(), progress)?, compiler))
+    }
+
+    /// Builds what is not up to date of user mode Linux.
+    pub(super) fn build(
+        &self,
+        session: &Session,
+        progress: &Progress,
+    ) -> Result<uml::Built, Error> {
+        let progress = |done: f64, what: &str| progress.report(done * 0.8, what);
+        let (source, compiler) = self.resolve(&progress)?;
+        Ok(uml::build(&uml::Plan {
+            source,
+            compiler,
+            stop: &session.stop,
+            progress: &progress,
+        })?)
+    }
+}
+
+/// Kiln's module against it.
+pub(super) fn build_module(
+    built: &uml::Built,
+    session: &Session,
+    progress: &Progress,
+) -> Result<module::Module, Error> {
+    Ok(module::build(&module::Plan {
+        kernel: module::Kernel::User(built),
+        compiler: &built.compiler,
+        dir: built.cache.dir.join("module"),
+        edit: &module::unchanged,
+        stop: &session.stop,
+        progress: &|what| progress.report(0.9, what),
+    })?)
+}

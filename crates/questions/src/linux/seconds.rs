@@ -1,0 +1,9 @@
+//! A time on the command line.
+
+/// A number above 0.
+pub(super) fn seconds(text: &str) -> Result<f64, String> {
+    match text.parse::<f64>() {
+        Ok(n) if n > 0.0 && n <= 1e6 => Ok(n),
+        _ => Err("seconds, more than 0".into()),
+    }
+}
