@@ -6,7 +6,7 @@ mod edited;
 
 use std::path::Path;
 
-use common::tree::{given_tree, kiln_keeping};
+use common::tree::{given_tree, kiln_keeping, tree_of};
 use common::{fault, Run};
 use edited::Edited;
 use serde_json::Value;
@@ -87,10 +87,17 @@ fn the_tree_s_own_sections_lose_nothing_and_a_broken_tree_s_do() {
     assert_eq!(again.status, 1, "{line}: {}", again.stderr);
 }
 
-/// A tree answers as the policy of its version does: `legacy`, or from 6.15 on `bh-off`.
+/// A tree answers as the policy of its version does: `legacy`, or from 6.15 on `bh-off`. Since 7.2 it counts contexts in a
+/// word of its own.
 #[test]
-fn the_tree_answers_as_kiln_s_own_policy() {
-    let Some(tree) = given_tree() else { return };
+fn the_trees_answer_as_kiln_s_own_policies() {
+    let next = tree_of("KILN_TEST_TREE_NEXT", "tree of a current kernel");
+    for tree in given_tree().into_iter().chain(next) {
+        answers_as_its_policy(&tree);
+    }
+}
+
+fn answers_as_its_policy(tree: &Path) {
     let name = format!("tree:{}", tree.display());
     let run = fpu(&["usable", "--policy", &format!("legacy,bh-off,{name}")]);
     assert_eq!(run.status, 0, "{}", run.stderr);

@@ -51,7 +51,7 @@ fn the_suites_of_a_current_kernel_pass_and_its_own_parser_agrees() {
     }
 
     let ktap = out.path().join("ktap");
-    fs::write(&ktap, &run.stdout()).unwrap();
+    fs::write(&ktap, run.stdout()).unwrap();
     let parser = tree.join("tools/testing/kunit/kunit.py");
     let parsed = Command::new("python3")
         .arg(&parser)

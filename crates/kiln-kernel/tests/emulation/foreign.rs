@@ -60,6 +60,7 @@ pub(crate) static HOOKS: Hooks = Hooks {
     tick: None,
     idle: None,
     uncounted: None,
+    context: None,
 };
 
 pub(crate) fn count() -> u32 {

@@ -7,6 +7,7 @@ use std::ptr;
 use std::sync::atomic::{AtomicBool, AtomicI32, AtomicU32, AtomicU64, Ordering::SeqCst};
 
 use kiln_kernel::cpu::{Config, Cpu};
+use kiln_kernel::fpu::{usable, Context};
 use kiln_kernel::hosted::border::*;
 use kiln_kernel::hosted::{attach, enter, functions, Hooks};
 use kiln_kernel::irq::{Arrivals, Timer};
@@ -463,5 +464,62 @@ fn a_count_of_the_trees_own_keeps_softirqs_out() {
                 None => assert!(before > 0),
             }
         }
+    });
+}
+
+#[test]
+fn a_tree_with_a_count_of_its_own_is_told_of_contexts() {
+    run_alone(|_| {
+        const HARDIRQ: i32 = 0x10000;
+        const SERVING: i32 = 0x100;
+        const SOFTIRQ: u32 = 3;
+        static TOLD: AtomicI32 = AtomicI32::new(0);
+        static IN_HARDIRQ: AtomicI32 = AtomicI32::new(0);
+        static IN_SOFTIRQ: AtomicI32 = AtomicI32::new(0);
+        static SERVED: AtomicU32 = AtomicU32::new(0);
+        unsafe extern "C" fn context(n: i32) {
+            TOLD.fetch_add(n, SeqCst);
+        }
+        unsafe extern "C" fn interrupt(_: *mut c_void) {
+            IN_HARDIRQ.store(TOLD.load(SeqCst), SeqCst);
+            // SAFETY: hardirq context.
+            unsafe { kiln_raise_softirq(SOFTIRQ) };
+        }
+        unsafe extern "C" fn serve(_: *mut c_void) {
+            IN_SOFTIRQ.store(TOLD.load(SeqCst), SeqCst);
+            SERVED.fetch_add(1, SeqCst);
+        }
+        unsafe extern "C" fn f(_: *mut c_void) -> u64 {
+            // SAFETY: kernel mode.
+            unsafe {
+                kiln_open_softirq(SOFTIRQ, Some(serve));
+                kiln_on_interrupt(Some(interrupt));
+            }
+            while SERVED.load(SeqCst) < 20 {
+                std::hint::spin_loop();
+            }
+            0
+        }
+        let hooks = Hooks {
+            context: Some(context),
+            ..HOOKS
+        };
+        let mut cpu = boot(Config::default());
+        // SAFETY: the functions above use general registers only; the hooks live until the end.
+        unsafe { assert!(attach(&mut cpu, &hooks)) };
+        let timer = Timer::start(&mut cpu, Arrivals::Periodic(2_000.0)).expect("a timer");
+        kernel(&mut cpu, f);
+        drop(timer);
+        // A softirq may be interrupted itself.
+        assert_eq!(IN_HARDIRQ.load(SeqCst) & HARDIRQ, HARDIRQ);
+        assert_eq!(IN_SOFTIRQ.load(SeqCst), SERVING);
+        for context in [
+            Context::TaskBhOff,
+            Context::Nmi,
+            Context::HardirqOverSoftirq,
+        ] {
+            usable(&mut cpu, context, false);
+        }
+        assert_eq!(TOLD.load(SeqCst), 0, "what was told is taken back");
     });
 }
