@@ -148,7 +148,7 @@ pub fn word<'a>(row: &'a Row, name: &str) -> Option<&'a str> {
 }
 
 /// The line that repeats it: its arguments without where results went, and with its seed.
-pub fn again(record: &Value) -> String {
+pub fn repeat_command(record: &Value) -> String {
     let args = record.get("args").and_then(Value::as_array);
     let mut line = String::from("kiln");
     let (mut skip, mut seeded, mut any) = (false, false, false);
@@ -194,13 +194,13 @@ mod tests {
         let record = json!({"command": "speed", "seed": 7,
             "args": ["speed", "xts(aes)", "--json", "--out", "d", "--impl", "it's"]});
         assert_eq!(
-            again(&record),
+            repeat_command(&record),
             r"kiln speed 'xts(aes)' --impl 'it'\''s' --seed 7"
         );
         let seeded = json!({"command": "survey", "seed": 7, "args": ["--seed=7", "--out=x"]});
-        assert_eq!(again(&seeded), "kiln --seed=7");
+        assert_eq!(repeat_command(&seeded), "kiln --seed=7");
         assert_eq!(
-            again(&json!({"command": "list", "seed": 1})),
+            repeat_command(&json!({"command": "list", "seed": 1})),
             "kiln list --seed 1"
         );
     }

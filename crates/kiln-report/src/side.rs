@@ -28,12 +28,12 @@ impl Side {
     /// Reads a record, a bundle, a report (whose records are in it), or a directory of records.
     pub fn read(path: &Path) -> Result<Vec<Side>, Error> {
         if path.is_dir() {
-            return of_directory(path).map(|side| vec![side]);
+            return read_directory(path).map(|side| vec![side]);
         }
         let text = read_text(path)?;
         let name = path.display().to_string();
         match text.trim_start().starts_with('<') {
-            true => of_page(&name, &text),
+            true => read_page(&name, &text),
             false => Side::parse(&name, &text).map(|side| vec![side]),
         }
     }
@@ -45,11 +45,11 @@ impl Side {
                 "'{name}' is not a record of Kiln: {e}: name a file that --json or --out wrote"
             ))
         })?;
-        Side::of(name, document)
+        Side::new(name, document)
     }
 
     /// A record, or all of a bundle.
-    pub fn of(name: &str, mut document: Value) -> Result<Side, Error> {
+    pub fn new(name: &str, mut document: Value) -> Result<Side, Error> {
         record::check(name, &document).map_err(Error::new)?;
         let fields = document.as_object_mut().expect("checked");
         let inner = match fields.remove("records") {
@@ -187,7 +187,7 @@ fn read_text(path: &Path) -> Result<String, Error> {
 }
 
 /// All records of a directory, each once: a bundle and its parts may lie side by side.
-fn of_directory(dir: &Path) -> Result<Side, Error> {
+fn read_directory(dir: &Path) -> Result<Side, Error> {
     let shown = dir.display();
     let listed = fs::read_dir(dir).map_err(|e| {
         Error::new(format!(
@@ -220,7 +220,7 @@ fn of_directory(dir: &Path) -> Result<Side, Error> {
 }
 
 /// What a report was made of.
-fn of_page(name: &str, text: &str) -> Result<Vec<Side>, Error> {
+fn read_page(name: &str, text: &str) -> Result<Vec<Side>, Error> {
     let fault = |why: &str| {
         Error::new(format!(
             "'{name}' is no report of Kiln's: {why}: name a page that kiln report wrote"
@@ -275,7 +275,7 @@ mod tests {
     }
 
     fn side(name: &str, command: &str, model: &str) -> Side {
-        Side::of(name, record(command, model)).unwrap()
+        Side::new(name, record(command, model)).unwrap()
     }
 
     #[test]
@@ -339,14 +339,14 @@ mod tests {
         let page = format!("<!DOCTYPE html>{}", embedded(&[hostile.clone()]));
         assert_eq!(page.matches("</script>").count(), 1);
         assert!(!page.contains("<!--"));
-        assert_eq!(of_page("p", &page).unwrap(), [hostile]);
+        assert_eq!(read_page("p", &page).unwrap(), [hostile]);
         for (text, why) in [
             ("<html></html>".to_string(), "holds no records"),
             (page.replace("</script>", ""), "cut off"),
             (format!("{EMBEDDED}{{}}</script>"), "holds no records"),
             (format!("{EMBEDDED}{{</script>"), "no report"),
         ] {
-            let e = of_page("p", &text).unwrap_err();
+            let e = read_page("p", &text).unwrap_err();
             assert!(e.to_string().contains(why), "{e}");
         }
     }

@@ -139,15 +139,15 @@ impl Table {
 }
 
 /// A group's tables: one side in full, several with a column each.
-pub(crate) fn of(group: &Group, names: &[String]) -> Vec<Table> {
+pub(crate) fn make_tables(group: &Group, names: &[String]) -> Vec<Table> {
     let sides: Vec<usize> = group.sides().collect();
     match sides[..] {
-        [only] if names.len() == 1 => one(group.kind, &group.rows[only]),
+        [only] if names.len() == 1 => split_table(group.kind, &group.rows[only]),
         _ => vec![joined(group, names)],
     }
 }
 
-fn one(kind: &RowType, rows: &[&Row]) -> Vec<Table> {
+fn split_table(kind: &RowType, rows: &[&Row]) -> Vec<Table> {
     match &kind.view.across {
         Some(across) => spread(kind, across, rows),
         None if kind.fields.is_empty() => vec![all_fields(rows)],
@@ -357,7 +357,7 @@ mod tests {
     use serde_json::json;
 
     fn side(name: &str, command: &str, rows: Value) -> Side {
-        Side::of(name, json!({"kiln": "1", "command": command, "rows": rows})).unwrap()
+        Side::new(name, json!({"kiln": "1", "command": command, "rows": rows})).unwrap()
     }
 
     fn speed(imp: &str, len: u64, cycles: f64) -> Value {
@@ -368,7 +368,10 @@ mod tests {
 
     fn tables(sides: &[Side]) -> Vec<Table> {
         let names: Vec<String> = sides.iter().map(|s| s.name.clone()).collect();
-        groups(sides).iter().flat_map(|g| of(g, &names)).collect()
+        groups(sides)
+            .iter()
+            .flat_map(|g| make_tables(g, &names))
+            .collect()
     }
 
     #[test]

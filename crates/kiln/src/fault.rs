@@ -16,7 +16,7 @@ pub fn report(e: &Error) -> ExitCode {
 }
 
 /// What clap has to say: help and version as they are, a fault in one line.
-pub fn of_arguments(e: &clap::Error) -> ExitCode {
+pub fn report_arguments(e: &clap::Error) -> ExitCode {
     match e.kind() {
         ErrorKind::DisplayHelp | ErrorKind::DisplayVersion => {
             // A closed pipe is no fault.

@@ -28,7 +28,7 @@ const INDENT: &str = "  ";
 
 impl Help {
     /// Of this command.
-    pub fn of(command: &Command) -> Help {
+    pub fn read(command: &Command) -> Help {
         let text = command.get_after_long_help().or(command.get_after_help());
         text.map_or_else(Help::default, |text| Help::parse(&text.to_string()))
     }
@@ -88,7 +88,7 @@ mod tests {
             if command.is_subcommand_required_set() {
                 continue;
             }
-            let help = Help::of(&command);
+            let help = Help::read(&command);
             let examples = help.sections.iter().find(|(h, _)| h == "Examples");
             let (_, lines) = examples.unwrap_or_else(|| panic!("{words}: no examples"));
             // Which is the one that needs no name.
@@ -100,7 +100,7 @@ mod tests {
     #[test]
     fn headings_have_one_order_and_lines_fit_a_terminal() {
         for (words, command) in commands() {
-            let help = Help::of(&command);
+            let help = Help::read(&command);
             let place = |(heading, _): &(String, Vec<String>)| {
                 ORDER.iter().position(|h| h == heading).map_or(0, |n| n + 1)
             };

@@ -18,7 +18,7 @@ use kiln_question::{Exit, Session};
 fn main() -> ExitCode {
     let cli = match Cli::read() {
         Ok(cli) => cli,
-        Err(e) => return fault::of_arguments(&e),
+        Err(e) => return fault::report_arguments(&e),
     };
     let file = cli.command.as_ref().is_some_and(|c| c.writes_a_file());
     let started = Session::start(version::program(), &cli.global, file);

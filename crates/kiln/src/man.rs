@@ -54,7 +54,7 @@ fn page(man: Man, command: &Command) -> io::Result<Vec<u8>> {
     // Where a date is expected: an empty one would be left out, and the rest move up.
     let version = concat!("kiln ", env!("CARGO_PKG_VERSION"));
     let man = man.date(version).source("Kiln").manual("Kiln manual");
-    let help = Help::of(command);
+    let help = Help::read(command);
     let mut text = Vec::new();
     man.render_title(&mut text)?;
     man.render_name_section(&mut text)?;
@@ -160,7 +160,7 @@ mod tests {
                 assert!(page.contains(&flag), "{file}: no --{long}");
             }
         }
-        let help = Help::of(command);
+        let help = Help::read(command);
         for (heading, _) in &help.sections {
             let line = format!(".SH \"{}\"\n", title(heading));
             let bare = line.replace('"', "");

@@ -12,7 +12,7 @@ pub(crate) fn answer(part: &'static Part, rows: Value) -> Answer {
         output: record.to_string().into_bytes(),
         said: None,
     };
-    Answer::of(part, left)
+    Answer::new(part, left)
 }
 
 /// The headlines about a topic.

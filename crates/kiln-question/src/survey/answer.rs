@@ -36,7 +36,7 @@ pub struct Answer {
 
 impl Answer {
     /// From what the process left.
-    pub fn of(part: &'static Part, left: Left) -> Answer {
+    pub fn new(part: &'static Part, left: Left) -> Answer {
         let text = String::from_utf8(left.output).ok();
         let record: Option<Value> = text.as_deref().and_then(|t| serde_json::from_str(t).ok());
         let record = record.filter(|r| r["rows"].is_array() && r["command"].is_string());
@@ -103,7 +103,7 @@ mod tests {
         let record = r#"{"command": "speed", "rows": [1], "notes": ["peer x is not here: a: b: apt-get install y",
                          "warning: turbo: on"]}"#;
         let of = |status, output| {
-            Answer::of(
+            Answer::new(
                 &Part::USUAL,
                 left(status, output, Some("kiln: no X: get Y")),
             )

@@ -21,7 +21,7 @@ pub struct Runs<'a>(Vec<Vec<&'a Value>>);
 
 impl<'a> Runs<'a> {
     /// Run `k` joins, for each of these parts, the rows of the `k`-th process that left any.
-    pub fn of(answers: &'a [Answer], parts: &[&Part]) -> Runs<'a> {
+    pub fn new(answers: &'a [Answer], parts: &[&Part]) -> Runs<'a> {
         let mut runs: Vec<Vec<&Value>> = Vec::new();
         for part in parts {
             let of_part = answers.iter().filter(|a| a.part == *part);

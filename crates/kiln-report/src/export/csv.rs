@@ -80,7 +80,7 @@ mod tests {
             {"alg": "a,b", "impl": "say \"x\"", "len": 16, "cycles_per_op": 1.5, "zeta": null},
             {"alg": "two\nlines", "h_le_16": 2, "h_le_2": 1, "latency": true},
         ]);
-        let side = Side::of("s", json!({"command": "speed", "seed": 7, "rows": rows})).unwrap();
+        let side = Side::new("s", json!({"command": "speed", "seed": 7, "rows": rows})).unwrap();
         let csv = text(&[side]).unwrap();
         assert_eq!(
             csv,

@@ -54,7 +54,7 @@ fn context(record: &Value) -> Value {
     json!({
         "date": record::date(record).unwrap_or_default(),
         "host_name": host.model,
-        "executable": record::again(record),
+        "executable": record::repeat_command(record),
         "num_cpus": host.cores,
         "mhz_per_cpu": (host.core_hz.unwrap_or(0.0) / 1e6).round() as u64,
         "cpu_scaling_enabled": host.governor.is_some_and(|g| g != "performance"),
@@ -129,7 +129,7 @@ mod tests {
     fn side(name: &str, rows: Value) -> Side {
         let record = json!({"kiln": "1", "date": "2026-11-22T15:33:07Z", "command": "speed", "args": ["speed"], "seed": 1,
             "machine": {"core_hz": 4e9, "cores": 2, "load": [0.1, 0.2, 0.3], "model": "m"}, "rows": rows});
-        Side::of(name, record).unwrap()
+        Side::new(name, record).unwrap()
     }
 
     #[test]

@@ -90,8 +90,8 @@ mod tests {
     use super::*;
     use serde_json::json;
 
-    fn of(command: &str, rows: Value) -> Result<String, Error> {
-        text(&[Side::of("s", json!({"command": command, "rows": rows})).unwrap()])
+    fn export(command: &str, rows: Value) -> Result<String, Error> {
+        text(&[Side::new("s", json!({"command": command, "rows": rows})).unwrap()])
     }
 
     #[test]
@@ -103,7 +103,7 @@ mod tests {
              "reason": "no\ntier"},
         ]);
         assert_eq!(
-            of("test", rows).unwrap(),
+            export("test", rows).unwrap(),
             "KTAP version 1\n1..3\n\
              ok 1 xts(aes), a, vectors, task\n\
              # 2 failed\n\
@@ -115,7 +115,7 @@ mod tests {
     #[test]
     fn what_the_control_cannot_vouch_for_is_skipped() {
         let row = |policy: &str, n: u64, expected: Option<f64>| json!({"policy": policy, "load": "xts-16", "corrupted": n, "user_corrupted": 0, "expected_wrong": expected});
-        let text = of(
+        let text = export(
             "fpu",
             json!([
                 row("a", 0, Some(7.0)),
@@ -136,7 +136,7 @@ mod tests {
     #[test]
     fn a_comparison_that_depends_on_the_unit_is_no_pass() {
         let row = |verdict: &str| json!({"key": verdict, "unit": "cycles_per_op", "a": 1.0, "b": 1.0, "verdict": verdict});
-        let text = of(
+        let text = export(
             "compare",
             json!([row("disagree"), row("slower"), row("same")]),
         )
@@ -153,7 +153,7 @@ mod tests {
     #[test]
     fn the_broken_control_is_no_check_and_its_neighbours_are() {
         let row = |policy: &str, n: u64| json!({"policy": policy, "load": "xts-16", "corrupted": n, "user_corrupted": 0});
-        let text = of(
+        let text = export(
             "fpu",
             json!([row("legacy", 0), row("nested", 1), row("none", 9)]),
         )
@@ -162,7 +162,7 @@ mod tests {
             text.contains("1..2") && text.contains("not ok 2 nested"),
             "{text}"
         );
-        let e = of("list", json!([{"kind": "tier", "name": "x"}])).unwrap_err();
+        let e = export("list", json!([{"kind": "tier", "name": "x"}])).unwrap_err();
         assert!(e.to_string().contains("no row there is a check"), "{e}");
     }
 }

@@ -35,7 +35,7 @@ pub(super) fn text(sides: &[Side]) -> Result<String, Error> {
         ));
     }
     for group in groups(sides) {
-        for one in table::of(&group, &names) {
+        for one in table::make_tables(&group, &names) {
             let title = match one.title.is_empty() {
                 true => group.kind.title.to_string(),
                 false => format!("{}: {}", group.kind.title, one.title),
@@ -45,7 +45,7 @@ pub(super) fn text(sides: &[Side]) -> Result<String, Error> {
         }
         for &(s, r) in &group.from {
             // What a code span holds is not escaped, so it must not end it.
-            let again = record::again(&sides[s].records[r]).replace('`', "'");
+            let again = record::repeat_command(&sides[s].records[r]).replace('`', "'");
             out.push_str(&format!("\n`{}`\n", again.replace(char::is_control, " ")));
         }
     }
@@ -127,7 +127,7 @@ mod tests {
         let record = json!({"kiln": "1", "command": "speed", "args": ["speed"], "seed": 3,
             "machine": {"model": "CPU <x>", "kernel": "6.12"},
             "rows": [row("a|b", 16, 50.0), row("a|b", 64, 1234.0), row("c", 16, 9.0)]});
-        let text = text(&[Side::of("s", record).unwrap()]).unwrap();
+        let text = text(&[Side::new("s", record).unwrap()]).unwrap();
         assert_eq!(
             text,
             "CPU \\<x\\>, Linux 6.12, kiln 1\n\n\

@@ -161,7 +161,7 @@ pub(super) fn records(sides: &[Side], left: &[(usize, usize)]) -> Markup {
                 @for (r, one) in side.records.iter().enumerate() {
                     div.record {
                         p {
-                            code { (record::again(one)) }
+                            code { (record::repeat_command(one)) }
                             " "
                             @if left.contains(&(s, r)) {
                                 span.small { "too large for this page: it is in " (side.name) }
@@ -195,7 +195,7 @@ mod tests {
             record["features"] = json!(["peers"]);
             record["date"] = json!("2026-11-22T15:33:07Z");
         }
-        Side::of(name, record).unwrap()
+        Side::new(name, record).unwrap()
     }
 
     #[test]

@@ -105,7 +105,7 @@ fn page(sides: &[Side], kept: &[Side], left: &[(usize, usize)], options: &Option
                             li { a href="#records" { "Records" } }
                         }
                     }
-                    @for group in &shown { (section::of(group, sides, &names)) }
+                    @for group in &shown { (section::draw_section(group, sides, &names)) }
                     (facts::records(sides, left))
                 }
                 footer {

@@ -20,15 +20,15 @@ const MOST_PICTURES: usize = 24;
 const FIRST: usize = 12;
 
 /// The section of a group.
-pub(super) fn of(group: &Group, sides: &[Side], names: &[String]) -> Markup {
+pub(super) fn draw_section(group: &Group, sides: &[Side], names: &[String]) -> Markup {
     let kind = group.kind;
-    let tables = table::of(group, names);
-    let mut pictures = picture::of(group, names);
+    let tables = table::make_tables(group, names);
+    let mut pictures = picture::draw_group(group, names);
     pictures.truncate(MOST_PICTURES * names.len().max(1));
     let commands: Vec<String> = group
         .from
         .iter()
-        .map(|&(s, r)| record::again(&sides[s].records[r]))
+        .map(|&(s, r)| record::repeat_command(&sides[s].records[r]))
         .collect();
     html! {
         section id=(kind.name) {

@@ -14,5 +14,5 @@ mod views;
 
 pub use bands::{Band, Bands};
 pub use canvas::{sheet, Picture};
-pub(crate) use views::of;
-pub use views::of_rows;
+pub(crate) use views::draw_group;
+pub use views::draw_rows;

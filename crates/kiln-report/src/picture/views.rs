@@ -16,7 +16,7 @@ use crate::number::{micros, scaled, short};
 use crate::record::{number, word, Row};
 
 /// A group's pictures. Of several sides those of each, or one with all.
-pub(crate) fn of(group: &Group, names: &[String]) -> Vec<Picture> {
+pub(crate) fn draw_group(group: &Group, names: &[String]) -> Vec<Picture> {
     let (kind, view) = (group.kind, &group.kind.view);
     let mut sides = group.rows.clone();
     for rows in &mut sides {
@@ -45,7 +45,7 @@ pub(crate) fn of(group: &Group, names: &[String]) -> Vec<Picture> {
 }
 
 /// The pictures of rows of this type that were just measured.
-pub fn of_rows(kind: &str, rows: &[impl Serialize]) -> Vec<Picture> {
+pub fn draw_rows(kind: &str, rows: &[impl Serialize]) -> Vec<Picture> {
     let values: Vec<Value> = rows
         .iter()
         .filter_map(|r| serde_json::to_value(r).ok())
@@ -58,7 +58,7 @@ pub fn of_rows(kind: &str, rows: &[impl Serialize]) -> Vec<Picture> {
         rows: vec![values.iter().filter_map(Value::as_object).collect()],
         from: Vec::new(),
     };
-    of(&group, &[String::new()])
+    draw_group(&group, &[String::new()])
 }
 
 fn label(kind: &RowType, terms: &[Term], row: &Row) -> String {
@@ -319,7 +319,7 @@ mod tests {
         let rows: Vec<Value> = policies
             .flat_map(|p| (0..8).map(move |s| row(p, s)))
             .collect();
-        let pictures = of_rows("fpu-esp", &rows);
+        let pictures = draw_rows("fpu-esp", &rows);
         assert_eq!(pictures.len(), 1, "no phases, no courses");
         let file = super::super::sheet(&pictures, "seed 1");
         for part in [
@@ -332,7 +332,7 @@ mod tests {
             assert!(file.contains(part), "{part}: {file}");
         }
         assert!(!file.contains("NaN") && !file.contains("inf"), "{file}");
-        assert!(of_rows("fpu-esp", &rows[..0]).is_empty());
+        assert!(draw_rows("fpu-esp", &rows[..0]).is_empty());
     }
 
     #[test]
@@ -346,7 +346,7 @@ mod tests {
             }
             row
         };
-        let pictures = of_rows("fpu-esp", &[row("a"), row("b")]);
+        let pictures = draw_rows("fpu-esp", &[row("a"), row("b")]);
         assert_eq!(pictures.len(), 2);
         for picture in &pictures {
             let file = super::super::sheet(std::slice::from_ref(picture), "");

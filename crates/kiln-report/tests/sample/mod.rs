@@ -17,7 +17,7 @@ pub(crate) fn side(name: &str, model: &str, slower: f64) -> Side {
         of("ctrlq", ctrlq()),
         of("new command", vec![json!({"what": "ever", "n": 1})]),
     ]);
-    Side::of(name, bundle).unwrap()
+    Side::new(name, bundle).unwrap()
 }
 
 fn record(command: &str, model: &str, rows: Vec<Value>) -> Value {

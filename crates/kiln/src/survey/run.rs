@@ -119,7 +119,7 @@ impl<'a> Survey<'a> {
                 tick,
             },
         )?;
-        Ok(Answer::of(step.item.part, left))
+        Ok(Answer::new(step.item.part, left))
     }
 
     /// What an end means for the survey.

@@ -7,7 +7,7 @@ use clap::Args;
 use kiln_kernel::budget as kernel;
 use kiln_kernel::cipher::Op;
 use kiln_question::{replace, unknown, Error, Exit, Question, RowType, Session};
-use kiln_report::picture::{of_rows, Band, Bands, Picture};
+use kiln_report::picture::{draw_rows, Band, Bands, Picture};
 
 use super::row::{Lengths, Row};
 use super::{header, run, view};
@@ -175,7 +175,7 @@ impl Question for BudgetArgs {
                     .extend(path.map(|path| format!("picture: {}", path.display())));
                 Ok(outcome)
             },
-            view::all,
+            view::format_tables,
         )
     }
 }
@@ -195,6 +195,6 @@ fn pictures(rows: &[Row], lengths: &[Lengths], target_us: f64) -> Vec<Picture> {
         target: Some((target_us, format!("target {target_us} µs"))),
         bands: lengths.iter().map(band).collect(),
     };
-    let each = of_rows("budget", rows);
+    let each = draw_rows("budget", rows);
     all.draw().into_iter().chain(each).collect()
 }

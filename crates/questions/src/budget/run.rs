@@ -59,7 +59,7 @@ pub(super) fn run(
     Model::Direct.set();
     let (way, target) = Way::current();
     let (mut outcome, mut lengths) = (Outcome::default(), Vec::new());
-    let ran = all(
+    let ran = measure_all(
         plan,
         &mut cpu,
         (tsc_hz, core_hz),
@@ -77,7 +77,7 @@ pub(super) fn run(
     Ok((outcome, lengths))
 }
 
-fn all(
+fn measure_all(
     plan: &Plan,
     cpu: &mut Cpu,
     hz: (f64, f64),

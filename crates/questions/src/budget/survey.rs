@@ -8,7 +8,7 @@ pub(crate) static SURVEY: &[Contribution] = &[Contribution {
     topic: &TOPIC,
     parts: &[&BUDGET],
     rows: |answers| {
-        let all = Runs::of(answers, &[&BUDGET]);
+        let all = Runs::new(answers, &[&BUDGET]);
         let rows = [
             headline::held(&all),
             headline::budgets(&all),

@@ -5,7 +5,7 @@ use kiln_question::table::{align, figure, paragraph, plain, text};
 use super::row::Row;
 
 /// A paragraph for each implementation, operation, kind of data and target; a line for each way.
-pub(super) fn all(rows: &[Row]) -> String {
+pub(super) fn format_tables(rows: &[Row]) -> String {
     let mut out = String::from(
         "Microseconds: lengths of sections under interrupts (p50 to max), of sections of\n\
          pure arithmetic (null, p99.9), the wait of a softirq (irq, p95) and of a woken\n\

@@ -178,7 +178,7 @@ fn record(path: &Path) -> Result<Side, Error> {
     let name = path.display().to_string();
     let found = kiln_report::Side::read(path).map_err(|e| Error::input(e.to_string()))?;
     match &found[..] {
-        [one] => Side::of_records(&name, &one.records),
+        [one] => Side::from_records(&name, &one.records),
         several => Err(Error::input(format!(
             "'{name}' holds {} sides: compare wants one: name their records",
             several.len()
@@ -217,7 +217,7 @@ fn one_tree(
         session,
         &["--peers".into(), "auto".into()],
     )?;
-    let mut side = Side::of_speed(&name(dir, &hosted), &measured.rows);
+    let mut side = Side::from_speed(&name(dir, &hosted), &measured.rows);
     // The record beside it may be from another machine.
     let facts = read_facts();
     let record = session.record::<SpeedArgs, speed::Row>(&facts, &[], &[]);
@@ -267,7 +267,7 @@ fn two_trees(args: &CompareArgs, session: &Session) -> Result<(Side, Side, Vec<S
                             .cloned(),
                     );
                 }
-                Ok(Side::of_speed(&name(dir, hosted), &measured.rows))
+                Ok(Side::from_speed(&name(dir, hosted), &measured.rows))
             }
             Err(Stop::Fault(e)) => Err(e),
             Err(Stop::Exit(why)) => {

@@ -377,7 +377,7 @@ fn ratios(row: &Row) -> Option<(Ratio, Option<Ratio>)> {
 /// The ratio of costs, B over A, with its interval: from turns taken side by side, else from both intervals. These
 /// say where a rerun's figure falls, so that their extremes enclose the ratio of two reruns.
 fn between(a: &Figure, b: &Figure) -> Option<Ratio> {
-    if let Some(ratio) = of_turns(a, b) {
+    if let Some(ratio) = compare_turns(a, b) {
         return Some(ratio);
     }
     let ((a_low, a_high), (b_low, b_high)) = a.interval.zip(b.interval)?;
@@ -394,7 +394,7 @@ fn between(a: &Figure, b: &Figure) -> Option<Ratio> {
     })
 }
 
-fn of_turns(a: &Figure, b: &Figure) -> Option<Ratio> {
+fn compare_turns(a: &Figure, b: &Figure) -> Option<Ratio> {
     match a.less {
         true => ratio_of_rounds(&b.turns, &a.turns),
         false => ratio_of_rounds(&a.turns, &b.turns),

@@ -43,7 +43,7 @@ pub(super) struct Side {
 
 impl Side {
     /// The rows of records, all of one side.
-    pub(super) fn of_records(name: &str, records: &[Value]) -> Result<Side, Error> {
+    pub(super) fn from_records(name: &str, records: &[Value]) -> Result<Side, Error> {
         let mut side = Side::from_rows(name, &typed_rows(records));
         if side.figures.is_empty() {
             let mut fields: Vec<&str> = Vec::new();
@@ -64,7 +64,7 @@ impl Side {
     }
 
     /// The rows of a run of `speed`.
-    pub(super) fn of_speed(name: &str, rows: &[speed::Row]) -> Side {
+    pub(super) fn from_speed(name: &str, rows: &[speed::Row]) -> Side {
         let values: Vec<Value> = rows
             .iter()
             .map(|row| serde_json::to_value(row).expect("a row has string keys only"))
@@ -349,7 +349,7 @@ mod tests {
                             "args": ["ipsec", "--load", "esp", "--seed", "7", "--out=x", "--json", "--slice-us", "200"],
                             "machine": {"model": "M", "family": 1, "model_number": 2, "cores": 2, "kernel": "6.1"},
                             "rows": [{"policy": "legacy", "task_mb_per_s": 1.0}]});
-        let side = Side::of_records("r", &[record]).unwrap();
+        let side = Side::from_records("r", &[record]).unwrap();
         let said: Vec<(&str, String)> = side
             .conditions
             .iter()
@@ -372,13 +372,13 @@ mod tests {
     #[test]
     fn records_without_figures_are_refused_in_one_line() {
         let record = |of: &str, row: Value| json!({"command": "x", "type": of, "rows": [row]});
-        let e = Side::of_records("r", &[record("x", json!({"a": 1}))]).unwrap_err();
+        let e = Side::from_records("r", &[record("x", json!({"a": 1}))]).unwrap_err();
         assert!(e.to_string().contains("cycles_per_op or"), "{e}");
         assert_eq!(e.exit_code(), 2);
         let both = [
             record("speed", json!({"alg": "a", "cycles_per_op": 1.0})),
             record("ctrlq", json!({"mode": "poll", "pairs_per_s": 1.0})),
         ];
-        assert_eq!(Side::of_records("r", &both).unwrap().figures.len(), 2);
+        assert_eq!(Side::from_records("r", &both).unwrap().figures.len(), 2);
     }
 }

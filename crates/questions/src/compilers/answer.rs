@@ -39,14 +39,14 @@ pub(super) fn expected(
         if alg == "ccm(aes)" {
             iv[0] = 3;
         }
-        for byte in one(judge, &key, &iv, text)? {
+        for byte in encrypt(judge, &key, &iv, text)? {
             digest = (digest ^ u64::from(byte)).wrapping_mul(0x100_0000_01b3);
         }
     }
     Ok(Some(digest))
 }
 
-fn one(judge: Impl, key: &[u8], iv: &[u8], text: Vec<u8>) -> Result<Vec<u8>, Error> {
+fn encrypt(judge: Impl, key: &[u8], iv: &[u8], text: Vec<u8>) -> Result<Vec<u8>, Error> {
     let aead = judge.kind() == kiln_kernel::cipher::Kind::Aead;
     let plan = crypt::Plan {
         alg: Algorithm::named(judge.alg())

@@ -10,7 +10,7 @@ use kiln_question::{
     Question, RowType, Session, TreeBuildArgs,
 };
 use kiln_report::export::Format;
-use kiln_report::picture::of_rows;
+use kiln_report::picture::draw_rows;
 use kiln_report::Side;
 
 use super::baseline::Baseline;
@@ -220,10 +220,10 @@ fn measure(args: &CompilersArgs, session: &Session) -> Result<Exit, Error> {
 
 fn emit(session: &Session, outcome: &Outcome<Row>) -> Result<(), Error> {
     let facts = read_facts();
-    session.draw("compilers.svg", &of_rows("compilers", &outcome.rows), "")?;
+    session.draw("compilers.svg", &draw_rows("compilers", &outcome.rows), "")?;
     if let Some(dir) = &session.global.out {
         let record = session.record::<CompilersArgs, _>(&facts, &outcome.rows, &outcome.notes);
-        let side = Side::of("compilers", record.to_value());
+        let side = Side::new("compilers", record.to_value());
         let csv = side.and_then(|side| Format::Csv.text(&[side]));
         let csv = csv.map_err(|e| Error::input(e.to_string()))?;
         replace::write(&dir.join("compilers.csv"), csv.as_bytes())?;
@@ -232,7 +232,7 @@ fn emit(session: &Session, outcome: &Outcome<Row>) -> Result<(), Error> {
         format!(
             "{}\n\n{}{}",
             table::machine(&facts),
-            view::all(&outcome.rows),
+            view::format_tables(&outcome.rows),
             table::notes(&outcome.notes, session.seed)
         )
     })
@@ -268,7 +268,7 @@ fn plan<'a>(
         variants.push(Variant::parse(name)?);
     }
     for flags in &args.cflags {
-        variants.push(Variant::of_flags(flags));
+        variants.push(Variant::parse_flags(flags));
     }
     let mut subjects: Vec<Arc<Subject>> = Vec::new();
     for name in &args.subject {

@@ -99,7 +99,11 @@ pub(super) struct Ratios {
 
 impl Ratios {
     /// From rounds timed side by side, `comparisons` of them judged together.
-    pub(super) fn of_series(own: &Series, baseline: &Series, comparisons: usize) -> Option<Ratios> {
+    pub(super) fn from_series(
+        own: &Series,
+        baseline: &Series,
+        comparisons: usize,
+    ) -> Option<Ratios> {
         Some(Ratios {
             cycles: ratio_among(own, baseline, comparisons)?,
             time: ratio_among(&own.in_ns(), &baseline.in_ns(), comparisons),
@@ -108,7 +112,7 @@ impl Ratios {
 
     /// From two rows: their intervals say where a rerun's figure falls, so that the extremes enclose the ratio of two
     /// reruns.
-    pub(super) fn of_rows(row: &Row, old: &Row) -> Option<Ratios> {
+    pub(super) fn from_rows(row: &Row, old: &Row) -> Option<Ratios> {
         let cycles = |r: &Row| Some((r.cycles_per_byte?, r.ci_low?, r.ci_high?));
         let time = |r: &Row| Some((r.ns_per_byte?, r.ns_low?, r.ns_high?));
         Some(Ratios {
@@ -197,7 +201,7 @@ mod tests {
         let old = row("a", "default", Some(10.0));
         let judged = |figure| {
             let mut new = row("b", "default", Some(figure));
-            let r = Ratios::of_rows(&new, &old);
+            let r = Ratios::from_rows(&new, &old);
             judge(&mut new, "a", r, true);
             new
         };
@@ -216,7 +220,7 @@ mod tests {
         let old = row("a", "default", Some(10.0));
         let judged = |new: Row, old: &Row| {
             let mut new = new;
-            let r = Ratios::of_rows(&new, old);
+            let r = Ratios::from_rows(&new, old);
             judge(&mut new, "a", r, true);
             let found = regressions(&[new.clone()], 5.0, &|_| true);
             (new.verdict.unwrap(), found)

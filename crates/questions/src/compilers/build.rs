@@ -108,7 +108,7 @@ impl<'a> Builder<'a> {
 
     /// Builds them all, in any order; what came of each, in theirs. Those that were not tried when `stop` was set are
     /// refused.
-    pub(super) fn all(
+    pub(super) fn build_all(
         &self,
         cells: &[Cell],
         stop: &AtomicBool,

@@ -82,7 +82,7 @@ impl Cell {
         let last = words.len() - 1;
         let variant = words[last];
         let variant = match variant.starts_with('-') {
-            true => Variant::of_flags(variant),
+            true => Variant::parse_flags(variant),
             false => Variant::parse(variant)?,
         };
         Ok(Cell {
@@ -102,7 +102,7 @@ impl Cell {
 impl Seen {
     /// As a row of the matrix.
     pub(super) fn row(&self, len: usize) -> Row {
-        let mut row = Row::of(&self.cell, len, &self.built.facts);
+        let mut row = Row::new(&self.cell, len, &self.built.facts);
         row.cycles_per_byte = Some(self.cycles_per_byte);
         row
     }
@@ -119,7 +119,8 @@ struct Lens<'a> {
 
 impl Lens<'_> {
     fn see(&self, cells: Vec<Cell>) -> Result<Vec<Seen>, Error> {
-        let built: Vec<Result<Built, Refused>> = self.builder.all(&cells, self.stop, &|_, _| ());
+        let built: Vec<Result<Built, Refused>> =
+            self.builder.build_all(&cells, self.stop, &|_, _| ());
         let places: Vec<(usize, &Built)> = built
             .iter()
             .enumerate()

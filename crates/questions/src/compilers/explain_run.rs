@@ -68,7 +68,7 @@ pub(super) fn run<Q: Question>(
     session.emit::<Q, _>(&read_facts(), &rows, &[], || {
         format!(
             "{}\n{}",
-            explain_view::all(&found),
+            explain_view::format_tables(&found),
             table::notes(&[], session.seed)
         )
     })?;

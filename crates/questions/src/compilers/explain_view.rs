@@ -10,7 +10,7 @@ use super::explain::{Explained, Seen};
 const LINES: usize = 24;
 
 /// The figures of all, the flag, and the two hot stretches.
-pub(super) fn all(found: &Explained) -> String {
+pub(super) fn format_tables(found: &Explained) -> String {
     let mut table = plain();
     table.set_header([
         "cell", "cyc/B", "code", "stack", "hot", "insns", "tables", "spills", "reloads", "calls",

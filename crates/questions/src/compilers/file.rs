@@ -52,7 +52,7 @@ pub(super) fn subject(text: &str, include: &[PathBuf]) -> Result<Subject, Error>
             ))
         })?,
     };
-    let convention = of(&convention, &function, file)?;
+    let convention = find_convention(&convention, &function, file)?;
     let aes = convention.name == "openssl";
     Ok(Subject {
         name: Path::new(file)
@@ -84,7 +84,7 @@ pub(super) fn subject(text: &str, include: &[PathBuf]) -> Result<Subject, Error>
 }
 
 /// A convention with the names of its functions.
-pub(super) fn of(name: &str, function: &str, file: &str) -> Result<Convention, Error> {
+pub(super) fn find_convention(name: &str, function: &str, file: &str) -> Result<Convention, Error> {
     let is_name =
         |n: &str| !n.is_empty() && n.chars().all(|c| c.is_ascii_alphanumeric() || c == '_');
     let (function, setkey) = match function.split_once('+') {

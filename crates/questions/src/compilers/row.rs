@@ -148,7 +148,7 @@ pub(super) struct Row {
 
 impl Row {
     /// Of a cell, without figures.
-    pub(super) fn of(cell: &Cell, len: usize, facts: &Facts) -> Row {
+    pub(super) fn new(cell: &Cell, len: usize, facts: &Facts) -> Row {
         Row {
             cc: cell.cc.name.clone(),
             cc_version: cell.cc.version.clone(),

@@ -114,7 +114,7 @@ impl Plan<'_> {
         let Some(Baseline::Compiler(cc)) = &self.baseline else {
             return vec![None; cells.len()];
         };
-        let sites: Vec<Site> = cells.iter().map(Site::of).collect();
+        let sites: Vec<Site> = cells.iter().map(Site::new).collect();
         let own = self.tests_baseline();
         (0..cells.len())
             .map(|i| partner(&sites, i, cc.identity(), own))
@@ -151,7 +151,7 @@ struct Site<'a> {
 }
 
 impl<'a> Site<'a> {
-    fn of(cell: &'a Cell) -> Site<'a> {
+    fn new(cell: &'a Cell) -> Site<'a> {
         Site {
             cc: cell.cc.identity(),
             subject: &cell.subject.name,
@@ -188,7 +188,7 @@ pub(super) fn run(plan: &Plan) -> Result<(Outcome<Row>, bool), Error> {
     let kernel = Kernel::open(&store)?;
     let cells = plan.cells();
     let total = cells.len().max(1) as f64;
-    let built = builder.all(&cells, plan.stop, &|n, what| {
+    let built = builder.build_all(&cells, plan.stop, &|n, what| {
         (plan.progress)(0.3 * n as f64 / total, what);
     });
     let fixed = reference(&builder, &kernel);
@@ -252,7 +252,7 @@ pub(super) fn run(plan: &Plan) -> Result<(Outcome<Row>, bool), Error> {
     mark(&mut rows);
     let (mut outcome, untried) = judge(plan, &partners, &of_cell, rows, comparisons);
     match (&fixed, &of_reference) {
-        (Ok((cell, b)), Some(timed)) => outcome.rows.extend(of_assembly(plan, cell, b, timed)),
+        (Ok((cell, b)), Some(timed)) => outcome.rows.extend(row_of_assembly(plan, cell, b, timed)),
         (Err(why), _) => outcome.notes.push(format!("no reference: {}", why.reason)),
         _ => {}
     }
@@ -323,7 +323,7 @@ fn answers(
 fn row(plan: &Plan, cell: &Cell, built: &Result<Built, Refused>, timed: Option<&Timed>) -> Row {
     let facts = built.as_ref().ok().map(|b| b.facts.clone());
     let facts = facts.unwrap_or_default();
-    let mut row = Row::of(cell, plan.len, &facts);
+    let mut row = Row::new(cell, plan.len, &facts);
     row.build_ms = row.build_ms.filter(|_| built.is_ok());
     match (built, timed) {
         (Err(refused), _) => {
@@ -362,7 +362,7 @@ fn figures(row: &mut Row, timed: &Timed, len: usize) {
 }
 
 /// The row of the assembly: always there, whatever was asked for.
-fn of_assembly(plan: &Plan, cell: &Cell, built: &Built, timed: &Timed) -> Option<Row> {
+fn row_of_assembly(plan: &Plan, cell: &Cell, built: &Built, timed: &Timed) -> Option<Row> {
     let plain = plan.len.div_ceil(16) * 16;
     let mut row = row(plan, cell, &Ok(built.clone()), None);
     row.status = Status::Ok;
@@ -401,7 +401,7 @@ fn judge_by_partners(
         }
         let pair = timed.get(&i).zip(timed.get(&partner));
         let pair = pair.filter(|(a, b)| a.fault.is_none() && b.fault.is_none());
-        let ratios = pair.and_then(|(a, b)| Ratios::of_series(&a.series, &b.series, comparisons));
+        let ratios = pair.and_then(|(a, b)| Ratios::from_series(&a.series, &b.series, comparisons));
         had[i] = rows[partner].status == Status::Ok;
         let name = match own {
             true => format!("{by} {DEFAULT}"),
@@ -432,7 +432,7 @@ fn judge(
                     continue;
                 };
                 had[i] = old.status == Status::Ok;
-                let ratios = Ratios::of_rows(row, old);
+                let ratios = Ratios::from_rows(row, old);
                 baseline::judge(row, name, ratios, true);
             }
         }

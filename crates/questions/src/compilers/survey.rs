@@ -8,7 +8,7 @@ pub(crate) static SURVEY: &[Contribution] = &[Contribution {
     topic: &TOPIC,
     parts: &[&COMPILERS],
     rows: |answers| {
-        let all = Runs::of(answers, &[&COMPILERS]);
+        let all = Runs::new(answers, &[&COMPILERS]);
         let rows = [headline::cells(&all), headline::compilers(&all)];
         rows.into_iter().flatten().collect()
     },

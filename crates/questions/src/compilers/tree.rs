@@ -46,9 +46,9 @@ impl Tree {
         let mut words = text.splitn(3, ':').skip(1);
         let known = KNOWN.iter().find(|(file, _, _)| *file == path);
         let convention: Convention = match (words.next(), words.next(), known) {
-            (Some(function), Some(convention), _) => file::of(convention, function, path)?,
+            (Some(function), Some(convention), _) => file::find_convention(convention, function, path)?,
             (None, _, Some((_, function, setkey))) => {
-                file::of("block", &format!("{function}+{setkey}"), path)?
+                file::find_convention("block", &format!("{function}+{setkey}"), path)?
             }
             _ => {
                 return Err(Error::input(format!(

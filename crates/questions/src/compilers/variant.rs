@@ -92,7 +92,7 @@ impl Variant {
     }
 
     /// Of flags of the user's, parted by blanks.
-    pub(super) fn of_flags(flags: &str) -> Variant {
+    pub(super) fn parse_flags(flags: &str) -> Variant {
         Variant {
             name: flags.trim().to_string(),
             parts: vec![Part::Flags(

@@ -10,7 +10,7 @@ use super::row::Row;
 const MOST: usize = 30;
 
 /// A table for each subject and width, and then what differs from the baseline.
-pub(super) fn all(rows: &[Row]) -> String {
+pub(super) fn format_tables(rows: &[Row]) -> String {
     let mut out = String::new();
     let mut seen: Vec<(&str, Abi)> = Vec::new();
     for row in rows.iter().filter(|r| r.cc != "-") {
@@ -143,7 +143,7 @@ mod tests {
             row("clang-14", "ubsan", None, Status::Absent),
             row("-", "-", Some(10.7), Status::Ok),
         ];
-        let text = all(&rows);
+        let text = format_tables(&rows);
         let want = "\
 aes-generic (cbc(aes), 256 bit), cycles a byte
                       default   ubsan

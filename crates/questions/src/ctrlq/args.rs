@@ -99,7 +99,7 @@ impl Question for CtrlqArgs {
         let plan = self.plan(session)?;
         session.answer::<Self, _>(
             |_, progress| run::run(&plan, &session.stop, progress),
-            view::all,
+            view::format_tables,
         )
     }
 }

@@ -162,10 +162,10 @@ mod tests {
                 output: record.to_string().into_bytes(),
                 said: None,
             };
-            Answer::of(&CTRLQ, left)
+            Answer::new(&CTRLQ, left)
         };
         let answers: Vec<Answer> = (0..processes).map(answer).collect();
-        let rows = waiting(&Runs::of(&answers, &[&CTRLQ]));
+        let rows = waiting(&Runs::new(&answers, &[&CTRLQ]));
         rows.into_iter().flatten().collect()
     }
 

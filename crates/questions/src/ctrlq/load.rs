@@ -79,7 +79,7 @@ pub(super) fn threads(
 ) -> Result<Tally, Error> {
     thread::scope(|scope| {
         let handles: Vec<_> = (0..workers)
-            .map(|_| scope.spawn(|| one(control, request, clock)))
+            .map(|_| scope.spawn(|| time_request(control, request, clock)))
             .collect();
         meanwhile();
         let mut all = Tally::default();
@@ -94,7 +94,7 @@ pub(super) fn threads(
     })
 }
 
-fn one(control: &Control, request: &Request, clock: &Clock) -> Result<Tally, Error> {
+fn time_request(control: &Control, request: &Request, clock: &Clock) -> Result<Tally, Error> {
     let mut tally = Tally::default();
     while !clock.is_over() {
         let (start, began) = (Instant::now(), clock.counts());

@@ -16,7 +16,7 @@ pub(super) struct Octaves {
 }
 
 impl Octaves {
-    pub(super) fn of(prefix: &'static str, h: &Histogram) -> Octaves {
+    pub(super) fn new(prefix: &'static str, h: &Histogram) -> Octaves {
         let bounds: Vec<u64> = (0..BOUNDS).map(|i| 1000 << i).collect();
         let mut counts = h.counted_to(&bounds);
         let more = counts.pop().unwrap_or(0);
@@ -223,7 +223,7 @@ mod tests {
         for ns in [1, 900, 1_500, 3_000, 16_000_000, 99_000_000] {
             h.add(ns);
         }
-        let octaves = Octaves::of("hist_us", &h);
+        let octaves = Octaves::new("hist_us", &h);
         assert_eq!(octaves.counts.iter().sum::<u64>() + octaves.more, 6);
         let json = serde_json::to_value(&octaves).unwrap();
         for (name, n) in [

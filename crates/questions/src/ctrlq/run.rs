@@ -339,8 +339,8 @@ impl Cell {
             ops_ratio_to_wait_low: None,
             ops_ratio_to_wait_high: None,
             cpu_ratio_to_wait: None,
-            closes: Octaves::of("hist_us", &tally.closes),
-            holds: Octaves::of("hold_hist_us", &holds),
+            closes: Octaves::new("hist_us", &tally.closes),
+            holds: Octaves::new("hold_hist_us", &holds),
             closes_bcc: tally.closes.microseconds(paper::CLOSES.len()),
             holds_bcc: holds.microseconds(paper::CLOSES.len()),
         }

@@ -8,7 +8,7 @@ pub(crate) static SURVEY: &[Contribution] = &[Contribution {
     topic: &TOPIC,
     parts: &[&CTRLQ],
     rows: |answers| {
-        let rows = headline::waiting(&Runs::of(answers, &[&CTRLQ]));
+        let rows = headline::waiting(&Runs::new(answers, &[&CTRLQ]));
         rows.into_iter().flatten().collect()
     },
     failed: |_| false,

@@ -11,7 +11,7 @@ use super::row::Row;
 const STARS: usize = 16;
 
 /// A paragraph for each device and kind of session, then histograms.
-pub(super) fn all(rows: &[Row]) -> String {
+pub(super) fn format_tables(rows: &[Row]) -> String {
     let mut out = String::from(
         "Sessions created and closed, in pairs per second: median of the rounds and its\n\
          95 % interval; us/pair: CPU time of both processes; p50 to p99.99: latency of a\n\

@@ -56,7 +56,7 @@ impl<R: Serialize + DeserializeOwned + JsonSchema> Ask<R> {
         let plan = plan.checked()?;
         session.settle();
         let facts = read_facts();
-        self.run_on::<Q>(&plan, &mut Bench::own(&plan)?, &facts, session)
+        self.run_on::<Q>(&plan, &mut Bench::boot_own(&plan)?, &facts, session)
     }
 
     /// Asks on this CPU, with a progress bar, and sends the answer out.

@@ -29,7 +29,7 @@ pub(crate) enum Bench {
 
 impl Bench {
     /// Boots a CPU of Kiln's own.
-    pub(crate) fn own(plan: &Plan) -> Result<Bench, Error> {
+    pub(crate) fn boot_own(plan: &Plan) -> Result<Bench, Error> {
         Cpu::boot(&plan.config()).map(Bench::Own).map_err(|e| {
             Error::lacks(format!(
                 "cannot make an emulated CPU: {e}: free some memory, and allow arch_prctl"

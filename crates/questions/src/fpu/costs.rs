@@ -32,7 +32,7 @@ fn plan(seed: u64) -> Plan {
 }
 
 /// One for each of `policies`.
-pub(super) fn of_policies(
+pub(super) fn measure_policies(
     cpu: &mut Cpu,
     policies: &[Policy],
     seed: u64,
@@ -71,7 +71,7 @@ pub(super) fn of_policies(
 }
 
 /// Cycles with the section clock over those without, a section a message.
-pub(super) fn of_clock(imp: Impl, len: usize, seed: u64, stop: &AtomicBool) -> Option<Ratio> {
+pub(super) fn measure_clock(imp: Impl, len: usize, seed: u64, stop: &AtomicBool) -> Option<Ratio> {
     const COUNT: usize = 16;
     let mut rng = SplitMix64(seed);
     let mut bytes = vec![0; 64 + len * COUNT];

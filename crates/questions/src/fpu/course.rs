@@ -25,7 +25,7 @@ pub(crate) struct Course {
 
 impl Course {
     /// Of a timeline, whose phases end then.
-    pub(crate) fn of(timeline: &Timeline, phases: [f64; 3]) -> Course {
+    pub(crate) fn new(timeline: &Timeline, phases: [f64; 3]) -> Course {
         let ms = phases[2] / STEPS as f64;
         let steps = |points: Vec<(f64, f64)>| -> Vec<f64> {
             let mut last = 0.0;
@@ -143,7 +143,7 @@ mod tests {
                 .collect(),
             ..Outcome::default()
         });
-        let course = Course::of(&line, [50.0, 100.0, 190.0]);
+        let course = Course::new(&line, [50.0, 100.0, 190.0]);
         assert_eq!(course.mb_per_s.len(), STEPS);
         assert!(
             course.mb_per_s.iter().all(|mb| (mb - 2.0).abs() < 0.01),

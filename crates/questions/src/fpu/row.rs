@@ -297,7 +297,7 @@ impl Row {
         };
         let spread = |h: &Option<Histogram<u64>>| {
             let h = h.as_ref().filter(|h| h.total() > 0)?;
-            Some(Spread::of(h, ticks_per_us))
+            Some(Spread::new(h, ticks_per_us))
         };
         let (s, c) = (&tally.stats, &tally.counts);
         // Patterns have no bytes.

@@ -59,9 +59,9 @@ fn table(
     let mut outcome = Outcome::default();
     outcome.notes.extend(plan.inject.notes(plan.irq_rate));
     progress(0.0, "empty sections");
-    let costs = costs::of_policies(bench.cpu(), &plan.policies, plan.seed, stop);
+    let costs = costs::measure_policies(bench.cpu(), &plan.policies, plan.seed, stop);
     bench.put_back();
-    if let Some(clock) = costs::of_clock(imp, 4096, plan.seed, stop) {
+    if let Some(clock) = costs::measure_clock(imp, 4096, plan.seed, stop) {
         outcome.notes.push(clock_note(imp, &clock));
     }
     for (i, &work) in plan.loads.iter().enumerate() {
@@ -138,7 +138,7 @@ enum Sort {
 }
 
 impl Sort {
-    fn of(plan: &Plan, entry: Entry) -> Sort {
+    fn new(plan: &Plan, entry: Entry) -> Sort {
         match (plan.tree_of(entry.policy), entry.fallback) {
             (Some(_), _) => Sort::Tree,
             (None, Fallback::Cryptd) => Sort::Asking,
@@ -200,7 +200,7 @@ impl Rounds<'_> {
 
     /// A slice of a policy, with the work that goes with it.
     fn slice(&mut self, tally: &mut Tally, entry: Entry, control: bool) {
-        let whose = Sort::of(self.plan, entry);
+        let whose = Sort::new(self.plan, entry);
         if whose != self.whose {
             // Under the policy that was in force: what is under way is still answered. What is
             // put back first is what was taken last.

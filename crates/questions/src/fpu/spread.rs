@@ -21,7 +21,7 @@ pub(crate) struct Spread {
 
 impl Spread {
     /// Of a histogram, whose ticks are so many a microsecond.
-    pub(crate) fn of(h: &Histogram<u64>, ticks_per_us: f64) -> Spread {
+    pub(crate) fn new(h: &Histogram<u64>, ticks_per_us: f64) -> Spread {
         let mut spread = Spread {
             counts: [0; BOUNDS],
             more: 0,

@@ -46,7 +46,7 @@ pub(super) fn prove(
     let mut proof = match plan.inject {
         Inject::Step(Steps::At(k)) => replay(plan, bench, Step::At(k))?,
         Inject::Step(Steps::Pair(k1, k2)) => replay(plan, bench, Step::Pair(k1, k2))?,
-        _ => all(plan, bench, stop, progress)?,
+        _ => prove_all(plan, bench, stop, progress)?,
     };
     bench.put_back();
     proof.interrupted = stop.load(Ordering::Relaxed);
@@ -147,7 +147,7 @@ fn probes(plan: &Plan, bench: &mut Bench, hardirq_fpu: bool) -> Result<Vec<Probe
     Ok(probes)
 }
 
-fn all(
+fn prove_all(
     plan: &Plan,
     bench: &mut Bench,
     stop: &AtomicBool,

@@ -9,11 +9,11 @@ pub(crate) static SURVEY: &[Contribution] = &[
         topic: &SOFTIRQ_SIMD,
         parts: &[&WAYS, &TREE_WAYS],
         rows: |answers| {
-            let ways = Runs::of(answers, &[&WAYS]);
+            let ways = Runs::new(answers, &[&WAYS]);
             let rows = [
                 headline::direct_to_helper(&ways),
                 headline::other_sections(&ways),
-                headline::detour_of_tree(&Runs::of(answers, &[&TREE_WAYS])),
+                headline::detour_of_tree(&Runs::new(answers, &[&TREE_WAYS])),
             ];
             rows.into_iter().flatten().collect()
         },
@@ -32,7 +32,7 @@ pub(crate) static SURVEY: &[Contribution] = &[
 ];
 
 fn interrupted(answers: &[Answer]) -> Runs<'_> {
-    Runs::of(answers, &[&POLICIES, &BREAKPOINTS])
+    Runs::new(answers, &[&POLICIES, &BREAKPOINTS])
 }
 
 /// The methods to reach a cipher.

@@ -3,7 +3,7 @@
 use clap::{Args, ValueEnum};
 use kiln_question::{parse_seconds, Error, Exit, Outcome, Question, RowType, Session};
 use kiln_record::Facts;
-use kiln_report::picture::of_rows;
+use kiln_report::picture::draw_rows;
 
 use super::plan::{Settings, IRQ_RATE};
 use super::row::EspRow;
@@ -142,7 +142,7 @@ impl Question for IpsecArgs {
         let (plan, settings) = self.plan(session)?;
         session.settle().answer::<Self, _>(
             |facts, progress| {
-                let mut bench = Bench::own(&plan)?;
+                let mut bench = Bench::boot_own(&plan)?;
                 let found = run(&plan, &settings, &mut bench, &session.stop, progress)?;
                 let mut outcome = Outcome {
                     rows: found.rows.into_iter().map(EspRow).collect(),
@@ -175,7 +175,7 @@ fn draw(outcome: &mut Outcome<EspRow>, facts: &Facts, session: &Session) -> Resu
         let rows = outcome.rows.iter().filter(|r| r.0.load == *load);
         let rows: Vec<&EspRow> = rows.collect();
         let file = format!("ipsec-{kind}{number}.svg");
-        if let Some(path) = session.draw(&file, &of_rows("fpu-esp", &rows), &note)? {
+        if let Some(path) = session.draw(&file, &draw_rows("fpu-esp", &rows), &note)? {
             let line = format!("{load}: picture in {}", path.display());
             outcome.notes.push(line);
         }

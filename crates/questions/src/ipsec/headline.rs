@@ -39,7 +39,7 @@ enum Knee {
 
 impl Knee {
     /// A rate that some processes reached and others did not is cut to what all have shown.
-    fn of(runs: &Runs, policy: &str) -> Option<Knee> {
+    fn read(runs: &Runs, policy: &str) -> Option<Knee> {
         let field = |name: &'static str| {
             runs.estimate(|rows| knee(rows, policy).and_then(|r| number(r, name)))
         };
@@ -106,7 +106,7 @@ impl Knee {
 }
 
 pub(super) fn knees(runs: &Runs) -> Option<Row> {
-    let (legacy, direct) = (Knee::of(runs, "legacy")?, Knee::of(runs, "bh-off")?);
+    let (legacy, direct) = (Knee::read(runs, "legacy")?, Knee::read(runs, "bh-off")?);
     let rows = runs.first();
     let (first, second) = (knee(rows, "legacy"), knee(rows, "bh-off"));
     let conditions = first?;

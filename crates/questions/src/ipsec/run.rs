@@ -58,7 +58,7 @@ pub(super) fn run(
         }
         let mut tell = |done: f64| progress((i as f64 + done) * part, &load.name);
         let phases = settings.rates.len() == 2 || load.source != Source::Imix;
-        let run = if phases { one } else { sweep::run };
+        let run = if phases { measure_load } else { sweep::run };
         run(plan, settings, load, bench, stop, &mut tell, &mut outcome)?;
     }
     bench.put_back();
@@ -100,7 +100,7 @@ fn traffic_of(
 }
 
 #[allow(clippy::too_many_arguments)]
-fn one(
+fn measure_load(
     plan: &Plan,
     settings: &Settings,
     load: &EspLoad,
@@ -151,7 +151,7 @@ fn one(
     let phases = traffic.phase_end.map(|ns| ns as f64 / 1e6);
     let real = outcome.rows[before..].iter_mut().filter(|r| !r.control);
     for (row, line) in real.zip(&lines) {
-        row.course = Some(Course::of(line, phases));
+        row.course = Some(Course::new(line, phases));
     }
     Ok(())
 }

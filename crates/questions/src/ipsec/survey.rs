@@ -9,7 +9,7 @@ pub(crate) static SURVEY: &[Contribution] = &[Contribution {
     topic: &NESTED_FPU,
     parts: &[&ESP],
     rows: |answers| {
-        let row = headline::knees(&Runs::of(answers, &[&ESP]));
+        let row = headline::knees(&Runs::new(answers, &[&ESP]));
         row.into_iter().collect()
     },
     failed: |_| false,

@@ -184,7 +184,7 @@ fn probes() -> Vec<Probe> {
     ];
     let (run, what, lacks) = match state::SaveArea::new() {
         Some(mut area) => {
-            let what = area.what();
+            let what = area.describe();
             let run: Box<dyn FnMut(u64)> = Box::new(move |n| area.save_restore(n));
             (run, what, None)
         }

@@ -43,7 +43,7 @@ impl SaveArea {
     }
 
     /// In words, what one operation is.
-    pub(super) fn what(&self) -> &'static str {
+    pub(super) fn describe(&self) -> &'static str {
         match (self.compacts, self.mask & AVX512 == AVX512) {
             (true, true) => "XSAVEC and XRSTOR, AVX-512 state dirty",
             (true, false) => "XSAVEC and XRSTOR, vector state dirty",

@@ -76,7 +76,7 @@ impl Question for FidelityArgs {
         }
         let (rows, notes) = (&outcome.rows, &outcome.notes);
         session.emit::<FidelityArgs, _>(&facts, rows, notes, || {
-            fidelity_view::all(rows) + &table::notes(notes, session.seed)
+            fidelity_view::format_tables(rows) + &table::notes(notes, session.seed)
         })?;
         let differs = rows.iter().any(|r| r.agree == Some(false));
         Ok(Exit::from_run(differs, false))

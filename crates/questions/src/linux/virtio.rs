@@ -99,7 +99,7 @@ impl Question for VirtioArgs {
         notes.extend(outcome.notes);
         let rows = &outcome.rows;
         session.emit::<VirtioArgs, _>(&read_facts(), rows, &notes, || {
-            virtio_view::all(rows) + &table::notes(&notes, session.seed)
+            virtio_view::format_tables(rows) + &table::notes(&notes, session.seed)
         })?;
         Ok(Exit::from_run(!outcome.findings.is_empty(), false))
     }

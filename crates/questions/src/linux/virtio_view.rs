@@ -4,7 +4,7 @@ use kiln_linux::virtio::Row;
 use kiln_question::table::{align, figure, paragraph, plain, text};
 
 /// Self-tests, then traffic.
-pub(super) fn all(rows: &[Row]) -> String {
+pub(super) fn format_tables(rows: &[Row]) -> String {
     let Some(first) = rows.first() else {
         return String::new();
     };

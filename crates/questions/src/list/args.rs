@@ -38,7 +38,7 @@ impl Question for ListArgs {
                     ..Outcome::default()
                 })
             },
-            view::all,
+            view::format_tables,
         )
     }
 }

@@ -5,7 +5,7 @@ use kiln_question::table::{align, figure, paragraph, plain, text};
 use super::row::Row;
 
 /// Everything, a paragraph for each kind.
-pub(super) fn all(rows: &[Row]) -> String {
+pub(super) fn format_tables(rows: &[Row]) -> String {
     let of = |kind: &'static str| rows.iter().filter(move |r| r.kind == kind);
     let mut out = String::new();
     out.push_str(&format!("Tiers\n{}\n", named(of("tier"))));

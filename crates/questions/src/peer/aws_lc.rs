@@ -10,7 +10,7 @@ use std::ptr::{null, null_mut};
 
 use aws_lc_sys as lc;
 
-use super::each::each;
+use super::each::call_each;
 use super::interface::Peer;
 use crate::timing::{Candidate, Messages, Op, Run, Work};
 
@@ -123,7 +123,7 @@ fn aead(work: &Work) -> Result<Run<'static>, String> {
             true => (shape.len + shape.tag, shape.len),
             false => (shape.len, shape.len + shape.tag),
         };
-        each(m, calls, |c| {
+        call_each(m, calls, |c| {
             let mut made = 0;
             // SAFETY: the context has its key; what is read and written is what the shape has.
             let status = unsafe {
@@ -180,7 +180,7 @@ fn cipher(work: &Work) -> Result<Run<'static>, String> {
     let has_iv = work.spec.name != "ecb(aes)";
     Ok(Box::new(move |m: &mut Messages, calls| {
         let (ctx, len) = (&ctx, c_int::try_from(m.shape.len).unwrap_or(0));
-        each(m, calls, |c| {
+        call_each(m, calls, |c| {
             let mut made = 0;
             // SAFETY: the context has its key and direction; lengths are those the mode takes.
             unsafe {
@@ -198,7 +198,7 @@ fn chacha(work: &Work) -> Run<'static> {
     let key = work.key.clone();
     Box::new(move |m: &mut Messages, calls| {
         let (key, len) = (&key, m.shape.len);
-        each(m, calls, |c| {
+        call_each(m, calls, |c| {
             // SAFETY: the key has 32 bytes; the IV is the block's number, then the nonce.
             unsafe {
                 let counter = c.iv.cast::<u32>().read_unaligned();
@@ -215,7 +215,7 @@ fn hash(digest: Hash) -> Run<'static> {
     Box::new(move |m: &mut Messages, calls| {
         let len = m.shape.len;
         // SAFETY: results have room for a digest.
-        each(m, calls, |c| unsafe {
+        call_each(m, calls, |c| unsafe {
             !digest(c.src, len, c.dst).is_null()
         })
     })
@@ -239,7 +239,7 @@ fn hmac(work: &Work) -> Result<Run<'static>, String> {
     };
     Ok(Box::new(move |m: &mut Messages, calls| {
         let (ctx, len, size) = (&ctx, m.shape.len, m.shape.digest);
-        each(m, calls, |c| {
+        call_each(m, calls, |c| {
             let mut made: c_uint = 0;
             // SAFETY: the context has its key; results have room for a digest.
             unsafe {
@@ -270,7 +270,7 @@ fn cmac(work: &Work) -> Result<Run<'static>, String> {
     };
     Ok(Box::new(move |m: &mut Messages, calls| {
         let (ctx, len, size) = (&ctx, m.shape.len, m.shape.digest);
-        each(m, calls, |c| {
+        call_each(m, calls, |c| {
             let mut made = 0;
             // SAFETY: the context has its key; results have room for a block.
             unsafe {

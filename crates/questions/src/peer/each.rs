@@ -45,7 +45,7 @@ impl Call {
 /// Calls `f` for each message in turn, `calls` times, and stops with a fault when it returns false. All pointers are
 /// valid for what the messages' shape says.
 #[inline(always)]
-pub(super) fn each(
+pub(super) fn call_each(
     messages: &mut Messages,
     calls: u64,
     mut f: impl FnMut(Call) -> bool,

@@ -10,7 +10,7 @@ use std::ffi::{c_char, c_int, c_uint, c_void, CStr};
 use std::ptr::{null, null_mut};
 use std::sync::Arc;
 
-use super::each::{ccm_nonce, each};
+use super::each::{call_each, ccm_nonce};
 use super::interface::Peer;
 use super::library::{Find, Opened};
 use crate::timing::{Candidate, Messages, Op, Run, Work};
@@ -229,7 +229,7 @@ impl Gcrypt {
             let (f, h, len, iv) = (&*cipher.library.0, cipher.handle, m.shape.len, m.shape.iv);
             let crypt = if decrypt { f.decrypt } else { f.encrypt };
             let set = if mode == MODE_CTR { f.setctr } else { f.setiv };
-            each(m, calls, |c| {
+            call_each(m, calls, |c| {
                 // SAFETY: the handle has its key and is this thread's; the pointers are good for the lengths.
                 unsafe {
                     (iv == 0 || set(h, c.iv, iv) == 0) && crypt(h, c.dst, len, c.src, len) == 0
@@ -252,7 +252,7 @@ impl Gcrypt {
             };
             let mut lengths = [len as u64, shape.prefix as u64, tag as u64];
             let size = size_of_val(&lengths);
-            each(m, calls, |c| {
+            call_each(m, calls, |c| {
                 // SAFETY: as in `skcipher`; a CCM nonce begins at the IV's second byte; tags are where `each` says.
                 unsafe {
                     (f.setiv)(h, c.iv.add(skip), iv) == 0
@@ -280,7 +280,7 @@ impl Gcrypt {
         }
         Ok(Box::new(move |m: &mut Messages, calls| {
             let len = m.shape.len;
-            each(m, calls, |c| {
+            call_each(m, calls, |c| {
                 // SAFETY: results have room for the digest.
                 unsafe { (f.hash_buffer)(algo, c.dst, c.src, len) };
                 true
@@ -311,7 +311,7 @@ impl Gcrypt {
         Ok(Box::new(move |m: &mut Messages, calls| {
             let (f, h) = (&*mac.library.0, mac.handle);
             let (len, size) = (m.shape.len, m.shape.digest);
-            each(m, calls, |c| {
+            call_each(m, calls, |c| {
                 let mut out = size;
                 // SAFETY: the handle has its key and is this thread's; results have room for `size` bytes.
                 unsafe {

@@ -104,7 +104,7 @@ macro_rules! aead {
             if shape.iv != 12 || shape.tag != 16 {
                 return Err("takes nonces of 12 bytes and tags of 16 only".to_string());
             }
-            each(m, calls, |c| {
+            call_each(m, calls, |c| {
                 // SAFETY: checked above; tags lie behind texts.
                 unsafe {
                     let p = parts(&c, &shape);
@@ -134,7 +134,7 @@ fn chachapoly(work: &Work) -> Result<Run<'static>, String> {
 fn hash<H: Hash>() -> Run<'static> {
     Box::new(move |m: &mut Messages, calls| {
         let (len, size) = (m.shape.len, m.shape.digest);
-        each(m, calls, |c| {
+        call_each(m, calls, |c| {
             // SAFETY: the message is there, results have room.
             unsafe {
                 let digest = H::hash(from_raw_parts(c.src, len));
@@ -152,7 +152,7 @@ where
     let keyed = Hmac::<H>::new(&work.key);
     Box::new(move |m: &mut Messages, calls| {
         let (keyed, len, size) = (&keyed, m.shape.len, m.shape.digest);
-        each(m, calls, |c| {
+        call_each(m, calls, |c| {
             let mut mac = keyed.clone();
             // SAFETY: the message is there, results have room.
             unsafe {

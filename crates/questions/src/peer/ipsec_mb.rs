@@ -15,7 +15,7 @@ mod layout;
 use std::ffi::{c_char, c_int, c_uint, CStr};
 use std::sync::Arc;
 
-use super::each::{each, same_tag, Memory};
+use super::each::{call_each, same_tag, Memory};
 use super::interface::Peer;
 use super::library::{Find, Opened};
 use crate::timing::{Candidate, Messages, Op, Run, Work};
@@ -247,7 +247,7 @@ impl IpsecMb {
             let (_, shape) = (&manager, m.shape);
             let (len, aad, tag) = (shape.len, shape.prefix as u64, shape.tag);
             let (key, state) = (key.at(), state.at());
-            each(m, calls, |c| {
+            call_each(m, calls, |c| {
                 let mut made = [0u8; 16];
                 // SAFETY: key and context are this manager's; tags have 16 bytes at most. When decrypting the caller
                 // compares them.
@@ -278,7 +278,7 @@ impl IpsecMb {
         };
         Ok(Box::new(move |m: &mut Messages, calls| {
             let (_, len, key) = (&manager, m.shape.len as u64, key.at());
-            each(m, calls, |c| {
+            call_each(m, calls, |c| {
                 // SAFETY: the tag is the hash so far, of which there is none, and then the result.
                 unsafe {
                     c.dst.cast::<[u8; 16]>().write([0; 16]);
@@ -295,7 +295,7 @@ impl IpsecMb {
         let hash: HashFn = unsafe { manager.function(offset)? };
         Ok(Box::new(move |m: &mut Messages, calls| {
             let (_, len) = (&manager, m.shape.len as u64);
-            each(m, calls, |c| {
+            call_each(m, calls, |c| {
                 // SAFETY: results have room for the digest.
                 unsafe { hash(c.src, len, c.dst) };
                 true

@@ -12,7 +12,7 @@
 use std::ffi::{c_char, c_int, c_uint, c_void, CStr};
 use std::sync::Arc;
 
-use super::each::{ccm_nonce, each, same_tag, Memory};
+use super::each::{call_each, ccm_nonce, same_tag, Memory};
 use super::interface::Peer;
 use super::library::{Find, Opened};
 use crate::timing::{Candidate, Messages, Op, Run, Work};
@@ -196,7 +196,7 @@ impl Nettle {
         let keep = self.clone();
         Ok(Box::new(move |m: &mut Messages, calls| {
             let (_, ctx, len) = (&keep, ctx.at(), m.shape.len);
-            each(m, calls, |c| {
+            call_each(m, calls, |c| {
                 // SAFETY: the context has a key for this direction; whole blocks.
                 unsafe { crypt(ctx, len, c.dst, c.src) };
                 true
@@ -214,7 +214,7 @@ impl Nettle {
             if let Ok(encrypt) = whole {
                 return Ok(Box::new(move |m: &mut Messages, calls| {
                     let (_, ctx, len) = (&keep, ctx.at(), m.shape.len);
-                    each(m, calls, |c| {
+                    call_each(m, calls, |c| {
                         // SAFETY: the context has its key; whole blocks; the IV is a copy.
                         unsafe {
                             encrypt(ctx, copy(c.iv).as_mut_ptr(), len, c.dst, c.src);
@@ -248,7 +248,7 @@ impl Nettle {
         let keep = self.clone();
         Box::new(move |m: &mut Messages, calls| {
             let (_, ctx, len) = (&keep, ctx.at(), m.shape.len);
-            each(m, calls, |c| {
+            call_each(m, calls, |c| {
                 // SAFETY: the context has its key; lengths are those the mode takes; the IV is a copy.
                 unsafe { mode(ctx, block, 16, copy(c.iv).as_mut_ptr(), len, c.dst, c.src) };
                 true
@@ -264,7 +264,7 @@ impl Nettle {
         let keep = self.clone();
         Ok(Box::new(move |m: &mut Messages, calls| {
             let (_, ctx, len) = (&keep, ctx.at(), m.shape.len);
-            each(m, calls, |c| {
+            call_each(m, calls, |c| {
                 // SAFETY: the context has both keys; at least a block.
                 unsafe { crypt(ctx, c.iv, len, c.dst, c.src) };
                 true
@@ -284,7 +284,7 @@ impl Nettle {
         let keep = self.clone();
         Ok(Box::new(move |m: &mut Messages, calls| {
             let (_, ctx, len) = (&keep, ctx.at(), m.shape.len);
-            each(m, calls, |c| {
+            call_each(m, calls, |c| {
                 // SAFETY: the context has its key; the IV is the block's number, then the nonce.
                 unsafe {
                     nonce(ctx, c.iv.add(4));
@@ -320,7 +320,7 @@ impl Nettle {
         Ok(Box::new(move |m: &mut Messages, calls| {
             let (_, ctx, shape) = (&keep, ctx.at(), m.shape);
             let (len, tag) = (shape.len, shape.tag);
-            each(m, calls, |c| {
+            call_each(m, calls, |c| {
                 let mut made = [0u8; 16];
                 // SAFETY: the context has its key; tags are of 16 bytes at most and where `each` says.
                 unsafe {
@@ -355,7 +355,7 @@ impl Nettle {
             let (_, ctx, shape) = (&keep, ctx.at(), m.shape);
             let nonce = ccm_nonce(&shape);
             let out = shape.len + if decrypt { 0 } else { shape.tag };
-            each(m, calls, |c| {
+            call_each(m, calls, |c| {
                 // SAFETY: the context has its key; ciphertexts have the tag behind them, as here; the nonce begins at
                 // the IV's second byte.
                 let right = unsafe {
@@ -393,7 +393,7 @@ impl Nettle {
         let keep = self.clone();
         Ok(Box::new(move |m: &mut Messages, calls| {
             let (_, ctx, len, size) = (&keep, ctx.at(), m.shape.len, m.shape.digest);
-            each(m, calls, |c| {
+            call_each(m, calls, |c| {
                 // SAFETY: an initialised context, which digest() leaves initialised; results have room.
                 unsafe {
                     (meta.update)(ctx, len, c.src);
@@ -423,7 +423,7 @@ impl Nettle {
         let keep = self.clone();
         Ok(Box::new(move |m: &mut Messages, calls| {
             let (_, ctx, len, size) = (&keep, ctx.at(), m.shape.len, m.shape.digest);
-            each(m, calls, |c| {
+            call_each(m, calls, |c| {
                 // SAFETY: the context has its key, and digest() leaves it so; results have room.
                 unsafe {
                     update(ctx, len, c.src);

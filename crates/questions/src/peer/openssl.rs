@@ -16,7 +16,7 @@ use std::ffi::{c_int, c_void, CString};
 use std::ptr::{null, null_mut, NonNull};
 use std::sync::Arc;
 
-use super::each::{ccm_nonce, each};
+use super::each::{call_each, ccm_nonce};
 use super::interface::Peer;
 use crate::timing::{Candidate, Messages, Op, Run, Work};
 use functions::{Functions, Param};
@@ -241,7 +241,7 @@ fn skcipher(cipher: Cipher) -> Run<'static> {
     let run = move |m: &mut Messages, calls| {
         let (f, ctx, len) = (&*cipher.library.0, cipher.ctx.as_ptr(), int(m.shape.len)?);
         let has_iv = m.shape.iv > 0;
-        each(m, calls, |c| {
+        call_each(m, calls, |c| {
             let mut out = 0;
             // SAFETY: the context has cipher and key and is this thread's; the pointers are good for the message's
             // length; without padding as many bytes are written as are read.
@@ -260,7 +260,7 @@ fn aead(cipher: Cipher, op: Op) -> Run<'static> {
         let (f, ctx, shape) = (&*cipher.library.0, cipher.ctx.as_ptr(), m.shape);
         let (len, aad, tag) = (int(shape.len)?, int(shape.prefix)?, int(shape.tag)?);
         let seal = op == Op::Encrypt;
-        each(m, calls, |c| {
+        call_each(m, calls, |c| {
             let (mut out, mut rest) = (0, 0);
             // SAFETY: as in `skcipher`; final writes nothing for these modes, and has a place for it.
             unsafe {
@@ -289,7 +289,7 @@ fn ccm(cipher: Cipher, op: Op) -> Run<'static> {
         let (f, ctx, shape) = (&*cipher.library.0, cipher.ctx.as_ptr(), m.shape);
         let (len, aad, tag) = (int(shape.len)?, int(shape.prefix)?, int(shape.tag)?);
         let seal = op == Op::Encrypt;
-        each(m, calls, |c| {
+        call_each(m, calls, |c| {
             let mut out = 0;
             // SAFETY: as in `skcipher`; the nonce begins at the IV's second byte.
             unsafe {
@@ -314,7 +314,7 @@ fn ccm(cipher: Cipher, op: Op) -> Run<'static> {
 fn digest(digest: Digest) -> Run<'static> {
     let run = move |m: &mut Messages, calls| {
         let (f, ctx, len) = (&*digest.library.0, digest.ctx.as_ptr(), m.shape.len);
-        each(m, calls, |c| {
+        call_each(m, calls, |c| {
             // SAFETY: the context is this thread's, the digest lives as long as the library; results have room for it.
             unsafe {
                 (f.md_init)(ctx, digest.md, null_mut()) == 1
@@ -334,7 +334,7 @@ fn mac(ctx: MacCtx) -> Run<'static> {
         };
         let (at, key) = (ctx.ctx.as_ptr(), ctx.key.as_deref());
         let (key, key_len) = key.map_or((null(), 0), |k| (k.as_ptr(), k.len()));
-        each(m, calls, |c| {
+        call_each(m, calls, |c| {
             let mut out = 0;
             // SAFETY: the context has algorithm and key and is this thread's; results have room for `size` bytes.
             unsafe {

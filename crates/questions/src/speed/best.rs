@@ -60,7 +60,7 @@ fn is_function(c: &Candidate) -> bool {
 /// Compares like with like: a call of Kiln's crypto API with a call of a library, a function of Kiln's with a function
 /// of a tree, several messages with several. Fastest is whatever usually takes the least time: a least figure
 /// may be one lucky round. A block function, which leaves a digest unfinished, is not compared.
-pub(super) fn of(timed: &[(&Candidate, Option<&Series>)]) -> Best {
+pub(super) fn find_best(timed: &[(&Candidate, Option<&Series>)]) -> Best {
     let fastest = |wanted: &dyn Fn(&Candidate) -> bool| {
         let all = timed.iter().enumerate().filter(|(_, (c, _))| wanted(c));
         let with = all.filter_map(|(i, (c, s))| {
@@ -161,7 +161,7 @@ pub(super) struct Count {
 
 impl Count {
     /// From length, ratio of times and verdict of each row; nothing without rows.
-    fn of(rows: &[(usize, f64, Verdict)]) -> Option<Count> {
+    fn new(rows: &[(usize, f64, Verdict)]) -> Option<Count> {
         let number = |wanted| rows.iter().filter(|(.., v)| *v == wanted).count();
         let disagree = number(Verdict::Disagree);
         let mean = |wanted: &dyn Fn(usize) -> bool| {
@@ -272,7 +272,7 @@ pub(super) struct Summary {
 
 impl Summary {
     /// Of these rows.
-    pub(super) fn of(rows: &[Row]) -> Summary {
+    pub(super) fn new(rows: &[Row]) -> Summary {
         let who = |wanted: &dyn Fn(&Row) -> bool| {
             let mut all: Vec<String> = Vec::new();
             for row in rows.iter().filter(|r| wanted(r)) {
@@ -299,8 +299,8 @@ impl Summary {
         let number = |v| rivals.iter().filter(|r| r.kiln_verdict == v).count();
         let ratios = rivals.iter().map(|r| r.kiln_time_ratio);
         Summary {
-            tree: Count::of(&trees.collect::<Vec<_>>()).map(|c| (who(&of_tree), c)),
-            peer: Count::of(&against.collect::<Vec<_>>())
+            tree: Count::new(&trees.collect::<Vec<_>>()).map(|c| (who(&of_tree), c)),
+            peer: Count::new(&against.collect::<Vec<_>>())
                 .map(|c| (who(&|r| of_peer(r) && !r.together), c)),
             ymm: mean(narrow.filter_map(|(_, b)| b.best_peer_ymm_time_ratio)),
             many: ratios.reduce(f64::max).map(|most| Many {
@@ -431,7 +431,7 @@ mod tests {
             library("openssl-3.0.19"),
             library("libgcrypt-9.0"),
         ];
-        let all = Summary::of(&rows);
+        let all = Summary::new(&rows);
         let (who, count) = all.peer.clone().unwrap();
         assert_eq!(
             who,
@@ -449,7 +449,7 @@ mod tests {
         ] {
             assert!(told[0].contains(part), "{part}: {}", told[0]);
         }
-        assert_eq!(Summary::of(&rows[6..]), Summary::default());
+        assert_eq!(Summary::new(&rows[6..]), Summary::default());
         let lines = slower(&rows);
         assert_eq!(lines.len(), 2);
         assert!(
@@ -457,7 +457,7 @@ mod tests {
             "{}",
             lines[0]
         );
-        let (_, alone) = Summary::of(&rows[2..3]).peer.unwrap();
+        let (_, alone) = Summary::new(&rows[2..3]).peer.unwrap();
         assert_eq!((alone.short, alone.equal, alone.slower), (None, 0, 1));
     }
 
@@ -495,7 +495,7 @@ mod tests {
             many(0.5, Verdict::Faster),
             many(1.0, Verdict::Same),
         ]);
-        let told = Summary::of(&rows).sentences();
+        let told = Summary::new(&rows).sentences();
         assert_eq!(told.len(), 3);
         assert!(told[0].starts_with(
             "Kiln's fastest function against the fastest of linux 6.12.1: faster in 1"
@@ -516,7 +516,7 @@ mod tests {
              fast; Kiln in 1"
         );
         // A library that is nowhere ahead is not said to be.
-        let none = Summary::of(&[many(0.5, Verdict::Faster)]).sentences();
+        let none = Summary::new(&[many(0.5, Verdict::Faster)]).sentences();
         assert!(
             none[0].contains("ahead in 0 of 1 rows; Kiln in 1"),
             "{none:?}"

@@ -238,7 +238,7 @@ impl Run<'_> {
         let baseline = baseline.and_then(|i| timed[i].as_ref().ok());
         let both = present.iter().zip(&timed);
         let both: Vec<_> = both.map(|(c, t)| (*c, t.as_ref().ok())).collect();
-        let best = best::of(&both);
+        let best = best::find_best(&both);
         for (i, (candidate, timed)) in present.into_iter().zip(&timed).enumerate() {
             let mut row = self.row(&table.work, len, candidate, timed.as_ref().ok(), baseline);
             row.best_peer = here(&best.peer, i);
@@ -356,7 +356,7 @@ impl Run<'_> {
         // Encryption and decryption may have the same to say.
         let mut said = HashSet::new();
         notes.retain(|note| said.insert(note.clone()));
-        notes.extend(best::Summary::of(&outcome.rows).sentences());
+        notes.extend(best::Summary::new(&outcome.rows).sentences());
         if outcome.rows.iter().any(|r| r.together) {
             notes.push(
                 "rows of several messages at a time (together) show what a stream of messages gets; one message alone \

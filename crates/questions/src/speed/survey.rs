@@ -107,13 +107,13 @@ fn missing(means: &Means) -> Option<(&'static str, &'static str)> {
 }
 
 fn rows(answers: &[Answer]) -> Vec<Row> {
-    let first = Runs::of(answers, &[&SPEED]);
-    let both = Runs::of(answers, &[&SPEED, &MORE]);
-    let more = !Runs::of(answers, &[&MORE]).is_empty();
+    let first = Runs::new(answers, &[&SPEED]);
+    let both = Runs::new(answers, &[&SPEED, &MORE]);
+    let more = !Runs::new(answers, &[&MORE]).is_empty();
     // What a kernel developer compares with comes before libraries.
     let rows = [
         headline::throughput(&first),
-        headline::against_tree(&Runs::of(answers, &[&TREE])),
+        headline::against_tree(&Runs::new(answers, &[&TREE])),
         headline::against_peers(&first),
         more.then(|| headline::all_ciphers(&both)).flatten(),
         more.then(|| headline::several_messages(&both)).flatten(),

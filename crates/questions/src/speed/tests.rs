@@ -259,7 +259,7 @@ fn like_is_compared_with_like() {
         .map(|(c, _)| c)
         .zip(times.iter().map(Some))
         .collect();
-    let best = best::of(&timed);
+    let best = best::find_best(&timed);
     let (i, peer) = best.peer.unwrap();
     assert_eq!(
         (i, &*peer.best_peer, &*peer.best_peer_provider),
@@ -282,15 +282,18 @@ fn like_is_compared_with_like() {
     assert_eq!(many.kiln_verdict, Verdict::Slower);
     // Without a function for several messages, the one for one message is what Kiln has.
     timed.remove(7);
-    let (_, many) = best::of(&timed).many.unwrap();
+    let (_, many) = best::find_best(&timed).many.unwrap();
     assert_eq!((&*many.kiln_impl, many.kiln_time_ratio), ("own", 10.0));
     // Without a call of the API a library is compared with nothing.
     timed.drain(1..3);
-    let best = best::of(&timed);
+    let best = best::find_best(&timed);
     assert!(best.peer.is_none() && best.tree.is_some());
     // Narrow code that is the fastest anyway has no second ratio.
     let two = [(&all[2].0, Some(&times[2])), (&all[3].0, Some(&times[3]))];
-    assert_eq!(best::of(&two).peer.unwrap().1.best_peer_ymm_impl, None);
+    assert_eq!(
+        best::find_best(&two).peer.unwrap().1.best_peer_ymm_impl,
+        None
+    );
 }
 
 /// 512-bit code that takes fewer cycles and more time is not the faster one, neither of Kiln's nor against others.
@@ -308,11 +311,11 @@ fn time_decides_where_the_clock_is_lowered() {
         (&all[1], Some(&narrow)),
         (&all[2], Some(&other)),
     ];
-    let (i, peer) = best::of(&timed).peer.unwrap();
+    let (i, peer) = best::find_best(&timed).peer.unwrap();
     assert_eq!((i, peer.best_peer_verdict), (1, Verdict::Faster));
     // Where there is wide code alone, its cycles and its time contradict each other.
     let timed = [timed[0], timed[2]];
-    let (_, peer) = best::of(&timed).peer.unwrap();
+    let (_, peer) = best::find_best(&timed).peer.unwrap();
     assert_eq!(peer.best_peer_verdict, Verdict::Disagree);
     assert!(peer.best_peer_ratio < 1.0 && peer.best_peer_time_ratio > 1.0);
 }
@@ -335,6 +338,6 @@ fn the_best_is_what_usually_takes_least() {
         (&all[1], Some(&steady)),
         (&all[2], Some(&other)),
     ];
-    let (i, best) = best::of(&timed).peer.unwrap();
+    let (i, best) = best::find_best(&timed).peer.unwrap();
     assert_eq!((i, best.best_peer_ratio), (1, 0.9));
 }

@@ -76,7 +76,7 @@ impl Question for TreeArgs {
             format!(
                 "{}\n\n{}\n{}",
                 table::paragraph(&title),
-                view::all(&outcome.rows),
+                view::format_tables(&outcome.rows),
                 table::notes(&notes, session.seed)
             )
         })?;

@@ -121,7 +121,7 @@ impl Question for OverheadArgs {
                 Err(refused) => return Ok(refused),
             }
         }
-        session.show::<Self, _>(&facts, &outcome, view::all)?;
+        session.show::<Self, _>(&facts, &outcome, view::format_tables)?;
         Ok(exit)
     }
 }

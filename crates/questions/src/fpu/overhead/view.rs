@@ -5,7 +5,7 @@ use kiln_question::table::{align, paragraph, plain, text};
 use super::run::Row;
 
 /// For each policy paths with a ratio; then what the simd helper and the kworker add.
-pub(super) fn all(rows: &[Row]) -> String {
+pub(super) fn format_tables(rows: &[Row]) -> String {
     let mut out = String::new();
     for group in rows.chunk_by(|a, b| a.policy == b.policy && a.config == b.config) {
         out.push_str(&paragraph(&heading(&group[0])));

@@ -5,7 +5,7 @@ use std::ptr::{null, null_mut};
 
 use super::layout::*;
 use super::{IpsecMb, Manager};
-use crate::peer::each::{ccm_nonce, each, same_tag, Call, Memory};
+use crate::peer::each::{call_each, ccm_nonce, same_tag, Call, Memory};
 use crate::peer::interface::Peer;
 use crate::timing::{Messages, Op, Run, Shape, Work};
 
@@ -45,7 +45,7 @@ impl IpsecMb {
                     }
                 }
             };
-            let told = each(m, calls, |c| {
+            let told = call_each(m, calls, |c| {
                 // SAFETY: a job of the manager's to be filled in; its pointers are good until it comes back. No more
                 // jobs are in flight than the manager has, which is as many as there are tags.
                 unsafe {

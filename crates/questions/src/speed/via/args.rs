@@ -68,6 +68,6 @@ pub(crate) fn ask<Q: Question>(
     plan.socket = args.socket.clone();
     session.answer::<Q, _>(
         |_, progress| run::run(&plan, &session.stop, progress),
-        view::all,
+        view::format_tables,
     )
 }

@@ -78,7 +78,7 @@ pub(super) fn run(
                         seconds: plan.seconds,
                     };
                     let answered = Driver::connect(socket, options)
-                        .and_then(|driver| all(&driver, &shape, queues, plan.seed));
+                        .and_then(|driver| measure_all(&driver, &shape, queues, plan.seed));
                     let (times, right) = match answered {
                         Ok(answered) => answered,
                         // A terminal's Ctrl-C ends the device as well.
@@ -210,7 +210,7 @@ impl Shape {
 
 type Done = Result<(Times, bool), kiln_driver::Error>;
 
-fn all(
+fn measure_all(
     driver: &Driver,
     shape: &Shape,
     queues: usize,

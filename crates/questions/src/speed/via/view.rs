@@ -5,7 +5,7 @@ use kiln_question::table::{align, plain, text};
 use super::row::Row;
 
 /// A line for each cipher, length, number of queues and depth.
-pub(super) fn all(rows: &[Row]) -> String {
+pub(super) fn format_tables(rows: &[Row]) -> String {
     let mut table = plain();
     table.add_row([
         "alg", "bits", "len", "queues", "depth", "MB/s", "p50 us", "p99 us", "max us", "direct",

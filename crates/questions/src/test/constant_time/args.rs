@@ -21,7 +21,8 @@ pub(crate) fn ask<Q: Question>(
         samples: if session.global.quick { QUICK } else { FULL },
         seed: session.seed,
     };
-    session
-        .settle()
-        .answer::<Q, _>(|_, progress| run(&plan, &session.stop, progress), view::all)
+    session.settle().answer::<Q, _>(
+        |_, progress| run(&plan, &session.stop, progress),
+        view::format_tables,
+    )
 }

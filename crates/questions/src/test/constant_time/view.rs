@@ -5,7 +5,7 @@ use kiln_question::table::{align, plain, text};
 use super::run::Row;
 
 /// A line for each implementation and way.
-pub(super) fn all(rows: &[Row]) -> String {
+pub(super) fn format_tables(rows: &[Row]) -> String {
     let mut table = plain();
     table.add_row(["impl", "op", "t", "crop %", "cycles", "sees", "finding"]);
     let figure = |value: Option<f64>, digits| value.map_or("-".into(), |v| format!("{v:.digits$}"));
