@@ -3,8 +3,8 @@
  * The tree's KUnit suites, run one at a time by its own runner. What the suites print is
  * the tree's KTAP; services/printk.c sends it to the parent.
  *
- * Also the high-resolution timers that bring the suites' functions into hardirqs. A timer
- * that is due fires at the CPU's next interrupt.
+ * Also hrtimers, by which the suites call their functions in hardirq context. A timer that
+ * is due fires at the CPU's next interrupt.
  */
 #include <linux/glob.h>
 #include <linux/hrtimer.h>
@@ -12,7 +12,7 @@
 #include <linux/string.h>
 #include <linux/version.h>
 
-/* The first suites of lib/crypto came with 6.16. */
+/* lib/crypto has KUnit suites since 6.16. */
 #if IS_ENABLED(CONFIG_KUNIT) && LINUX_VERSION_CODE >= KERNEL_VERSION(6, 16, 0)
 #include <kunit/test.h>
 #include <kiln/tree.h>
@@ -27,7 +27,7 @@ void kiln_tell_suite(const char *name, unsigned int cases);
 u64 kiln_glue_kunit_list(void *unused);
 u64 kiln_glue_kunit_run(const struct kiln_kunit_order *order);
 
-/* Names every suite to the parent. */
+/* Sends the name of every suite to the parent. */
 u64 kiln_glue_kunit_list(void *unused)
 {
 	struct kunit_suite *const *suite;
@@ -50,7 +50,7 @@ static void kiln_skip_benchmark(struct kunit *test)
 
 /*
  * Runs a suite's cases that match the pattern; all, if that is NULL. Returns how many
- * there were, or a negative error.
+ * matched, those that are skipped included, or a negative error.
  */
 u64 kiln_glue_kunit_run(const struct kiln_kunit_order *order)
 {
@@ -65,7 +65,7 @@ u64 kiln_glue_kunit_run(const struct kiln_kunit_order *order)
 	set = kunit_filter_suites(&all, pattern, NULL, NULL, &err);
 	if (err)
 		return err;
-	/* They are copies of the tree's suites. */
+	/* kunit_filter_suites() returns copies, which may be changed. */
 	if (set.start < set.end)
 		kunit_suite_for_each_test_case((*set.start), c) {
 			if (!order->bench && strstr(c->name, "benchmark"))
@@ -78,7 +78,7 @@ u64 kiln_glue_kunit_run(const struct kiln_kunit_order *order)
 	return cases;
 }
 
-/* Armed timers: one is all that a suite has. Its CPU's interrupts are off where it changes. */
+/* The armed timer; no suite has more than one. Written with interrupts off. */
 static struct hrtimer *kiln_armed;
 static bool kiln_in_timer;
 
@@ -121,7 +121,7 @@ void hrtimer_start_range_ns(struct hrtimer *timer, ktime_t at, u64 range,
 	kiln_local_irq_restore(flags);
 }
 
-/* Its function runs on this CPU, in an interrupt: not now, unless it is the caller. */
+/* The function runs in an interrupt of this CPU: not now, unless it has called this. */
 int hrtimer_cancel(struct hrtimer *timer)
 {
 	const unsigned long flags = kiln_local_irq_save();
@@ -147,7 +147,7 @@ u64 hrtimer_forward(struct hrtimer *timer, ktime_t now, ktime_t interval)
 	return n;
 }
 
-/* Until 6.17 an inline function that asks the timer's base. */
+/* Inline before 6.18. */
 #if LINUX_VERSION_CODE >= KERNEL_VERSION(6, 18, 0)
 ktime_t hrtimer_cb_get_time(const struct hrtimer *timer)
 {

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only OR MIT
 /*
- * What KUnit's runner needs besides tasks and memory. There are no devices: of KUnit's bus
- * the suites of lib/ use nothing.
+ * What KUnit's runner needs besides tasks and memory. There are no devices: the suites of
+ * lib/ do not use KUnit's bus.
  */
 #include "service.h"
 
@@ -14,12 +14,12 @@ void SERVICE(kunit_bus_shutdown)(void)
 {
 }
 
-/* That a kernel has run tests taints it. */
+/* KUnit taints the kernel when it runs a test; nothing here reads the taint. */
 void SERVICE(add_taint)(unsigned int flag, int lockdep)
 {
 	(void)flag;
 	(void)lockdep;
 }
 
-/* No string is in a constant section: all are copied, and the copies freed. */
+/* KUnit asks whether a string is in .rodata. An empty range makes it copy every string. */
 char SERVICE(__start_rodata)[1], SERVICE(__end_rodata)[1];

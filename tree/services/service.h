@@ -29,7 +29,7 @@
  *	current_test		what this thread tests
  *	thread_us		time that this thread ran
  * workqueue.c APIs:
- *	wait_for_work		all that was queued is done
+ *	wait_for_work		until all that was queued is done, except on system_bh_wq
  * softirq.c, workqueue.c APIs:
  *	*_cpu_starts		this CPU was booted
  * locks.c APIs:

@@ -1,14 +1,14 @@
 // SPDX-License-Identifier: GPL-2.0-only OR MIT
 /*
- * Work queues: kernel/cpu's, one for each queue of the tree and each CPU, since work of
- * one may wait for work of another. Its thread is started on its CPU when the first work
- * comes there, which may be in a softirq.
+ * Work queues: each queue of the tree has one of kernel/cpu's, with a thread, per CPU,
+ * since work on one queue may wait for work on another. The thread is created when the
+ * first work is queued there, which may be in a softirq.
  *
  * The queue system_bh_wq has no thread: its work runs in a softirq of the CPU that
  * queued it.
  *
- * Work for another CPU goes to this one's thread: nothing here sends interrupts to
- * others. cryptd names the CPU that it is on.
+ * queue_work_on() ignores its CPU: nothing here sends interrupts to others. cryptd always
+ * names the CPU that it is on.
  */
 #include "service.h"
 
@@ -30,7 +30,7 @@ static struct kiln_work *volatile bh_running[CPUS_MOST];
 
 static struct workqueue queues[MOST] = { { .used = 1, .name = "events" } };
 
-/* The tree's pointers to a struct workqueue_struct point to the first. */
+/* All of the system's queues but system_bh_wq are one, "events". */
 void *SERVICE(system_wq) = queues, *SERVICE(system_percpu_wq) = queues;
 void *SERVICE(system_long_wq) = queues, *SERVICE(system_unbound_wq) = queues;
 void *SERVICE(system_bh_wq) = &bh;
@@ -56,7 +56,7 @@ void *SERVICE(alloc_workqueue_noprof)(const char *name, unsigned int flags, int 
 	return SERVICE(alloc_workqueue)(name, flags, most);
 }
 
-/* The queue's part on this CPU; interrupts are off, so this stays the CPU. */
+/* This CPU's part of the queue. Called with interrupts off, so the CPU stays the same. */
 static struct kiln_workqueue *part(struct workqueue *wq)
 {
 	const unsigned int cpu = cpu_read(CPU_NUMBER);
@@ -69,7 +69,7 @@ static struct kiln_workqueue *part(struct workqueue *wq)
 	return &wq->on[cpu];
 }
 
-/* Interrupts are off. */
+/* Called with interrupts off. */
 static bool queue_bh(struct kiln_work *work)
 {
 	const unsigned int cpu = cpu_read(CPU_NUMBER);
@@ -132,7 +132,7 @@ bool SERVICE(flush_work)(struct kiln_work *work)
 {
 	const unsigned int cpu = cpu_read(CPU_NUMBER);
 
-	/* Of system_bh_wq: softirqs of this CPU are run by whoever waits for one. */
+	/* Work of system_bh_wq: run this CPU's softirqs until it is done. */
 	while (!work->queue && ((work->pending & 1) || bh_running[cpu] == work))
 		kiln_do_softirq();
 	if (!work->queue)
@@ -157,7 +157,7 @@ static void drain(struct workqueue *wq)
 	kiln_flush_work(&wq->on[cpu], &last);
 }
 
-/* All that is queued on this CPU now is done on return. */
+/* Waits for all that is queued on this CPU now, except on system_bh_wq. */
 void wait_for_work(void)
 {
 	unsigned int i;
@@ -181,7 +181,7 @@ void SERVICE(destroy_workqueue)(struct workqueue *wq)
 	wq->used = 0;
 }
 
-/* A CPU that was booted has none of the threads that one of its number had before. */
+/* A CPU that boots again has lost its threads. */
 void workqueue_cpu_starts(void)
 {
 	const unsigned int cpu = cpu_read(CPU_NUMBER);

@@ -6,21 +6,21 @@ use clap::Args;
 
 /// Flags of every command.
 #[derive(Args, Clone, Debug, Default)]
-#[command(next_help_heading = "Everywhere")]
+#[command(next_help_heading = "Options of every command")]
 pub struct Global {
-    /// One JSON document on stdout, nothing else there
+    /// Print one JSON document on stdout instead of text
     #[arg(long, global = true)]
     pub json: bool,
-    /// At most about 20 s, with wider intervals or none
+    /// Finish in about 20 s; intervals are wider or missing
     #[arg(long, global = true)]
     pub quick: bool,
-    /// All random choices follow from it; it is printed and recorded
+    /// Seed of all random choices; it is printed and recorded [default: random]
     #[arg(long, global = true, value_name = "N")]
     pub seed: Option<u64>,
     /// Also write the record DIR/COMMAND.json
     #[arg(long, global = true, value_name = "DIR")]
     pub out: Option<PathBuf>,
-    /// Host cores to use, such as 0 or 0,2-3; measurements run on the first
+    /// Cores of this machine to use, such as 0 or 0,2-3; measurements run on the first one listed
     #[arg(long, global = true, value_name = "LIST")]
     pub cpu: Option<String>,
 }

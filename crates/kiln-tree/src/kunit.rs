@@ -1,5 +1,5 @@
-//! The tree's own KUnit suites (`tree/kunit.c`), each in a child of its own: one that crashes or hangs takes no other with
-//! it. While a suite runs, interrupts come at random times, and the timers of its interrupt tests fire in them.
+//! The tree's own KUnit suites (`tree/kunit.c`), each in a child of its own, so that a crash or a hang fails that suite only.
+//! While a suite runs, interrupts come at random times; the high-resolution timers of its interrupt tests fire in these.
 
 use std::ffi::{CString, OsString};
 use std::path::Path;
@@ -18,10 +18,10 @@ use crate::event::Event;
 use crate::host::Host;
 use crate::{raw, Error};
 
-/// Interrupts a second: as many as leave the task half of the CPU.
+/// Interrupts per second. Each takes 20 to 30 us of the host, so that the task keeps about half of the CPU.
 const RATE: f64 = 20_000.0;
 
-/// The tree ends a case after five minutes of its own; nothing here takes one.
+/// KUnit's own timeout is 300 s. No case takes a minute here, so a child that is silent for that long hangs.
 const SILENCE: Duration = Duration::from_secs(60);
 
 /// Which suites run, and how.
@@ -31,12 +31,12 @@ pub struct Wanted {
     pub patterns: Vec<String>,
     /// The benchmarks among the cases, too.
     pub bench: bool,
-    /// Under each of these sets of tiers, by the name of the last one.
+    /// Each suite runs once for each of these sets of tiers; results are named after the last tier of the set.
     pub masks: Vec<Vec<Tier>>,
 }
 
 impl Wanted {
-    /// The patterns of cases under which a suite is wanted; `None` if it is not.
+    /// The case patterns for this suite (`None` among them: all cases), or `None` if no pattern names the suite.
     fn cases(&self, suite: &str) -> Option<Vec<Option<String>>> {
         if self.patterns.is_empty() {
             return Some(vec![None]);
@@ -53,7 +53,7 @@ impl Wanted {
     }
 }
 
-/// Whether a name is of this pattern, in which `*` stands for anything and `?` for a character.
+/// Whether `name` matches `pattern`, in which `*` is any text and `?` any one character.
 fn matches(pattern: &str, name: &str) -> bool {
     match (pattern.chars().next(), name.chars().next()) {
         (None, None) => true,
@@ -76,7 +76,7 @@ fn matches(pattern: &str, name: &str) -> bool {
 pub enum Verdict {
     Passed,
     Failed,
-    /// And why.
+    /// With the reason.
     Skipped(String),
 }
 
@@ -85,27 +85,27 @@ pub enum Verdict {
 pub struct Case {
     pub name: String,
     pub verdict: Verdict,
-    /// Since the case before it.
+    /// Microseconds since the previous case; for the first case since the child was started, which loads the tree.
     pub us: u64,
     /// What it printed before its result.
     pub said: Vec<String>,
 }
 
-/// A suite under a tier.
+/// The results of one suite with one set of tiers.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Ran {
     pub suite: String,
     /// The highest tier that the tree saw.
     pub tier: Tier,
     pub cases: Vec<Case>,
-    /// The crash that ended it; the cases behind it did not run.
+    /// The crash that ended it; the cases after it did not run.
     pub fault: Option<String>,
 }
 
-/// The child's part.
+/// Runs in the child: one suite, or the list of suites.
 ///
 /// # Errors
-/// The image cannot be loaded; there is no timer.
+/// If the image cannot be loaded or the timer cannot be created.
 pub fn measure(order: &Order, wanted: &KunitOrder) -> Result<(), Error> {
     if let Some(tiers) = &wanted.tiers {
         let tiers: Vec<Tier> = tiers.iter().filter_map(|t| t.parse().ok()).collect();
@@ -141,7 +141,8 @@ pub fn measure(order: &Order, wanted: &KunitOrder) -> Result<(), Error> {
     host.tell(&done)
 }
 
-/// The parent's part: `args` make this program call [`measure`]. In the order of suites and masks.
+/// Runs in the parent: starts this program with `args` for each suite and set of tiers, which makes it call [`measure`], and
+/// returns the results in that order.
 ///
 /// # Errors
 /// A child cannot be started, or Ctrl-C.
@@ -187,7 +188,6 @@ pub fn run(
             }
         }
     }
-    // Those that take long first would be better; nobody knows which.
     let (next, done) = (AtomicUsize::new(0), AtomicUsize::new(0));
     let results: Mutex<Vec<Option<Result<Ran, Error>>>> =
         Mutex::new(jobs.iter().map(|_| None).collect());
@@ -201,7 +201,7 @@ pub fn run(
                 suite: Some(suite.to_string()),
                 cases: cases.clone(),
                 bench: wanted.bench,
-                // What is above all tiers is the tree's to use, too.
+                // With all tiers allowed nothing is hidden from the tree, not even what is above them.
                 tiers: (!all || Tier::masked())
                     .then(|| mask.iter().map(|t| t.name().to_owned()).collect()),
             };
@@ -210,13 +210,13 @@ pub fn run(
             let so_far = done.fetch_add(1, Ordering::Relaxed) + 1;
             progress(so_far as f64 / jobs.len() as f64, suite);
             let mut results = results.lock().unwrap_or_else(|e| e.into_inner());
-            results[at.expect("it is one of them")] = Some(ran);
+            results[at.expect("the job is in the list")] = Some(ran);
             if stop.load(Ordering::Relaxed) {
                 break;
             }
         }
     };
-    // A suite's CPU is a thread of its child.
+    // Each child uses one thread: one child per core.
     let workers = available_parallelism().map_or(1, |n| n.get());
     thread::scope(|scope| {
         for _ in 0..workers {
@@ -275,7 +275,7 @@ fn run_suite(
     Ok(ran)
 }
 
-/// The result of a case: four blanks before it. What has none is the suite's, what has more a parameter's.
+/// Reads the result of a case, which has four spaces before it. A line without is the suite's, one with more a parameter's.
 fn parse_result(line: &str) -> Option<(String, Verdict)> {
     let line = line.strip_prefix("    ")?;
     let (passed, rest) = match line.strip_prefix("not ok ") {
@@ -293,7 +293,7 @@ fn parse_result(line: &str) -> Option<(String, Verdict)> {
     Some((name.trim().to_owned(), verdict))
 }
 
-/// What a person would want to read of a line.
+/// A line that is worth showing: neither structure of KTAP nor a result.
 fn comment(line: &str) -> Option<String> {
     let text = line.trim();
     let head = [
@@ -302,6 +302,7 @@ fn comment(line: &str) -> Option<String> {
         "1..",
         "# module:",
         "ok ",
+        "not ok ",
         "# Totals:",
     ];
     (!text.is_empty() && !head.iter().any(|h| text.starts_with(h)))

@@ -11,25 +11,25 @@ use crate::man::{self, ManArgs};
 use crate::survey::SurveyArgs;
 use crate::version;
 
-/// Kernel crypto in user land: how fast, how right, and what it costs.
+/// Runs kernel crypto in user land: how fast it is, whether it is right, and what the kernel's FPU rules cost.
 #[derive(Parser)]
 #[command(
     name = "kiln",
     version = version::DESCRIPTION,
     max_term_width = 100,
     after_long_help = "\
-Without a command: the five questions for this machine (kiln survey).
+Without a command: kiln survey.
 
 Exit status:
   0    done
   1    a check failed: a test, lost state, a regression
   2    the input or the arguments are wrong
-  3    this machine lacks something, which is named with what provides it
+  3    something is missing on this machine; the message says how to get it
   125  with --bisect: cannot be built or tried
   130  interrupted; what was measured so far is printed
 
 Environment:
-  KILN_TIERS=generic,aesni   restricts the tiers, as if the CPU had no more
+  KILN_TIERS=generic,aesni   use only these instruction-set tiers (kiln list)
   KILN_CC=CC                 the C compiler that builds kernel trees
   XDG_CACHE_HOME=DIR         where they are built [default: ~/.cache]
 

@@ -4,7 +4,7 @@ use clap::{Args, Command, ValueEnum};
 use clap_complete::{generate, Shell as Form};
 use kiln_question::{print_bytes, Error, Exit};
 
-/// Completions of commands and flags for a shell, on stdout
+/// Print a shell completion script
 ///
 /// For a kiln that was built from source: the Debian package brings them.
 #[derive(Args)]

@@ -1,11 +1,11 @@
-//! The list of row fields in the text of `--help`, made of the row types.
+//! The list of row fields in the text of `--help`, made from the row types.
 
 use clap::Command;
 use kiln_record::{row_types, RowType};
 
 use crate::help::{ORDER, ROW_FIELDS};
 
-/// Columns of the list, its indentation included.
+/// Line width, indentation included.
 const WIDTH: usize = 78;
 
 /// Adds the list to the help of this command and of those below it.
@@ -13,7 +13,7 @@ pub fn add_fields(command: Command) -> Command {
     add(command, "")
 }
 
-/// `words` are those that a user types after `kiln`.
+/// `words`: the subcommands typed after `kiln`, such as `fpu prove`.
 fn add(command: Command, words: &str) -> Command {
     let list = list_fields(words);
     let command = match (list.is_empty(), command.get_after_long_help()) {
@@ -60,8 +60,8 @@ fn list_fields(words: &str) -> String {
     }
 }
 
-/// Of statistics of one quantity, all but the first are told by their endings: `lat_us_p50, _p99, _max`, and of the buckets
-/// of a histogram by the last one's: `hist_us_le_1, … _16384`.
+/// Shortens the later names of one quantity to their endings: `lat_us_p50, _p99, _max`. Buckets of a histogram between the
+/// first and the last become `…`: `hist_us_le_1, … _16384`.
 fn shorten(names: &[&str]) -> Vec<String> {
     let mut short: Vec<String> = Vec::new();
     let mut last = "";
@@ -98,7 +98,7 @@ fn is_statistic(ending: &str) -> bool {
     number || matches!(ending, "low" | "high" | "max" | "more")
 }
 
-/// Indented lines.
+/// Wraps to the width, indented by two spaces.
 fn wrap(text: &str) -> String {
     let mut lines = String::new();
     let mut line = String::from(" ");
@@ -114,7 +114,7 @@ fn wrap(text: &str) -> String {
     lines + &line + "\n"
 }
 
-/// Before the first heading that comes after the list.
+/// Inserts the list before the first heading that follows it in `ORDER`.
 fn insert(text: &str, list: &str) -> String {
     let section = format!("{ROW_FIELDS}:\n{list}");
     let after = ORDER.iter().skip_while(|h| **h != ROW_FIELDS).skip(1);

@@ -108,25 +108,26 @@ fn cases_are_chosen_by_name_and_benchmarks_run_when_asked() {
     assert!(none.stderr.contains("no_such_suite"), "{}", none.stderr);
 }
 
-/// Faults that only one kind of check can see, each in another suite; the rest of the suites is the control.
+/// Three faults, in SHA-256, SHA-512 and SHA-1. Only the interrupt tests or the guard page can find them. The other cases are
+/// the control.
 #[test]
 fn planted_faults_are_found_in_the_suites_that_test_them() {
     let Some(tree) = next_tree() else { return };
     let at = Path::new(env!("CARGO_TARGET_TMPDIR")).join("edited-next/linux");
     let tree = Edited::at(&tree, &at);
-    // A section that nobody asked for: in an interrupt of a section, registers are lost.
+    // Opens a section without asking irq_fpu_usable(): one that it interrupts loses its registers.
     tree.replace(
         "lib/crypto/x86/sha256.h",
         "likely(irq_fpu_usable())",
         "true",
     );
-    // The code for when the FPU is in use does nothing.
+    // The fallback for when the FPU is in use does nothing.
     tree.replace(
         "lib/crypto/x86/sha512.h",
         "sha512_blocks_generic(state, data, nblocks);",
         "",
     );
-    // A byte behind the message is read.
+    // Reads one byte past the message.
     tree.edit("lib/crypto/sha1.c", |text| {
         let head = "void sha1_update(struct sha1_ctx *ctx, const u8 *data, size_t len)\n{\n";
         assert!(text.contains(head));

@@ -134,7 +134,7 @@ fn only_a_report_is_written_over() {
     fault(
         &kiln(&["report", &record, "--out", page]),
         2,
-        "is no report of kiln's",
+        "is not a report of Kiln",
     );
     assert_eq!(fs::read_to_string(&file).unwrap(), "<p>a thesis");
     fs::remove_file(&file).unwrap();

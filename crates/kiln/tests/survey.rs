@@ -51,14 +51,14 @@ fn what_cannot_be_is_refused_before_anything_is_measured() {
     refuses(&["--minutes", "-1"], "--minutes -1");
     refuses(&["--minutes", "1", "--quick"], "use only one");
     refuses(&["--question", "sped"], "did you mean 'speed'");
-    refuses(&["--tree", "/proc"], "no kernel source tree");
+    refuses(&["--tree", "/proc"], "not a Linux source tree");
     refuses(&["--report", "x", "--no-report"], "--no-report");
     let dir = tempfile::tempdir().unwrap();
     let thesis = dir.path().join("thesis.html");
     fs::write(&thesis, "<p>years of work").unwrap();
     refuses(
         &["--report", thesis.to_str().unwrap()],
-        "no report of kiln's",
+        "not a report of Kiln",
     );
     assert_eq!(fs::read_to_string(&thesis).unwrap(), "<p>years of work");
 }

@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR MIT */
 /*
- * Contexts, and what a tree that keeps a preempt count of its own is told of them.
+ * Execution contexts, and their notification to a tree that has a preempt count of its own.
  *
  * cpu/context.c APIs:
  *	run_in_context		runs a function in a given context
- *	context_bh_disable	local_bh_disable(), told to the tree
+ *	context_bh_disable	local_bh_disable() that also notifies the tree
  *	context_bh_enable	the counterpart
  * cpu/hosted.c APIs:
- *	count_foreign		adds to the preempt count what the tree's inline functions changed
+ *	count_foreign		adds the changes that the tree's inline functions made to its count
  */
 #ifndef KILN_CONTEXT_H
 #define KILN_CONTEXT_H
@@ -29,7 +29,7 @@ void context_bh_enable(void);
 
 void count_foreign(struct cpu *cpu);
 
-/* Before the preempt count of a CPU that may have run a tree's code decides anything. */
+/* Call before testing the preempt count of a CPU that may run a tree's code. */
 static __always_inline void settle_count(struct cpu *cpu)
 {
 	if (unlikely(cpu->hooks) && cpu->hooks->uncounted)

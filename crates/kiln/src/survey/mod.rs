@@ -27,14 +27,14 @@ use kiln_questions::report::page::Page;
 use plan::{find_topic, Plan, Wanted};
 use run::Survey;
 
-/// All questions in about a minute; what kiln does without a command
+/// Short measurements of all kinds in about a minute (the default command)
 ///
 /// Takes about 70 s, with --quick 20 s, with --minutes as long as you say. Each question is answered by its own command.
-/// What becomes a headline is measured in five processes spread over the survey, and its interval is where the next process
-/// is expected with a probability of 95 %. With --quick there is one process each, so there are no intervals and no verdicts.
+/// Headline figures are measured in five processes spread over the survey; the interval is where a sixth process would
+/// fall with a probability of 95 %. With --quick there is one process each, so there are no intervals and no verdicts.
 /// What was left out is listed with the command that adds it. The last step writes a page that you can mail:
 /// kiln-report.html, or DIR/report.html with --out DIR. DIR also receives the records: one per command (speed.json, fpu.json,
-/// ...), those of the repeated processes in DIR/reruns, and survey.json, which contains the first of each.
+/// ...), those of the repeated processes in DIR/reruns, and survey.json, which contains the first record of each command.
 #[derive(Args, Default)]
 #[command(after_long_help = "\
 Questions:
@@ -78,7 +78,7 @@ impl SurveyArgs {
         let tree = match &self.tree {
             Some(dir) if !dir.join("Kconfig").is_file() => {
                 return Err(Error::input(format!(
-                    "--tree {}: no kernel source tree: name the directory its Makefile and Kconfig are in",
+                    "--tree {}: not a Linux source tree: name the directory with its Makefile and Kconfig",
                     dir.display()
                 )))
             }

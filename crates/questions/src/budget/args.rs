@@ -13,7 +13,7 @@ use super::row::{Lengths, Row};
 use super::{header, run, view};
 use super::{parse_ways, Plan};
 
-/// Bytes for an FPU section that holds a latency target
+/// How many bytes an FPU section may process to stay under a latency limit
 ///
 /// How long FPU sections last under each way of cutting messages into sections, and what the cutting costs. Every
 /// implementation is measured first, as a kernel would at its start. Then a task asks the crypto API for 1 MiB at a time
@@ -31,7 +31,7 @@ Ways of cutting (--mode):
   on-demand    until a softirq is pending or a reschedule is wanted
 
 Environment:
-  KILN_TIERS=generic,aesni   restricts the tiers
+  KILN_TIERS=generic,aesni   use only these tiers
 
 Examples:
   kiln budget --quick

@@ -28,7 +28,7 @@ use super::view;
 /// Longest message.
 const LONGEST: usize = 1 << 20;
 
-/// Which compiler, at which flags, ruins which cipher
+/// Which compiler and flags make which cipher slow or wrong
 ///
 /// For whoever builds compilers or distributions. A cell is one subject, built by one compiler at one level in one
 /// variant: an executable of its own, kept in the cache by content, whose answers are checked before it is timed.

@@ -103,7 +103,7 @@ impl<'a> Cipher<'a> {
                 None => {
                     let short = || {
                         Error::input(format!(
-                            "data of {} bytes: {alg} has a tag of {} behind it: give it with --tag if it is elsewhere",
+                            "data of {} bytes must end with the tag of {alg}, {} bytes: or give the tag with --tag",
                             whole.len(),
                             tag.len()
                         ))

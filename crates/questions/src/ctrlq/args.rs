@@ -9,7 +9,7 @@ use super::plan::{parse_ctrls, parse_kinds, parse_modes, Plan};
 use super::row::Row;
 use super::{run, view};
 
-/// A virtio-crypto control queue: busy polling against waiting
+/// Compare ways of waiting on a virtio-crypto control queue
 ///
 /// For authors of drivers and devices. Driver and device are two processes; the device is this program's own (kiln
 /// serve). Workers create a session, close it and begin again; creating and closing one session is a pair. All rows are

@@ -33,7 +33,7 @@ Exit status:
   A table without the control has no verdict on lost state.
 
 Environment:
-  KILN_TIERS=generic,aesni   restricts the tiers
+  KILN_TIERS=generic,aesni   use only these tiers
 
 Examples:
   kiln fpu

@@ -26,7 +26,7 @@ Exit status:
   because that control lost too little or a policy was interrupted too rarely
 
 Environment:
-  KILN_TIERS=generic,aesni   restricts the tiers
+  KILN_TIERS=generic,aesni   use only these tiers
 
 Examples:
   kiln fpu prove breakpoint --seconds 20

@@ -160,12 +160,14 @@ impl Plan {
         let (rate, ceiling) = (self.irq_rate, self.inject.ceiling());
         if !(1.0..=ceiling).contains(&rate) {
             return Err(Error::input(format!(
-                "--irq-rate {rate}: this source does 1 to {ceiling} a second; throughput is a figure up to {BUSIEST_TABLE}"
+                "--irq-rate {rate}: use 1 to {ceiling} per second (throughput is reported up to {BUSIEST_TABLE})"
             )));
         }
         for (flag, us) in [("--slice-us", self.slice_us), ("--tick-us", self.tick_us)] {
             if let Some(us) = us.filter(|us| !(1..=1_000_000).contains(us)) {
-                return Err(Error::input(format!("{flag} {us}: 1 to 1000000 µs")));
+                return Err(Error::input(format!(
+                    "{flag} {us}: must be 1 to 1000000 µs"
+                )));
             }
         }
         if !(1..=8192).contains(&self.scheduler_cpus) {
@@ -327,7 +329,7 @@ pub(crate) fn policies(names: &[String]) -> Result<Vec<Policy>, Error> {
     let own = |c| match c {
         Contender::Own(policy) => Ok(policy),
         Contender::Tree(dir) => Err(Error::input(format!(
-            "--policy tree:{}: this takes Kiln's own policies only",
+            "--policy tree:{}: this command takes Kiln's own policies only: kiln fpu takes trees",
             dir.display()
         ))),
     };

@@ -29,7 +29,7 @@ Exit status:
   because that control lost too little
 
 Environment:
-  KILN_TIERS=generic,aesni   restricts the tiers
+  KILN_TIERS=generic,aesni   use only these tiers
 
 Examples:
   kiln fpu prove --policy nested,bh-off

@@ -15,7 +15,7 @@ use crate::fpu::inject::Inject;
 use crate::fpu::plan::{policies, Plan};
 use crate::fpu::CpuArgs;
 
-/// From which rate does an IPsec gateway lose packets, under each FPU policy?
+/// At what packet rate does an IPsec gateway start to lose packets, under each FPU policy?
 ///
 /// Softirqs on an emulated CPU encrypt and decrypt ESP packets, as Linux's xfrm does, while a task encrypts disk sectors: it
 /// stands for dm-crypt, WireGuard or whatever else uses the FPU on that CPU. Under legacy, packets that find the FPU taken wait
@@ -33,7 +33,7 @@ Exit status:
   saves nothing)
 
 Environment:
-  KILN_TIERS=generic,aesni   restricts the tiers
+  KILN_TIERS=generic,aesni   use only these tiers
 
 Examples:
   kiln ipsec --out DIR        from which rate are packets lost? with a picture

@@ -1,4 +1,4 @@
-//! The gateway on the emulated CPU: what forwards packets under each policy, and the task that it interrupts.
+//! The gateway on the emulated CPU: the drivers that forward packets under each policy, and the task they interrupt.
 
 use kiln_kernel::cipher::Op;
 use kiln_kernel::crypto::{self, Model};
@@ -15,16 +15,16 @@ use crate::fpu::plan::{Entry, Fallback, Plan};
 use crate::fpu::tally::Tally;
 use crate::fpu::workload::{messages, Workload};
 
-/// The task's sectors.
+/// Bytes of a sector, and how many different ones there are.
 pub(super) const SECTOR: usize = 4096;
 const SECTORS: usize = 16;
-/// Sectors of one kernel entry, and after how many the task sends a packet of its own.
+/// Sectors of one kernel entry; and, with phases or captures, sectors between packets of the task's own.
 pub(super) const ENTRY: u64 = 16;
 pub(super) const OWN_EVERY: u32 = 64;
 /// Packets whose time is taken before the first round.
 const PRICED: u64 = 20_000;
 
-/// The task, as rows have it.
+/// The task, as it is named in rows.
 pub(super) const WORK: Workload = Workload {
     len: SECTOR,
     packet: 0,
@@ -32,7 +32,7 @@ pub(super) const WORK: Workload = Workload {
     entry: ENTRY,
 };
 
-/// A load with the drivers of each model that a policy of the plan needs.
+/// A load, opened once for each model that the policies of the plan need.
 pub(super) struct Gateway(Vec<(Model, Esp)>);
 
 impl Gateway {
@@ -46,7 +46,7 @@ impl Gateway {
         Ok(Gateway(esps))
     }
 
-    /// The load as a policy has it.
+    /// The load with the drivers of this policy.
     pub(super) fn esp(&mut self, policy: Policy) -> &mut Esp {
         let mut esps = self.0.iter_mut();
         let found = esps.find(|(m, _)| *m == model(policy));
@@ -79,7 +79,7 @@ impl Gateway {
     }
 }
 
-/// Only under legacy do softirqs find the FPU taken: there the drivers are behind the simd helper.
+/// Only under legacy can a softirq find the FPU in use, so only there requests go through the simd helper.
 fn model(policy: Policy) -> Model {
     match policy.name() {
         "legacy" => Model::Helper,
@@ -111,7 +111,7 @@ pub(super) fn esp_plan(
         phase_end: traffic.phase_end,
         window: settings.window,
         own_every: settings.own_every.unwrap_or(match settings.rates.len() {
-            // The curve is of packets that are forwarded.
+            // The search counts forwarded packets only, so the task sends none.
             0 | 1 if load.source == Source::Imix => 0,
             _ => OWN_EVERY,
         }),
@@ -135,7 +135,7 @@ fn open(plan: &Plan, load: &esp::Plan, model: Model) -> Result<Esp, Error> {
     })
 }
 
-/// Nanoseconds that a packet takes where nothing interrupts and the FPU is usable.
+/// Nanoseconds that a packet takes without interrupts and with the FPU free.
 pub(super) fn direct_price_ns(
     plan: &Plan,
     settings: &Settings,
@@ -148,12 +148,12 @@ pub(super) fn direct_price_ns(
     bh_off.unwrap_or(plan.policies[0]).set(bench.cpu());
     let mut esp = open(plan, &sample, Model::Direct)?;
     esp.price_ns(bench.cpu(), PRICED / 10);
-    // Short ones, so that one at least is not stretched by the host.
+    // Many short runs: the shortest is one that the host did not interrupt.
     let prices = (0..40).map(|_| esp.price_ns(bench.cpu(), PRICED / 40));
     Ok(prices.fold(f64::INFINITY, f64::min))
 }
 
-/// What a run counted, as tallies have it.
+/// Converts a run's counts for a tally.
 fn counts_of(o: &esp::Outcome) -> Counts {
     let flows = |f: fn(&Flow) -> u64| o.flows.iter().map(f).sum::<u64>();
     Counts {

@@ -57,7 +57,7 @@ impl Settings {
         }
         if !(1..=esp::replay::MAX).contains(&self.window) {
             return Err(Error::input(format!(
-                "--replay-window {}: a window knows 1 to {} numbers",
+                "--replay-window {}: must be 1 to {} sequence numbers",
                 self.window,
                 esp::replay::MAX
             )));

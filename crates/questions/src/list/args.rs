@@ -13,7 +13,7 @@ use super::view;
 #[derive(Args)]
 #[command(after_long_help = "\
 Environment:
-  KILN_TIERS=generic,aesni   restricts the tiers
+  KILN_TIERS=generic,aesni   use only these tiers
 
 Examples:
   kiln list

@@ -9,7 +9,7 @@ use kiln_question::{prepare, print, replace, Error, Exit, Question, Session};
 use kiln_report::export::Format;
 use kiln_report::{gather, Options, Side};
 
-/// Records of one or several machines as one page, or as what other tools read
+/// Turn records into one HTML page, or into CSV, Markdown, Google Benchmark or KTAP
 ///
 /// For a mail, a patch or a bug report. A record is what --json printed or --out wrote. Records of several commands on one
 /// machine make one column; the same command twice, or another machine, makes a column each, and figures of one thing
@@ -52,7 +52,7 @@ impl Question for ReportArgs {
         let input = |e: kiln_report::Error| Error::input(e.to_string());
         if session.global.json {
             return Err(Error::input(
-                "--json: a report is made of records, it is none: see --format for what programs read",
+                "--json: a report is no record: use --format csv or google-benchmark",
             ));
         }
         let format: Option<Format> = self
@@ -105,7 +105,7 @@ fn place(out: Option<&Path>) -> Result<PathBuf, Error> {
     };
     match page::foreign(&path) {
         true => Err(Error::input(format!(
-            "'{}' is there and is no report of kiln's: name another with --out",
+            "'{}' exists and is not a report of Kiln: name another with --out",
             path.display()
         ))),
         false => Ok(path),

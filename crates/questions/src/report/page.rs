@@ -32,7 +32,7 @@ impl Page {
         };
         match foreign(&path) {
             true => Err(Error::input(format!(
-                "'{}' is there and is no report of kiln's: name another with --report, or leave it out with --no-report",
+                "'{}' exists and is not a report of Kiln: name another with --report, or leave it out with --no-report",
                 path.display()
             ))),
             false => Ok(Page(path)),

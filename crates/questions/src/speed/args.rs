@@ -48,7 +48,7 @@ Exit status:
   1 if a result is wrong (a peer's: only if that peer was named)
 
 Environment:
-  KILN_TIERS=generic,aesni   restricts the tiers
+  KILN_TIERS=generic,aesni   use only these tiers
   KILN_OPENSSL=FILE          the libcrypto to use; likewise KILN_LIBGCRYPT,
                              KILN_NETTLE and KILN_IPSEC_MB
 
@@ -60,7 +60,7 @@ Examples:
   kiln speed 'gcm(aes)' --tree ~/linux    a kernel tree's own beside them
   kiln speed 'xts(aes)' --level api --layout tcrypt    as tcrypt asks for it
   kiln speed 'xts(aes)' --via virtio --len 4096 --depth 64
-  kiln speed 'xts(aes)' --len 16 --latency    each call waits for the last
+  kiln speed 'xts(aes)' --len 16 --latency    each call waits for the previous one
 
 See also:
   docs/METHODOLOGY.md, docs/TREES.md")]
@@ -68,13 +68,13 @@ pub struct SpeedArgs {
     /// Algorithms, by the kernel's names [default: all]
     #[arg(value_name = "ALG")]
     algs: Vec<String>,
-    /// Operations: encrypt, decrypt, digest [default: encrypt, of hashes digest; all if no ALG is named]
+    /// Operations: encrypt, decrypt, digest, derive [default: encrypt (digest for hashes); all if no ALG is named]
     #[arg(long, value_delimiter = ',', value_name = "OP,…")]
     op: Vec<String>,
     /// Lengths in bytes: 16,64 or 16..4112 or 16..4112/16 [default: 16,64,256,512,1024,1420,4096,16384]
     #[arg(long, value_name = "LIST")]
     len: Option<String>,
-    /// Bits of the cipher's key (XTS takes two): 128, 192, 256 [default: 256]
+    /// AES key size in bits; XTS uses two keys of this size: 128, 192, 256 [default: 256]
     #[arg(long, value_delimiter = ',', value_name = "N,…")]
     key_bits: Vec<u32>,
     /// Implementations, by driver names [default: all that run here]
@@ -88,37 +88,37 @@ pub struct SpeedArgs {
         value_name = "NAME,…"
     )]
     peers: Vec<String>,
-    /// A Linux source tree, built and hosted: its implementations become rows
+    /// Also measure this Linux source tree: its crypto code is built and linked into a child process
     #[arg(long, value_name = "DIR")]
     tree: Option<PathBuf>,
     /// Run the tree's own tcrypt with this mode and print what it prints
     #[arg(long, value_name = "MODE", requires = "tree", conflicts_with_all = ["algs", "impls", "len", "baseline"])]
     tcrypt: Option<u32>,
     /// With --tcrypt: seconds for each test; 0 counts cycles of a few operations
-    #[arg(long, value_name = "N", default_value_t = 0)]
+    #[arg(long, value_name = "N", default_value_t = 0, requires = "tcrypt")]
     sec: u32,
     #[command(flatten)]
     build: TreeBuildArgs,
-    /// Compare all with this implementation or provider
+    /// Compare every result with this implementation, library or tree
     #[arg(long, value_name = "IMPL|PROVIDER")]
     baseline: Option<String>,
-    /// primitive: the function; api: a request through the crypto API, to the best driver or those named [default:
-    /// primitive, of a tree both]
+    /// primitive: call the cipher's function; api: send requests through the crypto API to the driver of highest priority,
+    /// or to those of --impl [default: primitive; of a tree both]
     #[arg(long, value_name = "LEVEL")]
     level: Option<Level>,
-    /// Where requests' buffers lie: plain (as a user stores them), or tcrypt (its pages, its one request)
+    /// Buffers of requests: plain (one contiguous buffer each) or tcrypt (pages and one request, as tcrypt has them)
     #[arg(long, default_value = "plain", value_name = "LAYOUT")]
     layout: Layout,
-    /// Dependent calls: each IV is the last result's first block
+    /// Latency: the IV of each call is the first block of the previous result
     #[arg(long)]
     latency: bool,
-    /// Measure for so long at most, with wider intervals [default: by how much there is]
+    /// Limit of the measuring time in seconds; less gives wider intervals [default: depends on the number of rows]
     #[arg(long, value_name = "N", allow_hyphen_values = true)]
     seconds: Option<f64>,
     /// One of the turns of 'kiln compare', for so many milliseconds
     #[arg(long, hide = true, value_name = "MS")]
     turn_ms: Option<u64>,
-    /// One line a row instead of the table
+    /// Print one line per row instead of the table
     #[arg(long)]
     rows: bool,
     #[command(flatten)]

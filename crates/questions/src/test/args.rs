@@ -98,11 +98,11 @@ pub struct TestArgs {
     /// Implementations, by driver name [default: all]
     #[arg(long = "impl", value_name = "LIST", value_delimiter = ',')]
     impls: Vec<String>,
-    /// Suites [default: all; with --case: random]; with --tree testmgr, contexts, and the tree's KUnit suites, such as sha256
+    /// Suites [default: all; with --case: random]; with --tree: testmgr, contexts, or KUnit suites and cases, such as sha256
     /// or 'sha*.test_hash_*'
     #[arg(long = "suite", value_name = "LIST", value_delimiter = ',')]
     suites: Vec<String>,
-    /// Replay this case of the suite and --seed, and nothing else
+    /// Run only case N of --suite (needs the same --seed)
     #[arg(long, value_name = "N", conflicts_with = "cases")]
     case: Option<u64>,
     /// Random cases of an algorithm under each mask, and in contexts under each policy [default: about 10
@@ -112,14 +112,14 @@ pub struct TestArgs {
     /// A Linux source tree: its own self-tests, all of them, while interrupts land in its sections
     #[arg(long, value_name = "DIR")]
     tree: Option<PathBuf>,
-    /// With --tree: repeat each random test so often [default: the tree's own number, 100]
+    /// With --tree: run each random test N times [default: the tree's own number, 100]
     #[arg(long, value_name = "N", requires = "tree")]
     fuzz: Option<u32>,
-    /// With --tree: the benchmarks of the tree's KUnit suites, too
+    /// With --tree: also run the benchmarks in the KUnit suites
     #[arg(long, requires = "tree")]
     bench: bool,
-    /// Instead: does the time of what has a key depend on key or text?
-    #[arg(long, conflicts_with_all = ["case", "cases", "tree"])]
+    /// Test something else: does the run time of keyed algorithms depend on the key or the text?
+    #[arg(long, conflicts_with_all = ["case", "cases", "tree", "suites"])]
     constant_time: bool,
     #[command(flatten)]
     build: TreeBuildArgs,

@@ -14,23 +14,22 @@ use kiln_tree::{Plan, TestRow};
 
 use super::masks::masks;
 
-/// What is asked of a tree.
+/// The arguments of `kiln test --tree`.
 pub(super) struct Asked<'a> {
     pub build: &'a TreeBuildArgs,
     /// Names of algorithms; none: all.
     pub algs: &'a [String],
     /// `testmgr`, `contexts`, and patterns of KUnit suites; none: all.
     pub suites: &'a [String],
-    /// How often random tests are repeated.
+    /// How often random tests are repeated; `None`: as often as the tree does.
     pub fuzz: Option<u32>,
     /// The benchmarks of KUnit suites, too.
     pub bench: bool,
 }
 
-/// Tests the tree that is in this directory.
+/// Builds the tree in this directory, tests it and prints KTAP. A child runs the one order that it was given instead.
 pub(super) fn ask<Q: Question>(args: &Asked, dir: &Path, session: &Session) -> Result<Exit, Error> {
     if let Some(order) = &session.child {
-        // One child for testmgr's tests, another for the contexts, one for each KUnit suite.
         match &order.kunit {
             Some(wanted) => kunit::measure(order, wanted),
             None if order.tests => kiln_tree::interrupted(order, args.fuzz),
@@ -51,7 +50,7 @@ pub(super) fn ask<Q: Question>(args: &Asked, dir: &Path, session: &Session) -> R
         progress: &|done, what| progress.report(done, what),
     };
     let arguments: Vec<_> = std::env::args_os().skip(1).collect();
-    // Without its drivers there is only the list of objects.
+    // Only testmgr and the contexts need the drivers.
     let outcome = match kinds.testmgr || kinds.contexts {
         true => kiln_tree::test(&plan, &arguments, args.fuzz)?,
         false => kiln_tree::build(&plan)?.untested(),
@@ -164,7 +163,7 @@ impl Kinds {
             .iter()
             .partition(|s| ["testmgr", "contexts"].contains(&s.as_str()));
         let is = |kind: &str| args.suites.is_empty() || named.iter().any(|n| *n == kind);
-        // Whoever names algorithms means the suites of the same name.
+        // Names of algorithms are also names of KUnit suites.
         let patterns = suites
             .into_iter()
             .chain(args.algs)
@@ -178,7 +177,7 @@ impl Kinds {
     }
 }
 
-/// How much of KUnit ran.
+/// A note that counts the KUnit cases.
 fn kunit_note(ran: &[Ran]) -> Option<String> {
     let cases = || ran.iter().flat_map(|r| &r.cases);
     let skipped = cases()
@@ -189,7 +188,7 @@ fn kunit_note(ran: &[Ran]) -> Option<String> {
     let tiers: Vec<&str> = tiers.iter().map(|t| t.name()).collect();
     (!ran.is_empty()).then(|| {
         format!(
-            "KUnit: {} cases of {} suites, each with the CPU as if its highest tier were {}; {skipped} skipped",
+            "KUnit: {} cases of {} suites, each suite under these highest tiers: {}; {skipped} skipped",
             cases().count(),
             suites.len(),
             tiers.join(", ")

@@ -10,7 +10,7 @@ use kiln_tree::{Plan, Row};
 
 use super::view;
 
-/// What a kernel tree holds: built, linked, tested by its own self-tests
+/// Build a kernel tree's crypto code, link it, and run its own self-tests
 ///
 /// For whoever works on a tree's crypto code. The tree's own Kbuild builds it; its objects are linked unmodified with Kiln's
 /// services into a child process, and tested there by the tree's own self-tests.

@@ -18,14 +18,14 @@ use crate::fpu::plan::implementation;
 use crate::fpu::policy_args;
 use crate::timing::Tree;
 
-/// What each method to reach a cipher costs: direct calls, simd helper, cryptd
+/// What each way to call a cipher costs: direct calls, simd helper, cryptd
 ///
 /// All methods under all policies are measured in one process, interleaved, and compared with the simd helper under legacy, which
 /// is what Linux up to 6.14 offers softirqs. A kernel tree's own methods go through its own crypto API.
 #[derive(Args)]
 #[command(after_long_help = "\
 Environment:
-  KILN_TIERS=generic,aesni   restricts the tiers
+  KILN_TIERS=generic,aesni   use only these tiers
 
 Examples:
   kiln fpu overhead
