@@ -11,7 +11,7 @@ use crate::man::{self, ManArgs};
 use crate::survey::SurveyArgs;
 use crate::version;
 
-/// Runs kernel crypto in user land: how fast it is, whether it is right, and what the kernel's FPU rules cost.
+/// Kernel crypto in user land: how fast and how right it is, and what FPU sections cost.
 #[derive(Parser)]
 #[command(
     name = "kiln",

@@ -8,7 +8,7 @@ use kiln_question::{Error, Exit, Outcome, Question, RowType, Session};
 use kiln_report::ktap::{self, Ktap};
 use kiln_virtio_check::{names, offer, run as check, Fault, Offer, RecordRow, Row, Verdict};
 
-/// Test a virtio-crypto device for correctness and safety KTAP on stdout
+/// Test a virtio-crypto device for correctness and safety; KTAP on stdout
 ///
 /// For whoever writes or runs a device: any vhost-user backend's. Checks what the device serves of what it offers, in both
 /// forms of requests and stateless, against published vectors; then what it does with requests and rings that a hostile

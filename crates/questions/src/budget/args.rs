@@ -13,7 +13,7 @@ use super::row::{Lengths, Row};
 use super::{header, run, view};
 use super::{parse_ways, Plan};
 
-/// How many bytes an FPU section may process to stay under a latency limit
+/// How many bytes fit into an FPU section under a latency limit
 ///
 /// How long FPU sections last under each way of cutting messages into sections, and what the cutting costs. Every
 /// implementation is measured first, as a kernel would at its start. Then a task asks the crypto API for 1 MiB at a time

@@ -15,7 +15,7 @@ use crate::fpu::inject::Inject;
 use crate::fpu::plan::{policies, Plan};
 use crate::fpu::CpuArgs;
 
-/// At what packet rate does an IPsec gateway start to lose packets, under each FPU policy?
+/// IPsec: at which packet rate each FPU policy loses packets
 ///
 /// Softirqs on an emulated CPU encrypt and decrypt ESP packets, as Linux's xfrm does, while a task encrypts disk sectors: it
 /// stands for dm-crypt, WireGuard or whatever else uses the FPU on that CPU. Under legacy, packets that find the FPU taken wait

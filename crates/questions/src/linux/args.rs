@@ -11,7 +11,7 @@ use super::selftest::SelftestArgs;
 use super::tcrypt::TcryptArgs;
 use super::virtio::VirtioArgs;
 
-/// Run Kiln's ciphers and tests in a real Linux kernel, booted in user land
+/// Run Kiln's ciphers in a real Linux kernel, booted in user land
 ///
 /// Real Linux as the judge, no VM and no root. Its own testmgr tests Kiln's ciphers, its own tcrypt measures them.
 #[derive(Args)]

@@ -9,7 +9,7 @@ use kiln_question::{prepare, print, replace, Error, Exit, Question, Session};
 use kiln_report::export::Format;
 use kiln_report::{gather, Options, Side};
 
-/// Turn records into one HTML page, or into CSV, Markdown, Google Benchmark or KTAP
+/// Turn records into an HTML page, CSV, Markdown or KTAP
 ///
 /// For a mail, a patch or a bug report. A record is what --json printed or --out wrote. Records of several commands on one
 /// machine make one column; the same command twice, or another machine, makes a column each, and figures of one thing

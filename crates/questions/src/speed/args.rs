@@ -60,7 +60,7 @@ Examples:
   kiln speed 'gcm(aes)' --tree ~/linux    a kernel tree's own beside them
   kiln speed 'xts(aes)' --level api --layout tcrypt    as tcrypt asks for it
   kiln speed 'xts(aes)' --via virtio --len 4096 --depth 64
-  kiln speed 'xts(aes)' --len 16 --latency    each call waits for the previous one
+  kiln speed 'xts(aes)' --len 16 --latency    each call needs the last
 
 See also:
   docs/METHODOLOGY.md, docs/TREES.md")]
