@@ -18,10 +18,18 @@ pub fn program(name: &str) -> Option<PathBuf> {
         .find(|path| path.is_file())
 }
 
+/// The name under which examples have a tree of a current kernel.
+pub const CURRENT: &str = "linux-7.3";
+
 /// The kernel tree for a command: the tests' own, or for user mode Linux the first that it runs from on this CPU.
 pub fn tree(command: &str) -> Option<PathBuf> {
-    let trees = ["KILN_TEST_TREE", "KILN_TEST_TREE_NEXT"].map(env::var_os);
-    let trees = trees.into_iter().flatten().filter(|v| !v.is_empty());
+    let all = ["KILN_TEST_TREE", "KILN_TEST_TREE_NEXT"];
+    let wanted = match command.contains(CURRENT) {
+        true => &all[1..],
+        false => &all[..],
+    };
+    let trees = wanted.iter().map(env::var_os);
+    let trees = trees.flatten().filter(|v| !v.is_empty());
     let runs =
         |tree: &PathBuf| !command.contains("kiln linux") || uml::check_register_room(tree).is_ok();
     trees
@@ -51,7 +59,7 @@ fn peers() -> &'static BTreeMap<String, bool> {
 fn lack(command: &str, need: &str) -> Option<String> {
     let there = match need {
         "tree" => {
-            let which = "kernel tree (KILN_TEST_TREE), of 6.13 or newer for user mode Linux on a CPU with AMX";
+            let which = "kernel tree (KILN_TEST_TREE, KILN_TEST_TREE_NEXT), of 6.13 or newer for user mode Linux on a CPU with AMX";
             return tree(command).is_none().then(|| which.to_string());
         }
         "qemu" => {

@@ -87,7 +87,11 @@ impl Scratch {
     /// incomplete, if that was interrupted.
     pub fn furnish(&self, command: &str) {
         if let Some(tree) = machine::tree(command) {
-            for name in TREES {
+            let names = match command.contains(machine::CURRENT) {
+                true => &[machine::CURRENT],
+                false => &TREES[..],
+            };
+            for name in names {
                 // By renaming, since commands run side by side in this directory.
                 let new = self
                     .path()
