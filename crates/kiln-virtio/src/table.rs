@@ -68,7 +68,7 @@ impl<T> Table<T> {
         self.len() == 0
     }
 
-    /// Whether there is no room for another value. Another thread may change that at once.
+    /// Whether it is full. Another thread may change that at once.
     pub fn is_full(&self) -> bool {
         self.len() >= self.capacity
     }

@@ -81,7 +81,7 @@ pub(super) struct Functions {
 pub(crate) struct Library(pub(super) Arc<Functions>);
 
 impl Library {
-    /// `None` if there is no libcrypto 3. `KILN_OPENSSL` names another file than the system's.
+    /// `None` if libcrypto 3 is not installed. `KILN_OPENSSL` names another file than the system's.
     pub(super) fn load() -> Option<Library> {
         let named = env::var("KILN_OPENSSL")
             .ok()

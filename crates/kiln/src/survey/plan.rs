@@ -75,7 +75,7 @@ impl Wanted {
     /// The time from the flags.
     ///
     /// # Errors
-    /// A number that is no time.
+    /// If the number is not a valid time.
     pub fn time(minutes: Option<f64>, quick: bool) -> Result<f64, Error> {
         match minutes {
             None if quick => Ok(QUICK_S),

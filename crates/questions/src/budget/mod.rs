@@ -4,7 +4,7 @@
 //! | file | contents |
 //! |---|---|
 //! | `args.rs` | the command |
-//! | `plan.rs` | what is asked for, and whether it can be had |
+//! | `plan.rs` | what is asked for, and whether it is valid |
 //! | `bench.rs` | one implementation with its messages, on an emulated CPU |
 //! | `run.rs` | every implementation under every way |
 //! | `row.rs` | what came of it |

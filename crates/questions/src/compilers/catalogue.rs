@@ -25,7 +25,7 @@ pub(super) fn find_subject(
         .unwrap_or_else(|| file::subject(name, include))
 }
 
-/// Names of the subjects that are no files.
+/// Names of Kiln's own subjects.
 pub(super) fn list_names() -> Result<Vec<String>, Error> {
     Ok(Kernel::open(&Store::open()?)?.names())
 }

@@ -134,7 +134,7 @@ pub(super) struct Row {
     /// each other; otherwise `same`; null without a ratio.
     #[schemars(with = "Option<String>", extend("x-role" = "figure"))]
     pub verdict: Option<Verdict>,
-    /// Why there is no result. If `status` is `ok`: the first line that the program printed to stderr, such as a
+    /// Why the result is missing. If `status` is `ok`: the first line that the program printed to stderr, such as a
     /// sanitizer's report; null if it printed none.
     #[schemars(extend("x-role" = "figure"))]
     pub reason: Option<String>,

@@ -16,7 +16,7 @@ pub(super) const HARNESS: [(&str, &str); 10] = [
     ("transform.c", include_str!("harness/transform.c")),
 ];
 
-/// How a subject is called: a file of the harness, and what it is told by macros.
+/// How a subject is called: a file of the harness, and the macros that it is compiled with.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Convention {
     /// `block`, `digest`…

@@ -3,7 +3,7 @@
 //! | file | its noun |
 //! |---|---|
 //! | `bench.rs` | the CPU, and a tree on it |
-//! | `plan.rs` | what is asked for, and whether it can be had |
+//! | `plan.rs` | what is asked for, and whether it is valid |
 //! | `inject.rs` | where interrupts come from |
 //! | `workload.rs` | what the task and the softirqs encrypt |
 //! | `run.rs` | the policy table: slices of real and of empty interrupts, interleaved |

@@ -131,7 +131,7 @@ impl Probe {
         load.cpu().reset_stats();
         let mut stepping = Stepping::start(load.cpu(), step).map_err(|e| {
             Error::lacks(format!(
-                "this host lets nobody single-step: {e}: use 'kiln fpu', which needs no single steps"
+                "this host does not allow single steps: {e}: use 'kiln fpu', which does not need them"
             ))
         })?;
         stepping.set_brief(brief);

@@ -356,7 +356,7 @@ fn notes(plan: &Plan, outcome: &mut Outcome<Row>) {
     }
 }
 
-/// Adds what the rows say of lost state: a failure, a verdict, or that there is none.
+/// Adds what the rows say about lost state: a failure, a verdict, or that no verdict is possible.
 fn conclude(outcome: &mut Outcome<Row>) {
     let counts: Vec<Count> = outcome.rows.iter().filter_map(Row::count).collect();
     let judged = power::judge(&counts);

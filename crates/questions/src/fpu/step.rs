@@ -249,7 +249,7 @@ fn replay(plan: &Plan, bench: &mut Bench, step: Step) -> Result<Proof, Error> {
     let found = probe.run(cpu, step, true)?;
     if found.injected == 0 {
         return Err(Error::input(format!(
-            "--at: there is no such instruction: the section has {count}, from 0"
+            "--at: the section has {count} instructions, numbered from 0: name one of them"
         )));
     }
     let mut examined = Examined::new(&probe, count);

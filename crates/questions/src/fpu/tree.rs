@@ -60,7 +60,7 @@ fn with_tree(
     plan
 }
 
-/// The parent's part: builds each tree and has a child measure it. There is no outcome if building was interrupted, or if a
+/// The parent's part: builds each tree and has a child measure it. The outcome is missing if building was interrupted, or if a
 /// child has refused. `policy`: the policy that a row is of.
 pub(super) fn run<R: DeserializeOwned>(
     trees: &[PathBuf],

@@ -55,7 +55,7 @@ impl Question for FidelityArgs {
     fn run(&self, session: &Session) -> Result<Exit, Error> {
         if let Some(dir) = self.record.as_deref().filter(|d| !d.is_dir()) {
             return Err(Error::input(format!(
-                "--record: '{}' is no directory: run it at the top of Kiln's checkout, or name one",
+                "--record: '{}' is not a directory: run it at the top of Kiln's checkout, or name one",
                 dir.display()
             )));
         }

@@ -52,7 +52,7 @@ impl Question for ReportArgs {
         let input = |e: kiln_report::Error| Error::input(e.to_string());
         if session.global.json {
             return Err(Error::input(
-                "--json: a report is no record: use --format csv or google-benchmark",
+                "--json: a report is not a record: use --format csv or google-benchmark",
             ));
         }
         let format: Option<Format> = self

@@ -3,7 +3,7 @@
 //! | file | contents |
 //! |---|---|
 //! | `args.rs` | the command |
-//! | `plan.rs` | what is asked for, and whether it can be had |
+//! | `plan.rs` | what is asked for, and whether it is valid |
 //! | `set.rs` | the candidates of one table, and their messages |
 //! | `effort.rs` | how long each is timed |
 //! | `run.rs`, `again.rs` | the run; the largest steps of a sweep, measured again |

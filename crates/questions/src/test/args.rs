@@ -47,7 +47,7 @@ const QUICK: Amount = Amount {
 
 /// Is every implementation right? KTAP on stdout
 ///
-/// For whoever changed a cipher, or wants to trust one: known answers and random cases, in every context in which a
+/// Tests Kiln's ciphers: known answers and random cases, in every context in which a
 /// kernel calls it. What fails is printed with the command that replays it.
 #[derive(Args, Clone, Debug, Default)]
 #[command(after_long_help = "\
@@ -218,7 +218,7 @@ impl TestArgs {
             let note = "interrupted: not all was checked";
             outcome.notes.push(note.into());
         }
-        // KTAP has told it already, but whoever sees the terminal may not see standard output.
+        // KTAP says it already, but standard output may be redirected.
         if json || !io::stdout().is_terminal() {
             for note in &outcome.notes {
                 eprintln!("kiln test: {note}");
