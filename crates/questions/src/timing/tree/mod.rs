@@ -1,5 +1,6 @@
 //! A hosted kernel tree as a source: its drivers through its own crypto API, its functions called directly.
 
+mod answers;
 mod direct;
 mod generic;
 mod ways;
@@ -108,29 +109,7 @@ impl Tree {
                 specs.extend(self.spec(name));
             }
         }
-        for primitive in &self.primitives {
-            let digest = match (&primitive.judge, primitive.state) {
-                (Some(_), Some(state)) => state,
-                _ => continue,
-            };
-            let name = &primitive.alg;
-            let there = self.host.image.symbol(&primitive.symbol).is_some();
-            if there && specs.iter().all(|s| s.name != *name) {
-                specs.push(Spec {
-                    name: name.clone().into(),
-                    kind: match primitive.op.as_str() {
-                        "derive" => Kind::Kpp,
-                        _ => Kind::Hash,
-                    },
-                    key_bits: vec![0],
-                    iv: 0,
-                    prefix: 0,
-                    tag: 0,
-                    digest,
-                    takes: Takes::default(),
-                });
-            }
-        }
+        self.describe_functions(&mut specs);
         specs
     }
 
@@ -176,6 +155,7 @@ impl Tree {
             tag: sizes.tag.min(TAG),
             digest: sizes.digest,
             takes: Takes::default(),
+            more: Vec::new(),
         })
     }
 
