@@ -72,6 +72,16 @@ pub(crate) struct Built {
     pub taken: Taken,
 }
 
+/// Read by every make of the tree's build. Since 6.1 the build enters `arch/x86/lib` twice for an object of it: by itself, and
+/// as a part of `arch/x86`, whose rules fit as well. Both compile it, at the same time with several jobs, and spoil each
+/// other's object or dependencies, or else the next build compiles it again. So `arch/x86` has nothing to do for it.
+const ONCE: (&str, &str) = (
+    "once.mk",
+    "ifneq ($(filter arch/x86 ./arch/x86,$(obj)),)\n\
+     $(filter arch/x86/lib/% ./arch/x86/lib/%,$(MAKECMDGOALS)) : ; @:\n\
+     endif\n",
+);
+
 /// Objects compiled in a cold build of 6.12, for the bar only.
 const USUAL_STEPS: f64 = 520.0;
 
@@ -253,8 +263,12 @@ fn make(
     targets: &[&str],
     step: &mut dyn FnMut(&str),
 ) -> Result<Said, Error> {
+    let (name, text) = ONCE;
+    let once = cache.dir.join(name);
+    update(&once, text)?;
+    let once = format!("MAKEFILES={}", once.display());
     let objects = format!("O={}", cache.objects.display());
-    let mut arguments = vec![objects.as_str(), "ARCH=x86_64", "-k"];
+    let mut arguments = vec![objects.as_str(), &once, "ARCH=x86_64", "-k"];
     arguments.extend(targets);
     Make {
         directory: &cache.source,

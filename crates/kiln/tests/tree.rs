@@ -513,6 +513,30 @@ fn broken_code_is_found_and_fails_nothing_else() {
     assert!(count(&rows, "algorithm", "tested") >= 80);
 }
 
+/// The kernel's build enters arch/x86/lib twice. When both compiled, each build of an unchanged tree compiled again what the
+/// other had last, and two jobs could spoil each other's files.
+#[test]
+fn what_is_built_is_not_compiled_again() {
+    let trees = [
+        given_tree(),
+        tree_of("KILN_TEST_TREE_NEXT", "tree of a current kernel"),
+    ];
+    for tree in trees.into_iter().flatten() {
+        let (_, _) = tree_json(&tree);
+        let (run, _) = tree_json(&tree);
+        let doc = run.json();
+        let notes = doc["notes"].as_array().unwrap().iter();
+        let built = notes.filter_map(|n| n.as_str()?.strip_prefix("built in "));
+        let log = Path::new(built.last().unwrap()).join("log");
+        let log = fs::read_to_string(log).unwrap();
+        assert!(log.contains("Leaving directory"), "{log}");
+        let compiled = log
+            .lines()
+            .filter(|l| l.starts_with("  CC ") || l.starts_with("  AS "));
+        assert_eq!(compiled.collect::<Vec<_>>(), Vec::<&str>::new());
+    }
+}
+
 /// The cache is the user's disk: what is there may be cut off.
 #[test]
 fn a_damaged_image_is_told_in_one_line() {

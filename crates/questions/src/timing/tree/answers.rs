@@ -295,9 +295,9 @@ pub(super) fn prepare(how: &str, key: &[u8]) -> Result<Vec<u8>, String> {
 /// RFC 8452, 3: a * b * x^-128.
 fn dot(a: u128, b: u128) -> u128 {
     (0..128).fold(0, |sum, bit| {
-        let sum = sum ^ a * (b >> bit & 1);
+        let sum = sum ^ (a * (b >> bit & 1));
         // Divided by x: the polynomial is x^128 + x^127 + x^126 + x^121 + 1.
-        sum >> 1 ^ (sum & 1) * (0xe1 << 120)
+        (sum >> 1) ^ ((sum & 1) * (0xe1 << 120))
     })
 }
 

@@ -1,4 +1,4 @@
-//! A tree's functions called directly, as `tree/primitives` says; [`answers`] judges those that no driver can.
+//! A tree's functions called directly, as `tree/primitives` says; [`answers`] judges those that no driver can judge.
 
 use std::cell::RefCell;
 use std::rc::Rc;
@@ -117,7 +117,7 @@ impl Tree {
             }),
             (None, None) => None,
         };
-        // A state of a digest's size is none.
+        // The state inside a hash is not its digest, even where both have the same size.
         let whole = |bytes: &usize| *bytes == work.spec.digest && !row.from_state();
         Ok(Candidate {
             tier: Some(row.tier.clone().into()),
