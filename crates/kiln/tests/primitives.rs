@@ -243,9 +243,10 @@ fn functions_that_a_mask_hides_are_not_called() {
     }
 }
 
-/// One bit of the constants of one polynomial, by which the sums of four vectors of 128 bits are folded.
+/// One bit of the constants of one polynomial, by which the sums of four vectors of 128 bits are folded; and one bit of the
+/// constants of SHA-256 by SHA-NI. This tree's own drivers use these, so only a judge from elsewhere can find them.
 #[test]
-fn a_wrong_constant_is_found_and_nothing_else() {
+fn wrong_constants_are_found_and_nothing_else() {
     let Some(tree) = next_tree() else { return };
     let at = Path::new(env!("CARGO_TARGET_TMPDIR")).join("edited-next/linux");
     let overlay = Edited::at(&tree, &at);
@@ -254,10 +255,16 @@ fn a_wrong_constant_is_found_and_nothing_else() {
         "0x000000008f352d95,",
         "0x000000008f352d94,",
     );
+    overlay.replace(
+        "lib/crypto/x86/sha256-ni-asm.S",
+        "0x428a2f98,",
+        "0x428a2f99,",
+    );
     let run = kiln_keeping(&[
         "speed",
         "crc32",
         "crc32c",
+        "sha256",
         "--tree",
         overlay.path(),
         "--level",
@@ -281,12 +288,22 @@ fn a_wrong_constant_is_found_and_nothing_else() {
             assert_eq!(row["len"], 4096, "{row}");
         }
     }
+    let of_alg = |alg: &str| -> Vec<&str> {
+        let of = wrong.iter().filter(|(a, _)| *a == alg);
+        of.map(|(_, name)| *name).collect()
+    };
+    // The other polynomial's constants, all short messages, and SHA-256 without SHA-NI are as they were.
     assert!(
-        wrong.contains(&("crc32", "crc32_lsb_pclmul_sse")),
+        of_alg("crc32").contains(&"crc32_lsb_pclmul_sse"),
         "{wrong:?}"
     );
-    // The other polynomial's constants, and all short messages, are as they were.
-    assert!(wrong.iter().all(|(alg, _)| *alg == "crc32"), "{wrong:?}");
+    assert_eq!(of_alg("crc32c"), Vec::<&str>::new());
+    if Tier::ShaNi.present() {
+        assert_eq!(
+            of_alg("sha256"),
+            ["sha256_ni_transform", "sha256_ni_finup2x"]
+        );
+    }
     let notes = json["notes"].as_array().unwrap().iter();
     let told = notes.filter(|n| n.as_str().unwrap().starts_with("WRONG ANSWER: "));
     assert_eq!(told.count(), wrong.len());
