@@ -160,6 +160,7 @@ fn has(tier: &str) -> bool {
         "pclmul-avx" => has("pclmul") && has("avx"),
         "vpclmul-avx2" => has("avx2") && all!("vpclmulqdq" is "VPCLMULQDQ"),
         "vpclmul-avx512" => has("avx512vl") && has("vpclmul-avx2"),
+        "gfni" => has("avx") && all!("gfni" is "GFNI"),
         "adx" => all!("adx" is "AVX2", "bmi2" is "BMI2"),
         _ => tier == "generic",
     }
