@@ -6,6 +6,7 @@
 #ifndef KILN_TREE_ABI_H
 #define KILN_TREE_ABI_H
 
+#include "abi/audit.h"
 #include "abi/messages.h"
 
 /* request.c: requests through the tree's own crypto API. */
@@ -153,11 +154,41 @@ struct boot {
 	unsigned int lonely;	/* nobody but the tree's own tasks ends a wait */
 };
 
+/* prove.c: functions that are interrupted at every instruction. */
+
+enum kiln_prove_context { KILN_PROVE_TASK, KILN_PROVE_SOFTIRQ, KILN_PROVE_HARDIRQ };
+
+/* One function that was stepped in one context. */
+struct kiln_proof {
+	char name[128];		/* the case of the suite that calls it */
+	unsigned int context;
+	unsigned int wrong_alone;	/* wrong answers before the first interrupt */
+	unsigned long calls;	/* stepped */
+	unsigned long addresses, points, injected, masked;	/* see struct kiln_audit */
+	unsigned long answers;	/* all that were checked, those of interrupts included */
+	unsigned long wrong;	/* answers */
+	unsigned long wrong_call, wrong_step;	/* when the first wrong one was seen */
+	unsigned long changed;	/* interrupts after which an open section had other registers */
+	unsigned long changed_call, changed_step, changed_at;
+	unsigned long left_open;	/* calls that returned with a section open */
+	unsigned long left_open_call, opener;
+};
+
+struct kiln_prove {
+	struct kiln_audit audit;
+	unsigned int contexts;	/* a bit for each, enum kiln_prove_context */
+	unsigned int room;	/* of the array */
+	unsigned int count;	/* on return: functions times contexts, at most as many as there is room for */
+	unsigned long visits;	/* as in struct kiln_audit */
+	struct kiln_proof *proofs;
+};
+
 /* kunit.c: one of the tree's KUnit suites. */
 struct kiln_kunit_order {
 	const char *suite;
 	const char *cases;	/* a pattern with * and ?; NULL: all */
 	unsigned long bench;	/* its benchmarks, too */
+	struct kiln_prove *prove;	/* step the functions of its interrupt tests; NULL: just run it */
 };
 
 #endif

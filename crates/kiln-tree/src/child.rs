@@ -14,7 +14,7 @@ use std::{env, io};
 
 use serde::{Deserialize, Serialize};
 
-use crate::event::Event;
+use crate::event::{Event, ProveContext};
 use crate::fault::Symbols;
 use crate::Error;
 
@@ -83,6 +83,19 @@ pub struct KunitOrder {
     pub bench: bool,
     /// The tiers that the tree may see; none: whatever the CPU has.
     pub tiers: Option<Vec<String>>,
+    /// The functions of interrupt tests are stepped.
+    #[serde(default)]
+    pub prove: Option<ProveOrder>,
+}
+
+/// How functions are stepped.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct ProveOrder {
+    pub contexts: Vec<ProveContext>,
+    /// How many visits of each instruction are interrupted.
+    pub visits: u64,
+    /// The last interrupt: the call, and the instruction in it; none: all.
+    pub at: Option<(u64, u64)>,
 }
 
 impl Order {

@@ -22,6 +22,7 @@ mod link;
 mod make;
 mod plan;
 pub mod primitive;
+mod prove;
 #[rustfmt::skip]
 #[allow(clippy::all, clippy::undocumented_unsafe_blocks, unreachable_pub, unused)]
 mod raw;

@@ -16,7 +16,7 @@ use crate::services::HEADERS;
 use crate::{library, tiers, tools, Error, Plan};
 
 /// Compiled by the tree, against its headers, so that no layout and no signature is guessed.
-pub(crate) const GLUE: [(&str, &str); 8] = [
+pub(crate) const GLUE: [(&str, &str); 9] = [
     ("kiln_glue", include_str!("../../../tree/glue.c")),
     ("kiln_contexts", include_str!("../../../tree/contexts.c")),
     ("kiln_cpu", include_str!("../../../tree/cpu.c")),
@@ -24,6 +24,7 @@ pub(crate) const GLUE: [(&str, &str); 8] = [
     ("kiln_fpu", include_str!("../../../tree/fpu.c")),
     ("kiln_request", include_str!("../../../tree/request.c")),
     ("kiln_kunit", include_str!("../../../tree/kunit.c")),
+    ("kiln_prove", include_str!("../../../tree/prove.c")),
     ("kiln_stream", include_str!("../../../tree/stream.c")),
 ];
 

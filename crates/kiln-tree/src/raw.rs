@@ -2,6 +2,7 @@
 
 // Made from the headers by tests/border.rs of kiln-kbuild; KILN_BLESS=1 makes it anew.
 use kiln_kernel::messages::Raw as Messages;
+use kiln_kernel::irq::Audit;
 
 pub const KILN_SKCIPHER: EngineKind = 0;
 pub const KILN_AEAD: EngineKind = 1;
@@ -565,16 +566,134 @@ impl Default for Boot {
         }
     }
 }
+pub const KILN_PROVE_TASK: ProveContext = 0;
+pub const KILN_PROVE_SOFTIRQ: ProveContext = 1;
+pub const KILN_PROVE_HARDIRQ: ProveContext = 2;
+pub type ProveContext = ::std::os::raw::c_uint;
+#[repr(C)]
+#[derive(Debug, Copy, Clone)]
+pub struct Proof {
+    pub name: [::std::os::raw::c_char; 128usize],
+    pub context: ::std::os::raw::c_uint,
+    pub wrong_alone: ::std::os::raw::c_uint,
+    pub calls: ::std::os::raw::c_ulong,
+    pub addresses: ::std::os::raw::c_ulong,
+    pub points: ::std::os::raw::c_ulong,
+    pub injected: ::std::os::raw::c_ulong,
+    pub masked: ::std::os::raw::c_ulong,
+    pub answers: ::std::os::raw::c_ulong,
+    pub wrong: ::std::os::raw::c_ulong,
+    pub wrong_call: ::std::os::raw::c_ulong,
+    pub wrong_step: ::std::os::raw::c_ulong,
+    pub changed: ::std::os::raw::c_ulong,
+    pub changed_call: ::std::os::raw::c_ulong,
+    pub changed_step: ::std::os::raw::c_ulong,
+    pub changed_at: ::std::os::raw::c_ulong,
+    pub left_open: ::std::os::raw::c_ulong,
+    pub left_open_call: ::std::os::raw::c_ulong,
+    pub opener: ::std::os::raw::c_ulong,
+}
+#[allow(clippy::unnecessary_operation, clippy::identity_op)]
+const _: () = {
+    ["Size of Proof"][::std::mem::size_of::<Proof>() - 264usize];
+    ["Alignment of Proof"][::std::mem::align_of::<Proof>() - 8usize];
+    ["Offset of field: Proof::name"][::std::mem::offset_of!(Proof, name) - 0usize];
+    [
+        "Offset of field: Proof::context",
+    ][::std::mem::offset_of!(Proof, context) - 128usize];
+    [
+        "Offset of field: Proof::wrong_alone",
+    ][::std::mem::offset_of!(Proof, wrong_alone) - 132usize];
+    ["Offset of field: Proof::calls"][::std::mem::offset_of!(Proof, calls) - 136usize];
+    [
+        "Offset of field: Proof::addresses",
+    ][::std::mem::offset_of!(Proof, addresses) - 144usize];
+    ["Offset of field: Proof::points"][::std::mem::offset_of!(Proof, points) - 152usize];
+    [
+        "Offset of field: Proof::injected",
+    ][::std::mem::offset_of!(Proof, injected) - 160usize];
+    ["Offset of field: Proof::masked"][::std::mem::offset_of!(Proof, masked) - 168usize];
+    [
+        "Offset of field: Proof::answers",
+    ][::std::mem::offset_of!(Proof, answers) - 176usize];
+    ["Offset of field: Proof::wrong"][::std::mem::offset_of!(Proof, wrong) - 184usize];
+    [
+        "Offset of field: Proof::wrong_call",
+    ][::std::mem::offset_of!(Proof, wrong_call) - 192usize];
+    [
+        "Offset of field: Proof::wrong_step",
+    ][::std::mem::offset_of!(Proof, wrong_step) - 200usize];
+    [
+        "Offset of field: Proof::changed",
+    ][::std::mem::offset_of!(Proof, changed) - 208usize];
+    [
+        "Offset of field: Proof::changed_call",
+    ][::std::mem::offset_of!(Proof, changed_call) - 216usize];
+    [
+        "Offset of field: Proof::changed_step",
+    ][::std::mem::offset_of!(Proof, changed_step) - 224usize];
+    [
+        "Offset of field: Proof::changed_at",
+    ][::std::mem::offset_of!(Proof, changed_at) - 232usize];
+    [
+        "Offset of field: Proof::left_open",
+    ][::std::mem::offset_of!(Proof, left_open) - 240usize];
+    [
+        "Offset of field: Proof::left_open_call",
+    ][::std::mem::offset_of!(Proof, left_open_call) - 248usize];
+    ["Offset of field: Proof::opener"][::std::mem::offset_of!(Proof, opener) - 256usize];
+};
+impl Default for Proof {
+    fn default() -> Self {
+        let mut s = ::std::mem::MaybeUninit::<Self>::uninit();
+        unsafe {
+            ::std::ptr::write_bytes(s.as_mut_ptr(), 0, 1);
+            s.assume_init()
+        }
+    }
+}
+#[repr(C)]
+pub struct Prove {
+    pub audit: Audit,
+    pub contexts: ::std::os::raw::c_uint,
+    pub room: ::std::os::raw::c_uint,
+    pub count: ::std::os::raw::c_uint,
+    pub visits: ::std::os::raw::c_ulong,
+    pub proofs: *mut Proof,
+}
+#[allow(clippy::unnecessary_operation, clippy::identity_op)]
+const _: () = {
+    ["Size of Prove"][::std::mem::size_of::<Prove>() - 128usize];
+    ["Alignment of Prove"][::std::mem::align_of::<Prove>() - 8usize];
+    ["Offset of field: Prove::audit"][::std::mem::offset_of!(Prove, audit) - 0usize];
+    [
+        "Offset of field: Prove::contexts",
+    ][::std::mem::offset_of!(Prove, contexts) - 96usize];
+    ["Offset of field: Prove::room"][::std::mem::offset_of!(Prove, room) - 100usize];
+    ["Offset of field: Prove::count"][::std::mem::offset_of!(Prove, count) - 104usize];
+    ["Offset of field: Prove::visits"][::std::mem::offset_of!(Prove, visits) - 112usize];
+    ["Offset of field: Prove::proofs"][::std::mem::offset_of!(Prove, proofs) - 120usize];
+};
+impl Default for Prove {
+    fn default() -> Self {
+        let mut s = ::std::mem::MaybeUninit::<Self>::uninit();
+        unsafe {
+            ::std::ptr::write_bytes(s.as_mut_ptr(), 0, 1);
+            s.assume_init()
+        }
+    }
+}
 #[repr(C)]
 #[derive(Debug, Copy, Clone)]
 pub struct KunitOrder {
     pub suite: *const ::std::os::raw::c_char,
     pub cases: *const ::std::os::raw::c_char,
     pub bench: ::std::os::raw::c_ulong,
+    pub prove: *mut Prove,
 }
 #[allow(clippy::unnecessary_operation, clippy::identity_op)]
 const _: () = {
-    ["Size of KunitOrder"][::std::mem::size_of::<KunitOrder>() - 24usize];
+    ["Size of KunitOrder"][::std::mem::size_of::<KunitOrder>() - 32usize];
     ["Alignment of KunitOrder"][::std::mem::align_of::<KunitOrder>() - 8usize];
     [
         "Offset of field: KunitOrder::suite",
@@ -585,6 +704,9 @@ const _: () = {
     [
         "Offset of field: KunitOrder::bench",
     ][::std::mem::offset_of!(KunitOrder, bench) - 16usize];
+    [
+        "Offset of field: KunitOrder::prove",
+    ][::std::mem::offset_of!(KunitOrder, prove) - 24usize];
 };
 impl Default for KunitOrder {
     fn default() -> Self {

@@ -14,6 +14,10 @@ use crate::{tools, Error};
 /// The border, which `service.h` and the glue include.
 pub(crate) const HEADERS: &[(&str, &str)] = &[
     (
+        "kiln/abi/audit.h",
+        include_str!("../../../kernel/include/kiln/abi/audit.h"),
+    ),
+    (
         "kiln/abi/hosted.h",
         include_str!("../../../kernel/include/kiln/abi/hosted.h"),
     ),

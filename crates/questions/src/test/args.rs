@@ -268,7 +268,7 @@ impl TestArgs {
                 .collect(),
         };
         // What the implementations get together is shared by all there are, under all masks they run under.
-        let masks = masks::masks();
+        let masks = kiln_kernel::Tier::masks();
         let runs = |mask: &[_]| impls.iter().filter(|i| mask.contains(&i.tier())).count() as u64;
         let of_masks: u64 = masks.iter().map(|m| runs(m)).sum();
         let policies = Suite::of_policies().len() as u64 / 2;

@@ -12,8 +12,6 @@ use kiln_tree::event::Contexts;
 use kiln_tree::kunit::{self, Ran};
 use kiln_tree::{Plan, TestRow};
 
-use super::masks::masks;
-
 /// The arguments of `kiln test --tree`.
 pub(super) struct Asked<'a> {
     pub build: &'a TreeBuildArgs,
@@ -75,7 +73,8 @@ pub(super) fn ask<Q: Question>(args: &Asked, dir: &Path, session: &Session) -> R
             &kunit::Wanted {
                 patterns: patterns.clone(),
                 bench: args.bench,
-                masks: masks(),
+                prove: None,
+                masks: Tier::masks(),
             },
             &session.stop,
             &|done, what| progress.report(done, what),
