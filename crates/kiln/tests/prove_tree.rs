@@ -90,7 +90,7 @@ fn planted_faults_are_found_and_named() {
 
     // A replay shows it again.
     let nested = all.iter().find(|r| {
-        let highest = all.iter().filter_map(|r| r["tier"].as_str()).last();
+        let highest = all.iter().rev().find_map(|r| r["tier"].as_str());
         r["suite"] == "sha256" && r["tier"].as_str() == highest && !r["finding"].is_null()
     });
     let nested = nested.expect("a finding of SHA-256 under all tiers");
