@@ -65,6 +65,8 @@ pub enum Event {
     },
     /// A driver was tried in all contexts.
     Contexts(Contexts),
+    /// A function of the library was checked.
+    Checked(Checked),
     /// It came to the end.
     Done { initcalls: u64 },
 }
@@ -84,6 +86,21 @@ pub struct Contexts {
     pub wrong: [u64; 3],
     /// Requests of softirqs for which there was no room.
     pub refused: u64,
+}
+
+/// A function that the tree's library exports, called on messages of many lengths.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+pub struct Checked {
+    pub function: String,
+    /// The algorithm's name.
+    pub alg: String,
+    /// Such as `encrypt`.
+    pub op: String,
+    pub cases: u64,
+    /// Cases with a wrong answer.
+    pub failed: u64,
+    /// What was wrong first.
+    pub reason: Option<String>,
 }
 
 /// An algorithm as registered.
