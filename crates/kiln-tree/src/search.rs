@@ -7,7 +7,7 @@ use std::path::Path;
 
 /// Objects that every version so far needed, or whose functions are measured, as far as a tree has them. A configuration may
 /// leave those of `lib/crypto` and `lib/crc` out.
-pub(crate) const USUAL: [&str; 57] = [
+pub(crate) const USUAL: [&str; 59] = [
     "arch/x86/kernel/cpu/match",
     "arch/x86/lib/clear_page_64",
     "arch/x86/lib/copy_page_64",
@@ -40,6 +40,8 @@ pub(crate) const USUAL: [&str; 57] = [
     "lib/crypto/aescfb",
     "lib/crypto/aesgcm",
     "lib/crypto/arc4",
+    "lib/crypto/chacha20poly1305",
+    "lib/crypto/chacha20poly1305-selftest",
     "lib/ctype",
     "lib/errname",
     "lib/find_bit",
