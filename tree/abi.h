@@ -86,6 +86,71 @@ struct kiln_list {
 	unsigned long count;	/* on return: all there are */
 };
 
+/* library.c: functions that the tree's library exports. */
+
+enum kiln_library_kind {
+	KILN_LIBRARY_CIPHER,
+	KILN_LIBRARY_AEAD,
+	KILN_LIBRARY_HASH,
+	KILN_LIBRARY_AGREEMENT,
+	KILN_LIBRARY_PARITY,	/* a result half as long as the message */
+};
+
+/* Flags of a function. */
+enum kiln_library_flag {
+	KILN_LIBRARY_TASK = 1,	/* only tasks may call it, with softirqs and interrupts on */
+	KILN_LIBRARY_PAIRS = 2,	/* a call takes two messages, of which the second is the next */
+	KILN_LIBRARY_UNASKED = 4,	/* opens a section without asking whether it may */
+	KILN_LIBRARY_JUDGES = 8,	/* not exported; has the answers for others */
+};
+
+#define KILN_LIBRARY_KEYS 6
+
+struct kiln_function;
+struct kiln_library;
+
+struct kiln_library_listed {
+	const char *name;	/* as it is exported, or the function that gives a series its name */
+	const char *alg;	/* the algorithm's name */
+	const char *op;
+	const char *judge;	/* another function that gives the same answers, or NULL */
+	const struct kiln_function *function;
+	unsigned int kind;
+	unsigned short keys[KILN_LIBRARY_KEYS];	/* sizes of its key, then 0 */
+	unsigned short own_key;	/* size of a key that the algorithm's name does not imply */
+	unsigned short iv, prefix, tag, digest;
+	unsigned int least, most, multiple;	/* lengths it takes; 0: all */
+	unsigned int flags;
+};
+
+struct kiln_library_list {
+	struct kiln_library_listed *listed;
+	unsigned long room;
+	unsigned long count;	/* on return: all there are */
+};
+
+struct kiln_library_open {
+	const struct kiln_function *function;
+	const unsigned char *key;
+	unsigned long len;
+	struct kiln_library *library;	/* result */
+};
+
+struct kiln_library_run {
+	struct kiln_library *library;
+	unsigned long generic;	/* in an FPU section, where the functions use generic code */
+	struct kiln_messages m;
+};
+
+/* One message. */
+struct kiln_library_call {
+	const struct kiln_library *library;
+	unsigned char *iv;	/* may be changed */
+	const unsigned char *src;
+	unsigned char *dst;
+	unsigned long len, prefix;
+};
+
 /* contexts.c: a driver in every context that may use it. */
 
 enum kiln_where { KILN_IN_TASK, KILN_IN_BH_OFF, KILN_IN_SOFTIRQ, KILN_WHERES };

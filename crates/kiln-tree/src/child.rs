@@ -49,6 +49,9 @@ pub struct Order {
     /// The KUnit suite that a child of [`crate::kunit::run`] runs; other children have none.
     #[serde(default)]
     pub kunit: Option<KunitOrder>,
+    /// Whether a child of [`crate::library::run`] checks the functions of the library.
+    #[serde(default)]
+    pub library: bool,
     /// The descriptor for events.
     events: RawFd,
 }
@@ -111,6 +114,7 @@ impl Order {
             label: Label::default(),
             drivers: Vec::new(),
             kunit: None,
+            library: false,
             events: -1,
         }
     }

@@ -67,6 +67,8 @@ pub enum Event {
     Contexts(Contexts),
     /// A function was interrupted at every instruction in a context.
     Proof(Proof),
+    /// A function of the library was checked.
+    Checked(Checked),
     /// It came to the end.
     Done { initcalls: u64 },
 }
@@ -185,6 +187,21 @@ impl Proof {
         let fields = serde_json::to_string(self).expect("plain values");
         format!("{{\"event\":\"proof\",{}\n", &fields[1..])
     }
+}
+
+/// A function that the tree's library exports, called on messages of many lengths.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+pub struct Checked {
+    pub function: String,
+    /// The algorithm's name.
+    pub alg: String,
+    /// Such as `encrypt`.
+    pub op: String,
+    pub cases: u64,
+    /// Cases with a wrong answer.
+    pub failed: u64,
+    /// What was wrong first.
+    pub reason: Option<String>,
 }
 
 /// An algorithm as registered.

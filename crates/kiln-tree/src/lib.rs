@@ -3,6 +3,7 @@
 //!
 //! Parent: [`build`], then [`child::run`]. Child: [`child::Order::from_env`], [`Host::boot`].
 
+pub mod benchmark;
 pub mod cache;
 pub mod child;
 mod config;
@@ -17,7 +18,7 @@ mod fault;
 mod host;
 mod image;
 pub mod kunit;
-mod library;
+pub mod library;
 mod link;
 mod make;
 mod plan;
@@ -27,6 +28,7 @@ mod prove;
 #[allow(clippy::all, clippy::undocumented_unsafe_blocks, unreachable_pub, unused)]
 mod raw;
 mod row;
+mod search;
 mod select;
 mod selftest;
 mod services;
@@ -226,10 +228,10 @@ fn objects(
             built.objects.push(guest.object());
         }
         let selection = select::select(cache, &built.objects, services)?;
-        let found = library::find(&cache.source, &selection.unmet);
+        let found = search::find(&cache.source, &selection.unmet);
         let before = more.len();
         more.extend(found);
-        if more.len() > before && round < library::ROUNDS {
+        if more.len() > before && round < search::ROUNDS {
             continue;
         }
         let text: String = more.iter().map(|stem| format!("{stem}\n")).collect();
@@ -245,7 +247,7 @@ fn hosted(plan: &Plan, selection: &select::Selection, guest: Option<&Guest>) -> 
     let glue = |path: &str| {
         make::GLUE
             .iter()
-            .any(|(name, _)| path == format!("lib/{name}.o"))
+            .any(|(name, _)| !make::is_optional(name) && path == format!("lib/{name}.o"))
     };
     if !selection.left_out.iter().any(|(path, _)| glue(path)) {
         let object = guest.map(|guest| guest.object().path);

@@ -13,16 +13,37 @@ use kiln_kbuild::{first_error, states_error, Compiler};
 use crate::cache::{hash, update, Cache};
 use crate::config::{self, Taken};
 use crate::services::HEADERS;
-use crate::{library, tiers, tools, Error, Plan};
+use crate::{search, tiers, tools, Error, Plan};
+
+/// The glue without which a tree can be hosted all the same: another version may declare these functions otherwise.
+pub(crate) fn is_optional(glue: &str) -> bool {
+    glue.starts_with("kiln_library")
+}
 
 /// Compiled by the tree, against its headers, so that no layout and no signature is guessed.
-pub(crate) const GLUE: [(&str, &str); 9] = [
+pub(crate) const GLUE: [(&str, &str); 13] = [
     ("kiln_glue", include_str!("../../../tree/glue.c")),
     ("kiln_contexts", include_str!("../../../tree/contexts.c")),
     ("kiln_cpu", include_str!("../../../tree/cpu.c")),
     ("kiln_versions", include_str!("../../../tree/versions.c")),
     ("kiln_fpu", include_str!("../../../tree/fpu.c")),
     ("kiln_request", include_str!("../../../tree/request.c")),
+    (
+        "kiln_library",
+        include_str!("../../../tree/library/library.c"),
+    ),
+    (
+        "kiln_library_hashes",
+        include_str!("../../../tree/library/hashes.c"),
+    ),
+    (
+        "kiln_library_ciphers",
+        include_str!("../../../tree/library/ciphers.c"),
+    ),
+    (
+        "kiln_library_checksums",
+        include_str!("../../../tree/library/checksums.c"),
+    ),
     ("kiln_kunit", include_str!("../../../tree/kunit.c")),
     ("kiln_prove", include_str!("../../../tree/prove.c")),
     ("kiln_stream", include_str!("../../../tree/stream.c")),
@@ -115,7 +136,7 @@ pub(crate) fn build(plan: &Plan, cache: &Cache, more: &BTreeSet<String>) -> Resu
     targets.extend(GLUE.iter().map(|(name, _)| format!("lib/{name}.o")));
     // No configuration has it built in: its initcall would run it.
     targets.extend(has("crypto/tcrypt.c").then(|| TCRYPT.to_string()));
-    let library: BTreeSet<&str> = library::USUAL
+    let library: BTreeSet<&str> = search::USUAL
         .into_iter()
         .chain(more.iter().map(String::as_str))
         .filter(|o| ["", ".c", ".S"].iter().any(|end| has(&format!("{o}{end}"))))
@@ -135,7 +156,7 @@ pub(crate) fn build(plan: &Plan, cache: &Cache, more: &BTreeSet<String>) -> Resu
     benchmark(cache)?;
     let objects = list_objects(cache, &library)?;
     for (name, _) in GLUE {
-        if cache.objects.join(format!("lib/{name}.o")).is_file() {
+        if is_optional(name) || cache.objects.join(format!("lib/{name}.o")).is_file() {
             continue;
         }
         let why = |(object, why): &(String, String)| format!(": {object}: {why}");

@@ -31,6 +31,10 @@ pub(crate) const HEADERS: &[(&str, &str)] = &[
     ),
     ("kiln/tree.h", include_str!("../../../tree/abi.h")),
     (
+        "kiln/function.h",
+        include_str!("../../../tree/library/function.h"),
+    ),
+    (
         "kiln/cpu_offsets.h",
         include_str!("../../../kernel/include/kiln/cpu_offsets.h"),
     ),

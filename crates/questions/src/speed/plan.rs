@@ -114,18 +114,26 @@ impl Plan {
 
     /// Only who has a crypto API takes requests, and only requests are laid out.
     fn check_level(&mut self) -> Result<(), Error> {
+        if self.level == Some(Level::Library) {
+            self.check_peers("library")?;
+        }
         if self.level != Some(Level::Api) {
             return match self.layout {
-                Layout::Plain => Ok(()),
+                Layout::Plain | Layout::Kunit => Ok(()),
                 Layout::Tcrypt => Err(Error::input(
                     "--layout tcrypt: functions take one piece of memory: add --level api",
                 )),
             };
         }
+        self.check_peers("api")
+    }
+
+    /// At a level that other libraries do not have, none of them is measured.
+    fn check_peers(&mut self, level: &str) -> Result<(), Error> {
         if let (Wanted::Named(_), _) | (_, Some(_)) = (&self.peers, self.baseline_peer()) {
-            return Err(Error::input(
-                "--level api: libraries have functions only: name none of them, or leave --level api out",
-            ));
+            return Err(Error::input(format!(
+                "--level {level}: libraries have functions only: name none of them, or leave --level {level} out",
+            )));
         }
         self.peers = Wanted::None;
         Ok(())

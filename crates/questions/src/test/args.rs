@@ -98,7 +98,7 @@ pub struct TestArgs {
     /// Implementations, by driver name [default: all]
     #[arg(long = "impl", value_name = "LIST", value_delimiter = ',')]
     impls: Vec<String>,
-    /// Suites [default: all; with --case: random]; with --tree: testmgr, contexts, or KUnit suites and cases, such as sha256
+    /// Suites [default: all; with --case: random]; with --tree: testmgr, contexts, library, or KUnit suites and cases, such as sha256
     /// or 'sha*.test_hash_*'
     #[arg(long = "suite", value_name = "LIST", value_delimiter = ',')]
     suites: Vec<String>,

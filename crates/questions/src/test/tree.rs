@@ -7,17 +7,21 @@ use std::path::Path;
 use kiln_kernel::Tier;
 use kiln_question::{Error, Exit, Outcome, Progress, Question, Session, TreeBuildArgs};
 use kiln_report::ktap::{Ktap, Verdict};
+use kiln_tree::child::Label;
 use kiln_tree::contexts;
 use kiln_tree::event::Contexts;
 use kiln_tree::kunit::{self, Ran};
+use kiln_tree::library;
 use kiln_tree::{Plan, TestRow};
+
+use crate::speed::check_library;
 
 /// The arguments of `kiln test --tree`.
 pub(super) struct Asked<'a> {
     pub build: &'a TreeBuildArgs,
     /// Names of algorithms; none: all.
     pub algs: &'a [String],
-    /// `testmgr`, `contexts`, and patterns of KUnit suites; none: all.
+    /// `testmgr`, `contexts`, `library`, and patterns of KUnit suites; none: all.
     pub suites: &'a [String],
     /// How often random tests are repeated; `None`: as often as the tree does.
     pub fuzz: Option<u32>,
@@ -30,6 +34,7 @@ pub(super) fn ask<Q: Question>(args: &Asked, dir: &Path, session: &Session) -> R
     if let Some(order) = &session.child {
         match &order.kunit {
             Some(wanted) => kunit::measure(order, wanted),
+            None if order.library => return check_library(order).map(|()| Exit::Done),
             None if order.tests => kiln_tree::interrupted(order, args.fuzz),
             None => contexts::measure(order),
         }?;
@@ -37,7 +42,8 @@ pub(super) fn ask<Q: Question>(args: &Asked, dir: &Path, session: &Session) -> R
     }
     let kinds = Kinds::new(args);
     let (source, compiler, config) = args.build.resolve(dir)?;
-    let title = format!("Linux {}, built by {compiler}", source.version);
+    let version = source.version.to_string();
+    let title = format!("Linux {version}, built by {compiler}");
     let progress = Progress::start();
     let plan = Plan {
         source,
@@ -65,6 +71,21 @@ pub(super) fn ask<Q: Question>(args: &Asked, dir: &Path, session: &Session) -> R
         &|done, what| progress.report(done, what),
     );
     let tried = tried?;
+    let label = Label {
+        version,
+        config: outcome.config.clone(),
+        ..Label::default()
+    };
+    let checked = match kinds.library {
+        true => library::run(
+            &outcome.image,
+            session.seed,
+            &label,
+            &arguments,
+            &session.stop,
+        )?,
+        false => Vec::new(),
+    };
     let ran = match &kinds.kunit {
         Some(patterns) => kunit::run(
             &outcome.image,
@@ -92,6 +113,8 @@ pub(super) fn ask<Q: Question>(args: &Asked, dir: &Path, session: &Session) -> R
     for tried in &tried {
         rows.extend(TestRow::contexts(tried, &outcome.config));
     }
+    let of_library = checked.iter().filter(|c| named(&c.alg) || c.alg.is_empty());
+    rows.extend(of_library.map(|c| TestRow::library(c, &outcome.config)));
     for ran in &ran {
         rows.extend(TestRow::kunit(ran, &outcome.config));
     }
@@ -151,6 +174,7 @@ pub(super) fn ask<Q: Question>(args: &Asked, dir: &Path, session: &Session) -> R
 struct Kinds {
     testmgr: bool,
     contexts: bool,
+    library: bool,
     /// The patterns of KUnit suites.
     kunit: Option<Vec<String>>,
 }
@@ -160,7 +184,7 @@ impl Kinds {
         let (named, suites): (Vec<&String>, Vec<&String>) = args
             .suites
             .iter()
-            .partition(|s| ["testmgr", "contexts"].contains(&s.as_str()));
+            .partition(|s| ["testmgr", "contexts", "library"].contains(&s.as_str()));
         let is = |kind: &str| args.suites.is_empty() || named.iter().any(|n| *n == kind);
         // Names of algorithms are also names of KUnit suites.
         let patterns = suites
@@ -171,6 +195,7 @@ impl Kinds {
         Kinds {
             testmgr: is("testmgr"),
             contexts: is("contexts"),
+            library: is("library"),
             kunit: (args.suites.len() > named.len() || args.suites.is_empty()).then_some(patterns),
         }
     }

@@ -2,6 +2,9 @@
 
 mod direct;
 mod generic;
+mod known;
+mod library;
+mod reference;
 mod ways;
 
 use std::cell::RefCell;
@@ -12,6 +15,7 @@ use kiln_measure::SplitMix64;
 use kiln_question::Error;
 use kiln_tree::child::Order;
 use kiln_tree::engine::{self, Calls, Engine, Listed};
+use kiln_tree::library::Library;
 use kiln_tree::primitive::Primitive;
 use kiln_tree::Host;
 
@@ -51,6 +55,8 @@ pub(crate) struct Tree {
     calls: Rc<Calls>,
     listed: Vec<Listed>,
     primitives: Vec<Primitive>,
+    /// None if the tree could not compile `tree/library.c`.
+    library: Option<Rc<Library>>,
     specs: Vec<Spec>,
     provider: String,
     config: String,
@@ -69,6 +75,7 @@ impl Tree {
         let mut tree = Tree {
             listed: calls.list(),
             primitives: Primitive::all(),
+            library: Library::find(&calls, &host),
             specs: Vec::new(),
             host,
             calls,
@@ -129,6 +136,13 @@ impl Tree {
                     digest,
                     takes: Takes::default(),
                 });
+            }
+        }
+        for function in self.exported() {
+            let spec = library::spec(function);
+            let same = |s: &Spec| s.name == spec.name && s.prefix == spec.prefix;
+            if !specs.iter().any(same) {
+                specs.push(spec);
             }
         }
         specs
@@ -239,7 +253,7 @@ impl Tree {
             Kind::Skcipher => &[engine::Kind::Skcipher],
             Kind::Aead => &[engine::Kind::Aead],
             Kind::Hash => &[engine::Kind::Shash, engine::Kind::Ahash],
-            Kind::Kpp => &[],
+            Kind::Kpp | Kind::Parity => &[],
         };
         let listed = self
             .listed
@@ -322,6 +336,8 @@ impl Source for Tree {
         let generic = generic::names(alg).into_iter().next();
         names.extend(generic.map(|name| (name, Level::Api)));
         names.dedup();
+        let exported = self.exported().iter().filter(|f| f.alg == alg && !f.judges);
+        names.extend(exported.map(|f| (f.name.clone(), Level::Library)));
         let functions = self.primitives.iter().filter(|p| p.alg == alg);
         let there = functions.filter(|p| self.host.image.symbol(&p.symbol).is_some());
         names.extend(there.map(|p| (p.symbol.clone(), Level::Primitive)));
@@ -340,18 +356,22 @@ impl Source for Tree {
         let Some(own) = self.shaped(work) else {
             return Ok(Vec::new());
         };
+        let mut found = match choice.latency {
+            true => Vec::new(),
+            false => self.library_functions(work, choice, notes),
+        };
         if !own.is_like(&work.spec) {
             notes.push(format!(
-                "{}: {alg} takes its key or IV in another way than is measured: no rows of it",
+                "{}: {alg} takes its key or IV in another way than is measured: no rows of its drivers",
                 self.provider
             ));
-            return Ok(Vec::new());
+            return Ok(found);
         }
         if choice.latency {
             notes.push(format!("{}: no figures with --latency", self.provider));
             return Ok(Vec::new());
         }
-        let mut found = self.functions(work, choice, notes);
+        found.extend(self.functions(work, choice, notes));
         let drivers = self.drivers(alg);
         for listed in drivers.filter(|l| choice.wants(&l.driver, Level::Api)) {
             match self.keyed(&listed.driver, listed.kind, listed.internal, work) {
@@ -377,9 +397,10 @@ impl Source for Tree {
         if self.shaped(work).is_none() {
             return Ok(None);
         }
-        Ok(self.generic(work).map(|(name, engine)| Judge {
+        let generic = self.generic(work).map(|(name, engine)| Judge {
             name: format!("{} {name}", self.provider),
             run: requests(engine, work.op),
-        }))
+        });
+        Ok(generic.or_else(|| self.library_judge(work)))
     }
 }
