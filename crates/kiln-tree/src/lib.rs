@@ -3,7 +3,7 @@
 //!
 //! Parent: [`build`], then [`child::run`]. Child: [`child::Order::from_env`], [`Host::boot`].
 
-pub mod cache;
+mod cache;
 pub mod child;
 mod config;
 pub mod contexts;
@@ -14,17 +14,20 @@ mod error;
 pub mod event;
 mod farm;
 mod fault;
+mod git;
 mod host;
 mod image;
 pub mod kunit;
 mod library;
 mod link;
 mod make;
+mod place;
 mod plan;
 pub mod primitive;
 #[rustfmt::skip]
 #[allow(clippy::all, clippy::undocumented_unsafe_blocks, unreachable_pub, unused)]
 mod raw;
+mod revision;
 mod row;
 mod select;
 mod selftest;
@@ -42,17 +45,19 @@ use std::ffi::OsString;
 use std::fs;
 use std::path::PathBuf;
 
-pub use cache::{hash, key, root, update, Cache};
+pub use cache::{key, update, Cache};
 pub use config::Config;
 pub use error::Error;
 pub use fault::Symbols;
 pub use host::{seen_tiers, Clock, Host, Loaded};
 pub use image::Image;
 pub use make::{Make, Said, WITHOUT_BTF};
+pub use place::{hash, root};
 pub use plan::Plan;
+pub use revision::Extent;
 pub use row::Row;
 pub use selftest::{interrupted, interrupted_with, Seen, Trial};
-pub use source::{Source, Version};
+pub use source::{is_revision, is_same, Source, Version};
 pub use test_row::TestRow;
 pub use tools::{check as check_tools, run as run_tool};
 
@@ -141,6 +146,8 @@ pub fn build_with(plan: &Plan, guest: &Guest) -> Result<Built, Error> {
 fn build_all(plan: &Plan, guest: Option<&Guest>) -> Result<Built, Error> {
     tools::check(&plan.compiler)?;
     let cache = plan.open_cache()?;
+    let finished = cache.finished();
+    let _ = fs::remove_file(&finished);
     let services = services::compile(&plan.compiler, &cache)?;
     let (built, selection) = objects(plan, &cache, &services, guest)?;
     let place = match guest {
@@ -148,6 +155,7 @@ fn build_all(plan: &Plan, guest: Option<&Guest>) -> Result<Built, Error> {
         None => cache.host.clone(),
     };
     let image = link::link(&plan.compiler, &cache, &place, &selection, &services)?;
+    fs::write(&finished, "").map_err(|e| Error::cache(&finished, e))?;
     let config = config::label(&plan.config.name, &built.taken.mitigations);
     let mut rows = row::objects(&selection, &built.failures);
     for row in &mut rows {

@@ -10,8 +10,9 @@ use std::thread::available_parallelism;
 
 use kiln_kbuild::{first_error, states_error, Compiler};
 
-use crate::cache::{hash, update, Cache};
+use crate::cache::{update, Cache};
 use crate::config::{self, Taken};
+use crate::place::hash;
 use crate::services::HEADERS;
 use crate::{library, tiers, tools, Error, Plan};
 

@@ -1,9 +1,14 @@
 //! Recognising a kernel tree.
 
+use std::ffi::OsStr;
 use std::fmt;
 use std::fs;
+use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
+use crate::git::{Commit, Repository};
+use crate::revision::{check_out, Checkout, Extent};
 use crate::{farm, Error};
 
 /// `VERSION`, `PATCHLEVEL`, `SUBLEVEL` and `EXTRAVERSION` of a tree's Makefile.
@@ -58,9 +63,133 @@ pub struct Source {
     pub version: Version,
     /// How its sources are distinguished from what was built among them.
     pub(crate) kind: farm::Kind,
+    /// Of a git revision: where Kiln keeps it, for as long as this lives.
+    pub(crate) checkout: Option<Arc<Checkout>>,
+}
+
+/// Where a tree is.
+enum Place {
+    Directory(PathBuf),
+    Revision(Repository, Commit),
+}
+
+impl Place {
+    /// A directory; else a git revision, `DIR@REV` or one of the repository that the current directory belongs to.
+    fn find(name: &Path) -> Result<Place, Error> {
+        if name.exists() {
+            return Ok(Place::Directory(name.to_owned()));
+        }
+        let not = |why: String| Error::NotATree {
+            dir: name.to_owned(),
+            why,
+        };
+        let (dir, revision) = split_name(name);
+        let repository = match Repository::find(dir) {
+            Ok(found) => found,
+            Err(Error::Tool { .. }) => {
+                return Err(not(
+                    "no such directory; git, which would know whether it is a revision, is not installed: \
+                     apt-get install git"
+                        .to_owned(),
+                ))
+            }
+            Err(e) => return Err(e),
+        };
+        let shown = match dir == Path::new(".") {
+            true => "the current directory".to_owned(),
+            false => format!("'{}'", dir.display()),
+        };
+        let Some(repository) = repository else {
+            return Err(not(format!(
+                "no such directory, and {shown} is not in a git repository, of which it could be a revision"
+            )));
+        };
+        match repository.commit(revision)? {
+            Some(commit) => Ok(Place::Revision(repository, commit)),
+            None => Err(not(format!(
+                "no such directory, nor a revision that git knows in {shown}"
+            ))),
+        }
+    }
+}
+
+/// The directory and the revision of `DIR@REV`. A name without a directory is one of the repository here, such as
+/// `HEAD@{1}`.
+fn split_name(name: &Path) -> (&Path, &OsStr) {
+    let bytes = name.as_os_str().as_bytes();
+    for (at, _) in bytes.iter().enumerate().filter(|(_, b)| **b == b'@') {
+        let dir = Path::new(OsStr::from_bytes(&bytes[..at]));
+        if dir.is_dir() {
+            return (dir, OsStr::from_bytes(&bytes[at + 1..]));
+        }
+    }
+    (Path::new("."), name.as_os_str())
+}
+
+/// Whether a name is a git revision: no file has it, and git knows it.
+pub fn is_revision(name: &Path) -> bool {
+    matches!(Place::find(name), Ok(Place::Revision(..)))
+}
+
+/// Whether two names are the same directory, or revisions with the same content.
+pub fn is_same(a: &Path, b: &Path) -> bool {
+    match (Place::find(a), Place::find(b)) {
+        (Ok(Place::Directory(a)), Ok(Place::Directory(b))) => {
+            fs::canonicalize(a).ok() == fs::canonicalize(b).ok()
+        }
+        (Ok(Place::Revision(x, a)), Ok(Place::Revision(y, b))) => {
+            x.common == y.common && a.tree == b.tree
+        }
+        _ => false,
+    }
 }
 
 impl Source {
+    /// The tree of this name: a directory, or a git revision, which is checked out into the cache.
+    ///
+    /// # Errors
+    /// Those of [`Source::open`]; git knows no such revision; the cache cannot be used.
+    pub fn find(
+        name: &Path,
+        extent: Extent,
+        progress: &dyn Fn(f64, &str),
+    ) -> Result<Source, Error> {
+        let (repository, commit) = match Place::find(name)? {
+            Place::Directory(dir) => return Source::open(&dir),
+            Place::Revision(repository, commit) => (repository, commit),
+        };
+        let checkout = check_out(repository, commit, extent, progress)?;
+        let not_a_tree = |e| match e {
+            Error::NotATree { why, .. } => Error::NotATree {
+                dir: name.to_owned(),
+                why,
+            },
+            Error::NotX86(_) => Error::NotX86(name.to_owned()),
+            other => other,
+        };
+        let mut source = Source::open(&checkout.source()).map_err(not_a_tree)?;
+        source.checkout = Some(Arc::new(checkout));
+        Ok(source)
+    }
+
+    /// What people call it: its version and, of a revision, the commit.
+    pub fn title(&self) -> String {
+        match self.commit() {
+            Some(commit) => format!(
+                "Linux {}, commit {} (\"{}\")",
+                self.version,
+                commit.short(),
+                commit.subject
+            ),
+            None => format!("Linux {}", self.version),
+        }
+    }
+
+    /// The commit that was checked out, if it is a revision.
+    pub fn commit(&self) -> Option<&Commit> {
+        self.checkout.as_ref().map(|checkout| &checkout.commit)
+    }
+
     /// The tree in this directory.
     ///
     /// # Errors
@@ -93,7 +222,12 @@ impl Source {
         if path.contains([' ', ':', '\n']) {
             return Err(Error::UnusablePath(shown));
         }
-        Ok(Source { dir, version, kind })
+        Ok(Source {
+            dir,
+            version,
+            kind,
+            checkout: None,
+        })
     }
 }
 

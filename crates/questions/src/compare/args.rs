@@ -10,6 +10,7 @@ use kiln_question::{
     print_error, read_facts, table, Error, Exit, Progress, Question, RowType, Session,
     TreeBuildArgs,
 };
+use kiln_tree::{is_revision, is_same};
 use serde_json::Value;
 
 use super::row::{compare, Gate, Row};
@@ -165,8 +166,11 @@ impl Question for CompareArgs {
     }
 }
 
-/// A directory is a tree, or is told why it is none; unless it is one of records.
+/// A git revision is a tree. A directory is one, or is told why it is none; unless it is one of records.
 fn is_tree(path: &Path) -> bool {
+    if !path.exists() {
+        return is_revision(path);
+    }
     let record = |e: fs::DirEntry| e.path().extension().is_some_and(|e| e == "json");
     path.is_dir()
         && (path.join("Makefile").exists()
@@ -231,8 +235,7 @@ fn one_tree(
 fn two_trees(args: &CompareArgs, session: &Session) -> Result<(Side, Side, Vec<String>), Stop> {
     let a = build(args, &args.a, session)?;
     // A tree beside itself is a control; it is built once.
-    let same = fs::canonicalize(&args.a).ok() == fs::canonicalize(&args.b).ok();
-    let b = match same {
+    let b = match is_same(&args.a, &args.b) {
         true => None,
         false => Some(build(args, &args.b, session)?),
     };

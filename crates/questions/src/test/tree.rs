@@ -39,7 +39,7 @@ pub(super) fn ask<Q: Question>(args: &Asked, dir: &Path, session: &Session) -> R
     }
     let kinds = Kinds::new(args);
     let (source, compiler, config) = args.build.resolve(dir)?;
-    let title = format!("Linux {}, built by {compiler}", source.version);
+    let title = format!("{}, built by {compiler}", source.title());
     let progress = Progress::start();
     let plan = Plan {
         source,

@@ -55,7 +55,7 @@ impl Question for TreeArgs {
             return Ok(Exit::Done);
         }
         let (source, compiler, config) = self.build.resolve(&self.dir)?;
-        let title = format!("Linux {}, built by {compiler}", source.version);
+        let title = format!("{}, built by {compiler}", source.title());
         let progress = Progress::start();
         let plan = Plan {
             source,
