@@ -39,6 +39,7 @@ pub mod tcrypt;
 mod test_row;
 mod tiers;
 mod tools;
+mod touched;
 
 use std::collections::BTreeSet;
 use std::ffi::OsString;
@@ -60,6 +61,7 @@ pub use selftest::{interrupted, interrupted_with, Seen, Trial};
 pub use source::{is_revision, is_same, Source, Version};
 pub use test_row::TestRow;
 pub use tools::{check as check_tools, run as run_tool};
+pub use touched::{Change, Touched};
 
 #[derive(Debug)]
 pub struct Outcome {
@@ -92,10 +94,18 @@ pub struct Built {
     pub notes: Vec<String>,
     /// Where it was built. It is locked as long as this lives.
     pub cache: PathBuf,
-    _lock: cache::Cache,
+    lock: cache::Cache,
 }
 
 impl Built {
+    /// What a change of the tree touches of it.
+    ///
+    /// # Errors
+    /// The objects cannot be read.
+    pub fn touched_by(&self, change: &Change) -> Result<Touched, Error> {
+        Touched::find(&self.lock, &self.rows, change)
+    }
+
     /// What is known without running anything of the tree.
     pub fn untested(self) -> Outcome {
         Outcome {
@@ -167,7 +177,7 @@ fn build_all(plan: &Plan, guest: Option<&Guest>) -> Result<Built, Error> {
         config,
         notes: built.taken.notes,
         cache: cache.dir.clone(),
-        _lock: cache,
+        lock: cache,
     })
 }
 
@@ -176,12 +186,19 @@ fn build_all(plan: &Plan, guest: Option<&Guest>) -> Result<Built, Error> {
 /// # Errors
 /// Those of [`build`], and a child that cannot be started.
 pub fn run(plan: &Plan, args: &[OsString]) -> Result<Outcome, Error> {
-    test(plan, args, None)
+    test(plan, build(plan)?, args, None)
 }
 
-/// The same with another number of random tests; `args` make this program call [`interrupted`] in the child.
-pub fn test(plan: &Plan, args: &[OsString], fuzz: Option<u32>) -> Result<Outcome, Error> {
-    let built = build(plan)?;
+/// Runs a tree that was built, with another number of random tests; `args` make this program call [`interrupted`] in the child.
+///
+/// # Errors
+/// A child cannot be started, or Ctrl-C.
+pub fn test(
+    plan: &Plan,
+    built: Built,
+    args: &[OsString],
+    fuzz: Option<u32>,
+) -> Result<Outcome, Error> {
     (plan.progress)(0.97, "the tree's self-tests");
     let (mut rows, mut notes) = (built.rows, built.notes);
     let trial = Trial {
