@@ -165,17 +165,13 @@ impl Repository {
         if revision.is_empty() || revision.as_bytes().starts_with(b"-") {
             return Ok(None);
         }
-        let mut wanted = revision.to_owned();
-        wanted.push("^{commit}");
-        let output = output(
-            command(&self.dir)
-                .args(["rev-parse", "--verify", "--quiet"])
-                .arg(wanted),
-        )?;
-        if !output.status.success() {
+        // In two steps, since ^{commit} behind :/TEXT would be part of the text.
+        let Some(object) = self.parse(revision)? else {
             return Ok(None);
-        }
-        let id = String::from_utf8_lossy(&output.stdout).trim().to_owned();
+        };
+        let Some(id) = self.parse(OsStr::new(&format!("{object}^{{commit}}")))? else {
+            return Ok(None);
+        };
         let text = checked(
             command(&self.dir).args(["cat-file", "commit", &id]),
             &format!("commit {id}"),
@@ -191,6 +187,14 @@ impl Repository {
             subject: message.lines().next().unwrap_or_default().to_owned(),
             id,
         }))
+    }
+
+    /// The hash of what a name stands for.
+    fn parse(&self, name: &OsStr) -> Result<Option<String>, Error> {
+        let mut git = command(&self.dir);
+        let output = output(git.args(["rev-parse", "--verify", "--quiet"]).arg(name))?;
+        let hash = String::from_utf8_lossy(&output.stdout).trim().to_owned();
+        Ok(output.status.success().then_some(hash))
     }
 
     /// The files of a commit.

@@ -38,6 +38,8 @@ mod symbols;
 pub mod tcrypt;
 mod test_row;
 mod tiers;
+#[cfg(test)]
+mod tiny;
 mod tools;
 mod touched;
 
@@ -58,7 +60,7 @@ pub use plan::Plan;
 pub use revision::Extent;
 pub use row::Row;
 pub use selftest::{interrupted, interrupted_with, Seen, Trial};
-pub use source::{is_revision, is_same, Source, Version};
+pub use source::{is_revision, Source, Version};
 pub use test_row::TestRow;
 pub use tools::{check as check_tools, run as run_tool};
 pub use touched::{Change, Touched};

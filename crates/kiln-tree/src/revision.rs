@@ -148,11 +148,21 @@ pub(crate) fn check_out(
     progress: &dyn Fn(f64, &str),
 ) -> Result<Checkout, Error> {
     let all = root()?.join("kiln/revisions");
+    check_out_in(&all, repository, commit, extent, progress)
+}
+
+fn check_out_in(
+    all: &Path,
+    repository: Repository,
+    commit: Commit,
+    extent: Extent,
+    progress: &dyn Fn(f64, &str),
+) -> Result<Checkout, Error> {
     let place = all.join(place_name(&repository, extent));
     fs::create_dir_all(&place).map_err(|e| Error::cache(&place, e))?;
     // Slots are chosen and changed by one process at a time.
     let _alone = wait_for(&place, Locking::Alone)?;
-    remove_unused(&all, &place);
+    remove_unused(all, &place);
     let (slot, lock) = prepare(&place, &repository, &commit, extent, progress)?;
     Ok(Checkout {
         commit,
@@ -217,6 +227,15 @@ fn prepare(
         tree: commit.tree.clone(),
         files,
     };
+    // Of two commits, only documents may differ.
+    let has = |slot: &&Slot| {
+        let old = slot.manifest.as_ref();
+        old.is_some_and(|m| m.files == new.files)
+    };
+    if let Some(slot) = slots.iter().find(has) {
+        let shared = share(&slot.dir)?;
+        return Ok((slot.dir.clone(), shared));
+    }
     let distance = |slot: &&Slot| {
         let old = slot.manifest.as_ref().map(|m| &m.files);
         old.map_or(usize::MAX, |old| difference(&new.files, old).count())
@@ -484,4 +503,231 @@ fn write(to: &Path, mode: Mode, content: &[u8]) -> std::io::Result<()> {
     let mut options = OpenOptions::new();
     let mut file = options.write(true).create_new(true).mode(bits).open(to)?;
     file.write_all(content)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::os::unix::fs::{MetadataExt, PermissionsExt};
+
+    use super::*;
+    use crate::tiny::Tiny;
+
+    struct Bench {
+        tiny: Tiny,
+        cache: tempfile::TempDir,
+    }
+
+    impl Bench {
+        fn new() -> Bench {
+            let (tiny, cache) = (Tiny::new(), tempfile::tempdir().unwrap());
+            Bench { tiny, cache }
+        }
+
+        fn check_out(&self, revision: &str) -> Checkout {
+            let repository = Repository::find(self.tiny.path()).unwrap().unwrap();
+            let commit = repository.commit(revision.as_ref()).unwrap().unwrap();
+            let extent = Extent::Hosted;
+            check_out_in(self.cache.path(), repository, commit, extent, &|_, _| ()).unwrap()
+        }
+    }
+
+    fn read(checkout: &Checkout, path: &str) -> Option<String> {
+        fs::read_to_string(checkout.source().join(path)).ok()
+    }
+
+    #[test]
+    fn a_revision_is_checked_out_as_far_as_it_is_built_and_the_repository_stays_as_it_is() {
+        let bench = Bench::new();
+        let tiny = &bench.tiny;
+        symlink("lib/a.c", tiny.path().join("scripts")).unwrap();
+        tiny.write("lib/a.c", "second\n");
+        fs::set_permissions(tiny.path().join("Kbuild"), PermissionsExt::from_mode(0o755)).unwrap();
+        tiny.commit("second");
+        // Edits of the work tree are no part of a revision.
+        tiny.write("lib/a.c", "edited\n");
+        let before = tiny.everything();
+        let first = bench.check_out("HEAD~1");
+        let second = bench.check_out("HEAD");
+        assert_eq!(tiny.everything(), before);
+        assert_eq!(first.commit.subject, "first");
+        assert_eq!(read(&first, "lib/a.c").unwrap(), "a\n");
+        assert_eq!(read(&second, "lib/a.c").unwrap(), "second\n");
+        assert_eq!(read(&first, "drivers/net/big.c"), None);
+        assert!(read(&first, "drivers/net/Kconfig").is_some());
+        assert_eq!(read(&first, "scripts"), None);
+        let link = second.source().join("scripts");
+        assert_eq!(fs::read_link(link).unwrap(), Path::new("lib/a.c"));
+        let mode = |checkout: &Checkout| {
+            let file = checkout.source().join("Kbuild");
+            fs::metadata(file).unwrap().mode() & 0o777
+        };
+        assert_eq!((mode(&first), mode(&second)), (0o644, 0o755));
+    }
+
+    #[test]
+    fn a_new_revision_takes_over_what_the_nearest_one_has_built() {
+        let bench = Bench::new();
+        bench.tiny.write("lib/b.c", "b\n");
+        bench.tiny.git(&["rm", "-q", "lib/a.c"]);
+        bench.tiny.commit("second");
+        let first = bench.check_out("HEAD~1");
+        let build = first.builds().join("x");
+        fs::create_dir_all(&build).unwrap();
+        let slot = first.slot.clone();
+        let text = |slot: &Path| format!("\0{}/source\0{0}/builds", slot.display());
+        fs::write(build.join("b.o"), text(&slot)).unwrap();
+        symlink(slot.join("source"), build.join("source")).unwrap();
+        let old = SystemTime::now() - Duration::from_secs(1000);
+        let object = File::options().write(true).open(build.join("b.o")).unwrap();
+        object.set_modified(old).unwrap();
+        // A build that did not end is not taken over.
+        fs::create_dir_all(first.builds().join("y")).unwrap();
+        fs::write(build.join(FINISHED), "").unwrap();
+
+        let second = bench.check_out("HEAD");
+        assert_ne!(second.slot, slot);
+        let build = second.builds().join("x");
+        assert_eq!(
+            fs::read_to_string(build.join("b.o")).unwrap(),
+            text(&second.slot)
+        );
+        assert_eq!(
+            fs::metadata(build.join("b.o")).unwrap().modified().unwrap(),
+            old
+        );
+        assert_eq!(
+            fs::read_link(build.join("source")).unwrap(),
+            second.source()
+        );
+        assert!(!second.builds().join("y").exists());
+        // What is the same is one file; what differs is not.
+        let inode = |checkout: &Checkout, path: &str| {
+            let file = fs::metadata(checkout.source().join(path));
+            file.map(|m| m.ino()).ok()
+        };
+        let same = "arch/x86/crypto/aes.S";
+        assert_eq!(inode(&first, same), inode(&second, same));
+        assert_eq!(
+            (inode(&second, "lib/a.c"), inode(&first, "lib/b.c")),
+            (None, None)
+        );
+        assert_eq!(read(&second, "lib/b.c").unwrap(), "b\n");
+    }
+
+    #[test]
+    fn slots_are_few_and_those_in_use_stay() {
+        let bench = Bench::new();
+        for i in 0..6 {
+            bench.tiny.write("lib/a.c", &format!("{i}\n"));
+            bench.tiny.commit("more");
+        }
+        let slots = || {
+            fs::read_dir(bench.check_out("HEAD").slot.parent().unwrap())
+                .unwrap()
+                .count()
+                - 1
+        };
+        drop(bench.check_out("HEAD"));
+        let again = bench.check_out("HEAD");
+        assert_eq!(slots(), 1);
+        drop(again);
+        for i in 1..6 {
+            let checkout = bench.check_out(&format!("HEAD~{i}"));
+            assert_eq!(read(&checkout, "lib/a.c").unwrap(), format!("{}\n", 5 - i));
+        }
+        assert_eq!(slots(), SLOTS);
+        // All at once: each keeps its own.
+        let all: Vec<Checkout> = (0..6)
+            .map(|i| bench.check_out(&format!("HEAD~{i}")))
+            .collect();
+        for (i, checkout) in all.iter().enumerate() {
+            assert_eq!(read(checkout, "lib/a.c").unwrap(), format!("{}\n", 5 - i));
+        }
+        assert_eq!(slots(), 6);
+        // Commits that differ in what is not built share one.
+        bench.tiny.write("drivers/net/big.c", "changed\n");
+        bench.tiny.commit("elsewhere");
+        assert_eq!(bench.check_out("HEAD").slot, all[0].slot);
+        assert_eq!(bench.check_out("HEAD").commit.subject, "elsewhere");
+    }
+
+    #[test]
+    fn a_checkout_that_was_cut_short_is_made_again_and_an_old_one_is_removed() {
+        let bench = Bench::new();
+        let slot = bench.check_out("HEAD").slot.clone();
+        fs::remove_file(slot.join("manifest")).unwrap();
+        fs::write(slot.join("source/lib/a.c"), "half").unwrap();
+        assert_eq!(read(&bench.check_out("HEAD"), "lib/a.c").unwrap(), "a\n");
+
+        let old = SystemTime::now() - KEPT - Duration::from_secs(100);
+        open_lock(&slot).unwrap().set_modified(old).unwrap();
+        bench.tiny.write("lib/a.c", "b\n");
+        bench.tiny.commit("second");
+        let second = bench.check_out("HEAD");
+        let left: Vec<_> = read_slots(second.slot.parent().unwrap());
+        assert_eq!(left.len(), 1);
+        assert_eq!(left[0].dir, second.slot);
+    }
+
+    #[test]
+    fn programs_that_a_repository_names_are_not_started() {
+        let bench = Bench::new();
+        let tiny = &bench.tiny;
+        let flag = bench.cache.path().join("started");
+        let program = bench.cache.path().join("program");
+        fs::write(
+            &program,
+            format!("#!/bin/sh\necho x >> {}\ncat\n", flag.display()),
+        )
+        .unwrap();
+        fs::set_permissions(&program, PermissionsExt::from_mode(0o755)).unwrap();
+        let program = program.to_str().unwrap();
+        tiny.write(".gitattributes", "*.c filter=evil diff=evil\n");
+        tiny.write("lib/a.c", "second\n");
+        tiny.commit("second");
+        for key in [
+            "filter.evil.smudge",
+            "filter.evil.clean",
+            "diff.evil.command",
+            "diff.evil.textconv",
+            "core.fsmonitor",
+        ] {
+            tiny.git(&["config", key, program]);
+        }
+        let hooks = bench.cache.path().join("hooks");
+        fs::create_dir(&hooks).unwrap();
+        fs::copy(program, hooks.join("post-checkout")).unwrap();
+        tiny.git(&["config", "core.hooksPath", hooks.to_str().unwrap()]);
+        tiny.write("lib/a.c", "edited\n");
+        let first = bench.check_out("HEAD~1");
+        let changed = first.repository.changed(&first.commit, None).unwrap();
+        assert_eq!(changed, [".gitattributes", "lib/a.c"].map(PathBuf::from));
+        assert!(!flag.exists());
+        // The control: git itself starts them.
+        tiny.git(&["checkout", "-q", "-f", "HEAD~1"]);
+        assert!(flag.exists());
+    }
+
+    #[test]
+    fn paths_that_lead_elsewhere_are_refused() {
+        let paths = |paths: &[&str]| {
+            let file = || crate::git::File {
+                mode: Mode::Link,
+                blob: String::new(),
+            };
+            let files = paths.iter().map(|p| (PathBuf::from(p), file()));
+            check_paths(&files.collect())
+        };
+        assert!(paths(&["a", "b/c", "b/d", ".github/x"]).is_ok());
+        for wrong in [
+            &["../a"][..],
+            &["/a"],
+            &["a/../../b"],
+            &[".git/config"],
+            &["x/.GIT/hooks"],
+            &["a", "a/b"],
+        ] {
+            assert!(paths(wrong).is_err(), "{wrong:?}");
+        }
+    }
 }

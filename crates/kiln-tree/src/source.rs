@@ -131,19 +131,6 @@ pub fn is_revision(name: &Path) -> bool {
     matches!(Place::find(name), Ok(Place::Revision(..)))
 }
 
-/// Whether two names are the same directory, or revisions with the same content.
-pub fn is_same(a: &Path, b: &Path) -> bool {
-    match (Place::find(a), Place::find(b)) {
-        (Ok(Place::Directory(a)), Ok(Place::Directory(b))) => {
-            fs::canonicalize(a).ok() == fs::canonicalize(b).ok()
-        }
-        (Ok(Place::Revision(x, a)), Ok(Place::Revision(y, b))) => {
-            x.common == y.common && a.tree == b.tree
-        }
-        _ => false,
-    }
-}
-
 impl Source {
     /// The tree of this name: a directory, or a git revision, which is checked out into the cache.
     ///
@@ -182,6 +169,26 @@ impl Source {
                 commit.subject
             ),
             None => format!("Linux {}", self.version),
+        }
+    }
+
+    /// The same, of a directory with the commit that git has there and whether anything differs from it.
+    pub fn title_by_git(&self) -> String {
+        let head = || {
+            let repository = Repository::find(&self.dir).ok()??;
+            let commit = repository.commit(OsStr::new("HEAD")).ok()??;
+            let edited = !repository.changed(&commit, None).ok()?.is_empty();
+            Some((commit, edited))
+        };
+        match self.checkout.is_none().then(head).flatten() {
+            Some((commit, edited)) => format!(
+                "Linux {}, commit {} (\"{}\"){}",
+                self.version,
+                commit.short(),
+                commit.subject,
+                if edited { ", edited" } else { "" }
+            ),
+            None => self.title(),
         }
     }
 
@@ -234,6 +241,7 @@ impl Source {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::tiny::Tiny;
 
     const HEAD: &str =
         "# SPDX-License-Identifier: GPL-2.0\nVERSION = 6\nPATCHLEVEL = 12\nSUBLEVEL = 57\n\
@@ -282,5 +290,67 @@ mod tests {
         assert!(refusal(arm.path()).contains("arch/x86"));
         let built = tree(HEAD, &["arch/x86/crypto", "include/config"]);
         assert!(refusal(built.path()).contains("mrproper"));
+    }
+
+    #[test]
+    fn a_name_is_a_directory_or_else_a_revision() {
+        let tiny = Tiny::new();
+        tiny.git(&["tag", "v1"]);
+        let shown = tiny.path().to_str().unwrap();
+        let find = |name: &str| Place::find(Path::new(name));
+        let commit = |name: &str| match find(name) {
+            Ok(Place::Revision(_, commit)) => commit.id,
+            _ => panic!("{name}"),
+        };
+        let head = tiny.git(&["rev-parse", "HEAD"]);
+        for revision in ["HEAD", "v1", "main", &head[..9], "HEAD@{0}", ":/first"] {
+            assert_eq!(commit(&format!("{shown}@{revision}")), head, "{revision}");
+        }
+        // From within the tree, too.
+        assert_eq!(commit(&format!("{shown}/lib@HEAD")), head);
+        for wrong in ["HEAD~1", "", "-x", "--all", "v1:Makefile", "main:lib"] {
+            let e = find(&format!("{shown}@{wrong}")).err().unwrap().to_string();
+            assert!(e.contains("git knows"), "{e}");
+        }
+        // What exists is not a revision.
+        let clash = format!("{shown}@HEAD");
+        assert!(is_revision(Path::new(&clash)));
+        fs::create_dir(&clash).unwrap();
+        assert!(!is_revision(Path::new(&clash)));
+        fs::remove_dir(&clash).unwrap();
+        let bare = tempfile::tempdir().unwrap();
+        let name = format!("{}@HEAD", bare.path().display());
+        let e = find(&name).err().unwrap().to_string();
+        assert!(e.contains("is not in a git repository"), "{e}");
+    }
+
+    #[test]
+    fn changes_are_those_of_commits_edits_and_new_files() {
+        let tiny = Tiny::new();
+        tiny.write("lib/a.c", "second");
+        tiny.commit("second");
+        let found = Repository::find(tiny.path()).unwrap().unwrap();
+        let commit = |name: &str| found.commit(name.as_ref()).unwrap().unwrap();
+        let (first, second) = (commit("HEAD~1"), commit("HEAD"));
+        let changed = |from: &Commit, to: Option<&Commit>| -> Vec<String> {
+            let paths = found.changed(from, to).unwrap();
+            paths.iter().map(|p| p.display().to_string()).collect()
+        };
+        assert_eq!(changed(&first, Some(&second)), ["lib/a.c"]);
+        assert!(changed(&second, None).is_empty());
+        tiny.write("lib/new.c", "x");
+        tiny.write("ignored.o", "x");
+        tiny.write(".gitignore", "*.o\n");
+        fs::remove_file(tiny.path().join("Kbuild")).unwrap();
+        let before = tiny.everything();
+        assert_eq!(
+            changed(&second, None),
+            [".gitignore", "Kbuild", "lib/new.c"]
+        );
+        assert_eq!(
+            changed(&first, None),
+            [".gitignore", "Kbuild", "lib/a.c", "lib/new.c"]
+        );
+        assert_eq!(tiny.everything(), before);
     }
 }
