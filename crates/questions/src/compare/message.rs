@@ -12,7 +12,7 @@ const WIDTH: usize = 72;
 const INDENT: &str = "    ";
 
 /// Columns of the names of implementations, at most; a longer name has a line of its own.
-const NAME: usize = 26;
+const NAME: usize = 25;
 
 /// What was measured where, then a line per row in the order of algorithms, implementations and lengths.
 pub(super) fn message(a: &Side, b: &Side, rows: &[Row], tally: &Tally, cpu: &str) -> String {
@@ -279,14 +279,21 @@ mod tests {
                 ..Tally::default()
             },
         );
-        let wanted = "    CPU: Intel Xeon CPU (family 6 model 167)\n    Before: Linux 7.3.4, commit 0123456789ab (\"a subject that goes on\n      \
-            until it does not fit\")\n    After: Linux 7.3.4\n    Built by gcc 12\n    Unit: cycles per call, less is better\n\n    \
-            sha256 digest, called directly\n                                length   before    after   change\n    \
-            a_function_with_a_name_that_no_column_holds\n                                    64      100      120  unclear\n    \
-            sha256_ni_transform             64      100      129     +29%  slower\n                                  \
-            4096      100      113   +13.1%  slower\n    sha256_transform_avx            64      100      100      tie\n    \
-            sha256_transform_rorx           64      100     80.0   -20.0%  faster\n    \
-            x                               64      100      120        -\n\n    Not judged: 2 before only.\n";
+        let table = "\
+sha256 digest, called directly
+                           length   before    after   change
+a_function_with_a_name_that_no_column_holds
+                               64      100      120  unclear
+sha256_ni_transform            64      100      129     +29%  slower
+                             4096      100      113   +13.1%  slower
+sha256_transform_avx           64      100      100      tie
+sha256_transform_rorx          64      100     80.0   -20.0%  faster
+x                              64      100      120        -
+";
+        let table: String = table.lines().map(|l| format!("    {l}\n")).collect();
+        let head = "    CPU: Intel Xeon CPU (family 6 model 167)\n    Before: Linux 7.3.4, commit 0123456789ab (\"a subject that goes on\n      \
+            until it does not fit\")\n    After: Linux 7.3.4\n    Built by gcc 12\n    Unit: cycles per call, less is better\n";
+        let wanted = format!("{head}\n{table}\n    Not judged: 2 before only.\n");
         assert_eq!(text, wanted, "{text}");
     }
 

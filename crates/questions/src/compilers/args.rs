@@ -105,8 +105,8 @@ pub struct CompilersArgs {
         default_value = "aes-generic"
     )]
     subject: Vec<String>,
-    /// A kernel tree; subjects may then be its files, such as crypto/aes_generic.c
-    #[arg(long, value_name = "DIR")]
+    /// A kernel tree or a git revision of one; subjects may then be its files, such as crypto/aes_generic.c
+    #[arg(long, value_name = "DIR|REV")]
     tree: Option<PathBuf>,
     /// Directories of headers for a file of yours; may be given several times
     #[arg(long, value_name = "DIR")]
