@@ -186,6 +186,7 @@ impl TestArgs {
     fn check_all(&self, session: &Session) -> Result<Outcome<Row>, Error> {
         let json = session.global.json;
         let plan = self.plan(session)?;
+        self.check_suites(&plan)?;
         let absent = |n: &u64| masks::replayed_groups(&plan, *n) == 0;
         if let Some(number) = self.case.filter(absent) {
             return Err(Error::input(format!(
@@ -232,6 +233,32 @@ impl TestArgs {
             }
         }
         Ok(outcome)
+    }
+
+    /// Suites that were named must have something to test.
+    fn check_suites(&self, plan: &Plan) -> Result<(), Error> {
+        let cases = |suites: Vec<Suite>| {
+            let plan = Plan {
+                suites,
+                ..plan.clone()
+            };
+            masks::total(&plan)
+        };
+        // Without cases only the choice of implementations is tested.
+        if self.suites.is_empty() || self.cases == Some(0) || cases(plan.suites.clone()) > 0 {
+            return Ok(());
+        }
+        let all = Suite::OF_MASKS.into_iter().chain(Suite::of_policies());
+        let fit = all.filter(|suite| cases(vec![*suite]) > 0);
+        let fit: Vec<String> = fit.map(Suite::name).collect();
+        let mut algs: Vec<&str> = plan.impls.iter().map(|i| i.alg()).collect();
+        algs.dedup();
+        Err(Error::input(format!(
+            "--suite {}: tests nothing of {}: use {}",
+            self.suites.join(","),
+            algs.join(", "),
+            fit.join(", ")
+        )))
     }
 
     fn check(
