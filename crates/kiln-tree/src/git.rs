@@ -61,6 +61,9 @@ pub(crate) enum Mode {
     Link,
 }
 
+/// Takes the index of a blob and its content.
+pub(crate) type Each<'a> = dyn FnMut(usize, &[u8]) -> Result<(), Error> + 'a;
+
 /// Files by path.
 pub(crate) type Files = BTreeMap<PathBuf, File>;
 
@@ -208,11 +211,7 @@ impl Repository {
     }
 
     /// Calls `each` with the index and the content of each of these blobs, in order.
-    pub(crate) fn read(
-        &self,
-        blobs: &[&str],
-        each: &mut dyn FnMut(usize, &[u8]) -> Result<(), Error>,
-    ) -> Result<(), Error> {
+    pub(crate) fn read(&self, blobs: &[&str], each: &mut Each) -> Result<(), Error> {
         let mut child = command(&self.dir)
             .args(["cat-file", "--batch"])
             .stdin(Stdio::piped())

@@ -61,11 +61,12 @@ impl Repository {
             git.env(format!("GIT_{name}_EMAIL"), "t@example.org");
             git.env(format!("GIT_{name}_DATE"), "1000000000 +0000");
         }
+        git.arg("--git-dir").arg(&self.dir);
+        // The tree is only read.
+        if args[0] == "add" {
+            git.arg("--work-tree").arg(&self.tree);
+        }
         let mut child = git
-            .arg("--git-dir")
-            .arg(&self.dir)
-            .arg("--work-tree")
-            .arg(&self.tree)
             .args(args)
             .current_dir(&self.tree)
             .stdin(Stdio::piped())
@@ -137,7 +138,8 @@ fn two_commits_are_tested_and_compared_and_the_repository_stays_as_it_is() {
     let before = repository.files();
 
     // The control, with which the other is right: only the commit with the wrong constant fails, and only in MD5.
-    let (status, out, err) = repository.kiln(&["test", "--tree", "HEAD~1", "--suite", "md5"]);
+    let (status, out, err) =
+        repository.kiln(&["test", "--tree", &repository.at("main~1"), "--suite", "md5"]);
     assert_eq!(status, 0, "{out}{err}");
     assert!(out.contains("(\"Linux\")"), "{out}");
     let since = ["test", "--tree", "main", "--since", "HEAD~1", "--json"];
@@ -165,7 +167,7 @@ fn two_commits_are_tested_and_compared_and_the_repository_stays_as_it_is() {
     );
 
     let mut compare = vec![
-        "compare", "HEAD~1", "HEAD", "--alg", "md5", "--len", "64", "--quick",
+        "compare", "main~1", "main", "--alg", "md5", "--len", "64", "--quick",
     ];
     compare.extend(["--format", "commit-message"]);
     let (status, out, err) = repository.kiln(&compare);
@@ -174,7 +176,7 @@ fn two_commits_are_tested_and_compared_and_the_repository_stays_as_it_is() {
         assert!(line.chars().count() <= 72, "{line}");
         assert!(line.is_empty() || line.starts_with("    "), "{line}");
     }
-    let commit = repository.git(&["rev-parse", "HEAD"], "");
+    let commit = repository.git(&["rev-parse", "main"], "");
     let after = format!("commit {} (\"md5: Use", &commit[..12]);
     assert!(out.contains(&after), "{out}");
     assert!(out.contains("length   before    after   change\n"), "{out}");
