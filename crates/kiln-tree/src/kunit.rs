@@ -162,7 +162,7 @@ pub fn measure(order: &Order, wanted: &KunitOrder) -> Result<(), Error> {
 }
 
 /// Runs in the parent: starts this program with `args` for each suite and set of tiers, which makes it call [`measure`], and
-/// returns the results in that order.
+/// returns the results in that order. Suites that `chosen` does not want are left out.
 ///
 /// # Errors
 /// A child cannot be started, or Ctrl-C.
@@ -171,6 +171,7 @@ pub fn run(
     seed: u64,
     args: &[OsString],
     wanted: &Wanted,
+    chosen: &dyn Fn(&str) -> bool,
     stop: &AtomicBool,
     progress: &(dyn Fn(f64, &str) + Sync),
 ) -> Result<Vec<Ran>, Error> {
@@ -200,6 +201,7 @@ pub fn run(
     if let Some(fault) = ended.fault {
         return Err(Error::Suites(fault.line(image)));
     }
+    suites.retain(|suite| chosen(suite));
     suites.sort();
     let mut jobs = Vec::new();
     for suite in &suites {

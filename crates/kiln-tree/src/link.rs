@@ -9,8 +9,9 @@ use std::time::UNIX_EPOCH;
 
 use kiln_kbuild::Compiler;
 
-use crate::cache::{hash, update, Cache};
+use crate::cache::{update, Cache};
 use crate::image::SLOT;
+use crate::place::hash;
 use crate::select::Selection;
 use crate::services::{Services, PREFIX};
 use crate::symbols::{border, read_tables, CPU_WORDS, WRAPPED};

@@ -7,7 +7,8 @@ use std::process::Command;
 
 use kiln_kbuild::Compiler;
 
-use crate::cache::{hash, update, Cache};
+use crate::cache::{update, Cache};
+use crate::place::hash;
 use crate::symbols::read_tables;
 use crate::{tools, Error};
 

@@ -58,6 +58,7 @@ Examples:
   kiln speed --len 16..4112 --impl xts-aes-aesni    every length
   kiln speed --baseline openssl --json > speed.json
   kiln speed 'gcm(aes)' --tree ~/linux    a kernel tree's own beside them
+  kiln speed sha256 --tree HEAD~1    that of a commit of the repository here
   kiln speed 'xts(aes)' --level api --layout tcrypt    as tcrypt asks for it
   kiln speed 'xts(aes)' --via virtio --len 4096 --depth 64
   kiln speed 'xts(aes)' --len 16 --latency    each call needs the last
@@ -88,8 +89,9 @@ pub struct SpeedArgs {
         value_name = "NAME,…"
     )]
     peers: Vec<String>,
-    /// Also measure this Linux source tree: its crypto code is built and linked into a child process
-    #[arg(long, value_name = "DIR")]
+    /// Also measure this Linux source tree or git revision (HEAD~1, DIR@HEAD~1): its crypto code is built and linked into a
+    /// child process
+    #[arg(long, value_name = "DIR|REV")]
     tree: Option<PathBuf>,
     /// Run the tree's own tcrypt with this mode and print what it prints
     #[arg(long, value_name = "MODE", requires = "tree", conflicts_with_all = ["algs", "impls", "len", "baseline"])]

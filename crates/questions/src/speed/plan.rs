@@ -108,6 +108,7 @@ impl Plan {
             self.check_keys(spec)?;
         }
         self.check_ops(&specs)?;
+        self.check_latency(&specs)?;
         self.check_baseline(&specs, sources)?;
         Ok((self, specs))
     }
@@ -176,6 +177,12 @@ impl Plan {
     fn check_keys(&self, spec: &Spec) -> Result<(), Error> {
         for bits in &self.key_bits {
             let own = !self.algs.is_empty() && Algorithm::named(&spec.name).is_some();
+            if own && spec.key_bits == [0] {
+                return Err(Error::input(format!(
+                    "key size {bits}: {} has no key sizes to choose from: leave --key-bits out",
+                    spec.name
+                )));
+            }
             if own && spec.key_bits != [0] && !spec.key_bits.contains(bits) {
                 let sizes: Vec<_> = spec.key_bits.iter().map(u32::to_string).collect();
                 let two = match spec.name.starts_with("xts(") {
@@ -190,6 +197,19 @@ impl Plan {
             }
         }
         Ok(())
+    }
+
+    /// Some of the algorithms named must have calls that can depend on each other.
+    fn check_latency(&self, specs: &[Spec]) -> Result<(), Error> {
+        let chains = |spec: &Spec| spec.shape(Op::Encrypt, usize::MAX).chains();
+        if !self.latency || self.algs.is_empty() || specs.iter().any(chains) {
+            return Ok(());
+        }
+        Err(Error::input(format!(
+            "--latency: calls of {} cannot be made to depend on each other by their IVs: name a cipher with an IV, such as \
+             'xts(aes)'",
+            self.algs.join(", ")
+        )))
     }
 
     /// Each algorithm named has one of the operations; without names, any algorithm.

@@ -1,6 +1,7 @@
 //! `kiln test --tree`: the tree's own self-tests, as KTAP.
 
 use std::collections::BTreeSet;
+use std::ffi::OsStr;
 use std::io::{self, Write};
 use std::path::Path;
 
@@ -12,7 +13,7 @@ use kiln_tree::contexts;
 use kiln_tree::event::Contexts;
 use kiln_tree::kunit::{self, Ran};
 use kiln_tree::library;
-use kiln_tree::{Plan, TestRow};
+use kiln_tree::{Change, Plan, TestRow, Touched};
 
 use crate::speed::check_library;
 
@@ -27,6 +28,8 @@ pub(super) struct Asked<'a> {
     pub fuzz: Option<u32>,
     /// The benchmarks of KUnit suites, too.
     pub bench: bool,
+    /// Only what the tree's changes since this git revision touch.
+    pub since: Option<&'a OsStr>,
 }
 
 /// Builds the tree in this directory, tests it and prints KTAP. A child runs the one order that it was given instead.
@@ -43,7 +46,7 @@ pub(super) fn ask<Q: Question>(args: &Asked, dir: &Path, session: &Session) -> R
     let kinds = Kinds::new(args);
     let (source, compiler, config) = args.build.resolve(dir)?;
     let version = source.version.to_string();
-    let title = format!("Linux {version}, built by {compiler}");
+    let title = format!("{}, built by {compiler}", source.title());
     let progress = Progress::start();
     let plan = Plan {
         source,
@@ -54,14 +57,25 @@ pub(super) fn ask<Q: Question>(args: &Asked, dir: &Path, session: &Session) -> R
         progress: &|done, what| progress.report(done, what),
     };
     let arguments: Vec<_> = std::env::args_os().skip(1).collect();
+    // Asked before the build, so that a wrong revision is told at once.
+    let change = args.since.map(|since| Change::find(&plan.source, since));
+    let change = change.transpose()?;
+    let built = kiln_tree::build(&plan)?;
+    let touched = change.map(|change| built.touched_by(&change)).transpose()?;
+    let touches = |of: fn(&Touched, &str) -> bool, name: &str| {
+        touched.as_ref().is_none_or(|touched| of(touched, name))
+    };
+    let of_drivers = kinds.testmgr || kinds.contexts;
     // Only testmgr and the contexts need the drivers.
-    let outcome = match kinds.testmgr || kinds.contexts {
-        true => kiln_tree::test(&plan, &arguments, args.fuzz)?,
-        false => kiln_tree::build(&plan)?.untested(),
+    let outcome = match of_drivers && touched.as_ref().is_none_or(Touched::has_drivers) {
+        true => kiln_tree::test(&plan, built, &arguments, args.fuzz)?,
+        false => built.untested(),
     };
     let named = |alg: &str| args.algs.is_empty() || args.algs.iter().any(|a| a == alg);
     let mut drivers = contexts::drivers(&outcome.rows);
-    drivers.retain(|driver| kinds.contexts && named(&driver.alg));
+    drivers.retain(|driver| {
+        kinds.contexts && named(&driver.alg) && touches(Touched::has_driver, &driver.name)
+    });
     let tried = contexts::run(
         &outcome.image,
         session.seed,
@@ -76,7 +90,7 @@ pub(super) fn ask<Q: Question>(args: &Asked, dir: &Path, session: &Session) -> R
         config: outcome.config.clone(),
         ..Label::default()
     };
-    let checked = match kinds.library {
+    let checked = match kinds.library && touched.as_ref().is_none_or(Touched::has_drivers) {
         true => library::run(
             &outcome.image,
             session.seed,
@@ -97,6 +111,7 @@ pub(super) fn ask<Q: Question>(args: &Asked, dir: &Path, session: &Session) -> R
                 prove: None,
                 masks: Tier::masks(),
             },
+            &|suite| touches(Touched::has_suite, suite),
             &session.stop,
             &|done, what| progress.report(done, what),
         )?,
@@ -105,7 +120,11 @@ pub(super) fn ask<Q: Question>(args: &Asked, dir: &Path, session: &Session) -> R
     drop(progress);
     let mut rows: Vec<TestRow> = (outcome.rows.into_iter())
         .filter(|row| match row.kind {
-            "algorithm" => kinds.testmgr && named(row.alg.as_deref().unwrap_or("")),
+            "algorithm" => {
+                kinds.testmgr
+                    && named(row.alg.as_deref().unwrap_or(""))
+                    && touches(Touched::has_driver, &row.name)
+            }
             _ => row.status == "failed",
         })
         .map(TestRow::new)
@@ -118,7 +137,8 @@ pub(super) fn ask<Q: Question>(args: &Asked, dir: &Path, session: &Session) -> R
     for ran in &ran {
         rows.extend(TestRow::kunit(ran, &outcome.config));
     }
-    if rows.is_empty() {
+    // A change that touches nothing passes; a misspelt name does not.
+    if rows.is_empty() && touched.is_none() {
         let asked: Vec<&str> = args
             .algs
             .iter()
@@ -131,7 +151,9 @@ pub(super) fn ask<Q: Question>(args: &Asked, dir: &Path, session: &Session) -> R
             dir.display()
         )));
     }
-    let mut notes = outcome.notes;
+    let mut notes = Vec::new();
+    notes.extend(touched.map(|touched| touched.note));
+    notes.extend(outcome.notes);
     notes.push(format!("configuration: {}", outcome.config));
     notes.push(format!("built in {}", outcome.cache.display()));
     let failed = rows.iter().any(|row| row.failed > 0);

@@ -42,7 +42,7 @@ pub(in crate::fpu) fn prove<Q: Question>(
     }
     let contexts = contexts(asked.contexts)?;
     let what = asked.build.resolve(asked.dir)?;
-    let title = format!("Linux {}, built by {}", what.0.version, what.1);
+    let title = format!("{}, built by {}", what.0.title(), what.1);
     let version = what.0.version.to_string();
     let built = kiln_question::hosted::build(what, session)?;
     let arguments: Vec<_> = std::env::args_os().skip(1).collect();
@@ -65,6 +65,7 @@ pub(in crate::fpu) fn prove<Q: Question>(
                 Some(_) => Tier::masks().pop().into_iter().collect(),
             },
         },
+        &|_| true,
         &session.stop,
         &|done, what| progress.report(done, what),
     )?;
