@@ -62,15 +62,6 @@ struct kiln_engine_request {
 	unsigned int decrypt;
 };
 
-/* A hash's state after some data. */
-struct kiln_engine_state {
-	struct kiln_engine *engine;
-	const unsigned char *src;
-	unsigned long len;
-	unsigned char *state;
-	unsigned long size;	/* room for the state; on return, its size */
-};
-
 struct kiln_listed {
 	char name[128];
 	char driver[128];

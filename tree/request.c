@@ -54,7 +54,6 @@ u64 kiln_glue_close(struct kiln_engine *engine);
 u64 kiln_glue_setkey(struct kiln_engine_key *key);
 u64 kiln_glue_requests(struct kiln_engine_requests *requests);
 u64 kiln_glue_request(struct kiln_engine_request *request);
-u64 kiln_glue_state(struct kiln_engine_state *state);
 
 static int kiln_kind(u32 flags)
 {
@@ -403,29 +402,4 @@ u64 kiln_glue_request(struct kiln_engine_request *p)
 		return error ? -error : -crypto_shash_final(e->request.shash, p->result);
 	}
 	return EINVAL;
-}
-
-u64 kiln_glue_state(struct kiln_engine_state *s)
-{
-	struct kiln_engine *e = s->engine;
-	unsigned int size;
-	u8 *state;
-	int error;
-
-	if (e->kind != KILN_SHASH)
-		return EINVAL;
-	size = crypto_shash_statesize(e->tfm.shash);
-	state = kzalloc(size, GFP_KERNEL);
-	if (!state)
-		return ENOMEM;
-	error = crypto_shash_init(e->request.shash);
-	if (!error && s->len)
-		error = crypto_shash_update(e->request.shash, s->src, s->len);
-	if (!error)
-		error = crypto_shash_export(e->request.shash, state);
-	s->size = min_t(u64, s->size, size);
-	if (!error)
-		memcpy(s->state, state, s->size);
-	kfree(state);
-	return -error;
 }

@@ -16,7 +16,9 @@ enum call {
 	CALL_BLOCKS, CALL_LEN, CALL_LEN_IV, CALL_CBC_BLOCKS, CALL_STREAM_BLOCKS,
 	CALL_IV_BLOCKS, CALL_XTS, CALL_XTS_AESNI, CALL_CTR_BY8, CALL_XCTR_BY8, CALL_GCM,
 	CALL_AEGIS, CALL_CHACHA, CALL_COMPRESS, CALL_CRC_LAST, CALL_CRC_FIRST, CALL_GHASH,
-	CALL_POLYVAL, CALL_NH, CALL_POLY1305, CALL_X25519,
+	CALL_POLYVAL, CALL_NH, CALL_POLY1305, CALL_X25519, CALL_AES_BLOCK, CALL_AES_SET_KEY,
+	CALL_AES_EXPANDKEY, CALL_CTR64, CALL_XCTR, CALL_HCHACHA, CALL_FINUP2X, CALL_CRC_TABLE,
+	CALL_GF128_MUL, CALL_GHASH_BLOCKS, CALL_POLYVAL_BLOCKS,
 };
 
 uint64_t kiln_image_series(struct kiln_primitive *p);
@@ -164,6 +166,51 @@ ONE(xctr_by8)
 	fn(src, iv, p->key, dst, (u32)p->m.len, 0);
 }
 
+/* The counter's low half does not overflow: IVs are random, messages short. */
+ONE(ctr64)
+{
+	void (*const fn)(void *ctx, const u8 *src, u8 *dst, int len, const u64 *ctr) =
+		(void *)p->fn[0];
+	u64 ctr[2] = { __builtin_bswap64(load64(iv + 8)), __builtin_bswap64(load64(iv)) };
+
+	fn(p->key, src, dst, (int)p->m.len, ctr);
+}
+
+ONE(xctr)
+{
+	void (*const fn)(void *ctx, const u8 *src, u8 *dst, int len, const u8 *iv, u64 ctr) =
+		(void *)p->fn[0];
+
+	fn(p->key, src, dst, (int)p->m.len, iv, 1);
+}
+
+/* One block. extra: rounds. */
+ONE(aes_block)
+{
+	void (*const fn)(void *round_keys, int rounds, u8 *dst, const u8 *src) =
+		(void *)p->fn[0];
+	u64 at;
+
+	for (at = 0; at < p->m.len; at += 16)
+		fn(p->key, (int)p->extra, dst + at, src + at);
+}
+
+/* The message is the key, the result the structure that it is expanded into. */
+ONE(aes_set_key)
+{
+	void (*const fn)(u8 *ctx, const u8 *key, u32 len) = (void *)p->fn[0];
+
+	fn(dst, src, (u32)p->m.len);
+}
+
+/* The same for the keys of encryption, then those of decryption. */
+ONE(aes_expandkey)
+{
+	void (*const fn)(u8 *keys, u8 *inverse, const u8 *key) = (void *)p->fn[0];
+
+	fn(dst, dst + p->digest / 2, src);
+}
+
 /* fn: update, aad, final. */
 ONE(gcm)
 {
@@ -236,6 +283,28 @@ ONE(chacha)
 	}
 }
 
+/* The message is the nonce. */
+ONE(hchacha)
+{
+	void (*const fn)(const u32 *state, u8 *dst, int rounds) = (void *)p->fn[0];
+	u32 words[16] ALIGNED = { 0x61707865, 0x3320646e, 0x79622d32, 0x6b206574 };
+
+	store128((u8 *)&words[4], p->key);
+	store128((u8 *)&words[8], p->key + 16);
+	store128((u8 *)&words[12], src);
+	fn(words, dst, (int)p->extra);
+}
+
+/* The halves of the message are two messages. */
+ONE(finup2x)
+{
+	void (*const fn)(const u8 *ctx, const u8 *a, const u8 *b, int len, u8 *out_a, u8 *out_b) =
+		(void *)p->fn[0];
+	const u64 half = p->m.len / 2;
+
+	fn(state, src, src + half, (int)half, dst, dst + p->digest / 2);
+}
+
 ONE(compress)
 {
 	void (*const fn)(u8 *state, const u8 *src, u64 blocks, u64 extra) = (void *)p->fn[0];
@@ -249,10 +318,12 @@ ONE(compress)
 }
 
 /* extra: the checksum to begin with, which also is what the result is inverted by. */
-static inline void put_crc(const struct kiln_primitive *p, u8 *dst, u32 crc)
+static inline void put_crc(const struct kiln_primitive *p, u8 *dst, u64 crc)
 {
-	crc ^= (u32)p->extra;
-	if (p->digest == 4)
+	crc ^= p->extra;
+	if (p->digest == 8)
+		__builtin_memcpy(dst, &crc, 8);
+	else if (p->digest == 4)
 		__builtin_memcpy(dst, &crc, 4);
 	else
 		__builtin_memcpy(dst, &crc, 2);
@@ -272,6 +343,15 @@ ONE(crc_first)
 	put_crc(p, dst, fn((u32)p->extra, src, p->m.len));
 }
 
+/* Any width: narrower CRCs are in the low bits of the first argument and of the result. */
+ONE(crc_table)
+{
+	u64 (*const fn)(u64 crc, const u8 *src, u64 len, const void *table) =
+		(void *)p->fn[0];
+
+	put_crc(p, dst, fn(p->extra, src, p->m.len, p->key));
+}
+
 ONE(ghash)
 {
 	void (*const fn)(u8 *acc, const u8 *src, u32 len, void *key) = (void *)p->fn[0];
@@ -287,6 +367,41 @@ ONE(polyval)
 	u8 acc[16] ALIGNED = { 0 };
 
 	fn(p->key, src, p->m.len / 16, acc);
+	store128(dst, acc);
+}
+
+/* The caller adds the blocks, the function multiplies. */
+ONE(gf128_mul)
+{
+	void (*const fn)(u8 *acc, void *key) = (void *)p->fn[0];
+	u8 acc[16] ALIGNED = { 0 };
+	u64 at;
+
+	for (at = 0; at < p->m.len; at += 16) {
+		store64(acc, load64(acc) ^ load64(src + at));
+		store64(acc + 8, load64(acc + 8) ^ load64(src + at + 8));
+		fn(acc, p->key);
+	}
+	store128(dst, acc);
+}
+
+/* The sum is in POLYVAL's order of bytes, which is the reverse of GHASH's. */
+ONE(ghash_blocks)
+{
+	void (*const fn)(u8 *acc, void *key, const u8 *src, u64 blocks) = (void *)p->fn[0];
+	u8 acc[16] ALIGNED = { 0 };
+
+	fn(acc, p->key, src, p->m.len / 16);
+	store64(dst, __builtin_bswap64(load64(acc + 8)));
+	store64(dst + 8, __builtin_bswap64(load64(acc)));
+}
+
+ONE(polyval_blocks)
+{
+	void (*const fn)(u8 *acc, void *key, const u8 *src, u64 blocks) = (void *)p->fn[0];
+	u8 acc[16] ALIGNED = { 0 };
+
+	fn(acc, p->key, src, p->m.len / 16);
 	store128(dst, acc);
 }
 
@@ -386,6 +501,17 @@ uint64_t kiln_image_series(struct kiln_primitive *given)
 	case CALL_NH: LOOP(nh);
 	case CALL_POLY1305: LOOP(poly1305);
 	case CALL_X25519: LOOP(x25519);
+	case CALL_AES_BLOCK: LOOP(aes_block);
+	case CALL_AES_SET_KEY: LOOP(aes_set_key);
+	case CALL_AES_EXPANDKEY: LOOP(aes_expandkey);
+	case CALL_CTR64: LOOP(ctr64);
+	case CALL_XCTR: LOOP(xctr);
+	case CALL_HCHACHA: LOOP(hchacha);
+	case CALL_FINUP2X: LOOP(finup2x);
+	case CALL_CRC_TABLE: LOOP(crc_table);
+	case CALL_GF128_MUL: LOOP(gf128_mul);
+	case CALL_GHASH_BLOCKS: LOOP(ghash_blocks);
+	case CALL_POLYVAL_BLOCKS: LOOP(polyval_blocks);
 	default:
 		result = -1;
 	}

@@ -1,8 +1,11 @@
 //! One message in several calls of an implementation, which keeps a state between them.
 
+use std::ptr;
+
 use crate::cipher::{Context, Impl, Kind, Op};
 use crate::cpu;
 use crate::sys;
+use crate::tier::Tier;
 
 /// The message, and where its pieces end.
 pub struct Pieces<'a> {
@@ -24,6 +27,27 @@ pub struct Pieces<'a> {
 }
 
 impl Impl {
+    /// The state of a hash without a key after some data, as `kernel/` stores it; none for other algorithms, and for tiers
+    /// that need an FPU section.
+    pub fn unkeyed_state(self, data: &[u8]) -> Option<Vec<u8>> {
+        let plain = self.kind() == Kind::Hash && !self.is_keyed() && self.tier() == Tier::Generic;
+        if !plain {
+            return None;
+        }
+        // SAFETY: this member of the union is the one of this kind.
+        let ops = unsafe { self.0.__bindgen_anon_1.hash };
+        let mut state = vec![0u64; self.state_size().div_ceil(8)];
+        let to = state.as_mut_ptr().cast();
+        // SAFETY: the state has its size and the alignment of its words; a hash without a key reads no context, and a
+        // generic one needs no section.
+        unsafe {
+            ops.init?(ptr::null(), to);
+            ops.update?(ptr::null(), to, data.as_ptr(), data.len());
+        }
+        let bytes = state.into_iter().flat_map(u64::to_le_bytes);
+        Some(bytes.take(self.state_size()).collect())
+    }
+
     /// Processes one message in pieces; with `other`, the two implementations take turns on one state. Returns the tag or
     /// digest, whether the message is encrypted or decrypted.
     ///

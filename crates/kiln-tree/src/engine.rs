@@ -76,7 +76,6 @@ pub struct Calls {
     setkey: GateFn,
     requests: GateFn,
     request: GateFn,
-    state: GateFn,
     series: GateFn,
     testing: unsafe extern "C" fn(*const std::ffi::c_char),
 }
@@ -104,7 +103,6 @@ impl Calls {
             setkey: function("kiln_glue_setkey")?,
             requests: function("kiln_glue_requests")?,
             request: function("kiln_glue_request")?,
-            state: function("kiln_glue_state")?,
             series: function("kiln_image_series")?,
             // SAFETY: of this type in `test.c`.
             testing: unsafe { host.image.function("kiln_image_testing")? },
@@ -352,23 +350,6 @@ impl Engine {
         self.calls.name(&self.name);
         // SAFETY: the structure is the one it takes; the pieces are borrowed for the call.
         check(unsafe { self.calls.call(self.calls.request, (&raw mut raw).cast()) })
-    }
-
-    /// Of a synchronous hash: its exported state after some data, at most as much as there is room for.
-    ///
-    /// # Errors
-    /// The driver is of another kind, or has no key.
-    pub fn state(&self, data: &[u8], state: &mut [u8]) -> Result<usize, Refused> {
-        let mut raw = raw::EngineState {
-            engine: self.raw,
-            src: data.as_ptr(),
-            len: data.len() as u64,
-            state: state.as_mut_ptr(),
-            size: state.len() as u64,
-        };
-        // SAFETY: the structure is the one it takes.
-        check(unsafe { self.calls.call(self.calls.state, (&raw mut raw).cast()) })?;
-        Ok(raw.size as usize)
     }
 }
 

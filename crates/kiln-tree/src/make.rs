@@ -163,7 +163,11 @@ pub(crate) fn build(plan: &Plan, cache: &Cache, more: &BTreeSet<String>) -> Resu
         (plan.progress)(0.05 + 0.9 * (count / USUAL_STEPS).min(1.0), what);
     };
     let mut said = make(plan, cache, &targets, &mut step)?;
-    if said.text.contains(COLLISION) {
+    let broken = broken_commands(&said.text);
+    if !broken.is_empty() || said.text.contains(COLLISION) {
+        for path in broken {
+            let _ = fs::remove_file(cache.objects.join(path));
+        }
         said = make(plan, cache, &targets, &mut step)?;
     }
     let failures = failures(&said.text);
@@ -386,6 +390,15 @@ fn compiled(line: &str) -> Option<&str> {
     (known && words.next().is_none()).then_some(object)
 }
 
+/// Files in which the build keeps an object's command and that it cannot read, such as one that an interrupted build left. With
+/// one of them, make compiles nothing in its directory, and what was compiled before would be taken for current.
+fn broken_commands(text: &str) -> BTreeSet<&str> {
+    let lines = text.lines().filter_map(|l| l.split_once(": *** "));
+    let places = lines.filter_map(|(place, _)| place.rsplit_once(':'));
+    let files = places.map(|(file, _)| file.trim());
+    files.filter(|file| file.ends_with(".cmd")).collect()
+}
+
 /// Objects that make gave up, each with the first error that the compiler told before it.
 fn failures(text: &str) -> Vec<(String, String)> {
     let mut found: Vec<(String, String)> = Vec::new();
@@ -520,5 +533,16 @@ mod tests {
         assert_eq!(found.len(), 1);
         assert_eq!(found[0].0, "crypto/xts.o");
         assert!(found[0].1.ends_with("'x' undeclared"), "{found:?}");
+    }
+
+    #[test]
+    fn commands_that_cannot_be_read_are_named() {
+        let text = "  CC      lib/a.o\n\
+                    arch/x86/lib/.memset_64.o.cmd:103: *** missing separator.  Stop.\n\
+                    make[3]: *** [/t/scripts/Makefile.build:556: arch/x86] Error 2\n\
+                    arch/x86/lib/.memset_64.o.cmd:103: *** missing separator.  Stop.\n\
+                    /t/crypto/Makefile:3: *** missing separator.  Stop.\n";
+        let broken: Vec<&str> = broken_commands(text).into_iter().collect();
+        assert_eq!(broken, ["arch/x86/lib/.memset_64.o.cmd"]);
     }
 }

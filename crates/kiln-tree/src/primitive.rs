@@ -10,14 +10,13 @@ use kiln_kernel::cipher::Kind;
 use kiln_kernel::messages::{IvRoom, Messages, Needs, Unfit};
 
 use crate::engine::Calls;
-use crate::raw;
-use crate::Host;
+use crate::{raw, tiers, Host};
 
 /// The table as it is compiled in.
 const TABLE: &str = include_str!("../../../tree/primitives");
 
 /// Conventions in the order of `enum call`.
-const CONVENTIONS: [&str; 21] = [
+const CONVENTIONS: [&str; 32] = [
     "blocks",
     "len",
     "len-iv",
@@ -39,6 +38,17 @@ const CONVENTIONS: [&str; 21] = [
     "nh",
     "poly1305",
     "x25519",
+    "aes-block",
+    "aes-set-key",
+    "aes-expandkey",
+    "ctr64",
+    "xctr",
+    "hchacha",
+    "finup2x",
+    "crc-table",
+    "gf128-mul",
+    "ghash-blocks",
+    "polyval-blocks",
 ];
 
 /// A row of the table.
@@ -57,6 +67,10 @@ pub struct Primitive {
     pub key: Option<String>,
     /// Bytes of a key that is taken as it is.
     pub raw_key: usize,
+    /// How the key is prepared where no driver does it.
+    pub prepare: Option<String>,
+    /// A constant of the tree that the function takes as its key.
+    pub table: Option<String>,
     /// Alignment of the key in the context.
     pub ctx_align: usize,
     /// Bytes from there to what the function takes.
@@ -65,7 +79,7 @@ pub struct Primitive {
     pub key_bits: Option<u32>,
     /// Another driver without which it cannot run here.
     pub needs: Option<String>,
-    /// What else the CPU must have.
+    /// What else the CPU must have, and `KILN_TIERS` must allow.
     pub cpu: Option<String>,
     /// Functions called before and behind it.
     pub beside: Vec<String>,
@@ -84,7 +98,7 @@ pub struct Primitive {
     pub extra: u64,
     /// Bytes of its result, if it is not the algorithm's own.
     pub state: Option<usize>,
-    /// The function that has the answers, where no driver does.
+    /// Who has the answers, if not a driver: a function of the tree, or one of Kiln's own for this purpose.
     pub judge: Option<String>,
 }
 
@@ -101,31 +115,52 @@ impl Primitive {
 
     /// Whether it starts from a hash's state.
     pub fn from_state(&self) -> bool {
-        CONVENTIONS[self.convention] == "compress"
+        ["compress", "finup2x"].contains(&CONVENTIONS[self.convention])
     }
 
-    /// Whether this CPU has what the table says beside drivers.
+    /// Whether it works on two messages at a time.
+    pub fn two_messages(&self) -> bool {
+        CONVENTIONS[self.convention] == "finup2x"
+    }
+
+    /// Whether a message begins with its own key.
+    pub fn key_in_message(&self) -> bool {
+        CONVENTIONS[self.convention] == "poly1305"
+    }
+
+    /// Whether the number that is passed on is that of AES's rounds.
+    pub fn takes_rounds(&self) -> bool {
+        CONVENTIONS[self.convention] == "aes-block"
+    }
+
+    /// Whether this CPU has what the table says beside drivers, and `KILN_TIERS` does not hide it.
     pub fn runs_here(&self) -> bool {
         self.cpu.as_deref().is_none_or(has)
     }
 }
 
-/// Whether the CPU has what a tier's name stands for.
+/// Whether the CPU has what a tier's name stands for, and `KILN_TIERS` allows it: a tree sees what this says.
 fn has(tier: &str) -> bool {
-    let avx512 = || is_x86_feature_detected!("avx512f") && is_x86_feature_detected!("avx512vl");
+    macro_rules! all {
+        ($($name:tt is $id:literal),+) => {
+            $((is_x86_feature_detected!($name) && tiers::seen($id)))&&+
+        };
+    }
     match tier {
-        "ssse3" => is_x86_feature_detected!("ssse3"),
-        "avx" => is_x86_feature_detected!("avx"),
-        "avx2" => {
-            is_x86_feature_detected!("avx2")
-                && is_x86_feature_detected!("bmi1")
-                && is_x86_feature_detected!("bmi2")
-        }
-        "sha" => is_x86_feature_detected!("sha") && is_x86_feature_detected!("sse4.1"),
-        "avx512" => avx512(),
-        "avx512vl" => avx512() && is_x86_feature_detected!("avx512bw"),
-        "pclmul" => is_x86_feature_detected!("pclmulqdq") && is_x86_feature_detected!("sse4.2"),
-        "adx" => is_x86_feature_detected!("adx") && is_x86_feature_detected!("bmi2"),
+        "ssse3" => all!("ssse3" is "SSSE3"),
+        "aes" => all!("aes" is "AES"),
+        "avx" => all!("avx" is "AVX"),
+        "avx-bmi2" => all!("avx" is "AVX", "bmi2" is "BMI2"),
+        // Linux's BMI1 is seen with AVX2.
+        "avx2" => all!("avx2" is "AVX2", "bmi1" is "AVX2", "bmi2" is "BMI2"),
+        "sha" => all!("sha" is "SHA", "sse4.1" is "SSE4_1"),
+        "avx512" => all!("avx512f" is "AVX512F", "avx512vl" is "AVX512VL"),
+        "avx512vl" => has("avx512") && all!("avx512bw" is "AVX512BW"),
+        "pclmul" => all!("pclmulqdq" is "PCLMULQDQ", "sse4.2" is "SSE4_2"),
+        "pclmul-avx" => has("pclmul") && has("avx"),
+        "vpclmul-avx2" => has("avx2") && all!("vpclmulqdq" is "VPCLMULQDQ"),
+        "vpclmul-avx512" => has("avx512vl") && has("vpclmul-avx2"),
+        "adx" => all!("adx" is "AVX2", "bmi2" is "BMI2"),
         _ => tier == "generic",
     }
 }
@@ -133,7 +168,7 @@ fn has(tier: &str) -> bool {
 fn parse(table: &str) -> Result<Vec<Primitive>, String> {
     let lines = table
         .lines()
-        .filter(|l| !l.starts_with('#') && !l.trim().is_empty());
+        .filter(|l| !l.starts_with(['#', '-']) && !l.trim().is_empty());
     lines
         .map(|line| row(line).map_err(|why| format!("{why}: {line}")))
         .collect()
@@ -167,6 +202,8 @@ fn row(line: &str) -> Result<Primitive, String> {
         match rule {
             "key" => row.key = text(),
             "raw-key" => row.raw_key = number()?,
+            "prepare" => row.prepare = text(),
+            "table" => row.table = text(),
             "ctx-align" => row.ctx_align = number()?,
             "offset" => row.offset = number()?,
             "key-bits" => row.key_bits = Some(number()? as u32),
@@ -247,9 +284,20 @@ impl Keys {
         }
     }
 
-    /// The keys of functions that take none.
-    pub fn none() -> Keys {
-        Keys::raw(&[])
+    /// The tree's constant that the row names, from its offset on.
+    ///
+    /// # Errors
+    /// The tree does not have it, or has it more than once.
+    pub fn in_tree(row: &Primitive, host: &Host) -> Result<Option<Keys>, Missing> {
+        let Some(name) = &row.table else {
+            return Ok(None);
+        };
+        let found = host.image.symbol(name);
+        let at = found.ok_or_else(|| Missing(name.clone()))? as usize + row.offset;
+        Ok(Some(Keys {
+            key: ptr::with_exposed_provenance_mut(at),
+            key2: ptr::null_mut(),
+        }))
     }
 }
 
@@ -363,6 +411,8 @@ mod tests {
                 p.key.is_some() || p.needs.is_some() || p.cpu.is_some(),
                 "{p:?}"
             );
+            let keys = [p.key.is_some(), p.prepare.is_some(), p.table.is_some()];
+            assert!(keys.into_iter().filter(|k| *k).count() <= 1, "{p:?}");
             assert!(
                 p.cpu
                     .as_deref()

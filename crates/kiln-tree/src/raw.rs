@@ -224,44 +224,6 @@ impl Default for EngineRequest {
 }
 #[repr(C)]
 #[derive(Debug, Copy, Clone)]
-pub struct EngineState {
-    pub engine: *mut Engine,
-    pub src: *const ::std::os::raw::c_uchar,
-    pub len: ::std::os::raw::c_ulong,
-    pub state: *mut ::std::os::raw::c_uchar,
-    pub size: ::std::os::raw::c_ulong,
-}
-#[allow(clippy::unnecessary_operation, clippy::identity_op)]
-const _: () = {
-    ["Size of EngineState"][::std::mem::size_of::<EngineState>() - 40usize];
-    ["Alignment of EngineState"][::std::mem::align_of::<EngineState>() - 8usize];
-    [
-        "Offset of field: EngineState::engine",
-    ][::std::mem::offset_of!(EngineState, engine) - 0usize];
-    [
-        "Offset of field: EngineState::src",
-    ][::std::mem::offset_of!(EngineState, src) - 8usize];
-    [
-        "Offset of field: EngineState::len",
-    ][::std::mem::offset_of!(EngineState, len) - 16usize];
-    [
-        "Offset of field: EngineState::state",
-    ][::std::mem::offset_of!(EngineState, state) - 24usize];
-    [
-        "Offset of field: EngineState::size",
-    ][::std::mem::offset_of!(EngineState, size) - 32usize];
-};
-impl Default for EngineState {
-    fn default() -> Self {
-        let mut s = ::std::mem::MaybeUninit::<Self>::uninit();
-        unsafe {
-            ::std::ptr::write_bytes(s.as_mut_ptr(), 0, 1);
-            s.assume_init()
-        }
-    }
-}
-#[repr(C)]
-#[derive(Debug, Copy, Clone)]
 pub struct Listed {
     pub name: [::std::os::raw::c_char; 128usize],
     pub driver: [::std::os::raw::c_char; 128usize],

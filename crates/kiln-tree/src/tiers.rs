@@ -2,12 +2,19 @@
 
 use kiln_kbuild::TIERS;
 
+use crate::host::seen_tiers;
+
 /// Bits of the tiers that have a feature.
 fn tiers_with(feature: &str) -> u32 {
     let numbered = TIERS.tiers.iter().enumerate();
     numbered
         .filter(|(_, tier)| tier.features.contains(&feature))
         .fold(0, |bits, (n, _)| bits | 1 << n)
+}
+
+/// Whether a hosted tree sees a feature that the CPU has.
+pub(crate) fn seen(feature: &str) -> bool {
+    tiers_with(feature) & seen_tiers() != 0
 }
 
 /// For `tree/cpu.c`: Linux's features and states, each with the tiers that have it. A feature that a tree does not

@@ -513,6 +513,49 @@ fn broken_code_is_found_and_fails_nothing_else() {
     assert!(count(&rows, "algorithm", "tested") >= 80);
 }
 
+/// The directory in which a tree was built, and what make said.
+fn build_log(run: &Run) -> (PathBuf, String) {
+    let doc = run.json();
+    let mut notes = doc["notes"].as_array().unwrap().iter();
+    let built = notes.find_map(|n| n.as_str()?.strip_prefix("built in "));
+    let built = PathBuf::from(built.unwrap());
+    let log = fs::read_to_string(built.join("log")).unwrap();
+    assert!(log.contains("Leaving directory"), "{log}");
+    (built, log)
+}
+
+/// The kernel's build enters arch/x86/lib twice. When both compiled, each build of an unchanged tree compiled again what the
+/// other had last, and two jobs could spoil each other's files.
+#[test]
+fn what_is_built_is_not_compiled_again() {
+    let trees = [
+        given_tree(),
+        tree_of("KILN_TEST_TREE_NEXT", "tree of a current kernel"),
+    ];
+    for tree in trees.into_iter().flatten() {
+        tree_json(&tree);
+        let (built, log) = build_log(&tree_json(&tree).0);
+        let compiled = |log: &str| -> Vec<String> {
+            let lines = log.lines();
+            let steps = lines.filter(|l| l.starts_with("  CC ") || l.starts_with("  AS "));
+            steps.map(String::from).collect()
+        };
+        assert_eq!(compiled(&log), Vec::<String>::new());
+
+        // What is left of an interrupted build: only that object is compiled.
+        let command = built.join("build/arch/x86/lib/.memset_64.o.cmd");
+        let text = fs::read_to_string(&command).unwrap();
+        fs::write(&command, format!("{text}\ntorn")).unwrap();
+        let (run, _) = tree_json(&tree);
+        assert_eq!(run.status, 0, "{}", run.stderr);
+        let (_, log) = build_log(&run);
+        assert!(log.contains("missing separator"), "{log}");
+        assert_eq!(compiled(&log), ["  AS      arch/x86/lib/memset_64.o"]);
+        let (_, log) = build_log(&tree_json(&tree).0);
+        assert!(!log.contains("missing separator"), "{log}");
+    }
+}
+
 /// The cache is the user's disk: what is there may be cut off.
 #[test]
 fn a_damaged_image_is_told_in_one_line() {

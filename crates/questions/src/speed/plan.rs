@@ -145,9 +145,10 @@ impl Plan {
         let mut all: Vec<Spec> = Vec::new();
         for spec in sources.iter().flat_map(|s| s.algorithms()) {
             // Poly1305 has two shapes: with a key, and in a kernel with the key before each message.
-            let same = |s: &Spec| s.name == spec.name && s.prefix == spec.prefix;
-            if !all.iter().any(same) {
-                all.push(spec);
+            let same = |s: &&mut Spec| s.name == spec.name && s.prefix == spec.prefix;
+            match all.iter_mut().find(same) {
+                Some(first) => first.more.extend(spec.more),
+                None => all.push(spec),
             }
         }
         let names: Vec<&str> = all.iter().map(|s| s.name.as_ref()).collect();
@@ -296,14 +297,20 @@ impl Plan {
     }
 
     /// The lengths to be measured of an algorithm. Of the usual ones, those that are no whole blocks are made such, as
-    /// tcrypt does.
+    /// tcrypt does, and there are more where a function takes few lengths.
     pub(super) fn lens_of(&self, spec: &Spec) -> Vec<usize> {
         let fit = |len: usize| match self.usual_lens() {
             true => len.next_multiple_of(spec.takes.multiple.max(1)),
             false => len,
         };
         let lens = self.lens.0.iter().map(|&len| fit(len));
-        lens.filter(|&len| spec.takes.len(len)).collect()
+        let mut lens: Vec<usize> = lens.filter(|&len| spec.takes.len(len)).collect();
+        if self.usual_lens() {
+            lens.extend(&spec.more);
+            lens.sort_unstable();
+            lens.dedup();
+        }
+        lens
     }
 
     fn check_baseline(&mut self, specs: &[Spec], sources: &[&dyn Source]) -> Result<(), Error> {
@@ -515,6 +522,7 @@ mod tests {
                 tag: 0,
                 digest: 32,
                 takes: Takes::default(),
+                more: Vec::new(),
             };
             vec![
                 spec("sha256", Kind::Hash, vec![0]),

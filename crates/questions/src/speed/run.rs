@@ -141,11 +141,17 @@ impl Run<'_> {
             return Ok(());
         }
         if lens != self.plan.lens.0 {
+            let Spec { takes, more, .. } = &work.spec;
+            let why = match more.is_empty() {
+                true => format!(
+                    "takes whole blocks of {} bytes, {} at least",
+                    takes.multiple, takes.least
+                ),
+                false => "some functions take short messages only".to_string(),
+            };
             self.outcome.notes.push(format!(
-                "{}: takes whole blocks of {} bytes, {} at least: lengths are {}",
+                "{}: {why}: lengths are {}",
                 work.spec.name,
-                work.spec.takes.multiple,
-                work.spec.takes.least,
                 self.lens_told(&lens)
             ));
         }

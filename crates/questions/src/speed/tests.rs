@@ -80,6 +80,7 @@ impl Source for Toys {
             tag: 4,
             digest: 8,
             takes: Takes::default(),
+            more: Vec::new(),
         };
         vec![spec("toy-aead", Kind::Aead), spec("toy-hash", Kind::Hash)]
     }

@@ -145,7 +145,8 @@ fn named(work: &Work) -> Option<Algorithm> {
     Algorithm::named(&work.spec.name).filter(|alg| spec(*alg).prefix == work.spec.prefix)
 }
 
-fn spec(alg: Algorithm) -> Spec {
+/// An algorithm as `kernel/` has it.
+pub(super) fn spec(alg: Algorithm) -> Spec {
     let imp = alg.any();
     let kind = match imp.kind() {
         cipher::Kind::Skcipher => Kind::Skcipher,
@@ -169,6 +170,7 @@ fn spec(alg: Algorithm) -> Spec {
             multiple: alg.block(),
             ..Takes::default()
         },
+        more: Vec::new(),
     }
 }
 

@@ -28,6 +28,8 @@ pub(crate) struct Spec {
     pub digest: usize,
     /// Lengths it takes.
     pub takes: Takes,
+    /// Lengths that are measured in addition to the usual ones, for functions that take few lengths.
+    pub more: Vec<usize>,
 }
 
 impl Spec {
@@ -211,6 +213,7 @@ mod tests {
             tag: 0,
             digest: 0,
             takes: Takes::default(),
+            more: Vec::new(),
         };
         assert_eq!(spec.usual_key(), 256);
         spec.key_bits = vec![64, 128];

@@ -1,29 +1,56 @@
-//! A tree's functions called directly, as `tree/primitives` says.
+//! A tree's functions called directly, as `tree/primitives` says; [`answers`] judges those that no driver can judge.
 
 use std::cell::RefCell;
 use std::rc::Rc;
 
+use kiln_kernel::Tier;
+use kiln_question::lens::Lens;
+use kiln_question::Algorithm;
 use kiln_tree::engine::{self, Engine};
 use kiln_tree::primitive::{Bound, Keys, Primitive};
 
-use super::Tree;
+use super::{answers, Tree};
 use crate::timing::candidate::{Candidate, Judge, Run, Takes};
 use crate::timing::level::Level;
 use crate::timing::messages::cipher_messages;
-use crate::timing::shape::Op;
-use crate::timing::source::{Choice, Work};
+use crate::timing::own;
+use crate::timing::shape::Kind;
+use crate::timing::source::{Choice, Spec, Work};
 
 /// What a function computes with; kept for as long as it is called.
 struct Material {
     /// Engines whose contexts hold the expanded keys.
     engines: Vec<Engine>,
-    /// A key as it is.
+    /// A constant of the tree.
+    table: Option<Keys>,
+    /// A key as it is, or as it was prepared.
     raw: Vec<u8>,
     /// A state to begin from, whole cache lines.
     start: Vec<u8>,
 }
 
 impl Tree {
+    /// Adds the algorithms of which the tree has functions and no drivers, and the longest messages of functions that take
+    /// short ones only.
+    pub(super) fn describe_functions(&self, specs: &mut Vec<Spec>) {
+        let there = |p: &&Primitive| self.host.image.symbol(&p.symbol).is_some();
+        for row in self.primitives.iter().filter(there) {
+            let known = specs.iter().position(|s| s.name == row.alg);
+            let Some(at) = known.or_else(|| {
+                specs.push(spec(row)?);
+                Some(specs.len() - 1)
+            }) else {
+                continue;
+            };
+            let Lens(usual) = Lens::default();
+            let short = usual.iter().any(|len| *len > row.most);
+            let more = &mut specs[at].more;
+            if short && !usual.contains(&row.most) && !more.contains(&row.most) {
+                more.push(row.most);
+            }
+        }
+    }
+
     /// The functions wanted that this tree and this CPU have.
     pub(super) fn functions(
         &self,
@@ -58,6 +85,11 @@ impl Tree {
     }
 
     fn function(&self, row: &Primitive, work: &Work) -> Result<Candidate<'_>, String> {
+        let mut row = row.clone();
+        if row.takes_rounds() {
+            row.extra = u64::from(work.key_bits / 32 + 6);
+        }
+        let row = &row;
         let find = |symbol: &str| {
             Bound::find(&self.calls, &self.host, row, symbol)
                 .map_err(|missing| format!("the tree has no {missing}"))
@@ -70,26 +102,29 @@ impl Tree {
         }
         if !row.runs_here() {
             let lacks = row.cpu.as_deref().unwrap_or("something");
-            return Err(format!("the CPU lacks {lacks}"));
+            let hidden = match Tier::masked() {
+                true => ", or KILN_TIERS hides it",
+                false => "",
+            };
+            return Err(format!("the CPU lacks {lacks}{hidden}"));
         }
         let material = Rc::new(self.material(row, work)?);
-        let judge = match (&row.judge, row.from_state()) {
-            (Some(symbol), _) => Some(Judge {
+        let judge = match (answers::judge(row, work, &material.raw), &row.judge) {
+            (Some(judge), _) => Some(judge?),
+            (None, Some(symbol)) => Some(Judge {
                 name: format!("{} {symbol}", self.provider),
                 run: direct(find(symbol)?, row.clone(), material.clone(), work),
             }),
-            (None, true) => Some(self.state_judge(work)?),
-            (None, false) => None,
+            (None, None) => None,
         };
+        // The state inside a hash is not its digest, even where both have the same size.
+        let whole = |bytes: &usize| *bytes == work.spec.digest && !row.from_state();
         Ok(Candidate {
             tier: Some(row.tier.clone().into()),
             config: Some(self.config.clone()),
-            takes: Takes {
-                least: row.least,
-                most: row.most,
-                multiple: row.multiple,
-            },
-            digest: row.state,
+            takes: takes(row),
+            together: row.two_messages(),
+            digest: row.state.filter(|bytes| !whole(bytes)),
             judge: judge.map(Rc::new),
             ..Candidate::primitive(
                 row.symbol.clone(),
@@ -101,11 +136,17 @@ impl Tree {
     }
 
     fn material(&self, row: &Primitive, work: &Work) -> Result<Material, String> {
+        let raw = match row.raw_key {
+            0 => work.key.to_vec(),
+            bytes => self.key(bytes),
+        };
+        let table = Keys::in_tree(row, &self.host);
         let mut material = Material {
             engines: Vec::new(),
-            raw: match row.raw_key {
-                0 => work.key.to_vec(),
-                bytes => self.key(bytes),
+            table: table.map_err(|missing| format!("the tree has no {missing}"))?,
+            raw: match &row.prepare {
+                Some(how) => answers::prepare(how, &raw)?,
+                None => raw,
             },
             start: Vec::new(),
         };
@@ -131,49 +172,52 @@ impl Tree {
             }
         }
         if row.from_state() {
-            material.start = match &row.judge {
-                // Any state will do, the judge begins from the same; its counters and flags are 0.
-                Some(_) => {
-                    let mut start = self.key(row.state.unwrap_or(0));
-                    start.resize(start.len() + 64, 0);
-                    start
-                }
-                None => {
-                    let (_, engine) = self.generic(work).ok_or("no generic driver")?;
-                    let mut start = vec![0; row.state.unwrap_or(0)];
-                    engine
-                        .state(&[], &mut start)
-                        .map_err(|e| format!("no state to begin from: {e}"))?;
-                    start
-                }
+            // Any state will do where a function of the tree is the judge, which begins from the same. Counters, flags and
+            // buffers behind it are 0.
+            let mut start = answers::state_after(&row.alg, &[]);
+            let start = start.get_or_insert_with(|| self.key(row.state.unwrap_or(0)));
+            let behind = match row.two_messages() || row.judge.is_some() {
+                true => 64,
+                false => 0,
             };
-            material
-                .start
-                .resize(material.start.len().next_multiple_of(64), 0);
+            start.resize((start.len() + behind).next_multiple_of(64), 0);
+            material.start = std::mem::take(start);
         }
         Ok(material)
     }
+}
 
-    /// Who knows a hash's state after a message: the generic driver, which can export it.
-    fn state_judge(&self, work: &Work) -> Result<Judge<'_>, String> {
-        let (name, engine) = self.generic(work).ok_or("no generic driver")?;
-        let run: Run = Box::new(move |messages, calls| {
-            let shape = messages.shape;
-            let mut iv_room = Vec::new();
-            let all = cipher_messages(Op::Digest, &mut iv_room, messages);
-            for i in (0..all.count).take(calls as usize) {
-                let data = &all.src[i * all.src_stride..][..shape.len];
-                let state = &mut all.dst[i * all.dst_stride..][..shape.digest];
-                engine
-                    .state(data, state)
-                    .map_err(|e| format!("no state: {e}"))?;
-            }
-            Ok(())
-        });
-        Ok(Judge {
-            name: format!("{} {name}", self.provider),
-            run,
-        })
+/// An algorithm without a driver: as Kiln has it or, of what Kiln lacks, as its function gives it.
+fn spec(row: &Primitive) -> Option<Spec> {
+    let own = Algorithm::named(&row.alg).filter(|_| !row.key_in_message());
+    if let Some(alg) = own {
+        return Some(own::spec(alg));
+    }
+    let (_, digest) = row.judge.as_ref().zip(row.state)?;
+    Some(Spec {
+        name: row.alg.clone().into(),
+        kind: match row.op.as_str() {
+            "derive" => Kind::Kpp,
+            _ => Kind::Hash,
+        },
+        key_bits: vec![0],
+        iv: 0,
+        prefix: match row.key_in_message() {
+            true => 32,
+            false => 0,
+        },
+        tag: 0,
+        digest,
+        takes: Takes::default(),
+        more: Vec::new(),
+    })
+}
+
+fn takes(row: &Primitive) -> Takes {
+    Takes {
+        least: row.least,
+        most: row.most,
+        multiple: row.multiple,
     }
 }
 
@@ -183,20 +227,16 @@ fn direct(bound: Bound, row: Primitive, material: Rc<Material>, work: &Work) -> 
     let iv_room = RefCell::new(Vec::new());
     Box::new(move |messages, calls| {
         let (len, digest) = (messages.shape.len, messages.shape.digest);
-        let takes = Takes {
-            least: row.least,
-            most: row.most,
-            multiple: row.multiple,
-        };
-        if !takes.len(len) {
+        if !takes(&row).len(len) {
             return Err(format!("does not take {len} bytes"));
         }
-        let keys = match &material.engines[..] {
-            [] => Keys::raw(&material.raw),
-            [key] => Keys::in_contexts(&row, key, None),
-            [key, tweak, ..] => Keys::in_contexts(&row, key, Some(tweak)),
+        let keys = match (&material.engines[..], material.table) {
+            ([], Some(table)) => table,
+            ([], None) => Keys::raw(&material.raw),
+            ([key], _) => Keys::in_contexts(&row, key, None),
+            ([key, tweak, ..], _) => Keys::in_contexts(&row, key, Some(tweak)),
         };
-        // SAFETY: the keys are of the driver that the table names for this function, and live in `material`; the
+        // SAFETY: the keys are those that the table names for this function, and live in `material` or in the tree; the
         // length is one that the table allows.
         let ran = unsafe {
             let mut iv_room = iv_room.borrow_mut();

@@ -208,6 +208,7 @@ pub(super) fn spec(function: &Function) -> Spec {
         tag: function.tag,
         digest: function.digest,
         takes: Takes::default(),
+        more: Vec::new(),
     }
 }
 

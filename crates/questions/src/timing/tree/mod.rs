@@ -1,5 +1,7 @@
 //! A hosted kernel tree as a source: its drivers through its own crypto API, its functions called directly.
 
+mod answers;
+mod crc;
 mod direct;
 mod generic;
 mod known;
@@ -22,6 +24,7 @@ use kiln_tree::Host;
 use super::candidate::{Candidate, Judge, Run, Takes};
 use super::level::Level;
 use super::messages::cipher_messages;
+use super::own::Own;
 use super::shape::{Kind, Op};
 use super::source::{key_bytes, Choice, Source, Spec, Work};
 
@@ -115,29 +118,7 @@ impl Tree {
                 specs.extend(self.spec(name));
             }
         }
-        for primitive in &self.primitives {
-            let digest = match (&primitive.judge, primitive.state) {
-                (Some(_), Some(state)) => state,
-                _ => continue,
-            };
-            let name = &primitive.alg;
-            let there = self.host.image.symbol(&primitive.symbol).is_some();
-            if there && specs.iter().all(|s| s.name != *name) {
-                specs.push(Spec {
-                    name: name.clone().into(),
-                    kind: match primitive.op.as_str() {
-                        "derive" => Kind::Kpp,
-                        _ => Kind::Hash,
-                    },
-                    key_bits: vec![0],
-                    iv: 0,
-                    prefix: 0,
-                    tag: 0,
-                    digest,
-                    takes: Takes::default(),
-                });
-            }
-        }
+        self.describe_functions(&mut specs);
         for function in self.exported() {
             let spec = library::spec(function);
             let same = |s: &Spec| s.name == spec.name && s.prefix == spec.prefix;
@@ -190,6 +171,7 @@ impl Tree {
             tag: sizes.tag.min(TAG),
             digest: sizes.digest,
             takes: Takes::default(),
+            more: Vec::new(),
         })
     }
 
@@ -397,10 +379,18 @@ impl Source for Tree {
         if self.shaped(work).is_none() {
             return Ok(None);
         }
-        let generic = self.generic(work).map(|(name, engine)| Judge {
+        let Some((name, engine)) = self.generic(work) else {
+            return Ok(self.library_judge(work));
+        };
+        // A library's driver calls the assembly that is to be judged.
+        if name.contains("-lib") {
+            if let Some(kiln) = Own::Functions.judge(work)? {
+                return Ok(Some(kiln));
+            }
+        }
+        Ok(Some(Judge {
             name: format!("{} {name}", self.provider),
             run: requests(engine, work.op),
-        });
-        Ok(generic.or_else(|| self.library_judge(work)))
+        }))
     }
 }

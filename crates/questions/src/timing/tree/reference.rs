@@ -1,6 +1,8 @@
 //! Right answers for functions of a tree's library that nobody else has: checksums bit by bit, and the parities of a
 //! RAID byte by byte.
 
+use super::crc::Crc;
+
 /// A message in, its result out, which is as long as it should be.
 pub(super) type Answer = fn(&[u8], &mut [u8]);
 
@@ -8,15 +10,15 @@ pub(super) type Answer = fn(&[u8], &mut [u8]);
 pub(super) fn answer(alg: &str) -> Option<Answer> {
     Some(match alg {
         "crc4" => |src, dst| dst[0] = crc4(src),
-        "crc7-be" => |src, dst| msb_first(0x12, 8, src, dst),
-        "crc8" => |src, dst| msb_first(0x07, 8, src, dst),
-        "crc16" => |src, dst| lsb_first(0xa001, 0, src, dst),
-        "crc-ccitt" => |src, dst| lsb_first(0x8408, 0, src, dst),
-        "crc-itu-t" => |src, dst| msb_first(0x1021, 16, src, dst),
-        "crc32" => |src, dst| lsb_first(0xedb8_8320, 0, src, dst),
-        "crc32-be" => |src, dst| msb_first(0x04c1_1db7, 32, src, dst),
-        "crc64-be" => |src, dst| msb_first(0x42f0_e1eb_a9ea_3693, 64, src, dst),
-        "crc64-nvme" => |src, dst| lsb_first(0x9a6c_9329_ac4b_c9b5, u64::MAX, src, dst),
+        "crc7-be" => |src, dst| crc("crc-msb:12", 0, src, dst),
+        "crc8" => |src, dst| crc("crc-msb:07", 0, src, dst),
+        "crc16" => |src, dst| crc("crc-lsb:a001", 0, src, dst),
+        "crc-ccitt" => |src, dst| crc("crc-lsb:8408", 0, src, dst),
+        "crc-itu-t" => |src, dst| crc("crc-msb:1021", 0, src, dst),
+        "crc32" => |src, dst| crc("crc-lsb:edb88320", 0, src, dst),
+        "crc32-be" => |src, dst| crc("crc-msb:04c11db7", 0, src, dst),
+        "crc64-be" => |src, dst| crc("crc-msb:42f0e1eba9ea3693", 0, src, dst),
+        "crc64-nvme" => |src, dst| crc("crc-lsb:9a6c9329ac4bc9b5", u64::MAX, src, dst),
         "xor" => |src, dst| parities(src, dst, false),
         "raid6" => |src, dst| parities(src, dst, true),
         "raid6-recover-2data" => recover_2data,
@@ -25,34 +27,9 @@ pub(super) fn answer(alg: &str) -> Option<Answer> {
     })
 }
 
-fn store(crc: u64, dst: &mut [u8]) {
-    dst.copy_from_slice(&crc.to_le_bytes()[..dst.len()]);
-}
-
-/// A reflected CRC, inverted with `ends` before and after.
-fn lsb_first(poly: u64, ends: u64, src: &[u8], dst: &mut [u8]) {
-    let mut crc = ends;
-    for &byte in src {
-        crc ^= u64::from(byte);
-        for _ in 0..8 {
-            crc = (crc >> 1) ^ (poly * (crc & 1));
-        }
-    }
-    store(crc ^ ends, dst);
-}
-
-/// A CRC of so many bits, beginning with 0.
-fn msb_first(poly: u64, bits: u32, src: &[u8], dst: &mut [u8]) {
-    let up = 64 - bits;
-    let poly = poly << up;
-    let mut crc = 0;
-    for &byte in src {
-        crc ^= u64::from(byte) << 56;
-        for _ in 0..8 {
-            crc = (crc << 1) ^ (poly * (crc >> 63));
-        }
-    }
-    store(crc >> up, dst);
+fn crc(name: &str, invert: u64, src: &[u8], dst: &mut [u8]) {
+    let crc = Crc::parse(name).expect("a polynomial");
+    crc.store(invert, src, dst);
 }
 
 /// x^4 + x^2 + x + 1 over 32 bits, the highest first.

@@ -1,0 +1,346 @@
+//! Right answers that no code of the tree has a part in: Kiln's generic implementations, and plain arithmetic. Since 7.0 a
+//! tree's `-lib` drivers call the assembly that is to be judged, and some functions have results that no driver gives.
+
+use std::rc::Rc;
+
+use kiln_kernel::cipher::{self, Context, Impl};
+use kiln_tree::primitive::Primitive;
+
+use super::crc::Crc;
+use crate::timing::candidate::{Judge, Run};
+use crate::timing::source::Work;
+
+/// The result of one message: its IV, what is before it and itself, and where the result goes.
+type Answer = Box<dyn Fn(&[u8], &[u8], &mut [u8]) -> Result<(), String>>;
+
+/// The judge that a row names, if it is one of these; `key` is the row's key as it is.
+pub(super) fn judge(
+    row: &Primitive,
+    work: &Work,
+    key: &[u8],
+) -> Option<Result<Judge<'static>, String>> {
+    let name = match &row.judge {
+        Some(name) => name.as_str(),
+        None if row.from_state() => "state",
+        None => return None,
+    };
+    let answer = match name {
+        "state" => state(row),
+        "aes-set-key" => Ok(aes_set_key()),
+        "aes-expandkey" => Ok(aes_expandkey()),
+        "xctr" => xctr(&work.key),
+        "hchacha" => hchacha(key),
+        "nh" => Ok(nh(key)),
+        "poly1305" => Ok(poly1305()),
+        "sha256-twice" => Ok(sha256_twice()),
+        name => match Crc::parse(name) {
+            Some(crc) => Ok(checksum(crc, row.extra)),
+            None => return None,
+        },
+    };
+    let judge = |answer| Judge {
+        name: format!("Kiln's {name}"),
+        run: for_each(answer),
+    };
+    Some(answer.map(judge))
+}
+
+/// Answers message after message.
+fn for_each(answer: Answer) -> Run<'static> {
+    Box::new(move |messages, calls| {
+        let (shape, units) = (messages.shape, messages.iv_units());
+        let (from, to) = (messages.src_stride, messages.dst_stride);
+        let count = (messages.count() as u64).min(calls) as usize;
+        let (ivs, src, dst) = messages.parts();
+        for i in 0..count {
+            let iv = &ivs[i * units..][..units].as_flattened()[..shape.iv];
+            let message = &src[i * from..][..shape.src()];
+            answer(iv, message, &mut dst[i * to..][..shape.dst()])?;
+        }
+        Ok(())
+    })
+}
+
+/// The generic implementation of an algorithm.
+fn generic(alg: &str) -> Option<Impl> {
+    Impl::find_all(alg)
+        .into_iter()
+        .find(|i| i.tier() == kiln_kernel::Tier::Generic)
+}
+
+fn keyed(alg: &str, key: &[u8]) -> Result<(Impl, Context), String> {
+    let imp = generic(alg).ok_or_else(|| format!("kernel/ has no {alg}"))?;
+    let context = Context::new(imp, key);
+    let context = context.map_err(|e| format!("{alg} takes no key of {} bytes", e.0))?;
+    Ok((imp, context))
+}
+
+fn digest(alg: &str, key: &[u8], message: &[u8], to: &mut [u8]) -> Result<(), String> {
+    let (imp, context) = keyed(alg, key)?;
+    imp.once(cipher::Op::Encrypt, &context, &[], &[], message, to)
+        .map(|_| ())
+        .map_err(|e| e.to_string())
+}
+
+/// The words of a hash's state after some data, as Linux and `kernel/` both store them first; none if `kernel/` does not
+/// have the hash.
+pub(super) fn state_after(alg: &str, data: &[u8]) -> Option<Vec<u8>> {
+    let state = generic(alg)?.unkeyed_state(data)?;
+    // Eight words of at most 64 bits, zeros behind shorter ones; then come counters.
+    Some(state.get(..64)?.to_vec())
+}
+
+fn state(row: &Primitive) -> Result<Answer, String> {
+    let alg = row.alg.clone();
+    state_after(&alg, &[]).ok_or_else(|| format!("kernel/ has no {alg}"))?;
+    Ok(Box::new(move |_, message, to| {
+        let state = state_after(&alg, message).ok_or("no state")?;
+        to.copy_from_slice(&state[..to.len()]);
+        Ok(())
+    }))
+}
+
+/// Bytes of the round keys that AES has room for, as `kernel/ciphers/aes/aes.h` and Linux's `struct crypto_aes_ctx` have
+/// them: those of encryption, then those of decryption.
+const ROUND_KEYS: usize = 240;
+
+/// The round keys of encryption, and those of the equivalent inverse cipher.
+fn round_keys(key: &[u8]) -> Result<[Vec<u8>; 2], String> {
+    let (_, context) = keyed("ecb(aes)", key)?;
+    let bytes = 16 * (key.len() / 4 + 7);
+    Ok([0, ROUND_KEYS].map(|at| context.bytes()[at..at + bytes].to_vec()))
+}
+
+fn aes_set_key() -> Answer {
+    Box::new(|_, key, to| {
+        for (keys, at) in round_keys(key)?.iter().zip([0, ROUND_KEYS]) {
+            to[at..at + keys.len()].copy_from_slice(keys);
+        }
+        to[2 * ROUND_KEYS..].copy_from_slice(&(key.len() as u32).to_le_bytes());
+        Ok(())
+    })
+}
+
+fn aes_expandkey() -> Answer {
+    Box::new(|_, key, to| {
+        to.copy_from_slice(&round_keys(key)?.concat());
+        Ok(())
+    })
+}
+
+/// "Length-preserving encryption with HCTR2", 2: AES of the IV with each block's number, from 1, added to it.
+fn xctr(key: &[u8]) -> Result<Answer, String> {
+    let (imp, context) = keyed("ecb(aes)", key)?;
+    let context = Rc::new(context);
+    Ok(Box::new(move |iv, message, to| {
+        let mut counters = Vec::new();
+        for n in 1..=message.len().div_ceil(16) as u64 {
+            let low = u64::from_le_bytes(iv[..8].try_into().expect("8 bytes"));
+            counters.extend((low ^ n).to_le_bytes());
+            counters.extend(&iv[8..16]);
+        }
+        let mut stream = vec![0; counters.len()];
+        imp.crypt(cipher::Op::Encrypt, &context, &[], &counters, &mut stream);
+        for ((to, from), key) in to.iter_mut().zip(message).zip(stream) {
+            *to = from ^ key;
+        }
+        Ok(())
+    }))
+}
+
+/// ChaCha's block without the addition at its end (draft-irtf-cfrg-xchacha, 2.2), by taking that away again.
+fn hchacha(key: &[u8]) -> Result<Answer, String> {
+    let (imp, context) = keyed("chacha20", key)?;
+    let context = Rc::new(context);
+    Ok(Box::new(move |_, nonce, to| {
+        let mut block = [0; 64];
+        imp.crypt(cipher::Op::Encrypt, &context, nonce, &[0; 64], &mut block);
+        let begin = [*b"expand 32-byte k", nonce.try_into().expect("16 bytes")].concat();
+        let end = [&block[..16], &block[48..]].concat();
+        let word = |of: &[u8], at| u32::from_le_bytes(of[at..at + 4].try_into().expect("a word"));
+        for at in (0..32).step_by(4) {
+            let word = word(&end, at).wrapping_sub(word(&begin, at));
+            to[at..at + 4].copy_from_slice(&word.to_le_bytes());
+        }
+        Ok(())
+    }))
+}
+
+/// Adiantum's NH: of each 16 bytes two products of sums with the key, four passes with the key 16 bytes further each. Sums
+/// of 1024 bytes are added up, as `series.c` does.
+fn nh(key: &[u8]) -> Answer {
+    let words = |bytes: &[u8]| -> Vec<u32> {
+        let all = bytes.chunks_exact(4);
+        all.map(|w| u32::from_le_bytes([w[0], w[1], w[2], w[3]]))
+            .collect()
+    };
+    let key = words(key);
+    Box::new(move |_, message, to| {
+        let mut sums = [0u64; 4];
+        for chunk in message.chunks(1024) {
+            for (i, m) in words(chunk).chunks_exact(4).enumerate() {
+                for (pass, sum) in sums.iter_mut().enumerate() {
+                    let k = &key[4 * (i + pass)..][..4];
+                    let add = |n: usize| u64::from(m[n].wrapping_add(k[n]));
+                    let both = (add(0) * add(2)).wrapping_add(add(1) * add(3));
+                    *sum = sum.wrapping_add(both);
+                }
+            }
+        }
+        to.copy_from_slice(&sums.map(u64::to_le_bytes).concat());
+        Ok(())
+    })
+}
+
+/// The key of one time is before the message.
+fn poly1305() -> Answer {
+    Box::new(|_, message, to| digest("poly1305", &message[..32], &message[32..], to))
+}
+
+/// Each half of the message is one.
+fn sha256_twice() -> Answer {
+    Box::new(|_, message, to| {
+        let halves = message.chunks(message.len() / 2).zip(to.chunks_mut(32));
+        for (half, to) in halves {
+            digest("sha256", &[], half, to)?;
+        }
+        Ok(())
+    })
+}
+
+fn checksum(crc: Crc, invert: u64) -> Answer {
+    Box::new(move |_, message, to| {
+        crc.store(invert, message, to);
+        Ok(())
+    })
+}
+
+/// A key as the C callers of the tree's functions prepare it.
+///
+/// # Errors
+/// A way of preparing that this does not know.
+pub(super) fn prepare(how: &str, key: &[u8]) -> Result<Vec<u8>, String> {
+    let bytes = |key: &[u8]| <[u8; 16]>::try_from(key).map_err(|_| "a key that is not 16 bytes");
+    match how {
+        // RFC 8452, appendix A: POLYVAL of this is GHASH with its bytes reversed.
+        "ghash" => {
+            let h = u128::from_be_bytes(bytes(key)?);
+            let carry = (h >> 127) * (0xc2 << 120);
+            Ok((h.rotate_left(1) ^ carry).to_le_bytes().to_vec())
+        }
+        // Powers from the eighth to the first.
+        "polyval" => {
+            let h = u128::from_le_bytes(bytes(key)?);
+            let powers = std::iter::successors(Some(h), |p| Some(dot(*p, h)));
+            let mut powers: Vec<_> = powers.take(8).map(u128::to_le_bytes).collect();
+            powers.reverse();
+            Ok(powers.concat())
+        }
+        _ => Err(format!("no way to prepare a key is called {how}")),
+    }
+}
+
+/// RFC 8452, 3: a * b * x^-128.
+fn dot(a: u128, b: u128) -> u128 {
+    (0..128).fold(0, |sum, bit| {
+        let sum = sum ^ (a * (b >> bit & 1));
+        // Divided by x: the polynomial is x^128 + x^127 + x^126 + x^121 + 1.
+        (sum >> 1) ^ ((sum & 1) * (0xe1 << 120))
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn hex(text: &str) -> Vec<u8> {
+        let digits: Vec<u8> = text
+            .chars()
+            .filter_map(|c| Some(c.to_digit(16)? as u8))
+            .collect();
+        digits.chunks(2).map(|d| d[0] << 4 | d[1]).collect()
+    }
+
+    fn answer(answer: Answer, message: &[u8], bytes: usize) -> Vec<u8> {
+        let mut to = vec![0; bytes];
+        answer(&[], message, &mut to).unwrap();
+        to
+    }
+
+    /// FIPS 197, A.1 and 5.3.5: the last round key, which is the first of decryption, and the key itself, which is the last.
+    #[test]
+    fn aes_keys_of_fips_197() {
+        let key = hex("2b7e1516 28aed2a6 abf71588 09cf4f3c");
+        let last = hex("d014f9a8 c9ee2589 e13f0cc8 b6630ca6");
+        let both = answer(aes_expandkey(), &key, 352);
+        assert_eq!([&both[..16], &both[160..176]], [&key[..], &last]);
+        assert_eq!([&both[176..192], &both[336..]], [&last[..], &key]);
+        let context = answer(aes_set_key(), &key, 484);
+        assert_eq!(context[..176], both[..176]);
+        assert_eq!(context[240..416], both[176..]);
+        assert_eq!(context[480..], [16, 0, 0, 0]);
+        // A.3, a key of 256 bits: the last round key.
+        let key = hex("603deb1015ca71be2b73aef0857d7781 1f352c073b6108d72d9810a30914dff4");
+        let both = answer(aes_expandkey(), &key, 480);
+        assert_eq!(both[224..240], hex("fe4890d1e6188d0b046df344706c631e"));
+    }
+
+    /// draft-irtf-cfrg-xchacha-03, 2.2.1.
+    #[test]
+    fn hchacha_of_its_draft() {
+        let key: Vec<u8> = (0..32).collect();
+        let nonce = hex("000000090000004a0000000031415927");
+        let want = hex("82413b4227b27bfed30e42508a877d73a0f9e4d58a74a853c12ec41326d3ecdc");
+        assert_eq!(answer(hchacha(&key).unwrap(), &nonce, 32), want);
+    }
+
+    /// RFC 8439, 2.5.2.
+    #[test]
+    fn poly1305_of_its_rfc() {
+        let key = hex("85d6be7857556d337f4452fe42d506a8 0103808afb0db2fd4abff6af4149f51b");
+        let message = [&key[..], b"Cryptographic Forum Research Group"].concat();
+        let want = hex("a8061dc1305136c6c22b8baf0c0127a9");
+        assert_eq!(answer(poly1305(), &message, 16), want);
+    }
+
+    /// RFC 8452, appendix A: GHASH of two blocks, by POLYVAL of what they are prepared to.
+    #[test]
+    fn ghash_and_polyval_of_their_rfc() {
+        let le = |text| u128::from_le_bytes(hex(text).try_into().unwrap());
+        let blocks = [
+            "4f4f95668c83dfb6401762bb2d01a262",
+            "d1a24ddd2721d006bbe45f20d3c9f362",
+        ];
+        let polyval = |h, blocks: [u128; 2]| blocks.iter().fold(0, |sum, b| dot(sum ^ b, h));
+        let key = "25629347589242761d31f826ba4b757b";
+        let want = le("f7a3b47b846119fae5b7866cf5e5b77e");
+        assert_eq!(polyval(le(key), blocks.map(le)), want);
+
+        let powers = prepare("polyval", &hex(key)).unwrap();
+        assert_eq!(powers[112..], hex(key));
+        let second = dot(le(key), le(key));
+        assert_eq!(powers[96..112], second.to_le_bytes());
+
+        let h = prepare("ghash", &hex(key)).unwrap();
+        let h = u128::from_le_bytes(h.try_into().unwrap());
+        let ghash = polyval(h, blocks.map(|b| le(b).swap_bytes()));
+        assert_eq!(
+            ghash.to_be_bytes()[..],
+            hex("bd9b3997046731fb96251b91f9c99d7a")
+        );
+        assert!(prepare("poly1305", &[0; 16]).is_err() && prepare("ghash", &[0; 15]).is_err());
+    }
+
+    /// SHA-256 of "abc" twice, FIPS 180-4's example; the state that a hash begins with.
+    #[test]
+    fn digests_and_states() {
+        let abc = hex("ba7816bf8f01cfea414140de5dae2223b00361a396177a9cb410ff61f20015ad");
+        let twice = answer(sha256_twice(), b"abcabc", 64);
+        assert_eq!(twice, [&abc[..], &abc].concat());
+        let begin = state_after("sha256", &[]).unwrap();
+        assert_eq!(begin[..4], 0x6a09_e667_u32.to_le_bytes());
+        assert_eq!(begin[32..], [0; 32]);
+        assert_ne!(state_after("sha256", &[0; 64]).unwrap(), begin);
+        assert!(state_after("blake2s", &[]).is_none());
+    }
+}
