@@ -6,6 +6,7 @@
 #ifndef KILN_TREE_ABI_H
 #define KILN_TREE_ABI_H
 
+#include "abi/audit.h"
 #include "abi/messages.h"
 
 /* request.c: requests through the tree's own crypto API. */
@@ -76,6 +77,71 @@ struct kiln_list {
 	unsigned long count;	/* on return: all there are */
 };
 
+/* library.c: functions that the tree's library exports. */
+
+enum kiln_library_kind {
+	KILN_LIBRARY_CIPHER,
+	KILN_LIBRARY_AEAD,
+	KILN_LIBRARY_HASH,
+	KILN_LIBRARY_AGREEMENT,
+	KILN_LIBRARY_PARITY,	/* a result half as long as the message */
+};
+
+/* Flags of a function. */
+enum kiln_library_flag {
+	KILN_LIBRARY_TASK = 1,	/* only tasks may call it, with softirqs and interrupts on */
+	KILN_LIBRARY_PAIRS = 2,	/* a call takes two messages, of which the second is the next */
+	KILN_LIBRARY_UNASKED = 4,	/* opens a section without asking whether it may */
+	KILN_LIBRARY_JUDGES = 8,	/* not exported; has the answers for others */
+};
+
+#define KILN_LIBRARY_KEYS 6
+
+struct kiln_function;
+struct kiln_library;
+
+struct kiln_library_listed {
+	const char *name;	/* as it is exported, or the function that gives a series its name */
+	const char *alg;	/* the algorithm's name */
+	const char *op;
+	const char *judge;	/* another function that gives the same answers, or NULL */
+	const struct kiln_function *function;
+	unsigned int kind;
+	unsigned short keys[KILN_LIBRARY_KEYS];	/* sizes of its key, then 0 */
+	unsigned short own_key;	/* size of a key that the algorithm's name does not imply */
+	unsigned short iv, prefix, tag, digest;
+	unsigned int least, most, multiple;	/* lengths it takes; 0: all */
+	unsigned int flags;
+};
+
+struct kiln_library_list {
+	struct kiln_library_listed *listed;
+	unsigned long room;
+	unsigned long count;	/* on return: all there are */
+};
+
+struct kiln_library_open {
+	const struct kiln_function *function;
+	const unsigned char *key;
+	unsigned long len;
+	struct kiln_library *library;	/* result */
+};
+
+struct kiln_library_run {
+	struct kiln_library *library;
+	unsigned long generic;	/* in an FPU section, where the functions use generic code */
+	struct kiln_messages m;
+};
+
+/* One message. */
+struct kiln_library_call {
+	const struct kiln_library *library;
+	unsigned char *iv;	/* may be changed */
+	const unsigned char *src;
+	unsigned char *dst;
+	unsigned long len, prefix;
+};
+
 /* contexts.c: a driver in every context that may use it. */
 
 enum kiln_where { KILN_IN_TASK, KILN_IN_BH_OFF, KILN_IN_SOFTIRQ, KILN_WHERES };
@@ -144,11 +210,41 @@ struct boot {
 	unsigned int lonely;	/* nobody but the tree's own tasks ends a wait */
 };
 
+/* prove.c: functions that are interrupted at every instruction. */
+
+enum kiln_prove_context { KILN_PROVE_TASK, KILN_PROVE_SOFTIRQ, KILN_PROVE_HARDIRQ };
+
+/* One function that was stepped in one context. */
+struct kiln_proof {
+	char name[128];		/* the case of the suite that calls it */
+	unsigned int context;
+	unsigned int wrong_alone;	/* wrong answers before the first interrupt */
+	unsigned long calls;	/* stepped */
+	unsigned long addresses, points, injected, masked;	/* see struct kiln_audit */
+	unsigned long answers;	/* all that were checked, those of interrupts included */
+	unsigned long wrong;	/* answers */
+	unsigned long wrong_call, wrong_step;	/* when the first wrong one was seen */
+	unsigned long changed;	/* interrupts after which an open section had other registers */
+	unsigned long changed_call, changed_step, changed_at;
+	unsigned long left_open;	/* calls that returned with a section open */
+	unsigned long left_open_call, opener;
+};
+
+struct kiln_prove {
+	struct kiln_audit audit;
+	unsigned int contexts;	/* a bit for each, enum kiln_prove_context */
+	unsigned int room;	/* of the array */
+	unsigned int count;	/* on return: functions times contexts, at most as many as there is room for */
+	unsigned long visits;	/* as in struct kiln_audit */
+	struct kiln_proof *proofs;
+};
+
 /* kunit.c: one of the tree's KUnit suites. */
 struct kiln_kunit_order {
 	const char *suite;
 	const char *cases;	/* a pattern with * and ?; NULL: all */
 	unsigned long bench;	/* its benchmarks, too */
+	struct kiln_prove *prove;	/* step the functions of its interrupt tests; NULL: just run it */
 };
 
 #endif

@@ -24,6 +24,9 @@ unsigned long kiln_local_irq_save(void);
 void kiln_local_irq_restore(unsigned long flags);
 void kiln_tell_suite(const char *name, unsigned int cases);
 
+void kiln_prove_set(struct kiln_prove *prove);
+bool kiln_prove_timer(struct hrtimer *timer);
+
 u64 kiln_glue_kunit_list(void *unused);
 u64 kiln_glue_kunit_run(const struct kiln_kunit_order *order);
 
@@ -72,8 +75,10 @@ u64 kiln_glue_kunit_run(const struct kiln_kunit_order *order)
 				c->run_case = kiln_skip_benchmark;
 			cases++;
 		}
+	kiln_prove_set(order->prove);
 	if (cases)
 		kunit_run_tests(*set.start);
+	kiln_prove_set(NULL);
 	kunit_free_suite_set(set);
 	return cases;
 }
@@ -110,8 +115,11 @@ void hrtimer_setup_on_stack(struct hrtimer *timer,
 void hrtimer_start_range_ns(struct hrtimer *timer, ktime_t at, u64 range,
 			    const enum hrtimer_mode mode)
 {
-	const unsigned long flags = kiln_local_irq_save();
+	unsigned long flags;
 
+	if (kiln_prove_timer(timer))
+		return;
+	flags = kiln_local_irq_save();
 	if (mode & HRTIMER_MODE_REL)
 		at = ktime_add(ktime_get(), at);
 	hrtimer_set_expires(timer, at);

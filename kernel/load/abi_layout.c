@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only OR MIT
 /* Made from the headers by tests/border.rs of kiln-kbuild; KILN_BLESS=1 makes it anew. */
+#include <kiln/abi/audit.h>
 #include <kiln/abi/bench.h>
 #include <kiln/abi/cipher.h>
 #include <kiln/abi/cpu.h>
@@ -12,6 +13,19 @@
 #define AT(type, member, bytes) \
 	_Static_assert(__builtin_offsetof(type, member) == (bytes), #type "." #member)
 
+SIZE(struct kiln_audit, 96);
+AT(struct kiln_audit, job, 0);
+AT(struct kiln_audit, call, 8);
+AT(struct kiln_audit, visits, 16);
+AT(struct kiln_audit, last_call, 24);
+AT(struct kiln_audit, last_step, 32);
+AT(struct kiln_audit, steps, 40);
+AT(struct kiln_audit, addresses, 48);
+AT(struct kiln_audit, points, 56);
+AT(struct kiln_audit, at, 64);
+AT(struct kiln_audit, injected, 72);
+AT(struct kiln_audit, masked, 80);
+AT(struct kiln_audit, opener, 88);
 SIZE(struct kiln_messages, 104);
 AT(struct kiln_messages, src, 0);
 AT(struct kiln_messages, dst, 8);

@@ -17,7 +17,21 @@
 #ifndef KILN_FIDELITY_H
 #define KILN_FIDELITY_H
 
+#include <linux/preempt.h>
 #include <linux/types.h>
+
+/*
+ * The preempt count with hardirqs from bit 16 and NMIs from bit 20, as the emulated CPU has it.
+ * Since 7.2 they are at bits 24 and 28, above a count of disabled hardirqs, which is left out.
+ */
+static inline u32 usual_preempt_count(void)
+{
+	const u32 count = preempt_count();
+
+	return (count & (PREEMPT_MASK | SOFTIRQ_MASK)) |
+	       (count & HARDIRQ_MASK) >> HARDIRQ_SHIFT << 16 |
+	       (count & NMI_MASK) >> NMI_SHIFT << 20;
+}
 
 /* What is answered so far; what does not fit is cut. */
 struct answer {

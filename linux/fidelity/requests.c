@@ -65,7 +65,7 @@ static void note(struct message *m, bool told, int err)
 	struct run *run = m->run;
 	struct event *e;
 	unsigned long flags;
-	const u32 count = preempt_count();
+	const u32 count = usual_preempt_count();
 
 	local_irq_save(flags);
 	if (run->events < EVENTS) {

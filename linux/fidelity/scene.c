@@ -39,7 +39,7 @@ static DECLARE_TASKLET(scene_tasklet, scene_softirq);
 
 static u32 count(void)
 {
-	return preempt_count();
+	return usual_preempt_count();
 }
 
 static bool simd_usable(void)

@@ -37,6 +37,7 @@ const KERNEL: Border = Border {
     bindings: "crates/kiln-kernel/src/sys/generated.rs",
     assertions: "kernel/load/abi_layout.c",
     includes: &[
+        "<kiln/abi/audit.h>",
         "<kiln/abi/bench.h>",
         "<kiln/abi/cipher.h>",
         "<kiln/abi/cpu.h>",
@@ -53,10 +54,13 @@ const TREE: Border = Border {
     bindings: "crates/kiln-tree/src/raw.rs",
     assertions: "tree/services/layout.c",
     includes: &["<kiln/tree.h>"],
-    elsewhere: &[(
-        "(kiln_m|M)essages",
-        "use kiln_kernel::messages::Raw as Messages;",
-    )],
+    elsewhere: &[
+        (
+            "(kiln_m|M)essages",
+            "use kiln_kernel::messages::Raw as Messages;",
+        ),
+        ("(kiln_a|A)udit", "use kiln_kernel::irq::Audit;"),
+    ],
 };
 
 /// Of bindings that are made here.

@@ -91,6 +91,12 @@ impl Tier {
         unsafe { sys::kiln_tiers_mask(mask) }
     }
 
+    /// The masks under which a test runs: the lowest tier alone, then one more each, up to all that are usable now.
+    pub fn masks() -> Vec<Vec<Tier>> {
+        let usable: Vec<Tier> = Tier::ALL.into_iter().filter(|t| t.usable()).collect();
+        (1..=usable.len()).map(|n| usable[..n].to_vec()).collect()
+    }
+
     /// Whether there is a mask, even one that allows all that this CPU has.
     pub fn masked() -> bool {
         MASKED.load(Ordering::Relaxed)

@@ -4,20 +4,20 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use kiln_tree::{root, Source};
+use kiln_tree::{root, Extent, Source};
 
 use crate::Error;
 
 /// Where the package puts its archives.
 const PACKAGES: &str = "/usr/src";
 
-/// The tree in `dir`, or the newest that Debian's packages `linux-source-*` have brought, unpacked into the cache.
+/// The tree of this name, or the newest that Debian's packages `linux-source-*` have brought, unpacked into the cache.
 ///
 /// # Errors
-/// The directory is missing, or is not a kernel tree.
-pub fn find(dir: Option<&Path>, progress: &dyn Fn(f64, &str)) -> Result<Source, Error> {
-    match dir {
-        Some(dir) => Ok(Source::open(dir)?),
+/// It is neither a kernel tree nor a git revision of one.
+pub fn find(name: Option<&Path>, progress: &dyn Fn(f64, &str)) -> Result<Source, Error> {
+    match name {
+        Some(name) => Ok(Source::find(name, Extent::Whole, progress)?),
         None => packaged(Path::new(PACKAGES), progress),
     }
 }

@@ -75,6 +75,7 @@ impl From<kiln_tree::Error> for Error {
             E::Read { .. }
             | E::Variable(_)
             | E::NotATree { .. }
+            | E::Git { .. }
             | E::NotX86(_)
             | E::BuiltInPlace { .. }
             | E::UnusablePath(_)

@@ -66,7 +66,7 @@ impl Hosted {
         what: (Source, Compiler, Config),
         session: &Session,
     ) -> Result<Option<Hosted>, Error> {
-        let title = format!("Linux {}, built by {}", what.0.version, what.1);
+        let title = format!("{}, built by {}", what.0.title(), what.1);
         let version = what.0.version.to_string();
         let built = build(what, session);
         match built {

@@ -50,6 +50,7 @@ pub use duration::parse_seconds;
 pub use error::Error;
 pub use facts::read_facts;
 pub use global::Global;
+pub use kiln_tree::is_revision;
 pub use outcome::{Exit, Outcome};
 pub use output::{check, print, print_bytes, print_error, print_fault};
 pub use progress::{Progress, Report};

@@ -100,6 +100,30 @@ impl Session {
         notes: &[String],
         human: impl FnOnce() -> String,
     ) -> Result<(), Error> {
+        self.send::<Q, R>(facts, rows, notes, |warnings| human() + warnings)
+    }
+
+    /// The same for a text that other programs take as it is: what disturbed the run goes to stderr.
+    pub fn emit_bare<Q: Question, R: Serialize + JsonSchema>(
+        &self,
+        facts: &Facts,
+        rows: &[R],
+        notes: &[String],
+        text: &str,
+    ) -> Result<(), Error> {
+        self.send::<Q, R>(facts, rows, notes, |warnings| {
+            eprint!("{warnings}");
+            text.to_string()
+        })
+    }
+
+    fn send<Q: Question, R: Serialize + JsonSchema>(
+        &self,
+        facts: &Facts,
+        rows: &[R],
+        notes: &[String],
+        human: impl FnOnce(&str) -> String,
+    ) -> Result<(), Error> {
         let warnings = self.warnings::<Q>(facts);
         let warnings: Vec<String> = warnings.iter().map(Warning::to_string).collect();
         let notes = &[notes, &warnings].concat();
@@ -112,7 +136,7 @@ impl Session {
             print(&record.to_json())
         } else {
             let lines = warnings.iter().map(|w| paragraph(w) + "\n");
-            print(&(human() + &lines.collect::<String>()))
+            print(&human(&lines.collect::<String>()))
         }
     }
 }

@@ -71,7 +71,7 @@ impl Session {
             let list: CoreList = list
                 .parse()
                 .map_err(|e| Error::input(format!("--cpu: {e}")))?;
-            pin(&list).map_err(|e| Error::lacks(format!("--cpu: {e}: name some of those")))?;
+            pin(&list).map_err(|e| Error::input(format!("--cpu: {e}: name some of those")))?;
         }
         let mut global = global.clone();
         if let Some(order) = &child {

@@ -40,25 +40,30 @@ pub fn text(table: &Table) -> String {
     text
 }
 
-/// The machine in one line, the compiler of `kernel/` in another.
-pub fn machine(facts: &Facts) -> String {
+/// The processor, and what runs below this system.
+pub fn processor(facts: &Facts) -> String {
     let m = &facts.machine;
     let place = match (&m.hypervisor_vendor, m.hypervisor) {
         (Some(vendor), _) => format!(", under {}", hypervisor(vendor)),
         (None, true) => ", under a hypervisor".to_string(),
         (None, false) => String::new(),
     };
-    let hardware = format!(
+    format!(
         "{} (family {} model {}), {:.2} GHz, {} cores{place}",
         m.model,
         m.family,
         m.model_number,
         m.core_hz / 1e9,
         m.cores
-    );
+    )
+}
+
+/// The machine in one line, the compiler of `kernel/` in another.
+pub fn machine(facts: &Facts) -> String {
+    let hardware = processor(facts);
     let software = format!(
         "Linux {}; kernel/ built by {}",
-        m.kernel,
+        facts.machine.kernel,
         compiler(&facts.kernel_cc)
     );
     format!("{}\n{}", paragraph(&hardware), paragraph(&software))
@@ -76,7 +81,7 @@ fn hypervisor(vendor: &str) -> &str {
 }
 
 /// The compiler's own words, of `PATH (WORDS)`.
-fn compiler(cc: &str) -> &str {
+pub fn compiler(cc: &str) -> &str {
     let words = cc.split_once(" (").and_then(|(_, w)| w.strip_suffix(')'));
     words.unwrap_or(cc)
 }
@@ -97,7 +102,7 @@ pub fn paragraph(text: &str) -> String {
 }
 
 /// Breaks a line between words; later lines are indented.
-fn wrap(line: &str, width: usize) -> String {
+pub fn wrap(line: &str, width: usize) -> String {
     let words = line.trim_start_matches(' ');
     let mut used = 0;
     let mut text = " ".repeat(line.len() - words.len());

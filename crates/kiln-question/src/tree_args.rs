@@ -4,9 +4,9 @@ use std::path::Path;
 
 use clap::Args;
 use kiln_kbuild::Compiler;
-use kiln_tree::{Config, Source};
+use kiln_tree::{Config, Extent, Source};
 
-use crate::Error;
+use crate::{Error, Progress};
 
 /// Kiln's own configuration.
 const CHOICE: &str = "kiln";
@@ -58,7 +58,11 @@ impl TreeBuildArgs {
     }
 
     fn configured(&self, dir: &Path, which: &str) -> Result<(Source, Compiler, Config), Error> {
-        let source = Source::open(dir)?;
+        let progress = Progress::start();
+        let source = Source::find(dir, Extent::Hosted, &|done, what| {
+            progress.report(done, what)
+        })?;
+        drop(progress);
         let config = match which {
             CHOICE => Config::default(),
             which => Config::find(which, &source)?,

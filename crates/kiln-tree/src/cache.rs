@@ -1,15 +1,15 @@
 //! Where a tree is built: in the user's cache, one directory for each tree, compiler and configuration.
 
-use std::env;
 use std::fs::{self, File};
-use std::io;
-use std::os::fd::AsRawFd;
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::Arc;
 use std::thread;
 use std::time::Duration;
 
+use crate::place::{hash, safe_name, try_lock, Locking, FINISHED};
+use crate::revision::Checkout;
 use crate::{farm, Error, Source};
 
 /// A directory of the cache, locked while it is used.
@@ -25,42 +25,19 @@ pub struct Cache {
     /// What the builds said.
     pub log: PathBuf,
     _lock: File,
+    /// Keeps a revision's files as they are.
+    _checkout: Option<Arc<Checkout>>,
 }
 
 /// The name of a tree's directory: the same for the same path, compiler and configuration.
 pub fn key(dir: &Path, compiler: &str, config: u64) -> String {
-    let name = dir.file_name().unwrap_or_default().to_string_lossy();
-    let safe: String = name
-        .chars()
-        .map(|c| {
-            if c.is_ascii_alphanumeric() || "._-".contains(c) {
-                c
-            } else {
-                '_'
-            }
-        })
-        .collect();
+    let safe = safe_name(&dir.file_name().unwrap_or_default().to_string_lossy());
     let parts: [&[u8]; 3] = [
         dir.as_os_str().as_bytes(),
         compiler.as_bytes(),
         &config.to_le_bytes(),
     ];
     format!("{safe}-{:016x}", hash(&parts))
-}
-
-/// FNV-1a over the parts, each with its length.
-pub fn hash(parts: &[&[u8]]) -> u64 {
-    let mut h = 0xcbf2_9ce4_8422_2325_u64;
-    let mut add = |bytes: &[u8]| {
-        for &b in bytes {
-            h = (h ^ u64::from(b)).wrapping_mul(0x100_0000_01b3);
-        }
-    };
-    for part in parts {
-        add(&(part.len() as u64).to_le_bytes());
-        add(part);
-    }
-    h
 }
 
 impl Cache {
@@ -81,7 +58,7 @@ impl Cache {
         let path = dir.join("lock");
         let lock = File::create(&path).map_err(|e| Error::cache(&path, e))?;
         let mut waiting = false;
-        while !try_lock(&lock).map_err(|e| Error::cache(&path, e))? {
+        while !try_lock(&lock, Locking::Alone).map_err(|e| Error::cache(&path, e))? {
             if stop.load(Ordering::Relaxed) {
                 return Err(Error::Interrupted);
             }
@@ -98,33 +75,14 @@ impl Cache {
             log: dir.join("log"),
             dir,
             _lock: lock,
+            _checkout: source.checkout.clone(),
         })
     }
-}
 
-/// Whether the lock is ours now.
-fn try_lock(lock: &File) -> io::Result<bool> {
-    // SAFETY: the descriptor is open, since `lock` is borrowed; flock touches no memory of ours.
-    if unsafe { libc::flock(lock.as_raw_fd(), libc::LOCK_EX | libc::LOCK_NB) } == 0 {
-        return Ok(true);
+    /// When the last build ended; the file is missing while one is under way.
+    pub(crate) fn finished(&self) -> PathBuf {
+        self.dir.join(FINISHED)
     }
-    match io::Error::last_os_error() {
-        e if e.kind() == io::ErrorKind::WouldBlock => Ok(false),
-        e if e.kind() == io::ErrorKind::Interrupted => Ok(false),
-        e => Err(e),
-    }
-}
-
-/// The user's directory for what can be made again: XDG_CACHE_HOME, or `~/.cache`.
-pub fn root() -> Result<PathBuf, Error> {
-    let absolute = |name: &str| {
-        env::var_os(name)
-            .map(PathBuf::from)
-            .filter(|p| p.is_absolute())
-    };
-    absolute("XDG_CACHE_HOME")
-        .or_else(|| absolute("HOME").map(|home| home.join(".cache")))
-        .ok_or(Error::NoCache)
 }
 
 /// Writes the file unless it has this content already, so that make sees no change; whether it wrote.

@@ -14,7 +14,7 @@ use std::{env, io};
 
 use serde::{Deserialize, Serialize};
 
-use crate::event::Event;
+use crate::event::{Event, ProveContext};
 use crate::fault::Symbols;
 use crate::Error;
 
@@ -49,6 +49,9 @@ pub struct Order {
     /// The KUnit suite that a child of [`crate::kunit::run`] runs; other children have none.
     #[serde(default)]
     pub kunit: Option<KunitOrder>,
+    /// Whether a child of [`crate::library::run`] checks the functions of the library.
+    #[serde(default)]
+    pub library: bool,
     /// The descriptor for events.
     events: RawFd,
 }
@@ -83,6 +86,19 @@ pub struct KunitOrder {
     pub bench: bool,
     /// The tiers that the tree may see; none: whatever the CPU has.
     pub tiers: Option<Vec<String>>,
+    /// The functions of interrupt tests are stepped.
+    #[serde(default)]
+    pub prove: Option<ProveOrder>,
+}
+
+/// How functions are stepped.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct ProveOrder {
+    pub contexts: Vec<ProveContext>,
+    /// How many visits of each instruction are interrupted.
+    pub visits: u64,
+    /// The last interrupt: the call, and the instruction in it; none: all.
+    pub at: Option<(u64, u64)>,
 }
 
 impl Order {
@@ -98,6 +114,7 @@ impl Order {
             label: Label::default(),
             drivers: Vec::new(),
             kunit: None,
+            library: false,
             events: -1,
         }
     }

@@ -4,7 +4,7 @@ use std::fs;
 use std::path::Path;
 use std::process::Command;
 
-use crate::cache::hash;
+use crate::place::hash;
 use crate::{Error, Source};
 
 /// What hosting needs of every configuration.

@@ -60,7 +60,7 @@ impl fmt::Display for Refused {
     }
 }
 
-fn check(result: u64) -> Result<(), Refused> {
+pub(crate) fn check(result: u64) -> Result<(), Refused> {
     match result as i32 {
         0 => Ok(()),
         n => Err(Refused(n)),

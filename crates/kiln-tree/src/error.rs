@@ -48,8 +48,11 @@ pub enum Error {
     #[error("{0} is for kiln's own use: unset it")]
     Variable(&'static str),
 
-    #[error("'{}' is not a Linux source tree ({why}): name the directory that holds its top Makefile", dir.display())]
+    #[error("'{}' is not a Linux source tree ({why}): name the directory that holds its top Makefile, or a git revision", dir.display())]
     NotATree { dir: PathBuf, why: String },
+    /// Git refuses.
+    #[error("git: {what}: {why}")]
+    Git { what: String, why: String },
     #[error("'{}' has no arch/x86/crypto: Kiln hosts x86-64 trees only", .0.display())]
     NotX86(PathBuf),
     /// Something was built among the sources; `trace` shows it.

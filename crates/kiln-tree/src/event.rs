@@ -65,6 +65,10 @@ pub enum Event {
     },
     /// A driver was tried in all contexts.
     Contexts(Contexts),
+    /// A function was interrupted at every instruction in a context.
+    Proof(Proof),
+    /// A function of the library was checked.
+    Checked(Checked),
     /// It came to the end.
     Done { initcalls: u64 },
 }
@@ -84,6 +88,120 @@ pub struct Contexts {
     pub wrong: [u64; 3],
     /// Requests of softirqs for which there was no room.
     pub refused: u64,
+}
+
+/// Where a function is stepped.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum ProveContext {
+    Task,
+    Softirq,
+    Hardirq,
+}
+
+impl ProveContext {
+    /// In the order of `enum kiln_prove_context`.
+    pub const ALL: [ProveContext; 3] = [
+        ProveContext::Task,
+        ProveContext::Softirq,
+        ProveContext::Hardirq,
+    ];
+
+    pub fn name(self) -> &'static str {
+        match self {
+            ProveContext::Task => "task",
+            ProveContext::Softirq => "softirq",
+            ProveContext::Hardirq => "hardirq",
+        }
+    }
+}
+
+/// A rule that every function that opens FPU sections must keep.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Rule {
+    /// Answers are right.
+    Wrong,
+    /// Interrupts leave an open section's vector registers as they were.
+    Registers,
+    /// A section begins only where none is open.
+    Nested,
+    /// Vector registers are used in sections only.
+    Outside,
+    /// Functions preserve the registers that the ABI names.
+    Preserved,
+    /// A section ends before its function returns.
+    LeftOpen,
+}
+
+impl Rule {
+    pub fn name(self) -> &'static str {
+        match self {
+            Rule::Wrong => "wrong",
+            Rule::Registers => "registers",
+            Rule::Nested => "nested",
+            Rule::Outside => "outside",
+            Rule::Preserved => "preserved",
+            Rule::LeftOpen => "left-open",
+        }
+    }
+}
+
+/// A rule that was broken.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Finding {
+    pub rule: Rule,
+    /// The function, and the instruction where one is known.
+    pub place: String,
+    pub what: String,
+    /// The call, and the instruction in it, at which a replay shows it; none where every run does.
+    pub at: Option<(u64, u64)>,
+}
+
+/// What was found about a function in a context.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Proof {
+    /// The case of the suite that calls the function.
+    pub case: String,
+    pub context: ProveContext,
+    /// Calls that were stepped.
+    pub calls: u64,
+    /// Distinct instructions of these calls.
+    pub addresses: u64,
+    /// How many of them were interrupted.
+    pub points: u64,
+    pub injected: u64,
+    /// Interrupts that came while interrupts were off.
+    pub masked: u64,
+    /// Answers that were checked, those of interrupts included.
+    pub answers: u64,
+    pub wrong: u64,
+    /// Functions that ran in sections.
+    pub functions: Vec<String>,
+    pub findings: Vec<Finding>,
+}
+
+impl Proof {
+    /// As a line of the protocol.
+    pub(crate) fn line(&self) -> String {
+        let fields = serde_json::to_string(self).expect("plain values");
+        format!("{{\"event\":\"proof\",{}\n", &fields[1..])
+    }
+}
+
+/// A function that the tree's library exports, called on messages of many lengths.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+pub struct Checked {
+    pub function: String,
+    /// The algorithm's name.
+    pub alg: String,
+    /// Such as `encrypt`.
+    pub op: String,
+    pub cases: u64,
+    /// Cases with a wrong answer.
+    pub failed: u64,
+    /// What was wrong first.
+    pub reason: Option<String>,
 }
 
 /// An algorithm as registered.

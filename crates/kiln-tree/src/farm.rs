@@ -6,9 +6,8 @@ use std::fs;
 use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::symlink;
 use std::path::{Path, PathBuf};
-use std::process::Command;
 
-use crate::Error;
+use crate::{git, Error};
 
 /// Traces that make the kernel's build refuse to build elsewhere.
 const TRACES: [&str; 4] = [
@@ -96,13 +95,7 @@ fn listed(tree: &Path) -> Option<Vec<u8>> {
     if !tree.join(".git").exists() {
         return None;
     }
-    let mut git = Command::new("git");
-    for name in ["GIT_DIR", "GIT_WORK_TREE", "GIT_INDEX_FILE"] {
-        git.env_remove(name);
-    }
-    let output = git
-        .arg("-C")
-        .arg(tree)
+    let output = git::command(tree)
         .args([
             "ls-files",
             "-z",
@@ -118,6 +111,7 @@ fn listed(tree: &Path) -> Option<Vec<u8>> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use std::process::Command;
 
     fn tree(files: &[&str]) -> tempfile::TempDir {
         let dir = tempfile::tempdir().unwrap();

@@ -213,6 +213,11 @@ impl Host {
         self.tell(&line)
     }
 
+    /// The descriptor of the protocol.
+    pub(crate) fn events(&self) -> i32 {
+        self.events
+    }
+
     /// A line of the protocol to the parent.
     ///
     /// # Errors

@@ -13,9 +13,10 @@ use kiln_kernel::cpu::{Config, Cpu};
 use kiln_kernel::irq::{Arrivals, Timer};
 use kiln_kernel::Tier;
 
-use crate::child::{self, KunitOrder, Order, Watch};
-use crate::event::Event;
+use crate::child::{self, KunitOrder, Order, ProveOrder, Watch};
+use crate::event::{Event, Proof};
 use crate::host::Host;
+use crate::prove::Proving;
 use crate::{raw, Error};
 
 /// Interrupts per second. Each takes 20 to 30 us of the host, so that the task keeps about half of the CPU.
@@ -31,6 +32,8 @@ pub struct Wanted {
     pub patterns: Vec<String>,
     /// The benchmarks among the cases, too.
     pub bench: bool,
+    /// The functions of interrupt tests are stepped, and no other interrupts come.
+    pub prove: Option<ProveOrder>,
     /// Each suite runs once for each of these sets of tiers; results are named after the last tier of the set.
     pub masks: Vec<Vec<Tier>>,
 }
@@ -98,6 +101,10 @@ pub struct Ran {
     /// The highest tier that the tree saw.
     pub tier: Tier,
     pub cases: Vec<Case>,
+    /// What was found about the functions that were stepped.
+    pub proofs: Vec<Proof>,
+    /// Warnings of the tree: file and line.
+    pub warnings: Vec<String>,
     /// The crash that ended it; the cases after it did not run.
     pub fault: Option<String>,
 }
@@ -123,18 +130,31 @@ pub fn measure(order: &Order, wanted: &KunitOrder) -> Result<(), Error> {
             unsafe { host.call("kiln_glue_kunit_list", ptr::null_mut())? };
         }
         Some(suite) => {
-            let interrupts = Timer::start(&mut host.cpu, Arrivals::Poisson(RATE, order.seed))
-                .map_err(|e| Error::host("a timer for interrupts", e))?;
+            let mut proving = match &wanted.prove {
+                Some(prove) => Some(Proving::start(&mut host, prove)?),
+                None => None,
+            };
+            let interrupts = match proving {
+                Some(_) => None,
+                None => Some(
+                    Timer::start(&mut host.cpu, Arrivals::Poisson(RATE, order.seed))
+                        .map_err(|e| Error::host("a timer for interrupts", e))?,
+                ),
+            };
             let suite = CString::new(suite.as_str())?;
             let cases = wanted.cases.as_deref().map(CString::new).transpose()?;
             let mut raw = raw::KunitOrder {
                 suite: suite.as_ptr(),
                 cases: cases.as_ref().map_or(ptr::null(), |c| c.as_ptr()),
                 bench: u64::from(wanted.bench),
+                prove: proving.as_mut().map_or(ptr::null_mut(), Proving::raw),
             };
             // SAFETY: the function takes this structure, whose strings live.
             unsafe { host.call("kiln_glue_kunit_run", (&raw mut raw).cast())? };
             drop(interrupts);
+            for proof in proving.map_or(Vec::new(), |p| p.finish(&host)) {
+                host.tell(&proof.line())?;
+            }
         }
     }
     let done = format!("{{\"event\":\"done\",\"initcalls\":{}}}\n", host.initcalls);
@@ -142,7 +162,7 @@ pub fn measure(order: &Order, wanted: &KunitOrder) -> Result<(), Error> {
 }
 
 /// Runs in the parent: starts this program with `args` for each suite and set of tiers, which makes it call [`measure`], and
-/// returns the results in that order.
+/// returns the results in that order. Suites that `chosen` does not want are left out.
 ///
 /// # Errors
 /// A child cannot be started, or Ctrl-C.
@@ -151,6 +171,7 @@ pub fn run(
     seed: u64,
     args: &[OsString],
     wanted: &Wanted,
+    chosen: &dyn Fn(&str) -> bool,
     stop: &AtomicBool,
     progress: &(dyn Fn(f64, &str) + Sync),
 ) -> Result<Vec<Ran>, Error> {
@@ -165,6 +186,7 @@ pub fn run(
         cases: None,
         bench: false,
         tiers: None,
+        prove: None,
     });
     let mut watch = Watch {
         stop,
@@ -179,6 +201,7 @@ pub fn run(
     if let Some(fault) = ended.fault {
         return Err(Error::Suites(fault.line(image)));
     }
+    suites.retain(|suite| chosen(suite));
     suites.sort();
     let mut jobs = Vec::new();
     for suite in &suites {
@@ -204,6 +227,7 @@ pub fn run(
                 // With all tiers allowed nothing is hidden from the tree, not even what is above them.
                 tiers: (!all || Tier::masked())
                     .then(|| mask.iter().map(|t| t.name().to_owned()).collect()),
+                prove: wanted.prove.clone(),
             };
             let tier = mask.last().copied().unwrap_or(Tier::Generic);
             let ran = run_suite(&order(kunit), args, suite, tier, image, stop);
@@ -242,6 +266,8 @@ fn run_suite(
         suite: suite.to_owned(),
         tier,
         cases: Vec::new(),
+        proofs: Vec::new(),
+        warnings: Vec::new(),
         fault: None,
     };
     let mut said = Vec::new();
@@ -266,7 +292,11 @@ fn run_suite(
                     }
                 }
             }
-            Event::Warn { file, line, .. } => said.push(format!("WARNING at {file}:{line}")),
+            Event::Warn { file, line, .. } => {
+                said.push(format!("WARNING at {file}:{line}"));
+                ran.warnings.push(format!("{file}:{line}"));
+            }
+            Event::Proof(proof) => ran.proofs.push(proof.clone()),
             _ => {}
         },
     };

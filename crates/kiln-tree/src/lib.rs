@@ -3,7 +3,8 @@
 //!
 //! Parent: [`build`], then [`child::run`]. Child: [`child::Order::from_env`], [`Host::boot`].
 
-pub mod cache;
+pub mod benchmark;
+mod cache;
 pub mod child;
 mod config;
 pub mod contexts;
@@ -14,18 +15,23 @@ mod error;
 pub mod event;
 mod farm;
 mod fault;
+mod git;
 mod host;
 mod image;
 pub mod kunit;
-mod library;
+pub mod library;
 mod link;
 mod make;
+mod place;
 mod plan;
 pub mod primitive;
+mod prove;
 #[rustfmt::skip]
 #[allow(clippy::all, clippy::undocumented_unsafe_blocks, unreachable_pub, unused)]
 mod raw;
+mod revision;
 mod row;
+mod search;
 mod select;
 mod selftest;
 mod services;
@@ -35,26 +41,32 @@ mod symbols;
 pub mod tcrypt;
 mod test_row;
 mod tiers;
+#[cfg(test)]
+mod tiny;
 mod tools;
+mod touched;
 
 use std::collections::BTreeSet;
 use std::ffi::OsString;
 use std::fs;
 use std::path::PathBuf;
 
-pub use cache::{hash, key, root, update, Cache};
+pub use cache::{key, update, Cache};
 pub use config::Config;
 pub use error::Error;
 pub use fault::Symbols;
 pub use host::{seen_tiers, Clock, Host, Loaded};
 pub use image::Image;
 pub use make::{Make, Said, WITHOUT_BTF};
+pub use place::{hash, root};
 pub use plan::Plan;
+pub use revision::Extent;
 pub use row::Row;
 pub use selftest::{interrupted, interrupted_with, Seen, Trial};
-pub use source::{Source, Version};
+pub use source::{is_revision, Source, Version};
 pub use test_row::TestRow;
 pub use tools::{check as check_tools, run as run_tool};
+pub use touched::{Change, Touched};
 
 #[derive(Debug)]
 pub struct Outcome {
@@ -87,10 +99,18 @@ pub struct Built {
     pub notes: Vec<String>,
     /// Where it was built. It is locked as long as this lives.
     pub cache: PathBuf,
-    _lock: cache::Cache,
+    lock: cache::Cache,
 }
 
 impl Built {
+    /// What a change of the tree touches of it.
+    ///
+    /// # Errors
+    /// The objects cannot be read.
+    pub fn touched_by(&self, change: &Change) -> Result<Touched, Error> {
+        Touched::find(&self.lock, &self.rows, change)
+    }
+
     /// What is known without running anything of the tree.
     pub fn untested(self) -> Outcome {
         Outcome {
@@ -141,6 +161,8 @@ pub fn build_with(plan: &Plan, guest: &Guest) -> Result<Built, Error> {
 fn build_all(plan: &Plan, guest: Option<&Guest>) -> Result<Built, Error> {
     tools::check(&plan.compiler)?;
     let cache = plan.open_cache()?;
+    let finished = cache.finished();
+    let _ = fs::remove_file(&finished);
     let services = services::compile(&plan.compiler, &cache)?;
     let (built, selection) = objects(plan, &cache, &services, guest)?;
     let place = match guest {
@@ -148,6 +170,7 @@ fn build_all(plan: &Plan, guest: Option<&Guest>) -> Result<Built, Error> {
         None => cache.host.clone(),
     };
     let image = link::link(&plan.compiler, &cache, &place, &selection, &services)?;
+    fs::write(&finished, "").map_err(|e| Error::cache(&finished, e))?;
     let config = config::label(&plan.config.name, &built.taken.mitigations);
     let mut rows = row::objects(&selection, &built.failures);
     for row in &mut rows {
@@ -159,7 +182,7 @@ fn build_all(plan: &Plan, guest: Option<&Guest>) -> Result<Built, Error> {
         config,
         notes: built.taken.notes,
         cache: cache.dir.clone(),
-        _lock: cache,
+        lock: cache,
     })
 }
 
@@ -168,12 +191,19 @@ fn build_all(plan: &Plan, guest: Option<&Guest>) -> Result<Built, Error> {
 /// # Errors
 /// Those of [`build`], and a child that cannot be started.
 pub fn run(plan: &Plan, args: &[OsString]) -> Result<Outcome, Error> {
-    test(plan, args, None)
+    test(plan, build(plan)?, args, None)
 }
 
-/// The same with another number of random tests; `args` make this program call [`interrupted`] in the child.
-pub fn test(plan: &Plan, args: &[OsString], fuzz: Option<u32>) -> Result<Outcome, Error> {
-    let built = build(plan)?;
+/// Runs a tree that was built, with another number of random tests; `args` make this program call [`interrupted`] in the child.
+///
+/// # Errors
+/// A child cannot be started, or Ctrl-C.
+pub fn test(
+    plan: &Plan,
+    built: Built,
+    args: &[OsString],
+    fuzz: Option<u32>,
+) -> Result<Outcome, Error> {
     (plan.progress)(0.97, "the tree's self-tests");
     let (mut rows, mut notes) = (built.rows, built.notes);
     let trial = Trial {
@@ -225,10 +255,10 @@ fn objects(
             built.objects.push(guest.object());
         }
         let selection = select::select(cache, &built.objects, services)?;
-        let found = library::find(&cache.source, &selection.unmet);
+        let found = search::find(&cache.source, &selection.unmet);
         let before = more.len();
         more.extend(found);
-        if more.len() > before && round < library::ROUNDS {
+        if more.len() > before && round < search::ROUNDS {
             continue;
         }
         let text: String = more.iter().map(|stem| format!("{stem}\n")).collect();
@@ -244,7 +274,7 @@ fn hosted(plan: &Plan, selection: &select::Selection, guest: Option<&Guest>) -> 
     let glue = |path: &str| {
         make::GLUE
             .iter()
-            .any(|(name, _)| path == format!("lib/{name}.o"))
+            .any(|(name, _)| !make::is_optional(name) && path == format!("lib/{name}.o"))
     };
     if !selection.left_out.iter().any(|(path, _)| glue(path)) {
         let object = guest.map(|guest| guest.object().path);

@@ -1,160 +1,298 @@
-//! Which objects of a tree's library the stack needs. A list gives a head start; what it does not know is found by the
-//! symbol: whoever defines one says `EXPORT_SYMBOL`.
+//! Functions that a tree's library exports, such as `sha256()` and `aes_gcm_encrypt()`: the list, and calls
+//! (`tree/library.c`).
 
-use std::collections::{BTreeSet, HashMap};
-use std::fs;
+use std::ffi::{c_char, c_void, CStr, CString, OsString};
 use std::path::Path;
+use std::rc::Rc;
+use std::sync::atomic::AtomicBool;
+use std::time::Duration;
 
-/// Objects that every version so far needed, as far as a tree has them.
-pub(crate) const USUAL: [&str; 45] = [
-    "arch/x86/kernel/cpu/match",
-    "arch/x86/lib/clear_page_64",
-    "arch/x86/lib/copy_page_64",
-    "arch/x86/lib/hweight",
-    "arch/x86/lib/memcpy_64",
-    "arch/x86/lib/memmove_64",
-    "arch/x86/lib/memset_64",
-    "kernel/notifier",
-    "lib/argv_split",
-    "lib/asn1_decoder",
-    "lib/bitmap",
-    "lib/bsearch",
-    "lib/cmdline",
-    "lib/crc-ccitt",
-    "lib/crc-itu-t",
-    "lib/crc-t10dif",
-    "lib/crc16",
-    "lib/crc32",
-    "lib/crc64",
-    "lib/crc64-rocksoft",
-    "lib/ctype",
-    "lib/errname",
-    "lib/find_bit",
-    "lib/glob",
-    "lib/hexdump",
-    "lib/hweight",
-    "lib/iov_iter",
-    "lib/kasprintf",
-    "lib/kstrtox",
-    "lib/list_sort",
-    "lib/llist",
-    "lib/oid_registry",
-    "lib/once",
-    "lib/parser",
-    "lib/random32",
-    "lib/rbtree",
-    "lib/refcount",
-    "lib/scatterlist",
-    "lib/siphash",
-    "lib/sort",
-    "lib/string",
-    "lib/string_helpers",
-    "lib/uuid",
-    "lib/vsprintf",
-    "lib/xxhash",
-];
+use kiln_kernel::cipher;
+use kiln_kernel::cpu::{self, GateFn};
+use kiln_kernel::messages::{IvRoom, Messages, Needs};
 
-/// Directories whose files depend on little else.
-const DIRS: [&str; 3] = ["lib", "arch/x86/lib", "arch/x86/entry"];
+use crate::child::{self, Label, Order, Watch};
+use crate::engine::{check, Calls, Refused};
+use crate::event::{Checked, Event};
+use crate::{raw, Error, Host};
 
-/// Below them: what is built anyway, tests, user space, and what times itself against a clock when it starts.
-const NOT: [&str; 5] = [
-    "lib/crypto",
-    "lib/tests",
-    "lib/kunit",
-    "lib/vdso",
-    "lib/raid6",
-];
-
-/// Rounds until nothing more is found: files that are found need others.
-pub(crate) const ROUNDS: usize = 5;
-
-/// Objects, without `.o`, that define one of these symbols, and directories, with a slash behind: a part of `lib` that
-/// has a directory to itself is built as a whole, since its files need each other.
-pub(crate) fn find(tree: &Path, symbols: &BTreeSet<String>) -> BTreeSet<String> {
-    if symbols.is_empty() {
-        return BTreeSet::new();
-    }
-    let mut defined = HashMap::new();
-    for dir in DIRS {
-        scan(tree, Path::new(dir), &mut defined);
-    }
-    symbols
-        .iter()
-        .filter_map(|name| defined.get(name).cloned())
-        .collect()
+/// What a function is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Kind {
+    Cipher,
+    Aead,
+    Hash,
+    Agreement,
+    /// A result half as long as the message.
+    Parity,
 }
 
-fn scan(tree: &Path, dir: &Path, defined: &mut HashMap<String, String>) {
-    let Ok(entries) = fs::read_dir(tree.join(dir)) else {
-        return;
-    };
-    if NOT.iter().any(|not| dir == Path::new(not)) {
-        return;
-    }
-    for entry in entries.flatten() {
-        let path = dir.join(entry.file_name());
-        if entry.path().is_dir() {
-            scan(tree, &path, defined);
-            continue;
-        }
-        let stem = path.with_extension("").to_string_lossy().into_owned();
-        let built_as = match dir.strip_prefix("lib") {
-            Ok(part) if part != Path::new("") => format!("{}/", dir.display()),
-            _ => stem.clone(),
+/// A function as the table of `tree/library.c` describes it. Sizes are in bytes.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Function {
+    /// Such as `sha256`.
+    pub name: String,
+    /// The algorithm's name, such as `sha256`.
+    pub alg: String,
+    /// `encrypt`, `decrypt`, `digest` or `derive`.
+    pub op: String,
+    pub kind: Kind,
+    /// Another function with the same answers.
+    pub judge: Option<String>,
+    /// Sizes of its key; none if it has no key.
+    pub keys: Vec<usize>,
+    /// Size of a key that the algorithm's name does not imply.
+    pub own_key: usize,
+    pub iv: usize,
+    pub prefix: usize,
+    pub tag: usize,
+    pub digest: usize,
+    /// Shortest message.
+    pub least: usize,
+    /// Longest message.
+    pub most: usize,
+    /// Messages are multiples of this.
+    pub multiple: usize,
+    /// Only a task with softirqs and interrupts on may call it.
+    pub task_only: bool,
+    /// A call takes two messages.
+    pub pairs: bool,
+    /// It opens an FPU section without asking whether it may.
+    pub unasked: bool,
+    /// It is there to have the answers for others: other code that computes the same.
+    pub judges: bool,
+    raw: *const raw::Function,
+}
+
+impl Function {
+    fn from_raw(raw: &raw::LibraryListed) -> Function {
+        let text = |text: *const c_char| {
+            // SAFETY: a string of the image's table, or NULL.
+            let text = (!text.is_null()).then(|| unsafe { CStr::from_ptr(text) });
+            text.map(|t| t.to_string_lossy().into_owned())
         };
-        let source = path.extension().is_some_and(|e| e == "c" || e == "S");
-        let name = entry.file_name().to_string_lossy().into_owned();
-        if !source || name.starts_with("test_") || name.contains("kunit") || stem.ends_with("_32") {
-            continue;
-        }
-        let text = fs::read(entry.path()).unwrap_or_default();
-        for symbol in exported(&String::from_utf8_lossy(&text)) {
-            defined.entry(symbol).or_insert_with(|| built_as.clone());
+        let flag = |flag| raw.flags & flag != 0;
+        Function {
+            name: text(raw.name).unwrap_or_default(),
+            alg: text(raw.alg).unwrap_or_default(),
+            op: text(raw.op).unwrap_or_default(),
+            kind: match raw.kind {
+                raw::KILN_LIBRARY_CIPHER => Kind::Cipher,
+                raw::KILN_LIBRARY_AEAD => Kind::Aead,
+                raw::KILN_LIBRARY_PARITY => Kind::Parity,
+                raw::KILN_LIBRARY_AGREEMENT => Kind::Agreement,
+                _ => Kind::Hash,
+            },
+            judge: text(raw.judge),
+            keys: raw
+                .keys
+                .iter()
+                .take_while(|&&n| n > 0)
+                .map(|&n| n.into())
+                .collect(),
+            own_key: raw.own_key.into(),
+            iv: raw.iv.into(),
+            prefix: raw.prefix.into(),
+            tag: raw.tag.into(),
+            digest: raw.digest.into(),
+            least: raw.least as usize,
+            most: match raw.most {
+                0 => usize::MAX,
+                most => most as usize,
+            },
+            multiple: raw.multiple.max(1) as usize,
+            task_only: flag(raw::KILN_LIBRARY_TASK),
+            pairs: flag(raw::KILN_LIBRARY_PAIRS),
+            unasked: flag(raw::KILN_LIBRARY_UNASKED),
+            judges: flag(raw::KILN_LIBRARY_JUDGES),
+            raw: raw.function,
         }
     }
 }
 
-/// What a source file says that it defines for others.
-fn exported(text: &str) -> Vec<String> {
-    let heads = ["EXPORT_SYMBOL", "SYM_FUNC_START", "SYM_TYPED_FUNC_START"];
-    text.lines()
-        .filter(|line| heads.iter().any(|head| line.starts_with(head)))
-        .filter_map(|line| {
-            let (_, rest) = line.split_once('(')?;
-            let name = rest.split([')', ',']).next()?.trim();
-            Some(name.to_string())
-        })
-        .collect()
+/// A tree's library.
+pub struct Library {
+    calls: Rc<Calls>,
+    open: GateFn,
+    close: GateFn,
+    run: GateFn,
+    call: GateFn,
+    functions: Vec<Function>,
 }
 
-#[cfg(test)]
-mod tests {
-    use super::*;
+impl Library {
+    /// The library of a booted tree; without functions if `tree/library.c` could not be compiled for it.
+    pub fn find(calls: &Rc<Calls>, host: &Host) -> Option<Rc<Library>> {
+        let function = |name: &str| {
+            host.image.symbol(name)?;
+            // SAFETY: in `library.c` all of these take a pointer and return 64 bits.
+            unsafe { host.image.function::<GateFn>(name) }.ok()
+        };
+        let mut library = Library {
+            calls: calls.clone(),
+            open: function("kiln_glue_library_open")?,
+            close: function("kiln_glue_library_close")?,
+            run: function("kiln_glue_library_run")?,
+            call: function("kiln_glue_library_call")?,
+            functions: Vec::new(),
+        };
+        library.functions = list(function("kiln_glue_library_list")?);
+        Some(Rc::new(library))
+    }
 
-    #[test]
-    fn a_symbol_leads_to_the_file_that_exports_it() {
-        let dir = tempfile::tempdir().unwrap();
-        for (path, text) in [
-            ("lib/lz4/d.c", "int f(void);\nEXPORT_SYMBOL(lz4_d);\n"),
-            (
-                "lib/a.c",
-                "\tEXPORT_SYMBOL(no);\nEXPORT_SYMBOL_NS_GPL(in_ns, \"N\");\n",
-            ),
-            ("lib/test_a.c", "EXPORT_SYMBOL(in_test);\n"),
-            (
-                "arch/x86/lib/m.S",
-                "SYM_FUNC_START(copy)\nEXPORT_SYMBOL_GPL(copy)\n",
-            ),
-            ("kernel/k.c", "EXPORT_SYMBOL(elsewhere);\n"),
-        ] {
-            let path = dir.path().join(path);
-            fs::create_dir_all(path.parent().unwrap()).unwrap();
-            fs::write(path, text).unwrap();
+    /// The functions that the tree has, in the table's order.
+    pub fn functions(&self) -> &[Function] {
+        &self.functions
+    }
+}
+
+fn list(function: GateFn) -> Vec<Function> {
+    let mut raw: Vec<raw::LibraryListed> = Vec::new();
+    let mut list = raw::LibraryList::default();
+    loop {
+        // SAFETY: the list has room for as many as it says.
+        unsafe { cpu::gate(function, (&raw mut list).cast()) };
+        let count = list.count as usize;
+        if count <= raw.len() {
+            return raw[..count].iter().map(Function::from_raw).collect();
         }
-        let names = ["lz4_d", "no", "in_ns", "in_test", "copy", "elsewhere"];
-        let symbols: BTreeSet<String> = names.iter().map(|s| s.to_string()).collect();
-        let found: Vec<String> = find(dir.path(), &symbols).into_iter().collect();
-        assert_eq!(found, ["arch/x86/lib/m", "lib/a", "lib/lz4/"]);
+        raw.resize_with(count, raw::LibraryListed::default);
+        (list.listed, list.room) = (raw.as_mut_ptr(), count as u64);
+    }
+}
+
+/// A function with a key.
+pub struct Keyed {
+    library: Rc<Library>,
+    raw: *mut raw::Library,
+    name: CString,
+    kind: Kind,
+    iv: usize,
+    digest: usize,
+}
+
+impl Keyed {
+    /// Prepares the key, which may be empty.
+    ///
+    /// # Errors
+    /// The function refuses the key.
+    pub fn open(library: &Rc<Library>, function: &Function, key: &[u8]) -> Result<Keyed, Refused> {
+        let name = CString::new(function.name.as_str()).map_err(|_| Refused(libc::EINVAL))?;
+        let mut open = raw::LibraryOpen {
+            function: function.raw,
+            key: key.as_ptr(),
+            len: key.len() as u64,
+            ..Default::default()
+        };
+        library.calls.name(&name);
+        // SAFETY: the structure is the one it takes; the key lives.
+        check(unsafe { cpu::gate(library.open, (&raw mut open).cast()) })?;
+        Ok(Keyed {
+            library: library.clone(),
+            raw: open.library,
+            name,
+            kind: function.kind,
+            iv: function.iv,
+            digest: function.digest,
+        })
+    }
+
+    /// Makes `calls` calls on the messages in turn, after the last the first again. With `generic`, all are made in one
+    /// open FPU section, in which the function uses its generic code.
+    ///
+    /// # Errors
+    /// The first call that fails; `EINVAL` if the messages do not lie in their buffers.
+    pub fn run(
+        &self,
+        messages: &mut Messages<'_>,
+        calls: u64,
+        generic: bool,
+    ) -> Result<(), Refused> {
+        let needs = Needs {
+            kind: match self.kind {
+                Kind::Cipher => cipher::Kind::Skcipher,
+                Kind::Aead => cipher::Kind::Aead,
+                Kind::Hash | Kind::Agreement | Kind::Parity => cipher::Kind::Hash,
+            },
+            iv: self.iv,
+            digest: match self.kind {
+                Kind::Parity => messages.len / 2,
+                _ => self.digest,
+            },
+            tags_apart: false,
+            copies_ivs: true,
+        };
+        let mut single = IvRoom::default();
+        let m = messages.raw(&needs, &mut single, calls);
+        let mut raw = raw::LibraryRun {
+            library: self.raw,
+            generic: generic.into(),
+            m: m.map_err(|_| Refused(libc::EINVAL))?,
+        };
+        self.library.calls.name(&self.name);
+        // SAFETY: the structure is the one it takes; all messages lie in the buffers.
+        check(unsafe { cpu::gate(self.library.run, (&raw mut raw).cast()) })
+    }
+
+    /// The glue's function that makes one call, and what it takes as `library`: for calls from any context. The key must
+    /// outlive them.
+    pub fn one_call(&self) -> (GateFn, *const c_void) {
+        (self.library.call, self.raw.cast_const().cast())
+    }
+}
+
+impl Drop for Keyed {
+    fn drop(&mut self) {
+        // SAFETY: opened, and closed once.
+        unsafe { cpu::gate(self.library.close, self.raw.cast()) };
+    }
+}
+
+/// A child that says nothing for so long hangs.
+const SILENCE: Duration = Duration::from_secs(120);
+
+/// The parent's part of checking the functions: `args` make this program check them in a child. A function that crashes
+/// is named; the rest goes on.
+///
+/// # Errors
+/// The child cannot be started; Ctrl-C.
+pub fn run(
+    image: &Path,
+    seed: u64,
+    label: &Label,
+    args: &[OsString],
+    stop: &AtomicBool,
+) -> Result<Vec<Checked>, Error> {
+    let mut order = Order::new(image, seed);
+    (order.library, order.label) = (true, label.clone());
+    let mut crashed: Vec<Checked> = Vec::new();
+    loop {
+        let mut checked = Vec::new();
+        let mut watch = Watch {
+            stop,
+            silence: Some(SILENCE),
+            event: &mut |event| {
+                if let Event::Checked(function) = event {
+                    checked.push(function.clone());
+                }
+            },
+        };
+        let ended = child::run(&order, args, &mut watch)?;
+        let Some(fault) = ended.fault else {
+            checked.extend(crashed);
+            return Ok(checked);
+        };
+        let known = order.skipped.contains(&fault.driver);
+        crashed.push(Checked {
+            function: fault.driver.clone(),
+            cases: 1,
+            failed: 1,
+            reason: Some(fault.line(image)),
+            ..Checked::default()
+        });
+        if known || fault.driver.is_empty() {
+            return Ok(crashed);
+        }
+        order.skipped.push(fault.driver);
     }
 }

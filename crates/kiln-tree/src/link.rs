@@ -9,8 +9,9 @@ use std::time::UNIX_EPOCH;
 
 use kiln_kbuild::Compiler;
 
-use crate::cache::{hash, update, Cache};
+use crate::cache::{update, Cache};
 use crate::image::SLOT;
+use crate::place::hash;
 use crate::select::Selection;
 use crate::services::{Services, PREFIX};
 use crate::symbols::{border, read_tables, CPU_WORDS, WRAPPED};
@@ -23,6 +24,19 @@ const ADDRESS: &str = "0x10000000";
 
 /// The glue's names, the only ones of the tree that the services see.
 const GLUE: &str = "kiln_glue_";
+
+/// Beside the image: the names that the tree's objects export to each other, which are local in the image.
+const GLOBALS: &str = "globals";
+
+/// The names that objects of the image's tree export.
+///
+/// # Errors
+/// The image was linked by an older version.
+pub(crate) fn globals(image: &Path) -> Result<BTreeSet<String>, Error> {
+    let path = image.with_file_name(GLOBALS);
+    let text = fs::read_to_string(&path).map_err(|e| Error::cache(&path, e))?;
+    Ok(text.lines().map(String::from).collect())
+}
 
 /// Links in a directory, unless nothing has changed since the last time.
 pub(crate) fn link(
@@ -63,6 +77,8 @@ pub(crate) fn link(
         .filter(|name| name.starts_with(GLUE))
         .map(|name| format!("{name}\n"))
         .collect();
+    let globals: String = table.defined.iter().map(|n| format!("{n}\n")).collect();
+    update(&host(GLOBALS), &globals)?;
     update(&host("rename"), &rename)?;
     update(&host("keep"), &keep)?;
     run(objcopy("--redefine-syms", &host("rename")).args([&all, &named]))?;

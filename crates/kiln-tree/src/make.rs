@@ -10,20 +10,43 @@ use std::thread::available_parallelism;
 
 use kiln_kbuild::{first_error, states_error, Compiler};
 
-use crate::cache::{hash, update, Cache};
+use crate::cache::{update, Cache};
 use crate::config::{self, Taken};
+use crate::place::hash;
 use crate::services::HEADERS;
-use crate::{library, tiers, tools, Error, Plan};
+use crate::{search, tiers, tools, Error, Plan};
+
+/// The glue without which a tree can be hosted all the same: another version may declare these functions otherwise.
+pub(crate) fn is_optional(glue: &str) -> bool {
+    glue.starts_with("kiln_library")
+}
 
 /// Compiled by the tree, against its headers, so that no layout and no signature is guessed.
-pub(crate) const GLUE: [(&str, &str); 8] = [
+pub(crate) const GLUE: [(&str, &str); 13] = [
     ("kiln_glue", include_str!("../../../tree/glue.c")),
     ("kiln_contexts", include_str!("../../../tree/contexts.c")),
     ("kiln_cpu", include_str!("../../../tree/cpu.c")),
     ("kiln_versions", include_str!("../../../tree/versions.c")),
     ("kiln_fpu", include_str!("../../../tree/fpu.c")),
     ("kiln_request", include_str!("../../../tree/request.c")),
+    (
+        "kiln_library",
+        include_str!("../../../tree/library/library.c"),
+    ),
+    (
+        "kiln_library_hashes",
+        include_str!("../../../tree/library/hashes.c"),
+    ),
+    (
+        "kiln_library_ciphers",
+        include_str!("../../../tree/library/ciphers.c"),
+    ),
+    (
+        "kiln_library_checksums",
+        include_str!("../../../tree/library/checksums.c"),
+    ),
     ("kiln_kunit", include_str!("../../../tree/kunit.c")),
+    ("kiln_prove", include_str!("../../../tree/prove.c")),
     ("kiln_stream", include_str!("../../../tree/stream.c")),
 ];
 
@@ -72,18 +95,15 @@ pub(crate) struct Built {
     pub taken: Taken,
 }
 
-/// Read by every make of the tree's build. Since 6.1 the build enters `arch/x86/lib` twice for an object of it: by itself, and
-/// as a part of `arch/x86`, whose rules fit as well. Both compile it, at the same time with several jobs, and spoil each
-/// other's object or dependencies, or else the next build compiles it again. So `arch/x86` has nothing to do for it.
-const ONCE: (&str, &str) = (
-    "once.mk",
-    "ifneq ($(filter arch/x86 ./arch/x86,$(obj)),)\n\
-     $(filter arch/x86/lib/% ./arch/x86/lib/%,$(MAKECMDGOALS)) : ; @:\n\
-     endif\n",
-);
-
 /// Objects compiled in a cold build of 6.12, for the bar only.
 const USUAL_STEPS: f64 = 520.0;
+
+/// Kbuild compiles a single object of this directory twice in each run, by the Makefiles of two directories with different flags,
+/// so that every run makes all of them again. The directory as a whole is compiled once.
+const TWICE: &str = "arch/x86/lib/";
+
+/// What Kbuild's fixdep says if two of its makes compile one object at the same time. Then the next run makes what is missing.
+const COLLISION: &str = "fixdep: error opening file";
 
 /// Variables by which make or the kernel's build would take other instructions.
 const IGNORED_ENV: [&str; 14] = [
@@ -124,15 +144,17 @@ pub(crate) fn build(plan: &Plan, cache: &Cache, more: &BTreeSet<String>) -> Resu
     targets.extend(GLUE.iter().map(|(name, _)| format!("lib/{name}.o")));
     // No configuration has it built in: its initcall would run it.
     targets.extend(has("crypto/tcrypt.c").then(|| TCRYPT.to_string()));
-    let library: BTreeSet<&str> = library::USUAL
+    let library: BTreeSet<&str> = search::USUAL
         .into_iter()
         .chain(more.iter().map(String::as_str))
         .filter(|o| ["", ".c", ".S"].iter().any(|end| has(&format!("{o}{end}"))))
         .collect();
-    targets.extend(library.iter().map(|o| match o.ends_with('/') {
+    let targets_of = library.iter().map(|o| match o.ends_with('/') {
         true => o.to_string(),
+        false if o.starts_with(TWICE) => TWICE.to_string(),
         false => format!("{o}.o"),
-    }));
+    });
+    targets.extend(targets_of.collect::<BTreeSet<_>>());
 
     let mut count = 0.0;
     let targets: Vec<&str> = targets.iter().map(String::as_str).collect();
@@ -142,7 +164,7 @@ pub(crate) fn build(plan: &Plan, cache: &Cache, more: &BTreeSet<String>) -> Resu
     };
     let mut said = make(plan, cache, &targets, &mut step)?;
     let broken = broken_commands(&said.text);
-    if !broken.is_empty() {
+    if !broken.is_empty() || said.text.contains(COLLISION) {
         for path in broken {
             let _ = fs::remove_file(cache.objects.join(path));
         }
@@ -152,7 +174,7 @@ pub(crate) fn build(plan: &Plan, cache: &Cache, more: &BTreeSet<String>) -> Resu
     benchmark(cache)?;
     let objects = list_objects(cache, &library)?;
     for (name, _) in GLUE {
-        if cache.objects.join(format!("lib/{name}.o")).is_file() {
+        if is_optional(name) || cache.objects.join(format!("lib/{name}.o")).is_file() {
             continue;
         }
         let why = |(object, why): &(String, String)| format!(": {object}: {why}");
@@ -271,12 +293,8 @@ fn make(
     targets: &[&str],
     step: &mut dyn FnMut(&str),
 ) -> Result<Said, Error> {
-    let (name, text) = ONCE;
-    let once = cache.dir.join(name);
-    update(&once, text)?;
-    let once = format!("MAKEFILES={}", once.display());
     let objects = format!("O={}", cache.objects.display());
-    let mut arguments = vec![objects.as_str(), &once, "ARCH=x86_64", "-k"];
+    let mut arguments = vec![objects.as_str(), "ARCH=x86_64", "-k"];
     arguments.extend(targets);
     Make {
         directory: &cache.source,

@@ -1,11 +1,13 @@
 //! Which tree is built, by what and as what.
 
+use std::path::Path;
 use std::sync::atomic::AtomicBool;
 
 use kiln_kbuild::Compiler;
 
-use crate::cache::{key, root, Cache};
+use crate::cache::{key, Cache};
 use crate::config::Config;
+use crate::place::root;
 use crate::source::Source;
 use crate::Error;
 
@@ -26,12 +28,16 @@ impl Plan<'_> {
     /// Opens the cache directory of this tree, compiler and configuration.
     pub(crate) fn open_cache(&self) -> Result<Cache, Error> {
         let compiler = format!("{} {}", self.compiler.path.display(), self.compiler.version);
-        let name = key(&self.source.dir, &compiler, self.config.key());
-        Cache::open(
-            root()?.join("kiln/tree").join(name),
-            &self.source,
-            self.stop,
-            self.progress,
-        )
+        let config = self.config.key();
+        let dir = match &self.source.checkout {
+            // Copies of a checkout take their builds along.
+            Some(checkout) => checkout
+                .builds()
+                .join(key(Path::new("build"), &compiler, config)),
+            None => root()?
+                .join("kiln/tree")
+                .join(key(&self.source.dir, &compiler, config)),
+        };
+        Cache::open(dir, &self.source, self.stop, self.progress)
     }
 }

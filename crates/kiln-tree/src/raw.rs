@@ -2,7 +2,9 @@
 
 // Made from the headers by tests/border.rs of kiln-kbuild; KILN_BLESS=1 makes it anew.
 use kiln_kernel::messages::Raw as Messages;
+use kiln_kernel::irq::Audit;
 
+pub const KILN_LIBRARY_KEYS: u32 = 6;
 pub const KILN_SKCIPHER: EngineKind = 0;
 pub const KILN_AEAD: EngineKind = 1;
 pub const KILN_SHASH: EngineKind = 2;
@@ -282,6 +284,242 @@ impl Default for List {
         }
     }
 }
+pub const KILN_LIBRARY_CIPHER: LibraryKind = 0;
+pub const KILN_LIBRARY_AEAD: LibraryKind = 1;
+pub const KILN_LIBRARY_HASH: LibraryKind = 2;
+pub const KILN_LIBRARY_AGREEMENT: LibraryKind = 3;
+pub const KILN_LIBRARY_PARITY: LibraryKind = 4;
+pub type LibraryKind = ::std::os::raw::c_uint;
+pub const KILN_LIBRARY_TASK: LibraryFlag = 1;
+pub const KILN_LIBRARY_PAIRS: LibraryFlag = 2;
+pub const KILN_LIBRARY_UNASKED: LibraryFlag = 4;
+pub const KILN_LIBRARY_JUDGES: LibraryFlag = 8;
+pub type LibraryFlag = ::std::os::raw::c_uint;
+#[repr(C)]
+#[derive(Debug, Copy, Clone)]
+pub struct Function {
+    _unused: [u8; 0],
+}
+#[repr(C)]
+#[derive(Debug, Copy, Clone)]
+pub struct Library {
+    _unused: [u8; 0],
+}
+#[repr(C)]
+#[derive(Debug, Copy, Clone)]
+pub struct LibraryListed {
+    pub name: *const ::std::os::raw::c_char,
+    pub alg: *const ::std::os::raw::c_char,
+    pub op: *const ::std::os::raw::c_char,
+    pub judge: *const ::std::os::raw::c_char,
+    pub function: *const Function,
+    pub kind: ::std::os::raw::c_uint,
+    pub keys: [::std::os::raw::c_ushort; 6usize],
+    pub own_key: ::std::os::raw::c_ushort,
+    pub iv: ::std::os::raw::c_ushort,
+    pub prefix: ::std::os::raw::c_ushort,
+    pub tag: ::std::os::raw::c_ushort,
+    pub digest: ::std::os::raw::c_ushort,
+    pub least: ::std::os::raw::c_uint,
+    pub most: ::std::os::raw::c_uint,
+    pub multiple: ::std::os::raw::c_uint,
+    pub flags: ::std::os::raw::c_uint,
+}
+#[allow(clippy::unnecessary_operation, clippy::identity_op)]
+const _: () = {
+    ["Size of LibraryListed"][::std::mem::size_of::<LibraryListed>() - 88usize];
+    ["Alignment of LibraryListed"][::std::mem::align_of::<LibraryListed>() - 8usize];
+    [
+        "Offset of field: LibraryListed::name",
+    ][::std::mem::offset_of!(LibraryListed, name) - 0usize];
+    [
+        "Offset of field: LibraryListed::alg",
+    ][::std::mem::offset_of!(LibraryListed, alg) - 8usize];
+    [
+        "Offset of field: LibraryListed::op",
+    ][::std::mem::offset_of!(LibraryListed, op) - 16usize];
+    [
+        "Offset of field: LibraryListed::judge",
+    ][::std::mem::offset_of!(LibraryListed, judge) - 24usize];
+    [
+        "Offset of field: LibraryListed::function",
+    ][::std::mem::offset_of!(LibraryListed, function) - 32usize];
+    [
+        "Offset of field: LibraryListed::kind",
+    ][::std::mem::offset_of!(LibraryListed, kind) - 40usize];
+    [
+        "Offset of field: LibraryListed::keys",
+    ][::std::mem::offset_of!(LibraryListed, keys) - 44usize];
+    [
+        "Offset of field: LibraryListed::own_key",
+    ][::std::mem::offset_of!(LibraryListed, own_key) - 56usize];
+    [
+        "Offset of field: LibraryListed::iv",
+    ][::std::mem::offset_of!(LibraryListed, iv) - 58usize];
+    [
+        "Offset of field: LibraryListed::prefix",
+    ][::std::mem::offset_of!(LibraryListed, prefix) - 60usize];
+    [
+        "Offset of field: LibraryListed::tag",
+    ][::std::mem::offset_of!(LibraryListed, tag) - 62usize];
+    [
+        "Offset of field: LibraryListed::digest",
+    ][::std::mem::offset_of!(LibraryListed, digest) - 64usize];
+    [
+        "Offset of field: LibraryListed::least",
+    ][::std::mem::offset_of!(LibraryListed, least) - 68usize];
+    [
+        "Offset of field: LibraryListed::most",
+    ][::std::mem::offset_of!(LibraryListed, most) - 72usize];
+    [
+        "Offset of field: LibraryListed::multiple",
+    ][::std::mem::offset_of!(LibraryListed, multiple) - 76usize];
+    [
+        "Offset of field: LibraryListed::flags",
+    ][::std::mem::offset_of!(LibraryListed, flags) - 80usize];
+};
+impl Default for LibraryListed {
+    fn default() -> Self {
+        let mut s = ::std::mem::MaybeUninit::<Self>::uninit();
+        unsafe {
+            ::std::ptr::write_bytes(s.as_mut_ptr(), 0, 1);
+            s.assume_init()
+        }
+    }
+}
+#[repr(C)]
+#[derive(Debug, Copy, Clone)]
+pub struct LibraryList {
+    pub listed: *mut LibraryListed,
+    pub room: ::std::os::raw::c_ulong,
+    pub count: ::std::os::raw::c_ulong,
+}
+#[allow(clippy::unnecessary_operation, clippy::identity_op)]
+const _: () = {
+    ["Size of LibraryList"][::std::mem::size_of::<LibraryList>() - 24usize];
+    ["Alignment of LibraryList"][::std::mem::align_of::<LibraryList>() - 8usize];
+    [
+        "Offset of field: LibraryList::listed",
+    ][::std::mem::offset_of!(LibraryList, listed) - 0usize];
+    [
+        "Offset of field: LibraryList::room",
+    ][::std::mem::offset_of!(LibraryList, room) - 8usize];
+    [
+        "Offset of field: LibraryList::count",
+    ][::std::mem::offset_of!(LibraryList, count) - 16usize];
+};
+impl Default for LibraryList {
+    fn default() -> Self {
+        let mut s = ::std::mem::MaybeUninit::<Self>::uninit();
+        unsafe {
+            ::std::ptr::write_bytes(s.as_mut_ptr(), 0, 1);
+            s.assume_init()
+        }
+    }
+}
+#[repr(C)]
+#[derive(Debug, Copy, Clone)]
+pub struct LibraryOpen {
+    pub function: *const Function,
+    pub key: *const ::std::os::raw::c_uchar,
+    pub len: ::std::os::raw::c_ulong,
+    pub library: *mut Library,
+}
+#[allow(clippy::unnecessary_operation, clippy::identity_op)]
+const _: () = {
+    ["Size of LibraryOpen"][::std::mem::size_of::<LibraryOpen>() - 32usize];
+    ["Alignment of LibraryOpen"][::std::mem::align_of::<LibraryOpen>() - 8usize];
+    [
+        "Offset of field: LibraryOpen::function",
+    ][::std::mem::offset_of!(LibraryOpen, function) - 0usize];
+    [
+        "Offset of field: LibraryOpen::key",
+    ][::std::mem::offset_of!(LibraryOpen, key) - 8usize];
+    [
+        "Offset of field: LibraryOpen::len",
+    ][::std::mem::offset_of!(LibraryOpen, len) - 16usize];
+    [
+        "Offset of field: LibraryOpen::library",
+    ][::std::mem::offset_of!(LibraryOpen, library) - 24usize];
+};
+impl Default for LibraryOpen {
+    fn default() -> Self {
+        let mut s = ::std::mem::MaybeUninit::<Self>::uninit();
+        unsafe {
+            ::std::ptr::write_bytes(s.as_mut_ptr(), 0, 1);
+            s.assume_init()
+        }
+    }
+}
+#[repr(C)]
+pub struct LibraryRun {
+    pub library: *mut Library,
+    pub generic: ::std::os::raw::c_ulong,
+    pub m: Messages,
+}
+#[allow(clippy::unnecessary_operation, clippy::identity_op)]
+const _: () = {
+    ["Size of LibraryRun"][::std::mem::size_of::<LibraryRun>() - 120usize];
+    ["Alignment of LibraryRun"][::std::mem::align_of::<LibraryRun>() - 8usize];
+    [
+        "Offset of field: LibraryRun::library",
+    ][::std::mem::offset_of!(LibraryRun, library) - 0usize];
+    [
+        "Offset of field: LibraryRun::generic",
+    ][::std::mem::offset_of!(LibraryRun, generic) - 8usize];
+    ["Offset of field: LibraryRun::m"][::std::mem::offset_of!(LibraryRun, m) - 16usize];
+};
+impl Default for LibraryRun {
+    fn default() -> Self {
+        let mut s = ::std::mem::MaybeUninit::<Self>::uninit();
+        unsafe {
+            ::std::ptr::write_bytes(s.as_mut_ptr(), 0, 1);
+            s.assume_init()
+        }
+    }
+}
+#[repr(C)]
+#[derive(Debug, Copy, Clone)]
+pub struct LibraryCall {
+    pub library: *const Library,
+    pub iv: *mut ::std::os::raw::c_uchar,
+    pub src: *const ::std::os::raw::c_uchar,
+    pub dst: *mut ::std::os::raw::c_uchar,
+    pub len: ::std::os::raw::c_ulong,
+    pub prefix: ::std::os::raw::c_ulong,
+}
+#[allow(clippy::unnecessary_operation, clippy::identity_op)]
+const _: () = {
+    ["Size of LibraryCall"][::std::mem::size_of::<LibraryCall>() - 48usize];
+    ["Alignment of LibraryCall"][::std::mem::align_of::<LibraryCall>() - 8usize];
+    [
+        "Offset of field: LibraryCall::library",
+    ][::std::mem::offset_of!(LibraryCall, library) - 0usize];
+    [
+        "Offset of field: LibraryCall::iv",
+    ][::std::mem::offset_of!(LibraryCall, iv) - 8usize];
+    [
+        "Offset of field: LibraryCall::src",
+    ][::std::mem::offset_of!(LibraryCall, src) - 16usize];
+    [
+        "Offset of field: LibraryCall::dst",
+    ][::std::mem::offset_of!(LibraryCall, dst) - 24usize];
+    [
+        "Offset of field: LibraryCall::len",
+    ][::std::mem::offset_of!(LibraryCall, len) - 32usize];
+    [
+        "Offset of field: LibraryCall::prefix",
+    ][::std::mem::offset_of!(LibraryCall, prefix) - 40usize];
+};
+impl Default for LibraryCall {
+    fn default() -> Self {
+        let mut s = ::std::mem::MaybeUninit::<Self>::uninit();
+        unsafe {
+            ::std::ptr::write_bytes(s.as_mut_ptr(), 0, 1);
+            s.assume_init()
+        }
+    }
+}
 pub const KILN_IN_TASK: Where = 0;
 pub const KILN_IN_BH_OFF: Where = 1;
 pub const KILN_IN_SOFTIRQ: Where = 2;
@@ -527,16 +765,134 @@ impl Default for Boot {
         }
     }
 }
+pub const KILN_PROVE_TASK: ProveContext = 0;
+pub const KILN_PROVE_SOFTIRQ: ProveContext = 1;
+pub const KILN_PROVE_HARDIRQ: ProveContext = 2;
+pub type ProveContext = ::std::os::raw::c_uint;
+#[repr(C)]
+#[derive(Debug, Copy, Clone)]
+pub struct Proof {
+    pub name: [::std::os::raw::c_char; 128usize],
+    pub context: ::std::os::raw::c_uint,
+    pub wrong_alone: ::std::os::raw::c_uint,
+    pub calls: ::std::os::raw::c_ulong,
+    pub addresses: ::std::os::raw::c_ulong,
+    pub points: ::std::os::raw::c_ulong,
+    pub injected: ::std::os::raw::c_ulong,
+    pub masked: ::std::os::raw::c_ulong,
+    pub answers: ::std::os::raw::c_ulong,
+    pub wrong: ::std::os::raw::c_ulong,
+    pub wrong_call: ::std::os::raw::c_ulong,
+    pub wrong_step: ::std::os::raw::c_ulong,
+    pub changed: ::std::os::raw::c_ulong,
+    pub changed_call: ::std::os::raw::c_ulong,
+    pub changed_step: ::std::os::raw::c_ulong,
+    pub changed_at: ::std::os::raw::c_ulong,
+    pub left_open: ::std::os::raw::c_ulong,
+    pub left_open_call: ::std::os::raw::c_ulong,
+    pub opener: ::std::os::raw::c_ulong,
+}
+#[allow(clippy::unnecessary_operation, clippy::identity_op)]
+const _: () = {
+    ["Size of Proof"][::std::mem::size_of::<Proof>() - 264usize];
+    ["Alignment of Proof"][::std::mem::align_of::<Proof>() - 8usize];
+    ["Offset of field: Proof::name"][::std::mem::offset_of!(Proof, name) - 0usize];
+    [
+        "Offset of field: Proof::context",
+    ][::std::mem::offset_of!(Proof, context) - 128usize];
+    [
+        "Offset of field: Proof::wrong_alone",
+    ][::std::mem::offset_of!(Proof, wrong_alone) - 132usize];
+    ["Offset of field: Proof::calls"][::std::mem::offset_of!(Proof, calls) - 136usize];
+    [
+        "Offset of field: Proof::addresses",
+    ][::std::mem::offset_of!(Proof, addresses) - 144usize];
+    ["Offset of field: Proof::points"][::std::mem::offset_of!(Proof, points) - 152usize];
+    [
+        "Offset of field: Proof::injected",
+    ][::std::mem::offset_of!(Proof, injected) - 160usize];
+    ["Offset of field: Proof::masked"][::std::mem::offset_of!(Proof, masked) - 168usize];
+    [
+        "Offset of field: Proof::answers",
+    ][::std::mem::offset_of!(Proof, answers) - 176usize];
+    ["Offset of field: Proof::wrong"][::std::mem::offset_of!(Proof, wrong) - 184usize];
+    [
+        "Offset of field: Proof::wrong_call",
+    ][::std::mem::offset_of!(Proof, wrong_call) - 192usize];
+    [
+        "Offset of field: Proof::wrong_step",
+    ][::std::mem::offset_of!(Proof, wrong_step) - 200usize];
+    [
+        "Offset of field: Proof::changed",
+    ][::std::mem::offset_of!(Proof, changed) - 208usize];
+    [
+        "Offset of field: Proof::changed_call",
+    ][::std::mem::offset_of!(Proof, changed_call) - 216usize];
+    [
+        "Offset of field: Proof::changed_step",
+    ][::std::mem::offset_of!(Proof, changed_step) - 224usize];
+    [
+        "Offset of field: Proof::changed_at",
+    ][::std::mem::offset_of!(Proof, changed_at) - 232usize];
+    [
+        "Offset of field: Proof::left_open",
+    ][::std::mem::offset_of!(Proof, left_open) - 240usize];
+    [
+        "Offset of field: Proof::left_open_call",
+    ][::std::mem::offset_of!(Proof, left_open_call) - 248usize];
+    ["Offset of field: Proof::opener"][::std::mem::offset_of!(Proof, opener) - 256usize];
+};
+impl Default for Proof {
+    fn default() -> Self {
+        let mut s = ::std::mem::MaybeUninit::<Self>::uninit();
+        unsafe {
+            ::std::ptr::write_bytes(s.as_mut_ptr(), 0, 1);
+            s.assume_init()
+        }
+    }
+}
+#[repr(C)]
+pub struct Prove {
+    pub audit: Audit,
+    pub contexts: ::std::os::raw::c_uint,
+    pub room: ::std::os::raw::c_uint,
+    pub count: ::std::os::raw::c_uint,
+    pub visits: ::std::os::raw::c_ulong,
+    pub proofs: *mut Proof,
+}
+#[allow(clippy::unnecessary_operation, clippy::identity_op)]
+const _: () = {
+    ["Size of Prove"][::std::mem::size_of::<Prove>() - 128usize];
+    ["Alignment of Prove"][::std::mem::align_of::<Prove>() - 8usize];
+    ["Offset of field: Prove::audit"][::std::mem::offset_of!(Prove, audit) - 0usize];
+    [
+        "Offset of field: Prove::contexts",
+    ][::std::mem::offset_of!(Prove, contexts) - 96usize];
+    ["Offset of field: Prove::room"][::std::mem::offset_of!(Prove, room) - 100usize];
+    ["Offset of field: Prove::count"][::std::mem::offset_of!(Prove, count) - 104usize];
+    ["Offset of field: Prove::visits"][::std::mem::offset_of!(Prove, visits) - 112usize];
+    ["Offset of field: Prove::proofs"][::std::mem::offset_of!(Prove, proofs) - 120usize];
+};
+impl Default for Prove {
+    fn default() -> Self {
+        let mut s = ::std::mem::MaybeUninit::<Self>::uninit();
+        unsafe {
+            ::std::ptr::write_bytes(s.as_mut_ptr(), 0, 1);
+            s.assume_init()
+        }
+    }
+}
 #[repr(C)]
 #[derive(Debug, Copy, Clone)]
 pub struct KunitOrder {
     pub suite: *const ::std::os::raw::c_char,
     pub cases: *const ::std::os::raw::c_char,
     pub bench: ::std::os::raw::c_ulong,
+    pub prove: *mut Prove,
 }
 #[allow(clippy::unnecessary_operation, clippy::identity_op)]
 const _: () = {
-    ["Size of KunitOrder"][::std::mem::size_of::<KunitOrder>() - 24usize];
+    ["Size of KunitOrder"][::std::mem::size_of::<KunitOrder>() - 32usize];
     ["Alignment of KunitOrder"][::std::mem::align_of::<KunitOrder>() - 8usize];
     [
         "Offset of field: KunitOrder::suite",
@@ -547,6 +903,9 @@ const _: () = {
     [
         "Offset of field: KunitOrder::bench",
     ][::std::mem::offset_of!(KunitOrder, bench) - 16usize];
+    [
+        "Offset of field: KunitOrder::prove",
+    ][::std::mem::offset_of!(KunitOrder, prove) - 24usize];
 };
 impl Default for KunitOrder {
     fn default() -> Self {

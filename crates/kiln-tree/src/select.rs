@@ -64,7 +64,7 @@ fn choose(
         missing.extend(found);
     }
 
-    // Of the library only what something asks for; of two that define a symbol the first.
+    // Of the library only what something asks for, if only by a weak symbol; of two that define a symbol the first.
     let usable: Vec<&Object> = objects
         .iter()
         .filter(|o| !missing.contains_key(&o.path))
@@ -78,7 +78,8 @@ fn choose(
     let mut wanted: BTreeSet<usize> = (0..usable.len()).filter(|&i| !usable[i].library).collect();
     let mut queue: Vec<usize> = wanted.iter().copied().collect();
     while let Some(i) = queue.pop() {
-        for name in &table(usable[i]).needed {
+        let table = table(usable[i]);
+        for name in table.needed.iter().chain(&table.optional) {
             let new = owner.get(name.as_str()).filter(|&&j| wanted.insert(j));
             queue.extend(new);
         }
@@ -131,7 +132,8 @@ mod tests {
              b.o:0000 T b\nb.o:     U key_put\n\
              c.o:0000 t local\nc.o:     U b\nc.o:     w optional\n\
              l.o:0000 D helper\nl.o:     U kfree\n\
-             m.o:0000 T unasked\n",
+             m.o:0000 T unasked\n\
+             n.o:0000 T weakly_asked\na.o:     w weakly_asked\n",
         );
         let objects = [
             object("a.o", false),
@@ -139,10 +141,11 @@ mod tests {
             object("c.o", false),
             object("l.o", true),
             object("m.o", true),
+            object("n.o", true),
         ];
         let services = BTreeSet::from(["kfree".to_string(), "kvfree".to_string()]);
         let selection = choose(&objects, &tables, &services);
-        assert_eq!(selection.linked, ["a.o", "l.o"]);
+        assert_eq!(selection.linked, ["a.o", "l.o", "n.o"]);
         assert_eq!(
             selection.left_out,
             [

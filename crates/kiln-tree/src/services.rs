@@ -7,12 +7,17 @@ use std::process::Command;
 
 use kiln_kbuild::Compiler;
 
-use crate::cache::{hash, update, Cache};
+use crate::cache::{update, Cache};
+use crate::place::hash;
 use crate::symbols::read_tables;
 use crate::{tools, Error};
 
 /// The border, which `service.h` and the glue include.
 pub(crate) const HEADERS: &[(&str, &str)] = &[
+    (
+        "kiln/abi/audit.h",
+        include_str!("../../../kernel/include/kiln/abi/audit.h"),
+    ),
     (
         "kiln/abi/hosted.h",
         include_str!("../../../kernel/include/kiln/abi/hosted.h"),
@@ -26,6 +31,10 @@ pub(crate) const HEADERS: &[(&str, &str)] = &[
         include_str!("../../../kernel/include/kiln/abi/submission.h"),
     ),
     ("kiln/tree.h", include_str!("../../../tree/abi.h")),
+    (
+        "kiln/function.h",
+        include_str!("../../../tree/library/function.h"),
+    ),
     (
         "kiln/cpu_offsets.h",
         include_str!("../../../kernel/include/kiln/cpu_offsets.h"),

@@ -1,9 +1,14 @@
 //! Recognising a kernel tree.
 
+use std::ffi::OsStr;
 use std::fmt;
 use std::fs;
+use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
+use crate::git::{Commit, Repository};
+use crate::revision::{check_out, Checkout, Extent};
 use crate::{farm, Error};
 
 /// `VERSION`, `PATCHLEVEL`, `SUBLEVEL` and `EXTRAVERSION` of a tree's Makefile.
@@ -58,9 +63,140 @@ pub struct Source {
     pub version: Version,
     /// How its sources are distinguished from what was built among them.
     pub(crate) kind: farm::Kind,
+    /// Of a git revision: where Kiln keeps it, for as long as this lives.
+    pub(crate) checkout: Option<Arc<Checkout>>,
+}
+
+/// Where a tree is.
+enum Place {
+    Directory(PathBuf),
+    Revision(Repository, Commit),
+}
+
+impl Place {
+    /// A directory; else a git revision, `DIR@REV` or one of the repository that the current directory belongs to.
+    fn find(name: &Path) -> Result<Place, Error> {
+        if name.exists() {
+            return Ok(Place::Directory(name.to_owned()));
+        }
+        let not = |why: String| Error::NotATree {
+            dir: name.to_owned(),
+            why,
+        };
+        let (dir, revision) = split_name(name);
+        let repository = match Repository::find(dir) {
+            Ok(found) => found,
+            Err(Error::Tool { .. }) => {
+                return Err(not(
+                    "no such directory; git, which would know whether it is a revision, is not installed: \
+                     apt-get install git"
+                        .to_owned(),
+                ))
+            }
+            Err(e) => return Err(e),
+        };
+        let shown = match dir == Path::new(".") {
+            true => "the current directory".to_owned(),
+            false => format!("'{}'", dir.display()),
+        };
+        let Some(repository) = repository else {
+            return Err(not(format!(
+                "no such directory, and {shown} is not in a git repository, of which it could be a revision"
+            )));
+        };
+        match repository.commit(revision)? {
+            Some(commit) => Ok(Place::Revision(repository, commit)),
+            None => Err(not(format!(
+                "no such directory, nor a revision that git knows in {shown}"
+            ))),
+        }
+    }
+}
+
+/// The directory and the revision of `DIR@REV`. A name without a directory is one of the repository here, such as
+/// `HEAD@{1}`.
+fn split_name(name: &Path) -> (&Path, &OsStr) {
+    let bytes = name.as_os_str().as_bytes();
+    for (at, _) in bytes.iter().enumerate().filter(|(_, b)| **b == b'@') {
+        let dir = Path::new(OsStr::from_bytes(&bytes[..at]));
+        if dir.is_dir() {
+            return (dir, OsStr::from_bytes(&bytes[at + 1..]));
+        }
+    }
+    (Path::new("."), name.as_os_str())
+}
+
+/// Whether a name is a git revision: no file has it, and git knows it.
+pub fn is_revision(name: &Path) -> bool {
+    matches!(Place::find(name), Ok(Place::Revision(..)))
 }
 
 impl Source {
+    /// The tree of this name: a directory, or a git revision, which is checked out into the cache.
+    ///
+    /// # Errors
+    /// Those of [`Source::open`]; git knows no such revision; the cache cannot be used.
+    pub fn find(
+        name: &Path,
+        extent: Extent,
+        progress: &dyn Fn(f64, &str),
+    ) -> Result<Source, Error> {
+        let (repository, commit) = match Place::find(name)? {
+            Place::Directory(dir) => return Source::open(&dir),
+            Place::Revision(repository, commit) => (repository, commit),
+        };
+        let checkout = check_out(repository, commit, extent, progress)?;
+        let not_a_tree = |e| match e {
+            Error::NotATree { why, .. } => Error::NotATree {
+                dir: name.to_owned(),
+                why,
+            },
+            Error::NotX86(_) => Error::NotX86(name.to_owned()),
+            other => other,
+        };
+        let mut source = Source::open(&checkout.source()).map_err(not_a_tree)?;
+        source.checkout = Some(Arc::new(checkout));
+        Ok(source)
+    }
+
+    /// What people call it: its version and, of a revision, the commit.
+    pub fn title(&self) -> String {
+        match self.commit() {
+            Some(commit) => format!(
+                "Linux {}, commit {} (\"{}\")",
+                self.version,
+                commit.short(),
+                commit.subject
+            ),
+            None => format!("Linux {}", self.version),
+        }
+    }
+
+    /// The same, of a directory with the commit that git has there and whether anything differs from it.
+    pub fn title_by_git(&self) -> String {
+        let head = || {
+            let repository = Repository::find(&self.dir).ok()??;
+            let commit = repository.commit(OsStr::new("HEAD")).ok()??;
+            let edited = !repository.changed(&commit, None).ok()?.is_empty();
+            Some((commit, edited))
+        };
+        match self.checkout.is_none().then(head).flatten() {
+            Some((commit, edited)) => format!(
+                "Linux {}, commit {} (\"{}\"){}",
+                self.version,
+                commit.short(),
+                commit.subject,
+                if edited { ", edited" } else { "" }
+            ),
+            None => self.title(),
+        }
+    }
+
+    /// The commit that was checked out, if it is a revision.
+    pub fn commit(&self) -> Option<&Commit> {
+        self.checkout.as_ref().map(|checkout| &checkout.commit)
+    }
+
     /// The tree in this directory.
     ///
     /// # Errors
@@ -93,13 +229,19 @@ impl Source {
         if path.contains([' ', ':', '\n']) {
             return Err(Error::UnusablePath(shown));
         }
-        Ok(Source { dir, version, kind })
+        Ok(Source {
+            dir,
+            version,
+            kind,
+            checkout: None,
+        })
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::tiny::Tiny;
 
     const HEAD: &str =
         "# SPDX-License-Identifier: GPL-2.0\nVERSION = 6\nPATCHLEVEL = 12\nSUBLEVEL = 57\n\
@@ -148,5 +290,67 @@ mod tests {
         assert!(refusal(arm.path()).contains("arch/x86"));
         let built = tree(HEAD, &["arch/x86/crypto", "include/config"]);
         assert!(refusal(built.path()).contains("mrproper"));
+    }
+
+    #[test]
+    fn a_name_is_a_directory_or_else_a_revision() {
+        let tiny = Tiny::new();
+        tiny.git(&["tag", "v1"]);
+        let shown = tiny.path().to_str().unwrap();
+        let find = |name: &str| Place::find(Path::new(name));
+        let commit = |name: &str| match find(name) {
+            Ok(Place::Revision(_, commit)) => commit.id,
+            _ => panic!("{name}"),
+        };
+        let head = tiny.git(&["rev-parse", "HEAD"]);
+        for revision in ["HEAD", "v1", "main", &head[..9], "HEAD@{0}", ":/first"] {
+            assert_eq!(commit(&format!("{shown}@{revision}")), head, "{revision}");
+        }
+        // From within the tree, too.
+        assert_eq!(commit(&format!("{shown}/lib@HEAD")), head);
+        for wrong in ["HEAD~1", "", "-x", "--all", "v1:Makefile", "main:lib"] {
+            let e = find(&format!("{shown}@{wrong}")).err().unwrap().to_string();
+            assert!(e.contains("git knows"), "{e}");
+        }
+        // What exists is not a revision.
+        let clash = format!("{shown}@HEAD");
+        assert!(is_revision(Path::new(&clash)));
+        fs::create_dir(&clash).unwrap();
+        assert!(!is_revision(Path::new(&clash)));
+        fs::remove_dir(&clash).unwrap();
+        let bare = tempfile::tempdir().unwrap();
+        let name = format!("{}@HEAD", bare.path().display());
+        let e = find(&name).err().unwrap().to_string();
+        assert!(e.contains("is not in a git repository"), "{e}");
+    }
+
+    #[test]
+    fn changes_are_those_of_commits_edits_and_new_files() {
+        let tiny = Tiny::new();
+        tiny.write("lib/a.c", "second");
+        tiny.commit("second");
+        let found = Repository::find(tiny.path()).unwrap().unwrap();
+        let commit = |name: &str| found.commit(name.as_ref()).unwrap().unwrap();
+        let (first, second) = (commit("HEAD~1"), commit("HEAD"));
+        let changed = |from: &Commit, to: Option<&Commit>| -> Vec<String> {
+            let paths = found.changed(from, to).unwrap();
+            paths.iter().map(|p| p.display().to_string()).collect()
+        };
+        assert_eq!(changed(&first, Some(&second)), ["lib/a.c"]);
+        assert!(changed(&second, None).is_empty());
+        tiny.write("lib/new.c", "x");
+        tiny.write("ignored.o", "x");
+        tiny.write(".gitignore", "*.o\n");
+        fs::remove_file(tiny.path().join("Kbuild")).unwrap();
+        let before = tiny.everything();
+        assert_eq!(
+            changed(&second, None),
+            [".gitignore", "Kbuild", "lib/new.c"]
+        );
+        assert_eq!(
+            changed(&first, None),
+            [".gitignore", "Kbuild", "lib/a.c", "lib/new.c"]
+        );
+        assert_eq!(tiny.everything(), before);
     }
 }

@@ -10,8 +10,10 @@ use crate::Error;
 #[derive(Debug, Default, Clone)]
 pub(crate) struct Table {
     pub defined: BTreeSet<String>,
-    /// Those it needs; weak ones it can do without.
+    /// Those it needs.
     pub needed: BTreeSet<String>,
+    /// Those it can do without: weak ones.
+    pub optional: BTreeSet<String>,
 }
 
 /// Words of this CPU that the tree addresses by symbol, and where they lie (`tree/services/percpu.c`). `struct cpu`
@@ -88,7 +90,9 @@ pub(crate) fn parse(text: &str) -> HashMap<String, Table> {
             "U" => {
                 table.needed.insert(name.to_string());
             }
-            "w" | "v" => {}
+            "w" | "v" => {
+                table.optional.insert(name.to_string());
+            }
             l if l.starts_with(|c: char| c.is_ascii_uppercase()) => {
                 table.defined.insert(name.to_string());
             }

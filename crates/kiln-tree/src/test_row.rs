@@ -4,6 +4,7 @@ use schemars::JsonSchema;
 use serde::Serialize;
 
 use crate::contexts::{self, Tried};
+use crate::event::Checked;
 use crate::kunit::{self, Verdict};
 use crate::row::Row;
 
@@ -27,7 +28,7 @@ pub struct TestRow {
     #[schemars(extend("x-role" = "key"))]
     pub implementation: String,
     /// `testmgr` (the tree's own test), `contexts` (calls from several contexts), `kunit` (a case of a KUnit suite, whose
-    /// names are `impl` and `alg`) or `build`.
+    /// names are `impl` and `alg`), `library` (a function that the tree's library exports) or `build`.
     #[schemars(extend("x-role" = "key"))]
     pub suite: &'static str,
     /// The context from which the calls were made.
@@ -154,6 +155,29 @@ impl TestRow {
         cases.chain(ran.fault.iter().map(crash)).collect()
     }
 
+    /// A function of the library.
+    pub fn library(checked: &Checked, config: &str) -> TestRow {
+        TestRow {
+            alg: checked.alg.clone(),
+            implementation: match checked.op.as_str() {
+                "encrypt" | "decrypt" => format!("{} {}", checked.function, checked.op),
+                _ => checked.function.clone(),
+            },
+            suite: "library",
+            context: "task".into(),
+            tier: None,
+            config: config.into(),
+            cases: checked.cases,
+            failed: checked.failed,
+            skipped: u64::from(checked.cases == 0),
+            reason: match checked.cases {
+                0 => Some("takes none of the lengths".into()),
+                _ => checked.reason.clone(),
+            },
+            test_us: None,
+        }
+    }
+
     /// The driver, and what was tested of it.
     pub fn name(&self) -> String {
         if let Some(tier) = self.tier {
@@ -165,6 +189,7 @@ impl TestRow {
         };
         let place = match self.suite {
             "contexts" => format!(" in {}", self.context),
+            "library" => " of the library".into(),
             _ => String::new(),
         };
         format!("{}{of}{place}", self.implementation)

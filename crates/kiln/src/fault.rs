@@ -68,6 +68,42 @@ fn command(args: impl Iterator<Item = String>) -> String {
     words
 }
 
+/// What Rust says of numbers, and clap of one that looks like a flag, in words that say what is accepted.
+fn in_plain_words(line: &str) -> String {
+    let words = [
+        (
+            "invalid digit found in string",
+            "this takes a whole number from 0, in decimal",
+        ),
+        (
+            "cannot parse integer from empty string",
+            "this takes a whole number from 0",
+        ),
+        ("invalid float literal", "this takes a number"),
+        (
+            "cannot parse float from empty string",
+            "this takes a number",
+        ),
+        (
+            "number too large to fit in target type",
+            "the number is too large",
+        ),
+    ];
+    for (rust, plain) in words {
+        if let Some(head) = line.strip_suffix(rust) {
+            return format!("{head}{plain}");
+        }
+    }
+    let value = line.strip_prefix("unexpected argument '-");
+    let value = value.and_then(|rest| rest.strip_suffix("' found"));
+    match value.filter(|v| v.starts_with(|c: char| c.is_ascii_digit())) {
+        Some(value) => {
+            format!("unexpected '-{value}': this takes a whole number from 0, in decimal")
+        }
+        None => line.to_string(),
+    }
+}
+
 /// The fault and the tip of clap's text; of its usage and help paragraphs only where to find them.
 fn one_line(text: &str, command: &str) -> String {
     let mut parts: Vec<String> = Vec::new();
@@ -78,6 +114,7 @@ fn one_line(text: &str, command: &str) -> String {
         let line = line
             .trim_start_matches("error: ")
             .trim_start_matches("tip: ");
+        let line = &in_plain_words(line);
         // It was meant as a flag.
         if line.starts_with("to pass '") {
             continue;
@@ -104,6 +141,26 @@ mod tests {
         let of = |args: &[&str]| command(args.iter().map(|a| a.to_string()));
         assert_eq!(of(&["--json", "linux", "boot", "--"]), "kiln linux boot");
         assert_eq!(of(&["--bogus"]), "kiln");
+    }
+
+    #[test]
+    fn numbers_are_told_in_plain_words() {
+        for (said, plain) in [
+            (
+                "invalid value 'x' for '--seed <N>': invalid digit found in string",
+                "invalid value 'x' for '--seed <N>': this takes a whole number from 0, in decimal",
+            ),
+            (
+                "unexpected argument '-1' found",
+                "unexpected '-1': this takes a whole number from 0, in decimal",
+            ),
+            (
+                "unexpected argument '-x' found",
+                "unexpected argument '-x' found",
+            ),
+        ] {
+            assert_eq!(in_plain_words(said), plain);
+        }
     }
 
     #[test]

@@ -48,7 +48,7 @@ fn has(imp: Impl, suite: Suite) -> bool {
 fn every_mask_and_every_policy() {
     let _alone = ONE_AT_A_TIME.lock().unwrap_or_else(PoisonError::into_inner);
     let plan = plan(if cfg!(debug_assertions) { 60 } else { 500 });
-    let masks = masks::masks();
+    let masks = Tier::masks();
     let before = usable_tiers();
     let (mut promised, mut told, mut groups) = (0, 0, 0);
     let rows = masks::run(

@@ -29,6 +29,11 @@ impl Frame<'_> {
         self.0[libc::REG_RIP as usize] as u64
     }
 
+    /// A general register, by its place in the frame (`libc::REG_RBX`, ...).
+    pub(super) fn register(&self, place: i32) -> i64 {
+        self.0[place as usize]
+    }
+
     pub(super) fn set_rip(&mut self, rip: u64) {
         self.0[libc::REG_RIP as usize] = rip as i64;
     }

@@ -121,8 +121,12 @@ extern "C" fn on_trap(_: i32, _: *mut libc::siginfo_t, context: *mut libc::c_voi
             return;
         };
         let cpu = host.cpu.as_ptr();
-        if !host.injection.breakpoints.handle_trap(&mut frame, cpu) {
-            host.injection.step.handle_trap(&mut frame, cpu);
+        if host.injection.breakpoints.handle_trap(&mut frame, cpu) {
+            return;
+        }
+        match &mut host.injection.audit {
+            Some(audit) => audit.handle_trap(&mut frame, cpu),
+            None => host.injection.step.handle_trap(&mut frame, cpu),
         }
     }
 }

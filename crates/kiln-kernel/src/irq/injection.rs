@@ -8,6 +8,7 @@ use std::sync::Arc;
 
 use kiln_measure::SplitMix64;
 
+use super::audit::AuditState;
 use super::frame::Frame;
 use crate::sys;
 
@@ -19,6 +20,7 @@ pub(crate) struct Injection {
     pub(super) timer: TimerState,
     pub(super) step: StepState,
     pub(super) breakpoints: BreakpointState,
+    pub(super) audit: Option<Box<AuditState>>,
 }
 
 impl Injection {

@@ -6,6 +6,8 @@
 //! the trampoline runs with the interrupted code's values in them, as a kernel's interrupt handler
 //! does. Only the FPU policy determines whether these values survive.
 
+mod audit;
+mod auditing;
 mod breakpoint;
 mod frame;
 mod handler;
@@ -13,9 +15,14 @@ mod injection;
 mod source;
 mod step;
 
+pub use audit::{Breach, Visit};
+pub use auditing::Auditing;
 pub use breakpoint::Breakpoints;
 pub use handler::Handling;
 pub(crate) use injection::Injection;
 pub use injection::{Arrivals, Step};
 pub use source::{CrossCore, Timer};
 pub use step::Stepping;
+
+/// What the audited code shares with the handler.
+pub use crate::sys::Audit;

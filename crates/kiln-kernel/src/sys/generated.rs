@@ -24,6 +24,47 @@ pub const KILN_CPU_END: u32 = 983040;
 pub const KILN_STACK_CLEARED: u32 = 6144;
 pub const KILN_REPLAY_MAX: u32 = 4096;
 #[repr(C)]
+#[derive(Debug, Default, Copy, Clone)]
+pub struct Audit {
+    pub job: ::std::os::raw::c_ulong,
+    pub call: ::std::os::raw::c_ulong,
+    pub visits: ::std::os::raw::c_ulong,
+    pub last_call: ::std::os::raw::c_ulong,
+    pub last_step: ::std::os::raw::c_ulong,
+    pub steps: ::std::os::raw::c_ulong,
+    pub addresses: ::std::os::raw::c_ulong,
+    pub points: ::std::os::raw::c_ulong,
+    pub at: ::std::os::raw::c_ulong,
+    pub injected: ::std::os::raw::c_ulong,
+    pub masked: ::std::os::raw::c_ulong,
+    pub opener: ::std::os::raw::c_ulong,
+}
+#[allow(clippy::unnecessary_operation, clippy::identity_op)]
+const _: () = {
+    ["Size of Audit"][::std::mem::size_of::<Audit>() - 96usize];
+    ["Alignment of Audit"][::std::mem::align_of::<Audit>() - 8usize];
+    ["Offset of field: Audit::job"][::std::mem::offset_of!(Audit, job) - 0usize];
+    ["Offset of field: Audit::call"][::std::mem::offset_of!(Audit, call) - 8usize];
+    ["Offset of field: Audit::visits"][::std::mem::offset_of!(Audit, visits) - 16usize];
+    [
+        "Offset of field: Audit::last_call",
+    ][::std::mem::offset_of!(Audit, last_call) - 24usize];
+    [
+        "Offset of field: Audit::last_step",
+    ][::std::mem::offset_of!(Audit, last_step) - 32usize];
+    ["Offset of field: Audit::steps"][::std::mem::offset_of!(Audit, steps) - 40usize];
+    [
+        "Offset of field: Audit::addresses",
+    ][::std::mem::offset_of!(Audit, addresses) - 48usize];
+    ["Offset of field: Audit::points"][::std::mem::offset_of!(Audit, points) - 56usize];
+    ["Offset of field: Audit::at"][::std::mem::offset_of!(Audit, at) - 64usize];
+    [
+        "Offset of field: Audit::injected",
+    ][::std::mem::offset_of!(Audit, injected) - 72usize];
+    ["Offset of field: Audit::masked"][::std::mem::offset_of!(Audit, masked) - 80usize];
+    ["Offset of field: Audit::opener"][::std::mem::offset_of!(Audit, opener) - 88usize];
+};
+#[repr(C)]
 #[derive(Debug, Copy, Clone)]
 pub struct Messages {
     pub src: *const ::std::os::raw::c_uchar,

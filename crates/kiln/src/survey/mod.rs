@@ -61,8 +61,8 @@ pub struct SurveyArgs {
     /// Questions to ask [default: all]
     #[arg(long, value_delimiter = ',', value_name = "NAME,…")]
     question: Vec<String>,
-    /// A Linux source tree, built and hosted; needs --minutes 3
-    #[arg(long, value_name = "DIR")]
+    /// A Linux source tree or a git revision of one, built and hosted; needs --minutes 3
+    #[arg(long, value_name = "DIR|REV")]
     tree: Option<PathBuf>,
     /// Where the page goes [default: kiln-report.html, or DIR/report.html]
     #[arg(long, value_name = "FILE", conflicts_with = "no_report")]
@@ -76,9 +76,9 @@ impl SurveyArgs {
     fn wanted(&self, session: &Session) -> Result<Wanted, Error> {
         let topics = self.question.iter().map(|name| find_topic(name));
         let tree = match &self.tree {
-            Some(dir) if !dir.join("Kconfig").is_file() => {
+            Some(dir) if !dir.join("Kconfig").is_file() && !kiln_question::is_revision(dir) => {
                 return Err(Error::input(format!(
-                    "--tree {}: not a Linux source tree: name the directory with its Makefile and Kconfig",
+                    "--tree {}: not a Linux source tree: name the directory with its Makefile and Kconfig, or a git revision",
                     dir.display()
                 )))
             }

@@ -62,6 +62,10 @@ fn lack(command: &str, need: &str) -> Option<String> {
             let which = "kernel tree (KILN_TEST_TREE, KILN_TEST_TREE_NEXT), of 6.13 or newer for user mode Linux on a CPU with AMX";
             return tree(command).is_none().then(|| which.to_string());
         }
+        "checkout" => {
+            let is_checkout = tree(command).is_some_and(|tree| tree.join(".git").exists());
+            return (!is_checkout).then(|| "kernel tree that is a git checkout".to_string());
+        }
         "qemu" => {
             return env::var_os("KILN_TEST_QEMU")
                 .is_none_or(|v| v.is_empty())
@@ -110,6 +114,11 @@ fn said(text: &str) -> Vec<String> {
     let mut need = |what: &str| needs.push(what.to_string());
     if text.contains("~/linux") || text.contains("$HOME/linux") {
         need("tree");
+    }
+    // Revisions need the repository that they are of.
+    let words = text.split([' ', '@', '\'']);
+    if text.contains("--since") || words.clone().any(|w| w.starts_with("HEAD") || w == "v7.2") {
+        need("checkout");
     }
     if text.contains("kiln linux") {
         let qemu = ["fidelity", "nested", "--qemu", "--debian"];
@@ -187,6 +196,13 @@ mod tests {
             ["linux-source"]
         );
         assert!(said("kiln speed 'xts(aes)'").is_empty());
+        for revision in [
+            "kiln tree HEAD~1",
+            "kiln test --tree ~/linux@HEAD",
+            "kiln compare v7.2 .",
+        ] {
+            assert!(said(revision).contains(&"checkout".to_string()));
+        }
         assert!(lack("kiln", "sh").is_none());
         assert_eq!(
             lack("kiln", "no-such-program").as_deref(),

@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 
 use clap::Args;
 use kiln_kernel::budget as kernel;
-use kiln_kernel::cipher::Op;
+use kiln_kernel::cipher::{Kind, Op};
 use kiln_question::{replace, unknown, Error, Exit, Question, RowType, Session};
 use kiln_report::picture::{draw_rows, Band, Bands, Picture};
 
@@ -84,6 +84,13 @@ impl BudgetArgs {
                 "decrypt" => Op::Decrypt,
                 _ => return Err(unknown("operation", name, &["encrypt", "decrypt"])),
             });
+        }
+        let hashes = usual.impls.iter().all(|imp| imp.kind() == Kind::Hash);
+        if !ops.is_empty() && !self.algs.is_empty() && hashes {
+            return Err(Error::input(format!(
+                "--op: {} has no operations to choose from: leave it out",
+                self.algs.join(", ")
+            )));
         }
         let data = self.data.iter().map(|name| name.parse());
         let data: Vec<_> = data.collect::<Result<_, _>>()?;

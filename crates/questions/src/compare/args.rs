@@ -1,17 +1,22 @@
 //! `kiln compare`.
 
 use std::ffi::OsString;
+use std::fmt;
 use std::fs;
 use std::path::{Path, PathBuf};
+use std::str::FromStr;
 
 use clap::Args;
+use kiln_kbuild::Compiler;
 use kiln_question::hosted::{Hosted, Measured};
 use kiln_question::{
     print_error, read_facts, table, Error, Exit, Progress, Question, RowType, Session,
     TreeBuildArgs,
 };
+use kiln_tree::{is_revision, Config, Source};
 use serde_json::Value;
 
+use super::message::message;
 use super::row::{compare, Gate, Row};
 use super::side::Side;
 use super::turns::{turns, Turn};
@@ -29,7 +34,8 @@ const USUAL_MS: u64 = 600_000;
 /// For reviewers of a patch. A record is what --json printed or --out wrote, of one command or of a whole survey; a
 /// directory of records and a report (HTML) work as well. Rows are matched by what they measure (algorithm, implementation,
 /// length, ...). A kernel tree is built and measured; two trees are measured in turns, so that changes of the machine affect
-/// both. The worst rows come first. The last line counts the rows that are faster, slower and equal, and those that could not
+/// both. A git revision is a tree, too: HEAD~1 of the repository here, DIR@HEAD~1 of another; an existing file or directory of
+/// that name comes first. The worst rows come first. The last line counts the rows that are faster, slower and equal, and those that could not
 /// be judged.
 #[derive(Args)]
 #[command(after_long_help = "\
@@ -47,18 +53,23 @@ Examples:
   kiln compare before.json after.json --max-regression 5
   kiln compare monday/survey.json friday/survey.json
   kiln compare ~/linux-a ~/linux-b --alg 'xts(aes)' --len 512,4096
+  kiln compare HEAD~1 HEAD --alg sha256    two commits of the repository here
+  kiln compare HEAD . --alg sha256 --format commit-message   not yet committed
   git bisect run kiln compare good.json . --alg 'xts(aes)' \\
       --max-regression 5 --bisect
 
 See also:
   docs/TREES.md")]
 pub struct CompareArgs {
-    /// The baseline: a record, a survey's record, a directory of records, a report or a kernel tree
+    /// The baseline: a record, a survey's record, a directory of records, a report, a kernel tree or a git revision
     #[arg(value_name = "A")]
     a: PathBuf,
     /// What is compared with A: any of the same kinds
     #[arg(value_name = "B")]
     b: PathBuf,
+    /// commit-message: a table of at most 72 columns, indented for a commit message
+    #[arg(long, value_name = "FORMAT", conflicts_with = "json")]
+    format: Option<Format>,
     /// Exit status 1 if B is slower by more than this, beyond the noise, or if a row cannot be judged
     #[arg(long, value_name = "PCT", allow_negative_numbers = true)]
     max_regression: Option<f64>,
@@ -88,6 +99,29 @@ pub struct CompareArgs {
     level: Option<String>,
     #[command(flatten)]
     build: TreeBuildArgs,
+}
+
+/// What the comparison is printed for.
+#[derive(Clone, Copy)]
+enum Format {
+    CommitMessage,
+}
+
+impl fmt::Display for Format {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("commit-message")
+    }
+}
+
+impl FromStr for Format {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Format, String> {
+        match text {
+            "commit-message" => Ok(Format::CommitMessage),
+            _ => Err("only commit-message is known".to_string()),
+        }
+    }
 }
 
 /// Why there is nothing to compare.
@@ -146,16 +180,24 @@ impl Question for CompareArgs {
         found.notes.extend(notes);
         let counts = found.tally.to_string();
         let notes = [found.notes.clone(), vec![counts.clone()]].concat();
-        session.emit::<Self, _>(&read_facts(), &found.rows, &notes, || {
-            format!(
-                "A  {}\nB  {}\n\n{}\n{}{}\n",
-                a.name,
-                b.name,
-                view::rows(&found.rows, false),
-                table::notes(&found.notes, session.seed),
-                table::paragraph(&counts)
-            )
-        })?;
+        let facts = read_facts();
+        match self.format {
+            Some(Format::CommitMessage) => {
+                let cpu = table::processor(&facts);
+                let text = message(&a, &b, &found.rows, &found.tally, &cpu);
+                session.emit_bare::<Self, _>(&facts, &found.rows, &notes, &text)?;
+            }
+            None => session.emit::<Self, _>(&facts, &found.rows, &notes, || {
+                format!(
+                    "A  {}\nB  {}\n\n{}\n{}{}\n",
+                    a.name,
+                    b.name,
+                    view::rows(&found.rows, false),
+                    table::notes(&found.notes, session.seed),
+                    table::paragraph(&counts)
+                )
+            })?,
+        }
         Ok(match found.regressed {
             true => Exit::Failed,
             // A commit that could not be judged is neither good nor bad.
@@ -165,8 +207,11 @@ impl Question for CompareArgs {
     }
 }
 
-/// A directory is a tree, or is told why it is none; unless it is one of records.
+/// A git revision is a tree. A directory is one, or is told why it is none; unless it is one of records.
 fn is_tree(path: &Path) -> bool {
+    if !path.exists() {
+        return is_revision(path);
+    }
     let record = |e: fs::DirEntry| e.path().extension().is_some_and(|e| e == "json");
     path.is_dir()
         && (path.join("Makefile").exists()
@@ -209,7 +254,9 @@ fn one_tree(
     dir: &Path,
     session: &Session,
 ) -> Result<(Side, Vec<String>), Stop> {
-    let hosted = build(args, dir, session)?;
+    let tree = Tree::resolve(args, dir)?;
+    let about = tree.about(args);
+    let hosted = tree.build(args, session)?;
     let measured = measure(
         &hosted,
         args,
@@ -218,6 +265,7 @@ fn one_tree(
         &["--peers".into(), "auto".into()],
     )?;
     let mut side = Side::from_speed(&name(dir, &hosted), &measured.rows);
+    (side.title, side.build) = about;
     // The record beside it may be from another machine.
     let facts = read_facts();
     let record = session.record::<SpeedArgs, speed::Row>(&facts, &[], &[]);
@@ -229,13 +277,18 @@ fn one_tree(
 }
 
 fn two_trees(args: &CompareArgs, session: &Session) -> Result<(Side, Side, Vec<String>), Stop> {
-    let a = build(args, &args.a, session)?;
+    // The first is built before the second is looked for, so that a revision begins as a copy of the other's build.
+    let tree = Tree::resolve(args, &args.a)?;
+    let (of_a, dir) = (tree.about(args), tree.what.0.dir.clone());
+    let a = tree.build(args, session)?;
+    let tree = Tree::resolve(args, &args.b)?;
+    let of_b = tree.about(args);
     // A tree beside itself is a control; it is built once.
-    let same = fs::canonicalize(&args.a).ok() == fs::canonicalize(&args.b).ok();
-    let b = match same {
+    let b = match tree.what.0.dir == dir {
         true => None,
-        false => Some(build(args, &args.b, session)?),
+        false => Some(tree.build(args, session)?),
     };
+    let same = b.is_none();
     let b = b.as_ref().unwrap_or(&a);
     let total = if session.global.quick {
         QUICK_MS
@@ -280,7 +333,13 @@ fn two_trees(args: &CompareArgs, session: &Session) -> Result<(Side, Side, Vec<S
     match (measured, exit) {
         (_, Some(exit)) => Err(Stop::Exit(exit)),
         (measured, None) => {
-            let (a, b) = measured?;
+            let (mut a, mut b) = measured?;
+            (a.title, a.build) = of_a;
+            (b.title, b.build) = of_b;
+            notes.extend(same.then(|| {
+                "A and B have the same files, as far as they are built here: this is a control"
+                    .to_string()
+            }));
             notes.push(format!(
                 "{TURNS} turns of each tree in alternation; a and b: the best of them; the interval: of the turns' ratios"
             ));
@@ -295,13 +354,43 @@ fn name(dir: &Path, hosted: &Hosted) -> String {
     format!("{} ({})", dir.display(), hosted.title)
 }
 
-fn build(args: &CompareArgs, dir: &Path, session: &Session) -> Result<Hosted, Stop> {
-    let hosted = Hosted::build(args.build.resolve(dir)?, session)?;
-    let hosted = hosted.ok_or(Stop::Exit(Exit::Interrupted))?;
-    match hosted.failures.first() {
-        // What does not build is not to be called slow, nor fast.
-        Some(why) if args.bisect => Err(Error::input(format!("{}: {why}", dir.display())).into()),
-        _ => Ok(hosted),
+/// A tree that is to be built.
+struct Tree<'a> {
+    name: &'a Path,
+    what: (Source, Compiler, Config),
+}
+
+impl Tree<'_> {
+    fn resolve<'a>(args: &CompareArgs, name: &'a Path) -> Result<Tree<'a>, Error> {
+        let what = args.build.resolve(name)?;
+        Ok(Tree { name, what })
+    }
+
+    /// What a commit message calls it, and what it is built by. Git takes a second to look for edits in a work tree.
+    fn about(&self, args: &CompareArgs) -> (String, String) {
+        let (source, compiler, config) = &self.what;
+        if args.format.is_none() {
+            return Default::default();
+        }
+        let compiler = compiler.to_string();
+        let config = match config.base {
+            None => "x86_64_defconfig, mitigations off",
+            Some(_) => &config.name,
+        };
+        let build = format!("{}, {config}", table::compiler(&compiler));
+        (source.title_by_git(), build)
+    }
+
+    fn build(self, args: &CompareArgs, session: &Session) -> Result<Hosted, Stop> {
+        let hosted = Hosted::build(self.what, session)?;
+        let hosted = hosted.ok_or(Stop::Exit(Exit::Interrupted))?;
+        match hosted.failures.first() {
+            // What does not build is not to be called slow, nor fast.
+            Some(why) if args.bisect => {
+                Err(Error::input(format!("{}: {why}", self.name.display())).into())
+            }
+            _ => Ok(hosted),
+        }
     }
 }
 

@@ -10,7 +10,7 @@ use serde::Serialize;
 use kiln_measure::verdict::FLOOR;
 use kiln_measure::{exceeds_by_known, ratio_of_rounds, verdict_by_known, Ratio, Verdict};
 
-use super::side::{Figure, Side};
+use super::side::{Figure, Side, Subject};
 
 /// One row that both records have.
 #[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
@@ -63,6 +63,12 @@ pub(super) struct Row {
     /// each other; otherwise `same`; null if `ratio` has no interval.
     #[schemars(with = "Option<String>", extend("x-role" = "figure"))]
     pub verdict: Option<Verdict>,
+    /// Whether less of `unit` is better.
+    #[serde(skip)]
+    pub less: bool,
+    /// What the row is of, if it is of an implementation and a length.
+    #[serde(skip)]
+    pub subject: Option<Subject>,
 }
 
 /// What lets B pass.
@@ -352,6 +358,8 @@ fn row(key: &str, a: &Figure, b: &Figure) -> Row {
         time_ratio_low: time.map(|r| r.low),
         time_ratio_high: time.map(|r| r.high),
         verdict: None,
+        less: a.less,
+        subject: a.subject.clone(),
     };
     let verdict =
         |(cycles, time): (Ratio, Option<Ratio>)| verdict_by_known(&cycles, time.as_ref(), FLOOR);
@@ -414,6 +422,7 @@ mod tests {
             interval: Some((value * (1.0 - width), value * (1.0 + width))),
             of_rounds: false,
             turns: Vec::new(),
+            subject: None,
             time: None,
         }
     }

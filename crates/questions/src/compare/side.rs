@@ -4,7 +4,7 @@ use std::collections::btree_map::Entry;
 use std::collections::{BTreeMap, BTreeSet, HashSet};
 
 use kiln_question::Error;
-use kiln_record::{read, row_type, row_types, type_of, Better, Field, Row, RowType};
+use kiln_record::{family, read, row_type, row_types, type_of, Better, Field, Row, RowType};
 use serde_json::Value;
 
 use crate::speed;
@@ -24,8 +24,40 @@ pub(super) struct Figure {
     pub of_rounds: bool,
     /// Figures of single turns, each beside one of the other side's.
     pub turns: Vec<f64>,
+    /// What it is of.
+    pub subject: Option<Subject>,
     /// Of a number of cycles: the same in nanoseconds. Records made before times were kept have none.
     pub time: Option<Box<Figure>>,
+}
+
+/// What is measured of an implementation, in the order of a list.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) struct Subject {
+    pub alg: String,
+    pub op: String,
+    pub key_bits: u64,
+    pub level: String,
+    pub implementation: String,
+    pub len: u64,
+}
+
+impl Subject {
+    /// Of a row that has all of these fields.
+    fn read(row: &Row) -> Option<Subject> {
+        let text = |name: &str| Some(row.get(name)?.as_str()?.to_string());
+        let number = |name: &str| row.get(name)?.as_u64();
+        Some(Subject {
+            alg: text("alg")?,
+            op: text("op")?,
+            key_bits: number("key_bits")?,
+            level: text("level")?,
+            implementation: match text("provider")? {
+                tree if tree.starts_with("linux-") => text("impl")?,
+                other => format!("{} ({})", text("impl")?, family(&other)),
+            },
+            len: number("len")?,
+        })
+    }
 }
 
 /// Figures by key, and under which conditions they were measured.
@@ -33,6 +65,10 @@ pub(super) struct Figure {
 pub(super) struct Side {
     /// What people call it.
     pub name: String,
+    /// What a commit message calls it.
+    pub title: String,
+    /// What built it; empty if that is not known.
+    pub build: String,
     /// Each key once.
     pub figures: BTreeMap<String, Figure>,
     /// Figures whose key another row has already: which of them to compare cannot be known.
@@ -81,6 +117,7 @@ impl Side {
         let plain = rows.iter().all(|(of, row)| seen.insert(of.key(row, true)));
         let mut side = Side {
             name: name.to_string(),
+            title: name.to_string(),
             ..Side::default()
         };
         for (of, row) in rows {
@@ -213,6 +250,7 @@ fn figure(of: &'static RowType, row: &Row, field: &'static Field) -> Figure {
         interval: interval.filter(|(low, high)| (*low..=*high).contains(&value)),
         of_rounds: !less,
         turns: Vec::new(),
+        subject: Subject::read(row),
         time: time
             .map(|time| Box::new(figure(of, row, time)))
             .filter(|time| time.value.is_finite()),

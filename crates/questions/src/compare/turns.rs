@@ -95,6 +95,7 @@ mod tests {
             interval: Some((value, value)),
             of_rounds: false,
             turns: Vec::new(),
+            subject: None,
             time: None,
         };
         let figure = Figure {

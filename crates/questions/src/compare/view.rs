@@ -56,6 +56,8 @@ mod tests {
             time_ratio_low: None,
             time_ratio_high: None,
             verdict: Some(Verdict::Slower),
+            less: true,
+            subject: None,
         };
         let lost = Row {
             b: f64::NAN,

@@ -19,7 +19,7 @@ use super::cell::{Abi, Opt};
 use super::explain_run::{self, CellQuestion};
 use super::row::Row;
 use super::run::{run, Plan};
-use super::subject::Subject;
+use super::subject::{Judge, Subject};
 use super::toolchain::Toolchain;
 use super::tree::Tree;
 use super::variant::Variant;
@@ -105,8 +105,8 @@ pub struct CompilersArgs {
         default_value = "aes-generic"
     )]
     subject: Vec<String>,
-    /// A kernel tree; subjects may then be its files, such as crypto/aes_generic.c
-    #[arg(long, value_name = "DIR")]
+    /// A kernel tree or a git revision of one; subjects may then be its files, such as crypto/aes_generic.c
+    #[arg(long, value_name = "DIR|REV")]
     tree: Option<PathBuf>,
     /// Directories of headers for a file of yours; may be given several times
     #[arg(long, value_name = "DIR")]
@@ -173,6 +173,11 @@ impl Question for CompilersArgs {
 }
 
 fn measure(args: &CompilersArgs, session: &Session) -> Result<Exit, Error> {
+    if args.against.is_some() && args.explain.is_none() && args.reproduce.is_none() {
+        return Err(Error::input(
+            "--against: a cell is compared with another by --explain CELL or --reproduce CELL: add one of them",
+        ));
+    }
     let mut hosted = None;
     if let Some(dir) = &args.tree {
         let what = TreeBuildArgs::default().resolve(dir)?;
@@ -205,16 +210,34 @@ fn measure(args: &CompilersArgs, session: &Session) -> Result<Exit, Error> {
     let report = |done: f64, what: &str| progress.report(done, what);
     let plan = plan(args, session, &settle, &report, tree.as_ref())?;
     let (mut outcome, untried) = run(&plan)?;
+    let untimed = untimed_file(&plan.subjects, &outcome.rows).map(String::from);
     drop(progress);
     outcome.interrupted = session.stopped();
     if outcome.interrupted {
         outcome.notes.push("interrupted".to_string());
     }
     emit(session, &outcome)?;
+    if let Some(name) = untimed {
+        return Err(Error::input(format!(
+            "no compiler has a figure for {name}: the reason is above"
+        )));
+    }
     Ok(match &outcome {
         o if o.interrupted => Exit::Interrupted,
         _ if args.bisect && untried => Exit::Untried,
         o => o.exit(),
+    })
+}
+
+/// A file of the user's that no compiler has a figure for: a function that it does not define, or a wrong convention.
+fn untimed_file<'a>(subjects: &'a [Arc<Subject>], rows: &[Row]) -> Option<&'a str> {
+    let own = subjects
+        .iter()
+        .filter(|s| matches!(s.judge, Judge::Majority));
+    let mut names = own.map(|subject| subject.name.as_str());
+    names.find(|name| {
+        let mut of = rows.iter().filter(|row| row.subject == *name).peekable();
+        of.peek().is_some() && of.all(|row| row.cycles_per_byte.is_none())
     })
 }
 

@@ -10,7 +10,7 @@ use std::time::Instant;
 
 use kiln_kbuild::{reason, recipe, rename_implicit_calls};
 use kiln_question::Error;
-use kiln_tree::cache::hash;
+use kiln_tree::hash;
 use serde::{Deserialize, Serialize};
 
 use super::cell::{Abi, Cell, Opt, Status};

@@ -7,7 +7,7 @@ use kiln_kbuild::recipe;
 use kiln_kernel::cipher::Impl;
 use kiln_kernel::Tier;
 use kiln_question::Error;
-use kiln_tree::cache::hash;
+use kiln_tree::hash;
 
 use super::store::{fault, Store};
 use super::subject::{Convention, Flags, Judge, Source, Subject};

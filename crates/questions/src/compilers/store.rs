@@ -6,7 +6,6 @@ use std::process;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use kiln_question::Error;
-use kiln_tree::cache;
 
 /// A directory of the user's cache.
 #[derive(Debug)]
@@ -17,7 +16,7 @@ pub(super) struct Store {
 impl Store {
     /// Makes it.
     pub(super) fn open() -> Result<Store, Error> {
-        let root = cache::root().map_err(|e| Error::lacks(e.to_string()))?;
+        let root = kiln_tree::root().map_err(|e| Error::lacks(e.to_string()))?;
         let root = root.join("kiln/compilers");
         fs::create_dir_all(&root).map_err(|e| fault(&root, &e))?;
         Ok(Store { root })

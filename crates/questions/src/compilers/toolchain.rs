@@ -11,7 +11,7 @@ use std::sync::Mutex;
 
 use kiln_kbuild::{recipe, which};
 use kiln_question::Error;
-use kiln_tree::cache::hash;
+use kiln_tree::hash;
 
 /// A driver no longer than this is a script, and its text is looked at.
 const SCRIPT: u64 = 1 << 16;

@@ -196,10 +196,14 @@ impl Cell {
             ..options
         };
         let fault = |e: kiln_driver::Error| {
-            Error::lacks(format!(
+            let line = format!(
                 "{}: {e}: start kiln serve --socket there, or leave --socket out",
                 socket.display()
-            ))
+            );
+            match socket.exists() {
+                true => Error::lacks(line),
+                false => Error::input(line),
+            }
         };
         let driver = Driver::connect(socket, options).map_err(fault)?;
         let request = self.kind.request(plan.seed);

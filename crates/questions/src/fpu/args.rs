@@ -80,8 +80,8 @@ impl FpuArgs {
         let policies = self.policies.own()?;
         Ok(Plan {
             imp: implementation(self.imp.as_deref(), &policies)?,
+            fallbacks: self.load.fallbacks(usual.fallbacks, &policies)?,
             policies,
-            fallbacks: self.load.fallbacks(usual.fallbacks)?,
             loads: self.load.loads(usual.loads)?,
             inject,
             irq_rate: self.irq_rate.unwrap_or(usual.irq_rate),

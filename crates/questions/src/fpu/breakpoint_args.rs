@@ -75,8 +75,8 @@ impl BreakpointArgs {
         let policies = self.policies.own()?;
         Ok(Plan {
             imp: implementation(self.imp.as_deref(), &policies)?,
+            fallbacks: self.load.fallbacks(usual.fallbacks, &policies)?,
             policies,
-            fallbacks: self.load.fallbacks(usual.fallbacks)?,
             loads: self.load.loads(usual.loads)?,
             inject: Inject::Breakpoint,
             budget: match (parse_seconds(self.seconds, 0.1)?, self.interrupts) {

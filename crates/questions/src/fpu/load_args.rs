@@ -1,6 +1,7 @@
 //! Which loads a command puts on the CPU.
 
 use clap::Args;
+use kiln_kernel::fpu::Policy;
 use kiln_question::Error;
 
 use super::plan::{fallbacks, Fallback};
@@ -25,9 +26,17 @@ impl LoadArgs {
         }
     }
 
-    pub(super) fn fallbacks(&self, usual: Vec<Fallback>) -> Result<Vec<Fallback>, Error> {
+    /// Of these policies of Kiln's own, of which only legacy has one.
+    pub(super) fn fallbacks(
+        &self,
+        usual: Vec<Fallback>,
+        policies: &[Policy],
+    ) -> Result<Vec<Fallback>, Error> {
         match self.fallback.as_slice() {
             [] => Ok(usual),
+            _ if policies.iter().all(|policy| policy.name() != "legacy") => Err(Error::input(
+                "--fallback: only the policy legacy falls back: add it to --policy, or leave --fallback out",
+            )),
             names => fallbacks(names),
         }
     }

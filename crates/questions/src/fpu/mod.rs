@@ -25,6 +25,7 @@
 //! | `ask.rs`, `tree.rs` | a question to policies: Kiln's own here, those of kernel trees by children |
 //! | `args.rs`, `prove_args.rs`, `breakpoint_args.rs`, `usable_args.rs` | the commands |
 //! | `policy_args.rs`, `load_args.rs`, `cpu_args.rs` | flags that several commands have |
+//! | `functions/` | a kernel tree's library functions, interrupted at every instruction: `kiln fpu prove --tree` |
 //! | `overhead/` | what the methods to reach a cipher cost: `kiln fpu overhead` |
 //! | `view.rs` | the tables for people |
 //! | `survey.rs`, `headline.rs` | its parts of the survey, and the headlines made of their records |
@@ -39,6 +40,7 @@ mod costs;
 pub(crate) mod course;
 mod cpu_args;
 mod examined;
+mod functions;
 mod headline;
 pub(crate) mod inject;
 mod load_args;

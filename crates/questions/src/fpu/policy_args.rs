@@ -10,8 +10,8 @@ use super::plan::{contenders, Contender};
 
 #[derive(Args)]
 pub(super) struct PolicyArgs {
-    /// legacy, bh-off, nested, nested-v1, preemptible, none [default: these], tree:DIR: a Linux source tree's own code, built
-    /// and hosted
+    /// legacy, bh-off, nested, nested-v1, preemptible, none [default: these], tree:DIR: a Linux source tree's own code, or
+    /// that of a git revision, built and hosted
     #[arg(long, value_delimiter = ',', value_name = "NAME,…")]
     policy: Vec<String>,
     #[command(flatten)]

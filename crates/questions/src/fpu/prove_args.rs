@@ -1,5 +1,7 @@
 //! `kiln fpu prove`.
 
+use std::path::PathBuf;
+
 use clap::{Args, Subcommand};
 use kiln_question::algorithm::parse_op;
 use kiln_question::lens::Lens;
@@ -8,6 +10,7 @@ use kiln_question::{Algorithm, Error, Exit, Question, RowType, Session};
 use super::ask::Ask;
 use super::breakpoint_args::BreakpointArgs;
 use super::cpu_args::CpuArgs;
+use super::functions::{self, Asked, FunctionRow};
 use super::inject::{Inject, Steps};
 use super::plan::{implementation, Plan};
 use super::policy_args::PolicyArgs;
@@ -21,10 +24,15 @@ use super::view;
 /// One interrupt before each instruction of kernel_fpu_begin, the cipher and kernel_fpu_end, then pairs of interrupts, by
 /// single steps: exhaustive, and the same in every run. All results and the user's registers are checked. The control that
 /// saves nothing is added and must lose state. For random instructions of millions of sections: kiln fpu prove breakpoint.
+///
+/// With --tree, the library functions of a kernel tree (Linux 6.16 and later) are examined instead: each function that an
+/// interrupt test of its KUnit suites calls is interrupted before every instruction in a task and in a softirq, and is
+/// watched in a hardirq. Answers, vector registers, callee-saved registers and sections are checked.
 #[derive(Args)]
 #[command(after_long_help = "\
 Exit status:
-  1 if state was lost under any policy other than \"none\" (the control, which
+  1 with --tree, if any rule was broken or no interrupt reached a function;
+  without it, if state was lost under any policy other than \"none\" (the control, which
   saves nothing); also if a loss could not have been seen (\"no power\"),
   because that control lost too little
 
@@ -35,6 +43,8 @@ Examples:
   kiln fpu prove --policy nested,bh-off
   kiln fpu prove --policy tree:DIR --quick    a kernel tree's own sections
   kiln fpu prove --policy none --impl pattern --at 44    repeats one interrupt
+  kiln fpu prove --tree DIR    all library functions of a kernel tree
+  kiln fpu prove --tree DIR --suite sha256,'crc.crc32c*' --context softirq
 
 See also:
   docs/EMULATION.md, docs/TREES.md")]
@@ -43,6 +53,23 @@ pub(super) struct ProveArgs {
     command: Option<ProveCommand>,
     #[command(flatten)]
     policies: PolicyArgs,
+    /// A kernel tree, whose library functions are examined
+    #[arg(long, value_name = "DIR", conflicts_with_all = ["policy", "imp", "len", "op", "hardirq_fpu"])]
+    tree: Option<PathBuf>,
+    /// With --tree: KUnit suites, or cases as SUITE.CASE; * and ? match [default: all]
+    #[arg(
+        long,
+        value_delimiter = ',',
+        value_name = "PATTERN,…",
+        requires = "tree"
+    )]
+    suite: Vec<String>,
+    /// With --tree: where functions are called: task, softirq, hardirq [default: all]
+    #[arg(long, value_delimiter = ',', value_name = "NAME,…", requires = "tree")]
+    context: Vec<String>,
+    /// With --tree: how many visits of each instruction are interrupted
+    #[arg(long, value_name = "N", default_value_t = 16, value_parser = clap::value_parser!(u64).range(1..), requires = "tree")]
+    visits: u64,
     /// Implementation of task and softirqs, or pattern: a task that keeps a pattern in all registers [default: all]
     #[arg(long = "impl", value_name = "NAME")]
     imp: Option<String>,
@@ -52,7 +79,8 @@ pub(super) struct ProveArgs {
     /// Operations [default: encrypt,decrypt]
     #[arg(long, value_delimiter = ',', value_name = "OP,…")]
     op: Vec<String>,
-    /// Repeat one injection: before instruction K, or K1 and K2 of its softirq
+    /// Repeat one injection: before instruction K, or K1 and K2 of its softirq. With --tree: stop interrupting after
+    /// instruction K2 of call K1
     #[arg(long, value_name = "K[,K2]", allow_hyphen_values = true)]
     at: Option<String>,
     /// With --at: hardirq handlers open sections, too
@@ -96,12 +124,32 @@ impl Question for ProveArgs {
     const OF_TIERS: bool = true;
 
     fn row_types() -> Vec<RowType> {
-        vec![RowType::at::<StepRow>(33)]
+        vec![RowType::at::<StepRow>(33), RowType::at::<FunctionRow>(35)]
     }
 
     fn run(&self, session: &Session) -> Result<Exit, Error> {
         if let Some(ProveCommand::Breakpoint(args)) = &self.command {
             return args.run(session);
+        }
+        if let Some(dir) = &self.tree {
+            let at: Option<Steps> = self.at.as_deref().map(str::parse).transpose()?;
+            let asked = Asked {
+                dir,
+                build: &self.policies.build,
+                suites: &self.suite,
+                contexts: &self.context,
+                visits: self.visits,
+                at: match at {
+                    None => None,
+                    Some(Steps::Pair(call, step)) => Some((call, step)),
+                    Some(_) => {
+                        return Err(Error::input(
+                            "--at with --tree: name the call and the instruction: --at CALL,INSTRUCTION, as a replay line has it",
+                        ))
+                    }
+                },
+            };
+            return functions::prove::<Self>(&asked, session);
         }
         let ask = Ask::<StepRow> {
             measure: prove,

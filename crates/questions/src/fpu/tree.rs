@@ -7,7 +7,7 @@ use kiln_kernel::fpu::Policy;
 use kiln_question::hosted::Hosted;
 use kiln_question::{Error, Exit, Outcome, Session, TreeBuildArgs};
 use kiln_tree::child::{self, Label, Order, Watch};
-use kiln_tree::{Host, Source};
+use kiln_tree::{Extent, Host, Source};
 use serde::de::DeserializeOwned;
 use serde::Deserialize;
 
@@ -37,7 +37,7 @@ pub(super) fn boot(
 pub(super) fn check(plan: &Plan, trees: &[PathBuf], driver: Option<&str>) -> Result<(), Error> {
     let mut plan = plan.clone();
     for dir in trees {
-        Source::open(dir)?;
+        Source::find(dir, Extent::Hosted, &|_, _| ())?;
         plan = with_tree(plan, "", "", Policy::all()[0], driver);
     }
     plan.checked().map(|_| ())

@@ -11,8 +11,8 @@ use kiln_tree::Source;
 /// Which kernel, and by what it is built.
 #[derive(Args, Clone, Debug)]
 pub(super) struct KernelArgs {
-    /// A Linux source tree [default: the newest of Debian's packages linux-source-*]
-    #[arg(long, value_name = "DIR")]
+    /// A Linux source tree or a git revision of one [default: the newest of Debian's packages linux-source-*]
+    #[arg(long, value_name = "DIR|REV")]
     tree: Option<PathBuf>,
     /// The compiler of the kernel and the module, each with a build directory of its own [default: KILN_CC, or cc, gcc,
     /// clang]

@@ -19,7 +19,7 @@ use super::plan::Plan;
 use super::row::Row;
 use super::run::{run, run_with};
 use super::via::{self, ViaArgs};
-use super::{tcrypt, view, view_all};
+use super::{kunit, tcrypt, view, view_all};
 use crate::peer::Wanted;
 use crate::timing::{Layout, Level, Op, Tree};
 
@@ -58,6 +58,7 @@ Examples:
   kiln speed --len 16..4112 --impl xts-aes-aesni    every length
   kiln speed --baseline openssl --json > speed.json
   kiln speed 'gcm(aes)' --tree ~/linux    a kernel tree's own beside them
+  kiln speed sha256 --tree HEAD~1    that of a commit of the repository here
   kiln speed 'xts(aes)' --level api --layout tcrypt    as tcrypt asks for it
   kiln speed 'xts(aes)' --via virtio --len 4096 --depth 64
   kiln speed 'xts(aes)' --len 16 --latency    each call needs the last
@@ -88,8 +89,9 @@ pub struct SpeedArgs {
         value_name = "NAME,…"
     )]
     peers: Vec<String>,
-    /// Also measure this Linux source tree: its crypto code is built and linked into a child process
-    #[arg(long, value_name = "DIR")]
+    /// Also measure this Linux source tree or git revision (HEAD~1, DIR@HEAD~1): its crypto code is built and linked into a
+    /// child process
+    #[arg(long, value_name = "DIR|REV")]
     tree: Option<PathBuf>,
     /// Run the tree's own tcrypt with this mode and print what it prints
     #[arg(long, value_name = "MODE", requires = "tree", conflicts_with_all = ["algs", "impls", "len", "baseline"])]
@@ -97,13 +99,16 @@ pub struct SpeedArgs {
     /// With --tcrypt: seconds for each test; 0 counts cycles of a few operations
     #[arg(long, value_name = "N", default_value_t = 0, requires = "tcrypt")]
     sec: u32,
+    /// With --level library: run the benchmarks of the tree's KUnit suites in the same process, and compare
+    #[arg(long, requires = "tree", conflicts_with_all = ["tcrypt", "layout"])]
+    kunit: bool,
     #[command(flatten)]
     build: TreeBuildArgs,
     /// Compare every result with this implementation, library or tree
     #[arg(long, value_name = "IMPL|PROVIDER")]
     baseline: Option<String>,
     /// primitive: call the cipher's function; api: send requests through the crypto API to the driver of highest priority,
-    /// or to those of --impl [default: primitive; of a tree both]
+    /// or to those of --impl; library: call the functions that a tree's library exports [default: primitive; of a tree all]
     #[arg(long, value_name = "LEVEL")]
     level: Option<Level>,
     /// Buffers of requests: plain (one contiguous buffer each) or tcrypt (pages and one request, as tcrypt has them)
@@ -129,7 +134,9 @@ impl SpeedArgs {
     /// For people. What a tree has are many ways to each algorithm, by name.
     fn tables(&self, rows: &[Row], tty: bool) -> String {
         let named = !self.algs.is_empty() || !self.impls.is_empty() || self.tree.is_some();
-        if self.rows {
+        if self.kunit {
+            view::tables(rows, tty) + &kunit::lines(rows)
+        } else if self.rows {
             view::rows(rows)
         } else if named || self.baseline.is_some() {
             view::tables(rows, tty)
@@ -155,6 +162,16 @@ impl SpeedArgs {
                 "--layout tcrypt: a tree lays buffers out so itself: use --tree DIR --tcrypt MODE, or leave --tree out",
             ));
         }
+        if self.level == Some(Level::Library) && self.tree.is_none() {
+            return Err(Error::input(
+                "--level library: these are functions of a kernel tree: name it with --tree DIR",
+            ));
+        }
+        if self.kunit && self.level != Some(Level::Library) {
+            return Err(Error::input(
+                "--kunit: the benchmarks of KUnit suites call functions of the library: add --level library",
+            ));
+        }
         let ops = self.op.iter().map(|name| Op::parse(name));
         let plan = Plan {
             ops: ops.collect::<Result<_, _>>()?,
@@ -169,7 +186,10 @@ impl SpeedArgs {
             peers: Wanted::parse(&self.peers)?,
             baseline: self.baseline.clone(),
             level: self.level,
-            layout: self.layout,
+            layout: match self.kunit {
+                true => Layout::Kunit,
+                false => self.layout,
+            },
             turn: self.turn_ms.map(Duration::from_millis),
             quick: session.global.quick,
             within: parse_seconds(self.seconds, 0.1)?,
@@ -271,8 +291,13 @@ fn ask_tree(args: &SpeedArgs, dir: &Path, session: &Session) -> Result<Exit, Err
 fn in_child(plan: Plan, order: &Order, session: &Session) -> Result<Exit, Error> {
     session.settle().answer::<SpeedArgs, _>(
         |_, progress| {
-            let tree = Tree::boot(order, &plan.algs)?;
-            run_with(plan, &[&tree], &session.stop, progress)
+            let mut tree = Tree::boot(order, &plan.algs)?;
+            let kunit = plan.layout == Layout::Kunit;
+            let mut outcome = run_with(plan, &[&tree], &session.stop, progress)?;
+            if kunit {
+                kunit::add_figures(&mut tree, &mut outcome)?;
+            }
+            Ok(outcome)
         },
         |_| String::new(),
     )

@@ -368,8 +368,8 @@ pub(super) fn slower(rows: &[Row]) -> Vec<String> {
             )
         });
         let call = match row.level {
-            Level::Api => " (api)",
-            Level::Primitive => "",
+            Level::Primitive => String::new(),
+            level => format!(" ({level})"),
         };
         for (verdict, [ratio, low, high], other) in tree.into_iter().chain(peer) {
             if verdict == Verdict::Slower {

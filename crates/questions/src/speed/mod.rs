@@ -11,6 +11,8 @@
 //! | `row.rs`, `rival.rs` | rows; their fields that compare them with the best of others |
 //! | `best.rs` | Kiln's best against the best of all others |
 //! | `view.rs`, `view_all.rs` | the tables for people: of named algorithms, and of all |
+//! | `check.rs` | a tree's library functions checked and not timed, for `kiln test --tree` |
+//! | `kunit.rs` | the benchmarks of the tree's KUnit suites (`--kunit`) |
 //! | `tcrypt.rs` | the tree's own benchmark (`--tcrypt`) |
 //! | `via/` | ciphers by way of a virtio-crypto device (`--via`) |
 //! | `survey.rs`, `headline.rs` | its parts of the survey, and the headlines made of their records |
@@ -18,8 +20,10 @@
 mod again;
 mod args;
 mod best;
+mod check;
 mod effort;
 mod headline;
+mod kunit;
 #[cfg(test)]
 mod peer_tests;
 mod plan;
@@ -37,6 +41,7 @@ mod view;
 mod view_all;
 
 pub use args::SpeedArgs;
+pub(crate) use check::check_library;
 pub use plan::Plan;
 pub use row::Row;
 pub use run::run;

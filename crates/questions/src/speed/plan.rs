@@ -108,24 +108,33 @@ impl Plan {
             self.check_keys(spec)?;
         }
         self.check_ops(&specs)?;
+        self.check_latency(&specs)?;
         self.check_baseline(&specs, sources)?;
         Ok((self, specs))
     }
 
     /// Only who has a crypto API takes requests, and only requests are laid out.
     fn check_level(&mut self) -> Result<(), Error> {
+        if self.level == Some(Level::Library) {
+            self.check_peers("library")?;
+        }
         if self.level != Some(Level::Api) {
             return match self.layout {
-                Layout::Plain => Ok(()),
+                Layout::Plain | Layout::Kunit => Ok(()),
                 Layout::Tcrypt => Err(Error::input(
                     "--layout tcrypt: functions take one piece of memory: add --level api",
                 )),
             };
         }
+        self.check_peers("api")
+    }
+
+    /// At a level that other libraries do not have, none of them is measured.
+    fn check_peers(&mut self, level: &str) -> Result<(), Error> {
         if let (Wanted::Named(_), _) | (_, Some(_)) = (&self.peers, self.baseline_peer()) {
-            return Err(Error::input(
-                "--level api: libraries have functions only: name none of them, or leave --level api out",
-            ));
+            return Err(Error::input(format!(
+                "--level {level}: libraries have functions only: name none of them, or leave --level {level} out",
+            )));
         }
         self.peers = Wanted::None;
         Ok(())
@@ -169,6 +178,12 @@ impl Plan {
     fn check_keys(&self, spec: &Spec) -> Result<(), Error> {
         for bits in &self.key_bits {
             let own = !self.algs.is_empty() && Algorithm::named(&spec.name).is_some();
+            if own && spec.key_bits == [0] {
+                return Err(Error::input(format!(
+                    "key size {bits}: {} has no key sizes to choose from: leave --key-bits out",
+                    spec.name
+                )));
+            }
             if own && spec.key_bits != [0] && !spec.key_bits.contains(bits) {
                 let sizes: Vec<_> = spec.key_bits.iter().map(u32::to_string).collect();
                 let two = match spec.name.starts_with("xts(") {
@@ -183,6 +198,19 @@ impl Plan {
             }
         }
         Ok(())
+    }
+
+    /// Some of the algorithms named must have calls that can depend on each other.
+    fn check_latency(&self, specs: &[Spec]) -> Result<(), Error> {
+        let chains = |spec: &Spec| spec.shape(Op::Encrypt, usize::MAX).chains();
+        if !self.latency || self.algs.is_empty() || specs.iter().any(chains) {
+            return Ok(());
+        }
+        Err(Error::input(format!(
+            "--latency: calls of {} cannot be made to depend on each other by their IVs: name a cipher with an IV, such as \
+             'xts(aes)'",
+            self.algs.join(", ")
+        )))
     }
 
     /// Each algorithm named has one of the operations; without names, any algorithm.

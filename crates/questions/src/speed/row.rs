@@ -67,10 +67,12 @@ pub struct Row {
     #[schemars(with = "String", extend("x-role" = "key"))]
     pub config: Option<String>,
     /// `primitive`: direct calls of the function, or of a library's public function; `api`: requests through the
-    /// crypto API.
+    /// crypto API; `library`: direct calls of a function that a kernel tree's library exports, which opens its own FPU
+    /// sections.
     #[schemars(with = "String", extend("x-role" = "key"))]
     pub level: Level,
-    /// Memory layout of the messages: `tcrypt` for that of the kernel's benchmark; absent for the plain layout.
+    /// Memory layout of the messages: `tcrypt` for that of the kernel's benchmark, `kunit` for one
+    /// message again and again; absent for the plain layout.
     #[serde(default, skip_serializing_if = "Layout::is_plain")]
     #[schemars(with = "String", extend("x-role" = "key"))]
     pub layout: Layout,
@@ -161,6 +163,14 @@ pub struct Row {
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[schemars(extend("unit" = "ns"))]
     pub rounds_ns: Vec<Option<f64>>,
+    /// With `--kunit`: throughput by the benchmark of the tree's own KUnit suite, run in the same process; the highest of
+    /// five runs. Absent if the suite has no benchmark of this function at this length.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(
+        with = "f64",
+        extend("unit" = "10^6 bytes/s", "x-role" = "figure", "x-heading" = "KUnit, MB/s")
+    )]
+    pub kunit_mb_per_s: Option<f64>,
     /// With a baseline: the comparison with it.
     #[serde(flatten, skip_serializing_if = "Option::is_none")]
     pub against: Option<Against>,

@@ -82,7 +82,7 @@ pub(crate) fn run_with(
 }
 
 /// The tables asked for of an algorithm.
-fn works(plan: &Plan, spec: &Spec) -> Vec<Work> {
+pub(super) fn works(plan: &Plan, spec: &Spec) -> Vec<Work> {
     let mut works = Vec::new();
     for op in plan.ops_of(spec) {
         for key_bits in plan.keys_of(spec) {
@@ -385,7 +385,7 @@ impl Run<'_> {
         }
         if self.plan.own && self.plan.level == Some(Level::Api) {
             notes.push(match self.plan.layout {
-                Layout::Plain => {
+                Layout::Plain | Layout::Kunit => {
                     "api: a request for each message, one piece on either side, to Kiln's synchronous driver".to_string()
                 }
                 Layout::Tcrypt => "api, laid out as by tcrypt: one request in pages, put again and again, to Kiln's \

@@ -47,7 +47,7 @@ fn title(row: &Row) -> String {
         let name = row.imp.strip_prefix(&prefix).unwrap_or(&row.imp);
         return match row.level {
             Level::Primitive => name.replacen('-', "\n", 1),
-            Level::Api => format!("{name}\napi"),
+            level => format!("{name}\n{level}"),
         };
     }
     let family = family(&row.provider);
@@ -161,7 +161,7 @@ fn grid(
     for column in columns {
         let level = match column.level {
             Level::Primitive => "",
-            Level::Api => "api",
+            level => level.name(),
         };
         let mut cells = vec![
             Cell::new(short(&column.imp)),

@@ -1,5 +1,6 @@
 //! `kiln test`: is every implementation right?
 
+use std::ffi::OsString;
 use std::io::{self, ErrorKind, IsTerminal, Write};
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -88,6 +89,8 @@ Examples:
   kiln test --constant-time --quick
   kiln test --tree ~/linux --fuzz 1000    a kernel tree's own tests
   kiln test --tree ~/linux --suite 'sha256.*irq*'    some KUnit cases
+  kiln test --tree . --since HEAD~3    what three commits and the edits touch
+  kiln test --tree HEAD~1    a commit of the git repository here
 
 See also:
   docs/TESTING.md, docs/CONSTANT-TIME.md")]
@@ -98,7 +101,7 @@ pub struct TestArgs {
     /// Implementations, by driver name [default: all]
     #[arg(long = "impl", value_name = "LIST", value_delimiter = ',')]
     impls: Vec<String>,
-    /// Suites [default: all; with --case: random]; with --tree: testmgr, contexts, or KUnit suites and cases, such as sha256
+    /// Suites [default: all; with --case: random]; with --tree: testmgr, contexts, library, or KUnit suites and cases, such as sha256
     /// or 'sha*.test_hash_*'
     #[arg(long = "suite", value_name = "LIST", value_delimiter = ',')]
     suites: Vec<String>,
@@ -109,8 +112,8 @@ pub struct TestArgs {
     /// million for all together, half a million with --quick]
     #[arg(long, value_name = "N")]
     cases: Option<u64>,
-    /// A Linux source tree: its own self-tests, all of them, while interrupts land in its sections
-    #[arg(long, value_name = "DIR")]
+    /// A Linux source tree or a git revision of one: its own self-tests, all of them, while interrupts land in its sections
+    #[arg(long, value_name = "DIR|REV")]
     tree: Option<PathBuf>,
     /// With --tree: run each random test N times [default: the tree's own number, 100]
     #[arg(long, value_name = "N", requires = "tree")]
@@ -118,6 +121,9 @@ pub struct TestArgs {
     /// With --tree: also run the benchmarks in the KUnit suites
     #[arg(long, requires = "tree")]
     bench: bool,
+    /// With --tree: only what the changes since this git revision touch, those that are not committed included
+    #[arg(long, value_name = "REV", requires = "tree")]
+    since: Option<OsString>,
     /// Test something else: does the run time of keyed algorithms depend on the key or the text?
     #[arg(long, conflicts_with_all = ["case", "cases", "tree", "suites"])]
     constant_time: bool,
@@ -157,6 +163,7 @@ impl Question for TestArgs {
                 suites: &self.suites,
                 fuzz: self.fuzz,
                 bench: self.bench,
+                since: self.since.as_deref(),
             };
             return tree::ask::<Self>(&asked, dir, session);
         }
@@ -179,6 +186,7 @@ impl TestArgs {
     fn check_all(&self, session: &Session) -> Result<Outcome<Row>, Error> {
         let json = session.global.json;
         let plan = self.plan(session)?;
+        self.check_suites(&plan)?;
         let absent = |n: &u64| masks::replayed_groups(&plan, *n) == 0;
         if let Some(number) = self.case.filter(absent) {
             return Err(Error::input(format!(
@@ -227,6 +235,32 @@ impl TestArgs {
         Ok(outcome)
     }
 
+    /// Suites that were named must have something to test.
+    fn check_suites(&self, plan: &Plan) -> Result<(), Error> {
+        let cases = |suites: Vec<Suite>| {
+            let plan = Plan {
+                suites,
+                ..plan.clone()
+            };
+            masks::total(&plan)
+        };
+        // Without cases only the choice of implementations is tested.
+        if self.suites.is_empty() || self.cases == Some(0) || cases(plan.suites.clone()) > 0 {
+            return Ok(());
+        }
+        let all = Suite::OF_MASKS.into_iter().chain(Suite::of_policies());
+        let fit = all.filter(|suite| cases(vec![*suite]) > 0);
+        let fit: Vec<String> = fit.map(Suite::name).collect();
+        let mut algs: Vec<&str> = plan.impls.iter().map(|i| i.alg()).collect();
+        algs.dedup();
+        Err(Error::input(format!(
+            "--suite {}: tests nothing of {}: use {}",
+            self.suites.join(","),
+            algs.join(", "),
+            fit.join(", ")
+        )))
+    }
+
     fn check(
         &self,
         plan: &Plan,
@@ -268,7 +302,7 @@ impl TestArgs {
                 .collect(),
         };
         // What the implementations get together is shared by all there are, under all masks they run under.
-        let masks = masks::masks();
+        let masks = kiln_kernel::Tier::masks();
         let runs = |mask: &[_]| impls.iter().filter(|i| mask.contains(&i.tier())).count() as u64;
         let of_masks: u64 = masks.iter().map(|m| runs(m)).sum();
         let policies = Suite::of_policies().len() as u64 / 2;

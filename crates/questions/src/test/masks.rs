@@ -122,15 +122,9 @@ pub type Tell<'a> = dyn FnMut(Event<'_>) + 'a;
 /// The mask is one for the whole process: two runs at once would see each other's.
 static MASK: Mutex<()> = Mutex::new(());
 
-/// The masks of a run: generic alone, then a tier more each, up to all that may be used now.
-pub fn masks() -> Vec<Vec<Tier>> {
-    let usable: Vec<Tier> = Tier::ALL.into_iter().filter(|t| t.usable()).collect();
-    (1..=usable.len()).map(|n| usable[..n].to_vec()).collect()
-}
-
 /// How many groups `run` will tell of.
 pub fn groups(plan: &Plan) -> usize {
-    let masks = masks();
+    let masks = Tier::masks();
     let of_masks: usize = match plan.of_masks().is_empty() {
         true => 0,
         false => masks.iter().map(|m| families_under(plan, m)).sum(),
@@ -142,7 +136,7 @@ pub fn groups(plan: &Plan) -> usize {
 
 /// How many groups `replay` will tell of; none if no suite of the plan has such a case.
 pub fn replayed_groups(plan: &Plan, number: u64) -> usize {
-    let mask = masks().pop().unwrap_or_default();
+    let mask = Tier::masks().pop().unwrap_or_default();
     let phase = Phase::alone(plan, &mask);
     let of = |suite: &Suite| match phase.replayed(*suite, number).len() {
         0 => 0,
@@ -194,7 +188,7 @@ pub fn run(
     tell: &mut Tell<'_>,
 ) -> io::Result<Vec<Row>> {
     let _alone = MASK.lock().unwrap_or_else(PoisonError::into_inner);
-    let masks = masks();
+    let masks = Tier::masks();
     let _restore = Restore(masks.last().cloned().unwrap_or_default());
     let mut rows = Vec::new();
     if !plan.of_masks().is_empty() {
@@ -235,7 +229,7 @@ pub fn run(
 /// Run case `number` of each suite of the plan alone, on each implementation of the plan that is usable.
 pub fn replay(plan: &Plan, number: u64, tell: &mut Tell<'_>) -> io::Result<Vec<Row>> {
     let _alone = MASK.lock().unwrap_or_else(PoisonError::into_inner);
-    let mask = masks().pop().unwrap_or_default();
+    let mask = Tier::masks().pop().unwrap_or_default();
     let stop = AtomicBool::new(false);
     let phase = Phase::alone(plan, &mask);
     let mut rows = Vec::new();
@@ -251,7 +245,7 @@ pub fn replay(plan: &Plan, number: u64, tell: &mut Tell<'_>) -> io::Result<Vec<R
 
 /// The cases of a whole run of `plan`: what `progress` adds up to.
 pub fn total(plan: &Plan) -> u64 {
-    let masks = masks();
+    let masks = Tier::masks();
     let mut sum = 0;
     for (i, mask) in masks.iter().enumerate() {
         let phase = Phase {

@@ -1,30 +1,35 @@
 //! `kiln test --tree`: the tree's own self-tests, as KTAP.
 
 use std::collections::BTreeSet;
+use std::ffi::OsStr;
 use std::io::{self, Write};
 use std::path::Path;
 
 use kiln_kernel::Tier;
 use kiln_question::{Error, Exit, Outcome, Progress, Question, Session, TreeBuildArgs};
 use kiln_report::ktap::{Ktap, Verdict};
+use kiln_tree::child::Label;
 use kiln_tree::contexts;
 use kiln_tree::event::Contexts;
 use kiln_tree::kunit::{self, Ran};
-use kiln_tree::{Plan, TestRow};
+use kiln_tree::library;
+use kiln_tree::{Change, Plan, TestRow, Touched};
 
-use super::masks::masks;
+use crate::speed::check_library;
 
 /// The arguments of `kiln test --tree`.
 pub(super) struct Asked<'a> {
     pub build: &'a TreeBuildArgs,
     /// Names of algorithms; none: all.
     pub algs: &'a [String],
-    /// `testmgr`, `contexts`, and patterns of KUnit suites; none: all.
+    /// `testmgr`, `contexts`, `library`, and patterns of KUnit suites; none: all.
     pub suites: &'a [String],
     /// How often random tests are repeated; `None`: as often as the tree does.
     pub fuzz: Option<u32>,
     /// The benchmarks of KUnit suites, too.
     pub bench: bool,
+    /// Only what the tree's changes since this git revision touch.
+    pub since: Option<&'a OsStr>,
 }
 
 /// Builds the tree in this directory, tests it and prints KTAP. A child runs the one order that it was given instead.
@@ -32,6 +37,7 @@ pub(super) fn ask<Q: Question>(args: &Asked, dir: &Path, session: &Session) -> R
     if let Some(order) = &session.child {
         match &order.kunit {
             Some(wanted) => kunit::measure(order, wanted),
+            None if order.library => return check_library(order).map(|()| Exit::Done),
             None if order.tests => kiln_tree::interrupted(order, args.fuzz),
             None => contexts::measure(order),
         }?;
@@ -39,7 +45,8 @@ pub(super) fn ask<Q: Question>(args: &Asked, dir: &Path, session: &Session) -> R
     }
     let kinds = Kinds::new(args);
     let (source, compiler, config) = args.build.resolve(dir)?;
-    let title = format!("Linux {}, built by {compiler}", source.version);
+    let version = source.version.to_string();
+    let title = format!("{}, built by {compiler}", source.title());
     let progress = Progress::start();
     let plan = Plan {
         source,
@@ -50,14 +57,25 @@ pub(super) fn ask<Q: Question>(args: &Asked, dir: &Path, session: &Session) -> R
         progress: &|done, what| progress.report(done, what),
     };
     let arguments: Vec<_> = std::env::args_os().skip(1).collect();
+    // Asked before the build, so that a wrong revision is told at once.
+    let change = args.since.map(|since| Change::find(&plan.source, since));
+    let change = change.transpose()?;
+    let built = kiln_tree::build(&plan)?;
+    let touched = change.map(|change| built.touched_by(&change)).transpose()?;
+    let touches = |of: fn(&Touched, &str) -> bool, name: &str| {
+        touched.as_ref().is_none_or(|touched| of(touched, name))
+    };
+    let of_drivers = kinds.testmgr || kinds.contexts;
     // Only testmgr and the contexts need the drivers.
-    let outcome = match kinds.testmgr || kinds.contexts {
-        true => kiln_tree::test(&plan, &arguments, args.fuzz)?,
-        false => kiln_tree::build(&plan)?.untested(),
+    let outcome = match of_drivers && touched.as_ref().is_none_or(Touched::has_drivers) {
+        true => kiln_tree::test(&plan, built, &arguments, args.fuzz)?,
+        false => built.untested(),
     };
     let named = |alg: &str| args.algs.is_empty() || args.algs.iter().any(|a| a == alg);
     let mut drivers = contexts::drivers(&outcome.rows);
-    drivers.retain(|driver| kinds.contexts && named(&driver.alg));
+    drivers.retain(|driver| {
+        kinds.contexts && named(&driver.alg) && touches(Touched::has_driver, &driver.name)
+    });
     let tried = contexts::run(
         &outcome.image,
         session.seed,
@@ -67,6 +85,21 @@ pub(super) fn ask<Q: Question>(args: &Asked, dir: &Path, session: &Session) -> R
         &|done, what| progress.report(done, what),
     );
     let tried = tried?;
+    let label = Label {
+        version,
+        config: outcome.config.clone(),
+        ..Label::default()
+    };
+    let checked = match kinds.library && touched.as_ref().is_none_or(Touched::has_drivers) {
+        true => library::run(
+            &outcome.image,
+            session.seed,
+            &label,
+            &arguments,
+            &session.stop,
+        )?,
+        false => Vec::new(),
+    };
     let ran = match &kinds.kunit {
         Some(patterns) => kunit::run(
             &outcome.image,
@@ -75,8 +108,10 @@ pub(super) fn ask<Q: Question>(args: &Asked, dir: &Path, session: &Session) -> R
             &kunit::Wanted {
                 patterns: patterns.clone(),
                 bench: args.bench,
-                masks: masks(),
+                prove: None,
+                masks: Tier::masks(),
             },
+            &|suite| touches(Touched::has_suite, suite),
             &session.stop,
             &|done, what| progress.report(done, what),
         )?,
@@ -85,7 +120,11 @@ pub(super) fn ask<Q: Question>(args: &Asked, dir: &Path, session: &Session) -> R
     drop(progress);
     let mut rows: Vec<TestRow> = (outcome.rows.into_iter())
         .filter(|row| match row.kind {
-            "algorithm" => kinds.testmgr && named(row.alg.as_deref().unwrap_or("")),
+            "algorithm" => {
+                kinds.testmgr
+                    && named(row.alg.as_deref().unwrap_or(""))
+                    && touches(Touched::has_driver, &row.name)
+            }
             _ => row.status == "failed",
         })
         .map(TestRow::new)
@@ -93,10 +132,13 @@ pub(super) fn ask<Q: Question>(args: &Asked, dir: &Path, session: &Session) -> R
     for tried in &tried {
         rows.extend(TestRow::contexts(tried, &outcome.config));
     }
+    let of_library = checked.iter().filter(|c| named(&c.alg) || c.alg.is_empty());
+    rows.extend(of_library.map(|c| TestRow::library(c, &outcome.config)));
     for ran in &ran {
         rows.extend(TestRow::kunit(ran, &outcome.config));
     }
-    if rows.is_empty() {
+    // A change that touches nothing passes; a misspelt name does not.
+    if rows.is_empty() && touched.is_none() {
         let asked: Vec<&str> = args
             .algs
             .iter()
@@ -109,7 +151,9 @@ pub(super) fn ask<Q: Question>(args: &Asked, dir: &Path, session: &Session) -> R
             dir.display()
         )));
     }
-    let mut notes = outcome.notes;
+    let mut notes = Vec::new();
+    notes.extend(touched.map(|touched| touched.note));
+    notes.extend(outcome.notes);
     notes.push(format!("configuration: {}", outcome.config));
     notes.push(format!("built in {}", outcome.cache.display()));
     let failed = rows.iter().any(|row| row.failed > 0);
@@ -152,6 +196,7 @@ pub(super) fn ask<Q: Question>(args: &Asked, dir: &Path, session: &Session) -> R
 struct Kinds {
     testmgr: bool,
     contexts: bool,
+    library: bool,
     /// The patterns of KUnit suites.
     kunit: Option<Vec<String>>,
 }
@@ -161,7 +206,7 @@ impl Kinds {
         let (named, suites): (Vec<&String>, Vec<&String>) = args
             .suites
             .iter()
-            .partition(|s| ["testmgr", "contexts"].contains(&s.as_str()));
+            .partition(|s| ["testmgr", "contexts", "library"].contains(&s.as_str()));
         let is = |kind: &str| args.suites.is_empty() || named.iter().any(|n| *n == kind);
         // Names of algorithms are also names of KUnit suites.
         let patterns = suites
@@ -172,6 +217,7 @@ impl Kinds {
         Kinds {
             testmgr: is("testmgr"),
             contexts: is("contexts"),
+            library: is("library"),
             kunit: (args.suites.len() > named.len() || args.suites.is_empty()).then_some(patterns),
         }
     }

@@ -82,6 +82,17 @@ impl<'c, 'a> Entry<'c, 'a> {
     }
 }
 
+/// Whether a candidate gives the right answers to all messages, without timing it.
+pub(crate) fn check(
+    candidate: &Candidate,
+    messages: &Messages,
+    references: &[Reference],
+) -> Result<(), String> {
+    let mut entry = Entry::new(candidate, messages);
+    entry.run(messages.count() as u64);
+    entry.check(&references.iter().collect::<Vec<_>>())
+}
+
 /// What came of one candidate: a series, or what was wrong with it.
 pub(super) type Timed = Result<Series, String>;
 

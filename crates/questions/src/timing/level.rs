@@ -15,6 +15,8 @@ pub enum Level {
     Primitive,
     /// A request through the crypto API, by driver name.
     Api,
+    /// A function that a kernel tree's library exports, which opens its own FPU sections.
+    Library,
 }
 
 impl Level {
@@ -23,6 +25,7 @@ impl Level {
         match self {
             Level::Primitive => "primitive",
             Level::Api => "api",
+            Level::Library => "library",
         }
     }
 }
@@ -37,7 +40,7 @@ impl FromStr for Level {
     type Err = Error;
 
     fn from_str(name: &str) -> Result<Level, Error> {
-        let all = [Level::Primitive, Level::Api];
+        let all = [Level::Primitive, Level::Api, Level::Library];
         all.into_iter()
             .find(|l| l.name() == name)
             .ok_or_else(|| unknown("level", name, &all.map(Level::name)))
@@ -54,6 +57,8 @@ pub enum Layout {
     /// One request put again and again, in pages, as Linux's tcrypt has it: a cipher's begins behind the key's bytes in
     /// the first page and is in place, an AEAD's associated data are a piece of their own.
     Tcrypt,
+    /// One message again and again, as the benchmarks of KUnit suites have it.
+    Kunit,
 }
 
 impl Layout {
@@ -62,6 +67,7 @@ impl Layout {
         match self {
             Layout::Plain => "plain",
             Layout::Tcrypt => "tcrypt",
+            Layout::Kunit => "kunit",
         }
     }
 

@@ -23,7 +23,7 @@ mod shape;
 mod source;
 mod tree;
 
-pub(crate) use bench::{bench, Entry, Reference};
+pub(crate) use bench::{bench, check, Entry, Reference};
 #[cfg(test)]
 pub(crate) use candidate::Takes;
 pub(crate) use candidate::{Candidate, Judge, Run, KILN};

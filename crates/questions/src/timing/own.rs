@@ -13,7 +13,7 @@ use super::level::{Layout, Level};
 use super::messages::{cipher_messages, Messages};
 use super::requests;
 use super::shape::{Kind, Op};
-use super::source::{key_bytes, Choice, Source, Spec, Work};
+use super::source::{bits_of_key, Choice, Source, Spec, Work};
 
 /// All of `kernel/`: its functions, or the drivers that its crypto API has of them.
 pub(crate) enum Own {
@@ -183,11 +183,9 @@ fn key_bits(alg: Algorithm) -> Vec<u32> {
     if sizes.len() > ANY_KEY.len() {
         sizes.retain(|size| ANY_KEY.contains(size));
     }
-    let bits_of = |size: usize| (1..=size as u32).find(|n| key_bytes(alg.name(), 8 * n) == size);
     sizes
         .into_iter()
-        .filter_map(bits_of)
-        .map(|n| 8 * n)
+        .filter_map(|size| bits_of_key(alg.name(), size))
         .collect()
 }
 

@@ -43,7 +43,9 @@ impl Pages {
                     answer + room(shape.dst()),
                 )
             }
-            Kind::Hash | Kind::Kpp => (in_pages(0, shape.src()), Vec::new(), room(shape.src())),
+            Kind::Hash | Kind::Kpp | Kind::Parity => {
+                (in_pages(0, shape.src()), Vec::new(), room(shape.src()))
+            }
         };
         Pages {
             shape,

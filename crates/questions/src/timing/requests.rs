@@ -27,7 +27,7 @@ pub(crate) fn candidate(
         set.map_err(|e| fault("a key is refused", e))?;
     }
     let run = match layout {
-        Layout::Plain => each(driver, work.op),
+        Layout::Plain | Layout::Kunit => each(driver, work.op),
         Layout::Tcrypt => again(driver, work.op, work.key.len()),
     };
     Ok(Candidate {

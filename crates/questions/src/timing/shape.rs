@@ -15,6 +15,8 @@ pub(crate) enum Kind {
     Hash,
     /// A key agreement: a secret of fixed size.
     Kpp,
+    /// The parities of a RAID's disks: half as many bytes out as in.
+    Parity,
 }
 
 impl Kind {
@@ -22,7 +24,7 @@ impl Kind {
     pub(crate) fn ops(self) -> &'static [Op] {
         match self {
             Kind::Skcipher | Kind::Aead => &[Op::Encrypt, Op::Decrypt],
-            Kind::Hash => &[Op::Digest],
+            Kind::Hash | Kind::Parity => &[Op::Digest],
             Kind::Kpp => &[Op::Derive],
         }
     }
@@ -117,6 +119,7 @@ impl Shape {
             (Kind::Aead, Op::Encrypt) => self.prefix + self.len + self.tag,
             (Kind::Aead, _) => self.prefix + self.len,
             (Kind::Hash | Kind::Kpp, _) => self.digest,
+            (Kind::Parity, _) => self.len / 2,
         }
     }
 

@@ -88,6 +88,12 @@ pub(super) fn key_bytes(alg: &str, bits: u32) -> usize {
     }
 }
 
+/// The inverse: bits of the cipher's key, for a whole key of so many bytes.
+pub(super) fn bits_of_key(alg: &str, bytes: usize) -> Option<u32> {
+    let bits = (1..=bytes as u32).map(|n| 8 * n);
+    bits.into_iter().find(|&bits| key_bytes(alg, bits) == bytes)
+}
+
 /// `AES-256-XTS`, `AES-256, cbc(aes)` or `sha256`.
 pub(super) fn title(alg: &str, key_bits: u32) -> String {
     match (alg, key_bits) {

@@ -29,14 +29,15 @@ Environment:
 Examples:
   kiln tree ~/linux
   kiln tree ~/linux --cc clang-19
+  kiln tree HEAD~1    a commit of the git repository here
   kiln tree ~/linux --config /boot/config-6.12.0-amd64
   kiln tree ~/linux --json | jq '.rows[] | select(.status == \"failed\")'
 
 See also:
   docs/TREES.md")]
 pub struct TreeArgs {
-    /// A Linux source tree
-    #[arg(value_name = "DIR")]
+    /// A Linux source tree, or a git revision of one: HEAD~1, DIR@HEAD~1
+    #[arg(value_name = "DIR|REV")]
     dir: PathBuf,
     #[command(flatten)]
     build: TreeBuildArgs,
@@ -55,7 +56,7 @@ impl Question for TreeArgs {
             return Ok(Exit::Done);
         }
         let (source, compiler, config) = self.build.resolve(&self.dir)?;
-        let title = format!("Linux {}, built by {compiler}", source.version);
+        let title = format!("{}, built by {compiler}", source.title());
         let progress = Progress::start();
         let plan = Plan {
             source,

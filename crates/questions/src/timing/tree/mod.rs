@@ -1,8 +1,12 @@
 //! A hosted kernel tree as a source: its drivers through its own crypto API, its functions called directly.
 
 mod answers;
+mod crc;
 mod direct;
 mod generic;
+mod known;
+mod library;
+mod reference;
 mod ways;
 
 use std::cell::RefCell;
@@ -13,6 +17,7 @@ use kiln_measure::SplitMix64;
 use kiln_question::Error;
 use kiln_tree::child::Order;
 use kiln_tree::engine::{self, Calls, Engine, Listed};
+use kiln_tree::library::Library;
 use kiln_tree::primitive::Primitive;
 use kiln_tree::Host;
 
@@ -53,6 +58,8 @@ pub(crate) struct Tree {
     calls: Rc<Calls>,
     listed: Vec<Listed>,
     primitives: Vec<Primitive>,
+    /// None if the tree could not compile `tree/library.c`.
+    library: Option<Rc<Library>>,
     specs: Vec<Spec>,
     provider: String,
     config: String,
@@ -71,6 +78,7 @@ impl Tree {
         let mut tree = Tree {
             listed: calls.list(),
             primitives: Primitive::all(),
+            library: Library::find(&calls, &host),
             specs: Vec::new(),
             host,
             calls,
@@ -111,6 +119,13 @@ impl Tree {
             }
         }
         self.describe_functions(&mut specs);
+        for function in self.exported() {
+            let spec = library::spec(function);
+            let same = |s: &Spec| s.name == spec.name && s.prefix == spec.prefix;
+            if !specs.iter().any(same) {
+                specs.push(spec);
+            }
+        }
         specs
     }
 
@@ -220,7 +235,7 @@ impl Tree {
             Kind::Skcipher => &[engine::Kind::Skcipher],
             Kind::Aead => &[engine::Kind::Aead],
             Kind::Hash => &[engine::Kind::Shash, engine::Kind::Ahash],
-            Kind::Kpp => &[],
+            Kind::Kpp | Kind::Parity => &[],
         };
         let listed = self
             .listed
@@ -303,6 +318,8 @@ impl Source for Tree {
         let generic = generic::names(alg).into_iter().next();
         names.extend(generic.map(|name| (name, Level::Api)));
         names.dedup();
+        let exported = self.exported().iter().filter(|f| f.alg == alg && !f.judges);
+        names.extend(exported.map(|f| (f.name.clone(), Level::Library)));
         let functions = self.primitives.iter().filter(|p| p.alg == alg);
         let there = functions.filter(|p| self.host.image.symbol(&p.symbol).is_some());
         names.extend(there.map(|p| (p.symbol.clone(), Level::Primitive)));
@@ -321,18 +338,22 @@ impl Source for Tree {
         let Some(own) = self.shaped(work) else {
             return Ok(Vec::new());
         };
+        let mut found = match choice.latency {
+            true => Vec::new(),
+            false => self.library_functions(work, choice, notes),
+        };
         if !own.is_like(&work.spec) {
             notes.push(format!(
-                "{}: {alg} takes its key or IV in another way than is measured: no rows of it",
+                "{}: {alg} takes its key or IV in another way than is measured: no rows of its drivers",
                 self.provider
             ));
-            return Ok(Vec::new());
+            return Ok(found);
         }
         if choice.latency {
             notes.push(format!("{}: no figures with --latency", self.provider));
             return Ok(Vec::new());
         }
-        let mut found = self.functions(work, choice, notes);
+        found.extend(self.functions(work, choice, notes));
         let drivers = self.drivers(alg);
         for listed in drivers.filter(|l| choice.wants(&l.driver, Level::Api)) {
             match self.keyed(&listed.driver, listed.kind, listed.internal, work) {
@@ -359,7 +380,7 @@ impl Source for Tree {
             return Ok(None);
         }
         let Some((name, engine)) = self.generic(work) else {
-            return Ok(None);
+            return Ok(self.library_judge(work));
         };
         // A library's driver calls the assembly that is to be judged.
         if name.contains("-lib") {

@@ -1,0 +1,253 @@
+//! Single steps through code of a hosted tree: an interrupt before every instruction, and a look at the registers before each.
+//!
+//! What the handler sees needs no wrong result to show: a function that returns with another value in a register that it
+//! must preserve, a section that is begun inside another, an instruction that is executed while no section is open.
+
+use super::frame::Frame;
+use crate::sys::{self, Audit};
+
+/// Room for instructions, a power of two. A tree's suite has some ten thousand per job.
+const ROOM: usize = 1 << 19;
+/// How deep calls may nest before the outermost are forgotten.
+const DEPTH: usize = 128;
+/// After so many instructions in a row that have had all their interrupts, the rest of a call runs without steps: a long
+/// loop shows nothing new.
+const IDLE: u64 = 8192;
+/// How many breaches are kept; the rest would be the same again.
+const BREACHES: usize = 256;
+/// An x86 instruction has at most 15 bytes; a direct call has 5, an indirect one up to 8.
+const LONGEST_CALL: u64 = 8;
+
+/// Registers that a function must preserve (System V ABI, 3.2.1), by their places in a signal frame.
+const PRESERVED: [(i32, &str); 6] = [
+    (libc::REG_RBX, "rbx"),
+    (libc::REG_RBP, "rbp"),
+    (libc::REG_R12, "r12"),
+    (libc::REG_R13, "r13"),
+    (libc::REG_R14, "r14"),
+    (libc::REG_R15, "r15"),
+];
+
+/// An instruction that was stepped.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Visit {
+    pub job: u64,
+    pub address: u64,
+    pub visits: u64,
+    /// How many of the visits found no FPU section open.
+    pub outside: u64,
+}
+
+/// A rule that was broken.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Breach {
+    /// A function returned with another value in a register.
+    Preserved {
+        job: u64,
+        call: u64,
+        step: u64,
+        function: u64,
+        /// Where it returned to.
+        to: u64,
+        register: &'static str,
+    },
+    /// A section was begun while another was open, by the code before this address.
+    Nested {
+        job: u64,
+        call: u64,
+        step: u64,
+        caller: u64,
+    },
+}
+
+impl Breach {
+    pub fn job(&self) -> u64 {
+        match self {
+            Breach::Preserved { job, .. } | Breach::Nested { job, .. } => *job,
+        }
+    }
+}
+
+/// A call that has not returned.
+#[derive(Clone, Copy)]
+struct Call {
+    function: u64,
+    to: u64,
+    /// The stack pointer after the return.
+    rsp: u64,
+    registers: [i64; 6],
+}
+
+/// What the trap handler keeps.
+pub(super) struct AuditState {
+    shared: *mut Audit,
+    /// The address of the function that begins a section.
+    begin: u64,
+    /// Open addressing; an entry without visits is free.
+    seen: Vec<Visit>,
+    used: usize,
+    calls: Vec<Call>,
+    breaches: Vec<Breach>,
+    /// Address and stack pointer of the previous instruction.
+    before: (u64, u64),
+    /// Instructions since the last one that was new or interrupted.
+    idle: u64,
+}
+
+impl AuditState {
+    pub(super) fn new(shared: *mut Audit, begin: u64) -> AuditState {
+        AuditState {
+            shared,
+            begin,
+            // The handler must not allocate.
+            seen: vec![Visit::default(); ROOM],
+            used: 0,
+            calls: Vec::with_capacity(DEPTH),
+            breaches: Vec::with_capacity(BREACHES),
+            before: (0, 0),
+            idle: 0,
+        }
+    }
+
+    pub(super) fn visits(&self) -> Vec<Visit> {
+        let used = self.seen.iter().filter(|v| v.visits > 0);
+        used.copied().collect()
+    }
+
+    pub(super) fn breaches(&self) -> &[Breach] {
+        &self.breaches
+    }
+
+    /// Handles a single-step trap, which comes before the instruction at the frame's RIP.
+    ///
+    /// # Safety
+    /// `cpu` is the CPU of the interrupted thread, whose registers `frame` has.
+    pub(super) unsafe fn handle_trap(&mut self, frame: &mut Frame<'_>, cpu: *mut sys::CpuHead) {
+        // SAFETY: the words live as long as the audit; the code that shares them is stopped.
+        let shared = unsafe { &mut *self.shared };
+        // SAFETY: a byte of `struct cpu`, which begins with the head.
+        let depth = unsafe {
+            cpu.cast::<u8>()
+                .add(sys::KILN_CPU_SECTION_DEPTH as usize)
+                .read_volatile()
+        };
+        let (rip, rsp) = (frame.rip(), frame.register(libc::REG_RSP) as u64);
+        let step = shared.steps;
+        shared.steps += 1;
+        if step == 0 {
+            self.calls.clear();
+            (self.before, self.idle) = ((0, 0), 0);
+        }
+        self.follow_calls(frame, shared, step);
+        self.before = (rip, rsp);
+        if rip == self.begin {
+            // SAFETY: at the entry of a function the stack pointer points to the return address.
+            let caller = unsafe { (rsp as *const u64).read() };
+            shared.opener = caller;
+            if depth > 0 {
+                let (job, call) = (shared.job, shared.call);
+                self.keep(Breach::Nested {
+                    job,
+                    call,
+                    step,
+                    caller,
+                });
+            }
+        }
+        let Some(visit) = self.visit(shared.job, rip) else {
+            return;
+        };
+        visit.visits += 1;
+        visit.outside += u64::from(depth == 0);
+        let visits = visit.visits;
+        shared.addresses += u64::from(visits == 1);
+        self.idle += 1;
+        if visits <= shared.visits.max(1) {
+            self.idle = 0;
+        } else if self.idle > IDLE {
+            frame.stop_stepping();
+        }
+        let wanted =
+            visits <= shared.visits && (shared.call, step) <= (shared.last_call, shared.last_step);
+        if wanted {
+            shared.points += u64::from(visits == 1);
+            shared.injected += 1;
+            shared.at = rip;
+            // SAFETY: the caller's promise.
+            shared.masked += u64::from(unsafe { !frame.interrupt(cpu) });
+        }
+    }
+
+    /// Notes a call or a return that the previous instruction made.
+    fn follow_calls(&mut self, frame: &Frame<'_>, shared: &Audit, step: u64) {
+        let (rip, rsp) = (frame.rip(), frame.register(libc::REG_RSP) as u64);
+        while let Some(&call) = self.calls.last().filter(|c| c.rsp <= rsp) {
+            self.calls.pop();
+            // What leaves in another way, such as a thunk that replaces its return address, has no rule to break.
+            if call.rsp != rsp || call.to != rip {
+                continue;
+            }
+            for (i, (register, name)) in PRESERVED.into_iter().enumerate() {
+                if frame.register(register) != call.registers[i] {
+                    self.keep(Breach::Preserved {
+                        job: shared.job,
+                        call: shared.call,
+                        step,
+                        function: call.function,
+                        to: rip,
+                        register: name,
+                    });
+                }
+            }
+        }
+        let (before_rip, before_rsp) = self.before;
+        if before_rip == 0 || rsp != before_rsp.wrapping_sub(8) {
+            return;
+        }
+        // SAFETY: the previous instruction has just written there.
+        let to = unsafe { (rsp as *const u64).read() };
+        let called = to > before_rip && to <= before_rip + LONGEST_CALL && rip != to;
+        if called && self.calls.len() < DEPTH {
+            self.calls.push(Call {
+                function: rip,
+                to,
+                rsp: rsp + 8,
+                registers: PRESERVED.map(|(register, _)| frame.register(register)),
+            });
+        }
+    }
+
+    fn keep(&mut self, breach: Breach) {
+        if self.breaches.len() < BREACHES {
+            self.breaches.push(breach);
+        }
+    }
+
+    /// The entry of an instruction; none if the table is full.
+    fn visit(&mut self, job: u64, address: u64) -> Option<&mut Visit> {
+        // Fibonacci hashing: the upper bits of the product depend on all bits.
+        let hash = (address ^ job << 48).wrapping_mul(0x9e37_79b9_7f4a_7c15);
+        let mut i = (hash >> 44) as usize % ROOM;
+        loop {
+            let entry = &self.seen[i];
+            if entry.visits > 0 && (entry.job, entry.address) == (job, address) {
+                break;
+            }
+            if entry.visits == 0 {
+                if self.used >= ROOM / 2 {
+                    return None;
+                }
+                self.used += 1;
+                self.seen[i] = Visit {
+                    job,
+                    address,
+                    visits: 0,
+                    outside: 0,
+                };
+                break;
+            }
+            i = (i + 1) % ROOM;
+        }
+        Some(&mut self.seen[i])
+    }
+}

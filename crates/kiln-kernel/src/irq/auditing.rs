@@ -1,0 +1,48 @@
+//! Switches an audit on and reads what it found.
+
+use std::io;
+use std::marker::PhantomData;
+
+use super::audit::{AuditState, Breach, Visit};
+use super::handler::{host, prepare, Handling};
+use crate::cpu::Cpu;
+use crate::sys::Audit;
+
+/// An audit is on until it is dropped.
+pub struct Auditing {
+    /// Not `Send`: the audit belongs to this thread's CPU.
+    _here: PhantomData<*mut ()>,
+}
+
+impl Auditing {
+    /// Audits the calling thread's CPU wherever its code sets the trap flag. `begin` is the address of the function that
+    /// begins a section.
+    ///
+    /// # Safety
+    /// `shared` outlives the audit.
+    pub unsafe fn start(cpu: &mut Cpu, shared: *mut Audit, begin: u64) -> io::Result<Auditing> {
+        prepare(cpu, Handling::Faithful)?;
+        cpu.host().injection.audit = Some(Box::new(AuditState::new(shared, begin)));
+        Ok(Auditing { _here: PhantomData })
+    }
+
+    /// The instructions that were stepped so far.
+    pub fn visits(&self) -> Vec<Visit> {
+        let state = host().and_then(|h| h.injection.audit.as_ref());
+        state.map_or(Vec::new(), |s| s.visits())
+    }
+
+    /// The rules that were broken so far.
+    pub fn breaches(&self) -> Vec<Breach> {
+        let state = host().and_then(|h| h.injection.audit.as_ref());
+        state.map_or(Vec::new(), |s| s.breaches().to_vec())
+    }
+}
+
+impl Drop for Auditing {
+    fn drop(&mut self) {
+        if let Some(host) = host() {
+            host.injection.audit = None;
+        }
+    }
+}

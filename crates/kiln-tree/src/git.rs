@@ -1,0 +1,383 @@
+//! Git, run so that nothing is written into the repository and no program that its configuration names is started.
+
+use std::collections::BTreeMap;
+use std::env;
+use std::ffi::OsStr;
+use std::fs;
+use std::io::{self, BufRead, BufReader, Read, Write};
+use std::os::unix::ffi::{OsStrExt, OsStringExt};
+use std::path::{Path, PathBuf};
+use std::process::{Command, Output, Stdio};
+use std::thread;
+
+use crate::Error;
+
+/// Settings by which a repository would start programs or use the network.
+const SETTINGS: [&str; 5] = [
+    "core.fsmonitor=false",
+    "core.hooksPath=/dev/null",
+    "core.sshCommand=false",
+    "protocol.allow=never",
+    "submodule.recurse=false",
+];
+
+/// A repository, seen from one directory.
+#[derive(Debug, Clone)]
+pub(crate) struct Repository {
+    dir: PathBuf,
+    /// Its git directory, which all its work trees share.
+    pub common: PathBuf,
+}
+
+/// A commit.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Commit {
+    /// Its hash.
+    pub id: String,
+    /// The hash of what it contains.
+    pub(crate) tree: String,
+    /// The first line of its message.
+    pub subject: String,
+}
+
+impl Commit {
+    /// As kernel developers abbreviate a hash.
+    pub fn short(&self) -> &str {
+        self.id.get(..12).unwrap_or(&self.id)
+    }
+}
+
+/// A file of a commit: its mode and the hash of its content.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct File {
+    pub mode: Mode,
+    pub blob: String,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Mode {
+    Plain,
+    Program,
+    Link,
+}
+
+/// Takes the index of a blob and its content.
+pub(crate) type Each<'a> = dyn FnMut(usize, &[u8]) -> Result<(), Error> + 'a;
+
+/// Files by path.
+pub(crate) type Files = BTreeMap<PathBuf, File>;
+
+/// Git in this directory. Variables that name another repository, index or programs do not reach it.
+pub(crate) fn command(dir: &Path) -> Command {
+    let mut git = Command::new("git");
+    for (name, _) in env::vars_os() {
+        let bytes = name.as_bytes();
+        // Trust (safe.directory) and where the search for a repository ends are the user's to decide.
+        let kept = bytes.starts_with(b"GIT_CONFIG")
+            || bytes.starts_with(b"GIT_CEILING")
+            || bytes.starts_with(b"GIT_DISCOVERY");
+        if bytes.starts_with(b"GIT_") && !kept {
+            git.env_remove(name);
+        }
+    }
+    git.arg("--no-pager");
+    for setting in SETTINGS {
+        git.args(["-c", setting]);
+    }
+    // Without optional locks git does not refresh the index; without lazy fetches it asks no server for missing objects.
+    git.env("GIT_OPTIONAL_LOCKS", "0")
+        .env("GIT_NO_LAZY_FETCH", "1")
+        .env("GIT_TERMINAL_PROMPT", "0")
+        .env("LC_ALL", "C")
+        .stdin(Stdio::null())
+        .arg("-C")
+        .arg(dir);
+    git
+}
+
+fn output(git: &mut Command) -> Result<Output, Error> {
+    git.output().map_err(|e| Error::tool("git", "git", e))
+}
+
+/// What git prints if it succeeds.
+fn checked(git: &mut Command, what: &str) -> Result<Vec<u8>, Error> {
+    let output = output(git)?;
+    match output.status.success() {
+        true => Ok(output.stdout),
+        false => Err(Error::Git {
+            what: what.to_owned(),
+            why: reason(&output.stderr),
+        }),
+    }
+}
+
+/// The line in which git says why it refuses, with the command that it recommends, if any.
+fn reason(stderr: &[u8]) -> String {
+    let text = String::from_utf8_lossy(stderr);
+    let mut lines = text.lines().map(str::trim).filter(|l| !l.is_empty());
+    let first = lines
+        .clone()
+        .find_map(|l| l.strip_prefix("fatal: ").or(l.strip_prefix("error: ")));
+    let advice = lines.find(|l| l.starts_with("git config "));
+    [first.or(text.lines().next()), advice]
+        .into_iter()
+        .flatten()
+        .collect::<Vec<_>>()
+        .join(": ")
+}
+
+impl Repository {
+    /// The repository that this directory belongs to, if it belongs to one.
+    ///
+    /// # Errors
+    /// Git is not installed, or refuses the repository because it belongs to another user.
+    pub(crate) fn find(dir: &Path) -> Result<Option<Repository>, Error> {
+        let output = output(command(dir).args(["rev-parse", "--git-common-dir"]))?;
+        if !output.status.success() {
+            let why = reason(&output.stderr);
+            if why.contains("not a git repository") {
+                return Ok(None);
+            }
+            return Err(Error::Git {
+                what: dir.display().to_string(),
+                why,
+            });
+        }
+        let said = output.stdout.strip_suffix(b"\n").unwrap_or(&output.stdout);
+        let common = dir.join(OsStr::from_bytes(said));
+        let common = fs::canonicalize(&common).map_err(|e| Error::read(&common, e))?;
+        Ok(Some(Repository {
+            dir: dir.to_owned(),
+            common,
+        }))
+    }
+
+    /// The name of the directory that people know it by.
+    pub(crate) fn name(&self) -> String {
+        let last = |path: &Path| path.file_name().map(OsStr::to_owned);
+        let named = match last(&self.common) {
+            Some(name) if name == ".git" => self.common.parent().and_then(last),
+            other => other,
+        };
+        named.unwrap_or_default().to_string_lossy().into_owned()
+    }
+
+    /// The commit that a revision names; none if it names none.
+    pub(crate) fn commit(&self, revision: &OsStr) -> Result<Option<Commit>, Error> {
+        // Git would take it for an option.
+        if revision.is_empty() || revision.as_bytes().starts_with(b"-") {
+            return Ok(None);
+        }
+        // In two steps, since ^{commit} behind :/TEXT would be part of the text.
+        let Some(object) = self.parse(revision)? else {
+            return Ok(None);
+        };
+        let Some(id) = self.parse(OsStr::new(&format!("{object}^{{commit}}")))? else {
+            return Ok(None);
+        };
+        let text = checked(
+            command(&self.dir).args(["cat-file", "commit", &id]),
+            &format!("commit {id}"),
+        )?;
+        let text = String::from_utf8_lossy(&text);
+        let (head, message) = text.split_once("\n\n").unwrap_or((&text, ""));
+        let tree = head.lines().find_map(|l| l.strip_prefix("tree "));
+        let Some(tree) = tree else {
+            return Ok(None);
+        };
+        Ok(Some(Commit {
+            tree: tree.to_owned(),
+            subject: message.lines().next().unwrap_or_default().to_owned(),
+            id,
+        }))
+    }
+
+    /// The hash of what a name stands for.
+    fn parse(&self, name: &OsStr) -> Result<Option<String>, Error> {
+        let mut git = command(&self.dir);
+        let output = output(git.args(["rev-parse", "--verify", "--quiet"]).arg(name))?;
+        let hash = String::from_utf8_lossy(&output.stdout).trim().to_owned();
+        Ok(output.status.success().then_some(hash))
+    }
+
+    /// The files of a commit.
+    pub(crate) fn files(&self, commit: &Commit) -> Result<Files, Error> {
+        let mut git = command(&self.dir);
+        git.args(["ls-tree", "-r", "-z", "--full-tree", &commit.tree]);
+        Ok(parse_files(&checked(
+            &mut git,
+            &format!("commit {}", commit.id),
+        )?))
+    }
+
+    /// Calls `each` with the index and the content of each of these blobs, in order.
+    pub(crate) fn read(&self, blobs: &[&str], each: &mut Each) -> Result<(), Error> {
+        let mut child = command(&self.dir)
+            .args(["cat-file", "--batch"])
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .stderr(Stdio::null())
+            .spawn()
+            .map_err(|e| Error::tool("git", "git", e))?;
+        let mut input = child.stdin.take().expect("it is piped");
+        let mut out = BufReader::with_capacity(1 << 16, child.stdout.take().expect("it is piped"));
+        let names: String = blobs.iter().map(|b| format!("{b}\n")).collect();
+        thread::scope(|scope| {
+            // From a thread, since git answers while it is asked.
+            scope.spawn(move || {
+                let _ = input.write_all(names.as_bytes());
+            });
+            let read = (|| {
+                let mut content = Vec::new();
+                for (i, blob) in blobs.iter().enumerate() {
+                    read_blob(&mut out, blob, &mut content)?;
+                    each(i, &content)?;
+                }
+                Ok(())
+            })();
+            // The thread that writes ends when the pipe is closed.
+            drop(out);
+            let _ = child.kill();
+            let _ = child.wait();
+            read
+        })
+    }
+
+    /// Paths that differ between a commit and another, or the work tree with what it has besides.
+    pub(crate) fn changed(
+        &self,
+        from: &Commit,
+        to: Option<&Commit>,
+    ) -> Result<Vec<PathBuf>, Error> {
+        let what = format!("the changes since {}", from.short());
+        let mut git = command(&self.dir);
+        // A filter is a program that the repository's configuration names; an empty one is none.
+        git.env("KILN_EMPTY", "").env("KILN_FALSE", "false");
+        for name in self.filters()? {
+            for (key, value) in [
+                ("clean", "EMPTY"),
+                ("process", "EMPTY"),
+                ("required", "FALSE"),
+            ] {
+                // Unlike that of -c, this name may contain any character.
+                git.arg(format!("--config-env=filter.{name}.{key}=KILN_{value}"));
+            }
+        }
+        git.args(["diff", "--name-only", "-z", "--no-renames", "--no-ext-diff"])
+            .args(["--no-textconv", "--ignore-submodules=all", &from.id]);
+        git.args(to.map(|to| to.id.as_str())).arg("--");
+        let mut paths = parse_paths(&checked(&mut git, &what)?);
+        if to.is_none() {
+            let mut git = command(&self.dir);
+            git.args([
+                "ls-files",
+                "-z",
+                "--others",
+                "--exclude-standard",
+                "--full-name",
+            ])
+            .arg(":/");
+            paths.extend(parse_paths(&checked(&mut git, &what)?));
+        }
+        paths.sort();
+        paths.dedup();
+        Ok(paths)
+    }
+
+    /// The names of the filters in its configuration.
+    fn filters(&self) -> Result<Vec<String>, Error> {
+        let mut git = command(&self.dir);
+        git.args(["config", "-z", "--name-only", "--get-regexp", "^filter[.]"]);
+        // Its status is 1 if there are none.
+        let found = output(&mut git)?.stdout;
+        let name = |key: &[u8]| {
+            let key = String::from_utf8_lossy(key);
+            let (name, _) = key.strip_prefix("filter.")?.rsplit_once('.')?;
+            Some(name.to_owned())
+        };
+        let mut names: Vec<String> = found.split(|b| *b == 0).filter_map(name).collect();
+        names.sort();
+        names.dedup();
+        Ok(names)
+    }
+}
+
+fn parse_paths(text: &[u8]) -> Vec<PathBuf> {
+    text.split(|b| *b == 0)
+        .filter(|p| !p.is_empty())
+        .map(|p| PathBuf::from(std::ffi::OsString::from_vec(p.to_vec())))
+        .collect()
+}
+
+/// Reads `MODE TYPE HASH<tab>PATH`, each ended by a zero byte. What is neither a file nor a link, such as a submodule, is
+/// left out.
+pub(crate) fn parse_files(text: &[u8]) -> Files {
+    let mut files = Files::new();
+    for entry in text.split(|b| *b == 0) {
+        let Some(tab) = entry.iter().position(|b| *b == b'\t') else {
+            continue;
+        };
+        let head = String::from_utf8_lossy(&entry[..tab]);
+        let mut words = head.split(' ');
+        let (Some(mode), Some("blob"), Some(blob)) = (words.next(), words.next(), words.next())
+        else {
+            continue;
+        };
+        let mode = match mode {
+            "100755" => Mode::Program,
+            "120000" => Mode::Link,
+            _ => Mode::Plain,
+        };
+        let path = PathBuf::from(OsStr::from_bytes(&entry[tab + 1..]));
+        let blob = blob.to_owned();
+        files.insert(path, File { mode, blob });
+    }
+    files
+}
+
+/// Writes what [`parse_files`] reads.
+pub(crate) fn format_files(files: &Files) -> Vec<u8> {
+    let mut text = Vec::new();
+    for (path, file) in files {
+        let mode = match file.mode {
+            Mode::Plain => "100644",
+            Mode::Program => "100755",
+            Mode::Link => "120000",
+        };
+        text.extend_from_slice(format!("{mode} blob {}\t", file.blob).as_bytes());
+        text.extend_from_slice(path.as_os_str().as_bytes());
+        text.push(0);
+    }
+    text
+}
+
+/// Reads one answer of `git cat-file --batch`: `HASH blob SIZE`, the content, a newline.
+fn read_blob(from: &mut impl BufRead, blob: &str, content: &mut Vec<u8>) -> Result<(), Error> {
+    let fault = |why: String| Error::Git {
+        what: format!("blob {blob}"),
+        why,
+    };
+    let io = |e: io::Error| fault(e.to_string());
+    let mut head = String::new();
+    from.read_line(&mut head).map_err(io)?;
+    let words: Vec<&str> = head.split_whitespace().collect();
+    let size = match words[..] {
+        [hash, "blob", size] if hash == blob => size.parse::<usize>().ok(),
+        _ => None,
+    };
+    let Some(size) = size else {
+        let why = match head.trim() {
+            "" => "git cat-file ended early",
+            _ => "the repository does not have it (a partial clone?): fetch it with git",
+        };
+        return Err(fault(why.to_owned()));
+    };
+    content.clear();
+    from.take(size as u64 + 1)
+        .read_to_end(content)
+        .map_err(io)?;
+    match content.pop() {
+        Some(b'\n') if content.len() == size => Ok(()),
+        _ => Err(fault("git cat-file ended early".to_owned())),
+    }
+}

@@ -1,0 +1,88 @@
+//! Kiln's part of the user's cache: where it is, how directories in it are named and locked.
+
+use std::env;
+use std::fs::File;
+use std::io;
+use std::os::fd::AsRawFd;
+use std::path::PathBuf;
+use std::thread;
+use std::time::Duration;
+
+use crate::Error;
+
+/// Says when a build ended.
+pub(crate) const FINISHED: &str = "finished";
+
+/// The user's directory for what can be made again: XDG_CACHE_HOME, or `~/.cache`.
+pub fn root() -> Result<PathBuf, Error> {
+    let absolute = |name: &str| {
+        env::var_os(name)
+            .map(PathBuf::from)
+            .filter(|p| p.is_absolute())
+    };
+    absolute("XDG_CACHE_HOME")
+        .or_else(|| absolute("HOME").map(|home| home.join(".cache")))
+        .ok_or(Error::NoCache)
+}
+
+/// A name with other characters where make or a shell would trip over one.
+pub(crate) fn safe_name(name: &str) -> String {
+    name.chars()
+        .map(|c| {
+            if c.is_ascii_alphanumeric() || "._-".contains(c) {
+                c
+            } else {
+                '_'
+            }
+        })
+        .collect()
+}
+
+/// FNV-1a over the parts, each with its length.
+pub fn hash(parts: &[&[u8]]) -> u64 {
+    let mut h = 0xcbf2_9ce4_8422_2325_u64;
+    let mut add = |bytes: &[u8]| {
+        for &b in bytes {
+            h = (h ^ u64::from(b)).wrapping_mul(0x100_0000_01b3);
+        }
+    };
+    for part in parts {
+        add(&(part.len() as u64).to_le_bytes());
+        add(part);
+    }
+    h
+}
+
+/// Who else may have a lock.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Locking {
+    /// Nobody.
+    Alone,
+    /// Others who share it.
+    Shared,
+}
+
+/// Waits until the lock is ours.
+pub(crate) fn lock(lock: &File, how: Locking) -> io::Result<()> {
+    while !try_lock(lock, how)? {
+        thread::sleep(Duration::from_millis(20));
+    }
+    Ok(())
+}
+
+/// Whether the lock is ours now.
+pub(crate) fn try_lock(lock: &File, how: Locking) -> io::Result<bool> {
+    let how = match how {
+        Locking::Alone => libc::LOCK_EX,
+        Locking::Shared => libc::LOCK_SH,
+    };
+    // SAFETY: the descriptor is open, since `lock` is borrowed; flock touches no memory of ours.
+    if unsafe { libc::flock(lock.as_raw_fd(), how | libc::LOCK_NB) } == 0 {
+        return Ok(true);
+    }
+    match io::Error::last_os_error() {
+        e if e.kind() == io::ErrorKind::WouldBlock => Ok(false),
+        e if e.kind() == io::ErrorKind::Interrupted => Ok(false),
+        e => Err(e),
+    }
+}

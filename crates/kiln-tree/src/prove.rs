@@ -1,0 +1,262 @@
+//! Functions of a tree that are interrupted before every instruction (`tree/prove.c`): the child's part, and what it found.
+
+use std::collections::BTreeSet;
+use std::slice;
+
+use iced_x86::{Decoder, DecoderOptions, Formatter, GasFormatter, Instruction, OpKind, Register};
+use kiln_kernel::irq::{Audit, Auditing, Breach, Visit};
+
+use crate::child::ProveOrder;
+use crate::event::{Finding, Proof, ProveContext, Rule};
+use crate::host::Host;
+use crate::{link, raw, Error};
+
+/// Functions times contexts of one suite.
+const ROOM: usize = 192;
+
+/// The longest instruction of x86.
+const LONGEST: usize = 15;
+
+/// A run of suites whose functions are stepped.
+pub(crate) struct Proving {
+    raw: Box<raw::Prove>,
+    proofs: Vec<raw::Proof>,
+    auditing: Auditing,
+    /// Functions that other objects call. Those that only assembly of the same file calls have conventions of their own.
+    globals: BTreeSet<String>,
+}
+
+impl Proving {
+    /// Gets ready; the suites get [`Proving::raw`].
+    ///
+    /// # Errors
+    /// The image has no sections, or this host no single steps.
+    pub(crate) fn start(host: &mut Host, order: &ProveOrder) -> Result<Proving, Error> {
+        let begin = "__wrap_kernel_fpu_begin_mask";
+        let begin = host.image.symbol(begin).ok_or_else(|| Error::NoSymbol {
+            image: host.image.path.clone(),
+            name: begin.into(),
+        })?;
+        let mut proofs = vec![raw::Proof::default(); ROOM];
+        let (last_call, last_step) = order.at.unwrap_or((u64::MAX, u64::MAX));
+        let bits = order.contexts.iter().map(|c| 1 << *c as u32);
+        let mut raw = Box::new(raw::Prove {
+            audit: Audit {
+                last_call,
+                last_step,
+                ..Audit::default()
+            },
+            contexts: bits.sum(),
+            room: ROOM as u32,
+            count: 0,
+            visits: order.visits,
+            proofs: proofs.as_mut_ptr(),
+        });
+        // SAFETY: the box lives as long as the audit, in the same structure.
+        let auditing = unsafe { Auditing::start(&mut host.cpu, &raw mut raw.audit, begin) };
+        Ok(Proving {
+            auditing: auditing.map_err(|e| Error::host("no single steps", e))?,
+            globals: link::globals(&host.image.path)?,
+            raw,
+            proofs,
+        })
+    }
+
+    /// For the order of a suite.
+    pub(crate) fn raw(&mut self) -> *mut raw::Prove {
+        &raw mut *self.raw
+    }
+
+    /// What was found.
+    pub(crate) fn finish(self, host: &Host) -> Vec<Proof> {
+        let (visits, breaches) = (self.auditing.visits(), self.auditing.breaches());
+        let count = (self.raw.count as usize).min(self.proofs.len());
+        let jobs = self.proofs[..count].iter().zip(1..);
+        jobs.map(|(raw, job)| {
+            let visits: Vec<&Visit> = visits.iter().filter(|v| v.job == job).collect();
+            let breaches = breaches.iter().filter(|b| b.job() == job);
+            self.proof(host, raw, &visits, breaches)
+        })
+        .collect()
+    }
+
+    fn proof<'a>(
+        &self,
+        host: &Host,
+        raw: &raw::Proof,
+        visits: &[&Visit],
+        breaches: impl Iterator<Item = &'a Breach>,
+    ) -> Proof {
+        let name = |address| host.image.name(address);
+        let contexts = ProveContext::ALL;
+        let bytes = raw.name.iter().map(|&c| c as u8).take_while(|&b| b != 0);
+        let mut findings = Vec::new();
+        let mut find = |rule, place: String, what: String, at| {
+            let alike = |f: &Finding| f.rule == rule && f.place == place;
+            if !findings.iter().any(alike) {
+                findings.push(Finding {
+                    rule,
+                    place,
+                    what,
+                    at,
+                });
+            }
+        };
+        for breach in breaches {
+            match *breach {
+                Breach::Nested {
+                    call, step, caller, ..
+                } => find(
+                    Rule::Nested,
+                    name(caller),
+                    "begins a section inside another".into(),
+                    Some((call, step)),
+                ),
+                Breach::Preserved {
+                    call,
+                    step,
+                    function,
+                    to,
+                    register,
+                    ..
+                } if self
+                    .globals
+                    .contains(name(function).trim_end_matches("+0x0")) =>
+                {
+                    find(
+                        Rule::Preserved,
+                        name(function),
+                        format!("returns to {} with another value in {register}", name(to)),
+                        Some((call, step)),
+                    )
+                }
+                Breach::Preserved { .. } => {}
+            }
+        }
+        if raw.changed > 0 {
+            find(
+                Rule::Registers,
+                name(raw.changed_at),
+                format!(
+                    "{} interrupts of open sections left other vector registers; this is the first",
+                    raw.changed
+                ),
+                Some((raw.changed_call, raw.changed_step)),
+            );
+        }
+        let mut outside: Vec<u64> = visits
+            .iter()
+            .filter(|v| v.outside > 0)
+            .map(|v| v.address)
+            .collect();
+        outside.sort_unstable();
+        for address in outside {
+            if let Some(instruction) = vector_instruction(address) {
+                find(
+                    Rule::Outside,
+                    name(address),
+                    format!("'{instruction}' uses a vector register while no section is open"),
+                    None,
+                );
+            }
+        }
+        if raw.left_open > 0 {
+            find(
+                Rule::LeftOpen,
+                name(raw.opener),
+                "begins a section that is still open when the call returns".into(),
+                Some((raw.left_open_call, 0)),
+            );
+        }
+        let function = |address: u64| {
+            let name = name(address);
+            name.split('+').next().unwrap_or_default().to_owned()
+        };
+        let functions: BTreeSet<String> = visits
+            .iter()
+            .filter(|v| v.outside < v.visits)
+            .map(|v| function(v.address))
+            .filter(|name| !name.starts_with("0x") && !name.contains("kernel_fpu_"))
+            .collect();
+        let sections: Vec<&str> = functions.iter().map(String::as_str).collect();
+        if raw.wrong_alone > 0 {
+            find(
+                Rule::Wrong,
+                sections.join(", "),
+                "wrong answers before the first interrupt: 'kiln test --tree' finds them, too"
+                    .into(),
+                None,
+            );
+        } else if raw.wrong > 0 {
+            find(
+                Rule::Wrong,
+                sections.join(", "),
+                format!(
+                    "{} of {} answers wrong, none before the first interrupt",
+                    raw.wrong, raw.answers
+                ),
+                Some((raw.wrong_call, raw.wrong_step)),
+            );
+        }
+        Proof {
+            case: String::from_utf8_lossy(&bytes.collect::<Vec<_>>()).into_owned(),
+            context: contexts[raw.context as usize % contexts.len()],
+            calls: raw.calls,
+            addresses: raw.addresses,
+            points: raw.points,
+            injected: raw.injected,
+            masked: raw.masked,
+            answers: raw.answers,
+            wrong: raw.wrong,
+            functions: functions.into_iter().collect(),
+            findings,
+        }
+    }
+}
+
+/// The instruction at this address, if one of its operands is a vector register.
+fn vector_instruction(address: u64) -> Option<String> {
+    // SAFETY: it was executed, and text does not end within 15 bytes of a function that returned.
+    let bytes = unsafe { slice::from_raw_parts(address as *const u8, LONGEST) };
+    let mut decoder = Decoder::with_ip(64, bytes, address, DecoderOptions::NONE);
+    let instruction = decoder.decode();
+    uses_vectors(&instruction).then(|| {
+        let mut text = String::new();
+        GasFormatter::new().format(&instruction, &mut text);
+        text
+    })
+}
+
+fn uses_vectors(instruction: &Instruction) -> bool {
+    let vector = |register: Register| register.is_vector_register() || register.is_k();
+    (0..instruction.op_count())
+        .any(|i| instruction.op_kind(i) == OpKind::Register && vector(instruction.op_register(i)))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn vector_registers_are_seen_in_operands_only() {
+        let uses = |bytes: &[u8]| {
+            let mut bytes = bytes.to_vec();
+            bytes.resize(LONGEST, 0x90);
+            vector_instruction(bytes.as_ptr() as u64)
+        };
+        assert!(uses(&[0xc5, 0xfd, 0xef, 0xc0])
+            .unwrap()
+            .starts_with("vpxor"));
+        assert!(uses(&[0x66, 0x0f, 0x6f, 0x00])
+            .unwrap()
+            .starts_with("movdqa"));
+        // mov (%rax),%rbx; xsave64 (%rdi); ldmxcsr (%rax)
+        for plain in [
+            &[0x48, 0x8b, 0x18][..],
+            &[0x48, 0x0f, 0xae, 0x27],
+            &[0x0f, 0xae, 0x10],
+        ] {
+            assert_eq!(uses(plain), None);
+        }
+    }
+}

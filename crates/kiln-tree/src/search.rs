@@ -1,0 +1,175 @@
+//! Which objects of a tree's library the stack needs. A list gives a head start; what it does not know is found by the
+//! symbol: whoever defines one says `EXPORT_SYMBOL`.
+
+use std::collections::{BTreeSet, HashMap};
+use std::fs;
+use std::path::Path;
+
+/// Objects that every version so far needed, or whose functions are measured, as far as a tree has them. A configuration may
+/// leave those of `lib/crypto` and `lib/crc` out.
+pub(crate) const USUAL: [&str; 59] = [
+    "arch/x86/kernel/cpu/match",
+    "arch/x86/lib/clear_page_64",
+    "arch/x86/lib/copy_page_64",
+    "arch/x86/lib/hweight",
+    "arch/x86/lib/memcpy_64",
+    "arch/x86/lib/memmove_64",
+    "arch/x86/lib/memset_64",
+    "kernel/notifier",
+    "lib/argv_split",
+    "lib/asn1_decoder",
+    "lib/bitmap",
+    "lib/bsearch",
+    "lib/cmdline",
+    "lib/crc-ccitt",
+    "lib/crc-itu-t",
+    "lib/crc-t10dif",
+    "lib/crc/crc-ccitt",
+    "lib/crc/crc-itu-t",
+    "lib/crc/crc16",
+    "lib/crc/crc4",
+    "lib/crc/crc7",
+    "lib/crc/crc8",
+    "lib/crc16",
+    "lib/crc32",
+    "lib/crc4",
+    "lib/crc64",
+    "lib/crc64-rocksoft",
+    "lib/crc7",
+    "lib/crc8",
+    "lib/crypto/aescfb",
+    "lib/crypto/aesgcm",
+    "lib/crypto/arc4",
+    "lib/crypto/chacha20poly1305",
+    "lib/crypto/chacha20poly1305-selftest",
+    "lib/ctype",
+    "lib/errname",
+    "lib/find_bit",
+    "lib/glob",
+    "lib/hexdump",
+    "lib/hweight",
+    "lib/iov_iter",
+    "lib/kasprintf",
+    "lib/kstrtox",
+    "lib/list_sort",
+    "lib/llist",
+    "lib/oid_registry",
+    "lib/once",
+    "lib/parser",
+    "lib/random32",
+    "lib/rbtree",
+    "lib/refcount",
+    "lib/scatterlist",
+    "lib/siphash",
+    "lib/sort",
+    "lib/string",
+    "lib/string_helpers",
+    "lib/uuid",
+    "lib/vsprintf",
+    "lib/xxhash",
+];
+
+/// Directories whose files depend on little else.
+const DIRS: [&str; 3] = ["lib", "arch/x86/lib", "arch/x86/entry"];
+
+/// Below them: what is built anyway, tests, user space, and what times itself against a clock when it starts.
+const NOT: [&str; 5] = [
+    "lib/crypto",
+    "lib/tests",
+    "lib/kunit",
+    "lib/vdso",
+    "lib/raid6",
+];
+
+/// Rounds until nothing more is found: files that are found need others.
+pub(crate) const ROUNDS: usize = 5;
+
+/// Objects, without `.o`, that define one of these symbols, and directories, with a slash behind: a part of `lib` that
+/// has a directory to itself is built as a whole, since its files need each other.
+pub(crate) fn find(tree: &Path, symbols: &BTreeSet<String>) -> BTreeSet<String> {
+    if symbols.is_empty() {
+        return BTreeSet::new();
+    }
+    let mut defined = HashMap::new();
+    for dir in DIRS {
+        scan(tree, Path::new(dir), &mut defined);
+    }
+    symbols
+        .iter()
+        .filter_map(|name| defined.get(name).cloned())
+        .collect()
+}
+
+fn scan(tree: &Path, dir: &Path, defined: &mut HashMap<String, String>) {
+    let Ok(entries) = fs::read_dir(tree.join(dir)) else {
+        return;
+    };
+    if NOT.iter().any(|not| dir == Path::new(not)) {
+        return;
+    }
+    for entry in entries.flatten() {
+        let path = dir.join(entry.file_name());
+        if entry.path().is_dir() {
+            scan(tree, &path, defined);
+            continue;
+        }
+        let stem = path.with_extension("").to_string_lossy().into_owned();
+        let built_as = match dir.strip_prefix("lib") {
+            Ok(part) if part != Path::new("") => format!("{}/", dir.display()),
+            _ => stem.clone(),
+        };
+        let source = path.extension().is_some_and(|e| e == "c" || e == "S");
+        let name = entry.file_name().to_string_lossy().into_owned();
+        if !source || name.starts_with("test_") || name.contains("kunit") || stem.ends_with("_32") {
+            continue;
+        }
+        let text = fs::read(entry.path()).unwrap_or_default();
+        for symbol in exported(&String::from_utf8_lossy(&text)) {
+            defined.entry(symbol).or_insert_with(|| built_as.clone());
+        }
+    }
+}
+
+/// What a source file says that it defines for others.
+fn exported(text: &str) -> Vec<String> {
+    let heads = ["EXPORT_SYMBOL", "SYM_FUNC_START", "SYM_TYPED_FUNC_START"];
+    text.lines()
+        .filter(|line| heads.iter().any(|head| line.starts_with(head)))
+        .filter_map(|line| {
+            let (_, rest) = line.split_once('(')?;
+            let name = rest.split([')', ',']).next()?.trim();
+            Some(name.to_string())
+        })
+        .collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_symbol_leads_to_the_file_that_exports_it() {
+        let dir = tempfile::tempdir().unwrap();
+        for (path, text) in [
+            ("lib/lz4/d.c", "int f(void);\nEXPORT_SYMBOL(lz4_d);\n"),
+            (
+                "lib/a.c",
+                "\tEXPORT_SYMBOL(no);\nEXPORT_SYMBOL_NS_GPL(in_ns, \"N\");\n",
+            ),
+            ("lib/test_a.c", "EXPORT_SYMBOL(in_test);\n"),
+            (
+                "arch/x86/lib/m.S",
+                "SYM_FUNC_START(copy)\nEXPORT_SYMBOL_GPL(copy)\n",
+            ),
+            ("kernel/k.c", "EXPORT_SYMBOL(elsewhere);\n"),
+        ] {
+            let path = dir.path().join(path);
+            fs::create_dir_all(path.parent().unwrap()).unwrap();
+            fs::write(path, text).unwrap();
+        }
+        let names = ["lz4_d", "no", "in_ns", "in_test", "copy", "elsewhere"];
+        let symbols: BTreeSet<String> = names.iter().map(|s| s.to_string()).collect();
+        let found: Vec<String> = find(dir.path(), &symbols).into_iter().collect();
+        assert_eq!(found, ["arch/x86/lib/m", "lib/a", "lib/lz4/"]);
+    }
+}

@@ -1,0 +1,548 @@
+//! What of a tree a change touches: the objects that Kbuild's records (`.sha256.o.cmd`) say contain a changed file, all that
+//! uses one of these, and so the KUnit suites and the drivers that are to be tested again.
+
+use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
+use std::ffi::OsStr;
+use std::fs;
+use std::path::{Component, Path, PathBuf};
+
+use object::read::elf::ElfFile64;
+use object::{LittleEndian, Object, ObjectSection, ObjectSymbol, RelocationTarget, SectionKind};
+
+use crate::cache::Cache;
+use crate::git::{Commit, Repository};
+use crate::row::Row;
+use crate::symbols::read_tables;
+use crate::{Error, Source};
+
+/// Objects that take part in every self-test without a symbol that a driver needs: who tests, and who has tests run.
+const TESTERS: [&str; 2] = ["crypto/testmgr.o", "crypto/algboss.o"];
+
+/// Names of drivers in these are not where they are implemented.
+const NAMERS: [&str; 3] = [
+    "crypto/testmgr.o",
+    "crypto/tcrypt.o",
+    "crypto/kiln_tcrypt.o",
+];
+
+/// What is under these builds everything else, or configures it.
+const BUILDERS: [&str; 4] = ["scripts", "tools", "arch/x86/tools", "arch/x86/configs"];
+
+/// Directories whose Kconfig files decide how the stack is configured.
+const CONFIGURED: [&str; 8] = [
+    "arch/Kconfig",
+    "arch/x86",
+    "crypto",
+    "init",
+    "kernel",
+    "lib",
+    "mm",
+    "security",
+];
+
+/// Makefiles whose flags are for all objects.
+const FLAGS: [&str; 3] = ["", "arch", "arch/x86"];
+
+/// The files that a tree has changed since a commit.
+#[derive(Debug, Clone)]
+pub struct Change {
+    since: Commit,
+    files: Vec<PathBuf>,
+}
+
+impl Change {
+    /// The changes of a tree, those that are not committed included.
+    ///
+    /// # Errors
+    /// The tree is not in a git repository, or git knows no such revision.
+    pub fn find(source: &Source, revision: &OsStr) -> Result<Change, Error> {
+        let not = |why: String| Error::Git {
+            what: format!("--since {}", revision.to_string_lossy()),
+            why,
+        };
+        let (repository, to) = match &source.checkout {
+            Some(checkout) => (checkout.repository.clone(), Some(&checkout.commit)),
+            None => {
+                let found = Repository::find(&source.dir)?;
+                let found = found.ok_or_else(|| {
+                    not(format!(
+                        "'{}' is not in a git repository",
+                        source.dir.display()
+                    ))
+                })?;
+                (found, None)
+            }
+        };
+        let since = repository.commit(revision)?;
+        let since = since.ok_or_else(|| not("git knows no such revision".to_owned()))?;
+        let files = repository.changed(&since, to)?;
+        Ok(Change { since, files })
+    }
+}
+
+/// What is to be tested again.
+#[derive(Debug)]
+pub struct Touched {
+    /// For people: what was changed, and what that touches.
+    pub note: String,
+    /// Everything is touched.
+    everything: bool,
+    /// By the names of suites that objects define: whether they use a touched object.
+    suites: HashMap<String, bool>,
+    /// By the words that objects contain, names of drivers and templates among them: likewise.
+    words: HashMap<String, bool>,
+}
+
+impl Touched {
+    /// Finds out what a change touches of a tree that was built.
+    ///
+    /// # Errors
+    /// The objects cannot be read.
+    pub(crate) fn find(cache: &Cache, rows: &[Row], change: &Change) -> Result<Touched, Error> {
+        let objects = &cache.objects;
+        let linked: BTreeSet<&str> = (rows.iter())
+            .filter(|row| row.kind == "object" && row.status == "built")
+            .map(|row| row.name.as_str())
+            .collect();
+        let changed: BTreeSet<&Path> = change.files.iter().map(PathBuf::as_path).collect();
+        let records = read_records(objects, &cache.source);
+        let direct = touched_objects(&changed, &records, &linked);
+        let paths: Vec<&str> = linked.iter().copied().collect();
+        let affected = users(&direct.objects, objects, &paths)?;
+        let mut touched = Touched {
+            note: String::new(),
+            everything: direct.everything.is_some(),
+            suites: HashMap::new(),
+            words: HashMap::new(),
+        };
+        let testers = TESTERS.iter().any(|t| direct.objects.contains(*t));
+        for path in &paths {
+            let is = affected.contains(*path);
+            let bytes =
+                fs::read(objects.join(path)).map_err(|e| Error::read(Path::new(path), e))?;
+            for suite in read_suites(&bytes) {
+                *touched.suites.entry(suite).or_default() |= is;
+            }
+            if !NAMERS.contains(path) {
+                for word in read_words(&bytes) {
+                    *touched.words.entry(word).or_default() |= is || testers;
+                }
+            }
+        }
+        // Then a list of what is touched tells nothing.
+        let widest = || {
+            let all = linked.iter().filter(|o| !o.starts_with("lib/kiln_"));
+            all.into_iter().all(|o| affected.contains(*o))
+        };
+        touched.everything |= !direct.objects.is_empty() && widest();
+        touched.note = describe(change, &direct, &touched);
+        Ok(touched)
+    }
+
+    /// Whether a KUnit suite is to be tested again.
+    pub fn has_suite(&self, name: &str) -> bool {
+        self.everything || self.suites.get(name).copied().unwrap_or(true)
+    }
+
+    /// Whether a driver is to be tested again. A name that no object contains may be anything's.
+    pub fn has_driver(&self, name: &str) -> bool {
+        let of = |word: &str| self.words.get(word).copied().unwrap_or(true);
+        self.everything || words(name).any(of)
+    }
+
+    /// Whether any driver can be.
+    pub fn has_drivers(&self) -> bool {
+        self.everything || self.words.values().any(|is| *is)
+    }
+}
+
+/// The parts of a driver's name, such as `xts`, `ecb` and `aes-generic` of `xts(ecb(aes-generic))`.
+fn words(name: &str) -> impl Iterator<Item = &str> {
+    name.split(['(', ')', ',']).filter(|w| !w.is_empty())
+}
+
+fn describe(change: &Change, direct: &Direct, touched: &Touched) -> String {
+    let files = |n: usize| match n {
+        1 => "1 file".to_owned(),
+        n => format!("{n} files"),
+    };
+    let since = format!(
+        "since {} (\"{}\"): {} changed",
+        change.since.short(),
+        change.since.subject,
+        files(change.files.len())
+    );
+    if let Some(why) = &direct.everything {
+        return format!("{since}; {why} can change every object: everything is tested");
+    }
+    let mut named: Vec<String> = direct
+        .files
+        .iter()
+        .map(|f| f.display().to_string())
+        .collect();
+    if named.len() > 4 {
+        let rest = named.len() - 3;
+        named.truncate(3);
+        named.push(format!("{rest} more"));
+    }
+    let named = named.join(", ");
+    match (direct.files.len(), touched.everything) {
+        (0, _) => format!("{since}, none of which is part of an object that is built"),
+        (_, true) => format!("{since}; every object uses {named}: everything is tested"),
+        (n, false) => format!("{since}, {n} of which objects contain: {named}"),
+    }
+}
+
+/// What Kbuild recorded of a file that it made.
+struct Record {
+    /// The file, relative to where it builds.
+    owner: String,
+    /// Files of the source tree that it was made from.
+    sources: HashSet<PathBuf>,
+    /// Files that were themselves made there.
+    made: HashSet<String>,
+}
+
+/// All records below a build directory.
+fn read_records(objects: &Path, source: &Path) -> Vec<Record> {
+    let mut records = Vec::new();
+    let mut open = vec![objects.to_owned()];
+    while let Some(dir) = open.pop() {
+        for entry in fs::read_dir(&dir).into_iter().flatten().flatten() {
+            let name = entry.file_name().to_string_lossy().into_owned();
+            let owner = name.strip_prefix('.').and_then(|n| n.strip_suffix(".cmd"));
+            if entry.file_type().is_ok_and(|t| t.is_dir()) {
+                open.push(entry.path());
+            } else if let Some(owner) = owner {
+                let owner = dir.join(owner);
+                let owner = owner.strip_prefix(objects).unwrap_or(&owner);
+                let text = fs::read_to_string(entry.path()).unwrap_or_default();
+                records.push(parse_record(&owner.to_string_lossy(), &text, source));
+            }
+        }
+    }
+    records
+}
+
+fn parse_record(owner: &str, text: &str, source: &Path) -> Record {
+    let mut record = Record {
+        owner: owner.to_owned(),
+        sources: HashSet::new(),
+        made: HashSet::new(),
+    };
+    for word in text.split(|c: char| c.is_whitespace() || "();'\"".contains(c)) {
+        let path = Path::new(word);
+        if let Ok(inside) = path.strip_prefix(source) {
+            record.sources.insert(plain(inside));
+        } else if word.contains('/') && !path.is_absolute() && !word.starts_with('-') {
+            let path = plain(path);
+            record.made.insert(path.to_string_lossy().into_owned());
+        }
+    }
+    record
+}
+
+/// A path without `.` and `..`.
+fn plain(path: &Path) -> PathBuf {
+    let mut out = PathBuf::new();
+    for part in path.components() {
+        match part {
+            Component::ParentDir => {
+                out.pop();
+            }
+            Component::CurDir => {}
+            other => out.push(other),
+        }
+    }
+    out
+}
+
+/// What changed files touch directly.
+#[derive(Debug, Default, PartialEq, Eq)]
+struct Direct {
+    /// The objects.
+    objects: BTreeSet<String>,
+    /// The files that do.
+    files: BTreeSet<PathBuf>,
+    /// The file that touches every object.
+    everything: Option<String>,
+}
+
+fn touched_objects(
+    changed: &BTreeSet<&Path>,
+    records: &[Record],
+    linked: &BTreeSet<&str>,
+) -> Direct {
+    let mut direct = Direct::default();
+    let under = |dir: &Path| -> Vec<&str> {
+        let all = linked.iter().copied();
+        all.filter(|o| Path::new(o).starts_with(dir)).collect()
+    };
+    // Generated files that changed with what they are made from.
+    let mut made: BTreeMap<String, PathBuf> = BTreeMap::new();
+    for path in changed {
+        let parent = path.parent().unwrap_or(Path::new(""));
+        let name = path.file_name().unwrap_or_default().to_string_lossy();
+        let builds = BUILDERS.iter().any(|dir| path.starts_with(dir));
+        let configures = name.starts_with("Kconfig")
+            && (parent == Path::new("") || CONFIGURED.iter().any(|dir| path.starts_with(dir)));
+        let makefile = name.starts_with("Makefile") || name == "Kbuild";
+        let flags = makefile && FLAGS.iter().any(|dir| parent == Path::new(dir));
+        let known = || records.iter().any(|r| r.sources.contains(*path));
+        if configures || flags || (builds && (makefile || name.ends_with(".sh") || known())) {
+            direct.everything.get_or_insert(path.display().to_string());
+            direct.files.insert(path.to_path_buf());
+        } else if makefile {
+            let touched = under(parent);
+            direct
+                .files
+                .extend((!touched.is_empty()).then(|| path.to_path_buf()));
+            direct
+                .objects
+                .extend(touched.into_iter().map(|o| o.to_string()));
+        }
+    }
+    for record in records {
+        let mut hits = changed
+            .iter()
+            .filter(|path| record.sources.contains(**path));
+        let Some(path) = hits.next() else {
+            continue;
+        };
+        let owner = Path::new(&record.owner);
+        let kind = owner.extension().and_then(OsStr::to_str);
+        match kind {
+            Some("o") => {
+                // What is linked of tcrypt is a copy.
+                if linked.contains(record.owner.as_str()) {
+                    direct.objects.insert(record.owner.clone());
+                    direct.files.insert(path.to_path_buf());
+                    direct.files.extend(hits.map(|p| p.to_path_buf()));
+                }
+            }
+            // Offsets of structures, which a header is made from.
+            Some("s") => {
+                let stem = owner.file_stem().unwrap_or_default().to_string_lossy();
+                let header = format!("include/generated/{stem}.h");
+                made.insert(header, path.to_path_buf());
+            }
+            Some(_) => {
+                made.insert(record.owner.clone(), path.to_path_buf());
+            }
+            // A program that makes sources.
+            None => {
+                let dir = owner.parent().unwrap_or(Path::new(""));
+                for object in under(dir) {
+                    direct.objects.insert(object.to_string());
+                    direct.files.insert(path.to_path_buf());
+                }
+            }
+        }
+    }
+    // Kbuild keeps no record of assembly that a script writes: the script has its name.
+    let stem = |path: &Path| path.with_extension("");
+    let scripts: BTreeMap<PathBuf, &&Path> = changed.iter().map(|p| (stem(p), p)).collect();
+    for record in records.iter().filter(|r| linked.contains(r.owner.as_str())) {
+        for file in &record.made {
+            let own = Path::new(file).extension() == Some(OsStr::new("o"));
+            let script = scripts.get(&stem(Path::new(file))).filter(|_| !own);
+            if let Some(path) = made.get(file).or(script.map(|p| p.to_path_buf()).as_ref()) {
+                direct.objects.insert(record.owner.clone());
+                direct.files.insert(path.clone());
+            }
+        }
+    }
+    direct
+}
+
+/// These objects, and those that use one of them, directly or through others.
+fn users(
+    touched: &BTreeSet<String>,
+    dir: &Path,
+    linked: &[&str],
+) -> Result<BTreeSet<String>, Error> {
+    if touched.is_empty() {
+        return Ok(BTreeSet::new());
+    }
+    let tables = read_tables(dir, linked)?;
+    let mut needs: HashMap<&str, Vec<&str>> = HashMap::new();
+    for (path, table) in &tables {
+        for symbol in &table.needed {
+            needs.entry(symbol).or_default().push(path);
+        }
+    }
+    let mut found = touched.clone();
+    let mut open: Vec<String> = touched.iter().cloned().collect();
+    while let Some(path) = open.pop() {
+        let defined = tables.get(&path).map(|t| &t.defined);
+        for symbol in defined.into_iter().flatten() {
+            for user in needs.get(symbol.as_str()).into_iter().flatten() {
+                if found.insert(user.to_string()) {
+                    open.push(user.to_string());
+                }
+            }
+        }
+    }
+    Ok(found)
+}
+
+/// The names of the KUnit suites that an object defines: a suite begins with its name.
+fn read_suites(bytes: &[u8]) -> Vec<String> {
+    let Ok(file) = ElfFile64::<LittleEndian>::parse(bytes) else {
+        return Vec::new();
+    };
+    let mut names = Vec::new();
+    let lists = [".kunit_test_suites", ".kunit_init_test_suites"];
+    let lists = lists.iter().filter_map(|name| file.section_by_name(name));
+    for (_, relocation) in lists.flat_map(|list| list.relocations()) {
+        let RelocationTarget::Symbol(index) = relocation.target() else {
+            continue;
+        };
+        let Ok(symbol) = file.symbol_by_index(index) else {
+            continue;
+        };
+        let section = symbol.section_index().map(|i| file.section_by_index(i));
+        let Some(Ok(data)) = section.map(|s| s.and_then(|s| s.data())) else {
+            continue;
+        };
+        let at = symbol.address().wrapping_add_signed(relocation.addend());
+        let rest = usize::try_from(at).ok().and_then(|at| data.get(at..));
+        let name = rest.and_then(|r| r.split(|b| *b == 0).next());
+        names.extend(name.map(|n| String::from_utf8_lossy(n).into_owned()));
+    }
+    names
+}
+
+/// The strings in an object's data.
+fn read_words(bytes: &[u8]) -> Vec<String> {
+    let Ok(file) = ElfFile64::<LittleEndian>::parse(bytes) else {
+        return Vec::new();
+    };
+    let kinds = [
+        SectionKind::Data,
+        SectionKind::ReadOnlyData,
+        SectionKind::ReadOnlyDataWithRel,
+        SectionKind::ReadOnlyString,
+    ];
+    let sections = file.sections().filter(|s| kinds.contains(&s.kind()));
+    let mut words = Vec::new();
+    for data in sections.filter_map(|s| s.data().ok()) {
+        let pieces = data.split(|b| *b == 0).filter(|p| p.len() > 1);
+        let texts = pieces.filter(|p| p.iter().all(u8::is_ascii_graphic));
+        words.extend(texts.filter_map(|p| String::from_utf8(p.to_vec()).ok()));
+    }
+    words
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn records() -> Vec<Record> {
+        let read = |owner: &str, text: &str| parse_record(owner, text, Path::new("/src"));
+        vec![
+            read(
+                "lib/crypto/sha256.o",
+                "savedcmd_lib/crypto/sha256.o := cc -Wp,-MMD,lib/crypto/.sha256.o.d -I/src/include -c\n\
+                 source_lib/crypto/sha256.o := /src/lib/crypto/sha256.c\n\
+                 deps_lib/crypto/sha256.o := \\\n    $(wildcard include/config/X) \\\n  \
+                 /src/include/linux/types.h \\\n  /src/lib/crypto/x86/../x86/sha256.h \\\n  include/generated/bounds.h \\\n",
+            ),
+            read(
+                "lib/crypto/x86/poly.o",
+                "source_lib/crypto/x86/poly.o := lib/crypto/x86/poly.S\ndeps_ := \\\n /src/include/linux/types.h \\\n",
+            ),
+            read("lib/raid/int1.o", "source_ := lib/raid/int1.c\n"),
+            read(
+                "lib/raid/int1.c",
+                "savedcmd_lib/raid/int1.c := awk -vN=1 -f/x < /src/lib/raid/int.uc > lib/raid/int1.c\n",
+            ),
+            read("lib/crc/gen", "source_ := /src/lib/crc/gen.c\n"),
+            read("lib/crc/crc32.o", "source_ := /src/lib/crc/crc32.c\n"),
+            read("kernel/bounds.s", "source_ := /src/kernel/bounds.c\n"),
+            read("scripts/mod/modpost", "source_ := /src/scripts/mod/modpost.c\n"),
+            read("lib/unused.o", "source_ := /src/lib/unused.c\n"),
+        ]
+    }
+
+    fn touch(files: &[&str]) -> Direct {
+        let linked = [
+            "lib/crypto/sha256.o",
+            "lib/crypto/x86/poly.o",
+            "lib/raid/int1.o",
+            "lib/crc/crc32.o",
+        ];
+        let changed = files.iter().map(Path::new).collect();
+        touched_objects(&changed, &records(), &linked.into())
+    }
+
+    #[test]
+    fn a_file_touches_the_objects_that_contain_it() {
+        let sha256 = ["lib/crypto/sha256.o"].as_slice();
+        let cases = [
+            ("lib/crypto/sha256.c", sha256),
+            ("lib/crypto/x86/sha256.h", sha256),
+            (
+                "include/linux/types.h",
+                &["lib/crypto/sha256.o", "lib/crypto/x86/poly.o"],
+            ),
+            ("kernel/bounds.c", sha256),
+            ("lib/crypto/x86/poly.pl", &["lib/crypto/x86/poly.o"]),
+            ("lib/raid/int.uc", &["lib/raid/int1.o"]),
+            ("lib/crc/gen.c", &["lib/crc/crc32.o"]),
+            (
+                "lib/crypto/Makefile",
+                &["lib/crypto/sha256.o", "lib/crypto/x86/poly.o"],
+            ),
+            ("Documentation/x.rst", &[]),
+            ("lib/unused.c", &[]),
+            ("drivers/net/Kconfig", &[]),
+            ("tools/testing/x.c", &[]),
+            ("lib/crypto/sha256.rst", &[]),
+        ];
+        for (file, objects) in cases {
+            let direct = touch(&[file]);
+            let found: Vec<&str> = direct.objects.iter().map(String::as_str).collect();
+            assert_eq!(found, objects, "{file}");
+            assert_eq!(direct.everything, None, "{file}");
+            assert_eq!(
+                direct.files.len(),
+                usize::from(!objects.is_empty()),
+                "{file}"
+            );
+        }
+    }
+
+    #[test]
+    fn what_configures_or_builds_touches_everything() {
+        for file in [
+            "Makefile",
+            "arch/x86/Makefile",
+            "crypto/Kconfig",
+            "scripts/mod/modpost.c",
+            "scripts/Makefile.build",
+            "arch/x86/configs/Makefile",
+        ] {
+            assert_eq!(touch(&[file]).everything.as_deref(), Some(file));
+        }
+    }
+
+    #[test]
+    fn names_of_drivers_are_made_of_words() {
+        let words: Vec<&str> = words("authenc(hmac(sha1-lib),cbc(aes-generic))").collect();
+        assert_eq!(words, ["authenc", "hmac", "sha1-lib", "cbc", "aes-generic"]);
+        let touched = Touched {
+            note: String::new(),
+            everything: false,
+            suites: [("a".to_owned(), false), ("b".to_owned(), true)].into(),
+            words: [("xts", false), ("aes-ni", true), ("ecb", false)]
+                .map(|(w, is)| (w.to_owned(), is))
+                .into(),
+        };
+        assert!(touched.has_driver("xts(ecb(aes-ni))"));
+        assert!(!touched.has_driver("xts(ecb)"));
+        // Not known to be untouched.
+        assert!(touched.has_driver("made_up"));
+        assert!(touched.has_suite("b") && touched.has_suite("c") && !touched.has_suite("a"));
+    }
+}

@@ -1,0 +1,169 @@
+//! Functions that the library of a current kernel (KILN_TEST_TREE_NEXT) exports: `--level library`.
+
+mod common;
+mod edited;
+
+use std::collections::BTreeSet;
+use std::path::Path;
+
+use common::tree::{given_tree, kiln_keeping, tree_of};
+use edited::Edited;
+use serde_json::Value;
+
+fn next_tree() -> Option<std::path::PathBuf> {
+    tree_of("KILN_TEST_TREE_NEXT", "tree of a current kernel")
+}
+
+fn rows(record: &str) -> Vec<Value> {
+    let record: Value = serde_json::from_str(record).expect("JSON");
+    record["rows"].as_array().expect("rows").clone()
+}
+
+/// The functions among the rows, without the operation.
+fn functions(rows: &[Value]) -> BTreeSet<&str> {
+    let names = rows.iter().map(|r| r["impl"].as_str().expect("a name"));
+    names
+        .map(|n| n.split_once(' ').map_or(n, |(name, _)| name))
+        .collect()
+}
+
+#[test]
+fn all_functions_of_a_current_kernels_library_are_right() {
+    let Some(tree) = next_tree() else { return };
+    let tree = tree.to_str().unwrap();
+    let run = kiln_keeping(&["test", "--tree", tree, "--suite", "library", "--json"]);
+    assert_eq!(run.status, 0, "{}", run.stderr);
+    let rows = rows(&run.stdout());
+    for row in &rows {
+        assert_eq!(row["suite"], "library", "{row}");
+        assert!(row["cases"].as_u64() > Some(0), "{row}");
+        assert_eq!(
+            (&row["failed"], &row["skipped"]),
+            (&0.into(), &0.into()),
+            "{row}"
+        );
+    }
+    let names = functions(&rows);
+    assert!(names.len() >= 45, "{}: {names:?}", names.len());
+    for name in [
+        "sha256",
+        "sha256_finup_2x",
+        "hmac_sha512_usingrawkey",
+        "aes_gcm_decrypt",
+        "xchacha20poly1305_encrypt",
+        "curve25519",
+        "crc64_nvme",
+        "raid6_recov_2data",
+    ] {
+        assert!(names.contains(name), "{name}: {names:?}");
+    }
+}
+
+#[test]
+fn an_older_kernels_library_is_right_too() {
+    let Some(tree) = given_tree() else { return };
+    let tree = tree.to_str().unwrap();
+    let run = kiln_keeping(&["test", "--tree", tree, "--suite", "library", "--json"]);
+    assert_eq!(run.status, 0, "{}", run.stderr);
+    let rows = rows(&run.stdout());
+    let names = functions(&rows);
+    for name in [
+        "sha256",
+        "chacha20poly1305_encrypt",
+        "curve25519",
+        "crc32_le",
+    ] {
+        assert!(names.contains(name), "{name}: {names:?}");
+    }
+}
+
+#[test]
+fn functions_have_rows_and_the_figures_of_their_kunit_benchmarks() {
+    let Some(tree) = next_tree() else { return };
+    let mut args = vec!["speed", "sha256", "gcm(aes)", "crc32c", "--quick", "--json"];
+    args.extend(["--tree", tree.to_str().unwrap(), "--level", "library"]);
+    args.extend(["--len", "64,4096", "--kunit"]);
+    let run = kiln_keeping(&args);
+    assert_eq!(run.status, 0, "{}", run.stderr);
+    let rows = rows(&run.stdout());
+    assert!(rows.iter().all(|r| r["level"] == "library"), "{rows:?}");
+    for name in ["sha256", "aes_gcm_encrypt", "crc32c"] {
+        let row = rows.iter().find(|r| r["impl"] == name && r["len"] == 4096);
+        let row = row.unwrap_or_else(|| panic!("{name}: {rows:?}"));
+        assert!(row["kunit_mb_per_s"].as_f64() > Some(0.0), "{row}");
+    }
+    // No suite has a benchmark of it.
+    let update = rows.iter().find(|r| r["impl"] == "sha256_update").unwrap();
+    assert_eq!(update.get("kunit_mb_per_s"), None, "{update}");
+}
+
+#[test]
+fn the_level_needs_a_tree_and_has_no_other_libraries() {
+    for (args, why) in [
+        (&["speed", "--level", "library"][..], "--tree DIR"),
+        (&["speed", "--kunit", "--tree", "/"], "--level library"),
+    ] {
+        let run = kiln_keeping(args);
+        assert_eq!(run.status, 2, "{args:?}: {}", run.stderr);
+        assert!(run.stderr.contains(why), "{args:?}: {}", run.stderr);
+    }
+}
+
+/// Two faults: SHA-512's vector code changes a bit of the state, and the table of CRC-16 has a wrong entry. The functions
+/// that use neither are the control.
+#[test]
+fn planted_faults_are_found_in_the_functions_that_have_them() {
+    let Some(tree) = next_tree() else { return };
+    let at = Path::new(env!("CARGO_TARGET_TMPDIR")).join("edited-library/linux");
+    let tree = Edited::at(&tree, &at);
+    tree.replace(
+        "lib/crypto/x86/sha512.h",
+        "asm_fn(state, data, nblocks);                      \\",
+        "asm_fn(state, data, nblocks); state->h[0] ^= 1;    \\",
+    );
+    tree.replace("lib/crc/crc16.c", "0xC0C1", "0xC0C0");
+    let run = kiln_keeping(&[
+        "test",
+        "--tree",
+        tree.path(),
+        "--suite",
+        "library",
+        "--json",
+    ]);
+    assert_eq!(run.status, 1, "{}", run.stderr);
+    let all = rows(&run.stdout());
+    let (failed, right): (Vec<Value>, Vec<Value>) = all.into_iter().partition(|r| r["failed"] != 0);
+    let expected = [
+        "crc16",
+        "hmac_sha384",
+        "hmac_sha384_update",
+        "hmac_sha384_usingrawkey",
+        "hmac_sha512",
+        "hmac_sha512_update",
+        "hmac_sha512_usingrawkey",
+        "sha384",
+        "sha384_update",
+        "sha512",
+        "sha512_update",
+    ];
+    assert_eq!(functions(&failed), BTreeSet::from(expected), "{failed:?}");
+    assert!(functions(&right).contains("sha256"), "{right:?}");
+
+    // Kiln's own SHA-512 knows better; SHA-384 is compared with its generic code, CRC-16 with Kiln's bits.
+    let mut args = vec!["speed", "sha512", "sha384", "crc16", "sha256", "--quick"];
+    args.extend([
+        "--tree",
+        tree.path(),
+        "--level",
+        "library",
+        "--len",
+        "4096",
+        "--json",
+    ]);
+    let run = kiln_keeping(&args);
+    assert_eq!(run.status, 1, "{}", run.stderr);
+    for row in rows(&run.stdout()) {
+        let wrong = row["alg"] != "sha256";
+        assert_eq!(row["cycles_per_op"].is_null(), wrong, "{row}");
+    }
+}

@@ -1,0 +1,101 @@
+//! `kiln fpu prove --tree`: library functions of a current kernel (KILN_TEST_TREE_NEXT), interrupted at every instruction.
+
+mod common;
+mod edited;
+
+use std::path::Path;
+
+use common::tree::{kiln_keeping, tree_of};
+use edited::Edited;
+use serde_json::Value;
+
+fn rows(args: &[&str], status: i32) -> Vec<Value> {
+    let mut all = vec!["fpu", "prove", "--json"];
+    all.extend(args);
+    let run = kiln_keeping(&all);
+    assert_eq!(run.status, status, "{}\n{}", run.stderr, run.stdout());
+    let record: Value = serde_json::from_str(&run.stdout()).expect("JSON");
+    record["rows"].as_array().expect("rows").clone()
+}
+
+/// The findings of a suite, of all tiers.
+fn findings(rows: &[Value], suite: &str) -> Vec<String> {
+    let of = rows.iter().filter(|r| r["suite"] == suite);
+    let found = of.filter_map(|r| r["finding"].as_str());
+    found.map(String::from).collect()
+}
+
+/// Five faults that a test without interrupts passes, or that no answer shows, and one wrong carry. SHA-3, which is unchanged,
+/// is the control.
+#[test]
+fn planted_faults_are_found_and_named() {
+    let Some(tree) = tree_of("KILN_TEST_TREE_NEXT", "tree of a current kernel") else {
+        return;
+    };
+    let at = Path::new(env!("CARGO_TARGET_TMPDIR")).join("edited-prove/linux");
+    let tree = Edited::at(&tree, &at);
+    // Vector registers are used behind the section's end.
+    tree.edit("lib/crypto/x86/sha1.h", |text| {
+        let macro_ends = "#define SHA1_AVX2_BLOCK_OPTSIZE";
+        let (head, rest) = text.split_once(macro_ends).expect("the macro's end");
+        let end = "kernel_fpu_end();  ";
+        let begin = "kernel_fpu_begin();";
+        assert!(head.contains(end) && head.contains(begin));
+        let head = head
+            .replace(end, "")
+            .replace(begin, "kernel_fpu_begin(); kernel_fpu_end();");
+        format!("{head}{macro_ends}{rest}")
+    });
+    // A section is begun without the question whether it may.
+    tree.replace(
+        "lib/crypto/x86/sha256.h",
+        "likely(irq_fpu_usable())",
+        "true",
+    );
+    // A register that belongs to the caller is changed; this caller does not need it any more.
+    tree.replace(
+        "lib/crypto/x86/sm3-avx-asm_64.S",
+        "popq %rbp;\n\tRET;",
+        "popq %rbp;\n\tmovl $1, %ebx;\n\tRET;",
+    );
+    // A section stays open in softirqs.
+    tree.replace(
+        "lib/crypto/x86/sha512.h",
+        "kernel_fpu_end();",
+        "if (!in_serving_softirq()) kernel_fpu_end();",
+    );
+    // A carry is lost.
+    tree.replace(
+        "lib/crypto/x86/poly1305-x86_64-cryptogams.pl",
+        "\tadc\t\\$0,$h1\n",
+        "",
+    );
+    let suites = "sha1.*interrupt*,sha256.*interrupt*,sm3.*interrupt*,sha512.*interrupt*,poly1305.*interrupt*,sha3.*interrupt*";
+    let all = rows(
+        &["--tree", tree.path(), "--suite", suites, "--visits", "1"],
+        1,
+    );
+    for (suite, rule, function) in [
+        ("sha1", "outside", "sha1_"),
+        ("sha256", "nested", "sha256_blocks_"),
+        ("sm3", "preserved", "sm3_transform_avx"),
+        ("sha512", "left-open", "sha512_"),
+        ("poly1305", "wrong", ""),
+    ] {
+        let found = findings(&all, suite);
+        let named = |f: &String| f.starts_with(&format!("{rule}: {function}"));
+        assert!(found.iter().any(named), "{suite}: {found:#?}");
+    }
+    assert_eq!(findings(&all, "sha3"), [""; 0]);
+
+    // A replay shows it again.
+    let nested = all.iter().find(|r| {
+        let highest = all.iter().rev().find_map(|r| r["tier"].as_str());
+        r["suite"] == "sha256" && r["tier"].as_str() == highest && !r["finding"].is_null()
+    });
+    let nested = nested.expect("a finding of SHA-256 under all tiers");
+    let replay = nested["replay"].as_str().unwrap();
+    let words: Vec<&str> = replay.split(' ').skip(3).collect();
+    let again = rows(&[&words[..], &["--visits", "1"]].concat(), 1);
+    assert_eq!(findings(&again, "sha256")[0], nested["finding"], "{replay}");
+}

@@ -1,0 +1,131 @@
+//! A row: one function in one context, under one set of tiers.
+
+use kiln_tree::event::{Finding, Proof};
+use kiln_tree::kunit::Ran;
+use schemars::JsonSchema;
+use serde::Serialize;
+
+/// A kernel tree's library function that was interrupted before every instruction. The functions are those that the
+/// interrupt tests of the tree's KUnit suites call.
+#[derive(Clone, Debug, Serialize, JsonSchema)]
+#[schemars(
+    rename = "fpu-function",
+    title = "An interrupt before each instruction of a library function",
+    extend(
+        "x-question" = "Does every library function keep its results and registers, wherever it is interrupted?",
+        "x-commands" = ["fpu prove --tree"],
+        "x-view" = {"check": {"fail": ["findings"], "why": "finding"}}
+    )
+)]
+pub(crate) struct FunctionRow {
+    /// KUnit suite.
+    #[schemars(extend("x-role" = "key"))]
+    pub suite: String,
+    /// The case of the suite whose function was interrupted; empty for a crash of the whole suite.
+    #[schemars(extend("x-role" = "key"))]
+    pub case: String,
+    /// The highest ISA tier that the tree saw.
+    #[schemars(extend("x-role" = "key"))]
+    pub tier: &'static str,
+    /// Where the function was called: `task`, `softirq` or `hardirq`.
+    #[schemars(extend("x-role" = "key"))]
+    pub context: &'static str,
+    /// The configuration that the tree was built with.
+    #[schemars(extend("x-role" = "key"))]
+    pub config: String,
+    /// Functions that ran inside FPU sections, separated by spaces; empty if none was opened.
+    #[schemars(extend("x-role" = "main"))]
+    pub functions: String,
+    /// Calls of the function that were stepped.
+    #[schemars(extend("x-role" = "main"))]
+    pub calls: u64,
+    /// Distinct instructions that these calls executed.
+    #[schemars(extend("x-role" = "main"))]
+    pub instructions: u64,
+    /// How many of these instructions were interrupted, each at its first visits (`--visits`).
+    #[schemars(extend("x-role" = "main"))]
+    pub points: u64,
+    /// Interrupts injected.
+    #[schemars(extend("x-role" = "figure"))]
+    pub injected: u64,
+    /// How many of them arrived while interrupts were disabled and were served later. In a hardirq that is all of them.
+    pub masked: u64,
+    /// Answers that were checked: those of the stepped calls, of the interrupts, and of 128 calls afterwards.
+    #[schemars(extend("x-role" = "figure"))]
+    pub answers: u64,
+    /// Wrong answers.
+    #[schemars(extend("x-role" = "figure", "x-heading" = "wrong"))]
+    pub wrong: u64,
+    /// Broken rules: wrong answers, changed vector registers, nested sections, vector registers outside sections,
+    /// registers that a function must preserve, sections left open; of a whole suite: failed cases, warnings, crashes.
+    #[schemars(extend("x-role" = "figure"))]
+    pub findings: u64,
+    /// The first of them: the rule, the function and instruction, and what happened.
+    #[schemars(extend("x-role" = "figure"))]
+    pub finding: Option<String>,
+    /// The command that shows it again.
+    #[schemars(extend("x-role" = "figure"))]
+    pub replay: Option<String>,
+}
+
+impl FunctionRow {
+    pub(super) fn new(
+        ran: &Ran,
+        proof: &Proof,
+        config: &str,
+        replay: impl Fn(&Finding) -> String,
+    ) -> FunctionRow {
+        let first = proof.findings.first();
+        FunctionRow {
+            suite: ran.suite.clone(),
+            case: proof.case.clone(),
+            tier: ran.tier.name(),
+            context: proof.context.name(),
+            config: config.into(),
+            functions: proof.functions.join(" "),
+            calls: proof.calls,
+            instructions: proof.addresses,
+            points: proof.points,
+            injected: proof.injected,
+            masked: proof.masked,
+            answers: proof.answers,
+            wrong: proof.wrong,
+            findings: proof.findings.len() as u64,
+            finding: first.map(describe),
+            replay: first.map(replay),
+        }
+    }
+
+    /// What happened to a whole suite: a failed case, a warning, a crash.
+    pub(super) fn of_suite(ran: &Ran, what: String, config: &str, replay: String) -> FunctionRow {
+        FunctionRow {
+            suite: ran.suite.clone(),
+            case: String::new(),
+            tier: ran.tier.name(),
+            context: "",
+            config: config.into(),
+            functions: String::new(),
+            calls: 0,
+            instructions: 0,
+            points: 0,
+            injected: 0,
+            masked: 0,
+            answers: 0,
+            wrong: 0,
+            findings: 1,
+            finding: Some(what),
+            replay: Some(replay),
+        }
+    }
+}
+
+/// One line.
+pub(super) fn describe(finding: &Finding) -> String {
+    let Finding {
+        rule, place, what, ..
+    } = finding;
+    match place.is_empty() {
+        true => format!("{}: {what}", rule.name()),
+        false => format!("{}: {place}: {what}", rule.name()),
+    }
+}

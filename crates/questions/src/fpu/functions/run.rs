@@ -1,0 +1,208 @@
+//! Builds the tree, has its suites' functions stepped by children, and makes rows of what they tell.
+
+use std::collections::BTreeSet;
+use std::path::Path;
+
+use kiln_kernel::Tier;
+use kiln_question::{
+    read_facts, table, Error, Exit, Outcome, Progress, Question, Session, TreeBuildArgs,
+};
+use kiln_tree::child::ProveOrder;
+use kiln_tree::event::{Finding, ProveContext};
+use kiln_tree::kunit::{self, Ran, Verdict};
+
+use super::row::{describe, FunctionRow};
+use super::view;
+use crate::fpu::replay::REPLAY;
+
+/// The arguments of `kiln fpu prove --tree`.
+pub(in crate::fpu) struct Asked<'a> {
+    pub dir: &'a Path,
+    pub build: &'a TreeBuildArgs,
+    /// Patterns of suites and cases; none: all.
+    pub suites: &'a [String],
+    /// None: all.
+    pub contexts: &'a [String],
+    /// How many visits of each instruction are interrupted.
+    pub visits: u64,
+    /// The last interrupt: the call, and the instruction in it.
+    pub at: Option<(u64, u64)>,
+}
+
+/// Asks about all suites. A child runs the one order that it was given instead.
+pub(in crate::fpu) fn prove<Q: Question>(
+    asked: &Asked<'_>,
+    session: &Session,
+) -> Result<Exit, Error> {
+    if let Some(order) = &session.child {
+        if let Some(wanted) = &order.kunit {
+            kunit::measure(order, wanted)?;
+        }
+        return Ok(Exit::Done);
+    }
+    let contexts = contexts(asked.contexts)?;
+    let what = asked.build.resolve(asked.dir)?;
+    let title = format!("{}, built by {}", what.0.title(), what.1);
+    let version = what.0.version.to_string();
+    let built = kiln_question::hosted::build(what, session)?;
+    let arguments: Vec<_> = std::env::args_os().skip(1).collect();
+    let progress = Progress::start();
+    let ran = kunit::run(
+        &built.image,
+        session.seed,
+        &arguments,
+        &kunit::Wanted {
+            patterns: asked.suites.to_vec(),
+            bench: false,
+            prove: Some(ProveOrder {
+                contexts,
+                visits: asked.visits,
+                at: asked.at,
+            }),
+            // A replay is of the highest tier that is allowed.
+            masks: match asked.at {
+                None => Tier::masks(),
+                Some(_) => Tier::masks().pop().into_iter().collect(),
+            },
+        },
+        &|_| true,
+        &session.stop,
+        &|done, what| progress.report(done, what),
+    )?;
+    drop(progress);
+    let outcome = judge(asked, &ran, &built.config, &version, session.seed)?;
+    let exit = outcome.exit();
+    session.emit::<Q, _>(&read_facts(), &outcome.rows, &outcome.notes, || {
+        let (replays, notes): (Vec<_>, Vec<_>) = outcome
+            .notes
+            .iter()
+            .cloned()
+            .partition(|n| n.starts_with(REPLAY));
+        let lines: String = replays.iter().map(|l| format!("{l}\n")).collect();
+        format!(
+            "{}\n{title}\n\n{}\n{lines}{}",
+            table::machine(&read_facts()),
+            view::functions(&outcome.rows),
+            table::notes(&notes, session.seed)
+        )
+    })?;
+    Ok(exit)
+}
+
+fn contexts(names: &[String]) -> Result<Vec<ProveContext>, Error> {
+    if names.is_empty() {
+        return Ok(ProveContext::ALL.to_vec());
+    }
+    let find = |name: &String| {
+        let found = ProveContext::ALL.into_iter().find(|c| c.name() == name);
+        found.ok_or_else(|| {
+            kiln_question::unknown("context", name, &ProveContext::ALL.map(ProveContext::name))
+        })
+    };
+    names.iter().map(find).collect()
+}
+
+fn judge(
+    asked: &Asked<'_>,
+    ran: &[Ran],
+    config: &str,
+    version: &str,
+    seed: u64,
+) -> Result<Outcome<FunctionRow>, Error> {
+    let highest = Tier::ALL.into_iter().rfind(|t| t.usable());
+    let replay = |ran: &Ran, case: &str, context: &str, at: Option<(u64, u64)>| {
+        // Under a lower tier the replay masks those above it.
+        let masked = Tier::ALL
+            .into_iter()
+            .filter(|t| t.usable() && *t <= ran.tier);
+        let masked: Vec<&str> = masked.map(Tier::name).collect();
+        let tiers = match highest == Some(ran.tier) {
+            true => String::new(),
+            false => format!("KILN_TIERS={} ", masked.join(",")),
+        };
+        let case = match case {
+            "" => String::new(),
+            case => format!(".{case}"),
+        };
+        let context = match context {
+            "" => String::new(),
+            context => format!(" --context {context}"),
+        };
+        let at = at.map_or(String::new(), |(call, step)| format!(" --at {call},{step}"));
+        format!(
+            "{tiers}kiln fpu prove --tree {} --suite {}{case}{context}{at} --seed {seed}",
+            asked.dir.display(),
+            ran.suite
+        )
+    };
+    let mut outcome = Outcome::default();
+    let mut others = Vec::new();
+    for ran in ran {
+        for proof in &ran.proofs {
+            let again = |f: &Finding| replay(ran, &proof.case, proof.context.name(), f.at);
+            let row = FunctionRow::new(ran, proof, config, again);
+            // A row has room for the first.
+            others.extend(proof.findings.iter().skip(1).map(|f| {
+                let place = format!("{} {} {}", ran.suite, ran.tier, proof.context.name());
+                format!("{place}: {}", describe(f))
+            }));
+            outcome.rows.push(row);
+        }
+        let warnings: BTreeSet<&String> = ran.warnings.iter().collect();
+        let warnings = warnings
+            .iter()
+            .map(|w| format!("warning: the tree warned at {w}"));
+        let cases = ran.cases.iter().filter(|c| c.verdict == Verdict::Failed);
+        let cases = cases.map(|c| format!("case: {} failed: {}", c.name, c.said.join("; ")));
+        let crash = ran.fault.iter().map(|f| format!("crash: {f}"));
+        for what in cases.chain(warnings).chain(crash) {
+            let again = replay(ran, "", "", None);
+            outcome
+                .rows
+                .push(FunctionRow::of_suite(ran, what, config, again));
+        }
+    }
+    if outcome.rows.is_empty() {
+        return Err(Error::input(format!(
+            "Linux {version} has no KUnit suite with an interrupt test{}: these suites come with Linux 6.16",
+            match asked.suites {
+                [] => String::new(),
+                suites => format!(" named {}", suites.join(", ")),
+            }
+        )));
+    }
+    let rows = &outcome.rows;
+    let sum = |f: fn(&FunctionRow) -> u64| rows.iter().map(f).sum::<u64>();
+    let findings = sum(|r| r.findings);
+    let functions: BTreeSet<&str> = rows.iter().flat_map(|r| r.functions.split(' ')).collect();
+    let count = functions.iter().filter(|f| !f.is_empty()).count();
+    let mut notes = vec![format!(
+        "{} interrupts, {} answers checked: {} wrong, {findings} rules broken; {count} functions ran in sections",
+        sum(|r| r.injected),
+        sum(|r| r.answers),
+        sum(|r| r.wrong),
+    )];
+    let unseen: Vec<String> = rows
+        .iter()
+        .filter(|r| r.context != "hardirq" && r.findings == 0 && r.injected == r.masked)
+        .map(|r| format!("{} {} {} {}", r.suite, r.case, r.tier, r.context))
+        .collect();
+    if !unseen.is_empty() && asked.at.is_none() {
+        notes.push(format!("no interrupt reached {}", unseen.join("; ")));
+    }
+    notes.push(
+        "instructions: of the function, of what it calls and of kernel_fpu_begin and kernel_fpu_end, with an interrupt before each; \
+         its handler calls the function in a hardirq and, unless softirqs are off, in a softirq, and overwrites the vector registers where no section is \
+         open. In a hardirq the instructions are checked, but nothing can interrupt them"
+            .to_string(),
+    );
+    notes.extend(others);
+    let replays = rows.iter().filter_map(|r| {
+        let (finding, replay) = (r.finding.as_ref()?, r.replay.as_ref()?);
+        Some(format!("{REPLAY}{replay}\n    {finding}"))
+    });
+    notes.extend(replays);
+    outcome.failed = findings > 0 || !unseen.is_empty() && asked.at.is_none();
+    outcome.notes = notes;
+    Ok(outcome)
+}

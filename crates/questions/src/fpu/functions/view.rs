@@ -1,0 +1,62 @@
+//! The table for people: a line for each function and context, all tiers together.
+
+use std::collections::BTreeSet;
+
+use kiln_question::table::{align, plain, text};
+
+use super::row::FunctionRow;
+
+/// Characters of a case's name.
+const NAME: usize = 22;
+
+pub(super) fn functions(rows: &[FunctionRow]) -> String {
+    let mut table = plain();
+    table.set_header([
+        "suite", "case", "context", "tiers", "instrs", "irqs", "answers", "wrong", "found",
+    ]);
+    let keys: BTreeSet<(&str, &str, usize)> = rows
+        .iter()
+        .map(|r| (r.suite.as_str(), r.case.as_str(), rank(r.context)))
+        .collect();
+    for (suite, case, context) in keys {
+        let group: Vec<&FunctionRow> = rows
+            .iter()
+            .filter(|r| {
+                (r.suite.as_str(), r.case.as_str(), rank(r.context)) == (suite, case, context)
+            })
+            .collect();
+        let sum = |f: fn(&FunctionRow) -> u64| group.iter().map(|r| f(r)).sum::<u64>().to_string();
+        let tiers: BTreeSet<&str> = group.iter().map(|r| r.tier).collect();
+        table.add_row([
+            suite.to_string(),
+            shorten(case),
+            group[0].context.to_string(),
+            tiers.len().to_string(),
+            sum(|r| r.points),
+            sum(|r| r.injected),
+            sum(|r| r.answers),
+            sum(|r| r.wrong),
+            sum(|r| r.findings),
+        ]);
+    }
+    align(&mut table, 3..9);
+    text(&table)
+}
+
+fn rank(context: &str) -> usize {
+    let order = ["task", "softirq", "hardirq"];
+    order
+        .iter()
+        .position(|c| *c == context)
+        .unwrap_or(order.len())
+}
+
+/// Without the words that all cases share.
+fn shorten(case: &str) -> String {
+    let name = case.strip_prefix("test_").unwrap_or(case);
+    let name = name.replace("interrupt_context", "irq");
+    match name.len() > NAME {
+        true => format!("{}…", &name[..NAME - 1]),
+        false => name,
+    }
+}

@@ -1,0 +1,234 @@
+//! Functions that the tree's library exports, as `tree/library.c` lists them.
+
+use std::cell::RefCell;
+
+use kiln_measure::SplitMix64;
+use kiln_question::{Algorithm, Error};
+use kiln_tree::benchmark::{self, Figure};
+use kiln_tree::event::Checked;
+use kiln_tree::library::{self, Function, Keyed};
+
+use super::{known, reference, Tree};
+use crate::timing::candidate::{Candidate, Judge, Run, Takes};
+use crate::timing::level::Level;
+use crate::timing::messages::{cipher_messages, Messages};
+use crate::timing::shape::{Kind, Op};
+use crate::timing::source::{bits_of_key, Choice, Spec, Work};
+
+impl Tree {
+    /// The functions that the tree's library exports.
+    pub(super) fn exported(&self) -> &[Function] {
+        self.library.as_ref().map_or(&[], |l| l.functions())
+    }
+
+    /// Those wanted, each with a key and with somebody who knows the answers.
+    pub(super) fn library_functions(
+        &self,
+        work: &Work,
+        choice: Choice,
+        notes: &mut Vec<String>,
+    ) -> Vec<Candidate<'_>> {
+        let mut found = Vec::new();
+        for function in (self.exported().iter()).filter(|f| !f.judges && is_for(f, work)) {
+            let wanted = choice.wants(&function.name, Level::Library);
+            if !wanted || self.skips(&function.name) {
+                continue;
+            }
+            let made = || {
+                let run: Run = match self.knows(function, work)? {
+                    true => self.series(function, work, false)?,
+                    false => Box::new(|_, _| Err("does not give the known answer".into())),
+                };
+                Ok::<_, String>((run, self.judge_of(function, work)?))
+            };
+            match made() {
+                Ok((run, judge)) => found.push(Candidate {
+                    level: Level::Library,
+                    config: Some(self.config.clone()),
+                    takes: takes(function),
+                    judge: judge.map(Into::into),
+                    together: function.pairs,
+                    ..Candidate::primitive(function.name.clone(), self.provider.clone(), None, run)
+                }),
+                Err(why) => notes.push(format!("{} {}: {why}", self.provider, function.name)),
+            }
+        }
+        found
+    }
+
+    /// Who has the answers for a function, if not those who have them for all: Kiln, and a generic driver of the tree
+    /// with code of its own. A driver called `-lib` calls the function itself.
+    fn judge_of(&self, function: &Function, work: &Work) -> Result<Option<Judge<'_>>, String> {
+        let generic = || {
+            let (name, _) = self.generic(work)?;
+            (!name.contains("-lib")).then_some(())
+        };
+        let others = Algorithm::named(&work.spec.name).is_some() || generic().is_some();
+        match others && function.own_key == 0 {
+            true => Ok(None),
+            false => self.other_path(function, work).map(Some),
+        }
+    }
+
+    /// A computation of Kiln's; the function that the table names as the judge; or the function itself in an open FPU
+    /// section, where it uses its generic code.
+    fn other_path(&self, function: &Function, work: &Work) -> Result<Judge<'_>, String> {
+        if let Some(answer) = reference::answer(&work.spec.name) {
+            return Ok(Judge {
+                name: format!("Kiln's {}", work.spec.name),
+                run: Box::new(move |messages, calls| {
+                    let (shape, src_stride) = (messages.shape, messages.src_stride);
+                    let (dst_stride, count) = (messages.dst_stride, messages.count());
+                    let (_, src, dst) = messages.parts();
+                    for i in 0..count.min(calls as usize) {
+                        let dst = &mut dst[i * dst_stride..][..shape.dst()];
+                        answer(&src[i * src_stride..][..shape.src()], dst);
+                    }
+                    Ok(())
+                }),
+            });
+        }
+        let named = function.judge.as_ref().and_then(|name| {
+            let like = |f: &&Function| f.name == *name && is_for(f, work);
+            self.exported().iter().find(like)
+        });
+        let (judge, what) = match named {
+            Some(judge) => (judge, ""),
+            None => (function, ", its generic code"),
+        };
+        Ok(Judge {
+            name: format!("{} {}{what}", self.provider, judge.name),
+            run: self.series(judge, work, named.is_none())?,
+        })
+    }
+
+    /// The library's answers for an algorithm of which nobody else has any.
+    pub(super) fn library_judge(&self, work: &Work) -> Option<Judge<'_>> {
+        let function = self.exported().iter().find(|f| is_for(f, work))?;
+        self.other_path(function, work).ok()
+    }
+
+    /// Reports a function to the parent.
+    pub(crate) fn tell(&mut self, checked: &Checked) -> Result<(), Error> {
+        let mut line = serde_json::to_value(checked).expect("plain values");
+        line["event"] = "checked".into();
+        Ok(self.host.tell(&format!("{line}\n"))?)
+    }
+
+    /// Tells the parent that all is done.
+    pub(crate) fn end(&mut self) -> Result<(), Error> {
+        let done = format!(
+            "{{\"event\":\"done\",\"initcalls\":{}}}\n",
+            self.host.initcalls
+        );
+        Ok(self.host.tell(&done)?)
+    }
+
+    /// What the benchmark of the tree's KUnit suite says of a function, the best of so many runs.
+    pub(crate) fn kunit_figures(
+        &mut self,
+        function: &str,
+        times: u32,
+    ) -> Result<Vec<Figure>, Error> {
+        Ok(benchmark::run(&mut self.host, function, times)?)
+    }
+
+    /// Calls of a function; with `generic`, of its generic code.
+    fn series(&self, function: &Function, work: &Work, generic: bool) -> Result<Run<'_>, String> {
+        let own_key = self.key(function.own_key);
+        let key = match function.own_key {
+            0 => &work.key[..],
+            _ => &own_key,
+        };
+        self.series_with(function, work.op, key, generic)
+    }
+
+    fn series_with(
+        &self,
+        function: &Function,
+        op: Op,
+        key: &[u8],
+        generic: bool,
+    ) -> Result<Run<'_>, String> {
+        let library = self.library.as_ref().ok_or("the tree has no library")?;
+        let keyed = Keyed::open(library, function, key)
+            .map_err(|e| format!("its key cannot be prepared: {e}"))?;
+        let takes = takes(function);
+        let iv_room = RefCell::new(Vec::new());
+        Ok(Box::new(move |messages, calls| {
+            let len = messages.shape.len;
+            if !takes.len(len) {
+                return Err(format!("does not take {len} bytes"));
+            }
+            let mut iv_room = iv_room.borrow_mut();
+            let mut all = cipher_messages(op, &mut iv_room, messages);
+            keyed
+                .run(&mut all, calls, generic)
+                .map_err(|e| format!("a call fails: {e}"))
+        }))
+    }
+
+    /// Whether a function gives the known answer, where there is one.
+    fn knows(&self, function: &Function, work: &Work) -> Result<bool, String> {
+        let Some((key, answer)) = known::answer(&function.alg, work.op.name()) else {
+            return Ok(true);
+        };
+        let counted = |to: &mut [u8]| to.iter_mut().zip(0..).for_each(|(byte, i)| *byte = i);
+        let mut bytes = vec![0; key];
+        counted(&mut bytes);
+        let run = self.series_with(function, work.op, &bytes, false)?;
+        let shape = work.shape(known::LEN);
+        let mut messages = Messages::so_many(1, shape, false, &mut SplitMix64(0));
+        messages.ivs_mut().for_each(counted);
+        counted(messages.one_mut(0).1);
+        run(&mut messages, 1)?;
+        Ok(messages.result(0).ends_with(&answer))
+    }
+}
+
+/// The algorithm that a function computes.
+pub(super) fn spec(function: &Function) -> Spec {
+    let bits = |&bytes: &usize| bits_of_key(&function.alg, bytes);
+    let mut key_bits: Vec<u32> = function.keys.iter().filter_map(bits).collect();
+    if key_bits.is_empty() {
+        key_bits.push(0);
+    }
+    Spec {
+        name: function.alg.clone().into(),
+        kind: match function.kind {
+            library::Kind::Cipher => Kind::Skcipher,
+            library::Kind::Aead => Kind::Aead,
+            library::Kind::Hash => Kind::Hash,
+            library::Kind::Agreement => Kind::Kpp,
+            library::Kind::Parity => Kind::Parity,
+        },
+        key_bits,
+        iv: function.iv,
+        prefix: function.prefix,
+        tag: function.tag,
+        digest: function.digest,
+        takes: Takes::default(),
+        more: Vec::new(),
+    }
+}
+
+/// Whether a function does this work.
+fn is_for(function: &Function, work: &Work) -> bool {
+    let ops = match work.op {
+        // A stream is the same in both directions.
+        Op::Decrypt if function.kind == library::Kind::Cipher => ["decrypt", "crypt"],
+        Op::Encrypt => ["encrypt", "crypt"],
+        op => [op.name(), op.name()],
+    };
+    function.alg == work.spec.name
+        && ops.contains(&function.op.as_str())
+        && spec(function).is_like(&work.spec)
+}
+
+fn takes(function: &Function) -> Takes {
+    Takes {
+        least: function.least,
+        most: function.most,
+        multiple: function.multiple,
+    }
+}

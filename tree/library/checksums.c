@@ -1,0 +1,196 @@
+// SPDX-License-Identifier: GPL-2.0-only OR MIT
+/*
+ * Checksums, and the parities of a RAID, that the tree's library exports. A checksum begins with 0 unless the crypto
+ * API has it otherwise, and is stored in little-endian order.
+ */
+#include <linux/unaligned.h>
+#include <linux/crc-ccitt.h>
+#include <linux/crc-itu-t.h>
+#include <linux/crc-t10dif.h>
+#include <linux/crc16.h>
+#include <linux/crc32.h>
+#include <linux/crc32c.h>
+#include <linux/crc4.h>
+#include <linux/crc64.h>
+#include <linux/crc7.h>
+#include <linux/crc8.h>
+
+#include "kiln/function.h"
+
+#define CHECKSUM(name, bits)					\
+	WEAK(name);						\
+	WRAPPER(name)						\
+	{							\
+		put_unaligned_le##bits(name(0, src, len), dst);	\
+		return 0;					\
+	}
+
+CHECKSUM(crc16, 16)
+CHECKSUM(crc_ccitt, 16)
+CHECKSUM(crc_itu_t, 16)
+CHECKSUM(crc_t10dif_update, 16)
+CHECKSUM(crc32_le, 32)
+CHECKSUM(crc32_be, 32)
+CHECKSUM(crc64_be, 64)
+
+WEAK(crc4);
+WRAPPER(crc4)
+{
+	*dst = crc4(0, get_unaligned_le32(src), 32);
+	return 0;
+}
+
+WEAK(crc7_be);
+WRAPPER(crc7_be)
+{
+	*dst = crc7_be(0, src, len);
+	return 0;
+}
+
+WEAK(crc8);
+WEAK(crc8_populate_msb);
+PREPARE(crc8)
+{
+	crc8_populate_msb(key, 7);
+	return 0;
+}
+
+WRAPPER(crc8)
+{
+	*dst = crc8(key, src, len, 0);
+	return 0;
+}
+
+/* Inverted at both ends, as in the crypto API. Until 6.13 the function was the crypto API's. */
+#if SINCE(6, 14)
+WEAK(crc32c);
+WRAPPER(crc32c)
+{
+	put_unaligned_le32(~crc32c(~0, src, len), dst);
+	return 0;
+}
+
+WEAK(crc64_nvme);
+WRAPPER(crc64_nvme)
+{
+	put_unaligned_le64(crc64_nvme(0, src, len), dst);
+	return 0;
+}
+#else
+WEAK(__crc32c_le);
+WRAPPER(__crc32c_le)
+{
+	put_unaligned_le32(~__crc32c_le(~0, src, len), dst);
+	return 0;
+}
+
+WEAK(crc64_rocksoft_generic);
+WRAPPER(crc64_rocksoft_generic)
+{
+	put_unaligned_le64(crc64_rocksoft_generic(0, src, len), dst);
+	return 0;
+}
+#endif
+
+/* A message is four disks, of 512 bytes at least. */
+#if SINCE(7, 2)
+#define KILN_RAID
+#include <linux/raid/pq.h>
+#include <linux/raid/xor.h>
+WEAK(raid6_gen_syndrome);
+WEAK(raid6_xor_syndrome);
+WEAK(raid6_can_xor_syndrome);
+WEAK(raid6_recov_2data);
+WEAK(raid6_recov_datap);
+WEAK(xor_gen);
+
+/* What goes in, in its order, and behind it the two parities. */
+#define DISKS(p, q)							\
+	const size_t size = len / 4;					\
+	void *disks[] = { (u8 *)src, (u8 *)src + size, (u8 *)src + 2 * size,	\
+			  (u8 *)src + 3 * size, p, q }
+
+WRAPPER(raid6_gen_syndrome)
+{
+	DISKS(dst, dst + size);
+
+	raid6_gen_syndrome(6, size, disks);
+	return 0;
+}
+
+/* It adds to parities; those of no data are 0. */
+WRAPPER(raid6_xor_syndrome)
+{
+	DISKS(dst, dst + size);
+
+	if (!raid6_can_xor_syndrome())
+		return -EOPNOTSUPP;
+	memset(dst, 0, 2 * size);
+	raid6_xor_syndrome(6, 0, 3, size, disks);
+	return 0;
+}
+
+/* The message is the third and the fourth disk and both parities; the first two are recovered. */
+WRAPPER(raid6_recov_2data)
+{
+	const size_t size = len / 4;
+	u8 *const in = (u8 *)src;
+	void *disks[] = { dst, dst + size, in, in + size, in + 2 * size, in + 3 * size };
+
+	raid6_recov_2data(6, size, 0, 1, disks);
+	return 0;
+}
+
+/* The message is the second to the fourth disk and Q; the first disk and P are recovered. */
+WRAPPER(raid6_recov_datap)
+{
+	const size_t size = len / 4;
+	u8 *const in = (u8 *)src;
+	void *disks[] = { dst, in, in + size, in + 2 * size, dst + size, in + 3 * size };
+
+	raid6_recov_datap(6, size, 0, disks);
+	return 0;
+}
+
+/* It adds to what is there, as md_raid does after clearing it. */
+WRAPPER(xor_gen)
+{
+	DISKS(NULL, NULL);
+
+	memset(dst, 0, size);
+	xor_gen(dst, disks, 4, size);
+	return 0;
+}
+
+#define PARITY(way)						\
+	.alg = way, .op = "digest", .kind = KILN_LIBRARY_PARITY,	\
+	BLOCKS(4 * 512), .flags = KILN_LIBRARY_TASK
+#endif
+
+const struct kiln_function kiln_checksums[] = {
+	{ FUNCTION(crc4), DIGEST("crc4", 1), .least = 4, .most = 4 },
+	{ FUNCTION(crc7_be), DIGEST("crc7-be", 1) },
+	{ FUNCTION(crc8), DIGEST("crc8", 1), PREPARED(crc8, u8[CRC8_TABLE_SIZE]) },
+	{ FUNCTION(crc16), DIGEST("crc16", 2) },
+	{ FUNCTION(crc_ccitt), DIGEST("crc-ccitt", 2) },
+	{ FUNCTION(crc_itu_t), DIGEST("crc-itu-t", 2) },
+	{ FUNCTION(crc_t10dif_update), DIGEST("crct10dif", 2) },
+	{ FUNCTION(crc32_le), DIGEST("crc32", 4) },
+	{ FUNCTION(crc32_be), DIGEST("crc32-be", 4) },
+	{ FUNCTION(crc64_be), DIGEST("crc64-be", 8) },
+#if SINCE(6, 14)
+	{ FUNCTION(crc32c), DIGEST("crc32c", 4) },
+	{ FUNCTION(crc64_nvme), DIGEST("crc64-nvme", 8) },
+#else
+	{ FUNCTION(__crc32c_le), DIGEST("crc32c", 4) },
+	{ FUNCTION(crc64_rocksoft_generic), DIGEST("crc64-nvme", 8) },
+#endif
+#ifdef KILN_RAID
+	{ FUNCTION(raid6_gen_syndrome), PARITY("raid6") },
+	{ FUNCTION(raid6_xor_syndrome), PARITY("raid6") },
+	{ FUNCTION(raid6_recov_2data), PARITY("raid6-recover-2data") },
+	{ FUNCTION(raid6_recov_datap), PARITY("raid6-recover-datap") },
+	{ FUNCTION(xor_gen), PARITY("xor") },
+#endif
+};
+const size_t kiln_checksum_count = ARRAY_SIZE(kiln_checksums);

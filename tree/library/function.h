@@ -1,0 +1,76 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR MIT */
+/*
+ * A function that the tree's library exports, such as sha256(), with a wrapper that calls it on
+ * one message. All wrappers have the same parameters. hashes.c, ciphers.c and checksums.c
+ * have a table of functions each; library.c calls them.
+ *
+ * The functions are weak, because a configuration may leave some out. What the versions of
+ * Linux do not have in common is chosen by version.
+ */
+#ifndef KILN_LIBRARY_FUNCTION_H
+#define KILN_LIBRARY_FUNCTION_H
+
+#include <linux/errno.h>
+#include <linux/kernel.h>
+#include <linux/string.h>
+#include <linux/types.h>
+#include <linux/version.h>
+
+#include "kiln/tree.h"
+
+/* A message, of which @prefix bytes are associated data, and room for its result. */
+#define MESSAGE const void *key, u8 *iv, const u8 *src, u8 *dst, size_t len, size_t prefix
+
+/* Returns 0 or a negative error, such as -EBADMSG for a wrong tag. */
+typedef int kiln_wrapper(MESSAGE);
+
+/* Two messages of one length. */
+typedef void kiln_pair_wrapper(const u8 *src1, const u8 *src2, u8 *dst1, u8 *dst2, size_t len);
+
+/* Makes what a function takes as its key of the raw key. */
+typedef int kiln_prepare(void *key, const u8 *raw, size_t len);
+
+struct kiln_function {
+	const char *name;
+	const char *alg;
+	const char *op;
+	enum kiln_library_kind kind;
+	kiln_wrapper *call;
+	kiln_pair_wrapper *pair;	/* if a call takes two messages */
+	const void *symbol;	/* NULL if this tree does not have it */
+	kiln_prepare *prepare;	/* NULL: the key is taken as it is */
+	size_t prepared;	/* size of a prepared key */
+	unsigned short keys[KILN_LIBRARY_KEYS];	/* sizes, then 0 */
+	unsigned short own_key;	/* size of a key that the algorithm's name does not imply */
+	unsigned short iv, prefix, tag, digest;
+	unsigned int least, most, multiple;
+	unsigned int flags;
+	const char *judge;	/* another function with the same answers */
+};
+
+extern const struct kiln_function kiln_hashes[], kiln_ciphers[], kiln_checksums[];
+extern const size_t kiln_hash_count, kiln_cipher_count, kiln_checksum_count;
+
+#define SINCE(a, b) (LINUX_VERSION_CODE >= KERNEL_VERSION(a, b, 0))
+#define WEAK(function) extern typeof(function) function __attribute__((weak))
+#define WRAPPER(name) static int kiln_##name(MESSAGE)
+#define PREPARE(name) static int kiln_prepare_##name(void *key, const u8 *raw, size_t len)
+
+/* A line of a table begins with one of these and says what the function computes. */
+#define FUNCTION(called) .name = #called, .call = kiln_##called, .symbol = called
+/* Of a series of calls that ends with another function, or of an inline function. */
+#define SERIES(called, last) .name = #called, .call = kiln_##called, .symbol = last
+
+#define DIGEST(algorithm, size) \
+	.alg = algorithm, .op = "digest", .kind = KILN_LIBRARY_HASH, .digest = size
+#define CIPHER(algorithm, way) .alg = algorithm, .op = way, .kind = KILN_LIBRARY_CIPHER
+#define AEAD(algorithm, way, nonce) \
+	.alg = algorithm, .op = way, .kind = KILN_LIBRARY_AEAD, .iv = nonce, .prefix = 16, .tag = 16
+#define DERIVE(algorithm, size) \
+	.alg = algorithm, .op = "derive", .kind = KILN_LIBRARY_AGREEMENT, .digest = size
+
+#define PREPARED(how, type) .prepare = kiln_prepare_##how, .prepared = sizeof(type)
+#define BLOCKS(size) .least = size, .multiple = size
+#define AES_KEYS .keys = { 16, 24, 32 }
+
+#endif

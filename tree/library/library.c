@@ -1,0 +1,171 @@
+// SPDX-License-Identifier: GPL-2.0-only OR MIT
+/*
+ * Calls of the functions that the tree's library exports. The functions decide themselves whether
+ * they may use vector registers, and open their own FPU sections. A section that is open already
+ * makes them use their generic code.
+ */
+#include <linux/minmax.h>
+#include <linux/slab.h>
+#include <asm/fpu/api.h>
+
+#include "kiln/function.h"
+
+/* Tables that could not be compiled for this tree are missing. */
+WEAK(kiln_hashes);
+WEAK(kiln_hash_count);
+WEAK(kiln_ciphers);
+WEAK(kiln_cipher_count);
+WEAK(kiln_checksums);
+WEAK(kiln_checksum_count);
+
+/* A function with its key. */
+struct kiln_library {
+	const struct kiln_function *function;
+	u8 key[] __aligned(64);
+};
+
+u64 kiln_glue_library_list(struct kiln_library_list *list);
+u64 kiln_glue_library_open(struct kiln_library_open *open);
+u64 kiln_glue_library_close(struct kiln_library *library);
+u64 kiln_glue_library_run(struct kiln_library_run *run);
+u64 kiln_glue_library_call(const struct kiln_library_call *call);
+int kiln_library_call(const struct kiln_library *library, u8 *iv, const u8 *src, u8 *dst,
+		      size_t len, size_t prefix);
+
+static void kiln_add(struct kiln_library_list *list, const struct kiln_function *functions,
+		     const size_t *count)
+{
+	const struct kiln_function *f;
+
+	if (!functions)
+		return;
+	for (f = functions; f < functions + *count; f++) {
+		struct kiln_library_listed *to = list->listed + list->count;
+
+		if (!f->symbol || list->count++ >= list->room)
+			continue;
+		*to = (struct kiln_library_listed){
+			.name = f->name,
+			.alg = f->alg,
+			.op = f->op,
+			.judge = f->judge,
+			.function = f,
+			.kind = f->kind,
+			.own_key = f->own_key,
+			.iv = f->iv,
+			.prefix = f->prefix,
+			.tag = f->tag,
+			.digest = f->digest,
+			.least = f->least,
+			.most = f->most,
+			.multiple = f->multiple,
+			.flags = f->flags,
+		};
+		memcpy(to->keys, f->keys, sizeof(to->keys));
+	}
+}
+
+/* The functions that this tree has. */
+u64 kiln_glue_library_list(struct kiln_library_list *list)
+{
+	list->count = 0;
+	kiln_add(list, kiln_hashes, &kiln_hash_count);
+	kiln_add(list, kiln_ciphers, &kiln_cipher_count);
+	kiln_add(list, kiln_checksums, &kiln_checksum_count);
+	return 0;
+}
+
+/* 0, or an error's number. */
+u64 kiln_glue_library_open(struct kiln_library_open *open)
+{
+	const struct kiln_function *f = open->function;
+	struct kiln_library *library;
+	int error = 0;
+
+	library = kzalloc(sizeof(*library) + max_t(size_t, f->prepared, open->len), GFP_KERNEL);
+	if (!library)
+		return ENOMEM;
+	library->function = f;
+	if (f->prepare)
+		error = f->prepare(library->key, open->key, open->len);
+	else if (open->len)
+		memcpy(library->key, open->key, open->len);
+	if (error) {
+		kfree_sensitive(library);
+		return -error;
+	}
+	open->library = library;
+	return 0;
+}
+
+u64 kiln_glue_library_close(struct kiln_library *library)
+{
+	kfree_sensitive(library);
+	return 0;
+}
+
+/*
+ * Calls the function once, from any context, unless its flags say that only tasks may. The IV
+ * may be changed.
+ */
+int kiln_library_call(const struct kiln_library *library, u8 *iv, const u8 *src, u8 *dst,
+		      size_t len, size_t prefix)
+{
+	return library->function->call(library->key, iv, src, dst, len, prefix);
+}
+
+/* 0, or an error's number. */
+u64 kiln_glue_library_call(const struct kiln_library_call *c)
+{
+	return -kiln_library_call(c->library, c->iv, c->src, c->dst, c->len, c->prefix);
+}
+
+static int kiln_run(const struct kiln_library *library, const struct kiln_messages *m)
+{
+	kiln_wrapper *const call = library->function->call;
+	int error = 0;
+	u64 n, i = 0;
+
+	for (n = 0; n < m->calls && !error; n++) {
+		if (!i && m->iv_stride)
+			memcpy(m->iv_room, m->iv, m->count * m->iv_stride);
+		error = call(library->key, m->iv_room + i * m->iv_stride, m->src + i * m->src_stride,
+			     m->dst + i * m->dst_stride, m->len, m->prefix);
+		if (++i == m->count)
+			i = 0;
+	}
+	return error;
+}
+
+/* Messages two by two; an odd one at the end alone. */
+static int kiln_run_pairs(const struct kiln_library *library, const struct kiln_messages *m)
+{
+	kiln_pair_wrapper *const call = library->function->pair;
+	u64 n, i = 0;
+
+	for (n = 0; n + 1 < m->calls; n += 2) {
+		const u64 next = i + 1 < m->count ? i + 1 : 0;
+
+		call(m->src + i * m->src_stride, m->src + next * m->src_stride,
+		     m->dst + i * m->dst_stride, m->dst + next * m->dst_stride, m->len);
+		i = next + 1 < m->count ? next + 1 : 0;
+	}
+	if (n == m->calls)
+		return 0;
+	return kiln_library_call(library, NULL, m->src + i * m->src_stride,
+				 m->dst + i * m->dst_stride, m->len, m->prefix);
+}
+
+/* 0, or an error's number. With a section open, the functions use their generic code. */
+u64 kiln_glue_library_run(struct kiln_library_run *run)
+{
+	int error;
+
+	if (run->generic)
+		kernel_fpu_begin();
+	error = run->library->function->pair ? kiln_run_pairs(run->library, &run->m) :
+					       kiln_run(run->library, &run->m);
+	if (run->generic)
+		kernel_fpu_end();
+	return -error;
+}
