@@ -17,6 +17,9 @@ use crate::timing::own;
 use crate::timing::shape::Kind;
 use crate::timing::source::{Choice, Spec, Work};
 
+/// Bytes of a key that each message begins with. The library of a tree takes Poly1305's key apart from the message.
+const KEY_IN_MESSAGE: usize = 32;
+
 /// What a function computes with; kept for as long as it is called.
 struct Material {
     /// Engines whose contexts hold the expanded keys.
@@ -63,7 +66,8 @@ impl Tree {
         for row in &self.primitives {
             let for_this = row.alg == work.spec.name
                 && row.op == work.op.name()
-                && row.key_bits.is_none_or(|bits| bits == work.key_bits);
+                && row.key_bits.is_none_or(|bits| bits == work.key_bits)
+                && row.key_in_message() == (work.spec.prefix == KEY_IN_MESSAGE);
             let wanted = choice.wants(&row.symbol, Level::Primitive);
             if !for_this || !wanted || self.skips(&row.symbol) {
                 continue;
@@ -203,7 +207,7 @@ fn spec(row: &Primitive) -> Option<Spec> {
         key_bits: vec![0],
         iv: 0,
         prefix: match row.key_in_message() {
-            true => 32,
+            true => KEY_IN_MESSAGE,
             false => 0,
         },
         tag: 0,
