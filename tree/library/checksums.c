@@ -3,7 +3,6 @@
  * Checksums, and the parities of a RAID, that the tree's library exports. A checksum begins with 0 unless the crypto
  * API has it otherwise, and is stored in little-endian order.
  */
-#include <linux/unaligned.h>
 #include <linux/crc-ccitt.h>
 #include <linux/crc-itu-t.h>
 #include <linux/crc-t10dif.h>

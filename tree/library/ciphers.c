@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only OR MIT
 /* Ciphers, authenticated encryption and key agreement that the tree's library exports. */
 #include <linux/scatterlist.h>
-#include <linux/unaligned.h>
 
 #include <crypto/aes.h>
 #include <crypto/arc4.h>
@@ -67,6 +66,8 @@ WRAPPER(aes_encrypt)
 
 EACH_BLOCK(aes_decrypt, AES_BLOCK_SIZE)
 
+#if SINCE(6, 10)
+#define KILN_AESCFB
 WEAK(aescfb_encrypt);
 WRAPPER(aescfb_encrypt)
 {
@@ -80,6 +81,7 @@ WRAPPER(aescfb_decrypt)
 	aescfb_decrypt(key, dst, src, len, iv);
 	return 0;
 }
+#endif
 
 #define WITH_IV(name, type)				\
 	WEAK(name);					\
@@ -204,7 +206,7 @@ WRAPPER(aes_gcm_decrypt_update)
 	aes_gcm_decrypt_update(&ctx, dst + prefix + half, src + prefix + half, len - half);
 	return aes_gcm_decrypt_final(&ctx, src + prefix + len);
 }
-#elif __has_include(<crypto/gcm.h>)
+#elif SINCE(6, 2)
 #define KILN_AESGCM
 #include <crypto/gcm.h>
 WEAK(aesgcm_expandkey);
@@ -557,8 +559,10 @@ WRAPPER(curve25519_base_generic)
 const struct kiln_function kiln_ciphers[] = {
 	{ FUNCTION(aes_encrypt), AES("ecb(aes)", "encrypt"), WITH_AES_ENCRYPTION_KEY, BLOCKS(16) },
 	{ FUNCTION(aes_decrypt), AES("ecb(aes)", "decrypt"), WITH_AES_KEY, BLOCKS(16) },
+#ifdef KILN_AESCFB
 	{ FUNCTION(aescfb_encrypt), AES("cfb(aes)", "encrypt"), WITH_AES_ENCRYPTION_KEY, .iv = 16 },
 	{ FUNCTION(aescfb_decrypt), AES("cfb(aes)", "decrypt"), WITH_AES_ENCRYPTION_KEY, .iv = 16 },
+#endif
 #ifdef KILN_AES_MODES
 	{ FUNCTION(aes_ecb_encrypt), AES("ecb(aes)", "encrypt"), WITH_AES_ENCRYPTION_KEY,
 	  BLOCKS(16) },

@@ -15,6 +15,11 @@
 #include <linux/string.h>
 #include <linux/types.h>
 #include <linux/version.h>
+#if __has_include(<linux/unaligned.h>)
+#include <linux/unaligned.h>
+#else
+#include <asm/unaligned.h>
+#endif
 
 #include "kiln/tree.h"
 

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only OR MIT
 /* Hashes, MACs and signatures that the tree's library exports. */
 #include <asm/byteorder.h>
-#include <linux/unaligned.h>
 
 #include <crypto/blake2s.h>
 #include <crypto/poly1305.h>

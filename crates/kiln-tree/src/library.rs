@@ -1,7 +1,7 @@
 //! Functions that a tree's library exports, such as `sha256()` and `aes_gcm_encrypt()`: the list, and calls
 //! (`tree/library.c`).
 
-use std::ffi::{c_char, c_void, CStr, CString, OsString};
+use std::ffi::{c_char, CStr, CString, OsString};
 use std::path::Path;
 use std::rc::Rc;
 use std::sync::atomic::AtomicBool;
@@ -65,6 +65,19 @@ pub struct Function {
 }
 
 impl Function {
+    fn takes(&self, len: usize) -> bool {
+        (self.least..=self.most).contains(&len) && len % self.multiple == 0
+    }
+
+    /// Whether it may be called on a buffer there: vectors of a RAID's disks are loaded and stored aligned.
+    fn takes_address(&self, address: usize) -> bool {
+        self.kind != Kind::Parity || address % 64 == 0
+    }
+
+    fn decrypts(&self) -> bool {
+        self.op == "decrypt"
+    }
+
     fn from_raw(raw: &raw::LibraryListed) -> Function {
         let text = |text: *const c_char| {
             // SAFETY: a string of the image's table, or NULL.
@@ -166,18 +179,23 @@ pub struct Keyed {
     library: Rc<Library>,
     raw: *mut raw::Library,
     name: CString,
-    kind: Kind,
-    iv: usize,
-    digest: usize,
+    function: Function,
 }
 
 impl Keyed {
-    /// Prepares the key, which may be empty.
+    /// Prepares the key, which is empty if the function has none.
     ///
     /// # Errors
-    /// The function refuses the key.
+    /// The key has another size than the function's keys, or the function refuses it.
     pub fn open(library: &Rc<Library>, function: &Function, key: &[u8]) -> Result<Keyed, Refused> {
         let name = CString::new(function.name.as_str()).map_err(|_| Refused(libc::EINVAL))?;
+        let fits = match function.keys.is_empty() {
+            true => key.len() == function.own_key,
+            false => function.keys.contains(&key.len()),
+        };
+        if !fits {
+            return Err(Refused(libc::EINVAL));
+        }
         let mut open = raw::LibraryOpen {
             function: function.raw,
             key: key.as_ptr(),
@@ -185,15 +203,13 @@ impl Keyed {
             ..Default::default()
         };
         library.calls.name(&name);
-        // SAFETY: the structure is the one it takes; the key lives.
+        // SAFETY: the structure is the one it takes; the key lives, and has a size that the function takes.
         check(unsafe { cpu::gate(library.open, (&raw mut open).cast()) })?;
         Ok(Keyed {
             library: library.clone(),
             raw: open.library,
             name,
-            kind: function.kind,
-            iv: function.iv,
-            digest: function.digest,
+            function: function.clone(),
         })
     }
 
@@ -201,27 +217,40 @@ impl Keyed {
     /// open FPU section, in which the function uses its generic code.
     ///
     /// # Errors
-    /// The first call that fails; `EINVAL` if the messages do not lie in their buffers.
+    /// The first call that fails; `EINVAL` if the messages do not lie in their buffers, or have a length that the function
+    /// does not take.
     pub fn run(
         &self,
         messages: &mut Messages<'_>,
         calls: u64,
         generic: bool,
     ) -> Result<(), Refused> {
+        let f = &self.function;
         let needs = Needs {
-            kind: match self.kind {
+            kind: match f.kind {
                 Kind::Cipher => cipher::Kind::Skcipher,
                 Kind::Aead => cipher::Kind::Aead,
                 Kind::Hash | Kind::Agreement | Kind::Parity => cipher::Kind::Hash,
             },
-            iv: self.iv,
-            digest: match self.kind {
+            iv: f.iv,
+            digest: match f.kind {
                 Kind::Parity => messages.len / 2,
-                _ => self.digest,
+                _ => f.digest,
             },
             tags_apart: false,
             copies_ivs: true,
         };
+        let decrypts = messages.op == cipher::Op::Decrypt;
+        let addresses = [
+            messages.src.as_ptr().addr() | messages.src_stride,
+            messages.dst.as_ptr().addr() | messages.dst_stride,
+        ];
+        if !f.takes(messages.len)
+            || !addresses.into_iter().all(|a| f.takes_address(a))
+            || f.kind == Kind::Aead && (decrypts != f.decrypts() || messages.tag_size != f.tag)
+        {
+            return Err(Refused(libc::EINVAL));
+        }
         let mut single = IvRoom::default();
         let m = messages.raw(&needs, &mut single, calls);
         let mut raw = raw::LibraryRun {
@@ -234,10 +263,48 @@ impl Keyed {
         check(unsafe { cpu::gate(self.library.run, (&raw mut raw).cast()) })
     }
 
-    /// The glue's function that makes one call, and what it takes as `library`: for calls from any context. The key must
-    /// outlive them.
-    pub fn one_call(&self) -> (GateFn, *const c_void) {
-        (self.library.call, self.raw.cast_const().cast())
+    /// Calls the function on one message of `len` bytes, which `prefix` bytes of associated data precede and a tag that is
+    /// to be checked follows. C code of `tree/` does the same from any context by `kiln_library_call()`.
+    ///
+    /// # Errors
+    /// The function's error, such as `EBADMSG`; `EINVAL` if a buffer is too small, or for a length that it does not take.
+    pub fn call(
+        &self,
+        iv: &mut [u8],
+        src: &[u8],
+        dst: &mut [u8],
+        len: usize,
+        prefix: usize,
+    ) -> Result<(), Refused> {
+        let f = &self.function;
+        let (tag_in, tag_out) = match f.decrypts() {
+            true => (f.tag, 0),
+            false => (0, f.tag),
+        };
+        let result = match f.kind {
+            Kind::Cipher | Kind::Aead => prefix + len + tag_out,
+            Kind::Hash | Kind::Agreement => f.digest,
+            Kind::Parity => len / 2,
+        };
+        let fits = f.takes(len)
+            && f.takes_address(src.as_ptr().addr() | dst.as_ptr().addr())
+            && iv.len() >= f.iv
+            && src.len() >= prefix + len + tag_in
+            && dst.len() >= result;
+        if !fits {
+            return Err(Refused(libc::EINVAL));
+        }
+        let mut raw = raw::LibraryCall {
+            library: self.raw,
+            iv: iv.as_mut_ptr(),
+            src: src.as_ptr(),
+            dst: dst.as_mut_ptr(),
+            len: len as u64,
+            prefix: prefix as u64,
+        };
+        self.library.calls.name(&self.name);
+        // SAFETY: the structure is the one it takes; the buffers are as long as the function needs.
+        check(unsafe { cpu::gate(self.library.call, (&raw mut raw).cast()) })
     }
 }
 

@@ -94,7 +94,7 @@ pub struct CompareArgs {
     /// Of trees: bits of the cipher's key
     #[arg(long, value_name = "N,…")]
     key_bits: Option<String>,
-    /// Of trees: primitive or api
+    /// Of trees: primitive, api or library
     #[arg(long, value_name = "LEVEL")]
     level: Option<String>,
     #[command(flatten)]

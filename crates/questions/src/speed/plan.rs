@@ -116,7 +116,7 @@ impl Plan {
     /// Only who has a crypto API takes requests, and only requests are laid out.
     fn check_level(&mut self) -> Result<(), Error> {
         if self.level == Some(Level::Library) {
-            self.check_peers("library")?;
+            self.check_peers("library", "other libraries are not a kernel's")?;
         }
         if self.level != Some(Level::Api) {
             return match self.layout {
@@ -126,14 +126,14 @@ impl Plan {
                 )),
             };
         }
-        self.check_peers("api")
+        self.check_peers("api", "libraries have functions only")
     }
 
     /// At a level that other libraries do not have, none of them is measured.
-    fn check_peers(&mut self, level: &str) -> Result<(), Error> {
+    fn check_peers(&mut self, level: &str, why: &str) -> Result<(), Error> {
         if let (Wanted::Named(_), _) | (_, Some(_)) = (&self.peers, self.baseline_peer()) {
             return Err(Error::input(format!(
-                "--level {level}: libraries have functions only: name none of them, or leave --level {level} out",
+                "--level {level}: {why}: name none of them, or leave --level {level} out",
             )));
         }
         self.peers = Wanted::None;

@@ -1,11 +1,11 @@
 //! Known answers for functions of a tree's library that have only one code, which therefore cannot judge itself. They are
-//! those of Python's hashlib and of OpenSSL.
+//! those of Python's hashlib and of OpenSSL; of modes that these do not have, made of OpenSSL's single blocks.
 
 /// The message is the bytes 0 to 199, the key begins with 0, 1, 2..., and so does the IV.
 pub(super) const LEN: usize = 200;
 
 /// Algorithm, operation, size of the key, and the end of the result.
-const ANSWERS: [(&str, &str, usize, &str); 21] = [
+const ANSWERS: [(&str, &str, usize, &str); 27] = [
     ("md5", "digest", 0, "fb7001d34b8e82c9b579be5005d5b0a5"),
     ("sha224", "digest", 0, "ab3e334a37953e18f4f673736dddb64e850bfdf29d5a7ba268c567d9"),
     ("sha384", "digest", 0, "7ea4bb2534c67036f49de7beb5fe8a2478df04ff3fef40a9cd4923999a590e9912df1297217ce1a021aa2fb1013498b8"),
@@ -27,6 +27,12 @@ const ANSWERS: [(&str, &str, usize, &str); 21] = [
     ("cfb(aes)", "decrypt", 32, "b7f2523eb7b6525fa0ccc5607d770223"),
     ("ecb(arc4)", "encrypt", 16, "0a8bbc26b5f913996e7be92a26c3f316"),
     ("ecb(arc4)", "decrypt", 16, "0a8bbc26b5f913996e7be92a26c3f316"),
+    ("cts(cbc(aes))", "encrypt", 32, "357191ef7a47232060d1a6c133b2a3b1"),
+    ("cts(cbc(aes))", "decrypt", 32, "718a26f92dcaca656b630b954094a803"),
+    ("xctr(aes)", "encrypt", 32, "9a63be6f6c9f4e00a85a7080c9ae59b4"),
+    ("xctr(aes)", "decrypt", 32, "9a63be6f6c9f4e00a85a7080c9ae59b4"),
+    ("xcbc(aes)", "digest", 16, "f4abc3ce95c7188eae806ebf19ae7821"),
+    ("cbcmac(aes)", "digest", 32, "f5e570c8c61caafda53bc28a17e621aa"),
 ];
 
 /// The size of the key, and what the result ends with.

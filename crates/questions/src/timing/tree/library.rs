@@ -2,7 +2,6 @@
 
 use std::cell::RefCell;
 
-use kiln_measure::SplitMix64;
 use kiln_question::{Algorithm, Error};
 use kiln_tree::benchmark::{self, Figure};
 use kiln_tree::event::Checked;
@@ -11,7 +10,7 @@ use kiln_tree::library::{self, Function, Keyed};
 use super::{known, reference, Tree};
 use crate::timing::candidate::{Candidate, Judge, Run, Takes};
 use crate::timing::level::Level;
-use crate::timing::messages::{cipher_messages, Messages};
+use crate::timing::messages::cipher_messages;
 use crate::timing::shape::{Kind, Op};
 use crate::timing::source::{bits_of_key, Choice, Spec, Work};
 
@@ -135,25 +134,15 @@ impl Tree {
 
     /// Calls of a function; with `generic`, of its generic code.
     fn series(&self, function: &Function, work: &Work, generic: bool) -> Result<Run<'_>, String> {
+        let library = self.library.as_ref().ok_or("the tree has no library")?;
         let own_key = self.key(function.own_key);
         let key = match function.own_key {
             0 => &work.key[..],
             _ => &own_key,
         };
-        self.series_with(function, work.op, key, generic)
-    }
-
-    fn series_with(
-        &self,
-        function: &Function,
-        op: Op,
-        key: &[u8],
-        generic: bool,
-    ) -> Result<Run<'_>, String> {
-        let library = self.library.as_ref().ok_or("the tree has no library")?;
         let keyed = Keyed::open(library, function, key)
             .map_err(|e| format!("its key cannot be prepared: {e}"))?;
-        let takes = takes(function);
+        let (op, takes) = (work.op, takes(function));
         let iv_room = RefCell::new(Vec::new());
         Ok(Box::new(move |messages, calls| {
             let len = messages.shape.len;
@@ -173,16 +162,21 @@ impl Tree {
         let Some((key, answer)) = known::answer(&function.alg, work.op.name()) else {
             return Ok(true);
         };
-        let counted = |to: &mut [u8]| to.iter_mut().zip(0..).for_each(|(byte, i)| *byte = i);
-        let mut bytes = vec![0; key];
-        counted(&mut bytes);
-        let run = self.series_with(function, work.op, &bytes, false)?;
-        let shape = work.shape(known::LEN);
-        let mut messages = Messages::so_many(1, shape, false, &mut SplitMix64(0));
-        messages.ivs_mut().for_each(counted);
-        counted(messages.one_mut(0).1);
-        run(&mut messages, 1)?;
-        Ok(messages.result(0).ends_with(&answer))
+        let counted = |len: usize| (0..len).map(|i| i as u8).collect::<Vec<u8>>();
+        let library = self.library.as_ref().ok_or("the tree has no library")?;
+        let keyed = Keyed::open(library, function, &counted(key))
+            .map_err(|e| format!("its key cannot be prepared: {e}"))?;
+        let mut result = vec![0; work.shape(known::LEN).dst()];
+        keyed
+            .call(
+                &mut counted(function.iv),
+                &counted(known::LEN),
+                &mut result,
+                known::LEN,
+                0,
+            )
+            .map_err(|e| format!("a call fails: {e}"))?;
+        Ok(result.ends_with(&answer))
     }
 }
 
