@@ -117,7 +117,10 @@ fn said(text: &str) -> Vec<String> {
     }
     // Revisions need the repository that they are of.
     let words = text.split([' ', '@', '\'']);
-    if text.contains("--since") || words.clone().any(|w| w.starts_with("HEAD") || w == "v7.2") {
+    if text.contains("--since")
+        || text.contains("--tree . ")
+        || words.clone().any(|w| w.starts_with("HEAD") || w == "v7.2")
+    {
         need("checkout");
     }
     if text.contains("kiln linux") {

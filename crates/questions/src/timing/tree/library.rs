@@ -15,6 +15,17 @@ use crate::timing::shape::{Kind, Op};
 use crate::timing::source::{bits_of_key, Choice, Spec, Work};
 
 impl Tree {
+    /// Adds the algorithms that only functions of the library compute.
+    pub(super) fn describe_library(&self, specs: &mut Vec<Spec>) {
+        for function in self.exported() {
+            let spec = spec(function);
+            let same = |s: &Spec| s.name == spec.name && s.prefix == spec.prefix;
+            if !specs.iter().any(same) {
+                specs.push(spec);
+            }
+        }
+    }
+
     /// The functions that the tree's library exports.
     pub(super) fn exported(&self) -> &[Function] {
         self.library.as_ref().map_or(&[], |l| l.functions())
@@ -181,7 +192,7 @@ impl Tree {
 }
 
 /// The algorithm that a function computes.
-pub(super) fn spec(function: &Function) -> Spec {
+fn spec(function: &Function) -> Spec {
     let bits = |&bytes: &usize| bits_of_key(&function.alg, bytes);
     let mut key_bits: Vec<u32> = function.keys.iter().filter_map(bits).collect();
     if key_bits.is_empty() {

@@ -119,13 +119,7 @@ impl Tree {
             }
         }
         self.describe_functions(&mut specs);
-        for function in self.exported() {
-            let spec = library::spec(function);
-            let same = |s: &Spec| s.name == spec.name && s.prefix == spec.prefix;
-            if !specs.iter().any(same) {
-                specs.push(spec);
-            }
-        }
+        self.describe_library(&mut specs);
         specs
     }
 
