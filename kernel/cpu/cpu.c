@@ -124,6 +124,13 @@ void kiln_cpu_reset_stats(struct cpu *cpu)
 	cpu->section_weight = 1;
 }
 
+void kiln_cpu_time_all_sections(struct cpu *cpu, bool all)
+{
+	cpu->section_max_skip = all ? 0 : SECTION_MAX_SKIP;
+	cpu->section_skip = 0;
+	cpu->section_weight = 1;
+}
+
 void kiln_cpu_share_area(struct cpu *cpu, struct cpu *owner)
 {
 	cpu->nested_area = &owner->nested_fpu;

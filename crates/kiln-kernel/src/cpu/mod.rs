@@ -220,6 +220,13 @@ impl Cpu {
         unsafe { sys::kiln_cpu_reset_stats(self.raw()) }
     }
 
+    /// Whether every FPU section is timed from now on. Otherwise only a sample of the short ones is timed, which costs
+    /// them less.
+    pub fn time_all_sections(&mut self, all: bool) {
+        // SAFETY: as in `configure`; no section is open between calls through the gate.
+        unsafe { sys::kiln_cpu_time_all_sections(self.raw(), all) }
+    }
+
     /// The control for a detector: nested saves go to the area of `owner`, which is
     /// another CPU's.
     #[doc(hidden)]

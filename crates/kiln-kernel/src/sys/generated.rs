@@ -1150,6 +1150,9 @@ unsafe extern "C" {
     pub fn kiln_cpu_reset_stats(cpu: *mut Cpu);
 }
 unsafe extern "C" {
+    pub fn kiln_cpu_time_all_sections(cpu: *mut Cpu, all: bool);
+}
+unsafe extern "C" {
     pub fn kiln_cpu_share_area(cpu: *mut Cpu, owner: *mut Cpu);
 }
 unsafe extern "C" {
