@@ -1150,7 +1150,7 @@ unsafe extern "C" {
     pub fn kiln_cpu_reset_stats(cpu: *mut Cpu);
 }
 unsafe extern "C" {
-    pub fn kiln_cpu_time_all_sections(cpu: *mut Cpu, all: bool);
+    pub fn kiln_cpu_keep_sections(cpu: *mut Cpu, least: *mut u64_, room: usize);
 }
 unsafe extern "C" {
     pub fn kiln_cpu_share_area(cpu: *mut Cpu, owner: *mut Cpu);

@@ -45,14 +45,33 @@ fn is_step(step: usize, sections: &mut dyn FnMut(usize) -> Option<u64>) -> Optio
     Some(true)
 }
 
-/// Whether the longest section grows with the message: between the two greatest lengths by more than half as many octaves
-/// as the length. Nothing if there is one length only.
+/// Sections of parts of a message may end by turns, so that their number rises more often than each of them begins anew: the
+/// step is doubled as long as the longest section of a much longer message is nearly twice as long. `longest` is that of a call,
+/// in any unit.
+pub(super) fn settle(mut step: usize, longest: &mut dyn FnMut(usize) -> Option<u64>) -> usize {
+    while step < MOST {
+        let (Some(short), Some(long)) = (longest(step), longest(32 * step)) else {
+            break;
+        };
+        if long as f64 <= 1.8 * short as f64 {
+            break;
+        }
+        step *= 2;
+    }
+    step
+}
+
+/// Whether the longest section grows with the message: by more than half as many octaves as the length, from the shortest
+/// message to the longest and between the longest two. Nothing if there is one length only.
 pub(super) fn grows(rows: &[Row]) -> Option<bool> {
-    let [.., shorter, longer] = rows else {
+    let [.., before, last] = rows else {
         return None;
     };
-    let lengths = longer.bytes as f64 / shorter.bytes as f64;
-    Some(longer.section_us / shorter.section_us > lengths.sqrt())
+    let from = |row: &Row| {
+        let lengths = last.bytes as f64 / row.bytes as f64;
+        last.section_us / row.section_us > lengths.sqrt()
+    };
+    Some(from(before) && from(&rows[0]))
 }
 
 /// The bound of a function, of which these are the rows in ascending order of length. `step` is that of [`find_step`], `most`
@@ -113,6 +132,19 @@ mod tests {
     }
 
     #[test]
+    fn parts_that_end_by_turns_do_not_halve_the_bound() {
+        // Two ciphers of 4 KiB each, of which one begins in the middle of the other's piece.
+        let sections = |n: usize| (n.div_ceil(4096) + (n + 2048).div_ceil(4096)) as u64;
+        assert_eq!(step_of(sections), Some(2048));
+        let mut longest = |n: usize| Some(50 + n.min(4096) as u64);
+        assert_eq!(settle(2048, &mut longest), 4096);
+        assert_eq!(settle(4096, &mut longest), 4096);
+        // Controls: sections that grow on; a length that is not taken.
+        assert_eq!(settle(16, &mut |n| Some(n as u64)), MOST);
+        assert_eq!(settle(16, &mut |_| None), 16);
+    }
+
+    #[test]
     fn sections_that_grow_have_no_bound() {
         let sha = rows(&[
             (4096, 2.0),
@@ -123,7 +155,9 @@ mod tests {
         assert_eq!(find_bound(&sha, None, usize::MAX), None);
         // A bounded part does not bound the others.
         assert_eq!(find_bound(&sha, Some(16), usize::MAX), None);
-        // The last is disturbed, or its data are not in the cache: it has not grown tenfold.
+        // The last is disturbed, or its data are not in the cache.
+        let disturbed = rows(&[(4096, 1.0), (65536, 1.0), (1 << 20, 1.1), (10 << 20, 47.0)]);
+        assert_eq!(find_bound(&disturbed, Some(4096), usize::MAX), Some(4096));
         let chacha = rows(&[(4096, 1.0), (65536, 1.0), (1 << 20, 1.1), (10 << 20, 2.9)]);
         assert_eq!(find_bound(&chacha, Some(4096), usize::MAX), Some(4096));
         assert_eq!(find_bound(&chacha[..1], Some(4096), usize::MAX), Some(4096));

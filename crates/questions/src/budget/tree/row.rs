@@ -4,8 +4,8 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 /// One function that a kernel tree's library exports, at one message length: how long its FPU sections keep preemption and
-/// softirqs off. Every section of a call is timed. The longest section of each call is taken, and of several calls the
-/// smallest of these, because what disturbs a section makes it longer. Functions that open no section have no rows.
+/// softirqs off. Every section of a call is timed, and the call is repeated. Of the n-th section of all these calls the shortest is
+/// taken, because what disturbs a section makes it longer; `section_us` is the longest of these. Functions that open no section have no rows.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[schemars(
     rename = "budget-tree",
@@ -48,7 +48,7 @@ pub(in crate::budget) struct Row {
     pub bytes: u64,
     /// The highest ISA tier that the tree was allowed to use.
     pub tier: String,
-    /// The longest FPU section of a call: the smallest value of all repetitions.
+    /// The longest FPU section of a call, where each section is the shortest of all repetitions.
     #[schemars(extend(
         "unit" = "µs",
         "x-role" = "main",
@@ -57,7 +57,8 @@ pub(in crate::budget) struct Row {
         "x-benchmark" = "real_time"
     ))]
     pub section_us: f64,
-    /// Lower end of the prediction interval of `section_us`: where the result of a rerun is expected.
+    /// Lower end of the interval of `section_us`. It reaches as far to both sides as the longest sections of the five
+    /// best calls are apart.
     #[schemars(extend("unit" = "µs"))]
     pub section_low: f64,
     /// Upper end of that interval.

@@ -1,5 +1,6 @@
 //! The child's part: every function at every length.
 
+use std::ops::{Deref, DerefMut};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
@@ -15,7 +16,7 @@ use kiln_tree::library::{Function, Keyed, Kind, Library};
 use kiln_tree::{delays, Host};
 
 use super::ask::Wanted;
-use super::bound::{find_bound, find_step};
+use super::bound::{find_bound, find_step, settle};
 use super::row::Row;
 use super::view::size;
 
@@ -25,10 +26,13 @@ const REPETITIONS: (u64, u64) = (15, 5);
 const MILLIS: (u64, u64) = (200, 50);
 /// Interrupts a second. Each has its own delay, even if many come during one section.
 const RATE: f64 = 2_000.0;
+/// Sections of a call whose lengths are kept, at most: one for each block of 16 bytes of the longest message.
+const KEPT: usize = 1 << 20;
 /// A function that opens no section up to this length opens none.
 const TRIED: usize = 64 << 10;
 /// Bytes behind a message for a tag or a digest.
 const BEHIND: usize = 256;
+const PAGE: usize = 4096;
 
 /// Rows by function and length, and notes.
 ///
@@ -42,7 +46,7 @@ pub(super) fn run(
     progress: Report<'_>,
 ) -> Result<Outcome<Row>, Error> {
     let mut host = Host::boot(order, &Config::default())?;
-    host.cpu.time_all_sections(true);
+    host.cpu.keep_sections(KEPT);
     let calls = Calls::find(&host).map_err(|e| Error::input(e.to_string()))?;
     let library = Library::find(&calls, &host).ok_or_else(|| {
         Error::input("the tree's library cannot be called: its headers are of another version")
@@ -127,7 +131,7 @@ fn notes(rows: &[Row], without: &mut Vec<&str>) -> Vec<String> {
     let mut notes = Vec::new();
     if let Some(row) = rows.first() {
         notes.push(format!(
-            "smallest of the longest sections of {} calls or fewer; tiers up to {}",
+            "each section is the shortest of {} calls; tiers up to {}",
             rows.iter().map(|r| r.repetitions).max().unwrap_or(0),
             row.tier
         ));
@@ -182,10 +186,12 @@ fn measure(
     let mut rows = Vec::new();
     for &len in &lengths {
         let mut called = Vec::new();
+        host.cpu.forget_sections();
         for _ in 0..repetitions {
             called.push(bench.call(host, len).map_err(Unmeasured::Refused)?);
         }
-        let mut row = bench.row(len, &called, tsc_hz, order);
+        let longest = host.cpu.least_sections().iter().max().copied();
+        let mut row = bench.row(len, longest.unwrap_or(0), &called, tsc_hz, order);
         if len == lengths[0] || Some(&len) == lengths.last() {
             let delays = bench.delays(host, len, millis, order.seed)?;
             add_delays(&mut row, delays, tsc_hz);
@@ -193,6 +199,7 @@ fn measure(
         rows.push(row);
     }
     let step = find_step(&mut |len| bench.count(host, len));
+    let step = step.map(|step| settle(step, &mut |len| bench.longest(host, len)));
     let bound = find_bound(&rows, step, bench.function.most);
     rows.iter_mut().for_each(|row| row.bound = bound);
     Ok(rows)
@@ -222,8 +229,8 @@ struct Bench<'a> {
     /// What makes messages that the function accepts: the function that encrypts, if this one decrypts and checks a tag.
     encrypts: Option<Keyed>,
     iv: Vec<u8>,
-    src: Vec<u8>,
-    dst: Vec<u8>,
+    src: Pages,
+    dst: Pages,
     /// The length for which `src` has a tag.
     sealed: Option<usize>,
 }
@@ -239,6 +246,10 @@ impl<'a> Bench<'a> {
         random.fill(&mut key);
         let mut iv = vec![0; function.iv];
         random.fill(&mut iv);
+        if function.alg.starts_with("ccm(") {
+            // Bytes of the length, less one.
+            iv[0] = 3;
+        }
         let decrypts = function.kind == Kind::Aead && function.op == "decrypt";
         let pair = |f: &&Function| {
             f.alg == function.alg
@@ -252,8 +263,8 @@ impl<'a> Bench<'a> {
             keyed: Keyed::open(library, function, &key)?,
             encrypts: pair.map(|f| Keyed::open(library, f, &key)).transpose()?,
             iv,
-            src: Vec::new(),
-            dst: Vec::new(),
+            src: Pages::new(0),
+            dst: Pages::new(0),
             sealed: None,
         })
     }
@@ -277,8 +288,7 @@ impl<'a> Bench<'a> {
         let f = self.function;
         let room = f.prefix + len + BEHIND;
         if self.src.len() < room {
-            self.src = vec![0; room];
-            self.dst = vec![0; room];
+            (self.src, self.dst) = (Pages::new(room), Pages::new(room));
             SplitMix64(len as u64).fill(&mut self.src);
             self.dst.fill(1);
             self.sealed = None;
@@ -330,6 +340,15 @@ impl<'a> Bench<'a> {
         called.ok().map(|called| called.sections)
     }
 
+    /// The longest section, each being the shortest of some calls, in TSC ticks.
+    fn longest(&mut self, host: &mut Host, len: usize) -> Option<u64> {
+        host.cpu.forget_sections();
+        for _ in 0..REPETITIONS.1 {
+            self.count(host, len)?;
+        }
+        host.cpu.least_sections().iter().max().copied()
+    }
+
     /// Delays of softirqs during calls.
     fn delays(
         &mut self,
@@ -351,7 +370,7 @@ impl<'a> Bench<'a> {
         Ok(delays)
     }
 
-    fn row(&self, len: usize, called: &[Called], tsc_hz: f64, order: &Order) -> Row {
+    fn row(&self, len: usize, longest: u64, called: &[Called], tsc_hz: f64, order: &Order) -> Row {
         let us = |ticks: u64| ticks as f64 / tsc_hz * 1e6;
         let round = |c: &Called| Round {
             best: Some(us(c.longest)),
@@ -362,8 +381,9 @@ impl<'a> Bench<'a> {
             rounds: called.iter().map(round).collect(),
             ..Series::default()
         };
-        let section = series.estimate();
-        let section = section.map_or((0.0, 0.0, 0.0), |e| (e.best, e.low, e.high));
+        // How far apart the calls are is how far a rerun may be.
+        let reach = series.estimate().map_or(0.0, |e| e.high - e.best);
+        let section_us = us(longest);
         let fastest = called
             .iter()
             .map(|c| c.took.as_secs_f64() * 1e6)
@@ -378,9 +398,9 @@ impl<'a> Bench<'a> {
             config: order.label.config.clone(),
             bytes: len as u64,
             tier: highest_tier().to_string(),
-            section_us: section.0,
-            section_low: section.1,
-            section_high: section.2,
+            section_us,
+            section_low: (section_us - reach).max(0.0),
+            section_high: section_us + reach,
             repetitions: called.len() as u64,
             stolen: called.iter().filter(|c| c.stolen).count() as u64,
             sections_per_call: sections,
@@ -394,6 +414,35 @@ impl<'a> Bench<'a> {
 fn highest_tier() -> &'static str {
     let usable = Tier::ALL.into_iter().filter(|t| t.usable());
     usable.last().map_or("generic", Tier::name)
+}
+
+/// Bytes that begin at a page: some functions want disks, which are aligned.
+struct Pages {
+    bytes: Vec<u8>,
+    start: usize,
+    len: usize,
+}
+
+impl Pages {
+    fn new(len: usize) -> Pages {
+        let bytes = vec![0; len + PAGE];
+        let start = bytes.as_ptr().align_offset(PAGE);
+        Pages { bytes, start, len }
+    }
+}
+
+impl Deref for Pages {
+    type Target = [u8];
+
+    fn deref(&self) -> &[u8] {
+        &self.bytes[self.start..][..self.len]
+    }
+}
+
+impl DerefMut for Pages {
+    fn deref_mut(&mut self) -> &mut [u8] {
+        &mut self.bytes[self.start..][..self.len]
+    }
 }
 
 /// One message.
