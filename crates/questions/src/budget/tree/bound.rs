@@ -61,17 +61,19 @@ pub(super) fn settle(mut step: usize, longest: &mut dyn FnMut(usize) -> Option<u
     step
 }
 
-/// Whether the longest section grows with the message: by more than half as many octaves as the length, from the shortest
-/// message to the longest and between the longest two. Nothing if there is one length only.
+/// Whether the longest section grows with the message. It does if a longer message has no more sections; otherwise times
+/// tell: from the shortest message to the longest and between the longest two it grows by three quarters of the octaves of
+/// the length, at least. Nothing if there is one length only.
 pub(super) fn grows(rows: &[Row]) -> Option<bool> {
     let [.., before, last] = rows else {
         return None;
     };
     let from = |row: &Row| {
         let lengths = last.bytes as f64 / row.bytes as f64;
-        last.section_us / row.section_us > lengths.sqrt()
+        last.section_us / row.section_us > lengths.powf(0.75)
     };
-    Some(from(before) && from(&rows[0]))
+    let as_many = last.sections_per_call == before.sections_per_call;
+    Some(as_many || from(before) && from(&rows[0]))
 }
 
 /// The bound of a function, of which these are the rows in ascending order of length. `step` is that of [`find_step`], `most`
@@ -81,16 +83,17 @@ pub(super) fn find_bound(rows: &[Row], step: Option<usize>, most: usize) -> Opti
     if last.bytes >= most as u64 {
         return Some(most as u64);
     }
-    match (grows(rows), step) {
-        (Some(true), _) => None,
-        (_, Some(step)) => Some(step as u64),
-        (None, None) => None,
-        // Sections that end at changing places, or whose number depends on the length in another way.
-        (Some(false), None) => rows
-            .iter()
-            .find(|row| last.section_us < 1.5 * row.section_us)
-            .map(|row| row.bytes),
+    if grows(rows) == Some(true) {
+        return None;
     }
+    // Shorter messages may take another way, with longer sections.
+    let longer = rows.iter().filter(|r| r.section_us > 3.0 * last.section_us);
+    let other_way = longer.map(|row| row.bytes).max();
+    let step = step.map(|step| step as u64);
+    // Without a step sections end at changing places, or their number depends on the length in another way.
+    let settled = |row: &&Row| last.section_us < 1.5 * row.section_us && rows.len() > 1;
+    let end = step.or_else(|| rows.iter().find(settled).map(|row| row.bytes));
+    end.map(|end| other_way.map_or(end, |other| other.max(end)))
 }
 
 #[cfg(test)]
@@ -101,15 +104,15 @@ mod tests {
         find_step(&mut |len| Some(sections(len)))
     }
 
-    fn rows(lengths: &[(u64, f64)]) -> Vec<Row> {
-        lengths
-            .iter()
-            .map(|&(bytes, section_us)| Row {
-                bytes,
-                section_us,
-                ..Row::default()
-            })
-            .collect()
+    /// Rows of these lengths and times; the number of sections is that of pieces of this size.
+    fn rows(piece: u64, lengths: &[(u64, f64)]) -> Vec<Row> {
+        let row = |&(bytes, section_us): &(u64, f64)| Row {
+            bytes,
+            section_us,
+            sections_per_call: bytes.div_ceil(piece),
+            ..Row::default()
+        };
+        lengths.iter().map(row).collect()
     }
 
     #[test]
@@ -146,29 +149,44 @@ mod tests {
 
     #[test]
     fn sections_that_grow_have_no_bound() {
-        let sha = rows(&[
+        let one_section = u64::MAX;
+        let sha = [
             (4096, 2.0),
             (65536, 30.0),
             (1 << 20, 480.0),
             (10 << 20, 4800.0),
-        ]);
-        assert_eq!(find_bound(&sha, None, usize::MAX), None);
+        ];
+        assert_eq!(find_bound(&rows(one_section, &sha), None, usize::MAX), None);
         // A bounded part does not bound the others.
-        assert_eq!(find_bound(&sha, Some(16), usize::MAX), None);
+        assert_eq!(find_bound(&rows(16, &sha), Some(16), usize::MAX), None);
+        // As many sections for twice the bytes, although times are nearly the same.
+        let crc = rows(one_section, &[(512, 0.06), (1024, 0.07)]);
+        assert_eq!(find_bound(&crc, None, usize::MAX), None);
+    }
+
+    #[test]
+    fn sections_that_do_not_grow_have_a_bound() {
         // The last is disturbed, or its data are not in the cache.
-        let disturbed = rows(&[(4096, 1.0), (65536, 1.0), (1 << 20, 1.1), (10 << 20, 47.0)]);
-        assert_eq!(find_bound(&disturbed, Some(4096), usize::MAX), Some(4096));
-        let chacha = rows(&[(4096, 1.0), (65536, 1.0), (1 << 20, 1.1), (10 << 20, 2.9)]);
-        assert_eq!(find_bound(&chacha, Some(4096), usize::MAX), Some(4096));
-        assert_eq!(find_bound(&chacha[..1], Some(4096), usize::MAX), Some(4096));
-        assert_eq!(find_bound(&chacha[..1], None, usize::MAX), None);
-        let odd = rows(&[(4096, 1.0), (65536, 4.0), (1 << 20, 4.1)]);
+        for last in [1.0, 2.9, 74.0] {
+            let times = [(4096, 1.0), (65536, 1.0), (1 << 20, 1.1), (10 << 20, last)];
+            let chacha = rows(4096, &times);
+            assert_eq!(find_bound(&chacha, Some(4096), usize::MAX), Some(4096));
+        }
+        let one = rows(4096, &[(65536, 1.0)]);
+        assert_eq!(find_bound(&one, Some(4096), usize::MAX), Some(4096));
+        assert_eq!(find_bound(&one, None, usize::MAX), None);
+        let another_way = rows(4096, &[(4096, 3.1), (65536, 48.0), (1 << 20, 2.1)]);
+        assert_eq!(
+            find_bound(&another_way, Some(4096), usize::MAX),
+            Some(65536)
+        );
+        let odd = rows(5000, &[(4096, 1.0), (65536, 4.0), (1 << 20, 4.1)]);
         assert_eq!(find_bound(&odd, None, usize::MAX), Some(65536));
     }
 
     #[test]
     fn a_longest_message_is_a_bound() {
-        let nh = rows(&[(512, 0.1), (1024, 0.2)]);
+        let nh = rows(u64::MAX, &[(512, 0.1), (1024, 0.2)]);
         assert_eq!(find_bound(&nh, None, 1024), Some(1024));
         assert_eq!(find_bound(&nh, None, 2048), None);
         assert_eq!(find_bound(&[], None, 2048), None);

@@ -26,8 +26,8 @@ const REPETITIONS: (u64, u64) = (15, 5);
 const MILLIS: (u64, u64) = (200, 50);
 /// Interrupts a second. Each has its own delay, even if many come during one section.
 const RATE: f64 = 2_000.0;
-/// Sections of a call whose lengths are kept, at most: one for each block of 16 bytes of the longest message.
-const KEPT: usize = 1 << 20;
+/// Sections of a call whose lengths are kept, at most: two for each block of 16 bytes of the longest message.
+const KEPT: usize = 1 << 21;
 /// A function that opens no section up to this length opens none.
 const TRIED: usize = 64 << 10;
 /// Bytes behind a message for a tag or a digest.

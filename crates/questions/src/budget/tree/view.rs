@@ -10,17 +10,13 @@ pub(super) fn format_tables(rows: &[Row]) -> String {
     lengths.sort_unstable();
     lengths.dedup();
     let functions = || rows.chunk_by(|a, b| is_same(a, b));
-    // Lengths of functions that take no others have no column.
-    let usual = |n: &u64| {
-        functions()
-            .filter(|f| f.len() > 1)
-            .flatten()
-            .any(|r| r.bytes == *n)
-    };
-    let columns: Vec<u64> = match lengths.iter().copied().filter(usual).collect::<Vec<_>>() {
-        none if none.is_empty() => lengths,
-        some => some,
-    };
+    // Lengths to which few functions are limited have no column.
+    let many = |n: u64| rows.iter().filter(|r| r.bytes == n).count();
+    let most = lengths.iter().map(|&n| many(n)).max().unwrap_or(0);
+    let columns: Vec<u64> = lengths
+        .into_iter()
+        .filter(|&n| 2 * many(n) > most)
+        .collect();
     let mut table = plain();
     let mut head = vec!["function".to_string()];
     head.extend(columns.iter().map(|&n| size(n)));
@@ -127,10 +123,12 @@ mod tests {
             });
         }
         rows.push(row("nh", 1024, 0.12, Some(1024)));
+        rows.push(row("hchacha_block", 16, 0.1, Some(16)));
         let table = format_tables(&rows);
         assert!(table.lines().all(|l| l.chars().count() <= 80), "{table}");
         assert_eq!(table.lines().filter(|l| l.starts_with(name)).count(), 1);
         let sha = table.lines().find(|l| l.starts_with("sha256")).unwrap();
+        assert!(!table.contains(" 16 B  "), "{table}");
         assert!(sha.ends_with("12346   none"), "{sha}");
         assert!(table.contains("Delay of a softirq"), "{table}");
     }
