@@ -142,6 +142,13 @@ struct kiln_library_call {
 	unsigned long len, prefix;
 };
 
+/* delays.c: from an interrupt to the start of the softirq that it raises. */
+struct kiln_library_delays {
+	unsigned long *ticks;	/* of the TSC; one entry for each interrupt */
+	unsigned long room;
+	unsigned long count;
+};
+
 /* contexts.c: a driver in every context that may use it. */
 
 enum kiln_where { KILN_IN_TASK, KILN_IN_BH_OFF, KILN_IN_SOFTIRQ, KILN_WHERES };

@@ -124,6 +124,16 @@ void kiln_cpu_reset_stats(struct cpu *cpu)
 	cpu->section_weight = 1;
 }
 
+void kiln_cpu_keep_sections(struct cpu *cpu, u64 *least, size_t room)
+{
+	cpu->section_max_skip = 0;
+	cpu->section_skip = 0;
+	cpu->section_weight = 1;
+	cpu->section_limit = 0;
+	cpu->section_least = least;
+	cpu->section_room = room;
+}
+
 void kiln_cpu_share_area(struct cpu *cpu, struct cpu *owner)
 {
 	cpu->nested_area = &owner->nested_fpu;

@@ -45,6 +45,15 @@ static __always_inline void clock_start(struct cpu *cpu, u64 now, u8 irqs_seen)
 	cpu->section_start[depth] = now;
 }
 
+/* Of those that were timed since the last reset, this is the n-th. */
+static __always_inline void keep_least(struct cpu *cpu, u64 time)
+{
+	const u64 n = cpu->stats.sections_timed - 1;
+
+	if (n < cpu->section_room && time < cpu->section_least[n])
+		cpu->section_least[n] = time;
+}
+
 static __always_inline void clock_stop(struct cpu *cpu)
 {
 	const u8 depth = cpu->section_depth - 1;
@@ -63,6 +72,7 @@ static __always_inline void clock_stop(struct cpu *cpu)
 	if (unlikely(time > cpu->section_limit)) {
 		cpu->stats.sections_long++;
 		cpu->stats.sections_long_witnessed += interrupted || stolen;
+		keep_least(cpu, time);
 	}
 	histogram_add(cpu->section_into, time, cpu->section_weight);
 	cpu->section_skip = skip < cpu->section_max_skip ? skip : cpu->section_max_skip;

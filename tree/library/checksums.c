@@ -161,6 +161,9 @@ WRAPPER(xor_gen)
 	return 0;
 }
 
+/* Both take a page of zeros for the disks that are lost: no disk may be longer. */
+#define RECOVERED (4 * 4096)
+
 #define PARITY(way)						\
 	.alg = way, .op = "digest", .kind = KILN_LIBRARY_PARITY,	\
 	BLOCKS(4 * 512), .flags = KILN_LIBRARY_TASK
@@ -187,8 +190,8 @@ const struct kiln_function kiln_checksums[] = {
 #ifdef KILN_RAID
 	{ FUNCTION(raid6_gen_syndrome), PARITY("raid6") },
 	{ FUNCTION(raid6_xor_syndrome), PARITY("raid6") },
-	{ FUNCTION(raid6_recov_2data), PARITY("raid6-recover-2data") },
-	{ FUNCTION(raid6_recov_datap), PARITY("raid6-recover-datap") },
+	{ FUNCTION(raid6_recov_2data), PARITY("raid6-recover-2data"), .most = RECOVERED },
+	{ FUNCTION(raid6_recov_datap), PARITY("raid6-recover-datap"), .most = RECOVERED },
 	{ FUNCTION(xor_gen), PARITY("xor") },
 #endif
 };

@@ -9,6 +9,7 @@ pub mod child;
 mod config;
 pub mod contexts;
 mod crash;
+pub mod delays;
 mod elf;
 pub mod engine;
 mod error;

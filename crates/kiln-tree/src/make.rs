@@ -22,7 +22,7 @@ pub(crate) fn is_optional(glue: &str) -> bool {
 }
 
 /// Compiled by the tree, against its headers, so that no layout and no signature is guessed.
-pub(crate) const GLUE: [(&str, &str); 13] = [
+pub(crate) const GLUE: [(&str, &str); 14] = [
     ("kiln_glue", include_str!("../../../tree/glue.c")),
     ("kiln_contexts", include_str!("../../../tree/contexts.c")),
     ("kiln_cpu", include_str!("../../../tree/cpu.c")),
@@ -44,6 +44,10 @@ pub(crate) const GLUE: [(&str, &str); 13] = [
     (
         "kiln_library_checksums",
         include_str!("../../../tree/library/checksums.c"),
+    ),
+    (
+        "kiln_library_delays",
+        include_str!("../../../tree/library/delays.c"),
     ),
     ("kiln_kunit", include_str!("../../../tree/kunit.c")),
     ("kiln_prove", include_str!("../../../tree/prove.c")),

@@ -520,6 +520,36 @@ impl Default for LibraryCall {
         }
     }
 }
+#[repr(C)]
+#[derive(Debug, Copy, Clone)]
+pub struct LibraryDelays {
+    pub ticks: *mut ::std::os::raw::c_ulong,
+    pub room: ::std::os::raw::c_ulong,
+    pub count: ::std::os::raw::c_ulong,
+}
+#[allow(clippy::unnecessary_operation, clippy::identity_op)]
+const _: () = {
+    ["Size of LibraryDelays"][::std::mem::size_of::<LibraryDelays>() - 24usize];
+    ["Alignment of LibraryDelays"][::std::mem::align_of::<LibraryDelays>() - 8usize];
+    [
+        "Offset of field: LibraryDelays::ticks",
+    ][::std::mem::offset_of!(LibraryDelays, ticks) - 0usize];
+    [
+        "Offset of field: LibraryDelays::room",
+    ][::std::mem::offset_of!(LibraryDelays, room) - 8usize];
+    [
+        "Offset of field: LibraryDelays::count",
+    ][::std::mem::offset_of!(LibraryDelays, count) - 16usize];
+};
+impl Default for LibraryDelays {
+    fn default() -> Self {
+        let mut s = ::std::mem::MaybeUninit::<Self>::uninit();
+        unsafe {
+            ::std::ptr::write_bytes(s.as_mut_ptr(), 0, 1);
+            s.assume_init()
+        }
+    }
+}
 pub const KILN_IN_TASK: Where = 0;
 pub const KILN_IN_BH_OFF: Where = 1;
 pub const KILN_IN_SOFTIRQ: Where = 2;

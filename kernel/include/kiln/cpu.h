@@ -131,6 +131,9 @@ struct cpu {
 	u64 area[CPU_AREA_WORDS];	/* per-CPU data of a higher layer; zero at first */
 	const struct kiln_hooks *hooks;	/* of a hosted tree */
 
+	u64 *section_least;	/* kiln_cpu_keep_sections() */
+	size_t section_room;
+
 	struct histogram section_time, softirq_latency, softirq_time;
 	struct fpstate *nested_area;
 	struct fpstate nested_fpu;

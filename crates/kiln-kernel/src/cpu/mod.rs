@@ -109,6 +109,8 @@ impl Host {
 /// The calling thread as a CPU.
 pub struct Cpu {
     host: Box<Host>,
+    /// What [`Cpu::keep_sections`] keeps.
+    least: Vec<u64>,
     memory: Memory,
     _tasks: Mapping,
     _stacks: Stacks,
@@ -157,6 +159,7 @@ impl Cpu {
                 cpu,
                 injection: Injection::default(),
             }),
+            least: Vec::new(),
             memory,
             _tasks: tasks,
             _stacks: stacks,
@@ -218,6 +221,28 @@ impl Cpu {
     pub fn reset_stats(&mut self) {
         // SAFETY: as in `configure`.
         unsafe { sys::kiln_cpu_reset_stats(self.raw()) }
+    }
+
+    /// From now on every FPU section is timed. Otherwise only a sample of the short ones is, which costs them less. Of the
+    /// first `room` sections after each [`Cpu::reset_stats`] the lengths are kept.
+    pub fn keep_sections(&mut self, room: usize) {
+        self.least = vec![u64::MAX; room];
+        let least = self.least.as_mut_ptr();
+        // SAFETY: as in `configure`; no section is open between calls through the gate, and the room lives as long as the CPU.
+        unsafe { sys::kiln_cpu_keep_sections(self.raw(), least, room) }
+    }
+
+    /// The smallest length of the n-th section, in TSC ticks, since [`Cpu::forget_sections`]: what disturbs one run of the
+    /// same code is not in the next.
+    pub fn least_sections(&self) -> &[u64] {
+        let least = &self.least;
+        let known = least.partition_point(|&ticks| ticks != u64::MAX);
+        &least[..known]
+    }
+
+    /// Before other code is run.
+    pub fn forget_sections(&mut self) {
+        self.least.fill(u64::MAX);
     }
 
     /// The control for a detector: nested saves go to the area of `owner`, which is

@@ -1191,6 +1191,9 @@ unsafe extern "C" {
     pub fn kiln_cpu_reset_stats(cpu: *mut Cpu);
 }
 unsafe extern "C" {
+    pub fn kiln_cpu_keep_sections(cpu: *mut Cpu, least: *mut u64_, room: usize);
+}
+unsafe extern "C" {
     pub fn kiln_cpu_share_area(cpu: *mut Cpu, owner: *mut Cpu);
 }
 unsafe extern "C" {

@@ -6,11 +6,11 @@ use std::path::{Path, PathBuf};
 use clap::Args;
 use kiln_kernel::budget as kernel;
 use kiln_kernel::cipher::{Kind, Op};
-use kiln_question::{replace, unknown, Error, Exit, Question, RowType, Session};
+use kiln_question::{replace, unknown, Error, Exit, Question, RowType, Session, TreeBuildArgs};
 use kiln_report::picture::{draw_rows, Band, Bands, Picture};
 
 use super::row::{Lengths, Row};
-use super::{header, run, view};
+use super::{header, run, tree, view};
 use super::{parse_ways, Plan};
 
 /// How many bytes fit into an FPU section under a latency limit
@@ -18,6 +18,9 @@ use super::{parse_ways, Plan};
 /// How long FPU sections last under each way of cutting messages into sections, and what the cutting costs. Every
 /// implementation is measured first, as a kernel would at its start. Then a task asks the crypto API for 1 MiB at a time
 /// on an emulated CPU, while interrupts raise softirqs and wake a task.
+///
+/// With --tree the functions that a kernel tree's library exports are measured instead: how long the FPU sections are that they
+/// open themselves, by message length.
 #[derive(Args)]
 #[command(after_long_help = "\
 Ways of cutting (--mode):
@@ -30,6 +33,9 @@ Ways of cutting (--mode):
   clocked      the cycle counter is read every so many bytes
   on-demand    until a softirq is pending or a reschedule is wanted
 
+Exit status:
+  1 if a section of a tree is longer than --max-section-us
+
 Environment:
   KILN_TIERS=generic,aesni   use only these tiers
 
@@ -39,11 +45,14 @@ Examples:
   kiln budget --header kiln_budget.h --target-us 30
   kiln budget sm3 --data cold --irq-rate 2000 --seconds 2
   kiln budget --quick --json --out DIR    pictures in DIR/budget.svg
+  kiln budget --tree ~/linux                   all functions of the library
+  kiln budget --tree ~/linux sha256 crc32c --len 4096,1048576
+  kiln budget --tree ~/linux --max-section-us 100
 
 See also:
   docs/BUDGETS.md")]
 pub struct BudgetArgs {
-    /// Algorithms, by the kernel's names [default: all]
+    /// Algorithms, by the kernel's names; with --tree functions, too [default: all]
     #[arg(value_name = "ALG")]
     algs: Vec<String>,
     /// How long a section may last [default: 30]
@@ -51,27 +60,64 @@ pub struct BudgetArgs {
         long,
         value_delimiter = ',',
         value_name = "N,…",
-        allow_hyphen_values = true
+        allow_hyphen_values = true,
+        conflicts_with = "tree"
     )]
     target_us: Vec<f64>,
     /// Ways of cutting [default: all; with --header: calibrated]
-    #[arg(long, value_delimiter = ',', value_name = "NAME,…")]
+    #[arg(
+        long,
+        value_delimiter = ',',
+        value_name = "NAME,…",
+        conflicts_with = "tree"
+    )]
     mode: Vec<String>,
     /// encrypt, decrypt [default: encrypt]
-    #[arg(long, value_delimiter = ',', value_name = "OP,…")]
+    #[arg(
+        long,
+        value_delimiter = ',',
+        value_name = "OP,…",
+        conflicts_with = "tree"
+    )]
     op: Vec<String>,
     /// Where an operation finds its data: warm, cold [default: warm]
-    #[arg(long, value_delimiter = ',', value_name = "NAME,…")]
+    #[arg(
+        long,
+        value_delimiter = ',',
+        value_name = "NAME,…",
+        conflicts_with = "tree"
+    )]
     data: Vec<String>,
     /// Interrupts per second [default: 250]
-    #[arg(long, value_name = "HZ", allow_hyphen_values = true)]
+    #[arg(
+        long,
+        value_name = "HZ",
+        allow_hyphen_values = true,
+        conflicts_with = "tree"
+    )]
     irq_rate: Option<f64>,
     /// Seconds per row [default: 0.25; with --quick 0.06]
-    #[arg(long, value_name = "N", allow_hyphen_values = true)]
+    #[arg(
+        long,
+        value_name = "N",
+        allow_hyphen_values = true,
+        conflicts_with = "tree"
+    )]
     seconds: Option<f64>,
     /// Write the constants that fit here as a C header
-    #[arg(long, value_name = "FILE")]
+    #[arg(long, value_name = "FILE", conflicts_with = "tree")]
     header: Option<PathBuf>,
+    /// Measure the library functions of this Linux source tree, built and hosted
+    #[arg(long, value_name = "DIR")]
+    tree: Option<PathBuf>,
+    /// With --tree: lengths of messages in bytes [default: 4096,65536,1048576,10485760]
+    #[arg(long, value_name = "LIST", requires = "tree")]
+    len: Option<String>,
+    /// With --tree: fail if an FPU section is longer
+    #[arg(long, value_name = "N", requires = "tree", allow_hyphen_values = true)]
+    max_section_us: Option<f64>,
+    #[command(flatten)]
+    build: TreeBuildArgs,
 }
 
 impl BudgetArgs {
@@ -133,10 +179,20 @@ impl Question for BudgetArgs {
     const OF_TIERS: bool = true;
 
     fn row_types() -> Vec<RowType> {
-        vec![RowType::at::<Row>(40)]
+        vec![RowType::at::<Row>(40), RowType::at::<tree::Row>(41)]
     }
 
     fn run(&self, session: &Session) -> Result<Exit, Error> {
+        if let Some(dir) = &self.tree {
+            let (len, limit) = (self.len.as_deref(), self.max_section_us);
+            let wanted = tree::Wanted::new(&self.algs, len, limit, session.global.quick)?;
+            return tree::ask::<Self>(&wanted, dir, &self.build, session);
+        }
+        if self.build.given() {
+            return Err(Error::input(
+                "--cc and --config build a tree: name it with --tree DIR",
+            ));
+        }
         let plan = self.plan(session)?;
         if let Some(path) = &self.header {
             may_write(path)?;

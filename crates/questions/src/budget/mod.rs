@@ -10,6 +10,7 @@
 //! | `row.rs` | what came of it |
 //! | `header.rs` | the constants, for those who must have constants |
 //! | `view.rs` | the tables for people |
+//! | `tree/` | sections of the functions that a kernel tree's library exports |
 //! | `survey.rs`, `headline.rs` | its parts of the survey, and the headlines made of their records |
 
 mod args;
@@ -20,6 +21,7 @@ mod plan;
 mod row;
 mod run;
 mod survey;
+mod tree;
 mod view;
 
 pub(crate) use args::BudgetArgs;

@@ -82,6 +82,11 @@ KILN_EXPORT void kiln_cpu_stop(struct cpu *cpu);
 KILN_EXPORT struct cpu_stats *kiln_cpu_stats(struct cpu *cpu);
 KILN_EXPORT struct histogram *kiln_cpu_histogram(struct cpu *cpu, u32 which);
 KILN_EXPORT void kiln_cpu_reset_stats(struct cpu *cpu);
+/*
+ * From now on every section is timed and counts as long. least[n] becomes the smallest length,
+ * in TSC ticks, of all sections that were the n-th to end since kiln_cpu_reset_stats().
+ */
+KILN_EXPORT void kiln_cpu_keep_sections(struct cpu *cpu, u64 *least, size_t room);
 /* A control: @cpu saves its nested sections to @owner's area instead of its own. */
 KILN_EXPORT void kiln_cpu_share_area(struct cpu *cpu, struct cpu *owner);
 

@@ -1,0 +1,44 @@
+//! How long softirqs wait while a tree's functions are called (`tree/library/delays.c`).
+
+use std::ptr;
+
+use kiln_kernel::irq::{Arrivals, Timer};
+
+use crate::{raw, Error, Host};
+
+/// Room for delays: those of some seconds at the rates that are used.
+const ROOM: usize = 1 << 16;
+
+/// While `work` runs, interrupts come at random times, `rate` per second. Gives the time from each interrupt to the start
+/// of the softirq that it raised, in TSC ticks.
+///
+/// # Errors
+/// The tree could not compile `delays.c`; there is no timer.
+pub fn measure(
+    host: &mut Host,
+    rate: f64,
+    seed: u64,
+    work: &mut dyn FnMut(),
+) -> Result<Vec<u64>, Error> {
+    let mut ticks = vec![0; ROOM];
+    let mut delays = raw::LibraryDelays {
+        ticks: ticks.as_mut_ptr(),
+        room: ticks.len() as u64,
+        count: 0,
+    };
+    let delays: *mut raw::LibraryDelays = &raw mut delays;
+    // SAFETY: the functions have these arguments in `delays.c`; the structure and its room live until the second is called.
+    let count = unsafe {
+        host.call("kiln_glue_delays_start", delays.cast())?;
+        let timer = Timer::start(&mut host.cpu, Arrivals::Poisson(rate, seed | 1));
+        if timer.is_ok() {
+            work();
+        }
+        let timer = timer.map(drop);
+        host.call("kiln_glue_delays_stop", ptr::null_mut())?;
+        timer.map_err(|e| Error::host("a timer for interrupts", e))?;
+        (*delays).count as usize
+    };
+    ticks.truncate(count);
+    Ok(ticks)
+}

@@ -1,0 +1,18 @@
+//! How long the functions of a kernel tree's library keep preemption and softirqs off, by message length.
+//!
+//! | file | contents |
+//! |---|---|
+//! | `ask.rs` | what is asked for; the tree is built here and measured by a child |
+//! | `run.rs` | the child's part: every function at every length |
+//! | `bound.rs` | the length from which on sections do not grow |
+//! | `row.rs` | what came of it |
+//! | `view.rs` | the tables for people |
+
+mod ask;
+mod bound;
+mod row;
+mod run;
+mod view;
+
+pub(super) use ask::{ask, Wanted};
+pub(super) use row::Row;

@@ -1,0 +1,74 @@
+// SPDX-License-Identifier: GPL-2.0-only OR MIT
+/*
+ * How long softirqs wait while the tree's functions are called: from each interrupt to the start
+ * of the softirq that it raises. Several interrupts may come before the softirq starts, in
+ * one long FPU section for example; each has its own delay.
+ */
+#include <linux/compiler.h>
+#include <linux/types.h>
+
+#include "kiln/abi/hosted.h"
+#include "kiln/tree.h"
+
+#define KILN_SOFTIRQ 7		/* IRQ_POLL_SOFTIRQ, which nothing here has */
+#define WAITING 256		/* interrupts that one softirq answers at most */
+
+u64 kiln_glue_delays_start(struct kiln_library_delays *delays);
+u64 kiln_glue_delays_stop(void *unused);
+
+static struct kiln_library_delays *kiln_delays;
+static u64 kiln_arrived[WAITING];	/* when the interrupts came */
+static u32 kiln_first, kiln_next;	/* those of them that still wait */
+
+static u64 kiln_tsc(void)
+{
+	u32 low, high;
+
+	asm volatile("lfence\n\trdtsc" : "=a"(low), "=d"(high) : : "memory");
+	return (u64)high << 32 | low;
+}
+
+static void kiln_interrupt(void *cpu)
+{
+	const u32 next = READ_ONCE(kiln_next);
+
+	if (next - READ_ONCE(kiln_first) < WAITING) {
+		kiln_arrived[next % WAITING] = kiln_tsc();
+		WRITE_ONCE(kiln_next, next + 1);
+	}
+	kiln_raise_softirq(KILN_SOFTIRQ);
+}
+
+/* An interrupt in here raises the softirq once more. */
+static void kiln_softirq(void *cpu)
+{
+	const u64 now = kiln_tsc();
+	const u32 next = READ_ONCE(kiln_next);
+	struct kiln_library_delays *d = kiln_delays;
+	u32 i;
+
+	for (i = kiln_first; i != next; i++) {
+		const u64 arrived = kiln_arrived[i % WAITING];
+
+		/* One that came after the clock was read did not wait. */
+		if (d && d->count < d->room)
+			d->ticks[d->count++] = arrived < now ? now - arrived : 0;
+	}
+	WRITE_ONCE(kiln_first, next);
+}
+
+u64 kiln_glue_delays_start(struct kiln_library_delays *delays)
+{
+	kiln_first = kiln_next;
+	kiln_delays = delays;
+	kiln_open_softirq(KILN_SOFTIRQ, kiln_softirq);
+	kiln_on_interrupt(kiln_interrupt);
+	return 0;
+}
+
+u64 kiln_glue_delays_stop(void *unused)
+{
+	kiln_on_interrupt(NULL);
+	kiln_delays = NULL;
+	return 0;
+}
