@@ -129,7 +129,7 @@ fn bounds_are_those_of_the_source() {
     assert_eq!(row(&rows, "crc32c", LONG)["sections_per_call"], 1);
     let notes = run.json()["notes"].to_string();
     assert!(notes.contains("open no FPU section: md5"), "{notes}");
-    let unknown = budget(tree, &["sha265"]);
+    let unknown = budget(tree, &["sha25"]);
     fault(&unknown, 2, "did you mean 'sha256'");
 }
 

@@ -107,6 +107,16 @@ fn select<'a>(all: &'a [Function], names: &[String]) -> Result<Vec<&'a Function>
             let mut known: Vec<&str> = exported().flat_map(|f| [&*f.name, &*f.alg]).collect();
             known.sort_unstable();
             known.dedup();
+            // There are many: those that begin alike.
+            let start: String = name.chars().take(2).collect();
+            let alike: Vec<&str> = known
+                .iter()
+                .copied()
+                .filter(|k| k.starts_with(&start))
+                .collect();
+            if !alike.is_empty() {
+                known = alike;
+            }
             return Err(unknown(
                 "function or algorithm of the tree's library",
                 name,
