@@ -422,8 +422,8 @@ impl<'a> Bench<'a> {
 }
 
 fn highest_tier() -> &'static str {
-    let usable = Tier::ALL.into_iter().filter(|t| t.usable());
-    usable.last().map_or("generic", Tier::name)
+    let mut usable = Tier::ALL.into_iter().filter(|t| t.usable());
+    usable.next_back().map_or("generic", Tier::name)
 }
 
 /// Bytes that begin at a page: some functions want disks, which are aligned.

@@ -9,7 +9,7 @@ pub(super) fn format_tables(rows: &[Row]) -> String {
     let mut lengths: Vec<u64> = rows.iter().map(|r| r.bytes).collect();
     lengths.sort_unstable();
     lengths.dedup();
-    let functions = || rows.chunk_by(|a, b| is_same(a, b));
+    let functions = || rows.chunk_by(is_same);
     // Lengths to which few functions are limited have no column.
     let many = |n: u64| rows.iter().filter(|r| r.bytes == n).count();
     let most = lengths.iter().map(|&n| many(n)).max().unwrap_or(0);
@@ -129,7 +129,7 @@ mod tests {
         assert_eq!(table.lines().filter(|l| l.starts_with(name)).count(), 1);
         let sha = table.lines().find(|l| l.starts_with("sha256")).unwrap();
         assert!(!table.contains(" 16 B  "), "{table}");
-        assert!(sha.ends_with("12346   none"), "{sha}");
+        assert!(sha.ends_with("12346    none"), "{sha}");
         assert!(table.contains("Delay of a softirq"), "{table}");
     }
 
