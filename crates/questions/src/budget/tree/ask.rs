@@ -1,61 +1,14 @@
-//! What is asked for; the tree is built here and measured by a child.
+//! The tree is built here and measured by a child.
 
 use std::ffi::OsString;
 use std::path::Path;
 
 use kiln_question::hosted::Hosted;
-use kiln_question::lens::{Lens, LONGEST};
 use kiln_question::{read_facts, table, Error, Exit, Outcome, Question, Session, TreeBuildArgs};
 
 use super::row::Row;
+use super::wanted::Wanted;
 use super::{run, view};
-
-/// Lengths of messages when nobody asks for others.
-const LENGTHS: [usize; 4] = [4 << 10, 64 << 10, 1 << 20, 10 << 20];
-
-/// What is asked for.
-pub(in crate::budget) struct Wanted {
-    /// Functions or algorithms by name; all if none.
-    pub names: Vec<String>,
-    /// Lengths of messages, ascending.
-    pub lengths: Vec<usize>,
-    /// The gate: no section may be longer.
-    pub max_section_us: Option<f64>,
-    /// Fewer repetitions.
-    pub quick: bool,
-}
-
-impl Wanted {
-    /// Checks lengths and limit.
-    ///
-    /// # Errors
-    /// A length that is not measured; a limit that is not a time.
-    pub(in crate::budget) fn new(
-        names: &[String],
-        lengths: Option<&str>,
-        max_section_us: Option<f64>,
-        quick: bool,
-    ) -> Result<Wanted, Error> {
-        let lengths: Option<Lens> = lengths.map(str::parse).transpose()?;
-        let lengths = lengths.map_or(LENGTHS.to_vec(), |l| l.0);
-        if let Some(len) = lengths.iter().find(|l| !(1..=LONGEST).contains(*l)) {
-            return Err(Error::input(format!(
-                "--len {len}: sections are measured at 1 to {LONGEST} bytes"
-            )));
-        }
-        if let Some(us) = max_section_us.filter(|us| !(*us > 0.0 && us.is_finite())) {
-            return Err(Error::input(format!(
-                "--max-section-us {us}: a section takes more than 0 µs"
-            )));
-        }
-        Ok(Wanted {
-            names: names.to_vec(),
-            lengths,
-            max_section_us,
-            quick,
-        })
-    }
-}
 
 /// Builds the tree and has a child measure it; in the child, measures.
 pub(in crate::budget) fn ask<Q: Question>(
@@ -96,26 +49,4 @@ pub(in crate::budget) fn ask<Q: Question>(
         )
     })?;
     Ok(measured.exit)
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn lengths_and_limits_that_cannot_be_measured_are_refused() {
-        let wanted = |len, limit| Wanted::new(&[], len, limit, true);
-        assert_eq!(wanted(None, None).unwrap().lengths, LENGTHS);
-        assert_eq!(wanted(Some("64,16"), Some(0.5)).unwrap().lengths, [16, 64]);
-        for (len, limit, named) in [
-            (Some("0"), None, "--len 0"),
-            (Some("16777217"), None, "--len 16777217"),
-            (None, Some(0.0), "--max-section-us 0"),
-            (None, Some(f64::NAN), "--max-section-us NaN"),
-        ] {
-            let e = wanted(len, limit).err().unwrap();
-            assert!(e.to_string().contains(named), "{e}");
-            assert_eq!(e.exit_code(), 2);
-        }
-    }
 }

@@ -2,7 +2,8 @@
 //!
 //! | file | contents |
 //! |---|---|
-//! | `ask.rs` | what is asked for; the tree is built here and measured by a child |
+//! | `wanted.rs` | what is asked for |
+//! | `ask.rs` | the tree is built here and measured by a child |
 //! | `run.rs` | the child's part: every function at every length |
 //! | `bound.rs` | the length from which on sections do not grow |
 //! | `row.rs` | what came of it |
@@ -13,6 +14,8 @@ mod bound;
 mod row;
 mod run;
 mod view;
+mod wanted;
 
-pub(super) use ask::{ask, Wanted};
+pub(super) use ask::ask;
 pub(super) use row::Row;
+pub(super) use wanted::Wanted;

@@ -15,10 +15,10 @@ use kiln_tree::engine::{Calls, Refused};
 use kiln_tree::library::{Function, Keyed, Kind, Library};
 use kiln_tree::{delays, Host};
 
-use super::ask::Wanted;
 use super::bound::{find_bound, find_step, settle};
 use super::row::Row;
 use super::view::size;
+use super::wanted::Wanted;
 
 /// Calls per length, and with --quick.
 const REPETITIONS: (u64, u64) = (15, 5);
