@@ -31,10 +31,10 @@ use super::view;
 #[derive(Args)]
 #[command(after_long_help = "\
 Exit status:
-  1 with --tree, if any rule was broken or no interrupt reached a function;
-  without it, if state was lost under any policy other than \"none\" (the control, which
+  1 if state was lost under any policy other than \"none\" (the control, which
   saves nothing); also if a loss could not have been seen (\"no power\"),
-  because that control lost too little
+  because that control lost too little. With --tree: if a rule was broken, or
+  no interrupt reached a function
 
 Environment:
   KILN_TIERS=generic,aesni   use only these tiers
