@@ -20,14 +20,15 @@
 #include <kiln/tree.h>
 
 /*
- * A function that keeps a state does another part of its work in each call, so that a job ends
- * only after some calls without a new instruction; after many steps, at the first such call.
+ * A function that keeps state may run different code in each call. So a job ends after QUIET_CALLS
+ * calls in a row without a new instruction; once MANY_STEPS are exceeded, after the first such
+ * call; and after MOST_CALLS in any case.
  */
 #define LEAST_CALLS 6
 #define MOST_CALLS 120
 #define QUIET_CALLS 4
 #define MANY_STEPS 200000
-/* Calls after the last interrupt, in which what it has spoilt shows. */
+/* Calls after the last interrupt, to expose damage that shows only later. */
 #define LATE_CALLS 128
 /* Interrupts into a section whose handler is stepped, too, so that the account has its calls. */
 #define STEPPED_HANDLERS 2
@@ -83,7 +84,7 @@ static u64 kiln_states(void)
 	return ((u64)high << 32 | low) & ~STATE_TILES;
 }
 
-/* Components in their initial state are not written: the zeros that are there are their values. */
+/* Zeroed first, so that bytes that XSAVE does not write compare equal. */
 static void kiln_save_state(u8 *to)
 {
 	const u64 wanted = kiln_states();
@@ -129,7 +130,7 @@ static void kiln_check(bool right)
 	p->wrong_step = kiln_wanted->audit.steps;
 }
 
-/* A section that it leaves open is ended: nothing could sleep from here on. */
+/* Ends a section that the function left open; otherwise nothing could sleep any more. */
 static bool kiln_call(void)
 {
 	const unsigned int depth = kiln_section_depth();
@@ -151,7 +152,7 @@ static void kiln_call_in_bh(struct work_struct *work)
 	kiln_check(kiln_call());
 }
 
-/* In every context the same function, stepped until it shows nothing new. */
+/* Steps the function, in whatever context this is called, until it shows no new instruction. */
 static void kiln_step_calls(void)
 {
 	struct kiln_audit *audit = &kiln_wanted->audit;

@@ -1,6 +1,6 @@
 //! Single steps through code of a hosted tree: an interrupt before every instruction, and a look at the registers before each.
 //!
-//! What the handler sees needs no wrong result to show: a function that returns with another value in a register that it
+//! The handler detects faults that need not lead to a wrong result: a function that returns with another value in a register that it
 //! must preserve, a section that is begun inside another, an instruction that is executed while no section is open.
 
 use super::frame::Frame;
@@ -8,14 +8,14 @@ use crate::sys::{self, Audit};
 
 /// Room for instructions, a power of two. A tree's suite has some ten thousand per job.
 const ROOM: usize = 1 << 19;
-/// How deep calls may nest before the outermost are forgotten.
+/// How deep calls may nest; calls beyond this depth are not checked.
 const DEPTH: usize = 128;
-/// After so many instructions in a row that have had all their interrupts, the rest of a call runs without steps: a long
-/// loop shows nothing new.
+/// After so many instructions in a row that have had all their interrupts, the rest of a call runs without steps,
+/// to save time in long loops; what follows such a loop is not seen.
 const IDLE: u64 = 8192;
-/// How many breaches are kept; the rest would be the same again.
+/// How many breaches are kept; later ones are dropped.
 const BREACHES: usize = 256;
-/// An x86 instruction has at most 15 bytes; a direct call has 5, an indirect one up to 8.
+/// The longest call instruction: a direct call has 5 bytes, an indirect one up to 8.
 const LONGEST_CALL: u64 = 8;
 
 /// Registers that a function must preserve (System V ABI, 3.2.1), by their places in a signal frame.
@@ -223,7 +223,7 @@ impl AuditState {
         }
     }
 
-    /// The entry of an instruction; none if the table is full.
+    /// The entry of an instruction; none if the table is half full, and then the instruction is not interrupted.
     fn visit(&mut self, job: u64, address: u64) -> Option<&mut Visit> {
         // Fibonacci hashing: the upper bits of the product depend on all bits.
         let hash = (address ^ job << 48).wrapping_mul(0x9e37_79b9_7f4a_7c15);

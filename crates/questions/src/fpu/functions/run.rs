@@ -163,13 +163,16 @@ fn judge(
         }
     }
     if outcome.rows.is_empty() {
-        return Err(Error::input(format!(
-            "Linux {version} has no KUnit suite with an interrupt test{}: these suites come with Linux 6.16",
-            match asked.suites {
-                [] => String::new(),
-                suites => format!(" named {}", suites.join(", ")),
-            }
-        )));
+        return Err(Error::input(match asked.suites {
+            [] => format!(
+                "Linux {version} has no KUnit suite with an interrupt test: the first are in Linux 6.16"
+            ),
+            names => format!(
+                "no KUnit suite or case of Linux {version} with an interrupt test matches {}: \
+                 'kiln test --tree DIR' lists suites and cases",
+                names.join(", ")
+            ),
+        }));
     }
     let rows = &outcome.rows;
     let sum = |f: fn(&FunctionRow) -> u64| rows.iter().map(f).sum::<u64>();
@@ -177,7 +180,7 @@ fn judge(
     let functions: BTreeSet<&str> = rows.iter().flat_map(|r| r.functions.split(' ')).collect();
     let count = functions.iter().filter(|f| !f.is_empty()).count();
     let mut notes = vec![format!(
-        "{} interrupts, {} answers checked: {} wrong, {findings} rules broken; {count} functions ran in sections",
+        "{} interrupts; {} answers checked, {} of them wrong; {findings} findings in all; {count} functions ran in sections",
         sum(|r| r.injected),
         sum(|r| r.answers),
         sum(|r| r.wrong),
