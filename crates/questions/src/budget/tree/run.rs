@@ -196,7 +196,7 @@ fn measure(
     let mut rows = Vec::new();
     for &len in &lengths {
         let mut called = Vec::new();
-        host.cpu.forget_sections();
+        bench.start(host, len).map_err(Unmeasured::Refused)?;
         for _ in 0..repetitions {
             called.push(bench.call(host, len).map_err(Unmeasured::Refused)?);
         }
@@ -318,6 +318,13 @@ impl<'a> Bench<'a> {
         Ok(())
     }
 
+    /// Before several calls with this length: the sections of other calls are forgotten, also those that made the message.
+    fn start(&mut self, host: &mut Host, len: usize) -> Result<(), Refused> {
+        self.prepare(len)?;
+        host.cpu.forget_sections();
+        Ok(())
+    }
+
     fn run(&mut self, len: usize) -> Result<(), Refused> {
         let op = match self.function.op.as_str() {
             "decrypt" => Op::Decrypt,
@@ -352,7 +359,7 @@ impl<'a> Bench<'a> {
 
     /// The longest section, each being the shortest of some calls, in TSC ticks.
     fn longest(&mut self, host: &mut Host, len: usize) -> Option<u64> {
-        host.cpu.forget_sections();
+        self.start(host, len).ok()?;
         for _ in 0..REPETITIONS.1 {
             self.count(host, len)?;
         }
