@@ -47,7 +47,7 @@ Examples:
   kiln budget --quick --json --out DIR    pictures in DIR/budget.svg
   kiln budget --tree ~/linux                   all functions of the library
   kiln budget --tree ~/linux sha256 crc32c --len 4096,1048576
-  kiln budget --tree ~/linux --max-section-us 100
+  kiln budget --tree ~/linux chacha20 --max-section-us 100
 
 See also:
   docs/BUDGETS.md")]
