@@ -90,7 +90,9 @@ pub(super) fn ask<Q: Question>(args: &Asked, dir: &Path, session: &Session) -> R
         config: outcome.config.clone(),
         ..Label::default()
     };
-    let checked = match kinds.library && touched.as_ref().is_none_or(Touched::has_drivers) {
+    // The suites that a change touches test the functions of the library.
+    let asked_for = args.suites.iter().any(|s| s == "library");
+    let checked = match kinds.library && (touched.is_none() || asked_for) {
         true => library::run(
             &outcome.image,
             session.seed,
