@@ -67,7 +67,7 @@ fn what_is_no_tree_is_refused_in_one_line() {
         2,
         "arch/x86",
     );
-    fault(&kiln(&["tree"]), 2, "<DIR>");
+    fault(&kiln(&["tree"]), 2, "<DIR|REV>");
 }
 
 #[test]
