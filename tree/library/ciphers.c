@@ -454,7 +454,7 @@ WRAPPER(chacha20poly1305_encrypt_sg_inplace)
 	return chacha20poly1305_encrypt_sg_inplace(&sg, len, src, prefix, NONCE64, key) ? 0 : -EINVAL;
 }
 
-/* The tag is copied to the stack: there is no room for it behind the result. */
+/* The tag is copied to the stack, since the room behind the result ends before it. */
 WRAPPER(chacha20poly1305_decrypt_sg_inplace)
 {
 	struct scatterlist sg[2];

@@ -13,7 +13,7 @@ const ROOM: usize = 1 << 16;
 /// of the softirq that it raised, in TSC ticks.
 ///
 /// # Errors
-/// The tree could not compile `delays.c`; there is no timer.
+/// The tree could not compile `delays.c`, or the host gives no timer.
 pub fn measure(
     host: &mut Host,
     rate: f64,

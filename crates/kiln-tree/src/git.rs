@@ -251,7 +251,7 @@ impl Repository {
     ) -> Result<Vec<PathBuf>, Error> {
         let what = format!("the changes since {}", from.short());
         let mut git = command(&self.dir);
-        // A filter is a program that the repository's configuration names; an empty one is none.
+        // A filter is a program that the repository's configuration names. An empty name runs no program.
         git.env("KILN_EMPTY", "").env("KILN_FALSE", "false");
         for name in self.filters()? {
             for (key, value) in [

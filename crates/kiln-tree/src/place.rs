@@ -56,7 +56,7 @@ pub fn hash(parts: &[&[u8]]) -> u64 {
 /// Who else may have a lock.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Locking {
-    /// Nobody.
+    /// The only holder.
     Alone,
     /// Others who share it.
     Shared,

@@ -98,7 +98,7 @@ pub struct Primitive {
     pub extra: u64,
     /// Bytes of its result, if it is not the algorithm's own.
     pub state: Option<usize>,
-    /// Who has the answers, if not a driver: a function of the tree, or one of Kiln's own for this purpose.
+    /// The judge, if it is not a driver: a function of the tree, or a computation of Kiln's.
     pub judge: Option<String>,
 }
 

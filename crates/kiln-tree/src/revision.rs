@@ -320,7 +320,7 @@ fn new_slot(place: &Path, slots: &[Slot]) -> PathBuf {
         .expect("fewer processes than names")
 }
 
-/// Removes slots that nobody has used for a long time, of all repositories.
+/// Removes slots that were not used for a long time, of all repositories.
 fn remove_unused(all: &Path, own: &Path) {
     let old = |slot: &Slot| slot.used.elapsed().is_ok_and(|since| since > KEPT);
     for place in fs::read_dir(all).into_iter().flatten().flatten() {
@@ -543,7 +543,7 @@ mod tests {
         tiny.write("lib/a.c", "second\n");
         fs::set_permissions(tiny.path().join("Kbuild"), PermissionsExt::from_mode(0o755)).unwrap();
         tiny.commit("second");
-        // Edits of the work tree are no part of a revision.
+        // A revision does not contain edits of the work tree.
         tiny.write("lib/a.c", "edited\n");
         let before = tiny.everything();
         let first = bench.check_out("HEAD~1");

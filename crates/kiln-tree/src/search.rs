@@ -1,5 +1,5 @@
 //! Which objects of a tree's library the stack needs. A list gives a head start; what it does not know is found by the
-//! symbol: whoever defines one says `EXPORT_SYMBOL`.
+//! symbol: the file that defines it has `EXPORT_SYMBOL`.
 
 use std::collections::{BTreeSet, HashMap};
 use std::fs;

@@ -39,7 +39,7 @@ impl Tiny {
 
     pub(crate) fn git(&self, args: &[&str]) -> String {
         let mut git = Command::new("git");
-        // As nobody's: the user's own configuration might sign commits.
+        // Without the user's own configuration, which might sign commits.
         for name in ["GIT_CONFIG_GLOBAL", "GIT_CONFIG_SYSTEM"] {
             git.env(name, "/dev/null");
         }

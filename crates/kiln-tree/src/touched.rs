@@ -15,7 +15,7 @@ use crate::row::Row;
 use crate::symbols::read_tables;
 use crate::{Error, Source};
 
-/// Objects that take part in every self-test without a symbol that a driver needs: who tests, and who has tests run.
+/// Objects that take part in every self-test although no driver needs a symbol of theirs: testmgr, and what starts it.
 const TESTERS: [&str; 2] = ["crypto/testmgr.o", "crypto/algboss.o"];
 
 /// Names of drivers in these are not where they are implemented.

@@ -59,7 +59,7 @@ fn patched(tree: &Path) -> Edited {
         .arg("apply")
         .arg(fs::canonicalize(&patch).unwrap())
         .current_dir(&scratch)
-        // It is no part of a repository around it.
+        // Git must not find the repository around it.
         .env("GIT_CEILING_DIRECTORIES", scratch.path().parent().unwrap())
         .output()
         .expect("git runs");

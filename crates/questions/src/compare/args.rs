@@ -207,7 +207,7 @@ impl Question for CompareArgs {
     }
 }
 
-/// A git revision is a tree. A directory is one, or is told why it is none; unless it is one of records.
+/// A git revision is a tree. So is a directory without records; if it holds no kernel tree, the error says why.
 fn is_tree(path: &Path) -> bool {
     if !path.exists() {
         return is_revision(path);

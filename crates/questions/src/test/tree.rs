@@ -57,7 +57,7 @@ pub(super) fn ask<Q: Question>(args: &Asked, dir: &Path, session: &Session) -> R
         progress: &|done, what| progress.report(done, what),
     };
     let arguments: Vec<_> = std::env::args_os().skip(1).collect();
-    // Asked before the build, so that a wrong revision is told at once.
+    // Before the build, so that a wrong revision is an error at once.
     let change = args.since.map(|since| Change::find(&plan.source, since));
     let change = change.transpose()?;
     let built = kiln_tree::build(&plan)?;

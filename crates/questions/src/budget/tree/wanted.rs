@@ -3,7 +3,7 @@
 use kiln_question::lens::{Lens, LONGEST};
 use kiln_question::Error;
 
-/// Lengths of messages when nobody asks for others.
+/// Default lengths of messages.
 const LENGTHS: [usize; 4] = [4 << 10, 64 << 10, 1 << 20, 10 << 20];
 
 /// What is asked for.

@@ -31,7 +31,7 @@ impl Tree {
         self.library.as_ref().map_or(&[], |l| l.functions())
     }
 
-    /// Those wanted, each with a key and with somebody who knows the answers.
+    /// The wanted functions, each with a key and a judge.
     pub(super) fn library_functions(
         &self,
         work: &Work,
@@ -66,7 +66,7 @@ impl Tree {
         found
     }
 
-    /// Who has the answers for a function, if not those who have them for all: Kiln, and a generic driver of the tree
+    /// The judge of one function, if it is not that of the whole algorithm: Kiln, or a generic driver of the tree
     /// with code of its own. A driver called `-lib` calls the function itself.
     fn judge_of(&self, function: &Function, work: &Work) -> Result<Option<Judge<'_>>, String> {
         let generic = || {
@@ -112,7 +112,7 @@ impl Tree {
         })
     }
 
-    /// The library's answers for an algorithm of which nobody else has any.
+    /// The library itself as judge of an algorithm that has no other.
     pub(super) fn library_judge(&self, work: &Work) -> Option<Judge<'_>> {
         let function = self.exported().iter().find(|f| is_for(f, work))?;
         self.other_path(function, work).ok()

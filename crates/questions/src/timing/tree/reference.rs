@@ -1,4 +1,4 @@
-//! Right answers for functions of a tree's library that nobody else has: checksums bit by bit, and the parities of a
+//! Right answers that no driver and no cipher of Kiln's gives: checksums by their polynomials, and the parities of a
 //! RAID byte by byte.
 
 use super::crc::Crc;
