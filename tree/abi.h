@@ -225,16 +225,20 @@ enum kiln_prove_context { KILN_PROVE_TASK, KILN_PROVE_SOFTIRQ, KILN_PROVE_HARDIR
 struct kiln_proof {
 	char name[128];		/* the case of the suite that calls it */
 	unsigned int context;
+	unsigned long job;	/* of the audit: its interrupts */
 	unsigned int wrong_alone;	/* wrong answers before the first interrupt */
 	unsigned long calls;	/* stepped */
 	unsigned long addresses, points, injected, masked;	/* see struct kiln_audit */
 	unsigned long answers;	/* all that were checked, those of interrupts included */
+	unsigned long in_softirqs;	/* those of softirqs that the interrupts raised */
 	unsigned long wrong;	/* answers */
 	unsigned long wrong_call, wrong_step;	/* when the first wrong one was seen */
 	unsigned long changed;	/* interrupts after which an open section had other registers */
 	unsigned long changed_call, changed_step, changed_at;
 	unsigned long left_open;	/* calls that returned with a section open */
 	unsigned long left_open_call, opener;
+	unsigned long digest;	/* of the instructions of uninterrupted calls */
+	unsigned int same;	/* the digest was known: there were no interrupts */
 };
 
 struct kiln_prove {
@@ -244,6 +248,31 @@ struct kiln_prove {
 	unsigned int count;	/* on return: functions times contexts, at most as many as there is room for */
 	unsigned long visits;	/* as in struct kiln_audit */
 	struct kiln_proof *proofs;
+	const unsigned long *known;	/* digests of functions that need no interrupts any more */
+	unsigned long known_count;
+};
+
+/* A message for a function of the library, and the right result. */
+struct kiln_prove_message {
+	const struct kiln_library *library;
+	const unsigned char *iv, *src;
+	const unsigned char *second;	/* of a pair */
+	unsigned char *expected;
+	unsigned long iv_size, len, prefix, result;
+};
+
+#define KILN_PROVE_LEVELS 8	/* how deep calls of a function may interrupt each other */
+
+/* A function of the library that is to be stepped. */
+struct kiln_prove_library {
+	const char *name;
+	struct kiln_prove *prove;
+	const struct kiln_prove_message *messages;	/* short ones first */
+	unsigned long count;
+	unsigned long brief;	/* how many of them interrupts use */
+	unsigned char *rooms;	/* for an IV and a result at each level */
+	unsigned long room;	/* size of one */
+	unsigned int flags;	/* enum kiln_library_flag */
 };
 
 /* kunit.c: one of the tree's KUnit suites. */

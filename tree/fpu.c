@@ -34,11 +34,17 @@ void __wrap_kernel_fpu_begin_mask(unsigned int mask);
 void __real_kernel_fpu_end(void);
 void __wrap_kernel_fpu_end(void);
 
+extern void (*kiln_before_section)(void);
 u64 kiln_glue_fpu_policy(void *unused);
 void kiln_glue_fpu_task(struct task_struct *task);
 
+/* Called before each section of the tree's code, if set. */
+void (*kiln_before_section)(void);
+
 void __wrap_kernel_fpu_begin_mask(unsigned int mask)
 {
+	if (unlikely(kiln_before_section))
+		kiln_before_section();
 	kiln_section_begin(__real_kernel_fpu_begin_mask(mask));
 }
 

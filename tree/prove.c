@@ -1,23 +1,38 @@
 // SPDX-License-Identifier: GPL-2.0-only OR MIT
 /*
- * An interrupt before every instruction of the functions that the KUnit suites' interrupt
- * tests call. kunit_run_irq_test() starts a timer that calls such a function at random
- * moments; here the timer is taken over, and the function is stepped in a task, in a softirq
- * and in a hardirq, while hardirqs and softirqs call it, too. The host's trap handler
+ * An interrupt before every instruction of a function. The function is stepped in a task, in a
+ * softirq and in a hardirq, while hardirqs and softirqs call it, too. The host's trap handler
  * delivers the interrupts and keeps the account (struct kiln_audit).
+ *
+ * The functions are those of the KUnit suites' interrupt tests: kunit_run_irq_test() starts a
+ * timer that calls such a function at random moments, and here the timer is taken over. And they
+ * are those that the tree's library exports, called on messages of the host's.
  */
-#include <linux/kconfig.h>
 #include <linux/version.h>
 
-#if IS_ENABLED(CONFIG_KUNIT) && LINUX_VERSION_CODE >= KERNEL_VERSION(6, 16, 0)
+/* The first with system_bh_wq, by which softirqs make their calls. */
+#if LINUX_VERSION_CODE >= KERNEL_VERSION(6, 9, 0)
 #include <linux/bottom_half.h>
-#include <linux/limits.h>
+#include <linux/kconfig.h>
 #include <linux/sched.h>
 #include <linux/string.h>
+#include <linux/workqueue.h>
 #include <asm/fpu/api.h>
-#include <kunit/run-in-irq-context.h>
 #include <kiln/cpu_offsets.h>
 #include <kiln/tree.h>
+
+/* What is stepped. */
+struct kiln_subject {
+	const char *name;
+	/* Call it, and return whether the answer was right: as a job does; as interrupts do. */
+	bool (*call)(void *state);
+	bool (*call_briefly)(void *state);
+	void *state;
+	unsigned int calls;	/* at least */
+	bool task_only;
+	bool unasked;	/* may only be called where a section may be opened */
+	bool of_library;	/* sets the trap flag itself, around the function alone */
+};
 
 /*
  * A function that keeps state may run different code in each call. So a job ends after QUIET_CALLS
@@ -28,8 +43,16 @@
 #define MOST_CALLS 120
 #define QUIET_CALLS 4
 #define MANY_STEPS 200000
+/* See struct kiln_audit. A section that begins later is stepped again. */
+#define IDLE 1024
+#define OUTSIDE_IDLE 512
 /* Calls after the last interrupt, to expose damage that shows only later. */
 #define LATE_CALLS 128
+/*
+ * Outside sections no code relies on vector registers (rule "outside"), so fewer interrupts
+ * show whether an instruction can be interrupted.
+ */
+#define OUTSIDE_VISITS 2
 /* Interrupts into a section whose handler is stepped, too, so that the account has its calls. */
 #define STEPPED_HANDLERS 2
 
@@ -51,14 +74,22 @@ static u8 kiln_painted[STATE_SIZE] __aligned(64);
 
 static struct kiln_prove *kiln_wanted;
 static struct kiln_proof *kiln_proof;
-static struct kunit_irq_test_state *kiln_test;
+static const struct kiln_subject *kiln_subject;
+static bool kiln_step_next;	/* the next call of a subject that sets the flag */
 static bool kiln_in_hardirq;	/* the next interrupt makes the calls */
 static struct work_struct kiln_bh_work;
 static unsigned int kiln_stepped_handlers;
 
+extern void (*kiln_before_section)(void);
 void kiln_on_interrupt(void (*handler)(void *cpu));
 void kiln_prove_set(struct kiln_prove *prove);
+struct hrtimer;
 bool kiln_prove_timer(struct hrtimer *timer);
+u64 kiln_glue_prove_library(struct kiln_prove_library *wanted);
+int kiln_library_call(const struct kiln_library *library, u8 *iv, const u8 *src, u8 *dst,
+		      size_t len, size_t prefix);
+void kiln_library_call_pair(const struct kiln_library *library, const u8 *src1, const u8 *src2,
+			    u8 *dst1, u8 *dst2, size_t len);
 
 static __always_inline void kiln_set_trap_flag(const bool on)
 {
@@ -66,6 +97,21 @@ static __always_inline void kiln_set_trap_flag(const bool on)
 		asm volatile("pushfq\n\torq $0x100, (%%rsp)\n\tpopfq" ::: "memory", "cc");
 	else
 		asm volatile("pushfq\n\tandq $~0x100, (%%rsp)\n\tpopfq" ::: "memory", "cc");
+}
+
+/* The job is stepped again from here on if it was not any more. */
+static void kiln_resume_steps(void)
+{
+	kiln_set_trap_flag(true);
+}
+
+/* What interrupts the job is not stepped. Returns what to restore. */
+static void *kiln_leave_job(void)
+{
+	void *const was = kiln_before_section;
+
+	kiln_before_section = NULL;
+	return was;
 }
 
 static unsigned int kiln_section_depth(void)
@@ -131,10 +177,10 @@ static void kiln_check(bool right)
 }
 
 /* Ends a section that the function left open; otherwise nothing could sleep any more. */
-static bool kiln_call(void)
+static bool kiln_call(bool (*const call)(void *state))
 {
 	const unsigned int depth = kiln_section_depth();
-	const bool right = kiln_test->func(kiln_test->test_specific_state);
+	const bool right = call(kiln_subject->state);
 	struct kiln_proof *p = kiln_proof;
 
 	while (kiln_section_depth() > depth) {
@@ -147,9 +193,46 @@ static bool kiln_call(void)
 	return right;
 }
 
+/* Whether interrupts may call it where this is asked. */
+static bool kiln_may_interrupt(void)
+{
+	return !kiln_subject->task_only && (!kiln_subject->unasked || irq_fpu_usable());
+}
+
 static void kiln_call_in_bh(struct work_struct *work)
 {
-	kiln_check(kiln_call());
+	void *const job = kiln_leave_job();
+
+	if (kiln_may_interrupt()) {
+		kiln_check(kiln_call(kiln_subject->call_briefly));
+		kiln_proof->in_softirqs++;
+	}
+	kiln_before_section = job;
+}
+
+static bool kiln_call_stepped(bool (*const call)(void *state))
+{
+	bool right;
+
+	if (kiln_subject->of_library)
+		kiln_step_next = true;
+	else
+		kiln_set_trap_flag(true);
+	right = kiln_call(call);
+	kiln_set_trap_flag(false);
+	return right;
+}
+
+static bool kiln_step_call(void)
+{
+	struct kiln_audit *audit = &kiln_wanted->audit;
+	bool right;
+
+	audit->steps = 0;
+	kiln_before_section = kiln_resume_steps;
+	right = kiln_call_stepped(kiln_subject->call);
+	kiln_before_section = NULL;
+	return right;
 }
 
 /* Steps the function, in whatever context this is called, until it shows no new instruction. */
@@ -166,17 +249,19 @@ static void kiln_step_calls(void)
 
 		if (audit->call > audit->last_call)
 			break;
-		audit->steps = 0;
-		audit->visits = kiln_wanted->visits;
-		kiln_set_trap_flag(true);
-		right = kiln_call();
-		kiln_set_trap_flag(false);
-		audit->visits = 0;
+		/* Nothing interrupts a hardirq; one look at each instruction is enough. */
+		audit->visits = in_hardirq() ? 1 : kiln_wanted->visits;
+		audit->outside_visits = min_t(u64, audit->visits, OUTSIDE_VISITS);
+		right = kiln_step_call();
+		audit->visits = audit->outside_visits = 0;
 		p->calls++;
 		kiln_check(right);
 		quiet = audit->addresses == seen ? quiet + 1 : 0;
 		steps += audit->steps;
-		if (steps > MANY_STEPS ? quiet : audit->call + 1 >= LEAST_CALLS && quiet >= QUIET_CALLS)
+		if (audit->call + 1 < kiln_subject->calls)
+			continue;
+		/* The library's functions keep no state: each message is called once. */
+		if (kiln_subject->of_library || (steps > MANY_STEPS ? quiet : quiet >= QUIET_CALLS))
 			break;
 	}
 }
@@ -187,43 +272,45 @@ static void kiln_step_in_bh(struct work_struct *work)
 }
 
 /* Steps what the handler does, without interrupts, so that the account has its calls. */
-static bool kiln_call_stepped(void)
+static bool kiln_step_handler(void)
 {
 	struct kiln_audit *audit = &kiln_wanted->audit;
-	const unsigned long visits = audit->visits;
+	const unsigned long visits = audit->visits, outside = audit->outside_visits;
 	bool right;
 
-	audit->visits = 0;
-	kiln_set_trap_flag(true);
-	right = kiln_call();
-	kiln_set_trap_flag(false);
+	audit->visits = audit->outside_visits = 0;
+	right = kiln_call_stepped(kiln_subject->call_briefly);
 	audit->visits = visits;
+	audit->outside_visits = outside;
 	return right;
 }
 
-static void kiln_interrupt(void *cpu)
+static void kiln_interrupt_job(void)
 {
 	struct kiln_audit *audit = &kiln_wanted->audit;
 	struct kiln_proof *p = kiln_proof;
 	const unsigned long at = audit->at, step = audit->steps;
-	bool right;
+	const bool calls = kiln_may_interrupt();
+	bool right = true;
 
-	if (kiln_in_hardirq) {
-		kiln_in_hardirq = false;
-		kiln_step_calls();
-		return;
-	}
 	if (!kiln_section_depth()) {
-		right = kiln_call();
+		if (calls)
+			right = kiln_call(kiln_subject->call_briefly);
 		kiln_paint_registers();
-		kiln_check(right);
+		if (calls)
+			kiln_check(right);
 		/* Softirqs come only where they are not off; there the softirq runs right after this. */
 		if (!softirq_count())
 			queue_work(system_bh_wq, &kiln_bh_work);
 		return;
 	}
+	if (!calls)
+		return;
 	kiln_save_state(kiln_state_before);
-	right = kiln_stepped_handlers++ < STEPPED_HANDLERS ? kiln_call_stepped() : kiln_call();
+	if (kiln_stepped_handlers++ < STEPPED_HANDLERS)
+		right = kiln_step_handler();
+	else
+		right = kiln_call(kiln_subject->call_briefly);
 	kiln_save_state(kiln_state_after);
 	kiln_check(right);
 	if (kiln_state_differs(kiln_state_before, kiln_state_after) && !p->changed++) {
@@ -231,6 +318,20 @@ static void kiln_interrupt(void *cpu)
 		p->changed_step = step;
 		p->changed_at = at;
 	}
+}
+
+static void kiln_interrupt(void *cpu)
+{
+	void *job;
+
+	if (kiln_in_hardirq) {
+		kiln_in_hardirq = false;
+		kiln_step_calls();
+		return;
+	}
+	job = kiln_leave_job();
+	kiln_interrupt_job();
+	kiln_before_section = job;
 }
 
 static void kiln_step_from(enum kiln_prove_context context)
@@ -254,40 +355,54 @@ static void kiln_step_from(enum kiln_prove_context context)
 		/* One interrupt, at the next instruction. */
 		kiln_in_hardirq = true;
 		audit->call = audit->steps = 0;
-		audit->visits = 1;
+		audit->visits = audit->outside_visits = 1;
 		kiln_set_trap_flag(true);
 		kiln_set_trap_flag(false);
-		audit->visits = 0;
+		audit->visits = audit->outside_visits = 0;
 		break;
 	}
+}
+
+/* NULL if there is no room. */
+static struct kiln_proof *kiln_start_proof(enum kiln_prove_context context)
+{
+	struct kiln_audit *audit = &kiln_wanted->audit;
+	struct kiln_proof *p = &kiln_wanted->proofs[kiln_wanted->count];
+
+	if (kiln_wanted->count >= kiln_wanted->room)
+		return NULL;
+	kiln_wanted->count++;
+	memset(p, 0, sizeof(*p));
+	strscpy(p->name, kiln_subject->name, sizeof(p->name));
+	p->context = context;
+	/* A new job: what was counted belongs to the previous one. */
+	p->job = ++audit->job;
+	audit->idle = context == KILN_PROVE_HARDIRQ ? OUTSIDE_IDLE : IDLE;
+	audit->outside_idle = OUTSIDE_IDLE;
+	audit->opener = audit->digest = 0;
+	audit->addresses = audit->points = audit->injected = audit->masked = 0;
+	kiln_stepped_handlers = 0;
+	kiln_proof = p;
+	return p;
 }
 
 static void kiln_prove_in(enum kiln_prove_context context)
 {
 	struct kiln_audit *audit = &kiln_wanted->audit;
-	struct kiln_proof *p = &kiln_wanted->proofs[kiln_wanted->count];
+	struct kiln_proof *p = kiln_start_proof(context);
 	unsigned int i;
 
-	if (kiln_wanted->count >= kiln_wanted->room)
+	if (!p)
 		return;
-	kiln_wanted->count++;
-	memset(p, 0, sizeof(*p));
-	strscpy(p->name, ((struct kunit *)current->kunit_test)->name, sizeof(p->name));
-	p->context = context;
-	kiln_proof = p;
 	for (i = 0; i < LATE_CALLS; i++)
-		p->wrong_alone += !kiln_call();
-	audit->job = kiln_wanted->count;
-	audit->opener = 0;
-	audit->addresses = audit->points = audit->injected = audit->masked = 0;
-	kiln_stepped_handlers = 0;
+		p->wrong_alone += !kiln_call(kiln_subject->call_briefly);
 	INIT_WORK(&kiln_bh_work, kiln_call_in_bh);
 	kiln_on_interrupt(kiln_interrupt);
 	kiln_step_from(context);
 	kiln_on_interrupt(NULL);
 	flush_work(&kiln_bh_work);
 	for (i = 0; i < LATE_CALLS; i++)
-		kiln_check(kiln_call());
+		kiln_check(kiln_call(kiln_subject->call_briefly));
 	p->addresses = audit->addresses;
 	p->points = audit->points;
 	p->injected = audit->injected;
@@ -299,21 +414,139 @@ void kiln_prove_set(struct kiln_prove *prove)
 	kiln_wanted = prove;
 }
 
-/* Whether the timer of an interrupt test was taken over. */
-bool kiln_prove_timer(struct hrtimer *timer)
+static void kiln_prove_all(const struct kiln_subject *subject)
 {
 	enum kiln_prove_context context;
 
+	kiln_subject = subject;
+	for (context = KILN_PROVE_TASK; context <= KILN_PROVE_HARDIRQ; context++)
+		if (kiln_wanted->contexts & 1u << context &&
+		    (context == KILN_PROVE_TASK || !subject->task_only))
+			kiln_prove_in(context);
+}
+
+static const struct kiln_prove_library *kiln_library;
+static unsigned int kiln_level, kiln_message;
+
+static bool kiln_answer(const struct kiln_prove_message *m, u8 *to)
+{
+	u8 *const iv = kiln_library->rooms + kiln_level * kiln_library->room;
+	u8 *const dst = to ?: iv + ALIGN(m->iv_size, 64);
+	const bool stepped = kiln_step_next;
+	bool right;
+	int error = 0;
+
+	if (WARN_ON_ONCE(kiln_level >= KILN_PROVE_LEVELS))
+		return false;
+	kiln_level++;
+	kiln_step_next = false;
+	memcpy(iv, m->iv, m->iv_size);
+	if (stepped)
+		kiln_set_trap_flag(true);
+	if (m->second)
+		kiln_library_call_pair(m->library, m->src, m->second, dst, dst + m->result / 2,
+				       m->len);
+	else
+		error = kiln_library_call(m->library, iv, m->src, dst, m->len, m->prefix);
+	if (stepped)
+		kiln_set_trap_flag(false);
+	/* A cipher leaves what is before its result as it was. */
+	right = !error && !memcmp(dst + m->prefix, m->expected + m->prefix, m->result - m->prefix);
+	kiln_level--;
+	return right;
+}
+
+/* Message after message, the same for the same number of a call. */
+static bool kiln_call_library(void *state)
+{
+	return kiln_answer(&kiln_library->messages[kiln_wanted->audit.call % kiln_library->count],
+			   NULL);
+}
+
+static bool kiln_call_library_briefly(void *state)
+{
+	return kiln_answer(&kiln_library->messages[kiln_message++ % kiln_library->brief], NULL);
+}
+
+/*
+ * Whether the function runs the same instructions as one that was interrupted before. The steps
+ * themselves are without interrupts.
+ */
+static bool kiln_is_known(const struct kiln_subject *subject, unsigned long *digest)
+{
+	struct kiln_audit *audit = &kiln_wanted->audit;
+	struct kiln_proof *p;
+	unsigned int i;
+
+	kiln_subject = subject;
+	p = kiln_start_proof(KILN_PROVE_TASK);
+	if (!p)
+		return true;
+	for (audit->call = 0; audit->call < subject->calls; audit->call++)
+		kiln_check(kiln_step_call());
+	*digest = p->digest = audit->digest;
+	for (i = 0; i < kiln_wanted->known_count; i++)
+		if (kiln_wanted->known[i] == p->digest)
+			p->same = true;
+	if (!p->same)
+		kiln_wanted->count--;
+	return p->same;
+}
+
+/* Steps a function of the library. The results before the first interrupt are the right ones. */
+u64 kiln_glue_prove_library(struct kiln_prove_library *wanted)
+{
+	const struct kiln_subject subject = {
+		.name = wanted->name,
+		.call = kiln_call_library,
+		.call_briefly = kiln_call_library_briefly,
+		.calls = wanted->count,
+		.task_only = wanted->flags & KILN_LIBRARY_TASK,
+		.unasked = wanted->flags & KILN_LIBRARY_UNASKED,
+		.of_library = true,
+	};
+	unsigned long i, digest, first = wanted->prove->count;
+
+	kiln_library = wanted;
+	kiln_level = kiln_message = 0;
+	for (i = 0; i < wanted->count; i++)
+		if (!kiln_answer(&wanted->messages[i], wanted->messages[i].expected))
+			return EINVAL;
+	kiln_prove_set(wanted->prove);
+	if (!kiln_is_known(&subject, &digest)) {
+		kiln_prove_all(&subject);
+		for (i = first; i < wanted->prove->count; i++)
+			wanted->prove->proofs[i].digest = digest;
+	}
+	kiln_prove_set(NULL);
+	return 0;
+}
+
+#if IS_ENABLED(CONFIG_KUNIT) && LINUX_VERSION_CODE >= KERNEL_VERSION(6, 16, 0)
+#include <linux/limits.h>
+#include <kunit/run-in-irq-context.h>
+
+/* Whether the timer of an interrupt test was taken over. */
+bool kiln_prove_timer(struct hrtimer *timer)
+{
+	struct kunit_irq_test_state *const test =
+		container_of(timer, struct kunit_irq_test_state, timer);
+	const struct kiln_subject subject = {
+		.name = ((struct kunit *)current->kunit_test)->name,
+		.call = test->func,
+		.call_briefly = test->func,
+		.state = test->test_specific_state,
+		.calls = LEAST_CALLS,
+	};
+
 	if (!kiln_wanted)
 		return false;
-	kiln_test = container_of(timer, struct kunit_irq_test_state, timer);
-	for (context = KILN_PROVE_TASK; context <= KILN_PROVE_HARDIRQ; context++)
-		if (kiln_wanted->contexts & 1u << context)
-			kiln_prove_in(context);
+	kiln_prove_all(&subject);
 	/* The test ends after one call more, as if all contexts had made theirs. */
-	atomic_set(&kiln_test->task_func_calls, INT_MAX / 2);
-	atomic_set(&kiln_test->hardirq_func_calls, 1);
-	atomic_set(&kiln_test->softirq_func_calls, 1);
+	atomic_set(&test->task_func_calls, INT_MAX / 2);
+	atomic_set(&test->hardirq_func_calls, 1);
+	atomic_set(&test->softirq_func_calls, 1);
 	return true;
 }
+#endif
 #endif

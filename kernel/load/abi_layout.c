@@ -13,19 +13,23 @@
 #define AT(type, member, bytes) \
 	_Static_assert(__builtin_offsetof(type, member) == (bytes), #type "." #member)
 
-SIZE(struct kiln_audit, 96);
+SIZE(struct kiln_audit, 128);
 AT(struct kiln_audit, job, 0);
 AT(struct kiln_audit, call, 8);
 AT(struct kiln_audit, visits, 16);
-AT(struct kiln_audit, last_call, 24);
-AT(struct kiln_audit, last_step, 32);
-AT(struct kiln_audit, steps, 40);
-AT(struct kiln_audit, addresses, 48);
-AT(struct kiln_audit, points, 56);
-AT(struct kiln_audit, at, 64);
-AT(struct kiln_audit, injected, 72);
-AT(struct kiln_audit, masked, 80);
-AT(struct kiln_audit, opener, 88);
+AT(struct kiln_audit, outside_visits, 24);
+AT(struct kiln_audit, idle, 32);
+AT(struct kiln_audit, outside_idle, 40);
+AT(struct kiln_audit, last_call, 48);
+AT(struct kiln_audit, last_step, 56);
+AT(struct kiln_audit, steps, 64);
+AT(struct kiln_audit, addresses, 72);
+AT(struct kiln_audit, digest, 80);
+AT(struct kiln_audit, points, 88);
+AT(struct kiln_audit, at, 96);
+AT(struct kiln_audit, injected, 104);
+AT(struct kiln_audit, masked, 112);
+AT(struct kiln_audit, opener, 120);
 SIZE(struct kiln_messages, 104);
 AT(struct kiln_messages, src, 0);
 AT(struct kiln_messages, dst, 8);

@@ -31,6 +31,8 @@ u64 kiln_glue_library_run(struct kiln_library_run *run);
 u64 kiln_glue_library_call(const struct kiln_library_call *call);
 int kiln_library_call(const struct kiln_library *library, u8 *iv, const u8 *src, u8 *dst,
 		      size_t len, size_t prefix);
+void kiln_library_call_pair(const struct kiln_library *library, const u8 *src1, const u8 *src2,
+			    u8 *dst1, u8 *dst2, size_t len);
 
 static void kiln_add(struct kiln_library_list *list, const struct kiln_function *functions,
 		     const size_t *count)
@@ -112,6 +114,13 @@ int kiln_library_call(const struct kiln_library *library, u8 *iv, const u8 *src,
 		      size_t len, size_t prefix)
 {
 	return library->function->call(library->key, iv, src, dst, len, prefix);
+}
+
+/* The same for a function that takes two messages. */
+void kiln_library_call_pair(const struct kiln_library *library, const u8 *src1, const u8 *src2,
+			    u8 *dst1, u8 *dst2, size_t len)
+{
+	library->function->pair(src1, src2, dst1, dst2, len);
 }
 
 /* 0, or an error's number. */

@@ -99,6 +99,12 @@ pub struct ProveOrder {
     pub visits: u64,
     /// The last interrupt: the call, and the instruction in it; none: all.
     pub at: Option<(u64, u64)>,
+    /// Functions of the library: which part of how many.
+    #[serde(default)]
+    pub part: (usize, usize),
+    /// Digests of functions of the library that need no interrupts any more.
+    #[serde(default)]
+    pub known: Vec<u64>,
 }
 
 impl Order {

@@ -91,9 +91,10 @@ pub struct Contexts {
 }
 
 /// Where a function is stepped.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[derive(Default, Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum ProveContext {
+    #[default]
     Task,
     Softirq,
     Hardirq,
@@ -159,7 +160,7 @@ pub struct Finding {
 }
 
 /// What was found about a function in a context.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub struct Proof {
     /// The case of the suite that calls the function.
     pub case: String,
@@ -175,7 +176,18 @@ pub struct Proof {
     pub masked: u64,
     /// Answers that were checked, those of interrupts included.
     pub answers: u64,
+    /// Answers of softirqs that the interrupts raised.
+    pub in_softirqs: u64,
     pub wrong: u64,
+    /// Of the instructions of uninterrupted calls; 0 if these were not stepped.
+    #[serde(default)]
+    pub digest: u64,
+    /// The digest was known, so that the function was not interrupted.
+    #[serde(default)]
+    pub same: bool,
+    /// How often an instruction was not interrupted because too many others were.
+    #[serde(default)]
+    pub dropped: u64,
     /// Functions that ran in sections.
     pub functions: Vec<String>,
     pub findings: Vec<Finding>,

@@ -16,7 +16,7 @@ use kiln_kernel::Tier;
 use crate::child::{self, KunitOrder, Order, ProveOrder, Watch};
 use crate::event::{Event, Proof};
 use crate::host::Host;
-use crate::prove::Proving;
+use crate::prove::{self, Proving};
 use crate::{raw, Error};
 
 /// Interrupts per second. Each takes 20 to 30 us of the host, so that the task keeps about half of the CPU.
@@ -24,6 +24,12 @@ const RATE: f64 = 20_000.0;
 
 /// KUnit's own timeout is 300 s. No case takes a minute here, so a child that is silent for that long hangs.
 const SILENCE: Duration = Duration::from_secs(60);
+
+/// The functions that the tree's library exports, beside its suites, where functions are stepped.
+pub const LIBRARY: &str = "library";
+
+/// Into how many parts the library is divided, each with children of its own.
+const PARTS: usize = 8;
 
 /// Which suites run, and how.
 #[derive(Debug, Clone, Default, PartialEq)]
@@ -53,6 +59,30 @@ impl Wanted {
             .map(|(_, c)| c)
             .collect();
         (!cases.is_empty()).then_some(cases)
+    }
+
+    fn jobs<'a>(&'a self, suites: &'a [String]) -> Vec<Job<'a>> {
+        let mut jobs = Vec::new();
+        for suite in suites {
+            for cases in self.cases(suite).unwrap_or_default() {
+                jobs.extend(self.masks.chunks(1).map(|masks| Job {
+                    suite,
+                    cases: cases.clone(),
+                    masks,
+                    part: 0,
+                }));
+            }
+        }
+        let library = self.prove.as_ref().and_then(|_| self.cases(LIBRARY));
+        for cases in library.unwrap_or_default() {
+            jobs.extend((0..PARTS).map(|part| Job {
+                suite: LIBRARY,
+                cases: cases.clone(),
+                masks: &self.masks,
+                part,
+            }));
+        }
+        jobs
     }
 }
 
@@ -105,8 +135,16 @@ pub struct Ran {
     pub proofs: Vec<Proof>,
     /// Warnings of the tree: file and line.
     pub warnings: Vec<String>,
-    /// The crash that ended it; the cases after it did not run.
-    pub fault: Option<String>,
+    /// The crash that ended it; the cases after it did not run. Of the library, a crash of each of these functions.
+    pub faults: Vec<String>,
+}
+
+/// What one worker does: a suite under one set of tiers, or a part of the library under all of them.
+struct Job<'a> {
+    suite: &'a str,
+    cases: Option<String>,
+    masks: &'a [Vec<Tier>],
+    part: usize,
 }
 
 /// Runs in the child: one suite, or the list of suites.
@@ -123,14 +161,21 @@ pub fn measure(order: &Order, wanted: &KunitOrder) -> Result<(), Error> {
     let mut host = loaded.start(cpu);
     // A tree without suites has no such function.
     let there = host.image.symbol("kiln_glue_kunit_run").is_some();
-    match &wanted.suite {
+    match (&wanted.suite, &wanted.prove) {
+        (Some(suite), Some(prove)) if suite == LIBRARY => {
+            let chosen = |name: &str| match &wanted.cases {
+                None => true,
+                Some(pattern) => matches(pattern, name),
+            };
+            prove::step_library(&mut host, prove, &chosen)?;
+        }
         _ if !there => {}
-        None => {
+        (None, _) => {
             // SAFETY: it ignores its argument.
             unsafe { host.call("kiln_glue_kunit_list", ptr::null_mut())? };
         }
-        Some(suite) => {
-            let mut proving = match &wanted.prove {
+        (Some(suite), prove) => {
+            let mut proving = match prove {
                 Some(prove) => Some(Proving::start(&mut host, prove)?),
                 None => None,
             };
@@ -152,7 +197,7 @@ pub fn measure(order: &Order, wanted: &KunitOrder) -> Result<(), Error> {
             // SAFETY: the function takes this structure, whose strings live.
             unsafe { host.call("kiln_glue_kunit_run", (&raw mut raw).cast())? };
             drop(interrupts);
-            for proof in proving.map_or(Vec::new(), |p| p.finish(&host)) {
+            for proof in proving.map_or(Vec::new(), |mut p| p.take(&host)) {
                 host.tell(&proof.line())?;
             }
         }
@@ -203,42 +248,49 @@ pub fn run(
     }
     suites.retain(|suite| chosen(suite));
     suites.sort();
-    let mut jobs = Vec::new();
-    for suite in &suites {
-        for cases in wanted.cases(suite).unwrap_or_default() {
-            for mask in &wanted.masks {
-                jobs.push((suite, cases.clone(), mask));
-            }
-        }
-    }
+    let jobs = wanted.jobs(&suites);
+    let steps: usize = jobs.iter().map(|j| j.masks.len()).sum();
     let (next, done) = (AtomicUsize::new(0), AtomicUsize::new(0));
-    let results: Mutex<Vec<Option<Result<Ran, Error>>>> =
-        Mutex::new(jobs.iter().map(|_| None).collect());
-    let work = || {
-        while let Some((suite, cases, mask)) = jobs.get(next.fetch_add(1, Ordering::Relaxed)) {
-            let at = jobs
-                .iter()
-                .position(|j| ptr::eq(j.0, *suite) && j.1 == *cases && ptr::eq(j.2, *mask));
-            let all = Some(mask.len()) == wanted.masks.iter().map(Vec::len).max();
+    let results = Mutex::new(Vec::from_iter(jobs.iter().map(|_| None)));
+    let run_job = |job: &Job<'_>| -> Result<Vec<Ran>, Error> {
+        let mut prove = wanted.prove.clone();
+        let mut all = Vec::new();
+        for mask in job.masks {
+            let whole = Some(mask.len()) == wanted.masks.iter().map(Vec::len).max();
             let kunit = KunitOrder {
-                suite: Some(suite.to_string()),
-                cases: cases.clone(),
+                suite: Some(job.suite.to_string()),
+                cases: job.cases.clone(),
                 bench: wanted.bench,
                 // With all tiers allowed nothing is hidden from the tree, not even what is above them.
-                tiers: (!all || Tier::masked())
+                tiers: (!whole || Tier::masked())
                     .then(|| mask.iter().map(|t| t.name().to_owned()).collect()),
-                prove: wanted.prove.clone(),
+                prove: prove.as_ref().map(|p| ProveOrder {
+                    part: (job.part, PARTS),
+                    ..p.clone()
+                }),
             };
             let tier = mask.last().copied().unwrap_or(Tier::Generic);
-            let ran = run_suite(&order(kunit), args, suite, tier, image, stop);
+            let ran = run_suite(order(kunit), args, job.suite, tier, image, stop)?;
+            // A function that runs the same instructions under more tiers is interrupted once.
+            if let Some(prove) = &mut prove {
+                prove.known.extend(ran.proofs.iter().map(|p| p.digest));
+            }
+            all.push(ran);
             let so_far = done.fetch_add(1, Ordering::Relaxed) + 1;
-            progress(so_far as f64 / jobs.len() as f64, suite);
-            let mut results = results.lock().unwrap_or_else(|e| e.into_inner());
-            results[at.expect("the job is in the list")] = Some(ran);
+            progress(so_far as f64 / steps as f64, job.suite);
             if stop.load(Ordering::Relaxed) {
                 break;
             }
         }
+        Ok(all)
+    };
+    let work = || loop {
+        let at = next.fetch_add(1, Ordering::Relaxed);
+        let Some(job) = jobs.get(at).filter(|_| !stop.load(Ordering::Relaxed)) else {
+            break;
+        };
+        let ran = run_job(job);
+        results.lock().unwrap_or_else(|e| e.into_inner())[at] = Some(ran);
     };
     // Each child uses one thread: one child per core.
     let workers = available_parallelism().map_or(1, |n| n.get());
@@ -251,11 +303,12 @@ pub fn run(
         return Err(Error::Interrupted);
     }
     let results = results.into_inner().unwrap_or_else(|e| e.into_inner());
-    results.into_iter().flatten().collect()
+    let results: Result<Vec<Vec<Ran>>, Error> = results.into_iter().flatten().collect();
+    Ok(results?.into_iter().flatten().collect())
 }
 
 fn run_suite(
-    order: &Order,
+    mut order: Order,
     args: &[OsString],
     suite: &str,
     tier: Tier,
@@ -268,7 +321,7 @@ fn run_suite(
         cases: Vec::new(),
         proofs: Vec::new(),
         warnings: Vec::new(),
-        fault: None,
+        faults: Vec::new(),
     };
     let mut said = Vec::new();
     let mut last = Instant::now();
@@ -300,8 +353,31 @@ fn run_suite(
             _ => {}
         },
     };
-    let ended = child::run(order, args, &mut watch)?;
-    ran.fault = ended.fault.map(|fault| fault.line(image));
+    let mut faults = Vec::new();
+    // Each function of the library has its chance, whatever another did before.
+    loop {
+        let ended = child::run(&order, args, &mut watch)?;
+        let Some(fault) = ended.fault else {
+            // A child that cannot go on has told why on standard error.
+            if !ended.events.iter().any(|e| matches!(e, Event::Done { .. })) {
+                faults.push(format!("ended early ({})", ended.status));
+            }
+            break;
+        };
+        let goes_on = suite == LIBRARY
+            && !fault.driver.is_empty()
+            && !order.skipped.contains(&fault.driver)
+            && !stop.load(Ordering::Relaxed);
+        faults.push(match suite == LIBRARY {
+            true => format!("{}: {}", fault.driver, fault.line(image)),
+            false => fault.line(image),
+        });
+        if !goes_on {
+            break;
+        }
+        order.skipped.push(fault.driver);
+    }
+    ran.faults = faults;
     Ok(ran)
 }
 

@@ -46,6 +46,7 @@ mod tiers;
 mod tiny;
 mod tools;
 mod touched;
+mod trial;
 
 use std::collections::BTreeSet;
 use std::ffi::OsString;

@@ -65,7 +65,16 @@ pub struct Function {
 }
 
 impl Function {
-    fn takes(&self, len: usize) -> bool {
+    /// Its name, with the algorithm where several functions of the list have that name.
+    pub(crate) fn title(&self, all: &[Function]) -> String {
+        let alike = all.iter().filter(|f| !f.judges && f.name == self.name);
+        match alike.count() {
+            0 | 1 => self.name.clone(),
+            _ => format!("{}/{}", self.name, self.alg),
+        }
+    }
+
+    pub(crate) fn takes(&self, len: usize) -> bool {
         (self.least..=self.most).contains(&len) && len % self.multiple == 0
     }
 
@@ -74,8 +83,18 @@ impl Function {
         self.kind != Kind::Parity || address % 64 == 0
     }
 
-    fn decrypts(&self) -> bool {
+    pub(crate) fn decrypts(&self) -> bool {
         self.op == "decrypt"
+    }
+
+    /// Bytes that a call writes for a message of `len` bytes behind `prefix` bytes of associated data.
+    pub(crate) fn result(&self, len: usize, prefix: usize) -> usize {
+        let tag = if self.decrypts() { 0 } else { self.tag };
+        match self.kind {
+            Kind::Cipher | Kind::Aead => prefix + len + tag,
+            Kind::Hash | Kind::Agreement => self.digest,
+            Kind::Parity => len / 2,
+        }
     }
 
     fn from_raw(raw: &raw::LibraryListed) -> Function {
@@ -153,6 +172,11 @@ impl Library {
         Some(Rc::new(library))
     }
 
+    /// Names what is called next, for the report of a crash.
+    pub(crate) fn name(&self, name: &CStr) {
+        self.calls.name(name);
+    }
+
     /// The functions that the tree has, in the table's order.
     pub fn functions(&self) -> &[Function] {
         &self.functions
@@ -211,6 +235,11 @@ impl Keyed {
             name,
             function: function.clone(),
         })
+    }
+
+    /// For calls of C code.
+    pub(crate) fn raw(&self) -> *const raw::Library {
+        self.raw
     }
 
     /// Makes `calls` calls on the messages in turn, after the last the first again. With `generic`, all are made in one
@@ -277,20 +306,12 @@ impl Keyed {
         prefix: usize,
     ) -> Result<(), Refused> {
         let f = &self.function;
-        let (tag_in, tag_out) = match f.decrypts() {
-            true => (f.tag, 0),
-            false => (0, f.tag),
-        };
-        let result = match f.kind {
-            Kind::Cipher | Kind::Aead => prefix + len + tag_out,
-            Kind::Hash | Kind::Agreement => f.digest,
-            Kind::Parity => len / 2,
-        };
+        let tag_in = if f.decrypts() { f.tag } else { 0 };
         let fits = f.takes(len)
             && f.takes_address(src.as_ptr().addr() | dst.as_ptr().addr())
             && iv.len() >= f.iv
             && src.len() >= prefix + len + tag_in
-            && dst.len() >= result;
+            && dst.len() >= f.result(len, prefix);
         if !fits {
             return Err(Refused(libc::EINVAL));
         }

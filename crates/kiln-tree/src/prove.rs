@@ -1,14 +1,19 @@
 //! Functions of a tree that are interrupted before every instruction (`tree/prove.c`): the child's part, and what it found.
 
 use std::collections::BTreeSet;
+use std::ffi::CString;
+use std::rc::Rc;
 use std::slice;
 
 use iced_x86::{Decoder, DecoderOptions, Formatter, GasFormatter, Instruction, OpKind, Register};
 use kiln_kernel::irq::{Audit, Auditing, Breach, Visit};
 
 use crate::child::ProveOrder;
+use crate::engine::{Calls, Refused};
 use crate::event::{Finding, Proof, ProveContext, Rule};
 use crate::host::Host;
+use crate::library::{Function, Library};
+use crate::trial::Trial;
 use crate::{link, raw, Error};
 
 /// Functions times contexts of one suite.
@@ -24,6 +29,8 @@ pub(crate) struct Proving {
     auditing: Auditing,
     /// Functions that other objects call. Those that only assembly of the same file calls have conventions of their own.
     globals: BTreeSet<String>,
+    /// What the raw structure points to.
+    _known: Box<[u64]>,
 }
 
 impl Proving {
@@ -40,6 +47,7 @@ impl Proving {
         let mut proofs = vec![raw::Proof::default(); ROOM];
         let (last_call, last_step) = order.at.unwrap_or((u64::MAX, u64::MAX));
         let bits = order.contexts.iter().map(|c| 1 << *c as u32);
+        let known: Box<[u64]> = order.known.clone().into();
         let mut raw = Box::new(raw::Prove {
             audit: Audit {
                 last_call,
@@ -51,6 +59,8 @@ impl Proving {
             count: 0,
             visits: order.visits,
             proofs: proofs.as_mut_ptr(),
+            known: known.as_ptr(),
+            known_count: known.len() as u64,
         });
         // SAFETY: the box lives as long as the audit, in the same structure.
         let auditing = unsafe { Auditing::start(&mut host.cpu, &raw mut raw.audit, begin) };
@@ -59,7 +69,34 @@ impl Proving {
             globals: link::globals(&host.image.path)?,
             raw,
             proofs,
+            _known: known,
         })
+    }
+
+    /// Steps a function of the library, and tells the parent what was found.
+    fn step(
+        &mut self,
+        host: &mut Host,
+        library: &Rc<Library>,
+        function: &Function,
+    ) -> Result<(), Error> {
+        let title = function.title(library.functions());
+        let name = CString::new(title.as_str())?;
+        let error = match Trial::new(library, function) {
+            Err(Refused(error)) => error,
+            Ok(mut trial) => {
+                let mut wanted = trial.order(&name, self.raw());
+                let wanted = (&raw mut wanted).cast();
+                library.name(&name);
+                // SAFETY: the function takes this structure; what it points to lives in the trial and here.
+                unsafe { host.call("kiln_glue_prove_library", wanted)? as i32 }
+            }
+        };
+        let mut proofs = self.take(host);
+        if error != 0 {
+            proofs.push(refused(title, Refused(error)));
+        }
+        proofs.iter().try_for_each(|p| host.tell(&p.line()))
     }
 
     /// For the order of a suite.
@@ -67,17 +104,20 @@ impl Proving {
         &raw mut *self.raw
     }
 
-    /// What was found.
-    pub(crate) fn finish(self, host: &Host) -> Vec<Proof> {
+    /// What was found; forgets it.
+    pub(crate) fn take(&mut self, host: &Host) -> Vec<Proof> {
         let (visits, breaches) = (self.auditing.visits(), self.auditing.breaches());
+        let dropped = self.auditing.dropped();
         let count = (self.raw.count as usize).min(self.proofs.len());
-        let jobs = self.proofs[..count].iter().zip(1..);
-        jobs.map(|(raw, job)| {
-            let visits: Vec<&Visit> = visits.iter().filter(|v| v.job == job).collect();
-            let breaches = breaches.iter().filter(|b| b.job() == job);
-            self.proof(host, raw, &visits, breaches)
-        })
-        .collect()
+        let proofs = self.proofs[..count].iter().map(|raw| {
+            let visits: Vec<&Visit> = visits.iter().filter(|v| v.job == raw.job).collect();
+            let breaches = breaches.iter().filter(|b| b.job() == raw.job);
+            self.proof(host, raw, &visits, breaches, dropped)
+        });
+        let proofs = proofs.collect();
+        self.raw.count = 0;
+        self.auditing.clear();
+        proofs
     }
 
     fn proof<'a>(
@@ -86,6 +126,7 @@ impl Proving {
         raw: &raw::Proof,
         visits: &[&Visit],
         breaches: impl Iterator<Item = &'a Breach>,
+        dropped: u64,
     ) -> Proof {
         let name = |address| host.image.name(address);
         let contexts = ProveContext::ALL;
@@ -176,13 +217,16 @@ impl Proving {
             .iter()
             .filter(|v| v.outside < v.visits)
             .map(|v| function(v.address))
-            .filter(|name| !name.starts_with("0x") && !name.contains("kernel_fpu_"))
+            .filter(|name| {
+                let ours = name.starts_with("kiln_") || name.starts_with("0x");
+                !ours && !name.contains("kernel_fpu_")
+            })
             .collect();
-        let sections: Vec<&str> = functions.iter().map(String::as_str).collect();
+        let case = String::from_utf8_lossy(&bytes.collect::<Vec<_>>()).into_owned();
         if raw.wrong_alone > 0 {
             find(
                 Rule::Wrong,
-                sections.join(", "),
+                case.clone(),
                 "wrong answers before the first interrupt: 'kiln test --tree' finds them, too"
                     .into(),
                 None,
@@ -190,7 +234,7 @@ impl Proving {
         } else if raw.wrong > 0 {
             find(
                 Rule::Wrong,
-                sections.join(", "),
+                case.clone(),
                 format!(
                     "{} of {} answers wrong, none before the first interrupt",
                     raw.wrong, raw.answers
@@ -199,7 +243,7 @@ impl Proving {
             );
         }
         Proof {
-            case: String::from_utf8_lossy(&bytes.collect::<Vec<_>>()).into_owned(),
+            case,
             context: contexts[raw.context as usize % contexts.len()],
             calls: raw.calls,
             addresses: raw.addresses,
@@ -207,10 +251,60 @@ impl Proving {
             injected: raw.injected,
             masked: raw.masked,
             answers: raw.answers,
+            in_softirqs: raw.in_softirqs,
             wrong: raw.wrong,
+            digest: raw.digest,
+            same: raw.same != 0,
+            dropped,
             functions: functions.into_iter().collect(),
             findings,
         }
+    }
+}
+
+/// Steps the functions of the library that a pattern names and that belong to this part, and tells the parent what was
+/// found.
+///
+/// # Errors
+/// This host has no single steps, or the parent does not listen.
+pub(crate) fn step_library(
+    host: &mut Host,
+    order: &ProveOrder,
+    wanted: &dyn Fn(&str) -> bool,
+) -> Result<(), Error> {
+    let calls = Calls::find(host)?;
+    let there = host.image.symbol("kiln_glue_prove_library").is_some();
+    let Some(library) = Library::find(&calls, host).filter(|_| there) else {
+        return Ok(());
+    };
+    let mut proving = Proving::start(host, order)?;
+    let (part, parts) = order.part;
+    let functions = library.functions();
+    let functions = functions.iter().filter(|f| !f.judges).enumerate();
+    for (i, function) in functions {
+        let title = function.title(library.functions());
+        if i % parts.max(1) == part && wanted(&title) {
+            proving.step(host, &library, function)?;
+        }
+    }
+    Ok(())
+}
+
+/// Of a function that fails without any interrupt.
+fn refused(case: String, error: Refused) -> Proof {
+    let finding = Finding {
+        rule: Rule::Wrong,
+        place: case.clone(),
+        what: format!("fails without any interrupt: {error}"),
+        at: None,
+    };
+    Proof {
+        case,
+        calls: 1,
+        answers: 1,
+        wrong: 1,
+        findings: vec![finding],
+        ..Proof::default()
     }
 }
 

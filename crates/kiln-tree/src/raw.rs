@@ -5,6 +5,7 @@ use kiln_kernel::messages::Raw as Messages;
 use kiln_kernel::irq::Audit;
 
 pub const KILN_LIBRARY_KEYS: u32 = 6;
+pub const KILN_PROVE_LEVELS: u32 = 8;
 pub const KILN_SKCIPHER: EngineKind = 0;
 pub const KILN_AEAD: EngineKind = 1;
 pub const KILN_SHASH: EngineKind = 2;
@@ -804,6 +805,7 @@ pub type ProveContext = ::std::os::raw::c_uint;
 pub struct Proof {
     pub name: [::std::os::raw::c_char; 128usize],
     pub context: ::std::os::raw::c_uint,
+    pub job: ::std::os::raw::c_ulong,
     pub wrong_alone: ::std::os::raw::c_uint,
     pub calls: ::std::os::raw::c_ulong,
     pub addresses: ::std::os::raw::c_ulong,
@@ -811,6 +813,7 @@ pub struct Proof {
     pub injected: ::std::os::raw::c_ulong,
     pub masked: ::std::os::raw::c_ulong,
     pub answers: ::std::os::raw::c_ulong,
+    pub in_softirqs: ::std::os::raw::c_ulong,
     pub wrong: ::std::os::raw::c_ulong,
     pub wrong_call: ::std::os::raw::c_ulong,
     pub wrong_step: ::std::os::raw::c_ulong,
@@ -821,56 +824,64 @@ pub struct Proof {
     pub left_open: ::std::os::raw::c_ulong,
     pub left_open_call: ::std::os::raw::c_ulong,
     pub opener: ::std::os::raw::c_ulong,
+    pub digest: ::std::os::raw::c_ulong,
+    pub same: ::std::os::raw::c_uint,
 }
 #[allow(clippy::unnecessary_operation, clippy::identity_op)]
 const _: () = {
-    ["Size of Proof"][::std::mem::size_of::<Proof>() - 264usize];
+    ["Size of Proof"][::std::mem::size_of::<Proof>() - 304usize];
     ["Alignment of Proof"][::std::mem::align_of::<Proof>() - 8usize];
     ["Offset of field: Proof::name"][::std::mem::offset_of!(Proof, name) - 0usize];
     [
         "Offset of field: Proof::context",
     ][::std::mem::offset_of!(Proof, context) - 128usize];
+    ["Offset of field: Proof::job"][::std::mem::offset_of!(Proof, job) - 136usize];
     [
         "Offset of field: Proof::wrong_alone",
-    ][::std::mem::offset_of!(Proof, wrong_alone) - 132usize];
-    ["Offset of field: Proof::calls"][::std::mem::offset_of!(Proof, calls) - 136usize];
+    ][::std::mem::offset_of!(Proof, wrong_alone) - 144usize];
+    ["Offset of field: Proof::calls"][::std::mem::offset_of!(Proof, calls) - 152usize];
     [
         "Offset of field: Proof::addresses",
-    ][::std::mem::offset_of!(Proof, addresses) - 144usize];
-    ["Offset of field: Proof::points"][::std::mem::offset_of!(Proof, points) - 152usize];
+    ][::std::mem::offset_of!(Proof, addresses) - 160usize];
+    ["Offset of field: Proof::points"][::std::mem::offset_of!(Proof, points) - 168usize];
     [
         "Offset of field: Proof::injected",
-    ][::std::mem::offset_of!(Proof, injected) - 160usize];
-    ["Offset of field: Proof::masked"][::std::mem::offset_of!(Proof, masked) - 168usize];
+    ][::std::mem::offset_of!(Proof, injected) - 176usize];
+    ["Offset of field: Proof::masked"][::std::mem::offset_of!(Proof, masked) - 184usize];
     [
         "Offset of field: Proof::answers",
-    ][::std::mem::offset_of!(Proof, answers) - 176usize];
-    ["Offset of field: Proof::wrong"][::std::mem::offset_of!(Proof, wrong) - 184usize];
+    ][::std::mem::offset_of!(Proof, answers) - 192usize];
+    [
+        "Offset of field: Proof::in_softirqs",
+    ][::std::mem::offset_of!(Proof, in_softirqs) - 200usize];
+    ["Offset of field: Proof::wrong"][::std::mem::offset_of!(Proof, wrong) - 208usize];
     [
         "Offset of field: Proof::wrong_call",
-    ][::std::mem::offset_of!(Proof, wrong_call) - 192usize];
+    ][::std::mem::offset_of!(Proof, wrong_call) - 216usize];
     [
         "Offset of field: Proof::wrong_step",
-    ][::std::mem::offset_of!(Proof, wrong_step) - 200usize];
+    ][::std::mem::offset_of!(Proof, wrong_step) - 224usize];
     [
         "Offset of field: Proof::changed",
-    ][::std::mem::offset_of!(Proof, changed) - 208usize];
+    ][::std::mem::offset_of!(Proof, changed) - 232usize];
     [
         "Offset of field: Proof::changed_call",
-    ][::std::mem::offset_of!(Proof, changed_call) - 216usize];
+    ][::std::mem::offset_of!(Proof, changed_call) - 240usize];
     [
         "Offset of field: Proof::changed_step",
-    ][::std::mem::offset_of!(Proof, changed_step) - 224usize];
+    ][::std::mem::offset_of!(Proof, changed_step) - 248usize];
     [
         "Offset of field: Proof::changed_at",
-    ][::std::mem::offset_of!(Proof, changed_at) - 232usize];
+    ][::std::mem::offset_of!(Proof, changed_at) - 256usize];
     [
         "Offset of field: Proof::left_open",
-    ][::std::mem::offset_of!(Proof, left_open) - 240usize];
+    ][::std::mem::offset_of!(Proof, left_open) - 264usize];
     [
         "Offset of field: Proof::left_open_call",
-    ][::std::mem::offset_of!(Proof, left_open_call) - 248usize];
-    ["Offset of field: Proof::opener"][::std::mem::offset_of!(Proof, opener) - 256usize];
+    ][::std::mem::offset_of!(Proof, left_open_call) - 272usize];
+    ["Offset of field: Proof::opener"][::std::mem::offset_of!(Proof, opener) - 280usize];
+    ["Offset of field: Proof::digest"][::std::mem::offset_of!(Proof, digest) - 288usize];
+    ["Offset of field: Proof::same"][::std::mem::offset_of!(Proof, same) - 296usize];
 };
 impl Default for Proof {
     fn default() -> Self {
@@ -889,21 +900,131 @@ pub struct Prove {
     pub count: ::std::os::raw::c_uint,
     pub visits: ::std::os::raw::c_ulong,
     pub proofs: *mut Proof,
+    pub known: *const ::std::os::raw::c_ulong,
+    pub known_count: ::std::os::raw::c_ulong,
 }
 #[allow(clippy::unnecessary_operation, clippy::identity_op)]
 const _: () = {
-    ["Size of Prove"][::std::mem::size_of::<Prove>() - 128usize];
+    ["Size of Prove"][::std::mem::size_of::<Prove>() - 176usize];
     ["Alignment of Prove"][::std::mem::align_of::<Prove>() - 8usize];
     ["Offset of field: Prove::audit"][::std::mem::offset_of!(Prove, audit) - 0usize];
     [
         "Offset of field: Prove::contexts",
-    ][::std::mem::offset_of!(Prove, contexts) - 96usize];
-    ["Offset of field: Prove::room"][::std::mem::offset_of!(Prove, room) - 100usize];
-    ["Offset of field: Prove::count"][::std::mem::offset_of!(Prove, count) - 104usize];
-    ["Offset of field: Prove::visits"][::std::mem::offset_of!(Prove, visits) - 112usize];
-    ["Offset of field: Prove::proofs"][::std::mem::offset_of!(Prove, proofs) - 120usize];
+    ][::std::mem::offset_of!(Prove, contexts) - 128usize];
+    ["Offset of field: Prove::room"][::std::mem::offset_of!(Prove, room) - 132usize];
+    ["Offset of field: Prove::count"][::std::mem::offset_of!(Prove, count) - 136usize];
+    ["Offset of field: Prove::visits"][::std::mem::offset_of!(Prove, visits) - 144usize];
+    ["Offset of field: Prove::proofs"][::std::mem::offset_of!(Prove, proofs) - 152usize];
+    ["Offset of field: Prove::known"][::std::mem::offset_of!(Prove, known) - 160usize];
+    [
+        "Offset of field: Prove::known_count",
+    ][::std::mem::offset_of!(Prove, known_count) - 168usize];
 };
 impl Default for Prove {
+    fn default() -> Self {
+        let mut s = ::std::mem::MaybeUninit::<Self>::uninit();
+        unsafe {
+            ::std::ptr::write_bytes(s.as_mut_ptr(), 0, 1);
+            s.assume_init()
+        }
+    }
+}
+#[repr(C)]
+#[derive(Debug, Copy, Clone)]
+pub struct ProveMessage {
+    pub library: *const Library,
+    pub iv: *const ::std::os::raw::c_uchar,
+    pub src: *const ::std::os::raw::c_uchar,
+    pub second: *const ::std::os::raw::c_uchar,
+    pub expected: *mut ::std::os::raw::c_uchar,
+    pub iv_size: ::std::os::raw::c_ulong,
+    pub len: ::std::os::raw::c_ulong,
+    pub prefix: ::std::os::raw::c_ulong,
+    pub result: ::std::os::raw::c_ulong,
+}
+#[allow(clippy::unnecessary_operation, clippy::identity_op)]
+const _: () = {
+    ["Size of ProveMessage"][::std::mem::size_of::<ProveMessage>() - 72usize];
+    ["Alignment of ProveMessage"][::std::mem::align_of::<ProveMessage>() - 8usize];
+    [
+        "Offset of field: ProveMessage::library",
+    ][::std::mem::offset_of!(ProveMessage, library) - 0usize];
+    [
+        "Offset of field: ProveMessage::iv",
+    ][::std::mem::offset_of!(ProveMessage, iv) - 8usize];
+    [
+        "Offset of field: ProveMessage::src",
+    ][::std::mem::offset_of!(ProveMessage, src) - 16usize];
+    [
+        "Offset of field: ProveMessage::second",
+    ][::std::mem::offset_of!(ProveMessage, second) - 24usize];
+    [
+        "Offset of field: ProveMessage::expected",
+    ][::std::mem::offset_of!(ProveMessage, expected) - 32usize];
+    [
+        "Offset of field: ProveMessage::iv_size",
+    ][::std::mem::offset_of!(ProveMessage, iv_size) - 40usize];
+    [
+        "Offset of field: ProveMessage::len",
+    ][::std::mem::offset_of!(ProveMessage, len) - 48usize];
+    [
+        "Offset of field: ProveMessage::prefix",
+    ][::std::mem::offset_of!(ProveMessage, prefix) - 56usize];
+    [
+        "Offset of field: ProveMessage::result",
+    ][::std::mem::offset_of!(ProveMessage, result) - 64usize];
+};
+impl Default for ProveMessage {
+    fn default() -> Self {
+        let mut s = ::std::mem::MaybeUninit::<Self>::uninit();
+        unsafe {
+            ::std::ptr::write_bytes(s.as_mut_ptr(), 0, 1);
+            s.assume_init()
+        }
+    }
+}
+#[repr(C)]
+#[derive(Debug, Copy, Clone)]
+pub struct ProveLibrary {
+    pub name: *const ::std::os::raw::c_char,
+    pub prove: *mut Prove,
+    pub messages: *const ProveMessage,
+    pub count: ::std::os::raw::c_ulong,
+    pub brief: ::std::os::raw::c_ulong,
+    pub rooms: *mut ::std::os::raw::c_uchar,
+    pub room: ::std::os::raw::c_ulong,
+    pub flags: ::std::os::raw::c_uint,
+}
+#[allow(clippy::unnecessary_operation, clippy::identity_op)]
+const _: () = {
+    ["Size of ProveLibrary"][::std::mem::size_of::<ProveLibrary>() - 64usize];
+    ["Alignment of ProveLibrary"][::std::mem::align_of::<ProveLibrary>() - 8usize];
+    [
+        "Offset of field: ProveLibrary::name",
+    ][::std::mem::offset_of!(ProveLibrary, name) - 0usize];
+    [
+        "Offset of field: ProveLibrary::prove",
+    ][::std::mem::offset_of!(ProveLibrary, prove) - 8usize];
+    [
+        "Offset of field: ProveLibrary::messages",
+    ][::std::mem::offset_of!(ProveLibrary, messages) - 16usize];
+    [
+        "Offset of field: ProveLibrary::count",
+    ][::std::mem::offset_of!(ProveLibrary, count) - 24usize];
+    [
+        "Offset of field: ProveLibrary::brief",
+    ][::std::mem::offset_of!(ProveLibrary, brief) - 32usize];
+    [
+        "Offset of field: ProveLibrary::rooms",
+    ][::std::mem::offset_of!(ProveLibrary, rooms) - 40usize];
+    [
+        "Offset of field: ProveLibrary::room",
+    ][::std::mem::offset_of!(ProveLibrary, room) - 48usize];
+    [
+        "Offset of field: ProveLibrary::flags",
+    ][::std::mem::offset_of!(ProveLibrary, flags) - 56usize];
+};
+impl Default for ProveLibrary {
     fn default() -> Self {
         let mut s = ::std::mem::MaybeUninit::<Self>::uninit();
         unsafe {

@@ -152,7 +152,7 @@ impl TestRow {
         };
         let crash = |why: &String| row("(crash)", true, None, why.clone(), None);
         let cases = ran.cases.iter().map(case);
-        cases.chain(ran.fault.iter().map(crash)).collect()
+        cases.chain(ran.faults.iter().map(crash)).collect()
     }
 
     /// A function of the library.

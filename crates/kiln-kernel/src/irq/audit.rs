@@ -10,9 +10,8 @@ use crate::sys::{self, Audit};
 const ROOM: usize = 1 << 19;
 /// How deep calls may nest; calls beyond this depth are not checked.
 const DEPTH: usize = 128;
-/// After so many instructions in a row that have had all their interrupts, the rest of a call runs without steps,
-/// to save time in long loops; what follows such a loop is not seen.
-const IDLE: u64 = 8192;
+/// No image is larger.
+const IMAGE: u64 = 1 << 30;
 /// How many breaches are kept; later ones are dropped.
 const BREACHES: usize = 256;
 /// The longest call instruction: a direct call has 5 bytes, an indirect one up to 8.
@@ -86,6 +85,7 @@ pub(super) struct AuditState {
     /// Open addressing; an entry without visits is free.
     seen: Vec<Visit>,
     used: usize,
+    dropped: u64,
     calls: Vec<Call>,
     breaches: Vec<Breach>,
     /// Address and stack pointer of the previous instruction.
@@ -102,6 +102,7 @@ impl AuditState {
             // The handler must not allocate.
             seen: vec![Visit::default(); ROOM],
             used: 0,
+            dropped: 0,
             calls: Vec::with_capacity(DEPTH),
             breaches: Vec::with_capacity(BREACHES),
             before: (0, 0),
@@ -116,6 +117,18 @@ impl AuditState {
 
     pub(super) fn breaches(&self) -> &[Breach] {
         &self.breaches
+    }
+
+    /// Instructions for which the table had no room; they were not interrupted.
+    pub(super) fn dropped(&self) -> u64 {
+        self.dropped
+    }
+
+    /// Forgets what it found.
+    pub(super) fn clear(&mut self) {
+        self.seen.fill(Visit::default());
+        (self.used, self.dropped) = (0, 0);
+        self.breaches.clear();
     }
 
     /// Handles a single-step trap, which comes before the instruction at the frame's RIP.
@@ -160,15 +173,25 @@ impl AuditState {
         visit.visits += 1;
         visit.outside += u64::from(depth == 0);
         let visits = visit.visits;
-        shared.addresses += u64::from(visits == 1);
+        if visits == 1 {
+            shared.addresses += 1;
+            let distance = rip.wrapping_sub(self.begin) as i64;
+            // Kiln's own code is farther away, at another place in each process.
+            if distance.unsigned_abs() < IMAGE {
+                shared.digest = shared.digest.wrapping_add(scatter(distance as u64));
+            }
+        }
+        let (most, idle) = match depth {
+            0 => (shared.outside_visits, shared.outside_idle),
+            _ => (shared.visits, shared.idle),
+        };
         self.idle += 1;
-        if visits <= shared.visits.max(1) {
+        if visits <= most.max(1) {
             self.idle = 0;
-        } else if self.idle > IDLE {
+        } else if self.idle > idle {
             frame.stop_stepping();
         }
-        let wanted =
-            visits <= shared.visits && (shared.call, step) <= (shared.last_call, shared.last_step);
+        let wanted = visits <= most && (shared.call, step) <= (shared.last_call, shared.last_step);
         if wanted {
             shared.points += u64::from(visits == 1);
             shared.injected += 1;
@@ -225,9 +248,7 @@ impl AuditState {
 
     /// The entry of an instruction; none if the table is half full, and then the instruction is not interrupted.
     fn visit(&mut self, job: u64, address: u64) -> Option<&mut Visit> {
-        // Fibonacci hashing: the upper bits of the product depend on all bits.
-        let hash = (address ^ job << 48).wrapping_mul(0x9e37_79b9_7f4a_7c15);
-        let mut i = (hash >> 44) as usize % ROOM;
+        let mut i = (scatter(address ^ job << 48) >> 44) as usize % ROOM;
         loop {
             let entry = &self.seen[i];
             if entry.visits > 0 && (entry.job, entry.address) == (job, address) {
@@ -235,6 +256,7 @@ impl AuditState {
             }
             if entry.visits == 0 {
                 if self.used >= ROOM / 2 {
+                    self.dropped += 1;
                     return None;
                 }
                 self.used += 1;
@@ -250,4 +272,10 @@ impl AuditState {
         }
         Some(&mut self.seen[i])
     }
+}
+
+/// A word whose every bit depends on all bits of `word`.
+fn scatter(word: u64) -> u64 {
+    let once = (word ^ word >> 32).wrapping_mul(0x9e37_79b9_7f4a_7c15);
+    (once ^ once >> 29).wrapping_mul(0xbf58_476d_1ce4_e5b9)
 }

@@ -32,6 +32,19 @@ impl Auditing {
         state.map_or(Vec::new(), |s| s.visits())
     }
 
+    /// How often an instruction was stepped for which the table of visits had no room. It was not interrupted then.
+    pub fn dropped(&self) -> u64 {
+        let state = host().and_then(|h| h.injection.audit.as_ref());
+        state.map_or(0, |s| s.dropped())
+    }
+
+    /// Forgets instructions and broken rules, so that the next jobs have all the room.
+    pub fn clear(&mut self) {
+        if let Some(state) = host().and_then(|h| h.injection.audit.as_mut()) {
+            state.clear();
+        }
+    }
+
     /// The rules that were broken so far.
     pub fn breaches(&self) -> Vec<Breach> {
         let state = host().and_then(|h| h.injection.audit.as_ref());

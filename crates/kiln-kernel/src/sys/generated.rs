@@ -29,10 +29,14 @@ pub struct Audit {
     pub job: ::std::os::raw::c_ulong,
     pub call: ::std::os::raw::c_ulong,
     pub visits: ::std::os::raw::c_ulong,
+    pub outside_visits: ::std::os::raw::c_ulong,
+    pub idle: ::std::os::raw::c_ulong,
+    pub outside_idle: ::std::os::raw::c_ulong,
     pub last_call: ::std::os::raw::c_ulong,
     pub last_step: ::std::os::raw::c_ulong,
     pub steps: ::std::os::raw::c_ulong,
     pub addresses: ::std::os::raw::c_ulong,
+    pub digest: ::std::os::raw::c_ulong,
     pub points: ::std::os::raw::c_ulong,
     pub at: ::std::os::raw::c_ulong,
     pub injected: ::std::os::raw::c_ulong,
@@ -41,28 +45,36 @@ pub struct Audit {
 }
 #[allow(clippy::unnecessary_operation, clippy::identity_op)]
 const _: () = {
-    ["Size of Audit"][::std::mem::size_of::<Audit>() - 96usize];
+    ["Size of Audit"][::std::mem::size_of::<Audit>() - 128usize];
     ["Alignment of Audit"][::std::mem::align_of::<Audit>() - 8usize];
     ["Offset of field: Audit::job"][::std::mem::offset_of!(Audit, job) - 0usize];
     ["Offset of field: Audit::call"][::std::mem::offset_of!(Audit, call) - 8usize];
     ["Offset of field: Audit::visits"][::std::mem::offset_of!(Audit, visits) - 16usize];
     [
+        "Offset of field: Audit::outside_visits",
+    ][::std::mem::offset_of!(Audit, outside_visits) - 24usize];
+    ["Offset of field: Audit::idle"][::std::mem::offset_of!(Audit, idle) - 32usize];
+    [
+        "Offset of field: Audit::outside_idle",
+    ][::std::mem::offset_of!(Audit, outside_idle) - 40usize];
+    [
         "Offset of field: Audit::last_call",
-    ][::std::mem::offset_of!(Audit, last_call) - 24usize];
+    ][::std::mem::offset_of!(Audit, last_call) - 48usize];
     [
         "Offset of field: Audit::last_step",
-    ][::std::mem::offset_of!(Audit, last_step) - 32usize];
-    ["Offset of field: Audit::steps"][::std::mem::offset_of!(Audit, steps) - 40usize];
+    ][::std::mem::offset_of!(Audit, last_step) - 56usize];
+    ["Offset of field: Audit::steps"][::std::mem::offset_of!(Audit, steps) - 64usize];
     [
         "Offset of field: Audit::addresses",
-    ][::std::mem::offset_of!(Audit, addresses) - 48usize];
-    ["Offset of field: Audit::points"][::std::mem::offset_of!(Audit, points) - 56usize];
-    ["Offset of field: Audit::at"][::std::mem::offset_of!(Audit, at) - 64usize];
+    ][::std::mem::offset_of!(Audit, addresses) - 72usize];
+    ["Offset of field: Audit::digest"][::std::mem::offset_of!(Audit, digest) - 80usize];
+    ["Offset of field: Audit::points"][::std::mem::offset_of!(Audit, points) - 88usize];
+    ["Offset of field: Audit::at"][::std::mem::offset_of!(Audit, at) - 96usize];
     [
         "Offset of field: Audit::injected",
-    ][::std::mem::offset_of!(Audit, injected) - 72usize];
-    ["Offset of field: Audit::masked"][::std::mem::offset_of!(Audit, masked) - 80usize];
-    ["Offset of field: Audit::opener"][::std::mem::offset_of!(Audit, opener) - 88usize];
+    ][::std::mem::offset_of!(Audit, injected) - 104usize];
+    ["Offset of field: Audit::masked"][::std::mem::offset_of!(Audit, masked) - 112usize];
+    ["Offset of field: Audit::opener"][::std::mem::offset_of!(Audit, opener) - 120usize];
 };
 #[repr(C)]
 #[derive(Debug, Copy, Clone)]

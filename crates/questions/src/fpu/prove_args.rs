@@ -25,9 +25,9 @@ use super::view;
 /// single steps: exhaustive, and the same in every run. All results and the user's registers are checked. The control that
 /// saves nothing is added and must lose state. For random instructions of millions of sections: kiln fpu prove breakpoint.
 ///
-/// With --tree, the library functions of a kernel tree (Linux 6.16 and later) are examined instead: each function that an
-/// interrupt test of its KUnit suites calls is interrupted before every instruction in a task and in a softirq, and is
-/// watched in a hardirq. Answers, vector registers, callee-saved registers and sections are checked.
+/// With --tree, the library functions of a kernel tree (Linux 6.9 and later) are examined instead: those that the tree exports,
+/// and those that interrupt tests of its KUnit suites call. Each is interrupted before every instruction in a task and in a
+/// softirq, and is watched in a hardirq. Answers, vector registers, callee-saved registers and sections are checked.
 #[derive(Args)]
 #[command(after_long_help = "\
 Exit status:
@@ -45,6 +45,7 @@ Examples:
   kiln fpu prove --policy none --impl pattern --at 44    repeats one interrupt
   kiln fpu prove --tree DIR    all library functions of a kernel tree
   kiln fpu prove --tree DIR --suite sha256,'crc.crc32c*' --context softirq
+  kiln fpu prove --tree DIR --suite 'library.aes_gcm_*'    one mode
 
 See also:
   docs/EMULATION.md, docs/TREES.md")]
@@ -56,7 +57,7 @@ pub(super) struct ProveArgs {
     /// A kernel tree, whose library functions are examined
     #[arg(long, value_name = "DIR", conflicts_with_all = ["policy", "imp", "len", "op", "hardirq_fpu"])]
     tree: Option<PathBuf>,
-    /// With --tree: KUnit suites, or cases as SUITE.CASE; * and ? match [default: all]
+    /// With --tree: KUnit suites, or cases as SUITE.CASE, or library.FUNCTION; * and ? match [default: all]
     #[arg(
         long,
         value_delimiter = ',',
@@ -67,7 +68,7 @@ pub(super) struct ProveArgs {
     /// With --tree: where functions are called: task, softirq, hardirq [default: all]
     #[arg(long, value_delimiter = ',', value_name = "NAME,…", requires = "tree")]
     context: Vec<String>,
-    /// With --tree: how many visits of each instruction are interrupted
+    /// With --tree: how many visits of each instruction of a section are interrupted
     #[arg(long, value_name = "N", default_value_t = 16, value_parser = clap::value_parser!(u64).range(1..), requires = "tree")]
     visits: u64,
     /// Implementation of task and softirqs, or pattern: a task that keeps a pattern in all registers [default: all]

@@ -12,13 +12,20 @@ struct kiln_audit {
 	/* The code sets these. */
 	unsigned long job;	/* a number for what is stepped now; addresses are counted by job */
 	unsigned long call;	/* which call of the function */
-	unsigned long visits;	/* interrupt so many visits of each instruction; 0: none */
+	unsigned long visits;	/* interrupt so many visits of each instruction in a section; 0: none */
+	unsigned long outside_visits;	/* the same for instructions outside sections */
+	/*
+	 * After so many instructions in a row that have had all their interrupts, the rest of a call
+	 * runs without steps, to save time in long loops; what follows such a loop is not seen.
+	 */
+	unsigned long idle, outside_idle;	/* in a section; outside */
 	/* The last interrupt to deliver: the call and the step in it. */
 	unsigned long last_call, last_step;
 
 	/* The handler sets these; the code may reset them. */
 	unsigned long steps;	/* instructions since the code set this to 0, at the start of a call */
 	unsigned long addresses;	/* distinct instructions that were stepped */
+	unsigned long digest;	/* of these addresses, in whatever order */
 	unsigned long points;	/* those of them that were interrupted at least once */
 	unsigned long at;	/* the instruction that was interrupted last */
 	unsigned long injected;

@@ -5,8 +5,8 @@ use kiln_tree::kunit::Ran;
 use schemars::JsonSchema;
 use serde::Serialize;
 
-/// A kernel tree's library function that was interrupted before every instruction. The functions are those that the
-/// interrupt tests of the tree's KUnit suites call.
+/// A kernel tree's library function that was interrupted before every instruction: one that an interrupt test of the tree's
+/// KUnit suites calls, or one that the library exports.
 #[derive(Clone, Debug, Serialize, JsonSchema)]
 #[schemars(
     rename = "fpu-function",
@@ -18,10 +18,10 @@ use serde::Serialize;
     )
 )]
 pub(crate) struct FunctionRow {
-    /// KUnit suite.
+    /// KUnit suite, or `library`.
     #[schemars(extend("x-role" = "key"))]
     pub suite: String,
-    /// The case of the suite whose function was interrupted; empty for a crash of the whole suite.
+    /// The case of the suite whose function was interrupted, or the library's function; empty for a crash of the whole suite.
     #[schemars(extend("x-role" = "key"))]
     pub case: String,
     /// The highest ISA tier that the tree saw.
@@ -53,6 +53,9 @@ pub(crate) struct FunctionRow {
     /// Answers that were checked: those of the stepped calls, of the interrupts, and of 128 calls afterwards.
     #[schemars(extend("x-role" = "figure"))]
     pub answers: u64,
+    /// Answers of softirqs that the interrupts raised; 0 in softirqs and hardirqs, which no softirq interrupts.
+    #[schemars(extend("x-role" = "main"))]
+    pub in_softirqs: u64,
     /// Wrong answers.
     #[schemars(extend("x-role" = "figure", "x-heading" = "wrong"))]
     pub wrong: u64,
@@ -89,6 +92,7 @@ impl FunctionRow {
             injected: proof.injected,
             masked: proof.masked,
             answers: proof.answers,
+            in_softirqs: proof.in_softirqs,
             wrong: proof.wrong,
             findings: proof.findings.len() as u64,
             finding: first.map(describe),
@@ -111,6 +115,7 @@ impl FunctionRow {
             injected: 0,
             masked: 0,
             answers: 0,
+            in_softirqs: 0,
             wrong: 0,
             findings: 1,
             finding: Some(what),

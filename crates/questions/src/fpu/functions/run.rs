@@ -58,6 +58,8 @@ pub(in crate::fpu) fn prove<Q: Question>(
                 contexts,
                 visits: asked.visits,
                 at: asked.at,
+                part: (0, 1),
+                known: Vec::new(),
             }),
             // A replay is of the highest tier that is allowed.
             masks: match asked.at {
@@ -138,7 +140,7 @@ fn judge(
     let mut outcome = Outcome::default();
     let mut others = Vec::new();
     for ran in ran {
-        for proof in &ran.proofs {
+        for proof in ran.proofs.iter().filter(|p| !p.same) {
             let again = |f: &Finding| replay(ran, &proof.case, proof.context.name(), f.at);
             let row = FunctionRow::new(ran, proof, config, again);
             // A row has room for the first.
@@ -154,7 +156,7 @@ fn judge(
             .map(|w| format!("warning: the tree warned at {w}"));
         let cases = ran.cases.iter().filter(|c| c.verdict == Verdict::Failed);
         let cases = cases.map(|c| format!("case: {} failed: {}", c.name, c.said.join("; ")));
-        let crash = ran.fault.iter().map(|f| format!("crash: {f}"));
+        let crash = ran.faults.iter().map(|f| format!("crash: {f}"));
         for what in cases.chain(warnings).chain(crash) {
             let again = replay(ran, "", "", None);
             outcome
@@ -165,11 +167,11 @@ fn judge(
     if outcome.rows.is_empty() {
         return Err(Error::input(match asked.suites {
             [] => format!(
-                "Linux {version} has no KUnit suite with an interrupt test: the first are in Linux 6.16"
+                "Linux {version} has no functions that can be stepped: the first version that has is Linux 6.9"
             ),
             names => format!(
-                "no KUnit suite or case of Linux {version} with an interrupt test matches {}: \
-                 'kiln test --tree DIR' lists suites and cases",
+                "no library function and no KUnit case of Linux {version} with an interrupt test matches {}: \
+                 'kiln fpu prove --tree DIR' lists all of them",
                 names.join(", ")
             ),
         }));
@@ -193,12 +195,27 @@ fn judge(
     if !unseen.is_empty() && asked.at.is_none() {
         notes.push(format!("no interrupt reached {}", unseen.join("; ")));
     }
+    let proofs = || ran.iter().flat_map(|r| &r.proofs);
+    let dropped = proofs().filter(|p| p.dropped > 0).count();
+    if dropped > 0 {
+        notes.push(format!(
+            "in {dropped} rows some instructions were not interrupted, since the table of instructions was full: use fewer cases (--suite)"
+        ));
+    }
     notes.push(
         "instructions: of the function, of what it calls and of kernel_fpu_begin and kernel_fpu_end, with an interrupt before each; \
          its handler calls the function in a hardirq and, unless softirqs are off, in a softirq, and overwrites the vector registers where no section is \
          open. In a hardirq the instructions are checked, but nothing can interrupt them"
             .to_string(),
     );
+    if rows.iter().any(|r| r.suite == kunit::LIBRARY) {
+        let same = proofs().filter(|p| p.same).count();
+        notes.push(format!(
+            "suite library: what the tree's library exports, on messages of 1 to 2100 bytes; the right answers are those of calls without \
+             interrupts, which 'kiln test --tree' checks. {same} times a function ran the same instructions as under fewer tiers, and was not \
+             interrupted again. What only tasks may call is interrupted in tasks, and by handlers that call nothing"
+        ));
+    }
     notes.extend(others);
     let replays = rows.iter().filter_map(|r| {
         let (finding, replay) = (r.finding.as_ref()?, r.replay.as_ref()?);
