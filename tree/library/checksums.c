@@ -69,12 +69,7 @@ WRAPPER(crc32c)
 	return 0;
 }
 
-WEAK(crc64_nvme);
-WRAPPER(crc64_nvme)
-{
-	put_unaligned_le64(crc64_nvme(0, src, len), dst);
-	return 0;
-}
+CHECKSUM(crc64_nvme, 64)
 #else
 WEAK(__crc32c_le);
 WRAPPER(__crc32c_le)
@@ -83,12 +78,7 @@ WRAPPER(__crc32c_le)
 	return 0;
 }
 
-WEAK(crc64_rocksoft_generic);
-WRAPPER(crc64_rocksoft_generic)
-{
-	put_unaligned_le64(crc64_rocksoft_generic(0, src, len), dst);
-	return 0;
-}
+CHECKSUM(crc64_rocksoft_generic, 64)
 #endif
 
 /* A message is four disks, of 512 bytes at least. */

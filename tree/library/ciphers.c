@@ -356,31 +356,22 @@ WRAPPER(chacha_block_generic)
 }
 
 /* The message is the first 16 bytes of the nonce. */
-WRAPPER(hchacha_block)
-{
-	u32 out[8];
-	STATE state;
-	size_t i;
+#define SUBKEY(name)						\
+	WRAPPER(name)						\
+	{							\
+		u32 out[8];					\
+		STATE state;					\
+		size_t i;					\
+								\
+		chacha_init(AT(state), key, src);		\
+		name(AT(state), out, 20);			\
+		for (i = 0; i < 8; i++)				\
+			put_unaligned_le32(out[i], dst + 4 * i);	\
+		return 0;					\
+	}
 
-	chacha_init(AT(state), key, src);
-	hchacha_block(AT(state), out, 20);
-	for (i = 0; i < 8; i++)
-		put_unaligned_le32(out[i], dst + 4 * i);
-	return 0;
-}
-
-WRAPPER(hchacha_block_generic)
-{
-	u32 out[8];
-	STATE state;
-	size_t i;
-
-	chacha_init(AT(state), key, src);
-	hchacha_block_generic(AT(state), out, 20);
-	for (i = 0; i < 8; i++)
-		put_unaligned_le32(out[i], dst + 4 * i);
-	return 0;
-}
+SUBKEY(hchacha_block)
+SUBKEY(hchacha_block_generic)
 
 WEAK(chacha20poly1305_encrypt);
 WEAK(chacha20poly1305_decrypt);
