@@ -6,7 +6,7 @@ use super::row::Row;
 use crate::timing::{Level, Tree};
 
 /// How often each benchmark runs; the highest throughput is taken, as rows take the smallest sample.
-const TIMES: u32 = 5;
+const TIMES: u32 = 10;
 /// From so many bytes on the cost of the call itself matters little, and the figures are compared.
 const LONG: usize = 4096;
 /// How far the figures may be apart to agree.
