@@ -21,6 +21,7 @@ use virtio_bindings::bindings::virtio_ring::{
 use vmm_sys_util::eventfd::EventFd;
 
 use crate::error::Error;
+use crate::kick::Kick;
 use crate::memory::{Memory, GUEST_BASE};
 use crate::ring::Ring;
 
@@ -56,7 +57,7 @@ impl Default for Wishes {
 pub(crate) struct Queue {
     pub ring: Ring,
     /// Written to notify the device.
-    pub kick: Arc<EventFd>,
+    pub kick: Arc<Kick>,
     /// Written by the device: an interrupt.
     pub call: Arc<EventFd>,
 }
@@ -68,6 +69,8 @@ pub(crate) struct Connection {
     features: u64,
     config: [u8; CONFIG_LEN],
     queues: u64,
+    /// Of all its queues.
+    kicks: Vec<Arc<Kick>>,
 }
 
 impl Connection {
@@ -97,6 +100,7 @@ impl Connection {
             features,
             config,
             queues,
+            kicks: Vec::new(),
         })
     }
 
@@ -153,7 +157,7 @@ impl Connection {
         let mut queues = Vec::new();
         for (index, ring) in rings {
             let layout = ring.layout();
-            let kick = EventFd::new(libc::EFD_CLOEXEC).map_err(Error::resource)?;
+            let kick = Arc::new(Kick::new().map_err(Error::resource)?);
             let call = EventFd::new(libc::EFD_CLOEXEC).map_err(Error::resource)?;
             self.frontend.set_vring_num(index, layout.size)?;
             self.frontend.set_vring_addr(
@@ -170,17 +174,23 @@ impl Connection {
             )?;
             self.frontend.set_vring_base(index, 0)?;
             self.frontend.set_vring_call(index, &call)?;
-            self.frontend.set_vring_kick(index, &kick)?;
+            self.frontend.set_vring_kick(index, kick.event())?;
             self.frontend.set_vring_enable(index, true)?;
+            self.kicks.push(kick.clone());
             queues.push(Queue {
                 ring,
-                kick: Arc::new(kick),
+                kick,
                 call: Arc::new(call),
             });
         }
         // A device that acknowledges nothing has read all of this once it answers a question.
         self.frontend.get_features()?;
         Ok(queues)
+    }
+
+    /// What tells the device, of all its queues.
+    pub(crate) fn kicks(&self) -> &[Arc<Kick>] {
+        &self.kicks
     }
 
     /// A second handle on the socket, to see when the device goes.
@@ -193,20 +203,31 @@ impl Connection {
     }
 }
 
+/// Between two looks at writes that the device may hold.
+const LOOK: Timespec = Timespec {
+    tv_sec: 0,
+    tv_nsec: 400_000_000,
+};
+
 /// Knows whether the device is still there.
 pub(crate) struct Watch {
     socket: UnixStream,
 }
 
 impl Watch {
-    /// Sleeps until the device has gone, or [`Watch::hang_up`] was called on another handle.
-    pub(crate) fn until_gone(&self) {
+    /// Sleeps until the device has gone, or [`Watch::hang_up`] was called on another handle. A device that holds the
+    /// writers of these kicks is as good as gone.
+    pub(crate) fn until_gone(&self, kicks: &[Arc<Kick>]) {
         loop {
             let mut fds = [PollFd::new(&self.socket, PollFlags::RDHUP)];
-            match poll(&mut fds, None) {
-                Ok(_) => return,
+            match poll(&mut fds, Some(&LOOK)) {
+                // All of them, each time.
+                Ok(0) => match kicks.iter().filter(|kick| kick.release()).count() {
+                    0 => {}
+                    _ => return self.hang_up(),
+                },
                 Err(rustix::io::Errno::INTR) => {}
-                Err(_) => return,
+                _ => return,
             }
         }
     }

@@ -154,7 +154,7 @@ impl DataQueue {
     pub fn flush(&mut self) {
         if let Some(lane) = &mut self.lane {
             if lane.queue.ring.publish() {
-                let _ = lane.queue.kick.write(1);
+                lane.queue.kick.ring();
             }
         }
     }

@@ -125,7 +125,7 @@ impl Driver {
             .spawn(move || loop {
                 let gone = connection.watch();
                 if let Ok(watch) = gone {
-                    watch.until_gone();
+                    watch.until_gone(connection.kicks());
                 }
                 match monitored.find_again(&watching) {
                     Some(next) => connection = next,
@@ -275,7 +275,9 @@ impl Inner {
                     .map_err(|(_, e)| e)?;
             }
             if port.ring.publish() {
-                let _ = port.kick.write(1);
+                // This is the thread that would let a write go on: one that the device holds is left to itself.
+                let kick = port.kick.clone();
+                thread::spawn(move || kick.ring());
             }
             match port.land()? {
                 Some(landed) => {

@@ -27,6 +27,7 @@
 //! | `control/` | the control queue: polled, waited for, or with functions that are called |
 //! | `port.rs` | the control queue's requests in flight |
 //! | `batch.rs` | requests that are submitted together, and their waiters |
+//! | `kick.rs` | what tells the device that there is something to do |
 //! | `bell.rs` | what a thread sleeps on until the device interrupts |
 //! | `completion.rs` | a thread that sleeps for one request |
 //! | `sleepers.rs` | such threads, woken many at a time |
@@ -49,6 +50,7 @@ mod device;
 mod driver;
 mod error;
 mod histogram;
+mod kick;
 mod memory;
 mod port;
 #[cfg(any(test, feature = "rig"))]

@@ -7,6 +7,7 @@ use vmm_sys_util::eventfd::EventFd;
 
 use crate::connection::Queue;
 use crate::error::{Error, Lie};
+use crate::kick::Kick;
 use crate::memory::{Memory, Span};
 use crate::ring::{Part, Ring, DESCRIPTOR};
 use crate::session::Entry;
@@ -47,7 +48,7 @@ pub(crate) struct Landed<W> {
 /// A control queue with a device behind it.
 pub(crate) struct Port<W> {
     pub(crate) ring: Ring,
-    pub(crate) kick: Arc<EventFd>,
+    pub(crate) kick: Arc<Kick>,
     pub(crate) call: Arc<EventFd>,
     memory: Arc<Memory>,
     free: Vec<Span>,

@@ -3,17 +3,19 @@
 
 use std::fmt;
 use std::fs::File;
+use std::net::Shutdown;
 use std::os::fd::AsRawFd;
 use std::os::unix::net::UnixStream;
 use std::path::Path;
 use std::sync::atomic::Ordering;
+use std::sync::mpsc::{channel, RecvTimeoutError};
 use std::sync::Arc;
 use std::thread;
 use std::time::{Duration, Instant};
 
 use kiln_virtio::wire::control::Created;
 use kiln_virtio::wire::{config, feature, Config, Control, Features, Request, Status};
-use rustix::fs::{memfd_create, MemfdFlags};
+use rustix::fs::{fcntl_add_seals, memfd_create, MemfdFlags, SealFlags};
 use rustix::io::Errno;
 use rustix::net::{recv, RecvFlags};
 use vhost::vhost_user::message::{
@@ -96,7 +98,7 @@ pub(crate) struct Descriptor {
 
 struct Ring {
     base: usize,
-    kick: EventFd,
+    kick: Arc<EventFd>,
     _call: EventFd,
     avail: u16,
     used: u16,
@@ -160,7 +162,14 @@ impl Link {
     pub(crate) fn open(path: &Path, wanted: u64) -> Result<Link, Fault> {
         let socket = UnixStream::connect(path).map_err(|e| Fault::Connect(e.to_string()))?;
         let connect = |e: std::io::Error| Fault::Connect(e.to_string());
-        socket.set_read_timeout(Some(PATIENCE)).map_err(connect)?;
+        // The protocol's library waits for an answer for ever.
+        let guard = socket.try_clone().map_err(connect)?;
+        let (_done, waiting) = channel::<()>();
+        thread::spawn(move || {
+            if waiting.recv_timeout(PATIENCE) == Err(RecvTimeoutError::Timeout) {
+                let _ = guard.shutdown(Shutdown::Both);
+            }
+        });
         let again = socket.try_clone().map_err(connect)?;
         let mut frontend = Frontend::from_stream(again, 256);
         let (file, memory) = shared().map_err(connect)?;
@@ -228,7 +237,7 @@ impl Link {
             start().map_err(std::io::Error::other)?;
             Ok(Ring {
                 base,
-                kick,
+                kick: Arc::new(kick),
                 _call: call,
                 avail: 0,
                 used: 0,
@@ -300,7 +309,9 @@ impl Link {
         let ring = &mut self.rings[queue as usize];
         ring.avail = index;
         // A device that is gone need not be notified.
-        let _ = ring.kick.write(1);
+        // The device can fill the event and let whoever writes to it wait: it may be a thread that nobody waits for.
+        let kick = ring.kick.clone();
+        thread::spawn(move || kick.write(1));
     }
 
     /// The next used entry, if there is one within `patience`.
@@ -447,8 +458,11 @@ impl Link {
 }
 
 fn shared() -> std::io::Result<(File, MmapRegion)> {
-    let file = File::from(memfd_create("kiln-virtio-check", MemfdFlags::CLOEXEC)?);
+    let flags = MemfdFlags::CLOEXEC | MemfdFlags::ALLOW_SEALING;
+    let file = File::from(memfd_create("kiln-virtio-check", flags)?);
     file.set_len(MEMORY as u64)?;
+    // A device that shrank it would end the checks.
+    fcntl_add_seals(&file, SealFlags::SHRINK | SealFlags::GROW | SealFlags::SEAL)?;
     let memory = MmapRegionBuilder::new(MEMORY)
         .with_file_offset(FileOffset::new(file.try_clone()?, 0))
         .with_mmap_prot(libc::PROT_READ | libc::PROT_WRITE)

@@ -24,7 +24,7 @@ impl Shared {
         held.drain(&mut refused);
         let kick = held.publish();
         if let Some(kick) = kick {
-            let _ = kick.write(1);
+            kick.ring();
         }
         drop(held);
         self.finish_all(refused);

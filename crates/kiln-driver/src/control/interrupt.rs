@@ -45,7 +45,7 @@ impl Shared {
             let kick = held.publish();
             drop(held);
             if let Some(kick) = kick {
-                let _ = kick.write(1);
+                kick.ring();
             }
             if !current && landed.is_empty() {
                 return false;
@@ -91,7 +91,9 @@ impl Shared {
                 Err(lie) => over.extend(held.fail(lie.into())),
             }
             held.drain(&mut over);
-            let _ = held.publish().map(|kick| kick.write(1));
+            if let Some(kick) = held.publish() {
+                kick.ring();
+            }
             drop(held);
             let idle = over.is_empty();
             self.finish_all(over);

@@ -216,7 +216,7 @@ impl Shared {
         drop(held);
         if let Some(kick) = kick {
             // A full counter is a notification, too.
-            let _ = kick.write(1);
+            kick.ring();
         }
         self.finish_all(refused);
     }
@@ -237,7 +237,7 @@ impl Shared {
         let mut held = self.spin();
         held.accept(ask, Waiter::Parked(completion.clone()), &mut over);
         if let Some(kick) = held.publish() {
-            let _ = kick.write(1);
+            kick.ring();
         }
         let mut looks = 0_u32;
         while over.is_empty() {
@@ -250,7 +250,9 @@ impl Shared {
                     for (ask, waiter) in batch.take() {
                         held.accept(ask, waiter, &mut over);
                     }
-                    let _ = held.publish().map(|kick| kick.write(1));
+                    if let Some(kick) = held.publish() {
+                        kick.ring();
+                    }
                 }
                 Ok(Some(landed)) => over.push(landed),
                 Ok(None) => {

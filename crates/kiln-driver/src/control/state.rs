@@ -9,6 +9,7 @@ use crate::batch::Waiter;
 use crate::connection::Watch;
 use crate::error::{Error, Lie};
 use crate::histogram::Histogram;
+use crate::kick::Kick;
 use crate::port::{Ask, Landed, Port};
 use crate::session::{Entry, Live};
 
@@ -110,7 +111,7 @@ impl State {
     }
 
     /// Publishes what was handed over; what to write to if the device wants to know.
-    pub(super) fn publish(&mut self) -> Option<Arc<vmm_sys_util::eventfd::EventFd>> {
+    pub(super) fn publish(&mut self) -> Option<Arc<Kick>> {
         let port = self.port.as_mut()?;
         if !port.ring.publish() {
             return None;

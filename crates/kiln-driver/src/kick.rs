@@ -1,0 +1,89 @@
+//! What tells the device that there is something to do.
+//!
+//! The device shares the event, its counter and its flags: it can fill the counter and let a write wait. Every write is
+//! counted where it begins and where it ends, so that the thread that watches the connection sees one that does not end,
+//! and lets it go on by emptying the counter.
+
+use std::io::Result;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::thread;
+
+use vmm_sys_util::eventfd::EventFd;
+
+pub(crate) struct Kick {
+    event: EventFd,
+    begun: AtomicU64,
+    ended: AtomicU64,
+    /// The writes that were under way when it was looked at last: how many had begun and had ended.
+    seen: (AtomicU64, AtomicU64),
+}
+
+impl Kick {
+    pub(crate) fn new() -> Result<Kick> {
+        Ok(Kick {
+            event: EventFd::new(libc::EFD_CLOEXEC)?,
+            begun: AtomicU64::new(0),
+            ended: AtomicU64::new(0),
+            seen: (AtomicU64::new(0), AtomicU64::new(0)),
+        })
+    }
+
+    /// What the device is given.
+    pub(crate) fn event(&self) -> &EventFd {
+        &self.event
+    }
+
+    /// Tells the device. If the counter is full it has been told.
+    pub(crate) fn ring(&self) {
+        self.begun.fetch_add(1, Ordering::Relaxed);
+        let _ = self.event.write(1);
+        self.ended.fetch_add(1, Ordering::Relaxed);
+    }
+
+    /// Lets a write go on that has been under way since the last call. True if there was one: the device held it.
+    pub(crate) fn release(&self) -> bool {
+        let ended = self.ended.load(Ordering::Relaxed);
+        let begun = self.begun.load(Ordering::Relaxed);
+        let before = (
+            self.seen.0.swap(begun, Ordering::Relaxed),
+            self.seen.1.swap(ended, Ordering::Relaxed),
+        );
+        // One had begun before, and none has ended since.
+        let held = before.0 > before.1 && before.1 == ended;
+        if held {
+            // Whether a read blocks is a flag that the device shares, too: it is left to a thread that nobody waits for.
+            if let Ok(event) = self.event.try_clone() {
+                thread::spawn(move || event.read());
+            }
+        }
+        held
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::sync::Arc;
+    use std::time::Duration;
+
+    #[test]
+    fn a_write_that_the_device_holds_is_let_go() {
+        let kick = Arc::new(Kick::new().unwrap());
+        kick.ring();
+        assert!(
+            !kick.release() && !kick.release(),
+            "the control: it has ended"
+        );
+        // What a device may do at any time.
+        kick.event.write(u64::MAX - 2).unwrap();
+        let held = thread::spawn({
+            let kick = kick.clone();
+            move || kick.ring()
+        });
+        while !kick.release() {
+            thread::sleep(Duration::from_millis(1));
+        }
+        held.join().unwrap();
+        assert!(!kick.release());
+    }
+}
