@@ -10,6 +10,7 @@ use std::time::{Duration, Instant};
 
 use kiln_question::child::end_with_parent;
 use kiln_question::Error;
+use tempfile::TempDir;
 
 /// For its socket to appear.
 const PATIENCE: Duration = Duration::from_secs(20);
@@ -17,7 +18,7 @@ const PATIENCE: Duration = Duration::from_secs(20);
 /// A device, ended when this is dropped.
 pub(crate) struct Device {
     child: Child,
-    dir: PathBuf,
+    dir: TempDir,
 }
 
 impl Device {
@@ -28,14 +29,12 @@ impl Device {
     pub(crate) fn start(ctrl: &str, queues: usize, poll_us: Option<u64>) -> Result<Device, Error> {
         let program = env::current_exe()
             .map_err(|e| Error::lacks(format!("cannot find this program: {e}: mount /proc")))?;
-        let dir = env::temp_dir().join(format!("kiln-device-{}-{ctrl}", std::process::id()));
-        fs::create_dir_all(&dir).map_err(|e| {
-            Error::lacks(format!(
-                "{}: {e}: set TMPDIR to a directory of yours",
-                dir.display()
-            ))
-        })?;
-        let socket = dir.join("device.sock");
+        // Nobody else can have it, or guess its name: what answers at the socket is this device.
+        let dir = tempfile::Builder::new()
+            .prefix("kiln-device-")
+            .tempdir()
+            .map_err(|e| Error::lacks(format!("{e}: set TMPDIR to a directory of yours")))?;
+        let socket = dir.path().join("device.sock");
         let mut command = Command::new(program);
         command
             .arg("serve")
@@ -77,7 +76,7 @@ impl Device {
 
     /// Where it listens.
     pub(crate) fn socket(&self) -> PathBuf {
-        self.dir.join("device.sock")
+        self.dir.path().join("device.sock")
     }
 
     /// Its process.
@@ -90,12 +89,21 @@ impl Drop for Device {
     fn drop(&mut self) {
         let _ = self.child.kill();
         let _ = self.child.wait();
-        let _ = fs::remove_dir_all(&self.dir);
     }
 }
 
-/// CPU time that a process's threads have had so far (proc(5), schedstat). Threads that ended are not in it.
+/// CPU time that the threads of a process and of those that it started have had so far (proc(5), schedstat): a device
+/// serves each guest in a process of its own. Threads that ended are not in it.
 pub(crate) fn cpu_time(pid: u32) -> Option<Duration> {
+    let mut ns = 0;
+    for child in children(pid) {
+        // It may have ended since.
+        ns += threads_time(child).unwrap_or(0);
+    }
+    Some(Duration::from_nanos(ns + threads_time(pid)?))
+}
+
+fn threads_time(pid: u32) -> Option<u64> {
     let tasks = fs::read_dir(Path::new("/proc").join(pid.to_string()).join("task")).ok()?;
     let mut ns = 0;
     for task in tasks.flatten() {
@@ -104,7 +112,22 @@ pub(crate) fn cpu_time(pid: u32) -> Option<Duration> {
         };
         ns += stat.split_whitespace().next()?.parse::<u64>().ok()?;
     }
-    Some(Duration::from_nanos(ns))
+    Some(ns)
+}
+
+/// The processes that a process has started.
+fn children(pid: u32) -> Vec<u32> {
+    let all = fs::read_dir("/proc").into_iter().flatten().flatten();
+    all.filter_map(|entry| entry.file_name().to_str()?.parse::<u32>().ok())
+        .filter(|child| {
+            let stat = fs::read_to_string(format!("/proc/{child}/stat")).unwrap_or_default();
+            // Behind the name, which may hold anything: the state, and the parent.
+            let parent = stat
+                .rsplit_once(") ")
+                .and_then(|(_, rest)| rest.split(' ').nth(1)?.parse::<u32>().ok());
+            parent == Some(pid)
+        })
+        .collect()
 }
 
 #[cfg(test)]
@@ -121,5 +144,10 @@ mod tests {
         }
         assert!(cpu_time(me).unwrap() > before);
         assert_eq!(cpu_time(u32::MAX), None);
+        let mut child = Command::new("sleep").arg("60").spawn().unwrap();
+        assert!(children(me).contains(&child.id()));
+        assert!(!children(child.id()).contains(&me));
+        child.kill().unwrap();
+        child.wait().unwrap();
     }
 }

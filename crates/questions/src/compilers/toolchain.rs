@@ -6,7 +6,6 @@ use std::fs;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::process::Command;
-use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::Mutex;
 
 use kiln_kbuild::{recipe, which};
@@ -177,17 +176,13 @@ impl Toolchain {
     /// The assembly of an empty file, written in a directory of its own: some flags make compilers write further files
     /// where they are started, and zig takes `-o -` for the name of a file.
     fn assemble(&self, flags: &[String]) -> Option<String> {
-        static NEXT: AtomicUsize = AtomicUsize::new(0);
-        let n = NEXT.fetch_add(1, Ordering::Relaxed);
-        let dir = env::temp_dir().join(format!("kiln-cc-{}-{n}", std::process::id()));
-        fs::create_dir_all(&dir).ok()?;
+        // A compiler follows a link that somebody else has put where it writes: the directory is new, and this user's alone.
+        let dir = tempfile::Builder::new().prefix("kiln-cc-").tempdir().ok()?;
         let mut command = self.command();
-        command.current_dir(&dir).args(flags);
+        command.current_dir(dir.path()).args(flags);
         command.args(["-x", "c", "-S", "-o", "out.s", "/dev/null"]);
         let done = command.output().is_ok_and(|o| o.status.success());
-        let assembly = done.then(|| fs::read_to_string(dir.join("out.s")).unwrap_or_default());
-        let _ = fs::remove_dir_all(&dir);
-        assembly
+        done.then(|| fs::read_to_string(dir.path().join("out.s")).unwrap_or_default())
     }
 
     /// The directory in which it finds `stddef.h`, as its preprocessor names it. Not all answer -print-file-name with
@@ -195,7 +190,8 @@ impl Toolchain {
     fn find_headers(&self) -> Option<PathBuf> {
         let mut command = self.command();
         command.args(["-E", "-x", "c", "-include", "stddef.h", "/dev/null"]);
-        let output = command.current_dir(env::temp_dir()).output().ok()?;
+        // The directory where it is started is searched first: one that nobody else can put a file into.
+        let output = command.current_dir("/").output().ok()?;
         let text = String::from_utf8_lossy(&output.stdout).into_owned();
         let quoted = text
             .lines()
