@@ -5,7 +5,6 @@ use std::io;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use kiln_virtio::Guest;
 use vhost::vhost_user::message::{
     VhostTransferStateDirection, VhostTransferStatePhase, VhostUserConfigFlags, VhostUserInflight,
     VhostUserLog, VhostUserMemoryRegion, VhostUserProtocolFeatures, VhostUserShMemConfig,
@@ -17,14 +16,14 @@ use vhost::VhostUserMemoryRegionBase;
 use virtio_bindings::virtio_config::VIRTIO_F_VERSION_1;
 use virtio_bindings::virtio_ring::{VIRTIO_RING_F_EVENT_IDX, VIRTIO_RING_F_INDIRECT_DESC};
 
+use crate::account::Account;
 use crate::config::{ControlBy, MAX_RING};
 use crate::line::Order;
 use crate::memory::{Memory, MAX_REGIONS};
 use crate::notify::{Call, Kick};
-use crate::pace::Pace;
 use crate::ring::{Areas, Place};
-use crate::runner::{Post, Runner, Work};
-use crate::tally::Tally;
+use crate::runner::{patience, Post, Runner, Stuck, Work};
+use crate::tally::Gauge;
 
 /// The ring bits that are offered besides the guest's own.
 const RING_FEATURES: u64 =
@@ -36,16 +35,16 @@ pub(crate) struct Queues {
     pub data: u16,
     /// Who serves the control queue.
     pub control: ControlBy,
-    /// Counters of each queue, the control queue's last.
-    pub tallies: Vec<Arc<Tally>>,
-    /// The guest's rates.
-    pub pace: Arc<Pace>,
     /// The most that a request and its answer may hold together, bytes.
     pub max_request: usize,
     /// How long a thread looks for more before it sleeps.
     pub poll: Duration,
     /// The guest's number, in names of threads.
     pub number: u64,
+    /// Bytes of memory that it may share.
+    pub max_memory: u64,
+    /// Whether its queues' threads give up the system calls that they do not need.
+    pub narrow: bool,
 }
 
 /// A ring as the front end has set it up.
@@ -65,7 +64,7 @@ struct Vring {
 
 /// One guest's device.
 pub(crate) struct Backend {
-    guest: Arc<Guest>,
+    account: Arc<Account>,
     queues: Queues,
     memory: Memory,
     vrings: Vec<Vring>,
@@ -80,18 +79,22 @@ fn refused(reason: String) -> Error {
     Error::ReqHandlerError(io::Error::new(io::ErrorKind::InvalidInput, reason))
 }
 
+fn stuck(_: Stuck) -> Error {
+    refused("a queue does not stop: the front end keeps it in a call that waits".into())
+}
+
 fn unsupported<T>(what: &'static str) -> Result<T> {
     Err(Error::InvalidOperation(what))
 }
 
 impl Backend {
     /// A device that is not set up yet.
-    pub(crate) fn new(guest: Arc<Guest>, queues: Queues) -> Backend {
+    pub(crate) fn new(account: Arc<Account>, queues: Queues) -> Backend {
         let vrings = (0..=queues.data).map(|_| Vring::default()).collect();
         Backend {
-            guest,
+            memory: Memory::new(queues.max_memory),
+            account,
             queues,
-            memory: Memory::default(),
             vrings,
             features: 0,
             channel: None,
@@ -109,21 +112,32 @@ impl Backend {
     /// Waits until [`Backend::drain`] is done, or until then.
     pub(crate) fn drained(&mut self, until: Instant) {
         for vring in &mut self.vrings {
-            vring.stop_by(until);
+            let done = vring.runner.as_mut().map(|runner| runner.wait(until));
+            if let Some(Ok(work)) = done {
+                vring.stopped(work);
+            }
         }
     }
 
-    /// Stops all queues.
+    /// Stops all queues; those that do not stop are given up.
     pub(crate) fn stop(&mut self) {
+        // All begin before one is waited for.
+        self.vrings
+            .iter()
+            .filter_map(|vring| vring.runner.as_ref())
+            .for_each(|runner| runner.order(Order::Stop));
+        let until = patience();
         for vring in &mut self.vrings {
-            vring.stop();
+            if vring.stop(until).is_err() {
+                tracing::warn!("a queue that does not stop is given up");
+            }
         }
     }
 
     fn offered(&self) -> u64 {
         RING_FEATURES
             | VhostUserVirtioFeatures::PROTOCOL_FEATURES.bits()
-            | self.guest.device_features()
+            | self.account.guest.device_features()
     }
 
     fn vring(&mut self, index: u32) -> Result<&mut Vring> {
@@ -151,16 +165,21 @@ impl Backend {
             return Err(refused(format!("queue {index}: {broken}")));
         }
         // A driver that restarts a ring that it had used was reset, and its sessions are lost. There is
-        // no message that would say so (the status protocol feature is not offered).
-        if index == control && vring.stopped_at != 0 && vring.place.next_avail == 0 {
-            tracing::info!(sessions = self.guest.sessions(), "the driver was reset");
-            self.guest.reset();
+        // no message that would say so (the status protocol feature is not offered). The ring is the control queue's, or
+        // any if the front end has kept that queue to itself: QEMU's cryptodev starts all rings before its guest can make
+        // a session.
+        let tells = index == control || self.account.is_by_message();
+        if tells && vring.stopped_at != 0 && vring.place.next_avail == 0 {
+            tracing::info!(
+                sessions = self.account.guest.sessions(),
+                "the driver was reset"
+            );
+            self.account.reset();
         }
         if vring.runner.is_none() {
             let post = Post {
-                guest: self.guest.clone(),
-                pace: self.queues.pace.clone(),
-                tally: self.queues.tallies[index].clone(),
+                account: self.account.clone(),
+                tally: self.account.counters.tallies().swap_remove(index),
                 control: (index == control).then_some(self.queues.control),
                 max_request: self.queues.max_request,
                 poll: self.queues.poll,
@@ -168,6 +187,7 @@ impl Backend {
                     true => format!("kiln-{}-control", self.queues.number),
                     false => format!("kiln-{}-data{index}", self.queues.number),
                 },
+                narrow: self.queues.narrow,
             };
             vring.runner = Some(Runner::new(post).map_err(Error::ReqHandlerError)?);
         }
@@ -186,48 +206,53 @@ impl Backend {
     /// Changes a ring's set-up; one that runs is stopped meanwhile.
     fn change(&mut self, index: u32, change: impl FnOnce(&mut Vring) -> Result<()>) -> Result<()> {
         let vring = self.vring(index)?;
-        vring.stop();
+        vring.stop(patience()).map_err(stuck)?;
         change(vring)?;
         self.start(index as usize)
     }
 
     /// Changes the guest's memory; no ring runs meanwhile, so that none holds on to what is taken away.
     fn remap(&mut self, change: impl FnOnce(&mut Memory) -> Result<()>) -> Result<()> {
-        let running: Vec<usize> = (0..self.vrings.len())
-            .filter(|&i| self.vrings[i].stop())
-            .collect();
+        let mut running = Vec::new();
+        let until = patience();
+        for (i, vring) in self.vrings.iter_mut().enumerate() {
+            if vring.stop(until).map_err(stuck)? {
+                running.push(i);
+            }
+        }
         change(&mut self.memory)?;
+        let (regions, bytes) = self.memory.size();
+        self.account.counters.set(Gauge::Regions, regions);
+        self.account.counters.set(Gauge::Memory, bytes);
         running.into_iter().try_for_each(|i| self.start(i))
     }
 
-    fn reset(&mut self) {
+    fn reset(&mut self) -> Result<()> {
         for vring in &mut self.vrings {
-            vring.stop();
+            vring.stop(patience()).map_err(stuck)?;
             let runner = vring.runner.take();
             *vring = Vring {
                 runner,
                 ..Vring::default()
             };
         }
-        self.guest.reset();
+        self.account.reset();
         self.features = 0;
+        Ok(())
     }
 }
 
 impl Vring {
     /// Stops the ring; true if it ran.
-    fn stop(&mut self) -> bool {
-        let work = self.runner.as_mut().and_then(Runner::stop);
-        self.stopped(work)
-    }
-
-    /// Waits for a ring that drains, and stops it if that takes too long.
-    fn stop_by(&mut self, until: Instant) -> bool {
-        let work = self
-            .runner
-            .as_mut()
-            .and_then(|runner| runner.stop_by(until));
-        self.stopped(work)
+    fn stop(&mut self, until: Instant) -> std::result::Result<bool, Stuck> {
+        let work = match &mut self.runner {
+            Some(runner) => runner.stop(until),
+            None => return Ok(false),
+        };
+        if work.is_err() {
+            self.runner = None;
+        }
+        Ok(self.stopped(work?))
     }
 
     fn stopped(&mut self, work: Option<Work>) -> bool {
@@ -247,13 +272,11 @@ impl VhostUserBackendReqHandlerMut for Backend {
     }
 
     fn reset_owner(&mut self) -> Result<()> {
-        self.reset();
-        Ok(())
+        self.reset()
     }
 
     fn reset_device(&mut self) -> Result<()> {
-        self.reset();
-        Ok(())
+        self.reset()
     }
 
     fn set_backend_req_fd(&mut self, channel: vhost::vhost_user::Backend) {
@@ -270,7 +293,7 @@ impl VhostUserBackendReqHandlerMut for Backend {
             return Err(refused(format!("features {unknown:#x} were not offered")));
         }
         self.features = features;
-        self.guest.negotiate(features);
+        self.account.guest.negotiate(features);
         let event_idx = features & 1 << VIRTIO_RING_F_EVENT_IDX != 0;
         // Without the protocol features there is no message that enables a ring.
         let enable = features & VhostUserVirtioFeatures::PROTOCOL_FEATURES.bits() == 0;
@@ -321,14 +344,15 @@ impl VhostUserBackendReqHandlerMut for Backend {
         available: u64,
         _log: u64,
     ) -> Result<()> {
-        let find = |address| {
-            self.memory.guest_address(address).ok_or_else(|| {
-                refused(format!(
-                    "queue {index}: {address:#x} is in no memory region"
-                ))
-            })
+        // The address itself is the guest's business, and not for the log.
+        let find = |address, part| {
+            self.memory
+                .guest_address(address)
+                .ok_or_else(|| refused(format!("queue {index}: its {part} is in no memory region")))
         };
-        let (desc, avail, used) = (find(descriptor)?, find(available)?, find(used)?);
+        let desc = find(descriptor, "descriptor table")?;
+        let avail = find(available, "available ring")?;
+        let used = find(used, "used ring")?;
         self.change(index, |vring| {
             vring.place = Place {
                 desc,
@@ -351,7 +375,7 @@ impl VhostUserBackendReqHandlerMut for Backend {
 
     fn get_vring_base(&mut self, index: u32) -> Result<VhostUserVringState> {
         let vring = self.vring(index)?;
-        vring.stop();
+        vring.stop(patience()).map_err(stuck)?;
         vring.started = false;
         (vring.kick, vring.call) = (None, None);
         Ok(VhostUserVringState::new(
@@ -428,7 +452,7 @@ impl VhostUserBackendReqHandlerMut for Backend {
         size: u32,
         _flags: VhostUserConfigFlags,
     ) -> Result<Vec<u8>> {
-        let config = self.guest.config();
+        let config = self.account.guest.config();
         let (offset, size) = (offset as usize, size as usize);
         offset
             .checked_add(size)

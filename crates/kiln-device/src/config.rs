@@ -1,5 +1,6 @@
 //! The settings of a device.
 
+use std::os::fd::RawFd;
 use std::path::PathBuf;
 use std::str::FromStr;
 use std::time::Duration;
@@ -44,6 +45,11 @@ impl FromStr for ControlBy {
 pub struct Config {
     /// Where to listen; each connection is a guest of its own.
     pub sockets: Vec<PathBuf>,
+    /// Descriptors that were passed on: sockets that listen, or one connection each.
+    pub inherited: Vec<RawFd>,
+    /// Permissions and group of the sockets; none: as the file mode creation mask and the process say.
+    pub socket_mode: Option<u32>,
+    pub socket_group: Option<u32>,
     /// Data queues; the control queue comes behind them.
     pub queues: u16,
     /// Who serves the control queue.
@@ -52,8 +58,10 @@ pub struct Config {
     pub limits: Limits,
     /// How fast each guest may be.
     pub rates: Rates,
-    /// Guests at a time, over all sockets.
+    /// Guests at a time, of each socket.
     pub max_guests: usize,
+    /// Bytes of memory that each guest may share.
+    pub max_memory: u64,
     /// How long a queue's thread looks for more before it sleeps.
     pub poll: Duration,
     /// How long a stop waits for what guests have made available.
@@ -62,21 +70,28 @@ pub struct Config {
     pub metrics: Option<PathBuf>,
     /// Close the sandbox before the first guest.
     pub sandbox: bool,
+    /// Serve each guest in a process of its own. Without it, and in tests, all are served in this one.
+    pub isolation: bool,
 }
 
 impl Default for Config {
     fn default() -> Config {
         Config {
             sockets: Vec::new(),
+            inherited: Vec::new(),
+            socket_mode: None,
+            socket_group: None,
             queues: 4,
             control: ControlBy::Inline,
             limits: Limits::default(),
             rates: Rates::default(),
             max_guests: 16,
+            max_memory: 1 << 40,
             poll: Duration::from_micros(50),
-            drain: Duration::from_secs(2),
+            drain: Duration::from_millis(1500),
             metrics: None,
             sandbox: true,
+            isolation: true,
         }
     }
 }
@@ -95,8 +110,8 @@ impl Config {
     /// Checks what one setting alone cannot say.
     pub fn check(&self) -> Result<(), Error> {
         let refuse = |line: String| Err(Error::Argument(line));
-        if self.sockets.is_empty() {
-            return refuse("no socket: name one with --socket PATH".into());
+        if self.sockets.is_empty() && self.inherited.is_empty() {
+            return refuse("no socket: name one with --socket PATH or --fd N".into());
         }
         if self.queues == 0 || self.queues > MAX_QUEUES {
             return refuse(format!(
@@ -106,6 +121,11 @@ impl Config {
         }
         if self.max_guests == 0 {
             return refuse("--max-guests 0: at least one is needed".into());
+        }
+        for (i, fd) in self.inherited.iter().enumerate() {
+            if *fd < 3 || self.inherited[..i].contains(fd) {
+                return refuse(format!("--fd {fd}: name another descriptor, from 3 on"));
+            }
         }
         for (i, path) in self.sockets.iter().enumerate() {
             if self.sockets[..i].contains(path) || self.metrics.as_ref() == Some(path) {

@@ -7,6 +7,9 @@ use std::{io, thread};
 use kiln_virtio::{Guest, Worker};
 use zeroize::Zeroize;
 
+use crate::account::Account;
+use crate::sandbox;
+
 /// `VIRTIO_CRYPTO_ERR` (5.9.7).
 pub(crate) const STATUS_ERR: u8 = 1;
 
@@ -47,7 +50,7 @@ impl Duty for Data {
     }
 
     fn is_secret(&self) -> bool {
-        false
+        self.guest.carries_keys()
     }
 }
 
@@ -61,7 +64,7 @@ fn control_status(answer: &[u8]) -> u32 {
 }
 
 /// The control queue, served on its own thread.
-pub(crate) struct Control(pub Arc<Guest>);
+pub(crate) struct Control(pub Arc<Account>);
 
 impl Duty for Control {
     fn serve(&mut self, request: &mut [u8], answer: &mut [u8]) -> usize {
@@ -100,14 +103,18 @@ pub(crate) struct HandedControl {
 
 impl HandedControl {
     /// Starts the other thread.
-    pub(crate) fn new(guest: Arc<Guest>) -> io::Result<HandedControl> {
+    pub(crate) fn new(account: Arc<Account>, narrow: bool) -> io::Result<HandedControl> {
         let (to, requests) = sync_channel::<Slip>(1);
         let (answers, from) = sync_channel(1);
         let thread = thread::Builder::new()
             .name("kiln-ctrl".into())
             .spawn(move || {
+                if let Some(error) = narrow.then(sandbox::narrow).and_then(Result::err) {
+                    tracing::error!(%error, "no filter for the second thread");
+                    return;
+                }
                 while let Ok(mut slip) = requests.recv() {
-                    slip.used = guest.control(&slip.request, &mut slip.answer);
+                    slip.used = account.control(&slip.request, &mut slip.answer);
                     if answers.send(slip).is_err() {
                         break;
                     }

@@ -6,53 +6,87 @@ use std::os::unix::net::UnixStream;
 use std::path::Path;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread::{self, JoinHandle};
+use std::time::Instant;
 
-use kiln_virtio::Guest;
+use kiln_virtio::{Guest, Services};
 use vhost::vhost_user::{BackendReqHandler, Error};
 
+use crate::account::Account;
 use crate::adapter::Adapter;
 use crate::backend::{Backend, Queues};
+use crate::config::Config;
+use crate::notify::Bell;
+use crate::pace::Pace;
+use crate::tally::Counters;
 
 /// A guest that is connected.
 pub(crate) struct Connection {
     stream: UnixStream,
     backend: Arc<Mutex<Backend>>,
     thread: JoinHandle<()>,
+    over: Arc<Bell>,
+}
+
+/// Which guest it is.
+pub(crate) struct Name<'a> {
+    pub number: u64,
+    /// The socket that it connected to.
+    pub socket: &'a Path,
 }
 
 impl Connection {
-    /// Serves a front end that has just connected, on a thread of its own.
+    /// Serves a front end that has just connected, on threads of its own.
     pub(crate) fn new(
         stream: UnixStream,
-        socket: &Path,
-        guest: Arc<Guest>,
-        queues: Queues,
+        name: &Name<'_>,
+        services: &Services,
+        counters: Arc<Counters>,
+        config: &Config,
     ) -> io::Result<Connection> {
-        let number = queues.number;
+        let number = name.number;
+        let mut limits = config.limits.clone();
+        limits.data_queues = config.queues;
+        let account = Arc::new(Account::new(
+            Guest::new(limits, services),
+            counters,
+            Pace::new(&config.rates),
+        ));
+        let queues = Queues {
+            data: config.queues,
+            control: config.control,
+            max_request: config.max_chain(),
+            poll: config.poll,
+            number,
+            max_memory: config.max_memory,
+            narrow: config.sandbox && config.isolation,
+        };
         let kept = stream.try_clone()?;
+        let over = Arc::new(Bell::new()?);
         let (adapter, stream) = Adapter::new(stream)?;
-        let backend = Arc::new(Mutex::new(Backend::new(guest.clone(), queues)));
+        let backend = Arc::new(Mutex::new(Backend::new(account.clone(), queues)));
         let adapter = thread::Builder::new()
             .name(format!("kiln-{number}-adapt"))
             .spawn({
-                let guest = guest.clone();
+                let account = account.clone();
                 move || {
-                    adapter.run(&|request: &[u8], answer: &mut [u8]| guest.control(request, answer))
+                    adapter
+                        .run(&|request: &[u8], answer: &mut [u8]| account.message(request, answer))
                 }
             })?;
         let thread = thread::Builder::new()
             .name(format!("kiln-{number}"))
             .spawn({
                 let backend = backend.clone();
-                let socket = socket.to_owned();
+                let socket = name.socket.to_owned();
+                let over = over.clone();
                 move || {
                     tracing::info!(guest = number, socket = %socket.display(), "connected");
                     let why = serve(stream, &backend);
                     // Sessions are dropped once no thread can use or create one.
                     lock(&backend).stop();
                     let adapter = adapter.join();
-                    let sessions = guest.sessions();
-                    guest.reset();
+                    let sessions = account.guest.sessions();
+                    account.reset();
                     match (adapter, why) {
                         (Ok(Err(error)), _) => {
                             tracing::warn!(guest = number, sessions, %error, "disconnected")
@@ -64,12 +98,14 @@ impl Connection {
                             tracing::warn!(guest = number, sessions, %error, "disconnected")
                         }
                     }
+                    over.ring();
                 }
             })?;
         Ok(Connection {
             stream: kept,
             backend,
             thread,
+            over,
         })
     }
 
@@ -78,12 +114,19 @@ impl Connection {
         self.thread.is_finished()
     }
 
-    /// The device's side.
-    pub(crate) fn backend(&self) -> MutexGuard<'_, Backend> {
-        lock(&self.backend)
+    /// Readable once it is gone.
+    pub(crate) fn over(&self) -> &Bell {
+        &self.over
     }
 
-    pub(crate) fn end(self) {
+    /// Tells all queues to serve what the guest has made available, and to stop then.
+    pub(crate) fn drain(&self) {
+        lock(&self.backend).drain();
+    }
+
+    /// Waits for that until then, and ends the connection.
+    pub(crate) fn end(self, until: Instant) {
+        lock(&self.backend).drained(until);
         // An error means that the other side was faster.
         let _ = self.stream.shutdown(Shutdown::Both);
         let _ = self.thread.join();

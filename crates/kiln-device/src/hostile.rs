@@ -1,6 +1,8 @@
 //! A hostile driver's queues. Each fault that another device had is a test here, by its name.
 
+use std::fs::File;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::{Duration, Instant};
 
 use kiln_virtio::wire::algo::{cipher, OP_DECRYPT, OP_ENCRYPT};
 use kiln_virtio::wire::control::Created;
@@ -10,6 +12,7 @@ use kiln_virtio::wire::{
 use kiln_virtio::Limits;
 
 use crate::chain::MAX_DESCRIPTORS;
+use crate::notify::Kick;
 use crate::rig::{Rig, Which, BUFFERS, INDIRECT, MEMORY, NEXT, RING, WRITE};
 use crate::ring::Broken;
 
@@ -474,4 +477,22 @@ fn one_guest_cannot_name_anothers_sessions() {
     other.join().unwrap();
     assert_eq!(one.guest.sessions(), 1);
     one.is_well();
+}
+
+/// A kick may be any file. How long the thread ran is measured, and a slow machine makes it sleep less often.
+#[test]
+fn a_wake_up_for_nothing_is_followed_by_longer_and_longer_pauses() {
+    let mut rig = Rig::new(Limits::default());
+    let zero = File::options().read(true).write(true).open("/dev/zero");
+    let semaphore = {
+        let flags = rustix::event::EventfdFlags::SEMAPHORE;
+        File::from(rustix::event::eventfd(1 << 30, flags).unwrap())
+    };
+    for file in [zero.unwrap(), semaphore] {
+        let kick = Kick::new(file).unwrap();
+        let start = Instant::now();
+        let sleeps = rig.serve_for(&kick, Duration::from_millis(100)).sleeps;
+        let most = 32 + start.elapsed().as_millis() as u64 / 5;
+        assert!(sleeps > 0 && sleeps < most, "{sleeps} of {most}");
+    }
 }

@@ -16,8 +16,12 @@ use crate::tally::{Count, Tally};
 /// Requests after which the driver sees what is done, however many more there are.
 const BATCH: u16 = 16;
 
-/// How often a ring without a kick is looked at.
+/// How soon a ring without a kick is looked at again. Twice as long after every look that found nothing, up to the longest.
 const WITHOUT_KICK: Duration = Duration::from_micros(100);
+const LONGEST_WITHOUT_KICK: Duration = Duration::from_millis(10);
+
+/// Wake-ups in a row that found nothing, after which a kick is taken for one that means nothing.
+const FUTILE: u32 = 8;
 
 /// What a queue's thread is to do next.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -144,9 +148,15 @@ impl Line<'_> {
         // Looking for more pays where the driver comes back before a sleep would have ended. Whether it does is seen from
         // the last time: a look that found nothing is not repeated until a sleep was as short as a look.
         let mut look = true;
+        // Kicks may come from a file that is always readable: who is woken for nothing sleeps longer and longer.
+        let mut futile: u32 = 0;
         loop {
             self.ring.silence();
+            let before = self.ring.next_avail();
             let hold = self.drain(halt, count)?;
+            if self.ring.next_avail() != before {
+                futile = 0;
+            }
             match halt.order() {
                 Order::Run => {}
                 Order::Stop | Order::Drain => return Ok(()),
@@ -164,10 +174,15 @@ impl Line<'_> {
             }
             count.sleeps += 1;
             self.tally.add(count);
-            let limit = self.kick.is_none().then_some(WITHOUT_KICK);
+            let pause = (WITHOUT_KICK * (1 << futile.min(10))).min(LONGEST_WITHOUT_KICK);
+            let limit = self.kick.is_none().then_some(pause);
             let asleep = Instant::now();
+            if self.kick.is_some() && futile >= FUTILE {
+                wait(None, &halt.bell, Some(pause));
+            }
             let woken = wait(self.kick, &halt.bell, limit);
             look = asleep.elapsed() <= self.poll;
+            futile = futile.saturating_add(1);
             if woken.kick && !self.kick.is_some_and(Kick::clear) {
                 // Nothing that notifies: the ring is looked at now and then, as if there were none.
                 self.kick = None;

@@ -3,10 +3,59 @@
 
 use std::io::stderr;
 use std::str::FromStr;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::{Duration, Instant};
 
+use tracing::{Event, Subscriber};
 use tracing_subscriber::filter::LevelFilter;
+use tracing_subscriber::layer::{Context, Layer, SubscriberExt};
+use tracing_subscriber::util::SubscriberInitExt;
 
 use crate::error::Error;
+use crate::pace::Bucket;
+
+/// Lines per second of a process, and how many at once after a pause. A front end can cause any number.
+const LINES: u64 = 20;
+const LINES_AT_ONCE: Duration = Duration::from_secs(10);
+
+/// Leaves out lines that are too many, and says later how many they were.
+struct Limit {
+    bucket: Bucket,
+    start: Instant,
+    left_out: AtomicU64,
+}
+
+impl Limit {
+    fn new() -> Limit {
+        Limit {
+            bucket: Bucket::new(LINES, LINES_AT_ONCE),
+            start: Instant::now(),
+            left_out: AtomicU64::new(0),
+        }
+    }
+
+    /// Whether a line may be written `now`; how many were left out since the last.
+    fn admit(&self, now: Duration) -> Option<u64> {
+        let now = now.as_nanos() as u64;
+        if !self.bucket.is_due(now) {
+            self.left_out.fetch_add(1, Ordering::Relaxed);
+            return None;
+        }
+        self.bucket.take(1, now);
+        Some(self.left_out.swap(0, Ordering::Relaxed))
+    }
+}
+
+impl<S: Subscriber> Layer<S> for Limit {
+    fn event_enabled(&self, _: &Event<'_>, _: Context<'_, S>) -> bool {
+        match self.admit(self.start.elapsed()) {
+            None => return false,
+            Some(0) => {}
+            Some(lines) => tracing::warn!(lines, "lines were left out: too many at a time"),
+        }
+        true
+    }
+}
 
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Form {
@@ -45,8 +94,28 @@ pub fn start(form: Form, level: &str) -> Result<(), Error> {
         // The reader may have gone. Reporting that on the same stream would panic.
         .log_internal_errors(false);
     let done = match form {
-        Form::Text => log.try_init(),
-        Form::Json => log.json().flatten_event(true).try_init(),
+        Form::Text => log.finish().with(Limit::new()).try_init(),
+        Form::Json => {
+            let log = log.json().flatten_event(true);
+            log.finish().with(Limit::new()).try_init()
+        }
     };
     done.map_err(|e| Error::Argument(format!("--log: {e}")))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn lines_beyond_the_rate_are_left_out_and_counted() {
+        let limit = Limit::new();
+        let most = LINES * LINES_AT_ONCE.as_secs();
+        let admitted = (0..10 * most).filter(|_| limit.admit(Duration::ZERO).is_some());
+        // The one that uses the last of it up is the last.
+        assert_eq!(admitted.count() as u64, most + 1);
+        let later = LINES_AT_ONCE * 2;
+        assert_eq!(limit.admit(later), Some(9 * most - 1));
+        assert_eq!(limit.admit(later), Some(0), "they are counted once");
+    }
 }

@@ -4,12 +4,11 @@ use std::fs::File;
 use std::io;
 use std::sync::Arc;
 
+use rustix::fs::{fcntl_get_seals, fstat, fstatfs, FileType};
+use rustix::mm::munlock;
 use vhost::vhost_user::message::{VhostUserMemoryRegion, VhostUserSingleMemoryRegion};
 use vhost::vhost_user::{Error, Result};
 use vm_memory::{GuestAddress, GuestMemoryMmap, GuestMemoryRegion, GuestRegionMmap};
-
-use crate::locked;
-use crate::shrunk::Watch;
 
 /// Regions of one guest. Linux's own limit of memory slots, less three that it keeps.
 pub(crate) const MAX_REGIONS: usize = 509;
@@ -18,8 +17,6 @@ struct Region {
     /// In the front end's address space, which ring addresses are given in.
     user: u64,
     mapped: Arc<GuestRegionMmap>,
-    /// Stops the rings while it removes regions: a thread must not read a region after its watch has ended.
-    _watch: Watch,
 }
 
 impl Region {
@@ -32,14 +29,48 @@ impl Region {
     }
 }
 
-#[derive(Default)]
 pub(crate) struct Memory {
     regions: Vec<Region>,
     map: Arc<GuestMemoryMmap>,
+    /// Bytes of all regions together at most.
+    most: u64,
 }
 
 fn invalid(reason: impl Into<Box<dyn std::error::Error + Send + Sync>>) -> Error {
     Error::ReqHandlerError(io::Error::new(io::ErrorKind::InvalidInput, reason))
+}
+
+/// `f_type` of hugetlbfs.
+const HUGETLBFS: i64 = 0x9584_58f6;
+
+/// Checks the file that is to be guest memory, before anything is mapped.
+///
+/// Only a memfd, tmpfs and hugetlbfs have seals to ask for, and asking does not go to the file system. A file of any
+/// other may be one of FUSE, whose server decides how long a page fault takes.
+fn check(file: &File, offset: u64, size: u64) -> io::Result<()> {
+    let refuse = |reason: String| Err(io::Error::new(io::ErrorKind::InvalidInput, reason));
+    if fcntl_get_seals(file).is_err() {
+        return refuse("guest memory that is not a memfd or a file of tmpfs or hugetlbfs".into());
+    }
+    let (stat, fs) = (fstat(file)?, fstatfs(file)?);
+    if FileType::from_raw_mode(stat.st_mode) != FileType::RegularFile {
+        return refuse("guest memory that is not a file".into());
+    }
+    // What is behind the end of the file would be a fault when it is touched.
+    let has = u64::try_from(stat.st_size).unwrap_or(0);
+    if offset.checked_add(size).is_none_or(|end| end > has) {
+        return refuse(format!(
+            "a memory region of {size} bytes in a file that has {}",
+            has.saturating_sub(offset)
+        ));
+    }
+    let page = u64::try_from(fs.f_bsize).unwrap_or(1).max(1);
+    if fs.f_type == HUGETLBFS && (offset % page != 0 || size % page != 0) {
+        return refuse(format!(
+            "a memory region of {size} bytes, of huge pages of {page}"
+        ));
+    }
+    Ok(())
 }
 
 fn map(region: &VhostUserMemoryRegion, file: File) -> Result<Region> {
@@ -48,20 +79,47 @@ fn map(region: &VhostUserMemoryRegion, file: File) -> Result<Region> {
         base.checked_add(region.memory_size)
             .ok_or_else(|| invalid("a memory region wraps around"))?;
     }
+    check(&file, region.mmap_offset, region.memory_size).map_err(Error::ReqHandlerError)?;
     let mapping = region.mmap_region(file)?;
-    locked::release(mapping.as_ptr(), mapping.size());
-    let watch = Watch::new(mapping.as_ptr() as usize, mapping.size())
-        .ok_or_else(|| invalid("more memory regions than are watched"))?;
+    // The front end decides whether its memory is swapped out, and it would count against the limit of what may be
+    // locked here.
+    // SAFETY: the range is the mapping's; nothing that a program sees changes.
+    let _ = unsafe { munlock(mapping.as_ptr().cast(), mapping.size()) };
     let mapped = GuestRegionMmap::new(mapping, GuestAddress(region.guest_phys_addr))
         .ok_or_else(|| invalid("a memory region beyond the address space"))?;
     Ok(Region {
         user: region.user_addr,
         mapped: Arc::new(mapped),
-        _watch: watch,
     })
 }
 
 impl Memory {
+    /// None yet; at most `most` bytes.
+    pub(crate) fn new(most: u64) -> Memory {
+        Memory {
+            regions: Vec::new(),
+            map: Arc::default(),
+            most,
+        }
+    }
+
+    /// Regions, and their bytes.
+    pub(crate) fn size(&self) -> (u64, u64) {
+        let bytes = self.regions.iter().map(Region::len).sum();
+        (self.regions.len() as u64, bytes)
+    }
+
+    /// Whether regions of these sizes fit beside `held` bytes.
+    fn check_total(&self, held: u64, sizes: impl Iterator<Item = u64>) -> Result<()> {
+        let total = sizes.fold(held, u64::saturating_add);
+        match total > self.most {
+            true => Err(invalid(format!(
+                "{total} bytes of guest memory, more than --max-memory allows"
+            ))),
+            false => Ok(()),
+        }
+    }
+
     /// What a ring is looked up in. It stays mapped for as long as it is held.
     pub(crate) fn map(&self) -> Arc<GuestMemoryMmap> {
         self.map.clone()
@@ -77,6 +135,7 @@ impl Memory {
                 "a memory table with a file for each region is expected",
             ));
         }
+        self.check_total(0, regions.iter().map(|r| r.memory_size))?;
         let mapped = regions
             .iter()
             .zip(files)
@@ -89,6 +148,7 @@ impl Memory {
         if self.regions.len() >= MAX_REGIONS {
             return Err(invalid("more memory regions than are offered"));
         }
+        self.check_total(self.size().1, std::iter::once(region.memory_size))?;
         let mut regions = std::mem::take(&mut self.regions);
         match map(region, file) {
             Ok(region) => regions.push(region),

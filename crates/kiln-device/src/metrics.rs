@@ -3,18 +3,18 @@
 use std::fmt;
 use std::io::{self, Read, Write};
 use std::os::unix::net::UnixStream;
-use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, PoisonError, Weak};
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use kiln_virtio::Guest;
 use prometheus_client::collector::Collector;
 use prometheus_client::encoding::text::encode;
 use prometheus_client::encoding::{DescriptorEncoder, NoLabelSet};
 use prometheus_client::metrics::MetricType;
 use prometheus_client::registry::Registry;
+use rustix::event::PollFlags;
 
-use crate::tally::{Count, Tally, CLASSES, STATUSES};
+use crate::cpu::cpu_time;
+use crate::tally::{Count, Counters, Gauge, CLASSES, STATUSES};
 
 /// How long a client may take.
 const PATIENCE: Duration = Duration::from_secs(1);
@@ -29,62 +29,86 @@ const STATUS: [&str; STATUSES] = [
 
 /// What is measured of a device.
 pub(crate) struct Meter {
-    tallies: Vec<Arc<Tally>>,
-    guests: Mutex<Vec<(u64, Weak<Guest>)>>,
-    connections: AtomicU64,
-    refused: AtomicU64,
+    /// Counts of guests that are gone, by queue.
+    gone: Vec<Count>,
+    guests: Vec<Measured>,
+    /// Front ends that connected.
+    pub connections: u64,
+    /// Front ends that were turned away.
+    pub refused: u64,
+    /// Guests whose process had to be ended.
+    pub killed: u64,
 }
 
-impl fmt::Debug for Meter {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "counters of {} queues", self.tallies.len())
-    }
+/// One guest that is connected.
+struct Measured {
+    number: u64,
+    counters: Arc<Counters>,
+    /// Its process, if it has one of its own.
+    process: Option<u32>,
 }
 
 impl Meter {
-    /// Counters for `data` data queues and a control queue.
+    /// Of a device with `data` data queues and a control queue.
     pub(crate) fn new(data: u16) -> Meter {
         Meter {
-            tallies: (0..=data).map(|_| Arc::default()).collect(),
-            guests: Mutex::default(),
-            connections: AtomicU64::new(0),
-            refused: AtomicU64::new(0),
+            gone: (0..=data).map(|_| Count::default()).collect(),
+            guests: Vec::new(),
+            connections: 0,
+            refused: 0,
+            killed: 0,
         }
     }
 
-    /// Counters of each queue, the control queue's last.
-    pub(crate) fn tallies(&self) -> &[Arc<Tally>] {
-        &self.tallies
+    /// Measures a guest until [`Meter::left`].
+    pub(crate) fn joined(&mut self, number: u64, counters: Arc<Counters>, process: Option<u32>) {
+        self.connections += 1;
+        self.guests.push(Measured {
+            number,
+            counters,
+            process,
+        });
     }
 
-    /// Counts a guest for as long as it lives.
-    pub(crate) fn connected(&self, number: u64, guest: &Arc<Guest>) {
-        self.connections.fetch_add(1, Ordering::Relaxed);
-        let mut guests = self.guests.lock().unwrap_or_else(PoisonError::into_inner);
-        guests.retain(|(_, guest)| guest.strong_count() > 0);
-        guests.push((number, Arc::downgrade(guest)));
+    /// Keeps what a guest did, which is gone.
+    pub(crate) fn left(&mut self, number: u64) {
+        let Some(at) = self.guests.iter().position(|g| g.number == number) else {
+            return;
+        };
+        let guest = self.guests.swap_remove(at);
+        for (sum, tally) in self.gone.iter_mut().zip(guest.counters.tallies()) {
+            let count = tally.read();
+            sum.merge(&Count { depth: 0, ..count });
+        }
     }
 
-    /// Counts a guest that was one too many.
-    pub(crate) fn refused(&self) {
-        self.refused.fetch_add(1, Ordering::Relaxed);
-    }
-
-    fn queues(&self) -> impl Iterator<Item = (String, Count)> + '_ {
-        let control = self.tallies.len() - 1;
-        self.tallies.iter().enumerate().map(move |(i, tally)| {
-            let name = match i == control {
-                true => "control".to_string(),
-                false => format!("data{i}"),
-            };
-            (name, tally.read())
-        })
+    /// The counts of each queue over all guests, the control queue's last.
+    pub(crate) fn queues(&self) -> Vec<Count> {
+        let mut queues = self.gone.clone();
+        for guest in &self.guests {
+            for (sum, tally) in queues.iter_mut().zip(guest.counters.tallies()) {
+                sum.merge(&tally.read());
+            }
+        }
+        queues
     }
 
     /// Everything, as Prometheus reads it.
-    pub(crate) fn text(self: &Arc<Self>) -> String {
+    pub(crate) fn text(&self) -> String {
+        let control = self.gone.len() - 1;
+        let name = |i| match i == control {
+            true => "control".to_string(),
+            false => format!("data{i}"),
+        };
+        let queues = self.queues().into_iter().enumerate();
         let mut registry = Registry::default();
-        registry.register_collector(Box::new(self.clone()));
+        registry.register_collector(Box::new(Snapshot {
+            queues: queues.map(|(i, count)| (name(i), count)).collect(),
+            guests: self.guests.iter().map(Measured::read).collect(),
+            connections: self.connections,
+            refused: self.refused,
+            killed: self.killed,
+        }));
         let mut text = String::new();
         // Writing to a string does not fail.
         let _ = encode(&mut text, &registry);
@@ -92,9 +116,45 @@ impl Meter {
     }
 }
 
+impl Measured {
+    fn read(&self) -> GuestCount {
+        let tallies = self.counters.tallies();
+        let requests = tallies.iter().map(|t| t.read().requests());
+        GuestCount {
+            number: self.number,
+            requests: requests.fold(0, u64::wrapping_add),
+            cpu: self.process.and_then(cpu_time),
+            sessions: self.counters.get(Gauge::Sessions),
+            memory: self.counters.get(Gauge::Memory),
+            regions: self.counters.get(Gauge::Regions),
+        }
+    }
+}
+
+/// What one guest uses.
+#[derive(Debug)]
+struct GuestCount {
+    number: u64,
+    requests: u64,
+    cpu: Option<Duration>,
+    sessions: u64,
+    memory: u64,
+    regions: u64,
+}
+
+/// All numbers of one moment.
+#[derive(Debug)]
+struct Snapshot {
+    queues: Vec<(String, Count)>,
+    guests: Vec<GuestCount>,
+    connections: u64,
+    refused: u64,
+    killed: u64,
+}
+
 type OfQueue = (&'static str, &'static str, fn(&Count) -> u64);
 
-const OF_QUEUE: [OfQueue; 6] = [
+const OF_QUEUE: [OfQueue; 7] = [
     ("kiln_read_bytes", "Bytes read from guests", |c| c.bytes_in),
     ("kiln_written_bytes", "Bytes written to guests", |c| {
         c.bytes_out
@@ -113,19 +173,24 @@ const OF_QUEUE: [OfQueue; 6] = [
     ("kiln_held", "Times a guest was held to its rate", |c| {
         c.held
     }),
+    (
+        "kiln_session_messages",
+        "Messages of QEMU's cryptodev about sessions",
+        |c| c.messages,
+    ),
 ];
 
-impl Collector for Meter {
+impl Collector for Snapshot {
     fn encode(&self, mut to: DescriptorEncoder<'_>) -> Result<(), fmt::Error> {
         let none = None::<&prometheus_client::metrics::exemplar::Exemplar<NoLabelSet, f64>>;
-        let queues: Vec<(String, Count)> = self.queues().collect();
+        let queues = &self.queues;
         let mut family = to.encode_descriptor(
             "kiln_requests",
             "Requests answered, by queue and status",
             None,
             MetricType::Counter,
         )?;
-        for (queue, count) in &queues {
+        for (queue, count) in queues {
             for (status, n) in STATUS.iter().zip(count.status) {
                 family
                     .encode_family(&[("queue", queue.as_str()), ("status", status)])?
@@ -134,7 +199,7 @@ impl Collector for Meter {
         }
         for (name, help, value) in OF_QUEUE {
             let mut family = to.encode_descriptor(name, help, None, MetricType::Counter)?;
-            for (queue, count) in &queues {
+            for (queue, count) in queues {
                 family
                     .encode_family(&[("queue", queue.as_str())])?
                     .encode_counter(&value(count), none)?;
@@ -146,7 +211,7 @@ impl Collector for Meter {
             None,
             MetricType::Gauge,
         )?;
-        for (queue, count) in &queues {
+        for (queue, count) in queues {
             family
                 .encode_family(&[("queue", queue.as_str())])?
                 .encode_gauge(&count.depth)?;
@@ -157,7 +222,7 @@ impl Collector for Meter {
             None,
             MetricType::Histogram,
         )?;
-        for (queue, count) in &queues {
+        for (queue, count) in queues {
             let buckets: Vec<(f64, u64)> = (0..CLASSES)
                 .map(|class| (bound(class), count.class[class]))
                 .collect();
@@ -170,37 +235,75 @@ impl Collector for Meter {
                     None,
                 )?;
         }
-        to.encode_descriptor(
-            "kiln_connections",
-            "Front ends that have connected",
-            None,
-            MetricType::Counter,
-        )?
-        .encode_counter(&self.connections.load(Ordering::Relaxed), none)?;
-        to.encode_descriptor(
-            "kiln_refused",
-            "Front ends turned away because there were as many as may be",
-            None,
-            MetricType::Counter,
-        )?
-        .encode_counter(&self.refused.load(Ordering::Relaxed), none)?;
-        let guests = self.guests.lock().unwrap_or_else(PoisonError::into_inner);
+        for (name, help, value) in [
+            (
+                "kiln_connections",
+                "Front ends that have connected",
+                self.connections,
+            ),
+            (
+                "kiln_refused",
+                "Front ends that were turned away",
+                self.refused,
+            ),
+            (
+                "kiln_killed",
+                "Guests whose process had to be ended",
+                self.killed,
+            ),
+        ] {
+            to.encode_descriptor(name, help, None, MetricType::Counter)?
+                .encode_counter(&value, none)?;
+        }
         let mut family = to.encode_descriptor(
-            "kiln_sessions",
-            "Sessions of each guest",
+            "kiln_guest_requests",
+            "Requests answered to each guest that is connected",
             None,
-            MetricType::Gauge,
+            MetricType::Counter,
         )?;
-        for (number, guest) in guests.iter() {
-            if let Some(guest) = guest.upgrade() {
+        for guest in &self.guests {
+            family
+                .encode_family(&[("guest", guest.number.to_string().as_str())])?
+                .encode_counter(&guest.requests, none)?;
+        }
+        let mut family = to.encode_descriptor(
+            "kiln_guest_cpu_seconds",
+            "CPU time of each guest's process",
+            None,
+            MetricType::Counter,
+        )?;
+        for guest in &self.guests {
+            if let Some(cpu) = guest.cpu {
                 family
-                    .encode_family(&[("guest", number.to_string().as_str())])?
-                    .encode_gauge(&guest.sessions())?;
+                    .encode_family(&[("guest", guest.number.to_string().as_str())])?
+                    .encode_counter(&cpu.as_secs_f64(), none)?;
+            }
+        }
+        for (name, help, value) in OF_GUEST {
+            let mut family = to.encode_descriptor(name, help, None, MetricType::Gauge)?;
+            for guest in &self.guests {
+                family
+                    .encode_family(&[("guest", guest.number.to_string().as_str())])?
+                    .encode_gauge(&value(guest))?;
             }
         }
         Ok(())
     }
 }
+
+type OfGuest = (&'static str, &'static str, fn(&GuestCount) -> u64);
+
+const OF_GUEST: [OfGuest; 3] = [
+    ("kiln_sessions", "Sessions of each guest", |g| g.sessions),
+    (
+        "kiln_guest_memory_bytes",
+        "Memory that each guest's front end shares",
+        |g| g.memory,
+    ),
+    ("kiln_guest_memory_regions", "Regions of that memory", |g| {
+        g.regions
+    }),
+];
 
 /// What a class holds at most, seconds.
 fn bound(class: usize) -> f64 {
@@ -210,28 +313,92 @@ fn bound(class: usize) -> f64 {
     }
 }
 
-/// Answers a client with all metrics, whatever it asks.
-pub(crate) fn answer(mut stream: UnixStream, meter: &Arc<Meter>) -> io::Result<()> {
-    let end = Instant::now() + PATIENCE;
-    stream.set_write_timeout(Some(PATIENCE))?;
-    let mut asked = Vec::new();
-    let mut part = [0; 512];
-    while !asked.windows(4).any(|w| w == b"\r\n\r\n") && asked.len() < MAX_ASKED {
-        let left = end.saturating_duration_since(Instant::now());
-        if left.is_zero() {
-            return Err(io::ErrorKind::TimedOut.into());
+/// Clients that are answered at a time; one more, and the oldest is cut off.
+const CLIENTS: usize = 8;
+
+/// A client that asks for metrics. It may be slow, and nothing ever waits for it.
+pub(crate) struct Client {
+    stream: UnixStream,
+    since: Instant,
+    asked: Vec<u8>,
+    answer: Option<Vec<u8>>,
+    sent: usize,
+}
+
+/// All clients.
+#[derive(Default)]
+pub(crate) struct Clients(pub Vec<Client>);
+
+impl Clients {
+    pub(crate) fn add(&mut self, stream: UnixStream) {
+        if stream.set_nonblocking(true).is_err() {
+            return;
         }
-        stream.set_read_timeout(Some(left))?;
-        match stream.read(&mut part)? {
-            0 => break,
-            n => asked.extend_from_slice(&part[..n]),
+        if self.0.len() >= CLIENTS {
+            self.0.remove(0);
         }
+        self.0.push(Client {
+            stream,
+            since: Instant::now(),
+            asked: Vec::new(),
+            answer: None,
+            sent: 0,
+        });
     }
+
+    /// Goes on with every client; those that are answered, gone or too slow are dropped.
+    pub(crate) fn go_on(&mut self, meter: &Meter) {
+        self.0
+            .retain_mut(|client| client.since.elapsed() < PATIENCE && client.go_on(meter));
+    }
+}
+
+impl Client {
+    /// What it is waited for: to read its answer, or to ask.
+    pub(crate) fn wanted(&self) -> (&UnixStream, PollFlags) {
+        let flags = match self.answer {
+            Some(_) => PollFlags::OUT,
+            None => PollFlags::IN,
+        };
+        (&self.stream, flags)
+    }
+
+    /// Whether there is more to do.
+    fn go_on(&mut self, meter: &Meter) -> bool {
+        let blocks = |e: &io::Error| e.kind() == io::ErrorKind::WouldBlock;
+        let mut part = [0; 512];
+        while self.answer.is_none() {
+            match self.stream.read(&mut part) {
+                Ok(n) => {
+                    self.asked.extend_from_slice(&part[..n]);
+                    let whole = self.asked.windows(4).any(|w| w == b"\r\n\r\n");
+                    if n == 0 || whole || self.asked.len() >= MAX_ASKED {
+                        self.answer = Some(answer(meter));
+                    }
+                }
+                Err(e) if blocks(&e) => return true,
+                Err(_) => return false,
+            }
+        }
+        let answer = self.answer.as_deref().unwrap_or_default();
+        while self.sent < answer.len() {
+            match self.stream.write(&answer[self.sent..]) {
+                Ok(n) => self.sent += n,
+                Err(e) if blocks(&e) => return true,
+                Err(_) => return false,
+            }
+        }
+        false
+    }
+}
+
+/// All metrics, whatever was asked.
+fn answer(meter: &Meter) -> Vec<u8> {
     let text = meter.text();
-    write!(
-        stream,
+    format!(
         "HTTP/1.0 200 OK\r\nContent-Type: application/openmetrics-text; version=1.0.0; charset=utf-8\r\n\
          Content-Length: {}\r\n\r\n{text}",
         text.len()
     )
+    .into_bytes()
 }

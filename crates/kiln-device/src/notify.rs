@@ -1,13 +1,15 @@
 //! The file descriptors by which driver and device wake each other.
 //!
-//! They come from the other side, so they may be anything. None is ever waited on by reading or writing: both are made
-//! non-blocking.
+//! They come from the other side, so they may be anything, and whether a call blocks is a flag that the other side shares
+//! and may change at any time. A read says itself that it must not block. A write cannot: a front end that fills its
+//! counter holds the queue's thread, and with it its own process, which the main process ends ([`crate::server`]).
 
 use std::fs::File;
-use std::io::{self, Read, Write};
+use std::io::{self, IoSliceMut, Write};
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd};
 use std::time::Duration;
 
+use rustix::io::{preadv2, Errno, ReadWriteFlags};
 use vmm_sys_util::eventfd::{EventFd, EFD_CLOEXEC, EFD_NONBLOCK};
 
 /// The driver's end is written by the driver: there is something to do.
@@ -39,13 +41,12 @@ impl Kick {
     /// Takes the notification. Returns false if the file cannot notify: it is at its end, or faulty.
     pub(crate) fn clear(&self) -> bool {
         let mut count = [0; 8];
-        match (&self.0).read(&mut count) {
+        let mut parts = [IoSliceMut::new(&mut count)];
+        // From where the file is: what notifies has no positions.
+        match preadv2(&self.0, &mut parts, u64::MAX, ReadWriteFlags::NOWAIT) {
             Ok(8) => true,
             Ok(_) => false,
-            Err(e) => matches!(
-                e.kind(),
-                io::ErrorKind::WouldBlock | io::ErrorKind::Interrupted
-            ),
+            Err(e) => matches!(e, Errno::AGAIN | Errno::INTR),
         }
     }
 }

@@ -1,10 +1,12 @@
-//! A guest held to a rate: requests a second and bytes a second, over all its queues.
+//! A guest held to a rate: requests per second, bytes per second and CPU time, over all its queues and messages.
 //!
 //! The generic cell rate algorithm: one word says until when the guest has used its share up. A guest that is ahead
 //! waits; nothing is refused, and no other guest notices.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
+
+use crate::cpu::cpu_time;
 
 /// How much may be used at once by a guest that has been idle.
 const BURST: Duration = Duration::from_millis(10);
@@ -16,24 +18,35 @@ pub struct Rates {
     pub ops: Option<u64>,
     /// Bytes a second, read and written together.
     pub bytes: Option<u64>,
+    /// CPU time of the guest's process, per cent of one core.
+    pub cpu: Option<u64>,
 }
 
-struct Bucket {
+pub(crate) struct Bucket {
     per_second: u64,
+    /// How much may be used at once, in nanoseconds of the rate.
+    burst: u64,
     /// Nanoseconds since the start until which the share is used up.
     used_until: AtomicU64,
 }
 
 impl Bucket {
-    fn new(per_second: u64) -> Bucket {
+    /// A bucket that has not been used for `burst`.
+    pub(crate) fn new(per_second: u64, burst: Duration) -> Bucket {
         Bucket {
             per_second: per_second.max(1),
+            burst: burst.as_nanos() as u64,
             used_until: AtomicU64::new(0),
         }
     }
 
+    /// Whether more may be used at `now`.
+    pub(crate) fn is_due(&self, now: u64) -> bool {
+        self.used_until.load(Ordering::Relaxed) <= now.saturating_add(self.burst)
+    }
+
     /// Uses `amount` at `now`; how long until it would have been due.
-    fn take(&self, amount: u64, now: u64) -> u64 {
+    pub(crate) fn take(&self, amount: u64, now: u64) -> u64 {
         let cost = u128::from(amount) * 1_000_000_000 / u128::from(self.per_second);
         let cost = u64::try_from(cost).unwrap_or(u64::MAX / 4);
         let step = |until: u64| Some(until.max(now).saturating_add(cost));
@@ -43,7 +56,7 @@ impl Bucket {
             .unwrap_or_else(|same| same)
             .max(now)
             .saturating_add(cost);
-        until.saturating_sub(now.saturating_add(BURST.as_nanos() as u64))
+        until.saturating_sub(now.saturating_add(self.burst))
     }
 }
 
@@ -52,6 +65,9 @@ pub(crate) struct Pace {
     start: Instant,
     ops: Option<Bucket>,
     bytes: Option<Bucket>,
+    cpu: Option<Bucket>,
+    /// CPU time that `cpu` has counted so far.
+    spent: AtomicU64,
 }
 
 impl Pace {
@@ -59,14 +75,19 @@ impl Pace {
     pub(crate) fn new(rates: &Rates) -> Pace {
         Pace {
             start: Instant::now(),
-            ops: rates.ops.map(Bucket::new),
-            bytes: rates.bytes.map(Bucket::new),
+            ops: rates.ops.map(|rate| Bucket::new(rate, BURST)),
+            bytes: rates.bytes.map(|rate| Bucket::new(rate, BURST)),
+            // One per cent of a second is 10 ms.
+            cpu: rates
+                .cpu
+                .map(|percent| Bucket::new(percent.saturating_mul(10_000_000), BURST)),
+            spent: AtomicU64::new(spent()),
         }
     }
 
     /// Whether there is any rate to hold.
     pub(crate) fn is_limited(&self) -> bool {
-        self.ops.is_some() || self.bytes.is_some()
+        self.ops.is_some() || self.bytes.is_some() || self.cpu.is_some()
     }
 
     /// Counts a request of `bytes`. Returns how long to wait before the next one, if the guest exceeds its rate.
@@ -74,11 +95,21 @@ impl Pace {
         let now = self.start.elapsed().as_nanos() as u64;
         let ops = self.ops.as_ref().map_or(0, |b| b.take(1, now));
         let bytes = self.bytes.as_ref().map_or(0, |b| b.take(bytes, now));
-        match ops.max(bytes) {
+        let cpu = self.cpu.as_ref().map_or(0, |b| {
+            let spent = spent();
+            let before = self.spent.fetch_max(spent, Ordering::Relaxed);
+            b.take(spent.saturating_sub(before), now)
+        });
+        match ops.max(bytes).max(cpu) {
             0 => None,
             ahead => Some(Duration::from_nanos(ahead)),
         }
     }
+}
+
+/// CPU time of this process so far, nanoseconds. A guest has a process of its own, so that all of it is the guest's.
+fn spent() -> u64 {
+    cpu_time(std::process::id()).map_or(0, |time| time.as_nanos() as u64)
 }
 
 #[cfg(test)]
@@ -87,7 +118,7 @@ mod tests {
 
     #[test]
     fn a_bucket_lets_the_burst_through_and_then_the_rate() {
-        let bucket = Bucket::new(1000);
+        let bucket = Bucket::new(1000, BURST);
         // 10 ms at 1000/s: ten at once, the eleventh waits a millisecond.
         for _ in 0..10 {
             assert_eq!(bucket.take(1, 0), 0);
@@ -99,9 +130,28 @@ mod tests {
 
     #[test]
     fn no_amount_overflows_a_bucket() {
-        let bucket = Bucket::new(1);
+        let bucket = Bucket::new(1, BURST);
         assert!(bucket.take(u64::MAX, u64::MAX / 2) > 0);
         // An instant beyond the clock's range: do not wait.
         assert_eq!(bucket.take(u64::MAX, u64::MAX - 1), 0);
+    }
+
+    #[test]
+    fn cpu_time_counts_whatever_it_was_spent_on() {
+        let pace = Pace::new(&Rates {
+            cpu: Some(1),
+            ..Rates::default()
+        });
+        let spent = spent();
+        while super::spent() < spent + 20_000_000 {
+            std::hint::spin_loop();
+        }
+        // 20 ms at one per cent of a core is 2 s.
+        assert!(pace.take(0).unwrap() > Duration::from_millis(1500));
+        let free = Pace::new(&Rates {
+            cpu: Some(100_000),
+            ..Rates::default()
+        });
+        assert_eq!(free.take(0), None);
     }
 }

@@ -8,12 +8,14 @@ use std::time::Duration;
 use kiln_virtio::{Guest, Limits, Services, Worker};
 use vm_memory::{Bytes, GuestAddress, GuestMemoryMmap};
 
+use crate::account::Account;
 use crate::chain::Chain;
 use crate::duty::{Control, Data, Duty};
 use crate::line::{Halt, Line, Order, Scratch};
+use crate::notify::Kick;
 use crate::pace::{Pace, Rates};
 use crate::ring::{Areas, Broken, Place, Ring};
-use crate::tally::{Count, Tally};
+use crate::tally::{Count, Counters, Tally};
 
 /// Bytes of the guest's memory, from address 0.
 pub const MEMORY: usize = 1 << 20;
@@ -47,8 +49,8 @@ pub struct Rig {
     rings: [(Place, Box<dyn Duty>); 2],
     scratch: Scratch,
     chain: Chain,
-    pace: Pace,
-    tally: Tally,
+    account: Arc<Account>,
+    tally: Arc<Tally>,
     halt: Halt,
     max_chain: usize,
 }
@@ -61,7 +63,11 @@ impl Rig {
             ..crate::Config::default()
         }
         .max_chain();
-        let guest = Arc::new(Guest::new(limits, &Services::detect()));
+        let counters = Counters::new(1).expect("shared memory");
+        let tally = counters.tallies().remove(0);
+        let guest = Guest::new(limits, &Services::detect());
+        let account = Arc::new(Account::new(guest, counters, Pace::new(&Rates::default())));
+        let guest = account.guest.clone();
         guest.negotiate(0);
         let worker = Worker::new().expect("an emulated CPU");
         let place = |at| Place {
@@ -79,7 +85,7 @@ impl Rig {
                 GuestMemoryMmap::from_ranges(&[(GuestAddress(0), MEMORY)]).expect("memory"),
             ),
             rings: [
-                (place(0), Box::new(Control(guest.clone()))),
+                (place(0), Box::new(Control(account.clone()))),
                 (
                     place(0x2000),
                     Box::new(Data {
@@ -91,8 +97,8 @@ impl Rig {
             guest,
             scratch: Scratch::default(),
             chain: Chain::new(),
-            pace: Pace::new(&Rates::default()),
-            tally: Tally::default(),
+            account,
+            tally,
             halt,
             max_chain,
         }
@@ -155,27 +161,62 @@ impl Rig {
 
     /// Lets the device look at the ring once.
     pub fn serve(&mut self, which: Which) -> Result<Count, Broken> {
+        self.with_line(which, None, |line, halt| {
+            let mut count = Count::default();
+            let done = line.drain(halt, &mut count);
+            line.hand_back(&mut count);
+            done.map(|_| count)
+        })?
+    }
+
+    /// Lets the device serve the ring with this kick, for so long; what it counted meanwhile.
+    #[cfg(test)]
+    pub(crate) fn serve_for(&mut self, kick: &Kick, time: Duration) -> Count {
+        let tally = self.tally.clone();
+        let before = tally.read().sleeps;
+        let run = |line: &mut Line<'_>, halt: &Halt| {
+            halt.set(Order::Run);
+            std::thread::scope(|scope| {
+                scope.spawn(|| {
+                    std::thread::sleep(time);
+                    halt.set(Order::Stop);
+                });
+                line.run(halt)
+            })
+        };
+        self.with_line(Which::Data, Some(kick), run)
+            .and_then(|done| done)
+            .expect("a ring that is in order");
+        let mut count = tally.read();
+        count.sleeps -= before;
+        count
+    }
+
+    fn with_line<R>(
+        &mut self,
+        which: Which,
+        kick: Option<&Kick>,
+        run: impl FnOnce(&mut Line<'_>, &Halt) -> R,
+    ) -> Result<R, Broken> {
         let (place, duty) = &mut self.rings[which as usize];
         let memory = self.memory.clone();
         let areas = Areas::find(&memory, place)?;
-        let mut count = Count::default();
         let mut line = Line {
             memory: &memory,
             ring: Ring::new(&areas, place)?,
-            kick: None,
+            kick,
             call: None,
             duty: duty.as_mut(),
             scratch: &mut self.scratch,
             chain: &mut self.chain,
-            pace: &self.pace,
+            pace: &self.account.pace,
             tally: &self.tally,
             max_request: self.max_chain,
             poll: Duration::ZERO,
         };
-        let done = line.drain(&self.halt, &mut count);
-        line.hand_back(&mut count);
+        let done = run(&mut line, &self.halt);
         place.next_avail = line.ring.next_avail();
-        done.map(|_| count)
+        Ok(done)
     }
 
     /// Heads and lengths that the device has handed back, from the first on.

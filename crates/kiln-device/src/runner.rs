@@ -1,22 +1,35 @@
 //! A queue's thread: made when its ring first starts, parked while it is stopped, ended with the guest.
 
 use std::io;
-use std::sync::mpsc::{channel, Receiver, Sender};
+use std::sync::mpsc::{channel, Receiver, RecvTimeoutError, Sender};
 use std::sync::Arc;
 use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 
-use kiln_virtio::{Guest, Worker};
+use kiln_virtio::Worker;
 use vm_memory::GuestMemoryMmap;
 
+use crate::account::Account;
 use crate::chain::Chain;
 use crate::config::ControlBy;
 use crate::duty::{Control, Data, Duty, HandedControl};
 use crate::line::{Halt, Line, Order, Scratch};
 use crate::notify::{Call, Kick};
-use crate::pace::Pace;
 use crate::ring::{Areas, Place, Ring};
+use crate::sandbox;
 use crate::tally::Tally;
+
+/// How long a thread may take to stop. A batch of the most expensive requests takes a tenth of a second.
+const PATIENCE: Duration = Duration::from_secs(5);
+
+/// When a thread that is told to stop now is given up.
+pub(crate) fn patience() -> Instant {
+    Instant::now() + PATIENCE
+}
+
+/// A queue's thread that does not stop.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Stuck;
 
 /// What a thread is given to serve a ring, and gives back when it stops.
 pub(crate) struct Work {
@@ -35,10 +48,8 @@ pub(crate) struct Work {
 /// What all queues of a guest share, and what one is for.
 #[derive(Clone)]
 pub(crate) struct Post {
-    /// Whose sessions.
-    pub guest: Arc<Guest>,
-    /// The guest's rates.
-    pub pace: Arc<Pace>,
+    /// Whose sessions, and at what rate.
+    pub account: Arc<Account>,
     pub tally: Arc<Tally>,
     /// Who serves the control queue; none for a data queue.
     pub control: Option<ControlBy>,
@@ -47,6 +58,8 @@ pub(crate) struct Post {
     /// How long to look for more before sleeping.
     pub poll: Duration,
     pub name: String,
+    /// Whether the thread gives up the system calls that a queue does not need.
+    pub narrow: bool,
 }
 
 /// A queue's thread, from outside.
@@ -70,7 +83,7 @@ impl Runner {
                 let mut duty: Box<dyn Duty> = match post.control {
                     None => match Worker::new() {
                         Ok(worker) => Box::new(Data {
-                            guest: post.guest.clone(),
+                            guest: post.account.guest.clone(),
                             worker,
                         }),
                         Err(error) => {
@@ -78,15 +91,21 @@ impl Runner {
                             return;
                         }
                     },
-                    Some(ControlBy::Inline) => Box::new(Control(post.guest.clone())),
-                    Some(ControlBy::Thread) => match HandedControl::new(post.guest.clone()) {
-                        Ok(duty) => Box::new(duty),
-                        Err(error) => {
-                            tracing::error!(%error, queue = post.name, "no second thread");
-                            return;
+                    Some(ControlBy::Inline) => Box::new(Control(post.account.clone())),
+                    Some(ControlBy::Thread) => {
+                        match HandedControl::new(post.account.clone(), post.narrow) {
+                            Ok(duty) => Box::new(duty),
+                            Err(error) => {
+                                tracing::error!(%error, queue = post.name, "no second thread");
+                                return;
+                            }
                         }
-                    },
+                    }
                 };
+                if let Some(error) = post.narrow.then(sandbox::narrow).and_then(Result::err) {
+                    tracing::error!(%error, queue = post.name, "no filter for a queue");
+                    return;
+                }
                 let mut scratch = Scratch::default();
                 let mut chain = Chain::new();
                 while let Ok(mut work) = work.recv() {
@@ -132,33 +151,42 @@ impl Runner {
     }
 
     /// Stops; every request that was taken has been answered. What the ring was served with comes back.
-    pub(crate) fn stop(&mut self) -> Option<Work> {
-        if !std::mem::take(&mut self.running) {
-            return None;
+    ///
+    /// # Errors
+    /// The thread does not stop until then: its front end keeps it in a call that waits. It is given up.
+    pub(crate) fn stop(&mut self, until: Instant) -> Result<Option<Work>, Stuck> {
+        self.order(Order::Stop);
+        let work = self.wait(until);
+        if work.is_err() {
+            self.running = false;
+            // Nobody joins it.
+            self.thread = None;
         }
-        self.halt.set(Order::Stop);
-        self.back.recv().ok()
+        work
     }
 
-    /// Waits for a drain to end, and stops if it has not by then.
-    pub(crate) fn stop_by(&mut self, until: Instant) -> Option<Work> {
+    /// Waits for what was ordered.
+    ///
+    /// # Errors
+    /// It is not carried out until then.
+    pub(crate) fn wait(&mut self, until: Instant) -> Result<Option<Work>, Stuck> {
         if !self.running {
-            return None;
+            return Ok(None);
         }
         let left = until.saturating_duration_since(Instant::now());
-        match self.back.recv_timeout(left) {
-            Ok(work) => {
-                self.running = false;
-                Some(work)
-            }
-            Err(_) => self.stop(),
-        }
+        let work = match self.back.recv_timeout(left) {
+            Ok(work) => Some(work),
+            Err(RecvTimeoutError::Disconnected) => None,
+            Err(RecvTimeoutError::Timeout) => return Err(Stuck),
+        };
+        self.running = false;
+        Ok(work)
     }
 }
 
 impl Drop for Runner {
     fn drop(&mut self) {
-        self.stop();
+        let _ = self.stop(patience());
         self.to = None;
         if let Some(thread) = self.thread.take() {
             let _ = thread.join();
@@ -189,7 +217,7 @@ fn serve(
                 duty,
                 scratch,
                 chain,
-                pace: &post.pace,
+                pace: &post.account.pace,
                 tally: &post.tally,
                 max_request: post.max_request,
                 poll: post.poll,

@@ -6,7 +6,8 @@
 use std::collections::BTreeMap;
 
 use landlock::{
-    Access, AccessFs, AccessNet, CompatLevel, Compatible, Ruleset, RulesetAttr, RulesetStatus, ABI,
+    Access, AccessFs, AccessNet, CompatLevel, Compatible, PathBeneath, PathFd, Ruleset,
+    RulesetAttr, RulesetCreatedAttr, RulesetError, RulesetStatus, Scope, ABI,
 };
 use seccompiler::{
     apply_filter, BpfProgram, SeccompAction, SeccompCmpArgLen, SeccompCmpOp, SeccompCondition,
@@ -15,39 +16,29 @@ use seccompiler::{
 
 use crate::error::Error;
 
-/// Calls that are allowed whatever their arguments are.
-const ALLOWED: &[libc::c_long] = &[
-    // Sockets and their messages.
-    libc::SYS_accept4,
-    libc::SYS_recvmsg,
-    libc::SYS_recvfrom,
-    libc::SYS_sendmsg,
-    libc::SYS_sendto,
-    libc::SYS_shutdown,
-    libc::SYS_getsockopt,
-    libc::SYS_setsockopt,
+/// Who is closed in.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Role {
+    /// The process of one guest.
+    Guest,
+    /// The process of all guests, if they have none of their own.
+    Together,
+    /// The process that accepts connections and starts those of the guests.
+    Main,
+}
+
+/// What every thread needs.
+const ALWAYS: &[libc::c_long] = &[
     libc::SYS_read,
-    libc::SYS_readv,
+    libc::SYS_preadv2,
     libc::SYS_write,
-    libc::SYS_writev,
     libc::SYS_close,
     libc::SYS_poll,
     libc::SYS_ppoll,
-    libc::SYS_epoll_create1,
-    libc::SYS_epoll_ctl,
-    libc::SYS_epoll_wait,
-    libc::SYS_epoll_pwait,
-    libc::SYS_eventfd2,
-    libc::SYS_fstat,
-    libc::SYS_lseek,
     // Memory.
     libc::SYS_munmap,
     libc::SYS_mremap,
-    libc::SYS_madvise,
     libc::SYS_brk,
-    libc::SYS_mlock,
-    libc::SYS_mlock2,
-    libc::SYS_munlock,
     // Threads.
     libc::SYS_futex,
     libc::SYS_set_robust_list,
@@ -65,12 +56,103 @@ const ALLOWED: &[libc::c_long] = &[
     libc::SYS_rt_sigreturn,
     libc::SYS_sigaltstack,
     libc::SYS_restart_syscall,
-    libc::SYS_tgkill,
     // Time and chance.
+    libc::SYS_clock_getres,
     libc::SYS_clock_gettime,
     libc::SYS_clock_nanosleep,
     libc::SYS_nanosleep,
     libc::SYS_getrandom,
+];
+
+/// What the threads that speak with a front end need as well.
+const MESSAGES: &[libc::c_long] = &[
+    libc::SYS_recvmsg,
+    libc::SYS_recvfrom,
+    libc::SYS_sendmsg,
+    libc::SYS_shutdown,
+    libc::SYS_getsockopt,
+    libc::SYS_setsockopt,
+    libc::SYS_readv,
+    libc::SYS_writev,
+    libc::SYS_eventfd2,
+    libc::SYS_fstat,
+    libc::SYS_fstatfs,
+    libc::SYS_munlock,
+    // A thread may give up more calls.
+    libc::SYS_seccomp,
+];
+
+/// What a process needs as well that accepts connections and serves them, too: a guest's counters are in shared memory.
+const ACCEPTS: &[libc::c_long] = &[
+    libc::SYS_accept4,
+    libc::SYS_memfd_create,
+    libc::SYS_ftruncate,
+];
+
+/// What the main process needs as well: to start a program, and whatever the program does before it closes its own
+/// sandbox.
+const STARTS: &[libc::c_long] = &[
+    libc::SYS_accept4,
+    libc::SYS_access,
+    libc::SYS_arch_prctl,
+    libc::SYS_clone,
+    libc::SYS_clone3,
+    libc::SYS_dup,
+    libc::SYS_dup2,
+    libc::SYS_dup3,
+    libc::SYS_execve,
+    libc::SYS_faccessat,
+    libc::SYS_faccessat2,
+    libc::SYS_fcntl,
+    libc::SYS_fork,
+    libc::SYS_ftruncate,
+    libc::SYS_getcwd,
+    libc::SYS_getdents64,
+    libc::SYS_getegid,
+    libc::SYS_geteuid,
+    libc::SYS_getgid,
+    libc::SYS_getpeername,
+    libc::SYS_getpgid,
+    libc::SYS_getppid,
+    libc::SYS_getrlimit,
+    libc::SYS_getrusage,
+    libc::SYS_getsockname,
+    libc::SYS_getuid,
+    libc::SYS_gettimeofday,
+    libc::SYS_capget,
+    libc::SYS_ioctl,
+    libc::SYS_kill,
+    libc::SYS_landlock_create_ruleset,
+    libc::SYS_landlock_restrict_self,
+    libc::SYS_lseek,
+    libc::SYS_madvise,
+    libc::SYS_memfd_create,
+    libc::SYS_mlockall,
+    libc::SYS_mmap,
+    libc::SYS_mprotect,
+    libc::SYS_newfstatat,
+    libc::SYS_openat,
+    libc::SYS_pidfd_open,
+    libc::SYS_pidfd_send_signal,
+    libc::SYS_pipe2,
+    libc::SYS_prctl,
+    libc::SYS_pread64,
+    libc::SYS_prlimit64,
+    libc::SYS_readlink,
+    libc::SYS_readlinkat,
+    libc::SYS_sched_setaffinity,
+    libc::SYS_set_tid_address,
+    libc::SYS_setpgid,
+    libc::SYS_socketpair,
+    libc::SYS_stat,
+    libc::SYS_statfs,
+    libc::SYS_statx,
+    libc::SYS_sysinfo,
+    libc::SYS_tgkill,
+    libc::SYS_uname,
+    libc::SYS_vfork,
+    libc::SYS_wait4,
+    libc::SYS_waitid,
 ];
 
 /// Calls that fail with an error: their callers can do without them.
@@ -82,18 +164,31 @@ const REFUSED: &[(libc::c_long, libc::c_int)] = &[
     (libc::SYS_open, libc::EACCES),
 ];
 
-/// `prctl` options: a thread's name, a mapping's name.
-const PRCTL: [u64; 2] = [libc::PR_SET_NAME as u64, 0x5356_4d41];
+/// `prctl` options: a thread's name, a mapping's name, and what a filter asks for first.
+const PRCTL: [u64; 3] = [
+    libc::PR_SET_NAME as u64,
+    0x5356_4d41,
+    libc::PR_SET_NO_NEW_PRIVS as u64,
+];
+/// `madvise` advice: memory of an allocator is given back, or shown to it as one piece.
+const MADVISE: [u64; 5] = [
+    libc::MADV_DONTNEED as u64,
+    libc::MADV_FREE as u64,
+    libc::MADV_HUGEPAGE as u64,
+    libc::MADV_NOHUGEPAGE as u64,
+    libc::MADV_DONTDUMP as u64,
+];
 /// `arch_prctl` options: an emulated CPU has its own GS base.
 const ARCH_PRCTL: [u64; 2] = [0x1001, 0x1004];
 /// `fcntl` commands.
-const FCNTL: [u64; 6] = [
+const FCNTL: [u64; 7] = [
     libc::F_GETFL as u64,
     libc::F_SETFL as u64,
     libc::F_GETFD as u64,
     libc::F_SETFD as u64,
     libc::F_DUPFD_CLOEXEC as u64,
     libc::F_GET_SEALS as u64,
+    libc::F_ADD_SEALS as u64,
 ];
 
 /// Whether the landlock domain is there in full.
@@ -125,34 +220,90 @@ fn low(arg: u8, value: u64) -> Result<SeccompRule, seccompiler::BackendError> {
     )?])
 }
 
-/// The allow list, with everything else fatal.
-fn allow() -> Result<BpfProgram, seccompiler::BackendError> {
-    let mut rules: BTreeMap<i64, Vec<SeccompRule>> =
-        ALLOWED.iter().map(|&call| (call, Vec::new())).collect();
+type Rules = BTreeMap<i64, Vec<SeccompRule>>;
+
+fn each(arg: u8, values: &[u64]) -> Result<Vec<SeccompRule>, seccompiler::BackendError> {
+    values.iter().map(|&v| low(arg, v)).collect()
+}
+
+/// Rules for what every thread needs, and for `more` calls.
+fn always(more: &[libc::c_long]) -> Result<Rules, seccompiler::BackendError> {
+    let mut rules: Rules = [ALWAYS, more]
+        .concat()
+        .into_iter()
+        .map(|call| (call, Vec::new()))
+        .collect();
     for &(call, _) in REFUSED {
         rules.insert(call, Vec::new());
+    }
+    let code = libc::PROT_EXEC as u64;
+    for call in [libc::SYS_mmap, libc::SYS_mprotect] {
+        rules.insert(call, vec![when(2, SeccompCmpOp::MaskedEq(code), 0)?]);
+    }
+    rules.insert(libc::SYS_madvise, each(2, &MADVISE)?);
+    rules.insert(libc::SYS_prctl, each(0, &PRCTL)?);
+    rules.insert(libc::SYS_arch_prctl, each(0, &ARCH_PRCTL)?);
+    // An abort is a signal of this process to itself.
+    rules.insert(libc::SYS_tgkill, each(0, &[u64::from(std::process::id())])?);
+    Ok(rules)
+}
+
+/// The allow list of a process that serves guests, with everything else fatal.
+fn allow(role: Role) -> Result<BpfProgram, seccompiler::BackendError> {
+    let mut rules = always(MESSAGES)?;
+    if role == Role::Together {
+        for call in ACCEPTS {
+            rules.insert(*call, Vec::new());
+        }
     }
     let threads = libc::CLONE_THREAD as u64;
     rules.insert(
         libc::SYS_clone,
         vec![when(0, SeccompCmpOp::MaskedEq(threads), threads)?],
     );
-    let code = libc::PROT_EXEC as u64;
-    for call in [libc::SYS_mmap, libc::SYS_mprotect] {
-        rules.insert(call, vec![when(2, SeccompCmpOp::MaskedEq(code), 0)?]);
-    }
-    let each = |arg, values: &[u64]| {
-        values
-            .iter()
-            .map(|&v| low(arg, v))
-            .collect::<Result<Vec<_>, _>>()
-    };
-    rules.insert(libc::SYS_prctl, each(0, &PRCTL)?);
-    rules.insert(libc::SYS_arch_prctl, each(0, &ARCH_PRCTL)?);
     rules.insert(libc::SYS_fcntl, each(1, &FCNTL)?);
     rules.insert(libc::SYS_ioctl, each(1, &[libc::FIONBIO])?);
-    rules.insert(libc::SYS_socketpair, each(0, &[libc::AF_UNIX as u64])?);
+    // To a connected stream only: no address can be named.
+    let stream = SeccompRule::new(vec![
+        SeccompCondition::new(
+            0,
+            SeccompCmpArgLen::Dword,
+            SeccompCmpOp::Eq,
+            libc::AF_UNIX as u64,
+        )?,
+        SeccompCondition::new(
+            1,
+            SeccompCmpArgLen::Dword,
+            SeccompCmpOp::MaskedEq(0xf),
+            libc::SOCK_STREAM as u64,
+        )?,
+    ])?;
+    rules.insert(libc::SYS_socketpair, vec![stream]);
+    rules.insert(libc::SYS_sendto, vec![when(4, SeccompCmpOp::Eq, 0)?]);
     filter(rules, SeccompAction::KillProcess, SeccompAction::Allow)
+}
+
+/// The allow list of a thread that serves a queue: it has no socket, no descriptor comes to it, and it starts nothing.
+fn allow_queue() -> Result<BpfProgram, seccompiler::BackendError> {
+    filter(
+        always(&[])?,
+        SeccompAction::KillProcess,
+        SeccompAction::Allow,
+    )
+}
+
+/// The allow list of the main process. What it starts is under it, too, so that anything else is an error and not an end:
+/// the C library tries things.
+fn allow_main() -> Result<BpfProgram, seccompiler::BackendError> {
+    let calls = [ALWAYS, MESSAGES, STARTS].concat();
+    let mut rules: Rules = calls.into_iter().map(|call| (call, Vec::new())).collect();
+    // A file may be written that is open; landlock says which may be opened.
+    rules.insert(libc::SYS_sendto, vec![when(4, SeccompCmpOp::Eq, 0)?]);
+    filter(
+        rules,
+        SeccompAction::Errno(libc::EPERM as u32),
+        SeccompAction::Allow,
+    )
 }
 
 /// An error for those calls whose makers live without.
@@ -178,44 +329,164 @@ fn filter(
     .try_into()
 }
 
+fn lacks(what: &'static str, e: &dyn std::fmt::Display) -> Error {
+    Error::lacks(what, format!("{e}: run with --no-sandbox to do without"))
+}
+
+fn apply(program: Result<BpfProgram, seccompiler::BackendError>) -> Result<(), Error> {
+    let program = program.map_err(|e| lacks("seccomp", &e))?;
+    apply_filter(&program).map_err(|e| lacks("seccomp", &e))
+}
+
 /// Closes the calling thread in, and with it those that it makes later.
-pub(crate) fn close() -> Result<Files, Error> {
-    let files = no_files()?;
-    let lacks = |e: &dyn std::fmt::Display| {
-        Error::lacks(
-            "seccomp",
-            format!("{e}: run with --no-sandbox to do without"),
-        )
-    };
+pub(crate) fn close(role: Role) -> Result<Files, Error> {
+    let files = no_files(role)?;
+    if role == Role::Main {
+        apply(allow_main())?;
+        return Ok(files);
+    }
     // The one that kills comes last: the others still have to be installed.
     for &(call, errno) in REFUSED {
-        let program = refuse(call, errno).map_err(|e| lacks(&e))?;
-        apply_filter(&program).map_err(|e| lacks(&e))?;
+        apply(refuse(call, errno))?;
     }
-    let program = allow().map_err(|e| lacks(&e))?;
-    apply_filter(&program).map_err(|e| lacks(&e))?;
+    apply(allow(role))?;
     Ok(files)
 }
 
-/// A landlock domain without a rule: nothing beneath any directory, no TCP.
-fn no_files() -> Result<Files, Error> {
-    let lacks = |e: &dyn std::fmt::Display| {
-        Error::lacks(
-            "landlock",
-            format!("{e}: run with --no-sandbox to do without"),
-        )
-    };
+/// Closes a queue's thread in further.
+pub(crate) fn narrow() -> Result<(), Error> {
+    apply(allow_queue())
+}
+
+/// A landlock domain: no TCP, no signal to and no abstract socket of a process outside, and nothing beneath any
+/// directory. The main process may read and start programs, which is what it does with itself.
+fn no_files(role: Role) -> Result<Files, Error> {
     let abi = ABI::V6;
-    let status = Ruleset::default()
-        .set_compatibility(CompatLevel::BestEffort)
-        .handle_access(AccessFs::from_all(abi))
-        .and_then(|rules| rules.handle_access(AccessNet::from_all(abi)))
-        .and_then(|rules| rules.create())
-        .and_then(|rules| rules.restrict_self())
-        .map_err(|e| lacks(&e))?;
+    let closed = || -> Result<_, RulesetError> {
+        let rules = Ruleset::default()
+            .set_compatibility(CompatLevel::BestEffort)
+            .handle_access(AccessFs::from_all(abi))?
+            .handle_access(AccessNet::from_all(abi))?
+            .scope(Scope::from_all(abi))?
+            .create()?;
+        let rules = match (role, PathFd::new("/")) {
+            (Role::Main, Ok(root)) => {
+                rules.add_rule(PathBeneath::new(root, AccessFs::from_read(abi)))?
+            }
+            _ => rules,
+        };
+        rules.restrict_self()
+    };
+    let status = closed().map_err(|e| lacks("landlock", &e))?;
     Ok(match status.ruleset {
         RulesetStatus::FullyEnforced => Files::Closed,
         RulesetStatus::PartiallyEnforced => Files::Partly,
         RulesetStatus::NotEnforced => Files::Open,
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// How a process ends that closes itself in and tries this: 0, or the signal.
+    fn ends(role: Role, attempt: impl FnOnce()) -> i32 {
+        // SAFETY: the child makes system calls and allocates, which the C library allows after a fork, and leaves by _exit.
+        unsafe {
+            let child = libc::fork();
+            assert!(child >= 0);
+            if child == 0 {
+                if close(role).is_err() {
+                    libc::_exit(99);
+                }
+                attempt();
+                libc::_exit(0);
+            }
+            let mut status = 0;
+            assert_eq!(libc::waitpid(child, &mut status, 0), child);
+            match libc::WIFSIGNALED(status) {
+                true => libc::WTERMSIG(status),
+                false => libc::WEXITSTATUS(status),
+            }
+        }
+    }
+
+    #[test]
+    fn what_a_taken_over_process_tries_ends_it() {
+        // SAFETY: none of these calls touches memory but what it is given.
+        unsafe {
+            let parent = libc::getpid();
+            let mut pair = [0; 2];
+            let address = libc::sockaddr {
+                sa_family: libc::AF_UNIX as u16,
+                sa_data: [0; 14],
+            };
+            let len = size_of_val(&address) as libc::socklen_t;
+            let none = std::ptr::null_mut();
+            // The controls: what serving takes.
+            assert_eq!(
+                ends(Role::Guest, || {
+                    libc::syscall(libc::SYS_tgkill, libc::getpid(), libc::gettid(), 0);
+                    libc::socketpair(libc::AF_UNIX, libc::SOCK_STREAM, 0, pair.as_mut_ptr());
+                    libc::send(pair[0], pair.as_ptr().cast(), 1, 0);
+                    libc::open(c"/dev/null".as_ptr(), libc::O_RDONLY);
+                }),
+                0
+            );
+            let attempts: [(&str, &dyn Fn()); 8] = [
+                ("a signal to another process", &|| {
+                    libc::syscall(libc::SYS_tgkill, parent, parent, 0);
+                }),
+                ("a signal by another call", &|| {
+                    libc::kill(parent, 0);
+                }),
+                ("a socket for datagrams", &|| {
+                    let mut pair = [0; 2];
+                    libc::socketpair(libc::AF_UNIX, libc::SOCK_DGRAM, 0, pair.as_mut_ptr());
+                }),
+                ("bytes to an address", &|| {
+                    libc::sendto(1, none, 0, 0, &address, len);
+                }),
+                ("a socket", &|| {
+                    libc::socket(libc::AF_UNIX, libc::SOCK_STREAM, 0);
+                }),
+                ("a process", &|| {
+                    libc::syscall(libc::SYS_clone, libc::SIGCHLD, 0, 0, 0, 0);
+                }),
+                ("a program", &|| {
+                    libc::execve(c"/bin/true".as_ptr(), std::ptr::null(), std::ptr::null());
+                }),
+                ("memory with code", &|| {
+                    let code = libc::PROT_READ | libc::PROT_EXEC;
+                    libc::mmap(
+                        none,
+                        4096,
+                        code,
+                        libc::MAP_PRIVATE | libc::MAP_ANONYMOUS,
+                        -1,
+                        0,
+                    );
+                }),
+            ];
+            for (what, attempt) in attempts {
+                assert_eq!(ends(Role::Guest, attempt), libc::SIGSYS, "{what}");
+            }
+            // A queue's thread has less.
+            assert_eq!(ends(Role::Guest, || assert!(narrow().is_ok())), 0);
+            let sockets = || {
+                assert!(narrow().is_ok());
+                libc::shutdown(1, libc::SHUT_RDWR);
+            };
+            assert_eq!(ends(Role::Guest, sockets), libc::SIGSYS);
+            // The main process may start programs, and signal none but its own.
+            assert_eq!(
+                ends(Role::Main, || {
+                    if libc::kill(parent, 0) == 0 || libc::socket(libc::AF_INET, 1, 0) >= 0 {
+                        libc::_exit(98);
+                    }
+                }),
+                0
+            );
+        }
+    }
 }

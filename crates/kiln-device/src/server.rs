@@ -1,48 +1,150 @@
-//! The device: listens, takes guests in, and ends with all of them served.
+//! The device: listens, hands each guest to a process of its own, and ends with all of them served.
+//!
+//! The main process has one thread, reads nothing that a front end sends, and waits for none of them. A connection that
+//! says nothing costs a descriptor for some seconds; a guest whose process hangs or dies costs its own process.
 
-use std::fs;
+use std::collections::VecDeque;
+use std::fs::{self, Permissions};
 use std::io;
-use std::os::fd::{AsFd, AsRawFd, BorrowedFd};
-use std::os::unix::fs::FileTypeExt;
+use std::os::fd::{AsFd, BorrowedFd, FromRawFd, OwnedFd, RawFd};
+use std::os::unix::fs::{chown, FileTypeExt, PermissionsExt};
 use std::os::unix::net::{UnixListener, UnixStream};
+use std::os::unix::process::ExitStatusExt;
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
+use std::process::ExitStatus;
 use std::thread;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
-use kiln_virtio::{Guest, Services};
+use kiln_virtio::Services;
+use rustix::event::{poll, PollFd, PollFlags, Timespec};
+use rustix::io::Errno;
+use rustix::net::sockopt::{socket_acceptconn, socket_peercred};
 
-use crate::backend::Queues;
 use crate::config::Config;
+use crate::confine;
 use crate::error::Error;
-use crate::guest::Connection;
-use crate::locked::{self, Locked};
-use crate::metrics::{self, Meter};
-use crate::pace::Pace;
-use crate::sandbox::{self, Files};
-use crate::shrunk;
+use crate::guest::{Connection, Name};
+use crate::metrics::{Clients, Meter};
+use crate::pace::Bucket;
+use crate::process::{Process, State};
+use crate::sandbox::{self, Files, Role};
+use crate::tally::Counters;
+
+/// How long a front end may be silent after it has connected.
+const SILENCE: Duration = Duration::from_secs(5);
+
+/// Silent connections of one socket at a time; one more, and the oldest is cut off.
+const SILENT: usize = 64;
+
+/// Front ends of one socket that are served per second, and how many at once after a pause: each costs a process.
+const ADMITTED: u64 = 50;
+const ADMITTED_AT_ONCE: u32 = 64;
+
+/// How long the process of a guest that is gone may take to end.
+const GRACE: Duration = Duration::from_millis(700);
+
+/// How long a process that was killed may take to go. A file system can keep it until then, and for longer.
+const LAST: Duration = Duration::from_millis(300);
+
+/// How long a listener is left alone after an error.
+const REST: Duration = Duration::from_millis(200);
+
+/// How long a process may take until it can be handed a guest.
+const START: Duration = Duration::from_secs(20);
+
+/// Between looks at what no descriptor tells of.
+const LOOK: Duration = Duration::from_millis(10);
+const SELDOM: Duration = Duration::from_millis(50);
 
 /// A device whose sockets are bound.
 pub struct Server {
     config: Config,
-    services: Services,
-    sockets: Vec<(PathBuf, UnixListener)>,
+    sockets: Vec<Socket>,
     metrics: Option<UnixListener>,
-    meter: Arc<Meter>,
+    meter: Meter,
+}
+
+/// A socket and the connections to it that are nobody's yet.
+struct Socket {
+    path: PathBuf,
+    /// None for a single connection that was passed on.
+    listener: Option<UnixListener>,
+    waiting: VecDeque<Waiting>,
+    admitted: Bucket,
+    /// After an error.
+    rests_until: Option<Instant>,
+}
+
+struct Waiting {
+    stream: UnixStream,
+    since: Instant,
+    /// Who it is, for the log.
+    peer: String,
+    /// It has said something, and is still there.
+    speaks: bool,
+    gone: bool,
+}
+
+/// A guest that is served.
+struct Guest {
+    number: u64,
+    socket: usize,
+    /// The connection, to see its end.
+    stream: UnixStream,
+    host: Host,
+    /// Since when the front end is gone.
+    gone: Option<Instant>,
+    killed: Option<Instant>,
+}
+
+/// Who serves a guest.
+enum Host {
+    Process(Process),
+    Threads(Connection),
+}
+
+/// What a descriptor is watched for.
+#[derive(Clone, Copy)]
+enum Watched {
+    Stop,
+    Listener(usize),
+    Waiting(usize, usize),
+    Guest(usize),
+    Process(usize),
+    Spare(usize),
+    Metrics,
+    Client,
 }
 
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Served {
-    /// Front ends that connected.
+    /// Front ends that were served.
     pub guests: u64,
     /// Requests answered, control requests included.
     pub requests: u64,
-    /// Regions of memory that a front end took away from under its guest.
-    pub shrunk: usize,
+}
+
+/// Who may connect to a socket.
+#[derive(Clone, Copy, Default)]
+struct Access {
+    mode: Option<u32>,
+    group: Option<u32>,
+}
+
+impl Access {
+    fn give(&self, path: &Path) -> io::Result<()> {
+        if self.group.is_some() {
+            chown(path, None, self.group)?;
+        }
+        match self.mode {
+            Some(mode) => fs::set_permissions(path, Permissions::from_mode(mode)),
+            None => Ok(()),
+        }
+    }
 }
 
 /// Listens at a path. A stale socket is replaced; anything else there is left alone.
-fn listen(path: &Path) -> Result<UnixListener, Error> {
+fn listen(path: &Path, access: Access) -> Result<UnixListener, Error> {
     let is_socket = |found: fs::Metadata| found.file_type().is_socket();
     if fs::symlink_metadata(path).is_ok_and(is_socket) {
         match UnixStream::connect(path) {
@@ -53,212 +155,668 @@ fn listen(path: &Path) -> Result<UnixListener, Error> {
             Err(e) => return Err(Error::io("listen on", path, e)),
         }
     }
-    appear(path).map_err(|e| Error::io("listen on", path, e))
+    appear(path, access).map_err(|e| Error::io("listen on", path, e))
 }
 
-/// A bound socket refuses connections until it listens: it gets its name after that, so that whoever waits for the name
-/// can connect.
-fn appear(path: &Path) -> io::Result<UnixListener> {
+/// A bound socket refuses connections until it listens, and has its permissions after that: it gets its name last, so that
+/// whoever waits for the name can connect.
+fn appear(path: &Path, access: Access) -> io::Result<UnixListener> {
     let mut before = path.as_os_str().to_owned();
     before.push(format!(".{}", std::process::id()));
     let listener = match UnixListener::bind(&before) {
         Ok(listener) => listener,
         // The longer name is too long for a socket.
-        Err(e) if e.kind() == io::ErrorKind::InvalidInput => return UnixListener::bind(path),
+        Err(e) if e.kind() == io::ErrorKind::InvalidInput => {
+            let listener = UnixListener::bind(path)?;
+            return access.give(path).map(|()| listener);
+        }
         Err(e) => return Err(e),
     };
-    let named = fs::hard_link(&before, path);
+    let named = access
+        .give(before.as_ref())
+        .and_then(|()| fs::hard_link(&before, path));
     fs::remove_file(&before)?;
     named.map(|()| listener)
 }
 
+/// A socket that was passed on by whoever started this process: one that listens, or a connection.
+fn inherit(fd: RawFd) -> Result<Socket, Error> {
+    let refuse = |e: io::Error| Error::Argument(format!("--fd {fd}: {e}: pass a Unix socket on"));
+    // SAFETY: a command without a pointer, of a number that may be no descriptor. The processes of guests do not get it.
+    if unsafe { libc::fcntl(fd, libc::F_SETFD, libc::FD_CLOEXEC) } != 0 {
+        return Err(refuse(io::Error::last_os_error()));
+    }
+    // SAFETY: it is open, and named on the command line for this alone.
+    let socket = unsafe { OwnedFd::from_raw_fd(fd) };
+    let path = PathBuf::from(format!("fd {fd}"));
+    match socket_acceptconn(&socket).map_err(|e| refuse(e.into()))? {
+        true => Ok(Socket::new(path, Some(socket.into()))),
+        false => {
+            let mut one = Socket::new(path, None);
+            one.waiting.push_back(Waiting::new(socket.into()));
+            Ok(one)
+        }
+    }
+}
+
+impl Waiting {
+    fn new(stream: UnixStream) -> Waiting {
+        Waiting {
+            peer: peer(&stream),
+            stream,
+            since: Instant::now(),
+            speaks: false,
+            gone: false,
+        }
+    }
+}
+
+impl Socket {
+    fn new(path: PathBuf, listener: Option<UnixListener>) -> Socket {
+        let burst = Duration::from_secs(1) * ADMITTED_AT_ONCE / ADMITTED as u32;
+        Socket {
+            path,
+            listener,
+            waiting: VecDeque::new(),
+            admitted: Bucket::new(ADMITTED, burst),
+            rests_until: None,
+        }
+    }
+
+    /// Accepts one connection.
+    fn accept(&mut self, full: bool, meter: &mut Meter) {
+        let Some(listener) = &self.listener else {
+            return;
+        };
+        match listener.accept() {
+            Ok((stream, _)) => {
+                if full {
+                    tracing::warn!(socket = %self.path.display(), "turned away: as many guests as --max-guests allows");
+                    meter.refused += 1;
+                    return;
+                }
+                if stream.set_nonblocking(false).is_err() {
+                    return;
+                }
+                let silent = self.waiting.iter().filter(|w| !w.speaks).count();
+                if silent >= SILENT {
+                    if let Some(oldest) = self.waiting.iter().position(|w| !w.speaks) {
+                        self.waiting.remove(oldest);
+                        meter.refused += 1;
+                    }
+                }
+                self.waiting.push_back(Waiting::new(stream));
+            }
+            Err(e)
+                if matches!(
+                    e.kind(),
+                    io::ErrorKind::Interrupted | io::ErrorKind::WouldBlock
+                ) => {}
+            Err(error) => {
+                // The listener stays readable: without a rest this would be asked again at once, for ever.
+                tracing::error!(%error, socket = %self.path.display(), "no connection");
+                self.rests_until = Some(Instant::now() + REST);
+            }
+        }
+    }
+}
+
+/// Who is at the other end, as the kernel says (`SO_PEERCRED`).
+fn peer(stream: &UnixStream) -> String {
+    match socket_peercred(stream) {
+        Ok(peer) => format!(
+            "pid {} uid {} gid {}",
+            peer.pid.as_raw_nonzero(),
+            peer.uid.as_raw(),
+            peer.gid.as_raw()
+        ),
+        Err(_) => "unknown".into(),
+    }
+}
+
+impl Guest {
+    /// How its process ended, or nothing if its threads did; none if it goes on.
+    fn ended(&mut self) -> Option<Option<ExitStatus>> {
+        match &mut self.host {
+            Host::Process(process) => process.ended().map(Some),
+            Host::Threads(connection) => connection.is_over().then_some(None),
+        }
+    }
+
+    /// Whether it is on its way out, which no descriptor may tell of.
+    fn is_ending(&self) -> bool {
+        let closed = matches!(&self.host, Host::Process(process) if process.state == State::Closed);
+        closed || self.gone.is_some() || self.killed.is_some()
+    }
+
+    fn kill(&mut self) {
+        if let Host::Process(process) = &mut self.host {
+            process.kill();
+            self.killed.get_or_insert_with(Instant::now);
+        }
+    }
+}
+
 impl Server {
-    /// Binds all sockets and finds out what there is to offer.
+    /// Binds all sockets.
     pub fn bind(config: Config) -> Result<Server, Error> {
         config.check()?;
+        let access = Access {
+            mode: config.socket_mode,
+            group: config.socket_group,
+        };
         let mut sockets = Vec::new();
         for path in &config.sockets {
-            sockets.push((path.clone(), listen(path)?));
+            sockets.push(Socket::new(path.clone(), Some(listen(path, access)?)));
         }
-        let metrics = config.metrics.as_deref().map(listen).transpose()?;
-        for listener in sockets.iter().map(|(_, l)| l).chain(&metrics) {
+        for fd in &config.inherited {
+            sockets.push(inherit(*fd)?);
+        }
+        let metrics = config.metrics.as_deref();
+        let metrics = metrics
+            .map(|path| listen(path, Access::default()))
+            .transpose()?;
+        let listeners = sockets.iter().filter_map(|s| s.listener.as_ref());
+        for listener in listeners.chain(&metrics) {
             listener
                 .set_nonblocking(true)
                 .map_err(|e| Error::lacks("sockets", e))?;
         }
         Ok(Server {
-            services: Services::detect(),
-            meter: Arc::new(Meter::new(config.queues)),
+            meter: Meter::new(config.queues),
             sockets,
             metrics,
             config,
         })
     }
 
-    /// Serves until `stop` is readable; then what guests have made available, and no more.
-    pub fn run(self, stop: BorrowedFd<'_>) -> Result<Served, Error> {
-        shrunk::install()?;
-        if self.config.sandbox {
-            match locked::lock()? {
-                Locked::All => {}
-                Locked::Limited(bytes) => tracing::warn!(
-                    bytes,
-                    "keys are not in locked memory: raise the limit (ulimit -l unlimited, LimitMEMLOCK=infinity)"
-                ),
-            }
-            match sandbox::close()? {
-                Files::Closed => tracing::info!("the sandbox is closed"),
-                Files::Partly => {
-                    tracing::info!("the sandbox is closed, as far as this kernel's landlock goes")
-                }
-                Files::Open => tracing::warn!(
-                    "the sandbox has no landlock in this kernel; seccomp refuses files"
-                ),
-            }
-        } else {
+    /// Closes this process in.
+    fn confine(&self) -> Result<(), Error> {
+        let sockets = self.sockets.len() as u64;
+        let guests = self.config.max_guests as u64;
+        // For each guest its connection, its channel, its counters, which are mapped by another descriptor.
+        let descriptors = sockets * (guests * 5 + SILENT as u64 + 8) + 64;
+        // Neither is for the process of a test, which does other things, too.
+        if self.config.isolation || self.config.sandbox {
+            confine::confine_main(&self.config, descriptors)?;
+        }
+        if !self.config.sandbox {
             tracing::warn!("without a sandbox");
+            return Ok(());
         }
-        for (path, _) in &self.sockets {
-            tracing::info!(socket = %path.display(), queues = self.config.queues, "listening");
+        if confine::is_root() {
+            tracing::warn!("started as root, goes on as nobody: start it as a user of its own");
+            confine::leave_root()?;
         }
-        let mut guests: Vec<Connection> = Vec::new();
+        if !self.config.isolation && !confine::lock(u64::MAX)? {
+            warn_of_unlocked_memory();
+        }
+        let role = match self.config.isolation {
+            true => Role::Main,
+            false => Role::Together,
+        };
+        match sandbox::close(role)? {
+            Files::Closed => tracing::info!("the sandbox is closed"),
+            Files::Partly => {
+                tracing::info!("the sandbox is closed, as far as this kernel's landlock goes")
+            }
+            Files::Open => {
+                tracing::warn!("the sandbox has no landlock in this kernel; seccomp refuses files")
+            }
+        }
+        Ok(())
+    }
+
+    /// Serves until `stop` is readable; then what guests have made available, and no more.
+    pub fn run(mut self, stop: BorrowedFd<'_>) -> Result<Served, Error> {
+        let services = (!self.config.isolation).then(Services::detect);
+        self.confine()?;
+        let mut spares = match &services {
+            None => vec![first_process()?],
+            Some(_) => {
+                tracing::warn!("without isolation: what ends one guest can end all");
+                Vec::new()
+            }
+        };
+        for socket in &self.sockets {
+            tracing::info!(socket = %socket.path.display(), queues = self.config.queues, "listening");
+        }
+        let mut guests: Vec<Guest> = Vec::new();
+        let mut lost: Vec<Guest> = Vec::new();
+        let mut clients = Clients::default();
         let mut served = Served::default();
+        let start = Instant::now();
+        // After a process that could not be started.
+        let mut start_again = start;
+        let mut turn = 0;
         loop {
-            let ready = self.wait(stop)?;
-            if ready[0] {
+            let ready = self.wait(stop, &guests, &spares, &clients, !lost.is_empty())?;
+            let mut listening = Vec::new();
+            for (watched, found) in ready {
+                match watched {
+                    Watched::Stop => {
+                        self.finish(guests, spares, &mut served);
+                        return Ok(served);
+                    }
+                    Watched::Listener(i) => listening.push(i),
+                    Watched::Waiting(i, k) => {
+                        let waiting = &mut self.sockets[i].waiting[k];
+                        waiting.gone = found.intersects(PollFlags::HUP | PollFlags::ERR);
+                        waiting.speaks = !waiting.gone;
+                    }
+                    Watched::Guest(k) => {
+                        guests[k].gone.get_or_insert_with(Instant::now);
+                    }
+                    Watched::Process(k) => {
+                        if let Host::Process(process) = &mut guests[k].host {
+                            process.look();
+                        }
+                    }
+                    Watched::Spare(k) => spares[k].look(),
+                    Watched::Metrics => {
+                        // One in a turn, as everywhere: whoever connects in a loop must not keep the others waiting.
+                        if let Some(Ok((stream, _))) = self.metrics.as_ref().map(|m| m.accept()) {
+                            clients.add(stream);
+                        }
+                    }
+                    Watched::Client => {}
+                }
+            }
+            clients.go_on(&self.meter);
+            let is_over = |s: &Socket| s.listener.is_none() && s.waiting.is_empty();
+            if guests.is_empty() && self.sockets.iter().all(is_over) {
+                // The connections that were passed on were all there was to serve.
+                self.finish(guests, spares, &mut served);
+                return Ok(served);
+            }
+            self.reap(&mut guests, &mut lost);
+            self.reap_lost(&mut lost);
+            for i in listening {
+                // One that is ending makes room in a moment.
+                let full =
+                    places(&guests, &lost, i) >= self.config.max_guests && !makes_room(&guests, i);
+                self.sockets[i].accept(full, &mut self.meter);
+            }
+            let now = Instant::now();
+            for socket in &mut self.sockets {
+                let before = socket.waiting.len();
+                socket
+                    .waiting
+                    .retain(|w| !w.gone && (w.speaks || now - w.since < SILENCE));
+                if socket.waiting.len() < before {
+                    tracing::debug!(
+                        socket = %socket.path.display(),
+                        connections = before - socket.waiting.len(),
+                        "ended before they said anything"
+                    );
+                }
+            }
+            let wanted = self.hand_over(
+                &mut guests,
+                &lost,
+                &mut spares,
+                services.as_ref(),
+                &mut served,
+                (start.elapsed(), &mut turn),
+            );
+            if services.is_some() {
+                continue;
+            }
+            let before = spares.len();
+            spares.retain_mut(|spare| spare.state != State::Closed || spare.ended().is_none());
+            if spares.len() < before {
+                tracing::error!("a process for a guest ended before it had one");
+                start_again = now + Duration::from_secs(1);
+            }
+            if spares.len() < wanted && now >= start_again {
+                match Process::start() {
+                    Ok(process) => spares.push(process),
+                    Err(error) => {
+                        tracing::error!(%error, "no process for a guest");
+                        start_again = now + Duration::from_secs(1);
+                    }
+                }
+            }
+        }
+    }
+
+    /// Waits until there is something to do. Returns what was found.
+    fn wait(
+        &self,
+        stop: BorrowedFd<'_>,
+        guests: &[Guest],
+        spares: &[Process],
+        clients: &Clients,
+        lost: bool,
+    ) -> Result<Vec<(Watched, PollFlags)>, Error> {
+        let now = Instant::now();
+        let mut watched = vec![Watched::Stop];
+        let mut fds = vec![PollFd::from_borrowed_fd(stop, PollFlags::IN)];
+        let mut add = |what, fd, flags| {
+            watched.push(what);
+            fds.push(PollFd::from_borrowed_fd(fd, flags));
+        };
+        let mut pause = lost.then_some(SELDOM);
+        let mut within = |limit: Duration| pause = Some(pause.map_or(limit, |p| p.min(limit)));
+        for (i, socket) in self.sockets.iter().enumerate() {
+            match &socket.listener {
+                Some(_) if socket.rests_until.is_some_and(|until| now < until) => within(SELDOM),
+                Some(listener) => add(Watched::Listener(i), listener.as_fd(), PollFlags::IN),
+                None => {}
+            }
+            for (k, waiting) in socket.waiting.iter().enumerate() {
+                // One that speaks waits for a process, or for its socket's rate; whether it goes is seen all the same.
+                let flags = match waiting.speaks {
+                    true => PollFlags::empty(),
+                    false => PollFlags::IN,
+                };
+                add(Watched::Waiting(i, k), waiting.stream.as_fd(), flags);
+                within(SELDOM);
+            }
+        }
+        for (k, guest) in guests.iter().enumerate() {
+            if guest.is_ending() {
+                within(LOOK);
+            }
+            if guest.gone.is_none() {
+                add(Watched::Guest(k), guest.stream.as_fd(), PollFlags::RDHUP);
+            }
+            if let Host::Process(process) = &guest.host {
+                if process.state != State::Closed {
+                    add(
+                        Watched::Process(k),
+                        process.channel().as_fd(),
+                        PollFlags::IN,
+                    );
+                }
+            }
+        }
+        for (k, spare) in spares.iter().enumerate() {
+            match spare.state {
+                State::Closed => within(LOOK),
+                _ => add(Watched::Spare(k), spare.channel().as_fd(), PollFlags::IN),
+            }
+        }
+        if spares.is_empty() && self.config.isolation {
+            within(SELDOM);
+        }
+        if let Some(metrics) = &self.metrics {
+            add(Watched::Metrics, metrics.as_fd(), PollFlags::IN);
+        }
+        for client in &clients.0 {
+            let (stream, flags) = client.wanted();
+            add(Watched::Client, stream.as_fd(), flags);
+            within(SELDOM);
+        }
+        let pause = pause.map(timespec);
+        match poll(&mut fds, pause.as_ref()) {
+            Ok(_) => {}
+            Err(Errno::INTR) => return Ok(Vec::new()),
+            Err(e) => return Err(Error::lacks("poll", io::Error::from(e))),
+        }
+        let found = fds.iter().map(PollFd::revents);
+        Ok(watched
+            .into_iter()
+            .zip(found)
+            .filter(|(_, found)| !found.is_empty())
+            .collect())
+    }
+
+    /// Takes leave of guests that are over, and ends the processes of those that should be.
+    fn reap(&mut self, guests: &mut Vec<Guest>, lost: &mut Vec<Guest>) {
+        let mut k = 0;
+        while k < guests.len() {
+            let guest = &mut guests[k];
+            if !guest.is_ending() {
+                k += 1;
+                continue;
+            }
+            if let Some(how) = guest.ended() {
+                let guest = guests.swap_remove(k);
+                report_end(&guest, how);
+                self.meter.left(guest.number);
+                continue;
+            }
+            // A process that has closed its channel has nothing left to do.
+            let closed =
+                matches!(&guest.host, Host::Process(process) if process.state == State::Closed);
+            if guest.killed.is_none() && (closed || guest.gone.is_some_and(|g| g.elapsed() > GRACE))
+            {
+                if !closed {
+                    tracing::warn!(
+                        guest = guest.number,
+                        "its front end is gone and its process does not end: it is killed"
+                    );
+                    self.meter.killed += 1;
+                }
+                guest.kill();
+            }
+            if guest.killed.is_some_and(|killed| killed.elapsed() > LAST) {
+                let guest = guests.swap_remove(k);
+                tracing::error!(
+                    guest = guest.number,
+                    "its process was killed and is still there: a file system keeps it; its place is free"
+                );
+                self.meter.left(guest.number);
+                lost.push(guest);
+                continue;
+            }
+            k += 1;
+        }
+    }
+
+    fn reap_lost(&self, lost: &mut Vec<Guest>) {
+        lost.retain_mut(|guest| guest.ended().is_none());
+    }
+
+    /// Hands connections that speak to processes that are ready, sockets in turn. Returns how many spare processes
+    /// there should be.
+    fn hand_over(
+        &mut self,
+        guests: &mut Vec<Guest>,
+        lost: &[Guest],
+        spares: &mut Vec<Process>,
+        services: Option<&Services>,
+        served: &mut Served,
+        (now, turn): (Duration, &mut usize),
+    ) -> usize {
+        let mut wanting = 0;
+        let mut room = false;
+        for n in 0..self.sockets.len() {
+            let i = (*turn + n) % self.sockets.len();
+            room |= places(guests, lost, i) < self.config.max_guests;
+            while let Some(at) = self.sockets[i].waiting.iter().position(|w| w.speaks) {
+                if places(guests, lost, i) >= self.config.max_guests {
+                    if makes_room(guests, i) {
+                        break;
+                    }
+                    tracing::warn!(
+                        guests = guests.len(),
+                        "turned away: as many guests as --max-guests allows"
+                    );
+                    self.meter.refused += 1;
+                    self.sockets[i].waiting.remove(at);
+                    continue;
+                }
+                let spare = spares
+                    .iter()
+                    .position(|s| matches!(s.state, State::Ready { .. }));
+                if services.is_none() && spare.is_none() {
+                    wanting += 1;
+                    break;
+                }
+                // Whoever connects in a loop has used its share up, and waits.
+                if !self.sockets[i].admitted.is_due(now.as_nanos() as u64) {
+                    break;
+                }
+                self.sockets[i].admitted.take(1, now.as_nanos() as u64);
+                let Some(waiting) = self.sockets[i].waiting.remove(at) else {
+                    break;
+                };
+                served.guests += 1;
+                let spare = spare.map(|at| spares.swap_remove(at));
+                match self.take_in(waiting, i, served.guests, spare, services) {
+                    Ok(guest) => guests.push(guest),
+                    Err(error) => tracing::error!(%error, "turned away"),
+                }
+            }
+        }
+        *turn += 1;
+        match room {
+            true => 1 + wanting,
+            false => 0,
+        }
+    }
+
+    fn take_in(
+        &mut self,
+        waiting: Waiting,
+        socket: usize,
+        number: u64,
+        spare: Option<Process>,
+        services: Option<&Services>,
+    ) -> io::Result<Guest> {
+        let counters = Counters::new(self.config.queues)?;
+        let path = &self.sockets[socket].path;
+        tracing::info!(guest = number, socket = %path.display(), peer = waiting.peer, "accepted");
+        let (host, process) = match (spare, services) {
+            (Some(process), _) => {
+                process.give(number, socket, &waiting.stream, counters.file())?;
+                let id = process.id();
+                (Host::Process(process), Some(id))
+            }
+            (None, Some(services)) => {
+                let name = Name {
+                    number,
+                    socket: path,
+                };
+                let stream = waiting.stream.try_clone()?;
+                let threads =
+                    Connection::new(stream, &name, services, counters.clone(), &self.config)?;
+                (Host::Threads(threads), None)
+            }
+            (None, None) => return Err(io::Error::other("no process is ready")),
+        };
+        self.meter.joined(number, counters, process);
+        Ok(Guest {
+            number,
+            socket,
+            stream: waiting.stream,
+            host,
+            gone: None,
+            killed: None,
+        })
+    }
+
+    /// Lets all guests finish, and ends those that do not.
+    fn finish(mut self, guests: Vec<Guest>, spares: Vec<Process>, served: &mut Served) {
+        let until = Instant::now() + self.config.drain;
+        self.sockets.clear();
+        drop(self.metrics.take());
+        let mut processes: Vec<(Option<u64>, Process)> =
+            spares.into_iter().map(|spare| (None, spare)).collect();
+        let mut threads = Vec::new();
+        // All begin before one is waited for. A spare that is told so ends.
+        for guest in guests {
+            match guest.host {
+                Host::Process(process) => processes.push((Some(guest.number), process)),
+                Host::Threads(connection) => threads.push(connection),
+            }
+        }
+        processes.iter().for_each(|(_, process)| process.drain());
+        threads.iter().for_each(Connection::drain);
+        for connection in threads {
+            connection.end(until);
+        }
+        let mut last = None;
+        loop {
+            processes.retain_mut(|(_, process)| process.ended().is_none());
+            let over = last.is_some_and(|last| Instant::now() > last);
+            if processes.is_empty() || over {
                 break;
             }
-            guests.retain(|guest| !guest.is_over());
-            if shrunk::count_faults() > served.shrunk {
-                served.shrunk = shrunk::count_faults();
-                tracing::warn!(
-                    "a guest's memory was taken away by its front end; it reads zeros now"
-                );
-            }
-            for ((path, listener), _) in self
-                .sockets
-                .iter()
-                .zip(&ready[1..])
-                .filter(|(_, &ready)| ready)
-            {
-                while let Some(stream) = accept(listener) {
-                    if guests.len() >= self.config.max_guests {
-                        tracing::warn!(
-                            guests = guests.len(),
-                            "turned away: as many guests as --max-guests allows"
-                        );
-                        self.meter.refused();
-                        continue;
-                    }
-                    served.guests += 1;
-                    match self.take_in(stream, path, served.guests) {
-                        Ok(guest) => guests.push(guest),
-                        Err(error) => tracing::error!(%error, "turned away"),
-                    }
+            if last.is_none() && Instant::now() > until {
+                for (guest, process) in &mut processes {
+                    tracing::warn!(guest, "did not finish in time: its process is killed");
+                    process.kill();
                 }
+                last = Some(Instant::now() + LAST);
             }
-            if let (Some(listener), Some(true)) = (&self.metrics, ready.last()) {
-                self.tell(listener);
-            }
+            thread::sleep(Duration::from_millis(2));
         }
-        drop(self.sockets);
-        end(guests, Instant::now() + self.config.drain);
-        served.requests = self
-            .meter
-            .tallies()
-            .iter()
-            .map(|t| t.read().requests())
-            .sum();
+        let queues = self.meter.queues();
+        served.requests = queues.iter().map(|count| count.requests()).sum();
         tracing::info!(
             guests = served.guests,
             requests = served.requests,
             "stopped"
         );
-        Ok(served)
-    }
-
-    /// Waits. Returns whether to stop, and which listeners have a connection.
-    fn wait(&self, stop: BorrowedFd<'_>) -> Result<Vec<bool>, Error> {
-        let watch = |fd: BorrowedFd<'_>| libc::pollfd {
-            fd: fd.as_raw_fd(),
-            events: libc::POLLIN,
-            revents: 0,
-        };
-        let mut fds = vec![watch(stop)];
-        let listeners = self.sockets.iter().map(|(_, l)| l).chain(&self.metrics);
-        fds.extend(listeners.map(|l| watch(l.as_fd())));
-        loop {
-            // SAFETY: the array outlives the call, and its length is its own.
-            let n = unsafe { libc::poll(fds.as_mut_ptr(), fds.len() as libc::nfds_t, -1) };
-            match io::Error::last_os_error() {
-                _ if n >= 0 => return Ok(fds.iter().map(|fd| fd.revents != 0).collect()),
-                e if e.kind() == io::ErrorKind::Interrupted => {}
-                e => return Err(Error::lacks("poll", e)),
-            }
-        }
-    }
-
-    fn take_in(&self, stream: UnixStream, socket: &Path, number: u64) -> io::Result<Connection> {
-        let mut limits = self.config.limits.clone();
-        limits.data_queues = self.config.queues;
-        let guest = Arc::new(Guest::new(limits, &self.services));
-        self.meter.connected(number, &guest);
-        let queues = Queues {
-            data: self.config.queues,
-            control: self.config.control,
-            tallies: self.meter.tallies().to_vec(),
-            pace: Arc::new(Pace::new(&self.config.rates)),
-            max_request: self.config.max_chain(),
-            poll: self.config.poll,
-            number,
-        };
-        Connection::new(stream, socket, guest, queues)
-    }
-
-    /// Answers a request for metrics on a thread of its own, since the client may be slow.
-    fn tell(&self, listener: &UnixListener) {
-        while let Some(stream) = accept(listener) {
-            let meter = self.meter.clone();
-            let thread = thread::Builder::new()
-                .name("kiln-metrics".into())
-                .spawn(move || {
-                    if let Err(error) = metrics::answer(stream, &meter) {
-                        tracing::debug!(%error, "metrics were asked for and not taken");
-                    }
-                });
-            if let Err(error) = thread {
-                tracing::warn!(%error, "no thread for metrics");
-            }
-        }
     }
 }
 
-/// The next connection, if there is one.
-fn accept(listener: &UnixListener) -> Option<UnixStream> {
-    loop {
-        match listener.accept() {
-            Ok((stream, _)) => match stream.set_nonblocking(false) {
-                Ok(()) => return Some(stream),
-                Err(_) => continue,
-            },
-            Err(e) if e.kind() == io::ErrorKind::Interrupted => {}
-            Err(e) if e.kind() == io::ErrorKind::WouldBlock => return None,
-            Err(error) => {
-                tracing::error!(%error, "no connection");
-                return None;
-            }
-        }
+/// Places of a socket that are taken. Processes that cannot be ended do not count until they are as many as there are
+/// places.
+fn places(guests: &[Guest], lost: &[Guest], socket: usize) -> usize {
+    let count = |all: &[Guest]| all.iter().filter(|g| g.socket == socket).count();
+    count(guests).max(count(lost))
+}
+
+/// Whether a guest of this socket is on its way out.
+fn makes_room(guests: &[Guest], socket: usize) -> bool {
+    guests.iter().any(|g| g.socket == socket && g.is_ending())
+}
+
+fn timespec(time: Duration) -> Timespec {
+    Timespec {
+        tv_sec: time.as_secs() as i64,
+        tv_nsec: i64::from(time.subsec_nanos()),
     }
 }
 
-/// Serves what is there and ends all guests.
-fn end(guests: Vec<Connection>, until: Instant) {
-    // All begin before one is waited for.
-    for guest in &guests {
-        guest.backend().drain();
+fn warn_of_unlocked_memory() {
+    tracing::warn!(
+        "keys are not in locked memory: raise the limit (ulimit -l unlimited, LimitMEMLOCK=infinity)"
+    );
+}
+
+/// The first process for a guest. If it cannot serve, no later one can, and the device does not start.
+fn first_process() -> Result<Process, Error> {
+    let what = "a process for a guest";
+    let mut process = Process::start().map_err(|e| Error::lacks(what, e))?;
+    let until = Instant::now() + START;
+    while process.state == State::Starting {
+        if Instant::now() > until {
+            process.kill();
+            return Err(Error::lacks(what, "it does not start"));
+        }
+        let mut fds = [PollFd::new(process.channel(), PollFlags::IN)];
+        // An error is found when it is looked at.
+        let _ = poll(&mut fds, Some(&timespec(SELDOM)));
+        process.look();
     }
-    for guest in guests {
-        guest.backend().drained(until);
-        guest.end();
+    match process.state {
+        State::Ready { locked } => {
+            if !locked {
+                warn_of_unlocked_memory();
+            }
+            Ok(process)
+        }
+        _ => Err(Error::lacks(what, "it ended: see above")),
+    }
+}
+
+/// Says how the process of a guest ended, if that was not as it should.
+fn report_end(guest: &Guest, how: Option<ExitStatus>) {
+    let number = guest.number;
+    let Some(status) = how.filter(|status| !status.success()) else {
+        return;
+    };
+    match status.signal() {
+        Some(libc::SIGBUS) => tracing::warn!(
+            guest = number,
+            "its memory was taken away by its front end; its process ended"
+        ),
+        Some(libc::SIGKILL) if guest.killed.is_some() => {}
+        _ => tracing::error!(guest = number, %status, "its process ended"),
     }
 }

@@ -1,6 +1,12 @@
 //! Counters of what queues did: counted by a queue's thread for itself, added to the shared ones once a batch.
 
+use std::fs::File;
+use std::io;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::Arc;
+
+use rustix::fs::{fcntl_add_seals, memfd_create, MemfdFlags, SealFlags};
+use vm_memory::{FileOffset, MmapRegion, VolatileMemory};
 
 /// Statuses that are counted separately: `VIRTIO_CRYPTO_OK` to `KEY_REJECTED` (5.9.7), and any other.
 pub(crate) const STATUSES: usize = 7;
@@ -29,6 +35,8 @@ pub struct Count {
     pub sleeps: u64,
     /// Times the guest was held to its rate.
     pub held: u64,
+    /// Session messages on the socket, which QEMU's cryptodev sends instead of control requests.
+    pub messages: u64,
     /// Nanoseconds of service, by class.
     pub class: [u64; CLASSES],
     /// Nanoseconds of service, all together.
@@ -46,6 +54,7 @@ impl Default for Count {
             interrupts: 0,
             sleeps: 0,
             held: 0,
+            messages: 0,
             class: [0; CLASSES],
             nanos: 0,
         }
@@ -60,9 +69,35 @@ impl Count {
         self.nanos += nanos;
     }
 
+    /// Adds another queue's counts to these.
+    pub(crate) fn merge(&mut self, other: &Count) {
+        let add = |to: &mut u64, from: u64| *to = to.wrapping_add(from);
+        for (to, from) in self.status.iter_mut().zip(other.status) {
+            add(to, from);
+        }
+        for (to, from) in self.class.iter_mut().zip(other.class) {
+            add(to, from);
+        }
+        for (to, from) in [
+            (&mut self.bytes_in, other.bytes_in),
+            (&mut self.bytes_out, other.bytes_out),
+            (&mut self.depth, other.depth),
+            (&mut self.malformed, other.malformed),
+            (&mut self.interrupts, other.interrupts),
+            (&mut self.sleeps, other.sleeps),
+            (&mut self.held, other.held),
+            (&mut self.messages, other.messages),
+            (&mut self.nanos, other.nanos),
+        ] {
+            add(to, from);
+        }
+    }
+
     /// Requests answered.
     pub(crate) fn requests(&self) -> u64 {
-        self.status.iter().sum()
+        self.status
+            .iter()
+            .fold(0, |sum: u64, n| sum.wrapping_add(*n))
     }
 }
 
@@ -72,19 +107,96 @@ fn class_of(nanos: u64) -> usize {
     class.min(CLASSES - 1)
 }
 
-/// The counts of all queues of one index, whichever guest's.
-#[derive(Default)]
+/// Cells of one queue: statuses, latency classes, and the nine single counters.
+const CELLS: usize = STATUSES + CLASSES + 9;
+
+/// What is known of a guest as a whole at this moment.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(usize)]
+pub(crate) enum Gauge {
+    Sessions,
+    /// Bytes of guest memory that are mapped.
+    Memory,
+    Regions,
+}
+
+const GAUGES: usize = 3;
+
+/// All counters of one guest, in memory that the guest's process shares with the main process. The main process adds
+/// them up for metrics; nothing is decided by them.
+pub(crate) struct Counters {
+    cells: MmapRegion,
+    queues: usize,
+    file: File,
+}
+
+impl Counters {
+    /// Counters of `data` data queues and a control queue, all zero.
+    pub(crate) fn new(data: u16) -> io::Result<Arc<Counters>> {
+        let file = File::from(memfd_create(
+            "kiln-counters",
+            MemfdFlags::CLOEXEC | MemfdFlags::ALLOW_SEALING,
+        )?);
+        file.set_len(bytes(data) as u64)?;
+        // A guest's process that was taken over cannot shrink what the main process reads.
+        fcntl_add_seals(&file, SealFlags::SHRINK | SealFlags::GROW | SealFlags::SEAL)?;
+        Counters::open(file, data)
+    }
+
+    /// Those that another process has made by [`Counters::new`].
+    pub(crate) fn open(file: File, data: u16) -> io::Result<Arc<Counters>> {
+        let shared = FileOffset::new(file.try_clone()?, 0);
+        let cells = MmapRegion::from_file(shared, bytes(data)).map_err(io::Error::other)?;
+        Ok(Arc::new(Counters {
+            cells,
+            queues: usize::from(data) + 1,
+            file,
+        }))
+    }
+
+    /// What [`Counters::open`] takes.
+    pub(crate) fn file(&self) -> &File {
+        &self.file
+    }
+
+    /// The counters of each queue, the control queue's last.
+    pub(crate) fn tallies(self: &Arc<Self>) -> Vec<Arc<Tally>> {
+        let tally = |queue| {
+            Arc::new(Tally {
+                counters: self.clone(),
+                queue,
+            })
+        };
+        (0..self.queues).map(tally).collect()
+    }
+
+    pub(crate) fn set(&self, gauge: Gauge, value: u64) {
+        self.gauge(gauge).store(value, Ordering::Relaxed);
+    }
+
+    pub(crate) fn get(&self, gauge: Gauge) -> u64 {
+        self.gauge(gauge).load(Ordering::Relaxed)
+    }
+
+    fn gauge(&self, gauge: Gauge) -> &AtomicU64 {
+        self.cell(self.queues * CELLS + gauge as usize)
+    }
+
+    fn cell(&self, index: usize) -> &AtomicU64 {
+        self.cells
+            .get_atomic_ref(index * size_of::<u64>())
+            .expect("an aligned cell of the mapping")
+    }
+}
+
+fn bytes(data: u16) -> usize {
+    ((usize::from(data) + 1) * CELLS + GAUGES) * size_of::<u64>()
+}
+
+/// The counters of one queue.
 pub(crate) struct Tally {
-    status: [AtomicU64; STATUSES],
-    bytes_in: AtomicU64,
-    bytes_out: AtomicU64,
-    depth: AtomicU64,
-    malformed: AtomicU64,
-    interrupts: AtomicU64,
-    sleeps: AtomicU64,
-    held: AtomicU64,
-    class: [AtomicU64; CLASSES],
-    nanos: AtomicU64,
+    counters: Arc<Counters>,
+    queue: usize,
 }
 
 impl Tally {
@@ -95,38 +207,52 @@ impl Tally {
                 to.fetch_add(from, Ordering::Relaxed);
             }
         };
-        for (to, from) in self.status.iter().zip(count.status) {
-            put(to, from);
+        for (n, from) in count.status.into_iter().enumerate() {
+            put(self.cell(n), from);
         }
-        for (to, from) in self.class.iter().zip(count.class) {
-            put(to, from);
+        for (n, from) in count.class.into_iter().enumerate() {
+            put(self.cell(STATUSES + n), from);
         }
-        put(&self.bytes_in, count.bytes_in);
-        put(&self.bytes_out, count.bytes_out);
-        self.depth.store(count.depth, Ordering::Relaxed);
-        put(&self.malformed, count.malformed);
-        put(&self.interrupts, count.interrupts);
-        put(&self.sleeps, count.sleeps);
-        put(&self.held, count.held);
-        put(&self.nanos, count.nanos);
+        for (n, from) in [
+            count.bytes_in,
+            count.bytes_out,
+            count.malformed,
+            count.interrupts,
+            count.sleeps,
+            count.held,
+            count.nanos,
+            count.messages,
+        ]
+        .into_iter()
+        .enumerate()
+        {
+            put(self.cell(STATUSES + CLASSES + n), from);
+        }
+        self.cell(CELLS - 1).store(count.depth, Ordering::Relaxed);
         *count = Count::default();
     }
 
     /// The counts so far.
     pub(crate) fn read(&self) -> Count {
-        let get = |from: &AtomicU64| from.load(Ordering::Relaxed);
+        let get = |n| self.cell(n).load(Ordering::Relaxed);
+        let single = |n| get(STATUSES + CLASSES + n);
         Count {
-            status: std::array::from_fn(|i| get(&self.status[i])),
-            bytes_in: get(&self.bytes_in),
-            bytes_out: get(&self.bytes_out),
-            depth: get(&self.depth),
-            malformed: get(&self.malformed),
-            interrupts: get(&self.interrupts),
-            sleeps: get(&self.sleeps),
-            held: get(&self.held),
-            class: std::array::from_fn(|i| get(&self.class[i])),
-            nanos: get(&self.nanos),
+            status: std::array::from_fn(get),
+            class: std::array::from_fn(|n| get(STATUSES + n)),
+            bytes_in: single(0),
+            bytes_out: single(1),
+            malformed: single(2),
+            interrupts: single(3),
+            sleeps: single(4),
+            held: single(5),
+            nanos: single(6),
+            messages: single(7),
+            depth: single(8),
         }
+    }
+
+    fn cell(&self, n: usize) -> &AtomicU64 {
+        self.counters.cell(self.queue * CELLS + n)
     }
 }
 
@@ -153,7 +279,7 @@ mod tests {
 
     #[test]
     fn counts_move_and_are_not_counted_twice() {
-        let tally = Tally::default();
+        let tally = Counters::new(0).unwrap().tallies().remove(0);
         let mut count = Count::default();
         count.answered(0, 100);
         count.answered(1, 200);
@@ -168,5 +294,35 @@ mod tests {
             (1, 1, 1)
         );
         assert_eq!(read.nanos, 600);
+    }
+
+    /// The main process reads what the guest's process counts, and cannot lose it.
+    #[test]
+    fn another_mapping_of_the_same_counters_sees_every_cell_and_none_twice() {
+        let counters = Counters::new(1).unwrap();
+        let other = Counters::open(counters.file().try_clone().unwrap(), 1).unwrap();
+        let mut count = Count {
+            status: std::array::from_fn(|n| 1 + n as u64),
+            class: std::array::from_fn(|n| 100 + n as u64),
+            bytes_in: 1001,
+            bytes_out: 1002,
+            depth: 1003,
+            malformed: 1004,
+            interrupts: 1005,
+            sleeps: 1006,
+            held: 1007,
+            messages: 1008,
+            nanos: 1009,
+        };
+        let wanted = format!("{count:?}");
+        counters.tallies()[1].add(&mut count);
+        counters.set(Gauge::Regions, 7);
+        assert_eq!(format!("{:?}", other.tallies()[1].read()), wanted);
+        assert_eq!(other.tallies()[0].read().requests(), 0);
+        assert_eq!(
+            (other.get(Gauge::Regions), other.get(Gauge::Memory)),
+            (7, 0)
+        );
+        assert!(counters.file().set_len(0).is_err(), "it is sealed");
     }
 }

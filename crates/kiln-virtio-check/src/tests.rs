@@ -25,8 +25,9 @@ fn served(max_request: usize, check: impl FnOnce(&Path)) {
             max_request,
             ..Limits::default()
         },
-        // A sandbox is for good: this process does other things, too.
+        // A sandbox is for good: this process does other things, too. And it is not the program that serves a guest.
         sandbox: false,
+        isolation: false,
         ..Config::default()
     };
     let server = Server::bind(config).unwrap();

@@ -2,6 +2,8 @@
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
+use zeroize::Zeroize;
+
 use crate::section::MAX_DIGEST;
 use crate::serve::serve;
 use crate::session::Session;
@@ -49,6 +51,13 @@ impl Guest {
 
     fn features(&self) -> Features {
         Features::new(self.features.load(Ordering::Relaxed))
+    }
+
+    /// Whether the driver may send data requests that carry their key (`VIRTIO_CRYPTO_F_*_STATELESS_MODE`).
+    pub fn carries_keys(&self) -> bool {
+        Service::ALL
+            .into_iter()
+            .any(|service| self.features().stateless(service))
     }
 
     /// Serve a control request: `request` is all that the driver made readable, copied once, and `answer` as long as
@@ -113,7 +122,11 @@ impl Guest {
         let Some((status, dst)) = answer.split_last_mut() else {
             return 0;
         };
-        match self.answer(worker, request, dst) {
+        let answer = self.answer(worker, request, dst);
+        if self.carries_keys() {
+            wipe_stack();
+        }
+        match answer {
             Ok(len) => {
                 dst[len..].fill(0);
                 *status = Status::Ok as u8;
@@ -127,6 +140,8 @@ impl Guest {
         }
     }
 
+    // Its frame is below the caller's, where `wipe_stack` wipes.
+    #[inline(never)]
     fn answer(&self, worker: &mut Worker, request: &[u8], dst: &mut [u8]) -> Result<usize, Status> {
         let request = Request::parse(request, self.features()).map_err(|f| f.status())?;
         let parts = request.iv.len() + request.src.len() + request.aad.len();
@@ -162,6 +177,13 @@ impl Guest {
     pub fn reset(&self) {
         self.sessions.clear();
     }
+}
+
+/// Wipes the stack below the caller, where a session that lived for one request was made and moved. Words, since each is
+/// a store of its own.
+#[inline(never)]
+fn wipe_stack() {
+    [0u64; 4096].zeroize();
 }
 
 fn created(session: u64, status: Status) -> [u8; CREATED] {

@@ -1,14 +1,15 @@
 //! `kiln serve`.
 
-use std::io;
-use std::os::fd::AsFd;
+use std::fs;
+use std::io::{self, Write};
+use std::os::fd::{AsFd, RawFd};
 use std::os::unix::net::UnixStream;
 use std::path::PathBuf;
 use std::time::Duration;
 
 use clap::Args;
 use kiln_device::log::{self, Form};
-use kiln_device::{Config, ControlBy, Limits, Rates, Server};
+use kiln_device::{Config, ControlBy, Inside, Limits, Rates, Server};
 use kiln_question::{Error, Exit, Question, Session};
 use signal_hook::consts::{SIGINT, SIGTERM};
 use signal_hook::low_level::pipe;
@@ -16,25 +17,38 @@ use signal_hook::low_level::pipe;
 /// The virtio-crypto device on a vhost-user socket
 ///
 /// For virtual machines of QEMU and others, and for programs with a driver of their own. Each connection is a guest of its
-/// own: its sessions are no other guest's, and are wiped when it goes.
+/// own, served by a process of its own: its sessions are no other guest's, and are wiped when it goes.
 #[derive(Args)]
 #[command(after_long_help = "\
-SIGTERM or Ctrl-C serves what guests have made available and ends; a second
-one ends at once. After start no file can be opened, and only the system calls
-of serving can be made.
+SIGTERM or Ctrl-C serves what guests have made available and ends within 2 s; a
+second one ends at once. A process that serves a guest can open no file, and can
+make only the system calls of serving.
 
 Examples:
   kiln serve --socket /run/kiln.sock
   kiln serve --socket a.sock --socket b.sock --queues 2 --max-sessions 1024
   kiln serve --socket kiln.sock --metrics metrics.sock
   curl --unix-socket metrics.sock http://kiln/metrics
+  kiln serve --socket c.sock --socket-mode 660 --max-cpu 50
 
 See also:
   docs/VIRTIO.md (command lines of QEMU, libvirt and Cloud Hypervisor)")]
 pub struct ServeArgs {
     /// Where to listen (repeatable)
-    #[arg(long, value_name = "PATH", required = true)]
+    #[arg(long, value_name = "PATH", alias = "socket-path", required_unless_present_any = ["fd", "print_capabilities"])]
     socket: Vec<PathBuf>,
+    /// An inherited socket: one that listens, or a connection (repeatable)
+    #[arg(long, value_name = "N")]
+    fd: Vec<RawFd>,
+    /// Permissions of the sockets, such as 660
+    #[arg(long, value_name = "OCTAL")]
+    socket_mode: Option<String>,
+    /// Group of the sockets, a name or a number
+    #[arg(long, value_name = "GROUP")]
+    socket_group: Option<String>,
+    /// Print what the device is, as JSON for managers of virtual machines
+    #[arg(long)]
+    print_capabilities: bool,
     /// Data queues, each on a thread of its own; the control queue comes behind them
     #[arg(long, value_name = "N", default_value_t = 4)]
     queues: u16,
@@ -47,15 +61,21 @@ pub struct ServeArgs {
     /// Bytes of a request's data, IV and associated data together
     #[arg(long, value_name = "BYTES", default_value_t = Limits::default().max_request)]
     max_request: usize,
-    /// Guests at a time
+    /// Guests of each socket at a time
     #[arg(long, value_name = "N", default_value_t = 16)]
     max_guests: usize,
+    /// Bytes of memory that each guest may share
+    #[arg(long, value_name = "BYTES", default_value_t = Config::default().max_memory)]
+    max_memory: u64,
     /// Requests a second of each guest
     #[arg(long, value_name = "N")]
     max_ops: Option<u64>,
     /// Bytes a second of each guest, read and written
     #[arg(long, value_name = "BYTES")]
     max_bytes: Option<u64>,
+    /// CPU time of each guest's process, per cent of one core
+    #[arg(long, value_name = "PERCENT")]
+    max_cpu: Option<u64>,
     /// Microseconds that a queue's thread looks for more before it sleeps
     #[arg(long, value_name = "US", default_value_t = 50)]
     poll_us: u64,
@@ -71,12 +91,18 @@ pub struct ServeArgs {
     /// Without seccomp and landlock, for debuggers
     #[arg(long)]
     no_sandbox: bool,
+    /// All guests in one process, for debuggers: what ends one can end all
+    #[arg(long)]
+    no_isolation: bool,
 }
 
 impl ServeArgs {
     fn config(&self) -> Result<Config, kiln_device::Error> {
         Ok(Config {
             sockets: self.socket.clone(),
+            inherited: self.fd.clone(),
+            socket_mode: self.mode()?,
+            socket_group: self.group()?,
             queues: self.queues,
             control: self.ctrl.parse::<ControlBy>()?,
             limits: Limits {
@@ -87,13 +113,50 @@ impl ServeArgs {
             rates: Rates {
                 ops: self.max_ops,
                 bytes: self.max_bytes,
+                cpu: self.max_cpu,
             },
             max_guests: self.max_guests,
+            max_memory: self.max_memory,
             poll: Duration::from_micros(self.poll_us),
             metrics: self.metrics.clone(),
             sandbox: !self.no_sandbox,
+            isolation: !self.no_isolation,
             ..Config::default()
         })
+    }
+}
+
+impl ServeArgs {
+    fn mode(&self) -> Result<Option<u32>, kiln_device::Error> {
+        let parse = |text: &String| {
+            let mode = u32::from_str_radix(text, 8).ok();
+            mode.filter(|mode| *mode <= 0o777).ok_or_else(|| {
+                kiln_device::Error::Argument(format!(
+                    "--socket-mode {text}: three octal digits, such as 660"
+                ))
+            })
+        };
+        self.socket_mode.as_ref().map(parse).transpose()
+    }
+
+    fn group(&self) -> Result<Option<u32>, kiln_device::Error> {
+        let find = |name: &String| {
+            if let Ok(number) = name.parse() {
+                return Ok(number);
+            }
+            let all = fs::read_to_string("/etc/group").unwrap_or_default();
+            let mut lines = all.lines().map(|line| line.split(':'));
+            let number = lines.find_map(|mut line| {
+                (line.next()? == name).then_some(())?;
+                line.nth(1)?.parse().ok()
+            });
+            number.ok_or_else(|| {
+                kiln_device::Error::Argument(format!(
+                    "--socket-group {name}: not in /etc/group: name a group, or its number"
+                ))
+            })
+        };
+        self.socket_group.as_ref().map(find).transpose()
     }
 }
 
@@ -110,8 +173,19 @@ impl Question for ServeArgs {
     const NAME: &'static str = "serve";
 
     fn run(&self, _: &Session) -> Result<Exit, Error> {
+        if self.print_capabilities {
+            // The form is that of vhost-user.rst, "Backend program conventions".
+            return match writeln!(io::stdout(), "{{\n  \"type\": \"crypto\"\n}}") {
+                Ok(()) => Ok(Exit::Done),
+                Err(e) => Err(Error::lacks(format!("stdout: {e}"))),
+            };
+        }
         let config = self.config().map_err(fault)?;
         log::start(self.log.parse::<Form>().map_err(fault)?, &self.log_level).map_err(fault)?;
+        if let Some(inside) = Inside::from_env().map_err(fault)? {
+            inside.serve(&config).map_err(fault)?;
+            return Ok(Exit::Done);
+        }
         let stop = stop_signal().map_err(|e| Error::lacks(format!("cannot catch signals: {e}")))?;
         let server = Server::bind(config).map_err(fault)?;
         server.run(stop.as_fd()).map_err(fault)?;

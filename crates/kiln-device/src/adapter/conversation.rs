@@ -2,7 +2,6 @@
 //! fuzzers can try any bytes.
 
 use kiln_virtio::wire::Features;
-use zeroize::Zeroize;
 
 use super::error::Error;
 use super::memory;
@@ -111,11 +110,10 @@ impl Conversation {
         Ok(answer.into_iter().map(To::FrontEnd).collect())
     }
 
-    fn serve(&self, mut message: Message, sessions: &Sessions) -> Option<Message> {
+    fn serve(&self, message: Message, sessions: &Sessions) -> Option<Message> {
         let features = Features::new(self.features);
         if message.request == request::CREATE_CRYPTO_SESSION {
             let answer = session::create(&message.payload, features, sessions);
-            message.payload.zeroize();
             return Some(Message::answer(message.request, answer));
         }
         let closed = message
@@ -200,7 +198,7 @@ mod tests {
         let To::Device(enable) = &to[1] else {
             panic!("{to:?}");
         };
-        assert_eq!(enable.payload, [1, 0, 0, 0, 1, 0, 0, 0]);
+        assert_eq!(enable.payload[..], [1, 0, 0, 0, 1, 0, 0, 0]);
         assert_eq!(enable.flags, VERSION, "no answer comes back");
         let to = Conversation::default()
             .handle_front_end(kick(), &five)

@@ -1,6 +1,9 @@
 //! A vhost-user message (QEMU's `docs/interop/vhost-user.rst`): a header of three words, a payload, file descriptors.
 
+use std::fmt;
 use std::os::fd::OwnedFd;
+
+use zeroize::Zeroizing;
 
 /// Bytes of a header: request, flags, length of the payload.
 pub const HEADER: usize = 12;
@@ -42,16 +45,27 @@ pub(super) const NEED_REPLY: u32 = 1 << 3;
 /// A protocol feature: the two messages about sessions.
 pub(super) const CRYPTO_SESSION: u64 = 1 << 7;
 
-#[derive(Debug)]
 pub struct Message {
     /// What it asks, or what it answers.
     pub request: u32,
     /// Version and flags.
     pub flags: u32,
-    /// The payload; its length is the header's.
-    pub payload: Vec<u8>,
+    /// The payload; its length is the header's. It may be a key, served or not.
+    pub payload: Zeroizing<Vec<u8>>,
     /// Descriptors that came with it.
     pub fds: Vec<OwnedFd>,
+}
+
+/// Without the payload, which may be a key.
+impl fmt::Debug for Message {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let (len, fds) = (self.payload.len(), self.fds.len());
+        write!(
+            f,
+            "message {}, {len} bytes, {fds} descriptors",
+            self.request
+        )
+    }
 }
 
 impl Message {
@@ -60,7 +74,7 @@ impl Message {
         Message {
             request,
             flags,
-            payload,
+            payload: Zeroizing::new(payload),
             fds: Vec::new(),
         }
     }
@@ -76,7 +90,7 @@ impl Message {
 
     /// The same message with another number.
     pub(crate) fn with_number(mut self, number: u64) -> Message {
-        self.payload = number.to_le_bytes().to_vec();
+        self.payload = Zeroizing::new(number.to_le_bytes().to_vec());
         self
     }
 

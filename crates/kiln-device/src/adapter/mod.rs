@@ -25,7 +25,7 @@ pub use error::Error;
 pub use message::{Message, HEADER, LONGEST};
 pub use session::Sessions;
 
-use socket::Socket;
+pub(crate) use socket::Socket;
 
 /// One connection's.
 pub struct Adapter {

@@ -10,14 +10,15 @@ use rustix::net::{
     recvmsg, sendmsg, RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, ReturnFlags,
     SendAncillaryBuffer, SendAncillaryMessage, SendFlags,
 };
+use zeroize::Zeroizing;
 
 use super::error::Error;
 use super::message::{word, Message, HEADER, LONGEST, MOST_FDS};
 
-pub(super) struct Socket(UnixStream);
+pub(crate) struct Socket(UnixStream);
 
 impl Socket {
-    pub(super) fn new(stream: UnixStream) -> Socket {
+    pub(crate) fn new(stream: UnixStream) -> Socket {
         Socket(stream)
     }
 
@@ -25,7 +26,7 @@ impl Socket {
     ///
     /// # Errors
     /// It is longer or has more descriptors than any message, or it is cut short.
-    pub(super) fn receive(&self) -> Result<Option<Message>, Error> {
+    pub(crate) fn receive(&self) -> Result<Option<Message>, Error> {
         let (mut header, mut fds) = ([0; HEADER], Vec::new());
         if !self.fill(&mut header, &mut fds, true)? {
             return Ok(None);
@@ -38,7 +39,7 @@ impl Socket {
                 len,
             });
         }
-        let mut payload = vec![0; len];
+        let mut payload = Zeroizing::new(vec![0; len]);
         self.fill(&mut payload, &mut fds, false)?;
         Ok(Some(Message {
             request: field(0),
@@ -89,7 +90,7 @@ impl Socket {
     ///
     /// # Errors
     /// The other side is gone.
-    pub(super) fn send(&self, message: &Message) -> Result<(), Error> {
+    pub(crate) fn send(&self, message: &Message) -> Result<(), Error> {
         let header = message.header();
         let total = HEADER + message.payload.len();
         let fds: Vec<BorrowedFd> = message.fds.iter().map(|fd| fd.as_fd()).collect();

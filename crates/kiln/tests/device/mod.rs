@@ -72,6 +72,36 @@ impl Device {
         text.lines().filter_map(of).sum()
     }
 
+    /// The processes that serve its guests, and one that waits for a guest.
+    pub fn children(&self) -> Vec<u32> {
+        let mut all: Vec<u32> = std::fs::read_dir("/proc")
+            .unwrap()
+            .flatten()
+            .filter_map(|entry| entry.file_name().to_str()?.parse().ok())
+            .filter(|pid| parent(*pid) == Some(self.child.id()))
+            .collect();
+        all.sort_unstable();
+        all
+    }
+
+    /// The process that serves the guest that `connect` connects.
+    pub fn process_of<G>(&self, connect: impl FnOnce() -> G) -> (G, u32) {
+        let guest = connect();
+        // Its threads have the guest's number in their names; the one that has it last is the newest.
+        let newest = |pid: &u32| threads(*pid).iter().filter_map(|name| number(name)).max();
+        let mut children = self.children();
+        children.sort_by_key(newest);
+        (guest, *children.last().unwrap())
+    }
+
+    /// Names of the threads that serve guests, of all processes.
+    pub fn threads(&self) -> Vec<String> {
+        let all = self.children().into_iter().chain([self.child.id()]);
+        all.flat_map(threads)
+            .filter(|name| number(name).is_some())
+            .collect()
+    }
+
     pub fn signal(&self, signal: i32) {
         // SAFETY: the child was not waited for, so the number is still its own.
         assert_eq!(unsafe { libc::kill(self.child.id() as i32, signal) }, 0);
@@ -105,4 +135,31 @@ pub fn until(what: &str, mut done: impl FnMut() -> bool) {
         assert!(Instant::now() < end, "{what}: not in 20 s");
         sleep(Duration::from_millis(2));
     }
+}
+
+/// The parent of a process that is there and is no zombie.
+fn parent(pid: u32) -> Option<u32> {
+    let stat = std::fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
+    let mut rest = stat.rsplit_once(") ")?.1.split(' ');
+    let state = rest.next()?;
+    rest.next()?.parse().ok().filter(|_| state != "Z")
+}
+
+fn threads(pid: u32) -> Vec<String> {
+    let tasks = std::fs::read_dir(format!("/proc/{pid}/task"));
+    let name = |task: std::fs::DirEntry| {
+        std::fs::read_to_string(task.path().join("comm")).map(|name| name.trim().to_string())
+    };
+    tasks
+        .into_iter()
+        .flatten()
+        .flatten()
+        .filter_map(|task| name(task).ok())
+        .collect()
+}
+
+/// The number in the name of a guest's thread.
+fn number(name: &str) -> Option<u64> {
+    let rest = name.strip_prefix("kiln-")?;
+    rest.split('-').next()?.parse().ok()
 }

@@ -1,7 +1,8 @@
 //! A guest of `kiln serve`: a front end with a data queue and the control queue, one request at a time.
 
 use std::fs::File;
-use std::os::fd::AsRawFd;
+use std::os::fd::{AsRawFd, FromRawFd};
+use std::os::unix::net::UnixStream;
 use std::path::Path;
 use std::sync::atomic::Ordering;
 use std::thread::sleep;
@@ -55,7 +56,12 @@ impl Ring {
 impl Guest {
     /// Connects to a device of `queues` data queues and uses the first.
     pub fn connect(socket: &Path, queues: u16) -> Guest {
-        let mut front_end = Frontend::connect(socket, u64::from(queues) + 1).unwrap();
+        Guest::on(UnixStream::connect(socket).unwrap(), queues)
+    }
+
+    /// The same over a connection that is there.
+    pub fn on(stream: UnixStream, queues: u16) -> Guest {
+        let mut front_end = Frontend::from_stream(stream, u64::from(queues) + 1);
         front_end.set_owner().unwrap();
         let offered = front_end.get_features().unwrap();
         assert_eq!(offered & FEATURES, FEATURES);
@@ -65,8 +71,7 @@ impl Guest {
         assert!(protocol.contains(wanted));
         front_end.set_protocol_features(wanted).unwrap();
         assert_eq!(front_end.get_queue_num().unwrap(), u64::from(queues) + 1);
-        let file = tempfile::tempfile().unwrap();
-        file.set_len(MEMORY as u64).unwrap();
+        let file = memfd(MEMORY as u64, 0);
         let memory = shared(&file);
         let ring = |at| Ring {
             at,
@@ -197,6 +202,25 @@ impl Guest {
         }
     }
 
+    /// Makes the file that the device tells of control answers by one that holds whoever writes to it, as a front end
+    /// may at any time: it shares the flags.
+    pub fn block_calls(&self) {
+        let call = self.control.call.as_raw_fd();
+        let _ = self.control.call.read();
+        self.control.call.write(u64::MAX - 1).unwrap();
+        // SAFETY: neither command takes a pointer.
+        let done = unsafe {
+            let flags = libc::fcntl(call, libc::F_GETFL);
+            libc::fcntl(call, libc::F_SETFL, flags & !libc::O_NONBLOCK)
+        };
+        assert_eq!(done, 0);
+    }
+
+    /// Makes a control request that is not answered available.
+    pub fn ask_in_vain(&mut self) {
+        self.submit(false, &create(), 16, true);
+    }
+
     /// Takes its memory from the device and from itself, and tells the device to look. Nothing can be asked after that.
     pub fn shrink(&mut self) {
         self.file.set_len(0).unwrap();
@@ -208,6 +232,18 @@ impl Guest {
     pub fn was_called(&self) -> bool {
         self.control.call.read().is_ok()
     }
+}
+
+/// A file in memory, as front ends share guest memory.
+pub fn memfd(len: u64, flags: u32) -> File {
+    // SAFETY: the name ends with a zero; the descriptor is nobody else's.
+    let file = unsafe {
+        let fd = libc::memfd_create(c"guest".as_ptr(), libc::MFD_CLOEXEC | flags);
+        assert!(fd >= 0, "{}", std::io::Error::last_os_error());
+        File::from_raw_fd(fd)
+    };
+    file.set_len(len).unwrap();
+    file
 }
 
 fn shared(file: &File) -> GuestMemoryMmap {

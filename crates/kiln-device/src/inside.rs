@@ -1,0 +1,119 @@
+//! The process of one guest, from inside.
+
+use std::env;
+use std::io::Write;
+use std::os::fd::{FromRawFd, OwnedFd, RawFd};
+use std::os::unix::net::UnixStream;
+use std::path::PathBuf;
+use std::time::Instant;
+
+use kiln_virtio::Services;
+use rustix::event::{poll, PollFd, PollFlags};
+use rustix::io::Errno;
+
+use crate::adapter::Socket;
+use crate::config::Config;
+use crate::confine;
+use crate::error::Error;
+use crate::guest::{Connection, Name};
+use crate::process::{GUEST, READY, READY_UNLOCKED, VARIABLE};
+use crate::sandbox::{self, Role};
+use crate::tally::Counters;
+
+/// What a process that serves one guest was given by the main process.
+pub struct Inside {
+    channel: UnixStream,
+}
+
+impl Inside {
+    /// What this process was given, if it is to serve one guest. To be asked once, early: the variable is for no other.
+    ///
+    /// # Errors
+    /// The variable is set, but not by a main process.
+    pub fn from_env() -> Result<Option<Inside>, Error> {
+        let Some(text) = env::var_os(VARIABLE) else {
+            return Ok(None);
+        };
+        env::remove_var(VARIABLE);
+        let fd = text.to_str().and_then(|text| text.parse::<RawFd>().ok());
+        // SAFETY: asks about a number; touches nothing.
+        let open = |fd: &RawFd| unsafe { libc::fcntl(*fd, libc::F_SETFD, libc::FD_CLOEXEC) } == 0;
+        match fd.filter(|fd| *fd > 2).filter(open) {
+            Some(fd) => {
+                // SAFETY: the main process passed this descriptor on for this, and nothing else here knows of it.
+                let channel = unsafe { OwnedFd::from_raw_fd(fd) };
+                Ok(Some(Inside {
+                    channel: channel.into(),
+                }))
+            }
+            None => Err(Error::Argument(format!(
+                "{VARIABLE} is for the device's own processes: unset it"
+            ))),
+        }
+    }
+
+    /// Waits for a guest and serves it.
+    pub fn serve(mut self, config: &Config) -> Result<(), Error> {
+        let services = Services::detect();
+        let ready = match confine::confine_guest(config)? {
+            true => READY,
+            false => READY_UNLOCKED,
+        };
+        if config.sandbox {
+            sandbox::close(Role::Guest)?;
+        }
+        let lacks = |e: std::io::Error| Error::lacks("a guest's process", e);
+        if self.channel.write_all(&[ready]).is_err() {
+            return Ok(());
+        }
+        let socket = Socket::new(self.channel.try_clone().map_err(lacks)?);
+        // None if the device ended before there was a guest.
+        let Ok(Some(message)) = socket.receive() else {
+            return Ok(());
+        };
+        let number = |at: usize| {
+            let bytes = message.payload.get(at..at + 8)?.try_into().ok()?;
+            Some(u64::from_le_bytes(bytes))
+        };
+        let mut fds = message.fds.into_iter();
+        let (GUEST, Some(number), Some(socket), Some(connection), Some(counters)) = (
+            message.request,
+            number(0),
+            number(8),
+            fds.next(),
+            fds.next(),
+        ) else {
+            return Err(Error::Argument(
+                "a guest's process was handed no guest".into(),
+            ));
+        };
+        let counters = Counters::open(counters.into(), config.queues).map_err(lacks)?;
+        let socket = config.sockets.get(socket as usize);
+        let name = Name {
+            number,
+            socket: &socket.map_or_else(|| PathBuf::from("inherited"), PathBuf::clone),
+        };
+        let connection = Connection::new(connection.into(), &name, &services, counters, config)
+            .map_err(lacks)?;
+        loop {
+            let mut fds = [
+                PollFd::new(&self.channel, PollFlags::IN),
+                PollFd::new(connection.over(), PollFlags::IN),
+            ];
+            match poll(&mut fds, None) {
+                Ok(_) => {}
+                Err(Errno::INTR) => continue,
+                Err(e) => return Err(lacks(e.into())),
+            }
+            let [told, over] = [0, 1].map(|i| !fds[i].revents().is_empty());
+            if over {
+                return Ok(());
+            }
+            if told {
+                connection.drain();
+                connection.end(Instant::now() + config.drain);
+                return Ok(());
+            }
+        }
+    }
+}

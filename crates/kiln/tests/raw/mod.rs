@@ -1,0 +1,265 @@
+//! A front end that sends what it likes, message by message.
+
+use std::fs::File;
+use std::io::{Read, Seek, SeekFrom};
+use std::os::fd::AsRawFd;
+use std::os::unix::net::UnixStream;
+use std::path::Path;
+use std::time::Duration;
+
+use kiln_virtio::wire::algo::{cipher, OP_ENCRYPT};
+use kiln_virtio::wire::{data, session, Action, Create, Features, Request};
+use vm_memory::{Bytes, FileOffset, MmapRegion, VolatileMemory};
+use vmm_sys_util::eventfd::EventFd;
+use vmm_sys_util::sock_ctrl_msg::ScmSocket;
+
+/// Bytes of its memory.
+pub const SIZE: u64 = 64 << 10;
+/// Where the device sees it, and where it says that it has it itself.
+const BASE: u64 = 0x1000_0000;
+const RING: u32 = 64;
+const NEED_REPLY: u32 = 8;
+const PATIENCE: Duration = Duration::from_secs(20);
+/// VERSION_1, protocol features, REVISION_1 and stateless ciphers.
+const FEATURES: u64 = 1 << 32 | 1 << 30 | 1 | 1 << 1;
+
+/// A message with its header.
+pub fn message(request: u32, flags: u32, payload: &[u8]) -> Vec<u8> {
+    let mut bytes = [request, flags | 1, payload.len() as u32]
+        .map(u32::to_le_bytes)
+        .concat();
+    bytes.extend(payload);
+    bytes
+}
+
+fn words(words: &[u64]) -> Vec<u8> {
+    words.iter().flat_map(|w| w.to_le_bytes()).collect()
+}
+
+fn pair(a: u32, b: u32) -> Vec<u8> {
+    words(&[u64::from(a) | u64::from(b) << 32])
+}
+
+pub struct Raw {
+    stream: UnixStream,
+    memory: Option<MmapRegion>,
+    kick: EventFd,
+    call: EventFd,
+    avail: u16,
+    features: u64,
+}
+
+impl Raw {
+    pub fn connect(path: &Path) -> Raw {
+        let stream = UnixStream::connect(path).unwrap();
+        stream.set_read_timeout(Some(PATIENCE)).unwrap();
+        Raw {
+            stream,
+            memory: None,
+            kick: EventFd::new(0).unwrap(),
+            call: EventFd::new(0).unwrap(),
+            avail: 0,
+            features: FEATURES,
+        }
+    }
+
+    pub fn send_bytes(&mut self, bytes: &[u8], fds: &[i32]) {
+        // The device may be gone, which the next answer shows.
+        let _ = self.stream.send_with_fds(&[bytes], fds);
+    }
+
+    /// The payload of the next answer; none if the connection is over.
+    fn receive(&mut self) -> Option<Vec<u8>> {
+        let mut header = [0; 12];
+        self.stream.read_exact(&mut header).ok()?;
+        let len = u32::from_le_bytes(header[8..].try_into().unwrap());
+        let mut payload = vec![0; len as usize];
+        self.stream.read_exact(&mut payload).ok()?;
+        Some(payload)
+    }
+
+    fn ask(&mut self, request: u32, payload: &[u8]) -> Option<Vec<u8>> {
+        self.send_bytes(&message(request, 0, payload), &[]);
+        self.receive()
+    }
+
+    /// Whether it is done, as the device says itself.
+    fn done(&mut self, request: u32, payload: &[u8], fds: &[i32]) -> bool {
+        self.send_bytes(&message(request, NEED_REPLY, payload), fds);
+        self.receive() == Some(words(&[0]))
+    }
+
+    /// Agrees on features; `protocol` are those of the conversation beyond the usual.
+    pub fn hello(&mut self, protocol: u64) {
+        if protocol != 0 {
+            // QEMU's sessions are of the form without REVISION_1.
+            self.features &= !0xff;
+        }
+        self.send_bytes(&message(3, 0, &[]), &[]);
+        self.ask(1, &[]).unwrap();
+        self.ask(15, &[]).unwrap();
+        let protocol = protocol | 1 | 1 << 3 | 1 << 9 | 1 << 15;
+        assert!(self.done(16, &words(&[protocol]), &[]));
+        assert!(self.done(2, &words(&[self.features]), &[]));
+    }
+
+    /// Shares memory; whether the device took it.
+    pub fn table(&mut self, size: u64, file: &File) -> bool {
+        let offset = FileOffset::new(file.try_clone().unwrap(), 0);
+        self.memory = MmapRegion::from_file(offset, SIZE as usize).ok();
+        let payload = [pair(1, 0), words(&[BASE, size, BASE, 0])].concat();
+        self.done(5, &payload, &[file.as_raw_fd()])
+    }
+
+    /// Shares another region.
+    pub fn add(&mut self, at: u64, size: u64, file: &File) -> bool {
+        let at = BASE * 16 + at;
+        self.done(37, &words(&[0, at, size, at, 0]), &[file.as_raw_fd()])
+    }
+
+    /// Starts the first data ring from this entry on; whether the device did.
+    pub fn ring(&mut self, base: u16) -> bool {
+        // A driver that begins anew clears the rings that it has used.
+        if let (Some(memory), true) = (&self.memory, self.avail > 0 && base == 0) {
+            let rings = memory.as_volatile_slice();
+            rings.write_slice(&[0; 0x3000], 0).unwrap();
+        }
+        self.avail = base;
+        let at = |offset: u64| BASE + offset;
+        let fds = [self.call.as_raw_fd(), self.kick.as_raw_fd()];
+        self.done(18, &pair(0, 0), &[])
+            && self.done(8, &pair(0, RING), &[])
+            && self.done(10, &pair(0, u32::from(base)), &[])
+            && self.done(9, &words(&[0, at(0), at(0x2000), at(0x1000), 0]), &[])
+            && self.done(13, &words(&[0]), &fds[..1])
+            && self.done(12, &words(&[0]), &fds[1..])
+            && self.done(18, &pair(0, 1), &[])
+    }
+
+    /// Stops it; the entry that it goes on with.
+    pub fn stop(&mut self, ring: u32) -> u16 {
+        let state = self.ask(11, &pair(ring, 0)).unwrap();
+        u16::from_le_bytes(state[4..6].try_into().unwrap())
+    }
+
+    pub fn kick(&self) {
+        self.kick.write(1).unwrap();
+    }
+
+    /// Asks for the configuration at an offset.
+    pub fn config(&mut self, offset: u32) {
+        let payload = [pair(offset, 8), vec![0; 12]].concat();
+        self.ask(24, &payload);
+    }
+
+    /// QEMU's message: a session of AES-CBC; its name, or -1.
+    pub fn create(&mut self) -> i64 {
+        let mut payload = vec![0; 632];
+        payload[8..16].copy_from_slice(&pair(3, 16));
+        payload[32..36].copy_from_slice(&[1, 1, 0, 0]);
+        payload[56..72].fill(7);
+        let answer = self.ask(26, &payload).unwrap();
+        i64::from_le_bytes(answer[..8].try_into().unwrap())
+    }
+
+    /// Whether a session encrypts.
+    pub fn encrypts(&mut self, session: i64) -> bool {
+        self.request(data::Mode::Session(session as u64))
+    }
+
+    /// Whether a request that carries this key is served.
+    pub fn encrypts_with(&mut self, key: &[u8; 16]) -> bool {
+        let create = Create::Cipher(session::Cipher {
+            algo: cipher::AES_CBC,
+            key_len: 16,
+            op: OP_ENCRYPT,
+        });
+        self.request(data::Mode::Stateless {
+            create,
+            key,
+            auth_key: &[],
+        })
+    }
+
+    fn request(&mut self, mode: data::Mode) -> bool {
+        const ROOM: u64 = 0x4000;
+        const ANSWER: u64 = 0x6000;
+        let mut bytes = Vec::new();
+        Request {
+            mode,
+            action: Action::Encrypt,
+            op: data::Operation::Cipher(data::Cipher {
+                iv_len: 16,
+                src_len: 64,
+                dst_len: 64,
+            }),
+            iv: &[1; 16],
+            src: &[3; 64],
+            aad: &[],
+        }
+        .emit(Features::new(self.features), &mut bytes);
+        let slice = self.memory.as_ref().unwrap().as_volatile_slice();
+        let put = |at: u64, bytes: &[u8]| slice.write_slice(bytes, at as usize).unwrap();
+        put(ROOM, &bytes);
+        put(ANSWER, &[0xee; 65]);
+        for (i, at, len, flags) in [(0u64, ROOM, bytes.len() as u32, 1u32), (1, ANSWER, 65, 2)] {
+            put(16 * i, &words(&[BASE + at]));
+            put(16 * i + 8, &pair(len, flags | 1 << 16));
+        }
+        put(0x1004 + 2 * u64::from(self.avail % RING as u16), &[0, 0]);
+        self.avail = self.avail.wrapping_add(1);
+        put(0x1002, &self.avail.to_le_bytes());
+        self.kick();
+        let mut used = [0; 2];
+        crate::device::until("an answer", || {
+            slice.read_slice(&mut used, 0x2002).unwrap();
+            u16::from_le_bytes(used) == self.avail
+        });
+        let mut status = [0];
+        slice.read_slice(&mut status, ANSWER as usize + 64).unwrap();
+        put(ROOM, &vec![0; bytes.len()]);
+        status == [0]
+    }
+
+    /// Waits until the device has closed the connection.
+    pub fn until_closed(&mut self) {
+        while self.receive().is_some() {}
+        let mut byte = [0];
+        let over = self.stream.read(&mut byte);
+        let reset = |e: &std::io::Error| e.kind() == std::io::ErrorKind::ConnectionReset;
+        assert!(
+            matches!(&over, Ok(0)) || over.as_ref().is_err_and(reset),
+            "{over:?}"
+        );
+    }
+}
+
+/// Mappings that are smaller are not searched: an emulated CPU keeps vector registers in one of 44 KiB until the next
+/// request (SECURITY.md, "Not wiped"). Heaps, stacks and the program are larger.
+const SEARCHED: u64 = 128 << 10;
+
+/// How often these bytes are in a process's own memory, guest memory left out; none if it cannot be read.
+pub fn find(pid: u32, what: &[u8]) -> Option<usize> {
+    let maps = std::fs::read_to_string(format!("/proc/{pid}/maps")).ok()?;
+    let mut memory = File::open(format!("/proc/{pid}/mem")).ok()?;
+    let mut found = 0;
+    for line in maps.lines().filter(|line| !line.contains("memfd:guest")) {
+        let mut words = line.split_whitespace();
+        let (Some(range), Some(rights)) = (words.next(), words.next()) else {
+            continue;
+        };
+        let (first, end) = range.split_once('-')?;
+        let [first, end] = [first, end].map(|n| u64::from_str_radix(n, 16).unwrap_or(0));
+        if !rights.starts_with('r')
+            || end - first < SEARCHED
+            || memory.seek(SeekFrom::Start(first)).is_err()
+        {
+            continue;
+        }
+        let mut bytes = vec![0; (end - first) as usize];
+        if memory.read_exact(&mut bytes).is_ok() {
+            found += bytes.windows(what.len()).filter(|w| *w == what).count();
+        }
+    }
+    Some(found)
+}
