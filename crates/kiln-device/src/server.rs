@@ -423,14 +423,14 @@ impl Server {
                 }
             }
             clients.go_on(&self.meter);
+            self.reap(&mut guests, &mut lost);
+            self.reap_lost(&mut lost);
             let is_over = |s: &Socket| s.listener.is_none() && s.waiting.is_empty();
             if guests.is_empty() && self.sockets.iter().all(is_over) {
                 // The connections that were passed on were all there was to serve.
                 self.finish(guests, spares, &mut served);
                 return Ok(served);
             }
-            self.reap(&mut guests, &mut lost);
-            self.reap_lost(&mut lost);
             for i in listening {
                 // One that is ending makes room in a moment.
                 let full =

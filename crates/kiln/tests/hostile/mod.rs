@@ -216,6 +216,8 @@ fn silent_connections_and_those_in_a_loop_keep_nobody_out() {
     let silent: Vec<_> = (0..100).map(|_| UnixStream::connect(&path)).collect();
     let stop = AtomicBool::new(false);
     thread::scope(|scope| {
+        // Also if something goes wrong here: the scope waits for them.
+        let _end = Stop(&stop);
         for _ in 0..3 {
             scope.spawn(|| connect_in_a_loop(&path, &stop));
         }
@@ -228,11 +230,19 @@ fn silent_connections_and_those_in_a_loop_keep_nobody_out() {
         device.signal(libc::SIGTERM);
         // It ends while they go on.
         until("it ends", || UnixStream::connect(&path).is_err());
-        stop.store(true, Ordering::Relaxed);
     });
     drop(silent);
     let (status, log) = device.end();
     assert_eq!(status, Some(0), "{log}");
+}
+
+/// Ends loops when it is dropped.
+struct Stop<'a>(&'a AtomicBool);
+
+impl Drop for Stop<'_> {
+    fn drop(&mut self) {
+        self.0.store(true, Ordering::Relaxed);
+    }
 }
 
 fn connect_in_a_loop(path: &Path, stop: &AtomicBool) {
