@@ -275,9 +275,7 @@ impl Inner {
                     .map_err(|(_, e)| e)?;
             }
             if port.ring.publish() {
-                // This is the thread that would let a write go on: one that the device holds is left to itself.
-                let kick = port.kick.clone();
-                thread::spawn(move || kick.ring());
+                port.kick.ring_apart();
             }
             match port.land()? {
                 Some(landed) => {

@@ -6,6 +6,7 @@
 
 use std::io::Result;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::Arc;
 use std::thread;
 
 use vmm_sys_util::eventfd::EventFd;
@@ -40,6 +41,12 @@ impl Kick {
         self.ended.fetch_add(1, Ordering::Relaxed);
     }
 
+    /// The same from the thread that would let a write go on: one that the device holds is left to itself.
+    pub(crate) fn ring_apart(self: &Arc<Self>) {
+        let kick = self.clone();
+        thread::spawn(move || kick.ring());
+    }
+
     /// Lets a write go on that has been under way since the last call. True if there was one: the device held it.
     pub(crate) fn release(&self) -> bool {
         let ended = self.ended.load(Ordering::Relaxed);
@@ -63,7 +70,6 @@ impl Kick {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use std::sync::Arc;
     use std::time::Duration;
 
     #[test]

@@ -24,7 +24,7 @@ impl Shared {
         held.drain(&mut refused);
         let kick = held.publish();
         if let Some(kick) = kick {
-            kick.ring();
+            kick.ring_apart();
         }
         drop(held);
         self.finish_all(refused);
