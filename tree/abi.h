@@ -275,6 +275,51 @@ struct kiln_prove_library {
 	unsigned int flags;	/* enum kiln_library_flag */
 };
 
+/* oracles/: rules that a driver is examined by. */
+
+enum kiln_oracle {
+	KILN_ORACLE_MEMORY,
+	KILN_ORACLE_CONTEXT,
+	KILN_ORACLE_VALUES,
+	KILN_ORACLE_LEAKS,
+	KILN_ORACLE_FAILURES,
+	KILN_ORACLE_FILL,
+};
+
+/* context.c: why nothing may sleep. */
+enum kiln_atomic {
+	KILN_ATOMIC_HARDIRQ = 1,
+	KILN_ATOMIC_SOFTIRQ = 2,
+	KILN_ATOMIC_BH_OFF = 4,
+	KILN_ATOMIC_PREEMPT_OFF = 8,
+	KILN_ATOMIC_IRQS_OFF = 16,
+};
+
+/* reach.c: makes an instance of each template over each child that fits, and tells all that there is. */
+struct kiln_reach {
+	void *templates;	/* the tree's list of them, which is its own */
+};
+
+/* examine.c: one driver under one oracle. */
+struct kiln_examine {
+	const char *oracle;	/* its name, for reports */
+	const char *name;	/* what the crypto API is asked for */
+	const char *alg;	/* what it implements; the messages follow from it */
+	unsigned int number;	/* enum kiln_oracle */
+	unsigned int type;	/* enum kiln_type */
+	unsigned int internal;
+	unsigned int thorough;
+	unsigned long seed;
+	/* The key, then a word for each group of cases: equal words, equal answers; 0: not to be compared. */
+	unsigned long *answers;
+	unsigned long room;
+	/* results */
+	unsigned long count;	/* of the answers */
+	unsigned long cases;
+	unsigned long refused;	/* cases that the driver refuses in every form */
+	int error;		/* of opening the driver or setting its key */
+};
+
 /* kunit.c: one of the tree's KUnit suites. */
 struct kiln_kunit_order {
 	const char *suite;

@@ -47,6 +47,7 @@ bool SERVICE(completion_done)(struct completion *c)
 
 void SERVICE(wait_for_completion)(struct completion *c)
 {
+	may_sleep("waits for a completion");
 	if (SERVICE(try_wait_for_completion)(c))
 		return;
 	for (;;) {
@@ -78,6 +79,7 @@ unsigned long SERVICE(wait_for_completion_timeout)(struct completion *c,
 	struct deadline deadline;
 	unsigned long left;
 
+	may_sleep("waits for a completion");
 	if (SERVICE(try_wait_for_completion)(c))
 		return jiffies ? jiffies : 1;
 	deadline_start(&deadline, c, jiffies);

@@ -173,6 +173,7 @@ void SERVICE(schedule)(void)
 {
 	void *task = kiln_task_word(NULL);
 
+	may_sleep("calls schedule()");
 	kiln_wait_prepare(task);
 	if (kiln_glue_task_sleeps(task))
 		give_cpu();
@@ -186,6 +187,7 @@ long SERVICE(schedule_timeout)(long jiffies)
 	struct deadline deadline;
 	long left;
 
+	may_sleep("calls schedule_timeout()");
 	deadline_start(&deadline, task, (unsigned long)jiffies);
 	kiln_wait_prepare(task);
 	if (kiln_glue_task_sleeps(task) && !deadline_over(&deadline))

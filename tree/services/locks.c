@@ -182,6 +182,7 @@ static bool take_mutex(struct sleeping_lock *lock)
 
 static void sleep_for(struct sleeping_lock *lock, bool (*take)(struct sleeping_lock *))
 {
+	may_sleep("takes a lock that may sleep");
 	if (take(lock))
 		return;
 	for (;;) {
@@ -271,7 +272,10 @@ void SERVICE(migrate_enable)(void)
 {
 }
 
-NOTHING(__might_sleep)
-NOTHING(__might_resched)
 NOTHING(__might_fault)
-NOTHING(synchronize_rcu)
+
+/* Nothing here waits for readers. */
+void SERVICE(synchronize_rcu)(void)
+{
+	may_sleep("calls synchronize_rcu()");
+}

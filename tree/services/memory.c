@@ -40,6 +40,7 @@ char SERVICE(hugetlb_optimize_vmemmap_key)[64];
 
 void memory_init(void)
 {
+	guard_init();
 	arena = boot.arena;
 	class_of = boot.page_class;
 	SERVICE(vmemmap_base) = boot.struct_pages;
@@ -67,12 +68,28 @@ static void *carve(unsigned int class)
 	return arena + at;
 }
 
+static void fill_block(void *p, size_t size)
+{
+	char *byte = p;
+
+	while (size--)
+		*byte++ = (char)guard_fill();
+}
+
 void *memory_alloc(size_t size, unsigned int gfp)
 {
 	unsigned int class = SMALLEST;
 	unsigned long flags;
 	void *p;
 
+	if (gfp & kiln_glue_gfp_sleeps)
+		may_sleep("allocates memory with a flag that lets it sleep");
+	if (guard_fails())
+		return NULL;
+	if (guard_wanted()) {
+		p = guard_alloc(size, false, false);
+		goto out;
+	}
 	while ((1ul << class) < size)
 		if (++class > LARGEST)
 			return NULL;
@@ -83,8 +100,11 @@ void *memory_alloc(size_t size, unsigned int gfp)
 	else
 		p = carve(class);
 	unlock_irq(&lock, flags);
+out:
 	if (p && (gfp & GFP_ZERO))
 		clear(p, size);
+	else if (p && guard_fill() >= 0)
+		fill_block(p, size);
 	return p;
 }
 
@@ -101,8 +121,11 @@ static unsigned int block_class(const void *p)
 
 static unsigned long block_size(const void *p)
 {
-	const unsigned int class = block_class(p);
+	unsigned int class;
 
+	if (guard_owns(p))
+		return guard_size(p);
+	class = block_class(p);
 	return class & VMALLOCED ? *(unsigned long *)((char *)p - PAGE_SIZE) : 1ul << class;
 }
 
@@ -115,9 +138,14 @@ static void protect(void *at, unsigned long flags)
 void *vmalloc_alloc(size_t size, unsigned int gfp)
 {
 	const unsigned long pages = (size + PAGE_SIZE - 1) & ~(PAGE_SIZE - 1);
-	char *block = memory_alloc(pages + 2 * PAGE_SIZE, gfp & ~GFP_ZERO);
-	char *p = block + PAGE_SIZE;
+	char *block, *p;
 
+	may_sleep("vmalloc");
+	/* It has its guard already. */
+	if (guard_wanted())
+		return memory_alloc(size, gfp);
+	block = memory_alloc(pages + 2 * PAGE_SIZE, gfp & ~GFP_ZERO);
+	p = block + PAGE_SIZE;
 	if (!block)
 		return NULL;
 	*(unsigned long *)block = pages;
@@ -146,6 +174,10 @@ void memory_free(const void *p)
 	/* NULL and ZERO_SIZE_PTR. */
 	if ((unsigned long)p <= 16)
 		return;
+	if (guard_owns(p)) {
+		guard_free(p);
+		return;
+	}
 	class = block_class(p);
 	if (class & VMALLOCED) {
 		vmalloc_free((char *)p);

@@ -37,6 +37,13 @@
  * memory.c APIs:
  *	memory_init, memory_alloc, memory_free
  *	vmalloc_alloc		with an unmapped page behind it
+ * oracle.c APIs:
+ *	oracle_subject		the driver that is examined
+ *	violated_at		tells that it broke a rule, with a backtrace
+ * guard.c APIs:
+ *	guard_*			the heap that oracles let the tree allocate from
+ * sleep.c APIs:
+ *	may_sleep		a violation where nothing may
  * time.c APIs:
  *	now_ns
  *	deadline_*		waits that end by time
@@ -118,6 +125,35 @@ void time_tick(void);
 void time_idle(unsigned long since);
 uint64_t now_ns(void);
 
+/* oracle.c: what an oracle calls, as tree/oracles/oracle.h has it. */
+struct oracle_case {
+	const char *op;
+	unsigned long len, aad;
+	const char *layout;
+	unsigned int number;
+	const char *varied;
+};
+
+const char *oracle_subject(void);
+unsigned int kiln_image_trace(const void *frame, unsigned long *to, unsigned int most);
+const char *kiln_image_case(void);
+void violated_at(const char *rule, const char *what, const unsigned long *at, unsigned int n);
+
+/* guard.c */
+void guard_init(void);
+bool guard_owns(const void *p);
+bool guard_wanted(void);
+int guard_fill(void);
+bool guard_fails(void);
+void *guard_alloc(size_t size, bool at_start, bool exact);
+size_t guard_size(const void *p);
+void guard_free(const void *p);
+
+void SERVICE(kiln_violated)(const char *rule, const char *what, const void *frame);
+
+/* sleep.c: the caller may sleep; what does. */
+void may_sleep(const char *what);
+
 struct test {
 	char driver[128];	/* empty: none */
 	bool reached;		/* it was allocated */
@@ -125,6 +161,7 @@ struct test {
 };
 
 bool tests_run(void);
+const char *kiln_image_test(void);
 void tell_algorithm(const char *name, const char *driver, const char *type, int priority,
 		    unsigned int flags);
 _Noreturn void test_hangs(const char *why);
@@ -167,6 +204,9 @@ static inline void also_count(int n)
 
 /* glue.c, which the tree's own build compiles against its own headers. */
 extern const unsigned int kiln_glue_hz;
+extern const unsigned int kiln_glue_gfp_sleeps;	/* the flag of allocations that may sleep */
+/* Why nothing may sleep now: enum kiln_atomic of <kiln/tree.h>; 0: it may. */
+unsigned int kiln_glue_atomic(void);
 void kiln_glue_setup(uint32_t tiers);
 void kiln_glue_alternatives(const void *start, const void *stop, uint32_t *applied,
 			    uint32_t *left);

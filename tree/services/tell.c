@@ -10,7 +10,10 @@
  *	{"event":"log","text":T}		what the tree printed
  *	{"event":"warn","address":A,"file":F,"line":N}
  *	{"event":"alg",...}			one for each algorithm registered
- *	{"event":"fault","what":W,"address":A,"driver":D}	and it ends
+ *	{"event":"violation","oracle":O,"driver":D,"rule":R,"what":W,"case":C,"trace":[A,...]}
+ *	{"event":"subject",...}			a driver for the oracles
+ *	{"event":"unreached","name":N,"why":W}	one that they do not examine
+ *	{"event":"fault","what":W,"address":A,"driver":D,"case":C,"trace":[A,...]}	and it ends
  *	{"event":"done","initcalls":N}		and it ends
  *
  * A line is written by one system call, which leaves vector registers alone, so that it
@@ -99,17 +102,25 @@ void tell_text(const char *event, const char *text)
 
 static _Noreturn void fault(const char *what, unsigned long address, const char *driver)
 {
-	char safe[256], name[256];
+	char safe[256], name[256], what_case[400], trace[24 * 22];
+	unsigned long at[24];
+	const unsigned int n = kiln_image_trace(__builtin_frame_address(0), at, 24);
+	unsigned int i;
+	int len = 0;
 
-	tell("{\"event\":\"fault\",\"what\":\"%s\",\"address\":%lu,\"driver\":\"%s\"}",
-	     quoted(what, safe, sizeof(safe)), address,
-	     quoted(driver, name, sizeof(name)));
+	trace[0] = 0;
+	for (i = 0; i < n; i++)
+		len += format(trace + len, sizeof(trace) - len, i ? ",%lu" : "%lu", at[i]);
+	tell("{\"event\":\"fault\",\"what\":\"%s\",\"address\":%lu,\"driver\":\"%s\","
+	     "\"case\":\"%s\",\"trace\":[%s]}",
+	     quoted(what, safe, sizeof(safe)), address, quoted(driver, name, sizeof(name)),
+	     quoted(kiln_image_case(), what_case, sizeof(what_case)), trace);
 	leave();
 }
 
 void give_up(const char *why)
 {
-	fault(why, (unsigned long)__builtin_return_address(0), current_test()->driver);
+	fault(why, (unsigned long)__builtin_return_address(0), kiln_image_test());
 }
 
 void give_up_in(const char *why, const char *driver)
@@ -122,5 +133,5 @@ void refused(const char *name)
 	char what[128];
 
 	format(what, sizeof(what), "no such service: %s", name);
-	fault(what, (unsigned long)__builtin_return_address(0), current_test()->driver);
+	fault(what, (unsigned long)__builtin_return_address(0), kiln_image_test());
 }

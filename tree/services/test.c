@@ -4,13 +4,17 @@
  */
 #include "service.h"
 
-const char *kiln_image_test(void);
 void kiln_image_testing(const char *name);
 
-/* The driver that this thread tests, or "": for whoever reports a crash. */
+/*
+ * The driver that is examined, in whatever thread that is, or the one that this thread tests, or "":
+ * for whoever reports a crash.
+ */
 const char *kiln_image_test(void)
 {
-	return current_test()->driver;
+	const char *subject = oracle_subject();
+
+	return *subject ? subject : current_test()->driver;
 }
 
 /* Names what this thread is about to call. */

@@ -147,6 +147,7 @@ unsigned long SERVICE(msleep_interruptible)(unsigned int ms)
 	struct deadline deadline;
 	const unsigned long jiffies = (ms * (unsigned long)kiln_glue_hz + 999) / 1000 + 1;
 
+	may_sleep("calls msleep()");
 	deadline_start(&deadline, &deadline, jiffies);
 	for (;;) {
 		kiln_wait_prepare(&deadline);

@@ -92,6 +92,7 @@ impl From<kiln_tree::Error> for Error {
             | E::Unhostable { .. }
             | E::NoCall { .. }
             | E::Suites(_)
+            | E::Reach(_)
             | E::NoFuzz
             | E::Refused { .. }
             | E::Guest(_)

@@ -14,7 +14,7 @@ use std::{env, io};
 
 use serde::{Deserialize, Serialize};
 
-use crate::event::{Event, ProveContext};
+use crate::event::{Event, ProveContext, Subject};
 use crate::fault::Symbols;
 use crate::Error;
 
@@ -49,6 +49,9 @@ pub struct Order {
     /// The KUnit suite that a child of [`crate::kunit::run`] runs; other children have none.
     #[serde(default)]
     pub kunit: Option<KunitOrder>,
+    /// What a child of [`crate::oracle::run`] examines; other children have none.
+    #[serde(default)]
+    pub oracle: Option<OracleOrder>,
     /// Whether a child of [`crate::library::run`] checks the functions of the library.
     #[serde(default)]
     pub library: bool,
@@ -91,6 +94,17 @@ pub struct KunitOrder {
     pub prove: Option<ProveOrder>,
 }
 
+/// Drivers under one oracle; without a number: which drivers there are.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct OracleOrder {
+    /// Its name.
+    pub oracle: String,
+    /// Its number in `enum kiln_oracle`.
+    pub number: Option<u32>,
+    pub thorough: bool,
+    pub subjects: Vec<Subject>,
+}
+
 /// How functions are stepped.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct ProveOrder {
@@ -120,6 +134,7 @@ impl Order {
             label: Label::default(),
             drivers: Vec::new(),
             kunit: None,
+            oracle: None,
             library: false,
             events: -1,
         }
@@ -170,6 +185,10 @@ pub struct Fault {
     pub address: u64,
     /// Whose test ran; empty: none.
     pub driver: String,
+    /// What an oracle called; empty: none was at work.
+    pub case: String,
+    /// Return addresses, the innermost first.
+    pub trace: Vec<u64>,
 }
 
 impl Fault {
@@ -295,10 +314,14 @@ fn fault(events: &[Event], status: ExitStatus, silent: Option<Duration>) -> Opti
             what,
             address,
             driver,
+            case,
+            trace,
         } => Some(Fault {
             what: what.clone(),
             address: *address,
             driver: driver.clone(),
+            case: case.clone(),
+            trace: trace.clone(),
         }),
         _ => None,
     });
@@ -312,6 +335,8 @@ fn fault(events: &[Event], status: ExitStatus, silent: Option<Duration>) -> Opti
         what,
         address: 0,
         driver: String::new(),
+        case: String::new(),
+        trace: Vec::new(),
     })
 }
 
@@ -343,6 +368,8 @@ mod tests {
             what: "BUG".into(),
             address: 7,
             driver: "d".into(),
+            case: String::new(),
+            trace: Vec::new(),
         };
         assert_eq!(fault(&[told], killed, None).unwrap().address, 7);
     }

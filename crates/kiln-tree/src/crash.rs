@@ -13,12 +13,18 @@ const EXIT_FAULT: i32 = 70;
 
 type Bug = unsafe extern "C" fn(ip: u64, file: *mut *const c_char, line: *mut u32) -> i32;
 type Test = unsafe extern "C" fn() -> *const c_char;
+type Trace = unsafe extern "C" fn(stack: u64, frame: u64, to: *mut u64, most: u32) -> u32;
+
+/// Return addresses that are told of a fault.
+const DEEPEST: usize = 20;
 
 /// What the handler needs; written before it is installed.
 struct Watched {
     events: i32,
     bug: Bug,
     test: Test,
+    case: Test,
+    trace: Trace,
     text: std::ops::Range<u64>,
 }
 
@@ -26,17 +32,21 @@ static WATCHED: OnceLock<Watched> = OnceLock::new();
 
 /// Installs the handlers, and an alternate stack for this thread.
 pub(crate) fn watch(image: &Image, events: i32) -> Result<(), Error> {
-    // SAFETY: the functions have these types in `warn.c` and `test.c`.
-    let (bug, test) = unsafe {
+    // SAFETY: the functions have these types in `warn.c`, `test.c` and `oracle.c`.
+    let (bug, test, case, trace) = unsafe {
         (
             image.function("kiln_image_bug")?,
             image.function("kiln_image_test")?,
+            image.function("kiln_image_case")?,
+            image.function("kiln_image_fault_trace")?,
         )
     };
     let watched = Watched {
         events,
         bug,
         test,
+        case,
+        trace,
         text: image.text.clone(),
     };
     assert!(WATCHED.set(watched).is_ok(), "one tree a process");
@@ -160,7 +170,28 @@ extern "C" fn on_signal(number: i32, info: *mut libc::siginfo_t, context: *mut c
     let _ = write!(line, r#"","address":{ip},"driver":""#);
     // SAFETY: returns a string of the services'; it reads memory of theirs only.
     line.quoted(unsafe { CStr::from_ptr((watched.test)()) }.to_bytes());
-    let _ = line.write_str(r#""}"#);
+    let _ = line.write_str(r#"","case":""#);
+    // SAFETY: the same.
+    line.quoted(unsafe { CStr::from_ptr((watched.case)()) }.to_bytes());
+    let _ = line.write_str(r#"","trace":["#);
+    let mut trace = [0; DEEPEST];
+    let (stack, frame) = (
+        registers[libc::REG_RSP as usize],
+        registers[libc::REG_RBP as usize],
+    );
+    // SAFETY: there is room for so many; memory that is not there is read by a system call, which fails.
+    let n = unsafe {
+        (watched.trace)(
+            stack as u64,
+            frame as u64,
+            trace.as_mut_ptr(),
+            DEEPEST as u32,
+        )
+    };
+    for (i, address) in trace.iter().take(n as usize).enumerate() {
+        let _ = write!(line, "{}{address}", if i == 0 { "" } else { "," });
+    }
+    let _ = line.write_str("]}");
     line.send(watched.events);
     // SAFETY: ends the process at once, whatever state it is in.
     unsafe { libc::_exit(EXIT_FAULT) }

@@ -137,6 +137,8 @@ pub enum Error {
     NoCall { name: String, image: PathBuf },
     #[error("the tree's KUnit suites cannot be listed: {0}")]
     Suites(String),
+    #[error("the tree's templates cannot be tried: {0}")]
+    Reach(String),
     #[error("--fuzz: this tree's testmgr has no fuzz_iterations")]
     NoFuzz,
     #[error("the tree does not open '{driver}': {source}")]

@@ -53,7 +53,21 @@ pub enum Event {
         address: u64,
         /// Whose test ran; empty: none.
         driver: String,
+        /// What an oracle called; empty: none was at work.
+        #[serde(default)]
+        case: String,
+        /// Return addresses, the innermost first.
+        #[serde(default)]
+        trace: Vec<u64>,
     },
+    /// There is a driver for the oracles.
+    Subject(Subject),
+    /// A template or driver is there that the oracles do not examine.
+    Unreached { name: String, why: String },
+    /// A driver broke the rule of an oracle.
+    Violation(Violation),
+    /// A driver was examined by an oracle.
+    Examined(Examined),
     /// What was asked for begins now.
     Started,
     /// What the CPU met while the tree tested itself.
@@ -71,6 +85,51 @@ pub enum Event {
     Checked(Checked),
     /// It came to the end.
     Done { initcalls: u64 },
+}
+
+/// A driver that oracles examine.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Subject {
+    /// What the crypto API is asked for.
+    pub name: String,
+    /// What it implements.
+    pub alg: String,
+    pub driver: String,
+    /// The number of its type in `enum kiln_type`.
+    pub kind: u32,
+    /// May answer later.
+    #[serde(rename = "async")]
+    pub is_async: bool,
+    /// For the crypto API's own use.
+    pub internal: bool,
+}
+
+/// A rule of an oracle that a driver broke.
+#[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
+pub struct Violation {
+    pub oracle: String,
+    /// What the crypto API was asked for.
+    pub driver: String,
+    pub rule: String,
+    pub what: String,
+    /// What was being called.
+    pub case: String,
+    /// Return addresses, the innermost first.
+    pub trace: Vec<u64>,
+}
+
+/// What an oracle did with a driver.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Examined {
+    /// What the crypto API was asked for.
+    pub name: String,
+    pub cases: u64,
+    /// Cases that the driver refuses in every form.
+    pub refused: u64,
+    /// Why it could not be examined, or 0.
+    pub error: i32,
+    /// The key, then a word for each group of cases: equal words, equal answers; 0 is not compared.
+    pub answers: Vec<u64>,
 }
 
 /// How a driver did in a task, in a task with softirqs off, and in softirqs.
@@ -251,7 +310,9 @@ mod tests {
             Event::Fault {
                 what: "BUG at a.c:3".into(),
                 address: 4_198_400,
-                driver: "md4-generic".into()
+                driver: "md4-generic".into(),
+                case: String::new(),
+                trace: Vec::new(),
             }
         );
         let line = r#"{"event":"alg","name":"xts(aes)","driver":"d","type":"skcipher","priority":-1,"async":true,"internal":false,"tested":true}"#;

@@ -23,6 +23,7 @@ pub mod kunit;
 pub mod library;
 mod link;
 mod make;
+pub mod oracle;
 mod place;
 mod plan;
 pub mod primitive;

@@ -22,7 +22,7 @@ pub(crate) fn is_optional(glue: &str) -> bool {
 }
 
 /// Compiled by the tree, against its headers, so that no layout and no signature is guessed.
-pub(crate) const GLUE: [(&str, &str); 14] = [
+pub(crate) const GLUE: [(&str, &str); 22] = [
     ("kiln_glue", include_str!("../../../tree/glue.c")),
     ("kiln_contexts", include_str!("../../../tree/contexts.c")),
     ("kiln_cpu", include_str!("../../../tree/cpu.c")),
@@ -52,6 +52,38 @@ pub(crate) const GLUE: [(&str, &str); 14] = [
     ("kiln_kunit", include_str!("../../../tree/kunit.c")),
     ("kiln_prove", include_str!("../../../tree/prove.c")),
     ("kiln_stream", include_str!("../../../tree/stream.c")),
+    (
+        "kiln_oracle_reach",
+        include_str!("../../../tree/oracles/reach.c"),
+    ),
+    (
+        "kiln_oracle_examine",
+        include_str!("../../../tree/oracles/examine.c"),
+    ),
+    (
+        "kiln_oracle_memory",
+        include_str!("../../../tree/oracles/memory.c"),
+    ),
+    (
+        "kiln_oracle_context",
+        include_str!("../../../tree/oracles/context.c"),
+    ),
+    (
+        "kiln_oracle_values",
+        include_str!("../../../tree/oracles/values.c"),
+    ),
+    (
+        "kiln_oracle_leaks",
+        include_str!("../../../tree/oracles/leaks.c"),
+    ),
+    (
+        "kiln_oracle_failures",
+        include_str!("../../../tree/oracles/failures.c"),
+    ),
+    (
+        "kiln_oracle_fill",
+        include_str!("../../../tree/oracles/fill.c"),
+    ),
 ];
 
 /// Directories whose objects are the stack, in the order of a kernel's link.

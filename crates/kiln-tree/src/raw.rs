@@ -1033,6 +1033,107 @@ impl Default for ProveLibrary {
         }
     }
 }
+pub const KILN_ORACLE_MEMORY: Oracle = 0;
+pub const KILN_ORACLE_CONTEXT: Oracle = 1;
+pub const KILN_ORACLE_VALUES: Oracle = 2;
+pub const KILN_ORACLE_LEAKS: Oracle = 3;
+pub const KILN_ORACLE_FAILURES: Oracle = 4;
+pub const KILN_ORACLE_FILL: Oracle = 5;
+pub type Oracle = ::std::os::raw::c_uint;
+pub const KILN_ATOMIC_HARDIRQ: Atomic = 1;
+pub const KILN_ATOMIC_SOFTIRQ: Atomic = 2;
+pub const KILN_ATOMIC_BH_OFF: Atomic = 4;
+pub const KILN_ATOMIC_PREEMPT_OFF: Atomic = 8;
+pub const KILN_ATOMIC_IRQS_OFF: Atomic = 16;
+pub type Atomic = ::std::os::raw::c_uint;
+#[repr(C)]
+#[derive(Debug, Copy, Clone)]
+pub struct Reach {
+    pub templates: *mut ::std::os::raw::c_void,
+}
+#[allow(clippy::unnecessary_operation, clippy::identity_op)]
+const _: () = {
+    ["Size of Reach"][::std::mem::size_of::<Reach>() - 8usize];
+    ["Alignment of Reach"][::std::mem::align_of::<Reach>() - 8usize];
+    [
+        "Offset of field: Reach::templates",
+    ][::std::mem::offset_of!(Reach, templates) - 0usize];
+};
+impl Default for Reach {
+    fn default() -> Self {
+        let mut s = ::std::mem::MaybeUninit::<Self>::uninit();
+        unsafe {
+            ::std::ptr::write_bytes(s.as_mut_ptr(), 0, 1);
+            s.assume_init()
+        }
+    }
+}
+#[repr(C)]
+#[derive(Debug, Copy, Clone)]
+pub struct Examine {
+    pub oracle: *const ::std::os::raw::c_char,
+    pub name: *const ::std::os::raw::c_char,
+    pub alg: *const ::std::os::raw::c_char,
+    pub number: ::std::os::raw::c_uint,
+    pub type_: ::std::os::raw::c_uint,
+    pub internal: ::std::os::raw::c_uint,
+    pub thorough: ::std::os::raw::c_uint,
+    pub seed: ::std::os::raw::c_ulong,
+    pub answers: *mut ::std::os::raw::c_ulong,
+    pub room: ::std::os::raw::c_ulong,
+    pub count: ::std::os::raw::c_ulong,
+    pub cases: ::std::os::raw::c_ulong,
+    pub refused: ::std::os::raw::c_ulong,
+    pub error: ::std::os::raw::c_int,
+}
+#[allow(clippy::unnecessary_operation, clippy::identity_op)]
+const _: () = {
+    ["Size of Examine"][::std::mem::size_of::<Examine>() - 96usize];
+    ["Alignment of Examine"][::std::mem::align_of::<Examine>() - 8usize];
+    [
+        "Offset of field: Examine::oracle",
+    ][::std::mem::offset_of!(Examine, oracle) - 0usize];
+    ["Offset of field: Examine::name"][::std::mem::offset_of!(Examine, name) - 8usize];
+    ["Offset of field: Examine::alg"][::std::mem::offset_of!(Examine, alg) - 16usize];
+    [
+        "Offset of field: Examine::number",
+    ][::std::mem::offset_of!(Examine, number) - 24usize];
+    [
+        "Offset of field: Examine::type_",
+    ][::std::mem::offset_of!(Examine, type_) - 28usize];
+    [
+        "Offset of field: Examine::internal",
+    ][::std::mem::offset_of!(Examine, internal) - 32usize];
+    [
+        "Offset of field: Examine::thorough",
+    ][::std::mem::offset_of!(Examine, thorough) - 36usize];
+    ["Offset of field: Examine::seed"][::std::mem::offset_of!(Examine, seed) - 40usize];
+    [
+        "Offset of field: Examine::answers",
+    ][::std::mem::offset_of!(Examine, answers) - 48usize];
+    ["Offset of field: Examine::room"][::std::mem::offset_of!(Examine, room) - 56usize];
+    [
+        "Offset of field: Examine::count",
+    ][::std::mem::offset_of!(Examine, count) - 64usize];
+    [
+        "Offset of field: Examine::cases",
+    ][::std::mem::offset_of!(Examine, cases) - 72usize];
+    [
+        "Offset of field: Examine::refused",
+    ][::std::mem::offset_of!(Examine, refused) - 80usize];
+    [
+        "Offset of field: Examine::error",
+    ][::std::mem::offset_of!(Examine, error) - 88usize];
+};
+impl Default for Examine {
+    fn default() -> Self {
+        let mut s = ::std::mem::MaybeUninit::<Self>::uninit();
+        unsafe {
+            ::std::ptr::write_bytes(s.as_mut_ptr(), 0, 1);
+            s.assume_init()
+        }
+    }
+}
 #[repr(C)]
 #[derive(Debug, Copy, Clone)]
 pub struct KunitOrder {

@@ -36,6 +36,10 @@ pub(crate) const HEADERS: &[(&str, &str)] = &[
         include_str!("../../../tree/library/function.h"),
     ),
     (
+        "kiln/oracle.h",
+        include_str!("../../../tree/oracles/oracle.h"),
+    ),
+    (
         "kiln/cpu_offsets.h",
         include_str!("../../../kernel/include/kiln/cpu_offsets.h"),
     ),
@@ -50,8 +54,8 @@ macro_rules! sources {
 
 /// The files of `tree/services/`.
 const SOURCES: &[(&str, &str)] = sources!(
-    "boot.c" "completion.c" "cpufeature.c" "format.c" "kthread.c" "kunit.c" "layout.c" "locks.c" "memory.c" "names.c" "param.c" "paravirt.c"
-    "patch.c" "percpu.c" "printk.c" "random.c" "refused.c" "series.c" "service.h" "softirq.c" "string.c" "tell.c"
+    "boot.c" "completion.c" "cpufeature.c" "format.c" "guard.c" "kthread.c" "kunit.c" "layout.c" "locks.c" "memory.c" "names.c" "oracle.c" "param.c" "paravirt.c"
+    "patch.c" "percpu.c" "printk.c" "random.c" "refused.c" "series.c" "service.h" "sleep.c" "softirq.c" "string.c" "tell.c"
     "test.c" "time.c" "wait.c" "warn.c"
     "workqueue.c"
 );

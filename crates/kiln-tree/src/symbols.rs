@@ -44,13 +44,21 @@ pub(crate) const LINKER: [&str; 4] = [
 ];
 
 /// Functions of the tree that the glue wraps: calls from other objects go through it.
-pub(crate) const WRAPPED: [&str; 6] = [
+pub(crate) const WRAPPED: [&str; 14] = [
     "alg_test",
     "crypto_alloc_tfm_node",
     "crypto_alloc_base",
     "cpu_has_xfeatures",
     "kernel_fpu_begin_mask",
     "kernel_fpu_end",
+    "crypto_skcipher_encrypt",
+    "crypto_skcipher_decrypt",
+    "crypto_aead_encrypt",
+    "crypto_aead_decrypt",
+    "crypto_ahash_digest",
+    "crypto_ahash_update",
+    "crypto_ahash_final",
+    "crypto_ahash_finup",
 ];
 
 /// Names of the functions of `kernel/` that a tree may call.

@@ -6,6 +6,7 @@ use serde::Serialize;
 use crate::contexts::{self, Tried};
 use crate::event::Checked;
 use crate::kunit::{self, Verdict};
+use crate::oracle::{Finding, Found, Ran};
 use crate::row::Row;
 
 /// The results of one driver of a kernel tree in one test suite.
@@ -28,10 +29,11 @@ pub struct TestRow {
     #[schemars(extend("x-role" = "key"))]
     pub implementation: String,
     /// `testmgr` (the tree's own test), `contexts` (calls from several contexts), `kunit` (a case of a KUnit suite, whose
-    /// names are `impl` and `alg`), `library` (a function that the tree's library exports) or `build`.
+    /// names are `impl` and `alg`), `library` (a function that the tree's library exports), `oracle` (a rule that every driver
+    /// must keep, whose name is `context`) or `build`.
     #[schemars(extend("x-role" = "key"))]
     pub suite: &'static str,
-    /// The context from which the calls were made.
+    /// The context from which the calls were made; the name of an oracle.
     #[schemars(extend("x-role" = "key"))]
     pub context: String,
     /// For a case of a KUnit suite: the highest ISA tier that the tree saw.
@@ -53,6 +55,11 @@ pub struct TestRow {
     /// Why the suite was skipped or failed; null if it passed.
     #[schemars(extend("x-role" = "figure"))]
     pub reason: Option<String>,
+    /// Findings of an oracle, each a block of lines: the rule and what breaks it; `where`, the function and the offset in it; `case`,
+    /// the request; `callers`; `replay`, the command that shows it again.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schemars(with = "String", extend("x-role" = "figure"))]
+    pub finding: Option<String>,
     /// How long the driver's self-test or the case took; null if there was none.
     #[schemars(extend("unit" = "µs"))]
     pub test_us: Option<u64>,
@@ -76,6 +83,7 @@ impl TestRow {
             alg: row.alg.unwrap_or_default(),
             implementation: row.name,
             reason: Some(row.reason).filter(|r| !r.is_empty()),
+            finding: None,
             test_us: row.test_us,
             config: row.config,
         }
@@ -93,6 +101,7 @@ impl TestRow {
             failed,
             skipped: u64::from(failed == 0 && reason.is_some()),
             reason,
+            finding: None,
             test_us: None,
             config: config.into(),
         };
@@ -136,6 +145,7 @@ impl TestRow {
             failed: u64::from(failed),
             skipped: u64::from(skipped.is_some()),
             reason: skipped.cloned().or(Some(why).filter(|why| !why.is_empty())),
+            finding: None,
             test_us: us,
         };
         let case = |case: &kunit::Case| {
@@ -174,6 +184,45 @@ impl TestRow {
                 0 => Some("takes none of the lengths".into()),
                 _ => checked.reason.clone(),
             },
+            finding: None,
+            test_us: None,
+        }
+    }
+
+    /// A driver under an oracle.
+    pub fn oracle(
+        ran: &Ran,
+        found: &Found,
+        config: &str,
+        replay: &dyn Fn(&Finding) -> String,
+    ) -> TestRow {
+        let findings: Vec<&Finding> = ran.findings.iter().map(|&i| &found.findings[i]).collect();
+        // The whole block stands at the driver that it names.
+        let (own, others): (Vec<&Finding>, Vec<&Finding>) =
+            (findings.iter()).partition(|f| f.driver == ran.subject.driver);
+        let mut blocks: Vec<String> = own.iter().map(|f| f.block(&replay(f))).collect();
+        blocks.extend(others.iter().map(|f| {
+            format!(
+                "{}: {}, as {}\nwhere: {}",
+                f.rule, f.what, f.driver, f.place
+            )
+        }));
+        let first = own.iter().chain(&others).next();
+        TestRow {
+            alg: ran.subject.alg.clone(),
+            implementation: ran.subject.driver.clone(),
+            suite: "oracle",
+            context: ran.oracle.into(),
+            tier: None,
+            config: config.into(),
+            cases: ran.cases,
+            failed: findings.len() as u64,
+            skipped: u64::from(findings.is_empty() && ran.skipped.is_some()),
+            reason: match first {
+                Some(f) => Some(format!("{}: {}, in {}", f.rule, f.what, f.place)),
+                None => ran.skipped.clone(),
+            },
+            finding: (!blocks.is_empty()).then(|| blocks.join("\n")),
             test_us: None,
         }
     }
@@ -190,6 +239,7 @@ impl TestRow {
         let place = match self.suite {
             "contexts" => format!(" in {}", self.context),
             "library" => " of the library".into(),
+            "oracle" => format!(" under oracle {}", self.context),
             _ => String::new(),
         };
         format!("{}{of}{place}", self.implementation)

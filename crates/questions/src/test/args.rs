@@ -74,6 +74,15 @@ Suites (--suite):
                       clock
   interrupted:POLICY  the same, with interrupts before random instructions
 
+Oracles (--oracle), rules that every driver of a tree must keep, each
+instance of each template included (all: every one of them):
+  memory     nothing outside the buffers of a request is read or written
+  context    nothing sleeps where nothing may; sections where they may be
+  values     odd keys, lengths and lists; counters before a carry
+  leaks      what is allocated is freed
+  failures   each allocation fails once
+  fill       uninitialised memory does not show in an answer
+
 Exit status:
   1 if a case failed
 
@@ -88,6 +97,7 @@ Examples:
   kiln test 'ccm(aes)' --seed 7 --suite random --case 4711    one case again
   kiln test --constant-time --quick
   kiln test --tree ~/linux --fuzz 1000    a kernel tree's own tests
+  kiln test --tree ~/linux --oracle memory    accesses outside of buffers
   kiln test --tree ~/linux --suite 'sha256.*irq*'    some KUnit cases
   kiln test --tree . --since HEAD~3    what three commits and the edits touch
   kiln test --tree HEAD~1    a commit of the git repository here
@@ -118,6 +128,17 @@ pub struct TestArgs {
     /// With --tree: run each random test N times [default: the tree's own number, 100]
     #[arg(long, value_name = "N", requires = "tree")]
     fuzz: Option<u32>,
+    /// With --tree: examine its drivers by oracles: all, or some of memory, context, values, leaks, failures, fill
+    #[arg(
+        long = "oracle",
+        value_name = "LIST",
+        value_delimiter = ',',
+        requires = "tree"
+    )]
+    oracles: Vec<String>,
+    /// With --tree: more cases under each oracle
+    #[arg(long, requires = "tree")]
+    thorough: bool,
     /// With --tree: also run the benchmarks in the KUnit suites
     #[arg(long, requires = "tree")]
     bench: bool,
@@ -163,6 +184,8 @@ impl Question for TestArgs {
                 suites: &self.suites,
                 fuzz: self.fuzz,
                 bench: self.bench,
+                oracles: tree::parse_oracles(&self.oracles)?,
+                thorough: self.thorough,
                 since: self.since.as_deref(),
             };
             return tree::ask::<Self>(&asked, dir, session);

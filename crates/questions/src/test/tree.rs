@@ -6,13 +6,14 @@ use std::io::{self, Write};
 use std::path::Path;
 
 use kiln_kernel::Tier;
-use kiln_question::{Error, Exit, Outcome, Progress, Question, Session, TreeBuildArgs};
+use kiln_question::{unknown, Error, Exit, Outcome, Progress, Question, Session, TreeBuildArgs};
 use kiln_report::ktap::{Ktap, Verdict};
 use kiln_tree::child::Label;
 use kiln_tree::contexts;
 use kiln_tree::event::Contexts;
 use kiln_tree::kunit::{self, Ran};
 use kiln_tree::library;
+use kiln_tree::oracle::{self, Found, Oracle};
 use kiln_tree::{Change, Plan, TestRow, Touched};
 
 use crate::speed::check_library;
@@ -28,18 +29,33 @@ pub(super) struct Asked<'a> {
     pub fuzz: Option<u32>,
     /// The benchmarks of KUnit suites, too.
     pub bench: bool,
+    /// These oracles.
+    pub oracles: Vec<Oracle>,
+    /// More cases under each oracle.
+    pub thorough: bool,
     /// Only what the tree's changes since this git revision touch.
     pub since: Option<&'a OsStr>,
+}
+
+/// The oracles of these names; `all` is a name, too.
+pub(super) fn parse_oracles(names: &[String]) -> Result<Vec<Oracle>, Error> {
+    if names.iter().any(|name| name == "all") {
+        return Ok(oracle::ALL.to_vec());
+    }
+    let known = oracle::ALL.map(|o| o.name);
+    let parse = |name: &String| oracle::find(name).ok_or_else(|| unknown("oracle", name, &known));
+    names.iter().map(parse).collect()
 }
 
 /// Builds the tree in this directory, tests it and prints KTAP. A child runs the one order that it was given instead.
 pub(super) fn ask<Q: Question>(args: &Asked, dir: &Path, session: &Session) -> Result<Exit, Error> {
     if let Some(order) = &session.child {
-        match &order.kunit {
-            Some(wanted) => kunit::measure(order, wanted),
-            None if order.library => return check_library(order).map(|()| Exit::Done),
-            None if order.tests => kiln_tree::interrupted(order, args.fuzz),
-            None => contexts::measure(order),
+        match (&order.kunit, &order.oracle) {
+            (Some(wanted), _) => kunit::measure(order, wanted),
+            (None, Some(wanted)) => oracle::measure(order, wanted),
+            _ if order.library => return check_library(order).map(|()| Exit::Done),
+            _ if order.tests => kiln_tree::interrupted(order, args.fuzz),
+            _ => contexts::measure(order),
         }?;
         return Ok(Exit::Done);
     }
@@ -119,6 +135,26 @@ pub(super) fn ask<Q: Question>(args: &Asked, dir: &Path, session: &Session) -> R
         )?,
         None => Vec::new(),
     };
+    let untouched = touched
+        .as_ref()
+        .is_some_and(|touched| !touched.has_drivers());
+    let found = match kinds.oracles.is_empty() || untouched {
+        true => Found::default(),
+        false => oracle::run(&oracle::Wanted {
+            image: &outcome.image,
+            seed: session.seed,
+            args: &arguments,
+            oracles: &kinds.oracles,
+            thorough: args.thorough,
+            chosen: &|subject| {
+                let asked = |name: &String| [&subject.alg, &subject.driver].contains(&name);
+                (args.algs.is_empty() || args.algs.iter().any(asked))
+                    && touches(Touched::has_driver, &subject.driver)
+            },
+            stop: &session.stop,
+            progress: &|done, what| progress.report(done, what),
+        })?,
+    };
     drop(progress);
     let mut rows: Vec<TestRow> = (outcome.rows.into_iter())
         .filter(|row| match row.kind {
@@ -139,6 +175,17 @@ pub(super) fn ask<Q: Question>(args: &Asked, dir: &Path, session: &Session) -> R
     for ran in &ran {
         rows.extend(TestRow::kunit(ran, &outcome.config));
     }
+    let replay = |finding: &oracle::Finding| {
+        format!(
+            "kiln test --tree {} --oracle {} --seed {} '{}'",
+            dir.display(),
+            finding.oracle,
+            session.seed,
+            finding.driver
+        )
+    };
+    let of_oracles = found.ran.iter();
+    rows.extend(of_oracles.map(|ran| TestRow::oracle(ran, &found, &outcome.config, &replay)));
     // A change that touches nothing passes; a misspelt name does not.
     if rows.is_empty() && touched.is_none() {
         let asked: Vec<&str> = args
@@ -160,6 +207,7 @@ pub(super) fn ask<Q: Question>(args: &Asked, dir: &Path, session: &Session) -> R
     notes.push(format!("built in {}", outcome.cache.display()));
     let failed = rows.iter().any(|row| row.failed > 0);
     notes.extend(kunit_note(&ran));
+    notes.extend(oracle_notes(&found));
     let softirqs = |what: fn(&Contexts) -> u64| -> u64 {
         tried
             .iter()
@@ -201,6 +249,7 @@ struct Kinds {
     library: bool,
     /// The patterns of KUnit suites.
     kunit: Option<Vec<String>>,
+    oracles: Vec<Oracle>,
 }
 
 impl Kinds {
@@ -209,7 +258,10 @@ impl Kinds {
             .suites
             .iter()
             .partition(|s| ["testmgr", "contexts", "library"].contains(&s.as_str()));
-        let is = |kind: &str| args.suites.is_empty() || named.iter().any(|n| *n == kind);
+        // Oracles that are named are all that runs, unless suites are named, too.
+        let only_oracles = !args.oracles.is_empty() && args.suites.is_empty();
+        let all = args.suites.is_empty() && !only_oracles;
+        let is = |kind: &str| all || named.iter().any(|n| *n == kind);
         // Names of algorithms are also names of KUnit suites.
         let patterns = suites
             .into_iter()
@@ -220,9 +272,40 @@ impl Kinds {
             testmgr: is("testmgr"),
             contexts: is("contexts"),
             library: is("library"),
-            kunit: (args.suites.len() > named.len() || args.suites.is_empty()).then_some(patterns),
+            kunit: (args.suites.len() > named.len() || all).then_some(patterns),
+            oracles: args.oracles.clone(),
         }
     }
+}
+
+/// What the oracles did, and what they did not reach.
+fn oracle_notes(found: &Found) -> Vec<String> {
+    let mut notes = Vec::new();
+    if found.subjects == 0 {
+        return notes;
+    }
+    let cases: u64 = found.ran.iter().map(|r| r.cases).sum();
+    notes.push(format!(
+        "oracles: {} drivers, {cases} cases, {} findings",
+        found.subjects,
+        found.findings.len()
+    ));
+    let mut why: Vec<&str> = found
+        .unreached
+        .iter()
+        .map(|(_, why)| why.as_str())
+        .collect();
+    why.sort_unstable();
+    why.dedup();
+    for why in why {
+        let of = found.unreached.iter().filter(|(_, other)| other == why);
+        let names: Vec<&str> = of.map(|(name, _)| name.as_str()).collect();
+        notes.push(format!(
+            "oracles do not examine {}: {why}",
+            names.join(", ")
+        ));
+    }
+    notes
 }
 
 /// A note that counts the KUnit cases.
@@ -259,7 +342,13 @@ fn ktap(
             (0, 0) => Verdict::Ok,
             (0, _) => Verdict::Skip(reason),
             _ => {
-                ktap.comment(&format!("{}: {reason}", row.implementation));
+                let lines = row.finding.as_deref().unwrap_or(&reason).lines();
+                for (i, line) in lines.enumerate() {
+                    ktap.comment(&match i {
+                        0 => format!("{}: {line}", row.implementation),
+                        _ => format!("  {line}"),
+                    });
+                }
                 Verdict::NotOk
             }
         };

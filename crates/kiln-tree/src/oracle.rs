@@ -1,0 +1,695 @@
+//! Oracles: rules that every driver must keep, whatever it computes (`tree/oracles/`). The parent finds out which drivers there
+//! are, gives them to children, and groups what is told into findings; a crash is a finding, and the next child goes on behind it.
+
+use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::ffi::{CString, OsString};
+use std::path::Path;
+use std::ptr;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::Mutex;
+use std::thread::{self, available_parallelism};
+use std::time::Duration;
+
+use kiln_kernel::cpu::{Config, Cpu};
+
+use crate::child::{self, OracleOrder, Order, Watch};
+use crate::event::{Event, Examined, Subject, Violation};
+use crate::fault::Symbols;
+use crate::host::Host;
+use crate::{raw, Error};
+
+/// A child that examines one driver for so long hangs.
+const SILENCE: Duration = Duration::from_secs(60);
+
+/// Drivers that a child gets: those behind a crash are a new child's.
+const CHUNK: usize = 120;
+
+/// After so many crashes of one family of drivers under one oracle the others of that family are not examined.
+const CRASHES: usize = 4;
+
+/// Answers of one driver that are compared with those of others.
+const ANSWERS: usize = 512;
+
+/// Groups of cases of the oracle `values`, as `tree/oracles/values.c` has them.
+const CARRIES: [&str; 10] = [
+    "drawn",
+    "before a carry from 32 bits",
+    "5 blocks before a carry from 32 bits",
+    "before a carry from 64 bits",
+    "before a carry from 96 bits",
+    "before a carry from 128 bits",
+    "17 blocks before a carry from 128 bits",
+    "little-endian, before a carry from 32 bits",
+    "little-endian, before a carry from 64 bits",
+    "little-endian, before a carry from 128 bits",
+];
+
+/// A rule that drivers are examined by.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Oracle {
+    pub name: &'static str,
+    number: u32,
+    /// Whether drivers of one algorithm must have the same answers.
+    compares: bool,
+}
+
+/// All of them, in the order in which they run.
+pub const ALL: [Oracle; 6] = [
+    oracle("memory", raw::KILN_ORACLE_MEMORY, false),
+    oracle("context", raw::KILN_ORACLE_CONTEXT, false),
+    oracle("values", raw::KILN_ORACLE_VALUES, true),
+    oracle("leaks", raw::KILN_ORACLE_LEAKS, false),
+    oracle("failures", raw::KILN_ORACLE_FAILURES, false),
+    oracle("fill", raw::KILN_ORACLE_FILL, false),
+];
+
+const fn oracle(name: &'static str, number: u32, compares: bool) -> Oracle {
+    Oracle {
+        name,
+        number,
+        compares,
+    }
+}
+
+/// The oracle of this name.
+pub fn find(name: &str) -> Option<Oracle> {
+    ALL.into_iter().find(|o| o.name == name)
+}
+
+/// Which oracles run, and on what.
+pub struct Wanted<'a> {
+    pub image: &'a Path,
+    pub seed: u64,
+    /// The arguments that make this program call [`measure`] in a child.
+    pub args: &'a [OsString],
+    pub oracles: &'a [Oracle],
+    pub thorough: bool,
+    /// Whether this driver is examined.
+    pub chosen: &'a (dyn Fn(&Subject) -> bool + Sync),
+    /// Set by Ctrl-C.
+    pub stop: &'a AtomicBool,
+    pub progress: &'a (dyn Fn(f64, &str) + Sync),
+}
+
+/// What a rule that was broken looks like to a reader.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Finding {
+    pub oracle: &'static str,
+    /// The driver with the shortest name of those that show it.
+    pub driver: String,
+    pub alg: String,
+    pub rule: String,
+    pub what: String,
+    /// The request.
+    pub case: String,
+    /// The function and the offset in it; the driver, if the instruction is not known.
+    pub place: String,
+    /// Callers, the innermost first.
+    pub trace: Vec<String>,
+    /// How many other drivers show it.
+    pub others: usize,
+}
+
+impl Finding {
+    /// As a block of lines.
+    pub(crate) fn block(&self, replay: &str) -> String {
+        let mut lines = vec![
+            format!("{}: {}", self.rule, self.what),
+            format!("where: {}", self.place),
+        ];
+        lines.extend((!self.case.is_empty()).then(|| format!("case: {}", self.case)));
+        lines.extend(
+            (!self.trace.is_empty()).then(|| format!("callers: {}", self.trace.join(", "))),
+        );
+        lines.extend((self.others > 0).then(|| format!("other drivers: {}", self.others)));
+        lines.push(format!("replay: {replay}"));
+        lines.join("\n")
+    }
+}
+
+/// A driver under an oracle.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Ran {
+    pub oracle: &'static str,
+    pub subject: Subject,
+    pub cases: u64,
+    pub refused: u64,
+    /// Why it was not examined.
+    pub skipped: Option<String>,
+    /// Its findings, as indices.
+    pub findings: Vec<usize>,
+}
+
+/// All that was found.
+#[derive(Debug, Default)]
+pub struct Found {
+    /// How many drivers there are.
+    pub subjects: usize,
+    /// What the oracles do not examine, with the reasons.
+    pub unreached: Vec<(String, String)>,
+    pub ran: Vec<Ran>,
+    pub findings: Vec<Finding>,
+}
+
+/// The child's part.
+///
+/// # Errors
+/// The image cannot be loaded.
+pub fn measure(order: &Order, wanted: &OracleOrder) -> Result<(), Error> {
+    let loaded = Host::load(order)?;
+    let cpu = Cpu::boot(&Config::default()).map_err(Error::Cpu)?;
+    let mut host = loaded.start(cpu);
+    match wanted.number {
+        None => reach(&mut host)?,
+        Some(number) => {
+            for subject in &wanted.subjects {
+                let examined = examine(&mut host, order, wanted, number, subject)?;
+                let mut line = serde_json::to_value(&examined).expect("plain values");
+                line["event"] = "examined".into();
+                host.tell(&format!("{line}\n"))?;
+            }
+        }
+    }
+    let done = format!("{{\"event\":\"done\",\"initcalls\":{}}}\n", host.initcalls);
+    host.tell(&done)
+}
+
+fn reach(host: &mut Host) -> Result<(), Error> {
+    let name = "crypto_template_list";
+    let templates = host.image.symbol(name).ok_or_else(|| Error::NoSymbol {
+        image: host.image.path.clone(),
+        name: name.into(),
+    })?;
+    let mut raw = raw::Reach {
+        templates: ptr::with_exposed_provenance_mut(templates as usize),
+    };
+    // SAFETY: the function takes this structure; the list is the tree's.
+    unsafe { host.call("kiln_glue_reach", (&raw mut raw).cast())? };
+    Ok(())
+}
+
+fn examine(
+    host: &mut Host,
+    order: &Order,
+    wanted: &OracleOrder,
+    number: u32,
+    subject: &Subject,
+) -> Result<Examined, Error> {
+    let (oracle, name) = (
+        CString::new(wanted.oracle.as_str())?,
+        CString::new(subject.name.as_str())?,
+    );
+    let alg = CString::new(subject.alg.as_str())?;
+    let mut answers = vec![0u64; ANSWERS];
+    let mut raw = raw::Examine {
+        oracle: oracle.as_ptr(),
+        name: name.as_ptr(),
+        alg: alg.as_ptr(),
+        number,
+        type_: subject.kind,
+        internal: u32::from(subject.internal),
+        thorough: u32::from(wanted.thorough),
+        seed: order.seed,
+        answers: answers.as_mut_ptr(),
+        room: ANSWERS as u64,
+        count: 0,
+        cases: 0,
+        refused: 0,
+        error: 0,
+    };
+    // SAFETY: the function takes this structure, whose strings and array live.
+    unsafe { host.call("kiln_glue_examine", (&raw mut raw).cast())? };
+    answers.truncate(raw.count as usize);
+    Ok(Examined {
+        name: subject.name.clone(),
+        cases: raw.cases,
+        refused: raw.refused,
+        error: raw.error,
+        answers,
+    })
+}
+
+/// What became of a job.
+type Numbered = (usize, Result<Vec<Told>, Error>);
+
+/// What children told of one driver.
+struct Told {
+    oracle: Oracle,
+    subject: Subject,
+    examined: Option<Examined>,
+    violations: Vec<Violation>,
+    /// Not examined, since too many crashed before.
+    left: bool,
+}
+
+/// The parent's part: all drivers that there are under the oracles that are wanted.
+///
+/// # Errors
+/// A child cannot be started; Ctrl-C.
+pub fn run(wanted: &Wanted) -> Result<Found, Error> {
+    let (all, unreached) = subjects(wanted)?;
+    let mut chosen: Vec<Subject> = all.iter().filter(|s| (wanted.chosen)(s)).cloned().collect();
+    // Drivers of one algorithm are next to each other.
+    chosen.sort_by(|a, b| (&a.alg, &a.driver).cmp(&(&b.alg, &b.driver)));
+    let jobs: Vec<(Oracle, &[Subject])> = (wanted.oracles.iter())
+        .flat_map(|oracle| chosen.chunks(CHUNK).map(|chunk| (*oracle, chunk)))
+        .collect();
+    let (next, done) = (AtomicUsize::new(0), AtomicUsize::new(0));
+    let crashes = Crashes::default();
+    let results: Mutex<Vec<Numbered>> = Mutex::new(Vec::new());
+    let total = (chosen.len() * wanted.oracles.len()).max(1) as f64;
+    let work = || loop {
+        let number = next.fetch_add(1, Ordering::Relaxed);
+        let Some((oracle, subjects)) = jobs.get(number) else {
+            break;
+        };
+        let progress = |subject: &str| {
+            let so_far = done.fetch_add(1, Ordering::Relaxed) + 1;
+            let what = format!("{}: {subject}", oracle.name);
+            (wanted.progress)(so_far as f64 / total, &what);
+        };
+        let told = run_chunk(wanted, *oracle, subjects, &crashes, &progress);
+        let mut results = results.lock().unwrap_or_else(|e| e.into_inner());
+        results.push((number, told));
+        if wanted.stop.load(Ordering::Relaxed) {
+            break;
+        }
+    };
+    let workers = available_parallelism().map_or(1, |n| n.get());
+    thread::scope(|scope| {
+        for _ in 0..workers {
+            scope.spawn(work);
+        }
+    });
+    if wanted.stop.load(Ordering::Relaxed) {
+        return Err(Error::Interrupted);
+    }
+    let mut results = results.into_inner().unwrap_or_else(|e| e.into_inner());
+    results.sort_by_key(|(number, _)| *number);
+    let mut told = Vec::new();
+    for (_, result) in results {
+        told.extend(result?);
+    }
+    for oracle in wanted.oracles.iter().filter(|o| o.compares) {
+        compare(&mut told, *oracle);
+    }
+    let mut found = collect(wanted.image, told);
+    found.subjects = all.len();
+    found.unreached = unreached;
+    Ok(found)
+}
+
+type Reach = (Vec<Subject>, Vec<(String, String)>);
+
+/// Every driver, the instances of every template included.
+fn subjects(wanted: &Wanted) -> Result<Reach, Error> {
+    (wanted.progress)(0.0, "every template over every child");
+    let mut order = Order::new(wanted.image, wanted.seed);
+    order.lonely = true;
+    order.oracle = Some(OracleOrder {
+        oracle: "reach".into(),
+        number: None,
+        thorough: wanted.thorough,
+        subjects: Vec::new(),
+    });
+    let ended = child::run(
+        &order,
+        wanted.args,
+        &mut Watch {
+            stop: wanted.stop,
+            silence: Some(SILENCE),
+            event: &mut |_| (),
+        },
+    )?;
+    if let Some(fault) = ended.fault {
+        return Err(Error::Reach(fault.line(wanted.image)));
+    }
+    let mut reach = Reach::default();
+    for event in ended.events {
+        match event {
+            Event::Subject(subject) => reach.0.push(subject),
+            Event::Unreached { name, why } => reach.1.push((name, why)),
+            _ => {}
+        }
+    }
+    Ok(reach)
+}
+
+/// How many drivers of each family crashed under each oracle.
+#[derive(Default)]
+struct Crashes(Mutex<HashMap<(&'static str, String), usize>>);
+
+impl Crashes {
+    fn count(&self, oracle: Oracle, driver: &str) -> usize {
+        let counts = self.0.lock().unwrap_or_else(|e| e.into_inner());
+        let key = (oracle.name, family(driver).to_owned());
+        counts.get(&key).copied().unwrap_or(0)
+    }
+
+    fn add(&self, oracle: Oracle, driver: &str) {
+        let mut counts = self.0.lock().unwrap_or_else(|e| e.into_inner());
+        let key = (oracle.name, family(driver).to_owned());
+        *counts.entry(key).or_default() += 1;
+    }
+}
+
+/// The two outermost templates of an instance, or a driver's own name.
+fn family(driver: &str) -> &str {
+    let second = driver.match_indices('(').nth(1);
+    let end = second.or_else(|| driver.match_indices('(').next());
+    end.map_or(driver, |(at, _)| &driver[..at])
+}
+
+/// Some drivers under one oracle, in as many children as crash.
+fn run_chunk(
+    wanted: &Wanted,
+    oracle: Oracle,
+    subjects: &[Subject],
+    crashes: &Crashes,
+    progress: &dyn Fn(&str),
+) -> Result<Vec<Told>, Error> {
+    let mut told: Vec<Told> = (subjects.iter())
+        .map(|subject| Told {
+            oracle,
+            subject: subject.clone(),
+            examined: None,
+            violations: Vec::new(),
+            left: false,
+        })
+        .collect();
+    let mut at = 0;
+    while at < told.len() {
+        // Those that are not tried any more go behind the others.
+        let left = |t: &Told| crashes.count(oracle, &t.subject.driver) >= CRASHES;
+        told[at..].sort_by_key(left);
+        let rest = told[at..].partition_point(|t| !left(t));
+        told[at + rest..].iter_mut().for_each(|t| t.left = true);
+        if rest == 0 {
+            break;
+        }
+        let mut order = Order::new(wanted.image, wanted.seed);
+        order.lonely = true;
+        order.oracle = Some(OracleOrder {
+            oracle: oracle.name.into(),
+            number: Some(oracle.number),
+            thorough: wanted.thorough,
+            subjects: (told[at..at + rest].iter())
+                .map(|t| t.subject.clone())
+                .collect(),
+        });
+        let mut watch = Watch {
+            stop: wanted.stop,
+            silence: Some(SILENCE),
+            event: &mut |event| {
+                let Some(now) = told.get_mut(at) else { return };
+                match event {
+                    Event::Examined(examined) => {
+                        now.examined = Some(examined.clone());
+                        progress(&now.subject.driver);
+                        at += 1;
+                    }
+                    Event::Violation(violation) => now.violations.push(violation.clone()),
+                    Event::Warn {
+                        file,
+                        line,
+                        address,
+                    } => now.violations.push(Violation {
+                        oracle: oracle.name.into(),
+                        driver: now.subject.name.clone(),
+                        rule: "warning".into(),
+                        what: format!("the tree warns at {file}:{line}"),
+                        case: String::new(),
+                        trace: vec![*address],
+                    }),
+                    _ => {}
+                }
+            },
+        };
+        let ended = child::run(&order, wanted.args, &mut watch)?;
+        if wanted.stop.load(Ordering::Relaxed) {
+            return Err(Error::Interrupted);
+        }
+        let Some(now) = told.get_mut(at).filter(|t| !t.left) else {
+            continue;
+        };
+        let fault = ended.fault.unwrap_or_else(|| child::Fault {
+            what: format!("the process ended early: {}", ended.status),
+            address: 0,
+            driver: String::new(),
+            case: String::new(),
+            trace: Vec::new(),
+        });
+        let addresses = (fault.address != 0).then_some(fault.address);
+        now.violations.push(Violation {
+            oracle: oracle.name.into(),
+            driver: now.subject.name.clone(),
+            rule: "crash".into(),
+            what: fault.what,
+            case: fault.case,
+            trace: addresses.into_iter().chain(fault.trace).collect(),
+        });
+        crashes.add(oracle, &now.subject.driver);
+        progress(&now.subject.driver);
+        at += 1;
+    }
+    Ok(told)
+}
+
+/// Drivers of one algorithm whose answers are not those of the others.
+fn compare(told: &mut [Told], oracle: Oracle) {
+    let mut groups: BTreeMap<(String, usize, u64), Vec<usize>> = BTreeMap::new();
+    for (i, t) in told.iter().enumerate() {
+        let of = t.oracle == oracle;
+        let Some(examined) = t.examined.as_ref().filter(|e| of && !e.answers.is_empty()) else {
+            continue;
+        };
+        let alg = t.subject.alg.trim_start_matches("__").to_owned();
+        let (count, key) = (examined.answers.len(), examined.answers[0]);
+        groups.entry((alg, count, key)).or_default().push(i);
+    }
+    for ((alg, count, _), members) in groups {
+        for group in 1..count {
+            let answer = |i: &usize| told[*i].examined.as_ref().map_or(0, |e| e.answers[group]);
+            // 0: not comparable.
+            let mut families: BTreeMap<u64, BTreeSet<&str>> = BTreeMap::new();
+            for i in members.iter().filter(|i| answer(i) != 0) {
+                let of = families.entry(answer(i)).or_default();
+                of.insert(family(&told[*i].subject.driver));
+            }
+            let generic = |value: u64| {
+                let named = |i: &usize| {
+                    let driver = &told[*i].subject.driver;
+                    answer(i) == value && (driver.contains("generic") || driver.contains("-lib"))
+                };
+                members.iter().any(named)
+            };
+            // Drivers with SIMD share code with each other: generic code counts for two more.
+            let votes = |value: u64, n: usize| n + 2 * usize::from(generic(value));
+            let right = families
+                .iter()
+                .max_by_key(|(value, of)| (votes(**value, of.len()), **value));
+            let Some(right) = right.map(|(value, _)| *value) else {
+                continue;
+            };
+            let wrong: Vec<usize> = (members.iter().copied())
+                .filter(|i| answer(i) != 0 && answer(i) != right)
+                .collect();
+            let other = members.iter().copied().find(|i| answer(i) == right);
+            let other = other.map_or(String::new(), |i| told[i].subject.driver.clone());
+            for i in wrong {
+                let driver = told[i].subject.name.clone();
+                told[i].violations.push(Violation {
+                    oracle: oracle.name.into(),
+                    driver,
+                    rule: "answer".into(),
+                    what: format!("answers otherwise than {other}, which is {alg}, too"),
+                    case: format!(
+                        "IVs and counters: {}",
+                        CARRIES.get(group - 1).unwrap_or(&"")
+                    ),
+                    trace: Vec::new(),
+                });
+            }
+        }
+    }
+}
+
+/// Functions that copy or allocate what others name, and services: not the place of a fault.
+fn is_helper(function: &str) -> bool {
+    let name = function.split('+').next().unwrap_or(function);
+    let starts = [
+        "__wrap_",
+        "mem",
+        "__mem",
+        "guard_",
+        "vmalloc_",
+        "duplicate",
+        "kmem",
+        "__kmalloc",
+        "kmalloc",
+        "rep_",
+    ];
+    starts.iter().any(|start| name.starts_with(start))
+        || name.ends_with("_erms")
+        || name.ends_with("_orig")
+}
+
+/// Violations become findings: one for each rule and place, or driver where no place is known.
+fn collect(image: &Path, told: Vec<Told>) -> Found {
+    let symbols = Symbols::lazily(image);
+    let mut found = Found::default();
+    let mut known: HashMap<(&str, String, String), usize> = HashMap::new();
+    for t in told {
+        let mut findings = Vec::new();
+        for violation in &t.violations {
+            let names: Vec<String> = violation.trace.iter().map(|&a| symbols.name(a)).collect();
+            // What is Kiln's own, at either end, explains nothing.
+            let of_kiln = |n: &str| ["kiln_", "svc_", "0x"].iter().any(|s| n.starts_with(s));
+            let trace: Vec<String> = names.into_iter().filter(|n| !of_kiln(n)).collect();
+            let place = trace.iter().find(|n| !is_helper(n));
+            // Without a place: instances of one template are one finding.
+            let family = || t.subject.driver.split('(').next().unwrap_or("").to_owned();
+            let key = (
+                t.oracle.name,
+                violation.rule.clone(),
+                place.cloned().unwrap_or_else(family),
+            );
+            if let Some(&index) = known.get(&key) {
+                let finding = &mut found.findings[index];
+                if !findings.contains(&index) {
+                    findings.push(index);
+                    finding.others += usize::from(finding.driver != t.subject.driver);
+                }
+                if t.subject.driver.len() < finding.driver.len() {
+                    finding.place = place.cloned().unwrap_or_else(|| t.subject.driver.clone());
+                    finding.driver.clone_from(&t.subject.driver);
+                    finding.alg.clone_from(&t.subject.alg);
+                    finding.what.clone_from(&violation.what);
+                    finding.case.clone_from(&violation.case);
+                    finding.trace = trace;
+                }
+                continue;
+            }
+            known.insert(key, found.findings.len());
+            findings.push(found.findings.len());
+            found.findings.push(Finding {
+                oracle: t.oracle.name,
+                driver: t.subject.driver.clone(),
+                alg: t.subject.alg.clone(),
+                rule: violation.rule.clone(),
+                what: violation.what.clone(),
+                case: violation.case.clone(),
+                place: place.cloned().unwrap_or_else(|| t.subject.driver.clone()),
+                trace,
+                others: 0,
+            });
+        }
+        let examined = t.examined.as_ref();
+        found.ran.push(Ran {
+            oracle: t.oracle.name,
+            cases: examined.map_or(u64::from(!t.left), |e| e.cases),
+            refused: examined.map_or(0, |e| e.refused),
+            skipped: match examined {
+                _ if !findings.is_empty() => None,
+                _ if t.left => Some(format!(
+                    "{CRASHES} drivers of {} crashed before",
+                    family(&t.subject.driver)
+                )),
+                Some(e) if e.error != 0 => Some(format!("not opened by name and key: {}", e.error)),
+                Some(e) if e.cases == 0 => Some("has no case".into()),
+                _ => None,
+            },
+            subject: t.subject,
+            findings,
+        });
+    }
+    found
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn told(driver: &str, answers: &[u64], violations: Vec<Violation>) -> Told {
+        Told {
+            oracle: ALL[2],
+            subject: Subject {
+                name: driver.into(),
+                alg: "ctr(aes)".into(),
+                driver: driver.into(),
+                kind: 0,
+                is_async: false,
+                internal: false,
+            },
+            examined: Some(Examined {
+                name: driver.into(),
+                cases: 1,
+                refused: 0,
+                error: 0,
+                answers: answers.to_vec(),
+            }),
+            violations,
+            left: false,
+        }
+    }
+
+    #[test]
+    fn the_driver_that_differs_from_the_others_is_named() {
+        let wrong = |drivers: &[(&str, u64)]| -> Vec<String> {
+            let mut all: Vec<Told> = (drivers.iter())
+                .map(|(driver, answer)| told(driver, &[7, *answer], Vec::new()))
+                .collect();
+            compare(&mut all, ALL[2]);
+            let named = all.iter().filter(|t| !t.violations.is_empty());
+            named.map(|t| t.subject.driver.clone()).collect()
+        };
+        assert_eq!(wrong(&[("a-generic", 1), ("b", 1), ("c", 2)]), ["c"]);
+        assert_eq!(
+            wrong(&[("a-generic", 2), ("b", 1), ("c", 1), ("d", 1), ("e", 1)]),
+            ["a-generic"]
+        );
+        assert_eq!(wrong(&[("a-generic", 1), ("b", 2)]), ["b"]);
+        assert_eq!(wrong(&[("a-generic", 1), ("b", 1)]), [""; 0]);
+        // An answer that cannot be compared is not wrong.
+        assert_eq!(wrong(&[("a-generic", 1), ("b", 0)]), [""; 0]);
+    }
+
+    #[test]
+    fn a_family_is_named_by_its_two_outermost_templates() {
+        assert_eq!(
+            family("cryptd(authenc(hmac(sha1),cbc(aes)))"),
+            "cryptd(authenc"
+        );
+        assert_eq!(family("pcbc(aes-aesni)"), "pcbc");
+        assert_eq!(family("sha1-ni"), "sha1-ni");
+    }
+
+    #[test]
+    fn one_place_is_one_finding_and_the_shortest_driver_is_named() {
+        let violation = |driver: &str| Violation {
+            oracle: "values".into(),
+            driver: driver.into(),
+            rule: "sleep".into(),
+            what: "may sleep".into(),
+            case: String::new(),
+            trace: Vec::new(),
+        };
+        let found = collect(
+            Path::new("/no/image"),
+            vec![
+                told(
+                    "ctr(a-long-name)",
+                    &[],
+                    vec![violation("a"), violation("a")],
+                ),
+                told("ctr(short)", &[], vec![violation("b")]),
+                told("other", &[], vec![violation("c")]),
+            ],
+        );
+        assert_eq!(found.findings.len(), 2);
+        assert_eq!(found.ran[0].findings, [0]);
+        assert_eq!(found.ran[1].findings, [0]);
+        assert_eq!(found.findings[0].driver, "ctr(short)");
+        assert_eq!(found.findings[0].others, 1);
+    }
+}

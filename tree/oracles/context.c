@@ -1,0 +1,289 @@
+// SPDX-License-Identifier: GPL-2.0-only OR MIT
+/*
+ * Context: nothing sleeps where nothing may. Requests come from a task, with softirqs off, with preemption off, from a
+ * softirq, and from a softirq over an open FPU section where the tree lets one run there; the callbacks of
+ * asynchronous children are one more such place. Everything that may sleep is a violation there (services/sleep.c),
+ * and so are a request that is passed on with the flag that lets it sleep, and an FPU section that is begun where
+ * irq_fpu_usable() says no.
+ */
+#include <linux/bottom_half.h>
+#include <linux/gfp.h>
+#include <linux/interrupt.h>
+#include <linux/irqflags.h>
+#include <linux/kernel.h>
+#include <linux/preempt.h>
+#include <linux/slab.h>
+#include <linux/string.h>
+#include <asm/fpu/api.h>
+#include <crypto/aead.h>
+#include <crypto/hash.h>
+#include <crypto/skcipher.h>
+
+#include "kiln/oracle.h"
+
+#define KILN_SOFTIRQ IRQ_POLL_SOFTIRQ	/* which nothing here has */
+
+extern const unsigned int kiln_glue_gfp_sleeps;
+unsigned int kiln_glue_atomic(void);
+extern void (*kiln_before_section)(void);	/* fpu.c */
+void kiln_open_softirq(unsigned int nr, void (*handler)(void *cpu));
+
+const unsigned int kiln_glue_gfp_sleeps = (__force unsigned int)__GFP_DIRECT_RECLAIM;
+
+unsigned int kiln_glue_atomic(void)
+{
+	unsigned int why = 0;
+
+	/* Under the flags of older trees, too. */
+	if (preempt_count() & HARDIRQ_MASK)
+		why |= KILN_ATOMIC_HARDIRQ;
+	if (preempt_count() & SOFTIRQ_OFFSET)
+		why |= KILN_ATOMIC_SOFTIRQ;
+	else if (preempt_count() & SOFTIRQ_MASK)
+		why |= KILN_ATOMIC_BH_OFF;
+	if (preempt_count() & PREEMPT_MASK)
+		why |= KILN_ATOMIC_PREEMPT_OFF;
+	if (irqs_disabled())
+		why |= KILN_ATOMIC_IRQS_OFF;
+	return why;
+}
+
+static const char *kiln_atomic_name(unsigned int why)
+{
+	if (why & KILN_ATOMIC_HARDIRQ)
+		return "in a hardirq";
+	if (why & KILN_ATOMIC_SOFTIRQ)
+		return "in a softirq";
+	if (why & KILN_ATOMIC_BH_OFF)
+		return "with softirqs off, as in the callback of a request";
+	return "with preemption or interrupts off";
+}
+
+static void kiln_check_section(void)
+{
+	if (!irq_fpu_usable())
+		kiln_violated("fpu-section", "begins an FPU section where irq_fpu_usable() is false",
+			      __builtin_frame_address(0));
+}
+
+/*
+ * Calls of the crypto API go through a jump that leads past the check unless a driver is examined, so that
+ * nothing else takes longer.
+ */
+#define KILN_CHECKED(fn, type)                                                                    \
+	int __real_##fn(struct type *request) __attribute__((weak));                              \
+	int kiln_checked_##fn(struct type *request);                                              \
+	extern u8 __wrap_##fn[];                                                                  \
+	__asm__(".pushsection .text\n"                                                            \
+		".globl __wrap_" #fn "\n"                                                         \
+		".weak __real_" #fn "\n"                                                          \
+		".type __wrap_" #fn ", @function\n"                                               \
+		"__wrap_" #fn ":\n"                                                               \
+		"	.byte 0xe9\n"                                                             \
+		"	.long __real_" #fn " - . - 4\n"                                           \
+		"	ret\n	int3\n"                                                           \
+		".size __wrap_" #fn ", . - __wrap_" #fn "\n"                                      \
+		".popsection\n");                                                                 \
+	int kiln_checked_##fn(struct type *request)                                               \
+	{                                                                                         \
+		const unsigned int why = kiln_glue_atomic();                                      \
+		char what[160];                                                                   \
+												  \
+		if (why && request->base.flags & CRYPTO_TFM_REQ_MAY_SLEEP) {                      \
+			snprintf(what, sizeof(what),                                              \
+				 "calls " #fn "() with CRYPTO_TFM_REQ_MAY_SLEEP %s",              \
+				 kiln_atomic_name(why));                                          \
+			kiln_violated("may-sleep-flag", what, __builtin_frame_address(0));        \
+		}                                                                                 \
+		return __real_##fn(request);                                                      \
+	}
+
+KILN_CHECKED(crypto_skcipher_encrypt, skcipher_request)
+KILN_CHECKED(crypto_skcipher_decrypt, skcipher_request)
+KILN_CHECKED(crypto_aead_encrypt, aead_request)
+KILN_CHECKED(crypto_aead_decrypt, aead_request)
+KILN_CHECKED(crypto_ahash_digest, ahash_request)
+KILN_CHECKED(crypto_ahash_update, ahash_request)
+KILN_CHECKED(crypto_ahash_final, ahash_request)
+KILN_CHECKED(crypto_ahash_finup, ahash_request)
+
+static void kiln_turn(u8 *jump, const void *past, const void *check, bool wanted)
+{
+	const s32 offset = (wanted ? check : past) - (void *)(jump + 5);
+
+	/* A function that this tree has only inline. */
+	if (past)
+		memcpy(jump + 1, &offset, sizeof(offset));
+}
+
+#define KILN_TURN(fn) kiln_turn(__wrap_##fn, __real_##fn, kiln_checked_##fn, wanted)
+
+static void kiln_watch(bool wanted)
+{
+	KILN_TURN(crypto_skcipher_encrypt);
+	KILN_TURN(crypto_skcipher_decrypt);
+	KILN_TURN(crypto_aead_encrypt);
+	KILN_TURN(crypto_aead_decrypt);
+	KILN_TURN(crypto_ahash_digest);
+	KILN_TURN(crypto_ahash_update);
+	KILN_TURN(crypto_ahash_final);
+	KILN_TURN(crypto_ahash_finup);
+	kiln_before_section = wanted ? kiln_check_section : NULL;
+	kiln_watch_sleep(wanted);
+}
+
+/* What a context does. */
+static struct kiln_subject *kiln_asking;
+static const struct kiln_call *kiln_asked;
+static int kiln_result;
+
+static void kiln_submit_now(void *unused)
+{
+	kiln_result = kiln_submit(kiln_asking, kiln_asked);
+}
+
+static void kiln_in_task(void)
+{
+	kiln_submit_now(NULL);
+}
+
+static void kiln_in_bh_off(void)
+{
+	local_bh_disable();
+	kiln_submit_now(NULL);
+	local_bh_enable();
+}
+
+static void kiln_in_preempt_off(void)
+{
+	preempt_disable();
+	kiln_submit_now(NULL);
+	preempt_enable();
+}
+
+static void kiln_in_softirq(void)
+{
+	local_bh_disable();
+	raise_softirq(KILN_SOFTIRQ);
+	local_bh_enable();
+}
+
+static void kiln_in_softirq_over_section(void)
+{
+	kernel_fpu_begin();
+	/* Since 6.15 softirqs are off there. */
+	if (!(preempt_count() & SOFTIRQ_MASK)) {
+		raise_softirq(KILN_SOFTIRQ);
+		do_softirq();
+		kernel_fpu_end();
+		return;
+	}
+	kernel_fpu_end();
+	kiln_in_softirq();
+}
+
+static const struct kiln_asker {
+	const char *name;
+	void (*ask)(void);
+	u32 flags;
+} kiln_wheres[] = {
+	{ "in a task", kiln_in_task, CRYPTO_TFM_REQ_MAY_SLEEP | CRYPTO_TFM_REQ_MAY_BACKLOG },
+	{ "in a task, without a flag", kiln_in_task, 0 },
+	{ "with softirqs off", kiln_in_bh_off, 0 },
+	{ "with preemption off", kiln_in_preempt_off, 0 },
+	{ "in a softirq", kiln_in_softirq, CRYPTO_TFM_REQ_MAY_BACKLOG },
+	{ "in a softirq over an FPU section", kiln_in_softirq_over_section, 0 },
+};
+
+/* In pieces that no block ends with, and that lie across pages. */
+static void kiln_cut(struct scatterlist *sg, u8 *at, unsigned int len)
+{
+	const unsigned int first = min(len, 33u), second = min(len - first, 4096u);
+
+	sg_init_table(sg, 3);
+	sg_set_buf(&sg[0], at, first);
+	sg_set_buf(&sg[1], at + first, second);
+	sg_set_buf(&sg[2], at + first + second, len - first - second);
+	if (len - first - second == 0)
+		sg_mark_end(&sg[second ? 1 : 0]);
+}
+
+static void kiln_ask_there(struct kiln_subject *s, struct kiln_message *m,
+			   const struct kiln_asker *where, bool decrypt)
+{
+	const unsigned int sealed = kiln_message_sealed(s, m);
+	const bool hash = s->type == KILN_TYPE_HASH;
+	const unsigned int open = m->aad + m->len;
+	struct scatterlist src[3];
+	u8 iv[64], digest[128];
+	struct kiln_call call = { .src = src, .dst = src, .aad = m->aad, .iv = iv,
+				  .result = digest, .decrypt = decrypt };
+	const u8 *expected = decrypt ? m->opened : m->sealed;
+	const int right = decrypt ? m->open_error : 0;
+	unsigned int i;
+	int error;
+
+	call.len = hash ? m->len : (decrypt ? sealed : open) - m->aad;
+	memcpy(m->room, decrypt ? m->sealed : m->text, decrypt ? sealed : open);
+	memcpy(iv, m->iv, sizeof(iv));
+	kiln_cut(src, m->room, hash ? m->len : sealed);
+	kiln_case.op = hash ? "digest" : decrypt ? "decrypt" : "encrypt";
+	kiln_case.layout = where->name;
+	s->flags = where->flags;
+	kiln_asking = s;
+	kiln_asked = &call;
+	kiln_result = -EINPROGRESS;
+	kiln_watch(true);
+	where->ask();
+	error = kiln_await(s, kiln_result);
+	kiln_watch(false);
+	for (i = m->aad; decrypt && i < open; i++)
+		if (!m->written[i])
+			m->room[i] = expected[i];
+	if (error != right)
+		kiln_violates("answer", "returns %d, but %d in a task, out of place", error, right);
+	else if (!error && (hash ? memcmp(digest, expected, s->digest) :
+			memcmp(m->room + m->aad, expected + m->aad, (decrypt ? open : sealed) - m->aad)))
+		kiln_violates("answer", "the answer is wrong; in a task, out of place, it is right");
+}
+
+void kiln_examine_context(struct kiln_examine *order)
+{
+	static const u16 lengths[] = { 16, 48, 65, 128, 304, 1024, 4352, 5003 };
+	struct kiln_subject s;
+	struct kiln_message m = {};
+	u64 draw = kiln_seed_of(order);
+	unsigned int i, j;
+
+	order->error = kiln_subject_open(&s, order);
+	if (order->error)
+		return;
+	order->error = kiln_message_alloc(&m);
+	kiln_open_softirq(KILN_SOFTIRQ, kiln_submit_now);
+	for (i = 0; i < ARRAY_SIZE(lengths) && !order->error; i++) {
+		kiln_case.len = lengths[i];
+		kiln_case.aad = s.aad;
+		s.flags = CRYPTO_TFM_REQ_MAY_SLEEP | CRYPTO_TFM_REQ_MAY_BACKLOG;
+		kiln_message_seal(&s, &m, lengths[i], s.aad, &draw);
+		order->cases++;
+		if (m.error) {
+			order->refused++;
+			continue;
+		}
+		if (s.type != KILN_TYPE_HASH)
+			kiln_message_open(&s, &m);
+		for (j = 0; j < ARRAY_SIZE(kiln_wheres); j++) {
+			/* Who calls internal drivers asks first. */
+			if (order->internal && kiln_wheres[j].ask == kiln_in_softirq_over_section)
+				continue;
+			order->cases++;
+			kiln_ask_there(&s, &m, &kiln_wheres[j], false);
+			if (s.type == KILN_TYPE_HASH)
+				continue;
+			order->cases++;
+			kiln_ask_there(&s, &m, &kiln_wheres[j], true);
+		}
+	}
+	kiln_message_free(&m);
+	kiln_subject_close(&s);
+}

@@ -1,0 +1,345 @@
+// SPDX-License-Identifier: GPL-2.0-only OR MIT
+/*
+ * Reach: every template that the tree has registered, over every child that it takes, so that each
+ * is there for the oracles without a test that asks for it by name. Compiled by the tree's own build,
+ * like glue.c.
+ *
+ * Children are drivers, by their own names and by their algorithms'. Which of them fit is the
+ * template's to say: all are tried. Instances become children of the next round: of each template
+ * those over the usual primitives, since all of them would be without number. A template that takes
+ * nothing alone is tried with two children: once a pair fits, every other child is tried in either place.
+ */
+#include <linux/err.h>
+#include <linux/kernel.h>
+#include <linux/list.h>
+#include <linux/slab.h>
+#include <linux/string.h>
+#include <crypto/aead.h>
+#include <crypto/algapi.h>
+#include <crypto/hash.h>
+#include <crypto/skcipher.h>
+#include <../crypto/internal.h>
+
+#include "kiln/tree.h"
+
+#define MOST 4096
+#define TEMPLATES 64
+
+void kiln_tell_subject(const char *name, const char *alg, const char *driver, unsigned int type,
+		       bool is_async, bool internal);
+void kiln_tell_unreached(const char *name, const char *why);
+u64 kiln_glue_reach(struct kiln_reach *reach);
+
+struct kiln_child {
+	char name[CRYPTO_MAX_ALG_NAME];		/* what the crypto API is asked for */
+	char alg[CRYPTO_MAX_ALG_NAME];
+	char driver[CRYPTO_MAX_ALG_NAME];
+	int type;		/* enum kiln_type; -1: a single-block cipher */
+	bool is_async, internal;
+	bool is_child;		/* others are made over it */
+	bool is_seed;		/* pairs are looked for among these first */
+	const struct crypto_template *of;
+};
+
+static struct kiln_child *kiln_children;
+static unsigned int kiln_count;
+
+struct kiln_tried {
+	const struct crypto_template *template;
+	unsigned int made, tried;
+	int error;		/* the last that says more than that there is no such child */
+	char pair[2][CRYPTO_MAX_ALG_NAME];	/* that fits; empty: none is known */
+	int type;		/* of its first */
+};
+
+static struct kiln_tried kiln_tried[TEMPLATES];
+
+static int kiln_child_type(u32 flags)
+{
+	switch (flags & CRYPTO_ALG_TYPE_MASK) {
+	case CRYPTO_ALG_TYPE_CIPHER:
+		return -1;
+#ifdef CRYPTO_ALG_TYPE_LSKCIPHER
+	case CRYPTO_ALG_TYPE_LSKCIPHER:
+#endif
+	case CRYPTO_ALG_TYPE_SKCIPHER:
+		return KILN_TYPE_SKCIPHER;
+	case CRYPTO_ALG_TYPE_AEAD:
+		return KILN_TYPE_AEAD;
+	case CRYPTO_ALG_TYPE_SHASH:
+	case CRYPTO_ALG_TYPE_AHASH:
+		return KILN_TYPE_HASH;
+	}
+	return -2;
+}
+
+static struct kiln_child *kiln_find_driver(const char *driver)
+{
+	unsigned int i;
+
+	for (i = 0; i < kiln_count; i++)
+		if (!strcmp(kiln_children[i].driver, driver))
+			return &kiln_children[i];
+	return NULL;
+}
+
+/* One that is not there yet; NULL: it is, or it is of a type that no oracle examines. */
+static struct kiln_child *kiln_add(const struct crypto_alg *alg, const char *name)
+{
+	const int type = kiln_child_type(alg->cra_flags);
+	struct kiln_child *child = kiln_children + kiln_count;
+
+	if (type < -1 || kiln_count == MOST || kiln_find_driver(alg->cra_driver_name))
+		return NULL;
+	kiln_count++;
+	strscpy(child->name, name, sizeof(child->name));
+	strscpy(child->alg, alg->cra_name, sizeof(child->alg));
+	strscpy(child->driver, alg->cra_driver_name, sizeof(child->driver));
+	child->type = type;
+	child->is_async = !!(alg->cra_flags & CRYPTO_ALG_ASYNC);
+	child->internal = !!(alg->cra_flags & CRYPTO_ALG_INTERNAL);
+	if (child->type < 0)
+		kiln_tell_unreached(child->driver,
+				    "a cipher of single blocks, examined in the templates over it");
+	else
+		kiln_tell_subject(child->name, child->alg, child->driver, child->type,
+				  child->is_async, child->internal);
+	return child;
+}
+
+/* Over the primitives that all modes are defined for. */
+static bool kiln_is_usual(const char *alg)
+{
+	return strstr(alg, "aes") || strstr(alg, "sha256");
+}
+
+/*
+ * Of a template's instances those over the usual primitives, once by name, else its first. Of pairs only the
+ * first: each child of them has been tried.
+ */
+static bool kiln_is_representative(const struct kiln_child *child)
+{
+	const bool by_name = kiln_is_usual(child->alg) && !strchr(child->alg, ',');
+	unsigned int i;
+
+	if (strlen(child->driver) > 80)
+		return false;
+	for (i = 0; i < kiln_count; i++) {
+		const struct kiln_child *other = &kiln_children[i];
+
+		if (other == child || !other->is_child || other->of != child->of ||
+		    other->is_async != child->is_async)
+			continue;
+		if (!by_name || !strcmp(other->alg, child->alg))
+			return false;
+	}
+	return true;
+}
+
+/* What is new at the head of the tree's list; an instance may have another name than it was asked for by. */
+static bool kiln_add_new(struct kiln_tried *tried)
+{
+	struct crypto_alg *alg;
+	bool added = false;
+
+	list_for_each_entry(alg, &crypto_alg_list, cra_list) {
+		struct kiln_child *child;
+
+		if (alg->cra_flags & (CRYPTO_ALG_LARVAL | CRYPTO_ALG_DEAD))
+			continue;
+		if (kiln_child_type(alg->cra_flags) < -1)
+			continue;
+		/* Older ones are known. */
+		if (kiln_find_driver(alg->cra_driver_name))
+			break;
+		child = kiln_add(alg, alg->cra_driver_name);
+		if (!child)
+			break;
+		added = true;
+		child->of = tried->template;
+		child->is_child = kiln_is_representative(child);
+		child->is_seed = child->is_child && !strchr(child->alg, ',');
+	}
+	return added;
+}
+
+static void kiln_try(struct kiln_tried *tried, const char *inner, int type)
+{
+	static const u32 types[] = { CRYPTO_ALG_TYPE_SKCIPHER, CRYPTO_ALG_TYPE_AEAD,
+				     CRYPTO_ALG_TYPE_AHASH };
+	/* A skcipher's and a hash's types differ in a bit from those of the synchronous kind. */
+	static const u32 masks[] = { 0xe, 0xf, 0xe };
+	char name[CRYPTO_MAX_ALG_NAME], again[CRYPTO_MAX_ALG_NAME];
+	struct crypto_alg *alg;
+	bool made;
+
+	if (snprintf(name, sizeof(name), "%s(%s)", tried->template->name, inner) >=
+	    (int)sizeof(name))
+		return;
+	/* No template twice in a chain: IV generators over IV generators mean nothing. */
+	snprintf(again, sizeof(again), "%s(", tried->template->name);
+	if (strstr(inner, again))
+		return;
+	tried->tried++;
+	alg = crypto_alg_mod_lookup(name, 0, 0);
+	/* Some make what they are asked for. */
+	if (IS_ERR(alg) && type >= 0)
+		alg = crypto_alg_mod_lookup(name, types[type], masks[type]);
+	made = !IS_ERR(alg);
+	if (made)
+		crypto_mod_put(alg);
+	else if (PTR_ERR(alg) != -ENOENT || !tried->error)
+		tried->error = PTR_ERR(alg);
+	made |= kiln_add_new(tried);
+	tried->made += made;
+}
+
+static bool kiln_try_pair(struct kiln_tried *tried, const char *a, const char *b, int type)
+{
+	char inner[2 * CRYPTO_MAX_ALG_NAME];
+	const unsigned int made = tried->made;
+
+	snprintf(inner, sizeof(inner), "%s,%s", a, b);
+	kiln_try(tried, inner, type);
+	return tried->made > made;
+}
+
+/* A pair that fits, by the algorithms' names: the template chooses among drivers. */
+static void kiln_find_pair(struct kiln_tried *tried)
+{
+	const unsigned int count = kiln_count;
+	unsigned int i, j;
+
+	/* What most pairs are of, so that the others get a key of a usual size. */
+	if (kiln_try_pair(tried, "hmac(sha256)", "cbc(aes)", -1)) {
+		strscpy(tried->pair[0], "hmac(sha256)", sizeof(tried->pair[0]));
+		strscpy(tried->pair[1], "cbc(aes)", sizeof(tried->pair[1]));
+		tried->type = KILN_TYPE_HASH;
+	}
+	/* The last first: instances, such as of HMAC and of CBC. */
+	for (i = count; i-- && !tried->pair[0][0];) {
+		const struct kiln_child *a = &kiln_children[i];
+
+		for (j = count; j-- && a->is_seed && !tried->pair[0][0];) {
+			const struct kiln_child *b = &kiln_children[j];
+
+			if (!b->is_seed || !kiln_try_pair(tried, a->alg, b->alg, a->type))
+				continue;
+			tried->type = a->type;
+			strscpy(tried->pair[0], a->alg, sizeof(tried->pair[0]));
+			strscpy(tried->pair[1], b->alg, sizeof(tried->pair[1]));
+		}
+	}
+}
+
+/* Each child from @from on in either place of the pair that fits. */
+static void kiln_try_pairs(struct kiln_tried *tried, unsigned int from)
+{
+	const unsigned int count = kiln_count;
+	unsigned int i;
+
+	for (i = from; i < count; i++) {
+		const struct kiln_child *child = &kiln_children[i];
+
+		if (!child->is_child || child->internal)
+			continue;
+		kiln_try_pair(tried, child->driver, tried->pair[1], child->type);
+		kiln_try_pair(tried, tried->pair[0], child->driver, tried->type);
+	}
+}
+
+static void kiln_try_alone(struct kiln_tried *tried, unsigned int from)
+{
+	const unsigned int count = kiln_count;
+	unsigned int i;
+
+	for (i = from; i < count; i++) {
+		const struct kiln_child *child = &kiln_children[i];
+
+		if (!child->is_child || child->internal)
+			continue;
+		kiln_try(tried, child->driver, child->type);
+		if (child->is_seed && strcmp(child->alg, child->driver))
+			kiln_try(tried, child->alg, child->type);
+	}
+}
+
+static void kiln_tell_templates(void)
+{
+	char why[128];
+	unsigned int i;
+
+	for (i = 0; i < TEMPLATES && kiln_tried[i].template; i++) {
+		const struct kiln_tried *tried = &kiln_tried[i];
+
+		if (tried->made)
+			continue;
+		snprintf(why, sizeof(why), "refuses all of %u children that were tried: %d",
+			 tried->tried, tried->error);
+		kiln_tell_unreached(tried->template->name, why);
+	}
+}
+
+/* Pairs are looked for among the first driver of each algorithm; of ciphers and their modes, those of the usual one. */
+static void kiln_mark_seeds(void)
+{
+	unsigned int i, j;
+
+	for (i = 0; i < kiln_count; i++) {
+		struct kiln_child *child = &kiln_children[i];
+
+		for (j = 0; j < i; j++)
+			if (!strcmp(kiln_children[j].alg, child->alg))
+				break;
+		child->is_seed = j == i && !child->internal &&
+				 (kiln_is_usual(child->alg) ||
+				  (child->type >= 0 && !strchr(child->alg, '(')));
+	}
+}
+
+u64 kiln_glue_reach(struct kiln_reach *reach)
+{
+	struct list_head *templates = reach->templates;
+	struct crypto_template *template;
+	struct crypto_alg *alg;
+	unsigned int i, from = 0, count = 0;
+	int round;
+
+	kiln_children = kcalloc(MOST, sizeof(*kiln_children), GFP_KERNEL);
+	if (!kiln_children)
+		return ENOMEM;
+	list_for_each_entry_reverse(alg, &crypto_alg_list, cra_list) {
+		struct kiln_child *child;
+
+		if (alg->cra_flags & (CRYPTO_ALG_LARVAL | CRYPTO_ALG_DEAD))
+			continue;
+		child = kiln_add(alg, alg->cra_driver_name);
+		if (child)
+			child->is_child = true;
+		else if (kiln_child_type(alg->cra_flags) < -1)
+			kiln_tell_unreached(alg->cra_driver_name,
+					    "neither a cipher nor a hash");
+	}
+	kiln_mark_seeds();
+	list_for_each_entry(template, templates, list)
+		if (count < TEMPLATES)
+			kiln_tried[count++].template = template;
+	for (round = 0; round < 3; round++) {
+		const unsigned int before = kiln_count;
+
+		for (i = 0; i < count; i++)
+			kiln_try_alone(&kiln_tried[i], from);
+		for (i = 0; i < count; i++) {
+			const bool first = !round && !kiln_tried[i].made;
+
+			if (first)
+				kiln_find_pair(&kiln_tried[i]);
+			if (kiln_tried[i].pair[0][0])
+				kiln_try_pairs(&kiln_tried[i], first ? 0 : from);
+		}
+		from = before;
+	}
+	kiln_tell_templates();
+	kfree(kiln_children);
+	return 0;
+}

@@ -1,0 +1,283 @@
+// SPDX-License-Identifier: GPL-2.0-only OR MIT
+/*
+ * Values: whatever is asked, the answer is an error or right, never a crash. Keys of every length and form; tags of every
+ * size; messages that are empty, too short for the mode, or forged; lists with empty entries; counters and IVs just before
+ * every carry. Answers to the last are compared between all drivers of an algorithm, by the parent.
+ */
+#include <linux/kernel.h>
+#include <linux/rtnetlink.h>
+#include <linux/slab.h>
+#include <linux/string.h>
+#include <crypto/aead.h>
+#include <crypto/authenc.h>
+#include <crypto/hash.h>
+
+#include "kiln/oracle.h"
+
+/* IVs, the bytes that are not named being drawn: the last of a big-endian counter, the first of a little-endian one. */
+static const struct kiln_carry {
+	const char *name;
+	u8 last, first;		/* bytes that are 0xff */
+	u8 less;		/* by which the counter is lower */
+} kiln_carries[] = {
+	{ "no carry", 0, 0, 0 },
+	{ "2^32", 4, 0, 1 },
+	{ "2^32, 5 blocks before", 4, 0, 5 },
+	{ "2^64", 8, 0, 3 },
+	{ "2^96", 12, 0, 9 },
+	{ "2^128", 16, 0, 0 },
+	{ "2^128, 17 blocks before", 16, 0, 17 },
+	{ "2^32, little-endian", 0, 4, 2 },
+	{ "2^64, little-endian", 0, 8, 6 },
+	{ "2^128, little-endian", 0, 16, 1 },
+};
+
+static void kiln_try_keys(struct kiln_subject *s, struct kiln_examine *order)
+{
+	u64 draw = kiln_seed_of(order) ^ 1;
+	unsigned int len, form;
+
+	if (!kiln_subject_keyed(s) && !s->key)
+		return;
+	kiln_case.op = "setkey";
+	kiln_case.layout = "a key that may be malformed";
+	for (len = 0; len <= 144; len++)
+		for (form = 0; form < 6; form++) {
+			u8 *key = kiln_fence(len, false);
+			struct rtattr *attribute = (void *)key;
+			struct crypto_authenc_key_param param = {};
+
+			if (!key)
+				return;
+			order->cases++;
+			kiln_case.len = len;
+			kiln_case.number = form;
+			kiln_case.varied = "form";
+			kiln_draw_bytes(&draw, key, len);
+			if (form < 2)
+				memset(key, form ? 0xff : 0, len);
+			/* What authenc takes, with a size that is wrong. */
+			if (form >= 3 && len >= sizeof(*attribute)) {
+				const u16 sizes[] = { RTA_LENGTH(sizeof(param)), 0xfff0, 3 };
+				const u16 type = CRYPTO_AUTHENC_KEYA_PARAM;
+				const u16 size = sizes[form - 3];
+
+				memcpy(key, &size, 2);
+				memcpy(key + 2, &type, 2);
+				param.enckeylen = cpu_to_be32((u32)kiln_draw_next(&draw) >>
+							      (len & 1 ? 26 : 0));
+				if (len >= RTA_LENGTH(sizeof(param)))
+					memcpy(key + RTA_LENGTH(0), &param, sizeof(param));
+			}
+			kiln_subject_setkey(s, key, len);
+			kiln_unfence(key);
+		}
+	kiln_case.varied = NULL;
+	kiln_subject_setkey(s, s->key, s->key_len);
+}
+
+/* Bits of an encrypted message. */
+static void kiln_forge(struct kiln_subject *s, struct kiln_examine *order, struct kiln_message *m)
+{
+	const unsigned int all = m->len + s->tag;
+	unsigned int i;
+
+	kiln_case.op = "decrypt";
+	kiln_case.layout = "forged";
+	for (i = 0; i < all; i += i < m->len ? 13 : 1) {
+		u8 *byte = m->sealed + m->aad + i;
+
+		order->cases++;
+		*byte ^= 1 << (i & 7);
+		kiln_message_open(s, m);
+		if (!m->open_error)
+			kiln_violates("forgery", "accepts a message of which byte %u of %u was changed",
+				      i, all);
+		*byte ^= 1 << (i & 7);
+	}
+}
+
+static void kiln_try_tags(struct kiln_subject *s, struct kiln_examine *order,
+			  struct kiln_message *m, u64 *draw)
+{
+	const unsigned int usual = s->tag;
+	unsigned int tag;
+
+	for (tag = 0; tag <= 64; tag++) {
+		kiln_case.op = "setauthsize";
+		kiln_case.number = tag;
+		kiln_case.varied = "tag size";
+		order->cases++;
+		if (crypto_aead_setauthsize(s->tfm, tag))
+			continue;
+		s->tag = tag;
+		kiln_case.op = "encrypt";
+		kiln_case.layout = "ordinary";
+		kiln_case.len = 64;
+		kiln_case.aad = s->aad;
+		kiln_message_seal(s, m, 64, s->aad, draw);
+		if (m->error)
+			continue;
+		kiln_message_open(s, m);
+		/* Short ones are guessed too easily. */
+		if (!m->open_error && tag >= 4)
+			kiln_forge(s, order, m);
+	}
+	s->tag = usual;
+	crypto_aead_setauthsize(s->tfm, usual);
+	kiln_case.varied = NULL;
+}
+
+/* Every length and amount of associated data, those that are too short included. */
+static void kiln_try_lengths(struct kiln_subject *s, struct kiln_examine *order,
+			     struct kiln_message *m, u64 *draw)
+{
+	struct scatterlist src, dst;
+	struct kiln_call call = { .src = &src, .dst = &dst, .iv = m->iv_out, .decrypt = true };
+	unsigned int len, aad;
+
+	kiln_case.layout = "ordinary";
+	for (len = 0; len <= 40; len++)
+		for (aad = 0; aad <= (s->type == KILN_TYPE_AEAD ? 24 : 0); aad += 4) {
+			order->cases++;
+			kiln_case.op = s->type == KILN_TYPE_HASH ? "digest" : "encrypt";
+			kiln_case.len = len;
+			kiln_case.aad = aad;
+			kiln_message_seal(s, m, len, aad, draw);
+			if (s->type == KILN_TYPE_HASH)
+				continue;
+			/* A message that is as short as that, its tag included. */
+			kiln_case.op = "decrypt";
+			kiln_draw_bytes(draw, m->sealed, aad + len);
+			memcpy(m->iv_out, m->iv, sizeof(m->iv));
+			sg_init_one(&src, m->sealed, aad + len);
+			sg_init_one(&dst, m->room, aad + len);
+			call.len = len;
+			call.aad = aad;
+			if (!kiln_ask(s, &call) && len < s->tag)
+				kiln_violates("forgery", "accepts a message of %u bytes, less than a tag",
+					      len);
+		}
+}
+
+/*
+ * Entries without length, in front, between and behind. Hashes of 6.12 stop at such an entry, and nobody
+ * promises otherwise: it must not crash.
+ */
+static void kiln_try_lists(struct kiln_subject *s, struct kiln_examine *order,
+			   struct kiln_message *m, u64 *draw)
+{
+	struct scatterlist src[6];
+	u8 digest[128];
+	struct kiln_call call = { .src = src, .dst = src, .aad = s->aad, .iv = m->iv_out,
+				  .result = digest };
+	const unsigned int len = 96;
+	unsigned int all, cut;
+
+	kiln_case.op = s->type == KILN_TYPE_HASH ? "digest" : "encrypt";
+	kiln_case.layout = "a list with empty entries";
+	kiln_case.len = len;
+	kiln_case.aad = s->aad;
+	kiln_message_seal(s, m, len, s->aad, draw);
+	if (m->error)
+		return;
+	all = s->type == KILN_TYPE_HASH ? len : s->aad + len + s->tag;
+	for (cut = 1; cut < all; cut += 15) {
+		order->cases++;
+		memcpy(m->room, m->text, m->aad + len);
+		memcpy(m->iv_out, m->iv, sizeof(m->iv));
+		sg_init_table(src, 5);
+		sg_set_buf(&src[0], m->room, 0);
+		sg_set_buf(&src[1], m->room, cut);
+		sg_set_buf(&src[2], m->room + cut, 0);
+		sg_set_buf(&src[3], m->room + cut, all - cut);
+		sg_set_buf(&src[4], m->room + all, 0);
+		call.len = len;
+		kiln_ask(s, &call);
+	}
+}
+
+/* Counters before a carry. */
+static void kiln_try_carries(struct kiln_subject *s, struct kiln_examine *order,
+			     struct kiln_message *m)
+{
+	static const u16 lengths[] = { 16, 64, 160, 288, 512, 1040 };
+	u64 draw = kiln_seed_of(order);
+	unsigned int i, j, k;
+
+	/* Drivers that take other keys are not compared. */
+	order->answers[0] = kiln_hash(1, s->key, s->key_len);
+	for (i = 0; i < ARRAY_SIZE(kiln_carries) && i + 1 < order->room; i++) {
+		const struct kiln_carry *c = &kiln_carries[i];
+		u64 answer = 1;
+
+		kiln_case.op = s->type == KILN_TYPE_HASH ? "digest" : "encrypt";
+		kiln_case.layout = c->name;
+		for (j = 0; j < ARRAY_SIZE(lengths); j++) {
+			struct scatterlist src, dst;
+			struct kiln_call call = { .src = &src, .dst = &dst, .len = lengths[j],
+						  .aad = s->aad, .iv = m->iv_out,
+						  .result = m->sealed };
+			int error;
+
+			order->cases++;
+			kiln_case.len = lengths[j];
+			kiln_draw_bytes(&draw, m->iv, sizeof(m->iv));
+			kiln_draw_bytes(&draw, m->text, s->aad + lengths[j]);
+			if (!i)
+				m->iv[0] = 3;
+			for (k = 0; k < c->last && k < s->iv; k++)
+				m->iv[s->iv - 1 - k] = k ? 0xff : 0xff - c->less;
+			for (k = 0; k < c->first && k < s->iv; k++)
+				m->iv[k] = k ? 0xff : 0xff - c->less;
+			if (s->aad >= s->iv)
+				memcpy(m->text + s->aad - s->iv, m->iv, s->iv);
+			memcpy(m->iv_out, m->iv, sizeof(m->iv));
+			memcpy(m->sealed, m->text, s->aad);
+			sg_init_one(&src, m->text, s->aad + lengths[j]);
+			sg_init_one(&dst, m->sealed, s->aad + lengths[j] + s->tag);
+			error = kiln_ask(s, &call);
+			answer = kiln_hash(answer, &error, sizeof(error));
+			if (error)
+				continue;
+			m->len = lengths[j];
+			m->aad = s->aad;
+			answer = kiln_hash(answer, m->sealed, kiln_message_sealed(s, m));
+		}
+		order->answers[i + 1] = answer;
+		order->count = i + 2;
+	}
+}
+
+void kiln_examine_values(struct kiln_examine *order)
+{
+	unsigned long first[1 + ARRAY_SIZE(kiln_carries)];
+	struct kiln_message m = {};
+	struct kiln_subject s;
+	u64 draw = kiln_seed_of(order);
+	unsigned int i;
+
+	order->error = kiln_message_alloc(&m) ?: kiln_subject_open(&s, order);
+	if (order->error) {
+		kiln_message_free(&m);
+		return;
+	}
+	kiln_try_carries(&s, order, &m);
+	memcpy(first, order->answers, order->count * sizeof(*first));
+	kiln_try_lengths(&s, order, &m, &draw);
+	kiln_try_lists(&s, order, &m, &draw);
+	if (s.type == KILN_TYPE_AEAD)
+		kiln_try_tags(&s, order, &m, &draw);
+	kiln_try_keys(&s, order);
+	kiln_subject_close(&s);
+	/* Once more with another transform: some draw their answers at random, and those are not compared. */
+	order->error = kiln_subject_open(&s, order);
+	if (!order->error) {
+		kiln_try_carries(&s, order, &m);
+		kiln_subject_close(&s);
+	}
+	for (i = 0; i < order->count; i++)
+		if (order->error || first[i] != order->answers[i])
+			order->answers[i] = 0;
+	kiln_message_free(&m);
+}

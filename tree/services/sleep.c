@@ -1,0 +1,67 @@
+// SPDX-License-Identifier: GPL-2.0-only OR MIT
+/*
+ * Where nothing may sleep. Each service that may sleep says so here, whether it then does or not, and so do
+ * the tree's own might_sleep() and cond_resched().
+ */
+#include "service.h"
+
+static bool watched;
+
+void SERVICE(kiln_watch_sleep)(bool wanted)
+{
+	watched = wanted;
+}
+
+static const char *context(unsigned int why)
+{
+	unsigned char depth;
+
+	__asm__ volatile("movb %%gs:%c1, %0" : "=q"(depth) : "i"(KILN_CPU_SECTION_DEPTH));
+	if (depth)
+		return "in an FPU section";
+	if (why & KILN_ATOMIC_HARDIRQ)
+		return "in a hardirq";
+	if (why & KILN_ATOMIC_SOFTIRQ)
+		return "in a softirq";
+	if (why & KILN_ATOMIC_IRQS_OFF)
+		return "with interrupts off";
+	if (why & KILN_ATOMIC_BH_OFF)
+		return "with softirqs off";
+	return "with preemption off, as under a spin lock";
+}
+
+static void check(const char *what, const void *frame)
+{
+	unsigned int why;
+	char text[160];
+
+	if (!watched || !on_cpu)
+		return;
+	why = kiln_glue_atomic();
+	if (!why)
+		return;
+	format(text, sizeof(text), "%s %s", what, context(why));
+	/* Telling it allocates nothing and does not sleep. */
+	SERVICE(kiln_violated)("sleep", text, frame);
+}
+
+void may_sleep(const char *what)
+{
+	check(what, __builtin_frame_address(0));
+}
+
+void SERVICE(__might_sleep)(const char *file, int line)
+{
+	(void)file;
+	(void)line;
+	check("may sleep", __builtin_frame_address(0));
+}
+
+/* @offsets: what the caller has disabled itself, which it enables meanwhile. */
+void SERVICE(__might_resched)(const char *file, int line, unsigned int offsets)
+{
+	(void)file;
+	(void)line;
+	if (!offsets)
+		check("may give the CPU away (cond_resched)", __builtin_frame_address(0));
+}
