@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0-only OR MIT
 /*
- * An interrupt before every instruction of a function. The function is stepped in a task, in a
- * softirq and in a hardirq, while hardirqs and softirqs call it, too. The host's trap handler
- * delivers the interrupts and keeps the account (struct kiln_audit).
+ * Interrupts a function before each instruction that it executes, up to a number of visits. It is
+ * single-stepped in a task and in a softirq, where handlers call it, too, and in a hardirq, where it
+ * is only checked. The host's trap handler delivers the interrupts and does the checks (struct
+ * kiln_audit).
  *
  * The functions are those of the KUnit suites' interrupt tests: kunit_run_irq_test() starts a
  * timer that calls such a function at random moments, and here the timer is taken over. And they
@@ -30,7 +31,7 @@ struct kiln_subject {
 	void *state;
 	unsigned int calls;	/* at least */
 	bool task_only;
-	bool unasked;	/* may only be called where a section may be opened */
+	bool unasked;	/* opens a section without asking irq_fpu_usable() */
 	bool of_library;	/* sets the trap flag itself, around the function alone */
 };
 
@@ -53,7 +54,7 @@ struct kiln_subject {
  * show whether an instruction can be interrupted.
  */
 #define OUTSIDE_VISITS 2
-/* Interrupts into a section whose handler is stepped, too, so that the account has its calls. */
+/* So many first interrupts of sections have their handlers stepped, too, so that these are checked. */
 #define STEPPED_HANDLERS 2
 
 /* All components but AMX's tiles lie below this in the standard format. */
@@ -271,7 +272,7 @@ static void kiln_step_in_bh(struct work_struct *work)
 	kiln_step_calls();
 }
 
-/* Steps what the handler does, without interrupts, so that the account has its calls. */
+/* Steps what the handler does, without interrupts, so that it is checked, too. */
 static bool kiln_step_handler(void)
 {
 	struct kiln_audit *audit = &kiln_wanted->audit;
@@ -456,7 +457,7 @@ static bool kiln_answer(const struct kiln_prove_message *m, u8 *to)
 	return right;
 }
 
-/* Message after message, the same for the same number of a call. */
+/* The call's number chooses the message, so that a replay has the same one. */
 static bool kiln_call_library(void *state)
 {
 	return kiln_answer(&kiln_library->messages[kiln_wanted->audit.call % kiln_library->count],

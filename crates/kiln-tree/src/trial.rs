@@ -10,7 +10,7 @@ use crate::engine::Refused;
 use crate::library::{Function, Keyed, Kind, Library};
 use crate::raw;
 
-/// Lengths in bytes: below, at and above what one round of the widest loops takes (16 blocks of ChaCha are 1024 bytes).
+/// Lengths in bytes, around what the widest loops take at a time (ChaCha: 16 blocks, 1024 bytes).
 const LENGTHS: [usize; 8] = [1, 16, 31, 64, 200, 512, 1041, 2100];
 /// How many of the messages, beginning with the shortest, interrupts use.
 const BRIEF: usize = 3;
@@ -48,7 +48,7 @@ struct Message {
     result: usize,
 }
 
-/// A function with messages of all the lengths that it takes.
+/// A function and its messages.
 pub(crate) struct Trial<'a> {
     function: &'a Function,
     messages: Vec<Message>,
@@ -63,7 +63,7 @@ impl<'a> Trial<'a> {
     /// # Errors
     /// A key or a message is refused.
     pub(crate) fn new(library: &Rc<Library>, function: &'a Function) -> Result<Trial<'a>, Refused> {
-        // The same instructions in every run, so that a replay is one.
+        // A fixed seed, so that a replay executes the same instructions.
         let mut random = SplitMix64(SEED);
         let mut lengths: Vec<usize> = LENGTHS.iter().map(|&len| fit(function, len)).collect();
         lengths.dedup();
@@ -72,7 +72,7 @@ impl<'a> Trial<'a> {
             false => function.keys.clone(),
         };
         let mut messages = Vec::new();
-        // The number of rounds may depend on the key's size: each length has another one, the longest all.
+        // The number of rounds may depend on the key's size: lengths take turns, and the longest has all sizes.
         let longest = lengths.iter().max().copied().unwrap_or(0);
         let all = keys.iter().map(|&key| (longest, key));
         let each = lengths.iter().copied().zip(keys.iter().copied().cycle());
@@ -121,7 +121,7 @@ impl<'a> Trial<'a> {
     }
 }
 
-/// The length nearest to `len`, from below if possible, that the function takes.
+/// `len` rounded down to the function's multiple, and then put into its range.
 fn fit(function: &Function, len: usize) -> usize {
     let down = len - len % function.multiple;
     down.clamp(function.least, function.most)

@@ -15,8 +15,8 @@ struct kiln_audit {
 	unsigned long visits;	/* interrupt so many visits of each instruction in a section; 0: none */
 	unsigned long outside_visits;	/* the same for instructions outside sections */
 	/*
-	 * After so many instructions in a row that have had all their interrupts, the rest of a call
-	 * runs without steps, to save time in long loops; what follows such a loop is not seen.
+	 * After so many instructions in a row that have had all their interrupts, the call runs without
+	 * steps, to save time in long loops, unless the code sets the trap flag again.
 	 */
 	unsigned long idle, outside_idle;	/* in a section; outside */
 	/* The last interrupt to deliver: the call and the step in it. */
