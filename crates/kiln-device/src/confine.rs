@@ -18,7 +18,7 @@ use crate::memory::MAX_REGIONS;
 /// Descriptors of a guest's process beyond those of its memory regions: rings, messages that are under way, its own.
 const DESCRIPTORS: u64 = 256;
 
-/// The user and group that root becomes: nobody's.
+/// The user and group `nobody`, which a process of root changes to.
 const NOBODY: libc::uid_t = 65534;
 
 fn limit(resource: Resource, most: u64, what: &'static str) -> Result<(), Error> {
@@ -122,9 +122,10 @@ pub(crate) fn is_root() -> bool {
     geteuid().is_root()
 }
 
-/// Root becomes nobody, for good, and so do the processes that it starts. Capabilities go with it.
+/// A process of root changes to the user `nobody` for good. It loses its capabilities, and the processes that it starts have
+/// neither.
 pub(crate) fn leave_root() -> Result<(), Error> {
-    // What is locked counts from here on. Whoever was root may have it without a limit.
+    // From here on locked memory counts against the limit. Root may raise it.
     let unlimited = Rlimit {
         current: None,
         maximum: None,

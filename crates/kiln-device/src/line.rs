@@ -148,7 +148,7 @@ impl Line<'_> {
         // Looking for more pays where the driver comes back before a sleep would have ended. Whether it does is seen from
         // the last time: a look that found nothing is not repeated until a sleep was as short as a look.
         let mut look = true;
-        // Kicks may come from a file that is always readable: who is woken for nothing sleeps longer and longer.
+        // A kick may be a file that is always readable. After wake-ups without work the pauses get longer.
         let mut futile: u32 = 0;
         loop {
             self.ring.silence();

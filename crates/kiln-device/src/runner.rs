@@ -22,7 +22,7 @@ use crate::tally::Tally;
 /// How long a thread may take to stop. A batch of the most expensive requests takes a tenth of a second.
 const PATIENCE: Duration = Duration::from_secs(5);
 
-/// When a thread that is told to stop now is given up.
+/// The deadline for a thread that has to stop now.
 pub(crate) fn patience() -> Instant {
     Instant::now() + PATIENCE
 }
@@ -159,7 +159,7 @@ impl Runner {
         let work = self.wait(until);
         if work.is_err() {
             self.running = false;
-            // Nobody joins it.
+            // It may never end, so it is not joined.
             self.thread = None;
         }
         work

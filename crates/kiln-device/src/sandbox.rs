@@ -16,7 +16,7 @@ use seccompiler::{
 
 use crate::error::Error;
 
-/// Who is closed in.
+/// Which process the sandbox is for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Role {
     /// The process of one guest.

@@ -64,7 +64,7 @@ pub struct Server {
     meter: Meter,
 }
 
-/// A socket and the connections to it that are nobody's yet.
+/// A socket and the connections to it that no process serves yet.
 struct Socket {
     path: PathBuf,
     /// None for a single connection that was passed on.
@@ -159,7 +159,7 @@ fn listen(path: &Path, access: Access) -> Result<UnixListener, Error> {
 }
 
 /// A bound socket refuses connections until it listens, and has its permissions after that: it gets its name last, so that
-/// whoever waits for the name can connect.
+/// a client that waits for the name can connect.
 fn appear(path: &Path, access: Access) -> io::Result<UnixListener> {
     let mut before = path.as_os_str().to_owned();
     before.push(format!(".{}", std::process::id()));
@@ -179,7 +179,7 @@ fn appear(path: &Path, access: Access) -> io::Result<UnixListener> {
     named.map(|()| listener)
 }
 
-/// A socket that was passed on by whoever started this process: one that listens, or a connection.
+/// A socket inherited from the parent process: one that listens, or a connection.
 fn inherit(fd: RawFd) -> Result<Socket, Error> {
     let refuse = |e: io::Error| Error::Argument(format!("--fd {fd}: {e}: pass a Unix socket on"));
     // SAFETY: a command without a pointer, of a number that may be no descriptor. The processes of guests do not get it.
@@ -261,7 +261,7 @@ impl Socket {
     }
 }
 
-/// Who is at the other end, as the kernel says (`SO_PEERCRED`).
+/// Process, user and group of the peer, from the kernel (`SO_PEERCRED`).
 fn peer(stream: &UnixStream) -> String {
     match socket_peercred(stream) {
         Ok(peer) => format!(
@@ -345,7 +345,9 @@ impl Server {
             return Ok(());
         }
         if confine::is_root() {
-            tracing::warn!("started as root, goes on as nobody: start it as a user of its own");
+            tracing::warn!(
+                "started as root, continues as the user nobody: start it as a user of its own"
+            );
             confine::leave_root()?;
         }
         if !self.config.isolation && !confine::lock(u64::MAX)? {
@@ -414,7 +416,7 @@ impl Server {
                     }
                     Watched::Spare(k) => spares[k].look(),
                     Watched::Metrics => {
-                        // One in a turn, as everywhere: whoever connects in a loop must not keep the others waiting.
+                        // One per turn, so that a client that connects in a loop does not delay the others.
                         if let Some(Ok((stream, _))) = self.metrics.as_ref().map(|m| m.accept()) {
                             clients.add(stream);
                         }
@@ -645,7 +647,7 @@ impl Server {
                     wanting += 1;
                     break;
                 }
-                // Whoever connects in a loop has used its share up, and waits.
+                // A front end that connects in a loop has used up its share and waits.
                 if !self.sockets[i].admitted.is_due(now.as_nanos() as u64) {
                     break;
                 }
@@ -716,7 +718,7 @@ impl Server {
         let mut processes: Vec<(Option<u64>, Process)> =
             spares.into_iter().map(|spare| (None, spare)).collect();
         let mut threads = Vec::new();
-        // All begin before one is waited for. A spare that is told so ends.
+        // All are told to drain before the first is waited for. A spare process then ends.
         for guest in guests {
             match guest.host {
                 Host::Process(process) => processes.push((Some(guest.number), process)),

@@ -58,7 +58,7 @@ impl Kick {
         // One had begun before, and none has ended since.
         let held = before.0 > before.1 && before.1 == ended;
         if held {
-            // Whether a read blocks is a flag that the device shares, too: it is left to a thread that nobody waits for.
+            // The device can make the read block as well, so a thread of its own makes it, and is not joined.
             if let Ok(event) = self.event.try_clone() {
                 thread::spawn(move || event.read());
             }

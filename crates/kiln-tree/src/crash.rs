@@ -15,7 +15,7 @@ type Bug = unsafe extern "C" fn(ip: u64, file: *mut *const c_char, line: *mut u3
 type Test = unsafe extern "C" fn() -> *const c_char;
 type Trace = unsafe extern "C" fn(stack: u64, frame: u64, to: *mut u64, most: u32) -> u32;
 
-/// Return addresses that are told of a fault.
+/// How many return addresses the report of a fault has.
 const DEEPEST: usize = 20;
 
 /// What the handler needs; written before it is installed.

@@ -1,5 +1,5 @@
 //! Oracles: rules that every driver must keep, whatever it computes (`tree/oracles/`). The parent finds out which drivers there
-//! are, gives them to children, and groups what is told into findings; a crash is a finding, and the next child goes on behind it.
+//! are, hands them to children, and groups their reports into findings. A crash is a finding; the next child continues after it.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::ffi::{CString, OsString};

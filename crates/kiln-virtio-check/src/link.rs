@@ -309,7 +309,7 @@ impl Link {
         let ring = &mut self.rings[queue as usize];
         ring.avail = index;
         // A device that is gone need not be notified.
-        // The device can fill the event and let whoever writes to it wait: it may be a thread that nobody waits for.
+        // The device can fill the event so that a write blocks: a thread of its own makes it, and is not joined.
         let kick = ring.kick.clone();
         thread::spawn(move || kick.write(1));
     }

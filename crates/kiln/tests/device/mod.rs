@@ -137,7 +137,7 @@ pub fn until(what: &str, mut done: impl FnMut() -> bool) {
     }
 }
 
-/// The parent of a process that is there and is no zombie.
+/// The parent of a running process; none for a zombie.
 fn parent(pid: u32) -> Option<u32> {
     let stat = std::fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
     let mut rest = stat.rsplit_once(") ")?.1.split(' ');

@@ -202,7 +202,7 @@ impl Guest {
         }
     }
 
-    /// Makes the file that the device tells of control answers by one that holds whoever writes to it, as a front end
+    /// Makes the file that the device tells of control answers by one that blocks its writer, as a front end
     /// may at any time: it shares the flags.
     pub fn block_calls(&self) {
         let call = self.control.call.as_raw_fd();
